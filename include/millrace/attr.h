@@ -1,0 +1,80 @@
+// Attributes of a node: TensorFlow's AttrValue as plain C++ data.
+#ifndef MILLRACE_ATTR_H_
+#define MILLRACE_ATTR_H_
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "millrace/tensor.h"
+#include "millrace/types.h"
+
+namespace millrace {
+
+class AttrMap;
+
+// A function named by an attribute (PartitionedCall's f, While's body), with attributes of its own.
+struct FunctionRef {
+  std::string name;
+  std::shared_ptr<const AttrMap> attrs;
+};
+
+using AttrValue =
+    std::variant<std::monostate, int64_t, float, bool, std::string, DataType, Shape, Tensor,
+                 FunctionRef, std::vector<int64_t>, std::vector<float>, std::vector<bool>,
+                 std::vector<std::string>, std::vector<DataType>, std::vector<Shape>,
+                 std::vector<Tensor>, std::vector<FunctionRef>>;
+
+// Name -> value, sorted by name so that equal maps print equal text.
+class AttrMap {
+ public:
+  using Entry = std::pair<std::string, AttrValue>;
+
+  // nullptr when absent.
+  const AttrValue* Find(std::string_view name) const;
+  bool Has(std::string_view name) const { return Find(name) != nullptr; }
+  void Set(std::string_view name, AttrValue value);
+  void Erase(std::string_view name);
+
+  // The value, or an InvalidArgument that names the attribute, what is there and what was expected.
+  // T is one of AttrValue's alternatives.
+  template <typename T>
+  absl::StatusOr<T> Get(std::string_view name) const;
+  // The value, or `fallback` when absent or of another type (TensorFlow's defaults of an op).
+  template <typename T>
+  T GetOr(std::string_view name, T fallback) const {
+    const AttrValue* value = Find(name);
+    if (value == nullptr) return fallback;
+    const T* typed = std::get_if<T>(value);
+    return typed == nullptr ? fallback : *typed;
+  }
+
+  bool empty() const { return entries_.empty(); }
+  size_t size() const { return entries_.size(); }
+  std::vector<Entry>::const_iterator begin() const { return entries_.begin(); }
+  std::vector<Entry>::const_iterator end() const { return entries_.end(); }
+
+ private:
+  std::vector<Entry> entries_;
+};
+
+// "int 3", "list(int) [1,2]" ...: for messages, dumps and kernel cache keys (a Tensor prints its digest).
+std::string AttrToString(const AttrValue& value);
+
+absl::Status AttrTypeError(std::string_view name, const AttrValue* found, size_t expected_index);
+
+template <typename T>
+absl::StatusOr<T> AttrMap::Get(std::string_view name) const {
+  const AttrValue* value = Find(name);
+  if (value != nullptr) {
+    if (const T* typed = std::get_if<T>(value)) return *typed;
+  }
+  return AttrTypeError(name, value, AttrValue(T{}).index());
+}
+
+}  // namespace millrace
+
+#endif  // MILLRACE_ATTR_H_

@@ -1,0 +1,132 @@
+// What Millrace knows of an op besides its kernel: shape rule, cost rule, in-place rule, variable accesses,
+// gradient. Built-in ops are listed in src/ops; a program adds its own with OpRegistry::Register.
+#ifndef MILLRACE_OP_H_
+#define MILLRACE_OP_H_
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "millrace/attr.h"
+#include "millrace/tensor.h"
+#include "millrace/types.h"
+
+namespace millrace {
+
+// One node with everything that is known before it runs. Plain data: cost rules, kernel factories and the
+// plan see a node only through this.
+struct OpInstance {
+  std::string name;  // the node's, for messages
+  std::string op;
+  AttrMap attrs;
+  std::vector<TensorType> inputs;   // of a variable (handle or reference): the variable's type
+  std::vector<TensorType> outputs;
+  std::vector<Tensor> input_values;  // known constant value of input i; empty() when not known
+};
+
+// The shape rule's view of a node.
+class InferenceContext {
+ public:
+  InferenceContext(std::string_view node_name, std::string_view op, const AttrMap& attrs,
+                   absl::Span<const TensorType> inputs, absl::Span<const Tensor* const> values)
+      : node_name_(node_name), op_(op), attrs_(attrs), inputs_(inputs), values_(values) {}
+
+  std::string_view node_name() const { return node_name_; }
+  std::string_view op() const { return op_; }
+  const AttrMap& attrs() const { return attrs_; }
+  int num_inputs() const { return static_cast<int>(inputs_.size()); }
+  // A handle or reference input has the variable's dtype and shape.
+  const TensorType& input(int i) const { return inputs_[i]; }
+  const Shape& shape(int i) const { return inputs_[i].shape; }
+  DataType dtype(int i) const { return inputs_[i].dtype; }
+  // The input's value when the constant folder knows it, else nullptr.
+  const Tensor* value(int i) const { return values_[i]; }
+
+  void AddOutput(DataType dtype, Shape shape) { outputs_.push_back({dtype, std::move(shape)}); }
+  // The output's real shape may turn out smaller in any dimension (Unique, Where): the shape given is a bound.
+  void MarkBound(int output) { bound_outputs_.push_back(output); }
+  absl::Span<const TensorType> outputs() const { return outputs_; }
+  absl::Span<const int> bound_outputs() const { return bound_outputs_; }
+
+  // InvalidArgument "node (op): message".
+  absl::Status Error(std::string_view message) const;
+  // OK when the node has `count` inputs, else Error.
+  absl::Status ExpectInputs(int count) const;
+
+ private:
+  std::string_view node_name_;
+  std::string_view op_;
+  const AttrMap& attrs_;
+  absl::Span<const TensorType> inputs_;
+  absl::Span<const Tensor* const> values_;
+  std::vector<TensorType> outputs_;
+  std::vector<int> bound_outputs_;
+};
+
+// Work of one run of a node, for planning before anything is measured.
+struct Cost {
+  double flops = 0;
+  double bytes = 0;           // read and written by the kernel
+  int64_t scratch_bytes = 0;  // estimate; a device's kernel has the last word
+};
+
+enum class VariableAccess { kRead, kWrite, kReadWrite };
+
+// Input `input` is a variable (a resource handle or a reference), accessed in this way.
+struct VariableUse {
+  int input = 0;
+  VariableAccess access = VariableAccess::kRead;
+};
+
+class GradientContext;  // millrace/gradients.h
+
+struct OpDef {
+  using ShapeRule = std::function<absl::Status(InferenceContext&)>;
+  using CostRule = std::function<Cost(const OpInstance&)>;
+  using GradientRule = std::function<absl::Status(GradientContext&)>;
+  // Variable uses may depend on the node (a list of handles); most ops have a fixed list.
+  std::string name;
+  ShapeRule shape;
+  CostRule cost;  // when empty: bytes of inputs and outputs, one flop per output element
+  GradientRule gradient;  // when empty: no gradient flows (an error if one is asked for)
+
+  // Pairs {output, input}: the kernel computes right when the output overwrites the input.
+  std::vector<std::pair<int, int>> in_place;
+  // Output 0 is input 0 under another shape or name: no kernel, no memory, no copy.
+  bool is_view = false;
+  std::vector<VariableUse> variables;
+  // Output 0 is the variable of input 0 itself (Assign, ApplyAdam on references).
+  bool returns_variable = false;
+  // The node declares a variable (VariableV2, VarHandleOp).
+  bool is_variable = false;
+  // Has effects or state beyond its outputs: never folded, merged or recomputed.
+  bool stateful = false;
+  // Runs for its control edges only (NoOp, ControlTrigger).
+  bool is_no_op = false;
+  // Bytes of state that persists over steps per node (the Philox counter of a random op).
+  int64_t state_bytes = 0;
+};
+
+class OpRegistry {
+ public:
+  // Every op of src/ops. The object is built once and shared; copy it to add to it.
+  static const OpRegistry& Builtin();
+
+  OpRegistry() = default;
+  // AlreadyExists when the name is taken.
+  absl::Status Register(OpDef def);
+  // nullptr when unknown.
+  const OpDef* Find(std::string_view name) const;
+  std::vector<std::string> Names() const;  // sorted
+
+ private:
+  std::unordered_map<std::string, std::shared_ptr<const OpDef>> defs_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_OP_H_

@@ -1,0 +1,168 @@
+// The execution plan: what the passes decided, as plain data. It is all that crosses from the passes to the
+// runtime; the same graph, machine and options give the same bytes.
+//
+// Form: a few in-order lanes per device. A step starts when the steps before it on its lane are done and the
+// counters it names have been reached; every byte it touches has an address already.
+//
+//   compute    | f1 | f2 | f3 |loss|f3' |    |f2' |
+//   to-host    |    | a> |    |    |    |    |           a> waits for compute >= 1
+//   to-device  |    |    |    |    |    | a< |           a< waits for compute >= 5 (room) and to-host >= 1 (data)
+//
+// All steps of a device lie in one total order (Step::position) and every wait points to an earlier position,
+// so a plan cannot deadlock. An address is reused only after a wait for the end of its previous owner.
+#ifndef MILLRACE_PLAN_H_
+#define MILLRACE_PLAN_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "millrace/op.h"
+#include "millrace/types.h"
+
+namespace millrace {
+
+enum class LaneKind { kCompute, kToHost, kToDevice };
+std::string_view LaneKindName(LaneKind kind);
+
+// "lane `lane` has completed at least `count` steps of this training step".
+struct Wait {
+  int32_t lane = 0;
+  int64_t count = 0;
+};
+
+// Where the host side of a copy is.
+struct HostRef {
+  enum class Kind { kPool, kVariable, kConstant, kFeed, kFetch };
+  Kind kind = Kind::kPool;
+  int32_t index = 0;         // into plan.variables / constants / feeds / fetches
+  int64_t offset_bytes = 0;  // kPool: offset in the host pool of swapped tensors
+};
+
+// One kernel run.
+struct ComputeStep {
+  int32_t instance = 0;  // into plan.instances
+  int32_t partition = 0;
+  int32_t group = 0;     // consecutive steps of equal group are independent and may run at once
+  int64_t position = 0;
+  // Offsets in the device arena; kNoAddress for empty tensors and for inputs that the kernel knows by value.
+  std::vector<int64_t> inputs;
+  std::vector<int64_t> outputs;
+  int64_t scratch_offset = 0;
+  int64_t scratch_bytes = 0;
+  std::vector<Wait> waits;
+  // Variables that this step writes, and those among its inputs (index or -1 per input), into plan.variables.
+  std::vector<int32_t> writes_variables;
+  std::vector<int32_t> input_variables;
+  double predicted_seconds = 0;
+};
+inline constexpr int64_t kNoAddress = -1;
+
+// One copy between host and device memory.
+struct CopyStep {
+  std::string name;    // of the SwapOut, SwapIn, _Feed or _Fetch node
+  std::string tensor;  // what is moved, "name:0"
+  std::string reason;
+  int64_t bytes = 0;
+  int64_t device_offset = 0;
+  HostRef host;
+  int32_t partition = 0;
+  int64_t position = 0;
+  std::vector<Wait> waits;
+  int32_t writes_variable = -1;  // to-host copies that write a variable back
+  double predicted_seconds = 0;
+};
+
+struct Lane {
+  LaneKind kind = LaneKind::kCompute;
+  int32_t device = 0;
+  std::vector<ComputeStep> compute;  // of a compute lane
+  std::vector<CopyStep> copies;      // of the others
+  int64_t num_steps() const {
+    return static_cast<int64_t>(kind == LaneKind::kCompute ? compute.size() : copies.size());
+  }
+};
+
+// One stay of a tensor in device memory: [first, last] positions it is live over, and its address.
+struct Residence {
+  enum class Kind { kActivation, kVariable, kConstant, kFeed, kScratch };
+  std::string tensor;
+  Kind kind = Kind::kActivation;
+  int32_t device = 0;
+  int64_t bytes = 0;
+  int64_t offset = 0;
+  int64_t first = 0;
+  int64_t last = 0;
+  std::string reason;  // why it stays, leaves or comes back
+};
+
+struct PlanVariable {
+  std::string name;        // a reference variable's node name, a resource variable's shared_name
+  TensorType type;
+  int32_t device = 0;
+  int64_t resident_offset = kNoAddress;  // address in the arena when it lives on the device
+  bool read_before_write = false;        // needs a value when the step starts
+  bool written = false;
+  std::string first_reader;              // node named when it has none
+};
+
+struct PlanConstant {
+  std::string name;
+  Tensor value;
+  int32_t device = 0;
+  int64_t resident_offset = kNoAddress;
+};
+
+struct PlanFeed {
+  std::string name;
+  TensorType type;
+};
+
+struct PlanFetch {
+  std::string name;  // "loss:0"
+  TensorType type;
+  // Known when planning (a folded constant): no copy runs.
+  Tensor value;
+};
+
+struct PlanDevice {
+  std::string name;  // "cpu:0"
+  int64_t budget_bytes = 0;      // 0: none given
+  int64_t arena_bytes = 0;       // addresses run over [0, arena_bytes)
+  int64_t peak_live_bytes = 0;   // most bytes live at one position (<= arena_bytes: what packing costs)
+  int32_t num_partitions = 0;
+};
+
+struct PlanCounts {
+  int64_t swap_outs = 0;
+  int64_t swap_ins = 0;
+  int64_t recomputed_nodes = 0;
+  int64_t nodes = 0;  // of the pruned graph
+};
+
+struct ExecutionPlan {
+  std::string strategy;
+  int64_t partition_size = 0;  // 0: not cut by count
+  std::vector<PlanDevice> devices;
+  std::vector<OpInstance> instances;
+  std::vector<Lane> lanes;
+  std::vector<PlanVariable> variables;
+  std::vector<PlanConstant> constants;
+  std::vector<PlanFeed> feeds;
+  std::vector<PlanFetch> fetches;
+  std::vector<Residence> residences;  // by device and first position
+  int64_t host_pool_bytes = 0;        // of swapped tensors
+  int64_t host_bytes = 0;             // pool, variables and constants
+  PlanCounts counts;
+
+  // What the simulator predicts of one training step.
+  double predicted_step_seconds = 0;
+  double predicted_compute_seconds = 0;
+  double lower_bound_seconds = 0;
+  int64_t bytes_to_host = 0;
+  int64_t bytes_to_device = 0;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PLAN_H_

@@ -1,0 +1,69 @@
+// What a run did: predicted and measured figures of one strategy on one graph. Written as JSON by --report_out,
+// drawn by --plot_out and --trace_out.
+#ifndef MILLRACE_REPORT_H_
+#define MILLRACE_REPORT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "millrace/options.h"
+#include "millrace/plan.h"
+
+namespace millrace {
+
+struct GraphSummary {
+  int64_t nodes = 0;
+  int64_t edges = 0;
+  int64_t parameter_bytes = 0;
+  std::string largest_node;
+  int64_t largest_node_bytes = 0;  // inputs, outputs and scratch: its working set
+};
+
+// One step of one lane: seconds since the training step began. Compute events carry the node's name and op.
+struct TraceEvent {
+  int32_t lane = 0;
+  int64_t step = 0;  // index on the lane
+  double start_seconds = 0;
+  double end_seconds = 0;
+};
+
+struct RunReport {
+  std::string strategy;
+  absl::Status status;
+  int64_t partition_size = 0;
+  int64_t partitions = 0;
+  int64_t swap_outs = 0;
+  int64_t swap_ins = 0;
+  int64_t recomputed_nodes = 0;
+  double plan_seconds = 0;
+  int64_t device_memory_budget_bytes = 0;
+  int64_t predicted_peak_device_bytes = 0;
+  int64_t peak_device_bytes = 0;  // measured: highest address that a step touched
+  int64_t peak_host_bytes = 0;
+  int64_t bytes_to_host = 0;      // per step
+  int64_t bytes_to_device = 0;
+  double predicted_step_seconds = 0;
+  double lower_bound_seconds = 0;
+  std::vector<double> step_seconds;
+  double compute_seconds = 0;     // of the last step: kernels running
+  double stall_seconds = 0;       // of the last step: the compute lane waiting
+  std::vector<double> losses;     // scalar fetches, a value per step (the first scalar fetch)
+  std::string fetch_digest;       // xxh3 of the last step's fetches, hex
+  std::string variables_digest;   // xxh3 of all variables in name order, hex
+  std::shared_ptr<const ExecutionPlan> plan;
+  std::vector<TraceEvent> trace;            // measured, last step, when SessionOptions::trace
+  std::vector<TraceEvent> simulated_trace;
+};
+
+struct Report {
+  GraphSummary graph;
+  Machine machine;
+  std::vector<RunReport> runs;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_REPORT_H_

@@ -1,0 +1,63 @@
+// Where a reader starts: load or build a graph, make a Session, Run it.
+//
+//   millrace::SessionOptions options;
+//   options.planning.device_memory_bytes = 2LL << 30;
+//   auto session = millrace::Session::Create(std::move(graph), options);
+//   std::vector<millrace::Tensor> out;
+//   absl::Status s = (*session)->Run({}, {}, {"init"}, nullptr);
+//   s = (*session)->Run({{"images", batch}}, {"loss:0"}, {"train"}, &out);
+//
+// A Session plans on the first Run of each signature (feed names and types, fetches, targets) and keeps the plan.
+// Variables persist from Run to Run. One thread at a time may call a Session.
+#ifndef MILLRACE_SESSION_H_
+#define MILLRACE_SESSION_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "millrace/graph.h"
+#include "millrace/options.h"
+#include "millrace/plan.h"
+#include "millrace/report.h"
+#include "millrace/tensor.h"
+
+namespace millrace {
+
+// A GraphDef or MetaGraphDef, binary or text, from a file. Errors name the file, the node and what was expected.
+absl::StatusOr<Graph> LoadGraph(const std::string& path);
+
+class Session {
+ public:
+  using Feeds = std::map<std::string, Tensor>;  // by placeholder name, "x" or "x:0"
+
+  // Fails on unknown ops (all named at once) and on a device that is not there.
+  static absl::StatusOr<std::unique_ptr<Session>> Create(Graph graph, SessionOptions options);
+  virtual ~Session() = default;
+
+  // Runs the part of the graph that fetches and targets need, once. `outputs` (may be null) gets one tensor per
+  // fetch. ResourceExhausted when no plan fits the budget: nothing has run then. After any other error the
+  // message says which variables the step had already changed.
+  virtual absl::Status Run(const Feeds& feeds, const std::vector<std::string>& fetches,
+                           const std::vector<std::string>& targets, std::vector<Tensor>* outputs) = 0;
+
+  // Plans without running: what Run would do.
+  virtual absl::StatusOr<std::shared_ptr<const ExecutionPlan>> Plan(
+      const Feeds& feeds, const std::vector<std::string>& fetches,
+      const std::vector<std::string>& targets) = 0;
+
+  // Figures of the last Run and of its plan; step_seconds and losses are the last step's alone.
+  virtual const RunReport& last_run() const = 0;
+
+  // Initialised variables by name; their bytes are copies.
+  virtual absl::StatusOr<std::map<std::string, Tensor>> Variables() = 0;
+  // Sets a variable of that name; its type must agree.
+  virtual absl::Status SetVariable(const std::string& name, const Tensor& value) = 0;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_SESSION_H_

@@ -1,0 +1,30 @@
+// Errors are values. Codes: InvalidArgument (the input is wrong), NotFound (a name), Unimplemented (an op or
+// dtype that is not covered), FailedPrecondition (an uninitialised variable), ResourceExhausted (does not fit
+// the budget), Cancelled (interrupted), Internal (our bug).
+#ifndef MILLRACE_STATUS_H_
+#define MILLRACE_STATUS_H_
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#define MILLRACE_CONCAT_IMPL_(a, b) a##b
+#define MILLRACE_CONCAT_(a, b) MILLRACE_CONCAT_IMPL_(a, b)
+
+// Returns from the function when `expression` is an error.
+#define MR_RETURN_IF_ERROR(expression)               \
+  do {                                               \
+    absl::Status mr_status_ = (expression);          \
+    if (!mr_status_.ok()) return mr_status_;         \
+  } while (false)
+
+// MR_ASSIGN_OR_RETURN(auto x, F()): x = the value of F(), or returns its error.
+#define MR_ASSIGN_OR_RETURN(declaration, expression) \
+  MR_ASSIGN_OR_RETURN_IMPL_(MILLRACE_CONCAT_(mr_or_, __LINE__), declaration, expression)
+#define MR_ASSIGN_OR_RETURN_IMPL_(or_value, declaration, expression) \
+  auto or_value = (expression);                                      \
+  if (!or_value.ok()) return or_value.status();                      \
+  declaration = std::move(or_value).value()
+
+#endif  // MILLRACE_STATUS_H_

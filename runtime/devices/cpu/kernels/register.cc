@@ -1,0 +1,7 @@
+#include "cpu/kernels/register.h"
+
+namespace millrace::cpu {
+
+void RegisterCpuKernels(KernelRegistry&) {}
+
+}  // namespace millrace::cpu

@@ -1,0 +1,24 @@
+// The families of CPU kernels, one function and source file each; RegisterCpuKernels calls them all.
+#ifndef MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_REGISTER_H_
+#define MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_REGISTER_H_
+
+#include "millrace/kernel.h"
+
+namespace millrace::cpu {
+
+void RegisterCpuKernels(KernelRegistry& registry);
+
+void RegisterVariableKernels(KernelRegistry& registry);
+void RegisterOptimizerKernels(KernelRegistry& registry);
+void RegisterElementwiseKernels(KernelRegistry& registry);
+void RegisterShapeKernels(KernelRegistry& registry);
+void RegisterArrayKernels(KernelRegistry& registry);
+void RegisterReductionKernels(KernelRegistry& registry);
+void RegisterMatMulKernels(KernelRegistry& registry);
+void RegisterConvKernels(KernelRegistry& registry);
+void RegisterNormPoolKernels(KernelRegistry& registry);
+void RegisterLossKernels(KernelRegistry& registry);
+
+}  // namespace millrace::cpu
+
+#endif  // MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_REGISTER_H_

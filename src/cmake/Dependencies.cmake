@@ -1,0 +1,29 @@
+# Everything from Debian's packages; see README.md for their names.
+find_package(Threads REQUIRED)
+find_package(absl REQUIRED)
+find_package(Protobuf REQUIRED)
+find_package(TBB REQUIRED)
+find_package(glog REQUIRED)
+find_package(gflags REQUIRED)
+find_package(Eigen3 REQUIRED NO_MODULE)
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+
+# Debian's dnnl package file needs OpenCL headers that it does not depend on, so oneDNN is found by hand.
+find_path(DNNL_INCLUDE_DIR dnnl.hpp REQUIRED)
+find_library(DNNL_LIBRARY dnnl REQUIRED)
+add_library(millrace_dnnl INTERFACE)
+target_include_directories(millrace_dnnl SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
+target_link_libraries(millrace_dnnl INTERFACE ${DNNL_LIBRARY})
+
+find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
+find_library(XXHASH_LIBRARY xxhash REQUIRED)
+add_library(millrace_xxhash INTERFACE)
+target_include_directories(millrace_xxhash SYSTEM INTERFACE ${XXHASH_INCLUDE_DIR})
+target_link_libraries(millrace_xxhash INTERFACE ${XXHASH_LIBRARY})
+
+if(MILLRACE_TESTS)
+  find_package(GTest REQUIRED)
+endif()
+if(MILLRACE_BENCH)
+  find_package(benchmark REQUIRED)
+endif()

@@ -1,0 +1,95 @@
+#include "millrace/attr.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "xxhash.h"
+
+namespace millrace {
+namespace {
+
+constexpr const char* kKindNames[] = {
+    "nothing",    "int",         "float",      "bool",          "string",     "type",
+    "shape",      "tensor",      "func",       "list(int)",     "list(float)", "list(bool)",
+    "list(string)", "list(type)", "list(shape)", "list(tensor)", "list(func)"};
+static_assert(std::size(kKindNames) == std::variant_size_v<AttrValue>);
+
+struct LowerName {
+  bool operator()(const AttrMap::Entry& entry, std::string_view name) const {
+    return std::string_view(entry.first) < name;
+  }
+};
+
+struct Printer {
+  std::string* out;
+  void operator()(std::monostate) const {}
+  void operator()(int64_t value) const { absl::StrAppend(out, value); }
+  void operator()(float value) const { absl::StrAppend(out, value); }
+  void operator()(bool value) const { absl::StrAppend(out, value ? "true" : "false"); }
+  void operator()(const std::string& value) const { absl::StrAppend(out, "\"", value, "\""); }
+  void operator()(DataType value) const { out->append(DataTypeName(value)); }
+  void operator()(const Shape& value) const { absl::StrAppend(out, value.ToString()); }
+  void operator()(const Tensor& value) const {
+    uint64_t digest = 0;
+    if (value.dtype() == DataType::kString) {
+      for (const std::string& s : value.strings()) digest = XXH3_64bits_withSeed(s.data(), s.size(), digest);
+    } else if (!value.empty()) {
+      digest = XXH3_64bits(value.data(), value.size_bytes());
+    }
+    absl::StrAppend(out, value.type().ToString(), "#", absl::Hex(digest));
+  }
+  void operator()(const FunctionRef& value) const { absl::StrAppend(out, value.name); }
+  template <typename T>
+  void operator()(const std::vector<T>& values) const {
+    out->append("[");
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (i > 0) out->append(",");
+      (*this)(static_cast<const T&>(values[i]));
+    }
+    out->append("]");
+  }
+  void operator()(const std::vector<bool>& values) const {
+    out->append("[");
+    for (size_t i = 0; i < values.size(); ++i) {
+      absl::StrAppend(out, i > 0 ? "," : "", values[i] ? "true" : "false");
+    }
+    out->append("]");
+  }
+};
+
+}  // namespace
+
+const AttrValue* AttrMap::Find(std::string_view name) const {
+  auto it = std::lower_bound(entries_.begin(), entries_.end(), name, LowerName());
+  return it != entries_.end() && it->first == name ? &it->second : nullptr;
+}
+
+void AttrMap::Set(std::string_view name, AttrValue value) {
+  auto it = std::lower_bound(entries_.begin(), entries_.end(), name, LowerName());
+  if (it != entries_.end() && it->first == name) {
+    it->second = std::move(value);
+  } else {
+    entries_.emplace(it, std::string(name), std::move(value));
+  }
+}
+
+void AttrMap::Erase(std::string_view name) {
+  auto it = std::lower_bound(entries_.begin(), entries_.end(), name, LowerName());
+  if (it != entries_.end() && it->first == name) entries_.erase(it);
+}
+
+std::string AttrToString(const AttrValue& value) {
+  std::string text = absl::StrCat(kKindNames[value.index()], " ");
+  std::visit(Printer{&text}, value);
+  return text;
+}
+
+absl::Status AttrTypeError(std::string_view name, const AttrValue* found, size_t expected_index) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "attribute '", std::string(name), "' is ", found == nullptr ? "missing" : AttrToString(*found),
+      ", expected ", kKindNames[expected_index]));
+}
+
+}  // namespace millrace

@@ -1,0 +1,182 @@
+#include "millrace/graph.h"
+
+#include <algorithm>
+#include <queue>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace millrace {
+namespace {
+
+// Up to three names of the graph that look like `name`: same last component, or a common prefix.
+std::vector<std::string> NearestNames(const Graph& graph, const std::string& name) {
+  const std::string tail = name.substr(name.rfind('/') + 1);
+  std::vector<std::pair<size_t, std::string>> scored;
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    if (node.removed) continue;
+    size_t prefix = 0;
+    while (prefix < name.size() && prefix < node.name.size() && name[prefix] == node.name[prefix]) ++prefix;
+    const bool same_tail = node.name.substr(node.name.rfind('/') + 1) == tail;
+    const size_t score = prefix + (same_tail ? 100 : 0);
+    if (score > 2) scored.emplace_back(score, node.name);
+  }
+  const size_t count = std::min<size_t>(3, scored.size());
+  std::partial_sort(scored.begin(), scored.begin() + count, scored.end(), [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first > b.first : a.second < b.second;
+  });
+  std::vector<std::string> names;
+  for (size_t i = 0; i < count; ++i) names.push_back(scored[i].second);
+  return names;
+}
+
+}  // namespace
+
+absl::StatusOr<NodeId> Graph::AddNode(Node node) {
+  if (node.name.empty()) return absl::InvalidArgumentError(absl::StrCat("a node (", node.op, ") without a name"));
+  const NodeId id{num_ids()};
+  auto [it, inserted] = by_name_.emplace(node.name, id.value);
+  if (!inserted) return absl::AlreadyExistsError(absl::StrCat("two nodes are named '", node.name, "'"));
+  nodes_.push_back(std::move(node));
+  return id;
+}
+
+NodeId Graph::AddUnique(Node node) {
+  if (by_name_.count(node.name) > 0) {
+    int32_t& suffix = next_suffix_[node.name];
+    std::string candidate;
+    do {
+      candidate = absl::StrCat(node.name, "_", ++suffix);
+    } while (by_name_.count(candidate) > 0);
+    node.name = candidate;
+  }
+  return AddNode(std::move(node)).value();
+}
+
+void Graph::RemoveNode(NodeId id) {
+  Node& node = nodes_[id.value];
+  if (node.removed) return;
+  by_name_.erase(node.name);
+  node = Node();
+  node.removed = true;
+  ++num_removed_;
+}
+
+std::vector<NodeId> Graph::Compact() {
+  std::vector<NodeId> renamed(nodes_.size());
+  int32_t next = 0;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i].removed) continue;
+    renamed[i] = NodeId{next};
+    if (static_cast<size_t>(next) != i) nodes_[next] = std::move(nodes_[i]);
+    ++next;
+  }
+  nodes_.resize(next);
+  num_removed_ = 0;
+  by_name_.clear();
+  by_name_.reserve(nodes_.size());
+  for (int32_t i = 0; i < next; ++i) {
+    Node& node = nodes_[i];
+    by_name_.emplace(node.name, i);
+    for (OutputRef& input : node.inputs) input.node = renamed[input.node.value];
+    for (NodeId& control : node.control_inputs) control = renamed[control.value];
+  }
+  return renamed;
+}
+
+void Graph::Rename(NodeId id, std::string name) {
+  Node& node = nodes_[id.value];
+  by_name_.erase(node.name);
+  by_name_.emplace(name, id.value);
+  node.name = std::move(name);
+}
+
+void Graph::Reserve(int64_t nodes) {
+  nodes_.reserve(nodes);
+  by_name_.reserve(nodes);
+}
+
+NodeId Graph::Find(std::string_view name) const {
+  auto it = by_name_.find(std::string(name));
+  return it == by_name_.end() ? NodeId() : NodeId{it->second};
+}
+
+absl::StatusOr<OutputRef> Graph::FindTensor(std::string_view tensor_name) const {
+  std::string name(tensor_name);
+  int32_t index = 0;
+  const size_t colon = name.rfind(':');
+  if (colon != std::string::npos) {
+    if (!absl::SimpleAtoi(name.substr(colon + 1), &index) || index < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", name, "' is not a tensor name; expected 'node' or 'node:index'"));
+    }
+    name.resize(colon);
+  }
+  const NodeId id = Find(name);
+  if (!id.valid()) {
+    const std::vector<std::string> nearest = NearestNames(*this, name);
+    return absl::NotFoundError(absl::StrCat("no node '", name, "' in the graph",
+                                            nearest.empty() ? "" : "; nearest names: ",
+                                            absl::StrJoin(nearest, ", ")));
+  }
+  return OutputRef{id, index};
+}
+
+std::string Graph::TensorName(OutputRef ref) const {
+  return absl::StrCat(node(ref.node).name, ":", ref.index);
+}
+
+Fanout ComputeFanout(const Graph& graph) {
+  Fanout fanout;
+  fanout.begin.assign(graph.num_ids() + 1, 0);
+  auto for_each_edge = [&graph](auto&& visit) {
+    for (int32_t i = 0; i < graph.num_ids(); ++i) {
+      const Node& node = graph.node(NodeId{i});
+      if (node.removed) continue;
+      for (size_t k = 0; k < node.inputs.size(); ++k) {
+        visit(node.inputs[k].node, Fanout::Use{NodeId{i}, static_cast<int32_t>(k), node.inputs[k].index});
+      }
+      for (NodeId control : node.control_inputs) visit(control, Fanout::Use{NodeId{i}, -1, 0});
+    }
+  };
+  for_each_edge([&](NodeId from, const Fanout::Use&) { ++fanout.begin[from.value + 1]; });
+  for (size_t i = 1; i < fanout.begin.size(); ++i) fanout.begin[i] += fanout.begin[i - 1];
+  fanout.uses.resize(fanout.begin.back());
+  std::vector<int64_t> next(fanout.begin.begin(), fanout.begin.end() - 1);
+  for_each_edge([&](NodeId from, const Fanout::Use& use) { fanout.uses[next[from.value]++] = use; });
+  return fanout;
+}
+
+absl::StatusOr<std::vector<NodeId>> CreationOrder(const Graph& graph) {
+  const Fanout fanout = ComputeFanout(graph);
+  std::vector<int32_t> pending(graph.num_ids(), 0);
+  std::priority_queue<int32_t, std::vector<int32_t>, std::greater<int32_t>> ready;
+  std::vector<NodeId> order;
+  order.reserve(graph.num_nodes());
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    if (node.removed) continue;
+    pending[i] = static_cast<int32_t>(node.inputs.size() + node.control_inputs.size());
+    if (pending[i] == 0) ready.push(i);
+  }
+  while (!ready.empty()) {
+    const NodeId id{ready.top()};
+    ready.pop();
+    order.push_back(id);
+    for (const Fanout::Use& use : fanout.of(id)) {
+      if (--pending[use.consumer.value] == 0) ready.push(use.consumer.value);
+    }
+  }
+  if (static_cast<int32_t>(order.size()) == graph.num_nodes()) return order;
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    if (graph.node(NodeId{i}).removed || pending[i] == 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the graph has a cycle through node '", graph.node(NodeId{i}).name, "' (",
+                     graph.node(NodeId{i}).op, "); expected an acyclic graph"));
+  }
+  return absl::InternalError("a topological order lost nodes");
+}
+
+}  // namespace millrace

@@ -1,0 +1,72 @@
+#include "millrace/tensor.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "graph/float16.h"
+
+namespace millrace {
+namespace {
+
+template <typename T>
+T At(const Tensor& tensor, int64_t i) {
+  return static_cast<const T*>(tensor.data())[i];
+}
+
+template <typename Result>
+Result ElementAt(const Tensor& tensor, int64_t i) {
+  switch (tensor.dtype()) {
+    case DataType::kFloat: return static_cast<Result>(At<float>(tensor, i));
+    case DataType::kDouble: return static_cast<Result>(At<double>(tensor, i));
+    case DataType::kInt8: return static_cast<Result>(At<int8_t>(tensor, i));
+    case DataType::kInt16: return static_cast<Result>(At<int16_t>(tensor, i));
+    case DataType::kInt32: return static_cast<Result>(At<int32_t>(tensor, i));
+    case DataType::kInt64: return static_cast<Result>(At<int64_t>(tensor, i));
+    case DataType::kUint8: return static_cast<Result>(At<uint8_t>(tensor, i));
+    case DataType::kUint16: return static_cast<Result>(At<uint16_t>(tensor, i));
+    case DataType::kUint32: return static_cast<Result>(At<uint32_t>(tensor, i));
+    case DataType::kUint64: return static_cast<Result>(At<uint64_t>(tensor, i));
+    case DataType::kBool: return static_cast<Result>(At<bool>(tensor, i));
+    case DataType::kHalf: return static_cast<Result>(HalfToFloat(At<uint16_t>(tensor, i)));
+    case DataType::kBfloat16: return static_cast<Result>(Bfloat16ToFloat(At<uint16_t>(tensor, i)));
+    default: return Result();
+  }
+}
+
+}  // namespace
+
+Tensor::Tensor(DataType dtype, Shape shape) : type_{dtype, std::move(shape)} {
+  if (dtype == DataType::kString) {
+    strings_ = std::make_shared<std::vector<std::string>>(type_.shape.num_elements());
+    return;
+  }
+  const int64_t bytes = AlignUp(std::max<int64_t>(type_.size_bytes(), 1));
+  void* data = std::aligned_alloc(kTensorAlignment, bytes);
+  std::memset(data, 0, bytes);
+  data_ = std::shared_ptr<void>(data, std::free);
+}
+
+Tensor Tensor::Wrap(DataType dtype, Shape shape, void* data, std::shared_ptr<void> owner) {
+  Tensor tensor;
+  tensor.type_ = {dtype, std::move(shape)};
+  tensor.data_ = std::shared_ptr<void>(std::move(owner), data);
+  return tensor;
+}
+
+int64_t Tensor::IntAt(int64_t i) const { return ElementAt<int64_t>(*this, i); }
+double Tensor::DoubleAt(int64_t i) const { return ElementAt<double>(*this, i); }
+
+Tensor Tensor::Reshaped(Shape shape) const {
+  Tensor result = *this;
+  result.type_.shape = std::move(shape);
+  return result;
+}
+
+bool Tensor::BitEqual(const Tensor& other) const {
+  if (!(type_ == other.type_)) return false;
+  if (dtype() == DataType::kString) return strings() == other.strings();
+  return size_bytes() == 0 || std::memcmp(data(), other.data(), size_bytes()) == 0;
+}
+
+}  // namespace millrace

@@ -1,0 +1,46 @@
+// Const, Placeholder, Identity and its kin, NoOp: the ops that hold a graph together.
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
+#include "ops/register.h"
+#include "ops/rules.h"
+
+namespace millrace {
+namespace {
+
+absl::Status ConstShape(InferenceContext& context) {
+  absl::StatusOr<Tensor> value = context.attrs().Get<Tensor>("value");
+  if (!value.ok()) return context.Error(std::string(value.status().message()));
+  context.AddOutput(value->dtype(), value->shape());
+  return absl::OkStatus();
+}
+
+absl::Status PlaceholderShape(InferenceContext& context) {
+  absl::StatusOr<DataType> dtype = context.attrs().Get<DataType>("dtype");
+  if (!dtype.ok()) return context.Error(std::string(dtype.status().message()));
+  context.AddOutput(*dtype, context.attrs().GetOr<Shape>("shape", Shape::UnknownRank()));
+  return absl::OkStatus();
+}
+
+absl::Status PassThrough(InferenceContext& context) {
+  for (int i = 0; i < context.num_inputs(); ++i) context.AddOutput(context.dtype(i), context.shape(i));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void RegisterGraphOps(OpRegistry& registry) {
+  AddOp(registry, {.name = "Const", .shape = ConstShape});
+  AddOp(registry, {.name = "Placeholder", .shape = PlaceholderShape, .stateful = true});
+  for (const char* name : {"Identity", "StopGradient", "PreventGradient", "PlaceholderWithDefault", "Snapshot"}) {
+    AddOp(registry, {.name = name, .shape = SameAsFirstInput, .is_view = true});
+  }
+  for (const char* name : {"NoOp", "ControlTrigger"}) {
+    AddOp(registry, {.name = name, .shape = NoOutputs, .stateful = true, .is_no_op = true});
+  }
+  AddOp(registry, {.name = "SwapOut", .shape = SameAsFirstInput, .stateful = true});
+  AddOp(registry, {.name = "SwapIn", .shape = SameAsFirstInput, .stateful = true});
+  AddOp(registry, {.name = "_Feed", .shape = PlaceholderShape, .stateful = true});
+  AddOp(registry, {.name = "_Fetch", .shape = PassThrough, .stateful = true});
+}
+
+}  // namespace millrace

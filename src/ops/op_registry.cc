@@ -1,0 +1,49 @@
+#include "millrace/op.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "ops/register.h"
+
+namespace millrace {
+
+absl::Status InferenceContext::Error(std::string_view message) const {
+  return absl::InvalidArgumentError(
+      absl::StrCat("node '", std::string(node_name_), "' (", std::string(op_), "): ", std::string(message)));
+}
+
+absl::Status InferenceContext::ExpectInputs(int count) const {
+  if (num_inputs() == count) return absl::OkStatus();
+  return Error(absl::StrCat("has ", num_inputs(), " inputs, expected ", count));
+}
+
+const OpRegistry& OpRegistry::Builtin() {
+  static const OpRegistry& registry = *[] {
+    auto* built = new OpRegistry();
+    RegisterBuiltinOps(*built);
+    return built;
+  }();
+  return registry;
+}
+
+absl::Status OpRegistry::Register(OpDef def) {
+  auto shared = std::make_shared<const OpDef>(std::move(def));
+  if (!defs_.emplace(shared->name, shared).second) {
+    return absl::AlreadyExistsError(absl::StrCat("op '", shared->name, "' is registered twice"));
+  }
+  return absl::OkStatus();
+}
+
+const OpDef* OpRegistry::Find(std::string_view name) const {
+  auto it = defs_.find(std::string(name));
+  return it == defs_.end() ? nullptr : it->second.get();
+}
+
+std::vector<std::string> OpRegistry::Names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, def] : defs_) names.push_back(name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace millrace

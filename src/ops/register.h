@@ -1,0 +1,25 @@
+// The families of built-in ops, one function and one source file each. RegisterBuiltinOps calls them all.
+#ifndef MILLRACE_SRC_OPS_REGISTER_H_
+#define MILLRACE_SRC_OPS_REGISTER_H_
+
+#include "millrace/op.h"
+
+namespace millrace {
+
+void RegisterBuiltinOps(OpRegistry& registry);
+
+void RegisterGraphOps(OpRegistry& registry);        // Const, Placeholder, Identity, NoOp, ours
+void RegisterVariableOps(OpRegistry& registry);     // VariableV2, VarHandleOp, Assign, reads
+void RegisterOptimizerOps(OpRegistry& registry);    // Apply*, ResourceApply*
+void RegisterElementwiseOps(OpRegistry& registry);  // unary, binary, Cast, Select, AddN
+void RegisterShapeOps(OpRegistry& registry);        // Shape, Reshape, BroadcastGradientArgs
+void RegisterArrayOps(OpRegistry& registry);        // Concat, Pack, Slice, Gather, Pad, Tile
+void RegisterReductionOps(OpRegistry& registry);    // Sum, Mean, Max, ArgMax, L2Loss, Cumsum
+void RegisterMatMulOps(OpRegistry& registry);       // MatMul, BatchMatMulV2, Einsum
+void RegisterConvOps(OpRegistry& registry);         // Conv2D and its gradients, 3-D, depthwise
+void RegisterNormPoolOps(OpRegistry& registry);     // FusedBatchNormV3, LRN, pools
+void RegisterLossOps(OpRegistry& registry);         // Softmax, cross entropies
+
+}  // namespace millrace
+
+#endif  // MILLRACE_SRC_OPS_REGISTER_H_

@@ -1,0 +1,81 @@
+#include "ops/rules.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "glog/logging.h"
+#include "millrace/status.h"
+
+namespace millrace {
+
+void AddOp(OpRegistry& registry, OpDef def) {
+  const absl::Status status = registry.Register(std::move(def));
+  CHECK(status.ok()) << status.ToString();
+}
+
+absl::Status SameAsFirstInput(InferenceContext& context) {
+  if (context.num_inputs() < 1) return context.Error("has no inputs, expected at least 1");
+  context.AddOutput(context.dtype(0), context.shape(0));
+  return absl::OkStatus();
+}
+
+absl::Status NoOutputs(InferenceContext&) { return absl::OkStatus(); }
+
+absl::StatusOr<Shape> BroadcastShapes(const Shape& a, const Shape& b) {
+  if (a.unknown_rank() || b.unknown_rank()) return Shape::UnknownRank();
+  const int rank = std::max(a.rank(), b.rank());
+  Shape result;
+  for (int i = 0; i < rank; ++i) {
+    const int ia = i - (rank - a.rank()), ib = i - (rank - b.rank());
+    const int64_t da = ia < 0 ? 1 : a.dim(ia), db = ib < 0 ? 1 : b.dim(ib);
+    if (da == db || db == 1) {
+      result.AddDim(da);
+    } else if (da == 1) {
+      result.AddDim(db);
+    } else if (da < 0 || db < 0) {
+      result.AddDim(std::max(da, db));
+    } else {
+      return absl::InvalidArgumentError(
+          absl::StrCat("shapes ", a.ToString(), " and ", b.ToString(), " do not broadcast"));
+    }
+  }
+  return result;
+}
+
+absl::Status BroadcastBinary(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(2));
+  if (context.dtype(0) != context.dtype(1)) {
+    return context.Error(absl::StrCat("inputs have types ", context.input(0).ToString(), " and ",
+                                      context.input(1).ToString(), ", expected equal element types"));
+  }
+  absl::StatusOr<Shape> shape = BroadcastShapes(context.shape(0), context.shape(1));
+  if (!shape.ok()) return context.Error(std::string(shape.status().message()));
+  context.AddOutput(context.dtype(0), *std::move(shape));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> NormalizeAxis(const InferenceContext& context, int64_t axis, int rank) {
+  if (axis < -rank || axis >= rank) {
+    return context.Error(absl::StrCat("axis ", axis, " is out of range, expected [", -rank, ", ", rank, ")"));
+  }
+  return static_cast<int>(axis < 0 ? axis + rank : axis);
+}
+
+absl::StatusOr<std::vector<int64_t>> KnownInts(const InferenceContext& context, int input) {
+  if (input >= context.num_inputs()) {
+    return context.Error(absl::StrCat("has ", context.num_inputs(), " inputs, expected more than ", input));
+  }
+  const Tensor* value = context.value(input);
+  if (value == nullptr) {
+    return context.Error(absl::StrCat("input ", input, " must be known when the graph is planned, but is computed "
+                                      "from values that are not"));
+  }
+  if (!IsInteger(value->dtype())) {
+    return context.Error(absl::StrCat("input ", input, " is ", value->type().ToString(), ", expected integers"));
+  }
+  std::vector<int64_t> ints(value->num_elements());
+  for (size_t i = 0; i < ints.size(); ++i) ints[i] = value->IntAt(i);
+  return ints;
+}
+
+}  // namespace millrace

@@ -1,0 +1,28 @@
+// Shape rules that several families share, and the helper that registers a built-in op.
+#ifndef MILLRACE_SRC_OPS_RULES_H_
+#define MILLRACE_SRC_OPS_RULES_H_
+
+#include "absl/status/statusor.h"
+#include "millrace/op.h"
+
+namespace millrace {
+
+// CHECK-fails when the name is taken: built-in names are ours.
+void AddOp(OpRegistry& registry, OpDef def);
+
+// Output 0 has the type of input 0.
+absl::Status SameAsFirstInput(InferenceContext& context);
+// No outputs.
+absl::Status NoOutputs(InferenceContext& context);
+// NumPy broadcasting of two shapes; InvalidArgument names both.
+absl::StatusOr<Shape> BroadcastShapes(const Shape& a, const Shape& b);
+// Output 0 is inputs 0 and 1 broadcast, with input 0's dtype.
+absl::Status BroadcastBinary(InferenceContext& context);
+// Axis in [-rank, rank) -> [0, rank).
+absl::StatusOr<int> NormalizeAxis(const InferenceContext& context, int64_t axis, int rank);
+// The ints of a known integer input, or an error that says the value must be known when planning.
+absl::StatusOr<std::vector<int64_t>> KnownInts(const InferenceContext& context, int input);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_SRC_OPS_RULES_H_
