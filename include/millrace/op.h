@@ -44,7 +44,14 @@ class InferenceContext {
   const Shape& shape(int i) const { return inputs_[i].shape; }
   DataType dtype(int i) const { return inputs_[i].dtype; }
   // The input's value when the constant folder knows it, else nullptr.
-  const Tensor* value(int i) const { return values_[i]; }
+  // A rule that asks for it declares that the kernel takes the input by value (OpInstance::input_values, an axis
+  // or a shape) and never reads it from device memory.
+  const Tensor* value(int i) const {
+    if (i < 64) by_value_ |= uint64_t{1} << i;
+    return values_[i];
+  }
+  // Bit i: the rule asked for input i's value.
+  uint64_t by_value() const { return by_value_; }
 
   void AddOutput(DataType dtype, Shape shape) { outputs_.push_back({dtype, std::move(shape)}); }
   // The output's real shape may turn out smaller in any dimension (Unique, Where): the shape given is a bound.
@@ -65,6 +72,7 @@ class InferenceContext {
   absl::Span<const Tensor* const> values_;
   std::vector<TensorType> outputs_;
   std::vector<int> bound_outputs_;
+  mutable uint64_t by_value_ = 0;
 };
 
 // Work of one run of a node, for planning before anything is measured.
@@ -74,7 +82,8 @@ struct Cost {
   int64_t scratch_bytes = 0;  // estimate; a device's kernel has the last word
 };
 
-enum class VariableAccess { kRead, kWrite, kReadWrite };
+// kPresence asks only whether it is initialised.
+enum class VariableAccess { kRead, kWrite, kReadWrite, kPresence };
 
 // Input `input` is a variable (a resource handle or a reference), accessed in this way.
 struct VariableUse {
@@ -105,6 +114,8 @@ struct OpDef {
   bool is_variable = false;
   // Has effects or state beyond its outputs: never folded, merged or recomputed.
   bool stateful = false;
+  // The outputs follow from the types of the inputs alone (Shape, Size, Rank): known without their values.
+  bool from_types = false;
   // Runs for its control edges only (NoOp, ControlTrigger).
   bool is_no_op = false;
   // Bytes of state that persists over steps per node (the Philox counter of a random op).

@@ -33,6 +33,7 @@ absl::StatusOr<Graph> LoadGraph(const std::string& path);
 class Session {
  public:
   using Feeds = std::map<std::string, Tensor>;  // by placeholder name, "x" or "x:0"
+  using FeedTypes = std::map<std::string, TensorType>;
 
   // Fails on unknown ops (all named at once) and on a device that is not there.
   static absl::StatusOr<std::unique_ptr<Session>> Create(Graph graph, SessionOptions options);
@@ -44,13 +45,19 @@ class Session {
   virtual absl::Status Run(const Feeds& feeds, const std::vector<std::string>& fetches,
                            const std::vector<std::string>& targets, std::vector<Tensor>* outputs) = 0;
 
-  // Plans without running: what Run would do.
+  // Plans without running: what Run would do. Needs no values of the feeds, and works on the device "null".
   virtual absl::StatusOr<std::shared_ptr<const ExecutionPlan>> Plan(
-      const Feeds& feeds, const std::vector<std::string>& fetches,
+      const FeedTypes& feeds, const std::vector<std::string>& fetches,
       const std::vector<std::string>& targets) = 0;
+  // The graph as the passes rewrote it for that plan: partitions, SwapOut and SwapIn nodes, reasons.
+  virtual absl::StatusOr<Graph> RewrittenGraph(const FeedTypes& feeds,
+                                               const std::vector<std::string>& fetches,
+                                               const std::vector<std::string>& targets) = 0;
 
-  // Figures of the last Run and of its plan; step_seconds and losses are the last step's alone.
+  // Figures of the last Run (or Plan) and of its plan; step_seconds and losses are the last step's alone.
   virtual const RunReport& last_run() const = 0;
+  // The pruned graph of the last Run or Plan.
+  virtual const GraphSummary& graph_summary() const = 0;
 
   // Initialised variables by name; their bytes are copies.
   virtual absl::StatusOr<std::map<std::string, Tensor>> Variables() = 0;
