@@ -54,6 +54,9 @@ struct ComputeStep {
   // Variables that this step writes, and those among its inputs (index or -1 per input), into plan.variables.
   std::vector<int32_t> writes_variables;
   std::vector<int32_t> input_variables;
+  // The variables it writes are written whole, without reading what they held (VariableAccess::kWrite).
+  bool overwrites_variables = false;
+  int64_t state_bytes = 0;  // OpDef::state_bytes
   double predicted_seconds = 0;
 };
 inline constexpr int64_t kNoAddress = -1;
