@@ -1,0 +1,170 @@
+#include "plan/plan_text.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "plan/step_order.h"
+
+namespace millrace {
+namespace {
+
+std::string View(std::string_view text) { return std::string(text); }
+
+std::string Address(int64_t offset) { return offset == kNoAddress ? "-" : absl::StrCat("@", offset); }
+
+std::string Range(int64_t offset, int64_t bytes) {
+  return offset == kNoAddress ? "-" : absl::StrCat("@", offset, "+", bytes);
+}
+
+std::string Tensors(const std::vector<int64_t>& offsets, const std::vector<TensorType>& types, bool with_types) {
+  return absl::StrJoin(offsets, " ", [&, i = size_t{0}](std::string* out, int64_t offset) mutable {
+    const TensorType* type = i < types.size() ? &types[i] : nullptr;
+    const bool sized = type != nullptr && type->shape.fully_known();
+    absl::StrAppend(out, Range(offset, sized ? type->size_bytes() : 0));
+    if (with_types && type != nullptr) absl::StrAppend(out, ":", type->ToString());
+    ++i;
+  });
+}
+
+template <typename T>
+std::string NameAt(const std::vector<T>& list, int32_t index) {
+  if (index < 0 || index >= static_cast<int32_t>(list.size())) return absl::StrCat("#", index, "?");
+  return list[index].name;
+}
+
+std::string WaitsToText(const ExecutionPlan& plan, const std::vector<Wait>& waits) {
+  if (waits.empty()) return "";
+  return absl::StrCat("  [", absl::StrJoin(waits, " ", [&](std::string* out, const Wait& wait) {
+    absl::StrAppend(out, LaneName(plan, wait.lane), ">=", wait.count);
+  }), "]");
+}
+
+std::string ComputeToText(const ExecutionPlan& plan, const ComputeStep& step, const PlanTextOptions& options) {
+  const OpInstance& instance = plan.instances[step.instance];
+  std::string text = absl::StrCat("p", step.partition);
+  if (step.group != 0) absl::StrAppend(&text, " g", step.group);
+  absl::StrAppend(&text, "  ", instance.name, " (", instance.op, ")  ",
+                  Tensors(step.inputs, instance.inputs, options.types), " -> ",
+                  Tensors(step.outputs, instance.outputs, options.types));
+  if (step.scratch_bytes > 0) absl::StrAppend(&text, "  scratch ", Range(step.scratch_offset, step.scratch_bytes));
+  if (step.state_bytes > 0) absl::StrAppend(&text, "  state ", step.state_bytes);
+  if (!step.writes_variables.empty()) {
+    absl::StrAppend(&text, step.overwrites_variables ? "  overwrites " : "  writes ",
+                    absl::StrJoin(step.writes_variables, ",", [&](std::string* out, int32_t v) {
+                      absl::StrAppend(out, NameAt(plan.variables, v));
+                    }));
+  }
+  return text;
+}
+
+std::string CopyToText(const ExecutionPlan& plan, const CopyStep& step, LaneKind kind) {
+  const std::string device = Range(step.device_offset, step.bytes);
+  const std::string host = HostRefToText(plan, step.host);
+  std::string text = absl::StrCat("p", step.partition, "  ", step.name, "  ", step.tensor, " ");
+  if (kind == LaneKind::kToHost) {
+    absl::StrAppend(&text, device, " -> ", host);
+  } else {
+    absl::StrAppend(&text, host, " -> ", device);
+  }
+  if (step.writes_variable >= 0) absl::StrAppend(&text, "  writes ", NameAt(plan.variables, step.writes_variable));
+  return text;
+}
+
+const char* ResidenceKindName(Residence::Kind kind) {
+  switch (kind) {
+    case Residence::Kind::kActivation: return "activation";
+    case Residence::Kind::kVariable: return "variable";
+    case Residence::Kind::kConstant: return "constant";
+    case Residence::Kind::kFeed: return "feed";
+    case Residence::Kind::kScratch: return "scratch";
+  }
+  return "unknown";
+}
+
+void AppendHeader(const ExecutionPlan& plan, const PlanTextOptions& options, std::string* out) {
+  absl::StrAppend(out, "plan ", plan.strategy);
+  if (plan.partition_size > 0) absl::StrAppend(out, "  partition_size ", plan.partition_size);
+  absl::StrAppend(out, "  nodes ", plan.counts.nodes, "  swap_outs ", plan.counts.swap_outs, "  swap_ins ",
+                  plan.counts.swap_ins);
+  if (plan.counts.recomputed_nodes > 0) absl::StrAppend(out, "  recomputed ", plan.counts.recomputed_nodes);
+  absl::StrAppend(out, "\n");
+  for (const PlanDevice& device : plan.devices) {
+    absl::StrAppend(out, "device ", device.name, "  arena ", device.arena_bytes, "  peak_live ",
+                    device.peak_live_bytes);
+    if (device.budget_bytes > 0) absl::StrAppend(out, "  budget ", device.budget_bytes);
+    absl::StrAppend(out, "  partitions ", device.num_partitions, "\n");
+  }
+  absl::StrAppend(out, "host  pool ", plan.host_pool_bytes, "  all ", plan.host_bytes, "\n");
+  absl::StrAppend(out, "copies  to-host ", plan.bytes_to_host, "  to-device ", plan.bytes_to_device, "\n");
+  if (options.seconds) {
+    absl::StrAppendFormat(out, "seconds  step %.6g  compute %.6g  lower_bound %.6g\n", plan.predicted_step_seconds,
+                          plan.predicted_compute_seconds, plan.lower_bound_seconds);
+  }
+  for (const PlanVariable& variable : plan.variables) {
+    absl::StrAppend(out, "variable ", variable.name, "  ", variable.type.ToString(), "  ",
+                    variable.resident_offset == kNoAddress ? "host" : Address(variable.resident_offset),
+                    variable.read_before_write ? "  read" : "", variable.written ? "  written" : "", "\n");
+  }
+  for (const PlanConstant& constant : plan.constants) {
+    absl::StrAppend(out, "constant ", constant.name, "  ", constant.value.type().ToString(), "  ",
+                    constant.resident_offset == kNoAddress ? "host" : Address(constant.resident_offset), "\n");
+  }
+  for (const PlanFeed& feed : plan.feeds) absl::StrAppend(out, "feed ", feed.name, "  ", feed.type.ToString(), "\n");
+  for (const PlanFetch& fetch : plan.fetches) {
+    absl::StrAppend(out, "fetch ", fetch.name, "  ", fetch.type.ToString(), fetch.value.empty() ? "" : "  known", "\n");
+  }
+}
+
+}  // namespace
+
+std::string LaneName(const ExecutionPlan& plan, int32_t lane) {
+  if (lane < 0 || lane >= static_cast<int32_t>(plan.lanes.size())) return absl::StrCat("lane#", lane, "?");
+  std::string name = View(LaneKindName(plan.lanes[lane].kind));
+  if (plan.devices.size() > 1) absl::StrAppend(&name, "/", plan.lanes[lane].device);
+  return name;
+}
+
+std::string HostRefToText(const ExecutionPlan& plan, const HostRef& ref) {
+  switch (ref.kind) {
+    case HostRef::Kind::kPool: return absl::StrCat("pool@", ref.offset_bytes);
+    case HostRef::Kind::kVariable: return absl::StrCat("variable ", NameAt(plan.variables, ref.index));
+    case HostRef::Kind::kConstant: return absl::StrCat("constant ", NameAt(plan.constants, ref.index));
+    case HostRef::Kind::kFeed: return absl::StrCat("feed ", NameAt(plan.feeds, ref.index));
+    case HostRef::Kind::kFetch: return absl::StrCat("fetch ", NameAt(plan.fetches, ref.index));
+  }
+  return "unknown";
+}
+
+std::string StepToText(const ExecutionPlan& plan, int32_t lane, int64_t step, const PlanTextOptions& options) {
+  const Lane& l = plan.lanes[lane];
+  const bool compute = l.kind == LaneKind::kCompute;
+  std::string text = absl::StrCat(PositionOf(l, step), " ", LaneName(plan, lane), "  ",
+                                  compute ? ComputeToText(plan, l.compute[step], options)
+                                          : CopyToText(plan, l.copies[step], l.kind),
+                                  WaitsToText(plan, WaitsOf(l, step)));
+  if (options.seconds) absl::StrAppendFormat(&text, "  %.6gs", SecondsOf(l, step));
+  if (!compute && !l.copies[step].reason.empty()) absl::StrAppend(&text, "  \"", l.copies[step].reason, "\"");
+  return text;
+}
+
+std::string PlanToText(const ExecutionPlan& plan, const PlanTextOptions& options) {
+  std::string out;
+  AppendHeader(plan, options, &out);
+  absl::StrAppend(&out, "steps\n");
+  for (const StepRef& step : StepsInOrder(plan)) {
+    absl::StrAppend(&out, "  ", StepToText(plan, step.lane, step.index, options), "\n");
+  }
+  if (!options.residences) return out;
+  absl::StrAppend(&out, "residences\n");
+  for (const Residence& residence : plan.residences) {
+    absl::StrAppend(&out, "  ");
+    if (plan.devices.size() > 1) absl::StrAppend(&out, residence.device, " ");
+    absl::StrAppend(&out, "[", residence.first, ",", residence.last, "]  ", Range(residence.offset, residence.bytes),
+                    "  ", ResidenceKindName(residence.kind), "  ", residence.tensor);
+    if (!residence.reason.empty()) absl::StrAppend(&out, "  \"", residence.reason, "\"");
+    absl::StrAppend(&out, "\n");
+  }
+  return out;
+}
+
+}  // namespace millrace

@@ -1,0 +1,41 @@
+#include "plan/step_order.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace millrace {
+
+std::string_view LaneKindName(LaneKind kind) {
+  switch (kind) {
+    case LaneKind::kCompute: return "compute";
+    case LaneKind::kToHost: return "to-host";
+    case LaneKind::kToDevice: return "to-device";
+  }
+  return "unknown";
+}
+
+std::vector<StepRef> StepsInOrder(const ExecutionPlan& plan) {
+  const auto before = [](const StepRef& a, const StepRef& b) {
+    return std::tie(a.position, a.lane, a.index) < std::tie(b.position, b.lane, b.index);
+  };
+  std::vector<StepRef> order, lane_steps, merged;
+  for (int32_t l = 0; l < static_cast<int32_t>(plan.lanes.size()); ++l) {
+    const Lane& lane = plan.lanes[l];
+    lane_steps.clear();
+    for (int64_t i = 0; i < lane.num_steps(); ++i) lane_steps.push_back({l, i, PositionOf(lane, i)});
+    if (!std::is_sorted(lane_steps.begin(), lane_steps.end(), before)) {
+      std::sort(lane_steps.begin(), lane_steps.end(), before);
+    }
+    merged.resize(order.size() + lane_steps.size());
+    std::merge(order.begin(), order.end(), lane_steps.begin(), lane_steps.end(), merged.begin(), before);
+    order.swap(merged);
+  }
+  return order;
+}
+
+const std::string& NameOf(const ExecutionPlan& plan, int32_t lane, int64_t index) {
+  const Lane& l = plan.lanes[lane];
+  return l.kind == LaneKind::kCompute ? plan.instances[l.compute[index].instance].name : l.copies[index].name;
+}
+
+}  // namespace millrace
