@@ -1,6 +1,13 @@
 #include "cpu/kernels/register.h"
 
+#include "glog/logging.h"
+
 namespace millrace::cpu {
+
+void AddKernel(KernelRegistry& registry, std::string_view op, KernelFactory factory) {
+  const absl::Status status = registry.Register(op, std::move(factory));
+  CHECK(status.ok()) << status.ToString();
+}
 
 void RegisterCpuKernels(KernelRegistry&) {}
 
