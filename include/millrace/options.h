@@ -58,6 +58,9 @@ struct SessionOptions {
   std::shared_ptr<const KernelRegistry> kernels;
 };
 
+// Reads configs/machines/*.pbtxt. Errors name the file and the line or field.
+absl::StatusOr<Machine> LoadMachine(const std::string& path);
+
 // "12GiB", "512MB", "1000000" -> bytes. InvalidArgument for negative, absurd (over 2^60) or malformed sizes.
 absl::StatusOr<int64_t> ParseSize(const std::string& text);
 // "1.50 GiB".

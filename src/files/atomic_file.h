@@ -1,0 +1,42 @@
+// Output files that are whole or not there: written under a temporary name beside the target, then renamed.
+#ifndef MILLRACE_SRC_FILES_ATOMIC_FILE_H_
+#define MILLRACE_SRC_FILES_ATOMIC_FILE_H_
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace millrace {
+
+// A file being written. Destroyed before Commit: the temporary is removed and a former file stays as it was.
+// Where the target is not a regular file (/dev/stdout, a pipe) bytes go straight to it. One thread at a time.
+class AtomicFile {
+ public:
+  // Fails when the folder is not there or not writable: before the work whose result the file will hold.
+  static absl::StatusOr<std::unique_ptr<AtomicFile>> Create(const std::string& path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  absl::Status Append(std::string_view bytes);
+  // Makes the file appear under its name, its bytes on disk. Nothing may be appended afterwards.
+  absl::Status Commit();
+
+ private:
+  AtomicFile(std::string path, std::string temporary, int descriptor)
+      : path_(std::move(path)), temporary_(std::move(temporary)), descriptor_(descriptor) {}
+  absl::Status Error(const char* what) const;
+
+  std::string path_;
+  std::string temporary_;  // empty when written straight to path_
+  int descriptor_ = -1;
+};
+
+absl::Status WriteFileAtomically(const std::string& path, std::string_view contents);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_SRC_FILES_ATOMIC_FILE_H_

@@ -1,0 +1,96 @@
+#include "report/machine_file.h"
+
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/text_format.h>
+
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
+#include "proto/machine.pb.h"
+
+namespace millrace {
+namespace {
+
+// Keeps the first error of the text parser, with its place.
+class FirstError : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, int column, const std::string& message) override {
+    if (text_.empty()) text_ = absl::StrCat("line ", line + 1, ", column ", column + 1, ": ", message);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+absl::Status SetSize(const char* field, bool given, const std::string& text, int64_t& bytes) {
+  if (!given) return absl::OkStatus();
+  const auto size = ParseSize(text);
+  if (!size.ok()) return absl::InvalidArgumentError(absl::StrCat(field, ": ", std::string(size.status().message())));
+  bytes = *size;
+  return absl::OkStatus();
+}
+
+absl::Status SetRate(const char* field, bool given, double value, double& rate) {
+  if (!given) return absl::OkStatus();
+  if (!std::isfinite(value) || value <= 0) {
+    return absl::InvalidArgumentError(absl::StrCat(field, ": ", value, " is not a rate; expected more than 0"));
+  }
+  rate = value;
+  return absl::OkStatus();
+}
+
+absl::Status SetSeconds(const char* field, bool given, double value, double& seconds) {
+  if (!given) return absl::OkStatus();
+  if (!std::isfinite(value) || value < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(field, ": ", value, " is not a time; expected 0 or more seconds"));
+  }
+  seconds = value;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Machine> ParseMachine(const std::string& text) {
+  proto::Machine in;
+  FirstError error;
+  google::protobuf::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&error);
+  if (!parser.ParseFromString(text, &in)) return absl::InvalidArgumentError(error.text());
+
+  Machine machine;
+  if (in.has_name()) machine.name = in.name();
+  MR_RETURN_IF_ERROR(
+      SetSize("device_memory", in.has_device_memory(), in.device_memory(), machine.device_memory_bytes));
+  MR_RETURN_IF_ERROR(SetSize("host_memory", in.has_host_memory(), in.host_memory(), machine.host_memory_bytes));
+  MR_RETURN_IF_ERROR(SetRate("flops_per_second", in.has_flops_per_second(), in.flops_per_second(),
+                             machine.flops_per_second));
+  MR_RETURN_IF_ERROR(SetRate("memory_bytes_per_second", in.has_memory_bytes_per_second(),
+                             in.memory_bytes_per_second(), machine.memory_bytes_per_second));
+  MR_RETURN_IF_ERROR(SetRate("to_host_bytes_per_second", in.has_to_host_bytes_per_second(),
+                             in.to_host_bytes_per_second(), machine.to_host_bytes_per_second));
+  MR_RETURN_IF_ERROR(SetRate("to_device_bytes_per_second", in.has_to_device_bytes_per_second(),
+                             in.to_device_bytes_per_second(), machine.to_device_bytes_per_second));
+  MR_RETURN_IF_ERROR(SetSeconds("copy_latency_seconds", in.has_copy_latency_seconds(),
+                                in.copy_latency_seconds(), machine.copy_latency_seconds));
+  MR_RETURN_IF_ERROR(
+      SetSeconds("launch_seconds", in.has_launch_seconds(), in.launch_seconds(), machine.launch_seconds));
+  return machine;
+}
+
+absl::StatusOr<Machine> LoadMachine(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  if (file) text << file.rdbuf();
+  if (!file) return absl::NotFoundError(absl::StrCat(path, ": cannot read the machine file"));
+  auto machine = ParseMachine(text.str());
+  if (!machine.ok()) {
+    return absl::Status(machine.status().code(), absl::StrCat(path, ": ", std::string(machine.status().message())));
+  }
+  return machine;
+}
+
+}  // namespace millrace

@@ -1,0 +1,18 @@
+// Machine files, configs/machines/*.pbtxt (src/proto/machine.proto).
+#ifndef MILLRACE_SRC_REPORT_MACHINE_FILE_H_
+#define MILLRACE_SRC_REPORT_MACHINE_FILE_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "millrace/options.h"
+
+namespace millrace {
+
+// What the text does not say keeps Machine's default. InvalidArgument names the line, or the field with its value
+// and what was expected.
+absl::StatusOr<Machine> ParseMachine(const std::string& text);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_SRC_REPORT_MACHINE_FILE_H_

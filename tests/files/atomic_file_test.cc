@@ -1,0 +1,93 @@
+#include "files/atomic_file.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+class AtomicFileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(testing::TempDir()) / ("atomic_file_" + std::to_string(getpid()));
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string Path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string Read(const std::string& name) const {
+    std::stringstream text;
+    text << std::ifstream(Path(name)).rdbuf();
+    return text.str();
+  }
+  size_t NumFiles() const {
+    return static_cast<size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(AtomicFileTest, AppearsOnlyAtCommit) {
+  auto file = AtomicFile::Create(Path("out"));
+  ASSERT_TRUE(file.ok()) << file.status();
+  ASSERT_TRUE((*file)->Append("first ").ok());
+  ASSERT_TRUE((*file)->Append("second").ok());
+  EXPECT_FALSE(fs::exists(Path("out")));
+  ASSERT_TRUE((*file)->Commit().ok());
+  EXPECT_EQ(Read("out"), "first second");
+  file->reset();
+  EXPECT_EQ(NumFiles(), 1);
+}
+
+TEST_F(AtomicFileTest, AbandonedWriteLeavesTheFormerFileAndNoTemporary) {
+  ASSERT_TRUE(WriteFileAtomically(Path("out"), "former").ok());
+  {
+    auto file = AtomicFile::Create(Path("out"));
+    ASSERT_TRUE(file.ok());
+    ASSERT_TRUE((*file)->Append("half of").ok());
+  }
+  EXPECT_EQ(Read("out"), "former");
+  EXPECT_EQ(NumFiles(), 1);
+}
+
+TEST_F(AtomicFileTest, TwoWritersOfOneNameDoNotMix) {
+  auto one = AtomicFile::Create(Path("out"));
+  auto two = AtomicFile::Create(Path("out"));
+  ASSERT_TRUE(one.ok() && two.ok());
+  ASSERT_TRUE((*one)->Append("one").ok());
+  ASSERT_TRUE((*two)->Append("two").ok());
+  ASSERT_TRUE((*two)->Commit().ok());
+  ASSERT_TRUE((*one)->Commit().ok());
+  EXPECT_EQ(Read("out"), "one");
+  EXPECT_EQ(NumFiles(), 1);
+}
+
+TEST_F(AtomicFileTest, WritesThroughASymbolicLink) {
+  ASSERT_TRUE(WriteFileAtomically(Path("real"), "old").ok());
+  fs::create_symlink(Path("real"), Path("link"));
+  ASSERT_TRUE(WriteFileAtomically(Path("link"), "new").ok());
+  EXPECT_TRUE(fs::is_symlink(Path("link")));
+  EXPECT_EQ(Read("real"), "new");
+}
+
+TEST_F(AtomicFileTest, NamesAFolderThatIsNotThere) {
+  const absl::Status status = WriteFileAtomically(Path("missing/out"), "x");
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_NE(status.message().find(Path("missing/out")), std::string::npos) << status;
+  EXPECT_FALSE(WriteFileAtomically(folder_.string(), "x").ok());
+}
+
+TEST_F(AtomicFileTest, ReportsADeviceThatIsFull) {
+  EXPECT_EQ(WriteFileAtomically("/dev/full", "x").code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(WriteFileAtomically("/dev/null", "x").ok());
+}
+
+}  // namespace
+}  // namespace millrace

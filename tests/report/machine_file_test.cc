@@ -1,0 +1,43 @@
+#include "report/machine_file.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+namespace millrace {
+namespace {
+
+TEST(MachineFileTest, ReadsRatesAndSizesAndKeepsDefaults) {
+  const auto machine = ParseMachine("name: 'm' device_memory: '12GiB' to_host_bytes_per_second: 12e9");
+  ASSERT_TRUE(machine.ok()) << machine.status();
+  EXPECT_EQ(machine->name, "m");
+  EXPECT_EQ(machine->device_memory_bytes, int64_t{12} << 30);
+  EXPECT_EQ(machine->host_memory_bytes, 0);
+  EXPECT_EQ(machine->to_host_bytes_per_second, 12e9);
+  EXPECT_EQ(machine->to_device_bytes_per_second, Machine().to_device_bytes_per_second);
+}
+
+TEST(MachineFileTest, NamesTheLineOrFieldThatIsWrong) {
+  const auto message = [](const char* text) { return std::string(ParseMachine(text).status().message()); };
+  EXPECT_NE(message("name: 'm'\nspeed: 3").find("line 2"), std::string::npos) << message("name: 'm'\nspeed: 3");
+  EXPECT_NE(message("device_memory: '12 parsecs'").find("device_memory"), std::string::npos);
+  EXPECT_NE(message("flops_per_second: 0").find("flops_per_second"), std::string::npos);
+  EXPECT_NE(message("to_host_bytes_per_second: nan").find("to_host"), std::string::npos);
+  EXPECT_NE(message("launch_seconds: -1").find("launch_seconds"), std::string::npos);
+}
+
+TEST(MachineFileTest, EveryCheckedInMachineLoadsAndIsNamedAsItsFile) {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(MILLRACE_SOURCE_DIR "/configs/machines")) {
+    const auto machine = LoadMachine(entry.path().string());
+    ASSERT_TRUE(machine.ok()) << machine.status();
+    EXPECT_EQ(machine->name, entry.path().stem().string());
+    ++count;
+  }
+  EXPECT_GE(count, 9);
+  const auto missing = LoadMachine("no/such.pbtxt");
+  EXPECT_EQ(missing.status().code(), absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace millrace
