@@ -22,11 +22,23 @@ struct FunctionRef {
   std::shared_ptr<const AttrMap> attrs;
 };
 
+// Inside a function: stands for the attribute of that name of the call, until the call is inlined.
+struct AttrParameter {
+  std::string name;
+};
+
 using AttrValue =
     std::variant<std::monostate, int64_t, float, bool, std::string, DataType, Shape, Tensor,
                  FunctionRef, std::vector<int64_t>, std::vector<float>, std::vector<bool>,
                  std::vector<std::string>, std::vector<DataType>, std::vector<Shape>,
-                 std::vector<Tensor>, std::vector<FunctionRef>>;
+                 std::vector<Tensor>, std::vector<FunctionRef>, AttrParameter>;
+
+// An empty list reads as an empty list of any element type: files do not say which it was.
+bool IsEmptyList(const AttrValue& value);
+template <typename T>
+inline constexpr bool kIsAttrList = false;
+template <typename T>
+inline constexpr bool kIsAttrList<std::vector<T>> = true;
 
 // Name -> value, sorted by name so that equal maps print equal text.
 class AttrMap {
@@ -48,8 +60,11 @@ class AttrMap {
   T GetOr(std::string_view name, T fallback) const {
     const AttrValue* value = Find(name);
     if (value == nullptr) return fallback;
-    const T* typed = std::get_if<T>(value);
-    return typed == nullptr ? fallback : *typed;
+    if (const T* typed = std::get_if<T>(value)) return *typed;
+    if constexpr (kIsAttrList<T>) {
+      if (IsEmptyList(*value)) return T();
+    }
+    return fallback;
   }
 
   bool empty() const { return entries_.empty(); }
@@ -71,6 +86,9 @@ absl::StatusOr<T> AttrMap::Get(std::string_view name) const {
   const AttrValue* value = Find(name);
   if (value != nullptr) {
     if (const T* typed = std::get_if<T>(value)) return *typed;
+    if constexpr (kIsAttrList<T>) {
+      if (IsEmptyList(*value)) return T();
+    }
   }
   return AttrTypeError(name, value, AttrValue(T{}).index());
 }

@@ -71,13 +71,19 @@ struct Node {
 
 class Graph;
 
-// A function of the library: a graph with `Arg` and `Retval` nodes (attr "index"), as TensorFlow inlines it.
+// Ops of the nodes that stand for a function's arguments and results (attributes T and index), TensorFlow's.
+inline constexpr const char* kArgOp = "_Arg";
+inline constexpr const char* kRetvalOp = "_Retval";
+
+// A function of the library: a graph with kArgOp and kRetvalOp nodes, as TensorFlow inlines it.
 struct Function {
   std::string name;
   std::vector<std::string> arg_names;
   std::vector<DataType> arg_types;
   std::vector<std::string> ret_names;
   std::vector<DataType> ret_types;
+  // Nodes of the body that run whenever the function is called, whatever is fetched of it (stateful effects).
+  std::vector<std::string> control_rets;
   AttrMap attrs;
   std::shared_ptr<const Graph> body;
 };

@@ -13,7 +13,8 @@ namespace {
 constexpr const char* kKindNames[] = {
     "nothing",    "int",         "float",      "bool",          "string",     "type",
     "shape",      "tensor",      "func",       "list(int)",     "list(float)", "list(bool)",
-    "list(string)", "list(type)", "list(shape)", "list(tensor)", "list(func)"};
+    "list(string)", "list(type)", "list(shape)", "list(tensor)", "list(func)",
+    "parameter"};
 static_assert(std::size(kKindNames) == std::variant_size_v<AttrValue>);
 
 struct LowerName {
@@ -41,6 +42,7 @@ struct Printer {
     absl::StrAppend(out, value.type().ToString(), "#", absl::Hex(digest));
   }
   void operator()(const FunctionRef& value) const { absl::StrAppend(out, value.name); }
+  void operator()(const AttrParameter& value) const { absl::StrAppend(out, "$", value.name); }
   template <typename T>
   void operator()(const std::vector<T>& values) const {
     out->append("[");
@@ -78,6 +80,18 @@ void AttrMap::Set(std::string_view name, AttrValue value) {
 void AttrMap::Erase(std::string_view name) {
   auto it = std::lower_bound(entries_.begin(), entries_.end(), name, LowerName());
   if (it != entries_.end() && it->first == name) entries_.erase(it);
+}
+
+bool IsEmptyList(const AttrValue& value) {
+  return std::visit(
+      [](const auto& alternative) {
+        if constexpr (kIsAttrList<std::decay_t<decltype(alternative)>>) {
+          return alternative.empty();
+        } else {
+          return false;
+        }
+      },
+      value);
 }
 
 std::string AttrToString(const AttrValue& value) {
