@@ -4,6 +4,8 @@ namespace millrace {
 
 void RegisterBuiltinOps(OpRegistry& registry) {
   RegisterGraphOps(registry);
+  RegisterMatMulOps(registry);
+  RegisterConvOps(registry);
 }
 
 }  // namespace millrace

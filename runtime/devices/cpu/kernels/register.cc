@@ -9,6 +9,9 @@ void AddKernel(KernelRegistry& registry, std::string_view op, KernelFactory fact
   CHECK(status.ok()) << status.ToString();
 }
 
-void RegisterCpuKernels(KernelRegistry&) {}
+void RegisterCpuKernels(KernelRegistry& registry) {
+  RegisterMatMulKernels(registry);
+  RegisterConvKernels(registry);
+}
 
 }  // namespace millrace::cpu

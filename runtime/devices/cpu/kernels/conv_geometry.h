@@ -1,0 +1,54 @@
+// A convolution's sizes, read from a node, and its fixed cuts into pieces that can run side by side.
+#ifndef MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_CONV_GEOMETRY_H_
+#define MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_CONV_GEOMETRY_H_
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "millrace/op.h"
+
+namespace millrace::cpu {
+
+// What a node computes of the layer output = input * filter: the output, or the gradient of one of the others.
+enum class ConvKind { kForward, kInput, kFilter };
+
+// Spatial arrays use their first `spatial` entries; the outermost dimension comes first.
+struct ConvGeometry {
+  using Sizes = std::array<int64_t, 3>;
+
+  int spatial = 2;
+  bool channels_first = false;
+  int64_t batch = 0, in_channels = 0, out_channels = 0, groups = 1;
+  Sizes in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1}, dilation{1, 1, 1};
+  Sizes pad_before{0, 0, 0}, pad_after{0, 0, 0};
+
+  int64_t in_pixels() const { return in[0] * in[1] * in[2]; }  // of one image
+  int64_t out_pixels() const { return out[0] * out[1] * out[2]; }
+  int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
+  int64_t input_elements() const { return batch * in_channels * in_pixels(); }
+  int64_t output_elements() const { return batch * out_channels * out_pixels(); }
+  int64_t filter_elements() const { return taps() * (in_channels / groups) * out_channels; }
+  double flops() const { return 2.0 * taps() * (in_channels / groups) * output_elements(); }
+};
+
+// Requires inferred outputs and known shapes. A depthwise filter [h, w, channels, multiplier] gives groups ==
+// channels.
+absl::StatusOr<ConvGeometry> ReadConvGeometry(const OpInstance& instance, ConvKind kind, int spatial, bool depthwise);
+
+// Part of a convolution: a smaller one on elements of the tensors from these offsets on.
+struct ConvPiece {
+  ConvGeometry geometry;
+  int64_t input_offset = 0;
+  int64_t output_offset = 0;
+};
+
+// Cuts into pieces with distinct outputs (kForward, kFilter) or distinct inputs (kInput): first into equal groups
+// of images, then, where images are fewer than pieces wanted, along the outermost spatial dimension. Depends on
+// the geometry alone. One piece when more would not pay.
+std::vector<ConvPiece> CutConv(const ConvGeometry& geometry, ConvKind kind);
+
+}  // namespace millrace::cpu
+
+#endif  // MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_CONV_GEOMETRY_H_

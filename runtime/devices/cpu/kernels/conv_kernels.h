@@ -1,0 +1,25 @@
+// Makers of convolution kernels; conv.cc chooses between them.
+#ifndef MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_CONV_KERNELS_H_
+#define MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_CONV_KERNELS_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "cpu/kernels/conv_geometry.h"
+#include "millrace/kernel.h"
+
+namespace millrace::cpu {
+
+// The node's inputs are TensorFlow's: input and filter; sizes, filter and output gradient; input, sizes and output
+// gradient.
+//
+// float32 by oneDNN. Unimplemented when oneDNN refuses the geometry.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeOneDnnConv(const ConvGeometry& geometry, ConvKind kind);
+
+// Any element type and geometry, by plain loops.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeLoopConv(const OpInstance& instance, const ConvGeometry& geometry,
+                                                     ConvKind kind);
+
+}  // namespace millrace::cpu
+
+#endif  // MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_CONV_KERNELS_H_

@@ -1,0 +1,65 @@
+// MatMul and BatchMatMul.
+#include "cpu/kernels/common.h"
+#include "cpu/kernels/gemm.h"
+#include "cpu/kernels/register.h"
+#include "millrace/status.h"
+
+namespace millrace::cpu {
+namespace {
+
+std::unique_ptr<Kernel> GemmKernel(std::unique_ptr<Gemm> gemm) {
+  const int64_t scratch = gemm->scratch_bytes();
+  return MakeKernel(
+      [gemm = std::shared_ptr<const Gemm>(std::move(gemm))](const KernelContext& context) {
+        return gemm->Run(context, context.inputs[0], context.inputs[1], context.outputs[0], context.scratch);
+      },
+      scratch);
+}
+
+// For every product of the output's batch, the matrices of a factor with `dims` batch dimensions, broadcast.
+std::vector<int64_t> BatchIndices(absl::Span<const int64_t> output, absl::Span<const int64_t> dims) {
+  std::vector<int64_t> indices(1, 0);
+  const size_t missing = output.size() - dims.size();
+  for (size_t i = 0; i < output.size(); ++i) {
+    const int64_t dim = i < missing ? 1 : dims[i - missing];
+    std::vector<int64_t> longer;
+    longer.reserve(indices.size() * output[i]);
+    for (int64_t index : indices) {
+      for (int64_t j = 0; j < output[i]; ++j) longer.push_back(index * dim + (dim == 1 ? 0 : j));
+    }
+    indices = std::move(longer);
+  }
+  return indices;
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const OpInstance& instance, bool transpose_a, bool transpose_b) {
+  const Shape &a = instance.inputs[0].shape, &b = instance.inputs[1].shape, &c = instance.outputs[0].shape;
+  const DataType dtype = instance.outputs[0].dtype;
+  for (const TensorType& input : instance.inputs) {
+    if (input.dtype != dtype) return UnsupportedType(instance, input.dtype);
+  }
+  GemmSizes sizes{.m = c.dim(c.rank() - 2), .n = c.dim(c.rank() - 1), .transpose_a = transpose_a, .transpose_b = transpose_b};
+  sizes.k = a.dim(a.rank() - (transpose_a ? 2 : 1));
+  const auto batch_dims = [](const Shape& shape) { return shape.dims().subspan(0, shape.rank() - 2); };
+  const std::vector<int64_t> of_a = BatchIndices(batch_dims(c), batch_dims(a));
+  const std::vector<int64_t> of_b = BatchIndices(batch_dims(c), batch_dims(b));
+  std::vector<GemmPair> batch(of_a.size());
+  for (size_t i = 0; i < batch.size(); ++i) batch[i] = {of_a[i], of_b[i]};
+  MR_ASSIGN_OR_RETURN(std::unique_ptr<Gemm> gemm, MakeGemm(instance, dtype, sizes, std::move(batch)));
+  return GemmKernel(std::move(gemm));
+}
+
+}  // namespace
+
+void RegisterMatMulKernels(KernelRegistry& registry) {
+  AddKernel(registry, "MatMul", [](const OpInstance& instance) {
+    return MakeProduct(instance, instance.attrs.GetOr("transpose_a", false), instance.attrs.GetOr("transpose_b", false));
+  });
+  for (const char* name : {"BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"}) {
+    AddKernel(registry, name, [](const OpInstance& instance) {
+      return MakeProduct(instance, instance.attrs.GetOr("adj_x", false), instance.attrs.GetOr("adj_y", false));
+    });
+  }
+}
+
+}  // namespace millrace::cpu

@@ -1,0 +1,100 @@
+// MatMul and BatchMatMul: shape and cost rules.
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
+#include "ops/register.h"
+#include "ops/rules.h"
+
+namespace millrace {
+namespace {
+
+// The product's shape: batch dimensions broadcast when `broadcast`, else equal.
+absl::Status ProductShape(InferenceContext& context, bool transpose_a, bool transpose_b, bool broadcast,
+                          DataType output) {
+  const Shape &a = context.shape(0), &b = context.shape(1);
+  if (a.unknown_rank() || b.unknown_rank()) {
+    context.AddOutput(output, Shape::UnknownRank());
+    return absl::OkStatus();
+  }
+  const auto mismatch = [&](const std::string& what) {
+    return context.Error(absl::StrCat("cannot multiply ", a.ToString(), transpose_a ? " (transposed)" : "", " by ",
+                                      b.ToString(), transpose_b ? " (transposed)" : "", ": ", what));
+  };
+  if (a.rank() < 2 || b.rank() < 2) return mismatch("expected matrices");
+  const auto last = [](const Shape& shape, bool first) { return shape.dim(shape.rank() - (first ? 2 : 1)); };
+  const int64_t rows = last(a, !transpose_a), inner = last(a, transpose_a);
+  const int64_t inner_b = last(b, !transpose_b), columns = last(b, transpose_b);
+  if (inner >= 0 && inner_b >= 0 && inner != inner_b) {
+    return mismatch(absl::StrCat("the inner dimensions are ", inner, " and ", inner_b, ", expected equal ones"));
+  }
+  const Shape batch_a(a.dims().subspan(0, a.rank() - 2)), batch_b(b.dims().subspan(0, b.rank() - 2));
+  if (!broadcast && batch_a.rank() != batch_b.rank()) return mismatch("expected equal ranks");
+  absl::StatusOr<Shape> batch = BroadcastShapes(batch_a, batch_b);
+  if (!batch.ok()) return mismatch(std::string(batch.status().message()));
+  for (int i = 0; !broadcast && i < batch_a.rank(); ++i) {
+    if (batch_a.dim(i) >= 0 && batch_b.dim(i) >= 0 && batch_a.dim(i) != batch_b.dim(i)) {
+      return mismatch("expected equal batch dimensions");
+    }
+  }
+  batch->AddDim(rows);
+  batch->AddDim(columns);
+  context.AddOutput(output, *std::move(batch));
+  return absl::OkStatus();
+}
+
+absl::Status ExpectEqualTypes(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(2));
+  if (context.dtype(0) == context.dtype(1)) return absl::OkStatus();
+  return context.Error(absl::StrCat("inputs ", context.input(0).ToString(), " and ", context.input(1).ToString(),
+                                    " differ in element type"));
+}
+
+absl::Status MatMulShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(ExpectEqualTypes(context));
+  for (int i = 0; i < 2; ++i) {
+    if (!context.shape(i).unknown_rank() && context.shape(i).rank() != 2) {
+      return context.Error(absl::StrCat("input ", i, " has shape ", context.shape(i).ToString(), ", expected rank 2"));
+    }
+  }
+  const AttrMap& attrs = context.attrs();
+  return ProductShape(context, attrs.GetOr("transpose_a", false), attrs.GetOr("transpose_b", false), false,
+                      context.dtype(0));
+}
+
+absl::Status BatchMatMulShape(InferenceContext& context, bool broadcast) {
+  MR_RETURN_IF_ERROR(ExpectEqualTypes(context));
+  const AttrMap& attrs = context.attrs();
+  return ProductShape(context, attrs.GetOr("adj_x", false), attrs.GetOr("adj_y", false), broadcast, context.dtype(0));
+}
+
+absl::Status BatchMatMulV3Shape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(2));
+  const AttrMap& attrs = context.attrs();
+  return ProductShape(context, attrs.GetOr("adj_x", false), attrs.GetOr("adj_y", false), true,
+                      attrs.GetOr("Tout", context.dtype(0)));
+}
+
+Cost ProductCost(const OpInstance& node) {
+  const Shape& a = node.inputs[0].shape;
+  const bool transposed = node.attrs.GetOr("transpose_a", false) || node.attrs.GetOr("adj_x", false);
+  const int64_t inner = a.dim(a.rank() - (transposed ? 2 : 1));
+  Cost cost;
+  cost.flops = 2 * static_cast<double>(inner) * static_cast<double>(node.outputs[0].shape.num_elements());
+  for (const TensorType& type : node.inputs) cost.bytes += static_cast<double>(type.size_bytes());
+  cost.bytes += static_cast<double>(node.outputs[0].size_bytes());
+  return cost;
+}
+
+}  // namespace
+
+void RegisterMatMulOps(OpRegistry& registry) {
+  AddOp(registry, {.name = "MatMul", .shape = MatMulShape, .cost = ProductCost});
+  const auto equal_batches = [](InferenceContext& context) { return BatchMatMulShape(context, false); };
+  const auto broadcast_batches = [](InferenceContext& context) { return BatchMatMulShape(context, true); };
+  AddOp(registry, {.name = "BatchMatMul", .shape = equal_batches, .cost = ProductCost});
+  AddOp(registry, {.name = "BatchMatMulV2", .shape = broadcast_batches, .cost = ProductCost});
+  AddOp(registry, {.name = "BatchMatMulV3", .shape = BatchMatMulV3Shape, .cost = ProductCost});
+}
+
+}  // namespace millrace

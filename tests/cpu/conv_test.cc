@@ -1,0 +1,269 @@
+// Convolutions and their gradients against a direct sum in double.
+#include <array>
+#include <cmath>
+
+#include <Eigen/Core>
+#include <gmock/gmock.h>
+
+#include "absl/strings/str_cat.h"
+#include "kernel_testing.h"
+
+namespace millrace::cpu {
+namespace {
+
+struct Layer {
+  std::vector<int64_t> in;  // spatial
+  std::vector<int64_t> kernel;
+  int64_t batch = 2, in_channels = 3, out_channels = 5, groups = 1;
+  std::vector<int64_t> strides = {}, dilations = {};  // default 1
+  std::string padding = "SAME";
+  std::vector<int64_t> pads = {};  // before, after per spatial dimension, of EXPLICIT
+  bool channels_first = false;
+  DataType dtype = DataType::kFloat;
+  bool depthwise = false;
+
+  int spatial() const { return static_cast<int>(in.size()); }
+  int64_t stride(int i) const { return strides.empty() ? 1 : strides[i]; }
+  int64_t dilation(int i) const { return dilations.empty() ? 1 : dilations[i]; }
+  int64_t extent(int i) const { return (kernel[i] - 1) * dilation(i) + 1; }
+  int64_t pad_before(int i) const {
+    if (padding == "EXPLICIT") return pads[2 * i];
+    return padding == "VALID" ? 0 : std::max<int64_t>((out(i) - 1) * stride(i) + extent(i) - in[i], 0) / 2;
+  }
+  int64_t out(int i) const {
+    if (padding == "SAME") return (in[i] + stride(i) - 1) / stride(i);
+    const int64_t padded = in[i] + (padding == "EXPLICIT" ? pads[2 * i] + pads[2 * i + 1] : 0);
+    return (padded - extent(i)) / stride(i) + 1;
+  }
+  Shape Activations(int64_t channels, bool output) const {
+    Shape shape({batch});
+    if (channels_first) shape.AddDim(channels);
+    for (int i = 0; i < spatial(); ++i) shape.AddDim(output ? out(i) : in[i]);
+    if (!channels_first) shape.AddDim(channels);
+    return shape;
+  }
+  Shape input() const { return Activations(in_channels, false); }
+  Shape output() const { return Activations(out_channels, true); }
+  Shape filter() const {
+    Shape shape(absl::MakeConstSpan(kernel));
+    shape.AddDim(depthwise ? in_channels : in_channels / groups);
+    shape.AddDim(depthwise ? out_channels / in_channels : out_channels);
+    return shape;
+  }
+  AttrMap attrs() const {
+    const auto list = [&](auto value) {
+      std::vector<int64_t> list(spatial() + 2, 1);
+      for (int i = 0; i < spatial(); ++i) list[i + (channels_first ? 2 : 1)] = value(i);
+      return list;
+    };
+    AttrMap attrs;
+    attrs.Set("strides", list([&](int i) { return stride(i); }));
+    attrs.Set("dilations", list([&](int i) { return dilation(i); }));
+    attrs.Set("padding", padding);
+    if (padding == "EXPLICIT") {
+      std::vector<int64_t> explicit_pads(2 * spatial() + 4, 0);
+      std::copy(pads.begin(), pads.end(), explicit_pads.begin() + (channels_first ? 4 : 2));
+      attrs.Set("explicit_paddings", explicit_pads);
+    }
+    if (spatial() == 2) attrs.Set("data_format", std::string(channels_first ? "NCHW" : "NHWC"));
+    if (spatial() == 3) attrs.Set("data_format", std::string(channels_first ? "NCDHW" : "NDHWC"));
+    return attrs;
+  }
+};
+
+// Calls fn(input element, filter element, output element) for every product of the layer.
+template <typename Fn>
+void ForProducts(const Layer& layer, Fn&& fn) {
+  const auto pad3 = [&](auto value, int64_t rest) {
+    std::array<int64_t, 3> sizes{rest, rest, rest};
+    for (int i = 0; i < layer.spatial(); ++i) sizes[i] = value(i);
+    return sizes;
+  };
+  const auto in = pad3([&](int i) { return layer.in[i]; }, 1), out = pad3([&](int i) { return layer.out(i); }, 1);
+  const auto kernel = pad3([&](int i) { return layer.kernel[i]; }, 1);
+  const auto stride = pad3([&](int i) { return layer.stride(i); }, 1);
+  const auto dilation = pad3([&](int i) { return layer.dilation(i); }, 1);
+  const auto pad = pad3([&](int i) { return layer.pad_before(i); }, 0);
+  const auto element = [&](int64_t n, int64_t pixel, int64_t pixels, int64_t c, int64_t channels) {
+    return layer.channels_first ? (n * channels + c) * pixels + pixel : (n * pixels + pixel) * channels + c;
+  };
+  const int64_t in_pixels = in[0] * in[1] * in[2], out_pixels = out[0] * out[1] * out[2];
+  const int64_t taps = kernel[0] * kernel[1] * kernel[2];
+  const int64_t group_in = layer.in_channels / layer.groups, group_out = layer.out_channels / layer.groups;
+  for (int64_t pixel = 0; pixel < out_pixels; ++pixel) {
+    const std::array<int64_t, 3> o{pixel / (out[1] * out[2]), pixel / out[2] % out[1], pixel % out[2]};
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      const std::array<int64_t, 3> k{tap / (kernel[1] * kernel[2]), tap / kernel[2] % kernel[1], tap % kernel[2]};
+      std::array<int64_t, 3> i;
+      bool inside = true;
+      for (int d = 0; d < 3; ++d) {
+        i[d] = o[d] * stride[d] - pad[d] + k[d] * dilation[d];
+        inside = inside && i[d] >= 0 && i[d] < in[d];
+      }
+      if (!inside) continue;
+      const int64_t in_pixel = (i[0] * in[1] + i[1]) * in[2] + i[2];
+      for (int64_t n = 0; n < layer.batch; ++n) {
+        for (int64_t oc = 0; oc < layer.out_channels; ++oc) {
+          for (int64_t ic = 0; ic < group_in; ++ic) {
+            fn(element(n, in_pixel, in_pixels, oc / group_out * group_in + ic, layer.in_channels),
+               (tap * group_in + ic) * layer.out_channels + oc, element(n, pixel, out_pixels, oc, layer.out_channels));
+          }
+        }
+      }
+    }
+  }
+}
+
+Tensor Sizes(const Shape& shape) {
+  std::vector<int32_t> sizes(shape.dims().begin(), shape.dims().end());
+  return Tensor::Vector<int32_t>(sizes);
+}
+
+std::string OpName(const Layer& layer, const char* suffix) {
+  if (layer.depthwise) return absl::StrCat("DepthwiseConv2dNative", suffix);
+  return absl::StrCat(layer.spatial() == 2 ? "Conv2D" : "Conv3D", suffix,
+                      layer.spatial() == 3 && suffix[0] != 0 ? "V2" : "");
+}
+
+// The depthwise filter [h, w, c, m] is, in memory, the grouped one [h, w, 1, c * m].
+void CheckLayer(Layer layer) {
+  if (layer.depthwise) layer.groups = layer.in_channels;
+  const Tensor x = TestValues(layer.dtype, layer.input(), 1), w = TestValues(layer.dtype, layer.filter(), 2);
+  const Tensor dy = TestValues(layer.dtype, layer.output(), 3);
+  std::vector<double> y(dy.num_elements(), 0), dx(x.num_elements(), 0), dw(w.num_elements(), 0);
+  ForProducts(layer, [&](int64_t i, int64_t f, int64_t o) {
+    y[o] += x.DoubleAt(i) * w.DoubleAt(f);
+    dx[i] += dy.DoubleAt(o) * w.DoubleAt(f);
+    dw[f] += dy.DoubleAt(o) * x.DoubleAt(i);
+  });
+  const double tolerance = Tolerance(layer.dtype);
+  {
+    SCOPED_TRACE("forward");
+    const Tensor got = EvaluateOnThreads({OpName(layer, ""), layer.attrs(), {x, w}});
+    EXPECT_EQ(got.shape(), layer.output());
+    ExpectClose(got, y, tolerance);
+  }
+  {
+    SCOPED_TRACE("input gradient");
+    const Tensor got = EvaluateOnThreads(
+        {OpName(layer, "BackpropInput"), layer.attrs(), {Sizes(layer.input()), w, dy}, {true, false, false}});
+    EXPECT_EQ(got.shape(), layer.input());
+    ExpectClose(got, dx, tolerance);
+  }
+  if (layer.dtype == DataType::kInt32) return;  // TensorFlow has no such filter gradient
+  SCOPED_TRACE("filter gradient");
+  const Tensor got = EvaluateOnThreads(
+      {OpName(layer, "BackpropFilter"), layer.attrs(), {x, Sizes(layer.filter()), dy}, {false, true, false}});
+  EXPECT_EQ(got.shape(), layer.filter());
+  ExpectClose(got, dw, tolerance);
+}
+
+TEST(Conv2DTest, AgreesWithDirectSumForEveryPaddingStrideAndDilation) {
+  for (const char* padding : {"SAME", "VALID"}) {
+    for (int64_t kernel : {1, 2, 3, 5}) {
+      for (int64_t stride : {1, 2, 3}) {
+        for (int64_t dilation : {1, 2}) {
+          SCOPED_TRACE(absl::StrCat(padding, " kernel ", kernel, " stride ", stride, " dilation ", dilation));
+          CheckLayer({.in = {11, 12}, .kernel = {kernel, kernel}, .strides = {stride, stride},
+                      .dilations = {dilation, dilation}, .padding = padding});
+        }
+      }
+    }
+  }
+}
+
+TEST(Conv2DTest, TakesExplicitPadding) {
+  CheckLayer({.in = {9, 7}, .kernel = {3, 3}, .strides = {2, 1}, .padding = "EXPLICIT", .pads = {1, 0, 2, 2}});
+  CheckLayer({.in = {4, 4}, .kernel = {2, 2}, .padding = "EXPLICIT", .pads = {3, 5, 0, 4}});
+}
+
+TEST(Conv2DTest, TakesUnequalSizesPerDimension) {
+  CheckLayer({.in = {10, 17}, .kernel = {1, 7}, .in_channels = 17, .out_channels = 33, .strides = {2, 3}});
+  CheckLayer({.in = {13, 5}, .kernel = {4, 1}, .in_channels = 16, .out_channels = 64, .dilations = {3, 1}});
+}
+
+TEST(Conv2DTest, TakesChannelsFirst) {
+  CheckLayer({.in = {9, 8}, .kernel = {3, 3}, .strides = {2, 2}, .channels_first = true});
+  CheckLayer({.in = {9, 8}, .kernel = {3, 2}, .padding = "EXPLICIT", .pads = {1, 0, 0, 1}, .channels_first = true});
+}
+
+TEST(Conv2DTest, TakesGroups) {
+  CheckLayer({.in = {8, 9}, .kernel = {3, 3}, .in_channels = 8, .out_channels = 12, .groups = 4});
+  CheckLayer({.in = {8, 9}, .kernel = {3, 3}, .in_channels = 32, .out_channels = 32, .groups = 2, .strides = {2, 2}});
+}
+
+// Large enough to be cut into pieces by images, by rows, and both.
+TEST(Conv2DTest, CutLayersAgreeWithDirectSum) {
+  CheckLayer({.in = {28, 28}, .kernel = {3, 3}, .batch = 4, .in_channels = 16, .out_channels = 32});
+  CheckLayer({.in = {33, 31}, .kernel = {3, 3}, .batch = 1, .in_channels = 32, .out_channels = 32});
+  CheckLayer({.in = {33, 31}, .kernel = {3, 3}, .batch = 1, .in_channels = 16, .out_channels = 64, .strides = {2, 2}});
+  CheckLayer({.in = {40, 40}, .kernel = {1, 1}, .batch = 1, .in_channels = 64, .out_channels = 64, .strides = {2, 2}});
+  CheckLayer({.in = {40, 20}, .kernel = {5, 5}, .batch = 3, .in_channels = 16, .out_channels = 16, .dilations = {2, 2}});
+  CheckLayer({.in = {7, 7}, .kernel = {3, 3}, .batch = 2, .in_channels = 128, .out_channels = 256});
+}
+
+TEST(Conv2DTest, TakesOtherElementTypes) {
+  for (DataType dtype : {DataType::kDouble, DataType::kHalf, DataType::kBfloat16, DataType::kInt32}) {
+    SCOPED_TRACE(std::string(DataTypeName(dtype)));
+    CheckLayer({.in = {6, 7}, .kernel = {3, 2}, .in_channels = 4, .out_channels = 6, .groups = 2, .strides = {2, 1},
+                .dtype = dtype});
+    CheckLayer({.in = {6, 7}, .kernel = {2, 2}, .padding = "VALID", .channels_first = true, .dtype = dtype});
+  }
+}
+
+TEST(Conv2DTest, EmptyBatchGivesEmptyOutputAndZeroFilterGradient) {
+  const Layer layer{.in = {4, 4}, .kernel = {3, 3}, .batch = 0};
+  const Tensor x(DataType::kFloat, layer.input()), w = TestValues(DataType::kFloat, layer.filter(), 1);
+  const Tensor y = EvaluateOnThreads({"Conv2D", layer.attrs(), {x, w}});
+  EXPECT_EQ(y.shape(), layer.output());
+  const Tensor dw = EvaluateOnThreads(
+      {"Conv2DBackpropFilter", layer.attrs(), {x, Sizes(layer.filter()), y}, {false, true, false}});
+  ExpectClose(dw, std::vector<double>(dw.num_elements(), 0.0), 0);
+}
+
+TEST(Conv2DTest, InputSizesMayBeSpatialOnly) {
+  const Layer layer{.in = {5, 6}, .kernel = {3, 3}};
+  const Tensor w = TestValues(DataType::kFloat, layer.filter(), 1), dy = TestValues(DataType::kFloat, layer.output(), 2);
+  const NodeRun whole{"Conv2DBackpropInput", layer.attrs(), {Sizes(layer.input()), w, dy}, {true, false, false}};
+  const NodeRun spatial{"Conv2DBackpropInput", layer.attrs(), {Sizes(Shape({5, 6})), w, dy}, {true, false, false}};
+  EXPECT_TRUE(EvaluateOnThreads(spatial).BitEqual(EvaluateOnThreads(whole)));
+}
+
+TEST(Conv3DTest, AgreesWithDirectSum) {
+  for (const char* padding : {"SAME", "VALID"}) {
+    CheckLayer({.in = {5, 6, 7}, .kernel = {3, 3, 3}, .padding = padding});
+    CheckLayer({.in = {6, 5, 7}, .kernel = {2, 2, 2}, .strides = {2, 2, 2}, .padding = padding});
+    CheckLayer({.in = {6, 9, 7}, .kernel = {1, 3, 2}, .strides = {1, 2, 1}, .padding = padding, .channels_first = true});
+  }
+  CheckLayer({.in = {7, 7, 7}, .kernel = {3, 3, 3}, .dilations = {2, 2, 2}});
+  CheckLayer({.in = {12, 12, 12}, .kernel = {3, 3, 3}, .batch = 1, .in_channels = 16, .out_channels = 16});
+  CheckLayer({.in = {4, 5, 6}, .kernel = {3, 2, 1}, .dtype = DataType::kDouble});
+}
+
+absl::Status ErrorOf(const NodeRun& run) { return Infer(run).status(); }
+
+TEST(ConvErrorsTest, SayWhatWasExpected) {
+  const Layer layer{.in = {5, 6}, .kernel = {3, 3}};
+  const Tensor x(DataType::kFloat, layer.input()), w(DataType::kFloat, layer.filter());
+  AttrMap strides = layer.attrs(), format = layer.attrs(), pads = layer.attrs();
+  strides.Set("strides", std::vector<int64_t>{2, 1, 1, 1});
+  format.Set("data_format", std::string("CHWN"));
+  pads.Set("padding", std::string("FULL"));
+  EXPECT_THAT(ErrorOf({"Conv2D", strides, {x, w}}).message(), testing::HasSubstr("1 for batch and channels"));
+  EXPECT_THAT(ErrorOf({"Conv2D", format, {x, w}}).message(), testing::HasSubstr("expected NHWC or NCHW"));
+  EXPECT_THAT(ErrorOf({"Conv2D", pads, {x, w}}).message(), testing::HasSubstr("expected SAME, VALID or EXPLICIT"));
+  const Tensor other(DataType::kFloat, Shape({3, 3, 2, 5})), matrix(DataType::kFloat, Shape({3, 3}));
+  EXPECT_THAT(ErrorOf({"Conv2D", layer.attrs(), {x, other}}).message(), testing::HasSubstr("expected a multiple of the 2"));
+  EXPECT_THAT(ErrorOf({"Conv2D", layer.attrs(), {x, matrix}}).message(), testing::HasSubstr("expected rank 4"));
+  const Tensor big(DataType::kFloat, Shape({9, 9, 3, 5}));
+  AttrMap valid = layer.attrs();
+  valid.Set("padding", std::string("VALID"));
+  EXPECT_THAT(ErrorOf({"Conv2D", valid, {x, big}}).message(), testing::HasSubstr("does not fit"));
+  const NodeRun unknown{"Conv2DBackpropInput", layer.attrs(), {Sizes(layer.input()), w, x}};
+  EXPECT_THAT(ErrorOf(unknown).message(), testing::HasSubstr("must be known"));
+  const NodeRun wrong{"Conv2DBackpropInput", layer.attrs(), {Sizes(layer.input()), w, x}, {true, false, false}};
+  EXPECT_THAT(ErrorOf(wrong).message(), testing::HasSubstr("gradient has shape [2,5,6,3], expected [2,5,6,5]"));
+}
+
+}  // namespace
+}  // namespace millrace::cpu

@@ -1,0 +1,125 @@
+// Matrix products against a direct sum in double.
+#include <cmath>
+
+#include <Eigen/Core>
+#include <gmock/gmock.h>
+
+#include "absl/strings/str_cat.h"
+#include "kernel_testing.h"
+
+namespace millrace::cpu {
+namespace {
+
+std::vector<double> Product(const Tensor& a, const Tensor& b, int64_t m, int64_t n, int64_t k, bool ta, bool tb,
+                            int64_t first_a = 0, int64_t first_b = 0) {
+  std::vector<double> c(m * n, 0);
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      for (int64_t l = 0; l < k; ++l) {
+        c[i * n + j] += a.DoubleAt(first_a + (ta ? l * m + i : i * k + l)) * b.DoubleAt(first_b + (tb ? j * k + l : l * n + j));
+      }
+    }
+  }
+  return c;
+}
+
+void CheckMatMul(int64_t m, int64_t n, int64_t k, bool ta, bool tb, DataType dtype) {
+  SCOPED_TRACE(absl::StrCat(m, "x", n, "x", k, " ", ta, tb, " ", std::string(DataTypeName(dtype))));
+  const Tensor a = TestValues(dtype, ta ? Shape({k, m}) : Shape({m, k}), 1);
+  const Tensor b = TestValues(dtype, tb ? Shape({n, k}) : Shape({k, n}), 2);
+  AttrMap attrs;
+  attrs.Set("transpose_a", ta);
+  attrs.Set("transpose_b", tb);
+  const Tensor c = EvaluateOnThreads({"MatMul", attrs, {a, b}});
+  EXPECT_EQ(c.shape(), Shape({m, n}));
+  ExpectClose(c, Product(a, b, m, n, k, ta, tb), Tolerance(dtype));
+}
+
+TEST(MatMulTest, AgreesWithDirectSumForEveryTransposeAndType) {
+  for (DataType dtype : {DataType::kFloat, DataType::kDouble, DataType::kHalf, DataType::kBfloat16, DataType::kInt32,
+                         DataType::kInt64}) {
+    for (bool ta : {false, true}) {
+      for (bool tb : {false, true}) {
+        CheckMatMul(7, 5, 3, ta, tb, dtype);
+        CheckMatMul(1, 37, 19, ta, tb, dtype);
+        CheckMatMul(41, 1, 23, ta, tb, dtype);
+        CheckMatMul(3, 4, 1, ta, tb, dtype);
+        CheckMatMul(33, 65, 17, ta, tb, dtype);
+      }
+    }
+  }
+}
+
+TEST(MatMulTest, CutProductsAgreeWithDirectSum) {
+  for (bool ta : {false, true}) {
+    for (bool tb : {false, true}) {
+      CheckMatMul(20, 800, 300, ta, tb, DataType::kFloat);
+      CheckMatMul(803, 70, 130, ta, tb, DataType::kFloat);
+      CheckMatMul(300, 200, 50, ta, tb, DataType::kDouble);
+      CheckMatMul(1, 3000, 500, ta, tb, DataType::kFloat);
+      CheckMatMul(3001, 1, 500, ta, tb, DataType::kFloat);
+      CheckMatMul(4, 1030, 300, ta, tb, DataType::kFloat);
+    }
+  }
+}
+
+TEST(MatMulTest, EmptyMatricesGiveEmptyOrZeroProducts) {
+  const Tensor none = EvaluateOnThreads(
+      {"MatMul", {}, {Tensor(DataType::kFloat, Shape({0, 3})), TestValues(DataType::kFloat, Shape({3, 2}), 1)}});
+  EXPECT_EQ(none.shape(), Shape({0, 2}));
+  const Tensor zeros = EvaluateOnThreads(
+      {"MatMul", {}, {Tensor(DataType::kFloat, Shape({2, 0})), Tensor(DataType::kFloat, Shape({0, 4}))}});
+  ExpectClose(zeros, std::vector<double>(8, 0.0), 0);
+}
+
+// Batch dimensions of a and b broadcast to [batch...].
+void CheckBatch(const std::string& op, const Shape& batch_a, const Shape& batch_b, const Shape& batch,
+                const std::vector<int64_t>& of_a, const std::vector<int64_t>& of_b, bool ta, bool tb) {
+  const int64_t m = 5, n = 6, k = 7;
+  Shape shape_a = batch_a, shape_b = batch_b, shape = batch;
+  for (int64_t dim : {ta ? k : m, ta ? m : k}) shape_a.AddDim(dim);
+  for (int64_t dim : {tb ? n : k, tb ? k : n}) shape_b.AddDim(dim);
+  for (int64_t dim : {m, n}) shape.AddDim(dim);
+  const Tensor a = TestValues(DataType::kFloat, shape_a, 1), b = TestValues(DataType::kFloat, shape_b, 2);
+  AttrMap attrs;
+  attrs.Set("adj_x", ta);
+  attrs.Set("adj_y", tb);
+  const Tensor c = EvaluateOnThreads({op, attrs, {a, b}});
+  EXPECT_EQ(c.shape(), shape);
+  std::vector<double> expected;
+  for (size_t i = 0; i < of_a.size(); ++i) {
+    const std::vector<double> one = Product(a, b, m, n, k, ta, tb, of_a[i] * m * k, of_b[i] * k * n);
+    expected.insert(expected.end(), one.begin(), one.end());
+  }
+  ExpectClose(c, expected, Tolerance(DataType::kFloat));
+}
+
+TEST(BatchMatMulTest, BroadcastsBatchDimensions) {
+  for (bool ta : {false, true}) {
+    for (bool tb : {false, true}) {
+      CheckBatch("BatchMatMul", Shape({3}), Shape({3}), Shape({3}), {0, 1, 2}, {0, 1, 2}, ta, tb);
+      CheckBatch("BatchMatMulV2", Shape({2, 1}), Shape({3}), Shape({2, 3}), {0, 0, 0, 1, 1, 1}, {0, 1, 2, 0, 1, 2}, ta, tb);
+      CheckBatch("BatchMatMulV2", Shape({2, 2}), Shape(), Shape({2, 2}), {0, 1, 2, 3}, {0, 0, 0, 0}, ta, tb);
+      CheckBatch("BatchMatMulV3", Shape(), Shape({2, 2}), Shape({2, 2}), {0, 0, 0, 0}, {0, 1, 2, 3}, ta, tb);
+    }
+  }
+}
+
+absl::Status ErrorOf(const NodeRun& run) { return Infer(run).status(); }
+
+TEST(MatMulErrorsTest, NameTheShapes) {
+  const auto zeros = [](const Shape& shape) { return Tensor(DataType::kFloat, shape); };
+  EXPECT_THAT(ErrorOf({"MatMul", {}, {zeros(Shape({2, 3})), zeros(Shape({4, 2}))}}).message(),
+              testing::HasSubstr("cannot multiply [2,3] by [4,2]: the inner dimensions are 3 and 4"));
+  EXPECT_THAT(ErrorOf({"MatMul", {}, {zeros(Shape({2, 3, 1})), zeros(Shape({4, 2}))}}).message(),
+              testing::HasSubstr("expected rank 2"));
+  EXPECT_THAT(ErrorOf({"BatchMatMul", {}, {zeros(Shape({1, 2, 3})), zeros(Shape({2, 3, 2}))}}).message(),
+              testing::HasSubstr("expected equal batch dimensions"));
+  EXPECT_THAT(ErrorOf({"BatchMatMulV2", {}, {zeros(Shape({3, 2, 3})), zeros(Shape({2, 3, 2}))}}).message(),
+              testing::HasSubstr("do not broadcast"));
+  const Tensor doubles(DataType::kDouble, Shape({3, 2}));
+  EXPECT_THAT(ErrorOf({"MatMul", {}, {zeros(Shape({2, 3})), doubles}}).message(), testing::HasSubstr("differ in element type"));
+}
+
+}  // namespace
+}  // namespace millrace::cpu
