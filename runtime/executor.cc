@@ -1,0 +1,216 @@
+#include "runtime/executor.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "millrace/status.h"
+
+namespace millrace {
+namespace {
+
+// Residents of a device fit its arena, and the arena its budget.
+absl::Status CheckArena(const ExecutionPlan& plan) {
+  for (const PlanDevice& device : plan.devices) {
+    if (device.budget_bytes > 0 && device.arena_bytes > device.budget_bytes) {
+      return absl::ResourceExhaustedError(absl::StrCat("the plan needs ", device.arena_bytes, " bytes on ", device.name,
+                                                       ", its budget is ", device.budget_bytes));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void CopyBytes(void* to, const void* from, int64_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(std::shared_ptr<const ExecutionPlan> plan,
+                                                           const RuntimeContext& context,
+                                                           const ExecutorOptions& options) {
+  if (plan->devices.size() != context.devices.size() || context.devices.empty()) {
+    return absl::InternalError(absl::StrCat("plan: made for ", plan->devices.size(), " devices, there are ",
+                                            context.devices.size()));
+  }
+  MR_RETURN_IF_ERROR(CheckArena(*plan));
+  auto executor = std::unique_ptr<Executor>(new Executor(context, options));
+  ProgramOptions program_options;
+  program_options.seed = options.seed;
+  program_options.parallel = context.runner;
+  program_options.batches = context.devices[0]->has_data();
+  MR_ASSIGN_OR_RETURN(executor->program_,
+                      Program::Create(plan, executor->context_.devices, *context.kernels, *context.variables,
+                                      program_options));
+  for (const PlanVariable& variable : plan->variables) {
+    MR_ASSIGN_OR_RETURN(Variable * declared, context.variables->Declare(variable.name, variable.type));
+    executor->variables_.push_back(declared);
+    if (variable.resident_offset != kNoAddress) {
+      executor->resident_end_ =
+          std::max(executor->resident_end_, variable.resident_offset + variable.type.size_bytes());
+    }
+  }
+  for (const PlanConstant& constant : plan->constants) {
+    executor->constant_bytes_ += AlignUp(constant.value.size_bytes());
+    if (constant.resident_offset != kNoAddress) {
+      executor->resident_end_ =
+          std::max(executor->resident_end_, constant.resident_offset + constant.value.size_bytes());
+    }
+  }
+  executor->dirty_.assign(plan->variables.size(), false);
+  executor->arenas_.assign(plan->devices.size(), nullptr);
+  EngineOptions engine_options;
+  engine_options.runner = context.runner;
+  engine_options.link_bytes_per_second = options.link_gbps * 1e9;
+  engine_options.trace = options.trace;
+  engine_options.observer = options.observer;
+  executor->engine_ = context.devices[0]->MakeEngine(*executor->program_, engine_options);
+  return executor;
+}
+
+Executor::~Executor() { context_.variables->Release(this); }
+
+absl::Status Executor::CheckFeeds(absl::Span<const Tensor> feeds) const {
+  const std::vector<PlanFeed>& expected = plan().feeds;
+  if (feeds.size() != expected.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(feeds.size(), " feeds given, expected ", expected.size()));
+  }
+  for (size_t i = 0; i < feeds.size(); ++i) {
+    if (feeds[i].type() == expected[i].type) continue;
+    return absl::InvalidArgumentError(absl::StrCat("feed '", expected[i].name, "' is ", feeds[i].type().ToString(),
+                                                   ", expected ", expected[i].type.ToString()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executor::CheckVariables() const {
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    const PlanVariable& variable = plan().variables[i];
+    if (!variable.read_before_write || variables_[i]->initialized) continue;
+    return absl::FailedPreconditionError(absl::StrCat("variable '", variable.name, "' has no value when node '",
+                                                      variable.first_reader,
+                                                      "' reads it: run its initializer first"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executor::Activate() {
+  if (context_.variables->owner() == this) return absl::OkStatus();
+  // The former owner's values go home before its arena is taken.
+  context_.variables->Acquire(nullptr);
+  std::vector<void*> arenas;
+  for (size_t d = 0; d < context_.devices.size(); ++d) {
+    const PlanDevice& device = plan().devices[d];
+    MR_ASSIGN_OR_RETURN(void* arena,
+                        context_.devices[d]->ReserveArena(std::max(device.arena_bytes, device.budget_bytes)));
+    arenas.push_back(arena);
+  }
+  void* pool = nullptr;
+  if (context_.devices[0]->has_data()) {
+    MR_ASSIGN_OR_RETURN(pool, context_.host->ReservePool(plan().host_pool_bytes, constant_bytes_));
+  }
+  arenas_ = arenas;
+  pool_ = pool;
+  program_->Bind(arenas_, pool_);
+  context_.variables->Acquire(this);
+  LoadResidents();
+  return absl::OkStatus();
+}
+
+void Executor::LoadResidents() {
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    const PlanVariable& variable = plan().variables[i];
+    void* arena = arenas_[variable.device];
+    if (variable.resident_offset == kNoAddress || arena == nullptr || !variables_[i]->initialized) continue;
+    context_.devices[variable.device]->CopyToDevice(static_cast<char*>(arena) + variable.resident_offset,
+                                                    variables_[i]->home, variable.type.size_bytes());
+  }
+  for (const PlanConstant& constant : plan().constants) {
+    void* arena = arenas_[constant.device];
+    if (constant.resident_offset == kNoAddress || arena == nullptr) continue;
+    context_.devices[constant.device]->CopyToDevice(static_cast<char*>(arena) + constant.resident_offset,
+                                                    constant.value.data(), constant.value.size_bytes());
+  }
+}
+
+void Executor::Flush() {
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    if (!dirty_[i]) continue;
+    const PlanVariable& variable = plan().variables[i];
+    context_.devices[variable.device]->CopyToHost(
+        variables_[i]->home, static_cast<char*>(arenas_[variable.device]) + variable.resident_offset,
+        variable.type.size_bytes());
+    dirty_[i] = false;
+  }
+}
+
+void Executor::CommitVariables() {
+  const VariableState& state = program_->variable_state();
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    if (!state.changed[i]) continue;
+    variables_[i]->initialized = state.initialized[i];
+    if (plan().variables[i].resident_offset != kNoAddress) dirty_[i] = true;
+  }
+}
+
+absl::Status Executor::DescribeFailure(const absl::Status& error) const {
+  std::vector<std::string> changed;
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    if (program_->variable_state().changed[i]) changed.push_back(variables_[i]->name);
+  }
+  const size_t shown = std::min<size_t>(changed.size(), 10);
+  std::string note = "; no variable has changed";
+  if (!changed.empty()) {
+    note = absl::StrCat("; changed already by this step: ", absl::StrJoin(changed.begin(), changed.begin() + shown, ", "));
+    if (shown < changed.size()) absl::StrAppend(&note, " and ", changed.size() - shown, " more");
+  }
+  return absl::Status(error.code(), absl::StrCat(error.message(), note));
+}
+
+absl::Status Executor::RunStep(absl::Span<const Tensor> feeds, std::vector<Tensor>* fetches, StepStats* stats) {
+  const bool has_data = context_.devices[0]->has_data();
+  if (has_data) {
+    MR_RETURN_IF_ERROR(CheckFeeds(feeds));
+    MR_RETURN_IF_ERROR(CheckVariables());
+  }
+  MR_RETURN_IF_ERROR(Activate());
+  VariableState& state = program_->variable_state();
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    state.initialized[i] = variables_[i]->initialized;
+    state.changed[i] = false;
+  }
+  program_->ResetFetchShapes();
+
+  std::vector<const void*> feed_data;
+  for (const Tensor& feed : feeds) feed_data.push_back(feed.data());
+  std::vector<Tensor> fetched;
+  std::vector<void*> fetch_data;
+  for (const PlanFetch& fetch : plan().fetches) {
+    const bool copied = fetch.value.empty() && has_data;
+    fetched.push_back(copied ? Tensor(fetch.type.dtype, fetch.type.shape) : fetch.value);
+    fetch_data.push_back(copied ? fetched.back().mutable_data() : nullptr);
+  }
+
+  StepStats measured;
+  const absl::Status status = engine_->RunStep({feed_data, fetch_data}, &measured);
+  if (has_data) CommitVariables();
+  if (!status.ok()) return DescribeFailure(status);
+
+  for (size_t i = 0; i < fetched.size(); ++i) {
+    const Shape& shape = program_->fetch_shape(static_cast<int32_t>(i));
+    if (fetch_data[i] == nullptr || shape == fetched[i].shape()) continue;
+    Tensor smaller(fetched[i].dtype(), shape);
+    CopyBytes(smaller.mutable_data(), fetched[i].data(), smaller.size_bytes());
+    fetched[i] = std::move(smaller);
+  }
+  if (fetches != nullptr) *fetches = std::move(fetched);
+  if (stats != nullptr) {
+    measured.peak_device_bytes = std::max(measured.peak_device_bytes, resident_end_);
+    measured.peak_host_bytes += context_.host->home_bytes() + constant_bytes_;
+    *stats = std::move(measured);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace millrace

@@ -1,0 +1,93 @@
+// Runs an ExecutionPlan: what Session calls.
+//
+//   HostMemory host(limit);                  // one of each per session
+//   VariableStore variables(&host);
+//   auto runner = MakeTbbTaskRunner(threads);
+//   KernelCache kernels(device->kernels());
+//   auto executor = Executor::Create(plan, {.devices = {device.get()}, .runner = runner.get(), .kernels = &kernels,
+//                                           .host = &host, .variables = &variables}, options);
+//   (*executor)->RunStep(feeds, &fetches, &stats);
+//
+// Everything is built in Create; a step allocates no device memory and no memory of the lanes. All executors of a
+// session share its devices, host memory and variables; they may be used in turn, one thread at a time.
+#ifndef MILLRACE_RUNTIME_EXECUTOR_H_
+#define MILLRACE_RUNTIME_EXECUTOR_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "millrace/plan.h"
+#include "millrace/tensor.h"
+#include "runtime/host_memory.h"
+#include "runtime/kernel_cache.h"
+#include "runtime/program.h"
+#include "runtime/runtime_device.h"
+#include "runtime/step_stats.h"
+#include "runtime/task_runner.h"
+#include "runtime/variable_store.h"
+
+namespace millrace {
+
+// What executors of a session share; all outlive them.
+struct RuntimeContext {
+  std::vector<RuntimeDevice*> devices;  // as plan.devices
+  TaskRunner* runner = nullptr;
+  KernelCache* kernels = nullptr;
+  HostMemory* host = nullptr;
+  VariableStore* variables = nullptr;
+};
+
+struct ExecutorOptions {
+  uint64_t seed = 0;       // KernelContext::seed
+  double link_gbps = 0;    // pace of every copy lane in 1e9 bytes/s; 0: none
+  bool trace = false;      // StepStats::trace; always filled on a device without data
+  LaneObserver* observer = nullptr;  // tests
+};
+
+class Executor final : private ResidentOwner {
+ public:
+  // Makes kernels and declares variables. The first error of the plan, a kernel that is missing or needs more
+  // scratch than planned, a variable of another type, host memory over its limit: nothing has run.
+  static absl::StatusOr<std::unique_ptr<Executor>> Create(std::shared_ptr<const ExecutionPlan> plan,
+                                                          const RuntimeContext& context,
+                                                          const ExecutorOptions& options = {});
+  // Variables that live on the device are copied home.
+  ~Executor() override;
+
+  // Runs one training step. `feeds` are in plan.feeds order; `fetches` (may be null) gets plan.fetches in order.
+  // InvalidArgument for a feed of another type, FailedPrecondition for a variable that is read without a value (it
+  // and its first reader are named): nothing has run then. The error of a failed node names the node and the
+  // variables that hold new values already; all others are as before the step. `stats` may be null.
+  absl::Status RunStep(absl::Span<const Tensor> feeds, std::vector<Tensor>* fetches, StepStats* stats);
+
+  const ExecutionPlan& plan() const { return program_->plan(); }
+
+ private:
+  Executor(const RuntimeContext& context, const ExecutorOptions& options) : context_(context), options_(options) {}
+  absl::Status CheckFeeds(absl::Span<const Tensor> feeds) const;
+  absl::Status CheckVariables() const;
+  // Takes over arena, pool and variables from the executor that had them.
+  absl::Status Activate();
+  void LoadResidents();
+  void Flush() override;
+  // After a step: which values outlive it.
+  void CommitVariables();
+  absl::Status DescribeFailure(const absl::Status& error) const;
+
+  const RuntimeContext context_;
+  const ExecutorOptions options_;
+  std::unique_ptr<Program> program_;
+  std::unique_ptr<LaneEngine> engine_;
+  std::vector<Variable*> variables_;  // as plan.variables
+  std::vector<bool> dirty_;           // the device holds a newer value than the home
+  std::vector<void*> arenas_;         // as plan.devices
+  void* pool_ = nullptr;
+  int64_t constant_bytes_ = 0;
+  int64_t resident_end_ = 0;  // highest end of an address that holds a variable or constant for good
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_RUNTIME_EXECUTOR_H_

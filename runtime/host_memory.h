@@ -1,0 +1,51 @@
+// Host memory of a session under one hard limit: the homes of variables, the pool of swapped tensors, and the
+// constants that the plan keeps. Nothing is resident before it is written.
+//
+// One thread at a time may call; steps that are running use only memory that is there already.
+#ifndef MILLRACE_RUNTIME_HOST_MEMORY_H_
+#define MILLRACE_RUNTIME_HOST_MEMORY_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "runtime/mapped_region.h"
+
+namespace millrace {
+
+class HostMemory {
+ public:
+  // limit_bytes <= 0: no limit.
+  explicit HostMemory(int64_t limit_bytes = 0) : limit_bytes_(limit_bytes) {}
+  HostMemory(const HostMemory&) = delete;
+  HostMemory& operator=(const HostMemory&) = delete;
+
+  // Zeroed memory for a variable's home or a node's state, aligned to kTensorAlignment, until this object dies.
+  // ResourceExhausted names `what`, the bytes asked for, what is in use, and the limit.
+  absl::StatusOr<void*> AllocateHome(int64_t bytes, const std::string& what);
+
+  // The pool that all executors of a session share, one active at a time: at least `bytes`. It may move when it
+  // grows, and what it held is lost then. `constant_bytes` counts the constants of the plan about to run.
+  absl::StatusOr<void*> ReservePool(int64_t bytes, int64_t constant_bytes);
+
+  int64_t limit_bytes() const { return limit_bytes_; }
+  int64_t home_bytes() const { return home_bytes_; }
+  int64_t pool_bytes() const { return pool_bytes_; }
+
+ private:
+  absl::Status CheckLimit(int64_t wanted_bytes, const std::string& what) const;
+
+  const int64_t limit_bytes_;
+  int64_t home_bytes_ = 0;
+  int64_t pool_bytes_ = 0;
+  int64_t constant_bytes_ = 0;
+  MappedRegion pool_;
+  std::vector<MappedRegion> blocks_;  // of homes
+  char* free_begin_ = nullptr;        // rest of the last shared block
+  char* free_end_ = nullptr;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_RUNTIME_HOST_MEMORY_H_

@@ -1,0 +1,52 @@
+#include "runtime/kernel_cache.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
+
+namespace millrace {
+namespace {
+
+void AppendTypes(const std::vector<TensorType>& types, std::string* key) {
+  for (const TensorType& type : types) absl::StrAppend(key, type.ToString(), ",");
+  key->push_back('|');
+}
+
+// Equal keys, equal kernels: everything a factory sees but the name.
+std::string KernelKey(const OpInstance& instance) {
+  std::string key = absl::StrCat(instance.op, "|");
+  AppendTypes(instance.inputs, &key);
+  AppendTypes(instance.outputs, &key);
+  for (const auto& [name, value] : instance.attrs) absl::StrAppend(&key, name, "=", AttrToString(value), ";");
+  for (size_t i = 0; i < instance.input_values.size(); ++i) {
+    const Tensor& value = instance.input_values[i];
+    if (!value.empty()) absl::StrAppend(&key, "|", i, ":", AttrToString(AttrValue(value)));
+  }
+  return key;
+}
+
+absl::Status NameNode(const OpInstance& instance, const absl::Status& status) {
+  if (absl::StrContains(status.message(), instance.name)) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat("node '", instance.name, "' (", instance.op, "): ", status.message()));
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const Kernel>> KernelCache::Get(const OpInstance& instance) {
+  const KernelFactory* factory = registry_.Find(instance.op);
+  if (factory == nullptr) {
+    return absl::UnimplementedError(
+        absl::StrCat("node '", instance.name, "': this device has no kernel of op '", instance.op, "'"));
+  }
+  std::shared_ptr<const Kernel>& kernel = kernels_[KernelKey(instance)];
+  if (kernel == nullptr) {
+    absl::StatusOr<std::unique_ptr<Kernel>> made = (*factory)(instance);
+    if (!made.ok()) return NameNode(instance, made.status());
+    if (*made == nullptr) return NameNode(instance, absl::InternalError("the kernel factory returned no kernel"));
+    kernel = std::move(*made);
+  }
+  return kernel;
+}
+
+}  // namespace millrace

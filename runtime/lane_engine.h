@@ -1,0 +1,43 @@
+// Runs the lanes of a program, one training step at a time. Devices whose queues are threads share
+// ThreadLaneEngine; a device with queues of its own (streams) brings its own engine.
+#ifndef MILLRACE_RUNTIME_LANE_ENGINE_H_
+#define MILLRACE_RUNTIME_LANE_ENGINE_H_
+
+#include <memory>
+
+#include "absl/status/status.h"
+#include "runtime/step_stats.h"
+
+namespace millrace {
+
+class Program;
+class TaskRunner;
+struct StepBindings;
+
+// Called by tests around every step of every lane, on the thread that runs it.
+class LaneObserver {
+ public:
+  virtual ~LaneObserver() = default;
+  // Before step `step` of lane `lane`, after its waits. An error fails the step as the kernel's error would.
+  virtual absl::Status BeforeStep(int32_t lane, int64_t step) = 0;
+};
+
+struct EngineOptions {
+  TaskRunner* runner = nullptr;  // not null; outlives the engine
+  double link_bytes_per_second = 0;  // pace of each copy lane; 0: as fast as copies go
+  bool trace = false;
+  LaneObserver* observer = nullptr;
+};
+
+class LaneEngine {
+ public:
+  virtual ~LaneEngine() = default;
+  // Runs one step; returns when every lane has come to rest. The error returned is that of the failed step with the
+  // lowest position among those that ran; it names the node. Fills all of `stats` but peak_host_bytes' share of
+  // homes and constants. One thread at a time; the caller's thread runs the first compute lane.
+  virtual absl::Status RunStep(const StepBindings& bindings, StepStats* stats) = 0;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_RUNTIME_LANE_ENGINE_H_

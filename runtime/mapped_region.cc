@@ -1,0 +1,50 @@
+#include "runtime/mapped_region.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "millrace/types.h"
+
+namespace millrace {
+namespace {
+constexpr int64_t kPageBytes = 4096;
+constexpr int64_t kHugePageBytes = int64_t{2} << 20;
+constexpr int64_t kMaxBytes = int64_t{1} << 46;  // more than any address space here holds
+}  // namespace
+
+MappedRegion& MappedRegion::operator=(MappedRegion&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_bytes_, other.size_bytes_);
+  return *this;
+}
+
+MappedRegion::~MappedRegion() {
+  if (data_ != nullptr) munmap(data_, size_bytes_);
+}
+
+absl::StatusOr<MappedRegion> MappedRegion::Create(int64_t bytes, const char* what) {
+  const auto refuse = [&](const char* why) {
+    return absl::ResourceExhaustedError(absl::StrCat("cannot map ", bytes, " bytes for ", what, ": ", why));
+  };
+  if (bytes < 0 || bytes > kMaxBytes) return refuse("more than the address space holds");
+  const int64_t size = AlignUp(std::max<int64_t>(bytes, 1), kPageBytes);
+  // Mapped with room to align, the ends given back.
+  const int64_t mapped = size + kHugePageBytes;
+  void* start = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (start == MAP_FAILED) return refuse(strerror(errno));
+  char* begin = static_cast<char*>(start);
+  char* data = reinterpret_cast<char*>(AlignUp(reinterpret_cast<intptr_t>(begin), kHugePageBytes));
+  if (data > begin) munmap(begin, data - begin);
+  if (data + size < begin + mapped) munmap(data + size, begin + mapped - (data + size));
+  madvise(data, size, MADV_HUGEPAGE);  // a hint: refused where huge pages are off
+  MappedRegion region;
+  region.data_ = data;
+  region.size_bytes_ = size;
+  return region;
+}
+
+}  // namespace millrace

@@ -1,0 +1,32 @@
+// Anonymous memory straight from the system: zeroed, on huge pages where there are any, and not resident until
+// it is touched.
+#ifndef MILLRACE_RUNTIME_MAPPED_REGION_H_
+#define MILLRACE_RUNTIME_MAPPED_REGION_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+
+namespace millrace {
+
+class MappedRegion {
+ public:
+  MappedRegion() = default;
+  MappedRegion(MappedRegion&& other) noexcept { *this = std::move(other); }
+  MappedRegion& operator=(MappedRegion&& other) noexcept;
+  ~MappedRegion();
+
+  // Maps `bytes`, rounded up to whole pages, at an address aligned to a huge page. ResourceExhausted names `what`.
+  static absl::StatusOr<MappedRegion> Create(int64_t bytes, const char* what);
+
+  char* data() const { return data_; }
+  int64_t size_bytes() const { return size_bytes_; }
+
+ private:
+  char* data_ = nullptr;
+  int64_t size_bytes_ = 0;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_RUNTIME_MAPPED_REGION_H_

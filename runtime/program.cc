@@ -1,0 +1,334 @@
+#include "runtime/program.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
+#include "plan/step_order.h"
+#include "runtime/variable_store.h"
+
+namespace millrace {
+namespace {
+
+// What empty tensors point at: valid to form spans of no elements over.
+alignas(kTensorAlignment) char empty_tensor[kTensorAlignment];
+
+absl::Status PlanError(const std::string& node, const std::string& what) {
+  return absl::InternalError(absl::StrCat("plan: step '", node, "' ", what));
+}
+
+// Keeps of each lane's waits those that no earlier wait of the lane covers: counters only go up.
+class WaitReducer {
+ public:
+  WaitReducer(const ExecutionPlan& plan, int32_t own_lane) : own_lane_(own_lane), reached_(plan.lanes.size(), 0) {}
+
+  absl::StatusOr<WaitRange> Add(const ExecutionPlan& plan, const std::vector<Wait>& waits, const std::string& node,
+                                std::vector<Wait>* out) {
+    WaitRange range{static_cast<int64_t>(out->size()), 0};
+    for (const Wait& wait : waits) {
+      if (wait.lane < 0 || wait.lane >= static_cast<int32_t>(plan.lanes.size()) || wait.count < 0 ||
+          wait.count > plan.lanes[wait.lane].num_steps()) {
+        return PlanError(node, absl::StrCat("waits for ", wait.count, " steps of lane ", wait.lane,
+                                            ", which does not have them"));
+      }
+      if (wait.lane == own_lane_ || wait.count <= reached_[wait.lane]) continue;
+      reached_[wait.lane] = wait.count;
+      out->push_back(wait);
+      ++range.count;
+    }
+    return range;
+  }
+
+ private:
+  const int32_t own_lane_;
+  std::vector<int64_t> reached_;
+};
+
+int64_t EndOf(int64_t offset, int64_t bytes) { return offset == kNoAddress ? 0 : offset + bytes; }
+
+int64_t HighWater(const ComputeStep& step, const OpInstance& instance) {
+  int64_t end = step.scratch_bytes > 0 ? step.scratch_offset + step.scratch_bytes : 0;
+  for (size_t i = 0; i < step.inputs.size(); ++i) {
+    end = std::max(end, EndOf(step.inputs[i], step.inputs[i] == kNoAddress ? 0 : instance.inputs[i].size_bytes()));
+  }
+  for (size_t i = 0; i < step.outputs.size(); ++i) {
+    end = std::max(end, EndOf(step.outputs[i], step.outputs[i] == kNoAddress ? 0 : instance.outputs[i].size_bytes()));
+  }
+  return end;
+}
+
+// Whether every wait of steps [begin, end) of the lane is for steps that the plan puts before step `begin`: then all
+// can be waited for at once without waiting for what one of the steps themselves must do first.
+bool WaitsPrecede(const ExecutionPlan& plan, const Lane& lane, int64_t begin, int64_t step) {
+  for (const Wait& wait : lane.compute[step].waits) {
+    if (wait.count > 0 && PositionOf(plan.lanes[wait.lane], wait.count - 1) > lane.compute[begin].position) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Cuts steps [begin, end) into chunks of at least `grain` predicted seconds.
+std::vector<int64_t> CutChunks(const Lane& lane, int64_t begin, int64_t end, double grain) {
+  std::vector<int64_t> cuts{begin};
+  double seconds = 0;
+  for (int64_t i = begin; i < end; ++i) {
+    seconds += lane.compute[i].predicted_seconds;
+    if (seconds >= grain && i + 1 < end) {
+      cuts.push_back(i + 1);
+      seconds = 0;
+    }
+  }
+  cuts.push_back(end);
+  return cuts;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Program>> Program::Create(std::shared_ptr<const ExecutionPlan> plan,
+                                                         absl::Span<RuntimeDevice* const> devices, KernelCache& kernels,
+                                                         VariableStore& variables, const ProgramOptions& options) {
+  auto program = std::unique_ptr<Program>(new Program());
+  program->plan_ = std::move(plan);
+  const ExecutionPlan& p = *program->plan_;
+  program->variable_state_.initialized = std::make_unique<bool[]>(p.variables.size() + 1);
+  program->variable_state_.changed = std::make_unique<bool[]>(p.variables.size() + 1);
+  for (const PlanVariable& variable : p.variables) {
+    MR_ASSIGN_OR_RETURN(Variable * declared, variables.Declare(variable.name, variable.type));
+    program->homes_.push_back(declared->home);
+  }
+  program->lanes_.resize(p.lanes.size());
+  program->pointers_.resize(p.lanes.size());
+  program->flags_.resize(p.lanes.size());
+  for (int32_t l = 0; l < static_cast<int32_t>(p.lanes.size()); ++l) {
+    const Lane& lane = p.lanes[l];
+    if (lane.device < 0 || lane.device >= static_cast<int32_t>(devices.size())) {
+      return absl::InternalError(absl::StrCat("plan: lane ", l, " is of device ", lane.device, ", there are ",
+                                              devices.size()));
+    }
+    program->lanes_[l].lane = &lane;
+    program->lanes_[l].device = devices[lane.device];
+    program->lanes_[l].num_steps = lane.num_steps();
+    if (lane.kind == LaneKind::kCompute) {
+      MR_RETURN_IF_ERROR(program->AddComputeLane(l, kernels, variables, options));
+    } else {
+      MR_RETURN_IF_ERROR(program->AddCopyLane(l));
+    }
+  }
+  program->FindFetchShapes();
+  return program;
+}
+
+absl::Status Program::AddComputeLane(int32_t l, KernelCache& kernels, VariableStore& variables,
+                                     const ProgramOptions& options) {
+  ProgramLane& out = lanes_[l];
+  const Lane& lane = *out.lane;
+  WaitReducer reducer(*plan_, l);
+  out.compute.reserve(lane.compute.size());
+  int64_t pointers = 0, flags = 0;
+  for (const ComputeStep& step : lane.compute) {
+    MR_RETURN_IF_ERROR(AddComputeOp(out, step, kernels, variables, options));
+    pointers += step.inputs.size() + step.outputs.size();
+    flags += step.input_variables.size();
+  }
+  for (int64_t i = 0; i < out.num_steps;) {
+    int64_t end = i + 1;
+    double seconds = lane.compute[i].predicted_seconds;
+    while (options.batches && end < out.num_steps && lane.compute[end].group == lane.compute[i].group &&
+           lane.compute[i].group != 0 && WaitsPrecede(*plan_, lane, i, end)) {
+      seconds += lane.compute[end++].predicted_seconds;
+    }
+    if (end - i < 2 || seconds < 2 * options.batch_grain_seconds) end = i + 1;
+    // A batch waits for all that its steps wait for; the waits of its later steps are then covered.
+    std::vector<Wait> waits;
+    for (int64_t s = i; s < end; ++s) {
+      waits.insert(waits.end(), lane.compute[s].waits.begin(), lane.compute[s].waits.end());
+    }
+    const std::string& name = plan_->instances[lane.compute[i].instance].name;
+    MR_ASSIGN_OR_RETURN(out.compute[i].waits, reducer.Add(*plan_, waits, name, &out.waits));
+    if (end - i > 1) {
+      out.compute[i].batch = static_cast<int32_t>(out.batches.size());
+      out.batches.push_back({out.compute[i].waits, CutChunks(lane, i, end, options.batch_grain_seconds)});
+    }
+    i = end;
+  }
+  pointers_[l].resize(pointers);
+  flags_[l].resize(flags);
+  return absl::OkStatus();
+}
+
+absl::Status Program::AddComputeOp(ProgramLane& out, const ComputeStep& step, KernelCache& kernels,
+                                   VariableStore& variables, const ProgramOptions& options) {
+  if (step.instance < 0 || step.instance >= static_cast<int32_t>(plan_->instances.size())) {
+    return absl::InternalError(absl::StrCat("plan: a compute step names instance ", step.instance, " of ",
+                                            plan_->instances.size()));
+  }
+  const OpInstance& instance = plan_->instances[step.instance];
+  if (step.inputs.size() != instance.inputs.size() || step.outputs.size() != instance.outputs.size() ||
+      (!step.input_variables.empty() && step.input_variables.size() != step.inputs.size())) {
+    return PlanError(instance.name, "has a wrong number of addresses");
+  }
+  ComputeOp op;
+  op.context.instance = &instance;
+  op.context.parallel = options.parallel;
+  op.context.seed = options.seed;
+  op.high_water = HighWater(step, instance);
+  op.first_write = static_cast<int32_t>(out.writes.size());
+  op.num_writes = static_cast<int32_t>(step.writes_variables.size());
+  for (const std::vector<int32_t>* list : {&step.writes_variables, &step.input_variables}) {
+    for (int32_t v : *list) {
+      if (v >= static_cast<int32_t>(plan_->variables.size())) {
+        return PlanError(instance.name, "names a variable that is not there");
+      }
+    }
+  }
+  out.writes.insert(out.writes.end(), step.writes_variables.begin(), step.writes_variables.end());
+  if (out.device->has_data()) {
+    MR_ASSIGN_OR_RETURN(std::shared_ptr<const Kernel> kernel, kernels.Get(instance));
+    if (kernel->scratch_bytes() > step.scratch_bytes) {
+      return PlanError(instance.name, absl::StrCat("has ", step.scratch_bytes, " bytes of scratch, its kernel needs ",
+                                                   kernel->scratch_bytes()));
+    }
+    op.kernel = kernel.get();
+    kernels_.push_back(std::move(kernel));
+    if (step.state_bytes > 0) {
+      MR_ASSIGN_OR_RETURN(op.context.state, variables.StateBlock(instance.name, step.state_bytes));
+    }
+  }
+  out.compute.push_back(op);
+  return absl::OkStatus();
+}
+
+absl::Status Program::AddCopyLane(int32_t l) {
+  ProgramLane& out = lanes_[l];
+  WaitReducer reducer(*plan_, l);
+  const auto in_range = [](int32_t index, size_t size) { return index >= 0 && index < static_cast<int64_t>(size); };
+  for (const CopyStep& step : out.lane->copies) {
+    CopyOp op;
+    op.step = &step;
+    MR_ASSIGN_OR_RETURN(op.waits, reducer.Add(*plan_, step.waits, step.name, &out.waits));
+    op.high_water = EndOf(step.device_offset, step.bytes);
+    int64_t host_bytes = step.bytes;
+    bool known = true;
+    switch (step.host.kind) {
+      case HostRef::Kind::kPool: op.pool_high_water = step.host.offset_bytes + step.bytes; break;
+      case HostRef::Kind::kVariable:
+        known = in_range(step.host.index, plan_->variables.size());
+        if (known) host_bytes = plan_->variables[step.host.index].type.size_bytes();
+        break;
+      case HostRef::Kind::kConstant:
+        known = in_range(step.host.index, plan_->constants.size());
+        if (known) host_bytes = plan_->constants[step.host.index].value.size_bytes();
+        break;
+      case HostRef::Kind::kFeed:
+        known = in_range(step.host.index, plan_->feeds.size());
+        if (known) host_bytes = plan_->feeds[step.host.index].type.size_bytes();
+        break;
+      case HostRef::Kind::kFetch:
+        known = in_range(step.host.index, plan_->fetches.size());
+        if (known) host_bytes = plan_->fetches[step.host.index].type.size_bytes();
+        break;
+    }
+    if (!known) return PlanError(step.name, "names a place in host memory that is not there");
+    if (step.bytes < 0 || step.bytes > host_bytes || op.pool_high_water > plan_->host_pool_bytes) {
+      return PlanError(step.name, absl::StrCat("copies ", step.bytes, " bytes, more than its host side holds"));
+    }
+    out.copies.push_back(op);
+  }
+  return absl::OkStatus();
+}
+
+void Program::Bind(absl::Span<void* const> arenas, void* pool) {
+  for (size_t l = 0; l < lanes_.size(); ++l) {
+    ProgramLane& lane = lanes_[l];
+    char* arena = static_cast<char*>(arenas[lane.lane->device]);
+    BindCompute(lane, arena);
+    for (CopyOp& op : lane.copies) {
+      const CopyStep& step = *op.step;
+      op.device_address = arena == nullptr ? nullptr : arena + step.device_offset;
+      if (step.host.kind == HostRef::Kind::kPool) op.host_address = static_cast<char*>(pool) + step.host.offset_bytes;
+      if (step.host.kind == HostRef::Kind::kVariable) op.host_address = homes_[step.host.index];
+      if (step.host.kind == HostRef::Kind::kConstant) {
+        // Read only: constants are never the target of a copy.
+        op.host_address = const_cast<void*>(plan_->constants[step.host.index].value.data());
+      }
+    }
+  }
+}
+
+void Program::BindCompute(ProgramLane& lane, char* arena) {
+  const size_t l = &lane - lanes_.data();
+  void** pointer = pointers_[l].data();
+  const bool** flag = flags_[l].data();
+  static const bool kNoVariable = true;
+  for (size_t i = 0; i < lane.compute.size(); ++i) {
+    const ComputeStep& step = lane.lane->compute[i];
+    KernelContext& context = lane.compute[i].context;
+    const auto resolve = [&](int64_t offset) -> void* {
+      return offset == kNoAddress || arena == nullptr ? empty_tensor : arena + offset;
+    };
+    context.inputs = pointer;
+    for (size_t k = 0; k < step.inputs.size(); ++k) {
+      const std::vector<Tensor>& values = context.instance->input_values;
+      const bool by_value = step.inputs[k] == kNoAddress && k < values.size() && !values[k].empty();
+      *pointer++ = by_value ? const_cast<void*>(values[k].data()) : resolve(step.inputs[k]);
+    }
+    context.outputs = pointer;
+    for (int64_t offset : step.outputs) *pointer++ = resolve(offset);
+    context.scratch = step.scratch_bytes > 0 ? resolve(step.scratch_offset) : empty_tensor;
+    context.initialized = step.input_variables.empty() ? nullptr : flag;
+    for (int32_t v : step.input_variables) *flag++ = v < 0 ? &kNoVariable : &variable_state_.initialized[v];
+  }
+}
+
+// The last step of `lane` before `position` that writes an output at `offset`, and which output; -1, -1 when none.
+std::pair<int64_t, int32_t> Program::LastWriter(const Lane& lane, int64_t position, int64_t offset) {
+  auto end = std::lower_bound(lane.compute.begin(), lane.compute.end(), position,
+                              [](const ComputeStep& step, int64_t p) { return step.position < p; });
+  while (end != lane.compute.begin()) {
+    --end;
+    for (size_t o = 0; o < end->outputs.size(); ++o) {
+      if (end->outputs[o] == offset) return {end - lane.compute.begin(), static_cast<int32_t>(o)};
+    }
+  }
+  return {-1, -1};
+}
+
+// A fetch takes the shape that the last writer of its address gave; views between the two keep it.
+void Program::FindFetchShapes() {
+  for (const PlanFetch& fetch : plan_->fetches) fetch_shapes_.push_back({nullptr, &fetch.type.shape});
+  for (const Lane& lane : plan_->lanes) {
+    for (const CopyStep& copy : lane.copies) {
+      if (lane.kind != LaneKind::kToHost || copy.host.kind != HostRef::Kind::kFetch || copy.bytes == 0) continue;
+      for (ProgramLane& source : lanes_) {
+        if (source.lane->device != lane.device) continue;
+        const auto [step, output] = LastWriter(*source.lane, copy.position, copy.device_offset);
+        if (step < 0) continue;
+        KernelContext& context = source.compute[step].context;
+        FetchShape& fetch = fetch_shapes_[copy.host.index];
+        if (context.instance->outputs[output].shape != *fetch.planned) continue;
+        if (context.output_shapes == nullptr) {
+          output_shapes_.push_back({context.instance, {}});
+          output_shapes_.back().shapes.resize(context.instance->outputs.size());
+          context.output_shapes = output_shapes_.back().shapes.data();
+        }
+        fetch.measured = context.output_shapes + output;
+      }
+    }
+  }
+  ResetFetchShapes();
+}
+
+void Program::ResetFetchShapes() {
+  for (OutputShapes& output : output_shapes_) {
+    for (size_t i = 0; i < output.shapes.size(); ++i) output.shapes[i] = output.instance->outputs[i].shape;
+  }
+}
+
+const Shape& Program::fetch_shape(int32_t fetch) const {
+  const FetchShape& shape = fetch_shapes_[fetch];
+  return shape.measured != nullptr ? *shape.measured : *shape.planned;
+}
+
+}  // namespace millrace

@@ -1,0 +1,29 @@
+// A device as the executor drives it: one arena, and copies between the arena and host memory.
+#ifndef MILLRACE_RUNTIME_RUNTIME_DEVICE_H_
+#define MILLRACE_RUNTIME_RUNTIME_DEVICE_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "millrace/device.h"
+#include "runtime/lane_engine.h"
+
+namespace millrace {
+
+class RuntimeDevice : public Device {
+ public:
+  // The device's one arena, at least `bytes` large; nullptr when the device has no data. Executors share it, one
+  // active at a time. It may move when it grows, and what it held is lost then. Not during a step.
+  virtual absl::StatusOr<void*> ReserveArena(int64_t bytes) = 0;
+
+  // Copies outside of steps (variables that live on the device); done when they return.
+  virtual void CopyToDevice(void* device, const void* host, int64_t bytes) = 0;
+  virtual void CopyToHost(void* host, const void* device, int64_t bytes) = 0;
+
+  // What runs the lanes of a plan on this device and those of its kind. `program` outlives it.
+  virtual std::unique_ptr<LaneEngine> MakeEngine(const Program& program, const EngineOptions& options) = 0;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_RUNTIME_RUNTIME_DEVICE_H_

@@ -1,0 +1,25 @@
+// What one training step did, as measured.
+#ifndef MILLRACE_RUNTIME_STEP_STATS_H_
+#define MILLRACE_RUNTIME_STEP_STATS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "millrace/report.h"
+
+namespace millrace {
+
+struct StepStats {
+  double seconds = 0;          // of the whole step; virtual on a device without data
+  double compute_seconds = 0;  // seconds less stall_seconds
+  double stall_seconds = 0;    // the busiest compute lane waiting, the wait for the last copies included
+  int64_t bytes_to_host = 0;
+  int64_t bytes_to_device = 0;
+  int64_t peak_device_bytes = 0;  // highest end of an address that a step was handed; most over devices
+  int64_t peak_host_bytes = 0;    // homes of all variables, this plan's constants, highest end of a pool slot
+  std::vector<TraceEvent> trace;  // by lane and step; only when asked for
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_RUNTIME_STEP_STATS_H_

@@ -1,0 +1,76 @@
+// The only file that knows oneTBB.
+#include <tbb/blocked_range.h>
+#include <tbb/global_control.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+
+#include <optional>
+#include <thread>
+
+#include "runtime/task_runner.h"
+
+#if defined(__SANITIZE_THREAD__)
+// Debian's oneTBB is not instrumented, so its hand-over of tasks is told to the thread sanitizer here.
+extern "C" void __tsan_acquire(void* address);
+extern "C" void __tsan_release(void* address);
+#define MILLRACE_TSAN_ACQUIRE(address) __tsan_acquire(address)
+#define MILLRACE_TSAN_RELEASE(address) __tsan_release(address)
+#else
+#define MILLRACE_TSAN_ACQUIRE(address) static_cast<void>(address)
+#define MILLRACE_TSAN_RELEASE(address) static_cast<void>(address)
+#endif
+
+namespace millrace {
+namespace {
+
+int CoreCount() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+
+class TbbTaskRunner final : public TaskRunner {
+ public:
+  explicit TbbTaskRunner(int threads) : threads_(threads), arena_(threads) {
+    // TBB's market is as large as the machine unless told otherwise.
+    if (threads > CoreCount()) {
+      more_workers_.emplace(tbb::global_control::max_allowed_parallelism, static_cast<size_t>(threads));
+    }
+    arena_.initialize();
+  }
+
+  int threads() const override { return threads_; }
+
+  void Enter(absl::FunctionRef<void()> fn) override {
+    arena_.execute([&] { fn(); });
+  }
+
+  void For(int64_t shards, absl::FunctionRef<void(int64_t)> fn) override {
+    if (shards <= 1 || threads_ == 1) {
+      for (int64_t i = 0; i < shards; ++i) fn(i);
+      return;
+    }
+    char start = 0, end = 0;
+    MILLRACE_TSAN_RELEASE(&start);
+    arena_.execute([&] {
+      tbb::parallel_for(
+          tbb::blocked_range<int64_t>(0, shards, 1),
+          [&](const tbb::blocked_range<int64_t>& range) {
+            MILLRACE_TSAN_ACQUIRE(&start);
+            for (int64_t i = range.begin(); i < range.end(); ++i) fn(i);
+            MILLRACE_TSAN_RELEASE(&end);
+          },
+          tbb::simple_partitioner());
+    });
+    MILLRACE_TSAN_ACQUIRE(&end);
+  }
+
+ private:
+  const int threads_;
+  std::optional<tbb::global_control> more_workers_;
+  tbb::task_arena arena_;
+};
+
+}  // namespace
+
+std::unique_ptr<TaskRunner> MakeTbbTaskRunner(int threads) {
+  return std::make_unique<TbbTaskRunner>(threads > 0 ? threads : CoreCount());
+}
+
+}  // namespace millrace

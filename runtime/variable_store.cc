@@ -1,0 +1,112 @@
+#include "runtime/variable_store.h"
+
+#include <cstring>
+
+#include <xxhash.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "millrace/status.h"
+
+namespace millrace {
+namespace {
+
+absl::Status CheckType(const Variable& variable, const TensorType& type, const char* what) {
+  if (variable.type == type) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("variable '", variable.name, "' is ", variable.type.ToString(), "; ",
+                                                 what, " ", type.ToString()));
+}
+
+// An empty tensor may have no memory at all.
+void CopyBytes(void* to, const void* from, int64_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+}
+
+}  // namespace
+
+absl::StatusOr<Variable*> VariableStore::Declare(const std::string& name, const TensorType& type) {
+  auto it = variables_.find(name);
+  if (it != variables_.end()) {
+    MR_RETURN_IF_ERROR(CheckType(*it->second, type, "this graph declares it as"));
+    return it->second.get();
+  }
+  if (!type.shape.fully_known() || DataTypeSize(type.dtype) == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("variable '", name, "' has type ", type.ToString(),
+                                                   ", expected a known shape and a numeric element type"));
+  }
+  auto variable = std::make_unique<Variable>();
+  variable->name = name;
+  variable->type = type;
+  MR_ASSIGN_OR_RETURN(variable->home, memory_->AllocateHome(type.size_bytes(), absl::StrCat("variable '", name, "'")));
+  return variables_.emplace(name, std::move(variable)).first->second.get();
+}
+
+const Variable* VariableStore::Find(const std::string& name) const {
+  auto it = variables_.find(name);
+  return it == variables_.end() ? nullptr : it->second.get();
+}
+
+absl::StatusOr<void*> VariableStore::StateBlock(const std::string& node, int64_t bytes) {
+  auto it = states_.find(node);
+  if (it == states_.end()) {
+    MR_ASSIGN_OR_RETURN(void* data, memory_->AllocateHome(bytes, absl::StrCat("the state of node '", node, "'")));
+    it = states_.emplace(node, State{data, bytes}).first;
+  }
+  if (it->second.bytes != bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("node '", node, "' keeps ", bytes, " bytes of state, but had ",
+                                                   it->second.bytes, " in an earlier plan"));
+  }
+  return it->second.data;
+}
+
+absl::StatusOr<std::map<std::string, Tensor>> VariableStore::Read() {
+  if (owner_ != nullptr) owner_->Flush();
+  std::map<std::string, Tensor> values;
+  for (const auto& [name, variable] : variables_) {
+    if (!variable->initialized) continue;
+    Tensor value(variable->type.dtype, variable->type.shape);
+    CopyBytes(value.mutable_data(), variable->home, value.size_bytes());
+    values.emplace(name, std::move(value));
+  }
+  return values;
+}
+
+absl::Status VariableStore::Set(const std::string& name, const Tensor& value) {
+  auto it = variables_.find(name);
+  if (it != variables_.end()) MR_RETURN_IF_ERROR(CheckType(*it->second, value.type(), "the value given is"));
+  MR_ASSIGN_OR_RETURN(Variable * variable, Declare(name, value.type()));
+  // What is on the device would be older than the home from here on.
+  if (owner_ != nullptr) Release(owner_);
+  CopyBytes(variable->home, value.data(), value.size_bytes());
+  variable->initialized = true;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> VariableStore::Digest() {
+  if (owner_ != nullptr) owner_->Flush();
+  XXH3_state_t* state = XXH3_createState();
+  XXH3_64bits_reset(state);
+  for (const auto& [name, variable] : variables_) {
+    if (!variable->initialized) continue;
+    const std::string header = absl::StrCat(name, " ", variable->type.ToString(), "\n");
+    XXH3_64bits_update(state, header.data(), header.size());
+    XXH3_64bits_update(state, variable->home, variable->type.size_bytes());
+  }
+  const XXH64_hash_t digest = XXH3_64bits_digest(state);
+  XXH3_freeState(state);
+  return absl::StrFormat("%016x", digest);
+}
+
+void VariableStore::Acquire(ResidentOwner* owner) {
+  if (owner_ == owner) return;
+  if (owner_ != nullptr) Release(owner_);
+  owner_ = owner;
+}
+
+void VariableStore::Release(ResidentOwner* owner) {
+  if (owner_ != owner || owner == nullptr) return;
+  owner_->Flush();
+  owner_ = nullptr;
+}
+
+}  // namespace millrace

@@ -1,0 +1,76 @@
+// Variables of a session: their homes in host memory by name, and the state blocks of nodes (the stream position of
+// a random op). They persist from step to step and from plan to plan.
+//
+// An executor whose variables live on the device owns the newest values until it is asked to flush; the store asks
+// before anyone else reads or writes. One thread at a time; not during a step.
+#ifndef MILLRACE_RUNTIME_VARIABLE_STORE_H_
+#define MILLRACE_RUNTIME_VARIABLE_STORE_H_
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "millrace/tensor.h"
+#include "runtime/host_memory.h"
+
+namespace millrace {
+
+struct Variable {
+  std::string name;
+  TensorType type;
+  void* home = nullptr;      // type.size_bytes() bytes, fixed for the store's life
+  bool initialized = false;  // home (or the owner's device memory) holds a value
+};
+
+// Who may hold newer values than the homes do.
+class ResidentOwner {
+ public:
+  virtual ~ResidentOwner() = default;
+  // Copies what is newer on the device to the homes.
+  virtual void Flush() = 0;
+};
+
+class VariableStore {
+ public:
+  // `memory` outlives the store.
+  explicit VariableStore(HostMemory* memory) : memory_(memory) {}
+  VariableStore(const VariableStore&) = delete;
+  VariableStore& operator=(const VariableStore&) = delete;
+
+  // The variable of that name, made when it is new. InvalidArgument when it exists with another type.
+  absl::StatusOr<Variable*> Declare(const std::string& name, const TensorType& type);
+  // nullptr when unknown. Its home may be older than the owner's value.
+  const Variable* Find(const std::string& name) const;
+
+  // Zeroed memory that belongs to the node `node`, the same on every call.
+  absl::StatusOr<void*> StateBlock(const std::string& node, int64_t bytes);
+
+  // Copies of all initialised variables, by name.
+  absl::StatusOr<std::map<std::string, Tensor>> Read();
+  // Sets a declared variable or declares it. InvalidArgument when the types differ.
+  absl::Status Set(const std::string& name, const Tensor& value);
+  // xxh3 over name, type and bytes of every initialised variable in name order, as 16 hex digits.
+  absl::StatusOr<std::string> Digest();
+
+  // Makes `owner` (may be null) the one executor that may hold newer values; the former one is flushed and
+  // deactivated.
+  void Acquire(ResidentOwner* owner);
+  // Flushes and forgets `owner` if it is the present one.
+  void Release(ResidentOwner* owner);
+  const ResidentOwner* owner() const { return owner_; }
+
+ private:
+  HostMemory* const memory_;
+  std::map<std::string, std::unique_ptr<Variable>> variables_;
+  struct State {
+    void* data = nullptr;
+    int64_t bytes = 0;
+  };
+  std::map<std::string, State> states_;
+  ResidentOwner* owner_ = nullptr;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_RUNTIME_VARIABLE_STORE_H_

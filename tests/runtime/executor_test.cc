@@ -1,0 +1,276 @@
+#include "runtime/executor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "testlib/executor_fixture.h"
+#include "testlib/plan_builder.h"
+
+namespace millrace::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::vector<float> Values(const Tensor& tensor) {
+  const auto span = tensor.as<float>();
+  return {span.begin(), span.end()};
+}
+
+// x is fed, y = Mix(x), y goes to the host and comes back elsewhere, z = Mix(y, x).
+//   to-device |x< |    |    |y< |
+//   compute   |   | y  |    |   | z |
+//   to-host   |   |    |y>  |   |   |z>
+PlanBuilder SwapPlan() {
+  PlanBuilder b(256);
+  b.Feed("x", 4);
+  b.Fetch("z:0", 4);
+  b.In("x:0", b.FeedRef("x"), 0, 16);
+  b.Compute("y", "Mix", {{0, 4}}, {{64, 4}}, {b.AfterIn()});
+  b.Out("y:0", 64, 16, b.PoolRef(64), {b.AfterCompute()});
+  b.In("y:0", b.PoolRef(64), 128, 16, {b.AfterOut()});
+  b.Compute("z", "Mix", {{128, 4}, {0, 4}}, {{64, 4}}, {b.AfterIn(), b.AfterOut()});
+  b.Out("z:0", 64, 16, b.FetchRef("z:0"), {b.AfterCompute()});
+  return b;
+}
+
+TEST(ExecutorTest, TensorThatWentToTheHostComesBackAtAnotherAddress) {
+  Runtime runtime;
+  auto executor = runtime.Make(SwapPlan().Build());
+  ASSERT_TRUE(executor.ok()) << executor.status();
+  for (int step = 0; step < 3; ++step) {
+    std::vector<Tensor> fetches;
+    StepStats stats;
+    const absl::Status status = (*executor)->RunStep({Tensor::Vector<float>({0, 2, 4, 6})}, &fetches, &stats);
+    ASSERT_TRUE(status.ok()) << status;
+    // y = 1 + x/2 = 1 2 3 4; z = 1 + y/2 + x = 1.5 4 6.5 9.
+    EXPECT_THAT(Values(fetches.at(0)), ElementsAre(1.5f, 4, 6.5f, 9));
+    EXPECT_EQ(stats.bytes_to_host, 32);
+    EXPECT_EQ(stats.bytes_to_device, 32);
+    EXPECT_EQ(stats.peak_device_bytes, 144);
+    EXPECT_EQ(stats.peak_host_bytes, 80);
+    EXPECT_GT(stats.seconds, 0);
+    EXPECT_DOUBLE_EQ(stats.seconds, stats.compute_seconds + stats.stall_seconds);
+  }
+}
+
+TEST(ExecutorTest, FeedOfAnotherTypeIsRefusedBeforeAnythingRuns) {
+  Runtime runtime;
+  auto executor = runtime.Make(SwapPlan().Build());
+  ASSERT_TRUE(executor.ok()) << executor.status();
+  EXPECT_THAT((*executor)->RunStep({Tensor::Vector<float>({0, 2})}, nullptr, nullptr).ToString(),
+              HasSubstr("feed 'x' is float[2], expected float[4]"));
+  EXPECT_THAT((*executor)->RunStep({}, nullptr, nullptr).ToString(), HasSubstr("0 feeds given, expected 1"));
+}
+
+// w += x where w lives on the host: in, AddTo, home again.
+PlanBuilder UpdatePlan(int64_t resident_offset) {
+  PlanBuilder b(128);
+  b.Feed("x", 2);
+  const int32_t w = b.Variable("w", 2, resident_offset);
+  b.plan().variables[w].read_before_write = true;
+  b.plan().variables[w].written = true;
+  b.plan().variables[w].first_reader = "update";
+  b.In("x:0", b.FeedRef("x"), 0, 8);
+  if (resident_offset == kNoAddress) b.In("w", b.VariableRef("w"), 64, 8);
+  ComputeStep& update = b.Compute("update", "AddTo", {{64, 2}, {0, 2}}, {}, {b.AfterIn()});
+  update.input_variables = {w, -1};
+  update.writes_variables = {w};
+  if (resident_offset == kNoAddress) b.Out("w", 64, 8, b.VariableRef("w"), {b.AfterCompute()});
+  return b;
+}
+
+TEST(ExecutorTest, VariablesPersistOverStepsWhereverTheyLive) {
+  for (int64_t resident : {kNoAddress, int64_t{64}}) {
+    Runtime runtime;
+    auto executor = runtime.Make(UpdatePlan(resident).Build());
+    ASSERT_TRUE(executor.ok()) << executor.status();
+    ASSERT_TRUE(runtime.variables.Set("w", Tensor::Vector<float>({10, 20})).ok());
+    for (int step = 0; step < 3; ++step) {
+      ASSERT_TRUE((*executor)->RunStep({Tensor::Vector<float>({1, 2})}, nullptr, nullptr).ok());
+    }
+    EXPECT_THAT(Values(runtime.variables.Read()->at("w")), ElementsAre(13, 26));
+    ASSERT_TRUE(runtime.variables.Set("w", Tensor::Vector<float>({0, 0})).ok());
+    ASSERT_TRUE((*executor)->RunStep({Tensor::Vector<float>({1, 2})}, nullptr, nullptr).ok());
+    EXPECT_THAT(Values(runtime.variables.Read()->at("w")), ElementsAre(1, 2));
+  }
+}
+
+TEST(ExecutorTest, ResidentVariablesMoveBetweenExecutorsThatTakeTurns) {
+  Runtime runtime;
+  auto host = runtime.Make(UpdatePlan(kNoAddress).Build());
+  auto resident = runtime.Make(UpdatePlan(64).Build());
+  ASSERT_TRUE(host.ok() && resident.ok());
+  ASSERT_TRUE(runtime.variables.Set("w", Tensor::Vector<float>({0, 0})).ok());
+  for (int turn = 0; turn < 2; ++turn) {
+    ASSERT_TRUE((*resident)->RunStep({Tensor::Vector<float>({1, 10})}, nullptr, nullptr).ok());
+    ASSERT_TRUE((*host)->RunStep({Tensor::Vector<float>({2, 20})}, nullptr, nullptr).ok());
+  }
+  ASSERT_TRUE((*resident)->RunStep({Tensor::Vector<float>({1, 10})}, nullptr, nullptr).ok());
+  resident->reset();
+  EXPECT_THAT(Values(runtime.variables.Read()->at("w")), ElementsAre(7, 70));
+}
+
+TEST(ExecutorTest, ReadOfUninitialisedVariableNamesItAndItsReader) {
+  Runtime runtime;
+  auto executor = runtime.Make(UpdatePlan(64).Build());
+  ASSERT_TRUE(executor.ok());
+  const absl::Status status = (*executor)->RunStep({Tensor::Vector<float>({1, 2})}, nullptr, nullptr);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(status.ToString(), HasSubstr("variable 'w' has no value when node 'update' reads it"));
+  EXPECT_TRUE(runtime.variables.Read()->empty());
+}
+
+TEST(ExecutorTest, FirstErrorNamesTheNodeAndTheVariablesThatChanged) {
+  for (int64_t resident : {kNoAddress, int64_t{64}}) {
+    PlanBuilder b = UpdatePlan(resident);
+    const int32_t v = b.Variable("v", 2);
+    b.plan().variables[v].read_before_write = b.plan().variables[v].written = true;
+    b.In("v", b.VariableRef("v"), 192, 8);
+    std::vector<Wait> waits = {b.AfterIn()};
+    if (resident == kNoAddress) waits.push_back(b.AfterOut());
+    b.Compute("check", "FailIfNegative", {{0, 2}}, {{128, 2}}, waits);
+    ComputeStep& late = b.Compute("late", "AddTo", {{192, 2}, {128, 2}}, {});
+    late.input_variables = {v, -1};
+    late.writes_variables = {v};
+    b.Out("v", 192, 8, b.VariableRef("v"), {b.AfterCompute()});
+    b.plan().devices[0].arena_bytes = 256;
+    Runtime runtime;
+    auto executor = runtime.Make(b.Build());
+    ASSERT_TRUE(executor.ok()) << executor.status();
+    ASSERT_TRUE(runtime.variables.Set("w", Tensor::Vector<float>({10, 20})).ok());
+    ASSERT_TRUE(runtime.variables.Set("v", Tensor::Vector<float>({5, 5})).ok());
+    const absl::Status status = (*executor)->RunStep({Tensor::Vector<float>({-1, 2})}, nullptr, nullptr);
+    EXPECT_EQ(status.message(),
+              "node 'check' (FailIfNegative): input 0 starts with a negative element; changed already by this step: w");
+    EXPECT_THAT(Values(runtime.variables.Read()->at("w")), ElementsAre(9, 22));
+    EXPECT_THAT(Values(runtime.variables.Read()->at("v")), ElementsAre(5, 5));
+    // The next step is not affected.
+    ASSERT_TRUE((*executor)->RunStep({Tensor::Vector<float>({1, 1})}, nullptr, nullptr).ok());
+    EXPECT_THAT(Values(runtime.variables.Read()->at("w")), ElementsAre(10, 23));
+  }
+}
+
+TEST(ExecutorTest, InitialisationShowsOnlyToNodesAfterIt) {
+  PlanBuilder b(512);
+  b.Feed("x", 2);
+  b.Fetch("before:0", 1);
+  b.Fetch("after:0", 1);
+  const int32_t w = b.Variable("w", 2);
+  b.plan().variables[w].written = true;
+  b.In("x:0", b.FeedRef("x"), 0, 8);
+  b.Compute("before", "IsSet", {{kNoAddress, 2}}, {{128, 1}}).input_variables = {w};
+  ComputeStep& assign = b.Compute("assign", "Assign", {{64, 2}, {0, 2}}, {}, {b.AfterIn()});
+  assign.input_variables = {w, -1};
+  assign.writes_variables = {w};
+  assign.overwrites_variables = true;
+  b.Compute("after", "IsSet", {{kNoAddress, 2}}, {{192, 1}}).input_variables = {w};
+  b.Out("w", 64, 8, b.VariableRef("w"), {b.AfterCompute()});
+  b.Out("before:0", 128, 4, b.FetchRef("before:0"), {b.AfterCompute()});
+  b.Out("after:0", 192, 4, b.FetchRef("after:0"));
+  Runtime runtime;
+  auto executor = runtime.Make(b.Build());
+  ASSERT_TRUE(executor.ok()) << executor.status();
+  std::vector<Tensor> fetches;
+  ASSERT_TRUE((*executor)->RunStep({Tensor::Vector<float>({3, 4})}, &fetches, nullptr).ok());
+  EXPECT_THAT(Values(fetches[0]), ElementsAre(0));
+  EXPECT_THAT(Values(fetches[1]), ElementsAre(1));
+  EXPECT_THAT(Values(runtime.variables.Read()->at("w")), ElementsAre(3, 4));
+  ASSERT_TRUE((*executor)->RunStep({Tensor::Vector<float>({3, 4})}, &fetches, nullptr).ok());
+  EXPECT_THAT(Values(fetches[0]), ElementsAre(1));
+}
+
+TEST(ExecutorTest, NodeStatePersistsOverStepsAndPlans) {
+  PlanBuilder b(64);
+  b.Fetch("n:0", 1);
+  b.Compute("n", "Count", {}, {{0, 1}}).state_bytes = 8;
+  b.Out("n:0", 0, 4, b.FetchRef("n:0"), {b.AfterCompute()});
+  Runtime runtime;
+  for (int plan = 0; plan < 2; ++plan) {
+    auto executor = runtime.Make(b.Build());
+    ASSERT_TRUE(executor.ok()) << executor.status();
+    for (int step = 0; step < 2; ++step) {
+      std::vector<Tensor> fetches;
+      ASSERT_TRUE((*executor)->RunStep({}, &fetches, nullptr).ok());
+      EXPECT_THAT(Values(fetches[0]), ElementsAre(2 * plan + step + 1));
+    }
+  }
+}
+
+TEST(ExecutorTest, FetchOfABoundedOutputHasItsRealShape) {
+  PlanBuilder b(128);
+  b.Feed("x", 4);
+  b.Fetch("half:0", 4);
+  b.In("x:0", b.FeedRef("x"), 0, 16);
+  b.Compute("half", "HalfOf", {{0, 4}}, {{64, 4}}, {b.AfterIn()});
+  b.Out("half:0", 64, 16, b.FetchRef("half:0"), {b.AfterCompute()});
+  Runtime runtime;
+  auto executor = runtime.Make(b.Build());
+  ASSERT_TRUE(executor.ok()) << executor.status();
+  std::vector<Tensor> fetches;
+  ASSERT_TRUE((*executor)->RunStep({Tensor::Vector<float>({1, 2, 3, 4})}, &fetches, nullptr).ok());
+  EXPECT_THAT(Values(fetches[0]), ElementsAre(1, 2));
+}
+
+TEST(ExecutorTest, ConstantsThatLiveOnTheDeviceAreThereFromTheStart) {
+  PlanBuilder b(128);
+  b.Fetch("y:0", 2);
+  b.Constant("c", {2, 4}, 0);
+  b.Compute("y", "Mix", {{0, 2}}, {{64, 2}});
+  b.Out("y:0", 64, 8, b.FetchRef("y:0"), {b.AfterCompute()});
+  Runtime runtime;
+  auto executor = runtime.Make(b.Build());
+  ASSERT_TRUE(executor.ok()) << executor.status();
+  std::vector<Tensor> fetches;
+  StepStats stats;
+  ASSERT_TRUE((*executor)->RunStep({}, &fetches, &stats).ok());
+  EXPECT_THAT(Values(fetches[0]), ElementsAre(2, 3));
+  EXPECT_EQ(stats.bytes_to_device, 0);
+}
+
+TEST(ExecutorTest, EqualNodesShareAKernel) {
+  PlanBuilder b(256);
+  b.Constant("c", {2, 4}, 0);
+  b.Compute("y", "Mix", {{0, 2}}, {{64, 2}});
+  b.Compute("z", "Mix", {{64, 2}}, {{128, 2}});
+  b.Compute("other", "Mix", {{64, 2}, {128, 2}}, {{192, 2}});
+  Runtime runtime;
+  ASSERT_TRUE(runtime.Make(b.Build()).ok());
+  EXPECT_EQ(runtime.kernels.num_kernels(), 2);
+}
+
+TEST(ExecutorTest, MissingKernelIsAnErrorThatNamesTheNode) {
+  PlanBuilder b(64);
+  b.Compute("odd", "NoSuchOp", {}, {{0, 1}});
+  Runtime runtime;
+  const auto executor = runtime.Make(b.Build());
+  EXPECT_EQ(executor.status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(executor.status().ToString(), HasSubstr("node 'odd'"));
+}
+
+TEST(ExecutorTest, HostMemoryOverItsLimitIsRefusedWithTheShortfall) {
+  Runtime runtime(1, /*host_limit=*/100);
+  auto executor = runtime.Make(SwapPlan().Build());  // pool of 128 bytes
+  ASSERT_TRUE(executor.ok()) << executor.status();
+  const absl::Status status = (*executor)->RunStep({Tensor::Vector<float>({0, 2, 4, 6})}, nullptr, nullptr);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(status.ToString(), HasSubstr("short by 28 bytes"));
+}
+
+TEST(ExecutorTest, TraceHasEveryStepInsideTheTrainingStep) {
+  Runtime runtime;
+  ExecutorOptions options;
+  options.trace = true;
+  auto executor = runtime.Make(SwapPlan().Build(), options);
+  ASSERT_TRUE(executor.ok());
+  StepStats stats;
+  ASSERT_TRUE((*executor)->RunStep({Tensor::Vector<float>({0, 2, 4, 6})}, nullptr, &stats).ok());
+  ASSERT_EQ(stats.trace.size(), 6u);
+  for (const TraceEvent& event : stats.trace) {
+    EXPECT_LE(event.start_seconds, event.end_seconds);
+    EXPECT_LE(event.end_seconds, stats.seconds);
+  }
+}
+
+}  // namespace
+}  // namespace millrace::testing
