@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 
 #include "absl/strings/str_cat.h"
+#include "cpu/kernels/conv_kernels.h"
 #include "kernel_testing.h"
 
 namespace millrace::cpu {
@@ -200,6 +201,7 @@ TEST(Conv2DTest, CutLayersAgreeWithDirectSum) {
   CheckLayer({.in = {40, 40}, .kernel = {1, 1}, .batch = 1, .in_channels = 64, .out_channels = 64, .strides = {2, 2}});
   CheckLayer({.in = {40, 20}, .kernel = {5, 5}, .batch = 3, .in_channels = 16, .out_channels = 16, .dilations = {2, 2}});
   CheckLayer({.in = {7, 7}, .kernel = {3, 3}, .batch = 2, .in_channels = 128, .out_channels = 256});
+  CheckLayer({.in = {6, 6}, .kernel = {1, 1}, .batch = 2, .in_channels = 130, .out_channels = 530});
 }
 
 TEST(Conv2DTest, TakesOtherElementTypes) {
@@ -238,6 +240,20 @@ TEST(Conv3DTest, AgreesWithDirectSum) {
   CheckLayer({.in = {7, 7, 7}, .kernel = {3, 3, 3}, .dilations = {2, 2, 2}});
   CheckLayer({.in = {12, 12, 12}, .kernel = {3, 3, 3}, .batch = 1, .in_channels = 16, .out_channels = 16});
   CheckLayer({.in = {4, 5, 6}, .kernel = {3, 2, 1}, .dtype = DataType::kDouble});
+}
+
+// Filters of all sizes, whose packed layouts have blocks that do not divide the channels.
+TEST(Conv2DTest, OneDnnTakesLayersOfUsualSizes) {
+  for (const auto& [size, channels, outputs, kernel] : std::vector<std::array<int64_t, 4>>{
+           {56, 64, 64, 3}, {28, 128, 512, 1}, {14, 256, 1024, 1}, {7, 2048, 512, 1}, {7, 512, 512, 3}, {17, 192, 70, 3}}) {
+    ConvGeometry geometry{.batch = 2, .in_channels = channels, .out_channels = outputs};
+    geometry.in = geometry.out = {size, size, 1};
+    geometry.kernel = {kernel, kernel, 1};
+    geometry.pad_before = geometry.pad_after = {kernel / 2, kernel / 2, 0};
+    for (ConvKind kind : {ConvKind::kForward, ConvKind::kInput, ConvKind::kFilter}) {
+      EXPECT_TRUE(MakeOneDnnConv(geometry, kind).ok()) << size << " " << channels << " " << outputs << " " << kernel;
+    }
+  }
 }
 
 absl::Status ErrorOf(const NodeRun& run) { return Infer(run).status(); }

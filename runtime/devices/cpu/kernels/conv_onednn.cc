@@ -17,10 +17,9 @@ using Desc = dnnl::memory::desc;
 using Tag = dnnl::memory::format_tag;
 constexpr auto kF32 = dnnl::memory::data_type::f32;
 
-// Filters from this size on are packed by two threads.
+// Filters from this size on are packed in parts.
 constexpr int64_t kFilterBytesToSplit = 256 << 10;
 constexpr int kFilterParts = 4;
-constexpr int64_t kFilterBlock = 64;  // oneDNN's blocks of output channels divide it
 constexpr int64_t kSumGrain = 16384;
 
 Desc Activations(const ConvGeometry& g, int64_t channels, const ConvGeometry::Sizes& sizes) {
@@ -88,25 +87,30 @@ Built Build(const ConvGeometry& g, ConvKind kind, const Desc& filter) {
           packed};
 }
 
-// A reorder of the filter in parts of output channels that run side by side.
+// Elements of the first dimension that a layout keeps together.
+int64_t FirstDimBlock(const Desc& layout) {
+  const dnnl_blocking_desc_t& blocking = layout.data.format_desc.blocking;
+  int64_t block = 1;
+  for (int i = 0; i < blocking.inner_nblks; ++i) {
+    if (blocking.inner_idxs[i] == 0) block *= blocking.inner_blks[i];
+  }
+  return block;
+}
+
+// A reorder of the filter in parts (of output channels, or groups) that run side by side.
 class FilterReorder {
  public:
   FilterReorder() = default;
-  FilterReorder(const Desc& from, const Desc& to, bool splittable) {
+  FilterReorder(const Desc& from, const Desc& to) {
     const Dims dims = from.dims();
-    const int64_t blocks = dims[0] / kFilterBlock;
-    const int64_t bytes = static_cast<int64_t>(to.get_size());
-    const int64_t parts =
-        splittable && dims[0] % kFilterBlock == 0 && bytes >= kFilterBytesToSplit ? std::min<int64_t>(blocks, kFilterParts) : 1;
+    const int64_t block = std::max(FirstDimBlock(from), FirstDimBlock(to)), blocks = (dims[0] + block - 1) / block;
+    const bool split = static_cast<int64_t>(to.get_size()) >= kFilterBytesToSplit;
+    const int64_t parts = split ? std::min<int64_t>(blocks, kFilterParts) : 1;
     for (int64_t i = 0; i < parts; ++i) {
       Dims part = dims, offset(dims.size(), 0);
-      if (parts > 1) {
-        offset[0] = blocks * i / parts * kFilterBlock;
-        part[0] = blocks * (i + 1) / parts * kFilterBlock - offset[0];
-        parts_.push_back(onednn::MakeReorder(from.submemory_desc(part, offset), to.submemory_desc(part, offset)));
-      } else {
-        parts_.push_back(onednn::MakeReorder(from, to));
-      }
+      offset[0] = blocks * i / parts * block;
+      part[0] = std::min(blocks * (i + 1) / parts * block, dims[0]) - offset[0];
+      parts_.push_back(onednn::MakeReorder(from.submemory_desc(part, offset), to.submemory_desc(part, offset)));
       scratchpad_bytes_ = std::max(scratchpad_bytes_, parts_.back().scratchpad_bytes());
     }
   }
@@ -137,11 +141,9 @@ class OneDnnConv final : public Kernel {
     }
     for (const Program& program : programs_) scratchpad_bytes_ = std::max(scratchpad_bytes_, program.scratchpad_bytes());
     const Desc plain = PlainFilter(geometry);
-    const bool splittable = geometry.groups == 1;
     packed_elements_ = static_cast<int64_t>(packed_.get_size() / sizeof(float));
     packed_bytes_ = AlignUp(static_cast<int64_t>(packed_.get_size()));
-    reorder_ = kind == ConvKind::kFilter ? FilterReorder(packed_, plain, splittable)
-                                         : FilterReorder(plain, packed_, splittable);
+    reorder_ = kind == ConvKind::kFilter ? FilterReorder(packed_, plain) : FilterReorder(plain, packed_);
   }
 
   int64_t scratch_bytes() const override {
