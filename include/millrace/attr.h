@@ -49,6 +49,7 @@ class AttrMap {
   const AttrValue* Find(std::string_view name) const;
   bool Has(std::string_view name) const { return Find(name) != nullptr; }
   void Set(std::string_view name, AttrValue value);
+  void Reserve(size_t entries) { entries_.reserve(entries); }
   void Erase(std::string_view name);
 
   // The value, or an InvalidArgument that names the attribute, what is there and what was expected.

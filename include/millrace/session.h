@@ -20,15 +20,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "millrace/graph.h"
+#include "millrace/import.h"
 #include "millrace/options.h"
 #include "millrace/plan.h"
 #include "millrace/report.h"
 #include "millrace/tensor.h"
 
 namespace millrace {
-
-// A GraphDef or MetaGraphDef, binary or text, from a file. Errors name the file, the node and what was expected.
-absl::StatusOr<Graph> LoadGraph(const std::string& path);
 
 class Session {
  public:

@@ -39,11 +39,11 @@ class Tensor {
   void* mutable_data() { return data_.get(); }
   template <typename T>
   absl::Span<const T> as() const {
-    return {static_cast<const T*>(data()), static_cast<size_t>(num_elements())};
+    return absl::Span<const T>(static_cast<const T*>(data()), static_cast<size_t>(num_elements()));
   }
   template <typename T>
   absl::Span<T> mutable_as() {
-    return {static_cast<T*>(mutable_data()), static_cast<size_t>(num_elements())};
+    return absl::Span<T>(static_cast<T*>(mutable_data()), static_cast<size_t>(num_elements()));
   }
   // Requires dtype() == kString.
   const std::vector<std::string>& strings() const { return *strings_; }

@@ -1,0 +1,17 @@
+// The structural check of a Graph: what every pass may rely on, and importers establish.
+#ifndef MILLRACE_SRC_GRAPH_VERIFY_H_
+#define MILLRACE_SRC_GRAPH_VERIFY_H_
+
+#include "absl/status/status.h"
+#include "millrace/graph.h"
+
+namespace millrace {
+
+// OK when names are unique and found, every input and control input is a live node, output numbers exist (where the
+// producer's types are known), in-place pairs are in range, and there is no cycle but through the back edges of
+// TensorFlow's v1 loops (NextIteration -> Merge). Otherwise InvalidArgument names the node.
+absl::Status VerifyGraph(const Graph& graph);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_SRC_GRAPH_VERIFY_H_

@@ -1,0 +1,117 @@
+#include "import/graph_import.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "graph/verify.h"
+#include "import/tensor_proto.h"
+#include "millrace/status.h"
+
+namespace millrace {
+namespace {
+
+bool IsNodeName(const std::string& name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+    return absl::ascii_isalnum(c) || (c != '\0' && std::strchr("_.>/\\-", c) != nullptr);
+  });
+}
+
+absl::Status MissingNode(const std::string& consumer, const std::string& input, const std::string& producer) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("node '", consumer, "' takes input '", input, "', but there is no node '", producer, "'"));
+}
+
+}  // namespace
+
+absl::StatusOr<Node> NodeFromProto(const proto::NodeDef& proto) {
+  if (!IsNodeName(proto.name())) {
+    return absl::InvalidArgumentError(absl::StrCat("a node is named '", absl::CHexEscape(proto.name()),
+                                                   "', expected letters, digits and _ . - / \\ >"));
+  }
+  if (proto.op().empty()) return absl::InvalidArgumentError(absl::StrCat("node '", proto.name(), "' has no op"));
+  Node node;
+  node.name = proto.name();
+  node.op = proto.op();
+  node.requested_device = proto.device();
+  absl::StatusOr<AttrMap> attrs = AttrMapFromProto(proto.attr());
+  if (!attrs.ok()) {
+    return absl::Status(attrs.status().code(), absl::StrCat("node '", node.name, "' (", absl::CHexEscape(node.op),
+                                                            "): ", attrs.status().message()));
+  }
+  node.attrs = *std::move(attrs);
+  return node;
+}
+
+absl::Status GraphImporter::SetLibrary(const proto::FunctionDefLibrary& proto) {
+  MR_ASSIGN_OR_RETURN(std::shared_ptr<const Graph::Library> library, LibraryFromProto(proto));
+  if (!library->empty()) graph_.set_library(std::move(library));
+  return absl::OkStatus();
+}
+
+absl::Status GraphImporter::AddInput(const std::string& input, Node& node) {
+  const NodeId consumer{graph_.num_ids()};
+  if (!input.empty() && input[0] == '^') {
+    std::string producer = input.substr(1);
+    const NodeId id = graph_.Find(producer);
+    if (!id.valid()) {
+      forward_.push_back({consumer, static_cast<int32_t>(node.control_inputs.size()), true, std::move(producer)});
+    }
+    node.control_inputs.push_back(id);
+    return absl::OkStatus();
+  }
+  OutputRef ref;
+  const size_t colon = input.rfind(':');
+  std::string producer = input.substr(0, colon);
+  const bool good_index =
+      colon == std::string::npos || (absl::SimpleAtoi(input.substr(colon + 1), &ref.index) && ref.index >= 0);
+  if (!IsNodeName(producer) || !good_index) {
+    return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' takes input '", absl::CHexEscape(input),
+                                                   "', expected 'node', 'node:number' or '^node'"));
+  }
+  ref.node = graph_.Find(producer);
+  if (!ref.node.valid()) {
+    forward_.push_back({consumer, static_cast<int32_t>(node.inputs.size()), false, std::move(producer)});
+  }
+  node.inputs.push_back(ref);
+  return absl::OkStatus();
+}
+
+absl::Status GraphImporter::AddNode(const proto::NodeDef& proto) {
+  MR_ASSIGN_OR_RETURN(Node node, NodeFromProto(proto));
+  for (const std::string& input : proto.input()) MR_RETURN_IF_ERROR(AddInput(input, node));
+  return graph_.AddNode(std::move(node)).status();
+}
+
+absl::StatusOr<Graph> GraphImporter::Finish() {
+  for (const Forward& edge : forward_) {
+    const NodeId producer = graph_.Find(edge.producer);
+    Node& consumer = graph_.mutable_node(edge.consumer);
+    if (edge.control) {
+      if (!producer.valid()) return MissingNode(consumer.name, absl::StrCat("^", edge.producer), edge.producer);
+      consumer.control_inputs[edge.slot] = producer;
+    } else {
+      OutputRef& ref = consumer.inputs[edge.slot];
+      if (!producer.valid()) {
+        return MissingNode(consumer.name, absl::StrCat(edge.producer, ":", ref.index), edge.producer);
+      }
+      ref.node = producer;
+    }
+  }
+  forward_.clear();
+  MR_RETURN_IF_ERROR(VerifyGraph(graph_));
+  return std::move(graph_);
+}
+
+absl::StatusOr<Graph> GraphFromProto(const proto::GraphDef& proto) {
+  GraphImporter importer(proto.node_size());
+  importer.SetProducer(proto.versions().producer());
+  MR_RETURN_IF_ERROR(importer.SetLibrary(proto.library()));
+  for (const proto::NodeDef& node : proto.node()) MR_RETURN_IF_ERROR(importer.AddNode(node));
+  return importer.Finish();
+}
+
+}  // namespace millrace

@@ -1,0 +1,178 @@
+#include "import/graph_file.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <google/protobuf/text_format.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/text.h"
+#include "import/graph_export.h"
+#include "import/graph_import.h"
+#include "millrace/import.h"
+#include "proto/saved_model.pb.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+std::string DataPath(const std::string& name) { return MILLRACE_SOURCE_DIR "/tests/import/data/" + name; }
+
+std::string TempPath(const std::string& name) { return ::testing::TempDir() + "/millrace_graph_file_" + name; }
+
+void WriteFile(const std::string& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+}
+
+std::string TextOf(const absl::StatusOr<Graph>& graph) {
+  return graph.ok() ? GraphToText(*graph, {.max_tensor_elements = 1 << 20}) : std::string(graph.status().message());
+}
+
+// Error of a GraphDef in text form.
+std::string ErrorOf(const std::string& pbtxt) {
+  const absl::StatusOr<Graph> graph = GraphFromBytes(pbtxt);
+  return graph.ok() ? "no error" : std::string(graph.status().message());
+}
+
+std::string Binary(const google::protobuf::Message& message) { return message.SerializeAsString(); }
+
+template <typename Message>
+Message FromText(const std::string& text) {
+  Message message;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message));
+  return message;
+}
+
+constexpr const char* kSmall = R"(
+  node { name: "a" op: "Const" attr { key: "dtype" value { type: DT_FLOAT } }
+         attr { key: "value" value { tensor { dtype: DT_FLOAT tensor_shape { dim { size: 3 } } float_val: 1.5 } } } }
+  node { name: "b" op: "Split" input: "later:1" input: "a" input: "^a" device: "/cpu:0" }
+  node { name: "later" op: "Unpack" input: "a" attr { key: "num" value { i: 2 } } attr { key: "axes" value { list {} } } }
+  versions { producer: 42 })";
+constexpr const char* kSmallText =
+    "a = Const() {dtype=float, value=float[3]{1.5 ...}}\n"
+    "b = Split(later:1, a) ^a on \"/cpu:0\"\n"
+    "later = Unpack(a) {axes=[], num=2}\n";
+
+TEST(GraphFile, TextAndBinaryGiveTheSameGraph) {
+  EXPECT_EQ(TextOf(GraphFromBytes(kSmall)), kSmallText);
+  const absl::StatusOr<Graph> graph = GraphFromBytes(Binary(FromText<proto::GraphDef>(kSmall)));
+  EXPECT_EQ(TextOf(graph), kSmallText);
+  EXPECT_EQ(graph->producer_version, 42);
+}
+
+TEST(GraphFile, MetaGraphsAreRecognisedByContent) {
+  proto::MetaGraphDef meta;
+  *meta.mutable_graph_def() = FromText<proto::GraphDef>(kSmall);
+  EXPECT_EQ(TextOf(GraphFromBytes(Binary(meta))), kSmallText);
+  meta.mutable_meta_info_def()->set_tensorflow_version("2.21.0");
+  meta.mutable_meta_info_def()->add_tags("serve");
+  meta.mutable_saver_def()->set_filename_tensor_name("save/Const:0");
+  EXPECT_EQ(TextOf(GraphFromBytes(Binary(meta))), kSmallText);
+  EXPECT_EQ(TextOf(GraphFromBytes(meta.DebugString())), kSmallText);
+}
+
+TEST(GraphFile, GraphOfOneNodeWithALibraryIsNotAMetaGraph) {
+  const absl::StatusOr<Graph> graph = GraphFromBytes(Binary(FromText<proto::GraphDef>(R"(
+    node { name: "x" op: "PartitionedCall" attr { key: "f" value { func { name: "f" } } } }
+    library { function { signature { name: "f" } node_def { name: "n" op: "NoOp" } } })")));
+  EXPECT_EQ(TextOf(graph), "function f\n  n = NoOp()\nend\nx = PartitionedCall() {f=&f}\n");
+}
+
+class RealGraph : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(RealGraph, WrittenAndReadAgainIsTheSame) {
+  const absl::StatusOr<Graph> graph = LoadGraph(DataPath(GetParam()));
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  for (const char* extension : {".pb", ".pbtxt"}) {
+    const std::string path = TempPath(std::string(GetParam()) + extension);
+    ASSERT_TRUE(SaveGraph(*graph, path).ok());
+    const absl::StatusOr<Graph> again = LoadGraph(path);
+    EXPECT_EQ(TextOf(again), TextOf(graph)) << path;
+    EXPECT_EQ(again->producer_version, graph->producer_version);
+    std::filesystem::remove(path);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(TensorFlow, RealGraph, ::testing::Values("mlp_ref.pb", "while_v1.pb", "while_v2.pb"));
+
+TEST(GraphFile, DecisionsOfThePassesAreWrittenAsAttributes) {
+  const absl::StatusOr<Graph> graph =
+      ParseGraphText("x = NoOp() : float[2,?] @p3 @host # far apart\ny = SwapIn(x) @p4 @d1\n");
+  ASSERT_TRUE(graph.ok());
+  const absl::StatusOr<proto::GraphDef> proto = GraphToProto(*graph);
+  ASSERT_TRUE(proto.ok());
+  EXPECT_EQ(TextOf(GraphFromProto(*proto)),
+            "x = NoOp() {_device=-1, _output_shapes=[shape[2,?]], _partition=3, _reason=\"far apart\"}\n"
+            "y = SwapIn(x) {_device=1, _partition=4}\n");
+}
+
+TEST(GraphFile, DotShowsPartitionsSwapNodesAndReasons) {
+  const std::string path = TempPath("graph.dot");
+  const absl::StatusOr<Graph> graph = ParseGraphText(
+      "x = Foo() : float[2] @p0\ny = SwapOut(x) ^x @p0 # not used for \"7\" partitions\nz = Bar(y)\n");
+  ASSERT_TRUE(graph.ok());
+  ASSERT_TRUE(SaveGraph(*graph, path).ok());
+  EXPECT_THAT(ReadFile(path),
+              AllOf(HasSubstr("subgraph cluster_0 {\n    label=\"partition 0\";\n    n0 "),
+                    HasSubstr("n1 [label=\"y\\nSwapOut\", fillcolor=\"#e69f00\", tooltip=\"y: not used for \\\"7\\\" "
+                              "partitions\"]"),
+                    HasSubstr("n0 -> n1 [label=\"float[2]\"];"), HasSubstr("n0 -> n1 [style=dashed];"),
+                    HasSubstr("fontsize=8];\n  n2 [")));
+  std::filesystem::remove(path);
+}
+
+TEST(GraphFile, ErrorsSayWhatAndWhereAndWhatWasExpected) {
+  EXPECT_EQ(ErrorOf(R"(node { name: "x" op: "Neg" input: "y" })"),
+            "node 'x' takes input 'y:0', but there is no node 'y'");
+  EXPECT_EQ(ErrorOf(R"(node { name: "x" op: "Neg" input: "^y" })"),
+            "node 'x' takes input '^y', but there is no node 'y'");
+  EXPECT_EQ(ErrorOf(R"(node { name: "x" op: "A" } node { name: "x" op: "B" })"), "two nodes are named 'x'");
+  EXPECT_EQ(ErrorOf(R"(node { name: "x" op: "Neg" input: "z" } node { name: "y" op: "Neg" input: "x" }
+                       node { name: "z" op: "Neg" input: "y" })"),
+            "the graph has a cycle: 'y' -> 'z' -> 'x' -> 'y'; expected cycles only through NextIteration of a loop");
+  EXPECT_EQ(ErrorOf(R"(node { name: "x" op: "Neg" input: "^x" })"),
+            "the graph has a cycle: 'x' -> 'x'; expected cycles only through NextIteration of a loop");
+  EXPECT_EQ(ErrorOf(R"(node { name: "x" op: "Neg" input: "y:-1" } node { name: "y" op: "A" })"),
+            "node 'x' takes input 'y:-1', expected 'node', 'node:number' or '^node'");
+  EXPECT_EQ(ErrorOf(R"(node { name: "a b" op: "Neg" })"),
+            "a node is named 'a b', expected letters, digits and _ . - / \\ >");
+  EXPECT_EQ(ErrorOf(R"(node { name: "x" })"), "node 'x' has no op");
+  EXPECT_EQ(ErrorOf("node { nme: \"x\" }"),
+            "1:11: Message type \"millrace.proto.NodeDef\" has no field named \"nme\".");
+  EXPECT_EQ(ErrorOf(""), "empty, expected a GraphDef or MetaGraphDef, binary or text");
+  EXPECT_EQ(ErrorOf("versions { producer: 1 }"), "no nodes, expected a GraphDef or MetaGraphDef, binary or text");
+  EXPECT_THAT(ErrorOf("Hello, world"), StartsWith("not a graph"));
+}
+
+TEST(GraphFile, FileErrorsNameTheFile) {
+  EXPECT_THAT(std::string(LoadGraph("/nowhere/g.pb").status().message()), HasSubstr("/nowhere/g.pb"));
+  EXPECT_THAT(std::string(LoadGraph(::testing::TempDir()).status().message()), HasSubstr("is a folder"));
+  const std::string path = TempPath("truncated.pb");
+  const std::string whole = ReadFile(DataPath("mlp_ref.pb"));
+  WriteFile(path, whole.substr(0, whole.size() / 2));
+  EXPECT_THAT(std::string(LoadGraph(path).status().message()),
+              AllOf(StartsWith(path + ": truncated or corrupt at byte "), EndsWith(" of " + std::to_string(whole.size() / 2))));
+  std::filesystem::remove(path);
+  EXPECT_THAT(std::string(SaveGraph(Graph(), "/nowhere/g.pb").message()), HasSubstr("/nowhere/g.pb"));
+}
+
+TEST(GraphFile, FilesOver2GiBAreRefusedByTheirSize) {
+  const std::string path = TempPath("large.pb");
+  WriteFile(path, "x");
+  std::filesystem::resize_file(path, (int64_t{2} << 30) + 1);  // sparse: takes no room
+  EXPECT_THAT(std::string(LoadGraph(path).status().message()), HasSubstr("expected at most 2 GiB"));
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+}  // namespace millrace
