@@ -65,8 +65,10 @@ struct SwapDecision {
   int32_t before = kToHost;
   // The copy back may begin once operation anchor - 1 is done; its room is taken from `anchor` on.
   int32_t anchor = 0;
+  // Needs a copy in: false when `before` overwrites every byte, or is kToHost.
+  bool copy_in = true;
   // Needs a copy out (the host has no equal bytes); the copy starts after operation `out_after` (the last
-  // write before the gap), which may be long before `after`.
+  // write before the gap), which may be long before `after`; -1: before the first.
   bool copy_out = false;
   int32_t out_after = 0;
   std::string reason;

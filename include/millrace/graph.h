@@ -152,8 +152,10 @@ struct Fanout {
 };
 Fanout ComputeFanout(const Graph& graph);
 
-// A topological order that takes the lowest id first among ready nodes (creation order where that is
-// topological). InvalidArgument names a node on a cycle.
+// A topological order that takes the lowest priority[id] first among ready nodes (then the lowest id).
+// InvalidArgument names a node on a cycle.
+absl::StatusOr<std::vector<NodeId>> TopologicalOrder(const Graph& graph, absl::Span<const int64_t> priority);
+// By id: creation order where that is topological.
 absl::StatusOr<std::vector<NodeId>> CreationOrder(const Graph& graph);
 
 }  // namespace millrace

@@ -1,6 +1,7 @@
 #include "millrace/graph.h"
 
 #include <algorithm>
+#include <numeric>
 #include <queue>
 
 #include "absl/strings/numbers.h"
@@ -150,23 +151,32 @@ Fanout ComputeFanout(const Graph& graph) {
 }
 
 absl::StatusOr<std::vector<NodeId>> CreationOrder(const Graph& graph) {
+  std::vector<int64_t> priority(graph.num_ids());
+  std::iota(priority.begin(), priority.end(), 0);
+  return TopologicalOrder(graph, priority);
+}
+
+absl::StatusOr<std::vector<NodeId>> TopologicalOrder(const Graph& graph, absl::Span<const int64_t> priority) {
   const Fanout fanout = ComputeFanout(graph);
   std::vector<int32_t> pending(graph.num_ids(), 0);
-  std::priority_queue<int32_t, std::vector<int32_t>, std::greater<int32_t>> ready;
+  using Entry = std::pair<int64_t, int32_t>;
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> ready;
   std::vector<NodeId> order;
   order.reserve(graph.num_nodes());
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
     const Node& node = graph.node(NodeId{i});
     if (node.removed) continue;
     pending[i] = static_cast<int32_t>(node.inputs.size() + node.control_inputs.size());
-    if (pending[i] == 0) ready.push(i);
+    if (pending[i] == 0) ready.emplace(priority[i], i);
   }
   while (!ready.empty()) {
-    const NodeId id{ready.top()};
+    const NodeId id{ready.top().second};
     ready.pop();
     order.push_back(id);
     for (const Fanout::Use& use : fanout.of(id)) {
-      if (--pending[use.consumer.value] == 0) ready.push(use.consumer.value);
+      if (--pending[use.consumer.value] == 0) {
+        ready.emplace(priority[use.consumer.value], use.consumer.value);
+      }
     }
   }
   if (static_cast<int32_t>(order.size()) == graph.num_nodes()) return order;

@@ -21,6 +21,13 @@ absl::Status PlaceholderShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// A copy's bytes under the type that a consumer expects.
+absl::Status ViewShape(InferenceContext& context) {
+  context.AddOutput(context.attrs().GetOr<DataType>("T", DataType::kInvalid),
+                    context.attrs().GetOr<Shape>("shape", Shape::UnknownRank()));
+  return absl::OkStatus();
+}
+
 absl::Status PassThrough(InferenceContext& context) {
   for (int i = 0; i < context.num_inputs(); ++i) context.AddOutput(context.dtype(i), context.shape(i));
   return absl::OkStatus();
@@ -39,6 +46,8 @@ void RegisterGraphOps(OpRegistry& registry) {
   }
   AddOp(registry, {.name = "SwapOut", .shape = SameAsFirstInput, .stateful = true});
   AddOp(registry, {.name = "SwapIn", .shape = SameAsFirstInput, .stateful = true});
+  AddOp(registry, {.name = "_View", .shape = ViewShape, .is_view = true});
+  AddOp(registry, {.name = "DeepCopy", .shape = SameAsFirstInput, .stateful = true});
   AddOp(registry, {.name = "_Feed", .shape = PlaceholderShape, .stateful = true});
   AddOp(registry, {.name = "_Fetch", .shape = PassThrough, .stateful = true});
 }

@@ -1,0 +1,36 @@
+// A best-fit allocator of addresses, for planning: it hands out offsets, not memory.
+#ifndef MILLRACE_PASSES_ADDRESS_ALLOCATOR_H_
+#define MILLRACE_PASSES_ADDRESS_ALLOCATOR_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace millrace {
+
+class AddressAllocator {
+ public:
+  // Offsets lie in [0, capacity_bytes).
+  explicit AddressAllocator(int64_t capacity_bytes);
+
+  // Offset of `bytes` (a positive multiple of kTensorAlignment) in the smallest hole that holds them, lowest
+  // first; -1 when there is none.
+  int64_t Allocate(int64_t bytes);
+  // Joins neighbouring holes. Requires a range that Allocate gave.
+  void Free(int64_t offset, int64_t bytes);
+  // Highest end of any allocation so far.
+  int64_t high_water() const { return high_water_; }
+
+ private:
+  void AddHole(int64_t offset, int64_t bytes);
+  void EraseHole(std::map<int64_t, int64_t>::iterator hole);
+
+  std::map<int64_t, int64_t> holes_;                 // offset -> bytes
+  std::set<std::pair<int64_t, int64_t>> by_size_;    // bytes, offset
+  int64_t high_water_ = 0;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_ADDRESS_ALLOCATOR_H_

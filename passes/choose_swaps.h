@@ -1,0 +1,51 @@
+// Choose swaps: which storages leave the device, when, and when they come back. One function per policy; all
+// give the same plain decisions (access_graph.h), which insert_swaps turns into SwapOut and SwapIn nodes.
+//
+// Needs: an AccessGraph. Establishes: every access of a storage finds it on the device.
+#ifndef MILLRACE_PASSES_CHOOSE_SWAPS_H_
+#define MILLRACE_PASSES_CHOOSE_SWAPS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "passes/access_graph.h"
+
+namespace millrace {
+
+// Decisions by storage, then by time. A policy that places bytes itself (lru) gives an address to every residence
+// (in the order of Schedule::residences) and to every operation's scratch; others leave both empty.
+struct SwapChoice {
+  std::vector<SwapDecision> decisions;
+  std::vector<int64_t> residence_offsets;
+  std::vector<int64_t> scratch_offsets;
+};
+
+// Feeds come in before the first operation, everything else stays: baseline.
+SwapChoice KeepEverything(const AccessGraph& graph);
+
+struct DistancePolicy {
+  int64_t swap_distance = 2;
+  int64_t min_swap_bytes = 0;
+};
+// TensorFlowMem's rule over partitions: a value is swapped out where it is made and in one partition before a
+// consumer more than `swap_distance` partitions later; a consumer at most one partition after that shares the
+// swap-in. Variables and constants live in host memory and follow the same sharing rule for every use.
+SwapChoice SwapByDistance(const AccessGraph& graph, const DistancePolicy& policy);
+
+// On demand: bytes come when an operation needs them; for room, the least recently used leave. ResourceExhausted
+// when one operation's working set exceeds the budget.
+absl::StatusOr<SwapChoice> SwapLeastRecentlyUsed(const AccessGraph& graph, int64_t budget_bytes);
+
+// Checks that decisions are ordered, anchors lie inside their gaps and every copied-in byte exists on the host.
+absl::Status VerifySwaps(const AccessGraph& graph, const SwapChoice& choice);
+
+// ResourceExhausted naming the operation, working set, budget, shortfall and largest storages when an operation
+// cannot run alone within `budget_bytes`. `operation_name(i)` names operation i.
+absl::Status CheckWorkingSets(const AccessGraph& graph, int64_t budget_bytes,
+                              const std::vector<std::string>& operation_names);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_CHOOSE_SWAPS_H_

@@ -1,0 +1,232 @@
+#include "passes/infer_shapes.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "millrace/status.h"
+
+namespace millrace {
+namespace {
+
+class Inferrer {
+ public:
+  Inferrer(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,
+           const std::map<std::string, TensorType>& variable_types)
+      : graph_(graph), ops_(ops), oracle_(oracle), variable_types_(variable_types), values_(graph.num_ids()) {
+    result_.by_value.assign(graph.num_ids(), 0);
+  }
+
+  absl::StatusOr<InferenceResult> Run() {
+    MR_RETURN_IF_ERROR(CheckOpsKnown(graph_, ops_));
+    MR_ASSIGN_OR_RETURN(const std::vector<NodeId> order, CreationOrder(graph_));
+    for (NodeId id : order) MR_RETURN_IF_ERROR(Visit(id));
+    return std::move(result_);
+  }
+
+ private:
+  const Tensor* Value(OutputRef ref) const {
+    const std::vector<Tensor>& values = values_[ref.node.value];
+    if (static_cast<size_t>(ref.index) >= values.size() || values[ref.index].empty()) return nullptr;
+    return &values[ref.index];
+  }
+
+  absl::Status Visit(NodeId id) {
+    Node& node = graph_.mutable_node(id);
+    const OpDef& def = *ops_.Find(node.op);
+    for (OutputRef& input : node.inputs) {
+      auto replaced = replaced_.find(input);
+      if (replaced != replaced_.end()) input = replaced->second;
+    }
+    MR_RETURN_IF_ERROR(Infer(id, node, def));
+    MR_RETURN_IF_ERROR(SettleVariables(node, def));
+    if (node.op == "Const") {
+      MR_ASSIGN_OR_RETURN(Tensor value, node.attrs.Get<Tensor>("value"));
+      values_[id.value] = {std::move(value)};
+      return absl::OkStatus();
+    }
+    return Fold(id, node, def);
+  }
+
+  absl::Status Infer(NodeId id, Node& node, const OpDef& def) {
+    std::vector<TensorType> types;
+    std::vector<const Tensor*> values;
+    for (OutputRef input : node.inputs) {
+      const Node& producer = graph_.node(input.node);
+      if (input.index < 0 || static_cast<size_t>(input.index) >= producer.outputs.size()) {
+        return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' (", node.op, ") takes output ",
+                                                       input.index, " of '", producer.name, "' (", producer.op,
+                                                       "), which has ", producer.outputs.size(), " outputs"));
+      }
+      types.push_back(producer.outputs[input.index]);
+      values.push_back(Value(input));
+    }
+    InferenceContext context(node.name, node.op, node.attrs, types, values);
+    MR_RETURN_IF_ERROR(def.shape(context));
+    node.outputs.assign(context.outputs().begin(), context.outputs().end());
+    result_.by_value[id.value] = context.by_value();
+    if (def.is_variable) {
+      auto known = variable_types_.find(VariableName(node));
+      if (known != variable_types_.end()) node.outputs[0] = known->second;
+      return absl::OkStatus();
+    }
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (node.outputs[i].shape.fully_known()) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "output ", i, " of node '", node.name, "' (", node.op, ") has type ", node.outputs[i].ToString(),
+          ", expected a shape that is known once feeds are"));
+    }
+    return absl::OkStatus();
+  }
+
+  // A variable declared without a shape takes that of the first value assigned to it.
+  absl::Status SettleVariables(const Node& node, const OpDef& def) {
+    for (const VariableUse& use : def.variables) {
+      if (use.access != VariableAccess::kWrite || node.inputs.size() < 2) continue;
+      const OutputRef variable = node.inputs[use.input];
+      Node& declaration = graph_.mutable_node(variable.node);
+      const TensorType& assigned = graph_.type(node.inputs[use.input + 1]);
+      TensorType& type = declaration.outputs[variable.index];
+      if (!type.shape.fully_known()) type = assigned;
+      if (!(type == assigned) && node.attrs.GetOr<bool>("validate_shape", true)) {
+        return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' (", node.op, ") assigns ",
+                                                       assigned.ToString(), " to variable '", declaration.name,
+                                                       "', expected ", type.ToString()));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  bool Foldable(const Node& node, const OpDef& def) const {
+    if (def.stateful || def.is_variable || def.returns_variable || !def.variables.empty() || node.outputs.empty()) {
+      return false;
+    }
+    int64_t bytes = 0;
+    for (const TensorType& type : node.outputs) {
+      if (DataTypeSize(type.dtype) == 0) return false;
+      bytes += type.size_bytes();
+      if (bytes > kMaxFoldedBytes) return false;
+    }
+    if (def.from_types) return true;
+    return std::all_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef in) { return Value(in) != nullptr; });
+  }
+
+  absl::Status Fold(NodeId id, Node& node, const OpDef& def) {
+    if (!Foldable(node, def)) return absl::OkStatus();
+    OpInstance instance = MakeInstance(graph_, id, 0);
+    std::vector<Tensor> inputs;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const Tensor* value = Value(node.inputs[i]);
+      inputs.push_back(value == nullptr ? Tensor() : *value);
+      instance.input_values.push_back(inputs.back());
+    }
+    absl::StatusOr<std::vector<Tensor>> outputs = oracle_.Evaluate(def, instance, std::move(inputs));
+    // What the host cannot compute is left to the device, which says so if it cannot either.
+    if (absl::IsUnimplemented(outputs.status())) return absl::OkStatus();
+    if (!outputs.ok()) {
+      return absl::Status(outputs.status().code(),
+                          absl::StrCat("node '", node.name, "' (", node.op, "): ", outputs.status().message()));
+    }
+    values_[id.value] = *std::move(outputs);
+    for (size_t i = 0; i < values_[id.value].size(); ++i) {
+      graph_.mutable_node(id).outputs[i] = values_[id.value][i].type();
+    }
+    ReplaceByConst(id);
+    return absl::OkStatus();
+  }
+
+  // A node of one output becomes a Const in place; one of several becomes a NoOp beside a Const per output, to
+  // which the consumers, visited later, are wired. Order that came in by control edges is kept.
+  void ReplaceByConst(NodeId id) {
+    result_.changed = true;
+    Node& node = graph_.mutable_node(id);
+    for (OutputRef input : node.inputs) {
+      if (!graph_.node(input.node).control_inputs.empty()) node.control_inputs.push_back(input.node);
+    }
+    node.inputs.clear();
+    node.attrs = AttrMap();
+    result_.by_value[id.value] = 0;
+    if (node.outputs.size() == 1) {
+      node.op = "Const";
+      node.attrs.Set("dtype", node.outputs[0].dtype);
+      node.attrs.Set("value", values_[id.value][0]);
+      return;
+    }
+    const std::string name = node.name;
+    const bool ordered = !node.control_inputs.empty();
+    const std::vector<Tensor> values = std::move(values_[id.value]);
+    values_[id.value].clear();
+    node.op = "NoOp";
+    node.outputs.clear();
+    for (size_t i = 0; i < values.size(); ++i) {
+      Node constant;
+      constant.name = absl::StrCat(name, "/output_", i);
+      constant.op = "Const";
+      constant.attrs.Set("dtype", values[i].dtype());
+      constant.attrs.Set("value", values[i]);
+      constant.outputs.push_back(values[i].type());
+      if (ordered) constant.control_inputs.push_back(id);
+      const NodeId added = graph_.AddUnique(std::move(constant));
+      values_.push_back({values[i]});
+      result_.by_value.push_back(0);
+      replaced_.emplace(OutputRef{id, static_cast<int32_t>(i)}, OutputRef{added, 0});
+    }
+  }
+
+  Graph& graph_;
+  const OpRegistry& ops_;
+  KernelOracle& oracle_;
+  const std::map<std::string, TensorType>& variable_types_;
+  std::vector<std::vector<Tensor>> values_;
+  std::map<OutputRef, OutputRef> replaced_;
+  InferenceResult result_;
+};
+
+}  // namespace
+
+absl::StatusOr<InferenceResult> InferShapesAndFold(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,
+                                                   const std::map<std::string, TensorType>& variable_types) {
+  return Inferrer(graph, ops, oracle, variable_types).Run();
+}
+
+std::string VariableName(const Node& node) {
+  if (node.op != "VarHandleOp") return node.name;
+  const std::string shared = node.attrs.GetOr<std::string>("shared_name", "");
+  return shared.empty() ? node.name : shared;
+}
+
+OpInstance MakeInstance(const Graph& graph, NodeId id, uint64_t by_value) {
+  const Node& node = graph.node(id);
+  OpInstance instance;
+  instance.name = node.name;
+  instance.op = node.op;
+  instance.attrs = node.attrs;
+  instance.outputs.assign(node.outputs.begin(), node.outputs.end());
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    instance.inputs.push_back(graph.type(node.inputs[i]));
+    if (by_value == 0 || i >= 64 || (by_value >> i & 1) == 0) continue;
+    const Node& producer = graph.node(node.inputs[i].node);
+    if (producer.op != "Const") continue;
+    instance.input_values.resize(node.inputs.size());
+    instance.input_values[i] = producer.attrs.GetOr<Tensor>("value", Tensor());
+  }
+  return instance;
+}
+
+absl::Status CheckOpsKnown(const Graph& graph, const OpRegistry& ops) {
+  std::map<std::string, std::pair<int, std::string>> unknown;
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    if (node.removed || ops.Find(node.op) != nullptr) continue;
+    auto [it, inserted] = unknown.emplace(node.op, std::make_pair(0, node.name));
+    ++it->second.first;
+  }
+  if (unknown.empty()) return absl::OkStatus();
+  std::string text = absl::StrJoin(unknown, ", ", [](std::string* out, const auto& entry) {
+    absl::StrAppend(out, entry.first, " (", entry.second.first, "x, first at '", entry.second.second, "')");
+  });
+  return absl::UnimplementedError(
+      absl::StrCat("the graph uses ops that are not supported: ", text, "; `millrace inspect --ops` lists those that are"));
+}
+
+}  // namespace millrace

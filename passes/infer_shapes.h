@@ -1,0 +1,44 @@
+// Infer shapes and fold constants: one forward walk that gives every output its type, and computes what follows
+// from constants and shapes alone (Shape -> StridedSlice -> Pack -> Reshape), since rules need such values.
+// Needs: pruned graph, known feed types. Establishes: Node::outputs complete and fully known; nodes with known
+// small values replaced by Const; by_value filled.
+#ifndef MILLRACE_PASSES_INFER_SHAPES_H_
+#define MILLRACE_PASSES_INFER_SHAPES_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "millrace/graph.h"
+#include "millrace/op.h"
+#include "passes/kernel_oracle.h"
+
+namespace millrace {
+
+// Values larger than this are not folded: they would be stored rather than computed.
+inline constexpr int64_t kMaxFoldedBytes = 64 * 1024;
+
+struct InferenceResult {
+  bool changed = false;                // a node was folded
+  std::vector<uint64_t> by_value;      // per node id: bit i set when input i is taken by value (op.h)
+};
+
+// `variable_types`: types of variables that already exist, by variable name (for those whose declaration leaves
+// the shape open). Errors name the node: an op that is unknown (all of them at once), a rule that does not hold,
+// a shape that depends on values known only when running.
+absl::StatusOr<InferenceResult> InferShapesAndFold(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,
+                                                   const std::map<std::string, TensorType>& variable_types);
+
+// Name under which a variable node's value persists: shared_name of a handle, node name of a reference.
+std::string VariableName(const Node& node);
+
+// The description of a node for cost rules and kernels; values only of inputs taken by value.
+OpInstance MakeInstance(const Graph& graph, NodeId id, uint64_t by_value);
+
+// InvalidArgument/Unimplemented with every op of the graph that `ops` does not know, and how often each occurs.
+absl::Status CheckOpsKnown(const Graph& graph, const OpRegistry& ops);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_INFER_SHAPES_H_

@@ -1,0 +1,24 @@
+// What the passes ask of a device without knowing it: scratch sizes, and values of constant nodes.
+#ifndef MILLRACE_PASSES_KERNEL_ORACLE_H_
+#define MILLRACE_PASSES_KERNEL_ORACLE_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "millrace/op.h"
+
+namespace millrace {
+
+class KernelOracle {
+ public:
+  virtual ~KernelOracle() = default;
+  // Scratch that the device's kernel of this node takes. Unimplemented when the device has no such kernel.
+  virtual absl::StatusOr<int64_t> ScratchBytes(const OpInstance& instance) = 0;
+  // Outputs of a stateless node on known inputs, computed on the host.
+  virtual absl::StatusOr<std::vector<Tensor>> Evaluate(const OpDef& def, const OpInstance& instance,
+                                                       std::vector<Tensor> inputs) = 0;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_KERNEL_ORACLE_H_

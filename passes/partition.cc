@@ -1,0 +1,158 @@
+#include "passes/partition.h"
+
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
+
+namespace millrace {
+namespace {
+
+class DepthFirst {
+ public:
+  DepthFirst(Graph& graph, int32_t num_devices, int64_t partition_size)
+      : graph_(graph),
+        fanout_(ComputeFanout(graph)),
+        partition_size_(partition_size),
+        stacks_(num_devices),
+        counts_(num_devices, 0),
+        pending_(graph.num_ids(), 0) {}
+
+  absl::StatusOr<Partitioning> Run() {
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+      const Node& node = graph_.node(NodeId{i});
+      if (node.removed) continue;
+      pending_[i] = static_cast<int32_t>(node.inputs.size() + node.control_inputs.size());
+    }
+    // Lowest id on top, so that sources are taken in creation order.
+    for (int32_t i = graph_.num_ids() - 1; i >= 0; --i) {
+      if (!graph_.node(NodeId{i}).removed && pending_[i] == 0) initial_.push_back(NodeId{i});
+    }
+    for (NodeId id : initial_) {
+      if (OnHost(id)) host_.push_back(id);
+      else stacks_[graph_.node(id).device].push_back(id);
+    }
+    DrainHost();
+    while (Turn()) {
+    }
+    if (static_cast<int32_t>(result_.order.size()) != graph_.num_nodes()) {
+      return CreationOrder(graph_).status();  // names the cycle
+    }
+    result_.num_partitions = partition_ + (nodes_in_partition_ > 0 ? 1 : 0);
+    return std::move(result_);
+  }
+
+ private:
+  bool OnHost(NodeId id) const { return graph_.node(id).device == kHostDevice; }
+
+  // One node of every device that has a ready one; false when none had.
+  bool Turn() {
+    bool took_any = false;
+    for (size_t d = 0; d < stacks_.size(); ++d) {
+      if (stacks_[d].empty()) continue;
+      const NodeId id = stacks_[d].back();
+      stacks_[d].pop_back();
+      took_any = true;
+      graph_.mutable_node(id).partition = partition_;
+      ++nodes_in_partition_;
+      Emit(id);
+      DrainHost();
+      if (++counts_[d] >= partition_size_) NextPartition();
+    }
+    return took_any;
+  }
+
+  void NextPartition() {
+    ++partition_;
+    nodes_in_partition_ = 0;
+    counts_.assign(counts_.size(), 0);
+  }
+
+  void Emit(NodeId id) {
+    result_.order.push_back(id);
+    // Later uses first, so that the first consumer in creation order ends up on top.
+    const absl::Span<const Fanout::Use> uses = fanout_.of(id);
+    for (size_t k = uses.size(); k-- > 0;) {
+      const NodeId consumer = uses[k].consumer;
+      if (--pending_[consumer.value] > 0) continue;
+      if (graph_.node(consumer).op == "_Fetch") {
+        graph_.mutable_node(consumer).partition = graph_.node(id).partition;
+        fetches_.push_back(consumer);
+      } else if (OnHost(consumer)) {
+        host_.push_back(consumer);
+      } else {
+        stacks_[graph_.node(consumer).device].push_back(consumer);
+      }
+    }
+    result_.order.insert(result_.order.end(), fetches_.begin(), fetches_.end());
+    fetches_.clear();
+  }
+
+  void DrainHost() {
+    while (!host_.empty()) {
+      const NodeId id = host_.back();
+      host_.pop_back();
+      Emit(id);
+    }
+  }
+
+  Graph& graph_;
+  const Fanout fanout_;
+  const int64_t partition_size_;
+  std::vector<std::vector<NodeId>> stacks_;
+  std::vector<int64_t> counts_;
+  std::vector<int32_t> pending_;
+  std::vector<NodeId> initial_;
+  std::vector<NodeId> host_;
+  std::vector<NodeId> fetches_;
+  int32_t partition_ = 0;
+  int64_t nodes_in_partition_ = 0;
+  Partitioning result_;
+};
+
+}  // namespace
+
+absl::StatusOr<Partitioning> PartitionDepthFirst(Graph& graph, int32_t num_devices, int64_t partition_size) {
+  if (partition_size < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--partition_size is ", partition_size, ", expected at least 1"));
+  }
+  return DepthFirst(graph, num_devices, partition_size).Run();
+}
+
+absl::StatusOr<Partitioning> KeepCreationOrder(Graph& graph) {
+  Partitioning result;
+  // Fetches happen where their tensor is made, so that it need not wait on the device.
+  std::vector<int64_t> priority(graph.num_ids());
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    Node& node = graph.mutable_node(NodeId{i});
+    priority[i] = node.op == "_Fetch" ? node.inputs[0].node.value : i;
+    node.partition = node.device == kHostDevice ? kNoPartition : 0;
+  }
+  MR_ASSIGN_OR_RETURN(result.order, TopologicalOrder(graph, priority));
+  result.num_partitions = 1;
+  return result;
+}
+
+absl::Status VerifyPartitioning(const Graph& graph, const Partitioning& partitioning) {
+  std::vector<int32_t> position(graph.num_ids(), -1);
+  for (size_t i = 0; i < partitioning.order.size(); ++i) position[partitioning.order[i].value] = static_cast<int32_t>(i);
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    if (node.removed) continue;
+    auto check = [&](NodeId from) -> absl::Status {
+      const Node& producer = graph.node(from);
+      if (position[i] < 0 || position[from.value] > position[i]) {
+        return absl::InternalError(absl::StrCat("'", node.name, "' is ordered before its input '", producer.name, "'"));
+      }
+      if (producer.partition > node.partition && node.partition != kNoPartition) {
+        return absl::InternalError(absl::StrCat("'", node.name, "' is in partition ", node.partition, ", its input '",
+                                                producer.name, "' in the later ", producer.partition));
+      }
+      return absl::OkStatus();
+    };
+    for (OutputRef input : node.inputs) MR_RETURN_IF_ERROR(check(input.node));
+    for (NodeId control : node.control_inputs) MR_RETURN_IF_ERROR(check(control));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace millrace

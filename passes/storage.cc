@@ -1,0 +1,233 @@
+#include "passes/storage.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
+#include "passes/order_variable_accesses.h"
+
+namespace millrace {
+namespace {
+
+class Builder {
+ public:
+  Builder(Graph& graph, const OpRegistry& ops, KernelOracle& oracle, const Machine& machine,
+          const std::vector<NodeId>& order, const std::vector<uint64_t>& by_value)
+      : graph_(graph), ops_(ops), oracle_(oracle), machine_(machine), order_(order), by_value_(by_value) {}
+
+  absl::StatusOr<DeviceGraph> Run() {
+    NumberOutputs();
+    FindLastUses();
+    for (size_t position = 0; position < order_.size(); ++position) {
+      const NodeId id = order_[position];
+      PlaceOutputs(id, static_cast<int32_t>(position));
+      if (IsOperation(id)) MR_RETURN_IF_ERROR(AddOperation(id));
+    }
+    result_.access.first_access.push_back(static_cast<int64_t>(result_.access.accesses.size()));
+    return std::move(result_);
+  }
+
+ private:
+  const OpDef& Def(NodeId id) const { return *ops_.Find(graph_.node(id).op); }
+
+  // Whether input i of the node is an access of the producer's memory.
+  bool UsesMemory(NodeId id, size_t i) const {
+    if (i < 64 && (by_value_[id.value] >> i & 1) != 0 &&
+        graph_.node(graph_.node(id).inputs[i].node).op == "Const") {
+      return false;
+    }
+    for (const VariableUse& use : Def(id).variables) {
+      if (use.input == static_cast<int>(i) && use.access == VariableAccess::kPresence) return false;
+    }
+    return true;
+  }
+
+  bool IsOperation(NodeId id) const {
+    const Node& node = graph_.node(id);
+    if (node.op == "_Fetch") return true;
+    if (node.op == "Const" || node.op == "_Feed") return false;
+    const OpDef& def = Def(id);
+    return !def.is_view && !def.is_no_op && !def.is_variable;
+  }
+
+  void NumberOutputs() {
+    int32_t next = 0;
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+      result_.first_output.push_back(next);
+      next += static_cast<int32_t>(graph_.node(NodeId{i}).outputs.size());
+    }
+    result_.storage_of.assign(next, kNoStorage);
+    last_use_of_output_.assign(next, -1);
+  }
+
+  int32_t OutputIndex(OutputRef ref) const { return result_.first_output[ref.node.value] + ref.index; }
+
+  void FindLastUses() {
+    for (size_t position = 0; position < order_.size(); ++position) {
+      const Node& node = graph_.node(order_[position]);
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        if (!UsesMemory(order_[position], i)) continue;
+        int32_t& last = last_use_of_output_[OutputIndex(node.inputs[i])];
+        last = std::max(last, static_cast<int32_t>(position));
+      }
+    }
+  }
+
+  int32_t NewStorage(OutputRef root, StorageKind kind, std::string name) {
+    result_.root.push_back(root);
+    result_.access.storages.push_back({std::move(name), kind, graph_.type(root).size_bytes(), false});
+    last_use_.push_back(-1);
+    return static_cast<int32_t>(result_.root.size()) - 1;
+  }
+
+  void Join(OutputRef ref, int32_t storage) {
+    const int32_t output = OutputIndex(ref);
+    result_.storage_of[output] = storage;
+    if (storage != kNoStorage) last_use_[storage] = std::max(last_use_[storage], last_use_of_output_[output]);
+  }
+
+  void PlaceOutputs(NodeId id, int32_t position) {
+    Node& node = graph_.mutable_node(id);
+    const OpDef& def = Def(id);
+    if (node.op == "_Fetch") return;
+    for (int32_t o = 0; o < static_cast<int32_t>(node.outputs.size()); ++o) {
+      const OutputRef ref{id, o};
+      if (def.is_variable) {
+        Join(ref, VariableStorage(ref));
+      } else if (o == 0 && (def.is_view || def.returns_variable)) {
+        Join(ref, result_.storage(node.inputs[0]));
+      } else if (node.outputs[o].size_bytes() == 0) {
+        continue;
+      } else if (node.op == "Const") {
+        Join(ref, NewStorage(ref, StorageKind::kConstant, node.name));
+      } else if (node.op == "_Feed") {
+        Join(ref, NewStorage(ref, StorageKind::kFeed, node.name));
+      } else {
+        const int32_t reused = InPlaceStorage(node, def, o, position);
+        Join(ref, reused != kNoStorage ? reused : NewStorage(ref, StorageKind::kActivation, graph_.TensorName(ref)));
+      }
+    }
+  }
+
+  int32_t VariableStorage(OutputRef ref) {
+    const std::string name = VariableName(graph_.node(ref.node));
+    auto found = variables_.find(name);
+    if (found != variables_.end()) return found->second;
+    if (!graph_.type(ref).shape.fully_known() || graph_.type(ref).size_bytes() == 0) return kNoStorage;
+    return variables_[name] = NewStorage(ref, StorageKind::kVariable, name);
+  }
+
+  // The storage of an input that output `o` may overwrite: an activation whose last use is here.
+  int32_t InPlaceStorage(Node& node, const OpDef& def, int32_t o, int32_t position) {
+    for (auto [output, input] : def.in_place) {
+      if (output != o || input >= static_cast<int>(node.inputs.size())) continue;
+      const int32_t storage = result_.storage(node.inputs[input]);
+      if (storage == kNoStorage || result_.access.storages[storage].kind != StorageKind::kActivation) continue;
+      if (last_use_[storage] != position) continue;
+      if (result_.access.storages[storage].size_bytes != node.outputs[o].size_bytes()) continue;
+      const bool taken = std::any_of(node.in_place.begin(), node.in_place.end(),
+                                     [&](const InPlace& other) { return other.input == input; });
+      bool shared = false;
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        shared = shared || (static_cast<int>(i) != input && result_.storage(node.inputs[i]) == storage);
+      }
+      if (taken || shared) continue;
+      node.in_place.push_back({o, static_cast<int32_t>(input)});
+      return storage;
+    }
+    return kNoStorage;
+  }
+
+  absl::Status AddOperation(NodeId id) {
+    const Node& node = graph_.node(id);
+    const OpDef& def = Def(id);
+    Operation operation;
+    operation.node = id;
+    operation.is_fetch = node.op == "_Fetch";
+    if (!operation.is_fetch) {
+      operation.instance = MakeInstance(graph_, id, by_value_[id.value]);
+      MR_ASSIGN_OR_RETURN(operation.scratch_bytes, oracle_.ScratchBytes(operation.instance));
+      operation.scratch_bytes = AlignUp(operation.scratch_bytes);
+      operation.seconds = PredictSeconds(def, operation.instance, machine_);
+    }
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      operation.input_storages.push_back(UsesMemory(id, i) ? result_.storage(node.inputs[i]) : kNoStorage);
+    }
+    AddAccesses(id, def);
+    result_.access.seconds.push_back(operation.seconds);
+    result_.access.scratch_bytes.push_back(operation.scratch_bytes);
+    result_.access.partition.push_back(node.partition);
+    result_.operations.push_back(std::move(operation));
+    return absl::OkStatus();
+  }
+
+  void AddAccesses(NodeId id, const OpDef& def) {
+    AccessGraph& access = result_.access;
+    access.first_access.push_back(static_cast<int64_t>(access.accesses.size()));
+    const Node& node = graph_.node(id);
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (!UsesMemory(id, i)) continue;
+      Access made{result_.storage(node.inputs[i]), true, false};
+      for (const VariableUse& use : def.variables) {
+        if (use.input != static_cast<int>(i)) continue;
+        made.reads = use.access != VariableAccess::kWrite;
+        made.writes = use.access != VariableAccess::kRead;
+      }
+      Merge(made);
+    }
+    for (int32_t o = 0; o < static_cast<int32_t>(node.outputs.size()); ++o) {
+      if (node.op == "_Fetch" || (o == 0 && def.returns_variable)) continue;
+      Merge({result_.storage({id, o}), false, true});
+    }
+  }
+
+  void Merge(const Access& made) {
+    if (made.storage == kNoStorage) return;
+    AccessGraph& access = result_.access;
+    for (size_t k = access.first_access.back(); k < access.accesses.size(); ++k) {
+      Access& old = access.accesses[k];
+      if (old.storage != made.storage) continue;
+      old.reads = old.reads || made.reads;
+      old.writes = old.writes || made.writes;
+      return;
+    }
+    access.accesses.push_back(made);
+  }
+
+  Graph& graph_;
+  const OpRegistry& ops_;
+  KernelOracle& oracle_;
+  const Machine& machine_;
+  const std::vector<NodeId>& order_;
+  const std::vector<uint64_t>& by_value_;
+  std::vector<int32_t> last_use_of_output_;  // position of the last node that takes it
+  std::vector<int32_t> last_use_;            // per storage
+  std::map<std::string, int32_t> variables_;
+  DeviceGraph result_;
+};
+
+}  // namespace
+
+double PredictSeconds(const OpDef& def, const OpInstance& instance, const Machine& machine) {
+  Cost cost;
+  if (def.cost) {
+    cost = def.cost(instance);
+  } else {
+    for (const TensorType& type : instance.inputs) cost.bytes += static_cast<double>(type.size_bytes());
+    for (const TensorType& type : instance.outputs) {
+      cost.bytes += static_cast<double>(type.size_bytes());
+      cost.flops += static_cast<double>(type.shape.num_elements());
+    }
+  }
+  return std::max(cost.flops / machine.flops_per_second, cost.bytes / machine.memory_bytes_per_second) +
+         machine.launch_seconds;
+}
+
+absl::StatusOr<DeviceGraph> BuildDeviceGraph(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,
+                                             const Machine& machine, const std::vector<NodeId>& order,
+                                             const std::vector<uint64_t>& by_value) {
+  return Builder(graph, ops, oracle, machine, order, by_value).Run();
+}
+
+}  // namespace millrace

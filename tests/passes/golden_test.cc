@@ -1,0 +1,83 @@
+// Golden tests of the passes: graph text in, graph or plan text out (tests/golden/FOLDER).
+#include "absl/strings/str_cat.h"
+#include "graph/text.h"
+#include "gtest/gtest.h"
+#include "passes/infer_shapes.h"
+#include "passes/order_variable_accesses.h"
+#include "passes/partition.h"
+#include "passes/pipeline.h"
+#include "passes/place_devices.h"
+#include "plan/plan_text.h"
+#include "testlib/golden.h"
+#include "testlib/test_ops.h"
+
+namespace millrace {
+namespace {
+
+std::string ErrorText(const absl::Status& status) { return status.ToString() + "\n"; }
+
+std::string Partition(const GoldenCase& golden) {
+  absl::StatusOr<Graph> graph = ParseGraphText(golden.input);
+  if (!graph.ok()) return ErrorText(graph.status());
+  const int32_t devices = static_cast<int32_t>(golden.Int("devices", 1));
+  absl::StatusOr<Partitioning> partitioning =
+      PartitionDepthFirst(*graph, devices, golden.Int("partition_size", 2));
+  if (!partitioning.ok()) return ErrorText(partitioning.status());
+  const absl::Status verified = VerifyPartitioning(*graph, *partitioning);
+  if (!verified.ok()) return ErrorText(verified);
+  std::string text = absl::StrCat("partitions ", partitioning->num_partitions, "\n");
+  for (NodeId id : partitioning->order) absl::StrAppend(&text, NodeToText(*graph, id, {.attrs = false}), "\n");
+  return text;
+}
+
+std::string OrderVariables(const GoldenCase& golden) {
+  absl::StatusOr<Graph> graph = ParseGraphText(golden.input);
+  if (!graph.ok()) return ErrorText(graph.status());
+  const OpRegistry ops = TestOps();
+  StubOracle oracle;
+  const auto inferred = InferShapesAndFold(*graph, ops, oracle, {});
+  if (!inferred.ok()) return ErrorText(inferred.status());
+  const std::string before = GraphToText(*graph);
+  const absl::StatusOr<bool> changed = OrderVariableAccesses(*graph, ops);
+  if (!changed.ok()) return ErrorText(changed.status());
+  EXPECT_EQ(*changed, before != GraphToText(*graph)) << "the pass must say whether it changed the graph";
+  return absl::StrCat(*changed ? "changed\n" : "unchanged\n", GraphToText(*graph, {.attrs = false, .types = false}));
+}
+
+std::string Plan(const GoldenCase& golden) {
+  absl::StatusOr<Graph> graph = ParseGraphText(golden.input);
+  if (!graph.ok()) return ErrorText(graph.status());
+  const OpRegistry ops = TestOps();
+  StubOracle oracle;
+  CompileRequest request{*graph, ops, oracle, {}, {}, UnitMachine(), {}};
+  for (const std::string& feed : golden.List("feeds")) {
+    request.signature.feeds[feed] = TensorType{DataType::kFloat, Shape({4})};
+  }
+  request.signature.fetches = golden.List("fetches");
+  request.signature.targets = golden.List("targets");
+  request.options.strategy = golden.options.count("strategy") ? golden.options.at("strategy") : "tensorflowmem";
+  request.options.partition_size = golden.Int("partition_size", 1);
+  request.options.swap_distance = golden.Int("swap_distance", 2);
+  request.options.device_memory_bytes = golden.Int("budget", 0);
+  const absl::StatusOr<Compiled> compiled = Compile(request);
+  if (!compiled.ok()) return ErrorText(compiled.status());
+  const absl::StatusOr<Compiled> again = Compile(request);
+  EXPECT_EQ(PlanToText(compiled->plan), PlanToText(again->plan)) << "equal requests must give equal plans";
+  return absl::StrCat(GraphToText(compiled->graph, {.attrs = false, .types = false}), "---\n",
+                      PlanToText(compiled->plan));
+}
+
+TEST(Golden, PartitionsDepthFirst) {
+  for (const std::string& file : GoldenFiles("partition")) CheckGolden(file, Partition);
+}
+
+TEST(Golden, OrdersVariableAccesses) {
+  for (const std::string& file : GoldenFiles("variables")) CheckGolden(file, OrderVariables);
+}
+
+TEST(Golden, PlansSwaps) {
+  for (const std::string& file : GoldenFiles("swaps")) CheckGolden(file, Plan);
+}
+
+}  // namespace
+}  // namespace millrace
