@@ -59,6 +59,14 @@ absl::StatusOr<void*> VariableStore::StateBlock(const std::string& node, int64_t
   return it->second.data;
 }
 
+std::map<std::string, TensorType> VariableStore::Types() const {
+  std::map<std::string, TensorType> types;
+  for (const auto& [name, variable] : variables_) {
+    if (variable->initialized) types.emplace(name, variable->type);
+  }
+  return types;
+}
+
 absl::StatusOr<std::map<std::string, Tensor>> VariableStore::Read() {
   if (owner_ != nullptr) owner_->Flush();
   std::map<std::string, Tensor> values;

@@ -46,6 +46,8 @@ class VariableStore {
   // Zeroed memory that belongs to the node `node`, the same on every call.
   absl::StatusOr<void*> StateBlock(const std::string& node, int64_t bytes);
 
+  // Types of all initialised variables, by name.
+  std::map<std::string, TensorType> Types() const;
   // Copies of all initialised variables, by name.
   absl::StatusOr<std::map<std::string, Tensor>> Read();
   // Sets a declared variable or declares it. InvalidArgument when the types differ.

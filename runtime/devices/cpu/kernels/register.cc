@@ -10,6 +10,7 @@ void AddKernel(KernelRegistry& registry, std::string_view op, KernelFactory fact
 }
 
 void RegisterCpuKernels(KernelRegistry& registry) {
+  RegisterGraphKernels(registry);
   RegisterMatMulKernels(registry);
   RegisterConvKernels(registry);
 }

@@ -11,6 +11,7 @@ void RegisterCpuKernels(KernelRegistry& registry);
 // CHECK-fails when the op has a kernel already: built-in names are ours.
 void AddKernel(KernelRegistry& registry, std::string_view op, KernelFactory factory);
 
+void RegisterGraphKernels(KernelRegistry& registry);
 void RegisterVariableKernels(KernelRegistry& registry);
 void RegisterOptimizerKernels(KernelRegistry& registry);
 void RegisterElementwiseKernels(KernelRegistry& registry);

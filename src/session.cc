@@ -1,0 +1,274 @@
+// Session: plans per signature, runs plans, keeps variables.
+#include "millrace/session.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "cpu/cpu_device.h"
+#include "millrace/status.h"
+#include "passes/pipeline.h"
+#include "passes/strategy.h"
+#include "runtime/executor.h"
+#include "runtime/op_evaluator.h"
+#include "xxhash.h"
+
+namespace millrace {
+namespace {
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// What the passes ask of the CPU device. With `estimate_scratch` (planning for another machine) the cost rules say
+// how much scratch there is.
+class CpuOracle final : public KernelOracle {
+ public:
+  CpuOracle(const OpRegistry& ops, const KernelRegistry& registry, KernelCache& cache, bool estimate_scratch)
+      : ops_(ops), registry_(registry), cache_(cache), estimate_scratch_(estimate_scratch) {}
+
+  absl::StatusOr<int64_t> ScratchBytes(const OpInstance& instance) override {
+    if (estimate_scratch_) {
+      const OpDef* def = ops_.Find(instance.op);
+      return def != nullptr && def->cost ? def->cost(instance).scratch_bytes : 0;
+    }
+    MR_ASSIGN_OR_RETURN(const std::shared_ptr<const Kernel> kernel, cache_.Get(instance));
+    return kernel->scratch_bytes();
+  }
+
+  absl::StatusOr<std::vector<Tensor>> Evaluate(const OpDef& def, const OpInstance& instance,
+                                               std::vector<Tensor> inputs) override {
+    return EvaluateOp(def, registry_, instance, std::move(inputs));
+  }
+
+ private:
+  const OpRegistry& ops_;
+  const KernelRegistry& registry_;
+  KernelCache& cache_;
+  const bool estimate_scratch_;
+};
+
+std::string TensorNameOf(const std::string& name) {
+  return name.find(':') == std::string::npos ? absl::StrCat(name, ":0") : name;
+}
+
+std::string Digest(const std::vector<Tensor>& tensors) {
+  XXH3_state_t* state = XXH3_createState();
+  XXH3_64bits_reset(state);
+  for (const Tensor& tensor : tensors) {
+    const std::string type = tensor.type().ToString();
+    XXH3_64bits_update(state, type.data(), type.size());
+    if (tensor.size_bytes() > 0) XXH3_64bits_update(state, tensor.data(), tensor.size_bytes());
+  }
+  const uint64_t digest = XXH3_64bits_digest(state);
+  XXH3_freeState(state);
+  return absl::StrCat(absl::Hex(digest, absl::kZeroPad16));
+}
+
+class SessionImpl final : public Session {
+ public:
+  SessionImpl(Graph graph, SessionOptions options)
+      : graph_(std::move(graph)),
+        options_(std::move(options)),
+        ops_(options_.ops ? *options_.ops : OpRegistry::Builtin()),
+        kernels_(options_.kernels ? *options_.kernels : cpu::BuiltinKernels()),
+        host_(options_.planning.host_memory_bytes),
+        variables_(&host_),
+        kernel_cache_(kernels_) {}
+
+  absl::Status Init() {
+    if (options_.device != "cpu" && options_.device != "null") {
+      return absl::InvalidArgumentError(
+          absl::StrCat("unknown device '", options_.device, "', expected one of cpu, null"));
+    }
+    MR_RETURN_IF_ERROR(FindStrategy(options_.planning.strategy).status());
+    if (options_.planning.device_memory_bytes < 0 || options_.planning.host_memory_bytes < 0) {
+      return absl::InvalidArgumentError("a memory budget is negative, expected a size in bytes");
+    }
+    if (options_.link_gbps > 0) {
+      options_.machine.to_host_bytes_per_second = options_.link_gbps * 1e9;
+      options_.machine.to_device_bytes_per_second = options_.link_gbps * 1e9;
+    }
+    if (options_.device == "cpu") {
+      runner_ = MakeTbbTaskRunner(options_.threads);
+      device_ = options_.kernels ? cpu::MakeCpuDevice(0, options_.kernels) : cpu::MakeCpuDevice(0);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Run(const Feeds& feeds, const std::vector<std::string>& fetches,
+                   const std::vector<std::string>& targets, std::vector<Tensor>* outputs) override {
+    if (device_ == nullptr) {
+      return absl::FailedPreconditionError("the null device only plans; run on --device=cpu");
+    }
+    FeedTypes types;
+    for (const auto& [name, tensor] : feeds) types.emplace(name, tensor.type());
+    MR_ASSIGN_OR_RETURN(Program* program, FindOrCompile(types, fetches, targets));
+    MR_RETURN_IF_ERROR(EnsureExecutor(*program));
+    std::map<std::string, Tensor> by_tensor;
+    for (const auto& [name, tensor] : feeds) by_tensor.emplace(TensorNameOf(name), tensor);
+    std::vector<Tensor> ordered;
+    for (const PlanFeed& feed : program->plan->feeds) ordered.push_back(by_tensor.at(feed.name));
+    std::vector<Tensor> fetched;
+    StepStats stats;
+    const double start = Now();
+    const absl::Status status = program->executor->RunStep(ordered, &fetched, &stats);
+    FillMeasured(Now() - start, status, stats, fetched);
+    MR_RETURN_IF_ERROR(status);
+    if (outputs != nullptr) *outputs = std::move(fetched);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::shared_ptr<const ExecutionPlan>> Plan(const FeedTypes& feeds,
+                                                            const std::vector<std::string>& fetches,
+                                                            const std::vector<std::string>& targets) override {
+    MR_ASSIGN_OR_RETURN(Program* program, FindOrCompile(feeds, fetches, targets));
+    return program->plan;
+  }
+
+  absl::StatusOr<Graph> RewrittenGraph(const FeedTypes& feeds, const std::vector<std::string>& fetches,
+                                       const std::vector<std::string>& targets) override {
+    MR_ASSIGN_OR_RETURN(Compiled compiled, CompileNow(feeds, fetches, targets));
+    return std::move(compiled.graph);
+  }
+
+  const RunReport& last_run() const override { return last_run_; }
+  const GraphSummary& graph_summary() const override { return summary_; }
+
+  absl::StatusOr<std::map<std::string, Tensor>> Variables() override { return variables_.Read(); }
+  absl::Status SetVariable(const std::string& name, const Tensor& value) override {
+    return variables_.Set(name, value);
+  }
+
+ private:
+  // A compiled signature.
+  struct Program {
+    std::shared_ptr<const ExecutionPlan> plan;
+    GraphSummary summary;
+    double plan_seconds = 0;
+    std::unique_ptr<Executor> executor;
+  };
+
+  absl::StatusOr<Compiled> CompileNow(const FeedTypes& feeds, const std::vector<std::string>& fetches,
+                                      const std::vector<std::string>& targets) {
+    Signature signature;
+    for (const auto& [name, type] : feeds) signature.feeds.emplace(TensorNameOf(name), type);
+    for (const std::string& fetch : fetches) signature.fetches.push_back(TensorNameOf(fetch));
+    signature.targets = targets;
+    CpuOracle oracle(ops_, kernels_, kernel_cache_, options_.device == "null");
+    return Compile({graph_, ops_, oracle, std::move(signature), options_.planning, options_.machine,
+                    variables_.Types()});
+  }
+
+  absl::StatusOr<Program*> FindOrCompile(const FeedTypes& feeds, const std::vector<std::string>& fetches,
+                                         const std::vector<std::string>& targets) {
+    std::string key = absl::StrCat(absl::StrJoin(fetches, ","), ";", absl::StrJoin(targets, ","));
+    for (const auto& [name, type] : feeds) absl::StrAppend(&key, ";", name, "=", type.ToString());
+    std::unique_ptr<Program>& program = programs_[key];
+    if (program == nullptr) {
+      const double start = Now();
+      absl::StatusOr<Compiled> compiled = CompileNow(feeds, fetches, targets);
+      if (!compiled.ok()) {
+        programs_.erase(key);
+        last_run_ = RunReport();
+        last_run_.strategy = options_.planning.strategy;
+        last_run_.device_memory_budget_bytes = options_.planning.device_memory_bytes;
+        last_run_.partition_size = options_.planning.partition_size;
+        last_run_.status = compiled.status();
+        return compiled.status();
+      }
+      program = std::make_unique<Program>();
+      program->plan_seconds = Now() - start;
+      program->plan = std::make_shared<const ExecutionPlan>(std::move(compiled->plan));
+      program->summary = std::move(compiled->summary);
+    }
+    FillPredicted(*program);
+    return program.get();
+  }
+
+  absl::Status EnsureExecutor(Program& program) {
+    if (program.executor != nullptr) return absl::OkStatus();
+    ExecutorOptions options;
+    options.seed = options_.seed;
+    options.link_gbps = options_.link_gbps;
+    options.trace = options_.trace;
+    MR_ASSIGN_OR_RETURN(program.executor,
+                        Executor::Create(program.plan,
+                                         {.devices = {device_.get()},
+                                          .runner = runner_.get(),
+                                          .kernels = &kernel_cache_,
+                                          .host = &host_,
+                                          .variables = &variables_},
+                                         options));
+    return absl::OkStatus();
+  }
+
+  void FillPredicted(const Program& program) {
+    const ExecutionPlan& plan = *program.plan;
+    summary_ = program.summary;
+    last_run_ = RunReport();
+    last_run_.strategy = plan.strategy;
+    last_run_.partition_size = plan.partition_size;
+    last_run_.swap_outs = plan.counts.swap_outs;
+    last_run_.swap_ins = plan.counts.swap_ins;
+    last_run_.recomputed_nodes = plan.counts.recomputed_nodes;
+    last_run_.plan_seconds = program.plan_seconds;
+    for (const PlanDevice& device : plan.devices) {
+      last_run_.partitions = std::max<int64_t>(last_run_.partitions, device.num_partitions);
+      last_run_.device_memory_budget_bytes += device.budget_bytes;
+      last_run_.predicted_peak_device_bytes += device.arena_bytes;
+    }
+    last_run_.bytes_to_host = plan.bytes_to_host;
+    last_run_.bytes_to_device = plan.bytes_to_device;
+    last_run_.peak_host_bytes = plan.host_bytes;
+    last_run_.predicted_step_seconds = plan.predicted_step_seconds;
+    last_run_.lower_bound_seconds = plan.lower_bound_seconds;
+    last_run_.plan = program.plan;
+  }
+
+  void FillMeasured(double seconds, const absl::Status& status, StepStats& stats,
+                    const std::vector<Tensor>& fetched) {
+    last_run_.status = status;
+    last_run_.step_seconds = {seconds};
+    last_run_.compute_seconds = stats.compute_seconds;
+    last_run_.stall_seconds = stats.stall_seconds;
+    last_run_.bytes_to_host = stats.bytes_to_host;
+    last_run_.bytes_to_device = stats.bytes_to_device;
+    last_run_.peak_device_bytes = stats.peak_device_bytes;
+    last_run_.peak_host_bytes = stats.peak_host_bytes;
+    last_run_.trace = std::move(stats.trace);
+    if (!status.ok()) return;
+    last_run_.fetch_digest = Digest(fetched);
+    for (const Tensor& tensor : fetched) {
+      if (tensor.num_elements() != 1 || !(IsFloating(tensor.dtype()) || IsInteger(tensor.dtype()))) continue;
+      last_run_.losses = {tensor.DoubleAt(0)};
+      break;
+    }
+  }
+
+  const Graph graph_;
+  SessionOptions options_;
+  const OpRegistry& ops_;
+  const KernelRegistry& kernels_;
+  HostMemory host_;
+  VariableStore variables_;
+  KernelCache kernel_cache_;
+  std::unique_ptr<TaskRunner> runner_;
+  std::unique_ptr<RuntimeDevice> device_;
+  std::map<std::string, std::unique_ptr<Program>> programs_;
+  RunReport last_run_;
+  GraphSummary summary_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Session>> Session::Create(Graph graph, SessionOptions options) {
+  auto session = std::make_unique<SessionImpl>(std::move(graph), std::move(options));
+  MR_RETURN_IF_ERROR(session->Init());
+  return std::unique_ptr<Session>(std::move(session));
+}
+
+}  // namespace millrace
