@@ -6,6 +6,9 @@ void RegisterBuiltinOps(OpRegistry& registry) {
   RegisterGraphOps(registry);
   RegisterMatMulOps(registry);
   RegisterConvOps(registry);
+  RegisterNormOps(registry);
+  RegisterPoolOps(registry);
+  RegisterLossOps(registry);
 }
 
 }  // namespace millrace

@@ -17,7 +17,8 @@ void RegisterArrayOps(OpRegistry& registry);        // Concat, Pack, Slice, Gath
 void RegisterReductionOps(OpRegistry& registry);    // Sum, Mean, Max, ArgMax, L2Loss, Cumsum
 void RegisterMatMulOps(OpRegistry& registry);       // MatMul, BatchMatMulV2, Einsum
 void RegisterConvOps(OpRegistry& registry);         // Conv2D and its gradients, 3-D, depthwise
-void RegisterNormPoolOps(OpRegistry& registry);     // FusedBatchNormV3, LRN, pools
+void RegisterNormOps(OpRegistry& registry);         // FusedBatchNormV3, LRN
+void RegisterPoolOps(OpRegistry& registry);         // MaxPool, AvgPool, 2-D and 3-D
 void RegisterLossOps(OpRegistry& registry);         // Softmax, cross entropies
 
 }  // namespace millrace

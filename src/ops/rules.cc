@@ -19,6 +19,16 @@ absl::Status SameAsFirstInput(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+absl::Status ExpectEqualTypes(const InferenceContext& context, std::initializer_list<int> inputs) {
+  const int first = *inputs.begin();
+  for (int i : inputs) {
+    if (context.dtype(i) == context.dtype(first)) continue;
+    return context.Error(absl::StrCat("inputs ", first, " and ", i, " are ", context.input(first).ToString(), " and ",
+                                      context.input(i).ToString(), ", expected equal element types"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status NoOutputs(InferenceContext&) { return absl::OkStatus(); }
 
 absl::StatusOr<Shape> BroadcastShapes(const Shape& a, const Shape& b) {
@@ -44,10 +54,7 @@ absl::StatusOr<Shape> BroadcastShapes(const Shape& a, const Shape& b) {
 
 absl::Status BroadcastBinary(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(2));
-  if (context.dtype(0) != context.dtype(1)) {
-    return context.Error(absl::StrCat("inputs have types ", context.input(0).ToString(), " and ",
-                                      context.input(1).ToString(), ", expected equal element types"));
-  }
+  MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {0, 1}));
   absl::StatusOr<Shape> shape = BroadcastShapes(context.shape(0), context.shape(1));
   if (!shape.ok()) return context.Error(std::string(shape.status().message()));
   context.AddOutput(context.dtype(0), *std::move(shape));

@@ -12,6 +12,8 @@ void AddOp(OpRegistry& registry, OpDef def);
 
 // Output 0 has the type of input 0.
 absl::Status SameAsFirstInput(InferenceContext& context);
+// OK when these inputs have the same element type, else an error that names two that differ.
+absl::Status ExpectEqualTypes(const InferenceContext& context, std::initializer_list<int> inputs);
 // No outputs.
 absl::Status NoOutputs(InferenceContext& context);
 // NumPy broadcasting of two shapes; InvalidArgument names both.

@@ -13,6 +13,11 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterGraphKernels(registry);
   RegisterMatMulKernels(registry);
   RegisterConvKernels(registry);
+  RegisterBatchNormKernels(registry);
+  RegisterLrnKernels(registry);
+  RegisterPoolKernels(registry);
+  RegisterSoftmaxKernels(registry);
+  RegisterLossKernels(registry);
 }
 
 }  // namespace millrace::cpu

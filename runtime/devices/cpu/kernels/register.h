@@ -20,7 +20,10 @@ void RegisterArrayKernels(KernelRegistry& registry);
 void RegisterReductionKernels(KernelRegistry& registry);
 void RegisterMatMulKernels(KernelRegistry& registry);
 void RegisterConvKernels(KernelRegistry& registry);
-void RegisterNormPoolKernels(KernelRegistry& registry);
+void RegisterBatchNormKernels(KernelRegistry& registry);
+void RegisterLrnKernels(KernelRegistry& registry);
+void RegisterPoolKernels(KernelRegistry& registry);
+void RegisterSoftmaxKernels(KernelRegistry& registry);
 void RegisterLossKernels(KernelRegistry& registry);
 
 }  // namespace millrace::cpu

@@ -1,0 +1,44 @@
+// A block of channels in one vector register, by GCC's vector extension. Values of 16-bit formats are computed as
+// float. Vectors are passed by reference: passing them by value depends on the instruction set.
+#ifndef MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_LANES_H_
+#define MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_LANES_H_
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+namespace millrace::cpu {
+
+template <typename T>
+struct Lanes {
+  using Value = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  using Integer = std::conditional_t<std::is_same_v<T, double>, int64_t, int32_t>;
+  static constexpr int kCount = 64 / sizeof(Value);
+  typedef Value Vector __attribute__((vector_size(64)));
+  typedef Integer Index __attribute__((vector_size(64)));
+
+  // The first `count` lanes from memory, the others 0.
+  static void Load(const T* from, int count, Vector& vector) {
+    if constexpr (std::is_same_v<T, Value>) {
+      if (count == kCount) {
+        std::memcpy(&vector, from, sizeof(vector));
+        return;
+      }
+    }
+    vector = Vector{};
+    for (int i = 0; i < count; ++i) vector[i] = static_cast<Value>(from[i]);
+  }
+  static void Store(const Vector& vector, int count, T* to) {
+    if constexpr (std::is_same_v<T, Value>) {
+      if (count == kCount) {
+        std::memcpy(to, &vector, sizeof(vector));
+        return;
+      }
+    }
+    for (int i = 0; i < count; ++i) to[i] = static_cast<T>(vector[i]);
+  }
+};
+
+}  // namespace millrace::cpu
+
+#endif  // MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_LANES_H_
