@@ -3,10 +3,12 @@
 #define MILLRACE_TESTS_CPU_KERNEL_TESTING_H_
 
 #include <atomic>
+#include <cmath>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include <Eigen/Core>
 #include <gtest/gtest.h>
 
 #include "cpu/kernels/register.h"

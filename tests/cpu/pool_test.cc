@@ -1,0 +1,224 @@
+#include <cmath>
+#include <limits>
+
+#include <gmock/gmock.h>
+
+#include "kernel_testing.h"
+
+namespace millrace::cpu {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+// A pool over [batch, depth, rows, columns, channels]; two-dimensional ones have depth 1.
+struct Case {
+  Ints input;
+  Ints window, strides;
+  const char* padding;
+  DataType dtype = DataType::kFloat;
+};
+
+struct Tap {
+  int64_t output;
+  int64_t input;
+};
+
+struct Naive {
+  Ints output;
+  std::vector<Tap> taps;  // in order of output, then of input
+};
+
+Naive NaiveTaps(const Case& test) {
+  Naive naive;
+  Ints pad(3), size(3);
+  for (int i = 0; i < 3; ++i) {
+    const int64_t in = test.input[i + 1], window = test.window[i], stride = test.strides[i];
+    const bool same = std::string(test.padding) == "SAME";
+    size[i] = same ? (in + stride - 1) / stride : (in - window) / stride + 1;
+    pad[i] = same ? std::max<int64_t>((size[i] - 1) * stride + window - in, 0) / 2 : 0;
+  }
+  const int64_t channels = test.input[4];
+  naive.output = {test.input[0], size[0], size[1], size[2], channels};
+  int64_t output = 0;
+  for (int64_t n = 0; n < test.input[0]; ++n)
+    for (int64_t j0 = 0; j0 < size[0]; ++j0)
+      for (int64_t j1 = 0; j1 < size[1]; ++j1)
+        for (int64_t j2 = 0; j2 < size[2]; ++j2)
+          for (int64_t c = 0; c < channels; ++c, ++output)
+            for (int64_t k0 = 0; k0 < test.window[0]; ++k0)
+              for (int64_t k1 = 0; k1 < test.window[1]; ++k1)
+                for (int64_t k2 = 0; k2 < test.window[2]; ++k2) {
+                  const int64_t d0 = j0 * test.strides[0] - pad[0] + k0, d1 = j1 * test.strides[1] - pad[1] + k1;
+                  const int64_t d2 = j2 * test.strides[2] - pad[2] + k2;
+                  if (d0 < 0 || d1 < 0 || d2 < 0) continue;
+                  if (d0 >= test.input[1] || d1 >= test.input[2] || d2 >= test.input[3]) continue;
+                  const int64_t row = (n * test.input[1] + d0) * test.input[2] + d1;
+                  naive.taps.push_back({output, (row * test.input[3] + d2) * channels + c});
+                }
+  return naive;
+}
+
+class Pool : public testing::TestWithParam<Case> {
+ protected:
+  bool is_3d() const { return GetParam().input[1] > 1; }
+  Shape ShapeOf(const Ints& dims) const {
+    if (is_3d()) return Shape{absl::Span<const int64_t>(dims)};
+    return Shape({dims[0], dims[2], dims[3], dims[4]});
+  }
+  AttrMap Attrs() const {
+    const Case& test = GetParam();
+    AttrMap attrs;
+    attrs.Set("padding", std::string(test.padding));
+    for (const auto& [name, list] : {std::pair("ksize", &test.window), std::pair("strides", &test.strides)}) {
+      Ints all = {1};
+      all.insert(all.end(), list->begin() + (is_3d() ? 0 : 1), list->end());
+      all.push_back(1);
+      attrs.Set(name, all);
+    }
+    return attrs;
+  }
+  std::string Op(const std::string& kind, const std::string& suffix = "") const {
+    return kind + "Pool" + (is_3d() ? "3D" : "") + suffix;
+  }
+  std::vector<double> NaiveMax(const Naive& naive, const Tensor& x) const {
+    std::vector<double> y(ShapeOf(naive.output).num_elements(), -1e30);
+    for (const Tap& tap : naive.taps) y[tap.output] = std::max(y[tap.output], x.DoubleAt(tap.input));
+    return y;
+  }
+  Tensor ShapeTensor() const {
+    const Shape shape = ShapeOf(GetParam().input);
+    Tensor tensor(DataType::kInt32, Shape({shape.rank()}));
+    for (int i = 0; i < shape.rank(); ++i) tensor.mutable_as<int32_t>()[i] = static_cast<int32_t>(shape.dim(i));
+    return tensor;
+  }
+};
+
+TEST_P(Pool, MaximumAndItsGradientAgreeWithTheDefinition) {
+  const Case& test = GetParam();
+  const Naive naive = NaiveTaps(test);
+  const Tensor x = TestValues(test.dtype, ShapeOf(test.input), 1);
+  const Tensor y = EvaluateOnThreads({Op("Max"), Attrs(), {x}});
+  const std::vector<double> expected = NaiveMax(naive, x);
+  ExpectClose(y, expected, 0);
+  const Tensor dy = TestValues(test.dtype, ShapeOf(naive.output), 2);
+  std::vector<double> dx(x.num_elements());
+  std::vector<bool> taken(expected.size());
+  for (const Tap& tap : naive.taps) {
+    if (x.DoubleAt(tap.input) != expected[tap.output] || (taken[tap.output] && !is_3d())) continue;
+    dx[tap.input] += dy.DoubleAt(tap.output);
+    taken[tap.output] = true;
+  }
+  ExpectClose(EvaluateOnThreads({Op("Max", "Grad"), Attrs(), {x, y, dy}}), dx, 2 * Tolerance(test.dtype));
+}
+
+TEST_P(Pool, SecondGradientTakesTheFirstMaximum) {
+  const Case& test = GetParam();
+  const Naive naive = NaiveTaps(test);
+  const Tensor x = TestValues(test.dtype, ShapeOf(test.input), 1), ddx = TestValues(test.dtype, ShapeOf(test.input), 3);
+  const std::vector<double> maximum = NaiveMax(naive, x);
+  std::vector<double> expected(maximum.size());
+  std::vector<bool> taken(maximum.size());
+  for (const Tap& tap : naive.taps) {
+    if (taken[tap.output] || x.DoubleAt(tap.input) != maximum[tap.output]) continue;
+    taken[tap.output] = true;
+    expected[tap.output] = ddx.DoubleAt(tap.input);
+  }
+  const Tensor y = EvaluateOnThreads({Op("Max"), Attrs(), {x}});
+  ExpectClose(EvaluateOnThreads({Op("Max", "GradGrad"), Attrs(), {x, y, ddx}}), expected, 0);
+}
+
+TEST_P(Pool, MeanAndItsGradientCountOnlyTheInput) {
+  const Case& test = GetParam();
+  const Naive naive = NaiveTaps(test);
+  const Tensor x = TestValues(test.dtype, ShapeOf(test.input), 1), dy = TestValues(test.dtype, ShapeOf(naive.output), 2);
+  std::vector<double> y(dy.num_elements()), count(dy.num_elements()), dx(x.num_elements());
+  for (const Tap& tap : naive.taps) {
+    y[tap.output] += x.DoubleAt(tap.input);
+    count[tap.output] += 1;
+  }
+  for (size_t i = 0; i < y.size(); ++i) y[i] /= count[i];
+  for (const Tap& tap : naive.taps) dx[tap.input] += dy.DoubleAt(tap.output) / count[tap.output];
+  ExpectClose(EvaluateOnThreads({Op("Avg"), Attrs(), {x}}), y, 2 * Tolerance(test.dtype));
+  ExpectClose(EvaluateOnThreads({Op("Avg", "Grad"), Attrs(), {ShapeTensor(), dy}, {true, false}}), dx,
+              4 * Tolerance(test.dtype));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Windows, Pool,
+    testing::Values(Case{{2, 1, 7, 9, 5}, {1, 3, 3}, {1, 2, 2}, "SAME"}, Case{{2, 1, 7, 9, 5}, {1, 3, 3}, {1, 2, 2}, "VALID"},
+                    Case{{3, 1, 20, 24, 70}, {1, 3, 3}, {1, 1, 1}, "SAME"}, Case{{1, 1, 8, 8, 16}, {1, 2, 2}, {1, 2, 2}, "VALID"},
+                    Case{{1, 1, 6, 6, 3}, {1, 2, 2}, {1, 3, 3}, "VALID"}, Case{{1, 1, 5, 4, 2}, {1, 5, 1}, {1, 1, 2}, "SAME"},
+                    Case{{2, 1, 7, 7, 4}, {1, 7, 7}, {1, 1, 1}, "VALID"}, Case{{0, 1, 7, 7, 4}, {1, 2, 2}, {1, 1, 1}, "VALID"},
+                    Case{{2, 4, 6, 5, 9}, {2, 2, 2}, {2, 2, 2}, "SAME"}, Case{{1, 5, 12, 14, 32}, {3, 3, 3}, {1, 2, 1}, "SAME"},
+                    Case{{2, 4, 6, 5, 3}, {2, 3, 2}, {2, 1, 1}, "VALID"},
+                    Case{{2, 1, 7, 9, 19}, {1, 3, 3}, {1, 2, 1}, "SAME", DataType::kDouble},
+                    Case{{2, 1, 7, 9, 19}, {1, 3, 3}, {1, 2, 1}, "SAME", DataType::kHalf},
+                    Case{{2, 1, 7, 9, 19}, {1, 3, 3}, {1, 2, 1}, "SAME", DataType::kBfloat16}));
+
+AttrMap RowAttrs(int64_t window, int64_t stride, const char* padding) {
+  AttrMap attrs;
+  attrs.Set("ksize", Ints{1, 1, window, 1});
+  attrs.Set("strides", Ints{1, 1, stride, 1});
+  attrs.Set("padding", std::string(padding));
+  return attrs;
+}
+
+Tensor Row(absl::Span<const float> values) {
+  return Tensor::Vector<float>(values).Reshaped(Shape({1, 1, static_cast<int64_t>(values.size()), 1}));
+}
+
+TEST(PoolEdges, NanNeverWinsButKeepsTheGradientOfItsPlace) {
+  const float nan = std::nanf("");
+  const Tensor x = Row({1, nan, 3, nan, nan});
+  const Tensor y = EvaluateOnThreads({"MaxPool", RowAttrs(2, 1, "VALID"), {x}});
+  ExpectClose(y, {1, 3, 3, std::numeric_limits<float>::lowest()}, 0);
+  ExpectClose(EvaluateOnThreads({"MaxPoolGrad", RowAttrs(2, 1, "VALID"), {x, y, Row({10, 20, 30, 40})}}),
+              {10, 20, 30, 40, 0}, 0);
+}
+
+TEST(PoolEdges, ExplicitPaddingAndIntegers) {
+  AttrMap attrs = RowAttrs(2, 1, "EXPLICIT");
+  attrs.Set("explicit_paddings", Ints{0, 0, 0, 0, 1, 0, 0, 0});
+  ExpectClose(EvaluateOnThreads({"MaxPool", attrs, {Row({-1, -2, -3})}}), {-1, -1, -2}, 0);
+  Tensor ints = Tensor::Vector<int32_t>({5, -7, 2, 9}).Reshaped(Shape({1, 1, 4, 1}));
+  ExpectClose(EvaluateOnThreads({"MaxPool", RowAttrs(2, 2, "VALID"), {ints}}), {5, 9}, 0);
+}
+
+TEST(PoolEdges, ChannelsFirstAndDepthWindowsAndWindowInputs) {
+  const Tensor x = TestValues(DataType::kFloat, Shape({2, 3, 1, 6}), 1);
+  AttrMap first;
+  first.Set("ksize", Ints{1, 1, 1, 2});
+  first.Set("strides", Ints{1, 1, 1, 2});
+  first.Set("padding", std::string("VALID"));
+  first.Set("data_format", std::string("NCHW"));
+  std::vector<double> pairs;
+  for (int64_t i = 0; i < x.num_elements(); i += 2) pairs.push_back(std::max(x.DoubleAt(i), x.DoubleAt(i + 1)));
+  ExpectClose(EvaluateOnThreads({"MaxPool", first, {x}}), pairs, 0);
+  AttrMap depth = first;
+  depth.Set("data_format", std::string("NHWC"));
+  ExpectClose(EvaluateOnThreads({"MaxPool", depth, {x}}), pairs, 0);
+  AttrMap padding;
+  padding.Set("padding", std::string("VALID"));
+  const Tensor ksize = Tensor::Vector<int32_t>({1, 1, 1, 2});
+  ExpectClose(EvaluateOnThreads({"MaxPoolV2", padding, {x, ksize, ksize}, {false, true, true}}), pairs, 0);
+}
+
+TEST(PoolEdges, RefusesWhatDoesNotFit) {
+  const Tensor x = TestValues(DataType::kFloat, Shape({1, 1, 4, 6}), 1);
+  EXPECT_FALSE(Evaluate({"MaxPool", RowAttrs(9, 1, "VALID"), {x}}).ok());
+  EXPECT_FALSE(Evaluate({"MaxPool", RowAttrs(0, 1, "VALID"), {x}}).ok());
+  EXPECT_FALSE(Evaluate({"MaxPool", RowAttrs(2, 1, "WHATEVER"), {x}}).ok());
+  EXPECT_FALSE(Evaluate({"MaxPool", {}, {x}}).ok());
+  EXPECT_FALSE(Evaluate({"MaxPool3D", RowAttrs(2, 1, "VALID"), {x}}).ok());
+  EXPECT_FALSE(Evaluate({"MaxPoolGrad", RowAttrs(2, 1, "VALID"), {x, x, x}}).ok());
+  AttrMap depth = RowAttrs(1, 1, "VALID");
+  depth.Set("ksize", Ints{1, 1, 1, 4});
+  depth.Set("strides", Ints{1, 1, 1, 4});
+  EXPECT_THAT(Evaluate({"MaxPool", depth, {x}}).status().ToString(), testing::HasSubstr("divides the depth"));
+  AttrMap batch = RowAttrs(1, 1, "VALID");
+  batch.Set("ksize", Ints{2, 1, 1, 1});
+  EXPECT_FALSE(Evaluate({"AvgPool", batch, {x}}).ok());
+}
+
+}  // namespace
+}  // namespace millrace::cpu
