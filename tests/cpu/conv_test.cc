@@ -231,6 +231,46 @@ TEST(Conv2DTest, InputSizesMayBeSpatialOnly) {
   EXPECT_TRUE(EvaluateOnThreads(spatial).BitEqual(EvaluateOnThreads(whole)));
 }
 
+TEST(DepthwiseTest, AgreesWithDirectSumForEveryMultiplierStrideAndDilation) {
+  for (int64_t channels : {1, 5, 24, 40, 133}) {
+    for (int64_t multiplier : {1, 2, 3}) {
+      SCOPED_TRACE(absl::StrCat(channels, " channels, multiplier ", multiplier));
+      Layer layer{.in = {9, 10}, .kernel = {3, 3}, .in_channels = channels, .out_channels = channels * multiplier};
+      layer.depthwise = true;
+      CheckLayer(layer);
+      layer.strides = {2, 2};
+      CheckLayer(layer);
+      layer.padding = "VALID";
+      layer.kernel = {2, 5};
+      CheckLayer(layer);
+      layer.strides = {1, 1};
+      layer.dilations = {3, 2};
+      layer.kernel = {3, 4};
+      CheckLayer(layer);
+      layer.padding = "SAME";
+      CheckLayer(layer);
+    }
+  }
+}
+
+TEST(DepthwiseTest, CutLayersAgreeWithDirectSum) {
+  Layer layer{.in = {40, 41}, .kernel = {3, 3}, .batch = 3, .in_channels = 70, .out_channels = 70};
+  layer.depthwise = true;
+  CheckLayer(layer);
+  layer.dilations = {4, 4};
+  CheckLayer(layer);
+}
+
+TEST(DepthwiseTest, TakesOtherElementTypesAndLayouts) {
+  for (DataType dtype : {DataType::kFloat, DataType::kDouble, DataType::kHalf, DataType::kBfloat16}) {
+    for (bool channels_first : {false, true}) {
+      SCOPED_TRACE(absl::StrCat(std::string(DataTypeName(dtype)), channels_first ? " NCHW" : " NHWC"));
+      CheckLayer({.in = {6, 7}, .kernel = {3, 2}, .in_channels = 4, .out_channels = 8, .strides = {2, 2},
+                  .channels_first = channels_first, .dtype = dtype, .depthwise = true});
+    }
+  }
+}
+
 TEST(Conv3DTest, AgreesWithDirectSum) {
   for (const char* padding : {"SAME", "VALID"}) {
     CheckLayer({.in = {5, 6, 7}, .kernel = {3, 3, 3}, .padding = padding});

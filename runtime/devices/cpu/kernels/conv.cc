@@ -1,4 +1,4 @@
-// Conv2D, Conv3D and their gradients: float32 by oneDNN, the rest by loops.
+// Conv2D, Conv3D, DepthwiseConv2dNative and their gradients: chooses the kernel.
 #include <cstring>
 
 #include "cpu/kernels/common.h"
@@ -9,8 +9,15 @@
 namespace millrace::cpu {
 namespace {
 
-absl::StatusOr<std::unique_ptr<Kernel>> MakeConv(const OpInstance& instance, ConvKind kind, int spatial) {
-  MR_ASSIGN_OR_RETURN(const ConvGeometry geometry, ReadConvGeometry(instance, kind, spatial, /*depthwise=*/false));
+// The measured exceptions: filter gradients, dilated input gradients, and multipliers other than 1.
+bool OneDnnIsFasterDepthwise(const ConvGeometry& g, ConvKind kind) {
+  const bool dilated = g.dilation[0] > 1 || g.dilation[1] > 1;
+  return g.out_channels == g.in_channels && (kind == ConvKind::kForward || (kind == ConvKind::kInput && !dilated));
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeConv(const OpInstance& instance, ConvKind kind, int spatial,
+                                                bool depthwise) {
+  MR_ASSIGN_OR_RETURN(const ConvGeometry geometry, ReadConvGeometry(instance, kind, spatial, depthwise));
   if (geometry.flops() == 0) {
     const int64_t bytes = instance.outputs[0].size_bytes();
     return MakeKernel([bytes](const KernelContext& context) {
@@ -19,6 +26,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeConv(const OpInstance& instance, Con
     });
   }
   if (instance.outputs[0].dtype == DataType::kFloat) {
+    if (depthwise && !geometry.channels_first && !OneDnnIsFasterDepthwise(geometry, kind)) {
+      return MakeDepthwiseConv(geometry, kind);
+    }
     absl::StatusOr<std::unique_ptr<Kernel>> kernel = MakeOneDnnConv(geometry, kind);
     if (kernel.ok() || !absl::IsUnimplemented(kernel.status())) return kernel;
   }
@@ -28,8 +38,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeConv(const OpInstance& instance, Con
 }  // namespace
 
 void RegisterConvKernels(KernelRegistry& registry) {
-  const auto add = [&](const char* name, ConvKind kind, int spatial) {
-    AddKernel(registry, name, [=](const OpInstance& instance) { return MakeConv(instance, kind, spatial); });
+  const auto add = [&](const char* name, ConvKind kind, int spatial, bool depthwise = false) {
+    AddKernel(registry, name, [=](const OpInstance& instance) { return MakeConv(instance, kind, spatial, depthwise); });
   };
   add("Conv2D", ConvKind::kForward, 2);
   add("Conv2DBackpropInput", ConvKind::kInput, 2);
@@ -37,6 +47,9 @@ void RegisterConvKernels(KernelRegistry& registry) {
   add("Conv3D", ConvKind::kForward, 3);
   add("Conv3DBackpropInputV2", ConvKind::kInput, 3);
   add("Conv3DBackpropFilterV2", ConvKind::kFilter, 3);
+  add("DepthwiseConv2dNative", ConvKind::kForward, 2, true);
+  add("DepthwiseConv2dNativeBackpropInput", ConvKind::kInput, 2, true);
+  add("DepthwiseConv2dNativeBackpropFilter", ConvKind::kFilter, 2, true);
 }
 
 }  // namespace millrace::cpu

@@ -20,6 +20,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeOneDnnConv(const ConvGeometry& geome
 absl::StatusOr<std::unique_ptr<Kernel>> MakeLoopConv(const OpInstance& instance, const ConvGeometry& geometry,
                                                      ConvKind kind);
 
+// float32 depthwise layers with channels last. Requires groups == in_channels and 2 spatial dimensions.
+std::unique_ptr<Kernel> MakeDepthwiseConv(const ConvGeometry& geometry, ConvKind kind);
+
 }  // namespace millrace::cpu
 
 #endif  // MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_CONV_KERNELS_H_
