@@ -2,6 +2,7 @@
 #ifndef MILLRACE_ATTR_H_
 #define MILLRACE_ATTR_H_
 
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -44,6 +45,11 @@ inline constexpr bool kIsAttrList<std::vector<T>> = true;
 class AttrMap {
  public:
   using Entry = std::pair<std::string, AttrValue>;
+
+  AttrMap() = default;
+  AttrMap(std::initializer_list<Entry> entries) {
+    for (const Entry& entry : entries) Set(entry.first, entry.second);
+  }
 
   // nullptr when absent.
   const AttrValue* Find(std::string_view name) const;

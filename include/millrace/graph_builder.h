@@ -1,0 +1,255 @@
+// Builds a training graph in C++: TensorFlow's ops, with shapes known at every call.
+//
+//   using namespace millrace;
+//   GraphBuilder b;
+//   Output x = b.Placeholder("x", DataType::kFloat, {32, 784});
+//   Output labels = b.Placeholder("labels", DataType::kInt32, {32});
+//   Variable w = b.AddVariable("w", {784, 10}, init::GlorotUniform());
+//   Variable bias = b.AddVariable("bias", {10}, init::Zeros());
+//   Output logits = ops::BiasAdd(ops::MatMul(x, w), bias);
+//   Output loss = ops::Mean(ops::SparseSoftmaxCrossEntropy(logits, labels).loss, {}, "loss");
+//   Minimize(b, Sgd(0.1), loss, "train");
+//   b.AddInit("init");
+//   absl::StatusOr<Graph> graph = std::move(b).Build();
+//
+// The op's shape rule runs at the call. The first error is kept, names the node and the types of its inputs, and
+// comes out of status() and Build(); calls after it do nothing and return outputs that are not valid().
+// Functions that emit common ops are in graph_ops.h, gradients in gradients.h, optimizers in optimizers.h.
+// One thread at a time may use a builder. Outputs and Variables refer to it and must not outlive it.
+#ifndef MILLRACE_GRAPH_BUILDER_H_
+#define MILLRACE_GRAPH_BUILDER_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "millrace/graph.h"
+#include "millrace/op.h"
+#include "millrace/tensor.h"
+
+namespace millrace {
+
+class GraphBuilder;
+
+// A tensor of the graph under construction.
+class Output {
+ public:
+  Output() = default;
+  Output(GraphBuilder* builder, OutputRef ref, TensorType type)
+      : builder_(builder), ref_(ref), type_(std::move(type)) {}
+
+  // False for a default Output and for what calls return after an error.
+  bool valid() const { return ref_.node.valid(); }
+  GraphBuilder* builder() const { return builder_; }
+  OutputRef ref() const { return ref_; }
+  NodeId node() const { return ref_.node; }
+  const TensorType& type() const { return type_; }
+  const Shape& shape() const { return type_.shape; }
+  DataType dtype() const { return type_.dtype; }
+  int rank() const { return type_.shape.rank(); }
+  // Dimension `i`, from the end when negative; -1 (unknown) when there is no such dimension.
+  int64_t dim(int i) const;
+
+ private:
+  GraphBuilder* builder_ = nullptr;
+  OutputRef ref_;
+  TensorType type_;
+};
+
+// A node of the graph under construction. Converts to its first output.
+class Operation {
+ public:
+  Operation() = default;
+  Operation(GraphBuilder* builder, NodeId id) : builder_(builder), id_(id) {}
+
+  bool valid() const { return id_.valid(); }
+  NodeId id() const { return id_; }
+  GraphBuilder* builder() const { return builder_; }
+  // Output `i`, not valid() when there is none.
+  Output output(int i) const;
+  std::vector<Output> outputs() const;
+  operator Output() const { return output(0); }  // NOLINT: a node with one output reads as a tensor
+
+ private:
+  GraphBuilder* builder_ = nullptr;
+  NodeId id_;
+};
+
+// A resource variable: VarHandleOp, its initial value's AssignVariableOp, and a ReadVariableOp for every use.
+class Variable {
+ public:
+  Variable() = default;
+  Variable(GraphBuilder* builder, std::string name, Output handle, TensorType type)
+      : builder_(builder), name_(std::move(name)), handle_(std::move(handle)), type_(std::move(type)) {}
+
+  bool valid() const { return handle_.valid(); }
+  const std::string& name() const { return name_; }  // shared_name: the variable's name in reports and files
+  const Output& handle() const { return handle_; }
+  const TensorType& type() const { return type_; }
+  const Shape& shape() const { return type_.shape; }
+  // A new ReadVariableOp.
+  Output Read() const;
+  operator Output() const { return Read(); }  // NOLINT: a variable reads as a tensor
+  // Nodes that write it.
+  Operation Assign(const Output& value, std::string_view name = {}) const;
+  Operation AssignAdd(const Output& value, std::string_view name = {}) const;
+  Operation AssignSub(const Output& value, std::string_view name = {}) const;
+
+ private:
+  GraphBuilder* builder_ = nullptr;
+  std::string name_;
+  Output handle_;
+  TensorType type_;
+};
+
+// Emits the initial value of a variable of this type.
+using Initializer = std::function<Output(GraphBuilder&, const TensorType&)>;
+
+namespace init {
+Initializer Zeros();
+Initializer Ones();
+Initializer Constant(double value);
+// The tensor itself goes into the graph: for small ones.
+Initializer Value(Tensor value);
+Initializer Uniform(double low, double high);
+Initializer Normal(double stddev);
+// Normal, values beyond two standard deviations drawn again.
+Initializer TruncatedNormal(double stddev);
+// fan_in: product of all dimensions but the last; fan_out: the last times the receptive field.
+Initializer GlorotUniform();
+Initializer HeNormal();  // truncated normal of variance 2 / fan_in
+}  // namespace init
+
+class GraphBuilder {
+ public:
+  // `ops` null: the built-in ops.
+  explicit GraphBuilder(std::shared_ptr<const OpRegistry> ops = nullptr);
+  // Goes on with a graph, an imported one for example. Types that are not established yet are inferred.
+  explicit GraphBuilder(Graph graph, std::shared_ptr<const OpRegistry> ops = nullptr);
+  GraphBuilder(const GraphBuilder&) = delete;
+  GraphBuilder& operator=(const GraphBuilder&) = delete;
+
+  const absl::Status& status() const { return status_; }
+  bool ok() const { return status_.ok(); }
+  // Keeps `status` if it is the first error.
+  void Fail(absl::Status status);
+  // The graph, or the first error.
+  absl::StatusOr<Graph> Build() &&;
+  const Graph& graph() const { return graph_; }
+  const OpRegistry& ops() const { return *ops_; }
+
+  // ---- Nodes. A name is relative to the scope, or to no scope when it begins with "/"; without one a node is
+  // called as its op. Names that are taken get a suffix "_1", "_2", …
+  Operation Op(std::string_view op, absl::Span<const Output> inputs, AttrMap attrs = {}, std::string_view name = {});
+  Output Placeholder(std::string_view name, DataType dtype, Shape shape);
+  Output Const(Tensor value, std::string_view name = {});
+  // One node per value, in no scope and without control edges: small constants that many nodes share.
+  Output SharedConst(Tensor value);
+  Output Scalar(DataType dtype, double value);
+  Output Ints(absl::Span<const int64_t> values);       // int32, rank 1
+  Output Int(int64_t value);                           // int32, rank 0
+  // A NoOp that runs after `operations`.
+  Operation Group(absl::Span<const Operation> operations, std::string_view name);
+  void AddControlEdge(const Operation& before, const Operation& after);
+
+  // ---- Variables, in creation order
+  Variable AddVariable(std::string_view name, Shape shape, const Initializer& initializer,
+                       DataType dtype = DataType::kFloat);
+  // One that optimizers leave alone (moving averages, slots).
+  Variable AddState(std::string_view name, Shape shape, const Initializer& initializer,
+                    DataType dtype = DataType::kFloat);
+  const std::vector<Variable>& variables() const { return variables_; }
+  const std::vector<Variable>& trainable() const { return trainable_; }
+  // A NoOp that initialises every variable added so far.
+  Operation AddInit(std::string_view name = "init");
+  // Operations that AddUpdate collected (moving averages): Minimize runs them with the step.
+  void AddUpdate(const Operation& update) { updates_.push_back(update); }
+  const std::vector<Operation>& updates() const { return updates_; }
+
+  // Seed of the random ops emitted from now on: TensorFlow's graph seed; the op's own seed counts up.
+  void set_seed(int64_t seed) { seed_ = seed; }
+  // The next pair (seed, seed2).
+  std::pair<int64_t, int64_t> NextSeeds();
+
+  // ---- What is known of a tensor
+  Output OutputOf(OutputRef ref);
+  // The value of a Const (through Identity), else nullptr. Valid until the next node is added.
+  const Tensor* ConstantValue(const Output& output) const;
+  // "scope/name:0".
+  std::string TensorName(const Output& output) const;
+
+ private:
+  friend class NameScope;
+  friend class DeviceScope;
+  friend class ControlScope;
+
+  absl::Status InferTypes(Node& node) const;
+  absl::Status InferMissingTypes();
+  Operation Add(Node node);
+  std::string FullName(std::string_view name, std::string_view op) const;
+  
+
+  std::shared_ptr<const OpRegistry> ops_;
+  Graph graph_;
+  absl::Status status_;
+  std::string scope_;   // "" or "a/b/"
+  std::string device_;
+  std::vector<NodeId> control_;
+  std::vector<Variable> variables_;
+  std::vector<Variable> trainable_;
+  std::vector<Operation> initializers_;
+  std::vector<Operation> updates_;
+  std::map<std::string, NodeId> cached_consts_;
+  int64_t seed_ = 0;
+  int64_t next_op_seed_ = 1;  // seed and seed2 both 0 would mean a random seed
+};
+
+// Names of nodes made while it lives begin with "outer/name/", or with "name/" when given as "/name"; "/" alone
+// leaves all scopes.
+class NameScope {
+ public:
+  NameScope(GraphBuilder& builder, std::string_view name);
+  ~NameScope() { builder_.scope_ = std::move(outer_); }
+  NameScope(const NameScope&) = delete;
+  NameScope& operator=(const NameScope&) = delete;
+
+ private:
+  GraphBuilder& builder_;
+  std::string outer_;
+};
+
+// Nodes made while it lives ask for this device ("/device:GPU:1").
+class DeviceScope {
+ public:
+  DeviceScope(GraphBuilder& builder, std::string device);
+  ~DeviceScope() { builder_.device_ = std::move(outer_); }
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+
+ private:
+  GraphBuilder& builder_;
+  std::string outer_;
+};
+
+// Nodes made while it lives run after `operations`. Constants and initial values do not wait.
+class ControlScope {
+ public:
+  ControlScope(GraphBuilder& builder, absl::Span<const Operation> operations);
+  ~ControlScope();
+  ControlScope(const ControlScope&) = delete;
+  ControlScope& operator=(const ControlScope&) = delete;
+
+ private:
+  GraphBuilder& builder_;
+  size_t outer_size_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_GRAPH_BUILDER_H_

@@ -1,0 +1,239 @@
+#include "millrace/graph_builder.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "builder/tensors.h"
+#include "millrace/status.h"
+
+namespace millrace {
+namespace {
+
+// Constants larger than this are not shared.
+constexpr int64_t kMaxSharedConstBytes = 256;
+
+std::string Types(absl::Span<const TensorType> types) {
+  return absl::StrJoin(types, ", ", [](std::string* out, const TensorType& type) { out->append(type.ToString()); });
+}
+
+}  // namespace
+
+int64_t Output::dim(int i) const {
+  const int index = i < 0 ? i + rank() : i;
+  return index < 0 || index >= rank() ? -1 : type_.shape.dim(index);
+}
+
+Output Operation::output(int i) const {
+  if (!valid()) return Output(builder_, OutputRef{}, TensorType{});
+  if (i < 0 || i >= static_cast<int>(builder_->graph().node(id_).outputs.size())) {
+    builder_->Fail(absl::InvalidArgumentError(absl::StrCat("node '", builder_->graph().node(id_).name,
+                                                           "' has no output ", i)));
+    return Output(builder_, OutputRef{}, TensorType{});
+  }
+  return builder_->OutputOf(OutputRef{id_, i});
+}
+
+std::vector<Output> Operation::outputs() const {
+  std::vector<Output> all;
+  if (!valid()) return all;
+  const int count = static_cast<int>(builder_->graph().node(id_).outputs.size());
+  for (int i = 0; i < count; ++i) all.push_back(output(i));
+  return all;
+}
+
+GraphBuilder::GraphBuilder(std::shared_ptr<const OpRegistry> ops)
+    : ops_(ops != nullptr ? std::move(ops)
+                          : std::shared_ptr<const OpRegistry>(std::shared_ptr<void>(), &OpRegistry::Builtin())) {}
+
+GraphBuilder::GraphBuilder(Graph graph, std::shared_ptr<const OpRegistry> ops) : GraphBuilder(std::move(ops)) {
+  graph_ = std::move(graph);
+  Fail(InferMissingTypes());
+}
+
+void GraphBuilder::Fail(absl::Status status) {
+  if (status_.ok()) status_ = std::move(status);
+}
+
+absl::StatusOr<Graph> GraphBuilder::Build() && {
+  if (!status_.ok()) return status_;
+  return std::move(graph_);
+}
+
+absl::Status GraphBuilder::InferTypes(Node& node) const {
+  const OpDef* def = ops_->Find(node.op);
+  if (def == nullptr) {
+    return absl::NotFoundError(absl::StrCat("node '", node.name, "': unknown op '", node.op, "'"));
+  }
+  std::vector<TensorType> types;
+  std::vector<const Tensor*> values;
+  types.reserve(node.inputs.size());
+  values.reserve(node.inputs.size());
+  for (const OutputRef& input : node.inputs) {
+    types.push_back(graph_.type(input));
+    values.push_back(ConstantValue(Output(nullptr, input, TensorType{})));
+  }
+  InferenceContext context(node.name, node.op, node.attrs, types, values);
+  const absl::Status status = def->shape(context);
+  if (!status.ok()) {
+    return absl::Status(status.code(), absl::StrCat(std::string(status.message()), "; inputs are ", Types(types)));
+  }
+  node.outputs.assign(context.outputs().begin(), context.outputs().end());
+  return absl::OkStatus();
+}
+
+absl::Status GraphBuilder::InferMissingTypes() {
+  MR_ASSIGN_OR_RETURN(const std::vector<NodeId> order, CreationOrder(graph_));
+  for (NodeId id : order) {
+    Node& node = graph_.mutable_node(id);
+    if (node.outputs.empty()) MR_RETURN_IF_ERROR(InferTypes(node));
+  }
+  return absl::OkStatus();
+}
+
+std::string GraphBuilder::FullName(std::string_view name, std::string_view op) const {
+  if (!name.empty() && name.front() == '/') return std::string(name.substr(1));
+  return absl::StrCat(scope_, std::string(name.empty() ? op : name));
+}
+
+Operation GraphBuilder::Add(Node node) {
+  const absl::Status status = InferTypes(node);
+  if (!status.ok()) {
+    Fail(status);
+    return Operation(this, NodeId());
+  }
+  return Operation(this, graph_.AddUnique(std::move(node)));
+}
+
+Operation GraphBuilder::Op(std::string_view op, absl::Span<const Output> inputs, AttrMap attrs,
+                           std::string_view name) {
+  if (!ok()) return Operation(this, NodeId());
+  Node node;
+  node.name = FullName(name, op);
+  node.op = std::string(op);
+  node.requested_device = device_;
+  node.attrs = std::move(attrs);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].valid() || inputs[i].builder() != this) {
+      Fail(absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' (", node.op, "): input ", i,
+                                                   " is not a tensor of this graph")));
+      return Operation(this, NodeId());
+    }
+    node.inputs.push_back(inputs[i].ref());
+  }
+  node.control_inputs.assign(control_.begin(), control_.end());
+  return Add(std::move(node));
+}
+
+Output GraphBuilder::Placeholder(std::string_view name, DataType dtype, Shape shape) {
+  return Op("Placeholder", {}, {{"dtype", dtype}, {"shape", std::move(shape)}}, name);
+}
+
+Output GraphBuilder::Const(Tensor value, std::string_view name) {
+  if (!ok()) return Output(this, OutputRef{}, TensorType{});
+  Node node;
+  node.name = FullName(name, "Const");
+  node.op = "Const";
+  node.requested_device = device_;
+  node.attrs.Set("dtype", value.dtype());
+  node.attrs.Set("value", std::move(value));
+  return Add(std::move(node));
+}
+
+Output GraphBuilder::SharedConst(Tensor value) {
+  if (!ok()) return Output(this, OutputRef{}, TensorType{});
+  if (value.size_bytes() > kMaxSharedConstBytes) return Const(std::move(value));
+  std::string key = absl::StrCat(value.type().ToString(), ":");
+  key.append(static_cast<const char*>(value.data()), value.size_bytes());
+  auto [it, inserted] = cached_consts_.try_emplace(std::move(key));
+  if (inserted) {
+    Node node;
+    node.name = absl::StrCat("constants/", std::string(DataTypeName(value.dtype())));
+    node.op = "Const";
+    node.attrs.Set("dtype", value.dtype());
+    node.attrs.Set("value", std::move(value));
+    it->second = Add(std::move(node)).id();
+  }
+  return OutputOf(OutputRef{it->second, 0});
+}
+
+Output GraphBuilder::Scalar(DataType dtype, double value) {
+  absl::StatusOr<Tensor> tensor = FilledTensor(dtype, Shape(), value);
+  if (tensor.ok()) return SharedConst(*std::move(tensor));
+  Fail(tensor.status());
+  return Output(this, OutputRef{}, TensorType{});
+}
+
+Output GraphBuilder::Ints(absl::Span<const int64_t> values) {
+  Tensor tensor(DataType::kInt32, Shape({static_cast<int64_t>(values.size())}));
+  for (size_t i = 0; i < values.size(); ++i) tensor.mutable_as<int32_t>()[i] = static_cast<int32_t>(values[i]);
+  return SharedConst(std::move(tensor));
+}
+
+Output GraphBuilder::Int(int64_t value) {
+  return SharedConst(Tensor::Scalar<int32_t>(static_cast<int32_t>(value)));
+}
+
+Operation GraphBuilder::Group(absl::Span<const Operation> operations, std::string_view name) {
+  if (!ok()) return Operation(this, NodeId());
+  Node node;
+  node.name = FullName(name, "NoOp");
+  node.op = "NoOp";
+  node.requested_device = device_;
+  node.control_inputs.assign(control_.begin(), control_.end());
+  for (const Operation& operation : operations) {
+    if (operation.valid()) node.control_inputs.push_back(operation.id());
+  }
+  return Add(std::move(node));
+}
+
+void GraphBuilder::AddControlEdge(const Operation& before, const Operation& after) {
+  if (!ok()) return;
+  graph_.mutable_node(after.id()).control_inputs.push_back(before.id());
+}
+
+std::pair<int64_t, int64_t> GraphBuilder::NextSeeds() { return {seed_, next_op_seed_++}; }
+
+Output GraphBuilder::OutputOf(OutputRef ref) {
+  if (!ref.node.valid()) return Output(this, OutputRef{}, TensorType{});
+  return Output(this, ref, graph_.type(ref));
+}
+
+const Tensor* GraphBuilder::ConstantValue(const Output& output) const {
+  OutputRef ref = output.ref();
+  while (ref.node.valid()) {
+    const Node& node = graph_.node(ref.node);
+    if (node.op == "Const") {
+      const AttrValue* value = node.attrs.Find("value");
+      return value == nullptr ? nullptr : std::get_if<Tensor>(value);
+    }
+    if (node.op != "Identity" || node.inputs.empty()) return nullptr;
+    ref = node.inputs[0];
+  }
+  return nullptr;
+}
+
+std::string GraphBuilder::TensorName(const Output& output) const {
+  return output.valid() ? graph_.TensorName(output.ref()) : "<no tensor>";
+}
+
+NameScope::NameScope(GraphBuilder& builder, std::string_view name) : builder_(builder), outer_(builder.scope_) {
+  if (!name.empty() && name.front() == '/') {
+    builder.scope_.clear();
+    name.remove_prefix(1);
+  }
+  if (!name.empty()) absl::StrAppend(&builder.scope_, std::string(name), "/");
+}
+
+DeviceScope::DeviceScope(GraphBuilder& builder, std::string device) : builder_(builder), outer_(std::move(device)) {
+  outer_.swap(builder.device_);
+}
+
+ControlScope::ControlScope(GraphBuilder& builder, absl::Span<const Operation> operations)
+    : builder_(builder), outer_size_(builder.control_.size()) {
+  for (const Operation& operation : operations) {
+    if (operation.valid()) builder.control_.push_back(operation.id());
+  }
+}
+
+ControlScope::~ControlScope() { builder_.control_.resize(outer_size_); }
+
+}  // namespace millrace

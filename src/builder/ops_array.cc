@@ -1,0 +1,149 @@
+// Ops that move and select: shapes, parts, gathers.
+#include "absl/strings/str_cat.h"
+#include "builder/emit.h"
+#include "builder/tensors.h"
+#include "millrace/graph_ops.h"
+
+namespace millrace::ops {
+namespace {
+
+constexpr DataType kInt32 = DataType::kInt32;
+
+Output Ints(const Output& x, absl::Span<const int64_t> values) {
+  return x.builder() == nullptr ? Output() : x.builder()->Ints(values);
+}
+
+Output Int(const Output& x, int64_t value) { return x.builder() == nullptr ? Output() : x.builder()->Int(value); }
+
+}  // namespace
+
+Output Reshape(const Output& x, IntList shape, Name name) {
+  return Emit("Reshape", {x, Ints(x, shape)}, {{"T", x.dtype()}, {"Tshape", kInt32}}, name);
+}
+
+Output ExpandDims(const Output& x, int64_t axis, Name name) {
+  return Emit("ExpandDims", {x, Int(x, axis)}, {{"T", x.dtype()}, {"Tdim", kInt32}}, name);
+}
+
+Output Squeeze(const Output& x, IntList axes, Name name) {
+  return Emit("Squeeze", {x}, {{"T", x.dtype()}, {"squeeze_dims", std::move(axes)}}, name);
+}
+
+Output Transpose(const Output& x, IntList permutation, Name name) {
+  return Emit("Transpose", {x, Ints(x, permutation)}, {{"T", x.dtype()}, {"Tperm", kInt32}}, name);
+}
+
+Output BroadcastTo(const Output& x, IntList shape, Name name) {
+  return Emit("BroadcastTo", {x, Ints(x, shape)}, {{"T", x.dtype()}, {"Tidx", kInt32}}, name);
+}
+
+Output Concat(absl::Span<const Output> values, int64_t axis, Name name) {
+  if (values.empty()) return Output();
+  if (values.size() == 1) return values[0];
+  std::vector<Output> inputs(values.begin(), values.end());
+  inputs.push_back(Int(values[0], axis));
+  return Emit("ConcatV2", inputs,
+              {{"T", values[0].dtype()}, {"N", static_cast<int64_t>(values.size())}, {"Tidx", kInt32}}, name);
+}
+
+std::vector<Output> Split(const Output& x, int64_t count, int64_t axis, Name name) {
+  std::vector<Output> parts =
+      Emit("Split", {Int(x, axis), x}, {{"T", x.dtype()}, {"num_split", count}}, name).outputs();
+  parts.resize(std::max<int64_t>(count, 0), Output(x.builder(), OutputRef{}, TensorType{}));
+  return parts;
+}
+
+std::vector<Output> SplitV(const Output& x, IntList sizes, int64_t axis, Name name) {
+  const int64_t count = static_cast<int64_t>(sizes.size());
+  std::vector<Output> parts = Emit("SplitV", {x, Ints(x, sizes), Int(x, axis)},
+                                   {{"T", x.dtype()}, {"Tlen", kInt32}, {"num_split", count}}, name)
+                                  .outputs();
+  parts.resize(count, Output(x.builder(), OutputRef{}, TensorType{}));
+  return parts;
+}
+
+Output Pack(absl::Span<const Output> values, int64_t axis, Name name) {
+  if (values.empty()) return Output();
+  return Emit("Pack", values,
+              {{"T", values[0].dtype()}, {"N", static_cast<int64_t>(values.size())}, {"axis", axis}}, name);
+}
+
+std::vector<Output> Unpack(const Output& x, int64_t axis, Name name) {
+  const int64_t count = x.dim(static_cast<int>(axis));
+  std::vector<Output> parts =
+      Emit("Unpack", {x}, {{"T", x.dtype()}, {"num", count}, {"axis", axis}}, name).outputs();
+  parts.resize(std::max<int64_t>(count, 0), Output(x.builder(), OutputRef{}, TensorType{}));
+  return parts;
+}
+
+Output Slice(const Output& x, IntList begin, IntList size, Name name) {
+  return Emit("Slice", {x, Ints(x, begin), Ints(x, size)}, {{"T", x.dtype()}, {"Index", kInt32}}, name);
+}
+
+Output Index(const Output& x, int64_t index, int64_t axis, Name name) {
+  if (!x.valid()) return x;
+  if (axis < 0) axis += x.rank();
+  if (axis < 0 || axis >= x.rank()) {
+    x.builder()->Fail(absl::InvalidArgumentError(
+        absl::StrCat("Index of ", x.builder()->TensorName(x), " ", x.type().ToString(), ": no axis ", axis)));
+    return Output(x.builder(), OutputRef{}, TensorType{});
+  }
+  IntList begin(axis + 1, 0), end(axis + 1, 0), strides(axis + 1, 1);
+  begin[axis] = index;
+  end[axis] = index + 1;
+  const int64_t whole_axes = (int64_t{1} << axis) - 1;
+  const int64_t shrunk_axis = int64_t{1} << axis;
+  return Emit("StridedSlice", {x, Ints(x, begin), Ints(x, end), Ints(x, strides)},
+              {{"T", x.dtype()},
+               {"Index", kInt32},
+               {"begin_mask", whole_axes},
+               {"end_mask", index == -1 ? whole_axes | shrunk_axis : whole_axes},
+               {"ellipsis_mask", 0},
+               {"new_axis_mask", 0},
+               {"shrink_axis_mask", shrunk_axis}},
+              name);
+}
+
+Output Pad(const Output& x, absl::Span<const std::pair<int64_t, int64_t>> paddings, Name name) {
+  if (!x.valid()) return x;
+  Tensor tensor(kInt32, Shape({static_cast<int64_t>(paddings.size()), 2}));
+  for (size_t i = 0; i < paddings.size(); ++i) {
+    tensor.mutable_as<int32_t>()[2 * i] = static_cast<int32_t>(paddings[i].first);
+    tensor.mutable_as<int32_t>()[2 * i + 1] = static_cast<int32_t>(paddings[i].second);
+  }
+  return Emit("Pad", {x, x.builder()->SharedConst(std::move(tensor))}, {{"T", x.dtype()}, {"Tpaddings", kInt32}},
+              name);
+}
+
+Output Tile(const Output& x, IntList multiples, Name name) {
+  return Emit("Tile", {x, Ints(x, multiples)}, {{"T", x.dtype()}, {"Tmultiples", kInt32}}, name);
+}
+
+Output Reverse(const Output& x, IntList axes, Name name) {
+  return Emit("ReverseV2", {x, Ints(x, axes)}, {{"T", x.dtype()}, {"Tidx", kInt32}}, name);
+}
+
+Output Gather(const Output& params, const Output& indices, int64_t axis, Name name) {
+  return Emit("GatherV2", {params, indices, Int(params, axis)},
+              {{"Tparams", params.dtype()}, {"Tindices", indices.dtype()}, {"Taxis", kInt32}, {"batch_dims", 0}},
+              name);
+}
+
+Output OneHot(const Output& indices, int64_t depth, DataType dtype, Name name) {
+  if (!indices.valid()) return indices;
+  GraphBuilder& b = *indices.builder();
+  return Emit("OneHot", {indices, b.Int(depth), b.Scalar(dtype, 1), b.Scalar(dtype, 0)},
+              {{"T", dtype}, {"TI", indices.dtype()}, {"axis", -1}}, name);
+}
+
+Output UnsortedSegmentSum(const Output& data, const Output& ids, int64_t segments, Name name) {
+  return Emit("UnsortedSegmentSum", {data, ids, Int(data, segments)},
+              {{"T", data.dtype()}, {"Tindices", ids.dtype()}, {"Tnumsegments", kInt32}}, name);
+}
+
+TopKResult TopK(const Output& x, int64_t k, Name name) {
+  const Operation op = Emit("TopKV2", {x, Int(x, k)}, {{"T", x.dtype()}, {"sorted", true}}, name);
+  return {op.output(0), op.output(1)};
+}
+
+}  // namespace millrace::ops
