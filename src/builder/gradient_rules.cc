@@ -1,0 +1,43 @@
+#include "builder/gradient_rules.h"
+
+#include "absl/strings/str_cat.h"
+#include "builder/emit.h"
+
+namespace millrace {
+
+Output SumTo(const Output& x, const Shape& shape) {
+  if (!x.valid() || x.shape() == shape) return x;
+  const int extra = x.rank() - shape.rank();
+  std::vector<int64_t> axes;
+  for (int i = 0; i < x.rank(); ++i) {
+    if (i < extra || (shape.dim(i - extra) == 1 && x.dim(i) != 1)) axes.push_back(i);
+  }
+  const Output sum = axes.empty() ? x : ops::Sum(x, axes);
+  return sum.shape() == shape ? sum : ops::Reshape(sum, {shape.dims().begin(), shape.dims().end()});
+}
+
+void SetReduced(GradientContext& context, int i, const Output& gradient) {
+  context.Set(i, SumTo(gradient, context.input(i).shape()));
+}
+
+absl::StatusOr<Output> ShapeConstant(const GradientContext& context, const Output& x) {
+  if (!x.shape().fully_known()) {
+    return context.Error(absl::StrCat("needs a known shape, '", context.builder().TensorName(x), "' has ",
+                                      x.type().ToString()));
+  }
+  return context.builder().Ints(x.shape().dims());
+}
+
+absl::Status ExpectKnownShapes(const GradientContext& context) {
+  for (int i = 0; i < context.num_inputs(); ++i) {
+    if (context.input(i).shape().fully_known()) continue;
+    return context.Error(absl::StrCat("needs known shapes, input ", i, " is ", context.input(i).type().ToString()));
+  }
+  return absl::OkStatus();
+}
+
+Operation SameAttrs(const GradientContext& context, std::string_view op, std::initializer_list<Output> inputs) {
+  return Emit(op, inputs, context.attrs());
+}
+
+}  // namespace millrace

@@ -1,0 +1,74 @@
+// Gradients of convolutions and of their own gradients: the three ops of a family are each other's derivatives.
+#include "builder/emit.h"
+#include "builder/gradient_rules.h"
+
+namespace millrace {
+namespace {
+
+using Context = GradientContext;
+
+struct ConvFamily {
+  const char* forward;
+  const char* backprop_input;
+  const char* backprop_filter;
+};
+
+// y = conv(x, filter)
+absl::Status Forward(Context& c, const ConvFamily& family) {
+  const Output g = c.gradient();
+  if (c.wants(0)) {
+    MR_ASSIGN_OR_RETURN(const Output shape, ShapeConstant(c, c.input(0)));
+    c.Set(0, SameAttrs(c, family.backprop_input, {shape, c.input(1), g}));
+  }
+  if (c.wants(1)) {
+    MR_ASSIGN_OR_RETURN(const Output shape, ShapeConstant(c, c.input(1)));
+    c.Set(1, SameAttrs(c, family.backprop_filter, {c.input(0), shape, g}));
+  }
+  return absl::OkStatus();
+}
+
+// Attributes that only the gradient ops of 3-D convolutions have.
+Operation ForwardOp(const Context& c, const ConvFamily& family, const Output& x, const Output& filter) {
+  AttrMap attrs = c.attrs();
+  attrs.Erase("Tshape");
+  return Emit(family.forward, {x, filter}, std::move(attrs));
+}
+
+// dx = backprop_input(sizes, filter, dy)
+absl::Status BackpropInput(Context& c, const ConvFamily& family) {
+  const Output g = c.gradient();
+  if (c.wants(1)) {
+    MR_ASSIGN_OR_RETURN(const Output shape, ShapeConstant(c, c.input(1)));
+    c.Set(1, SameAttrs(c, family.backprop_filter, {g, shape, c.input(2)}));
+  }
+  if (c.wants(2)) c.Set(2, ForwardOp(c, family, g, c.input(1)));
+  return absl::OkStatus();
+}
+
+// dfilter = backprop_filter(x, sizes, dy)
+absl::Status BackpropFilter(Context& c, const ConvFamily& family) {
+  const Output g = c.gradient();
+  if (c.wants(0)) {
+    MR_ASSIGN_OR_RETURN(const Output shape, ShapeConstant(c, c.input(0)));
+    c.Set(0, SameAttrs(c, family.backprop_input, {shape, g, c.input(2)}));
+  }
+  if (c.wants(2)) c.Set(2, ForwardOp(c, family, c.input(0), g));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddConvGradients(GradientTable& table) {
+  const ConvFamily families[] = {
+      {"Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter"},
+      {"Conv3D", "Conv3DBackpropInputV2", "Conv3DBackpropFilterV2"},
+      {"DepthwiseConv2dNative", "DepthwiseConv2dNativeBackpropInput", "DepthwiseConv2dNativeBackpropFilter"},
+  };
+  for (const ConvFamily& family : families) {
+    table.Add(family.forward, [family](Context& c) { return Forward(c, family); });
+    table.Add(family.backprop_input, [family](Context& c) { return BackpropInput(c, family); });
+    table.Add(family.backprop_filter, [family](Context& c) { return BackpropFilter(c, family); });
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,168 @@
+// Gradients of gathers, scatters, segments and top-k. Rows that are gathered get their gradients added densely.
+#include "absl/strings/str_cat.h"
+#include "builder/emit.h"
+#include "builder/gradient_rules.h"
+
+namespace millrace {
+namespace {
+
+using Context = GradientContext;
+using ops::IntList;
+
+int64_t Product(const Shape& shape, int begin, int end) {
+  int64_t product = 1;
+  for (int i = begin; i < end; ++i) product *= shape.dim(i);
+  return product;
+}
+
+// offset[i] = i * stride, [count, 1]: moves the ids of batch i into its own segments.
+Output RowOffsets(GraphBuilder& b, DataType dtype, int64_t count, int64_t stride) {
+  Tensor offsets(dtype, Shape({count, 1}));
+  for (int64_t i = 0; i < count; ++i) {
+    if (dtype == DataType::kInt32) {
+      offsets.mutable_as<int32_t>()[i] = static_cast<int32_t>(i * stride);
+    } else {
+      offsets.mutable_as<int64_t>()[i] = i * stride;
+    }
+  }
+  return b.SharedConst(std::move(offsets));
+}
+
+// params is [batch, outer, rows, inner], indices [batch, picked], g [batch, outer, picked, inner].
+Output GatherGradient(const Output& g, const Output& indices, const Shape& params, int axis, int batch_dims) {
+  GraphBuilder& b = *g.builder();
+  const int rank = params.rank();
+  const int64_t batch = Product(params, 0, batch_dims), outer = Product(params, batch_dims, axis);
+  const int64_t rows = params.dim(axis), inner = Product(params, axis + 1, rank);
+  const int64_t picked = Product(indices.shape(), batch_dims, indices.rank());
+
+  Output values = g;
+  if (outer > 1) {
+    values = ops::Transpose(ops::Reshape(g, {batch, outer, picked, inner}), {0, 2, 1, 3});
+  }
+  IntList row_dims = {batch * picked};
+  if (outer > 1) {
+    row_dims.push_back(outer * inner);
+  } else {
+    for (int i = axis + 1; i < rank; ++i) row_dims.push_back(params.dim(i));
+  }
+  values = ops::Reshape(values, row_dims);
+  Output ids = indices;
+  if (batch > 1) {
+    ids = ops::Reshape(indices, {batch, picked}) + RowOffsets(b, indices.dtype(), batch, rows);
+  }
+  ids = ops::Reshape(ids, {batch * picked});
+  Output sum = ops::UnsortedSegmentSum(values, ids, batch * rows);
+  if (outer > 1) {
+    sum = ops::Transpose(ops::Reshape(sum, {batch, rows, outer, inner}), {0, 2, 1, 3});
+  }
+  return sum.shape() == params ? sum : ops::Reshape(sum, {params.dims().begin(), params.dims().end()});
+}
+
+absl::Status GatherV2Gradient(Context& c) {
+  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  if (!c.wants(0)) return absl::OkStatus();
+  const Shape& params = c.input(0).shape();
+  int64_t axis = 0;
+  if (c.num_inputs() > 2) {
+    MR_ASSIGN_OR_RETURN(const IntList value, c.ConstantInts(2));
+    axis = value[0] < 0 ? value[0] + params.rank() : value[0];
+  }
+  int64_t batch_dims = c.attrs().GetOr<int64_t>("batch_dims", 0);
+  if (batch_dims < 0) batch_dims += c.input(1).rank();
+  c.Set(0, GatherGradient(c.gradient(), c.input(1), params, static_cast<int>(axis), static_cast<int>(batch_dims)));
+  return absl::OkStatus();
+}
+
+Output ScatterNd(const Output& indices, const Output& updates, const Shape& shape) {
+  const Output dims = ops::Cast(indices.builder()->Ints(shape.dims()), indices.dtype());
+  return Emit("ScatterNd", {indices, updates, dims}, {{"T", updates.dtype()}, {"Tindices", indices.dtype()}});
+}
+
+Output GatherNd(const Output& params, const Output& indices) {
+  return Emit("GatherNd", {params, indices}, {{"Tparams", params.dtype()}, {"Tindices", indices.dtype()}});
+}
+
+absl::Status GatherNdGradient(Context& c) {
+  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  if (c.wants(0)) c.Set(0, ScatterNd(c.input(1), c.gradient(), c.input(0).shape()));
+  return absl::OkStatus();
+}
+
+absl::Status ScatterNdGradient(Context& c) {
+  if (c.wants(1)) c.Set(1, GatherNd(c.gradient(), c.input(0)));
+  return absl::OkStatus();
+}
+
+absl::Status TensorScatterGradient(Context& c) {
+  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  const Output g = c.gradient(), indices = c.input(1);
+  const double sign = c.op() == "TensorScatterSub" ? -1 : 1;
+  if (c.wants(0)) {
+    c.Set(0, c.op() != "TensorScatterUpdate"
+                 ? g
+                 : SameAttrs(c, "TensorScatterUpdate", {g, indices, ops::Full(c.builder(), c.input(2).type(), 0)}));
+  }
+  if (c.wants(2)) {
+    const Output part = GatherNd(g, indices);
+    c.Set(2, sign < 0 ? -part : part);
+  }
+  return absl::OkStatus();
+}
+
+// Rows with a negative id belong to no segment.
+absl::Status UnsortedSegmentSumGradient(Context& c) {
+  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  if (!c.wants(0)) return absl::OkStatus();
+  const Output ids = c.input(1);
+  const Output zero = c.builder().Scalar(ids.dtype(), 0);
+  const Output rows = ops::Gather(c.gradient(), ops::Maximum(ids, zero));
+  Output owned = ops::Binary("GreaterEqual", ids, zero);
+  IntList dims = Dims(ids);
+  dims.resize(rows.rank(), 1);
+  owned = ops::Reshape(owned, dims);
+  c.Set(0, ops::Select(owned, rows, c.builder().Scalar(rows.dtype(), 0)));
+  return absl::OkStatus();
+}
+
+absl::Status SegmentSumGradient(Context& c) {
+  if (c.wants(0)) c.Set(0, ops::Gather(c.gradient(), c.input(1)));
+  return absl::OkStatus();
+}
+
+absl::Status TopKGradient(Context& c) {
+  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  const Output& x = c.input(0);
+  const Output& indices = c.output(1);
+  const int64_t columns = x.dim(-1), k = indices.dim(-1);
+  const int64_t rows = columns == 0 ? 0 : x.shape().num_elements() / columns;
+  const Output flat_indices =
+      ops::Reshape(indices, {rows, k}) + RowOffsets(c.builder(), indices.dtype(), rows, columns);
+  const Output flat = ScatterNd(ops::Reshape(flat_indices, {rows * k, 1}), ops::Reshape(c.gradient(0), {rows * k}),
+                                Shape({rows * columns}));
+  c.Set(0, ops::Reshape(flat, Dims(x)));
+  return absl::OkStatus();
+}
+
+absl::Status DynamicStitchGradient(Context& c) {
+  const int count = c.num_inputs() / 2;
+  for (int i = 0; i < count; ++i) {
+    if (c.wants(count + i)) c.Set(count + i, ops::Gather(c.gradient(), c.input(i)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddGatherGradients(GradientTable& table) {
+  table.Add({"Gather", "GatherV2", "ResourceGather"}, GatherV2Gradient);
+  table.Add({"GatherNd", "ResourceGatherNd"}, GatherNdGradient);
+  table.Add("ScatterNd", ScatterNdGradient);
+  table.Add({"TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub"}, TensorScatterGradient);
+  table.Add("UnsortedSegmentSum", UnsortedSegmentSumGradient);
+  table.Add("SegmentSum", SegmentSumGradient);
+  table.Add({"TopKV2", "TopK"}, TopKGradient);
+  table.Add({"DynamicStitch", "ParallelDynamicStitch"}, DynamicStitchGradient);
+}
+
+}  // namespace millrace

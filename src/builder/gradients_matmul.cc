@@ -1,0 +1,56 @@
+// Gradients of matrix products.
+#include "builder/emit.h"
+#include "builder/gradient_rules.h"
+
+namespace millrace {
+namespace {
+
+using Context = GradientContext;
+
+// With g the gradient of op(A) op(B): the products that give dA and dB for every pair of transpositions.
+struct Product {
+  bool a_is_g;  // g is the first factor
+  bool transpose_first;
+  bool transpose_second;
+};
+Product FirstGradient(bool ta, bool tb) {
+  return ta ? Product{false, tb, true} : Product{true, false, !tb};
+}
+Product SecondGradient(bool ta, bool tb) {
+  return tb ? Product{true, true, ta} : Product{false, !ta, false};
+}
+
+absl::Status ProductGradient(Context& c, const char* op, const char* flag_a, const char* flag_b) {
+  const bool ta = c.attrs().GetOr<bool>(flag_a, false), tb = c.attrs().GetOr<bool>(flag_b, false);
+  const Output g = c.gradient();
+  const auto product = [&](const Product& p, const Output& other) -> Output {
+    const Output& first = p.a_is_g ? g : other;
+    const Output& second = p.a_is_g ? other : g;
+    return Emit(op, {first, second}, {{"T", c.dtype()}, {flag_a, p.transpose_first}, {flag_b, p.transpose_second}});
+  };
+  if (c.wants(0)) SetReduced(c, 0, product(FirstGradient(ta, tb), c.input(1)));
+  if (c.wants(1)) SetReduced(c, 1, product(SecondGradient(ta, tb), c.input(0)));
+  return absl::OkStatus();
+}
+
+absl::Status MatMulGradient(Context& c) { return ProductGradient(c, "MatMul", "transpose_a", "transpose_b"); }
+
+absl::Status BatchMatMulGradient(Context& c) {
+  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  return ProductGradient(c, c.op() == "BatchMatMul" ? "BatchMatMul" : "BatchMatMulV2", "adj_x", "adj_y");
+}
+
+absl::Status MatrixBandPartGradient(Context& c) {
+  c.Set(0, Emit("MatrixBandPart", {c.gradient(), c.input(1), c.input(2)}, c.attrs()));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddMatMulGradients(GradientTable& table) {
+  table.Add("MatMul", MatMulGradient);
+  table.Add({"BatchMatMul", "BatchMatMulV2"}, BatchMatMulGradient);
+  table.Add("MatrixBandPart", MatrixBandPartGradient);
+}
+
+}  // namespace millrace

@@ -1,0 +1,109 @@
+// Gradients of batch normalisation and local response normalisation.
+#include "absl/strings/str_cat.h"
+#include "builder/emit.h"
+#include "builder/gradient_rules.h"
+
+namespace millrace {
+namespace {
+
+using Context = GradientContext;
+
+// FusedBatchNorm, V2 and V3: (x, scale, offset, mean, variance) -> y, mean, variance, two or three reserves.
+absl::Status BatchNormGradient(Context& c) {
+  const bool training = c.attrs().GetOr<bool>("is_training", true);
+  const bool v3 = c.op() == "FusedBatchNormV3";
+  std::vector<Output> inputs = {c.gradient(0), c.input(0), c.input(1), training ? c.output(3) : c.input(3),
+                                training ? c.output(4) : c.input(4)};
+  if (v3) inputs.push_back(c.output(5));
+  AttrMap attrs = {{"T", c.dtype()},
+                   {"epsilon", c.attrs().GetOr<float>("epsilon", 1e-4f)},
+                   {"data_format", c.attrs().GetOr<std::string>("data_format", "NHWC")},
+                   {"is_training", training}};
+  if (c.op() != "FusedBatchNorm") attrs.Set("U", c.input(1).dtype());
+  const std::string op = c.op() == "FusedBatchNorm"     ? "FusedBatchNormGrad"
+                         : c.op() == "FusedBatchNormV2" ? "FusedBatchNormGradV2"
+                                                        : "FusedBatchNormGradV3";
+  const Operation gradient = Emit(op, inputs, std::move(attrs), {});
+  for (int i = 0; i < 3; ++i) {
+    if (c.wants(i)) c.Set(i, gradient.output(i));
+  }
+  return absl::OkStatus();
+}
+
+// The gradient of batch normalisation written out in plain ops, which have gradients themselves.
+struct PlainBatchNormGrad {
+  Output x, scale, offset;
+};
+
+PlainBatchNormGrad WriteOut(const Output& dy, const Output& x, const Output& scale, const Context& c,
+                            const ops::IntList& axes, const ops::IntList& per_channel, double count) {
+  const double epsilon = c.attrs().GetOr<float>("epsilon", 1e-4f);
+  const DataType dtype = scale.dtype();
+  const Output wide_x = ops::Cast(x, dtype), wide_dy = ops::Cast(dy, dtype);
+  const auto spread = [&](const Output& channels) { return ops::Reshape(channels, per_channel); };
+  const bool training = c.attrs().GetOr<bool>("is_training", true);
+  Output mean = spread(c.input(3)), variance = spread(c.input(4));
+  if (training) {
+    mean = ops::Mean(wide_x, axes, {}, true);
+    variance = ops::Mean(ops::Square(wide_x - mean), axes, {}, true);
+  }
+  const Output inverse_stddev = ops::Rsqrt(variance + epsilon);
+  const Output normalized = (wide_x - mean) * inverse_stddev;
+  PlainBatchNormGrad result;
+  result.offset = ops::Sum(wide_dy, axes);
+  result.scale = ops::Sum(wide_dy * normalized, axes);
+  Output dx = wide_dy;
+  if (training) {
+    dx = wide_dy - spread(result.offset) / count - normalized * (spread(result.scale) / count);
+  }
+  result.x = ops::Cast(spread(scale) * inverse_stddev * dx, x.dtype());
+  return result;
+}
+
+absl::Status BatchNormGradGradient(Context& c) {
+  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  const Output& x = c.input(1);
+  const bool channels_first = c.attrs().GetOr<std::string>("data_format", "NHWC").starts_with("NC");
+  const int channel_axis = channels_first ? 1 : x.rank() - 1;
+  ops::IntList axes, per_channel(x.rank(), 1);
+  double count = 1;
+  for (int i = 0; i < x.rank(); ++i) {
+    if (i == channel_axis) continue;
+    axes.push_back(i);
+    count *= static_cast<double>(x.dim(i));
+  }
+  per_channel[channel_axis] = x.dim(channel_axis);
+  // Stand-ins for the inputs end the differentiation here and not in what produced them.
+  const Output dy = ops::Identity(c.input(0)), x_in = ops::Identity(x), scale = ops::Identity(c.input(2));
+  const PlainBatchNormGrad plain = WriteOut(dy, x_in, scale, c, axes, per_channel, count);
+  GradientOptions options;
+  std::vector<Output> ys;
+  const Output outputs[] = {plain.x, plain.scale, plain.offset};
+  for (int i = 0; i < 3; ++i) {
+    if (!c.has_gradient(i)) continue;
+    ys.push_back(outputs[i]);
+    options.y_gradients.push_back(c.gradient(i));
+  }
+  options.scope = "written_out";
+  const Output xs[] = {dy, x_in, scale};
+  MR_ASSIGN_OR_RETURN(const std::vector<Output> gradients, AddGradients(c.builder(), ys, xs, options));
+  for (int i = 0; i < 3; ++i) {
+    if (c.wants(i)) c.Set(i, gradients[i]);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LrnGradient(Context& c) {
+  c.Set(0, SameAttrs(c, "LRNGrad", {c.gradient(), c.input(0), c.output(0)}));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddNormGradients(GradientTable& table) {
+  table.Add({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"}, BatchNormGradient);
+  table.Add({"FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3"}, BatchNormGradGradient);
+  table.Add("LRN", LrnGradient);
+}
+
+}  // namespace millrace

@@ -1,0 +1,90 @@
+// Gradients of pools and resizes.
+#include "builder/emit.h"
+#include "builder/gradient_rules.h"
+
+namespace millrace {
+namespace {
+
+using Context = GradientContext;
+
+absl::Status MaxPoolGradient(Context& c) {
+  c.Set(0, SameAttrs(c, "MaxPoolGrad", {c.input(0), c.output(0), c.gradient()}));
+  return absl::OkStatus();
+}
+
+absl::Status MaxPool3DGradient(Context& c) {
+  AttrMap attrs = c.attrs();
+  attrs.Set("TInput", c.dtype());
+  c.Set(0, Emit("MaxPool3DGrad", {c.input(0), c.output(0), c.gradient()}, std::move(attrs)));
+  return absl::OkStatus();
+}
+
+absl::Status MaxPoolWithArgmaxGradient(Context& c) {
+  c.Set(0, SameAttrs(c, "MaxPoolGradWithArgmax", {c.input(0), c.gradient(0), c.output(1)}));
+  return absl::OkStatus();
+}
+
+// dx = MaxPoolGrad(x, y, dy) picks by x and y and is linear in dy.
+absl::Status MaxPoolGradGradient(Context& c) {
+  if (!c.wants(2)) return absl::OkStatus();
+  AttrMap attrs = c.attrs();
+  attrs.Erase("TInput");
+  c.Set(2, Emit(c.op() == "MaxPoolGrad" ? "MaxPoolGradGrad" : "MaxPool3DGradGrad",
+                {c.input(0), c.input(1), c.gradient()}, std::move(attrs)));
+  return absl::OkStatus();
+}
+
+absl::Status AvgPoolGradient(Context& c) {
+  MR_ASSIGN_OR_RETURN(const Output shape, ShapeConstant(c, c.input(0)));
+  c.Set(0, SameAttrs(c, c.op() == "AvgPool" ? "AvgPoolGrad" : "AvgPool3DGrad", {shape, c.gradient()}));
+  return absl::OkStatus();
+}
+
+absl::Status AvgPoolGradGradient(Context& c) {
+  if (c.wants(1)) c.Set(1, SameAttrs(c, c.op() == "AvgPoolGrad" ? "AvgPool" : "AvgPool3D", {c.gradient()}));
+  return absl::OkStatus();
+}
+
+// y = resize(x, size); the op's gradient takes x itself for its size and type.
+GradientTable::Rule ResizeWithImage(const char* gradient_op) {
+  return [gradient_op](Context& c) {
+    c.Set(0, SameAttrs(c, gradient_op, {c.gradient(), c.input(0)}));
+    return absl::OkStatus();
+  };
+}
+
+absl::Status ResizeNearestGradient(Context& c) {
+  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  c.Set(0, SameAttrs(c, "ResizeNearestNeighborGrad",
+                     {c.gradient(), c.builder().Ints({c.input(0).dim(1), c.input(0).dim(2)})}));
+  return absl::OkStatus();
+}
+
+// dx = ResizeBilinearGrad(dy, x) is linear in dy: its gradient resizes again.
+GradientTable::Rule ResizeAgain(const char* op) {
+  return [op](Context& c) {
+    MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+    if (c.wants(0)) {
+      c.Set(0, SameAttrs(c, op, {c.gradient(), c.builder().Ints({c.input(0).dim(1), c.input(0).dim(2)})}));
+    }
+    return absl::OkStatus();
+  };
+}
+
+}  // namespace
+
+void AddPoolGradients(GradientTable& table) {
+  table.Add("MaxPool", MaxPoolGradient);
+  table.Add("MaxPool3D", MaxPool3DGradient);
+  table.Add("MaxPoolWithArgmax", MaxPoolWithArgmaxGradient);
+  table.Add({"MaxPoolGrad", "MaxPool3DGrad"}, MaxPoolGradGradient);
+  table.Add({"AvgPool", "AvgPool3D"}, AvgPoolGradient);
+  table.Add({"AvgPoolGrad", "AvgPool3DGrad"}, AvgPoolGradGradient);
+  table.Add("ResizeBilinear", ResizeWithImage("ResizeBilinearGrad"));
+  table.Add("ResizeBicubic", ResizeWithImage("ResizeBicubicGrad"));
+  table.Add("ResizeNearestNeighbor", ResizeNearestGradient);
+  table.Add("ResizeBilinearGrad", ResizeAgain("ResizeBilinear"));
+  table.Add("ResizeNearestNeighborGrad", ResizeAgain("ResizeNearestNeighbor"));
+}
+
+}  // namespace millrace

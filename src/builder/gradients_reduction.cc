@@ -1,0 +1,126 @@
+// Gradients of reductions and scans.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "builder/emit.h"
+#include "builder/gradient_rules.h"
+
+namespace millrace {
+namespace {
+
+using Context = GradientContext;
+using ops::Binary;
+
+// The reduced axes, each in [0, rank), ascending.
+absl::StatusOr<std::vector<int64_t>> ReducedAxes(const Context& c) {
+  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  MR_ASSIGN_OR_RETURN(std::vector<int64_t> axes, c.ConstantInts(1));
+  for (int64_t& axis : axes) axis += axis < 0 ? c.input(0).rank() : 0;
+  std::sort(axes.begin(), axes.end());
+  axes.erase(std::unique(axes.begin(), axes.end()), axes.end());
+  return axes;
+}
+
+// x's shape with 1 on the axes.
+std::vector<int64_t> KeptShape(const Output& x, const std::vector<int64_t>& axes) {
+  std::vector<int64_t> dims = Dims(x);
+  for (int64_t axis : axes) dims[axis] = 1;
+  return dims;
+}
+
+Output WithShape(const Output& x, const std::vector<int64_t>& dims) {
+  return Dims(x) == dims ? x : ops::Reshape(x, dims);
+}
+
+absl::Status SumGradient(Context& c) {
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, ReducedAxes(c));
+  const Output& x = c.input(0);
+  const Output g = WithShape(c.gradient(), KeptShape(x, axes));
+  c.Set(0, g.shape() == x.shape() ? g : ops::BroadcastTo(g, Dims(x)));
+  return absl::OkStatus();
+}
+
+absl::Status MeanGradient(Context& c) {
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, ReducedAxes(c));
+  const Output& x = c.input(0);
+  double count = 1;
+  for (int64_t axis : axes) count *= static_cast<double>(x.dim(static_cast<int>(axis)));
+  const Output g = WithShape(c.gradient() / std::max(count, 1.0), KeptShape(x, axes));
+  c.Set(0, g.shape() == x.shape() ? g : ops::BroadcastTo(g, Dims(x)));
+  return absl::OkStatus();
+}
+
+// Elements equal to the extremum share the gradient.
+absl::Status ExtremumGradient(Context& c) {
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, ReducedAxes(c));
+  const Output& x = c.input(0);
+  const std::vector<int64_t> kept = KeptShape(x, axes);
+  const Output chosen = ops::Cast(Binary("Equal", WithShape(c.output(0), kept), x), x.dtype());
+  const Output count = axes.empty() ? chosen : ops::Sum(chosen, axes, true);
+  c.Set(0, chosen / count * WithShape(c.gradient(), kept));
+  return absl::OkStatus();
+}
+
+// The product of the others is the product of those before times the product of those after.
+absl::Status ProdGradient(Context& c) {
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, ReducedAxes(c));
+  const Output& x = c.input(0);
+  std::vector<int64_t> order = axes, inverse(x.rank());
+  for (int64_t i = 0; i < x.rank(); ++i) {
+    if (!std::binary_search(axes.begin(), axes.end(), i)) order.push_back(i);
+  }
+  int64_t reduced = 1, rest = 1;
+  std::vector<int64_t> moved_dims;
+  for (int64_t i = 0; i < x.rank(); ++i) {
+    inverse[order[i]] = i;
+    const int64_t dim = x.dim(static_cast<int>(order[i]));
+    (i < static_cast<int64_t>(axes.size()) ? reduced : rest) *= dim;
+    moved_dims.push_back(dim);
+  }
+  const Output flat = ops::Reshape(ops::Transpose(x, order), {reduced, rest});
+  const auto others = [&](bool reverse) {
+    return Emit("Cumprod", {flat, c.builder().Int(0)},
+                {{"T", x.dtype()}, {"Tidx", DataType::kInt32}, {"exclusive", true}, {"reverse", reverse}});
+  };
+  const Output product = Output(others(false)) * Output(others(true));
+  const Output unflattened = ops::Transpose(ops::Reshape(product, moved_dims), inverse);
+  c.Set(0, unflattened * WithShape(c.gradient(), KeptShape(x, axes)));
+  return absl::OkStatus();
+}
+
+absl::Status EuclideanNormGradient(Context& c) {
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, ReducedAxes(c));
+  const std::vector<int64_t> kept = KeptShape(c.input(0), axes);
+  c.Set(0, c.input(0) * WithShape(c.gradient() / c.output(0), kept));
+  return absl::OkStatus();
+}
+
+Output ReverseScan(const Context& c, const char* op, const Output& x) {
+  AttrMap attrs = c.attrs();
+  attrs.Set("reverse", !attrs.GetOr<bool>("reverse", false));
+  return Emit(op, {x, c.input(1)}, std::move(attrs));
+}
+
+absl::Status CumsumGradient(Context& c) {
+  c.Set(0, ReverseScan(c, "Cumsum", c.gradient()));
+  return absl::OkStatus();
+}
+
+absl::Status CumprodGradient(Context& c) {
+  c.Set(0, ReverseScan(c, "Cumsum", c.output(0) * c.gradient()) / c.input(0));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddReductionGradients(GradientTable& table) {
+  table.Add("Sum", SumGradient);
+  table.Add("Mean", MeanGradient);
+  table.Add({"Max", "Min"}, ExtremumGradient);
+  table.Add("Prod", ProdGradient);
+  table.Add("EuclideanNorm", EuclideanNormGradient);
+  table.Add("Cumsum", CumsumGradient);
+  table.Add("Cumprod", CumprodGradient);
+}
+
+}  // namespace millrace

@@ -1,0 +1,190 @@
+#include "millrace/optimizers.h"
+
+#include "absl/strings/str_cat.h"
+#include "millrace/gradients.h"
+#include "millrace/graph_ops.h"
+
+namespace millrace {
+namespace {
+
+Variable Slot(GraphBuilder& b, const Variable& variable, const char* name, double value) {
+  return b.AddState(absl::StrCat("/", variable.name(), "/", name), variable.shape(), init::Constant(value),
+                    variable.type().dtype);
+}
+
+Output Decayed(const Variable& variable, const Output& gradient, double weight_decay) {
+  if (weight_decay == 0 || variable.shape().rank() < 2) return gradient;
+  return gradient + variable.Read() * weight_decay;
+}
+
+std::string UpdateName(const Variable& variable) { return absl::StrCat("/", variable.name(), "/update"); }
+
+class SgdOptimizer final : public Optimizer {
+ public:
+  SgdOptimizer(double learning_rate, double weight_decay) : rate_(learning_rate), decay_(weight_decay) {}
+
+  Operation Apply(GraphBuilder& b, const Variable& variable, const Output& gradient) override {
+    const DataType dtype = variable.type().dtype;
+    const Output g = Decayed(variable, gradient, decay_);
+    return b.Op("ResourceApplyGradientDescent", {variable.handle(), b.Scalar(dtype, rate_), g},
+                {{"T", dtype}, {"use_locking", false}}, UpdateName(variable));
+  }
+
+ private:
+  const double rate_, decay_;
+};
+
+class MomentumOptimizer final : public Optimizer {
+ public:
+  MomentumOptimizer(double learning_rate, double momentum, double weight_decay, bool nesterov)
+      : rate_(learning_rate), momentum_(momentum), decay_(weight_decay), nesterov_(nesterov) {}
+
+  Operation Apply(GraphBuilder& b, const Variable& variable, const Output& gradient) override {
+    const DataType dtype = variable.type().dtype;
+    const Variable accumulator = Slot(b, variable, "momentum", 0);
+    const Output g = Decayed(variable, gradient, decay_);
+    return b.Op("ResourceApplyMomentum",
+                {variable.handle(), accumulator.handle(), b.Scalar(dtype, rate_), g, b.Scalar(dtype, momentum_)},
+                {{"T", dtype}, {"use_locking", false}, {"use_nesterov", nesterov_}}, UpdateName(variable));
+  }
+
+ private:
+  const double rate_, momentum_, decay_;
+  const bool nesterov_;
+};
+
+class AdamOptimizer final : public Optimizer {
+ public:
+  AdamOptimizer(double learning_rate, double beta1, double beta2, double epsilon, double weight_decay,
+                double decoupled_decay)
+      : rate_(learning_rate), beta1_(beta1), beta2_(beta2), epsilon_(epsilon), decay_(weight_decay),
+        decoupled_decay_(decoupled_decay) {}
+
+  Operation Apply(GraphBuilder& b, const Variable& variable, const Output& gradient) override {
+    const DataType dtype = variable.type().dtype;
+    if (!power1_.valid()) {
+      power1_ = b.AddState("/beta1_power", Shape(), init::Constant(beta1_), dtype);
+      power2_ = b.AddState("/beta2_power", Shape(), init::Constant(beta2_), dtype);
+      read1_ = power1_.Read();
+      read2_ = power2_.Read();
+    }
+    const Variable m = Slot(b, variable, "m", 0), v = Slot(b, variable, "v", 0);
+    const Output g = Decayed(variable, gradient, decay_);
+    std::vector<Operation> before;
+    if (decoupled_decay_ != 0 && variable.shape().rank() >= 2) {
+      // After the gradient, whose computation read the variable as it was.
+      ControlScope after_gradient(b, {Operation(&b, g.node())});
+      before.push_back(variable.AssignSub(variable.Read() * (rate_ * decoupled_decay_),
+                                          absl::StrCat("/", variable.name(), "/decay")));
+    }
+    ControlScope after_decay(b, before);
+    return b.Op("ResourceApplyAdam",
+                {variable.handle(), m.handle(), v.handle(), ops::Cast(read1_, dtype), ops::Cast(read2_, dtype),
+                 b.Scalar(dtype, rate_), b.Scalar(dtype, beta1_), b.Scalar(dtype, beta2_), b.Scalar(dtype, epsilon_),
+                 g},
+                {{"T", dtype}, {"use_locking", false}, {"use_nesterov", false}}, UpdateName(variable));
+  }
+
+  std::vector<Operation> Finish(GraphBuilder& b, absl::Span<const Operation> updates) override {
+    ControlScope after(b, updates);
+    return {power1_.Assign(ops::Mul(read1_, b.Scalar(read1_.dtype(), beta1_), "/beta1_power/next"),
+                           "/beta1_power/update"),
+            power2_.Assign(ops::Mul(read2_, b.Scalar(read2_.dtype(), beta2_), "/beta2_power/next"),
+                           "/beta2_power/update")};
+  }
+
+ private:
+  const double rate_, beta1_, beta2_, epsilon_, decay_, decoupled_decay_;
+  Variable power1_, power2_;
+  Output read1_, read2_;
+};
+
+class RmsPropOptimizer final : public Optimizer {
+ public:
+  RmsPropOptimizer(double learning_rate, double rho, double momentum, double epsilon, double weight_decay)
+      : rate_(learning_rate), rho_(rho), momentum_(momentum), epsilon_(epsilon), decay_(weight_decay) {}
+
+  Operation Apply(GraphBuilder& b, const Variable& variable, const Output& gradient) override {
+    const DataType dtype = variable.type().dtype;
+    const Variable squares = Slot(b, variable, "rms", 1), accumulator = Slot(b, variable, "momentum", 0);
+    const Output g = Decayed(variable, gradient, decay_);
+    return b.Op("ResourceApplyRMSProp",
+                {variable.handle(), squares.handle(), accumulator.handle(), b.Scalar(dtype, rate_),
+                 b.Scalar(dtype, rho_), b.Scalar(dtype, momentum_), b.Scalar(dtype, epsilon_), g},
+                {{"T", dtype}, {"use_locking", false}}, UpdateName(variable));
+  }
+
+ private:
+  const double rate_, rho_, momentum_, epsilon_, decay_;
+};
+
+class AdagradOptimizer final : public Optimizer {
+ public:
+  AdagradOptimizer(double learning_rate, double initial_accumulator, double weight_decay)
+      : rate_(learning_rate), initial_(initial_accumulator), decay_(weight_decay) {}
+
+  Operation Apply(GraphBuilder& b, const Variable& variable, const Output& gradient) override {
+    const DataType dtype = variable.type().dtype;
+    const Variable accumulator = Slot(b, variable, "accumulator", initial_);
+    const Output g = Decayed(variable, gradient, decay_);
+    return b.Op("ResourceApplyAdagrad", {variable.handle(), accumulator.handle(), b.Scalar(dtype, rate_), g},
+                {{"T", dtype}, {"use_locking", false}, {"update_slots", true}}, UpdateName(variable));
+  }
+
+ private:
+  const double rate_, initial_, decay_;
+};
+
+}  // namespace
+
+std::vector<Operation> Optimizer::Finish(GraphBuilder&, absl::Span<const Operation>) { return {}; }
+
+std::unique_ptr<Optimizer> Sgd(double learning_rate, double weight_decay) {
+  return std::make_unique<SgdOptimizer>(learning_rate, weight_decay);
+}
+
+std::unique_ptr<Optimizer> Momentum(double learning_rate, double momentum, double weight_decay, bool nesterov) {
+  return std::make_unique<MomentumOptimizer>(learning_rate, momentum, weight_decay, nesterov);
+}
+
+std::unique_ptr<Optimizer> Adam(double learning_rate, double beta1, double beta2, double epsilon,
+                                double weight_decay) {
+  return std::make_unique<AdamOptimizer>(learning_rate, beta1, beta2, epsilon, weight_decay, 0);
+}
+
+std::unique_ptr<Optimizer> AdamW(double learning_rate, double decay, double beta1, double beta2, double epsilon) {
+  return std::make_unique<AdamOptimizer>(learning_rate, beta1, beta2, epsilon, 0, decay);
+}
+
+std::unique_ptr<Optimizer> RmsProp(double learning_rate, double rho, double momentum, double epsilon,
+                                   double weight_decay) {
+  return std::make_unique<RmsPropOptimizer>(learning_rate, rho, momentum, epsilon, weight_decay);
+}
+
+std::unique_ptr<Optimizer> Adagrad(double learning_rate, double initial_accumulator, double weight_decay) {
+  return std::make_unique<AdagradOptimizer>(learning_rate, initial_accumulator, weight_decay);
+}
+
+Operation Minimize(GraphBuilder& builder, std::unique_ptr<Optimizer> optimizer, const Output& loss,
+                   std::string_view name) {
+  const std::vector<Variable> variables = builder.trainable();
+  std::vector<Output> handles;
+  for (const Variable& variable : variables) handles.push_back(variable.handle());
+  std::vector<Operation> updates;
+  GradientOptions options;
+  options.on_ready = [&](int index, const Output& gradient) {
+    updates.push_back(optimizer->Apply(builder, variables[index], gradient));
+    return builder.status();
+  };
+  if (!AddGradients(builder, {loss}, handles, options).ok()) return Operation(&builder, NodeId());
+  if (updates.empty()) {
+    builder.Fail(absl::InvalidArgumentError(absl::StrCat("Minimize: '", builder.TensorName(loss), "' depends on none of ",
+                                                         variables.size(), " trainable variables")));
+    return Operation(&builder, NodeId());
+  }
+  for (const Operation& operation : optimizer->Finish(builder, updates)) updates.push_back(operation);
+  for (const Operation& operation : builder.updates()) updates.push_back(operation);
+  return builder.Group(updates, name);
+}
+
+}  // namespace millrace

@@ -1,0 +1,21 @@
+// The generators behind BuildModel: each emits its network into the builder and returns the loss.
+#ifndef MILLRACE_SRC_MODELS_GENERATORS_H_
+#define MILLRACE_SRC_MODELS_GENERATORS_H_
+
+#include "absl/status/statusor.h"
+#include "millrace/graph_builder.h"
+#include "models/models.h"
+
+namespace millrace {
+
+struct ModelGenerator {
+  ModelInfo info;
+  // `options` has no defaults left in it. Options out of range are errors; shape errors stay in the builder.
+  absl::StatusOr<Output> (*build)(GraphBuilder& b, const ModelOptions& options);
+};
+
+ModelGenerator ResnetGenerator();
+
+}  // namespace millrace
+
+#endif  // MILLRACE_SRC_MODELS_GENERATORS_H_

@@ -1,0 +1,37 @@
+// Layers that several models are made of. Images are NHWC, volumes NDHWC; every layer is a scope of its name.
+#ifndef MILLRACE_SRC_MODELS_LAYERS_H_
+#define MILLRACE_SRC_MODELS_LAYERS_H_
+
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "millrace/graph_builder.h"
+#include "millrace/graph_ops.h"
+
+namespace millrace::layers {
+
+struct ConvOptions {
+  int64_t size = 3;  // of the window, in every spatial dimension
+  int64_t stride = 1;
+  int64_t dilation = 1;
+  bool bias = false;
+};
+// 2-D or 3-D by the rank of x, SAME padding; He initialisation.
+Output Conv(const Output& x, int64_t filters, const ConvOptions& options, std::string_view name);
+// A strided convolution whose padding does not depend on the image's size: Pad, then VALID.
+Output PaddedConv(const Output& x, int64_t filters, int64_t size, int64_t stride, std::string_view name);
+
+// Batch normalisation in training mode; its moving averages are updated with the step.
+Output BatchNorm(const Output& x, std::string_view name, double gamma = 1);
+// x W + b on the last dimension of a matrix; Glorot initialisation.
+Output Dense(const Output& x, int64_t units, std::string_view name);
+
+// Mean over rows of the softmax cross entropy, a scalar.
+Output ClassificationLoss(const Output& logits, const Output& labels, std::string_view name);
+
+// InvalidArgument "model NAME: OPTION is VALUE, expected at least LEAST".
+absl::Status ExpectAtLeast(std::string_view model, std::string_view option, int64_t value, int64_t least);
+
+}  // namespace millrace::layers
+
+#endif  // MILLRACE_SRC_MODELS_LAYERS_H_
