@@ -1,0 +1,129 @@
+#include "millrace/gradients.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "millrace/graph_ops.h"
+#include "millrace/status.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Output Input(GraphBuilder& b, const char* name, Shape shape) { return b.Placeholder(name, DataType::kFloat, shape); }
+
+std::vector<std::string> InputNames(const GraphBuilder& b, const Output& output) {
+  std::vector<std::string> names;
+  for (const OutputRef& input : b.graph().node(output.node()).inputs) names.push_back(b.graph().TensorName(input));
+  return names;
+}
+
+TEST(Gradients, ProductsOfAMatMulCarryTheTranspositions) {
+  GraphBuilder b;
+  const Output x = Input(b, "x", {8, 4}), w = Input(b, "w", {3, 4});
+  const Output y = ops::MatMul(x, w, {.b = true}, "y");
+  const Output dy = Input(b, "dy", {8, 3});
+  const absl::StatusOr<std::vector<Output>> gradients = AddGradients(b, {y}, {x, w}, {.y_gradients = {dy}});
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  EXPECT_EQ((*gradients)[0].shape(), x.shape());
+  EXPECT_EQ((*gradients)[1].shape(), w.shape());
+  EXPECT_THAT(InputNames(b, (*gradients)[0]), ElementsAre("dy:0", "w:0"));
+  EXPECT_THAT(InputNames(b, (*gradients)[1]), ElementsAre("dy:0", "x:0"));
+  EXPECT_EQ(b.TensorName((*gradients)[0]), "gradients/y_grad/MatMul:0");
+}
+
+TEST(Gradients, NothingIsEmittedForInputsThatNobodyAskedFor) {
+  GraphBuilder b;
+  const Output x = Input(b, "x", {8, 4}), w = Input(b, "w", {4, 3}), dy = Input(b, "dy", {8, 3});
+  const Output y = ops::MatMul(x, w);
+  const int32_t before = b.graph().num_nodes();
+  ASSERT_TRUE(AddGradients(b, {y}, {w}, {.y_gradients = {dy}}).ok());
+  EXPECT_EQ(b.graph().num_nodes(), before + 1);
+}
+
+TEST(Gradients, TensorThatTheYDoesNotDependOnGetsNone) {
+  GraphBuilder b;
+  const Output x = Input(b, "x", {2, 2}), other = Input(b, "other", {2, 2}), dy = Input(b, "dy", {2, 2});
+  const Output stopped = ops::MatMul(ops::StopGradient(other), x);
+  const absl::StatusOr<std::vector<Output>> gradients =
+      AddGradients(b, {stopped}, {x, other}, {.y_gradients = {dy}});
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  EXPECT_TRUE((*gradients)[0].valid());
+  EXPECT_FALSE((*gradients)[1].valid());
+}
+
+TEST(Gradients, IncomingGradientOfAnotherShapeIsAnError) {
+  GraphBuilder b;
+  const Output x = Input(b, "x", {2, 2}), dy = Input(b, "dy", {2, 3});
+  const Output y = ops::Identity(x, "y");
+  const absl::StatusOr<std::vector<Output>> gradients = AddGradients(b, {y}, {x}, {.y_gradients = {dy}});
+  EXPECT_THAT(std::string(gradients.status().message()), HasSubstr("'y:0' is float[2,2], its gradient float[2,3]"));
+  EXPECT_FALSE(b.ok());
+}
+
+// y = 2x, registered as a program would.
+OpRegistry WithDouble() {
+  OpRegistry registry = OpRegistry::Builtin();
+  OpDef def;
+  def.name = "Double";
+  def.shape = [](InferenceContext& context) {
+    context.AddOutput(context.dtype(0), context.shape(0));
+    return absl::OkStatus();
+  };
+  def.gradient = [](GradientContext& c) {
+    c.Set(0, c.builder().Op("Double", {c.gradient()}));
+    return absl::OkStatus();
+  };
+  EXPECT_TRUE(registry.Register(def).ok());
+  def.name = "Opaque";
+  def.gradient = nullptr;
+  EXPECT_TRUE(registry.Register(def).ok());
+  return registry;
+}
+
+TEST(Gradients, OpOfOnesOwnBringsItsGradient) {
+  GraphBuilder b(std::make_shared<OpRegistry>(WithDouble()));
+  const Output x = Input(b, "x", {4}), dy = Input(b, "dy", {4});
+  const Output y = b.Op("Double", {x}, {}, "y");
+  const absl::StatusOr<std::vector<Output>> gradients = AddGradients(b, {y}, {x}, {.y_gradients = {dy}});
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  EXPECT_EQ(b.graph().node((*gradients)[0].node()).op, "Double");
+}
+
+TEST(Gradients, OpWithoutAGradientIsAnErrorThatNamesNodeAndOp) {
+  GraphBuilder b(std::make_shared<OpRegistry>(WithDouble()));
+  const Output x = Input(b, "x", {4}), dy = Input(b, "dy", {4});
+  const Output y = b.Op("Opaque", {x}, {}, "odd");
+  const absl::StatusOr<std::vector<Output>> gradients = AddGradients(b, {y}, {x}, {.y_gradients = {dy}});
+  EXPECT_EQ(gradients.status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(gradients.status().message()), HasSubstr("node 'odd': op 'Opaque' has no gradient"));
+}
+
+TEST(Gradients, EveryXIsReportedAsSoonAsItsGradientIsComplete) {
+  GraphBuilder b;
+  Output x = Input(b, "x", {2, 2});
+  const Output dy = Input(b, "dy", {2, 2});
+  std::vector<Output> weights;
+  for (const char* name : {"w0", "w1", "w2"}) {
+    weights.push_back(Input(b, name, {2, 2}));
+    x = ops::MatMul(x, weights.back());
+  }
+  std::vector<int> reported;
+  std::vector<int32_t> nodes_then;
+  GradientOptions options{.y_gradients = {dy}};
+  options.on_ready = [&](int index, const Output&) {
+    reported.push_back(index);
+    nodes_then.push_back(b.graph().num_nodes());
+    return absl::OkStatus();
+  };
+  const int32_t before = b.graph().num_nodes();
+  ASSERT_TRUE(AddGradients(b, {x}, weights, options).ok());
+  EXPECT_THAT(reported, ElementsAre(2, 1, 0));
+  // Two products per layer, one for the first: w2 is reported before anything of w1 is emitted.
+  EXPECT_THAT(nodes_then, ElementsAre(before + 2, before + 4, before + 5));
+}
+
+}  // namespace
+}  // namespace millrace
