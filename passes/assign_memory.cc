@@ -101,7 +101,7 @@ std::vector<MemoryBlock> Blocks(const AccessGraph& graph, const Schedule& schedu
   return blocks;
 }
 
-absl::Status DoesNotFit(const AccessGraph& graph, const Schedule& schedule, const Packing& packing, int64_t budget) {
+absl::Status DoesNotFit(const AccessGraph& graph, const Schedule& schedule, const MemoryAssignment& memory, int64_t budget) {
   // The position of the peak and the largest storages there.
   std::map<int64_t, int64_t> change;
   for (const Stay& stay : schedule.residences) {
@@ -128,9 +128,9 @@ absl::Status DoesNotFit(const AccessGraph& graph, const Schedule& schedule, cons
     absl::StrAppend(&largest, i > 0 ? ", " : "", holders[i].second, " ", FormatBytes(holders[i].first));
   }
   return absl::ResourceExhaustedError(absl::StrCat(
-      "does not fit: the plan needs ", packing.heap_bytes, " bytes (", FormatBytes(packing.heap_bytes),
-      "; most live at once ", packing.peak_bytes, "), the budget is ", budget, " (", FormatBytes(budget),
-      "), short by ", packing.heap_bytes - budget, "; largest tensors at the peak: ", largest));
+      "does not fit: the plan needs ", memory.arena_bytes, " bytes (", FormatBytes(memory.arena_bytes),
+      "; most live at once ", memory.peak_bytes, "), the budget is ", budget, " (", FormatBytes(budget),
+      "), short by ", memory.arena_bytes - budget, "; largest tensors at the peak: ", largest));
 }
 
 }  // namespace
@@ -158,8 +158,8 @@ Packing PackBlocks(const std::vector<MemoryBlock>& blocks, int64_t budget_bytes)
   return best;
 }
 
-absl::StatusOr<MemoryAssignment> AssignMemory(const AccessGraph& graph, const Schedule& schedule,
-                                              const SwapChoice& choice, int64_t budget_bytes) {
+MemoryAssignment PackMemory(const AccessGraph& graph, const Schedule& schedule, const SwapChoice& choice,
+                            int64_t budget_bytes) {
   const std::vector<MemoryBlock> blocks = Blocks(graph, schedule);
   Packing packing;
   if (!choice.residence_offsets.empty() && choice.residence_offsets.size() == schedule.residences.size()) {
@@ -174,7 +174,6 @@ absl::StatusOr<MemoryAssignment> AssignMemory(const AccessGraph& graph, const Sc
   } else {
     packing = PackBlocks(blocks, budget_bytes);
   }
-  if (budget_bytes > 0 && packing.heap_bytes > budget_bytes) return DoesNotFit(graph, schedule, packing, budget_bytes);
   MemoryAssignment memory;
   memory.arena_bytes = packing.heap_bytes;
   memory.peak_bytes = packing.peak_bytes;
@@ -184,6 +183,13 @@ absl::StatusOr<MemoryAssignment> AssignMemory(const AccessGraph& graph, const Sc
   for (int32_t i = 0; i < graph.num_operations(); ++i) {
     if (graph.scratch_bytes[i] > 0) memory.scratch_offsets[i] = packing.offsets[next++];
   }
+  return memory;
+}
+
+absl::StatusOr<MemoryAssignment> AssignMemory(const AccessGraph& graph, const Schedule& schedule,
+                                              const SwapChoice& choice, int64_t budget_bytes) {
+  MemoryAssignment memory = PackMemory(graph, schedule, choice, budget_bytes);
+  if (budget_bytes > 0 && memory.arena_bytes > budget_bytes) return DoesNotFit(graph, schedule, memory, budget_bytes);
   return memory;
 }
 

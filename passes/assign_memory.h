@@ -40,8 +40,12 @@ struct MemoryAssignment {
   int64_t peak_bytes = 0;
 };
 
-// `choice` may bring addresses of its own (lru); they are kept. ResourceExhausted says what is needed and where the
-// peak is.
+// Addresses for the schedule, whatever they need; stops looking for a smaller heap at `budget_bytes`. Addresses that
+// `choice` brings (lru) are kept.
+MemoryAssignment PackMemory(const AccessGraph& graph, const Schedule& schedule, const SwapChoice& choice,
+                            int64_t budget_bytes);
+
+// PackMemory within the budget (0: none): ResourceExhausted says what is needed and where the peak is.
 absl::StatusOr<MemoryAssignment> AssignMemory(const AccessGraph& graph, const Schedule& schedule,
                                               const SwapChoice& choice, int64_t budget_bytes);
 

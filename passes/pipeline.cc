@@ -81,7 +81,7 @@ absl::Status CheckHostMemory(const ExecutionPlan& plan, int64_t budget_bytes) {
       budget_bytes, " (", FormatBytes(budget_bytes), "), short by ", plan.host_bytes - budget_bytes));
 }
 
-// One plan of the prepared graph, for one partition size.
+// One plan of the prepared graph; partition_size 0 keeps creation order in one partition.
 absl::StatusOr<Compiled> PlanOnce(const CompileRequest& request, const Prepared& prepared, const Strategy& strategy,
                                   int64_t partition_size) {
   const PlanningOptions& options = request.options;
@@ -89,7 +89,7 @@ absl::StatusOr<Compiled> PlanOnce(const CompileRequest& request, const Prepared&
   compiled.graph = prepared.graph.Clone();
   // The order decides all lifetimes, so everything after it is about memory.
   Partitioning partitioning;
-  if (strategy.partitions) {
+  if (partition_size > 0) {
     MR_ASSIGN_OR_RETURN(partitioning, PartitionDepthFirst(compiled.graph, 1, partition_size));
   } else {
     MR_ASSIGN_OR_RETURN(partitioning, KeepCreationOrder(compiled.graph));
@@ -104,7 +104,7 @@ absl::StatusOr<Compiled> PlanOnce(const CompileRequest& request, const Prepared&
                                         OperationNames(compiled.graph, device)));
   }
   // The policy decides on storages and times alone …
-  MR_ASSIGN_OR_RETURN(const SwapChoice choice, strategy.swaps(device.access, options, options.device_memory_bytes));
+  MR_ASSIGN_OR_RETURN(const SwapChoice choice, strategy.swaps(device.access, options, request.machine));
   MR_RETURN_IF_ERROR(VerifySwaps(device.access, choice));
   // … and the rest is the same for every policy: one total order, copies as nodes, addresses, lanes.
   const Schedule schedule = BuildSchedule(device.access, choice);
@@ -116,7 +116,7 @@ absl::StatusOr<Compiled> PlanOnce(const CompileRequest& request, const Prepared&
   compiled.plan = BuildPlan({compiled.graph, request.ops, request.signature, request.machine, device, choice,
                              schedule, memory, swaps});
   compiled.plan.strategy = strategy.name;
-  compiled.plan.partition_size = strategy.partitions ? partition_size : 0;
+  compiled.plan.partition_size = partition_size;
   compiled.plan.devices[0].name = absl::StrCat(request.machine.name, ":0");
   compiled.plan.devices[0].budget_bytes = options.device_memory_bytes;
   MR_RETURN_IF_ERROR(CheckHostMemory(compiled.plan, options.host_memory_bytes));
@@ -124,18 +124,22 @@ absl::StatusOr<Compiled> PlanOnce(const CompileRequest& request, const Prepared&
   return compiled;
 }
 
+// Partition sizes to try, 0 for creation order uncut. The fastest plan wins.
+std::vector<int64_t> PartitionSizes(const Strategy& strategy, const PlanningOptions& options) {
+  if (strategy.order == Strategy::Order::kCreation) return {0};
+  if (options.partition_size != 0) return {options.partition_size};
+  if (strategy.order == Strategy::Order::kBest) return {0, kDefaultPartitionSize};
+  if (options.device_memory_bytes == 0) return {kDefaultPartitionSize};
+  return {std::begin(kPartitionSizes), std::end(kPartitionSizes)};
+}
+
 }  // namespace
 
 absl::StatusOr<Compiled> Compile(const CompileRequest& request) {
   MR_ASSIGN_OR_RETURN(const Strategy* strategy, FindStrategy(request.options.strategy));
   MR_ASSIGN_OR_RETURN(const Prepared prepared, Prepare(request));
-  const PlanningOptions& options = request.options;
-  if (!strategy->partitions || options.partition_size != 0 || options.device_memory_bytes == 0) {
-    const int64_t size = options.partition_size != 0 ? options.partition_size : kDefaultPartitionSize;
-    return PlanOnce(request, prepared, *strategy, size);
-  }
   absl::StatusOr<Compiled> best = absl::InternalError("no partition size was tried");
-  for (int64_t size : kPartitionSizes) {
+  for (int64_t size : PartitionSizes(*strategy, request.options)) {
     absl::StatusOr<Compiled> compiled = PlanOnce(request, prepared, *strategy, size);
     if (!compiled.ok() && !absl::IsResourceExhausted(compiled.status())) return compiled.status();
     const bool better = compiled.ok() && (!best.ok() || compiled->plan.predicted_step_seconds <

@@ -15,10 +15,14 @@ namespace millrace {
 struct Strategy {
   std::string name;
   std::string description;
-  // Depth-first order cut into partitions; else creation order in one partition.
-  bool partitions = false;
-  // Which storages leave the device and when. `budget_bytes` 0: no limit.
-  std::function<absl::StatusOr<SwapChoice>(const AccessGraph&, const PlanningOptions&, int64_t budget_bytes)> swaps;
+  enum class Order {
+    kCreation,    // in one partition
+    kDepthFirst,  // cut into partitions of a fixed size
+    kBest,        // either, whichever runs faster
+  };
+  Order order = Order::kCreation;
+  // Which storages leave the device and when.
+  std::function<absl::StatusOr<SwapChoice>(const AccessGraph&, const PlanningOptions&, const Machine&)> swaps;
 };
 
 // NotFound lists the names there are.

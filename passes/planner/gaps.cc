@@ -1,0 +1,109 @@
+#include "passes/planner/gaps.h"
+
+#include <algorithm>
+
+#include "millrace/types.h"
+
+namespace millrace {
+namespace {
+
+void ListGapsOf(int32_t storage, absl::Span<const TimedAccess> accesses, const StorageInfo& info, GapGraph& result) {
+  if (accesses.empty()) return;
+  const int64_t bytes = AlignUp(info.size_bytes);
+  const bool at_home = info.kind != StorageKind::kActivation;
+  auto overwrites = [](const TimedAccess& a) { return a.access.writes && !a.access.reads; };
+  int32_t last_write = -1;
+  for (size_t k = 0; k < accesses.size(); ++k) {
+    if (accesses[k].access.writes) last_write = accesses[k].operation;
+    if (k + 1 == accesses.size()) break;
+    result.gaps.push_back({storage, accesses[k].operation, accesses[k + 1].operation, bytes, last_write, false,
+                           overwrites(accesses[k + 1]), false});
+  }
+  if (!at_home) return;
+  result.gaps.push_back({storage, accesses.back().operation, accesses[0].operation, bytes, last_write, true,
+                         overwrites(accesses[0]), info.kind == StorageKind::kFeed});
+}
+
+}  // namespace
+
+int32_t GapGraph::OperationAt(double t) const {
+  const auto after = std::upper_bound(start.begin(), start.end(), t);
+  return std::clamp(static_cast<int32_t>(after - start.begin()) - 1, 0, num_operations());
+}
+
+GapGraph FindGaps(const AccessGraph& graph, const Machine& machine) {
+  GapGraph result;
+  result.graph = &graph;
+  result.lists = ListAccesses(graph);
+  const int32_t n = graph.num_operations();
+  result.working_set.assign(n, 0);
+  result.start.assign(n + 1, 0);
+  for (int32_t i = 0; i < n; ++i) {
+    result.working_set[i] = AlignUp(graph.scratch_bytes[i]);
+    for (const Access& access : graph.of(i)) {
+      result.working_set[i] += AlignUp(graph.storages[access.storage].size_bytes);
+    }
+    result.start[i + 1] = result.start[i] + graph.seconds[i];
+  }
+  for (size_t s = 0; s < graph.storages.size(); ++s) {
+    result.first_gap.push_back(static_cast<int64_t>(result.gaps.size()));
+    ListGapsOf(static_cast<int32_t>(s), result.lists.of(s), graph.storages[s], result);
+  }
+  result.first_gap.push_back(static_cast<int64_t>(result.gaps.size()));
+  std::vector<int64_t> change(n + 1, 0);
+  for (const Gap& gap : result.gaps) {
+    if (gap.feed) continue;
+    if (gap.home) {
+      change[0] += gap.bytes;
+      change[gap.before] -= gap.bytes;
+      change[gap.after + 1] += gap.bytes;
+    } else {
+      change[gap.after + 1] += gap.bytes;
+      change[gap.before] -= gap.bytes;
+    }
+  }
+  result.full = result.working_set;
+  int64_t kept = 0;
+  for (int32_t i = 0; i < n; ++i) {
+    kept += change[i];
+    result.full[i] += kept;
+  }
+  result.seconds_per_byte_out = 1.0 / machine.to_host_bytes_per_second;
+  result.seconds_per_byte_in = 1.0 / machine.to_device_bytes_per_second;
+  result.copy_latency = machine.copy_latency_seconds;
+  return result;
+}
+
+double CutBound(const GapGraph& gaps, int64_t budget_bytes) {
+  const int32_t n = gaps.num_operations();
+  // Bytes that cross operation i and are already on the host (variables not written since the step began), and
+  // those that need not come back in this step (the end of a home gap).
+  std::vector<int64_t> clean(n + 1, 0), done(n + 1, 0);
+  for (const Gap& gap : gaps.gaps) {
+    if (gap.home) {
+      clean[0] += gap.bytes;
+      clean[gap.before] -= gap.bytes;
+      done[gap.after + 1] += gap.bytes;
+      if (gap.last_write < 0) clean[gap.after + 1] += gap.bytes;
+    } else if (gap.last_write < 0 || gap.overwritten) {
+      clean[gap.after + 1] += gap.bytes;
+      clean[gap.before] -= gap.bytes;
+    }
+  }
+  double bound = gaps.compute_seconds();
+  int64_t clean_now = 0, done_now = 0;
+  for (int32_t i = 0; i < n; ++i) {
+    clean_now += clean[i];
+    done_now += done[i];
+    const int64_t excess = gaps.full[i] - budget_bytes;
+    if (excess <= 0) continue;
+    const double out = static_cast<double>(std::max<int64_t>(0, excess - clean_now)) * gaps.seconds_per_byte_out;
+    const double in = static_cast<double>(std::max<int64_t>(0, excess - done_now)) * gaps.seconds_per_byte_in;
+    const double before = std::max(gaps.start[i], out);
+    const double after = std::max(gaps.compute_seconds() - gaps.start[i], in);
+    bound = std::max(bound, before + after);
+  }
+  return bound;
+}
+
+}  // namespace millrace

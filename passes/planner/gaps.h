@@ -1,0 +1,63 @@
+// The planner's view of a device graph: gaps, working sets, times, and what the memory would be if all stayed.
+//
+// Words (beyond access_graph.h): W_i is the working set of operation i; a kept gap (a, b) holds its bytes over the
+// operations a+1 … b-1; the *profile* is W plus the kept gaps; an operation is *contended* when keeping everything
+// would exceed the budget there. A *home* gap of a variable or constant is the rest of the step: before its first
+// and after its last access. Kept, it stays on the device from step to step; swapped, it is fetched and, if written,
+// copied home every step.
+//
+//   operation    0    1    2    3    4    5    6
+//   activation        W    .    .    R                gap (1, 4)
+//   variable     .    R    .    .    .    RW   .      gap (1, 5), home gap: operations 0 and 6
+#ifndef MILLRACE_PASSES_PLANNER_GAPS_H_
+#define MILLRACE_PASSES_PLANNER_GAPS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "millrace/options.h"
+#include "passes/access_graph.h"
+#include "passes/access_lists.h"
+
+namespace millrace {
+
+struct Gap {
+  int32_t storage = 0;
+  int32_t after = 0;    // the access before it
+  int32_t before = 0;   // the access after it; of a home gap: the first access of the step
+  int64_t bytes = 0;
+  int32_t last_write = -1;  // operation that made the value; -1: the host has it since before the step
+  bool home = false;
+  bool overwritten = false;  // `before` replaces every byte: nothing to copy in (or out)
+  bool feed = false;         // in host memory when the step starts: never kept
+  bool copies_out(bool host_is_current) const { return last_write >= 0 && !host_is_current && !overwritten; }
+};
+
+struct GapGraph {
+  const AccessGraph* graph = nullptr;
+  AccessLists lists;
+  std::vector<Gap> gaps;                 // by storage, then by time; the home gap last
+  std::vector<int64_t> first_gap;        // gaps of storage s: [first_gap[s], first_gap[s+1])
+  std::vector<int64_t> working_set;      // W_i
+  std::vector<int64_t> full;             // profile with every gap kept
+  std::vector<double> start;             // start[i]: of operation i without stalls; start[n] = compute seconds
+  double seconds_per_byte_out = 0;
+  double seconds_per_byte_in = 0;
+  double copy_latency = 0;
+
+  int32_t num_operations() const { return static_cast<int32_t>(working_set.size()); }
+  double compute_seconds() const { return start.back(); }
+  // The operation that runs at time t without stalls, in [0, n].
+  int32_t OperationAt(double t) const;
+};
+
+GapGraph FindGaps(const AccessGraph& graph, const Machine& machine);
+
+// Seconds below which no schedule of this order can stay under `budget_bytes`: for every cut of the step, the bytes
+// that cannot be on the device then must have left before it and come back after it (PLANNING's cut bound, for one
+// step on its own).
+double CutBound(const GapGraph& gaps, int64_t budget_bytes);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_PLANNER_GAPS_H_

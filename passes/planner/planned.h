@@ -1,0 +1,18 @@
+// The planner behind --strategy=planned: a small portfolio of trials over windows and transfer weights, the best
+// packed into exactly the budget (PLANNING.md, section 4).
+#ifndef MILLRACE_PASSES_PLANNER_PLANNED_H_
+#define MILLRACE_PASSES_PLANNER_PLANNED_H_
+
+#include "absl/status/statusor.h"
+#include "millrace/options.h"
+#include "passes/choose_swaps.h"
+
+namespace millrace {
+
+// Requires every working set to fit. When packing costs more than the budget leaves, the plan is made again for less
+// memory; when that ends nowhere, it is lru's, which packs as it goes. `budget_bytes` 0: everything stays.
+absl::StatusOr<SwapChoice> SwapPlanned(const AccessGraph& graph, const Machine& machine, int64_t budget_bytes);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_PLANNER_PLANNED_H_

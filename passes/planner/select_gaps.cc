@@ -1,0 +1,250 @@
+#include "passes/planner/select_gaps.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <numeric>
+
+#include "passes/planner/segment_tree.h"
+
+namespace millrace {
+namespace {
+
+struct Range {
+  int32_t begin = 0;
+  int32_t end = 0;
+};
+
+class Selector {
+ public:
+  Selector(const GapGraph& gaps, int64_t budget_bytes, double window, const TransferWeights& weights)
+      : gaps_(gaps),
+        budget_(budget_bytes),
+        window_(window),
+        weights_(weights),
+        n_(gaps.num_operations()),
+        windows_(gaps.gaps.size()) {
+    result_.kept.assign(gaps.gaps.size(), false);
+    contended_.assign(n_ + 1, 0);
+    for (int32_t i = 0; i < n_; ++i) {
+      contended_[i + 1] = contended_[i] + (gaps.full[i] > budget_ ? gaps.graph->seconds[i] : 0);
+    }
+  }
+
+  Selection Run() {
+    KeepWhatDoesNotMatter();
+    SegmentTree profile(result_.profile);
+    profile_ = &profile;
+    if (window_ > 0) OpenWindows();
+    KeepByKey();
+    CloseWindows();
+    for (int32_t i = 0; i < n_; ++i) result_.profile[i] = profile.Max(i, i + 1);
+    return std::move(result_);
+  }
+
+ private:
+  // A home gap holds the start and the end of the step, any other gap what lies between its accesses.
+  std::array<Range, 2> Ranges(const Gap& gap) const {
+    if (gap.home) return {Range{0, gap.before}, Range{gap.after + 1, n_}};
+    return {Range{gap.after + 1, gap.before}, Range{0, 0}};
+  }
+
+  double Area(const Gap& gap) const {
+    double area = 0;
+    for (const Range& r : Ranges(gap)) area += contended_[std::max(r.begin, r.end)] - contended_[r.begin];
+    return area;
+  }
+
+  // Gaps kept together with gap k: with a home gap, all gaps of its storage.
+  template <typename Visit>
+  void ForEachJoined(size_t k, Visit&& visit) const {
+    visit(k);
+    if (!gaps_.gaps[k].home) return;
+    for (int64_t j = gaps_.first_gap[gaps_.gaps[k].storage]; j < static_cast<int64_t>(k); ++j) {
+      if (!result_.kept[j]) visit(static_cast<size_t>(j));
+    }
+  }
+
+  // Without contention a gap costs nothing, and what is overwritten is never worth keeping.
+  void KeepWhatDoesNotMatter() {
+    std::vector<int64_t> change(n_ + 1, 0);
+    auto keep = [&](size_t k) {
+      result_.kept[k] = true;
+      for (const Range& r : Ranges(gaps_.gaps[k])) {
+        if (r.begin >= r.end) continue;
+        change[r.begin] += gaps_.gaps[k].bytes;
+        change[r.end] -= gaps_.gaps[k].bytes;
+      }
+    };
+    for (size_t k = 0; k < gaps_.gaps.size(); ++k) {
+      const Gap& gap = gaps_.gaps[k];
+      if (gap.feed) continue;
+      const bool home_whole = !gap.home || AllInnerKept(gap, k);
+      if (!gap.overwritten && Area(gap) <= 0 && home_whole) keep(k);
+      else todo_.push_back(static_cast<int32_t>(k));
+    }
+    result_.profile = gaps_.working_set;
+    int64_t kept = 0;
+    for (int32_t i = 0; i < n_; ++i) {
+      kept += change[i];
+      result_.profile[i] += kept;
+    }
+  }
+
+  bool AllInnerKept(const Gap& gap, size_t k) const {
+    for (int64_t j = gaps_.first_gap[gap.storage]; j < static_cast<int64_t>(k); ++j) {
+      if (!result_.kept[j]) return false;
+    }
+    return true;
+  }
+
+  bool Fits(const Range& r, int64_t bytes) const {
+    return r.begin >= r.end || profile_->Max(r.begin, r.end) + bytes <= budget_;
+  }
+  void Add(const Range& r, int64_t bytes) { profile_->Add(r.begin, r.end, bytes); }
+
+  void OpenWindows() {
+    std::vector<int32_t> by_length = todo_;
+    auto length = [&](int32_t k) {
+      const Gap& gap = gaps_.gaps[k];
+      return gap.home ? std::numeric_limits<double>::max() : gaps_.start[gap.before] - gaps_.start[gap.after];
+    };
+    std::stable_sort(by_length.begin(), by_length.end(), [&](int32_t a, int32_t b) { return length(a) < length(b); });
+    for (int32_t k : by_length) {
+      const Gap& gap = gaps_.gaps[k];
+      if (gap.overwritten) continue;
+      const double bytes = static_cast<double>(gap.bytes);
+      const double out = gap.last_write >= 0 ? window_ * bytes * gaps_.seconds_per_byte_out : 0;
+      const double in = window_ * bytes * gaps_.seconds_per_byte_in;
+      const int32_t limit = gap.home ? n_ : gap.before;
+      const int32_t leaves =
+          out == 0 ? gap.after + 1 : std::min(limit, gaps_.OperationAt(gaps_.start[gap.after + 1] + out) + 1);
+      const int32_t earliest = gap.home ? 0 : gap.after + 1;
+      const int32_t returns = std::max(earliest, gaps_.OperationAt(gaps_.start[gap.before] - in));
+      const Range first{gap.after + 1, leaves}, second{returns, gap.before};
+      if (!gap.home && leaves >= returns) {
+        // Too short for its copies to hide: keep it if at all possible.
+        const Range whole{gap.after + 1, gap.before};
+        if (Fits(whole, gap.bytes)) {
+          Add(whole, gap.bytes);
+          result_.kept[k] = true;
+        }
+      } else if (Fits(first, gap.bytes) && Fits(second, gap.bytes)) {
+        Add(first, gap.bytes);
+        Add(second, gap.bytes);
+        windows_[k] = {first, second};
+      }
+    }
+  }
+
+  double Savings(const Gap& gap) const {
+    const double out = gap.last_write < 0 ? 0 : weights_.out.empty() ? 1 : weights_.out[gap.last_write];
+    const double in = gap.overwritten ? 0 : weights_.in.empty() ? 1 : weights_.in[gap.before];
+    return out + in;
+  }
+
+  void KeepByKey() {
+    std::vector<std::pair<double, int32_t>> keys;
+    for (int32_t k : todo_) {
+      if (result_.kept[k] || (gaps_.gaps[k].overwritten && !gaps_.gaps[k].home)) continue;
+      double area = 0, savings = 0;
+      ForEachJoined(k, [&](size_t j) {
+        area += Area(gaps_.gaps[j]);
+        savings += Savings(gaps_.gaps[j]);
+      });
+      if (savings > 0) keys.emplace_back(area / savings, k);
+    }
+    std::stable_sort(keys.begin(), keys.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (const auto& [key, k] : keys) {
+      if (!result_.kept[k]) TryKeep(k);
+    }
+  }
+
+  void TryKeep(int32_t k) {
+    bool fits = true;
+    // The windows of a gap are part of it.
+    auto ranges = [&](size_t j) {
+      std::array<Range, 2> parts = Ranges(gaps_.gaps[j]);
+      if (HasWindow(j)) {
+        if (gaps_.gaps[j].home) {
+          parts = {Range{0, windows_[j][1].begin}, Range{windows_[j][0].end, n_}};
+        } else {
+          parts = {Range{windows_[j][0].end, windows_[j][1].begin}, Range{0, 0}};
+        }
+      }
+      return parts;
+    };
+    ForEachJoined(k, [&](size_t j) {
+      for (const Range& r : ranges(j)) fits = fits && Fits(r, gaps_.gaps[j].bytes);
+    });
+    if (!fits) return;
+    ForEachJoined(k, [&](size_t j) {
+      for (const Range& r : ranges(j)) Add(r, gaps_.gaps[j].bytes);
+      windows_[j] = {};
+    });
+    std::vector<size_t> joined;
+    ForEachJoined(k, [&](size_t j) { joined.push_back(j); });
+    for (size_t j : joined) result_.kept[j] = true;
+  }
+
+  bool HasWindow(size_t k) const {
+    return windows_[k][0].begin < windows_[k][0].end || windows_[k][1].begin < windows_[k][1].end;
+  }
+
+  void CloseWindows() {
+    for (int32_t k : todo_) {
+      if (result_.kept[k] || !HasWindow(k)) continue;
+      Add(windows_[k][0], -gaps_.gaps[k].bytes);
+      Add(windows_[k][1], -gaps_.gaps[k].bytes);
+    }
+  }
+
+  const GapGraph& gaps_;
+  const int64_t budget_;
+  const double window_;
+  const TransferWeights& weights_;
+  const int32_t n_;
+  SegmentTree* profile_ = nullptr;
+  std::vector<double> contended_;  // prefix sums of contended seconds
+  std::vector<int32_t> todo_;
+  std::vector<std::array<Range, 2>> windows_;
+  Selection result_;
+};
+
+}  // namespace
+
+Selection SelectGaps(const GapGraph& gaps, int64_t budget_bytes, double window, const TransferWeights& weights) {
+  return Selector(gaps, budget_bytes, window, weights).Run();
+}
+
+std::vector<int32_t> ChooseAnchors(const GapGraph& gaps, int64_t budget_bytes, const Selection& selection,
+                                   double slack_seconds) {
+  std::vector<int32_t> swapped;
+  for (size_t k = 0; k < gaps.gaps.size(); ++k) {
+    if (!selection.kept[k] && !gaps.gaps[k].overwritten) swapped.push_back(static_cast<int32_t>(k));
+  }
+  std::stable_sort(swapped.begin(), swapped.end(),
+                   [&](int32_t a, int32_t b) { return gaps.gaps[a].before < gaps.gaps[b].before; });
+  std::vector<double> latest(gaps.gaps.size(), 0);
+  double next = std::numeric_limits<double>::max();
+  for (size_t j = swapped.size(); j-- > 0;) {
+    const Gap& gap = gaps.gaps[swapped[j]];
+    next = std::min(gaps.start[gap.before], next) - static_cast<double>(gap.bytes) * gaps.seconds_per_byte_in -
+           gaps.copy_latency;
+    latest[swapped[j]] = next;
+  }
+  SegmentTree profile(selection.profile);
+  std::vector<int32_t> anchors(gaps.gaps.size(), -1);
+  for (int32_t k : swapped) {
+    const Gap& gap = gaps.gaps[k];
+    int32_t earliest = gap.home ? 0 : gap.after + 1;
+    const double not_before = latest[k] - slack_seconds;
+    if (not_before > 0) earliest = std::max(earliest, std::min(gap.before, gaps.OperationAt(not_before)));
+    const int32_t anchor = profile.LastAbove(earliest, gap.before, budget_bytes - gap.bytes) + 1;
+    profile.Add(anchor, gap.before, gap.bytes);
+    anchors[k] = anchor;
+  }
+  return anchors;
+}
+
+}  // namespace millrace

@@ -1,0 +1,39 @@
+// Select: which gaps are kept on the device, under a hard memory profile (PLANNING.md, section 4, SELECT).
+//
+// Greedy by contended area per transfer saved: a gap that blocks little of the contended time for what its copies
+// would cost is kept first. Before that every gap gets, where there is room, the *windows* at its ends in which its
+// bytes stay even if swapped, so that copies can overlap with compute.
+#ifndef MILLRACE_PASSES_PLANNER_SELECT_GAPS_H_
+#define MILLRACE_PASSES_PLANNER_SELECT_GAPS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "passes/planner/gaps.h"
+
+namespace millrace {
+
+// Weight of a transfer by the operation around which it happens; 1 everywhere when empty.
+struct TransferWeights {
+  std::vector<double> out;  // by the operation that made the value
+  std::vector<double> in;   // by the operation that needs it
+};
+
+struct Selection {
+  std::vector<bool> kept;        // per gap
+  std::vector<int64_t> profile;  // working sets and kept gaps; <= budget everywhere
+};
+
+// `window`: length of the windows in units of a gap's copy time; 0 for none (always feasible). Requires every
+// working set to fit the budget.
+Selection SelectGaps(const GapGraph& gaps, int64_t budget_bytes, double window, const TransferWeights& weights);
+
+// For every swapped gap the operation from which its bytes are back on the device (its anchor): the earliest at
+// which the profile has room until they are needed, but not earlier than `slack_seconds` before the last moment at
+// which the link can still bring them in time. -1 for kept gaps.
+std::vector<int32_t> ChooseAnchors(const GapGraph& gaps, int64_t budget_bytes, const Selection& selection,
+                                   double slack_seconds);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_PLANNER_SELECT_GAPS_H_

@@ -1,0 +1,257 @@
+#include "passes/planner/trial.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "millrace/types.h"
+
+namespace millrace {
+namespace {
+
+constexpr double kUncriticalWeight = 0.05;
+
+class Decider {
+ public:
+  Decider(const GapGraph& gaps, const Selection& selection, const std::vector<int32_t>& anchors)
+      : gaps_(gaps), selection_(selection), anchors_(anchors) {}
+
+  std::vector<SwapDecision> Run() {
+    for (size_t s = 0; s + 1 < gaps_.first_gap.size(); ++s) {
+      if (gaps_.first_gap[s] == gaps_.first_gap[s + 1]) continue;
+      DecideStorage(gaps_.first_gap[s], gaps_.first_gap[s + 1]);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void DecideStorage(int64_t begin, int64_t end) {
+    const Gap& last = gaps_.gaps[end - 1];
+    const bool home = last.home;
+    const bool fetched = home && !selection_.kept[end - 1];
+    if (fetched) {
+      out_.push_back({last.storage, SwapDecision::kFromHost, last.before,
+                      last.overwritten ? last.before : anchors_[end - 1], !last.overwritten, false, 0,
+                      last.feed ? "a feed" : "fetched every step: its place serves others"});
+    }
+    int32_t written_home = -1;  // the write whose bytes the host has
+    for (int64_t k = begin; k < end - (home ? 1 : 0); ++k) {
+      const Gap& gap = gaps_.gaps[k];
+      if (selection_.kept[k]) continue;
+      const bool copy_out = gap.copies_out(gap.last_write == written_home);
+      if (copy_out) written_home = gap.last_write;
+      out_.push_back({gap.storage, gap.after, gap.before, gap.overwritten ? gap.before : anchors_[k],
+                      !gap.overwritten, copy_out, copy_out ? gap.last_write : 0,
+                      absl::StrCat("idle for ", gap.before - gap.after, " operations")});
+    }
+    if (!fetched) return;
+    const bool copy_home = last.last_write >= 0 && last.last_write != written_home && !last.feed &&
+                           gaps_.graph->storages[last.storage].kind == StorageKind::kVariable;
+    out_.push_back({last.storage, last.after, SwapDecision::kToHost, 0, false, copy_home,
+                    copy_home ? last.last_write : 0, copy_home ? "written home" : "not needed again in this step"});
+  }
+
+  const GapGraph& gaps_;
+  const Selection& selection_;
+  const std::vector<int32_t>& anchors_;
+  std::vector<SwapDecision> out_;
+};
+
+class Simulation {
+ public:
+  Simulation(const GapGraph& gaps, int64_t budget_bytes, const std::vector<SwapDecision>& decisions)
+      : gaps_(gaps), budget_(budget_bytes), decisions_(decisions), n_(gaps.num_operations()) {}
+
+  TrialResult Run() {
+    SortDecisions();
+    BuildProfile();
+    copy_out_end_.assign(decisions_.size(), 0);
+    operation_end_.assign(n_ + 1, 0);
+    std::vector<double> input_ready(n_, 0);
+    for (int32_t i = 0; i < n_; ++i) {
+      const double before = i == 0 ? 0 : operation_end_[i - 1];
+      EmitCopiesOut(i - 1, before);
+      LeaveAfter(i - 1);
+      const double room = RoomAt(i);
+      for (; next_in_ < ins_.size() && decisions_[ins_[next_in_]].anchor == i; ++next_in_) {
+        const SwapDecision& d = decisions_[ins_[next_in_]];
+        const double start = std::max({in_free_, before, room, host_ready_[ins_[next_in_]] >= 0
+                                                                   ? copy_out_end_[host_ready_[ins_[next_in_]]]
+                                                                   : 0.0});
+        in_free_ = start + gaps_.copy_latency + Bytes(d) * gaps_.seconds_per_byte_in;
+        result_.in.push_back({start, in_free_});
+        input_ready[d.before] = std::max(input_ready[d.before], in_free_);
+      }
+      const double start = std::max({before, input_ready[i], allocates_[i] ? room : 0.0});
+      if (start > before + 1e-12) {
+        (start == input_ready[i] ? result_.waited_for_input : result_.waited_for_room).push_back(i);
+      }
+      result_.operation_start.push_back(start);
+      operation_end_[i] = start + gaps_.graph->seconds[i];
+    }
+    EmitCopiesOut(n_ - 1, n_ > 0 ? operation_end_[n_ - 1] : 0);
+    result_.step_seconds = std::max({n_ > 0 ? operation_end_[n_ - 1] : 0.0, out_free_, in_free_});
+    return std::move(result_);
+  }
+
+ private:
+  double Bytes(const SwapDecision& d) const {
+    return static_cast<double>(gaps_.graph->storages[d.storage].size_bytes);
+  }
+
+  void SortDecisions() {
+    host_ready_.assign(decisions_.size(), -1);
+    int32_t last_out = -1;
+    for (size_t k = 0; k < decisions_.size(); ++k) {
+      if (k > 0 && decisions_[k].storage != decisions_[k - 1].storage) last_out = -1;
+      if (decisions_[k].copy_out) last_out = static_cast<int32_t>(k);
+      host_ready_[k] = last_out;
+      if (decisions_[k].copy_in && decisions_[k].before != SwapDecision::kToHost) ins_.push_back(static_cast<int32_t>(k));
+      if (decisions_[k].copy_out) outs_.push_back(static_cast<int32_t>(k));
+      if (decisions_[k].copy_out) leaves_.push_back(static_cast<int32_t>(k));
+    }
+    auto by = [&](auto key) {
+      return [this, key](int32_t a, int32_t b) { return key(decisions_[a]) < key(decisions_[b]); };
+    };
+    std::stable_sort(ins_.begin(), ins_.end(),
+                     by([](const SwapDecision& d) { return std::make_pair(d.anchor, d.before); }));
+    std::stable_sort(outs_.begin(), outs_.end(),
+                     by([](const SwapDecision& d) { return std::make_pair(d.out_after, d.after); }));
+    std::stable_sort(leaves_.begin(), leaves_.end(), by([](const SwapDecision& d) { return d.after; }));
+  }
+
+  // Bytes on the device at each operation by the order of operations alone.
+  void BuildProfile() {
+    std::vector<int64_t> change(n_ + 1, 0);
+    profile_ = gaps_.full;
+    allocates_.assign(n_, false);
+    for (const SwapDecision& d : decisions_) {
+      const int64_t bytes = AlignUp(gaps_.graph->storages[d.storage].size_bytes);
+      const bool to_host = d.before == SwapDecision::kToHost;
+      const int32_t begin = d.after + 1, end = to_host ? n_ : d.anchor;
+      const bool feed = gaps_.graph->storages[d.storage].kind == StorageKind::kFeed;
+      if (feed && d.after == SwapDecision::kFromHost) {
+        change[d.anchor] += bytes;  // FindGaps counts no home gap of a feed
+        change[d.before] -= bytes;
+        continue;
+      }
+      if (feed && to_host) continue;
+      if (begin < end) {
+        change[begin] -= bytes;
+        change[end] += bytes;
+      }
+      if (!d.copy_in && !to_host) allocates_[d.before] = true;
+    }
+    int64_t sum = 0;
+    for (int32_t i = 0; i < n_; ++i) {
+      sum += change[i];
+      profile_[i] += sum;
+      for (const Access& access : gaps_.graph->of(i)) {
+        const bool first = gaps_.lists.of(access.storage).front().operation == i;
+        if (first && gaps_.graph->storages[access.storage].kind == StorageKind::kActivation) allocates_[i] = true;
+      }
+      if (gaps_.graph->scratch_bytes[i] > 0) allocates_[i] = true;
+    }
+  }
+
+  void EmitCopiesOut(int32_t operation, double end) {
+    for (; next_out_ < outs_.size() && decisions_[outs_[next_out_]].out_after <= operation; ++next_out_) {
+      const int32_t k = outs_[next_out_];
+      const double start = std::max(out_free_, end);
+      out_free_ = start + gaps_.copy_latency + Bytes(decisions_[k]) * gaps_.seconds_per_byte_out;
+      copy_out_end_[k] = out_free_;
+      result_.out.push_back({start, out_free_});
+    }
+  }
+
+  // Storages whose last access was `operation`: their bytes are there until their copy is done.
+  void LeaveAfter(int32_t operation) {
+    for (; next_leave_ < leaves_.size() && decisions_[leaves_[next_leave_]].after <= operation; ++next_leave_) {
+      const int32_t k = leaves_[next_leave_];
+      const int64_t bytes = AlignUp(gaps_.graph->storages[decisions_[k].storage].size_bytes);
+      late_.emplace_back(copy_out_end_[k], bytes);
+      std::push_heap(late_.begin(), late_.end(), std::greater<>());
+      late_bytes_ += bytes;
+    }
+  }
+
+  // When operation i and the copies anchored there have their room.
+  double RoomAt(int32_t i) {
+    double time = 0;
+    const double now = i == 0 ? 0 : operation_end_[i - 1];
+    while (!late_.empty() && (late_.front().first <= now || profile_[i] + late_bytes_ > budget_)) {
+      time = std::max(time, late_.front().first);
+      late_bytes_ -= late_.front().second;
+      std::pop_heap(late_.begin(), late_.end(), std::greater<>());
+      late_.pop_back();
+    }
+    return time;
+  }
+
+  const GapGraph& gaps_;
+  const int64_t budget_;
+  const std::vector<SwapDecision>& decisions_;
+  const int32_t n_;
+  std::vector<int32_t> ins_, outs_, leaves_;
+  std::vector<int32_t> host_ready_;  // per decision: the copy out whose bytes it brings back, or -1
+  std::vector<int64_t> profile_;
+  std::vector<bool> allocates_;
+  std::vector<double> copy_out_end_, operation_end_;
+  std::vector<std::pair<double, int64_t>> late_;  // min-heap by end of the copy out
+  int64_t late_bytes_ = 0;
+  size_t next_in_ = 0, next_out_ = 0, next_leave_ = 0;
+  double in_free_ = 0, out_free_ = 0;
+  TrialResult result_;
+};
+
+// Marks, for every operation that waited, the operations since the lane's busy period around the wait began.
+void MarkCritical(const GapGraph& gaps, const TrialResult& trial, const std::vector<int32_t>& waited,
+                  const std::vector<TrialResult::Busy>& copies, std::vector<double>& weights) {
+  constexpr double kBusyGapSeconds = 2e-5;
+  std::vector<TrialResult::Busy> periods;
+  for (const TrialResult::Busy& copy : copies) {
+    if (!periods.empty() && copy.start - periods.back().end <= kBusyGapSeconds) {
+      periods.back().end = std::max(periods.back().end, copy.end);
+    } else {
+      periods.push_back(copy);
+    }
+  }
+  std::vector<int32_t> change(gaps.num_operations() + 1, 0);
+  for (int32_t i : waited) {
+    const double start = trial.operation_start[i];
+    auto period = std::upper_bound(periods.begin(), periods.end(), start,
+                                   [](double t, const TrialResult::Busy& p) { return t < p.start; });
+    if (period == periods.begin()) continue;
+    --period;
+    const auto first = std::upper_bound(trial.operation_start.begin(), trial.operation_start.end(), period->start);
+    const int32_t begin = std::max<int32_t>(0, static_cast<int32_t>(first - trial.operation_start.begin()) - 1);
+    ++change[std::min(begin, i)];
+    --change[i + 1];
+  }
+  weights.assign(gaps.num_operations(), kUncriticalWeight);
+  int32_t marked = 0;
+  for (int32_t i = 0; i < gaps.num_operations(); ++i) {
+    marked += change[i];
+    if (marked > 0) weights[i] = 1;
+  }
+}
+
+}  // namespace
+
+std::vector<SwapDecision> DecisionsOf(const GapGraph& gaps, const Selection& selection,
+                                      const std::vector<int32_t>& anchors) {
+  return Decider(gaps, selection, anchors).Run();
+}
+
+TrialResult SimulateTrial(const GapGraph& gaps, int64_t budget_bytes, const std::vector<SwapDecision>& decisions) {
+  return Simulation(gaps, budget_bytes, decisions).Run();
+}
+
+TransferWeights CriticalWeights(const GapGraph& gaps, const TrialResult& trial) {
+  TransferWeights weights;
+  MarkCritical(gaps, trial, trial.waited_for_room, trial.out, weights.out);
+  MarkCritical(gaps, trial, trial.waited_for_input, trial.in, weights.in);
+  return weights;
+}
+
+}  // namespace millrace

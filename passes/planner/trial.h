@@ -1,0 +1,37 @@
+// One trial of the planner: decisions from kept gaps and anchors, and what a step would take with them.
+#ifndef MILLRACE_PASSES_PLANNER_TRIAL_H_
+#define MILLRACE_PASSES_PLANNER_TRIAL_H_
+
+#include <vector>
+
+#include "passes/choose_swaps.h"
+#include "passes/planner/gaps.h"
+#include "passes/planner/select_gaps.h"
+
+namespace millrace {
+
+// Copies out start as soon as the value is written, copies in at their anchors.
+std::vector<SwapDecision> DecisionsOf(const GapGraph& gaps, const Selection& selection,
+                                      const std::vector<int32_t>& anchors);
+
+struct TrialResult {
+  double step_seconds = 0;
+  // Operations that waited: for a copy in, or for room that a copy out had not yet left.
+  std::vector<int32_t> waited_for_input, waited_for_room;
+  struct Busy {
+    double start = 0, end = 0;
+  };
+  std::vector<Busy> out, in;  // copies in lane order
+  std::vector<double> operation_start;
+};
+
+// Runs the three lanes in order over one step. Bytes that have left in the order of operations but whose copy out
+// is not done yet are still there: whoever needs the room waits.
+TrialResult SimulateTrial(const GapGraph& gaps, int64_t budget_bytes, const std::vector<SwapDecision>& decisions);
+
+// Weight 1 for transfers in the busy periods that ended in stalls, 0.05 elsewhere.
+TransferWeights CriticalWeights(const GapGraph& gaps, const TrialResult& trial);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_PLANNER_TRIAL_H_
