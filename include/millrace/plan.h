@@ -48,6 +48,10 @@ struct ComputeStep {
   // Offsets in the device arena; kNoAddress for empty tensors and for inputs that the kernel knows by value.
   std::vector<int64_t> inputs;
   std::vector<int64_t> outputs;
+  // Whose memory each of them is, into plan.tensors; -1 without an address. Empty: unknown, which the verifier then
+  // cannot check. Views and in-place outputs have the owner of the memory they share; a variable's owner is itself.
+  std::vector<int32_t> input_owners;
+  std::vector<int32_t> output_owners;
   int64_t scratch_offset = 0;
   int64_t scratch_bytes = 0;
   std::vector<Wait> waits;
@@ -64,7 +68,7 @@ inline constexpr int64_t kNoAddress = -1;
 // One copy between host and device memory.
 struct CopyStep {
   std::string name;    // of the SwapOut, SwapIn, _Feed or _Fetch node
-  std::string tensor;  // what is moved, "name:0"
+  std::string tensor;  // what is moved, "name:0": the owner's name in plan.tensors
   std::string reason;
   int64_t bytes = 0;
   int64_t device_offset = 0;
@@ -148,6 +152,8 @@ struct ExecutionPlan {
   int64_t partition_size = 0;  // 0: not cut by count
   std::vector<PlanDevice> devices;
   std::vector<OpInstance> instances;
+  // Owners of device memory: names of tensors ("node:0") and variables, as in CopyStep and Residence.
+  std::vector<std::string> tensors;
   std::vector<Lane> lanes;
   std::vector<PlanVariable> variables;
   std::vector<PlanConstant> constants;
