@@ -16,14 +16,21 @@ std::string Range(int64_t offset, int64_t bytes) {
   return offset == kNoAddress ? "-" : absl::StrCat("@", offset, "+", bytes);
 }
 
-std::string Tensors(const std::vector<int64_t>& offsets, const std::vector<TensorType>& types, bool with_types) {
-  return absl::StrJoin(offsets, " ", [&, i = size_t{0}](std::string* out, int64_t offset) mutable {
+// "a:0@0+16 b:0@64+16".
+std::string Tensors(const ExecutionPlan& plan, const std::vector<int64_t>& offsets, const std::vector<int32_t>& owners,
+                    const std::vector<TensorType>& types, bool with_types) {
+  std::string out;
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    if (i > 0) out += " ";
+    if (i < owners.size() && owners[i] >= 0 && owners[i] < static_cast<int32_t>(plan.tensors.size())) {
+      out += plan.tensors[owners[i]];
+    }
     const TensorType* type = i < types.size() ? &types[i] : nullptr;
     const bool sized = type != nullptr && type->shape.fully_known();
-    absl::StrAppend(out, Range(offset, sized ? type->size_bytes() : 0));
-    if (with_types && type != nullptr) absl::StrAppend(out, ":", type->ToString());
-    ++i;
-  });
+    absl::StrAppend(&out, Range(offsets[i], sized ? type->size_bytes() : 0));
+    if (with_types && type != nullptr) absl::StrAppend(&out, ":", type->ToString());
+  }
+  return out;
 }
 
 template <typename T>
@@ -43,9 +50,10 @@ std::string ComputeToText(const ExecutionPlan& plan, const ComputeStep& step, co
   const OpInstance& instance = plan.instances[step.instance];
   std::string text = absl::StrCat("p", step.partition);
   if (step.group != 0) absl::StrAppend(&text, " g", step.group);
-  absl::StrAppend(&text, "  ", instance.name, " (", instance.op, ")  ",
-                  Tensors(step.inputs, instance.inputs, options.types), " -> ",
-                  Tensors(step.outputs, instance.outputs, options.types));
+  const std::string inputs = Tensors(plan, step.inputs, step.input_owners, instance.inputs, options.types);
+  const std::string outputs = Tensors(plan, step.outputs, step.output_owners, instance.outputs, options.types);
+  absl::StrAppend(&text, "  ", instance.name, " (", instance.op, ") ", inputs.empty() ? "" : " ", inputs,
+                  outputs.empty() ? "" : " -> ", outputs);
   if (step.scratch_bytes > 0) absl::StrAppend(&text, "  scratch ", Range(step.scratch_offset, step.scratch_bytes));
   if (step.state_bytes > 0) absl::StrAppend(&text, "  state ", step.state_bytes);
   if (!step.writes_variables.empty()) {
@@ -60,11 +68,11 @@ std::string ComputeToText(const ExecutionPlan& plan, const ComputeStep& step, co
 std::string CopyToText(const ExecutionPlan& plan, const CopyStep& step, LaneKind kind) {
   const std::string device = Range(step.device_offset, step.bytes);
   const std::string host = HostRefToText(plan, step.host);
-  std::string text = absl::StrCat("p", step.partition, "  ", step.name, "  ", step.tensor, " ");
+  std::string text = absl::StrCat("p", step.partition, "  ", step.name, "  ");
   if (kind == LaneKind::kToHost) {
-    absl::StrAppend(&text, device, " -> ", host);
+    absl::StrAppend(&text, step.tensor, device, " -> ", host);
   } else {
-    absl::StrAppend(&text, host, " -> ", device);
+    absl::StrAppend(&text, host, " -> ", step.tensor, device);
   }
   if (step.writes_variable >= 0) absl::StrAppend(&text, "  writes ", NameAt(plan.variables, step.writes_variable));
   return text;

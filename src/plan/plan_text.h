@@ -1,8 +1,10 @@
 // The text of a plan: one line per step in position order, then one line per residence. Golden tests compare it,
 // people read it; the same plan gives the same bytes.
 //
-//   3 compute   p1  b (Relu)  @0+64 -> @64+64  [to-device>=1]
-//   4 to-host   p1  a_out  a:0 @0+64 -> pool@0  [compute>=2]  "consumer c is 3 partitions away"
+//   3 compute  p1  b (Relu)  a:0@0+64 -> b:0@64+64  [to-device>=1]
+//   4 to-host  p1  a_out  a:0@0+64 -> pool@0  [compute>=2]  "consumer c is 3 partitions away"
+//
+// An address is "owner@offset+bytes", "-" without one; "[lane>=n]" waits until that lane has done n steps.
 #ifndef MILLRACE_SRC_PLAN_PLAN_TEXT_H_
 #define MILLRACE_SRC_PLAN_PLAN_TEXT_H_
 

@@ -4,6 +4,8 @@
 
 #include <glog/logging.h>
 
+#include "absl/strings/str_cat.h"
+
 namespace millrace::testing {
 namespace {
 
@@ -43,11 +45,13 @@ int32_t PlanBuilder::Variable(const std::string& name, int64_t elements, int64_t
   variable.type = Floats(elements);
   variable.resident_offset = resident_offset;
   plan_.variables.push_back(variable);
+  if (resident_offset != kNoAddress) owner_at_[resident_offset] = name;
   return static_cast<int32_t>(plan_.variables.size()) - 1;
 }
 
 void PlanBuilder::Constant(const std::string& name, const std::vector<float>& values, int64_t resident_offset) {
   plan_.constants.push_back({name, Tensor::Vector<float>(values), 0, resident_offset});
+  if (resident_offset != kNoAddress) owner_at_[resident_offset] = name;
 }
 
 HostRef PlanBuilder::FeedRef(const std::string& name) const {
@@ -63,6 +67,13 @@ HostRef PlanBuilder::ConstantRef(const std::string& name) const {
   return {HostRef::Kind::kConstant, IndexOf(plan_.constants, name), 0};
 }
 
+int32_t PlanBuilder::Owner(const std::string& name) {
+  const auto it = std::find(plan_.tensors.begin(), plan_.tensors.end(), name);
+  if (it != plan_.tensors.end()) return static_cast<int32_t>(it - plan_.tensors.begin());
+  plan_.tensors.push_back(name);
+  return static_cast<int32_t>(plan_.tensors.size()) - 1;
+}
+
 ComputeStep& PlanBuilder::Compute(const std::string& name, const std::string& op, const std::vector<At>& inputs,
                                   const std::vector<At>& outputs, std::vector<Wait> waits, double seconds) {
   OpInstance instance;
@@ -73,10 +84,16 @@ ComputeStep& PlanBuilder::Compute(const std::string& name, const std::string& op
   for (const At& at : inputs) {
     instance.inputs.push_back(Floats(at.elements));
     step.inputs.push_back(at.offset);
+    const std::string owner = at.owner.empty() ? owner_at_[at.offset] : at.owner;
+    step.input_owners.push_back(at.offset == kNoAddress || owner.empty() ? -1 : Owner(owner));
   }
   for (const At& at : outputs) {
     instance.outputs.push_back(Floats(at.elements));
     step.outputs.push_back(at.offset);
+    const std::string owner =
+        at.owner.empty() ? absl::StrCat(name, ":", step.output_owners.size()) : at.owner;
+    step.output_owners.push_back(at.offset == kNoAddress ? -1 : Owner(owner));
+    owner_at_[at.offset] = owner;
   }
   step.position = position_++;
   step.waits = std::move(waits);
@@ -98,6 +115,7 @@ CopyStep& PlanBuilder::Copy(int32_t lane, const std::string& tensor, HostRef hos
   step.waits = std::move(waits);
   step.predicted_seconds = seconds;
   if (lane == kToHost && host.kind == HostRef::Kind::kVariable) step.writes_variable = host.index;
+  if (lane == kToDevice) owner_at_[offset] = tensor;
   plan_.lanes[lane].copies.push_back(std::move(step));
   return plan_.lanes[lane].copies.back();
 }

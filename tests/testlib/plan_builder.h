@@ -10,6 +10,7 @@
 #ifndef MILLRACE_TESTS_TESTLIB_PLAN_BUILDER_H_
 #define MILLRACE_TESTS_TESTLIB_PLAN_BUILDER_H_
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,10 +18,12 @@
 
 namespace millrace::testing {
 
-// `elements` floats at `offset` of the arena.
+// `elements` floats at `offset` of the arena. An output's owner is "node:index" and an input's the last one that was
+// put there, unless `owner` says another.
 struct At {
   int64_t offset = 0;
   int64_t elements = 0;
+  std::string owner = "";
 };
 
 class PlanBuilder {
@@ -65,8 +68,11 @@ class PlanBuilder {
   CopyStep& Copy(int32_t lane, const std::string& tensor, HostRef host, int64_t offset, int64_t bytes,
                  std::vector<Wait> waits, double seconds);
 
+  int32_t Owner(const std::string& name);
+
   ExecutionPlan plan_;
   int64_t position_ = 0;
+  std::map<int64_t, std::string> owner_at_;  // of each offset, as of the last call
 };
 
 TensorType Floats(int64_t elements);

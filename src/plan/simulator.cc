@@ -1,0 +1,208 @@
+#include "plan/simulator.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
+#include "plan/plan_text.h"
+#include "plan/step_order.h"
+
+namespace millrace {
+namespace {
+
+// Bytes live over time: a residence counts from the start of the step at its first position to the end of the step
+// at its last.
+std::vector<std::vector<MemoryPoint>> MemoryOverTime(const ExecutionPlan& plan, const std::vector<StepRef>& order,
+                                                     const LaneTimes& times) {
+  struct Change {
+    double seconds;
+    int64_t bytes;
+  };
+  std::vector<std::vector<Change>> changes(plan.devices.size());
+  for (const Residence& residence : plan.residences) {
+    if (residence.device < 0 || residence.device >= static_cast<int32_t>(changes.size())) continue;
+    const auto first = std::lower_bound(order.begin(), order.end(), residence.first,
+                                        [](const StepRef& step, int64_t p) { return step.position < p; });
+    const auto last = std::upper_bound(order.begin(), order.end(), residence.last,
+                                       [](int64_t p, const StepRef& step) { return p < step.position; });
+    if (first >= last) continue;
+    changes[residence.device].push_back({times.start[first - order.begin()], residence.bytes});
+    changes[residence.device].push_back({times.end[last - order.begin() - 1], -residence.bytes});
+  }
+  std::vector<std::vector<MemoryPoint>> memory(plan.devices.size());
+  for (size_t d = 0; d < changes.size(); ++d) {
+    std::stable_sort(changes[d].begin(), changes[d].end(),
+                     [](const Change& a, const Change& b) { return a.seconds < b.seconds; });
+    int64_t live = 0;
+    for (const Change& change : changes[d]) {
+      live += change.bytes;
+      if (!memory[d].empty() && memory[d].back().seconds == change.seconds) {
+        memory[d].back().bytes = live;
+      } else {
+        memory[d].push_back({change.seconds, live});
+      }
+    }
+  }
+  return memory;
+}
+
+// `name` centred in `width`, cut when longer.
+std::string Centred(const std::string& name, int64_t width) {
+  std::string text = name.substr(0, width);
+  const int64_t left = (width - static_cast<int64_t>(text.size())) / 2;
+  return absl::StrCat(std::string(left, ' '), text, std::string(width - left - text.size(), ' '));
+}
+
+}  // namespace
+
+void LaneSchedule::Clear(int32_t lanes) {
+  num_lanes = lanes;
+  lane.clear();
+  seconds.clear();
+  first_wait.assign(1, 0);
+  waits.clear();
+}
+
+void LaneSchedule::Add(int32_t step_lane, double step_seconds, absl::Span<const Wait> step_waits) {
+  lane.push_back(step_lane);
+  seconds.push_back(step_seconds);
+  waits.insert(waits.end(), step_waits.begin(), step_waits.end());
+  first_wait.push_back(static_cast<int64_t>(waits.size()));
+}
+
+absl::Status SimulateLanes(const LaneSchedule& schedule, LaneTimes* times) {
+  const int64_t n = schedule.num_steps();
+  times->start.resize(n);
+  times->end.resize(n);
+  times->busy.assign(schedule.num_lanes, 0);
+  times->seconds = 0;
+  times->ends_by_lane_.resize(schedule.num_lanes);
+  for (std::vector<double>& ends : times->ends_by_lane_) ends.clear();
+  for (int64_t i = 0; i < n; ++i) {
+    std::vector<double>& ends = times->ends_by_lane_[schedule.lane[i]];
+    double start = ends.empty() ? 0 : ends.back();
+    for (int64_t w = schedule.first_wait[i]; w < schedule.first_wait[i + 1]; ++w) {
+      const Wait& wait = schedule.waits[w];
+      if (wait.count <= 0) continue;
+      const std::vector<double>& others = times->ends_by_lane_[wait.lane];
+      if (wait.count > static_cast<int64_t>(others.size())) {
+        return absl::InvalidArgumentError(absl::StrCat("step ", i, " waits for ", wait.count, " steps of lane ",
+                                                       wait.lane, ", of which ", others.size(), " come before it"));
+      }
+      start = std::max(start, others[wait.count - 1]);
+    }
+    const double end = start + schedule.seconds[i];
+    times->start[i] = start;
+    times->end[i] = end;
+    times->busy[schedule.lane[i]] += schedule.seconds[i];
+    times->seconds = std::max(times->seconds, end);
+    ends.push_back(end);
+  }
+  return absl::OkStatus();
+}
+
+double LowerBoundSeconds(double compute_seconds, int64_t bytes_to_host, int64_t bytes_to_device,
+                         const Machine& machine) {
+  double bound = compute_seconds;
+  if (machine.to_host_bytes_per_second > 0) {
+    bound = std::max(bound, static_cast<double>(bytes_to_host) / machine.to_host_bytes_per_second);
+  }
+  if (machine.to_device_bytes_per_second > 0) {
+    bound = std::max(bound, static_cast<double>(bytes_to_device) / machine.to_device_bytes_per_second);
+  }
+  return bound;
+}
+
+absl::StatusOr<Simulation> SimulatePlan(const ExecutionPlan& plan, const Machine& machine) {
+  const std::vector<StepRef> order = StepsInOrder(plan);
+  const int32_t num_lanes = static_cast<int32_t>(plan.lanes.size());
+  LaneSchedule schedule;
+  schedule.Clear(num_lanes);
+  for (const StepRef& step : order) {
+    const Lane& lane = plan.lanes[step.lane];
+    for (const Wait& wait : WaitsOf(lane, step.index)) {
+      if (wait.lane < 0 || wait.lane >= num_lanes) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("step '", NameOf(plan, step.lane, step.index), "' waits for lane ", wait.lane));
+      }
+    }
+    schedule.Add(step.lane, SecondsOf(lane, step.index), WaitsOf(lane, step.index));
+  }
+  LaneTimes times;
+  MR_RETURN_IF_ERROR(SimulateLanes(schedule, &times));
+
+  Simulation simulation;
+  simulation.step_seconds = times.seconds;
+  simulation.busy_seconds = times.busy;
+  std::vector<double> compute(plan.devices.size());
+  std::vector<int64_t> to_host(plan.devices.size()), to_device(plan.devices.size());
+  std::vector<int64_t> first_event(num_lanes + 1, 0);
+  for (int32_t l = 0; l < num_lanes; ++l) {
+    const Lane& lane = plan.lanes[l];
+    first_event[l + 1] = first_event[l] + lane.num_steps();
+    if (lane.device < 0 || lane.device >= static_cast<int32_t>(plan.devices.size())) {
+      return absl::InvalidArgumentError(absl::StrCat("lane ", l, " is of device ", lane.device, ", which is not there"));
+    }
+    int64_t bytes = 0;
+    for (const CopyStep& copy : lane.copies) bytes += copy.bytes;
+    if (lane.kind == LaneKind::kCompute) compute[lane.device] += times.busy[l];
+    if (lane.kind == LaneKind::kToHost) to_host[lane.device] += bytes;
+    if (lane.kind == LaneKind::kToDevice) to_device[lane.device] += bytes;
+  }
+  for (size_t d = 0; d < plan.devices.size(); ++d) {
+    simulation.compute_seconds = std::max(simulation.compute_seconds, compute[d]);
+    simulation.bytes_to_host += to_host[d];
+    simulation.bytes_to_device += to_device[d];
+    simulation.lower_bound_seconds =
+        std::max(simulation.lower_bound_seconds, LowerBoundSeconds(compute[d], to_host[d], to_device[d], machine));
+  }
+  simulation.stall_seconds = simulation.step_seconds - simulation.compute_seconds;
+  simulation.events.resize(order.size());
+  for (size_t i = 0; i < order.size(); ++i) {
+    simulation.events[first_event[order[i].lane] + order[i].index] = {order[i].lane, order[i].index, times.start[i],
+                                                                       times.end[i]};
+  }
+  simulation.memory = MemoryOverTime(plan, order, times);
+  return simulation;
+}
+
+absl::Status FillPredictions(const Machine& machine, ExecutionPlan* plan) {
+  MR_ASSIGN_OR_RETURN(const Simulation simulation, SimulatePlan(*plan, machine));
+  plan->predicted_step_seconds = simulation.step_seconds;
+  plan->predicted_compute_seconds = simulation.compute_seconds;
+  plan->lower_bound_seconds = simulation.lower_bound_seconds;
+  plan->bytes_to_host = simulation.bytes_to_host;
+  plan->bytes_to_device = simulation.bytes_to_device;
+  return absl::OkStatus();
+}
+
+std::string TimelineToText(const ExecutionPlan& plan, absl::Span<const TraceEvent> events, double seconds_per_column) {
+  constexpr int64_t kCell = 5;  // "| f1 "
+  constexpr int64_t kMargin = 12;
+  const auto column = [&](double seconds) { return static_cast<int64_t>(seconds / seconds_per_column + 0.5); };
+  int64_t columns = 0;
+  for (const TraceEvent& event : events) columns = std::max(columns, column(event.end_seconds));
+  std::string out = "time        ";
+  for (int64_t c = 0; c <= columns; ++c) {
+    const std::string number = absl::StrCat(c);
+    absl::StrAppend(&out, number, c < columns ? std::string(std::max<int64_t>(kCell - number.size(), 1), ' ') : "\n");
+  }
+  for (int32_t l = 0; l < static_cast<int32_t>(plan.lanes.size()); ++l) {
+    if (plan.lanes[l].num_steps() == 0) continue;
+    std::string line;
+    for (int64_t c = 0; c < columns; ++c) line += "|    ";
+    line += "|";
+    for (const TraceEvent& event : events) {
+      if (event.lane != l) continue;
+      const int64_t begin = column(event.start_seconds) * kCell, end = column(event.end_seconds) * kCell;
+      if (end <= begin) continue;
+      line.replace(begin + 1, end - begin - 1, Centred(NameOf(plan, l, event.step), end - begin - 1));
+    }
+    std::string name = LaneName(plan, l);
+    name.resize(kMargin, ' ');
+    absl::StrAppend(&out, name, line, "\n");
+  }
+  return out;
+}
+
+}  // namespace millrace

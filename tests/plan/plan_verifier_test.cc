@@ -1,0 +1,238 @@
+#include "plan/plan_verifier.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "testlib/example_plans.h"
+
+namespace millrace::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kCompute = PlanBuilder::kCompute, kToHost = PlanBuilder::kToHost, kToDevice = PlanBuilder::kToDevice;
+
+std::string Verdict(const ExecutionPlan& plan) { return VerifyPlan(plan).ToString(); }
+
+// The verdict on ThreeSlotPlan with something changed.
+template <typename Change>
+std::string VerdictAfter(Change change) {
+  PlanBuilder b = ThreeSlotPlan();
+  ExecutionPlan plan = b.Build();
+  change(plan);
+  return Verdict(plan);
+}
+
+TEST(PlanVerifierTest, RightPlansPass) {
+  EXPECT_EQ(Verdict(FourSlotPlan().Build()), "OK");
+  EXPECT_EQ(Verdict(ThreeSlotPlan().Build()), "OK");
+}
+
+TEST(PlanVerifierTest, OverwritingBytesThatAreStillBeingCopiedOut) {
+  EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) { plan.lanes[kCompute].compute[3].waits.clear(); }),
+              HasSubstr("writes device bytes [0,16) without waiting for step 2 (a>), which reads them"));
+}
+
+TEST(PlanVerifierTest, CopyInOverBytesInUse) {
+  EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) { plan.lanes[kToDevice].copies[0].waits[0].count = 4; }),
+              HasSubstr("writes device bytes [0,16) without waiting for step 5 (f3'), which reads them"));
+}
+
+TEST(PlanVerifierTest, UseBeforeTheCopyInIsDone) {
+  EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) { plan.lanes[kCompute].compute[5].waits.clear(); }),
+              HasSubstr("reads device bytes [0,16) without waiting for step 6 (a<), which writes them"));
+}
+
+TEST(PlanVerifierTest, CopyInBeforeTheCopyOutIsDone) {
+  // compute >= 5 includes loss's wait for the copy out; compute >= 3 does not.
+  EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) {
+                plan.lanes[kToDevice].copies[0].waits = {{kCompute, 3}};
+                plan.lanes[kToDevice].copies[0].device_offset = 192;
+                plan.devices[0].arena_bytes = 256;
+              }),
+              HasSubstr("reads host pool bytes [0,16) without waiting for step 2 (a>), which writes them"));
+}
+
+TEST(PlanVerifierTest, BytesOfAnotherTensor) {
+  EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) { plan.lanes[kToDevice].copies[0].tensor = "f2:0"; }),
+              HasSubstr("reads host pool bytes [0,16) for 'f2:0', but they hold 'f1:0'"));
+  EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) { plan.lanes[kCompute].compute[4].inputs[1] = 0; }),
+              HasSubstr("reads device bytes [0,16) for 'f2:0', but they hold 'loss:0'"));
+}
+
+TEST(PlanVerifierTest, ReadOfBytesThatNobodyWrote) {
+  EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) {
+                plan.lanes[kToDevice].copies[0].host.offset_bytes = 64;
+                plan.host_pool_bytes = 128;
+              }),
+              HasSubstr("reads host pool bytes [64,80), of which 16 have never been written"));
+  EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) {
+                plan.instances[plan.lanes[kCompute].compute[1].instance].inputs[0] = Floats(8);
+              }),
+              HasSubstr("reads device bytes [0,32), of which 16 have never been written"));
+}
+
+TEST(PlanVerifierTest, AddressesOutsideOfTheArenaOrNotAligned) {
+  EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) { plan.devices[0].arena_bytes = 128; }),
+              HasSubstr("bytes [128,144) are outside of the arena of 128 bytes"));
+  EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) { plan.lanes[kCompute].compute[0].outputs[0] = 8; }),
+              HasSubstr("bytes [8,24) are outside of the arena of 192 bytes or not aligned"));
+}
+
+TEST(PlanVerifierTest, ArenaOverTheBudget) {
+  EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) { plan.devices[0].budget_bytes = 128; }),
+              HasSubstr("under a budget of 128"));
+}
+
+TEST(PlanVerifierTest, WaitForALaterStep) {
+  EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) { plan.lanes[kToHost].copies[0].waits[0].count = 6; }),
+              HasSubstr("waits for a step that does not come before it (compute>=6)"));
+  EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) { plan.lanes[kToHost].copies[0].waits[0].count = 60; }),
+              HasSubstr("waits for more steps than that lane has"));
+}
+
+TEST(PlanVerifierTest, PositionsThatRepeat) {
+  EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) { plan.lanes[kToHost].copies[0].position = 1; }),
+              HasSubstr("its position repeats"));
+}
+
+TEST(PlanVerifierTest, FetchThatIsNeverCopied) {
+  EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) { plan.lanes[kToHost].copies.pop_back(); }),
+              HasSubstr("fetch 'f2':0' is never copied to the host"));
+}
+
+TEST(PlanVerifierTest, StepsOfOneGroupAreNotOrdered) {
+  PlanBuilder b(192);
+  b.Compute("a", "Mix", {}, {{0, 4}}).group = 1;
+  b.Compute("b", "Mix", {}, {{64, 4}}).group = 1;
+  EXPECT_EQ(Verdict(b.Build()), "OK");
+  b.Compute("c", "Mix", {{0, 4}}, {{128, 4}}).group = 1;
+  EXPECT_THAT(Verdict(b.Build()), HasSubstr("without waiting for step 0 (a)"));
+  b.plan().lanes[kCompute].compute.back().group = 2;
+  EXPECT_EQ(Verdict(b.Build()), "OK");
+}
+
+TEST(PlanVerifierTest, OverlapsWithinAStep) {
+  PlanBuilder b(256);
+  b.Compute("a", "Mix", {}, {{0, 32}});
+  b.Compute("in_place", "Mix", {{0, 32}}, {{0, 32}});
+  EXPECT_EQ(Verdict(b.Build()), "OK");
+  b.Compute("partly", "Mix", {{0, 32}}, {{64, 16}});
+  EXPECT_THAT(Verdict(b.Build()), HasSubstr("an output at 64 overlaps an input at 0"));
+  ComputeStep& step = b.plan().lanes[kCompute].compute.back();
+  step.outputs[0] = 128;
+  step.scratch_bytes = 64;
+  step.scratch_offset = 64;
+  EXPECT_THAT(Verdict(b.Build()), HasSubstr("its scratch overlaps the tensor at 0"));
+}
+
+TEST(PlanVerifierTest, ScratchIsNotReadAsATensor) {
+  PlanBuilder b(256);
+  ComputeStep& first = b.Compute("a", "Mix", {}, {{0, 4}});
+  first.scratch_offset = 64;
+  first.scratch_bytes = 64;
+  b.Compute("b", "Mix", {{64, 4}}, {{128, 4}});
+  EXPECT_THAT(Verdict(b.Build()), HasSubstr("but they hold scratch"));
+}
+
+// w comes in, is updated and goes home; twice.
+PlanBuilder VariablePlan(int64_t resident_offset) {
+  PlanBuilder b(192);
+  const int32_t w = b.Variable("w", 4, resident_offset);
+  b.plan().variables[w].read_before_write = b.plan().variables[w].written = true;
+  b.Constant("c", {1, 2, 3, 4}, 128);
+  const bool home = resident_offset == kNoAddress;
+  for (int update = 0; update < 2; ++update) {
+    std::vector<Wait> waits;
+    if (home) {
+      b.In("w", b.VariableRef("w"), 64, 16, {b.AfterOut()});
+      waits = {b.AfterIn()};
+    }
+    ComputeStep& step = b.Compute(absl::StrCat("update", update), "AddTo", {{64, 4, "w"}, {128, 4}}, {}, waits);
+    step.input_variables = {w, -1};
+    step.writes_variables = {w};
+    if (home) b.Out("w", 64, 16, b.VariableRef("w"), {b.AfterCompute()});
+  }
+  return b;
+}
+
+TEST(PlanVerifierTest, UpdatedVariablesGoHomeOrStay) {
+  EXPECT_EQ(Verdict(VariablePlan(kNoAddress).Build()), "OK");
+  EXPECT_EQ(Verdict(VariablePlan(64).Build()), "OK");
+}
+
+TEST(PlanVerifierTest, VariableThatIsNotCopiedHome) {
+  PlanBuilder b = VariablePlan(kNoAddress);
+  b.plan().lanes[kToHost].copies.pop_back();
+  EXPECT_THAT(Verdict(b.Build()), HasSubstr("the newest value of variable 'w' is not copied home when the step ends"));
+}
+
+TEST(PlanVerifierTest, StaleVariableFromHome) {
+  PlanBuilder b = VariablePlan(kNoAddress);
+  b.plan().lanes[kToHost].copies[0].writes_variable = -1;
+  b.plan().lanes[kToHost].copies[0].host = b.PoolRef(0);
+  EXPECT_THAT(Verdict(b.Build()), HasSubstr("reads the home of a variable whose newest value has not been copied"));
+}
+
+TEST(PlanVerifierTest, ReadOfAnOldCopyOfAVariable) {
+  PlanBuilder b(256);
+  const int32_t w = b.Variable("w", 4);
+  b.plan().variables[w].read_before_write = b.plan().variables[w].written = true;
+  b.Constant("c", {1, 2, 3, 4}, 0);
+  b.In("w", b.VariableRef("w"), 64, 16);
+  b.In("w", b.VariableRef("w"), 128, 16);
+  ComputeStep& update = b.Compute("update", "AddTo", {{64, 4}, {0, 4}}, {}, {b.AfterIn()});
+  update.input_variables = {w, -1};
+  update.writes_variables = {w};
+  b.Out("w", 64, 16, b.VariableRef("w"), {b.AfterCompute(), b.AfterIn()});
+  b.Compute("read", "Mix", {{128, 4}}, {{192, 4}}).input_variables = {w};
+  EXPECT_THAT(Verdict(b.Build()), HasSubstr("bytes [128,144) do not hold the newest value of variable 'w'"));
+  b.plan().lanes[kCompute].compute.back().inputs[0] = 64;
+  EXPECT_EQ(Verdict(b.Build()), "OK");
+}
+
+TEST(PlanVerifierTest, CopyHomeBeforeEarlierReadersOfTheHomeAreDone) {
+  PlanBuilder b(256);
+  const int32_t w = b.Variable("w", 4);
+  b.plan().variables[w].written = true;
+  b.Constant("c", {1, 2, 3, 4}, 0);
+  b.In("w", b.VariableRef("w"), 128, 16);
+  ComputeStep& assign = b.Compute("assign", "Assign", {{64, 4}, {0, 4}}, {});
+  assign.input_variables = {w, -1};
+  assign.writes_variables = {w};
+  assign.overwrites_variables = true;
+  b.Out("w", 64, 16, b.VariableRef("w"), {b.AfterCompute()});
+  EXPECT_THAT(Verdict(b.Build()), HasSubstr("writes variable home bytes [0,1) without waiting for step 0 (w_in)"));
+  b.plan().lanes[kToHost].copies[0].waits.push_back({kToDevice, 1});
+  EXPECT_EQ(Verdict(b.Build()), "OK");
+}
+
+TEST(PlanVerifierTest, WrongIndicesAreErrorsAndNotCrashes) {
+  for (int32_t index : {-2, 7, 1 << 30}) {
+    EXPECT_NE(VerdictAfter([&](ExecutionPlan& p) { p.lanes[kCompute].compute[0].instance = index; }), "OK");
+    EXPECT_NE(VerdictAfter([&](ExecutionPlan& p) { p.lanes[kCompute].compute[0].output_owners = {index}; }), "OK");
+    EXPECT_NE(VerdictAfter([&](ExecutionPlan& p) { p.lanes[kCompute].compute[0].writes_variables = {index}; }), "OK");
+    EXPECT_NE(VerdictAfter([&](ExecutionPlan& p) { p.lanes[kCompute].compute[1].input_variables = {index}; }), "OK");
+    EXPECT_NE(VerdictAfter([&](ExecutionPlan& p) { p.lanes[kToHost].copies[1].host.index = index; }), "OK");
+    EXPECT_NE(VerdictAfter([&](ExecutionPlan& p) { p.lanes[kToHost].device = index; }), "OK");
+    EXPECT_NE(VerdictAfter([&](ExecutionPlan& p) { p.lanes[kToHost].copies[0].waits[0].lane = index; }), "OK");
+  }
+}
+
+TEST(PlanVerifierTest, LargePlansAreCheckedInOnePass) {
+  // Tensors go around a ring of 1000 addresses, each out and in again: 100,000 steps.
+  constexpr int64_t kSlots = 1000, kRounds = 25000;
+  PlanBuilder b(kSlots * 64);
+  for (int64_t i = 0; i < kRounds; ++i) {
+    const int64_t at = (2 * i) % kSlots * 64, next = (2 * i + 1) % kSlots * 64;
+    b.Compute("n", "Mix", {}, {{at, 16, "t"}}, {b.AfterIn()});
+    b.Out("t", at, 64, b.PoolRef(at), {b.AfterCompute()});
+    b.In("t", b.PoolRef(at), next, 64, {b.AfterOut()});
+    b.Compute("u", "Mix", {{next, 16, "t"}}, {{next, 16, "t"}}, {b.AfterIn(), b.AfterOut()});
+  }
+  EXPECT_EQ(Verdict(b.Build()), "OK");
+}
+
+}  // namespace
+}  // namespace millrace::testing
