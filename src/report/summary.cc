@@ -1,0 +1,107 @@
+#include "report/summary.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "report/text_table.h"
+
+namespace millrace {
+namespace {
+
+std::string Ratio(double part, double whole) {
+  return whole > 0 ? absl::StrFormat(" (%.0f %%)", 100 * part / whole) : "";
+}
+
+std::string Outcome(const RunReport& run) {
+  if (run.status.ok()) return "";
+  return absl::IsResourceExhausted(run.status) ? "does not fit" : absl::IsCancelled(run.status) ? "interrupted" : "failed";
+}
+
+std::string BudgetText(int64_t bytes) { return bytes == 0 ? "none" : FormatBytes(bytes); }
+
+}  // namespace
+
+std::string GraphLine(const GraphSummary& graph) {
+  std::string line = absl::StrCat(FormatCount(graph.nodes), " nodes, ", FormatCount(graph.edges), " edges, ",
+                                  FormatBytes(graph.parameter_bytes), " of parameters");
+  if (!graph.largest_node.empty()) {
+    absl::StrAppend(&line, "; largest node ", graph.largest_node, ": ", FormatBytes(graph.largest_node_bytes));
+  }
+  return line;
+}
+
+double TypicalStepSeconds(const RunReport& run) {
+  if (run.step_seconds.empty()) return run.predicted_step_seconds;
+  std::vector<double> sorted = run.step_seconds;
+  const auto middle = sorted.begin() + static_cast<int64_t>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  return *middle;
+}
+
+std::string RunSummary(const RunReport& run) {
+  const bool measured = !run.step_seconds.empty();
+  const double step = TypicalStepSeconds(run);
+  std::string text = absl::StrCat(
+      "strategy       ", run.strategy, ", partition size ",
+      run.partition_size == 0 ? "not fixed" : FormatCount(run.partition_size), ", ", FormatCount(run.partitions),
+      " partitions, planned in ", FormatSeconds(run.plan_seconds), "\n",
+      "device memory  budget ", BudgetText(run.device_memory_budget_bytes), ", peak predicted ",
+      FormatBytes(run.predicted_peak_device_bytes));
+  if (measured) absl::StrAppend(&text, ", measured ", FormatBytes(run.peak_device_bytes));
+  absl::StrAppend(&text, "\nhost memory    peak ", FormatBytes(run.peak_host_bytes), "\n", "swaps          ",
+                  FormatCount(run.swap_outs), " out, ", FormatCount(run.swap_ins), " in; per step ",
+                  FormatBytes(run.bytes_to_host), " to host, ", FormatBytes(run.bytes_to_device), " to device\n");
+  if (run.recomputed_nodes > 0) absl::StrAppend(&text, "recomputed     ", FormatCount(run.recomputed_nodes), " nodes\n");
+  absl::StrAppend(&text, "step           predicted ", FormatSeconds(run.predicted_step_seconds));
+  if (measured) {
+    absl::StrAppend(&text, ", measured ", FormatSeconds(step), " (median of ", run.step_seconds.size(),
+                    "); last step: compute ", FormatSeconds(run.compute_seconds), ", stall ",
+                    FormatSeconds(run.stall_seconds), Ratio(run.stall_seconds, run.step_seconds.back()));
+  }
+  text += "\n";
+  if (run.lower_bound_seconds > 0) {
+    absl::StrAppend(&text, "lower bound    ", FormatSeconds(run.lower_bound_seconds), ", the step is ",
+                    absl::StrFormat("%.1f %% above it\n", 100 * (step / run.lower_bound_seconds - 1)));
+  }
+  if (!run.losses.empty()) {
+    text += "losses        ";
+    for (const double loss : run.losses) absl::StrAppend(&text, " ", absl::StrFormat("%.9g", loss));
+    text += "\n";
+  }
+  if (!run.variables_digest.empty()) {
+    absl::StrAppend(&text, "digests        ", run.fetch_digest.empty() ? "" : absl::StrCat("fetches ", run.fetch_digest, ", "),
+                    "variables ", run.variables_digest, "\n");
+  }
+  return text;
+}
+
+std::string ComparisonTable(const std::vector<ComparedRun>& runs) {
+  std::vector<std::vector<std::string>> rows;
+  std::string errors;
+  for (const ComparedRun& row : runs) {
+    const RunReport& run = *row.run;
+    if (!run.status.ok()) {
+      absl::StrAppend(&errors, row.name, ": ", run.status.ToString(absl::StatusToStringMode::kWithNoExtraData), "\n");
+    }
+    if (run.step_seconds.empty() && !run.status.ok()) {
+      rows.push_back({row.name, BudgetText(run.device_memory_budget_bytes), "-", "-", "-", "-", "-", "-", "-", "-", "-",
+                      Outcome(run)});
+      continue;
+    }
+    const bool measured = !run.step_seconds.empty();
+    const auto figure = [&](const std::string& text) { return measured ? text : "-"; };
+    rows.push_back({row.name, BudgetText(run.device_memory_budget_bytes), FormatBytes(run.predicted_peak_device_bytes),
+                    figure(FormatBytes(run.peak_device_bytes)), FormatSeconds(TypicalStepSeconds(run)),
+                    figure(FormatSeconds(run.compute_seconds)), figure(FormatSeconds(run.stall_seconds)),
+                    FormatBytes(run.bytes_to_host), FormatBytes(run.bytes_to_device),
+                    absl::StrCat(run.swap_outs, "/", run.swap_ins), FormatCount(run.partitions),
+                    run.status.ok() ? row.same : Outcome(run)});
+  }
+  return TextTable({"strategy", "budget", "peak predicted", "peak measured", "step", "compute", "stall", "to host",
+                    "to device", "swaps out/in", "partitions", "same bits"},
+                   rows) +
+         errors;
+}
+
+}  // namespace millrace

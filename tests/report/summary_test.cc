@@ -1,0 +1,84 @@
+#include "report/summary.h"
+
+#include <gtest/gtest.h>
+
+#include "example_plan.h"
+#include "report/digest.h"
+#include "report/text_table.h"
+
+namespace millrace {
+namespace {
+
+TEST(TextTableTest, AlignsNumbersRightAndNamesLeft) {
+  EXPECT_EQ(TextTable({"name", "n", "note"}, {{"a", "1"}, {"long name", "1234", "é"}}),
+            "name          n  note\n"
+            "---------  ----  ----\n"
+            "a             1\n"
+            "long name  1234  é\n");
+}
+
+TEST(FormatTest, PicksReadableUnits) {
+  EXPECT_EQ(FormatSeconds(0), "0 s");
+  EXPECT_EQ(FormatSeconds(1.5), "1.500 s");
+  EXPECT_EQ(FormatSeconds(0.0123), "12.3 ms");
+  EXPECT_EQ(FormatSeconds(4.5e-6), "4.5 us");
+  EXPECT_EQ(FormatCount(7016), "7,016");
+  EXPECT_EQ(FormatCount(-1234567), "-1,234,567");
+  EXPECT_EQ(FormatCount(-999), "-999");
+}
+
+TEST(SummaryTest, SaysPredictedBesideMeasured) {
+  EXPECT_EQ(RunSummary(ExampleRun()),
+            "strategy       tensorflowmem, partition size 1, 3 partitions, planned in 0 s\n"
+            "device memory  budget 48 B, peak predicted 32 B, measured 32 B\n"
+            "host memory    peak 0 B\n"
+            "swaps          1 out, 1 in; per step 16 B to host, 16 B to device\n"
+            "step           predicted 5.000 s, measured 5.000 s (median of 3); last step: compute 3.000 s, "
+            "stall 2.000 s (40 %)\n"
+            "lower bound    4.000 s, the step is 25.0 % above it\n"
+            "losses         0.5 0.25 0.125\n"
+            "digests        fetches aaaa, variables bbbb\n");
+}
+
+TEST(SummaryTest, APlanHasNoMeasuredFigures) {
+  RunReport run = ExampleRun();
+  run.step_seconds.clear();
+  run.losses.clear();
+  EXPECT_EQ(RunSummary(run).find("measured"), std::string::npos);
+  EXPECT_EQ(TypicalStepSeconds(run), 5);
+}
+
+TEST(ComparisonTableTest, HasARowPerRunAndErrorsBelow) {
+  const RunReport good = ExampleRun();
+  RunReport refused;
+  refused.status = absl::ResourceExhaustedError("node h alone needs 48 B, budget is 32 B");
+  refused.device_memory_budget_bytes = 32;
+  EXPECT_EQ(
+      ComparisonTable({{&good, "baseline *", "reference"}, {&good, "tensorflowmem", "equal"}, {&refused, "lru", ""}}),
+      "strategy       budget  peak predicted  peak measured     step  compute    stall  to host  to device  "
+      "swaps out/in  partitions  same bits\n"
+      "-------------  ------  --------------  -------------  -------  -------  -------  -------  ---------  "
+      "------------  ----------  ------------\n"
+      "baseline *       48 B            32 B           32 B  5.000 s  3.000 s  2.000 s     16 B       16 B  "
+      "         1/1           3  reference\n"
+      "tensorflowmem    48 B            32 B           32 B  5.000 s  3.000 s  2.000 s     16 B       16 B  "
+      "         1/1           3  equal\n"
+      "lru              32 B               -              -        -        -        -        -          -  "
+      "           -           -  does not fit\n"
+      "lru: RESOURCE_EXHAUSTED: node h alone needs 48 B, budget is 32 B\n");
+}
+
+TEST(DigestTest, DependsOnNamesTypesAndEveryBit) {
+  const Tensor ones = Tensor::Vector<float>({1, 1});
+  Tensor other = Tensor::Vector<float>({1, 1});
+  EXPECT_EQ(TensorsDigest({{"a", ones}}), TensorsDigest({{"a", other}}));
+  EXPECT_EQ(TensorsDigest({{"a", ones}}).size(), 16);
+  other.mutable_as<uint32_t>()[1] ^= 1;
+  EXPECT_NE(TensorsDigest({{"a", ones}}), TensorsDigest({{"a", other}}));
+  EXPECT_NE(TensorsDigest({{"a", ones}}), TensorsDigest({{"b", ones}}));
+  EXPECT_NE(TensorsDigest({{"a", ones}}), TensorsDigest({{"a", ones.Reshaped(Shape({2, 1}))}}));
+  EXPECT_NE(TensorsDigest({{"a", ones}}), TensorsDigest({}));
+}
+
+}  // namespace
+}  // namespace millrace
