@@ -1,0 +1,63 @@
+#include "cli/commands.h"
+
+namespace millrace::cli {
+namespace {
+
+using Flags = std::vector<const char*>;
+
+Flags operator+(Flags a, const Flags& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+const std::vector<Command>& Table() {
+  static const Flags* const input = new Flags{"graph", "feeds", "synthetic_feeds", "feed_shapes", "fetches", "targets",
+                                              "init_targets", "seed"};
+  static const Flags* const engine = new Flags{"device", "device_memory", "host_memory", "machine", "link_gbps", "threads"};
+  static const Flags* const parts = new Flags{"partition_size", "swap_distance", "min_swap_bytes"};
+  static const Flags* const pictures = new Flags{"report_out", "trace_out", "plot_out"};
+  static const auto* const table = new std::vector<Command>{
+      {"run", "", "trains or runs a graph for --steps and prints what it took", RunCommand,
+       *input + Flags{"steps", "strategy"} + *parts + *engine + *pictures + Flags{"variables_out", "fetches_out"},
+       "millrace run --graph=F.pb --fetches=loss:0 --targets=train --init_targets=init --synthetic_feeds --steps=10 "
+       "--strategy=tensorflowmem --device_memory=50%"},
+      {"compare", "", "the same graph and feeds under several strategies: one table, results compared bit by bit",
+       CompareCommand, *input + Flags{"steps", "strategies"} + *parts + *engine + *pictures,
+       "millrace compare --strategies=baseline,tensorflowmem,lru --graph=F.pb --fetches=loss:0 --targets=train "
+       "--init_targets=init --synthetic_feeds --steps=3 --device_memory=50%"},
+      {"sweep", "", "partition sizes x budgets x strategies, as CSV and picture; --device=null plans only", SweepCommand,
+       *input + Flags{"steps", "strategies", "partition_sizes", "budgets", "csv_out"} + Flags{"swap_distance", "min_swap_bytes"} +
+           Flags{"device", "host_memory", "machine", "link_gbps", "threads", "report_out", "plot_out"},
+       "millrace sweep --strategies=tensorflowmem --partition_sizes=5,20,100 --budgets=40%,60% --graph=F.pb "
+       "--fetches=loss:0 --targets=train --init_targets=init --synthetic_feeds --csv_out=sweep.csv --plot_out=sweep.svg"},
+      {"plan", "", "plans and simulates for any --machine, without a device", PlanCommand,
+       *input + Flags{"strategy"} + *parts + Flags{"device_memory", "host_memory", "machine", "link_gbps"} + *pictures +
+           Flags{"plan_out"},
+       "millrace plan --machine=configs/machines/titanx.pbtxt --graph=F.pb --fetches=loss:0 --targets=train "
+       "--synthetic_feeds"},
+      {"inspect", "", "what a graph holds: vertices, edges, parameters, operations, unsupported ones", InspectCommand,
+       Flags{"graph", "feeds", "synthetic_feeds", "feed_shapes", "fetches", "targets", "seed", "ops", "report_out"},
+       "millrace inspect --graph=F.pb"},
+      {"export", "", "the graph as the passes rewrote it, to --out=F.pb, .pbtxt or .dot", ExportCommand,
+       *input + Flags{"strategy"} + *parts + Flags{"device_memory", "host_memory", "machine", "link_gbps", "out", "report_out"},
+       "millrace export --out=rewritten.pbtxt --graph=F.pb --fetches=loss:0 --targets=train --synthetic_feeds "
+       "--device_memory=50%"},
+      {"model", "NAME", "writes a generated training graph to --out=F.pb or .pbtxt: resnet", ModelCommand,
+       Flags{"out", "depth", "batch", "image_size", "classes", "report_out"},
+       "millrace model resnet --depth=50 --batch=8 --image_size=224 --out=resnet50.pb"},
+  };
+  return *table;
+}
+
+}  // namespace
+
+absl::Span<const Command> Commands() { return Table(); }
+
+const Command* FindCommand(std::string_view name) {
+  for (const Command& command : Table()) {
+    if (name == command.name) return &command;
+  }
+  return nullptr;
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,156 @@
+// millrace compare: one table over strategies, and whether their results agree bit by bit.
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "cli/commands.h"
+#include "cli/exit_status.h"
+#include "cli/outputs.h"
+#include "cli/train.h"
+#include "millrace/status.h"
+#include "report/summary.h"
+
+namespace millrace::cli {
+namespace {
+
+constexpr char kReferenceMark[] = " *";
+
+bool SameBits(const std::vector<double>& a, const std::vector<double>& b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0);
+}
+
+// Appends what of `got` is missing, extra or different: the first few names.
+void AddDifferences(const Arrays& want, const Arrays& got, std::vector<std::string>& differences) {
+  constexpr size_t kMost = 3;
+  size_t count = 0;
+  const auto add = [&](const std::string& name) {
+    if (++count <= kMost) differences.push_back(name);
+  };
+  for (const auto& [name, tensor] : want) {
+    const auto other = got.find(name);
+    if (other == got.end() || !tensor.BitEqual(other->second)) add(name);
+  }
+  for (const auto& [name, tensor] : got) {
+    if (want.count(name) == 0) add(name);
+  }
+  if (count > kMost) differences.push_back(absl::StrCat("and ", count - kMost, " more"));
+}
+
+// "equal", or what differs.
+std::string Verdict(const TrainResult& want, const TrainResult& got, const std::vector<std::string>& fetches) {
+  std::vector<std::string> differences;
+  if (!SameBits(want.run.losses, got.run.losses)) differences.push_back("losses");
+  AddDifferences(NamedFetches(want.fetched, fetches), NamedFetches(got.fetched, fetches), differences);
+  AddDifferences(want.variables, got.variables, differences);
+  return differences.empty() ? "equal" : absl::StrCat("DIFFERS: ", absl::StrJoin(differences, ", "));
+}
+
+class Comparison {
+ public:
+  Comparison(const Options& options, const Environment& environment, const Workload& workload)
+      : options_(options), environment_(environment), workload_(workload) {}
+
+  // Runs every strategy, the first one that succeeds being the reference of the others.
+  absl::Status Run(int64_t budget_bytes) {
+    for (const std::string& strategy : options_.strategy.strategies) {
+      MR_ASSIGN_OR_RETURN(SessionOptions session, MakeSessionOptions(options_, strategy));
+      session.planning.device_memory_bytes = budget_bytes;
+      TrainResult result = Train(workload_, session, environment_);
+      std::string name = strategy;
+      if (strategy == "baseline" && ExitStatus(result.run.status) == kExitDoesNotFit) {
+        // What the budget costs is measured against what it would be without one.
+        session.planning.device_memory_bytes = 0;
+        result = Train(workload_, session, environment_);
+        name += kReferenceMark;
+        over_budget_ = true;
+      }
+      machine_ = session.machine;
+      Add(std::move(name), std::move(result));
+      if (environment_.interrupted()) break;
+    }
+    return absl::OkStatus();
+  }
+
+  Report MakeReport() const {
+    Report report;
+    report.machine = machine_;
+    for (const Row& row : rows_) {
+      if (row.result.run.plan != nullptr && report.graph.nodes == 0) report.graph = row.result.graph;
+      report.runs.push_back(row.result.run);
+    }
+    return report;
+  }
+
+  std::string Table() const {
+    std::vector<ComparedRun> rows;
+    for (const Row& row : rows_) rows.push_back({&row.result.run, row.name, row.verdict});
+    return absl::StrCat(ComparisonTable(rows), over_budget_ ? "* does not fit the budget; ran without one, as the reference\n" : "");
+  }
+
+  // The first failure; results that differ are one.
+  absl::Status Outcome() const {
+    for (const Row& row : rows_) MR_RETURN_IF_ERROR(row.result.run.status);
+    for (const Row& row : rows_) {
+      if (row.verdict != "equal" && row.verdict != "reference") {
+        return absl::InternalError(absl::StrCat(row.name, " does not give the same bits as ", rows_[reference_].name));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  struct Row {
+    std::string name;
+    TrainResult result;
+    std::string verdict;
+  };
+
+  void Add(std::string name, TrainResult result) {
+    std::string verdict;
+    if (result.run.status.ok()) {
+      const bool first = reference_ == kNone;
+      verdict = first ? "reference" : Verdict(rows_[reference_].result, result, workload_.fetches);
+      if (first) reference_ = rows_.size();
+      // Only the reference's tensors are needed further on.
+      if (!first) result.variables.clear();
+    }
+    rows_.push_back({std::move(name), std::move(result), std::move(verdict)});
+  }
+
+  static constexpr size_t kNone = static_cast<size_t>(-1);
+  const Options& options_;
+  const Environment& environment_;
+  const Workload& workload_;
+  Machine machine_;
+  std::vector<Row> rows_;
+  size_t reference_ = kNone;
+  bool over_budget_ = false;
+};
+
+}  // namespace
+
+absl::Status CompareCommand(const Options& options, const Environment& environment) {
+  if (options.strategy.strategies.empty()) return UsageError("no strategies: give --strategies=baseline,tensorflowmem,...");
+  MR_ASSIGN_OR_RETURN(const SessionOptions session, MakeSessionOptions(options, "baseline"));
+  MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget(options.engine.device_memory));
+  MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
+  MR_ASSIGN_OR_RETURN(const Workload workload, LoadWorkload(options.input, FeedValues::kMade, environment));
+  MR_ASSIGN_OR_RETURN(const int64_t budget_bytes, ResolveBudget(budget, workload, session, environment));
+
+  Comparison comparison(options, environment, workload);
+  MR_RETURN_IF_ERROR(comparison.Run(budget_bytes));
+  const Report report = comparison.MakeReport();
+  const RunReport* unswapped = nullptr;
+  for (const RunReport& run : report.runs) {
+    if (run.strategy == "baseline" && run.plan != nullptr) unswapped = &run;
+  }
+  MR_RETURN_IF_ERROR(outputs.WriteReport(report, unswapped));
+  *environment.out << "graph: " << GraphLine(report.graph) << "\nbudget: "
+                   << (budget_bytes == 0 ? "none" : FormatBytes(budget_bytes))
+                   << (budget.percent > 0 ? absl::StrCat(", ", budget.text, " of baseline's predicted peak") : "") << "; "
+                   << workload.steps << " steps, seed " << options.input.seed << "\n\n"
+                   << comparison.Table();
+  return comparison.Outcome();
+}
+
+}  // namespace millrace::cli

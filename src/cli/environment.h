@@ -1,0 +1,40 @@
+// What a command touches besides its options: the streams, the engine, files of other formats, and the wish to
+// stop. main.cc fills it with the real ones, tests with fakes.
+#ifndef MILLRACE_SRC_CLI_ENVIRONMENT_H_
+#define MILLRACE_SRC_CLI_ENVIRONMENT_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <ostream>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "cli/options.h"
+#include "millrace/graph.h"
+#include "millrace/options.h"
+#include "millrace/session.h"
+
+namespace millrace::cli {
+
+using Arrays = std::map<std::string, Tensor>;
+
+struct Environment {
+  std::ostream* out = nullptr;  // results
+  std::ostream* err = nullptr;  // progress and warnings
+  bool err_is_terminal = false;
+  // True once the user asked to stop (Ctrl-C): commands end after the step they are in.
+  std::function<bool()> interrupted = [] { return false; };
+
+  std::function<absl::StatusOr<Graph>(const std::string& path)> load_graph;
+  std::function<absl::StatusOr<std::unique_ptr<Session>>(Graph, SessionOptions)> create_session;
+  std::function<absl::StatusOr<Graph>(const ModelOptions&)> make_model;
+  // Files. Those written are whole or not there.
+  std::function<absl::StatusOr<Arrays>(const std::string& path)> load_arrays;
+  std::function<absl::Status(const Arrays&, const std::string& path)> save_arrays;
+  std::function<absl::Status(const Graph&, const std::string& path)> save_graph;
+};
+
+}  // namespace millrace::cli
+
+#endif  // MILLRACE_SRC_CLI_ENVIRONMENT_H_

@@ -1,0 +1,38 @@
+#include "cli/exit_status.h"
+
+#include <string>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/numbers.h"
+
+namespace millrace::cli {
+namespace {
+
+constexpr char kPayload[] = "millrace/exit_status";
+
+absl::Status Marked(absl::Status status, const char* exit_status) {
+  status.SetPayload(kPayload, absl::Cord(exit_status));
+  return status;
+}
+
+}  // namespace
+
+absl::Status UsageError(std::string_view message) {
+  return AsUsageError(absl::InvalidArgumentError(std::string(message)));
+}
+
+absl::Status AsUsageError(const absl::Status& status) { return status.ok() ? status : Marked(status, "2"); }
+
+absl::Status AsPlanningError(const absl::Status& status) {
+  return absl::IsResourceExhausted(status) ? Marked(status, "3") : status;
+}
+
+int ExitStatus(const absl::Status& status) {
+  if (status.ok()) return kExitDone;
+  const auto payload = status.GetPayload(kPayload);
+  int exit_status = kExitFailed;
+  if (payload.has_value() && absl::SimpleAtoi(std::string(*payload), &exit_status)) return exit_status;
+  return kExitFailed;
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,30 @@
+// Exit statuses of the program: 0 done, 1 the run failed, 2 wrong usage, 3 does not fit the budget.
+//
+// Which one an error gives is decided where it is found, not by its code: an InvalidArgument from a flag is
+// wrong usage, the same code from a graph is a failed run. So errors of kinds 2 and 3 are marked.
+#ifndef MILLRACE_SRC_CLI_EXIT_STATUS_H_
+#define MILLRACE_SRC_CLI_EXIT_STATUS_H_
+
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace millrace::cli {
+
+inline constexpr int kExitDone = 0;
+inline constexpr int kExitFailed = 1;
+inline constexpr int kExitUsage = 2;
+inline constexpr int kExitDoesNotFit = 3;
+
+// An InvalidArgument marked as wrong usage.
+absl::Status UsageError(std::string_view message);
+// The same error marked as wrong usage.
+absl::Status AsUsageError(const absl::Status& status);
+// The same error; a ResourceExhausted is marked as "does not fit". For errors of planning, before anything ran.
+absl::Status AsPlanningError(const absl::Status& status);
+
+int ExitStatus(const absl::Status& status);
+
+}  // namespace millrace::cli
+
+#endif  // MILLRACE_SRC_CLI_EXIT_STATUS_H_

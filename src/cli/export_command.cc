@@ -1,0 +1,34 @@
+// millrace export: the graph with partitions, swap nodes and reasons.
+#include "absl/strings/str_cat.h"
+#include "cli/commands.h"
+#include "cli/exit_status.h"
+#include "cli/outputs.h"
+#include "millrace/status.h"
+#include "report/text_table.h"
+
+namespace millrace::cli {
+
+absl::Status ExportCommand(const Options& options, const Environment& environment) {
+  MR_RETURN_IF_ERROR(CheckGraphOutput(options.out));
+  MR_ASSIGN_OR_RETURN(SessionOptions session_options, MakeSessionOptions(options, options.strategy.strategy));
+  session_options.device = "null";
+  MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget(options.engine.device_memory));
+  MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
+  MR_ASSIGN_OR_RETURN(const Workload workload, LoadWorkload(options.input, FeedValues::kTypesOnly, environment));
+  MR_ASSIGN_OR_RETURN(session_options.planning.device_memory_bytes,
+                      ResolveBudget(budget, workload, session_options, environment));
+
+  MR_ASSIGN_OR_RETURN(const auto session, environment.create_session(workload.graph.Clone(), session_options));
+  const auto rewritten = session->RewrittenGraph(workload.feed_types, workload.fetches, workload.targets);
+  MR_RETURN_IF_ERROR(AsPlanningError(rewritten.status()));
+  MR_RETURN_IF_ERROR(environment.save_graph(*rewritten, options.out));
+  const RunReport& run = session->last_run();
+  MR_RETURN_IF_ERROR(outputs.WriteReport(
+      {.graph = session->graph_summary(), .machine = session_options.machine, .runs = {run}}, nullptr));
+  *environment.out << absl::StrCat(options.out, ": ", FormatCount(rewritten->num_nodes()), " nodes, ",
+                                   FormatCount(run.partitions), " partitions, ", FormatCount(run.swap_outs),
+                                   " swap-outs, ", FormatCount(run.swap_ins), " swap-ins\n");
+  return absl::OkStatus();
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,33 @@
+// Feeds of a run: arrays of an npz file, synthetic ones, or both (the file wins).
+#ifndef MILLRACE_SRC_CLI_FEEDS_H_
+#define MILLRACE_SRC_CLI_FEEDS_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "millrace/graph.h"
+#include "millrace/session.h"
+
+namespace millrace::cli {
+
+// "images:8x224x224x3,labels:8,rate:" -> shapes by placeholder name; nothing after the colon is a scalar.
+absl::StatusOr<std::map<std::string, Shape>> ParseFeedShapes(const std::string& text);
+
+// Types of the placeholders that `fetches` and `targets` need, except those in `given`. The shape is that of
+// `shapes`, else the placeholder's own, which must be known then: all that are not are named at once.
+absl::StatusOr<Session::FeedTypes> SyntheticFeedTypes(const Graph& graph, const std::vector<std::string>& fetches,
+                                                      const std::vector<std::string>& targets,
+                                                      const std::map<std::string, Shape>& shapes,
+                                                      const Session::FeedTypes& given);
+
+// Tensors of these types, the same bytes for the same seed: floats uniform in [-1, 1), integers and bools 0 or 1
+// (valid as labels and indices of any graph), strings empty.
+absl::StatusOr<Session::Feeds> SyntheticFeeds(const Session::FeedTypes& types, uint64_t seed);
+
+Session::FeedTypes TypesOf(const Session::Feeds& feeds);
+
+}  // namespace millrace::cli
+
+#endif  // MILLRACE_SRC_CLI_FEEDS_H_

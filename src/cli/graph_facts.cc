@@ -1,0 +1,80 @@
+#include "cli/graph_facts.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "millrace/status.h"
+
+namespace millrace::cli {
+namespace {
+
+bool IsVariable(const Node& node) { return node.op == "VariableV2" || node.op == "Variable" || node.op == "VarHandleOp"; }
+
+bool IsOptimizerUpdate(const Node& node) {
+  for (const char* prefix : {"Apply", "SparseApply", "ResourceApply", "ResourceSparseApply"}) {
+    if (absl::StartsWith(node.op, prefix)) return true;
+  }
+  return false;
+}
+
+// 0 when the declaration does not say the shape.
+int64_t VariableBytes(const Node& node) {
+  const TensorType type{node.attrs.GetOr("dtype", DataType::kInvalid), node.attrs.GetOr("shape", Shape::UnknownRank())};
+  return type.shape.fully_known() ? type.size_bytes() : 0;
+}
+
+}  // namespace
+
+GraphSummary SummaryOf(const Graph& graph) {
+  GraphSummary summary;
+  summary.nodes = graph.num_nodes();
+  std::vector<bool> updated(graph.num_ids(), false);
+  bool any_updated = false;
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    if (node.removed) continue;
+    summary.edges += static_cast<int64_t>(node.inputs.size() + node.control_inputs.size());
+    if (!IsOptimizerUpdate(node) || node.inputs.empty()) continue;
+    any_updated = true;
+    updated[node.inputs[0].node.value] = true;
+  }
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    if (node.removed || !IsVariable(node)) continue;
+    if (updated[i] || !any_updated) summary.parameter_bytes += VariableBytes(node);
+  }
+  return summary;
+}
+
+absl::StatusOr<int64_t> Levels(const Graph& graph) {
+  MR_ASSIGN_OR_RETURN(const std::vector<NodeId> order, CreationOrder(graph));
+  std::vector<int64_t> level(graph.num_ids(), 0);
+  int64_t most = 0;
+  for (const NodeId id : order) {
+    int64_t inputs = 0;
+    for (const OutputRef input : graph.node(id).inputs) inputs = std::max(inputs, level[input.node.value]);
+    for (const NodeId control : graph.node(id).control_inputs) inputs = std::max(inputs, level[control.value]);
+    level[id.value] = inputs + 1;
+    most = std::max(most, inputs + 1);
+  }
+  return most;
+}
+
+std::map<std::string, int64_t> OpCounts(const Graph& graph) {
+  std::map<std::string, int64_t> counts;
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    if (graph.alive(NodeId{i})) ++counts[graph.node(NodeId{i}).op];
+  }
+  return counts;
+}
+
+std::map<std::string, int64_t> UnsupportedOps(const std::map<std::string, int64_t>& counts, const OpRegistry& ops) {
+  std::map<std::string, int64_t> unsupported;
+  for (const auto& [op, count] : counts) {
+    if (ops.Find(op) == nullptr) unsupported[op] = count;
+  }
+  return unsupported;
+}
+
+}  // namespace millrace::cli

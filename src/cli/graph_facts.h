@@ -1,0 +1,30 @@
+// What can be said of a graph without feeds: counts, levels, parameters, operations.
+#ifndef MILLRACE_SRC_CLI_GRAPH_FACTS_H_
+#define MILLRACE_SRC_CLI_GRAPH_FACTS_H_
+
+#include <map>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "millrace/graph.h"
+#include "millrace/op.h"
+#include "millrace/report.h"
+
+namespace millrace::cli {
+
+// Nodes, edges (data and control) and parameter bytes. Parameters are the variables that an optimizer updates
+// (the first input of Apply*, ResourceApply* and their sparse forms), or all variables of a known shape in a graph
+// without such updates. largest_node is left empty: it needs the shapes of the feeds.
+GraphSummary SummaryOf(const Graph& graph);
+
+// Length of the longest path, in nodes. InvalidArgument names a node on a cycle.
+absl::StatusOr<int64_t> Levels(const Graph& graph);
+
+// How often each op is used.
+std::map<std::string, int64_t> OpCounts(const Graph& graph);
+// Of these, the ones that `ops` does not know.
+std::map<std::string, int64_t> UnsupportedOps(const std::map<std::string, int64_t>& counts, const OpRegistry& ops);
+
+}  // namespace millrace::cli
+
+#endif  // MILLRACE_SRC_CLI_GRAPH_FACTS_H_

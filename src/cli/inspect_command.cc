@@ -1,0 +1,96 @@
+// millrace inspect: what a graph holds, and what of it is not supported.
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "cli/commands.h"
+#include "cli/exit_status.h"
+#include "cli/graph_facts.h"
+#include "cli/outputs.h"
+#include "cli/train.h"
+#include "millrace/op.h"
+#include "millrace/status.h"
+#include "report/summary.h"
+#include "report/text_table.h"
+
+namespace millrace::cli {
+namespace {
+
+// "Conv2D 161, Mul 320", most used first.
+std::string CountsText(const std::map<std::string, int64_t>& counts) {
+  std::vector<std::pair<std::string, int64_t>> sorted(counts.begin(), counts.end());
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  return absl::StrJoin(sorted, ", ", [](std::string* out, const auto& entry) {
+    absl::StrAppend(out, entry.first, " ", FormatCount(entry.second));
+  });
+}
+
+// The supported ops as a Markdown table.
+std::string OpsTable(const OpRegistry& ops) {
+  std::string text = "| op | outputs that may overwrite inputs | gradient | notes |\n|---|---|---|---|\n";
+  for (const std::string& name : ops.Names()) {
+    const OpDef& def = *ops.Find(name);
+    std::vector<std::string> in_place, notes;
+    for (const auto& [output, input] : def.in_place) in_place.push_back(absl::StrCat(output, "←", input));
+    if (def.is_view) notes.push_back("view: no copy");
+    if (def.is_variable) notes.push_back("declares a variable");
+    if (!def.variables.empty()) notes.push_back("accesses variables");
+    if (def.is_no_op) notes.push_back("control only");
+    if (def.stateful) notes.push_back("stateful");
+    absl::StrAppend(&text, "| ", name, " | ", absl::StrJoin(in_place, ", "), " | ", def.gradient ? "yes" : "", " | ",
+                    absl::StrJoin(notes, "; "), " |\n");
+  }
+  return text;
+}
+
+// What the graph needs to be planned: as given, else the generated graphs' node names where they are there.
+InputOptions PlannedInput(InputOptions input, const Graph& graph) {
+  if (!input.fetches.empty() || !input.targets.empty()) return input;
+  if (graph.Find("loss").valid()) input.fetches = {"loss:0"};
+  if (graph.Find("train").valid()) input.targets = {"train"};
+  input.synthetic_feeds = input.synthetic_feeds || input.feeds.empty();
+  return input;
+}
+
+}  // namespace
+
+absl::Status InspectCommand(const Options& options, const Environment& environment) {
+  const OpRegistry& ops = OpRegistry::Builtin();
+  if (options.ops) {
+    *environment.out << OpsTable(ops);
+    return absl::OkStatus();
+  }
+  if (options.input.graph.empty()) return UsageError("no graph: give --graph=FILE.pb or .pbtxt, or --ops");
+  MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
+  MR_ASSIGN_OR_RETURN(const Graph graph, environment.load_graph(options.input.graph));
+  GraphSummary summary = SummaryOf(graph);
+  MR_ASSIGN_OR_RETURN(const int64_t levels, Levels(graph));
+  const std::map<std::string, int64_t> counts = OpCounts(graph);
+  const std::map<std::string, int64_t> unsupported = UnsupportedOps(counts, ops);
+
+  *environment.out << "vertices     " << FormatCount(summary.nodes) << "\nedges        " << FormatCount(summary.edges)
+                   << "\nparameters   " << FormatBytes(summary.parameter_bytes) << "\nlevels       " << FormatCount(levels)
+                   << "\noperations   " << CountsText(counts) << "\nunsupported  "
+                   << (unsupported.empty() ? "none" : CountsText(unsupported)) << "\n";
+  // The largest operation needs shapes, so a plan; without one the rest is still worth having.
+  const InputOptions input = PlannedInput(options.input, graph);
+  if (unsupported.empty() && (!input.fetches.empty() || !input.targets.empty())) {
+    MR_ASSIGN_OR_RETURN(SessionOptions session, MakeSessionOptions(options, "baseline"));
+    session.device = "null";
+    const auto workload = LoadWorkload(input, FeedValues::kTypesOnly, environment);
+    const TrainResult result =
+        workload.ok() ? PlanOnly(*workload, session, environment) : TrainResult{.run = {.status = workload.status()}};
+    if (result.run.status.ok()) {
+      summary.largest_node = result.graph.largest_node;
+      summary.largest_node_bytes = result.graph.largest_node_bytes;
+      *environment.out << "step         " << GraphLine(result.graph) << "\npeak         "
+                       << FormatBytes(result.run.predicted_peak_device_bytes) << " without swapping\n";
+    } else {
+      *environment.out << "step         not planned: " << result.run.status.message() << "\n";
+    }
+  }
+  return outputs.WriteReport({.graph = summary}, nullptr);
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,77 @@
+// The command line as plain data: main.cc fills it from the flags, the commands read it. Field names are the
+// flags' names; sizes are still text where a percentage is allowed.
+#ifndef MILLRACE_SRC_CLI_OPTIONS_H_
+#define MILLRACE_SRC_CLI_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace millrace::cli {
+
+struct InputOptions {
+  std::string graph;
+  std::string feeds;
+  bool synthetic_feeds = false;
+  std::string feed_shapes;  // "images:8x224x224x3,labels:8"
+  std::vector<std::string> fetches;
+  std::vector<std::string> targets;
+  std::vector<std::string> init_targets;
+  int64_t steps = 1;
+  uint64_t seed = 0;
+};
+
+struct EngineOptions {
+  std::string device = "cpu";
+  std::string machine;        // file; empty: Machine's defaults
+  std::string device_memory;  // "12GiB", or "50%" of baseline's predicted peak; empty: no limit
+  std::string host_memory;
+  double link_gbps = 0;
+  int32_t threads = 0;
+};
+
+struct StrategyOptions {
+  std::string strategy;
+  std::vector<std::string> strategies;  // compare, sweep
+  int64_t partition_size = 0;
+  int64_t swap_distance = 2;
+  std::string min_swap_bytes = "0";
+};
+
+struct OutputOptions {
+  std::string report_out;
+  std::string trace_out;
+  std::string plot_out;
+  std::string variables_out;
+  std::string fetches_out;
+};
+
+struct SweepOptions {
+  std::vector<std::string> partition_sizes;
+  std::vector<std::string> budgets;  // as device_memory
+  std::string csv_out;
+};
+
+struct ModelOptions {
+  std::string name;
+  int64_t depth = 50;
+  int64_t batch = 8;
+  int64_t image_size = 224;
+  int64_t classes = 1000;
+};
+
+struct Options {
+  InputOptions input;
+  EngineOptions engine;
+  StrategyOptions strategy;
+  OutputOptions output;
+  SweepOptions sweep;
+  ModelOptions model;
+  std::string out;       // export, model
+  std::string plan_out;  // plan
+  bool ops = false;      // inspect
+};
+
+}  // namespace millrace::cli
+
+#endif  // MILLRACE_SRC_CLI_OPTIONS_H_

@@ -1,0 +1,63 @@
+// The output files of a command. They are opened before the work, so that a folder that is not there is found
+// then, and appear under their names only when they are whole.
+#ifndef MILLRACE_SRC_CLI_OUTPUTS_H_
+#define MILLRACE_SRC_CLI_OUTPUTS_H_
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cli/environment.h"
+#include "cli/options.h"
+#include "cli/train.h"
+#include "files/atomic_file.h"
+#include "millrace/report.h"
+
+namespace millrace::cli {
+
+class OutputFile {
+ public:
+  // Nothing to do for an empty path. Errors are wrong usage.
+  absl::Status Open(const std::string& path);
+  bool wanted() const { return file_ != nullptr; }
+  // The whole file at once. Requires wanted().
+  absl::Status Write(std::string_view bytes);
+
+ private:
+  std::unique_ptr<AtomicFile> file_;
+};
+
+// Whether a file can be written there, found out before the work; nothing is left behind. OK for an empty path.
+absl::Status CheckWritable(const std::string& path);
+
+// The same for a graph file, whose name must end in .pb, .pbtxt or .dot.
+absl::Status CheckGraphOutput(const std::string& path);
+
+class Outputs {
+ public:
+  // Errors are wrong usage.
+  static absl::StatusOr<Outputs> Open(const OutputOptions& options);
+
+  // Report, trace and plot of a command, whether its runs went well or not. `unswapped` (may be null) is drawn
+  // beside the runs: the plan without swapping.
+  absl::Status WriteReport(const Report& report, const RunReport* unswapped);
+  absl::Status WritePlot(const std::string& svg);
+  bool wants_plot() const { return plot_.wanted(); }
+  // Variables and fetches of a run that went well.
+  absl::Status WriteResults(const TrainResult& result, const std::vector<std::string>& fetches,
+                            const Environment& environment);
+
+ private:
+  std::string plot_path_;
+  OutputFile report_;
+  OutputFile trace_;
+  OutputFile plot_;
+  std::string variables_path_;
+  std::string fetches_path_;
+};
+
+}  // namespace millrace::cli
+
+#endif  // MILLRACE_SRC_CLI_OUTPUTS_H_

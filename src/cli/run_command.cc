@@ -1,0 +1,33 @@
+// millrace run: one strategy, all steps.
+#include "cli/commands.h"
+#include "cli/outputs.h"
+#include "cli/train.h"
+#include "millrace/status.h"
+#include "report/summary.h"
+
+namespace millrace::cli {
+
+absl::Status RunCommand(const Options& options, const Environment& environment) {
+  MR_ASSIGN_OR_RETURN(SessionOptions session, MakeSessionOptions(options, options.strategy.strategy));
+  MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget(options.engine.device_memory));
+  MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
+  MR_ASSIGN_OR_RETURN(const Workload workload, LoadWorkload(options.input, FeedValues::kMade, environment));
+  MR_ASSIGN_OR_RETURN(session.planning.device_memory_bytes, ResolveBudget(budget, workload, session, environment));
+
+  const TrainResult result = Train(workload, session, environment);
+  Report report{.graph = result.graph, .machine = session.machine, .runs = {result.run}};
+  RunReport unswapped;
+  if (outputs.wants_plot() && session.planning.strategy != "baseline" && result.run.plan != nullptr) {
+    SessionOptions without = session;
+    without.planning = PlanningOptions{.strategy = "baseline"};
+    unswapped = PlanOnly(workload, without, environment).run;
+  }
+  MR_RETURN_IF_ERROR(outputs.WriteReport(report, &unswapped));
+  if (result.run.plan != nullptr) {
+    *environment.out << "graph          " << GraphLine(result.graph) << "\n" << RunSummary(result.run);
+  }
+  MR_RETURN_IF_ERROR(result.run.status);
+  return outputs.WriteResults(result, workload.fetches, environment);
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,79 @@
+#include "cli/settings.h"
+
+#include <cmath>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "cli/exit_status.h"
+#include "millrace/status.h"
+
+namespace millrace::cli {
+namespace {
+
+constexpr int32_t kMostThreads = 4096;
+
+absl::StatusOr<int64_t> SizeFlag(const char* flag, const std::string& text) {
+  if (text.empty()) return 0;
+  const auto size = ParseSize(text);
+  if (!size.ok()) return UsageError(absl::StrCat("--", flag, ": ", std::string(size.status().message())));
+  return *size;
+}
+
+}  // namespace
+
+absl::StatusOr<Budget> ParseBudget(const std::string& text) {
+  Budget budget;
+  budget.text = text;
+  if (text.empty()) return budget;
+  if (absl::EndsWith(text, "%")) {
+    const bool number = absl::SimpleAtod(text.substr(0, text.size() - 1), &budget.percent);
+    if (!number || !(budget.percent > 0) || budget.percent > 1000) {
+      return UsageError(absl::StrCat("budget \"", text, "\": expected more than 0% and at most 1000%"));
+    }
+    return budget;
+  }
+  const auto size = ParseSize(text);
+  if (!size.ok()) return UsageError(absl::StrCat("budget: ", std::string(size.status().message()), ", or a percentage like 50%"));
+  if (*size == 0) return UsageError("budget: 0 bytes hold nothing; leave the flag out for no limit");
+  budget.bytes = *size;
+  return budget;
+}
+
+absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const std::string& strategy) {
+  const EngineOptions& engine = options.engine;
+  if (options.strategy.partition_size < 0) return UsageError("--partition_size: expected 0 (chosen) or more nodes");
+  if (options.strategy.swap_distance < 0) return UsageError("--swap_distance: expected 0 or more partitions");
+  if (engine.threads < 0 || engine.threads > kMostThreads) {
+    return UsageError(absl::StrCat("--threads: expected 0 (one per core) to ", kMostThreads));
+  }
+  if (!std::isfinite(engine.link_gbps) || engine.link_gbps < 0) {
+    return UsageError("--link_gbps: expected 0 (not slowed) or more GB/s");
+  }
+  SessionOptions session;
+  if (!engine.machine.empty()) {
+    auto machine = LoadMachine(engine.machine);
+    if (!machine.ok()) return AsUsageError(machine.status());
+    session.machine = *machine;
+  }
+  if (!strategy.empty()) session.planning.strategy = strategy;
+  session.planning.partition_size = options.strategy.partition_size;
+  session.planning.swap_distance = options.strategy.swap_distance;
+  MR_ASSIGN_OR_RETURN(session.planning.min_swap_bytes, SizeFlag("min_swap_bytes", options.strategy.min_swap_bytes));
+  MR_ASSIGN_OR_RETURN(session.planning.host_memory_bytes, SizeFlag("host_memory", engine.host_memory));
+  if (session.planning.host_memory_bytes == 0) {
+    session.planning.host_memory_bytes = session.machine.host_memory_bytes;
+  }
+  if (engine.link_gbps > 0) {
+    session.link_gbps = engine.link_gbps;
+    session.machine.to_host_bytes_per_second = engine.link_gbps * 1e9;
+    session.machine.to_device_bytes_per_second = engine.link_gbps * 1e9;
+  }
+  session.device = engine.device;
+  session.threads = engine.threads;
+  session.seed = options.input.seed;
+  session.trace = !options.output.trace_out.empty() || !options.output.plot_out.empty();
+  return session;
+}
+
+}  // namespace millrace::cli

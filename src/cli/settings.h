@@ -1,0 +1,29 @@
+// From the command line's text to the engine's options.
+#ifndef MILLRACE_SRC_CLI_SETTINGS_H_
+#define MILLRACE_SRC_CLI_SETTINGS_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "cli/options.h"
+#include "millrace/options.h"
+
+namespace millrace::cli {
+
+// A device memory budget as it was given: bytes, a percentage of baseline's predicted peak, or none.
+struct Budget {
+  int64_t bytes = 0;   // 0: none, or not resolved yet
+  double percent = 0;  // 0: given in bytes
+  std::string text;    // as written
+  bool given() const { return !text.empty(); }
+};
+
+// Errors are wrong usage. A budget of 0 bytes is refused: leave the flag out for no limit.
+absl::StatusOr<Budget> ParseBudget(const std::string& text);
+
+// Everything but the device memory budget, which stays 0: no limit. Errors are wrong usage.
+absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const std::string& strategy);
+
+}  // namespace millrace::cli
+
+#endif  // MILLRACE_SRC_CLI_SETTINGS_H_

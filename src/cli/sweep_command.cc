@@ -1,0 +1,149 @@
+// millrace sweep: partition sizes x budgets x strategies.
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "cli/commands.h"
+#include "cli/exit_status.h"
+#include "cli/outputs.h"
+#include "cli/train.h"
+#include "millrace/status.h"
+#include "report/sweep.h"
+
+namespace millrace::cli {
+namespace {
+
+struct SweepBudget {
+  std::string name;
+  int64_t bytes = 0;
+};
+
+absl::StatusOr<std::vector<int64_t>> PartitionSizes(const std::vector<std::string>& texts) {
+  std::vector<int64_t> sizes;
+  for (const std::string& text : texts) {
+    int64_t size = 0;
+    if (!absl::SimpleAtoi(text, &size) || size < 0) {
+      return UsageError(absl::StrCat("--partition_sizes: \"", text, "\" is not a number of nodes (0: chosen)"));
+    }
+    sizes.push_back(size);
+  }
+  if (sizes.empty()) sizes.push_back(0);
+  return sizes;
+}
+
+// Every budget resolved to bytes; one "none" (or the machine's) when none is given.
+absl::StatusOr<std::vector<SweepBudget>> Budgets(const std::vector<Budget>& given, const Workload& workload,
+                                                 const SessionOptions& session, const Environment& environment) {
+  std::vector<SweepBudget> budgets;
+  for (const Budget& budget : given) {
+    MR_ASSIGN_OR_RETURN(const int64_t bytes, ResolveBudget(budget, workload, session, environment));
+    budgets.push_back({budget.given() ? budget.text : bytes == 0 ? "none" : session.machine.name, bytes});
+  }
+  return budgets;
+}
+
+class Sweep {
+ public:
+  Sweep(const Options& options, const Environment& environment, const Workload& workload)
+      : options_(options), environment_(environment), workload_(workload) {}
+
+  absl::Status Run(const std::vector<SweepBudget>& budgets, const std::vector<int64_t>& sizes) {
+    const int64_t total =
+        static_cast<int64_t>(options_.strategy.strategies.size() * budgets.size() * sizes.size());
+    for (const std::string& strategy : options_.strategy.strategies) {
+      for (const SweepBudget& budget : budgets) {
+        for (const int64_t size : sizes) {
+          MR_RETURN_IF_ERROR(RunPoint(strategy, budget, size));
+          if (environment_.interrupted()) {
+            return absl::CancelledError(absl::StrCat("interrupted after point ", points_.size(), " of ", total));
+          }
+          // A strategy without partitions by count gives the same for every size.
+          if (points_.back().partition_size != size) break;
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // A failure other than "does not fit", which is a finding here; then bits that differ; then nothing that fits.
+  absl::Status Outcome() const {
+    std::string digest;
+    absl::Status refused;
+    bool any = false;
+    for (const SweepPoint& point : points_) {
+      const absl::Status& status = point.run.status;
+      if (ExitStatus(status) == kExitDoesNotFit) {
+        refused = status;
+        continue;
+      }
+      MR_RETURN_IF_ERROR(status);
+      any = true;
+      if (digest.empty()) digest = point.run.variables_digest;
+      if (digest != point.run.variables_digest) {
+        return absl::InternalError(absl::StrCat(point.strategy, ", budget ", point.budget, ", partition size ",
+                                                point.partition_size, " does not give the same bits as the points before"));
+      }
+    }
+    return any ? absl::OkStatus() : refused;
+  }
+
+  const std::vector<SweepPoint>& points() const { return points_; }
+
+ private:
+  absl::Status RunPoint(const std::string& strategy, const SweepBudget& budget, int64_t size) {
+    MR_ASSIGN_OR_RETURN(SessionOptions session, MakeSessionOptions(options_, strategy));
+    session.planning.device_memory_bytes = budget.bytes;
+    session.planning.partition_size = size;
+    session.trace = false;
+    const TrainResult result = session.device == "null" ? PlanOnly(workload_, session, environment_)
+                                                        : Train(workload_, session, environment_);
+    SweepPoint point{strategy, budget.name, size, result.run};
+    if (result.run.plan != nullptr && result.run.plan->partition_size == 0) point.partition_size = 0;
+    // Hundreds of plans of large graphs would not fit in memory.
+    point.run.plan = nullptr;
+    points_.push_back(std::move(point));
+    return absl::OkStatus();
+  }
+
+  const Options& options_;
+  const Environment& environment_;
+  const Workload& workload_;
+  std::vector<SweepPoint> points_;
+};
+
+}  // namespace
+
+absl::Status SweepCommand(const Options& options, const Environment& environment) {
+  if (options.strategy.strategies.empty()) return UsageError("no strategies: give --strategies=tensorflowmem,...");
+  MR_ASSIGN_OR_RETURN(const SessionOptions session, MakeSessionOptions(options, "baseline"));
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> sizes, PartitionSizes(options.sweep.partition_sizes));
+  std::vector<Budget> given;
+  for (const std::string& text : options.sweep.budgets) {
+    MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget(text));
+    given.push_back(budget);
+  }
+  if (given.empty()) given.push_back(Budget());
+  MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
+  OutputFile csv_file;
+  MR_RETURN_IF_ERROR(csv_file.Open(options.sweep.csv_out));
+  const FeedValues values = session.device == "null" ? FeedValues::kTypesOnly : FeedValues::kMade;
+  MR_ASSIGN_OR_RETURN(const Workload workload, LoadWorkload(options.input, values, environment));
+  MR_ASSIGN_OR_RETURN(const std::vector<SweepBudget> budgets, Budgets(given, workload, session, environment));
+
+  Sweep sweep(options, environment, workload);
+  const absl::Status run = sweep.Run(budgets, sizes);
+  const std::string csv = SweepCsv(sweep.points());
+  if (csv_file.wanted()) {
+    MR_RETURN_IF_ERROR(csv_file.Write(csv));
+  } else {
+    *environment.out << csv;
+  }
+  Report report{.machine = session.machine};
+  for (const SweepPoint& point : sweep.points()) report.runs.push_back(point.run);
+  MR_RETURN_IF_ERROR(outputs.WriteReport(report, nullptr));
+  MR_RETURN_IF_ERROR(run);
+  MR_RETURN_IF_ERROR(sweep.Outcome());
+  if (!outputs.wants_plot()) return absl::OkStatus();
+  MR_ASSIGN_OR_RETURN(const std::string svg, SweepPlot(sweep.points()));
+  return outputs.WritePlot(svg);
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,129 @@
+#include "cli/train.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cli/exit_status.h"
+#include "cli/progress.h"
+#include "millrace/status.h"
+#include "report/digest.h"
+#include "report/text_table.h"
+
+namespace millrace::cli {
+namespace {
+
+bool IsLoss(const Tensor& tensor) {
+  return tensor.shape().rank() == 0 && (IsFloating(tensor.dtype()) || IsInteger(tensor.dtype()));
+}
+
+// One session's way through the workload; run.status is left to the caller.
+class Trainer {
+ public:
+  Trainer(const Workload& workload, const Environment& environment, TrainResult& result)
+      : workload_(workload), environment_(environment), result_(result) {}
+
+  absl::Status Plan(const SessionOptions& options) {
+    MR_ASSIGN_OR_RETURN(session_, environment_.create_session(workload_.graph.Clone(), options));
+    // The steps come last: last_run() is theirs then.
+    if (!workload_.init_targets.empty()) {
+      MR_RETURN_IF_ERROR(AsPlanningError(session_->Plan({}, {}, workload_.init_targets).status()));
+    }
+    const auto plan = session_->Plan(workload_.feed_types, workload_.fetches, workload_.targets);
+    MR_RETURN_IF_ERROR(AsPlanningError(plan.status()));
+    result_.run = session_->last_run();
+    result_.graph = session_->graph_summary();
+    return absl::OkStatus();
+  }
+
+  absl::Status Steps(Progress& progress) {
+    if (!workload_.init_targets.empty()) {
+      MR_RETURN_IF_ERROR(session_->Run({}, {}, workload_.init_targets, nullptr));
+    }
+    progress.Show(result_.run.strategy, 0, workload_.steps, "");
+    for (int64_t step = 0; step < workload_.steps; ++step) {
+      if (environment_.interrupted()) {
+        return absl::CancelledError(absl::StrCat("interrupted after step ", step, " of ", workload_.steps));
+      }
+      std::vector<Tensor> fetched;
+      MR_RETURN_IF_ERROR(session_->Run(workload_.feeds, workload_.fetches, workload_.targets, &fetched));
+      result_.fetched = std::move(fetched);
+      Record();
+      progress.Show(result_.run.strategy, step + 1, workload_.steps,
+                    absl::StrCat(FormatSeconds(result_.run.step_seconds.back()), " a step"));
+    }
+    return absl::OkStatus();
+  }
+
+  // What is left when the last step is over, however it ended.
+  absl::Status Collect() {
+    MR_ASSIGN_OR_RETURN(result_.variables, session_->Variables());
+    result_.run.variables_digest = TensorsDigest(result_.variables);
+    return absl::OkStatus();
+  }
+
+ private:
+  // The last run's figures, with the seconds and losses of all steps so far.
+  void Record() {
+    RunReport run = session_->last_run();
+    run.plan_seconds = result_.run.plan_seconds;
+    run.step_seconds.insert(run.step_seconds.begin(), result_.run.step_seconds.begin(), result_.run.step_seconds.end());
+    run.losses = result_.run.losses;
+    for (const Tensor& tensor : result_.fetched) {
+      if (!IsLoss(tensor)) continue;
+      run.losses.push_back(tensor.DoubleAt(0));
+      break;
+    }
+    result_.run = std::move(run);
+  }
+
+  const Workload& workload_;
+  const Environment& environment_;
+  TrainResult& result_;
+  std::unique_ptr<Session> session_;
+};
+
+TrainResult EmptyResult(const SessionOptions& options) {
+  TrainResult result;
+  result.run.strategy = options.planning.strategy;
+  result.run.partition_size = options.planning.partition_size;
+  return result;
+}
+
+void Finish(absl::Status status, const SessionOptions& options, TrainResult& result) {
+  result.run.status = std::move(status);
+  result.run.device_memory_budget_bytes = options.planning.device_memory_bytes;
+}
+
+}  // namespace
+
+Arrays NamedFetches(const std::vector<Tensor>& fetched, const std::vector<std::string>& fetches) {
+  Arrays arrays;
+  for (size_t i = 0; i < fetched.size(); ++i) {
+    const bool has_index = fetches[i].find(':') != std::string::npos;
+    arrays[has_index ? fetches[i] : fetches[i] + ":0"] = fetched[i];
+  }
+  return arrays;
+}
+
+TrainResult Train(const Workload& workload, const SessionOptions& options, const Environment& environment) {
+  TrainResult result = EmptyResult(options);
+  Progress progress(environment);
+  progress.Show(options.planning.strategy, 0, workload.steps, "planning");
+  Trainer trainer(workload, environment, result);
+  absl::Status status = trainer.Plan(options);
+  if (status.ok()) {
+    status = trainer.Steps(progress);
+    const absl::Status collected = trainer.Collect();
+    if (status.ok()) status = collected;
+  }
+  Finish(status, options, result);
+  return result;
+}
+
+TrainResult PlanOnly(const Workload& workload, const SessionOptions& options, const Environment& environment) {
+  TrainResult result = EmptyResult(options);
+  Finish(Trainer(workload, environment, result).Plan(options), options, result);
+  return result;
+}
+
+}  // namespace millrace::cli

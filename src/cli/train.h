@@ -1,0 +1,34 @@
+// One strategy over one workload: plan, initialise, step.
+#ifndef MILLRACE_SRC_CLI_TRAIN_H_
+#define MILLRACE_SRC_CLI_TRAIN_H_
+
+#include <string>
+#include <vector>
+
+#include "cli/environment.h"
+#include "cli/workload.h"
+#include "millrace/report.h"
+
+namespace millrace::cli {
+
+struct TrainResult {
+  GraphSummary graph;
+  RunReport run;               // run.status says how it ended; what was measured until then is there
+  std::vector<Tensor> fetched;  // of the last step, one per fetch
+  Arrays variables;             // after the last step
+};
+
+// Plans the steps and the initialisers first, so that what does not fit is refused before anything runs (its
+// status is marked, exit_status.h). Ends with Cancelled after the step in which the environment is interrupted.
+// Shows its progress on a terminal.
+TrainResult Train(const Workload& workload, const SessionOptions& options, const Environment& environment);
+
+// Tensors of `fetched` by fetch name, "name:0".
+Arrays NamedFetches(const std::vector<Tensor>& fetched, const std::vector<std::string>& fetches);
+
+// Plans only: run.plan and the predicted figures.
+TrainResult PlanOnly(const Workload& workload, const SessionOptions& options, const Environment& environment);
+
+}  // namespace millrace::cli
+
+#endif  // MILLRACE_SRC_CLI_TRAIN_H_

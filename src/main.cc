@@ -1,0 +1,281 @@
+// The program. All gflags of the project are here; commands get them as plain data (src/cli/options.h).
+#include <gflags/gflags.h>
+#include <glog/logging.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "cli/commands.h"
+#include "cli/exit_status.h"
+#include "cli/interrupt.h"
+#include "millrace/import.h"
+#include "millrace/session.h"
+#include "millrace/status.h"
+
+// Input.
+DEFINE_string(graph, "", "GraphDef or MetaGraphDef, binary or text");
+DEFINE_string(feeds, "", ".npz with an array per placeholder, named without :0; every step gets the same");
+DEFINE_bool(synthetic_feeds, false, "fill placeholders of a known shape from --seed (those not in --feeds)");
+DEFINE_string(feed_shapes, "", "shapes for --synthetic_feeds: images:8x224x224x3,labels:8");
+DEFINE_string(fetches, "", "tensors to fetch every step: loss:0,logits:0; the first scalar one is the loss");
+DEFINE_string(targets, "", "nodes to run every step for their effect: train");
+DEFINE_string(init_targets, "", "nodes to run once before the first step: init");
+DEFINE_int64(steps, 1, "training steps");
+DEFINE_uint64(seed, 0, "of synthetic feeds and of random operations without seeds of their own");
+// Engine.
+DEFINE_string(device, "cpu", "cpu, or null: plans and simulates only");
+DEFINE_string(device_memory, "", "hard budget of the device: 12GiB, or 50% of baseline's predicted peak; none: no limit");
+DEFINE_string(host_memory, "", "hard budget of host memory for variables, constants and swapped tensors");
+DEFINE_string(machine, "", "rates to plan for: configs/machines/NAME.pbtxt");
+DEFINE_double(link_gbps, 0, "slow copies to this many GB/s each way; 0: as fast as memory copies");
+DEFINE_int32(threads, 0, "threads of the kernels; 0: one per core");
+// Strategy and its parts.
+DEFINE_string(strategy, "", "how to fit the budget: baseline, tensorflowmem, lru");
+DEFINE_string(strategies, "", "strategies to compare or sweep, separated by commas");
+DEFINE_int64(partition_size, 0, "nodes per device and partition; 0: the strategy's choice");
+DEFINE_int64(swap_distance, 2, "swap tensors whose producer and consumer are more than this many partitions apart");
+DEFINE_string(min_swap_bytes, "0", "keep smaller tensors on the device");
+// Output.
+DEFINE_string(report_out, "", "figures as JSON");
+DEFINE_string(trace_out, "", "Chrome trace of the last step (opens in Perfetto)");
+DEFINE_string(plot_out, "", "picture, .svg or .png");
+DEFINE_string(variables_out, "", ".npz of every variable after the last step");
+DEFINE_string(fetches_out, "", ".npz of the last step's fetches");
+// Of single commands.
+DEFINE_string(partition_sizes, "", "sweep: sizes, separated by commas");
+DEFINE_string(budgets, "", "sweep: device memory budgets, separated by commas");
+DEFINE_string(csv_out, "", "sweep: the table; stdout when not given");
+DEFINE_string(plan_out, "", "plan: the plan as text, a line per step");
+DEFINE_bool(ops, false, "inspect: list the supported operations");
+DEFINE_string(out, "", "export, model: the file to write");
+DEFINE_int64(depth, 50, "model: layers");
+DEFINE_int64(batch, 8, "model: examples a step");
+DEFINE_int64(image_size, 224, "model: pixels of each side");
+DEFINE_int64(classes, 1000, "model: classes");
+
+namespace millrace::cli {
+namespace {
+
+// What remains of the command line when the flags are taken out.
+struct Arguments {
+  std::vector<std::string> words;  // the command, then its arguments
+  std::vector<std::string> flags;  // names of the flags given on the command line itself
+  bool help = false;
+};
+
+std::vector<std::string> List(const std::string& text) {
+  return absl::StrSplit(text, ',', absl::SkipWhitespace());
+}
+
+// Sets the flag of "name=value" or "name" (booleans, also "noname"). `next` is the word after it, which is the
+// value of other flags without "="; `took_next` says whether it was used.
+absl::Status SetFlag(std::string text, const std::string* next, bool& took_next, Arguments& arguments) {
+  took_next = false;
+  const size_t equals = text.find('=');
+  std::string name = text.substr(0, equals);
+  std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
+  gflags::CommandLineFlagInfo info;
+  bool known = gflags::GetCommandLineFlagInfo(name.c_str(), &info);
+  if (!known && equals == std::string::npos && absl::StartsWith(name, "no")) {
+    known = gflags::GetCommandLineFlagInfo(name.substr(2).c_str(), &info) && info.type == "bool";
+    name = name.substr(2);
+    value = "false";
+  } else if (known && equals == std::string::npos) {
+    if (info.type == "bool") {
+      value = "true";
+    } else if (next != nullptr) {
+      value = *next;
+      took_next = true;
+    } else {
+      return UsageError(absl::StrCat("--", name, " needs a value"));
+    }
+  }
+  if (!known) return UsageError(absl::StrCat("unknown flag --", text.substr(0, equals)));
+  if (gflags::SetCommandLineOption(name.c_str(), value.c_str()).empty()) {
+    return UsageError(absl::StrCat("--", name, "=", value, ": expected a value of type ", info.type));
+  }
+  arguments.flags.push_back(name);
+  return absl::OkStatus();
+}
+
+// Flags from a file, one a line; blank lines and lines that begin with # are skipped.
+absl::Status ReadFlagFile(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return UsageError(absl::StrCat("--flagfile: cannot read ", path));
+  Arguments ignored;
+  std::string line;
+  for (int number = 1; std::getline(file, line); ++number) {
+    const std::string text(absl::StripAsciiWhitespace(line));
+    if (text.empty() || text[0] == '#') continue;
+    bool took_next = false;
+    const absl::Status status =
+        SetFlag(std::string(absl::StripPrefix(absl::StripPrefix(text, "-"), "-")), nullptr, took_next, ignored);
+    if (!status.ok()) return UsageError(absl::StrCat(path, ":", number, ": ", std::string(status.message())));
+  }
+  return absl::OkStatus();
+}
+
+// gflags' own parser ends the process with status 1; ours reports like everything else.
+absl::StatusOr<Arguments> ParseArguments(const std::vector<std::string>& argv) {
+  Arguments arguments;
+  bool flags_end = false;
+  for (size_t i = 0; i < argv.size(); ++i) {
+    const std::string& word = argv[i];
+    if (flags_end || word.size() < 2 || word[0] != '-') {
+      arguments.words.push_back(word);
+    } else if (word == "--") {
+      flags_end = true;
+    } else if (word == "--help" || word == "-help" || word == "-h") {
+      arguments.help = true;
+    } else {
+      const std::string flag(absl::StripPrefix(absl::StripPrefix(word, "-"), "-"));
+      const std::string* next = i + 1 < argv.size() ? &argv[i + 1] : nullptr;
+      if (absl::StartsWith(flag, "flagfile")) {
+        const size_t equals = flag.find('=');
+        if (equals == std::string::npos && next == nullptr) return UsageError("--flagfile needs a value");
+        MR_RETURN_IF_ERROR(ReadFlagFile(equals == std::string::npos ? argv[++i] : flag.substr(equals + 1)));
+        continue;
+      }
+      bool took_next = false;
+      MR_RETURN_IF_ERROR(SetFlag(flag, next, took_next, arguments));
+      i += took_next ? 1 : 0;
+    }
+  }
+  return arguments;
+}
+
+std::string Usage() {
+  std::string text = "millrace trains and runs dataflow graphs larger than the memory of their device.\n\nUsage: millrace COMMAND [--flags]\n\n";
+  for (const Command& command : Commands()) {
+    const std::string name = absl::StrCat(command.name, *command.arguments == '\0' ? "" : " ", command.arguments);
+    absl::StrAppend(&text, "  ", name, std::string(12 - name.size(), ' '), command.summary, "\n");
+  }
+  return text + "\nmillrace COMMAND --help shows the command's flags. --flagfile=FILE reads flags from a file, one a line.\n"
+                "Exit status: 0 done, 1 the run failed, 2 wrong usage, 3 does not fit the budget.\n";
+}
+
+std::string CommandUsage(const Command& command) {
+  std::string text = absl::StrCat("millrace ", command.name, *command.arguments == '\0' ? "" : " ", command.arguments,
+                                  ": ", command.summary, "\n\n");
+  for (const char* flag : command.flags) {
+    const gflags::CommandLineFlagInfo info = gflags::GetCommandLineFlagInfoOrDie(flag);
+    const std::string name = absl::StrCat("--", flag);
+    absl::StrAppend(&text, "  ", name, std::string(name.size() < 18 ? 18 - name.size() : 1, ' '), info.description,
+                    info.default_value.empty() || info.type == "bool" ? "" : absl::StrCat(" (", info.default_value, ")"), "\n");
+  }
+  return absl::StrCat(text, "\nExample:\n  ", command.example, "\n");
+}
+
+Options OptionsFromFlags(const std::vector<std::string>& words) {
+  Options options;
+  options.input = {.graph = FLAGS_graph,
+                   .feeds = FLAGS_feeds,
+                   .synthetic_feeds = FLAGS_synthetic_feeds,
+                   .feed_shapes = FLAGS_feed_shapes,
+                   .fetches = List(FLAGS_fetches),
+                   .targets = List(FLAGS_targets),
+                   .init_targets = List(FLAGS_init_targets),
+                   .steps = FLAGS_steps,
+                   .seed = FLAGS_seed};
+  options.engine = {.device = FLAGS_device,
+                    .machine = FLAGS_machine,
+                    .device_memory = FLAGS_device_memory,
+                    .host_memory = FLAGS_host_memory,
+                    .link_gbps = FLAGS_link_gbps,
+                    .threads = FLAGS_threads};
+  options.strategy = {.strategy = FLAGS_strategy,
+                      .strategies = List(FLAGS_strategies),
+                      .partition_size = FLAGS_partition_size,
+                      .swap_distance = FLAGS_swap_distance,
+                      .min_swap_bytes = FLAGS_min_swap_bytes};
+  options.output = {.report_out = FLAGS_report_out,
+                    .trace_out = FLAGS_trace_out,
+                    .plot_out = FLAGS_plot_out,
+                    .variables_out = FLAGS_variables_out,
+                    .fetches_out = FLAGS_fetches_out};
+  options.sweep = {.partition_sizes = List(FLAGS_partition_sizes), .budgets = List(FLAGS_budgets), .csv_out = FLAGS_csv_out};
+  options.model = {.name = words.size() > 1 ? words[1] : "",
+                   .depth = FLAGS_depth,
+                   .batch = FLAGS_batch,
+                   .image_size = FLAGS_image_size,
+                   .classes = FLAGS_classes};
+  options.out = FLAGS_out;
+  options.plan_out = FLAGS_plan_out;
+  options.ops = FLAGS_ops;
+  return options;
+}
+
+Environment RealEnvironment() {
+  Environment environment;
+  environment.out = &std::cout;
+  environment.err = &std::cerr;
+  environment.err_is_terminal = isatty(STDERR_FILENO) != 0;
+  environment.interrupted = Interrupted;
+  environment.load_graph = LoadGraph;
+  environment.save_graph = SaveGraph;
+  environment.create_session = Session::Create;
+  return environment;
+}
+
+// Flags that have no meaning for the command are likely a mistake, but scripts share flags among commands.
+void WarnOfUnusedFlags(const Command& command, const std::vector<std::string>& given) {
+  for (const std::string& flag : given) {
+    bool used = false, ours = false;
+    for (const char* name : command.flags) used = used || flag == name;
+    for (const Command& other : Commands()) {
+      for (const char* name : other.flags) ours = ours || flag == name;
+    }
+    if (ours && !used) LOG(WARNING) << "--" << flag << " has no effect on millrace " << command.name;
+  }
+}
+
+absl::Status Main(const std::vector<std::string>& argv) {
+  MR_ASSIGN_OR_RETURN(const Arguments arguments, ParseArguments(argv));
+  const std::vector<std::string>& words = arguments.words;
+  if (words.empty()) {
+    if (!arguments.help) return UsageError("no command: millrace --help lists them");
+    std::cout << Usage();
+    return absl::OkStatus();
+  }
+  const Command* command = FindCommand(words[0]);
+  if (command == nullptr) {
+    return UsageError(absl::StrCat("unknown command ", words[0], "; expected one of ",
+                                   absl::StrJoin(Commands(), ", ", [](std::string* out, const Command& each) {
+                                     out->append(each.name);
+                                   })));
+  }
+  if (arguments.help) {
+    std::cout << CommandUsage(*command);
+    return absl::OkStatus();
+  }
+  const size_t most_words = *command->arguments == '\0' ? 1 : 2;
+  if (words.size() > most_words) return UsageError(absl::StrCat("unexpected argument ", words[most_words]));
+  WarnOfUnusedFlags(*command, arguments.flags);
+  CatchInterrupts();
+  return command->run(OptionsFromFlags(words), RealEnvironment());
+}
+
+}  // namespace
+}  // namespace millrace::cli
+
+int main(int argc, char** argv) {
+  FLAGS_logtostderr = true;
+  google::InitGoogleLogging(argv[0]);
+  const absl::Status status = millrace::cli::Main(std::vector<std::string>(argv + 1, argv + argc));
+  std::cout.flush();
+  const int exit_status = millrace::cli::ExitStatus(status);
+  if (exit_status == millrace::cli::kExitUsage) {
+    std::cerr << "millrace: " << status.message() << "\n";
+  } else if (!status.ok()) {
+    std::cerr << "millrace: " << status.ToString(absl::StatusToStringMode::kWithNoExtraData) << "\n";
+  }
+  return exit_status;
+}
