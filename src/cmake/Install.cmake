@@ -1,0 +1,34 @@
+# What `cmake --install` puts in place: the headers, one library of all boxes, find_package(millrace), the program.
+#
+# The library is shared, so that a program which embeds it names nothing but millrace::millrace: of what the boxes
+# use, only Abseil shows in the headers.
+include(CMakePackageConfigHelpers)
+include(GNUInstallDirs)
+
+get_property(boxes GLOBAL PROPERTY MILLRACE_LIBRARIES)
+list(REMOVE_ITEM boxes millrace_cli)  # the program's own
+get_property(external GLOBAL PROPERTY MILLRACE_EXTERNAL)
+list(REMOVE_DUPLICATES external)
+
+add_library(millrace SHARED)
+foreach(box ${boxes})
+  target_sources(millrace PRIVATE $<TARGET_OBJECTS:${box}>)
+endforeach()
+target_link_libraries(millrace PRIVATE millrace_flags ${external}
+  PUBLIC absl::status absl::statusor absl::strings absl::inlined_vector absl::span absl::function_ref)
+target_include_directories(millrace INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_compile_features(millrace INTERFACE cxx_std_20)
+set_target_properties(millrace PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+
+install(TARGETS millrace EXPORT millraceTargets)
+install(TARGETS millrace_main)
+install(DIRECTORY include/millrace DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/millrace)
+install(EXPORT millraceTargets NAMESPACE millrace:: DESTINATION ${package_dir})
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/millraceConfig.cmake CONTENT
+  "include(CMakeFindDependencyMacro)\nfind_dependency(absl)\ninclude(\${CMAKE_CURRENT_LIST_DIR}/millraceTargets.cmake)\n"
+  @ONLY)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/millraceConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/millraceConfig.cmake ${CMAKE_BINARY_DIR}/millraceConfigVersion.cmake
+  DESTINATION ${package_dir})
