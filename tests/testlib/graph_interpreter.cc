@@ -103,7 +103,8 @@ absl::Status GraphInterpreter::RunNode(NodeId id, Values& values) {
   if (def == nullptr) return absl::NotFoundError(absl::StrCat("node '", node.name, "': unknown op '", node.op, "'"));
   if (def->is_no_op || def->is_variable) return absl::OkStatus();
   if (node.op == "Const") {
-    MR_ASSIGN_OR_RETURN(values[OutputRef{id, 0}], node.attrs.Get<Tensor>("value"));
+    MR_ASSIGN_OR_RETURN(const Tensor value, node.attrs.Get<Tensor>("value"));
+    values[OutputRef{id, 0}] = value;
     return absl::OkStatus();
   }
   std::vector<Tensor> inputs;
