@@ -130,8 +130,22 @@ class Graph {
  private:
   Graph(const Graph&) = default;
 
+  // Node ids by the hash of their names, which live in the nodes alone: open addressing, at most half full.
+  struct NameSlot {
+    uint32_t hash = 0;
+    int32_t id = kFreeSlot;
+  };
+  static constexpr int32_t kFreeSlot = -1;
+  static constexpr int32_t kErasedSlot = -2;
+  // The slot of that name, or the free slot that ends the search for it.
+  size_t FindSlot(std::string_view name, uint32_t hash) const;
+  bool InsertName(std::string_view name, int32_t id);  // false when the name is taken
+  void EraseName(std::string_view name);
+  void RebuildNames(size_t expected_names);
+
   std::vector<Node> nodes_;
-  std::unordered_map<std::string, int32_t> by_name_;
+  std::vector<NameSlot> name_slots_;  // a power of two of them
+  size_t used_slots_ = 0;             // erased ones included
   std::unordered_map<std::string, int32_t> next_suffix_;
   int32_t num_removed_ = 0;
   std::shared_ptr<const Library> library_;

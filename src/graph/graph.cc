@@ -1,15 +1,19 @@
 #include "millrace/graph.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 #include <queue>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "xxhash.h"
 
 namespace millrace {
 namespace {
+
+uint32_t NameHash(std::string_view name) { return static_cast<uint32_t>(XXH3_64bits(name.data(), name.size())); }
 
 // Up to three names of the graph that look like `name`: same last component, or a common prefix.
 std::vector<std::string> NearestNames(const Graph& graph, const std::string& name) {
@@ -35,22 +39,61 @@ std::vector<std::string> NearestNames(const Graph& graph, const std::string& nam
 
 }  // namespace
 
+size_t Graph::FindSlot(std::string_view name, uint32_t hash) const {
+  const size_t mask = name_slots_.size() - 1;
+  size_t slot = hash & mask;
+  for (; name_slots_[slot].id != kFreeSlot; slot = (slot + 1) & mask) {
+    if (name_slots_[slot].hash == hash && name_slots_[slot].id >= 0 && nodes_[name_slots_[slot].id].name == name) break;
+  }
+  return slot;
+}
+
+bool Graph::InsertName(std::string_view name, int32_t id) {
+  if (2 * (used_slots_ + 1) > name_slots_.size()) RebuildNames(num_nodes() + 1);
+  const uint32_t hash = NameHash(name);
+  NameSlot& slot = name_slots_[FindSlot(name, hash)];
+  if (slot.id >= 0) return false;
+  slot = {hash, id};
+  ++used_slots_;
+  return true;
+}
+
+void Graph::EraseName(std::string_view name) {
+  if (name_slots_.empty()) return;
+  NameSlot& slot = name_slots_[FindSlot(name, NameHash(name))];
+  if (slot.id >= 0) slot.id = kErasedSlot;
+}
+
+void Graph::RebuildNames(size_t expected_names) {
+  constexpr size_t kSmallest = 64;
+  const std::vector<NameSlot> former = std::move(name_slots_);
+  name_slots_.assign(std::bit_ceil(std::max(kSmallest, 4 * expected_names)), NameSlot());
+  used_slots_ = 0;
+  const size_t mask = name_slots_.size() - 1;
+  for (const NameSlot& entry : former) {
+    if (entry.id < 0) continue;
+    size_t slot = entry.hash & mask;
+    while (name_slots_[slot].id != kFreeSlot) slot = (slot + 1) & mask;
+    name_slots_[slot] = entry;
+    ++used_slots_;
+  }
+}
+
 absl::StatusOr<NodeId> Graph::AddNode(Node node) {
   if (node.name.empty()) return absl::InvalidArgumentError(absl::StrCat("a node (", node.op, ") without a name"));
   const NodeId id{num_ids()};
-  auto [it, inserted] = by_name_.emplace(node.name, id.value);
-  if (!inserted) return absl::AlreadyExistsError(absl::StrCat("two nodes are named '", node.name, "'"));
+  if (!InsertName(node.name, id.value)) return absl::AlreadyExistsError(absl::StrCat("two nodes are named '", node.name, "'"));
   nodes_.push_back(std::move(node));
   return id;
 }
 
 NodeId Graph::AddUnique(Node node) {
-  if (by_name_.count(node.name) > 0) {
+  if (Find(node.name).valid()) {
     int32_t& suffix = next_suffix_[node.name];
     std::string candidate;
     do {
       candidate = absl::StrCat(node.name, "_", ++suffix);
-    } while (by_name_.count(candidate) > 0);
+    } while (Find(candidate).valid());
     node.name = candidate;
   }
   return AddNode(std::move(node)).value();
@@ -59,7 +102,7 @@ NodeId Graph::AddUnique(Node node) {
 void Graph::RemoveNode(NodeId id) {
   Node& node = nodes_[id.value];
   if (node.removed) return;
-  by_name_.erase(node.name);
+  EraseName(node.name);
   node = Node();
   node.removed = true;
   ++num_removed_;
@@ -76,11 +119,11 @@ std::vector<NodeId> Graph::Compact() {
   }
   nodes_.resize(next);
   num_removed_ = 0;
-  by_name_.clear();
-  by_name_.reserve(nodes_.size());
+  name_slots_.clear();
+  RebuildNames(nodes_.size());
   for (int32_t i = 0; i < next; ++i) {
     Node& node = nodes_[i];
-    by_name_.emplace(node.name, i);
+    InsertName(node.name, i);
     for (OutputRef& input : node.inputs) input.node = renamed[input.node.value];
     for (NodeId& control : node.control_inputs) control = renamed[control.value];
   }
@@ -89,19 +132,20 @@ std::vector<NodeId> Graph::Compact() {
 
 void Graph::Rename(NodeId id, std::string name) {
   Node& node = nodes_[id.value];
-  by_name_.erase(node.name);
-  by_name_.emplace(name, id.value);
+  EraseName(node.name);
   node.name = std::move(name);
+  InsertName(node.name, id.value);
 }
 
 void Graph::Reserve(int64_t nodes) {
   nodes_.reserve(nodes);
-  by_name_.reserve(nodes);
+  RebuildNames(std::max<int64_t>(nodes, num_nodes()));
 }
 
 NodeId Graph::Find(std::string_view name) const {
-  auto it = by_name_.find(std::string(name));
-  return it == by_name_.end() ? NodeId() : NodeId{it->second};
+  if (name_slots_.empty()) return NodeId();
+  const NameSlot& slot = name_slots_[FindSlot(name, NameHash(name))];
+  return slot.id >= 0 ? NodeId{slot.id} : NodeId();
 }
 
 absl::StatusOr<OutputRef> Graph::FindTensor(std::string_view tensor_name) const {

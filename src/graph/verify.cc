@@ -16,7 +16,7 @@ absl::Status VerifyReference(const Graph& graph, const Node& consumer, NodeId pr
   return absl::OkStatus();
 }
 
-absl::Status VerifyNode(const Graph& graph, NodeId id) {
+absl::Status VerifyName(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   if (node.name.empty() || node.op.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("node ", id.value, " '", node.name, "' has no ",
@@ -25,6 +25,11 @@ absl::Status VerifyNode(const Graph& graph, NodeId id) {
   if (graph.Find(node.name) != id) {
     return absl::InvalidArgumentError(absl::StrCat("two nodes are named '", node.name, "'"));
   }
+  return absl::OkStatus();
+}
+
+absl::Status VerifyNode(const Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const OutputRef input = node.inputs[i];
     MR_RETURN_IF_ERROR(VerifyReference(graph, node, input.node, "an input"));
@@ -115,11 +120,18 @@ absl::Status VerifyAcyclic(const Graph& graph) {
 
 }  // namespace
 
-absl::Status VerifyGraph(const Graph& graph) {
+absl::Status VerifyEdges(const Graph& graph) {
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
     if (graph.alive(NodeId{i})) MR_RETURN_IF_ERROR(VerifyNode(graph, NodeId{i}));
   }
   return VerifyAcyclic(graph);
+}
+
+absl::Status VerifyGraph(const Graph& graph) {
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    if (graph.alive(NodeId{i})) MR_RETURN_IF_ERROR(VerifyName(graph, NodeId{i}));
+  }
+  return VerifyEdges(graph);
 }
 
 }  // namespace millrace

@@ -12,6 +12,9 @@ namespace millrace {
 // TensorFlow's v1 loops (NextIteration -> Merge). Otherwise InvalidArgument names the node.
 absl::Status VerifyGraph(const Graph& graph);
 
+// The same but for the names, for those who have just added every node by Graph::AddNode.
+absl::Status VerifyEdges(const Graph& graph);
+
 }  // namespace millrace
 
 #endif  // MILLRACE_SRC_GRAPH_VERIFY_H_

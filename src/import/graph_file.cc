@@ -28,7 +28,7 @@ using proto::MetaGraphDef;
 using proto::NodeDef;
 
 constexpr const char* kExpected = "expected a GraphDef or MetaGraphDef, binary or text";
-constexpr size_t kArenaBytes = 1 << 20;
+constexpr size_t kArenaBytes = 1 << 18;
 constexpr size_t kWriteBytes = 1 << 20;
 
 absl::Status Stop() { return absl::CancelledError(); }
@@ -77,13 +77,17 @@ absl::StatusOr<Graph> ImportGraphBytes(std::string_view bytes) {
     return absl::OkStatus();
   }));
   GraphImporter importer(nodes);
-  Arena arena;
+  const std::unique_ptr<char[]> block(new char[kArenaBytes]);
+  google::protobuf::ArenaOptions options;
+  options.initial_block = block.get();
+  options.initial_block_size = kArenaBytes;
+  Arena arena(options);
   proto::FunctionDefLibrary library;
   nodes = 0;
   MR_RETURN_IF_ERROR(ForEachField(bytes, [&](const WireField& field) {
     if (!field.is_bytes) return absl::OkStatus();
     if (field.number == GraphDef::kNodeFieldNumber) {
-      if (arena.SpaceUsed() > kArenaBytes) arena.Reset();
+      if (arena.SpaceUsed() > kArenaBytes / 2) arena.Reset();
       NodeDef* node = Arena::CreateMessage<NodeDef>(&arena);
       if (absl::Status status = ParseBinary(field.payload, node); !status.ok()) {
         return AtNode(nodes, field.offset, status);

@@ -1,9 +1,8 @@
 #include "import/graph_import.h"
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -15,9 +14,16 @@ namespace millrace {
 namespace {
 
 bool IsNodeName(const std::string& name) {
-  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
-    return absl::ascii_isalnum(c) || (c != '\0' && std::strchr("_.>/\\-", c) != nullptr);
-  });
+  static constexpr auto kAllowed = [] {
+    std::array<bool, 256> allowed{};
+    for (int c = 0; c < 256; ++c) {
+      allowed[c] = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+                   c == '.' || c == '>' || c == '/' || c == '\\' || c == '-';
+    }
+    return allowed;
+  }();
+  return !name.empty() &&
+         std::all_of(name.begin(), name.end(), [](char c) { return kAllowed[static_cast<unsigned char>(c)]; });
 }
 
 absl::Status MissingNode(const std::string& consumer, const std::string& input, const std::string& producer) {
@@ -102,7 +108,7 @@ absl::StatusOr<Graph> GraphImporter::Finish() {
     }
   }
   forward_.clear();
-  MR_RETURN_IF_ERROR(VerifyGraph(graph_));
+  MR_RETURN_IF_ERROR(VerifyEdges(graph_));
   return std::move(graph_);
 }
 
