@@ -24,6 +24,12 @@ absl::StatusOr<Graph> LoadGraph(const std::string& path);
 // _reason, _output_shapes.
 absl::Status SaveGraph(const Graph& graph, const std::string& path);
 
+// Arrays by name of an .npz (members without ".npy"), or the one array of an .npy, under the file's name. Plain
+// numbers, bools, and strings; Fortran order and either byte order.
+absl::StatusOr<std::map<std::string, Tensor>> LoadArrays(const std::string& path);
+// Writes an .npz that numpy.load reads. bfloat16 is written as NumPy's 2-byte void, the way ml_dtypes does.
+absl::Status SaveArrays(const std::map<std::string, Tensor>& arrays, const std::string& path);
+
 }  // namespace millrace
 
 #endif  // MILLRACE_IMPORT_H_

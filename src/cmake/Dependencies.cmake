@@ -7,6 +7,7 @@ find_package(glog REQUIRED)
 find_package(gflags REQUIRED)
 find_package(Eigen3 REQUIRED NO_MODULE)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(ZLIB REQUIRED)
 
 # Debian's dnnl package file needs OpenCL headers that it does not depend on, so oneDNN is found by hand.
 find_path(DNNL_INCLUDE_DIR dnnl.hpp REQUIRED)
@@ -20,6 +21,13 @@ find_library(XXHASH_LIBRARY xxhash REQUIRED)
 add_library(millrace_xxhash INTERFACE)
 target_include_directories(millrace_xxhash SYSTEM INTERFACE ${XXHASH_INCLUDE_DIR})
 target_link_libraries(millrace_xxhash INTERFACE ${XXHASH_LIBRARY})
+
+# Debian's libzip package file asks for command line tools that it does not depend on.
+find_path(ZIP_INCLUDE_DIR zip.h REQUIRED)
+find_library(ZIP_LIBRARY zip REQUIRED)
+add_library(millrace_zip INTERFACE)
+target_include_directories(millrace_zip SYSTEM INTERFACE ${ZIP_INCLUDE_DIR})
+target_link_libraries(millrace_zip INTERFACE ${ZIP_LIBRARY})
 
 if(MILLRACE_TESTS)
   find_package(GTest REQUIRED)

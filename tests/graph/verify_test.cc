@@ -55,10 +55,10 @@ TEST(VerifyGraph, EdgesToRemovedNodesAreErrors) {
 
 TEST(VerifyGraph, NamesAndOpsMustBeThere) {
   Graph graph = Parse("a = A()\nb = B()\n");
-  graph.mutable_node(NodeId{1}).name = "a";  // behind the graph's back
+  graph.mutable_node(NodeId{1}).name = std::string("a");  // behind the graph's back
   EXPECT_EQ(ErrorOf(graph), "two nodes are named 'a'");
-  graph.mutable_node(NodeId{1}).name = "b";
-  graph.mutable_node(NodeId{1}).op = "";
+  graph.mutable_node(NodeId{1}).name = std::string("b");
+  graph.mutable_node(NodeId{1}).op.clear();
   EXPECT_EQ(ErrorOf(graph), "node 1 'b' has no op");
 }
 
