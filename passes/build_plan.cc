@@ -28,6 +28,7 @@ class PlanBuilder {
     plan_.lanes[kToHostLane].kind = LaneKind::kToHost;
     plan_.lanes[kToDeviceLane].kind = LaneKind::kToDevice;
     progress_.resize(in_.schedule.residences.size());
+    for (const StorageInfo& storage : access_.storages) plan_.tensors.push_back(storage.name);
     ListBoundaries();
     for (int64_t p = 0; p < static_cast<int64_t>(in_.schedule.items.size()); ++p) Emit(p);
     ListResidences();
@@ -266,12 +267,19 @@ class PlanBuilder {
   // Storages of the node's tensors as they were before copies were wired in.
   void FillAddresses(int32_t i, NodeId id, const OpDef& def, ComputeStep& step) const {
     const Operation& operation = in_.device.operations[i];
-    for (int32_t storage : operation.input_storages) step.inputs.push_back(AddressOf(i, storage));
+    const auto add = [&](int32_t storage, std::vector<int64_t>& offsets, std::vector<int32_t>& owners) {
+      offsets.push_back(AddressOf(i, storage));
+      owners.push_back(offsets.back() == kNoAddress ? -1 : storage);
+    };
+    for (int32_t storage : operation.input_storages) add(storage, step.inputs, step.input_owners);
     const Node& node = in_.graph.node(id);
     for (int32_t o = 0; o < static_cast<int32_t>(node.outputs.size()); ++o) {
-      step.outputs.push_back(AddressOf(i, in_.device.storage({id, o})));
+      add(in_.device.storage({id, o}), step.outputs, step.output_owners);
     }
-    if (def.returns_variable && !step.outputs.empty() && !step.inputs.empty()) step.outputs[0] = step.inputs[0];
+    if (def.returns_variable && !step.outputs.empty() && !step.inputs.empty()) {
+      step.outputs[0] = step.inputs[0];
+      step.output_owners[0] = step.input_owners[0];
+    }
   }
 
   void FillVariables(NodeId id, const OpDef& def, ComputeStep& step) const {

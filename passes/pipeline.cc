@@ -14,6 +14,8 @@
 #include "passes/schedule.h"
 #include "passes/storage.h"
 #include "passes/strategy.h"
+#include "plan/plan_verifier.h"
+#include "plan/simulator.h"
 
 namespace millrace {
 namespace {
@@ -120,7 +122,9 @@ absl::StatusOr<Compiled> PlanOnce(const CompileRequest& request, const Prepared&
   compiled.plan.devices[0].name = absl::StrCat(request.machine.name, ":0");
   compiled.plan.devices[0].budget_bytes = options.device_memory_bytes;
   MR_RETURN_IF_ERROR(CheckHostMemory(compiled.plan, options.host_memory_bytes));
-  compiled.plan.predicted_step_seconds = compiled.plan.predicted_compute_seconds;
+  // The plan is checked from its steps alone, by code that shares nothing with the passes.
+  MR_RETURN_IF_ERROR(VerifyPlan(compiled.plan));
+  MR_RETURN_IF_ERROR(FillPredictions(request.machine, &compiled.plan));
   return compiled;
 }
 
