@@ -9,6 +9,7 @@ void RegisterBuiltinOps(OpRegistry& registry) {
   RegisterNormOps(registry);
   RegisterPoolOps(registry);
   RegisterLossOps(registry);
+  RegisterRandomOps(registry);
 }
 
 }  // namespace millrace

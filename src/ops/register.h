@@ -20,6 +20,7 @@ void RegisterConvOps(OpRegistry& registry);         // Conv2D and its gradients,
 void RegisterNormOps(OpRegistry& registry);         // FusedBatchNormV3, LRN
 void RegisterPoolOps(OpRegistry& registry);         // MaxPool, AvgPool, 2-D and 3-D
 void RegisterLossOps(OpRegistry& registry);         // Softmax, cross entropies
+void RegisterRandomOps(OpRegistry& registry);       // RandomUniform, StatelessRandomUniformV2
 
 }  // namespace millrace
 

@@ -18,6 +18,8 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterPoolKernels(registry);
   RegisterSoftmaxKernels(registry);
   RegisterLossKernels(registry);
+  RegisterRandomKernels(registry);
+  RegisterStatelessRandomKernels(registry);
 }
 
 }  // namespace millrace::cpu

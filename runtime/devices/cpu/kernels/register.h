@@ -25,6 +25,8 @@ void RegisterLrnKernels(KernelRegistry& registry);
 void RegisterPoolKernels(KernelRegistry& registry);
 void RegisterSoftmaxKernels(KernelRegistry& registry);
 void RegisterLossKernels(KernelRegistry& registry);
+void RegisterRandomKernels(KernelRegistry& registry);
+void RegisterStatelessRandomKernels(KernelRegistry& registry);
 
 }  // namespace millrace::cpu
 
