@@ -10,6 +10,10 @@ void RegisterBuiltinOps(OpRegistry& registry) {
   RegisterPoolOps(registry);
   RegisterLossOps(registry);
   RegisterRandomOps(registry);
+  RegisterVariableOps(registry);
+  RegisterOptimizerOps(registry);
+  RegisterElementwiseOps(registry);
+  RegisterReductionOps(registry);
 }
 
 }  // namespace millrace

@@ -20,6 +20,10 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterLossKernels(registry);
   RegisterRandomKernels(registry);
   RegisterStatelessRandomKernels(registry);
+  RegisterVariableKernels(registry);
+  RegisterOptimizerKernels(registry);
+  RegisterElementwiseKernels(registry);
+  RegisterReductionKernels(registry);
 }
 
 }  // namespace millrace::cpu

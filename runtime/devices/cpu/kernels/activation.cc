@@ -1,0 +1,174 @@
+// Activations without transcendentals, Elu and Selu, and the gradients of unary ops.
+#include <cmath>
+
+#include "cpu/kernels/elementwise.h"
+#include "cpu/kernels/register.h"
+#include "cpu/kernels/vector_math.h"
+
+namespace millrace::cpu {
+namespace {
+
+namespace ei = Eigen::internal;
+
+constexpr double kSeluScale = 1.0507009873554804934193349852946;
+constexpr double kSeluScaleAlpha = 1.7580993408473768599402175208123;
+
+// A NaN stays.
+struct Relu {
+  template <typename T>
+  static T Apply(T x) { return x > T{0} || x != x ? x : T{0}; }
+};
+struct Relu6 {
+  template <typename T>
+  static T Apply(T x) { return x <= T{0} ? T{0} : x >= T{6} ? T{6} : x; }
+};
+struct Softsign {
+  template <typename T>
+  static T Apply(T x) { return x / (std::fabs(x) + T{1}); }
+};
+template <typename P>
+P PacketElu(const P& x) {
+  return ei::pselect(ei::pcmp_lt(x, ei::pzero(x)), ei::pexpm1(x), x);
+}
+struct Elu {
+  template <typename T>
+  static T Apply(const T& x) {
+    if constexpr (std::is_same_v<T, double>) return x < 0 ? std::expm1(x) : x;
+    else return PacketElu(x);
+  }
+};
+struct Selu {
+  template <typename T>
+  static T Apply(const T& x) {
+    if constexpr (std::is_same_v<T, double>) {
+      return x < 0 ? kSeluScaleAlpha * std::expm1(x) : kSeluScale * x;
+    } else {
+      const T negative = ei::pmul(ei::pset1<T>(static_cast<float>(kSeluScaleAlpha)), ei::pexpm1(x));
+      const T positive = ei::pmul(ei::pset1<T>(static_cast<float>(kSeluScale)), x);
+      return ei::pselect(ei::pcmp_lt(x, ei::pzero(x)), negative, positive);
+    }
+  }
+};
+template <typename Op>
+UnaryLoops PacketFloatScalarDouble() {
+  return {.on_float = &PacketLoop<Op, float>, .on_double = &UnaryLoopOver<Op, double>};
+}
+
+// Gradients: (gradient, features) for these ...
+struct ReluGrad {
+  template <typename T>
+  static T Apply(T g, T x) { return g * static_cast<T>(x > T{0}); }
+};
+struct Relu6Grad {
+  template <typename T>
+  static T Apply(T g, T x) { return g * static_cast<T>(x > T{0} && x < T{6}); }
+};
+struct SoftsignGrad {
+  template <typename T>
+  static T Apply(T g, T x) {
+    const T d = std::fabs(x) + T{1};
+    return g / (d * d);
+  }
+};
+struct SoftplusGrad {
+  template <typename P>
+  static P Apply(const P& g, const P& x) {
+    return ei::pdiv(g, ei::padd(ei::pexp(ei::pnegate(x)), ei::pset1<P>(1)));
+  }
+};
+// ... (gradient, outputs) for these ...
+struct EluGrad {
+  template <typename T>
+  static T Apply(T g, T y) { return y < T{0} ? (y + T{1}) * g : g; }
+};
+struct SeluGrad {
+  template <typename T>
+  static T Apply(T g, T y) {
+    return y < T{0} ? g * (y + static_cast<T>(kSeluScaleAlpha)) : g * static_cast<T>(kSeluScale);
+  }
+};
+// ... and (y, dy) for these.
+struct TanhGrad {
+  template <typename T>
+  static T Apply(T y, T dy) { return dy * (T{1} - y * y); }
+};
+struct SigmoidGrad {
+  template <typename T>
+  static T Apply(T y, T dy) { return dy * y * (T{1} - y); }
+};
+struct ReciprocalGrad {
+  template <typename T>
+  static T Apply(T y, T dy) { return -dy * y * y; }
+};
+struct SqrtGrad {
+  template <typename T>
+  static T Apply(T y, T dy) { return dy * T(0.5) / y; }
+};
+struct RsqrtGrad {
+  template <typename T>
+  static T Apply(T y, T dy) { return dy * (y * (T(-0.5) * (y * y))); }
+};
+
+float AlphaOf(const OpInstance& instance) { return instance.attrs.GetOr<float>("alpha", 0.2f); }
+
+template <typename T>
+std::unique_ptr<Kernel> MakeLeakyRelu(const OpInstance& instance) {
+  return MakeKernel([n = instance.inputs[0].shape.num_elements(), alpha = AlphaOf(instance)](const KernelContext& c) {
+    ParallelRange(c, n, kElementGrain, [&](int64_t begin, int64_t end) {
+      const T* x = c.input<T>(0);
+      T* y = c.output<T>(0);
+#pragma GCC ivdep
+      for (int64_t i = begin; i < end; ++i) y[i] = x[i] > T{0} ? x[i] : x[i] * static_cast<T>(alpha);
+    });
+    return absl::OkStatus();
+  });
+}
+
+template <typename T>
+std::unique_ptr<Kernel> MakeLeakyReluGrad(const OpInstance& instance) {
+  return MakeKernel([n = instance.inputs[0].shape.num_elements(), alpha = AlphaOf(instance)](const KernelContext& c) {
+    ParallelRange(c, n, kElementGrain, [&](int64_t begin, int64_t end) {
+      const T* g = c.input<T>(0);
+      const T* x = c.input<T>(1);
+      T* out = c.output<T>(0);
+#pragma GCC ivdep
+      for (int64_t i = begin; i < end; ++i) out[i] = x[i] > T{0} ? g[i] : g[i] * static_cast<T>(alpha);
+    });
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace
+
+void RegisterActivationKernels(KernelRegistry& registry) {
+  RegisterUnary(registry, "Relu", NumericUnary<Relu>());
+  RegisterUnary(registry, "Relu6", NumericUnary<Relu6>());
+  RegisterUnary(registry, "Softsign", FloatingUnary<Softsign>());
+  RegisterUnary(registry, "Elu", PacketFloatScalarDouble<Elu>(), {.grain = kMathGrain});
+  RegisterUnary(registry, "Selu", PacketFloatScalarDouble<Selu>(), {.grain = kMathGrain});
+  RegisterBinary(registry, "ReluGrad", FloatingPairs<ReluGrad>());
+  RegisterBinary(registry, "Relu6Grad", FloatingPairs<Relu6Grad>());
+  RegisterBinary(registry, "SoftsignGrad", FloatingPairs<SoftsignGrad>());
+  RegisterBinary(registry, "SoftplusGrad",
+                 {.on_float = &PacketPairLoop<SoftplusGrad, float>, .on_double = &PacketPairLoop<SoftplusGrad, double>},
+                 {.grain = kMathGrain});
+  RegisterBinary(registry, "EluGrad", FloatingPairs<EluGrad>());
+  RegisterBinary(registry, "SeluGrad", FloatingPairs<SeluGrad>());
+  RegisterBinary(registry, "TanhGrad", FloatingPairs<TanhGrad>());
+  RegisterBinary(registry, "SigmoidGrad", FloatingPairs<SigmoidGrad>());
+  for (const char* op : {"ReciprocalGrad", "InvGrad"}) RegisterBinary(registry, op, FloatingPairs<ReciprocalGrad>());
+  RegisterBinary(registry, "SqrtGrad", FloatingPairs<SqrtGrad>());
+  RegisterBinary(registry, "RsqrtGrad", FloatingPairs<RsqrtGrad>());
+  AddKernel(registry, "LeakyRelu", [](const OpInstance& instance) {
+    return DispatchFloating(instance, instance.inputs[0].dtype, [&](auto tag) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+      return MakeLeakyRelu<typename decltype(tag)::type>(instance);
+    });
+  });
+  AddKernel(registry, "LeakyReluGrad", [](const OpInstance& instance) {
+    return DispatchFloating(instance, instance.inputs[0].dtype, [&](auto tag) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+      return MakeLeakyReluGrad<typename decltype(tag)::type>(instance);
+    });
+  });
+}
+
+}  // namespace millrace::cpu

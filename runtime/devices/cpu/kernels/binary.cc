@@ -1,0 +1,161 @@
+#include "cpu/kernels/binary.h"
+
+#include "absl/status/status.h"
+#include "cpu/kernels/broadcast.h"
+#include "cpu/kernels/register.h"
+
+namespace millrace::cpu {
+namespace {
+
+// A loop with the conversions of its operands and result around it.
+class ConvertedLoop {
+ public:
+  ConvertedLoop(BinaryLoop loop, DataType input, DataType output)
+      : loop_(loop), input_(WideningOf(input)), input_bytes_(DataTypeSize(input)), output_bytes_(DataTypeSize(output)) {
+    if (input == output) store_ = input_.store;
+  }
+
+  void Run(BinaryMode mode, const char* a, const char* b, char* out, int64_t n) const {
+    if (input_.load == nullptr) {
+      loop_(mode, a, b, out, n);
+      return;
+    }
+    Block wide_a, wide_b, wide_out;
+    if (mode == BinaryMode::kScalarVector) input_.load(a, wide_a.bytes, 1);
+    if (mode == BinaryMode::kVectorScalar) input_.load(b, wide_b.bytes, 1);
+    for (int64_t i = 0; i < n; i += kBlockElements) {
+      const int64_t count = std::min(kBlockElements, n - i);
+      if (mode != BinaryMode::kScalarVector) input_.load(a + i * input_bytes_, wide_a.bytes, count);
+      if (mode != BinaryMode::kVectorScalar) input_.load(b + i * input_bytes_, wide_b.bytes, count);
+      if (store_ == nullptr) {
+        loop_(mode, wide_a.bytes, wide_b.bytes, out + i * output_bytes_, count);
+      } else {
+        loop_(mode, wide_a.bytes, wide_b.bytes, wide_out.bytes, count);
+        store_(wide_out.bytes, out + i * output_bytes_, count);
+      }
+    }
+  }
+
+  int64_t input_bytes() const { return input_bytes_; }
+  int64_t output_bytes() const { return output_bytes_; }
+
+ private:
+  BinaryLoop loop_;
+  Widening input_;
+  ConvertFn store_ = nullptr;
+  int64_t input_bytes_;
+  int64_t output_bytes_;
+};
+
+template <typename T>
+bool AnyEqual(const void* data, int64_t n, T value) {
+  const T* x = static_cast<const T*>(data);
+  bool found = false;
+  for (int64_t i = 0; i < n; ++i) found |= x[i] == value;
+  return found;
+}
+
+bool AnyZero(const void* data, int64_t bytes, int64_t n) {
+  switch (bytes) {
+    case 1: return AnyEqual<uint8_t>(data, n, 0);
+    case 2: return AnyEqual<uint16_t>(data, n, 0);
+    case 4: return AnyEqual<uint32_t>(data, n, 0);
+    default: return AnyEqual<uint64_t>(data, n, 0);
+  }
+}
+
+bool AnyNegative(const void* data, DataType dtype, int64_t n) {
+  const Widening widening = WideningOf(dtype);
+  if (dtype == DataType::kUint64) return false;
+  bool found = false;
+  Block block;
+  for (int64_t i = 0; i < n; i += kBlockElements) {
+    const int64_t count = std::min(kBlockElements, n - i);
+    const char* from = static_cast<const char*>(data) + i * DataTypeSize(dtype);
+    if (dtype == DataType::kInt32) {
+      for (int64_t k = 0; k < count; ++k) found |= reinterpret_cast<const int32_t*>(from)[k] < 0;
+      continue;
+    }
+    if (widening.load != nullptr) widening.load(from, block.bytes, count);
+    const int64_t* values = reinterpret_cast<const int64_t*>(widening.load != nullptr ? block.bytes : from);
+    for (int64_t k = 0; k < count; ++k) found |= values[k] < 0;
+  }
+  return found;
+}
+
+class BinaryKernel final : public Kernel {
+ public:
+  BinaryKernel(ConvertedLoop loop, const BinaryOptions& options, DataType dtype, const Shape& a, const Shape& b,
+               const Shape& output)
+      : loop_(loop),
+        options_(options),
+        dtype_(dtype),
+        divisors_(b.num_elements()),
+        layout_(MakeBroadcastLayout(output, {a, b})),
+        mode_(layout_.repeats(0)   ? BinaryMode::kScalarVector
+              : layout_.repeats(1) ? BinaryMode::kVectorScalar
+                                   : BinaryMode::kVectorVector) {}
+
+  absl::Status Run(const KernelContext& context) const override {
+    const char* a = context.input<char>(0);
+    const char* b = context.input<char>(1);
+    char* out = context.output<char>(0);
+    if (options_.check != DivisorCheck::kNone && layout_.num_elements > 0) {
+      if (options_.check == DivisorCheck::kZero && AnyZero(b, loop_.input_bytes(), divisors_)) {
+        return absl::InvalidArgumentError("Integer division by zero");
+      }
+      if (options_.check == DivisorCheck::kNegative && AnyNegative(b, dtype_, divisors_)) {
+        return absl::InvalidArgumentError("Integers to negative integer powers are not allowed");
+      }
+    }
+    const int64_t in_bytes = loop_.input_bytes(), out_bytes = loop_.output_bytes();
+    ParallelRange(context, layout_.num_elements, options_.grain, [&](int64_t begin, int64_t end) {
+      ForEachRun(layout_, begin, end, [&](const auto& offsets, int64_t at, int64_t n) {
+        loop_.Run(mode_, a + offsets[0] * in_bytes, b + offsets[1] * in_bytes, out + at * out_bytes, n);
+      });
+    });
+    return absl::OkStatus();
+  }
+
+ private:
+  ConvertedLoop loop_;
+  BinaryOptions options_;
+  DataType dtype_;
+  int64_t divisors_;
+  BroadcastLayout layout_;
+  BinaryMode mode_;
+};
+
+}  // namespace
+
+BinaryLoop BinaryLoops::For(DataType compute) const {
+  switch (compute) {
+    case DataType::kFloat: return on_float;
+    case DataType::kDouble: return on_double;
+    case DataType::kInt32: return on_int32;
+    case DataType::kInt64: return on_int64;
+    case DataType::kUint64: return on_uint64;
+    default: return nullptr;
+  }
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeBinaryKernel(const OpInstance& instance, const BinaryLoops& loops,
+                                                         const BinaryOptions& options, const Shape& a,
+                                                         const Shape& b, const Shape& output) {
+  const DataType dtype = instance.inputs[0].dtype;
+  BinaryLoop loop = loops.For(WideningOf(dtype).compute);
+  if (loop == nullptr) return UnsupportedType(instance, dtype);
+  BinaryOptions checked = options;
+  if (!IsInteger(dtype)) checked.check = DivisorCheck::kNone;
+  const DataType result = options.compares ? DataType::kBool : dtype;
+  return std::make_unique<BinaryKernel>(ConvertedLoop(loop, dtype, result), checked, dtype, a, b, output);
+}
+
+void RegisterBinary(KernelRegistry& registry, const char* op, BinaryLoops loops, BinaryOptions options) {
+  AddKernel(registry, op, [loops, options](const OpInstance& instance) {
+    return MakeBinaryKernel(instance, loops, options, instance.inputs[0].shape, instance.inputs[1].shape,
+                            instance.outputs[0].shape);
+  });
+}
+
+}  // namespace millrace::cpu

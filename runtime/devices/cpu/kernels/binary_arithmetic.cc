@@ -1,0 +1,139 @@
+// Add, Sub, Mul, the divisions and remainders, Maximum, Minimum and their kin.
+#include <cmath>
+#include <type_traits>
+
+#include "cpu/kernels/binary.h"
+#include "cpu/kernels/elementwise.h"
+
+namespace millrace::cpu {
+namespace {
+
+// Integers wrap around, as TensorFlow's do.
+template <typename T, typename Fn>
+T Wrapping(T a, T b, Fn fn) {
+  if constexpr (std::is_integral_v<T>) {
+    using U = std::make_unsigned_t<T>;
+    return static_cast<T>(fn(static_cast<U>(a), static_cast<U>(b)));
+  } else {
+    return fn(a, b);
+  }
+}
+
+struct Add {
+  template <typename T>
+  static T Apply(T a, T b) { return Wrapping(a, b, [](auto x, auto y) { return x + y; }); }
+};
+struct Sub {
+  template <typename T>
+  static T Apply(T a, T b) { return Wrapping(a, b, [](auto x, auto y) { return x - y; }); }
+};
+struct Mul {
+  template <typename T>
+  static T Apply(T a, T b) { return Wrapping(a, b, [](auto x, auto y) { return x * y; }); }
+};
+struct SquaredDifference {
+  template <typename T>
+  static T Apply(T a, T b) { return Mul::Apply(Sub::Apply(a, b), Sub::Apply(a, b)); }
+};
+
+// A NaN in either operand is the result.
+struct Maximum {
+  template <typename T>
+  static T Apply(T a, T b) { return a > b || a != a ? a : b; }
+};
+struct Minimum {
+  template <typename T>
+  static T Apply(T a, T b) { return a < b || a != a ? a : b; }
+};
+
+// Quotient towards zero. The kernel has refused zero; -1 is apart because the least integer has no opposite.
+template <typename T>
+T Quotient(T a, T b) {
+  if constexpr (std::is_signed_v<T>) {
+    if (b == -1) return Sub::Apply(T{0}, a);
+  }
+  return a / b;
+}
+template <typename T>
+T Remainder(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) return std::fmod(a, b);
+  else if constexpr (std::is_signed_v<T>) return b == -1 ? T{0} : a % b;
+  else return a % b;
+}
+
+// Real division of floats, division towards zero of integers.
+struct Div {
+  template <typename T>
+  static T Apply(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>) return a / b;
+    else return Quotient(a, b);
+  }
+};
+struct TruncateDiv {
+  template <typename T>
+  static T Apply(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>) return std::trunc(a / b);
+    else return Quotient(a, b);
+  }
+};
+struct FloorDiv {
+  template <typename T>
+  static T Apply(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>) {
+      return std::floor(a / b);
+    } else {
+      const T quotient = Quotient(a, b);
+      return (a < 0) != (b < 0) && Remainder(a, b) != 0 ? quotient - 1 : quotient;
+    }
+  }
+};
+struct TruncateMod {
+  template <typename T>
+  static T Apply(T a, T b) { return Remainder(a, b); }
+};
+// The remainder has the divisor's sign.
+struct FloorMod {
+  template <typename T>
+  static T Apply(T a, T b) {
+    const T remainder = Remainder(a, b);
+    return remainder != 0 && (remainder < 0) != (b < 0) ? remainder + b : remainder;
+  }
+};
+
+struct DivNoNan {
+  template <typename T>
+  static T Apply(T a, T b) { return b == T{0} ? T{0} : a / b; }
+};
+struct MulNoNan {
+  template <typename T>
+  static T Apply(T a, T b) { return b == T{0} ? T{0} : a * b; }
+};
+struct Xdivy {
+  template <typename T>
+  static T Apply(T a, T b) { return a == T{0} ? T{0} : a / b; }
+};
+
+}  // namespace
+
+BinaryLoops AddLoops() { return NumericLoops<Add>(); }
+BinaryLoops SubLoops() { return NumericLoops<Sub>(); }
+
+void RegisterArithmeticKernels(KernelRegistry& registry) {
+  for (const char* op : {"Add", "AddV2"}) RegisterBinary(registry, op, AddLoops());
+  RegisterBinary(registry, "Sub", SubLoops());
+  RegisterBinary(registry, "Mul", NumericLoops<Mul>());
+  RegisterBinary(registry, "Maximum", NumericLoops<Maximum>());
+  RegisterBinary(registry, "Minimum", NumericLoops<Minimum>());
+  RegisterBinary(registry, "SquaredDifference", NumericLoops<SquaredDifference>());
+  const BinaryOptions divides = {.grain = kElementGrain / 4, .check = DivisorCheck::kZero};
+  for (const char* op : {"RealDiv", "Div"}) RegisterBinary(registry, op, NumericLoops<Div>(), divides);
+  RegisterBinary(registry, "TruncateDiv", NumericLoops<TruncateDiv>(), divides);
+  RegisterBinary(registry, "FloorDiv", NumericLoops<FloorDiv>(), divides);
+  RegisterBinary(registry, "FloorMod", NumericLoops<FloorMod>(), divides);
+  for (const char* op : {"Mod", "TruncateMod"}) RegisterBinary(registry, op, NumericLoops<TruncateMod>(), divides);
+  RegisterBinary(registry, "DivNoNan", FloatingLoops<DivNoNan>());
+  RegisterBinary(registry, "MulNoNan", FloatingLoops<MulNoNan>());
+  RegisterBinary(registry, "Xdivy", FloatingLoops<Xdivy>());
+}
+
+}  // namespace millrace::cpu

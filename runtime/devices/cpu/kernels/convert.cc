@@ -1,0 +1,165 @@
+#include "cpu/kernels/convert.h"
+
+#include <bit>
+#include <type_traits>
+
+#include <Eigen/Core>
+
+namespace millrace::cpu {
+namespace {
+
+struct Bfloat16 {
+  uint16_t bits;
+};
+
+template <typename From, typename To>
+To ConvertOne(From value) {
+  if constexpr (std::is_same_v<To, bool>) {
+    return value != From(0);
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To> && sizeof(To) < 4) {
+    return static_cast<To>(static_cast<int32_t>(value));
+  } else if constexpr (std::is_floating_point_v<From> && std::is_same_v<To, uint32_t>) {
+    return static_cast<To>(static_cast<int64_t>(value));
+  } else {
+    return static_cast<To>(value);
+  }
+}
+
+template <typename From, typename To>
+void Convert(const void* from, void* to, int64_t n) {
+  const From* in = static_cast<const From*>(from);
+  To* out = static_cast<To*>(to);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) out[i] = ConvertOne<From, To>(in[i]);
+}
+
+void HalfToFloat(const void* from, void* to, int64_t n) {
+  using In = Eigen::Map<const Eigen::Array<Eigen::half, Eigen::Dynamic, 1>>;
+  Eigen::Map<Eigen::ArrayXf>(static_cast<float*>(to), n) = In(static_cast<const Eigen::half*>(from), n).cast<float>();
+}
+
+void FloatToHalf(const void* from, void* to, int64_t n) {
+  using Out = Eigen::Map<Eigen::Array<Eigen::half, Eigen::Dynamic, 1>>;
+  Out(static_cast<Eigen::half*>(to), n) =
+      Eigen::Map<const Eigen::ArrayXf>(static_cast<const float*>(from), n).cast<Eigen::half>();
+}
+
+void Bfloat16ToFloat(const void* from, void* to, int64_t n) {
+  const uint16_t* in = static_cast<const uint16_t*>(from);
+  uint32_t* out = static_cast<uint32_t*>(to);
+  for (int64_t i = 0; i < n; ++i) out[i] = static_cast<uint32_t>(in[i]) << 16;
+}
+
+// Not the processor's instruction, which takes denormals for zero.
+void FloatToBfloat16(const void* from, void* to, int64_t n) {
+  const float* in = static_cast<const float*>(from);
+  uint16_t* out = static_cast<uint16_t*>(to);
+  for (int64_t i = 0; i < n; ++i) {
+    const uint32_t bits = std::bit_cast<uint32_t>(in[i]);
+    const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+    const uint32_t nan = ((bits >> 16) & 0x8000) | 0x7fc0;
+    out[i] = static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded);
+  }
+}
+
+// From the type of a number as it is computed (float, double, int64, uint64) to any stored type.
+template <typename From>
+ConvertFn StoreFrom(DataType to) {
+  switch (to) {
+    case DataType::kFloat: return &Convert<From, float>;
+    case DataType::kDouble: return &Convert<From, double>;
+    case DataType::kInt8: return &Convert<From, int8_t>;
+    case DataType::kInt16: return &Convert<From, int16_t>;
+    case DataType::kInt32: return &Convert<From, int32_t>;
+    case DataType::kInt64: return &Convert<From, int64_t>;
+    case DataType::kUint8: return &Convert<From, uint8_t>;
+    case DataType::kUint16: return &Convert<From, uint16_t>;
+    case DataType::kUint32: return &Convert<From, uint32_t>;
+    case DataType::kUint64: return &Convert<From, uint64_t>;
+    case DataType::kBool: return &Convert<From, bool>;
+    default: return nullptr;
+  }
+}
+
+ConvertFn LoadAsInt64(DataType from) {
+  switch (from) {
+    case DataType::kInt8: return &Convert<int8_t, int64_t>;
+    case DataType::kInt16: return &Convert<int16_t, int64_t>;
+    case DataType::kInt32: return &Convert<int32_t, int64_t>;
+    case DataType::kUint8: return &Convert<uint8_t, int64_t>;
+    case DataType::kUint16: return &Convert<uint16_t, int64_t>;
+    case DataType::kUint32: return &Convert<uint32_t, int64_t>;
+    case DataType::kBool: return &Convert<uint8_t, int64_t>;
+    default: return nullptr;
+  }
+}
+
+ConvertFn LoadAsFloat(DataType from) {
+  switch (from) {
+    case DataType::kHalf: return &HalfToFloat;
+    case DataType::kBfloat16: return &Bfloat16ToFloat;
+    case DataType::kInt8: return &Convert<int8_t, float>;
+    case DataType::kInt16: return &Convert<int16_t, float>;
+    case DataType::kInt32: return &Convert<int32_t, float>;
+    case DataType::kUint8:
+    case DataType::kBool: return &Convert<uint8_t, float>;
+    case DataType::kUint16: return &Convert<uint16_t, float>;
+    case DataType::kUint32: return &Convert<uint32_t, float>;
+    default: return nullptr;
+  }
+}
+
+ConvertFn FloatTo(DataType to) {
+  if (to == DataType::kHalf) return &FloatToHalf;
+  if (to == DataType::kBfloat16) return &FloatToBfloat16;
+  return StoreFrom<float>(to);
+}
+
+// One hop: out of the types that are computed as they are stored, and into float and int64.
+ConvertFn Direct(DataType from, DataType to) {
+  if (from == DataType::kFloat) return FloatTo(to);
+  if (from == DataType::kDouble) return StoreFrom<double>(to);
+  if (from == DataType::kInt64) return StoreFrom<int64_t>(to);
+  if (from == DataType::kUint64) return StoreFrom<uint64_t>(to);
+  if (to == DataType::kFloat) return LoadAsFloat(from);
+  if (to == DataType::kInt64) return LoadAsInt64(from);
+  return nullptr;
+}
+
+// The type that a two-hop conversion goes over: it holds every value of `from`.
+DataType Middle(DataType from) {
+  if (from == DataType::kHalf || from == DataType::kBfloat16) return DataType::kFloat;
+  if (LoadAsInt64(from) != nullptr) return DataType::kInt64;
+  return DataType::kInvalid;
+}
+
+}  // namespace
+
+Widening WideningOf(DataType dtype) {
+  switch (dtype) {
+    case DataType::kFloat:
+    case DataType::kDouble:
+    case DataType::kInt32:
+    case DataType::kInt64:
+    case DataType::kUint64: return {.compute = dtype};
+    case DataType::kHalf: return {DataType::kFloat, &HalfToFloat, &FloatToHalf};
+    case DataType::kBfloat16: return {DataType::kFloat, &Bfloat16ToFloat, &FloatToBfloat16};
+    default: break;
+  }
+  ConvertFn load = LoadAsInt64(dtype);
+  if (load == nullptr) return {};
+  return {DataType::kInt64, load, StoreFrom<int64_t>(dtype)};
+}
+
+Conversion ConversionOf(DataType from, DataType to) {
+  if (ConvertFn direct = Direct(from, to)) return {.first = direct};
+  // double and the 64-bit integers reach the 16-bit floats over float, as Eigen's conversions do.
+  const bool wide = from == DataType::kDouble || from == DataType::kInt64 || from == DataType::kUint64;
+  DataType middle = wide ? DataType::kFloat : Middle(from);
+  if (Direct(middle, to) == nullptr) middle = DataType::kFloat;
+  ConvertFn first = Direct(from, middle), second = Direct(middle, to);
+  if (first == nullptr || second == nullptr) return {};
+  return {first, second};
+}
+
+}  // namespace millrace::cpu

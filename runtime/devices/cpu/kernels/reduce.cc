@@ -1,0 +1,267 @@
+// The driver of reductions: which pieces of the input go into which accumulators, and who adds them up.
+#include "cpu/kernels/reduce.h"
+
+#include <array>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
+#include "cpu/kernels/convert.h"
+#include "cpu/kernels/register.h"
+
+namespace millrace::cpu {
+namespace {
+
+static_assert(kMaxColumns <= kBlockElements);
+
+struct Dim {
+  int64_t size;
+  int64_t stride;
+};
+using Dims = absl::InlinedVector<Dim, 4>;
+
+int64_t OffsetOf(const Dims& dims, int64_t index) {
+  int64_t offset = 0;
+  for (size_t d = dims.size(); d-- > 1;) {
+    offset += index % dims[d].size * dims[d].stride;
+    index /= dims[d].size;
+  }
+  return dims.empty() ? 0 : offset + index * dims[0].stride;
+}
+
+// The input as kept × reduced × (rows × columns): `rows` is the innermost reduced dimension, `columns` the kept ones
+// inside it, 1 when there are none.
+struct ReduceLayout {
+  Dims kept;
+  Dims reduced;
+  int64_t rows = 1;
+  int64_t columns = 1;
+  int64_t num_kept = 1;     // product of `kept`
+  int64_t num_reduced = 1;  // product of `reduced`
+  int64_t count() const { return num_reduced * rows; }
+  int64_t outputs() const { return num_kept * columns; }
+};
+
+ReduceLayout MakeLayout(const Shape& shape, absl::Span<const bool> reduced) {
+  // Merged dimensions, innermost first; kept and reduced ones alternate.
+  absl::InlinedVector<Dim, 8> merged;
+  absl::InlinedVector<bool, 8> flags;
+  int64_t stride = 1;
+  for (int d = shape.rank() - 1; d >= 0; --d) {
+    if (shape.dim(d) == 1) continue;
+    if (!flags.empty() && flags.back() == reduced[d]) {
+      merged.back().size *= shape.dim(d);
+    } else {
+      merged.push_back({shape.dim(d), stride});
+      flags.push_back(reduced[d]);
+    }
+    stride *= shape.dim(d);
+  }
+  ReduceLayout layout;
+  size_t next = 0;
+  if (next < merged.size() && !flags[next]) layout.columns = merged[next++].size;
+  if (next < merged.size()) layout.rows = merged[next++].size;
+  for (size_t d = merged.size(); d-- > next;) {
+    (flags[d] ? layout.reduced : layout.kept).push_back(merged[d]);
+    (flags[d] ? layout.num_reduced : layout.num_kept) *= merged[d].size;
+  }
+  return layout;
+}
+
+class ReduceKernel final : public Kernel {
+ public:
+  ReduceKernel(const Reducer& reducer, const Widening& widening, DataType dtype, const ReduceLayout& layout)
+      : reducer_(reducer), widening_(widening), bytes_(DataTypeSize(dtype)), layout_(layout) {
+    const int64_t elements = layout_.outputs() * layout_.count();
+    column_chunks_ = (layout_.columns + kMaxColumns - 1) / kMaxColumns;
+    const int64_t items = std::max<int64_t>(1, layout_.num_kept * column_chunks_);
+    if (layout_.columns > 1) group_ = std::max<int64_t>(1, kMaxColumns / 2 / layout_.columns);
+    if (items < kMaxShards) {
+      segments_ = std::clamp<int64_t>(NumShards(elements, kElementGrain) / items, 1, layout_.count() / 64 + 1);
+    }
+    shards_ = NumShards(elements, kElementGrain);
+  }
+
+  // Segments leave partial accumulators, `columns` of them per kept index and segment.
+  int64_t scratch_bytes() const override {
+    return segments_ == 1 ? 0 : layout_.outputs() * segments_ * static_cast<int64_t>(sizeof(Accumulator));
+  }
+
+  absl::Status Run(const KernelContext& context) const override {
+    const int64_t items = layout_.num_kept * column_chunks_ * segments_;
+    if (layout_.outputs() == 0) return absl::OkStatus();
+    if (shards_ == 1) {
+      for (int64_t item = 0; item < items; ++item) RunItem(context, item);
+    } else {
+      const int64_t shards = std::min(shards_, items);
+      context.parallel->For(shards, [&](int64_t s) {
+        for (int64_t item = items * s / shards; item < items * (s + 1) / shards; ++item) RunItem(context, item);
+      });
+    }
+    if (segments_ > 1) MergeSegments(context);
+    return absl::OkStatus();
+  }
+
+ private:
+  // Item: (kept index, chunk of columns, segment of the reduced elements).
+  void RunItem(const KernelContext& context, int64_t item) const {
+    const int64_t segment = item % segments_, chunk = item / segments_ % column_chunks_;
+    const int64_t kept = item / segments_ / column_chunks_;
+    const int64_t column = layout_.columns * chunk / column_chunks_;
+    const int64_t columns = layout_.columns * (chunk + 1) / column_chunks_ - column;
+    std::array<Accumulator, kMaxColumns> acc;
+    const bool grouped = group_ > 1;
+    std::fill_n(acc.begin(), grouped ? columns * group_ : columns, reducer_.identity);
+    const char* base = context.input<char>(0) + (OffsetOf(layout_.kept, kept) + column) * bytes_;
+    const int64_t count = layout_.count();
+    const int64_t end = count * (segment + 1) / segments_;
+    for (int64_t at = count * segment / segments_; at < end;) {
+      const int64_t row = at % layout_.rows, n = std::min(layout_.rows - row, end - at);
+      TakeRows(base + (OffsetOf(layout_.reduced, at / layout_.rows) + row * layout_.columns) * bytes_, n, columns,
+               grouped, acc.data());
+      at += n;
+    }
+    if (grouped) {
+      for (int64_t g = 1; g < group_; ++g) reducer_.merge(acc.data() + g * columns, columns, acc.data());
+    }
+    if (segments_ == 1) {
+      Finish(context, acc.data(), kept * layout_.columns + column, columns);
+    } else {
+      Accumulator* partial = static_cast<Accumulator*>(context.scratch);
+      std::copy_n(acc.data(), columns, partial + (kept * segments_ + segment) * layout_.columns + column);
+    }
+  }
+
+  // n rows of the innermost reduced dimension. Grouped: several short rows at a time as one long one.
+  void TakeRows(const char* x, int64_t n, int64_t columns, bool grouped, Accumulator* acc) const {
+    if (layout_.columns == 1) {
+      TakeLine(x, n, acc);
+    } else if (grouped) {
+      const int64_t whole = n / group_;
+      TakeColumns(x, whole, columns * group_, columns * group_, acc);
+      TakeColumns(x + whole * group_ * columns * bytes_, n - whole * group_, columns, columns, acc);
+    } else {
+      TakeColumns(x, n, layout_.columns, columns, acc);
+    }
+  }
+
+  void TakeLine(const char* x, int64_t n, Accumulator* acc) const {
+    if (widening_.load == nullptr) {
+      reducer_.row(x, n, acc);
+      return;
+    }
+    Block wide;
+    for (int64_t i = 0; i < n; i += kBlockElements) {
+      const int64_t count = std::min(kBlockElements, n - i);
+      widening_.load(x + i * bytes_, wide.bytes, count);
+      reducer_.row(wide.bytes, count, acc);
+    }
+  }
+
+  void TakeColumns(const char* x, int64_t rows, int64_t stride, int64_t columns, Accumulator* acc) const {
+    if (widening_.load == nullptr) {
+      reducer_.columns(x, rows, stride, columns, acc);
+      return;
+    }
+    Block wide;
+    for (int64_t r = 0; r < rows; ++r) {
+      widening_.load(x + r * stride * bytes_, wide.bytes, columns);
+      reducer_.columns(wide.bytes, 1, columns, columns, acc);
+    }
+  }
+
+  void Finish(const KernelContext& context, const Accumulator* acc, int64_t at, int64_t n) const {
+    char* out = context.output<char>(0) + at * bytes_;
+    if (widening_.store == nullptr) {
+      reducer_.finish(acc, n, layout_.count(), out);
+      return;
+    }
+    Block wide;
+    reducer_.finish(acc, n, layout_.count(), wide.bytes);
+    widening_.store(wide.bytes, out, n);
+  }
+
+  void MergeSegments(const KernelContext& context) const {
+    Accumulator* partial = static_cast<Accumulator*>(context.scratch);
+    for (int64_t kept = 0; kept < layout_.num_kept; ++kept) {
+      Accumulator* first = partial + kept * segments_ * layout_.columns;
+      for (int64_t s = 1; s < segments_; ++s) {
+        reducer_.merge(first + s * layout_.columns, layout_.columns, first);
+      }
+      for (int64_t c = 0; c < layout_.columns; c += kMaxColumns) {
+        Finish(context, first + c, kept * layout_.columns + c, std::min(kMaxColumns, layout_.columns - c));
+      }
+    }
+  }
+
+  Reducer reducer_;
+  Widening widening_;
+  int64_t bytes_;
+  ReduceLayout layout_;
+  int64_t column_chunks_ = 1;
+  int64_t group_ = 1;     // rows taken at a time when they are short
+  int64_t segments_ = 1;  // of the reduced elements
+  int64_t shards_ = 1;
+};
+
+// Integers are reduced as int64.
+Widening ReduceWidening(DataType dtype) {
+  Widening widening = WideningOf(dtype);
+  if (dtype == DataType::kInt32) {
+    widening = {DataType::kInt64, ConversionOf(dtype, DataType::kInt64).first, ConversionOf(DataType::kInt64, dtype).first};
+  }
+  return widening;
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeAxesReduction(const OpInstance& instance, Reduction reduction) {
+  const Shape& shape = instance.inputs[0].shape;
+  if (instance.input_values.size() < 2 || instance.input_values[1].empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("node '", instance.name, "' (", instance.op, "): the axes must be known when planning"));
+  }
+  const Tensor& axes = instance.input_values[1];
+  absl::InlinedVector<bool, 8> reduced(shape.rank(), false);
+  for (int64_t i = 0; i < axes.num_elements(); ++i) {
+    const int64_t axis = axes.IntAt(i);
+    reduced[axis < 0 ? axis + shape.rank() : axis] = true;
+  }
+  return MakeReduction(instance, reduction, shape, reduced);
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeL2Loss(const OpInstance& instance) {
+  const Shape& shape = instance.inputs[0].shape;
+  const absl::InlinedVector<bool, 8> all(shape.rank(), true);
+  return MakeReduction(instance, Reduction::kL2Loss, shape, all);
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeBiasAddGrad(const OpInstance& instance) {
+  const Shape& shape = instance.inputs[0].shape;
+  absl::InlinedVector<bool, 8> reduced(shape.rank(), true);
+  const bool nchw = instance.attrs.GetOr<std::string>("data_format", "NHWC") == "NCHW";
+  reduced[nchw ? 1 : shape.rank() - 1] = false;
+  return MakeReduction(instance, Reduction::kSum, shape, reduced);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeReduction(const OpInstance& instance, Reduction reduction,
+                                                      const Shape& shape, absl::Span<const bool> reduced) {
+  const DataType dtype = instance.inputs[0].dtype;
+  const Reducer reducer = ReducerOf(reduction, dtype);
+  if (reducer.row == nullptr) return UnsupportedType(instance, dtype);
+  return std::make_unique<ReduceKernel>(reducer, ReduceWidening(dtype), dtype, MakeLayout(shape, reduced));
+}
+
+void RegisterReductionKernels(KernelRegistry& registry) {
+  constexpr std::pair<const char*, Reduction> kReductions[] = {
+      {"Sum", Reduction::kSum}, {"Mean", Reduction::kMean}, {"Prod", Reduction::kProd},
+      {"Max", Reduction::kMax}, {"Min", Reduction::kMin},   {"All", Reduction::kAll},
+      {"Any", Reduction::kAny}, {"EuclideanNorm", Reduction::kEuclideanNorm}};
+  for (const auto& [op, reduction] : kReductions) {
+    AddKernel(registry, op,
+              [reduction = reduction](const OpInstance& instance) { return MakeAxesReduction(instance, reduction); });
+  }
+  AddKernel(registry, "L2Loss", MakeL2Loss);
+  AddKernel(registry, "BiasAddGrad", MakeBiasAddGrad);
+}
+
+}  // namespace millrace::cpu

@@ -1,0 +1,269 @@
+// The loops of reductions.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "cpu/kernels/convert.h"
+#include "cpu/kernels/reduce.h"
+
+namespace millrace::cpu {
+namespace {
+
+// A SIMD register's worth of T; the compiler splits it where registers are narrower.
+template <typename T>
+using Vector [[gnu::vector_size(64)]] = T;
+template <typename T>
+constexpr int64_t kLanes = 64 / sizeof(T);
+
+template <typename T>
+Vector<T> Load(const T* x) {
+  Vector<T> v;
+  std::memcpy(&v, x, sizeof(v));
+  return v;
+}
+
+template <typename T>
+void Store(Vector<T> v, T* x) {
+  std::memcpy(x, &v, sizeof(v));
+}
+
+template <typename T>
+using AccumulatorOf = std::conditional_t<std::is_floating_point_v<T>, double, T>;
+
+// Operations: Start() is neutral, Take(acc, x) takes a value in, Merge(a, b) joins two results. They are for scalars
+// and vectors of T, and for scalars of the accumulator's type.
+struct SumOp {
+  template <typename T>
+  static constexpr T Start() { return T{0}; }
+  template <typename V>
+  static V Take(V acc, V x) { return acc + x; }
+  template <typename V>
+  static V Merge(V a, V b) { return a + b; }
+};
+struct SquareOp : SumOp {
+  template <typename V>
+  static V Take(V acc, V x) { return acc + x * x; }
+};
+struct ProdOp {
+  template <typename T>
+  static constexpr T Start() { return T{1}; }
+  template <typename V>
+  static V Take(V acc, V x) { return acc * x; }
+  template <typename V>
+  static V Merge(V a, V b) { return a * b; }
+};
+// A NaN stays.
+struct MaxOp {
+  template <typename T>
+  static constexpr T Start() {
+    return std::is_floating_point_v<T> ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
+  }
+  template <typename V>
+  static V Take(V acc, V x) { return (x > acc) | (x != x) ? x : acc; }
+  template <typename V>
+  static V Merge(V a, V b) { return Take(a, b); }
+};
+struct MinOp {
+  template <typename T>
+  static constexpr T Start() {
+    return std::is_floating_point_v<T> ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
+  }
+  template <typename V>
+  static V Take(V acc, V x) { return (x < acc) | (x != x) ? x : acc; }
+  template <typename V>
+  static V Merge(V a, V b) { return Take(a, b); }
+};
+
+// Values that lanes of T take before they are merged into accumulators.
+constexpr int64_t kRowRun = 4096;
+constexpr int64_t kColumnRun = 32;
+
+template <typename Op, typename T>
+AccumulatorOf<T> MergeLanes(Vector<T> lanes) {
+  using A = AccumulatorOf<T>;
+  A values[kLanes<T>];
+  for (int64_t k = 0; k < kLanes<T>; ++k) values[k] = static_cast<A>(lanes[k]);
+  for (int64_t half = kLanes<T> / 2; half > 0; half /= 2) {
+    for (int64_t k = 0; k < half; ++k) values[k] = Op::Merge(values[k], values[k + half]);
+  }
+  return values[0];
+}
+
+template <typename Op, typename T>
+void Row(const void* data, int64_t n, Accumulator* acc) {
+  using A = AccumulatorOf<T>;
+  constexpr int64_t kStep = 4 * kLanes<T>;
+  const T* x = static_cast<const T*>(data);
+  A total = std::bit_cast<A>(*acc);
+  while (n >= kLanes<T>) {
+    const int64_t run = std::min(n, kRowRun) / kLanes<T> * kLanes<T>;
+    const Vector<T> start = Vector<T>{} + Op::template Start<T>();
+    Vector<T> a = start, b = start, c = start, d = start;
+    int64_t i = 0;
+    for (; i + kStep <= run; i += kStep) {
+      a = Op::Take(a, Load(x + i));
+      b = Op::Take(b, Load(x + i + kLanes<T>));
+      c = Op::Take(c, Load(x + i + 2 * kLanes<T>));
+      d = Op::Take(d, Load(x + i + 3 * kLanes<T>));
+    }
+    for (; i < run; i += kLanes<T>) a = Op::Take(a, Load(x + i));
+    total = Op::Merge(total, MergeLanes<Op, T>(Op::Merge(Op::Merge(a, b), Op::Merge(c, d))));
+    x += run;
+    n -= run;
+  }
+  for (int64_t i = 0; i < n; ++i) total = Op::Take(total, static_cast<A>(x[i]));
+  *acc = std::bit_cast<Accumulator>(total);
+}
+
+// partial[c] by rows x, x + stride, ... for c in [0, columns), columns in whole vectors.
+template <typename Op, typename T>
+void TakeRows(const T* x, int64_t rows, int64_t stride, int64_t columns, T* partial) {
+  int64_t r = 0;
+  for (; r + 4 <= rows; r += 4, x += 4 * stride) {
+    for (int64_t c = 0; c < columns; c += kLanes<T>) {
+      Vector<T> lane = Load(partial + c);
+      lane = Op::Take(lane, Load(x + c));
+      lane = Op::Take(lane, Load(x + stride + c));
+      lane = Op::Take(lane, Load(x + 2 * stride + c));
+      Store<T>(Op::Take(lane, Load(x + 3 * stride + c)), partial + c);
+    }
+  }
+  for (; r < rows; ++r, x += stride) {
+    for (int64_t c = 0; c < columns; c += kLanes<T>) {
+      Store<T>(Op::Take(Load(partial + c), Load(x + c)), partial + c);
+    }
+  }
+}
+
+template <typename Op, typename T>
+void Columns(const void* data, int64_t rows, int64_t stride, int64_t columns, Accumulator* acc) {
+  using A = AccumulatorOf<T>;
+  const int64_t whole = columns / kLanes<T> * kLanes<T>;
+  alignas(64) T partial[kMaxColumns];
+  for (int64_t first = 0; first < rows; first += kColumnRun) {
+    const int64_t run = std::min(kColumnRun, rows - first);
+    const T* x = static_cast<const T*>(data) + first * stride;
+    std::fill_n(partial, whole, Op::template Start<T>());
+    TakeRows<Op, T>(x, run, stride, whole, partial);
+    for (int64_t c = 0; c < whole; ++c) {
+      acc[c] = std::bit_cast<Accumulator>(Op::Merge(std::bit_cast<A>(acc[c]), static_cast<A>(partial[c])));
+    }
+    for (int64_t c = whole; c < columns; ++c) {
+      A total = std::bit_cast<A>(acc[c]);
+      for (int64_t r = 0; r < run; ++r) total = Op::Take(total, static_cast<A>(x[r * stride + c]));
+      acc[c] = std::bit_cast<Accumulator>(total);
+    }
+  }
+}
+
+template <typename Op, typename A>
+void MergeAll(const Accumulator* from, int64_t n, Accumulator* acc) {
+  for (int64_t i = 0; i < n; ++i) {
+    acc[i] = std::bit_cast<Accumulator>(Op::Merge(std::bit_cast<A>(acc[i]), std::bit_cast<A>(from[i])));
+  }
+}
+
+// Finish::Apply(accumulated value, count) before the conversion to T.
+struct AsItIs {
+  template <typename A>
+  static A Apply(A value, int64_t) { return value; }
+};
+struct DividedByCount {
+  template <typename A>
+  static A Apply(A value, int64_t count) {
+    if constexpr (std::is_integral_v<A>) return count == 0 ? A{0} : value / static_cast<A>(count);
+    else return value / static_cast<A>(count);
+  }
+};
+struct SquareRoot {
+  template <typename A>
+  static A Apply(A value, int64_t) { return static_cast<A>(std::sqrt(value)); }
+};
+struct Halved {
+  template <typename A>
+  static A Apply(A value, int64_t) { return value / 2; }
+};
+
+template <typename Finish, typename T>
+void FinishAll(const Accumulator* acc, int64_t n, int64_t count, void* out) {
+  using A = AccumulatorOf<T>;
+  T* y = static_cast<T*>(out);
+  for (int64_t i = 0; i < n; ++i) y[i] = static_cast<T>(Finish::Apply(std::bit_cast<A>(acc[i]), count));
+}
+
+// Values of type T, taken as Result where the two have the same bits.
+template <typename Op, typename Finish, typename T, typename Result = T>
+Reducer Make() {
+  using A = AccumulatorOf<T>;
+  return {&Row<Op, T>, &Columns<Op, T>, &MergeAll<Op, A>, &FinishAll<Finish, Result>,
+          std::bit_cast<Accumulator>(Op::template Start<A>())};
+}
+
+template <typename Op, typename Finish = AsItIs>
+Reducer ForFloating(DataType compute) {
+  if (compute == DataType::kFloat) return Make<Op, Finish, float>();
+  if (compute == DataType::kDouble) return Make<Op, Finish, double>();
+  return {};
+}
+// Integers are added and multiplied without a sign: they wrap around, as TensorFlow's do.
+template <typename Op, typename Finish = AsItIs>
+Reducer ForWrapping(DataType compute) {
+  if (compute == DataType::kInt64) return Make<Op, Finish, uint64_t, int64_t>();
+  if (compute == DataType::kUint64) return Make<Op, Finish, uint64_t>();
+  return ForFloating<Op, Finish>(compute);
+}
+template <typename Op>
+Reducer ForOrdered(DataType compute) {
+  if (compute == DataType::kInt64) return Make<Op, AsItIs, int64_t>();
+  if (compute == DataType::kUint64) return Make<Op, AsItIs, uint64_t>();
+  return ForFloating<Op>(compute);
+}
+
+// The least (or greatest) value of an integer type that is computed as int64, and of int64 itself.
+int64_t IntegerLimit(DataType dtype, bool least) {
+  const int64_t bits = 8 * DataTypeSize(dtype);
+  switch (dtype) {
+    case DataType::kUint8:
+    case DataType::kUint16:
+    case DataType::kUint32: return least ? 0 : (int64_t{1} << bits) - 1;
+    default: break;
+  }
+  const int64_t lowest = std::numeric_limits<int64_t>::min() >> (64 - bits);
+  return least ? lowest : -(lowest + 1);
+}
+
+}  // namespace
+
+Reducer ReducerOf(Reduction reduction, DataType dtype) {
+  DataType compute = WideningOf(dtype).compute;
+  if (compute == DataType::kInt32) compute = DataType::kInt64;
+  const bool is_bool = dtype == DataType::kBool;
+  const bool wants_bool = reduction == Reduction::kAll || reduction == Reduction::kAny;
+  if (is_bool != wants_bool) return {};
+  const bool limited = compute == DataType::kInt64 && !is_bool;
+  Reducer reducer;
+  switch (reduction) {
+    case Reduction::kSum: return ForWrapping<SumOp>(compute);
+    case Reduction::kMean: return ForWrapping<SumOp, DividedByCount>(compute);
+    case Reduction::kProd: return ForWrapping<ProdOp>(compute);
+    case Reduction::kL2Loss: return ForFloating<SquareOp, Halved>(compute);
+    case Reduction::kEuclideanNorm: return ForWrapping<SquareOp, SquareRoot>(compute);
+    case Reduction::kMax:
+      reducer = ForOrdered<MaxOp>(compute);
+      if (limited) reducer.identity = std::bit_cast<Accumulator>(IntegerLimit(dtype, true));
+      return reducer;
+    case Reduction::kMin:
+      reducer = ForOrdered<MinOp>(compute);
+      if (limited) reducer.identity = std::bit_cast<Accumulator>(IntegerLimit(dtype, false));
+      return reducer;
+    // As numbers 0 and 1 without a sign, so that the result over nothing is true for All and false for Any.
+    case Reduction::kAll: return ForOrdered<MinOp>(DataType::kUint64);
+    case Reduction::kAny: return ForOrdered<MaxOp>(DataType::kUint64);
+  }
+  return {};
+}
+
+}  // namespace millrace::cpu

@@ -1,0 +1,141 @@
+// Elementwise ops: unary, binary with broadcasting, gradients of unary ops, Cast, AddN, BiasAdd.
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
+#include "ops/register.h"
+#include "ops/rules.h"
+
+namespace millrace {
+namespace {
+
+// Rough operations per element of something like exp.
+constexpr double kMathFlops = 10;
+
+Cost CostPerElement(const OpInstance& instance, double flops) {
+  Cost cost;
+  for (const TensorType& type : instance.inputs) cost.bytes += type.size_bytes();
+  for (const TensorType& type : instance.outputs) {
+    cost.bytes += type.size_bytes();
+    cost.flops += flops * type.shape.num_elements();
+  }
+  return cost;
+}
+Cost MathCost(const OpInstance& instance) { return CostPerElement(instance, kMathFlops); }
+Cost AddNCost(const OpInstance& instance) { return CostPerElement(instance, instance.inputs.size() - 1.0); }
+Cost FillCost(const OpInstance& instance) {
+  return {.bytes = static_cast<double>(instance.outputs[0].size_bytes())};
+}
+
+// Output 0 is of input 0's shape and of type bool.
+absl::Status UnaryTest(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(1));
+  context.AddOutput(DataType::kBool, context.shape(0));
+  return absl::OkStatus();
+}
+
+absl::Status Unary(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(1));
+  return SameAsFirstInput(context);
+}
+
+// The shape that two shapes of one tensor agree on, or an error that names both.
+absl::StatusOr<Shape> SameShapes(InferenceContext& context, const Shape& a, const Shape& b) {
+  if (a.unknown_rank()) return b;
+  if (b.unknown_rank()) return a;
+  bool same = a.rank() == b.rank();
+  Shape merged = a;
+  for (int d = 0; same && d < a.rank(); ++d) {
+    same = a.dim(d) < 0 || b.dim(d) < 0 || a.dim(d) == b.dim(d);
+    if (a.dim(d) < 0) merged.set_dim(d, b.dim(d));
+  }
+  if (!same) return context.Error(absl::StrCat("shapes ", a.ToString(), " and ", b.ToString(), " differ"));
+  return merged;
+}
+
+// All inputs of one type; so is the output.
+absl::Status AllSame(InferenceContext& context) {
+  if (context.num_inputs() < 1) return context.Error("has no inputs, expected at least 1");
+  Shape shape = context.shape(0);
+  for (int i = 1; i < context.num_inputs(); ++i) {
+    if (context.dtype(i) != context.dtype(0)) {
+      return context.Error(absl::StrCat("inputs 0 and ", i, " are ", context.input(0).ToString(), " and ",
+                                        context.input(i).ToString(), ", expected equal element types"));
+    }
+    MR_ASSIGN_OR_RETURN(shape, SameShapes(context, shape, context.shape(i)));
+  }
+  context.AddOutput(context.dtype(0), shape);
+  return absl::OkStatus();
+}
+
+absl::Status GradientPair(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(2));
+  return AllSame(context);
+}
+
+absl::Status CastShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(1));
+  absl::StatusOr<DataType> to = context.attrs().Get<DataType>("DstT");
+  if (!to.ok()) return context.Error(std::string(to.status().message()));
+  context.AddOutput(*to, context.shape(0));
+  return absl::OkStatus();
+}
+
+absl::Status BiasAddShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(2));
+  const Shape& value = context.shape(0);
+  const Shape& bias = context.shape(1);
+  if (context.dtype(0) != context.dtype(1)) {
+    return context.Error(absl::StrCat("value is ", context.input(0).ToString(), " and bias ",
+                                      context.input(1).ToString(), ", expected equal element types"));
+  }
+  if (!value.unknown_rank() && !bias.unknown_rank()) {
+    const bool nchw = context.attrs().GetOr<std::string>("data_format", "NHWC") == "NCHW";
+    if (value.rank() < 2 || bias.rank() != 1) {
+      return context.Error(absl::StrCat("value ", value.ToString(), " and bias ", bias.ToString(),
+                                        ", expected a rank of at least 2 and a vector"));
+    }
+    const int64_t channels = value.dim(nchw ? 1 : value.rank() - 1);
+    if (channels >= 0 && bias.dim(0) >= 0 && channels != bias.dim(0)) {
+      return context.Error(absl::StrCat("value ", value.ToString(), " has ", channels, " channels and bias ",
+                                        bias.ToString(), ", expected as many elements"));
+    }
+  }
+  context.AddOutput(context.dtype(0), value);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void RegisterElementwiseOps(OpRegistry& registry) {
+  for (const char* name : {"Add", "AddV2", "Sub", "Mul", "RealDiv", "Div", "FloorDiv", "TruncateDiv", "FloorMod", "Mod",
+                           "TruncateMod", "Maximum", "Minimum", "SquaredDifference", "DivNoNan", "MulNoNan", "Xdivy"}) {
+    AddOp(registry, {.name = name, .shape = BroadcastBinary, .in_place = {{0, 0}, {0, 1}}});
+  }
+  for (const char* name : {"Abs", "Neg", "Sign", "Square", "Sqrt", "Rsqrt", "Reciprocal", "Inv", "Floor", "Ceil",
+                           "Round", "Rint", "Invert", "LogicalNot", "Relu", "Relu6", "LeakyRelu", "Softsign"}) {
+    AddOp(registry, {.name = name, .shape = Unary, .in_place = {{0, 0}}});
+  }
+  for (const char* name : {"Exp", "Expm1", "Log", "Log1p", "Sigmoid", "Softplus", "Sin", "Cos", "Tan", "Asin", "Acos",
+                           "Atan", "Sinh", "Cosh", "Tanh", "Asinh", "Acosh", "Atanh", "Elu", "Selu"}) {
+    AddOp(registry, {.name = name, .shape = Unary, .cost = MathCost, .in_place = {{0, 0}}});
+  }
+  for (const char* name : {"IsNan", "IsInf", "IsFinite"}) AddOp(registry, {.name = name, .shape = UnaryTest});
+  for (const char* name : {"ReluGrad", "Relu6Grad", "LeakyReluGrad", "SoftsignGrad", "SoftplusGrad", "EluGrad",
+                           "SeluGrad", "TanhGrad", "SigmoidGrad", "ReciprocalGrad", "InvGrad", "SqrtGrad",
+                           "RsqrtGrad"}) {
+    AddOp(registry, {.name = name, .shape = GradientPair, .in_place = {{0, 0}, {0, 1}}});
+  }
+  AddOp(registry, {.name = "Cast", .shape = CastShape, .in_place = {{0, 0}}});
+  for (const char* name : {"AddN", "AccumulateNV2"}) {
+    AddOp(registry, {.name = name, .shape = AllSame, .cost = AddNCost, .in_place = {{0, 0}, {0, 1}, {0, 2}, {0, 3}}});
+  }
+  for (const char* name : {"BiasAdd", "BiasAddV1"}) {
+    AddOp(registry, {.name = name, .shape = BiasAddShape, .in_place = {{0, 0}}});
+  }
+  for (const char* name : {"ZerosLike", "OnesLike"}) {
+    AddOp(registry, {.name = name, .shape = Unary, .cost = FillCost, .in_place = {{0, 0}}});
+  }
+}
+
+}  // namespace millrace

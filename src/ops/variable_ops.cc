@@ -1,0 +1,110 @@
+// Variables: their declarations, reads, assignments and queries.
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
+#include "ops/register.h"
+#include "ops/rules.h"
+
+namespace millrace {
+namespace {
+
+// The type of the variable that the node declares. Its shape may be unknown: assignments then say it.
+absl::Status DeclareVariable(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(0));
+  absl::StatusOr<DataType> dtype = context.attrs().Get<DataType>("dtype");
+  if (!dtype.ok()) return context.Error(std::string(dtype.status().message()));
+  context.AddOutput(*dtype, context.attrs().GetOr<Shape>("shape", Shape::UnknownRank()));
+  return absl::OkStatus();
+}
+
+bool Compatible(const Shape& a, const Shape& b) {
+  if (a.unknown_rank() || b.unknown_rank()) return true;
+  if (a.rank() != b.rank()) return false;
+  for (int d = 0; d < a.rank(); ++d) {
+    if (a.dim(d) >= 0 && b.dim(d) >= 0 && a.dim(d) != b.dim(d)) return false;
+  }
+  return true;
+}
+
+// Input 0 is a variable and input 1 a value that fits it.
+absl::Status CheckAssigned(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(2));
+  if (context.dtype(0) != context.dtype(1) || !Compatible(context.shape(0), context.shape(1))) {
+    return context.Error(absl::StrCat("assigns ", context.input(1).ToString(), " to a variable of ",
+                                      context.input(0).ToString()));
+  }
+  return absl::OkStatus();
+}
+
+// The variable's type, made known by the value where the variable's own shape is not.
+absl::Status AssignReference(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(CheckAssigned(context));
+  context.AddOutput(context.dtype(0), context.shape(0).fully_known() ? context.shape(0) : context.shape(1));
+  return absl::OkStatus();
+}
+
+absl::Status PresenceShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(1));
+  context.AddOutput(DataType::kBool, Shape());
+  return absl::OkStatus();
+}
+
+absl::Status VariableShapeShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(1));
+  const int rank = context.shape(0).rank();
+  context.AddOutput(context.attrs().GetOr<DataType>("out_type", DataType::kInt32), Shape({rank}));
+  return absl::OkStatus();
+}
+
+absl::Status ReadShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(1));
+  return SameAsFirstInput(context);
+}
+
+}  // namespace
+
+void RegisterVariableOps(OpRegistry& registry) {
+  for (const char* name : {"VariableV2", "Variable", "VarHandleOp"}) {
+    AddOp(registry, {.name = name, .shape = DeclareVariable, .is_variable = true, .stateful = true});
+  }
+  AddOp(registry, {.name = "ReadVariableOp",
+                   .shape = ReadShape,
+                   .is_view = true,
+                   .variables = {{0, VariableAccess::kRead}},
+                   .stateful = true});
+  for (const char* name : {"VarIsInitializedOp", "IsVariableInitialized"}) {
+    AddOp(registry, {.name = name,
+                     .shape = PresenceShape,
+                     .variables = {{0, VariableAccess::kPresence}},
+                     .stateful = true});
+  }
+  AddOp(registry, {.name = "VariableShape",
+                   .shape = VariableShapeShape,
+                   .variables = {{0, VariableAccess::kPresence}},
+                   .from_types = true});
+  AddOp(registry, {.name = "Assign",
+                   .shape = AssignReference,
+                   .variables = {{0, VariableAccess::kWrite}},
+                   .returns_variable = true,
+                   .stateful = true});
+  for (const char* name : {"AssignAdd", "AssignSub"}) {
+    AddOp(registry, {.name = name,
+                     .shape = AssignReference,
+                     .variables = {{0, VariableAccess::kReadWrite}},
+                     .returns_variable = true,
+                     .stateful = true});
+  }
+  AddOp(registry, {.name = "AssignVariableOp",
+                   .shape = CheckAssigned,
+                   .variables = {{0, VariableAccess::kWrite}},
+                   .stateful = true});
+  for (const char* name : {"AssignAddVariableOp", "AssignSubVariableOp"}) {
+    AddOp(registry, {.name = name,
+                     .shape = CheckAssigned,
+                     .variables = {{0, VariableAccess::kReadWrite}},
+                     .stateful = true});
+  }
+}
+
+}  // namespace millrace
