@@ -8,8 +8,7 @@ void PlaceDevices(Graph& graph, const OpRegistry& ops) {
     if (node.removed) continue;
     const OpDef* def = ops.Find(node.op);
     const bool at_home = node.op == "Const" || node.op == "_Feed" || (def != nullptr && def->is_variable);
-    // A constant that waits for other nodes is there for their order, not for its bytes.
-    node.device = at_home && node.control_inputs.empty() ? kHostDevice : 0;
+    node.device = at_home ? kHostDevice : 0;
   }
 }
 
