@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Installs from Debian what the build and the tests need; does nothing when all of it is there. Needs root.
+set -euo pipefail
+
+packages=(
+  cmake ninja-build g++ ccache
+  libtbb-dev libprotobuf-dev protobuf-compiler libgoogle-glog-dev libgflags-dev libabsl-dev libdnnl-dev libeigen3-dev
+  libxxhash-dev libzip-dev zlib1g-dev libleveldb-dev libsnappy-dev
+  libgtest-dev libgmock-dev libbenchmark-dev python3-numpy
+)
+
+missing=()
+for package in "${packages[@]}"; do
+  dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -qq
+apt-get install -y -qq --no-install-recommends "${missing[@]}"
