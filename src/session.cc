@@ -74,7 +74,7 @@ class SessionImpl final : public Session {
       : graph_(std::move(graph)),
         options_(std::move(options)),
         ops_(options_.ops ? *options_.ops : OpRegistry::Builtin()),
-        kernels_(options_.kernels ? *options_.kernels : cpu::BuiltinKernels()),
+        kernels_(options_.kernels ? *options_.kernels : CpuKernels()),
         host_(options_.planning.host_memory_bytes),
         variables_(&host_),
         kernel_cache_(kernels_) {}

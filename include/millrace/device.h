@@ -22,6 +22,9 @@ class Device {
   virtual bool has_data() const = 0;
 };
 
+// The built-in kernels of the CPU device; copy them to add kernels of one's own.
+const KernelRegistry& CpuKernels();
+
 }  // namespace millrace
 
 #endif  // MILLRACE_DEVICE_H_

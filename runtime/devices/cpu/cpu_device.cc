@@ -49,22 +49,26 @@ class CpuDevice final : public RuntimeDevice {
 
 }  // namespace
 
-const KernelRegistry& BuiltinKernels() {
-  static const KernelRegistry* const registry = [] {
-    auto* r = new KernelRegistry();
-    RegisterCpuKernels(*r);
-    return r;
-  }();
-  return *registry;
-}
-
 std::unique_ptr<RuntimeDevice> MakeCpuDevice(int index, std::shared_ptr<const KernelRegistry> kernels) {
   return std::make_unique<CpuDevice>(index, std::move(kernels));
 }
 
 std::unique_ptr<RuntimeDevice> MakeCpuDevice(int index) {
   // The built-in registry lives as long as the process: nothing to own.
-  return MakeCpuDevice(index, std::shared_ptr<const KernelRegistry>(std::shared_ptr<void>(), &BuiltinKernels()));
+  return MakeCpuDevice(index, std::shared_ptr<const KernelRegistry>(std::shared_ptr<void>(), &CpuKernels()));
 }
 
 }  // namespace millrace::cpu
+
+namespace millrace {
+
+const KernelRegistry& CpuKernels() {
+  static const KernelRegistry* const registry = [] {
+    auto* r = new KernelRegistry();
+    cpu::RegisterCpuKernels(*r);
+    return r;
+  }();
+  return *registry;
+}
+
+}  // namespace millrace

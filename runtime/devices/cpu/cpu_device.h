@@ -9,9 +9,6 @@
 
 namespace millrace::cpu {
 
-// The built-in CPU kernels; copy them to add more.
-const KernelRegistry& BuiltinKernels();
-
 // Device "cpu:<index>" with these kernels.
 std::unique_ptr<RuntimeDevice> MakeCpuDevice(int index, std::shared_ptr<const KernelRegistry> kernels);
 std::unique_ptr<RuntimeDevice> MakeCpuDevice(int index);  // with the built-in ones
