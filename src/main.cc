@@ -56,10 +56,23 @@ DEFINE_string(csv_out, "", "sweep: the table; stdout when not given");
 DEFINE_string(plan_out, "", "plan: the plan as text, a line per step");
 DEFINE_bool(ops, false, "inspect: list the supported operations");
 DEFINE_string(out, "", "export, model: the file to write");
-DEFINE_int64(depth, 50, "model: layers");
-DEFINE_int64(batch, 8, "model: examples a step");
-DEFINE_int64(image_size, 224, "model: pixels of each side");
-DEFINE_int64(classes, 1000, "model: classes");
+// Sizes of generated models; 0 and "" are the model's own.
+DEFINE_int64(batch, 0, "model: examples a step");
+DEFINE_int64(depth, 0, "model: layers with weights");
+DEFINE_int64(image_size, 0, "model: height, width and depth of the input");
+DEFINE_int64(classes, 0, "model: classes");
+DEFINE_int64(layers, 0, "model: recurrent, transformer or dense layers");
+DEFINE_int64(hidden, 0, "model: units of a layer");
+DEFINE_int64(heads, 0, "model: attention heads");
+DEFINE_int64(steps_unrolled, 0, "model: time steps, sequence length");
+DEFINE_int64(vocab, 0, "model: words");
+DEFINE_int64(experts, 0, "model: experts of a mixture");
+DEFINE_int64(channels, 0, "model: channels of the first level");
+DEFINE_int64(levels, 0, "model: levels of resolution");
+DEFINE_string(variant, "", "model: form of the network");
+DEFINE_string(optimizer, "", "model: sgd, momentum, adam, adamw, rmsprop or adagrad");
+DEFINE_double(learning_rate, 0, "model: of the optimizer");
+DEFINE_double(weight_decay, -1, "model: of the optimizer");
 
 namespace millrace::cli {
 namespace {
@@ -171,6 +184,13 @@ std::string CommandUsage(const Command& command) {
     absl::StrAppend(&text, "  ", name, std::string(name.size() < 18 ? 18 - name.size() : 1, ' '), info.description,
                     info.default_value.empty() || info.type == "bool" ? "" : absl::StrCat(" (", info.default_value, ")"), "\n");
   }
+  if (std::string_view(command.name) == "model") {
+    absl::StrAppend(&text, "\nModels, with the flags that they take:\n");
+    for (const ModelInfo& model : Models()) {
+      absl::StrAppend(&text, "  ", model.name, ": ", model.summary, model.variants.empty() ? "" : "; variants ",
+                      model.variants, "\n      --", absl::StrJoin(model.options, " --"), "\n");
+    }
+  }
   return absl::StrCat(text, "\nExample:\n  ", command.example, "\n");
 }
 
@@ -202,11 +222,24 @@ Options OptionsFromFlags(const std::vector<std::string>& words) {
                     .variables_out = FLAGS_variables_out,
                     .fetches_out = FLAGS_fetches_out};
   options.sweep = {.partition_sizes = List(FLAGS_partition_sizes), .budgets = List(FLAGS_budgets), .csv_out = FLAGS_csv_out};
-  options.model = {.name = words.size() > 1 ? words[1] : "",
-                   .depth = FLAGS_depth,
-                   .batch = FLAGS_batch,
+  options.model_name = words.size() > 1 ? words[1] : "";
+  options.model = {.batch = FLAGS_batch,
                    .image_size = FLAGS_image_size,
-                   .classes = FLAGS_classes};
+                   .classes = FLAGS_classes,
+                   .depth = FLAGS_depth,
+                   .layers = FLAGS_layers,
+                   .hidden = FLAGS_hidden,
+                   .heads = FLAGS_heads,
+                   .steps_unrolled = FLAGS_steps_unrolled,
+                   .vocab = FLAGS_vocab,
+                   .experts = FLAGS_experts,
+                   .channels = FLAGS_channels,
+                   .levels = FLAGS_levels,
+                   .variant = FLAGS_variant,
+                   .optimizer = FLAGS_optimizer,
+                   .learning_rate = FLAGS_learning_rate,
+                   .weight_decay = FLAGS_weight_decay,
+                   .seed = static_cast<int64_t>(FLAGS_seed)};
   options.out = FLAGS_out;
   options.plan_out = FLAGS_plan_out;
   options.ops = FLAGS_ops;
@@ -221,6 +254,8 @@ Environment RealEnvironment() {
   environment.interrupted = Interrupted;
   environment.load_graph = LoadGraph;
   environment.save_graph = SaveGraph;
+  environment.load_arrays = LoadArrays;
+  environment.save_arrays = SaveArrays;
   environment.create_session = Session::Create;
   return environment;
 }

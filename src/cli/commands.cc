@@ -42,8 +42,9 @@ const std::vector<Command>& Table() {
        *input + Flags{"strategy"} + *parts + Flags{"device_memory", "host_memory", "machine", "link_gbps", "out", "report_out"},
        "millrace export --out=rewritten.pbtxt --graph=F.pb --fetches=loss:0 --targets=train --synthetic_feeds "
        "--device_memory=50%"},
-      {"model", "NAME", "writes a generated training graph to --out=F.pb or .pbtxt: resnet", ModelCommand,
-       Flags{"out", "depth", "batch", "image_size", "classes", "report_out"},
+      {"model", "NAME", "writes a generated training graph to --out=F.pb or .pbtxt", ModelCommand,
+       Flags{"out", "batch", "depth", "image_size", "classes", "layers", "hidden", "heads", "steps_unrolled", "vocab",
+             "experts", "channels", "levels", "variant", "optimizer", "learning_rate", "weight_decay", "seed", "report_out"},
        "millrace model resnet --depth=50 --batch=8 --image_size=224 --out=resnet50.pb"},
   };
   return *table;

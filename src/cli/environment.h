@@ -10,7 +10,6 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "cli/options.h"
 #include "millrace/graph.h"
 #include "millrace/options.h"
 #include "millrace/session.h"
@@ -28,7 +27,6 @@ struct Environment {
 
   std::function<absl::StatusOr<Graph>(const std::string& path)> load_graph;
   std::function<absl::StatusOr<std::unique_ptr<Session>>(Graph, SessionOptions)> create_session;
-  std::function<absl::StatusOr<Graph>(const ModelOptions&)> make_model;
   // Files. Those written are whole or not there.
   std::function<absl::StatusOr<Arrays>(const std::string& path)> load_arrays;
   std::function<absl::Status(const Arrays&, const std::string& path)> save_arrays;

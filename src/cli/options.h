@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "models/models.h"
+
 namespace millrace::cli {
 
 struct InputOptions {
@@ -52,20 +54,13 @@ struct SweepOptions {
   std::string csv_out;
 };
 
-struct ModelOptions {
-  std::string name;
-  int64_t depth = 50;
-  int64_t batch = 8;
-  int64_t image_size = 224;
-  int64_t classes = 1000;
-};
-
 struct Options {
   InputOptions input;
   EngineOptions engine;
   StrategyOptions strategy;
   OutputOptions output;
   SweepOptions sweep;
+  std::string model_name;
   ModelOptions model;
   std::string out;       // export, model
   std::string plan_out;  // plan

@@ -1,0 +1,253 @@
+#include "cli/commands.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "cli/exit_status.h"
+#include "fake_session.h"
+
+namespace millrace::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+class CommandsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(testing::TempDir()) / ("commands_" + std::to_string(getpid()));
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    options_.input.graph = "graph.pb";
+    options_.input.fetches = {"logits:0", "loss:0"};
+    options_.input.targets = {"train"};
+    options_.input.init_targets = {"init"};
+    options_.input.steps = 3;
+    options_.strategy.strategy = "tensorflowmem";
+    options_.strategy.strategies = {"baseline", "tensorflowmem", "lru"};
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string Path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string Read(const std::string& name) const {
+    std::stringstream text;
+    text << std::ifstream(Path(name)).rdbuf();
+    return text.str();
+  }
+  bool FolderIsEmpty() const { return fs::is_empty(folder_); }
+
+  fs::path folder_;
+  Options options_;
+  FakeWorld world_;
+};
+
+TEST_F(CommandsTest, RunInitialisesOnceAndReportsEveryStep) {
+  options_.output.report_out = Path("report.json");
+  options_.output.variables_out = Path("variables.npz");
+  options_.output.fetches_out = Path("fetches.npz");
+  const absl::Status status = RunCommand(options_, world_.environment);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(world_.engine.steps_run, 3);
+  const std::string report = Read("report.json");
+  EXPECT_THAT(report, HasSubstr("\"losses\": [0.5, 0.3333333432674408, 0.25]"));
+  EXPECT_THAT(report, HasSubstr("\"step_seconds\": [0.5, 0.5, 0.5]"));
+  EXPECT_THAT(report, HasSubstr("\"status\": \"OK\""));
+  EXPECT_EQ(world_.saved[Path("variables.npz")].at("w").DoubleAt(0), 4);
+  EXPECT_EQ(world_.saved[Path("fetches.npz")].count("logits:0"), 1);
+  EXPECT_THAT(world_.out.str(), HasSubstr("losses         0.5 0.333333343 0.25"));
+  EXPECT_EQ(world_.err.str(), "");
+}
+
+TEST_F(CommandsTest, WhatDoesNotFitIsRefusedBeforeAnythingRuns) {
+  options_.engine.device_memory = "300";
+  options_.output.report_out = Path("report.json");
+  options_.output.variables_out = Path("variables.npz");
+  const absl::Status status = RunCommand(options_, world_.environment);
+  EXPECT_EQ(ExitStatus(status), kExitDoesNotFit) << status;
+  EXPECT_FALSE(world_.engine.init_run);
+  EXPECT_EQ(world_.engine.steps_run, 0);
+  EXPECT_THAT(Read("report.json"), HasSubstr("\"status\": \"RESOURCE_EXHAUSTED\""));
+  EXPECT_TRUE(world_.saved.empty());
+}
+
+TEST_F(CommandsTest, APercentageIsOfBaselinesPeak) {
+  options_.engine.device_memory = "50%";
+  options_.output.report_out = Path("report.json");
+  ASSERT_TRUE(RunCommand(options_, world_.environment).ok());
+  EXPECT_THAT(Read("report.json"), HasSubstr("\"device_memory_budget_bytes\": 500"));
+}
+
+TEST_F(CommandsTest, AFailedStepIsReportedWithTheStepsBeforeIt) {
+  world_.engine.fail_at_step = 2;
+  options_.output.report_out = Path("report.json");
+  options_.output.variables_out = Path("variables.npz");
+  const absl::Status status = RunCommand(options_, world_.environment);
+  EXPECT_EQ(ExitStatus(status), kExitFailed);
+  EXPECT_THAT(Read("report.json"), HasSubstr("\"error\": \"kernel of node f failed\""));
+  EXPECT_THAT(Read("report.json"), HasSubstr("\"step_seconds\": [0.5, 0.5]"));
+  EXPECT_TRUE(world_.saved.empty());
+}
+
+TEST_F(CommandsTest, AnInterruptEndsAfterTheStepWithAReport) {
+  world_.engine.interrupt_after = 2;
+  options_.input.steps = 1000;
+  options_.output.report_out = Path("report.json");
+  const absl::Status status = RunCommand(options_, world_.environment);
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(ExitStatus(status), kExitFailed);
+  EXPECT_EQ(world_.engine.steps_run, 2);
+  EXPECT_THAT(Read("report.json"), HasSubstr("interrupted after step 2 of 1000"));
+}
+
+TEST_F(CommandsTest, WrongUsageIsFoundBeforeTheGraphIsLoaded) {
+  const auto exit_status = [&](auto change) {
+    Options options = options_;
+    change(options);
+    const absl::Status status = RunCommand(options, world_.environment);
+    EXPECT_EQ(std::string(status.message()).find('\n'), std::string::npos) << status;
+    return ExitStatus(status);
+  };
+  EXPECT_EQ(exit_status([](Options& o) { o.input.graph = ""; }), kExitUsage);
+  EXPECT_EQ(exit_status([](Options& o) { o.input.fetches = o.input.targets = {}; }), kExitUsage);
+  EXPECT_EQ(exit_status([](Options& o) { o.input.steps = -1; }), kExitUsage);
+  EXPECT_EQ(exit_status([](Options& o) { o.engine.device_memory = "-1GiB"; }), kExitUsage);
+  EXPECT_EQ(exit_status([](Options& o) { o.engine.device_memory = "0%"; }), kExitUsage);
+  EXPECT_EQ(exit_status([](Options& o) { o.engine.device_memory = "nan%"; }), kExitUsage);
+  EXPECT_EQ(exit_status([](Options& o) { o.engine.host_memory = "lots"; }), kExitUsage);
+  EXPECT_EQ(exit_status([](Options& o) { o.engine.link_gbps = -1; }), kExitUsage);
+  EXPECT_EQ(exit_status([](Options& o) { o.engine.threads = -2; }), kExitUsage);
+  EXPECT_EQ(exit_status([](Options& o) { o.engine.machine = "/no/such.pbtxt"; }), kExitUsage);
+  EXPECT_EQ(exit_status([](Options& o) { o.strategy.partition_size = -5; }), kExitUsage);
+  EXPECT_EQ(exit_status([](Options& o) { o.output.plot_out = "a.bmp"; }), kExitUsage);
+  EXPECT_EQ(exit_status([](Options& o) { o.output.report_out = "/no/such/folder/r.json"; }), kExitUsage);
+  EXPECT_EQ(exit_status([](Options& o) { o.output.variables_out = "/no/such/folder/v.npz"; }), kExitUsage);
+  EXPECT_EQ(exit_status([](Options& o) { o.input.feed_shapes = "x:3"; }), kExitUsage);
+  EXPECT_EQ(exit_status([](Options& o) { o.input.synthetic_feeds = true; o.input.feed_shapes = "x=3"; }), kExitUsage);
+  EXPECT_EQ(world_.engine.sessions, 0);
+}
+
+TEST_F(CommandsTest, AnErrorLeavesNoFileBehind) {
+  options_.input.graph = "missing.pb";
+  for (auto* path : {&options_.output.report_out, &options_.output.trace_out, &options_.output.variables_out,
+                     &options_.output.fetches_out}) {
+    *path = Path("out");
+  }
+  options_.output.plot_out = Path("plot.svg");
+  EXPECT_EQ(ExitStatus(RunCommand(options_, world_.environment)), kExitFailed);
+  EXPECT_TRUE(FolderIsEmpty());
+}
+
+TEST_F(CommandsTest, CompareFindsEqualBits) {
+  const absl::Status status = CompareCommand(options_, world_.environment);
+  ASSERT_TRUE(status.ok()) << status;
+  const std::string out = world_.out.str();
+  EXPECT_THAT(out, HasSubstr("reference"));
+  EXPECT_THAT(out, HasSubstr("equal"));
+  EXPECT_THAT(out, Not(HasSubstr("DIFFERS")));
+  EXPECT_THAT(out, HasSubstr("budget: none; 3 steps, seed 0"));
+}
+
+TEST_F(CommandsTest, CompareNamesWhatDiffers) {
+  world_.engine.wrong_strategy = "lru";
+  const absl::Status status = CompareCommand(options_, world_.environment);
+  EXPECT_EQ(ExitStatus(status), kExitFailed);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("lru"));
+  EXPECT_THAT(world_.out.str(), HasSubstr("DIFFERS: losses, logits:0, loss:0, w"));
+}
+
+TEST_F(CommandsTest, CompareRunsABaselineThatDoesNotFitWithoutABudget) {
+  options_.engine.device_memory = "50%";
+  options_.output.report_out = Path("report.json");
+  const absl::Status status = CompareCommand(options_, world_.environment);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(world_.out.str(), HasSubstr("baseline *"));
+  EXPECT_THAT(world_.out.str(), HasSubstr("* does not fit the budget; ran without one, as the reference"));
+  EXPECT_THAT(world_.out.str(), HasSubstr("500 B, 50% of baseline's predicted peak"));
+  EXPECT_THAT(Read("report.json"), HasSubstr("\"device_memory_budget_bytes\": 0"));
+}
+
+TEST_F(CommandsTest, CompareEndsWithDoesNotFitWhenAnotherStrategyDoesNot) {
+  options_.engine.device_memory = "300";
+  const absl::Status status = CompareCommand(options_, world_.environment);
+  EXPECT_EQ(ExitStatus(status), kExitDoesNotFit);
+  EXPECT_THAT(world_.out.str(), HasSubstr("does not fit"));
+  EXPECT_THAT(world_.out.str(), HasSubstr("lru: RESOURCE_EXHAUSTED: node f alone needs 400 B, budget is 300 B"));
+}
+
+TEST_F(CommandsTest, SweepCoversTheGridOnceAndKeepsWhatDoesNotFit) {
+  options_.sweep.partition_sizes = {"1", "5"};
+  options_.sweep.budgets = {"100%", "300"};
+  options_.sweep.csv_out = Path("sweep.csv");
+  options_.output.plot_out = Path("sweep.svg");
+  const absl::Status status = SweepCommand(options_, world_.environment);
+  ASSERT_TRUE(status.ok()) << status;
+  const std::string csv = Read("sweep.csv");
+  EXPECT_THAT(csv, HasSubstr("tensorflowmem,100%,5,OK,1000,"));
+  EXPECT_THAT(csv, HasSubstr("tensorflowmem,300,1,RESOURCE_EXHAUSTED,300,"));
+  // Strategies without partitions by count have a row a budget: 2 x 2 sizes, 2 + 2, and what did not fit for each size.
+  EXPECT_THAT(csv, HasSubstr("baseline,100%,0,OK"));
+  EXPECT_THAT(csv, Not(HasSubstr("baseline,100%,5")));
+  EXPECT_THAT(Read("sweep.svg"), HasSubstr("partition size (nodes)"));
+}
+
+TEST_F(CommandsTest, SweepOnTheNullDeviceOnlyPlans) {
+  options_.engine.device = "null";
+  ASSERT_TRUE(SweepCommand(options_, world_.environment).ok());
+  EXPECT_EQ(world_.engine.steps_run, 0);
+  EXPECT_THAT(world_.out.str(), HasSubstr("lru,none,0,OK,0,0,0,0,400,,"));
+}
+
+TEST_F(CommandsTest, SweepOfWhatNeverFitsDoesNotFit) {
+  options_.sweep.budgets = {"10"};
+  EXPECT_EQ(ExitStatus(SweepCommand(options_, world_.environment)), kExitDoesNotFit);
+}
+
+TEST_F(CommandsTest, PlanUsesTheMachinesMemoryAndRunsNothing) {
+  options_.engine.machine = MILLRACE_SOURCE_DIR "/configs/machines/titanx.pbtxt";
+  options_.output.report_out = Path("report.json");
+  const absl::Status status = PlanCommand(options_, world_.environment);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(world_.engine.steps_run, 0);
+  EXPECT_FALSE(world_.engine.init_run);
+  EXPECT_THAT(world_.out.str(), HasSubstr("budget 12.00 GiB, peak predicted 400 B"));
+  EXPECT_THAT(Read("report.json"), HasSubstr("\"name\": \"titanx\""));
+}
+
+TEST_F(CommandsTest, ExportAndModelAskForAFileOfAKnownKind) {
+  EXPECT_EQ(ExitStatus(ExportCommand(options_, world_.environment)), kExitUsage);
+  options_.out = Path("graph.onnx");
+  EXPECT_EQ(ExitStatus(ExportCommand(options_, world_.environment)), kExitUsage);
+  options_.out = Path("graph.dot");
+  EXPECT_TRUE(ExportCommand(options_, world_.environment).ok());
+  options_.model_name = "no such";
+  const absl::Status status = ModelCommand(options_, world_.environment);
+  EXPECT_EQ(ExitStatus(status), kExitUsage);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("resnet"));
+  options_.model_name = "resnet";
+  EXPECT_TRUE(ModelCommand(options_, world_.environment).ok());
+  EXPECT_THAT(world_.out.str(), HasSubstr("parameters"));
+}
+
+TEST_F(CommandsTest, ProgressIsShownOnATerminalOnly) {
+  world_.environment.err_is_terminal = true;
+  ASSERT_TRUE(RunCommand(options_, world_.environment).ok());
+  EXPECT_THAT(world_.err.str(), HasSubstr("tensorflowmem [####################..........] 2/3 500.0 ms a step"));
+  EXPECT_THAT(world_.err.str(), testing::EndsWith("\r\x1b[K"));
+}
+
+TEST(CommandTableTest, EveryCommandHasASummaryAndAnExampleOfItself) {
+  for (const Command& command : Commands()) {
+    EXPECT_EQ(FindCommand(command.name), &command);
+    EXPECT_THAT(std::string(command.example), testing::StartsWith(std::string("millrace ") + command.name));
+    EXPECT_FALSE(std::string(command.summary).empty());
+  }
+  EXPECT_EQ(FindCommand("frobnicate"), nullptr);
+}
+
+}  // namespace
+}  // namespace millrace::cli

@@ -1,0 +1,128 @@
+// A Session without an engine: w starts at 1 with `init`, every step adds 1, loss = 1 / w. What it "needs" of
+// device memory depends on the strategy, so that budgets can be tried.
+#ifndef MILLRACE_TESTS_CLI_FAKE_SESSION_H_
+#define MILLRACE_TESTS_CLI_FAKE_SESSION_H_
+
+#include <memory>
+#include <sstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "cli/environment.h"
+#include "millrace/status.h"
+
+namespace millrace::cli {
+
+// What the fakes of one test share.
+struct FakeEngine {
+  int sessions = 0;
+  int steps_run = 0;
+  bool init_run = false;
+  int fail_at_step = -1;       // steps of a session, from 0
+  std::string wrong_strategy;  // gives other bits
+  int interrupt_after = -1;    // steps in all
+};
+
+class FakeSession : public Session {
+ public:
+  FakeSession(SessionOptions options, FakeEngine& engine) : options_(std::move(options)), engine_(engine) { ++engine_.sessions; }
+
+  absl::Status Run(const Feeds&, const std::vector<std::string>& fetches, const std::vector<std::string>& targets,
+                   std::vector<Tensor>* outputs) override {
+    if (targets == std::vector<std::string>{"init"}) {
+      engine_.init_run = true;
+      w_ = 1;
+      return absl::OkStatus();
+    }
+    if (step_ == engine_.fail_at_step) return absl::InternalError("kernel of node f failed");
+    ++step_;
+    ++engine_.steps_run;
+    w_ += 1;
+    Fill();
+    report_.step_seconds = {0.5};
+    report_.peak_device_bytes = report_.predicted_peak_device_bytes;
+    for (size_t i = 0; i < fetches.size(); ++i) {
+      outputs->push_back(fetches[i] == "loss:0" ? Tensor::Scalar(1 / Value()) : Tensor::Vector<float>({Value(), 0}));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::shared_ptr<const ExecutionPlan>> Plan(const FeedTypes&, const std::vector<std::string>&,
+                                                            const std::vector<std::string>&) override {
+    Fill();
+    const int64_t budget = options_.planning.device_memory_bytes;
+    if (budget > 0 && budget < Need()) {
+      return absl::ResourceExhaustedError(absl::StrCat("node f alone needs ", Need(), " B, budget is ", budget, " B"));
+    }
+    return report_.plan;
+  }
+
+  absl::StatusOr<Graph> RewrittenGraph(const FeedTypes&, const std::vector<std::string>&,
+                                       const std::vector<std::string>&) override {
+    Fill();
+    return Graph();
+  }
+
+  const RunReport& last_run() const override { return report_; }
+  const GraphSummary& graph_summary() const override { return summary_; }
+  absl::StatusOr<std::map<std::string, Tensor>> Variables() override {
+    return std::map<std::string, Tensor>{{"w", Tensor::Scalar(Value())}};
+  }
+  absl::Status SetVariable(const std::string&, const Tensor&) override { return absl::OkStatus(); }
+
+ private:
+  int64_t Need() const { return options_.planning.strategy == "baseline" ? 1000 : 400; }
+  float Value() const { return w_ + (options_.planning.strategy == engine_.wrong_strategy ? 1 : 0); }
+  void Fill() {
+    auto plan = std::make_shared<ExecutionPlan>();
+    plan->strategy = options_.planning.strategy;
+    plan->partition_size = plan->strategy == "tensorflowmem" ? options_.planning.partition_size : 0;
+    plan->devices = {{.name = "cpu:0"}};
+    report_ = RunReport();
+    report_.strategy = options_.planning.strategy;
+    report_.partition_size = plan->partition_size;
+    report_.predicted_peak_device_bytes = Need();
+    report_.predicted_step_seconds = 0.25;
+    report_.plan = plan;
+  }
+
+  SessionOptions options_;
+  FakeEngine& engine_;
+  GraphSummary summary_{.nodes = 3, .edges = 2, .parameter_bytes = 4, .largest_node = "f", .largest_node_bytes = 64};
+  RunReport report_;
+  int step_ = 0;
+  float w_ = 0;
+};
+
+// An environment on fakes; files are kept in `saved`.
+struct FakeWorld {
+  FakeEngine engine;
+  std::ostringstream out, err;
+  std::map<std::string, Arrays> saved;
+  Environment environment;
+
+  FakeWorld() {
+    environment.out = &out;
+    environment.err = &err;
+    environment.interrupted = [this] { return engine.interrupt_after >= 0 && engine.steps_run >= engine.interrupt_after; };
+    environment.load_graph = [](const std::string& path) -> absl::StatusOr<Graph> {
+      if (path != "graph.pb") return absl::NotFoundError(absl::StrCat(path, ": cannot read"));
+      return Graph();
+    };
+    environment.save_graph = [](const Graph&, const std::string&) { return absl::OkStatus(); };
+    environment.load_arrays = [](const std::string&) -> absl::StatusOr<Arrays> {
+      return Arrays{{"x", Tensor::Vector<float>({1, 2})}};
+    };
+    environment.save_arrays = [this](const Arrays& arrays, const std::string& path) {
+      saved[path] = arrays;
+      return absl::OkStatus();
+    };
+    environment.create_session = [this](Graph, SessionOptions options) -> absl::StatusOr<std::unique_ptr<Session>> {
+      return std::unique_ptr<Session>(new FakeSession(std::move(options), engine));
+    };
+  }
+};
+
+}  // namespace millrace::cli
+
+#endif  // MILLRACE_TESTS_CLI_FAKE_SESSION_H_

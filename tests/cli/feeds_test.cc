@@ -1,0 +1,137 @@
+#include "cli/feeds.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/exit_status.h"
+#include "cli/graph_facts.h"
+
+namespace millrace::cli {
+namespace {
+
+using testing::HasSubstr;
+
+NodeId Add(Graph& graph, const char* name, const char* op, std::vector<OutputRef> inputs = {}) {
+  Node node;
+  node.name = name;
+  node.op = op;
+  node.inputs.assign(inputs.begin(), inputs.end());
+  return *graph.AddNode(std::move(node));
+}
+
+NodeId AddPlaceholder(Graph& graph, const char* name, DataType dtype, Shape shape) {
+  const NodeId id = Add(graph, name, "Placeholder");
+  graph.mutable_node(id).attrs.Set("dtype", dtype);
+  graph.mutable_node(id).attrs.Set("shape", shape);
+  return id;
+}
+
+// x [2,3] and unknown-shape y feed f; z feeds only g.
+Graph ExampleGraph() {
+  Graph graph;
+  const NodeId x = AddPlaceholder(graph, "x", DataType::kFloat, Shape({2, 3}));
+  const NodeId y = AddPlaceholder(graph, "y", DataType::kInt64, Shape({-1}));
+  const NodeId z = AddPlaceholder(graph, "z", DataType::kFloat, Shape::UnknownRank());
+  Add(graph, "f", "Mul", {{x, 0}, {y, 0}});
+  Add(graph, "g", "Relu", {{z, 0}});
+  return graph;
+}
+
+TEST(FeedShapesTest, ParsesShapesByName) {
+  const auto shapes = ParseFeedShapes("images:8x224x224x3,labels:8,rate:,empty:0");
+  ASSERT_TRUE(shapes.ok()) << shapes.status();
+  EXPECT_EQ(shapes->at("images"), Shape({8, 224, 224, 3}));
+  EXPECT_EQ(shapes->at("labels"), Shape({8}));
+  EXPECT_EQ(shapes->at("rate"), Shape());
+  EXPECT_EQ(shapes->at("empty"), Shape({0}));
+  EXPECT_TRUE(ParseFeedShapes("")->empty());
+}
+
+TEST(FeedShapesTest, MalformedShapesAreWrongUsage) {
+  for (const char* text : {"x", ":3", "x:3x-1", "x:3xabc", "x:3,x:4", "x=3", "x:99999999999999999999"}) {
+    EXPECT_EQ(ExitStatus(ParseFeedShapes(text).status()), kExitUsage) << text;
+  }
+}
+
+TEST(SyntheticFeedsTest, CoverThePlaceholdersThatTheFetchesNeed) {
+  const auto types = SyntheticFeedTypes(ExampleGraph(), {"f:0"}, {}, {{"y", Shape({3})}}, {});
+  ASSERT_TRUE(types.ok()) << types.status();
+  ASSERT_EQ(types->size(), 2);
+  EXPECT_EQ(types->at("x").ToString(), "float[2,3]");
+  EXPECT_EQ(types->at("y").ToString(), "int64[3]");
+}
+
+TEST(SyntheticFeedsTest, LeaveOutWhatAFileGives) {
+  const auto types = SyntheticFeedTypes(ExampleGraph(), {"f"}, {}, {}, {{"y:0", {}}});
+  ASSERT_TRUE(types.ok()) << types.status();
+  EXPECT_EQ(types->count("x"), 1);
+  EXPECT_EQ(types->count("y"), 0);
+}
+
+TEST(SyntheticFeedsTest, NameAllPlaceholdersOfUnknownShapeAtOnce) {
+  const auto types = SyntheticFeedTypes(ExampleGraph(), {"f"}, {"g"}, {}, {});
+  EXPECT_EQ(types.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(types.status().message()), HasSubstr("y int64[?], z float<unknown>"));
+}
+
+TEST(SyntheticFeedsTest, NameShapesOfNoPlaceholder) {
+  EXPECT_EQ(SyntheticFeedTypes(ExampleGraph(), {"f"}, {}, {{"f", Shape()}}, {}).status().code(),
+            absl::StatusCode::kNotFound);
+  EXPECT_FALSE(SyntheticFeedTypes(ExampleGraph(), {"nope"}, {}, {}, {}).ok());
+}
+
+TEST(SyntheticFeedsTest, SameSeedSameBitsAndValuesInRange) {
+  const Session::FeedTypes types = {{"x", {DataType::kFloat, Shape({1000})}}, {"y", {DataType::kInt64, Shape({1000})}}};
+  const auto one = SyntheticFeeds(types, 7), two = SyntheticFeeds(types, 7), other = SyntheticFeeds(types, 8);
+  ASSERT_TRUE(one.ok() && two.ok() && other.ok());
+  EXPECT_TRUE(one->at("x").BitEqual(two->at("x")));
+  EXPECT_FALSE(one->at("x").BitEqual(other->at("x")));
+  double sum = 0, labels = 0;
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_GE(one->at("x").DoubleAt(i), -1);
+    EXPECT_LT(one->at("x").DoubleAt(i), 1);
+    sum += one->at("x").DoubleAt(i);
+    labels += one->at("y").DoubleAt(i);
+    EXPECT_TRUE(one->at("y").IntAt(i) == 0 || one->at("y").IntAt(i) == 1);
+  }
+  EXPECT_NEAR(sum / 1000, 0, 0.1);
+  EXPECT_NEAR(labels / 1000, 0.5, 0.1);
+}
+
+TEST(SyntheticFeedsTest, RefuseWhatNoMachineHolds) {
+  const int64_t huge = int64_t{1} << 40;
+  EXPECT_EQ(SyntheticFeeds({{"x", {DataType::kFloat, Shape({huge, huge})}}}, 0).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(GraphFactsTest, CountEdgesLevelsAndUnsupportedOps) {
+  Graph graph = ExampleGraph();
+  graph.mutable_node(graph.Find("g")).control_inputs.push_back(graph.Find("f"));
+  EXPECT_EQ(SummaryOf(graph).nodes, 5);
+  EXPECT_EQ(SummaryOf(graph).edges, 4);
+  EXPECT_EQ(*Levels(graph), 3);
+  OpRegistry ops;
+  OpDef placeholder;
+  placeholder.name = "Placeholder";
+  ASSERT_TRUE(ops.Register(placeholder).ok());
+  EXPECT_THAT(UnsupportedOps(OpCounts(graph), ops),
+              testing::ElementsAre(testing::Pair("Mul", 1), testing::Pair("Relu", 1)));
+}
+
+TEST(GraphFactsTest, ParametersAreWhatAnOptimizerUpdates) {
+  Graph graph;
+  const auto variable = [&](const char* name, int64_t elements) {
+    const NodeId id = Add(graph, name, "VarHandleOp");
+    graph.mutable_node(id).attrs.Set("dtype", DataType::kFloat);
+    graph.mutable_node(id).attrs.Set("shape", Shape({elements}));
+    return id;
+  };
+  const NodeId w = variable("w", 10), momentum = variable("momentum", 10);
+  variable("moving_mean", 3);
+  EXPECT_EQ(SummaryOf(graph).parameter_bytes, 92);
+  Add(graph, "update", "ResourceApplyMomentum", {{w, 0}, {momentum, 0}});
+  EXPECT_EQ(SummaryOf(graph).parameter_bytes, 40);
+}
+
+}  // namespace
+}  // namespace millrace::cli
