@@ -1,0 +1,200 @@
+// What the program does with input that is wrong: one line that says what, where and what was expected; exit
+// status 1 or 2; no crash, nothing left behind.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "millrace/import.h"
+#include "program.h"
+
+namespace millrace {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr char kX[] =
+    "node { name: 'x' op: 'Placeholder' attr { key: 'dtype' value { type: DT_FLOAT } } "
+    "attr { key: 'shape' value { shape { dim { size: 2 } dim { size: 3 } } } } }\n";
+
+std::string UnaryNode(const std::string& name, const std::string& op, const std::string& input) {
+  return "node { name: '" + name + "' op: '" + op + "' input: '" + input +
+         "' attr { key: 'T' value { type: DT_FLOAT } } }\n";
+}
+
+std::string BinaryNode(const std::string& name, const std::string& op, const std::string& a, const std::string& b) {
+  return "node { name: '" + name + "' op: '" + op + "' input: '" + a + "' input: '" + b +
+         "' attr { key: 'T' value { type: DT_FLOAT } } }\n";
+}
+
+class BadInputTest : public testing::Test {
+ protected:
+  // Runs `graph` (a file that was written before) with every output asked for.
+  Outcome Run(const std::string& graph, const std::vector<std::string>& flags) {
+    std::vector<std::string> arguments = {"run", "--graph=" + program_.Path(graph),
+                                          "--variables_out=" + program_.Path("variables.npz"),
+                                          "--fetches_out=" + program_.Path("fetches.npz"),
+                                          "--trace_out=" + program_.Path("trace.json")};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    return program_.Run(arguments);
+  }
+
+  // One line on stderr, nothing on stdout, no results.
+  void ExpectRefused(const Outcome& outcome, int exit_status, const testing::Matcher<std::string>& message) {
+    EXPECT_EQ(outcome.exit_status, exit_status) << outcome.err;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    EXPECT_THAT(outcome.err, AllOf(testing::StartsWith("millrace: "), message));
+    for (const std::string& file : program_.Files()) {
+      EXPECT_TRUE(file.find("variables") == file.npos && file.find("fetches") == file.npos &&
+                  file.find(".part") == file.npos)
+          << file;
+    }
+  }
+
+  // A graph of the text `nodes`, of which y is fetched with synthetic feeds.
+  void ExpectGraphRefused(const std::string& nodes, const testing::Matcher<std::string>& message) {
+    program_.Write("graph.pbtxt", nodes);
+    ExpectRefused(Run("graph.pbtxt", {"--fetches=y:0", "--synthetic_feeds"}), 1, message);
+  }
+
+  // x, fed from `feeds`, to y = Relu(x).
+  void ExpectFeedsRefused(const std::map<std::string, Tensor>& feeds, const testing::Matcher<std::string>& message) {
+    program_.Write("graph.pbtxt", kX + UnaryNode("y", "Relu", "x"));
+    ASSERT_TRUE(SaveArrays(feeds, program_.Path("feeds.npz")).ok());
+    ExpectRefused(Run("graph.pbtxt", {"--fetches=y:0", "--feeds=" + program_.Path("feeds.npz")}), 1, message);
+  }
+
+  void WriteModel(const std::string& name) {
+    const Outcome outcome =
+        program_.Run({"model", "resnet", "--depth=50", "--image_size=32", "--batch=1", "--out=" + program_.Path(name)});
+    ASSERT_EQ(outcome.exit_status, 0) << outcome.err;
+  }
+
+  Program program_;
+};
+
+TEST_F(BadInputTest, AGoodGraphRuns) {
+  program_.Write("graph.pbtxt", kX + UnaryNode("y", "Relu", "x"));
+  const Outcome outcome = Run("graph.pbtxt", {"--fetches=y:0", "--synthetic_feeds"});
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+}
+
+TEST_F(BadInputTest, FilesThatAreNoGraph) {
+  ExpectRefused(Run("missing.pb", {"--fetches=y:0"}), 1, HasSubstr("missing.pb"));
+  program_.Write("empty.pb", "");
+  ExpectRefused(Run("empty.pb", {"--fetches=y:0"}), 1, HasSubstr("empty.pb"));
+  program_.Write("noise.pb", std::string("\xff\x00\x13\x37 noise", 10));
+  ExpectRefused(Run("noise.pb", {"--fetches=y:0"}), 1, HasSubstr("noise.pb"));
+  program_.Write("text.pbtxt", "node { name: 'x' op }");
+  ExpectRefused(Run("text.pbtxt", {"--fetches=y:0"}), 1, HasSubstr("text.pbtxt"));
+  ExpectRefused(Run(".", {"--fetches=y:0"}), 1, HasSubstr("graph"));
+}
+
+TEST_F(BadInputTest, TruncatedGraphs) {
+  WriteModel("good.pb");
+  const std::string good = program_.Read("good.pb");
+  ASSERT_GT(good.size(), 10000);
+  for (const size_t size : {size_t{1}, size_t{1000}, good.size() / 2, good.size() - 1}) {
+    program_.Write("cut.pb", good.substr(0, size));
+    ExpectRefused(Run("cut.pb", {"--fetches=loss:0", "--synthetic_feeds"}), 1, testing::Not(HasSubstr("INTERNAL")));
+  }
+}
+
+TEST_F(BadInputTest, CorruptGraphsNeverCrash) {
+  WriteModel("good.pb");
+  const std::string good = program_.Read("good.pb");
+  uint64_t state = 1;
+  for (int i = 0; i < 10; ++i) {
+    std::string bytes = good;
+    for (int k = 0; k < 3; ++k) {
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      bytes[(state >> 20) % bytes.size()] = static_cast<char>(state >> 50);
+    }
+    program_.Write("corrupt.pb", bytes);
+    const Outcome outcome = program_.Run({"plan", "--graph=" + program_.Path("corrupt.pb"), "--fetches=loss:0",
+                                          "--targets=train", "--synthetic_feeds"});
+    EXPECT_GE(outcome.exit_status, 0) << "case " << i << ": " << outcome.err;
+  }
+}
+
+TEST_F(BadInputTest, GraphsThatMakeNoSense) {
+  ExpectGraphRefused(UnaryNode("y", "Relu", "z") + UnaryNode("z", "Relu", "y"), HasSubstr("cycle"));
+  ExpectGraphRefused(UnaryNode("y", "Relu", "gone"), AllOf(HasSubstr("y"), HasSubstr("gone")));
+  ExpectGraphRefused(kX + UnaryNode("y", "Relu", "x:7"), AllOf(HasSubstr("y"), HasSubstr("x:7")));
+  ExpectGraphRefused(kX + UnaryNode("y", "Frobnicate", "x"), AllOf(HasSubstr("Frobnicate"), HasSubstr("'y'")));
+  ExpectGraphRefused(std::string(kX) + kX + UnaryNode("y", "Relu", "x"), HasSubstr("x"));
+  ExpectGraphRefused(kX + BinaryNode("y", "MatMul", "x", "x"), AllOf(HasSubstr("y"), HasSubstr("[2,3]")));
+}
+
+TEST_F(BadInputTest, DataTypesThatDoNotAgree) {
+  const std::string cast =
+      "node { name: 'i' op: 'Cast' input: 'x' attr { key: 'SrcT' value { type: DT_FLOAT } } "
+      "attr { key: 'DstT' value { type: DT_INT32 } } }\n";
+  ExpectGraphRefused(kX + cast + BinaryNode("y", "AddV2", "x", "i"),
+                     AllOf(HasSubstr("y"), HasSubstr("float"), HasSubstr("int32")));
+}
+
+TEST_F(BadInputTest, FetchesTargetsAndShapesThatAreNotThere) {
+  program_.Write("graph.pbtxt", kX + UnaryNode("y", "Relu", "x"));
+  ExpectRefused(Run("graph.pbtxt", {"--fetches=why:0", "--synthetic_feeds"}), 1, HasSubstr("why"));
+  ExpectRefused(Run("graph.pbtxt", {"--fetches=y:3", "--synthetic_feeds"}), 1, HasSubstr("y:3"));
+  ExpectRefused(Run("graph.pbtxt", {"--targets=train", "--synthetic_feeds"}), 1, HasSubstr("train"));
+  ExpectRefused(Run("graph.pbtxt", {"--fetches=y:0"}), 1, HasSubstr("x"));
+  ExpectRefused(Run("graph.pbtxt", {"--fetches=y:0", "--synthetic_feeds", "--feed_shapes=z:2"}), 1, HasSubstr("z"));
+  ExpectRefused(Run("graph.pbtxt", {"--fetches=y:0", "--synthetic_feeds", "--feed_shapes=x:2x2"}), 1,
+                AllOf(HasSubstr("x"), HasSubstr("[2,3]"), HasSubstr("[2,2]")));
+}
+
+TEST_F(BadInputTest, FeedsOfAWrongNameShapeOrType) {
+  const Tensor good = Tensor(DataType::kFloat, {2, 3});
+  ExpectFeedsRefused({{"x", good}, {"typo", good}}, HasSubstr("typo"));
+  ExpectFeedsRefused({{"x", good.Reshaped({3, 2})}}, AllOf(HasSubstr("x"), HasSubstr("[2,3]"), HasSubstr("[3,2]")));
+  ExpectFeedsRefused({{"x", Tensor(DataType::kInt32, {2, 3})}}, AllOf(HasSubstr("x"), HasSubstr("float"), HasSubstr("int32")));
+}
+
+TEST_F(BadInputTest, ArraysThatLieAboutTheirSize) {
+  program_.Write("graph.pbtxt", kX + UnaryNode("y", "Relu", "x"));
+  const std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000, 3), }";
+  std::string npy = "\x93NUMPY\x01";
+  npy += '\0';
+  npy += static_cast<char>(118);
+  npy += '\0';
+  npy += header + std::string(117 - header.size(), ' ') + "\n" + "few bytes";
+  program_.Write("x.npy", npy);
+  ExpectRefused(Run("graph.pbtxt", {"--fetches=y:0", "--feeds=" + program_.Path("x.npy")}), 1, HasSubstr("x.npy"));
+  program_.Write("cut.npz", "PK\x03\x04 not an archive");
+  ExpectRefused(Run("graph.pbtxt", {"--fetches=y:0", "--feeds=" + program_.Path("cut.npz")}), 1, HasSubstr("cut.npz"));
+}
+
+TEST_F(BadInputTest, AbsurdFlagsAreWrongUsage) {
+  program_.Write("graph.pbtxt", kX + UnaryNode("y", "Relu", "x"));
+  for (const char* flag : {"--device_memory=-1", "--device_memory=9999999TiB", "--device_memory=0%", "--host_memory=many",
+                           "--steps=-1", "--steps=1.5", "--threads=-1", "--link_gbps=nan", "--partition_size=-1",
+                           "--strategy=magic", "--device=abacus", "--swap_distance=-1", "--no_such_flag", "--plot_out=a.tiff",
+                           "--report_out=/no/such/folder/report.json", "--machine=/no/such/machine.pbtxt"}) {
+    ExpectRefused(Run("graph.pbtxt", {"--fetches=y:0", "--synthetic_feeds", flag}), 2, HasSubstr(""));
+  }
+  ExpectRefused(program_.Run({"frobnicate"}), 2, HasSubstr("frobnicate"));
+  ExpectRefused(program_.Run({}), 2, HasSubstr("--help"));
+}
+
+TEST_F(BadInputTest, AVariableWithoutAValueIsNamed) {
+  WriteModel("model.pb");
+  const std::vector<std::string> flags = {"--fetches=loss:0", "--targets=train", "--synthetic_feeds"};
+  ExpectRefused(Run("model.pb", flags), 1, AllOf(HasSubstr("FAILED_PRECONDITION"), HasSubstr("initialised")));
+}
+
+TEST_F(BadInputTest, WhatDoesNotFitIsRefusedWithTheFigures) {
+  WriteModel("model.pb");
+  const Outcome outcome =
+      Run("model.pb", {"--fetches=loss:0", "--targets=train", "--init_targets=init", "--synthetic_feeds",
+                       "--device_memory=200KiB", "--report_out=" + program_.Path("report.json")});
+  ExpectRefused(outcome, 3, AllOf(HasSubstr("RESOURCE_EXHAUSTED"), HasSubstr("budget"), HasSubstr("200.00 KiB")));
+  EXPECT_THAT(program_.Read("report.json"), HasSubstr("\"status\": \"RESOURCE_EXHAUSTED\""));
+  EXPECT_THAT(program_.Read("report.json"), HasSubstr("\"step_seconds\": []"));
+}
+
+}  // namespace
+}  // namespace millrace

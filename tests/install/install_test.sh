@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Usage: install_test.sh BUILD_DIR SOURCE_DIR GENERATOR [CMAKE_ARGUMENTS...]
+# Installs into a folder of its own, builds the outside program against it and runs both.
+set -euo pipefail
+build=$1 source=$2 generator=$3
+shift 3
+prefix=$(mktemp -d)
+trap 'rm -rf "$prefix"' EXIT
+
+cmake --install "$build" --prefix "$prefix/usr" >"$prefix/install.log"
+cmake -S "$source/tests/install/program" -B "$prefix/build" -G "$generator" -DCMAKE_BUILD_TYPE=Release \
+  -DCMAKE_PREFIX_PATH="$prefix/usr" "$@" >"$prefix/configure.log"
+cmake --build "$prefix/build" >"$prefix/build.log" || { cat "$prefix/build.log"; exit 1; }
+"$prefix/usr/bin/millrace" model resnet --depth=50 --batch=1 --image_size=32 --out="$prefix/resnet.pbtxt"
+"$prefix/build/embedding" "$prefix/resnet.pbtxt"
