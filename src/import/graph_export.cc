@@ -26,7 +26,8 @@ void AddDecisions(const Node& node, proto::NodeDef* proto) {
   if (node.partition != kNoPartition) SetAttr("_partition", int64_t{node.partition}, proto);
   if (node.device != 0) SetAttr("_device", int64_t{node.device}, proto);
   if (!node.reason.empty()) SetAttr("_reason", node.reason, proto);
-  if (!node.outputs.empty()) {
+  // Of a handle we know the variable's type; TensorFlow means the handle's own, a scalar.
+  if (!node.outputs.empty() && node.op != "VarHandleOp") {
     std::vector<Shape> shapes;
     for (const TensorType& type : node.outputs) shapes.push_back(type.shape);
     SetAttr("_output_shapes", shapes, proto);
