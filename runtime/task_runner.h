@@ -22,9 +22,10 @@ class TaskRunner : public ParallelRunner {
 // oneTBB's workers; threads <= 0: one per core.
 std::unique_ptr<TaskRunner> MakeTbbTaskRunner(int threads);
 
-// Runs everything on the calling thread in a known order, for tests.
+// Runs everything on the calling thread in a known order, for tests; says that it has `threads` threads, so that work
+// is handed to it as it would be to as many.
 enum class InlineOrder { kForward, kReverse };
-std::unique_ptr<TaskRunner> MakeInlineTaskRunner(InlineOrder order = InlineOrder::kForward);
+std::unique_ptr<TaskRunner> MakeInlineTaskRunner(InlineOrder order = InlineOrder::kForward, int threads = 1);
 
 }  // namespace millrace
 

@@ -1,0 +1,162 @@
+// The parts that lanes are made of: counters, paced links, task runners.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/lane_counter.h"
+#include "runtime/link_pacer.h"
+#include "runtime/task_runner.h"
+#include "testlib/executor_fixture.h"
+#include "testlib/plan_builder.h"
+
+namespace millrace::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+TEST(LaneCounterTest, EveryWaiterSeesItsCount) {
+  LaneCounter counter;
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> waiters;
+  std::atomic<int> reached{0};
+  for (int w = 0; w < 4; ++w) {
+    waiters.emplace_back([&, w] {
+      for (int64_t count = w; count <= 2000; count += 3) {
+        if (counter.WaitFor(count, stop) && counter.count() >= count) continue;
+        return;
+      }
+      ++reached;
+    });
+  }
+  for (int64_t count = 1; count <= 2000; ++count) {
+    counter.Publish(count);
+    if (count % 100 == 0) std::this_thread::sleep_for(std::chrono::microseconds(100));  // waiters fall asleep
+  }
+  for (std::thread& waiter : waiters) waiter.join();
+  EXPECT_EQ(reached, 4);
+}
+
+TEST(LaneCounterTest, StopWakesSleepers) {
+  LaneCounter counter;
+  std::atomic<bool> stop{false};
+  std::atomic<bool> result{true};
+  std::thread waiter([&] { result = counter.WaitFor(1, stop); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  stop = true;
+  counter.Wake();
+  waiter.join();
+  EXPECT_FALSE(result);
+}
+
+TEST(LinkPacerTest, BytesTakeTheLinksTimeAndErrorsDoNotAddUp) {
+  // 200 pieces of 100 kB at 1 GB/s: 20 ms. Other programs may hold a try up, so the best of some counts.
+  double best = 1e9;
+  for (int trial = 0; trial < 10 && best > 0.0202; ++trial) {
+    LinkPacer pacer(1e9);
+    pacer.Idle();
+    const auto start = Clock::now();
+    for (int i = 0; i < 200; ++i) pacer.Carry(100000);
+    const double seconds = SecondsSince(start);
+    EXPECT_GE(seconds, 0.02);
+    best = std::min(best, seconds);
+  }
+  EXPECT_LT(best, 0.02 * 1.05);
+}
+
+TEST(LinkPacerTest, IdleTimeIsNotMadeUp) {
+  LinkPacer pacer(1e9);
+  pacer.Idle();
+  pacer.Carry(1000);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  pacer.Idle();
+  const auto start = Clock::now();
+  pacer.Carry(5000000);
+  EXPECT_GE(SecondsSince(start), 0.005);
+}
+
+TEST(LinkPacerTest, WithoutARateNothingWaits) {
+  LinkPacer pacer(0);
+  const auto start = Clock::now();
+  for (int i = 0; i < 1000; ++i) pacer.Carry(int64_t{1} << 40);
+  EXPECT_LT(SecondsSince(start), 1);
+}
+
+TEST(ExecutorLinkTest, CopiesOfAStepAreAsSlowAsTheLinkEachWay) {
+  // 8 MB in and 8 MB out at 0.4 GB/s, one after the other: 40 ms; both lanes at once: 20 ms.
+  constexpr int64_t kBytes = 8000000, kElements = kBytes / 4;
+  PlanBuilder b(2 * AlignUp(kBytes));
+  b.Constant("c", std::vector<float>(kElements, 1.0f));
+  b.Compute("n", "Mix", {}, {{AlignUp(kBytes), kElements}});
+  b.In("c", b.ConstantRef("c"), 0, kBytes);
+  b.Out("n:0", AlignUp(kBytes), kBytes, b.PoolRef(0), {b.AfterCompute()});
+  b.Compute("end", "Nothing", {}, {}, {b.AfterIn(), b.AfterOut()});
+  b.Out("c", 0, kBytes, b.PoolRef(AlignUp(kBytes)), {b.AfterIn(), b.AfterCompute()});
+  Runtime runtime;
+  ExecutorOptions options;
+  options.link_gbps = 0.4;
+  auto executor = runtime.Make(b.Build(), options);
+  ASSERT_TRUE(executor.ok()) << executor.status();
+  double best = 1e9;
+  for (int trial = 0; trial < 5; ++trial) {
+    StepStats stats;
+    ASSERT_TRUE((*executor)->RunStep({}, nullptr, &stats).ok());
+    EXPECT_GE(stats.seconds, 0.04);
+    EXPECT_GE(stats.stall_seconds, 0.03);
+    best = std::min(best, stats.seconds);
+  }
+  EXPECT_LT(best, 0.06);
+}
+
+TEST(TaskRunnerTest, EveryShardRunsOnceWhateverTheThreads) {
+  for (int threads : {1, 2, 4}) {
+    auto runner = MakeTbbTaskRunner(threads);
+    EXPECT_EQ(runner->threads(), threads);
+    for (int64_t shards : {0, 1, 2, 100}) {
+      std::vector<std::atomic<int>> runs(shards);
+      runner->For(shards, [&](int64_t i) { ++runs[i]; });
+      for (const std::atomic<int>& run : runs) EXPECT_EQ(run, 1);
+    }
+  }
+}
+
+TEST(TaskRunnerTest, ShardsMayBeSplitAgain) {
+  auto runner = MakeTbbTaskRunner(4);
+  std::atomic<int64_t> sum{0};
+  runner->Enter([&] {
+    runner->For(8, [&](int64_t i) { runner->For(8, [&](int64_t j) { sum += i * 8 + j; }); });
+  });
+  EXPECT_EQ(sum, 63 * 64 / 2);
+}
+
+TEST(TaskRunnerTest, MoreThreadsThanCoresReallyRunAtOnce) {
+  constexpr int kThreads = 4;
+  auto runner = MakeTbbTaskRunner(kThreads);
+  // Each shard waits until as many as there are threads are inside: with fewer workers none would get on.
+  std::atomic<int> inside{0};
+  std::atomic<bool> met{false};
+  const auto deadline = Clock::now() + std::chrono::seconds(20);
+  runner->For(kThreads, [&](int64_t) {
+    if (++inside == kThreads) met = true;
+    while (!met && Clock::now() < deadline) std::this_thread::yield();
+  });
+  EXPECT_TRUE(met);
+}
+
+TEST(TaskRunnerTest, InlineRunnerKeepsItsOrder) {
+  std::vector<int64_t> order;
+  MakeInlineTaskRunner(InlineOrder::kReverse)->For(3, [&](int64_t i) { order.push_back(i); });
+  EXPECT_THAT(order, ElementsAre(2, 1, 0));
+}
+
+}  // namespace
+}  // namespace millrace::testing

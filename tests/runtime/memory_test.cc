@@ -1,0 +1,167 @@
+// Memory of the runtime: what is asked for, what is resident, and that steps ask for nothing.
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/mapped_region.h"
+#include "testlib/executor_fixture.h"
+#include "testlib/plan_builder.h"
+
+namespace millrace::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+
+int64_t ResidentBytes() {
+  std::ifstream file("/proc/self/statm");
+  int64_t all = 0, resident = 0;
+  file >> all >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+TEST(MappedRegionTest, IsAlignedAndNotResidentBeforeItIsTouched) {
+  const int64_t before = ResidentBytes();
+  auto region = MappedRegion::Create(1024 * kMiB, "a test");
+  ASSERT_TRUE(region.ok()) << region.status();
+  EXPECT_EQ(reinterpret_cast<intptr_t>(region->data()) % (2 * kMiB), 0);
+  EXPECT_EQ(region->size_bytes(), 1024 * kMiB);
+  EXPECT_LT(ResidentBytes() - before, 4 * kMiB);
+}
+
+TEST(MappedRegionTest, AbsurdSizesAreRefused) {
+  for (int64_t bytes : {int64_t{-1}, int64_t{1} << 62}) {
+    EXPECT_EQ(MappedRegion::Create(bytes, "a test").status().code(), absl::StatusCode::kResourceExhausted);
+  }
+}
+
+TEST(HostMemoryTest, LimitCoversHomesPoolAndConstants) {
+  HostMemory memory(1000);
+  ASSERT_TRUE(memory.AllocateHome(256, "w").ok());
+  ASSERT_TRUE(memory.ReservePool(512, 128).ok());
+  EXPECT_EQ(memory.home_bytes(), 256);
+  EXPECT_EQ(memory.pool_bytes(), 512);
+  EXPECT_THAT(memory.AllocateHome(128, "variable 'v'").status().ToString(),
+              HasSubstr("variable 'v' needs 128 bytes of host memory; the limit is 1000 bytes, of which 896 are in use "
+                        "(variables 256, swapped tensors 512, constants 128); short by 24 bytes"));
+  ASSERT_TRUE(memory.ReservePool(64, 0).ok());
+  EXPECT_TRUE(memory.AllocateHome(128, "variable 'v'").ok());
+}
+
+TEST(HostMemoryTest, HomesAreZeroAlignedAndApart) {
+  HostMemory memory;
+  char* last = nullptr;
+  for (int64_t bytes : {int64_t{1}, int64_t{100}, 40 * kMiB, int64_t{64}, int64_t{0}}) {
+    auto home = memory.AllocateHome(bytes, "w");
+    ASSERT_TRUE(home.ok());
+    char* data = static_cast<char*>(*home);
+    EXPECT_EQ(reinterpret_cast<intptr_t>(data) % kTensorAlignment, 0);
+    for (int64_t i = 0; i < std::min<int64_t>(bytes, 1000); ++i) ASSERT_EQ(data[i], 0);
+    std::memset(data, 1, bytes);
+    EXPECT_NE(data, last);
+    last = data;
+  }
+}
+
+// `tensors` tensors of 16 MiB each: all are made, every other one goes out to the pool and comes back.
+PlanBuilder BigPlan(int64_t tensors) {
+  const int64_t elements = 4 * kMiB, bytes = 16 * kMiB;
+  PlanBuilder b(tensors * bytes);
+  for (int64_t i = 0; i < tensors; ++i) b.Compute(absl::StrCat("n", i), "Mix", {}, {{i * bytes, elements}});
+  for (int64_t i = 0; i < tensors; i += 2) {
+    const std::string name = absl::StrCat("n", i, ":0");
+    b.Out(name, i * bytes, bytes, b.PoolRef(i / 2 * bytes), {b.AfterCompute(i + 1)});
+    b.In(name, b.PoolRef(i / 2 * bytes), i * bytes, bytes, {b.AfterOut()});
+  }
+  return b;
+}
+
+TEST(ExecutorMemoryTest, ResidentSetIsArenaAndPoolAndLittleElse) {
+  Runtime runtime;
+  const int64_t before = ResidentBytes();
+  auto executor = runtime.Make(BigPlan(4).Build());
+  ASSERT_TRUE(executor.ok()) << executor.status();
+  EXPECT_LT(ResidentBytes() - before, 4 * kMiB) << "nothing is touched before the first step";
+  StepStats stats;
+  for (int step = 0; step < 2; ++step) ASSERT_TRUE((*executor)->RunStep({}, nullptr, &stats).ok());
+  const int64_t planned = 64 * kMiB + 32 * kMiB;
+  EXPECT_EQ(stats.peak_device_bytes, 64 * kMiB);
+  EXPECT_EQ(stats.peak_host_bytes, 32 * kMiB);
+  EXPECT_GE(ResidentBytes() - before, planned - kMiB);
+  EXPECT_LE(ResidentBytes() - before, planned + 4 * kMiB);
+}
+
+TEST(ExecutorMemoryTest, ExecutorsOfASessionShareArenaAndPool) {
+  Runtime runtime;
+  const int64_t before = ResidentBytes();
+  auto large = runtime.Make(BigPlan(4).Build());
+  auto small = runtime.Make(BigPlan(2).Build());
+  ASSERT_TRUE(large.ok() && small.ok());
+  for (int turn = 0; turn < 2; ++turn) {
+    ASSERT_TRUE((*large)->RunStep({}, nullptr, nullptr).ok());
+    ASSERT_TRUE((*small)->RunStep({}, nullptr, nullptr).ok());
+  }
+  EXPECT_LE(ResidentBytes() - before, 96 * kMiB + 4 * kMiB);
+}
+
+// Counts what the executor asks of a device.
+class CountingDevice final : public RuntimeDevice {
+ public:
+  CountingDevice() : device_(cpu::MakeCpuDevice(0, SharedTestKernels())) {}
+  const std::string& name() const override { return device_->name(); }
+  int64_t memory_bytes() const override { return device_->memory_bytes(); }
+  const KernelRegistry& kernels() const override { return device_->kernels(); }
+  bool has_data() const override { return true; }
+  absl::StatusOr<void*> ReserveArena(int64_t bytes) override {
+    ++reservations;
+    return device_->ReserveArena(bytes);
+  }
+  void CopyToDevice(void* to, const void* from, int64_t bytes) override {
+    ++copies;
+    device_->CopyToDevice(to, from, bytes);
+  }
+  void CopyToHost(void* to, const void* from, int64_t bytes) override {
+    ++copies;
+    device_->CopyToHost(to, from, bytes);
+  }
+  std::unique_ptr<LaneEngine> MakeEngine(const Program& program, const EngineOptions& options) override {
+    return device_->MakeEngine(program, options);
+  }
+
+  int reservations = 0;
+  int copies = 0;
+
+ private:
+  std::unique_ptr<RuntimeDevice> device_;
+};
+
+TEST(ExecutorMemoryTest, DeviceMemoryIsReservedOnceAndResidentsLoadedOnce) {
+  auto owned = std::make_unique<CountingDevice>();
+  CountingDevice* device = owned.get();
+  Runtime runtime(MakeInlineTaskRunner(), std::move(owned));
+  PlanBuilder b(256);
+  b.Constant("c", {1, 2}, 0);
+  const int32_t w = b.Variable("w", 2, 64);
+  b.plan().variables[w].read_before_write = b.plan().variables[w].written = true;
+  ComputeStep& step = b.Compute("update", "AddTo", {{64, 2}, {0, 2}}, {});
+  step.input_variables = {w, -1};
+  step.writes_variables = {w};
+  auto executor = runtime.Make(b.Build());
+  ASSERT_TRUE(executor.ok());
+  ASSERT_TRUE(runtime.variables.Set("w", Tensor::Vector<float>({0, 0})).ok());
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE((*executor)->RunStep({}, nullptr, nullptr).ok());
+  EXPECT_EQ(device->reservations, 1);
+  EXPECT_EQ(device->copies, 2) << "c and w in";
+  ASSERT_TRUE(runtime.variables.Read().ok());
+  EXPECT_EQ(device->copies, 3) << "w home";
+  ASSERT_TRUE(runtime.variables.Digest().ok());
+  EXPECT_EQ(device->copies, 3) << "nothing new to copy";
+}
+
+}  // namespace
+}  // namespace millrace::testing

@@ -1,0 +1,71 @@
+#include "runtime/variable_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace millrace {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(VariableStoreTest, DeclaringAgainWithAnotherTypeNamesBoth) {
+  HostMemory memory;
+  VariableStore store(&memory);
+  ASSERT_TRUE(store.Declare("w", {DataType::kFloat, Shape({2, 3})}).ok());
+  EXPECT_TRUE(store.Declare("w", {DataType::kFloat, Shape({2, 3})}).ok());
+  EXPECT_THAT(store.Declare("w", {DataType::kFloat, Shape({6})}).status().ToString(),
+              HasSubstr("variable 'w' is float[2,3]; this graph declares it as float[6]"));
+  EXPECT_THAT(store.Set("w", Tensor::Scalar<float>(1)).ToString(), HasSubstr("the value given is float[]"));
+  EXPECT_FALSE(store.Declare("s", {DataType::kString, Shape({})}).ok());
+  EXPECT_FALSE(store.Declare("u", {DataType::kFloat, Shape({-1})}).ok());
+}
+
+TEST(VariableStoreTest, ReadGivesCopiesOfInitialisedVariablesOnly) {
+  HostMemory memory;
+  VariableStore store(&memory);
+  ASSERT_TRUE(store.Declare("unset", {DataType::kFloat, Shape({2})}).ok());
+  ASSERT_TRUE(store.Set("w", Tensor::Vector<float>({1, 2})).ok());
+  auto values = store.Read();
+  ASSERT_TRUE(values.ok());
+  ASSERT_EQ(values->size(), 1u);
+  values->at("w").mutable_as<float>()[0] = 7;
+  EXPECT_EQ(store.Read()->at("w").as<float>()[0], 1);
+}
+
+TEST(VariableStoreTest, DigestFollowsNamesTypesAndBytesAndNotTheOrderOfSetting) {
+  const auto digest = [](const std::vector<std::pair<std::string, Tensor>>& values) {
+    HostMemory memory;
+    VariableStore store(&memory);
+    for (const auto& [name, value] : values) EXPECT_TRUE(store.Set(name, value).ok());
+    return *store.Digest();
+  };
+  const Tensor a = Tensor::Vector<float>({1, 2}), b = Tensor::Vector<float>({3, 4});
+  EXPECT_EQ(digest({{"a", a}, {"b", b}}), digest({{"b", b}, {"a", a}}));
+  EXPECT_EQ(digest({{"a", a}}).size(), 16u);
+  EXPECT_NE(digest({{"a", a}, {"b", b}}), digest({{"a", b}, {"b", a}}));
+  EXPECT_NE(digest({{"a", a}}), digest({{"c", a}}));
+  EXPECT_NE(digest({{"a", a}}), digest({{"a", a.Reshaped(Shape({2, 1}))}}));
+}
+
+TEST(VariableStoreTest, StateBlocksAreZeroAtFirstAndBelongToTheirNode) {
+  HostMemory memory;
+  VariableStore store(&memory);
+  auto block = store.StateBlock("random", 16);
+  ASSERT_TRUE(block.ok());
+  EXPECT_EQ(static_cast<int64_t*>(*block)[1], 0);
+  static_cast<int64_t*>(*block)[1] = 5;
+  EXPECT_EQ(*store.StateBlock("random", 16), *block);
+  EXPECT_NE(*store.StateBlock("other", 16), *block);
+  EXPECT_FALSE(store.StateBlock("random", 8).ok());
+}
+
+TEST(VariableStoreTest, EmptyVariablesWork) {
+  HostMemory memory;
+  VariableStore store(&memory);
+  ASSERT_TRUE(store.Set("empty", Tensor(DataType::kFloat, Shape({0, 4}))).ok());
+  EXPECT_EQ(store.Read()->at("empty").num_elements(), 0);
+  EXPECT_TRUE(store.Digest().ok());
+}
+
+}  // namespace
+}  // namespace millrace
