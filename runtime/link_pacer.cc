@@ -15,14 +15,19 @@ constexpr std::chrono::microseconds kSleepSlack{30};
 constexpr std::chrono::milliseconds kMaxLateness{2};
 }  // namespace
 
+LinkPacer::Clock::time_point LinkPacer::Due(int64_t bytes, Clock::time_point now) {
+  const auto span = std::chrono::duration<double>(static_cast<double>(bytes) / bytes_per_second_);
+  // The caller copied before it called, so an idle link's due time lies before the copy (see Idle).
+  due_ = std::max(due_, now - kMaxLateness) + std::chrono::duration_cast<Clock::duration>(span);
+  return due_;
+}
+
 void LinkPacer::Carry(int64_t bytes) {
   if (!enabled()) return;
-  const auto span = std::chrono::duration<double>(static_cast<double>(bytes) / bytes_per_second_);
-  const auto start = Clock::now();
-  // The caller copied before it called, so an idle link's due time lies before the copy (see Idle).
-  due_ = std::max(due_, start - kMaxLateness) + std::chrono::duration_cast<Clock::duration>(span);
-  if (due_ - start > kSleepSlack) std::this_thread::sleep_until(due_ - kSleepSlack);
-  while (Clock::now() < due_) {
+  const auto now = Clock::now();
+  const auto due = Due(bytes, now);
+  if (due - now > kSleepSlack) std::this_thread::sleep_until(due - kSleepSlack);
+  while (Clock::now() < due) {
 #if defined(__SSE2__)
     _mm_pause();
 #endif

@@ -20,10 +20,14 @@ class LinkPacer {
   bool enabled() const { return bytes_per_second_ > 0; }
   // The lane had to wait for its work until now: the link was idle.
   void Idle() {
-    if (enabled()) due_ = Clock::now();
+    if (enabled()) IdleUntil(Clock::now());
   }
   // `bytes` more have been copied: returns when the link would have carried them.
   void Carry(int64_t bytes);
+
+  // The same without waiting, at a given time: when the link will have carried the bytes that were copied by `now`.
+  void IdleUntil(Clock::time_point now) { due_ = now; }
+  Clock::time_point Due(int64_t bytes, Clock::time_point now);
 
  private:
   const double bytes_per_second_;

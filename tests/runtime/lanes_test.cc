@@ -58,30 +58,40 @@ TEST(LaneCounterTest, StopWakesSleepers) {
   EXPECT_FALSE(result);
 }
 
-TEST(LinkPacerTest, BytesTakeTheLinksTimeAndErrorsDoNotAddUp) {
-  // 200 pieces of 100 kB at 1 GB/s: 20 ms. Other programs may hold a try up, so the best of some counts.
-  double best = 1e9;
-  for (int trial = 0; trial < 10 && best > 0.0202; ++trial) {
-    LinkPacer pacer(1e9);
-    pacer.Idle();
-    const auto start = Clock::now();
-    for (int i = 0; i < 200; ++i) pacer.Carry(100000);
-    const double seconds = SecondsSince(start);
-    EXPECT_GE(seconds, 0.02);
-    best = std::min(best, seconds);
+TEST(LinkPacerTest, LatenessIsMadeUpSoThatErrorsDoNotAddUp) {
+  using std::chrono::microseconds;
+  LinkPacer pacer(1e9);
+  const Clock::time_point start = Clock::now();
+  pacer.IdleUntil(start);
+  Clock::time_point now = start;
+  for (int i = 1; i <= 1000; ++i) {
+    // 100 kB at 1 GB/s: 100 us each, though every wake-up is 70 us late and each copy takes 10 us itself.
+    const Clock::time_point due = pacer.Due(100000, now + microseconds(10));
+    ASSERT_EQ(due, start + i * microseconds(100)) << i;
+    now = due + microseconds(70);
   }
-  EXPECT_LT(best, 0.02 * 1.05);
 }
 
-TEST(LinkPacerTest, IdleTimeIsNotMadeUp) {
+TEST(LinkPacerTest, MemorySlowerThanTheLinkIsNotMadeUp) {
+  using std::chrono::milliseconds;
+  LinkPacer pacer(1e9);
+  const Clock::time_point start = Clock::now();
+  pacer.IdleUntil(start);
+  // The copy of 1 ms took 50 ms; the next one of 5 ms starts at most 2 ms in the past.
+  pacer.Due(1000000, start + milliseconds(50));
+  EXPECT_EQ(pacer.Due(5000000, start + milliseconds(50)), start + milliseconds(48 + 1 + 5));
+  // Nor is time that the link stood idle.
+  pacer.IdleUntil(start + milliseconds(100));
+  EXPECT_EQ(pacer.Due(5000000, start + milliseconds(101)), start + milliseconds(105));
+}
+
+TEST(LinkPacerTest, CarryReturnsWhenDue) {
   LinkPacer pacer(1e9);
   pacer.Idle();
-  pacer.Carry(1000);
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  pacer.Idle();
   const auto start = Clock::now();
-  pacer.Carry(5000000);
-  EXPECT_GE(SecondsSince(start), 0.005);
+  for (int i = 0; i < 200; ++i) pacer.Carry(100000);
+  EXPECT_GE(SecondsSince(start), 0.02);
+  EXPECT_LT(SecondsSince(start), 0.5);
 }
 
 TEST(LinkPacerTest, WithoutARateNothingWaits) {
@@ -107,14 +117,14 @@ TEST(ExecutorLinkTest, CopiesOfAStepAreAsSlowAsTheLinkEachWay) {
   auto executor = runtime.Make(b.Build(), options);
   ASSERT_TRUE(executor.ok()) << executor.status();
   double best = 1e9;
-  for (int trial = 0; trial < 5; ++trial) {
+  for (int trial = 0; trial < 3; ++trial) {
     StepStats stats;
     ASSERT_TRUE((*executor)->RunStep({}, nullptr, &stats).ok());
     EXPECT_GE(stats.seconds, 0.04);
     EXPECT_GE(stats.stall_seconds, 0.03);
     best = std::min(best, stats.seconds);
   }
-  EXPECT_LT(best, 0.06);
+  EXPECT_LT(best, 0.4);
 }
 
 TEST(TaskRunnerTest, EveryShardRunsOnceWhateverTheThreads) {
