@@ -29,7 +29,12 @@ absl::Status InferOutputs(const OpDef& def, OpInstance& instance) {
 absl::StatusOr<std::vector<Tensor>> EvaluateOp(const OpDef& def, const KernelRegistry& kernels,
                                                const OpInstance& instance, std::vector<Tensor> inputs,
                                                ParallelRunner* parallel) {
-  if (def.is_view) return std::vector<Tensor>{inputs[0].Reshaped(instance.outputs[0].shape)};
+  if (def.is_view) {
+    const TensorType& type = instance.outputs[0];
+    if (type.dtype == inputs[0].dtype()) return std::vector<Tensor>{inputs[0].Reshaped(type.shape)};
+    auto owner = std::make_shared<Tensor>(inputs[0]);  // Bitcast
+    return std::vector<Tensor>{Tensor::Wrap(type.dtype, type.shape, owner->mutable_data(), owner)};
+  }
   const KernelFactory* factory = kernels.Find(instance.op);
   if (factory == nullptr) {
     return absl::UnimplementedError(absl::StrCat("no kernel of op '", instance.op, "' (node '", instance.name, "')"));

@@ -14,6 +14,11 @@ void RegisterBuiltinOps(OpRegistry& registry) {
   RegisterOptimizerOps(registry);
   RegisterElementwiseOps(registry);
   RegisterReductionOps(registry);
+  RegisterShapeOps(registry);
+  RegisterArrayOps(registry);
+  RegisterSliceOps(registry);
+  RegisterGatherScatterOps(registry);
+  RegisterSegmentOps(registry);
 }
 
 }  // namespace millrace

@@ -13,7 +13,11 @@ void RegisterVariableOps(OpRegistry& registry);     // VariableV2, VarHandleOp, 
 void RegisterOptimizerOps(OpRegistry& registry);    // Apply*, ResourceApply*
 void RegisterElementwiseOps(OpRegistry& registry);  // unary, binary, Cast, Select, AddN
 void RegisterShapeOps(OpRegistry& registry);        // Shape, Reshape, BroadcastGradientArgs
-void RegisterArrayOps(OpRegistry& registry);        // Concat, Pack, Slice, Gather, Pad, Tile
+void RegisterArrayOps(OpRegistry& registry);        // Concat, Pack, Split, Pad, Tile, Transpose
+void RegisterSliceOps(OpRegistry& registry);        // Slice, StridedSlice and its gradient
+void RegisterGatherScatterOps(OpRegistry& registry);  // Gather*, Scatter*, DynamicStitch, OneHot
+void RegisterSegmentOps(OpRegistry& registry);      // SegmentSum, UnsortedSegmentSum, Unique, Where
+void RegisterLayoutOps(OpRegistry& registry);       // Reverse, Roll, SpaceToBatch, TopK, patches
 void RegisterReductionOps(OpRegistry& registry);    // Sum, Mean, Max, ArgMax, L2Loss, Cumsum
 void RegisterMatMulOps(OpRegistry& registry);       // MatMul, BatchMatMulV2, Einsum
 void RegisterConvOps(OpRegistry& registry);         // Conv2D and its gradients, 3-D, depthwise

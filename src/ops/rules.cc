@@ -85,4 +85,25 @@ absl::StatusOr<std::vector<int64_t>> KnownInts(const InferenceContext& context, 
   return ints;
 }
 
+absl::StatusOr<int64_t> KnownInt(const InferenceContext& context, int input) {
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> ints, KnownInts(context, input));
+  if (ints.size() != 1) {
+    return context.Error(
+        absl::StrCat("input ", input, " is ", context.input(input).ToString(), ", expected one element"));
+  }
+  return ints[0];
+}
+
+absl::Status ErrorAtNode(const InferenceContext& context, const absl::Status& status) {
+  return context.Error(std::string(status.message()));
+}
+
+Cost MoveCost(const OpInstance& instance) {
+  Cost cost;
+  for (const TensorType& output : instance.outputs) cost.bytes += 2.0 * output.size_bytes();
+  return cost;
+}
+
+Cost NoCost(const OpInstance&) { return Cost(); }
+
 }  // namespace millrace

@@ -24,6 +24,22 @@ absl::Status BroadcastBinary(InferenceContext& context);
 absl::StatusOr<int> NormalizeAxis(const InferenceContext& context, int64_t axis, int rank);
 // The ints of a known integer input, or an error that says the value must be known when planning.
 absl::StatusOr<std::vector<int64_t>> KnownInts(const InferenceContext& context, int input);
+// The only element of a known integer input.
+absl::StatusOr<int64_t> KnownInt(const InferenceContext& context, int input);
+// The message of a status from shape arithmetic as an error of this node.
+absl::Status ErrorAtNode(const InferenceContext& context, const absl::Status& status);
+// The attribute's value, or an error of this node.
+template <typename T>
+absl::StatusOr<T> RequiredAttr(const InferenceContext& context, std::string_view name) {
+  absl::StatusOr<T> value = context.attrs().Get<T>(name);
+  if (!value.ok()) return ErrorAtNode(context, value.status());
+  return value;
+}
+
+// Cost rule of ops that only move bytes: what they write, read once.
+Cost MoveCost(const OpInstance& instance);
+// Cost rule of ops whose kernel does next to nothing (Shape, ConcatOffset).
+Cost NoCost(const OpInstance& instance);
 
 }  // namespace millrace
 

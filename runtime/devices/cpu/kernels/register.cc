@@ -24,6 +24,14 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterOptimizerKernels(registry);
   RegisterElementwiseKernels(registry);
   RegisterReductionKernels(registry);
+  RegisterShapeKernels(registry);
+  RegisterConcatSplitKernels(registry);
+  RegisterSliceKernels(registry);
+  RegisterPadKernels(registry);
+  RegisterGatherKernels(registry);
+  RegisterScatterKernels(registry);
+  RegisterSegmentKernels(registry);
+  RegisterUniqueKernels(registry);
 }
 
 }  // namespace millrace::cpu

@@ -1,0 +1,67 @@
+// Combines rows of updates into rows of an output, in a fixed order: scatter and unsorted segment reductions.
+#ifndef MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_SCATTER_ROWS_H_
+#define MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_SCATTER_ROWS_H_
+
+#include <cmath>
+
+#include "cpu/kernels/common.h"
+
+namespace millrace::cpu {
+
+enum class Combine { kAssign, kAdd, kSub, kMul, kMax, kMin };
+
+template <typename T, Combine kCombine>
+inline T CombineOne(T a, T b) {
+  if constexpr (kCombine == Combine::kAdd) return static_cast<T>(a + b);
+  if constexpr (kCombine == Combine::kSub) return static_cast<T>(a - b);
+  if constexpr (kCombine == Combine::kMul) return static_cast<T>(a * b);
+  if constexpr (kCombine == Combine::kMax) return a < b ? b : a;
+  if constexpr (kCombine == Combine::kMin) return b < a ? b : a;
+  return b;
+}
+
+// out[targets[r]] = combine(out[targets[r]], updates[r]) for r = 0 … rows-1, rows of `width` elements; a negative
+// target skips the row. Every output element sees its updates in order of r: shards own columns or output rows.
+template <typename T, Combine kCombine>
+void ScatterRowsAs(const KernelContext& context, const int64_t* targets, int64_t rows, int64_t width,
+                   const T* updates, T* out, int64_t out_rows) {
+  const int64_t shards = NumShards(rows * width, kElementGrain);
+  const bool by_columns = width >= 64 * shards;
+  auto run = [&](int64_t shard) {
+    const int64_t first = by_columns ? width * shard / shards : 0;
+    const int64_t last = by_columns ? width * (shard + 1) / shards : width;
+    const int64_t low = by_columns ? 0 : out_rows * shard / shards;
+    const int64_t high = by_columns ? out_rows : out_rows * (shard + 1) / shards;
+    for (int64_t r = 0; r < rows; ++r) {
+      if (targets[r] < low || targets[r] >= high) continue;
+      T* to = out + targets[r] * width;
+      const T* from = updates + r * width;
+      for (int64_t c = first; c < last; ++c) to[c] = CombineOne<T, kCombine>(to[c], from[c]);
+    }
+  };
+  if (shards == 1) {
+    run(0);
+  } else {
+    context.parallel->For(shards, run);
+  }
+}
+
+template <typename T>
+void ScatterRows(const KernelContext& context, Combine combine, const int64_t* targets, int64_t rows, int64_t width,
+                 const T* updates, T* out, int64_t out_rows) {
+  auto run = [&]<Combine kCombine>() {
+    ScatterRowsAs<T, kCombine>(context, targets, rows, width, updates, out, out_rows);
+  };
+  switch (combine) {
+    case Combine::kAssign: return run.template operator()<Combine::kAssign>();
+    case Combine::kAdd: return run.template operator()<Combine::kAdd>();
+    case Combine::kSub: return run.template operator()<Combine::kSub>();
+    case Combine::kMul: return run.template operator()<Combine::kMul>();
+    case Combine::kMax: return run.template operator()<Combine::kMax>();
+    case Combine::kMin: return run.template operator()<Combine::kMin>();
+  }
+}
+
+}  // namespace millrace::cpu
+
+#endif  // MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_SCATTER_ROWS_H_

@@ -1,0 +1,249 @@
+// Segment reductions: sorted ids (Segment*, SparseSegment* and their gradients) and unsorted ones.
+#include <cmath>
+#include <limits>
+
+#include "cpu/kernels/indices.h"
+#include "cpu/kernels/register.h"
+#include "cpu/kernels/scatter_rows.h"
+#include "cpu/kernels/strided_copy.h"
+#include "cpu/kernels/values.h"
+
+namespace millrace::cpu {
+namespace {
+
+using KernelOr = absl::StatusOr<std::unique_ptr<Kernel>>;
+
+enum class Reduction { kSum, kProd, kMax, kMin, kMean, kSqrtN };
+
+constexpr Combine CombineOf(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::kProd: return Combine::kMul;
+    case Reduction::kMax: return Combine::kMax;
+    case Reduction::kMin: return Combine::kMin;
+    default: return Combine::kAdd;
+  }
+}
+
+template <typename T>
+T Lowest() {
+  if constexpr (std::is_integral_v<T>) {
+    return std::numeric_limits<T>::lowest();
+  } else {
+    return -Eigen::NumTraits<T>::highest();
+  }
+}
+
+template <typename T>
+T Highest() {
+  if constexpr (std::is_integral_v<T>) {
+    return std::numeric_limits<T>::max();
+  } else {
+    return Eigen::NumTraits<T>::highest();
+  }
+}
+
+// What an unsorted segment without rows holds.
+template <typename T>
+T Identity(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::kProd: return static_cast<T>(1);
+    case Reduction::kMax: return Lowest<T>();
+    case Reduction::kMin: return Highest<T>();
+    default: return static_cast<T>(0);
+  }
+}
+
+int64_t RowWidth(const Shape& shape, int from) {
+  int64_t width = 1;
+  for (int i = from; i < shape.rank(); ++i) width *= shape.dim(i);
+  return width;
+}
+
+template <typename Index>
+absl::Status UnsortedTargets(const KernelContext& context, int64_t segments, int64_t* targets) {
+  const Index* ids = context.input<Index>(1);
+  const Shape& shape = context.input_type(1).shape;
+  const int64_t rows = shape.num_elements();
+  for (int64_t r = 0; r < rows; ++r) {
+    if (ids[r] >= segments) {
+      return absl::InvalidArgumentError(absl::StrCat("segment_ids", IndexString(shape, r), " = ", ids[r],
+                                                     " is out of range [0, ", segments, ")"));
+    }
+    targets[r] = ids[r];  // negative ids drop their row
+  }
+  return absl::OkStatus();
+}
+
+template <Reduction kReduction>
+KernelOr MakeUnsorted(const OpInstance& instance) {
+  const int64_t rows = instance.inputs[1].shape.num_elements();
+  const int64_t width = RowWidth(instance.inputs[0].shape, instance.inputs[1].shape.rank());
+  const int64_t segments = instance.outputs[0].shape.dim(0);
+  return DispatchNumeric(instance, instance.inputs[0].dtype, [&](auto value) -> KernelOr {
+    using T = typename decltype(value)::type;
+    return DispatchIndex(instance, 1, [&](auto index) -> KernelOr {
+      using Index = typename decltype(index)::type;
+      auto run = [rows, width, segments](const KernelContext& context) -> absl::Status {
+        auto* targets = static_cast<int64_t*>(context.scratch);
+        MR_RETURN_IF_ERROR(UnsortedTargets<Index>(context, segments, targets));
+        T* out = context.output<T>(0);
+        ParallelRange(context, segments * width, kElementGrain, [&](int64_t begin, int64_t end) {
+          std::fill(out + begin, out + end, Identity<T>(kReduction));
+        });
+        if (width > 0) {
+          ScatterRowsAs<T, CombineOf(kReduction)>(context, targets, rows, width, context.input<T>(0), out, segments);
+        }
+        return absl::OkStatus();
+      };
+      return MakeKernel(std::move(run), rows * static_cast<int64_t>(sizeof(int64_t)));
+    });
+  });
+}
+
+// Sorted ids of `rows` rows; row r of the data is row indices[r] (or r).
+struct SortedForm {
+  Reduction reduction;
+  bool sparse;      // input 1 holds indices, input 2 the ids
+  bool fixed_rows;  // the number of output rows is an input
+};
+
+absl::Status CheckSorted(absl::Span<const int64_t> ids, int64_t limit) {
+  for (size_t r = 0; r < ids.size(); ++r) {
+    if (r > 0 && ids[r] < ids[r - 1]) return absl::InvalidArgumentError("segment ids are not increasing");
+    if (ids[r] < 0) return absl::InvalidArgumentError("segment ids must be >= 0");
+    if (ids[r] >= limit) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("Segment id ", ids[r], " out of range [0, ", limit, ")"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// One output row: the reduction of rows [begin, end), in their order.
+template <typename T>
+void ReduceRows(Reduction reduction, const T* data, const int64_t* indices, int64_t begin, int64_t end, int64_t width,
+                T* out) {
+  if (begin == end) {
+    std::fill_n(out, width, static_cast<T>(reduction == Reduction::kProd ? 1 : 0));
+    return;
+  }
+  const auto row = [&](int64_t r) { return data + (indices == nullptr ? r : indices[r]) * width; };
+  std::copy_n(row(begin), width, out);
+  for (int64_t r = begin + 1; r < end; ++r) {
+    const T* from = row(r);
+    switch (CombineOf(reduction)) {
+      case Combine::kMul:
+        for (int64_t c = 0; c < width; ++c) out[c] = CombineOne<T, Combine::kMul>(out[c], from[c]);
+        break;
+      case Combine::kMax:
+        for (int64_t c = 0; c < width; ++c) out[c] = CombineOne<T, Combine::kMax>(out[c], from[c]);
+        break;
+      case Combine::kMin:
+        for (int64_t c = 0; c < width; ++c) out[c] = CombineOne<T, Combine::kMin>(out[c], from[c]);
+        break;
+      default:
+        for (int64_t c = 0; c < width; ++c) out[c] = CombineOne<T, Combine::kAdd>(out[c], from[c]);
+    }
+  }
+  if (reduction != Reduction::kMean && reduction != Reduction::kSqrtN) return;
+  const double count = static_cast<double>(end - begin);
+  const T divisor = static_cast<T>(reduction == Reduction::kMean ? count : std::sqrt(count));
+  for (int64_t c = 0; c < width; ++c) out[c] = static_cast<T>(out[c] / divisor);
+}
+
+template <typename T>
+absl::Status RunSorted(const KernelContext& context, const SortedForm& form) {
+  const ValueReader reader(context);
+  const Shape &data = context.input_type(0).shape, &planned = context.output_type(0).shape;
+  const int64_t width = RowWidth(data, 1);
+  MR_ASSIGN_OR_RETURN(const Ints ids, reader.ints(form.sparse ? 2 : 1));
+  MR_RETURN_IF_ERROR(CheckSorted(ids, planned.dim(0)));
+  Ints indices;
+  if (form.sparse) {
+    MR_ASSIGN_OR_RETURN(indices, reader.ints(1));
+    MR_RETURN_IF_ERROR(CheckIndices(indices.data(), context.input_type(1).shape, data.dim(0), "indices"));
+  }
+  const int64_t rows = form.fixed_rows ? planned.dim(0) : ids.empty() ? 0 : ids.back() + 1;
+  const int64_t work_per_row = std::max<int64_t>(static_cast<int64_t>(ids.size()) * width / std::max<int64_t>(rows, 1), 1);
+  ParallelRange(context, rows, std::max<int64_t>(kElementGrain / work_per_row, 1), [&](int64_t first, int64_t last) {
+    int64_t begin = std::lower_bound(ids.begin(), ids.end(), first) - ids.begin();
+    for (int64_t row = first; row < last; ++row) {
+      int64_t end = begin;
+      while (end < static_cast<int64_t>(ids.size()) && ids[end] == row) ++end;
+      ReduceRows<T>(form.reduction, context.input<T>(0), form.sparse ? indices.data() : nullptr, begin, end, width,
+                    context.output<T>(0) + row * width);
+      begin = end;
+    }
+  });
+  if (rows != planned.dim(0)) context.output_shapes[0].set_dim(0, rows);
+  return absl::OkStatus();
+}
+
+KernelFactory Sorted(SortedForm form) {
+  return [form](const OpInstance& instance) -> KernelOr {
+    return DispatchNumeric(instance, instance.inputs[0].dtype, [&](auto tag) -> KernelOr {
+      using T = typename decltype(tag)::type;
+      return MakeKernel([form](const KernelContext& context) { return RunSorted<T>(context, form); });
+    });
+  };
+}
+
+// grad [segments, …], indices, segment_ids, output_dim0: row indices[r] gets grad[ids[r]], scaled by its segment.
+template <typename T>
+absl::Status RunSparseGrad(const KernelContext& context, Reduction reduction) {
+  const ValueReader reader(context);
+  const Shape &grad = context.input_type(0).shape, &out_shape = context.output_type(0).shape;
+  const int64_t width = RowWidth(grad, 1);
+  MR_ASSIGN_OR_RETURN(const Ints indices, reader.ints(1));
+  MR_ASSIGN_OR_RETURN(const Ints ids, reader.ints(2));
+  MR_RETURN_IF_ERROR(CheckIndices(indices.data(), context.input_type(1).shape, out_shape.dim(0), "indices"));
+  MR_RETURN_IF_ERROR(CheckIndices(ids.data(), context.input_type(2).shape, grad.dim(0), "segment_ids"));
+  std::vector<double> scale(grad.dim(0), 0);
+  for (int64_t id : ids) scale[id] += 1;
+  for (double& value : scale) {
+    if (value > 0) value = reduction == Reduction::kSum ? 1 : 1 / (reduction == Reduction::kMean ? value : std::sqrt(value));
+  }
+  FillZero(context, context.outputs[0], context.output_type(0).size_bytes());
+  for (size_t r = 0; r < ids.size(); ++r) {
+    const T* from = context.input<T>(0) + ids[r] * width;
+    T* to = context.output<T>(0) + indices[r] * width;
+    const T factor = static_cast<T>(scale[ids[r]]);
+    for (int64_t c = 0; c < width; ++c) to[c] = static_cast<T>(to[c] + static_cast<T>(from[c] * factor));
+  }
+  return absl::OkStatus();
+}
+
+KernelFactory SparseGrad(Reduction reduction) {
+  return [reduction](const OpInstance& instance) -> KernelOr {
+    return DispatchFloating(instance, instance.inputs[0].dtype, [&](auto tag) -> KernelOr {
+      using T = typename decltype(tag)::type;
+      return MakeKernel([reduction](const KernelContext& context) { return RunSparseGrad<T>(context, reduction); });
+    });
+  };
+}
+
+}  // namespace
+
+void RegisterSegmentKernels(KernelRegistry& registry) {
+  AddKernel(registry, "UnsortedSegmentSum", MakeUnsorted<Reduction::kSum>);
+  AddKernel(registry, "UnsortedSegmentProd", MakeUnsorted<Reduction::kProd>);
+  AddKernel(registry, "UnsortedSegmentMax", MakeUnsorted<Reduction::kMax>);
+  AddKernel(registry, "UnsortedSegmentMin", MakeUnsorted<Reduction::kMin>);
+  const std::pair<const char*, Reduction> sorted[] = {{"Sum", Reduction::kSum},
+                                                      {"Prod", Reduction::kProd},
+                                                      {"Max", Reduction::kMax},
+                                                      {"Min", Reduction::kMin},
+                                                      {"Mean", Reduction::kMean}};
+  for (const auto& [name, reduction] : sorted) {
+    AddKernel(registry, absl::StrCat("Segment", name), Sorted({reduction, false, false}));
+  }
+  const std::pair<const char*, Reduction> sparse[] = {
+      {"Sum", Reduction::kSum}, {"Mean", Reduction::kMean}, {"SqrtN", Reduction::kSqrtN}};
+  for (const auto& [name, reduction] : sparse) {
+    AddKernel(registry, absl::StrCat("SparseSegment", name), Sorted({reduction, true, false}));
+    AddKernel(registry, absl::StrCat("SparseSegment", name, "WithNumSegments"), Sorted({reduction, true, true}));
+    AddKernel(registry, absl::StrCat("SparseSegment", name, "Grad"), SparseGrad(reduction));
+  }
+}
+
+}  // namespace millrace::cpu

@@ -1,0 +1,56 @@
+// Shape arithmetic that shape rules and kernels must agree on, as TensorFlow defines it.
+//
+// Pure functions of their arguments. Errors are InvalidArgument without a node's name; callers add it.
+#ifndef MILLRACE_SRC_GRAPH_SHAPE_MATH_H_
+#define MILLRACE_SRC_GRAPH_SHAPE_MATH_H_
+
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "millrace/types.h"
+
+namespace millrace {
+
+// The bit masks of StridedSlice and its kin; bit i speaks of entry i of begin, end and strides.
+struct StridedSliceMasks {
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t ellipsis = 0;
+  int64_t new_axis = 0;
+  int64_t shrink_axis = 0;
+};
+
+// A StridedSlice resolved against its input: element j of dimension d of the slice (before new axes are added
+// and shrunk ones removed) is element begin[d] + j * stride[d] of the input.
+struct StridedSliceSpec {
+  Shape::Dims begin;
+  Shape::Dims stride;
+  Shape::Dims size;  // -1 where the input's dimension is unknown
+  Shape::Dims final_dim;  // where dimension d is in final_shape, -1 when shrunk away
+  Shape final_shape;
+};
+
+// `begin` and `end` may be empty when their values are not known: then only dimensions that are shrunk or
+// masked on both sides have a known size, and for others an error says that the values must be known.
+absl::StatusOr<StridedSliceSpec> ResolveStridedSlice(const Shape& input, absl::Span<const int64_t> begin,
+                                                     absl::Span<const int64_t> end,
+                                                     absl::Span<const int64_t> strides,
+                                                     const StridedSliceMasks& masks);
+
+// The axes over which the gradients of two broadcast operands of these shapes are summed.
+absl::StatusOr<std::pair<std::vector<int64_t>, std::vector<int64_t>>> BroadcastGradientAxes(
+    absl::Span<const int64_t> a, absl::Span<const int64_t> b);
+
+// The shape that Reshape gives a tensor of shape `input` for the request `target`. A -1 stays where the input's
+// shape is not known.
+absl::StatusOr<Shape> ResolveReshape(const Shape& input, absl::Span<const int64_t> target);
+
+// Number of elements of Range; InvalidArgument when delta is 0 or points away from the limit.
+absl::StatusOr<int64_t> RangeSize(int64_t start, int64_t limit, int64_t delta);
+absl::StatusOr<int64_t> RangeSize(double start, double limit, double delta);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_SRC_GRAPH_SHAPE_MATH_H_
