@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+"""Writes tests/conformance/data/FAMILY.pb from cases/FAMILY.py with TensorFlow's answers.
+
+    make_cases.py [FAMILY ...]      (all families by default; needs TensorFlow, which the tests do not)
+"""
+import importlib
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from case_builder import nodes_of  # noqa: E402
+from tensorflow.core.framework import graph_pb2  # noqa: E402
+
+
+def make_family(family):
+    cases = list(importlib.import_module(f"cases.{family}").cases())
+    names = [case.name for case in cases]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise SystemExit(f"{family}: case names repeat: {repeated}")
+    graph = graph_pb2.GraphDef()
+    for case in cases:
+        try:
+            graph.node.extend(nodes_of(case))
+        except Exception as error:
+            raise SystemExit(f"{family}/{case.name}: {type(error).__name__}: {error}") from error
+    path = HERE / "data" / f"{family}.pb"
+    path.write_bytes(graph.SerializeToString(deterministic=True))
+    print(f"{family}: {len(cases)} cases, {path.stat().st_size} bytes")
+
+
+def main():
+    families = sys.argv[1:] or sorted(p.stem for p in (HERE / "cases").glob("*.py") if p.stem != "__init__")
+    for family in families:
+        make_family(family)
+
+
+if __name__ == "__main__":
+    main()
