@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/float16.h"
 #include "graph/function.h"
+#include "graph/one_line.h"
 #include "graph/text.h"
 #include "millrace/status.h"
 
@@ -468,9 +469,7 @@ absl::StatusOr<FunctionHead> ParseFunctionHead(std::string_view line, int number
   return head;
 }
 
-}  // namespace
-
-absl::StatusOr<Graph> ParseGraphText(std::string_view text) {
+absl::StatusOr<Graph> ParseLines(std::string_view text) {
   auto library = std::make_shared<Graph::Library>();
   GraphParser main;
   std::optional<FunctionHead> head;  // of the function whose lines are being read
@@ -504,6 +503,14 @@ absl::StatusOr<Graph> ParseGraphText(std::string_view text) {
   }
   MR_ASSIGN_OR_RETURN(Graph graph, main.Finish());
   if (!library->empty()) graph.set_library(std::move(library));
+  return graph;
+}
+
+}  // namespace
+
+absl::StatusOr<Graph> ParseGraphText(std::string_view text) {
+  absl::StatusOr<Graph> graph = ParseLines(text);
+  if (!graph.ok()) return OneLine(graph.status());
   return graph;
 }
 

@@ -12,6 +12,7 @@
 #include "files/atomic_file.h"
 #include "files/mapped_file.h"
 #include "graph/dot.h"
+#include "graph/one_line.h"
 #include "import/graph_export.h"
 #include "import/graph_import.h"
 #include "millrace/import.h"
@@ -227,7 +228,9 @@ absl::StatusOr<Graph> GraphFromBytes(std::string_view bytes) {
                                                    ", expected at most 2 GiB (protobuf's limit); keep weights in "
                                                    "variables and checkpoints"));
   }
-  return LooksLikeText(bytes) ? ImportText(bytes) : ImportBinary(bytes);
+  absl::StatusOr<Graph> graph = LooksLikeText(bytes) ? ImportText(bytes) : ImportBinary(bytes);
+  if (!graph.ok()) return OneLine(graph.status());
+  return graph;
 }
 
 absl::StatusOr<Graph> LoadGraph(const std::string& path) {

@@ -11,6 +11,7 @@
 #include "files/atomic_file.h"
 #include "files/mapped_file.h"
 #include "files/zip_writer.h"
+#include "graph/one_line.h"
 #include "import/npy.h"
 #include "millrace/import.h"
 #include "millrace/status.h"
@@ -78,18 +79,7 @@ absl::StatusOr<Tensor> ReadMember(zip_t* archive, uint64_t index, const zip_stat
   return tensor;
 }
 
-}  // namespace
-
-absl::StatusOr<Tensor> ArrayFromNpy(std::string_view bytes) {
-  return ReadNpy(static_cast<int64_t>(bytes.size()), [&](void* out, size_t count) -> absl::Status {
-    if (count > bytes.size()) return absl::InvalidArgumentError("truncated");
-    if (count > 0) std::memcpy(out, bytes.data(), count);
-    bytes.remove_prefix(count);
-    return absl::OkStatus();
-  });
-}
-
-absl::StatusOr<std::map<std::string, Tensor>> ArraysFromNpz(std::string_view bytes) {
+absl::StatusOr<std::map<std::string, Tensor>> ReadArchive(std::string_view bytes) {
   if (bytes.empty()) return absl::InvalidArgumentError("empty, expected a zip archive");  // libzip takes it for one
   MR_ASSIGN_OR_RETURN(const ZipArchive archive, OpenBytes(bytes));
   std::map<std::string, Tensor> arrays;
@@ -113,6 +103,23 @@ absl::StatusOr<std::map<std::string, Tensor>> ArraysFromNpz(std::string_view byt
       return absl::InvalidArgumentError(absl::StrCat("two arrays are named '", name, "'"));
     }
   }
+  return arrays;
+}
+
+}  // namespace
+
+absl::StatusOr<Tensor> ArrayFromNpy(std::string_view bytes) {
+  return ReadNpy(static_cast<int64_t>(bytes.size()), [&](void* out, size_t count) -> absl::Status {
+    if (count > bytes.size()) return absl::InvalidArgumentError("truncated");
+    if (count > 0) std::memcpy(out, bytes.data(), count);
+    bytes.remove_prefix(count);
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<std::map<std::string, Tensor>> ArraysFromNpz(std::string_view bytes) {
+  absl::StatusOr<std::map<std::string, Tensor>> arrays = ReadArchive(bytes);
+  if (!arrays.ok()) return OneLine(arrays.status());
   return arrays;
 }
 

@@ -1,0 +1,29 @@
+#include "graph/one_line.h"
+
+#include <string>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_format.h"
+
+namespace millrace {
+
+absl::Status OneLine(const absl::Status& status) {
+  constexpr size_t kMaxBytes = 500;
+  if (status.ok()) return status;
+  std::string text;
+  for (const char c : status.message()) {
+    const unsigned char byte = static_cast<unsigned char>(c);
+    if (byte < 0x80 && !absl::ascii_isprint(byte)) {
+      absl::StrAppendFormat(&text, "\\x%02x", byte);
+    } else {
+      text.push_back(c);
+    }
+    if (text.size() > kMaxBytes) {
+      text.append("…");
+      break;
+    }
+  }
+  return absl::Status(status.code(), text);
+}
+
+}  // namespace millrace
