@@ -7,6 +7,7 @@
 #include "passes/assign_memory.h"
 #include "passes/build_plan.h"
 #include "passes/infer_shapes.h"
+#include "passes/inline_functions.h"
 #include "passes/insert_swaps.h"
 #include "passes/order_variable_accesses.h"
 #include "passes/partition.h"
@@ -36,12 +37,16 @@ absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
   Prepared prepared;
   // Prune first: nothing later should look at nodes that do not run.
   MR_ASSIGN_OR_RETURN(prepared.graph, Prune(request.graph, request.signature));
+  // Calls before types: shape rules know ops only. Every call left is needed, so its effects are, too.
+  MR_ASSIGN_OR_RETURN(const InlineResult inlined, InlineFunctions(prepared.graph, request.ops));
+  Signature needed = request.signature;
+  needed.targets.insert(needed.targets.end(), inlined.effects.begin(), inlined.effects.end());
   // Types next: every later pass counts bytes. Shape arithmetic is folded on the way, because rules need its values.
   MR_ASSIGN_OR_RETURN(InferenceResult inferred, InferShapesAndFold(prepared.graph, request.ops, request.oracle,
                                                                    request.variable_types));
   prepared.by_value = std::move(inferred.by_value);
   // What only fed the folded nodes is gone now.
-  RemoveUnneeded(prepared.graph, request.signature, prepared.by_value);
+  RemoveUnneeded(prepared.graph, needed, prepared.by_value);
   // Variables before any order: their reads and writes must come out the same under every one.
   MR_RETURN_IF_ERROR(OrderVariableAccesses(prepared.graph, request.ops).status());
   prepared.by_value.resize(prepared.graph.num_ids(), 0);
