@@ -12,6 +12,7 @@
 #include "millrace/status.h"
 #include "passes/pipeline.h"
 #include "passes/strategy.h"
+#include "plan/simulator.h"
 #include "runtime/executor.h"
 #include "runtime/op_evaluator.h"
 #include "xxhash.h"
@@ -227,6 +228,9 @@ class SessionImpl final : public Session {
     last_run_.predicted_step_seconds = plan.predicted_step_seconds;
     last_run_.lower_bound_seconds = plan.lower_bound_seconds;
     last_run_.plan = program.plan;
+    if (!options_.trace) return;
+    absl::StatusOr<Simulation> simulation = SimulatePlan(plan, options_.machine);
+    if (simulation.ok()) last_run_.simulated_trace = std::move(simulation->events);
   }
 
   void FillMeasured(double seconds, const absl::Status& status, StepStats& stats,
@@ -237,7 +241,8 @@ class SessionImpl final : public Session {
     last_run_.stall_seconds = stats.stall_seconds;
     last_run_.bytes_to_host = stats.bytes_to_host;
     last_run_.bytes_to_device = stats.bytes_to_device;
-    last_run_.peak_device_bytes = stats.peak_device_bytes;
+    // Memory is handed out in these units, so the last one belongs to its tensor as a whole.
+    last_run_.peak_device_bytes = AlignUp(stats.peak_device_bytes);
     last_run_.peak_host_bytes = stats.peak_host_bytes;
     last_run_.trace = std::move(stats.trace);
     if (!status.ok()) return;
