@@ -1,5 +1,6 @@
 // Matrix products against a direct sum in double.
 #include <cmath>
+#include <limits>
 
 #include <Eigen/Core>
 #include <gmock/gmock.h>
@@ -61,6 +62,42 @@ TEST(MatMulTest, CutProductsAgreeWithDirectSum) {
       CheckMatMul(4, 1030, 300, ta, tb, DataType::kFloat);
     }
   }
+}
+
+// Sums longer than a block, rows and columns that are no multiples of a register tile.
+TEST(MatMulTest, PackedProductsAgreeWithDirectSum) {
+  for (DataType dtype : {DataType::kFloat, DataType::kDouble, DataType::kHalf, DataType::kInt32}) {
+    for (bool ta : {false, true}) {
+      for (bool tb : {false, true}) {
+        CheckMatMul(67, 101, 530, ta, tb, dtype);
+        CheckMatMul(150, 31, 33, ta, tb, dtype);
+      }
+    }
+  }
+}
+
+TEST(MatMulTest, ThinProductsAgreeWithDirectSum) {
+  for (int64_t m : {1, 2, 3, 6, 7, 8, 13}) {
+    for (bool ta : {false, true}) {
+      for (bool tb : {false, true}) {
+        CheckMatMul(m, 211, 151, ta, tb, DataType::kFloat);
+        CheckMatMul(m, 16, 1000, ta, tb, DataType::kFloat);
+        CheckMatMul(211, m, 151, ta, tb, DataType::kFloat);
+        CheckMatMul(m, 50, 40, ta, tb, DataType::kDouble);
+      }
+    }
+  }
+}
+
+// A vector beyond the last element must not be read into a sum.
+TEST(MatMulTest, SumsEndWithTheRow) {
+  Tensor a = TestValues(DataType::kFloat, Shape({2, 21}), 1), b = TestValues(DataType::kFloat, Shape({1, 21}), 2);
+  a.mutable_as<float>()[21 + 4] = std::numeric_limits<float>::infinity();
+  AttrMap attrs;
+  attrs.Set("transpose_b", true);
+  const Tensor c = EvaluateOnThreads({"MatMul", attrs, {a, b}});
+  EXPECT_NEAR(c.as<float>()[0], Product(a, b, 1, 1, 21, false, true)[0], 1e-4);
+  EXPECT_TRUE(std::isinf(c.as<float>()[1]));
 }
 
 TEST(MatMulTest, EmptyMatricesGiveEmptyOrZeroProducts) {

@@ -6,6 +6,7 @@
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/conv_kernels.h"
 #include "cpu/kernels/onednn.h"
+#include "cpu/kernels/shards.h"
 #include "millrace/status.h"
 
 namespace millrace::cpu {
@@ -117,7 +118,7 @@ class FilterReorder {
   int64_t scratch_bytes() const { return scratchpad_bytes_ * static_cast<int64_t>(parts_.size()); }
 
   absl::Status Run(const KernelContext& context, const void* from, void* to, std::byte* scratch) const {
-    return onednn::RunShards(context, static_cast<int64_t>(parts_.size()), [&](int64_t i) {
+    return RunShards(context, static_cast<int64_t>(parts_.size()), [&](int64_t i) {
       return parts_[i].Run({from, to}, scratch + i * scratchpad_bytes_);
     });
   }
@@ -198,7 +199,7 @@ class OneDnnConv final : public Kernel {
   absl::Status RunPieces(const KernelContext& context, const float* input, const std::byte* filter, const float* output,
                          std::byte* scratchpads) const {
     const int64_t filter_step = kind_ == ConvKind::kFilter ? packed_bytes_ : 0;
-    return onednn::RunShards(context, static_cast<int64_t>(pieces_.size()), [&](int64_t i) {
+    return RunShards(context, static_cast<int64_t>(pieces_.size()), [&](int64_t i) {
       const Piece& piece = pieces_[i];
       return programs_[piece.program].Run(
           {input + piece.input_offset, filter + i * filter_step, output + piece.output_offset},

@@ -12,32 +12,47 @@
 
 namespace millrace::cpu {
 
-// c[m, n] = a[m, k] * b[k, n], c dense. A transposed factor is stored with its dimensions swapped.
+// c[m, n] = a[m, k] * b[k, n]. A transposed factor is stored with its dimensions swapped.
 struct GemmSizes {
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
-  int64_t a_elements() const { return m * k; }
-  int64_t b_elements() const { return k * n; }
-  int64_t c_elements() const { return m * n; }
+  // Elements from a stored row to the next.
+  int64_t a_step = 0, b_step = 0, c_step = 0;
+
+  // Of matrices stored without gaps.
+  static GemmSizes Dense(int64_t m, int64_t n, int64_t k, bool transpose_a, bool transpose_b);
   double flops() const { return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k); }
+  // Element (i, j) of a factor.
+  int64_t a_at(int64_t i, int64_t j) const { return transpose_a ? j * a_step + i : i * a_step + j; }
+  int64_t b_at(int64_t i, int64_t j) const { return transpose_b ? j * b_step + i : i * b_step + j; }
 };
 
-// Which a and b (counted in whole matrices) give product i of a batch; products lie one after another in c.
-struct GemmPair {
-  int64_t a = 0, b = 0;
+// Elements from the start of each tensor to the matrices of one product.
+struct GemmOffsets {
+  int64_t a = 0, b = 0, c = 0;
 };
 
-// A batch of products of one size. Immutable; Run may be called by several threads at once.
+// Products of one size. Immutable; Run may be called by several threads at once.
 class Gemm {
  public:
   virtual ~Gemm() = default;
-  virtual int64_t scratch_bytes() const = 0;
+  virtual int64_t scratch_bytes() const { return 0; }
   virtual absl::Status Run(const KernelContext& context, const void* a, const void* b, void* c, void* scratch) const = 0;
 };
 
-// Of floats, doubles, 16-bit floats (summed in float) and int32, int64. Unimplemented for other types.
+// Of floats, doubles, 16-bit floats (summed in float), int32 and int64; Unimplemented for other types. The
+// products' results must not overlap.
 absl::StatusOr<std::unique_ptr<Gemm>> MakeGemm(const OpInstance& instance, DataType dtype, GemmSizes sizes,
-                                               std::vector<GemmPair> batch);
+                                               std::vector<GemmOffsets> products);
+
+// The kinds that MakeGemm chooses from; all require sizes.flops() > 0.
+//
+// Any type by packed panels.
+absl::StatusOr<std::unique_ptr<Gemm>> MakePackedGemm(const OpInstance& instance, DataType dtype, const GemmSizes& sizes,
+                                                     std::vector<GemmOffsets> products);
+// Products too small or too thin to be worth packing; nullptr when these are not.
+std::unique_ptr<Gemm> MakeDirectGemm(DataType dtype, const GemmSizes& sizes, std::vector<GemmOffsets> products);
+std::unique_ptr<Gemm> MakeDotsGemm(const GemmSizes& sizes, std::vector<GemmOffsets> products);
 
 }  // namespace millrace::cpu
 

@@ -38,14 +38,16 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const OpInstance& instance, 
   for (const TensorType& input : instance.inputs) {
     if (input.dtype != dtype) return UnsupportedType(instance, input.dtype);
   }
-  GemmSizes sizes{.m = c.dim(c.rank() - 2), .n = c.dim(c.rank() - 1), .transpose_a = transpose_a, .transpose_b = transpose_b};
-  sizes.k = a.dim(a.rank() - (transpose_a ? 2 : 1));
+  const int64_t m = c.dim(c.rank() - 2), n = c.dim(c.rank() - 1), k = a.dim(a.rank() - (transpose_a ? 2 : 1));
   const auto batch_dims = [](const Shape& shape) { return shape.dims().subspan(0, shape.rank() - 2); };
   const std::vector<int64_t> of_a = BatchIndices(batch_dims(c), batch_dims(a));
   const std::vector<int64_t> of_b = BatchIndices(batch_dims(c), batch_dims(b));
-  std::vector<GemmPair> batch(of_a.size());
-  for (size_t i = 0; i < batch.size(); ++i) batch[i] = {of_a[i], of_b[i]};
-  MR_ASSIGN_OR_RETURN(std::unique_ptr<Gemm> gemm, MakeGemm(instance, dtype, sizes, std::move(batch)));
+  std::vector<GemmOffsets> products(of_a.size());
+  for (size_t i = 0; i < products.size(); ++i) {
+    products[i] = {of_a[i] * m * k, of_b[i] * k * n, static_cast<int64_t>(i) * m * n};
+  }
+  const GemmSizes sizes = GemmSizes::Dense(m, n, k, transpose_a, transpose_b);
+  MR_ASSIGN_OR_RETURN(std::unique_ptr<Gemm> gemm, MakeGemm(instance, dtype, sizes, std::move(products)));
   return GemmKernel(std::move(gemm));
 }
 

@@ -1,5 +1,7 @@
 #include "cpu/kernels/onednn.h"
 
+#include <mutex>
+
 #include <omp.h>
 
 #include "absl/strings/str_cat.h"
@@ -101,14 +103,6 @@ Program::Program(const dnnl::primitive& primitive, std::vector<Argument> argumen
 
 absl::Status Program::Run(absl::Span<const void* const> pointers, void* scratchpad) const {
   return state_->Run(pointers, scratchpad);
-}
-
-void FirstError::Note(int64_t shard, absl::Status status) {
-  if (status.ok()) return;
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (!status_.ok() && shard_ <= shard) return;
-  shard_ = shard;
-  status_ = std::move(status);
 }
 
 Program MakeReorder(const dnnl::memory::desc& from, const dnnl::memory::desc& to) {

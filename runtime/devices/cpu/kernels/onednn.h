@@ -6,7 +6,6 @@
 #define MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_ONEDNN_H_
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,7 +16,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "millrace/kernel.h"
 
 namespace millrace::cpu::onednn {
 
@@ -54,29 +52,8 @@ class Program {
   int64_t scratchpad_bytes_ = 0;
 };
 
-// Keeps the error of the lowest shard, so that the message does not depend on timing.
-class FirstError {
- public:
-  void Note(int64_t shard, absl::Status status);
-  absl::Status Take() { return std::move(status_); }
-
- private:
-  std::mutex mutex_;
-  int64_t shard_ = 0;
-  absl::Status status_;
-};
-
 // Copies between two layouts of one tensor.
 Program MakeReorder(const dnnl::memory::desc& from, const dnnl::memory::desc& to);
-
-// fn(0) … fn(shards-1) -> absl::Status side by side; the error of the lowest failed shard.
-template <typename Fn>
-absl::Status RunShards(const KernelContext& context, int64_t shards, Fn&& fn) {
-  if (shards == 1) return fn(int64_t{0});
-  FirstError error;
-  context.parallel->For(shards, [&](int64_t shard) { error.Note(shard, fn(shard)); });
-  return error.Take();
-}
 
 // make() with oneDNN's exceptions turned into Unimplemented "oneDNN cannot WHAT: …".
 template <typename Make>

@@ -1,0 +1,111 @@
+// Products with few rows or short sums, of a b stored by rows: both factors are read where they are.
+#include <type_traits>
+
+#include "cpu/kernels/gemm_schedule.h"
+#include "cpu/kernels/gemm_tile.h"
+
+namespace millrace::cpu {
+namespace {
+
+constexpr double kFlopsPerShard = 2e6;
+constexpr int kPrefetchRows = 10;
+// Rows that one pass over b can serve; elements of b that stay in the nearest cache.
+constexpr int64_t kMaxDirectRows = 32, kMaxDirectElements = 8192;
+
+template <typename T>
+class DirectGemm final : public Gemm {
+ public:
+  // When `swapped`, a and b have changed places in sizes and products.
+  DirectGemm(const GemmSizes& sizes, std::vector<GemmOffsets> products, bool swapped)
+      : sizes_(sizes),
+        products_(std::move(products)),
+        swapped_(swapped),
+        schedule_(sizes, static_cast<int64_t>(products_.size()), kFlopsPerShard) {}
+
+  absl::Status Run(const KernelContext& context, const void* a, const void* b, void* c, void*) const override {
+    if (swapped_) std::swap(a, b);
+    return schedule_.ForUnits(context, [&](int64_t, int64_t product, int64_t tile) {
+      RunTile(schedule_.tiles()[tile], static_cast<const T*>(a) + products_[product].a,
+              static_cast<const T*>(b) + products_[product].b, static_cast<T*>(c) + products_[product].c);
+      return absl::OkStatus();
+    });
+  }
+
+ private:
+  static constexpr int64_t kLanes = kGemmLanes<T>;
+  static constexpr int kSums = kGemmRows * kGemmVectors;
+
+  void RunTile(const GemmTile& tile, const T* a, const T* b, T* c) const {
+    // A b that stays near is passed over once per group of rows, so that c is written in order; a larger one once.
+    if (sizes_.n * sizes_.k <= kMaxDirectElements) {
+      for (int64_t row = 0; row < tile.rows; row += kGemmRows) {
+        RunRows({tile.row + row, tile.column, std::min<int64_t>(kGemmRows, tile.rows - row), tile.columns}, a, b, c);
+      }
+    } else {
+      RunRows(tile, a, b, c);
+    }
+  }
+
+  // A single row takes more columns at a time. The last vector ends with the last column and overlaps the one before.
+  void RunRows(const GemmTile& tile, const T* a, const T* b, T* c) const {
+    const int64_t end = tile.column + tile.columns;
+    int64_t column = tile.column;
+    const auto cover = [&](auto vectors) {
+      for (; column + vectors() * kLanes <= end; column += vectors() * kLanes) RunColumns<vectors()>(tile, column, a, b, c);
+    };
+    if (tile.rows == 1) cover(std::integral_constant<int, kSums / 2>());
+    cover(std::integral_constant<int, kGemmVectors>());
+    cover(std::integral_constant<int, 2>());
+    cover(std::integral_constant<int, 1>());
+    if (column < end) RunColumns<1>(tile, end - kLanes, a, b, c);
+  }
+
+  template <int kVectors>
+  void RunColumns(const GemmTile& tile, int64_t column, const T* a, const T* b, T* c) const {
+    const int64_t row_step = sizes_.transpose_a ? 1 : sizes_.a_step, k_step = sizes_.transpose_a ? sizes_.a_step : 1;
+    ForRowGroups<std::min(kGemmRows, kSums / kVectors)>(tile.rows, [&](auto rows, int64_t first) {
+      const int64_t row = tile.row + first;
+      GemmVector<T> sums[rows() * kVectors];
+      MultiplyTile<rows(), kVectors, kPrefetchRows>(sizes_.k, a + row * row_step, row_step, k_step, b + column, sizes_.b_step,
+                                                    sums);
+      for (int i = 0; i < rows(); ++i) {
+        std::memcpy(c + (row + i) * sizes_.c_step + column, &sums[i * kVectors], kVectors * sizeof(sums[0]));
+      }
+    });
+  }
+
+  const GemmSizes sizes_;
+  const std::vector<GemmOffsets> products_;
+  const bool swapped_;
+  const GemmSchedule schedule_;
+};
+
+bool Fits(const GemmSizes& sizes, int64_t lanes) {
+  // A tile's last vector must lie inside the row.
+  return !sizes.transpose_b && sizes.n >= lanes && (sizes.m <= kMaxDirectRows || sizes.n * sizes.k <= kMaxDirectElements);
+}
+
+// c is a vector: the same as its transpose, b' * a'.
+bool IsColumn(const GemmSizes& sizes) { return sizes.n == 1 && sizes.c_step == 1; }
+
+GemmSizes Transposed(const GemmSizes& sizes) {
+  return {sizes.n, sizes.m, sizes.k, !sizes.transpose_b, !sizes.transpose_a, sizes.b_step, sizes.a_step, sizes.m};
+}
+
+template <typename T>
+std::unique_ptr<Gemm> Make(const GemmSizes& sizes, std::vector<GemmOffsets> products) {
+  if (Fits(sizes, kGemmLanes<T>)) return std::make_unique<DirectGemm<T>>(sizes, std::move(products), false);
+  if (!IsColumn(sizes) || !Fits(Transposed(sizes), kGemmLanes<T>)) return nullptr;
+  for (GemmOffsets& product : products) std::swap(product.a, product.b);
+  return std::make_unique<DirectGemm<T>>(Transposed(sizes), std::move(products), true);
+}
+
+}  // namespace
+
+std::unique_ptr<Gemm> MakeDirectGemm(DataType dtype, const GemmSizes& sizes, std::vector<GemmOffsets> products) {
+  if (dtype == DataType::kFloat) return Make<float>(sizes, std::move(products));
+  if (dtype == DataType::kDouble) return Make<double>(sizes, std::move(products));
+  return nullptr;
+}
+
+}  // namespace millrace::cpu

@@ -1,0 +1,154 @@
+// float32 products with few rows, of a and b both stored along k: dot products of several rows and columns at a time.
+#include <cstring>
+
+#include "cpu/kernels/gemm_schedule.h"
+#include "cpu/kernels/gemm_tile.h"
+
+namespace millrace::cpu {
+namespace {
+
+constexpr double kFlopsPerShard = 2e6;
+// Dot products of at least kMinK terms with at most kMaxRows rows of a beat packing b.
+constexpr int64_t kMaxRows = 8, kMinK = 128;
+constexpr int kLanes = kGemmLanes<float>;
+using Vector = GemmVector<float>;
+using Mask = GemmVector<int32_t>;
+
+Vector Load(const float* from) {
+  Vector vector;
+  std::memcpy(&vector, from, sizeof(vector));
+  return vector;
+}
+
+// The lanes added up by halves.
+float SumLanes(const Vector& vector) {
+  float lanes[kLanes];
+  std::memcpy(lanes, &vector, sizeof(lanes));
+#pragma GCC unroll 4
+  for (int half = kLanes / 2; half > 0; half /= 2) {
+#pragma GCC unroll 8
+    for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+  }
+  return lanes[0];
+}
+
+// The bits of lanes that `mask` keeps.
+Vector Keep(const Vector& vector, const Mask& mask) {
+  Mask bits;
+  std::memcpy(&bits, &vector, sizeof(bits));
+  bits &= mask;
+  Vector kept;
+  std::memcpy(&kept, &bits, sizeof(kept));
+  return kept;
+}
+
+template <int kRows, int kColumns>
+struct DotSums {
+  Vector v[kRows][kColumns] = {};
+};
+
+class DotsGemm final : public Gemm {
+ public:
+  DotsGemm(const GemmSizes& sizes, std::vector<GemmOffsets> products)
+      : sizes_(sizes),
+        products_(std::move(products)),
+        schedule_(sizes, static_cast<int64_t>(products_.size()), kFlopsPerShard),
+        b_step_(sizes.transpose_b ? sizes.b_step : 1) {}
+
+  absl::Status Run(const KernelContext& context, const void* a, const void* b, void* c, void*) const override {
+    return schedule_.ForUnits(context, [&](int64_t, int64_t product, int64_t tile) {
+      RunTile(schedule_.tiles()[tile], static_cast<const float*>(a) + products_[product].a,
+              static_cast<const float*>(b) + products_[product].b, static_cast<float*>(c) + products_[product].c);
+      return absl::OkStatus();
+    });
+  }
+
+ private:
+  void RunTile(const GemmTile& tile, const float* a, const float* b, float* c) const {
+    if (tile.rows >= kGemmRows) {
+      RunColumns<kGemmVectors>(tile, a, b, c);
+    } else {
+      RunColumns<4>(tile, a, b, c);
+    }
+  }
+
+  template <int kColumns>
+  void RunColumns(const GemmTile& tile, const float* a, const float* b, float* c) const {
+    const int64_t end = tile.column + tile.columns;
+    int64_t column = tile.column;
+    for (; column + kColumns <= end; column += kColumns) RunRows<kColumns>(tile, column, a, b, c);
+    for (; column < end; ++column) RunRows<1>(tile, column, a, b, c);
+  }
+
+  template <int kColumns>
+  void RunRows(const GemmTile& tile, int64_t column, const float* a, const float* b, float* c) const {
+    ForRowGroups<kColumns == 4 ? kGemmRows / 2 : kGemmRows>(tile.rows, [&](auto rows, int64_t first) {
+      Dots<rows(), kColumns>(tile.row + first, column, a, b, c);
+    });
+  }
+
+  // With one row and one column alone, four sums run side by side.
+  template <int kRows, int kColumns>
+  void Dots(int64_t row, int64_t column, const float* a, const float* b, float* c) const {
+    constexpr int kSums = kRows * kColumns == 1 ? 4 : 1;
+    DotSums<kRows, kColumns> sums[kSums];
+    Mask mask = {};
+    a += row * sizes_.a_step;
+    b += column * b_step_;
+    int64_t k = 0;
+    for (; k + kSums * kLanes <= sizes_.k; k += kSums * kLanes) {
+#pragma GCC unroll 4
+      for (int s = 0; s < kSums; ++s) AddProducts<false>(a + k + s * kLanes, b + k + s * kLanes, mask, sums[s]);
+    }
+    for (; k + kLanes <= sizes_.k; k += kLanes) AddProducts<false>(a + k, b + k, mask, sums[0]);
+    if (k < sizes_.k) {
+      // The last vector ends with the last element; what it has of the one before is left out.
+      for (int lane = 0; lane < kLanes; ++lane) mask[lane] = lane < kLanes - (sizes_.k - k) ? 0 : -1;
+      AddProducts<true>(a + sizes_.k - kLanes, b + sizes_.k - kLanes, mask, sums[0]);
+    }
+    for (int i = 0; i < kRows; ++i) {
+      for (int j = 0; j < kColumns; ++j) {
+        Vector sum = sums[0].v[i][j];
+        for (int s = 1; s < kSums; ++s) sum += sums[s].v[i][j];
+        c[(row + i) * sizes_.c_step + column + j] = SumLanes(sum);
+      }
+    }
+  }
+
+  template <bool kMasked, int kRows, int kColumns>
+  void AddProducts(const float* a, const float* b, const Mask& mask, DotSums<kRows, kColumns>& sums) const {
+    Vector columns[kColumns];
+#pragma GCC unroll 4
+    for (int j = 0; j < kColumns; ++j) {
+      columns[j] = Load(b + j * b_step_);
+      if constexpr (kMasked) columns[j] = Keep(columns[j], mask);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < kRows; ++i) {
+      Vector factor = Load(a + i * sizes_.a_step);
+      if constexpr (kMasked) factor = Keep(factor, mask);
+#pragma GCC unroll 4
+      for (int j = 0; j < kColumns; ++j) sums.v[i][j] += factor * columns[j];
+    }
+  }
+
+  const GemmSizes sizes_;
+  const std::vector<GemmOffsets> products_;
+  const GemmSchedule schedule_;
+  const int64_t b_step_;
+};
+
+bool Fits(const GemmSizes& sizes) {
+  const bool b_along_k = sizes.transpose_b || (sizes.n == 1 && sizes.b_step == 1);
+  const bool a_along_k = !sizes.transpose_a || (sizes.m == 1 && sizes.a_step == 1);
+  if (!a_along_k || !b_along_k || sizes.k < kLanes) return false;
+  return sizes.m == 1 || sizes.n == 1 || (sizes.m <= kMaxRows && sizes.k >= kMinK);
+}
+
+}  // namespace
+
+std::unique_ptr<Gemm> MakeDotsGemm(const GemmSizes& sizes, std::vector<GemmOffsets> products) {
+  return Fits(sizes) ? std::make_unique<DotsGemm>(sizes, std::move(products)) : nullptr;
+}
+
+}  // namespace millrace::cpu

@@ -1,0 +1,206 @@
+// Products of any element type: b packed into panels of three vectors of columns, once for all that use it, a into
+// groups of rows by blocks. (oneDNN's product is as fast on dense matrices, but every shard packs b again, and where
+// rows have gaps it allocates.)
+#include <type_traits>
+
+#include "cpu/kernels/gemm_schedule.h"
+#include "cpu/kernels/gemm_tile.h"
+#include "cpu/kernels/transpose_tile.h"
+
+namespace millrace::cpu {
+namespace {
+
+constexpr double kFlopsPerShard = 2e6;
+constexpr int64_t kBlockRows = 64, kBlockK = 256;  // of a block of a
+constexpr int64_t kPrefetchVectors = 3;  // of a b that is transposed
+constexpr int64_t kShortK = 64;  // from here down, c costs more than b: fewer rows of it are written at a time
+
+template <typename T>
+class PackedGemm final : public Gemm {
+ public:
+  PackedGemm(const GemmSizes& sizes, std::vector<GemmOffsets> products)
+      : sizes_(sizes),
+        products_(std::move(products)),
+        schedule_(sizes, static_cast<int64_t>(products_.size()), kFlopsPerShard, kPanel),
+        shared_b_(products_.size() == 1) {
+    int64_t columns = 0;
+    for (const GemmTile& tile : schedule_.tiles()) columns = std::max(columns, tile.columns);
+    a_bytes_ = Bytes(std::min(kBlockRows, sizes.m), block_k());
+    b_bytes_ = Bytes(sizes.k, RoundUp(shared_b_ ? sizes.n : columns));
+  }
+
+  // Packed b, shared or a shard's own; a block of a for every shard.
+  int64_t scratch_bytes() const override { return schedule_.shards() * a_bytes_ + (shared_b_ ? 1 : schedule_.shards()) * b_bytes_; }
+
+  absl::Status Run(const KernelContext& context, const void* a, const void* b, void* c, void* scratch) const override {
+    auto* blocks = static_cast<std::byte*>(scratch);
+    std::byte* panels = blocks + schedule_.shards() * a_bytes_;
+    if (shared_b_) PackShared(context, static_cast<const T*>(b) + products_[0].b, reinterpret_cast<Sum*>(panels));
+    return schedule_.ForUnits(context, [&](int64_t shard, int64_t product, int64_t index) {
+      const GemmTile& tile = schedule_.tiles()[index];
+      const GemmOffsets& offsets = products_[product];
+      auto* packed = reinterpret_cast<Sum*>(panels + (shared_b_ ? 0 : shard * b_bytes_));
+      if (shared_b_) {
+        packed += tile.column * sizes_.k;
+      } else {
+        PackColumns(static_cast<const T*>(b) + offsets.b, tile.column, tile.column + tile.columns, packed);
+      }
+      RunTile(tile, static_cast<const T*>(a) + offsets.a, packed, static_cast<T*>(c) + offsets.c,
+              reinterpret_cast<Sum*>(blocks + shard * a_bytes_));
+      return absl::OkStatus();
+    });
+  }
+
+ private:
+  using Sum = std::conditional_t<sizeof(T) == 2, float, T>;
+  static constexpr int64_t kLanes = kGemmLanes<Sum>;
+  static constexpr int64_t kPanel = kGemmVectors * kLanes;
+
+  static int64_t Bytes(int64_t rows, int64_t columns) { return AlignUp(rows * columns * static_cast<int64_t>(sizeof(Sum))); }
+  static int64_t RoundUp(int64_t columns) { return (columns + kLanes - 1) / kLanes * kLanes; }
+  // 16-bit results are rounded once: their sums are not cut into blocks of k.
+  int64_t block_k() const { return std::is_same_v<T, Sum> ? std::min(sizes_.k, kBlockK) : sizes_.k; }
+
+  void PackShared(const KernelContext& context, const T* b, Sum* packed) const {
+    const int64_t panels = (sizes_.n + kPanel - 1) / kPanel;
+    ParallelRange(context, panels, kElementGrain / (sizes_.k * kPanel) + 1, [&](int64_t begin, int64_t end) {
+      PackColumns(b, begin * kPanel, std::min(end * kPanel, sizes_.n), packed + begin * kPanel * sizes_.k);
+    });
+  }
+
+  // Panels of columns [begin, end): [k][columns rounded up to vectors], zeros past the last column.
+  void PackColumns(const T* b, int64_t begin, int64_t end, Sum* packed) const {
+    for (int64_t column = begin; column < end; column += kPanel) {
+      const int64_t columns = std::min(kPanel, end - column), width = RoundUp(columns);
+      if (columns < width) std::memset(static_cast<void*>(packed), 0, sizes_.k * width * sizeof(Sum));
+      if (sizes_.transpose_b) {
+        PackTransposed(b + column * sizes_.b_step, columns, width, packed);
+      } else {
+        for (int64_t k = 0; k < sizes_.k; ++k) {
+          const T* from = b + k * sizes_.b_step + column;
+          for (int64_t j = 0; j < columns; ++j) packed[k * width + j] = static_cast<Sum>(from[j]);
+        }
+      }
+      packed += sizes_.k * width;
+    }
+  }
+
+  void PackTransposed(const T* b, int64_t columns, int64_t width, Sum* packed) const {
+    for (int64_t k = 0; k < sizes_.k; k += kLanes) {
+      const int64_t depth = std::min(kLanes, sizes_.k - k);
+      for (int64_t j = 0; j < columns; j += kLanes) {
+        const T* from = b + j * sizes_.b_step + k;
+        Sum* to = packed + k * width + j;
+        for (int64_t column = 0; column < std::min(kLanes, columns - j); ++column) {
+          __builtin_prefetch(from + column * sizes_.b_step + kPrefetchVectors * kLanes);
+        }
+        if (std::is_same_v<T, Sum> && depth == kLanes) {
+          TransposeTile<Sum>::Run(reinterpret_cast<const Sum*>(from), sizes_.b_step, columns - j, to, width);
+          continue;
+        }
+        for (int64_t column = 0; column < std::min(kLanes, columns - j); ++column) {
+          for (int64_t i = 0; i < depth; ++i) to[i * width + column] = static_cast<Sum>(from[column * sizes_.b_step + i]);
+        }
+      }
+    }
+  }
+
+  // Rows of a that meet a panel: packed in groups as ForRowGroups has them, [k][row], or where they are.
+  struct Rows {
+    const Sum* elements;
+    int64_t rows, depth;
+    int64_t row_step;  // 0: packed
+  };
+
+  Rows TakeRows(const T* a, int64_t row, int64_t rows, int64_t k, int64_t depth, Sum* packed) const {
+    if constexpr (std::is_same_v<T, Sum>) {
+      if (!sizes_.transpose_a) return {a + sizes_.a_at(row, k), rows, depth, sizes_.a_step};
+    }
+    const int64_t row_step = sizes_.transpose_a ? 1 : sizes_.a_step;
+    ForRowGroups(rows, [&](auto count, int64_t first) {
+      for (int64_t l = 0; l < depth; ++l) {
+        const T* from = a + sizes_.a_at(row + first, k + l);
+        Sum* to = packed + first * depth + l * count();
+        for (int i = 0; i < count(); ++i) to[i] = static_cast<Sum>(from[i * row_step]);
+      }
+    });
+    return {packed, rows, depth, 0};
+  }
+
+  void RunTile(const GemmTile& tile, const T* a, const Sum* panels, T* c, Sum* block) const {
+    const int64_t block_rows = sizes_.k <= kShortK ? kGemmRows : kBlockRows;
+    for (int64_t k = 0; k < sizes_.k; k += block_k()) {
+      const int64_t depth = std::min(block_k(), sizes_.k - k);
+      for (int64_t row = tile.row; row < tile.row + tile.rows; row += block_rows) {
+        const Rows rows = TakeRows(a, row, std::min(block_rows, tile.row + tile.rows - row), k, depth, block);
+        for (int64_t column = 0; column < tile.columns; column += kPanel) {
+          const int64_t columns = std::min(kPanel, tile.columns - column), width = RoundUp(columns);
+          const Sum* panel = panels + column * sizes_.k + k * width;
+          T* to = c + row * sizes_.c_step + tile.column + column;
+          if (width == kPanel) RunPanel<kGemmVectors>(rows, panel, columns, to, k > 0);
+          if (width == 2 * kLanes) RunPanel<2>(rows, panel, columns, to, k > 0);
+          if (width == kLanes) RunPanel<1>(rows, panel, columns, to, k > 0);
+        }
+      }
+    }
+  }
+
+  template <int kVectors>
+  void RunPanel(const Rows& block, const Sum* panel, int64_t columns, T* c, bool add) const {
+    ForRowGroups(block.rows, [&](auto count, int64_t first) {
+      GemmVector<Sum> sums[count() * kVectors];
+      if (block.row_step == 0) {
+        MultiplyTile<count(), kVectors, 0>(block.depth, block.elements + first * block.depth, 1, count(), panel,
+                                           kVectors * kLanes, sums);
+      } else {
+        MultiplyTile<count(), kVectors, 0>(block.depth, block.elements + first * block.row_step, block.row_step, 1, panel,
+                                           kVectors * kLanes, sums);
+      }
+      for (int i = 0; i < count(); ++i) {
+        StoreRow<kVectors>(&sums[i * kVectors], columns, c + (first + i) * sizes_.c_step, add);
+      }
+    });
+  }
+
+  template <int kVectors>
+  static void StoreRow(const GemmVector<Sum>* sums, int64_t columns, T* to, bool add) {
+    Sum row[kVectors * kLanes];
+    if (std::is_same_v<T, Sum> && columns == kVectors * kLanes) {
+      for (int v = 0; v < kVectors; ++v) {
+        GemmVector<Sum> sum = sums[v];
+        if (add) {
+          GemmVector<Sum> before;
+          std::memcpy(&before, to + v * kLanes, sizeof(before));
+          sum += before;
+        }
+        std::memcpy(static_cast<void*>(to + v * kLanes), &sum, sizeof(sum));
+      }
+      return;
+    }
+    std::memcpy(row, sums, sizeof(row));
+    for (int64_t j = 0; j < columns; ++j) to[j] = static_cast<T>(add ? static_cast<Sum>(to[j]) + row[j] : row[j]);
+  }
+
+  const GemmSizes sizes_;
+  const std::vector<GemmOffsets> products_;
+  const GemmSchedule schedule_;
+  const bool shared_b_;
+  int64_t a_bytes_ = 0, b_bytes_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Gemm>> MakePackedGemm(const OpInstance& instance, DataType dtype, const GemmSizes& sizes,
+                                                     std::vector<GemmOffsets> products) {
+  switch (dtype) {
+    case DataType::kFloat: return std::make_unique<PackedGemm<float>>(sizes, std::move(products));
+    case DataType::kDouble: return std::make_unique<PackedGemm<double>>(sizes, std::move(products));
+    case DataType::kHalf: return std::make_unique<PackedGemm<Eigen::half>>(sizes, std::move(products));
+    case DataType::kBfloat16: return std::make_unique<PackedGemm<Eigen::bfloat16>>(sizes, std::move(products));
+    case DataType::kInt32: return std::make_unique<PackedGemm<int32_t>>(sizes, std::move(products));
+    case DataType::kInt64: return std::make_unique<PackedGemm<int64_t>>(sizes, std::move(products));
+    default: return UnsupportedType(instance, dtype);
+  }
+}
+
+}  // namespace millrace::cpu
