@@ -90,7 +90,7 @@ class PlanBuilder {
         PlanVariable& variable = plan_.variables[v];
         if (!seen[v] && access.reads) {
           variable.read_before_write = true;
-          variable.first_reader = in_.graph.node(in_.device.operations[i].node).name;
+          variable.first_reader = in_.graph.node(in_.device.operations[i].node()).name;
         }
         seen[v] = true;
         variable.written = variable.written || access.writes;
@@ -181,11 +181,18 @@ class PlanBuilder {
     }
   }
 
+  // An item takes as many positions of the plan as it has steps.
   void Emit(int64_t p) {
+    first_position_.push_back(next_position_);
+    EmitItem(p);
+    last_position_.push_back(std::max(first_position_.back(), next_position_ - 1));
+  }
+
+  void EmitItem(int64_t p) {
     const ScheduleItem& item = in_.schedule.items[p];
     LaneCounts needed = ClaimRoom(p);
     switch (item.kind) {
-      case ScheduleItem::Kind::kOperation: EmitOperation(p, item.index, needed); break;
+      case ScheduleItem::Kind::kOperation: EmitOperation(item.index, needed); break;
       case ScheduleItem::Kind::kCopyOut: EmitCopyOut(p, item, needed); break;
       case ScheduleItem::Kind::kCopyIn: EmitCopyIn(p, item, needed); break;
     }
@@ -231,50 +238,60 @@ class PlanBuilder {
     return r < 0 ? kNoAddress : in_.memory.residence_offsets[r];
   }
 
-  void EmitOperation(int64_t p, int32_t i, LaneCounts& needed) {
+  void EmitOperation(int32_t i, LaneCounts& needed) {
     Operation& operation = in_.device.operations[i];
-    if (operation.is_fetch) return EmitFetch(p, i, needed);
-    const Node& node = in_.graph.node(operation.node);
-    const OpDef& def = *in_.ops.Find(node.op);
-    Lane& lane = plan_.lanes[kComputeLane];
-    const int64_t count = lane.num_steps() + 1;
+    if (operation.is_fetch) return EmitFetch(i, needed);
+    // Nodes that run at once wait together, and are done together.
+    const int64_t count = plan_.lanes[kComputeLane].num_steps() + static_cast<int64_t>(operation.nodes.size());
     for (int64_t k = access_.first_access[i]; k < access_.first_access[i + 1]; ++k) {
       const Access& access = access_.accesses[k];
       Touch(in_.schedule.residence_of[k], kComputeLane, count, access.reads, access.writes, needed);
     }
-    ComputeStep step;
-    if (operation.scratch_bytes > 0) {
-      step.scratch_bytes = operation.scratch_bytes;
-      step.scratch_offset = in_.memory.scratch_offsets[i];
-      Raise(needed, owners_.Claim(step.scratch_offset, step.scratch_bytes));
+    if (access_.scratch_bytes[i] > 0) {
+      const int64_t offset = in_.memory.scratch_offsets[i];
+      Raise(needed, owners_.Claim(offset, access_.scratch_bytes[i]));
       LaneCounts mine{};
       mine[kComputeLane] = count;
-      owners_.Release(step.scratch_offset, step.scratch_bytes, mine);
+      owners_.Release(offset, access_.scratch_bytes[i], mine);
     }
+    std::vector<Wait> waits = WaitsFor(kComputeLane, needed);
+    int64_t scratch_offset = in_.memory.scratch_offsets[i];
+    for (OperationNode& node : operation.nodes) {
+      AddComputeStep(i, node, scratch_offset, std::move(waits));
+      waits.clear();
+      scratch_offset += node.scratch_bytes;
+    }
+  }
+
+  void AddComputeStep(int32_t i, OperationNode& operation, int64_t scratch_offset, std::vector<Wait> waits) {
+    const Node& node = in_.graph.node(operation.node);
+    const OpDef& def = *in_.ops.Find(node.op);
+    ComputeStep step;
     step.instance = static_cast<int32_t>(plan_.instances.size());
     step.partition = node.partition;
     step.group = i;
-    step.position = p;
+    step.position = next_position_++;
+    step.scratch_bytes = operation.scratch_bytes;
+    step.scratch_offset = operation.scratch_bytes > 0 ? scratch_offset : 0;
     step.state_bytes = def.state_bytes;
     step.predicted_seconds = operation.seconds;
-    FillAddresses(i, operation.node, def, step);
+    FillAddresses(i, operation, def, step);
     FillVariables(operation.node, def, step);
-    step.waits = WaitsFor(kComputeLane, needed);
+    step.waits = std::move(waits);
     plan_.instances.push_back(std::move(operation.instance));
-    lane.compute.push_back(std::move(step));
+    plan_.lanes[kComputeLane].compute.push_back(std::move(step));
   }
 
   // Storages of the node's tensors as they were before copies were wired in.
-  void FillAddresses(int32_t i, NodeId id, const OpDef& def, ComputeStep& step) const {
-    const Operation& operation = in_.device.operations[i];
+  void FillAddresses(int32_t i, const OperationNode& operation, const OpDef& def, ComputeStep& step) const {
     const auto add = [&](int32_t storage, std::vector<int64_t>& offsets, std::vector<int32_t>& owners) {
       offsets.push_back(AddressOf(i, storage));
       owners.push_back(offsets.back() == kNoAddress ? -1 : storage);
     };
     for (int32_t storage : operation.input_storages) add(storage, step.inputs, step.input_owners);
-    const Node& node = in_.graph.node(id);
+    const Node& node = in_.graph.node(operation.node);
     for (int32_t o = 0; o < static_cast<int32_t>(node.outputs.size()); ++o) {
-      add(in_.device.storage({id, o}), step.outputs, step.output_owners);
+      add(in_.device.storage({operation.node, o}), step.outputs, step.output_owners);
     }
     if (def.returns_variable && !step.outputs.empty() && !step.inputs.empty()) {
       step.outputs[0] = step.inputs[0];
@@ -305,9 +322,9 @@ class PlanBuilder {
     return variable.valid() ? variable_index_.at(VariableName(in_.graph.node(variable))) : -1;
   }
 
-  void EmitFetch(int64_t p, int32_t i, LaneCounts& needed) {
+  void EmitFetch(int32_t i, LaneCounts& needed) {
     const Operation& operation = in_.device.operations[i];
-    const Node& node = in_.graph.node(operation.node);
+    const Node& node = in_.graph.node(operation.node());
     const int32_t index = static_cast<int32_t>(node.attrs.GetOr<int64_t>("index", 0));
     if (access_.of(i).empty() || !plan_.fetches[index].value.empty()) return;
     const int32_t r = in_.schedule.residence_of[access_.first_access[i]];
@@ -318,14 +335,14 @@ class PlanBuilder {
     step.host = {HostRef::Kind::kFetch, index, 0};
     step.name = node.name;
     step.partition = node.partition;
-    AddCopy(p, kToHostLane, r, std::move(step), needed);
+    AddCopy(kToHostLane, r, std::move(step), needed);
   }
 
-  void AddCopy(int64_t p, int lane, int32_t r, CopyStep step, LaneCounts& needed) {
+  void AddCopy(int lane, int32_t r, CopyStep step, LaneCounts& needed) {
     const bool to_device = lane == kToDeviceLane;
     const int64_t count = plan_.lanes[lane].num_steps() + 1;
     Touch(r, lane, count, !to_device, to_device, needed);
-    step.position = p;
+    step.position = next_position_++;
     step.device_offset = in_.memory.residence_offsets[r];
     step.waits = WaitsFor(lane, needed);
     const double rate = to_device ? in_.machine.to_device_bytes_per_second : in_.machine.to_host_bytes_per_second;
@@ -376,7 +393,7 @@ class PlanBuilder {
       if (host_slot_last_[slot] == p) host_owners_.Release(host_slot_offset_[slot], AlignUp(step.bytes), host_read_[slot]);
     }
     ++plan_.counts.swap_outs;
-    AddCopy(p, kToHostLane, item.residence, std::move(step), needed);
+    AddCopy(kToHostLane, item.residence, std::move(step), needed);
   }
 
   void EmitCopyIn(int64_t p, const ScheduleItem& item, LaneCounts& needed) {
@@ -395,7 +412,7 @@ class PlanBuilder {
       if (host_slot_last_[slot] == p) host_owners_.Release(host_slot_offset_[slot], AlignUp(step.bytes), host_read_[slot]);
     }
     if (step.host.kind != HostRef::Kind::kFeed) ++plan_.counts.swap_ins;
-    AddCopy(p, kToDeviceLane, item.residence, std::move(step), needed);
+    AddCopy(kToDeviceLane, item.residence, std::move(step), needed);
   }
 
   void ListResidences() {
@@ -411,7 +428,7 @@ class PlanBuilder {
                                  : stay.resident    ? "stays on the device"
                                                     : "made here";
       plan_.residences.push_back({info.name, kind, 0, AlignUp(info.size_bytes), in_.memory.residence_offsets[r],
-                                  stay.first, stay.last, reason});
+                                  first_position_[stay.first], last_position_[stay.last], reason});
     }
     for (const ComputeStep& step : plan_.lanes[kComputeLane].compute) {
       if (step.scratch_bytes == 0) continue;
@@ -452,6 +469,8 @@ class PlanBuilder {
   std::map<int32_t, int64_t> home_written_;   // per variable: to-host steps that wrote its home
   std::map<int32_t, LaneCounts> home_read_;
   std::vector<std::vector<int32_t>> begins_, ends_;
+  int64_t next_position_ = 0;
+  std::vector<int64_t> first_position_, last_position_;  // of the plan, per item of the schedule
   std::vector<Progress> progress_;
   OwnerMap owners_, host_owners_;
   std::array<LaneCounts, kNumLanes> reached_{};

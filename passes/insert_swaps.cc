@@ -46,7 +46,7 @@ class Inserter {
     node.attrs.Set("bytes", device_.access.storages[d.storage].size_bytes);
     node.inputs.push_back(input);
     node.outputs.push_back(graph_.type(root));
-    node.device = graph_.node(device_.operations[0].node).device;
+    node.device = graph_.node(device_.operations[0].node()).device;
     node.partition = partition;
     node.reason = d.reason;
     return node;
@@ -56,7 +56,7 @@ class Inserter {
     const SwapDecision& d = decisions_[index];
     const int32_t after = std::max(d.out_after, 0);
     Node node = CopyNode(d, "SwapOut", "/swap_out", current_[d.storage], PartitionOf(after));
-    const NodeId writer = device_.operations[after].node;
+    const NodeId writer = device_.operations[after].nodes.back().node;
     if (writer != current_[d.storage].node && d.out_after >= 0) node.control_inputs.push_back(writer);
     nodes_.swap_out[index] = graph_.AddUnique(std::move(node));
     swap_out_of_[d.storage] = nodes_.swap_out[index];
@@ -67,7 +67,7 @@ class Inserter {
     const NodeId out = swap_out_of_[d.storage];
     const OutputRef source = out.valid() ? OutputRef{out, 0} : device_.root[d.storage];
     Node node = CopyNode(d, "SwapIn", "/swap_in", source, PartitionOf(d.anchor));
-    if (d.anchor > 0) node.control_inputs.push_back(device_.operations[d.anchor - 1].node);
+    if (d.anchor > 0) node.control_inputs.push_back(device_.operations[d.anchor - 1].nodes.back().node);
     nodes_.swap_in[index] = graph_.AddUnique(std::move(node));
     current_[d.storage] = {nodes_.swap_in[index], 0};
     came_in_[d.storage] = true;
@@ -75,7 +75,10 @@ class Inserter {
 
   // Inputs of the operation whose storage came in by a copy now come from that copy.
   void Rewire(int32_t operation) {
-    const NodeId id = device_.operations[operation].node;
+    for (const OperationNode& node : device_.operations[operation].nodes) RewireNode(node.node);
+  }
+
+  void RewireNode(NodeId id) {
     for (size_t i = 0; i < graph_.node(id).inputs.size(); ++i) {
       const OutputRef input = graph_.node(id).inputs[i];
       if (static_cast<size_t>(input.node.value) >= device_.first_output.size()) continue;

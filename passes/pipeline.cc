@@ -55,9 +55,15 @@ absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
   return prepared;
 }
 
+// Nodes that run at once hold their memory at once: under a budget they get a small part of it.
+int64_t MaxJoinedBytes(const PlanningOptions& options) {
+  constexpr int64_t kUnlimited = int64_t{64} << 20;
+  return options.device_memory_bytes > 0 ? std::min(kUnlimited, options.device_memory_bytes / 32) : kUnlimited;
+}
+
 std::vector<std::string> OperationNames(const Graph& graph, const DeviceGraph& device) {
   std::vector<std::string> names;
-  for (const Operation& operation : device.operations) names.push_back(graph.node(operation.node).name);
+  for (const Operation& operation : device.operations) names.push_back(graph.node(operation.node()).name);
   return names;
 }
 
@@ -75,7 +81,7 @@ GraphSummary Summarize(const Graph& graph, const DeviceGraph& device) {
     for (const Access& access : device.access.of(i)) bytes += device.access.storages[access.storage].size_bytes;
     if (bytes <= summary.largest_node_bytes) continue;
     summary.largest_node_bytes = bytes;
-    summary.largest_node = graph.node(device.operations[i].node).name;
+    summary.largest_node = graph.node(device.operations[i].node()).name;
   }
   return summary;
 }
@@ -104,7 +110,8 @@ absl::StatusOr<Compiled> PlanOnce(const CompileRequest& request, const Prepared&
   MR_RETURN_IF_ERROR(VerifyPartitioning(compiled.graph, partitioning));
   // Tensors to storages: views and in-place results share memory before anything is counted.
   MR_ASSIGN_OR_RETURN(DeviceGraph device, BuildDeviceGraph(compiled.graph, request.ops, request.oracle,
-                                                           request.machine, partitioning.order, prepared.by_value));
+                                                           request.machine, partitioning.order, prepared.by_value,
+                                                           MaxJoinedBytes(options)));
   compiled.summary = Summarize(compiled.graph, device);
   if (options.device_memory_bytes > 0) {
     MR_RETURN_IF_ERROR(CheckWorkingSets(device.access, options.device_memory_bytes,

@@ -13,8 +13,14 @@ namespace {
 class Builder {
  public:
   Builder(Graph& graph, const OpRegistry& ops, KernelOracle& oracle, const Machine& machine,
-          const std::vector<NodeId>& order, const std::vector<uint64_t>& by_value)
-      : graph_(graph), ops_(ops), oracle_(oracle), machine_(machine), order_(order), by_value_(by_value) {}
+          const std::vector<NodeId>& order, const std::vector<uint64_t>& by_value, int64_t max_joined_bytes)
+      : graph_(graph),
+        ops_(ops),
+        oracle_(oracle),
+        machine_(machine),
+        order_(order),
+        by_value_(by_value),
+        max_joined_bytes_(max_joined_bytes) {}
 
   absl::StatusOr<DeviceGraph> Run() {
     NumberOutputs();
@@ -142,29 +148,58 @@ class Builder {
   absl::Status AddOperation(NodeId id) {
     const Node& node = graph_.node(id);
     const OpDef& def = Def(id);
-    Operation operation;
-    operation.node = id;
-    operation.is_fetch = node.op == "_Fetch";
-    if (!operation.is_fetch) {
-      operation.instance = MakeInstance(graph_, id, by_value_[id.value]);
-      MR_ASSIGN_OR_RETURN(operation.scratch_bytes, oracle_.ScratchBytes(operation.instance));
-      operation.scratch_bytes = AlignUp(operation.scratch_bytes);
-      operation.seconds = PredictSeconds(def, operation.instance, machine_);
+    OperationNode added;
+    added.node = id;
+    if (node.op != "_Fetch") {
+      added.instance = MakeInstance(graph_, id, by_value_[id.value]);
+      MR_ASSIGN_OR_RETURN(added.scratch_bytes, oracle_.ScratchBytes(added.instance));
+      added.scratch_bytes = AlignUp(added.scratch_bytes);
+      added.seconds = PredictSeconds(def, added.instance, machine_);
     }
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      operation.input_storages.push_back(UsesMemory(id, i) ? result_.storage(node.inputs[i]) : kNoStorage);
+      added.input_storages.push_back(UsesMemory(id, i) ? result_.storage(node.inputs[i]) : kNoStorage);
     }
-    AddAccesses(id, def);
-    result_.access.seconds.push_back(operation.seconds);
-    result_.access.scratch_bytes.push_back(operation.scratch_bytes);
-    result_.access.partition.push_back(node.partition);
-    result_.operations.push_back(std::move(operation));
+    const std::vector<Access> accesses = AccessesOf(id, def);
+    AccessGraph& graph = result_.access;
+    if (Joins(node, def, added, accesses)) {
+      graph.seconds.back() += added.seconds;
+      graph.scratch_bytes.back() += added.scratch_bytes;
+    } else {
+      graph.first_access.push_back(static_cast<int64_t>(graph.accesses.size()));
+      graph.seconds.push_back(added.seconds);
+      graph.scratch_bytes.push_back(added.scratch_bytes);
+      graph.partition.push_back(node.partition);
+      result_.operations.push_back({node.op == "_Fetch", {}});
+    }
+    for (const Access& access : accesses) Merge(access);
+    result_.operations.back().nodes.push_back(std::move(added));
     return absl::OkStatus();
   }
 
-  void AddAccesses(NodeId id, const OpDef& def) {
-    AccessGraph& access = result_.access;
-    access.first_access.push_back(static_cast<int64_t>(access.accesses.size()));
+  // Whether the node may run at once with the nodes of the last operation.
+  bool Joins(const Node& node, const OpDef& def, const OperationNode& added, const std::vector<Access>& accesses) const {
+    if (result_.operations.empty() || node.op == "_Fetch" || def.stateful || !node.control_inputs.empty()) return false;
+    const Operation& last = result_.operations.back();
+    auto in_range = [](double seconds) { return seconds >= kMinJoinedSeconds && seconds <= kMaxJoinedSeconds; };
+    if (last.is_fetch || last.nodes.size() >= kMaxJoinedNodes || !in_range(added.seconds) ||
+        !in_range(last.nodes.back().seconds) || Def(last.node()).stateful ||
+        result_.access.partition.back() != node.partition) {
+      return false;
+    }
+    int64_t bytes = result_.access.scratch_bytes.back() + added.scratch_bytes;
+    for (const Access& access : accesses) bytes += AlignUp(result_.access.storages[access.storage].size_bytes);
+    for (size_t k = result_.access.first_access.back(); k < result_.access.accesses.size(); ++k) {
+      const Access& other = result_.access.accesses[k];
+      bytes += AlignUp(result_.access.storages[other.storage].size_bytes);
+      for (const Access& access : accesses) {
+        if (access.storage == other.storage && (access.writes || other.writes)) return false;
+      }
+    }
+    return bytes <= max_joined_bytes_;
+  }
+
+  std::vector<Access> AccessesOf(NodeId id, const OpDef& def) const {
+    std::vector<Access> accesses;
     const Node& node = graph_.node(id);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (!UsesMemory(id, i)) continue;
@@ -174,16 +209,17 @@ class Builder {
         made.reads = use.access != VariableAccess::kWrite;
         made.writes = use.access != VariableAccess::kRead;
       }
-      Merge(made);
+      if (made.storage != kNoStorage) accesses.push_back(made);
     }
     for (int32_t o = 0; o < static_cast<int32_t>(node.outputs.size()); ++o) {
       if (node.op == "_Fetch" || (o == 0 && def.returns_variable)) continue;
-      Merge({result_.storage({id, o}), false, true});
+      const int32_t storage = result_.storage({id, o});
+      if (storage != kNoStorage) accesses.push_back({storage, false, true});
     }
+    return accesses;
   }
 
   void Merge(const Access& made) {
-    if (made.storage == kNoStorage) return;
     AccessGraph& access = result_.access;
     for (size_t k = access.first_access.back(); k < access.accesses.size(); ++k) {
       Access& old = access.accesses[k];
@@ -201,6 +237,7 @@ class Builder {
   const Machine& machine_;
   const std::vector<NodeId>& order_;
   const std::vector<uint64_t>& by_value_;
+  const int64_t max_joined_bytes_;
   std::vector<int32_t> last_use_of_output_;  // position of the last node that takes it
   std::vector<int32_t> last_use_;            // per storage
   std::map<std::string, int32_t> variables_;
@@ -226,8 +263,8 @@ double PredictSeconds(const OpDef& def, const OpInstance& instance, const Machin
 
 absl::StatusOr<DeviceGraph> BuildDeviceGraph(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,
                                              const Machine& machine, const std::vector<NodeId>& order,
-                                             const std::vector<uint64_t>& by_value) {
-  return Builder(graph, ops, oracle, machine, order, by_value).Run();
+                                             const std::vector<uint64_t>& by_value, int64_t max_joined_bytes) {
+  return Builder(graph, ops, oracle, machine, order, by_value, max_joined_bytes).Run();
 }
 
 }  // namespace millrace

@@ -1,7 +1,7 @@
 // Storages: which tensors share memory, and the device graph as the swap policies see it (access_graph.h).
 //
 // Needs: types, an order, partitions. Establishes: a storage per memory, Node::in_place, an AccessGraph whose
-// operation k is a compute or _Fetch node (or a group of independent ones, group_nodes.h).
+// operation k is a compute or _Fetch node (or a few independent ones).
 #ifndef MILLRACE_PASSES_STORAGE_H_
 #define MILLRACE_PASSES_STORAGE_H_
 
@@ -20,15 +20,28 @@ namespace millrace {
 
 inline constexpr int32_t kNoStorage = -1;
 
-// A node that runs (or a fetch that copies), with what cost rules and the device say of it.
-struct Operation {
+// A node that runs, with what cost rules and the device say of it.
+struct OperationNode {
   NodeId node;
-  bool is_fetch = false;
   OpInstance instance;  // empty for fetches
   std::vector<int32_t> input_storages;  // kNoStorage for inputs by value and for empty tensors
   double seconds = 0;
   int64_t scratch_bytes = 0;
 };
+
+// What happens at one time of the device graph: one node, or a few small ones that are independent and may run at
+// once; or a fetch, which copies.
+struct Operation {
+  bool is_fetch = false;
+  std::vector<OperationNode> nodes;
+  NodeId node() const { return nodes.front().node; }
+};
+
+// Independent neighbours join while their predicted times lie in this range: shorter ones are not worth a thread,
+// longer ones have parallelism of their own.
+inline constexpr double kMinJoinedSeconds = 5e-6;
+inline constexpr double kMaxJoinedSeconds = 1e-3;
+inline constexpr size_t kMaxJoinedNodes = 8;
 
 struct DeviceGraph {
   std::vector<Operation> operations;       // in order
@@ -45,10 +58,11 @@ struct DeviceGraph {
 // Time of one run of a node on `machine` by its cost rule: max(flops / rate, bytes / rate) + launch.
 double PredictSeconds(const OpDef& def, const OpInstance& instance, const Machine& machine);
 
-// Chooses in-place outputs, then lists storages and accesses. `by_value` as InferShapesAndFold gave it.
+// Chooses in-place outputs, then lists storages and accesses. `by_value` as InferShapesAndFold gave it. Nodes that
+// join touch at most `max_joined_bytes` together.
 absl::StatusOr<DeviceGraph> BuildDeviceGraph(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,
                                              const Machine& machine, const std::vector<NodeId>& order,
-                                             const std::vector<uint64_t>& by_value);
+                                             const std::vector<uint64_t>& by_value, int64_t max_joined_bytes);
 
 }  // namespace millrace
 

@@ -17,6 +17,7 @@ absl::Status TwoShapes(InferenceContext& context) {
 }
 
 Cost OneSecond(const OpInstance&) { return {1, 0, 0}; }
+Cost TenMicroseconds(const OpInstance&) { return {1e-5, 0, 0}; }
 
 }  // namespace
 
@@ -25,6 +26,7 @@ OpRegistry TestOps() {
   RegisterGraphOps(ops);
   AddOp(ops, {.name = "Op", .shape = DeclaredShape, .cost = OneSecond});
   AddOp(ops, {.name = "InPlace", .shape = DeclaredShape, .cost = OneSecond, .in_place = {{0, 0}}});
+  AddOp(ops, {.name = "Small", .shape = DeclaredShape, .cost = TenMicroseconds});
   AddOp(ops, {.name = "Two", .shape = TwoShapes, .cost = OneSecond});
   AddOp(ops, {.name = "Var", .shape = DeclaredShape, .is_variable = true, .stateful = true});
   AddOp(ops, {.name = "Read", .shape = SameAsFirstInput, .is_view = true,

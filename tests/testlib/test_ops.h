@@ -10,6 +10,7 @@
 namespace millrace {
 
 // Op: any inputs, one output, never in place. InPlace: output 0 may overwrite input 0. Two: two outputs.
+// Small: an Op of 10 microseconds.
 // Var: a variable. Read(var): its value. Update(var, …): changes it, returns it. Set(var, value): overwrites it.
 // And the ops of the graph itself (Const, Identity, _Feed, …), from the built-in registry.
 OpRegistry TestOps();
