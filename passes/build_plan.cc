@@ -254,11 +254,10 @@ class PlanBuilder {
       mine[kComputeLane] = count;
       owners_.Release(offset, access_.scratch_bytes[i], mine);
     }
-    std::vector<Wait> waits = WaitsFor(kComputeLane, needed);
+    const std::vector<Wait> waits = WaitsFor(kComputeLane, needed);
     int64_t scratch_offset = in_.memory.scratch_offsets[i];
     for (OperationNode& node : operation.nodes) {
-      AddComputeStep(i, node, scratch_offset, std::move(waits));
-      waits.clear();
+      AddComputeStep(i, node, scratch_offset, waits);
       scratch_offset += node.scratch_bytes;
     }
   }
