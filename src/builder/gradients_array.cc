@@ -137,12 +137,17 @@ absl::Status FillGradient(Context& c) {
   return absl::OkStatus();
 }
 
-// The inverse permutation is the op itself (ReverseV2) or another with the same inputs and attributes.
+// The inverse permutation is the op itself (ReverseV2) or another with the same inputs and attributes, except that
+// paddings are called crops there.
 GradientTable::Rule Inverse(const char* op) {
   return [op](Context& c) {
     std::vector<Output> inputs = {c.gradient()};
     for (int i = 1; i < c.num_inputs(); ++i) inputs.push_back(c.input(i));
-    c.Set(0, Emit(op, inputs, c.attrs(), {}));
+    AttrMap attrs;
+    for (const auto& [name, value] : c.attrs()) {
+      attrs.Set(name == "Tpaddings" ? "Tcrops" : name == "Tcrops" ? "Tpaddings" : name, value);
+    }
+    c.Set(0, Emit(op, inputs, std::move(attrs), {}));
     return absl::OkStatus();
   };
 }
@@ -186,8 +191,6 @@ void AddArrayGradients(GradientTable& table) {
   table.Add("DepthToSpace", Inverse("SpaceToDepth"));
   table.Add("SpaceToBatchND", Inverse("BatchToSpaceND"));
   table.Add("BatchToSpaceND", Inverse("SpaceToBatchND"));
-  table.Add("SpaceToBatch", Inverse("BatchToSpace"));
-  table.Add("BatchToSpace", Inverse("SpaceToBatch"));
   table.Add("Roll", RollGradient);
   table.Add({"Diag", "DiagPart", "MatrixDiag", "MatrixDiagPart"}, DiagonalGradient);
   table.AddNone({"Shape", "ShapeN", "Size", "Rank", "OneHot", "Range", "LinSpace", "ArgMax", "ArgMin", "InTopK",

@@ -35,8 +35,12 @@ absl::Status CrossEntropyGradient(Context& c) {
     }
     c.Set(0, result);
   }
-  if (c.op() == "SoftmaxCrossEntropyWithLogits" && c.wants(1) && c.has_gradient(0)) {
-    c.Set(1, TimesRows(c.gradient(0), -ops::LogSoftmax(logits)));
+  if (c.op() == "SoftmaxCrossEntropyWithLogits" && c.wants(1)) {
+    // loss = -sum(labels log softmax), backprop = softmax - labels
+    Output result;
+    if (c.has_gradient(0)) result = TimesRows(c.gradient(0), -ops::LogSoftmax(logits));
+    if (c.has_gradient(1)) result = result.valid() ? result - c.gradient(1) : -c.gradient(1);
+    c.Set(1, result);
   }
   return absl::OkStatus();
 }

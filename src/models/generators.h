@@ -14,7 +14,18 @@ struct ModelGenerator {
   absl::StatusOr<Output> (*build)(GraphBuilder& b, const ModelOptions& options);
 };
 
+ModelGenerator BertGenerator();
+ModelGenerator DeeplabGenerator();
+ModelGenerator DeepspeechGenerator();
+ModelGenerator DensenetGenerator();
+ModelGenerator GooglenetGenerator();
+ModelGenerator GptGenerator();
+ModelGenerator LstmGenerator();
+ModelGenerator MlpGenerator();
+ModelGenerator MoeTransformerGenerator();
 ModelGenerator ResnetGenerator();
+ModelGenerator Unet3dGenerator();
+ModelGenerator VggGenerator();
 
 }  // namespace millrace
 

@@ -1,5 +1,7 @@
 #include "models/layers.h"
 
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 
 namespace millrace::layers {
@@ -43,6 +45,32 @@ Output PaddedConv(const Output& x, int64_t filters, int64_t size, int64_t stride
   return ops::Conv2D(padded, kernel, {.strides = {stride}, .padding = "VALID"});
 }
 
+Output DepthwiseConv(const Output& x, int64_t size, int64_t stride, int64_t dilation, std::string_view name) {
+  if (!x.valid()) return x;
+  GraphBuilder& b = *x.builder();
+  NameScope scope(b, name);
+  const Variable kernel = b.AddVariable("kernel", {size, size, x.dim(-1), 1},
+                                        init::TruncatedNormal(std::sqrt(2.0 / static_cast<double>(size * size))));
+  if (dilation == 1) return ops::DepthwiseConv2D(x, kernel, {.strides = {stride}});
+  // The pixels of one phase of the dilation become an image of the batch. Padding for SAME, and to whole phases.
+  const int64_t reach = dilation * (size - 1), before = reach / 2;
+  Tensor paddings(DataType::kInt32, Shape({2, 2})), crops(DataType::kInt32, Shape({2, 2}));
+  for (int i = 0; i < 2; ++i) {
+    const int64_t extra = (dilation - (x.dim(1 + i) + reach) % dilation) % dilation;
+    paddings.mutable_as<int32_t>()[2 * i] = static_cast<int32_t>(before);
+    paddings.mutable_as<int32_t>()[2 * i + 1] = static_cast<int32_t>(reach - before + extra);
+    crops.mutable_as<int32_t>()[2 * i + 1] = static_cast<int32_t>(extra);
+  }
+  const Output block = b.Ints({dilation, dilation});
+  const AttrMap attrs = {{"T", x.dtype()}, {"Tblock_shape", DataType::kInt32}};
+  AttrMap to_batch = attrs, to_space = attrs;
+  to_batch.Set("Tpaddings", DataType::kInt32);
+  to_space.Set("Tcrops", DataType::kInt32);
+  const Output phases = b.Op("SpaceToBatchND", {x, block, b.SharedConst(std::move(paddings))}, std::move(to_batch));
+  const Output y = ops::DepthwiseConv2D(phases, kernel, {.padding = "VALID"});
+  return b.Op("BatchToSpaceND", {y, block, b.SharedConst(std::move(crops))}, std::move(to_space));
+}
+
 Output BatchNorm(const Output& x, std::string_view name, double gamma) {
   if (!x.valid()) return x;
   GraphBuilder& b = *x.builder();
@@ -58,12 +86,39 @@ Output BatchNorm(const Output& x, std::string_view name, double gamma) {
   return norm.y;
 }
 
-Output Dense(const Output& x, int64_t units, std::string_view name) {
+Output Dense(const Output& x, int64_t units, std::string_view name, const Initializer& initializer) {
   if (!x.valid()) return x;
   NameScope scope(*x.builder(), name);
-  const Variable kernel = x.builder()->AddVariable("kernel", {x.dim(-1), units}, init::GlorotUniform(), x.dtype());
+  const Variable kernel = x.builder()->AddVariable("kernel", {x.dim(-1), units},
+                                                   initializer ? initializer : init::GlorotUniform(), x.dtype());
   return AddBias(ops::MatMul(x, kernel));
 }
+
+Output Dropout(const Output& x, double rate) {
+  if (!x.valid() || rate <= 0) return x;
+  GraphBuilder& b = *x.builder();
+  NameScope scope(b, "dropout");
+  const Output keep = ops::Binary("GreaterEqual", ops::Random(b, "RandomUniform", x.type()), rate);
+  return ops::Select(keep, x * (1 / (1 - rate)), b.Scalar(x.dtype(), 0));
+}
+
+Output ClippedRelu(const Output& x, double limit) {
+  return ops::Binary("Minimum", ops::Relu(x), limit);
+}
+
+Output LayerNorm(const Output& x, std::string_view name, double epsilon) {
+  if (!x.valid()) return x;
+  GraphBuilder& b = *x.builder();
+  NameScope scope(b, name);
+  const Shape shape({x.dim(-1)});
+  const Variable gamma = b.AddVariable("gamma", shape, init::Ones());
+  const Variable beta = b.AddVariable("beta", shape, init::Zeros());
+  const Output centered = x - ops::Mean(x, {-1}, {}, true);
+  const Output variance = ops::Mean(ops::Square(centered), {-1}, {}, true);
+  return centered * ops::Rsqrt(variance + epsilon) * gamma + beta;
+}
+
+Output Embedding(const Variable& table, const Output& ids) { return ops::Gather(table, ids); }
 
 Output ClassificationLoss(const Output& logits, const Output& labels, std::string_view name) {
   return ops::Mean(ops::SparseSoftmaxCrossEntropy(logits, labels).loss, {}, name);

@@ -20,11 +20,22 @@ struct ConvOptions {
 Output Conv(const Output& x, int64_t filters, const ConvOptions& options, std::string_view name);
 // A strided convolution whose padding does not depend on the image's size: Pad, then VALID.
 Output PaddedConv(const Output& x, int64_t filters, int64_t size, int64_t stride, std::string_view name);
+// Depthwise convolution of square windows, SAME padding. Dilated ones go through SpaceToBatchND, as in TensorFlow.
+Output DepthwiseConv(const Output& x, int64_t size, int64_t stride, int64_t dilation, std::string_view name);
 
 // Batch normalisation in training mode; its moving averages are updated with the step.
 Output BatchNorm(const Output& x, std::string_view name, double gamma = 1);
-// x W + b on the last dimension of a matrix; Glorot initialisation.
-Output Dense(const Output& x, int64_t units, std::string_view name);
+// x W + b on a matrix; Glorot initialisation unless one is given.
+Output Dense(const Output& x, int64_t units, std::string_view name, const Initializer& initializer = {});
+
+// Elements become 0 with probability `rate`, the others grow by 1 / (1 - rate). Rate 0: x itself.
+Output Dropout(const Output& x, double rate);
+// max(x, 0), at most `limit`.
+Output ClippedRelu(const Output& x, double limit);
+// Normalises the last dimension, with scale and offset.
+Output LayerNorm(const Output& x, std::string_view name, double epsilon = 1e-5);
+// Rows of a table [rows, width] for `ids`: ids' shape and one more dimension.
+Output Embedding(const Variable& table, const Output& ids);
 
 // Mean over rows of the softmax cross entropy, a scalar.
 Output ClassificationLoss(const Output& logits, const Output& labels, std::string_view name);

@@ -14,7 +14,9 @@ namespace {
 
 const std::vector<ModelGenerator>& Generators() {
   static const std::vector<ModelGenerator>& generators = *new std::vector<ModelGenerator>{
-      ResnetGenerator(),
+      ResnetGenerator(), MlpGenerator(),       VggGenerator(),  GooglenetGenerator(), DensenetGenerator(),
+      DeeplabGenerator(), Unet3dGenerator(),   LstmGenerator(), DeepspeechGenerator(), BertGenerator(),
+      GptGenerator(),    MoeTransformerGenerator(),
   };
   return generators;
 }
@@ -62,6 +64,11 @@ absl::StatusOr<ModelOptions> Complete(const ModelInfo& info, const ModelOptions&
   if (!given.optimizer.empty()) options.optimizer = given.optimizer;
   if (given.learning_rate != 0) options.learning_rate = given.learning_rate;
   if (given.weight_decay >= 0) options.weight_decay = given.weight_decay;
+  if (given.dropout >= 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model ", info.name, ": dropout is ", given.dropout, ", expected at least 0 and below 1"));
+  }
+  if (given.dropout >= 0) options.dropout = given.dropout;
   options.seed = given.seed;
   return options;
 }
