@@ -1,4 +1,4 @@
-// Files in and out: TensorFlow graphs, NumPy arrays.
+// Files in and out: TensorFlow graphs, SavedModels and checkpoints, NumPy arrays.
 //
 // Every function reads or writes files on the caller's thread and may be called from any. Errors are one line and
 // name the file, what is wrong and what was expected. Output files are written under a temporary name and renamed:
@@ -8,6 +8,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -29,6 +30,37 @@ absl::Status SaveGraph(const Graph& graph, const std::string& path);
 absl::StatusOr<std::map<std::string, Tensor>> LoadArrays(const std::string& path);
 // Writes an .npz that numpy.load reads. bfloat16 is written as NumPy's 2-byte void, the way ml_dtypes does.
 absl::Status SaveArrays(const std::map<std::string, Tensor>& arrays, const std::string& path);
+
+// Every tensor of a TensorFlow checkpoint by its key, checksums compared. PREFIX.index and PREFIX.data-… are read.
+absl::StatusOr<std::map<std::string, Tensor>> ReadCheckpoint(const std::string& prefix);
+// Writes a checkpoint that TensorFlow reads. At any moment the files of `prefix` are the former checkpoint or the new
+// one, whole. The data file may be named -00000-of-00001 or -00000-of-00002, in turn.
+absl::Status WriteCheckpoint(const std::string& prefix, const std::map<std::string, Tensor>& tensors);
+
+// A function of a SavedModel that can be run: keys as the model's author named them -> tensors of the graph.
+struct SavedSignature {
+  struct Info {
+    std::string tensor;  // "serve_x:0"
+    TensorType type;
+  };
+  std::map<std::string, Info> inputs;   // to feed
+  std::map<std::string, Info> outputs;  // to fetch; without outputs, run the targets
+  std::vector<std::string> targets;     // operations among the outputs: run for their effect
+};
+
+struct SavedModel {
+  Graph graph;
+  std::map<std::string, SavedSignature> signatures;
+  // What the model's checkpoint holds for the graph's variables, by variable name (shared_name or node name), and
+  // under which key: WriteCheckpoint under these keys makes a checkpoint that TensorFlow restores into the model.
+  std::map<std::string, Tensor> variables;
+  std::map<std::string, std::string> checkpoint_keys;
+  // Other entries of the checkpoint that its reader needs (TensorFlow's object graph), by key.
+  std::map<std::string, Tensor> checkpoint_extras;
+};
+
+// The graph of `dir`/saved_model.pb (or .pbtxt) that has exactly these tags, its variables from `dir`/variables.
+absl::StatusOr<SavedModel> LoadSavedModel(const std::string& dir, const std::vector<std::string>& tags = {"serve"});
 
 }  // namespace millrace
 

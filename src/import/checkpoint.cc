@@ -1,0 +1,241 @@
+#include "import/checkpoint.h"
+
+#include <leveldb/env.h>
+#include <leveldb/options.h>
+#include <leveldb/table_builder.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "files/atomic_file.h"
+#include "files/crc32c.h"
+#include "files/mapped_file.h"
+#include "import/tensor_proto.h"
+#include "millrace/import.h"
+#include "millrace/status.h"
+
+namespace millrace {
+namespace {
+
+using Tensors = std::map<std::string, Tensor>;
+
+std::string IndexPath(const std::string& prefix) { return absl::StrCat(prefix, ".index"); }
+
+std::string DataPath(const std::string& prefix, int32_t shard, int32_t shards) {
+  return absl::StrFormat("%s.data-%05d-of-%05d", prefix, shard, shards);
+}
+
+template <typename T>
+std::string_view BytesOf(const T& value) {
+  return {reinterpret_cast<const char*>(&value), sizeof(value)};
+}
+
+std::string Varint(uint64_t value) {
+  std::string bytes;
+  for (; value >= 0x80; value >>= 7) bytes.push_back(static_cast<char>(value | 0x80));
+  bytes.push_back(static_cast<char>(value));
+  return bytes;
+}
+
+bool TakeVarint(std::string_view& bytes, uint64_t* value) {
+  *value = 0;
+  for (int shift = 0; shift < 64 && !bytes.empty(); shift += 7) {
+    const unsigned char byte = static_cast<unsigned char>(bytes[0]);
+    bytes.remove_prefix(1);
+    *value |= uint64_t{byte & 0x7fu} << shift;
+    if (byte < 0x80) return true;
+  }
+  return false;
+}
+
+// The checksum of a string's length: as 32 bits where they suffice.
+uint32_t ExtendByLength(uint32_t crc, uint64_t length) {
+  if (length > UINT32_MAX) return ExtendCrc32c(crc, BytesOf(length));
+  const uint32_t narrow = static_cast<uint32_t>(length);
+  return ExtendCrc32c(crc, BytesOf(narrow));
+}
+
+absl::Status Corrupt(const std::string& what) { return absl::InvalidArgumentError(absl::StrCat("corrupt: ", what)); }
+
+// Strings are stored as their lengths (varints), a checksum of the lengths, and their bytes one after another.
+absl::Status ReadStrings(std::string_view bytes, Tensor& tensor, uint32_t* crc) {
+  std::vector<uint64_t> lengths(tensor.num_elements());
+  for (uint64_t& length : lengths) {
+    if (!TakeVarint(bytes, &length)) return Corrupt("the lengths of its strings do not end");
+    *crc = ExtendByLength(*crc, length);
+  }
+  const uint32_t expected = MaskCrc32c(*crc);
+  uint32_t stored = 0;
+  if (bytes.size() < sizeof(stored)) return Corrupt("its strings are missing");
+  std::memcpy(&stored, bytes.data(), sizeof(stored));
+  if (stored != expected) return Corrupt("the checksum of its strings' lengths is wrong");
+  *crc = ExtendCrc32c(*crc, bytes.substr(0, sizeof(stored)));
+  bytes.remove_prefix(sizeof(stored));
+  *crc = ExtendCrc32c(*crc, bytes);
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    if (lengths[i] > bytes.size()) return Corrupt("its strings are longer than its bytes");
+    tensor.mutable_strings()[i].assign(bytes.substr(0, lengths[i]));
+    bytes.remove_prefix(lengths[i]);
+  }
+  return bytes.empty() ? absl::OkStatus() : Corrupt("its strings are shorter than its bytes");
+}
+
+absl::StatusOr<Tensor> ReadEntry(const proto::BundleEntryProto& entry, std::string_view data) {
+  if (entry.slices_size() > 0) {
+    return absl::UnimplementedError("saved in slices (a partitioned variable), expected whole tensors");
+  }
+  const DataType dtype = static_cast<DataType>(entry.dtype());
+  MR_ASSIGN_OR_RETURN(const Shape shape, ShapeFromProto(entry.shape()));
+  const TensorType type{dtype, shape};
+  const bool strings = dtype == DataType::kString;
+  if (!shape.fully_known() || (!strings && DataTypeSize(dtype) == 0)) {
+    return absl::UnimplementedError(absl::StrCat("a tensor ", type.ToString(), ", expected numbers, bools or strings"));
+  }
+  if (entry.offset() < 0 || entry.size() < 0 || entry.offset() > static_cast<int64_t>(data.size()) ||
+      entry.size() > static_cast<int64_t>(data.size()) - entry.offset()) {
+    return absl::InvalidArgumentError(absl::StrCat("truncated: bytes ", entry.offset(), " to ",
+                                                   entry.offset() + entry.size(), " of ", data.size()));
+  }
+  const std::string_view bytes = data.substr(entry.offset(), entry.size());
+  if (strings ? shape.num_elements() > entry.size() : type.size_bytes() != entry.size()) {
+    return Corrupt(absl::StrCat(entry.size(), " bytes for ", type.ToString()));
+  }
+  Tensor tensor(dtype, shape);
+  uint32_t crc = 0;
+  if (strings) {
+    MR_RETURN_IF_ERROR(ReadStrings(bytes, tensor, &crc));
+  } else {
+    crc = ExtendCrc32c(0, bytes);
+    if (!bytes.empty()) std::memcpy(tensor.mutable_data(), bytes.data(), bytes.size());
+  }
+  if (MaskCrc32c(crc) != entry.crc32c()) return Corrupt("its checksum is wrong");
+  if (dtype == DataType::kBool) {  // a bool of another byte than 0 and 1 is undefined behaviour
+    for (bool& b : tensor.mutable_as<bool>()) b = reinterpret_cast<const unsigned char&>(b) != 0;
+  }
+  return tensor;
+}
+
+absl::StatusOr<CheckpointIndex> ReadIndex(const std::string& prefix) {
+  MR_ASSIGN_OR_RETURN(const std::shared_ptr<const MappedFile> file, MappedFile::Open(IndexPath(prefix)));
+  absl::StatusOr<CheckpointIndex> index = ParseCheckpointIndex(file->bytes());
+  if (index.ok()) return index;
+  return absl::Status(index.status().code(), absl::StrCat(IndexPath(prefix), ": ", index.status().message()));
+}
+
+// Appends the tensor's bytes and fills in the entry's place and checksum.
+absl::Status WriteTensor(const Tensor& tensor, AtomicFile& file, int64_t* offset, proto::BundleEntryProto* entry) {
+  entry->set_dtype(static_cast<proto::DataType>(tensor.dtype()));
+  ShapeToProto(tensor.shape(), entry->mutable_shape());
+  entry->set_offset(*offset);
+  uint32_t crc = 0;
+  std::string head;
+  if (tensor.dtype() == DataType::kString) {
+    for (const std::string& s : tensor.strings()) {
+      head += Varint(s.size());
+      crc = ExtendByLength(crc, s.size());
+    }
+    const uint32_t lengths_crc = MaskCrc32c(crc);
+    head.append(BytesOf(lengths_crc));
+    crc = ExtendCrc32c(crc, BytesOf(lengths_crc));
+    for (const std::string& s : tensor.strings()) {
+      head += s;
+      crc = ExtendCrc32c(crc, s);
+    }
+    MR_RETURN_IF_ERROR(file.Append(head));
+    entry->set_size(static_cast<int64_t>(head.size()));
+  } else {
+    const std::string_view bytes(static_cast<const char*>(tensor.data()), tensor.size_bytes());
+    MR_RETURN_IF_ERROR(file.Append(bytes));
+    crc = ExtendCrc32c(crc, bytes);
+    entry->set_size(static_cast<int64_t>(bytes.size()));
+  }
+  entry->set_crc32c(MaskCrc32c(crc));
+  *offset += entry->size();
+  return absl::OkStatus();
+}
+
+// leveldb's table writer, into a string.
+class StringFile : public leveldb::WritableFile {
+ public:
+  leveldb::Status Append(const leveldb::Slice& data) override {
+    bytes_.append(data.data(), data.size());
+    return leveldb::Status::OK();
+  }
+  leveldb::Status Close() override { return leveldb::Status::OK(); }
+  leveldb::Status Flush() override { return leveldb::Status::OK(); }
+  leveldb::Status Sync() override { return leveldb::Status::OK(); }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  std::string bytes_;
+};
+
+absl::StatusOr<std::string> IndexBytes(const CheckpointIndex& index) {
+  StringFile file;
+  leveldb::Options options;
+  options.compression = leveldb::kNoCompression;
+  leveldb::TableBuilder builder(options, &file);
+  builder.Add(leveldb::Slice(), index.header.SerializeAsString());
+  for (const auto& [key, entry] : index.entries) builder.Add(key, entry.SerializeAsString());
+  const leveldb::Status status = builder.Finish();
+  if (!status.ok()) return absl::InternalError(status.ToString());
+  return file.bytes();
+}
+
+}  // namespace
+
+absl::StatusOr<Tensors> ReadCheckpoint(const std::string& prefix) {
+  MR_ASSIGN_OR_RETURN(const CheckpointIndex index, ReadIndex(prefix));
+  std::map<int32_t, std::shared_ptr<const MappedFile>> shards;
+  Tensors tensors;
+  for (const auto& [key, entry] : index.entries) {
+    const std::string path = DataPath(prefix, entry.shard_id(), index.header.num_shards());
+    std::shared_ptr<const MappedFile>& shard = shards[entry.shard_id()];
+    if (shard == nullptr) {
+      MR_ASSIGN_OR_RETURN(shard, MappedFile::Open(path));
+    }
+    absl::StatusOr<Tensor> tensor = ReadEntry(entry, shard->bytes());
+    if (!tensor.ok()) {
+      return absl::Status(tensor.status().code(),
+                          absl::StrCat(path, ": tensor '", key, "': ", tensor.status().message()));
+    }
+    tensors.emplace(key, *std::move(tensor));
+  }
+  return tensors;
+}
+
+absl::Status WriteCheckpoint(const std::string& prefix, const Tensors& tensors) {
+  // The index decides which data file is the checkpoint's, by the number of shards in its name: the new data go to
+  // the name that the former index does not use, and renaming the index switches from one to the other at once.
+  const absl::StatusOr<CheckpointIndex> former = ReadIndex(prefix);
+  CheckpointIndex index;
+  index.header.set_num_shards(former.ok() && former->header.num_shards() == 1 ? 2 : 1);
+  index.header.mutable_version()->set_producer(1);
+  MR_ASSIGN_OR_RETURN(const std::unique_ptr<AtomicFile> index_file, AtomicFile::Create(IndexPath(prefix)));
+  MR_ASSIGN_OR_RETURN(const std::unique_ptr<AtomicFile> data_file,
+                      AtomicFile::Create(DataPath(prefix, 0, index.header.num_shards())));
+  int64_t offset = 0;
+  for (const auto& [name, tensor] : tensors) {
+    if (name.empty() || (tensor.dtype() != DataType::kString && DataTypeSize(tensor.dtype()) == 0)) {
+      return absl::InvalidArgumentError(absl::StrCat(prefix, ": tensor '", name, "' of type ",
+                                                     tensor.type().ToString(), " cannot be saved"));
+    }
+    MR_RETURN_IF_ERROR(WriteTensor(tensor, *data_file, &offset, &index.entries[name]));
+  }
+  MR_RETURN_IF_ERROR(data_file->Commit());
+  MR_ASSIGN_OR_RETURN(const std::string bytes, IndexBytes(index));
+  MR_RETURN_IF_ERROR(index_file->Append(bytes));
+  MR_RETURN_IF_ERROR(index_file->Commit());
+  if (!former.ok()) return absl::OkStatus();
+  for (int32_t shard = 0; shard < std::min(former->header.num_shards(), 100000); ++shard) {
+    if (former->header.num_shards() != index.header.num_shards()) {
+      unlink(DataPath(prefix, shard, former->header.num_shards()).c_str());
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace millrace

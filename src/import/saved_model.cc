@@ -1,0 +1,180 @@
+#include "import/saved_model.h"
+
+#include <google/protobuf/arena.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "files/mapped_file.h"
+#include "graph/one_line.h"
+#include "import/graph_file.h"
+#include "import/graph_import.h"
+#include "import/tensor_proto.h"
+#include "millrace/op.h"
+#include "millrace/status.h"
+#include "passes/infer_shapes.h"
+#include "passes/inline_functions.h"
+#include "passes/prune.h"
+
+namespace millrace {
+namespace {
+
+using google::protobuf::Arena;
+using google::protobuf::RepeatedPtrField;
+using Infos = std::map<std::string, SavedSignature::Info>;
+
+constexpr const char* kObjectGraphKey = "_CHECKPOINTABLE_OBJECT_GRAPH";
+
+std::string TagText(std::vector<std::string> tags) {
+  std::sort(tags.begin(), tags.end());
+  return absl::StrCat("{", absl::StrJoin(tags, ", "), "}");
+}
+
+absl::StatusOr<const proto::MetaGraphDef*> ChooseGraph(const proto::SavedModel& model,
+                                                       const std::vector<std::string>& tags) {
+  std::vector<std::string> found;
+  for (const proto::MetaGraphDef& graph : model.meta_graphs()) {
+    const auto& names = graph.meta_info_def().tags();
+    found.push_back(TagText({names.begin(), names.end()}));
+    if (found.back() == TagText(tags)) return &graph;
+  }
+  if (found.empty()) return absl::InvalidArgumentError("no graphs, expected a TensorFlow SavedModel");
+  return absl::NotFoundError(absl::StrCat("no graph with tags ", TagText(tags), ", there are ",
+                                          absl::StrJoin(found, ", ")));
+}
+
+absl::Status ReadInfos(const RepeatedPtrField<proto::SignatureDef::InfoEntry>& entries, const Graph& graph,
+                       Infos* infos, std::vector<std::string>* operations) {
+  for (const proto::SignatureDef::InfoEntry& entry : entries) {
+    const std::string& tensor = entry.value().name();
+    if (entry.value().encoding_case() != proto::TensorInfo::kName) {
+      return absl::UnimplementedError(absl::StrCat("'", entry.key(), "' is not a dense tensor"));
+    }
+    MR_ASSIGN_OR_RETURN(const OutputRef ref, graph.FindTensor(tensor));
+    MR_ASSIGN_OR_RETURN(Shape shape, ShapeFromProto(entry.value().tensor_shape()));
+    if (operations != nullptr && entry.value().dtype() == proto::DT_INVALID) {
+      operations->push_back(graph.node(ref.node).name);
+    } else {
+      (*infos)[entry.key()] = {graph.TensorName(ref), {static_cast<DataType>(entry.value().dtype()), std::move(shape)}};
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SavedSignature> ReadSignature(const proto::SignatureDef& proto, const Graph& graph) {
+  SavedSignature signature;
+  MR_RETURN_IF_ERROR(ReadInfos(proto.inputs(), graph, &signature.inputs, nullptr));
+  MR_RETURN_IF_ERROR(ReadInfos(proto.outputs(), graph, &signature.outputs, &signature.targets));
+  return signature;
+}
+
+// Follows views back to what they show.
+OutputRef Source(const Graph& graph, OutputRef ref) {
+  while (graph.node(ref.node).op == "Identity" && graph.node(ref.node).inputs.size() == 1) {
+    ref = graph.node(ref.node).inputs[0];
+  }
+  return ref;
+}
+
+// The key that output `ref` restores: an element of RestoreV2's constant list of names; empty when it is none.
+std::string RestoredKey(const Graph& graph, OutputRef ref) {
+  const OutputRef source = Source(graph, ref);
+  const Node& restore = graph.node(source.node);
+  if (restore.op != "RestoreV2" || restore.inputs.size() != 3) return "";
+  auto element = [&](int input) -> std::string {
+    const Node& names = graph.node(Source(graph, restore.inputs[input]).node);
+    const Tensor value = names.attrs.GetOr<Tensor>("value", Tensor());
+    if (value.dtype() != DataType::kString || source.index >= value.num_elements()) return "";
+    return value.strings()[source.index];
+  };
+  const bool is_slice = !element(2).empty();
+  return is_slice ? "" : element(1);
+}
+
+absl::Status ReadVariables(const std::string& dir, SavedModel* model) {
+  const std::string prefix = absl::StrCat(dir, "/variables/variables");
+  if (!std::filesystem::exists(absl::StrCat(prefix, ".index"))) return absl::OkStatus();
+  MR_ASSIGN_OR_RETURN(const auto tensors, ReadCheckpoint(prefix));
+  for (const auto& [variable, key] : model->checkpoint_keys) {
+    const auto found = tensors.find(key);
+    if (found == tensors.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(prefix, ": no tensor '", key, "', which variable '", variable, "' is restored from"));
+    }
+    model->variables.emplace(variable, found->second);
+  }
+  if (const auto found = tensors.find(kObjectGraphKey); found != tensors.end()) {
+    model->checkpoint_extras.insert(*found);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SavedModel> FromBytes(std::string_view bytes, const std::vector<std::string>& tags) {
+  Arena arena;
+  proto::SavedModel* proto = Arena::CreateMessage<proto::SavedModel>(&arena);
+  if (LooksLikeText(bytes)) {
+    MR_RETURN_IF_ERROR(ParseText(bytes, /*skip_unknown_fields=*/true, proto));
+  } else {
+    MR_RETURN_IF_ERROR(ParseBinary(bytes, proto));
+  }
+  MR_ASSIGN_OR_RETURN(const proto::MetaGraphDef* meta, ChooseGraph(*proto, tags));
+  SavedModel model;
+  MR_ASSIGN_OR_RETURN(model.graph, GraphFromProto(meta->graph_def()));
+  for (const proto::MetaGraphDef::SignatureEntry& entry : meta->signature_def()) {
+    absl::StatusOr<SavedSignature> signature = ReadSignature(entry.value(), model.graph);
+    if (!signature.ok()) {
+      return absl::Status(signature.status().code(),
+                          absl::StrCat("signature '", entry.key(), "': ", signature.status().message()));
+    }
+    model.signatures[entry.key()] = *std::move(signature);
+  }
+  MR_ASSIGN_OR_RETURN(model.checkpoint_keys, CheckpointKeys(model.graph, meta->saver_def()));
+  return model;
+}
+
+}  // namespace
+
+absl::StatusOr<std::map<std::string, std::string>> CheckpointKeys(const Graph& graph, const proto::SaverDef& saver) {
+  std::map<std::string, std::string> keys;
+  if (saver.restore_op_name().empty()) return keys;
+  Signature restore;
+  restore.targets.push_back(saver.restore_op_name());
+  if (!saver.filename_tensor_name().empty()) {
+    restore.feeds[saver.filename_tensor_name()] = {DataType::kString, Shape()};
+  }
+  MR_ASSIGN_OR_RETURN(Graph flat, Prune(graph, restore));
+  MR_RETURN_IF_ERROR(InlineFunctions(flat, OpRegistry::Builtin()).status());
+  for (int32_t i = 0; i < flat.num_ids(); ++i) {
+    const Node& assign = flat.node(NodeId{i});
+    if ((assign.op != "AssignVariableOp" && assign.op != "Assign") || assign.inputs.size() != 2) continue;
+    const Node& variable = flat.node(Source(flat, assign.inputs[0]).node);
+    const std::string key = RestoredKey(flat, assign.inputs[1]);
+    if (!key.empty() && (variable.op == "VarHandleOp" || variable.op == "VariableV2" || variable.op == "Variable")) {
+      keys[VariableName(variable)] = key;
+    }
+  }
+  return keys;
+}
+
+absl::StatusOr<SavedModel> SavedModelFromBytes(std::string_view bytes, const std::vector<std::string>& tags) {
+  absl::StatusOr<SavedModel> model = FromBytes(bytes, tags);
+  if (!model.ok()) return OneLine(model.status());
+  return model;
+}
+
+absl::StatusOr<SavedModel> LoadSavedModel(const std::string& dir, const std::vector<std::string>& tags) {
+  std::string path = absl::StrCat(dir, "/saved_model.pb");
+  if (!std::filesystem::exists(path) && std::filesystem::exists(absl::StrCat(path, "txt"))) path += "txt";
+  MR_ASSIGN_OR_RETURN(const std::shared_ptr<const MappedFile> file, MappedFile::Open(path));
+  absl::StatusOr<SavedModel> model = SavedModelFromBytes(file->bytes(), tags);
+  if (!model.ok()) {
+    return absl::Status(model.status().code(), absl::StrCat(path, ": ", model.status().message()));
+  }
+  MR_RETURN_IF_ERROR(ReadVariables(dir, &*model));
+  return model;
+}
+
+}  // namespace millrace

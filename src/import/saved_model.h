@@ -1,0 +1,26 @@
+// Reading a SavedModel. LoadSavedModel is declared in millrace/import.h.
+#ifndef MILLRACE_SRC_IMPORT_SAVED_MODEL_H_
+#define MILLRACE_SRC_IMPORT_SAVED_MODEL_H_
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "millrace/import.h"
+#include "proto/saved_model.pb.h"
+
+namespace millrace {
+
+// Graph and signatures from the bytes of saved_model.pb (or .pbtxt), and the checkpoint key of every variable that
+// the model's restore function assigns. LoadSavedModel without the checkpoint.
+absl::StatusOr<SavedModel> SavedModelFromBytes(std::string_view bytes, const std::vector<std::string>& tags);
+
+// Variable name -> checkpoint key, read off what runs for the saver's restore operation: the names that RestoreV2 is
+// given, and the variables to which its outputs are assigned.
+absl::StatusOr<std::map<std::string, std::string>> CheckpointKeys(const Graph& graph, const proto::SaverDef& saver);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_SRC_IMPORT_SAVED_MODEL_H_

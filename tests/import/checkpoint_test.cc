@@ -1,0 +1,218 @@
+#include "import/checkpoint.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "files/crc32c.h"
+#include "graph/text.h"
+#include "millrace/import.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Tensors = std::map<std::string, Tensor>;
+
+std::string DataPath(const std::string& name) { return MILLRACE_SOURCE_DIR "/tests/import/data/" + name; }
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+}
+
+void WriteFile(const std::string& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+
+std::string TextOf(const absl::StatusOr<Tensors>& tensors) {
+  if (!tensors.ok()) return std::string(tensors.status().message());
+  std::string text;
+  for (const auto& [name, tensor] : *tensors) text += name + " " + AttrValueToText(tensor) + "\n";
+  return text;
+}
+
+class Checkpoint : public ::testing::Test {
+ protected:
+  Checkpoint() { std::filesystem::create_directories(folder_); }
+  ~Checkpoint() override { std::filesystem::remove_all(folder_); }
+  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
+  // A copy of what TensorFlow wrote, to be damaged.
+  std::string CopyOfTensorFlows() const {
+    for (const char* suffix : {".index", ".data-00000-of-00001"}) {
+      WriteFile(Path("copy") + suffix, ReadFile(DataPath("tensorflow") + suffix));
+    }
+    return Path("copy");
+  }
+  std::vector<std::string> Files() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+      names.push_back(entry.path().filename().string());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  const std::string folder_ = absl::StrCat(::testing::TempDir(), "/millrace_checkpoint_", getpid());
+};
+
+TEST(Crc32c, AgreesWithTheStandardsExamples) {
+  EXPECT_EQ(ExtendCrc32c(0, "123456789"), 0xe3069283u);
+  EXPECT_EQ(ExtendCrc32c(0, std::string(32, '\0')), 0x8a9136aau);
+  EXPECT_EQ(ExtendCrc32c(ExtendCrc32c(0, "1234567"), "89"), 0xe3069283u) << "in pieces";
+}
+
+TEST_F(Checkpoint, ReadsEveryTypeThatTensorFlowWrites) {
+  std::string long_string(300, 'x');
+  std::string ramp;
+  for (int i = 0; i < 300; ++i) absl::StrAppend(&ramp, i > 0 ? ", " : "", i, ".0");
+  EXPECT_EQ(TextOf(ReadCheckpoint(DataPath("tensorflow"))),
+            absl::StrCat("bfloat16 bfloat16[2]{1.0, -2.0}\n"
+                         "bool bool[3]{true, false, true}\n"
+                         "complex128 complex128[1]{(-0.0, -1.5)}\n"
+                         "complex64 complex64[1]{(1.0, 2.0)}\n"
+                         "double double[2]{0.1, 1e+300}\n"
+                         "empty float[0,3]{}\n"
+                         "half half[2]{0.5, -65504.0}\n"
+                         "int16 int16[2]{-32768, 32767}\n"
+                         "int32 int32[2,3]{1, 2, 3, 4, 5, 6}\n"
+                         "int64 int64[]{-9223372036854775808}\n"
+                         "int8 int8[2]{-128, 127}\n"
+                         "layer/kernel float[2]{0.1, -inf}\n"
+                         "layer/kernel/Adam float[300]{", ramp, "}\n"
+                         "string string[2,2]{\"abc\", \"\", \"\\xff\\x01\", \"", long_string, "\"}\n"
+                         "uint16 uint16[2]{0, 65535}\n"
+                         "uint32 uint32[1]{4294967295}\n"
+                         "uint64 uint64[1]{18446744073709551615}\n"
+                         "uint8 uint8[2]{0, 255}\n"));
+}
+
+// TensorFlow was seen to read data/millrace.index: make_checkpoint.py --check.
+TEST_F(Checkpoint, WritesTheBytesThatTensorFlowWasSeenToRead) {
+  const absl::StatusOr<Tensors> tensors = ReadCheckpoint(DataPath("tensorflow"));
+  ASSERT_TRUE(tensors.ok());
+  ASSERT_TRUE(WriteCheckpoint(Path("written"), *tensors).ok());
+  EXPECT_EQ(TextOf(ReadCheckpoint(Path("written"))), TextOf(tensors));
+  EXPECT_TRUE(ReadFile(Path("written.index")) == ReadFile(DataPath("millrace.index")));
+  EXPECT_TRUE(ReadFile(Path("written.data-00000-of-00001")) == ReadFile(DataPath("tensorflow.data-00000-of-00001")));
+}
+
+TEST_F(Checkpoint, SavingAgainReplacesTheFormerAndLeavesNoOtherFile) {
+  for (int32_t step = 1; step <= 3; ++step) {
+    ASSERT_TRUE(WriteCheckpoint(Path("c"), {{"step", Tensor::Scalar(step)}}).ok());
+    EXPECT_EQ(TextOf(ReadCheckpoint(Path("c"))), absl::StrCat("step int32[]{", step, "}\n"));
+    EXPECT_THAT(Files(), ::testing::ElementsAre(step % 2 == 1 ? "c.data-00000-of-00001" : "c.data-00000-of-00002",
+                                                "c.index"));
+  }
+}
+
+Tensors LargeTensors(float value) {
+  Tensors tensors;
+  for (const char* name : {"a", "b"}) {
+    Tensor tensor(DataType::kFloat, Shape({1 << 18}));
+    for (float& x : tensor.mutable_as<float>()) x = value;
+    tensors[name] = tensor;
+  }
+  return tensors;
+}
+
+TEST_F(Checkpoint, ACrashWhileSavingLeavesTheFormerOrTheNewOneWhole) {
+  constexpr int kCrashes = 40;
+  std::mt19937 random(3);
+  ASSERT_TRUE(WriteCheckpoint(Path("c"), LargeTensors(0)).ok());
+  float former = 0;
+  int crashed_before_the_end = 0;
+  for (int i = 1; i <= kCrashes; ++i) {
+    const float value = static_cast<float>(i);
+    const pid_t child = fork();
+    if (child == 0) _exit(WriteCheckpoint(Path("c"), LargeTensors(value)).ok() ? 0 : 1);
+    ASSERT_GT(child, 0);
+    usleep(random() % 12000);
+    kill(child, SIGKILL);
+    int status = 0;
+    waitpid(child, &status, 0);
+    crashed_before_the_end += WIFSIGNALED(status);
+    const absl::StatusOr<Tensors> now = ReadCheckpoint(Path("c"));
+    ASSERT_TRUE(now.ok()) << now.status();
+    const float a = now->at("a").as<float>()[0];
+    ASSERT_EQ(a, now->at("b").as<float>()[0]);
+    ASSERT_TRUE(a == former || a == value) << a << " is neither " << former << " nor " << value;
+    former = a;
+  }
+  EXPECT_GT(crashed_before_the_end, 0);
+}
+
+TEST_F(Checkpoint, AFullDiskLeavesTheFormerOneWhole) {
+  ASSERT_TRUE(WriteCheckpoint(Path("c"), LargeTensors(1)).ok());
+  const pid_t child = fork();
+  if (child == 0) {
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{1 << 20, 1 << 20};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    _exit(WriteCheckpoint(Path("c"), LargeTensors(2)).ok() ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 1) << "the error must be reported";
+  EXPECT_EQ(ReadCheckpoint(Path("c"))->at("a").as<float>()[0], 1);
+  EXPECT_THAT(Files(), ::testing::ElementsAre("c.data-00000-of-00001", "c.index"));
+}
+
+TEST_F(Checkpoint, DamageIsFoundAndNamed) {
+  const std::string prefix = CopyOfTensorFlows();
+  const std::string data = ReadFile(prefix + ".data-00000-of-00001");
+  std::string flipped = data;
+  flipped[100] ^= 1;
+  WriteFile(prefix + ".data-00000-of-00001", flipped);
+  EXPECT_THAT(TextOf(ReadCheckpoint(prefix)), AllOf(HasSubstr("copy.data-00000-of-00001: tensor '"),
+                                                    HasSubstr("corrupt: its checksum is wrong")));
+  WriteFile(prefix + ".data-00000-of-00001", data.substr(0, 1000));
+  EXPECT_THAT(TextOf(ReadCheckpoint(prefix)), HasSubstr("truncated: bytes "));
+  std::filesystem::remove(prefix + ".data-00000-of-00001");
+  EXPECT_THAT(TextOf(ReadCheckpoint(prefix)), HasSubstr("copy.data-00000-of-00001"));
+  EXPECT_THAT(TextOf(ReadCheckpoint(Path("nowhere"))), HasSubstr("nowhere.index"));
+}
+
+TEST_F(Checkpoint, EveryTruncationOfTheIndexIsAnError) {
+  const std::string whole = ReadFile(DataPath("tensorflow.index"));
+  ASSERT_TRUE(ParseCheckpointIndex(whole).ok());
+  for (size_t length = 0; length < whole.size(); ++length) {
+    ASSERT_FALSE(ParseCheckpointIndex(whole.substr(0, length)).ok()) << length;
+  }
+}
+
+TEST_F(Checkpoint, EveryFlippedByteOfTheIndexIsAnErrorOrHarmless) {
+  const std::string whole = ReadFile(DataPath("tensorflow.index"));
+  const absl::StatusOr<CheckpointIndex> expected = ParseCheckpointIndex(whole);
+  int refused = 0;
+  for (size_t i = 0; i < whole.size(); ++i) {
+    std::string damaged = whole;
+    damaged[i] ^= 0x55;
+    const absl::StatusOr<CheckpointIndex> index = ParseCheckpointIndex(damaged);
+    refused += !index.ok();
+    if (!index.ok()) continue;
+    ASSERT_EQ(index->entries.size(), expected->entries.size()) << i;
+    for (const auto& [key, entry] : expected->entries) {
+      ASSERT_EQ(index->entries.at(key).SerializeAsString(), entry.SerializeAsString()) << i;
+    }
+  }
+  EXPECT_GT(refused, static_cast<int>(whole.size()) * 3 / 4) << "only the footer's padding may change unseen";
+}
+
+TEST_F(Checkpoint, TensorsWithoutBytesCannotBeSaved) {
+  const absl::Status status = WriteCheckpoint(Path("c"), {{"h", Tensor(DataType::kResource, Shape())}});
+  EXPECT_THAT(std::string(status.message()), HasSubstr("tensor 'h' of type resource[] cannot be saved"));
+  EXPECT_TRUE(Files().empty());
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Checkpoints between TensorFlow and Millrace.
+
+  tests/import/make_checkpoint.py                 writes data/tensorflow.{index,data-…} with TensorFlow
+  tests/import/make_checkpoint.py --check PREFIX  TensorFlow reads the same tensors from PREFIX, which Millrace wrote
+"""
+import pathlib
+import sys
+
+import numpy as np
+import tensorflow as tf
+
+DATA = pathlib.Path(__file__).parent / "data"
+
+TENSORS = {
+    "bool": np.array([True, False, True]),
+    "int8": np.array([-128, 127], np.int8),
+    "int16": np.array([-32768, 32767], np.int16),
+    "int32": np.array([[1, 2, 3], [4, 5, 6]], np.int32),
+    "int64": np.array(-(2**63), np.int64),
+    "uint8": np.array([0, 255], np.uint8),
+    "uint16": np.array([0, 65535], np.uint16),
+    "uint32": np.array([2**32 - 1], np.uint32),
+    "uint64": np.array([2**64 - 1], np.uint64),
+    "half": np.array([0.5, -65504], np.float16),
+    "bfloat16": np.array([1.0, -2.0], tf.bfloat16.as_numpy_dtype),
+    "layer/kernel": np.array([0.1, -np.inf], np.float32),
+    "layer/kernel/Adam": np.arange(300, dtype=np.float32),
+    "double": np.array([0.1, 1e300]),
+    "complex64": np.array([1 + 2j], np.complex64),
+    "complex128": np.array([-1.5j], np.complex128),
+    "string": np.array([[b"abc", b""], [b"\xff\x01", b"x" * 300]], object),
+    "empty": np.zeros((0, 3), np.float32),
+}
+
+
+def make():
+    names = sorted(TENSORS)
+    tf.raw_ops.SaveV2(prefix=str(DATA / "tensorflow"), tensor_names=names, shape_and_slices=[""] * len(names),
+                      tensors=[tf.constant(TENSORS[name]) for name in names])
+
+
+def check(prefix):
+    reader = tf.train.load_checkpoint(prefix)
+    assert sorted(reader.get_variable_to_shape_map()) == sorted(TENSORS)
+    for name, expected in TENSORS.items():
+        got = np.asarray(reader.get_tensor(name))
+        assert got.dtype == expected.dtype and got.shape == expected.shape, (name, got.dtype, got.shape)
+        assert got.tolist() == expected.tolist(), name
+    print(f"{prefix}: {len(TENSORS)} tensors as expected")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 3 and sys.argv[1] == "--check":
+        check(sys.argv[2])
+    else:
+        make()

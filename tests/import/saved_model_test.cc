@@ -1,0 +1,109 @@
+#include "import/saved_model.h"
+
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "graph/text.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string DataPath(const std::string& name) { return MILLRACE_SOURCE_DIR "/tests/import/data/" + name; }
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+}
+
+std::string InfosText(const std::map<std::string, SavedSignature::Info>& infos) {
+  std::string text;
+  for (const auto& [key, info] : infos) absl::StrAppend(&text, " ", key, "=", info.tensor, ":", info.type.ToString());
+  return text;
+}
+
+double SumOf(const Tensor& tensor) {
+  double sum = 0;
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) sum += tensor.DoubleAt(i);
+  return sum;
+}
+
+TEST(SavedModel, SignaturesNameWhatToFeedAndFetch) {
+  const absl::StatusOr<SavedModel> model = LoadSavedModel(DataPath("saved_model_mlp"));
+  ASSERT_TRUE(model.ok()) << model.status();
+  ASSERT_EQ(model->signatures.size(), 3);
+  const SavedSignature& step = model->signatures.at("train_step");
+  EXPECT_EQ(InfosText(step.inputs), " x=train_step_x:0:float[16,12] y=train_step_y:0:int32[16]");
+  EXPECT_EQ(InfosText(step.outputs), " loss=StatefulPartitionedCall_1:0:float[]");
+  const SavedSignature& predict = model->signatures.at("predict");
+  EXPECT_EQ(InfosText(predict.inputs), " x=predict_x:0:float[?,12]");
+  EXPECT_EQ(InfosText(predict.outputs), " probabilities=StatefulPartitionedCall:0:float[?,5]");
+  EXPECT_THAT(model->signatures.at("__saved_model_init_op").targets, ElementsAre("NoOp"));
+}
+
+// Values are TensorFlow's: the variables of the loaded model, summed.
+TEST(SavedModel, VariablesAreRestoredThroughTheModelsOwnRestoreFunction) {
+  const absl::StatusOr<SavedModel> model = LoadSavedModel(DataPath("saved_model_mlp"));
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->variables.size(), 13);
+  EXPECT_EQ(model->checkpoint_keys.at("hidden/kernel"), "parameters/0/.ATTRIBUTES/VARIABLE_VALUE");
+  EXPECT_EQ(model->checkpoint_keys.at("adam_m_3"), "moment1/0/.ATTRIBUTES/VARIABLE_VALUE");
+  EXPECT_EQ(model->variables.at("adam_m_3").type().ToString(), "float[12,20]");
+  EXPECT_EQ(model->variables.at("step").type().ToString(), "int64[]");
+  EXPECT_NEAR(SumOf(model->variables.at("hidden/kernel")), 0.17980550159700215, 1e-5);
+}
+
+TEST(SavedModel, KerasModelsKeepOptimizerVariablesApart) {
+  const absl::StatusOr<SavedModel> model = LoadSavedModel(DataPath("saved_model_keras_cnn"));
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->variables.size(), 30);
+  EXPECT_FLOAT_EQ(model->variables.at("adam/learning_rate").as<float>()[0], 0.005f);
+  EXPECT_EQ(model->variables.at("conv2/kernel").type().ToString(), "float[3,3,12,24]");
+  EXPECT_EQ(model->checkpoint_extras.count("_CHECKPOINTABLE_OBJECT_GRAPH"), 1);
+}
+
+TEST(SavedModel, ReferenceVariablesAreRestoredByTheSaversAssigns) {
+  const absl::StatusOr<Graph> graph = ParseGraphText(
+      "file = Placeholder() {dtype=string, shape=shape[]}\n"
+      "w = VariableV2() {dtype=float, shape=shape[2]}\n"
+      "b = VariableV2() {dtype=float, shape=shape[]}\n"
+      "part = VariableV2() {dtype=float, shape=shape[1]}\n"
+      "names = Const() {dtype=string, value=string[3]{\"bias\", \"weights\", \"part\"}}\n"
+      "slices = Const() {dtype=string, value=string[3]{\"\", \"\", \"2 0,1\"}}\n"
+      "restore = RestoreV2(file, names, slices)\n"
+      "aw = Assign(w, restore:1)\n"
+      "ab = Assign(b, restore)\n"
+      "apart = Assign(part, restore:2)\n"
+      "all = NoOp() ^aw ^ab ^apart\n");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  proto::SaverDef saver;
+  saver.set_restore_op_name("all");
+  saver.set_filename_tensor_name("file:0");
+  const auto keys = CheckpointKeys(*graph, saver);
+  ASSERT_TRUE(keys.ok()) << keys.status();
+  EXPECT_THAT(*keys, ElementsAre(std::pair("b", "bias"), std::pair("w", "weights")));
+}
+
+TEST(SavedModel, ErrorsSayWhatIsThere) {
+  EXPECT_EQ(std::string(LoadSavedModel(DataPath("saved_model_mlp"), {"gpu", "train"}).status().message()),
+            DataPath("saved_model_mlp") + "/saved_model.pb: no graph with tags {gpu, train}, there are {serve}");
+  EXPECT_THAT(std::string(LoadSavedModel("/nowhere").status().message()), HasSubstr("/nowhere/saved_model.pb"));
+  EXPECT_EQ(std::string(SavedModelFromBytes("", {"serve"}).status().message()),
+            "no graphs, expected a TensorFlow SavedModel");
+}
+
+TEST(SavedModel, TruncationsAreErrors) {
+  const std::string whole = ReadFile(DataPath("saved_model_mlp/saved_model.pb"));
+  ASSERT_TRUE(SavedModelFromBytes(whole, {"serve"}).ok());
+  for (size_t length = 3; length < whole.size(); length += 97) {
+    ASSERT_FALSE(SavedModelFromBytes(whole.substr(0, length), {"serve"}).ok()) << length;
+  }
+}
+
+}  // namespace
+}  // namespace millrace
