@@ -1,0 +1,128 @@
+// Every gradient rule against finite differences, and the gradients of its gradients.
+#include <cmath>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "builder/gradient_cases.h"
+#include "millrace/gradients.h"
+#include "millrace/graph_ops.h"
+#include "millrace/status.h"
+#include "testlib/graph_interpreter.h"
+
+namespace millrace::testing {
+namespace {
+
+double At(const Tensor& tensor, int64_t i) { return tensor.DoubleAt(i); }
+
+void SetAt(Tensor& tensor, int64_t i, double value) {
+  if (tensor.dtype() == DataType::kDouble) {
+    tensor.mutable_as<double>()[i] = value;
+  } else {
+    tensor.mutable_as<float>()[i] = static_cast<float>(value);
+  }
+}
+
+Tensor CopyOf(const Tensor& from) {
+  Tensor to(from.dtype(), from.shape());
+  for (int64_t i = 0; i < from.num_elements(); ++i) SetAt(to, i, At(from, i));
+  return to;
+}
+
+absl::StatusOr<double> Evaluate(GraphInterpreter& interpreter, const std::map<std::string, Tensor>& feeds,
+                                const std::string& scalar) {
+  MR_ASSIGN_OR_RETURN(const std::vector<Tensor> fetched, interpreter.Run(feeds, {scalar}));
+  return At(fetched[0], 0);
+}
+
+// Compares the tensors `gradients` with central differences of `scalar` in x0, x1, …
+absl::Status CompareWithDifferences(const GradientCase& c, const Graph& graph, const std::string& scalar,
+                                    const std::vector<std::string>& gradients, std::string* mismatch) {
+  const bool wide = c.dtype == DataType::kDouble;
+  const double step = wide ? 1e-5 : 1e-2, tolerance = wide ? 1e-6 : 2e-2;
+  GraphInterpreter interpreter(graph);
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (gradients[i].empty()) continue;
+    const std::string x = absl::StrCat("x", i);
+    MR_ASSIGN_OR_RETURN(const std::vector<Tensor> values, interpreter.Run({}, {x + ":0", gradients[i]}));
+    for (int64_t k = 0; k < values[0].num_elements(); ++k) {
+      Tensor moved = CopyOf(values[0]);
+      SetAt(moved, k, At(values[0], k) + step);
+      MR_ASSIGN_OR_RETURN(const double above, Evaluate(interpreter, {{x, moved}}, scalar));
+      SetAt(moved, k, At(values[0], k) - step);
+      MR_ASSIGN_OR_RETURN(const double below, Evaluate(interpreter, {{x, moved}}, scalar));
+      const double difference = (above - below) / (2 * step), gradient = At(values[1], k);
+      if (std::abs(gradient - difference) <= tolerance * std::max(1.0, std::abs(difference))) continue;
+      absl::StrAppend(mismatch, "\n  d ", scalar, " / d ", x, "[", k, "]: gradient ", gradient, ", difference ",
+                      difference);
+    }
+  }
+  return absl::OkStatus();
+}
+
+class GradientRule : public ::testing::TestWithParam<GradientCase> {};
+
+// An op that this build does not have (yet) leaves its case out, by name.
+#define SKIP_WITHOUT_OP(status) \
+  if (absl::IsNotFound(status)) GTEST_SKIP() << (status)
+
+std::vector<std::string> Names(const GraphBuilder& b, const std::vector<Output>& outputs) {
+  std::vector<std::string> names;
+  for (const Output& output : outputs) names.push_back(output.valid() ? b.TensorName(output) : "");
+  return names;
+}
+
+TEST_P(GradientRule, EqualsFiniteDifferences) {
+  const GradientCase& c = GetParam();
+  GraphBuilder b;
+  const std::vector<Output> inputs = BuildCase(c, b);
+  SKIP_WITHOUT_OP(b.status());
+  ASSERT_TRUE(b.ok()) << b.status();
+  const Output loss = b.OutputOf({b.graph().Find("loss"), 0});
+  const absl::StatusOr<std::vector<Output>> gradients = AddGradients(b, {loss}, inputs);
+  SKIP_WITHOUT_OP(gradients.status());
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  std::string mismatch;
+  const absl::Status status = CompareWithDifferences(c, b.graph(), "loss:0", Names(b, *gradients), &mismatch);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(mismatch, "");
+}
+
+TEST_P(GradientRule, HasAGradientItself) {
+  const GradientCase& c = GetParam();
+  if (!c.second) return;
+  GraphBuilder b;
+  const std::vector<Output> inputs = BuildCase(c, b);
+  SKIP_WITHOUT_OP(b.status());
+  ASSERT_TRUE(b.ok()) << b.status();
+  // Squared, so that the gradient depends on the inputs even where the op is linear.
+  const Output y = b.OutputOf({b.graph().Find("y"), 0});
+  const Output loss = ops::Sum(ops::Square(y), {});
+  const absl::StatusOr<std::vector<Output>> first = AddGradients(b, {loss}, inputs);
+  SKIP_WITHOUT_OP(first.status());
+  ASSERT_TRUE(first.ok()) << first.status();
+  std::vector<Output> parts;
+  uint64_t seed = 200;
+  for (const Output& gradient : *first) {
+    if (!gradient.valid()) continue;
+    parts.push_back(ops::Sum(gradient * b.Const(RandomTensor(gradient.type(), 0.5, 1.5, seed++)), {}));
+  }
+  const Output second_loss = ops::AddN(parts, "second_loss");
+  const std::string scalar = b.TensorName(parts.size() == 1 ? ops::Identity(parts[0], "second_loss") : second_loss);
+  const absl::StatusOr<std::vector<Output>> second =
+      AddGradients(b, {b.OutputOf({b.graph().Find("second_loss"), 0})}, inputs, {.scope = "second"});
+  SKIP_WITHOUT_OP(second.status());
+  ASSERT_TRUE(second.ok()) << second.status();
+  std::string mismatch;
+  const absl::Status status = CompareWithDifferences(c, b.graph(), scalar, Names(b, *second), &mismatch);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(mismatch, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, GradientRule, ::testing::ValuesIn(GradientCases()),
+                         [](const ::testing::TestParamInfo<GradientCase>& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace millrace::testing
