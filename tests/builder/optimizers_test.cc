@@ -1,0 +1,176 @@
+#include "millrace/optimizers.h"
+
+#include <cmath>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "millrace/gradients.h"
+#include "millrace/graph_ops.h"
+#include "testlib/graph_interpreter.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::FloatNear;
+using ::testing::HasSubstr;
+
+// loss = sum(w * slope) with w [1,2] = (1, -2) and slope (3, 4): the gradient is the slope whatever w is.
+struct Trained {
+  std::map<std::string, Tensor> variables;
+  absl::Status status;
+};
+
+Trained TrainLinear(std::unique_ptr<Optimizer> optimizer, int steps) {
+  GraphBuilder b;
+  Tensor start(DataType::kFloat, Shape({1, 2}));
+  start.mutable_as<float>()[0] = 1;
+  start.mutable_as<float>()[1] = -2;
+  const Variable w = b.AddVariable("w", {1, 2}, init::Value(start));
+  const float slope[] = {3, 4};
+  const Output loss = ops::Sum(w * b.Const(Tensor::Vector<float>(slope)), {}, false, "loss");
+  Minimize(b, std::move(optimizer), loss, "train");
+  b.AddInit("init");
+  const absl::StatusOr<Graph> graph = std::move(b).Build();
+  if (!graph.ok()) return {{}, graph.status()};
+  testing::GraphInterpreter interpreter(*graph);
+  absl::Status status = interpreter.Run({}, {}, {"init"}).status();
+  for (int step = 0; step < steps && status.ok(); ++step) status = interpreter.Run({}, {}, {"train"}).status();
+  return {interpreter.variables(), status};
+}
+
+std::vector<float> Values(const Trained& trained, const char* name) {
+  const auto found = trained.variables.find(name);
+  if (found == trained.variables.end()) return {};
+  const absl::Span<const float> span = found->second.as<float>();
+  return {span.begin(), span.end()};
+}
+
+TEST(Optimizers, SgdSubtractsTheGradientAndTheDecay) {
+  const Trained trained = TrainLinear(Sgd(0.1, 0.5), 1);
+  ASSERT_TRUE(trained.status.ok()) << trained.status;
+  // 1 - 0.1 (3 + 0.5 * 1), -2 - 0.1 (4 + 0.5 * -2)
+  EXPECT_THAT(Values(trained, "w"), ElementsAre(FloatNear(0.65f, 1e-6f), FloatNear(-2.3f, 1e-6f)));
+}
+
+TEST(Optimizers, MomentumKeepsItsAccumulator) {
+  const Trained trained = TrainLinear(Momentum(0.1, 0.5), 2);
+  ASSERT_TRUE(trained.status.ok()) << trained.status;
+  // Accumulators 3 then 4.5; 4 then 6.
+  EXPECT_THAT(Values(trained, "w/momentum"), ElementsAre(4.5f, 6.0f));
+  EXPECT_THAT(Values(trained, "w"), ElementsAre(FloatNear(0.25f, 1e-6f), FloatNear(-3.0f, 1e-6f)));
+}
+
+TEST(Optimizers, AdamMovesByTheRateAndItsPowersGoOn) {
+  const Trained trained = TrainLinear(Adam(0.1, 0.5, 0.75, 0), 3);
+  ASSERT_TRUE(trained.status.ok()) << trained.status;
+  // A constant gradient: every bias-corrected step is the rate itself.
+  EXPECT_THAT(Values(trained, "w"), ElementsAre(FloatNear(0.7f, 1e-5f), FloatNear(-2.3f, 1e-5f)));
+  EXPECT_THAT(Values(trained, "beta1_power"), ElementsAre(0.0625f));
+  EXPECT_THAT(Values(trained, "beta2_power"), ElementsAre(FloatNear(0.31640625f, 1e-7f)));
+}
+
+TEST(Optimizers, AdamWDecaysApartFromTheGradient) {
+  const Trained trained = TrainLinear(AdamW(0.1, 0.5, 0.5, 0.75, 0), 1);
+  ASSERT_TRUE(trained.status.ok()) << trained.status;
+  // 1 - 0.1 * 0.5 * 1 - 0.1, -2 + 0.1 * 0.5 * 2 - 0.1
+  EXPECT_THAT(Values(trained, "w"), ElementsAre(FloatNear(0.85f, 1e-6f), FloatNear(-2.0f, 1e-6f)));
+  EXPECT_THAT(Values(trained, "w/m"), ElementsAre(1.5f, 2.0f)) << "the decay is no part of the gradient";
+}
+
+TEST(Optimizers, RmsPropAndAdagradDivideByTheRootOfSquares) {
+  const Trained rms = TrainLinear(RmsProp(0.1, 0.5, 0, 0), 1);
+  ASSERT_TRUE(rms.status.ok()) << rms.status;
+  // Squares start at 1: (1 + 9) / 2 and (1 + 16) / 2.
+  EXPECT_THAT(Values(rms, "w"),
+              ElementsAre(FloatNear(1 - 0.3f / std::sqrt(5.0f), 1e-6f), FloatNear(-2 - 0.4f / std::sqrt(8.5f), 1e-6f)));
+  const Trained adagrad = TrainLinear(Adagrad(0.1, 0.5), 1);
+  ASSERT_TRUE(adagrad.status.ok()) << adagrad.status;
+  EXPECT_THAT(Values(adagrad, "w"), ElementsAre(FloatNear(1 - 0.3f / std::sqrt(9.5f), 1e-6f),
+                                                FloatNear(-2 - 0.4f / std::sqrt(16.5f), 1e-6f)));
+}
+
+TEST(Optimizers, LossThatDependsOnNoVariableIsAnError) {
+  GraphBuilder b;
+  b.AddVariable("w", {2}, init::Zeros());
+  Minimize(b, Sgd(0.1), b.Placeholder("loss", DataType::kFloat, {}));
+  EXPECT_THAT(std::string(b.status().message()), HasSubstr("'loss:0' depends on none of 1 trainable variables"));
+}
+
+TEST(Variables, SecondOneOfANameAndAWrongInitialValueAreErrors) {
+  GraphBuilder b;
+  b.AddVariable("w", {2}, init::Zeros());
+  b.AddVariable("w", {2}, init::Zeros());
+  EXPECT_THAT(std::string(b.status().message()), HasSubstr("variable 'w': a node has that name already"));
+  GraphBuilder c;
+  c.AddVariable("w", {2}, init::Value(Tensor::Scalar<float>(1)));
+  EXPECT_THAT(std::string(c.status().message()), HasSubstr("variable 'w' is float[2], its initial value is float[]"));
+}
+
+TEST(Variables, InitialValuesFollowTheSeedAndTheirDistribution) {
+  const auto draw = [](int64_t seed) {
+    GraphBuilder b;
+    b.set_seed(seed);
+    b.AddVariable("kernel", {100, 100}, init::HeNormal());
+    b.AddInit("init");
+    const Graph graph = *std::move(b).Build();
+    testing::GraphInterpreter interpreter(graph);
+    EXPECT_TRUE(interpreter.Run({}, {}, {"init"}).ok());
+    return interpreter.variables().at("kernel");
+  };
+  const Tensor first = draw(1);
+  EXPECT_TRUE(first.BitEqual(draw(1)));
+  EXPECT_FALSE(first.BitEqual(draw(2)));
+  double squares = 0;
+  for (float value : first.as<float>()) squares += static_cast<double>(value) * value;
+  EXPECT_NEAR(squares / 10000, 0.02, 0.001);  // variance 2 / fan_in
+}
+
+TEST(Gradients, WeightUsedManyTimesIsAddedUpAFewAtATime) {
+  GraphBuilder b;
+  const Variable w = b.AddVariable("w", {4, 4}, init::Zeros());
+  const Output weights = w.Read();
+  Output x = b.Placeholder("x", DataType::kFloat, {2, 4});
+  for (int i = 0; i < 20; ++i) x = ops::MatMul(x, weights);
+  ASSERT_TRUE(AddGradients(b, {ops::Sum(x, {})}, {w.handle()}).ok());
+  size_t most = 0;
+  for (int32_t i = 0; i < b.graph().num_ids(); ++i) {
+    const Node& node = b.graph().node(NodeId{i});
+    if (node.op == "AddN") most = std::max(most, node.inputs.size());
+  }
+  EXPECT_EQ(most, 4u);
+}
+
+TEST(Gradients, WeightDecayWrittenAtTheEndWaitsForItsWeight) {
+  GraphBuilder b;
+  Output x = b.Placeholder("x", DataType::kFloat, {2, 4});
+  std::vector<Output> decays, handles;
+  for (const char* name : {"w0", "w1", "w2"}) {
+    const Variable w = b.AddVariable(name, {4, 4}, init::Zeros());
+    x = ops::MatMul(x, w);
+    handles.push_back(w.handle());
+  }
+  for (const Variable& w : b.trainable()) decays.push_back(ops::L2Loss(w));
+  const Output loss = ops::Sum(x, {}) + ops::AddN(decays) * 0.1;
+  std::vector<int> order;
+  GradientOptions options;
+  options.on_ready = [&](int index, const Output&) {
+    order.push_back(index);
+    return absl::OkStatus();
+  };
+  int32_t before = b.graph().num_ids();
+  ASSERT_TRUE(AddGradients(b, {loss}, handles, options).ok());
+  EXPECT_THAT(order, ElementsAre(2, 1, 0));
+  // The decays' parts come one at a time between the products.
+  std::vector<std::string> sequence;
+  for (int32_t i = before; i < b.graph().num_ids(); ++i) {
+    const Node& node = b.graph().node(NodeId{i});
+    if (node.op == "AddN") sequence.push_back(node.op);
+    if (node.op == "MatMul" && node.name.find("_grad/MatMul_1") != std::string::npos) sequence.push_back("MatMul");
+  }
+  EXPECT_THAT(sequence, ElementsAre("MatMul", "AddN", "MatMul", "AddN", "AddN"));
+}
+
+}  // namespace
+}  // namespace millrace
