@@ -19,6 +19,8 @@ void RegisterBuiltinOps(OpRegistry& registry) {
   RegisterSliceOps(registry);
   RegisterGatherScatterOps(registry);
   RegisterSegmentOps(registry);
+  RegisterImageOps(registry);
+  RegisterCtcOps(registry);
 }
 
 }  // namespace millrace

@@ -25,6 +25,8 @@ void RegisterNormOps(OpRegistry& registry);         // FusedBatchNormV3, LRN
 void RegisterPoolOps(OpRegistry& registry);         // MaxPool, AvgPool, 2-D and 3-D
 void RegisterLossOps(OpRegistry& registry);         // Softmax, cross entropies
 void RegisterRandomOps(OpRegistry& registry);       // RandomUniform, StatelessRandomUniformV2
+void RegisterImageOps(OpRegistry& registry);        // ResizeBilinear
+void RegisterCtcOps(OpRegistry& registry);          // CTCLoss
 
 }  // namespace millrace
 

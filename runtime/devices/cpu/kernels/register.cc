@@ -32,6 +32,8 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterScatterKernels(registry);
   RegisterSegmentKernels(registry);
   RegisterUniqueKernels(registry);
+  RegisterResizeKernels(registry);
+  RegisterCtcKernels(registry);
 }
 
 }  // namespace millrace::cpu

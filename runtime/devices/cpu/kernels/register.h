@@ -33,6 +33,8 @@ void RegisterSoftmaxKernels(KernelRegistry& registry);
 void RegisterLossKernels(KernelRegistry& registry);
 void RegisterRandomKernels(KernelRegistry& registry);
 void RegisterStatelessRandomKernels(KernelRegistry& registry);
+void RegisterResizeKernels(KernelRegistry& registry);
+void RegisterCtcKernels(KernelRegistry& registry);
 
 }  // namespace millrace::cpu
 

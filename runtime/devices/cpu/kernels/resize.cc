@@ -1,0 +1,198 @@
+// Resizing by separable weights (nearest, bilinear, bicubic) and its gradient, the transposed map. Rows are combined
+// first, in long contiguous loops, then the columns of the combined row.
+#include <memory>
+
+#include "cpu/kernels/common.h"
+#include "cpu/kernels/register.h"
+#include "cpu/kernels/resize_axis.h"
+#include "cpu/kernels/row_math.h"
+#include "millrace/status.h"
+
+namespace millrace::cpu {
+namespace {
+
+struct ResizePlan {
+  ResizeAxis rows, columns;
+  int64_t batch = 0, channels = 0;
+  int64_t input_row() const { return columns.input * channels; }
+  int64_t output_row() const { return columns.output * channels; }
+};
+
+// combined = sum of weighted rows of the image, as float.
+template <typename T>
+void CombineRows(const ResizePlan& plan, const T* image, int64_t y, float* __restrict__ combined) {
+  const int64_t n = plan.input_row();
+  std::fill(combined, combined + n, 0.0f);
+  for (int k = 0; k < plan.rows.taps; ++k) {
+    const float weight = plan.rows.weight[y * plan.rows.taps + k];
+    if (weight == 0.0f) continue;
+    const T* row = image + plan.rows.index[y * plan.rows.taps + k] * n;
+    for (int64_t i = 0; i < n; ++i) combined[i] += weight * static_cast<float>(row[i]);
+  }
+}
+
+void CombineColumns(const ResizePlan& plan, const float* __restrict__ row, float* __restrict__ output) {
+  const int64_t channels = plan.channels;
+  for (int64_t x = 0; x < plan.columns.output; ++x) {
+    float* to = output + x * channels;
+    std::fill(to, to + channels, 0.0f);
+    for (int k = 0; k < plan.columns.taps; ++k) {
+      const float weight = plan.columns.weight[x * plan.columns.taps + k];
+      if (weight == 0.0f) continue;
+      const float* from = row + plan.columns.index[x * plan.columns.taps + k] * channels;
+      for (int64_t c = 0; c < channels; ++c) to[c] += weight * from[c];
+    }
+  }
+}
+
+// The transpose of CombineColumns: a row of gradients onto the columns of the input.
+template <typename G, typename S>
+void SpreadColumns(const ResizePlan& plan, const G* gradients, S* __restrict__ row) {
+  const int64_t channels = plan.channels;
+  std::fill(row, row + plan.input_row(), S(0));
+  for (int64_t x = 0; x < plan.columns.output; ++x) {
+    const G* from = gradients + x * channels;
+    for (int k = 0; k < plan.columns.taps; ++k) {
+      const float weight = plan.columns.weight[x * plan.columns.taps + k];
+      if (weight == 0.0f) continue;
+      S* to = row + plan.columns.index[x * plan.columns.taps + k] * channels;
+      for (int64_t c = 0; c < channels; ++c) to[c] += weight * static_cast<S>(from[c]);
+    }
+  }
+}
+
+int64_t RowGrain(int64_t row_elements) { return std::max<int64_t>(kElementGrain / std::max<int64_t>(row_elements, 1), 1); }
+
+template <typename T>
+std::unique_ptr<Kernel> MakeForward(std::shared_ptr<const ResizePlan> plan) {
+  const int64_t rows = plan->batch * plan->rows.output;
+  const int64_t shards = NumShards(rows, RowGrain(std::max(plan->input_row(), plan->output_row())));
+  const int64_t stride = AlignUp(plan->input_row() * 4);
+  return MakeKernel(
+      [=](const KernelContext& context) {
+        context.parallel->For(shards, [&](int64_t s) {
+          float* combined = reinterpret_cast<float*>(static_cast<char*>(context.scratch) + s * stride);
+          for (int64_t r = rows * s / shards; r < rows * (s + 1) / shards; ++r) {
+            const T* image = context.input<T>(0) + r / plan->rows.output * plan->rows.input * plan->input_row();
+            CombineRows(*plan, image, r % plan->rows.output, combined);
+            CombineColumns(*plan, combined, context.output<float>(0) + r * plan->output_row());
+          }
+        });
+        return absl::OkStatus();
+      },
+      shards * stride);
+}
+
+// A shard owns rows of the result, walks the gradients that touch them in order, and adds only there.
+template <typename G, typename T>
+std::unique_ptr<Kernel> MakeBackward(std::shared_ptr<const ResizePlan> plan) {
+  using S = ComputeType<T>;
+  const int64_t rows = plan->batch * plan->rows.input;
+  const int64_t shards = NumShards(rows, RowGrain(std::max(plan->input_row(), plan->output_row())));
+  const int64_t stride = AlignUp(plan->input_row() * sizeof(S));
+  return MakeKernel(
+      [=](const KernelContext& context) {
+        const int64_t n = plan->input_row();
+        context.parallel->For(shards, [&](int64_t s) {
+          const int64_t begin = rows * s / shards, end = rows * (s + 1) / shards;
+          S* spread = reinterpret_cast<S*>(static_cast<char*>(context.scratch) + s * stride);
+          T* result = context.output<T>(0);
+          std::fill(result + begin * n, result + end * n, T(0));
+          const int64_t first_image = begin / plan->rows.input, last_image = (end - 1) / plan->rows.input;
+          for (int64_t y = first_image * plan->rows.output; y < (last_image + 1) * plan->rows.output; ++y) {
+            const int64_t image_row = y / plan->rows.output * plan->rows.input, at = y % plan->rows.output;
+            bool is_spread = false;
+            for (int k = 0; k < plan->rows.taps; ++k) {
+              const int64_t row = image_row + plan->rows.index[at * plan->rows.taps + k];
+              const float weight = plan->rows.weight[at * plan->rows.taps + k];
+              if (row < begin || row >= end || weight == 0.0f) continue;
+              if (!is_spread) SpreadColumns(*plan, context.input<G>(0) + y * plan->output_row(), spread);
+              is_spread = true;
+              T* to = result + row * n;
+#pragma GCC ivdep
+              for (int64_t i = 0; i < n; ++i) to[i] = static_cast<T>(static_cast<S>(to[i]) + weight * spread[i]);
+            }
+          }
+        });
+        return absl::OkStatus();
+      },
+      shards * stride);
+}
+
+// For the forward op from `input` to `output`.
+std::shared_ptr<const ResizePlan> MakePlan(ResizeMethod method, const OpInstance& node, const Shape& input,
+                                           const Shape& output) {
+  auto plan = std::make_shared<ResizePlan>();
+  const ResizeAlignment alignment = ResizeAlignment::Of(node.attrs);
+  plan->rows = MakeResizeAxis(method, alignment, input.dim(1), output.dim(1));
+  plan->columns = MakeResizeAxis(method, alignment, input.dim(2), output.dim(2));
+  plan->batch = input.dim(0);
+  plan->channels = input.dim(3);
+  return plan;
+}
+
+std::unique_ptr<Kernel> Nothing() {
+  return MakeKernel([](const KernelContext&) { return absl::OkStatus(); });
+}
+
+template <ResizeMethod kMethod>
+absl::StatusOr<std::unique_ptr<Kernel>> MakeResize(const OpInstance& node) {
+  const auto plan = MakePlan(kMethod, node, node.inputs[0].shape, node.outputs[0].shape);
+  if (node.outputs[0].shape.num_elements() == 0) return Nothing();
+  return DispatchNumeric(node, node.inputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
+    return MakeForward<typename decltype(tag)::type>(plan);
+  });
+}
+
+template <ResizeMethod kMethod>
+absl::StatusOr<std::unique_ptr<Kernel>> MakeResizeGrad(const OpInstance& node) {
+  if (node.outputs[0].shape.num_elements() == 0) return Nothing();
+  const auto plan = MakePlan(kMethod, node, node.outputs[0].shape, node.inputs[0].shape);
+  return DispatchFloating(node, node.outputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
+    using T = typename decltype(tag)::type;
+    if constexpr (kMethod == ResizeMethod::kNearest) {
+      return MakeBackward<T, T>(plan);
+    } else {
+      return MakeBackward<float, T>(plan);
+    }
+  });
+}
+
+// Nearest neighbours keep their type, so their bytes are moved.
+template <typename Word>
+std::unique_ptr<Kernel> MakeCopying(std::shared_ptr<const ResizePlan> plan) {
+  return MakeKernel([plan](const KernelContext& context) {
+    const int64_t rows = plan->batch * plan->rows.output, channels = plan->channels;
+    ParallelRange(context, rows, RowGrain(plan->output_row()), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        const int64_t row = r / plan->rows.output * plan->rows.input + plan->rows.index[r % plan->rows.output];
+        const Word* from = context.input<Word>(0) + row * plan->input_row();
+        Word* to = context.output<Word>(0) + r * plan->output_row();
+        for (int64_t x = 0; x < plan->columns.output; ++x) {
+          std::copy_n(from + plan->columns.index[x] * channels, channels, to + x * channels);
+        }
+      }
+    });
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeNearest(const OpInstance& node) {
+  const auto plan = MakePlan(ResizeMethod::kNearest, node, node.inputs[0].shape, node.outputs[0].shape);
+  return DispatchBySize(node, node.inputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
+    return MakeCopying<typename decltype(tag)::type>(plan);
+  });
+}
+
+}  // namespace
+
+void RegisterResizeKernels(KernelRegistry& registry) {
+  AddKernel(registry, "ResizeBilinear", MakeResize<ResizeMethod::kBilinear>);
+  AddKernel(registry, "ResizeBicubic", MakeResize<ResizeMethod::kBicubic>);
+  AddKernel(registry, "ResizeNearestNeighbor", MakeNearest);
+  AddKernel(registry, "ResizeBilinearGrad", MakeResizeGrad<ResizeMethod::kBilinear>);
+  AddKernel(registry, "ResizeBicubicGrad", MakeResizeGrad<ResizeMethod::kBicubic>);
+  AddKernel(registry, "ResizeNearestNeighborGrad", MakeResizeGrad<ResizeMethod::kNearest>);
+}
+
+}  // namespace millrace::cpu
