@@ -83,41 +83,6 @@ absl::Status ReadStrings(std::string_view bytes, Tensor& tensor, uint32_t* crc) 
   return bytes.empty() ? absl::OkStatus() : Corrupt("its strings are shorter than its bytes");
 }
 
-absl::StatusOr<Tensor> ReadEntry(const proto::BundleEntryProto& entry, std::string_view data) {
-  if (entry.slices_size() > 0) {
-    return absl::UnimplementedError("saved in slices (a partitioned variable), expected whole tensors");
-  }
-  const DataType dtype = static_cast<DataType>(entry.dtype());
-  MR_ASSIGN_OR_RETURN(const Shape shape, ShapeFromProto(entry.shape()));
-  const TensorType type{dtype, shape};
-  const bool strings = dtype == DataType::kString;
-  if (!shape.fully_known() || (!strings && DataTypeSize(dtype) == 0)) {
-    return absl::UnimplementedError(absl::StrCat("a tensor ", type.ToString(), ", expected numbers, bools or strings"));
-  }
-  if (entry.offset() < 0 || entry.size() < 0 || entry.offset() > static_cast<int64_t>(data.size()) ||
-      entry.size() > static_cast<int64_t>(data.size()) - entry.offset()) {
-    return absl::InvalidArgumentError(absl::StrCat("truncated: bytes ", entry.offset(), " to ",
-                                                   entry.offset() + entry.size(), " of ", data.size()));
-  }
-  const std::string_view bytes = data.substr(entry.offset(), entry.size());
-  if (strings ? shape.num_elements() > entry.size() : type.size_bytes() != entry.size()) {
-    return Corrupt(absl::StrCat(entry.size(), " bytes for ", type.ToString()));
-  }
-  Tensor tensor(dtype, shape);
-  uint32_t crc = 0;
-  if (strings) {
-    MR_RETURN_IF_ERROR(ReadStrings(bytes, tensor, &crc));
-  } else {
-    crc = ExtendCrc32c(0, bytes);
-    if (!bytes.empty()) std::memcpy(tensor.mutable_data(), bytes.data(), bytes.size());
-  }
-  if (MaskCrc32c(crc) != entry.crc32c()) return Corrupt("its checksum is wrong");
-  if (dtype == DataType::kBool) {  // a bool of another byte than 0 and 1 is undefined behaviour
-    for (bool& b : tensor.mutable_as<bool>()) b = reinterpret_cast<const unsigned char&>(b) != 0;
-  }
-  return tensor;
-}
-
 absl::StatusOr<CheckpointIndex> ReadIndex(const std::string& prefix) {
   MR_ASSIGN_OR_RETURN(const std::shared_ptr<const MappedFile> file, MappedFile::Open(IndexPath(prefix)));
   absl::StatusOr<CheckpointIndex> index = ParseCheckpointIndex(file->bytes());
@@ -187,6 +152,41 @@ absl::StatusOr<std::string> IndexBytes(const CheckpointIndex& index) {
 
 }  // namespace
 
+absl::StatusOr<Tensor> TensorFromEntry(const proto::BundleEntryProto& entry, std::string_view data) {
+  if (entry.slices_size() > 0) {
+    return absl::UnimplementedError("saved in slices (a partitioned variable), expected whole tensors");
+  }
+  const DataType dtype = static_cast<DataType>(entry.dtype());
+  MR_ASSIGN_OR_RETURN(const Shape shape, ShapeFromProto(entry.shape()));
+  const TensorType type{dtype, shape};
+  const bool strings = dtype == DataType::kString;
+  if (!shape.fully_known() || (!strings && DataTypeSize(dtype) == 0)) {
+    return absl::UnimplementedError(absl::StrCat("a tensor ", type.ToString(), ", expected numbers, bools or strings"));
+  }
+  if (entry.offset() < 0 || entry.size() < 0 || entry.offset() > static_cast<int64_t>(data.size()) ||
+      entry.size() > static_cast<int64_t>(data.size()) - entry.offset()) {
+    return absl::InvalidArgumentError(absl::StrCat("truncated: bytes ", entry.offset(), " to ",
+                                                   entry.offset() + entry.size(), " of ", data.size()));
+  }
+  const std::string_view bytes = data.substr(entry.offset(), entry.size());
+  if (strings ? shape.num_elements() > entry.size() : type.size_bytes() != entry.size()) {
+    return Corrupt(absl::StrCat(entry.size(), " bytes for ", type.ToString()));
+  }
+  Tensor tensor(dtype, shape);
+  uint32_t crc = 0;
+  if (strings) {
+    MR_RETURN_IF_ERROR(ReadStrings(bytes, tensor, &crc));
+  } else {
+    crc = ExtendCrc32c(0, bytes);
+    if (!bytes.empty()) std::memcpy(tensor.mutable_data(), bytes.data(), bytes.size());
+  }
+  if (MaskCrc32c(crc) != entry.crc32c()) return Corrupt("its checksum is wrong");
+  if (dtype == DataType::kBool) {  // a bool of another byte than 0 and 1 is undefined behaviour
+    for (bool& b : tensor.mutable_as<bool>()) b = reinterpret_cast<const unsigned char&>(b) != 0;
+  }
+  return tensor;
+}
+
 absl::StatusOr<Tensors> ReadCheckpoint(const std::string& prefix) {
   MR_ASSIGN_OR_RETURN(const CheckpointIndex index, ReadIndex(prefix));
   std::map<int32_t, std::shared_ptr<const MappedFile>> shards;
@@ -197,7 +197,7 @@ absl::StatusOr<Tensors> ReadCheckpoint(const std::string& prefix) {
     if (shard == nullptr) {
       MR_ASSIGN_OR_RETURN(shard, MappedFile::Open(path));
     }
-    absl::StatusOr<Tensor> tensor = ReadEntry(entry, shard->bytes());
+    absl::StatusOr<Tensor> tensor = TensorFromEntry(entry, shard->bytes());
     if (!tensor.ok()) {
       return absl::Status(tensor.status().code(),
                           absl::StrCat(path, ": tensor '", key, "': ", tensor.status().message()));

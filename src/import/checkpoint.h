@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "millrace/tensor.h"
 #include "proto/saved_model.pb.h"
 
 namespace millrace {
@@ -19,6 +20,9 @@ struct CheckpointIndex {
 
 // The index in the bytes of PREFIX.index. InvalidArgument when they are truncated or corrupt.
 absl::StatusOr<CheckpointIndex> ParseCheckpointIndex(std::string_view bytes);
+
+// The tensor that the entry describes, from the bytes of its data file. Errors say what is wrong, not where.
+absl::StatusOr<Tensor> TensorFromEntry(const proto::BundleEntryProto& entry, std::string_view data);
 
 }  // namespace millrace
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "import/checkpoint.h"
 #include "import_targets.h"
 #include "mutator.h"
 
@@ -19,21 +20,30 @@ std::string ReadData(const std::string& name) {
   return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
 }
 
+// Edits that are all refused at the door would test nothing behind it.
+void ExpectSomeAccepted(const FuzzCounts& counts) {
+  EXPECT_GT(counts.inputs, 50);
+  EXPECT_GT(counts.accepted, counts.inputs / 200) << "of " << counts.inputs;
+  EXPECT_LT(counts.accepted, counts.inputs);
+}
+
 TEST(ImportFuzz, BinaryGraphsAreReadOrRefused) {
   const std::vector<std::string> corpus = {ReadData("every_attr.pb"), ReadData("every_attr.pb"),
                                            ReadData("functions.pb"), ReadData("small.meta"), ReadData("mlp_ref.pb")};
-  EXPECT_GT(Fuzz(corpus, 1, kInputs, kSeconds, FuzzGraphFile), 50);
+  ExpectSomeAccepted(Fuzz(corpus, 1, kInputs, kSeconds, FuzzGraphFile));
 }
 
 TEST(ImportFuzz, TextGraphsAreReadOrRefused) {
   const std::vector<std::string> corpus = {ReadData("every_attr.pbtxt"), ReadData("functions.pbtxt")};
-  EXPECT_GT(Fuzz(corpus, 2, kInputs, kSeconds, FuzzGraphFile), 50);
+  ExpectSomeAccepted(Fuzz(corpus, 2, kInputs, kSeconds, FuzzGraphFile));
 }
 
 TEST(ImportFuzz, ArraysAreReadOrRefused) {
-  const std::vector<std::string> corpus = {ReadData("numpy_stored.npz"), ReadData("numpy_deflated.npz"),
-                                           ReadData("odd.npz"), ReadData("numpy_stored.npz").substr(30, 200)};
-  EXPECT_GT(Fuzz(corpus, 3, kInputs, kSeconds, FuzzArrays), 50);
+  const std::string stored = ReadData("numpy_stored.npz");
+  constexpr size_t kFirstArrayBytes = 131;  // of three bools
+  const std::vector<std::string> corpus = {stored, ReadData("numpy_deflated.npz"), ReadData("odd.npz"),
+                                           stored.substr(stored.find("\x93NUMPY"), kFirstArrayBytes)};
+  ExpectSomeAccepted(Fuzz(corpus, 3, kInputs, kSeconds, FuzzArrays));
 }
 
 TEST(ImportFuzz, TheTextFormIsReadOrRefused) {
@@ -42,7 +52,32 @@ TEST(ImportFuzz, TheTextFormIsReadOrRefused) {
       "y = AddV2(x, x:1) ^f {T=float, v=float[2]{0.5, 1.0}, g=&f{T=int32}} : float[2] @p3 on \"/cpu:0\" # why\n"
       "x = Op() {s=shape[2,?], l=[\"a\", \"\\x01\"], c=complex64[]{(1.0, 2.0)}, h=half[3]{0.5 ...}, t=type(101)}\n"
       "f = NoOp() {b=[true, false], i=-3, n=none}\n"};
-  EXPECT_GT(Fuzz(corpus, 4, kInputs, kSeconds, FuzzGraphText), 50);
+  ExpectSomeAccepted(Fuzz(corpus, 4, kInputs, kSeconds, FuzzGraphText));
+}
+
+TEST(ImportFuzz, SavedModelsAreReadOrRefused) {
+  const std::vector<std::string> corpus = {ReadData("saved_model_mlp/saved_model.pb"), ReadData("small.meta")};
+  ExpectSomeAccepted(Fuzz(corpus, 5, kInputs, kSeconds, FuzzSavedModel));
+}
+
+TEST(ImportFuzz, CheckpointIndexesAreReadOrRefused) {
+  const std::vector<std::string> corpus = {ReadData("tensorflow.index"), ReadData("millrace.index"),
+                                           ReadData("saved_model_mlp/variables/variables.index")};
+  ExpectSomeAccepted(Fuzz(corpus, 6, kInputs, kSeconds, FuzzCheckpointIndex));
+}
+
+// The index's checksums keep edits of an index away from the entries, so these are edited by themselves.
+TEST(ImportFuzz, CheckpointEntriesAreReadOrRefused) {
+  const absl::StatusOr<CheckpointIndex> index = ParseCheckpointIndex(ReadData("tensorflow.index"));
+  ASSERT_TRUE(index.ok());
+  const std::string data = ReadData("tensorflow.data-00000-of-00001");
+  std::vector<std::string> corpus;
+  for (const auto& [key, entry] : index->entries) {
+    const std::string bytes = entry.SerializeAsString();
+    ASSERT_LT(bytes.size(), 256);
+    corpus.push_back(std::string(1, static_cast<char>(bytes.size())) + bytes + data);
+  }
+  ExpectSomeAccepted(Fuzz(corpus, 7, kInputs, kSeconds, FuzzCheckpointEntry));
 }
 
 }  // namespace

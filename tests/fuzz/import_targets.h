@@ -1,5 +1,5 @@
 // What a fuzzer runs of the importers: each takes any bytes and aborts (CHECK) when an accepted input is not what the
-// importer promises. Refusing is right; crashing, hanging and sanitizer reports are not.
+// importer promises. Returns whether the input was accepted. Refusing is right; crashing, hanging and sanitizer reports are not.
 #ifndef MILLRACE_TESTS_FUZZ_IMPORT_TARGETS_H_
 #define MILLRACE_TESTS_FUZZ_IMPORT_TARGETS_H_
 
@@ -8,11 +8,18 @@
 namespace millrace {
 
 // GraphDef and MetaGraphDef, binary and text: an accepted graph is verified, and the same when written and read.
-void FuzzGraphFile(std::string_view bytes);
+bool FuzzGraphFile(std::string_view bytes);
 // The text form of a graph: printing what was parsed and parsing it again changes nothing.
-void FuzzGraphText(std::string_view bytes);
+bool FuzzGraphText(std::string_view bytes);
 // .npz and .npy.
-void FuzzArrays(std::string_view bytes);
+bool FuzzArrays(std::string_view bytes);
+
+// saved_model.pb or .pbtxt: an accepted model has a verified graph, and signatures that name its tensors.
+bool FuzzSavedModel(std::string_view bytes);
+// The index of a checkpoint.
+bool FuzzCheckpointIndex(std::string_view bytes);
+// One entry of an index and its data file: the entry's bytes, preceded by their number (one byte), then the data.
+bool FuzzCheckpointEntry(std::string_view bytes);
 
 }  // namespace millrace
 

@@ -58,22 +58,25 @@ void Mutator::Edit(std::string& bytes) {
 
 std::string Mutator::Next() {
   std::string bytes = corpus_[Below(corpus_.size())];
-  const uint64_t edits = 1 + Below(8);
-  for (uint64_t i = 0; i < edits; ++i) Edit(bytes);
+  do {
+    Edit(bytes);
+  } while (Below(2) == 0);
   return bytes;
 }
 
-int64_t Fuzz(const std::vector<std::string>& corpus, uint64_t seed, int64_t inputs, double seconds,
-             const std::function<void(const std::string&)>& target) {
+FuzzCounts Fuzz(const std::vector<std::string>& corpus, uint64_t seed, int64_t inputs, double seconds,
+             const std::function<bool(const std::string&)>& target) {
   if (const char* text = std::getenv("MILLRACE_FUZZ_SECONDS")) {
     seconds = std::atof(text);
     inputs = INT64_MAX;
   }
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   Mutator mutator(corpus, seed);
-  int64_t ran = 0;
-  for (; ran < inputs && std::chrono::steady_clock::now() < end; ++ran) target(mutator.Next());
-  return ran;
+  FuzzCounts counts;
+  for (; counts.inputs < inputs && std::chrono::steady_clock::now() < end; ++counts.inputs) {
+    counts.accepted += target(mutator.Next());
+  }
+  return counts;
 }
 
 }  // namespace millrace

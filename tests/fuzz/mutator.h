@@ -16,7 +16,7 @@ class Mutator {
   // `corpus` must not be empty.
   Mutator(std::vector<std::string> corpus, uint64_t seed) : corpus_(std::move(corpus)), random_(seed) {}
 
-  // The next input: one of the corpus with one to eight edits.
+  // The next input: one of the corpus with a few edits, mostly one or two.
   std::string Next();
 
  private:
@@ -27,10 +27,13 @@ class Mutator {
   std::mt19937_64 random_;
 };
 
-// Feeds `target` with inputs until `inputs` have run or `seconds` (MILLRACE_FUZZ_SECONDS overrides) are over.
-// Returns how many ran.
-int64_t Fuzz(const std::vector<std::string>& corpus, uint64_t seed, int64_t inputs, double seconds,
-             const std::function<void(const std::string&)>& target);
+struct FuzzCounts {
+  int64_t inputs = 0;
+  int64_t accepted = 0;  // for which the target returned true
+};
+// Feeds `target` with inputs until `inputs` have run or `seconds` (MILLRACE_FUZZ_SECONDS overrides both) are over.
+FuzzCounts Fuzz(const std::vector<std::string>& corpus, uint64_t seed, int64_t inputs, double seconds,
+             const std::function<bool(const std::string&)>& target);
 
 }  // namespace millrace
 
