@@ -12,7 +12,8 @@ namespace millrace {
 
 // A function with its arguments and results read off the body's kArgOp and kRetvalOp nodes: names are the nodes'
 // names, types their attribute T (kInvalid when that is a parameter of the function). InvalidArgument when indices
-// do not run 0, 1, 2 … or a control result is not a node of the body.
+// do not run 0, 1, 2 … or a control result is not a node of the body; the message leaves the function's name to the
+// caller.
 absl::StatusOr<Function> MakeFunction(std::string name, AttrMap attrs, Graph body,
                                       std::vector<std::string> control_rets);
 

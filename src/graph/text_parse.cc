@@ -488,9 +488,14 @@ absl::StatusOr<Graph> ParseLines(std::string_view text) {
       body.emplace();
     } else if (head.has_value() && cursor.Take("end") && cursor.AtEnd()) {
       MR_ASSIGN_OR_RETURN(Graph graph, body->Finish());
-      MR_ASSIGN_OR_RETURN(Function function, MakeFunction(head->name, std::move(head->attrs), std::move(graph),
-                                                          std::move(head->control_rets)));
-      if (!library->emplace(head->name, std::move(function)).second) {
+      absl::StatusOr<Function> function =
+          MakeFunction(head->name, std::move(head->attrs), std::move(graph), std::move(head->control_rets));
+      if (!function.ok()) {
+        return absl::Status(function.status().code(),
+                            absl::StrCat("line ", number, ": function '", head->name, "': ",
+                                         function.status().message()));
+      }
+      if (!library->emplace(head->name, *std::move(function)).second) {
         return cursor.Error(absl::StrCat("two functions are named '", head->name, "'"));
       }
       head.reset();

@@ -1,0 +1,115 @@
+#include "import/tensor_proto.h"
+
+#include <google/protobuf/text_format.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/text.h"
+
+namespace millrace {
+namespace {
+
+proto::TensorProto FromText(const std::string& text) {
+  proto::TensorProto proto;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &proto)) << text;
+  return proto;
+}
+
+// The tensor's text form, or the error.
+std::string Read(const std::string& text) {
+  const absl::StatusOr<Tensor> tensor = TensorFromProto(FromText(text));
+  return tensor.ok() ? AttrValueToText(*tensor) : std::string(tensor.status().message());
+}
+
+TEST(TensorProto, ContentAndValuesAreTheSameTensor) {
+  EXPECT_EQ(Read(R"(dtype: DT_INT32 tensor_shape { dim { size: 2 } } tensor_content: "\1\0\0\0\2\0\0\0")"),
+            "int32[2]{1, 2}");
+  EXPECT_EQ(Read("dtype: DT_INT32 tensor_shape { dim { size: 2 } } int_val: 1 int_val: 2"), "int32[2]{1, 2}");
+  EXPECT_EQ(Read("dtype: DT_INT8 tensor_shape { } int_val: -1"), "int8[]{-1}");
+  EXPECT_EQ(Read("dtype: DT_HALF tensor_shape { } half_val: 15360"), "half[]{1.0}");
+  EXPECT_EQ(Read("dtype: DT_BFLOAT16 tensor_shape { } half_val: 16256"), "bfloat16[]{1.0}");
+  EXPECT_EQ(Read("dtype: DT_COMPLEX64 tensor_shape { } scomplex_val: 1 scomplex_val: 2"), "complex64[]{(1.0, 2.0)}");
+  EXPECT_EQ(Read(R"(dtype: DT_STRING tensor_shape { } string_val: "a")"), "string[]{\"a\"}");
+}
+
+TEST(TensorProto, TheLastValueIsRepeated) {
+  EXPECT_EQ(Read("dtype: DT_FLOAT tensor_shape { dim { size: 4 } } float_val: 1 float_val: 2"),
+            "float[4]{1.0, 2.0, 2.0, 2.0}");
+  EXPECT_EQ(Read("dtype: DT_DOUBLE tensor_shape { dim { size: 3 } }"), "double[3]{0.0 ...}");
+  EXPECT_EQ(Read("dtype: DT_COMPLEX64 tensor_shape { dim { size: 2 } } scomplex_val: 1 scomplex_val: 2"),
+            "complex64[2]{(1.0, 2.0), (1.0, 2.0)}");
+  EXPECT_EQ(Read(R"(dtype: DT_STRING tensor_shape { dim { size: 3 } } string_val: "a")"), "string[3]{\"a\" ...}");
+}
+
+TEST(TensorProto, AbsurdSizesAreErrorsWithoutAllocating) {
+  EXPECT_EQ(Read("dtype: DT_FLOAT tensor_shape { dim { size: 1152921504606846976 } } float_val: 1"),
+            "a tensor float[1152921504606846976] with 1 values in the file, expected all of its 1152921504606846976 "
+            "elements");
+  EXPECT_EQ(Read("dtype: DT_FLOAT tensor_shape { dim { size: 4294967296 } dim { size: 4294967296 } }"),
+            "a tensor float[4294967296,4294967296] with 0 values in the file, expected all of its "
+            "9223372036854775807 elements");
+  EXPECT_EQ(Read("dtype: DT_STRING tensor_shape { dim { size: 1073741824 } }"),
+            "a tensor string[1073741824] with 0 values in the file, expected all of its 1073741824 elements");
+  EXPECT_EQ(Read(R"(dtype: DT_INT32 tensor_shape { dim { size: 1152921504606846976 } } tensor_content: "abcd")"),
+            "a tensor int32[1152921504606846976] with 4 bytes in the file, expected 4611686018427387904");
+}
+
+TEST(TensorProto, WhatDoesNotFitItsShapeIsAnError) {
+  EXPECT_EQ(Read(R"(dtype: DT_INT32 tensor_shape { dim { size: 2 } } tensor_content: "abc")"),
+            "a tensor int32[2] with 3 bytes in the file, expected 8");
+  EXPECT_EQ(Read("dtype: DT_INT32 tensor_shape { dim { size: 1 } } int_val: 1 int_val: 2"),
+            "a tensor int32[1] with 2 values in the file, expected all of its 1 elements");
+  EXPECT_EQ(Read("dtype: DT_COMPLEX64 tensor_shape { dim { size: 2 } } scomplex_val: 1 scomplex_val: 2 scomplex_val: 3"),
+            "a tensor complex64[2] with 1 values in the file, expected all of its 2 elements");
+  EXPECT_EQ(Read("dtype: DT_FLOAT tensor_shape { dim { size: -1 } }"), "a tensor float[?], expected a known shape");
+  EXPECT_EQ(Read("dtype: DT_FLOAT tensor_shape { dim { size: -7 } }"),
+            "a dimension of -7, expected -1 (unknown) or more");
+  EXPECT_EQ(Read("dtype: DT_QINT8 tensor_shape { }"),
+            "a tensor of element type 11 (TensorFlow's DataType), expected a number, bool or string type");
+  EXPECT_EQ(Read("tensor_shape { }"),
+            "a tensor of element type 0 (TensorFlow's DataType), expected a number, bool or string type");
+  proto::TensorProto deep = FromText("dtype: DT_FLOAT");
+  for (int i = 0; i < 255; ++i) deep.mutable_tensor_shape()->add_dim()->set_size(1);
+  EXPECT_EQ(std::string(TensorFromProto(deep).status().message()), "a shape of rank 255, expected at most 254");
+}
+
+TEST(TensorProto, BoolsAreZeroOrOneWhateverTheFileHolds) {
+  const absl::StatusOr<Tensor> tensor =
+      TensorFromProto(FromText(R"(dtype: DT_BOOL tensor_shape { dim { size: 3 } } tensor_content: "\0\1\7")"));
+  ASSERT_TRUE(tensor.ok());
+  const unsigned char* bytes = static_cast<const unsigned char*>(tensor->data());
+  EXPECT_THAT(std::vector<int>(bytes, bytes + 3), ::testing::ElementsAre(0, 1, 1));
+}
+
+TEST(TensorProto, EqualElementsAreWrittenOnce) {
+  for (const char* text : {"float[100000]{0.5 ...}", "bfloat16[100000]{-2.0 ...}", "int8[100000]{-1 ...}",
+                           "int64[100000]{-1 ...}", "bool[100000]{true ...}", "uint16[100000]{65535 ...}"}) {
+    const absl::StatusOr<Graph> graph = ParseGraphText(std::string("a = Const() {value=") + text + "}\n");
+    ASSERT_TRUE(graph.ok());
+    proto::TensorProto proto;
+    TensorToProto(graph->node(NodeId{0}).attrs.GetOr<Tensor>("value", Tensor()), &proto);
+    EXPECT_LT(proto.ByteSizeLong(), 32) << text;
+    EXPECT_EQ(AttrValueToText(*TensorFromProto(proto)), text);
+  }
+}
+
+TEST(AttrProto, ListsOfSeveralKindsAreErrors) {
+  proto::AttrValue proto;
+  proto.mutable_list()->add_i(1);
+  proto.mutable_list()->add_f(1);
+  EXPECT_EQ(std::string(AttrFromProto(proto).status().message()),
+            "a list with elements of several kinds, expected one kind");
+}
+
+TEST(AttrProto, ErrorsNameTheAttribute) {
+  google::protobuf::RepeatedPtrField<proto::AttrEntry> entries;
+  proto::AttrEntry* entry = entries.Add();
+  entry->set_key("shape");
+  entry->mutable_value()->mutable_shape()->add_dim()->set_size(-2);
+  EXPECT_EQ(std::string(AttrMapFromProto(entries).status().message()),
+            "attribute 'shape': a dimension of -2, expected -1 (unknown) or more");
+}
+
+}  // namespace
+}  // namespace millrace
