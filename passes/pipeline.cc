@@ -12,6 +12,7 @@
 #include "passes/order_variable_accesses.h"
 #include "passes/partition.h"
 #include "passes/place_devices.h"
+#include "passes/planner/gaps.h"
 #include "passes/schedule.h"
 #include "passes/storage.h"
 #include "passes/strategy.h"
@@ -94,6 +95,12 @@ absl::Status CheckHostMemory(const ExecutionPlan& plan, int64_t budget_bytes) {
       budget_bytes, " (", FormatBytes(budget_bytes), "), short by ", plan.host_bytes - budget_bytes));
 }
 
+// Seconds that no schedule of this order can beat, whatever it swaps.
+double LowerBound(const AccessGraph& graph, const Machine& machine, int64_t budget_bytes) {
+  const GapGraph gaps = FindGaps(graph, machine);
+  return budget_bytes > 0 ? CutBound(gaps, budget_bytes) : gaps.compute_seconds();
+}
+
 // One plan of the prepared graph; partition_size 0 keeps creation order in one partition.
 absl::StatusOr<Compiled> PlanOnce(const CompileRequest& request, const Prepared& prepared, const Strategy& strategy,
                                   int64_t partition_size) {
@@ -137,6 +144,7 @@ absl::StatusOr<Compiled> PlanOnce(const CompileRequest& request, const Prepared&
   // The plan is checked from its steps alone, by code that shares nothing with the passes.
   MR_RETURN_IF_ERROR(VerifyPlan(compiled.plan));
   MR_RETURN_IF_ERROR(FillPredictions(request.machine, &compiled.plan));
+  compiled.plan.lower_bound_seconds = LowerBound(device.access, request.machine, options.device_memory_bytes);
   return compiled;
 }
 

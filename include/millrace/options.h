@@ -31,7 +31,7 @@ struct Machine {
 
 struct PlanningOptions {
   // One of StrategyNames() (passes/strategy.h). The other fields override its parts.
-  std::string strategy = "tensorflowmem";
+  std::string strategy = "planned";
   // Nodes per device and partition; 0: the strategy's default (for tensorflowmem the size that fits the budget
   // with the shortest predicted step).
   int64_t partition_size = 0;
