@@ -19,6 +19,7 @@
 #include "millrace/import.h"
 #include "millrace/session.h"
 #include "millrace/status.h"
+#include "passes/strategy.h"
 
 // Input.
 DEFINE_string(graph, "", "GraphDef or MetaGraphDef, binary or text");
@@ -38,8 +39,8 @@ DEFINE_string(machine, "", "rates to plan for: configs/machines/NAME.pbtxt");
 DEFINE_double(link_gbps, 0, "slow copies to this many GB/s each way; 0: as fast as memory copies");
 DEFINE_int32(threads, 0, "threads of the kernels; 0: one per core");
 // Strategy and its parts.
-DEFINE_string(strategy, "", "how to fit the budget: baseline, tensorflowmem, lru");
-DEFINE_string(strategies, "", "strategies to compare or sweep, separated by commas");
+DEFINE_string(strategy, "", "how to fit the budget");
+DEFINE_string(strategies, "", "what to compare or sweep, separated by commas, out of");
 DEFINE_int64(partition_size, 0, "nodes per device and partition; 0: the strategy's choice");
 DEFINE_int64(swap_distance, 2, "swap tensors whose producer and consumer are more than this many partitions apart");
 DEFINE_string(min_swap_bytes, "0", "keep smaller tensors on the device");
@@ -182,6 +183,7 @@ std::string CommandUsage(const Command& command) {
     const gflags::CommandLineFlagInfo info = gflags::GetCommandLineFlagInfoOrDie(flag);
     const std::string name = absl::StrCat("--", flag);
     absl::StrAppend(&text, "  ", name, std::string(name.size() < 18 ? 18 - name.size() : 1, ' '), info.description,
+                    absl::StartsWith(flag, "strateg") ? absl::StrCat(": ", absl::StrJoin(StrategyNames(), ", ")) : "",
                     info.default_value.empty() || info.type == "bool" ? "" : absl::StrCat(" (", info.default_value, ")"), "\n");
   }
   if (std::string_view(command.name) == "model") {

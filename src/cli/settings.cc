@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/exit_status.h"
 #include "millrace/status.h"
+#include "passes/strategy.h"
 
 namespace millrace::cli {
 namespace {
@@ -50,6 +51,9 @@ absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const 
   if (!std::isfinite(engine.link_gbps) || engine.link_gbps < 0) {
     return UsageError("--link_gbps: expected 0 (not slowed) or more GB/s");
   }
+  if (engine.device != "cpu" && engine.device != "null") {
+    return UsageError(absl::StrCat("--device=", engine.device, ": expected cpu or null"));
+  }
   SessionOptions session;
   if (!engine.machine.empty()) {
     auto machine = LoadMachine(engine.machine);
@@ -57,6 +61,7 @@ absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const 
     session.machine = *machine;
   }
   if (!strategy.empty()) session.planning.strategy = strategy;
+  MR_RETURN_IF_ERROR(AsUsageError(FindStrategy(session.planning.strategy).status()));
   session.planning.partition_size = options.strategy.partition_size;
   session.planning.swap_distance = options.strategy.swap_distance;
   MR_ASSIGN_OR_RETURN(session.planning.min_swap_bytes, SizeFlag("min_swap_bytes", options.strategy.min_swap_bytes));

@@ -18,6 +18,9 @@ target_link_libraries(millrace PRIVATE millrace_flags ${external}
   PUBLIC absl::status absl::statusor absl::strings absl::inlined_vector absl::span absl::function_ref)
 target_include_directories(millrace INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_features(millrace INTERFACE cxx_std_20)
+if(NOT MILLRACE_SANITIZE)
+  target_link_options(millrace PRIVATE -Wl,--no-undefined)
+endif()
 set_target_properties(millrace PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
 
 install(TARGETS millrace EXPORT millraceTargets)
