@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "graph/parameters.h"
 #include "millrace/status.h"
 #include "passes/assign_memory.h"
 #include "passes/build_plan.h"
@@ -74,9 +75,7 @@ GraphSummary Summarize(const Graph& graph, const DeviceGraph& device) {
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
     summary.edges += static_cast<int64_t>(graph.node(NodeId{i}).inputs.size());
   }
-  for (const StorageInfo& storage : device.access.storages) {
-    if (storage.kind == StorageKind::kVariable) summary.parameter_bytes += storage.size_bytes;
-  }
+  summary.parameter_bytes = ParametersOf(graph).bytes;
   for (int32_t i = 0; i < device.access.num_operations(); ++i) {
     int64_t bytes = device.access.scratch_bytes[i];
     for (const Access& access : device.access.of(i)) bytes += device.access.storages[access.storage].size_bytes;

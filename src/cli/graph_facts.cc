@@ -3,46 +3,18 @@
 #include <algorithm>
 #include <vector>
 
-#include "absl/strings/match.h"
+#include "graph/parameters.h"
 #include "millrace/status.h"
 
 namespace millrace::cli {
-namespace {
-
-bool IsVariable(const Node& node) { return node.op == "VariableV2" || node.op == "Variable" || node.op == "VarHandleOp"; }
-
-bool IsOptimizerUpdate(const Node& node) {
-  for (const char* prefix : {"Apply", "SparseApply", "ResourceApply", "ResourceSparseApply"}) {
-    if (absl::StartsWith(node.op, prefix)) return true;
-  }
-  return false;
-}
-
-// 0 when the declaration does not say the shape.
-int64_t VariableBytes(const Node& node) {
-  const TensorType type{node.attrs.GetOr("dtype", DataType::kInvalid), node.attrs.GetOr("shape", Shape::UnknownRank())};
-  return type.shape.fully_known() ? type.size_bytes() : 0;
-}
-
-}  // namespace
 
 GraphSummary SummaryOf(const Graph& graph) {
   GraphSummary summary;
   summary.nodes = graph.num_nodes();
-  std::vector<bool> updated(graph.num_ids(), false);
-  bool any_updated = false;
+  summary.parameter_bytes = ParametersOf(graph).bytes;
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
     const Node& node = graph.node(NodeId{i});
-    if (node.removed) continue;
-    summary.edges += static_cast<int64_t>(node.inputs.size() + node.control_inputs.size());
-    if (!IsOptimizerUpdate(node) || node.inputs.empty()) continue;
-    any_updated = true;
-    updated[node.inputs[0].node.value] = true;
-  }
-  for (int32_t i = 0; i < graph.num_ids(); ++i) {
-    const Node& node = graph.node(NodeId{i});
-    if (node.removed || !IsVariable(node)) continue;
-    if (updated[i] || !any_updated) summary.parameter_bytes += VariableBytes(node);
+    if (!node.removed) summary.edges += static_cast<int64_t>(node.inputs.size() + node.control_inputs.size());
   }
   return summary;
 }

@@ -12,9 +12,8 @@
 
 namespace millrace::cli {
 
-// Nodes, edges (data and control) and parameter bytes. Parameters are the variables that an optimizer updates
-// (the first input of Apply*, ResourceApply* and their sparse forms), or all variables of a known shape in a graph
-// without such updates. largest_node is left empty: it needs the shapes of the feeds.
+// Nodes, edges (data and control) and parameter bytes (graph/parameters.h). largest_node is left empty: it needs the
+// shapes of the feeds.
 GraphSummary SummaryOf(const Graph& graph);
 
 // Length of the longest path, in nodes. InvalidArgument names a node on a cycle.

@@ -30,6 +30,12 @@ add_library(millrace_zip INTERFACE)
 target_include_directories(millrace_zip SYSTEM INTERFACE ${ZIP_INCLUDE_DIR})
 target_link_libraries(millrace_zip INTERFACE ${ZIP_LIBRARY})
 
+# Optional: pictures as PNG.
+find_package(PkgConfig QUIET)
+if(PkgConfig_FOUND)
+  pkg_check_modules(RSVG QUIET IMPORTED_TARGET librsvg-2.0 cairo)
+endif()
+
 if(MILLRACE_TESTS)
   find_package(GTest REQUIRED)
 endif()

@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "graph/parameters.h"
 #include "millrace/optimizers.h"
 #include "millrace/status.h"
 #include "models/generators.h"
@@ -108,25 +109,6 @@ absl::StatusOr<Graph> BuildModel(std::string_view name, const ModelOptions& give
   return std::move(b).Build();
 }
 
-int64_t CountParameters(const Graph& graph) {
-  std::vector<bool> updated(graph.num_ids(), false);
-  bool any_optimizer = false;
-  for (int32_t i = 0; i < graph.num_ids(); ++i) {
-    const Node& node = graph.node(NodeId{i});
-    if (node.removed || node.inputs.empty()) continue;
-    if (!absl::StartsWith(node.op, "ResourceApply") && !absl::StartsWith(node.op, "Apply")) continue;
-    any_optimizer = true;
-    updated[node.inputs[0].node.value] = true;
-  }
-  int64_t elements = 0;
-  for (int32_t i = 0; i < graph.num_ids(); ++i) {
-    const Node& node = graph.node(NodeId{i});
-    if (node.op != "VarHandleOp" && node.op != "VariableV2" && node.op != "Variable") continue;
-    if (any_optimizer && !updated[i]) continue;
-    const Shape shape = node.attrs.GetOr<Shape>("shape", Shape::UnknownRank());
-    if (shape.fully_known()) elements += shape.num_elements();
-  }
-  return elements;
-}
+int64_t CountParameters(const Graph& graph) { return ParametersOf(graph).elements; }
 
 }  // namespace millrace

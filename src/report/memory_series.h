@@ -7,14 +7,9 @@
 
 #include "millrace/plan.h"
 #include "millrace/report.h"
+#include "plan/simulator.h"
 
 namespace millrace {
-
-// From `seconds` on, until the next point, `bytes` are held.
-struct MemoryPoint {
-  double seconds = 0;
-  int64_t bytes = 0;
-};
 
 // Bytes held on `device`. A residence begins when the step at its first position starts and ends when the step at
 // its last position ends, as `trace` saw them. Points are in time order, one per time; empty without a trace.
