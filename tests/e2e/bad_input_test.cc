@@ -185,7 +185,7 @@ TEST_F(BadInputTest, AbsurdFlagsAreWrongUsage) {
 TEST_F(BadInputTest, AVariableWithoutAValueIsNamed) {
   WriteModel("model.pb");
   const std::vector<std::string> flags = {"--fetches=loss:0", "--targets=train", "--synthetic_feeds"};
-  ExpectRefused(Run("model.pb", flags), 1, AllOf(HasSubstr("FAILED_PRECONDITION"), HasSubstr("initialised")));
+  ExpectRefused(Run("model.pb", flags), 1, AllOf(HasSubstr("FAILED_PRECONDITION"), HasSubstr("has no value")));
 }
 
 TEST_F(BadInputTest, WhatDoesNotFitIsRefusedWithTheFigures) {

@@ -52,7 +52,7 @@ TEST_F(ProgramTest, RunWritesEveryOutputWhole) {
   EXPECT_EQ(program_.Files(), (std::vector<std::string>{"fetches.npz", "model.pb", "plot.svg", "report.json", "trace.json",
                                                         "variables.npz"}));
   EXPECT_THAT(program_.Read("report.json"), AllOf(HasSubstr("\"status\": \"OK\""), HasSubstr("\"losses\": [")));
-  EXPECT_THAT(program_.Read("trace.json"), AllOf(HasSubstr("(measured)"), HasSubstr("(predicted)"), HasSubstr("SwapIn")));
+  EXPECT_THAT(program_.Read("trace.json"), AllOf(HasSubstr("(measured)"), HasSubstr("(predicted)"), HasSubstr("swap_in")));
   EXPECT_THAT(program_.Read("plot.svg"),
               AllOf(HasSubstr("without swapping (baseline, predicted)"), HasSubstr(">measured<"), HasSubstr(">budget ")));
 }
@@ -97,7 +97,7 @@ TEST_F(ProgramTest, ExportShowsPartitionsSwapsAndReasons) {
     const Outcome outcome = program_.Run(Training("export", {"--strategy=tensorflowmem", "--partition_size=20",
                                                              "--out=" + program_.Path(name)}));
     ASSERT_EQ(outcome.exit_status, 0) << outcome.err;
-    EXPECT_THAT(program_.Read(name), AllOf(HasSubstr("SwapIn"), HasSubstr("partition")));
+    EXPECT_THAT(program_.Read(name), AllOf(HasSubstr("swap_in"), HasSubstr("partition")));
   }
   EXPECT_THAT(program_.Read("rewritten.pbtxt"), HasSubstr("_reason"));
 }
