@@ -128,9 +128,9 @@ std::vector<Panel> MakePanels(const Report& report, const RunReport* unswapped) 
 
 void DrawTitleAndLegend(Svg& svg, const Panel& panel, double top) {
   const RunReport& run = *panel.run;
-  std::string title = absl::StrCat(run.strategy, " on ", run.plan->devices[panel.device].name, ": step ",
+  std::string title = absl::StrCat(run.strategy, " on ", run.plan->devices[panel.device].name, ": median step ",
                                    FormatSeconds(TypicalStepSeconds(run)), ", ", FormatCount(run.partitions),
-                                   " partitions, per step ", FormatBytes(run.bytes_to_host), " to host and ",
+                                   run.partitions == 1 ? " partition, per step " : " partitions, per step ", FormatBytes(run.bytes_to_host), " to host and ",
                                    FormatBytes(run.bytes_to_device), " to device");
   svg.Text({kLeft, top + 14}, title, Anchor::kStart, 14, colors::kBlack, true);
   double x = kLeft;
