@@ -130,9 +130,10 @@ void DrawTitleAndLegend(Svg& svg, const Panel& panel, double top) {
   const RunReport& run = *panel.run;
   std::string title = absl::StrCat(run.strategy, " on ", run.plan->devices[panel.device].name, ": median step ",
                                    FormatSeconds(TypicalStepSeconds(run)), ", ", FormatCount(run.partitions),
-                                   run.partitions == 1 ? " partition, per step " : " partitions, per step ", FormatBytes(run.bytes_to_host), " to host and ",
-                                   FormatBytes(run.bytes_to_device), " to device");
-  svg.Text({kLeft, top + 14}, title, Anchor::kStart, 14, colors::kBlack, true);
+                                   run.partitions == 1 ? " partition, per step " : " partitions, per step ",
+                                   FormatBytes(run.bytes_to_host), " to host and ", FormatBytes(run.bytes_to_device),
+                                   " to device");
+  svg.Label({kLeft, top + 14}, title, Anchor::kStart, 14, colors::kBlack);
   double x = kLeft;
   const auto legend = [&](const std::string& label, const Stroke& stroke) {
     svg.Line({x, top + 31}, {x + 26, top + 31}, stroke);
@@ -159,8 +160,8 @@ void DrawMemory(Svg& svg, const Panel& panel, const Scale& x, const Scale& y) {
   const bool above = static_cast<double>(budget) > y.most;
   const double at = above ? y.end + 14 : y.At(static_cast<double>(budget));
   if (!above) svg.Line({kLeft, at}, {kRight, at}, {.color = colors::kVermillion, .width = 1.6, .dash = "9 3 2 3"});
-  svg.Text({kRight, at - 4}, absl::StrCat("budget ", FormatBytes(budget), above ? ", above this picture" : ""),
-           Anchor::kEnd, 12, colors::kVermillion, true);
+  svg.Label({kRight, at - 4}, absl::StrCat("budget ", FormatBytes(budget), above ? ", above this picture" : ""),
+            Anchor::kEnd, 12, colors::kVermillion);
 }
 
 // One row below the memory: its name and what happened when.

@@ -61,8 +61,8 @@ std::string RunSummary(const RunReport& run) {
   }
   text += "\n";
   if (run.lower_bound_seconds > 0) {
-    absl::StrAppend(&text, "lower bound    ", FormatSeconds(run.lower_bound_seconds), ", the step is ",
-                    absl::StrFormat("%.1f %% above it\n", 100 * (step / run.lower_bound_seconds - 1)));
+    absl::StrAppend(&text, "lower bound    ", FormatSeconds(run.lower_bound_seconds), ", the predicted step is ",
+                    absl::StrFormat("%.1f %% above it\n", 100 * (run.predicted_step_seconds / run.lower_bound_seconds - 1)));
   }
   if (!run.losses.empty()) {
     text += "losses        ";

@@ -28,6 +28,17 @@ std::string StrokeAttributes(const Stroke& stroke) {
                       *stroke.dash == '\0' ? "" : absl::StrCat(" stroke-dasharray=\"", stroke.dash, "\""));
 }
 
+std::string Escaped(std::string_view text) {
+  return absl::StrReplaceAll(std::string(text), {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}});
+}
+
+// A text element up to the end of its first attributes.
+std::string TextStart(Svg::Point at, Anchor anchor, double size) {
+  const char* anchor_name = anchor == Anchor::kStart ? "start" : anchor == Anchor::kMiddle ? "middle" : "end";
+  return absl::StrCat("<text x=\"", Number(at.first), "\" y=\"", Number(at.second), "\" text-anchor=\"", anchor_name,
+                      "\" font-size=\"", Number(size), "\"");
+}
+
 }  // namespace
 
 Svg::Svg(double width, double height) : width_(width), height_(height) {}
@@ -64,11 +75,14 @@ void Svg::Rects(const std::vector<std::pair<double, double>>& x_ranges, double y
   body_ += "\"/>\n";
 }
 
-void Svg::Text(Point at, std::string_view text, Anchor anchor, double size, const char* color, bool bold) {
-  const char* anchor_name = anchor == Anchor::kStart ? "start" : anchor == Anchor::kMiddle ? "middle" : "end";
-  absl::StrAppend(&body_, "<text x=\"", Number(at.first), "\" y=\"", Number(at.second), "\" text-anchor=\"", anchor_name,
-                  "\" font-size=\"", Number(size), "\" fill=\"", color, "\"", bold ? " font-weight=\"bold\"" : "", ">",
-                  absl::StrReplaceAll(std::string(text), {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}}), "</text>\n");
+void Svg::Text(Point at, std::string_view text, Anchor anchor, double size) {
+  absl::StrAppend(&body_, TextStart(at, anchor, size), ">", Escaped(text), "</text>\n");
+}
+
+void Svg::Label(Point at, std::string_view text, Anchor anchor, double size, const char* color) {
+  absl::StrAppend(&body_, TextStart(at, anchor, size), " fill=\"", color,
+                  "\" font-weight=\"bold\" stroke=\"#FFFFFF\" stroke-width=\"3\" paint-order=\"stroke\">", Escaped(text),
+                  "</text>\n");
 }
 
 void Svg::Marker(Point at, int shape, const char* color) {

@@ -43,8 +43,9 @@ class Svg {
   void Rect(double x, double y, double width, double height, const char* fill);
   // Rectangles of one colour and height as one element.
   void Rects(const std::vector<std::pair<double, double>>& x_ranges, double y, double height, const char* fill);
-  void Text(Point at, std::string_view text, Anchor anchor, double size = 12, const char* color = colors::kBlack,
-            bool bold = false);
+  void Text(Point at, std::string_view text, Anchor anchor, double size = 12);
+  // Bold and coloured, on a white rim that keeps it readable over curves.
+  void Label(Point at, std::string_view text, Anchor anchor, double size, const char* color);
   // A mark on a data point; `shape` runs over a few distinct ones.
   void Marker(Point at, int shape, const char* color);
 

@@ -95,7 +95,7 @@ void DrawPanel(Svg& svg, const SweepAxes& axes, double left, const std::string& 
   const auto x_of = [&](size_t category) {
     return left + (right - left) * (static_cast<double>(category) + 0.5) / static_cast<double>(axes.categories.size());
   };
-  svg.Text({left, kTopMargin - 12}, title, Anchor::kStart, 14, colors::kBlack, true);
+  svg.Label({left, kTopMargin - 12}, title, Anchor::kStart, 14, colors::kBlack);
   DrawYAxis(svg, y, bytes ? ByteTicks(y.most) : SecondTicks(y.most), left, right);
   svg.Line({left, bottom}, {right, bottom}, {});
   for (size_t i = 0; i < axes.categories.size(); ++i) {

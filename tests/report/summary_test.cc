@@ -35,7 +35,7 @@ TEST(SummaryTest, SaysPredictedBesideMeasured) {
             "swaps          1 out, 1 in; per step 16 B to host, 16 B to device\n"
             "step           predicted 5.000 s, measured 5.000 s (median of 3); last step: compute 3.000 s, "
             "stall 2.000 s (40 %)\n"
-            "lower bound    4.000 s, the step is 25.0 % above it\n"
+            "lower bound    4.000 s, the predicted step is 25.0 % above it\n"
             "losses         0.5 0.25 0.125\n"
             "digests        fetches aaaa, variables bbbb\n");
 }
