@@ -9,8 +9,9 @@
 namespace millrace {
 namespace {
 
-// Rough operations per element of something like exp.
+// Rough operations per element of something like exp, and of something like lgamma.
 constexpr double kMathFlops = 10;
+constexpr double kSpecialFlops = 100;
 
 Cost CostPerElement(const OpInstance& instance, double flops) {
   Cost cost;
@@ -22,9 +23,27 @@ Cost CostPerElement(const OpInstance& instance, double flops) {
   return cost;
 }
 Cost MathCost(const OpInstance& instance) { return CostPerElement(instance, kMathFlops); }
+Cost SpecialCost(const OpInstance& instance) { return CostPerElement(instance, kSpecialFlops); }
 Cost AddNCost(const OpInstance& instance) { return CostPerElement(instance, instance.inputs.size() - 1.0); }
-Cost FillCost(const OpInstance& instance) {
-  return {.bytes = static_cast<double>(instance.outputs[0].size_bytes())};
+Cost FillCost(const OpInstance& instance) { return {.bytes = static_cast<double>(instance.outputs[0].size_bytes())}; }
+
+// Inputs 0 and 1 broadcast, of type bool.
+absl::Status Comparison(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(2));
+  if (context.dtype(0) != context.dtype(1)) {
+    return context.Error(absl::StrCat("inputs have types ", context.input(0).ToString(), " and ",
+                                      context.input(1).ToString(), ", expected equal element types"));
+  }
+  absl::StatusOr<Shape> shape = BroadcastShapes(context.shape(0), context.shape(1));
+  if (!shape.ok()) {
+    // Equal and NotEqual may be told to answer for shapes that cannot be equal.
+    if (context.attrs().GetOr<bool>("incompatible_shape_error", true)) {
+      return context.Error(std::string(shape.status().message()));
+    }
+    shape = Shape();
+  }
+  context.AddOutput(DataType::kBool, *std::move(shape));
+  return absl::OkStatus();
 }
 
 // Output 0 is of input 0's shape and of type bool.
@@ -105,33 +124,111 @@ absl::Status BiasAddShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+absl::Status ApproximateEqualShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(2));
+  MR_ASSIGN_OR_RETURN(Shape shape, SameShapes(context, context.shape(0), context.shape(1)));
+  context.AddOutput(DataType::kBool, std::move(shape));
+  return absl::OkStatus();
+}
+
+absl::Status CheckSelect(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(3));
+  if (context.dtype(0) == DataType::kBool && context.dtype(1) == context.dtype(2)) return absl::OkStatus();
+  return context.Error(absl::StrCat("selects by ", context.input(0).ToString(), " from ", context.input(1).ToString(),
+                                    " and ", context.input(2).ToString(), ", expected bool and equal element types"));
+}
+
+// The condition is a scalar, of the branches' shape, or a vector that chooses rows.
+absl::Status SelectShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(CheckSelect(context));
+  MR_ASSIGN_OR_RETURN(Shape shape, SameShapes(context, context.shape(1), context.shape(2)));
+  const Shape& condition = context.shape(0);
+  if (condition.rank() > 0 && !shape.unknown_rank()) {
+    const bool rows = condition.rank() == 1 && shape.rank() > 1;
+    const Shape chosen = rows ? Shape({shape.dim(0)}) : shape;
+    MR_RETURN_IF_ERROR(SameShapes(context, condition, chosen).status());
+  }
+  context.AddOutput(context.dtype(1), std::move(shape));
+  return absl::OkStatus();
+}
+
+absl::Status SelectV2Shape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(CheckSelect(context));
+  absl::StatusOr<Shape> shape = BroadcastShapes(context.shape(1), context.shape(2));
+  if (shape.ok()) shape = BroadcastShapes(context.shape(0), *shape);
+  if (!shape.ok()) return context.Error(std::string(shape.status().message()));
+  context.AddOutput(context.dtype(1), *std::move(shape));
+  return absl::OkStatus();
+}
+
+// The bounds broadcast to the value.
+absl::Status ClipShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(3));
+  const Shape& shape = context.shape(0);
+  for (int i : {1, 2}) {
+    const absl::StatusOr<Shape> joined = BroadcastShapes(shape, context.shape(i));
+    if (context.dtype(i) != context.dtype(0) || !joined.ok() || (shape.fully_known() && *joined != shape)) {
+      return context.Error(
+          absl::StrCat("bound ", context.input(i).ToString(), " does not broadcast to ", context.input(0).ToString()));
+    }
+  }
+  context.AddOutput(context.dtype(0), shape);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void RegisterElementwiseOps(OpRegistry& registry) {
-  for (const char* name : {"Add", "AddV2", "Sub", "Mul", "RealDiv", "Div", "FloorDiv", "TruncateDiv", "FloorMod", "Mod",
-                           "TruncateMod", "Maximum", "Minimum", "SquaredDifference", "DivNoNan", "MulNoNan", "Xdivy"}) {
+  for (const char* name :
+       {"Add",         "AddV2",      "Sub",      "Mul",         "RealDiv",   "Div",        "FloorDiv",
+        "TruncateDiv", "FloorMod",   "Mod",      "TruncateMod", "Maximum",   "Minimum",    "SquaredDifference",
+        "DivNoNan",    "MulNoNan",   "Xdivy",    "BitwiseAnd",  "BitwiseOr", "BitwiseXor", "LeftShift",
+        "RightShift",  "LogicalAnd", "LogicalOr"}) {
     AddOp(registry, {.name = name, .shape = BroadcastBinary, .in_place = {{0, 0}, {0, 1}}});
   }
   for (const char* name : {"Abs", "Neg", "Sign", "Square", "Sqrt", "Rsqrt", "Reciprocal", "Inv", "Floor", "Ceil",
                            "Round", "Rint", "Invert", "LogicalNot", "Relu", "Relu6", "LeakyRelu", "Softsign"}) {
     AddOp(registry, {.name = name, .shape = Unary, .in_place = {{0, 0}}});
   }
-  for (const char* name : {"Exp", "Expm1", "Log", "Log1p", "Sigmoid", "Softplus", "Sin", "Cos", "Tan", "Asin", "Acos",
-                           "Atan", "Sinh", "Cosh", "Tanh", "Asinh", "Acosh", "Atanh", "Elu", "Selu"}) {
+  for (const char* name : {"Exp",  "Expm1", "Log",  "Log1p", "Sigmoid", "Softplus", "Sin",   "Cos",   "Tan", "Asin",
+                           "Acos", "Atan",  "Sinh", "Cosh",  "Tanh",    "Asinh",    "Acosh", "Atanh", "Elu", "Selu"}) {
     AddOp(registry, {.name = name, .shape = Unary, .cost = MathCost, .in_place = {{0, 0}}});
   }
+  for (const char* name :
+       {"Erf", "Erfc", "Erfinv", "Ndtri", "Lgamma", "Digamma", "BesselI0", "BesselI1", "BesselI0e", "BesselI1e"}) {
+    AddOp(registry, {.name = name, .shape = Unary, .cost = SpecialCost, .in_place = {{0, 0}}});
+  }
+  for (const char* name : {"Pow", "Xlogy", "Xlog1py", "Atan2", "NextAfter"}) {
+    AddOp(registry, {.name = name, .shape = BroadcastBinary, .cost = MathCost, .in_place = {{0, 0}, {0, 1}}});
+  }
+  for (const char* name : {"Igamma", "Igammac", "IgammaGradA", "Zeta", "Polygamma"}) {
+    AddOp(registry, {.name = name, .shape = BroadcastBinary, .cost = SpecialCost, .in_place = {{0, 0}, {0, 1}}});
+  }
+  for (const char* name : {"Less", "LessEqual", "Greater", "GreaterEqual", "Equal", "NotEqual"}) {
+    AddOp(registry, {.name = name, .shape = Comparison});
+  }
+  AddOp(registry, {.name = "ApproximateEqual", .shape = ApproximateEqualShape});
   for (const char* name : {"IsNan", "IsInf", "IsFinite"}) AddOp(registry, {.name = name, .shape = UnaryTest});
-  for (const char* name : {"ReluGrad", "Relu6Grad", "LeakyReluGrad", "SoftsignGrad", "SoftplusGrad", "EluGrad",
-                           "SeluGrad", "TanhGrad", "SigmoidGrad", "ReciprocalGrad", "InvGrad", "SqrtGrad",
-                           "RsqrtGrad"}) {
+  for (const char* name :
+       {"ReluGrad", "Relu6Grad", "LeakyReluGrad", "SoftsignGrad", "SoftplusGrad", "EluGrad", "SeluGrad", "TanhGrad",
+        "SigmoidGrad", "ReciprocalGrad", "InvGrad", "SqrtGrad", "RsqrtGrad"}) {
     AddOp(registry, {.name = name, .shape = GradientPair, .in_place = {{0, 0}, {0, 1}}});
   }
   AddOp(registry, {.name = "Cast", .shape = CastShape, .in_place = {{0, 0}}});
   for (const char* name : {"AddN", "AccumulateNV2"}) {
-    AddOp(registry, {.name = name, .shape = AllSame, .cost = AddNCost, .in_place = {{0, 0}, {0, 1}, {0, 2}, {0, 3}}});
+    AddOp(registry, {.name = name,
+                     .shape = AllSame,
+                     .cost = AddNCost,
+                     .in_place = {{0, 0}, {0, 1}, {0, 2}, {0, 3}, {0, 4}, {0, 5}, {0, 6}, {0, 7}}});
   }
   for (const char* name : {"BiasAdd", "BiasAddV1"}) {
     AddOp(registry, {.name = name, .shape = BiasAddShape, .in_place = {{0, 0}}});
+  }
+  AddOp(registry, {.name = "Select", .shape = SelectShape, .in_place = {{0, 1}, {0, 2}}});
+  AddOp(registry, {.name = "SelectV2", .shape = SelectV2Shape, .in_place = {{0, 1}, {0, 2}}});
+  AddOp(registry, {.name = "ClipByValue", .shape = ClipShape, .in_place = {{0, 0}}});
+  for (const char* name : {"CheckNumerics", "CheckNumericsV2"}) {
+    AddOp(registry, {.name = name, .shape = Unary, .in_place = {{0, 0}}});
   }
   for (const char* name : {"ZerosLike", "OnesLike"}) {
     AddOp(registry, {.name = name, .shape = Unary, .cost = FillCost, .in_place = {{0, 0}}});

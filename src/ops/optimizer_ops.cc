@@ -17,9 +17,9 @@ constexpr double kUpdateFlops = 10;
 // them.
 struct Optimizer {
   const char* name;
-  int inputs;    // of the dense op
-  int slots;     // the variable included
-  int gradient;  // its input
+  int inputs;             // of the dense op
+  int slots;              // the variable included
+  int gradient;           // its input
   bool reference = true;  // has ops on references
   bool sparse = false;    // has sparse ops
 };
@@ -87,7 +87,8 @@ absl::StatusOr<Shape> VariableShape(InferenceContext& context, const Optimizer& 
 absl::Status CheckRows(InferenceContext& context, const Shape& variable, const Shape& gradient, int indices) {
   const Shape& index = context.shape(indices);
   if (context.dtype(indices) != DataType::kInt32 && context.dtype(indices) != DataType::kInt64) {
-    return context.Error(absl::StrCat("the indices are ", context.input(indices).ToString(), ", expected int32 or int64"));
+    return context.Error(
+        absl::StrCat("the indices are ", context.input(indices).ToString(), ", expected int32 or int64"));
   }
   if (variable.unknown_rank() || gradient.unknown_rank() || index.unknown_rank()) return absl::OkStatus();
   Shape expected = variable;

@@ -1,4 +1,5 @@
-// Reductions over axes, L2Loss, BiasAddGrad.
+// Reductions over axes, L2Loss, BiasAddGrad, ArgMax, running sums, buckets.
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -33,8 +34,10 @@ absl::Status ReduceAxes(InferenceContext& context) {
   const bool keep_dims = context.attrs().GetOr<bool>("keep_dims", false);
   Shape result;
   for (int d = 0; d < shape.rank(); ++d) {
-    if (!reduced[d]) result.AddDim(shape.dim(d));
-    else if (keep_dims) result.AddDim(1);
+    if (!reduced[d])
+      result.AddDim(shape.dim(d));
+    else if (keep_dims)
+      result.AddDim(1);
   }
   context.AddOutput(context.dtype(0), std::move(result));
   return absl::OkStatus();
@@ -61,12 +64,62 @@ absl::Status BiasAddGradShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// One axis, given by input 1.
+absl::StatusOr<int64_t> OneAxis(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(2));
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, KnownInts(context, 1));
+  if (axes.size() == 1) return axes[0];
+  return context.Error(absl::StrCat("has ", axes.size(), " axes, expected 1"));
+}
+
+absl::Status ArgReductionShape(InferenceContext& context) {
+  MR_ASSIGN_OR_RETURN(const int64_t given, OneAxis(context));
+  const Shape& shape = context.shape(0);
+  const DataType index = context.attrs().GetOr<DataType>("output_type", DataType::kInt64);
+  if (shape.unknown_rank()) {
+    context.AddOutput(index, Shape::UnknownRank());
+    return absl::OkStatus();
+  }
+  MR_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(context, given, shape.rank()));
+  if (shape.dim(axis) == 0) return context.Error(absl::StrCat("axis ", axis, " of ", shape.ToString(), " is empty"));
+  Shape result;
+  for (int d = 0; d < shape.rank(); ++d) {
+    if (d != axis) result.AddDim(shape.dim(d));
+  }
+  context.AddOutput(index, std::move(result));
+  return absl::OkStatus();
+}
+
+absl::Status CumulativeShape(InferenceContext& context) {
+  MR_ASSIGN_OR_RETURN(const int64_t axis, OneAxis(context));
+  if (!context.shape(0).unknown_rank()) {
+    MR_RETURN_IF_ERROR(NormalizeAxis(context, axis, context.shape(0).rank()).status());
+  }
+  return SameAsFirstInput(context);
+}
+
+absl::Status BucketizeShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(1));
+  const auto boundaries = context.attrs().Get<std::vector<float>>("boundaries");
+  if (!boundaries.ok()) return context.Error(std::string(boundaries.status().message()));
+  if (!std::is_sorted(boundaries->begin(), boundaries->end())) return context.Error("the boundaries are not sorted");
+  context.AddOutput(DataType::kInt32, context.shape(0));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void RegisterReductionOps(OpRegistry& registry) {
   for (const char* name : {"Sum", "Mean", "Prod", "Max", "Min", "All", "Any", "EuclideanNorm"}) {
     AddOp(registry, {.name = name, .shape = ReduceAxes, .cost = ReductionCost});
   }
+  for (const char* name : {"ArgMax", "ArgMin"}) {
+    AddOp(registry, {.name = name, .shape = ArgReductionShape, .cost = ReductionCost});
+  }
+  for (const char* name : {"Cumsum", "Cumprod"}) {
+    AddOp(registry, {.name = name, .shape = CumulativeShape, .in_place = {{0, 0}}});
+  }
+  AddOp(registry, {.name = "Bucketize", .shape = BucketizeShape});
   AddOp(registry, {.name = "L2Loss", .shape = L2LossShape, .cost = ReductionCost});
   AddOp(registry, {.name = "BiasAddGrad", .shape = BiasAddGradShape, .cost = ReductionCost});
 }

@@ -11,6 +11,7 @@ void RegisterBuiltinOps(OpRegistry& registry) {
   RegisterLossOps(registry);
   RegisterRandomOps(registry);
   RegisterVariableOps(registry);
+  RegisterVariableScatterOps(registry);
   RegisterOptimizerOps(registry);
   RegisterElementwiseOps(registry);
   RegisterReductionOps(registry);

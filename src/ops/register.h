@@ -10,6 +10,7 @@ void RegisterBuiltinOps(OpRegistry& registry);
 
 void RegisterGraphOps(OpRegistry& registry);        // Const, Placeholder, Identity, NoOp, ours
 void RegisterVariableOps(OpRegistry& registry);     // VariableV2, VarHandleOp, Assign, reads
+void RegisterVariableScatterOps(OpRegistry& registry);  // Scatter*, ResourceScatter*
 void RegisterOptimizerOps(OpRegistry& registry);    // Apply*, ResourceApply*
 void RegisterElementwiseOps(OpRegistry& registry);  // unary, binary, Cast, Select, AddN
 void RegisterShapeOps(OpRegistry& registry);        // Shape, Reshape, BroadcastGradientArgs

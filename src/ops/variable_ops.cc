@@ -31,8 +31,8 @@ bool Compatible(const Shape& a, const Shape& b) {
 absl::Status CheckAssigned(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(2));
   if (context.dtype(0) != context.dtype(1) || !Compatible(context.shape(0), context.shape(1))) {
-    return context.Error(absl::StrCat("assigns ", context.input(1).ToString(), " to a variable of ",
-                                      context.input(0).ToString()));
+    return context.Error(
+        absl::StrCat("assigns ", context.input(1).ToString(), " to a variable of ", context.input(0).ToString()));
   }
   return absl::OkStatus();
 }
@@ -74,10 +74,8 @@ void RegisterVariableOps(OpRegistry& registry) {
                    .variables = {{0, VariableAccess::kRead}},
                    .stateful = true});
   for (const char* name : {"VarIsInitializedOp", "IsVariableInitialized"}) {
-    AddOp(registry, {.name = name,
-                     .shape = PresenceShape,
-                     .variables = {{0, VariableAccess::kPresence}},
-                     .stateful = true});
+    AddOp(registry,
+          {.name = name, .shape = PresenceShape, .variables = {{0, VariableAccess::kPresence}}, .stateful = true});
   }
   AddOp(registry, {.name = "VariableShape",
                    .shape = VariableShapeShape,
@@ -100,10 +98,8 @@ void RegisterVariableOps(OpRegistry& registry) {
                    .variables = {{0, VariableAccess::kWrite}},
                    .stateful = true});
   for (const char* name : {"AssignAddVariableOp", "AssignSubVariableOp"}) {
-    AddOp(registry, {.name = name,
-                     .shape = CheckAssigned,
-                     .variables = {{0, VariableAccess::kReadWrite}},
-                     .stateful = true});
+    AddOp(registry,
+          {.name = name, .shape = CheckAssigned, .variables = {{0, VariableAccess::kReadWrite}}, .stateful = true});
   }
 }
 

@@ -1,10 +1,10 @@
 // Elementwise kernels against scalar code: every broadcasting pattern, every type, in place, on several threads.
-#include <cmath>
+#include <gmock/gmock.h>
+
 #include <bit>
+#include <cmath>
 #include <functional>
 #include <limits>
-
-#include <gmock/gmock.h>
 
 #include "absl/strings/str_cat.h"
 #include "kernel_testing.h"
@@ -65,8 +65,8 @@ TEST(BinaryTest, EveryBroadcastingPatternAgrees) {
   };
   for (const auto& [a, b] : shapes) {
     CheckBinary("Sub", TestValues(DataType::kFloat, a, 1), TestValues(DataType::kFloat, b, 2), std::minus<double>(), 0);
-    CheckBinary("Mul", TestValues(DataType::kInt32, a, 1), TestValues(DataType::kInt32, b, 2), std::multiplies<double>(),
-                0);
+    CheckBinary("Mul", TestValues(DataType::kInt32, a, 1), TestValues(DataType::kInt32, b, 2),
+                std::multiplies<double>(), 0);
   }
 }
 
@@ -74,29 +74,41 @@ TEST(BinaryTest, EveryTypeAgrees) {
   for (DataType dtype : kNumberTypes) {
     const Tensor a = NumbersOf(dtype, Shape({3, 1300}), 1), b = NumbersOf(dtype, Shape({1300}), 2);
     const double tolerance = Tolerance(dtype);
-    CheckBinary("AddV2", a, b, [&](double x, double y) { return Wrapped(dtype, x + y); }, tolerance);
-    CheckBinary("Sub", a, b, [&](double x, double y) { return Wrapped(dtype, x - y); }, tolerance);
-    CheckBinary("Mul", a, b, [&](double x, double y) { return Wrapped(dtype, x * y); }, tolerance);
-    CheckBinary("Maximum", a, b, [](double x, double y) { return std::max(x, y); }, 0);
-    CheckBinary("Minimum", a, b, [](double x, double y) { return std::min(x, y); }, 0);
-    CheckBinary("SquaredDifference", a, b, [&](double x, double y) { return Wrapped(dtype, (x - y) * (x - y)); },
-                2 * tolerance);
+    CheckBinary(
+        "AddV2", a, b, [&](double x, double y) { return Wrapped(dtype, x + y); }, tolerance);
+    CheckBinary(
+        "Sub", a, b, [&](double x, double y) { return Wrapped(dtype, x - y); }, tolerance);
+    CheckBinary(
+        "Mul", a, b, [&](double x, double y) { return Wrapped(dtype, x * y); }, tolerance);
+    CheckBinary(
+        "Maximum", a, b, [](double x, double y) { return std::max(x, y); }, 0);
+    CheckBinary(
+        "Minimum", a, b, [](double x, double y) { return std::min(x, y); }, 0);
+    CheckBinary(
+        "SquaredDifference", a, b, [&](double x, double y) { return Wrapped(dtype, (x - y) * (x - y)); },
+        2 * tolerance);
   }
 }
 
 TEST(BinaryTest, DivisionsAndRemaindersHaveTensorFlowsSigns) {
   for (DataType dtype : kNumberTypes) {
     const bool is_signed = std::string(DataTypeName(dtype))[0] != 'u';
-    const std::vector<double> x = is_signed ? std::vector<double>{7, -7, 7, -7, 0, 6, -6} : std::vector<double>{7, 8, 9, 1, 0, 6, 5};
-    const std::vector<double> y = is_signed ? std::vector<double>{3, 3, -3, -3, 3, -1, 2} : std::vector<double>{3, 3, 4, 2, 1, 2, 5};
+    const std::vector<double> x =
+        is_signed ? std::vector<double>{7, -7, 7, -7, 0, 6, -6} : std::vector<double>{7, 8, 9, 1, 0, 6, 5};
+    const std::vector<double> y =
+        is_signed ? std::vector<double>{3, 3, -3, -3, 3, -1, 2} : std::vector<double>{3, 3, 4, 2, 1, 2, 5};
     const Tensor a = TensorOf(dtype, x), b = TensorOf(dtype, y);
     const auto floor_mod = [](double p, double q) { return p - q * std::floor(p / q); };
-    CheckBinary("FloorDiv", a, b, [](double p, double q) { return std::floor(p / q); }, 0);
+    CheckBinary(
+        "FloorDiv", a, b, [](double p, double q) { return std::floor(p / q); }, 0);
     CheckBinary("FloorMod", a, b, floor_mod, 0);
-    CheckBinary("TruncateDiv", a, b, [](double p, double q) { return std::trunc(p / q); }, 0);
-    CheckBinary("Mod", a, b, [](double p, double q) { return std::fmod(p, q); }, 0);
+    CheckBinary(
+        "TruncateDiv", a, b, [](double p, double q) { return std::trunc(p / q); }, 0);
+    CheckBinary(
+        "Mod", a, b, [](double p, double q) { return std::fmod(p, q); }, 0);
     const bool real = IsFloating(dtype);
-    CheckBinary("Div", a, b, [&](double p, double q) { return real ? p / q : std::trunc(p / q); }, Tolerance(dtype));
+    CheckBinary(
+        "Div", a, b, [&](double p, double q) { return real ? p / q : std::trunc(p / q); }, Tolerance(dtype));
   }
 }
 
@@ -116,7 +128,8 @@ TEST(BinaryTest, IntegerDivisionByZeroIsAnErrorAndRealDivisionIsNot) {
   }
   const Tensor none(DataType::kInt32, Shape({0, 2}));
   EXPECT_TRUE(Evaluate({"FloorDiv", {}, {none, TensorOf(DataType::kInt32, {0, 0})}}).ok());
-  EXPECT_EQ(EvaluateOnThreads({"RealDiv", {}, {TensorOf(DataType::kFloat, {1}), TensorOf(DataType::kFloat, {0})}}).DoubleAt(0),
+  EXPECT_EQ(EvaluateOnThreads({"RealDiv", {}, {TensorOf(DataType::kFloat, {1}), TensorOf(DataType::kFloat, {0})}})
+                .DoubleAt(0),
             kInf);
 }
 
@@ -136,9 +149,11 @@ TEST(BinaryTest, ZeroOperandOfNoNanOpsGivesZero) {
 }
 
 TEST(BinaryTest, MismatchedShapesAndTypesAreErrors) {
-  const auto shapes = Evaluate({"Add", {}, {TestValues(DataType::kFloat, {2}, 1), TestValues(DataType::kFloat, {3}, 1)}});
+  const auto shapes =
+      Evaluate({"Add", {}, {TestValues(DataType::kFloat, {2}, 1), TestValues(DataType::kFloat, {3}, 1)}});
   EXPECT_THAT(shapes.status().message(), testing::HasSubstr("[2] and [3]"));
-  const auto types = Evaluate({"Add", {}, {TestValues(DataType::kFloat, {2}, 1), TestValues(DataType::kInt32, {2}, 1)}});
+  const auto types =
+      Evaluate({"Add", {}, {TestValues(DataType::kFloat, {2}, 1), TestValues(DataType::kInt32, {2}, 1)}});
   EXPECT_THAT(types.status().message(), testing::HasSubstr("equal element types"));
 }
 
@@ -278,7 +293,8 @@ TEST(CastTest, FloatsAreTruncatedTowardsZeroAndBoolIsNotZero) {
   EXPECT_THAT(cast(x, DataType::kBool).as<bool>(), testing::ElementsAre(true, true, false, true, true));
   EXPECT_THAT(cast(TensorOf(DataType::kInt32, {256, 0, -1}), DataType::kBool).as<bool>(),
               testing::ElementsAre(true, false, true));
-  EXPECT_THAT(cast(TensorOf(DataType::kInt32, {300, -1}), DataType::kUint8).as<uint8_t>(), testing::ElementsAre(44, 255));
+  EXPECT_THAT(cast(TensorOf(DataType::kInt32, {300, -1}), DataType::kUint8).as<uint8_t>(),
+              testing::ElementsAre(44, 255));
 }
 
 TEST(CastTest, RoundsToSixteenBitsToNearestEven) {
@@ -345,7 +361,8 @@ TEST(ActivationGradientTest, AgreesWithTheDerivative) {
   check("SoftplusGrad", g, x, [](double dy, double v) { return dy * Sigmoid(v); });
   check("SoftsignGrad", g, x, [](double dy, double v) { return dy / std::pow(1 + std::fabs(v), 2); });
   check("EluGrad", g, x, [](double dy, double y) { return y < 0 ? dy * (y + 1) : dy; });
-  check("SeluGrad", g, x, [](double dy, double y) { return y < 0 ? dy * (y + 1.7580993408473768) : dy * 1.0507009873554805; });
+  check("SeluGrad", g, x,
+        [](double dy, double y) { return y < 0 ? dy * (y + 1.7580993408473768) : dy * 1.0507009873554805; });
   check("TanhGrad", x, g, [](double y, double dy) { return dy * (1 - y * y); });
   check("SigmoidGrad", x, g, [](double y, double dy) { return dy * y * (1 - y); });
   check("ReciprocalGrad", x, g, [](double y, double dy) { return -dy * y * y; });

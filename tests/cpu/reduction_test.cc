@@ -1,9 +1,9 @@
 // Reductions against a direct loop in double: every pattern of axes, every type, on several threads.
+#include <gmock/gmock.h>
+
 #include <cmath>
 #include <functional>
 #include <limits>
-
-#include <gmock/gmock.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

@@ -2,20 +2,19 @@
 #ifndef MILLRACE_TESTS_CPU_TYPED_VALUES_H_
 #define MILLRACE_TESTS_CPU_TYPED_VALUES_H_
 
+#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
 
-#include <Eigen/Core>
-
 #include "millrace/tensor.h"
 
 namespace millrace::cpu {
 
-inline constexpr DataType kNumberTypes[] = {
-    DataType::kFloat, DataType::kDouble, DataType::kHalf,  DataType::kBfloat16, DataType::kInt8,   DataType::kInt16,
-    DataType::kInt32, DataType::kInt64,  DataType::kUint8, DataType::kUint16,   DataType::kUint32, DataType::kUint64};
+inline constexpr DataType kNumberTypes[] = {DataType::kFloat, DataType::kDouble, DataType::kHalf,   DataType::kBfloat16,
+                                            DataType::kInt8,  DataType::kInt16,  DataType::kInt32,  DataType::kInt64,
+                                            DataType::kUint8, DataType::kUint16, DataType::kUint32, DataType::kUint64};
 
 inline Tensor TensorOf(DataType dtype, const std::vector<double>& values, const Shape& shape) {
   Tensor tensor(dtype, shape);
@@ -23,20 +22,47 @@ inline Tensor TensorOf(DataType dtype, const std::vector<double>& values, const 
   for (size_t i = 0; i < values.size(); ++i) {
     const double value = values[i];
     switch (dtype) {
-      case DataType::kFloat: static_cast<float*>(data)[i] = static_cast<float>(value); break;
-      case DataType::kDouble: static_cast<double*>(data)[i] = value; break;
-      case DataType::kHalf: static_cast<Eigen::half*>(data)[i] = Eigen::half(value); break;
-      case DataType::kBfloat16: static_cast<Eigen::bfloat16*>(data)[i] = Eigen::bfloat16(value); break;
-      case DataType::kInt8: static_cast<int8_t*>(data)[i] = static_cast<int8_t>(value); break;
-      case DataType::kInt16: static_cast<int16_t*>(data)[i] = static_cast<int16_t>(value); break;
-      case DataType::kInt32: static_cast<int32_t*>(data)[i] = static_cast<int32_t>(value); break;
-      case DataType::kInt64: static_cast<int64_t*>(data)[i] = static_cast<int64_t>(value); break;
-      case DataType::kUint8: static_cast<uint8_t*>(data)[i] = static_cast<uint8_t>(value); break;
-      case DataType::kUint16: static_cast<uint16_t*>(data)[i] = static_cast<uint16_t>(value); break;
-      case DataType::kUint32: static_cast<uint32_t*>(data)[i] = static_cast<uint32_t>(value); break;
-      case DataType::kUint64: static_cast<uint64_t*>(data)[i] = static_cast<uint64_t>(value); break;
-      case DataType::kBool: static_cast<bool*>(data)[i] = value != 0; break;
-      default: break;
+      case DataType::kFloat:
+        static_cast<float*>(data)[i] = static_cast<float>(value);
+        break;
+      case DataType::kDouble:
+        static_cast<double*>(data)[i] = value;
+        break;
+      case DataType::kHalf:
+        static_cast<Eigen::half*>(data)[i] = Eigen::half(value);
+        break;
+      case DataType::kBfloat16:
+        static_cast<Eigen::bfloat16*>(data)[i] = Eigen::bfloat16(value);
+        break;
+      case DataType::kInt8:
+        static_cast<int8_t*>(data)[i] = static_cast<int8_t>(value);
+        break;
+      case DataType::kInt16:
+        static_cast<int16_t*>(data)[i] = static_cast<int16_t>(value);
+        break;
+      case DataType::kInt32:
+        static_cast<int32_t*>(data)[i] = static_cast<int32_t>(value);
+        break;
+      case DataType::kInt64:
+        static_cast<int64_t*>(data)[i] = static_cast<int64_t>(value);
+        break;
+      case DataType::kUint8:
+        static_cast<uint8_t*>(data)[i] = static_cast<uint8_t>(value);
+        break;
+      case DataType::kUint16:
+        static_cast<uint16_t*>(data)[i] = static_cast<uint16_t>(value);
+        break;
+      case DataType::kUint32:
+        static_cast<uint32_t*>(data)[i] = static_cast<uint32_t>(value);
+        break;
+      case DataType::kUint64:
+        static_cast<uint64_t*>(data)[i] = static_cast<uint64_t>(value);
+        break;
+      case DataType::kBool:
+        static_cast<bool*>(data)[i] = value != 0;
+        break;
+      default:
+        break;
     }
   }
   return tensor;
@@ -53,8 +79,10 @@ inline Tensor NumbersOf(DataType dtype, const Shape& shape, uint32_t seed) {
   for (double& value : values) {
     state = state * 1664525u + 1013904223u;
     const int random = static_cast<int>(state >> 16);
-    if (!IsInteger(dtype)) value = (random % 128 - 64) / 8.0;
-    else value = random % 200 - (is_unsigned ? 0 : 100);
+    if (!IsInteger(dtype))
+      value = (random % 128 - 64) / 8.0;
+    else
+      value = random % 200 - (is_unsigned ? 0 : 100);
   }
   return TensorOf(dtype, values, shape);
 }

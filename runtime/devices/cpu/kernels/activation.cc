@@ -16,15 +16,21 @@ constexpr double kSeluScaleAlpha = 1.7580993408473768599402175208123;
 // A NaN stays.
 struct Relu {
   template <typename T>
-  static T Apply(T x) { return x > T{0} || x != x ? x : T{0}; }
+  static T Apply(T x) {
+    return x > T{0} || x != x ? x : T{0};
+  }
 };
 struct Relu6 {
   template <typename T>
-  static T Apply(T x) { return x <= T{0} ? T{0} : x >= T{6} ? T{6} : x; }
+  static T Apply(T x) {
+    return x <= T{0} ? T{0} : x >= T{6} ? T{6} : x;
+  }
 };
 struct Softsign {
   template <typename T>
-  static T Apply(T x) { return x / (std::fabs(x) + T{1}); }
+  static T Apply(T x) {
+    return x / (std::fabs(x) + T{1});
+  }
 };
 template <typename P>
 P PacketElu(const P& x) {
@@ -33,8 +39,10 @@ P PacketElu(const P& x) {
 struct Elu {
   template <typename T>
   static T Apply(const T& x) {
-    if constexpr (std::is_same_v<T, double>) return x < 0 ? std::expm1(x) : x;
-    else return PacketElu(x);
+    if constexpr (std::is_same_v<T, double>)
+      return x < 0 ? std::expm1(x) : x;
+    else
+      return PacketElu(x);
   }
 };
 struct Selu {
@@ -57,11 +65,15 @@ UnaryLoops PacketFloatScalarDouble() {
 // Gradients: (gradient, features) for these ...
 struct ReluGrad {
   template <typename T>
-  static T Apply(T g, T x) { return g * static_cast<T>(x > T{0}); }
+  static T Apply(T g, T x) {
+    return g * static_cast<T>(x > T{0});
+  }
 };
 struct Relu6Grad {
   template <typename T>
-  static T Apply(T g, T x) { return g * static_cast<T>(x > T{0} && x < T{6}); }
+  static T Apply(T g, T x) {
+    return g * static_cast<T>(x > T{0} && x < T{6});
+  }
 };
 struct SoftsignGrad {
   template <typename T>
@@ -79,7 +91,9 @@ struct SoftplusGrad {
 // ... (gradient, outputs) for these ...
 struct EluGrad {
   template <typename T>
-  static T Apply(T g, T y) { return y < T{0} ? (y + T{1}) * g : g; }
+  static T Apply(T g, T y) {
+    return y < T{0} ? (y + T{1}) * g : g;
+  }
 };
 struct SeluGrad {
   template <typename T>
@@ -90,23 +104,33 @@ struct SeluGrad {
 // ... and (y, dy) for these.
 struct TanhGrad {
   template <typename T>
-  static T Apply(T y, T dy) { return dy * (T{1} - y * y); }
+  static T Apply(T y, T dy) {
+    return dy * (T{1} - y * y);
+  }
 };
 struct SigmoidGrad {
   template <typename T>
-  static T Apply(T y, T dy) { return dy * y * (T{1} - y); }
+  static T Apply(T y, T dy) {
+    return dy * y * (T{1} - y);
+  }
 };
 struct ReciprocalGrad {
   template <typename T>
-  static T Apply(T y, T dy) { return -dy * y * y; }
+  static T Apply(T y, T dy) {
+    return -dy * y * y;
+  }
 };
 struct SqrtGrad {
   template <typename T>
-  static T Apply(T y, T dy) { return dy * T(0.5) / y; }
+  static T Apply(T y, T dy) {
+    return dy * T(0.5) / y;
+  }
 };
 struct RsqrtGrad {
   template <typename T>
-  static T Apply(T y, T dy) { return dy * (y * (T(-0.5) * (y * y))); }
+  static T Apply(T y, T dy) {
+    return dy * (y * (T(-0.5) * (y * y)));
+  }
 };
 
 float AlphaOf(const OpInstance& instance) { return instance.attrs.GetOr<float>("alpha", 0.2f); }
@@ -160,14 +184,16 @@ void RegisterActivationKernels(KernelRegistry& registry) {
   RegisterBinary(registry, "SqrtGrad", FloatingPairs<SqrtGrad>());
   RegisterBinary(registry, "RsqrtGrad", FloatingPairs<RsqrtGrad>());
   AddKernel(registry, "LeakyRelu", [](const OpInstance& instance) {
-    return DispatchFloating(instance, instance.inputs[0].dtype, [&](auto tag) -> absl::StatusOr<std::unique_ptr<Kernel>> {
-      return MakeLeakyRelu<typename decltype(tag)::type>(instance);
-    });
+    return DispatchFloating(instance, instance.inputs[0].dtype,
+                            [&](auto tag) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+                              return MakeLeakyRelu<typename decltype(tag)::type>(instance);
+                            });
   });
   AddKernel(registry, "LeakyReluGrad", [](const OpInstance& instance) {
-    return DispatchFloating(instance, instance.inputs[0].dtype, [&](auto tag) -> absl::StatusOr<std::unique_ptr<Kernel>> {
-      return MakeLeakyReluGrad<typename decltype(tag)::type>(instance);
-    });
+    return DispatchFloating(instance, instance.inputs[0].dtype,
+                            [&](auto tag) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+                              return MakeLeakyReluGrad<typename decltype(tag)::type>(instance);
+                            });
   });
 }
 

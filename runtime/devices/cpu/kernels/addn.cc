@@ -13,11 +13,7 @@ namespace {
 class AddNKernel final : public Kernel {
  public:
   AddNKernel(BinaryLoop add, DataType dtype, int inputs, int64_t elements)
-      : add_(add),
-        widening_(WideningOf(dtype)),
-        bytes_(DataTypeSize(dtype)),
-        inputs_(inputs),
-        elements_(elements) {}
+      : add_(add), widening_(WideningOf(dtype)), bytes_(DataTypeSize(dtype)), inputs_(inputs), elements_(elements) {}
 
   absl::Status Run(const KernelContext& context) const override {
     ParallelRange(context, elements_, kElementGrain, [&](int64_t begin, int64_t end) {

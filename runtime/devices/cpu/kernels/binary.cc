@@ -7,61 +7,12 @@
 namespace millrace::cpu {
 namespace {
 
-// A loop with the conversions of its operands and result around it.
-class ConvertedLoop {
- public:
-  ConvertedLoop(BinaryLoop loop, DataType input, DataType output)
-      : loop_(loop), input_(WideningOf(input)), input_bytes_(DataTypeSize(input)), output_bytes_(DataTypeSize(output)) {
-    if (input == output) store_ = input_.store;
-  }
-
-  void Run(BinaryMode mode, const char* a, const char* b, char* out, int64_t n) const {
-    if (input_.load == nullptr) {
-      loop_(mode, a, b, out, n);
-      return;
-    }
-    Block wide_a, wide_b, wide_out;
-    if (mode == BinaryMode::kScalarVector) input_.load(a, wide_a.bytes, 1);
-    if (mode == BinaryMode::kVectorScalar) input_.load(b, wide_b.bytes, 1);
-    for (int64_t i = 0; i < n; i += kBlockElements) {
-      const int64_t count = std::min(kBlockElements, n - i);
-      if (mode != BinaryMode::kScalarVector) input_.load(a + i * input_bytes_, wide_a.bytes, count);
-      if (mode != BinaryMode::kVectorScalar) input_.load(b + i * input_bytes_, wide_b.bytes, count);
-      if (store_ == nullptr) {
-        loop_(mode, wide_a.bytes, wide_b.bytes, out + i * output_bytes_, count);
-      } else {
-        loop_(mode, wide_a.bytes, wide_b.bytes, wide_out.bytes, count);
-        store_(wide_out.bytes, out + i * output_bytes_, count);
-      }
-    }
-  }
-
-  int64_t input_bytes() const { return input_bytes_; }
-  int64_t output_bytes() const { return output_bytes_; }
-
- private:
-  BinaryLoop loop_;
-  Widening input_;
-  ConvertFn store_ = nullptr;
-  int64_t input_bytes_;
-  int64_t output_bytes_;
-};
-
 template <typename T>
 bool AnyEqual(const void* data, int64_t n, T value) {
   const T* x = static_cast<const T*>(data);
   bool found = false;
   for (int64_t i = 0; i < n; ++i) found |= x[i] == value;
   return found;
-}
-
-bool AnyZero(const void* data, int64_t bytes, int64_t n) {
-  switch (bytes) {
-    case 1: return AnyEqual<uint8_t>(data, n, 0);
-    case 2: return AnyEqual<uint16_t>(data, n, 0);
-    case 4: return AnyEqual<uint32_t>(data, n, 0);
-    default: return AnyEqual<uint64_t>(data, n, 0);
-  }
 }
 
 bool AnyNegative(const void* data, DataType dtype, int64_t n) {
@@ -128,20 +79,65 @@ class BinaryKernel final : public Kernel {
 
 }  // namespace
 
+bool AnyZero(const void* data, int64_t bytes, int64_t n) {
+  switch (bytes) {
+    case 1:
+      return AnyEqual<uint8_t>(data, n, 0);
+    case 2:
+      return AnyEqual<uint16_t>(data, n, 0);
+    case 4:
+      return AnyEqual<uint32_t>(data, n, 0);
+    default:
+      return AnyEqual<uint64_t>(data, n, 0);
+  }
+}
+
+ConvertedLoop::ConvertedLoop(BinaryLoop loop, DataType input, DataType output)
+    : loop_(loop), input_(WideningOf(input)), input_bytes_(DataTypeSize(input)), output_bytes_(DataTypeSize(output)) {
+  if (input == output) store_ = input_.store;
+}
+
+void ConvertedLoop::Run(BinaryMode mode, const char* a, const char* b, char* out, int64_t n) const {
+  if (input_.load == nullptr) {
+    loop_(mode, a, b, out, n);
+    return;
+  }
+  Block wide_a, wide_b, wide_out;
+  if (mode == BinaryMode::kScalarVector) input_.load(a, wide_a.bytes, 1);
+  if (mode == BinaryMode::kVectorScalar) input_.load(b, wide_b.bytes, 1);
+  for (int64_t i = 0; i < n; i += kBlockElements) {
+    const int64_t count = std::min(kBlockElements, n - i);
+    if (mode != BinaryMode::kScalarVector) input_.load(a + i * input_bytes_, wide_a.bytes, count);
+    if (mode != BinaryMode::kVectorScalar) input_.load(b + i * input_bytes_, wide_b.bytes, count);
+    if (store_ == nullptr) {
+      loop_(mode, wide_a.bytes, wide_b.bytes, out + i * output_bytes_, count);
+    } else {
+      loop_(mode, wide_a.bytes, wide_b.bytes, wide_out.bytes, count);
+      store_(wide_out.bytes, out + i * output_bytes_, count);
+    }
+  }
+}
+
 BinaryLoop BinaryLoops::For(DataType compute) const {
   switch (compute) {
-    case DataType::kFloat: return on_float;
-    case DataType::kDouble: return on_double;
-    case DataType::kInt32: return on_int32;
-    case DataType::kInt64: return on_int64;
-    case DataType::kUint64: return on_uint64;
-    default: return nullptr;
+    case DataType::kFloat:
+      return on_float;
+    case DataType::kDouble:
+      return on_double;
+    case DataType::kInt32:
+      return on_int32;
+    case DataType::kInt64:
+      return on_int64;
+    case DataType::kUint64:
+      return on_uint64;
+    default:
+      return nullptr;
   }
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeBinaryKernel(const OpInstance& instance, const BinaryLoops& loops,
-                                                         const BinaryOptions& options, const Shape& a,
-                                                         const Shape& b, const Shape& output) {
+                                                         const BinaryOptions& options, const Shape& a, const Shape& b,
+                                                         const Shape& output) {
   const DataType dtype = instance.inputs[0].dtype;
   BinaryLoop loop = loops.For(WideningOf(dtype).compute);
   if (loop == nullptr) return UnsupportedType(instance, dtype);
@@ -149,6 +145,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeBinaryKernel(const OpInstance& insta
   if (!IsInteger(dtype)) checked.check = DivisorCheck::kNone;
   const DataType result = options.compares ? DataType::kBool : dtype;
   return std::make_unique<BinaryKernel>(ConvertedLoop(loop, dtype, result), checked, dtype, a, b, output);
+}
+
+std::unique_ptr<Kernel> MakeBytesKernel(BinaryLoop loop, const Shape& a, const Shape& b, const Shape& output) {
+  return std::make_unique<BinaryKernel>(ConvertedLoop(loop), BinaryOptions{}, DataType::kUint8, a, b, output);
 }
 
 void RegisterBinary(KernelRegistry& registry, const char* op, BinaryLoops loops, BinaryOptions options) {

@@ -25,26 +25,56 @@ struct BinaryLoops {
   BinaryLoop For(DataType compute) const;
 };
 
+// A loop with the conversions of its operands and result around it.
+class ConvertedLoop {
+ public:
+  ConvertedLoop() = default;
+  ConvertedLoop(BinaryLoop loop, DataType input, DataType output);
+  // Of bytes, without conversion.
+  explicit ConvertedLoop(BinaryLoop loop) : loop_(loop), input_bytes_(1), output_bytes_(1) {}
+
+  void Run(BinaryMode mode, const char* a, const char* b, char* out, int64_t n) const;
+  int64_t input_bytes() const { return input_bytes_; }
+  int64_t output_bytes() const { return output_bytes_; }
+
+ private:
+  BinaryLoop loop_ = nullptr;
+  Widening input_;
+  ConvertFn store_ = nullptr;
+  int64_t input_bytes_ = 0;
+  int64_t output_bytes_ = 0;
+};
+
 // What an integer operation refuses in its second operand.
 enum class DivisorCheck { kNone, kZero, kNegative };
 
 struct BinaryOptions {
-  bool compares = false;        // the output is bool
+  bool compares = false;          // the output is bool
   int64_t grain = kElementGrain;  // elements of a shard
   DivisorCheck check = DivisorCheck::kNone;
 };
 
 // Kernel of inputs 0 and 1 broadcast to output 0, their shapes as given.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeBinaryKernel(const OpInstance& instance, const BinaryLoops& loops,
-                                                         const BinaryOptions& options, const Shape& a,
-                                                         const Shape& b, const Shape& output);
+                                                         const BinaryOptions& options, const Shape& a, const Shape& b,
+                                                         const Shape& output);
+
+// Kernel of two inputs of bytes (bools) broadcast to an output of bytes.
+std::unique_ptr<Kernel> MakeBytesKernel(BinaryLoop loop, const Shape& a, const Shape& b, const Shape& output);
 
 // Registers `op` with TensorFlow's broadcasting.
 void RegisterBinary(KernelRegistry& registry, const char* op, BinaryLoops loops, BinaryOptions options = {});
 
-// The loops of Add and Sub.
+// Whether an integer array holds a zero.
+bool AnyZero(const void* data, int64_t element_bytes, int64_t n);
+
+// The loops of arithmetic that other kernels use too.
 BinaryLoops AddLoops();
 BinaryLoops SubLoops();
+BinaryLoops MulLoops();
+BinaryLoops DivLoops();
+BinaryLoops MaximumLoops();
+BinaryLoops MinimumLoops();
 
 // Op::Apply(T, T) -> R over arrays; the compiler vectorises it.
 template <typename Op, typename T, typename R = T>
@@ -78,9 +108,7 @@ BinaryLoops FloatingLoops() {
 }
 template <typename Op>
 BinaryLoops IntegerLoops() {
-  return {.on_int32 = &LoopOver<Op, int32_t>,
-          .on_int64 = &LoopOver<Op, int64_t>,
-          .on_uint64 = &LoopOver<Op, uint64_t>};
+  return {.on_int32 = &LoopOver<Op, int32_t>, .on_int64 = &LoopOver<Op, int64_t>, .on_uint64 = &LoopOver<Op, uint64_t>};
 }
 template <typename Op>
 BinaryLoops NumericLoops() {

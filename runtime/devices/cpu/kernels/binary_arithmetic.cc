@@ -21,29 +21,41 @@ T Wrapping(T a, T b, Fn fn) {
 
 struct Add {
   template <typename T>
-  static T Apply(T a, T b) { return Wrapping(a, b, [](auto x, auto y) { return x + y; }); }
+  static T Apply(T a, T b) {
+    return Wrapping(a, b, [](auto x, auto y) { return x + y; });
+  }
 };
 struct Sub {
   template <typename T>
-  static T Apply(T a, T b) { return Wrapping(a, b, [](auto x, auto y) { return x - y; }); }
+  static T Apply(T a, T b) {
+    return Wrapping(a, b, [](auto x, auto y) { return x - y; });
+  }
 };
 struct Mul {
   template <typename T>
-  static T Apply(T a, T b) { return Wrapping(a, b, [](auto x, auto y) { return x * y; }); }
+  static T Apply(T a, T b) {
+    return Wrapping(a, b, [](auto x, auto y) { return x * y; });
+  }
 };
 struct SquaredDifference {
   template <typename T>
-  static T Apply(T a, T b) { return Mul::Apply(Sub::Apply(a, b), Sub::Apply(a, b)); }
+  static T Apply(T a, T b) {
+    return Mul::Apply(Sub::Apply(a, b), Sub::Apply(a, b));
+  }
 };
 
 // A NaN in either operand is the result.
 struct Maximum {
   template <typename T>
-  static T Apply(T a, T b) { return a > b || a != a ? a : b; }
+  static T Apply(T a, T b) {
+    return a > b || a != a ? a : b;
+  }
 };
 struct Minimum {
   template <typename T>
-  static T Apply(T a, T b) { return a < b || a != a ? a : b; }
+  static T Apply(T a, T b) {
+    return a < b || a != a ? a : b;
+  }
 };
 
 // Quotient towards zero. The kernel has refused zero; -1 is apart because the least integer has no opposite.
@@ -56,24 +68,31 @@ T Quotient(T a, T b) {
 }
 template <typename T>
 T Remainder(T a, T b) {
-  if constexpr (std::is_floating_point_v<T>) return std::fmod(a, b);
-  else if constexpr (std::is_signed_v<T>) return b == -1 ? T{0} : a % b;
-  else return a % b;
+  if constexpr (std::is_floating_point_v<T>)
+    return std::fmod(a, b);
+  else if constexpr (std::is_signed_v<T>)
+    return b == -1 ? T{0} : a % b;
+  else
+    return a % b;
 }
 
 // Real division of floats, division towards zero of integers.
 struct Div {
   template <typename T>
   static T Apply(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>) return a / b;
-    else return Quotient(a, b);
+    if constexpr (std::is_floating_point_v<T>)
+      return a / b;
+    else
+      return Quotient(a, b);
   }
 };
 struct TruncateDiv {
   template <typename T>
   static T Apply(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>) return std::trunc(a / b);
-    else return Quotient(a, b);
+    if constexpr (std::is_floating_point_v<T>)
+      return std::trunc(a / b);
+    else
+      return Quotient(a, b);
   }
 };
 struct FloorDiv {
@@ -89,7 +108,9 @@ struct FloorDiv {
 };
 struct TruncateMod {
   template <typename T>
-  static T Apply(T a, T b) { return Remainder(a, b); }
+  static T Apply(T a, T b) {
+    return Remainder(a, b);
+  }
 };
 // The remainder has the divisor's sign.
 struct FloorMod {
@@ -102,31 +123,41 @@ struct FloorMod {
 
 struct DivNoNan {
   template <typename T>
-  static T Apply(T a, T b) { return b == T{0} ? T{0} : a / b; }
+  static T Apply(T a, T b) {
+    return b == T{0} ? T{0} : a / b;
+  }
 };
 struct MulNoNan {
   template <typename T>
-  static T Apply(T a, T b) { return b == T{0} ? T{0} : a * b; }
+  static T Apply(T a, T b) {
+    return b == T{0} ? T{0} : a * b;
+  }
 };
 struct Xdivy {
   template <typename T>
-  static T Apply(T a, T b) { return a == T{0} ? T{0} : a / b; }
+  static T Apply(T a, T b) {
+    return a == T{0} ? T{0} : a / b;
+  }
 };
 
 }  // namespace
 
 BinaryLoops AddLoops() { return NumericLoops<Add>(); }
 BinaryLoops SubLoops() { return NumericLoops<Sub>(); }
+BinaryLoops MulLoops() { return NumericLoops<Mul>(); }
+BinaryLoops DivLoops() { return NumericLoops<Div>(); }
+BinaryLoops MaximumLoops() { return NumericLoops<Maximum>(); }
+BinaryLoops MinimumLoops() { return NumericLoops<Minimum>(); }
 
 void RegisterArithmeticKernels(KernelRegistry& registry) {
   for (const char* op : {"Add", "AddV2"}) RegisterBinary(registry, op, AddLoops());
   RegisterBinary(registry, "Sub", SubLoops());
-  RegisterBinary(registry, "Mul", NumericLoops<Mul>());
-  RegisterBinary(registry, "Maximum", NumericLoops<Maximum>());
-  RegisterBinary(registry, "Minimum", NumericLoops<Minimum>());
+  RegisterBinary(registry, "Mul", MulLoops());
+  RegisterBinary(registry, "Maximum", MaximumLoops());
+  RegisterBinary(registry, "Minimum", MinimumLoops());
   RegisterBinary(registry, "SquaredDifference", NumericLoops<SquaredDifference>());
   const BinaryOptions divides = {.grain = kElementGrain / 4, .check = DivisorCheck::kZero};
-  for (const char* op : {"RealDiv", "Div"}) RegisterBinary(registry, op, NumericLoops<Div>(), divides);
+  for (const char* op : {"RealDiv", "Div"}) RegisterBinary(registry, op, DivLoops(), divides);
   RegisterBinary(registry, "TruncateDiv", NumericLoops<TruncateDiv>(), divides);
   RegisterBinary(registry, "FloorDiv", NumericLoops<FloorDiv>(), divides);
   RegisterBinary(registry, "FloorMod", NumericLoops<FloorMod>(), divides);

@@ -1,7 +1,7 @@
 // Cast.
-#include "cpu/kernels/elementwise.h"
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/convert.h"
+#include "cpu/kernels/elementwise.h"
 #include "cpu/kernels/register.h"
 
 namespace millrace::cpu {

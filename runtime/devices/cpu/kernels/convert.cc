@@ -1,9 +1,8 @@
 #include "cpu/kernels/convert.h"
 
+#include <Eigen/Core>
 #include <bit>
 #include <type_traits>
-
-#include <Eigen/Core>
 
 namespace millrace::cpu {
 namespace {
@@ -66,46 +65,75 @@ void FloatToBfloat16(const void* from, void* to, int64_t n) {
 template <typename From>
 ConvertFn StoreFrom(DataType to) {
   switch (to) {
-    case DataType::kFloat: return &Convert<From, float>;
-    case DataType::kDouble: return &Convert<From, double>;
-    case DataType::kInt8: return &Convert<From, int8_t>;
-    case DataType::kInt16: return &Convert<From, int16_t>;
-    case DataType::kInt32: return &Convert<From, int32_t>;
-    case DataType::kInt64: return &Convert<From, int64_t>;
-    case DataType::kUint8: return &Convert<From, uint8_t>;
-    case DataType::kUint16: return &Convert<From, uint16_t>;
-    case DataType::kUint32: return &Convert<From, uint32_t>;
-    case DataType::kUint64: return &Convert<From, uint64_t>;
-    case DataType::kBool: return &Convert<From, bool>;
-    default: return nullptr;
+    case DataType::kFloat:
+      return &Convert<From, float>;
+    case DataType::kDouble:
+      return &Convert<From, double>;
+    case DataType::kInt8:
+      return &Convert<From, int8_t>;
+    case DataType::kInt16:
+      return &Convert<From, int16_t>;
+    case DataType::kInt32:
+      return &Convert<From, int32_t>;
+    case DataType::kInt64:
+      return &Convert<From, int64_t>;
+    case DataType::kUint8:
+      return &Convert<From, uint8_t>;
+    case DataType::kUint16:
+      return &Convert<From, uint16_t>;
+    case DataType::kUint32:
+      return &Convert<From, uint32_t>;
+    case DataType::kUint64:
+      return &Convert<From, uint64_t>;
+    case DataType::kBool:
+      return &Convert<From, bool>;
+    default:
+      return nullptr;
   }
 }
 
 ConvertFn LoadAsInt64(DataType from) {
   switch (from) {
-    case DataType::kInt8: return &Convert<int8_t, int64_t>;
-    case DataType::kInt16: return &Convert<int16_t, int64_t>;
-    case DataType::kInt32: return &Convert<int32_t, int64_t>;
-    case DataType::kUint8: return &Convert<uint8_t, int64_t>;
-    case DataType::kUint16: return &Convert<uint16_t, int64_t>;
-    case DataType::kUint32: return &Convert<uint32_t, int64_t>;
-    case DataType::kBool: return &Convert<uint8_t, int64_t>;
-    default: return nullptr;
+    case DataType::kInt8:
+      return &Convert<int8_t, int64_t>;
+    case DataType::kInt16:
+      return &Convert<int16_t, int64_t>;
+    case DataType::kInt32:
+      return &Convert<int32_t, int64_t>;
+    case DataType::kUint8:
+      return &Convert<uint8_t, int64_t>;
+    case DataType::kUint16:
+      return &Convert<uint16_t, int64_t>;
+    case DataType::kUint32:
+      return &Convert<uint32_t, int64_t>;
+    case DataType::kBool:
+      return &Convert<uint8_t, int64_t>;
+    default:
+      return nullptr;
   }
 }
 
 ConvertFn LoadAsFloat(DataType from) {
   switch (from) {
-    case DataType::kHalf: return &HalfToFloat;
-    case DataType::kBfloat16: return &Bfloat16ToFloat;
-    case DataType::kInt8: return &Convert<int8_t, float>;
-    case DataType::kInt16: return &Convert<int16_t, float>;
-    case DataType::kInt32: return &Convert<int32_t, float>;
+    case DataType::kHalf:
+      return &HalfToFloat;
+    case DataType::kBfloat16:
+      return &Bfloat16ToFloat;
+    case DataType::kInt8:
+      return &Convert<int8_t, float>;
+    case DataType::kInt16:
+      return &Convert<int16_t, float>;
+    case DataType::kInt32:
+      return &Convert<int32_t, float>;
     case DataType::kUint8:
-    case DataType::kBool: return &Convert<uint8_t, float>;
-    case DataType::kUint16: return &Convert<uint16_t, float>;
-    case DataType::kUint32: return &Convert<uint32_t, float>;
-    default: return nullptr;
+    case DataType::kBool:
+      return &Convert<uint8_t, float>;
+    case DataType::kUint16:
+      return &Convert<uint16_t, float>;
+    case DataType::kUint32:
+      return &Convert<uint32_t, float>;
+    default:
+      return nullptr;
   }
 }
 
@@ -141,10 +169,14 @@ Widening WideningOf(DataType dtype) {
     case DataType::kDouble:
     case DataType::kInt32:
     case DataType::kInt64:
-    case DataType::kUint64: return {.compute = dtype};
-    case DataType::kHalf: return {DataType::kFloat, &HalfToFloat, &FloatToHalf};
-    case DataType::kBfloat16: return {DataType::kFloat, &Bfloat16ToFloat, &FloatToBfloat16};
-    default: break;
+    case DataType::kUint64:
+      return {.compute = dtype};
+    case DataType::kHalf:
+      return {DataType::kFloat, &HalfToFloat, &FloatToHalf};
+    case DataType::kBfloat16:
+      return {DataType::kFloat, &Bfloat16ToFloat, &FloatToBfloat16};
+    default:
+      break;
   }
   ConvertFn load = LoadAsInt64(dtype);
   if (load == nullptr) return {};

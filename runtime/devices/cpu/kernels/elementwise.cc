@@ -6,11 +6,16 @@ namespace millrace::cpu {
 
 void RegisterElementwiseKernels(KernelRegistry& registry) {
   RegisterArithmeticKernels(registry);
+  RegisterComparisonKernels(registry);
+  RegisterBinaryMathKernels(registry);
   RegisterUnaryKernels(registry);
   RegisterUnaryMathKernels(registry);
   RegisterActivationKernels(registry);
+  RegisterSpecialKernels(registry);
   RegisterCastKernels(registry);
   RegisterAddNKernels(registry);
+  RegisterSelectKernels(registry);
+  RegisterCheckKernels(registry);
 }
 
 }  // namespace millrace::cpu

@@ -11,11 +11,16 @@ namespace {
 
 double ScalarValue(const void* data, DataType dtype) {
   switch (dtype) {
-    case DataType::kFloat: return *static_cast<const float*>(data);
-    case DataType::kDouble: return *static_cast<const double*>(data);
-    case DataType::kInt32: return *static_cast<const int32_t*>(data);
-    case DataType::kInt64: return static_cast<double>(*static_cast<const int64_t*>(data));
-    default: break;
+    case DataType::kFloat:
+      return *static_cast<const float*>(data);
+    case DataType::kDouble:
+      return *static_cast<const double*>(data);
+    case DataType::kInt32:
+      return *static_cast<const int32_t*>(data);
+    case DataType::kInt64:
+      return static_cast<double>(*static_cast<const int64_t*>(data));
+    default:
+      break;
   }
   float value = 0;
   WideningOf(dtype).load(data, &value, 1);
@@ -34,9 +39,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeApply(const OpInstance& instance, co
     const BoundUpdate::Scalars scalars = update.ReadScalars(context);
     const BoundUpdate::Pointers slots = update.SlotPointers(context);
     const char* gradient = context.input<char>(update.gradient_input());
-    ParallelRange(context, elements, kElementGrain / 4, [&](int64_t begin, int64_t end) {
-      update.Run(slots, begin, gradient, begin, scalars, end - begin);
-    });
+    ParallelRange(context, elements, kElementGrain / 4,
+                  [&](int64_t begin, int64_t end) { update.Run(slots, begin, gradient, begin, scalars, end - begin); });
     return absl::OkStatus();
   });
 }

@@ -68,8 +68,6 @@ class BoundUpdate {
   absl::InlinedVector<std::pair<int, DataType>, kMaxScalars> scalars_;  // input and type
 };
 
-void RegisterSparseOptimizerKernels(KernelRegistry& registry);  // sparse_optimizer.cc
-
 }  // namespace millrace::cpu
 
 #endif  // MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_OPTIMIZER_H_

@@ -207,7 +207,8 @@ class ReduceKernel final : public Kernel {
 Widening ReduceWidening(DataType dtype) {
   Widening widening = WideningOf(dtype);
   if (dtype == DataType::kInt32) {
-    widening = {DataType::kInt64, ConversionOf(dtype, DataType::kInt64).first, ConversionOf(DataType::kInt64, dtype).first};
+    widening = {DataType::kInt64, ConversionOf(dtype, DataType::kInt64).first,
+                ConversionOf(DataType::kInt64, dtype).first};
   }
   return widening;
 }
@@ -253,9 +254,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeReduction(const OpInstance& instance
 
 void RegisterReductionKernels(KernelRegistry& registry) {
   constexpr std::pair<const char*, Reduction> kReductions[] = {
-      {"Sum", Reduction::kSum}, {"Mean", Reduction::kMean}, {"Prod", Reduction::kProd},
-      {"Max", Reduction::kMax}, {"Min", Reduction::kMin},   {"All", Reduction::kAll},
-      {"Any", Reduction::kAny}, {"EuclideanNorm", Reduction::kEuclideanNorm}};
+      {"Sum", Reduction::kSum},   {"Mean", Reduction::kMean},
+      {"Prod", Reduction::kProd}, {"Max", Reduction::kMax},
+      {"Min", Reduction::kMin},   {"All", Reduction::kAll},
+      {"Any", Reduction::kAny},   {"EuclideanNorm", Reduction::kEuclideanNorm}};
   for (const auto& [op, reduction] : kReductions) {
     AddKernel(registry, op,
               [reduction = reduction](const OpInstance& instance) { return MakeAxesReduction(instance, reduction); });

@@ -42,6 +42,15 @@ Reducer ReducerOf(Reduction reduction, DataType dtype);
 absl::StatusOr<std::unique_ptr<Kernel>> MakeReduction(const OpInstance& instance, Reduction reduction,
                                                       const Shape& shape, absl::Span<const bool> reduced);
 
+// A tensor as outer × length × inner, `length` being one axis.
+struct AxisLayout {
+  int64_t outer = 1;
+  int64_t length = 1;
+  int64_t inner = 1;
+};
+// A negative axis counts from the end; a scalar is one element along its axis.
+AxisLayout MakeAxisLayout(const Shape& shape, int64_t axis);
+
 }  // namespace millrace::cpu
 
 #endif  // MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_REDUCE_H_

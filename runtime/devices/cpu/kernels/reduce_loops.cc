@@ -37,23 +37,37 @@ using AccumulatorOf = std::conditional_t<std::is_floating_point_v<T>, double, T>
 // and vectors of T, and for scalars of the accumulator's type.
 struct SumOp {
   template <typename T>
-  static constexpr T Start() { return T{0}; }
+  static constexpr T Start() {
+    return T{0};
+  }
   template <typename V>
-  static V Take(V acc, V x) { return acc + x; }
+  static V Take(V acc, V x) {
+    return acc + x;
+  }
   template <typename V>
-  static V Merge(V a, V b) { return a + b; }
+  static V Merge(V a, V b) {
+    return a + b;
+  }
 };
 struct SquareOp : SumOp {
   template <typename V>
-  static V Take(V acc, V x) { return acc + x * x; }
+  static V Take(V acc, V x) {
+    return acc + x * x;
+  }
 };
 struct ProdOp {
   template <typename T>
-  static constexpr T Start() { return T{1}; }
+  static constexpr T Start() {
+    return T{1};
+  }
   template <typename V>
-  static V Take(V acc, V x) { return acc * x; }
+  static V Take(V acc, V x) {
+    return acc * x;
+  }
   template <typename V>
-  static V Merge(V a, V b) { return a * b; }
+  static V Merge(V a, V b) {
+    return a * b;
+  }
 };
 // A NaN stays.
 struct MaxOp {
@@ -62,9 +76,13 @@ struct MaxOp {
     return std::is_floating_point_v<T> ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
   }
   template <typename V>
-  static V Take(V acc, V x) { return (x > acc) | (x != x) ? x : acc; }
+  static V Take(V acc, V x) {
+    return (x > acc) | (x != x) ? x : acc;
+  }
   template <typename V>
-  static V Merge(V a, V b) { return Take(a, b); }
+  static V Merge(V a, V b) {
+    return Take(a, b);
+  }
 };
 struct MinOp {
   template <typename T>
@@ -72,9 +90,13 @@ struct MinOp {
     return std::is_floating_point_v<T> ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
   }
   template <typename V>
-  static V Take(V acc, V x) { return (x < acc) | (x != x) ? x : acc; }
+  static V Take(V acc, V x) {
+    return (x < acc) | (x != x) ? x : acc;
+  }
   template <typename V>
-  static V Merge(V a, V b) { return Take(a, b); }
+  static V Merge(V a, V b) {
+    return Take(a, b);
+  }
 };
 
 // Values that lanes of T take before they are merged into accumulators.
@@ -169,22 +191,30 @@ void MergeAll(const Accumulator* from, int64_t n, Accumulator* acc) {
 // Finish::Apply(accumulated value, count) before the conversion to T.
 struct AsItIs {
   template <typename A>
-  static A Apply(A value, int64_t) { return value; }
+  static A Apply(A value, int64_t) {
+    return value;
+  }
 };
 struct DividedByCount {
   template <typename A>
   static A Apply(A value, int64_t count) {
-    if constexpr (std::is_integral_v<A>) return count == 0 ? A{0} : value / static_cast<A>(count);
-    else return value / static_cast<A>(count);
+    if constexpr (std::is_integral_v<A>)
+      return count == 0 ? A{0} : value / static_cast<A>(count);
+    else
+      return value / static_cast<A>(count);
   }
 };
 struct SquareRoot {
   template <typename A>
-  static A Apply(A value, int64_t) { return static_cast<A>(std::sqrt(value)); }
+  static A Apply(A value, int64_t) {
+    return static_cast<A>(std::sqrt(value));
+  }
 };
 struct Halved {
   template <typename A>
-  static A Apply(A value, int64_t) { return value / 2; }
+  static A Apply(A value, int64_t) {
+    return value / 2;
+  }
 };
 
 template <typename Finish, typename T>
@@ -228,8 +258,10 @@ int64_t IntegerLimit(DataType dtype, bool least) {
   switch (dtype) {
     case DataType::kUint8:
     case DataType::kUint16:
-    case DataType::kUint32: return least ? 0 : (int64_t{1} << bits) - 1;
-    default: break;
+    case DataType::kUint32:
+      return least ? 0 : (int64_t{1} << bits) - 1;
+    default:
+      break;
   }
   const int64_t lowest = std::numeric_limits<int64_t>::min() >> (64 - bits);
   return least ? lowest : -(lowest + 1);
@@ -246,11 +278,16 @@ Reducer ReducerOf(Reduction reduction, DataType dtype) {
   const bool limited = compute == DataType::kInt64 && !is_bool;
   Reducer reducer;
   switch (reduction) {
-    case Reduction::kSum: return ForWrapping<SumOp>(compute);
-    case Reduction::kMean: return ForWrapping<SumOp, DividedByCount>(compute);
-    case Reduction::kProd: return ForWrapping<ProdOp>(compute);
-    case Reduction::kL2Loss: return ForFloating<SquareOp, Halved>(compute);
-    case Reduction::kEuclideanNorm: return ForWrapping<SquareOp, SquareRoot>(compute);
+    case Reduction::kSum:
+      return ForWrapping<SumOp>(compute);
+    case Reduction::kMean:
+      return ForWrapping<SumOp, DividedByCount>(compute);
+    case Reduction::kProd:
+      return ForWrapping<ProdOp>(compute);
+    case Reduction::kL2Loss:
+      return ForFloating<SquareOp, Halved>(compute);
+    case Reduction::kEuclideanNorm:
+      return ForWrapping<SquareOp, SquareRoot>(compute);
     case Reduction::kMax:
       reducer = ForOrdered<MaxOp>(compute);
       if (limited) reducer.identity = std::bit_cast<Accumulator>(IntegerLimit(dtype, true));
@@ -260,8 +297,10 @@ Reducer ReducerOf(Reduction reduction, DataType dtype) {
       if (limited) reducer.identity = std::bit_cast<Accumulator>(IntegerLimit(dtype, false));
       return reducer;
     // As numbers 0 and 1 without a sign, so that the result over nothing is true for All and false for Any.
-    case Reduction::kAll: return ForOrdered<MinOp>(DataType::kUint64);
-    case Reduction::kAny: return ForOrdered<MaxOp>(DataType::kUint64);
+    case Reduction::kAll:
+      return ForOrdered<MinOp>(DataType::kUint64);
+    case Reduction::kAny:
+      return ForOrdered<MaxOp>(DataType::kUint64);
   }
   return {};
 }

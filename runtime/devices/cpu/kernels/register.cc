@@ -21,9 +21,13 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterRandomKernels(registry);
   RegisterStatelessRandomKernels(registry);
   RegisterVariableKernels(registry);
+  RegisterVariableScatterKernels(registry);
   RegisterOptimizerKernels(registry);
+  RegisterSparseOptimizerKernels(registry);
   RegisterElementwiseKernels(registry);
   RegisterReductionKernels(registry);
+  RegisterArgReductionKernels(registry);
+  RegisterCumulativeKernels(registry);
   RegisterShapeKernels(registry);
   RegisterConcatSplitKernels(registry);
   RegisterSliceKernels(registry);

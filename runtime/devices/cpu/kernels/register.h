@@ -13,7 +13,9 @@ void AddKernel(KernelRegistry& registry, std::string_view op, KernelFactory fact
 
 void RegisterGraphKernels(KernelRegistry& registry);
 void RegisterVariableKernels(KernelRegistry& registry);
+void RegisterVariableScatterKernels(KernelRegistry& registry);
 void RegisterOptimizerKernels(KernelRegistry& registry);
+void RegisterSparseOptimizerKernels(KernelRegistry& registry);
 void RegisterElementwiseKernels(KernelRegistry& registry);
 void RegisterShapeKernels(KernelRegistry& registry);
 void RegisterConcatSplitKernels(KernelRegistry& registry);
@@ -24,6 +26,8 @@ void RegisterScatterKernels(KernelRegistry& registry);
 void RegisterSegmentKernels(KernelRegistry& registry);
 void RegisterUniqueKernels(KernelRegistry& registry);
 void RegisterReductionKernels(KernelRegistry& registry);
+void RegisterArgReductionKernels(KernelRegistry& registry);
+void RegisterCumulativeKernels(KernelRegistry& registry);
 void RegisterMatMulKernels(KernelRegistry& registry);
 void RegisterConvKernels(KernelRegistry& registry);
 void RegisterBatchNormKernels(KernelRegistry& registry);

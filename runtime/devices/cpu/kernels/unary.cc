@@ -63,21 +63,28 @@ class UnaryKernel final : public Kernel {
 struct Abs {
   template <typename T>
   static T Apply(T x) {
-    if constexpr (std::is_unsigned_v<T>) return x;
-    else if constexpr (std::is_integral_v<T>) return x < 0 ? static_cast<T>(0 - static_cast<std::make_unsigned_t<T>>(x)) : x;
-    else return std::fabs(x);
+    if constexpr (std::is_unsigned_v<T>)
+      return x;
+    else if constexpr (std::is_integral_v<T>)
+      return x < 0 ? static_cast<T>(0 - static_cast<std::make_unsigned_t<T>>(x)) : x;
+    else
+      return std::fabs(x);
   }
 };
 struct Neg {
   template <typename T>
   static T Apply(T x) {
-    if constexpr (std::is_integral_v<T>) return static_cast<T>(0 - static_cast<std::make_unsigned_t<T>>(x));
-    else return -x;
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(0 - static_cast<std::make_unsigned_t<T>>(x));
+    else
+      return -x;
   }
 };
 struct Sign {
   template <typename T>
-  static T Apply(T x) { return x != x ? x : static_cast<T>((x > T{0}) - (x < T{0})); }
+  static T Apply(T x) {
+    return x != x ? x : static_cast<T>((x > T{0}) - (x < T{0}));
+  }
 };
 struct Square {
   template <typename T>
@@ -91,47 +98,67 @@ struct Square {
 };
 struct Sqrt {
   template <typename T>
-  static T Apply(T x) { return std::sqrt(x); }
+  static T Apply(T x) {
+    return std::sqrt(x);
+  }
 };
 struct Rsqrt {
   template <typename T>
-  static T Apply(T x) { return T{1} / std::sqrt(x); }
+  static T Apply(T x) {
+    return T{1} / std::sqrt(x);
+  }
 };
 struct Reciprocal {
   template <typename T>
-  static T Apply(T x) { return T{1} / x; }
+  static T Apply(T x) {
+    return T{1} / x;
+  }
 };
 struct Floor {
   template <typename T>
-  static T Apply(T x) { return std::floor(x); }
+  static T Apply(T x) {
+    return std::floor(x);
+  }
 };
 struct Ceil {
   template <typename T>
-  static T Apply(T x) { return std::ceil(x); }
+  static T Apply(T x) {
+    return std::ceil(x);
+  }
 };
 // Halves go to the even neighbour.
 struct Round {
   template <typename T>
   static T Apply(T x) {
-    if constexpr (std::is_integral_v<T>) return x;
-    else return std::rint(x);
+    if constexpr (std::is_integral_v<T>)
+      return x;
+    else
+      return std::rint(x);
   }
 };
 struct Invert {
   template <typename T>
-  static T Apply(T x) { return static_cast<T>(~x); }
+  static T Apply(T x) {
+    return static_cast<T>(~x);
+  }
 };
 struct IsNan {
   template <typename T>
-  static bool Apply(T x) { return x != x; }
+  static bool Apply(T x) {
+    return x != x;
+  }
 };
 struct IsInf {
   template <typename T>
-  static bool Apply(T x) { return std::fabs(x) > std::numeric_limits<T>::max(); }
+  static bool Apply(T x) {
+    return std::fabs(x) > std::numeric_limits<T>::max();
+  }
 };
 struct IsFinite {
   template <typename T>
-  static bool Apply(T x) { return std::fabs(x) <= std::numeric_limits<T>::max(); }
+  static bool Apply(T x) {
+    return std::fabs(x) <= std::numeric_limits<T>::max();
+  }
 };
 
 template <typename Op>
@@ -153,24 +180,29 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeLogicalNot(const OpInstance& instanc
 
 UnaryLoop UnaryLoops::For(DataType compute) const {
   switch (compute) {
-    case DataType::kFloat: return on_float;
-    case DataType::kDouble: return on_double;
-    case DataType::kInt32: return on_int32;
-    case DataType::kInt64: return on_int64;
-    case DataType::kUint64: return on_uint64;
-    default: return nullptr;
+    case DataType::kFloat:
+      return on_float;
+    case DataType::kDouble:
+      return on_double;
+    case DataType::kInt32:
+      return on_int32;
+    case DataType::kInt64:
+      return on_int64;
+    case DataType::kUint64:
+      return on_uint64;
+    default:
+      return nullptr;
   }
 }
 
 void RegisterUnary(KernelRegistry& registry, const char* op, UnaryLoops loops, UnaryOptions options) {
-  AddKernel(registry, op,
-            [loops, options](const OpInstance& instance) -> absl::StatusOr<std::unique_ptr<Kernel>> {
-              const DataType dtype = instance.inputs[0].dtype;
-              UnaryLoop loop = loops.For(WideningOf(dtype).compute);
-              if (loop == nullptr) return UnsupportedType(instance, dtype);
-              return std::make_unique<UnaryKernel>(loop, dtype, options.tests ? DataType::kBool : dtype,
-                                                   instance.inputs[0].shape.num_elements(), options.grain);
-            });
+  AddKernel(registry, op, [loops, options](const OpInstance& instance) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+    const DataType dtype = instance.inputs[0].dtype;
+    UnaryLoop loop = loops.For(WideningOf(dtype).compute);
+    if (loop == nullptr) return UnsupportedType(instance, dtype);
+    return std::make_unique<UnaryKernel>(loop, dtype, options.tests ? DataType::kBool : dtype,
+                                         instance.inputs[0].shape.num_elements(), options.grain);
+  });
 }
 
 void RegisterUnaryKernels(KernelRegistry& registry) {
@@ -184,9 +216,10 @@ void RegisterUnaryKernels(KernelRegistry& registry) {
   RegisterUnary(registry, "Floor", FloatingUnary<Floor>());
   RegisterUnary(registry, "Ceil", FloatingUnary<Ceil>());
   for (const char* op : {"Round", "Rint"}) RegisterUnary(registry, op, NumericUnary<Round>());
-  RegisterUnary(registry, "Invert", {.on_int32 = &UnaryLoopOver<Invert, int32_t>,
-                                     .on_int64 = &UnaryLoopOver<Invert, int64_t>,
-                                     .on_uint64 = &UnaryLoopOver<Invert, uint64_t>});
+  RegisterUnary(registry, "Invert",
+                {.on_int32 = &UnaryLoopOver<Invert, int32_t>,
+                 .on_int64 = &UnaryLoopOver<Invert, int64_t>,
+                 .on_uint64 = &UnaryLoopOver<Invert, uint64_t>});
   const UnaryOptions tests = {.tests = true};
   RegisterUnary(registry, "IsNan", FloatingTest<IsNan>(), tests);
   RegisterUnary(registry, "IsInf", FloatingTest<IsInf>(), tests);

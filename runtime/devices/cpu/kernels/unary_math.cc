@@ -11,19 +11,27 @@ namespace ei = Eigen::internal;
 
 struct Exp {
   template <typename P>
-  static P Apply(const P& x) { return ei::pexp(x); }
+  static P Apply(const P& x) {
+    return ei::pexp(x);
+  }
 };
 struct Log {
   template <typename P>
-  static P Apply(const P& x) { return ei::plog(x); }
+  static P Apply(const P& x) {
+    return ei::plog(x);
+  }
 };
 struct Expm1 {
   template <typename P>
-  static P Apply(const P& x) { return ei::generic_expm1(x); }
+  static P Apply(const P& x) {
+    return ei::generic_expm1(x);
+  }
 };
 struct Log1p {
   template <typename P>
-  static P Apply(const P& x) { return ei::generic_plog1p(x); }
+  static P Apply(const P& x) {
+    return ei::generic_plog1p(x);
+  }
 };
 struct Sigmoid {
   template <typename P>
@@ -45,15 +53,21 @@ struct Softplus {
 };
 struct Sin {
   template <typename P>
-  static P Apply(const P& x) { return ei::psin(x); }
+  static P Apply(const P& x) {
+    return ei::psin(x);
+  }
 };
 struct Cos {
   template <typename P>
-  static P Apply(const P& x) { return ei::pcos(x); }
+  static P Apply(const P& x) {
+    return ei::pcos(x);
+  }
 };
 struct Tanh {
   template <typename P>
-  static P Apply(const P& x) { return ei::ptanh(x); }
+  static P Apply(const P& x) {
+    return ei::ptanh(x);
+  }
 };
 
 // Functions without a packet form, element by element.

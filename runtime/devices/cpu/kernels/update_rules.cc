@@ -57,10 +57,7 @@ using KerasNesterovMomentum = KerasMomentumRule<T, true>;
 template <typename T, bool kNesterov>
 struct AdamRule {
   explicit AdamRule(const double* c)
-      : beta1(c[3]),
-        beta2(c[4]),
-        epsilon(c[5]),
-        alpha(T(c[2]) * std::sqrt(T{1} - T(c[1])) / (T{1} - T(c[0]))) {}
+      : beta1(c[3]), beta2(c[4]), epsilon(c[5]), alpha(T(c[2]) * std::sqrt(T{1} - T(c[1])) / (T{1} - T(c[0]))) {}
   void operator()(T g, T& var, T& m, T& v) const {
     m += (g - m) * (T{1} - beta1);
     v += (g * g - v) * (T{1} - beta2);
@@ -270,7 +267,8 @@ absl::Span<const UpdateRule> UpdateRules() {
   static constexpr UpdateRule kRules[] = {
       {"GradientDescent", 1, 2, true, false, Loops<GradientDescent, 1>()},
       {"Momentum", 2, 3, true, true, Loops<Momentum, 2>(), "use_nesterov", true, Loops<NesterovMomentum, 2>()},
-      {"KerasMomentum", 2, 3, false, true, Loops<KerasMomentum, 2>(), "use_nesterov", true, Loops<KerasNesterovMomentum, 2>()},
+      {"KerasMomentum", 2, 3, false, true, Loops<KerasMomentum, 2>(), "use_nesterov", true,
+       Loops<KerasNesterovMomentum, 2>()},
       {"Adam", 3, 9, true, false, Loops<Adam, 3>(), "use_nesterov", true, Loops<NesterovAdam, 3>()},
       {"AdamWithAmsgrad", 4, 10, false, false, Loops<AdamWithAmsgrad, 4>()},
       {"AdaMax", 3, 8, true, false, Loops<AdaMax, 3>()},

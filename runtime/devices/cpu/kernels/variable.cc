@@ -55,8 +55,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeVariableShape(const OpInstance& inst
   if (dtype != DataType::kInt32 && dtype != DataType::kInt64) return UnsupportedType(instance, dtype);
   return MakeKernel([dtype, shape = instance.inputs[0].shape](const KernelContext& context) {
     for (int d = 0; d < shape.rank(); ++d) {
-      if (dtype == DataType::kInt32) context.output<int32_t>(0)[d] = static_cast<int32_t>(shape.dim(d));
-      else context.output<int64_t>(0)[d] = shape.dim(d);
+      if (dtype == DataType::kInt32)
+        context.output<int32_t>(0)[d] = static_cast<int32_t>(shape.dim(d));
+      else
+        context.output<int64_t>(0)[d] = shape.dim(d);
     }
     return absl::OkStatus();
   });

@@ -5,10 +5,9 @@
 #ifndef MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_VECTOR_MATH_H_
 #define MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_VECTOR_MATH_H_
 
+#include <Eigen/Core>
 #include <algorithm>
 #include <cstdint>
-
-#include <Eigen/Core>
 
 #include "cpu/kernels/unary.h"
 
