@@ -201,6 +201,14 @@ absl::StatusOr<Shape> ResolveReshape(const Shape& input, absl::Span<const int64_
   return shape;
 }
 
+int64_t DiagonalRange::Length(int64_t d, int64_t rows, int64_t columns) const {
+  return std::min(rows + std::min<int64_t>(d, 0), columns - std::max<int64_t>(d, 0));
+}
+
+int64_t DiagonalRange::MaxLength(int64_t rows, int64_t columns) const {
+  return std::min(rows + std::min<int64_t>(upper, 0), columns - std::max<int64_t>(lower, 0));
+}
+
 namespace {
 
 template <typename T>

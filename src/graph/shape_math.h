@@ -47,6 +47,15 @@ absl::StatusOr<std::pair<std::vector<int64_t>, std::vector<int64_t>>> BroadcastG
 // shape is not known.
 absl::StatusOr<Shape> ResolveReshape(const Shape& input, absl::Span<const int64_t> target);
 
+// Diagonals lower … upper of a matrix: d = 0 is the main one, d > 0 are above it.
+struct DiagonalRange {
+  int64_t lower = 0, upper = 0;
+  int64_t count() const { return upper - lower + 1; }
+  // Elements of diagonal d of a matrix, and of the longest one in the range.
+  int64_t Length(int64_t d, int64_t rows, int64_t columns) const;
+  int64_t MaxLength(int64_t rows, int64_t columns) const;
+};
+
 // Number of elements of Range; InvalidArgument when delta is 0 or points away from the limit.
 absl::StatusOr<int64_t> RangeSize(int64_t start, int64_t limit, int64_t delta);
 absl::StatusOr<int64_t> RangeSize(double start, double limit, double delta);

@@ -200,7 +200,7 @@ absl::Status AddTopK(InferenceContext& context, int64_t k) {
     if (out.rank() < 1) return context.Error("input must be >= 1-D, got shape []");
     const int last = out.rank() - 1;
     if (out.dim(last) >= 0 && out.dim(last) < k) {
-      return context.Error(absl::StrCat("input must have last dimension >= k = ", k, " but is ", out.dim(last)));
+      return context.Error(absl::StrCat("input must have at least k columns. Had ", out.dim(last), ", needed ", k));
     }
     out.set_dim(last, k);
   }

@@ -22,6 +22,9 @@ void RegisterBuiltinOps(OpRegistry& registry) {
   RegisterSegmentOps(registry);
   RegisterImageOps(registry);
   RegisterCtcOps(registry);
+  RegisterDiagonalOps(registry);
+  RegisterLayoutOps(registry);
+  RegisterStringOps(registry);
 }
 
 }  // namespace millrace

@@ -18,6 +18,8 @@ void RegisterArrayOps(OpRegistry& registry);        // Concat, Pack, Split, Pad,
 void RegisterSliceOps(OpRegistry& registry);        // Slice, StridedSlice and its gradient
 void RegisterGatherScatterOps(OpRegistry& registry);  // Gather*, Scatter*, DynamicStitch, OneHot
 void RegisterSegmentOps(OpRegistry& registry);      // SegmentSum, UnsortedSegmentSum, Unique, Where
+void RegisterDiagonalOps(OpRegistry& registry);     // MatrixDiag*, MatrixSetDiag*, MatrixBandPart
+void RegisterStringOps(OpRegistry& registry);       // Assert, Print, summaries
 void RegisterLayoutOps(OpRegistry& registry);       // Reverse, Roll, SpaceToBatch, TopK, patches
 void RegisterReductionOps(OpRegistry& registry);    // Sum, Mean, Max, ArgMax, L2Loss, Cumsum
 void RegisterMatMulOps(OpRegistry& registry);       // MatMul, BatchMatMulV2, Einsum

@@ -255,7 +255,9 @@ void RegisterShapeOps(OpRegistry& registry) {
   AddOp(registry, {.name = "BroadcastGradientArgs", .shape = BroadcastGradientArgsShape, .cost = NoCost});
   AddOp(registry, {.name = "BroadcastArgs", .shape = BroadcastArgsShape, .cost = NoCost});
   AddOp(registry, {.name = "InvertPermutation", .shape = InvertPermutationShape});
-  AddOp(registry, {.name = "IdentityN", .shape = IdentityNShape, .cost = MoveCost, .in_place = {{0, 0}}});
+  std::vector<std::pair<int, int>> each;  // of as many as any graph has had; further ones are copied
+  for (int i = 0; i < 256; ++i) each.push_back({i, i});
+  AddOp(registry, {.name = "IdentityN", .shape = IdentityNShape, .cost = MoveCost, .in_place = each});
 }
 
 }  // namespace millrace

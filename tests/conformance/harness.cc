@@ -94,7 +94,9 @@ absl::Status CaseRun::Prepare(bool with_values) {
   std::vector<const Tensor*> values;
   for (size_t i = 0; i < test_.inputs.size(); ++i) {
     instance_.inputs.push_back(test_.inputs[i].type());
-    values.push_back(with_values && !test_.is_variable[i] ? &test_.inputs[i] : nullptr);
+    // Strings have no memory on a device: they are always taken by value.
+    const bool known = with_values || test_.inputs[i].dtype() == DataType::kString;
+    values.push_back(known && !test_.is_variable[i] ? &test_.inputs[i] : nullptr);
   }
   InferenceContext context(instance_.name, instance_.op, instance_.attrs, instance_.inputs, values);
   MR_RETURN_IF_ERROR(def_.shape(context));

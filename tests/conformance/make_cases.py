@@ -20,12 +20,16 @@ def make_family(family):
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise SystemExit(f"{family}: case names repeat: {repeated}")
-    graph = graph_pb2.GraphDef()
+    graph, failed = graph_pb2.GraphDef(), False
     for case in cases:
         try:
             graph.node.extend(nodes_of(case))
         except Exception as error:
-            raise SystemExit(f"{family}/{case.name}: {type(error).__name__}: {error}") from error
+            lines = [line for line in str(error).splitlines() if line.strip() and "  File" not in line]
+            print(f"{family}/{case.name}: {type(error).__name__}: {' | '.join(lines[:4])}", file=sys.stderr)
+            failed = True
+    if failed:
+        raise SystemExit(f"{family}: not written")
     path = HERE / "data" / f"{family}.pb"
     path.write_bytes(graph.SerializeToString(deterministic=True))
     print(f"{family}: {len(cases)} cases, {path.stat().st_size} bytes")

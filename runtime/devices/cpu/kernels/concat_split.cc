@@ -190,14 +190,14 @@ KernelOr MakeConcatOffset(const OpInstance& instance) {
 }  // namespace
 
 void RegisterConcatSplitKernels(KernelRegistry& registry) {
-  AddKernel(registry, "ConcatV2", MakeConcatV2);
-  AddKernel(registry, "Concat", MakeConcatV1);
-  AddKernel(registry, "ParallelConcat", MakeParallelConcat);
+  AddKernel(registry, "ConcatV2", ForAnyType(MakeConcatV2));
+  AddKernel(registry, "Concat", ForAnyType(MakeConcatV1));
+  AddKernel(registry, "ParallelConcat", ForAnyType(MakeParallelConcat));
   AddKernel(registry, "ConcatOffset", MakeConcatOffset);
-  AddKernel(registry, "Pack", MakePack);
-  AddKernel(registry, "Unpack", MakeUnpack);
-  AddKernel(registry, "Split", MakeSplit);
-  AddKernel(registry, "SplitV", MakeSplitV);
+  AddKernel(registry, "Pack", ForAnyType(MakePack));
+  AddKernel(registry, "Unpack", ForAnyType(MakeUnpack));
+  AddKernel(registry, "Split", ForAnyType(MakeSplit));
+  AddKernel(registry, "SplitV", ForAnyType(MakeSplitV));
 }
 
 }  // namespace millrace::cpu

@@ -199,15 +199,15 @@ KernelOr MakeDynamicPartition(const OpInstance& instance) {
 }  // namespace
 
 void RegisterGatherKernels(KernelRegistry& registry) {
-  AddKernel(registry, "Gather", MakeGather);
-  AddKernel(registry, "GatherV2", MakeGatherV2);
+  AddKernel(registry, "Gather", ForAnyType(MakeGather));
+  AddKernel(registry, "GatherV2", ForAnyType(MakeGatherV2));
   AddKernel(registry, "ResourceGather", MakeResourceGather);
-  AddKernel(registry, "GatherNd", MakeGatherNd);
+  AddKernel(registry, "GatherNd", ForAnyType(MakeGatherNd));
   AddKernel(registry, "ResourceGatherNd", MakeGatherNd);
-  AddKernel(registry, "OneHot", MakeOneHot);
-  AddKernel(registry, "DynamicStitch", MakeDynamicStitch);
-  AddKernel(registry, "ParallelDynamicStitch", MakeDynamicStitch);
-  AddKernel(registry, "DynamicPartition", MakeDynamicPartition);
+  AddKernel(registry, "OneHot", ForAnyType(MakeOneHot));
+  AddKernel(registry, "DynamicStitch", ForAnyType(MakeDynamicStitch));
+  AddKernel(registry, "ParallelDynamicStitch", ForAnyType(MakeDynamicStitch));
+  AddKernel(registry, "DynamicPartition", ForAnyType(MakeDynamicPartition));
 }
 
 }  // namespace millrace::cpu

@@ -181,8 +181,8 @@ KernelOr MakeMirrorPadGrad(const OpInstance& instance) {
 }  // namespace
 
 void RegisterPadKernels(KernelRegistry& registry) {
-  AddKernel(registry, "Pad", MakePad);
-  AddKernel(registry, "PadV2", MakePad);
+  AddKernel(registry, "Pad", ForAnyType(MakePad));
+  AddKernel(registry, "PadV2", ForAnyType(MakePad));
   AddKernel(registry, "MirrorPad", MakeMirrorPad);
   AddKernel(registry, "MirrorPadGrad", MakeMirrorPadGrad);
 }

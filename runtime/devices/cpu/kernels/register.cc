@@ -38,6 +38,10 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterUniqueKernels(registry);
   RegisterResizeKernels(registry);
   RegisterCtcKernels(registry);
+  RegisterLayoutKernels(registry);
+  RegisterTopKKernels(registry);
+  RegisterDiagonalKernels(registry);
+  RegisterStringKernels(registry);
 }
 
 }  // namespace millrace::cpu

@@ -108,13 +108,10 @@ struct SortedForm {
 };
 
 absl::Status CheckSorted(absl::Span<const int64_t> ids, int64_t limit) {
-  for (size_t r = 0; r < ids.size(); ++r) {
-    if (r > 0 && ids[r] < ids[r - 1]) return absl::InvalidArgumentError("segment ids are not increasing");
-    if (ids[r] < 0) return absl::InvalidArgumentError("segment ids must be >= 0");
-    if (ids[r] >= limit) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("Segment id ", ids[r], " out of range [0, ", limit, ")"));
-    }
+  if (!std::is_sorted(ids.begin(), ids.end())) return absl::InvalidArgumentError("segment ids are not increasing");
+  if (!ids.empty() && (ids.front() < 0 || ids.back() >= limit)) {
+    return absl::InvalidArgumentError(absl::StrCat("Segment id ", ids.front() < 0 ? ids.front() : ids.back(),
+                                                   " out of range [0, ", limit, ")"));
   }
   return absl::OkStatus();
 }

@@ -184,10 +184,10 @@ void RegisterShapeKernels(KernelRegistry& registry) {
   AddKernel(registry, "BroadcastGradientArgs", MakeBroadcastGradientArgs);
   AddKernel(registry, "BroadcastArgs", MakeBroadcastArgs);
   AddKernel(registry, "InvertPermutation", MakeInvertPermutation);
-  AddKernel(registry, "Fill", MakeFill);
+  AddKernel(registry, "Fill", ForAnyType(MakeFill));
   AddKernel(registry, "Range", MakeRange);
   AddKernel(registry, "LinSpace", MakeLinSpace);
-  AddKernel(registry, "BroadcastTo", MakeBroadcastTo);
+  AddKernel(registry, "BroadcastTo", ForAnyType(MakeBroadcastTo));
   AddKernel(registry, "IdentityN", MakeIdentityN);
 }
 

@@ -215,14 +215,14 @@ KernelOr MakeConjugateTranspose(const OpInstance& instance) {
 }  // namespace
 
 void RegisterSliceKernels(KernelRegistry& registry) {
-  AddKernel(registry, "Slice", MakeSlice);
-  AddKernel(registry, "StridedSlice", MakeStridedSlice);
+  AddKernel(registry, "Slice", ForAnyType(MakeSlice));
+  AddKernel(registry, "StridedSlice", ForAnyType(MakeStridedSlice));
   AddKernel(registry, "StridedSliceGrad", MakeStridedSliceGrad);
   AddKernel(registry, "TensorStridedSliceUpdate", MakeTensorSliceUpdate);
   AddKernel(registry, "StridedSliceAssign", MakeVariableSliceUpdate);
   AddKernel(registry, "ResourceStridedSliceAssign", MakeVariableSliceUpdate);
-  AddKernel(registry, "Tile", MakeTile);
-  AddKernel(registry, "Transpose", MakeTranspose);
+  AddKernel(registry, "Tile", ForAnyType(MakeTile));
+  AddKernel(registry, "Transpose", ForAnyType(MakeTranspose));
   AddKernel(registry, "ConjugateTranspose", MakeConjugateTranspose);
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/types/span.h"
 #include "cpu/kernels/common.h"
 #include "millrace/status.h"
 
@@ -43,7 +44,7 @@ class ValueReader {
 // inputs of `by_value` are planned, else in every run; then calls `run(const Plan&, const KernelContext&)`.
 template <typename Build, typename Run>
 absl::StatusOr<std::unique_ptr<Kernel>> MakePlannedKernel(const OpInstance& instance,
-                                                          std::initializer_list<int> by_value, Build build,
+                                                          absl::Span<const int> by_value, Build build,
                                                           Run run) {
   const ValueReader reader(instance);
   bool planned = true;
@@ -57,6 +58,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakePlannedKernel(const OpInstance& inst
     return run(plan, context);
   });
 }
+
+// The factory of an op that moves elements of any type. Strings have no memory on a device: nothing is done for them.
+KernelFactory ForAnyType(KernelFactory factory);
 
 // Axis in [-rank, rank) -> [0, rank), or InvalidArgument.
 absl::StatusOr<int> ResolveAxis(int64_t axis, int rank);

@@ -1,0 +1,275 @@
+// Reverse, Roll, SpaceToBatch and BatchToSpace, SpaceToDepth and DepthToSpace, ReverseSequence.
+#include <cstring>
+
+#include "cpu/kernels/indices.h"
+#include "cpu/kernels/register.h"
+#include "cpu/kernels/strided_copy.h"
+#include "cpu/kernels/values.h"
+
+namespace millrace::cpu {
+namespace {
+
+using KernelOr = absl::StatusOr<std::unique_ptr<Kernel>>;
+
+absl::Status RunCopy(const StridedCopy& copy, const KernelContext& context) {
+  copy.Run(context, context.inputs[0], context.outputs[0]);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> ElementSize(const OpInstance& instance) {
+  const int64_t size = DataTypeSize(instance.outputs[0].dtype);
+  if (size == 0) return UnsupportedType(instance, instance.outputs[0].dtype);
+  return size;
+}
+
+StridedCopy ReverseDims(const Shape& shape, absl::Span<const bool> reversed, int64_t element) {
+  StridedCopy copy(element);
+  const auto strides = RowMajorStrides(shape.dims());
+  int64_t offset = 0;
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (reversed[i]) offset += (shape.dim(i) - 1) * strides[i];
+    copy.AddDim(shape.dim(i), reversed[i] ? -strides[i] : strides[i], strides[i]);
+  }
+  copy.set_in_offset(offset);
+  copy.Prepare();
+  return copy;
+}
+
+KernelOr MakeReverseV2(const OpInstance& instance) {
+  MR_ASSIGN_OR_RETURN(const int64_t element, ElementSize(instance));
+  return MakePlannedKernel(
+      instance, {1},
+      [element](const ValueReader& reader) -> absl::StatusOr<StridedCopy> {
+        const Shape& shape = reader.instance().inputs[0].shape;
+        MR_ASSIGN_OR_RETURN(const Ints axes, reader.ints(1));
+        absl::InlinedVector<bool, 8> reversed(shape.rank(), false);
+        for (int64_t axis : axes) {
+          MR_ASSIGN_OR_RETURN(const int d, ResolveAxis(axis, shape.rank()));
+          reversed[d] = true;
+        }
+        return ReverseDims(shape, reversed, element);
+      },
+      RunCopy);
+}
+
+KernelOr MakeReverse(const OpInstance& instance) {
+  MR_ASSIGN_OR_RETURN(const int64_t element, ElementSize(instance));
+  return MakePlannedKernel(
+      instance, {1},
+      [element](const ValueReader& reader) -> absl::StatusOr<StridedCopy> {
+        const Shape& shape = reader.instance().inputs[0].shape;
+        const auto* dims = static_cast<const bool*>(reader.data(1));
+        return ReverseDims(shape, absl::MakeConstSpan(dims, shape.rank()), element);
+      },
+      RunCopy);
+}
+
+// The first seq_lengths[b] steps of batch b in reverse, the others as they are.
+struct SequenceLayout {
+  absl::InlinedVector<int64_t, 8> dims, strides;
+  int batch, seq;
+  int64_t run_bytes;  // contiguous bytes inside both the batch and the sequence dimension
+};
+
+template <typename Index>
+absl::Status ReverseSequence(const SequenceLayout& layout, const KernelContext& context) {
+  const Index* lengths = context.input<Index>(1);
+  const int64_t steps = layout.dims[layout.seq];
+  for (int64_t b = 0; b < layout.dims[layout.batch]; ++b) {
+    if (lengths[b] < 0) return absl::InvalidArgumentError(absl::StrCat("seq_lens(", b, ") < 0"));
+    if (lengths[b] > steps) {
+      return absl::InvalidArgumentError(absl::StrCat("seq_lens(", b, ") > input.dims(", layout.seq, ")"));
+    }
+  }
+  const char* in = context.input<char>(0);
+  char* out = context.output<char>(0);
+  const int64_t runs = layout.run_bytes == 0 ? 0 : context.output_type(0).size_bytes() / layout.run_bytes;
+  const int64_t seq_stride = layout.strides[layout.seq], batch_stride = layout.strides[layout.batch];
+  ParallelRange(context, runs, std::max<int64_t>(kElementGrain * 4 / std::max<int64_t>(layout.run_bytes, 1), 1),
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t r = begin; r < end; ++r) {
+                    const int64_t step = r / seq_stride % steps, batch = r / batch_stride % layout.dims[layout.batch];
+                    const int64_t length = lengths[batch];
+                    const int64_t from = step < length ? r + (length - 1 - 2 * step) * seq_stride : r;
+                    CopyRow(out + r * layout.run_bytes, in + from * layout.run_bytes, layout.run_bytes);
+                  }
+                });
+  return absl::OkStatus();
+}
+
+KernelOr MakeReverseSequence(const OpInstance& instance) {
+  MR_ASSIGN_OR_RETURN(const int64_t element, ElementSize(instance));
+  SequenceLayout layout;
+  const Shape& shape = instance.inputs[0].shape;
+  layout.batch = static_cast<int>(instance.attrs.GetOr<int64_t>("batch_dim", 0));
+  layout.seq = static_cast<int>(instance.attrs.GetOr<int64_t>("seq_dim", 0));
+  // Dimensions after both are one run; strides count runs.
+  const int inner = std::max(layout.batch, layout.seq) + 1;
+  layout.dims.assign(shape.dims().begin(), shape.dims().begin() + inner);
+  layout.strides = RowMajorStrides(layout.dims);
+  layout.run_bytes = element;
+  for (int i = inner; i < shape.rank(); ++i) layout.run_bytes *= shape.dim(i);
+  return DispatchIndex(instance, 1, [&](auto tag) -> KernelOr {
+    using Index = typename decltype(tag)::type;
+    return MakeKernel([layout](const KernelContext& context) { return ReverseSequence<Index>(layout, context); });
+  });
+}
+
+// Per dimension, how far elements move towards higher indices, in [0, dim).
+absl::StatusOr<Ints> ReadShifts(const ValueReader& reader) {
+  const Shape& shape = reader.instance().inputs[0].shape;
+  MR_ASSIGN_OR_RETURN(const Ints shift, reader.ints(1));
+  MR_ASSIGN_OR_RETURN(const Ints axes, reader.ints(2));
+  Ints shifts(shape.rank(), 0);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    MR_ASSIGN_OR_RETURN(const int d, ResolveAxis(axes[i], shape.rank()));
+    if (shape.dim(d) == 0) continue;
+    shifts[d] = ((shifts[d] + shift[i]) % shape.dim(d) + shape.dim(d)) % shape.dim(d);
+  }
+  return shifts;
+}
+
+KernelOr MakeRoll(const OpInstance& instance) {
+  MR_ASSIGN_OR_RETURN(const int64_t element, ElementSize(instance));
+  return MakePlannedKernel(instance, {1, 2}, ReadShifts, [element](const Ints& shifts, const KernelContext& context) {
+    const Shape& shape = context.input_type(0).shape;
+    const int last = shape.rank() - 1;
+    const int64_t row_bytes = shape.dim(last) * element, turned = shifts[last] * element;
+    const int64_t rows = row_bytes == 0 ? 0 : context.output_type(0).size_bytes() / row_bytes;
+    const char* in = context.input<char>(0);
+    char* out = context.output<char>(0);
+    ParallelRange(context, rows, std::max<int64_t>(kElementGrain * 4 / std::max<int64_t>(row_bytes, 1), 1),
+                  [&](int64_t begin, int64_t end) {
+                    for (int64_t r = begin; r < end; ++r) {
+                      int64_t rest = r, from = 0, scale = 1;
+                      for (int d = last - 1; d >= 0; --d) {
+                        const int64_t dim = shape.dim(d), index = rest % dim - shifts[d];
+                        from += (index < 0 ? index + dim : index) * scale;
+                        rest /= dim;
+                        scale *= dim;
+                      }
+                      std::memcpy(out + r * row_bytes + turned, in + from * row_bytes, row_bytes - turned);
+                      std::memcpy(out + r * row_bytes, in + (from + 1) * row_bytes - turned, turned);
+                    }
+                  });
+    return absl::OkStatus();
+  });
+}
+
+// Space and batch: batch entry (o, n) of the blocked side, o an offset inside a block, holds the positions
+// o + block * position - before of image n of the plain side.
+struct BlockLayout {
+  Ints block, before;
+  Ints plain, blocked;  // spatial dimensions of either side
+  int64_t images = 1;   // batch of the plain side
+  int64_t run_bytes = 1;
+};
+
+absl::StatusOr<BlockLayout> ReadBlocks(const ValueReader& reader, bool to_batch) {
+  const OpInstance& instance = reader.instance();
+  const int edges_input = instance.inputs.size() > 2 ? 2 : 1;
+  BlockLayout layout;
+  if (edges_input == 2) {
+    MR_ASSIGN_OR_RETURN(layout.block, reader.ints(1));
+  } else {
+    layout.block.assign(2, instance.attrs.GetOr<int64_t>("block_size", 1));
+  }
+  MR_ASSIGN_OR_RETURN(const Ints edges, reader.ints(edges_input));
+  const Shape &in = instance.inputs[0].shape, &out = instance.outputs[0].shape;
+  const Shape &plain = to_batch ? in : out, &blocked = to_batch ? out : in;
+  const int dims = static_cast<int>(layout.block.size());
+  for (int k = 0; k < dims; ++k) {
+    layout.before.push_back(edges[2 * k]);
+    layout.plain.push_back(plain.dim(k + 1));
+    layout.blocked.push_back(blocked.dim(k + 1));
+  }
+  layout.images = plain.dim(0);
+  MR_ASSIGN_OR_RETURN(layout.run_bytes, ElementSize(instance));
+  for (int d = dims + 1; d < in.rank(); ++d) layout.run_bytes *= in.dim(d);
+  return layout;
+}
+
+// The run of the other side that shows at run `r` of the blocked side, or -1 in the padding.
+int64_t PlainRun(const BlockLayout& layout, int64_t r) {
+  Ints position(layout.block.size());
+  for (int k = static_cast<int>(layout.block.size()) - 1; k >= 0; --k) {
+    position[k] = r % layout.blocked[k];
+    r /= layout.blocked[k];
+  }
+  const int64_t image = r % layout.images;
+  int64_t offset = r / layout.images, run = 0, scale = 1;
+  for (int k = static_cast<int>(layout.block.size()) - 1; k >= 0; --k) {
+    const int64_t index = position[k] * layout.block[k] + offset % layout.block[k] - layout.before[k];
+    offset /= layout.block[k];
+    if (index < 0 || index >= layout.plain[k]) return -1;
+    run += index * scale;
+    scale *= layout.plain[k];
+  }
+  return run + image * scale;
+}
+
+template <bool kToBatch>
+KernelOr MakeBlocks(const OpInstance& instance) {
+  const auto build = [](const ValueReader& reader) { return ReadBlocks(reader, kToBatch); };
+  return MakePlannedKernel(instance, {1, static_cast<int>(instance.inputs.size()) - 1}, build,
+                           [](const BlockLayout& layout, const KernelContext& context) {
+                             const int64_t bytes = layout.run_bytes;
+                             const int64_t blocked_bytes =
+                                 kToBatch ? context.output_type(0).size_bytes() : context.input_type(0).size_bytes();
+                             const int64_t runs = bytes == 0 ? 0 : blocked_bytes / bytes;
+                             const char* in = context.input<char>(0);
+                             char* out = context.output<char>(0);
+                             ParallelRange(context, runs, std::max<int64_t>(kElementGrain / std::max<int64_t>(bytes, 1), 64),
+                                           [&](int64_t begin, int64_t end) {
+                                             for (int64_t r = begin; r < end; ++r) {
+                                               const int64_t plain = PlainRun(layout, r);
+                                               if (kToBatch && plain < 0) std::memset(out + r * bytes, 0, bytes);
+                                               if (plain < 0) continue;
+                                               kToBatch ? CopyRow(out + r * bytes, in + plain * bytes, bytes)
+                                                        : CopyRow(out + plain * bytes, in + r * bytes, bytes);
+                                             }
+                                           });
+                             return absl::OkStatus();
+                           });
+}
+
+// SpaceToDepth and DepthToSpace: the space side [batch, rows, block, columns, block, depth] (NHWC) or
+// [batch, depth, rows, block, columns, block] (NCHW) against the deep side, where the blocks come before depth.
+KernelOr MakeDepth(const OpInstance& instance) {
+  MR_ASSIGN_OR_RETURN(const int64_t element, ElementSize(instance));
+  const bool to_depth = instance.op == "SpaceToDepth";
+  const bool nhwc = instance.attrs.GetOr<std::string>("data_format", "NHWC") == "NHWC";
+  const int64_t block = instance.attrs.GetOr<int64_t>("block_size", 1);
+  const Shape& deep = to_depth ? instance.outputs[0].shape : instance.inputs[0].shape;
+  const int64_t batch = deep.dim(0), rows = deep.dim(nhwc ? 1 : 2), columns = deep.dim(nhwc ? 2 : 3);
+  const int64_t depth = deep.dim(nhwc ? 3 : 1) / (block * block);
+  // Sizes in the deep side's order, with the place of each dimension on the space side.
+  const int64_t space_dims[] = {batch, rows, block, columns, block, depth};
+  const int64_t space_dims_nchw[] = {batch, depth, rows, block, columns, block};
+  const int from_nhwc[] = {0, 1, 3, 2, 4, 5}, from_nchw[] = {0, 3, 5, 1, 2, 4};
+  const auto space_strides = RowMajorStrides(nhwc ? space_dims : space_dims_nchw);
+  Ints sizes;
+  for (int i = 0; i < 6; ++i) sizes.push_back(nhwc ? space_dims[from_nhwc[i]] : space_dims_nchw[from_nchw[i]]);
+  const auto deep_strides = RowMajorStrides(sizes);
+  StridedCopy copy(element);
+  for (int i = 0; i < 6; ++i) {
+    const int64_t space = space_strides[nhwc ? from_nhwc[i] : from_nchw[i]];
+    copy.AddDim(sizes[i], to_depth ? space : deep_strides[i], to_depth ? deep_strides[i] : space);
+  }
+  copy.Prepare();
+  return MakeKernel([copy](const KernelContext& context) { return RunCopy(copy, context); });
+}
+
+}  // namespace
+
+void RegisterLayoutKernels(KernelRegistry& registry) {
+  AddKernel(registry, "Reverse", MakeReverse);
+  AddKernel(registry, "ReverseV2", MakeReverseV2);
+  AddKernel(registry, "ReverseSequence", MakeReverseSequence);
+  AddKernel(registry, "Roll", MakeRoll);
+  for (const char* name : {"SpaceToBatchND", "SpaceToBatch"}) AddKernel(registry, name, MakeBlocks<true>);
+  for (const char* name : {"BatchToSpaceND", "BatchToSpace"}) AddKernel(registry, name, MakeBlocks<false>);
+  for (const char* name : {"SpaceToDepth", "DepthToSpace"}) AddKernel(registry, name, MakeDepth);
+}
+
+}  // namespace millrace::cpu

@@ -1,0 +1,158 @@
+// TopK, LowerBound and UpperBound, ExtractImagePatches and ExtractVolumePatches.
+#include <cstring>
+
+#include "cpu/kernels/indices.h"
+#include "cpu/kernels/register.h"
+#include "cpu/kernels/values.h"
+
+namespace millrace::cpu {
+namespace {
+
+using KernelOr = absl::StatusOr<std::unique_ptr<Kernel>>;
+
+// The k greatest of a row, greatest first, equal ones by index. The row's indices in the output serve as the heap.
+template <typename T, typename Index>
+void TopKRow(const T* in, int64_t size, int64_t k, T* values, Index* indices) {
+  const auto before = [in](Index a, Index b) { return in[b] < in[a] || (!(in[a] < in[b]) && a < b); };
+  for (int64_t i = 0; i < k; ++i) indices[i] = static_cast<Index>(i);
+  std::make_heap(indices, indices + k, before);  // the front is the last of the k
+  for (int64_t i = k; i < size; ++i) {
+    if (!before(static_cast<Index>(i), indices[0])) continue;
+    std::pop_heap(indices, indices + k, before);
+    indices[k - 1] = static_cast<Index>(i);
+    std::push_heap(indices, indices + k, before);
+  }
+  std::sort_heap(indices, indices + k, before);
+  for (int64_t i = 0; i < k; ++i) values[i] = in[indices[i]];
+}
+
+KernelOr MakeTopK(const OpInstance& instance) {
+  const Shape &in = instance.inputs[0].shape, &out = instance.outputs[0].shape;
+  const int64_t size = in.dim(in.rank() - 1), k = out.dim(out.rank() - 1);
+  return DispatchNumeric(instance, instance.inputs[0].dtype, [&](auto value) -> KernelOr {
+    using T = typename decltype(value)::type;
+    const auto make = [&](auto index) -> KernelOr {
+      using Index = typename decltype(index)::type;
+      return MakeKernel([size, k](const KernelContext& context) {
+        if (k == 0) return absl::OkStatus();
+        const int64_t rows = context.output_type(0).shape.num_elements() / k;
+        ParallelRange(context, rows, std::max<int64_t>(kElementGrain / 4 / size, 1), [&](int64_t begin, int64_t end) {
+          for (int64_t r = begin; r < end; ++r) {
+            TopKRow(context.input<T>(0) + r * size, size, k, context.output<T>(0) + r * k,
+                    context.output<Index>(1) + r * k);
+          }
+        });
+        return absl::OkStatus();
+      });
+    };
+    switch (instance.outputs[1].dtype) {
+      case DataType::kInt16: return make(TypeTag<int16_t>());
+      case DataType::kInt32: return make(TypeTag<int32_t>());
+      case DataType::kInt64: return make(TypeTag<int64_t>());
+      default: return UnsupportedType(instance, instance.outputs[1].dtype);
+    }
+  });
+}
+
+template <typename T, typename Index, bool kUpper>
+absl::Status SortedBound(const KernelContext& context) {
+  const int64_t rows = context.input_type(0).shape.dim(0), sorted = context.input_type(0).shape.dim(1);
+  const int64_t values = context.input_type(1).shape.dim(1);
+  for (int64_t r = 0; r < rows; ++r) {
+    const T* row = context.input<T>(0) + r * sorted;
+    for (int64_t i = r * values; i < (r + 1) * values; ++i) {
+      const T value = context.input<T>(1)[i];
+      const T* at = kUpper ? std::upper_bound(row, row + sorted, value) : std::lower_bound(row, row + sorted, value);
+      context.output<Index>(0)[i] = static_cast<Index>(at - row);
+    }
+  }
+  return absl::OkStatus();
+}
+
+template <bool kUpper>
+KernelOr MakeSortedBound(const OpInstance& instance) {
+  return DispatchNumeric(instance, instance.inputs[0].dtype, [&](auto tag) -> KernelOr {
+    using T = typename decltype(tag)::type;
+    switch (instance.outputs[0].dtype) {
+      case DataType::kInt32: return MakeKernel(SortedBound<T, int32_t, kUpper>);
+      case DataType::kInt64: return MakeKernel(SortedBound<T, int64_t, kUpper>);
+      default: return UnsupportedType(instance, instance.outputs[0].dtype);
+    }
+  });
+}
+
+// Up to three spatial dimensions; missing ones have size 1.
+struct Patches {
+  int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1}, size[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, rate[3] = {1, 1, 1};
+  int64_t before[3] = {0, 0, 0};
+  int64_t depth_bytes = 0;
+};
+
+// One output position: all elements of its window, outside ones zero.
+void CopyPatch(const Patches& p, const char* image, const int64_t position[3], char* out) {
+  for (int64_t a = 0; a < p.size[0]; ++a) {
+    const int64_t i = position[0] * p.stride[0] + a * p.rate[0] - p.before[0];
+    for (int64_t b = 0; b < p.size[1]; ++b) {
+      const int64_t j = position[1] * p.stride[1] + b * p.rate[1] - p.before[1];
+      for (int64_t c = 0; c < p.size[2]; ++c) {
+        const int64_t k = position[2] * p.stride[2] + c * p.rate[2] - p.before[2];
+        const bool inside = i >= 0 && i < p.in[0] && j >= 0 && j < p.in[1] && k >= 0 && k < p.in[2];
+        if (inside) {
+          std::memcpy(out, image + ((i * p.in[1] + j) * p.in[2] + k) * p.depth_bytes, p.depth_bytes);
+        } else {
+          std::memset(out, 0, p.depth_bytes);
+        }
+        out += p.depth_bytes;
+      }
+    }
+  }
+}
+
+KernelOr MakePatches(const OpInstance& instance) {
+  const Shape &in = instance.inputs[0].shape, &out = instance.outputs[0].shape;
+  const int rank = in.rank();
+  MR_ASSIGN_OR_RETURN(const auto sizes, instance.attrs.Get<std::vector<int64_t>>("ksizes"));
+  MR_ASSIGN_OR_RETURN(const auto strides, instance.attrs.Get<std::vector<int64_t>>("strides"));
+  const auto rates = instance.attrs.GetOr<std::vector<int64_t>>("rates", std::vector<int64_t>(rank, 1));
+  const bool same = instance.attrs.GetOr<std::string>("padding", "VALID") == "SAME";
+  Patches p;
+  p.depth_bytes = DataTypeSize(instance.outputs[0].dtype) * in.dim(rank - 1);
+  for (int d = 1; d + 1 < rank; ++d) {
+    const int s = d - 1;
+    p.in[s] = in.dim(d);
+    p.out[s] = out.dim(d);
+    p.size[s] = sizes[d];
+    p.stride[s] = strides[d];
+    p.rate[s] = rates[d];
+    const int64_t needed = (p.out[s] - 1) * p.stride[s] + (p.size[s] - 1) * p.rate[s] + 1 - p.in[s];
+    p.before[s] = same ? std::max<int64_t>(needed, 0) / 2 : 0;
+  }
+  const int64_t patch_bytes = p.depth_bytes * p.size[0] * p.size[1] * p.size[2];
+  const int64_t image_bytes = p.depth_bytes * p.in[0] * p.in[1] * p.in[2];
+  const int64_t positions = in.dim(0) * p.out[0] * p.out[1] * p.out[2];
+  return MakeKernel([p, patch_bytes, image_bytes, positions](const KernelContext& context) {
+    ParallelRange(context, positions, std::max<int64_t>(kElementGrain * 4 / std::max<int64_t>(patch_bytes, 1), 1),
+                  [&](int64_t begin, int64_t end) {
+                    for (int64_t r = begin; r < end; ++r) {
+                      const int64_t per_image = p.out[0] * p.out[1] * p.out[2];
+                      const int64_t at[3] = {r % per_image / (p.out[1] * p.out[2]), r / p.out[2] % p.out[1], r % p.out[2]};
+                      CopyPatch(p, context.input<char>(0) + r / per_image * image_bytes, at,
+                                context.output<char>(0) + r * patch_bytes);
+                    }
+                  });
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace
+
+void RegisterTopKKernels(KernelRegistry& registry) {
+  AddKernel(registry, "TopK", MakeTopK);
+  AddKernel(registry, "TopKV2", MakeTopK);
+  AddKernel(registry, "LowerBound", MakeSortedBound<false>);
+  AddKernel(registry, "UpperBound", MakeSortedBound<true>);
+  AddKernel(registry, "ExtractImagePatches", MakePatches);
+  AddKernel(registry, "ExtractVolumePatches", MakePatches);
+}
+
+}  // namespace millrace::cpu
