@@ -69,7 +69,7 @@ TEST(InPlaceTest, EveryElementwiseOpOverwritesWhatItDeclares) {
   int checked = 0;
   for (const std::string& name : OpRegistry::Builtin().Names()) {
     const OpDef* def = OpRegistry::Builtin().Find(name);
-    if (def->in_place.empty() || CpuKernels().Find(name) == nullptr) continue;
+    if (def->in_place.empty() || def->state_bytes > 0 || CpuKernels().Find(name) == nullptr) continue;
     for (DataType dtype : {DataType::kFloat, DataType::kDouble, DataType::kInt32, DataType::kInt8, DataType::kHalf}) {
       const Tensor a = Positive(dtype, full, 3), b = Positive(dtype, full, 5);
       std::vector<NodeRun> runs = {{name, {}, {a}},
