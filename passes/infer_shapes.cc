@@ -45,7 +45,13 @@ class Inferrer {
       values_[id.value] = {std::move(value)};
       return absl::OkStatus();
     }
-    return Fold(id, node, def);
+    const bool bounded = bounded_;
+    MR_RETURN_IF_ERROR(Fold(id, node, def));
+    const Node& now = graph_.node(id);
+    if (!bounded || now.op == "Const" || now.op == "NoOp") return absl::OkStatus();
+    return absl::UnimplementedError(absl::StrCat("node '", now.name, "' (", now.op, ") has an output whose shape ",
+                                                 "depends on values that are known only when running (at most ",
+                                                 now.outputs[0].ToString(), "), expected shapes known once feeds are"));
   }
 
   absl::Status Infer(NodeId id, Node& node, const OpDef& def) {
@@ -65,6 +71,7 @@ class Inferrer {
     MR_RETURN_IF_ERROR(def.shape(context));
     node.outputs.assign(context.outputs().begin(), context.outputs().end());
     result_.by_value[id.value] = context.by_value();
+    bounded_ = !context.bound_outputs().empty();
     if (def.is_variable) {
       auto known = variable_types_.find(VariableName(node));
       if (known != variable_types_.end()) node.outputs[0] = known->second;
@@ -179,6 +186,7 @@ class Inferrer {
   const std::map<std::string, TensorType>& variable_types_;
   std::vector<std::vector<Tensor>> values_;
   std::map<OutputRef, OutputRef> replaced_;
+  bool bounded_ = false;  // the node in hand has outputs of data-dependent shape
   InferenceResult result_;
 };
 
