@@ -1,12 +1,14 @@
 // Conv2D, Conv3D, DepthwiseConv2dNative and their gradients: shape and cost rules.
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "graph/window.h"
 #include "millrace/status.h"
 #include "ops/register.h"
 #include "ops/rules.h"
-#include "ops/windows.h"
 
 namespace millrace {
 namespace {
@@ -20,10 +22,61 @@ struct ConvOp {
   bool depthwise;  // filter [h, w, channels, multiplier]
 };
 
-// The shape of the layer's input, filter or output; the one that the node computes comes from a sizes input.
-struct ConvShapes {
-  Shape input, filter, output;
+using Ints = std::vector<int64_t>;
+
+// A layer's attributes, checked: lists have an entry per dimension (pads two), which is 1 (0) for batch and channels.
+struct LayerAttrs {
+  DataLayout layout;
+  Ints strides, dilations, pads;
+  std::string padding;
 };
+
+absl::StatusOr<Ints> DimensionList(const InferenceContext& context, const char* name, const DataLayout& layout,
+                                   int per_dimension, int64_t neutral) {
+  const size_t count = static_cast<size_t>(layout.rank) * per_dimension;
+  Ints list = context.attrs().GetOr<Ints>(name, Ints(count, neutral));
+  const auto error = [&](const std::string& expected) {
+    return context.Error(absl::StrCat("attribute '", name, "' is [", absl::StrJoin(list, ","), "], expected ", expected));
+  };
+  if (list.size() != count) return error(absl::StrCat(count, " entries"));
+  for (size_t i = 0; i < count; ++i) {
+    const int dim = static_cast<int>(i) / per_dimension;
+    if (list[i] < neutral || list[i] > INT32_MAX) return error(absl::StrCat("entries of at least ", neutral));
+    if ((dim == 0 || dim == layout.channel()) && list[i] != neutral) {
+      return error(absl::StrCat(neutral, " for batch and channels"));
+    }
+  }
+  return list;
+}
+
+absl::StatusOr<DataLayout> LayerLayout(const InferenceContext& context, int rank) {
+  const std::string format = context.attrs().GetOr<std::string>("data_format", rank == 5 ? "NDHWC" : "NHWC");
+  absl::StatusOr<DataLayout> layout = ParseDataFormat(format);
+  if (!layout.ok()) return context.Error(std::string(layout.status().message()));
+  if (layout->rank != rank) {
+    return context.Error(absl::StrCat("attribute 'data_format' is ", format, ", expected one of ", rank, " dimensions"));
+  }
+  return layout;
+}
+
+absl::StatusOr<LayerAttrs> ReadLayerAttrs(const InferenceContext& context, int rank) {
+  LayerAttrs attrs;
+  MR_ASSIGN_OR_RETURN(attrs.layout, LayerLayout(context, rank));
+  MR_ASSIGN_OR_RETURN(attrs.strides, DimensionList(context, "strides", attrs.layout, 1, 1));
+  MR_ASSIGN_OR_RETURN(attrs.dilations, DimensionList(context, "dilations", attrs.layout, 1, 1));
+  attrs.padding = context.attrs().GetOr<std::string>("padding", "");
+  attrs.pads = Ints(2 * rank, 0);
+  const bool given = !context.attrs().GetOr<Ints>("explicit_paddings", {}).empty();
+  if (given && attrs.padding != "EXPLICIT") {
+    return context.Error(absl::StrCat("attribute 'explicit_paddings' is given with padding '", attrs.padding, "'"));
+  }
+  if (given) {
+    MR_ASSIGN_OR_RETURN(attrs.pads, DimensionList(context, "explicit_paddings", attrs.layout, 2, 0));
+  } else if (attrs.padding == "EXPLICIT") {
+    return context.Error("padding is EXPLICIT, expected attribute 'explicit_paddings'");
+  }
+  return attrs;
+}
 
 absl::Status ExpectRank(const InferenceContext& context, const char* what, const Shape& shape, int rank) {
   if (shape.unknown_rank() || shape.rank() == rank) return absl::OkStatus();
@@ -60,7 +113,8 @@ absl::StatusOr<Shape> LayerOutput(const InferenceContext& context, const ConvOp&
   const int rank = op.spatial + 2;
   MR_RETURN_IF_ERROR(ExpectRank(context, "the input", input, rank));
   MR_RETURN_IF_ERROR(ExpectRank(context, "the filter", filter, rank));
-  MR_ASSIGN_OR_RETURN(const WindowAttrs window, ReadWindowAttrs(context, rank, /*has_window=*/false));
+  MR_ASSIGN_OR_RETURN(const LayerAttrs attrs, ReadLayerAttrs(context, rank));
+  const DataLayout& layout = attrs.layout;
   Shape output;
   for (int i = 0; i < rank; ++i) output.AddDim(-1);
   if (input.unknown_rank() || filter.unknown_rank()) return output;
@@ -68,23 +122,23 @@ absl::StatusOr<Shape> LayerOutput(const InferenceContext& context, const ConvOp&
     if (dim == 0) return context.Error(absl::StrCat("the filter is empty: ", filter.ToString()));
   }
   output.set_dim(0, input.dim(0));
-  MR_ASSIGN_OR_RETURN(const int64_t channels,
-                      OutputChannels(context, op, input.dim(window.channel_dim), filter));
-  output.set_dim(window.channel_dim, channels);
+  MR_ASSIGN_OR_RETURN(const int64_t channels, OutputChannels(context, op, input.dim(layout.channel()), filter));
+  output.set_dim(layout.channel(), channels);
   for (int i = 0; i < op.spatial; ++i) {
-    MR_ASSIGN_OR_RETURN(const int64_t size,
-                        WindowOutputSize(context, window, i, input.dim(window.spatial_dim(i)), filter.dim(i)));
-    output.set_dim(window.spatial_dim(i), size);
+    const int dim = layout.spatial(i);
+    if (filter.dim(i) < 0 && attrs.padding != "SAME") continue;
+    absl::StatusOr<WindowDim> window =
+        MakeWindowDim(input.dim(dim), std::max<int64_t>(filter.dim(i), 1), attrs.strides[dim], attrs.dilations[dim],
+                      attrs.padding, attrs.pads[2 * dim], attrs.pads[2 * dim + 1]);
+    if (!window.ok()) return context.Error(std::string(window.status().message()));
+    output.set_dim(dim, window->output);
   }
   return output;
 }
 
 absl::Status ConvForwardShape(InferenceContext& context, const ConvOp& op) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(2));
-  if (context.dtype(0) != context.dtype(1)) {
-    return context.Error(absl::StrCat("input ", context.input(0).ToString(), " and filter ",
-                                      context.input(1).ToString(), " differ in element type"));
-  }
+  MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {0, 1}));
   MR_ASSIGN_OR_RETURN(Shape output, LayerOutput(context, op, context.shape(0), context.shape(1)));
   context.AddOutput(context.dtype(0), std::move(output));
   return absl::OkStatus();
@@ -96,10 +150,10 @@ absl::StatusOr<Shape> GivenShape(const InferenceContext& context, const ConvOp& 
   const int rank = op.spatial + 2;
   if (op.kind == ConvKind::kInput && static_cast<int>(sizes.size()) == op.spatial &&
       !context.shape(1).unknown_rank() && !context.shape(2).unknown_rank()) {
-    const bool channels_first = context.attrs().GetOr<std::string>("data_format", "NHWC")[1] == 'C';
+    MR_ASSIGN_OR_RETURN(const DataLayout layout, LayerLayout(context, rank));
     const int64_t channels = context.shape(1).dim(op.spatial);
     sizes.insert(sizes.begin(), context.shape(2).dim(0));
-    sizes.insert(channels_first ? sizes.begin() + 1 : sizes.end(), channels);
+    sizes.insert(layout.channels_first ? sizes.begin() + 1 : sizes.end(), channels);
   }
   if (static_cast<int>(sizes.size()) != rank) {
     return context.Error(absl::StrCat("input ", input, " gives ", sizes.size(), " sizes, expected ", rank));
@@ -114,10 +168,7 @@ absl::Status ConvGradientShape(InferenceContext& context, const ConvOp& op) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(3));
   const bool filter_gradient = op.kind == ConvKind::kFilter;
   const int sizes_input = filter_gradient ? 1 : 0, other = filter_gradient ? 0 : 1;
-  if (context.dtype(other) != context.dtype(2)) {
-    return context.Error(absl::StrCat("inputs ", context.input(other).ToString(), " and ",
-                                      context.input(2).ToString(), " differ in element type"));
-  }
+  MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {other, 2}));
   MR_RETURN_IF_ERROR(ExpectRank(context, "the output's gradient", context.shape(2), op.spatial + 2));
   MR_ASSIGN_OR_RETURN(Shape result, GivenShape(context, op, sizes_input));
   const Shape& input = filter_gradient ? context.shape(0) : result;

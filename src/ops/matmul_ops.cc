@@ -1,7 +1,9 @@
-// MatMul and BatchMatMul: shape and cost rules.
+// MatMul, BatchMatMul and Einsum: shape and cost rules.
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "graph/einsum.h"
 #include "millrace/status.h"
 #include "ops/register.h"
 #include "ops/rules.h"
@@ -43,15 +45,9 @@ absl::Status ProductShape(InferenceContext& context, bool transpose_a, bool tran
   return absl::OkStatus();
 }
 
-absl::Status ExpectEqualTypes(InferenceContext& context) {
-  MR_RETURN_IF_ERROR(context.ExpectInputs(2));
-  if (context.dtype(0) == context.dtype(1)) return absl::OkStatus();
-  return context.Error(absl::StrCat("inputs ", context.input(0).ToString(), " and ", context.input(1).ToString(),
-                                    " differ in element type"));
-}
-
 absl::Status MatMulShape(InferenceContext& context) {
-  MR_RETURN_IF_ERROR(ExpectEqualTypes(context));
+  MR_RETURN_IF_ERROR(context.ExpectInputs(2));
+  MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {0, 1}));
   for (int i = 0; i < 2; ++i) {
     if (!context.shape(i).unknown_rank() && context.shape(i).rank() != 2) {
       return context.Error(absl::StrCat("input ", i, " has shape ", context.shape(i).ToString(), ", expected rank 2"));
@@ -63,7 +59,8 @@ absl::Status MatMulShape(InferenceContext& context) {
 }
 
 absl::Status BatchMatMulShape(InferenceContext& context, bool broadcast) {
-  MR_RETURN_IF_ERROR(ExpectEqualTypes(context));
+  MR_RETURN_IF_ERROR(context.ExpectInputs(2));
+  MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {0, 1}));
   const AttrMap& attrs = context.attrs();
   return ProductShape(context, attrs.GetOr("adj_x", false), attrs.GetOr("adj_y", false), broadcast, context.dtype(0));
 }
@@ -86,6 +83,43 @@ Cost ProductCost(const OpInstance& node) {
   return cost;
 }
 
+absl::Status EinsumShape(InferenceContext& context) {
+  absl::StatusOr<std::string> equation = context.attrs().Get<std::string>("equation");
+  if (!equation.ok()) return context.Error(std::string(equation.status().message()));
+  if (context.num_inputs() == 0) return context.Error("has no inputs, expected 1 or 2");
+  std::vector<TensorType> inputs;
+  for (int i = 0; i < context.num_inputs(); ++i) {
+    if (context.dtype(i) != context.dtype(0)) {
+      return context.Error(absl::StrCat("inputs ", context.input(0).ToString(), " and ", context.input(i).ToString(),
+                                        " differ in element type"));
+    }
+    if (context.shape(i).unknown_rank()) {
+      context.AddOutput(context.dtype(0), Shape::UnknownRank());
+      return absl::OkStatus();
+    }
+    inputs.push_back(context.input(i));
+  }
+  absl::StatusOr<EinsumLabels> labels = ParseEinsum(*equation, inputs);
+  if (!labels.ok()) return context.Error(std::string(labels.status().message()));
+  Shape output;
+  for (int label : labels->output) output.AddDim(labels->sizes[label]);
+  context.AddOutput(context.dtype(0), std::move(output));
+  return absl::OkStatus();
+}
+
+// Every combination of labels is one product.
+Cost EinsumCost(const OpInstance& node) {
+  Cost cost;
+  cost.flops = node.inputs.size() > 1 ? 2 : 1;
+  const absl::StatusOr<EinsumLabels> labels = ParseEinsum(node.attrs.GetOr<std::string>("equation", ""), node.inputs);
+  if (labels.ok()) {
+    for (int64_t size : labels->sizes) cost.flops *= static_cast<double>(size);
+  }
+  for (const TensorType& type : node.inputs) cost.bytes += static_cast<double>(type.size_bytes());
+  cost.bytes += static_cast<double>(node.outputs[0].size_bytes());
+  return cost;
+}
+
 }  // namespace
 
 void RegisterMatMulOps(OpRegistry& registry) {
@@ -95,6 +129,7 @@ void RegisterMatMulOps(OpRegistry& registry) {
   AddOp(registry, {.name = "BatchMatMul", .shape = equal_batches, .cost = ProductCost});
   AddOp(registry, {.name = "BatchMatMulV2", .shape = broadcast_batches, .cost = ProductCost});
   AddOp(registry, {.name = "BatchMatMulV3", .shape = BatchMatMulV3Shape, .cost = ProductCost});
+  AddOp(registry, {.name = "Einsum", .shape = EinsumShape, .cost = EinsumCost});
 }
 
 }  // namespace millrace

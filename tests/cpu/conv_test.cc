@@ -306,7 +306,7 @@ TEST(ConvErrorsTest, SayWhatWasExpected) {
   format.Set("data_format", std::string("CHWN"));
   pads.Set("padding", std::string("FULL"));
   EXPECT_THAT(ErrorOf({"Conv2D", strides, {x, w}}).message(), testing::HasSubstr("1 for batch and channels"));
-  EXPECT_THAT(ErrorOf({"Conv2D", format, {x, w}}).message(), testing::HasSubstr("expected NHWC or NCHW"));
+  EXPECT_THAT(ErrorOf({"Conv2D", format, {x, w}}).message(), testing::HasSubstr("expected NHWC, NCHW"));
   EXPECT_THAT(ErrorOf({"Conv2D", pads, {x, w}}).message(), testing::HasSubstr("expected SAME, VALID or EXPLICIT"));
   const Tensor other(DataType::kFloat, Shape({3, 3, 2, 5})), matrix(DataType::kFloat, Shape({3, 3}));
   EXPECT_THAT(ErrorOf({"Conv2D", layer.attrs(), {x, other}}).message(), testing::HasSubstr("expected a multiple of the 2"));

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "graph/window.h"
 #include "millrace/status.h"
 
 namespace millrace::cpu {
@@ -19,21 +20,6 @@ constexpr int64_t kMinPixelsPerPiece = 128;
 constexpr double kFlopsPerPartialByte = 64;
 
 using Sizes = ConvGeometry::Sizes;
-
-void SetPadding(const std::string& padding, const std::vector<int64_t>& explicit_paddings, int first_dim,
-                ConvGeometry& g) {
-  for (int i = 0; i < g.spatial; ++i) {
-    const int64_t extent = (g.kernel[i] - 1) * g.dilation[i] + 1;
-    if (padding == "SAME") {
-      const int64_t total = std::max<int64_t>((g.out[i] - 1) * g.stride[i] + extent - g.in[i], 0);
-      g.pad_before[i] = total / 2;
-      g.pad_after[i] = total - total / 2;
-    } else if (padding == "EXPLICIT") {
-      g.pad_before[i] = explicit_paddings[2 * (first_dim + i)];
-      g.pad_after[i] = explicit_paddings[2 * (first_dim + i) + 1];
-    }
-  }
-}
 
 int64_t PiecesWanted(const ConvGeometry& g, ConvKind kind) {
   if (g.flops() < kMinFlopsToCut) return 1;
@@ -109,23 +95,31 @@ absl::StatusOr<ConvGeometry> ReadConvGeometry(const OpInstance& instance, ConvKi
   }
   ConvGeometry g;
   g.spatial = spatial;
-  g.channels_first = instance.attrs.GetOr<std::string>("data_format", "NHWC")[1] == 'C';
-  const int channel = g.channels_first ? 1 : spatial + 1, first = g.channels_first ? 2 : 1;
+  MR_ASSIGN_OR_RETURN(const DataLayout layout, ParseDataFormat(instance.attrs.GetOr<std::string>(
+                                                   "data_format", spatial == 3 ? "NDHWC" : "NHWC")));
+  g.channels_first = layout.channels_first;
   g.batch = input.dim(0);
-  g.in_channels = input.dim(channel);
-  g.out_channels = output.dim(channel);
+  g.in_channels = input.dim(layout.channel());
+  g.out_channels = output.dim(layout.channel());
   g.groups = depthwise ? g.in_channels : std::max<int64_t>(g.in_channels / filter.dim(spatial), 1);
-  const std::vector<int64_t> ones(spatial + 2, 1);
-  const auto strides = instance.attrs.GetOr("strides", ones), dilations = instance.attrs.GetOr("dilations", ones);
+  using Ints = std::vector<int64_t>;
+  const Ints ones(layout.rank, 1), strides = instance.attrs.GetOr("strides", ones);
+  const Ints dilations = instance.attrs.GetOr("dilations", ones);
+  Ints pads = instance.attrs.GetOr("explicit_paddings", Ints());
+  pads.resize(2 * layout.rank, 0);
+  const std::string padding = instance.attrs.GetOr<std::string>("padding", "");
   for (int i = 0; i < spatial; ++i) {
-    g.in[i] = input.dim(first + i);
-    g.out[i] = output.dim(first + i);
-    g.kernel[i] = filter.dim(i);
-    g.stride[i] = strides[first + i];
-    g.dilation[i] = dilations[first + i];
+    const int dim = layout.spatial(i);
+    MR_ASSIGN_OR_RETURN(const WindowDim window, MakeWindowDim(input.dim(dim), filter.dim(i), strides[dim], dilations[dim],
+                                                              padding, pads[2 * dim], pads[2 * dim + 1]));
+    g.in[i] = window.input;
+    g.out[i] = window.output;
+    g.kernel[i] = window.window;
+    g.stride[i] = window.stride;
+    g.dilation[i] = window.dilation;
+    g.pad_before[i] = window.pad_before;
+    g.pad_after[i] = window.pad_after;
   }
-  MR_ASSIGN_OR_RETURN(const std::string padding, instance.attrs.Get<std::string>("padding"));
-  SetPadding(padding, instance.attrs.GetOr<std::vector<int64_t>>("explicit_paddings", {}), first, g);
   return g;
 }
 

@@ -12,6 +12,7 @@ void AddKernel(KernelRegistry& registry, std::string_view op, KernelFactory fact
 void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterGraphKernels(registry);
   RegisterMatMulKernels(registry);
+  RegisterEinsumKernels(registry);
   RegisterConvKernels(registry);
   RegisterBatchNormKernels(registry);
   RegisterLrnKernels(registry);

@@ -33,6 +33,7 @@ void RegisterReductionKernels(KernelRegistry& registry);
 void RegisterArgReductionKernels(KernelRegistry& registry);
 void RegisterCumulativeKernels(KernelRegistry& registry);
 void RegisterMatMulKernels(KernelRegistry& registry);
+void RegisterEinsumKernels(KernelRegistry& registry);
 void RegisterConvKernels(KernelRegistry& registry);
 void RegisterBatchNormKernels(KernelRegistry& registry);
 void RegisterLrnKernels(KernelRegistry& registry);
