@@ -81,7 +81,7 @@ absl::Status ArgReductionShape(InferenceContext& context) {
     return absl::OkStatus();
   }
   MR_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(context, given, shape.rank()));
-  if (shape.dim(axis) == 0) return context.Error(absl::StrCat("axis ", axis, " of ", shape.ToString(), " is empty"));
+  if (shape.dim(axis) == 0) return context.Error(absl::StrCat("axis ", axis, " is empty in shape ", shape.ToString()));
   Shape result;
   for (int d = 0; d < shape.rank(); ++d) {
     if (d != axis) result.AddDim(shape.dim(d));

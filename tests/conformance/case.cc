@@ -1,5 +1,6 @@
 #include "conformance/case.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -30,10 +31,11 @@ void Store(Tensor& tensor, int64_t i, T value) {
 // The same numbers as Gen in case_builder.py.
 absl::StatusOr<Tensor> Generate(const Tensor& range, DataType dtype, const Shape& shape, uint64_t seed) {
   const double low = range.DoubleAt(0), high = range.DoubleAt(1);
+  const uint64_t integers = std::max<uint64_t>(1, static_cast<uint64_t>(high - low));
   Tensor tensor(dtype, shape);
   for (int64_t i = 0; i < tensor.num_elements(); ++i) {
     const uint64_t random = SplitMix(static_cast<uint64_t>(i) + (seed << 40) + 1);
-    const int64_t integer = static_cast<int64_t>(low) + static_cast<int64_t>(random % static_cast<uint64_t>(high - low));
+    const int64_t integer = static_cast<int64_t>(low) + static_cast<int64_t>(random % integers);
     const double real = low + static_cast<double>(random >> 40) * 0x1p-24 * (high - low);
     switch (dtype) {
       case DataType::kFloat: Store<float>(tensor, i, static_cast<float>(real)); break;
@@ -42,7 +44,12 @@ absl::StatusOr<Tensor> Generate(const Tensor& range, DataType dtype, const Shape
       case DataType::kBfloat16: Store<uint16_t>(tensor, i, FloatToBfloat16(static_cast<float>(real))); break;
       case DataType::kInt32: Store<int32_t>(tensor, i, static_cast<int32_t>(integer)); break;
       case DataType::kInt64: Store<int64_t>(tensor, i, integer); break;
+      case DataType::kInt8: Store<int8_t>(tensor, i, static_cast<int8_t>(integer)); break;
+      case DataType::kInt16: Store<int16_t>(tensor, i, static_cast<int16_t>(integer)); break;
       case DataType::kUint8: Store<uint8_t>(tensor, i, static_cast<uint8_t>(integer)); break;
+      case DataType::kUint16: Store<uint16_t>(tensor, i, static_cast<uint16_t>(integer)); break;
+      case DataType::kUint32: Store<uint32_t>(tensor, i, static_cast<uint32_t>(integer)); break;
+      case DataType::kUint64: Store<uint64_t>(tensor, i, static_cast<uint64_t>(integer)); break;
       case DataType::kBool: Store<bool>(tensor, i, integer != 0); break;
       default:
         return absl::UnimplementedError(absl::StrCat("generated inputs of ", std::string(DataTypeName(dtype))));

@@ -16,12 +16,13 @@ MOST_STORED_ELEMENTS = 512
 
 
 class Var:
-    """A resource variable with this initial value."""
+    """A resource variable with this initial value, an array or a Gen."""
 
     kind = "resource"
 
     def __init__(self, value):
-        self.value = np.asarray(value)
+        self.generated = value if isinstance(value, Gen) else None
+        self.value = value.numpy() if isinstance(value, Gen) else np.asarray(value)
 
 
 class RefVar(Var):
@@ -47,6 +48,8 @@ class Gen:
             x = self.low + (x % np.uint64(self.high - self.low)).astype(np.int64)
         else:
             x = self.low + (x >> np.uint64(40)).astype(np.float64) * 2.0**-24 * (self.high - self.low)
+            if self.dtype != np.float64:
+                x = x.astype(np.float32)
         return x.astype(self.dtype).reshape(self.shape)
 
 
@@ -227,7 +230,7 @@ def input_node(name, value):
         node.attr["_seed"].i = value.seed
         return node
     if isinstance(value, Var):
-        node = const_node(name, value.value)
+        node = const_node(name, value.value) if value.generated is None else input_node(name, value.generated)
         node.attr["_variable"].s = value.kind.encode()
         return node
     return const_node(name, value)

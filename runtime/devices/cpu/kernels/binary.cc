@@ -92,10 +92,12 @@ bool AnyZero(const void* data, int64_t bytes, int64_t n) {
   }
 }
 
-ConvertedLoop::ConvertedLoop(BinaryLoop loop, DataType input, DataType output)
-    : loop_(loop), input_(WideningOf(input)), input_bytes_(DataTypeSize(input)), output_bytes_(DataTypeSize(output)) {
-  if (input == output) store_ = input_.store;
-}
+ConvertedLoop::ConvertedLoop(BinaryLoop loop, DataType dtype, bool compares)
+    : loop_(loop),
+      input_(WideningOf(dtype)),
+      store_(compares ? nullptr : input_.store),
+      input_bytes_(DataTypeSize(dtype)),
+      output_bytes_(compares ? 1 : input_bytes_) {}
 
 void ConvertedLoop::Run(BinaryMode mode, const char* a, const char* b, char* out, int64_t n) const {
   if (input_.load == nullptr) {
@@ -143,8 +145,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeBinaryKernel(const OpInstance& insta
   if (loop == nullptr) return UnsupportedType(instance, dtype);
   BinaryOptions checked = options;
   if (!IsInteger(dtype)) checked.check = DivisorCheck::kNone;
-  const DataType result = options.compares ? DataType::kBool : dtype;
-  return std::make_unique<BinaryKernel>(ConvertedLoop(loop, dtype, result), checked, dtype, a, b, output);
+  return std::make_unique<BinaryKernel>(ConvertedLoop(loop, dtype, options.compares), checked, dtype, a, b, output);
 }
 
 std::unique_ptr<Kernel> MakeBytesKernel(BinaryLoop loop, const Shape& a, const Shape& b, const Shape& output) {

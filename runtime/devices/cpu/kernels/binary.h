@@ -29,7 +29,8 @@ struct BinaryLoops {
 class ConvertedLoop {
  public:
   ConvertedLoop() = default;
-  ConvertedLoop(BinaryLoop loop, DataType input, DataType output);
+  // `compares`: the loop gives bools whatever the operands are.
+  ConvertedLoop(BinaryLoop loop, DataType dtype, bool compares);
   // Of bytes, without conversion.
   explicit ConvertedLoop(BinaryLoop loop) : loop_(loop), input_bytes_(1), output_bytes_(1) {}
 

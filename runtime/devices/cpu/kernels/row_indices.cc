@@ -20,8 +20,7 @@ absl::Status RowIndices::Check(const KernelContext& context) const {
   for (int64_t i = 0; i < count_; ++i) {
     const int64_t row = RowOf(context, i);
     if (row >= 0 && row < rows_) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("index ", row, " (number ", i, " of the indices) is out of range, expected [0, ", rows_, ")"));
+    return absl::InvalidArgumentError(absl::StrCat("indices[", i, "] = ", row, " is not in [0, ", rows_, ")"));
   }
   return absl::OkStatus();
 }

@@ -9,7 +9,18 @@ namespace {
 
 namespace ei = Eigen::internal;
 
-struct Exp {
+// Eigen's exp is infinite a little before the largest power of e that a float can hold. There, it is taken of an
+// argument smaller by 64 ln 2, whose last bits go into the factor that makes up for it.
+struct FloatExp {
+  template <typename P>
+  static P Apply(const P& x) {
+    constexpr float kShift = 44.361419677734375f, kRest = 1.21897875e-7f;
+    const P far = ei::pcmp_lt(ei::pset1<P>(88.0f), x), zero = ei::pzero(x), one = ei::pset1<P>(1.0f);
+    const P power = ei::pexp(ei::psub(x, ei::pselect(far, ei::pset1<P>(kShift), zero)));
+    return ei::pmul(power, ei::pselect(far, ei::pset1<P>(0x1p64f * (1.0f + kRest)), one));
+  }
+};
+struct DoubleExp {
   template <typename P>
   static P Apply(const P& x) {
     return ei::pexp(x);
@@ -105,7 +116,8 @@ UnaryLoops Packets() {
 
 void RegisterUnaryMathKernels(KernelRegistry& registry) {
   const UnaryOptions math = {.grain = kMathGrain};
-  RegisterUnary(registry, "Exp", Packets<Exp>(), math);
+  RegisterUnary(registry, "Exp",
+                {.on_float = &PacketLoop<FloatExp, float>, .on_double = &PacketLoop<DoubleExp, double>}, math);
   RegisterUnary(registry, "Log", Packets<Log>(), math);
   RegisterUnary(registry, "Sigmoid", Packets<Sigmoid>(), math);
   RegisterUnary(registry, "Softplus", Packets<Softplus>(), math);

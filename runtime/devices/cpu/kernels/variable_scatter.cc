@@ -67,7 +67,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeScatter(const OpInstance& instance, 
   if (op.loops != nullptr) {
     BinaryLoop of_type = op.loops().For(WideningOf(dtype).compute);
     if (of_type == nullptr) return UnsupportedType(instance, dtype);
-    loop = ConvertedLoop(of_type, dtype, dtype);
+    loop = ConvertedLoop(of_type, dtype, /*compares=*/false);
   } else if (DataTypeSize(dtype) == 0) {
     return UnsupportedType(instance, dtype);
   }
