@@ -25,6 +25,7 @@ void RegisterBuiltinOps(OpRegistry& registry) {
   RegisterDiagonalOps(registry);
   RegisterLayoutOps(registry);
   RegisterStringOps(registry);
+  RegisterRankOps(registry);
 }
 
 }  // namespace millrace

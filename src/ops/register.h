@@ -30,6 +30,7 @@ void RegisterLossOps(OpRegistry& registry);         // Softmax, cross entropies
 void RegisterRandomOps(OpRegistry& registry);       // RandomUniform, StatelessRandomUniformV2
 void RegisterImageOps(OpRegistry& registry);        // ResizeBilinear
 void RegisterCtcOps(OpRegistry& registry);          // CTCLoss
+void RegisterRankOps(OpRegistry& registry);         // InTopK, NthElement
 
 }  // namespace millrace
 

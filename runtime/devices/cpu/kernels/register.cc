@@ -43,6 +43,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterTopKKernels(registry);
   RegisterDiagonalKernels(registry);
   RegisterStringKernels(registry);
+  RegisterRankKernels(registry);
 }
 
 }  // namespace millrace::cpu

@@ -44,6 +44,7 @@ void RegisterRandomKernels(KernelRegistry& registry);
 void RegisterStatelessRandomKernels(KernelRegistry& registry);
 void RegisterResizeKernels(KernelRegistry& registry);
 void RegisterCtcKernels(KernelRegistry& registry);
+void RegisterRankKernels(KernelRegistry& registry);
 
 }  // namespace millrace::cpu
 
