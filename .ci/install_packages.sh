@@ -6,7 +6,7 @@ packages=(
   cmake ninja-build g++ ccache
   libtbb-dev libprotobuf-dev protobuf-compiler libgoogle-glog-dev libgflags-dev libabsl-dev libdnnl-dev libeigen3-dev
   libxxhash-dev libzip-dev zlib1g-dev libleveldb-dev libsnappy-dev
-  libgtest-dev libgmock-dev libbenchmark-dev python3-numpy
+  libgtest-dev libgmock-dev libbenchmark-dev librsvg2-dev pkg-config python3-numpy
 )
 
 missing=()

@@ -23,6 +23,9 @@
 
 // Input.
 DEFINE_string(graph, "", "GraphDef or MetaGraphDef, binary or text");
+DEFINE_string(saved_model, "", "folder of a TensorFlow SavedModel, its variables restored from its checkpoint");
+DEFINE_string(signature, "", "of the SavedModel; feeds and fetches are its inputs and outputs by key");
+DEFINE_string(checkpoint_in, "", "start from the variables of this checkpoint, PREFIX of PREFIX.index");
 DEFINE_string(feeds, "", ".npz with an array per placeholder, named without :0; every step gets the same");
 DEFINE_bool(synthetic_feeds, false, "fill placeholders of a known shape from --seed (those not in --feeds)");
 DEFINE_string(feed_shapes, "", "shapes for --synthetic_feeds: images:8x224x224x3,labels:8");
@@ -50,6 +53,7 @@ DEFINE_string(trace_out, "", "Chrome trace of the last step (opens in Perfetto)"
 DEFINE_string(plot_out, "", "picture, .svg or .png");
 DEFINE_string(variables_out, "", ".npz of every variable after the last step");
 DEFINE_string(fetches_out, "", ".npz of the last step's fetches");
+DEFINE_string(checkpoint_out, "", "checkpoint of every variable after the last step, for TensorFlow or --checkpoint_in");
 // Of single commands.
 DEFINE_string(partition_sizes, "", "sweep: sizes, separated by commas");
 DEFINE_string(budgets, "", "sweep: device memory budgets, separated by commas");
@@ -68,6 +72,8 @@ DEFINE_int64(heads, 0, "model: attention heads");
 DEFINE_int64(steps_unrolled, 0, "model: time steps, sequence length");
 DEFINE_int64(vocab, 0, "model: words");
 DEFINE_int64(experts, 0, "model: experts of a mixture");
+DEFINE_int64(devices, 0, "model: devices that the experts are spread over");
+DEFINE_double(dropout, -1, "model: rate of dropout");
 DEFINE_int64(channels, 0, "model: channels of the first level");
 DEFINE_int64(levels, 0, "model: levels of resolution");
 DEFINE_string(variant, "", "model: form of the network");
@@ -184,7 +190,11 @@ std::string CommandUsage(const Command& command) {
     const std::string name = absl::StrCat("--", flag);
     absl::StrAppend(&text, "  ", name, std::string(name.size() < 18 ? 18 - name.size() : 1, ' '), info.description,
                     absl::StartsWith(flag, "strateg") ? absl::StrCat(": ", absl::StrJoin(StrategyNames(), ", ")) : "",
-                    info.default_value.empty() || info.type == "bool" ? "" : absl::StrCat(" (", info.default_value, ")"), "\n");
+                    // Models have defaults of their own.
+                    info.default_value.empty() || info.type == "bool" || absl::StartsWith(info.description, "model:")
+                        ? ""
+                        : absl::StrCat(" (", info.default_value, ")"),
+                    "\n");
   }
   if (std::string_view(command.name) == "model") {
     absl::StrAppend(&text, "\nModels, with the flags that they take:\n");
@@ -199,6 +209,9 @@ std::string CommandUsage(const Command& command) {
 Options OptionsFromFlags(const std::vector<std::string>& words) {
   Options options;
   options.input = {.graph = FLAGS_graph,
+                   .saved_model = FLAGS_saved_model,
+                   .signature = FLAGS_signature,
+                   .checkpoint_in = FLAGS_checkpoint_in,
                    .feeds = FLAGS_feeds,
                    .synthetic_feeds = FLAGS_synthetic_feeds,
                    .feed_shapes = FLAGS_feed_shapes,
@@ -222,7 +235,8 @@ Options OptionsFromFlags(const std::vector<std::string>& words) {
                     .trace_out = FLAGS_trace_out,
                     .plot_out = FLAGS_plot_out,
                     .variables_out = FLAGS_variables_out,
-                    .fetches_out = FLAGS_fetches_out};
+                    .fetches_out = FLAGS_fetches_out,
+                    .checkpoint_out = FLAGS_checkpoint_out};
   options.sweep = {.partition_sizes = List(FLAGS_partition_sizes), .budgets = List(FLAGS_budgets), .csv_out = FLAGS_csv_out};
   options.model_name = words.size() > 1 ? words[1] : "";
   options.model = {.batch = FLAGS_batch,
@@ -235,8 +249,10 @@ Options OptionsFromFlags(const std::vector<std::string>& words) {
                    .steps_unrolled = FLAGS_steps_unrolled,
                    .vocab = FLAGS_vocab,
                    .experts = FLAGS_experts,
+                   .devices = FLAGS_devices,
                    .channels = FLAGS_channels,
                    .levels = FLAGS_levels,
+                   .dropout = FLAGS_dropout,
                    .variant = FLAGS_variant,
                    .optimizer = FLAGS_optimizer,
                    .learning_rate = FLAGS_learning_rate,
@@ -256,6 +272,9 @@ Environment RealEnvironment() {
   environment.interrupted = Interrupted;
   environment.load_graph = LoadGraph;
   environment.save_graph = SaveGraph;
+  environment.load_saved_model = [](const std::string& folder) { return LoadSavedModel(folder); };
+  environment.read_checkpoint = ReadCheckpoint;
+  environment.write_checkpoint = WriteCheckpoint;
   environment.load_arrays = LoadArrays;
   environment.save_arrays = SaveArrays;
   environment.create_session = Session::Create;

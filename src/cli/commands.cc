@@ -11,14 +11,14 @@ Flags operator+(Flags a, const Flags& b) {
 }
 
 const std::vector<Command>& Table() {
-  static const Flags* const input = new Flags{"graph", "feeds", "synthetic_feeds", "feed_shapes", "fetches", "targets",
+  static const Flags* const input = new Flags{"graph", "saved_model", "signature", "checkpoint_in", "feeds", "synthetic_feeds", "feed_shapes", "fetches", "targets",
                                               "init_targets", "seed"};
   static const Flags* const engine = new Flags{"device", "device_memory", "host_memory", "machine", "link_gbps", "threads"};
   static const Flags* const parts = new Flags{"partition_size", "swap_distance", "min_swap_bytes"};
   static const Flags* const pictures = new Flags{"report_out", "trace_out", "plot_out"};
   static const auto* const table = new std::vector<Command>{
       {"run", "", "trains or runs a graph for --steps and prints what it took", RunCommand,
-       *input + Flags{"steps", "strategy"} + *parts + *engine + *pictures + Flags{"variables_out", "fetches_out"},
+       *input + Flags{"steps", "strategy"} + *parts + *engine + *pictures + Flags{"variables_out", "fetches_out", "checkpoint_out"},
        "millrace run --graph=F.pb --fetches=loss:0 --targets=train --init_targets=init --synthetic_feeds --steps=10 "
        "--strategy=tensorflowmem --device_memory=50%"},
       {"compare", "", "the same graph and feeds under several strategies: one table, results compared bit by bit",
@@ -36,7 +36,8 @@ const std::vector<Command>& Table() {
        "millrace plan --machine=configs/machines/titanx.pbtxt --graph=F.pb --fetches=loss:0 --targets=train "
        "--synthetic_feeds"},
       {"inspect", "", "what a graph holds: vertices, edges, parameters, operations, unsupported ones", InspectCommand,
-       Flags{"graph", "feeds", "synthetic_feeds", "feed_shapes", "fetches", "targets", "seed", "ops", "report_out"},
+       Flags{"graph", "saved_model", "signature", "feeds", "synthetic_feeds", "feed_shapes", "fetches", "targets", "ops",
+             "report_out"},
        "millrace inspect --graph=F.pb"},
       {"export", "", "the graph as the passes rewrote it, to --out=F.pb, .pbtxt or .dot", ExportCommand,
        *input + Flags{"strategy"} + *parts + Flags{"device_memory", "host_memory", "machine", "link_gbps", "out", "report_out"},
@@ -44,7 +45,7 @@ const std::vector<Command>& Table() {
        "--device_memory=50%"},
       {"model", "NAME", "writes a generated training graph to --out=F.pb or .pbtxt", ModelCommand,
        Flags{"out", "batch", "depth", "image_size", "classes", "layers", "hidden", "heads", "steps_unrolled", "vocab",
-             "experts", "channels", "levels", "variant", "optimizer", "learning_rate", "weight_decay", "seed", "report_out"},
+             "experts", "devices", "channels", "levels", "variant", "dropout", "optimizer", "learning_rate", "weight_decay", "seed", "report_out"},
        "millrace model resnet --depth=50 --batch=8 --image_size=224 --out=resnet50.pb"},
   };
   return *table;

@@ -109,7 +109,7 @@ class Comparison {
     std::string verdict;
     if (result.run.status.ok()) {
       const bool first = reference_ == kNone;
-      verdict = first ? "reference" : Verdict(rows_[reference_].result, result, workload_.fetches);
+      verdict = first ? "reference" : Verdict(rows_[reference_].result, result, workload_.fetch_names);
       if (first) reference_ = rows_.size();
       // Only the reference's tensors are needed further on.
       if (!first) result.variables.clear();

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "millrace/graph.h"
+#include "millrace/import.h"
 #include "millrace/options.h"
 #include "millrace/session.h"
 
@@ -27,7 +28,10 @@ struct Environment {
 
   std::function<absl::StatusOr<Graph>(const std::string& path)> load_graph;
   std::function<absl::StatusOr<std::unique_ptr<Session>>(Graph, SessionOptions)> create_session;
-  // Files. Those written are whole or not there.
+  std::function<absl::StatusOr<SavedModel>(const std::string& folder)> load_saved_model;
+  // Tensors by key. Files that are written are whole or not there.
+  std::function<absl::StatusOr<Arrays>(const std::string& prefix)> read_checkpoint;
+  std::function<absl::Status(const std::string& prefix, const Arrays&)> write_checkpoint;
   std::function<absl::StatusOr<Arrays>(const std::string& path)> load_arrays;
   std::function<absl::Status(const Arrays&, const std::string& path)> save_arrays;
   std::function<absl::Status(const Graph&, const std::string& path)> save_graph;

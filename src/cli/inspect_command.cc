@@ -44,12 +44,27 @@ std::string OpsTable(const OpRegistry& ops) {
   return text;
 }
 
+// "x float[16,12], y int32[16]".
+std::string KeysText(const std::map<std::string, SavedSignature::Info>& infos) {
+  return absl::StrJoin(infos, ", ", [](std::string* out, const auto& entry) {
+    absl::StrAppend(out, entry.first, " ", entry.second.type.ToString());
+  });
+}
+
+std::string SignaturesText(const SavedModel& model) {
+  std::string text;
+  for (const auto& [name, signature] : model.signatures) {
+    absl::StrAppend(&text, "signature    ", name, ": ", KeysText(signature.inputs), " -> ", KeysText(signature.outputs), "\n");
+  }
+  return text;
+}
+
 // What the graph needs to be planned: as given, else the generated graphs' node names where they are there.
 InputOptions PlannedInput(InputOptions input, const Graph& graph) {
-  if (!input.fetches.empty() || !input.targets.empty()) return input;
+  input.synthetic_feeds = input.synthetic_feeds || input.feeds.empty();
+  if (!input.fetches.empty() || !input.targets.empty() || !input.saved_model.empty()) return input;
   if (graph.Find("loss").valid()) input.fetches = {"loss:0"};
   if (graph.Find("train").valid()) input.targets = {"train"};
-  input.synthetic_feeds = input.synthetic_feeds || input.feeds.empty();
   return input;
 }
 
@@ -61,9 +76,18 @@ absl::Status InspectCommand(const Options& options, const Environment& environme
     *environment.out << OpsTable(ops);
     return absl::OkStatus();
   }
-  if (options.input.graph.empty()) return UsageError("no graph: give --graph=FILE.pb or .pbtxt, or --ops");
+  if (options.input.graph.empty() == options.input.saved_model.empty()) {
+    return UsageError("which graph: give --graph=FILE.pb or .pbtxt, or --saved_model=FOLDER; or --ops");
+  }
   MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
-  MR_ASSIGN_OR_RETURN(const Graph graph, environment.load_graph(options.input.graph));
+  Graph graph;
+  if (options.input.saved_model.empty()) {
+    MR_ASSIGN_OR_RETURN(graph, environment.load_graph(options.input.graph));
+  } else {
+    MR_ASSIGN_OR_RETURN(SavedModel model, environment.load_saved_model(options.input.saved_model));
+    *environment.out << SignaturesText(model);
+    graph = std::move(model.graph);
+  }
   GraphSummary summary = SummaryOf(graph);
   MR_ASSIGN_OR_RETURN(const int64_t levels, Levels(graph));
   const std::map<std::string, int64_t> counts = OpCounts(graph);
@@ -75,7 +99,8 @@ absl::Status InspectCommand(const Options& options, const Environment& environme
                    << (unsupported.empty() ? "none" : CountsText(unsupported)) << "\n";
   // The largest operation needs shapes, so a plan; without one the rest is still worth having.
   const InputOptions input = PlannedInput(options.input, graph);
-  if (unsupported.empty() && (!input.fetches.empty() || !input.targets.empty())) {
+  const bool plannable = !input.fetches.empty() || !input.targets.empty() || !input.signature.empty();
+  if (unsupported.empty() && plannable) {
     MR_ASSIGN_OR_RETURN(SessionOptions session, MakeSessionOptions(options, "baseline"));
     session.device = "null";
     const auto workload = LoadWorkload(input, FeedValues::kTypesOnly, environment);

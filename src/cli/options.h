@@ -13,6 +13,9 @@ namespace millrace::cli {
 
 struct InputOptions {
   std::string graph;
+  std::string saved_model;  // folder; then feeds and fetches are the signature's keys
+  std::string signature;    // empty: the only one, or serving_default
+  std::string checkpoint_in;
   std::string feeds;
   bool synthetic_feeds = false;
   std::string feed_shapes;  // "images:8x224x224x3,labels:8"
@@ -46,6 +49,7 @@ struct OutputOptions {
   std::string plot_out;
   std::string variables_out;
   std::string fetches_out;
+  std::string checkpoint_out;
 };
 
 struct SweepOptions {

@@ -49,6 +49,8 @@ absl::StatusOr<Outputs> Outputs::Open(const OutputOptions& options) {
   MR_RETURN_IF_ERROR(CheckWritable(options.fetches_out));
   outputs.variables_path_ = options.variables_out;
   outputs.fetches_path_ = options.fetches_out;
+  if (!options.checkpoint_out.empty()) MR_RETURN_IF_ERROR(CheckWritable(options.checkpoint_out + ".index"));
+  outputs.checkpoint_prefix_ = options.checkpoint_out;
   return outputs;
 }
 
@@ -69,11 +71,18 @@ absl::Status Outputs::WritePlot(const std::string& svg) {
   return plot_.Write(image);
 }
 
-absl::Status Outputs::WriteResults(const TrainResult& result, const std::vector<std::string>& fetches,
-                                   const Environment& environment) {
+absl::Status Outputs::WriteResults(const TrainResult& result, const Workload& workload, const Environment& environment) {
   if (!variables_path_.empty()) MR_RETURN_IF_ERROR(environment.save_arrays(result.variables, variables_path_));
-  if (fetches_path_.empty()) return absl::OkStatus();
-  return environment.save_arrays(NamedFetches(result.fetched, fetches), fetches_path_);
+  if (!fetches_path_.empty()) {
+    MR_RETURN_IF_ERROR(environment.save_arrays(NamedFetches(result.fetched, workload.fetch_names), fetches_path_));
+  }
+  if (checkpoint_prefix_.empty()) return absl::OkStatus();
+  Arrays tensors = workload.checkpoint_extras;
+  for (const auto& [name, value] : result.variables) {
+    const auto key = workload.checkpoint_keys.find(name);
+    tensors[key == workload.checkpoint_keys.end() ? name : key->second] = value;
+  }
+  return environment.write_checkpoint(checkpoint_prefix_, tensors);
 }
 
 }  // namespace millrace::cli

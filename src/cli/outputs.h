@@ -45,9 +45,8 @@ class Outputs {
   absl::Status WriteReport(const Report& report, const RunReport* unswapped);
   absl::Status WritePlot(const std::string& svg);
   bool wants_plot() const { return plot_.wanted(); }
-  // Variables and fetches of a run that went well.
-  absl::Status WriteResults(const TrainResult& result, const std::vector<std::string>& fetches,
-                            const Environment& environment);
+  // Variables, fetches and checkpoint of a run.
+  absl::Status WriteResults(const TrainResult& result, const Workload& workload, const Environment& environment);
 
  private:
   std::string plot_path_;
@@ -56,6 +55,7 @@ class Outputs {
   OutputFile plot_;
   std::string variables_path_;
   std::string fetches_path_;
+  std::string checkpoint_prefix_;
 };
 
 }  // namespace millrace::cli

@@ -26,8 +26,11 @@ absl::Status RunCommand(const Options& options, const Environment& environment) 
   if (result.run.plan != nullptr) {
     *environment.out << "graph          " << GraphLine(result.graph) << "\n" << RunSummary(result.run);
   }
-  MR_RETURN_IF_ERROR(result.run.status);
-  return outputs.WriteResults(result, workload.fetches, environment);
+  // An interrupt comes between steps: the variables are as the last one left them.
+  if (result.run.status.ok() || absl::IsCancelled(result.run.status)) {
+    MR_RETURN_IF_ERROR(outputs.WriteResults(result, workload, environment));
+  }
+  return result.run.status;
 }
 
 }  // namespace millrace::cli

@@ -39,6 +39,9 @@ class Trainer {
     if (!workload_.init_targets.empty()) {
       MR_RETURN_IF_ERROR(session_->Run({}, {}, workload_.init_targets, nullptr));
     }
+    for (const auto& [name, value] : workload_.initial_values) {
+      MR_RETURN_IF_ERROR(session_->SetVariable(name, value));
+    }
     progress.Show(result_.run.strategy, 0, workload_.steps, "");
     for (int64_t step = 0; step < workload_.steps; ++step) {
       if (environment_.interrupted()) {
@@ -96,12 +99,9 @@ void Finish(absl::Status status, const SessionOptions& options, TrainResult& res
 
 }  // namespace
 
-Arrays NamedFetches(const std::vector<Tensor>& fetched, const std::vector<std::string>& fetches) {
+Arrays NamedFetches(const std::vector<Tensor>& fetched, const std::vector<std::string>& names) {
   Arrays arrays;
-  for (size_t i = 0; i < fetched.size(); ++i) {
-    const bool has_index = fetches[i].find(':') != std::string::npos;
-    arrays[has_index ? fetches[i] : fetches[i] + ":0"] = fetched[i];
-  }
+  for (size_t i = 0; i < fetched.size(); ++i) arrays[names[i]] = fetched[i];
   return arrays;
 }
 

@@ -23,8 +23,8 @@ struct TrainResult {
 // Shows its progress on a terminal.
 TrainResult Train(const Workload& workload, const SessionOptions& options, const Environment& environment);
 
-// Tensors of `fetched` by fetch name, "name:0".
-Arrays NamedFetches(const std::vector<Tensor>& fetched, const std::vector<std::string>& fetches);
+// Tensors of `fetched` by name.
+Arrays NamedFetches(const std::vector<Tensor>& fetched, const std::vector<std::string>& names);
 
 // Plans only: run.plan and the predicted figures.
 TrainResult PlanOnly(const Workload& workload, const SessionOptions& options, const Environment& environment);

@@ -3,36 +3,137 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "cli/exit_status.h"
 #include "cli/feeds.h"
 #include "millrace/status.h"
 
 namespace millrace::cli {
 
-absl::StatusOr<Workload> LoadWorkload(const InputOptions& options, FeedValues values, const Environment& environment) {
-  if (options.graph.empty()) return UsageError("no graph: give --graph=FILE.pb or .pbtxt");
-  if (options.fetches.empty() && options.targets.empty()) {
+namespace {
+
+absl::Status CheckInput(const InputOptions& options) {
+  if (options.graph.empty() == options.saved_model.empty()) {
+    return UsageError("which graph: give --graph=FILE.pb or .pbtxt, or --saved_model=FOLDER");
+  }
+  if (!options.signature.empty() && options.saved_model.empty()) {
+    return UsageError("--signature is one of a --saved_model, which is not given");
+  }
+  if (options.saved_model.empty() && options.fetches.empty() && options.targets.empty()) {
     return UsageError("nothing to run: give --fetches=NAME:0,... or --targets=NAME,...");
   }
   if (options.steps < 0) return UsageError("--steps: expected 0 or more");
-  MR_ASSIGN_OR_RETURN(const auto shapes, ParseFeedShapes(options.feed_shapes));
-  if (!shapes.empty() && !options.synthetic_feeds) {
+  if (!options.feed_shapes.empty() && !options.synthetic_feeds) {
     return UsageError("--feed_shapes gives shapes to --synthetic_feeds, which is not given");
   }
+  return absl::OkStatus();
+}
 
-  Workload workload;
-  MR_ASSIGN_OR_RETURN(workload.graph, environment.load_graph(options.graph));
-  workload.fetches = options.fetches;
-  workload.targets = options.targets;
-  workload.init_targets = options.init_targets;
-  workload.steps = options.steps;
+// "serve, train_step".
+template <typename Map>
+std::string Keys(const Map& map) {
+  return absl::StrJoin(map, ", ", [](std::string* out, const auto& entry) { out->append(entry.first); });
+}
+
+absl::StatusOr<const SavedSignature*> FindSignature(const SavedModel& model, const std::string& name) {
+  const auto& signatures = model.signatures;
+  const auto found = signatures.find(name.empty() ? "serving_default" : name);
+  if (found != signatures.end()) return &found->second;
+  if (name.empty() && signatures.size() == 1) return &signatures.begin()->second;
+  return absl::NotFoundError(absl::StrCat("the model has no signature '", name, "', expected one of ", Keys(signatures)));
+}
+
+// Fetches and targets of the signature; keys of `fetches` become its tensors. All outputs when none is asked for.
+absl::Status UseSignature(const SavedSignature& signature, const InputOptions& options, Workload& workload) {
+  workload.targets.insert(workload.targets.end(), signature.targets.begin(), signature.targets.end());
+  std::vector<std::string> keys = options.fetches;
+  if (keys.empty()) {
+    for (const auto& [key, info] : signature.outputs) keys.push_back(key);
+  }
+  workload.fetches.clear();
+  for (const std::string& key : keys) {
+    const auto output = signature.outputs.find(key);
+    if (output == signature.outputs.end()) {
+      return absl::NotFoundError(
+          absl::StrCat("fetch ", key, ": the signature has no such output, expected ", Keys(signature.outputs)));
+    }
+    workload.fetches.push_back(output->second.tensor);
+  }
+  workload.fetch_names = std::move(keys);
+  return absl::OkStatus();
+}
+
+// Feeds by input key -> by tensor.
+absl::StatusOr<Session::Feeds> FeedsByTensor(const SavedSignature& signature, const Session::Feeds& by_key) {
+  Session::Feeds feeds;
+  for (const auto& [key, tensor] : by_key) {
+    const auto input = signature.inputs.find(key);
+    if (input == signature.inputs.end()) {
+      return absl::NotFoundError(
+          absl::StrCat("feed ", key, ": the signature has no such input, expected ", Keys(signature.inputs)));
+    }
+    feeds.emplace(input->second.tensor, tensor);
+  }
+  return feeds;
+}
+
+// Graph, fetches, targets and feeds from a file of arrays.
+absl::Status LoadGraphAndFeeds(const InputOptions& options, const Environment& environment, Workload& workload) {
   if (!options.feeds.empty()) {
     MR_ASSIGN_OR_RETURN(workload.feeds, environment.load_arrays(options.feeds));
-    workload.feed_types = TypesOf(workload.feeds);
   }
+  workload.targets = options.targets;
+  if (options.saved_model.empty()) {
+    MR_ASSIGN_OR_RETURN(workload.graph, environment.load_graph(options.graph));
+    workload.fetches = options.fetches;
+    for (const std::string& fetch : options.fetches) {
+      workload.fetch_names.push_back(fetch.find(':') == std::string::npos ? fetch + ":0" : fetch);
+    }
+    return absl::OkStatus();
+  }
+  MR_ASSIGN_OR_RETURN(SavedModel model, environment.load_saved_model(options.saved_model));
+  MR_ASSIGN_OR_RETURN(const SavedSignature* signature, FindSignature(model, options.signature));
+  MR_RETURN_IF_ERROR(UseSignature(*signature, options, workload));
+  MR_ASSIGN_OR_RETURN(workload.feeds, FeedsByTensor(*signature, workload.feeds));
+  workload.graph = std::move(model.graph);
+  workload.initial_values = std::move(model.variables);
+  workload.checkpoint_keys = std::move(model.checkpoint_keys);
+  workload.checkpoint_extras = std::move(model.checkpoint_extras);
+  return absl::OkStatus();
+}
+
+// The checkpoint's values instead of those that the model came with. Keys are what checkpoint_out writes.
+absl::Status ReadCheckpoint(const std::string& prefix, const Environment& environment, Workload& workload) {
+  MR_ASSIGN_OR_RETURN(Arrays tensors, environment.read_checkpoint(prefix));
+  for (const auto& [name, key] : workload.checkpoint_keys) {
+    auto node = tensors.extract(key);
+    if (node.empty()) return absl::NotFoundError(absl::StrCat(prefix, ": no ", key, ", the value of variable ", name));
+    node.key() = name;
+    tensors.insert(std::move(node));
+  }
+  for (const auto& [key, tensor] : workload.checkpoint_extras) tensors.erase(key);
+  workload.initial_values = std::move(tensors);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Workload> LoadWorkload(const InputOptions& options, FeedValues values, const Environment& environment) {
+  MR_RETURN_IF_ERROR(CheckInput(options));
+  MR_ASSIGN_OR_RETURN(const auto shapes, ParseFeedShapes(options.feed_shapes));
+
+  Workload workload;
+  MR_RETURN_IF_ERROR(LoadGraphAndFeeds(options, environment, workload));
+  workload.init_targets = options.init_targets;
+  workload.steps = options.steps;
+  if (!options.checkpoint_in.empty()) {
+    MR_RETURN_IF_ERROR(ReadCheckpoint(options.checkpoint_in, environment, workload));
+  }
+  workload.feed_types = TypesOf(workload.feeds);
   if (options.synthetic_feeds) {
-    MR_ASSIGN_OR_RETURN(Session::FeedTypes types,
-                        SyntheticFeedTypes(workload.graph, options.fetches, options.targets, shapes, workload.feed_types));
+    MR_ASSIGN_OR_RETURN(Session::FeedTypes types, SyntheticFeedTypes(workload.graph, workload.fetches, workload.targets,
+                                                                     shapes, workload.feed_types));
     if (values == FeedValues::kMade) {
       MR_ASSIGN_OR_RETURN(Session::Feeds feeds, SyntheticFeeds(types, options.seed));
       workload.feeds.merge(feeds);

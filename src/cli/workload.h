@@ -2,6 +2,7 @@
 #ifndef MILLRACE_SRC_CLI_WORKLOAD_H_
 #define MILLRACE_SRC_CLI_WORKLOAD_H_
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,14 +18,21 @@ struct Workload {
   Session::FeedTypes feed_types;
   Session::Feeds feeds;  // empty when only planning
   std::vector<std::string> fetches;
+  std::vector<std::string> fetch_names;  // what results call them: "loss:0", or the signature's key
   std::vector<std::string> targets;
   std::vector<std::string> init_targets;
   int64_t steps = 1;
+  // Variables that get these values after the initialisers and before the first step (a checkpoint's).
+  Arrays initial_values;
+  // How checkpoint_out names variables (the variable's own name where there is none), and what else it must hold.
+  std::map<std::string, std::string> checkpoint_keys;
+  Arrays checkpoint_extras;
 };
 
 enum class FeedValues { kMade, kTypesOnly };
 
-// Loads graph and feeds. Requires --graph, and --fetches or --targets; their absence is wrong usage.
+// Loads the graph, feeds and initial values. Requires --graph and --fetches or --targets, or --saved_model; their absence
+// is wrong usage.
 absl::StatusOr<Workload> LoadWorkload(const InputOptions& options, FeedValues values, const Environment& environment);
 
 // The budget in bytes (0: none): as given, or of the machine when none was given. A percentage is of the predicted

@@ -104,6 +104,38 @@ TEST_F(CommandsTest, AnInterruptEndsAfterTheStepWithAReport) {
   EXPECT_THAT(Read("report.json"), HasSubstr("interrupted after step 2 of 1000"));
 }
 
+TEST_F(CommandsTest, ASavedModelRunsByTheKeysOfItsSignature) {
+  options_.input = {.saved_model = "folder", .signature = "train", .feeds = "image.npz", .fetches = {"scores", "loss"}, .steps = 1};
+  world_.environment.load_arrays = [](const std::string&) { return Arrays{{"image", Tensor::Scalar(1.0f)}}; };
+  options_.output.fetches_out = Path("fetches.npz");
+  options_.output.checkpoint_out = Path("checkpoint");
+  absl::Status status = RunCommand(options_, world_.environment);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(world_.saved[Path("fetches.npz")], testing::ElementsAre(testing::Key("loss"), testing::Key("scores")));
+  const Arrays& checkpoint = world_.saved[Path("checkpoint")];
+  EXPECT_THAT(checkpoint, testing::ElementsAre(testing::Key("OBJECTS"), testing::Key("layer/w/VALUE")));
+  EXPECT_EQ(checkpoint.at("layer/w/VALUE").DoubleAt(0), 11);
+
+  // Two steps equal one step, saved, loaded, and another.
+  options_.input.checkpoint_in = Path("checkpoint");
+  status = RunCommand(options_, world_.environment);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(world_.saved[Path("checkpoint")].at("layer/w/VALUE").DoubleAt(0), 12);
+}
+
+TEST_F(CommandsTest, ASavedModelNamesTheKeysThatItHas) {
+  const auto message = [&](const InputOptions& input) {
+    Options options = options_;
+    options.input = input;
+    return std::string(RunCommand(options, world_.environment).message());
+  };
+  EXPECT_THAT(message({.saved_model = "folder", .signature = "serve"}), HasSubstr("expected one of train"));
+  EXPECT_THAT(message({.saved_model = "folder", .fetches = {"los"}}), HasSubstr("expected loss, scores"));
+  EXPECT_THAT(message({.saved_model = "folder", .feeds = "x.npz"}), HasSubstr("expected image"));
+  EXPECT_THAT(message({.graph = "graph.pb", .saved_model = "folder"}), HasSubstr("which graph"));
+  EXPECT_THAT(message({.graph = "graph.pb", .signature = "train", .fetches = {"y"}}), HasSubstr("--signature"));
+}
+
 TEST_F(CommandsTest, WrongUsageIsFoundBeforeTheGraphIsLoaded) {
   const auto exit_status = [&](auto change) {
     Options options = options_;

@@ -68,7 +68,11 @@ class FakeSession : public Session {
   absl::StatusOr<std::map<std::string, Tensor>> Variables() override {
     return std::map<std::string, Tensor>{{"w", Tensor::Scalar(Value())}};
   }
-  absl::Status SetVariable(const std::string&, const Tensor&) override { return absl::OkStatus(); }
+  absl::Status SetVariable(const std::string& name, const Tensor& value) override {
+    if (name != "w") return absl::NotFoundError(absl::StrCat("no variable ", name));
+    w_ = static_cast<float>(value.DoubleAt(0));
+    return absl::OkStatus();
+  }
 
  private:
   int64_t Need() const { return options_.planning.strategy == "baseline" ? 1000 : 400; }
@@ -110,6 +114,20 @@ struct FakeWorld {
       return Graph();
     };
     environment.save_graph = [](const Graph&, const std::string&) { return absl::OkStatus(); };
+    environment.load_saved_model = [](const std::string&) -> absl::StatusOr<SavedModel> {
+      SavedModel model;
+      model.signatures["train"] = {.inputs = {{"image", {"serve_image:0", {}}}},
+                                   .outputs = {{"loss", {"loss:0", {}}}, {"scores", {"logits:0", {}}}}};
+      model.variables = {{"w", Tensor::Scalar(10.0f)}};
+      model.checkpoint_keys = {{"w", "layer/w/VALUE"}};
+      model.checkpoint_extras = {{"OBJECTS", Tensor::Scalar(0.0f)}};
+      return model;
+    };
+    environment.read_checkpoint = [this](const std::string& prefix) -> absl::StatusOr<Arrays> { return saved.at(prefix); };
+    environment.write_checkpoint = [this](const std::string& prefix, const Arrays& arrays) {
+      saved[prefix] = arrays;
+      return absl::OkStatus();
+    };
     environment.load_arrays = [](const std::string&) -> absl::StatusOr<Arrays> {
       return Arrays{{"x", Tensor::Vector<float>({1, 2})}};
     };
