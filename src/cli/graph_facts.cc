@@ -1,6 +1,8 @@
 #include "cli/graph_facts.h"
 
 #include <algorithm>
+#include <set>
+#include <variant>
 #include <vector>
 
 #include "graph/parameters.h"
@@ -35,8 +37,26 @@ absl::StatusOr<int64_t> Levels(const Graph& graph) {
 
 std::map<std::string, int64_t> OpCounts(const Graph& graph) {
   std::map<std::string, int64_t> counts;
-  for (int32_t i = 0; i < graph.num_ids(); ++i) {
-    if (graph.alive(NodeId{i})) ++counts[graph.node(NodeId{i}).op];
+  std::set<std::string> reached;
+  std::vector<const Graph*> graphs = {&graph};
+  const auto reach = [&](const std::string& function) {
+    if (graph.library() == nullptr || !reached.insert(function).second) return;
+    const auto found = graph.library()->find(function);
+    if (found != graph.library()->end() && found->second.body != nullptr) graphs.push_back(found->second.body.get());
+  };
+  while (!graphs.empty()) {
+    const Graph& next = *graphs.back();
+    graphs.pop_back();
+    for (int32_t i = 0; i < next.num_ids(); ++i) {
+      const Node& node = next.node(NodeId{i});
+      if (node.removed || node.op == "_Arg" || node.op == "_Retval") continue;
+      for (const auto& [name, value] : node.attrs) {
+        if (const auto* function = std::get_if<FunctionRef>(&value)) reach(function->name);
+      }
+      const bool by_name = graph.library() != nullptr && graph.library()->count(node.op) > 0;
+      if (by_name) reach(node.op);
+      if (!by_name && node.op != "PartitionedCall" && node.op != "StatefulPartitionedCall") ++counts[node.op];
+    }
   }
   return counts;
 }

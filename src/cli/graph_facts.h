@@ -19,7 +19,8 @@ GraphSummary SummaryOf(const Graph& graph);
 // Length of the longest path, in nodes. InvalidArgument names a node on a cycle.
 absl::StatusOr<int64_t> Levels(const Graph& graph);
 
-// How often each op is used.
+// How often each op is used, by the graph and by the functions that it reaches (each counted once). Calls are not
+// counted: their bodies take their place.
 std::map<std::string, int64_t> OpCounts(const Graph& graph);
 // Of these, the ones that `ops` does not know.
 std::map<std::string, int64_t> UnsupportedOps(const std::map<std::string, int64_t>& counts, const OpRegistry& ops);

@@ -118,6 +118,24 @@ TEST(GraphFactsTest, CountEdgesLevelsAndUnsupportedOps) {
               testing::ElementsAre(testing::Pair("Mul", 1), testing::Pair("Relu", 1)));
 }
 
+TEST(GraphFactsTest, CountsWhatCalledFunctionsHoldOnce) {
+  auto inner = std::make_shared<Graph>(), outer = std::make_shared<Graph>();
+  Add(*inner, "a", "_Arg");
+  Add(*inner, "p", "Pow");
+  Add(*outer, "call", "inner");
+  Add(*outer, "again", "inner");
+  auto library = std::make_shared<Graph::Library>();
+  (*library)["inner"].body = inner;
+  (*library)["outer"].body = outer;
+  (*library)["unused"].body = inner;
+  Graph graph;
+  const NodeId call = Add(graph, "c", "StatefulPartitionedCall");
+  graph.mutable_node(call).attrs.Set("f", FunctionRef{"outer", nullptr});
+  Add(graph, "r", "Relu");
+  graph.set_library(library);
+  EXPECT_THAT(OpCounts(graph), testing::ElementsAre(testing::Pair("Pow", 1), testing::Pair("Relu", 1)));
+}
+
 TEST(GraphFactsTest, ParametersAreWhatAnOptimizerUpdates) {
   Graph graph;
   const auto variable = [&](const char* name, int64_t elements) {
