@@ -72,6 +72,7 @@ struct SwapDecision {
   bool copy_out = false;
   int32_t out_after = 0;
   std::string reason;
+  bool wait_out = false;  // operations after `out_after` wait until the copy out is done
 };
 
 }  // namespace millrace

@@ -241,6 +241,11 @@ class PlanBuilder {
   void EmitOperation(int32_t i, LaneCounts& needed) {
     Operation& operation = in_.device.operations[i];
     if (operation.is_fetch) return EmitFetch(i, needed);
+    Raise(needed, compute_waits_);
+    if (in_.finish_copies_first && access_.partition[i] != partition_) {
+      for (int lane : {kToHostLane, kToDeviceLane}) needed[lane] = std::max(needed[lane], plan_.lanes[lane].num_steps());
+    }
+    partition_ = access_.partition[i];
     // Nodes that run at once wait together, and are done together.
     const int64_t count = plan_.lanes[kComputeLane].num_steps() + static_cast<int64_t>(operation.nodes.size());
     for (int64_t k = access_.first_access[i]; k < access_.first_access[i + 1]; ++k) {
@@ -392,6 +397,7 @@ class PlanBuilder {
       if (host_slot_last_[slot] == p) host_owners_.Release(host_slot_offset_[slot], AlignUp(step.bytes), host_read_[slot]);
     }
     ++plan_.counts.swap_outs;
+    if (d.wait_out) compute_waits_[kToHostLane] = count;
     AddCopy(kToHostLane, item.residence, std::move(step), needed);
   }
 
@@ -473,6 +479,8 @@ class PlanBuilder {
   std::vector<Progress> progress_;
   OwnerMap owners_, host_owners_;
   std::array<LaneCounts, kNumLanes> reached_{};
+  LaneCounts compute_waits_{};  // what every compute step from here on waits for
+  int32_t partition_ = -1;      // of the last operation
 };
 
 }  // namespace

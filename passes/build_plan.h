@@ -31,6 +31,8 @@ struct PlanInputs {
   const Schedule& schedule;
   const MemoryAssignment& memory;
   const SwapNodes& swaps;
+  // The first compute of a partition waits for all copies that come before it.
+  bool finish_copies_first = false;
 };
 
 ExecutionPlan BuildPlan(PlanInputs inputs);

@@ -25,6 +25,9 @@ class DistanceWalker {
     const bool at_home = info.kind != StorageKind::kActivation;
     const bool small = info.size_bytes < policy_.min_swap_bytes;
     if (accesses.empty() || info.pinned || (small && info.kind != StorageKind::kFeed)) return;
+    const bool lives_on_device = info.kind == StorageKind::kVariable || info.kind == StorageKind::kConstant;
+    if (lives_on_device && !policy_.place_variables_on_host) return;
+    if (info.kind == StorageKind::kActivation && !policy_.swap_activations) return;
     host_is_current_ = at_home;
     fetched_for_ = -1;
     if (at_home) FetchFirst(accesses[0]);

@@ -20,6 +20,7 @@ struct SwapChoice {
   std::vector<SwapDecision> decisions;
   std::vector<int64_t> residence_offsets;
   std::vector<int64_t> scratch_offsets;
+  std::vector<std::string> notes;  // what the policy tells of its choice, a line each
 };
 
 // Feeds come in before the first operation, everything else stays: baseline.
@@ -28,6 +29,8 @@ SwapChoice KeepEverything(const AccessGraph& graph);
 struct DistancePolicy {
   int64_t swap_distance = 2;
   int64_t min_swap_bytes = 0;
+  bool place_variables_on_host = true;  // false: variables and constants stay on the device
+  bool swap_activations = true;
 };
 // TensorFlowMem's rule over partitions: a value is swapped out where it is made and in one partition before a
 // consumer more than `swap_distance` partitions later; a consumer at most one partition after that shares the

@@ -124,7 +124,7 @@ absl::StatusOr<Compiled> PlanOnce(const CompileRequest& request, const Prepared&
                                         OperationNames(compiled.graph, device)));
   }
   // The policy decides on storages and times alone …
-  MR_ASSIGN_OR_RETURN(const SwapChoice choice, strategy.swaps(device.access, options, request.machine));
+  MR_ASSIGN_OR_RETURN(const SwapChoice choice, strategy.swaps({device.access, options, request.machine, compiled.graph, device}));
   MR_RETURN_IF_ERROR(VerifySwaps(device.access, choice));
   // … and the rest is the same for every policy: one total order, copies as nodes, addresses, lanes.
   const Schedule schedule = BuildSchedule(device.access, choice);
@@ -134,8 +134,9 @@ absl::StatusOr<Compiled> PlanOnce(const CompileRequest& request, const Prepared&
   const SwapNodes swaps = InsertSwaps(compiled.graph, device, choice, schedule);
   MR_RETURN_IF_ERROR(VerifySwapNodes(compiled.graph, request.ops));
   compiled.plan = BuildPlan({compiled.graph, request.ops, request.signature, request.machine, device, choice,
-                             schedule, memory, swaps});
+                             schedule, memory, swaps, !options.early_start});
   compiled.plan.strategy = strategy.name;
+  compiled.plan.notes = choice.notes;
   compiled.plan.partition_size = partition_size;
   compiled.plan.devices[0].name = absl::StrCat(request.machine.name, ":0");
   compiled.plan.devices[0].budget_bytes = options.device_memory_bytes;

@@ -9,24 +9,27 @@
 namespace millrace {
 namespace {
 
-absl::StatusOr<SwapChoice> Baseline(const AccessGraph& graph, const PlanningOptions&, const Machine&) {
-  return KeepEverything(graph);
+absl::StatusOr<SwapChoice> Baseline(const SwapRequest& request) {
+  return KeepEverything(request.graph);
 }
 
-absl::StatusOr<SwapChoice> TensorFlowMem(const AccessGraph& graph, const PlanningOptions& options, const Machine&) {
-  return SwapByDistance(graph, {options.swap_distance, options.min_swap_bytes});
+absl::StatusOr<SwapChoice> TensorFlowMem(const SwapRequest& request) {
+  const PlanningOptions& options = request.options;
+  return SwapByDistance(request.graph, {options.swap_distance, options.min_swap_bytes, options.place_variables_on_host,
+                                        options.swap_activations});
 }
 
 // Moves nothing when everything fits: only then may variables stay on the device from step to step.
-absl::StatusOr<SwapChoice> LeastRecentlyUsed(const AccessGraph& graph, const PlanningOptions& options, const Machine&) {
-  const int64_t budget_bytes = options.device_memory_bytes;
+absl::StatusOr<SwapChoice> LeastRecentlyUsed(const SwapRequest& request) {
+  const AccessGraph& graph = request.graph;
+  const int64_t budget_bytes = request.options.device_memory_bytes;
   SwapChoice keep = KeepEverything(graph);
   if (budget_bytes == 0 || AssignMemory(graph, BuildSchedule(graph, keep), keep, budget_bytes).ok()) return keep;
   return SwapLeastRecentlyUsed(graph, budget_bytes);
 }
 
-absl::StatusOr<SwapChoice> Planned(const AccessGraph& graph, const PlanningOptions& options, const Machine& machine) {
-  return SwapPlanned(graph, machine, options.device_memory_bytes);
+absl::StatusOr<SwapChoice> Planned(const SwapRequest& request) {
+  return SwapPlanned(request.graph, request.machine, request.options.device_memory_bytes);
 }
 
 const std::vector<Strategy>& Table() {

@@ -9,8 +9,18 @@
 #include "absl/status/statusor.h"
 #include "millrace/options.h"
 #include "passes/choose_swaps.h"
+#include "passes/storage.h"
 
 namespace millrace {
+
+// What a policy decides on: the access graph, and the graph behind it for policies that look at names and op types.
+struct SwapRequest {
+  const AccessGraph& graph;
+  const PlanningOptions& options;
+  const Machine& machine;
+  const Graph& nodes;
+  const DeviceGraph& device;
+};
 
 struct Strategy {
   std::string name;
@@ -19,10 +29,11 @@ struct Strategy {
     kCreation,    // in one partition
     kDepthFirst,  // cut into partitions of a fixed size
     kBest,        // either, whichever runs faster
+    kLevels,      // categorized topological levels, each a partition
   };
   Order order = Order::kCreation;
   // Which storages leave the device and when.
-  std::function<absl::StatusOr<SwapChoice>(const AccessGraph&, const PlanningOptions&, const Machine&)> swaps;
+  std::function<absl::StatusOr<SwapChoice>(const SwapRequest&)> swaps;
 };
 
 // NotFound lists the names there are.

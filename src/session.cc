@@ -227,6 +227,7 @@ class SessionImpl final : public Session {
     last_run_.peak_host_bytes = plan.host_bytes;
     last_run_.predicted_step_seconds = plan.predicted_step_seconds;
     last_run_.lower_bound_seconds = plan.lower_bound_seconds;
+    last_run_.notes = plan.notes;
     last_run_.plan = program.plan;
     if (!options_.trace) return;
     absl::StatusOr<Simulation> simulation = SimulatePlan(plan, options_.machine);

@@ -29,6 +29,36 @@ struct Machine {
   double launch_seconds = 0.3e-6;       // per kernel
 };
 
+// Parts of strategy `tflms`, after TensorFlow Large Model Support v2 (Le et al., ISMM 2019). Distances are in levels:
+// a node's level is the longest path to it. -1: tuned.
+struct TflmsOptions {
+  // A tensor is swapped for its consumers more than this many levels below its producer. Not 0.
+  int64_t swapout_threshold = -1;
+  // A copy back may begin once the operations more than this many levels above its first consumer are done. Not 0.
+  int64_t swapin_ahead = -1;
+  // Consumers of one tensor whose levels are at most this far apart share a copy back; 0: none share.
+  int64_t swapin_groupby = -1;
+  // 0: copies run beside compute; 1: compute waits for copies out; 2: copies in begin when everything else that
+  // their consumer waits for is there; 3: both.
+  int32_t sync_mode = 0;
+  // Levels whose operations run one after another, each in a level of its own: "7", "3:5", ":3", "100:", "-4:".
+  std::vector<std::string> serialization;
+  // Levels whose operations together hold more than this are serialised as well; 0: none.
+  int64_t serialization_by_size_bytes = 0;
+  // Part of the device memory left by variables that the tuner fills.
+  double memory_ratio = 0.9;
+  // What the notes tell in addition: operations and bytes of every level.
+  bool debug = false;
+  // Tensors by the operation that makes (output) or takes (input) them: name prefixes and op types. When any include is
+  // given, only what it names is swapped.
+  struct Filter {
+    std::vector<std::string> scopes;
+    std::vector<std::string> types;
+    bool empty() const { return scopes.empty() && types.empty(); }
+  };
+  Filter exclude_outputs, exclude_inputs, include_outputs, include_inputs;
+};
+
 struct PlanningOptions {
   // One of StrategyNames() (passes/strategy.h). The other fields override its parts.
   std::string strategy = "planned";
@@ -39,6 +69,14 @@ struct PlanningOptions {
   int64_t swap_distance = 2;
   // Tensors smaller than this stay on the device; raise it when thousands of tiny copies cost more than they save.
   int64_t min_swap_bytes = 0;
+  // Parts of tensorflowmem beside the partitions: variables and constants live in host memory; activations are swapped.
+  bool place_variables_on_host = true;
+  bool swap_activations = true;
+  // Compute of partition p + 1 may start while copies of partition p still run.
+  bool early_start = true;
+  // reactive: part of the device memory above which the oldest saved activations leave.
+  double occupancy_threshold = 0.7;
+  TflmsOptions tflms;
   // Most bytes the device may hold at any instant, scratch included; 0: no limit.
   int64_t device_memory_bytes = 0;
   // Most bytes of host memory for variables, constants and swapped tensors; 0: no limit.

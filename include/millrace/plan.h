@@ -163,6 +163,7 @@ struct ExecutionPlan {
   int64_t host_pool_bytes = 0;        // of swapped tensors
   int64_t host_bytes = 0;             // pool, variables and constants
   PlanCounts counts;
+  std::vector<std::string> notes;     // what the strategy tells of its decisions, a line each
 
   // What the simulator predicts of one training step.
   double predicted_step_seconds = 0;

@@ -51,6 +51,8 @@ struct RunReport {
   double compute_seconds = 0;     // of the last step: kernels running
   double stall_seconds = 0;       // of the last step: the compute lane waiting
   std::vector<double> losses;     // scalar fetches, a value per step (the first scalar fetch)
+  std::vector<std::string> notes;   // what the strategy tells of its decisions, a line each
+  std::vector<std::string> advice;  // what to do when it does not fit
   std::string fetch_digest;       // xxh3 of the last step's fetches, hex
   std::string variables_digest;   // xxh3 of all variables in name order, hex
   std::shared_ptr<const ExecutionPlan> plan;
