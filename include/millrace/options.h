@@ -15,6 +15,7 @@ namespace millrace {
 
 class OpRegistry;
 class KernelRegistry;
+struct Profile;
 
 // Rates of a machine, for planning; configs/machines/*.pbtxt in memory.
 struct Machine {
@@ -27,6 +28,22 @@ struct Machine {
   double to_device_bytes_per_second = 5e9;
   double copy_latency_seconds = 2e-6;   // per copy
   double launch_seconds = 0.3e-6;       // per kernel
+  double disk_bytes_per_second = 1e9;   // each way, of the tier below host memory
+  double disk_latency_seconds = 100e-6; // per transfer
+};
+
+// Planning again with measured times. The first steps run on cost rules; results do not depend on it.
+struct ReplanOptions {
+  enum class Mode {
+    kOff,
+    kAuto,  // planned beside the steps, on a thread of low priority
+    kWait,  // planned between two steps: which step is the first of the new plan does not depend on timing
+  };
+  Mode mode = Mode::kAuto;
+  int64_t skipped_steps = 3;    // of a signature, not measured: caches fill, memory is touched for the first time
+  int64_t measured_steps = 5;   // then recorded; medians of them are what the planner gets
+  // The new plan must be this part faster, both simulated with measured times.
+  double least_gain = 0.02;
 };
 
 // Parts of strategy `tflms`, after TensorFlow Large Model Support v2 (Le et al., ISMM 2019). Distances are in levels:
@@ -91,6 +108,11 @@ struct SessionOptions {
   uint64_t seed = 0;           // for random ops that have none of their own
   double link_gbps = 0;        // slows copies to this many GB/s each way; 0: as fast as memory copies
   bool trace = false;          // record when every step ran (report.h)
+  ReplanOptions replan;
+  std::shared_ptr<const Profile> profile;  // measured times of an earlier run to plan with (profile.h)
+  // Folder for what planning.host_memory_bytes has no room for; empty: there is no disk tier.
+  std::string disk;
+  double disk_gbps = 0;        // slows the disk to this many GB/s each way; 0: as fast as it is
   // nullptr: the built-in ops and kernels.
   std::shared_ptr<const OpRegistry> ops;
   std::shared_ptr<const KernelRegistry> kernels;

@@ -22,7 +22,8 @@
 
 namespace millrace {
 
-enum class LaneKind { kCompute, kToHost, kToDevice };
+// The last two lie below host memory, in plans with a disk tier (ExecutionPlan::tiered); all devices share them.
+enum class LaneKind { kCompute, kToHost, kToDevice, kToDisk, kFromDisk };
 std::string_view LaneKindName(LaneKind kind);
 
 // "lane `lane` has completed at least `count` steps of this training step".
@@ -36,7 +37,14 @@ struct HostRef {
   enum class Kind { kPool, kVariable, kConstant, kFeed, kFetch };
   Kind kind = Kind::kPool;
   int32_t index = 0;         // into plan.variables / constants / feeds / fetches
-  int64_t offset_bytes = 0;  // kPool: offset in the host pool of swapped tensors
+  // kPool: offset in the host pool of swapped tensors. kVariable in a tiered plan: where its value is in that pool.
+  int64_t offset_bytes = 0;
+};
+
+// Where the disk side of a copy is: a variable's home, or scratch room of the plan.
+struct DiskRef {
+  int32_t variable = -1;     // into plan.variables
+  int64_t offset_bytes = 0;  // of scratch, when there is no variable
 };
 
 // One kernel run.
@@ -65,18 +73,19 @@ struct ComputeStep {
 };
 inline constexpr int64_t kNoAddress = -1;
 
-// One copy between host and device memory.
+// One copy between host and device memory, or between host memory and disk.
 struct CopyStep {
   std::string name;    // of the SwapOut, SwapIn, _Feed or _Fetch node
   std::string tensor;  // what is moved, "name:0": the owner's name in plan.tensors
   std::string reason;
   int64_t bytes = 0;
-  int64_t device_offset = 0;
+  int64_t device_offset = 0;  // not of disk lanes
   HostRef host;
+  DiskRef disk;               // of disk lanes
   int32_t partition = 0;
   int64_t position = 0;
   std::vector<Wait> waits;
-  int32_t writes_variable = -1;  // to-host copies that write a variable back
+  int32_t writes_variable = -1;  // the copy after which the variable's home (or its place for good) is newer
   double predicted_seconds = 0;
 };
 
@@ -108,6 +117,7 @@ struct PlanVariable {
   TensorType type;
   int32_t device = 0;
   int64_t resident_offset = kNoAddress;  // address in the arena when it lives on the device
+  int64_t host_offset = kNoAddress;      // address in the host pool when it lives there (tiered plans)
   bool read_before_write = false;        // needs a value when the step starts
   bool written = false;
   std::string first_reader;              // node named when it has none
@@ -160,8 +170,14 @@ struct ExecutionPlan {
   std::vector<PlanFeed> feeds;
   std::vector<PlanFetch> fetches;
   std::vector<Residence> residences;  // by device and first position
-  int64_t host_pool_bytes = 0;        // of swapped tensors
-  int64_t host_bytes = 0;             // pool, variables and constants
+  int64_t host_pool_bytes = 0;        // of swapped tensors; in tiered plans, of variables in host memory, too
+  int64_t host_bytes = 0;             // pool, variables and constants; in tiered plans pool and constants
+  // Homes of variables are on disk. What the host pool holds is planned as the devices' arenas are.
+  bool tiered = false;
+  int64_t host_budget_bytes = 0;      // 0: none given
+  int64_t disk_scratch_bytes = 0;     // of swapped tensors that leave host memory
+  int64_t bytes_to_disk = 0;          // per step
+  int64_t bytes_from_disk = 0;
   PlanCounts counts;
   std::vector<std::string> notes;     // what the strategy tells of its decisions, a line each
 

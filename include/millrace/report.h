@@ -45,6 +45,11 @@ struct RunReport {
   int64_t peak_host_bytes = 0;
   int64_t bytes_to_host = 0;      // per step
   int64_t bytes_to_device = 0;
+  int64_t bytes_to_disk = 0;
+  int64_t bytes_from_disk = 0;
+  int64_t replans = 0;            // plans made from measured times
+  int64_t switched_after = 0;     // steps that ran before the present plan took over; 0: it is the first
+  bool measured_times = false;    // the predictions rest on measured times, not on cost rules
   double predicted_step_seconds = 0;
   double lower_bound_seconds = 0;
   std::vector<double> step_seconds;

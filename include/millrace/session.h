@@ -23,6 +23,7 @@
 #include "millrace/import.h"
 #include "millrace/options.h"
 #include "millrace/plan.h"
+#include "millrace/profile.h"
 #include "millrace/report.h"
 #include "millrace/tensor.h"
 
@@ -54,6 +55,11 @@ class Session {
 
   // Figures of the last Run (or Plan) and of its plan; step_seconds and losses are the last step's alone.
   virtual const RunReport& last_run() const = 0;
+  // Times of nodes and links as measured in the steps of all signatures so far, medians. FailedPrecondition before
+  // enough steps have been measured (ReplanOptions).
+  virtual absl::StatusOr<Profile> MeasuredTimes() const {
+    return absl::UnimplementedError("this session does not measure");
+  }
   // The pruned graph of the last Run or Plan.
   virtual const GraphSummary& graph_summary() const = 0;
 

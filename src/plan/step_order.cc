@@ -10,6 +10,8 @@ std::string_view LaneKindName(LaneKind kind) {
     case LaneKind::kCompute: return "compute";
     case LaneKind::kToHost: return "to-host";
     case LaneKind::kToDevice: return "to-device";
+    case LaneKind::kToDisk: return "to-disk";
+    case LaneKind::kFromDisk: return "from-disk";
   }
   return "unknown";
 }
