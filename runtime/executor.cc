@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include <glog/logging.h>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "millrace/status.h"
@@ -69,7 +71,10 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(std::shared_ptr<const
   return executor;
 }
 
-Executor::~Executor() { context_.variables->Release(this); }
+Executor::~Executor() {
+  const absl::Status flushed = context_.variables->Release(this);
+  if (!flushed.ok()) LOG(ERROR) << flushed;
+}
 
 absl::Status Executor::CheckFeeds(absl::Span<const Tensor> feeds) const {
   const std::vector<PlanFeed>& expected = plan().feeds;
@@ -98,7 +103,7 @@ absl::Status Executor::CheckVariables() const {
 absl::Status Executor::Activate() {
   if (context_.variables->owner() == this) return absl::OkStatus();
   // The former owner's values go home before its arena is taken.
-  context_.variables->Acquire(nullptr);
+  MR_RETURN_IF_ERROR(context_.variables->Acquire(nullptr));
   std::vector<void*> arenas;
   for (size_t d = 0; d < context_.devices.size(); ++d) {
     const PlanDevice& device = plan().devices[d];
@@ -113,36 +118,45 @@ absl::Status Executor::Activate() {
   arenas_ = arenas;
   pool_ = pool;
   program_->Bind(arenas_, pool_);
-  context_.variables->Acquire(this);
-  LoadResidents();
-  return absl::OkStatus();
+  MR_RETURN_IF_ERROR(LoadResidents());
+  return context_.variables->Acquire(this);
 }
 
-void Executor::LoadResidents() {
+absl::Status Executor::LoadResidents() {
   for (size_t i = 0; i < variables_.size(); ++i) {
     const PlanVariable& variable = plan().variables[i];
     void* arena = arenas_[variable.device];
     if (variable.resident_offset == kNoAddress || arena == nullptr || !variables_[i]->initialized) continue;
-    context_.devices[variable.device]->CopyToDevice(static_cast<char*>(arena) + variable.resident_offset,
-                                                    variables_[i]->home, variable.type.size_bytes());
+    MR_RETURN_IF_ERROR(context_.devices[variable.device]->CopyToDevice(
+        static_cast<char*>(arena) + variable.resident_offset, variables_[i]->home, variable.type.size_bytes()));
   }
   for (const PlanConstant& constant : plan().constants) {
     void* arena = arenas_[constant.device];
     if (constant.resident_offset == kNoAddress || arena == nullptr) continue;
-    context_.devices[constant.device]->CopyToDevice(static_cast<char*>(arena) + constant.resident_offset,
-                                                    constant.value.data(), constant.value.size_bytes());
+    MR_RETURN_IF_ERROR(context_.devices[constant.device]->CopyToDevice(
+        static_cast<char*>(arena) + constant.resident_offset, constant.value.data(), constant.value.size_bytes()));
   }
+  return absl::OkStatus();
 }
 
-void Executor::Flush() {
+absl::Status Executor::Flush() {
+  absl::Status error;
+  std::vector<std::string> lost;
   for (size_t i = 0; i < variables_.size(); ++i) {
     if (!dirty_[i]) continue;
     const PlanVariable& variable = plan().variables[i];
-    context_.devices[variable.device]->CopyToHost(
+    const absl::Status copied = context_.devices[variable.device]->CopyToHost(
         variables_[i]->home, static_cast<char*>(arenas_[variable.device]) + variable.resident_offset,
         variable.type.size_bytes());
     dirty_[i] = false;
+    if (copied.ok()) continue;
+    error = copied;
+    variables_[i]->initialized = false;  // the home is older than the last step, or half written
+    lost.push_back(variables_[i]->name);
   }
+  if (lost.empty()) return absl::OkStatus();
+  return absl::Status(error.code(), absl::StrCat(error.message(), "; the values of variables that lived on the device are "
+                                                 "lost: ", absl::StrJoin(lost, ", ")));
 }
 
 void Executor::CommitVariables() {

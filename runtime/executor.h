@@ -70,8 +70,8 @@ class Executor final : private ResidentOwner {
   absl::Status CheckVariables() const;
   // Takes over arena, pool and variables from the executor that had them.
   absl::Status Activate();
-  void LoadResidents();
-  void Flush() override;
+  absl::Status LoadResidents();
+  absl::Status Flush() override;
   // After a step: which values outlive it.
   void CommitVariables();
   absl::Status DescribeFailure(const absl::Status& error) const;

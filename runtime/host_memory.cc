@@ -10,6 +10,24 @@ namespace {
 constexpr int64_t kBlockBytes = int64_t{16} << 20;
 }  // namespace
 
+HostMemory::~HostMemory() { set_listener(nullptr); }
+
+void HostMemory::Announce(const MappedRegion& region) const {
+  if (listener_ != nullptr && region.data() != nullptr) listener_->Mapped(region.data(), region.size_bytes());
+}
+
+void HostMemory::Withdraw(const MappedRegion& region) const {
+  if (listener_ != nullptr && region.data() != nullptr) listener_->Unmapped(region.data());
+}
+
+void HostMemory::set_listener(HostMemoryListener* listener) {
+  Withdraw(pool_);
+  for (const MappedRegion& block : blocks_) Withdraw(block);
+  listener_ = listener;
+  Announce(pool_);
+  for (const MappedRegion& block : blocks_) Announce(block);
+}
+
 absl::Status HostMemory::CheckLimit(int64_t wanted_bytes, const std::string& what) const {
   if (limit_bytes_ <= 0) return absl::OkStatus();
   const int64_t used = home_bytes_ + pool_bytes_ + constant_bytes_;
@@ -26,12 +44,14 @@ absl::StatusOr<void*> HostMemory::AllocateHome(int64_t bytes, const std::string&
   if (size >= kBlockBytes) {
     MR_ASSIGN_OR_RETURN(MappedRegion region, MappedRegion::Create(size, what.c_str()));
     blocks_.push_back(std::move(region));
+    Announce(blocks_.back());
     home_bytes_ += size;
     return blocks_.back().data();
   }
   if (free_end_ - free_begin_ < size) {
     MR_ASSIGN_OR_RETURN(MappedRegion region, MappedRegion::Create(kBlockBytes, what.c_str()));
     blocks_.push_back(std::move(region));
+    Announce(blocks_.back());
     free_begin_ = blocks_.back().data();
     free_end_ = free_begin_ + blocks_.back().size_bytes();
   }
@@ -46,10 +66,12 @@ absl::StatusOr<void*> HostMemory::ReservePool(int64_t bytes, int64_t constant_by
   // Under a limit the pool also shrinks, so that one plan's pool does not take the room of another's variables.
   const bool remap = bytes > pool_bytes_ || (limit_bytes_ > 0 && bytes < pool_bytes_);
   if (remap || pool_.data() == nullptr) {
+    Withdraw(pool_);
     pool_ = MappedRegion();
     pool_bytes_ = 0;
     MR_RETURN_IF_ERROR(CheckLimit(bytes, "the pool of swapped tensors"));
     MR_ASSIGN_OR_RETURN(pool_, MappedRegion::Create(bytes, "the pool of swapped tensors"));
+    Announce(pool_);
     pool_bytes_ = bytes;
   }
   return pool_.data();

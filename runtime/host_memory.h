@@ -14,12 +14,26 @@
 
 namespace millrace {
 
+// Told of host memory while it is mapped. A device page-locks it so that copies need no detour.
+class HostMemoryListener {
+ public:
+  virtual ~HostMemoryListener() = default;
+  // [data, data + bytes) is there until Unmapped(data). Memory that cannot be page-locked is used as it is.
+  virtual void Mapped(void* data, int64_t bytes) = 0;
+  virtual void Unmapped(void* data) = 0;
+};
+
 class HostMemory {
  public:
   // limit_bytes <= 0: no limit.
   explicit HostMemory(int64_t limit_bytes = 0) : limit_bytes_(limit_bytes) {}
   HostMemory(const HostMemory&) = delete;
   HostMemory& operator=(const HostMemory&) = delete;
+  ~HostMemory();
+
+  // Told of the memory that is there and of all that comes, and of its end. Outlives this object, or is replaced by
+  // nullptr before it dies.
+  void set_listener(HostMemoryListener* listener);
 
   // Zeroed memory for a variable's home or a node's state, aligned to kTensorAlignment, until this object dies.
   // ResourceExhausted names `what`, the bytes asked for, what is in use, and the limit.
@@ -36,7 +50,11 @@ class HostMemory {
  private:
   absl::Status CheckLimit(int64_t wanted_bytes, const std::string& what) const;
 
+  void Announce(const MappedRegion& region) const;
+  void Withdraw(const MappedRegion& region) const;
+
   const int64_t limit_bytes_;
+  HostMemoryListener* listener_ = nullptr;
   int64_t home_bytes_ = 0;
   int64_t pool_bytes_ = 0;
   int64_t constant_bytes_ = 0;

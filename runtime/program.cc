@@ -240,6 +240,7 @@ absl::Status Program::AddCopyLane(int32_t l) {
 }
 
 void Program::Bind(absl::Span<void* const> arenas, void* pool) {
+  ++binding_;
   for (size_t l = 0; l < lanes_.size(); ++l) {
     ProgramLane& lane = lanes_[l];
     char* arena = static_cast<char*>(arenas[lane.lane->device]);

@@ -96,6 +96,8 @@ class Program {
 
   // Resolves addresses against these bases (one arena per plan device). Not during a step.
   void Bind(absl::Span<void* const> arenas, void* pool);
+  // How often Bind has been called: an engine that keeps addresses must take new ones when this has changed.
+  int64_t binding() const { return binding_; }
 
   const ExecutionPlan& plan() const { return *plan_; }
   const std::vector<ProgramLane>& lanes() const { return lanes_; }
@@ -118,6 +120,7 @@ class Program {
 
   std::shared_ptr<const ExecutionPlan> plan_;
   std::vector<ProgramLane> lanes_;
+  int64_t binding_ = 0;
   mutable VariableState variable_state_;
   std::vector<void*> homes_;                           // of plan.variables
   std::vector<std::shared_ptr<const Kernel>> kernels_;  // keeps them alive

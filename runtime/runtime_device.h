@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "millrace/device.h"
+#include "runtime/host_memory.h"
 #include "runtime/lane_engine.h"
 
 namespace millrace {
@@ -16,9 +17,13 @@ class RuntimeDevice : public Device {
   // active at a time. It may move when it grows, and what it held is lost then. Not during a step.
   virtual absl::StatusOr<void*> ReserveArena(int64_t bytes) = 0;
 
-  // Copies outside of steps (variables that live on the device); done when they return.
-  virtual void CopyToDevice(void* device, const void* host, int64_t bytes) = 0;
-  virtual void CopyToHost(void* host, const void* device, int64_t bytes) = 0;
+  // Copies outside of steps (variables that live on the device); done when they return. The error of a device that is
+  // lost names it.
+  virtual absl::Status CopyToDevice(void* device, const void* host, int64_t bytes) = 0;
+  virtual absl::Status CopyToHost(void* host, const void* device, int64_t bytes) = 0;
+
+  // Who is told of host memory that the device's copies use, so that it can page-lock it; nullptr when nobody cares.
+  virtual HostMemoryListener* host_memory_listener() { return nullptr; }
 
   // What runs the lanes of a plan on this device and those of its kind. `program` outlives it.
   virtual std::unique_ptr<LaneEngine> MakeEngine(const Program& program, const EngineOptions& options) = 0;

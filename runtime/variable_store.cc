@@ -68,7 +68,7 @@ std::map<std::string, TensorType> VariableStore::Types() const {
 }
 
 absl::StatusOr<std::map<std::string, Tensor>> VariableStore::Read() {
-  if (owner_ != nullptr) owner_->Flush();
+  if (owner_ != nullptr) MR_RETURN_IF_ERROR(owner_->Flush());
   std::map<std::string, Tensor> values;
   for (const auto& [name, variable] : variables_) {
     if (!variable->initialized) continue;
@@ -84,14 +84,14 @@ absl::Status VariableStore::Set(const std::string& name, const Tensor& value) {
   if (it != variables_.end()) MR_RETURN_IF_ERROR(CheckType(*it->second, value.type(), "the value given is"));
   MR_ASSIGN_OR_RETURN(Variable * variable, Declare(name, value.type()));
   // What is on the device would be older than the home from here on.
-  if (owner_ != nullptr) Release(owner_);
+  if (owner_ != nullptr) MR_RETURN_IF_ERROR(Release(owner_));
   CopyBytes(variable->home, value.data(), value.size_bytes());
   variable->initialized = true;
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> VariableStore::Digest() {
-  if (owner_ != nullptr) owner_->Flush();
+  if (owner_ != nullptr) MR_RETURN_IF_ERROR(owner_->Flush());
   XXH3_state_t* state = XXH3_createState();
   XXH3_64bits_reset(state);
   for (const auto& [name, variable] : variables_) {
@@ -105,16 +105,18 @@ absl::StatusOr<std::string> VariableStore::Digest() {
   return absl::StrFormat("%016x", digest);
 }
 
-void VariableStore::Acquire(ResidentOwner* owner) {
-  if (owner_ == owner) return;
-  if (owner_ != nullptr) Release(owner_);
+absl::Status VariableStore::Acquire(ResidentOwner* owner) {
+  if (owner_ == owner) return absl::OkStatus();
+  if (owner_ != nullptr) MR_RETURN_IF_ERROR(Release(owner_));
   owner_ = owner;
+  return absl::OkStatus();
 }
 
-void VariableStore::Release(ResidentOwner* owner) {
-  if (owner_ != owner || owner == nullptr) return;
-  owner_->Flush();
+absl::Status VariableStore::Release(ResidentOwner* owner) {
+  if (owner_ != owner || owner == nullptr) return absl::OkStatus();
+  const absl::Status flushed = owner_->Flush();
   owner_ = nullptr;
+  return flushed;
 }
 
 }  // namespace millrace

@@ -27,8 +27,9 @@ struct Variable {
 class ResidentOwner {
  public:
   virtual ~ResidentOwner() = default;
-  // Copies what is newer on the device to the homes.
-  virtual void Flush() = 0;
+  // Copies what is newer on the device to the homes. An error names the variables whose values are lost; they count as
+  // not initialised then.
+  virtual absl::Status Flush() = 0;
 };
 
 class VariableStore {
@@ -56,10 +57,10 @@ class VariableStore {
   absl::StatusOr<std::string> Digest();
 
   // Makes `owner` (may be null) the one executor that may hold newer values; the former one is flushed and
-  // deactivated.
-  void Acquire(ResidentOwner* owner);
-  // Flushes and forgets `owner` if it is the present one.
-  void Release(ResidentOwner* owner);
+  // deactivated. The error is its flush's.
+  absl::Status Acquire(ResidentOwner* owner);
+  // Flushes and forgets `owner` if it is the present one, also when the flush fails.
+  absl::Status Release(ResidentOwner* owner);
   const ResidentOwner* owner() const { return owner_; }
 
  private:

@@ -121,13 +121,13 @@ class CountingDevice final : public RuntimeDevice {
     ++reservations;
     return device_->ReserveArena(bytes);
   }
-  void CopyToDevice(void* to, const void* from, int64_t bytes) override {
+  absl::Status CopyToDevice(void* to, const void* from, int64_t bytes) override {
     ++copies;
-    device_->CopyToDevice(to, from, bytes);
+    return device_->CopyToDevice(to, from, bytes);
   }
-  void CopyToHost(void* to, const void* from, int64_t bytes) override {
+  absl::Status CopyToHost(void* to, const void* from, int64_t bytes) override {
     ++copies;
-    device_->CopyToHost(to, from, bytes);
+    return device_->CopyToHost(to, from, bytes);
   }
   std::unique_ptr<LaneEngine> MakeEngine(const Program& program, const EngineOptions& options) override {
     return device_->MakeEngine(program, options);

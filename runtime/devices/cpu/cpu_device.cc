@@ -34,8 +34,14 @@ class CpuDevice final : public RuntimeDevice {
     return arena_.data();
   }
 
-  void CopyToDevice(void* device, const void* host, int64_t bytes) override { Copy(device, host, bytes); }
-  void CopyToHost(void* host, const void* device, int64_t bytes) override { Copy(host, device, bytes); }
+  absl::Status CopyToDevice(void* device, const void* host, int64_t bytes) override {
+    Copy(device, host, bytes);
+    return absl::OkStatus();
+  }
+  absl::Status CopyToHost(void* host, const void* device, int64_t bytes) override {
+    Copy(host, device, bytes);
+    return absl::OkStatus();
+  }
 
   std::unique_ptr<LaneEngine> MakeEngine(const Program& program, const EngineOptions& options) override {
     return MakeThreadLaneEngine(program, options, &Copy);

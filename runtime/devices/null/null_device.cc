@@ -25,8 +25,8 @@ class NullDevice final : public RuntimeDevice {
     }
     return nullptr;
   }
-  void CopyToDevice(void*, const void*, int64_t) override {}
-  void CopyToHost(void*, const void*, int64_t) override {}
+  absl::Status CopyToDevice(void*, const void*, int64_t) override { return absl::OkStatus(); }
+  absl::Status CopyToHost(void*, const void*, int64_t) override { return absl::OkStatus(); }
 
   std::unique_ptr<LaneEngine> MakeEngine(const Program& program, const EngineOptions& options) override {
     return MakeThreadLaneEngine(program, options, nullptr);
