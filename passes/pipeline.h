@@ -2,29 +2,13 @@
 #ifndef MILLRACE_PASSES_PIPELINE_H_
 #define MILLRACE_PASSES_PIPELINE_H_
 
-#include <map>
-#include <string>
-
 #include "absl/status/statusor.h"
 #include "millrace/graph.h"
-#include "millrace/op.h"
-#include "millrace/options.h"
 #include "millrace/plan.h"
 #include "millrace/report.h"
-#include "passes/kernel_oracle.h"
-#include "passes/prune.h"
+#include "passes/prepare.h"
 
 namespace millrace {
-
-struct CompileRequest {
-  const Graph& graph;
-  const OpRegistry& ops;
-  KernelOracle& oracle;
-  Signature signature;
-  PlanningOptions options;
-  Machine machine;
-  std::map<std::string, TensorType> variable_types;  // of variables that exist already
-};
 
 struct Compiled {
   Graph graph;  // as rewritten

@@ -98,6 +98,17 @@ struct PlanningOptions {
   int64_t device_memory_bytes = 0;
   // Most bytes of host memory for variables, constants and swapped tensors; 0: no limit.
   int64_t host_memory_bytes = 0;
+  // Names of the devices that the graph is placed on, "cpu:0"; empty: one, named after the machine.
+  std::vector<std::string> devices;
+  // Budget of each device, in their order; empty: device_memory_bytes for every one of them.
+  std::vector<int64_t> device_memory_bytes_of;
+  // A tensor that several nodes of another device use is received there once; otherwise once per use.
+  bool share_recv = false;
+
+  int32_t num_devices() const { return devices.empty() ? 1 : static_cast<int32_t>(devices.size()); }
+  int64_t BudgetOf(int32_t device) const {
+    return device_memory_bytes_of.empty() ? device_memory_bytes : device_memory_bytes_of[device];
+  }
 };
 
 struct SessionOptions {

@@ -154,6 +154,8 @@ struct PlanCounts {
   int64_t swap_outs = 0;
   int64_t swap_ins = 0;
   int64_t recomputed_nodes = 0;
+  int64_t sends = 0;  // copies to the host for another device
+  int64_t recvs = 0;  // copies of what another device sent; what leaves and comes back counts as a swap
   int64_t nodes = 0;  // of the pruned graph
 };
 

@@ -30,6 +30,16 @@ struct TraceEvent {
   double end_seconds = 0;
 };
 
+// One device's part of a run.
+struct DeviceReport {
+  std::string name;
+  int64_t memory_budget_bytes = 0;  // 0: none
+  int64_t predicted_peak_bytes = 0;
+  int64_t peak_bytes = 0;           // measured, 0 before a step
+  int64_t partitions = 0;
+  int64_t nodes = 0;                // kernels that run there
+};
+
 struct RunReport {
   std::string strategy;
   absl::Status status;
@@ -37,11 +47,15 @@ struct RunReport {
   int64_t partitions = 0;
   int64_t swap_outs = 0;
   int64_t swap_ins = 0;
+  int64_t sends = 0;  // between devices
+  int64_t recvs = 0;
   int64_t recomputed_nodes = 0;
   double plan_seconds = 0;
+  // Budgets and predicted peaks are sums over the devices, the measured peak likewise.
   int64_t device_memory_budget_bytes = 0;
   int64_t predicted_peak_device_bytes = 0;
   int64_t peak_device_bytes = 0;  // measured: highest address that a step touched
+  std::vector<DeviceReport> devices;
   int64_t peak_host_bytes = 0;
   int64_t bytes_to_host = 0;      // per step
   int64_t bytes_to_device = 0;

@@ -1,0 +1,41 @@
+// Plan devices: the memory of each device, one after another, by the same code: storages, swaps, schedule, addresses.
+//
+// Needs: a prepared graph and a total order of its nodes. Establishes: a DevicePlan per device; SwapOut and SwapIn
+// nodes in the graph.
+#ifndef MILLRACE_PASSES_PLAN_DEVICES_H_
+#define MILLRACE_PASSES_PLAN_DEVICES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "millrace/graph.h"
+#include "passes/assign_memory.h"
+#include "passes/choose_swaps.h"
+#include "passes/insert_swaps.h"
+#include "passes/partition.h"
+#include "passes/prepare.h"
+#include "passes/schedule.h"
+#include "passes/storage.h"
+#include "passes/strategy.h"
+
+namespace millrace {
+
+// What was decided for one device.
+struct DevicePlan {
+  DeviceGraph device;
+  SwapChoice choice;
+  Schedule schedule;
+  MemoryAssignment memory;
+  SwapNodes swaps;
+  double lower_bound_seconds = 0;  // no schedule of this order beats it, whatever it swaps
+};
+
+// `graph` is prepared.graph as ordered by `partitioning`. ResourceExhausted when a device's budget is too small.
+absl::StatusOr<std::vector<DevicePlan>> PlanDevices(const CompileRequest& request, const Strategy& strategy,
+                                                    const Partitioning& partitioning,
+                                                    const std::vector<uint64_t>& by_value, Graph& graph);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_PLAN_DEVICES_H_

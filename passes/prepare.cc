@@ -1,0 +1,33 @@
+#include "passes/prepare.h"
+
+#include "millrace/status.h"
+#include "passes/infer_shapes.h"
+#include "passes/inline_functions.h"
+#include "passes/order_variable_accesses.h"
+#include "passes/place_devices.h"
+
+namespace millrace {
+
+absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
+  Prepared prepared;
+  // Prune first: nothing later should look at nodes that do not run.
+  MR_ASSIGN_OR_RETURN(prepared.graph, Prune(request.graph, request.signature));
+  // Calls before types: shape rules know ops only. Every call left is needed, so its effects are, too.
+  MR_ASSIGN_OR_RETURN(const InlineResult inlined, InlineFunctions(prepared.graph, request.ops));
+  Signature needed = request.signature;
+  needed.targets.insert(needed.targets.end(), inlined.effects.begin(), inlined.effects.end());
+  // Types next: every later pass counts bytes. Shape arithmetic is folded on the way, because rules need its values.
+  MR_ASSIGN_OR_RETURN(InferenceResult inferred, InferShapesAndFold(prepared.graph, request.ops, request.oracle,
+                                                                   request.variable_types));
+  prepared.by_value = std::move(inferred.by_value);
+  // What only fed the folded nodes is gone now.
+  RemoveUnneeded(prepared.graph, needed, prepared.by_value);
+  // Variables before any order: their reads and writes must come out the same under every one.
+  MR_RETURN_IF_ERROR(OrderVariableAccesses(prepared.graph, request.ops).status());
+  prepared.by_value.resize(prepared.graph.num_ids(), 0);
+  // Variables and constants have their home in host memory, the rest runs on the device.
+  PlaceDevices(prepared.graph, request.ops);
+  return prepared;
+}
+
+}  // namespace millrace
