@@ -1,0 +1,95 @@
+// What a device with streams can do, as its driver offers it: memory, streams, events, copies, kernel launches,
+// graphs. The stream engine is written against this, so that the same engine runs on CUDA (devices/cuda) and on
+// threads of the host (emulated_driver.h).
+//
+// Everything that takes a stream returns at once and takes effect in the order of the stream's calls. Calls come from
+// one thread at a time. Errors name the call; an error of a device that is lost (Unavailable) repeats on every later
+// call.
+#ifndef MILLRACE_RUNTIME_STREAM_DEVICE_DRIVER_H_
+#define MILLRACE_RUNTIME_STREAM_DEVICE_DRIVER_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "millrace/kernel.h"
+
+namespace millrace {
+
+// Handles of the driver's objects. nullptr is none.
+using DeviceStream = void*;
+using DeviceEvent = void*;
+using DeviceGraph = void*;
+
+struct DriverInfo {
+  std::string name;                // "NVIDIA H200"
+  int compute_capability = 0;      // 90 for 9.0; 0 on the host
+  int driver_version = 0;          // 13000: what the driver supports
+  int runtime_version = 0;         // 13000: what the device code was built for
+  int64_t total_bytes = 0;         // device memory
+  int64_t free_bytes = 0;          // of it, when the driver had been opened
+  int64_t context_bytes = 0;       // device memory that the driver and its libraries hold beside the arena
+  int32_t numa_node = -1;          // of the host memory near the device; -1: unknown
+  double flops_per_second = 0;     // float32; 0: unknown
+  double memory_bytes_per_second = 0;
+};
+
+// The first kernel, by position in the plan, that failed while it ran.
+struct KernelFault {
+  int64_t position = -1;  // -1: none did
+  absl::Status status;
+};
+
+class DeviceDriver {
+ public:
+  virtual ~DeviceDriver() = default;
+  virtual const DriverInfo& info() const = 0;
+  // They live as long as the driver and may be launched by it alone.
+  virtual const KernelRegistry& kernels() const = 0;
+
+  // ResourceExhausted names the bytes asked for and what is free.
+  virtual absl::StatusOr<void*> AllocateDevice(int64_t bytes) = 0;
+  virtual void FreeDevice(void* memory) = 0;
+  // Page-locks memory of the host that is there already.
+  virtual absl::Status PinHost(void* memory, int64_t bytes) = 0;
+  virtual void UnpinHost(void* memory) = 0;
+
+  virtual absl::StatusOr<DeviceStream> CreateStream() = 0;
+  virtual void DestroyStream(DeviceStream stream) = 0;
+  // Blocks until the stream has done all it was given.
+  virtual absl::Status Synchronize(DeviceStream stream) = 0;
+
+  virtual absl::StatusOr<DeviceEvent> CreateEvent(bool timed) = 0;
+  virtual void DestroyEvent(DeviceEvent event) = 0;
+  virtual absl::Status Record(DeviceEvent event, DeviceStream stream) = 0;
+  // What comes later on `stream` waits for the last Record of `event`.
+  virtual absl::Status WaitFor(DeviceStream stream, DeviceEvent event) = 0;
+  // Between two timed events that have both come to pass.
+  virtual absl::StatusOr<double> SecondsBetween(DeviceEvent from, DeviceEvent to) = 0;
+
+  // Host memory that is not page-locked makes these slow, not wrong.
+  virtual absl::Status CopyToHost(void* host, const void* device, int64_t bytes, DeviceStream stream) = 0;
+  virtual absl::Status CopyToDevice(void* device, const void* host, int64_t bytes, DeviceStream stream) = 0;
+
+  // `context` and what it points to, but for `initialized`, stay until the stream has run it. Errors are those of the
+  // launch; what goes wrong while the kernel runs is a fault of `position`. After a fault kernels on this stream write
+  // no variables.
+  virtual absl::Status Launch(const Kernel& kernel, const KernelContext& context, DeviceStream stream,
+                              int64_t position) = 0;
+  // The first fault since the last call. All streams are idle.
+  virtual absl::StatusOr<KernelFault> TakeFault(DeviceStream stream) = 0;
+
+  // From BeginCapture to EndCapture, what is given to `stream`, and to streams that wait for events recorded on it, is
+  // kept instead of run. All of them must have been waited for by `stream` at the end.
+  virtual absl::Status BeginCapture(DeviceStream stream) = 0;
+  virtual absl::StatusOr<DeviceGraph> EndCapture(DeviceStream stream) = 0;
+  virtual absl::Status LaunchGraph(DeviceGraph graph, DeviceStream stream) = 0;
+  virtual void DestroyGraph(DeviceGraph graph) = 0;
+  // False: a launch of this kernel depends on what the host knows at that moment, so it cannot be repeated.
+  virtual bool CanCapture(const Kernel& kernel) const = 0;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_RUNTIME_STREAM_DEVICE_DRIVER_H_

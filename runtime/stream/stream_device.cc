@@ -1,0 +1,102 @@
+#include "stream/stream_device.h"
+
+#include <set>
+
+#include <glog/logging.h>
+
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
+#include "stream/stream_lane_engine.h"
+
+namespace millrace {
+namespace {
+
+class StreamDeviceImpl final : public StreamDevice, private HostMemoryListener {
+ public:
+  StreamDeviceImpl(const std::string& kind, int index, std::unique_ptr<DeviceDriver> driver, GraphCapture graph_capture)
+      : name_(absl::StrCat(kind, ":", index)), graph_capture_(graph_capture), driver_(std::move(driver)) {}
+  ~StreamDeviceImpl() override {
+    if (arena_ != nullptr) driver_->FreeDevice(arena_);
+    if (stream_ != nullptr) driver_->DestroyStream(stream_);
+  }
+
+  const std::string& name() const override { return name_; }
+  int64_t memory_bytes() const override { return driver_->info().total_bytes; }
+  const KernelRegistry& kernels() const override { return driver_->kernels(); }
+  bool has_data() const override { return true; }
+  DeviceDriver& driver() override { return *driver_; }
+  GraphCapture graph_capture() const override { return graph_capture_; }
+  const absl::Status& pinning() const override { return pinning_; }
+
+  absl::StatusOr<void*> ReserveArena(int64_t bytes) override {
+    if (arena_ != nullptr && bytes <= arena_bytes_) return arena_;
+    // Given back first: two arenas together could be more than there is.
+    if (arena_ != nullptr) driver_->FreeDevice(arena_);
+    arena_ = nullptr;
+    MR_ASSIGN_OR_RETURN(arena_, driver_->AllocateDevice(std::max<int64_t>(bytes, kTensorAlignment)));
+    arena_bytes_ = bytes;
+    return arena_;
+  }
+
+  absl::Status CopyToDevice(void* device, const void* host, int64_t bytes) override {
+    if (bytes == 0) return absl::OkStatus();
+    MR_RETURN_IF_ERROR(EnsureStream());
+    MR_RETURN_IF_ERROR(driver_->CopyToDevice(device, host, bytes, stream_));
+    return driver_->Synchronize(stream_);
+  }
+  absl::Status CopyToHost(void* host, const void* device, int64_t bytes) override {
+    if (bytes == 0) return absl::OkStatus();
+    MR_RETURN_IF_ERROR(EnsureStream());
+    MR_RETURN_IF_ERROR(driver_->CopyToHost(host, device, bytes, stream_));
+    return driver_->Synchronize(stream_);
+  }
+
+  HostMemoryListener* host_memory_listener() override { return this; }
+  std::unique_ptr<LaneEngine> MakeEngine(const Program& program, const EngineOptions& options) override {
+    return MakeStreamLaneEngine(program, options, *this);
+  }
+
+ private:
+  void Mapped(void* data, int64_t bytes) override {
+    const absl::Status pinned = driver_->PinHost(data, bytes);
+    if (pinned.ok()) {
+      pinned_.insert(data);
+      return;
+    }
+    if (pinning_.ok()) LOG(WARNING) << name_ << ": " << pinned.message();
+    pinning_ = pinned;
+  }
+  void Unmapped(void* data) override {
+    if (pinned_.erase(data) > 0) driver_->UnpinHost(data);
+  }
+  absl::Status EnsureStream() {
+    if (stream_ != nullptr) return absl::OkStatus();
+    MR_ASSIGN_OR_RETURN(stream_, driver_->CreateStream());
+    return absl::OkStatus();
+  }
+
+  const std::string name_;
+  const GraphCapture graph_capture_;
+  const std::unique_ptr<DeviceDriver> driver_;
+  void* arena_ = nullptr;
+  int64_t arena_bytes_ = 0;
+  DeviceStream stream_ = nullptr;  // of copies outside of steps
+  std::set<void*> pinned_;
+  absl::Status pinning_;
+};
+
+}  // namespace
+
+absl::StatusOr<GraphCapture> ParseGraphCapture(const std::string& text) {
+  if (text == "auto") return GraphCapture::kAuto;
+  if (text == "on") return GraphCapture::kOn;
+  if (text == "off") return GraphCapture::kOff;
+  return absl::InvalidArgumentError(absl::StrCat("cuda_graph is '", text, "', expected auto, on or off"));
+}
+
+std::unique_ptr<StreamDevice> MakeStreamDevice(const std::string& kind, int index, std::unique_ptr<DeviceDriver> driver,
+                                               GraphCapture graph_capture) {
+  return std::make_unique<StreamDeviceImpl>(kind, index, std::move(driver), graph_capture);
+}
+
+}  // namespace millrace

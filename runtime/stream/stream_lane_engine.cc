@@ -1,0 +1,548 @@
+#include "stream/stream_lane_engine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <glog/logging.h>
+
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
+#include "plan/step_order.h"
+#include "runtime/mapped_region.h"
+
+namespace millrace {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Frees a driver's handles when the engine dies.
+template <typename Handle, void (DeviceDriver::*Destroy)(Handle)>
+class Owned {
+ public:
+  Owned() = default;
+  Owned(DeviceDriver* driver, Handle handle) : driver_(driver), handle_(handle) {}
+  Owned(Owned&& other) noexcept { *this = std::move(other); }
+  Owned& operator=(Owned&& other) noexcept {
+    std::swap(driver_, other.driver_);
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~Owned() {
+    if (handle_ != nullptr) (driver_->*Destroy)(handle_);
+  }
+  Handle get() const { return handle_; }
+
+ private:
+  DeviceDriver* driver_ = nullptr;
+  Handle handle_ = nullptr;
+};
+using OwnedStream = Owned<DeviceStream, &DeviceDriver::DestroyStream>;
+using OwnedEvent = Owned<DeviceEvent, &DeviceDriver::DestroyEvent>;
+using OwnedGraph = Owned<DeviceGraph, &DeviceDriver::DestroyGraph>;
+
+// Events around a step, or around the waits before it.
+struct Span {
+  OwnedEvent from, to;
+};
+
+struct StreamLane {
+  DeviceDriver* driver = nullptr;
+  OwnedStream stream;
+  std::map<int64_t, OwnedEvent> reached;  // by count of steps that some lane waits for
+  std::vector<Span> waits;                // of a compute lane: one per step that waits for others
+  size_t next_wait = 0;                   // into `waits`, while a step is enqueued
+  std::vector<Span> steps;                // when tracing
+  OwnedEvent joined;                      // all of the step has been enqueued
+  Span whole;                             // timed
+  int64_t bytes = 0;                      // of a copy lane
+};
+
+// Memory of the engine's own that stands for a feed, a fetch or a constant.
+struct Staged {
+  HostRef::Kind kind;
+  int32_t index;
+  int64_t offset;
+  int64_t bytes;
+};
+
+class StreamLaneEngine final : public LaneEngine {
+ public:
+  StreamLaneEngine(const Program& program, const EngineOptions& options, StreamDevice& device)
+      : program_(program), options_(options), device_(device), lanes_(program.lanes().size()) {}
+  ~StreamLaneEngine() override;
+
+  absl::Status RunStep(const StepBindings& bindings, StepStats* stats) override;
+
+ private:
+  // Streams, events and staging memory; once, before the first step.
+  absl::Status Prepare();
+  absl::Status PrepareLane(int32_t l);
+  absl::Status PrepareStaging();
+  absl::Status CheckCapturable() const;
+  static absl::StatusOr<OwnedEvent> MakeEvent(DeviceDriver& driver, bool timed);
+
+  absl::Status RunOnStreams();
+  absl::StatusOr<bool> PrepareReplay();
+  absl::Status CaptureGraph();
+  absl::Status Replay();
+  absl::Status Fork();
+  absl::Status Join();
+  absl::Status EnqueueAll();
+  // `timed`, if any, gets the time that the waits take.
+  absl::Status EnqueueWaits(int32_t l, const WaitRange& range, const Span* timed);
+  absl::Status EnqueueCompute(int32_t l, int64_t step);
+  absl::Status EnqueueCopy(int32_t l, int64_t step);
+  absl::Status EnqueueStep(const StepRef& step);
+  // Until all streams are idle; the first error of them all.
+  absl::Status Drain();
+  void MarkStep(const StepRef& step, bool finished);
+  void ForgetMarks();
+  void MarkAfterFault(const KernelFault& fault);
+  absl::Status AtStep(const StepRef& step, const absl::Status& status) const;
+  const StepRef* FindPosition(int64_t position) const;
+
+  absl::Status FillStats(double seconds, bool replayed, StepStats* stats);
+  absl::Status FillTrace(StepStats* stats) const;
+  bool timing() const { return !capturing_; }
+
+  const Program& program_;
+  const EngineOptions options_;
+  StreamDevice& device_;
+  std::vector<StepRef> order_;
+  std::vector<StreamLane> lanes_;
+  int32_t origin_ = 0;  // the lane whose stream begins captures and launches graphs
+  std::vector<Staged> staged_;
+  std::map<std::pair<HostRef::Kind, int32_t>, void*> staged_address_;
+  MappedRegion staging_;
+  bool staging_pinned_ = false;
+  absl::Status prepared_;
+  bool is_prepared_ = false;
+  int64_t peak_device_bytes_ = 0;
+  int64_t peak_pool_bytes_ = 0;
+
+  // Of the step that runs.
+  int64_t enqueued_ = 0;  // steps of order_
+  bool capturing_ = false;
+  std::vector<bool> initialized_at_start_;
+
+  // What the graph was captured under.
+  OwnedGraph graph_;
+  int64_t graph_binding_ = -1;
+  std::vector<bool> graph_initialized_;
+  absl::Status capturable_;
+  int64_t warm_binding_ = -1;  // a step has run on streams since this Bind
+  double busy_seconds_ = 0;    // of compute, measured on the last step that ran on streams
+};
+
+StreamLaneEngine::~StreamLaneEngine() {
+  if (staging_pinned_) device_.driver().UnpinHost(staging_.data());
+}
+
+absl::StatusOr<OwnedEvent> StreamLaneEngine::MakeEvent(DeviceDriver& driver, bool timed) {
+  MR_ASSIGN_OR_RETURN(DeviceEvent event, driver.CreateEvent(timed));
+  return OwnedEvent(&driver, event);
+}
+
+absl::Status StreamLaneEngine::Prepare() {
+  order_ = StepsInOrder(program_.plan());
+  for (size_t l = 0; l < lanes_.size(); ++l) {
+    const ProgramLane& lane = program_.lanes()[l];
+    auto* device = dynamic_cast<StreamDevice*>(lane.device);
+    if (device == nullptr) {
+      return absl::UnimplementedError(absl::StrCat("a plan for ", device_.name(), " has a lane on ",
+                                                   lane.device->name(), ", which has no streams"));
+    }
+    lanes_[l].driver = &device->driver();
+    if (lane.lane->kind == LaneKind::kCompute && program_.lanes()[origin_].lane->kind != LaneKind::kCompute) {
+      origin_ = static_cast<int32_t>(l);
+    }
+  }
+  for (int32_t l = 0; l < static_cast<int32_t>(lanes_.size()); ++l) MR_RETURN_IF_ERROR(PrepareLane(l));
+  // What others wait for, of each lane.
+  for (const ProgramLane& lane : program_.lanes()) {
+    for (const Wait& wait : lane.waits) {
+      StreamLane& other = lanes_[wait.lane];
+      if (other.reached.count(wait.count) > 0) continue;
+      MR_ASSIGN_OR_RETURN(other.reached[wait.count], MakeEvent(*other.driver, /*timed=*/false));
+    }
+  }
+  MR_RETURN_IF_ERROR(PrepareStaging());
+  capturable_ = CheckCapturable();
+  return absl::OkStatus();
+}
+
+absl::Status StreamLaneEngine::PrepareLane(int32_t l) {
+  const ProgramLane& lane = program_.lanes()[l];
+  StreamLane& out = lanes_[l];
+  MR_ASSIGN_OR_RETURN(DeviceStream stream, out.driver->CreateStream());
+  out.stream = OwnedStream(out.driver, stream);
+  MR_ASSIGN_OR_RETURN(out.joined, MakeEvent(*out.driver, false));
+  const auto make_span = [&](Span& span) -> absl::Status {
+    MR_ASSIGN_OR_RETURN(span.from, MakeEvent(*out.driver, true));
+    MR_ASSIGN_OR_RETURN(span.to, MakeEvent(*out.driver, true));
+    return absl::OkStatus();
+  };
+  MR_RETURN_IF_ERROR(make_span(out.whole));
+  if (options_.trace) out.steps.resize(lane.num_steps);
+  for (Span& span : out.steps) MR_RETURN_IF_ERROR(make_span(span));
+  for (const ComputeOp& op : lane.compute) {
+    peak_device_bytes_ = std::max(peak_device_bytes_, op.high_water);
+    if (op.waits.count == 0) continue;
+    out.waits.emplace_back();
+    MR_RETURN_IF_ERROR(make_span(out.waits.back()));
+  }
+  for (const CopyOp& op : lane.copies) {
+    peak_device_bytes_ = std::max(peak_device_bytes_, op.high_water);
+    peak_pool_bytes_ = std::max(peak_pool_bytes_, op.pool_high_water);
+    out.bytes += op.step->bytes;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StreamLaneEngine::PrepareStaging() {
+  const ExecutionPlan& plan = program_.plan();
+  int64_t end = 0;
+  for (const ProgramLane& lane : program_.lanes()) {
+    for (const CopyOp& op : lane.copies) {
+      const HostRef& host = op.step->host;
+      int64_t bytes;
+      switch (host.kind) {
+        case HostRef::Kind::kFeed: bytes = plan.feeds[host.index].type.size_bytes(); break;
+        case HostRef::Kind::kFetch: bytes = plan.fetches[host.index].type.size_bytes(); break;
+        case HostRef::Kind::kConstant: bytes = plan.constants[host.index].value.size_bytes(); break;
+        default: continue;
+      }
+      if (!staged_address_.emplace(std::pair(host.kind, host.index), nullptr).second) continue;
+      staged_.push_back({host.kind, host.index, end, bytes});
+      end = AlignUp(end + bytes);
+    }
+  }
+  if (end == 0) return absl::OkStatus();
+  MR_ASSIGN_OR_RETURN(staging_, MappedRegion::Create(end, "feeds, fetches and constants on their way"));
+  const absl::Status pinned = device_.driver().PinHost(staging_.data(), staging_.size_bytes());
+  staging_pinned_ = pinned.ok();
+  if (!pinned.ok() && device_.pinning().ok()) LOG(WARNING) << device_.name() << ": " << pinned.message();
+  for (const Staged& staged : staged_) {
+    char* address = staging_.data() + staged.offset;
+    staged_address_[{staged.kind, staged.index}] = address;
+    if (staged.kind == HostRef::Kind::kConstant && staged.bytes > 0) {
+      std::memcpy(address, plan.constants[staged.index].value.data(), staged.bytes);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StreamLaneEngine::CheckCapturable() const {
+  if (!staged_.empty() && !staging_pinned_) return absl::FailedPreconditionError("host memory could not be page-locked");
+  if (!device_.pinning().ok()) return absl::FailedPreconditionError("host memory could not be page-locked");
+  for (const ProgramLane& lane : program_.lanes()) {
+    for (const ComputeOp& op : lane.compute) {
+      if (lanes_[origin_].driver->CanCapture(*op.kernel)) continue;
+      const OpInstance& instance = *op.context.instance;
+      return absl::FailedPreconditionError(
+          absl::StrCat("node '", instance.name, "' (", instance.op, ") depends on the host in every step"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StreamLaneEngine::AtStep(const StepRef& step, const absl::Status& status) const {
+  const Lane& lane = *program_.lanes()[step.lane].lane;
+  std::string where;
+  if (lane.kind == LaneKind::kCompute) {
+    const OpInstance& instance = program_.plan().instances[lane.compute[step.index].instance];
+    where = absl::StrCat("node '", instance.name, "' (", instance.op, "): ");
+  } else {
+    where = absl::StrCat("copy '", lane.copies[step.index].name, "' of ", lane.copies[step.index].tensor, ": ");
+  }
+  return absl::Status(status.code(), absl::StrCat(where, status.message()));
+}
+
+const StepRef* StreamLaneEngine::FindPosition(int64_t position) const {
+  const auto it = std::lower_bound(order_.begin(), order_.end(), position,
+                                   [](const StepRef& step, int64_t p) { return step.position < p; });
+  return it == order_.end() ? nullptr : &*it;
+}
+
+// Which variables the step writes, as soon as it has been enqueued: the kernels that follow on the stream see it.
+void StreamLaneEngine::MarkStep(const StepRef& step, bool finished) {
+  const ProgramLane& lane = program_.lanes()[step.lane];
+  VariableState& state = program_.variable_state();
+  if (lane.lane->kind != LaneKind::kCompute) {
+    const int32_t variable = lane.copies[step.index].step->writes_variable;
+    if (variable >= 0) state.changed[variable] = true;
+    return;
+  }
+  const ComputeOp& op = lane.compute[step.index];
+  for (int32_t w = op.first_write; w < op.first_write + op.num_writes; ++w) {
+    const int32_t variable = lane.writes[w];
+    if (finished) state.initialized[variable] = true;
+    if (program_.plan().variables[variable].resident_offset != kNoAddress) state.changed[variable] = true;
+  }
+}
+
+void StreamLaneEngine::ForgetMarks() {
+  VariableState& state = program_.variable_state();
+  for (size_t v = 0; v < initialized_at_start_.size(); ++v) {
+    state.initialized[v] = initialized_at_start_[v];
+    state.changed[v] = false;
+  }
+}
+
+// Kernels after the one that failed have written nothing; copies home may have carried anything.
+void StreamLaneEngine::MarkAfterFault(const KernelFault& fault) {
+  ForgetMarks();
+  for (int64_t i = 0; i < enqueued_; ++i) {
+    const StepRef& step = order_[i];
+    const bool compute = program_.lanes()[step.lane].lane->kind == LaneKind::kCompute;
+    if (compute && step.position > fault.position) continue;
+    MarkStep(step, /*finished=*/step.position != fault.position);
+  }
+}
+
+absl::Status StreamLaneEngine::EnqueueWaits(int32_t l, const WaitRange& range, const Span* timed) {
+  if (range.count == 0) return absl::OkStatus();
+  const StreamLane& lane = lanes_[l];
+  if (timed != nullptr) MR_RETURN_IF_ERROR(lane.driver->Record(timed->from.get(), lane.stream.get()));
+  const Wait* waits = program_.lanes()[l].waits.data() + range.first;
+  for (int32_t i = 0; i < range.count; ++i) {
+    const OwnedEvent& event = lanes_[waits[i].lane].reached.at(waits[i].count);
+    MR_RETURN_IF_ERROR(lane.driver->WaitFor(lane.stream.get(), event.get()));
+  }
+  return timed == nullptr ? absl::OkStatus() : lane.driver->Record(timed->to.get(), lane.stream.get());
+}
+
+absl::Status StreamLaneEngine::EnqueueCompute(int32_t l, int64_t step) {
+  const ComputeOp& op = program_.lanes()[l].compute[step];
+  const StreamLane& lane = lanes_[l];
+  const int64_t position = program_.lanes()[l].lane->compute[step].position;
+  KernelContext context = op.context;
+  context.stream = lane.stream.get();
+  return lane.driver->Launch(*op.kernel, context, lane.stream.get(), position);
+}
+
+absl::Status StreamLaneEngine::EnqueueCopy(int32_t l, int64_t step) {
+  const CopyOp& op = program_.lanes()[l].copies[step];
+  const StreamLane& lane = lanes_[l];
+  if (op.step->bytes == 0) return absl::OkStatus();
+  void* host = op.host_address;
+  const auto staged = staged_address_.find({op.step->host.kind, op.step->host.index});
+  if (staged != staged_address_.end()) host = staged->second;
+  if (program_.lanes()[l].lane->kind == LaneKind::kToHost) {
+    return lane.driver->CopyToHost(host, op.device_address, op.step->bytes, lane.stream.get());
+  }
+  return lane.driver->CopyToDevice(op.device_address, host, op.step->bytes, lane.stream.get());
+}
+
+absl::Status StreamLaneEngine::EnqueueStep(const StepRef& step) {
+  const ProgramLane& lane = program_.lanes()[step.lane];
+  StreamLane& out = lanes_[step.lane];
+  const bool compute = lane.lane->kind == LaneKind::kCompute;
+  if (options_.observer != nullptr) MR_RETURN_IF_ERROR(options_.observer->BeforeStep(step.lane, step.index));
+  const WaitRange& waits = compute ? lane.compute[step.index].waits : lane.copies[step.index].waits;
+  const Span* timed = compute && waits.count > 0 && timing() ? &out.waits[out.next_wait++] : nullptr;
+  MR_RETURN_IF_ERROR(EnqueueWaits(step.lane, waits, timed));
+  const Span* span = timing() && !out.steps.empty() ? &out.steps[step.index] : nullptr;
+  if (span != nullptr) MR_RETURN_IF_ERROR(out.driver->Record(span->from.get(), out.stream.get()));
+  MR_RETURN_IF_ERROR(compute ? EnqueueCompute(step.lane, step.index) : EnqueueCopy(step.lane, step.index));
+  if (span != nullptr) MR_RETURN_IF_ERROR(out.driver->Record(span->to.get(), out.stream.get()));
+  const auto reached = out.reached.find(step.index + 1);
+  if (reached != out.reached.end()) MR_RETURN_IF_ERROR(out.driver->Record(reached->second.get(), out.stream.get()));
+  return absl::OkStatus();
+}
+
+absl::Status StreamLaneEngine::EnqueueAll() {
+  for (StreamLane& lane : lanes_) lane.next_wait = 0;
+  enqueued_ = 0;
+  for (const StepRef& step : order_) {
+    const absl::Status status = EnqueueStep(step);
+    if (!status.ok()) return absl::IsUnavailable(status) ? status : AtStep(step, status);
+    MarkStep(step, /*finished=*/true);
+    ++enqueued_;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StreamLaneEngine::Fork() {
+  const StreamLane& origin = lanes_[origin_];
+  MR_RETURN_IF_ERROR(origin.driver->Record(origin.joined.get(), origin.stream.get()));
+  for (StreamLane& lane : lanes_) {
+    if (&lane != &origin) MR_RETURN_IF_ERROR(lane.driver->WaitFor(lane.stream.get(), origin.joined.get()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StreamLaneEngine::Join() {
+  const StreamLane& origin = lanes_[origin_];
+  for (StreamLane& lane : lanes_) {
+    if (&lane == &origin) continue;
+    MR_RETURN_IF_ERROR(lane.driver->Record(lane.joined.get(), lane.stream.get()));
+    MR_RETURN_IF_ERROR(origin.driver->WaitFor(origin.stream.get(), lane.joined.get()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StreamLaneEngine::CaptureGraph() {
+  const StreamLane& origin = lanes_[origin_];
+  graph_ = OwnedGraph();
+  MR_RETURN_IF_ERROR(origin.driver->BeginCapture(origin.stream.get()));
+  capturing_ = true;
+  absl::Status status = Fork();
+  if (status.ok()) status = EnqueueAll();
+  if (status.ok()) status = Join();
+  capturing_ = false;
+  ForgetMarks();  // nothing has run
+  enqueued_ = 0;
+  // Also after an error, so that the streams are usable again.
+  absl::StatusOr<DeviceGraph> graph = origin.driver->EndCapture(origin.stream.get());
+  MR_RETURN_IF_ERROR(status);
+  MR_RETURN_IF_ERROR(graph.status());
+  graph_ = OwnedGraph(origin.driver, *graph);
+  graph_binding_ = program_.binding();
+  graph_initialized_ = initialized_at_start_;
+  return absl::OkStatus();
+}
+
+absl::Status StreamLaneEngine::RunOnStreams() {
+  for (StreamLane& lane : lanes_) {
+    MR_RETURN_IF_ERROR(lane.driver->Record(lane.whole.from.get(), lane.stream.get()));
+  }
+  MR_RETURN_IF_ERROR(EnqueueAll());
+  for (StreamLane& lane : lanes_) {
+    MR_RETURN_IF_ERROR(lane.driver->Record(lane.whole.to.get(), lane.stream.get()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StreamLaneEngine::Drain() {
+  absl::Status first;
+  for (StreamLane& lane : lanes_) first.Update(lane.driver->Synchronize(lane.stream.get()));
+  return first;
+}
+
+// Whether this step is replayed, capturing it when that has not been done.
+absl::StatusOr<bool> StreamLaneEngine::PrepareReplay() {
+  const GraphCapture mode = device_.graph_capture();
+  if (mode == GraphCapture::kOn && !capturable_.ok()) {
+    return absl::Status(capturable_.code(), absl::StrCat("the step cannot be captured: ", capturable_.message()));
+  }
+  // The first step after a Bind warms up what kernels and libraries set up when they are first used.
+  if (mode == GraphCapture::kOff || !capturable_.ok() || options_.trace || options_.observer != nullptr ||
+      warm_binding_ != program_.binding()) {
+    return false;
+  }
+  if (graph_.get() != nullptr && graph_binding_ == program_.binding() && graph_initialized_ == initialized_at_start_) {
+    return true;
+  }
+  const absl::Status captured = CaptureGraph();
+  if (captured.ok()) return true;
+  if (mode == GraphCapture::kOn || absl::IsUnavailable(captured)) return captured;
+  LOG(WARNING) << device_.name() << ": steps run without a graph: " << captured.message();
+  capturable_ = captured;
+  return false;
+}
+
+absl::Status StreamLaneEngine::Replay() {
+  const StreamLane& origin = lanes_[origin_];
+  MR_RETURN_IF_ERROR(origin.driver->LaunchGraph(graph_.get(), origin.stream.get()));
+  enqueued_ = static_cast<int64_t>(order_.size());
+  for (const StepRef& step : order_) MarkStep(step, /*finished=*/true);
+  return absl::OkStatus();
+}
+
+absl::Status StreamLaneEngine::RunStep(const StepBindings& bindings, StepStats* stats) {
+  const Clock::time_point start = Clock::now();
+  if (!is_prepared_) {
+    is_prepared_ = true;
+    prepared_ = Prepare();
+  }
+  MR_RETURN_IF_ERROR(prepared_);
+  const VariableState& state = program_.variable_state();
+  initialized_at_start_.assign(state.initialized.get(), state.initialized.get() + program_.plan().variables.size());
+  for (const Staged& staged : staged_) {
+    if (staged.kind != HostRef::Kind::kFeed || staged.bytes == 0) continue;
+    std::memcpy(staged_address_[{staged.kind, staged.index}], bindings.feeds[staged.index], staged.bytes);
+  }
+
+  enqueued_ = 0;
+  absl::StatusOr<bool> replays = PrepareReplay();
+  MR_RETURN_IF_ERROR(replays.status());
+  absl::Status status = *replays ? Replay() : RunOnStreams();
+  // Whatever went wrong: nothing is in flight when this returns.
+  status.Update(Drain());
+  KernelFault fault;
+  for (int32_t l = 0; l < static_cast<int32_t>(lanes_.size()); ++l) {
+    if (program_.lanes()[l].lane->kind != LaneKind::kCompute) continue;
+    absl::StatusOr<KernelFault> taken = lanes_[l].driver->TakeFault(lanes_[l].stream.get());
+    if (!taken.ok()) {
+      status.Update(taken.status());
+    } else if (taken->position >= 0 && (fault.position < 0 || taken->position < fault.position)) {
+      fault = *std::move(taken);
+    }
+  }
+  if (fault.position >= 0) {
+    MarkAfterFault(fault);
+    const StepRef* step = FindPosition(fault.position);
+    return step == nullptr ? fault.status : AtStep(*step, fault.status);
+  }
+  MR_RETURN_IF_ERROR(status);
+  warm_binding_ = program_.binding();
+  for (const Staged& staged : staged_) {
+    if (staged.kind != HostRef::Kind::kFetch || staged.bytes == 0 || bindings.fetches[staged.index] == nullptr) continue;
+    std::memcpy(bindings.fetches[staged.index], staged_address_[{staged.kind, staged.index}], staged.bytes);
+  }
+  if (stats == nullptr) return absl::OkStatus();
+  return FillStats(std::chrono::duration<double>(Clock::now() - start).count(), *replays, stats);
+}
+
+absl::Status StreamLaneEngine::FillStats(double seconds, bool replayed, StepStats* stats) {
+  stats->seconds = seconds;
+  stats->peak_device_bytes = peak_device_bytes_;
+  stats->peak_host_bytes = peak_pool_bytes_;
+  if (!replayed) busy_seconds_ = 0;
+  for (int32_t l = 0; l < static_cast<int32_t>(lanes_.size()); ++l) {
+    const StreamLane& lane = lanes_[l];
+    const LaneKind kind = program_.lanes()[l].lane->kind;
+    if (kind == LaneKind::kToHost) stats->bytes_to_host += lane.bytes;
+    if (kind == LaneKind::kToDevice) stats->bytes_to_device += lane.bytes;
+    if (kind != LaneKind::kCompute || replayed) continue;
+    MR_ASSIGN_OR_RETURN(double busy, lane.driver->SecondsBetween(lane.whole.from.get(), lane.whole.to.get()));
+    for (const Span& wait : lane.waits) {
+      MR_ASSIGN_OR_RETURN(const double waited, lane.driver->SecondsBetween(wait.from.get(), wait.to.get()));
+      busy -= waited;
+    }
+    busy_seconds_ = std::max(busy_seconds_, busy);
+  }
+  // A replayed graph has no events inside: its kernels are those of the step that was measured.
+  stats->compute_seconds = std::min(busy_seconds_, seconds);
+  stats->stall_seconds = seconds - stats->compute_seconds;
+  return options_.trace ? FillTrace(stats) : absl::OkStatus();
+}
+
+absl::Status StreamLaneEngine::FillTrace(StepStats* stats) const {
+  for (int32_t l = 0; l < static_cast<int32_t>(lanes_.size()); ++l) {
+    const StreamLane& lane = lanes_[l];
+    for (int64_t i = 0; i < static_cast<int64_t>(lane.steps.size()); ++i) {
+      MR_ASSIGN_OR_RETURN(const double from,
+                          lane.driver->SecondsBetween(lane.whole.from.get(), lane.steps[i].from.get()));
+      MR_ASSIGN_OR_RETURN(const double to, lane.driver->SecondsBetween(lane.whole.from.get(), lane.steps[i].to.get()));
+      stats->trace.push_back({l, i, from, to});
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::unique_ptr<LaneEngine> MakeStreamLaneEngine(const Program& program, const EngineOptions& options,
+                                                 StreamDevice& device) {
+  return std::make_unique<StreamLaneEngine>(program, options, device);
+}
+
+}  // namespace millrace
