@@ -1,0 +1,269 @@
+// How near the planner comes to the lower bound: every model, machine and pressure, simulated; a row each.
+//
+//   build/bin/planner_bench [--full] [--strategies=planned,lru] [--pressures=1.25,2] [FILTER …]
+//
+// A row: a model on a machine, at a batch whose uncut memory is twice the device's, planned for a budget of that
+// memory / pressure. Without --full a handful of rows; a FILTER keeps rows whose "model machine" contains it.
+// Columns are times over pure compute time, so 1.000 says that every transfer is hidden; `bound` is the report's
+// lower_bound_seconds, `heap` the packed arena over the most bytes live at once, `plan` processor seconds of the whole
+// pipeline after the graph is there.
+#include <ctime>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "millrace/session.h"
+#include "models/models.h"
+
+namespace millrace {
+namespace {
+
+struct Model {
+  std::string name;
+  std::string generator;
+  ModelOptions options;
+};
+
+std::vector<Model> BenchModels() {
+  const auto resnet = [](int64_t depth) { return ModelOptions{.depth = depth}; };
+  return {
+      {"resnet50", "resnet", resnet(50)},
+      {"resnet152", "resnet", resnet(152)},
+      {"resnet302", "resnet", resnet(302)},
+      {"resnet1001", "resnet", resnet(1001)},
+      {"lstm600x2", "lstm", {.layers = 2, .steps_unrolled = 600}},
+      {"lstm400x3", "lstm", {.layers = 3, .steps_unrolled = 400}},
+      {"unet128", "unet3d", {.image_size = 128}},
+      {"unet192", "unet3d", {.image_size = 192}},
+      {"moe_h4k", "moe_transformer", {.layers = 2, .hidden = 4096, .heads = 32, .experts = 8}},
+      {"moe_h1k", "moe_transformer", {.layers = 6, .hidden = 1024, .experts = 8}},
+      {"moe_16", "moe_transformer", {.layers = 4, .hidden = 2048, .experts = 16}},
+      {"gpt", "gpt", {.layers = 24, .hidden = 1024, .heads = 16}},
+      {"bert", "bert", {.layers = 24, .hidden = 1024, .heads = 16}},
+  };
+}
+
+Machine MakeMachine(std::string name, double gib, double tflops, double memory_gbs, double out_gbs, double in_gbs) {
+  Machine machine;
+  machine.name = std::move(name);
+  machine.device_memory_bytes = static_cast<int64_t>(gib * (int64_t{1} << 30));
+  machine.flops_per_second = tflops * 1e12;
+  machine.memory_bytes_per_second = memory_gbs * 1e9;
+  machine.to_host_bytes_per_second = out_gbs * 1e9;
+  machine.to_device_bytes_per_second = in_gbs * 1e9;
+  machine.copy_latency_seconds = 10e-6;
+  machine.launch_seconds = 3e-6;
+  return machine;
+}
+
+// Rates as in configs/machines. The models are float32: for the *_bf16 machines memory and links count double, which
+// is what tensors of half the size would see; the a100_skew link has two speeds.
+std::vector<Machine> BenchMachines() {
+  return {
+      MakeMachine("titanx", 12, 6.1, 336.5, 12, 12),
+      MakeMachine("p100", 16, 10.6, 732, 32, 32),
+      MakeMachine("v100", 16, 14, 900, 12, 12),
+      MakeMachine("a100", 40, 19.5, 1555, 25, 25),
+      MakeMachine("a100_bf16_skew", 80, 200, 2 * 1900, 2 * 22, 2 * 25),
+      MakeMachine("h100", 80, 51, 2000, 50, 50),
+      MakeMachine("h100_bf16", 160, 400, 2 * 3000, 2 * 50, 2 * 50),
+  };
+}
+
+struct Arguments {
+  bool full = false;
+  std::vector<std::string> strategies = {"planned"};
+  std::vector<double> pressures;
+  std::vector<std::string> filters;
+};
+
+Arguments Parse(int argc, char** argv) {
+  Arguments arguments;
+  for (int i = 1; i < argc; ++i) {
+    const std::string text = argv[i];
+    if (text == "--full") {
+      arguments.full = true;
+    } else if (absl::StartsWith(text, "--strategies=")) {
+      arguments.strategies = absl::StrSplit(text.substr(13), ',');
+    } else if (absl::StartsWith(text, "--pressures=")) {
+      for (const std::string& p : std::vector<std::string>(absl::StrSplit(text.substr(12), ','))) {
+        arguments.pressures.push_back(std::atof(p.c_str()));
+      }
+    } else {
+      arguments.filters.push_back(text);
+    }
+  }
+  if (arguments.pressures.empty()) {
+    arguments.pressures = arguments.full ? std::vector<double>{1.25, 1.6, 2, 2.5, 3, 4} : std::vector<double>{1.25, 2, 4};
+  }
+  return arguments;
+}
+
+bool Wanted(const Arguments& arguments, const std::string& model, const std::string& machine) {
+  const std::string row = absl::StrCat(model, " ", machine, " ");
+  if (!arguments.filters.empty()) {
+    return std::any_of(arguments.filters.begin(), arguments.filters.end(),
+                       [&](const std::string& filter) { return absl::StrContains(row, filter); });
+  }
+  if (arguments.full) return true;
+  const std::string quick[] = {"resnet50 titanx", "resnet50 h100_bf16", "lstm600x2 h100_bf16", "unet128 v100",
+                               "moe_h4k h100_bf16", "moe_h1k titanx", "gpt a100", "resnet302 a100"};
+  return std::any_of(std::begin(quick), std::end(quick),
+                     [&](const std::string& filter) { return absl::StartsWith(row, filter + " "); });
+}
+
+double ProcessSeconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+struct Planned {
+  absl::Status status;
+  RunReport report;
+  double heap_ratio = 0;
+  double plan_seconds = 0;
+  int64_t nodes = 0;
+};
+
+Planned Plan(const Graph& graph, const Machine& machine, const std::string& strategy, int64_t budget_bytes) {
+  Session::FeedTypes feeds;
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    if (node.op != "Placeholder") continue;
+    feeds[node.name] = {node.attrs.GetOr<DataType>("dtype", DataType::kFloat), node.attrs.GetOr<Shape>("shape", Shape())};
+  }
+  SessionOptions options;
+  options.device = "null";
+  options.machine = machine;
+  options.planning.strategy = strategy;
+  options.planning.device_memory_bytes = budget_bytes;
+  Planned result;
+  auto session = Session::Create(graph.Clone(), options);
+  result.status = session.status();
+  if (!session.ok()) return result;
+  const double start = ProcessSeconds();
+  const auto plan = (*session)->Plan(feeds, {"loss:0"}, {"train"});
+  result.plan_seconds = ProcessSeconds() - start;
+  result.status = plan.status();
+  if (!plan.ok()) return result;
+  result.report = (*session)->last_run();
+  const PlanDevice& device = (*plan)->devices[0];
+  result.heap_ratio = static_cast<double>(device.arena_bytes) / static_cast<double>(std::max<int64_t>(1, device.peak_live_bytes));
+  result.nodes = static_cast<int64_t>((*plan)->lanes[0].compute.size());
+  return result;
+}
+
+// The graph at a batch whose uncut memory is about twice the machine's.
+absl::StatusOr<Graph> BuildAtScale(const Model& model, const Machine& machine) {
+  ModelOptions options = model.options;
+  double peaks[2];
+  const int64_t batches[2] = {2, 4};
+  for (int k = 0; k < 2; ++k) {
+    options.batch = batches[k];
+    absl::StatusOr<Graph> graph = BuildModel(model.generator, options);
+    if (!graph.ok()) return graph.status();
+    const Planned planned = Plan(*graph, machine, "baseline", 0);
+    if (!planned.status.ok()) return planned.status;
+    peaks[k] = static_cast<double>(planned.report.predicted_peak_device_bytes);
+  }
+  const double slope = std::max(1.0, (peaks[1] - peaks[0]) / static_cast<double>(batches[1] - batches[0]));
+  const double fixed = peaks[0] - slope * static_cast<double>(batches[0]);
+  const double batch = (2 * static_cast<double>(machine.device_memory_bytes) - fixed) / slope;
+  options.batch = std::max<int64_t>(1, std::llround(batch));
+  return BuildModel(model.generator, options);
+}
+
+class Table {
+ public:
+  explicit Table(const Arguments& arguments) : arguments_(arguments) {
+    std::printf("| model | machine | peak/M | nodes | compute ms | bound |");
+    for (const std::string& s : arguments.strategies) std::printf(" %s | /bound | heap | plan s |", s.c_str());
+    std::printf("\n|---|---|--|--|--|--|");
+    for (size_t i = 0; i < arguments.strategies.size(); ++i) std::printf("--|--|--|--|");
+    std::printf("\n");
+  }
+
+  void AddRows(const Model& model, const Machine& machine) {
+    const absl::StatusOr<Graph> graph = BuildAtScale(model, machine);
+    if (!graph.ok()) {
+      std::printf("| %s | %s | %s |\n", model.name.c_str(), machine.name.c_str(), graph.status().ToString().c_str());
+      return;
+    }
+    const Planned uncut = Plan(*graph, machine, "baseline", 0);
+    for (double pressure : arguments_.pressures) {
+      const auto budget = static_cast<int64_t>(static_cast<double>(uncut.report.predicted_peak_device_bytes) / pressure);
+      AddRow(model, machine, *graph, pressure, budget);
+    }
+  }
+
+  void PrintMeans() const {
+    for (const auto& [strategy, gaps] : gaps_) {
+      double sum = 0, worst = 1;
+      int64_t over = 0;
+      for (double gap : gaps) {
+        sum += std::log(gap);
+        worst = std::max(worst, gap);
+        over += gap > 1.10 ? 1 : 0;
+      }
+      std::printf("%s: %zu rows, step / bound: geometric mean %.4f, worst %.3f, above 1.10: %lld\n", strategy.c_str(),
+                  gaps.size(), std::exp(sum / static_cast<double>(gaps.size())), worst, static_cast<long long>(over));
+    }
+  }
+
+ private:
+  void AddRow(const Model& model, const Machine& machine, const Graph& graph, double pressure, int64_t budget_bytes) {
+    bool first = true;
+    for (const std::string& strategy : arguments_.strategies) {
+      const Planned planned = Plan(graph, machine, strategy, budget_bytes);
+      const RunReport& report = planned.report;
+      const double compute = planned.status.ok() ? report.plan->predicted_compute_seconds : 1;
+      if (first) {
+        std::printf("| %s | %s | %.2f | %lld | %.1f | %.3f |", model.name.c_str(), machine.name.c_str(), pressure,
+                    static_cast<long long>(planned.nodes), 1e3 * compute, report.lower_bound_seconds / compute);
+      }
+      first = false;
+      if (!planned.status.ok()) {
+        const bool too_small = absl::IsResourceExhausted(planned.status);
+        std::printf(" %s | - | - | %.2f |", too_small ? "no" : planned.status.ToString().c_str(), planned.plan_seconds);
+        continue;
+      }
+      const double gap = report.predicted_step_seconds / report.lower_bound_seconds;
+      std::printf(" %.3f | %.3f | %.3f | %.2f |", report.predicted_step_seconds / compute, gap, planned.heap_ratio,
+                  planned.plan_seconds);
+      gaps_[strategy].push_back(gap);
+    }
+    std::printf("\n");
+    std::fflush(stdout);
+  }
+
+  const Arguments& arguments_;
+  std::map<std::string, std::vector<double>> gaps_;
+};
+
+int Run(int argc, char** argv) {
+  const Arguments arguments = Parse(argc, argv);
+  Table table(arguments);
+  for (const Model& model : BenchModels()) {
+    for (const Machine& machine : BenchMachines()) {
+      if (Wanted(arguments, model.name, machine.name)) table.AddRows(model, machine);
+    }
+  }
+  std::printf("\n");
+  table.PrintMeans();
+  return 0;
+}
+
+}  // namespace
+}  // namespace millrace
+
+int main(int argc, char** argv) { return millrace::Run(argc, argv); }
