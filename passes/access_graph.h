@@ -73,6 +73,8 @@ struct SwapDecision {
   int32_t out_after = 0;
   std::string reason;
   bool wait_out = false;  // operations after `out_after` wait until the copy out is done
+  // Among copies in of equal anchor: their place in the lane, then the soonest needed first.
+  int32_t order = 0;
 };
 
 }  // namespace millrace

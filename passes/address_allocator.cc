@@ -5,7 +5,7 @@
 
 namespace millrace {
 
-AddressAllocator::AddressAllocator(int64_t capacity_bytes) {
+AddressAllocator::AddressAllocator(int64_t capacity_bytes) : capacity_(capacity_bytes) {
   if (capacity_bytes > 0) AddHole(0, capacity_bytes);
 }
 
@@ -17,6 +17,27 @@ int64_t AddressAllocator::Allocate(int64_t bytes) {
   if (hole_bytes > bytes) AddHole(offset + bytes, hole_bytes - bytes);
   high_water_ = std::max(high_water_, offset + bytes);
   return offset;
+}
+
+int64_t AddressAllocator::AllocateLowest(int64_t bytes) {
+  if (by_size_.empty() || by_size_.rbegin()->first < bytes) return -1;
+  auto hole = std::find_if(holes_.begin(), holes_.end(), [&](const auto& h) { return h.second >= bytes; });
+  const auto [offset, hole_bytes] = *hole;
+  EraseHole(hole);
+  if (hole_bytes > bytes) AddHole(offset + bytes, hole_bytes - bytes);
+  high_water_ = std::max(high_water_, offset + bytes);
+  return offset;
+}
+
+int64_t AddressAllocator::AllocateHighest(int64_t bytes) {
+  if (by_size_.empty() || by_size_.rbegin()->first < bytes) return -1;
+  auto hole = std::prev(holes_.end());
+  while (hole->second < bytes) --hole;
+  const auto [offset, hole_bytes] = *hole;
+  EraseHole(hole);
+  if (hole_bytes > bytes) AddHole(offset, hole_bytes - bytes);
+  high_water_ = std::max(high_water_, offset + hole_bytes);
+  return offset + hole_bytes - bytes;
 }
 
 void AddressAllocator::Free(int64_t offset, int64_t bytes) {

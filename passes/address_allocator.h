@@ -17,15 +17,20 @@ class AddressAllocator {
   // Offset of `bytes` (a positive multiple of kTensorAlignment) in the smallest hole that holds them, lowest
   // first; -1 when there is none.
   int64_t Allocate(int64_t bytes);
+  // The same in the lowest hole that holds them, or at the top of the highest; linear in holes.
+  int64_t AllocateLowest(int64_t bytes);
+  int64_t AllocateHighest(int64_t bytes);
   // Joins neighbouring holes. Requires a range that Allocate gave.
   void Free(int64_t offset, int64_t bytes);
   // Highest end of any allocation so far.
   int64_t high_water() const { return high_water_; }
+  int64_t capacity() const { return capacity_; }
 
  private:
   void AddHole(int64_t offset, int64_t bytes);
   void EraseHole(std::map<int64_t, int64_t>::iterator hole);
 
+  const int64_t capacity_;
   std::map<int64_t, int64_t> holes_;                 // offset -> bytes
   std::set<std::pair<int64_t, int64_t>> by_size_;    // bytes, offset
   int64_t high_water_ = 0;

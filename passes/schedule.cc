@@ -32,7 +32,10 @@ class ScheduleBuilder {
     for (int32_t i = 0; i < n; ++i) {
       // Soonest needed first: the lane is in order.
       std::stable_sort(ins[i].begin(), ins[i].end(),
-                       [&](int32_t a, int32_t b) { return decisions_[a].before < decisions_[b].before; });
+                       [&](int32_t a, int32_t b) {
+                         return std::make_pair(decisions_[a].order, decisions_[a].before) <
+                                std::make_pair(decisions_[b].order, decisions_[b].before);
+                       });
       for (int32_t k : ins[i]) {
         copy_in_position_[k] = Position();
         result_.items.push_back({ScheduleItem::Kind::kCopyIn, k, -1});

@@ -4,6 +4,7 @@
 
 #include "passes/assign_memory.h"
 #include "passes/planner/gaps.h"
+#include "passes/planner/place.h"
 #include "passes/planner/select_gaps.h"
 #include "passes/planner/trial.h"
 #include "passes/schedule.h"
@@ -17,8 +18,8 @@ constexpr int kCriticalRounds = 3;
 constexpr double kHidden = 1.002;        // step / compute at which there is nothing left to gain
 constexpr double kNearBound = 1.01;      // step / cut bound, likewise
 constexpr double kLeastGain = 0.999;     // a round must gain this much to be followed by another
+constexpr double kLongLived[] = {-1, 0.02, 0.1, 0.3};  // of the step: PlacementPolicy's bounds, tried in turn
 constexpr double kAnchorSlack = 0.05;    // of the step: how much earlier than necessary bytes may come back
-constexpr int kPackingRounds = 8;
 
 class Portfolio {
  public:
@@ -59,11 +60,10 @@ class Portfolio {
   std::vector<SwapDecision> decisions_;
 };
 
-// Packs the choice; true when it fits, and the addresses are in it then. `heap_bytes` says what it would take.
-bool Pack(const AccessGraph& graph, int64_t budget_bytes, SwapChoice& choice, int64_t& heap_bytes) {
+// Packs the choice; true when it fits, and the addresses are in it then.
+bool Pack(const AccessGraph& graph, int64_t budget_bytes, SwapChoice& choice) {
   MemoryAssignment memory = PackMemory(graph, BuildSchedule(graph, choice), choice, budget_bytes);
-  heap_bytes = memory.arena_bytes;
-  if (heap_bytes > budget_bytes) return false;
+  if (memory.arena_bytes > budget_bytes) return false;
   choice.residence_offsets = std::move(memory.residence_offsets);
   choice.scratch_offsets = std::move(memory.scratch_offsets);
   return true;
@@ -73,18 +73,16 @@ bool Pack(const AccessGraph& graph, int64_t budget_bytes, SwapChoice& choice, in
 
 absl::StatusOr<SwapChoice> SwapPlanned(const AccessGraph& graph, const Machine& machine, int64_t budget_bytes) {
   SwapChoice choice = KeepEverything(graph);
-  int64_t heap_bytes = 0;
-  if (budget_bytes == 0 || Pack(graph, budget_bytes, choice, heap_bytes)) return choice;
+  if (budget_bytes == 0 || Pack(graph, budget_bytes, choice)) return choice;
   const GapGraph gaps = FindGaps(graph, machine);
-  const int64_t largest = *std::max_element(gaps.working_set.begin(), gaps.working_set.end());
-  int64_t target = budget_bytes;
-  for (int round = 0; round < kPackingRounds && target >= largest; ++round) {
-    choice = SwapChoice();
-    choice.decisions = Portfolio(gaps, target).Run();
-    if (Pack(graph, budget_bytes, choice, heap_bytes)) return choice;
-    const double shrink = static_cast<double>(budget_bytes) / static_cast<double>(heap_bytes);
-    target = static_cast<int64_t>(static_cast<double>(target) * std::min(0.995, shrink));
+  const std::vector<SwapDecision> decisions = Portfolio(gaps, budget_bytes).Run();
+  absl::StatusOr<Placement> best = absl::InternalError("nothing was placed");
+  for (double long_lived : kLongLived) {
+    absl::StatusOr<Placement> placed =
+        PlaceDecisions(gaps, budget_bytes, decisions, {long_lived * gaps.compute_seconds()});
+    if (placed.ok() && (!best.ok() || placed->step_seconds < best->step_seconds)) best = std::move(placed);
   }
+  if (best.ok()) return std::move(best->choice);
   return SwapLeastRecentlyUsed(graph, budget_bytes);
 }
 

@@ -9,8 +9,8 @@
 
 namespace millrace {
 
-// Requires every working set to fit. When packing costs more than the budget leaves, the plan is made again for less
-// memory; when that ends nowhere, it is lru's, which packs as it goes. `budget_bytes` 0: everything stays.
+// Requires every working set to fit. The best trial is replayed against an allocator of the budget under a few placement
+// policies (place.h), the fastest is the plan; lru's is the last resort. `budget_bytes` 0: everything stays.
 absl::StatusOr<SwapChoice> SwapPlanned(const AccessGraph& graph, const Machine& machine, int64_t budget_bytes);
 
 }  // namespace millrace
