@@ -105,9 +105,8 @@ class Inferrer {
   }
 
   bool Foldable(const Node& node, const OpDef& def) const {
-    if (def.stateful || def.is_variable || def.returns_variable || !def.variables.empty() || node.outputs.empty()) {
-      return false;
-    }
+    if (def.stateful || def.is_variable || def.returns_variable || node.outputs.empty()) return false;
+    if (!def.variables.empty() && !def.from_types) return false;
     int64_t bytes = 0;
     for (const TensorType& type : node.outputs) {
       if (DataTypeSize(type.dtype) == 0) return false;

@@ -59,6 +59,26 @@ absl::StatusOr<void*> VariableStore::StateBlock(const std::string& node, int64_t
   return it->second.data;
 }
 
+std::map<std::string, Tensor> VariableStore::ReadStates() const {
+  std::map<std::string, Tensor> values;
+  for (const auto& [node, state] : states_) {
+    Tensor value(DataType::kUint8, Shape({state.bytes}));
+    CopyBytes(value.mutable_data(), state.data, state.bytes);
+    values.emplace(node, std::move(value));
+  }
+  return values;
+}
+
+absl::Status VariableStore::SetState(const std::string& node, const Tensor& state) {
+  if (state.dtype() != DataType::kUint8 || state.shape().rank() != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the state of node '", node, "' is ", state.type().ToString(), ", expected bytes, uint8[n]"));
+  }
+  MR_ASSIGN_OR_RETURN(void* data, StateBlock(node, state.size_bytes()));
+  CopyBytes(data, state.data(), state.size_bytes());
+  return absl::OkStatus();
+}
+
 std::map<std::string, TensorType> VariableStore::Types() const {
   std::map<std::string, TensorType> types;
   for (const auto& [name, variable] : variables_) {

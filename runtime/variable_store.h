@@ -46,6 +46,10 @@ class VariableStore {
 
   // Zeroed memory that belongs to the node `node`, the same on every call.
   absl::StatusOr<void*> StateBlock(const std::string& node, int64_t bytes);
+  // Copies of all state blocks by node, uint8[bytes].
+  std::map<std::string, Tensor> ReadStates() const;
+  // Fills the node's block, made when it is new. InvalidArgument for another type or size.
+  absl::Status SetState(const std::string& node, const Tensor& state);
 
   // Types of all initialised variables, by name.
   std::map<std::string, TensorType> Types() const;

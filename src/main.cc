@@ -53,7 +53,9 @@ DEFINE_string(trace_out, "", "Chrome trace of the last step (opens in Perfetto)"
 DEFINE_string(plot_out, "", "picture, .svg or .png");
 DEFINE_string(variables_out, "", ".npz of every variable after the last step");
 DEFINE_string(fetches_out, "", ".npz of the last step's fetches");
-DEFINE_string(checkpoint_out, "", "checkpoint of every variable after the last step, for TensorFlow or --checkpoint_in");
+DEFINE_string(checkpoint_out, "",
+              "checkpoint of every variable after the last step, for TensorFlow or --checkpoint_in; it also holds how "
+              "far random ops have come, which TensorFlow passes over");
 // Of single commands.
 DEFINE_string(partition_sizes, "", "sweep: sizes, separated by commas");
 DEFINE_string(budgets, "", "sweep: device memory budgets, separated by commas");

@@ -143,6 +143,10 @@ class SessionImpl final : public Session {
   absl::Status SetVariable(const std::string& name, const Tensor& value) override {
     return variables_.Set(name, value);
   }
+  absl::StatusOr<std::map<std::string, Tensor>> NodeStates() override { return variables_.ReadStates(); }
+  absl::Status SetNodeState(const std::string& node, const Tensor& state) override {
+    return variables_.SetState(node, state);
+  }
 
  private:
   // A compiled signature.

@@ -67,6 +67,15 @@ class Session {
   virtual absl::StatusOr<std::map<std::string, Tensor>> Variables() = 0;
   // Sets a variable of that name; its type must agree.
   virtual absl::Status SetVariable(const std::string& name, const Tensor& value) = 0;
+
+  // What nodes keep from step to step besides variables (how far a random op's stream has come), by node name: bytes,
+  // uint8[n]. Together with the variables it is all that a later session needs to go on with the same bits.
+  virtual absl::StatusOr<std::map<std::string, Tensor>> NodeStates() { return std::map<std::string, Tensor>(); }
+  // Sets the state of that node, before the first Run of a program that holds it or between two.
+  virtual absl::Status SetNodeState(const std::string& node, const Tensor& state) {
+    return absl::UnimplementedError("this session keeps no states of nodes, node '" + node + "' has one of " +
+                                    state.type().ToString());
+  }
 };
 
 }  // namespace millrace

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "builder/gradient_table.h"
 #include "cli/commands.h"
 #include "cli/exit_status.h"
 #include "cli/graph_facts.h"
@@ -26,19 +27,23 @@ std::string CountsText(const std::map<std::string, int64_t>& counts) {
   });
 }
 
-// The supported ops as a Markdown table.
+// The supported ops as a Markdown table: src/ops/README.md holds it.
 std::string OpsTable(const OpRegistry& ops) {
   std::string text = "| op | outputs that may overwrite inputs | gradient | notes |\n|---|---|---|---|\n";
+  const GradientTable& gradients = GradientTable::Builtin();
   for (const std::string& name : ops.Names()) {
     const OpDef& def = *ops.Find(name);
+    const bool has_gradient = def.gradient || gradients.Find(name) != nullptr;
+    const std::string gradient = has_gradient ? "yes" : gradients.PassesNone(name) ? "none flows" : "";
     std::vector<std::string> in_place, notes;
     for (const auto& [output, input] : def.in_place) in_place.push_back(absl::StrCat(output, "←", input));
     if (def.is_view) notes.push_back("view: no copy");
     if (def.is_variable) notes.push_back("declares a variable");
     if (!def.variables.empty()) notes.push_back("accesses variables");
     if (def.is_no_op) notes.push_back("control only");
+    if (def.state_bytes > 0) notes.push_back("keeps state");
     if (def.stateful) notes.push_back("stateful");
-    absl::StrAppend(&text, "| ", name, " | ", absl::StrJoin(in_place, ", "), " | ", def.gradient ? "yes" : "", " | ",
+    absl::StrAppend(&text, "| ", name, " | ", absl::StrJoin(in_place, ", "), " | ", gradient, " | ",
                     absl::StrJoin(notes, "; "), " |\n");
   }
   return text;

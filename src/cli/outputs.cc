@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cli/exit_status.h"
+#include "cli/workload.h"
 #include "millrace/status.h"
 #include "report/chrome_trace.h"
 #include "report/image.h"
@@ -82,6 +83,7 @@ absl::Status Outputs::WriteResults(const TrainResult& result, const Workload& wo
     const auto key = workload.checkpoint_keys.find(name);
     tensors[key == workload.checkpoint_keys.end() ? name : key->second] = value;
   }
+  for (const auto& [node, state] : result.node_states) tensors[absl::StrCat(kNodeStatePrefix, node)] = state;
   return environment.write_checkpoint(checkpoint_prefix_, tensors);
 }
 

@@ -42,6 +42,9 @@ class Trainer {
     for (const auto& [name, value] : workload_.initial_values) {
       MR_RETURN_IF_ERROR(session_->SetVariable(name, value));
     }
+    for (const auto& [node, state] : workload_.initial_states) {
+      MR_RETURN_IF_ERROR(session_->SetNodeState(node, state));
+    }
     progress.Show(result_.run.strategy, 0, workload_.steps, "");
     for (int64_t step = 0; step < workload_.steps; ++step) {
       if (environment_.interrupted()) {
@@ -61,6 +64,7 @@ class Trainer {
   absl::Status Collect() {
     MR_ASSIGN_OR_RETURN(result_.variables, session_->Variables());
     result_.run.variables_digest = TensorsDigest(result_.variables);
+    MR_ASSIGN_OR_RETURN(result_.node_states, session_->NodeStates());
     return absl::OkStatus();
   }
 

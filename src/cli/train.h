@@ -16,6 +16,7 @@ struct TrainResult {
   RunReport run;               // run.status says how it ended; what was measured until then is there
   std::vector<Tensor> fetched;  // of the last step, one per fetch
   Arrays variables;             // after the last step
+  Arrays node_states;           // likewise (Session::NodeStates)
 };
 
 // Plans the steps and the initialisers first, so that what does not fit is refused before anything runs (its

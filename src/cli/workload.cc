@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cli/exit_status.h"
@@ -113,6 +114,12 @@ absl::Status ReadCheckpoint(const std::string& prefix, const Environment& enviro
     tensors.insert(std::move(node));
   }
   for (const auto& [key, tensor] : workload.checkpoint_extras) tensors.erase(key);
+  for (auto at = tensors.lower_bound(kNodeStatePrefix);
+       at != tensors.end() && absl::StartsWith(at->first, kNodeStatePrefix);) {
+    const auto state = at++;
+    workload.initial_states[state->first.substr(sizeof(kNodeStatePrefix) - 1)] = state->second;
+    tensors.erase(state);
+  }
   workload.initial_values = std::move(tensors);
   return absl::OkStatus();
 }

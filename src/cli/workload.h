@@ -24,10 +24,15 @@ struct Workload {
   int64_t steps = 1;
   // Variables that get these values after the initialisers and before the first step (a checkpoint's).
   Arrays initial_values;
+  // States of nodes at the same moment, by node: streams of random ops go on where they were saved.
+  Arrays initial_states;
   // How checkpoint_out names variables (the variable's own name where there is none), and what else it must hold.
   std::map<std::string, std::string> checkpoint_keys;
   Arrays checkpoint_extras;
 };
+
+// Checkpoints hold the state of node N under this followed by N; TensorFlow reads the keys that it knows and no others.
+inline constexpr char kNodeStatePrefix[] = "_millrace_state/";
 
 enum class FeedValues { kMade, kTypesOnly };
 

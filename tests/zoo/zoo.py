@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+"""Training graphs of many kinds, run by TensorFlow and by the program, and compared.
+
+  zoo.py BINARY [NAME|FAMILY ...] [--out=FOLDER] [--flags='FLAG ...']
+
+Without names every case runs. FOLDER keeps graph.pb and feeds.npz of each. Needs TensorFlow 2.21 with Keras 3.
+A case is a function in a file of this folder that adds a model to the default graph and returns a Net. One that is
+marked `eager` is called outside any graph and returns such a function. The program must support every op of it, give
+the losses of every step, and every variable after the last one.
+"""
+import argparse
+import collections
+import dataclasses
+import importlib
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+import tempfile
+import traceback
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+import numpy as np  # noqa: E402
+import tensorflow as tf  # noqa: E402
+
+tf1 = tf.compat.v1
+
+FAMILIES = ("optimizers", "keras_nets", "text_nets")
+STEPS = 3
+
+
+@dataclasses.dataclass
+class Net:
+    """What a case built. feeds: by placeholder name. check_variables: False where rounding decides (Adam of noise)."""
+
+    loss: tf.Tensor
+    train: object
+    feeds: dict = dataclasses.field(default_factory=dict)
+    fetches: tuple = ()
+    rtol: float = 1e-3
+    check_variables: bool = True
+    steps: int = STEPS
+
+
+def eager(case):
+    case.eager = True
+    return case
+
+
+def keras_net(model, loss, optimizer, feeds, inputs, **more):
+    """What adds one training step of a Keras model to a graph and returns its Net.
+
+    loss(outputs, **feeds) -> scalar; `inputs` names the feeds that the model takes.
+    """
+    optimizer.build(model.trainable_variables)
+
+    def step(**values):
+        with tf.GradientTape() as tape:
+            outputs = model([values[name] for name in inputs] if len(inputs) > 1 else values[inputs[0]], training=True)
+            value = loss(outputs, **values)
+            if model.losses:
+                value += tf.add_n(model.losses)
+        gradients = tape.gradient(value, model.trainable_variables)
+        optimizer.apply(gradients, model.trainable_variables)
+        return value
+
+    return function_net(step, feeds, **more)
+
+
+def function_net(step, feeds, **more):
+    """As keras_net for any Python function over eager variables; the graph gets its body and variables of its own."""
+    specs = {name: tf.TensorSpec(value.shape, value.dtype, name=name) for name, value in feeds.items()}
+    body = tf.function(step).get_concrete_function(**specs).graph
+    handles = {variable.handle.ref(): variable for variable in body.variables}
+    captures = []  # (name in the body, value, the variable's name or None)
+    for outside, inside in body.captures:
+        variable = handles.get(outside.ref())
+        value = (outside if variable is None else variable).numpy()
+        name = None if variable is None else variable.name.split(":")[0].replace(" ", "_")
+        captures.append((inside.name, value, name))
+    return lambda: _import(body, captures, specs, feeds, more)
+
+
+def _import(body, captures, specs, feeds, more):
+    mapping = {}
+    for inside, value, variable in captures:
+        mapping[inside] = tf.constant(value) if variable is None else _own_variable(variable, value).handle
+    for name, spec in specs.items():
+        inside = next(tensor for tensor in body.inputs if tensor.op.name == name)
+        mapping[inside.name] = tf1.placeholder(spec.dtype, spec.shape, name=name)
+    wanted = [body.outputs[0].name] + [op.name for op in body.control_outputs]
+    got = tf.graph_util.import_graph_def(body.as_graph_def(), input_map=mapping, return_elements=wanted, name="step")
+    return Net(tf.identity(got[0]), tf.group(*got[1:]), feeds, **more)
+
+
+def _own_variable(name, value):
+    if value.size <= 20000 or value.dtype.kind not in "f":
+        return tf1.Variable(value, use_resource=True, name=name)
+    if value.std() == 0:
+        return tf1.Variable(tf.fill(value.shape, value.flat[0]), use_resource=True, name=name)
+    seed = [len(tf1.global_variables()), 7]
+    initial = tf.random.stateless_normal(value.shape, seed, float(value.mean()), float(value.std()))
+    return tf1.Variable(tf.cast(initial, value.dtype), use_resource=True, name=name)
+
+
+def variable_readers(graph):
+    readers = {}
+    with graph.as_default():
+        for op in graph.get_operations():
+            if op.type in ("VariableV2", "Variable"):
+                readers[op.name] = op.outputs[0]
+            elif op.type == "VarHandleOp":
+                readers[op.get_attr("shared_name").decode()] = tf.raw_ops.ReadVariableOp(
+                    resource=op.outputs[0], dtype=op.get_attr("dtype"))
+    return readers
+
+
+def run_tensorflow(graph, net):
+    """(losses, variables before, variables after, last fetches)."""
+    readers = variable_readers(graph)
+    config = tf1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    with tf1.Session(graph=graph, config=config) as session:
+        session.run("init")
+        before = session.run(readers)
+        losses, fetched = [], {}
+        feeds = {f"{name}:0": value for name, value in net.feeds.items()}
+        for _ in range(net.steps):
+            fetched, loss, _ = session.run([{t.name: t for t in net.fetches}, net.loss, net.train], feeds)
+            losses.append(float(loss))
+        return losses, before, session.run(readers), fetched
+
+
+def run_program(binary, folder, net, flags):
+    command = [binary, "run", f"--graph={folder}/graph.pb", f"--feeds={folder}/feeds.npz", f"--steps={net.steps}",
+               f"--fetches={','.join(['loss:0'] + [t.name for t in net.fetches])}", "--targets=train",
+               "--init_targets=init", f"--report_out={folder}/report.json", f"--variables_out={folder}/variables.npz",
+               f"--fetches_out={folder}/fetches.npz", *flags]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        return f"exit status {done.returncode}: {done.stderr.strip()[-600:]}"
+    return json.loads((folder / "report.json").read_text())["runs"][0]["losses"]
+
+
+def differences(net, folder, losses, wanted):
+    want_losses, before, after, fetched = wanted
+    for step, (got, want) in enumerate(zip(losses, want_losses, strict=True)):
+        if not abs(float(got) - want) <= net.rtol * max(abs(want), 1e-3):
+            yield f"loss of step {step}: {got!r}, TensorFlow has {want!r}"
+    with np.load(folder / "fetches.npz") as arrays:
+        for name, want in fetched.items():
+            if not np.allclose(arrays[name].astype(np.float64), want.astype(np.float64), net.rtol, net.rtol):
+                yield f"fetch {name}: {arrays[name].ravel()[:4]}, TensorFlow has {want.ravel()[:4]}"
+    if not net.check_variables:
+        return
+    with np.load(folder / "variables.npz") as arrays:
+        for name, want in after.items():
+            if name not in arrays:
+                yield f"no variable {name}"
+                continue
+            want, first, got = (np.asarray(v, np.float64) for v in (want, before[name], arrays[name].astype(np.float64)))
+            off, moved, norm = (np.linalg.norm((v).ravel()) for v in (got - want, want - first, want))
+            if not off <= 50 * net.rtol * moved + 2e-5 * norm + 1e-7 * want.size ** 0.5:
+                yield f"variable {name}: off by {off:.3g} of a change of {moved:.3g}, norm {norm:.3g}"
+
+
+def check(binary, case, folder, flags):
+    """Lines that say what is wrong."""
+    graph = tf.Graph()
+    if getattr(case, "eager", False):
+        tf.keras.utils.set_random_seed(5)
+        case = case()
+    with graph.as_default():
+        tf1.set_random_seed(11)
+        net = case()
+        tf.identity(net.loss, name="loss")
+        tf.group(net.train, name="train")
+        tf.group(tf1.global_variables_initializer(), tf1.local_variables_initializer(), name="init")
+    definition = graph.as_graph_def()
+    (folder / "graph.pb").write_bytes(definition.SerializeToString(deterministic=True))
+    np.savez(folder / "feeds.npz", **net.feeds)
+    losses = run_program(binary, folder, net, flags)
+    if isinstance(losses, str):
+        unsupported = subprocess.run([binary, "inspect", f"--graph={folder}/graph.pb", "--fetches=loss:0",
+                                      "--targets=train,init"], capture_output=True, text=True, check=False).stdout
+        lines = [line for line in unsupported.splitlines() if "nsupported" in line]
+        return [losses] + lines
+    wanted = run_tensorflow(graph, net)
+    return list(differences(net, folder, losses, wanted))
+
+
+def all_cases():
+    cases = {}
+    for family in FAMILIES:
+        module = importlib.import_module(family)
+        cases.update({f"{family}.{name}": case for name, case in module.cases()})
+    return cases
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("binary")
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--out")
+    parser.add_argument("--flags", default="")
+    arguments = parser.parse_args()
+    results = collections.Counter()
+    for name, case in all_cases().items():
+        if arguments.names and not any(name == n or name.startswith(n) or name.endswith("." + n) for n in arguments.names):
+            continue
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = pathlib.Path(arguments.out or temporary) / name
+            folder.mkdir(parents=True, exist_ok=True)
+            try:
+                wrong = check(arguments.binary, case, folder, shlex.split(arguments.flags))
+            except Exception:  # one case that TensorFlow cannot build must not stop the others
+                wrong = [traceback.format_exc()[-400:]]
+        print(f"{'FAIL' if wrong else 'ok  '} {name}" + "".join(f"\n     {line}" for line in wrong[:6]), flush=True)
+        results[not wrong] += 1
+    print(f"{results[True]} passed, {results[False]} failed")
+    return 1 if results[False] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
