@@ -14,8 +14,8 @@
 namespace millrace {
 namespace {
 
-// Blocks above this count are packed in order of time only: the other packings are quadratic in blocks alive.
-constexpr size_t kMaxBlocksForPlacement = 30000;
+// Packings other than in order of time are quadratic in blocks alive: they are given up after so many looks at one.
+constexpr int64_t kMaxLooks = 20'000'000;
 // A heap this close to the peak is not worth another try.
 constexpr double kGoodEnough = 1.02;
 
@@ -62,16 +62,22 @@ Packing PackInOrderOfTime(const std::vector<MemoryBlock>& blocks) {
   return packing;
 }
 
-// In the given order, each block at the lowest offset that is free over its whole life.
+// In the given order, each block at the lowest offset that is free over its whole life. A heap of INT64_MAX: given up.
 Packing PackInOrder(const std::vector<MemoryBlock>& blocks, const std::vector<int32_t>& order) {
   Packing packing;
   packing.offsets.assign(blocks.size(), 0);
   std::vector<int32_t> placed;  // by offset
   placed.reserve(blocks.size());
+  int64_t looks = 0;
   for (int32_t b : order) {
+    if (looks > kMaxLooks) {
+      packing.heap_bytes = std::numeric_limits<int64_t>::max();
+      return packing;
+    }
     const MemoryBlock& block = blocks[b];
     int64_t offset = 0;
     for (int32_t other : placed) {
+      ++looks;
       if (blocks[other].first > block.last || blocks[other].last < block.first) continue;
       if (packing.offsets[other] >= offset + block.bytes) break;
       offset = std::max(offset, packing.offsets[other] + blocks[other].bytes);
@@ -144,13 +150,13 @@ Packing PackBlocks(const std::vector<MemoryBlock>& blocks, int64_t budget_bytes)
     if (packing.heap_bytes < best.heap_bytes) best = std::move(packing);
   };
   auto life = [&](int32_t b) { return blocks[b].last - blocks[b].first; };
-  if (best.heap_bytes > target && blocks.size() <= kMaxBlocksForPlacement) {
+  if (best.heap_bytes > target) {
     try_order(Sorted(blocks.size(), [&](int32_t a, int32_t b) { return blocks[a].bytes > blocks[b].bytes; }));
   }
-  if (best.heap_bytes > target && blocks.size() <= kMaxBlocksForPlacement) {
+  if (best.heap_bytes > target) {
     try_order(Sorted(blocks.size(), [&](int32_t a, int32_t b) { return life(a) > life(b); }));
   }
-  if (best.heap_bytes > target && blocks.size() <= kMaxBlocksForPlacement) {
+  if (best.heap_bytes > target) {
     auto area = [&](int32_t b) { return static_cast<double>(blocks[b].bytes) * static_cast<double>(life(b) + 1); };
     try_order(Sorted(blocks.size(), [&](int32_t a, int32_t b) { return area(a) > area(b); }));
   }

@@ -20,6 +20,7 @@ struct SwapChoice {
   std::vector<SwapDecision> decisions;
   std::vector<int64_t> residence_offsets;
   std::vector<int64_t> scratch_offsets;
+  double predicted_seconds = 0;  // of a step, by a policy that simulates; 0: not known
   std::vector<std::string> notes;  // what the policy tells of its choice, a line each
 };
 

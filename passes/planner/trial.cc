@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "absl/strings/str_cat.h"
 #include "millrace/types.h"
 
 namespace millrace {
@@ -41,8 +40,7 @@ class Decider {
       const bool copy_out = gap.copies_out(gap.last_write == written_home);
       if (copy_out) written_home = gap.last_write;
       out_.push_back({gap.storage, gap.after, gap.before, gap.overwritten ? gap.before : anchors_[k],
-                      !gap.overwritten, copy_out, copy_out ? gap.last_write : 0,
-                      absl::StrCat("idle for ", gap.before - gap.after, " operations")});
+                      !gap.overwritten, copy_out, copy_out ? gap.last_write : 0, std::string()});
     }
     if (!fetched) return;
     const bool copy_home = last.last_write >= 0 && last.last_write != written_home && !last.feed &&

@@ -10,7 +10,8 @@
 
 namespace millrace {
 
-// Copies out start as soon as the value is written, copies in at their anchors.
+// Copies out start as soon as the value is written, copies in at their anchors. Reasons are left empty where a gap is
+// long: trials are many, and only the winner tells.
 std::vector<SwapDecision> DecisionsOf(const GapGraph& gaps, const Selection& selection,
                                       const std::vector<int32_t>& anchors);
 
