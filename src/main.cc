@@ -35,11 +35,13 @@ DEFINE_string(init_targets, "", "nodes to run once before the first step: init")
 DEFINE_int64(steps, 1, "training steps");
 DEFINE_uint64(seed, 0, "of synthetic feeds and of random operations without seeds of their own");
 // Engine.
-DEFINE_string(device, "cpu", "cpu, or null: plans and simulates only");
+DEFINE_string(device, "cpu", "cpu; cuda; null: plans and simulates only; cuda_emulated: for tests");
 DEFINE_string(device_memory, "", "hard budget of the device: 12GiB, or 50% of baseline's predicted peak; none: no limit");
 DEFINE_string(host_memory, "", "hard budget of host memory for variables, constants and swapped tensors");
 DEFINE_string(machine, "", "rates to plan for: configs/machines/NAME.pbtxt");
 DEFINE_double(link_gbps, 0, "slow copies to this many GB/s each way; 0: as fast as memory copies");
+DEFINE_string(cuda_graph, "auto", "cuda: replay steps as a graph: auto, on (an error where it cannot), off");
+DEFINE_bool(tf32, false, "cuda: round inputs of float32 products and convolutions to TF32");
 DEFINE_int32(threads, 0, "threads of the kernels; 0: one per core");
 // Strategy and its parts.
 DEFINE_string(strategy, "", "how to fit the budget");
@@ -227,7 +229,9 @@ Options OptionsFromFlags(const std::vector<std::string>& words) {
                     .device_memory = FLAGS_device_memory,
                     .host_memory = FLAGS_host_memory,
                     .link_gbps = FLAGS_link_gbps,
-                    .threads = FLAGS_threads};
+                    .threads = FLAGS_threads,
+                    .cuda_graph = FLAGS_cuda_graph,
+                    .tf32 = FLAGS_tf32};
   options.strategy = {.strategy = FLAGS_strategy,
                       .strategies = List(FLAGS_strategies),
                       .partition_size = FLAGS_partition_size,

@@ -8,8 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "cpu/cpu_device.h"
+#include "millrace/device.h"
 #include "millrace/status.h"
+#include "open_device.h"
 #include "passes/pipeline.h"
 #include "passes/strategy.h"
 #include "plan/simulator.h"
@@ -71,20 +72,20 @@ std::string Digest(const std::vector<Tensor>& tensors) {
 
 class SessionImpl final : public Session {
  public:
-  SessionImpl(Graph graph, SessionOptions options)
+  // `device` is null where nothing can run.
+  SessionImpl(Graph graph, SessionOptions options, std::unique_ptr<RuntimeDevice> device)
       : graph_(std::move(graph)),
         options_(std::move(options)),
         ops_(options_.ops ? *options_.ops : OpRegistry::Builtin()),
         kernels_(options_.kernels ? *options_.kernels : CpuKernels()),
+        device_(std::move(device)),
         host_(options_.planning.host_memory_bytes),
         variables_(&host_),
-        kernel_cache_(kernels_) {}
+        kernel_cache_(device_ != nullptr ? device_->kernels() : kernels_) {
+    if (device_ != nullptr) host_.set_listener(device_->host_memory_listener());
+  }
 
   absl::Status Init() {
-    if (options_.device != "cpu" && options_.device != "null") {
-      return absl::InvalidArgumentError(
-          absl::StrCat("unknown device '", options_.device, "', expected one of cpu, null"));
-    }
     MR_RETURN_IF_ERROR(FindStrategy(options_.planning.strategy).status());
     if (options_.planning.device_memory_bytes < 0 || options_.planning.host_memory_bytes < 0) {
       return absl::InvalidArgumentError("a memory budget is negative, expected a size in bytes");
@@ -93,9 +94,9 @@ class SessionImpl final : public Session {
       options_.machine.to_host_bytes_per_second = options_.link_gbps * 1e9;
       options_.machine.to_device_bytes_per_second = options_.link_gbps * 1e9;
     }
-    if (options_.device == "cpu") {
+    if (device_ != nullptr) {
       runner_ = MakeTbbTaskRunner(options_.threads);
-      device_ = options_.kernels ? cpu::MakeCpuDevice(0, options_.kernels) : cpu::MakeCpuDevice(0);
+      options_.machine = MachineOf(*device_, options_.machine);
     }
     return absl::OkStatus();
   }
@@ -262,12 +263,12 @@ class SessionImpl final : public Session {
   const Graph graph_;
   SessionOptions options_;
   const OpRegistry& ops_;
-  const KernelRegistry& kernels_;
+  const KernelRegistry& kernels_;  // of the host
+  std::unique_ptr<RuntimeDevice> device_;
   HostMemory host_;
   VariableStore variables_;
   KernelCache kernel_cache_;
   std::unique_ptr<TaskRunner> runner_;
-  std::unique_ptr<RuntimeDevice> device_;
   std::map<std::string, std::unique_ptr<Program>> programs_;
   RunReport last_run_;
   GraphSummary summary_;
@@ -276,7 +277,8 @@ class SessionImpl final : public Session {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(Graph graph, SessionOptions options) {
-  auto session = std::make_unique<SessionImpl>(std::move(graph), std::move(options));
+  MR_ASSIGN_OR_RETURN(std::unique_ptr<RuntimeDevice> device, OpenDevice(options, 0));
+  auto session = std::make_unique<SessionImpl>(std::move(graph), std::move(options), std::move(device));
   MR_RETURN_IF_ERROR(session->Init());
   return std::unique_ptr<Session>(std::move(session));
 }

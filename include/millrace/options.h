@@ -114,7 +114,11 @@ struct PlanningOptions {
 struct SessionOptions {
   PlanningOptions planning;
   Machine machine;
-  std::string device = "cpu";  // cpu, null (plans and simulates only)
+  std::string device = "cpu";  // cpu, cuda, null (plans and simulates only), cuda_emulated (tests)
+  // cuda: steps captured as a graph and replayed. "auto": where nothing in a step depends on the host; "on": an error
+  // where that is not possible; "off".
+  std::string cuda_graph = "auto";
+  bool tf32 = false;           // cuda: products and convolutions of float32 may round their inputs to TF32
   int threads = 0;             // of kernels; 0: one per core
   uint64_t seed = 0;           // for random ops that have none of their own
   double link_gbps = 0;        // slows copies to this many GB/s each way; 0: as fast as memory copies

@@ -25,6 +25,7 @@ class StreamDeviceImpl final : public StreamDevice, private HostMemoryListener {
   const KernelRegistry& kernels() const override { return driver_->kernels(); }
   bool has_data() const override { return true; }
   DeviceDriver& driver() override { return *driver_; }
+  const DeviceDriver& driver() const override { return *driver_; }
   GraphCapture graph_capture() const override { return graph_capture_; }
   const absl::Status& pinning() const override { return pinning_; }
 

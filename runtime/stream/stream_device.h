@@ -19,6 +19,7 @@ absl::StatusOr<GraphCapture> ParseGraphCapture(const std::string& text);
 class StreamDevice : public RuntimeDevice {
  public:
   virtual DeviceDriver& driver() = 0;
+  virtual const DeviceDriver& driver() const = 0;
   virtual GraphCapture graph_capture() const = 0;
   // Why host memory could not be page-locked, if any could not: copies are slower then, and steps are not captured.
   virtual const absl::Status& pinning() const = 0;

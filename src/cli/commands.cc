@@ -13,7 +13,7 @@ Flags operator+(Flags a, const Flags& b) {
 const std::vector<Command>& Table() {
   static const Flags* const input = new Flags{"graph", "saved_model", "signature", "checkpoint_in", "feeds", "synthetic_feeds", "feed_shapes", "fetches", "targets",
                                               "init_targets", "seed"};
-  static const Flags* const engine = new Flags{"device", "device_memory", "host_memory", "machine", "link_gbps", "threads"};
+  static const Flags* const engine = new Flags{"device", "device_memory", "host_memory", "machine", "link_gbps", "threads", "cuda_graph", "tf32"};
   static const Flags* const parts = new Flags{"partition_size", "swap_distance", "min_swap_bytes"};
   static const Flags* const pictures = new Flags{"report_out", "trace_out", "plot_out"};
   static const auto* const table = new std::vector<Command>{

@@ -33,6 +33,8 @@ struct EngineOptions {
   std::string host_memory;
   double link_gbps = 0;
   int32_t threads = 0;
+  std::string cuda_graph = "auto";
+  bool tf32 = false;
 };
 
 struct StrategyOptions {

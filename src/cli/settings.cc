@@ -1,6 +1,8 @@
 #include "cli/settings.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -51,8 +53,12 @@ absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const 
   if (!std::isfinite(engine.link_gbps) || engine.link_gbps < 0) {
     return UsageError("--link_gbps: expected 0 (not slowed) or more GB/s");
   }
-  if (engine.device != "cpu" && engine.device != "null") {
-    return UsageError(absl::StrCat("--device=", engine.device, ": expected cpu or null"));
+  static constexpr const char* kDevices[] = {"cpu", "cuda", "null", "cuda_emulated"};
+  if (std::find(std::begin(kDevices), std::end(kDevices), engine.device) == std::end(kDevices)) {
+    return UsageError(absl::StrCat("--device=", engine.device, ": expected cpu, cuda, null or cuda_emulated"));
+  }
+  if (engine.cuda_graph != "auto" && engine.cuda_graph != "on" && engine.cuda_graph != "off") {
+    return UsageError(absl::StrCat("--cuda_graph=", engine.cuda_graph, ": expected auto, on or off"));
   }
   SessionOptions session;
   if (!engine.machine.empty()) {
@@ -75,6 +81,8 @@ absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const 
     session.machine.to_device_bytes_per_second = engine.link_gbps * 1e9;
   }
   session.device = engine.device;
+  session.cuda_graph = engine.cuda_graph;
+  session.tf32 = engine.tf32;
   session.threads = engine.threads;
   session.seed = options.input.seed;
   session.trace = !options.output.trace_out.empty() || !options.output.plot_out.empty();

@@ -1,0 +1,62 @@
+#include "cuda/plugin_loader.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace millrace::cuda {
+namespace {
+
+std::vector<std::string> Candidates(const std::string& path) {
+  if (!path.empty()) return {path};
+  const char* given = std::getenv("MILLRACE_CUDA_PLUGIN");
+  if (given != nullptr && *given != '\0') return {given};
+  std::vector<std::string> candidates;
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (!error) {
+    for (const char* folder : {"", "../lib", "../lib64"}) {
+      candidates.push_back((program.parent_path() / folder / kPluginFile).lexically_normal());
+    }
+  }
+  candidates.push_back(kPluginFile);
+  return candidates;
+}
+
+}  // namespace
+
+absl::StatusOr<const PluginTable*> LoadPlugin(const std::string& path) {
+  std::vector<std::string> tried;
+  for (const std::string& candidate : Candidates(path)) {
+    // A path that is not there is said in fewer words than the loader uses.
+    if (candidate.find('/') != std::string::npos && !std::filesystem::exists(candidate)) {
+      tried.push_back(absl::StrCat(candidate, ": no such file"));
+      continue;
+    }
+    void* library = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) {
+      tried.push_back(dlerror());
+      continue;
+    }
+    const auto entry = reinterpret_cast<PluginEntry>(dlsym(library, kPluginSymbol));
+    const PluginTable* table = entry == nullptr ? nullptr : entry();
+    if (table == nullptr || table->version != kPluginVersion || PluginAbi() != table->abi) {
+      const std::string found =
+          table == nullptr ? absl::StrCat("has no symbol ", kPluginSymbol) : absl::StrCat("is of '", table->abi, "'");
+      dlclose(library);
+      return absl::FailedPreconditionError(absl::StrCat("the CUDA plugin ", candidate, " ", found,
+                                                        ", this program is of '", PluginAbi(), "': build both together"));
+    }
+    return table;
+  }
+  return absl::NotFoundError(absl::StrCat("the CUDA plugin did not load (", absl::StrJoin(tried, "; "),
+                                          "); it is built where the CUDA toolkit is found"));
+}
+
+}  // namespace millrace::cuda
