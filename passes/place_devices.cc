@@ -72,7 +72,7 @@ class Placer {
     MR_ASSIGN_OR_RETURN(matcher_, DeviceMatcher::Create(options_.devices, texts));
     for (const auto& [text, count] : requests) {
       if (!matcher_.IsSoft(text)) continue;
-      result_.notes.push_back(absl::StrCat("device ", text, " is not there: its ", count, " nodes are placed on ",
+      result_.notes.push_back(absl::StrCat("device ", text, " is not there: its nodes are placed on ",
                                            options_.devices[matcher_.Find(text)]));
     }
     return absl::OkStatus();

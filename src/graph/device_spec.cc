@@ -65,6 +65,7 @@ absl::StatusOr<DeviceMatcher> DeviceMatcher::Create(const std::vector<std::strin
     // A machine may be named anything.
     DeviceSpec spec = ParseDeviceSpec(name).value_or(DeviceSpec{.type = name});
     spec.index = std::max(spec.index, 0);
+    if (spec.type.substr(0, 4) == "CUDA") spec.type = "GPU";
     there.push_back(std::move(spec));
   }
   DeviceMatcher matcher;
