@@ -21,7 +21,7 @@ enum class StorageKind : uint8_t {
   kActivation,  // first access writes it, nothing outlives the step
   kVariable,    // has a home in host memory; may stay on the device over the step's end (wrap gap)
   kConstant,    // as a variable, never written
-  kFeed,        // in host memory when the step starts, fresh every step
+  kFeed,        // in host memory when the step starts (or from available_from on), fresh every step
 };
 
 struct StorageInfo {
@@ -29,6 +29,8 @@ struct StorageInfo {
   StorageKind kind = StorageKind::kActivation;
   int64_t size_bytes = 0;
   bool pinned = false;  // must never leave the device
+  // Of a feed that another device sends: the operation from which on it is in host memory.
+  int32_t available_from = 0;
 };
 
 struct Access {
@@ -72,6 +74,7 @@ struct SwapDecision {
   bool copy_out = false;
   int32_t out_after = 0;
   std::string reason;
+  int32_t sent = -1;      // the Send operation that has copied these bytes to the host already: no copy out
   bool wait_out = false;  // operations after `out_after` wait until the copy out is done
   // Among copies in of equal anchor: their place in the lane, then the soonest needed first.
   int32_t order = 0;

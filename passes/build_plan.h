@@ -1,8 +1,10 @@
 // Build plan: turns schedule and addresses into lanes of steps with waits, the plan that the runtime executes.
 //
-// Waits come from three rules, each an order of earlier positions: a step waits for the last writer of what it reads;
+// The schedules of the devices are merged into one order, that of their operations; each copy keeps its place beside an
+// operation. Waits come from three rules, each an order of earlier positions: a step waits for the last writer of what it reads;
 // a writer for the readers before it; a residence's first step for every step that touched its bytes under their
-// previous owner. Waits that an earlier step of the same lane already made are dropped.
+// previous owner. Slots of host memory follow the same rules, which is how a Recv waits for its Send; control edges
+// between devices add the waits of remote_waits. Waits that an earlier step of the same lane already made are dropped.
 //
 // Needs: everything above. Establishes: an ExecutionPlan.
 #ifndef MILLRACE_PASSES_BUILD_PLAN_H_
@@ -12,30 +14,24 @@
 #include "millrace/graph.h"
 #include "millrace/options.h"
 #include "millrace/plan.h"
-#include "passes/assign_memory.h"
-#include "passes/insert_swaps.h"
+#include "passes/device_plan.h"
 #include "passes/prune.h"
-#include "passes/schedule.h"
-#include "passes/storage.h"
 
 namespace millrace {
 
-// Everything that the passes established. `device` gives its instances away.
+// Everything that the passes established. `devices` give their instances away.
 struct PlanInputs {
   const Graph& graph;
   const OpRegistry& ops;
   const Signature& signature;
   const Machine& machine;
-  DeviceGraph& device;
-  const SwapChoice& choice;
-  const Schedule& schedule;
-  const MemoryAssignment& memory;
-  const SwapNodes& swaps;
+  const std::vector<NodeId>& order;  // of all nodes but the copies
+  std::vector<DevicePlan>& devices;
   // The first compute of a partition waits for all copies that come before it.
   bool finish_copies_first = false;
 };
 
-ExecutionPlan BuildPlan(PlanInputs inputs);
+ExecutionPlan BuildPlan(const PlanInputs& inputs);
 
 }  // namespace millrace
 

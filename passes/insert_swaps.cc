@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
+#include "passes/add_send_recv.h"
 
 namespace millrace {
 namespace {
@@ -64,13 +65,30 @@ class Inserter {
 
   void AddSwapIn(int32_t index) {
     const SwapDecision& d = decisions_[index];
+    if (d.sent >= 0) swap_out_of_[d.storage] = device_.operations[d.sent].node();
     const NodeId out = swap_out_of_[d.storage];
-    const OutputRef source = out.valid() ? OutputRef{out, 0} : device_.root[d.storage];
+    OutputRef source = out.valid() ? OutputRef{out, 0} : device_.root[d.storage];
+    const Node& root = graph_.node(device_.root[d.storage].node);
+    if (root.op == kRecvOp && d.after == SwapDecision::kFromHost) return ComeIn(index, source.node);
+    if (root.op == kRecvOp) source = root.inputs[0];
     Node node = CopyNode(d, "SwapIn", "/swap_in", source, PartitionOf(d.anchor));
     if (d.anchor > 0) node.control_inputs.push_back(device_.operations[d.anchor - 1].nodes.back().node);
-    nodes_.swap_in[index] = graph_.AddUnique(std::move(node));
-    current_[d.storage] = {nodes_.swap_in[index], 0};
-    came_in_[d.storage] = true;
+    SetCurrent(index, graph_.AddUnique(std::move(node)));
+  }
+
+  // What another device sent comes for the first time, by its Recv.
+  void ComeIn(int32_t index, NodeId recv) {
+    const SwapDecision& d = decisions_[index];
+    Node& node = graph_.mutable_node(recv);
+    node.partition = PartitionOf(d.anchor);
+    if (d.anchor > 0) node.control_inputs.push_back(device_.operations[d.anchor - 1].nodes.back().node);
+    SetCurrent(index, recv);
+  }
+
+  void SetCurrent(int32_t index, NodeId copy) {
+    nodes_.swap_in[index] = copy;
+    current_[decisions_[index].storage] = {copy, 0};
+    came_in_[decisions_[index].storage] = true;
   }
 
   // Inputs of the operation whose storage came in by a copy now come from that copy.
@@ -140,15 +158,15 @@ SwapNodes InsertSwaps(Graph& graph, const DeviceGraph& device, const SwapChoice&
 absl::Status VerifySwapNodes(const Graph& graph, const OpRegistry& ops) {
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
     const Node& node = graph.node(NodeId{i});
-    if (node.removed || (node.op != "SwapIn" && node.op != "SwapOut")) continue;
+    if (node.removed || (node.op != "SwapIn" && node.op != "SwapOut" && node.op != kRecvOp)) continue;
     const Node& source = graph.node(node.inputs[0].node);
     if (source.partition > node.partition) {
       return absl::InternalError(absl::StrCat("'", node.name, "' in partition ", node.partition,
                                               " copies from the later partition ", source.partition));
     }
-    const bool at_home = source.op == "SwapOut" || source.op == "_Feed" || source.op == "Const" ||
+    const bool at_home = source.op == "SwapOut" || source.op == kSendOp || source.op == "_Feed" || source.op == "Const" ||
                          ops.Find(source.op)->is_variable;
-    if (node.op == "SwapIn" && !at_home) {
+    if (node.op != "SwapOut" && !at_home) {
       return absl::InternalError(absl::StrCat("'", node.name, "' copies in '", source.name, "' (", source.op,
                                               "), which is not in host memory"));
     }

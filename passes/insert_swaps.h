@@ -6,6 +6,8 @@
 // SwapOut: input the tensor, attr "bytes". SwapIn: input the SwapOut (or the variable, constant or feed whose home
 // is host memory), output the tensor again; a control edge to its anchor's predecessor says when it may begin.
 //
+// What another device sent comes in by its Recv the first time, and by a SwapIn of the Send when it left in between.
+//
 // Needs: DeviceGraph, Schedule. Establishes: a graph whose edges go through the copies; Node::partition and reason
 // of every copy; the copy nodes' names per decision.
 #ifndef MILLRACE_PASSES_INSERT_SWAPS_H_

@@ -2,6 +2,8 @@
 #ifndef MILLRACE_PASSES_KERNEL_ORACLE_H_
 #define MILLRACE_PASSES_KERNEL_ORACLE_H_
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -17,6 +19,12 @@ class KernelOracle {
   // Outputs of a stateless node on known inputs, computed on the host.
   virtual absl::StatusOr<std::vector<Tensor>> Evaluate(const OpDef& def, const OpInstance& instance,
                                                        std::vector<Tensor> inputs) = 0;
+  // Whether the device of this index has a kernel of the op.
+  virtual bool Supports(const std::string& op, int32_t device) {
+    static_cast<void>(op);
+    static_cast<void>(device);
+    return true;
+  }
 };
 
 }  // namespace millrace

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
+#include "passes/add_send_recv.h"
 
 namespace millrace {
 namespace {
@@ -66,24 +67,31 @@ class DepthFirst {
     counts_.assign(counts_.size(), 0);
   }
 
+  // Copies that leave a device follow their producer, those that come in follow what was sent.
+  static bool IsCopy(const std::string& op) { return op == "_Fetch" || op == kSendOp || op == kRecvOp; }
+
   void Emit(NodeId id) {
     result_.order.push_back(id);
+    absl::InlinedVector<NodeId, 2> copies;
     // Later uses first, so that the first consumer in creation order ends up on top.
     const absl::Span<const Fanout::Use> uses = fanout_.of(id);
     for (size_t k = uses.size(); k-- > 0;) {
       const NodeId consumer = uses[k].consumer;
       if (--pending_[consumer.value] > 0) continue;
-      if (graph_.node(consumer).op == "_Fetch") {
-        graph_.mutable_node(consumer).partition = graph_.node(id).partition;
-        fetches_.push_back(consumer);
+      if (IsCopy(graph_.node(consumer).op)) {
+        copies.push_back(consumer);
       } else if (OnHost(consumer)) {
         host_.push_back(consumer);
       } else {
         stacks_[graph_.node(consumer).device].push_back(consumer);
       }
     }
-    result_.order.insert(result_.order.end(), fetches_.begin(), fetches_.end());
-    fetches_.clear();
+    for (NodeId copy : copies) {
+      const int32_t made_in = graph_.node(id).partition;
+      Node& node = graph_.mutable_node(copy);
+      node.partition = node.op == kRecvOp || (node.op == kSendOp && made_in == kNoPartition) ? partition_ : made_in;
+      Emit(copy);
+    }
   }
 
   void DrainHost() {
@@ -102,7 +110,6 @@ class DepthFirst {
   std::vector<int32_t> pending_;
   std::vector<NodeId> initial_;
   std::vector<NodeId> host_;
-  std::vector<NodeId> fetches_;
   int32_t partition_ = 0;
   int64_t nodes_in_partition_ = 0;
   Partitioning result_;
@@ -124,7 +131,8 @@ absl::StatusOr<Partitioning> KeepCreationOrder(Graph& graph) {
   std::vector<int64_t> priority(graph.num_ids());
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
     Node& node = graph.mutable_node(NodeId{i});
-    priority[i] = node.op == "_Fetch" ? node.inputs[0].node.value : i;
+    priority[i] = node.op == "_Fetch" || node.op == kSendOp ? node.inputs[0].node.value : i;
+    if (node.op == kRecvOp) priority[i] = graph.node(node.inputs[0].node).inputs[0].node.value;
     node.partition = node.device == kHostDevice ? kNoPartition : 0;
   }
   MR_ASSIGN_OR_RETURN(result.order, TopologicalOrder(graph, priority));

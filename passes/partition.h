@@ -4,7 +4,8 @@
 // One LIFO stack of ready nodes per device; the devices take turns, one node each; a node that becomes ready goes
 // on top of its device's stack. When a device holds `partition_size` nodes of the current partition, the partition
 // id goes up and all counts restart, so ids are global over devices. Nodes in host memory (Variables, Constants)
-// are ready from the start and belong to no partition. A _Fetch follows its producer and does not count.
+// are ready from the start and belong to no partition. A _Fetch or Send follows its producer, a Recv its Send; they do
+// not count.
 //
 // Needs: types, devices, ordered variable accesses. Establishes: a total order of all nodes; Node::partition.
 #ifndef MILLRACE_PASSES_PARTITION_H_
@@ -26,7 +27,7 @@ struct Partitioning {
 // Depth-first order, cut every `partition_size` nodes per device. Requires partition_size >= 1.
 absl::StatusOr<Partitioning> PartitionDepthFirst(Graph& graph, int32_t num_devices, int64_t partition_size);
 
-// Creation order in one partition.
+// Creation order in one partition; copies between devices follow their producer.
 absl::StatusOr<Partitioning> KeepCreationOrder(Graph& graph);
 
 // Checks that the order is topological and that no edge leads to an earlier partition.

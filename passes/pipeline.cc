@@ -56,6 +56,7 @@ absl::StatusOr<Compiled> PlanOnce(const CompileRequest& request, const Prepared&
   const PlanningOptions& options = request.options;
   Compiled compiled;
   compiled.graph = prepared.graph.Clone();
+  compiled.placement_notes = prepared.placement_notes;
   // The order decides all lifetimes, so everything after it is about memory.
   Partitioning partitioning;
   if (partition_size > 0) {
@@ -68,9 +69,8 @@ absl::StatusOr<Compiled> PlanOnce(const CompileRequest& request, const Prepared&
   MR_ASSIGN_OR_RETURN(std::vector<DevicePlan> devices,
                       PlanDevices(request, strategy, partitioning, prepared.by_value, compiled.graph));
   // Lanes: what runs and what it waits for.
-  compiled.plan = BuildPlan({compiled.graph, request.ops, request.signature, request.machine, devices[0].device,
-                             devices[0].choice, devices[0].schedule, devices[0].memory, devices[0].swaps,
-                             !options.early_start});
+  compiled.plan = BuildPlan({compiled.graph, request.ops, request.signature, request.machine, partitioning.order,
+                             devices, !options.early_start});
   compiled.plan.strategy = strategy.name;
   compiled.plan.partition_size = partition_size;
   double lower_bound_seconds = 0;
@@ -78,8 +78,7 @@ absl::StatusOr<Compiled> PlanOnce(const CompileRequest& request, const Prepared&
     std::vector<std::string>& notes = devices[d].choice.notes;
     std::move(notes.begin(), notes.end(), std::back_inserter(compiled.plan.notes));
     NoteLargestNode(compiled.graph, devices[d].device, compiled.summary);
-    compiled.plan.devices[d].name =
-        options.devices.empty() ? absl::StrCat(request.machine.name, ":", d) : options.devices[d];
+    compiled.plan.devices[d].name = DeviceName(request, static_cast<int32_t>(d));
     compiled.plan.devices[d].budget_bytes = options.BudgetOf(static_cast<int32_t>(d));
     lower_bound_seconds = std::max(lower_bound_seconds, devices[d].lower_bound_seconds);
   }

@@ -14,6 +14,7 @@ struct Compiled {
   Graph graph;  // as rewritten
   ExecutionPlan plan;
   GraphSummary summary;
+  std::vector<std::string> placement_notes;  // devices that the graph asks for and that are not there
 };
 
 // ResourceExhausted when no plan fits the budget; other errors say what is wrong with graph, feeds or options.

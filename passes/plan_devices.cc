@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "passes/planner/gaps.h"
+#include "passes/sent_values.h"
 
 namespace millrace {
 namespace {
@@ -26,26 +28,36 @@ double LowerBound(const AccessGraph& graph, const Machine& machine, int64_t budg
   return budget_bytes > 0 ? CutBound(gaps, budget_bytes) : gaps.compute_seconds();
 }
 
-// Everything about one device but its nodes in the graph.
-absl::StatusOr<DevicePlan> PlanOneDevice(const CompileRequest& request, const PlanningOptions& options,
-                                         const Strategy& strategy, const std::vector<NodeId>& order,
-                                         const std::vector<uint64_t>& by_value, Graph& graph) {
+// Decides what leaves the device when, and where everything lies.
+absl::Status PlanMemory(const CompileRequest& request, const PlanningOptions& options, const Strategy& strategy,
+                        const Graph& graph, DevicePlan& plan) {
   const int64_t budget_bytes = options.device_memory_bytes;
-  DevicePlan plan;
-  // Tensors to storages: views and in-place results share memory before anything is counted.
-  MR_ASSIGN_OR_RETURN(plan.device, BuildDeviceGraph(graph, request.ops, request.oracle, request.machine, order,
-                                                    by_value, MaxJoinedBytes(budget_bytes)));
   const AccessGraph& access = plan.device.access;
   if (budget_bytes > 0) MR_RETURN_IF_ERROR(CheckWorkingSets(access, budget_bytes, OperationNames(graph, plan.device)));
   // The policy decides on storages and times alone …
   MR_ASSIGN_OR_RETURN(plan.choice, strategy.swaps({access, options, request.machine, graph, plan.device}));
+  // … as if feeds were there from the start, which those of other devices are not …
+  const SwapChoice without_delay = plan.choice;
+  const bool delayed = options.num_devices() > 1 && DelayArrivals(access, plan.choice);
+  if (options.num_devices() > 1) ReuseSent(graph, plan.device, plan.choice);
   MR_RETURN_IF_ERROR(VerifySwaps(access, plan.choice));
   // … and the rest is the same for every policy: one total order, addresses.
   plan.schedule = BuildSchedule(access, plan.choice);
-  MR_ASSIGN_OR_RETURN(plan.memory, AssignMemory(access, plan.schedule, plan.choice, budget_bytes));
+  absl::StatusOr<MemoryAssignment> memory = AssignMemory(access, plan.schedule, plan.choice, budget_bytes);
+  if (!memory.ok() && delayed) {
+    // Shorter stays may pack worse. The addresses of the longer ones hold for them.
+    memory = AssignMemory(access, BuildSchedule(access, without_delay), without_delay, budget_bytes);
+  }
+  MR_RETURN_IF_ERROR(memory.status());
+  plan.memory = *std::move(memory);
   MR_RETURN_IF_ERROR(VerifyMemory(access, plan.schedule, plan.memory));
   plan.lower_bound_seconds = LowerBound(access, request.machine, budget_bytes);
-  return plan;
+  return absl::OkStatus();
+}
+
+absl::Status OnDevice(const CompileRequest& request, int32_t device, const absl::Status& status) {
+  if (status.ok() || request.options.num_devices() == 1) return status;
+  return absl::Status(status.code(), absl::StrCat(DeviceName(request, device), ": ", status.message()));
 }
 
 }  // namespace
@@ -53,13 +65,24 @@ absl::StatusOr<DevicePlan> PlanOneDevice(const CompileRequest& request, const Pl
 absl::StatusOr<std::vector<DevicePlan>> PlanDevices(const CompileRequest& request, const Strategy& strategy,
                                                     const Partitioning& partitioning,
                                                     const std::vector<uint64_t>& by_value, Graph& graph) {
-  std::vector<DevicePlan> plans;
-  for (int32_t d = 0; d < request.options.num_devices(); ++d) {
+  const int32_t num_devices = request.options.num_devices();
+  std::vector<DevicePlan> plans(num_devices);
+  std::vector<DeviceGraph*> devices;
+  const std::vector<DeviceOrder> orders = SplitByDevice(graph, partitioning.order, num_devices);
+  // Tensors to storages: views and in-place results share memory before anything is counted.
+  for (int32_t d = 0; d < num_devices; ++d) {
+    MR_ASSIGN_OR_RETURN(plans[d].device,
+                        BuildDeviceGraph(graph, request.ops, request.oracle, request.machine, orders[d], by_value,
+                                         MaxJoinedBytes(request.options.BudgetOf(d))));
+    devices.push_back(&plans[d].device);
+  }
+  NameReceived(graph, devices);
+  std::vector<RemoteWaits> waits = FindRemoteWaits(graph, partitioning.order, {devices.begin(), devices.end()});
+  for (int32_t d = 0; d < num_devices; ++d) {
+    plans[d].remote_waits = std::move(waits[d]);
     PlanningOptions options = request.options;
     options.device_memory_bytes = request.options.BudgetOf(d);
-    MR_ASSIGN_OR_RETURN(DevicePlan plan,
-                        PlanOneDevice(request, options, strategy, partitioning.order, by_value, graph));
-    plans.push_back(std::move(plan));
+    MR_RETURN_IF_ERROR(OnDevice(request, d, PlanMemory(request, options, strategy, graph, plans[d])));
   }
   // Copies become nodes when all devices are decided: until then the graph's edges are those of the tensors.
   for (DevicePlan& plan : plans) plan.swaps = InsertSwaps(graph, plan.device, plan.choice, plan.schedule);

@@ -10,26 +10,12 @@
 
 #include "absl/status/statusor.h"
 #include "millrace/graph.h"
-#include "passes/assign_memory.h"
-#include "passes/choose_swaps.h"
-#include "passes/insert_swaps.h"
+#include "passes/device_plan.h"
 #include "passes/partition.h"
 #include "passes/prepare.h"
-#include "passes/schedule.h"
-#include "passes/storage.h"
 #include "passes/strategy.h"
 
 namespace millrace {
-
-// What was decided for one device.
-struct DevicePlan {
-  DeviceGraph device;
-  SwapChoice choice;
-  Schedule schedule;
-  MemoryAssignment memory;
-  SwapNodes swaps;
-  double lower_bound_seconds = 0;  // no schedule of this order beats it, whatever it swaps
-};
 
 // `graph` is prepared.graph as ordered by `partitioning`. ResourceExhausted when a device's budget is too small.
 absl::StatusOr<std::vector<DevicePlan>> PlanDevices(const CompileRequest& request, const Strategy& strategy,

@@ -1,12 +1,29 @@
 #include "passes/prepare.h"
 
+#include "absl/strings/str_cat.h"
 #include "millrace/status.h"
+#include "passes/add_send_recv.h"
 #include "passes/infer_shapes.h"
 #include "passes/inline_functions.h"
 #include "passes/order_variable_accesses.h"
 #include "passes/place_devices.h"
 
 namespace millrace {
+namespace {
+
+PlaceOptions PlaceOptionsOf(const CompileRequest& request) {
+  PlaceOptions options;
+  for (int32_t d = 0; d < request.options.num_devices(); ++d) options.devices.push_back(DeviceName(request, d));
+  options.supports = [&request](const std::string& op, int32_t device) { return request.oracle.Supports(op, device); };
+  return options;
+}
+
+}  // namespace
+
+std::string DeviceName(const CompileRequest& request, int32_t device) {
+  return request.options.devices.empty() ? absl::StrCat(request.machine.name, ":", device)
+                                         : request.options.devices[device];
+}
 
 absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
   Prepared prepared;
@@ -25,8 +42,15 @@ absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
   // Variables before any order: their reads and writes must come out the same under every one.
   MR_RETURN_IF_ERROR(OrderVariableAccesses(prepared.graph, request.ops).status());
   prepared.by_value.resize(prepared.graph.num_ids(), 0);
-  // Variables and constants have their home in host memory, the rest runs on the device.
-  PlaceDevices(prepared.graph, request.ops);
+  // Variables and constants have their home in host memory, the rest runs where it asks to, or where it fits.
+  const PlaceOptions place = PlaceOptionsOf(request);
+  MR_ASSIGN_OR_RETURN(Placement placement, PlaceDevices(prepared.graph, request.ops, place));
+  prepared.placement_notes = std::move(placement.notes);
+  // What crosses between devices becomes nodes before there is an order: they take part in it.
+  if (place.devices.size() > 1) {
+    AddSendRecv(prepared.graph, request.ops, placement, {place.devices, request.options.share_recv}, prepared.by_value);
+    MR_RETURN_IF_ERROR(VerifySendRecv(prepared.graph, request.ops, placement));
+  }
   return prepared;
 }
 

@@ -29,8 +29,12 @@ struct CompileRequest {
 // The graph before any order is chosen: pruned, inlined, typed, placed.
 struct Prepared {
   Graph graph;
-  std::vector<uint64_t> by_value;  // per node id, as InferShapesAndFold gives it
+  std::vector<uint64_t> by_value;          // per node id, as InferShapesAndFold gives it
+  std::vector<std::string> placement_notes;  // requests for devices that are not there
 };
+
+// "cpu:0": as given, or the machine's name and the index.
+std::string DeviceName(const CompileRequest& request, int32_t device);
 
 absl::StatusOr<Prepared> Prepare(const CompileRequest& request);
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
+#include "passes/add_send_recv.h"
 #include "passes/order_variable_accesses.h"
 
 namespace millrace {
@@ -13,12 +14,13 @@ namespace {
 class Builder {
  public:
   Builder(Graph& graph, const OpRegistry& ops, KernelOracle& oracle, const Machine& machine,
-          const std::vector<NodeId>& order, const std::vector<uint64_t>& by_value, int64_t max_joined_bytes)
+          const DeviceOrder& order, const std::vector<uint64_t>& by_value, int64_t max_joined_bytes)
       : graph_(graph),
         ops_(ops),
         oracle_(oracle),
         machine_(machine),
-        order_(order),
+        order_(order.nodes),
+        others_before_(order.others_before),
         by_value_(by_value),
         max_joined_bytes_(max_joined_bytes) {}
 
@@ -27,6 +29,7 @@ class Builder {
     FindLastUses();
     for (size_t position = 0; position < order_.size(); ++position) {
       const NodeId id = order_[position];
+      others_ = others_before_.empty() ? 0 : others_before_[position];
       PlaceOutputs(id, static_cast<int32_t>(position));
       if (IsOperation(id)) MR_RETURN_IF_ERROR(AddOperation(id));
     }
@@ -49,10 +52,12 @@ class Builder {
     return true;
   }
 
+  static bool CopiesToHost(const Node& node) { return node.op == "_Fetch" || node.op == kSendOp; }
+
   bool IsOperation(NodeId id) const {
     const Node& node = graph_.node(id);
-    if (node.op == "_Fetch") return true;
-    if (node.op == "Const" || node.op == "_Feed") return false;
+    if (CopiesToHost(node)) return true;
+    if (node.op == "Const" || node.op == "_Feed" || node.op == kRecvOp) return false;
     const OpDef& def = Def(id);
     return !def.is_view && !def.is_no_op && !def.is_variable;
   }
@@ -82,7 +87,7 @@ class Builder {
 
   int32_t NewStorage(OutputRef root, StorageKind kind, std::string name) {
     result_.root.push_back(root);
-    result_.access.storages.push_back({std::move(name), kind, graph_.type(root).size_bytes(), false});
+    result_.access.storages.push_back({std::move(name), kind, graph_.type(root).size_bytes()});
     last_use_.push_back(-1);
     return static_cast<int32_t>(result_.root.size()) - 1;
   }
@@ -96,7 +101,7 @@ class Builder {
   void PlaceOutputs(NodeId id, int32_t position) {
     Node& node = graph_.mutable_node(id);
     const OpDef& def = Def(id);
-    if (node.op == "_Fetch") return;
+    if (CopiesToHost(node)) return;
     for (int32_t o = 0; o < static_cast<int32_t>(node.outputs.size()); ++o) {
       const OutputRef ref{id, o};
       if (def.is_variable) {
@@ -109,6 +114,9 @@ class Builder {
         Join(ref, NewStorage(ref, StorageKind::kConstant, node.name));
       } else if (node.op == "_Feed") {
         Join(ref, NewStorage(ref, StorageKind::kFeed, node.name));
+      } else if (node.op == kRecvOp) {
+        Join(ref, NewStorage(ref, StorageKind::kFeed, node.name));
+        result_.access.storages.back().available_from = static_cast<int32_t>(result_.operations.size());
       } else {
         const int32_t reused = InPlaceStorage(node, def, o, position);
         Join(ref, reused != kNoStorage ? reused : NewStorage(ref, StorageKind::kActivation, graph_.TensorName(ref)));
@@ -150,7 +158,7 @@ class Builder {
     const OpDef& def = Def(id);
     OperationNode added;
     added.node = id;
-    if (node.op != "_Fetch") {
+    if (!CopiesToHost(node)) {
       added.instance = MakeInstance(graph_, id, by_value_[id.value]);
       MR_ASSIGN_OR_RETURN(added.scratch_bytes, oracle_.ScratchBytes(added.instance));
       added.scratch_bytes = AlignUp(added.scratch_bytes);
@@ -169,7 +177,8 @@ class Builder {
       graph.seconds.push_back(added.seconds);
       graph.scratch_bytes.push_back(added.scratch_bytes);
       graph.partition.push_back(node.partition);
-      result_.operations.push_back({node.op == "_Fetch", {}});
+      result_.operations.push_back({CopiesToHost(node), {}});
+      others_at_last_ = others_;
     }
     for (const Access& access : accesses) Merge(access);
     result_.operations.back().nodes.push_back(std::move(added));
@@ -178,7 +187,10 @@ class Builder {
 
   // Whether the node may run at once with the nodes of the last operation.
   bool Joins(const Node& node, const OpDef& def, const OperationNode& added, const std::vector<Access>& accesses) const {
-    if (result_.operations.empty() || node.op == "_Fetch" || def.stateful || !node.control_inputs.empty()) return false;
+    if (result_.operations.empty() || CopiesToHost(node) || def.stateful || !node.control_inputs.empty() ||
+        others_ != others_at_last_) {
+      return false;
+    }
     const Operation& last = result_.operations.back();
     auto in_range = [](double seconds) { return seconds >= kMinJoinedSeconds && seconds <= kMaxJoinedSeconds; };
     if (last.is_fetch || last.nodes.size() >= kMaxJoinedNodes || !in_range(added.seconds) ||
@@ -212,7 +224,7 @@ class Builder {
       if (made.storage != kNoStorage) accesses.push_back(made);
     }
     for (int32_t o = 0; o < static_cast<int32_t>(node.outputs.size()); ++o) {
-      if (node.op == "_Fetch" || (o == 0 && def.returns_variable)) continue;
+      if (CopiesToHost(node) || (o == 0 && def.returns_variable)) continue;
       const int32_t storage = result_.storage({id, o});
       if (storage != kNoStorage) accesses.push_back({storage, false, true});
     }
@@ -236,11 +248,13 @@ class Builder {
   KernelOracle& oracle_;
   const Machine& machine_;
   const std::vector<NodeId>& order_;
+  const std::vector<int32_t>& others_before_;
   const std::vector<uint64_t>& by_value_;
   const int64_t max_joined_bytes_;
   std::vector<int32_t> last_use_of_output_;  // position of the last node that takes it
   std::vector<int32_t> last_use_;            // per storage
   std::map<std::string, int32_t> variables_;
+  int32_t others_ = 0, others_at_last_ = 0;  // others_before of this node, of the last operation's
   DeviceGraph result_;
 };
 
@@ -262,9 +276,50 @@ double PredictSeconds(const OpDef& def, const OpInstance& instance, const Machin
 }
 
 absl::StatusOr<DeviceGraph> BuildDeviceGraph(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,
-                                             const Machine& machine, const std::vector<NodeId>& order,
+                                             const Machine& machine, const DeviceOrder& order,
                                              const std::vector<uint64_t>& by_value, int64_t max_joined_bytes) {
   return Builder(graph, ops, oracle, machine, order, by_value, max_joined_bytes).Run();
+}
+
+std::vector<DeviceOrder> SplitByDevice(const Graph& graph, const std::vector<NodeId>& order, int32_t num_devices) {
+  std::vector<DeviceOrder> result(num_devices);
+  if (num_devices == 1) {
+    result[0].nodes = order;
+    return result;
+  }
+  // What has its home in host memory is seen by every device that uses it.
+  std::vector<std::vector<bool>> uses(num_devices, std::vector<bool>(graph.num_ids(), false));
+  for (const NodeId id : order) {
+    const Node& node = graph.node(id);
+    if (node.device == kHostDevice) continue;
+    for (const OutputRef input : node.inputs) uses[node.device][input.node.value] = true;
+  }
+  int32_t seen = 0;
+  std::vector<int32_t> own(num_devices, 0);
+  for (const NodeId id : order) {
+    const int32_t device = graph.node(id).device;
+    for (int32_t d = 0; d < num_devices; ++d) {
+      if (device != d && !(device == kHostDevice && uses[d][id.value])) continue;
+      result[d].nodes.push_back(id);
+      result[d].others_before.push_back(seen - own[d]);
+    }
+    if (device == kHostDevice) continue;
+    ++seen;
+    ++own[device];
+  }
+  return result;
+}
+
+void NameReceived(const Graph& graph, std::vector<DeviceGraph*> devices) {
+  for (DeviceGraph* device : devices) {
+    for (size_t s = 0; s < device->root.size(); ++s) {
+      const Node& recv = graph.node(device->root[s].node);
+      if (recv.op != kRecvOp) continue;
+      const Node& send = graph.node(recv.inputs[0].node);
+      const DeviceGraph& sender = *devices[send.device];
+      device->access.storages[s].name = sender.access.storages[sender.storage(send.inputs[0])].name;
+    }
+  }
 }
 
 }  // namespace millrace

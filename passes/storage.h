@@ -30,7 +30,7 @@ struct OperationNode {
 };
 
 // What happens at one time of the device graph: one node, or a few small ones that are independent and may run at
-// once; or a fetch, which copies.
+// once; or a fetch or Send, which copies to the host.
 struct Operation {
   bool is_fetch = false;
   std::vector<OperationNode> nodes;
@@ -58,11 +58,26 @@ struct DeviceGraph {
 // Time of one run of a node on `machine` by its cost rule: max(flops / rate, bytes / rate) + launch.
 double PredictSeconds(const OpDef& def, const OpInstance& instance, const Machine& machine);
 
+// The nodes of one device, and what it has in host memory, in order.
+struct DeviceOrder {
+  std::vector<NodeId> nodes;
+  // Per node: how many nodes of other devices come before it in the order of all. Nodes between which another device
+  // works do not join. Empty when there is one device.
+  std::vector<int32_t> others_before;
+};
+
+// The part of a total order that each device sees.
+std::vector<DeviceOrder> SplitByDevice(const Graph& graph, const std::vector<NodeId>& order, int32_t num_devices);
+
 // Chooses in-place outputs, then lists storages and accesses. `by_value` as InferShapesAndFold gave it. Nodes that
-// join touch at most `max_joined_bytes` together.
+// join touch at most `max_joined_bytes` together. What a Recv brings is a storage of its own, in host memory from the
+// first operation after its Send on; it is named as that Recv until NameReceived.
 absl::StatusOr<DeviceGraph> BuildDeviceGraph(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,
-                                             const Machine& machine, const std::vector<NodeId>& order,
+                                             const Machine& machine, const DeviceOrder& order,
                                              const std::vector<uint64_t>& by_value, int64_t max_joined_bytes);
+
+// Received storages go by the name of the storage that was sent.
+void NameReceived(const Graph& graph, std::vector<DeviceGraph*> devices);
 
 }  // namespace millrace
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
+#include <string>
 
 #include <glog/logging.h>
 
@@ -45,19 +47,21 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(std::shared_ptr<const
   MR_ASSIGN_OR_RETURN(executor->program_,
                       Program::Create(plan, executor->context_.devices, *context.kernels, *context.variables,
                                       program_options));
+  executor->resident_end_.assign(plan->devices.size(), 0);
   for (const PlanVariable& variable : plan->variables) {
     MR_ASSIGN_OR_RETURN(Variable * declared, context.variables->Declare(variable.name, variable.type));
     executor->variables_.push_back(declared);
     if (variable.resident_offset != kNoAddress) {
-      executor->resident_end_ =
-          std::max(executor->resident_end_, variable.resident_offset + variable.type.size_bytes());
+      int64_t& end = executor->resident_end_[variable.device];
+      end = std::max(end, variable.resident_offset + variable.type.size_bytes());
     }
   }
+  std::set<std::string> constants;  // several devices may take the same one
   for (const PlanConstant& constant : plan->constants) {
-    executor->constant_bytes_ += AlignUp(constant.value.size_bytes());
+    if (constants.insert(constant.name).second) executor->constant_bytes_ += AlignUp(constant.value.size_bytes());
     if (constant.resident_offset != kNoAddress) {
-      executor->resident_end_ =
-          std::max(executor->resident_end_, constant.resident_offset + constant.value.size_bytes());
+      int64_t& end = executor->resident_end_[constant.device];
+      end = std::max(end, constant.resident_offset + constant.value.size_bytes());
     }
   }
   executor->dirty_.assign(plan->variables.size(), false);
@@ -220,7 +224,14 @@ absl::Status Executor::RunStep(absl::Span<const Tensor> feeds, std::vector<Tenso
   }
   if (fetches != nullptr) *fetches = std::move(fetched);
   if (stats != nullptr) {
-    measured.peak_device_bytes = std::max(measured.peak_device_bytes, resident_end_);
+    // An engine of one device may give its peak alone.
+    if (measured.device_peak_bytes.empty()) measured.device_peak_bytes = {measured.peak_device_bytes};
+    measured.device_peak_bytes.resize(resident_end_.size(), 0);
+    measured.peak_device_bytes = 0;
+    for (size_t d = 0; d < resident_end_.size(); ++d) {
+      measured.device_peak_bytes[d] = std::max(measured.device_peak_bytes[d], resident_end_[d]);
+      measured.peak_device_bytes += measured.device_peak_bytes[d];
+    }
     measured.peak_host_bytes += context_.host->home_bytes() + constant_bytes_;
     *stats = std::move(measured);
   }

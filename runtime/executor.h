@@ -85,7 +85,7 @@ class Executor final : private ResidentOwner {
   std::vector<void*> arenas_;         // as plan.devices
   void* pool_ = nullptr;
   int64_t constant_bytes_ = 0;
-  int64_t resident_end_ = 0;  // highest end of an address that holds a variable or constant for good
+  std::vector<int64_t> resident_end_;  // per device: highest end of an address that holds a variable or constant for good
 };
 
 }  // namespace millrace

@@ -34,7 +34,8 @@ class LaneEngine {
   virtual ~LaneEngine() = default;
   // Runs one step; returns when every lane has come to rest. The error returned is that of the failed step with the
   // lowest position among those that ran; it names the node. Fills all of `stats` but peak_host_bytes' share of
-  // homes and constants. One thread at a time; the caller's thread runs the first compute lane.
+  // homes and constants. One thread at a time; the caller's thread runs the first compute lane, threads of their own
+  // the others.
   virtual absl::Status RunStep(const StepBindings& bindings, StepStats* stats) = 0;
 };
 

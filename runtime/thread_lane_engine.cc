@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <numeric>
 #include <string>
 #include <thread>
 
@@ -32,6 +33,7 @@ struct alignas(128) LaneRecord {
   int64_t peak_device_bytes = 0;
   int64_t peak_pool_bytes = 0;
   int64_t bytes = 0;
+  double done_seconds = 0;     // when a compute lane came to rest
   double virtual_seconds = 0;  // when the lane is free, on a virtual clock
   // Ends of the steps on a virtual clock, read by other lanes after the counter says they are there.
   std::vector<double> ends;
@@ -52,6 +54,7 @@ class ThreadLaneEngine final : public LaneEngine {
   void RunCopyLane(int32_t lane);
   // Steps [begin, end) of a compute lane in order; false after an error.
   bool RunOps(int32_t lane, int64_t begin, int64_t end);
+  bool EnterAndRunOps(int32_t lane, int64_t begin, int64_t end);
   bool RunBatch(int32_t lane, const ComputeBatch& batch);
   absl::Status RunOp(int32_t lane, int64_t step);
   void RunCopy(const ProgramLane& lane, const CopyOp& op, LinkPacer& pacer);
@@ -70,6 +73,9 @@ class ThreadLaneEngine final : public LaneEngine {
   const CopyFunction copy_;
   const bool virtual_clock_;
   const int32_t num_lanes_;
+  // Compute lanes that wait for each other must not hold places of the runner, of which there may be fewer than lanes:
+  // then they enter for the kernels alone.
+  bool enter_per_op_ = false;
   int32_t main_lane_ = -1;  // runs on the caller's thread; -1: there is no compute lane
   std::unique_ptr<LaneCounter[]> counters_;
   std::vector<LaneRecord> records_;
@@ -98,6 +104,11 @@ ThreadLaneEngine::ThreadLaneEngine(const Program& program, const EngineOptions& 
       num_lanes_(static_cast<int32_t>(program.lanes().size())),
       counters_(std::make_unique<LaneCounter[]>(program.lanes().size())),
       records_(program.lanes().size()) {
+  int32_t compute_lanes = 0;
+  for (const ProgramLane& lane : program.lanes()) {
+    if (lane.num_steps > 0 && lane.lane->kind == LaneKind::kCompute) ++compute_lanes;
+  }
+  enter_per_op_ = compute_lanes > 1;
   for (int32_t l = 0; l < num_lanes_; ++l) {
     const ProgramLane& lane = program.lanes()[l];
     if (options.trace || virtual_clock_) records_[l].trace.resize(lane.num_steps);
@@ -132,11 +143,7 @@ void ThreadLaneEngine::ThreadMain(int32_t lane) {
       if (exit_) return;
       seen = generation_;
     }
-    if (kind == LaneKind::kCompute) {
-      options_.runner->Enter([&] { RunLane(lane); });
-    } else {
-      RunLane(lane);
-    }
+    RunLane(lane);
     bool last;
     {
       std::lock_guard<std::mutex> lock(step_mutex_);
@@ -168,23 +175,29 @@ absl::Status ThreadLaneEngine::RunStep(const StepBindings& bindings, StepStats* 
   for (int32_t l = 0; l < num_lanes_; ++l) {
     counters_[l].Reset();
     LaneRecord& record = records_[l];
-    record.stall_seconds = record.virtual_seconds = 0;
+    record.stall_seconds = record.done_seconds = record.virtual_seconds = 0;
     record.peak_device_bytes = record.peak_pool_bytes = record.bytes = 0;
   }
   step_start_ = Clock::now();
   StartThreads();
-  if (main_lane_ >= 0) options_.runner->Enter([&] { RunLane(main_lane_); });
-  const double main_done = Now();
+  if (main_lane_ >= 0) RunLane(main_lane_);
   JoinThreadsOfStep();
   const double seconds = Now();
-  if (main_lane_ >= 0) records_[main_lane_].stall_seconds += seconds - main_done;
+  for (LaneRecord& record : records_) {
+    if (record.done_seconds > 0) record.stall_seconds += seconds - record.done_seconds;
+  }
   if (stats != nullptr) FillStats(stats, seconds);
   return error_;
 }
 
 void ThreadLaneEngine::RunLane(int32_t lane) {
   if (program_.lanes()[lane].lane->kind == LaneKind::kCompute) {
-    RunComputeLane(lane);
+    if (enter_per_op_) {
+      RunComputeLane(lane);
+    } else {
+      options_.runner->Enter([&] { RunComputeLane(lane); });
+    }
+    records_[lane].done_seconds = Now();
   } else {
     RunCopyLane(lane);
   }
@@ -202,7 +215,7 @@ void ThreadLaneEngine::RunComputeLane(int32_t l) {
       const ComputeBatch& batch = lane.batches[op.batch];
       if (!RunBatch(l, batch)) return;
       end = batch.chunk_begin.back();
-    } else if (!RunOps(l, i, end)) {
+    } else if (!(enter_per_op_ && !virtual_clock_ ? EnterAndRunOps(l, i, end) : RunOps(l, i, end))) {
       return;
     }
     for (; i < end; ++i) peak = std::max(peak, lane.compute[i].high_water);
@@ -215,6 +228,12 @@ bool ThreadLaneEngine::RunBatch(int32_t lane, const ComputeBatch& batch) {
   options_.runner->For(static_cast<int64_t>(batch.chunk_begin.size()) - 1, [&](int64_t chunk) {
     if (!RunOps(lane, batch.chunk_begin[chunk], batch.chunk_begin[chunk + 1])) ok = false;
   });
+  return ok;
+}
+
+bool ThreadLaneEngine::EnterAndRunOps(int32_t lane, int64_t begin, int64_t end) {
+  bool ok = false;
+  options_.runner->Enter([&] { ok = RunOps(lane, begin, end); });
   return ok;
 }
 
@@ -354,7 +373,7 @@ void ThreadLaneEngine::FillStats(StepStats* stats, double seconds) const {
     for (const LaneRecord& record : records_) seconds = std::max(seconds, record.virtual_seconds);
   }
   double compute_seconds = 0;
-  std::vector<int64_t> peaks;
+  stats->device_peak_bytes.assign(program_.plan().devices.size(), 0);
   for (int32_t l = 0; l < num_lanes_; ++l) {
     const Lane& lane = *program_.lanes()[l].lane;
     const LaneRecord& record = records_[l];
@@ -368,13 +387,15 @@ void ThreadLaneEngine::FillStats(StepStats* stats, double seconds) const {
     }
     if (lane.kind == LaneKind::kToHost) stats->bytes_to_host += record.bytes;
     if (lane.kind == LaneKind::kToDevice) stats->bytes_to_device += record.bytes;
-    stats->peak_device_bytes = std::max(stats->peak_device_bytes, record.peak_device_bytes);
+    int64_t& peak = stats->device_peak_bytes[lane.device];
+    peak = std::max(peak, record.peak_device_bytes);
     stats->peak_host_bytes = std::max(stats->peak_host_bytes, record.peak_pool_bytes);
     if (!options_.trace && !virtual_clock_) continue;
     for (int64_t i = 0; i < static_cast<int64_t>(record.trace.size()); ++i) {
       stats->trace.push_back({l, i, record.trace[i].start_seconds, record.trace[i].end_seconds});
     }
   }
+  stats->peak_device_bytes = std::accumulate(stats->device_peak_bytes.begin(), stats->device_peak_bytes.end(), int64_t{0});
   stats->seconds = seconds;
   stats->compute_seconds = compute_seconds;
   stats->stall_seconds = seconds - compute_seconds;

@@ -36,7 +36,8 @@ DEFINE_int64(steps, 1, "training steps");
 DEFINE_uint64(seed, 0, "of synthetic feeds and of random operations without seeds of their own");
 // Engine.
 DEFINE_string(device, "cpu", "cpu; cuda; null: plans and simulates only; cuda_emulated: for tests");
-DEFINE_string(device_memory, "", "hard budget of the device: 12GiB, or 50% of baseline's predicted peak; none: no limit");
+DEFINE_string(devices, "", "devices of the graph: cpu:0,cpu:1, or how many of --device; none: one. model: how many it is spread over");
+DEFINE_string(device_memory, "", "hard budget of each device: 12GiB, or 50% of baseline's predicted peak, or 12GiB,8GiB one by one; none: no limit");
 DEFINE_string(host_memory, "", "hard budget of host memory for variables, constants and swapped tensors");
 DEFINE_string(machine, "", "rates to plan for: configs/machines/NAME.pbtxt");
 DEFINE_double(link_gbps, 0, "slow copies to this many GB/s each way; 0: as fast as memory copies");
@@ -49,6 +50,7 @@ DEFINE_string(strategies, "", "what to compare or sweep, separated by commas, ou
 DEFINE_int64(partition_size, 0, "nodes per device and partition; 0: the strategy's choice");
 DEFINE_int64(swap_distance, 2, "swap tensors whose producer and consumer are more than this many partitions apart");
 DEFINE_string(min_swap_bytes, "0", "keep smaller tensors on the device");
+DEFINE_bool(share_recv, false, "what several nodes of a device use is received from another device once, not once per use");
 // Output.
 DEFINE_string(report_out, "", "figures as JSON");
 DEFINE_string(trace_out, "", "Chrome trace of the last step (opens in Perfetto)");
@@ -76,7 +78,6 @@ DEFINE_int64(heads, 0, "model: attention heads");
 DEFINE_int64(steps_unrolled, 0, "model: time steps, sequence length");
 DEFINE_int64(vocab, 0, "model: words");
 DEFINE_int64(experts, 0, "model: experts of a mixture");
-DEFINE_int64(devices, 0, "model: devices that the experts are spread over");
 DEFINE_double(dropout, -1, "model: rate of dropout");
 DEFINE_int64(channels, 0, "model: channels of the first level");
 DEFINE_int64(levels, 0, "model: levels of resolution");
@@ -225,6 +226,7 @@ Options OptionsFromFlags(const std::vector<std::string>& words) {
                    .steps = FLAGS_steps,
                    .seed = FLAGS_seed};
   options.engine = {.device = FLAGS_device,
+                    .devices = FLAGS_devices,
                     .machine = FLAGS_machine,
                     .device_memory = FLAGS_device_memory,
                     .host_memory = FLAGS_host_memory,
@@ -236,7 +238,8 @@ Options OptionsFromFlags(const std::vector<std::string>& words) {
                       .strategies = List(FLAGS_strategies),
                       .partition_size = FLAGS_partition_size,
                       .swap_distance = FLAGS_swap_distance,
-                      .min_swap_bytes = FLAGS_min_swap_bytes};
+                      .min_swap_bytes = FLAGS_min_swap_bytes,
+                      .share_recv = FLAGS_share_recv};
   options.output = {.report_out = FLAGS_report_out,
                     .trace_out = FLAGS_trace_out,
                     .plot_out = FLAGS_plot_out,
@@ -255,7 +258,6 @@ Options OptionsFromFlags(const std::vector<std::string>& words) {
                    .steps_unrolled = FLAGS_steps_unrolled,
                    .vocab = FLAGS_vocab,
                    .experts = FLAGS_experts,
-                   .devices = FLAGS_devices,
                    .channels = FLAGS_channels,
                    .levels = FLAGS_levels,
                    .dropout = FLAGS_dropout,

@@ -6,8 +6,11 @@
 #include <limits>
 #include <set>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "glog/logging.h"
+#include "graph/device_spec.h"
 #include "millrace/device.h"
 #include "millrace/status.h"
 #include "open_device.h"
@@ -72,17 +75,17 @@ std::string Digest(const std::vector<Tensor>& tensors) {
 
 class SessionImpl final : public Session {
  public:
-  // `device` is null where nothing can run.
-  SessionImpl(Graph graph, SessionOptions options, std::unique_ptr<RuntimeDevice> device)
+  // No `devices` where nothing can run.
+  SessionImpl(Graph graph, SessionOptions options, std::vector<std::unique_ptr<RuntimeDevice>> devices)
       : graph_(std::move(graph)),
         options_(std::move(options)),
         ops_(options_.ops ? *options_.ops : OpRegistry::Builtin()),
         kernels_(options_.kernels ? *options_.kernels : CpuKernels()),
-        device_(std::move(device)),
+        devices_(std::move(devices)),
         host_(options_.planning.host_memory_bytes),
         variables_(&host_),
-        kernel_cache_(device_ != nullptr ? device_->kernels() : kernels_) {
-    if (device_ != nullptr) host_.set_listener(device_->host_memory_listener());
+        kernel_cache_(devices_.empty() ? kernels_ : devices_[0]->kernels()) {
+    if (!devices_.empty()) host_.set_listener(devices_[0]->host_memory_listener());
   }
 
   absl::Status Init() {
@@ -94,16 +97,17 @@ class SessionImpl final : public Session {
       options_.machine.to_host_bytes_per_second = options_.link_gbps * 1e9;
       options_.machine.to_device_bytes_per_second = options_.link_gbps * 1e9;
     }
-    if (device_ != nullptr) {
+    MR_RETURN_IF_ERROR(CheckDevices());
+    if (!devices_.empty()) {
       runner_ = MakeTbbTaskRunner(options_.threads);
-      options_.machine = MachineOf(*device_, options_.machine);
+      options_.machine = MachineOf(*devices_[0], options_.machine);
     }
     return absl::OkStatus();
   }
 
   absl::Status Run(const Feeds& feeds, const std::vector<std::string>& fetches,
                    const std::vector<std::string>& targets, std::vector<Tensor>* outputs) override {
-    if (device_ == nullptr) {
+    if (devices_.empty()) {
       return absl::FailedPreconditionError("the null device only plans; run on --device=cpu");
     }
     FeedTypes types;
@@ -150,6 +154,26 @@ class SessionImpl final : public Session {
   }
 
  private:
+  absl::Status CheckDevices() const {
+    const PlanningOptions& planning = options_.planning;
+    for (const std::string& name : planning.devices) {
+      MR_ASSIGN_OR_RETURN(const DeviceSpec spec, ParseDeviceSpec(name));
+      if (absl::AsciiStrToLower(spec.type) == options_.device) continue;
+      // Plans may be for devices of any kind.
+      if (options_.device == "null" && !spec.type.empty()) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("device '", name, "' is not of the kind '", options_.device, "' that this session runs on"));
+    }
+    if (planning.num_devices() > 1 && options_.device != "cpu" && options_.device != "null") {
+      return absl::UnimplementedError(absl::StrCat("a graph over several devices runs on cpu and plans on null, not on ",
+                                                   options_.device));
+    }
+    const size_t budgets = planning.device_memory_bytes_of.size();
+    if (budgets == 0 || static_cast<int32_t>(budgets) == planning.num_devices()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(budgets, " memory budgets for ", planning.num_devices(), " devices, expected one each"));
+  }
+
   // A compiled signature.
   struct Program {
     std::shared_ptr<const ExecutionPlan> plan;
@@ -181,10 +205,15 @@ class SessionImpl final : public Session {
         programs_.erase(key);
         last_run_ = RunReport();
         last_run_.strategy = options_.planning.strategy;
-        last_run_.device_memory_budget_bytes = options_.planning.device_memory_bytes;
+        for (int32_t d = 0; d < options_.planning.num_devices(); ++d) {
+          last_run_.device_memory_budget_bytes += options_.planning.BudgetOf(d);
+        }
         last_run_.partition_size = options_.planning.partition_size;
         last_run_.status = compiled.status();
         return compiled.status();
+      }
+      for (const std::string& note : compiled->placement_notes) {
+        if (noted_.insert(note).second) LOG(INFO) << note;
       }
       program = std::make_unique<Program>();
       program->plan_seconds = Now() - start;
@@ -201,9 +230,11 @@ class SessionImpl final : public Session {
     options.seed = options_.seed;
     options.link_gbps = options_.link_gbps;
     options.trace = options_.trace;
+    std::vector<RuntimeDevice*> devices;
+    for (const auto& device : devices_) devices.push_back(device.get());
     MR_ASSIGN_OR_RETURN(program.executor,
                         Executor::Create(program.plan,
-                                         {.devices = {device_.get()},
+                                         {.devices = devices,
                                           .runner = runner_.get(),
                                           .kernels = &kernel_cache_,
                                           .host = &host_,
@@ -222,10 +253,19 @@ class SessionImpl final : public Session {
     last_run_.swap_ins = plan.counts.swap_ins;
     last_run_.recomputed_nodes = plan.counts.recomputed_nodes;
     last_run_.plan_seconds = program.plan_seconds;
+    last_run_.sends = plan.counts.sends;
+    last_run_.recvs = plan.counts.recvs;
     for (const PlanDevice& device : plan.devices) {
+      last_run_.devices.push_back({.name = device.name,
+                                   .memory_budget_bytes = device.budget_bytes,
+                                   .predicted_peak_bytes = device.arena_bytes,
+                                   .partitions = device.num_partitions});
       last_run_.partitions = std::max<int64_t>(last_run_.partitions, device.num_partitions);
       last_run_.device_memory_budget_bytes += device.budget_bytes;
       last_run_.predicted_peak_device_bytes += device.arena_bytes;
+    }
+    for (const Lane& lane : plan.lanes) {
+      last_run_.devices[lane.device].nodes += static_cast<int64_t>(lane.compute.size());
     }
     last_run_.bytes_to_host = plan.bytes_to_host;
     last_run_.bytes_to_device = plan.bytes_to_device;
@@ -248,7 +288,11 @@ class SessionImpl final : public Session {
     last_run_.bytes_to_host = stats.bytes_to_host;
     last_run_.bytes_to_device = stats.bytes_to_device;
     // Memory is handed out in these units, so the last one belongs to its tensor as a whole.
-    last_run_.peak_device_bytes = AlignUp(stats.peak_device_bytes);
+    last_run_.peak_device_bytes = 0;
+    for (size_t d = 0; d < stats.device_peak_bytes.size() && d < last_run_.devices.size(); ++d) {
+      last_run_.devices[d].peak_bytes = AlignUp(stats.device_peak_bytes[d]);
+      last_run_.peak_device_bytes += last_run_.devices[d].peak_bytes;
+    }
     last_run_.peak_host_bytes = stats.peak_host_bytes;
     last_run_.trace = std::move(stats.trace);
     if (!status.ok()) return;
@@ -264,12 +308,13 @@ class SessionImpl final : public Session {
   SessionOptions options_;
   const OpRegistry& ops_;
   const KernelRegistry& kernels_;  // of the host
-  std::unique_ptr<RuntimeDevice> device_;
+  std::vector<std::unique_ptr<RuntimeDevice>> devices_;
   HostMemory host_;
   VariableStore variables_;
   KernelCache kernel_cache_;
   std::unique_ptr<TaskRunner> runner_;
   std::map<std::string, std::unique_ptr<Program>> programs_;
+  std::set<std::string> noted_;  // placement notes that have been logged
   RunReport last_run_;
   GraphSummary summary_;
 };
@@ -277,8 +322,12 @@ class SessionImpl final : public Session {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(Graph graph, SessionOptions options) {
-  MR_ASSIGN_OR_RETURN(std::unique_ptr<RuntimeDevice> device, OpenDevice(options, 0));
-  auto session = std::make_unique<SessionImpl>(std::move(graph), std::move(options), std::move(device));
+  std::vector<std::unique_ptr<RuntimeDevice>> devices;
+  for (int32_t d = 0; d < options.planning.num_devices(); ++d) {
+    MR_ASSIGN_OR_RETURN(std::unique_ptr<RuntimeDevice> device, OpenDevice(options, d));
+    if (device != nullptr) devices.push_back(std::move(device));
+  }
+  auto session = std::make_unique<SessionImpl>(std::move(graph), std::move(options), std::move(devices));
   MR_RETURN_IF_ERROR(session->Init());
   return std::unique_ptr<Session>(std::move(session));
 }

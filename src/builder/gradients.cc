@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <queue>
 
 #include "absl/strings/str_cat.h"
@@ -274,6 +275,9 @@ absl::Status GradientBuilder::Finish(NodeId id, const std::vector<Output>& gradi
 }
 
 absl::Status GradientBuilder::Differentiate(NodeId id, std::vector<Output> gradients) {
+  // Where the node runs its gradient runs, too: its inputs are there.
+  std::optional<DeviceScope> place;
+  if (!graph().node(id).requested_device.empty()) place.emplace(builder_, graph().node(id).requested_device);
   GradientContext context(builder_, id);
   context.gradients_ = std::move(gradients);
   bool any_wanted = false;

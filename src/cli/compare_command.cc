@@ -51,15 +51,15 @@ class Comparison {
       : options_(options), environment_(environment), workload_(workload) {}
 
   // Runs every strategy, the first one that succeeds being the reference of the others.
-  absl::Status Run(int64_t budget_bytes) {
+  absl::Status Run(const DeviceBudgets& budgets) {
     for (const std::string& strategy : options_.strategy.strategies) {
       MR_ASSIGN_OR_RETURN(SessionOptions session, MakeSessionOptions(options_, strategy));
-      session.planning.device_memory_bytes = budget_bytes;
+      budgets.Apply(session.planning);
       TrainResult result = Train(workload_, session, environment_);
       std::string name = strategy;
       if (strategy == "baseline" && ExitStatus(result.run.status) == kExitDoesNotFit) {
         // What the budget costs is measured against what it would be without one.
-        session.planning.device_memory_bytes = 0;
+        DeviceBudgets().Apply(session.planning);
         result = Train(workload_, session, environment_);
         name += kReferenceMark;
         over_budget_ = true;
@@ -135,10 +135,11 @@ absl::Status CompareCommand(const Options& options, const Environment& environme
   MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget(options.engine.device_memory));
   MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
   MR_ASSIGN_OR_RETURN(const Workload workload, LoadWorkload(options.input, FeedValues::kMade, environment));
-  MR_ASSIGN_OR_RETURN(const int64_t budget_bytes, ResolveBudget(budget, workload, session, environment));
+  MR_ASSIGN_OR_RETURN(const DeviceBudgets budgets, ResolveBudget(budget, workload, session, environment));
+  const int64_t budget_bytes = budgets.total(session.planning.num_devices());
 
   Comparison comparison(options, environment, workload);
-  MR_RETURN_IF_ERROR(comparison.Run(budget_bytes));
+  MR_RETURN_IF_ERROR(comparison.Run(budgets));
   const Report report = comparison.MakeReport();
   const RunReport* unswapped = nullptr;
   for (const RunReport& run : report.runs) {

@@ -15,8 +15,8 @@ absl::Status ExportCommand(const Options& options, const Environment& environmen
   MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget(options.engine.device_memory));
   MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
   MR_ASSIGN_OR_RETURN(const Workload workload, LoadWorkload(options.input, FeedValues::kTypesOnly, environment));
-  MR_ASSIGN_OR_RETURN(session_options.planning.device_memory_bytes,
-                      ResolveBudget(budget, workload, session_options, environment));
+  MR_ASSIGN_OR_RETURN(const DeviceBudgets budgets, ResolveBudget(budget, workload, session_options, environment));
+  budgets.Apply(session_options.planning);
 
   MR_ASSIGN_OR_RETURN(const auto session, environment.create_session(workload.graph.Clone(), session_options));
   const auto rewritten = session->RewrittenGraph(workload.feed_types, workload.fetches, workload.targets);
@@ -27,7 +27,11 @@ absl::Status ExportCommand(const Options& options, const Environment& environmen
       {.graph = session->graph_summary(), .machine = session_options.machine, .runs = {run}}, nullptr));
   *environment.out << absl::StrCat(options.out, ": ", FormatCount(rewritten->num_nodes()), " nodes, ",
                                    FormatCount(run.partitions), " partitions, ", FormatCount(run.swap_outs),
-                                   " swap-outs, ", FormatCount(run.swap_ins), " swap-ins\n");
+                                   " swap-outs, ", FormatCount(run.swap_ins), " swap-ins",
+                                   run.sends > 0 ? absl::StrCat(", ", FormatCount(run.sends), " sends, ",
+                                                                FormatCount(run.recvs), " recvs")
+                                                 : "",
+                                   "\n");
   return absl::OkStatus();
 }
 

@@ -5,6 +5,7 @@
 #include "cli/exit_status.h"
 #include "cli/graph_facts.h"
 #include "cli/outputs.h"
+#include "cli/settings.h"
 #include "millrace/status.h"
 #include "models/models.h"
 #include "report/text_table.h"
@@ -20,7 +21,10 @@ absl::Status ModelCommand(const Options& options, const Environment& environment
   }
   MR_RETURN_IF_ERROR(CheckGraphOutput(options.out));
   MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
-  const auto graph = BuildModel(options.model_name, options.model);
+  ModelOptions model = options.model;
+  MR_ASSIGN_OR_RETURN(const std::vector<std::string> devices, ParseDevices(options.engine.devices, "gpu"));
+  if (!devices.empty()) model.devices = static_cast<int64_t>(devices.size());
+  const auto graph = BuildModel(options.model_name, model);
   MR_RETURN_IF_ERROR(AsUsageError(graph.status()));
   MR_RETURN_IF_ERROR(environment.save_graph(*graph, options.out));
   const GraphSummary summary = SummaryOf(*graph);

@@ -28,8 +28,9 @@ struct InputOptions {
 
 struct EngineOptions {
   std::string device = "cpu";
+  std::string devices;        // "cpu:0,cpu:1", or how many of --device; empty: one
   std::string machine;        // file; empty: Machine's defaults
-  std::string device_memory;  // "12GiB", or "50%" of baseline's predicted peak; empty: no limit
+  std::string device_memory;  // "12GiB", or "50%" of baseline's predicted peak; a size per device: "12GiB,8GiB"
   std::string host_memory;
   double link_gbps = 0;
   int32_t threads = 0;
@@ -43,6 +44,7 @@ struct StrategyOptions {
   int64_t partition_size = 0;
   int64_t swap_distance = 2;
   std::string min_swap_bytes = "0";
+  bool share_recv = false;
 };
 
 struct OutputOptions {

@@ -16,13 +16,14 @@ absl::Status PlanCommand(const Options& options, const Environment& environment)
   OutputFile plan_file;
   MR_RETURN_IF_ERROR(plan_file.Open(options.plan_out));
   MR_ASSIGN_OR_RETURN(const Workload workload, LoadWorkload(options.input, FeedValues::kTypesOnly, environment));
-  MR_ASSIGN_OR_RETURN(session.planning.device_memory_bytes, ResolveBudget(budget, workload, session, environment));
+  MR_ASSIGN_OR_RETURN(const DeviceBudgets budgets, ResolveBudget(budget, workload, session, environment));
+  budgets.Apply(session.planning);
 
   const TrainResult result = PlanOnly(workload, session, environment);
   RunReport unswapped;
   if (outputs.wants_plot() && result.run.plan != nullptr) {
     SessionOptions without = session;
-    without.planning = PlanningOptions{.strategy = "baseline"};
+    without.planning = BaselineOf(session.planning);
     unswapped = PlanOnly(workload, without, environment).run;
   }
   const Report report{.graph = result.graph, .machine = session.machine, .runs = {result.run}};

@@ -12,14 +12,15 @@ absl::Status RunCommand(const Options& options, const Environment& environment) 
   MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget(options.engine.device_memory));
   MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
   MR_ASSIGN_OR_RETURN(const Workload workload, LoadWorkload(options.input, FeedValues::kMade, environment));
-  MR_ASSIGN_OR_RETURN(session.planning.device_memory_bytes, ResolveBudget(budget, workload, session, environment));
+  MR_ASSIGN_OR_RETURN(const DeviceBudgets budgets, ResolveBudget(budget, workload, session, environment));
+  budgets.Apply(session.planning);
 
   const TrainResult result = Train(workload, session, environment);
   Report report{.graph = result.graph, .machine = session.machine, .runs = {result.run}};
   RunReport unswapped;
   if (outputs.wants_plot() && session.planning.strategy != "baseline" && result.run.plan != nullptr) {
     SessionOptions without = session;
-    without.planning = PlanningOptions{.strategy = "baseline"};
+    without.planning = BaselineOf(session.planning);
     unswapped = PlanOnly(workload, without, environment).run;
   }
   MR_RETURN_IF_ERROR(outputs.WriteReport(report, &unswapped));

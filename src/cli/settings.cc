@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <numeric>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "cli/exit_status.h"
+#include "graph/device_spec.h"
 #include "millrace/status.h"
 #include "passes/strategy.h"
 
@@ -29,6 +33,13 @@ absl::StatusOr<Budget> ParseBudget(const std::string& text) {
   Budget budget;
   budget.text = text;
   if (text.empty()) return budget;
+  const std::vector<std::string> parts = absl::StrSplit(text, ',');
+  for (size_t i = 0; parts.size() > 1 && i < parts.size(); ++i) {
+    MR_ASSIGN_OR_RETURN(const Budget part, ParseBudget(parts[i]));
+    if (part.bytes == 0) return UsageError(absl::StrCat("budget \"", text, "\": expected a size per device"));
+    budget.bytes_of.push_back(part.bytes);
+  }
+  if (parts.size() > 1) return budget;
   if (absl::EndsWith(text, "%")) {
     const bool number = absl::SimpleAtod(text.substr(0, text.size() - 1), &budget.percent);
     if (!number || !(budget.percent > 0) || budget.percent > 1000) {
@@ -41,6 +52,41 @@ absl::StatusOr<Budget> ParseBudget(const std::string& text) {
   if (*size == 0) return UsageError("budget: 0 bytes hold nothing; leave the flag out for no limit");
   budget.bytes = *size;
   return budget;
+}
+
+int64_t DeviceBudgets::total(int32_t devices) const {
+  return of.empty() ? bytes * devices : std::accumulate(of.begin(), of.end(), int64_t{0});
+}
+
+PlanningOptions BaselineOf(const PlanningOptions& planning) {
+  PlanningOptions baseline{.strategy = "baseline"};
+  baseline.devices = planning.devices;
+  baseline.share_recv = planning.share_recv;
+  return baseline;
+}
+
+absl::StatusOr<std::vector<std::string>> ParseDevices(const std::string& text, const std::string& kind) {
+  constexpr int kMostDevices = 1024;
+  std::vector<std::string> devices;
+  int count = 0;
+  if (text.empty()) return devices;
+  if (absl::SimpleAtoi(text, &count)) {
+    if (count < 1 || count > kMostDevices) return UsageError(absl::StrCat("--devices=", text, ": expected 1 to ", kMostDevices));
+    for (int i = 0; i < count; ++i) devices.push_back(absl::StrCat(kind, ":", i));
+    return devices;
+  }
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    const std::string name(part);
+    const auto spec = ParseDeviceSpec(name);
+    if (!spec.ok() || spec->type.empty()) {
+      return UsageError(absl::StrCat("--devices=", text, ": '", name, "' is not a device, expected cpu:0,cpu:1 or how many"));
+    }
+    if (std::count(devices.begin(), devices.end(), name) > 0) {
+      return UsageError(absl::StrCat("--devices=", text, ": ", name, " is there twice"));
+    }
+    devices.push_back(name);
+  }
+  return devices;
 }
 
 absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const std::string& strategy) {
@@ -83,6 +129,16 @@ absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const 
   session.device = engine.device;
   session.cuda_graph = engine.cuda_graph;
   session.tf32 = engine.tf32;
+  MR_ASSIGN_OR_RETURN(session.planning.devices, ParseDevices(engine.devices, engine.device));
+  // "null:0,null:1" says of what kind the devices are.
+  int32_t count = 0;
+  if (!session.planning.devices.empty() && !absl::SimpleAtoi(engine.devices, &count)) {
+    session.device = absl::AsciiStrToLower(ParseDeviceSpec(session.planning.devices[0])->type);
+    if (std::find(std::begin(kDevices), std::end(kDevices), session.device) == std::end(kDevices)) {
+      return UsageError(absl::StrCat("--devices=", engine.devices, ": expected cpu, cuda or null devices"));
+    }
+  }
+  session.planning.share_recv = options.strategy.share_recv;
   session.threads = engine.threads;
   session.seed = options.input.seed;
   session.trace = !options.output.trace_out.empty() || !options.output.plot_out.empty();

@@ -3,6 +3,7 @@
 #define MILLRACE_SRC_CLI_SETTINGS_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "cli/options.h"
@@ -14,9 +15,27 @@ namespace millrace::cli {
 struct Budget {
   int64_t bytes = 0;   // 0: none, or not resolved yet
   double percent = 0;  // 0: given in bytes
+  std::vector<int64_t> bytes_of;  // of each device, when several are given
   std::string text;    // as written
   bool given() const { return !text.empty(); }
 };
+
+// A budget in bytes of every device. 0: no limit.
+struct DeviceBudgets {
+  int64_t bytes = 0;            // of each device
+  std::vector<int64_t> of;      // or one by one
+  void Apply(PlanningOptions& planning) const {
+    planning.device_memory_bytes = bytes;
+    planning.device_memory_bytes_of = of;
+  }
+  int64_t total(int32_t devices) const;
+};
+
+// The same devices and graph without any swapping.
+PlanningOptions BaselineOf(const PlanningOptions& planning);
+
+// "cpu:0,cpu:1", or "2" of `kind`. Errors are wrong usage.
+absl::StatusOr<std::vector<std::string>> ParseDevices(const std::string& text, const std::string& kind);
 
 // Errors are wrong usage. A budget of 0 bytes is refused: leave the flag out for no limit.
 absl::StatusOr<Budget> ParseBudget(const std::string& text);

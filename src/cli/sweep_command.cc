@@ -13,7 +13,7 @@ namespace {
 
 struct SweepBudget {
   std::string name;
-  int64_t bytes = 0;
+  DeviceBudgets budgets;
 };
 
 absl::StatusOr<std::vector<int64_t>> PartitionSizes(const std::vector<std::string>& texts) {
@@ -34,8 +34,9 @@ absl::StatusOr<std::vector<SweepBudget>> Budgets(const std::vector<Budget>& give
                                                  const SessionOptions& session, const Environment& environment) {
   std::vector<SweepBudget> budgets;
   for (const Budget& budget : given) {
-    MR_ASSIGN_OR_RETURN(const int64_t bytes, ResolveBudget(budget, workload, session, environment));
-    budgets.push_back({budget.given() ? budget.text : bytes == 0 ? "none" : session.machine.name, bytes});
+    MR_ASSIGN_OR_RETURN(DeviceBudgets resolved, ResolveBudget(budget, workload, session, environment));
+    const bool none = resolved.total(1) == 0;
+    budgets.push_back({budget.given() ? budget.text : none ? "none" : session.machine.name, std::move(resolved)});
   }
   return budgets;
 }
@@ -90,7 +91,7 @@ class Sweep {
  private:
   absl::Status RunPoint(const std::string& strategy, const SweepBudget& budget, int64_t size) {
     MR_ASSIGN_OR_RETURN(SessionOptions session, MakeSessionOptions(options_, strategy));
-    session.planning.device_memory_bytes = budget.bytes;
+    budget.budgets.Apply(session.planning);
     session.planning.partition_size = size;
     session.trace = false;
     const TrainResult result = session.device == "null" ? PlanOnly(workload_, session, environment_)

@@ -98,7 +98,10 @@ TrainResult EmptyResult(const SessionOptions& options) {
 
 void Finish(absl::Status status, const SessionOptions& options, TrainResult& result) {
   result.run.status = std::move(status);
-  result.run.device_memory_budget_bytes = options.planning.device_memory_bytes;
+  result.run.device_memory_budget_bytes = 0;
+  for (int32_t d = 0; d < options.planning.num_devices(); ++d) {
+    result.run.device_memory_budget_bytes += options.planning.BudgetOf(d);
+  }
 }
 
 }  // namespace

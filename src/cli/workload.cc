@@ -150,15 +150,27 @@ absl::StatusOr<Workload> LoadWorkload(const InputOptions& options, FeedValues va
   return workload;
 }
 
-absl::StatusOr<int64_t> ResolveBudget(const Budget& budget, const Workload& workload, SessionOptions options,
-                                      const Environment& environment) {
-  if (!budget.given()) return options.machine.device_memory_bytes;
-  if (budget.percent == 0) return budget.bytes;
-  options.planning = PlanningOptions{.strategy = "baseline"};
+absl::StatusOr<DeviceBudgets> ResolveBudget(const Budget& budget, const Workload& workload, SessionOptions options,
+                                            const Environment& environment) {
+  const int32_t devices = options.planning.num_devices();
+  if (!budget.given()) return DeviceBudgets{.bytes = options.machine.device_memory_bytes};
+  if (!budget.bytes_of.empty()) {
+    if (static_cast<int32_t>(budget.bytes_of.size()) == devices) return DeviceBudgets{.of = budget.bytes_of};
+    return UsageError(absl::StrCat("budget \"", budget.text, "\": ", budget.bytes_of.size(), " sizes for ", devices,
+                                   " devices, expected one each, or one for all"));
+  }
+  if (budget.percent == 0) return DeviceBudgets{.bytes = budget.bytes};
+  options.planning = BaselineOf(options.planning);
   MR_ASSIGN_OR_RETURN(const auto session, environment.create_session(workload.graph.Clone(), options));
-  MR_RETURN_IF_ERROR(session->Plan(workload.feed_types, workload.fetches, workload.targets).status());
-  const auto peak = static_cast<double>(session->last_run().predicted_peak_device_bytes);
-  return std::max<int64_t>(1, static_cast<int64_t>(peak * budget.percent / 100));
+  MR_ASSIGN_OR_RETURN(const auto plan, session->Plan(workload.feed_types, workload.fetches, workload.targets));
+  const auto part = [&](int64_t bytes) {
+    return std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(bytes) * budget.percent / 100));
+  };
+  if (devices == 1) return DeviceBudgets{.bytes = part(session->last_run().predicted_peak_device_bytes)};
+  // Each device gets its part of what it would need.
+  DeviceBudgets budgets;
+  for (const PlanDevice& device : plan->devices) budgets.of.push_back(part(device.arena_bytes));
+  return budgets;
 }
 
 }  // namespace millrace::cli

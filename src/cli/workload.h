@@ -42,7 +42,7 @@ absl::StatusOr<Workload> LoadWorkload(const InputOptions& options, FeedValues va
 
 // The budget in bytes (0: none): as given, or of the machine when none was given. A percentage is of the predicted
 // peak of strategy `baseline` without a budget, which is planned for it.
-absl::StatusOr<int64_t> ResolveBudget(const Budget& budget, const Workload& workload, SessionOptions options,
+absl::StatusOr<DeviceBudgets> ResolveBudget(const Budget& budget, const Workload& workload, SessionOptions options,
                                       const Environment& environment);
 
 }  // namespace millrace::cli

@@ -28,7 +28,7 @@ struct ModelOptions {
   int64_t steps_unrolled = 0;  // time steps, sequence length
   int64_t vocab = 0;
   int64_t experts = 0;
-  int64_t devices = 0;         // that the experts are spread over
+  int64_t devices = 0;         // that the experts or stages are spread over
   int64_t channels = 0;        // of the first level
   int64_t levels = 0;
   double dropout = -1;         // negative: the model's default

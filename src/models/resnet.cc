@@ -6,10 +6,14 @@
 // so that what is added lies in the third stage. cifar: 3x3 stem, three stages of pre-activation bottlenecks of 16, 32
 // and 64 channels, as many blocks in each as go (164 and 1001 layers are the published ones).
 //
+// With --devices=N consecutive blocks ask for the same device, about as many for each; the stem goes with the first,
+// the classifier with the last.
+//
 // A depth counts convolutions on the main path and the classifier: 3 per bottleneck, 2 for stem and classifier. Depths
 // that leave a remainder get one or two blocks of two 3x3 convolutions at the end of the last but one stage, so that
 // every depth from the smallest on exists exactly.
 #include <numeric>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
@@ -121,7 +125,14 @@ absl::StatusOr<Output> BuildResnet(GraphBuilder& b, const ModelOptions& options)
   const Output images =
       b.Placeholder("images", DataType::kFloat, {options.batch, options.image_size, options.image_size, 3});
   const Output labels = b.Placeholder("labels", DataType::kInt32, {options.batch});
+  // Over several devices: consecutive blocks, about as many on each.
+  const int64_t total = std::accumulate(plan.blocks.begin(), plan.blocks.end(), int64_t{0});
+  const auto device = [&](int64_t block) {
+    return options.devices > 1 ? absl::StrCat("/device:GPU:", block * options.devices / total) : std::string();
+  };
+  std::optional<DeviceScope> place(std::in_place, b, device(0));
   Output x = Stem(images, plan);
+  int64_t blocks = 0;
   const int stages = static_cast<int>(plan.blocks.size());
   for (int stage = 0; stage < stages; ++stage) {
     for (int64_t i = 0; i < plan.blocks[stage]; ++i) {
@@ -130,6 +141,8 @@ absl::StatusOr<Output> BuildResnet(GraphBuilder& b, const ModelOptions& options)
       block.stride = stage > 0 && i == 0 ? 2 : 1;
       block.two_layers = stage == stages - 2 && i >= plan.blocks[stage] - plan.two_layer_blocks;
       block.project = i == 0;
+      place.reset();
+      place.emplace(b, device(blocks++));
       NameScope scope(b, absl::StrCat("stage", stage + 1, "_block", i + 1));
       x = plan.preact ? PreactBlock(x, block) : V15Block(x, block);
     }
@@ -148,11 +161,12 @@ ModelGenerator ResnetGenerator() {
                               .image_size = 224,
                               .classes = 1000,
                               .depth = 50,
+                              .devices = 1,
                               .variant = "auto",
                               .optimizer = "momentum",
                               .learning_rate = 0.01,
                               .weight_decay = 1e-4},
-                 .options = {"depth", "image_size", "classes", "variant"},
+                 .options = {"depth", "image_size", "classes", "variant", "devices"},
                  .variants = "auto, v1.5, preact, cifar"};
   return {std::move(info), BuildResnet};
 }

@@ -46,6 +46,8 @@ void RegisterGraphOps(OpRegistry& registry) {
   }
   AddOp(registry, {.name = "SwapOut", .shape = SameAsFirstInput, .stateful = true});
   AddOp(registry, {.name = "SwapIn", .shape = SameAsFirstInput, .stateful = true});
+  AddOp(registry, {.name = "Send", .shape = SameAsFirstInput, .stateful = true});
+  AddOp(registry, {.name = "Recv", .shape = SameAsFirstInput, .stateful = true});
   AddOp(registry, {.name = "_View", .shape = ViewShape, .is_view = true});
   AddOp(registry, {.name = "DeepCopy", .shape = SameAsFirstInput, .stateful = true});
   AddOp(registry, {.name = "_Feed", .shape = PlaceholderShape, .stateful = true});

@@ -93,6 +93,17 @@ void RunToProto(const RunReport& run, proto::ReportRun& out) {
   for (double loss : run.losses) out.add_losses(loss);
   out.set_fetch_digest(run.fetch_digest);
   out.set_variables_digest(run.variables_digest);
+  for (const DeviceReport& device : run.devices) {
+    proto::ReportDevice& made = *out.add_devices();
+    made.set_name(device.name);
+    made.set_memory_budget_bytes(device.memory_budget_bytes);
+    made.set_predicted_peak_bytes(device.predicted_peak_bytes);
+    made.set_peak_bytes(device.peak_bytes);
+    made.set_partitions(device.partitions);
+    made.set_nodes(device.nodes);
+  }
+  out.set_sends(run.sends);
+  out.set_recvs(run.recvs);
 }
 
 }  // namespace

@@ -49,9 +49,19 @@ std::string RunSummary(const RunReport& run) {
       "device memory  budget ", BudgetText(run.device_memory_budget_bytes), ", peak predicted ",
       FormatBytes(run.predicted_peak_device_bytes));
   if (measured) absl::StrAppend(&text, ", measured ", FormatBytes(run.peak_device_bytes));
+  for (const DeviceReport& device : run.devices) {
+    if (run.devices.size() < 2) break;
+    absl::StrAppend(&text, "\n  ", device.name, std::string(device.name.size() < 13 ? 13 - device.name.size() : 1, ' '), "budget ",
+                    BudgetText(device.memory_budget_bytes), ", peak predicted ", FormatBytes(device.predicted_peak_bytes));
+    if (measured) absl::StrAppend(&text, ", measured ", FormatBytes(device.peak_bytes));
+    absl::StrAppend(&text, "; ", FormatCount(device.nodes), " kernels, ", FormatCount(device.partitions), " partitions");
+  }
   absl::StrAppend(&text, "\nhost memory    peak ", FormatBytes(run.peak_host_bytes), "\n", "swaps          ",
                   FormatCount(run.swap_outs), " out, ", FormatCount(run.swap_ins), " in; per step ",
                   FormatBytes(run.bytes_to_host), " to host, ", FormatBytes(run.bytes_to_device), " to device\n");
+  if (run.sends > 0) {
+    absl::StrAppend(&text, "devices        ", FormatCount(run.sends), " sends, ", FormatCount(run.recvs), " recvs\n");
+  }
   if (run.recomputed_nodes > 0) absl::StrAppend(&text, "recomputed     ", FormatCount(run.recomputed_nodes), " nodes\n");
   absl::StrAppend(&text, "step           predicted ", FormatSeconds(run.predicted_step_seconds));
   if (measured) {

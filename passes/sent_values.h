@@ -1,0 +1,19 @@
+// Sent values: what the copies between devices mean for a policy's decisions, which know of one device only.
+#ifndef MILLRACE_PASSES_SENT_VALUES_H_
+#define MILLRACE_PASSES_SENT_VALUES_H_
+
+#include "millrace/graph.h"
+#include "passes/choose_swaps.h"
+#include "passes/storage.h"
+
+namespace millrace {
+
+// No copy in begins before the bytes are in host memory. True when a decision has changed; stays only get shorter.
+bool DelayArrivals(const AccessGraph& graph, SwapChoice& choice);
+
+// What was sent to another device is in host memory: it needs no copy out when it leaves.
+void ReuseSent(const Graph& graph, const DeviceGraph& device, SwapChoice& choice);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_SENT_VALUES_H_
