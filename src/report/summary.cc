@@ -52,6 +52,9 @@ std::string RunSummary(const RunReport& run) {
   absl::StrAppend(&text, "\nhost memory    peak ", FormatBytes(run.peak_host_bytes), "\n", "swaps          ",
                   FormatCount(run.swap_outs), " out, ", FormatCount(run.swap_ins), " in; per step ",
                   FormatBytes(run.bytes_to_host), " to host, ", FormatBytes(run.bytes_to_device), " to device\n");
+  for (size_t i = 0; i < run.notes.size(); ++i) {
+    absl::StrAppend(&text, i == 0 ? "notes          " : "               ", run.notes[i], "\n");
+  }
   if (run.recomputed_nodes > 0) absl::StrAppend(&text, "recomputed     ", FormatCount(run.recomputed_nodes), " nodes\n");
   absl::StrAppend(&text, "step           predicted ", FormatSeconds(run.predicted_step_seconds));
   if (measured) {
