@@ -243,7 +243,9 @@ class PlanBuilder {
     if (operation.is_fetch) return EmitFetch(i, needed);
     Raise(needed, compute_waits_);
     if (in_.finish_copies_first && access_.partition[i] != partition_) {
-      for (int lane : {kToHostLane, kToDeviceLane}) needed[lane] = std::max(needed[lane], plan_.lanes[lane].num_steps());
+      for (int lane : {kToHostLane, kToDeviceLane}) {
+        needed[lane] = std::max(needed[lane], CopiesBefore(plan_.lanes[lane], access_.partition[i]));
+      }
     }
     partition_ = access_.partition[i];
     // Nodes that run at once wait together, and are done together.
@@ -265,6 +267,13 @@ class PlanBuilder {
       AddComputeStep(i, node, scratch_offset, waits);
       scratch_offset += node.scratch_bytes;
     }
+  }
+
+  // How many of the lane's steps so far belong to partitions before this one.
+  static int64_t CopiesBefore(const Lane& lane, int32_t partition) {
+    int64_t count = lane.num_steps();
+    while (count > 0 && lane.copies[count - 1].partition >= partition) --count;
+    return count;
   }
 
   void AddComputeStep(int32_t i, OperationNode& operation, int64_t scratch_offset, std::vector<Wait> waits) {

@@ -31,7 +31,7 @@ struct PlanInputs {
   const Schedule& schedule;
   const MemoryAssignment& memory;
   const SwapNodes& swaps;
-  // The first compute of a partition waits for all copies that come before it.
+  // The first compute of a partition waits for the copies of the partitions before.
   bool finish_copies_first = false;
 };
 

@@ -12,7 +12,7 @@
 namespace millrace::cli {
 
 absl::Status ModelCommand(const Options& options, const Environment& environment) {
-  if (options.model_name.empty()) {
+  if (options.argument.empty()) {
     return UsageError(absl::StrCat("which model: millrace model NAME --out=FILE.pb, with NAME one of ",
                                    absl::StrJoin(Models(), ", ", [](std::string* out, const ModelInfo& model) {
                                      out->append(model.name);
@@ -20,7 +20,7 @@ absl::Status ModelCommand(const Options& options, const Environment& environment
   }
   MR_RETURN_IF_ERROR(CheckGraphOutput(options.out));
   MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
-  const auto graph = BuildModel(options.model_name, options.model);
+  const auto graph = BuildModel(options.argument, options.model);
   MR_RETURN_IF_ERROR(AsUsageError(graph.status()));
   MR_RETURN_IF_ERROR(environment.save_graph(*graph, options.out));
   const GraphSummary summary = SummaryOf(*graph);

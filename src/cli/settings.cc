@@ -126,7 +126,7 @@ absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const 
   session.tf32 = engine.tf32;
   session.threads = engine.threads;
   session.seed = options.input.seed;
-  session.trace = !options.output.trace_out.empty() || !options.output.plot_out.empty();
+  session.trace = !options.output.trace_out.empty() || !options.output.plot_out.empty() || !options.output.html_out.empty();
   return session;
 }
 

@@ -93,6 +93,8 @@ void RunToProto(const RunReport& run, proto::ReportRun& out) {
   for (double loss : run.losses) out.add_losses(loss);
   out.set_fetch_digest(run.fetch_digest);
   out.set_variables_digest(run.variables_digest);
+  for (const std::string& note : run.notes) out.add_notes(note);
+  for (const std::string& line : run.advice) out.add_advice(line);
 }
 
 }  // namespace
