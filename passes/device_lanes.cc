@@ -8,6 +8,16 @@
 #include "passes/order_variable_accesses.h"
 
 namespace millrace {
+namespace {
+
+// How many of the lane's steps so far belong to partitions before this one.
+int64_t CopiesBefore(const Lane& lane, int32_t partition) {
+  int64_t count = lane.num_steps();
+  while (count > 0 && lane.copies[count - 1].partition >= partition) --count;
+  return count;
+}
+
+}  // namespace
 
 DeviceLanes::DeviceLanes(const PlanInputs& inputs, int32_t device, PlanUnderWay& shared)
     : in_(inputs),
@@ -197,7 +207,7 @@ void DeviceLanes::EmitOperation(int32_t i, int64_t position) {
   }
   Need(compute_waits_);
   if (in_.finish_copies_first && access_.partition[i] != partition_) {
-    for (int kind : {kToHostLane, kToDeviceLane}) Need(kind, LaneOf(kind).num_steps());
+    for (int kind : {kToHostLane, kToDeviceLane}) Need(kind, CopiesBefore(LaneOf(kind), access_.partition[i]));
   }
   partition_ = access_.partition[i];
   // Nodes that run at once wait together, and are done together.

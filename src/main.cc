@@ -17,6 +17,7 @@
 #include "cli/exit_status.h"
 #include "cli/interrupt.h"
 #include "millrace/import.h"
+#include "millrace/plan_file.h"
 #include "millrace/session.h"
 #include "millrace/status.h"
 #include "passes/strategy.h"
@@ -51,10 +52,26 @@ DEFINE_int64(partition_size, 0, "nodes per device and partition; 0: the strategy
 DEFINE_int64(swap_distance, 2, "swap tensors whose producer and consumer are more than this many partitions apart");
 DEFINE_string(min_swap_bytes, "0", "keep smaller tensors on the device");
 DEFINE_bool(share_recv, false, "what several nodes of a device use is received from another device once, not once per use");
+DEFINE_string(parts, "placement,swap", "tensorflowmem: parts beside the partitions: placement (variables and constants in host memory), swap (of activations), both, or none");
+DEFINE_bool(early_start, true, "tensorflowmem: compute of the next partition may start while copies of this one still run");
+DEFINE_double(occupancy_threshold, 0.7, "reactive: part of the device memory above which the oldest saved activations leave");
+DEFINE_int64(swapout_threshold, -1, "tflms: swap tensors for consumers more than this many levels below their producer; -1: tuned");
+DEFINE_int64(swapin_ahead, -1, "tflms: levels above its consumer at which a copy back begins; -1: tuned");
+DEFINE_int64(swapin_groupby, -1, "tflms: consumers at most this many levels apart share a copy back; -1: tuned");
+DEFINE_int32(sync_mode, 0, "tflms: compute waits for 0 no copies, 1 copies out, 2 copies in, 3 both");
+DEFINE_string(serialization, "", "tflms: levels whose operations run one after another, as Python slices: 1,5,7:9,:3,100:");
+DEFINE_string(serialization_by_size, "0", "tflms: serialise levels whose operations hold more than this");
+DEFINE_double(memory_ratio, 0.9, "tflms: part of the device memory beside variables that the tuner fills");
+DEFINE_string(exclude_outputs, "", "tflms: do not swap what these nodes make: name prefixes and type:OP, separated by commas");
+DEFINE_string(exclude_inputs, "", "tflms: do not swap for these consumers");
+DEFINE_string(include_outputs, "", "tflms: swap only what these nodes make");
+DEFINE_string(include_inputs, "", "tflms: swap only for these consumers");
+DEFINE_bool(tflms_debug, false, "tflms: tell the operations and bytes of every level");
 // Output.
 DEFINE_string(report_out, "", "figures as JSON");
 DEFINE_string(trace_out, "", "Chrome trace of the last step (opens in Perfetto)");
 DEFINE_string(plot_out, "", "picture, .svg or .png");
+DEFINE_string(html_out, "", "page to look around in: timeline, memory map, the life of every tensor");
 DEFINE_string(variables_out, "", ".npz of every variable after the last step");
 DEFINE_string(fetches_out, "", ".npz of the last step's fetches");
 DEFINE_string(checkpoint_out, "",
@@ -64,7 +81,10 @@ DEFINE_string(checkpoint_out, "",
 DEFINE_string(partition_sizes, "", "sweep: sizes, separated by commas");
 DEFINE_string(budgets, "", "sweep: device memory budgets, separated by commas");
 DEFINE_string(csv_out, "", "sweep: the table; stdout when not given");
-DEFINE_string(plan_out, "", "plan: the plan as text, a line per step");
+DEFINE_string(plan_in, "", "run this plan, made by --plan_out=F.pb or .pbtxt, instead of making one");
+DEFINE_string(plan_out, "", "the plan: .pb or .pbtxt for --plan_in, else text with a line per step");
+DEFINE_string(vary, "batch", "fit: what to search: budget, batch, or a model's depth, image_size, steps_unrolled or layers");
+DEFINE_bool(measure, false, "machine: measure kernels and copies of the device here");
 DEFINE_bool(ops, false, "inspect: list the supported operations");
 DEFINE_string(out, "", "export, model: the file to write");
 // Sizes of generated models; 0 and "" are the model's own.
@@ -181,7 +201,7 @@ std::string Usage() {
   std::string text = "millrace trains and runs dataflow graphs larger than the memory of their device.\n\nUsage: millrace COMMAND [--flags]\n\n";
   for (const Command& command : Commands()) {
     const std::string name = absl::StrCat(command.name, *command.arguments == '\0' ? "" : " ", command.arguments);
-    absl::StrAppend(&text, "  ", name, std::string(12 - name.size(), ' '), command.summary, "\n");
+    absl::StrAppend(&text, "  ", name, std::string(16 - name.size(), ' '), command.summary, "\n");
   }
   return text + "\nmillrace COMMAND --help shows the command's flags. --flagfile=FILE reads flags from a file, one a line.\n"
                 "Exit status: 0 done, 1 the run failed, 2 wrong usage, 3 does not fit the budget.\n";
@@ -224,7 +244,8 @@ Options OptionsFromFlags(const std::vector<std::string>& words) {
                    .targets = List(FLAGS_targets),
                    .init_targets = List(FLAGS_init_targets),
                    .steps = FLAGS_steps,
-                   .seed = FLAGS_seed};
+                   .seed = FLAGS_seed,
+                   .plan_in = FLAGS_plan_in};
   options.engine = {.device = FLAGS_device,
                     .devices = FLAGS_devices,
                     .machine = FLAGS_machine,
@@ -239,15 +260,31 @@ Options OptionsFromFlags(const std::vector<std::string>& words) {
                       .partition_size = FLAGS_partition_size,
                       .swap_distance = FLAGS_swap_distance,
                       .min_swap_bytes = FLAGS_min_swap_bytes,
-                      .share_recv = FLAGS_share_recv};
+                      .share_recv = FLAGS_share_recv,
+                      .parts = List(FLAGS_parts),
+                      .early_start = FLAGS_early_start,
+                      .occupancy_threshold = FLAGS_occupancy_threshold,
+                      .tflms = {.swapout_threshold = FLAGS_swapout_threshold,
+                                .swapin_ahead = FLAGS_swapin_ahead,
+                                .swapin_groupby = FLAGS_swapin_groupby,
+                                .sync_mode = FLAGS_sync_mode,
+                                .serialization = List(FLAGS_serialization),
+                                .memory_ratio = FLAGS_memory_ratio,
+                                .debug = FLAGS_tflms_debug},
+                      .serialization_by_size = FLAGS_serialization_by_size,
+                      .filters = {.exclude_outputs = List(FLAGS_exclude_outputs),
+                                  .exclude_inputs = List(FLAGS_exclude_inputs),
+                                  .include_outputs = List(FLAGS_include_outputs),
+                                  .include_inputs = List(FLAGS_include_inputs)}};
   options.output = {.report_out = FLAGS_report_out,
                     .trace_out = FLAGS_trace_out,
                     .plot_out = FLAGS_plot_out,
+                    .html_out = FLAGS_html_out,
                     .variables_out = FLAGS_variables_out,
                     .fetches_out = FLAGS_fetches_out,
                     .checkpoint_out = FLAGS_checkpoint_out};
   options.sweep = {.partition_sizes = List(FLAGS_partition_sizes), .budgets = List(FLAGS_budgets), .csv_out = FLAGS_csv_out};
-  options.model_name = words.size() > 1 ? words[1] : "";
+  options.argument = words.size() > 1 ? words[1] : "";
   options.model = {.batch = FLAGS_batch,
                    .image_size = FLAGS_image_size,
                    .classes = FLAGS_classes,
@@ -266,9 +303,11 @@ Options OptionsFromFlags(const std::vector<std::string>& words) {
                    .learning_rate = FLAGS_learning_rate,
                    .weight_decay = FLAGS_weight_decay,
                    .seed = static_cast<int64_t>(FLAGS_seed)};
+  options.vary = FLAGS_vary;
   options.out = FLAGS_out;
   options.plan_out = FLAGS_plan_out;
   options.ops = FLAGS_ops;
+  options.measure = FLAGS_measure;
   return options;
 }
 
@@ -280,6 +319,8 @@ Environment RealEnvironment() {
   environment.interrupted = Interrupted;
   environment.load_graph = LoadGraph;
   environment.save_graph = SaveGraph;
+  environment.load_plan = LoadPlan;
+  environment.save_plan = SavePlan;
   environment.load_saved_model = [](const std::string& folder) { return LoadSavedModel(folder); };
   environment.read_checkpoint = ReadCheckpoint;
   environment.write_checkpoint = WriteCheckpoint;

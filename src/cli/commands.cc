@@ -14,11 +14,18 @@ const std::vector<Command>& Table() {
   static const Flags* const input = new Flags{"graph", "saved_model", "signature", "checkpoint_in", "feeds", "synthetic_feeds", "feed_shapes", "fetches", "targets",
                                               "init_targets", "seed"};
   static const Flags* const engine = new Flags{"device", "devices", "device_memory", "host_memory", "machine", "link_gbps", "threads", "cuda_graph", "tf32"};
-  static const Flags* const parts = new Flags{"partition_size", "swap_distance", "min_swap_bytes", "share_recv"};
-  static const Flags* const pictures = new Flags{"report_out", "trace_out", "plot_out"};
+  static const Flags* const policies = new Flags{"swap_distance", "parts", "early_start", "min_swap_bytes", "share_recv",
+                                             "occupancy_threshold", "swapout_threshold", "swapin_ahead", "swapin_groupby",
+                                             "sync_mode", "serialization", "serialization_by_size", "memory_ratio",
+                                             "exclude_outputs", "exclude_inputs", "include_outputs", "include_inputs",
+                                             "tflms_debug"};
+  static const Flags* const parts = new Flags(Flags{"partition_size"} + *policies);
+  static const Flags* const pictures = new Flags{"report_out", "trace_out", "plot_out", "html_out"};
+  static const Flags* const sizes = new Flags{"batch", "depth", "image_size", "classes", "layers", "hidden", "heads", "steps_unrolled", "vocab",
+             "experts", "devices", "channels", "levels", "variant", "dropout", "optimizer", "learning_rate", "weight_decay"};
   static const auto* const table = new std::vector<Command>{
       {"run", "", "trains or runs a graph for --steps and prints what it took", RunCommand,
-       *input + Flags{"steps", "strategy"} + *parts + *engine + *pictures + Flags{"variables_out", "fetches_out", "checkpoint_out"},
+       *input + Flags{"steps", "strategy"} + *parts + *engine + Flags{"plan_in", "plan_out"} + *pictures + Flags{"variables_out", "fetches_out", "checkpoint_out"},
        "millrace run --graph=F.pb --fetches=loss:0 --targets=train --init_targets=init --synthetic_feeds --steps=10 "
        "--strategy=tensorflowmem --device_memory=50%"},
       {"compare", "", "the same graph and feeds under several strategies: one table, results compared bit by bit",
@@ -26,7 +33,7 @@ const std::vector<Command>& Table() {
        "millrace compare --strategies=baseline,tensorflowmem,lru --graph=F.pb --fetches=loss:0 --targets=train "
        "--init_targets=init --synthetic_feeds --steps=3 --device_memory=50%"},
       {"sweep", "", "partition sizes x budgets x strategies, as CSV and picture; --device=null plans only", SweepCommand,
-       *input + Flags{"steps", "strategies", "partition_sizes", "budgets", "csv_out"} + Flags{"swap_distance", "min_swap_bytes", "share_recv"} +
+       *input + Flags{"steps", "strategies", "partition_sizes", "budgets", "csv_out"} + *policies +
            Flags{"device", "devices", "host_memory", "machine", "link_gbps", "threads", "report_out", "plot_out"},
        "millrace sweep --strategies=tensorflowmem --partition_sizes=5,20,100 --budgets=40%,60% --graph=F.pb "
        "--fetches=loss:0 --targets=train --init_targets=init --synthetic_feeds --csv_out=sweep.csv --plot_out=sweep.svg"},
@@ -43,9 +50,16 @@ const std::vector<Command>& Table() {
        *input + Flags{"strategy"} + *parts + Flags{"devices", "device_memory", "host_memory", "machine", "link_gbps", "out", "report_out"},
        "millrace export --out=rewritten.pbtxt --graph=F.pb --fetches=loss:0 --targets=train --synthetic_feeds "
        "--device_memory=50%"},
+      {"explain", "TENSOR", "why a tensor or node is kept, swapped, recomputed or cut where it is", ExplainCommand,
+       *input + Flags{"strategy"} + *parts + Flags{"device_memory", "host_memory", "machine", "link_gbps"},
+       "millrace explain conv1:0 --graph=F.pb --fetches=loss:0 --targets=train --synthetic_feeds --device_memory=50%"},
+      {"fit", "[MODEL]", "the largest --vary=batch, depth, image_size or steps_unrolled at a budget, or the smallest --vary=budget",
+       FitCommand, Flags{"vary"} + *input + Flags{"strategy"} + *parts + Flags{"device_memory", "host_memory", "machine", "link_gbps"} + *sizes,
+       "millrace fit resnet --depth=50 --vary=batch --device_memory=12GiB --machine=configs/machines/titanx.pbtxt"},
+      {"machine", "", "rates that plans are made for: of a --machine file, or --measure to find this machine's", MachineCommand,
+       Flags{"measure", "machine", "device", "link_gbps", "threads", "out"}, "millrace machine --measure --out=here.pbtxt"},
       {"model", "NAME", "writes a generated training graph to --out=F.pb or .pbtxt", ModelCommand,
-       Flags{"out", "batch", "depth", "image_size", "classes", "layers", "hidden", "heads", "steps_unrolled", "vocab",
-             "experts", "devices", "channels", "levels", "variant", "dropout", "optimizer", "learning_rate", "weight_decay", "seed", "report_out"},
+       Flags{"out"} + *sizes + Flags{"seed", "report_out"},
        "millrace model resnet --depth=50 --batch=8 --image_size=224 --out=resnet50.pb"},
   };
   return *table;

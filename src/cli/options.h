@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/options.h"
 #include "models/models.h"
 
 namespace millrace::cli {
@@ -24,6 +25,7 @@ struct InputOptions {
   std::vector<std::string> init_targets;
   int64_t steps = 1;
   uint64_t seed = 0;
+  std::string plan_in;
 };
 
 struct EngineOptions {
@@ -45,12 +47,21 @@ struct StrategyOptions {
   int64_t swap_distance = 2;
   std::string min_swap_bytes = "0";
   bool share_recv = false;
+  std::vector<std::string> parts = {"placement", "swap"};  // of tensorflowmem, beside its partitions
+  bool early_start = true;
+  double occupancy_threshold = 0.7;
+  TflmsOptions tflms;  // but for the two below
+  std::string serialization_by_size = "0";
+  struct {  // names, or "type:OP"
+    std::vector<std::string> exclude_outputs, exclude_inputs, include_outputs, include_inputs;
+  } filters;
 };
 
 struct OutputOptions {
   std::string report_out;
   std::string trace_out;
   std::string plot_out;
+  std::string html_out;
   std::string variables_out;
   std::string fetches_out;
   std::string checkpoint_out;
@@ -68,11 +79,13 @@ struct Options {
   StrategyOptions strategy;
   OutputOptions output;
   SweepOptions sweep;
-  std::string model_name;
+  std::string argument;  // the word after the command: a model, tensor or node
+  std::string vary;      // fit
   ModelOptions model;
   std::string out;       // export, model
   std::string plan_out;  // plan
   bool ops = false;      // inspect
+  bool measure = false;  // machine
 };
 
 }  // namespace millrace::cli

@@ -35,6 +35,9 @@ absl::Status CheckWritable(const std::string& path);
 // The same for a graph file, whose name must end in .pb, .pbtxt or .dot.
 absl::Status CheckGraphOutput(const std::string& path);
 
+// Nothing for an empty path; .pb and .pbtxt are read back by --plan_in, anything else is for people.
+absl::Status WritePlan(const ExecutionPlan& plan, const std::string& path, const Environment& environment);
+
 class Outputs {
  public:
   // Errors are wrong usage.
@@ -45,6 +48,7 @@ class Outputs {
   absl::Status WriteReport(const Report& report, const RunReport* unswapped);
   absl::Status WritePlot(const std::string& svg);
   bool wants_plot() const { return plot_.wanted(); }
+  bool wants_picture() const { return plot_.wanted() || html_.wanted(); }
   // Variables, fetches and checkpoint of a run.
   absl::Status WriteResults(const TrainResult& result, const Workload& workload, const Environment& environment);
 
@@ -53,6 +57,7 @@ class Outputs {
   OutputFile report_;
   OutputFile trace_;
   OutputFile plot_;
+  OutputFile html_;
   std::string variables_path_;
   std::string fetches_path_;
   std::string checkpoint_prefix_;

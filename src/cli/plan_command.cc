@@ -1,9 +1,10 @@
 // millrace plan: what would happen, on any machine, without a device.
 #include "cli/commands.h"
+#include "cli/exit_status.h"
+#include "cli/fit_search.h"
 #include "cli/outputs.h"
 #include "cli/train.h"
 #include "millrace/status.h"
-#include "plan/plan_text.h"
 #include "report/summary.h"
 
 namespace millrace::cli {
@@ -13,23 +14,23 @@ absl::Status PlanCommand(const Options& options, const Environment& environment)
   session.device = "null";
   MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget(options.engine.device_memory));
   MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
-  OutputFile plan_file;
-  MR_RETURN_IF_ERROR(plan_file.Open(options.plan_out));
+  MR_RETURN_IF_ERROR(CheckWritable(options.plan_out));
   MR_ASSIGN_OR_RETURN(const Workload workload, LoadWorkload(options.input, FeedValues::kTypesOnly, environment));
   MR_ASSIGN_OR_RETURN(const DeviceBudgets budgets, ResolveBudget(budget, workload, session, environment));
   budgets.Apply(session.planning);
 
-  const TrainResult result = PlanOnly(workload, session, environment);
+  TrainResult result = PlanOnly(workload, session, environment);
   RunReport unswapped;
-  if (outputs.wants_plot() && result.run.plan != nullptr) {
+  if (outputs.wants_picture() && result.run.plan != nullptr) {
     SessionOptions without = session;
     without.planning = BaselineOf(session.planning);
     unswapped = PlanOnly(workload, without, environment).run;
   }
+  if (ExitStatus(result.run.status) == kExitDoesNotFit) result.run.advice = Advise(workload, session, environment);
   const Report report{.graph = result.graph, .machine = session.machine, .runs = {result.run}};
   MR_RETURN_IF_ERROR(outputs.WriteReport(report, &unswapped));
   MR_RETURN_IF_ERROR(result.run.status);
-  if (plan_file.wanted()) MR_RETURN_IF_ERROR(plan_file.Write(PlanToText(*result.run.plan, {.seconds = true, .types = true})));
+  MR_RETURN_IF_ERROR(WritePlan(*result.run.plan, options.plan_out, environment));
   *environment.out << "graph          " << GraphLine(result.graph) << "\n"
                    << "machine        " << session.machine.name << "\n"
                    << RunSummary(result.run);
