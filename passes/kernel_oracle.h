@@ -2,6 +2,7 @@
 #ifndef MILLRACE_PASSES_KERNEL_ORACLE_H_
 #define MILLRACE_PASSES_KERNEL_ORACLE_H_
 
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -14,6 +15,8 @@ class KernelOracle {
   virtual ~KernelOracle() = default;
   // Scratch that the device's kernel of this node takes. Unimplemented when the device has no such kernel.
   virtual absl::StatusOr<int64_t> ScratchBytes(const OpInstance& instance) = 0;
+  // Seconds that the node took when it was measured; nullopt: its cost rule has to do.
+  virtual std::optional<double> MeasuredSeconds(const OpInstance&) { return std::nullopt; }
   // Outputs of a stateless node on known inputs, computed on the host.
   virtual absl::StatusOr<std::vector<Tensor>> Evaluate(const OpDef& def, const OpInstance& instance,
                                                        std::vector<Tensor> inputs) = 0;

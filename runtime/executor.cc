@@ -207,7 +207,7 @@ absl::Status Executor::RunStep(absl::Span<const Tensor> feeds, std::vector<Tenso
   }
 
   StepStats measured;
-  const absl::Status status = engine_->RunStep({feed_data, fetch_data}, &measured);
+  const absl::Status status = engine_->RunStep({feed_data, fetch_data, recording_}, &measured);
   if (has_data) CommitVariables();
   if (!status.ok()) return DescribeFailure(status);
 

@@ -62,6 +62,9 @@ class Executor final : private ResidentOwner {
   // variables that hold new values already; all others are as before the step. `stats` may be null.
   absl::Status RunStep(absl::Span<const Tensor> feeds, std::vector<Tensor>* fetches, StepStats* stats);
 
+  // Whether the steps that follow fill StepStats::trace though ExecutorOptions does not ask for it.
+  void set_recording(bool recording) { recording_ = recording; }
+
   const ExecutionPlan& plan() const { return program_->plan(); }
 
  private:
@@ -78,6 +81,7 @@ class Executor final : private ResidentOwner {
 
   const RuntimeContext context_;
   const ExecutorOptions options_;
+  bool recording_ = false;
   std::unique_ptr<Program> program_;
   std::unique_ptr<LaneEngine> engine_;
   std::vector<Variable*> variables_;  // as plan.variables

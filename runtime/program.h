@@ -70,6 +70,7 @@ struct ProgramLane {
 struct StepBindings {
   absl::Span<const void* const> feeds;  // in plan.feeds order
   absl::Span<void* const> fetches;      // in plan.fetches order; nullptr where no copy comes
+  bool record = false;                  // fill StepStats::trace
 };
 
 struct ProgramOptions {

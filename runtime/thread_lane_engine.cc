@@ -74,6 +74,7 @@ class ThreadLaneEngine final : public LaneEngine {
   std::unique_ptr<LaneCounter[]> counters_;
   std::vector<LaneRecord> records_;
   std::atomic<bool> stop_{false};
+  bool recording_ = false;  // of this step
   Clock::time_point step_start_;
   const StepBindings* bindings_ = nullptr;
 
@@ -100,8 +101,10 @@ ThreadLaneEngine::ThreadLaneEngine(const Program& program, const EngineOptions& 
       records_(program.lanes().size()) {
   for (int32_t l = 0; l < num_lanes_; ++l) {
     const ProgramLane& lane = program.lanes()[l];
-    if (options.trace || virtual_clock_) records_[l].trace.resize(lane.num_steps);
-    if (virtual_clock_) records_[l].ends.resize(lane.num_steps);
+    if (virtual_clock_) {
+      records_[l].trace.resize(lane.num_steps);
+      records_[l].ends.resize(lane.num_steps);
+    }
     if (lane.num_steps == 0) continue;
     if (main_lane_ < 0 && lane.lane->kind == LaneKind::kCompute) {
       main_lane_ = l;
@@ -163,11 +166,13 @@ void ThreadLaneEngine::JoinThreadsOfStep() {
 
 absl::Status ThreadLaneEngine::RunStep(const StepBindings& bindings, StepStats* stats) {
   bindings_ = &bindings;
+  recording_ = options_.trace || bindings.record;
   stop_.store(false, std::memory_order_relaxed);
   error_ = absl::OkStatus();
   for (int32_t l = 0; l < num_lanes_; ++l) {
     counters_[l].Reset();
     LaneRecord& record = records_[l];
+    if (recording_) record.trace.resize(program_.lanes()[l].num_steps);
     record.stall_seconds = record.virtual_seconds = 0;
     record.peak_device_bytes = record.peak_pool_bytes = record.bytes = 0;
   }
@@ -241,7 +246,7 @@ absl::Status ThreadLaneEngine::RunOp(int32_t l, int64_t step) {
     AdvanceVirtualClock(l, step, op.waits, lane.lane->compute[step].predicted_seconds);
     return absl::OkStatus();
   }
-  const bool trace = !record.trace.empty();
+  const bool trace = recording_;
   if (trace) record.trace[step].start_seconds = Now();
   absl::Status status = op.kernel->Run(op.context);
   if (trace) record.trace[step].end_seconds = Now();
@@ -275,7 +280,7 @@ void ThreadLaneEngine::RunCopyLane(int32_t l) {
     if (virtual_clock_) {
       AdvanceVirtualClock(l, i, op.waits, op.step->predicted_seconds);
     } else {
-      const bool trace = !record.trace.empty();
+      const bool trace = recording_;
       if (trace) record.trace[i].start_seconds = Now();
       RunCopy(lane, op, pacer);
       if (trace) record.trace[i].end_seconds = Now();
@@ -370,7 +375,7 @@ void ThreadLaneEngine::FillStats(StepStats* stats, double seconds) const {
     if (lane.kind == LaneKind::kToDevice) stats->bytes_to_device += record.bytes;
     stats->peak_device_bytes = std::max(stats->peak_device_bytes, record.peak_device_bytes);
     stats->peak_host_bytes = std::max(stats->peak_host_bytes, record.peak_pool_bytes);
-    if (!options_.trace && !virtual_clock_) continue;
+    if (!recording_ && !virtual_clock_) continue;
     for (int64_t i = 0; i < static_cast<int64_t>(record.trace.size()); ++i) {
       stats->trace.push_back({l, i, record.trace[i].start_seconds, record.trace[i].end_seconds});
     }
