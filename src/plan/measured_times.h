@@ -63,8 +63,8 @@ class NodeTimes {
   std::map<std::pair<std::string, std::string>, double> by_kind_;  // of op and types
 };
 
-// InvalidArgument when the profile is not of this plan's graph: a node has another op or other types there, or it knows
-// none of the nodes.
+// InvalidArgument when the profile is not of this plan's graph: a node has another op or other types there. Nodes that
+// it does not know are fine (those of initializers, of other fetches).
 absl::Status CheckProfile(const Profile& profile, const ExecutionPlan& plan);
 
 // The machine with the link rates of the profile, where it has them and was measured with this link.

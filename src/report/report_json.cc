@@ -93,6 +93,11 @@ void RunToProto(const RunReport& run, proto::ReportRun& out) {
   for (double loss : run.losses) out.add_losses(loss);
   out.set_fetch_digest(run.fetch_digest);
   out.set_variables_digest(run.variables_digest);
+  out.set_bytes_to_disk(run.bytes_to_disk);
+  out.set_bytes_from_disk(run.bytes_from_disk);
+  out.set_replans(run.replans);
+  out.set_switched_after(run.switched_after);
+  out.set_measured_times(run.measured_times ? 1 : 0);
 }
 
 }  // namespace
