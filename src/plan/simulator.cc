@@ -150,6 +150,10 @@ absl::StatusOr<Simulation> SimulatePlan(const ExecutionPlan& plan, const Machine
     int64_t bytes = 0;
     for (const CopyStep& copy : lane.copies) bytes += copy.bytes;
     if (lane.kind == LaneKind::kCompute) compute[lane.device] += times.busy[l];
+    if (lane.kind == LaneKind::kToDisk || lane.kind == LaneKind::kFromDisk) {
+      const double seconds = static_cast<double>(bytes) / machine.disk_bytes_per_second;
+      simulation.lower_bound_seconds = std::max(simulation.lower_bound_seconds, seconds);
+    }
     if (lane.kind == LaneKind::kToHost) to_host[lane.device] += bytes;
     if (lane.kind == LaneKind::kToDevice) to_device[lane.device] += bytes;
   }
