@@ -14,9 +14,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "plan/step_order.h"
+#include "runtime/disk_tier.h"
 #include "runtime/lane_counter.h"
 #include "runtime/link_pacer.h"
 #include "runtime/task_runner.h"
+#include "runtime/variable_store.h"
 
 namespace millrace {
 namespace {
@@ -25,6 +27,8 @@ using Clock = std::chrono::steady_clock;
 
 // Copies are cut into pieces of this size, so that pacing is even.
 constexpr int64_t kChunkBytes = int64_t{1} << 20;
+// Several pieces of a disk transfer are under way at once.
+constexpr int64_t kDiskChunkBytes = int64_t{8} << 20;
 
 // What a lane measured of a step, written by its thread alone.
 struct alignas(128) LaneRecord {
@@ -55,6 +59,7 @@ class ThreadLaneEngine final : public LaneEngine {
   bool RunBatch(int32_t lane, const ComputeBatch& batch);
   absl::Status RunOp(int32_t lane, int64_t step);
   void RunCopy(const ProgramLane& lane, const CopyOp& op, LinkPacer& pacer);
+  absl::Status RunDiskTransfer(const ProgramLane& lane, const CopyOp& op, DiskChannel& channel, LinkPacer& pacer);
   // False when the step has been stopped. Adds time spent to the lane's stall.
   bool WaitForAll(int32_t lane, const WaitRange& range);
   void AdvanceVirtualClock(int32_t lane, int64_t step, const WaitRange& range, double seconds);
@@ -73,6 +78,11 @@ class ThreadLaneEngine final : public LaneEngine {
   int32_t main_lane_ = -1;  // runs on the caller's thread; -1: there is no compute lane
   std::unique_ptr<LaneCounter[]> counters_;
   std::vector<LaneRecord> records_;
+  struct BoundChannel {
+    std::unique_ptr<DiskChannel> channel;
+    int64_t binding = 0;  // Program::binding() that it was made for
+  };
+  std::vector<BoundChannel> channels_;  // per lane, of disk lanes
   std::atomic<bool> stop_{false};
   bool recording_ = false;  // of this step
   Clock::time_point step_start_;
@@ -98,7 +108,8 @@ ThreadLaneEngine::ThreadLaneEngine(const Program& program, const EngineOptions& 
       virtual_clock_(!program.lanes().empty() && !program.lanes()[0].device->has_data()),
       num_lanes_(static_cast<int32_t>(program.lanes().size())),
       counters_(std::make_unique<LaneCounter[]>(program.lanes().size())),
-      records_(program.lanes().size()) {
+      records_(program.lanes().size()),
+      channels_(program.lanes().size()) {
   for (int32_t l = 0; l < num_lanes_; ++l) {
     const ProgramLane& lane = program.lanes()[l];
     if (virtual_clock_) {
@@ -263,7 +274,11 @@ absl::Status ThreadLaneEngine::RunOp(int32_t l, int64_t step) {
 void ThreadLaneEngine::RunCopyLane(int32_t l) {
   const ProgramLane& lane = program_.lanes()[l];
   LaneRecord& record = records_[l];
-  LinkPacer pacer(virtual_clock_ ? 0 : options_.link_bytes_per_second);
+  const bool disk = lane.lane->kind == LaneKind::kToDisk || lane.lane->kind == LaneKind::kFromDisk;
+  if (disk && !virtual_clock_ && channels_[l].binding != program_.binding()) {
+    channels_[l] = {options_.disk->MakeChannel(program_.pool(), program_.plan().host_pool_bytes), program_.binding()};
+  }
+  LinkPacer pacer(virtual_clock_ ? 0 : disk ? options_.disk_bytes_per_second : options_.link_bytes_per_second);
   pacer.Idle();
   for (int64_t i = 0; i < lane.num_steps; ++i) {
     const CopyOp& op = lane.copies[i];
@@ -282,7 +297,12 @@ void ThreadLaneEngine::RunCopyLane(int32_t l) {
     } else {
       const bool trace = recording_;
       if (trace) record.trace[i].start_seconds = Now();
-      RunCopy(lane, op, pacer);
+      if (disk) {
+        const absl::Status status = RunDiskTransfer(lane, op, *channels_[l].channel, pacer);
+        if (!status.ok()) return Fail(l, i, status);
+      } else {
+        RunCopy(lane, op, pacer);
+      }
       if (trace) record.trace[i].end_seconds = Now();
     }
     if (op.step->writes_variable >= 0) program_.variable_state().changed[op.step->writes_variable] = true;
@@ -303,6 +323,26 @@ void ThreadLaneEngine::RunCopy(const ProgramLane& lane, const CopyOp& op, LinkPa
     copy_(destination + at, source + at, bytes);
     pacer.Carry(bytes);
   }
+}
+
+absl::Status ThreadLaneEngine::RunDiskTransfer(const ProgramLane& lane, const CopyOp& op, DiskChannel& channel,
+                                               LinkPacer& pacer) {
+  const bool write = lane.lane->kind == LaneKind::kToDisk;
+  const DiskRef& disk = op.step->disk;
+  Variable* const variable = disk.variable >= 0 ? &program_.variable(disk.variable) : nullptr;
+  int64_t offset = options_.disk_scratch + disk.offset_bytes;
+  if (variable != nullptr) offset = variable->disk_offsets[write ? 1 - variable->disk_place : variable->disk_place];
+  char* const host = static_cast<char*>(op.host_address);
+  for (int64_t at = 0; at < op.step->bytes; at += kDiskChunkBytes) {
+    const int64_t bytes = std::min(kDiskChunkBytes, op.step->bytes - at);
+    const absl::Status status =
+        write ? channel.Write(offset + at, host + at, bytes) : channel.Read(offset + at, host + at, bytes);
+    if (!status.ok()) return status;
+    pacer.Carry(bytes);
+  }
+  // Steps that read it wait for this one, so they see the new place.
+  if (write && variable != nullptr) variable->disk_place = 1 - variable->disk_place;
+  return absl::OkStatus();
 }
 
 bool ThreadLaneEngine::WaitForAll(int32_t lane, const WaitRange& range) {
@@ -371,6 +411,8 @@ void ThreadLaneEngine::FillStats(StepStats* stats, double seconds) const {
       }
       compute_seconds = std::max(compute_seconds, busy);
     }
+    if (lane.kind == LaneKind::kToDisk) stats->bytes_to_disk += record.bytes;
+    if (lane.kind == LaneKind::kFromDisk) stats->bytes_from_disk += record.bytes;
     if (lane.kind == LaneKind::kToHost) stats->bytes_to_host += record.bytes;
     if (lane.kind == LaneKind::kToDevice) stats->bytes_to_device += record.bytes;
     stats->peak_device_bytes = std::max(stats->peak_device_bytes, record.peak_device_bytes);

@@ -110,6 +110,7 @@ class SessionImpl final : public Session {
       options_.machine.to_host_bytes_per_second = options_.link_gbps * 1e9;
       options_.machine.to_device_bytes_per_second = options_.link_gbps * 1e9;
     }
+    if (!options_.disk.empty()) MR_RETURN_IF_ERROR(OpenDisk());
     if (device_ != nullptr) {
       runner_ = MakeTbbTaskRunner(options_.threads);
       options_.machine = MachineOf(*device_, options_.machine);
@@ -192,6 +193,17 @@ class SessionImpl final : public Session {
     int64_t replans = 0;
     bool measured_times = false;
   };
+  absl::Status OpenDisk() {
+    if (options_.planning.host_memory_bytes == 0) {
+      return absl::InvalidArgumentError("a disk tier holds what the host budget has no room for, and there is no budget");
+    }
+    if (options_.disk_gbps > 0) options_.machine.disk_bytes_per_second = options_.disk_gbps * 1e9;
+    if (options_.device == "null") return absl::OkStatus();
+    MR_ASSIGN_OR_RETURN(disk_, DiskTier::Create({.folder = options_.disk}, &host_));
+    variables_.UseDisk(disk_.get());
+    return absl::OkStatus();
+  }
+
   // A profile of another graph shares no node with this one. Bodies of functions have names of their own.
   absl::Status CheckProfileIsOfGraph() const {
     if (options_.profile == nullptr || (graph_.library() != nullptr && !graph_.library()->empty())) return absl::OkStatus();
@@ -217,7 +229,7 @@ class SessionImpl final : public Session {
         times != nullptr ? WithMeasuredLinks(options_.machine, *times, options_.link_gbps) : options_.machine;
     CpuOracle oracle(ops_, kernels_, kernel_cache_, options_.device == "null", times, nullptr);
     MR_ASSIGN_OR_RETURN(Compiled compiled, Compile({graph_, ops_, oracle, MakeSignature({feeds, fetches, targets}),
-                                                    options_.planning, machine, variables_.Types()}));
+                                                    options_.planning, machine, variables_.Types(), !options_.disk.empty()}));
     if (times == nullptr) return compiled;
     MR_RETURN_IF_ERROR(CheckProfile(*times, compiled.plan));
     MR_RETURN_IF_ERROR(PredictWithMeasuredTimes(*times, machine, &compiled.plan));
@@ -229,7 +241,7 @@ class SessionImpl final : public Session {
     return [this, signature = MakeSignature(key), types = variables_.Types()](
                const Profile& times, const Machine& machine, const std::atomic<bool>& stop) {
       CpuOracle oracle(ops_, kernels_, kernel_cache_, false, &times, &stop);
-      return Compile({graph_, ops_, oracle, signature, options_.planning, machine, types});
+      return Compile({graph_, ops_, oracle, signature, options_.planning, machine, types, !options_.disk.empty()});
     };
   }
 
@@ -311,13 +323,15 @@ class SessionImpl final : public Session {
     ExecutorOptions options;
     options.seed = options_.seed;
     options.link_gbps = options_.link_gbps;
+    options.disk_gbps = options_.disk_gbps;
     options.trace = options_.trace;
     return Executor::Create(std::move(plan),
                             {.devices = {device_.get()},
                              .runner = runner_.get(),
                              .kernels = &kernel_cache_,
                              .host = &host_,
-                             .variables = &variables_},
+                             .variables = &variables_,
+                             .disk = disk_.get()},
                             options);
   }
 
@@ -338,6 +352,8 @@ class SessionImpl final : public Session {
     }
     last_run_.bytes_to_host = plan.bytes_to_host;
     last_run_.bytes_to_device = plan.bytes_to_device;
+    last_run_.bytes_to_disk = plan.bytes_to_disk;
+    last_run_.bytes_from_disk = plan.bytes_from_disk;
     last_run_.peak_host_bytes = plan.host_bytes;
     last_run_.predicted_step_seconds = plan.predicted_step_seconds;
     last_run_.lower_bound_seconds = plan.lower_bound_seconds;
@@ -359,6 +375,8 @@ class SessionImpl final : public Session {
     last_run_.stall_seconds = stats.stall_seconds;
     last_run_.bytes_to_host = stats.bytes_to_host;
     last_run_.bytes_to_device = stats.bytes_to_device;
+    last_run_.bytes_to_disk = stats.bytes_to_disk;
+    last_run_.bytes_from_disk = stats.bytes_from_disk;
     // Memory is handed out in these units, so the last one belongs to its tensor as a whole.
     last_run_.peak_device_bytes = AlignUp(stats.peak_device_bytes);
     last_run_.peak_host_bytes = stats.peak_host_bytes;
@@ -378,6 +396,7 @@ class SessionImpl final : public Session {
   const KernelRegistry& kernels_;  // of the host
   std::unique_ptr<RuntimeDevice> device_;
   HostMemory host_;
+  std::unique_ptr<DiskTier> disk_;
   VariableStore variables_;
   KernelCache kernel_cache_;
   std::unique_ptr<TaskRunner> runner_;

@@ -155,6 +155,7 @@ absl::StatusOr<int64_t> ResolveBudget(const Budget& budget, const Workload& work
   if (!budget.given()) return options.machine.device_memory_bytes;
   if (budget.percent == 0) return budget.bytes;
   options.planning = PlanningOptions{.strategy = "baseline"};
+  options.disk.clear();
   MR_ASSIGN_OR_RETURN(const auto session, environment.create_session(workload.graph.Clone(), options));
   MR_RETURN_IF_ERROR(session->Plan(workload.feed_types, workload.fetches, workload.targets).status());
   const auto peak = static_cast<double>(session->last_run().predicted_peak_device_bytes);
