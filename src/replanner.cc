@@ -66,22 +66,22 @@ void Replanner::Plan(const CompileFunction& compile) {
   found_ = [&]() -> absl::StatusOr<Replanned> {
     const auto start = std::chrono::steady_clock::now();
     const Machine machine = WithMeasuredLinks(settings_.machine, *times_, settings_.link_gbps);
-    Replanned present;
-    present.compiled.plan = *plan_;
-    MR_RETURN_IF_ERROR(PredictWithMeasuredTimes(*times_, machine, &present.compiled.plan));
-    if (!CanGain(*plan_) || rounds_ > kMostRounds) return present;
-    Replanned other;
-    MR_ASSIGN_OR_RETURN(other.compiled, compile(*times_, machine, stop_));
-    MR_RETURN_IF_ERROR(PredictWithMeasuredTimes(*times_, machine, &other.compiled.plan));
-    other.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    const double gain =
-        1 - other.compiled.plan.predicted_step_seconds / present.compiled.plan.predicted_step_seconds;
-    other.switched = gain >= settings_.options.least_gain;
-    if (other.switched) return other;
-    present.seconds = other.seconds;
-    // The bound of the cost rules says nothing of this machine.
-    present.compiled.plan.lower_bound_seconds = other.compiled.plan.lower_bound_seconds;
-    return present;
+    Replanned found;
+    ExecutionPlan present = *plan_;
+    MR_RETURN_IF_ERROR(PredictWithMeasuredTimes(*times_, machine, &present));
+    if (CanGain(present) && rounds_ <= kMostRounds) {
+      MR_ASSIGN_OR_RETURN(Compiled other, compile(*times_, machine, stop_));
+      MR_RETURN_IF_ERROR(PredictWithMeasuredTimes(*times_, machine, &other.plan));
+      found.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      found.switched =
+          1 - other.plan.predicted_step_seconds / present.predicted_step_seconds >= settings_.options.least_gain;
+      // The bound of the cost rules says nothing of this machine.
+      present.lower_bound_seconds = other.plan.lower_bound_seconds;
+      if (found.switched) present = std::move(other.plan);
+      found.summary = std::move(other.summary);
+    }
+    found.plan = std::make_shared<const ExecutionPlan>(std::move(present));
+    return found;
   }();
   done_ = true;
 }
@@ -95,6 +95,7 @@ std::optional<Replanner::Replanned> Replanner::Take() {
     return std::nullopt;
   }
   Replanned found = *std::move(found_);
+  plan_ = found.plan;
   // A plan that takes over is measured in its turn.
   if (found.switched) steps_ = 0;
   return found;

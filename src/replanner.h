@@ -40,9 +40,10 @@ class Replanner {
   };
   // A plan from measured times.
   struct Replanned {
-    bool switched = false;  // `compiled` is another plan; else `compiled.plan` is the present one with new predictions
-    Compiled compiled;
-    double seconds = 0;     // that planning took
+    bool switched = false;  // `plan` is another one; else the present one with new predictions
+    std::shared_ptr<const ExecutionPlan> plan;
+    GraphSummary summary;   // when switched
+    double seconds = 0;     // that planning took; 0: only predictions are new
   };
 
   Replanner(Settings settings, std::shared_ptr<const ExecutionPlan> plan);

@@ -270,15 +270,14 @@ class SessionImpl final : public Session {
     if (program.replanner == nullptr) return absl::OkStatus();
     std::optional<Replanner::Replanned> found = program.replanner->Take();
     if (!found) return absl::OkStatus();
-    auto plan = std::make_shared<const ExecutionPlan>(std::move(found->compiled.plan));
     program.measured_times = true;
     if (found->seconds > 0) ++program.replans;
     if (found->switched) {
-      MR_ASSIGN_OR_RETURN(program.executor, MakeExecutor(plan));
-      program.summary = std::move(found->compiled.summary);
+      MR_ASSIGN_OR_RETURN(program.executor, MakeExecutor(found->plan));
+      program.summary = std::move(found->summary);
       program.switched_after = program.steps;
     }
-    program.plan = std::move(plan);
+    program.plan = std::move(found->plan);
     FillPredicted(program);
     return absl::OkStatus();
   }
