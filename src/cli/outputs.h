@@ -49,7 +49,7 @@ class Outputs {
   absl::Status WritePlot(const std::string& svg);
   bool wants_plot() const { return plot_.wanted(); }
   bool wants_picture() const { return plot_.wanted() || html_.wanted(); }
-  // Variables, fetches and checkpoint of a run.
+  // Variables, fetches, checkpoint and measured times of a run.
   absl::Status WriteResults(const TrainResult& result, const Workload& workload, const Environment& environment);
 
  private:
@@ -61,6 +61,7 @@ class Outputs {
   std::string variables_path_;
   std::string fetches_path_;
   std::string checkpoint_prefix_;
+  std::string profile_path_;
 };
 
 }  // namespace millrace::cli

@@ -24,6 +24,7 @@ absl::Status PlanCommand(const Options& options, const Environment& environment)
   if (outputs.wants_picture() && result.run.plan != nullptr) {
     SessionOptions without = session;
     without.planning = BaselineOf(session.planning);
+    without.disk.clear();
     unswapped = PlanOnly(workload, without, environment).run;
   }
   if (ExitStatus(result.run.status) == kExitDoesNotFit) result.run.advice = Advise(workload, session, environment);
