@@ -1,6 +1,7 @@
 #include "onnx/importer.h"
 
 #include <algorithm>
+#include <limits>
 #include <queue>
 
 #include "absl/strings/ascii.h"
@@ -22,6 +23,15 @@ using onnx_proto::ValueInfoProto;
 
 constexpr int64_t kNewestOpset = 22;
 constexpr int kMostNested = 32;
+constexpr int64_t kMostElements = int64_t{1} << 40;
+
+// Whether shapes derived from this one can be computed without overflow.
+bool IsReasonable(const Shape& shape) {
+  for (int64_t dim : shape.dims()) {
+    if (dim > std::numeric_limits<int32_t>::max()) return false;
+  }
+  return shape.num_elements() <= kMostElements;
+}
 
 bool IsMainDomain(const std::string& domain) { return domain.empty() || domain == "ai.onnx"; }
 
@@ -173,7 +183,7 @@ absl::Status Importer::AddInputs() {
       open.push_back(absl::StrCat(name, " ", type.ToString()));
       continue;
     }
-    if (type.shape.num_elements() > (int64_t{1} << 40)) {
+    if (!IsReasonable(type.shape)) {
       return absl::InvalidArgumentError(absl::StrCat("input '", name, "' is ", type.ToString(), ", which no memory holds"));
     }
     Entry entry;
@@ -360,6 +370,9 @@ absl::Status Importer::AddNode(const NodeProto& node) {
     if (!entry.output.shape().fully_known()) {
       return context.Error(absl::StrCat("output ", i, " is ", entry.output.type().ToString(),
                                         ", expected a shape that is known once the inputs' are"));
+    }
+    if (!IsReasonable(entry.output.shape())) {
+      return context.Error(absl::StrCat("output ", i, " is ", entry.output.type().ToString(), ", which no memory holds"));
     }
     names_[node.output(i)] = std::move(entry);
   }

@@ -155,7 +155,7 @@ absl::Status SpaceToDepth(NodeContext& c) {
   const Output x = c.in(0);
   if (!x.valid()) return absl::OkStatus();
   const int64_t block = c.Int("blocksize", 0);
-  if (x.rank() != 4 || block < 1 || x.dim(2) % block != 0 || x.dim(3) % block != 0) {
+  if (x.rank() != 4 || block < 1 || block > (1 << 16) || x.dim(2) % block != 0 || x.dim(3) % block != 0) {
     return c.Error(absl::StrCat("blocks of ", block, " do not divide ", x.type().ToString()));
   }
   const int64_t n = x.dim(0), channels = x.dim(1), h = x.dim(2) / block, w = x.dim(3) / block;

@@ -180,7 +180,7 @@ absl::Status Lrn(NodeContext& c) {
   const Output x = c.in(0);
   if (!x.valid()) return absl::OkStatus();
   const int64_t size = c.Int("size", 1);
-  if (x.rank() < 3 || size < 1 || size > (1 << 16)) {
+  if (x.rank() < 3 || size < 1 || size > 4096) {
     return c.Error(absl::StrCat("a window of ", size, " channels of ", x.type().ToString()));
   }
   const float alpha = c.Float("alpha", 1e-4f), beta = c.Float("beta", 0.75f), bias = c.Float("bias", 1);

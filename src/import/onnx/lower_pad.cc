@@ -64,7 +64,7 @@ absl::StatusOr<std::vector<AxisPads>> ReadPads(NodeContext& c, const Output& x) 
   std::vector<AxisPads> pads;
   for (size_t i = 0; i < axes.size(); ++i) {
     pads.push_back({axes[i], list[i], list[axes.size() + i]});
-    constexpr int64_t kMost = 1 << 28;
+    constexpr int64_t kMost = 1 << 24;
     if (std::abs(pads.back().before) > kMost || std::abs(pads.back().after) > kMost) return c.Error("pads are absurd");
   }
   return pads;
@@ -111,7 +111,7 @@ absl::Status CenterCropPad(NodeContext& c) {
   std::vector<AxisPads> pads;
   for (size_t i = 0; i < axes.size(); ++i) {
     const int64_t size = x.dim(static_cast<int>(axes[i])), more = shape[i] - size;
-    constexpr int64_t kMost = 1 << 28;
+    constexpr int64_t kMost = 1 << 24;
     if (shape[i] < 0 || shape[i] > kMost) return c.Error(absl::StrCat("a size of ", shape[i]));
     // The odd element is cut at the end, and padded at the end.
     if (more >= 0) {

@@ -38,6 +38,8 @@ absl::StatusOr<PoolShape> ReadPool(const NodeContext& c, const Output& x) {
     int64_t output = (ceil_mode ? room + stride - 1 : room) / stride + 1;
     // The last window begins in the input or in the padding before it.
     if (ceil_mode && (output - 1) * stride >= input + before) --output;
+    constexpr int64_t kMost = 1 << 24;
+    if (output > kMost) return c.Unsupported(absl::StrCat("a pool of ", output, " windows"));
     pool.output.push_back(output);
     pool.reach.after[i] = std::max<int64_t>((output - 1) * stride + span - input - before, 0);
   }

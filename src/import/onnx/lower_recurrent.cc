@@ -227,6 +227,8 @@ absl::Status Recurrent(NodeContext& c, Cell cell, const std::vector<std::string>
   cell.linear_before_reset = c.Int("linear_before_reset", 0) != 0;
   cell.input_forget = c.Int("input_forget", 0) != 0;
   MR_RETURN_IF_ERROR(ExpectShapes(c, cell, x, w, r, directions));
+  constexpr int64_t kMostSteps = 20000;
+  if (x.dim(0) > kMostSteps) return c.Unsupported(absl::StrCat("unrolling over ", x.dim(0), " steps"));
   MR_ASSIGN_OR_RETURN(const std::vector<Activation> all, ReadActivations(c, activations, directions));
   Output lengths;
   if (c.has(4)) lengths = c.in(4);

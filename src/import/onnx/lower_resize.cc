@@ -167,6 +167,8 @@ absl::Status ReadScales(NodeContext& c, const Output& x, int scales_input, int s
     if (!(a.scale > 0) || !(output >= 1) || !(output <= kMost)) {
       return c.Error(absl::StrCat("axis ", a.axis, " of ", a.input, " elements to ", output));
     }
+    constexpr double kMostTaps = 1024;
+    if (c.Int("antialias", 0) != 0 && 4 / a.scale > kMostTaps) return c.Unsupported(absl::StrCat("antialiasing at a scale of ", a.scale));
     a.output = static_cast<int64_t>(output);
     request.axes.push_back(a);
   }
@@ -220,6 +222,8 @@ absl::Status Resize(NodeContext& c) {
     MR_ASSIGN_OR_RETURN(const std::vector<double> roi, c.ConstantFloats(1));
     if (roi.size() != 2 * axes.size()) return c.Error(absl::StrCat("roi has ", roi.size(), " numbers, expected ", 2 * axes.size()));
     for (size_t i = 0; i < axes.size(); ++i) {
+      constexpr double kMost = 1e6;
+      if (!(std::abs(roi[i]) <= kMost && std::abs(roi[axes.size() + i]) <= kMost)) return c.Error("roi is absurd");
       request.axes[i].roi_begin = roi[i];
       request.axes[i].roi_end = roi[axes.size() + i];
     }

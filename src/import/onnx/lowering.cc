@@ -54,6 +54,14 @@ std::string QualifiedOp(const onnx_proto::NodeProto& node) {
   return absl::StrCat(node.domain(), ".", node.op_type());
 }
 
+int64_t Product(const IntList& list) {
+  int64_t product = 1;
+  for (int64_t value : list) {
+    if (__builtin_mul_overflow(product, value, &product)) return std::numeric_limits<int64_t>::max();
+  }
+  return product;
+}
+
 IntList Iota(int64_t count) {
   IntList list(std::max<int64_t>(count, 0));
   std::iota(list.begin(), list.end(), 0);

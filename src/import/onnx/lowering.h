@@ -121,11 +121,8 @@ void AddShapeLowerings(LoweringTable& table);      // shapes, constants, casts
 
 // ---- What lowerings share
 inline IntList Dims(const Output& x) { return {x.shape().dims().begin(), x.shape().dims().end()}; }
-inline int64_t Product(const IntList& list) {
-  int64_t product = 1;
-  for (int64_t value : list) product *= value;
-  return product;
-}
+// Saturates.
+int64_t Product(const IntList& list);
 // 0, 1, …, rank - 1.
 IntList Iota(int64_t count);
 // The type's TensorFlow counterpart; kInvalid when there is none.
