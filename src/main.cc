@@ -17,6 +17,7 @@
 #include "cli/exit_status.h"
 #include "cli/interrupt.h"
 #include "millrace/import.h"
+#include "millrace/onnx.h"
 #include "millrace/plan_file.h"
 #include "millrace/session.h"
 #include "millrace/status.h"
@@ -27,6 +28,10 @@ DEFINE_string(graph, "", "GraphDef or MetaGraphDef, binary or text");
 DEFINE_string(saved_model, "", "folder of a TensorFlow SavedModel, its variables restored from its checkpoint");
 DEFINE_string(signature, "", "of the SavedModel; feeds and fetches are its inputs and outputs by key");
 DEFINE_string(checkpoint_in, "", "start from the variables of this checkpoint, PREFIX of PREFIX.index");
+DEFINE_string(onnx, "", "ONNX model; feeds and fetches are its inputs and tensors by name (all outputs without --fetches)");
+DEFINE_bool(train, false, "ONNX: add a loss, gradients and an optimizer, and run them every step");
+DEFINE_string(loss, "", "ONNX: what --train minimises: a scalar output, mean:NAME, cross_entropy:LOGITS:LABELS[:AXIS], "
+                        "mse:NAME:TARGET, weighted_sum:NAME:WEIGHTS, or several, separated by commas; none: the first fetch");
 DEFINE_string(feeds, "", ".npz with an array per placeholder, named without :0; every step gets the same");
 DEFINE_bool(synthetic_feeds, false, "fill placeholders of a known shape from --seed (those not in --feeds)");
 DEFINE_string(feed_shapes, "", "shapes for --synthetic_feeds: images:8x224x224x3,labels:8");
@@ -107,9 +112,9 @@ DEFINE_double(dropout, -1, "model: rate of dropout");
 DEFINE_int64(channels, 0, "model: channels of the first level");
 DEFINE_int64(levels, 0, "model: levels of resolution");
 DEFINE_string(variant, "", "model: form of the network");
-DEFINE_string(optimizer, "", "model: sgd, momentum, adam, adamw, rmsprop or adagrad");
-DEFINE_double(learning_rate, 0, "model: of the optimizer");
-DEFINE_double(weight_decay, -1, "model: of the optimizer");
+DEFINE_string(optimizer, "", "model, --train: sgd, momentum, adam, adamw, rmsprop or adagrad");
+DEFINE_double(learning_rate, 0, "model, --train: of the optimizer; 0: the model's, 0.01 of --train");
+DEFINE_double(weight_decay, -1, "model, --train: of the optimizer; -1: the model's, 0 of --train");
 
 namespace millrace::cli {
 namespace {
@@ -221,7 +226,7 @@ std::string CommandUsage(const Command& command) {
     absl::StrAppend(&text, "  ", name, std::string(name.size() < 18 ? 18 - name.size() : 1, ' '), info.description,
                     absl::StartsWith(flag, "strateg") ? absl::StrCat(": ", absl::StrJoin(StrategyNames(), ", ")) : "",
                     // Models have defaults of their own.
-                    info.default_value.empty() || info.type == "bool" || absl::StartsWith(info.description, "model:")
+                    info.default_value.empty() || info.type == "bool" || absl::StartsWith(info.description, "model")
                         ? ""
                         : absl::StrCat(" (", info.default_value, ")"),
                     "\n");
@@ -242,6 +247,12 @@ Options OptionsFromFlags(const std::vector<std::string>& words) {
                    .saved_model = FLAGS_saved_model,
                    .signature = FLAGS_signature,
                    .checkpoint_in = FLAGS_checkpoint_in,
+                   .onnx = FLAGS_onnx,
+                   .train = FLAGS_train,
+                   .loss = FLAGS_loss,
+                   .optimizer = FLAGS_optimizer,
+                   .learning_rate = FLAGS_learning_rate,
+                   .weight_decay = FLAGS_weight_decay,
                    .feeds = FLAGS_feeds,
                    .synthetic_feeds = FLAGS_synthetic_feeds,
                    .feed_shapes = FLAGS_feed_shapes,
@@ -332,6 +343,7 @@ Environment RealEnvironment() {
   environment.load_plan = LoadPlan;
   environment.save_plan = SavePlan;
   environment.load_saved_model = [](const std::string& folder) { return LoadSavedModel(folder); };
+  environment.load_onnx = LoadOnnx;
   environment.read_checkpoint = ReadCheckpoint;
   environment.write_checkpoint = WriteCheckpoint;
   environment.load_arrays = LoadArrays;

@@ -177,10 +177,20 @@ class GraphBuilder {
   // The next pair (seed, seed2).
   std::pair<int64_t, int64_t> NextSeeds();
 
+  // A variable of the graph that this builder goes on with: listed in variables() and, when `trainable`, in trainable().
+  void Adopt(const Variable& variable, bool trainable);
+
   // ---- What is known of a tensor
   Output OutputOf(OutputRef ref);
-  // The value of a Const (through Identity), else nullptr. Valid until the next node is added.
+  // The value of a Const (through Identity), or one that FoldWith computed, else nullptr. Valid until the next node is
+  // added.
   const Tensor* ConstantValue(const Output& output) const;
+  // From now on, small outputs of nodes whose inputs have known values (or whose outputs follow from types) are computed
+  // with `evaluate` as they are added: ConstantValue knows them, and so do the shape rules of later nodes. The nodes stay
+  // in the graph. What `evaluate` refuses stays unknown.
+  using Evaluate = std::function<absl::StatusOr<std::vector<Tensor>>(const OpDef& def, const OpInstance& instance,
+                                                                     std::vector<Tensor> inputs)>;
+  void FoldWith(Evaluate evaluate) { evaluate_ = std::move(evaluate); }
   // "scope/name:0".
   std::string TensorName(const Output& output) const;
 
@@ -193,7 +203,7 @@ class GraphBuilder {
   absl::Status InferMissingTypes();
   Operation Add(Node node);
   std::string FullName(std::string_view name, std::string_view op) const;
-  
+  void Fold(NodeId id);
 
   std::shared_ptr<const OpRegistry> ops_;
   Graph graph_;
@@ -206,6 +216,8 @@ class GraphBuilder {
   std::vector<Operation> initializers_;
   std::vector<Operation> updates_;
   std::map<std::string, NodeId> cached_consts_;
+  Evaluate evaluate_;
+  std::map<OutputRef, Tensor> folded_;
   int64_t seed_ = 0;
   int64_t next_op_seed_ = 1;  // seed and seed2 both 0 would mean a random seed
 };

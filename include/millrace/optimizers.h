@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "millrace/graph_builder.h"
 
@@ -34,6 +35,10 @@ std::unique_ptr<Optimizer> AdamW(double learning_rate, double decay = 0.01, doub
 std::unique_ptr<Optimizer> RmsProp(double learning_rate, double rho = 0.9, double momentum = 0, double epsilon = 1e-7,
                                    double weight_decay = 0);
 std::unique_ptr<Optimizer> Adagrad(double learning_rate, double initial_accumulator = 0.1, double weight_decay = 0);
+
+// One of these by name (sgd, momentum, adam, adamw, rmsprop, adagrad) with its defaults; `weight_decay` is AdamW's decay.
+absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer(std::string_view name, double learning_rate,
+                                                         double weight_decay = 0);
 
 // Gradients of `loss` for every trainable variable, their updates, the builder's collected updates, and a NoOp `name`
 // that runs them all. Trainable variables that the loss does not depend on are left alone; it is an error when there

@@ -10,6 +10,8 @@ namespace {
 
 // Constants larger than this are not shared.
 constexpr int64_t kMaxSharedConstBytes = 256;
+// Values larger than this are not computed ahead.
+constexpr int64_t kMaxFoldedBytes = 64 * 1024;
 
 std::string Types(absl::Span<const TensorType> types) {
   return absl::StrJoin(types, ", ", [](std::string* out, const TensorType& type) { out->append(type.ToString()); });
@@ -100,7 +102,38 @@ Operation GraphBuilder::Add(Node node) {
     Fail(status);
     return Operation(this, NodeId());
   }
-  return Operation(this, graph_.AddUnique(std::move(node)));
+  const NodeId id = graph_.AddUnique(std::move(node));
+  if (evaluate_) Fold(id);
+  return Operation(this, id);
+}
+
+void GraphBuilder::Fold(NodeId id) {
+  const Node& node = graph_.node(id);
+  const OpDef& def = *ops_->Find(node.op);
+  if (node.op == "Const" || def.stateful || def.is_variable || def.returns_variable || !def.variables.empty()) return;
+  int64_t bytes = 0;
+  for (const TensorType& type : node.outputs) {
+    if (DataTypeSize(type.dtype) == 0 || !type.shape.fully_known()) return;
+    if (type.shape.num_elements() > kMaxFoldedBytes) return;
+    bytes += type.size_bytes();
+  }
+  if (node.outputs.empty() || bytes > kMaxFoldedBytes) return;
+  OpInstance instance{.name = node.name, .op = node.op, .attrs = node.attrs};
+  instance.outputs.assign(node.outputs.begin(), node.outputs.end());
+  std::vector<Tensor> inputs;
+  for (const OutputRef& input : node.inputs) {
+    const Tensor* value = ConstantValue(OutputOf(input));
+    if (value == nullptr && !(def.from_types && graph_.type(input).shape.fully_known())) return;
+    instance.inputs.push_back(graph_.type(input));
+    inputs.push_back(value == nullptr ? Tensor() : *value);
+  }
+  instance.input_values = inputs;
+  absl::StatusOr<std::vector<Tensor>> values = evaluate_(def, instance, std::move(inputs));
+  if (!values.ok() || values->size() != node.outputs.size()) return;
+  for (size_t i = 0; i < values->size(); ++i) {
+    graph_.mutable_node(id).outputs[i] = (*values)[i].type();
+    folded_[OutputRef{id, static_cast<int32_t>(i)}] = std::move((*values)[i]);
+  }
 }
 
 Operation GraphBuilder::Op(std::string_view op, absl::Span<const Output> inputs, AttrMap attrs,
@@ -187,6 +220,9 @@ Operation GraphBuilder::Group(absl::Span<const Operation> operations, std::strin
 
 void GraphBuilder::AddControlEdge(const Operation& before, const Operation& after) {
   if (!ok()) return;
+  if (!before.valid() || !after.valid() || before.builder() != this || after.builder() != this) {
+    return Fail(absl::InvalidArgumentError("AddControlEdge: an end is not a node of this graph"));
+  }
   graph_.mutable_node(after.id()).control_inputs.push_back(before.id());
 }
 
@@ -200,6 +236,8 @@ Output GraphBuilder::OutputOf(OutputRef ref) {
 const Tensor* GraphBuilder::ConstantValue(const Output& output) const {
   OutputRef ref = output.ref();
   while (ref.node.valid()) {
+    const auto folded = folded_.find(ref);
+    if (folded != folded_.end()) return &folded->second;
     const Node& node = graph_.node(ref.node);
     if (node.op == "Const") {
       const AttrValue* value = node.attrs.Find("value");
@@ -209,6 +247,11 @@ const Tensor* GraphBuilder::ConstantValue(const Output& output) const {
     ref = node.inputs[0];
   }
   return nullptr;
+}
+
+void GraphBuilder::Adopt(const Variable& variable, bool trainable) {
+  variables_.push_back(variable);
+  if (trainable) trainable_.push_back(variable);
 }
 
 std::string GraphBuilder::TensorName(const Output& output) const {

@@ -165,6 +165,18 @@ std::unique_ptr<Optimizer> Adagrad(double learning_rate, double initial_accumula
   return std::make_unique<AdagradOptimizer>(learning_rate, initial_accumulator, weight_decay);
 }
 
+absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer(std::string_view name, double learning_rate,
+                                                         double weight_decay) {
+  if (name == "sgd") return Sgd(learning_rate, weight_decay);
+  if (name == "momentum") return Momentum(learning_rate, 0.9, weight_decay);
+  if (name == "adam") return Adam(learning_rate, 0.9, 0.999, 1e-7, weight_decay);
+  if (name == "adamw") return AdamW(learning_rate, weight_decay);
+  if (name == "rmsprop") return RmsProp(learning_rate, 0.9, 0, 1e-7, weight_decay);
+  if (name == "adagrad") return Adagrad(learning_rate, 0.1, weight_decay);
+  return absl::InvalidArgumentError(absl::StrCat("optimizer '", std::string(name),
+                                                 "', expected sgd, momentum, adam, adamw, rmsprop or adagrad"));
+}
+
 Operation Minimize(GraphBuilder& builder, std::unique_ptr<Optimizer> optimizer, const Output& loss,
                    std::string_view name) {
   const std::vector<Variable> variables = builder.trainable();

@@ -82,18 +82,22 @@ Initializer HeNormal() {
 }  // namespace init
 
 Output Variable::Read() const {
+  if (builder_ == nullptr) return Output();
   return builder_->Op("ReadVariableOp", {handle_}, {{"dtype", type_.dtype}}, absl::StrCat("/", name_, "/Read"));
 }
 
 Operation Variable::Assign(const Output& value, std::string_view name) const {
+  if (builder_ == nullptr) return Operation();
   return builder_->Op("AssignVariableOp", {handle_, value}, {{"dtype", type_.dtype}}, name);
 }
 
 Operation Variable::AssignAdd(const Output& value, std::string_view name) const {
+  if (builder_ == nullptr) return Operation();
   return builder_->Op("AssignAddVariableOp", {handle_, value}, {{"dtype", type_.dtype}}, name);
 }
 
 Operation Variable::AssignSub(const Output& value, std::string_view name) const {
+  if (builder_ == nullptr) return Operation();
   return builder_->Op("AssignSubVariableOp", {handle_, value}, {{"dtype", type_.dtype}}, name);
 }
 

@@ -11,8 +11,8 @@ Flags operator+(Flags a, const Flags& b) {
 }
 
 const std::vector<Command>& Table() {
-  static const Flags* const input = new Flags{"graph", "saved_model", "signature", "checkpoint_in", "feeds", "synthetic_feeds", "feed_shapes", "fetches", "targets",
-                                              "init_targets", "seed"};
+  static const Flags* const input = new Flags{"graph", "saved_model", "signature", "checkpoint_in", "onnx", "train", "loss", "optimizer", "learning_rate", "weight_decay",
+                                              "feeds", "synthetic_feeds", "feed_shapes", "fetches", "targets", "init_targets", "seed"};
   static const Flags* const engine = new Flags{"device", "devices", "device_memory", "host_memory", "machine", "link_gbps", "disk", "disk_gbps",
                                                "threads", "replan", "profile_in", "cuda_graph", "tf32"};
   static const Flags* const policies = new Flags{"swap_distance", "parts", "early_start", "min_swap_bytes", "share_recv",
@@ -45,7 +45,7 @@ const std::vector<Command>& Table() {
        "millrace plan --machine=configs/machines/titanx.pbtxt --graph=F.pb --fetches=loss:0 --targets=train "
        "--synthetic_feeds"},
       {"inspect", "", "what a graph holds: vertices, edges, parameters, operations, unsupported ones", InspectCommand,
-       Flags{"graph", "saved_model", "signature", "feeds", "synthetic_feeds", "feed_shapes", "fetches", "targets", "ops",
+       Flags{"graph", "saved_model", "signature", "onnx", "train", "loss", "feeds", "synthetic_feeds", "feed_shapes", "fetches", "targets", "ops",
              "report_out"},
        "millrace inspect --graph=F.pb"},
       {"export", "", "the graph as the passes rewrote it, to --out=F.pb, .pbtxt or .dot", ExportCommand,

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "millrace/graph.h"
 #include "millrace/import.h"
+#include "millrace/onnx.h"
 #include "millrace/options.h"
 #include "millrace/session.h"
 
@@ -29,6 +30,7 @@ struct Environment {
   std::function<absl::StatusOr<Graph>(const std::string& path)> load_graph;
   std::function<absl::StatusOr<std::unique_ptr<Session>>(Graph, SessionOptions)> create_session;
   std::function<absl::StatusOr<SavedModel>(const std::string& folder)> load_saved_model;
+  std::function<absl::StatusOr<OnnxModel>(const std::string& path, const OnnxOptions& options)> load_onnx;
   // Tensors by key. Files that are written are whole or not there.
   std::function<absl::StatusOr<Arrays>(const std::string& prefix)> read_checkpoint;
   std::function<absl::Status(const std::string& prefix, const Arrays&)> write_checkpoint;

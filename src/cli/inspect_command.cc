@@ -67,7 +67,7 @@ std::string SignaturesText(const SavedModel& model) {
 // What the graph needs to be planned: as given, else the generated graphs' node names where they are there.
 InputOptions PlannedInput(InputOptions input, const Graph& graph) {
   input.synthetic_feeds = input.synthetic_feeds || input.feeds.empty();
-  if (!input.fetches.empty() || !input.targets.empty() || !input.saved_model.empty()) return input;
+  if (!input.fetches.empty() || !input.targets.empty() || input.graph.empty()) return input;
   if (graph.Find("loss").valid()) input.fetches = {"loss:0"};
   if (graph.Find("train").valid()) input.targets = {"train"};
   return input;
@@ -81,12 +81,17 @@ absl::Status InspectCommand(const Options& options, const Environment& environme
     *environment.out << OpsTable(ops);
     return absl::OkStatus();
   }
-  if (options.input.graph.empty() == options.input.saved_model.empty()) {
-    return UsageError("which graph: give --graph=FILE.pb or .pbtxt, or --saved_model=FOLDER; or --ops");
+  if (!options.input.graph.empty() + !options.input.saved_model.empty() + !options.input.onnx.empty() != 1) {
+    return UsageError("which graph: give --graph=FILE.pb or .pbtxt, --saved_model=FOLDER or --onnx=FILE.onnx; or --ops");
   }
   MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
   Graph graph;
-  if (options.input.saved_model.empty()) {
+  if (!options.input.onnx.empty()) {
+    InputOptions input = options.input;
+    input.synthetic_feeds = true;
+    MR_ASSIGN_OR_RETURN(Workload workload, LoadWorkload(input, FeedValues::kTypesOnly, environment));
+    graph = std::move(workload.graph);
+  } else if (options.input.saved_model.empty()) {
     MR_ASSIGN_OR_RETURN(graph, environment.load_graph(options.input.graph));
   } else {
     MR_ASSIGN_OR_RETURN(SavedModel model, environment.load_saved_model(options.input.saved_model));
@@ -104,7 +109,7 @@ absl::Status InspectCommand(const Options& options, const Environment& environme
                    << (unsupported.empty() ? "none" : CountsText(unsupported)) << "\n";
   // The largest operation needs shapes, so a plan; without one the rest is still worth having.
   const InputOptions input = PlannedInput(options.input, graph);
-  const bool plannable = !input.fetches.empty() || !input.targets.empty() || !input.signature.empty();
+  const bool plannable = !input.fetches.empty() || !input.targets.empty() || !input.signature.empty() || !input.onnx.empty();
   if (unsupported.empty() && plannable) {
     MR_ASSIGN_OR_RETURN(SessionOptions session, MakeSessionOptions(options, "baseline"));
     session.device = "null";

@@ -17,6 +17,12 @@ struct InputOptions {
   std::string saved_model;  // folder; then feeds and fetches are the signature's keys
   std::string signature;    // empty: the only one, or serving_default
   std::string checkpoint_in;
+  std::string onnx;        // file
+  bool train = false;      // of an ONNX model: adds loss, gradients and an optimizer
+  std::string loss;        // onnx.h's OnnxTraining::loss; empty: the first fetch
+  std::string optimizer;   // of --train
+  double learning_rate = 0;
+  double weight_decay = -1;
   std::string feeds;
   bool synthetic_feeds = false;
   std::string feed_shapes;  // "images:8x224x224x3,labels:8"

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "cli/exit_status.h"
 #include "cli/feeds.h"
 #include "millrace/status.h"
@@ -15,13 +16,19 @@ namespace millrace::cli {
 namespace {
 
 absl::Status CheckInput(const InputOptions& options) {
-  if (options.graph.empty() == options.saved_model.empty()) {
-    return UsageError("which graph: give --graph=FILE.pb or .pbtxt, or --saved_model=FOLDER");
+  if (!options.graph.empty() + !options.saved_model.empty() + !options.onnx.empty() != 1) {
+    return UsageError("which graph: give --graph=FILE.pb or .pbtxt, --saved_model=FOLDER, or --onnx=FILE.onnx");
+  }
+  if (options.train && options.onnx.empty()) {
+    return UsageError("--train is for --onnx models; other graphs hold their training step (--targets)");
+  }
+  if (options.train && options.loss.empty() && options.fetches.empty()) {
+    return UsageError("--train needs a loss: --loss=cross_entropy:LOGITS:LABELS, mse:NAME:TARGET, mean:NAME or a scalar output");
   }
   if (!options.signature.empty() && options.saved_model.empty()) {
     return UsageError("--signature is one of a --saved_model, which is not given");
   }
-  if (options.saved_model.empty() && options.fetches.empty() && options.targets.empty()) {
+  if (!options.graph.empty() && options.fetches.empty() && options.targets.empty()) {
     return UsageError("nothing to run: give --fetches=NAME:0,... or --targets=NAME,...");
   }
   if (options.steps < 0) return UsageError("--steps: expected 0 or more");
@@ -79,12 +86,62 @@ absl::StatusOr<Session::Feeds> FeedsByTensor(const SavedSignature& signature, co
   return feeds;
 }
 
+// "name" of "name:0".
+std::string WithoutIndex(const std::string& name) { return std::string(absl::StripSuffix(name, ":0")); }
+
+OnnxOptions MakeOnnxOptions(const InputOptions& options, const std::map<std::string, Shape>& shapes,
+                            const Session::Feeds& feeds) {
+  OnnxOptions onnx;
+  onnx.input_shapes = shapes;
+  for (const auto& [name, value] : feeds) onnx.input_values[WithoutIndex(name)] = value;
+  if (!options.train) return onnx;
+  OnnxTraining& training = onnx.training.emplace();
+  training.loss = options.loss.empty() ? WithoutIndex(options.fetches[0]) : options.loss;
+  if (!options.optimizer.empty()) training.optimizer = options.optimizer;
+  if (options.learning_rate != 0) training.learning_rate = options.learning_rate;
+  if (options.weight_decay >= 0) training.weight_decay = options.weight_decay;
+  return onnx;
+}
+
+// The model's graph; feeds and fetches by its names. Fetches: all outputs when none is asked for, the loss of --train.
+absl::Status LoadOnnxModel(const InputOptions& options, const std::map<std::string, Shape>& shapes,
+                           const Environment& environment, Workload& workload) {
+  MR_ASSIGN_OR_RETURN(OnnxModel model,
+                      environment.load_onnx(options.onnx, MakeOnnxOptions(options, shapes, workload.feeds)));
+  std::vector<std::string> fetches = options.fetches;
+  if (fetches.empty() && options.train) fetches = {"loss"};
+  if (fetches.empty() && options.targets.empty()) fetches = model.outputs;
+  for (const std::string& fetch : fetches) {
+    auto tensor = model.tensors.find(fetch);
+    if (tensor == model.tensors.end()) tensor = model.tensors.find(WithoutIndex(fetch));
+    workload.fetches.push_back(tensor == model.tensors.end() ? fetch : tensor->second);
+    workload.fetch_names.push_back(absl::EndsWith(fetch, ":0") ? fetch : fetch + ":0");
+  }
+  Session::Feeds feeds;
+  for (auto& [name, value] : workload.feeds) {
+    const auto input = model.inputs.find(WithoutIndex(name));
+    if (input != model.inputs.end()) {
+      feeds.emplace(input->second, value);
+    } else if (model.tensors.count(WithoutIndex(name)) == 0) {  // not an input that became a constant
+      return absl::NotFoundError(absl::StrCat("feed ", name, ": the model has no such input, expected ", Keys(model.inputs)));
+    }
+  }
+  workload.feeds = std::move(feeds);
+  workload.graph = std::move(model.graph);
+  workload.initial_values = std::move(model.variables);
+  workload.init_targets.insert(workload.init_targets.begin(), model.init_targets.begin(), model.init_targets.end());
+  if (options.train) workload.targets.push_back("train");
+  return absl::OkStatus();
+}
+
 // Graph, fetches, targets and feeds from a file of arrays.
-absl::Status LoadGraphAndFeeds(const InputOptions& options, const Environment& environment, Workload& workload) {
+absl::Status LoadGraphAndFeeds(const InputOptions& options, const std::map<std::string, Shape>& shapes,
+                               const Environment& environment, Workload& workload) {
   if (!options.feeds.empty()) {
     MR_ASSIGN_OR_RETURN(workload.feeds, environment.load_arrays(options.feeds));
   }
   workload.targets = options.targets;
+  if (!options.onnx.empty()) return LoadOnnxModel(options, shapes, environment, workload);
   if (options.saved_model.empty()) {
     MR_ASSIGN_OR_RETURN(workload.graph, environment.load_graph(options.graph));
     workload.fetches = options.fetches;
@@ -128,11 +185,12 @@ absl::Status ReadCheckpoint(const std::string& prefix, const Environment& enviro
 
 absl::StatusOr<Workload> LoadWorkload(const InputOptions& options, FeedValues values, const Environment& environment) {
   MR_RETURN_IF_ERROR(CheckInput(options));
-  MR_ASSIGN_OR_RETURN(const auto shapes, ParseFeedShapes(options.feed_shapes));
+  MR_ASSIGN_OR_RETURN(auto shapes, ParseFeedShapes(options.feed_shapes));
 
   Workload workload;
-  MR_RETURN_IF_ERROR(LoadGraphAndFeeds(options, environment, workload));
   workload.init_targets = options.init_targets;
+  MR_RETURN_IF_ERROR(LoadGraphAndFeeds(options, shapes, environment, workload));
+  if (!options.onnx.empty()) shapes.clear();  // the import has used them
   workload.steps = options.steps;
   if (!options.checkpoint_in.empty()) {
     MR_RETURN_IF_ERROR(ReadCheckpoint(options.checkpoint_in, environment, workload));

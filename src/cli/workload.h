@@ -38,7 +38,7 @@ inline constexpr char kNodeStatePrefix[] = "_millrace_state/";
 
 enum class FeedValues { kMade, kTypesOnly };
 
-// Loads the graph, feeds and initial values. Requires --graph and --fetches or --targets, or --saved_model; their absence
+// Loads the graph, feeds and initial values. Requires --graph and --fetches or --targets, --saved_model, or --onnx; their absence
 // is wrong usage.
 absl::StatusOr<Workload> LoadWorkload(const InputOptions& options, FeedValues values, const Environment& environment);
 

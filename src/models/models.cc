@@ -22,19 +22,6 @@ const std::vector<ModelGenerator>& Generators() {
   return generators;
 }
 
-absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer(const ModelOptions& options) {
-  const std::string& name = options.optimizer;
-  const double rate = options.learning_rate, decay = options.weight_decay;
-  if (name == "sgd") return Sgd(rate, decay);
-  if (name == "momentum") return Momentum(rate, 0.9, decay);
-  if (name == "adam") return Adam(rate, 0.9, 0.999, 1e-7, decay);
-  if (name == "adamw") return AdamW(rate, decay);
-  if (name == "rmsprop") return RmsProp(rate, 0.9, 0, 1e-7, decay);
-  if (name == "adagrad") return Adagrad(rate, 0.1, decay);
-  return absl::InvalidArgumentError(
-      absl::StrCat("optimizer '", name, "', expected sgd, momentum, adam, adamw, rmsprop or adagrad"));
-}
-
 // Options with the model's defaults where nothing was given.
 absl::StatusOr<ModelOptions> Complete(const ModelInfo& info, const ModelOptions& given) {
   ModelOptions options = info.defaults;
@@ -100,7 +87,7 @@ absl::StatusOr<Graph> BuildModel(std::string_view name, const ModelOptions& give
         absl::StrJoin(generators, ", ", [](std::string* out, const ModelGenerator& g) { out->append(g.info.name); })));
   }
   MR_ASSIGN_OR_RETURN(const ModelOptions options, Complete(generator->info, given));
-  MR_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer, MakeOptimizer(options));
+  MR_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer, MakeOptimizer(options.optimizer, options.learning_rate, options.weight_decay));
   GraphBuilder b;
   b.set_seed(options.seed);
   MR_ASSIGN_OR_RETURN(const Output loss, generator->build(b, options));

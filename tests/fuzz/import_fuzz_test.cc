@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "import/checkpoint.h"
+#include "millrace/import.h"
 #include "import_targets.h"
 #include "mutator.h"
 
@@ -36,6 +38,16 @@ TEST(ImportFuzz, BinaryGraphsAreReadOrRefused) {
 TEST(ImportFuzz, TextGraphsAreReadOrRefused) {
   const std::vector<std::string> corpus = {ReadData("every_attr.pbtxt"), ReadData("functions.pbtxt")};
   ExpectSomeAccepted(Fuzz(corpus, 2, kInputs, kSeconds, FuzzGraphFile));
+}
+
+TEST(ImportFuzz, OnnxModelsAreReadOrRefused) {
+  const auto members = LoadArrays(absl::StrCat(MILLRACE_SOURCE_DIR, "/tests/onnx/backend.npz"));
+  ASSERT_TRUE(members.ok()) << members.status();
+  std::vector<std::string> corpus;
+  for (const auto& [name, value] : *members) {
+    if (absl::EndsWith(name, "/model")) corpus.emplace_back(static_cast<const char*>(value.data()), value.num_elements());
+  }
+  ExpectSomeAccepted(Fuzz(corpus, 7, kInputs, kSeconds, FuzzOnnx));
 }
 
 TEST(ImportFuzz, ArraysAreReadOrRefused) {

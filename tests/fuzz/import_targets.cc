@@ -12,6 +12,7 @@
 #include "import/graph_import.h"
 #include "import/npz.h"
 #include "import/saved_model.h"
+#include "onnx/importer.h"
 
 namespace millrace {
 namespace {
@@ -81,6 +82,15 @@ bool FuzzSavedModel(std::string_view bytes) {
     for (const auto& [key, info] : signature.outputs) CHECK(model->graph.FindTensor(info.tensor).ok());
     for (const std::string& target : signature.targets) CHECK(model->graph.Find(target).valid());
   }
+  return true;
+}
+
+bool FuzzOnnx(std::string_view bytes) {
+  const absl::StatusOr<OnnxModel> model = onnx::OnnxFromBytes(bytes, "", {});
+  if (!model.ok()) return CheckRefusal(model.status());
+  CHECK(VerifyGraph(model->graph).ok()) << VerifyGraph(model->graph);
+  for (const auto& [name, node] : model->inputs) CHECK(model->graph.Find(node).valid()) << name;
+  for (const auto& [name, tensor] : model->tensors) CHECK(model->graph.FindTensor(tensor).ok()) << name;
   return true;
 }
 

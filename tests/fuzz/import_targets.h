@@ -16,6 +16,8 @@ bool FuzzArrays(std::string_view bytes);
 
 // saved_model.pb or .pbtxt: an accepted model has a verified graph, and signatures that name its tensors.
 bool FuzzSavedModel(std::string_view bytes);
+// ONNX models: an accepted one has a verified graph, and names that are in it.
+bool FuzzOnnx(std::string_view bytes);
 // The index of a checkpoint.
 bool FuzzCheckpointIndex(std::string_view bytes);
 // One entry of an index and its data file: the entry's bytes, preceded by their number (one byte), then the data.

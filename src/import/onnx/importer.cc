@@ -1,0 +1,487 @@
+#include "onnx/importer.h"
+
+#include <algorithm>
+#include <limits>
+#include <queue>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "onnx/fold.h"
+#include "onnx/tensors.h"
+
+namespace millrace::onnx {
+namespace {
+
+using google::protobuf::RepeatedPtrField;
+using onnx_proto::AttributeProto;
+using onnx_proto::FunctionProto;
+using onnx_proto::GraphProto;
+using onnx_proto::NodeProto;
+using onnx_proto::TypeProto;
+using onnx_proto::ValueInfoProto;
+
+constexpr int64_t kNewestOpset = 22;
+constexpr int kMostNested = 32;
+constexpr int64_t kMostElements = int64_t{1} << 40;
+
+// Whether shapes derived from this one can be computed without overflow.
+bool IsReasonable(const Shape& shape) {
+  for (int64_t dim : shape.dims()) {
+    if (dim > std::numeric_limits<int32_t>::max()) return false;
+  }
+  return shape.num_elements() <= kMostElements;
+}
+
+bool IsMainDomain(const std::string& domain) { return domain.empty() || domain == "ai.onnx"; }
+
+int64_t MainOpset(const RepeatedPtrField<onnx_proto::OperatorSetIdProto>& sets, int64_t fallback) {
+  for (const onnx_proto::OperatorSetIdProto& set : sets) {
+    if (IsMainDomain(set.domain())) return set.version();
+  }
+  return fallback;
+}
+
+// Names of the model that this graph's own nodes have.
+bool IsReserved(const std::string& name) { return name == "loss" || name == "train" || name == "init"; }
+
+// Attributes of a function's node that stand for the call's.
+NodeProto WithCallAttributes(const NodeProto& body, const NodeProto& call, const FunctionProto& function) {
+  NodeProto node = body;
+  node.clear_attribute();
+  for (const AttributeProto& attribute : body.attribute()) {
+    const AttributeProto* value = attribute.ref_attr_name().empty() ? &attribute : nullptr;
+    for (const AttributeProto& given : call.attribute()) {
+      if (value == nullptr && given.name() == attribute.ref_attr_name()) value = &given;
+    }
+    for (const AttributeProto& standard : function.attribute_proto()) {
+      if (value == nullptr && standard.name() == attribute.ref_attr_name()) value = &standard;
+    }
+    if (value == nullptr) continue;
+    AttributeProto* added = node.add_attribute();
+    *added = *value;
+    added->set_name(attribute.name());
+  }
+  return node;
+}
+
+}  // namespace
+
+std::string NodeName(std::string_view onnx_name) {
+  std::string name;
+  for (char ch : onnx_name) {
+    const bool plain = absl::ascii_isalnum(static_cast<unsigned char>(ch)) || ch == '.' || ch == '_' || ch == '/' || ch == '-';
+    name += plain ? ch : '_';
+  }
+  const size_t first = name.find_first_not_of("/_-");
+  name = first == std::string::npos ? "unnamed" : name.substr(first);
+  return name;
+}
+
+Importer::Importer(const onnx_proto::ModelProto& model, const std::string& folder, const OnnxOptions& options,
+                   const std::set<std::string>& baked)
+    : model_(model), folder_(folder), options_(options), baked_(baked) {
+  b_.FoldWith(HostEvaluator());
+}
+
+void Importer::CountUnsupported(const RepeatedPtrField<NodeProto>& nodes, std::map<std::string, int64_t>& counts) const {
+  for (const NodeProto& node : nodes) {
+    if (LoweringTable::Builtin().Find(QualifiedOp(node)) == nullptr && FindFunction(node) == nullptr) ++counts[QualifiedOp(node)];
+    for (const AttributeProto& attribute : node.attribute()) {
+      if (attribute.has_g()) CountUnsupported(attribute.g().node(), counts);
+    }
+  }
+}
+
+absl::Status Importer::CheckOps() const {
+  std::map<std::string, int64_t> counts;
+  CountUnsupported(model_.graph().node(), counts);
+  for (const FunctionProto& function : model_.functions()) CountUnsupported(function.node(), counts);
+  if (counts.empty()) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat(
+      "the model uses operators that are not supported: ",
+      absl::StrJoin(counts, ", ", [](std::string* out, const auto& e) { absl::StrAppend(out, e.first, " (", e.second, "x)"); })));
+}
+
+absl::Status Importer::AddInitializers(const GraphProto& graph) {
+  if (graph.sparse_initializer_size() > 0) return absl::UnimplementedError("sparse initialisers are not supported");
+  for (const onnx_proto::TensorProto& tensor : graph.initializer()) {
+    if (tensor.name().empty()) return absl::InvalidArgumentError("an initialiser has no name");
+    if (graph.input_size() > 0 && options_.input_values.count(tensor.name()) > 0) {
+      for (const ValueInfoProto& input : graph.input()) {
+        if (input.name() == tensor.name()) {
+          return absl::UnimplementedError(absl::StrCat("input '", tensor.name(), "' has an initialiser and cannot be fed"));
+        }
+      }
+    }
+    Entry entry;
+    entry.initializer = &tensor;
+    names_[tensor.name()] = std::move(entry);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Shape> Importer::InputShape(const ValueInfoProto& input, std::map<std::string, int64_t>& symbols) const {
+  const TypeProto::Tensor& type = input.type().tensor_type();
+  const auto value = options_.input_values.find(input.name());
+  const auto shape = options_.input_shapes.find(input.name());
+  const Shape* given = value != options_.input_values.end()   ? &value->second.shape()
+                       : shape != options_.input_shapes.end() ? &shape->second
+                                                              : nullptr;
+  if (!type.has_shape()) return given != nullptr ? *given : Shape::UnknownRank();
+  Shape declared;
+  for (const auto& dim : type.shape().dim()) {
+    // 0 stands for unknown in some exporters' files.
+    const bool known = dim.value_case() == onnx_proto::TensorShapeProto::Dimension::kDimValue;
+    if (known && dim.dim_value() < 0) {
+      return absl::InvalidArgumentError(absl::StrCat("input '", input.name(), "' has a dimension of ", dim.dim_value()));
+    }
+    declared.AddDim(known ? dim.dim_value() : -1);
+  }
+  if (given != nullptr) {
+    bool fits = given->rank() == declared.rank();
+    for (int i = 0; fits && i < declared.rank(); ++i) fits = declared.dim(i) < 0 || declared.dim(i) == given->dim(i);
+    if (!fits) {
+      return absl::InvalidArgumentError(absl::StrCat("input '", input.name(), "' is ", declared.ToString(),
+                                                     " in the model, the shape given is ", given->ToString()));
+    }
+    declared = *given;
+  }
+  for (int i = 0; i < declared.rank(); ++i) {
+    const std::string& symbol = type.shape().dim(i).dim_param();
+    if (symbol.empty()) continue;
+    if (declared.dim(i) >= 0) {
+      symbols.emplace(symbol, declared.dim(i));
+    } else if (auto bound = symbols.find(symbol); bound != symbols.end()) {
+      declared.set_dim(i, bound->second);
+    }
+  }
+  return declared;
+}
+
+absl::Status Importer::AddInputs() {
+  std::map<std::string, int64_t> symbols;
+  std::vector<std::string> open;
+  // Twice: the first time binds the names of dimensions.
+  for (const ValueInfoProto& input : model_.graph().input()) MR_RETURN_IF_ERROR(InputShape(input, symbols).status());
+  for (const ValueInfoProto& input : model_.graph().input()) {
+    const std::string& name = input.name();
+    if (names_.count(name) > 0 && names_[name].initializer != nullptr) continue;
+    if (name.empty() || names_.count(name) > 0) {
+      return absl::InvalidArgumentError(absl::StrCat("two inputs are named '", name, "'"));
+    }
+    if (!input.type().has_tensor_type()) {
+      return absl::UnimplementedError(absl::StrCat("input '", name, "' is not a tensor, which is not supported"));
+    }
+    TensorType type{TypeFromOnnx(input.type().tensor_type().elem_type()), Shape()};
+    if (type.dtype == DataType::kInvalid || type.dtype == DataType::kString) {
+      return absl::UnimplementedError(absl::StrCat("input '", name, "': element type ",
+                                                   input.type().tensor_type().elem_type(), " is not supported"));
+    }
+    MR_ASSIGN_OR_RETURN(type.shape, InputShape(input, symbols));
+    if (!type.shape.fully_known()) {
+      open.push_back(absl::StrCat(name, " ", type.ToString()));
+      continue;
+    }
+    if (!IsReasonable(type.shape)) {
+      return absl::InvalidArgumentError(absl::StrCat("input '", name, "' is ", type.ToString(), ", which no memory holds"));
+    }
+    Entry entry;
+    if (baked_.count(name) > 0) {
+      const Tensor& value = options_.input_values.at(name);
+      if (value.dtype() != type.dtype) {
+        return absl::InvalidArgumentError(absl::StrCat("input '", name, "' is ", type.ToString(), ", the value given ",
+                                                       value.type().ToString()));
+      }
+      entry.output = b_.Const(value, NodeName(name));
+    } else {
+      const std::string node = NodeName(name);
+      entry.output = b_.Placeholder(training() && IsReserved(node) ? node + "_input" : node, type.dtype, type.shape);
+      MR_RETURN_IF_ERROR(b_.status());
+      inputs_[name] = b_.graph().node(entry.output.node()).name;
+      placeholders_[entry.output.node().value] = name;
+    }
+    names_[name] = std::move(entry);
+  }
+  if (open.empty()) return b_.status();
+  return absl::InvalidArgumentError(absl::StrCat("inputs without a known shape: ", absl::StrJoin(open, ", "),
+                                                 "; feed them, or give shapes with --feed_shapes=NAME:DIMxDIM..."));
+}
+
+Variable Importer::AddVariable(const std::string& name, const Tensor& value, bool trainable) {
+  const Output handle = b_.Op("VarHandleOp", {},
+                              {{"dtype", value.dtype()}, {"shape", value.shape()}, {"shared_name", name}, {"container", std::string()}},
+                              absl::StrCat("/", NodeName(name)));
+  if (!handle.valid()) return Variable();
+  Variable variable(&b_, b_.graph().node(handle.node()).name, handle, value.type());
+  b_.Adopt(variable, trainable);
+  variables_[name] = value;
+  return variable;
+}
+
+Output Importer::UseAs(const std::string& name, bool trainable) {
+  const Output none(&b_, OutputRef{}, TensorType{});
+  const auto found = names_.find(name);
+  if (found == names_.end()) {
+    b_.Fail(absl::InvalidArgumentError(absl::StrCat("tensor '", name, "' is neither an input, an initialiser nor an output of a node")));
+    return none;
+  }
+  Entry& entry = found->second;
+  if (entry.output.valid() || entry.initializer == nullptr) return entry.output;
+  if (!entry.variable.valid()) {
+    absl::StatusOr<Tensor> value = TensorFromOnnx(*entry.initializer, folder_);
+    if (!value.ok()) {
+      b_.Fail(absl::Status(value.status().code(), absl::StrCat("initialiser '", name, "' ", value.status().message())));
+      return none;
+    }
+    NameScope root(b_, "/");
+    if (!IsFloating(value->dtype())) return entry.output = b_.Const(*std::move(value), NodeName(name));
+    entry.variable = AddVariable(name, *value, trainable);
+  }
+  if (!entry.variable.valid()) return none;
+  return entry.variable.Read();
+}
+
+absl::StatusOr<Tensor> Importer::Value(const std::string& name) {
+  const auto found = names_.find(name);
+  if (found == names_.end()) return absl::InvalidArgumentError(absl::StrCat("('", name, "') is not in the model"));
+  if (found->second.initializer != nullptr) return TensorFromOnnx(*found->second.initializer, folder_);
+  const Output& output = found->second.output;
+  if (const Tensor* value = b_.ConstantValue(output); value != nullptr) return *value;
+  // The inputs that it is computed from.
+  std::set<int32_t> seen;
+  std::vector<int32_t> stack;
+  std::vector<std::string> inputs;
+  if (output.valid()) stack.push_back(output.node().value);
+  while (!stack.empty()) {
+    const int32_t id = stack.back();
+    stack.pop_back();
+    if (!seen.insert(id).second) continue;
+    if (auto input = placeholders_.find(id); input != placeholders_.end()) inputs.push_back(input->second);
+    for (const OutputRef& in : b_.graph().node(NodeId{id}).inputs) stack.push_back(in.node.value);
+  }
+  std::sort(inputs.begin(), inputs.end());
+  for (const std::string& input : inputs) {
+    if (options_.input_values.count(input) > 0) missing_values_.insert(input);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("('", name, "') must be known before the graph runs; it is computed",
+                   inputs.empty() ? "" : absl::StrCat(" from inputs ", absl::StrJoin(inputs, ", "), ", whose values are needed then")));
+}
+
+const Variable* Importer::FindVariable(const std::string& name) {
+  const auto found = names_.find(name);
+  return found == names_.end() || !found->second.variable.valid() ? nullptr : &found->second.variable;
+}
+
+const FunctionProto* Importer::FindFunction(const NodeProto& node) const {
+  for (const FunctionProto& function : model_.functions()) {
+    if (function.name() == node.op_type() && function.domain() == node.domain()) return &function;
+  }
+  return nullptr;
+}
+
+namespace {
+// Names that the node's nested graphs take from outside count as inputs, too.
+void CollectInputs(const NodeProto& node, int depth, std::vector<std::string>& names) {
+  names.insert(names.end(), node.input().begin(), node.input().end());
+  for (const AttributeProto& attribute : node.attribute()) {
+    if (!attribute.has_g() || depth > kMostNested) continue;
+    for (const NodeProto& inner : attribute.g().node()) CollectInputs(inner, depth + 1, names);
+    for (const ValueInfoProto& output : attribute.g().output()) names.push_back(output.name());
+  }
+}
+}  // namespace
+
+absl::StatusOr<std::vector<int>> Importer::Order(const RepeatedPtrField<NodeProto>& nodes) const {
+  std::map<std::string, int> producer;
+  for (int i = 0; i < nodes.size(); ++i) {
+    for (const std::string& output : nodes.Get(i).output()) {
+      if (output.empty()) continue;
+      if (!producer.emplace(output, i).second || names_.count(output) > 0) {
+        return absl::InvalidArgumentError(absl::StrCat("two nodes, inputs or initialisers give '", output, "'"));
+      }
+    }
+  }
+  std::vector<std::vector<int>> consumers(nodes.size());
+  std::vector<int> pending(nodes.size(), 0);
+  std::priority_queue<int, std::vector<int>, std::greater<int>> ready;
+  for (int i = 0; i < nodes.size(); ++i) {
+    std::vector<std::string> inputs;
+    CollectInputs(nodes.Get(i), 0, inputs);
+    for (const std::string& input : inputs) {
+      const auto found = producer.find(input);
+      if (found == producer.end()) continue;
+      consumers[found->second].push_back(i);
+      ++pending[i];
+    }
+    if (pending[i] == 0) ready.push(i);
+  }
+  std::vector<int> order;
+  while (!ready.empty()) {
+    const int i = ready.top();
+    ready.pop();
+    order.push_back(i);
+    for (int consumer : consumers[i]) {
+      if (--pending[consumer] == 0) ready.push(consumer);
+    }
+  }
+  for (int i = 0; i < nodes.size(); ++i) {
+    if (pending[i] == 0) continue;
+    const NodeProto& node = nodes.Get(i);
+    return absl::InvalidArgumentError(absl::StrCat("node '", node.name().empty() && node.output_size() > 0 ? node.output(0) : node.name(),
+                                                   "' (", node.op_type(), ") is on a cycle"));
+  }
+  return order;
+}
+
+absl::Status Importer::AddNodes(const RepeatedPtrField<NodeProto>& nodes) {
+  MR_ASSIGN_OR_RETURN(const std::vector<int> order, Order(nodes));
+  for (int i : order) MR_RETURN_IF_ERROR(AddNode(nodes.Get(i)));
+  return absl::OkStatus();
+}
+
+absl::Status Importer::AddNode(const NodeProto& node) {
+  if (const FunctionProto* function = FindFunction(node); function != nullptr) return AddCall(node, *function);
+  NodeContext context(b_, node, opset_, *this);
+  const Lowering lowering = LoweringTable::Builtin().Find(QualifiedOp(node));
+  if (lowering == nullptr) return context.Unsupported("the operator");
+  missing_values_.clear();
+  const std::string& label = !node.name().empty() || node.output_size() == 0 ? node.name() : node.output(0);
+  NameScope scope(b_, absl::StrCat("/", NodeName(label)));
+  // Inputs first, so that errors name the one that is wrong.
+  for (const std::string& input : node.input()) {
+    if (!input.empty() && names_.count(input) == 0) {
+      return context.Error(absl::StrCat("input '", input, "' is neither an input of the model, an initialiser nor an output of a node"));
+    }
+  }
+  absl::Status status = lowering(context);
+  if (!b_.ok()) {
+    const std::string message(b_.status().message());
+    if (message.find(context.Describe()) != std::string::npos) return b_.status();
+    return absl::Status(b_.status().code(), absl::StrCat(context.Describe(), ": ", message));
+  }
+  MR_RETURN_IF_ERROR(status);
+  for (int i = 0; i < node.output_size(); ++i) {
+    if (node.output(i).empty()) continue;
+    Entry entry;
+    entry.output = context.outputs()[i];
+    if (!entry.output.valid()) return context.Unsupported(absl::StrCat("output ", i));
+    if (!entry.output.shape().fully_known()) {
+      return context.Error(absl::StrCat("output ", i, " is ", entry.output.type().ToString(),
+                                        ", expected a shape that is known once the inputs' are"));
+    }
+    if (!IsReasonable(entry.output.shape())) {
+      return context.Error(absl::StrCat("output ", i, " is ", entry.output.type().ToString(), ", which no memory holds"));
+    }
+    names_[node.output(i)] = std::move(entry);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Importer::AddCall(const NodeProto& node, const FunctionProto& function) {
+  const NodeContext context(b_, node, opset_, *this);
+  if (++depth_ > kMostNested) return context.Error("functions call each other without end");
+  Names inner;
+  for (int i = 0; i < function.input_size(); ++i) {
+    if (i >= node.input_size() || node.input(i).empty()) continue;
+    const auto found = names_.find(node.input(i));
+    if (found == names_.end()) return context.Error(absl::StrCat("input '", node.input(i), "' is not in the model"));
+    inner[function.input(i)] = found->second;
+    // A variable is made once, outside: the function sees what it reads.
+    if (found->second.initializer != nullptr && IsFloating(TypeFromOnnx(found->second.initializer->data_type()))) {
+      Entry read;
+      read.output = Use(node.input(i));
+      inner[function.input(i)] = read;
+    }
+  }
+  Names outer = std::exchange(names_, std::move(inner));
+  const int64_t opset = std::exchange(opset_, MainOpset(function.opset_import(), opset_));
+  RepeatedPtrField<NodeProto> body;
+  for (const NodeProto& each : function.node()) {
+    NodeProto copy = WithCallAttributes(each, node, function);
+    copy.set_name(absl::StrCat(node.name().empty() ? node.op_type() : node.name(), "/", each.name().empty() ? each.op_type() : each.name()));
+    // An input that the call leaves out is left out inside.
+    for (std::string& input : *copy.mutable_input()) {
+      const bool parameter = std::find(function.input().begin(), function.input().end(), input) != function.input().end();
+      if (parameter && names_.count(input) == 0) input.clear();
+    }
+    *body.Add() = std::move(copy);
+  }
+  const absl::Status status = AddNodes(body);
+  Names results = std::exchange(names_, std::move(outer));
+  opset_ = opset;
+  --depth_;
+  MR_RETURN_IF_ERROR(status);
+  for (int i = 0; i < node.output_size(); ++i) {
+    if (node.output(i).empty()) continue;
+    const auto found = i < function.output_size() ? results.find(function.output(i)) : results.end();
+    if (found == results.end()) return context.Error(absl::StrCat("function has no output ", i));
+    names_[node.output(i)] = found->second;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Output>> Importer::Lower(const GraphProto& graph) {
+  if (++depth_ > kMostNested) return absl::InvalidArgumentError("graphs are nested without end");
+  Names outer = names_;
+  absl::Status status = AddInitializers(graph);
+  if (status.ok()) status = AddNodes(graph.node());
+  std::vector<Output> outputs;
+  for (const ValueInfoProto& output : graph.output()) {
+    if (status.ok()) outputs.push_back(Use(output.name()));
+  }
+  // Variables that were made inside stay known outside.
+  for (auto& [name, entry] : names_) {
+    const auto kept = outer.find(name);
+    if (kept != outer.end() && kept->second.initializer == entry.initializer) kept->second = entry;
+  }
+  names_ = std::move(outer);
+  --depth_;
+  MR_RETURN_IF_ERROR(status);
+  MR_RETURN_IF_ERROR(b_.status());
+  return outputs;
+}
+
+absl::Status Importer::AddOutputs(OnnxModel& result) {
+  for (const ValueInfoProto& output : model_.graph().output()) {
+    if (names_.count(output.name()) == 0) {
+      return absl::InvalidArgumentError(absl::StrCat("output '", output.name(), "' is not computed by any node"));
+    }
+    result.outputs.push_back(output.name());
+    const Output value = Use(output.name());
+    Entry named;
+    named.output = ops::Identity(value, absl::StrCat("/", NodeName(output.name())));
+    MR_RETURN_IF_ERROR(b_.status());
+    names_[output.name()] = named;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<OnnxModel> Importer::Run() {
+  if (!model_.has_graph() || (model_.graph().node_size() == 0 && model_.graph().output_size() == 0)) {
+    return absl::InvalidArgumentError("no graph, expected an ONNX model");
+  }
+  opset_ = MainOpset(model_.opset_import(), 0);
+  if (model_.opset_import_size() == 0) opset_ = 1;
+  if (opset_ > kNewestOpset || opset_ < 0) {
+    return absl::UnimplementedError(absl::StrCat("the model is of opset ", opset_, ", expected 13 to 20 (newest ", kNewestOpset, ")"));
+  }
+  if (opset_ == 0) opset_ = kNewestOpset;  // only operators of other domains
+  MR_RETURN_IF_ERROR(CheckOps());
+  MR_RETURN_IF_ERROR(AddInitializers(model_.graph()));
+  MR_RETURN_IF_ERROR(AddInputs());
+  MR_RETURN_IF_ERROR(AddNodes(model_.graph().node()));
+  OnnxModel result;
+  if (training()) MR_RETURN_IF_ERROR(AddTraining(result));
+  MR_RETURN_IF_ERROR(AddOutputs(result));
+  result.inputs = std::move(inputs_);
+  for (const auto& [name, entry] : names_) {
+    if (entry.output.valid()) result.tensors[name] = b_.TensorName(entry.output);
+  }
+  result.variables = std::move(variables_);
+  MR_ASSIGN_OR_RETURN(result.graph, std::move(b_).Build());
+  return result;
+}
+
+}  // namespace millrace::onnx

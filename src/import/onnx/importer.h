@@ -1,0 +1,84 @@
+// ModelProto -> graph. LoadOnnx is declared in millrace/onnx.h.
+#ifndef MILLRACE_SRC_IMPORT_ONNX_IMPORTER_H_
+#define MILLRACE_SRC_IMPORT_ONNX_IMPORTER_H_
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "millrace/onnx.h"
+#include "onnx/lowering.h"
+
+namespace millrace::onnx {
+
+// The model in the bytes of a ModelProto; external data is read from `folder` (empty: there is none).
+absl::StatusOr<OnnxModel> OnnxFromBytes(std::string_view bytes, const std::string& folder, const OnnxOptions& options);
+
+// A node name that TensorFlow accepts: other characters become '_'.
+std::string NodeName(std::string_view onnx_name);
+
+// One attempt at importing. When it fails because values of inputs decide shapes, `missing_values` names them: another
+// attempt with these among `baked` may succeed.
+class Importer final : public ValueSource {
+ public:
+  Importer(const onnx_proto::ModelProto& model, const std::string& folder, const OnnxOptions& options,
+           const std::set<std::string>& baked);
+
+  absl::StatusOr<OnnxModel> Run();
+  const std::set<std::string>& missing_values() const { return missing_values_; }
+
+  Output Use(const std::string& name) override { return UseAs(name, true); }
+  Output UseState(const std::string& name) override { return UseAs(name, false); }
+  absl::StatusOr<Tensor> Value(const std::string& name) override;
+  const Variable* FindVariable(const std::string& name) override;
+  absl::StatusOr<std::vector<Output>> Lower(const onnx_proto::GraphProto& graph) override;
+  bool training() const override { return options_.training.has_value(); }
+
+ private:
+  // What a name stands for.
+  struct Entry {
+    Output output;                       // of nodes and inputs; an initialiser's constant once it is used
+    const onnx_proto::TensorProto* initializer = nullptr;
+    Variable variable;                   // of an initialiser that is used as one
+  };
+  using Names = std::map<std::string, Entry>;
+
+  Output UseAs(const std::string& name, bool trainable);
+  absl::Status CheckOps() const;
+  void CountUnsupported(const google::protobuf::RepeatedPtrField<onnx_proto::NodeProto>& nodes,
+                        std::map<std::string, int64_t>& counts) const;
+  absl::Status AddInitializers(const onnx_proto::GraphProto& graph);
+  absl::Status AddInputs();
+  absl::StatusOr<Shape> InputShape(const onnx_proto::ValueInfoProto& input, std::map<std::string, int64_t>& symbols) const;
+  absl::Status AddNodes(const google::protobuf::RepeatedPtrField<onnx_proto::NodeProto>& nodes);
+  absl::StatusOr<std::vector<int>> Order(const google::protobuf::RepeatedPtrField<onnx_proto::NodeProto>& nodes) const;
+  absl::Status AddNode(const onnx_proto::NodeProto& node);
+  absl::Status AddCall(const onnx_proto::NodeProto& node, const onnx_proto::FunctionProto& function);
+  const onnx_proto::FunctionProto* FindFunction(const onnx_proto::NodeProto& node) const;
+  Variable AddVariable(const std::string& name, const Tensor& value, bool trainable);
+  absl::Status AddOutputs(OnnxModel& result);
+  // Nodes `loss`, `train`, `init` (training.cc).
+  absl::Status AddTraining(OnnxModel& result);
+  absl::StatusOr<Output> LossTerm(const std::string& text);
+  absl::StatusOr<Output> LossInput(const std::string& name, TensorType type);
+  absl::StatusOr<Output> FindTensor(const std::string& name);
+
+  const onnx_proto::ModelProto& model_;
+  const std::string& folder_;
+  const OnnxOptions& options_;
+  const std::set<std::string>& baked_;
+  GraphBuilder b_;
+  Names names_;
+  int64_t opset_ = 0;
+  int depth_ = 0;  // of nested graphs and calls
+  std::map<std::string, std::string> inputs_;   // ONNX name -> placeholder
+  std::map<int32_t, std::string> placeholders_;  // node id -> ONNX name
+  std::map<std::string, Tensor> variables_;
+  std::set<std::string> missing_values_;
+};
+
+}  // namespace millrace::onnx
+
+#endif  // MILLRACE_SRC_IMPORT_ONNX_IMPORTER_H_

@@ -1,0 +1,338 @@
+// Elementwise ops and matrix products.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "onnx/lowering.h"
+
+namespace millrace::onnx {
+namespace {
+
+bool IsNarrowInteger(DataType dtype) {
+  return dtype == DataType::kUint8 || dtype == DataType::kInt8 || dtype == DataType::kUint16 ||
+         dtype == DataType::kInt16 || dtype == DataType::kUint32 || dtype == DataType::kUint64;
+}
+
+// One TensorFlow op of attribute T.
+absl::Status Unary(NodeContext& c, const char* op) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(1, 1));
+  c.Set(0, ops::Unary(op, c.in(0)));
+  return absl::OkStatus();
+}
+
+template <const char* kOp>
+absl::Status UnaryOp(NodeContext& c) {
+  return Unary(c, kOp);
+}
+
+absl::Status Identity(NodeContext& c) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(1, 1));
+  c.Set(0, c.in(0));
+  return absl::OkStatus();
+}
+
+// Integer kernels that are missing are computed in a wider type, where the result wraps as it should.
+Output BinaryIn(const char* op, const Output& x, const Output& y) {
+  if (!IsNarrowInteger(x.dtype())) return ops::Binary(op, x, y);
+  return ops::Cast(ops::Binary(op, AsWide(x), AsWide(y)), x.dtype());
+}
+
+absl::Status ExpectSameType(NodeContext& c, const Output& x, const Output& y) {
+  if (!x.valid() || !y.valid() || x.dtype() == y.dtype()) return absl::OkStatus();
+  return c.Error(absl::StrCat("inputs are ", x.type().ToString(), " and ", y.type().ToString(),
+                              ", expected one element type"));
+}
+
+absl::Status Arithmetic(NodeContext& c, const char* op) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(2, 2));
+  const Output x = c.in(0), y = c.in(1);
+  MR_RETURN_IF_ERROR(ExpectSameType(c, x, y));
+  c.Set(0, BinaryIn(op, x, y));
+  return absl::OkStatus();
+}
+
+absl::Status Add(NodeContext& c) { return Arithmetic(c, "AddV2"); }
+absl::Status Sub(NodeContext& c) { return Arithmetic(c, "Sub"); }
+absl::Status Mul(NodeContext& c) { return Arithmetic(c, "Mul"); }
+absl::Status Div(NodeContext& c) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(2, 2));
+  return Arithmetic(c, IsFloating(c.in(0).dtype()) ? "RealDiv" : "TruncateDiv");
+}
+
+absl::Status Logical(NodeContext& c, const char* op) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(2, 2));
+  c.Set(0, c.b.Op(op, {c.in(0), c.in(1)}));
+  return absl::OkStatus();
+}
+absl::Status And(NodeContext& c) { return Logical(c, "LogicalAnd"); }
+absl::Status Or(NodeContext& c) { return Logical(c, "LogicalOr"); }
+absl::Status Xor(NodeContext& c) { return Arithmetic(c, "NotEqual"); }
+absl::Status Not(NodeContext& c) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(1, 1));
+  c.Set(0, c.b.Op("LogicalNot", {c.in(0)}));
+  return absl::OkStatus();
+}
+
+absl::Status Compare(NodeContext& c, const char* op) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(2, 2));
+  Output x = c.in(0), y = c.in(1);
+  MR_RETURN_IF_ERROR(ExpectSameType(c, x, y));
+  // Unsigned 64-bit numbers compare like signed ones whose first bit is turned.
+  if (x.dtype() == DataType::kUint64 && std::string_view(op) != "Equal") {
+    const Output bias = c.b.SharedConst(Tensor::Scalar<int64_t>(INT64_MIN));
+    x = ops::Binary("Add", ops::Cast(x, DataType::kInt64), bias);
+    y = ops::Binary("Add", ops::Cast(y, DataType::kInt64), bias);
+  } else if (IsNarrowInteger(x.dtype())) {
+    x = AsWide(x);
+    y = AsWide(y);
+  }
+  c.Set(0, ops::Binary(op, x, y));
+  return absl::OkStatus();
+}
+absl::Status Equal(NodeContext& c) { return Compare(c, "Equal"); }
+absl::Status Greater(NodeContext& c) { return Compare(c, "Greater"); }
+absl::Status GreaterOrEqual(NodeContext& c) { return Compare(c, "GreaterEqual"); }
+absl::Status Less(NodeContext& c) { return Compare(c, "Less"); }
+absl::Status LessOrEqual(NodeContext& c) { return Compare(c, "LessEqual"); }
+
+absl::Status BitwiseAnd(NodeContext& c) { return Arithmetic(c, "BitwiseAnd"); }
+absl::Status BitwiseOr(NodeContext& c) { return Arithmetic(c, "BitwiseOr"); }
+absl::Status BitwiseXor(NodeContext& c) { return Arithmetic(c, "BitwiseXor"); }
+absl::Status BitwiseNot(NodeContext& c) { return Unary(c, "Invert"); }
+
+absl::Status BitShift(NodeContext& c) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(2, 2));
+  const std::string direction = c.String("direction", "");
+  if (direction != "LEFT" && direction != "RIGHT") {
+    return c.Error(absl::StrCat("direction is '", direction, "', expected LEFT or RIGHT"));
+  }
+  c.Set(0, ops::Binary(direction == "LEFT" ? "LeftShift" : "RightShift", c.in(0), c.in(1)));
+  return absl::OkStatus();
+}
+
+absl::Status Pow(NodeContext& c) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(2, 2));
+  const Output x = c.in(0), y = c.in(1);
+  if (x.dtype() == y.dtype() && !IsNarrowInteger(x.dtype())) {
+    c.Set(0, ops::Pow(x, y));
+    return absl::OkStatus();
+  }
+  // Mixed types: in floating point, wide enough for 32-bit integers, then back to the base's type.
+  const bool floats = IsFloating(x.dtype()) || IsFloating(y.dtype());
+  const DataType compute = floats && x.dtype() == DataType::kFloat ? DataType::kFloat : DataType::kDouble;
+  c.Set(0, ops::Cast(ops::Pow(ops::Cast(x, compute), ops::Cast(y, compute)), x.dtype()));
+  return absl::OkStatus();
+}
+
+absl::Status Mod(NodeContext& c) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(2, 2));
+  const bool like_c = c.Int("fmod", 0) != 0;
+  const Output x = c.in(0), y = c.in(1);
+  MR_RETURN_IF_ERROR(ExpectSameType(c, x, y));
+  if (!like_c && IsFloating(x.dtype())) return c.Error("fmod is 0, expected integers");
+  if (x.dtype() == DataType::kHalf || x.dtype() == DataType::kBfloat16) {
+    c.Set(0, ops::Cast(ops::Binary(IsFloating(x.dtype()) ? "Mod" : "TruncateMod", AsWide(x), AsWide(y)), x.dtype()));
+    return absl::OkStatus();
+  }
+  c.Set(0, BinaryIn(!like_c ? "FloorMod" : IsFloating(x.dtype()) ? "Mod" : "TruncateMod", x, y));
+  return absl::OkStatus();
+}
+
+// Max, Min, Sum, Mean of any number of inputs.
+absl::Status Variadic(NodeContext& c, const char* op) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(1, INT32_MAX));
+  Output result = c.in(0);
+  for (int i = 1; i < c.num_inputs(); ++i) {
+    if (!c.has(i)) return c.Error(absl::StrCat("input ", i, " is missing"));
+    MR_RETURN_IF_ERROR(ExpectSameType(c, result, c.in(i)));
+    result = BinaryIn(op, result, c.in(i));
+  }
+  c.Set(0, result);
+  return absl::OkStatus();
+}
+absl::Status Max(NodeContext& c) { return Variadic(c, "Maximum"); }
+absl::Status Min(NodeContext& c) { return Variadic(c, "Minimum"); }
+absl::Status Sum(NodeContext& c) { return Variadic(c, "AddV2"); }
+absl::Status Mean(NodeContext& c) {
+  MR_RETURN_IF_ERROR(Variadic(c, "AddV2"));
+  if (c.outputs().empty()) return absl::OkStatus();
+  c.Set(0, ops::Binary("RealDiv", c.outputs()[0], static_cast<double>(c.num_inputs())));
+  return absl::OkStatus();
+}
+
+absl::Status Where(NodeContext& c) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(3, 3));
+  c.Set(0, ops::Select(c.in(0), c.in(1), c.in(2)));
+  return absl::OkStatus();
+}
+
+absl::Status IsInf(NodeContext& c) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(1, 1));
+  const bool negative = c.Int("detect_negative", 1) != 0, positive = c.Int("detect_positive", 1) != 0;
+  const Output x = c.in(0), infinite = ops::Unary("IsInf", x);
+  if (negative && positive) {
+    c.Set(0, infinite);
+    return absl::OkStatus();
+  }
+  if (!negative && !positive) {
+    c.Set(0, c.b.Op("LogicalAnd", {infinite, c.b.SharedConst(Tensor::Scalar<bool>(false))}));
+    return absl::OkStatus();
+  }
+  const Output signed_as_asked = ops::Binary(positive ? "Greater" : "Less", x, 0);
+  c.Set(0, c.b.Op("LogicalAnd", {infinite, signed_as_asked}));
+  return absl::OkStatus();
+}
+
+// ---- Matrix products
+
+// x with a dimension of 1 put in (at the front, or the back).
+Output Promoted(const Output& x, bool front) {
+  if (x.rank() != 1) return x;
+  return ops::Reshape(x, front ? IntList{1, x.dim(0)} : IntList{x.dim(0), 1});
+}
+
+Output MatrixProduct(const Output& a, const Output& b) {
+  const DataType dtype = a.dtype();
+  const bool compute_wide = !IsFloating(dtype) && dtype != DataType::kInt32 && dtype != DataType::kInt64;
+  const Output x = Promoted(compute_wide ? AsWide(a) : a, true), y = Promoted(compute_wide ? AsWide(b) : b, false);
+  Output product;
+  if (x.rank() == 2 && y.rank() == 2) {
+    product = ops::MatMul(x, y);
+  } else if (y.rank() == 2) {
+    // One large product instead of many small ones.
+    IntList dims = Dims(x);
+    const int64_t depth = dims.back();
+    dims.pop_back();
+    product = ops::MatMul(ops::Reshape(x, {Product(dims), depth}), y);
+    dims.push_back(y.dim(1));
+    product = ops::Reshape(product, dims);
+  } else {
+    product = ops::BatchMatMul(x, y);
+  }
+  if (!product.valid()) return product;
+  IntList dims = Dims(product);
+  if (b.rank() == 1) dims.pop_back();
+  if (a.rank() == 1) dims.erase(b.rank() == 1 ? dims.end() - 1 : dims.end() - 2);
+  if (dims != Dims(product)) product = ops::Reshape(product, dims);
+  return ops::Cast(product, dtype);
+}
+
+absl::Status MatMul(NodeContext& c) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(2, 2));
+  const Output a = c.in(0), b = c.in(1);
+  MR_RETURN_IF_ERROR(ExpectSameType(c, a, b));
+  if (!a.valid() || !b.valid()) return absl::OkStatus();
+  if (a.rank() < 1 || b.rank() < 1) {
+    return c.Error(absl::StrCat("inputs are ", a.type().ToString(), " and ", b.type().ToString(), ", expected matrices"));
+  }
+  const int64_t depth = a.dim(-1), other = b.dim(b.rank() == 1 ? 0 : -2);
+  if (depth != other) {
+    return c.Error(absl::StrCat("inputs are ", a.type().ToString(), " and ", b.type().ToString(), ": ", depth,
+                                " columns against ", other, " rows"));
+  }
+  c.Set(0, MatrixProduct(a, b));
+  return absl::OkStatus();
+}
+
+absl::Status Gemm(NodeContext& c) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(2, 3));
+  const Output a = c.in(0), b = c.in(1);
+  const float alpha = c.Float("alpha", 1), beta = c.Float("beta", 1);
+  Output y = ops::MatMul(a, b, {c.Int("transA", 0) != 0, c.Int("transB", 0) != 0});
+  if (!y.valid()) return absl::OkStatus();
+  if (alpha != 1) y = y * alpha;
+  if (c.has(2)) {
+    Output bias = c.in(2);
+    if (beta != 1) bias = bias * beta;
+    const Shape product = y.shape();
+    y = bias.rank() == 1 && bias.dim(0) == product.dim(1) ? ops::BiasAdd(y, bias) : ops::Add(y, bias);
+    if (y.valid() && y.shape() != product) {
+      return c.Error(absl::StrCat("input 2 is ", bias.type().ToString(), ", which does not broadcast to ",
+                                  product.ToString()));
+    }
+  }
+  c.Set(0, y);
+  return absl::OkStatus();
+}
+
+absl::Status Einsum(NodeContext& c) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(1, INT32_MAX));
+  std::string equation = c.String("equation", "");
+  equation.erase(std::remove(equation.begin(), equation.end(), ' '), equation.end());
+  // Without an arrow: labels that occur once, sorted, after the ellipsis.
+  if (equation.find("->") == std::string::npos) {
+    std::string once;
+    for (char label = 'A'; label <= 'z'; ++label) {
+      if (std::isalpha(static_cast<unsigned char>(label)) && std::count(equation.begin(), equation.end(), label) == 1) once += label;
+    }
+    equation += absl::StrCat("->", equation.find("...") == std::string::npos ? "" : "...", once);
+  }
+  std::vector<Output> inputs;
+  for (int i = 0; i < c.num_inputs(); ++i) {
+    if (!c.has(i)) return c.Error(absl::StrCat("input ", i, " is missing"));
+    inputs.push_back(c.in(i));
+  }
+  if (inputs.size() > 2) return c.Unsupported("Einsum of more than two inputs");
+  c.Set(0, ops::Einsum(inputs, equation));
+  return absl::OkStatus();
+}
+
+// The determinant by cofactors: matrices up to 4 x 4 unroll to a short expression.
+Output Determinant(const Output& x, const IntList& columns, int64_t row) {
+  const auto at = [&](int64_t column) { return ops::Index(ops::Index(x, row, -2), column, -1); };
+  if (columns.size() == 1) return at(columns[0]);
+  Output sum;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    IntList rest = columns;
+    rest.erase(rest.begin() + static_cast<int64_t>(i));
+    const Output term = at(columns[i]) * Determinant(x, rest, row + 1);
+    sum = i == 0 ? term : i % 2 == 0 ? sum + term : sum - term;
+  }
+  return sum;
+}
+
+absl::Status Det(NodeContext& c) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(1, 1));
+  const Output x = c.in(0);
+  if (!x.valid()) return absl::OkStatus();
+  if (x.rank() < 2 || x.dim(-1) != x.dim(-2)) {
+    return c.Error(absl::StrCat("input is ", x.type().ToString(), ", expected square matrices"));
+  }
+  constexpr int64_t kMost = 4;
+  if (x.dim(-1) < 1 || x.dim(-1) > kMost) return c.Unsupported("a determinant beyond 4 x 4");
+  c.Set(0, Determinant(x, Iota(x.dim(-1)), 0));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddMathLowerings(LoweringTable& table) {
+  static constexpr char kNeg[] = "Neg", kAbs[] = "Abs", kExp[] = "Exp", kLog[] = "Log", kSqrt[] = "Sqrt",
+                        kReciprocal[] = "Reciprocal", kSin[] = "Sin", kCos[] = "Cos", kTan[] = "Tan", kSinh[] = "Sinh",
+                        kCosh[] = "Cosh", kAsin[] = "Asin", kAcos[] = "Acos", kAtan[] = "Atan", kAsinh[] = "Asinh",
+                        kAcosh[] = "Acosh", kAtanh[] = "Atanh", kErf[] = "Erf", kFloor[] = "Floor", kCeil[] = "Ceil",
+                        kRound[] = "Round", kSign[] = "Sign", kIsNan[] = "IsNan";
+  for (const auto& [op, lowering] : std::initializer_list<std::pair<const char*, Lowering>>{
+           {"Neg", UnaryOp<kNeg>},     {"Abs", UnaryOp<kAbs>},       {"Exp", UnaryOp<kExp>},
+           {"Log", UnaryOp<kLog>},     {"Sqrt", UnaryOp<kSqrt>},     {"Reciprocal", UnaryOp<kReciprocal>},
+           {"Sin", UnaryOp<kSin>},     {"Cos", UnaryOp<kCos>},       {"Tan", UnaryOp<kTan>},
+           {"Sinh", UnaryOp<kSinh>},   {"Cosh", UnaryOp<kCosh>},     {"Asin", UnaryOp<kAsin>},
+           {"Acos", UnaryOp<kAcos>},   {"Atan", UnaryOp<kAtan>},     {"Asinh", UnaryOp<kAsinh>},
+           {"Acosh", UnaryOp<kAcosh>}, {"Atanh", UnaryOp<kAtanh>},   {"Erf", UnaryOp<kErf>},
+           {"Floor", UnaryOp<kFloor>}, {"Ceil", UnaryOp<kCeil>},     {"Round", UnaryOp<kRound>},
+           {"Sign", UnaryOp<kSign>},   {"IsNaN", UnaryOp<kIsNan>},   {"Identity", Identity},
+           {"Add", Add},               {"Sub", Sub},                 {"Mul", Mul},
+           {"Div", Div},               {"And", And},                 {"Or", Or},
+           {"Xor", Xor},               {"Not", Not},                 {"Equal", Equal},
+           {"Greater", Greater},       {"GreaterOrEqual", GreaterOrEqual},
+           {"Less", Less},             {"LessOrEqual", LessOrEqual}, {"BitwiseAnd", BitwiseAnd},
+           {"BitwiseOr", BitwiseOr},   {"BitwiseXor", BitwiseXor},   {"BitwiseNot", BitwiseNot},
+           {"BitShift", BitShift},     {"Pow", Pow},                 {"Mod", Mod},
+           {"Max", Max},               {"Min", Min},                 {"Sum", Sum},
+           {"Mean", Mean},             {"Where", Where},             {"IsInf", IsInf},
+           {"MatMul", MatMul},         {"Gemm", Gemm},               {"Einsum", Einsum},
+           {"Det", Det}}) {
+    table.Add(op, lowering);
+  }
+}
+
+}  // namespace millrace::onnx

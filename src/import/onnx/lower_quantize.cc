@@ -1,0 +1,121 @@
+// Quantised integers, computed in floating point or wider integers.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "onnx/lowering.h"
+
+namespace millrace::onnx {
+namespace {
+
+// Scale or zero point of rank 1 laid along `axis`.
+absl::StatusOr<Output> AlongAxis(const NodeContext& c, const Output& values, const Output& x, int64_t axis) {
+  if (values.rank() == 0 || (values.rank() == 1 && values.dim(0) == 1)) return ops::Reshape(values, {});
+  MR_ASSIGN_OR_RETURN(const int64_t from_front, c.Axis(axis, x.rank()));
+  if (values.rank() != 1 || values.dim(0) != x.dim(static_cast<int>(from_front))) {
+    return c.Error(absl::StrCat("input ", x.type().ToString(), ", scale or zero point ", values.type().ToString()));
+  }
+  IntList shape(x.rank(), 1);
+  shape[from_front] = values.dim(0);
+  return ops::Reshape(values, shape);
+}
+
+Output Saturated(const Output& x, DataType dtype) {
+  return ops::Cast(ops::Binary("Minimum", ops::Binary("Maximum", x, Lowest(dtype)), Highest(dtype)), dtype);
+}
+
+bool IsQuantized(DataType dtype) {
+  return dtype == DataType::kUint8 || dtype == DataType::kInt8 || dtype == DataType::kUint16 || dtype == DataType::kInt16 ||
+         dtype == DataType::kInt32;
+}
+
+absl::Status QuantizeLinear(NodeContext& c) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(2, 3));
+  const Output x = c.in(0);
+  if (!x.valid()) return absl::OkStatus();
+  const int64_t axis = c.Int("axis", 1);
+  MR_ASSIGN_OR_RETURN(const Output scale, AlongAxis(c, c.in(1), x, axis));
+  DataType dtype = DataType::kUint8;
+  Output y = ops::Unary("Round", ops::Div(ops::Cast(x, DataType::kFloat), ops::Cast(scale, DataType::kFloat)));
+  if (c.has(2)) {
+    dtype = c.in(2).dtype();
+    MR_ASSIGN_OR_RETURN(const Output zero, AlongAxis(c, c.in(2), x, axis));
+    y = y + ops::Cast(zero, DataType::kFloat);
+  }
+  if (!IsQuantized(dtype)) return c.Unsupported(absl::StrCat("quantisation to ", std::string(DataTypeName(dtype))));
+  c.Set(0, Saturated(y, dtype));
+  return absl::OkStatus();
+}
+
+absl::Status DequantizeLinear(NodeContext& c) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(2, 3));
+  const Output x = c.in(0);
+  if (!x.valid()) return absl::OkStatus();
+  const int64_t axis = c.Int("axis", 1);
+  const DataType result = c.in(1).dtype();
+  MR_ASSIGN_OR_RETURN(const Output scale, AlongAxis(c, c.in(1), x, axis));
+  Output y = ops::Cast(x, DataType::kFloat);
+  if (c.has(2)) {
+    MR_ASSIGN_OR_RETURN(const Output zero, AlongAxis(c, c.in(2), x, axis));
+    y = y - ops::Cast(zero, DataType::kFloat);
+  }
+  c.Set(0, ops::Cast(y * ops::Cast(scale, DataType::kFloat), result));
+  return absl::OkStatus();
+}
+
+absl::Status DynamicQuantizeLinear(NodeContext& c) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(1, 1));
+  const Output x = c.in(0);
+  const Output low = ops::Binary("Minimum", ops::Reduce("Min", x, {}), 0);
+  const Output high = ops::Binary("Maximum", ops::Reduce("Max", x, {}), 0);
+  const Output scale = (high - low) / 255.0;
+  const Output zero = Saturated(ops::Unary("Round", -low / scale), DataType::kUint8);
+  c.Set(0, Saturated(ops::Unary("Round", x / scale) + ops::Cast(zero, DataType::kFloat), DataType::kUint8));
+  c.Set(1, scale);
+  c.Set(2, zero);
+  return absl::OkStatus();
+}
+
+// Rows (columns) of a matrix less their zero points, as int32.
+Output Centered(const Output& x, const Output& zero, bool rows) {
+  const Output wide = ops::Cast(x, DataType::kInt32);
+  if (!zero.valid()) return wide;
+  Output offset = ops::Cast(zero, DataType::kInt32);
+  if (rows && offset.rank() == 1 && offset.dim(0) > 1) offset = ops::ExpandDims(offset, 1);
+  return wide - offset;
+}
+
+Output Product(const Output& a, const Output& b) {
+  return a.rank() == 2 && b.rank() == 2 ? ops::MatMul(a, b) : ops::BatchMatMul(a, b);
+}
+
+absl::Status MatMulInteger(NodeContext& c) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(2, 4));
+  const Output a = c.in(0), b = c.in(1);
+  if (a.rank() < 2 || b.rank() < 2) return c.Error("expected matrices");
+  c.Set(0, Product(Centered(a, c.has(2) ? c.in(2) : Output(), true), Centered(b, c.has(3) ? c.in(3) : Output(), false)));
+  return absl::OkStatus();
+}
+
+absl::Status QLinearMatMul(NodeContext& c) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(8, 8));
+  const Output a = c.in(0), b = c.in(3);
+  if (!a.valid() || !b.valid()) return absl::OkStatus();
+  if (a.rank() < 2 || b.rank() < 2) return c.Error("expected matrices");
+  const Output product = ops::Cast(Product(Centered(a, c.in(2), true), Centered(b, c.in(5), false)), DataType::kFloat);
+  const auto number = [&](int i) { return ops::Cast(c.in(i), DataType::kFloat); };
+  const Output scale = number(1) * number(4) / number(6);
+  c.Set(0, Saturated(ops::Unary("Round", product * scale) + number(7), c.in(7).dtype()));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddQuantizeLowerings(LoweringTable& table) {
+  table.Add("QuantizeLinear", QuantizeLinear);
+  table.Add("DequantizeLinear", DequantizeLinear);
+  table.Add("DynamicQuantizeLinear", DynamicQuantizeLinear);
+  table.Add("MatMulInteger", MatMulInteger);
+  table.Add("QLinearMatMul", QLinearMatMul);
+}
+
+}  // namespace millrace::onnx

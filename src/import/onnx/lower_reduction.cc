@@ -1,0 +1,144 @@
+// Reductions, arg reductions, cumulative sums.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "onnx/lowering.h"
+
+namespace millrace::onnx {
+namespace {
+
+struct Reduction {
+  Output x;
+  IntList axes;
+  bool keep_dims = true;
+  bool none = false;  // nothing to reduce
+};
+
+// Axes come from an attribute, or from input 1 in later opsets.
+absl::StatusOr<Reduction> ReadReduction(NodeContext& c) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(1, 2));
+  Reduction reduction{.x = c.in(0), .axes = c.Ints("axes", {}), .keep_dims = c.Int("keepdims", 1) != 0};
+  if (c.has(1)) {
+    MR_ASSIGN_OR_RETURN(reduction.axes, c.ConstantInts(1));
+  }
+  if (!reduction.x.valid()) return reduction;
+  MR_ASSIGN_OR_RETURN(reduction.axes, c.Axes(std::move(reduction.axes), reduction.x.rank()));
+  reduction.none = reduction.axes.empty() && c.Int("noop_with_empty_axes", 0) != 0;
+  if (reduction.axes.empty()) reduction.axes = Iota(reduction.x.rank());
+  return reduction;
+}
+
+Output Reduced(const char* op, const Output& x, const Reduction& r) {
+  if (r.none || r.axes.empty()) return x;
+  return ops::Reduce(op, x, r.axes, r.keep_dims);
+}
+
+// TensorFlow's reductions lack some element types.
+Output ReducedWide(const char* op, const Output& x, const Reduction& r) {
+  if (IsFloating(x.dtype()) || AsWide(x).dtype() == x.dtype()) return Reduced(op, x, r);
+  return ops::Cast(Reduced(op, AsWide(x), r), x.dtype());
+}
+
+absl::Status Reduce(NodeContext& c, Output (*emit)(const Output& x, const Reduction& r)) {
+  MR_ASSIGN_OR_RETURN(const Reduction reduction, ReadReduction(c));
+  if (reduction.x.valid()) c.Set(0, emit(reduction.x, reduction));
+  return absl::OkStatus();
+}
+
+absl::Status ReduceSum(NodeContext& c) {
+  return Reduce(c, [](const Output& x, const Reduction& r) { return ReducedWide("Sum", x, r); });
+}
+absl::Status ReduceMean(NodeContext& c) {
+  return Reduce(c, [](const Output& x, const Reduction& r) { return ReducedWide("Mean", x, r); });
+}
+absl::Status ReduceProd(NodeContext& c) {
+  return Reduce(c, [](const Output& x, const Reduction& r) { return ReducedWide("Prod", x, r); });
+}
+absl::Status ReduceMax(NodeContext& c) {
+  return Reduce(c, [](const Output& x, const Reduction& r) { return ReducedWide("Max", x, r); });
+}
+absl::Status ReduceMin(NodeContext& c) {
+  return Reduce(c, [](const Output& x, const Reduction& r) { return ReducedWide("Min", x, r); });
+}
+absl::Status ReduceL1(NodeContext& c) {
+  return Reduce(c, [](const Output& x, const Reduction& r) { return ReducedWide("Sum", ops::Abs(x), r); });
+}
+absl::Status ReduceL2(NodeContext& c) {
+  return Reduce(c, [](const Output& x, const Reduction& r) {
+    const Output wide = IsFloating(x.dtype()) ? x : ops::Cast(x, DataType::kDouble);
+    return ops::Cast(ops::Sqrt(Reduced("Sum", ops::Square(wide), r)), x.dtype());
+  });
+}
+absl::Status ReduceLogSum(NodeContext& c) {
+  return Reduce(c, [](const Output& x, const Reduction& r) {
+    const Output wide = IsFloating(x.dtype()) ? x : ops::Cast(x, DataType::kDouble);
+    return ops::Cast(ops::Log(Reduced("Sum", wide, r)), x.dtype());
+  });
+}
+absl::Status ReduceLogSumExp(NodeContext& c) {
+  return Reduce(c, [](const Output& x, const Reduction& r) {
+    const Output wide = IsFloating(x.dtype()) ? x : ops::Cast(x, DataType::kDouble);
+    if (r.none || r.axes.empty()) return x;
+    // Less the largest, so that nothing overflows; that one is a constant to gradients. Infinite maxima count as 0.
+    Output largest = ops::StopGradient(ops::Reduce("Max", wide, r.axes, true));
+    largest = ops::Select(ops::Unary("IsFinite", largest), largest, ops::ZerosLike(largest));
+    const Output sum = Reduced("Sum", ops::Exp(wide - largest), r);
+    if (!sum.valid()) return sum;
+    return ops::Cast(ops::Log(sum) + ops::Reshape(largest, Dims(sum)), x.dtype());
+  });
+}
+absl::Status ReduceSumSquare(NodeContext& c) {
+  return Reduce(c, [](const Output& x, const Reduction& r) { return ReducedWide("Sum", ops::Square(x), r); });
+}
+
+absl::Status ArgReduce(NodeContext& c, const char* op) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(1, 1));
+  Output x = c.in(0);
+  if (!x.valid()) return absl::OkStatus();
+  MR_ASSIGN_OR_RETURN(const int64_t axis, c.Axis(c.Int("axis", 0), x.rank()));
+  const bool last = c.Int("select_last_index", 0) != 0;
+  const int64_t count = x.dim(static_cast<int>(axis));
+  if (last) x = ops::Reverse(x, {axis});
+  Output index = c.b.Op(op, {x, c.b.Int(axis)},
+                        {{"T", x.dtype()}, {"Tidx", DataType::kInt32}, {"output_type", DataType::kInt64}});
+  if (last) index = ops::Binary("Sub", c.b.Scalar(DataType::kInt64, static_cast<double>(count - 1)), index);
+  if (c.Int("keepdims", 1) != 0) index = ops::ExpandDims(index, axis);
+  c.Set(0, index);
+  return absl::OkStatus();
+}
+absl::Status ArgMax(NodeContext& c) { return ArgReduce(c, "ArgMax"); }
+absl::Status ArgMin(NodeContext& c) { return ArgReduce(c, "ArgMin"); }
+
+absl::Status CumSum(NodeContext& c) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(2, 2));
+  MR_ASSIGN_OR_RETURN(const IntList axis, c.ConstantInts(1));
+  const Output x = c.in(0);
+  if (!x.valid()) return absl::OkStatus();
+  if (axis.size() != 1) return c.Error("expected one axis");
+  MR_ASSIGN_OR_RETURN(const int64_t from_front, c.Axis(axis[0], x.rank()));
+  c.Set(0, ops::Cumsum(x, from_front, c.Int("exclusive", 0) != 0, c.Int("reverse", 0) != 0));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddReductionLowerings(LoweringTable& table) {
+  for (const auto& [op, lowering] : std::initializer_list<std::pair<const char*, Lowering>>{
+           {"ReduceSum", ReduceSum},
+           {"ReduceMean", ReduceMean},
+           {"ReduceProd", ReduceProd},
+           {"ReduceMax", ReduceMax},
+           {"ReduceMin", ReduceMin},
+           {"ReduceL1", ReduceL1},
+           {"ReduceL2", ReduceL2},
+           {"ReduceLogSum", ReduceLogSum},
+           {"ReduceLogSumExp", ReduceLogSumExp},
+           {"ReduceSumSquare", ReduceSumSquare},
+           {"ArgMax", ArgMax},
+           {"ArgMin", ArgMin},
+           {"CumSum", CumSum}}) {
+    table.Add(op, lowering);
+  }
+}
+
+}  // namespace millrace::onnx

@@ -1,0 +1,157 @@
+// How one ONNX node becomes TensorFlow's ops: what a lowering sees of the node, and the table of lowerings.
+//
+// A lowering runs when all inputs are there, emits nodes into the builder (under a scope of the node's name) and sets the
+// outputs. Shapes are fully known. Errors of the builder are found by the importer after the call.
+#ifndef MILLRACE_SRC_IMPORT_ONNX_LOWERING_H_
+#define MILLRACE_SRC_IMPORT_ONNX_LOWERING_H_
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "millrace/graph_builder.h"
+#include "millrace/graph_ops.h"
+#include "millrace/status.h"
+#include "proto/onnx.pb.h"
+
+namespace millrace::onnx {
+
+using IntList = std::vector<int64_t>;
+
+// Where a node's inputs come from. The importer's side of a lowering.
+class ValueSource {
+ public:
+  virtual ~ValueSource() = default;
+  // The tensor of that name; initialisers become variables here.
+  virtual Output Use(const std::string& name) = 0;
+  // The same, but an initialiser becomes a variable that does not train.
+  virtual Output UseState(const std::string& name) = 0;
+  // Its value when it is known before the graph runs, else an error; an initialiser does not become a variable.
+  virtual absl::StatusOr<Tensor> Value(const std::string& name) = 0;
+  // A variable that an initialiser became, or nullptr.
+  virtual const Variable* FindVariable(const std::string& name) = 0;
+  // Lowers a nested graph, which sees the names of this one; its outputs in order.
+  virtual absl::StatusOr<std::vector<Output>> Lower(const onnx_proto::GraphProto& graph) = 0;
+  // True when gradients and updates will be added.
+  virtual bool training() const = 0;
+};
+
+class NodeContext {
+ public:
+  NodeContext(GraphBuilder& builder, const onnx_proto::NodeProto& node, int64_t opset, ValueSource& source);
+
+  GraphBuilder& b;
+  const onnx_proto::NodeProto& node() const { return node_; }
+  int64_t opset() const { return opset_; }
+  ValueSource& source() const { return source_; }
+
+  // ---- Inputs. Requires has(i) unless said otherwise.
+  int num_inputs() const { return node_.input_size(); }
+  bool has(int i) const { return i < node_.input_size() && !node_.input(i).empty(); }
+  Output in(int i);
+  Output state(int i);
+  // Error when absent or not known before the graph runs.
+  absl::StatusOr<Tensor> Constant(int i);
+  absl::StatusOr<IntList> ConstantInts(int i);
+  absl::StatusOr<std::vector<double>> ConstantFloats(int i);
+  absl::Status ExpectInputs(int least, int most) const;
+
+  // ---- Outputs
+  int num_outputs() const { return node_.output_size(); }
+  bool wants(int i) const { return i < node_.output_size() && !node_.output(i).empty(); }
+  void Set(int i, const Output& output);
+  const std::vector<Output>& outputs() const { return outputs_; }
+
+  // ---- Attributes, with the op's default
+  const onnx_proto::AttributeProto* Attribute(std::string_view name) const;  // nullptr when absent
+  int64_t Int(std::string_view name, int64_t fallback) const;
+  float Float(std::string_view name, float fallback) const;
+  std::string String(std::string_view name, std::string_view fallback) const;
+  IntList Ints(std::string_view name, IntList fallback) const;
+  std::vector<float> Floats(std::string_view name) const;
+  std::vector<std::string> Strings(std::string_view name) const;
+
+  // An axis of a tensor of this rank counted from the front; an error when there is none.
+  absl::StatusOr<int64_t> Axis(int64_t axis, int rank) const;
+  absl::StatusOr<IntList> Axes(IntList axes, int rank) const;
+  absl::Status Error(std::string_view message) const;
+  absl::Status Unsupported(std::string_view message) const;
+  std::string Describe() const;  // "node 'name' (Op)"
+
+ private:
+  const onnx_proto::NodeProto& node_;
+  const int64_t opset_;
+  ValueSource& source_;
+  std::vector<Output> outputs_;
+};
+
+using Lowering = absl::Status (*)(NodeContext& c);
+
+class LoweringTable {
+ public:
+  static const LoweringTable& Builtin();
+  // "Relu", or "domain.Op" for other domains than ONNX's own.
+  void Add(std::string_view op, Lowering lowering);
+  Lowering Find(const std::string& op) const;  // nullptr when there is none
+  std::vector<std::string> Names() const;
+
+ private:
+  std::map<std::string, Lowering> lowerings_;
+};
+std::string QualifiedOp(const onnx_proto::NodeProto& node);
+
+void AddActivationLowerings(LoweringTable& table);
+void AddArrayLowerings(LoweringTable& table);      // Concat, Split, Slice, Tile, Expand, …
+void AddConvLowerings(LoweringTable& table);
+void AddGatherLowerings(LoweringTable& table);     // gathers, scatters, OneHot, TopK
+void AddLossLowerings(LoweringTable& table);
+void AddMathLowerings(LoweringTable& table);       // elementwise, matrix products
+void AddNormLowerings(LoweringTable& table);
+void AddPadLowerings(LoweringTable& table);
+void AddPoolLowerings(LoweringTable& table);
+void AddQuantizeLowerings(LoweringTable& table);
+void AddRandomLowerings(LoweringTable& table);
+void AddRecurrentLowerings(LoweringTable& table);
+void AddReductionLowerings(LoweringTable& table);
+void AddResizeLowerings(LoweringTable& table);
+void AddShapeLowerings(LoweringTable& table);      // shapes, constants, casts
+
+// ---- What lowerings share
+inline IntList Dims(const Output& x) { return {x.shape().dims().begin(), x.shape().dims().end()}; }
+// Saturates.
+int64_t Product(const IntList& list);
+// 0, 1, …, rank - 1.
+IntList Iota(int64_t count);
+// The type's TensorFlow counterpart; kInvalid when there is none.
+DataType TypeFromOnnx(int32_t type);
+// A constant of rank 1 with these elements.
+Output Vector(GraphBuilder& b, DataType dtype, const std::vector<double>& values, Shape shape);
+// `x` as a type that the op computes in, for types that its kernels do not have; the result is cast back.
+Output AsWide(const Output& x);
+// The lowest (highest) value of a type, -inf (inf) of floats.
+double Lowest(DataType dtype);
+double Highest(DataType dtype);
+// Where one ONNX padding attribute pair (auto_pad, pads) puts the padding of every spatial dimension.
+struct SpatialPads {
+  IntList before, after;
+  bool any() const;
+};
+struct SpatialWindow {
+  IntList sizes, strides, dilations;
+};
+// Window attributes of `spatial` dimensions: strides and dilations default to 1.
+absl::StatusOr<SpatialWindow> ReadWindow(const NodeContext& c, IntList sizes);
+absl::StatusOr<SpatialPads> ReadPads(const NodeContext& c, const IntList& input, const SpatialWindow& window);
+// x padded by `value` in all dimensions after the first two.
+Output PadSpatial(const Output& x, const SpatialPads& pads, double value);
+// Slice with steps of 1 in every dimension.
+Output Part(const Output& x, IntList begin, IntList size);
+// x[:, :, begin::step] over every dimension: StridedSlice with `count` elements each.
+Output Strided(const Output& x, const IntList& begin, const IntList& count, const IntList& step);
+
+}  // namespace millrace::onnx
+
+#endif  // MILLRACE_SRC_IMPORT_ONNX_LOWERING_H_

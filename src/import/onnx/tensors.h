@@ -1,0 +1,19 @@
+// Tensors of ONNX files.
+#ifndef MILLRACE_SRC_IMPORT_ONNX_TENSORS_H_
+#define MILLRACE_SRC_IMPORT_ONNX_TENSORS_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "millrace/tensor.h"
+#include "proto/onnx.pb.h"
+
+namespace millrace::onnx {
+
+// `folder` is where external data may lie; empty: nowhere. InvalidArgument when the elements do not fit the dimensions,
+// when external data is outside the folder or too short.
+absl::StatusOr<Tensor> TensorFromOnnx(const onnx_proto::TensorProto& proto, const std::string& folder);
+
+}  // namespace millrace::onnx
+
+#endif  // MILLRACE_SRC_IMPORT_ONNX_TENSORS_H_

@@ -1,0 +1,53 @@
+// The papers' large sizes plan without a device and without weights.
+#include <gtest/gtest.h>
+
+#include "millrace/session.h"
+#include "models/models.h"
+
+namespace millrace {
+namespace {
+
+struct Size {
+  const char* name;
+  const char* model;
+  ModelOptions options;
+};
+
+void PrintTo(const Size& size, std::ostream* out) { *out << size.name; }
+
+class PaperSize : public ::testing::TestWithParam<Size> {};
+
+TEST_P(PaperSize, PlansWithoutADevice) {
+  absl::StatusOr<Graph> graph = BuildModel(GetParam().model, GetParam().options);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  Session::FeedTypes feeds;
+  for (int32_t i = 0; i < graph->num_ids(); ++i) {
+    const Node& node = graph->node(NodeId{i});
+    if (node.op == "Placeholder") feeds[node.name] = node.outputs[0];
+  }
+  SessionOptions options;
+  options.device = "null";
+  options.planning.strategy = "baseline";
+  const auto session = Session::Create(*std::move(graph), options);
+  ASSERT_TRUE(session.ok()) << session.status();
+  EXPECT_TRUE((*session)->Plan({}, {}, {"init"}).ok());
+  const auto plan = (*session)->Plan(feeds, {"loss:0"}, {"train"});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_GT((*session)->last_run().predicted_peak_device_bytes, int64_t{1} << 30);
+}
+
+const Size kSizes[] = {
+    {"resnet504", "resnet", {.batch = 16, .depth = 504}},
+    {"googlenet_2240", "googlenet", {.batch = 15, .image_size = 2240}},
+    {"unet3d_256", "unet3d", {.image_size = 256}},
+    {"deeplab_5120", "deeplab", {.batch = 1, .image_size = 5120}},
+    {"deeplab_resnet101_5120", "deeplab", {.batch = 1, .image_size = 5120, .variant = "resnet101"}},
+    {"lstm_4_layers_100_steps", "lstm", {.layers = 4}},
+    {"moe_48_experts_on_4_devices", "moe_transformer", {.experts = 48, .devices = 4}},
+};
+
+INSTANTIATE_TEST_SUITE_P(Sizes, PaperSize, ::testing::ValuesIn(kSizes),
+                         [](const ::testing::TestParamInfo<Size>& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace millrace

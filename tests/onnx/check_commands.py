@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""Every command that takes a graph takes an ONNX model: check_commands.py BINARY FIXTURE_FOLDER"""
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+
+def main(binary, folder):
+    model, feeds = f"--onnx={pathlib.Path(folder) / 'model.onnx'}", f"--feeds={pathlib.Path(folder) / 'feeds.npz'}"
+    train = ["--train", "--loss=cross_entropy:logits:labels", "--optimizer=adam", "--synthetic_feeds"]
+    with tempfile.TemporaryDirectory() as scratch:
+        cases = [
+            ["run", model, feeds, *train, "--steps=2", "--device_memory=70%", f"--variables_out={scratch}/v.npz"],
+            ["run", model, feeds, *train, "--steps=1", f"--checkpoint_out={scratch}/c"],
+            ["run", model, feeds, *train, "--steps=1", f"--checkpoint_in={scratch}/c"],
+            ["compare", model, feeds, *train, "--strategies=baseline,tensorflowmem,planned", "--device_memory=70%"],
+            ["plan", model, feeds, *train],
+            ["plan", model, feeds],
+            ["inspect", model, feeds],
+            ["inspect", model, feeds, *train],
+            ["export", model, feeds, *train, f"--out={scratch}/g.pbtxt"],
+            ["sweep", model, feeds, *train, "--strategies=tensorflowmem", "--partition_sizes=10,50", "--budgets=80%",
+              "--steps=1"],
+        ]
+        failures = 0
+        for arguments in cases:
+            done = subprocess.run([binary, *arguments], capture_output=True, text=True, check=False)
+            good = done.returncode == 0
+            failures += not good
+            print("ok  " if good else "FAIL", arguments[0], arguments[3:], "" if good else done.stderr[-600:])
+        refused = [
+            (["run", "--graph=x.pb", "--train", "--fetches=y"], 2, "--train is for --onnx"),
+            (["run", model, feeds, "--train"], 2, "--train needs a loss"),
+            (["run", model, feeds, "--graph=x.pb"], 2, "which graph"),
+            (["run", model, "--synthetic_feeds", "--fetches=gone"], 1, "gone"),
+            (["run", model, feeds, "--train", "--loss=logits"], 1, "expected one number"),
+        ]
+        for arguments, status, word in refused:
+            done = subprocess.run([binary, *arguments], capture_output=True, text=True, check=False)
+            good = done.returncode == status and word in done.stderr and done.stderr.count("\n") == 1
+            failures += not good
+            print("ok  " if good else "FAIL", arguments, "" if good else f"{done.returncode} {done.stderr}")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

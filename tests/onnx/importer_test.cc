@@ -1,0 +1,252 @@
+// What the ONNX importer makes of good models and says of bad ones.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "model_maker.h"
+
+namespace millrace::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using onnx_proto::TensorProto;
+
+ModelMaker Linear() {
+  ModelMaker maker;
+  maker.Input("x", {2, 3}).Initializer("fc.weight", {3, 2}, {1, 2, 3, 4, 5, 6}).Output("y");
+  maker.Node("MatMul", {"x", "fc.weight"}, {"y"});
+  return maker;
+}
+
+void ExpectRefused(const ModelMaker& maker, const ::testing::Matcher<std::string>& message, const OnnxOptions& options = {}) {
+  const absl::Status status = maker.Import(options).status();
+  EXPECT_THAT(std::string(status.message()), message);
+}
+
+TEST(OnnxImport, NamesAreKept) {
+  const absl::StatusOr<OnnxModel> model = Linear().Import();
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->inputs.at("x"), "x");
+  EXPECT_EQ(model->tensors.at("y"), "y:0");
+  EXPECT_THAT(model->outputs, ElementsAre("y"));
+  ASSERT_EQ(model->variables.count("fc.weight"), 1);
+  EXPECT_EQ(model->variables.at("fc.weight").as<float>()[5], 6);
+  for (int32_t i = 0; i < model->graph.num_ids(); ++i) {
+    EXPECT_NE(model->graph.node(NodeId{i}).op, "Const") << "weights are not in the graph";
+  }
+}
+
+TEST(OnnxImport, NamesThatTensorFlowWouldRefuseStayTheVariables) {
+  ModelMaker maker;
+  maker.Input("in:put", {1, 2}).Initializer("onnx::MatMul_7", {2, 1}, {1, 1}).Output("/head/out");
+  maker.Node("MatMul", {"in:put", "onnx::MatMul_7"}, {"/head/out"});
+  const absl::StatusOr<OnnxModel> model = maker.Import();
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->inputs.at("in:put"), "in_put");
+  EXPECT_EQ(model->tensors.at("/head/out"), "head/out:0");
+  const absl::StatusOr<Arrays> result = RunOnce(maker.bytes(), {{"in:put", Floats({1, 2}, {3, 4})}});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->at("/head/out").as<float>()[0], 7);
+}
+
+TEST(OnnxImport, OpenDimensionsAreResolvedByFeedsAndByTheirNames) {
+  ModelMaker maker;
+  maker.Input("a", {-1, 2}, TensorProto::FLOAT, "N").Input("b", {-1, 2}, TensorProto::FLOAT, "N").Output("y");
+  maker.Node("Add", {"a", "b"}, {"y"});
+  ExpectRefused(maker, AllOf(HasSubstr("without a known shape"), HasSubstr("a float[?,2]"), HasSubstr("--feed_shapes")));
+  const absl::StatusOr<OnnxModel> model = maker.Import({.input_shapes = {{"a", {5, 2}}}});
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->graph.type({model->graph.Find("b"), 0}).shape, Shape({5, 2}));
+  ExpectRefused(maker, AllOf(HasSubstr("'a' is [?,2]"), HasSubstr("[5,3]")), {.input_shapes = {{"a", {5, 3}}}});
+}
+
+TEST(OnnxImport, ShapeArithmeticIsComputedWhileTheModelIsRead) {
+  ModelMaker maker;
+  maker.Input("x", {2, 3, 4}).IntInitializer("zero", {}, {0}).IntInitializer("rest", {1}, {-1}).Output("y");
+  maker.Node("Shape", {"x"}, {"shape"});
+  SetInt(maker.Node("Gather", {"shape", "zero"}, {"batch"}), "axis", 0);
+  maker.Node("Unsqueeze", {"batch", "axes"}, {"batch_1d"});
+  maker.IntInitializer("axes", {1}, {0});
+  SetInt(maker.Node("Concat", {"batch_1d", "rest"}, {"wanted"}), "axis", 0);
+  maker.Node("Reshape", {"x", "wanted"}, {"y"});
+  const absl::StatusOr<OnnxModel> model = maker.Import();
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->graph.type({model->graph.Find("y"), 0}).shape, Shape({2, 12}));
+}
+
+TEST(OnnxImport, InputsWhoseValuesDecideShapesBecomeConstants) {
+  ModelMaker maker;
+  maker.Input("x", {6}).Input("shape", {2}, TensorProto::INT64).Output("y");
+  maker.Node("Reshape", {"x", "shape"}, {"y"});
+  ExpectRefused(maker, AllOf(HasSubstr("make_y"), HasSubstr("from inputs shape"), HasSubstr("values are needed")));
+  const Arrays feeds = {{"x", Floats({6}, {1, 2, 3, 4, 5, 6})}, {"shape", Ints({2}, {3, 2})}};
+  const absl::StatusOr<OnnxModel> model = maker.Import({.input_values = feeds});
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->inputs.count("shape"), 0);
+  EXPECT_EQ(model->inputs.count("x"), 1);
+  EXPECT_EQ(RunOnce(maker.bytes(), feeds)->at("y").shape(), Shape({3, 2}));
+}
+
+TEST(OnnxImport, FunctionsOfTheModelAreInlinedWithTheirAttributes) {
+  ModelMaker maker;
+  maker.Input("x", {2}).Output("y");
+  onnx_proto::FunctionProto* function = maker.proto().add_functions();
+  function->set_domain("mine");
+  function->set_name("Leak");
+  function->add_input("a");
+  function->add_output("b");
+  function->add_attribute("slope");
+  onnx_proto::NodeProto* body = function->add_node();
+  body->set_op_type("LeakyRelu");
+  body->add_input("a");
+  body->add_output("b");
+  onnx_proto::AttributeProto* alpha = body->add_attribute();
+  alpha->set_name("alpha");
+  alpha->set_ref_attr_name("slope");
+  onnx_proto::NodeProto& call = maker.Node("Leak", {"x"}, {"y"});
+  call.set_domain("mine");
+  onnx_proto::AttributeProto* slope = call.add_attribute();
+  slope->set_name("slope");
+  slope->set_f(0.5f);
+  const absl::StatusOr<Arrays> result = RunOnce(maker.bytes(), {{"x", Floats({2}, {-4, 4})}});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->at("y").as<float>()[0], -2);
+  body->set_op_type("Leak");
+  body->set_domain("mine");
+  ExpectRefused(maker, HasSubstr("without end"));
+}
+
+TEST(OnnxImport, OperatorsThatAreNotSupportedAreListedAllAtOnce) {
+  ModelMaker maker = Linear();
+  maker.Node("NonMaxSuppression", {"x"}, {"a"});
+  maker.Node("NonMaxSuppression", {"x"}, {"b"});
+  maker.Node("Frobnicate", {"x"}, {"c"}).set_domain("com.example");
+  ExpectRefused(maker, AllOf(HasSubstr("NonMaxSuppression (2x)"), HasSubstr("com.example.Frobnicate (1x)")));
+  EXPECT_EQ(maker.Import().status().code(), absl::StatusCode::kUnimplemented);
+}
+
+TEST(OnnxImport, WhatIsMissingIsNamed) {
+  ModelMaker maker = Linear();
+  maker.graph().clear_initializer();
+  ExpectRefused(maker, AllOf(HasSubstr("'make_y' (MatMul)"), HasSubstr("'fc.weight'"), HasSubstr("initialiser")));
+  ModelMaker no_output = Linear();
+  no_output.Output("gone");
+  ExpectRefused(no_output, AllOf(HasSubstr("output 'gone'"), HasSubstr("not computed")));
+  ModelMaker no_shape = Linear();
+  no_shape.Node("Reshape", {"x"}, {"z"});
+  ExpectRefused(no_shape, AllOf(HasSubstr("'make_z' (Reshape)"), HasSubstr("input 1 is missing")));
+}
+
+TEST(OnnxImport, CyclesAndSecondProducersAreErrors) {
+  ModelMaker cycle;
+  cycle.Input("x", {2}).Output("y");
+  cycle.Node("Add", {"x", "b"}, {"a"});
+  cycle.Node("Relu", {"a"}, {"b"});
+  cycle.Node("Relu", {"b"}, {"y"});
+  ExpectRefused(cycle, AllOf(HasSubstr("cycle"), HasSubstr("make_a")));
+  ModelMaker twice = Linear();
+  twice.Node("Relu", {"x"}, {"y"});
+  ExpectRefused(twice, HasSubstr("give 'y'"));
+}
+
+TEST(OnnxImport, NodesMayComeInAnyOrder) {
+  ModelMaker maker;
+  maker.Input("x", {2}).Output("y");
+  maker.Node("Neg", {"a"}, {"y"});
+  maker.Node("Relu", {"x"}, {"a"});
+  EXPECT_EQ(RunOnce(maker.bytes(), {{"x", Floats({2}, {3, -3})}})->at("y").as<float>()[0], -3);
+}
+
+TEST(OnnxImport, TypesAndShapesThatDoNotAgreeAreNamed) {
+  ModelMaker types;
+  types.Input("x", {2}).Input("i", {2}, TensorProto::INT64).Output("y");
+  types.Node("Add", {"x", "i"}, {"y"});
+  ExpectRefused(types, AllOf(HasSubstr("'make_y' (Add)"), HasSubstr("float[2]"), HasSubstr("int64[2]")));
+  ModelMaker shapes;
+  shapes.Input("x", {2, 3}).Initializer("w", {4, 5}, std::vector<float>(20)).Output("y");
+  shapes.Node("MatMul", {"x", "w"}, {"y"});
+  ExpectRefused(shapes, AllOf(HasSubstr("'make_y' (MatMul)"), HasSubstr("float[2,3]"), HasSubstr("float[4,5]")));
+  ModelMaker axis = Linear();
+  SetInt(axis.Node("Softmax", {"x"}, {"z"}), "axis", 5);
+  ExpectRefused(axis, AllOf(HasSubstr("'make_z' (Softmax)"), HasSubstr("axis 5")));
+}
+
+TEST(OnnxImport, InitialisersThatLieAboutTheirSizeAreRefused) {
+  ModelMaker few;
+  few.Input("x", {2, 3}).Initializer("w", {3, 2}, {1, 2}).Output("y");
+  few.Node("MatMul", {"x", "w"}, {"y"});
+  ExpectRefused(few, AllOf(HasSubstr("'w'"), HasSubstr("float[3,2]"), HasSubstr("2 elements")));
+  ModelMaker huge = Linear();
+  huge.graph().mutable_initializer(0)->set_dims(0, int64_t{1} << 50);
+  ExpectRefused(huge, HasSubstr("fc.weight"));
+}
+
+TEST(OnnxImport, FilesThatAreNoModel) {
+  const std::string path = ::testing::TempDir() + "/truncated.onnx";
+  const std::string whole = Linear().bytes();
+  for (size_t size : {size_t{0}, size_t{1}, whole.size() / 2, whole.size() - 1}) {
+    std::ofstream(path, std::ios::binary) << whole.substr(0, size);
+    const absl::Status status = LoadOnnx(path).status();
+    EXPECT_THAT(std::string(status.message()), HasSubstr("truncated.onnx")) << size;
+  }
+  EXPECT_THAT(std::string(LoadOnnx("/no/such/model.onnx").status().message()), HasSubstr("/no/such/model.onnx"));
+}
+
+class ExternalData : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::path(::testing::TempDir()) / "external" / "model";
+    std::filesystem::create_directories(folder_);
+    const float values[] = {9, 1, 2, 3, 4, 5, 6};
+    for (const auto& path : {folder_ / "weights.bin", folder_.parent_path() / "secret.bin"}) {
+      std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(values), sizeof(values));
+    }
+    std::error_code ignored;
+    std::filesystem::remove(folder_ / "link.bin", ignored);
+    std::filesystem::create_symlink("../secret.bin", folder_ / "link.bin");
+  }
+
+  absl::StatusOr<OnnxModel> Load(const std::string& location, const std::string& offset, const std::string& length) {
+    ModelMaker maker = Linear();
+    TensorProto& tensor = *maker.graph().mutable_initializer(0);
+    tensor.clear_float_data();
+    tensor.set_data_location(TensorProto::EXTERNAL);
+    for (const auto& [key, value] : {std::pair("location", location), std::pair("offset", offset), std::pair("length", length)}) {
+      auto* entry = tensor.add_external_data();
+      entry->set_key(key);
+      entry->set_value(value);
+    }
+    std::ofstream(folder_ / "model.onnx", std::ios::binary) << maker.bytes();
+    return LoadOnnx((folder_ / "model.onnx").string());
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(ExternalData, IsReadFromTheModelsFolder) {
+  const absl::StatusOr<OnnxModel> model = Load("weights.bin", "4", "24");
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->variables.at("fc.weight").as<float>()[0], 1);
+}
+
+TEST_F(ExternalData, IsNeverReadFromOutside) {
+  const std::string absolute = (folder_.parent_path() / "secret.bin").string();
+  for (const std::string& location : {std::string("../secret.bin"), absolute, std::string("link.bin"), std::string("")}) {
+    EXPECT_THAT(std::string(Load(location, "4", "24").status().message()),
+                AllOf(HasSubstr("fc.weight"), HasSubstr("model's folder")));
+  }
+}
+
+TEST_F(ExternalData, ThatIsTooShortOrMissingIsNamed) {
+  EXPECT_THAT(std::string(Load("weights.bin", "8", "24").status().message()), AllOf(HasSubstr("weights.bin"), HasSubstr("28")));
+  EXPECT_THAT(std::string(Load("weights.bin", "4", "20").status().message()), HasSubstr("20 bytes"));
+  EXPECT_THAT(std::string(Load("weights.bin", "-4", "24").status().message()), HasSubstr("offset"));
+  EXPECT_THAT(std::string(Load("gone.bin", "0", "24").status().message()), HasSubstr("gone.bin"));
+}
+
+}  // namespace
+}  // namespace millrace::testing

@@ -1,0 +1,86 @@
+// Forward models that become trainable.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "model_maker.h"
+
+namespace millrace::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using onnx_proto::TensorProto;
+
+// logits = relu(x w1) w2.
+ModelMaker Classifier() {
+  ModelMaker maker;
+  maker.Input("x", {4, 2}).Initializer("w1", {2, 3}, {0.5f, -0.4f, 0.3f, 0.2f, 0.6f, -0.1f}).Initializer("w2", {3, 2}, {0.1f, -0.2f, 0.3f, 0.2f, -0.3f, 0.4f}).Output("logits");
+  maker.Node("MatMul", {"x", "w1"}, {"hidden"});
+  maker.Node("Relu", {"hidden"}, {"active"});
+  maker.Node("MatMul", {"active", "w2"}, {"logits"});
+  return maker;
+}
+
+OnnxOptions Minimising(const std::string& loss, const std::string& optimizer = "sgd", double rate = 0.1) {
+  return {.training = OnnxTraining{.loss = loss, .optimizer = optimizer, .learning_rate = rate}};
+}
+
+const Arrays kFeeds = {{"x", Floats({4, 2}, {1, 0, 0, 1, 1, 1, -1, 1})}, {"labels", Ints({4}, {0, 1, 0, 1})}};
+
+TEST(OnnxTraining, LossFallsWithEveryOptimizer) {
+  for (const char* optimizer : {"sgd", "momentum", "adam", "adamw", "rmsprop", "adagrad"}) {
+    const absl::StatusOr<OnnxModel> model = Classifier().Import(Minimising("cross_entropy:logits:labels", optimizer, 0.05));
+    ASSERT_TRUE(model.ok()) << model.status();
+    EXPECT_EQ(model->tensors.count("gradient/w1"), 1);
+    absl::StatusOr<OnnxModel> again = Classifier().Import(Minimising("cross_entropy:logits:labels", optimizer, 0.05));
+    const absl::StatusOr<std::vector<float>> losses = TrainFor(*std::move(again), kFeeds, 40);
+    ASSERT_TRUE(losses.ok()) << losses.status();
+    EXPECT_LT(losses->back(), 0.8f * losses->front()) << optimizer;
+  }
+}
+
+TEST(OnnxTraining, GradientsComeInTheWeightsLayoutWithTheGivenCotangent) {
+  ModelMaker maker;
+  maker.Input("x", {1, 2}).Initializer("w", {2, 2}, {1, 2, 3, 4}).Output("y");
+  maker.Node("MatMul", {"x", "w"}, {"y"});
+  absl::StatusOr<OnnxModel> model = maker.Import(Minimising("weighted_sum:y:c", "sgd", 1));
+  ASSERT_TRUE(model.ok()) << model.status();
+  std::unique_ptr<Session> session;
+  const Arrays feeds = {{"x", Floats({1, 2}, {10, 20})}, {"c", Floats({1, 2}, {1, 2})}};
+  const absl::StatusOr<std::vector<float>> losses = TrainFor(*std::move(model), feeds, 1, &session);
+  ASSERT_TRUE(losses.ok()) << losses.status();
+  EXPECT_EQ((*losses)[0], 70 + 2 * 100);
+  const Tensor w = session->Variables()->at("w");
+  EXPECT_THAT(w.as<float>(), ::testing::ElementsAre(1 - 10, 2 - 20, 3 - 20, 4 - 40));
+}
+
+TEST(OnnxTraining, MovingAveragesFollowTheStep) {
+  ModelMaker maker;
+  maker.Input("x", {4, 1}).Initializer("scale", {1}, {1}).Initializer("bias", {1}, {0}).Initializer("mean", {1}, {0}).Initializer("var", {1}, {1}).Output("y");
+  onnx_proto::NodeProto& node = maker.Node("BatchNormalization", {"x", "scale", "bias", "mean", "var"}, {"y", "m", "v"});
+  SetInt(node, "training_mode", 1);
+  absl::StatusOr<OnnxModel> model = maker.Import(Minimising("mse:y:target"));
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->tensors.count("gradient/mean"), 0) << "statistics do not train";
+  std::unique_ptr<Session> session;
+  const Arrays feeds = {{"x", Floats({4, 1}, {0, 2, 4, 6})}, {"target", Floats({4, 1}, {1, 1, 1, 1})}};
+  const absl::StatusOr<std::vector<float>> losses = TrainFor(*std::move(model), feeds, 1, &session);
+  ASSERT_TRUE(losses.ok()) << losses.status();
+  EXPECT_NEAR(session->Variables()->at("mean").as<float>()[0], 0.1 * 3, 1e-6);
+  EXPECT_NEAR(session->Variables()->at("var").as<float>()[0], 0.9 + 0.1 * 5, 1e-5);
+}
+
+TEST(OnnxTraining, LossesThatMakeNoSenseAreNamed) {
+  const auto refused = [](const std::string& loss) {
+    return std::string(Classifier().Import(Minimising(loss)).status().message());
+  };
+  EXPECT_THAT(refused("logits"), ::testing::AllOf(HasSubstr("'logits' is float[4,2]"), HasSubstr("cross_entropy")));
+  EXPECT_THAT(refused("cross_entropy:gone:labels"), HasSubstr("no tensor 'gone', its outputs are logits"));
+  EXPECT_THAT(refused("mse:logits:x:3"), HasSubstr("expected mse:OUTPUT:INPUT"));
+  EXPECT_THAT(refused("cross_entropy:logits:labels:7"), HasSubstr("no such axis"));
+  EXPECT_THAT(refused(""), HasSubstr("nothing to minimise"));
+  EXPECT_THAT(refused("mean:x"), HasSubstr("depends on none of"));
+  EXPECT_THAT(std::string(Classifier().Import(Minimising("mean:logits", "lion")).status().message()), HasSubstr("'lion'"));
+}
+
+}  // namespace
+}  // namespace millrace::testing
