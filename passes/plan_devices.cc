@@ -29,7 +29,8 @@ double LowerBound(const AccessGraph& graph, const Machine& machine, int64_t budg
 // Everything about one device but its nodes in the graph.
 absl::StatusOr<DevicePlan> PlanOneDevice(const CompileRequest& request, const PlanningOptions& options,
                                          const Strategy& strategy, const std::vector<NodeId>& order,
-                                         const std::vector<uint64_t>& by_value, Graph& graph) {
+                                         const std::vector<uint64_t>& by_value, const PlanLimits& limits,
+                                         Graph& graph) {
   const int64_t budget_bytes = options.device_memory_bytes;
   DevicePlan plan;
   // Tensors to storages: views and in-place results share memory before anything is counted.
@@ -38,8 +39,9 @@ absl::StatusOr<DevicePlan> PlanOneDevice(const CompileRequest& request, const Pl
   const AccessGraph& access = plan.device.access;
   if (budget_bytes > 0) MR_RETURN_IF_ERROR(CheckWorkingSets(access, budget_bytes, OperationNames(graph, plan.device)));
   // The policy decides on storages and times alone …
-  MR_ASSIGN_OR_RETURN(plan.choice, strategy.swaps({access, options, request.machine, graph, plan.device}));
+  MR_ASSIGN_OR_RETURN(plan.choice, strategy.swaps({access, options, request.machine, graph, plan.device, limits}));
   MR_RETURN_IF_ERROR(VerifySwaps(access, plan.choice));
+  if (limits.effort == PlanEffort::kQuick) return plan;
   // … and the rest is the same for every policy: one total order, addresses.
   plan.schedule = BuildSchedule(access, plan.choice);
   MR_ASSIGN_OR_RETURN(plan.memory, AssignMemory(access, plan.schedule, plan.choice, budget_bytes));
@@ -50,21 +52,24 @@ absl::StatusOr<DevicePlan> PlanOneDevice(const CompileRequest& request, const Pl
 
 }  // namespace
 
-absl::StatusOr<std::vector<DevicePlan>> PlanDevices(const CompileRequest& request, const Strategy& strategy,
-                                                    const Partitioning& partitioning,
-                                                    const std::vector<uint64_t>& by_value, Graph& graph) {
+absl::StatusOr<std::vector<DevicePlan>> DecideDevices(const CompileRequest& request, const Strategy& strategy,
+                                                      const Partitioning& partitioning,
+                                                      const std::vector<uint64_t>& by_value, const PlanLimits& limits,
+                                                      Graph& graph) {
   std::vector<DevicePlan> plans;
   for (int32_t d = 0; d < request.options.num_devices(); ++d) {
     PlanningOptions options = request.options;
     options.device_memory_bytes = request.options.BudgetOf(d);
     MR_ASSIGN_OR_RETURN(DevicePlan plan,
-                        PlanOneDevice(request, options, strategy, partitioning.order, by_value, graph));
+                        PlanOneDevice(request, options, strategy, partitioning.order, by_value, limits, graph));
     plans.push_back(std::move(plan));
   }
-  // Copies become nodes when all devices are decided: until then the graph's edges are those of the tensors.
-  for (DevicePlan& plan : plans) plan.swaps = InsertSwaps(graph, plan.device, plan.choice, plan.schedule);
-  MR_RETURN_IF_ERROR(VerifySwapNodes(graph, request.ops));
   return plans;
+}
+
+absl::Status InsertCopies(const CompileRequest& request, std::vector<DevicePlan>& plans, Graph& graph) {
+  for (DevicePlan& plan : plans) plan.swaps = InsertSwaps(graph, plan.device, plan.choice, plan.schedule);
+  return VerifySwapNodes(graph, request.ops);
 }
 
 }  // namespace millrace

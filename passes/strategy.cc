@@ -29,7 +29,7 @@ absl::StatusOr<SwapChoice> LeastRecentlyUsed(const SwapRequest& request) {
 }
 
 absl::StatusOr<SwapChoice> Planned(const SwapRequest& request) {
-  return SwapPlanned(request.graph, request.machine, request.options.device_memory_bytes);
+  return SwapPlanned(request.graph, request.machine, request.options.device_memory_bytes, request.limits);
 }
 
 const std::vector<Strategy>& Table() {
