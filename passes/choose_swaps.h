@@ -5,6 +5,7 @@
 #ifndef MILLRACE_PASSES_CHOOSE_SWAPS_H_
 #define MILLRACE_PASSES_CHOOSE_SWAPS_H_
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,6 +23,17 @@ struct SwapChoice {
   std::vector<int64_t> scratch_offsets;
   double predicted_seconds = 0;  // of a step, by a policy that simulates; 0: not known
   std::vector<std::string> notes;  // what the policy tells of its choice, a line each
+};
+
+enum class PlanEffort {
+  kQuick,  // a trial or two: to tell orders and rewritings of a graph apart
+  kFull,
+};
+
+// How long a policy may think. Without a deadline plans do not depend on the clock.
+struct PlanLimits {
+  PlanEffort effort = PlanEffort::kFull;
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
 };
 
 // Feeds come in before the first operation, everything else stays: baseline.

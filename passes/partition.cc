@@ -1,5 +1,7 @@
 #include "passes/partition.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "passes/add_send_recv.h"
@@ -134,6 +136,41 @@ absl::StatusOr<Partitioning> KeepCreationOrder(Graph& graph) {
     priority[i] = node.op == "_Fetch" || node.op == kSendOp ? node.inputs[0].node.value : i;
     if (node.op == kRecvOp) priority[i] = graph.node(node.inputs[0].node).inputs[0].node.value;
     node.partition = node.device == kHostDevice ? kNoPartition : 0;
+  }
+  MR_ASSIGN_OR_RETURN(result.order, TopologicalOrder(graph, priority));
+  result.num_partitions = 1;
+  return result;
+}
+
+absl::StatusOr<Partitioning> UpdateEarly(Graph& graph, const OpRegistry& ops) {
+  MR_ASSIGN_OR_RETURN(const std::vector<NodeId> created, CreationOrder(graph));
+  const Fanout fanout = ComputeFanout(graph);
+  std::vector<bool> serves_updates(graph.num_ids(), false);
+  for (size_t k = created.size(); k-- > 0;) {
+    const Node& node = graph.node(created[k]);
+    const OpDef* def = ops.Find(node.op);
+    if (node.device == kHostDevice || def == nullptr || node.op == "_Fetch") continue;
+    const bool writes = std::any_of(def->variables.begin(), def->variables.end(), [](const VariableUse& use) {
+      return use.access == VariableAccess::kWrite || use.access == VariableAccess::kReadWrite;
+    });
+    const absl::Span<const Fanout::Use> uses = fanout.of(created[k]);
+    serves_updates[created[k].value] =
+        writes || def->is_no_op ||
+        (!uses.empty() && std::all_of(uses.begin(), uses.end(),
+                                      [&](const Fanout::Use& use) { return serves_updates[use.consumer.value]; }));
+  }
+  std::vector<int64_t> priority(graph.num_ids(), -1);
+  Partitioning result;
+  for (NodeId id : created) {
+    Node& node = graph.mutable_node(id);
+    node.partition = node.device == kHostDevice ? kNoPartition : 0;
+    if (node.device == kHostDevice) continue;
+    priority[id.value] = id.value;
+    if (!serves_updates[id.value] && node.op != "_Fetch") continue;
+    int64_t latest = -1;
+    for (OutputRef input : node.inputs) latest = std::max(latest, priority[input.node.value]);
+    for (NodeId control : node.control_inputs) latest = std::max(latest, priority[control.value]);
+    priority[id.value] = latest;
   }
   MR_ASSIGN_OR_RETURN(result.order, TopologicalOrder(graph, priority));
   result.num_partitions = 1;

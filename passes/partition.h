@@ -16,6 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "millrace/graph.h"
+#include "millrace/op.h"
 
 namespace millrace {
 
@@ -29,6 +30,10 @@ absl::StatusOr<Partitioning> PartitionDepthFirst(Graph& graph, int32_t num_devic
 
 // Creation order in one partition; copies between devices follow their producer.
 absl::StatusOr<Partitioning> KeepCreationOrder(Graph& graph);
+
+// Creation order, but nodes that only serve the updates of variables come as soon as their inputs are there: an
+// optimizer's update right after its gradient, as far as the edges allow. In one partition.
+absl::StatusOr<Partitioning> UpdateEarly(Graph& graph, const OpRegistry& ops);
 
 // Checks that the order is topological and that no edge leads to an earlier partition.
 absl::Status VerifyPartitioning(const Graph& graph, const Partitioning& partitioning);

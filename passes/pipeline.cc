@@ -10,6 +10,7 @@
 #include "passes/order_levels.h"
 #include "passes/partition.h"
 #include "passes/plan_devices.h"
+#include "passes/plan_search.h"
 #include "passes/strategy.h"
 #include "passes/tier_host_memory.h"
 #include "plan/plan_verifier.h"
@@ -52,39 +53,45 @@ absl::Status CheckHostMemory(const ExecutionPlan& plan, int64_t budget_bytes) {
       budget_bytes, " (", FormatBytes(budget_bytes), "), short by ", plan.host_bytes - budget_bytes));
 }
 
-// `notes` tells of the order what the strategy has to tell.
-absl::StatusOr<Partitioning> ChooseOrder(const PlanningOptions& options, Strategy::Order order, int64_t partition_size,
-                                         Graph& graph, std::vector<std::string>& notes) {
+// The prepared graph in the order of one partition size; 0 keeps creation order in one partition.
+absl::StatusOr<OrderedGraph> OrderOnce(const PlanningOptions& options, Strategy::Order order, const Prepared& prepared,
+                                       int64_t partition_size) {
+  OrderedGraph ordered;
+  ordered.graph = prepared.graph.Clone();
+  ordered.by_value = prepared.by_value;
+  ordered.partition_size = partition_size;
   if (order == Strategy::Order::kLevels) {
-    MR_ASSIGN_OR_RETURN(LevelPartitioning levels, PartitionByLevels(graph, options.tflms));
-    notes = std::move(levels.notes);
-    return std::move(levels.partitioning);
+    MR_ASSIGN_OR_RETURN(LevelPartitioning levels, PartitionByLevels(ordered.graph, options.tflms));
+    ordered.partitioning = std::move(levels.partitioning);
+    ordered.notes = std::move(levels.notes);
+  } else if (partition_size > 0) {
+    MR_ASSIGN_OR_RETURN(ordered.partitioning,
+                        PartitionDepthFirst(ordered.graph, options.num_devices(), partition_size));
+  } else {
+    MR_ASSIGN_OR_RETURN(ordered.partitioning, KeepCreationOrder(ordered.graph));
   }
-  if (partition_size > 0) return PartitionDepthFirst(graph, options.num_devices(), partition_size);
-  return KeepCreationOrder(graph);
+  return ordered;
 }
 
-// One plan of the prepared graph; partition_size 0 keeps creation order in one partition.
-absl::StatusOr<Compiled> PlanOnce(const CompileRequest& request, const Prepared& prepared, const Strategy& strategy,
-                                  int64_t partition_size) {
+// The plan of a graph whose order is chosen: it decides all lifetimes, so everything here is about memory.
+absl::StatusOr<Compiled> PlanOrdered(const CompileRequest& request, const Prepared& prepared, const Strategy& strategy,
+                                     OrderedGraph ordered, const PlanLimits& limits) {
   const PlanningOptions& options = request.options;
+  MR_RETURN_IF_ERROR(VerifyPartitioning(ordered.graph, ordered.partitioning));
   Compiled compiled;
-  compiled.graph = prepared.graph.Clone();
+  compiled.summary = Summarize(prepared.graph);
   compiled.placement_notes = prepared.placement_notes;
-  // The order decides all lifetimes, so everything after it is about memory.
-  std::vector<std::string> notes;
-  MR_ASSIGN_OR_RETURN(const Partitioning partitioning,
-                      ChooseOrder(options, strategy.order, partition_size, compiled.graph, notes));
-  MR_RETURN_IF_ERROR(VerifyPartitioning(compiled.graph, partitioning));
-  compiled.summary = Summarize(compiled.graph);
+  compiled.graph = std::move(ordered.graph);
   MR_ASSIGN_OR_RETURN(std::vector<DevicePlan> devices,
-                      PlanDevices(request, strategy, partitioning, prepared.by_value, compiled.graph));
+                      DecideDevices(request, strategy, ordered.partitioning, ordered.by_value, limits, compiled.graph));
+  MR_RETURN_IF_ERROR(InsertCopies(request, devices, compiled.graph));
   // Lanes: what runs and what it waits for.
-  compiled.plan = BuildPlan({compiled.graph, request.ops, request.signature, request.machine, partitioning.order,
-                             devices, !options.early_start});
+  compiled.plan = BuildPlan({compiled.graph, request.ops, request.signature, request.machine,
+                             ordered.partitioning.order, devices, !options.early_start});
   compiled.plan.strategy = strategy.name;
-  compiled.plan.notes = std::move(notes);
-  compiled.plan.partition_size = partition_size;
+  compiled.plan.notes = std::move(ordered.notes);
+  compiled.plan.partition_size = ordered.partition_size;
+  compiled.plan.counts.recomputed_nodes = ordered.recomputed_nodes;
   double lower_bound_seconds = 0;
   for (size_t d = 0; d < devices.size(); ++d) {
     std::vector<std::string>& told = devices[d].choice.notes;
@@ -111,7 +118,6 @@ absl::StatusOr<Compiled> PlanOnce(const CompileRequest& request, const Prepared&
 std::vector<int64_t> PartitionSizes(const Strategy& strategy, const PlanningOptions& options) {
   if (strategy.order == Strategy::Order::kCreation || strategy.order == Strategy::Order::kLevels) return {0};
   if (options.partition_size != 0) return {options.partition_size};
-  if (strategy.order == Strategy::Order::kBest) return {0, kDefaultPartitionSize};
   if (options.device_memory_bytes == 0) return {kDefaultPartitionSize};
   return {std::begin(kPartitionSizes), std::end(kPartitionSizes)};
 }
@@ -120,10 +126,22 @@ std::vector<int64_t> PartitionSizes(const Strategy& strategy, const PlanningOpti
 
 absl::StatusOr<Compiled> Compile(const CompileRequest& request) {
   MR_ASSIGN_OR_RETURN(const Strategy* strategy, FindStrategy(request.options.strategy));
+  PlanLimits limits;
+  if (request.options.plan_seconds > 0) {
+    limits.deadline = std::chrono::steady_clock::now() +
+                      std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                          std::chrono::duration<double>(request.options.plan_seconds));
+  }
   MR_ASSIGN_OR_RETURN(const Prepared prepared, Prepare(request));
+  if (strategy->order == Strategy::Order::kBest && request.options.partition_size == 0) {
+    // The search plans quickly; what it finds is planned in full, once.
+    MR_ASSIGN_OR_RETURN(OrderedGraph ordered, SearchOrder(request, prepared, *strategy, limits));
+    return PlanOrdered(request, prepared, *strategy, std::move(ordered), limits);
+  }
   absl::StatusOr<Compiled> best = absl::InternalError("no partition size was tried");
   for (int64_t size : PartitionSizes(*strategy, request.options)) {
-    absl::StatusOr<Compiled> compiled = PlanOnce(request, prepared, *strategy, size);
+    MR_ASSIGN_OR_RETURN(OrderedGraph ordered, OrderOnce(request.options, strategy->order, prepared, size));
+    absl::StatusOr<Compiled> compiled = PlanOrdered(request, prepared, *strategy, std::move(ordered), limits);
     if (!compiled.ok() && !absl::IsResourceExhausted(compiled.status())) return compiled.status();
     const bool better = compiled.ok() && (!best.ok() || compiled->plan.predicted_step_seconds <
                                                             best->plan.predicted_step_seconds);
@@ -140,7 +158,8 @@ absl::StatusOr<Compiled> Compile(const CompileRequest& request) {
       choice.notes = {"levels do not fit, creation order does without swapping"};
       return choice;
     };
-    absl::StatusOr<Compiled> compiled = PlanOnce(request, prepared, as_created, 0);
+    MR_ASSIGN_OR_RETURN(OrderedGraph ordered, OrderOnce(request.options, as_created.order, prepared, 0));
+    absl::StatusOr<Compiled> compiled = PlanOrdered(request, prepared, as_created, std::move(ordered), limits);
     if (compiled.ok()) return compiled;
   }
   return best;

@@ -30,17 +30,18 @@ double LowerBound(const AccessGraph& graph, const Machine& machine, int64_t budg
 
 // Decides what leaves the device when, and where everything lies.
 absl::Status PlanMemory(const CompileRequest& request, const PlanningOptions& options, const Strategy& strategy,
-                        const Graph& graph, DevicePlan& plan) {
+                        const Graph& graph, const PlanLimits& limits, DevicePlan& plan) {
   const int64_t budget_bytes = options.device_memory_bytes;
   const AccessGraph& access = plan.device.access;
   if (budget_bytes > 0) MR_RETURN_IF_ERROR(CheckWorkingSets(access, budget_bytes, OperationNames(graph, plan.device)));
   // The policy decides on storages and times alone …
-  MR_ASSIGN_OR_RETURN(plan.choice, strategy.swaps({access, options, request.machine, graph, plan.device}));
+  MR_ASSIGN_OR_RETURN(plan.choice, strategy.swaps({access, options, request.machine, graph, plan.device, limits}));
   // … as if feeds were there from the start, which those of other devices are not …
   const SwapChoice without_delay = plan.choice;
   const bool delayed = options.num_devices() > 1 && DelayArrivals(access, plan.choice);
   if (options.num_devices() > 1) ReuseSent(graph, plan.device, plan.choice);
   MR_RETURN_IF_ERROR(VerifySwaps(access, plan.choice));
+  if (limits.effort == PlanEffort::kQuick) return absl::OkStatus();
   // … and the rest is the same for every policy: one total order, addresses.
   plan.schedule = BuildSchedule(access, plan.choice);
   absl::StatusOr<MemoryAssignment> memory = AssignMemory(access, plan.schedule, plan.choice, budget_bytes);
@@ -62,9 +63,10 @@ absl::Status OnDevice(const CompileRequest& request, int32_t device, const absl:
 
 }  // namespace
 
-absl::StatusOr<std::vector<DevicePlan>> PlanDevices(const CompileRequest& request, const Strategy& strategy,
-                                                    const Partitioning& partitioning,
-                                                    const std::vector<uint64_t>& by_value, Graph& graph) {
+absl::StatusOr<std::vector<DevicePlan>> DecideDevices(const CompileRequest& request, const Strategy& strategy,
+                                                      const Partitioning& partitioning,
+                                                      const std::vector<uint64_t>& by_value, const PlanLimits& limits,
+                                                      Graph& graph) {
   const int32_t num_devices = request.options.num_devices();
   std::vector<DevicePlan> plans(num_devices);
   std::vector<DeviceGraph*> devices;
@@ -82,12 +84,14 @@ absl::StatusOr<std::vector<DevicePlan>> PlanDevices(const CompileRequest& reques
     plans[d].remote_waits = std::move(waits[d]);
     PlanningOptions options = request.options;
     options.device_memory_bytes = request.options.BudgetOf(d);
-    MR_RETURN_IF_ERROR(OnDevice(request, d, PlanMemory(request, options, strategy, graph, plans[d])));
+    MR_RETURN_IF_ERROR(OnDevice(request, d, PlanMemory(request, options, strategy, graph, limits, plans[d])));
   }
-  // Copies become nodes when all devices are decided: until then the graph's edges are those of the tensors.
-  for (DevicePlan& plan : plans) plan.swaps = InsertSwaps(graph, plan.device, plan.choice, plan.schedule);
-  MR_RETURN_IF_ERROR(VerifySwapNodes(graph, request.ops));
   return plans;
+}
+
+absl::Status InsertCopies(const CompileRequest& request, std::vector<DevicePlan>& plans, Graph& graph) {
+  for (DevicePlan& plan : plans) plan.swaps = InsertSwaps(graph, plan.device, plan.choice, plan.schedule);
+  return VerifySwapNodes(graph, request.ops);
 }
 
 }  // namespace millrace

@@ -17,10 +17,15 @@
 
 namespace millrace {
 
-// `graph` is prepared.graph as ordered by `partitioning`. ResourceExhausted when a device's budget is too small.
-absl::StatusOr<std::vector<DevicePlan>> PlanDevices(const CompileRequest& request, const Strategy& strategy,
-                                                    const Partitioning& partitioning,
-                                                    const std::vector<uint64_t>& by_value, Graph& graph);
+// `graph` is a prepared graph as ordered by `partitioning`. ResourceExhausted when a device's budget is too small.
+// With PlanEffort::kQuick only `device` and `choice` are made.
+absl::StatusOr<std::vector<DevicePlan>> DecideDevices(const CompileRequest& request, const Strategy& strategy,
+                                                      const Partitioning& partitioning,
+                                                      const std::vector<uint64_t>& by_value, const PlanLimits& limits,
+                                                      Graph& graph);
+
+// Copies become nodes when all devices are decided: until then the graph's edges are those of the tensors.
+absl::Status InsertCopies(const CompileRequest& request, std::vector<DevicePlan>& plans, Graph& graph);
 
 }  // namespace millrace
 

@@ -100,6 +100,7 @@ class Builder {
 
   void PlaceOutputs(NodeId id, int32_t position) {
     Node& node = graph_.mutable_node(id);
+    node.in_place.clear();  // the graph may have been looked at in another order
     const OpDef& def = Def(id);
     if (CopiesToHost(node)) return;
     for (int32_t o = 0; o < static_cast<int32_t>(node.outputs.size()); ++o) {

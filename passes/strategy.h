@@ -20,6 +20,7 @@ struct SwapRequest {
   const Machine& machine;
   const Graph& nodes;
   const DeviceGraph& device;
+  PlanLimits limits = {};
 };
 
 struct Strategy {

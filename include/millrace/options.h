@@ -76,6 +76,9 @@ struct TflmsOptions {
   Filter exclude_outputs, exclude_inputs, include_outputs, include_inputs;
 };
 
+// Whether swapped values may be computed again instead.
+enum class Recompute { kOff, kOn, kAuto };  // auto: where the simulated step is shorter; on: a round of it in any case
+
 struct PlanningOptions {
   // One of StrategyNames() (passes/strategy.h). The other fields override its parts.
   std::string strategy = "planned";
@@ -94,6 +97,10 @@ struct PlanningOptions {
   // reactive: part of the device memory above which the oldest saved activations leave.
   double occupancy_threshold = 0.7;
   TflmsOptions tflms;
+  // planned: results are the same bits either way.
+  Recompute recompute = Recompute::kAuto;
+  // planned: seconds after which the best plan so far is taken; 0: none, and the same plan on every machine.
+  double plan_seconds = 0;
   // Most bytes the device may hold at any instant, scratch included; 0: no limit.
   int64_t device_memory_bytes = 0;
   // Most bytes of host memory for variables, constants and swapped tensors; 0: no limit.

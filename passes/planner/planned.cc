@@ -29,6 +29,7 @@ constexpr size_t kQuickPolicies = 2, kPolicies = 4;
 constexpr double kTargets[] = {0.97, 0.94, 0.9, 0.85, 0.8};
 // Trials that are placed, the best first.
 constexpr size_t kPlacedTrials = 3;
+constexpr auto kNoDeadline = std::chrono::steady_clock::time_point::max();
 
 // How many trials and placements a graph of n operations may take: what keeps planning within a second. A count, not
 // a clock, so that plans do not depend on the machine's load.
@@ -39,12 +40,13 @@ int EvaluationsFor(int32_t operations, PlanEffort effort) {
 
 class Portfolio {
  public:
-  Portfolio(const GapGraph& gaps, int64_t budget_bytes, PlanEffort effort)
+  Portfolio(const GapGraph& gaps, int64_t budget_bytes, const PlanLimits& limits)
       : gaps_(gaps),
         budget_(budget_bytes),
-        effort_(effort),
+        effort_(limits.effort),
+        deadline_(limits.deadline),
         goal_(std::max(kHidden * gaps.compute_seconds(), kNearBound * CutBound(gaps, budget_bytes))),
-        left_(EvaluationsFor(gaps.num_operations(), effort)) {}
+        left_(EvaluationsFor(gaps.num_operations(), limits.effort)) {}
 
   // ResourceExhausted when nothing could be placed.
   absl::StatusOr<Placement> Run() {
@@ -64,7 +66,9 @@ class Portfolio {
   };
 
   // Every phase leaves a share of the evaluations to the next.
-  bool MayTry(int reserve) const { return left_ > reserve; }
+  bool MayTry(int reserve) const {
+    return left_ > reserve && (deadline_ == kNoDeadline || std::chrono::steady_clock::now() < deadline_);
+  }
 
   Trial MakeTrial(double window, const TransferWeights& weights, int64_t target) {
     --left_;
@@ -128,7 +132,7 @@ class Portfolio {
     for (size_t t = 0; t < trials_.size(); ++t) {
       // The first trial under all policies, the others under the best two so far.
       for (size_t p = 0; p < (t == 0 ? policies : kQuickPolicies); ++p) {
-        if (Done() || !MayTry(0)) return;
+        if (Done() || (best_.ok() && !MayTry(0))) return;
         Place(trials_[t].decisions, t == 0 ? p : p == 0 ? best_policy_ : (best_policy_ + 1) % kPolicies);
       }
       if (quick) return;
@@ -158,6 +162,7 @@ class Portfolio {
   const GapGraph& gaps_;
   const int64_t budget_;
   const PlanEffort effort_;
+  const std::chrono::steady_clock::time_point deadline_;
   const double goal_;
   int left_;
   std::vector<Trial> trials_;  // the fastest first
@@ -183,7 +188,7 @@ void GiveReasons(std::vector<SwapDecision>& decisions) {
 }  // namespace
 
 absl::StatusOr<SwapChoice> SwapPlanned(const AccessGraph& graph, const Machine& machine, int64_t budget_bytes,
-                                       PlanEffort effort) {
+                                       const PlanLimits& limits) {
   SwapChoice choice = KeepEverything(graph);
   if (budget_bytes == 0) return choice;
   const GapGraph gaps = FindGaps(graph, machine);
@@ -192,7 +197,7 @@ absl::StatusOr<SwapChoice> SwapPlanned(const AccessGraph& graph, const Machine& 
     choice.predicted_seconds = gaps.compute_seconds();
     return choice;
   }
-  absl::StatusOr<Placement> best = Portfolio(gaps, budget_bytes, effort).Run();
+  absl::StatusOr<Placement> best = Portfolio(gaps, budget_bytes, limits).Run();
   if (!best.ok()) return SwapLeastRecentlyUsed(graph, budget_bytes);
   GiveReasons(best->choice.decisions);
   best->choice.predicted_seconds = best->step_seconds;

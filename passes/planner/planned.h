@@ -9,16 +9,11 @@
 
 namespace millrace {
 
-enum class PlanEffort {
-  kQuick,  // a trial or two: to tell orders and rewritings of a graph apart
-  kFull,
-};
-
 // Requires every working set to fit. The best trial is replayed against an allocator of the budget under a few placement
 // policies (place.h), the fastest is the plan; lru's is the last resort. `budget_bytes` 0: everything stays.
 // Sets SwapChoice::predicted_seconds.
 absl::StatusOr<SwapChoice> SwapPlanned(const AccessGraph& graph, const Machine& machine, int64_t budget_bytes,
-                                       PlanEffort effort = PlanEffort::kFull);
+                                       const PlanLimits& limits = {});
 
 }  // namespace millrace
 

@@ -1,0 +1,181 @@
+#include "passes/plan_search.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "millrace/status.h"
+#include "passes/plan_devices.h"
+
+namespace millrace {
+namespace {
+
+constexpr int64_t kDepthFirstSize = 20;
+// Graphs above this are planned in creation order and with early updates only, and recomputed once.
+constexpr int32_t kManyNodes = 200'000;
+constexpr double kHidden = 1.002;         // step / compute at which nothing is left to gain
+constexpr double kWorthRecompute = 1.02;  // … from which on recompute is looked at
+constexpr double kLeastGain = 0.995;      // of the step, for another round of recompute
+constexpr int kRecomputeRounds = 4;
+constexpr double kFractions[] = {1, 0.5, 0.25};
+// Partitions are cut at these parts of the budget and of the step, and at so many operations that are not tiny.
+constexpr int64_t kBytesPart = 32;
+constexpr double kTimePart = 0.02;
+constexpr int kOperations = 16;
+constexpr double kTinySeconds = 100e-6;
+
+struct Looked {
+  OrderedGraph ordered;
+  std::vector<DevicePlan> devices;  // as PlanEffort::kQuick decides
+  double step_seconds = 0;
+  double compute_seconds = 0;
+};
+
+class Search {
+ public:
+  Search(const CompileRequest& request, const Prepared& prepared, const Strategy& strategy, PlanLimits limits)
+      : request_(request), prepared_(prepared), strategy_(strategy), limits_(limits) {
+    limits_.effort = PlanEffort::kQuick;
+  }
+
+  absl::StatusOr<OrderedGraph> Run() {
+    MR_RETURN_IF_ERROR(TryOrders());
+    if (request_.options.recompute != Recompute::kOff && request_.options.num_devices() == 1) TryRecompute();
+    CutPartitions();
+    return std::move(best_->ordered);
+  }
+
+ private:
+  absl::StatusOr<Looked> Look(OrderedGraph ordered) {
+    MR_RETURN_IF_ERROR(VerifyPartitioning(ordered.graph, ordered.partitioning));
+    Looked looked;
+    MR_ASSIGN_OR_RETURN(looked.devices, DecideDevices(request_, strategy_, ordered.partitioning, ordered.by_value,
+                                                      limits_, ordered.graph));
+    for (const DevicePlan& device : looked.devices) {
+      double compute = 0;
+      for (double seconds : device.device.access.seconds) compute += seconds;
+      looked.compute_seconds = std::max(looked.compute_seconds, compute);
+      looked.step_seconds = std::max({looked.step_seconds, compute, device.choice.predicted_seconds});
+    }
+    looked.ordered = std::move(ordered);
+    return looked;
+  }
+
+  absl::StatusOr<OrderedGraph> Order(int which) const {
+    OrderedGraph ordered;
+    ordered.graph = prepared_.graph.Clone();
+    ordered.by_value = prepared_.by_value;
+    if (which == 0) {
+      MR_ASSIGN_OR_RETURN(ordered.partitioning, KeepCreationOrder(ordered.graph));
+    } else if (which == 1) {
+      MR_ASSIGN_OR_RETURN(ordered.partitioning, UpdateEarly(ordered.graph, request_.ops));
+    } else {
+      MR_ASSIGN_OR_RETURN(ordered.partitioning,
+                          PartitionDepthFirst(ordered.graph, request_.options.num_devices(), kDepthFirstSize));
+    }
+    return ordered;
+  }
+
+  bool Late() const { return std::chrono::steady_clock::now() >= limits_.deadline; }
+
+  // Takes what was looked at if it is faster than the best by `factor`.
+  bool Adopt(absl::StatusOr<Looked> looked, double factor) {
+    if (!looked.ok()) {
+      if (!best_.ok() && absl::IsInternal(best_.status())) best_ = looked.status();
+      return false;
+    }
+    if (best_.ok() && looked->step_seconds >= factor * best_->step_seconds) return false;
+    best_ = std::move(looked);
+    return true;
+  }
+
+  absl::Status TryOrders() {
+    const int orders = prepared_.graph.num_nodes() > kManyNodes ? 2 : 3;
+    for (int which = 0; which < orders; ++which) {
+      if (which == 1 && request_.options.num_devices() > 1) continue;  // the order of one device's updates
+      if (best_.ok() && (Late() || best_->step_seconds <= kHidden * best_->compute_seconds)) break;
+      MR_ASSIGN_OR_RETURN(OrderedGraph ordered, Order(which));
+      absl::StatusOr<Looked> looked = Look(std::move(ordered));
+      if (!looked.ok() && !absl::IsResourceExhausted(looked.status())) return looked.status();
+      Adopt(std::move(looked), kHidden > 1 ? 1 / kHidden : 1);
+    }
+    return best_.status();
+  }
+
+  void TryRecompute() {
+    const bool many = prepared_.graph.num_nodes() > kManyNodes;
+    const bool always = request_.options.recompute == Recompute::kOn;
+    const double compute = best_->compute_seconds;
+    for (int round = 0; round < (many ? 1 : kRecomputeRounds); ++round) {
+      if (!always && best_->step_seconds <= kWorthRecompute * compute) return;
+      const double before = best_->step_seconds;
+      absl::StatusOr<Looked> base = std::move(best_);
+      best_ = absl::InternalError("no fraction was tried");
+      for (double fraction : kFractions) {
+        if (best_.ok() && (Late() || many)) break;
+        OrderedGraph rewritten = RecomputeSwapped(base->ordered, request_.ops, base->devices[0].device,
+                                                  base->devices[0].choice, request_.machine, fraction);
+        if (rewritten.recomputed_nodes == base->ordered.recomputed_nodes) break;
+        Adopt(Look(std::move(rewritten)), 1);
+      }
+      const bool better = best_.ok() && (best_->step_seconds < kLeastGain * before || (always && round == 0));
+      if (!better) best_ = std::move(base);
+      if (!better || Late()) return;
+    }
+  }
+
+  void CutPartitions() {
+    for (const DevicePlan& plan : best_->devices) {
+      if (best_->devices.size() > 1) return;  // ids run over all devices: the order's own cuts stay
+      const AccessGraph& access = plan.device.access;
+      std::vector<bool> cut(best_->ordered.graph.num_ids(), false);
+      int64_t bytes = 0;
+      double seconds = 0;
+      int operations = 0;
+      for (int32_t i = 0; i < access.num_operations(); ++i) {
+        int64_t made = access.scratch_bytes[i];
+        for (const Access& a : access.of(i)) {
+          if (a.writes && !a.reads) made += access.storages[a.storage].size_bytes;
+        }
+        const bool full = (request_.options.device_memory_bytes > 0 &&
+                           bytes + made > request_.options.device_memory_bytes / kBytesPart) ||
+                          seconds + access.seconds[i] > kTimePart * best_->step_seconds ||
+                          (operations >= kOperations && seconds >= kTinySeconds);
+        if (operations > 0 && full) {
+          cut[plan.device.operations[i].node().value] = true;
+          bytes = 0;
+          seconds = 0;
+          operations = 0;
+        }
+        bytes += made;
+        seconds += access.seconds[i];
+        ++operations;
+      }
+      NumberPartitions(cut);
+    }
+  }
+
+  void NumberPartitions(const std::vector<bool>& cut) {
+    int32_t partition = 0;
+    for (NodeId id : best_->ordered.partitioning.order) {
+      Node& node = best_->ordered.graph.mutable_node(id);
+      if (cut[id.value]) ++partition;
+      if (node.device != kHostDevice) node.partition = partition;
+    }
+    best_->ordered.partitioning.num_partitions = partition + 1;
+  }
+
+  const CompileRequest& request_;
+  const Prepared& prepared_;
+  const Strategy& strategy_;
+  PlanLimits limits_;
+  absl::StatusOr<Looked> best_ = absl::InternalError("no order was tried");
+};
+
+}  // namespace
+
+absl::StatusOr<OrderedGraph> SearchOrder(const CompileRequest& request, const Prepared& prepared,
+                                         const Strategy& strategy, const PlanLimits& limits) {
+  return Search(request, prepared, strategy, limits).Run();
+}
+
+}  // namespace millrace

@@ -1,0 +1,24 @@
+// Plan search: the order of the graph, and the values computed again in it, with which the policy runs fastest.
+//
+// Orders: creation; creation with what only serves updates moved up to its inputs; depth first. Each is planned
+// quickly (PlanEffort::kQuick); the best is rewritten by recompute.h while that makes the step shorter, and cut into
+// partitions by bytes and time.
+//
+// Needs: a prepared graph. Establishes: an order; copies of recomputed nodes; partitions.
+#ifndef MILLRACE_PASSES_PLAN_SEARCH_H_
+#define MILLRACE_PASSES_PLAN_SEARCH_H_
+
+#include "absl/status/statusor.h"
+#include "passes/prepare.h"
+#include "passes/recompute.h"
+#include "passes/strategy.h"
+
+namespace millrace {
+
+// ResourceExhausted when no order fits. `limits.effort` is not looked at; past the deadline the best so far is taken.
+absl::StatusOr<OrderedGraph> SearchOrder(const CompileRequest& request, const Prepared& prepared,
+                                         const Strategy& strategy, const PlanLimits& limits);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_PLAN_SEARCH_H_

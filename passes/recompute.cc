@@ -1,0 +1,243 @@
+#include "passes/recompute.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "passes/access_lists.h"
+
+namespace millrace {
+namespace {
+
+// Nodes with a kernel in a chain.
+constexpr int kMaxDepth = 3;
+
+class Recomputer {
+ public:
+  Recomputer(const OrderedGraph& ordered, const OpRegistry& ops, const DeviceGraph& device, const SwapChoice& choice,
+             const Machine& machine)
+      : ordered_(ordered),
+        graph_(ordered.graph),
+        ops_(ops),
+        device_(device),
+        choice_(choice),
+        machine_(machine),
+        lists_(ListAccesses(device.access)),
+        operation_of_(graph_.num_ids(), -1),
+        node_of_(graph_.num_ids(), nullptr),
+        locked_(device.access.storages.size(), false),
+        recomputed_(device.access.storages.size(), false) {
+    for (size_t i = 0; i < device.operations.size(); ++i) {
+      for (const OperationNode& node : device.operations[i].nodes) {
+        operation_of_[node.node.value] = static_cast<int32_t>(i);
+        node_of_[node.node.value] = &node;
+      }
+    }
+  }
+
+  OrderedGraph Run(double fraction) {
+    std::vector<Candidate> candidates = ListCandidates();
+    double total = 0, taken = 0;
+    for (const Candidate& candidate : candidates) total += candidate.transfer_seconds;
+    result_.graph = graph_.Clone();
+    result_.by_value = ordered_.by_value;
+    result_.partition_size = ordered_.partition_size;
+    result_.recomputed_nodes = ordered_.recomputed_nodes;
+    for (const Candidate& candidate : candidates) {
+      if (taken >= fraction * total) break;
+      // What was taken before may have changed which leaves there are.
+      if (locked_[candidate.storage] || !FindChain(candidate.storage, candidate.before) || !Pays(candidate)) continue;
+      taken += candidate.transfer_seconds;
+      Rewrite(candidate);
+    }
+    InsertIntoOrder();
+    return std::move(result_);
+  }
+
+ private:
+  struct Candidate {
+    int32_t storage = 0;
+    int32_t before = 0;  // the far operation
+    double transfer_seconds = 0;
+    double seconds = 0;  // of the chain
+  };
+
+  std::vector<Candidate> ListCandidates() {
+    std::vector<Candidate> candidates;
+    int32_t last = -1;
+    for (const SwapDecision& d : choice_.decisions) {
+      const StorageInfo& info = device_.access.storages[d.storage];
+      if (info.kind != StorageKind::kActivation || !d.copy_in || d.before == SwapDecision::kToHost || d.after < 0 ||
+          d.storage == last || !FindChain(d.storage, d.before)) {
+        continue;
+      }
+      last = d.storage;
+      Candidate candidate{d.storage, d.before, machine_.copy_latency_seconds, chain_seconds_};
+      candidate.transfer_seconds += static_cast<double>(info.size_bytes) / machine_.to_device_bytes_per_second;
+      if (Pays(candidate)) candidates.push_back(candidate);
+    }
+    std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+      return a.transfer_seconds * b.seconds > b.transfer_seconds * a.seconds;
+    });
+    return candidates;
+  }
+
+  bool Pays(const Candidate& candidate) const {
+    return !far_uses_.empty() && chain_seconds_ <= candidate.transfer_seconds;
+  }
+
+  struct FarUse {
+    NodeId node;
+    size_t input = 0;
+  };
+
+  // The uses of storage s from operation `before` on, and the nodes that make what they take. False when some of them
+  // cannot run again.
+  bool FindChain(int32_t s, int32_t before) {
+    far_uses_.clear();
+    chain_.clear();
+    chain_leaves_.clear();
+    chain_seconds_ = 0;
+    before_ = before;
+    for (const TimedAccess& access : lists_.of(s)) {
+      if (access.operation < before) continue;
+      for (const OperationNode& node : device_.operations[access.operation].nodes) {
+        for (size_t i = 0; i < node.input_storages.size(); ++i) {
+          if (node.input_storages[i] != s) continue;
+          const OutputRef ref = graph_.node(node.node).inputs[i];
+          if (MadeBy(ref) >= before) continue;  // another value in the same memory
+          if (!AddToChain(ref, 0)) return false;
+          far_uses_.push_back({node.node, i});
+        }
+      }
+    }
+    return true;
+  }
+
+  // Operation that made the value; views do not count. -1: there since before the step.
+  int32_t MadeBy(OutputRef ref) const {
+    while (ops_.Find(graph_.node(ref.node).op)->is_view) ref = graph_.node(ref.node).inputs[0];
+    return operation_of_[ref.node.value];
+  }
+
+  bool AddToChain(OutputRef ref, int depth) {
+    const NodeId id = ref.node;
+    if (std::find(chain_.begin(), chain_.end(), id) != chain_.end()) return true;
+    const Node& node = graph_.node(id);
+    const OpDef& def = *ops_.Find(node.op);
+    if (def.is_view && !node.inputs.empty()) {
+      if (!AddToChain(node.inputs[0], depth)) return false;
+      chain_.push_back(id);
+      return true;
+    }
+    if (depth >= kMaxDepth || !MayRunAgain(id, def)) return false;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const int32_t s = node_of_[id.value]->input_storages[i];
+      if (s == kNoStorage) continue;
+      if (IsLeaf(node.inputs[i], s, operation_of_[id.value])) chain_leaves_.push_back(s);
+      else if (!AddToChain(node.inputs[i], depth + 1)) return false;
+    }
+    chain_.push_back(id);
+    chain_seconds_ += node_of_[id.value]->seconds;
+    return true;
+  }
+
+  bool MayRunAgain(NodeId id, const OpDef& def) const {
+    const Node& node = graph_.node(id);
+    if (operation_of_[id.value] < 0 || node.op[0] == '_' || def.stateful || def.is_variable || def.is_no_op ||
+        def.returns_variable || def.state_bytes > 0 || node.outputs.empty()) {
+      return false;
+    }
+    return std::all_of(def.variables.begin(), def.variables.end(), [](const VariableUse& use) {
+      return use.access == VariableAccess::kRead || use.access == VariableAccess::kPresence;
+    });
+  }
+
+  // Whether the value that operation `user` took of storage s is there at the far operation.
+  bool IsLeaf(OutputRef ref, int32_t s, int32_t user) const {
+    const bool activation = device_.access.storages[s].kind == StorageKind::kActivation;
+    const absl::Span<const TimedAccess> accesses = lists_.of(s);
+    if (activation && (recomputed_[s] || accesses.back().operation < before_)) return false;
+    const int32_t made_by = activation ? MadeBy(ref) : user;
+    return std::none_of(accesses.begin(), accesses.end(), [&](const TimedAccess& access) {
+      return access.access.writes && access.operation > made_by && access.operation < before_;
+    });
+  }
+
+  void Rewrite(const Candidate& candidate) {
+    const NodeId consumer = device_.operations[before_].node();
+    std::map<int32_t, NodeId>& again = again_[before_];
+    const StorageInfo& info = device_.access.storages[candidate.storage];
+    for (NodeId id : chain_) {
+      if (again.contains(id.value)) continue;
+      Node copy = graph_.node(id);
+      copy.name = absl::StrCat(copy.name, "/recompute");
+      copy.reason = absl::StrCat("computed again for '", graph_.node(consumer).name, "': faster than a copy of ",
+                                 FormatBytes(info.size_bytes));
+      copy.partition = graph_.node(consumer).partition;
+      copy.control_inputs.clear();
+      copy.in_place.clear();
+      for (OutputRef& input : copy.inputs) {
+        if (auto found = again.find(input.node.value); found != again.end()) input.node = found->second;
+      }
+      if (operation_of_[id.value] >= 0) ++result_.recomputed_nodes;
+      const NodeId added = result_.graph.AddUnique(std::move(copy));
+      again.emplace(id.value, added);
+      result_.by_value.resize(result_.graph.num_ids(), 0);
+      result_.by_value[added.value] = ordered_.by_value[id.value];
+      added_before_[before_].push_back(added);
+    }
+    for (const FarUse& use : far_uses_) {
+      const OutputRef ref = graph_.node(use.node).inputs[use.input];
+      result_.graph.mutable_node(use.node).inputs[use.input].node = again.at(ref.node.value);
+    }
+    recomputed_[candidate.storage] = true;
+    for (int32_t s : chain_leaves_) locked_[s] = true;
+  }
+
+  void InsertIntoOrder() {
+    result_.partitioning.num_partitions = ordered_.partitioning.num_partitions;
+    std::vector<NodeId>& order = result_.partitioning.order;
+    order.reserve(result_.graph.num_nodes());
+    for (NodeId id : ordered_.partitioning.order) {
+      const int32_t operation = operation_of_[id.value];
+      if (operation >= 0 && device_.operations[operation].node() == id) {
+        if (auto found = added_before_.find(operation); found != added_before_.end()) {
+          order.insert(order.end(), found->second.begin(), found->second.end());
+        }
+      }
+      order.push_back(id);
+    }
+  }
+
+  const OrderedGraph& ordered_;
+  const Graph& graph_;
+  const OpRegistry& ops_;
+  const DeviceGraph& device_;
+  const SwapChoice& choice_;
+  const Machine& machine_;
+  const AccessLists lists_;
+  std::vector<int32_t> operation_of_;            // per node, -1 for none
+  std::vector<const OperationNode*> node_of_;
+  std::vector<bool> locked_;                     // storages that are leaves: they stay what they are
+  std::vector<bool> recomputed_;
+  // Of the last FindChain.
+  int32_t before_ = 0;
+  std::vector<FarUse> far_uses_;
+  std::vector<NodeId> chain_;                    // in topological order, views included
+  std::vector<int32_t> chain_leaves_;
+  double chain_seconds_ = 0;
+  std::map<int32_t, std::map<int32_t, NodeId>> again_;     // per far operation: node -> its copy there
+  std::map<int32_t, std::vector<NodeId>> added_before_;    // per far operation
+  OrderedGraph result_;
+};
+
+}  // namespace
+
+OrderedGraph RecomputeSwapped(const OrderedGraph& ordered, const OpRegistry& ops, const DeviceGraph& device,
+                              const SwapChoice& choice, const Machine& machine, double fraction) {
+  return Recomputer(ordered, ops, device, choice, machine).Run(fraction);
+}
+
+}  // namespace millrace

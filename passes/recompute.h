@@ -1,0 +1,46 @@
+// Recompute: values that would be swapped are computed again, by copies of the nodes that made them, just before their
+// far use.
+//
+//   order       x = f(w)   near(x)  …  far(x)              x swapped over the gap
+//   becomes     x = f(w)   near(x)  …  x' = f(w)  far(x')
+//
+// Words: the *chain* of a value are the nodes that make it from *leaves*: variables, constants and feeds that nothing
+// writes in between, and values that are used again at or after the far use, so that the copy prolongs no life.
+// Values are the same bits: the chain's nodes have no state, and the leaves hold what they held.
+//
+// Needs: an ordered graph, its device graph, swap decisions for it. Establishes: a graph whose nodes `NAME/recompute`
+// have a reason, ordered just before the operations that need them.
+#ifndef MILLRACE_PASSES_RECOMPUTE_H_
+#define MILLRACE_PASSES_RECOMPUTE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "millrace/graph.h"
+#include "millrace/op.h"
+#include "millrace/options.h"
+#include "passes/choose_swaps.h"
+#include "passes/partition.h"
+#include "passes/storage.h"
+
+namespace millrace {
+
+// A graph in one of its orders.
+struct OrderedGraph {
+  Graph graph;
+  Partitioning partitioning;
+  std::vector<uint64_t> by_value;  // per node id, as InferShapesAndFold gives it
+  int64_t partition_size = 0;
+  int64_t recomputed_nodes = 0;
+  std::vector<std::string> notes;  // what the order has to tell
+};
+
+// Recomputes what saves most transfer per second of compute, until `fraction` of the bytes of all candidates is reached;
+// nothing whose chain takes longer than its copy back. `device` and `choice` are of `ordered`.
+OrderedGraph RecomputeSwapped(const OrderedGraph& ordered, const OpRegistry& ops, const DeviceGraph& device,
+                              const SwapChoice& choice, const Machine& machine, double fraction);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_RECOMPUTE_H_
