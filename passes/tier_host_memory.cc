@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,10 @@ void RaiseTo(Counts& into, const Counts& from) {
 // Bytes of the budget that no plan can place elsewhere.
 int64_t FixedBytes(const ExecutionPlan& plan) {
   int64_t bytes = kDiskBounceBytes + kStateReserveBytes;
-  for (const PlanConstant& constant : plan.constants) bytes += AlignUp(constant.value.size_bytes());
+  std::set<std::string> constants;  // several devices may take the same one
+  for (const PlanConstant& constant : plan.constants) {
+    if (constants.insert(constant.name).second) bytes += AlignUp(constant.value.size_bytes());
+  }
   for (const Lane& lane : plan.lanes) {
     for (const ComputeStep& step : lane.compute) bytes += step.state_bytes > 0 ? AlignUp(step.state_bytes) : 0;
   }

@@ -69,6 +69,13 @@ class ModelRun {
   const RunReport& report() const { return session_->last_run(); }
   const Session::Feeds& feeds() const { return feeds_; }
 
+  std::shared_ptr<const ExecutionPlan> TrainPlan() {
+    Session::FeedTypes types;
+    for (const auto& [name, tensor] : feeds_) types.emplace(name, tensor.type());
+    return PlanOf(session_->Plan(types, {"loss:0"}, {"train"}));
+  }
+  std::shared_ptr<const ExecutionPlan> InitPlan() { return PlanOf(session_->Plan({}, {}, {"init"})); }
+
   // Bytes of every variable.
   std::map<std::string, std::string> Variables() {
     std::map<std::string, std::string> bytes;
@@ -82,6 +89,11 @@ class ModelRun {
   }
 
  private:
+  static std::shared_ptr<const ExecutionPlan> PlanOf(absl::StatusOr<std::shared_ptr<const ExecutionPlan>> plan) {
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    return plan.ok() ? *plan : std::make_shared<const ExecutionPlan>();
+  }
+
   const Session::Feeds feeds_;
   std::unique_ptr<Session> session_;
   absl::Status status_;
