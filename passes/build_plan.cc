@@ -24,6 +24,7 @@ class PlanBuilder {
     ListConstants();
     AssignHostPool();
     plan_.lanes.resize(kNumLanes);
+    plan_.dynamic_tensors = in_.device.dynamic_tensors;
     plan_.lanes[kComputeLane].kind = LaneKind::kCompute;
     plan_.lanes[kToHostLane].kind = LaneKind::kToHost;
     plan_.lanes[kToDeviceLane].kind = LaneKind::kToDevice;
@@ -281,6 +282,12 @@ class PlanBuilder {
     step.predicted_seconds = operation.seconds;
     FillAddresses(i, operation, def, step);
     FillVariables(operation.node, def, step);
+    if (operation.is_dynamic) {
+      step.input_shapes = operation.input_shapes;
+      step.output_shapes = operation.output_shapes;
+      step.run_time_values = node.run_time_values;
+      step.is_view = operation.is_view;
+    }
     step.waits = std::move(waits);
     plan_.instances.push_back(std::move(operation.instance));
     plan_.lanes[kComputeLane].compute.push_back(std::move(step));
@@ -332,6 +339,8 @@ class PlanBuilder {
     const int32_t index = static_cast<int32_t>(node.attrs.GetOr<int64_t>("index", 0));
     if (access_.of(i).empty() || !plan_.fetches[index].value.empty()) return;
     const int32_t r = in_.schedule.residence_of[access_.first_access[i]];
+    const std::vector<int32_t>& shapes = operation.nodes.front().input_shapes;
+    if (!shapes.empty()) plan_.fetches[index].shape = shapes[0];
     CopyStep step;
     step.tensor = plan_.fetches[index].name;
     step.reason = "fetched";

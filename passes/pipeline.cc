@@ -66,7 +66,7 @@ absl::StatusOr<Compiled> PlanOnce(const CompileRequest& request, const Prepared&
   MR_RETURN_IF_ERROR(VerifyPartitioning(compiled.graph, partitioning));
   compiled.summary = Summarize(compiled.graph);
   MR_ASSIGN_OR_RETURN(std::vector<DevicePlan> devices,
-                      PlanDevices(request, strategy, partitioning, prepared.by_value, compiled.graph));
+                      PlanDevices(request, strategy, partitioning, prepared.inferred, compiled.graph));
   // Lanes: what runs and what it waits for.
   compiled.plan = BuildPlan({compiled.graph, request.ops, request.signature, request.machine, devices[0].device,
                              devices[0].choice, devices[0].schedule, devices[0].memory, devices[0].swaps,

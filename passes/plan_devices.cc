@@ -29,12 +29,12 @@ double LowerBound(const AccessGraph& graph, const Machine& machine, int64_t budg
 // Everything about one device but its nodes in the graph.
 absl::StatusOr<DevicePlan> PlanOneDevice(const CompileRequest& request, const PlanningOptions& options,
                                          const Strategy& strategy, const std::vector<NodeId>& order,
-                                         const std::vector<uint64_t>& by_value, Graph& graph) {
+                                         const InferenceResult& inferred, Graph& graph) {
   const int64_t budget_bytes = options.device_memory_bytes;
   DevicePlan plan;
   // Tensors to storages: views and in-place results share memory before anything is counted.
   MR_ASSIGN_OR_RETURN(plan.device, BuildDeviceGraph(graph, request.ops, request.oracle, request.machine, order,
-                                                    by_value, MaxJoinedBytes(budget_bytes)));
+                                                    inferred, MaxJoinedBytes(budget_bytes)));
   const AccessGraph& access = plan.device.access;
   if (budget_bytes > 0) MR_RETURN_IF_ERROR(CheckWorkingSets(access, budget_bytes, OperationNames(graph, plan.device)));
   // The policy decides on storages and times alone …
@@ -52,13 +52,13 @@ absl::StatusOr<DevicePlan> PlanOneDevice(const CompileRequest& request, const Pl
 
 absl::StatusOr<std::vector<DevicePlan>> PlanDevices(const CompileRequest& request, const Strategy& strategy,
                                                     const Partitioning& partitioning,
-                                                    const std::vector<uint64_t>& by_value, Graph& graph) {
+                                                    const InferenceResult& inferred, Graph& graph) {
   std::vector<DevicePlan> plans;
   for (int32_t d = 0; d < request.options.num_devices(); ++d) {
     PlanningOptions options = request.options;
     options.device_memory_bytes = request.options.BudgetOf(d);
     MR_ASSIGN_OR_RETURN(DevicePlan plan,
-                        PlanOneDevice(request, options, strategy, partitioning.order, by_value, graph));
+                        PlanOneDevice(request, options, strategy, partitioning.order, inferred, graph));
     plans.push_back(std::move(plan));
   }
   // Copies become nodes when all devices are decided: until then the graph's edges are those of the tensors.

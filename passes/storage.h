@@ -25,6 +25,9 @@ struct OperationNode {
   NodeId node;
   OpInstance instance;  // empty for fetches
   std::vector<int32_t> input_storages;  // kNoStorage for inputs by value and for empty tensors
+  bool is_dynamic = false;              // has inputs or outputs whose shape, or values, are known only when running
+  std::vector<int32_t> input_shapes, output_shapes;  // then: into DeviceGraph::dynamic_tensors, -1 for known shapes
+  bool is_view = false;                 // runs for the shape of its output alone
   double seconds = 0;
   int64_t scratch_bytes = 0;
 };
@@ -52,17 +55,19 @@ struct DeviceGraph {
   // Per storage: the tensor that made it (a variable's, constant's or feed's node for those).
   std::vector<OutputRef> root;
 
+  std::vector<std::string> dynamic_tensors;  // names of tensors whose shape is known only when running
+
   int32_t storage(OutputRef ref) const { return storage_of[first_output[ref.node.value] + ref.index]; }
 };
 
 // Time of one run of a node on `machine` by its cost rule: max(flops / rate, bytes / rate) + launch.
 double PredictSeconds(const OpDef& def, const OpInstance& instance, const Machine& machine);
 
-// Chooses in-place outputs, then lists storages and accesses. `by_value` as InferShapesAndFold gave it. Nodes that
-// join touch at most `max_joined_bytes` together.
+// Chooses in-place outputs, then lists storages and accesses. Nodes that join touch at most `max_joined_bytes`
+// together.
 absl::StatusOr<DeviceGraph> BuildDeviceGraph(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,
                                              const Machine& machine, const std::vector<NodeId>& order,
-                                             const std::vector<uint64_t>& by_value, int64_t max_joined_bytes);
+                                             const InferenceResult& inferred, int64_t max_joined_bytes);
 
 }  // namespace millrace
 

@@ -207,9 +207,16 @@ class SessionImpl final : public Session {
                                           .runner = runner_.get(),
                                           .kernels = &kernel_cache_,
                                           .host = &host_,
-                                          .variables = &variables_},
+                                          .variables = &variables_,
+                                          .infer_shapes = [this](OpInstance& i) { return InferShapes(i); }},
                                          options));
     return absl::OkStatus();
+  }
+
+  absl::Status InferShapes(OpInstance& instance) const {
+    const OpDef* def = ops_.Find(instance.op);
+    if (def == nullptr) return absl::InternalError(absl::StrCat("op '", instance.op, "' is not known"));
+    return InferOutputs(*def, instance);
   }
 
   void FillPredicted(const Program& program) {
