@@ -58,7 +58,7 @@ absl::StatusOr<OrderedGraph> OrderOnce(const PlanningOptions& options, Strategy:
                                        int64_t partition_size) {
   OrderedGraph ordered;
   ordered.graph = prepared.graph.Clone();
-  ordered.by_value = prepared.by_value;
+  ordered.inferred = prepared.inferred;
   ordered.partition_size = partition_size;
   if (order == Strategy::Order::kLevels) {
     MR_ASSIGN_OR_RETURN(LevelPartitioning levels, PartitionByLevels(ordered.graph, options.tflms));
@@ -83,7 +83,7 @@ absl::StatusOr<Compiled> PlanOrdered(const CompileRequest& request, const Prepar
   compiled.placement_notes = prepared.placement_notes;
   compiled.graph = std::move(ordered.graph);
   MR_ASSIGN_OR_RETURN(std::vector<DevicePlan> devices,
-                      DecideDevices(request, strategy, ordered.partitioning, ordered.by_value, limits, compiled.graph));
+                      DecideDevices(request, strategy, ordered.partitioning, ordered.inferred, limits, compiled.graph));
   MR_RETURN_IF_ERROR(InsertCopies(request, devices, compiled.graph));
   // Lanes: what runs and what it waits for.
   compiled.plan = BuildPlan({compiled.graph, request.ops, request.signature, request.machine,

@@ -21,7 +21,7 @@ namespace millrace {
 // With PlanEffort::kQuick only `device` and `choice` are made.
 absl::StatusOr<std::vector<DevicePlan>> DecideDevices(const CompileRequest& request, const Strategy& strategy,
                                                       const Partitioning& partitioning,
-                                                      const std::vector<uint64_t>& by_value, const PlanLimits& limits,
+                                                      const InferenceResult& inferred, const PlanLimits& limits,
                                                       Graph& graph);
 
 // Copies become nodes when all devices are decided: until then the graph's edges are those of the tensors.

@@ -48,7 +48,7 @@ class Search {
   absl::StatusOr<Looked> Look(OrderedGraph ordered) {
     MR_RETURN_IF_ERROR(VerifyPartitioning(ordered.graph, ordered.partitioning));
     Looked looked;
-    MR_ASSIGN_OR_RETURN(looked.devices, DecideDevices(request_, strategy_, ordered.partitioning, ordered.by_value,
+    MR_ASSIGN_OR_RETURN(looked.devices, DecideDevices(request_, strategy_, ordered.partitioning, ordered.inferred,
                                                       limits_, ordered.graph));
     for (const DevicePlan& device : looked.devices) {
       double compute = 0;
@@ -63,7 +63,7 @@ class Search {
   absl::StatusOr<OrderedGraph> Order(int which) const {
     OrderedGraph ordered;
     ordered.graph = prepared_.graph.Clone();
-    ordered.by_value = prepared_.by_value;
+    ordered.inferred = prepared_.inferred;
     if (which == 0) {
       MR_ASSIGN_OR_RETURN(ordered.partitioning, KeepCreationOrder(ordered.graph));
     } else if (which == 1) {

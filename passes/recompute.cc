@@ -41,7 +41,7 @@ class Recomputer {
     double total = 0, taken = 0;
     for (const Candidate& candidate : candidates) total += candidate.transfer_seconds;
     result_.graph = graph_.Clone();
-    result_.by_value = ordered_.by_value;
+    result_.inferred = ordered_.inferred;
     result_.partition_size = ordered_.partition_size;
     result_.recomputed_nodes = ordered_.recomputed_nodes;
     for (const Candidate& candidate : candidates) {
@@ -127,6 +127,7 @@ class Recomputer {
     const Node& node = graph_.node(id);
     const OpDef& def = *ops_.Find(node.op);
     if (def.is_view && !node.inputs.empty()) {
+      if (operation_of_[id.value] >= 0) return false;  // a shape that is known only when it runs
       if (!AddToChain(node.inputs[0], depth)) return false;
       chain_.push_back(id);
       return true;
@@ -146,7 +147,7 @@ class Recomputer {
   bool MayRunAgain(NodeId id, const OpDef& def) const {
     const Node& node = graph_.node(id);
     if (operation_of_[id.value] < 0 || node.op[0] == '_' || def.stateful || def.is_variable || def.is_no_op ||
-        def.returns_variable || def.state_bytes > 0 || node.outputs.empty()) {
+        def.returns_variable || def.state_bytes > 0 || node.outputs.empty() || node_of_[id.value]->is_dynamic) {
       return false;
     }
     return std::all_of(def.variables.begin(), def.variables.end(), [](const VariableUse& use) {
@@ -184,8 +185,8 @@ class Recomputer {
       if (operation_of_[id.value] >= 0) ++result_.recomputed_nodes;
       const NodeId added = result_.graph.AddUnique(std::move(copy));
       again.emplace(id.value, added);
-      result_.by_value.resize(result_.graph.num_ids(), 0);
-      result_.by_value[added.value] = ordered_.by_value[id.value];
+      result_.inferred.by_value.resize(result_.graph.num_ids(), 0);
+      result_.inferred.by_value[added.value] = ordered_.inferred.by_value[id.value];
       added_before_[before_].push_back(added);
     }
     for (const FarUse& use : far_uses_) {

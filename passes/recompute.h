@@ -30,7 +30,7 @@ namespace millrace {
 struct OrderedGraph {
   Graph graph;
   Partitioning partitioning;
-  std::vector<uint64_t> by_value;  // per node id, as InferShapesAndFold gives it
+  InferenceResult inferred;
   int64_t partition_size = 0;
   int64_t recomputed_nodes = 0;
   std::vector<std::string> notes;  // what the order has to tell

@@ -39,6 +39,7 @@ struct RuntimeContext {
   HostMemory* host = nullptr;
   VariableStore* variables = nullptr;
   DiskTier* disk = nullptr;  // of tiered plans
+  ShapeFunction infer_shapes;  // for nodes whose shapes are known only when running
 };
 
 struct ExecutorOptions {

@@ -25,6 +25,9 @@ class KernelCache {
   // Unimplemented when the registry has no kernel of the op; the factory's error otherwise. Both name the node.
   absl::StatusOr<std::shared_ptr<const Kernel>> Get(const OpInstance& instance);
 
+  // A kernel that is not kept.
+  absl::StatusOr<std::shared_ptr<const Kernel>> Make(const OpInstance& instance) const;
+
   int64_t num_kernels() const {
     std::lock_guard<std::mutex> lock(mutex_);
     return static_cast<int64_t>(kernels_.size());

@@ -412,8 +412,15 @@ class SessionImpl final : public Session {
                              .kernels = &kernel_cache_,
                              .host = &host_,
                              .variables = &variables_,
-                             .disk = disk_.get()},
+                             .disk = disk_.get(),
+                             .infer_shapes = [this](OpInstance& i) { return InferShapes(i); }},
                             options);
+  }
+
+  absl::Status InferShapes(OpInstance& instance) const {
+    const OpDef* def = ops_.Find(instance.op);
+    if (def == nullptr) return absl::InternalError(absl::StrCat("op '", instance.op, "' is not known"));
+    return InferOutputs(*def, instance);
   }
 
   void FillPredicted(const Program& program) {

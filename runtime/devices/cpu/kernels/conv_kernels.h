@@ -20,6 +20,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeOneDnnConv(const ConvGeometry& geome
 absl::StatusOr<std::unique_ptr<Kernel>> MakeLoopConv(const OpInstance& instance, const ConvGeometry& geometry,
                                                      ConvKind kind);
 
+// float32 with channels last and one group, by matrix products of patches.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeGemmConv(const OpInstance& instance, const ConvGeometry& geometry,
+                                                     ConvKind kind);
+
 // float32 depthwise layers with channels last. Requires groups == in_channels and 2 spatial dimensions.
 std::unique_ptr<Kernel> MakeDepthwiseConv(const ConvGeometry& geometry, ConvKind kind);
 
