@@ -74,7 +74,6 @@ class Adder {
     if (const auto found = recvs_.find(key); found != recvs_.end()) return {found->second, 0};
     const NodeId send = SendOf(ref);
     Node recv = CopyNode(ref, kRecvOp, "/recv", {send, 0}, to);
-    recv.dynamic_outputs = graph_.node(ref.node).dynamic_output(ref.index) ? 1 : 0;
     recv.reason = options_.share_recv ? absl::StrCat("all uses on ", options_.devices[to])
                                       : absl::StrCat("used by '", graph_.node(consumer).name, "'");
     const NodeId id = graph_.AddUnique(std::move(recv));
@@ -100,6 +99,7 @@ class Adder {
     node.attrs.Set(op == kSendOp ? "send_device" : "recv_device", options_.devices[device]);
     node.inputs.push_back(input);
     node.outputs.push_back(graph_.type(ref));
+    node.dynamic_outputs = graph_.node(ref.node).dynamic_output(ref.index) ? 1 : 0;
     node.device = device;
     return node;
   }

@@ -65,6 +65,7 @@ class PlanBuilder {
   }
 
   void MakeLanes() {
+    plan_.dynamic_tensors = in_.devices[0].device.dynamic_tensors;  // the same on every device
     plan_.lanes.resize(num_devices_ * kNumLanes);
     shared_.compute_count.resize(num_devices_);
     lanes_.reserve(num_devices_);
@@ -78,7 +79,6 @@ class PlanBuilder {
       lanes_[d].ListResidents();
       ListAccesses(d);
       ListOwners(d);
-      ListDynamicTensors(d);
     }
   }
 
@@ -108,16 +108,6 @@ class PlanBuilder {
       const int32_t owner = num_devices_ == 1 ? next : owner_index_.emplace(storage.name, next).first->second;
       if (owner == next) plan_.tensors.push_back(storage.name);
       lanes_[d].owner_of_storage().push_back(owner);
-    }
-  }
-
-  // Each name once: what is received has the shape of what was sent.
-  void ListDynamicTensors(int32_t d) {
-    for (const std::string& name : in_.devices[d].device.dynamic_tensors) {
-      const int32_t next = static_cast<int32_t>(plan_.dynamic_tensors.size());
-      const int32_t index = num_devices_ == 1 ? next : dynamic_index_.emplace(name, next).first->second;
-      if (index == next) plan_.dynamic_tensors.push_back(name);
-      lanes_[d].dynamic_tensor().push_back(index);
     }
   }
 
@@ -191,7 +181,6 @@ class PlanBuilder {
   ExecutionPlan& plan_ = shared_.plan;
   std::vector<DeviceLanes> lanes_;
   std::map<std::string, int32_t> owner_index_;
-  std::map<std::string, int32_t> dynamic_index_;
   std::vector<int32_t> device_of_item_;  // in the order of all items
   std::vector<std::vector<int64_t>> position_ = std::vector<std::vector<int64_t>>(num_devices_);  // of its items, there
 };

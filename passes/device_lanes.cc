@@ -247,21 +247,14 @@ void DeviceLanes::AddComputeStep(int32_t i, OperationNode& operation, int64_t sc
   FillAddresses(i, operation, def, step);
   FillVariables(operation.node, def, step);
   if (operation.is_dynamic) {
-    step.input_shapes = DynamicTensors(operation.input_shapes);
-    step.output_shapes = DynamicTensors(operation.output_shapes);
+    step.input_shapes = operation.input_shapes;
+    step.output_shapes = operation.output_shapes;
     step.run_time_values = node.run_time_values;
     step.is_view = operation.is_view;
   }
   step.waits = std::move(waits);
   shared_.plan.instances.push_back(std::move(operation.instance));
   LaneOf(kComputeLane).compute.push_back(std::move(step));
-}
-
-std::vector<int32_t> DeviceLanes::DynamicTensors(std::vector<int32_t> shapes) const {
-  for (int32_t& shape : shapes) {
-    if (shape >= 0) shape = dynamic_tensor_[shape];
-  }
-  return shapes;
 }
 
 // Storages of the node's tensors as they were before copies were wired in.
@@ -310,7 +303,7 @@ void DeviceLanes::EmitFetch(int32_t i) {
   PlanFetch& fetch = shared_.plan.fetches[index];
   if (access_.of(i).empty() || !fetch.value.empty()) return;
   const std::vector<int32_t>& shapes = my_.device.operations[i].nodes.front().input_shapes;
-  if (!shapes.empty()) fetch.shape = DynamicTensors(shapes)[0];
+  if (!shapes.empty()) fetch.shape = shapes[0];
   const int32_t r = my_.schedule.residence_of[access_.first_access[i]];
   CopyStep step;
   step.tensor = fetch.name;

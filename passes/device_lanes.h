@@ -46,8 +46,6 @@ class DeviceLanes {
 
   int32_t variable_of(int32_t storage) const { return variable_of_storage_[storage]; }
   std::vector<int32_t>& owner_of_storage() { return owner_of_storage_; }
-  // Of the device graph's, into plan.dynamic_tensors.
-  std::vector<int32_t>& dynamic_tensor() { return dynamic_tensor_; }
 
  private:
   // What happened to a residence so far.
@@ -78,8 +76,6 @@ class DeviceLanes {
   void AddComputeStep(int32_t i, OperationNode& operation, int64_t scratch_offset, std::vector<Wait> waits);
   int64_t AddressOf(int32_t operation, int32_t storage) const;
   void FillAddresses(int32_t i, const OperationNode& operation, const OpDef& def, ComputeStep& step) const;
-  // Of the device graph's, as the plan numbers them.
-  std::vector<int32_t> DynamicTensors(std::vector<int32_t> shapes) const;
   void FillVariables(NodeId id, const OpDef& def, ComputeStep& step) const;
   int32_t VariableIndex(OutputRef ref) const;
   void EmitFetch(int32_t i);
@@ -98,7 +94,6 @@ class DeviceLanes {
   const int32_t first_lane_;
   std::vector<int32_t> variable_of_storage_, constant_of_storage_;
   std::vector<int32_t> owner_of_storage_;    // into plan.tensors
-  std::vector<int32_t> dynamic_tensor_;
   std::vector<int32_t> slot_;                // per decision, in the host pool; -1 for none
   std::map<int32_t, int64_t> home_written_;  // per variable: to-host steps that wrote its home
   std::map<int32_t, LaneCounts> home_read_;

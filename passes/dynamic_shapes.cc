@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 
@@ -17,7 +18,7 @@ namespace {
 struct Ruling {
   absl::Status status;
   std::vector<TensorType> outputs;
-  std::vector<InferenceContext::BoundDim> bound_dims;
+  std::vector<int> bound_outputs;
   uint64_t by_value = 0;
   bool known() const {
     return status.ok() && std::all_of(outputs.begin(), outputs.end(),
@@ -34,7 +35,7 @@ Ruling Rule(const OpDef& def, const OpInstance& instance) {
   Ruling ruling;
   ruling.status = def.shape(context);
   ruling.outputs.assign(context.outputs().begin(), context.outputs().end());
-  ruling.bound_dims.assign(context.bound_dims().begin(), context.bound_dims().end());
+  ruling.bound_outputs.assign(context.bound_outputs().begin(), context.bound_outputs().end());
   ruling.by_value = context.by_value();
   return ruling;
 }
@@ -70,7 +71,7 @@ class DynamicInferrer {
     const Ruling with_bounds = Rule(def_, instance_), with_partial = Rule(def_, partial);
     // A rule that marks bounds does without the values that it asked for.
     result_.by_value = with_bounds.by_value | with_partial.by_value;
-    const bool marked = !with_bounds.bound_dims.empty() || !with_partial.bound_dims.empty();
+    const bool marked = !with_bounds.bound_outputs.empty() || !with_partial.bound_outputs.empty();
     if (!marked && !with_bounds.known()) {
       for (size_t i = 0; i < std::min<size_t>(inputs_.size(), 64); ++i) {
         if ((result_.by_value >> i & 1) != 0 && instance_.input_values[i].empty()) result_.run_time_values |= uint64_t{1} << i;
@@ -86,13 +87,22 @@ class DynamicInferrer {
  private:
   bool Needs(size_t i) const { return i < 64 && (result_.run_time_values >> i & 1) != 0; }
 
+  // The dimension that values make smaller, of an output that the rule marks: rows, but along an axis for UniqueV2.
+  int BoundDim(int rank) const {
+    const bool along = absl::StartsWith(instance_.op, "Unique") && instance_.inputs.size() > 1;
+    const Tensor* axis = along && !instance_.input_values[1].empty() ? &instance_.input_values[1] : nullptr;
+    if (axis == nullptr || axis->num_elements() != 1) return 0;
+    return static_cast<int>(axis->IntAt(0) < 0 ? axis->IntAt(0) + rank : axis->IntAt(0));
+  }
+
   // Empty when nothing is certain.
   std::vector<Shape> PartialOutputs(OpInstance partial, const Ruling& without_values) const {
     std::vector<Shape> shapes;
     if (result_.run_time_values == 0) {
       if (!without_values.status.ok()) return {};
       for (const TensorType& type : without_values.outputs) shapes.push_back(type.shape);
-      for (auto [output, dim] : without_values.bound_dims) {
+      for (int output : without_values.bound_outputs) {
+        const int dim = BoundDim(shapes[output].rank());
         if (dim < shapes[output].rank()) shapes[output].set_dim(dim, -1);
       }
       return shapes;

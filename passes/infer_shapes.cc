@@ -91,7 +91,7 @@ class Inferrer {
     for (OutputRef input : node.inputs) {
       if (graph_.node(input.node).dynamic_output(input.index)) return true;
     }
-    if (status.ok()) return !context.bound_dims().empty();
+    if (status.ok()) return !context.bound_outputs().empty();
     for (size_t i = 0; i < node.inputs.size() && i < 64; ++i) {
       if ((context.by_value() >> i & 1) != 0 && Value(node.inputs[i]) == nullptr) return true;
     }

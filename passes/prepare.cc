@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "passes/add_send_recv.h"
+#include "passes/fuse_elementwise.h"
 #include "passes/infer_shapes.h"
 #include "passes/inline_functions.h"
 #include "passes/order_variable_accesses.h"
@@ -41,13 +42,18 @@ absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
   // Variables before any order: their reads and writes must come out the same under every one.
   MR_RETURN_IF_ERROR(OrderVariableAccesses(prepared.graph, request.ops).status());
   prepared.inferred.by_value.resize(prepared.graph.num_ids(), 0);
+  // Fewer and larger nodes before any order: only what is ordered may be taken together.
+  if (request.options.fuse) {
+    MR_RETURN_IF_ERROR(FuseElementwise(prepared.graph, prepared.inferred.by_value).status());
+  }
   // Variables and constants have their home in host memory, the rest runs where it asks to, or where it fits.
   const PlaceOptions place = PlaceOptionsOf(request);
   MR_ASSIGN_OR_RETURN(Placement placement, PlaceDevices(prepared.graph, request.ops, place));
   prepared.placement_notes = std::move(placement.notes);
   // What crosses between devices becomes nodes before there is an order: they take part in it.
   if (place.devices.size() > 1) {
-    AddSendRecv(prepared.graph, request.ops, placement, {place.devices, request.options.share_recv}, prepared.inferred.by_value);
+    AddSendRecv(prepared.graph, request.ops, placement, {place.devices, request.options.share_recv},
+                prepared.inferred.by_value);
     MR_RETURN_IF_ERROR(VerifySendRecv(prepared.graph, request.ops, placement));
   }
   return prepared;

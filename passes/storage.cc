@@ -90,8 +90,28 @@ class Builder {
       next += static_cast<int32_t>(graph_.node(NodeId{i}).outputs.size());
     }
     result_.storage_of.assign(next, kNoStorage);
-    dynamic_tensor_of_output_.assign(next, -1);
+    NumberDynamicTensors();
     last_use_of_output_.assign(next, -1);
+  }
+
+  // The same numbers on every device; what is received has the shape of what was sent.
+  void NumberDynamicTensors() {
+    dynamic_tensor_of_output_.assign(result_.storage_of.size(), -1);
+    for (bool received : {false, true}) {
+      for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+        const Node& node = graph_.node(NodeId{i});
+        if (node.removed || node.dynamic_outputs == 0 || CopiesToHost(node) || (node.op == kRecvOp) != received) continue;
+        for (int32_t o = 0; o < static_cast<int32_t>(node.outputs.size()); ++o) {
+          int32_t& tensor = dynamic_tensor_of_output_[OutputIndex({NodeId{i}, o})];
+          if (received) {
+            tensor = dynamic_tensor_of_output_[OutputIndex(graph_.node(node.inputs[0].node).inputs[0])];
+          } else if (node.dynamic_output(o)) {
+            tensor = static_cast<int32_t>(result_.dynamic_tensors.size());
+            result_.dynamic_tensors.push_back(graph_.TensorName({NodeId{i}, o}));
+          }
+        }
+      }
+    }
   }
 
   int32_t OutputIndex(OutputRef ref) const { return result_.first_output[ref.node.value] + ref.index; }
@@ -140,7 +160,6 @@ class Builder {
       } else if (node.op == kRecvOp) {
         Join(ref, NewStorage(ref, StorageKind::kFeed, node.name));
         result_.access.storages.back().available_from = static_cast<int32_t>(result_.operations.size());
-        if (node.dynamic_output(0)) AddDynamicTensor(ref, graph_.node(node.inputs[0].node).inputs[0]);
       } else {
         const int32_t reused = InPlaceStorage(id, def, o, position);
         Join(ref, reused != kNoStorage ? reused : NewStorage(ref, StorageKind::kActivation, graph_.TensorName(ref)));
@@ -231,17 +250,8 @@ class Builder {
     added.is_dynamic = true;
     for (OutputRef input : node.inputs) added.input_shapes.push_back(dynamic_tensor_of_output_[OutputIndex(input)]);
     for (int32_t o = 0; o < static_cast<int32_t>(node.outputs.size()); ++o) {
-      added.output_shapes.push_back(-1);
-      if (!CopiesToHost(node) && node.dynamic_output(o)) added.output_shapes.back() = AddDynamicTensor({id, o}, {id, o});
+      added.output_shapes.push_back(CopiesToHost(node) ? -1 : dynamic_tensor_of_output_[OutputIndex({id, o})]);
     }
-  }
-
-  // The shape of `ref` is that of `made`, on this device or on the one that sends it.
-  int32_t AddDynamicTensor(OutputRef ref, OutputRef made) {
-    const int32_t index = static_cast<int32_t>(result_.dynamic_tensors.size());
-    dynamic_tensor_of_output_[OutputIndex(ref)] = index;
-    result_.dynamic_tensors.push_back(graph_.TensorName(made));
-    return index;
   }
 
   // Whether the node may run at once with the nodes of the last operation.

@@ -287,6 +287,14 @@ class SessionImpl final : public Session {
     std::vector<std::string> targets;
   };
 
+  // Without fusion where the device cannot run what it makes.
+  PlanningOptions Planning() const {
+    PlanningOptions planning = options_.planning;
+    const KernelRegistry& kernels = devices_.empty() ? kernels_ : devices_[0]->kernels();
+    planning.fuse = planning.fuse && kernels.Find("_Fused") != nullptr;
+    return planning;
+  }
+
   absl::StatusOr<Compiled> CompileNow(const FeedTypes& feeds, const std::vector<std::string>& fetches,
                                       const std::vector<std::string>& targets) {
     const Profile* times = options_.profile.get();
@@ -294,7 +302,7 @@ class SessionImpl final : public Session {
         times != nullptr ? WithMeasuredLinks(options_.machine, *times, options_.link_gbps) : options_.machine;
     CpuOracle oracle(ops_, kernels_, kernel_cache_, options_.device == "null", times, nullptr);
     MR_ASSIGN_OR_RETURN(Compiled compiled, Compile({graph_, ops_, oracle, MakeSignature({feeds, fetches, targets}),
-                                                    options_.planning, machine, variables_.Types(), !options_.disk.empty()}));
+                                                    Planning(), machine, variables_.Types(), !options_.disk.empty()}));
     if (times == nullptr) return compiled;
     MR_RETURN_IF_ERROR(CheckProfile(*times, compiled.plan));
     MR_RETURN_IF_ERROR(PredictWithMeasuredTimes(*times, machine, &compiled.plan));
@@ -306,7 +314,7 @@ class SessionImpl final : public Session {
     return [this, signature = MakeSignature(key), types = variables_.Types()](
                const Profile& times, const Machine& machine, const std::atomic<bool>& stop) {
       CpuOracle oracle(ops_, kernels_, kernel_cache_, false, &times, &stop);
-      return Compile({graph_, ops_, oracle, signature, options_.planning, machine, types, !options_.disk.empty()});
+      return Compile({graph_, ops_, oracle, signature, Planning(), machine, types, !options_.disk.empty()});
     };
   }
 

@@ -42,8 +42,7 @@ class KernelContext {
   uint64_t seed = 0;               // --seed, for random ops without seeds of their own
   // Whether the variable of input i held a value before this node (VarIsInitializedOp).
   const bool* const* initialized = nullptr;
-  // One shape per output, at first those of the instance; a kernel whose output is smaller than its bound
-  // (MarkBound) stores the real one. nullptr for nodes whose shapes are all known when planning.
+  // Set by kernels whose output is smaller than its bound (MarkBound): one entry per output, else nullptr.
   Shape* output_shapes = nullptr;
 
   template <typename T>

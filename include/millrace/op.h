@@ -54,14 +54,10 @@ class InferenceContext {
   uint64_t by_value() const { return by_value_; }
 
   void AddOutput(DataType dtype, Shape shape) { outputs_.push_back({dtype, std::move(shape)}); }
-  // Dimension `dim` of the output may turn out smaller when running (Unique, Where): the one given is a bound.
-  struct BoundDim {
-    int output = 0;
-    int dim = 0;
-  };
-  void MarkBound(int output, int dim = 0) { bound_dims_.push_back({output, dim}); }
+  // The output's real shape may turn out smaller in any dimension (Unique, Where): the shape given is a bound.
+  void MarkBound(int output) { bound_outputs_.push_back(output); }
   absl::Span<const TensorType> outputs() const { return outputs_; }
-  absl::Span<const BoundDim> bound_dims() const { return bound_dims_; }
+  absl::Span<const int> bound_outputs() const { return bound_outputs_; }
 
   // InvalidArgument "node (op): message".
   absl::Status Error(std::string_view message) const;
@@ -75,7 +71,7 @@ class InferenceContext {
   absl::Span<const TensorType> inputs_;
   absl::Span<const Tensor* const> values_;
   std::vector<TensorType> outputs_;
-  std::vector<BoundDim> bound_dims_;
+  std::vector<int> bound_outputs_;
   mutable uint64_t by_value_ = 0;
 };
 

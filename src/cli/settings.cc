@@ -165,6 +165,7 @@ absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const 
   session.planning.partition_size = options.strategy.partition_size;
   session.planning.swap_distance = options.strategy.swap_distance;
   MR_ASSIGN_OR_RETURN(session.planning.min_swap_bytes, SizeFlag("min_swap_bytes", options.strategy.min_swap_bytes));
+  session.planning.fuse = options.strategy.fuse;
   MR_RETURN_IF_ERROR(SetParts(options.strategy, session.planning));
   MR_ASSIGN_OR_RETURN(session.planning.host_memory_bytes, SizeFlag("host_memory", engine.host_memory));
   if (session.planning.host_memory_bytes == 0) {

@@ -106,7 +106,7 @@ DataType IndexType(const InferenceContext& context) {
 absl::Status AddUnique(InferenceContext& context, Shape values, int axis, bool with_counts) {
   const Shape along({values.unknown_rank() ? -1 : values.dim(axis)});
   context.AddOutput(context.dtype(0), std::move(values));
-  context.MarkBound(0, axis);
+  context.MarkBound(0);
   context.AddOutput(IndexType(context), along);
   if (with_counts) {
     context.AddOutput(IndexType(context), along);
