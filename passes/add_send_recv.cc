@@ -99,6 +99,7 @@ class Adder {
     node.attrs.Set(op == kSendOp ? "send_device" : "recv_device", options_.devices[device]);
     node.inputs.push_back(input);
     node.outputs.push_back(graph_.type(ref));
+    node.dynamic_outputs = graph_.node(ref.node).dynamic_output(ref.index) ? 1 : 0;
     node.device = device;
     return node;
   }

@@ -17,6 +17,7 @@ class PlanBuilder {
   explicit PlanBuilder(const PlanInputs& inputs) : in_(inputs), num_devices_(static_cast<int32_t>(in_.devices.size())) {}
 
   ExecutionPlan Run() {
+    plan_.dynamic_tensors = in_.devices[0].device.dynamic_tensors;
     ListFeedsAndFetches();
     ListVariables();
     MakeLanes();

@@ -236,6 +236,12 @@ void DeviceLanes::AddComputeStep(int32_t i, OperationNode& operation, int64_t sc
   step.predicted_seconds = operation.seconds;
   FillAddresses(i, operation, def, step);
   FillVariables(operation.node, def, step);
+  if (operation.is_dynamic) {
+    step.input_shapes = operation.input_shapes;
+    step.output_shapes = operation.output_shapes;
+    step.run_time_values = node.run_time_values;
+    step.is_view = operation.is_view;
+  }
   step.waits = std::move(waits);
   shared_.plan.instances.push_back(std::move(operation.instance));
   LaneOf(kComputeLane).compute.push_back(std::move(step));
@@ -284,7 +290,9 @@ int32_t DeviceLanes::VariableIndex(OutputRef ref) const {
 void DeviceLanes::EmitFetch(int32_t i) {
   const Node& node = in_.graph.node(my_.device.operations[i].node());
   const int32_t index = static_cast<int32_t>(node.attrs.GetOr<int64_t>("index", 0));
-  const PlanFetch& fetch = shared_.plan.fetches[index];
+  PlanFetch& fetch = shared_.plan.fetches[index];
+  const std::vector<int32_t>& shapes = my_.device.operations[i].nodes.front().input_shapes;
+  if (!shapes.empty()) fetch.shape = shapes[0];
   if (access_.of(i).empty() || !fetch.value.empty()) return;
   const int32_t r = my_.schedule.residence_of[access_.first_access[i]];
   CopyStep step;

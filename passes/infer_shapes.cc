@@ -5,6 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "millrace/status.h"
+#include "passes/dynamic_shapes.h"
+#include "passes/value_bounds.h"
 
 namespace millrace {
 namespace {
@@ -45,13 +47,9 @@ class Inferrer {
       values_[id.value] = {std::move(value)};
       return absl::OkStatus();
     }
-    const bool bounded = bounded_;
     MR_RETURN_IF_ERROR(Fold(id, node, def));
-    const Node& now = graph_.node(id);
-    if (!bounded || now.op == "Const" || now.op == "NoOp") return absl::OkStatus();
-    return absl::UnimplementedError(absl::StrCat("node '", now.name, "' (", now.op, ") has an output whose shape ",
-                                                 "depends on values that are known only when running (at most ",
-                                                 now.outputs[0].ToString(), "), expected shapes known once feeds are"));
+    if (!partial_.empty()) BoundValues(id, def);
+    return absl::OkStatus();
   }
 
   absl::Status Infer(NodeId id, Node& node, const OpDef& def) {
@@ -68,10 +66,11 @@ class Inferrer {
       values.push_back(Value(input));
     }
     InferenceContext context(node.name, node.op, node.attrs, types, values);
-    MR_RETURN_IF_ERROR(def.shape(context));
-    node.outputs.assign(context.outputs().begin(), context.outputs().end());
+    const absl::Status status = def.shape(context);
     result_.by_value[id.value] = context.by_value();
-    bounded_ = !context.bound_outputs().empty();
+    if (!def.is_variable && IsDynamic(node, context, status)) return InferDynamicNode(id, node, def, status);
+    MR_RETURN_IF_ERROR(status);
+    node.outputs.assign(context.outputs().begin(), context.outputs().end());
     if (def.is_variable) {
       auto known = variable_types_.find(VariableName(node));
       if (known != variable_types_.end()) node.outputs[0] = known->second;
@@ -86,6 +85,91 @@ class Inferrer {
     return absl::OkStatus();
   }
 
+  // Whether shapes of the node depend on what is known only when running: those of its inputs, or values that its
+  // shape rule asked for in vain.
+  bool IsDynamic(const Node& node, const InferenceContext& context, const absl::Status& status) const {
+    for (OutputRef input : node.inputs) {
+      if (graph_.node(input.node).dynamic_output(input.index)) return true;
+    }
+    if (status.ok()) return !context.bound_outputs().empty();
+    for (size_t i = 0; i < node.inputs.size() && i < 64; ++i) {
+      if ((context.by_value() >> i & 1) != 0 && Value(node.inputs[i]) == nullptr) return true;
+    }
+    return false;
+  }
+
+  BoundedInput Bounded(OutputRef ref) const {
+    BoundedInput input;
+    input.type = graph_.type(ref);
+    auto partial = partial_.find(ref);
+    input.partial = partial != partial_.end() ? partial->second : input.type.shape;
+    auto bounds = bounds_.find(ref);
+    if (const Tensor* value = Value(ref); value != nullptr) {
+      input.bounds = ValueBounds{*value, *value};
+    } else if (bounds != bounds_.end()) {
+      input.bounds = bounds->second;
+    }
+    return input;
+  }
+
+  absl::Status InferDynamicNode(NodeId id, Node& node, const OpDef& def, const absl::Status& static_status) {
+    OpInstance instance = MakeInstance(graph_, id, 0);
+    std::vector<BoundedInput> inputs;
+    for (OutputRef input : node.inputs) {
+      const Tensor* value = Value(input);
+      instance.input_values.push_back(value == nullptr ? Tensor() : *value);
+      inputs.push_back(Bounded(input));
+    }
+    absl::StatusOr<DynamicTypes> types = InferDynamic(def, instance, inputs);
+    // A graph that is wrong whatever the values are is told so by the rule.
+    if (!types.ok()) return static_status.ok() ? types.status() : static_status;
+    node.outputs.assign(types->outputs.begin(), types->outputs.end());
+    node.run_time_values = types->run_time_values;
+    result_.by_value[id.value] |= types->by_value;
+    for (size_t o = 0; o < types->outputs.size(); ++o) {
+      if (types->partial[o].fully_known()) continue;
+      node.dynamic_outputs |= uint64_t{1} << std::min<size_t>(o, 63);
+      partial_[{id, static_cast<int32_t>(o)}] = types->partial[o];
+    }
+    result_.possible[node.name] = std::move(types->possible);
+    return absl::OkStatus();
+  }
+
+  // Bounds of the elements of the node's outputs; those that are certain are known values.
+  void BoundValues(NodeId id, const OpDef& def) {
+    const Node& node = graph_.node(id);
+    const bool follows = std::any_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) {
+      return def.from_types ? graph_.node(input.node).dynamic_output(input.index) : bounds_.count(input) > 0;
+    });
+    if (!follows || node.dynamic_outputs != 0 || node.run_time_values != 0) return;
+    std::vector<BoundedInput> inputs;
+    for (OutputRef input : node.inputs) inputs.push_back(Bounded(input));
+    std::vector<ValueBounds> bounds = BoundOutputs(def, MakeInstance(graph_, id, 0), inputs, oracle_);
+    for (size_t o = 0; o < bounds.size(); ++o) {
+      const OutputRef output{id, static_cast<int32_t>(o)};
+      if (bounds[o].exact()) {
+        const std::string name = absl::StrCat(graph_.node(id).name, "/output_", o);
+        replaced_.emplace(output, OutputRef{AddConstant(name, bounds[o].low, {}), 0});
+      } else {
+        bounds_.emplace(output, std::move(bounds[o]));
+      }
+    }
+  }
+
+  NodeId AddConstant(const std::string& name, const Tensor& value, absl::InlinedVector<NodeId, 2> controls) {
+    Node constant;
+    constant.name = name;
+    constant.op = "Const";
+    constant.attrs.Set("dtype", value.dtype());
+    constant.attrs.Set("value", value);
+    constant.outputs.push_back(value.type());
+    constant.control_inputs = std::move(controls);
+    const NodeId added = graph_.AddUnique(std::move(constant));
+    values_.push_back({value});
+    result_.by_value.push_back(0);
+    return added;
+  }
+
   // A variable declared without a shape takes that of the first value assigned to it.
   absl::Status SettleVariables(const Node& node, const OpDef& def) {
     for (const VariableUse& use : def.variables) {
@@ -94,6 +178,13 @@ class Inferrer {
       Node& declaration = graph_.mutable_node(variable.node);
       const TensorType& assigned = graph_.type(node.inputs[use.input + 1]);
       TensorType& type = declaration.outputs[variable.index];
+      const OutputRef value = node.inputs[use.input + 1];
+      if (graph_.node(value.node).dynamic_output(value.index)) {
+        if (type.shape.fully_known()) continue;  // compared when running
+        return absl::UnimplementedError(absl::StrCat(
+            "node '", node.name, "' (", node.op, ") assigns a value whose shape is known only when running to variable '",
+            declaration.name, "', expected a variable of known shape"));
+      }
       if (!type.shape.fully_known()) type = assigned;
       if (!(type == assigned) && node.attrs.GetOr<bool>("validate_shape", true)) {
         return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' (", node.op, ") assigns ",
@@ -113,7 +204,10 @@ class Inferrer {
       bytes += type.size_bytes();
       if (bytes > kMaxFoldedBytes) return false;
     }
-    if (def.from_types) return true;
+    if (def.from_types) {
+      return std::none_of(node.inputs.begin(), node.inputs.end(),
+                          [&](OutputRef in) { return graph_.node(in.node).dynamic_output(in.index); });
+    }
     return std::all_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef in) { return Value(in) != nullptr; });
   }
 
@@ -151,6 +245,9 @@ class Inferrer {
     }
     node.inputs.clear();
     node.attrs = AttrMap();
+    node.dynamic_outputs = node.run_time_values = 0;
+    for (size_t o = 0; o < node.outputs.size(); ++o) partial_.erase({id, static_cast<int32_t>(o)});
+    result_.possible.erase(node.name);
     result_.by_value[id.value] = 0;
     if (node.outputs.size() == 1) {
       node.op = "Const";
@@ -165,16 +262,9 @@ class Inferrer {
     node.op = "NoOp";
     node.outputs.clear();
     for (size_t i = 0; i < values.size(); ++i) {
-      Node constant;
-      constant.name = absl::StrCat(name, "/output_", i);
-      constant.op = "Const";
-      constant.attrs.Set("dtype", values[i].dtype());
-      constant.attrs.Set("value", values[i]);
-      constant.outputs.push_back(values[i].type());
-      if (ordered) constant.control_inputs.push_back(id);
-      const NodeId added = graph_.AddUnique(std::move(constant));
-      values_.push_back({values[i]});
-      result_.by_value.push_back(0);
+      absl::InlinedVector<NodeId, 2> controls;
+      if (ordered) controls.push_back(id);
+      const NodeId added = AddConstant(absl::StrCat(name, "/output_", i), values[i], std::move(controls));
       replaced_.emplace(OutputRef{id, static_cast<int32_t>(i)}, OutputRef{added, 0});
     }
   }
@@ -185,7 +275,8 @@ class Inferrer {
   const std::map<std::string, TensorType>& variable_types_;
   std::vector<std::vector<Tensor>> values_;
   std::map<OutputRef, OutputRef> replaced_;
-  bool bounded_ = false;  // the node in hand has outputs of data-dependent shape
+  std::map<OutputRef, Shape> partial_;       // of dynamic outputs
+  std::map<OutputRef, ValueBounds> bounds_;  // of small outputs that follow from dynamic shapes
   InferenceResult result_;
 };
 

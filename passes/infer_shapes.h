@@ -1,12 +1,14 @@
 // Infer shapes and fold constants: one forward walk that gives every output its type, and computes what follows
 // from constants and shapes alone (Shape -> StridedSlice -> Pack -> Reshape), since rules need such values.
-// Needs: pruned graph, known feed types. Establishes: Node::outputs complete and fully known; nodes with known
-// small values replaced by Const; by_value filled.
+// Needs: pruned graph, known feed types. Establishes: Node::outputs complete and fully known, a bound where the shape
+// depends on values (Node::dynamic_outputs, dynamic_shapes.h); nodes with known small values replaced by Const;
+// by_value filled.
 #ifndef MILLRACE_PASSES_INFER_SHAPES_H_
 #define MILLRACE_PASSES_INFER_SHAPES_H_
 
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -22,11 +24,13 @@ inline constexpr int64_t kMaxFoldedBytes = 64 * 1024;
 struct InferenceResult {
   bool changed = false;                // a node was folded
   std::vector<uint64_t> by_value;      // per node id: bit i set when input i is taken by value (op.h)
+  // By name of nodes with dynamic inputs or outputs: DynamicTypes::possible.
+  std::unordered_map<std::string, std::vector<OpInstance>> possible;
 };
 
 // `variable_types`: types of variables that already exist, by variable name (for those whose declaration leaves
 // the shape open). Errors name the node: an op that is unknown (all of them at once), a rule that does not hold,
-// a shape that depends on values known only when running.
+// a shape that depends on values and has no bound.
 absl::StatusOr<InferenceResult> InferShapesAndFold(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,
                                                    const std::map<std::string, TensorType>& variable_types);
 

@@ -67,7 +67,7 @@ absl::StatusOr<Compiled> PlanOnce(const CompileRequest& request, const Prepared&
   MR_RETURN_IF_ERROR(VerifyPartitioning(compiled.graph, partitioning));
   compiled.summary = Summarize(compiled.graph);
   MR_ASSIGN_OR_RETURN(std::vector<DevicePlan> devices,
-                      PlanDevices(request, strategy, partitioning, prepared.by_value, compiled.graph));
+                      PlanDevices(request, strategy, partitioning, prepared.inferred, compiled.graph));
   // Lanes: what runs and what it waits for.
   compiled.plan = BuildPlan({compiled.graph, request.ops, request.signature, request.machine, partitioning.order,
                              devices, !options.early_start});

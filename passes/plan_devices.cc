@@ -64,7 +64,7 @@ absl::Status OnDevice(const CompileRequest& request, int32_t device, const absl:
 
 absl::StatusOr<std::vector<DevicePlan>> PlanDevices(const CompileRequest& request, const Strategy& strategy,
                                                     const Partitioning& partitioning,
-                                                    const std::vector<uint64_t>& by_value, Graph& graph) {
+                                                    const InferenceResult& inferred, Graph& graph) {
   const int32_t num_devices = request.options.num_devices();
   std::vector<DevicePlan> plans(num_devices);
   std::vector<DeviceGraph*> devices;
@@ -72,7 +72,7 @@ absl::StatusOr<std::vector<DevicePlan>> PlanDevices(const CompileRequest& reques
   // Tensors to storages: views and in-place results share memory before anything is counted.
   for (int32_t d = 0; d < num_devices; ++d) {
     MR_ASSIGN_OR_RETURN(plans[d].device,
-                        BuildDeviceGraph(graph, request.ops, request.oracle, request.machine, orders[d], by_value,
+                        BuildDeviceGraph(graph, request.ops, request.oracle, request.machine, orders[d], inferred,
                                          MaxJoinedBytes(request.options.BudgetOf(d))));
     devices.push_back(&plans[d].device);
   }

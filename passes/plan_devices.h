@@ -20,7 +20,7 @@ namespace millrace {
 // `graph` is prepared.graph as ordered by `partitioning`. ResourceExhausted when a device's budget is too small.
 absl::StatusOr<std::vector<DevicePlan>> PlanDevices(const CompileRequest& request, const Strategy& strategy,
                                                     const Partitioning& partitioning,
-                                                    const std::vector<uint64_t>& by_value, Graph& graph);
+                                                    const InferenceResult& inferred, Graph& graph);
 
 }  // namespace millrace
 

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "passes/add_send_recv.h"
+#include "passes/fuse_elementwise.h"
 #include "passes/infer_shapes.h"
 #include "passes/inline_functions.h"
 #include "passes/order_variable_accesses.h"
@@ -34,21 +35,25 @@ absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
   Signature needed = request.signature;
   needed.targets.insert(needed.targets.end(), inlined.effects.begin(), inlined.effects.end());
   // Types next: every later pass counts bytes. Shape arithmetic is folded on the way, because rules need its values.
-  MR_ASSIGN_OR_RETURN(InferenceResult inferred, InferShapesAndFold(prepared.graph, request.ops, request.oracle,
-                                                                   request.variable_types));
-  prepared.by_value = std::move(inferred.by_value);
+  MR_ASSIGN_OR_RETURN(prepared.inferred, InferShapesAndFold(prepared.graph, request.ops, request.oracle,
+                                                            request.variable_types));
   // What only fed the folded nodes is gone now.
-  RemoveUnneeded(prepared.graph, needed, prepared.by_value);
+  RemoveUnneeded(prepared.graph, needed, prepared.inferred.by_value);
   // Variables before any order: their reads and writes must come out the same under every one.
   MR_RETURN_IF_ERROR(OrderVariableAccesses(prepared.graph, request.ops).status());
-  prepared.by_value.resize(prepared.graph.num_ids(), 0);
+  prepared.inferred.by_value.resize(prepared.graph.num_ids(), 0);
+  // Fewer and larger nodes before any order: only what is ordered may be taken together.
+  if (request.options.fuse) {
+    MR_RETURN_IF_ERROR(FuseElementwise(prepared.graph, prepared.inferred.by_value).status());
+  }
   // Variables and constants have their home in host memory, the rest runs where it asks to, or where it fits.
   const PlaceOptions place = PlaceOptionsOf(request);
   MR_ASSIGN_OR_RETURN(Placement placement, PlaceDevices(prepared.graph, request.ops, place));
   prepared.placement_notes = std::move(placement.notes);
   // What crosses between devices becomes nodes before there is an order: they take part in it.
   if (place.devices.size() > 1) {
-    AddSendRecv(prepared.graph, request.ops, placement, {place.devices, request.options.share_recv}, prepared.by_value);
+    AddSendRecv(prepared.graph, request.ops, placement, {place.devices, request.options.share_recv},
+                prepared.inferred.by_value);
     MR_RETURN_IF_ERROR(VerifySendRecv(prepared.graph, request.ops, placement));
   }
   return prepared;

@@ -11,6 +11,7 @@
 #include "millrace/graph.h"
 #include "millrace/op.h"
 #include "millrace/options.h"
+#include "passes/infer_shapes.h"
 #include "passes/kernel_oracle.h"
 #include "passes/prune.h"
 
@@ -29,7 +30,7 @@ struct CompileRequest {
 // The graph before any order is chosen: pruned, inlined, typed, placed.
 struct Prepared {
   Graph graph;
-  std::vector<uint64_t> by_value;          // per node id, as InferShapesAndFold gives it
+  InferenceResult inferred;
   std::vector<std::string> placement_notes;  // requests for devices that are not there
 };
 

@@ -14,14 +14,14 @@ namespace {
 class Builder {
  public:
   Builder(Graph& graph, const OpRegistry& ops, KernelOracle& oracle, const Machine& machine,
-          const DeviceOrder& order, const std::vector<uint64_t>& by_value, int64_t max_joined_bytes)
+          const DeviceOrder& order, const InferenceResult& inferred, int64_t max_joined_bytes)
       : graph_(graph),
         ops_(ops),
         oracle_(oracle),
         machine_(machine),
         order_(order.nodes),
         others_before_(order.others_before),
-        by_value_(by_value),
+        inferred_(inferred),
         max_joined_bytes_(max_joined_bytes) {}
 
   absl::StatusOr<DeviceGraph> Run() {
@@ -42,7 +42,7 @@ class Builder {
 
   // Whether input i of the node is an access of the producer's memory.
   bool UsesMemory(NodeId id, size_t i) const {
-    if (i < 64 && (by_value_[id.value] >> i & 1) != 0 &&
+    if (i < 64 && (inferred_.by_value[id.value] >> i & 1) != 0 &&
         graph_.node(graph_.node(id).inputs[i].node).op == "Const") {
       return false;
     }
@@ -59,7 +59,28 @@ class Builder {
     if (CopiesToHost(node)) return true;
     if (node.op == "Const" || node.op == "_Feed" || node.op == kRecvOp) return false;
     const OpDef& def = Def(id);
-    return !def.is_view && !def.is_no_op && !def.is_variable;
+    return (!def.is_view || IsDynamic(id)) && !def.is_no_op && !def.is_variable;
+  }
+
+  // Whether shapes or values that the node needs are known only when it runs.
+  bool IsDynamic(NodeId id) const {
+    const Node& node = graph_.node(id);
+    return node.dynamic_outputs != 0 || node.run_time_values != 0 ||
+           std::any_of(node.inputs.begin(), node.inputs.end(),
+                       [&](OutputRef in) { return graph_.node(in.node).dynamic_output(in.index); });
+  }
+
+  // The input's real shape is the output's, whatever they are: the op does not broadcast that input.
+  bool NeverBroadcasts(NodeId id, int input, int output) const {
+    OpInstance probe = MakeInstance(graph_, id, inferred_.by_value[id.value]);
+    std::vector<const Tensor*> values(probe.inputs.size(), nullptr);
+    for (size_t i = 0; i < probe.inputs.size(); ++i) {
+      Shape& shape = probe.inputs[i].shape;
+      for (int d = 0; d < shape.rank(); ++d) shape.set_dim(d, static_cast<int>(i) == input ? 1 : 2);
+      if (i < probe.input_values.size() && !probe.input_values[i].empty()) values[i] = &probe.input_values[i];
+    }
+    InferenceContext context(probe.name, probe.op, probe.attrs, probe.inputs, values);
+    return !Def(id).shape(context).ok() || context.outputs()[output].shape == probe.inputs[input].shape;
   }
 
   void NumberOutputs() {
@@ -69,7 +90,28 @@ class Builder {
       next += static_cast<int32_t>(graph_.node(NodeId{i}).outputs.size());
     }
     result_.storage_of.assign(next, kNoStorage);
+    NumberDynamicTensors();
     last_use_of_output_.assign(next, -1);
+  }
+
+  // The same numbers on every device; what is received has the shape of what was sent.
+  void NumberDynamicTensors() {
+    dynamic_tensor_of_output_.assign(result_.storage_of.size(), -1);
+    for (bool received : {false, true}) {
+      for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+        const Node& node = graph_.node(NodeId{i});
+        if (node.removed || node.dynamic_outputs == 0 || CopiesToHost(node) || (node.op == kRecvOp) != received) continue;
+        for (int32_t o = 0; o < static_cast<int32_t>(node.outputs.size()); ++o) {
+          int32_t& tensor = dynamic_tensor_of_output_[OutputIndex({NodeId{i}, o})];
+          if (received) {
+            tensor = dynamic_tensor_of_output_[OutputIndex(graph_.node(node.inputs[0].node).inputs[0])];
+          } else if (node.dynamic_output(o)) {
+            tensor = static_cast<int32_t>(result_.dynamic_tensors.size());
+            result_.dynamic_tensors.push_back(graph_.TensorName({NodeId{i}, o}));
+          }
+        }
+      }
+    }
   }
 
   int32_t OutputIndex(OutputRef ref) const { return result_.first_output[ref.node.value] + ref.index; }
@@ -118,7 +160,7 @@ class Builder {
         Join(ref, NewStorage(ref, StorageKind::kFeed, node.name));
         result_.access.storages.back().available_from = static_cast<int32_t>(result_.operations.size());
       } else {
-        const int32_t reused = InPlaceStorage(node, def, o, position);
+        const int32_t reused = InPlaceStorage(id, def, o, position);
         Join(ref, reused != kNoStorage ? reused : NewStorage(ref, StorageKind::kActivation, graph_.TensorName(ref)));
       }
     }
@@ -133,13 +175,15 @@ class Builder {
   }
 
   // The storage of an input that output `o` may overwrite: an activation whose last use is here.
-  int32_t InPlaceStorage(Node& node, const OpDef& def, int32_t o, int32_t position) {
+  int32_t InPlaceStorage(NodeId id, const OpDef& def, int32_t o, int32_t position) {
+    Node& node = graph_.mutable_node(id);
     for (auto [output, input] : def.in_place) {
       if (output != o || input >= static_cast<int>(node.inputs.size())) continue;
       const int32_t storage = result_.storage(node.inputs[input]);
       if (storage == kNoStorage || result_.access.storages[storage].kind != StorageKind::kActivation) continue;
       if (last_use_[storage] != position) continue;
       if (result_.access.storages[storage].size_bytes != node.outputs[o].size_bytes()) continue;
+      if (IsDynamic(id) && !NeverBroadcasts(id, input, o)) continue;
       const bool taken = std::any_of(node.in_place.begin(), node.in_place.end(),
                                      [&](const InPlace& other) { return other.input == input; });
       bool shared = false;
@@ -159,14 +203,14 @@ class Builder {
     OperationNode added;
     added.node = id;
     if (!CopiesToHost(node)) {
-      added.instance = MakeInstance(graph_, id, by_value_[id.value]);
-      MR_ASSIGN_OR_RETURN(added.scratch_bytes, oracle_.ScratchBytes(added.instance));
-      added.scratch_bytes = AlignUp(added.scratch_bytes);
-      added.seconds = PredictSeconds(def, added.instance, machine_);
+      added.instance = MakeInstance(graph_, id, inferred_.by_value[id.value]);
+      added.is_view = def.is_view;
+      if (!def.is_view) MR_RETURN_IF_ERROR(EstimateRun(def, node, added));
     }
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       added.input_storages.push_back(UsesMemory(id, i) ? result_.storage(node.inputs[i]) : kNoStorage);
     }
+    if (IsDynamic(id)) AddDynamicTensors(id, added);
     const std::vector<Access> accesses = AccessesOf(id, def);
     AccessGraph& graph = result_.access;
     if (Joins(node, def, added, accesses)) {
@@ -185,6 +229,30 @@ class Builder {
     return absl::OkStatus();
   }
 
+  // Scratch and time; of a node with dynamic shapes, what the largest of the possible ones take.
+  absl::Status EstimateRun(const OpDef& def, const Node& node, OperationNode& added) const {
+    const auto possible = inferred_.possible.find(node.name);
+    const bool known = possible == inferred_.possible.end() || possible->second.empty();
+    const OpInstance& largest = known ? added.instance : possible->second[0];
+    MR_ASSIGN_OR_RETURN(added.scratch_bytes, oracle_.ScratchBytes(largest));
+    for (size_t i = 1; !known && i < possible->second.size(); ++i) {
+      const absl::StatusOr<int64_t> bytes = oracle_.ScratchBytes(possible->second[i]);
+      if (bytes.ok()) added.scratch_bytes = std::max(added.scratch_bytes, *bytes);
+    }
+    added.scratch_bytes = AlignUp(added.scratch_bytes);
+    added.seconds = PredictSeconds(def, largest, machine_);
+    return absl::OkStatus();
+  }
+
+  void AddDynamicTensors(NodeId id, OperationNode& added) {
+    const Node& node = graph_.node(id);
+    added.is_dynamic = true;
+    for (OutputRef input : node.inputs) added.input_shapes.push_back(dynamic_tensor_of_output_[OutputIndex(input)]);
+    for (int32_t o = 0; o < static_cast<int32_t>(node.outputs.size()); ++o) {
+      added.output_shapes.push_back(CopiesToHost(node) ? -1 : dynamic_tensor_of_output_[OutputIndex({id, o})]);
+    }
+  }
+
   // Whether the node may run at once with the nodes of the last operation.
   bool Joins(const Node& node, const OpDef& def, const OperationNode& added, const std::vector<Access>& accesses) const {
     if (result_.operations.empty() || CopiesToHost(node) || def.stateful || !node.control_inputs.empty() ||
@@ -192,6 +260,7 @@ class Builder {
       return false;
     }
     const Operation& last = result_.operations.back();
+    if (added.is_dynamic || last.nodes.back().is_dynamic) return false;
     auto in_range = [](double seconds) { return seconds >= kMinJoinedSeconds && seconds <= kMaxJoinedSeconds; };
     if (last.is_fetch || last.nodes.size() >= kMaxJoinedNodes || !in_range(added.seconds) ||
         !in_range(last.nodes.back().seconds) || Def(last.node()).stateful ||
@@ -224,7 +293,7 @@ class Builder {
       if (made.storage != kNoStorage) accesses.push_back(made);
     }
     for (int32_t o = 0; o < static_cast<int32_t>(node.outputs.size()); ++o) {
-      if (CopiesToHost(node) || (o == 0 && def.returns_variable)) continue;
+      if (CopiesToHost(node) || def.is_view || (o == 0 && def.returns_variable)) continue;
       const int32_t storage = result_.storage({id, o});
       if (storage != kNoStorage) accesses.push_back({storage, false, true});
     }
@@ -249,8 +318,9 @@ class Builder {
   const Machine& machine_;
   const std::vector<NodeId>& order_;
   const std::vector<int32_t>& others_before_;
-  const std::vector<uint64_t>& by_value_;
+  const InferenceResult& inferred_;
   const int64_t max_joined_bytes_;
+  std::vector<int32_t> dynamic_tensor_of_output_;
   std::vector<int32_t> last_use_of_output_;  // position of the last node that takes it
   std::vector<int32_t> last_use_;            // per storage
   std::map<std::string, int32_t> variables_;
@@ -277,8 +347,8 @@ double PredictSeconds(const OpDef& def, const OpInstance& instance, const Machin
 
 absl::StatusOr<DeviceGraph> BuildDeviceGraph(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,
                                              const Machine& machine, const DeviceOrder& order,
-                                             const std::vector<uint64_t>& by_value, int64_t max_joined_bytes) {
-  return Builder(graph, ops, oracle, machine, order, by_value, max_joined_bytes).Run();
+                                             const InferenceResult& inferred, int64_t max_joined_bytes) {
+  return Builder(graph, ops, oracle, machine, order, inferred, max_joined_bytes).Run();
 }
 
 std::vector<DeviceOrder> SplitByDevice(const Graph& graph, const std::vector<NodeId>& order, int32_t num_devices) {

@@ -25,6 +25,9 @@ struct OperationNode {
   NodeId node;
   OpInstance instance;  // empty for fetches
   std::vector<int32_t> input_storages;  // kNoStorage for inputs by value and for empty tensors
+  bool is_dynamic = false;              // has inputs or outputs whose shape, or values, are known only when running
+  std::vector<int32_t> input_shapes, output_shapes;  // then: into DeviceGraph::dynamic_tensors, -1 for known shapes
+  bool is_view = false;                 // runs for the shape of its output alone
   double seconds = 0;
   int64_t scratch_bytes = 0;
 };
@@ -52,6 +55,8 @@ struct DeviceGraph {
   // Per storage: the tensor that made it (a variable's, constant's or feed's node for those).
   std::vector<OutputRef> root;
 
+  std::vector<std::string> dynamic_tensors;  // names of tensors whose shape is known only when running
+
   int32_t storage(OutputRef ref) const { return storage_of[first_output[ref.node.value] + ref.index]; }
 };
 
@@ -69,12 +74,12 @@ struct DeviceOrder {
 // The part of a total order that each device sees.
 std::vector<DeviceOrder> SplitByDevice(const Graph& graph, const std::vector<NodeId>& order, int32_t num_devices);
 
-// Chooses in-place outputs, then lists storages and accesses. `by_value` as InferShapesAndFold gave it. Nodes that
+// Chooses in-place outputs, then lists storages and accesses. Nodes that
 // join touch at most `max_joined_bytes` together. What a Recv brings is a storage of its own, in host memory from the
 // first operation after its Send on; it is named as that Recv until NameReceived.
 absl::StatusOr<DeviceGraph> BuildDeviceGraph(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,
                                              const Machine& machine, const DeviceOrder& order,
-                                             const std::vector<uint64_t>& by_value, int64_t max_joined_bytes);
+                                             const InferenceResult& inferred, int64_t max_joined_bytes);
 
 // Received storages go by the name of the storage that was sent.
 void NameReceived(const Graph& graph, std::vector<DeviceGraph*> devices);

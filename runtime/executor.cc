@@ -43,6 +43,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(std::shared_ptr<const
   ProgramOptions program_options;
   program_options.seed = options.seed;
   program_options.parallel = context.runner;
+  program_options.infer_shapes = context.infer_shapes;
   program_options.batches = context.devices[0]->has_data();
   MR_ASSIGN_OR_RETURN(executor->program_,
                       Program::Create(plan, executor->context_.devices, *context.kernels, *context.variables,
@@ -198,7 +199,6 @@ absl::Status Executor::RunStep(absl::Span<const Tensor> feeds, std::vector<Tenso
     state.initialized[i] = variables_[i]->initialized;
     state.changed[i] = false;
   }
-  program_->ResetFetchShapes();
 
   std::vector<const void*> feed_data;
   for (const Tensor& feed : feeds) feed_data.push_back(feed.data());

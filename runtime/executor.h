@@ -37,6 +37,7 @@ struct RuntimeContext {
   KernelCache* kernels = nullptr;
   HostMemory* host = nullptr;
   VariableStore* variables = nullptr;
+  ShapeFunction infer_shapes;  // for nodes whose shapes are known only when running
 };
 
 struct ExecutorOptions {

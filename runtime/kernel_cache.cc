@@ -34,19 +34,23 @@ absl::Status NameNode(const OpInstance& instance, const absl::Status& status) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const Kernel>> KernelCache::Get(const OpInstance& instance) {
+  std::shared_ptr<const Kernel>& kernel = kernels_[KernelKey(instance)];
+  if (kernel == nullptr) {
+    MR_ASSIGN_OR_RETURN(kernel, Make(instance));
+  }
+  return kernel;
+}
+
+absl::StatusOr<std::shared_ptr<const Kernel>> KernelCache::Make(const OpInstance& instance) const {
   const KernelFactory* factory = registry_.Find(instance.op);
   if (factory == nullptr) {
     return absl::UnimplementedError(
         absl::StrCat("node '", instance.name, "': this device has no kernel of op '", instance.op, "'"));
   }
-  std::shared_ptr<const Kernel>& kernel = kernels_[KernelKey(instance)];
-  if (kernel == nullptr) {
-    absl::StatusOr<std::unique_ptr<Kernel>> made = (*factory)(instance);
-    if (!made.ok()) return NameNode(instance, made.status());
-    if (*made == nullptr) return NameNode(instance, absl::InternalError("the kernel factory returned no kernel"));
-    kernel = std::move(*made);
-  }
-  return kernel;
+  absl::StatusOr<std::unique_ptr<Kernel>> made = (*factory)(instance);
+  if (!made.ok()) return NameNode(instance, made.status());
+  if (*made == nullptr) return NameNode(instance, absl::InternalError("the kernel factory returned no kernel"));
+  return std::shared_ptr<const Kernel>(*std::move(made));
 }
 
 }  // namespace millrace

@@ -1,7 +1,7 @@
 // Kernels shared by the nodes that need equal ones: same op, attributes, types and known input values. Planning asks
 // it for scratch sizes, executors for kernels to run; a large graph has some hundred distinct ones.
 //
-// One thread at a time.
+// One thread at a time, but for Make.
 #ifndef MILLRACE_RUNTIME_KERNEL_CACHE_H_
 #define MILLRACE_RUNTIME_KERNEL_CACHE_H_
 
@@ -23,6 +23,9 @@ class KernelCache {
 
   // Unimplemented when the registry has no kernel of the op; the factory's error otherwise. Both name the node.
   absl::StatusOr<std::shared_ptr<const Kernel>> Get(const OpInstance& instance);
+
+  // A kernel that is not kept. Any thread.
+  absl::StatusOr<std::shared_ptr<const Kernel>> Make(const OpInstance& instance) const;
 
   int64_t num_kernels() const { return static_cast<int64_t>(kernels_.size()); }
 

@@ -47,6 +47,16 @@ class WaitReducer {
 
 int64_t EndOf(int64_t offset, int64_t bytes) { return offset == kNoAddress ? 0 : offset + bytes; }
 
+absl::Status CheckDynamic(const ExecutionPlan& plan, const ComputeStep& step, const OpInstance& instance) {
+  const auto in_plan = [&](int32_t t) { return t >= -1 && t < static_cast<int64_t>(plan.dynamic_tensors.size()); };
+  if (step.input_shapes.size() != step.inputs.size() || step.output_shapes.size() != step.outputs.size() ||
+      !std::all_of(step.input_shapes.begin(), step.input_shapes.end(), in_plan) ||
+      !std::all_of(step.output_shapes.begin(), step.output_shapes.end(), in_plan)) {
+    return PlanError(instance.name, "names dynamic tensors that are not there, or too few");
+  }
+  return absl::OkStatus();
+}
+
 int64_t HighWater(const ComputeStep& step, const OpInstance& instance) {
   int64_t end = step.scratch_bytes > 0 ? step.scratch_offset + step.scratch_bytes : 0;
   for (size_t i = 0; i < step.inputs.size(); ++i) {
@@ -98,6 +108,13 @@ absl::StatusOr<std::unique_ptr<Program>> Program::Create(std::shared_ptr<const E
     MR_ASSIGN_OR_RETURN(Variable * declared, variables.Declare(variable.name, variable.type));
     program->homes_.push_back(declared->home);
   }
+  program->infer_shapes_ = options.infer_shapes;
+  program->dynamic_shapes_.resize(p.dynamic_tensors.size());
+  for (const PlanFetch& fetch : p.fetches) {
+    if (fetch.shape >= static_cast<int64_t>(p.dynamic_tensors.size())) {
+      return absl::InternalError(absl::StrCat("plan: fetch '", fetch.name, "' has the shape of a tensor not there"));
+    }
+  }
   program->lanes_.resize(p.lanes.size());
   program->pointers_.resize(p.lanes.size());
   program->flags_.resize(p.lanes.size());
@@ -116,7 +133,6 @@ absl::StatusOr<std::unique_ptr<Program>> Program::Create(std::shared_ptr<const E
       MR_RETURN_IF_ERROR(program->AddCopyLane(l));
     }
   }
-  program->FindFetchShapes();
   return program;
 }
 
@@ -184,7 +200,12 @@ absl::Status Program::AddComputeOp(ProgramLane& out, const ComputeStep& step, Ke
     }
   }
   out.writes.insert(out.writes.end(), step.writes_variables.begin(), step.writes_variables.end());
-  if (out.device->has_data()) {
+  if (step.is_dynamic()) {
+    MR_RETURN_IF_ERROR(CheckDynamic(*plan_, step, instance));
+    if (infer_shapes_ == nullptr) return PlanError(instance.name, "has dynamic shapes, which nothing here infers");
+    dynamic_ops_.push_back(std::make_unique<DynamicOp>(instance, step, infer_shapes_, kernels, *out.device));
+    op.dynamic = dynamic_ops_.back().get();
+  } else if (out.device->has_data()) {
     MR_ASSIGN_OR_RETURN(std::shared_ptr<const Kernel> kernel, kernels.Get(instance));
     if (kernel->scratch_bytes() > step.scratch_bytes) {
       return PlanError(instance.name, absl::StrCat("has ", step.scratch_bytes, " bytes of scratch, its kernel needs ",
@@ -192,9 +213,9 @@ absl::Status Program::AddComputeOp(ProgramLane& out, const ComputeStep& step, Ke
     }
     op.kernel = kernel.get();
     kernels_.push_back(std::move(kernel));
-    if (step.state_bytes > 0) {
-      MR_ASSIGN_OR_RETURN(op.context.state, variables.StateBlock(instance.name, step.state_bytes));
-    }
+  }
+  if (out.device->has_data() && step.state_bytes > 0) {
+    MR_ASSIGN_OR_RETURN(op.context.state, variables.StateBlock(instance.name, step.state_bytes));
   }
   out.compute.push_back(op);
   return absl::OkStatus();
@@ -283,53 +304,9 @@ void Program::BindCompute(ProgramLane& lane, char* arena) {
   }
 }
 
-// The last step of `lane` before `position` that writes an output at `offset`, and which output; -1, -1 when none.
-std::pair<int64_t, int32_t> Program::LastWriter(const Lane& lane, int64_t position, int64_t offset) {
-  auto end = std::lower_bound(lane.compute.begin(), lane.compute.end(), position,
-                              [](const ComputeStep& step, int64_t p) { return step.position < p; });
-  while (end != lane.compute.begin()) {
-    --end;
-    for (size_t o = 0; o < end->outputs.size(); ++o) {
-      if (end->outputs[o] == offset) return {end - lane.compute.begin(), static_cast<int32_t>(o)};
-    }
-  }
-  return {-1, -1};
-}
-
-// A fetch takes the shape that the last writer of its address gave; views between the two keep it.
-void Program::FindFetchShapes() {
-  for (const PlanFetch& fetch : plan_->fetches) fetch_shapes_.push_back({nullptr, &fetch.type.shape});
-  for (const Lane& lane : plan_->lanes) {
-    for (const CopyStep& copy : lane.copies) {
-      if (lane.kind != LaneKind::kToHost || copy.host.kind != HostRef::Kind::kFetch || copy.bytes == 0) continue;
-      for (ProgramLane& source : lanes_) {
-        if (source.lane->device != lane.device) continue;
-        const auto [step, output] = LastWriter(*source.lane, copy.position, copy.device_offset);
-        if (step < 0) continue;
-        KernelContext& context = source.compute[step].context;
-        FetchShape& fetch = fetch_shapes_[copy.host.index];
-        if (context.instance->outputs[output].shape != *fetch.planned) continue;
-        if (context.output_shapes == nullptr) {
-          output_shapes_.push_back({context.instance, {}});
-          output_shapes_.back().shapes.resize(context.instance->outputs.size());
-          context.output_shapes = output_shapes_.back().shapes.data();
-        }
-        fetch.measured = context.output_shapes + output;
-      }
-    }
-  }
-  ResetFetchShapes();
-}
-
-void Program::ResetFetchShapes() {
-  for (OutputShapes& output : output_shapes_) {
-    for (size_t i = 0; i < output.shapes.size(); ++i) output.shapes[i] = output.instance->outputs[i].shape;
-  }
-}
-
 const Shape& Program::fetch_shape(int32_t fetch) const {
-  const FetchShape& shape = fetch_shapes_[fetch];
-  return shape.measured != nullptr ? *shape.measured : *shape.planned;
+  const PlanFetch& planned = plan_->fetches[fetch];
+  return planned.shape < 0 ? planned.type.shape : dynamic_shapes_[planned.shape];
 }
 
 }  // namespace millrace

@@ -4,13 +4,13 @@
 #define MILLRACE_RUNTIME_PROGRAM_H_
 
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "millrace/kernel.h"
 #include "millrace/plan.h"
+#include "runtime/dynamic_op.h"
 #include "runtime/kernel_cache.h"
 #include "runtime/runtime_device.h"
 
@@ -31,6 +31,7 @@ struct WaitRange {
 
 struct ComputeOp {
   const Kernel* kernel = nullptr;
+  DynamicOp* dynamic = nullptr;  // then there is no kernel yet: shapes say which
   KernelContext context;
   WaitRange waits;
   int64_t high_water = 0;      // highest end of an address that it is handed
@@ -75,6 +76,7 @@ struct StepBindings {
 struct ProgramOptions {
   uint64_t seed = 0;
   ParallelRunner* parallel = nullptr;
+  ShapeFunction infer_shapes;  // needed by plans with dynamic tensors
   // Ops that are this short run together in one chunk of a batch, and a batch shorter than two runs serially.
   double batch_grain_seconds = 5e-6;
   bool batches = true;  // false: every op on its own, in lane order
@@ -102,10 +104,15 @@ class Program {
   const ExecutionPlan& plan() const { return *plan_; }
   const std::vector<ProgramLane>& lanes() const { return lanes_; }
   VariableState& variable_state() const { return variable_state_; }
-  // Shape that the last step gave fetch i: smaller than its type where an op's output is only bounded.
+  // Computes the op on this thread.
+  absl::Status RunOp(const ComputeOp& op) const {
+    const auto run = [](const Kernel& kernel, const KernelContext& context) { return kernel.Run(context); };
+    return op.dynamic == nullptr ? op.kernel->Run(op.context) : op.dynamic->Run(op.context, dynamic_shapes_, run);
+  }
+  // Of plan.dynamic_tensors in the step that runs; ops with dynamic shapes write them.
+  std::vector<Shape>& dynamic_shapes() const { return dynamic_shapes_; }
+  // Shape that the last step gave fetch i: its type's where that is not a bound.
   const Shape& fetch_shape(int32_t fetch) const;
-  // Before a step.
-  void ResetFetchShapes();
 
  private:
   Program() = default;
@@ -114,8 +121,6 @@ class Program {
   absl::Status AddComputeOp(ProgramLane& out, const ComputeStep& step, KernelCache& kernels,
                             VariableStore& variables, const ProgramOptions& options);
   absl::Status AddCopyLane(int32_t lane);
-  void FindFetchShapes();
-  static std::pair<int64_t, int32_t> LastWriter(const Lane& lane, int64_t position, int64_t offset);
   void BindCompute(ProgramLane& lane, char* arena);
 
   std::shared_ptr<const ExecutionPlan> plan_;
@@ -127,16 +132,9 @@ class Program {
   // Pointer arrays that contexts refer to: inputs then outputs of op after op, per lane.
   std::vector<std::vector<void*>> pointers_;
   std::vector<std::vector<const bool*>> flags_;
-  struct OutputShapes {
-    const OpInstance* instance = nullptr;
-    std::vector<Shape> shapes;
-  };
-  std::vector<OutputShapes> output_shapes_;  // of the steps that make fetched tensors
-  struct FetchShape {
-    const Shape* measured = nullptr;  // in output_shapes_
-    const Shape* planned = nullptr;
-  };
-  std::vector<FetchShape> fetch_shapes_;
+  ShapeFunction infer_shapes_;
+  std::vector<std::unique_ptr<DynamicOp>> dynamic_ops_;
+  mutable std::vector<Shape> dynamic_shapes_;  // of plan.dynamic_tensors, as of the step that runs
 };
 
 }  // namespace millrace

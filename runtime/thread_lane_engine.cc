@@ -13,6 +13,7 @@
 #include <string>
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "plan/step_order.h"
 #include "runtime/lane_counter.h"
@@ -262,7 +263,7 @@ absl::Status ThreadLaneEngine::RunOp(int32_t l, int64_t step) {
   }
   const bool trace = !record.trace.empty();
   if (trace) record.trace[step].start_seconds = Now();
-  absl::Status status = op.kernel->Run(op.context);
+  absl::Status status = program_.RunOp(op);
   if (trace) record.trace[step].end_seconds = Now();
   // A node that failed may have written part of its variables.
   VariableState& state = program_.variable_state();
@@ -356,6 +357,7 @@ void ThreadLaneEngine::Fail(int32_t lane, int64_t step, const absl::Status& stat
       if (l.kind == LaneKind::kCompute) {
         const OpInstance& instance = program_.plan().instances[l.compute[step].instance];
         where = absl::StrCat("node '", instance.name, "' (", instance.op, "): ");
+        if (absl::StartsWith(status.message(), where)) where.clear();
       } else {
         where = absl::StrCat("copy '", l.copies[step].name, "' of ", l.copies[step].tensor, ": ");
       }

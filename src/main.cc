@@ -51,6 +51,7 @@ DEFINE_int64(partition_size, 0, "nodes per device and partition; 0: the strategy
 DEFINE_int64(swap_distance, 2, "swap tensors whose producer and consumer are more than this many partitions apart");
 DEFINE_string(min_swap_bytes, "0", "keep smaller tensors on the device");
 DEFINE_bool(share_recv, false, "what several nodes of a device use is received from another device once, not once per use");
+DEFINE_bool(fuse, true, "run trees of elementwise ops as one node; results have the same bits either way");
 // Output.
 DEFINE_string(report_out, "", "figures as JSON");
 DEFINE_string(trace_out, "", "Chrome trace of the last step (opens in Perfetto)");
@@ -239,7 +240,8 @@ Options OptionsFromFlags(const std::vector<std::string>& words) {
                       .partition_size = FLAGS_partition_size,
                       .swap_distance = FLAGS_swap_distance,
                       .min_swap_bytes = FLAGS_min_swap_bytes,
-                      .share_recv = FLAGS_share_recv};
+                      .share_recv = FLAGS_share_recv,
+                      .fuse = FLAGS_fuse};
   options.output = {.report_out = FLAGS_report_out,
                     .trace_out = FLAGS_trace_out,
                     .plot_out = FLAGS_plot_out,

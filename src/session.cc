@@ -189,8 +189,10 @@ class SessionImpl final : public Session {
     for (const std::string& fetch : fetches) signature.fetches.push_back(TensorNameOf(fetch));
     signature.targets = targets;
     CpuOracle oracle(ops_, kernels_, kernel_cache_, options_.device == "null");
-    return Compile({graph_, ops_, oracle, std::move(signature), options_.planning, options_.machine,
-                    variables_.Types()});
+    PlanningOptions planning = options_.planning;
+    const KernelRegistry& kernels = device_ != nullptr ? device_->kernels() : kernels_;
+    planning.fuse = planning.fuse && kernels.Find("_Fused") != nullptr;
+    return Compile({graph_, ops_, oracle, std::move(signature), planning, options_.machine, variables_.Types()});
   }
 
   absl::StatusOr<Program*> FindOrCompile(const FeedTypes& feeds, const std::vector<std::string>& fetches,
@@ -238,9 +240,16 @@ class SessionImpl final : public Session {
                                           .runner = runner_.get(),
                                           .kernels = &kernel_cache_,
                                           .host = &host_,
-                                          .variables = &variables_},
+                                          .variables = &variables_,
+                                          .infer_shapes = [this](OpInstance& i) { return InferShapes(i); }},
                                          options));
     return absl::OkStatus();
+  }
+
+  absl::Status InferShapes(OpInstance& instance) const {
+    const OpDef* def = ops_.Find(instance.op);
+    if (def == nullptr) return absl::InternalError(absl::StrCat("op '", instance.op, "' is not known"));
+    return InferOutputs(*def, instance);
   }
 
   void FillPredicted(const Program& program) {

@@ -59,6 +59,12 @@ struct Node {
 
   // Established by the infer_shapes pass: one entry per output.
   absl::InlinedVector<TensorType, 1> outputs;
+  // Also by infer_shapes. Bit o (the last one: all outputs from there on): the shape in outputs[o] is a bound, the
+  // real one is known only when running.
+  uint64_t dynamic_outputs = 0;
+  // Bit i: shape rule and kernel take input i by value (op.h), and it is known only when running.
+  uint64_t run_time_values = 0;
+  bool dynamic_output(int o) const { return (dynamic_outputs >> (o < 63 ? o : 63) & 1) != 0; }
   // Established by place_devices, partition, choose_in_place.
   int32_t device = 0;  // index of the device, or kHostDevice
   int32_t partition = kNoPartition;

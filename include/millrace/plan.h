@@ -70,6 +70,13 @@ struct ComputeStep {
   bool overwrites_variables = false;
   int64_t state_bytes = 0;  // OpDef::state_bytes
   double predicted_seconds = 0;
+  // Of a node whose shapes are known only when it runs; all empty or zero for others. Per input and output: its
+  // entry in plan.dynamic_tensors, or -1 for one that has the planned shape. The types of the instance are bounds.
+  std::vector<int32_t> input_shapes;
+  std::vector<int32_t> output_shapes;
+  uint64_t run_time_values = 0;  // bit i: input i is read when the step runs, and given to shape rule and kernel
+  bool is_view = false;          // computes the shape of its output and nothing else: the memory is the input's
+  bool is_dynamic() const { return !input_shapes.empty() || !output_shapes.empty(); }
 };
 inline constexpr int64_t kNoAddress = -1;
 
@@ -140,6 +147,8 @@ struct PlanFetch {
   TensorType type;
   // Known when planning (a folded constant): no copy runs.
   Tensor value;
+  // Into plan.dynamic_tensors when the type is a bound, else -1.
+  int32_t shape = -1;
 };
 
 struct PlanDevice {
@@ -166,6 +175,8 @@ struct ExecutionPlan {
   std::vector<OpInstance> instances;
   // Owners of device memory: names of tensors ("node:0") and variables, as in CopyStep and Residence.
   std::vector<std::string> tensors;
+  // Names of the tensors whose shape is known only when running, "node:0".
+  std::vector<std::string> dynamic_tensors;
   std::vector<Lane> lanes;
   std::vector<PlanVariable> variables;
   std::vector<PlanConstant> constants;

@@ -243,7 +243,7 @@ absl::Status StreamLaneEngine::CheckCapturable() const {
   if (!device_.pinning().ok()) return absl::FailedPreconditionError("host memory could not be page-locked");
   for (const ProgramLane& lane : program_.lanes()) {
     for (const ComputeOp& op : lane.compute) {
-      if (lanes_[origin_].driver->CanCapture(*op.kernel)) continue;
+      if (op.dynamic == nullptr && lanes_[origin_].driver->CanCapture(*op.kernel)) continue;
       const OpInstance& instance = *op.context.instance;
       return absl::FailedPreconditionError(
           absl::StrCat("node '", instance.name, "' (", instance.op, ") depends on the host in every step"));
@@ -324,7 +324,14 @@ absl::Status StreamLaneEngine::EnqueueCompute(int32_t l, int64_t step) {
   const int64_t position = program_.lanes()[l].lane->compute[step].position;
   KernelContext context = op.context;
   context.stream = lane.stream.get();
-  return lane.driver->Launch(*op.kernel, context, lane.stream.get(), position);
+  if (op.dynamic == nullptr) return lane.driver->Launch(*op.kernel, context, lane.stream.get(), position);
+  // The host must know the shapes of what it launches next.
+  MR_RETURN_IF_ERROR(lane.driver->Synchronize(lane.stream.get()));
+  const auto launch = [&](const Kernel& kernel, const KernelContext& now) -> absl::Status {
+    MR_RETURN_IF_ERROR(lane.driver->Launch(kernel, now, lane.stream.get(), position));
+    return lane.driver->Synchronize(lane.stream.get());
+  };
+  return op.dynamic->Run(context, program_.dynamic_shapes(), launch);
 }
 
 absl::Status StreamLaneEngine::EnqueueCopy(int32_t l, int64_t step) {

@@ -45,6 +45,7 @@ struct StrategyOptions {
   int64_t swap_distance = 2;
   std::string min_swap_bytes = "0";
   bool share_recv = false;
+  bool fuse = true;
 };
 
 struct OutputOptions {

@@ -116,6 +116,7 @@ absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const 
   MR_RETURN_IF_ERROR(AsUsageError(FindStrategy(session.planning.strategy).status()));
   session.planning.partition_size = options.strategy.partition_size;
   session.planning.swap_distance = options.strategy.swap_distance;
+  session.planning.fuse = options.strategy.fuse;
   MR_ASSIGN_OR_RETURN(session.planning.min_swap_bytes, SizeFlag("min_swap_bytes", options.strategy.min_swap_bytes));
   MR_ASSIGN_OR_RETURN(session.planning.host_memory_bytes, SizeFlag("host_memory", engine.host_memory));
   if (session.planning.host_memory_bytes == 0) {

@@ -41,7 +41,13 @@ struct Printer {
     }
     absl::StrAppend(out, value.type().ToString(), "#", absl::Hex(digest));
   }
-  void operator()(const FunctionRef& value) const { absl::StrAppend(out, value.name); }
+  void operator()(const FunctionRef& value) const {
+    absl::StrAppend(out, value.name);
+    if (value.attrs == nullptr || value.attrs->empty()) return;
+    out->append("{");
+    for (const auto& [name, attr] : *value.attrs) absl::StrAppend(out, name, "=", AttrToString(attr), ";");
+    out->append("}");
+  }
   void operator()(const AttrParameter& value) const { absl::StrAppend(out, "$", value.name); }
   template <typename T>
   void operator()(const std::vector<T>& values) const {

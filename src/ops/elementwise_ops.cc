@@ -176,6 +176,24 @@ absl::Status ClipShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// A tree of elementwise ops, made by the passes: its shape and the element types of its ops are attributes.
+absl::Status FusedShape(InferenceContext& context) {
+  MR_ASSIGN_OR_RETURN(const auto types, RequiredAttr<std::vector<DataType>>(context, "types"));
+  MR_ASSIGN_OR_RETURN(Shape shape, RequiredAttr<Shape>(context, "shape"));
+  if (types.empty()) return context.Error("has no ops");
+  context.AddOutput(types.back(), std::move(shape));
+  return absl::OkStatus();
+}
+
+Cost FusedCost(const OpInstance& instance) {
+  double flops = 0;
+  for (const FunctionRef& op : instance.attrs.GetOr<std::vector<FunctionRef>>("ops", {})) {
+    const OpDef* def = OpRegistry::Builtin().Find(op.name);
+    flops += def == nullptr || !def->cost ? 1 : kMathFlops;
+  }
+  return CostPerElement(instance, flops);
+}
+
 }  // namespace
 
 void RegisterElementwiseOps(OpRegistry& registry) {
@@ -230,6 +248,9 @@ void RegisterElementwiseOps(OpRegistry& registry) {
   for (const char* name : {"CheckNumerics", "CheckNumericsV2"}) {
     AddOp(registry, {.name = name, .shape = Unary, .in_place = {{0, 0}}});
   }
+  std::vector<std::pair<int, int>> any;
+  for (int i = 0; i < 16; ++i) any.push_back({0, i});
+  AddOp(registry, {.name = "_Fused", .shape = FusedShape, .cost = FusedCost, .in_place = any});
   for (const char* name : {"ZerosLike", "OnesLike"}) {
     AddOp(registry, {.name = name, .shape = Unary, .cost = FillCost, .in_place = {{0, 0}}});
   }

@@ -56,6 +56,18 @@ std::string ComputeToText(const ExecutionPlan& plan, const ComputeStep& step, co
                   outputs.empty() ? "" : " -> ", outputs);
   if (step.scratch_bytes > 0) absl::StrAppend(&text, "  scratch ", Range(step.scratch_offset, step.scratch_bytes));
   if (step.state_bytes > 0) absl::StrAppend(&text, "  state ", step.state_bytes);
+  if (step.is_dynamic()) {
+    const auto dynamic = [&](const std::vector<int32_t>& shapes) {
+      std::vector<std::string> names;
+      for (int32_t t : shapes) {
+        if (t >= 0 && t < static_cast<int32_t>(plan.dynamic_tensors.size())) names.push_back(plan.dynamic_tensors[t]);
+      }
+      return absl::StrJoin(names, ",");
+    };
+    absl::StrAppend(&text, step.is_view ? "  view" : "", "  dynamic ", dynamic(step.input_shapes), " -> ",
+                    dynamic(step.output_shapes));
+    if (step.run_time_values != 0) absl::StrAppend(&text, "  values ", absl::Hex(step.run_time_values));
+  }
   if (!step.writes_variables.empty()) {
     absl::StrAppend(&text, step.overwrites_variables ? "  overwrites " : "  writes ",
                     absl::StrJoin(step.writes_variables, ",", [&](std::string* out, int32_t v) {

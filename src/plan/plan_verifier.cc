@@ -1,6 +1,7 @@
 #include "plan/plan_verifier.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -45,7 +46,8 @@ class Verifier {
   absl::Status CheckLanes() const;
   void PlaceStart();
   absl::Status CheckCompute(const StepRef& ref, const ComputeStep& step);
-  absl::Status CheckComputeShape(const StepRef& ref, const ComputeStep& step) const;
+  absl::Status CheckComputeShape(const StepRef& ref, const ComputeStep& step);
+  absl::Status CheckDynamic(const StepRef& ref, const ComputeStep& step);
   absl::Status CheckWithinStep(const StepRef& ref, const ComputeStep& step) const;
   absl::Status CheckVariableWrites(const StepRef& ref, const ComputeStep& step);
   absl::Status CheckCopy(const StepRef& ref, const CopyStep& step, LaneKind kind);
@@ -95,6 +97,7 @@ class Verifier {
   std::vector<int64_t> version_;       // of each variable, as of the position reached
   std::vector<int64_t> home_version_;
   std::vector<bool> fetched_;
+  std::vector<std::optional<StepRef>> shape_writers_;  // per dynamic tensor
 };
 
 absl::Status Verifier::Run() {
@@ -253,7 +256,7 @@ absl::Status Verifier::Write(const StepRef& ref, Memory& memory, const Range& ra
   return absl::OkStatus();
 }
 
-absl::Status Verifier::CheckComputeShape(const StepRef& ref, const ComputeStep& step) const {
+absl::Status Verifier::CheckComputeShape(const StepRef& ref, const ComputeStep& step) {
   const OpInstance& instance = plan_.instances[step.instance];
   const auto indices = [](const std::vector<int32_t>& list, size_t limit) {
     return std::all_of(list.begin(), list.end(),
@@ -271,8 +274,38 @@ absl::Status Verifier::CheckComputeShape(const StepRef& ref, const ComputeStep& 
       std::count(step.writes_variables.begin(), step.writes_variables.end(), -1) > 0) {
     return Error(ref, "names a tensor or variable that is not in the plan");
   }
+  MR_RETURN_IF_ERROR(CheckDynamic(ref, step));
   for (int32_t v : step.writes_variables) {
     if (!plan_.variables[v].written) return Error(ref, "writes a variable that the plan says nobody writes");
+  }
+  return absl::OkStatus();
+}
+
+// A step knows the shapes of what it takes: those that are known only when running have been stored by then.
+absl::Status Verifier::CheckDynamic(const StepRef& ref, const ComputeStep& step) {
+  if (!step.is_dynamic()) {
+    return step.is_view || step.run_time_values != 0 ? Error(ref, "has values or a view of a dynamic step")
+                                                     : absl::OkStatus();
+  }
+  if (step.input_shapes.size() != step.inputs.size() || step.output_shapes.size() != step.outputs.size()) {
+    return Error(ref, "has a wrong number of dynamic tensors");
+  }
+  shape_writers_.resize(plan_.dynamic_tensors.size());
+  const int32_t count = static_cast<int32_t>(plan_.dynamic_tensors.size());
+  for (int32_t t : step.input_shapes) {
+    if (t == -1) continue;
+    if (t < 0 || t >= count) return Error(ref, "names a dynamic tensor that is not in the plan");
+    if (!shape_writers_[t].has_value() || !(*before_)(*shape_writers_[t], ref)) {
+      return Error(ref, absl::StrCat("takes the shape of '", plan_.dynamic_tensors[t], "' before it is known"));
+    }
+  }
+  for (int32_t t : step.output_shapes) {
+    if (t == -1) continue;
+    if (t < 0 || t >= count) return Error(ref, "names a dynamic tensor that is not in the plan");
+    if (shape_writers_[t].has_value()) {
+      return Error(ref, absl::StrCat("makes '", plan_.dynamic_tensors[t], "', which an earlier step made"));
+    }
+    shape_writers_[t] = ref;
   }
   return absl::OkStatus();
 }
@@ -338,7 +371,7 @@ absl::Status Verifier::CheckCompute(const StepRef& ref, const ComputeStep& step)
   if (step.scratch_bytes > 0) {
     MR_RETURN_IF_ERROR(Write(ref, memory, {step.scratch_offset, step.scratch_bytes}, kGarbage, "device"));
   }
-  for (size_t i = 0; i < step.outputs.size(); ++i) {
+  for (size_t i = 0; i < step.outputs.size() && !step.is_view; ++i) {
     const Range range{step.outputs[i], instance.outputs[i].size_bytes()};
     if (range.bytes == 0) continue;
     MR_RETURN_IF_ERROR(Write(ref, memory, range, OwnerAt(step.output_owners, i), "device"));

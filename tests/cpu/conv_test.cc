@@ -127,7 +127,7 @@ std::string OpName(const Layer& layer, const char* suffix) {
 }
 
 // The depthwise filter [h, w, c, m] is, in memory, the grouped one [h, w, 1, c * m].
-void CheckLayer(Layer layer) {
+void CheckLayer(Layer layer, const KernelRegistry& kernels = CpuKernels()) {
   if (layer.depthwise) layer.groups = layer.in_channels;
   const Tensor x = TestValues(layer.dtype, layer.input(), 1), w = TestValues(layer.dtype, layer.filter(), 2);
   const Tensor dy = TestValues(layer.dtype, layer.output(), 3);
@@ -140,21 +140,21 @@ void CheckLayer(Layer layer) {
   const double tolerance = Tolerance(layer.dtype);
   {
     SCOPED_TRACE("forward");
-    const Tensor got = EvaluateOnThreads({OpName(layer, ""), layer.attrs(), {x, w}});
+    const Tensor got = EvaluateOnThreads({OpName(layer, ""), layer.attrs(), {x, w}}, kernels);
     EXPECT_EQ(got.shape(), layer.output());
     ExpectClose(got, y, tolerance);
   }
   {
     SCOPED_TRACE("input gradient");
     const Tensor got = EvaluateOnThreads(
-        {OpName(layer, "BackpropInput"), layer.attrs(), {Sizes(layer.input()), w, dy}, {true, false, false}});
+        {OpName(layer, "BackpropInput"), layer.attrs(), {Sizes(layer.input()), w, dy}, {true, false, false}}, kernels);
     EXPECT_EQ(got.shape(), layer.input());
     ExpectClose(got, dx, tolerance);
   }
   if (layer.dtype == DataType::kInt32) return;  // TensorFlow has no such filter gradient
   SCOPED_TRACE("filter gradient");
   const Tensor got = EvaluateOnThreads(
-      {OpName(layer, "BackpropFilter"), layer.attrs(), {x, Sizes(layer.filter()), dy}, {false, true, false}});
+      {OpName(layer, "BackpropFilter"), layer.attrs(), {x, Sizes(layer.filter()), dy}, {false, true, false}}, kernels);
   EXPECT_EQ(got.shape(), layer.filter());
   ExpectClose(got, dw, tolerance);
 }
@@ -280,6 +280,53 @@ TEST(Conv3DTest, AgreesWithDirectSum) {
   CheckLayer({.in = {7, 7, 7}, .kernel = {3, 3, 3}, .dilations = {2, 2, 2}});
   CheckLayer({.in = {12, 12, 12}, .kernel = {3, 3, 3}, .batch = 1, .in_channels = 16, .out_channels = 16});
   CheckLayer({.in = {4, 5, 6}, .kernel = {3, 2, 1}, .dtype = DataType::kDouble});
+}
+
+// The kernels by matrix products of patches, whatever the choice for the geometry is.
+const KernelRegistry& PatchKernels() {
+  static const KernelRegistry* const registry = [] {
+    auto* kernels = new KernelRegistry;
+    const auto add = [&](const char* op, ConvKind kind, int spatial) {
+      const absl::Status added = kernels->Register(op, [=](const OpInstance& instance) {
+        const absl::StatusOr<ConvGeometry> geometry = ReadConvGeometry(instance, kind, spatial, false);
+        return geometry.ok() ? MakeGemmConv(instance, *geometry, kind) : geometry.status();
+      });
+      EXPECT_TRUE(added.ok());
+    };
+    add("Conv2D", ConvKind::kForward, 2);
+    add("Conv2DBackpropInput", ConvKind::kInput, 2);
+    add("Conv2DBackpropFilter", ConvKind::kFilter, 2);
+    add("Conv3D", ConvKind::kForward, 3);
+    add("Conv3DBackpropInputV2", ConvKind::kInput, 3);
+    add("Conv3DBackpropFilterV2", ConvKind::kFilter, 3);
+    return kernels;
+  }();
+  return *registry;
+}
+
+TEST(PatchConvTest, AgreesWithDirectSum) {
+  for (const char* padding : {"SAME", "VALID"}) {
+    for (int64_t kernel : {1, 2, 5}) {
+      for (int64_t stride : {1, 2, 3}) {
+        for (int64_t dilation : {1, 2}) {
+          SCOPED_TRACE(absl::StrCat(padding, " kernel ", kernel, " stride ", stride, " dilation ", dilation));
+          CheckLayer({.in = {11, 12}, .kernel = {kernel, kernel + 1}, .strides = {stride, stride},
+                      .dilations = {dilation, dilation}, .padding = padding}, PatchKernels());
+        }
+      }
+    }
+    CheckLayer({.in = {5, 6, 7}, .kernel = {3, 2, 3}, .padding = padding}, PatchKernels());
+    CheckLayer({.in = {7, 6, 9}, .kernel = {2, 3, 2}, .strides = {2, 2, 2}, .padding = padding}, PatchKernels());
+  }
+  CheckLayer({.in = {9, 7}, .kernel = {3, 3}, .strides = {2, 1}, .padding = "EXPLICIT", .pads = {1, 0, 2, 2}},
+             PatchKernels());
+}
+
+// More patches than are kept at once: blocks that end within an image, and a last one that is shorter.
+TEST(PatchConvTest, BlocksOfRowsAgreeWithDirectSum) {
+  CheckLayer({.in = {60, 40}, .kernel = {11, 21}, .in_channels = 1, .out_channels = 8, .strides = {2, 2}}, PatchKernels());
+  CheckLayer({.in = {61, 43}, .kernel = {13, 9}, .batch = 3, .in_channels = 2, .out_channels = 4}, PatchKernels());
+  CheckLayer({.in = {20, 14, 13}, .kernel = {5, 5, 5}, .batch = 1, .in_channels = 2}, PatchKernels());
 }
 
 // Filters of all sizes, whose packed layouts have blocks that do not divide the channels.

@@ -68,21 +68,22 @@ inline absl::StatusOr<OpInstance> Infer(const NodeRun& run) {
   return instance;
 }
 
-inline absl::StatusOr<std::vector<Tensor>> Evaluate(const NodeRun& run, ParallelRunner* parallel = nullptr) {
+inline absl::StatusOr<std::vector<Tensor>> Evaluate(const NodeRun& run, ParallelRunner* parallel = nullptr,
+                                                    const KernelRegistry& kernels = CpuKernels()) {
   MR_ASSIGN_OR_RETURN(const OpInstance instance, Infer(run));
-  return EvaluateOp(*OpRegistry::Builtin().Find(run.op), CpuKernels(), instance, run.inputs, parallel);
+  return EvaluateOp(*OpRegistry::Builtin().Find(run.op), kernels, instance, run.inputs, parallel);
 }
 
 // Output 0, which must have the same bits however the shards are run.
-inline Tensor EvaluateOnThreads(const NodeRun& run) {
-  const auto serial = Evaluate(run);
+inline Tensor EvaluateOnThreads(const NodeRun& run, const KernelRegistry& kernels = CpuKernels()) {
+  const auto serial = Evaluate(run, nullptr, kernels);
   if (!serial.ok()) {
     ADD_FAILURE() << serial.status();
     return Tensor();
   }
   for (int threads : {1, 2, 4}) {
     ThreadsRunner runner(threads);
-    const auto parallel = Evaluate(run, &runner);
+    const auto parallel = Evaluate(run, &runner, kernels);
     EXPECT_TRUE(parallel.ok() && (*parallel)[0].BitEqual((*serial)[0])) << threads << " threads";
   }
   return (*serial)[0];

@@ -197,19 +197,48 @@ TEST(ExecutorTest, NodeStatePersistsOverStepsAndPlans) {
   }
 }
 
-TEST(ExecutorTest, FetchOfABoundedOutputHasItsRealShape) {
-  PlanBuilder b(128);
+// half = the first half of x; y = Mix(half): planned for 4 elements, 2 are there.
+PlanBuilder HalfPlan(int64_t planned_elements) {
+  PlanBuilder b(256);
   b.Feed("x", 4);
   b.Fetch("half:0", 4);
+  b.Fetch("y:0", planned_elements);
+  b.plan().dynamic_tensors = {"half:0", "y:0"};
+  b.plan().fetches[0].shape = 0;
+  b.plan().fetches[1].shape = 1;
   b.In("x:0", b.FeedRef("x"), 0, 16);
-  b.Compute("half", "HalfOf", {{0, 4}}, {{64, 4}}, {b.AfterIn()});
+  ComputeStep& half = b.Compute("half", "HalfOf", {{0, 4}}, {{64, 4}}, {b.AfterIn()});
+  half.input_shapes = {-1};
+  half.output_shapes = {0};
+  ComputeStep& y = b.Compute("y", "Mix", {{64, 4}}, {{128, planned_elements}});
+  y.input_shapes = {0};
+  y.output_shapes = {1};
   b.Out("half:0", 64, 16, b.FetchRef("half:0"), {b.AfterCompute()});
+  b.Out("y:0", 128, 4 * planned_elements, b.FetchRef("y:0"), {b.AfterCompute()});
+  return b;
+}
+
+TEST(ExecutorTest, BoundedOutputsHaveTheirRealShapeForConsumersAndFetches) {
   Runtime runtime;
-  auto executor = runtime.Make(b.Build());
+  auto executor = runtime.Make(HalfPlan(4).Build());
   ASSERT_TRUE(executor.ok()) << executor.status();
-  std::vector<Tensor> fetches;
-  ASSERT_TRUE((*executor)->RunStep({Tensor::Vector<float>({1, 2, 3, 4})}, &fetches, nullptr).ok());
-  EXPECT_THAT(Values(fetches[0]), ElementsAre(1, 2));
+  for (int step = 0; step < 2; ++step) {
+    std::vector<Tensor> fetches;
+    const absl::Status status = (*executor)->RunStep({Tensor::Vector<float>({1, 2, 3, 4})}, &fetches, nullptr);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_THAT(Values(fetches[0]), ElementsAre(1, 2));
+    EXPECT_THAT(Values(fetches[1]), ElementsAre(1.5f, 2));
+  }
+}
+
+TEST(ExecutorTest, OutputLargerThanItsBoundNamesTheNode) {
+  Runtime runtime;
+  auto executor = runtime.Make(HalfPlan(1).Build());
+  ASSERT_TRUE(executor.ok()) << executor.status();
+  const absl::Status status = (*executor)->RunStep({Tensor::Vector<float>({1, 2, 3, 4})}, nullptr, nullptr);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(status.ToString(), HasSubstr("node 'y' (Mix): output 0 is float[2] in this step, memory is planned for at "
+                                           "most float[1] (4 bytes)"));
 }
 
 TEST(ExecutorTest, ConstantsThatLiveOnTheDeviceAreThereFromTheStart) {

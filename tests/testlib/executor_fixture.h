@@ -21,7 +21,12 @@ struct Runtime {
         host(host_limit),
         variables(&host) {}
 
-  RuntimeContext context() { return {{device.get()}, runner.get(), &kernels, &host, &variables}; }
+  // The shape rule of ops with dynamic shapes.
+  static absl::Status OutputsLikeFirstInput(OpInstance& instance) {
+    for (TensorType& output : instance.outputs) output.shape = instance.inputs[0].shape;
+    return absl::OkStatus();
+  }
+  RuntimeContext context() { return {{device.get()}, runner.get(), &kernels, &host, &variables, OutputsLikeFirstInput}; }
   absl::StatusOr<std::unique_ptr<Executor>> Make(ExecutionPlan plan, const ExecutorOptions& options = {}) {
     return Executor::Create(std::make_shared<ExecutionPlan>(std::move(plan)), context(), options);
   }

@@ -29,8 +29,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeConv(const OpInstance& instance, Con
     if (depthwise && !geometry.channels_first && !OneDnnIsFasterDepthwise(geometry, kind)) {
       return MakeDepthwiseConv(geometry, kind);
     }
-    absl::StatusOr<std::unique_ptr<Kernel>> kernel = MakeOneDnnConv(geometry, kind);
+    const bool patches = !geometry.channels_first && geometry.groups == 1;
+    absl::StatusOr<std::unique_ptr<Kernel>> kernel = MakeOneDnnConv(geometry, kind, !patches);
     if (kernel.ok() || !absl::IsUnimplemented(kernel.status())) return kernel;
+    if (patches) return MakeGemmConv(instance, geometry, kind);
   }
   return MakeLoopConv(instance, geometry, kind);
 }

@@ -13,11 +13,16 @@ namespace millrace::cpu {
 // The node's inputs are TensorFlow's: input and filter; sizes, filter and output gradient; input, sizes and output
 // gradient.
 //
-// float32 by oneDNN. Unimplemented when oneDNN refuses the geometry.
-absl::StatusOr<std::unique_ptr<Kernel>> MakeOneDnnConv(const ConvGeometry& geometry, ConvKind kind);
+// float32 by oneDNN. Unimplemented when oneDNN refuses the geometry, or (without `any_code`) has only reference code
+// for it.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeOneDnnConv(const ConvGeometry& geometry, ConvKind kind, bool any_code = true);
 
 // Any element type and geometry, by plain loops.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeLoopConv(const OpInstance& instance, const ConvGeometry& geometry,
+                                                     ConvKind kind);
+
+// float32 with channels last and one group, by matrix products of patches.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeGemmConv(const OpInstance& instance, const ConvGeometry& geometry,
                                                      ConvKind kind);
 
 // float32 depthwise layers with channels last. Requires groups == in_channels and 2 spatial dimensions.

@@ -43,13 +43,21 @@ Desc PlainFilter(const ConvGeometry& g) {
   return Filter(g, g.spatial == 2 ? Tag::hwio : Tag::dhwio);
 }
 
+// Refuses oneDNN's reference code, which is slower than any other kernel by a factor of ten and more.
+template <typename PrimitiveDesc>
+void ExpectFast(const PrimitiveDesc& desc, bool any_code) {
+  if (!any_code && std::string_view(desc.impl_info_str()).substr(0, 3) == "ref") {
+    throw dnnl::error(dnnl_unimplemented, "has only reference code for this geometry");
+  }
+}
+
 struct Built {
   Program program;
   Desc filter;  // the layout that it wants
 };
 
 // Of one piece, with `filter` as the filter's layout (`any` leaves it to oneDNN). Throws dnnl::error.
-Built Build(const ConvGeometry& g, ConvKind kind, const Desc& filter) {
+Built Build(const ConvGeometry& g, ConvKind kind, const Desc& filter, bool any_code) {
   const Desc input = Activations(g, g.in_channels, g.in), output = Activations(g, g.out_channels, g.out);
   Dims stride, dilation, before, after;
   for (int i = 0; i < g.spatial; ++i) {
@@ -64,6 +72,7 @@ Built Build(const ConvGeometry& g, ConvKind kind, const Desc& filter) {
       {dnnl::prop_kind::forward_training, direct, input, filter, output, stride, dilation, before, after}, attr,
       onednn::Engine());
   if (kind == ConvKind::kForward) {
+    ExpectFast(forward, any_code);
     const Desc packed = forward.weights_desc();
     return {Program(dnnl::convolution_forward(forward),
                     {{DNNL_ARG_SRC, input}, {DNNL_ARG_WEIGHTS, packed}, {DNNL_ARG_DST, output}},
@@ -73,6 +82,7 @@ Built Build(const ConvGeometry& g, ConvKind kind, const Desc& filter) {
   if (kind == ConvKind::kInput) {
     const dnnl::convolution_backward_data::primitive_desc desc(
         {direct, input, filter, output, stride, dilation, before, after}, attr, onednn::Engine(), forward);
+    ExpectFast(desc, any_code);
     const Desc packed = desc.weights_desc();
     return {Program(dnnl::convolution_backward_data(desc),
                     {{DNNL_ARG_DIFF_SRC, input}, {DNNL_ARG_WEIGHTS, packed}, {DNNL_ARG_DIFF_DST, output}},
@@ -81,6 +91,7 @@ Built Build(const ConvGeometry& g, ConvKind kind, const Desc& filter) {
   }
   const dnnl::convolution_backward_weights::primitive_desc desc(
       {direct, input, filter, output, stride, dilation, before, after}, attr, onednn::Engine(), forward);
+  ExpectFast(desc, any_code);
   const Desc packed = desc.diff_weights_desc();
   return {Program(dnnl::convolution_backward_weights(desc),
                   {{DNNL_ARG_SRC, input}, {DNNL_ARG_DIFF_WEIGHTS, packed}, {DNNL_ARG_DIFF_DST, output}},
@@ -132,7 +143,7 @@ class FilterReorder {
 // reorder's shares.
 class OneDnnConv final : public Kernel {
  public:
-  OneDnnConv(const ConvGeometry& geometry, ConvKind kind) : kind_(kind) {
+  OneDnnConv(const ConvGeometry& geometry, ConvKind kind, bool any_code) : kind_(kind), any_code_(any_code) {
     std::vector<ConvPiece> pieces = CutConv(geometry, kind);
     if (!BuildAll(geometry, pieces)) {
       // Pieces that want different layouts of the filter: do without the cut.
@@ -183,7 +194,7 @@ class OneDnnConv final : public Kernel {
       const auto [entry, added] = built.try_emplace({g.in[0], g.out[0], g.pad_before[0], g.pad_after[0]}, programs_.size());
       if (added) {
         try {
-          Built made = Build(g, kind_, programs_.empty() ? Filter(geometry, Tag::any) : packed_);
+          Built made = Build(g, kind_, programs_.empty() ? Filter(geometry, Tag::any) : packed_, any_code_);
           packed_ = made.filter;
           programs_.push_back(std::move(made.program));
         } catch (const dnnl::error&) {
@@ -227,6 +238,7 @@ class OneDnnConv final : public Kernel {
   static constexpr int64_t kSumBlock = 4096;
 
   const ConvKind kind_;
+  const bool any_code_;
   std::vector<Program> programs_;
   std::vector<Piece> pieces_;
   Desc packed_;
@@ -236,8 +248,9 @@ class OneDnnConv final : public Kernel {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Kernel>> MakeOneDnnConv(const ConvGeometry& geometry, ConvKind kind) {
-  return onednn::Guard("convolve", [&]() -> std::unique_ptr<Kernel> { return std::make_unique<OneDnnConv>(geometry, kind); });
+absl::StatusOr<std::unique_ptr<Kernel>> MakeOneDnnConv(const ConvGeometry& geometry, ConvKind kind, bool any_code) {
+  return onednn::Guard(
+      "convolve", [&]() -> std::unique_ptr<Kernel> { return std::make_unique<OneDnnConv>(geometry, kind, any_code); });
 }
 
 }  // namespace millrace::cpu

@@ -1,5 +1,6 @@
 #include "cpu/kernels/elementwise.h"
 
+#include "cpu/kernels/fused.h"
 #include "cpu/kernels/register.h"
 
 namespace millrace::cpu {
@@ -16,6 +17,7 @@ void RegisterElementwiseKernels(KernelRegistry& registry) {
   RegisterAddNKernels(registry);
   RegisterSelectKernels(registry);
   RegisterCheckKernels(registry);
+  RegisterFusedKernels(registry);
 }
 
 }  // namespace millrace::cpu

@@ -1,0 +1,227 @@
+// Trees of elementwise ops: the kernels of the ops themselves, each made for a block of elements, run one after another
+// on blocks that stay in the cache. So the bits are those of the ops on whole tensors.
+#include "cpu/kernels/fused.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/container/inlined_vector.h"
+#include "cpu/kernels/common.h"
+#include "cpu/kernels/register.h"
+#include "millrace/status.h"
+
+namespace millrace::cpu {
+namespace {
+
+// Elements of a block: with its temporaries it should stay in the second-level cache.
+constexpr int64_t kFusedBlock = 4096;
+// Elements that a shard should have at least, all ops together.
+constexpr int64_t kFusedGrain = 65536;
+
+class NoThreads final : public ParallelRunner {
+ public:
+  void For(int64_t shards, absl::FunctionRef<void(int64_t)> fn) override {
+    for (int64_t i = 0; i < shards; ++i) fn(i);
+  }
+};
+
+// The kernels of single ops.
+const KernelRegistry& OpKernels() {
+  static const KernelRegistry* const registry = [] {
+    auto* kernels = new KernelRegistry;
+    RegisterCpuKernels(*kernels);
+    return kernels;
+  }();
+  return *registry;
+}
+
+// One op of the tree. An operand is input i of the node, or -1 - k for the result of op k.
+struct FusedOp {
+  struct Sized {
+    OpInstance instance;
+    std::unique_ptr<Kernel> kernel;
+  };
+  absl::InlinedVector<int64_t, 4> operands;
+  int64_t element_bytes = 0;
+  int slot = 0;  // of temporaries; the last op writes the output
+  Sized whole, rest;
+};
+
+// An input of the node: whole, one row that repeats, or one element.
+struct FusedInput {
+  Shape block, rest;
+  int64_t step_bytes = 0;  // from block to block
+};
+
+class FusedKernel final : public Kernel {
+ public:
+  absl::Status Prepare(const OpInstance& instance);
+  int64_t scratch_bytes() const override { return shards_ * slots_ * slot_bytes_; }
+  absl::Status Run(const KernelContext& context) const override;
+
+ private:
+  absl::Status ReadOps(const OpInstance& instance);
+  absl::Status MakeOp(const OpInstance& node, const FunctionRef& ref, FusedOp& op, FusedOp::Sized& sized, bool rest);
+  void AssignSlots();
+  absl::Status RunBlock(const KernelContext& context, int64_t block, std::byte* temporaries) const;
+
+  int64_t elements_ = 0, row_ = 1, block_ = 0, blocks_ = 0, last_ = 0, shards_ = 1;
+  int slots_ = 0;
+  int64_t slot_bytes_ = 0;
+  std::vector<DataType> types_;
+  std::vector<FusedInput> inputs_;
+  std::vector<FusedOp> ops_;
+};
+
+absl::Status FusedKernel::Prepare(const OpInstance& instance) {
+  const Shape& shape = instance.outputs[0].shape;
+  elements_ = shape.num_elements();
+  const int64_t row = instance.attrs.GetOr<int64_t>("row", 0);
+  row_ = std::max<int64_t>(row, 1);
+  if (elements_ % row_ != 0) return absl::InvalidArgumentError(absl::StrCat("rows of ", row_, " do not fill the output"));
+  block_ = std::min(std::max<int64_t>(kFusedBlock / row_, 1) * row_, elements_);
+  blocks_ = block_ == 0 ? 0 : (elements_ + block_ - 1) / block_;
+  last_ = elements_ - (blocks_ - 1) * block_;
+  const auto sized = [&](int64_t count) { return row > 0 ? Shape({count / row_, row_}) : Shape({count}); };
+  for (const TensorType& input : instance.inputs) {
+    FusedInput made;
+    if (input.shape == shape) {
+      made = {sized(block_), sized(last_), block_ * DataTypeSize(input.dtype)};
+    } else if (input.shape.num_elements() == 1) {
+      made = {Shape(), Shape(), 0};
+    } else if (input.shape.num_elements() == row) {
+      made = {Shape({row_}), Shape({row_}), 0};
+    } else {
+      return absl::InvalidArgumentError(absl::StrCat("an input is ", input.ToString(), ", expected ", shape.ToString(),
+                                                     ", a row or one element"));
+    }
+    inputs_.push_back(std::move(made));
+  }
+  return ReadOps(instance);
+}
+
+absl::Status FusedKernel::ReadOps(const OpInstance& instance) {
+  MR_ASSIGN_OR_RETURN(const auto refs, instance.attrs.Get<std::vector<FunctionRef>>("ops"));
+  MR_ASSIGN_OR_RETURN(const auto operands, instance.attrs.Get<std::vector<int64_t>>("operands"));
+  MR_ASSIGN_OR_RETURN(types_, instance.attrs.Get<std::vector<DataType>>("types"));
+  if (types_.size() != refs.size() || refs.empty()) return absl::InvalidArgumentError("ops and types differ in number");
+  ops_.resize(refs.size());
+  size_t at = 0;
+  for (size_t k = 0; k < refs.size(); ++k) {
+    const int64_t count = at < operands.size() ? operands[at++] : -1;
+    for (int64_t i = 0; i < count && at < operands.size(); ++i) {
+      const int64_t operand = operands[at++];
+      if (operand >= static_cast<int64_t>(inputs_.size()) || operand < -static_cast<int64_t>(k)) {
+        return absl::InvalidArgumentError(absl::StrCat("op ", k, " has no operand ", operand));
+      }
+      ops_[k].operands.push_back(operand);
+    }
+    if (count != static_cast<int64_t>(ops_[k].operands.size())) return absl::InvalidArgumentError("operands are missing");
+    ops_[k].element_bytes = DataTypeSize(types_[k]);
+    slot_bytes_ = std::max(slot_bytes_, AlignUp(block_ * ops_[k].element_bytes));
+    if (elements_ == 0) continue;
+    MR_RETURN_IF_ERROR(MakeOp(instance, refs[k], ops_[k], ops_[k].whole, false));
+    MR_RETURN_IF_ERROR(MakeOp(instance, refs[k], ops_[k], ops_[k].rest, true));
+  }
+  AssignSlots();
+  shards_ = NumShards(elements_ * static_cast<int64_t>(ops_.size()), kFusedGrain, std::clamp<int64_t>(blocks_, 1, kMaxShards));
+  return absl::OkStatus();
+}
+
+absl::Status FusedKernel::MakeOp(const OpInstance& node, const FunctionRef& ref, FusedOp& op, FusedOp::Sized& sized,
+                                 bool rest) {
+  OpInstance& instance = sized.instance;
+  instance.name = node.name;
+  instance.op = ref.name;
+  if (ref.attrs != nullptr) instance.attrs = *ref.attrs;
+  const int64_t count = rest ? last_ : block_;
+  const Shape full = node.attrs.GetOr<int64_t>("row", 0) > 0 ? Shape({count / row_, row_}) : Shape({count});
+  for (int64_t operand : op.operands) {
+    if (operand < 0) {
+      instance.inputs.push_back({types_[-1 - operand], full});
+    } else {
+      instance.inputs.push_back({node.inputs[operand].dtype, rest ? inputs_[operand].rest : inputs_[operand].block});
+    }
+  }
+  instance.outputs.push_back({types_[&op - ops_.data()], full});
+  const KernelFactory* factory = OpKernels().Find(ref.name);
+  if (factory == nullptr) return absl::UnimplementedError(absl::StrCat("no kernel of op '", ref.name, "' to fuse"));
+  MR_ASSIGN_OR_RETURN(sized.kernel, (*factory)(instance));
+  if (sized.kernel->scratch_bytes() == 0) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat("op '", ref.name, "' needs scratch, so it cannot be fused"));
+}
+
+// A temporary is free again after the last op that takes it.
+void FusedKernel::AssignSlots() {
+  std::vector<size_t> last_use(ops_.size(), 0);
+  for (size_t k = 0; k < ops_.size(); ++k) {
+    for (int64_t operand : ops_[k].operands) {
+      if (operand < 0) last_use[-1 - operand] = k;
+    }
+  }
+  std::vector<size_t> busy_until;
+  for (size_t k = 0; k < ops_.size(); ++k) {
+    auto slot = std::find_if(busy_until.begin(), busy_until.end(), [&](size_t until) { return until < k; });
+    if (slot == busy_until.end()) slot = busy_until.insert(slot, 0);
+    *slot = std::max(last_use[k], k);
+    ops_[k].slot = static_cast<int>(slot - busy_until.begin());
+  }
+  slots_ = static_cast<int>(busy_until.size());
+}
+
+absl::Status FusedKernel::RunBlock(const KernelContext& context, int64_t block, std::byte* temporaries) const {
+  static NoThreads no_threads;
+  const bool rest = block == blocks_ - 1;
+  absl::InlinedVector<void*, 8> operands;
+  for (const FusedOp& op : ops_) {
+    operands.clear();
+    for (int64_t operand : op.operands) {
+      operands.push_back(operand < 0 ? temporaries + ops_[-1 - operand].slot * slot_bytes_
+                                     : static_cast<std::byte*>(context.inputs[operand]) + block * inputs_[operand].step_bytes);
+    }
+    void* result = temporaries + op.slot * slot_bytes_;
+    const FusedOp::Sized& sized = rest ? op.rest : op.whole;
+    KernelContext inner;
+    inner.instance = &sized.instance;
+    inner.inputs = operands.data();
+    inner.outputs = &result;
+    inner.scratch = context.scratch;
+    inner.parallel = &no_threads;
+    MR_RETURN_IF_ERROR(sized.kernel->Run(inner));
+  }
+  // The output may be the memory of an input, of which ops before the last have read this block.
+  const FusedOp& last = ops_.back();
+  std::memcpy(static_cast<std::byte*>(context.outputs[0]) + block * block_ * last.element_bytes,
+              temporaries + last.slot * slot_bytes_, (rest ? last_ : block_) * last.element_bytes);
+  return absl::OkStatus();
+}
+
+absl::Status FusedKernel::Run(const KernelContext& context) const {
+  if (blocks_ == 0) return absl::OkStatus();
+  std::vector<absl::Status> status(shards_);
+  const auto run = [&](int64_t shard) {
+    std::byte* temporaries = static_cast<std::byte*>(context.scratch) + shard * slots_ * slot_bytes_;
+    for (int64_t b = blocks_ * shard / shards_; b < blocks_ * (shard + 1) / shards_ && status[shard].ok(); ++b) {
+      status[shard] = RunBlock(context, b, temporaries);
+    }
+  };
+  if (shards_ == 1) {
+    run(0);
+  } else {
+    context.parallel->For(shards_, run);
+  }
+  for (absl::Status& one : status) MR_RETURN_IF_ERROR(one);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void RegisterFusedKernels(KernelRegistry& registry) {
+  AddKernel(registry, "_Fused", [](const OpInstance& instance) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+    auto kernel = std::make_unique<FusedKernel>();
+    MR_RETURN_IF_ERROR(kernel->Prepare(instance));
+    return kernel;
+  });
+}
+
+}  // namespace millrace::cpu

@@ -1,0 +1,229 @@
+// Graphs whose shapes are known only when running: values by hand, bits over partition sizes, budgets and threads.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "graph/text.h"
+#include "millrace/session.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::unique_ptr<Session> Make(const std::string& text, SessionOptions options = {}) {
+  absl::StatusOr<Graph> graph = ParseGraphText(text);
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*std::move(graph), std::move(options));
+  EXPECT_TRUE(session.ok()) << session.status();
+  return *std::move(session);
+}
+
+template <typename T>
+std::vector<T> Values(const Tensor& tensor) {
+  return {tensor.as<T>().begin(), tensor.as<T>().end()};
+}
+
+Tensor Matrix(Shape shape, const std::vector<float>& values) {
+  Tensor tensor(DataType::kFloat, std::move(shape));
+  std::copy(values.begin(), values.end(), tensor.mutable_as<float>().begin());
+  return tensor;
+}
+
+// Rows of x that a mask keeps, doubled; how many there are; their sum.
+constexpr char kMasked[] = R"(
+x = Placeholder() {dtype=float, shape=shape[5,2]}
+mask = Placeholder() {dtype=bool, shape=shape[5]}
+where = Where(mask) {T=bool}
+flat_shape = Const() {dtype=int32, value=int32[1]{-1}}
+rows = Reshape(where, flat_shape) {T=int64, Tshape=int32}
+axis = Const() {dtype=int32, value=int32[]{0}}
+kept = GatherV2(x, rows, axis) {Taxis=int32, Tindices=int64, Tparams=float}
+twice = AddV2(kept, kept) {T=float}
+shape = Shape(twice) {T=float, out_type=int32}
+begin = Const() {dtype=int32, value=int32[1]{0}}
+end = Const() {dtype=int32, value=int32[1]{1}}
+count = StridedSlice(shape, begin, end, end) {Index=int32, T=int32, shrink_axis_mask=1}
+total = Sum(twice, axis) {T=float, Tidx=int32, keep_dims=false}
+)";
+
+TEST(DynamicShapes, MaskKeepsAsManyRowsAsItHasNowNoneIncluded) {
+  const std::unique_ptr<Session> session = Make(kMasked);
+  const Tensor x = Matrix({5, 2}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
+  const auto run = [&](std::vector<bool> keep) {
+    Tensor mask(DataType::kBool, Shape({5}));
+    for (int i = 0; i < 5; ++i) mask.mutable_as<bool>()[i] = keep[i];
+    std::vector<Tensor> out;
+    const absl::Status status =
+        session->Run({{"x", x}, {"mask", mask}}, {"twice", "count", "total", "shape"}, {}, &out);
+    EXPECT_TRUE(status.ok()) << status;
+    return out;
+  };
+  std::vector<Tensor> out = run({false, true, false, false, true});
+  EXPECT_EQ(out.at(0).shape(), Shape({2, 2}));
+  EXPECT_THAT(Values<float>(out.at(0)), ElementsAre(6, 8, 18, 20));
+  EXPECT_THAT(Values<int32_t>(out.at(1)), ElementsAre(2));
+  EXPECT_THAT(Values<float>(out.at(2)), ElementsAre(24, 28));
+  out = run({false, false, false, false, false});
+  EXPECT_EQ(out.at(0).shape(), Shape({0, 2}));
+  EXPECT_THAT(Values<int32_t>(out.at(3)), ElementsAre(0, 2));
+  EXPECT_THAT(Values<float>(out.at(2)), ElementsAre(0, 0));
+  out = run({true, true, true, true, true});
+  EXPECT_EQ(out.at(0).shape(), Shape({5, 2}));
+  EXPECT_THAT(Values<float>(out.at(2)), ElementsAre(50, 60));
+}
+
+// Adam's sparse update: gradients of equal ids are summed, the variable's rows change once.
+constexpr char kSparseUpdate[] = R"(
+ids = Placeholder() {dtype=int32, shape=shape[4]}
+grads = Placeholder() {dtype=float, shape=shape[4,2]}
+table = VarHandleOp() {dtype=float, shape=shape[3,2], shared_name="table"}
+zeros = Const() {dtype=float, value=float[3,2]{0, 0, 0, 0, 0, 0}}
+init = AssignVariableOp(table, zeros) {dtype=float}
+unique = Unique(ids) {T=int32, out_idx=int32}
+shape = Shape(unique) {T=int32, out_type=int32}
+begin = Const() {dtype=int32, value=int32[1]{0}}
+end = Const() {dtype=int32, value=int32[1]{1}}
+count = StridedSlice(shape, begin, end, end) {Index=int32, T=int32, shrink_axis_mask=1}
+summed = UnsortedSegmentSum(grads, unique:1, count) {T=float, Tindices=int32, Tnumsegments=int32}
+two = Const() {dtype=float, value=float[]{2}}
+scaled = Mul(summed, two) {T=float}
+update = ResourceScatterAdd(table, unique, scaled) {Tindices=int32, dtype=float}
+)";
+
+TEST(DynamicShapes, SparseUpdateAddsRowsOfEqualIdsFirst) {
+  const std::unique_ptr<Session> session = Make(kSparseUpdate);
+  ASSERT_TRUE(session->Run({}, {}, {"init"}, nullptr).ok());
+  const Tensor grads = Matrix({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
+  for (const std::vector<int32_t>& ids : {std::vector<int32_t>{2, 0, 2, 2}, std::vector<int32_t>{1, 1, 1, 1}}) {
+    std::vector<Tensor> out;
+    const absl::Status status =
+        session->Run({{"ids", Tensor::Vector<int32_t>(ids)}, {"grads", grads}}, {"summed"}, {"update"}, &out);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(out.at(0).shape(), Shape({ids[1] == 0 ? 2 : 1, 2}));
+  }
+  EXPECT_THAT(Values<float>(session->Variables()->at("table")), ElementsAre(6, 8, 32, 40, 26, 32));
+}
+
+// Rows go to two experts by their sign and come back in their order; an expert may get none.
+constexpr char kExperts[] = R"(
+x = Placeholder() {dtype=float, shape=shape[4,2]}
+choice = Placeholder() {dtype=int32, shape=shape[4]}
+row_ids = Const() {dtype=int32, value=int32[4]{0, 1, 2, 3}}
+w0 = Const() {dtype=float, value=float[2,2]{1, 0, 0, 1}}
+w1 = Const() {dtype=float, value=float[2,2]{0, 10, 10, 0}}
+bias = Const() {dtype=float, value=float[2]{0.5, 0.25}}
+parts = DynamicPartition(x, choice) {T=float, num_partitions=2}
+places = DynamicPartition(row_ids, choice) {T=int32, num_partitions=2}
+y0 = MatMul(parts, w0) {T=float, transpose_a=false, transpose_b=false}
+y1 = MatMul(parts:1, w1) {T=float, transpose_a=false, transpose_b=false}
+b0 = BiasAdd(y0, bias) {T=float}
+b1 = Relu(y1) {T=float}
+back = DynamicStitch(places, places:1, b0, b1) {N=2, T=float}
+z = AddV2(back, x) {T=float}
+gw = MatMul(parts:1, b1) {T=float, transpose_a=true, transpose_b=false}
+)";
+
+TEST(DynamicShapes, RowsGoToExpertsAndComeBackWithTheSameBitsUnderEveryPlan) {
+  const Tensor x = Matrix({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
+  std::vector<SessionOptions> plans(1);
+  plans[0].planning.strategy = "baseline";
+  for (int64_t size : {1, 2, 3, 100}) {
+    plans.emplace_back();
+    plans.back().planning.strategy = "tensorflowmem";
+    plans.back().planning.partition_size = size;
+    plans.back().planning.swap_distance = 0;
+  }
+  for (const char* strategy : {"lru", "planned"}) {
+    plans.emplace_back();
+    plans.back().planning.strategy = strategy;
+    plans.back().planning.device_memory_bytes = 640;
+  }
+  plans.emplace_back();
+  plans.back().threads = 4;
+  for (const SessionOptions& options : plans) {
+    const std::unique_ptr<Session> session = Make(kExperts, options);
+    const auto run = [&](std::vector<int32_t> choice) {
+      std::vector<Tensor> out;
+      const absl::Status status =
+          session->Run({{"x", x}, {"choice", Tensor::Vector<int32_t>(choice)}}, {"z", "gw", "b1"}, {}, &out);
+      EXPECT_TRUE(status.ok()) << options.planning.strategy << " " << status;
+      out.resize(3);
+      return out;
+    };
+    std::vector<Tensor> out = run({0, 1, 1, 0});
+    EXPECT_THAT(Values<float>(out[0]), ElementsAre(2.5f, 4.25f, 43, 34, 65, 56, 14.5f, 16.25f));
+    EXPECT_EQ(out[2].shape(), Shape({2, 2}));
+    EXPECT_THAT(Values<float>(out[1]), ElementsAre(3 * 40 + 5 * 60, 3 * 30 + 5 * 50, 4 * 40 + 6 * 60, 4 * 30 + 6 * 50));
+    out = run({0, 0, 0, 0});
+    EXPECT_EQ(out[2].shape(), Shape({0, 2}));
+    EXPECT_THAT(Values<float>(out[1]), ElementsAre(0, 0, 0, 0));
+    out = run({0, 1, 1, 0});
+    EXPECT_THAT(Values<float>(out[0]), ElementsAre(2.5f, 4.25f, 43, 34, 65, 56, 14.5f, 16.25f));
+  }
+}
+
+// Sizes of the parts are values: SplitV, and ConcatV2 back.
+constexpr char kSplit[] = R"(
+x = Placeholder() {dtype=float, shape=shape[3,2]}
+sizes = Placeholder() {dtype=int32, shape=shape[2]}
+axis = Const() {dtype=int32, value=int32[]{0}}
+parts = SplitV(x, sizes, axis) {T=float, Tlen=int32, num_split=2}
+n = Neg(parts:1) {T=float}
+joined = ConcatV2(n, parts, axis) {N=2, T=float, Tidx=int32}
+shapes = ShapeN(n, parts) {N=2, T=float, out_type=int32}
+offsets = ConcatOffset(axis, shapes, shapes:1) {N=2}
+second = Slice(joined, offsets:1, shapes:1) {Index=int32, T=float}
+)";
+
+TEST(DynamicShapes, SplitByComputedSizesAndSlicedAgain) {
+  const std::unique_ptr<Session> session = Make(kSplit);
+  const Tensor x = Matrix({3, 2}, {1, 2, 3, 4, 5, 6});
+  for (int first : {0, 1, 3}) {
+    std::vector<Tensor> out;
+    const absl::Status status = session->Run({{"x", x}, {"sizes", Tensor::Vector<int32_t>({first, 3 - first})}},
+                                             {"joined", "second"}, {}, &out);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(out[0].shape(), Shape({3, 2}));
+    EXPECT_EQ(out[1].shape(), Shape({first, 2}));
+    if (first == 1) {
+      EXPECT_THAT(Values<float>(out[0]), ElementsAre(-3, -4, -5, -6, 1, 2));
+      EXPECT_THAT(Values<float>(out[1]), ElementsAre(1, 2));
+    }
+  }
+  const absl::Status status =
+      session->Run({{"x", x}, {"sizes", Tensor::Vector<int32_t>({2, 2})}}, {"joined"}, {}, nullptr);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("'parts' (SplitV)"));
+}
+
+TEST(DynamicShapes, OutputLargerThanItsBoundIsAnErrorThatNamesTheNode) {
+  // Sorted segment ids are taken to have no gaps.
+  const std::unique_ptr<Session> session = Make(R"(
+x = Placeholder() {dtype=float, shape=shape[3]}
+ids = Placeholder() {dtype=int32, shape=shape[3]}
+sums = SegmentSum(x, ids) {T=float, Tindices=int32}
+)");
+  std::vector<Tensor> out;
+  const Tensor x = Tensor::Vector<float>({1, 2, 3});
+  ASSERT_TRUE(session->Run({{"x", x}, {"ids", Tensor::Vector<int32_t>({0, 0, 1})}}, {"sums"}, {}, &out).ok());
+  EXPECT_THAT(Values<float>(out[0]), ElementsAre(3, 3));
+  const absl::Status status = session->Run({{"x", x}, {"ids", Tensor::Vector<int32_t>({0, 0, 7})}}, {"sums"}, {}, &out);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("'sums' (SegmentSum)"));
+}
+
+TEST(DynamicShapes, SizeWithoutABoundIsRefusedByName) {
+  const std::unique_ptr<Session> session = Make(R"(
+n = Placeholder() {dtype=int32, shape=shape[]}
+zero = Const() {dtype=float, value=float[]{0}}
+axis = Const() {dtype=int32, value=int32[]{0}}
+dims = ExpandDims(n, axis) {T=int32, Tdim=int32}
+filled = Fill(dims, zero) {T=float, index_type=int32}
+)");
+  const absl::Status status = session->Run({{"n", Tensor::Scalar<int32_t>(3)}}, {"filled"}, {}, nullptr);
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(std::string(status.message()), HasSubstr("'filled' (Fill)"));
+}
+
+}  // namespace
+}  // namespace millrace
