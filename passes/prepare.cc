@@ -6,6 +6,7 @@
 #include "passes/fuse_elementwise.h"
 #include "passes/infer_shapes.h"
 #include "passes/inline_functions.h"
+#include "passes/lower_conditionals.h"
 #include "passes/order_variable_accesses.h"
 #include "passes/place_devices.h"
 
@@ -26,14 +27,25 @@ std::string DeviceName(const CompileRequest& request, int32_t device) {
                                          : request.options.devices[device];
 }
 
+absl::StatusOr<std::vector<std::string>> ExpandCalls(Graph& graph, const OpRegistry& ops) {
+  std::vector<std::string> effects;
+  // Conditionals with pure branches become calls, and calls may hold conditionals.
+  for (bool lowered = true; lowered;) {
+    MR_ASSIGN_OR_RETURN(const InlineResult inlined, InlineFunctions(graph, ops));
+    effects.insert(effects.end(), inlined.effects.begin(), inlined.effects.end());
+    MR_ASSIGN_OR_RETURN(lowered, LowerConditionals(graph, ops));
+  }
+  return effects;
+}
+
 absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
   Prepared prepared;
   // Prune first: nothing later should look at nodes that do not run.
   MR_ASSIGN_OR_RETURN(prepared.graph, Prune(request.graph, request.signature));
   // Calls before types: shape rules know ops only. Every call left is needed, so its effects are, too.
-  MR_ASSIGN_OR_RETURN(const InlineResult inlined, InlineFunctions(prepared.graph, request.ops));
+  MR_ASSIGN_OR_RETURN(const std::vector<std::string> effects, ExpandCalls(prepared.graph, request.ops));
   Signature needed = request.signature;
-  needed.targets.insert(needed.targets.end(), inlined.effects.begin(), inlined.effects.end());
+  needed.targets.insert(needed.targets.end(), effects.begin(), effects.end());
   // Types next: every later pass counts bytes. Shape arithmetic is folded on the way, because rules need its values.
   MR_ASSIGN_OR_RETURN(prepared.inferred, InferShapesAndFold(prepared.graph, request.ops, request.oracle,
                                                             request.variable_types));

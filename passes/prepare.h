@@ -38,6 +38,10 @@ struct Prepared {
 // "cpu:0": as given, or the machine's name and the index.
 std::string DeviceName(const CompileRequest& request, int32_t device);
 
+// The first steps, on a graph that need not be pruned: calls inlined, conditionals with pure branches lowered, until
+// nothing is left to do. Returns the nodes whose effects must happen whenever they are in the graph (InlineResult).
+absl::StatusOr<std::vector<std::string>> ExpandCalls(Graph& graph, const OpRegistry& ops);
+
 absl::StatusOr<Prepared> Prepare(const CompileRequest& request);
 
 }  // namespace millrace

@@ -12,6 +12,7 @@
 #include "cli/train.h"
 #include "millrace/op.h"
 #include "millrace/status.h"
+#include "passes/prepare.h"
 #include "report/summary.h"
 #include "report/text_table.h"
 
@@ -101,7 +102,10 @@ absl::Status InspectCommand(const Options& options, const Environment& environme
   GraphSummary summary = SummaryOf(graph);
   MR_ASSIGN_OR_RETURN(const int64_t levels, Levels(graph));
   const std::map<std::string, int64_t> counts = OpCounts(graph);
-  const std::map<std::string, int64_t> unsupported = UnsupportedOps(counts, ops);
+  // What is unsupported is known once calls and conditionals are gone; a graph that keeps them is counted as it is.
+  Graph expanded = graph.Clone();
+  const bool is_expanded = ExpandCalls(expanded, ops).ok();
+  const std::map<std::string, int64_t> unsupported = UnsupportedOps(is_expanded ? OpCounts(expanded) : counts, ops);
 
   *environment.out << "vertices     " << FormatCount(summary.nodes) << "\nedges        " << FormatCount(summary.edges)
                    << "\nparameters   " << FormatBytes(summary.parameter_bytes) << "\nlevels       " << FormatCount(levels)

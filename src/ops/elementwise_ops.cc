@@ -219,7 +219,7 @@ void RegisterElementwiseOps(OpRegistry& registry) {
   for (const char* name : {"Pow", "Xlogy", "Xlog1py", "Atan2", "NextAfter"}) {
     AddOp(registry, {.name = name, .shape = BroadcastBinary, .cost = MathCost, .in_place = {{0, 0}, {0, 1}}});
   }
-  for (const char* name : {"Igamma", "Igammac", "IgammaGradA", "Zeta", "Polygamma"}) {
+  for (const char* name : {"Igamma", "Igammac", "IgammaGradA", "RandomGammaGrad", "Zeta", "Polygamma"}) {
     AddOp(registry, {.name = name, .shape = BroadcastBinary, .cost = SpecialCost, .in_place = {{0, 0}, {0, 1}}});
   }
   for (const char* name : {"Less", "LessEqual", "Greater", "GreaterEqual", "Equal", "NotEqual"}) {

@@ -80,6 +80,26 @@ absl::Status AvgPoolGradShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// MaxPoolWithArgmax: the maxima and where they were.
+absl::Status ArgmaxShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(1));
+  MR_ASSIGN_OR_RETURN(PoolGeometry geometry, Geometry(context, context.shape(0), 4));
+  context.AddOutput(context.dtype(0), geometry.output);
+  context.AddOutput(context.attrs().GetOr<DataType>("Targmax", DataType::kInt64), std::move(geometry.output));
+  return absl::OkStatus();
+}
+
+// MaxPoolGradWithArgmax(input, grad, argmax).
+absl::Status ArgmaxGradShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(3));
+  MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {0, 1}));
+  MR_ASSIGN_OR_RETURN(const PoolGeometry geometry, Geometry(context, context.shape(0), 4));
+  MR_RETURN_IF_ERROR(ExpectShape(context, 1, geometry.output));
+  MR_RETURN_IF_ERROR(ExpectShape(context, 2, geometry.output));
+  context.AddOutput(context.dtype(0), context.shape(0));
+  return absl::OkStatus();
+}
+
 template <int kRank>
 Cost PoolCost(const OpInstance& node) {
   Cost cost;
@@ -114,6 +134,8 @@ void RegisterPoolOps(OpRegistry& registry) {
     AddOp(registry, {.name = name, .shape = MaxPoolGradGradShape<4>, .cost = PoolCost<4>});
   }
   AddOp(registry, {.name = "MaxPool3DGradGrad", .shape = MaxPoolGradGradShape<5>, .cost = PoolCost<5>});
+  AddOp(registry, {.name = "MaxPoolWithArgmax", .shape = ArgmaxShape, .cost = PoolCost<4>});
+  AddOp(registry, {.name = "MaxPoolGradWithArgmax", .shape = ArgmaxGradShape, .cost = PoolCost<4>});
   AddOp(registry, {.name = "AvgPoolGrad", .shape = AvgPoolGradShape<4>, .cost = PoolCost<4>});
   AddOp(registry, {.name = "AvgPool3DGrad", .shape = AvgPoolGradShape<5>, .cost = PoolCost<5>});
 }

@@ -26,6 +26,12 @@ void RegisterBuiltinOps(OpRegistry& registry) {
   RegisterLayoutOps(registry);
   RegisterStringOps(registry);
   RegisterRankOps(registry);
+  RegisterPictureOps(registry);
+  RegisterCountingOps(registry);
+  RegisterSamplingOps(registry);
+  RegisterQuantizeOps(registry);
+  RegisterLinalgOps(registry);
+  RegisterSparseOps(registry);
 }
 
 }  // namespace millrace

@@ -31,6 +31,12 @@ void RegisterRandomOps(OpRegistry& registry);       // RandomUniform, StatelessR
 void RegisterImageOps(OpRegistry& registry);        // ResizeBilinear
 void RegisterCtcOps(OpRegistry& registry);          // CTCLoss
 void RegisterRankOps(OpRegistry& registry);         // InTopK, NthElement
+void RegisterPictureOps(OpRegistry& registry);      // colours, projections, crops
+void RegisterCountingOps(OpRegistry& registry);     // Bincount, UnravelIndex, InplaceUpdate and the like
+void RegisterSamplingOps(OpRegistry& registry);     // generators, gamma, Poisson, candidate samplers
+void RegisterQuantizeOps(OpRegistry& registry);
+void RegisterLinalgOps(OpRegistry& registry);
+void RegisterSparseOps(OpRegistry& registry);
 
 }  // namespace millrace
 

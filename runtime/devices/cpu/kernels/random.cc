@@ -1,5 +1,4 @@
-// Stateful random ops. A node's stream follows from its seeds and goes on from run to run: the number of samples
-// that earlier runs have reserved is the node's state.
+// Stateful random ops: numbers of the usual distributions, shuffles, draws of classes.
 #include <cstring>
 #include <limits>
 #include <numeric>
@@ -7,45 +6,18 @@
 #include "absl/strings/str_cat.h"
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/random_fill.h"
+#include "cpu/kernels/random_stream.h"
 #include "cpu/kernels/register.h"
 #include "millrace/status.h"
 
 namespace millrace::cpu {
 namespace {
 
-// Samples that a run reserves for each output element, whether it needs them or not.
-constexpr uint64_t kSamplesPerOutput = 256;
-
-// FNV-1a: a node without seeds draws from a stream of its own name.
-uint64_t HashName(const std::string& name) {
-  uint64_t hash = 14695981039346656037u;
-  for (char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 1099511628211u;
-  return hash;
-}
-
-struct Seeds {
-  explicit Seeds(const OpInstance& node)
-      : seed(node.attrs.GetOr<int64_t>("seed", 0)), seed2(node.attrs.GetOr<int64_t>("seed2", 0)) {}
-  // The stream of this run, which keeps `samples` of it for itself.
-  Philox Reserve(const KernelContext& context, uint64_t samples) const {
-    const bool given = seed != 0 || seed2 != 0;
-    Philox philox = given ? Philox::FromSeeds(seed, seed2)
-                          : Philox::FromSeeds(context.seed, HashName(context.instance->name));
-    uint64_t used;
-    std::memcpy(&used, context.state, sizeof(used));
-    philox.Skip(used);
-    used += samples;
-    std::memcpy(context.state, &used, sizeof(used));
-    return philox;
-  }
-  uint64_t seed, seed2;
-};
-
 template <RandomKind kKind>
 absl::StatusOr<std::unique_ptr<Kernel>> MakeRandom(const OpInstance& node) {
   MR_ASSIGN_OR_RETURN(const RandomFill fill, FindRandomFill(kKind, node));
   const int64_t elements = node.outputs[0].shape.num_elements();
-  const Seeds seeds(node);
+  const RandomStream seeds(node);
   return MakeKernel([=](const KernelContext& context) {
     int64_t low = 0, high = 0;
     if (elements == 0) return absl::OkStatus();
@@ -60,7 +32,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeRandomShuffle(const OpInstance& node
   const TensorType& type = node.inputs[0];
   if (DataTypeSize(type.dtype) == 0) return UnsupportedType(node, type.dtype);
   const int64_t rows = type.shape.rank() == 0 ? 1 : type.shape.dim(0), bytes = type.size_bytes();
-  const Seeds seeds(node);
+  const RandomStream seeds(node);
   return MakeKernel(
       [=](const KernelContext& context) {
         const char* from = context.input<char>(0);
@@ -114,7 +86,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeMultinomial(const OpInstance& node) 
   const int64_t rows = logits.dim(0), classes = logits.dim(1), samples = output.dim(1);
   const bool wide = node.outputs[0].dtype == DataType::kInt64;
   const uint64_t reserved = rows * ((samples + 3) / 4 * 4) * 2 * kSamplesPerOutput;
-  const Seeds seeds(node);
+  const RandomStream seeds(node);
   return DispatchFloating(node, node.inputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
     using T = typename decltype(tag)::type;
     return MakeKernel(

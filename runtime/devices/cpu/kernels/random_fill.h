@@ -16,6 +16,10 @@ using RandomFill = void (*)(const KernelContext& context, const Philox& philox, 
 // The fill of this kind and element type; Unimplemented when TensorFlow has none.
 absl::StatusOr<RandomFill> FindRandomFill(RandomKind kind, const OpInstance& node);
 
+// The stream of a stateless op: of the seed in that input, or of the key, counter and algorithm in inputs 1 to 3.
+Philox StreamOfSeed(const KernelContext& context, int input);
+absl::StatusOr<Philox> StreamOfKey(const KernelContext& context);
+
 // Element `i` of a tensor of integers in memory.
 int64_t ReadInt(DataType dtype, const void* data, int64_t i);
 // minval and maxval of kUniformInt (inputs `first` and `first` + 1), checked.

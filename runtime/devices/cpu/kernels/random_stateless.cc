@@ -12,12 +12,13 @@ namespace {
 constexpr int64_t kAlgorithmPhilox = 1;
 constexpr int64_t kAlgorithmAuto = 3;
 
+}  // namespace
+
 Philox StreamOfSeed(const KernelContext& context, int input) {
   const DataType dtype = context.input_type(input).dtype;
   return Philox::FromStatelessSeed(ReadInt(dtype, context.inputs[input], 0), ReadInt(dtype, context.inputs[input], 1));
 }
 
-// Of inputs 1, 2, 3: key, counter, algorithm.
 absl::StatusOr<Philox> StreamOfKey(const KernelContext& context) {
   const int64_t algorithm = ReadInt(context.input_type(3).dtype, context.inputs[3], 0);
   if (algorithm != kAlgorithmPhilox && algorithm != kAlgorithmAuto) {
@@ -27,6 +28,8 @@ absl::StatusOr<Philox> StreamOfKey(const KernelContext& context) {
   const uint64_t* counter = context.input<uint64_t>(2);
   return Philox(*context.input<uint64_t>(1), counter[0], counter[1]);
 }
+
+namespace {
 
 template <RandomKind kKind, bool kKeyed>
 absl::StatusOr<std::unique_ptr<Kernel>> MakeStateless(const OpInstance& node) {

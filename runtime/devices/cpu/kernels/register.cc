@@ -1,4 +1,4 @@
-#include "cpu/kernels/register.h"
+#include "cpu/kernels/families.h"
 
 #include "glog/logging.h"
 
@@ -44,6 +44,18 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterDiagonalKernels(registry);
   RegisterStringKernels(registry);
   RegisterRankKernels(registry);
+  RegisterColourKernels(registry);
+  RegisterProjectKernels(registry);
+  RegisterCropKernels(registry);
+  RegisterCountingKernels(registry);
+  RegisterRandomGammaKernels(registry);
+  RegisterRandomGeneratorKernels(registry);
+  RegisterCandidateKernels(registry);
+  RegisterFakeQuantKernels(registry);
+  RegisterLinalgKernels(registry);
+  RegisterDecomposeKernels(registry);
+  RegisterSparseKernels(registry);
+  RegisterMaxPoolArgmaxKernels(registry);
 }
 
 }  // namespace millrace::cpu

@@ -52,6 +52,7 @@ struct Erfinv {
 MILLRACE_BINARY(Igamma, numext::igamma);
 MILLRACE_BINARY(Igammac, numext::igammac);
 MILLRACE_BINARY(IgammaGradA, numext::igamma_der_a);
+MILLRACE_BINARY(RandomGammaGrad, numext::gamma_sample_der_alpha);
 MILLRACE_BINARY(Zeta, numext::zeta);
 MILLRACE_BINARY(Polygamma, numext::polygamma);
 #undef MILLRACE_BINARY
@@ -75,6 +76,7 @@ void RegisterSpecialKernels(KernelRegistry& registry) {
   RegisterBinary(registry, "Igamma", FloatingLoops<Igamma>(), slow_pairs);
   RegisterBinary(registry, "Igammac", FloatingLoops<Igammac>(), slow_pairs);
   RegisterBinary(registry, "IgammaGradA", FloatingLoops<IgammaGradA>(), slow_pairs);
+  RegisterBinary(registry, "RandomGammaGrad", FloatingLoops<RandomGammaGrad>(), slow_pairs);
   RegisterBinary(registry, "Zeta", FloatingLoops<Zeta>(), slow_pairs);
   RegisterBinary(registry, "Polygamma", FloatingLoops<Polygamma>(), slow_pairs);
 }

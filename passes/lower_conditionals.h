@@ -1,0 +1,30 @@
+// Lower conditionals: runs every branch of an If or Case and selects the results, where branches have no effects.
+//
+// Real graphs hold small conditionals: learning-rate schedules, flips of images, guards around assertions. Their
+// branches are pure, so running all of them changes nothing but the time.
+//
+//   p ── x ──► c (If) ──► y     becomes     x ──► c/branch_0 (call of then) ──► c/select_0 (Select by p) ──► y
+//                                           └───► c/branch_1 (call of else) ──┘
+//
+// A branch is pure when all its ops, called functions included, are known and have no effects. Two more things may be
+// in one: reads of variables, unless the predicate asks whether a variable is initialised; and in an else branch an
+// Assert whose condition is the predicate itself, which fails exactly when the branch would have been taken. The
+// results of the branches must have equal shapes: the Select says so if they have not.
+//
+// Needs: nothing. Establishes: conditionals with pure branches are calls, to be inlined next. Others stay, and are
+// refused as unknown ops later.
+#ifndef MILLRACE_PASSES_LOWER_CONDITIONALS_H_
+#define MILLRACE_PASSES_LOWER_CONDITIONALS_H_
+
+#include "absl/status/statusor.h"
+#include "millrace/graph.h"
+#include "millrace/op.h"
+
+namespace millrace {
+
+// Whether the graph was changed. InvalidArgument names a conditional whose branches the library lacks.
+absl::StatusOr<bool> LowerConditionals(Graph& graph, const OpRegistry& ops);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_LOWER_CONDITIONALS_H_

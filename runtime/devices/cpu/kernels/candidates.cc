@@ -1,0 +1,114 @@
+// Candidate samplers: classes drawn for a loss over a part of them, with the counts that are to be expected.
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "cpu/kernels/common.h"
+#include "cpu/kernels/families.h"
+#include "cpu/kernels/random_stream.h"
+
+namespace millrace::cpu {
+namespace {
+
+// Words of the stream that a run reserves for each candidate.
+constexpr uint64_t kWordsPerCandidate = 2048;
+
+// Every class alike.
+struct UniformClasses {
+  explicit UniformClasses(int64_t range) : range(range) {}
+  int64_t Draw(PhiloxWords& words) const {
+    const uint64_t n = static_cast<uint64_t>(range);
+    const uint64_t rest = std::numeric_limits<uint64_t>::max() % n + 1;  // numbers below it would favour small classes
+    uint64_t number;
+    do {
+      const uint32_t low = words(), high = words();
+      number = JoinWords(low, high);
+    } while (rest != n && number < rest);
+    return static_cast<int64_t>(number % n);
+  }
+  float Probability(int64_t) const { return 1.0f / static_cast<float>(range); }
+  int64_t range;
+};
+
+// Class k with probability log((k + 2) / (k + 1)) / log(range + 1): words sorted by how often they occur.
+struct LogUniformClasses {
+  explicit LogUniformClasses(int64_t range) : range(range), log_range(std::log1p(static_cast<double>(range))) {}
+  int64_t Draw(PhiloxWords& words) const {
+    const uint32_t first = words(), second = words();
+    return (static_cast<int64_t>(std::exp(UniformDouble(first, second) * log_range)) - 1) % range;
+  }
+  float Probability(int64_t k) const {
+    return static_cast<float>(std::log((static_cast<double>(k) + 2.0) / (static_cast<double>(k) + 1.0)) / log_range);
+  }
+  int64_t range;
+  double log_range;
+};
+
+// How often a class of probability p is among `count` candidates that took `tries` draws.
+float ExpectedCount(float p, int64_t count, int64_t tries) {
+  if (tries == count) return p * static_cast<float>(count);
+  return static_cast<float>(-std::expm1(static_cast<double>(tries) * std::log1p(-p)));
+}
+
+template <typename Classes>
+absl::StatusOr<std::unique_ptr<Kernel>> MakeSampler(const OpInstance& node) {
+  const int64_t count = node.outputs[0].shape.num_elements(), trues = node.inputs[0].shape.num_elements();
+  const bool unique = node.attrs.GetOr<bool>("unique", false);
+  const Classes classes(node.attrs.GetOr<int64_t>("range_max", 1));
+  const RandomStream stream(node);
+  return MakeKernel([=](const KernelContext& context) {
+    PhiloxWords words(stream.Reserve(context, kWordsPerCandidate * count / Philox::kWords));
+    int64_t* sampled = context.output<int64_t>(0);
+    int64_t tries = count;
+    if (unique) {
+      tries = 0;
+      std::unordered_set<int64_t> taken;
+      for (int64_t i = 0; i < count; ++tries) {
+        const int64_t drawn = classes.Draw(words);
+        if (taken.insert(drawn).second) sampled[i++] = drawn;
+      }
+    } else {
+      for (int64_t i = 0; i < count; ++i) sampled[i] = classes.Draw(words);
+    }
+    for (int64_t i = 0; i < trues; ++i) {
+      context.output<float>(1)[i] = ExpectedCount(classes.Probability(context.input<int64_t>(0)[i]), count, tries);
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      context.output<float>(2)[i] = ExpectedCount(classes.Probability(sampled[i]), count, tries);
+    }
+    return absl::OkStatus();
+  });
+}
+
+// True classes that were sampled: (row, position among the samples, a weight that makes its logit vanish).
+absl::StatusOr<std::unique_ptr<Kernel>> MakeAccidentalHits(const OpInstance& node) {
+  const int64_t trues = node.inputs[0].shape.num_elements(), count = node.inputs[1].shape.num_elements();
+  const int64_t per_row = node.inputs[0].shape.dim(1);
+  return MakeKernel([=](const KernelContext& context) {
+    std::unordered_map<int64_t, int64_t> position;
+    for (int64_t i = 0; i < count; ++i) position[context.input<int64_t>(1)[i]] = i;
+    int64_t hits = 0;
+    for (int64_t i = 0; i < trues; ++i) {
+      const auto found = position.find(context.input<int64_t>(0)[i]);
+      if (found == position.end()) continue;
+      context.output<int32_t>(0)[hits] = static_cast<int32_t>(i / per_row);
+      context.output<int64_t>(1)[hits] = found->second;
+      context.output<float>(2)[hits] = -std::numeric_limits<float>::max();
+      ++hits;
+    }
+    for (int i = 0; i < 3; ++i) context.output_shapes[i] = Shape({hits});
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace
+
+void RegisterCandidateKernels(KernelRegistry& registry) {
+  AddKernel(registry, "UniformCandidateSampler", MakeSampler<UniformClasses>);
+  AddKernel(registry, "LogUniformCandidateSampler", MakeSampler<LogUniformClasses>);
+  AddKernel(registry, "ComputeAccidentalHits", MakeAccidentalHits);
+}
+
+}  // namespace millrace::cpu

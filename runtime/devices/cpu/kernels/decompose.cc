@@ -1,0 +1,64 @@
+// QR, eigenvalues and singular values.
+#include <Eigen/Eigenvalues>
+#include <Eigen/QR>
+#include <Eigen/SVD>
+
+#include "cpu/kernels/families.h"
+#include "cpu/kernels/linalg.h"
+
+namespace millrace::cpu {
+namespace {
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeQr(const OpInstance& node) {
+  const bool full = node.attrs.GetOr<bool>("full_matrices", false);
+  return EachMatrix(node, [full](const KernelContext& context, const MatrixBatch& batch, int64_t i) -> absl::Status {
+    const int64_t m = batch.rows, n = batch.columns, inner = full ? m : std::min(m, n);
+    if (batch.elements() == 0) return absl::OkStatus();
+    const Eigen::HouseholderQR<Matrix> qr(LoadMatrix(context, 0, i, m, n));
+    Matrix q = Matrix::Identity(m, inner);
+    q.applyOnTheLeft(qr.householderQ());
+    StoreMatrix(context, 0, i, q);
+    StoreMatrix(context, 1, i, Matrix(qr.matrixQR().topRows(inner).triangularView<Eigen::Upper>()));
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeEigen(const OpInstance& node) {
+  const bool vectors = node.attrs.GetOr<bool>("compute_v", true);
+  return EachMatrix(node, [vectors](const KernelContext& context, const MatrixBatch& batch, int64_t i) -> absl::Status {
+    const int64_t n = batch.rows;
+    if (n == 0) return absl::OkStatus();
+    const Eigen::SelfAdjointEigenSolver<Matrix> solver(LoadMatrix(context, 0, i, n, n),
+                                                       vectors ? Eigen::ComputeEigenvectors : Eigen::EigenvaluesOnly);
+    if (solver.info() != Eigen::Success) {
+      return absl::InvalidArgumentError("Self-adjoint eigen decomposition was not successful. The input might not be valid.");
+    }
+    StoreMatrix(context, 0, i, solver.eigenvalues());
+    if (vectors) StoreMatrix(context, 1, i, solver.eigenvectors());
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeSvd(const OpInstance& node) {
+  const bool full = node.attrs.GetOr<bool>("full_matrices", false), vectors = node.attrs.GetOr<bool>("compute_uv", true);
+  const unsigned options = !vectors ? 0 : full ? Eigen::ComputeFullU | Eigen::ComputeFullV : Eigen::ComputeThinU | Eigen::ComputeThinV;
+  return EachMatrix(node, [=](const KernelContext& context, const MatrixBatch& batch, int64_t i) -> absl::Status {
+    if (batch.elements() == 0) return absl::OkStatus();
+    const Eigen::BDCSVD<Matrix> svd(LoadMatrix(context, 0, i, batch.rows, batch.columns), options);
+    StoreMatrix(context, 0, i, svd.singularValues());
+    if (!vectors) return absl::OkStatus();
+    StoreMatrix(context, 1, i, svd.matrixU());
+    StoreMatrix(context, 2, i, svd.matrixV());
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace
+
+void RegisterDecomposeKernels(KernelRegistry& registry) {
+  AddKernel(registry, "Qr", MakeQr);
+  AddKernel(registry, "SelfAdjointEigV2", MakeEigen);
+  AddKernel(registry, "Svd", MakeSvd);
+}
+
+}  // namespace millrace::cpu

@@ -1,0 +1,127 @@
+// Colours, projections and crops of images: what augmentation and detection put into training graphs.
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
+#include "ops/register.h"
+#include "ops/rules.h"
+
+namespace millrace {
+namespace {
+
+absl::Status ExpectRank(const InferenceContext& context, int input, int rank, const char* layout) {
+  const Shape& shape = context.shape(input);
+  if (shape.unknown_rank() || shape.rank() == rank) return absl::OkStatus();
+  return context.Error(absl::StrCat("input ", input, " is ", shape.ToString(), ", expected ", layout));
+}
+
+// Images whose last dimension is red, green and blue (or hue, saturation and value); other inputs are scalars.
+absl::Status ColourShape(InferenceContext& context) {
+  const Shape& images = context.shape(0);
+  if (!images.unknown_rank() && (images.rank() < 1 || images.dim(images.rank() - 1) != 3)) {
+    return context.Error(absl::StrCat("input must have 3 channels but instead has shape ", images.ToString()));
+  }
+  return SameAsFirstInput(context);
+}
+
+absl::Status ContrastShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(2));
+  const Shape& images = context.shape(0);
+  if (!images.unknown_rank() && images.rank() < 3) {
+    return context.Error(absl::StrCat("input must be at least 3-D, got shape ", images.ToString()));
+  }
+  return SameAsFirstInput(context);
+}
+
+// (images, transforms, output_shape[, fill_value])
+absl::Status ProjectShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(context.op() == "ImageProjectiveTransformV3" ? 4 : 3));
+  MR_RETURN_IF_ERROR(ExpectRank(context, 0, 4, "[batch,height,width,channels]"));
+  const Shape &images = context.shape(0), &transforms = context.shape(1);
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> size, KnownInts(context, 2));
+  if (size.size() != 2 || size[0] <= 0 || size[1] <= 0) {
+    return context.Error("output_shape must be two positive integers, height and width");
+  }
+  if (transforms.fully_known() && images.fully_known() &&
+      (transforms.rank() != 2 || transforms.dim(1) != 8 ||
+       (transforms.dim(0) != 1 && transforms.dim(0) != images.dim(0)))) {
+    return context.Error(absl::StrCat("Input transform should be num_images x 8 or 1 x 8, got ", transforms.ToString()));
+  }
+  context.AddOutput(context.dtype(0), images.unknown_rank() ? Shape({-1, size[0], size[1], -1})
+                                                            : Shape({images.dim(0), size[0], size[1], images.dim(3)}));
+  return absl::OkStatus();
+}
+
+absl::Status ExpectBoxes(const InferenceContext& context, int boxes) {
+  const Shape &corners = context.shape(boxes), &images = context.shape(boxes + 1);
+  if (!corners.fully_known() || !images.fully_known()) return absl::OkStatus();
+  if (corners.rank() == 2 && corners.dim(1) == 4 && images.rank() == 1 && images.dim(0) == corners.dim(0)) {
+    return absl::OkStatus();
+  }
+  return context.Error(absl::StrCat("boxes are ", corners.ToString(), " and box_index ", images.ToString(),
+                                    ", expected [n,4] and [n]"));
+}
+
+// (image, boxes, box_ind, crop_size)
+absl::Status CropShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(4));
+  MR_RETURN_IF_ERROR(ExpectRank(context, 0, 4, "[batch,height,width,channels]"));
+  MR_RETURN_IF_ERROR(ExpectBoxes(context, 1));
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> size, KnownInts(context, 3));
+  if (size.size() != 2 || size[0] <= 0 || size[1] <= 0) {
+    return context.Error("crop_size must be two positive integers, height and width");
+  }
+  const Shape &image = context.shape(0), &boxes = context.shape(1);
+  context.AddOutput(DataType::kFloat, Shape({boxes.unknown_rank() ? -1 : boxes.dim(0), size[0], size[1],
+                                             image.unknown_rank() ? -1 : image.dim(3)}));
+  return absl::OkStatus();
+}
+
+// (grads, boxes, box_ind, image_size)
+absl::Status CropGradImageShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(4));
+  MR_RETURN_IF_ERROR(ExpectRank(context, 0, 4, "[boxes,height,width,channels]"));
+  MR_RETURN_IF_ERROR(ExpectBoxes(context, 1));
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> size, KnownInts(context, 3));
+  if (size.size() != 4) return context.Error("image_size must have 4 elements");
+  MR_ASSIGN_OR_RETURN(const DataType dtype, RequiredAttr<DataType>(context, "T"));
+  context.AddOutput(dtype, Shape(absl::MakeConstSpan(size)));
+  return absl::OkStatus();
+}
+
+// (grads, image, boxes, box_ind)
+absl::Status CropGradBoxesShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(4));
+  MR_RETURN_IF_ERROR(ExpectRank(context, 0, 4, "[boxes,height,width,channels]"));
+  MR_RETURN_IF_ERROR(ExpectRank(context, 1, 4, "[batch,height,width,channels]"));
+  MR_RETURN_IF_ERROR(ExpectBoxes(context, 2));
+  context.AddOutput(DataType::kFloat, context.shape(2));
+  return absl::OkStatus();
+}
+
+template <int kFlops>
+Cost PixelCost(const OpInstance& node) {
+  Cost cost;
+  for (const TensorType& type : node.inputs) cost.bytes += type.size_bytes();
+  cost.bytes += node.outputs[0].size_bytes();
+  cost.flops = static_cast<double>(kFlops) *
+               std::max(node.inputs[0].shape.num_elements(), node.outputs[0].shape.num_elements());
+  return cost;
+}
+
+}  // namespace
+
+void RegisterPictureOps(OpRegistry& registry) {
+  for (const char* name : {"RGBToHSV", "HSVToRGB", "AdjustHue", "AdjustSaturation"}) {
+    AddOp(registry, {.name = name, .shape = ColourShape, .cost = PixelCost<8>, .in_place = {{0, 0}}});
+  }
+  AddOp(registry, {.name = "AdjustContrastv2", .shape = ContrastShape, .cost = PixelCost<3>, .in_place = {{0, 0}}});
+  for (const char* name : {"ImageProjectiveTransformV2", "ImageProjectiveTransformV3"}) {
+    AddOp(registry, {.name = name, .shape = ProjectShape, .cost = PixelCost<12>});
+  }
+  AddOp(registry, {.name = "CropAndResize", .shape = CropShape, .cost = PixelCost<8>});
+  AddOp(registry, {.name = "CropAndResizeGradImage", .shape = CropGradImageShape, .cost = PixelCost<8>});
+  AddOp(registry, {.name = "CropAndResizeGradBoxes", .shape = CropGradBoxesShape, .cost = PixelCost<12>});
+}
+
+}  // namespace millrace

@@ -1,0 +1,77 @@
+// Fake quantisation: floats rounded to what a few bits can hold, for training that prepares for integers.
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
+#include "ops/register.h"
+#include "ops/rules.h"
+
+namespace millrace {
+namespace {
+
+absl::Status ExpectFloats(const InferenceContext& context) {
+  for (int i = 0; i < context.num_inputs(); ++i) {
+    if (context.dtype(i) == DataType::kFloat) continue;
+    return context.Error(absl::StrCat("input ", i, " is ", context.input(i).ToString(), ", expected float"));
+  }
+  const int64_t bits = context.attrs().GetOr<int64_t>("num_bits", 8);
+  if (bits >= 2 && bits <= 16) return absl::OkStatus();
+  return context.Error(absl::StrCat("num_bits must be between 2 and 16, inclusive, got ", bits));
+}
+
+// min and max: scalars, or one each for every channel (the last dimension).
+absl::Status ExpectRange(const InferenceContext& context, int first, bool per_channel) {
+  const Shape& data = context.shape(first - 1);
+  for (int i = first; i < first + 2; ++i) {
+    const Shape& shape = context.shape(i);
+    if (!shape.fully_known() || !data.fully_known()) continue;
+    const bool good = per_channel ? data.rank() >= 1 && shape.rank() == 1 && shape.dim(0) == data.dim(data.rank() - 1)
+                                  : shape.rank() == 0;
+    if (!good) {
+      return context.Error(absl::StrCat("input ", i, " is ", shape.ToString(), ", expected ",
+                                        per_channel ? "one element per channel of " : "a scalar for ", data.ToString()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ArgsShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(1));
+  MR_RETURN_IF_ERROR(ExpectFloats(context));
+  return SameAsFirstInput(context);
+}
+
+absl::Status ArgsGradientShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(2));
+  MR_RETURN_IF_ERROR(ExpectFloats(context));
+  return SameAsFirstInput(context);
+}
+
+template <bool kPerChannel>
+absl::Status VarsShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(3));
+  MR_RETURN_IF_ERROR(ExpectFloats(context));
+  MR_RETURN_IF_ERROR(ExpectRange(context, 1, kPerChannel));
+  return SameAsFirstInput(context);
+}
+
+// (gradients, inputs, min, max) -> gradients of inputs, min and max.
+template <bool kPerChannel>
+absl::Status VarsGradientShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(4));
+  MR_RETURN_IF_ERROR(ExpectFloats(context));
+  MR_RETURN_IF_ERROR(ExpectRange(context, 2, kPerChannel));
+  for (int i : {0, 2, 3}) context.AddOutput(DataType::kFloat, context.shape(i));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void RegisterQuantizeOps(OpRegistry& registry) {
+  AddOp(registry, {.name = "FakeQuantWithMinMaxArgs", .shape = ArgsShape, .in_place = {{0, 0}}});
+  AddOp(registry, {.name = "FakeQuantWithMinMaxArgsGradient", .shape = ArgsGradientShape, .in_place = {{0, 0}, {0, 1}}});
+  AddOp(registry, {.name = "FakeQuantWithMinMaxVars", .shape = VarsShape<false>, .in_place = {{0, 0}}});
+  AddOp(registry, {.name = "FakeQuantWithMinMaxVarsPerChannel", .shape = VarsShape<true>, .in_place = {{0, 0}}});
+  AddOp(registry, {.name = "FakeQuantWithMinMaxVarsGradient", .shape = VarsGradientShape<false>});
+  AddOp(registry, {.name = "FakeQuantWithMinMaxVarsPerChannelGradient", .shape = VarsGradientShape<true>});
+}
+
+}  // namespace millrace

@@ -1,0 +1,106 @@
+// Sparse tensors as (indices [n, rank], values [n], dense shape [rank]): products, sums and mixtures with dense tensors.
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
+#include "ops/register.h"
+#include "ops/rules.h"
+
+namespace millrace {
+namespace {
+
+// Inputs first, first + 1 and first + 2 are indices, values and dense shape.
+absl::Status ExpectSparse(const InferenceContext& context, int first) {
+  const Shape &indices = context.shape(first), &values = context.shape(first + 1), &shape = context.shape(first + 2);
+  if (!indices.fully_known() || !values.fully_known() || !shape.fully_known()) return absl::OkStatus();
+  if (indices.rank() == 2 && values.rank() == 1 && shape.rank() == 1 && indices.dim(0) == values.dim(0) &&
+      indices.dim(1) == shape.dim(0)) {
+    return absl::OkStatus();
+  }
+  return context.Error(absl::StrCat("indices ", indices.ToString(), ", values ", values.ToString(), " and shape ",
+                                    shape.ToString(), " are no sparse tensor, expected [n,rank], [n] and [rank]"));
+}
+
+// (indices, values, shape [2], b): a matrix
+absl::Status SparseMatMulShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(4));
+  MR_RETURN_IF_ERROR(ExpectSparse(context, 0));
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> a, KnownInts(context, 2));
+  const Shape& b = context.shape(3);
+  if (a.size() != 2 || !b.fully_known() || b.rank() != 2) {
+    return context.Error(absl::StrCat("a has ", a.size(), " dimensions and b is ", b.ToString(), ", expected matrices"));
+  }
+  const bool adjoint_a = context.attrs().GetOr<bool>("adjoint_a", false);
+  const bool adjoint_b = context.attrs().GetOr<bool>("adjoint_b", false);
+  const int64_t inner_a = a[adjoint_a ? 0 : 1], inner_b = b.dim(adjoint_b ? 1 : 0);
+  if (inner_a != inner_b) {
+    return context.Error(absl::StrCat("Cannot multiply A and B because inner dimension does not match: ", inner_a, " vs. ", inner_b));
+  }
+  context.AddOutput(context.dtype(1), Shape({a[adjoint_a ? 1 : 0], b.dim(adjoint_b ? 0 : 1)}));
+  return absl::OkStatus();
+}
+
+// (indices, shape, new_shape) -> indices, shape
+absl::Status SparseReshapeShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(3));
+  const Shape &indices = context.shape(0), &target = context.shape(2);
+  const int64_t rank = target.fully_known() ? target.num_elements() : -1;
+  context.AddOutput(DataType::kInt64, Shape({indices.rank() == 2 ? indices.dim(0) : -1, rank}));
+  context.AddOutput(DataType::kInt64, Shape({rank}));
+  return absl::OkStatus();
+}
+
+// (indices, values, shape, dense) -> a value per index
+absl::Status CwiseShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(4));
+  MR_RETURN_IF_ERROR(ExpectSparse(context, 0));
+  MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {1, 3}));
+  context.AddOutput(context.dtype(1), context.shape(1));
+  return absl::OkStatus();
+}
+
+// (indices, values, shape, dense) -> dense
+absl::Status DenseAddShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(4));
+  MR_RETURN_IF_ERROR(ExpectSparse(context, 0));
+  MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {1, 3}));
+  context.AddOutput(context.dtype(3), context.shape(3));
+  return absl::OkStatus();
+}
+
+// (indices, values, shape) -> values
+absl::Status SparseSoftmaxShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(3));
+  MR_RETURN_IF_ERROR(ExpectSparse(context, 0));
+  context.AddOutput(context.dtype(1), context.shape(1));
+  return absl::OkStatus();
+}
+
+absl::Status ReorderShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(3));
+  MR_RETURN_IF_ERROR(ExpectSparse(context, 0));
+  for (int i : {0, 1}) context.AddOutput(context.dtype(i), context.shape(i));
+  return absl::OkStatus();
+}
+
+// Two flops for every stored value and column of b.
+Cost SparseMatMulCost(const OpInstance& node) {
+  Cost cost;
+  for (const TensorType& type : node.inputs) cost.bytes += type.size_bytes();
+  cost.bytes += node.outputs[0].size_bytes();
+  cost.flops = 2.0 * node.inputs[1].shape.num_elements() * node.outputs[0].shape.dim(1);
+  return cost;
+}
+
+}  // namespace
+
+void RegisterSparseOps(OpRegistry& registry) {
+  AddOp(registry, {.name = "SparseTensorDenseMatMul", .shape = SparseMatMulShape, .cost = SparseMatMulCost});
+  AddOp(registry, {.name = "SparseReshape", .shape = SparseReshapeShape, .cost = NoCost});
+  AddOp(registry, {.name = "SparseReorder", .shape = ReorderShape});
+  for (const char* name : {"SparseDenseCwiseAdd", "SparseDenseCwiseMul", "SparseDenseCwiseDiv"}) {
+    AddOp(registry, {.name = name, .shape = CwiseShape});
+  }
+  AddOp(registry, {.name = "SparseTensorDenseAdd", .shape = DenseAddShape, .in_place = {{0, 3}}});
+  AddOp(registry, {.name = "SparseSoftmax", .shape = SparseSoftmaxShape});
+}
+
+}  // namespace millrace

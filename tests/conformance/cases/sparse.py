@@ -1,0 +1,38 @@
+"""Sparse tensors: products, sums and mixtures with dense tensors."""
+import numpy as np
+
+from case_builder import Case, Gen
+
+INDICES = np.array([[0, 1], [1, 0], [1, 3], [2, 2], [2, 3]], np.int64)
+VALUES = np.array([1, -2, .5, 3, 4], np.float32)
+SHAPE = np.array([3, 4], np.int64)
+
+
+def cases():
+    for dtype in (np.float32, np.float64, np.int32):
+        name = np.dtype(dtype).name
+        for adjoint_a in (False, True):
+            for adjoint_b in (False, True):
+                inner = 3 if adjoint_a else 4
+                b = Gen((5, inner) if adjoint_b else (inner, 5), dtype, -4, 4)
+                yield Case(f"MatMul_{name}_{adjoint_a}_{adjoint_b}", "SparseTensorDenseMatMul",
+                           [INDICES, (2 * VALUES).astype(dtype), SHAPE, b], {"adjoint_a": adjoint_a, "adjoint_b": adjoint_b},
+                           rtol=1e-6, atol=1e-6)
+    yield Case("MatMul_int32_indices", "SparseTensorDenseMatMul", [INDICES.astype(np.int32), VALUES, SHAPE, Gen((4, 2))], rtol=1e-6)
+    yield Case("MatMul_empty", "SparseTensorDenseMatMul", [np.zeros((0, 2), np.int64), np.zeros(0, np.float32), SHAPE, Gen((4, 2))])
+    yield Case("MatMul_outside", "SparseTensorDenseMatMul", [np.array([[0, 4]], np.int64), VALUES[:1], SHAPE, Gen((4, 2))], error="out of bounds")
+    many = np.stack(np.unravel_index(np.arange(0, 40000, 13), (200, 200)), 1).astype(np.int64)
+    yield Case("MatMul_large", "SparseTensorDenseMatMul", [many, Gen((len(many),)), np.array([200, 200], np.int64), Gen((200, 70))],
+               rtol=1e-4, atol=1e-4)
+    yield Case("Reshape", "SparseReshape", [INDICES, SHAPE, np.array([2, 6], np.int64)])
+    yield Case("Reshape_inferred", "SparseReshape", [INDICES, SHAPE, np.array([-1, 2, 2], np.int64)])
+    yield Case("Reshape_wrong", "SparseReshape", [INDICES, SHAPE, np.array([5, 2], np.int64)], error="")
+    yield Case("Reorder", "SparseReorder", [INDICES[[3, 0, 4, 2, 1]], VALUES, SHAPE])
+    for op in ("Add", "Mul", "Div"):
+        for what, dense in (("same", Gen((3, 4), low=1, high=2)), ("row", Gen((4,), low=1, high=2)), ("column", Gen((3, 1), low=1, high=2))):
+            yield Case(f"Cwise{op}_{what}", f"SparseDenseCwise{op}", [INDICES, VALUES, SHAPE, dense], rtol=1e-6)
+    yield Case("DenseAdd", "SparseTensorDenseAdd", [INDICES, VALUES, SHAPE, Gen((3, 4))], rtol=1e-6)
+    yield Case("DenseAdd_int32", "SparseTensorDenseAdd", [INDICES.astype(np.int32), VALUES, SHAPE.astype(np.int32), Gen((3, 4))], rtol=1e-6)
+    yield Case("Softmax", "SparseSoftmax", [INDICES, VALUES, SHAPE], rtol=1e-6)
+    yield Case("Softmax_rank3", "SparseSoftmax", [np.array([[0, 0, 0], [0, 0, 1], [0, 1, 1], [1, 0, 0]], np.int64), VALUES[:4],
+               np.array([2, 2, 2], np.int64)], rtol=1e-6)

@@ -1,0 +1,45 @@
+#include "passes/lower_conditionals.h"
+
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "graph/text.h"
+#include "graph/verify.h"
+#include "testlib/golden.h"
+
+namespace millrace {
+namespace {
+
+std::string Lower(const GoldenCase& golden) {
+  absl::StatusOr<Graph> graph = ParseGraphText(golden.input);
+  if (!graph.ok()) return absl::StrCat(graph.status().message(), "\n");
+  const std::string before = GraphToText(*graph);
+  const absl::StatusOr<bool> changed = LowerConditionals(*graph, OpRegistry::Builtin());
+  if (!changed.ok()) return absl::StrCat(changed.status().message(), "\n");
+  EXPECT_EQ(*changed, before != GraphToText(*graph)) << "the pass must say whether it changed the graph";
+  EXPECT_TRUE(VerifyGraph(*graph).ok()) << VerifyGraph(*graph);
+  graph->set_library(nullptr);
+  return absl::StrCat(*changed ? "" : "unchanged\n", GraphToText(*graph));
+}
+
+class ConditionalsGolden : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(ConditionalsGolden, TextIsAsExpected) { CheckGolden(GetParam(), Lower); }
+
+std::string CaseName(const ::testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param.substr(info.param.rfind('/') + 1);
+  return name.substr(0, name.find('.'));
+}
+
+INSTANTIATE_TEST_SUITE_P(Conditionals, ConditionalsGolden, ::testing::ValuesIn(GoldenFiles("conditionals")), CaseName);
+
+TEST(LowerConditionals, AMissingBranchIsAnErrorThatNamesTheNode) {
+  absl::StatusOr<Graph> graph =
+      ParseGraphText("function f\n  n = NoOp()\nend\np = Placeholder()\nc = If(p) {then_branch=&f, else_branch=&g}\n");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const absl::Status status = LowerConditionals(*graph, OpRegistry::Builtin()).status();
+  EXPECT_EQ(status.message(), "node 'c' (If): branch 'g' is not in the graph's library");
+}
+
+}  // namespace
+}  // namespace millrace

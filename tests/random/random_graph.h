@@ -1,0 +1,33 @@
+// Small random training graphs out of conformance cases. See README.md.
+#ifndef MILLRACE_TESTS_RANDOM_RANDOM_GRAPH_H_
+#define MILLRACE_TESTS_RANDOM_RANDOM_GRAPH_H_
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "conformance/case.h"
+#include "millrace/graph.h"
+
+namespace millrace {
+
+// A graph with a node `init` (to be run once) and a node `train` (every step).
+struct RandomGraph {
+  Graph graph;
+  std::vector<std::string> fetches;
+  std::string cases;  // what it is made of, for messages
+};
+
+// Cases that a random graph can be made of: no expected errors, no strings, small.
+std::vector<conformance::Case> UsableCases();
+
+// `ops` cases, the same for the same state of `random`.
+RandomGraph MakeRandomGraph(const std::vector<conformance::Case>& cases, int ops, std::mt19937_64& random);
+
+// The case with one to three things wrong or merely different: shapes, types, values and number of its inputs, its
+// attributes.
+conformance::Case EditCase(conformance::Case one, std::mt19937_64& random);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_TESTS_RANDOM_RANDOM_GRAPH_H_

@@ -1,0 +1,153 @@
+// Random graphs under random strategies, partition sizes, budgets and threads give the bits of `baseline`. See README.md.
+#include <cstdlib>
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "millrace/session.h"
+#include "millrace/status.h"
+#include "passes/strategy.h"
+#include "random/random_graph.h"
+
+namespace millrace {
+namespace {
+
+constexpr int kSteps = 2;
+
+int64_t FromEnvironment(const char* name, int64_t fallback) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? fallback : std::atoll(text);
+}
+
+struct Result {
+  std::vector<Tensor> fetched;  // of all steps
+  std::map<std::string, Tensor> variables;
+  RunReport run;
+};
+
+absl::StatusOr<Result> Train(const RandomGraph& random, const SessionOptions& options) {
+  MR_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::Create(random.graph.Clone(), options));
+  MR_RETURN_IF_ERROR(session->Run({}, {}, {"init"}, nullptr));
+  Result result;
+  for (int step = 0; step < kSteps; ++step) {
+    std::vector<Tensor> fetched;
+    MR_RETURN_IF_ERROR(session->Run({}, random.fetches, {"train"}, &fetched));
+    result.fetched.insert(result.fetched.end(), fetched.begin(), fetched.end());
+  }
+  result.run = session->last_run();
+  MR_ASSIGN_OR_RETURN(result.variables, session->Variables());
+  return result;
+}
+
+bool SameBits(const Tensor& a, const Tensor& b) {
+  return a.type() == b.type() && (a.size_bytes() == 0 || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
+}
+
+// What differs first; empty when nothing does.
+std::string Difference(const RandomGraph& random, const Result& found, const Result& expected) {
+  for (size_t i = 0; i < expected.fetched.size(); ++i) {
+    if (!SameBits(found.fetched[i], expected.fetched[i])) {
+      return absl::StrCat("fetch ", random.fetches[i % random.fetches.size()], " of step ", i / random.fetches.size());
+    }
+  }
+  for (const auto& [name, value] : expected.variables) {
+    const auto other = found.variables.find(name);
+    if (other == found.variables.end() || !SameBits(other->second, value)) return absl::StrCat("variable ", name);
+  }
+  return "";
+}
+
+SessionOptions RandomOptions(int64_t peak, std::mt19937_64& random) {
+  const std::vector<std::string> strategies = StrategyNames();
+  constexpr int64_t kSizes[] = {0, 1, 2, 3, 7, 20};
+  SessionOptions options;
+  options.threads = 1 + static_cast<int>(random() % 3);
+  options.planning.strategy = strategies[random() % strategies.size()];
+  options.planning.partition_size = kSizes[random() % std::size(kSizes)];
+  options.planning.swap_distance = static_cast<int64_t>(random() % 4);
+  if (random() % 4 != 0) options.planning.device_memory_bytes = std::max<int64_t>(1, peak * static_cast<int64_t>(30 + random() % 80) / 100);
+  return options;
+}
+
+std::string Describe(const SessionOptions& options) {
+  return absl::StrCat(options.planning.strategy, " partition_size=", options.planning.partition_size, " swap_distance=",
+                      options.planning.swap_distance, " device_memory=", options.planning.device_memory_bytes,
+                      " threads=", options.threads);
+}
+
+TEST(RandomGraphs, GiveTheBitsOfBaselineUnderEveryPlan) {
+  constexpr int kVariants = 5;
+  const int64_t graphs = FromEnvironment("MILLRACE_RANDOM_GRAPHS", 150);
+  const uint64_t first = static_cast<uint64_t>(FromEnvironment("MILLRACE_RANDOM_SEED", 1));
+  const std::vector<conformance::Case> cases = UsableCases();
+  int64_t ran = 0, compared = 0, refused = 0;
+  for (uint64_t seed = first; seed < first + static_cast<uint64_t>(graphs); ++seed) {
+    std::mt19937_64 random(seed);
+    const RandomGraph graph = MakeRandomGraph(cases, 2 + static_cast<int>(random() % 12), random);
+    SessionOptions baseline;
+    baseline.threads = 1;
+    baseline.planning.strategy = "baseline";
+    const absl::StatusOr<Result> expected = Train(graph, baseline);
+    // A result that went into another case's input can be out of that op's range: an error, the same under every plan.
+    if (!expected.ok()) {
+      EXPECT_NE(expected.status().code(), absl::StatusCode::kInternal) << "seed " << seed << ": " << expected.status();
+      continue;
+    }
+    ++ran;
+    for (int variant = 0; variant < kVariants; ++variant) {
+      const SessionOptions options = RandomOptions(expected->run.predicted_peak_device_bytes, random);
+      const absl::StatusOr<Result> found = Train(graph, options);
+      const std::string where = absl::StrCat("seed ", seed, ", ", Describe(options), ", made of ", graph.cases);
+      if (absl::IsResourceExhausted(found.status())) {
+        EXPECT_GT(options.planning.device_memory_bytes, 0) << where << ": " << found.status();
+        ++refused;
+        continue;
+      }
+      ASSERT_TRUE(found.ok()) << where << ": " << found.status();
+      EXPECT_EQ(Difference(graph, *found, *expected), "") << where;
+      if (options.planning.device_memory_bytes > 0) {
+        EXPECT_LE(found->run.peak_device_bytes, options.planning.device_memory_bytes) << where;
+      }
+      ++compared;
+    }
+  }
+  std::printf("%lld graphs of %lld, %lld plans compared, %lld refused\n", static_cast<long long>(ran),
+              static_cast<long long>(graphs), static_cast<long long>(compared), static_cast<long long>(refused));
+  if (graphs >= 50) {
+    EXPECT_GT(ran, graphs / 2);
+    EXPECT_GT(compared, refused);
+  }
+}
+
+// What a rule or a kernel does not check would end the program here.
+TEST(RandomGraphs, EditedCasesAreRefusedOrRun) {
+  const int64_t graphs = FromEnvironment("MILLRACE_RANDOM_EDITS", 3000);
+  const uint64_t first = static_cast<uint64_t>(FromEnvironment("MILLRACE_RANDOM_SEED", 1));
+  const std::vector<conformance::Case> cases = UsableCases();
+  int64_t ran = 0;
+  for (uint64_t seed = first; seed < first + static_cast<uint64_t>(graphs); ++seed) {
+    std::mt19937_64 random(seed);
+    const conformance::Case edited = EditCase(cases[random() % cases.size()], random);
+    if (std::getenv("MILLRACE_RANDOM_TRACE") != nullptr) {
+      std::fprintf(stderr, "seed %llu: %s.%s\n", static_cast<unsigned long long>(seed), edited.family.c_str(), edited.name.c_str());
+    }
+    SessionOptions options;
+    options.threads = 1;
+    options.planning.strategy = "baseline";
+    options.planning.device_memory_bytes = int64_t{64} << 20;
+    options.planning.host_memory_bytes = int64_t{256} << 20;
+    const RandomGraph graph = MakeRandomGraph({edited}, 1, random);
+    const absl::Status status = Train(graph, options).status();
+    EXPECT_NE(status.code(), absl::StatusCode::kInternal) << "seed " << seed << ", " << graph.cases << ": " << status;
+    ran += status.ok();
+  }
+  std::printf("%lld of %lld ran\n", static_cast<long long>(ran), static_cast<long long>(graphs));
+  if (graphs >= 100) {
+    EXPECT_GT(ran, graphs / 20);
+    EXPECT_LT(ran, graphs);
+  }
+}
+
+}  // namespace
+}  // namespace millrace
