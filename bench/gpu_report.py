@@ -1,0 +1,107 @@
+"""Verdicts of bench/gpu_check.sh: results.json and summary.md from the reports and logs in a folder.
+
+Usage: gpu_report.py FOLDER [--no-device | --build-failed]. Exit status 1 when a goal was missed.
+"""
+import json
+import pathlib
+import re
+import sys
+
+MODELS = ["resnet50", "lstm", "unet3d", "moe_transformer"]
+
+
+def read_json(path):
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def step_of(folder, label):
+    """Median seconds of the last steps of a run, or None."""
+    report = read_json(folder / f"{label}.json")
+    if not report or not report.get("runs") or report["runs"][0].get("status") not in ("OK", None):
+        return None
+    steps = sorted(float(s) for s in report["runs"][0].get("step_seconds", [])[3:])
+    return steps[len(steps) // 2] if steps else None
+
+
+def field_of(folder, label, name):
+    report = read_json(folder / f"{label}.json")
+    return report["runs"][0].get(name) if report and report.get("runs") else None
+
+
+def status_of(folder, name):
+    try:
+        return int((folder / f"{name}.status").read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def goals(folder):
+    """Yields (goal, measured or None, limit, met or None)."""
+    log = folder / "cuda_test.log"
+    passed = re.search(r"(\d+) cases passed on ", log.read_text()) if log.exists() else None
+    status = status_of(folder, "cuda_test")
+    yield "conformance cases on the device", passed and passed.group(1), "all", None if not passed else status == 0
+    status = status_of(folder, "stream_test")
+    yield "stream engine, emulated", status, "0 failures", None if status is None else status == 0
+    for tool in ("memcheck", "racecheck", "synccheck"):
+        status = status_of(folder, tool)
+        yield f"compute-sanitizer {tool}", status, "clean", None if status is None else status == 0
+    peers = {row["model"]: row for row in (read_json(folder / "peers.json") or []) if row.get("variant") == "eager"}
+    for model in MODELS:
+        base = step_of(folder, f"{model}.baseline.auto.0")
+        peer = peers.get(model, {}).get("step_seconds")
+        ratio = base / peer if base and peer else None
+        yield f"{model}: baseline step over PyTorch eager's", ratio, "<= 1.0", None if ratio is None else ratio <= 1.0
+    base = step_of(folder, "resnet50.baseline.auto.0")
+    for budget, limit in (("80", 1.01), ("60", 1.03), ("45", 1.10)):
+        step = step_of(folder, f"resnet50.planned.auto.{budget}")
+        ratio = step / base if step and base else None
+        yield f"resnet50: step at {budget} % over baseline's", ratio, f"<= {limit}", None if ratio is None else ratio <= limit
+    for model in MODELS:
+        step = step_of(folder, f"{model}.planned.auto.60")
+        bound = field_of(folder, f"{model}.planned.auto.60", "lower_bound_seconds")
+        ratio = step / float(bound) if step and bound else None
+        yield f"{model}: step at 60 % over its lower bound", ratio, "<= 1.10", None if ratio is None else ratio <= 1.10
+        digests = [field_of(folder, f"{model}.{run}", "variables_digest")
+                   for run in ("baseline.auto.0", "baseline.off.0", "planned.auto.60", "planned.auto.45")]
+        known = [d for d in digests if d]
+        yield f"{model}: same bits as graph, as streams, at 60 and 45 %", len(set(known)) or None, "1 digest", \
+            None if len(known) < 2 else len(set(known)) == 1
+        graph, streams = step, step_of(folder, f"{model}.baseline.off.0")
+        graph = step_of(folder, f"{model}.baseline.auto.0")
+        yield f"{model}: step as graph over step as streams", graph / streams if graph and streams else None, "stated", \
+            None if not (graph and streams) else True
+    for name in ("resnet_1001_b32", "resnet_1916_b16"):
+        report = read_json(folder / f"{name}.json")
+        peak = field_of(folder, name, "peak_device_bytes")
+        met = None if report is None else report["runs"][0].get("status") in ("OK", None)
+        yield f"{name} trains in 12 GB", peak, "<= 12e9", met
+    for name in ("copies at 90 % of a plain pinned copy while compute runs", "MoE with 12 to 48 experts in 12 GB",
+                 "DeepSpeech of 400 to 800 steps in 12 GB", "ResNet-50 at 7500 x 7500, 3D U-Net, DeepLab (TFLMS)",
+                 "GoogLeNet 2240 x 2240 at batch 11 to 15"):
+        yield name, None, "issue", None
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    rows = list(goals(folder))
+    if "--no-device" in sys.argv or "--build-failed" in sys.argv:
+        rows = [(goal, None, limit, None) for goal, _, limit, _ in rows]
+    words = {None: "not run", True: "met", False: "MISSED"}
+    table = [{"goal": g, "measured": m, "limit": l, "verdict": words[ok]} for g, m, l, ok in rows]
+    (folder / "results.json").write_text(json.dumps(table, indent=1) + "\n")
+    lines = ["| goal | measured | limit | verdict |", "|---|---|---|---|"]
+    for row in table:
+        value = row["measured"]
+        text = "" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
+        lines.append(f"| {row['goal']} | {text} | {row['limit']} | {row['verdict']} |")
+        print(f"{row['verdict']:8} {row['goal']} {text}")
+    (folder / "summary.md").write_text("\n".join(lines) + "\n")
+    sys.exit(1 if any(row["verdict"] == "MISSED" for row in table) or "--build-failed" in sys.argv else 0)
+
+
+if __name__ == "__main__":
+    main()

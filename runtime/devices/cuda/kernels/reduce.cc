@@ -1,0 +1,134 @@
+#include <map>
+#include <vector>
+
+#include "cuda/kernels/common.h"
+#include "cuda/kernels/register.h"
+#include "cuda/launch/reduce.h"
+
+namespace millrace::cuda {
+namespace {
+
+// Adds a dimension, merged with the one before it where they are one run.
+void AddDim(int64_t dim, int64_t stride, int& rank, int64_t* dims, int64_t* strides) {
+  if (dim == 1) return;
+  if (rank > 0 && strides[rank - 1] == dim * stride) {
+    dims[rank - 1] *= dim;
+    strides[rank - 1] = stride;
+    return;
+  }
+  dims[rank] = dim;
+  strides[rank] = stride;
+  ++rank;
+}
+
+absl::StatusOr<ReduceShape> ShapeOf(const OpInstance& instance, const Shape& shape, const std::vector<bool>& reduced) {
+  if (shape.rank() > kMaxDims) return Refused(instance, absl::StrCat("more than ", kMaxDims, " dimensions"));
+  ReduceShape result;
+  std::vector<int64_t> strides(shape.rank(), 1);
+  for (int d = shape.rank() - 2; d >= 0; --d) strides[d] = strides[d + 1] * shape.dim(d + 1);
+  for (int d = 0; d < shape.rank(); ++d) {
+    if (reduced[d]) {
+      result.terms *= shape.dim(d);
+      AddDim(shape.dim(d), strides[d], result.term_rank, result.term_dims, result.term_strides);
+    } else {
+      result.rows *= shape.dim(d);
+      AddDim(shape.dim(d), strides[d], result.row_rank, result.row_dims, result.row_strides);
+    }
+  }
+  result.columns = result.row_rank > 0 && result.row_strides[result.row_rank - 1] == 1;
+  return result;
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeOf(DeviceServices& services, const OpInstance& instance, ReduceOp op,
+                                               const std::vector<bool>& reduced) {
+  MR_ASSIGN_OR_RETURN(const Type type, TypeOf(instance, instance.inputs[0].dtype));
+  const bool logical = op == ReduceOp::kAll || op == ReduceOp::kAny;
+  if (logical != (type == Type::kBool) || type == Type::kUint8) return Refused(instance, "this element type");
+  MR_ASSIGN_OR_RETURN(const ReduceShape shape, ShapeOf(instance, instance.inputs[0].shape, reduced));
+  return MakeLaunch(
+      services,
+      [=](const Queue& queue, const KernelContext& context) {
+        LaunchReduce(queue, op, type, shape, context.inputs[0], context.outputs[0], context.scratch);
+      },
+      ReduceScratchBytes(shape.rows, shape.terms));
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeReduction(DeviceServices& services, const OpInstance& instance) {
+  static const auto* const ops = new std::map<std::string, ReduceOp>{
+      {"Sum", ReduceOp::kSum}, {"Mean", ReduceOp::kMean}, {"Prod", ReduceOp::kProd}, {"Max", ReduceOp::kMax},
+      {"Min", ReduceOp::kMin}, {"All", ReduceOp::kAll},   {"Any", ReduceOp::kAny},   {"EuclideanNorm", ReduceOp::kEuclideanNorm}};
+  if (instance.input_values.size() < 2 || instance.input_values[1].empty()) {
+    return Refused(instance, "dimensions that are not known when planning");
+  }
+  const Tensor& axes = instance.input_values[1];
+  const int rank = instance.inputs[0].shape.rank();
+  std::vector<bool> reduced(rank, false);
+  for (int64_t i = 0; i < axes.num_elements(); ++i) {
+    const int64_t axis = axes.IntAt(i) < 0 ? axes.IntAt(i) + rank : axes.IntAt(i);
+    if (axis < 0 || axis >= rank) return Refused(instance, "a dimension that is not there");
+    reduced[axis] = true;
+  }
+  const ReduceOp op = ops->at(instance.op);
+  const bool integer = IsInteger(instance.inputs[0].dtype);
+  if (integer && (op == ReduceOp::kMean || op == ReduceOp::kEuclideanNorm)) return Refused(instance, "integers");
+  return MakeOf(services, instance, op, reduced);
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeL2Loss(DeviceServices& services, const OpInstance& instance) {
+  MR_RETURN_IF_ERROR(FloatingTypeOf(instance, instance.inputs[0].dtype).status());
+  return MakeOf(services, instance, ReduceOp::kL2Loss, std::vector<bool>(instance.inputs[0].shape.rank(), true));
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeBiasAddGrad(DeviceServices& services, const OpInstance& instance) {
+  MR_RETURN_IF_ERROR(NumericTypeOf(instance, instance.inputs[0].dtype).status());
+  if (instance.attrs.GetOr<std::string>("data_format", "NHWC") != "NHWC") return Refused(instance, "NCHW");
+  std::vector<bool> reduced(instance.inputs[0].shape.rank(), true);
+  reduced.back() = false;
+  return MakeOf(services, instance, ReduceOp::kSum, reduced);
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeSoftmax(DeviceServices& services, const OpInstance& instance) {
+  MR_ASSIGN_OR_RETURN(const Type type, FloatingTypeOf(instance, instance.inputs[0].dtype));
+  const Shape& shape = instance.inputs[0].shape;
+  const int64_t columns = shape.dim(shape.rank() - 1), rows = columns == 0 ? 0 : shape.num_elements() / columns;
+  return MakeLaunch(
+      services,
+      [=, log = instance.op == "LogSoftmax"](const Queue& queue, const KernelContext& context) {
+        LaunchSoftmax(queue, type, log, rows, columns, context.inputs[0], context.outputs[0], context.scratch);
+      },
+      SoftmaxScratchBytes(rows, columns));
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeCrossEntropy(DeviceServices& services, const OpInstance& instance) {
+  MR_ASSIGN_OR_RETURN(const Type type, FloatingTypeOf(instance, instance.inputs[0].dtype));
+  const bool index_labels = instance.op == "SparseSoftmaxCrossEntropyWithLogits";
+  if (instance.outputs[1].shape != instance.inputs[0].shape ||
+      (!index_labels && instance.inputs[1].shape != instance.inputs[0].shape)) {
+    return Refused(instance, "operands that broadcast");
+  }
+  const int64_t rows = instance.inputs[0].shape.dim(0), columns = instance.inputs[0].shape.dim(1);
+  const bool wide = instance.inputs[1].dtype == DataType::kInt64;
+  return MakeLaunch(
+      services,
+      [=](const Queue& queue, const KernelContext& context) {
+        LaunchCrossEntropy(queue, type, index_labels, wide, rows, columns, context.inputs[0], context.inputs[1],
+                           context.outputs[0], context.outputs[1], context.scratch);
+      },
+      SoftmaxScratchBytes(rows, columns));
+}
+
+}  // namespace
+
+void RegisterReductions(KernelRegistry& registry, DeviceServices& services) {
+  for (const char* op : {"Sum", "Mean", "Prod", "Max", "Min", "All", "Any", "EuclideanNorm"}) {
+    Add(registry, services, op, MakeReduction);
+  }
+  Add(registry, services, "L2Loss", MakeL2Loss);
+  Add(registry, services, "BiasAddGrad", MakeBiasAddGrad);
+  for (const char* op : {"Softmax", "LogSoftmax"}) Add(registry, services, op, MakeSoftmax);
+  for (const char* op : {"SoftmaxCrossEntropyWithLogits", "SparseSoftmaxCrossEntropyWithLogits"}) {
+    Add(registry, services, op, MakeCrossEntropy);
+  }
+}
+
+}  // namespace millrace::cuda

@@ -1,0 +1,14 @@
+#include "cuda/kernels/register.h"
+
+namespace millrace::cuda {
+
+void RegisterCudaKernels(KernelRegistry& registry, DeviceServices& services) {
+  RegisterElementwise(registry, services);
+  RegisterLayout(registry, services);
+  RegisterReductions(registry, services);
+  RegisterVariables(registry, services);
+  RegisterProducts(registry, services);
+  RegisterConvolutions(registry, services);
+}
+
+}  // namespace millrace::cuda

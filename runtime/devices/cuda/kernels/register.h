@@ -1,0 +1,22 @@
+// The CUDA device's kernels, by family. What is not here, or refuses a type as Unimplemented, runs on the host.
+#ifndef MILLRACE_RUNTIME_DEVICES_CUDA_KERNELS_REGISTER_H_
+#define MILLRACE_RUNTIME_DEVICES_CUDA_KERNELS_REGISTER_H_
+
+#include "cuda/kernels/services.h"
+#include "millrace/kernel.h"
+
+namespace millrace::cuda {
+
+// `services` outlives the registry and its kernels.
+void RegisterCudaKernels(KernelRegistry& registry, DeviceServices& services);
+
+void RegisterElementwise(KernelRegistry& registry, DeviceServices& services);
+void RegisterLayout(KernelRegistry& registry, DeviceServices& services);
+void RegisterReductions(KernelRegistry& registry, DeviceServices& services);
+void RegisterVariables(KernelRegistry& registry, DeviceServices& services);
+void RegisterProducts(KernelRegistry& registry, DeviceServices& services);
+void RegisterConvolutions(KernelRegistry& registry, DeviceServices& services);
+
+}  // namespace millrace::cuda
+
+#endif  // MILLRACE_RUNTIME_DEVICES_CUDA_KERNELS_REGISTER_H_

@@ -1,0 +1,37 @@
+// Moving elements: slices, transposes, concatenation, padding, tiling are all copies with strides.
+#ifndef MILLRACE_RUNTIME_DEVICES_CUDA_LAUNCH_LAYOUT_H_
+#define MILLRACE_RUNTIME_DEVICES_CUDA_LAUNCH_LAYOUT_H_
+
+#include "cuda/launch/elementwise.h"
+
+namespace millrace::cuda {
+
+// to[to_offset + sum(index * to_strides)] = from[from_offset + sum(index * from_strides)] over all indices below dims.
+// In elements; strides may be 0 (from) or negative.
+struct StridedCopy {
+  int rank = 0;
+  int64_t elements = 0;
+  int64_t dims[kMaxDims] = {};
+  int64_t from_strides[kMaxDims] = {};
+  int64_t to_strides[kMaxDims] = {};
+  int64_t from_offset = 0;
+  int64_t to_offset = 0;
+};
+void LaunchStridedCopy(const Queue& queue, int bytes, const StridedCopy& copy, const void* from, void* to);
+// n elements, each equal to the one at `value`, in memory that the kernels reach.
+void LaunchFill(const Queue& queue, int bytes, const void* value, void* to, int64_t n);
+void LaunchZero(const Queue& queue, void* to, int64_t bytes);
+
+// out[o][i][:] = in[o][index[i]][:], `inner` elements in a row. An index out of range is a fault of input `input`.
+void LaunchGather(const Queue& queue, int bytes, bool wide_indices, int input, int64_t outer, int64_t rows,
+                  int64_t indices, int64_t inner, const void* in, const void* index, void* out);
+// out[row][:] = sum in order of i of data[i][:] where index[i] == row; other indices are skipped. `out` of `rows` rows.
+void LaunchSegmentSum(const Queue& queue, Type type, bool wide_indices, int64_t rows, int64_t indices, int64_t inner,
+                      const void* data, const void* index, void* out);
+// out[o][d][i] = index[o][i] == d ? on : off.
+void LaunchOneHot(const Queue& queue, int bytes, bool wide_indices, int64_t outer, int64_t depth, int64_t inner,
+                  const void* index, const void* on, const void* off, void* out);
+
+}  // namespace millrace::cuda
+
+#endif  // MILLRACE_RUNTIME_DEVICES_CUDA_LAUNCH_LAYOUT_H_

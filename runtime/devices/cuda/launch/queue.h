@@ -1,0 +1,36 @@
+// What every launcher takes: the stream to run on and the word to report faults in.
+//
+// Launchers (launch/*.h) are plain functions on plain pointers. Their sources (launch/*.cu) are compiled twice: by
+// nvcc for the plugin, and by the host's compiler, where a launch is a loop, so that what the kernels compute is tested
+// on machines without a device.
+#ifndef MILLRACE_RUNTIME_DEVICES_CUDA_LAUNCH_QUEUE_H_
+#define MILLRACE_RUNTIME_DEVICES_CUDA_LAUNCH_QUEUE_H_
+
+#include <cstdint>
+
+namespace millrace::cuda {
+
+// What a kernel found wrong with its inputs. The first one stands; kernels launched later do nothing. kOnHost: the
+// kernel ran on the host, which has the error.
+enum class FaultCode : int32_t { kNone = 0, kIndexOutOfRange = 1, kNotFinite = 2, kBadLabel = 3, kOnHost = 4 };
+
+struct Fault {
+  FaultCode code = FaultCode::kNone;
+  int32_t detail = 0;    // which input, or what was found
+  int64_t position = 0;  // of the step in the plan
+  int64_t value = 0;
+  int64_t limit = 0;
+};
+
+struct Queue {
+  void* stream = nullptr;  // cudaStream_t
+  Fault* fault = nullptr;  // in memory that the kernels reach
+  int64_t position = 0;
+};
+
+// Element types as launchers know them.
+enum class Type : int32_t { kFloat, kDouble, kHalf, kBfloat16, kInt8, kInt16, kInt32, kInt64, kUint8, kUint16, kUint32, kUint64, kBool };
+
+}  // namespace millrace::cuda
+
+#endif  // MILLRACE_RUNTIME_DEVICES_CUDA_LAUNCH_QUEUE_H_

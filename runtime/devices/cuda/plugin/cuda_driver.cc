@@ -1,0 +1,234 @@
+#include "cuda/plugin/cuda_driver.h"
+
+#include <cuda_runtime_api.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "cuda/kernels/register.h"
+#include "cuda/plugin/cuda_errors.h"
+#include "cuda/plugin/cuda_services.h"
+#include "cuda/plugin/host_fallback.h"
+#include "millrace/status.h"
+#include "stream/driver_errors.h"
+
+namespace millrace::cuda {
+namespace {
+
+#define MR_CUDA(call) MR_RETURN_IF_ERROR(CudaStatus(call, info_.name, #call))
+
+cudaStream_t Raw(DeviceStream stream) { return static_cast<cudaStream_t>(stream); }
+cudaEvent_t RawEvent(DeviceEvent event) { return static_cast<cudaEvent_t>(event); }
+
+class CudaDriver final : public DeviceDriver {
+ public:
+  explicit CudaDriver(const DriverOptions& options) : options_(options) {}
+  ~CudaDriver() override {
+    cudaSetDevice(options_.index);
+    registry_ = KernelRegistry();
+    services_.reset();
+    if (fault_host_ != nullptr) cudaFreeHost(fault_host_);
+    if (fault_ != nullptr) cudaFree(fault_);
+  }
+
+  absl::Status Init() {
+    info_.name = absl::StrCat("cuda:", options_.index);
+    MR_CUDA(cudaSetDevice(options_.index));
+    MR_RETURN_IF_ERROR(FillInfo());
+    void* fault = nullptr;
+    MR_CUDA(cudaMalloc(&fault, sizeof(Fault)));
+    fault_ = static_cast<Fault*>(fault);
+    MR_CUDA(cudaMemset(fault_, 0, sizeof(Fault)));
+    MR_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&fault_host_), sizeof(Fault), cudaHostAllocDefault));
+    MR_ASSIGN_OR_RETURN(services_, CudaServices::Create(info_.name, fault_, options_.tf32));
+    RegisterCudaKernels(registry_, *services_);
+    MR_RETURN_IF_ERROR(AddHostFallbacks(*options_.host_kernels, *services_, registry_));
+    // What is not free now: the context, the libraries' own memory, and other programs.
+    size_t free_bytes = 0, total_bytes = 0;
+    MR_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
+    info_.free_bytes = static_cast<int64_t>(free_bytes);
+    info_.total_bytes = static_cast<int64_t>(total_bytes);
+    info_.context_bytes = info_.total_bytes - info_.free_bytes;
+    return absl::OkStatus();
+  }
+
+  const DriverInfo& info() const override { return info_; }
+  const KernelRegistry& kernels() const override { return registry_; }
+
+  absl::StatusOr<void*> AllocateDevice(int64_t bytes) override {
+    MR_CUDA(cudaSetDevice(options_.index));
+    void* memory = nullptr;
+    const cudaError_t error = cudaMalloc(&memory, static_cast<size_t>(bytes));
+    if (error == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      size_t free_bytes = 0, total_bytes = 0;
+      cudaMemGetInfo(&free_bytes, &total_bytes);
+      return OutOfDeviceMemory(info_.name, bytes, static_cast<int64_t>(free_bytes), static_cast<int64_t>(total_bytes));
+    }
+    MR_RETURN_IF_ERROR(CudaStatus(error, info_.name, "cudaMalloc"));
+    return memory;
+  }
+  void FreeDevice(void* memory) override {
+    cudaSetDevice(options_.index);
+    cudaFree(memory);
+  }
+  absl::Status PinHost(void* memory, int64_t bytes) override {
+    MR_CUDA(cudaSetDevice(options_.index));
+    PreferNode(memory, bytes);
+    const cudaError_t error = cudaHostRegister(memory, static_cast<size_t>(bytes), cudaHostRegisterPortable);
+    if (error == cudaSuccess) return absl::OkStatus();
+    cudaGetLastError();
+    return PinningRefused(bytes, cudaGetErrorString(error));
+  }
+  void UnpinHost(void* memory) override {
+    cudaSetDevice(options_.index);
+    cudaHostUnregister(memory);
+  }
+
+  absl::StatusOr<DeviceStream> CreateStream() override {
+    MR_CUDA(cudaSetDevice(options_.index));
+    cudaStream_t stream = nullptr;
+    MR_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    return static_cast<DeviceStream>(stream);
+  }
+  void DestroyStream(DeviceStream stream) override { cudaStreamDestroy(Raw(stream)); }
+  absl::Status Synchronize(DeviceStream stream) override {
+    MR_CUDA(cudaStreamSynchronize(Raw(stream)));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<DeviceEvent> CreateEvent(bool timed) override {
+    MR_CUDA(cudaSetDevice(options_.index));
+    cudaEvent_t event = nullptr;
+    MR_CUDA(cudaEventCreateWithFlags(&event, timed ? cudaEventDefault : cudaEventDisableTiming));
+    return static_cast<DeviceEvent>(event);
+  }
+  void DestroyEvent(DeviceEvent event) override { cudaEventDestroy(RawEvent(event)); }
+  absl::Status Record(DeviceEvent event, DeviceStream stream) override {
+    MR_CUDA(cudaEventRecord(RawEvent(event), Raw(stream)));
+    return absl::OkStatus();
+  }
+  absl::Status WaitFor(DeviceStream stream, DeviceEvent event) override {
+    MR_CUDA(cudaStreamWaitEvent(Raw(stream), RawEvent(event), 0));
+    return absl::OkStatus();
+  }
+  absl::StatusOr<double> SecondsBetween(DeviceEvent from, DeviceEvent to) override {
+    float milliseconds = 0;
+    MR_CUDA(cudaEventElapsedTime(&milliseconds, RawEvent(from), RawEvent(to)));
+    return static_cast<double>(milliseconds) * 1e-3;
+  }
+
+  absl::Status CopyToHost(void* host, const void* device, int64_t bytes, DeviceStream stream) override {
+    MR_CUDA(cudaMemcpyAsync(host, device, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost, Raw(stream)));
+    return absl::OkStatus();
+  }
+  absl::Status CopyToDevice(void* device, const void* host, int64_t bytes, DeviceStream stream) override {
+    MR_CUDA(cudaMemcpyAsync(device, host, static_cast<size_t>(bytes), cudaMemcpyHostToDevice, Raw(stream)));
+    return absl::OkStatus();
+  }
+
+  absl::Status Launch(const Kernel& kernel, const KernelContext& context, DeviceStream, int64_t position) override {
+    MR_CUDA(cudaSetDevice(options_.index));
+    services_->set_position(position);
+    MR_RETURN_IF_ERROR(kernel.Run(context));
+    // A launch that was refused (a bad configuration) says so only here.
+    MR_CUDA(cudaPeekAtLastError());
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<KernelFault> TakeFault(DeviceStream stream) override {
+    MR_CUDA(cudaMemcpyAsync(fault_host_, fault_, sizeof(Fault), cudaMemcpyDeviceToHost, Raw(stream)));
+    MR_CUDA(cudaStreamSynchronize(Raw(stream)));
+    KernelFault fault = services_->TakeHostFault();
+    if (fault_host_->code == FaultCode::kNone) return fault;
+    if (fault_host_->code != FaultCode::kOnHost) fault = {fault_host_->position, FaultStatus(*fault_host_)};
+    MR_CUDA(cudaMemsetAsync(fault_, 0, sizeof(Fault), Raw(stream)));
+    MR_CUDA(cudaStreamSynchronize(Raw(stream)));
+    return fault;
+  }
+
+  absl::Status BeginCapture(DeviceStream stream) override {
+    // Of this thread alone: another one may be planning.
+    MR_CUDA(cudaStreamBeginCapture(Raw(stream), cudaStreamCaptureModeThreadLocal));
+    return absl::OkStatus();
+  }
+  absl::StatusOr<DeviceGraph> EndCapture(DeviceStream stream) override {
+    cudaGraph_t graph = nullptr;
+    MR_CUDA(cudaStreamEndCapture(Raw(stream), &graph));
+    cudaGraphExec_t executable = nullptr;
+    const cudaError_t error = cudaGraphInstantiate(&executable, graph, 0);
+    cudaGraphDestroy(graph);
+    MR_RETURN_IF_ERROR(CudaStatus(error, info_.name, "cudaGraphInstantiate"));
+    return static_cast<DeviceGraph>(executable);
+  }
+  absl::Status LaunchGraph(DeviceGraph graph, DeviceStream stream) override {
+    MR_CUDA(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), Raw(stream)));
+    return absl::OkStatus();
+  }
+  void DestroyGraph(DeviceGraph graph) override { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph)); }
+  bool CanCapture(const Kernel& kernel) const override { return CanCaptureFallback(kernel); }
+
+ private:
+  absl::Status FillInfo() {
+    cudaDeviceProp properties;
+    MR_CUDA(cudaGetDeviceProperties(&properties, options_.index));
+    info_.name = absl::StrCat(properties.name, " (cuda:", options_.index, ")");
+    info_.compute_capability = properties.major * 10 + properties.minor;
+    MR_CUDA(cudaDriverGetVersion(&info_.driver_version));
+    MR_CUDA(cudaRuntimeGetVersion(&info_.runtime_version));
+    int clock_khz = 0, memory_khz = 0, bus_bits = 0, node = -1;
+    MR_CUDA(cudaDeviceGetAttribute(&clock_khz, cudaDevAttrClockRate, options_.index));
+    MR_CUDA(cudaDeviceGetAttribute(&memory_khz, cudaDevAttrMemoryClockRate, options_.index));
+    MR_CUDA(cudaDeviceGetAttribute(&bus_bits, cudaDevAttrGlobalMemoryBusWidth, options_.index));
+    if (cudaDeviceGetAttribute(&node, cudaDevAttrHostNumaId, options_.index) != cudaSuccess) {
+      cudaGetLastError();
+      node = -1;
+    }
+    info_.numa_node = node;
+    constexpr double kLanesPerProcessor = 128;
+    info_.flops_per_second = 2.0 * kLanesPerProcessor * properties.multiProcessorCount * clock_khz * 1e3;
+    info_.memory_bytes_per_second = 2.0 * memory_khz * 1e3 * bus_bits / 8;
+    return absl::OkStatus();
+  }
+
+  // Pages that come from now on lie near the device, where there are nodes to choose from.
+  void PreferNode(void* memory, int64_t bytes) const {
+    constexpr int kPreferred = 1;  // MPOL_PREFERRED
+    if (info_.numa_node < 0 || info_.numa_node >= 64) return;
+    const unsigned long mask = 1UL << info_.numa_node;
+    // A hint: where it is refused, pages lie wherever the system puts them.
+    static_cast<void>(syscall(SYS_mbind, memory, static_cast<unsigned long>(bytes), kPreferred, &mask, 64UL, 0U));
+  }
+
+  const DriverOptions options_;
+  DriverInfo info_;
+  Fault* fault_ = nullptr;       // on the device
+  Fault* fault_host_ = nullptr;  // page-locked
+  std::unique_ptr<CudaServices> services_;
+  KernelRegistry registry_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DeviceDriver>> OpenCudaDriver(const DriverOptions& options) {
+  int version = 0, runtime = 0, count = 0;
+  // Zero where no driver is installed.
+  if (cudaDriverGetVersion(&version) != cudaSuccess || version == 0) return NoDriver("libcuda.so.1 was not found");
+  if (cudaRuntimeGetVersion(&runtime) != cudaSuccess) return NoDriver("the CUDA runtime does not answer");
+  if (version / 1000 < runtime / 1000) return DriverTooOld(version, runtime / 1000 * 1000);
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaErrorInsufficientDriver) return DriverTooOld(version, runtime);
+  if (error == cudaErrorNoDevice) {
+    count = 0;
+  } else if (error != cudaSuccess) {
+    return NoDriver(cudaGetErrorString(error));
+  }
+  if (options.index < 0 || options.index >= count) return NoDevice(options.index, count);
+  auto driver = std::make_unique<CudaDriver>(options);
+  MR_RETURN_IF_ERROR(driver->Init());
+  return std::unique_ptr<DeviceDriver>(std::move(driver));
+}
+
+}  // namespace millrace::cuda

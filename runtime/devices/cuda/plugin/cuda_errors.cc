@@ -1,0 +1,43 @@
+#include "cuda/plugin/cuda_errors.h"
+
+#include "absl/strings/str_cat.h"
+#include "stream/driver_errors.h"
+
+namespace millrace::cuda {
+namespace {
+
+// After these every call of the process on this device fails.
+bool LosesDevice(cudaError_t error) {
+  switch (error) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorHardwareStackError:
+    case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorExternalDevice:
+    case cudaErrorDevicesUnavailable:
+    case cudaErrorSystemNotReady:
+    case cudaErrorUnknown: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+absl::Status CudaStatus(cudaError_t error, const std::string& device, const char* call) {
+  if (error == cudaSuccess) return absl::OkStatus();
+  const std::string what = absl::StrCat(call, ": ", cudaGetErrorName(error), ", ", cudaGetErrorString(error));
+  if (LosesDevice(error)) return DeviceLost(device, what);
+  // The error is kept until it is read: the next launch must not be blamed for it.
+  cudaGetLastError();
+  if (error == cudaErrorMemoryAllocation) return absl::ResourceExhaustedError(absl::StrCat(device, ": ", what));
+  return absl::InternalError(absl::StrCat(device, ": ", what));
+}
+
+}  // namespace millrace::cuda

@@ -1,0 +1,52 @@
+#include "cuda/plugin/cuda_services.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
+
+namespace millrace::cuda {
+
+absl::Status BlasStatus(cublasStatus_t status, const std::string& device, const char* call) {
+  if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
+  const std::string what = absl::StrCat(device, ": ", call, ": ", cublasLtGetStatusString(status));
+  return status == CUBLAS_STATUS_NOT_SUPPORTED ? absl::UnimplementedError(what) : absl::InternalError(what);
+}
+
+absl::Status DnnStatus(cudnnStatus_t status, const std::string& device, const char* call) {
+  if (status == CUDNN_STATUS_SUCCESS) return absl::OkStatus();
+  const std::string what = absl::StrCat(device, ": ", call, ": ", cudnnGetErrorString(status));
+  return status >= CUDNN_STATUS_NOT_SUPPORTED && status < CUDNN_STATUS_INTERNAL_ERROR ? absl::UnimplementedError(what)
+                                                                                       : absl::InternalError(what);
+}
+
+absl::StatusOr<std::unique_ptr<CudaServices>> CudaServices::Create(const std::string& device, Fault* fault, bool tf32) {
+  auto services = std::unique_ptr<CudaServices>(new CudaServices(device, fault, tf32));
+  MR_RETURN_IF_ERROR(BlasStatus(cublasLtCreate(&services->blas_), device, "cublasLtCreate"));
+  MR_RETURN_IF_ERROR(DnnStatus(cudnnCreate(&services->dnn_), device, "cudnnCreate"));
+  return services;
+}
+
+CudaServices::~CudaServices() {
+  if (dnn_ != nullptr) cudnnDestroy(dnn_);
+  if (blas_ != nullptr) cublasLtDestroy(blas_);
+}
+
+void CudaServices::ReportHostFault(KernelFault fault) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (host_fault_.position < 0 || fault.position < host_fault_.position) host_fault_ = std::move(fault);
+}
+
+KernelFault CudaServices::TakeHostFault() {
+  of_step_.clear();  // the streams are idle
+  std::lock_guard<std::mutex> lock(mutex_);
+  return std::exchange(host_fault_, KernelFault());
+}
+
+void CudaServices::Keep(std::shared_ptr<void> what, cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  cudaStreamIsCapturing(stream, &status);
+  (status == cudaStreamCaptureStatusActive ? of_graphs_ : of_step_).push_back(std::move(what));
+}
+
+}  // namespace millrace::cuda

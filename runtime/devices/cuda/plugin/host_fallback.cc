@@ -1,0 +1,205 @@
+#include "cuda/plugin/host_fallback.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <glog/logging.h>
+
+#include "absl/strings/match.h"
+#include "cuda/plugin/cuda_errors.h"
+#include "millrace/status.h"
+
+namespace millrace::cuda {
+namespace {
+
+class SerialRunner final : public ParallelRunner {
+ public:
+  void For(int64_t shards, absl::FunctionRef<void(int64_t)> fn) override {
+    for (int64_t i = 0; i < shards; ++i) fn(i);
+  }
+};
+
+// Page-locked memory where that is to be had.
+class Staging {
+ public:
+  Staging() = default;
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+  ~Staging() {
+    if (pinned_) cudaFreeHost(data_);
+  }
+  void Reserve(int64_t bytes) {
+    bytes = std::max<int64_t>(bytes, kTensorAlignment);
+    pinned_ = cudaHostAlloc(&data_, static_cast<size_t>(bytes), cudaHostAllocDefault) == cudaSuccess;
+    if (pinned_) return;
+    cudaGetLastError();
+    pageable_ = Tensor(DataType::kUint8, Shape({bytes + kTensorAlignment}));
+    data_ = reinterpret_cast<void*>(AlignUp(reinterpret_cast<intptr_t>(pageable_.mutable_data())));
+  }
+  char* data() const { return static_cast<char*>(data_); }
+  bool pinned() const { return pinned_; }
+
+ private:
+  void* data_ = nullptr;
+  bool pinned_ = false;
+  Tensor pageable_;
+};
+
+// One run that the stream will make: all that its host function needs.
+struct Call {
+  const Kernel* kernel = nullptr;
+  CudaServices* services = nullptr;
+  KernelContext context;
+  int64_t position = 0;
+  std::vector<void*> inputs, outputs;
+  std::vector<char> flags;
+  std::vector<const bool*> initialized;
+  Fault* fault = nullptr;  // the stream's fault word, copied before the call and back after it
+};
+
+void RunCall(void* argument) {
+  Call* call = static_cast<Call*>(argument);
+  if (call->fault->code != FaultCode::kNone) return;  // as kernels on the device do
+  SerialRunner serial;
+  call->context.parallel = &serial;
+  const absl::Status status = call->kernel->Run(call->context);
+  if (status.ok()) return;
+  call->fault->code = FaultCode::kOnHost;
+  call->fault->position = call->position;
+  call->services->ReportHostFault({call->position, status});
+}
+
+class FallbackKernel final : public Kernel {
+ public:
+  FallbackKernel(const OpInstance& instance, std::unique_ptr<Kernel> kernel, CudaServices& services)
+      : services_(services), kernel_(std::move(kernel)) {
+    int64_t end = 0;
+    const auto place = [&](const std::vector<TensorType>& types, std::vector<int64_t>& offsets) {
+      for (const TensorType& type : types) {
+        offsets.push_back(end);
+        end = AlignUp(end + type.size_bytes());
+      }
+    };
+    place(instance.inputs, input_offsets_);
+    place(instance.outputs, output_offsets_);
+    fault_offset_ = end;
+    scratch_offset_ = end + AlignUp(sizeof(Fault));
+    staging_.Reserve(scratch_offset_ + AlignUp(kernel_->scratch_bytes()));
+    // An op that updates variables says so in its name; to copy back what has not changed does no harm.
+    writes_inputs_ = absl::StrContains(instance.op, "Assign") || absl::StrContains(instance.op, "Apply") ||
+                     absl::StrContains(instance.op, "Scatter");
+  }
+
+  bool can_capture() const { return staging_.pinned(); }
+
+  absl::Status Run(const KernelContext& context) const override {
+    const OpInstance& instance = *context.instance;
+    const auto stream = static_cast<cudaStream_t>(context.stream);
+    auto call = std::make_shared<Call>();
+    FillCall(context, *call);
+    for (size_t i = 0; i < instance.inputs.size(); ++i) {
+      if (call->inputs[i] == context.inputs[i]) continue;  // known by value, on the host
+      MR_RETURN_IF_ERROR(Copy(call->inputs[i], context.inputs[i], instance.inputs[i], cudaMemcpyDeviceToHost, stream));
+    }
+    MR_RETURN_IF_ERROR(CopyBytes(call->fault, services_.fault(), sizeof(Fault), cudaMemcpyDeviceToHost, stream));
+    MR_RETURN_IF_ERROR(
+        CudaStatus(cudaLaunchHostFunc(stream, &RunCall, call.get()), services_.device(), "cudaLaunchHostFunc"));
+    services_.Keep(call, stream);
+    MR_RETURN_IF_ERROR(CopyBytes(services_.fault(), call->fault, sizeof(Fault), cudaMemcpyHostToDevice, stream));
+    for (size_t o = 0; o < instance.outputs.size(); ++o) {
+      MR_RETURN_IF_ERROR(Copy(context.outputs[o], call->outputs[o], instance.outputs[o], cudaMemcpyHostToDevice, stream));
+    }
+    for (size_t i = 0; writes_inputs_ && i < instance.inputs.size(); ++i) {
+      if (call->inputs[i] == context.inputs[i]) continue;
+      MR_RETURN_IF_ERROR(Copy(context.inputs[i], call->inputs[i], instance.inputs[i], cudaMemcpyHostToDevice, stream));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // The host kernel's own context: staged tensors, and what the host knows now.
+  void FillCall(const KernelContext& context, Call& call) const {
+    const OpInstance& instance = *context.instance;
+    call.kernel = kernel_.get();
+    call.services = &services_;
+    call.context = context;
+    call.position = services_.position();
+    call.fault = reinterpret_cast<Fault*>(staging_.data() + fault_offset_);
+    for (size_t i = 0; i < instance.inputs.size(); ++i) {
+      const bool by_value = i < instance.input_values.size() && !instance.input_values[i].empty() &&
+                            context.inputs[i] == instance.input_values[i].data();
+      call.inputs.push_back(by_value ? context.inputs[i] : staging_.data() + input_offsets_[i]);
+      if (context.initialized != nullptr) call.flags.push_back(*context.initialized[i]);
+    }
+    for (size_t o = 0; o < instance.outputs.size(); ++o) {
+      void* staged = staging_.data() + output_offsets_[o];
+      for (size_t i = 0; i < instance.inputs.size(); ++i) {
+        const bool shared = context.outputs[o] == context.inputs[i] && instance.outputs[o].size_bytes() > 0 &&
+                            instance.outputs[o].size_bytes() == instance.inputs[i].size_bytes();
+        if (shared) staged = call.inputs[i];  // in place, or the variable itself
+      }
+      call.outputs.push_back(staged);
+    }
+    call.context.inputs = call.inputs.data();
+    call.context.outputs = call.outputs.data();
+    call.context.scratch = staging_.data() + scratch_offset_;
+    call.context.stream = nullptr;
+    for (const char& flag : call.flags) call.initialized.push_back(reinterpret_cast<const bool*>(&flag));
+    if (!call.initialized.empty()) call.context.initialized = call.initialized.data();
+  }
+
+  absl::Status Copy(void* to, const void* from, const TensorType& type, cudaMemcpyKind kind, cudaStream_t stream) const {
+    return CopyBytes(to, from, type.size_bytes(), kind, stream);
+  }
+  absl::Status CopyBytes(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind, cudaStream_t stream) const {
+    if (bytes == 0) return absl::OkStatus();
+    return CudaStatus(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, stream), services_.device(),
+                      "cudaMemcpyAsync");
+  }
+
+  CudaServices& services_;
+  const std::unique_ptr<Kernel> kernel_;
+  std::vector<int64_t> input_offsets_, output_offsets_;
+  int64_t fault_offset_ = 0;
+  int64_t scratch_offset_ = 0;
+  bool writes_inputs_ = false;
+  Staging staging_;
+};
+
+}  // namespace
+
+absl::Status AddHostFallbacks(const KernelRegistry& host, CudaServices& services, KernelRegistry& registry) {
+  KernelRegistry merged;
+  std::set<std::string> names;
+  for (const std::string& name : host.Names()) names.insert(name);
+  for (const std::string& name : registry.Names()) names.insert(name);
+  for (const std::string& name : names) {
+    const KernelFactory* device_factory = registry.Find(name);
+    const KernelFactory* host_factory = host.Find(name);
+    const auto make = [on_device = device_factory != nullptr ? *device_factory : KernelFactory(), host_factory,
+                       &services](const OpInstance& instance) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+      if (on_device) {
+        absl::StatusOr<std::unique_ptr<Kernel>> kernel = on_device(instance);
+        if (kernel.ok() || !absl::IsUnimplemented(kernel.status()) || host_factory == nullptr) return kernel;
+      }
+      MR_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, (*host_factory)(instance));
+      VLOG(1) << "node '" << instance.name << "' (" << instance.op << ") runs on the host";
+      return std::make_unique<FallbackKernel>(instance, std::move(kernel), services);
+    };
+    MR_RETURN_IF_ERROR(merged.Register(name, make));
+  }
+  registry = std::move(merged);
+  return absl::OkStatus();
+}
+
+bool CanCaptureFallback(const Kernel& kernel) {
+  const auto* fallback = dynamic_cast<const FallbackKernel*>(&kernel);
+  return fallback == nullptr || fallback->can_capture();
+}
+
+}  // namespace millrace::cuda

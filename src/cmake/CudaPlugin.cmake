@@ -1,0 +1,70 @@
+# libmillrace_cuda.so, where the CUDA toolkit with cuBLASLt and cuDNN is found; nothing where it is not. The program
+# loads it at run time and links nothing of it.
+#
+# Included by runtime/devices/cuda/CMakeLists.txt.
+option(MILLRACE_CUDA "Build the CUDA plugin where the toolkit is found" ON)
+set(MILLRACE_CUDA_ARCHITECTURES "80-real;90-real;100" CACHE STRING
+  "compute capabilities of the plugin's device code; a plain number adds PTX for later devices. One is quicker to build")
+
+get_property(launchers GLOBAL PROPERTY MILLRACE_CUDA_LAUNCHERS)
+set(plugin_folder ${CMAKE_CURRENT_SOURCE_DIR})
+
+# The launchers' sources as C++ for the host, for tests on machines without a device.
+set(host_sources)
+foreach(name ${launchers})
+  set(wrapper ${CMAKE_CURRENT_BINARY_DIR}/host/${name}.cc)
+  file(CONFIGURE OUTPUT ${wrapper} CONTENT "#include \"cuda/launch/${name}.cu\"\n" @ONLY)
+  list(APPEND host_sources ${wrapper})
+endforeach()
+add_library(millrace_cuda_launch_host STATIC ${host_sources})
+target_include_directories(millrace_cuda_launch_host PUBLIC ${CMAKE_BINARY_DIR}/include_roots/cuda)
+target_compile_options(millrace_cuda_launch_host PRIVATE -ffp-contract=off)
+target_link_libraries(millrace_cuda_launch_host PRIVATE millrace_flags)
+
+if(NOT MILLRACE_CUDA)
+  return()
+endif()
+include(CheckLanguage)
+if(NOT CMAKE_CUDA_COMPILER)
+  find_program(CMAKE_CUDA_COMPILER nvcc PATHS /usr/local/cuda/bin)
+endif()
+check_language(CUDA)
+if(NOT CMAKE_CUDA_COMPILER)
+  message(STATUS "CUDA toolkit not found: without --device=cuda")
+  return()
+endif()
+set(CMAKE_CUDA_ARCHITECTURES ${MILLRACE_CUDA_ARCHITECTURES})
+enable_language(CUDA)
+find_package(CUDAToolkit QUIET)
+find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+find_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})
+if(NOT TARGET CUDA::cublasLt OR NOT CUDNN_INCLUDE_DIR OR NOT CUDNN_LIBRARY)
+  message(STATUS "cuBLASLt or cuDNN not found: without --device=cuda")
+  return()
+endif()
+# CMake 3.25.1 does not know nvcc's C++20.
+set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+
+set(device_sources)
+foreach(name ${launchers})
+  list(APPEND device_sources ${plugin_folder}/launch/${name}.cu)
+endforeach()
+add_library(millrace_cuda_launch OBJECT ${device_sources})
+set_target_properties(millrace_cuda_launch PROPERTIES CUDA_STANDARD 20 CUDA_ARCHITECTURES "${MILLRACE_CUDA_ARCHITECTURES}")
+target_include_directories(millrace_cuda_launch PRIVATE ${CMAKE_BINARY_DIR}/include_roots/cuda)
+target_compile_options(millrace_cuda_launch PRIVATE --Werror=all-warnings -Xcompiler=-Wall,-Wextra,-Werror -Xcudafe=--display_error_number)
+
+set(plugin_sources)
+foreach(name blas_product cuda_driver cuda_errors cuda_services dnn_convolution host_fallback plugin)
+  list(APPEND plugin_sources ${plugin_folder}/plugin/${name}.cc)
+endforeach()
+add_library(millrace_cuda_plugin MODULE ${plugin_sources} $<TARGET_OBJECTS:millrace_cuda_launch>)
+set_target_properties(millrace_cuda_plugin PROPERTIES OUTPUT_NAME millrace_cuda LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin
+  CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+target_include_directories(millrace_cuda_plugin SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS} ${CUDNN_INCLUDE_DIR})
+target_link_libraries(millrace_cuda_plugin PRIVATE millrace_cuda_kernels millrace_stream CUDA::cudart_static CUDA::cublasLt
+  ${CUDNN_LIBRARY})
+# Only the plugin's one symbol is seen outside: what it shares with the program in source it has for itself.
+target_link_options(millrace_cuda_plugin PRIVATE -Wl,--exclude-libs,ALL)
+install(TARGETS millrace_cuda_plugin LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
