@@ -28,6 +28,8 @@ class GradientTable {
   // The rule of every op, built once.
   static const GradientTable& Builtin();
   const Rule* Find(const std::string& op) const;  // nullptr when there is none
+  // Why an op that is not differentiable has no gradient; nullptr for other ops.
+  static const char* NotDifferentiable(const std::string& op);
   bool PassesNone(const std::string& op) const { return none_.count(op) > 0; }
   const std::map<std::string, Rule>& rules() const { return rules_; }
 
@@ -44,6 +46,9 @@ void AddEinsumGradients(GradientTable& table);
 void AddArrayGradients(GradientTable& table);     // shapes, concatenation, slices
 void AddGatherGradients(GradientTable& table);    // gathers, scatters, segments
 void AddConvGradients(GradientTable& table);
+void AddLayoutGradients(GradientTable& table);    // diagonals, patches, blocks
+void AddSegmentGradients(GradientTable& table);   // segment reductions, scatters that choose
+void AddSpecialGradients(GradientTable& table);   // special functions, remainders
 void AddPoolGradients(GradientTable& table);
 void AddNormGradients(GradientTable& table);      // batch norm, LRN
 void AddLossGradients(GradientTable& table);      // softmax, cross entropies, CTC

@@ -35,6 +35,9 @@ const GradientTable& GradientTable::Builtin() {
     AddConvGradients(*built);
     AddPoolGradients(*built);
     AddNormGradients(*built);
+    AddLayoutGradients(*built);
+    AddSegmentGradients(*built);
+    AddSpecialGradients(*built);
     AddLossGradients(*built);
     return built;
   }();
@@ -295,8 +298,9 @@ absl::Status GradientBuilder::Differentiate(NodeId id, std::vector<Output> gradi
   for (const Output& gradient : context.gradients_) any_gradient = any_gradient || gradient.valid();
   if (any_gradient) {
     if (rule == nullptr) {
-      return absl::UnimplementedError(
-          absl::StrCat("node '", context.name(), "': op '", context.op(), "' has no gradient"));
+      const char* reason = GradientTable::NotDifferentiable(context.op());
+      return absl::UnimplementedError(absl::StrCat("node '", context.name(), "': op '", context.op(), "' has no gradient",
+                                                   reason == nullptr ? "" : ": ", reason == nullptr ? "" : reason));
     }
     NameScope scope(builder_, absl::StrCat(context.name(), "_grad"));
     MR_RETURN_IF_ERROR((*rule)(context));

@@ -170,7 +170,7 @@ absl::Status DiagonalGradient(Context& c) {
 
 void AddArrayGradients(GradientTable& table) {
   table.Add({"Reshape", "ExpandDims", "Squeeze"}, ReshapeGradient);
-  table.Add("Transpose", TransposeGradient);
+  table.Add({"Transpose", "ConjugateTranspose"}, TransposeGradient);  // there are no complex tensors
   table.Add("ConcatV2", ConcatV2Gradient);
   table.Add("Concat", ConcatGradient);
   table.Add("Split", SplitGradient);
@@ -186,6 +186,7 @@ void AddArrayGradients(GradientTable& table) {
   table.Add("BroadcastTo", BroadcastToGradient);
   table.Add("Fill", FillGradient);
   table.Add("ReverseV2", Inverse("ReverseV2"));
+  table.Add("Reverse", Inverse("Reverse"));
   table.Add("ReverseSequence", Inverse("ReverseSequence"));
   table.Add("SpaceToDepth", Inverse("DepthToSpace"));
   table.Add("DepthToSpace", Inverse("SpaceToDepth"));

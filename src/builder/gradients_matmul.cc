@@ -40,6 +40,23 @@ absl::Status BatchMatMulGradient(Context& c) {
   return ProductGradient(c, c.op() == "BatchMatMul" ? "BatchMatMul" : "BatchMatMulV2", "adj_x", "adj_y");
 }
 
+// The inputs may be of another type than the product.
+absl::Status BatchMatMulV3Gradient(Context& c) {
+  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  const bool ta = c.attrs().GetOr<bool>("adj_x", false), tb = c.attrs().GetOr<bool>("adj_y", false);
+  const Output g = c.gradient();
+  const auto set = [&](int i, const Product& p) {
+    if (!c.wants(i)) return;
+    const Output other = ops::Cast(c.input(1 - i), g.dtype());
+    const Output product = p.a_is_g ? ops::BatchMatMul(g, other, {p.transpose_first, p.transpose_second})
+                                    : ops::BatchMatMul(other, g, {p.transpose_first, p.transpose_second});
+    SetReduced(c, i, ops::Cast(product, c.input(i).dtype()));
+  };
+  set(0, FirstGradient(ta, tb));
+  set(1, SecondGradient(ta, tb));
+  return absl::OkStatus();
+}
+
 absl::Status MatrixBandPartGradient(Context& c) {
   c.Set(0, Emit("MatrixBandPart", {c.gradient(), c.input(1), c.input(2)}, c.attrs()));
   return absl::OkStatus();
@@ -50,6 +67,7 @@ absl::Status MatrixBandPartGradient(Context& c) {
 void AddMatMulGradients(GradientTable& table) {
   table.Add("MatMul", MatMulGradient);
   table.Add({"BatchMatMul", "BatchMatMulV2"}, BatchMatMulGradient);
+  table.Add("BatchMatMulV3", BatchMatMulV3Gradient);
   table.Add("MatrixBandPart", MatrixBandPartGradient);
 }
 

@@ -93,6 +93,31 @@ absl::Status BatchNormGradGradient(Context& c) {
   return absl::OkStatus();
 }
 
+// y = x (bias + alpha S(x^2))^-beta in plain ops, S the sum over a window of channels: a product with a band of ones.
+Output WriteOutLrn(const Output& x, const Context& c) {
+  GraphBuilder& b = *x.builder();
+  const int64_t radius = c.attrs().GetOr<int64_t>("depth_radius", 5), channels = x.dim(-1);
+  const Output ones = ops::Full(b, TensorType{x.dtype(), Shape({channels, channels})}, 1);
+  const Output band = b.Op("MatrixBandPart", {ones, b.Int(radius), b.Int(radius)}, {{"T", x.dtype()}, {"Tindex", DataType::kInt32}});
+  const Output rows = ops::Reshape(ops::Square(x), {-1, channels});
+  const Output sums = ops::Reshape(ops::MatMul(rows, band), Dims(x));
+  const Output base = sums * c.attrs().GetOr<float>("alpha", 1) + c.attrs().GetOr<float>("bias", 1);
+  return x * ops::Binary("Pow", base, -c.attrs().GetOr<float>("beta", 0.5f));
+}
+
+// LRNGrad(dy, x, y): the gradient of the written-out gradient.
+absl::Status LrnGradGradient(Context& c) {
+  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  const Output dy = ops::Identity(c.input(0)), x = ops::Identity(c.input(1));
+  GradientOptions first{.y_gradients = {dy}, .scope = "first"}, second{.y_gradients = {c.gradient()}, .scope = "second"};
+  MR_ASSIGN_OR_RETURN(const std::vector<Output> dx, AddGradients(c.builder(), {WriteOutLrn(x, c)}, {x}, first));
+  MR_ASSIGN_OR_RETURN(const std::vector<Output> gradients, AddGradients(c.builder(), dx, {dy, x}, second));
+  for (int i = 0; i < 2; ++i) {
+    if (c.wants(i)) c.Set(i, gradients[i]);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status LrnGradient(Context& c) {
   c.Set(0, SameAttrs(c, "LRNGrad", {c.gradient(), c.input(0), c.output(0)}));
   return absl::OkStatus();
@@ -104,6 +129,7 @@ void AddNormGradients(GradientTable& table) {
   table.Add({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"}, BatchNormGradient);
   table.Add({"FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3"}, BatchNormGradGradient);
   table.Add("LRN", LrnGradient);
+  table.Add("LRNGrad", LrnGradGradient);
 }
 
 }  // namespace millrace

@@ -34,6 +34,30 @@ absl::Status MaxPoolGradGradient(Context& c) {
   return absl::OkStatus();
 }
 
+// dy of MaxPoolGradGrad(x, y, dx) is read off where the maxima are: linear in dx.
+absl::Status MaxPoolGradGradGradient(Context& c) {
+  if (!c.wants(2)) return absl::OkStatus();
+  AttrMap attrs = c.attrs();
+  const bool volume = c.op() == "MaxPool3DGradGrad";
+  if (volume) attrs.Set("TInput", c.dtype());
+  c.Set(2, Emit(volume ? "MaxPool3DGrad" : "MaxPoolGrad", {c.input(0), c.input(1), c.gradient()}, std::move(attrs)));
+  return absl::OkStatus();
+}
+
+// Window and strides as inputs: MaxPoolV2(x, ksize, strides), MaxPoolGradV2 and MaxPoolGradGradV2(x, y, g, ksize, strides).
+absl::Status MaxPoolV2Gradient(Context& c) {
+  if (c.wants(0)) {
+    c.Set(0, SameAttrs(c, "MaxPoolGradV2", {c.input(0), c.output(0), c.gradient(), c.input(1), c.input(2)}));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MaxPoolGradV2Gradient(Context& c) {
+  const char* op = c.op() == "MaxPoolGradV2" ? "MaxPoolGradGradV2" : "MaxPoolGradV2";
+  if (c.wants(2)) c.Set(2, SameAttrs(c, op, {c.input(0), c.input(1), c.gradient(), c.input(3), c.input(4)}));
+  return absl::OkStatus();
+}
+
 absl::Status AvgPoolGradient(Context& c) {
   MR_ASSIGN_OR_RETURN(const Output shape, ShapeConstant(c, c.input(0)));
   c.Set(0, SameAttrs(c, c.op() == "AvgPool" ? "AvgPoolGrad" : "AvgPool3DGrad", {shape, c.gradient()}));
@@ -78,12 +102,16 @@ void AddPoolGradients(GradientTable& table) {
   table.Add("MaxPool3D", MaxPool3DGradient);
   table.Add("MaxPoolWithArgmax", MaxPoolWithArgmaxGradient);
   table.Add({"MaxPoolGrad", "MaxPool3DGrad"}, MaxPoolGradGradient);
+  table.Add({"MaxPoolGradGrad", "MaxPool3DGradGrad"}, MaxPoolGradGradGradient);
+  table.Add("MaxPoolV2", MaxPoolV2Gradient);
+  table.Add({"MaxPoolGradV2", "MaxPoolGradGradV2"}, MaxPoolGradV2Gradient);
   table.Add({"AvgPool", "AvgPool3D"}, AvgPoolGradient);
   table.Add({"AvgPoolGrad", "AvgPool3DGrad"}, AvgPoolGradGradient);
   table.Add("ResizeBilinear", ResizeWithImage("ResizeBilinearGrad"));
   table.Add("ResizeBicubic", ResizeWithImage("ResizeBicubicGrad"));
   table.Add("ResizeNearestNeighbor", ResizeNearestGradient);
   table.Add("ResizeBilinearGrad", ResizeAgain("ResizeBilinear"));
+  table.Add("ResizeBicubicGrad", ResizeAgain("ResizeBicubic"));
   table.Add("ResizeNearestNeighborGrad", ResizeAgain("ResizeNearestNeighbor"));
 }
 

@@ -147,6 +147,7 @@ Tensor RandomTensor(const TensorType& type, double low, double high, uint64_t se
 
 void AddArrayCases(std::vector<GradientCase>& cases);
 void AddNetworkCases(std::vector<GradientCase>& cases);
+void AddSpecialCases(std::vector<GradientCase>& cases);
 
 std::vector<GradientCase> GradientCases() {
   std::vector<GradientCase> cases;
@@ -156,6 +157,7 @@ std::vector<GradientCase> GradientCases() {
   AddProductCases(cases);
   AddArrayCases(cases);
   AddNetworkCases(cases);
+  AddSpecialCases(cases);
   return cases;
 }
 

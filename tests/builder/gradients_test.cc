@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "builder/gradient_table.h"
 #include "millrace/graph_ops.h"
 #include "millrace/status.h"
 
@@ -90,6 +91,14 @@ TEST(Gradients, OpOfOnesOwnBringsItsGradient) {
   const absl::StatusOr<std::vector<Output>> gradients = AddGradients(b, {y}, {x}, {.y_gradients = {dy}});
   ASSERT_TRUE(gradients.ok()) << gradients.status();
   EXPECT_EQ(b.graph().node((*gradients)[0].node()).op, "Double");
+}
+
+TEST(Gradients, EveryOpHasOneOrAReasonNotTo) {
+  for (const std::string& name : OpRegistry::Builtin().Names()) {
+    const bool has_rule = OpRegistry::Builtin().Find(name)->gradient || GradientTable::Builtin().Find(name) != nullptr;
+    const char* reason = GradientTable::NotDifferentiable(name);
+    EXPECT_TRUE(has_rule || reason != nullptr) << name << " has neither a gradient nor a reason to have none";
+  }
 }
 
 TEST(Gradients, OpWithoutAGradientIsAnErrorThatNamesNodeAndOp) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "millrace/graph_ops.h"
+#include "millrace/optimizers.h"
 
 namespace millrace {
 namespace {
@@ -97,6 +98,73 @@ TEST(GraphBuilder, EqualSmallConstantsAreOneNode) {
   EXPECT_NE(b.Scalar(DataType::kFloat, 1).node(), b.Scalar(DataType::kDouble, 1).node());
   EXPECT_EQ(b.graph().num_nodes(), 4);
   EXPECT_EQ(b.ConstantValue(ops::Identity(b.Int(7)))->IntAt(0), 7);
+}
+
+// Every function that emits ops, on a tensor that is not valid.
+void CallEverything(const Output& x) {
+  using namespace ops;
+  const WindowOptions window{.strides = {2}};
+  for (const Output& y :
+       {Fill(x, x), ZerosLike(x), OnesLike(x), Range(x, x, x), Unary("Relu", x), Binary("Mul", x, x), Binary("Mul", x, 2.0),
+        LeakyRelu(x, 0.1f), Cast(x, DataType::kInt32), Select(x, x, x), AddN({x, x}), AddN({x}), AddN({}), MatMul(x, x),
+        BatchMatMul(x, x), Einsum({x, x}, "ij,jk->ik"), Reduce("Sum", x, {0}), Sum(x, {}), Mean(x), ArgMax(x, 0), Cumsum(x, 0),
+        L2Loss(x), Reshape(x, {2}), ExpandDims(x, 0), Squeeze(x, {0}), Transpose(x, {1, 0}), BroadcastTo(x, {2}),
+        Concat({x, x}, 0), Concat({}, 0), Pack({x, x}, 0), Pack({}, 0), Slice(x, {0}, {1}), Index(x, 0, 0),
+        Pad(x, {{1, 1}}), Tile(x, {2}), Reverse(x, {0}), Gather(x, x), OneHot(x, 3), UnsortedSegmentSum(x, x, 2),
+        TopK(x, 2).values, TopK(x, 2).indices, Conv2D(x, x, window), Conv3D(x, x), DepthwiseConv2D(x, x),
+        ConvTranspose2D(x, x, {1, 2, 2, 1}), ConvTranspose3D(x, x, {1, 2, 2, 2, 1}), MaxPool(x, {2}, window),
+        AvgPool(x, {2}, window), BiasAdd(x, x), Softmax(x), LogSoftmax(x), Lrn(x, 1, 1, 1, 1), FusedBatchNorm(x, x, x).y,
+        SparseSoftmaxCrossEntropy(x, x).loss, SoftmaxCrossEntropy(x, x).loss, ResizeBilinear(x, 2, 2), x + x, x * 2.0, -x}) {
+    EXPECT_FALSE(y.valid());
+  }
+  for (const std::vector<Output>& parts : {Split(x, 2, 0), SplitV(x, {1, 1}, 0), Unpack(x, 0)}) {
+    for (const Output& part : parts) EXPECT_FALSE(part.valid());
+  }
+  EXPECT_EQ(Split(x, 2, 0).size(), 2);
+}
+
+TEST(GraphBuilder, EverythingTakesOutputsThatAreNotValid) {
+  CallEverything(Output());
+  GraphBuilder b;
+  const Output bad = ops::MatMul(Input(b, "x", {8, 4}), Input(b, "w", {5, 3}), {}, "first");
+  CallEverything(bad);
+  Minimize(b, Sgd(0.1), bad);
+  b.AddControlEdge(Operation(), Operation());
+  b.AddInit();
+  EXPECT_FALSE(b.AddVariable("v", {2}, init::Zeros()).valid());
+  EXPECT_THAT(std::string(b.status().message()), HasSubstr("'first'"));
+}
+
+TEST(GraphBuilder, OutputsOfNoGraphAreErrorsThatNameTheNode) {
+  for (const Output& none : {Output(), Operation().output(0)}) {
+    GraphBuilder b;
+    const Output x = Input(b, "x", {2, 2});
+    ops::MatMul(x, none, {}, "product");
+    EXPECT_THAT(std::string(b.status().message()), HasSubstr("'product' (MatMul): input 1 is not a tensor"));
+  }
+  GraphBuilder b;
+  Minimize(b, Sgd(0.1), Output());
+  EXPECT_EQ(b.status().code(), absl::StatusCode::kInvalidArgument);
+  GraphBuilder c;
+  c.AddControlEdge(c.Op("NoOp", {}), Operation());
+  EXPECT_THAT(std::string(c.status().message()), HasSubstr("AddControlEdge"));
+}
+
+TEST(GraphBuilder, FoldsWhatFollowsFromConstantsAndTypes) {
+  GraphBuilder b;
+  int computed = 0;
+  b.FoldWith([&](const OpDef&, const OpInstance& instance, std::vector<Tensor> inputs) -> absl::StatusOr<std::vector<Tensor>> {
+    if (instance.op != "AddV2") return absl::UnimplementedError("only sums");
+    ++computed;
+    return std::vector<Tensor>{Tensor::Scalar<int32_t>(static_cast<int32_t>(inputs[0].IntAt(0) + inputs[1].IntAt(0)))};
+  });
+  const Output sum = ops::Add(b.Int(2), b.Int(3)), twice = ops::Add(sum, sum);
+  ASSERT_TRUE(b.ok()) << b.status();
+  EXPECT_EQ(b.ConstantValue(twice)->IntAt(0), 10);
+  EXPECT_EQ(b.graph().node(twice.node()).op, "AddV2") << "the node stays";
+  EXPECT_EQ(b.ConstantValue(ops::Mul(sum, sum)), nullptr);
+  EXPECT_EQ(b.ConstantValue(ops::Add(b.Placeholder("p", DataType::kInt32, {}), sum)), nullptr);
+  EXPECT_EQ(computed, 2);
 }
 
 TEST(GraphBuilder, GoesOnWithAGraphWhoseTypesAreNotEstablished) {

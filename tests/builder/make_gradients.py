@@ -3,7 +3,8 @@
     mkdir cases && build/bin/write_gradient_cases cases
     python tests/builder/make_gradients.py cases tests/builder/gradients.txt
 
-A line per input of a case: "CASE INDEX VALUE...", or "CASE INDEX none" where TensorFlow gives no gradient. Needs
+A line per input of a case: "CASE INDEX VALUE...", or "CASE INDEX none" where TensorFlow gives no gradient or has none
+for the op. Needs
 TensorFlow from PyPI (made with 2.21).
 """
 
@@ -28,7 +29,10 @@ def lines_of(path):
         names = {node.name for node in graph_def.node}
         count = next(i for i in range(len(names) + 1) if f"x{i}" not in names)
         inputs = [graph.get_tensor_by_name(f"x{i}:0") for i in range(count)]
-        gradients = [dense(g) for g in tf.gradients(graph.get_tensor_by_name("loss:0"), inputs)]
+        try:
+            gradients = [dense(g) for g in tf.gradients(graph.get_tensor_by_name("loss:0"), inputs)]
+        except LookupError:
+            gradients = [None] * count
         with tf.Session() as session:
             for i, gradient in enumerate(gradients):
                 if gradient is None:

@@ -99,8 +99,12 @@ def check(binary, name, folder):
                    stdout=subprocess.DEVNULL)
     feeds = folder / "feeds.npz"
     np.savez(feeds, **feeds_of(tf.GraphDef.FromString(graph.read_bytes())))
-    want = tensorflow_losses(graph, feeds, onednn=False)
-    noise = distance(tensorflow_losses(graph, feeds, onednn=True), want)
+    with_onednn = tensorflow_losses(graph, feeds, onednn=True)
+    try:
+        want = tensorflow_losses(graph, feeds, onednn=False)
+    except subprocess.CalledProcessError:  # its own kernels have no gradient of dilated convolutions
+        want = with_onednn
+    noise = distance(with_onednn, want)
     got = millrace_losses(binary, graph, feeds, folder / "report.json")
     difference = distance(got, want)
     good = difference <= max(TOLERANCE, NOISE_FACTOR * noise)

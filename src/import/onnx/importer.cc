@@ -422,10 +422,18 @@ absl::Status Importer::AddCall(const NodeProto& node, const FunctionProto& funct
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<Output>> Importer::Lower(const GraphProto& graph) {
+absl::StatusOr<std::vector<Output>> Importer::Lower(const GraphProto& graph, const std::vector<Output>& inputs) {
   if (++depth_ > kMostNested) return absl::InvalidArgumentError("graphs are nested without end");
   Names outer = names_;
   absl::Status status = AddInitializers(graph);
+  if (graph.input_size() < static_cast<int>(inputs.size())) {
+    status.Update(absl::InvalidArgumentError(absl::StrCat("a nested graph has ", graph.input_size(), " inputs, expected ", inputs.size())));
+  }
+  for (size_t i = 0; status.ok() && i < inputs.size(); ++i) {
+    Entry entry;
+    entry.output = inputs[i];
+    names_[graph.input(static_cast<int>(i)).name()] = std::move(entry);
+  }
   if (status.ok()) status = AddNodes(graph.node());
   std::vector<Output> outputs;
   for (const ValueInfoProto& output : graph.output()) {

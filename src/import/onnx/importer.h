@@ -33,7 +33,8 @@ class Importer final : public ValueSource {
   Output UseState(const std::string& name) override { return UseAs(name, false); }
   absl::StatusOr<Tensor> Value(const std::string& name) override;
   const Variable* FindVariable(const std::string& name) override;
-  absl::StatusOr<std::vector<Output>> Lower(const onnx_proto::GraphProto& graph) override;
+  absl::StatusOr<std::vector<Output>> Lower(const onnx_proto::GraphProto& graph,
+                                            const std::vector<Output>& inputs) override;
   bool training() const override { return options_.training.has_value(); }
 
  private:

@@ -108,6 +108,57 @@ absl::Status QLinearMatMul(NodeContext& c) {
   return absl::OkStatus();
 }
 
+// Convolutions of 8-bit numbers are exact in floating point while sums stay below 2^24; longer ones are refused.
+absl::StatusOr<Output> IntegerConv(NodeContext& c, const Output& x, const Output& x_zero, const Output& weights,
+                                   const Output& weights_zero) {
+  if (x.rank() != 4 || weights.rank() != 4) return c.Unsupported("an integer convolution that is not of images");
+  const IntList dims = Dims(x), weight_dims = Dims(weights);
+  constexpr int64_t kMostTaps = (1 << 24) / (1 << 16);
+  if (weight_dims[1] * weight_dims[2] * weight_dims[3] > kMostTaps) return c.Unsupported("an integer convolution that long");
+  MR_ASSIGN_OR_RETURN(const SpatialWindow window, ReadWindow(c, {weight_dims[2], weight_dims[3]}));
+  MR_ASSIGN_OR_RETURN(const SpatialPads pads, ReadPads(c, {dims[2], dims[3]}, window));
+  const int64_t groups = c.Int("group", 1);
+  if (groups < 1 || weight_dims[1] * groups != dims[1] || weight_dims[0] % groups != 0) {
+    return c.Error(absl::StrCat("input ", x.type().ToString(), ", weights ", weights.type().ToString(), ", ", groups, " groups"));
+  }
+  Output offset = weights_zero.valid() ? ops::Cast(weights_zero, DataType::kFloat) : Output();
+  if (offset.valid() && offset.rank() == 1 && offset.dim(0) > 1) offset = ops::Reshape(offset, {offset.dim(0), 1, 1, 1});
+  if (offset.valid() && offset.rank() == 1) offset = ops::Reshape(offset, {});
+  Output wide_x = ops::Cast(x, DataType::kFloat), wide_weights = ops::Cast(weights, DataType::kFloat);
+  if (x_zero.valid()) wide_x = wide_x - ops::Reshape(ops::Cast(x_zero, DataType::kFloat), {});
+  if (offset.valid()) wide_weights = wide_weights - offset;
+  return c.b.Op("Conv2D", {PadSpatial(wide_x, pads, 0), ops::Transpose(wide_weights, {2, 3, 1, 0})},
+                {{"T", DataType::kFloat},
+                 {"strides", IntList{1, 1, window.strides[0], window.strides[1]}},
+                 {"dilations", IntList{1, 1, window.dilations[0], window.dilations[1]}},
+                 {"padding", std::string("VALID")},
+                 {"data_format", std::string("NCHW")}})
+      .output(0);
+}
+
+absl::Status ConvInteger(NodeContext& c) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(2, 4));
+  const Output x = c.in(0), weights = c.in(1);
+  if (!x.valid() || !weights.valid()) return absl::OkStatus();
+  MR_ASSIGN_OR_RETURN(const Output y, IntegerConv(c, x, c.has(2) ? c.in(2) : Output(), weights, c.has(3) ? c.in(3) : Output()));
+  c.Set(0, ops::Cast(y, DataType::kInt32));
+  return absl::OkStatus();
+}
+
+absl::Status QLinearConv(NodeContext& c) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(8, 9));
+  const Output x = c.in(0), weights = c.in(3);
+  if (!x.valid() || !weights.valid()) return absl::OkStatus();
+  MR_ASSIGN_OR_RETURN(Output y, IntegerConv(c, x, c.in(2), weights, c.in(5)));
+  if (c.has(8)) y = y + ops::Reshape(ops::Cast(c.in(8), DataType::kFloat), {-1, 1, 1});
+  Output weight_scale = c.in(4);
+  if (weight_scale.rank() == 1) weight_scale = ops::Reshape(weight_scale, weight_scale.dim(0) > 1 ? IntList{-1, 1, 1} : IntList{});
+  const auto number = [&](int i) { return ops::Reshape(ops::Cast(c.in(i), DataType::kFloat), {}); };
+  const Output scaled = y * (number(1) * weight_scale / number(6));
+  c.Set(0, Saturated(ops::Unary("Round", scaled) + number(7), c.in(7).dtype()));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void AddQuantizeLowerings(LoweringTable& table) {
@@ -115,6 +166,8 @@ void AddQuantizeLowerings(LoweringTable& table) {
   table.Add("DequantizeLinear", DequantizeLinear);
   table.Add("DynamicQuantizeLinear", DynamicQuantizeLinear);
   table.Add("MatMulInteger", MatMulInteger);
+  table.Add("ConvInteger", ConvInteger);
+  table.Add("QLinearConv", QLinearConv);
   table.Add("QLinearMatMul", QLinearMatMul);
 }
 

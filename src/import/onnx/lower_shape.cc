@@ -231,19 +231,6 @@ absl::Status HannWindow(NodeContext& c) { return Window(c, 0.5, 0.5, 0); }
 absl::Status HammingWindow(NodeContext& c) { return Window(c, 25.0 / 46, 21.0 / 46, 0); }
 absl::Status BlackmanWindow(NodeContext& c) { return Window(c, 0.42, 0.5, 0.08); }
 
-// Only branches that are known while the model is read: the graph then holds the one that is taken.
-absl::Status If(NodeContext& c) {
-  MR_RETURN_IF_ERROR(c.ExpectInputs(1, 1));
-  MR_ASSIGN_OR_RETURN(const IntList condition, c.ConstantInts(0));
-  if (condition.size() != 1) return c.Error("the condition is not one element");
-  const AttributeProto* branch = c.Attribute(condition[0] != 0 ? "then_branch" : "else_branch");
-  if (branch == nullptr) return c.Error("a branch is missing");
-  MR_ASSIGN_OR_RETURN(const std::vector<Output> outputs, c.source().Lower(branch->g()));
-  if (static_cast<int>(outputs.size()) != c.num_outputs()) return c.Error("the branch has another number of outputs");
-  for (int i = 0; i < c.num_outputs(); ++i) c.Set(i, outputs[i]);
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 void AddShapeLowerings(LoweringTable& table) {
@@ -252,7 +239,7 @@ void AddShapeLowerings(LoweringTable& table) {
            {"Reshape", Reshape},       {"Flatten", Flatten},       {"Squeeze", Squeeze},
            {"Unsqueeze", Unsqueeze},   {"Cast", Cast},             {"CastLike", CastLike},
            {"EyeLike", EyeLike},       {"Range", Range},           {"ConstantOfShape", ConstantOfShape},
-           {"HannWindow", HannWindow}, {"If", If},                 {"HammingWindow", HammingWindow},
+           {"HannWindow", HannWindow}, {"HammingWindow", HammingWindow},
            {"BlackmanWindow", BlackmanWindow}}) {
     table.Add(op, lowering);
   }

@@ -29,6 +29,8 @@ const LoweringTable& LoweringTable::Builtin() {
     AddLossLowerings(*built);
     AddQuantizeLowerings(*built);
     AddRandomLowerings(*built);
+    AddControlLowerings(*built);
+    AddSamplingLowerings(*built);
     return built;
   }();
   return table;

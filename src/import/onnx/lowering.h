@@ -33,8 +33,10 @@ class ValueSource {
   virtual absl::StatusOr<Tensor> Value(const std::string& name) = 0;
   // A variable that an initialiser became, or nullptr.
   virtual const Variable* FindVariable(const std::string& name) = 0;
-  // Lowers a nested graph, which sees the names of this one; its outputs in order.
-  virtual absl::StatusOr<std::vector<Output>> Lower(const onnx_proto::GraphProto& graph) = 0;
+  // Lowers a nested graph, which sees the names of this one, with these inputs; its outputs in order. May be called
+  // many times, once for every step of a loop.
+  virtual absl::StatusOr<std::vector<Output>> Lower(const onnx_proto::GraphProto& graph,
+                                                    const std::vector<Output>& inputs) = 0;
   // True when gradients and updates will be added.
   virtual bool training() const = 0;
 };
@@ -105,6 +107,7 @@ std::string QualifiedOp(const onnx_proto::NodeProto& node);
 
 void AddActivationLowerings(LoweringTable& table);
 void AddArrayLowerings(LoweringTable& table);      // Concat, Split, Slice, Tile, Expand, …
+void AddControlLowerings(LoweringTable& table);    // If, Loop, Scan
 void AddConvLowerings(LoweringTable& table);
 void AddGatherLowerings(LoweringTable& table);     // gathers, scatters, OneHot, TopK
 void AddLossLowerings(LoweringTable& table);
@@ -117,6 +120,7 @@ void AddRandomLowerings(LoweringTable& table);
 void AddRecurrentLowerings(LoweringTable& table);
 void AddReductionLowerings(LoweringTable& table);
 void AddResizeLowerings(LoweringTable& table);
+void AddSamplingLowerings(LoweringTable& table);   // GridSample and its kin
 void AddShapeLowerings(LoweringTable& table);      // shapes, constants, casts
 
 // ---- What lowerings share

@@ -1,0 +1,56 @@
+// Ops without a gradient, and why.
+#include <algorithm>
+
+#include "builder/gradient_table.h"
+
+namespace millrace {
+namespace {
+
+const std::map<std::string, const char*>& Reasons() {
+  static const auto& reasons = *[] {
+    auto* all = new std::map<std::string, const char*>();
+    const auto add = [&](const char* reason, std::initializer_list<const char*> ops) {
+      for (const char* op : ops) all->emplace(op, reason);
+    };
+    add("its results are integers, bools or strings",
+        {"All", "Any", "ApproximateEqual", "AsString", "AudioSummaryV2", "BitwiseAnd", "BitwiseOr", "BitwiseXor",
+         "BroadcastArgs", "BroadcastGradientArgs", "Bucketize", "ConcatOffset", "Equal", "Greater", "GreaterEqual",
+         "HistogramSummary", "ImageSummary", "Invert", "InvertPermutation", "IsFinite", "IsInf", "IsNan",
+         "IsVariableInitialized", "LeftShift", "Less", "LessEqual", "LogicalAnd", "LogicalNot", "LogicalOr", "LowerBound",
+         "MergeSummary", "Multinomial", "NotEqual", "RandomUniformInt", "RightShift", "ScalarSummary",
+         "StatelessMultinomial", "StatelessRandomGetAlg", "StatelessRandomGetKeyCounter",
+         "StatelessRandomGetKeyCounterAlg", "StatelessRandomUniformFullInt", "StatelessRandomUniformFullIntV2",
+         "StatelessRandomUniformInt", "StatelessRandomUniformIntV2", "StringFormat", "StringJoin", "TensorSummary",
+         "TensorSummaryV2", "UpperBound", "VarIsInitializedOp", "VariableShape", "Where"});
+    add("its results are drawn at random, whatever the inputs",
+        {"RandomShuffle", "StatelessRandomNormal", "StatelessRandomNormalV2", "StatelessRandomUniform",
+         "StatelessRandomUniformV2", "StatelessTruncatedNormal", "StatelessTruncatedNormalV2"});
+    add("it has no inputs to differentiate by",
+        {"Const", "Placeholder", "VarHandleOp", "Variable", "VariableV2", "_Feed"});
+    add("it has no results", {"Assert", "ControlTrigger", "NoOp", "_Fetch"});
+    add("the shapes of its results depend on values", {"DynamicPartition", "ListDiff", "UniqueV2", "UniqueWithCounts",
+                                                       "UniqueWithCountsV2"});
+    add("it is there to make differentiation an error", {"PreventGradient"});
+    add("it is the derivative of Igamma by its first argument, which has no closed form", {"IgammaGradA"});
+    add("the passes insert it, after gradients", {"_View"});
+    return all;
+  }();
+  return reasons;
+}
+
+bool Writes(const OpDef& def) {
+  return std::any_of(def.variables.begin(), def.variables.end(), [](const VariableUse& use) {
+    return use.access == VariableAccess::kWrite || use.access == VariableAccess::kReadWrite;
+  });
+}
+
+}  // namespace
+
+const char* GradientTable::NotDifferentiable(const std::string& op) {
+  const auto found = Reasons().find(op);
+  if (found != Reasons().end()) return found->second;
+  const OpDef* def = OpRegistry::Builtin().Find(op);
+  return def != nullptr && Writes(*def) ? "it updates a variable" : nullptr;
+}
+
+}  // namespace millrace

@@ -1,0 +1,123 @@
+// Loops whose number of steps is known while the model is read: they are unrolled.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "onnx/lowering.h"
+
+namespace millrace::onnx {
+namespace {
+
+using onnx_proto::AttributeProto;
+
+constexpr int64_t kMostSteps = 20000;
+
+// If of a condition that is known: the graph holds the branch that is taken.
+absl::Status If(NodeContext& c) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(1, 1));
+  MR_ASSIGN_OR_RETURN(const IntList condition, c.ConstantInts(0));
+  if (condition.size() != 1) return c.Error("the condition is not one element");
+  const AttributeProto* branch = c.Attribute(condition[0] != 0 ? "then_branch" : "else_branch");
+  if (branch == nullptr) return c.Error("a branch is missing");
+  MR_ASSIGN_OR_RETURN(const std::vector<Output> outputs, c.source().Lower(branch->g(), {}));
+  if (static_cast<int>(outputs.size()) != c.num_outputs()) return c.Error("the branch has another number of outputs");
+  for (int i = 0; i < c.num_outputs(); ++i) c.Set(i, outputs[i]);
+  return absl::OkStatus();
+}
+
+// Loop(count, condition, states...) of a body (step, condition, states...) -> (condition, states..., scans...).
+absl::Status Loop(NodeContext& c) {
+  const AttributeProto* body = c.Attribute("body");
+  if (body == nullptr) return c.Error("the body is missing");
+  const int states = std::max(c.num_inputs() - 2, 0), scans = body->g().output_size() - 1 - states;
+  if (body->g().input_size() != states + 2 || scans < 0 || c.num_outputs() > states + scans) {
+    return c.Error(absl::StrCat("the body has ", body->g().input_size(), " inputs and ", body->g().output_size(),
+                                " outputs, the loop ", states, " states"));
+  }
+  IntList count = {kMostSteps + 1}, going = {1};
+  if (c.has(0)) {
+    MR_ASSIGN_OR_RETURN(count, c.ConstantInts(0));
+  }
+  if (c.has(1)) {
+    MR_ASSIGN_OR_RETURN(going, c.ConstantInts(1));
+  }
+  if (count.size() != 1 || going.size() != 1) return c.Error("count or condition is not one element");
+  std::vector<Output> values;
+  for (int i = 0; i < states; ++i) values.push_back(c.in(i + 2));
+  std::vector<std::vector<Output>> scanned(scans);
+  for (int64_t step = 0; step < count[0] && going[0] != 0; ++step) {
+    if (step >= kMostSteps) return c.Unsupported(absl::StrCat("unrolling over more than ", kMostSteps, " steps"));
+    std::vector<Output> inputs = {c.b.SharedConst(Tensor::Scalar<int64_t>(step)),
+                                  c.b.SharedConst(Tensor::Scalar<bool>(true))};
+    inputs.insert(inputs.end(), values.begin(), values.end());
+    MR_ASSIGN_OR_RETURN(const std::vector<Output> outputs, c.source().Lower(body->g(), inputs));
+    const Tensor* next = c.b.ConstantValue(outputs[0]);
+    if (next == nullptr || next->num_elements() != 1) return c.Unsupported("a loop that ends by what it computes");
+    going[0] = next->IntAt(0);
+    std::copy(outputs.begin() + 1, outputs.begin() + 1 + states, values.begin());
+    for (int i = 0; i < scans; ++i) scanned[i].push_back(outputs[1 + states + i]);
+  }
+  for (int i = 0; i < states; ++i) c.Set(i, values[i]);
+  for (int i = 0; i < scans && states + i < c.num_outputs(); ++i) {
+    if (scanned[i].empty()) return c.Unsupported("a loop of no steps that collects values");
+    c.Set(states + i, ops::Pack(scanned[i], 0));
+  }
+  return absl::OkStatus();
+}
+
+// Scan(states..., sequences...) of a body (states..., elements...) -> (states..., elements...), along the first axes.
+absl::Status Scan(NodeContext& c) {
+  const AttributeProto* body = c.Attribute("body");
+  const int64_t sequences = c.Int("num_scan_inputs", 0);
+  constexpr int64_t kScanOpset = 9;
+  if (c.opset() < kScanOpset) return c.Unsupported("Scan with a batch (opset 8)");
+  if (body == nullptr || sequences < 1 || sequences > c.num_inputs()) return c.Error("the body or num_scan_inputs is missing");
+  const int states = c.num_inputs() - static_cast<int>(sequences);
+  const int scans = body->g().output_size() - states;
+  if (body->g().input_size() != c.num_inputs() || scans < 0 || c.num_outputs() > states + scans) {
+    return c.Error("the body's inputs or outputs are not the node's");
+  }
+  const auto list = [&](const char* name, int64_t size) { return c.Ints(name, IntList(size, 0)); };
+  const IntList in_axes = list("scan_input_axes", sequences), out_axes = list("scan_output_axes", scans);
+  const IntList in_reverse = list("scan_input_directions", sequences), out_reverse = list("scan_output_directions", scans);
+  if (in_axes.size() != sequences || in_reverse.size() != sequences || out_axes.size() != scans || out_reverse.size() != scans) {
+    return c.Error("scan axes or directions have another length than there are sequences");
+  }
+  std::vector<Output> values;
+  for (int i = 0; i < states; ++i) values.push_back(c.in(i));
+  std::vector<std::vector<Output>> elements;
+  for (int64_t i = 0; i < sequences; ++i) {
+    const Output x = c.in(states + static_cast<int>(i));
+    if (!x.valid()) return absl::OkStatus();
+    MR_ASSIGN_OR_RETURN(const int64_t axis, c.Axis(in_axes[i], x.rank()));
+    if (x.dim(static_cast<int>(axis)) > kMostSteps) return c.Unsupported(absl::StrCat("unrolling over more than ", kMostSteps, " steps"));
+    elements.push_back(ops::Unpack(x, axis));
+    if (in_reverse[i] != 0) std::reverse(elements[i].begin(), elements[i].end());
+    if (elements[i].size() != elements[0].size()) return c.Error("sequences differ in length");
+  }
+  std::vector<std::vector<Output>> scanned(scans);
+  for (size_t step = 0; step < elements[0].size(); ++step) {
+    std::vector<Output> inputs = values;
+    for (const std::vector<Output>& sequence : elements) inputs.push_back(sequence[step]);
+    MR_ASSIGN_OR_RETURN(const std::vector<Output> outputs, c.source().Lower(body->g(), inputs));
+    std::copy(outputs.begin(), outputs.begin() + states, values.begin());
+    for (int i = 0; i < scans; ++i) scanned[i].push_back(outputs[states + i]);
+  }
+  for (int i = 0; i < states; ++i) c.Set(i, values[i]);
+  for (int i = 0; i < scans && states + i < c.num_outputs(); ++i) {
+    if (scanned[i].empty()) return c.Unsupported("a scan of no steps");
+    if (out_reverse[i] != 0) std::reverse(scanned[i].begin(), scanned[i].end());
+    MR_ASSIGN_OR_RETURN(const int64_t axis, c.Axis(out_axes[i], scanned[i][0].rank() + 1));
+    c.Set(states + i, ops::Pack(scanned[i], axis));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddControlLowerings(LoweringTable& table) {
+  table.Add("If", If);
+  table.Add("Loop", Loop);
+  table.Add("Scan", Scan);
+}
+
+}  // namespace millrace::onnx
