@@ -50,6 +50,14 @@ absl::Status CheckHostMemory(const ExecutionPlan& plan, int64_t budget_bytes) {
       budget_bytes, " (", FormatBytes(budget_bytes), "), short by ", plan.host_bytes - budget_bytes));
 }
 
+// The rewritten graph says where each node was placed; what has its home in host memory asks for what it asked.
+void NameDevices(const CompileRequest& request, Graph& graph) {
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    Node& node = graph.mutable_node(NodeId{i});
+    if (!node.removed && node.device != kHostDevice) node.requested_device = absl::StrCat("/", DeviceName(request, node.device));
+  }
+}
+
 // One plan of the prepared graph; partition_size 0 keeps creation order in one partition.
 absl::StatusOr<Compiled> PlanOnce(const CompileRequest& request, const Prepared& prepared, const Strategy& strategy,
                                   int64_t partition_size) {
@@ -82,6 +90,7 @@ absl::StatusOr<Compiled> PlanOnce(const CompileRequest& request, const Prepared&
     compiled.plan.devices[d].budget_bytes = options.BudgetOf(static_cast<int32_t>(d));
     lower_bound_seconds = std::max(lower_bound_seconds, devices[d].lower_bound_seconds);
   }
+  if (devices.size() > 1) NameDevices(request, compiled.graph);
   MR_RETURN_IF_ERROR(CheckHostMemory(compiled.plan, options.host_memory_bytes));
   // The plan is checked from its steps alone, by code that shares nothing with the passes.
   MR_RETURN_IF_ERROR(VerifyPlan(compiled.plan));
@@ -95,7 +104,9 @@ std::vector<int64_t> PartitionSizes(const Strategy& strategy, const PlanningOpti
   if (strategy.order == Strategy::Order::kCreation) return {0};
   if (options.partition_size != 0) return {options.partition_size};
   if (strategy.order == Strategy::Order::kBest) return {0, kDefaultPartitionSize};
-  if (options.device_memory_bytes == 0) return {kDefaultPartitionSize};
+  bool budget = false;
+  for (int32_t d = 0; d < options.num_devices(); ++d) budget = budget || options.BudgetOf(d) > 0;
+  if (!budget) return {kDefaultPartitionSize};
   return {std::begin(kPartitionSizes), std::end(kPartitionSizes)};
 }
 
