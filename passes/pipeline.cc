@@ -53,6 +53,14 @@ absl::Status CheckHostMemory(const ExecutionPlan& plan, int64_t budget_bytes) {
       budget_bytes, " (", FormatBytes(budget_bytes), "), short by ", plan.host_bytes - budget_bytes));
 }
 
+// The rewritten graph says where each node was placed; what has its home in host memory asks for what it asked.
+void NameDevices(const CompileRequest& request, Graph& graph) {
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    Node& node = graph.mutable_node(NodeId{i});
+    if (!node.removed && node.device != kHostDevice) node.requested_device = absl::StrCat("/", DeviceName(request, node.device));
+  }
+}
+
 // The prepared graph in the order of one partition size; 0 keeps creation order in one partition.
 absl::StatusOr<OrderedGraph> OrderOnce(const PlanningOptions& options, Strategy::Order order, const Prepared& prepared,
                                        int64_t partition_size) {
@@ -101,6 +109,7 @@ absl::StatusOr<Compiled> PlanOrdered(const CompileRequest& request, const Prepar
     compiled.plan.devices[d].budget_bytes = options.BudgetOf(static_cast<int32_t>(d));
     lower_bound_seconds = std::max(lower_bound_seconds, devices[d].lower_bound_seconds);
   }
+  if (devices.size() > 1) NameDevices(request, compiled.graph);
   // The host's budget is planned from the finished copies: by the same policy with a disk below it, else refused.
   if (request.disk_tier && options.host_memory_bytes > 0) {
     MR_RETURN_IF_ERROR(TierHostMemory(request.machine, options.host_memory_bytes, &compiled.plan));
@@ -118,7 +127,9 @@ absl::StatusOr<Compiled> PlanOrdered(const CompileRequest& request, const Prepar
 std::vector<int64_t> PartitionSizes(const Strategy& strategy, const PlanningOptions& options) {
   if (strategy.order == Strategy::Order::kCreation || strategy.order == Strategy::Order::kLevels) return {0};
   if (options.partition_size != 0) return {options.partition_size};
-  if (options.device_memory_bytes == 0) return {kDefaultPartitionSize};
+  bool budget = false;
+  for (int32_t d = 0; d < options.num_devices(); ++d) budget = budget || options.BudgetOf(d) > 0;
+  if (!budget) return {kDefaultPartitionSize};
   return {std::begin(kPartitionSizes), std::end(kPartitionSizes)};
 }
 

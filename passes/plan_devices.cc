@@ -38,7 +38,7 @@ absl::Status PlanMemory(const CompileRequest& request, const PlanningOptions& op
   MR_ASSIGN_OR_RETURN(plan.choice, strategy.swaps({access, options, request.machine, graph, plan.device, limits}));
   // … as if feeds were there from the start, which those of other devices are not …
   const SwapChoice without_delay = plan.choice;
-  const bool delayed = options.num_devices() > 1 && DelayArrivals(access, plan.choice);
+  const bool delayed = options.num_devices() > 1 && DelayArrivals(access, request.machine, plan.choice);
   if (options.num_devices() > 1) ReuseSent(graph, plan.device, plan.choice);
   MR_RETURN_IF_ERROR(VerifySwaps(access, plan.choice));
   if (limits.effort == PlanEffort::kQuick) return absl::OkStatus();

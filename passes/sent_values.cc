@@ -6,14 +6,26 @@
 
 namespace millrace {
 
-bool DelayArrivals(const AccessGraph& graph, SwapChoice& choice) {
+namespace {
+
+// The latest operation from which on the copy is done twice over by the time of operation `before`.
+int32_t LatestAnchor(const AccessGraph& graph, const Machine& machine, int64_t bytes, int32_t before) {
+  double seconds = 2 * (machine.copy_latency_seconds + static_cast<double>(bytes) / machine.to_device_bytes_per_second);
+  int32_t anchor = before;
+  while (anchor > 0 && seconds > 0) seconds -= graph.seconds[--anchor];
+  return anchor;
+}
+
+}  // namespace
+
+bool DelayArrivals(const AccessGraph& graph, const Machine& machine, SwapChoice& choice) {
   bool changed = false;
   for (SwapDecision& d : choice.decisions) {
     const int32_t available = graph.storages[d.storage].available_from;
     if (available == 0 || !d.copy_in || d.before == SwapDecision::kToHost || d.after != SwapDecision::kFromHost) continue;
     d.reason = "another device sends it";
     if (d.anchor >= available) continue;
-    d.anchor = available;
+    d.anchor = std::max(available, LatestAnchor(graph, machine, graph.storages[d.storage].size_bytes, d.before));
     changed = true;
   }
   return changed;

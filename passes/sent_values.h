@@ -3,13 +3,16 @@
 #define MILLRACE_PASSES_SENT_VALUES_H_
 
 #include "millrace/graph.h"
+#include "millrace/options.h"
 #include "passes/choose_swaps.h"
 #include "passes/storage.h"
 
 namespace millrace {
 
-// No copy in begins before the bytes are in host memory. True when a decision has changed; stays only get shorter.
-bool DelayArrivals(const AccessGraph& graph, SwapChoice& choice);
+// No copy in begins before the bytes are in host memory. A policy that would begin earlier has no opinion on when they
+// should come: they come in time for their use, and do not wait for it on the device. True when a decision has changed;
+// stays only get shorter.
+bool DelayArrivals(const AccessGraph& graph, const Machine& machine, SwapChoice& choice);
 
 // What was sent to another device is in host memory: it needs no copy out when it leaves.
 void ReuseSent(const Graph& graph, const DeviceGraph& device, SwapChoice& choice);

@@ -198,6 +198,10 @@ class SessionImpl final : public Session {
   absl::StatusOr<Graph> RewrittenGraph(const FeedTypes& feeds, const std::vector<std::string>& fetches,
                                        const std::vector<std::string>& targets) override {
     MR_ASSIGN_OR_RETURN(Compiled compiled, CompileNow(feeds, fetches, targets));
+    Program program;
+    program.plan = std::make_shared<const ExecutionPlan>(std::move(compiled.plan));
+    program.summary = std::move(compiled.summary);
+    FillPredicted(program);
     return std::move(compiled.graph);
   }
 

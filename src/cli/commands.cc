@@ -45,7 +45,7 @@ const std::vector<Command>& Table() {
        "millrace plan --machine=configs/machines/titanx.pbtxt --graph=F.pb --fetches=loss:0 --targets=train "
        "--synthetic_feeds"},
       {"inspect", "", "what a graph holds: vertices, edges, parameters, operations, unsupported ones", InspectCommand,
-       Flags{"graph", "saved_model", "signature", "onnx", "train", "loss", "feeds", "synthetic_feeds", "feed_shapes", "fetches", "targets", "ops",
+       Flags{"graph", "saved_model", "signature", "onnx", "train", "loss", "feeds", "synthetic_feeds", "feed_shapes", "fetches", "targets", "devices", "ops",
              "report_out"},
        "millrace inspect --graph=F.pb"},
       {"export", "", "the graph as the passes rewrote it, to --out=F.pb, .pbtxt or .dot", ExportCommand,

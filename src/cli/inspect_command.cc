@@ -65,6 +65,29 @@ std::string SignaturesText(const SavedModel& model) {
   return text;
 }
 
+// "/gpu:0 12, /gpu:1 12, any 40": what nodes ask for; empty when none asks.
+std::string RequestsText(const Graph& graph) {
+  std::map<std::string, int64_t> requests;
+  int64_t any = 0;
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    if (node.removed) continue;
+    ++(node.requested_device.empty() ? any : requests[node.requested_device]);
+  }
+  if (requests.empty()) return "";
+  return absl::StrCat("\ndevices      ", absl::StrJoin(requests, ", ", [](std::string* out, const auto& request) {
+    absl::StrAppend(out, request.first, " ", FormatCount(request.second));
+  }), ", any ", FormatCount(any));
+}
+
+// "cpu:0 12 kernels 1.00 MiB, ...": where they were placed.
+std::string PlacementText(const RunReport& run) {
+  return absl::StrJoin(run.devices, ", ", [](std::string* out, const DeviceReport& device) {
+    absl::StrAppend(out, device.name, " ", FormatCount(device.nodes), " kernels, peak ",
+                    FormatBytes(device.predicted_peak_bytes));
+  });
+}
+
 // What the graph needs to be planned: as given, else the generated graphs' node names where they are there.
 InputOptions PlannedInput(InputOptions input, const Graph& graph) {
   input.synthetic_feeds = input.synthetic_feeds || input.feeds.empty();
@@ -109,7 +132,7 @@ absl::Status InspectCommand(const Options& options, const Environment& environme
 
   *environment.out << "vertices     " << FormatCount(summary.nodes) << "\nedges        " << FormatCount(summary.edges)
                    << "\nparameters   " << FormatBytes(summary.parameter_bytes) << "\nlevels       " << FormatCount(levels)
-                   << "\noperations   " << CountsText(counts) << "\nunsupported  "
+                   << RequestsText(graph) << "\noperations   " << CountsText(counts) << "\nunsupported  "
                    << (unsupported.empty() ? "none" : CountsText(unsupported)) << "\n";
   // The largest operation needs shapes, so a plan; without one the rest is still worth having.
   const InputOptions input = PlannedInput(options.input, graph);
@@ -125,6 +148,7 @@ absl::Status InspectCommand(const Options& options, const Environment& environme
       summary.largest_node_bytes = result.graph.largest_node_bytes;
       *environment.out << "step         " << GraphLine(result.graph) << "\npeak         "
                        << FormatBytes(result.run.predicted_peak_device_bytes) << " without swapping\n";
+      if (result.run.devices.size() > 1) *environment.out << "placed       " << PlacementText(result.run) << "\n";
     } else {
       *environment.out << "step         not planned: " << result.run.status.message() << "\n";
     }

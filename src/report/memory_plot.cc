@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -133,10 +134,19 @@ std::vector<Panel> MakePanels(const Report& report, const RunReport* unswapped) 
 
 void DrawTitleAndLegend(Svg& svg, const Panel& panel, double top) {
   const RunReport& run = *panel.run;
+  int64_t to_host = 0, to_device = 0;
+  for (const Lane& lane : run.plan->lanes) {
+    if (lane.device != panel.device) continue;
+    for (const CopyStep& copy : lane.copies) {
+      if (lane.kind == LaneKind::kToHost) to_host += copy.bytes;
+      if (lane.kind == LaneKind::kToDevice) to_device += copy.bytes;
+    }
+  }
+  if (run.plan->devices.size() == 1) std::tie(to_host, to_device) = std::tie(run.bytes_to_host, run.bytes_to_device);
   std::string title = absl::StrCat(run.strategy, " on ", run.plan->devices[panel.device].name, ": median step ",
                                    FormatSeconds(TypicalStepSeconds(run)), ", ", FormatCount(run.partitions),
                                    run.partitions == 1 ? " partition, per step " : " partitions, per step ",
-                                   FormatBytes(run.bytes_to_host), " to host and ", FormatBytes(run.bytes_to_device),
+                                   FormatBytes(to_host), " to host and ", FormatBytes(to_device),
                                    " to device");
   // A bold letter is about 0.62 of its size wide.
   const double fitting = (kRight - kLeft) / (0.62 * static_cast<double>(title.size()));
