@@ -26,7 +26,14 @@ struct Runtime {
     for (TensorType& output : instance.outputs) output.shape = instance.inputs[0].shape;
     return absl::OkStatus();
   }
-  RuntimeContext context() { return {{device.get()}, runner.get(), &kernels, &host, &variables, OutputsLikeFirstInput}; }
+  RuntimeContext context() {
+    return {.devices = {device.get()},
+            .runner = runner.get(),
+            .kernels = &kernels,
+            .host = &host,
+            .variables = &variables,
+            .infer_shapes = OutputsLikeFirstInput};
+  }
   absl::StatusOr<std::unique_ptr<Executor>> Make(ExecutionPlan plan, const ExecutorOptions& options = {}) {
     return Executor::Create(std::make_shared<ExecutionPlan>(std::move(plan)), context(), options);
   }
