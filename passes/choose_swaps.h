@@ -42,6 +42,11 @@ SwapChoice SwapByDistance(const AccessGraph& graph, const DistancePolicy& policy
 // when one operation's working set exceeds the budget.
 absl::StatusOr<SwapChoice> SwapLeastRecentlyUsed(const AccessGraph& graph, int64_t budget_bytes);
 
+// As TensorFlow's while loops do with swap_memory: above `occupancy_threshold` of the budget the oldest saved
+// activations leave, and come back when an operation needs them. For room, where the hard budget asks for it, the oldest
+// leave, too. Variables and constants stay on the device.
+absl::StatusOr<SwapChoice> SwapReactive(const AccessGraph& graph, int64_t budget_bytes, double occupancy_threshold);
+
 // Checks that decisions are ordered, anchors lie inside their gaps and every copied-in byte exists on the host.
 absl::Status VerifySwaps(const AccessGraph& graph, const SwapChoice& choice);
 

@@ -7,6 +7,7 @@
 #include "graph/parameters.h"
 #include "millrace/status.h"
 #include "passes/build_plan.h"
+#include "passes/order_levels.h"
 #include "passes/partition.h"
 #include "passes/plan_devices.h"
 #include "passes/strategy.h"
@@ -58,6 +59,18 @@ void NameDevices(const CompileRequest& request, Graph& graph) {
   }
 }
 
+// `notes` tells of the order what the strategy has to tell.
+absl::StatusOr<Partitioning> ChooseOrder(const PlanningOptions& options, Strategy::Order order, int64_t partition_size,
+                                         Graph& graph, std::vector<std::string>& notes) {
+  if (order == Strategy::Order::kLevels) {
+    MR_ASSIGN_OR_RETURN(LevelPartitioning levels, PartitionByLevels(graph, options.tflms));
+    notes = std::move(levels.notes);
+    return std::move(levels.partitioning);
+  }
+  if (partition_size > 0) return PartitionDepthFirst(graph, options.num_devices(), partition_size);
+  return KeepCreationOrder(graph);
+}
+
 // One plan of the prepared graph; partition_size 0 keeps creation order in one partition.
 absl::StatusOr<Compiled> PlanOnce(const CompileRequest& request, const Prepared& prepared, const Strategy& strategy,
                                   int64_t partition_size) {
@@ -66,12 +79,9 @@ absl::StatusOr<Compiled> PlanOnce(const CompileRequest& request, const Prepared&
   compiled.graph = prepared.graph.Clone();
   compiled.placement_notes = prepared.placement_notes;
   // The order decides all lifetimes, so everything after it is about memory.
-  Partitioning partitioning;
-  if (partition_size > 0) {
-    MR_ASSIGN_OR_RETURN(partitioning, PartitionDepthFirst(compiled.graph, options.num_devices(), partition_size));
-  } else {
-    MR_ASSIGN_OR_RETURN(partitioning, KeepCreationOrder(compiled.graph));
-  }
+  std::vector<std::string> notes;
+  MR_ASSIGN_OR_RETURN(const Partitioning partitioning,
+                      ChooseOrder(options, strategy.order, partition_size, compiled.graph, notes));
   MR_RETURN_IF_ERROR(VerifyPartitioning(compiled.graph, partitioning));
   compiled.summary = Summarize(compiled.graph);
   MR_ASSIGN_OR_RETURN(std::vector<DevicePlan> devices,
@@ -80,11 +90,12 @@ absl::StatusOr<Compiled> PlanOnce(const CompileRequest& request, const Prepared&
   compiled.plan = BuildPlan({compiled.graph, request.ops, request.signature, request.machine, partitioning.order,
                              devices, !options.early_start});
   compiled.plan.strategy = strategy.name;
+  compiled.plan.notes = std::move(notes);
   compiled.plan.partition_size = partition_size;
   double lower_bound_seconds = 0;
   for (size_t d = 0; d < devices.size(); ++d) {
-    std::vector<std::string>& notes = devices[d].choice.notes;
-    std::move(notes.begin(), notes.end(), std::back_inserter(compiled.plan.notes));
+    std::vector<std::string>& told = devices[d].choice.notes;
+    std::move(told.begin(), told.end(), std::back_inserter(compiled.plan.notes));
     NoteLargestNode(compiled.graph, devices[d].device, compiled.summary);
     compiled.plan.devices[d].name = DeviceName(request, static_cast<int32_t>(d));
     compiled.plan.devices[d].budget_bytes = options.BudgetOf(static_cast<int32_t>(d));
@@ -101,7 +112,7 @@ absl::StatusOr<Compiled> PlanOnce(const CompileRequest& request, const Prepared&
 
 // Partition sizes to try, 0 for creation order uncut. The fastest plan wins.
 std::vector<int64_t> PartitionSizes(const Strategy& strategy, const PlanningOptions& options) {
-  if (strategy.order == Strategy::Order::kCreation) return {0};
+  if (strategy.order == Strategy::Order::kCreation || strategy.order == Strategy::Order::kLevels) return {0};
   if (options.partition_size != 0) return {options.partition_size};
   if (strategy.order == Strategy::Order::kBest) return {0, kDefaultPartitionSize};
   bool budget = false;
@@ -123,6 +134,19 @@ absl::StatusOr<Compiled> Compile(const CompileRequest& request) {
                                                             best->plan.predicted_step_seconds);
     // Of the plans that do not fit, the first (smallest partitions) says most about what is missing.
     if (better || (!best.ok() && absl::IsInternal(best.status()))) best = std::move(compiled);
+  }
+  if (strategy->order == Strategy::Order::kLevels && absl::IsResourceExhausted(best.status())) {
+    // Levels hold everything that could run at once. Where nothing goes backwards (initialisers), creation order may fit
+    // as it is: the original leaves such graphs alone.
+    Strategy as_created = *strategy;
+    as_created.order = Strategy::Order::kCreation;
+    as_created.swaps = [](const SwapRequest& request) -> absl::StatusOr<SwapChoice> {
+      SwapChoice choice = KeepEverything(request.graph);
+      choice.notes = {"levels do not fit, creation order does without swapping"};
+      return choice;
+    };
+    absl::StatusOr<Compiled> compiled = PlanOnce(request, prepared, as_created, 0);
+    if (compiled.ok()) return compiled;
   }
   return best;
 }

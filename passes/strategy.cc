@@ -5,6 +5,7 @@
 #include "passes/assign_memory.h"
 #include "passes/planner/planned.h"
 #include "passes/schedule.h"
+#include "passes/swap_tflms.h"
 
 namespace millrace {
 namespace {
@@ -32,12 +33,26 @@ absl::StatusOr<SwapChoice> Planned(const SwapRequest& request) {
   return SwapPlanned(request.graph, request.machine, request.options.device_memory_bytes);
 }
 
+absl::StatusOr<SwapChoice> Reactive(const SwapRequest& request) {
+  const PlanningOptions& options = request.options;
+  if (!(options.occupancy_threshold > 0) || options.occupancy_threshold > 1) {
+    return absl::InvalidArgumentError(absl::StrCat("--occupancy_threshold is ", options.occupancy_threshold,
+                                                   ", expected more than 0 and at most 1"));
+  }
+  if (options.device_memory_bytes == 0) return KeepEverything(request.graph);
+  return SwapReactive(request.graph, options.device_memory_bytes, options.occupancy_threshold);
+}
+
 const std::vector<Strategy>& Table() {
   static const std::vector<Strategy>& table = *new std::vector<Strategy>{
       {"baseline", "creation order, no swaps, everything on the device", Strategy::Order::kCreation, Baseline},
       {"tensorflowmem", "depth-first partitions of --partition_size nodes; values used more than --swap_distance "
                         "partitions later are swapped; variables and constants in host memory", Strategy::Order::kDepthFirst, TensorFlowMem},
       {"lru", "creation order; on demand, the least recently used tensors leave", Strategy::Order::kCreation, LeastRecentlyUsed},
+      {"reactive", "creation order; above --occupancy_threshold of the device memory the oldest saved activations leave, and "
+                   "come back on demand; variables on the device", Strategy::Order::kCreation, Reactive},
+      {"tflms", "levels of the graph; values used more than --swapout_threshold levels later are swapped, parameters tuned "
+                "where not given; variables on the device", Strategy::Order::kLevels, SwapTflms},
       {"planned", "gap by gap, what saves most transfers for its room stays, the rest leaves early and comes back when "
                   "there is room", Strategy::Order::kBest, Planned},
   };

@@ -1,8 +1,10 @@
-// SwapLeastRecentlyUsed: replays the operations against an allocator of exactly the budget.
+// SwapLeastRecentlyUsed and SwapReactive: replay the operations against an allocator of exactly the budget.
 #include <algorithm>
 #include <list>
 
 #include "absl/strings/str_cat.h"
+#include "millrace/options.h"
+#include "millrace/status.h"
 #include "millrace/types.h"
 #include "passes/access_lists.h"
 #include "passes/address_allocator.h"
@@ -11,10 +13,20 @@
 namespace millrace {
 namespace {
 
-class LruReplay {
+// Elements smaller than this are not worth a copy: TensorFlow's threshold for its stacks.
+constexpr int64_t kLeastSavedBytes = 2048;
+
+struct OnDemandPolicy {
+  bool oldest_leaves = false;   // else the least recently used
+  bool variables_stay = false;  // variables and constants never leave
+  double occupancy = 0;         // saved activations leave above this part of the budget; 0: only for room
+};
+
+class Replay {
  public:
-  LruReplay(const AccessGraph& graph, int64_t budget_bytes)
+  Replay(const AccessGraph& graph, int64_t budget_bytes, const OnDemandPolicy& policy)
       : graph_(graph),
+        policy_(policy),
         budget_bytes_(budget_bytes / kTensorAlignment * kTensorAlignment),
         allocator_(budget_bytes_),
         lists_(ListAccesses(graph)),
@@ -25,13 +37,14 @@ class LruReplay {
   absl::StatusOr<SwapChoice> Run() {
     SwapChoice choice;
     choice.scratch_offsets.assign(graph_.num_operations(), 0);
+    if (policy_.variables_stay) MR_RETURN_IF_ERROR(PlaceVariables());
     for (int32_t i = 0; i < graph_.num_operations(); ++i) {
-      absl::Status status = Bring(i, choice.scratch_offsets[i]);
-      if (!status.ok()) return status;
+      MR_RETURN_IF_ERROR(Bring(i, choice.scratch_offsets[i]));
       Touch(i);
+      if (policy_.occupancy > 0) LeaveAbove(i + 1);
     }
     for (size_t s = 0; s < state_.size(); ++s) {
-      if (state_[s].on_device) Evict(static_cast<int32_t>(s), graph_.num_operations());
+      if (state_[s].on_device && !state_[s].stays) Evict(static_cast<int32_t>(s), graph_.num_operations(), ForRoom());
     }
     for (size_t s = 0; s < state_.size(); ++s) {
       choice.decisions.insert(choice.decisions.end(), decisions_[s].begin(), decisions_[s].end());
@@ -43,6 +56,8 @@ class LruReplay {
  private:
   struct State {
     bool on_device = false;
+    bool stays = false;        // over the step's end
+    bool came_back = false;    // popped: not saved any more
     bool host_is_current = false;
     int32_t pinned_by = -1;   // operation that needs it now
     int32_t last_access = SwapDecision::kFromHost;
@@ -50,6 +65,42 @@ class LruReplay {
     size_t next_access = 0;
     std::list<int32_t>::iterator place;  // in recent_
   };
+
+  absl::Status PlaceVariables() {
+    for (size_t s = 0; s < state_.size(); ++s) {
+      const StorageKind kind = graph_.storages[s].kind;
+      const bool at_home = kind == StorageKind::kVariable || kind == StorageKind::kConstant;
+      if (!at_home || lists_.of(s).empty()) continue;
+      const int64_t offset = allocator_.Allocate(Bytes(static_cast<int32_t>(s)));
+      if (offset < 0) {
+        return absl::ResourceExhaustedError(
+            absl::StrCat("does not fit: variables and constants alone, which stay on the device, exceed the budget of ",
+                         budget_bytes_, " bytes (", FormatBytes(budget_bytes_), ") with '", graph_.storages[s].name, "'"));
+      }
+      offsets_[s].push_back(offset);
+      state_[s].on_device = state_[s].stays = true;
+      held_bytes_ += Bytes(static_cast<int32_t>(s));
+    }
+    return absl::OkStatus();
+  }
+
+  // While too much is held, the oldest saved activations that operation `i` does not need leave before it.
+  void LeaveAbove(int32_t i) {
+    const auto limit = static_cast<int64_t>(policy_.occupancy * static_cast<double>(budget_bytes_));
+    while (held_bytes_ > limit) {
+      const auto victim = std::find_if(recent_.rbegin(), recent_.rend(), [&](int32_t s) { return IsSaved(s, i); });
+      if (victim == recent_.rend()) return;
+      Evict(*victim, i, "the oldest saved activation, when device memory was filled above the threshold");
+    }
+  }
+
+  bool IsSaved(int32_t storage, int32_t i) const {
+    const State& state = state_[storage];
+    const absl::Span<const TimedAccess> accesses = lists_.of(storage);
+    return graph_.storages[storage].kind == StorageKind::kActivation && !state.came_back &&
+           graph_.storages[storage].size_bytes > kLeastSavedBytes && state.next_access < accesses.size() &&
+           accesses[state.next_access].operation > i;
+  }
 
   int64_t Bytes(int32_t storage) const { return AlignUp(graph_.storages[storage].size_bytes); }
 
@@ -69,11 +120,11 @@ class LruReplay {
   // What the operation needs lies so scattered that no hole is large enough: start again from an empty device.
   absl::Status BringIntoEmptyMemory(int32_t i, int64_t& scratch_offset) {
     for (const Access& access : graph_.of(i)) {
-      if (state_[access.storage].on_device) Undo(access.storage, i);
+      if (state_[access.storage].on_device && !state_[access.storage].stays) Undo(access.storage, i);
     }
-    while (!recent_.empty()) Evict(recent_.back(), i);
+    while (!recent_.empty()) Evict(recent_.back(), i, ForRoom());
     for (const Access& access : graph_.of(i)) {
-      if (!Place(access, i)) return TooLarge(i);
+      if (!state_[access.storage].on_device && !Place(access, i)) return TooLarge(i);
     }
     if (graph_.scratch_bytes[i] == 0) return absl::OkStatus();
     scratch_offset = allocator_.Allocate(AlignUp(graph_.scratch_bytes[i]));
@@ -83,7 +134,10 @@ class LruReplay {
   }
 
   absl::Status TooLarge(int32_t i) const {
-    return absl::ResourceExhaustedError(absl::StrCat("operation ", i, " alone exceeds the budget of ", budget_bytes_));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "does not fit: operation ", i, " alone exceeds the budget of ", budget_bytes_, " bytes (",
+        FormatBytes(budget_bytes_), ")",
+        policy_.variables_stay ? " beside variables and constants, which stay on the device" : ""));
   }
 
   bool Place(const Access& access, int32_t i) {
@@ -95,6 +149,8 @@ class LruReplay {
     const bool made_here = first && graph_.storages[access.storage].kind == StorageKind::kActivation;
     if (!made_here) OpenDecision(access, i);
     state.on_device = true;
+    state.came_back = !first;
+    held_bytes_ += Bytes(access.storage);
     recent_.push_front(access.storage);
     state.place = recent_.begin();
     return true;
@@ -121,18 +177,20 @@ class LruReplay {
       auto victim = std::find_if(recent_.rbegin(), recent_.rend(),
                                  [&](int32_t storage) { return state_[storage].pinned_by != i; });
       if (victim == recent_.rend()) return -1;
-      Evict(*victim, i);
+      Evict(*victim, i, ForRoom());
     }
   }
 
+  const char* ForRoom() const { return policy_.oldest_leaves ? "the oldest, for room" : "least recently used"; }
+
   // Takes a storage off the device before operation `i`.
-  void Evict(int32_t storage, int32_t i) {
+  void Evict(int32_t storage, int32_t i, const char* reason) {
     State& state = state_[storage];
     const bool used_again = state.next_access < lists_.of(storage).size();
     const bool needed = used_again || graph_.storages[storage].kind == StorageKind::kVariable;
     const bool copy_out = needed && !state.host_is_current;
     decisions_[storage].push_back({storage, state.last_access, SwapDecision::kToHost, 0, false, copy_out,
-                                   copy_out ? i - 1 : 0, "least recently used"});
+                                   copy_out ? i - 1 : 0, reason});
     if (copy_out) state.host_is_current = true;
     Remove(storage);
   }
@@ -143,13 +201,14 @@ class LruReplay {
     std::vector<SwapDecision>& decisions = decisions_[storage];
     const bool came_for_this = !decisions.empty() && decisions.back().before == i;
     const bool made_here = state.last_access == SwapDecision::kFromHost && decisions.empty();
-    if (!came_for_this && !made_here) return Evict(storage, i);
+    if (!came_for_this && !made_here) return Evict(storage, i, ForRoom());
     if (came_for_this && decisions.back().after == SwapDecision::kFromHost) {
       decisions.pop_back();
     } else if (came_for_this) {
       decisions.back().before = SwapDecision::kToHost;
     }
     allocator_.Free(offsets_[storage].back(), Bytes(storage));
+    held_bytes_ -= Bytes(storage);
     offsets_[storage].pop_back();
     recent_.erase(state.place);
     state.on_device = false;
@@ -158,6 +217,7 @@ class LruReplay {
   void Remove(int32_t storage) {
     State& state = state_[storage];
     allocator_.Free(offsets_[storage].back(), Bytes(storage));
+    held_bytes_ -= Bytes(storage);
     recent_.erase(state.place);
     state.on_device = false;
   }
@@ -172,7 +232,8 @@ class LruReplay {
         state.last_write = i;
         state.host_is_current = false;
       }
-      recent_.splice(recent_.begin(), recent_, state.place);
+      if (state.stays) continue;
+      if (!policy_.oldest_leaves) recent_.splice(recent_.begin(), recent_, state.place);
       const bool dead = state.next_access == lists_.of(access.storage).size();
       const bool goes_home =
           graph_.storages[access.storage].kind == StorageKind::kVariable && !state.host_is_current;
@@ -186,7 +247,9 @@ class LruReplay {
   }
 
   const AccessGraph& graph_;
+  const OnDemandPolicy policy_;
   const int64_t budget_bytes_;
+  int64_t held_bytes_ = 0;
   AddressAllocator allocator_;
   const AccessLists lists_;
   std::vector<State> state_;
@@ -198,7 +261,11 @@ class LruReplay {
 }  // namespace
 
 absl::StatusOr<SwapChoice> SwapLeastRecentlyUsed(const AccessGraph& graph, int64_t budget_bytes) {
-  return LruReplay(graph, budget_bytes).Run();
+  return Replay(graph, budget_bytes, {}).Run();
+}
+
+absl::StatusOr<SwapChoice> SwapReactive(const AccessGraph& graph, int64_t budget_bytes, double occupancy_threshold) {
+  return Replay(graph, budget_bytes, {.oldest_leaves = true, .variables_stay = true, .occupancy = occupancy_threshold}).Run();
 }
 
 }  // namespace millrace
