@@ -51,6 +51,21 @@ DEFINE_int64(partition_size, 0, "nodes per device and partition; 0: the strategy
 DEFINE_int64(swap_distance, 2, "swap tensors whose producer and consumer are more than this many partitions apart");
 DEFINE_string(min_swap_bytes, "0", "keep smaller tensors on the device");
 DEFINE_bool(share_recv, false, "what several nodes of a device use is received from another device once, not once per use");
+DEFINE_string(parts, "placement,swap", "tensorflowmem: parts beside the partitions: placement (variables and constants in host memory), swap (of activations), both, or none");
+DEFINE_bool(early_start, true, "tensorflowmem: compute of the next partition may start while copies of this one still run");
+DEFINE_double(occupancy_threshold, 0.7, "reactive: part of the device memory above which the oldest saved activations leave");
+DEFINE_int64(swapout_threshold, -1, "tflms: swap tensors for consumers more than this many levels below their producer; -1: tuned");
+DEFINE_int64(swapin_ahead, -1, "tflms: levels above its consumer at which a copy back begins; -1: tuned");
+DEFINE_int64(swapin_groupby, -1, "tflms: consumers at most this many levels apart share a copy back; -1: tuned");
+DEFINE_int32(sync_mode, 0, "tflms: compute waits for 0 no copies, 1 copies out, 2 copies in, 3 both");
+DEFINE_string(serialization, "", "tflms: levels whose operations run one after another, as Python slices: 1,5,7:9,:3,100:");
+DEFINE_string(serialization_by_size, "0", "tflms: serialise levels whose operations hold more than this");
+DEFINE_double(memory_ratio, 0.9, "tflms: part of the device memory beside variables that the tuner fills");
+DEFINE_string(exclude_outputs, "", "tflms: do not swap what these nodes make: name prefixes and type:OP, separated by commas");
+DEFINE_string(exclude_inputs, "", "tflms: do not swap for these consumers");
+DEFINE_string(include_outputs, "", "tflms: swap only what these nodes make");
+DEFINE_string(include_inputs, "", "tflms: swap only for these consumers");
+DEFINE_bool(tflms_debug, false, "tflms: tell the operations and bytes of every level");
 // Output.
 DEFINE_string(report_out, "", "figures as JSON");
 DEFINE_string(trace_out, "", "Chrome trace of the last step (opens in Perfetto)");
@@ -239,7 +254,22 @@ Options OptionsFromFlags(const std::vector<std::string>& words) {
                       .partition_size = FLAGS_partition_size,
                       .swap_distance = FLAGS_swap_distance,
                       .min_swap_bytes = FLAGS_min_swap_bytes,
-                      .share_recv = FLAGS_share_recv};
+                      .share_recv = FLAGS_share_recv,
+                      .parts = List(FLAGS_parts),
+                      .early_start = FLAGS_early_start,
+                      .occupancy_threshold = FLAGS_occupancy_threshold,
+                      .tflms = {.swapout_threshold = FLAGS_swapout_threshold,
+                                .swapin_ahead = FLAGS_swapin_ahead,
+                                .swapin_groupby = FLAGS_swapin_groupby,
+                                .sync_mode = FLAGS_sync_mode,
+                                .serialization = List(FLAGS_serialization),
+                                .memory_ratio = FLAGS_memory_ratio,
+                                .debug = FLAGS_tflms_debug},
+                      .serialization_by_size = FLAGS_serialization_by_size,
+                      .filters = {.exclude_outputs = List(FLAGS_exclude_outputs),
+                                  .exclude_inputs = List(FLAGS_exclude_inputs),
+                                  .include_outputs = List(FLAGS_include_outputs),
+                                  .include_inputs = List(FLAGS_include_inputs)}};
   options.output = {.report_out = FLAGS_report_out,
                     .trace_out = FLAGS_trace_out,
                     .plot_out = FLAGS_plot_out,

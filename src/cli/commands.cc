@@ -14,7 +14,12 @@ const std::vector<Command>& Table() {
   static const Flags* const input = new Flags{"graph", "saved_model", "signature", "checkpoint_in", "feeds", "synthetic_feeds", "feed_shapes", "fetches", "targets",
                                               "init_targets", "seed"};
   static const Flags* const engine = new Flags{"device", "devices", "device_memory", "host_memory", "machine", "link_gbps", "threads", "cuda_graph", "tf32"};
-  static const Flags* const parts = new Flags{"partition_size", "swap_distance", "min_swap_bytes", "share_recv"};
+  static const Flags* const policies = new Flags{"swap_distance", "parts", "early_start", "min_swap_bytes", "share_recv",
+                                             "occupancy_threshold", "swapout_threshold", "swapin_ahead", "swapin_groupby",
+                                             "sync_mode", "serialization", "serialization_by_size", "memory_ratio",
+                                             "exclude_outputs", "exclude_inputs", "include_outputs", "include_inputs",
+                                             "tflms_debug"};
+  static const Flags* const parts = new Flags(Flags{"partition_size"} + *policies);
   static const Flags* const pictures = new Flags{"report_out", "trace_out", "plot_out"};
   static const auto* const table = new std::vector<Command>{
       {"run", "", "trains or runs a graph for --steps and prints what it took", RunCommand,
@@ -26,7 +31,7 @@ const std::vector<Command>& Table() {
        "millrace compare --strategies=baseline,tensorflowmem,lru --graph=F.pb --fetches=loss:0 --targets=train "
        "--init_targets=init --synthetic_feeds --steps=3 --device_memory=50%"},
       {"sweep", "", "partition sizes x budgets x strategies, as CSV and picture; --device=null plans only", SweepCommand,
-       *input + Flags{"steps", "strategies", "partition_sizes", "budgets", "csv_out"} + Flags{"swap_distance", "min_swap_bytes", "share_recv"} +
+       *input + Flags{"steps", "strategies", "partition_sizes", "budgets", "csv_out"} + *policies +
            Flags{"device", "devices", "host_memory", "machine", "link_gbps", "threads", "report_out", "plot_out"},
        "millrace sweep --strategies=tensorflowmem --partition_sizes=5,20,100 --budgets=40%,60% --graph=F.pb "
        "--fetches=loss:0 --targets=train --init_targets=init --synthetic_feeds --csv_out=sweep.csv --plot_out=sweep.svg"},

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/options.h"
 #include "models/models.h"
 
 namespace millrace::cli {
@@ -45,6 +46,14 @@ struct StrategyOptions {
   int64_t swap_distance = 2;
   std::string min_swap_bytes = "0";
   bool share_recv = false;
+  std::vector<std::string> parts = {"placement", "swap"};  // of tensorflowmem, beside its partitions
+  bool early_start = true;
+  double occupancy_threshold = 0.7;
+  TflmsOptions tflms;  // but for the two below
+  std::string serialization_by_size = "0";
+  struct {  // names, or "type:OP"
+    std::vector<std::string> exclude_outputs, exclude_inputs, include_outputs, include_inputs;
+  } filters;
 };
 
 struct OutputOptions {

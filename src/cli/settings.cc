@@ -27,6 +27,46 @@ absl::StatusOr<int64_t> SizeFlag(const char* flag, const std::string& text) {
   return *size;
 }
 
+// "scope/" is a name prefix, "type:Conv2D" an op type.
+TflmsOptions::Filter FilterOf(const std::vector<std::string>& entries) {
+  TflmsOptions::Filter filter;
+  for (const std::string& entry : entries) {
+    if (absl::StartsWith(entry, "type:")) {
+      filter.types.push_back(entry.substr(5));
+    } else {
+      filter.scopes.push_back(entry);
+    }
+  }
+  return filter;
+}
+
+// The parts of single strategies.
+absl::Status SetParts(const StrategyOptions& options, PlanningOptions& planning) {
+  planning.place_variables_on_host = planning.swap_activations = false;
+  for (const std::string& part : options.parts) {
+    if (part == "placement") {
+      planning.place_variables_on_host = true;
+    } else if (part == "swap") {
+      planning.swap_activations = true;
+    } else if (part != "none") {
+      return UsageError(absl::StrCat("--parts: ", part, " is not one of placement, swap, none"));
+    }
+  }
+  planning.early_start = options.early_start;
+  planning.occupancy_threshold = options.occupancy_threshold;
+  if (!(planning.occupancy_threshold > 0) || planning.occupancy_threshold > 1) {
+    return UsageError("--occupancy_threshold: expected more than 0 and at most 1");
+  }
+  planning.tflms = options.tflms;
+  MR_ASSIGN_OR_RETURN(planning.tflms.serialization_by_size_bytes,
+                      SizeFlag("serialization_by_size", options.serialization_by_size));
+  planning.tflms.exclude_outputs = FilterOf(options.filters.exclude_outputs);
+  planning.tflms.exclude_inputs = FilterOf(options.filters.exclude_inputs);
+  planning.tflms.include_outputs = FilterOf(options.filters.include_outputs);
+  planning.tflms.include_inputs = FilterOf(options.filters.include_inputs);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Budget> ParseBudget(const std::string& text) {
@@ -117,6 +157,7 @@ absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const 
   session.planning.partition_size = options.strategy.partition_size;
   session.planning.swap_distance = options.strategy.swap_distance;
   MR_ASSIGN_OR_RETURN(session.planning.min_swap_bytes, SizeFlag("min_swap_bytes", options.strategy.min_swap_bytes));
+  MR_RETURN_IF_ERROR(SetParts(options.strategy, session.planning));
   MR_ASSIGN_OR_RETURN(session.planning.host_memory_bytes, SizeFlag("host_memory", engine.host_memory));
   if (session.planning.host_memory_bytes == 0) {
     session.planning.host_memory_bytes = session.machine.host_memory_bytes;

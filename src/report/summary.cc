@@ -62,6 +62,9 @@ std::string RunSummary(const RunReport& run) {
   if (run.sends > 0) {
     absl::StrAppend(&text, "devices        ", FormatCount(run.sends), " sends, ", FormatCount(run.recvs), " recvs\n");
   }
+  for (size_t i = 0; i < run.notes.size(); ++i) {
+    absl::StrAppend(&text, i == 0 ? "notes          " : "               ", run.notes[i], "\n");
+  }
   if (run.recomputed_nodes > 0) absl::StrAppend(&text, "recomputed     ", FormatCount(run.recomputed_nodes), " nodes\n");
   absl::StrAppend(&text, "step           predicted ", FormatSeconds(run.predicted_step_seconds));
   if (measured) {

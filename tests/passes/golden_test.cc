@@ -3,6 +3,7 @@
 #include "graph/text.h"
 #include "gtest/gtest.h"
 #include "passes/infer_shapes.h"
+#include "passes/order_levels.h"
 #include "passes/order_variable_accesses.h"
 #include "passes/partition.h"
 #include "passes/pipeline.h"
@@ -27,6 +28,20 @@ std::string Partition(const GoldenCase& golden) {
   if (!verified.ok()) return ErrorText(verified);
   std::string text = absl::StrCat("partitions ", partitioning->num_partitions, "\n");
   for (NodeId id : partitioning->order) absl::StrAppend(&text, NodeToText(*graph, id, {.attrs = false}), "\n");
+  return text;
+}
+
+std::string Levels(const GoldenCase& golden) {
+  absl::StatusOr<Graph> graph = ParseGraphText(golden.input);
+  if (!graph.ok()) return ErrorText(graph.status());
+  absl::StatusOr<LevelPartitioning> levels =
+      PartitionByLevels(*graph, {.serialization = golden.List("serialization"),
+                                 .serialization_by_size_bytes = golden.Int("serialization_by_size", 0)});
+  if (!levels.ok()) return ErrorText(levels.status());
+  const absl::Status verified = VerifyPartitioning(*graph, levels->partitioning);
+  if (!verified.ok()) return ErrorText(verified);
+  std::string text = levels->notes[0] + "\n";
+  for (NodeId id : levels->partitioning.order) absl::StrAppend(&text, NodeToText(*graph, id, {.attrs = false}), "\n");
   return text;
 }
 
@@ -59,6 +74,14 @@ std::string Plan(const GoldenCase& golden) {
   request.options.partition_size = golden.Int("partition_size", 1);
   request.options.swap_distance = golden.Int("swap_distance", 2);
   request.options.device_memory_bytes = golden.Int("budget", 0);
+  request.options.place_variables_on_host = golden.Int("placement", 1) != 0;
+  request.options.swap_activations = golden.Int("swap", 1) != 0;
+  request.options.early_start = golden.Int("early_start", 1) != 0;
+  TflmsOptions& tflms = request.options.tflms;
+  tflms.swapout_threshold = golden.Int("swapout_threshold", -1);
+  tflms.swapin_ahead = golden.Int("swapin_ahead", -1);
+  tflms.swapin_groupby = golden.Int("swapin_groupby", -1);
+  tflms.sync_mode = static_cast<int32_t>(golden.Int("sync_mode", 0));
   const absl::StatusOr<Compiled> compiled = Compile(request);
   if (!compiled.ok()) return ErrorText(compiled.status());
   const absl::StatusOr<Compiled> again = Compile(request);
@@ -69,6 +92,10 @@ std::string Plan(const GoldenCase& golden) {
 
 TEST(Golden, PartitionsDepthFirst) {
   for (const std::string& file : GoldenFiles("partition")) CheckGolden(file, Partition);
+}
+
+TEST(Golden, OrdersByLevels) {
+  for (const std::string& file : GoldenFiles("levels")) CheckGolden(file, Levels);
 }
 
 TEST(Golden, OrdersVariableAccesses) {
