@@ -197,7 +197,7 @@ void DeviceLanes::EmitOperation(int32_t i, int64_t position) {
   }
   Need(compute_waits_);
   if (in_.finish_copies_first && access_.partition[i] != partition_) {
-    for (int kind : {kToHostLane, kToDeviceLane}) Need(kind, LaneOf(kind).num_steps());
+    for (int kind : {kToHostLane, kToDeviceLane}) Need(kind, CopiesBefore(LaneOf(kind), access_.partition[i]));
   }
   partition_ = access_.partition[i];
   // Nodes that run at once wait together, and are done together.

@@ -70,6 +70,7 @@ DEFINE_bool(tflms_debug, false, "tflms: tell the operations and bytes of every l
 DEFINE_string(report_out, "", "figures as JSON");
 DEFINE_string(trace_out, "", "Chrome trace of the last step (opens in Perfetto)");
 DEFINE_string(plot_out, "", "picture, .svg or .png");
+DEFINE_string(html_out, "", "page to look around in: timeline, memory map, the life of every tensor");
 DEFINE_string(variables_out, "", ".npz of every variable after the last step");
 DEFINE_string(fetches_out, "", ".npz of the last step's fetches");
 DEFINE_string(checkpoint_out, "",
@@ -80,6 +81,8 @@ DEFINE_string(partition_sizes, "", "sweep: sizes, separated by commas");
 DEFINE_string(budgets, "", "sweep: device memory budgets, separated by commas");
 DEFINE_string(csv_out, "", "sweep: the table; stdout when not given");
 DEFINE_string(plan_out, "", "plan: the plan as text, a line per step");
+DEFINE_string(vary, "batch", "fit: what to search: budget, batch, or a model's depth, image_size, steps_unrolled or layers");
+DEFINE_bool(measure, false, "machine: measure kernels and copies of the device here");
 DEFINE_bool(ops, false, "inspect: list the supported operations");
 DEFINE_string(out, "", "export, model: the file to write");
 // Sizes of generated models; 0 and "" are the model's own.
@@ -196,7 +199,7 @@ std::string Usage() {
   std::string text = "millrace trains and runs dataflow graphs larger than the memory of their device.\n\nUsage: millrace COMMAND [--flags]\n\n";
   for (const Command& command : Commands()) {
     const std::string name = absl::StrCat(command.name, *command.arguments == '\0' ? "" : " ", command.arguments);
-    absl::StrAppend(&text, "  ", name, std::string(12 - name.size(), ' '), command.summary, "\n");
+    absl::StrAppend(&text, "  ", name, std::string(16 - name.size(), ' '), command.summary, "\n");
   }
   return text + "\nmillrace COMMAND --help shows the command's flags. --flagfile=FILE reads flags from a file, one a line.\n"
                 "Exit status: 0 done, 1 the run failed, 2 wrong usage, 3 does not fit the budget.\n";
@@ -273,11 +276,12 @@ Options OptionsFromFlags(const std::vector<std::string>& words) {
   options.output = {.report_out = FLAGS_report_out,
                     .trace_out = FLAGS_trace_out,
                     .plot_out = FLAGS_plot_out,
+                    .html_out = FLAGS_html_out,
                     .variables_out = FLAGS_variables_out,
                     .fetches_out = FLAGS_fetches_out,
                     .checkpoint_out = FLAGS_checkpoint_out};
   options.sweep = {.partition_sizes = List(FLAGS_partition_sizes), .budgets = List(FLAGS_budgets), .csv_out = FLAGS_csv_out};
-  options.model_name = words.size() > 1 ? words[1] : "";
+  options.argument = words.size() > 1 ? words[1] : "";
   options.model = {.batch = FLAGS_batch,
                    .image_size = FLAGS_image_size,
                    .classes = FLAGS_classes,
@@ -296,9 +300,11 @@ Options OptionsFromFlags(const std::vector<std::string>& words) {
                    .learning_rate = FLAGS_learning_rate,
                    .weight_decay = FLAGS_weight_decay,
                    .seed = static_cast<int64_t>(FLAGS_seed)};
+  options.vary = FLAGS_vary;
   options.out = FLAGS_out;
   options.plan_out = FLAGS_plan_out;
   options.ops = FLAGS_ops;
+  options.measure = FLAGS_measure;
   return options;
 }
 

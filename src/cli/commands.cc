@@ -20,7 +20,9 @@ const std::vector<Command>& Table() {
                                              "exclude_outputs", "exclude_inputs", "include_outputs", "include_inputs",
                                              "tflms_debug"};
   static const Flags* const parts = new Flags(Flags{"partition_size"} + *policies);
-  static const Flags* const pictures = new Flags{"report_out", "trace_out", "plot_out"};
+  static const Flags* const pictures = new Flags{"report_out", "trace_out", "plot_out", "html_out"};
+  static const Flags* const sizes = new Flags{"batch", "depth", "image_size", "classes", "layers", "hidden", "heads", "steps_unrolled", "vocab",
+             "experts", "devices", "channels", "levels", "variant", "dropout", "optimizer", "learning_rate", "weight_decay"};
   static const auto* const table = new std::vector<Command>{
       {"run", "", "trains or runs a graph for --steps and prints what it took", RunCommand,
        *input + Flags{"steps", "strategy"} + *parts + *engine + *pictures + Flags{"variables_out", "fetches_out", "checkpoint_out"},
@@ -48,9 +50,16 @@ const std::vector<Command>& Table() {
        *input + Flags{"strategy"} + *parts + Flags{"devices", "device_memory", "host_memory", "machine", "link_gbps", "out", "report_out"},
        "millrace export --out=rewritten.pbtxt --graph=F.pb --fetches=loss:0 --targets=train --synthetic_feeds "
        "--device_memory=50%"},
+      {"explain", "TENSOR", "why a tensor or node is kept, swapped, recomputed or cut where it is", ExplainCommand,
+       *input + Flags{"strategy"} + *parts + Flags{"device_memory", "host_memory", "machine", "link_gbps"},
+       "millrace explain conv1:0 --graph=F.pb --fetches=loss:0 --targets=train --synthetic_feeds --device_memory=50%"},
+      {"fit", "[MODEL]", "the largest --vary=batch, depth, image_size or steps_unrolled at a budget, or the smallest --vary=budget",
+       FitCommand, Flags{"vary"} + *input + Flags{"strategy"} + *parts + Flags{"device_memory", "host_memory", "machine", "link_gbps"} + *sizes,
+       "millrace fit resnet --depth=50 --vary=batch --device_memory=12GiB --machine=configs/machines/titanx.pbtxt"},
+      {"machine", "", "rates that plans are made for: of a --machine file, or --measure to find this machine's", MachineCommand,
+       Flags{"measure", "machine", "device", "link_gbps", "threads", "out"}, "millrace machine --measure --out=here.pbtxt"},
       {"model", "NAME", "writes a generated training graph to --out=F.pb or .pbtxt", ModelCommand,
-       Flags{"out", "batch", "depth", "image_size", "classes", "layers", "hidden", "heads", "steps_unrolled", "vocab",
-             "experts", "devices", "channels", "levels", "variant", "dropout", "optimizer", "learning_rate", "weight_decay", "seed", "report_out"},
+       Flags{"out"} + *sizes + Flags{"seed", "report_out"},
        "millrace model resnet --depth=50 --batch=8 --image_size=224 --out=resnet50.pb"},
   };
   return *table;

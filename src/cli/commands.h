@@ -20,6 +20,9 @@ absl::Status SweepCommand(const Options& options, const Environment& environment
 absl::Status PlanCommand(const Options& options, const Environment& environment);
 absl::Status InspectCommand(const Options& options, const Environment& environment);
 absl::Status ExportCommand(const Options& options, const Environment& environment);
+absl::Status ExplainCommand(const Options& options, const Environment& environment);
+absl::Status FitCommand(const Options& options, const Environment& environment);
+absl::Status MachineCommand(const Options& options, const Environment& environment);
 absl::Status ModelCommand(const Options& options, const Environment& environment);
 
 struct Command {

@@ -13,7 +13,7 @@
 namespace millrace::cli {
 
 absl::Status ModelCommand(const Options& options, const Environment& environment) {
-  if (options.model_name.empty()) {
+  if (options.argument.empty()) {
     return UsageError(absl::StrCat("which model: millrace model NAME --out=FILE.pb, with NAME one of ",
                                    absl::StrJoin(Models(), ", ", [](std::string* out, const ModelInfo& model) {
                                      out->append(model.name);
@@ -24,7 +24,7 @@ absl::Status ModelCommand(const Options& options, const Environment& environment
   ModelOptions model = options.model;
   MR_ASSIGN_OR_RETURN(const std::vector<std::string> devices, ParseDevices(options.engine.devices, "gpu"));
   if (!devices.empty()) model.devices = static_cast<int64_t>(devices.size());
-  const auto graph = BuildModel(options.model_name, model);
+  const auto graph = BuildModel(options.argument, model);
   MR_RETURN_IF_ERROR(AsUsageError(graph.status()));
   MR_RETURN_IF_ERROR(environment.save_graph(*graph, options.out));
   const GraphSummary summary = SummaryOf(*graph);

@@ -60,6 +60,7 @@ struct OutputOptions {
   std::string report_out;
   std::string trace_out;
   std::string plot_out;
+  std::string html_out;
   std::string variables_out;
   std::string fetches_out;
   std::string checkpoint_out;
@@ -77,11 +78,13 @@ struct Options {
   StrategyOptions strategy;
   OutputOptions output;
   SweepOptions sweep;
-  std::string model_name;
+  std::string argument;  // the word after the command: a model, tensor or node
+  std::string vary;      // fit
   ModelOptions model;
   std::string out;       // export, model
   std::string plan_out;  // plan
   bool ops = false;      // inspect
+  bool measure = false;  // machine
 };
 
 }  // namespace millrace::cli

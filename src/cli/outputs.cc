@@ -8,6 +8,7 @@
 #include "cli/workload.h"
 #include "millrace/status.h"
 #include "report/chrome_trace.h"
+#include "report/html_page.h"
 #include "report/image.h"
 #include "report/memory_plot.h"
 #include "report/report_json.h"
@@ -46,6 +47,7 @@ absl::StatusOr<Outputs> Outputs::Open(const OutputOptions& options) {
   MR_RETURN_IF_ERROR(outputs.report_.Open(options.report_out));
   MR_RETURN_IF_ERROR(outputs.trace_.Open(options.trace_out));
   MR_RETURN_IF_ERROR(outputs.plot_.Open(options.plot_out));
+  MR_RETURN_IF_ERROR(outputs.html_.Open(options.html_out));
   MR_RETURN_IF_ERROR(CheckWritable(options.variables_out));
   MR_RETURN_IF_ERROR(CheckWritable(options.fetches_out));
   outputs.variables_path_ = options.variables_out;
@@ -63,6 +65,10 @@ absl::Status Outputs::WriteReport(const Report& report, const RunReport* unswapp
   if (plot_.wanted() && drawable) {
     MR_ASSIGN_OR_RETURN(const std::string svg, MemoryPlot(report, unswapped));
     MR_RETURN_IF_ERROR(WritePlot(svg));
+  }
+  if (html_.wanted() && drawable) {
+    MR_ASSIGN_OR_RETURN(const std::string page, HtmlPage(report, unswapped));
+    MR_RETURN_IF_ERROR(html_.Write(page));
   }
   return absl::OkStatus();
 }

@@ -45,6 +45,7 @@ class Outputs {
   absl::Status WriteReport(const Report& report, const RunReport* unswapped);
   absl::Status WritePlot(const std::string& svg);
   bool wants_plot() const { return plot_.wanted(); }
+  bool wants_picture() const { return plot_.wanted() || html_.wanted(); }
   // Variables, fetches and checkpoint of a run.
   absl::Status WriteResults(const TrainResult& result, const Workload& workload, const Environment& environment);
 
@@ -53,6 +54,7 @@ class Outputs {
   OutputFile report_;
   OutputFile trace_;
   OutputFile plot_;
+  OutputFile html_;
   std::string variables_path_;
   std::string fetches_path_;
   std::string checkpoint_prefix_;

@@ -1,5 +1,7 @@
 // millrace plan: what would happen, on any machine, without a device.
 #include "cli/commands.h"
+#include "cli/exit_status.h"
+#include "cli/fit_search.h"
 #include "cli/outputs.h"
 #include "cli/train.h"
 #include "millrace/status.h"
@@ -19,13 +21,14 @@ absl::Status PlanCommand(const Options& options, const Environment& environment)
   MR_ASSIGN_OR_RETURN(const DeviceBudgets budgets, ResolveBudget(budget, workload, session, environment));
   budgets.Apply(session.planning);
 
-  const TrainResult result = PlanOnly(workload, session, environment);
+  TrainResult result = PlanOnly(workload, session, environment);
   RunReport unswapped;
-  if (outputs.wants_plot() && result.run.plan != nullptr) {
+  if (outputs.wants_picture() && result.run.plan != nullptr) {
     SessionOptions without = session;
     without.planning = BaselineOf(session.planning);
     unswapped = PlanOnly(workload, without, environment).run;
   }
+  if (ExitStatus(result.run.status) == kExitDoesNotFit) result.run.advice = Advise(workload, session, environment);
   const Report report{.graph = result.graph, .machine = session.machine, .runs = {result.run}};
   MR_RETURN_IF_ERROR(outputs.WriteReport(report, &unswapped));
   MR_RETURN_IF_ERROR(result.run.status);

@@ -1,5 +1,7 @@
 // millrace run: one strategy, all steps.
 #include "cli/commands.h"
+#include "cli/exit_status.h"
+#include "cli/fit_search.h"
 #include "cli/outputs.h"
 #include "cli/train.h"
 #include "millrace/status.h"
@@ -15,10 +17,11 @@ absl::Status RunCommand(const Options& options, const Environment& environment) 
   MR_ASSIGN_OR_RETURN(const DeviceBudgets budgets, ResolveBudget(budget, workload, session, environment));
   budgets.Apply(session.planning);
 
-  const TrainResult result = Train(workload, session, environment);
+  TrainResult result = Train(workload, session, environment);
+  if (ExitStatus(result.run.status) == kExitDoesNotFit) result.run.advice = Advise(workload, session, environment);
   Report report{.graph = result.graph, .machine = session.machine, .runs = {result.run}};
   RunReport unswapped;
-  if (outputs.wants_plot() && session.planning.strategy != "baseline" && result.run.plan != nullptr) {
+  if (outputs.wants_picture() && session.planning.strategy != "baseline" && result.run.plan != nullptr) {
     SessionOptions without = session;
     without.planning = BaselineOf(session.planning);
     unswapped = PlanOnly(workload, without, environment).run;

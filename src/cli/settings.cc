@@ -182,7 +182,7 @@ absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const 
   session.planning.share_recv = options.strategy.share_recv;
   session.threads = engine.threads;
   session.seed = options.input.seed;
-  session.trace = !options.output.trace_out.empty() || !options.output.plot_out.empty();
+  session.trace = !options.output.trace_out.empty() || !options.output.plot_out.empty() || !options.output.html_out.empty();
   return session;
 }
 

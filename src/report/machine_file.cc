@@ -7,7 +7,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "millrace/status.h"
 #include "proto/machine.pb.h"
 
@@ -79,6 +81,20 @@ absl::StatusOr<Machine> ParseMachine(const std::string& text) {
   MR_RETURN_IF_ERROR(
       SetSeconds("launch_seconds", in.has_launch_seconds(), in.launch_seconds(), machine.launch_seconds));
   return machine;
+}
+
+std::string MachineToText(const Machine& machine) {
+  std::string text = absl::StrCat("name: \"", absl::CEscape(machine.name), "\"\n");
+  if (machine.device_memory_bytes > 0) absl::StrAppend(&text, "device_memory: \"", machine.device_memory_bytes, "\"\n");
+  if (machine.host_memory_bytes > 0) absl::StrAppend(&text, "host_memory: \"", machine.host_memory_bytes, "\"\n");
+  const auto add = [&](const char* field, double value) { absl::StrAppendFormat(&text, "%s: %.4g\n", field, value); };
+  add("flops_per_second", machine.flops_per_second);
+  add("memory_bytes_per_second", machine.memory_bytes_per_second);
+  add("to_host_bytes_per_second", machine.to_host_bytes_per_second);
+  add("to_device_bytes_per_second", machine.to_device_bytes_per_second);
+  add("copy_latency_seconds", machine.copy_latency_seconds);
+  add("launch_seconds", machine.launch_seconds);
+  return text;
 }
 
 absl::StatusOr<Machine> LoadMachine(const std::string& path) {

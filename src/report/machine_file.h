@@ -13,6 +13,9 @@ namespace millrace {
 // and what was expected.
 absl::StatusOr<Machine> ParseMachine(const std::string& text);
 
+// Text that ParseMachine reads back; rates to four digits, memory in bytes where there is a limit.
+std::string MachineToText(const Machine& machine);
+
 }  // namespace millrace
 
 #endif  // MILLRACE_SRC_REPORT_MACHINE_FILE_H_

@@ -104,6 +104,8 @@ void RunToProto(const RunReport& run, proto::ReportRun& out) {
   }
   out.set_sends(run.sends);
   out.set_recvs(run.recvs);
+  for (const std::string& note : run.notes) out.add_notes(note);
+  for (const std::string& line : run.advice) out.add_advice(line);
 }
 
 }  // namespace

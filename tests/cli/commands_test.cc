@@ -256,11 +256,11 @@ TEST_F(CommandsTest, ExportAndModelAskForAFileOfAKnownKind) {
   EXPECT_EQ(ExitStatus(ExportCommand(options_, world_.environment)), kExitUsage);
   options_.out = Path("graph.dot");
   EXPECT_TRUE(ExportCommand(options_, world_.environment).ok());
-  options_.model_name = "no such";
+  options_.argument = "no such";
   const absl::Status status = ModelCommand(options_, world_.environment);
   EXPECT_EQ(ExitStatus(status), kExitUsage);
   EXPECT_THAT(std::string(status.message()), HasSubstr("resnet"));
-  options_.model_name = "resnet";
+  options_.argument = "resnet";
   EXPECT_TRUE(ModelCommand(options_, world_.environment).ok());
   EXPECT_THAT(world_.out.str(), HasSubstr("parameters"));
 }

@@ -17,6 +17,21 @@ TEST(MachineFileTest, ReadsRatesAndSizesAndKeepsDefaults) {
   EXPECT_EQ(machine->to_device_bytes_per_second, Machine().to_device_bytes_per_second);
 }
 
+TEST(MachineFileTest, ReadsWhatItWrites) {
+  Machine machine;
+  machine.name = "a \"b\"";
+  machine.device_memory_bytes = int64_t{3} << 30;
+  machine.flops_per_second = 1.25e12;
+  machine.launch_seconds = 2.5e-6;
+  const auto read = ParseMachine(MachineToText(machine));
+  ASSERT_TRUE(read.ok()) << read.status() << MachineToText(machine);
+  EXPECT_EQ(read->name, machine.name);
+  EXPECT_EQ(read->device_memory_bytes, machine.device_memory_bytes);
+  EXPECT_EQ(read->host_memory_bytes, 0);
+  EXPECT_EQ(read->flops_per_second, machine.flops_per_second);
+  EXPECT_EQ(read->launch_seconds, machine.launch_seconds);
+}
+
 TEST(MachineFileTest, NamesTheLineOrFieldThatIsWrong) {
   const auto message = [](const char* text) { return std::string(ParseMachine(text).status().message()); };
   EXPECT_NE(message("name: 'm'\nspeed: 3").find("line 2"), std::string::npos) << message("name: 'm'\nspeed: 3");

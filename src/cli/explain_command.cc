@@ -1,0 +1,25 @@
+// millrace explain: why a tensor or node is kept, swapped or cut where it is.
+#include "cli/commands.h"
+#include "cli/exit_status.h"
+#include "cli/train.h"
+#include "millrace/status.h"
+#include "report/explain.h"
+
+namespace millrace::cli {
+
+absl::Status ExplainCommand(const Options& options, const Environment& environment) {
+  if (options.argument.empty()) return UsageError("explain what: millrace explain TENSOR or NODE, as conv1:0 or conv1");
+  MR_ASSIGN_OR_RETURN(SessionOptions session, MakeSessionOptions(options, options.strategy.strategy));
+  if (!options.engine.machine.empty()) session.device = "null";
+  MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget(options.engine.device_memory));
+  MR_ASSIGN_OR_RETURN(const Workload workload, LoadWorkload(options.input, FeedValues::kTypesOnly, environment));
+  MR_ASSIGN_OR_RETURN(session.planning.device_memory_bytes, ResolveBudget(budget, workload, session, environment));
+  const TrainResult result = PlanOnly(workload, session, environment);
+  MR_RETURN_IF_ERROR(result.run.status);
+  MR_ASSIGN_OR_RETURN(const std::string text,
+                      Explain(*result.run.plan, session.planning, session.machine, options.argument));
+  *environment.out << text;
+  return absl::OkStatus();
+}
+
+}  // namespace millrace::cli

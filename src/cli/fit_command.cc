@@ -1,0 +1,148 @@
+// millrace fit: the largest batch, depth, image or number of steps at a budget, or the smallest budget.
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "cli/commands.h"
+#include "cli/exit_status.h"
+#include "cli/feeds.h"
+#include "cli/fit_search.h"
+#include "cli/outputs.h"
+#include "cli/train.h"
+#include "millrace/status.h"
+#include "models/models.h"
+#include "report/summary.h"
+
+namespace millrace::cli {
+namespace {
+
+// What a model can be varied by, and how far the search goes.
+struct Dimension {
+  std::string_view name;
+  int64_t ModelOptions::*field;
+  int64_t most;
+};
+constexpr Dimension kDimensions[] = {{"batch", &ModelOptions::batch, 1 << 20},
+                                     {"depth", &ModelOptions::depth, 1 << 13},
+                                     {"image_size", &ModelOptions::image_size, 1 << 14},
+                                     {"steps_unrolled", &ModelOptions::steps_unrolled, 1 << 13},
+                                     {"layers", &ModelOptions::layers, 1 << 10}};
+// Some depths have no network: how many smaller ones are tried instead.
+constexpr int64_t kSmallerTries = 12;
+
+class Fitter {
+ public:
+  Fitter(const Options& options, SessionOptions session, const Environment& environment)
+      : options_(options), session_(std::move(session)), environment_(environment) {}
+
+  absl::StatusOr<Workload> MakeModel(const ModelOptions& model) const {
+    Workload workload;
+    MR_ASSIGN_OR_RETURN(workload.graph, BuildModel(options_.argument, model));
+    workload.fetches = workload.fetch_names = {"loss:0"};
+    workload.targets = {"train"};
+    workload.init_targets = {"init"};
+    MR_ASSIGN_OR_RETURN(workload.feed_types,
+                        SyntheticFeedTypes(workload.graph, workload.fetches, workload.targets, {}, {}));
+    return workload;
+  }
+
+  // Plans; what fits is remembered as the best so far.
+  absl::StatusOr<bool> Try(const Workload& workload) {
+    const TrainResult result = PlanOnly(workload, session_, environment_);
+    if (result.run.status.ok()) best_ = result.run;
+    return Fits(result.run.status);
+  }
+
+  absl::StatusOr<int64_t> LargestOfModel(const Dimension& dimension) {
+    ModelOptions model = options_.model;
+    int64_t start = model.*dimension.field;
+    for (const ModelInfo& info : Models()) {
+      if (info.name == options_.argument && start == 0) start = info.defaults.*dimension.field;
+    }
+    int64_t largest = 0;
+    MR_ASSIGN_OR_RETURN(const int64_t found, LargestThatFits(start, dimension.most, [&](int64_t value) -> absl::StatusOr<bool> {
+      absl::Status status;
+      for (int64_t v = value; v >= 1 && v > value - kSmallerTries; --v) {
+        model.*dimension.field = v;
+        const auto workload = MakeModel(model);
+        status = workload.status();
+        if (!workload.ok()) continue;
+        MR_ASSIGN_OR_RETURN(const bool fits, Try(*workload));
+        if (fits) largest = std::max(largest, v);
+        return fits;
+      }
+      return AsUsageError(status);
+    }));
+    return found == 0 ? 0 : largest;
+  }
+
+  absl::StatusOr<int64_t> LargestBatchOf(Workload workload) {
+    if (WithBatch(workload, 1).empty()) {
+      return UsageError("--vary=batch: every placeholder of the graph has a fixed first dimension; export it with an open one, or "
+                        "give a model: millrace fit NAME");
+    }
+    int64_t start = 1;
+    for (const auto& [name, type] : workload.feed_types) start = std::max(start, type.shape.rank() > 0 ? type.shape.dim(0) : 1);
+    return LargestThatFits(start, kDimensions[0].most, [&](int64_t batch) -> absl::StatusOr<bool> {
+      workload.feed_types = WithBatch(workload, batch);
+      return Try(workload);
+    });
+  }
+
+  const RunReport& best() const { return best_; }
+
+ private:
+  const Options& options_;
+  const SessionOptions session_;
+  const Environment& environment_;
+  RunReport best_;
+};
+
+absl::Status FitBudget(const Workload& workload, SessionOptions session, const Environment& environment) {
+  MR_ASSIGN_OR_RETURN(session.planning.device_memory_bytes, SmallestBudget(workload, session, environment));
+  const TrainResult result = PlanOnly(workload, session, environment);
+  MR_RETURN_IF_ERROR(result.run.status);
+  *environment.out << "smallest device memory, to a hundredth, with " << session.planning.strategy << ": "
+                   << session.planning.device_memory_bytes << " bytes (" << FormatBytes(session.planning.device_memory_bytes)
+                   << ")\n" << RunSummary(result.run);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status FitCommand(const Options& options, const Environment& environment) {
+  MR_ASSIGN_OR_RETURN(SessionOptions session, MakeSessionOptions(options, options.strategy.strategy));
+  session.device = "null";
+  const bool model = !options.argument.empty();
+  const Dimension* dimension = nullptr;
+  for (const Dimension& each : kDimensions) {
+    if (each.name == options.vary && (model || each.name == "batch")) dimension = &each;
+  }
+  if (dimension == nullptr && options.vary != "budget") {
+    return UsageError(absl::StrCat("--vary=", options.vary, ": expected budget or batch",
+                                   model ? ", or depth, image_size, steps_unrolled or layers of the model" : ""));
+  }
+  MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget(options.engine.device_memory));
+  if (dimension != nullptr && (budget.percent > 0 || (!budget.given() && session.machine.device_memory_bytes == 0))) {
+    return UsageError("at what budget: give --device_memory in bytes, or a --machine that has it");
+  }
+  session.planning.device_memory_bytes = budget.given() ? budget.bytes : session.machine.device_memory_bytes;
+  Fitter fitter(options, session, environment);
+  Workload workload;
+  if (!model) {
+    MR_ASSIGN_OR_RETURN(workload, LoadWorkload(options.input, FeedValues::kTypesOnly, environment));
+  }
+  if (dimension == nullptr) {
+    if (model) {
+      MR_ASSIGN_OR_RETURN(workload, fitter.MakeModel(options.model));
+    }
+    return FitBudget(workload, session, environment);
+  }
+  MR_ASSIGN_OR_RETURN(const int64_t largest,
+                      model ? fitter.LargestOfModel(*dimension) : fitter.LargestBatchOf(std::move(workload)));
+  const std::string at = absl::StrCat(FormatBytes(session.planning.device_memory_bytes), " with ", session.planning.strategy);
+  if (largest == 0) return AsPlanningError(absl::ResourceExhaustedError(absl::StrCat("not even ", options.vary, " 1 fits ", at)));
+  *environment.out << "largest " << options.vary << " that fits " << at << ": " << largest << "\n" << RunSummary(fitter.best());
+  return absl::OkStatus();
+}
+
+}  // namespace millrace::cli

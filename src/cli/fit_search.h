@@ -1,0 +1,38 @@
+// What would fit: searches by planning, for `millrace fit` and for the advice of a run that does not.
+#ifndef MILLRACE_SRC_CLI_FIT_SEARCH_H_
+#define MILLRACE_SRC_CLI_FIT_SEARCH_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cli/environment.h"
+#include "cli/workload.h"
+
+namespace millrace::cli {
+
+// Whether a value fits; an error ends the search.
+using FitTest = std::function<absl::StatusOr<bool>(int64_t)>;
+
+// The largest value in [1, most] that fits, when whatever is smaller than a fitting value fits: doubling from `start`,
+// then bisection. 0 when not even 1 does.
+absl::StatusOr<int64_t> LargestThatFits(int64_t start, int64_t most, const FitTest& fits);
+
+// OK or ResourceExhausted as true or false; other errors as they are.
+absl::StatusOr<bool> Fits(const absl::Status& status);
+
+// The smallest device memory for which the strategy makes a plan, to a hundredth.
+absl::StatusOr<int64_t> SmallestBudget(const Workload& workload, SessionOptions session, const Environment& environment);
+
+// Feed types with the first dimension `batch` where the graph leaves it open; empty when it is open nowhere.
+Session::FeedTypes WithBatch(const Workload& workload, int64_t batch);
+
+// What to do about a workload that does not fit: smallest budget, strategies that would do, largest batch; a line each.
+// Also written to environment.err.
+std::vector<std::string> Advise(const Workload& workload, const SessionOptions& session, const Environment& environment);
+
+}  // namespace millrace::cli
+
+#endif  // MILLRACE_SRC_CLI_FIT_SEARCH_H_

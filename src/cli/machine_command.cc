@@ -1,0 +1,40 @@
+// millrace machine: the rates that plans are made for, as a file says or as measured here.
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "cli/commands.h"
+#include "cli/exit_status.h"
+#include "cli/measure.h"
+#include "cli/outputs.h"
+#include "cli/settings.h"
+#include "millrace/status.h"
+#include "report/machine_file.h"
+
+namespace millrace::cli {
+
+absl::Status MachineCommand(const Options& options, const Environment& environment) {
+  MR_ASSIGN_OR_RETURN(SessionOptions session, MakeSessionOptions(options, "baseline"));
+  if (options.measure && session.device == "null") return UsageError("--measure: the null device has no rates; use --device=cpu");
+  OutputFile file;
+  MR_RETURN_IF_ERROR(file.Open(options.out));
+  Machine machine = session.machine;
+  std::string comment;
+  if (options.measure) {
+    MR_ASSIGN_OR_RETURN(machine, MeasureMachine(session, environment));
+    if (options.engine.machine.empty()) machine.name = session.device;
+    const unsigned threads = session.threads > 0 ? session.threads : std::thread::hardware_concurrency();
+    comment = absl::StrCat("# Measured by millrace machine --measure on the device ", session.device, " with ", threads, " threads",
+                           session.link_gbps > 0 ? absl::StrCat(" and a link of ", session.link_gbps, " GB/s") : "",
+                           ": kernels of MatMul, Conv2D and AddV2, copies of 64 MiB and of 64 bytes.\n");
+  }
+  const std::string text = comment + MachineToText(machine);
+  if (!file.wanted()) {
+    *environment.out << text;
+    return absl::OkStatus();
+  }
+  MR_RETURN_IF_ERROR(file.Write(text));
+  *environment.out << options.out << ": " << machine.name << "\n" << text;
+  return absl::OkStatus();
+}
+
+}  // namespace millrace::cli

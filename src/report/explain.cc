@@ -1,0 +1,231 @@
+#include "report/explain.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "plan/plan_text.h"
+#include "plan/step_order.h"
+#include "report/text_table.h"
+
+namespace millrace {
+namespace {
+
+// One use of a tensor's memory.
+struct Use {
+  int64_t position = 0;
+  int32_t partition = 0;
+  std::string node;
+  std::string op;
+  bool writes = false;
+};
+
+class Explainer {
+ public:
+  Explainer(const ExecutionPlan& plan, const PlanningOptions& options, const Machine& machine)
+      : plan_(plan), options_(options), machine_(machine), order_(StepsInOrder(plan)) {}
+
+  absl::StatusOr<std::string> Run(const std::string& name) {
+    std::string text;
+    for (const StepRef& step : order_) {
+      if (NameOf(plan_, step.lane, step.index) == name) text += StepWords(step);
+    }
+    for (int32_t owner : OwnersOf(name)) text += TensorWords(owner, name);
+    if (!text.empty()) return text;
+    return absl::NotFoundError(absl::StrCat("no node or tensor '", name, "' in the plan", Similar(name)));
+  }
+
+ private:
+  const Lane& LaneOf(const StepRef& step) const { return plan_.lanes[step.lane]; }
+
+  // Tensors whose memory a name means: its own, and those that its node's outputs lie in.
+  std::vector<int32_t> OwnersOf(const std::string& name) const {
+    std::vector<int32_t> owners;
+    const auto add = [&](int32_t owner) {
+      if (owner >= 0 && std::find(owners.begin(), owners.end(), owner) == owners.end()) owners.push_back(owner);
+    };
+    for (size_t t = 0; t < plan_.tensors.size(); ++t) {
+      if (plan_.tensors[t] == name) add(static_cast<int32_t>(t));
+    }
+    for (const Lane& lane : plan_.lanes) {
+      for (const ComputeStep& step : lane.compute) {
+        const std::string& node = plan_.instances[step.instance].name;
+        if (!absl::StartsWith(name, node)) continue;
+        for (size_t o = 0; o < step.output_owners.size(); ++o) {
+          if (name == node || name == absl::StrCat(node, ":", o)) add(step.output_owners[o]);
+        }
+      }
+    }
+    return owners;
+  }
+
+  std::string Similar(const std::string& name) const {
+    std::vector<std::string> names;
+    for (const std::string& tensor : plan_.tensors) {
+      if (absl::StrContains(tensor, name) && names.size() < 5) names.push_back(tensor);
+    }
+    std::string text = names.empty() ? "; it may have been folded or not be needed" : "; there are";
+    for (const std::string& each : names) absl::StrAppend(&text, " ", each);
+    return text;
+  }
+
+  std::string StepWords(const StepRef& ref) const {
+    const Lane& lane = LaneOf(ref);
+    std::string text;
+    if (lane.kind == LaneKind::kCompute) {
+      const ComputeStep& step = lane.compute[ref.index];
+      const OpInstance& instance = plan_.instances[step.instance];
+      absl::StrAppend(&text, instance.name, " (", instance.op, ") runs at position ", step.position, " of ",
+                      order_.size(), " on ", plan_.devices[lane.device].name, ", in partition ", step.partition, " of ",
+                      plan_.devices[lane.device].num_partitions, ", for ", FormatSeconds(step.predicted_seconds),
+                      " as predicted", step.scratch_bytes > 0 ? absl::StrCat(", with ", FormatBytes(step.scratch_bytes), " of scratch") : "",
+                      ".\n", CutWords(lane, ref.index));
+    } else {
+      const CopyStep& copy = lane.copies[ref.index];
+      absl::StrAppend(&text, copy.name, " copies ", copy.tensor, " (", FormatBytes(copy.bytes), ") ",
+                      lane.kind == LaneKind::kToHost ? "to " : "from ", HostRefToText(plan_, copy.host), " in ",
+                      FormatSeconds(copy.predicted_seconds), " as predicted, at position ", copy.position, ": ", copy.reason, ".\n");
+    }
+    for (const Wait& wait : WaitsOf(lane, ref.index)) {
+      const Lane& other = plan_.lanes[wait.lane];
+      if (wait.count <= 0 || wait.count > other.num_steps()) continue;
+      absl::StrAppend(&text, "  It waits for ", NameOf(plan_, wait.lane, wait.count - 1), " on lane ",
+                      LaneName(plan_, wait.lane), ".\n");
+    }
+    return text;
+  }
+
+  // Where its partition begins or ends, and why there.
+  std::string CutWords(const Lane& lane, int64_t index) const {
+    const int32_t partition = lane.compute[index].partition;
+    const bool first = index == 0 || lane.compute[index - 1].partition != partition;
+    const bool last = index + 1 == lane.num_steps() || lane.compute[index + 1].partition != partition;
+    if ((!first && !last) || plan_.devices[lane.device].num_partitions <= 1) return "";
+    const std::string why =
+        plan_.partition_size > 0 ? absl::StrCat("a partition ends when a device holds ", plan_.partition_size, " nodes of it")
+        : plan_.strategy == "tflms" ? "a level of the graph is a partition"
+                                    : "its strategy cuts there";
+    return absl::StrCat("  It is the ", first ? "first" : "", first && last ? " and " : "", last ? "last" : "",
+                        " of its partition: ", why, ".\n");
+  }
+
+  std::vector<Use> UsesOf(int32_t owner) const {
+    std::vector<Use> uses;
+    for (const StepRef& ref : order_) {
+      const Lane& lane = LaneOf(ref);
+      if (lane.kind != LaneKind::kCompute) continue;
+      const ComputeStep& step = lane.compute[ref.index];
+      const auto has = [&](const std::vector<int32_t>& owners) {
+        return std::find(owners.begin(), owners.end(), owner) != owners.end();
+      };
+      const bool writes = has(step.output_owners);
+      if (!writes && !has(step.input_owners)) continue;
+      const OpInstance& instance = plan_.instances[step.instance];
+      uses.push_back({step.position, step.partition, instance.name, instance.op, writes});
+    }
+    return uses;
+  }
+
+  std::string TensorWords(int32_t owner, const std::string& asked) const {
+    const std::string& tensor = plan_.tensors[owner];
+    std::vector<const Residence*> stays;
+    for (const Residence& residence : plan_.residences) {
+      if (residence.tensor == tensor && residence.kind != Residence::Kind::kScratch) stays.push_back(&residence);
+    }
+    if (stays.empty()) return absl::StrCat(tensor, " has no device memory of its own.\n");
+    std::string text = absl::StrCat(tensor, ", ", FormatBytes(stays[0]->bytes));
+    if (asked != tensor && !absl::StartsWith(tensor, absl::StrCat(asked, ":"))) {
+      absl::StrAppend(&text, " (", asked, " lies in its memory: a view of it, or computed in place)");
+    }
+    text += ":\n";
+    const std::vector<Use> uses = UsesOf(owner);
+    for (size_t s = 0; s < stays.size(); ++s) {
+      const Residence& stay = *stays[s];
+      absl::StrAppend(&text, "  on the device over positions ", stay.first, " to ", stay.last, " at address ", stay.offset, ": ",
+                      stay.reason, "\n");
+      for (const Use& use : uses) {
+        if (use.position < stay.first || use.position > stay.last) continue;
+        absl::StrAppend(&text, "    ", use.writes ? "written" : "read", " by ", use.node, " (", use.op, ") at ", use.position,
+                        ", partition ", use.partition, "\n");
+      }
+      text += CopiesWithin(tensor, stay.first, s + 1 < stays.size() ? stays[s + 1]->first : INT64_MAX);
+    }
+    if (stays.size() == 1 && !Copied(tensor)) text += KeptWords(*stays[0], uses);
+    return text;
+  }
+
+  bool Copied(const std::string& tensor) const {
+    for (const Lane& lane : plan_.lanes) {
+      for (const CopyStep& copy : lane.copies) {
+        if (copy.tensor == tensor && copy.host.kind != HostRef::Kind::kFetch) return true;
+      }
+    }
+    return false;
+  }
+
+  std::string CopiesWithin(const std::string& tensor, int64_t begin, int64_t end) const {
+    std::string text;
+    for (const StepRef& ref : order_) {
+      const Lane& lane = LaneOf(ref);
+      if (lane.kind == LaneKind::kCompute || ref.position < begin || ref.position >= end) continue;
+      const CopyStep& copy = lane.copies[ref.index];
+      if (copy.tensor != tensor) continue;
+      absl::StrAppend(&text, "    ", lane.kind == LaneKind::kToHost ? "copied to " : "copied in from ",
+                      HostRefToText(plan_, copy.host), " at ", copy.position, " in ", FormatSeconds(copy.predicted_seconds),
+                      ": ", copy.reason, "\n");
+    }
+    return text;
+  }
+
+  // Why a tensor that never leaves stays.
+  std::string KeptWords(const Residence& stay, const std::vector<Use>& uses) const {
+    if (uses.size() < 2) return "  kept: it is used at once and gone\n";
+    size_t longest = 1;
+    for (size_t k = 2; k < uses.size(); ++k) {
+      if (uses[k].position - uses[k - 1].position > uses[longest].position - uses[longest - 1].position) longest = k;
+    }
+    const Use &from = uses[longest - 1], &to = uses[longest];
+    double wait = 0;
+    for (const StepRef& ref : order_) {
+      if (ref.position > from.position && ref.position < to.position && LaneOf(ref).kind == LaneKind::kCompute) {
+        wait += SecondsOf(LaneOf(ref), ref.index);
+      }
+    }
+    const auto bytes = static_cast<double>(stay.bytes);
+    const double copies = 2 * machine_.copy_latency_seconds + bytes / machine_.to_host_bytes_per_second +
+                          bytes / machine_.to_device_bytes_per_second;
+    std::string text = absl::StrCat("  kept: its longest wait is ", FormatSeconds(wait), " of compute from ", from.node, " to ",
+                                    to.node, ", ", to.partition - from.partition, " partitions; a copy out and back takes ",
+                                    FormatSeconds(copies), ". ");
+    const auto distance = [&] { return absl::StrCat(to.partition - uses[0].partition); };
+    if (plan_.strategy == "baseline") return text + "baseline moves nothing.\n";
+    if (plan_.strategy == "tensorflowmem") {
+      return absl::StrCat(text, "tensorflowmem swaps values used more than ", options_.swap_distance, " partitions later",
+                          options_.min_swap_bytes > 0 ? absl::StrCat(", of at least ", FormatBytes(options_.min_swap_bytes)) : "", ".\n");
+    }
+    if (plan_.strategy == "tflms") {
+      return absl::StrCat(text, "tflms swaps matrices and larger made more than its threshold of levels above their use; here ",
+                          distance(), " levels.\n");
+    }
+    if (plan_.strategy == "lru" || plan_.strategy == "reactive") return text + "There was room for it until its last use.\n";
+    return absl::StrCat(text, plan_.bytes_to_host + plan_.bytes_to_device == 0
+                                  ? "Everything fits, so nothing moves.\n"
+                                  : "Others give more room per byte copied.\n");
+  }
+
+  const ExecutionPlan& plan_;
+  const PlanningOptions& options_;
+  const Machine& machine_;
+  const std::vector<StepRef> order_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::string> Explain(const ExecutionPlan& plan, const PlanningOptions& options, const Machine& machine,
+                                    const std::string& name) {
+  return Explainer(plan, options, machine).Run(name);
+}
+
+}  // namespace millrace
