@@ -17,6 +17,7 @@
 #include "cli/exit_status.h"
 #include "cli/interrupt.h"
 #include "millrace/import.h"
+#include "millrace/plan_file.h"
 #include "millrace/session.h"
 #include "millrace/status.h"
 #include "passes/strategy.h"
@@ -80,7 +81,8 @@ DEFINE_string(checkpoint_out, "",
 DEFINE_string(partition_sizes, "", "sweep: sizes, separated by commas");
 DEFINE_string(budgets, "", "sweep: device memory budgets, separated by commas");
 DEFINE_string(csv_out, "", "sweep: the table; stdout when not given");
-DEFINE_string(plan_out, "", "plan: the plan as text, a line per step");
+DEFINE_string(plan_in, "", "run this plan, made by --plan_out=F.pb or .pbtxt, instead of making one");
+DEFINE_string(plan_out, "", "the plan: .pb or .pbtxt for --plan_in, else text with a line per step");
 DEFINE_string(vary, "batch", "fit: what to search: budget, batch, or a model's depth, image_size, steps_unrolled or layers");
 DEFINE_bool(measure, false, "machine: measure kernels and copies of the device here");
 DEFINE_bool(ops, false, "inspect: list the supported operations");
@@ -242,7 +244,8 @@ Options OptionsFromFlags(const std::vector<std::string>& words) {
                    .targets = List(FLAGS_targets),
                    .init_targets = List(FLAGS_init_targets),
                    .steps = FLAGS_steps,
-                   .seed = FLAGS_seed};
+                   .seed = FLAGS_seed,
+                   .plan_in = FLAGS_plan_in};
   options.engine = {.device = FLAGS_device,
                     .devices = FLAGS_devices,
                     .machine = FLAGS_machine,
@@ -316,6 +319,8 @@ Environment RealEnvironment() {
   environment.interrupted = Interrupted;
   environment.load_graph = LoadGraph;
   environment.save_graph = SaveGraph;
+  environment.load_plan = LoadPlan;
+  environment.save_plan = SavePlan;
   environment.load_saved_model = [](const std::string& folder) { return LoadSavedModel(folder); };
   environment.read_checkpoint = ReadCheckpoint;
   environment.write_checkpoint = WriteCheckpoint;

@@ -135,6 +135,40 @@ class SessionImpl final : public Session {
     return program->plan;
   }
 
+  absl::Status UsePlan(std::shared_ptr<const ExecutionPlan> plan, const FeedTypes& feeds,
+                       const std::vector<std::string>& fetches, const std::vector<std::string>& targets) override {
+    std::map<std::string, TensorType> expected;
+    for (const auto& [name, type] : feeds) expected.emplace(TensorNameOf(name), type);
+    for (const PlanFeed& feed : plan->feeds) {
+      const auto found = expected.find(feed.name);
+      if (found != expected.end() && found->second == feed.type) continue;
+      return absl::InvalidArgumentError(absl::StrCat("the plan is for a feed ", feed.name, " of type ", feed.type.ToString(),
+                                                     found == expected.end() ? ", which is not fed"
+                                                                             : absl::StrCat(", fed is ", found->second.ToString())));
+    }
+    std::vector<std::string> planned, asked;
+    for (const PlanFetch& fetch : plan->fetches) planned.push_back(fetch.name);
+    for (const std::string& fetch : fetches) asked.push_back(TensorNameOf(fetch));
+    if (planned != asked) {
+      return absl::InvalidArgumentError(absl::StrCat("the plan is for the fetches ", absl::StrJoin(planned, ","), ", asked for are ",
+                                                     absl::StrJoin(asked, ",")));
+    }
+    const std::map<std::string, TensorType> existing = variables_.Types();
+    for (const PlanVariable& variable : plan->variables) {
+      const auto found = existing.find(variable.name);
+      if (found == existing.end() || found->second == variable.type) continue;
+      return absl::InvalidArgumentError(absl::StrCat("the plan has variable ", variable.name, " of type ",
+                                                     variable.type.ToString(), ", here it is ", found->second.ToString()));
+    }
+    auto program = std::make_unique<Program>();
+    program->summary.nodes = plan->counts.nodes;
+    for (const PlanVariable& variable : plan->variables) program->summary.parameter_bytes += variable.type.size_bytes();
+    program->plan = std::move(plan);
+    FillPredicted(*program);
+    programs_[SignatureKey(feeds, fetches, targets)] = std::move(program);
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<Graph> RewrittenGraph(const FeedTypes& feeds, const std::vector<std::string>& fetches,
                                        const std::vector<std::string>& targets) override {
     MR_ASSIGN_OR_RETURN(Compiled compiled, CompileNow(feeds, fetches, targets));
@@ -197,10 +231,16 @@ class SessionImpl final : public Session {
                     variables_.Types()});
   }
 
-  absl::StatusOr<Program*> FindOrCompile(const FeedTypes& feeds, const std::vector<std::string>& fetches,
-                                         const std::vector<std::string>& targets) {
+  static std::string SignatureKey(const FeedTypes& feeds, const std::vector<std::string>& fetches,
+                                  const std::vector<std::string>& targets) {
     std::string key = absl::StrCat(absl::StrJoin(fetches, ","), ";", absl::StrJoin(targets, ","));
     for (const auto& [name, type] : feeds) absl::StrAppend(&key, ";", name, "=", type.ToString());
+    return key;
+  }
+
+  absl::StatusOr<Program*> FindOrCompile(const FeedTypes& feeds, const std::vector<std::string>& fetches,
+                                         const std::vector<std::string>& targets) {
+    const std::string key = SignatureKey(feeds, fetches, targets);
     std::unique_ptr<Program>& program = programs_[key];
     if (program == nullptr) {
       const double start = Now();

@@ -48,6 +48,10 @@ class Session {
   virtual absl::StatusOr<std::shared_ptr<const ExecutionPlan>> Plan(
       const FeedTypes& feeds, const std::vector<std::string>& fetches,
       const std::vector<std::string>& targets) = 0;
+  // Uses this plan (from a file, say) instead of making one when Run is called so. InvalidArgument when its feeds or fetches
+  // are others, or variables that exist already have other types.
+  virtual absl::Status UsePlan(std::shared_ptr<const ExecutionPlan> plan, const FeedTypes& feeds,
+                               const std::vector<std::string>& fetches, const std::vector<std::string>& targets) = 0;
   // The graph as the passes rewrote it for that plan: partitions, SwapOut and SwapIn nodes, reasons.
   virtual absl::StatusOr<Graph> RewrittenGraph(const FeedTypes& feeds,
                                                const std::vector<std::string>& fetches,

@@ -25,7 +25,7 @@ const std::vector<Command>& Table() {
              "experts", "devices", "channels", "levels", "variant", "dropout", "optimizer", "learning_rate", "weight_decay"};
   static const auto* const table = new std::vector<Command>{
       {"run", "", "trains or runs a graph for --steps and prints what it took", RunCommand,
-       *input + Flags{"steps", "strategy"} + *parts + *engine + *pictures + Flags{"variables_out", "fetches_out", "checkpoint_out"},
+       *input + Flags{"steps", "strategy"} + *parts + *engine + Flags{"plan_in", "plan_out"} + *pictures + Flags{"variables_out", "fetches_out", "checkpoint_out"},
        "millrace run --graph=F.pb --fetches=loss:0 --targets=train --init_targets=init --synthetic_feeds --steps=10 "
        "--strategy=tensorflowmem --device_memory=50%"},
       {"compare", "", "the same graph and feeds under several strategies: one table, results compared bit by bit",

@@ -35,6 +35,8 @@ struct Environment {
   std::function<absl::StatusOr<Arrays>(const std::string& path)> load_arrays;
   std::function<absl::Status(const Arrays&, const std::string& path)> save_arrays;
   std::function<absl::Status(const Graph&, const std::string& path)> save_graph;
+  std::function<absl::StatusOr<ExecutionPlan>(const std::string& path)> load_plan;
+  std::function<absl::Status(const ExecutionPlan&, const std::string& path)> save_plan;
 };
 
 }  // namespace millrace::cli

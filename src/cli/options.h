@@ -25,6 +25,7 @@ struct InputOptions {
   std::vector<std::string> init_targets;
   int64_t steps = 1;
   uint64_t seed = 0;
+  std::string plan_in;
 };
 
 struct EngineOptions {

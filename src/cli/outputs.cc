@@ -7,6 +7,7 @@
 #include "cli/exit_status.h"
 #include "cli/workload.h"
 #include "millrace/status.h"
+#include "plan/plan_text.h"
 #include "report/chrome_trace.h"
 #include "report/html_page.h"
 #include "report/image.h"
@@ -38,6 +39,14 @@ absl::Status CheckGraphOutput(const std::string& path) {
     if (absl::EndsWith(path, ending)) return CheckWritable(path);
   }
   return UsageError(absl::StrCat("--out=", path, ": expected a name that ends in .pb, .pbtxt or .dot"));
+}
+
+absl::Status WritePlan(const ExecutionPlan& plan, const std::string& path, const Environment& environment) {
+  if (path.empty()) return absl::OkStatus();
+  if (absl::EndsWith(path, ".pb") || absl::EndsWith(path, ".pbtxt")) return environment.save_plan(plan, path);
+  OutputFile file;
+  MR_RETURN_IF_ERROR(file.Open(path));
+  return file.Write(PlanToText(plan, {.seconds = true, .types = true}));
 }
 
 absl::StatusOr<Outputs> Outputs::Open(const OutputOptions& options) {

@@ -35,6 +35,9 @@ absl::Status CheckWritable(const std::string& path);
 // The same for a graph file, whose name must end in .pb, .pbtxt or .dot.
 absl::Status CheckGraphOutput(const std::string& path);
 
+// Nothing for an empty path; .pb and .pbtxt are read back by --plan_in, anything else is for people.
+absl::Status WritePlan(const ExecutionPlan& plan, const std::string& path, const Environment& environment);
+
 class Outputs {
  public:
   // Errors are wrong usage.

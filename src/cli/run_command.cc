@@ -13,6 +13,7 @@ absl::Status RunCommand(const Options& options, const Environment& environment) 
   MR_ASSIGN_OR_RETURN(SessionOptions session, MakeSessionOptions(options, options.strategy.strategy));
   MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget(options.engine.device_memory));
   MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
+  MR_RETURN_IF_ERROR(CheckWritable(options.plan_out));
   MR_ASSIGN_OR_RETURN(const Workload workload, LoadWorkload(options.input, FeedValues::kMade, environment));
   MR_ASSIGN_OR_RETURN(const DeviceBudgets budgets, ResolveBudget(budget, workload, session, environment));
   budgets.Apply(session.planning);
@@ -28,6 +29,7 @@ absl::Status RunCommand(const Options& options, const Environment& environment) 
   }
   MR_RETURN_IF_ERROR(outputs.WriteReport(report, &unswapped));
   if (result.run.plan != nullptr) {
+    MR_RETURN_IF_ERROR(WritePlan(*result.run.plan, options.plan_out, environment));
     *environment.out << "graph          " << GraphLine(result.graph) << "\n" << RunSummary(result.run);
   }
   // An interrupt comes between steps: the variables are as the last one left them.

@@ -28,6 +28,9 @@ class Trainer {
     if (!workload_.init_targets.empty()) {
       MR_RETURN_IF_ERROR(AsPlanningError(session_->Plan({}, {}, workload_.init_targets).status()));
     }
+    if (workload_.plan != nullptr) {
+      MR_RETURN_IF_ERROR(session_->UsePlan(workload_.plan, workload_.feed_types, workload_.fetches, workload_.targets));
+    }
     const auto plan = session_->Plan(workload_.feed_types, workload_.fetches, workload_.targets);
     MR_RETURN_IF_ERROR(AsPlanningError(plan.status()));
     result_.run = session_->last_run();

@@ -137,6 +137,10 @@ absl::StatusOr<Workload> LoadWorkload(const InputOptions& options, FeedValues va
   if (!options.checkpoint_in.empty()) {
     MR_RETURN_IF_ERROR(ReadCheckpoint(options.checkpoint_in, environment, workload));
   }
+  if (!options.plan_in.empty()) {
+    MR_ASSIGN_OR_RETURN(ExecutionPlan plan, environment.load_plan(options.plan_in));
+    workload.plan = std::make_shared<const ExecutionPlan>(std::move(plan));
+  }
   workload.feed_types = TypesOf(workload.feeds);
   if (options.synthetic_feeds) {
     MR_ASSIGN_OR_RETURN(Session::FeedTypes types, SyntheticFeedTypes(workload.graph, workload.fetches, workload.targets,

@@ -3,6 +3,7 @@
 #define MILLRACE_SRC_CLI_WORKLOAD_H_
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct Workload {
   std::vector<std::string> targets;
   std::vector<std::string> init_targets;
   int64_t steps = 1;
+  std::shared_ptr<const ExecutionPlan> plan;  // of the steps, when it comes from a file
   // Variables that get these values after the initialisers and before the first step (a checkpoint's).
   Arrays initial_values;
   // States of nodes at the same moment, by node: streams of random ops go on where they were saved.

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "plan/plan_text.h"
 #include "plan/step_order.h"
 #include "report/html_template.h"
@@ -196,10 +196,7 @@ class View {
 };
 
 // "</" would end the script that the data is in.
-std::string ForScript(std::string json) {
-  for (size_t at = json.find("</"); at != std::string::npos; at = json.find("</", at + 3)) json.insert(at + 1, "\\");
-  return json;
-}
+std::string ForScript(const std::string& json) { return absl::StrReplaceAll(json, {{"</", "<\\/"}}); }
 
 }  // namespace
 
@@ -213,7 +210,7 @@ absl::StatusOr<std::string> HtmlPage(const Report& report, const RunReport* unsw
   }
   if (views.empty()) return absl::FailedPreconditionError("nothing to show: no run got as far as a plan with a trace");
   return absl::StrCat(kHtmlHead, "<script>const summary = ", ForScript(JsonString(GraphLine(report.graph))), ";\nconst views = [\n",
-                      ForScript(std::move(views)), "];\n", kHtmlScript, "</script>\n</body>\n</html>\n");
+                      ForScript(views), "];\n", kHtmlScript, "</script>\n</body>\n</html>\n");
 }
 
 }  // namespace millrace

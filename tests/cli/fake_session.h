@@ -57,6 +57,11 @@ class FakeSession : public Session {
     return report_.plan;
   }
 
+  absl::Status UsePlan(std::shared_ptr<const ExecutionPlan>, const FeedTypes&, const std::vector<std::string>&,
+                       const std::vector<std::string>&) override {
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<Graph> RewrittenGraph(const FeedTypes&, const std::vector<std::string>&,
                                        const std::vector<std::string>&) override {
     Fill();

@@ -1,0 +1,71 @@
+#include "millrace/plan_file.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/text_format.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "files/atomic_file.h"
+#include "import/graph_file.h"
+#include "import/plan_proto.h"
+#include "millrace/status.h"
+#include "plan/plan_verifier.h"
+#include "proto/plan.pb.h"
+
+namespace millrace {
+namespace {
+
+absl::Status At(const std::string& path, const absl::Status& status) {
+  return status.ok() ? status : absl::Status(status.code(), absl::StrCat(path, ": ", std::string(status.message())));
+}
+
+}  // namespace
+
+std::string PlanToBytes(const ExecutionPlan& plan, bool text) {
+  proto::Plan message;
+  PlanToProto(plan, &message);
+  std::string bytes;
+  if (text) {
+    google::protobuf::TextFormat::PrintToString(message, &bytes);
+    return bytes;
+  }
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);
+    message.SerializeToCodedStream(&coded);
+  }
+  return bytes;
+}
+
+absl::StatusOr<ExecutionPlan> PlanFromBytes(const std::string& bytes) {
+  proto::Plan message;
+  MR_RETURN_IF_ERROR(LooksLikeText(bytes) ? ParseText(bytes, /*skip_unknown_fields=*/false, &message)
+                                          : ParseBinary(bytes, &message));
+  MR_ASSIGN_OR_RETURN(ExecutionPlan plan, PlanFromProto(message));
+  const absl::Status verified = VerifyPlan(plan);
+  if (!verified.ok()) return absl::InvalidArgumentError(verified.message());
+  return plan;
+}
+
+absl::Status SavePlan(const ExecutionPlan& plan, const std::string& path) {
+  MR_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(path));
+  MR_RETURN_IF_ERROR(file->Append(PlanToBytes(plan, absl::EndsWith(path, ".pbtxt"))));
+  return file->Commit();
+}
+
+absl::StatusOr<ExecutionPlan> LoadPlan(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream bytes;
+  if (file) bytes << file.rdbuf();
+  if (!file) return absl::NotFoundError(absl::StrCat(path, ": cannot read the plan"));
+  absl::StatusOr<ExecutionPlan> plan = PlanFromBytes(bytes.str());
+  if (!plan.ok()) return At(path, plan.status());
+  return plan;
+}
+
+}  // namespace millrace

@@ -1,0 +1,121 @@
+// Plans as files: what is written is read back, runs with the same bits, and broken files are refused.
+#include "millrace/plan_file.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "millrace/session.h"
+#include "models/models.h"
+#include "plan/plan_text.h"
+
+namespace millrace {
+namespace {
+
+const Session::FeedTypes& Feeds() {
+  static const auto* feeds = new Session::FeedTypes{{"inputs", {DataType::kFloat, Shape({8, 12})}}, {"labels", {DataType::kInt32, Shape({8})}}};
+  return *feeds;
+}
+
+absl::StatusOr<std::unique_ptr<Session>> MlpSession(const std::string& device, const std::string& strategy) {
+  auto graph = BuildModel("mlp", {.batch = 8, .classes = 4, .layers = 3, .hidden = 16, .channels = 12, .seed = 7});
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  SessionOptions options;
+  options.device = device;
+  options.planning.strategy = strategy;
+  options.planning.partition_size = strategy == "tensorflowmem" ? 5 : 0;
+  return Session::Create(*std::move(graph), options);
+}
+
+ExecutionPlan MlpPlan(const std::string& device) {
+  auto session = MlpSession(device, "tensorflowmem");
+  EXPECT_TRUE(session.ok()) << session.status();
+  const auto plan = (*session)->Plan(Feeds(), {"loss:0"}, {"train"});
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return **plan;
+}
+
+TEST(PlanFileTest, ReadsWhatItWrites) {
+  const ExecutionPlan plan = MlpPlan("null");
+  ASSERT_GT(plan.counts.swap_ins, 0);
+  for (const bool text : {true, false}) {
+    const std::string bytes = PlanToBytes(plan, text);
+    const auto read = PlanFromBytes(bytes);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(PlanToText(*read, {.seconds = true, .types = true}), PlanToText(plan, {.seconds = true, .types = true}));
+    EXPECT_EQ(PlanToBytes(*read, text), bytes);
+  }
+}
+
+// The loss after three steps.
+double Train(Session& session) {
+  EXPECT_TRUE(session.Run({}, {}, {"init"}, nullptr).ok());
+  Tensor inputs = Tensor::Zeros({DataType::kFloat, Shape({8, 12})}), labels = Tensor::Zeros({DataType::kInt32, Shape({8})});
+  for (int i = 0; i < 96; ++i) inputs.mutable_data<float>()[i] = 0.01f * static_cast<float>(i % 17);
+  for (int i = 0; i < 8; ++i) labels.mutable_data<int32_t>()[i] = i % 4;
+  std::vector<Tensor> outputs;
+  for (int step = 0; step < 3; ++step) {
+    const absl::Status status = session.Run({{"inputs", inputs}, {"labels", labels}}, {"loss:0"}, {"train"}, &outputs);
+    EXPECT_TRUE(status.ok()) << status;
+    if (!status.ok()) return 0;
+  }
+  return outputs[0].DoubleAt(0);
+}
+
+TEST(PlanFileTest, APlanFromAFileRunsWithTheSameBits) {
+  auto session = MlpSession("cpu", "baseline");
+  ASSERT_TRUE(session.ok()) << session.status();
+  const double want = Train(**session);
+  auto planned = MlpSession("cpu", "baseline");
+  ASSERT_TRUE(planned.ok());
+  const auto plan = PlanFromBytes(PlanToBytes(MlpPlan("cpu"), false));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const absl::Status used = (*planned)->UsePlan(std::make_shared<const ExecutionPlan>(*plan), Feeds(), {"loss:0"}, {"train"});
+  ASSERT_TRUE(used.ok()) << used;
+  EXPECT_EQ(Train(**planned), want);
+  EXPECT_EQ((*planned)->last_run().strategy, "tensorflowmem");
+}
+
+TEST(PlanFileTest, APlanForOtherFeedsOrFetchesIsRefused) {
+  auto session = MlpSession("null", "baseline");
+  ASSERT_TRUE(session.ok());
+  const auto plan = std::make_shared<const ExecutionPlan>(MlpPlan("null"));
+  Session::FeedTypes others = Feeds();
+  others["inputs"].shape = Shape({9, 12});
+  EXPECT_FALSE((*session)->UsePlan(plan, others, {"loss:0"}, {"train"}).ok());
+  EXPECT_FALSE((*session)->UsePlan(plan, Feeds(), {"logits:0"}, {"train"}).ok());
+}
+
+TEST(PlanFileTest, BrokenFilesAreRefusedOrStillPlans) {
+  const std::string whole = PlanToBytes(MlpPlan("null"), false);
+  std::mt19937 random(1);
+  int refused = 0;
+  for (int i = 0; i < 300; ++i) {
+    std::string bytes = whole;
+    for (int k = 0; k < 3; ++k) bytes[random() % bytes.size()] = static_cast<char>(random());
+    if (i % 4 == 0) bytes.resize(random() % bytes.size());
+    refused += PlanFromBytes(bytes).ok() ? 0 : 1;
+  }
+  EXPECT_GT(refused, 100);
+  EXPECT_FALSE(PlanFromBytes("not a plan").ok());
+  EXPECT_TRUE(absl::IsNotFound(LoadPlan("no/such.pb").status()));
+}
+
+// configs/plans/mlp.pbtxt; with MILLRACE_UPDATE_GOLDENS it is written anew.
+TEST(PlanFileTest, TheCheckedInPlanIsReproducedByteForByte) {
+  const std::string path = MILLRACE_SOURCE_DIR "/configs/plans/mlp.pbtxt";
+  const ExecutionPlan plan = MlpPlan("null");
+  if (std::getenv("MILLRACE_UPDATE_GOLDENS") != nullptr) ASSERT_TRUE(SavePlan(plan, path).ok());
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream bytes;
+  bytes << file.rdbuf();
+  EXPECT_EQ(PlanToBytes(plan, true), bytes.str());
+  EXPECT_TRUE(LoadPlan(path).ok());
+}
+
+}  // namespace
+}  // namespace millrace
