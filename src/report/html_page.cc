@@ -97,6 +97,10 @@ class View {
     };
     add("measured", run_, run_.trace);
     add("predicted", run_, run_.simulated_trace);
+    const std::vector<MemoryPoint> host = HostPoolOverTime(plan_, trace_, device_);
+    if (!host.empty()) {
+      absl::StrAppend(&text, ",{\"label\":\"swapped bytes in host memory\",\"points\":", SeriesJson(host, TraceEnd(trace_)), "}");
+    }
     if (unswapped_ != nullptr && unswapped_ != &run_) add("without swapping, predicted", *unswapped_, unswapped_->simulated_trace);
     return text;
   }

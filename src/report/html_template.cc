@@ -37,6 +37,7 @@ wheel: zoom &nbsp; drag: move &nbsp; pointer: the life of a tensor &nbsp; click:
 )html";
 
 const char kHtmlScript[] = R"script(
+(() => {
 'use strict';
 const $ = id => document.getElementById(id);
 const canvas = $('canvas'), context = canvas.getContext('2d');
@@ -44,7 +45,7 @@ const canvas = $('canvas'), context = canvas.getContext('2d');
 const kinds = ['activation', 'variable', 'constant', 'feed', 'scratch'];
 const kindColors = ['#E69F00', '#0072B2', '#56B4E9', '#009E73', '#BBBBBB'];
 const laneColors = {'compute': '#56B4E9', 'to-host': '#009E73', 'to-device': '#CC79A7'};
-const curveStyles = [['#000', []], ['#D55E00', [6, 4]], ['#767676', [2, 3]]];
+const curveStyles = {'measured': ['#0072B2', []], 'predicted': ['#000', [6, 4]], 'swapped bytes in host memory': ['#009E73', [2, 2]]};
 const left = 96, right = 12, curveTop = 24, curveHeight = 200, mapTop = 252, mapHeight = 330, laneTop = 610, laneHeight = 22;
 let view, from = 0, to = 1, marked = null, width = 1000, drag = null;
 
@@ -82,8 +83,8 @@ function drawCurves() {
     label(bytes(b), left - 6, y(b) + 4, 'right');
   }
   let legend = left;
-  view.curves.forEach((curve, k) => {
-    const [color, dash] = curveStyles[k % 3];
+  view.curves.forEach(curve => {
+    const [color, dash] = curveStyles[curve.label] || ['#E69F00', []];
     context.strokeStyle = color; context.setLineDash(dash); context.lineWidth = 1.5; context.beginPath();
     let level = 0;
     for (const [t, b] of curve.points) {
@@ -270,6 +271,7 @@ function selfTest() {
 if (location.hash === '#selftest') {
   try { $('selftest').textContent = selfTest(); } catch (e) { $('selftest').textContent = 'selftest FAILED: ' + e.message; }
 }
+})();
 )script";
 
 }  // namespace millrace

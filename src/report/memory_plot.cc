@@ -121,6 +121,11 @@ std::vector<Panel> MakePanels(const Report& report, const RunReport* unswapped) 
         panel.curves.push_back(MakeCurve("predicted", {.color = colors::kBlack, .width = 1.2, .dash = "5 3"}, *run.plan,
                                          run.simulated_trace, device));
       }
+      std::vector<MemoryPoint> host = HostPoolOverTime(*run.plan, BestTrace(run), device);
+      if (!host.empty()) {
+        panel.curves.push_back({run.trace.empty() ? "swapped bytes in host memory (predicted)" : "swapped bytes in host memory",
+                                {.color = colors::kGreen, .width = 1.4, .dash = "1 2"}, std::move(host), TraceEnd(BestTrace(run))});
+      }
       panels.push_back(std::move(panel));
     }
   }
@@ -143,7 +148,9 @@ void DrawTitleAndLegend(Svg& svg, const Panel& panel, double top) {
                                    run.partitions == 1 ? " partition, per step " : " partitions, per step ",
                                    FormatBytes(to_host), " to host and ", FormatBytes(to_device),
                                    " to device");
-  svg.Label({kLeft, top + 14}, title, Anchor::kStart, 14, colors::kBlack);
+  // A bold letter is about 0.62 of its size wide.
+  const double fitting = (kRight - kLeft) / (0.62 * static_cast<double>(title.size()));
+  svg.Label({kLeft, top + 14}, title, Anchor::kStart, std::min(14.0, fitting), colors::kBlack);
   double x = kLeft;
   const auto legend = [&](const std::string& label, const Stroke& stroke) {
     svg.Line({x, top + 31}, {x + 26, top + 31}, stroke);

@@ -1,6 +1,7 @@
 #include "report/memory_series.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "plan/step_order.h"
@@ -65,6 +66,47 @@ std::vector<MemoryPoint> MemoryOverTime(const ExecutionPlan& plan, const std::ve
   std::sort(changes.begin(), changes.end());
   std::vector<MemoryPoint> points = {{0, 0}};
   for (const auto& [seconds, bytes] : changes) {
+    if (points.back().seconds != seconds) points.push_back({seconds, points.back().bytes});
+    points.back().bytes += bytes;
+  }
+  return points;
+}
+
+std::vector<MemoryPoint> HostPoolOverTime(const ExecutionPlan& plan, const std::vector<TraceEvent>& trace, int32_t device) {
+  struct Swapped {
+    int64_t bytes = 0;
+    double begin = 0, end = 0;
+  };
+  std::vector<const TraceEvent*> copies;
+  for (const TraceEvent& event : trace) {
+    const Lane& lane = plan.lanes[event.lane];
+    const bool host_copy = lane.kind == LaneKind::kToHost || lane.kind == LaneKind::kToDevice;
+    if (host_copy && lane.device == device && lane.copies[event.step].host.kind == HostRef::Kind::kPool) copies.push_back(&event);
+  }
+  std::stable_sort(copies.begin(), copies.end(), [&](const TraceEvent* a, const TraceEvent* b) {
+    return PositionOf(plan.lanes[a->lane], a->step) < PositionOf(plan.lanes[b->lane], b->step);
+  });
+  std::vector<Swapped> swapped;
+  std::map<int64_t, size_t> at;  // by offset in the pool
+  for (const TraceEvent* event : copies) {
+    const Lane& lane = plan.lanes[event->lane];
+    const CopyStep& copy = lane.copies[event->step];
+    if (lane.kind == LaneKind::kToHost) {
+      at[copy.host.offset_bytes] = swapped.size();
+      swapped.push_back({copy.bytes, event->start_seconds, event->end_seconds});
+    } else if (const auto found = at.find(copy.host.offset_bytes); found != at.end()) {
+      swapped[found->second].end = std::max(swapped[found->second].end, event->end_seconds);
+    }
+  }
+  std::vector<std::pair<double, int64_t>> changes;
+  for (const Swapped& each : swapped) {
+    changes.push_back({each.begin, each.bytes});
+    changes.push_back({each.end, -each.bytes});
+  }
+  std::sort(changes.begin(), changes.end());
+  std::vector<MemoryPoint> points;
+  for (const auto& [seconds, bytes] : changes) {
+    if (points.empty()) points.push_back({0, 0});
     if (points.back().seconds != seconds) points.push_back({seconds, points.back().bytes});
     points.back().bytes += bytes;
   }

@@ -54,9 +54,9 @@ TEST(PlanFileTest, ReadsWhatItWrites) {
 // The loss after three steps.
 double Train(Session& session) {
   EXPECT_TRUE(session.Run({}, {}, {"init"}, nullptr).ok());
-  Tensor inputs = Tensor::Zeros({DataType::kFloat, Shape({8, 12})}), labels = Tensor::Zeros({DataType::kInt32, Shape({8})});
-  for (int i = 0; i < 96; ++i) inputs.mutable_data<float>()[i] = 0.01f * static_cast<float>(i % 17);
-  for (int i = 0; i < 8; ++i) labels.mutable_data<int32_t>()[i] = i % 4;
+  Tensor inputs(DataType::kFloat, Shape({8, 12})), labels(DataType::kInt32, Shape({8}));
+  for (int i = 0; i < 96; ++i) inputs.mutable_as<float>()[i] = 0.01f * static_cast<float>(i % 17);
+  for (int i = 0; i < 8; ++i) labels.mutable_as<int32_t>()[i] = i % 4;
   std::vector<Tensor> outputs;
   for (int step = 0; step < 3; ++step) {
     const absl::Status status = session.Run({{"inputs", inputs}, {"labels", labels}}, {"loss:0"}, {"train"}, &outputs);

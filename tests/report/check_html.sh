@@ -16,6 +16,6 @@ options=(--headless --no-sandbox --disable-gpu --window-size=1500,1200 --virtual
 if [ $# -gt 1 ]; then
   "$browser" "${options[@]}" --screenshot="$2" "file://$page" 2> /dev/null || exit 1
 fi
-result=$("$browser" "${options[@]}" --dump-dom "file://$page#selftest" 2> /dev/null | grep -o 'selftest [a-zA-Z]*: [^<]*')
+result=$("$browser" "${options[@]}" --dump-dom "file://$page#selftest" 2> /dev/null | sed -n 's|.*<p id="selftest">\([^<]*\)</p>.*|\1|p')
 echo "$result"
 [[ $result == "selftest passed"* ]]

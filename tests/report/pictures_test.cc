@@ -33,6 +33,16 @@ TEST(MemorySeriesTest, HasNoPointsWithoutATraceOrOnAnotherDevice) {
   EXPECT_TRUE(MemoryOverTime(*run.plan, run.trace, 1).empty());
 }
 
+TEST(MemorySeriesTest, HostMemoryHoldsWhatIsSwappedUntilItIsBack) {
+  const RunReport run = ExampleRun();
+  std::string text;
+  for (const MemoryPoint& point : HostPoolOverTime(*run.plan, run.trace, 0)) {
+    text += std::to_string(static_cast<int>(point.seconds)) + ":" + std::to_string(point.bytes) + " ";
+  }
+  EXPECT_EQ(text, "0:0 1:16 4:0 ");
+  EXPECT_TRUE(HostPoolOverTime(*run.plan, run.trace, 1).empty());
+}
+
 TEST(MemorySeriesTest, FindsTheStallBeforeH) {
   const RunReport run = ExampleRun();
   const auto stalls = StallsOf(*run.plan, run.trace, 0);
