@@ -35,6 +35,15 @@ absl::StatusOr<int64_t> SmallestBudget(const Workload& workload, SessionOptions 
   const TrainResult unlimited = PlanOnly(workload, session, environment);
   MR_RETURN_IF_ERROR(unlimited.run.status);
   int64_t fitting = std::max<int64_t>(unlimited.run.predicted_peak_device_bytes, 1), failing = 0;
+  // Initialisers may need more than the steps.
+  constexpr int kDoublings = 30;
+  for (int i = 0; i < kDoublings; ++i) {
+    session.planning.device_memory_bytes = fitting;
+    MR_ASSIGN_OR_RETURN(const bool fit, Fits(PlanOnly(workload, session, environment).run.status));
+    if (fit) break;
+    failing = fitting;
+    fitting *= 2;
+  }
   while (fitting - failing > std::max<int64_t>(fitting / 100, 1)) {
     session.planning.device_memory_bytes = failing + (fitting - failing) / 2;
     MR_ASSIGN_OR_RETURN(const bool fit, Fits(PlanOnly(workload, session, environment).run.status));

@@ -158,6 +158,7 @@ class Reader {
   absl::StatusOr<ExecutionPlan> Run() {
     ReadFigures();
     MR_RETURN_IF_ERROR(ReadTables());
+    for (const proto::PlanLane& message : message_.lanes()) steps_ += message.compute_size() + message.copies_size();
     for (const proto::PlanLane& message : message_.lanes()) MR_RETURN_IF_ERROR(ReadLane(message));
     for (const proto::PlanResidence& message : message_.residences()) MR_RETURN_IF_ERROR(ReadResidence(message));
     return std::move(plan_);
@@ -268,6 +269,7 @@ class Reader {
     step.partition = message.partition();
     step.group = message.group();
     step.position = message.position();
+    MR_RETURN_IF_ERROR(CheckIndex(step.position, kPositionsPerStep * steps_, 0, "position"));
     step.inputs.assign(message.inputs().begin(), message.inputs().end());
     step.outputs.assign(message.outputs().begin(), message.outputs().end());
     step.input_owners.assign(message.input_owners().begin(), message.input_owners().end());
@@ -308,6 +310,7 @@ class Reader {
     MR_RETURN_IF_ERROR(CheckVariable(copy.disk.variable));
     copy.partition = message.partition();
     copy.position = message.position();
+    MR_RETURN_IF_ERROR(CheckIndex(copy.position, kPositionsPerStep * steps_, 0, "position"));
     MR_ASSIGN_OR_RETURN(copy.waits, ReadWaits(message.waits()));
     copy.writes_variable = message.writes_variable();
     MR_RETURN_IF_ERROR(CheckVariable(copy.writes_variable));
@@ -323,7 +326,10 @@ class Reader {
     return absl::OkStatus();
   }
 
+  // Positions may have gaps, but tables by position must stay small.
+  static constexpr int64_t kPositionsPerStep = 4;
   const proto::Plan& message_;
+  int64_t steps_ = 0;
   ExecutionPlan plan_;
 };
 

@@ -35,9 +35,16 @@ std::string RepeatedFieldToJson(const Message& message, const FieldDescriptor& f
   std::string out = "[";
   for (int i = 0; i < size; ++i) {
     out += i == 0 ? "" : ", ";
-    out += field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE
-               ? MessageToJson(reflection.GetRepeatedMessage(message, &field, i), indent)
-               : JsonNumber(reflection.GetRepeatedDouble(message, &field, i));
+    switch (field.cpp_type()) {
+      case FieldDescriptor::CPPTYPE_MESSAGE:
+        out += MessageToJson(reflection.GetRepeatedMessage(message, &field, i), indent);
+        break;
+      case FieldDescriptor::CPPTYPE_STRING:
+        out += JsonString(reflection.GetRepeatedString(message, &field, i));
+        break;
+      default:
+        out += JsonNumber(reflection.GetRepeatedDouble(message, &field, i));
+    }
   }
   return out + "]";
 }

@@ -109,7 +109,9 @@ TEST(PlanFileTest, BrokenFilesAreRefusedOrStillPlans) {
 TEST(PlanFileTest, TheCheckedInPlanIsReproducedByteForByte) {
   const std::string path = MILLRACE_SOURCE_DIR "/configs/plans/mlp.pbtxt";
   const ExecutionPlan plan = MlpPlan("null");
-  if (std::getenv("MILLRACE_UPDATE_GOLDENS") != nullptr) ASSERT_TRUE(SavePlan(plan, path).ok());
+  if (std::getenv("MILLRACE_UPDATE_GOLDENS") != nullptr) {
+    ASSERT_TRUE(SavePlan(plan, path).ok());
+  }
   std::ifstream file(path, std::ios::binary);
   std::stringstream bytes;
   bytes << file.rdbuf();
