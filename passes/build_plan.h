@@ -27,7 +27,7 @@ struct PlanInputs {
   const Machine& machine;
   const std::vector<NodeId>& order;  // of all nodes but the copies
   std::vector<DevicePlan>& devices;
-  // The first compute of a partition waits for all copies that come before it.
+  // The first compute of a partition waits for the copies of the partitions before.
   bool finish_copies_first = false;
 };
 

@@ -8,6 +8,16 @@
 #include "passes/order_variable_accesses.h"
 
 namespace millrace {
+namespace {
+
+// How many of the lane's steps so far belong to partitions before this one.
+int64_t CopiesBefore(const Lane& lane, int32_t partition) {
+  int64_t count = lane.num_steps();
+  while (count > 0 && lane.copies[count - 1].partition >= partition) --count;
+  return count;
+}
+
+}  // namespace
 
 DeviceLanes::DeviceLanes(const PlanInputs& inputs, int32_t device, PlanUnderWay& shared)
     : in_(inputs),

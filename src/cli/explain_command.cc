@@ -13,7 +13,8 @@ absl::Status ExplainCommand(const Options& options, const Environment& environme
   if (!options.engine.machine.empty()) session.device = "null";
   MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget(options.engine.device_memory));
   MR_ASSIGN_OR_RETURN(const Workload workload, LoadWorkload(options.input, FeedValues::kTypesOnly, environment));
-  MR_ASSIGN_OR_RETURN(session.planning.device_memory_bytes, ResolveBudget(budget, workload, session, environment));
+  MR_ASSIGN_OR_RETURN(const DeviceBudgets budgets, ResolveBudget(budget, workload, session, environment));
+  budgets.Apply(session.planning);
   const TrainResult result = PlanOnly(workload, session, environment);
   MR_RETURN_IF_ERROR(result.run.status);
   MR_ASSIGN_OR_RETURN(const std::string text,

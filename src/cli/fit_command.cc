@@ -126,6 +126,7 @@ absl::Status FitCommand(const Options& options, const Environment& environment) 
     return UsageError("at what budget: give --device_memory in bytes, or a --machine that has it");
   }
   session.planning.device_memory_bytes = budget.given() ? budget.bytes : session.machine.device_memory_bytes;
+  session.planning.device_memory_bytes_of = budget.bytes_of;
   Fitter fitter(options, session, environment);
   Workload workload;
   if (!model) {

@@ -32,6 +32,7 @@ absl::StatusOr<bool> Fits(const absl::Status& status) {
 
 absl::StatusOr<int64_t> SmallestBudget(const Workload& workload, SessionOptions session, const Environment& environment) {
   session.planning.device_memory_bytes = 0;
+  session.planning.device_memory_bytes_of.clear();
   const TrainResult unlimited = PlanOnly(workload, session, environment);
   MR_RETURN_IF_ERROR(unlimited.run.status);
   int64_t fitting = std::max<int64_t>(unlimited.run.predicted_peak_device_bytes, 1), failing = 0;
