@@ -3,6 +3,7 @@
 #define MILLRACE_PASSES_KERNEL_ORACLE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,8 @@ class KernelOracle {
   virtual ~KernelOracle() = default;
   // Scratch that the device's kernel of this node takes. Unimplemented when the device has no such kernel.
   virtual absl::StatusOr<int64_t> ScratchBytes(const OpInstance& instance) = 0;
+  // Seconds that the node took when it was measured; nullopt: its cost rule has to do.
+  virtual std::optional<double> MeasuredSeconds(const OpInstance&) { return std::nullopt; }
   // Outputs of a stateless node on known inputs, computed on the host.
   virtual absl::StatusOr<std::vector<Tensor>> Evaluate(const OpDef& def, const OpInstance& instance,
                                                        std::vector<Tensor> inputs) = 0;

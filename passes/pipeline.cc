@@ -10,6 +10,7 @@
 #include "passes/partition.h"
 #include "passes/plan_devices.h"
 #include "passes/strategy.h"
+#include "passes/tier_host_memory.h"
 #include "plan/plan_verifier.h"
 #include "plan/simulator.h"
 
@@ -91,7 +92,12 @@ absl::StatusOr<Compiled> PlanOnce(const CompileRequest& request, const Prepared&
     lower_bound_seconds = std::max(lower_bound_seconds, devices[d].lower_bound_seconds);
   }
   if (devices.size() > 1) NameDevices(request, compiled.graph);
-  MR_RETURN_IF_ERROR(CheckHostMemory(compiled.plan, options.host_memory_bytes));
+  // The host's budget is planned from the finished copies: by the same policy with a disk below it, else refused.
+  if (request.disk_tier && options.host_memory_bytes > 0) {
+    MR_RETURN_IF_ERROR(TierHostMemory(request.machine, options.host_memory_bytes, &compiled.plan));
+  } else {
+    MR_RETURN_IF_ERROR(CheckHostMemory(compiled.plan, options.host_memory_bytes));
+  }
   // The plan is checked from its steps alone, by code that shares nothing with the passes.
   MR_RETURN_IF_ERROR(VerifyPlan(compiled.plan));
   MR_RETURN_IF_ERROR(FillPredictions(request.machine, &compiled.plan));

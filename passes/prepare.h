@@ -24,6 +24,7 @@ struct CompileRequest {
   PlanningOptions options;
   Machine machine;
   std::map<std::string, TensorType> variable_types;  // of variables that exist already
+  bool disk_tier = false;  // what the host budget has no room for goes to disk
 };
 
 // The graph before any order is chosen: pruned, inlined, typed, placed.

@@ -162,7 +162,7 @@ class Builder {
       added.instance = MakeInstance(graph_, id, by_value_[id.value]);
       MR_ASSIGN_OR_RETURN(added.scratch_bytes, oracle_.ScratchBytes(added.instance));
       added.scratch_bytes = AlignUp(added.scratch_bytes);
-      added.seconds = PredictSeconds(def, added.instance, machine_);
+      added.seconds = oracle_.MeasuredSeconds(added.instance).value_or(PredictSeconds(def, added.instance, machine_));
     }
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       added.input_storages.push_back(UsesMemory(id, i) ? result_.storage(node.inputs[i]) : kNoStorage);

@@ -39,6 +39,10 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(std::shared_ptr<const
                                             context.devices.size()));
   }
   MR_RETURN_IF_ERROR(CheckArena(*plan));
+  if (plan->tiered && (context.disk == nullptr || !context.devices[0]->runs_disk_lanes())) {
+    return absl::FailedPreconditionError(absl::StrCat("the plan has a disk tier, ",
+                                                      context.disk == nullptr ? "the session" : "this device", " has none"));
+  }
   auto executor = std::unique_ptr<Executor>(new Executor(context, options));
   ProgramOptions program_options;
   program_options.seed = options.seed;
@@ -55,6 +59,9 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(std::shared_ptr<const
       int64_t& end = executor->resident_end_[variable.device];
       end = std::max(end, variable.resident_offset + variable.type.size_bytes());
     }
+    if (variable.host_offset != kNoAddress) {
+      executor->pool_end_ = std::max(executor->pool_end_, variable.host_offset + variable.type.size_bytes());
+    }
   }
   std::set<std::string> constants;  // several devices may take the same one
   for (const PlanConstant& constant : plan->constants) {
@@ -69,6 +76,12 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(std::shared_ptr<const
   EngineOptions engine_options;
   engine_options.runner = context.runner;
   engine_options.link_bytes_per_second = options.link_gbps * 1e9;
+  if (plan->disk_scratch_bytes > 0) {
+    MR_ASSIGN_OR_RETURN(executor->disk_scratch_, context.disk->Reserve(plan->disk_scratch_bytes, "swapped tensors"));
+  }
+  engine_options.disk = plan->tiered ? context.disk : nullptr;
+  engine_options.disk_scratch = executor->disk_scratch_;
+  engine_options.disk_bytes_per_second = options.disk_gbps * 1e9;
   engine_options.trace = options.trace;
   engine_options.observer = options.observer;
   executor->engine_ = context.devices[0]->MakeEngine(*executor->program_, engine_options);
@@ -129,10 +142,15 @@ absl::Status Executor::Activate() {
 absl::Status Executor::LoadResidents() {
   for (size_t i = 0; i < variables_.size(); ++i) {
     const PlanVariable& variable = plan().variables[i];
-    void* arena = arenas_[variable.device];
-    if (variable.resident_offset == kNoAddress || arena == nullptr || !variables_[i]->initialized) continue;
-    MR_RETURN_IF_ERROR(context_.devices[variable.device]->CopyToDevice(
-        static_cast<char*>(arena) + variable.resident_offset, variables_[i]->home, variable.type.size_bytes()));
+    char* arena = static_cast<char*>(arenas_[variable.device]);
+    if (!stays_in_memory(i) || arena == nullptr || !variables_[i]->initialized) continue;
+    MR_RETURN_IF_ERROR(context_.variables->ReadHome(*variables_[i], [&](const void* piece, int64_t at, int64_t size) {
+      if (variable.resident_offset != kNoAddress) {
+        return context_.devices[variable.device]->CopyToDevice(arena + variable.resident_offset + at, piece, size);
+      }
+      CopyBytes(static_cast<char*>(pool_) + variable.host_offset + at, piece, size);
+      return absl::OkStatus();
+    }));
   }
   for (const PlanConstant& constant : plan().constants) {
     void* arena = arenas_[constant.device];
@@ -149,9 +167,15 @@ absl::Status Executor::Flush() {
   for (size_t i = 0; i < variables_.size(); ++i) {
     if (!dirty_[i]) continue;
     const PlanVariable& variable = plan().variables[i];
-    const absl::Status copied = context_.devices[variable.device]->CopyToHost(
-        variables_[i]->home, static_cast<char*>(arenas_[variable.device]) + variable.resident_offset,
-        variable.type.size_bytes());
+    const char* arena = static_cast<const char*>(arenas_[variable.device]);
+    const absl::Status copied =
+        context_.variables->WriteHome(*variables_[i], [&](void* piece, int64_t at, int64_t size) {
+          if (variable.resident_offset != kNoAddress) {
+            return context_.devices[variable.device]->CopyToHost(piece, arena + variable.resident_offset + at, size);
+          }
+          CopyBytes(piece, static_cast<const char*>(pool_) + variable.host_offset + at, size);
+          return absl::OkStatus();
+        });
     dirty_[i] = false;
     if (copied.ok()) continue;
     error = copied;
@@ -159,8 +183,8 @@ absl::Status Executor::Flush() {
     lost.push_back(variables_[i]->name);
   }
   if (lost.empty()) return absl::OkStatus();
-  return absl::Status(error.code(), absl::StrCat(error.message(), "; the values of variables that lived on the device are "
-                                                 "lost: ", absl::StrJoin(lost, ", ")));
+  return absl::Status(error.code(), absl::StrCat(error.message(), "; the last values of variables that lived outside of "
+                                                 "their homes are lost: ", absl::StrJoin(lost, ", ")));
 }
 
 void Executor::CommitVariables() {
@@ -168,7 +192,7 @@ void Executor::CommitVariables() {
   for (size_t i = 0; i < variables_.size(); ++i) {
     if (!state.changed[i]) continue;
     variables_[i]->initialized = state.initialized[i];
-    if (plan().variables[i].resident_offset != kNoAddress) dirty_[i] = true;
+    if (stays_in_memory(i)) dirty_[i] = true;
   }
 }
 
@@ -211,7 +235,7 @@ absl::Status Executor::RunStep(absl::Span<const Tensor> feeds, std::vector<Tenso
   }
 
   StepStats measured;
-  const absl::Status status = engine_->RunStep({feed_data, fetch_data}, &measured);
+  const absl::Status status = engine_->RunStep({feed_data, fetch_data, recording_}, &measured);
   if (has_data) CommitVariables();
   if (!status.ok()) return DescribeFailure(status);
 
@@ -232,6 +256,7 @@ absl::Status Executor::RunStep(absl::Span<const Tensor> feeds, std::vector<Tenso
       measured.device_peak_bytes[d] = std::max(measured.device_peak_bytes[d], resident_end_[d]);
       measured.peak_device_bytes += measured.device_peak_bytes[d];
     }
+    measured.peak_host_bytes = std::max(measured.peak_host_bytes, pool_end_);
     measured.peak_host_bytes += context_.host->home_bytes() + constant_bytes_;
     *stats = std::move(measured);
   }

@@ -20,6 +20,7 @@
 #include "absl/types/span.h"
 #include "millrace/plan.h"
 #include "millrace/tensor.h"
+#include "runtime/disk_tier.h"
 #include "runtime/host_memory.h"
 #include "runtime/kernel_cache.h"
 #include "runtime/program.h"
@@ -37,11 +38,13 @@ struct RuntimeContext {
   KernelCache* kernels = nullptr;
   HostMemory* host = nullptr;
   VariableStore* variables = nullptr;
+  DiskTier* disk = nullptr;  // of tiered plans
 };
 
 struct ExecutorOptions {
   uint64_t seed = 0;       // KernelContext::seed
   double link_gbps = 0;    // pace of every copy lane in 1e9 bytes/s; 0: none
+  double disk_gbps = 0;    // pace of both disk lanes; 0: none
   bool trace = false;      // StepStats::trace; always filled on a device without data
   LaneObserver* observer = nullptr;  // tests
 };
@@ -62,6 +65,9 @@ class Executor final : private ResidentOwner {
   // variables that hold new values already; all others are as before the step. `stats` may be null.
   absl::Status RunStep(absl::Span<const Tensor> feeds, std::vector<Tensor>* fetches, StepStats* stats);
 
+  // Whether the steps that follow fill StepStats::trace though ExecutorOptions does not ask for it.
+  void set_recording(bool recording) { recording_ = recording; }
+
   const ExecutionPlan& plan() const { return program_->plan(); }
 
  private:
@@ -72,12 +78,16 @@ class Executor final : private ResidentOwner {
   absl::Status Activate();
   absl::Status LoadResidents();
   absl::Status Flush() override;
+  bool stays_in_memory(size_t variable) const {
+    return plan().variables[variable].resident_offset != kNoAddress || plan().variables[variable].host_offset != kNoAddress;
+  }
   // After a step: which values outlive it.
   void CommitVariables();
   absl::Status DescribeFailure(const absl::Status& error) const;
 
   const RuntimeContext context_;
   const ExecutorOptions options_;
+  bool recording_ = false;
   std::unique_ptr<Program> program_;
   std::unique_ptr<LaneEngine> engine_;
   std::vector<Variable*> variables_;  // as plan.variables
@@ -86,6 +96,8 @@ class Executor final : private ResidentOwner {
   void* pool_ = nullptr;
   int64_t constant_bytes_ = 0;
   std::vector<int64_t> resident_end_;  // per device: highest end of an address that holds a variable or constant for good
+  int64_t disk_scratch_ = 0;  // where the plan's scratch on disk begins
+  int64_t pool_end_ = 0;      // highest end of a place in the host pool that holds a variable for good
 };
 
 }  // namespace millrace

@@ -39,7 +39,9 @@ absl::StatusOr<std::shared_ptr<const Kernel>> KernelCache::Get(const OpInstance&
     return absl::UnimplementedError(
         absl::StrCat("node '", instance.name, "': this device has no kernel of op '", instance.op, "'"));
   }
-  std::shared_ptr<const Kernel>& kernel = kernels_[KernelKey(instance)];
+  const std::string key = KernelKey(instance);
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::shared_ptr<const Kernel>& kernel = kernels_[key];
   if (kernel == nullptr) {
     absl::StatusOr<std::unique_ptr<Kernel>> made = (*factory)(instance);
     if (!made.ok()) return NameNode(instance, made.status());

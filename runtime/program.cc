@@ -96,7 +96,7 @@ absl::StatusOr<std::unique_ptr<Program>> Program::Create(std::shared_ptr<const E
   program->variable_state_.changed = std::make_unique<bool[]>(p.variables.size() + 1);
   for (const PlanVariable& variable : p.variables) {
     MR_ASSIGN_OR_RETURN(Variable * declared, variables.Declare(variable.name, variable.type));
-    program->homes_.push_back(declared->home);
+    program->variables_.push_back(declared);
   }
   program->lanes_.resize(p.lanes.size());
   program->pointers_.resize(p.lanes.size());
@@ -208,7 +208,9 @@ absl::Status Program::AddCopyLane(int32_t l) {
     CopyOp op;
     op.step = &step;
     MR_ASSIGN_OR_RETURN(op.waits, reducer.Add(*plan_, step.waits, step.name, &out.waits));
-    op.high_water = EndOf(step.device_offset, step.bytes);
+    const LaneKind kind = out.lane->kind;
+    const bool disk = kind == LaneKind::kToDisk || kind == LaneKind::kFromDisk;
+    op.high_water = disk ? 0 : EndOf(step.device_offset, step.bytes);
     int64_t host_bytes = step.bytes;
     bool known = true;
     switch (step.host.kind) {
@@ -216,6 +218,7 @@ absl::Status Program::AddCopyLane(int32_t l) {
       case HostRef::Kind::kVariable:
         known = in_range(step.host.index, plan_->variables.size());
         if (known) host_bytes = plan_->variables[step.host.index].type.size_bytes();
+        if (plan_->tiered) op.pool_high_water = step.host.offset_bytes + step.bytes;
         break;
       case HostRef::Kind::kConstant:
         known = in_range(step.host.index, plan_->constants.size());
@@ -241,6 +244,7 @@ absl::Status Program::AddCopyLane(int32_t l) {
 
 void Program::Bind(absl::Span<void* const> arenas, void* pool) {
   ++binding_;
+  pool_ = pool;
   for (size_t l = 0; l < lanes_.size(); ++l) {
     ProgramLane& lane = lanes_[l];
     char* arena = static_cast<char*>(arenas[lane.lane->device]);
@@ -249,7 +253,10 @@ void Program::Bind(absl::Span<void* const> arenas, void* pool) {
       const CopyStep& step = *op.step;
       op.device_address = arena == nullptr ? nullptr : arena + step.device_offset;
       if (step.host.kind == HostRef::Kind::kPool) op.host_address = static_cast<char*>(pool) + step.host.offset_bytes;
-      if (step.host.kind == HostRef::Kind::kVariable) op.host_address = homes_[step.host.index];
+      if (step.host.kind == HostRef::Kind::kVariable) {
+        op.host_address = plan_->tiered ? static_cast<char*>(pool) + step.host.offset_bytes
+                                        : variables_[step.host.index]->home;
+      }
       if (step.host.kind == HostRef::Kind::kConstant) {
         // Read only: constants are never the target of a copy.
         op.host_address = const_cast<void*>(plan_->constants[step.host.index].value.data());

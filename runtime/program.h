@@ -29,6 +29,8 @@ struct WaitRange {
   int32_t count = 0;
 };
 
+struct Variable;
+
 struct ComputeOp {
   const Kernel* kernel = nullptr;
   KernelContext context;
@@ -70,6 +72,7 @@ struct ProgramLane {
 struct StepBindings {
   absl::Span<const void* const> feeds;  // in plan.feeds order
   absl::Span<void* const> fetches;      // in plan.fetches order; nullptr where no copy comes
+  bool record = false;                  // fill StepStats::trace
 };
 
 struct ProgramOptions {
@@ -102,6 +105,9 @@ class Program {
   const ExecutionPlan& plan() const { return *plan_; }
   const std::vector<ProgramLane>& lanes() const { return lanes_; }
   VariableState& variable_state() const { return variable_state_; }
+  Variable& variable(int32_t index) const { return *variables_[index]; }
+  // Base of the host pool that addresses were resolved against.
+  void* pool() const { return pool_; }
   // Shape that the last step gave fetch i: smaller than its type where an op's output is only bounded.
   const Shape& fetch_shape(int32_t fetch) const;
   // Before a step.
@@ -122,7 +128,8 @@ class Program {
   std::vector<ProgramLane> lanes_;
   int64_t binding_ = 0;
   mutable VariableState variable_state_;
-  std::vector<void*> homes_;                           // of plan.variables
+  std::vector<Variable*> variables_;                    // as plan.variables
+  void* pool_ = nullptr;
   std::vector<std::shared_ptr<const Kernel>> kernels_;  // keeps them alive
   // Pointer arrays that contexts refer to: inputs then outputs of op after op, per lane.
   std::vector<std::vector<void*>> pointers_;

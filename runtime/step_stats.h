@@ -15,6 +15,8 @@ struct StepStats {
   double stall_seconds = 0;    // the busiest compute lane waiting, the wait for the last copies included
   int64_t bytes_to_host = 0;
   int64_t bytes_to_device = 0;
+  int64_t bytes_to_disk = 0;
+  int64_t bytes_from_disk = 0;
   int64_t peak_device_bytes = 0;  // sum of the devices'
   std::vector<int64_t> device_peak_bytes;  // per device: highest end of an address that a step was handed
   int64_t peak_host_bytes = 0;    // homes of all variables, this plan's constants, highest end of a pool slot

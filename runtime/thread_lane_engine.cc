@@ -15,9 +15,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "plan/step_order.h"
+#include "runtime/disk_tier.h"
 #include "runtime/lane_counter.h"
 #include "runtime/link_pacer.h"
 #include "runtime/task_runner.h"
+#include "runtime/variable_store.h"
 
 namespace millrace {
 namespace {
@@ -26,6 +28,8 @@ using Clock = std::chrono::steady_clock;
 
 // Copies are cut into pieces of this size, so that pacing is even.
 constexpr int64_t kChunkBytes = int64_t{1} << 20;
+// Several pieces of a disk transfer are under way at once.
+constexpr int64_t kDiskChunkBytes = int64_t{8} << 20;
 
 // What a lane measured of a step, written by its thread alone.
 struct alignas(128) LaneRecord {
@@ -58,6 +62,7 @@ class ThreadLaneEngine final : public LaneEngine {
   bool RunBatch(int32_t lane, const ComputeBatch& batch);
   absl::Status RunOp(int32_t lane, int64_t step);
   void RunCopy(const ProgramLane& lane, const CopyOp& op, LinkPacer& pacer);
+  absl::Status RunDiskTransfer(const ProgramLane& lane, const CopyOp& op, DiskChannel& channel, LinkPacer& pacer);
   // False when the step has been stopped. Adds time spent to the lane's stall.
   bool WaitForAll(int32_t lane, const WaitRange& range);
   void AdvanceVirtualClock(int32_t lane, int64_t step, const WaitRange& range, double seconds);
@@ -79,7 +84,13 @@ class ThreadLaneEngine final : public LaneEngine {
   int32_t main_lane_ = -1;  // runs on the caller's thread; -1: there is no compute lane
   std::unique_ptr<LaneCounter[]> counters_;
   std::vector<LaneRecord> records_;
+  struct BoundChannel {
+    std::unique_ptr<DiskChannel> channel;
+    int64_t binding = 0;  // Program::binding() that it was made for
+  };
+  std::vector<BoundChannel> channels_;  // per lane, of disk lanes
   std::atomic<bool> stop_{false};
+  bool recording_ = false;  // of this step
   Clock::time_point step_start_;
   const StepBindings* bindings_ = nullptr;
 
@@ -103,7 +114,8 @@ ThreadLaneEngine::ThreadLaneEngine(const Program& program, const EngineOptions& 
       virtual_clock_(!program.lanes().empty() && !program.lanes()[0].device->has_data()),
       num_lanes_(static_cast<int32_t>(program.lanes().size())),
       counters_(std::make_unique<LaneCounter[]>(program.lanes().size())),
-      records_(program.lanes().size()) {
+      records_(program.lanes().size()),
+      channels_(program.lanes().size()) {
   int32_t compute_lanes = 0;
   for (const ProgramLane& lane : program.lanes()) {
     if (lane.num_steps > 0 && lane.lane->kind == LaneKind::kCompute) ++compute_lanes;
@@ -111,8 +123,10 @@ ThreadLaneEngine::ThreadLaneEngine(const Program& program, const EngineOptions& 
   enter_per_op_ = compute_lanes > 1;
   for (int32_t l = 0; l < num_lanes_; ++l) {
     const ProgramLane& lane = program.lanes()[l];
-    if (options.trace || virtual_clock_) records_[l].trace.resize(lane.num_steps);
-    if (virtual_clock_) records_[l].ends.resize(lane.num_steps);
+    if (virtual_clock_) {
+      records_[l].trace.resize(lane.num_steps);
+      records_[l].ends.resize(lane.num_steps);
+    }
     if (lane.num_steps == 0) continue;
     if (main_lane_ < 0 && lane.lane->kind == LaneKind::kCompute) {
       main_lane_ = l;
@@ -170,11 +184,13 @@ void ThreadLaneEngine::JoinThreadsOfStep() {
 
 absl::Status ThreadLaneEngine::RunStep(const StepBindings& bindings, StepStats* stats) {
   bindings_ = &bindings;
+  recording_ = options_.trace || bindings.record;
   stop_.store(false, std::memory_order_relaxed);
   error_ = absl::OkStatus();
   for (int32_t l = 0; l < num_lanes_; ++l) {
     counters_[l].Reset();
     LaneRecord& record = records_[l];
+    if (recording_) record.trace.resize(program_.lanes()[l].num_steps);
     record.stall_seconds = record.done_seconds = record.virtual_seconds = 0;
     record.peak_device_bytes = record.peak_pool_bytes = record.bytes = 0;
   }
@@ -260,7 +276,7 @@ absl::Status ThreadLaneEngine::RunOp(int32_t l, int64_t step) {
     AdvanceVirtualClock(l, step, op.waits, lane.lane->compute[step].predicted_seconds);
     return absl::OkStatus();
   }
-  const bool trace = !record.trace.empty();
+  const bool trace = recording_;
   if (trace) record.trace[step].start_seconds = Now();
   absl::Status status = op.kernel->Run(op.context);
   if (trace) record.trace[step].end_seconds = Now();
@@ -277,7 +293,11 @@ absl::Status ThreadLaneEngine::RunOp(int32_t l, int64_t step) {
 void ThreadLaneEngine::RunCopyLane(int32_t l) {
   const ProgramLane& lane = program_.lanes()[l];
   LaneRecord& record = records_[l];
-  LinkPacer pacer(virtual_clock_ ? 0 : options_.link_bytes_per_second);
+  const bool disk = lane.lane->kind == LaneKind::kToDisk || lane.lane->kind == LaneKind::kFromDisk;
+  if (disk && !virtual_clock_ && channels_[l].binding != program_.binding()) {
+    channels_[l] = {options_.disk->MakeChannel(program_.pool(), program_.plan().host_pool_bytes), program_.binding()};
+  }
+  LinkPacer pacer(virtual_clock_ ? 0 : disk ? options_.disk_bytes_per_second : options_.link_bytes_per_second);
   pacer.Idle();
   for (int64_t i = 0; i < lane.num_steps; ++i) {
     const CopyOp& op = lane.copies[i];
@@ -294,9 +314,14 @@ void ThreadLaneEngine::RunCopyLane(int32_t l) {
     if (virtual_clock_) {
       AdvanceVirtualClock(l, i, op.waits, op.step->predicted_seconds);
     } else {
-      const bool trace = !record.trace.empty();
+      const bool trace = recording_;
       if (trace) record.trace[i].start_seconds = Now();
-      RunCopy(lane, op, pacer);
+      if (disk) {
+        const absl::Status status = RunDiskTransfer(lane, op, *channels_[l].channel, pacer);
+        if (!status.ok()) return Fail(l, i, status);
+      } else {
+        RunCopy(lane, op, pacer);
+      }
       if (trace) record.trace[i].end_seconds = Now();
     }
     if (op.step->writes_variable >= 0) program_.variable_state().changed[op.step->writes_variable] = true;
@@ -317,6 +342,26 @@ void ThreadLaneEngine::RunCopy(const ProgramLane& lane, const CopyOp& op, LinkPa
     copy_(destination + at, source + at, bytes);
     pacer.Carry(bytes);
   }
+}
+
+absl::Status ThreadLaneEngine::RunDiskTransfer(const ProgramLane& lane, const CopyOp& op, DiskChannel& channel,
+                                               LinkPacer& pacer) {
+  const bool write = lane.lane->kind == LaneKind::kToDisk;
+  const DiskRef& disk = op.step->disk;
+  Variable* const variable = disk.variable >= 0 ? &program_.variable(disk.variable) : nullptr;
+  int64_t offset = options_.disk_scratch + disk.offset_bytes;
+  if (variable != nullptr) offset = variable->disk_offsets[write ? 1 - variable->disk_place : variable->disk_place];
+  char* const host = static_cast<char*>(op.host_address);
+  for (int64_t at = 0; at < op.step->bytes; at += kDiskChunkBytes) {
+    const int64_t bytes = std::min(kDiskChunkBytes, op.step->bytes - at);
+    const absl::Status status =
+        write ? channel.Write(offset + at, host + at, bytes) : channel.Read(offset + at, host + at, bytes);
+    if (!status.ok()) return status;
+    pacer.Carry(bytes);
+  }
+  // Steps that read it wait for this one, so they see the new place.
+  if (write && variable != nullptr) variable->disk_place = 1 - variable->disk_place;
+  return absl::OkStatus();
 }
 
 bool ThreadLaneEngine::WaitForAll(int32_t lane, const WaitRange& range) {
@@ -385,12 +430,14 @@ void ThreadLaneEngine::FillStats(StepStats* stats, double seconds) const {
       }
       compute_seconds = std::max(compute_seconds, busy);
     }
+    if (lane.kind == LaneKind::kToDisk) stats->bytes_to_disk += record.bytes;
+    if (lane.kind == LaneKind::kFromDisk) stats->bytes_from_disk += record.bytes;
     if (lane.kind == LaneKind::kToHost) stats->bytes_to_host += record.bytes;
     if (lane.kind == LaneKind::kToDevice) stats->bytes_to_device += record.bytes;
     int64_t& peak = stats->device_peak_bytes[lane.device];
     peak = std::max(peak, record.peak_device_bytes);
     stats->peak_host_bytes = std::max(stats->peak_host_bytes, record.peak_pool_bytes);
-    if (!options_.trace && !virtual_clock_) continue;
+    if (!recording_ && !virtual_clock_) continue;
     for (int64_t i = 0; i < static_cast<int64_t>(record.trace.size()); ++i) {
       stats->trace.push_back({l, i, record.trace[i].start_seconds, record.trace[i].end_seconds});
     }

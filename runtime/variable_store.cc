@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "millrace/status.h"
+#include "runtime/disk_tier.h"
 
 namespace millrace {
 namespace {
@@ -37,8 +38,33 @@ absl::StatusOr<Variable*> VariableStore::Declare(const std::string& name, const 
   auto variable = std::make_unique<Variable>();
   variable->name = name;
   variable->type = type;
-  MR_ASSIGN_OR_RETURN(variable->home, memory_->AllocateHome(type.size_bytes(), absl::StrCat("variable '", name, "'")));
+  const std::string what = absl::StrCat("variable '", name, "'");
+  if (disk_ == nullptr) {
+    MR_ASSIGN_OR_RETURN(variable->home, memory_->AllocateHome(type.size_bytes(), what));
+  } else {
+    for (int64_t& offset : variable->disk_offsets) {
+      MR_ASSIGN_OR_RETURN(offset, disk_->Reserve(type.size_bytes(), what));
+    }
+  }
   return variables_.emplace(name, std::move(variable)).first->second.get();
+}
+
+absl::Status VariableStore::ReadHome(const Variable& variable,
+                                     absl::FunctionRef<absl::Status(const void*, int64_t, int64_t)> take) {
+  const int64_t bytes = variable.type.size_bytes();
+  if (bytes == 0) return absl::OkStatus();
+  if (disk_ == nullptr) return take(variable.home, 0, bytes);
+  return disk_->ReadPieces(variable.disk_offsets[variable.disk_place], bytes, take);
+}
+
+absl::Status VariableStore::WriteHome(Variable& variable,
+                                      absl::FunctionRef<absl::Status(void*, int64_t, int64_t)> fill) {
+  const int64_t bytes = variable.type.size_bytes();
+  if (bytes == 0) return absl::OkStatus();
+  if (disk_ == nullptr) return fill(variable.home, 0, bytes);
+  MR_RETURN_IF_ERROR(disk_->WritePieces(variable.disk_offsets[1 - variable.disk_place], bytes, fill));
+  variable.disk_place = 1 - variable.disk_place;
+  return absl::OkStatus();
 }
 
 const Variable* VariableStore::Find(const std::string& name) const {
@@ -93,7 +119,11 @@ absl::StatusOr<std::map<std::string, Tensor>> VariableStore::Read() {
   for (const auto& [name, variable] : variables_) {
     if (!variable->initialized) continue;
     Tensor value(variable->type.dtype, variable->type.shape);
-    CopyBytes(value.mutable_data(), variable->home, value.size_bytes());
+    char* const data = static_cast<char*>(value.mutable_data());
+    MR_RETURN_IF_ERROR(ReadHome(*variable, [&](const void* piece, int64_t at, int64_t size) {
+      CopyBytes(data + at, piece, size);
+      return absl::OkStatus();
+    }));
     values.emplace(name, std::move(value));
   }
   return values;
@@ -105,7 +135,11 @@ absl::Status VariableStore::Set(const std::string& name, const Tensor& value) {
   MR_ASSIGN_OR_RETURN(Variable * variable, Declare(name, value.type()));
   // What is on the device would be older than the home from here on.
   if (owner_ != nullptr) MR_RETURN_IF_ERROR(Release(owner_));
-  CopyBytes(variable->home, value.data(), value.size_bytes());
+  const char* const data = static_cast<const char*>(value.data());
+  MR_RETURN_IF_ERROR(WriteHome(*variable, [&](void* piece, int64_t at, int64_t size) {
+    CopyBytes(piece, data + at, size);
+    return absl::OkStatus();
+  }));
   variable->initialized = true;
   return absl::OkStatus();
 }
@@ -114,14 +148,19 @@ absl::StatusOr<std::string> VariableStore::Digest() {
   if (owner_ != nullptr) MR_RETURN_IF_ERROR(owner_->Flush());
   XXH3_state_t* state = XXH3_createState();
   XXH3_64bits_reset(state);
+  absl::Status error;
   for (const auto& [name, variable] : variables_) {
     if (!variable->initialized) continue;
     const std::string header = absl::StrCat(name, " ", variable->type.ToString(), "\n");
     XXH3_64bits_update(state, header.data(), header.size());
-    XXH3_64bits_update(state, variable->home, variable->type.size_bytes());
+    error.Update(ReadHome(*variable, [&](const void* piece, int64_t, int64_t size) {
+      XXH3_64bits_update(state, piece, size);
+      return absl::OkStatus();
+    }));
   }
   const XXH64_hash_t digest = XXH3_64bits_digest(state);
   XXH3_freeState(state);
+  MR_RETURN_IF_ERROR(error);
   return absl::StrFormat("%016x", digest);
 }
 

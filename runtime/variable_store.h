@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "millrace/tensor.h"
 #include "runtime/host_memory.h"
@@ -19,9 +20,15 @@ namespace millrace {
 struct Variable {
   std::string name;
   TensorType type;
-  void* home = nullptr;      // type.size_bytes() bytes, fixed for the store's life
+  void* home = nullptr;      // type.size_bytes() bytes, fixed for the store's life; nullptr when it is on disk
   bool initialized = false;  // home (or the owner's device memory) holds a value
+  // A home on disk has two places: a value is written to the one that is not `disk_place` and counts from when it is
+  // whole, so a write that fails leaves the former value.
+  int64_t disk_offsets[2] = {0, 0};
+  int disk_place = 0;
 };
+
+class DiskTier;
 
 // Who may hold newer values than the homes do.
 class ResidentOwner {
@@ -38,6 +45,16 @@ class VariableStore {
   explicit VariableStore(HostMemory* memory) : memory_(memory) {}
   VariableStore(const VariableStore&) = delete;
   VariableStore& operator=(const VariableStore&) = delete;
+
+  // Homes of variables are on this disk from now on; before the first is declared. `disk` outlives the store.
+  void UseDisk(DiskTier* disk) { disk_ = disk; }
+
+  // The bytes of a variable's home, piece by piece: `piece` is a part of the value that begins `at` bytes into it. Its
+  // whole where the home is in memory.
+  absl::Status ReadHome(const Variable& variable,
+                        absl::FunctionRef<absl::Status(const void* piece, int64_t at, int64_t size)> take);
+  // Gives the home a new value; after an error a home on disk has the former one.
+  absl::Status WriteHome(Variable& variable, absl::FunctionRef<absl::Status(void* piece, int64_t at, int64_t size)> fill);
 
   // The variable of that name, made when it is new. InvalidArgument when it exists with another type.
   absl::StatusOr<Variable*> Declare(const std::string& name, const TensorType& type);
@@ -69,6 +86,7 @@ class VariableStore {
 
  private:
   HostMemory* const memory_;
+  DiskTier* disk_ = nullptr;
   std::map<std::string, std::unique_ptr<Variable>> variables_;
   struct State {
     void* data = nullptr;

@@ -43,6 +43,10 @@ DEFINE_string(machine, "", "rates to plan for: configs/machines/NAME.pbtxt");
 DEFINE_double(link_gbps, 0, "slow copies to this many GB/s each way; 0: as fast as memory copies");
 DEFINE_string(cuda_graph, "auto", "cuda: replay steps as a graph: auto, on (an error where it cannot), off");
 DEFINE_bool(tf32, false, "cuda: round inputs of float32 products and convolutions to TF32");
+DEFINE_string(disk, "", "folder for what --host_memory has no room for; none: no disk tier");
+DEFINE_double(disk_gbps, 0, "slow the disk to this many GB/s each way; 0: as fast as it is");
+DEFINE_string(replan, "auto", "plan again with measured times after some steps: auto (beside the steps), wait (between two), off");
+DEFINE_string(profile_in, "", "plan with the times that an earlier run wrote with --profile_out");
 DEFINE_int32(threads, 0, "threads of the kernels; 0: one per core");
 // Strategy and its parts.
 DEFINE_string(strategy, "", "how to fit the budget");
@@ -60,6 +64,7 @@ DEFINE_string(fetches_out, "", ".npz of the last step's fetches");
 DEFINE_string(checkpoint_out, "",
               "checkpoint of every variable after the last step, for TensorFlow or --checkpoint_in; it also holds how "
               "far random ops have come, which TensorFlow passes over");
+DEFINE_string(profile_out, "", "measured times of nodes and links, as text, for --profile_in");
 // Of single commands.
 DEFINE_string(partition_sizes, "", "sweep: sizes, separated by commas");
 DEFINE_string(budgets, "", "sweep: device memory budgets, separated by commas");
@@ -231,7 +236,11 @@ Options OptionsFromFlags(const std::vector<std::string>& words) {
                     .device_memory = FLAGS_device_memory,
                     .host_memory = FLAGS_host_memory,
                     .link_gbps = FLAGS_link_gbps,
+                    .disk = FLAGS_disk,
+                    .disk_gbps = FLAGS_disk_gbps,
                     .threads = FLAGS_threads,
+                    .replan = FLAGS_replan,
+                    .profile_in = FLAGS_profile_in,
                     .cuda_graph = FLAGS_cuda_graph,
                     .tf32 = FLAGS_tf32};
   options.strategy = {.strategy = FLAGS_strategy,
@@ -245,7 +254,8 @@ Options OptionsFromFlags(const std::vector<std::string>& words) {
                     .plot_out = FLAGS_plot_out,
                     .variables_out = FLAGS_variables_out,
                     .fetches_out = FLAGS_fetches_out,
-                    .checkpoint_out = FLAGS_checkpoint_out};
+                    .checkpoint_out = FLAGS_checkpoint_out,
+                    .profile_out = FLAGS_profile_out};
   options.sweep = {.partition_sizes = List(FLAGS_partition_sizes), .budgets = List(FLAGS_budgets), .csv_out = FLAGS_csv_out};
   options.model_name = words.size() > 1 ? words[1] : "";
   options.model = {.batch = FLAGS_batch,

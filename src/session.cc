@@ -2,8 +2,10 @@
 #include "millrace/session.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <limits>
+#include <optional>
 #include <set>
 
 #include "absl/strings/ascii.h"
@@ -16,7 +18,9 @@
 #include "open_device.h"
 #include "passes/pipeline.h"
 #include "passes/strategy.h"
+#include "plan/measured_times.h"
 #include "plan/simulator.h"
+#include "replanner.h"
 #include "runtime/executor.h"
 #include "runtime/op_evaluator.h"
 #include "xxhash.h"
@@ -32,16 +36,25 @@ double Now() {
 // how much scratch there is.
 class CpuOracle final : public KernelOracle {
  public:
-  CpuOracle(const OpRegistry& ops, const KernelRegistry& registry, KernelCache& cache, bool estimate_scratch)
-      : ops_(ops), registry_(registry), cache_(cache), estimate_scratch_(estimate_scratch) {}
+  // `times` and `stop` may be null; planning ends with Cancelled soon after `stop` is set.
+  CpuOracle(const OpRegistry& ops, const KernelRegistry& registry, KernelCache& cache, bool estimate_scratch,
+            const Profile* times, const std::atomic<bool>* stop)
+      : ops_(ops), registry_(registry), cache_(cache), estimate_scratch_(estimate_scratch), stop_(stop) {
+    if (times != nullptr) times_.emplace(*times);
+  }
 
   absl::StatusOr<int64_t> ScratchBytes(const OpInstance& instance) override {
+    if (stop_ != nullptr && *stop_) return absl::CancelledError("the session ends");
     if (estimate_scratch_) {
       const OpDef* def = ops_.Find(instance.op);
       return def != nullptr && def->cost ? def->cost(instance).scratch_bytes : 0;
     }
     MR_ASSIGN_OR_RETURN(const std::shared_ptr<const Kernel> kernel, cache_.Get(instance));
     return kernel->scratch_bytes();
+  }
+
+  std::optional<double> MeasuredSeconds(const OpInstance& instance) override {
+    return times_ ? times_->Find(instance) : std::nullopt;
   }
 
   absl::StatusOr<std::vector<Tensor>> Evaluate(const OpDef& def, const OpInstance& instance,
@@ -54,6 +67,8 @@ class CpuOracle final : public KernelOracle {
   const KernelRegistry& registry_;
   KernelCache& cache_;
   const bool estimate_scratch_;
+  std::optional<NodeTimes> times_;
+  const std::atomic<bool>* const stop_;
 };
 
 std::string TensorNameOf(const std::string& name) {
@@ -90,6 +105,7 @@ class SessionImpl final : public Session {
 
   absl::Status Init() {
     MR_RETURN_IF_ERROR(FindStrategy(options_.planning.strategy).status());
+    MR_RETURN_IF_ERROR(CheckProfileIsOfGraph());
     if (options_.planning.device_memory_bytes < 0 || options_.planning.host_memory_bytes < 0) {
       return absl::InvalidArgumentError("a memory budget is negative, expected a size in bytes");
     }
@@ -98,6 +114,7 @@ class SessionImpl final : public Session {
       options_.machine.to_device_bytes_per_second = options_.link_gbps * 1e9;
     }
     MR_RETURN_IF_ERROR(CheckDevices());
+    if (!options_.disk.empty()) MR_RETURN_IF_ERROR(OpenDisk());
     if (!devices_.empty()) {
       runner_ = MakeTbbTaskRunner(options_.threads);
       options_.machine = MachineOf(*devices_[0], options_.machine);
@@ -113,6 +130,7 @@ class SessionImpl final : public Session {
     FeedTypes types;
     for (const auto& [name, tensor] : feeds) types.emplace(name, tensor.type());
     MR_ASSIGN_OR_RETURN(Program* program, FindOrCompile(types, fetches, targets));
+    MR_RETURN_IF_ERROR(SwitchPlan(*program));
     MR_RETURN_IF_ERROR(EnsureExecutor(*program));
     std::map<std::string, Tensor> by_tensor;
     for (const auto& [name, tensor] : feeds) by_tensor.emplace(TensorNameOf(name), tensor);
@@ -120,10 +138,14 @@ class SessionImpl final : public Session {
     for (const PlanFeed& feed : program->plan->feeds) ordered.push_back(by_tensor.at(feed.name));
     std::vector<Tensor> fetched;
     StepStats stats;
+    program->executor->set_recording(program->replanner->WantsTimes());
     const double start = Now();
     const absl::Status status = program->executor->RunStep(ordered, &fetched, &stats);
-    FillMeasured(Now() - start, status, stats, fetched);
+    const double seconds = Now() - start;
+    FillMeasured(seconds, status, stats, fetched);
     MR_RETURN_IF_ERROR(status);
+    ++program->steps;
+    Measure(*program, stats, seconds, {types, fetches, targets});
     if (outputs != nullptr) *outputs = std::move(fetched);
     return absl::OkStatus();
   }
@@ -143,6 +165,15 @@ class SessionImpl final : public Session {
     program.summary = std::move(compiled.summary);
     FillPredicted(program);
     return std::move(compiled.graph);
+  }
+
+  absl::StatusOr<Profile> MeasuredTimes() const override {
+    if (measured_.nodes.empty()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "no times have been measured: it takes ", options_.replan.skipped_steps + options_.replan.measured_steps,
+          " steps, and re-planning must not be off"));
+    }
+    return measured_;
   }
 
   const RunReport& last_run() const override { return last_run_; }
@@ -184,17 +215,102 @@ class SessionImpl final : public Session {
     GraphSummary summary;
     double plan_seconds = 0;
     std::unique_ptr<Executor> executor;
+    std::unique_ptr<Replanner> replanner;
+    int64_t steps = 0;           // that ran
+    int64_t switched_after = 0;  // of them, before the present plan took over
+    int64_t replans = 0;
+    bool measured_times = false;
+  };
+  absl::Status OpenDisk() {
+    if (options_.planning.host_memory_bytes == 0) {
+      return absl::InvalidArgumentError("a disk tier holds what the host budget has no room for, and there is no budget");
+    }
+    if (options_.disk_gbps > 0) options_.machine.disk_bytes_per_second = options_.disk_gbps * 1e9;
+    if (devices_.empty()) return absl::OkStatus();
+    if (!devices_[0]->runs_disk_lanes()) {
+      return absl::FailedPreconditionError(absl::StrCat("device ", devices_[0]->name(), " has no disk tier"));
+    }
+    MR_ASSIGN_OR_RETURN(disk_, DiskTier::Create({.folder = options_.disk}, &host_));
+    variables_.UseDisk(disk_.get());
+    return absl::OkStatus();
+  }
+
+  // A profile of another graph shares no node with this one. Bodies of functions have names of their own.
+  absl::Status CheckProfileIsOfGraph() const {
+    if (options_.profile == nullptr || (graph_.library() != nullptr && !graph_.library()->empty())) return absl::OkStatus();
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+      const Node& node = graph_.node(NodeId{i});
+      const auto it = options_.profile->nodes.find(node.name);
+      if (!node.removed && it != options_.profile->nodes.end() && it->second.op == node.op) return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(absl::StrCat("the profile is of another graph: none of its ",
+                                                   options_.profile->nodes.size(), " nodes is in this one"));
+  }
+
+  struct SignatureKey {
+    FeedTypes feeds;
+    std::vector<std::string> fetches;
+    std::vector<std::string> targets;
   };
 
   absl::StatusOr<Compiled> CompileNow(const FeedTypes& feeds, const std::vector<std::string>& fetches,
                                       const std::vector<std::string>& targets) {
+    const Profile* times = options_.profile.get();
+    const Machine machine =
+        times != nullptr ? WithMeasuredLinks(options_.machine, *times, options_.link_gbps) : options_.machine;
+    CpuOracle oracle(ops_, kernels_, kernel_cache_, options_.device == "null", times, nullptr);
+    MR_ASSIGN_OR_RETURN(Compiled compiled, Compile({graph_, ops_, oracle, MakeSignature({feeds, fetches, targets}),
+                                                    options_.planning, machine, variables_.Types(), !options_.disk.empty()}));
+    if (times == nullptr) return compiled;
+    MR_RETURN_IF_ERROR(CheckProfile(*times, compiled.plan));
+    MR_RETURN_IF_ERROR(PredictWithMeasuredTimes(*times, machine, &compiled.plan));
+    return compiled;
+  }
+
+  // For the planner beside the steps: touches nothing that steps write.
+  Replanner::CompileFunction CompileLater(const SignatureKey& key) {
+    return [this, signature = MakeSignature(key), types = variables_.Types()](
+               const Profile& times, const Machine& machine, const std::atomic<bool>& stop) {
+      CpuOracle oracle(ops_, kernels_, kernel_cache_, false, &times, &stop);
+      return Compile({graph_, ops_, oracle, signature, options_.planning, machine, types, !options_.disk.empty()});
+    };
+  }
+
+  static Signature MakeSignature(const SignatureKey& key) {
     Signature signature;
-    for (const auto& [name, type] : feeds) signature.feeds.emplace(TensorNameOf(name), type);
-    for (const std::string& fetch : fetches) signature.fetches.push_back(TensorNameOf(fetch));
-    signature.targets = targets;
-    CpuOracle oracle(ops_, kernels_, kernel_cache_, options_.device == "null");
-    return Compile({graph_, ops_, oracle, std::move(signature), options_.planning, options_.machine,
-                    variables_.Types()});
+    for (const auto& [name, type] : key.feeds) signature.feeds.emplace(TensorNameOf(name), type);
+    for (const std::string& fetch : key.fetches) signature.fetches.push_back(TensorNameOf(fetch));
+    signature.targets = key.targets;
+    return signature;
+  }
+
+  // Hands the step that has just run to the replanner.
+  void Measure(Program& program, const StepStats& stats, double seconds, const SignatureKey& key) {
+    const bool wanted = program.replanner->WantsTimes();
+    program.replanner->AddStep(stats, seconds, wanted ? CompileLater(key) : nullptr);
+    if (!wanted || program.replanner->WantsTimes() || program.replanner->times() == nullptr) return;
+    std::map<std::string, NodeTime> nodes = program.replanner->times()->nodes;
+    nodes.merge(measured_.nodes);
+    measured_ = *program.replanner->times();
+    measured_.nodes = std::move(nodes);
+  }
+
+  // Between steps: takes what planning with measured times has found. The executor that goes hands the variables' values
+  // to their homes.
+  absl::Status SwitchPlan(Program& program) {
+    if (program.replanner == nullptr) return absl::OkStatus();
+    std::optional<Replanner::Replanned> found = program.replanner->Take();
+    if (!found) return absl::OkStatus();
+    program.measured_times = true;
+    if (found->seconds > 0) ++program.replans;
+    if (found->switched) {
+      MR_ASSIGN_OR_RETURN(program.executor, MakeExecutor(found->plan));
+      program.summary = std::move(found->summary);
+      program.switched_after = program.steps;
+    }
+    program.plan = std::move(found->plan);
+    FillPredicted(program);
+    return absl::OkStatus();
   }
 
   absl::StatusOr<Program*> FindOrCompile(const FeedTypes& feeds, const std::vector<std::string>& fetches,
@@ -223,28 +339,37 @@ class SessionImpl final : public Session {
       program->plan_seconds = Now() - start;
       program->plan = std::make_shared<const ExecutionPlan>(std::move(compiled->plan));
       program->summary = std::move(compiled->summary);
+      program->measured_times = options_.profile != nullptr;
+      program->replanner = std::make_unique<Replanner>(
+          Replanner::Settings{options_.replan, options_.machine, options_.link_gbps, options_.threads}, program->plan);
     }
     FillPredicted(*program);
     return program.get();
   }
 
   absl::Status EnsureExecutor(Program& program) {
-    if (program.executor != nullptr) return absl::OkStatus();
+    if (program.executor == nullptr) {
+      MR_ASSIGN_OR_RETURN(program.executor, MakeExecutor(program.plan));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::unique_ptr<Executor>> MakeExecutor(std::shared_ptr<const ExecutionPlan> plan) {
     ExecutorOptions options;
     options.seed = options_.seed;
     options.link_gbps = options_.link_gbps;
+    options.disk_gbps = options_.disk_gbps;
     options.trace = options_.trace;
     std::vector<RuntimeDevice*> devices;
     for (const auto& device : devices_) devices.push_back(device.get());
-    MR_ASSIGN_OR_RETURN(program.executor,
-                        Executor::Create(program.plan,
-                                         {.devices = devices,
-                                          .runner = runner_.get(),
-                                          .kernels = &kernel_cache_,
-                                          .host = &host_,
-                                          .variables = &variables_},
-                                         options));
-    return absl::OkStatus();
+    return Executor::Create(std::move(plan),
+                            {.devices = devices,
+                             .runner = runner_.get(),
+                             .kernels = &kernel_cache_,
+                             .host = &host_,
+                             .variables = &variables_,
+                             .disk = disk_.get()},
+                            options);
   }
 
   void FillPredicted(const Program& program) {
@@ -273,10 +398,15 @@ class SessionImpl final : public Session {
     }
     last_run_.bytes_to_host = plan.bytes_to_host;
     last_run_.bytes_to_device = plan.bytes_to_device;
+    last_run_.bytes_to_disk = plan.bytes_to_disk;
+    last_run_.bytes_from_disk = plan.bytes_from_disk;
     last_run_.peak_host_bytes = plan.host_bytes;
     last_run_.predicted_step_seconds = plan.predicted_step_seconds;
     last_run_.lower_bound_seconds = plan.lower_bound_seconds;
     last_run_.notes = plan.notes;
+    last_run_.replans = program.replans;
+    last_run_.switched_after = program.switched_after;
+    last_run_.measured_times = program.measured_times;
     last_run_.plan = program.plan;
     if (!options_.trace) return;
     absl::StatusOr<Simulation> simulation = SimulatePlan(plan, options_.machine);
@@ -291,6 +421,8 @@ class SessionImpl final : public Session {
     last_run_.stall_seconds = stats.stall_seconds;
     last_run_.bytes_to_host = stats.bytes_to_host;
     last_run_.bytes_to_device = stats.bytes_to_device;
+    last_run_.bytes_to_disk = stats.bytes_to_disk;
+    last_run_.bytes_from_disk = stats.bytes_from_disk;
     // Memory is handed out in these units, so the last one belongs to its tensor as a whole.
     last_run_.peak_device_bytes = 0;
     for (size_t d = 0; d < stats.device_peak_bytes.size() && d < last_run_.devices.size(); ++d) {
@@ -298,7 +430,7 @@ class SessionImpl final : public Session {
       last_run_.peak_device_bytes += last_run_.devices[d].peak_bytes;
     }
     last_run_.peak_host_bytes = stats.peak_host_bytes;
-    last_run_.trace = std::move(stats.trace);
+    if (options_.trace) last_run_.trace = stats.trace;
     if (!status.ok()) return;
     last_run_.fetch_digest = Digest(fetched);
     for (const Tensor& tensor : fetched) {
@@ -314,9 +446,12 @@ class SessionImpl final : public Session {
   const KernelRegistry& kernels_;  // of the host
   std::vector<std::unique_ptr<RuntimeDevice>> devices_;
   HostMemory host_;
+  std::unique_ptr<DiskTier> disk_;
   VariableStore variables_;
   KernelCache kernel_cache_;
   std::unique_ptr<TaskRunner> runner_;
+  Profile measured_;
+  // Last: a planner that still runs uses what is above.
   std::map<std::string, std::unique_ptr<Program>> programs_;
   std::set<std::string> noted_;  // placement notes that have been logged
   RunReport last_run_;

@@ -24,6 +24,7 @@ struct NodeTime {
 struct Profile {
   int32_t threads = 0;  // of kernels when it was measured
   int64_t steps = 0;    // measured
+  double link_gbps = 0; // SessionOptions::link_gbps then; rates are of use under the same one only
   std::map<std::string, NodeTime> nodes;  // by name
   // 0: nothing was copied that way.
   double to_host_bytes_per_second = 0;

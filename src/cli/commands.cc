@@ -13,12 +13,13 @@ Flags operator+(Flags a, const Flags& b) {
 const std::vector<Command>& Table() {
   static const Flags* const input = new Flags{"graph", "saved_model", "signature", "checkpoint_in", "feeds", "synthetic_feeds", "feed_shapes", "fetches", "targets",
                                               "init_targets", "seed"};
-  static const Flags* const engine = new Flags{"device", "devices", "device_memory", "host_memory", "machine", "link_gbps", "threads", "cuda_graph", "tf32"};
+  static const Flags* const engine = new Flags{"device", "devices", "device_memory", "host_memory", "machine", "link_gbps", "disk", "disk_gbps", "threads",
+                                               "replan", "profile_in", "cuda_graph", "tf32"};
   static const Flags* const parts = new Flags{"partition_size", "swap_distance", "min_swap_bytes", "share_recv"};
   static const Flags* const pictures = new Flags{"report_out", "trace_out", "plot_out"};
   static const auto* const table = new std::vector<Command>{
       {"run", "", "trains or runs a graph for --steps and prints what it took", RunCommand,
-       *input + Flags{"steps", "strategy"} + *parts + *engine + *pictures + Flags{"variables_out", "fetches_out", "checkpoint_out"},
+       *input + Flags{"steps", "strategy"} + *parts + *engine + *pictures + Flags{"variables_out", "fetches_out", "checkpoint_out", "profile_out"},
        "millrace run --graph=F.pb --fetches=loss:0 --targets=train --init_targets=init --synthetic_feeds --steps=10 "
        "--strategy=tensorflowmem --device_memory=50%"},
       {"compare", "", "the same graph and feeds under several strategies: one table, results compared bit by bit",
@@ -27,11 +28,12 @@ const std::vector<Command>& Table() {
        "--init_targets=init --synthetic_feeds --steps=3 --device_memory=50%"},
       {"sweep", "", "partition sizes x budgets x strategies, as CSV and picture; --device=null plans only", SweepCommand,
        *input + Flags{"steps", "strategies", "partition_sizes", "budgets", "csv_out"} + Flags{"swap_distance", "min_swap_bytes", "share_recv"} +
-           Flags{"device", "devices", "host_memory", "machine", "link_gbps", "threads", "report_out", "plot_out"},
+           Flags{"device", "devices", "host_memory", "machine", "link_gbps", "disk", "disk_gbps", "threads", "replan",
+                 "profile_in", "report_out", "plot_out"},
        "millrace sweep --strategies=tensorflowmem --partition_sizes=5,20,100 --budgets=40%,60% --graph=F.pb "
        "--fetches=loss:0 --targets=train --init_targets=init --synthetic_feeds --csv_out=sweep.csv --plot_out=sweep.svg"},
       {"plan", "", "plans and simulates for any --machine, without a device", PlanCommand,
-       *input + Flags{"strategy"} + *parts + Flags{"devices", "device_memory", "host_memory", "machine", "link_gbps"} + *pictures +
+       *input + Flags{"strategy"} + *parts + Flags{"devices", "device_memory", "host_memory", "machine", "link_gbps", "disk", "disk_gbps", "profile_in"} + *pictures +
            Flags{"plan_out"},
        "millrace plan --machine=configs/machines/titanx.pbtxt --graph=F.pb --fetches=loss:0 --targets=train "
        "--synthetic_feeds"},
@@ -40,7 +42,7 @@ const std::vector<Command>& Table() {
              "report_out"},
        "millrace inspect --graph=F.pb"},
       {"export", "", "the graph as the passes rewrote it, to --out=F.pb, .pbtxt or .dot", ExportCommand,
-       *input + Flags{"strategy"} + *parts + Flags{"devices", "device_memory", "host_memory", "machine", "link_gbps", "out", "report_out"},
+       *input + Flags{"strategy"} + *parts + Flags{"devices", "device_memory", "host_memory", "machine", "link_gbps", "disk", "disk_gbps", "profile_in", "out", "report_out"},
        "millrace export --out=rewritten.pbtxt --graph=F.pb --fetches=loss:0 --targets=train --synthetic_feeds "
        "--device_memory=50%"},
       {"model", "NAME", "writes a generated training graph to --out=F.pb or .pbtxt", ModelCommand,

@@ -33,7 +33,11 @@ struct EngineOptions {
   std::string device_memory;  // "12GiB", or "50%" of baseline's predicted peak; a size per device: "12GiB,8GiB"
   std::string host_memory;
   double link_gbps = 0;
+  std::string disk;           // folder; empty: no disk tier
+  double disk_gbps = 0;
   int32_t threads = 0;
+  std::string replan = "auto";  // auto, wait, off
+  std::string profile_in;
   std::string cuda_graph = "auto";
   bool tf32 = false;
 };
@@ -54,6 +58,7 @@ struct OutputOptions {
   std::string variables_out;
   std::string fetches_out;
   std::string checkpoint_out;
+  std::string profile_out;
 };
 
 struct SweepOptions {

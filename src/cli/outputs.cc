@@ -48,6 +48,8 @@ absl::StatusOr<Outputs> Outputs::Open(const OutputOptions& options) {
   MR_RETURN_IF_ERROR(outputs.plot_.Open(options.plot_out));
   MR_RETURN_IF_ERROR(CheckWritable(options.variables_out));
   MR_RETURN_IF_ERROR(CheckWritable(options.fetches_out));
+  MR_RETURN_IF_ERROR(CheckWritable(options.profile_out));
+  outputs.profile_path_ = options.profile_out;
   outputs.variables_path_ = options.variables_out;
   outputs.fetches_path_ = options.fetches_out;
   if (!options.checkpoint_out.empty()) MR_RETURN_IF_ERROR(CheckWritable(options.checkpoint_out + ".index"));
@@ -76,6 +78,10 @@ absl::Status Outputs::WriteResults(const TrainResult& result, const Workload& wo
   if (!variables_path_.empty()) MR_RETURN_IF_ERROR(environment.save_arrays(result.variables, variables_path_));
   if (!fetches_path_.empty()) {
     MR_RETURN_IF_ERROR(environment.save_arrays(NamedFetches(result.fetched, workload.fetch_names), fetches_path_));
+  }
+  if (!profile_path_.empty()) {
+    MR_RETURN_IF_ERROR(result.times.status());
+    MR_RETURN_IF_ERROR(SaveProfile(*result.times, profile_path_));
   }
   if (checkpoint_prefix_.empty()) return absl::OkStatus();
   Arrays tensors = workload.checkpoint_extras;

@@ -45,7 +45,7 @@ class Outputs {
   absl::Status WriteReport(const Report& report, const RunReport* unswapped);
   absl::Status WritePlot(const std::string& svg);
   bool wants_plot() const { return plot_.wanted(); }
-  // Variables, fetches and checkpoint of a run.
+  // Variables, fetches, checkpoint and measured times of a run.
   absl::Status WriteResults(const TrainResult& result, const Workload& workload, const Environment& environment);
 
  private:
@@ -56,6 +56,7 @@ class Outputs {
   std::string variables_path_;
   std::string fetches_path_;
   std::string checkpoint_prefix_;
+  std::string profile_path_;
 };
 
 }  // namespace millrace::cli

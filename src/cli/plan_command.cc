@@ -24,6 +24,7 @@ absl::Status PlanCommand(const Options& options, const Environment& environment)
   if (outputs.wants_plot() && result.run.plan != nullptr) {
     SessionOptions without = session;
     without.planning = BaselineOf(session.planning);
+    without.disk.clear();
     unswapped = PlanOnly(workload, without, environment).run;
   }
   const Report report{.graph = result.graph, .machine = session.machine, .runs = {result.run}};

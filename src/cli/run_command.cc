@@ -21,6 +21,7 @@ absl::Status RunCommand(const Options& options, const Environment& environment) 
   if (outputs.wants_plot() && session.planning.strategy != "baseline" && result.run.plan != nullptr) {
     SessionOptions without = session;
     without.planning = BaselineOf(session.planning);
+    without.disk.clear();
     unswapped = PlanOnly(workload, without, environment).run;
   }
   MR_RETURN_IF_ERROR(outputs.WriteReport(report, &unswapped));

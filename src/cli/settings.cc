@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "cli/exit_status.h"
 #include "graph/device_spec.h"
+#include "millrace/profile.h"
 #include "millrace/status.h"
 #include "passes/strategy.h"
 
@@ -25,6 +26,13 @@ absl::StatusOr<int64_t> SizeFlag(const char* flag, const std::string& text) {
   const auto size = ParseSize(text);
   if (!size.ok()) return UsageError(absl::StrCat("--", flag, ": ", std::string(size.status().message())));
   return *size;
+}
+
+absl::StatusOr<ReplanOptions::Mode> ReplanMode(const std::string& text) {
+  if (text == "auto") return ReplanOptions::Mode::kAuto;
+  if (text == "wait") return ReplanOptions::Mode::kWait;
+  if (text == "off") return ReplanOptions::Mode::kOff;
+  return UsageError(absl::StrCat("--replan=", text, ": expected auto, wait or off"));
 }
 
 }  // namespace
@@ -125,6 +133,22 @@ absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const 
     session.link_gbps = engine.link_gbps;
     session.machine.to_host_bytes_per_second = engine.link_gbps * 1e9;
     session.machine.to_device_bytes_per_second = engine.link_gbps * 1e9;
+  }
+  if (!std::isfinite(engine.disk_gbps) || engine.disk_gbps < 0) {
+    return UsageError("--disk_gbps: expected 0 (not slowed) or more GB/s");
+  }
+  if (engine.disk_gbps > 0 && engine.disk.empty()) return UsageError("--disk_gbps slows a --disk, which is not given");
+  if (!engine.disk.empty() && session.planning.host_memory_bytes == 0) {
+    return UsageError("--disk holds what --host_memory has no room for, and no limit is given");
+  }
+  session.disk = engine.disk;
+  session.disk_gbps = engine.disk_gbps;
+  if (engine.disk_gbps > 0) session.machine.disk_bytes_per_second = engine.disk_gbps * 1e9;
+  MR_ASSIGN_OR_RETURN(session.replan.mode, ReplanMode(engine.replan));
+  if (!engine.profile_in.empty()) {
+    auto profile = LoadProfile(engine.profile_in);
+    if (!profile.ok()) return AsUsageError(profile.status());
+    session.profile = std::make_shared<const Profile>(*std::move(profile));
   }
   session.device = engine.device;
   session.cuda_graph = engine.cuda_graph;

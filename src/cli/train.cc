@@ -65,6 +65,7 @@ class Trainer {
     MR_ASSIGN_OR_RETURN(result_.variables, session_->Variables());
     result_.run.variables_digest = TensorsDigest(result_.variables);
     MR_ASSIGN_OR_RETURN(result_.node_states, session_->NodeStates());
+    result_.times = session_->MeasuredTimes();
     return absl::OkStatus();
   }
 

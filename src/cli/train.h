@@ -17,6 +17,7 @@ struct TrainResult {
   std::vector<Tensor> fetched;  // of the last step, one per fetch
   Arrays variables;             // after the last step
   Arrays node_states;           // likewise (Session::NodeStates)
+  absl::StatusOr<Profile> times = absl::UnavailableError("nothing ran");  // Session::MeasuredTimes
 };
 
 // Plans the steps and the initialisers first, so that what does not fit is refused before anything runs (its

@@ -161,6 +161,7 @@ absl::StatusOr<DeviceBudgets> ResolveBudget(const Budget& budget, const Workload
   }
   if (budget.percent == 0) return DeviceBudgets{.bytes = budget.bytes};
   options.planning = BaselineOf(options.planning);
+  options.disk.clear();
   MR_ASSIGN_OR_RETURN(const auto session, environment.create_session(workload.graph.Clone(), options));
   MR_ASSIGN_OR_RETURN(const auto plan, session->Plan(workload.feed_types, workload.fetches, workload.targets));
   const auto part = [&](int64_t bytes) {

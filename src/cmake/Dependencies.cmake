@@ -34,6 +34,8 @@ target_link_libraries(millrace_zip INTERFACE ${ZIP_LIBRARY})
 find_package(PkgConfig QUIET)
 if(PkgConfig_FOUND)
   pkg_check_modules(RSVG QUIET IMPORTED_TARGET librsvg-2.0 cairo)
+  # Optional: the disk tier through io_uring.
+  pkg_check_modules(URING QUIET IMPORTED_TARGET liburing)
 endif()
 
 if(MILLRACE_TESTS)

@@ -69,7 +69,12 @@ std::string CopyToText(const ExecutionPlan& plan, const CopyStep& step, LaneKind
   const std::string device = Range(step.device_offset, step.bytes);
   const std::string host = HostRefToText(plan, step.host);
   std::string text = absl::StrCat("p", step.partition, "  ", step.name, "  ");
-  if (kind == LaneKind::kToHost) {
+  if (kind == LaneKind::kToDisk || kind == LaneKind::kFromDisk) {
+    const std::string disk = step.disk.variable >= 0 ? absl::StrCat("disk ", NameAt(plan.variables, step.disk.variable))
+                                                     : absl::StrCat("disk@", step.disk.offset_bytes);
+    const bool out = kind == LaneKind::kToDisk;
+    absl::StrAppend(&text, step.tensor, "  ", out ? host : disk, " -> ", out ? disk : host, "+", step.bytes);
+  } else if (kind == LaneKind::kToHost) {
     absl::StrAppend(&text, step.tensor, device, " -> ", host);
   } else {
     absl::StrAppend(&text, host, " -> ", step.tensor, device);
@@ -103,6 +108,10 @@ void AppendHeader(const ExecutionPlan& plan, const PlanTextOptions& options, std
     absl::StrAppend(out, "  partitions ", device.num_partitions, "\n");
   }
   absl::StrAppend(out, "host  pool ", plan.host_pool_bytes, "  all ", plan.host_bytes, "\n");
+  if (plan.tiered) {
+    absl::StrAppend(out, "disk  scratch ", plan.disk_scratch_bytes, "  to-disk ", plan.bytes_to_disk, "  from-disk ",
+                    plan.bytes_from_disk, "  host budget ", plan.host_budget_bytes, "\n");
+  }
   absl::StrAppend(out, "copies  to-host ", plan.bytes_to_host, "  to-device ", plan.bytes_to_device, "\n");
   if (options.seconds) {
     absl::StrAppendFormat(out, "seconds  step %.6g  compute %.6g  lower_bound %.6g\n", plan.predicted_step_seconds,
@@ -110,7 +119,10 @@ void AppendHeader(const ExecutionPlan& plan, const PlanTextOptions& options, std
   }
   for (const PlanVariable& variable : plan.variables) {
     absl::StrAppend(out, "variable ", variable.name, "  ", variable.type.ToString(), "  ",
-                    variable.resident_offset == kNoAddress ? "host" : Address(variable.resident_offset),
+                    variable.resident_offset != kNoAddress ? Address(variable.resident_offset)
+                    : variable.host_offset != kNoAddress   ? absl::StrCat("pool", Address(variable.host_offset))
+                    : plan.tiered                          ? "disk"
+                                                           : "host",
                     variable.read_before_write ? "  read" : "", variable.written ? "  written" : "", "\n");
   }
   for (const PlanConstant& constant : plan.constants) {
@@ -135,7 +147,10 @@ std::string LaneName(const ExecutionPlan& plan, int32_t lane) {
 std::string HostRefToText(const ExecutionPlan& plan, const HostRef& ref) {
   switch (ref.kind) {
     case HostRef::Kind::kPool: return absl::StrCat("pool@", ref.offset_bytes);
-    case HostRef::Kind::kVariable: return absl::StrCat("variable ", NameAt(plan.variables, ref.index));
+    case HostRef::Kind::kVariable: {
+      const std::string at = plan.tiered ? absl::StrCat("pool@", ref.offset_bytes, " ") : "";
+      return absl::StrCat(at, "variable ", NameAt(plan.variables, ref.index));
+    }
     case HostRef::Kind::kConstant: return absl::StrCat("constant ", NameAt(plan.constants, ref.index));
     case HostRef::Kind::kFeed: return absl::StrCat("feed ", NameAt(plan.feeds, ref.index));
     case HostRef::Kind::kFetch: return absl::StrCat("fetch ", NameAt(plan.fetches, ref.index));

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "plan/byte_range_map.h"
+#include "plan/disk_layout.h"
 #include "plan/happens_before.h"
 #include "plan/plan_text.h"
 #include "plan/step_order.h"
@@ -51,14 +52,19 @@ class Verifier {
   absl::Status CheckCopy(const StepRef& ref, const CopyStep& step, LaneKind kind);
   absl::Status CheckCopyIn(const StepRef& ref, const CopyStep& step, const Range& device);
   absl::Status CheckCopyOut(const StepRef& ref, const CopyStep& step, const Range& device);
+  absl::Status CheckDisk(const StepRef& ref, const CopyStep& step, LaneKind kind);
   absl::Status CheckHostSide(const StepRef& ref, const CopyStep& step) const;
   absl::Status CheckEnd();
 
   absl::Status CheckAddress(const StepRef& ref, const Range& range, int64_t limit, const char* where) const;
   // The bytes are there, nobody writes them at once, and they are `owner`'s (kUnknownOwner: anybody's).
   absl::Status Read(const StepRef& ref, Memory& memory, const Range& range, int32_t owner, const char* where);
-  // The bytes hold the newest values of the variable.
-  absl::Status ReadVariable(const StepRef& ref, const Range& range, int32_t variable);
+  // The bytes hold values of this version of the variable.
+  absl::Status HoldsVariable(const StepRef& ref, Memory& memory, const Range& range, int32_t variable, int64_t version);
+  // … the newest ones.
+  absl::Status ReadVariable(const StepRef& ref, const Range& range, int32_t variable) {
+    return HoldsVariable(ref, DeviceMemory(ref), range, variable, version_[variable]);
+  }
   // Nobody else uses the bytes any more.
   absl::Status Write(const StepRef& ref, Memory& memory, const Range& range, int32_t owner, const char* where,
                      int32_t variable = -1);
@@ -92,6 +98,7 @@ class Verifier {
   std::vector<Memory> device_memory_;
   Memory pool_;
   Memory homes_;  // variable v is byte v
+  Memory disk_;   // scratch
   std::vector<int64_t> version_;       // of each variable, as of the position reached
   std::vector<int64_t> home_version_;
   std::vector<bool> fetched_;
@@ -137,8 +144,19 @@ absl::Status Verifier::CheckTables() const {
                                               " under a budget of ", device.budget_bytes));
     }
   }
+  if (plan_.tiered && plan_.host_bytes > plan_.host_budget_bytes) {
+    return absl::InternalError(absl::StrCat("plan: ", plan_.host_bytes, " bytes of host memory under a budget of ",
+                                            plan_.host_budget_bytes));
+  }
   for (const PlanVariable& v : plan_.variables) {
     MR_RETURN_IF_ERROR(resident(v.name, v.device, v.resident_offset, v.type.size_bytes()));
+    if (v.host_offset == kNoAddress) continue;
+    if (plan_.tiered && v.resident_offset == kNoAddress && v.host_offset >= 0 && v.host_offset % kDiskPageBytes == 0 &&
+        v.host_offset + v.type.size_bytes() <= plan_.host_pool_bytes) {
+      continue;
+    }
+    return absl::InternalError(absl::StrCat("plan: '", v.name, "' lives at ", v.host_offset, "+", v.type.size_bytes(),
+                                            " of the host pool, outside of it, not aligned, or also on a device"));
   }
   for (const PlanConstant& c : plan_.constants) {
     MR_RETURN_IF_ERROR(resident(c.name, c.device, c.resident_offset, c.value.size_bytes()));
@@ -174,6 +192,9 @@ void Verifier::PlaceStart() {
     content.owner = Owner(v.name);
     content.variable = static_cast<int32_t>(i);
     homes_.Assign(i, i + 1, content);
+    if (v.host_offset != kNoAddress && v.read_before_write) {
+      pool_.Assign(v.host_offset, v.host_offset + v.type.size_bytes(), content);
+    }
     if (v.resident_offset == kNoAddress || !v.read_before_write) continue;
     device_memory_[v.device].Assign(v.resident_offset, v.resident_offset + v.type.size_bytes(), content);
   }
@@ -220,10 +241,11 @@ absl::Status Verifier::Read(const StepRef& ref, Memory& memory, const Range& ran
   return status;
 }
 
-absl::Status Verifier::ReadVariable(const StepRef& ref, const Range& range, int32_t variable) {
+absl::Status Verifier::HoldsVariable(const StepRef& ref, Memory& memory, const Range& range, int32_t variable,
+                                     int64_t version) {
   absl::Status status;
-  DeviceMemory(ref).ForEach(range.begin, range.end(), [&](int64_t begin, int64_t end, Content& content) {
-    if (content.variable == variable && content.version == version_[variable]) return;
+  memory.ForEach(range.begin, range.end(), [&](int64_t begin, int64_t end, Content& content) {
+    if (content.variable == variable && content.version == version) return;
     status = Error(ref, absl::StrCat("bytes [", begin, ",", end, ") do not hold the newest value of variable '",
                                      plan_.variables[variable].name, "'"));
   });
@@ -373,7 +395,11 @@ absl::Status Verifier::CheckHostSide(const StepRef& ref, const CopyStep& step) c
       return CheckAddress(ref, {step.host.offset_bytes, step.bytes}, plan_.host_pool_bytes, "host pool");
     case HostRef::Kind::kVariable:
       known = there(plan_.variables.size());
-      if (known) bytes = plan_.variables[step.host.index].type.size_bytes();
+      if (!known) break;
+      bytes = plan_.variables[step.host.index].type.size_bytes();
+      if (plan_.tiered) {
+        MR_RETURN_IF_ERROR(CheckAddress(ref, {step.host.offset_bytes, step.bytes}, plan_.host_pool_bytes, "host pool"));
+      }
       break;
     case HostRef::Kind::kConstant:
       known = there(plan_.constants.size());
@@ -395,6 +421,7 @@ absl::Status Verifier::CheckHostSide(const StepRef& ref, const CopyStep& step) c
 
 absl::Status Verifier::CheckCopy(const StepRef& ref, const CopyStep& step, LaneKind kind) {
   MR_RETURN_IF_ERROR(CheckHostSide(ref, step));
+  if (kind == LaneKind::kToDisk || kind == LaneKind::kFromDisk) return CheckDisk(ref, step, kind);
   const Range device{step.device_offset, step.bytes};
   MR_RETURN_IF_ERROR(CheckAddress(ref, device, DeviceOf(ref).arena_bytes, "arena"));
   return kind == LaneKind::kToHost ? CheckCopyOut(ref, step, device) : CheckCopyIn(ref, step, device);
@@ -409,6 +436,12 @@ absl::Status Verifier::CheckCopyIn(const StepRef& ref, const CopyStep& step, con
       break;
     case HostRef::Kind::kVariable:
       variable = step.host.index;
+      if (plan_.tiered) {
+        const Range place{step.host.offset_bytes, step.bytes};
+        MR_RETURN_IF_ERROR(Read(ref, pool_, place, owner, "host pool"));
+        MR_RETURN_IF_ERROR(HoldsVariable(ref, pool_, place, variable, version_[variable]));
+        break;
+      }
       if (home_version_[variable] != version_[variable]) {
         return Error(ref, "reads the home of a variable whose newest value has not been copied there");
       }
@@ -431,6 +464,10 @@ absl::Status Verifier::CheckCopyOut(const StepRef& ref, const CopyStep& step, co
       return Write(ref, pool_, {step.host.offset_bytes, step.bytes}, owner, "host pool");
     case HostRef::Kind::kVariable: {
       const int32_t variable = step.host.index;
+      if (plan_.tiered) {
+        MR_RETURN_IF_ERROR(ReadVariable(ref, device, variable));
+        return Write(ref, pool_, {step.host.offset_bytes, step.bytes}, owner, "host pool", variable);
+      }
       if (step.writes_variable != variable) return Error(ref, "writes a variable's home without saying so");
       MR_RETURN_IF_ERROR(ReadVariable(ref, device, variable));
       home_version_[variable] = version_[variable];
@@ -443,6 +480,40 @@ absl::Status Verifier::CheckCopyOut(const StepRef& ref, const CopyStep& step, co
   return absl::OkStatus();
 }
 
+// A step between host pool and disk. A variable's home may be written with a value that is not the newest one, as long
+// as the newest is there when the step ends.
+absl::Status Verifier::CheckDisk(const StepRef& ref, const CopyStep& step, LaneKind kind) {
+  const int32_t variable = step.disk.variable;
+  const bool pool = step.host.kind == HostRef::Kind::kPool || step.host.kind == HostRef::Kind::kVariable;
+  if (!plan_.tiered || !pool || variable >= static_cast<int32_t>(plan_.variables.size()) ||
+      (step.host.kind == HostRef::Kind::kVariable ? step.host.index : -1) != variable) {
+    return Error(ref, "does not go between the host pool and its place on disk");
+  }
+  const Range place{step.host.offset_bytes, step.bytes};
+  const Range scratch{step.disk.offset_bytes, step.bytes};
+  if (place.begin % kDiskPageBytes != 0 || scratch.begin % kDiskPageBytes != 0) {
+    return Error(ref, "is not aligned to pages");
+  }
+  if (variable < 0) MR_RETURN_IF_ERROR(CheckAddress(ref, scratch, plan_.disk_scratch_bytes, "disk"));
+  const int32_t owner = Owner(step.tensor);
+  if (kind == LaneKind::kFromDisk) {
+    MR_RETURN_IF_ERROR(variable < 0 ? Read(ref, disk_, scratch, owner, "disk")
+                                    : Read(ref, homes_, {variable, 1}, owner, "variable home"));
+    MR_RETURN_IF_ERROR(Write(ref, pool_, place, owner, "host pool", variable));
+    pool_.ForEach(place.begin, place.end(), [&](int64_t, int64_t, Content& content) {
+      if (variable >= 0) content.version = home_version_[variable];
+    });
+    return absl::OkStatus();
+  }
+  MR_RETURN_IF_ERROR(Read(ref, pool_, place, owner, "host pool"));
+  if (variable < 0) return Write(ref, disk_, scratch, owner, "disk");
+  int64_t version = -1;
+  pool_.ForEach(place.begin, place.end(), [&](int64_t, int64_t, Content& content) { version = content.version; });
+  MR_RETURN_IF_ERROR(HoldsVariable(ref, pool_, place, variable, version));
+  home_version_[variable] = version;
+  return Write(ref, homes_, {variable, 1}, owner, "variable home", variable);
+}
+
 absl::Status Verifier::CheckEnd() {
   for (size_t i = 0; i < plan_.fetches.size(); ++i) {
     const PlanFetch& fetch = plan_.fetches[i];
@@ -452,18 +523,19 @@ absl::Status Verifier::CheckEnd() {
   for (size_t i = 0; i < plan_.variables.size(); ++i) {
     const PlanVariable& variable = plan_.variables[i];
     if (variable.type.size_bytes() == 0) continue;
-    bool newest = home_version_[i] == version_[i] && variable.resident_offset == kNoAddress;
-    if (variable.resident_offset != kNoAddress) {
+    const bool on_device = variable.resident_offset != kNoAddress, in_pool = variable.host_offset != kNoAddress;
+    bool newest = home_version_[i] == version_[i];
+    if (on_device || in_pool) {
       newest = true;
-      device_memory_[variable.device].ForEach(
-          variable.resident_offset, variable.resident_offset + variable.type.size_bytes(),
-          [&](int64_t, int64_t, Content& c) {
-            newest = newest && c.variable == static_cast<int32_t>(i) && c.version == version_[i];
-          });
+      Memory& memory = on_device ? device_memory_[variable.device] : pool_;
+      const int64_t offset = on_device ? variable.resident_offset : variable.host_offset;
+      memory.ForEach(offset, offset + variable.type.size_bytes(), [&](int64_t, int64_t, Content& c) {
+        newest = newest && c.variable == static_cast<int32_t>(i) && c.version == version_[i];
+      });
     }
     if (newest) continue;
     return absl::InternalError(absl::StrCat("plan: the newest value of variable '", variable.name, "' is not ",
-                                            variable.resident_offset == kNoAddress ? "copied home" : "at its address",
+                                            on_device || in_pool ? "at its address" : "copied home",
                                             " when the step ends"));
   }
   return absl::OkStatus();

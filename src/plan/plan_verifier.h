@@ -7,6 +7,7 @@
 //    *happens before* the other: it is earlier on the same lane, or reached through waits;
 //  - what is read has been written before: outputs before inputs, a copy to the pool before the copy back (of the same
 //    tensor), the newest value of a variable wherever it is read, and every written variable is home at the end;
+//  - in a tiered plan the host pool is checked as an arena is, the disk as the pool is in others;
 //  - every fetch is copied, and counts, sizes and indices agree.
 //
 // Happens-before is a vector clock per step (how many steps of every lane are done when it starts); overlaps are

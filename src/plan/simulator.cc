@@ -80,7 +80,8 @@ absl::Status SimulateLanes(const LaneSchedule& schedule, LaneTimes* times) {
   for (std::vector<double>& ends : times->ends_by_lane_) ends.clear();
   for (int64_t i = 0; i < n; ++i) {
     std::vector<double>& ends = times->ends_by_lane_[schedule.lane[i]];
-    double start = ends.empty() ? 0 : ends.back();
+    const double free = ends.empty() ? 0 : ends.back();
+    double start = free;
     for (int64_t w = schedule.first_wait[i]; w < schedule.first_wait[i + 1]; ++w) {
       const Wait& wait = schedule.waits[w];
       if (wait.count <= 0) continue;
@@ -91,6 +92,7 @@ absl::Status SimulateLanes(const LaneSchedule& schedule, LaneTimes* times) {
       }
       start = std::max(start, others[wait.count - 1]);
     }
+    if (start > free) start += schedule.wake_seconds;
     const double end = start + schedule.seconds[i];
     times->start[i] = start;
     times->end[i] = end;
@@ -113,11 +115,13 @@ double LowerBoundSeconds(double compute_seconds, int64_t bytes_to_host, int64_t 
   return bound;
 }
 
-absl::StatusOr<Simulation> SimulatePlan(const ExecutionPlan& plan, const Machine& machine) {
+absl::StatusOr<Simulation> SimulatePlan(const ExecutionPlan& plan, const Machine& machine,
+                                        const SimulationModel& model) {
   const std::vector<StepRef> order = StepsInOrder(plan);
   const int32_t num_lanes = static_cast<int32_t>(plan.lanes.size());
   LaneSchedule schedule;
   schedule.Clear(num_lanes);
+  schedule.wake_seconds = model.wake_seconds;
   for (const StepRef& step : order) {
     const Lane& lane = plan.lanes[step.lane];
     for (const Wait& wait : WaitsOf(lane, step.index)) {
@@ -132,7 +136,7 @@ absl::StatusOr<Simulation> SimulatePlan(const ExecutionPlan& plan, const Machine
   MR_RETURN_IF_ERROR(SimulateLanes(schedule, &times));
 
   Simulation simulation;
-  simulation.step_seconds = times.seconds;
+  simulation.step_seconds = times.seconds + model.step_overhead_seconds;
   simulation.busy_seconds = times.busy;
   std::vector<double> compute(plan.devices.size());
   std::vector<int64_t> to_host(plan.devices.size()), to_device(plan.devices.size());
@@ -146,6 +150,10 @@ absl::StatusOr<Simulation> SimulatePlan(const ExecutionPlan& plan, const Machine
     int64_t bytes = 0;
     for (const CopyStep& copy : lane.copies) bytes += copy.bytes;
     if (lane.kind == LaneKind::kCompute) compute[lane.device] += times.busy[l];
+    if (lane.kind == LaneKind::kToDisk || lane.kind == LaneKind::kFromDisk) {
+      const double seconds = static_cast<double>(bytes) / machine.disk_bytes_per_second;
+      simulation.lower_bound_seconds = std::max(simulation.lower_bound_seconds, seconds);
+    }
     if (lane.kind == LaneKind::kToHost) to_host[lane.device] += bytes;
     if (lane.kind == LaneKind::kToDevice) to_device[lane.device] += bytes;
   }
@@ -166,8 +174,8 @@ absl::StatusOr<Simulation> SimulatePlan(const ExecutionPlan& plan, const Machine
   return simulation;
 }
 
-absl::Status FillPredictions(const Machine& machine, ExecutionPlan* plan) {
-  MR_ASSIGN_OR_RETURN(const Simulation simulation, SimulatePlan(*plan, machine));
+absl::Status FillPredictions(const Machine& machine, ExecutionPlan* plan, const SimulationModel& model) {
+  MR_ASSIGN_OR_RETURN(const Simulation simulation, SimulatePlan(*plan, machine, model));
   plan->predicted_step_seconds = simulation.step_seconds;
   plan->predicted_compute_seconds = simulation.compute_seconds;
   plan->lower_bound_seconds = simulation.lower_bound_seconds;

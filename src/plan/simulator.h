@@ -23,6 +23,7 @@ namespace millrace {
 // Steps in position order; the steps of one lane are numbered 0, 1, … in this order.
 struct LaneSchedule {
   int32_t num_lanes = 0;
+  double wake_seconds = 0;  // see SimulationModel
   std::vector<int32_t> lane;
   std::vector<double> seconds;
   std::vector<int64_t> first_wait = {0};  // waits of step i: waits[first_wait[i] .. first_wait[i+1])
@@ -64,10 +65,17 @@ struct Simulation {
   std::vector<std::vector<MemoryPoint>> memory;  // per device, from the plan's residences
 };
 
-absl::StatusOr<Simulation> SimulatePlan(const ExecutionPlan& plan, const Machine& machine);
+// What an executor costs beyond its steps; nothing by default, as on the null device.
+struct SimulationModel {
+  double wake_seconds = 0;           // a lane that had to wait goes on this much later
+  double step_overhead_seconds = 0;  // of the training step before its first and after its last step
+};
+
+absl::StatusOr<Simulation> SimulatePlan(const ExecutionPlan& plan, const Machine& machine,
+                                        const SimulationModel& model = {});
 
 // Sets the plan's predictions (predicted_*, lower_bound_seconds, bytes_to_*) to what SimulatePlan finds.
-absl::Status FillPredictions(const Machine& machine, ExecutionPlan* plan);
+absl::Status FillPredictions(const Machine& machine, ExecutionPlan* plan, const SimulationModel& model = {});
 
 // The longest of: a device's compute, and its bytes over its link each way.
 double LowerBoundSeconds(double compute_seconds, int64_t bytes_to_host, int64_t bytes_to_device, const Machine& machine);

@@ -104,6 +104,11 @@ void RunToProto(const RunReport& run, proto::ReportRun& out) {
   }
   out.set_sends(run.sends);
   out.set_recvs(run.recvs);
+  out.set_bytes_to_disk(run.bytes_to_disk);
+  out.set_bytes_from_disk(run.bytes_from_disk);
+  out.set_replans(run.replans);
+  out.set_switched_after(run.switched_after);
+  out.set_measured_times(run.measured_times ? 1 : 0);
 }
 
 }  // namespace

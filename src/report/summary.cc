@@ -62,8 +62,13 @@ std::string RunSummary(const RunReport& run) {
   if (run.sends > 0) {
     absl::StrAppend(&text, "devices        ", FormatCount(run.sends), " sends, ", FormatCount(run.recvs), " recvs\n");
   }
+  if (run.bytes_to_disk + run.bytes_from_disk > 0) {
+    absl::StrAppend(&text, "disk           per step ", FormatBytes(run.bytes_to_disk), " to disk, ",
+                    FormatBytes(run.bytes_from_disk), " from disk\n");
+  }
   if (run.recomputed_nodes > 0) absl::StrAppend(&text, "recomputed     ", FormatCount(run.recomputed_nodes), " nodes\n");
-  absl::StrAppend(&text, "step           predicted ", FormatSeconds(run.predicted_step_seconds));
+  absl::StrAppend(&text, "step           predicted ", FormatSeconds(run.predicted_step_seconds),
+                  run.measured_times ? " from measured times" : "");
   if (measured) {
     absl::StrAppend(&text, ", measured ", FormatSeconds(step), " (median of ", run.step_seconds.size(),
                     "); last step: compute ", FormatSeconds(run.compute_seconds), ", stall ",

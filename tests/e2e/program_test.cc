@@ -31,8 +31,10 @@ class ProgramTest : public testing::Test {
   }
 
   // Starts a run that would take hours and returns once it is under way.
-  pid_t StartLongRun() const {
-    const pid_t pid = program_.Start(Training("run", {"--steps=1000000", "--report_out=" + program_.Path("report.json")}));
+  pid_t StartLongRun(std::vector<std::string> flags = {}) const {
+    flags.push_back("--steps=1000000");
+    flags.push_back("--report_out=" + program_.Path("report.json"));
+    const pid_t pid = program_.Start(Training("run", flags));
     // The report's temporary file shows that signals are caught by now.
     while (program_.Files().size() < 2) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     return pid;
@@ -131,6 +133,47 @@ TEST_F(ProgramTest, InterruptEndsAfterTheStepWithAReport) {
   EXPECT_EQ(outcome.exit_status, 1);
   EXPECT_THAT(outcome.err, HasSubstr("CANCELLED: interrupted after step"));
   EXPECT_THAT(program_.Read("report.json"), HasSubstr("\"status\": \"CANCELLED\""));
+}
+
+TEST_F(ProgramTest, InterruptWhilePlanningAgainEndsAfterTheStepToo) {
+  const pid_t pid = StartLongRun({"--device_memory=60%", "--threads=1"});
+  // Somewhere around the eighth step, after which the planner starts.
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  kill(pid, SIGINT);
+  const Outcome outcome = program_.Wait(pid);
+  EXPECT_EQ(outcome.exit_status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("CANCELLED: interrupted after step"));
+}
+
+TEST_F(ProgramTest, MeasuredTimesAreKeptAndPlannedWith) {
+  const std::string profile = program_.Path("times.pbtxt");
+  const Outcome run = program_.Run(Training("run", {"--steps=9", "--device_memory=60%", "--replan=wait", "--profile_out=" + profile}));
+  ASSERT_EQ(run.exit_status, 0) << run.err;
+  EXPECT_THAT(program_.Read("times.pbtxt"), AllOf(HasSubstr("steps: 5"), HasSubstr("types: \"")));
+  const Outcome plan = program_.Run(Training("plan", {"--device_memory=60%", "--profile_in=" + profile}));
+  ASSERT_EQ(plan.exit_status, 0) << plan.err;
+  EXPECT_THAT(plan.out, HasSubstr("from measured times"));
+  const Outcome early = program_.Run(Training("run", {"--steps=2", "--profile_out=" + profile}));
+  EXPECT_EQ(early.exit_status, 1);
+  EXPECT_THAT(early.err, HasSubstr("it takes 8 steps"));
+  const Outcome wrong = program_.Run(Training("run", {"--profile_in=" + program_.Path("model.pb")}));
+  EXPECT_EQ(wrong.exit_status, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("not a profile"));
+}
+
+TEST_F(ProgramTest, VariablesBeyondHostMemoryGoToDisk) {
+  const std::vector<std::string> flags = {"--steps=2", "--device_memory=60%", "--host_memory=60MiB"};
+  const Outcome refused = program_.Run(Training("run", flags));
+  EXPECT_EQ(refused.exit_status, 3);
+  std::vector<std::string> with_disk = flags;
+  with_disk.push_back("--disk=" + program_.Path(""));
+  const Outcome tiered = program_.Run(Training("run", with_disk));
+  ASSERT_EQ(tiered.exit_status, 0) << tiered.err;
+  EXPECT_THAT(tiered.out, HasSubstr(" from disk"));
+  const Outcome plain = program_.Run(Training("run", {"--steps=2"}));
+  const auto digests = [](const std::string& out) { return out.substr(out.find("digests")); };
+  EXPECT_EQ(digests(tiered.out), digests(plain.out));
+  EXPECT_EQ(program_.Files(), (std::vector<std::string>{"model.pb"}));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "gtest/gtest.h"
 #include "passes/pipeline.h"
 #include "passes/strategy.h"
+#include "plan/disk_layout.h"
 #include "plan/plan_verifier.h"
 #include "testlib/test_ops.h"
 
@@ -70,16 +71,22 @@ class RandomGraph {
   std::vector<std::string> targets_;
 };
 
+// Feeds n0, fetches the last node, runs all targets.
+CompileRequest RequestOf(RandomGraph& random, const OpRegistry& ops, KernelOracle& oracle) {
+  CompileRequest request{random.graph(), ops, oracle, {}, {}, UnitMachine(), {}};
+  request.signature.feeds["n0:0"] = {DataType::kFloat, random.graph().node(NodeId{0}).attrs.GetOr<Shape>("shape", {})};
+  request.signature.targets = random.targets();
+  request.signature.fetches = {absl::StrCat("n", random.graph().num_ids() - 1, ":0")};
+  return request;
+}
+
 TEST(RandomPlans, FitTheBudgetOrAreRefused) {
   const OpRegistry ops = TestOps();
   int planned = 0, refused = 0;
   for (uint32_t seed = 0; seed < 400; ++seed) {
     RandomGraph random(seed);
     StubOracle oracle;
-    CompileRequest request{random.graph(), ops, oracle, {}, {}, UnitMachine(), {}};
-    request.signature.feeds["n0:0"] = {DataType::kFloat, random.graph().node(NodeId{0}).attrs.GetOr<Shape>("shape", {})};
-    request.signature.targets = random.targets();
-    request.signature.fetches = {absl::StrCat("n", random.graph().num_ids() - 1, ":0")};
+    CompileRequest request = RequestOf(random, ops, oracle);
     for (const std::string& strategy : StrategyNames()) {
       request.options.strategy = strategy;
       request.options.partition_size = strategy == "tensorflowmem" ? 1 + random.Below(8) : 0;
@@ -100,6 +107,41 @@ TEST(RandomPlans, FitTheBudgetOrAreRefused) {
   }
   EXPECT_GT(planned, 500);
   EXPECT_GT(refused, 50);
+}
+
+// Values here are smaller than a page, so a pool of n pages holds n of them.
+TEST(RandomPlans, WithADiskAPoolOfAPageOrMoreIsEnough) {
+  const OpRegistry ops = TestOps();
+  int tiered = 0, moved = 0;
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    RandomGraph random(seed);
+    StubOracle oracle;
+    CompileRequest request = RequestOf(random, ops, oracle);
+    request.disk_tier = true;
+    for (const char* strategy : {"tensorflowmem", "lru", "planned"}) {
+      request.options.strategy = strategy;
+      request.options.partition_size = 1 + random.Below(8);  // one order, whatever the disk costs
+      request.options.device_memory_bytes = 64 * (40 + random.Below(60));
+      request.options.host_memory_bytes = 0;
+      const absl::StatusOr<Compiled> free = Compile(request);
+      if (!free.ok()) continue;
+      int64_t fixed = kDiskBounceBytes + kStateReserveBytes;
+      for (const PlanConstant& constant : free->plan.constants) fixed += AlignUp(constant.value.size_bytes());
+      request.options.host_memory_bytes = fixed + kDiskPageBytes * (1 + random.Below(6));
+      SCOPED_TRACE(absl::StrCat("seed ", seed, " strategy ", strategy, " host ", request.options.host_memory_bytes));
+      const absl::StatusOr<Compiled> compiled = Compile(request);
+      ASSERT_TRUE(compiled.ok()) << compiled.status();
+      ASSERT_TRUE(VerifyPlan(compiled->plan).ok());
+      EXPECT_LE(compiled->plan.host_bytes, request.options.host_memory_bytes);
+      // The device side is what it was.
+      EXPECT_EQ(compiled->plan.bytes_to_device, free->plan.bytes_to_device);
+      EXPECT_EQ(compiled->plan.devices[0].arena_bytes, free->plan.devices[0].arena_bytes);
+      ++tiered;
+      if (compiled->plan.bytes_to_disk > 0) ++moved;
+    }
+  }
+  EXPECT_GT(tiered, 200);
+  EXPECT_GT(moved, 50);
 }
 
 }  // namespace

@@ -1,0 +1,186 @@
+#include "runtime/disk_channel.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
+#include "millrace/types.h"
+#include "plan/disk_layout.h"
+
+#ifdef MILLRACE_HAVE_URING
+#include <liburing.h>
+#include <sys/uio.h>
+#endif
+
+namespace millrace {
+namespace {
+
+class SyncChannel final : public DiskChannel {
+ public:
+  SyncChannel(const DiskTierOptions& options, int descriptor) : options_(options), descriptor_(descriptor) {}
+
+  absl::Status Read(int64_t offset, void* to, int64_t bytes) override {
+    return Transfer(false, offset, static_cast<char*>(to), bytes);
+  }
+  absl::Status Write(int64_t offset, const void* from, int64_t bytes) override {
+    return Transfer(true, offset, const_cast<char*>(static_cast<const char*>(from)), bytes);
+  }
+
+ private:
+  absl::Status Transfer(bool write, int64_t offset, char* data, int64_t bytes) {
+    const int64_t size = AlignUp(bytes, kDiskPageBytes);
+    if (options_.fault) {
+      const int error = options_.fault(write, offset, bytes);
+      if (error != 0) return DiskError(options_, error, write, offset, bytes);
+    }
+    for (int64_t done = 0; done < size;) {
+      const int64_t piece = std::min(kDiskPieceBytes, size - done);
+      const ssize_t moved = write ? pwrite(descriptor_, data + done, piece, offset + done)
+                                  : pread(descriptor_, data + done, piece, offset + done);
+      if (moved < 0 && errno == EINTR) continue;
+      if (moved <= 0) return DiskError(options_, moved < 0 ? errno : EIO, write, offset + done, piece);
+      done += moved;
+    }
+    return absl::OkStatus();
+  }
+
+  const DiskTierOptions& options_;
+  const int descriptor_;
+};
+
+#ifdef MILLRACE_HAVE_URING
+
+constexpr unsigned kQueueDepth = 8;
+
+class UringChannel final : public DiskChannel {
+ public:
+  UringChannel(const DiskTierOptions& options, int descriptor) : options_(options), descriptor_(descriptor) {}
+  ~UringChannel() override {
+    if (made_) io_uring_queue_exit(&ring_);
+  }
+
+  bool Init(void* pool, int64_t pool_bytes) {
+    made_ = io_uring_queue_init(kQueueDepth, &ring_, 0) == 0;
+    if (!made_) return false;
+    const iovec buffer{pool, static_cast<size_t>(pool_bytes)};
+    if (pool != nullptr && pool_bytes > 0 && io_uring_register_buffers(&ring_, &buffer, 1) == 0) {
+      pool_ = static_cast<char*>(pool);
+      pool_bytes_ = pool_bytes;
+    }
+    return true;
+  }
+
+  absl::Status Read(int64_t offset, void* to, int64_t bytes) override {
+    return Transfer(false, offset, static_cast<char*>(to), bytes);
+  }
+  absl::Status Write(int64_t offset, const void* from, int64_t bytes) override {
+    return Transfer(true, offset, const_cast<char*>(static_cast<const char*>(from)), bytes);
+  }
+
+ private:
+  struct Piece {
+    char* data = nullptr;
+    int64_t offset = 0;
+    int64_t bytes = 0;
+  };
+
+  // Pieces are put under way as others come back; a short one is sent again with what is left of it. After an error
+  // nothing new is sent, and what is under way is waited for: the memory is the caller's again when this returns.
+  absl::Status Transfer(bool write, int64_t offset, char* data, int64_t bytes) {
+    const int64_t size = AlignUp(bytes, kDiskPageBytes);
+    int error = options_.fault ? options_.fault(write, offset, bytes) : 0;
+    int64_t sent = 0, error_at = offset;
+    unsigned under_way = 0;
+    Piece pieces[kQueueDepth];
+    unsigned free_pieces[kQueueDepth], num_free = 0;
+    while (num_free < kQueueDepth) {
+      free_pieces[num_free] = num_free;
+      ++num_free;
+    }
+    while ((sent < size && error == 0) || under_way > 0) {
+      while (sent < size && error == 0 && num_free > 0) {
+        const unsigned slot = free_pieces[--num_free];
+        pieces[slot] = {data + sent, offset + sent, std::min(kDiskPieceBytes, size - sent)};
+        sent += pieces[slot].bytes;
+        Send(write, pieces[slot], slot);
+        ++under_way;
+      }
+      int submitted = io_uring_submit_and_wait(&ring_, 1);
+      if (submitted < 0 && submitted != -EINTR) return DiskError(options_, -submitted, write, offset, bytes);
+      io_uring_cqe* done = nullptr;
+      while (io_uring_peek_cqe(&ring_, &done) == 0) {
+        const unsigned slot = static_cast<unsigned>(io_uring_cqe_get_data64(done));
+        const int result = done->res;
+        io_uring_cqe_seen(&ring_, done);
+        --under_way;
+        Piece& piece = pieces[slot];
+        const bool again = result == -EINTR || result == -EAGAIN || (result > 0 && result < piece.bytes);
+        if (again && error == 0) {
+          const int64_t moved = std::max(result, 0);
+          piece = {piece.data + moved, piece.offset + moved, piece.bytes - moved};
+          Send(write, piece, slot);
+          ++under_way;
+          continue;
+        }
+        if (result != piece.bytes && error == 0) {
+          error = result < 0 ? -result : EIO;
+          error_at = piece.offset;
+        }
+        free_pieces[num_free++] = slot;
+      }
+    }
+    return error == 0 ? absl::OkStatus() : DiskError(options_, error, write, error_at, bytes);
+  }
+
+  void Send(bool write, const Piece& piece, unsigned slot) {
+    io_uring_sqe* entry = io_uring_get_sqe(&ring_);  // never null: as many entries as pieces
+    const unsigned bytes = static_cast<unsigned>(piece.bytes);
+    const bool fixed = piece.data >= pool_ && piece.data + piece.bytes <= pool_ + pool_bytes_;
+    if (fixed && write) io_uring_prep_write_fixed(entry, descriptor_, piece.data, bytes, piece.offset, 0);
+    if (fixed && !write) io_uring_prep_read_fixed(entry, descriptor_, piece.data, bytes, piece.offset, 0);
+    if (!fixed && write) io_uring_prep_write(entry, descriptor_, piece.data, bytes, piece.offset);
+    if (!fixed && !write) io_uring_prep_read(entry, descriptor_, piece.data, bytes, piece.offset);
+    io_uring_sqe_set_data64(entry, slot);
+  }
+
+  const DiskTierOptions& options_;
+  const int descriptor_;
+  io_uring ring_ = {};
+  bool made_ = false;
+  char* pool_ = nullptr;  // registered
+  int64_t pool_bytes_ = 0;
+};
+
+#endif  // MILLRACE_HAVE_URING
+
+}  // namespace
+
+absl::Status DiskError(const DiskTierOptions& options, int error, bool write, int64_t offset, int64_t bytes) {
+  const std::string text = absl::StrCat("disk tier in ", options.folder, ": cannot ", write ? "write " : "read ", bytes,
+                                        " bytes at ", offset, ": ", strerror(error));
+  const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
+  return full ? absl::ResourceExhaustedError(text) : absl::DataLossError(text);
+}
+
+std::unique_ptr<DiskChannel> MakeSyncChannel(const DiskTierOptions& options, int descriptor) {
+  return std::make_unique<SyncChannel>(options, descriptor);
+}
+
+std::unique_ptr<DiskChannel> MakeUringChannel(const DiskTierOptions& options, int descriptor, void* pool,
+                                              int64_t pool_bytes) {
+#ifdef MILLRACE_HAVE_URING
+  auto channel = std::make_unique<UringChannel>(options, descriptor);
+  if (channel->Init(pool, pool_bytes)) return channel;
+#endif
+  static_cast<void>(options);
+  static_cast<void>(descriptor);
+  static_cast<void>(pool);
+  static_cast<void>(pool_bytes);
+  return nullptr;
+}
+
+}  // namespace millrace

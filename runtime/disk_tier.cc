@@ -1,0 +1,102 @@
+#include "runtime/disk_tier.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "millrace/options.h"
+#include "millrace/status.h"
+#include "millrace/types.h"
+#include "plan/disk_layout.h"
+#include "runtime/disk_channel.h"
+
+namespace millrace {
+namespace {
+
+// An open file without a name in the folder, or -1 with errno.
+int OpenNameless(const std::string& folder, int flags) {
+  int descriptor = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | flags, 0600);
+  if (descriptor >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOTSUP)) return descriptor;
+  // A file system that cannot make one: a name for a moment.
+  std::string path = absl::StrCat(folder, "/millrace.XXXXXX");
+  descriptor = mkostemp(path.data(), O_CLOEXEC | flags);
+  if (descriptor >= 0) unlink(path.c_str());
+  return descriptor;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DiskTier>> DiskTier::Create(const DiskTierOptions& options, HostMemory* memory) {
+  bool direct = options.direct;
+  int descriptor = direct ? OpenNameless(options.folder, O_DIRECT) : -1;
+  if (descriptor < 0) {
+    direct = false;
+    descriptor = OpenNameless(options.folder, 0);
+  }
+  if (descriptor < 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("disk tier: cannot make a file in ", options.folder, ": ", strerror(errno)));
+  }
+  auto tier = std::unique_ptr<DiskTier>(new DiskTier(options, descriptor, direct));
+  // A page more than needed, to align it.
+  MR_ASSIGN_OR_RETURN(void* bounce, memory->AllocateHome(kDiskBounceBytes, "the buffer of the disk tier"));
+  const auto address = reinterpret_cast<intptr_t>(bounce);
+  tier->bounce_ = reinterpret_cast<char*>(AlignUp(address, kDiskPageBytes));
+  tier->channel_ = tier->MakeChannel(nullptr, 0);
+  return tier;
+}
+
+DiskTier::~DiskTier() { close(descriptor_); }
+
+absl::StatusOr<int64_t> DiskTier::Reserve(int64_t bytes, const std::string& what) {
+  const int64_t size = AlignUp(std::max<int64_t>(bytes, 1), kDiskPageBytes);
+  const int error = posix_fallocate(descriptor_, end_, size);
+  if (error != 0) {
+    struct statvfs room = {};
+    const bool known = statvfs(options_.folder.c_str(), &room) == 0;
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "disk tier in ", options_.folder, ": no room for ", size, " bytes of ", what, " beside the ", end_,
+        " that are taken: ", strerror(error),
+        known ? absl::StrCat("; ", FormatBytes(static_cast<int64_t>(room.f_bavail * room.f_frsize)), " are free") : ""));
+  }
+  const int64_t offset = end_;
+  end_ += size;
+  return offset;
+}
+
+std::unique_ptr<DiskChannel> DiskTier::MakeChannel(void* pool, int64_t pool_bytes) const {
+  std::unique_ptr<DiskChannel> channel;
+  if (options_.use_uring) channel = MakeUringChannel(options_, descriptor_, pool, pool_bytes);
+  if (channel == nullptr) channel = MakeSyncChannel(options_, descriptor_);
+  return channel;
+}
+
+absl::Status DiskTier::ReadPieces(int64_t offset, int64_t bytes,
+                                  absl::FunctionRef<absl::Status(const void*, int64_t, int64_t)> take) {
+  constexpr int64_t kPiece = kDiskBounceBytes - kDiskPageBytes;
+  for (int64_t at = 0; at < bytes; at += kPiece) {
+    const int64_t size = std::min(kPiece, bytes - at);
+    MR_RETURN_IF_ERROR(channel_->Read(offset + at, bounce_, size));
+    MR_RETURN_IF_ERROR(take(bounce_, at, size));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DiskTier::WritePieces(int64_t offset, int64_t bytes,
+                                   absl::FunctionRef<absl::Status(void*, int64_t, int64_t)> fill) {
+  constexpr int64_t kPiece = kDiskBounceBytes - kDiskPageBytes;
+  for (int64_t at = 0; at < bytes; at += kPiece) {
+    const int64_t size = std::min(kPiece, bytes - at);
+    MR_RETURN_IF_ERROR(fill(bounce_, at, size));
+    MR_RETURN_IF_ERROR(channel_->Write(offset + at, bounce_, size));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace millrace

@@ -1,0 +1,79 @@
+// Times of nodes and links from what training steps recorded, and plans that are predicted with them.
+//
+// What a step of a lane took is told from the trace: a compute step that had to wait for another lane counts from its
+// own start (what passed between the end of that wait and the start is the *wake* time, which the simulator adds to
+// every wait), any other from the end of the step before it, so that dispatch is in it. Steps of one group ran at
+// once: the time from the first start to the last end is shared out among them.
+#ifndef MILLRACE_SRC_PLAN_MEASURED_TIMES_H_
+#define MILLRACE_SRC_PLAN_MEASURED_TIMES_H_
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "millrace/options.h"
+#include "millrace/plan.h"
+#include "millrace/profile.h"
+#include "millrace/report.h"
+
+namespace millrace {
+
+// NodeTime::types of a node.
+std::string TypesText(const OpInstance& instance);
+
+// Collects recorded steps of one plan. One thread at a time.
+class TimeRecorder {
+ public:
+  // `plan` outlives the recorder.
+  explicit TimeRecorder(const ExecutionPlan& plan) : plan_(&plan) {}
+
+  // A step that took `step_seconds` as a whole; `events` by lane and step, one for each.
+  void AddStep(absl::Span<const TraceEvent> events, double step_seconds);
+  int64_t steps() const { return static_cast<int64_t>(step_overhead_.size()); }
+  // Medians over the steps added. Nodes with equal names (in several partitions of a plan) share one time.
+  Profile Times() const;
+
+ private:
+  struct CopyFigures {
+    std::vector<double> rate, latency;  // per step that copied
+  };
+  void AddCompute(const Lane& lane, absl::Span<const TraceEvent> events, absl::Span<const double> ready,
+                  std::vector<float>& seconds);
+  void AddCopies(const Lane& lane, absl::Span<const TraceEvent> events, absl::Span<const double> ready);
+
+  const ExecutionPlan* plan_;
+  std::vector<std::vector<float>> node_seconds_;  // per step; compute steps of all lanes in order
+  CopyFigures to_host_, to_device_;
+  std::vector<double> wake_;
+  std::vector<double> step_overhead_;
+};
+
+// Finds a node's measured time: by name, else (a node that a pass added) the mean over nodes of its op and types.
+class NodeTimes {
+ public:
+  explicit NodeTimes(const Profile& profile);
+  std::optional<double> Find(const OpInstance& instance) const;
+
+ private:
+  const std::map<std::string, NodeTime> nodes_;
+  std::map<std::pair<std::string, std::string>, double> by_kind_;  // of op and types
+};
+
+// InvalidArgument when the profile is not of this plan's graph: a node has another op or other types there. Nodes that
+// it does not know are fine (those of initializers, of other fetches).
+absl::Status CheckProfile(const Profile& profile, const ExecutionPlan& plan);
+
+// The machine with the link rates of the profile, where it has them and was measured with this link.
+Machine WithMeasuredLinks(Machine machine, const Profile& profile, double link_gbps);
+
+// Sets the plan's times to the measured ones and its predictions to what the simulator then finds; keeps
+// lower_bound_seconds.
+absl::Status PredictWithMeasuredTimes(const Profile& profile, const Machine& machine, ExecutionPlan* plan);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_SRC_PLAN_MEASURED_TIMES_H_

@@ -1,0 +1,104 @@
+#include "replanner.h"
+
+#include <glog/logging.h>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <utility>
+
+#include "millrace/status.h"
+
+namespace millrace {
+namespace {
+
+constexpr int kMostRounds = 2;
+constexpr int kLowestPriority = 19;
+
+// Another order or other copies cannot make a plan faster that has neither copies to hide nor nodes to save.
+bool CanGain(const ExecutionPlan& plan) {
+  return plan.counts.swap_ins + plan.counts.swap_outs + plan.counts.recomputed_nodes > 0;
+}
+
+}  // namespace
+
+Replanner::Replanner(Settings settings, std::shared_ptr<const ExecutionPlan> plan)
+    : settings_(std::move(settings)), plan_(std::move(plan)) {}
+
+Replanner::~Replanner() {
+  stop_ = true;
+  if (thread_.joinable()) thread_.join();
+}
+
+bool Replanner::WantsTimes() const {
+  const ReplanOptions& options = settings_.options;
+  return options.mode != ReplanOptions::Mode::kOff && steps_ >= options.skipped_steps &&
+         steps_ < options.skipped_steps + options.measured_steps && !thread_.joinable();
+}
+
+void Replanner::AddStep(const StepStats& stats, double seconds, const CompileFunction& compile) {
+  const bool wanted = WantsTimes();
+  ++steps_;
+  if (!wanted) return;
+  if (recorder_ == nullptr) recorder_ = std::make_unique<TimeRecorder>(*plan_);
+  recorder_->AddStep(stats.trace, seconds);
+  if (WantsTimes() || recorder_->steps() == 0) return;
+  times_ = recorder_->Times();
+  times_->link_gbps = settings_.link_gbps;
+  times_->threads = settings_.threads;
+  recorder_.reset();
+  ++rounds_;
+  if (settings_.options.mode == ReplanOptions::Mode::kWait) {
+    Plan(compile);
+    return;
+  }
+  thread_ = std::thread([this, compile] {
+    pthread_setname_np(pthread_self(), "planner");
+    // Steps that run meanwhile come first.
+    setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kLowestPriority);
+    Plan(compile);
+  });
+}
+
+void Replanner::Plan(const CompileFunction& compile) {
+  found_ = [&]() -> absl::StatusOr<Replanned> {
+    const auto start = std::chrono::steady_clock::now();
+    const Machine machine = WithMeasuredLinks(settings_.machine, *times_, settings_.link_gbps);
+    Replanned found;
+    ExecutionPlan present = *plan_;
+    MR_RETURN_IF_ERROR(PredictWithMeasuredTimes(*times_, machine, &present));
+    if (CanGain(present) && rounds_ <= kMostRounds) {
+      MR_ASSIGN_OR_RETURN(Compiled other, compile(*times_, machine, stop_));
+      MR_RETURN_IF_ERROR(PredictWithMeasuredTimes(*times_, machine, &other.plan));
+      found.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      found.switched =
+          1 - other.plan.predicted_step_seconds / present.predicted_step_seconds >= settings_.options.least_gain;
+      // The bound of the cost rules says nothing of this machine.
+      present.lower_bound_seconds = other.plan.lower_bound_seconds;
+      if (found.switched) present = std::move(other.plan);
+      found.summary = std::move(other.summary);
+    }
+    found.plan = std::make_shared<const ExecutionPlan>(std::move(present));
+    return found;
+  }();
+  done_ = true;
+}
+
+std::optional<Replanner::Replanned> Replanner::Take() {
+  if (!done_) return std::nullopt;
+  if (thread_.joinable()) thread_.join();
+  done_ = false;
+  if (!found_.ok()) {
+    LOG(WARNING) << "planning with measured times: " << found_.status() << "; the present plan stays";
+    return std::nullopt;
+  }
+  Replanned found = *std::move(found_);
+  plan_ = found.plan;
+  // A plan that takes over is measured in its turn.
+  if (found.switched) steps_ = 0;
+  return found;
+}
+
+}  // namespace millrace

@@ -1,0 +1,106 @@
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/text_format.h>
+
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "files/atomic_file.h"
+#include "millrace/profile.h"
+#include "millrace/status.h"
+#include "proto/profile.pb.h"
+
+namespace millrace {
+namespace {
+
+// Keeps the first error of the text parser, with its place.
+class FirstError : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, int column, const std::string& message) override {
+    if (text_.empty()) text_ = absl::StrCat("line ", line + 1, ", column ", column + 1, ": ", message);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+absl::Status CheckFigure(const char* field, double value) {
+  if (std::isfinite(value) && value >= 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(field, ": ", value, ", expected 0 or more"));
+}
+
+absl::StatusOr<Profile> FromProto(const proto::Profile& in) {
+  Profile profile;
+  profile.threads = in.threads();
+  profile.steps = in.steps();
+  profile.link_gbps = in.link_gbps();
+  profile.to_host_bytes_per_second = in.to_host_bytes_per_second();
+  profile.to_device_bytes_per_second = in.to_device_bytes_per_second();
+  profile.copy_latency_seconds = in.copy_latency_seconds();
+  profile.wake_seconds = in.wake_seconds();
+  profile.step_overhead_seconds = in.step_overhead_seconds();
+  MR_RETURN_IF_ERROR(CheckFigure("link_gbps", profile.link_gbps));
+  MR_RETURN_IF_ERROR(CheckFigure("to_host_bytes_per_second", profile.to_host_bytes_per_second));
+  MR_RETURN_IF_ERROR(CheckFigure("to_device_bytes_per_second", profile.to_device_bytes_per_second));
+  MR_RETURN_IF_ERROR(CheckFigure("copy_latency_seconds", profile.copy_latency_seconds));
+  MR_RETURN_IF_ERROR(CheckFigure("wake_seconds", profile.wake_seconds));
+  MR_RETURN_IF_ERROR(CheckFigure("step_overhead_seconds", profile.step_overhead_seconds));
+  for (const proto::Profile::Node& node : in.node()) {
+    if (node.name().empty() || node.op().empty()) {
+      return absl::InvalidArgumentError("a node has no name or no op");
+    }
+    MR_RETURN_IF_ERROR(CheckFigure(node.name().c_str(), node.seconds()));
+    if (!profile.nodes.emplace(node.name(), NodeTime{node.op(), node.types(), node.seconds()}).second) {
+      return absl::InvalidArgumentError(absl::StrCat("node '", node.name(), "' is there twice"));
+    }
+  }
+  if (profile.nodes.empty()) return absl::InvalidArgumentError("it has times of no node");
+  return profile;
+}
+
+}  // namespace
+
+absl::StatusOr<Profile> LoadProfile(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  if (file) text << file.rdbuf();
+  if (!file) return absl::NotFoundError(absl::StrCat(path, ": cannot read the profile"));
+  proto::Profile in;
+  FirstError error;
+  google::protobuf::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&error);
+  if (!parser.ParseFromString(text.str(), &in)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": not a profile: ", error.text()));
+  }
+  auto profile = FromProto(in);
+  if (profile.ok()) return profile;
+  return absl::InvalidArgumentError(absl::StrCat(path, ": ", std::string(profile.status().message())));
+}
+
+absl::Status SaveProfile(const Profile& profile, const std::string& path) {
+  proto::Profile out;
+  out.set_threads(profile.threads);
+  out.set_steps(profile.steps);
+  out.set_link_gbps(profile.link_gbps);
+  if (profile.to_host_bytes_per_second > 0) out.set_to_host_bytes_per_second(profile.to_host_bytes_per_second);
+  if (profile.to_device_bytes_per_second > 0) out.set_to_device_bytes_per_second(profile.to_device_bytes_per_second);
+  out.set_copy_latency_seconds(profile.copy_latency_seconds);
+  out.set_wake_seconds(profile.wake_seconds);
+  out.set_step_overhead_seconds(profile.step_overhead_seconds);
+  for (const auto& [name, time] : profile.nodes) {
+    proto::Profile::Node& node = *out.add_node();
+    node.set_name(name);
+    node.set_op(time.op);
+    node.set_types(time.types);
+    node.set_seconds(time.seconds);
+  }
+  std::string text;
+  if (!google::protobuf::TextFormat::PrintToString(out, &text)) {
+    return absl::InternalError(absl::StrCat(path, ": a profile that cannot be printed"));
+  }
+  return WriteFileAtomically(path, text);
+}
+
+}  // namespace millrace

@@ -1,0 +1,107 @@
+#include "plan/measured_times.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "plan/simulator.h"
+#include "testlib/example_plans.h"
+
+namespace millrace::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Events of a step in which everything takes what the plan predicts, `late` after a lane had to wait.
+std::vector<TraceEvent> EventsOf(const ExecutionPlan& plan, double late = 0) {
+  const auto simulation = SimulatePlan(plan, {}, {late, 0});
+  EXPECT_TRUE(simulation.ok()) << simulation.status();
+  return simulation->events;
+}
+
+TEST(MeasuredTimesTest, TimesAreMediansOfTheRecordedSteps) {
+  const ExecutionPlan plan = ThreeSlotPlan().Build();
+  TimeRecorder recorder(plan);
+  for (const double factor : {1.0, 9.0, 3.0}) {
+    std::vector<TraceEvent> events = EventsOf(plan);
+    for (TraceEvent& event : events) {
+      event.start_seconds *= factor;
+      event.end_seconds *= factor;
+    }
+    recorder.AddStep(events, 10 * factor);
+  }
+  const Profile profile = recorder.Times();
+  EXPECT_EQ(profile.steps, 3);
+  for (const auto& [name, time] : profile.nodes) EXPECT_DOUBLE_EQ(time.seconds, 3) << name;
+  EXPECT_DOUBLE_EQ(profile.step_overhead_seconds, 9);  // 10 less the 7 of the lanes, three times as long
+}
+
+TEST(MeasuredTimesTest, WhatALaneTakesToWakeUpIsNotTheNodes) {
+  const ExecutionPlan plan = ThreeSlotPlan().Build();
+  TimeRecorder recorder(plan);
+  recorder.AddStep(EventsOf(plan, 0.25), 8);
+  const Profile profile = recorder.Times();
+  EXPECT_DOUBLE_EQ(profile.wake_seconds, 0.25);
+  for (const auto& [name, time] : profile.nodes) EXPECT_DOUBLE_EQ(time.seconds, 1) << name;
+}
+
+TEST(MeasuredTimesTest, PredictionWithMeasuredTimesIsTheStepThatWasMeasured) {
+  ExecutionPlan plan = ThreeSlotPlan().Build();
+  TimeRecorder recorder(plan);
+  // A machine three times slower, copies at 8 bytes/s.
+  ExecutionPlan slow = plan;
+  for (Lane& lane : slow.lanes) {
+    for (ComputeStep& step : lane.compute) step.predicted_seconds = 3;
+    for (CopyStep& step : lane.copies) step.predicted_seconds = 2;
+  }
+  const auto measured = SimulatePlan(slow, {}, {0.25, 0.5});
+  ASSERT_TRUE(measured.ok());
+  recorder.AddStep(EventsOf(slow, 0.25), measured->step_seconds);
+  Machine machine;
+  machine.copy_latency_seconds = 0;
+  machine.to_host_bytes_per_second = machine.to_device_bytes_per_second = 8;
+  ASSERT_TRUE(PredictWithMeasuredTimes(recorder.Times(), machine, &plan).ok());
+  EXPECT_DOUBLE_EQ(plan.predicted_step_seconds, measured->step_seconds);
+}
+
+TEST(MeasuredTimesTest, NodesThatRanAtOnceShareTheTimeTheyTook) {
+  PlanBuilder b(256);
+  b.Compute("x", "Mix", {}, {{0, 1}}).group = 1;
+  b.Compute("y", "Mix", {}, {{64, 1}}).group = 1;
+  const ExecutionPlan plan = b.Build();
+  TimeRecorder recorder(plan);
+  recorder.AddStep(std::vector<TraceEvent>{{0, 0, 0, 3}, {0, 1, 0.5, 1.5}}, 3);
+  const Profile profile = recorder.Times();
+  EXPECT_DOUBLE_EQ(profile.nodes.at("x").seconds, 2.25);
+  EXPECT_DOUBLE_EQ(profile.nodes.at("y").seconds, 0.75);
+}
+
+TEST(MeasuredTimesTest, NodesWithoutANameInTheProfileTakeTheirKindsMean) {
+  PlanBuilder b(256);
+  b.Compute("x", "Mix", {}, {{0, 1}});
+  b.Compute("y", "Mix", {}, {{64, 1}});
+  const ExecutionPlan plan = b.Build();
+  TimeRecorder recorder(plan);
+  recorder.AddStep(std::vector<TraceEvent>{{0, 0, 0, 3}, {0, 1, 3, 4}}, 4);
+  const NodeTimes times(recorder.Times());
+  OpInstance copy = plan.instances[0];
+  EXPECT_EQ(times.Find(copy), 3);
+  copy.name = "x/again";
+  EXPECT_EQ(times.Find(copy), 2);
+  copy.op = "Other";
+  EXPECT_EQ(times.Find(copy), std::nullopt);
+}
+
+TEST(MeasuredTimesTest, AProfileOfOtherShapesIsAnErrorThatNamesTheNode) {
+  const ExecutionPlan plan = ThreeSlotPlan().Build();
+  TimeRecorder recorder(plan);
+  recorder.AddStep(EventsOf(plan), 7);
+  Profile profile = recorder.Times();
+  EXPECT_TRUE(CheckProfile(profile, plan).ok());
+  profile.nodes.at("loss").types = "float[7]->float[7]";
+  const absl::Status status = CheckProfile(profile, plan);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("'loss'"));
+}
+
+}  // namespace
+}  // namespace millrace::testing

@@ -1,0 +1,138 @@
+#include "runtime/disk_tier.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <random>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "plan/disk_layout.h"
+#include "runtime/mapped_region.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A folder of its own, removed at the end.
+class DiskTierTest : public ::testing::TestWithParam<std::tuple<bool, bool>> {
+ protected:
+  void SetUp() override {
+    std::string path = absl::StrCat(::testing::TempDir(), "/disk_tier.XXXXXX");
+    ASSERT_NE(mkdtemp(path.data()), nullptr);
+    folder_ = path;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  DiskTierOptions Options() const {
+    return {.folder = folder_, .use_uring = std::get<0>(GetParam()), .direct = std::get<1>(GetParam())};
+  }
+  absl::StatusOr<std::unique_ptr<DiskTier>> Make(const DiskTierOptions& options) {
+    return DiskTier::Create(options, &memory_);
+  }
+
+  std::string folder_;
+  HostMemory memory_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Ways, DiskTierTest, ::testing::Combine(::testing::Bool(), ::testing::Bool()),
+                         [](const auto& way) {
+                           return absl::StrCat(std::get<0>(way.param) ? "Uring" : "Sync",
+                                               std::get<1>(way.param) ? "Direct" : "Cached");
+                         });
+
+TEST_P(DiskTierTest, WhatIsWrittenIsReadBack) {
+  auto tier = Make(Options());
+  ASSERT_TRUE(tier.ok()) << tier.status();
+  auto pool = MappedRegion::Create(32 << 20, "a pool");
+  ASSERT_TRUE(pool.ok());
+  const auto channel = (*tier)->MakeChannel(pool->data(), pool->size_bytes());
+  std::mt19937 random(1);
+  struct Value {
+    int64_t offset, bytes;
+    std::string data;
+  };
+  std::vector<Value> values;
+  for (int64_t bytes : {1, 4096, 5000, 3 << 20, (12 << 20) + 17}) {
+    const auto offset = (*tier)->Reserve(bytes, "a value");
+    ASSERT_TRUE(offset.ok()) << offset.status();
+    std::string data(bytes, '\0');
+    for (char& c : data) c = static_cast<char>(random());
+    std::memcpy(pool->data(), data.data(), bytes);
+    ASSERT_TRUE(channel->Write(*offset, pool->data(), bytes).ok());
+    values.push_back({*offset, bytes, std::move(data)});
+  }
+  for (const Value& value : values) {
+    char* const place = pool->data() + kDiskPageBytes;
+    ASSERT_TRUE(channel->Read(value.offset, place, value.bytes).ok());
+    EXPECT_EQ(std::memcmp(place, value.data.data(), value.bytes), 0) << value.bytes;
+    std::string pieces(value.bytes, '\0');
+    ASSERT_TRUE((*tier)->ReadPieces(value.offset, value.bytes, [&](const void* piece, int64_t at, int64_t size) {
+      std::memcpy(pieces.data() + at, piece, size);
+      return absl::OkStatus();
+    }).ok());
+    EXPECT_TRUE(pieces == value.data) << value.bytes;
+  }
+}
+
+TEST_P(DiskTierTest, NothingIsSeenInTheFolder) {
+  auto tier = Make(Options());
+  ASSERT_TRUE(tier.ok()) << tier.status();
+  ASSERT_TRUE((*tier)->Reserve(1 << 20, "a value").ok());
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+}
+
+TEST_P(DiskTierTest, FailingTransfersSayWhere) {
+  DiskTierOptions options = Options();
+  int error = EIO;
+  options.fault = [&error](bool write, int64_t, int64_t) { return write ? error : 0; };
+  auto tier = Make(options);
+  ASSERT_TRUE(tier.ok()) << tier.status();
+  const auto channel = (*tier)->MakeChannel(nullptr, 0);
+  auto page = MappedRegion::Create(kDiskPageBytes, "a page");
+  ASSERT_TRUE((*tier)->Reserve(kDiskPageBytes, "a value").ok());
+  const absl::Status failed = channel->Write(0, page->data(), kDiskPageBytes);
+  EXPECT_EQ(failed.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(failed.message()), HasSubstr(folder_));
+  error = ENOSPC;
+  EXPECT_EQ(channel->Write(0, page->data(), kDiskPageBytes).code(), absl::StatusCode::kResourceExhausted);
+  error = 0;
+  EXPECT_TRUE(channel->Write(0, page->data(), kDiskPageBytes).ok());
+  // Beyond the end of the file.
+  EXPECT_EQ(channel->Read(int64_t{1} << 40, page->data(), kDiskPageBytes).code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_P(DiskTierTest, AFullDiskIsFoundWhenRoomIsReserved) {
+  auto tier = Make(Options());
+  ASSERT_TRUE(tier.ok()) << tier.status();
+  rlimit limit;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &limit), 0);
+  const auto former = signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{1 << 20, limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const absl::Status status = (*tier)->Reserve(2 << 20, "variable 'w'").status();
+  setrlimit(RLIMIT_FSIZE, &limit);
+  signal(SIGXFSZ, former);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("2097152 bytes of variable 'w'"));
+  EXPECT_TRUE((*tier)->Reserve(4096, "a value").ok());
+}
+
+TEST_P(DiskTierTest, AFolderThatIsNotThereIsAnError) {
+  DiskTierOptions options = Options();
+  options.folder += "/nowhere";
+  const absl::Status status = Make(options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("/nowhere"));
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,122 @@
+// Planning with measured times while a session trains: it changes how long a step takes and nothing else.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "model_run.h"
+
+namespace millrace::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kBudget = 60000;
+
+SessionOptions Replanning(ReplanOptions::Mode mode, const std::string& strategy, int threads = 1) {
+  SessionOptions options;
+  options.threads = threads;
+  options.planning.strategy = strategy;
+  options.planning.device_memory_bytes = kBudget;
+  options.link_gbps = 1;
+  options.replan = {.mode = mode, .skipped_steps = 1, .measured_steps = 2, .least_gain = -100};  // always pays
+  return options;
+}
+
+TEST(ReplanTest, BitsAreThoseOfARunThatKeepsItsPlan) {
+  using Case = std::pair<const char*, int>;  // strategy, threads
+  for (const auto& [strategy, threads] : {Case{"planned", 1}, Case{"planned", 2}, Case{"tensorflowmem", 1}, Case{"lru", 1}}) {
+    ModelRun kept(Replanning(ReplanOptions::Mode::kOff, strategy, threads));
+    ModelRun switched(Replanning(ReplanOptions::Mode::kWait, strategy, threads));
+    const std::vector<float> losses = kept.Steps(9);
+    ASSERT_TRUE(kept.status().ok()) << strategy << ": " << kept.status();
+    EXPECT_EQ(switched.Steps(9), losses) << strategy;
+    ASSERT_TRUE(switched.status().ok()) << switched.status();
+    EXPECT_EQ(switched.Variables(), kept.Variables()) << strategy;
+    EXPECT_EQ(switched.report().replans, 2) << strategy;
+    EXPECT_EQ(switched.report().switched_after, 6) << strategy;
+    EXPECT_TRUE(switched.report().measured_times);
+    EXPECT_LE(switched.report().peak_device_bytes, kBudget);
+    EXPECT_EQ(kept.report().replans, 0);
+    EXPECT_FALSE(kept.report().measured_times);
+  }
+}
+
+TEST(ReplanTest, APlanThatDoesNotPayIsNotTakenButPredictionsAreMeasured) {
+  SessionOptions options = Replanning(ReplanOptions::Mode::kWait, "planned");
+  options.replan.least_gain = 1;  // not even a step in no time
+  ModelRun run(options);
+  run.Steps(3);
+  const auto plan = run.report().plan;
+  EXPECT_FALSE(run.report().measured_times);
+  run.Steps(2);
+  ASSERT_TRUE(run.status().ok()) << run.status();
+  EXPECT_EQ(run.report().switched_after, 0);
+  EXPECT_EQ(run.report().replans, 1);
+  EXPECT_TRUE(run.report().measured_times);
+  EXPECT_EQ(run.report().swap_outs, plan->counts.swap_outs);
+  EXPECT_NE(run.report().predicted_step_seconds, plan->predicted_step_seconds);
+}
+
+TEST(ReplanTest, PlanningBesideTheStepsEndsWithTheSession) {
+  for (int steps = 3; steps < 7; steps += 2) {
+    ModelRun kept(Replanning(ReplanOptions::Mode::kOff, "planned"));
+    ModelRun run(Replanning(ReplanOptions::Mode::kAuto, "planned"));
+    EXPECT_EQ(run.Steps(steps), kept.Steps(steps));
+    ASSERT_TRUE(run.status().ok()) << run.status();
+    EXPECT_EQ(run.Variables(), kept.Variables());
+  }
+}
+
+TEST(ReplanTest, OtherSignaturesAndSetVariablesComeBetween) {
+  ModelRun kept(Replanning(ReplanOptions::Mode::kOff, "planned"));
+  ModelRun run(Replanning(ReplanOptions::Mode::kWait, "planned"));
+  for (ModelRun* each : {&kept, &run}) {
+    each->Steps(3);
+    const auto variables = each->session().Variables();
+    ASSERT_TRUE(variables.ok()) << variables.status();
+    const auto& [name, value] = *variables->begin();
+    ASSERT_TRUE(each->session().SetVariable(name, Tensor(value.dtype(), value.shape())).ok());
+    std::vector<Tensor> loss;
+    ASSERT_TRUE(each->session().Run(each->feeds(), {"loss:0"}, {}, &loss).ok());
+    each->Steps(3);
+  }
+  EXPECT_EQ(run.Variables(), kept.Variables());
+}
+
+TEST(ReplanTest, MeasuredTimesPlanALaterSessionFromItsFirstStep) {
+  ModelRun run(Replanning(ReplanOptions::Mode::kWait, "planned"));
+  EXPECT_EQ(run.session().MeasuredTimes().status().code(), absl::StatusCode::kFailedPrecondition);
+  run.Steps(4);
+  const auto times = run.session().MeasuredTimes();
+  ASSERT_TRUE(times.ok()) << times.status();
+  EXPECT_GT(times->nodes.size(), 50u);
+  EXPECT_GT(times->copy_latency_seconds, 0);
+
+  SessionOptions options = Replanning(ReplanOptions::Mode::kOff, "planned");
+  options.profile = std::make_shared<const Profile>(*times);
+  ModelRun later(options);
+  ModelRun former(Replanning(ReplanOptions::Mode::kOff, "planned"));
+  EXPECT_EQ(later.Steps(2), former.Steps(2));
+  EXPECT_TRUE(later.report().measured_times);
+  double compute = 0;
+  for (const Lane& lane : later.report().plan->lanes) {
+    for (const ComputeStep& step : lane.compute) {
+      const std::string& name = later.report().plan->instances[step.instance].name;
+      EXPECT_EQ(step.predicted_seconds, times->nodes.at(name).seconds) << name;
+      compute += step.predicted_seconds;
+    }
+  }
+  EXPECT_DOUBLE_EQ(later.report().plan->predicted_compute_seconds, compute);
+}
+
+TEST(ReplanTest, AProfileOfAnotherGraphIsRefused) {
+  Profile profile;
+  profile.nodes["nowhere"] = {"Relu", "float[2]->float[2]", 1};
+  SessionOptions options;
+  options.profile = std::make_shared<const Profile>(profile);
+  const absl::Status status = Session::Create(SmallModel(), options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("another graph"));
+}
+
+}  // namespace
+}  // namespace millrace::testing
