@@ -30,13 +30,14 @@ void RaiseTo(Counts& into, const Counts& from) {
 
 // Bytes of the budget that no plan can place elsewhere.
 int64_t FixedBytes(const ExecutionPlan& plan) {
-  int64_t bytes = kDiskBounceBytes + kStateReserveBytes;
+  int64_t states = 0;
+  for (const Lane& lane : plan.lanes) {
+    for (const ComputeStep& step : lane.compute) states += step.state_bytes > 0 ? AlignUp(step.state_bytes) : 0;
+  }
+  int64_t bytes = kDiskBounceBytes + std::max(kStateReserveBytes, 2 * states);
   std::set<std::string> constants;  // several devices may take the same one
   for (const PlanConstant& constant : plan.constants) {
     if (constants.insert(constant.name).second) bytes += AlignUp(constant.value.size_bytes());
-  }
-  for (const Lane& lane : plan.lanes) {
-    for (const ComputeStep& step : lane.compute) bytes += step.state_bytes > 0 ? AlignUp(step.state_bytes) : 0;
   }
   return bytes;
 }

@@ -304,6 +304,7 @@ class SessionImpl final : public Session {
     program.measured_times = true;
     if (found->seconds > 0) ++program.replans;
     if (found->switched) {
+      MR_RETURN_IF_ERROR(variables_.Acquire(nullptr));
       MR_ASSIGN_OR_RETURN(program.executor, MakeExecutor(found->plan));
       program.summary = std::move(found->summary);
       program.switched_after = program.steps;

@@ -92,6 +92,7 @@ TEST(DiskTierSessionTest, WhatLivesOnTheDeviceNeedsNoHostMemory) {
   EXPECT_EQ(tiered.report().bytes_to_disk, 0);
   EXPECT_EQ(tiered.Variables(), plain.Variables());
   options.disk.clear();
+  options.planning.host_memory_bytes = 20000;
   ModelRun refused(options);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted) << refused.status();
 }
