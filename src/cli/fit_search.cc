@@ -92,8 +92,14 @@ std::vector<std::string> Advise(const Workload& workload, const SessionOptions& 
     });
     if (largest.ok() && *largest > 0) advice.push_back(absl::StrCat("a batch of ", *largest, " would fit with ", strategy));
   }
-  for (const std::string& line : advice) *environment.err << "hint: " << line << "\n";
   return advice;
+}
+
+absl::Status WithAdvice(const RunReport& run) {
+  if (run.status.ok() || run.advice.empty()) return run.status;
+  std::string message(run.status.message());
+  for (const std::string& line : run.advice) absl::StrAppend(&message, "\nhint: ", line);
+  return absl::Status(run.status.code(), message);
 }
 
 }  // namespace millrace::cli

@@ -30,8 +30,9 @@ absl::StatusOr<int64_t> SmallestBudget(const Workload& workload, SessionOptions 
 Session::FeedTypes WithBatch(const Workload& workload, int64_t batch);
 
 // What to do about a workload that does not fit: smallest budget, strategies that would do, largest batch; a line each.
-// Also written to environment.err.
 std::vector<std::string> Advise(const Workload& workload, const SessionOptions& session, const Environment& environment);
+// The status of a run that failed, its advice below the message as lines of hints.
+absl::Status WithAdvice(const RunReport& run);
 
 }  // namespace millrace::cli
 

@@ -37,7 +37,7 @@ absl::Status RunCommand(const Options& options, const Environment& environment) 
   if (result.run.status.ok() || absl::IsCancelled(result.run.status)) {
     MR_RETURN_IF_ERROR(outputs.WriteResults(result, workload, environment));
   }
-  return result.run.status;
+  return WithAdvice(result.run);
 }
 
 }  // namespace millrace::cli

@@ -40,10 +40,11 @@ class BadInputTest : public testing::Test {
     return program_.Run(arguments);
   }
 
-  // One line on stderr, nothing on stdout, no results.
+  // One line on stderr, and hints below it; nothing on stdout, no results.
   void ExpectRefused(const Outcome& outcome, int exit_status, const testing::Matcher<std::string>& message) {
     EXPECT_EQ(outcome.exit_status, exit_status) << outcome.err;
-    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    const std::string below = outcome.err.substr(std::min(outcome.err.find('\n') + 1, outcome.err.size()));
+    EXPECT_THAT(below, testing::MatchesRegex("(hint: [^\n]*\n)*")) << outcome.err;
     EXPECT_THAT(outcome.err, AllOf(testing::StartsWith("millrace: "), message));
     for (const std::string& file : program_.Files()) {
       EXPECT_TRUE(file.find("variables") == file.npos && file.find("fetches") == file.npos &&
