@@ -99,7 +99,9 @@ absl::Status WithAdvice(const RunReport& run) {
   if (run.status.ok() || run.advice.empty()) return run.status;
   std::string message(run.status.message());
   for (const std::string& line : run.advice) absl::StrAppend(&message, "\nhint: ", line);
-  return absl::Status(run.status.code(), message);
+  absl::Status status(run.status.code(), message);
+  run.status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { status.SetPayload(url, payload); });
+  return status;
 }
 
 }  // namespace millrace::cli

@@ -6,8 +6,8 @@ millrace=$1
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 what=(--fetches=loss:0 --targets=train --synthetic_feeds --device_memory=70%)
-"$millrace" model mlp --batch=128 --hidden=64 --out="$folder/mlp.pb" > /dev/null
-"$millrace" run --graph="$folder/mlp.pb" --init_targets=init "${what[@]}" --strategy=tensorflowmem --partition_size=5 \
+"$millrace" model mlp --batch=64 --hidden=256 --layers=6 --out="$folder/mlp.pb" > /dev/null
+"$millrace" run --graph="$folder/mlp.pb" --init_targets=init "${what[@]}" --strategy=planned \
   --html_out="$folder/mlp.html" > /dev/null
 "$millrace" model resnet --depth=302 --batch=2 --image_size=64 --out="$folder/resnet.pb" > /dev/null
 "$millrace" plan --graph="$folder/resnet.pb" "${what[@]}" --strategy=tensorflowmem --partition_size=100 \
