@@ -325,6 +325,8 @@ void DeviceLanes::EmitSend(int32_t i, int64_t position) {
   step.reason = node.reason;
   step.bytes = node.outputs[0].size_bytes();
   step.host = {HostRef::Kind::kPool, 0, shared_.pool.offset(slot)};
+  // A shape known only when running may be made after the bytes, by a view.
+  if (node.dynamic_outputs != 0) Need(kComputeLane, LaneOf(kComputeLane).num_steps());
   step.name = node.name;
   step.partition = node.partition;
   shared_.pool.Write(slot, first_lane_ + kToHostLane, LaneOf(kToHostLane).num_steps() + 1, position, needed_);

@@ -1,0 +1,113 @@
+// Sessions over several devices: shapes that are known only when running cross between them, errors of any device end the
+// step, control edges hold across devices.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "graph/text.h"
+#include "millrace/session.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::unique_ptr<Session> Make(const std::string& text, int devices, SessionOptions options = {}) {
+  absl::StatusOr<Graph> graph = ParseGraphText(text);
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  for (int d = 0; d < devices; ++d) options.planning.devices.push_back(absl::StrCat("cpu:", d));
+  absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*std::move(graph), std::move(options));
+  EXPECT_TRUE(session.ok()) << session.status();
+  return *std::move(session);
+}
+
+std::vector<float> Floats(const Tensor& tensor) { return {tensor.as<float>().begin(), tensor.as<float>().end()}; }
+
+// Rows of x that a mask keeps are found on one device, doubled on another, summed on the first.
+constexpr char kMasked[] = R"(
+x = Placeholder() {dtype=float, shape=shape[5,2]}
+mask = Placeholder() {dtype=bool, shape=shape[5]}
+where = Where(mask) {T=bool} on "/cpu:0"
+flat_shape = Const() {dtype=int32, value=int32[1]{-1}}
+rows = Reshape(where, flat_shape) {T=int64, Tshape=int32}
+axis = Const() {dtype=int32, value=int32[]{0}}
+kept = GatherV2(x, rows, axis) {Taxis=int32, Tindices=int64, Tparams=float} on "/cpu:1"
+twice = AddV2(kept, kept) {T=float} on "/cpu:1"
+more = AddV2(twice, kept) {T=float} on "/cpu:2"
+total = Sum(more, axis) {T=float, Tidx=int32, keep_dims=false} on "/cpu:0"
+)";
+
+TEST(SeveralDevices, ShapesKnownOnlyWhenRunningCross) {
+  Tensor x(DataType::kFloat, Shape({5, 2}));
+  for (int i = 0; i < 10; ++i) x.mutable_as<float>()[i] = static_cast<float>(i + 1);
+  for (int devices : {1, 2, 3}) {
+    for (bool share : {false, true}) {
+      SessionOptions options;
+      options.planning.share_recv = share;
+      const std::unique_ptr<Session> session = Make(kMasked, devices, options);
+      for (int kept : {2, 0, 5, 1}) {
+        Tensor mask(DataType::kBool, Shape({5}));
+        for (int i = 0; i < 5; ++i) mask.mutable_as<bool>()[i] = i < kept;
+        std::vector<Tensor> out;
+        const absl::Status status = session->Run({{"x", x}, {"mask", mask}}, {"more", "total"}, {}, &out);
+        ASSERT_TRUE(status.ok()) << status;
+        EXPECT_EQ(out[0].shape(), Shape({kept, 2}));
+        // 3 * (1 + 3 + … ) and 3 * (2 + 4 + …).
+        const float odd = static_cast<float>(3 * kept * kept), even = static_cast<float>(3 * kept * (kept + 1));
+        EXPECT_THAT(Floats(out[1]), ElementsAre(odd, even)) << devices << " devices, " << kept << " rows";
+      }
+    }
+  }
+}
+
+// A counter on each device; the second is raised after the first by a control edge alone.
+constexpr char kGuarded[] = R"(
+a = VarHandleOp() {dtype=float, shape=shape[], shared_name="a"} on "/cpu:0"
+b = VarHandleOp() {dtype=float, shape=shape[], shared_name="b"} on "/cpu:1"
+zero = Const() {dtype=float, value=float[]{0}}
+one = Const() {dtype=float, value=float[]{1}}
+init_a = AssignVariableOp(a, zero) {dtype=float}
+init_b = AssignVariableOp(b, zero) {dtype=float}
+index = Placeholder() {dtype=int32, shape=shape[1]}
+axis = Const() {dtype=int32, value=int32[]{0}}
+table = Const() {dtype=float, value=float[2]{10, 20}}
+picked = GatherV2(table, index, axis) {Taxis=int32, Tindices=int32, Tparams=float} on "/cpu:1"
+add_a = AssignAddVariableOp(a, one) ^picked {dtype=float}
+between = NoOp() ^add_a
+add_b = AssignAddVariableOp(b, one) ^between {dtype=float}
+)";
+
+TEST(SeveralDevices, AnErrorOfOneDeviceStopsWhatControlEdgesGuardOnOthers) {
+  for (int threads : {1, 4}) {
+    SessionOptions options;
+    options.threads = threads;
+    const std::unique_ptr<Session> session = Make(kGuarded, 2, options);
+    ASSERT_TRUE(session->Run({}, {}, {"init_a", "init_b"}, nullptr).ok());
+    for (int step = 0; step < 20; ++step) {
+      const bool bad = step % 2 == 1;
+      const Tensor index = Tensor::Vector<int32_t>({bad ? 7 : 1});
+      const absl::Status status = session->Run({{"index", index}}, {"picked"}, {"add_b"}, nullptr);
+      EXPECT_EQ(status.ok(), !bad);
+      if (bad) {
+        EXPECT_THAT(std::string(status.message()), HasSubstr("'picked'"));
+      }
+    }
+    const auto variables = session->Variables();
+    ASSERT_TRUE(variables.ok());
+    EXPECT_THAT(Floats(variables->at("a")), ElementsAre(10));
+    EXPECT_THAT(Floats(variables->at("b")), ElementsAre(10));
+  }
+}
+
+TEST(SeveralDevices, AreOfTheSessionsKindWithABudgetEach) {
+  SessionOptions options;
+  options.planning.devices = {"cpu:0", "gpu:1"};
+  EXPECT_EQ(Session::Create(Graph(), options).status().code(), absl::StatusCode::kInvalidArgument);
+  options.planning.devices = {"cpu:0", "cpu:1"};
+  options.planning.device_memory_bytes_of = {1 << 20};
+  EXPECT_EQ(Session::Create(Graph(), options).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace millrace
