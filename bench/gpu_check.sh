@@ -59,10 +59,10 @@ timeout 60 "$build/bin/stream_test" >"$out/stream_test.log" 2>&1
 echo $? >"$out/stream_test.status"
 
 log "models"
-# name, arguments of the generator; what bench/peers_gpu.py has a counterpart of comes first.
+# name, arguments of the generator; bench/peers_gpu.py has counterparts of the first two.
 models=(
   "resnet50 resnet --depth=50 --batch=64 --image_size=224"
-  "lstm lstm --batch=64"
+  "lstm lstm --batch=64 --hidden=1000 --layers=1 --steps_unrolled=100 --vocab=1000 --dropout=0"
   "unet3d unet3d --batch=1"
   "moe_transformer moe_transformer --batch=8"
 )

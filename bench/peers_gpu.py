@@ -1,8 +1,8 @@
 """PyTorch on the same GPU: eager, torch.compile, offloaded activations, activation checkpointing.
 
 Prints a table of step seconds and peak memory, and writes it with --json. A variant that cannot run says why. ResNet-50
-is torchvision's where that is installed; the LSTM, the 3D U-Net and the transformer are written here with the sizes of
-`millrace model`'s defaults.
+is torchvision's; the LSTM language model is that of `millrace model lstm --batch=64 --hidden=1000 --layers=1
+--steps_unrolled=100 --vocab=1000 --dropout=0`, which bench/gpu_check.sh runs beside it.
 """
 import argparse
 import json
@@ -24,29 +24,14 @@ def build(torch, name):
         class Lstm(nn.Module):
             def __init__(self):
                 super().__init__()
+                self.table = nn.Embedding(1000, 1000)
                 self.cell = nn.LSTM(1000, 1000, num_layers=1, batch_first=True)
                 self.head = nn.Linear(1000, 1000)
 
-            def forward(self, x):
-                return self.head(self.cell(x)[0][:, -1])
-        return Lstm().to(device), torch.randn(64, 100, 1000, device=device), torch.randint(0, 1000, (64,), device=device)
-    if name == "unet3d":
-        class Unet(nn.Module):
-            def __init__(self, base=16):
-                super().__init__()
-                block = lambda i, o: nn.Sequential(nn.Conv3d(i, o, 3, padding=1), nn.ReLU(), nn.Conv3d(o, o, 3, padding=1), nn.ReLU())
-                self.down = nn.ModuleList([block(1, base), block(base, 2 * base), block(2 * base, 4 * base)])
-                self.up = nn.ModuleList([block(6 * base, 2 * base), block(3 * base, base)])
-                self.head = nn.Conv3d(base, 2, 1)
-
-            def forward(self, x):
-                a = self.down[0](x)
-                b = self.down[1](nn.functional.max_pool3d(a, 2))
-                c = self.down[2](nn.functional.max_pool3d(b, 2))
-                b = self.up[0](torch.cat([b, nn.functional.interpolate(c, scale_factor=2)], 1))
-                return self.head(self.up[1](torch.cat([a, nn.functional.interpolate(b, scale_factor=2)], 1)))
-        return Unet().to(device), torch.randn(1, 1, 128, 128, 128, device=device), \
-            torch.randint(0, 2, (1, 128, 128, 128), device=device)
+            def forward(self, tokens):
+                return self.head(self.cell(self.table(tokens))[0]).flatten(0, 1)
+        tokens = torch.randint(0, 1000, (64, 100), device=device)
+        return Lstm().to(device), tokens, torch.randint(0, 1000, (6400,), device=device)
     raise ValueError(name)
 
 
@@ -98,7 +83,7 @@ def measure(torch, name, variant, steps=12):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--json", default="")
-    parser.add_argument("--models", default="resnet50,lstm,unet3d")
+    parser.add_argument("--models", default="resnet50,lstm")
     parser.add_argument("--variants", default="eager,compile,offload,checkpoint")
     parser.add_argument("--tf32", action="store_true")
     arguments = parser.parse_args()

@@ -34,6 +34,9 @@ if(NOT CMAKE_CUDA_COMPILER)
   return()
 endif()
 set(CMAKE_CUDA_ARCHITECTURES ${MILLRACE_CUDA_ARCHITECTURES})
+if(CCACHE_PROGRAM AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
 enable_language(CUDA)
 find_package(CUDAToolkit QUIET)
 find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
@@ -66,5 +69,6 @@ target_include_directories(millrace_cuda_plugin SYSTEM PRIVATE ${CUDAToolkit_INC
 target_link_libraries(millrace_cuda_plugin PRIVATE millrace_cuda_kernels millrace_stream CUDA::cudart_static CUDA::cublasLt
   ${CUDNN_LIBRARY})
 # Only the plugin's one symbol is seen outside: what it shares with the program in source it has for itself.
-target_link_options(millrace_cuda_plugin PRIVATE -Wl,--exclude-libs,ALL)
+target_link_options(millrace_cuda_plugin PRIVATE -Wl,--version-script=${plugin_folder}/plugin/exports.map)
+set_target_properties(millrace_cuda_plugin PROPERTIES LINK_DEPENDS ${plugin_folder}/plugin/exports.map)
 install(TARGETS millrace_cuda_plugin LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

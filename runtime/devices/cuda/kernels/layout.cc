@@ -223,7 +223,7 @@ KernelOr MakeSplit(DeviceServices& services, const OpInstance& instance) {
 KernelOr MakePack(DeviceServices& services, const OpInstance& instance) {
   const bool unpack = instance.op == "Unpack";
   const Shape& whole = unpack ? instance.inputs[0].shape : instance.outputs[0].shape;
-  MR_ASSIGN_OR_RETURN(const int bytes, ElementBytes(instance, instance.outputs[0].dtype));
+  MR_ASSIGN_OR_RETURN(const int bytes, ElementBytes(instance, instance.inputs[0].dtype));
   int64_t axis = instance.attrs.GetOr<int64_t>("axis", 0);
   if (axis < 0) axis += whole.rank();
   const int count = static_cast<int>(unpack ? instance.outputs.size() : instance.inputs.size());

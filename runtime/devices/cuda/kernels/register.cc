@@ -9,6 +9,7 @@ void RegisterCudaKernels(KernelRegistry& registry, DeviceServices& services) {
   RegisterVariables(registry, services);
   RegisterProducts(registry, services);
   RegisterConvolutions(registry, services);
+  RegisterNorms(registry, services);
 }
 
 }  // namespace millrace::cuda

@@ -16,6 +16,7 @@ void RegisterReductions(KernelRegistry& registry, DeviceServices& services);
 void RegisterVariables(KernelRegistry& registry, DeviceServices& services);
 void RegisterProducts(KernelRegistry& registry, DeviceServices& services);
 void RegisterConvolutions(KernelRegistry& registry, DeviceServices& services);
+void RegisterNorms(KernelRegistry& registry, DeviceServices& services);
 
 }  // namespace millrace::cuda
 

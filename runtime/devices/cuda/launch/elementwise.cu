@@ -43,7 +43,8 @@ MR_DEVICE W FloatUnary(UnaryOp op, W x, W alpha) {
     case UnaryOp::kReciprocal: return W(1) / x;
     case UnaryOp::kSqrt: return sqrt(x);
     case UnaryOp::kRsqrt: return W(1) / sqrt(x);
-    case UnaryOp::kExp: return exp(x);
+    // Denormal results are 0, as TensorFlow has them.
+    case UnaryOp::kExp: return sizeof(W) == 4 && x < W(-87.336544f) ? W(0) : exp(x);
     case UnaryOp::kExpm1: return expm1(x);
     case UnaryOp::kLog: return log(x);
     case UnaryOp::kLog1p: return log1p(x);
@@ -108,8 +109,8 @@ MR_DEVICE W FloatBinary(BinaryOp op, W a, W b, W alpha) {
     case BinaryOp::kMulNoNan: return b == W(0) ? W(0) : a * b;
     case BinaryOp::kPow: return pow(a, b);
     // The gradients: the incoming one, and the input or output of the op.
-    case BinaryOp::kReluGrad: return b > W(0) ? a : W(0);
-    case BinaryOp::kRelu6Grad: return b > W(0) && b < W(6) ? a : W(0);
+    case BinaryOp::kReluGrad: return a * (b > W(0) ? W(1) : W(0));
+    case BinaryOp::kRelu6Grad: return a * (b > W(0) && b < W(6) ? W(1) : W(0));
     case BinaryOp::kLeakyReluGrad: return b > W(0) ? a : a * alpha;
     case BinaryOp::kTanhGrad: return b * (W(1) - a * a);
     case BinaryOp::kSigmoidGrad: return b * a * (W(1) - a);

@@ -60,8 +60,9 @@ struct GatherBody {
 
 template <typename T>
 struct SegmentBody {
+  Queue queue;
   bool wide;
-  int64_t indices, inner;
+  int64_t rows, indices, inner;
   const T* data;
   const void* index;
   T* out;
@@ -71,7 +72,12 @@ struct SegmentBody {
     const int64_t row = i / inner, column = i % inner;
     W sum = W(0);
     for (int64_t k = 0; k < indices; ++k) {
-      if (IndexAt(index, wide, k) == row) sum = static_cast<W>(sum + Widen(data[k * inner + column]));
+      const int64_t at = IndexAt(index, wide, k);
+      if (at >= rows) {
+        Report(queue, FaultCode::kIndexOutOfRange, 1, at, rows);
+        return;
+      }
+      if (at == row) sum = static_cast<W>(sum + Widen(data[k * inner + column]));
     }
     out[i] = Wide<T>::Narrow(sum);
   }
@@ -126,7 +132,7 @@ void LaunchSegmentSum(const Queue& queue, Type type, bool wide_indices, int64_t 
   const auto launch = [&](auto tag) {
     using T = typename decltype(tag)::type;
     ForEach(queue, rows * inner,
-            SegmentBody<T>{wide_indices, indices, inner, static_cast<const T*>(data), index, static_cast<T*>(out)});
+            SegmentBody<T>{queue, wide_indices, rows, indices, inner, static_cast<const T*>(data), index, static_cast<T*>(out)});
   };
   if (type <= Type::kBfloat16) return ForFloating(type, launch);
   ForInteger(type, launch);

@@ -1,0 +1,45 @@
+// Batch norm and pooling, channels last.
+#ifndef MILLRACE_RUNTIME_DEVICES_CUDA_LAUNCH_NORM_H_
+#define MILLRACE_RUNTIME_DEVICES_CUDA_LAUNCH_NORM_H_
+
+#include "cuda/launch/queue.h"
+
+namespace millrace::cuda {
+
+struct BatchNormShape {
+  int64_t pixels = 0;  // over batch and space
+  int64_t channels = 0;
+  float epsilon = 0;
+  float average = 1;  // weight of this batch in the moving values
+  bool training = true;
+};
+int64_t BatchNormScratchBytes(const BatchNormShape& shape);
+struct BatchNormForward {
+  const void* x;
+  const float *scale, *offset, *old_mean, *old_variance;
+  void* y;
+  float *mean_out, *variance_out, *mean_saved, *variance_saved;
+};
+void LaunchBatchNorm(const Queue& queue, Type type, const BatchNormShape& shape, const BatchNormForward& arguments,
+                     void* scratch);
+struct BatchNormBackward {
+  const void *dy, *x;
+  const float *scale, *mean, *variance;
+  void* dx;
+  float *d_scale, *d_offset;
+};
+void LaunchBatchNormGrad(const Queue& queue, Type type, const BatchNormShape& shape, const BatchNormBackward& arguments,
+                         void* scratch);
+
+struct PoolShape {
+  int64_t batch = 0, channels = 0;
+  int64_t in[2] = {1, 1}, out[2] = {1, 1}, window[2] = {1, 1}, stride[2] = {1, 1}, pad[2] = {0, 0};
+};
+void LaunchPool(const Queue& queue, Type type, bool average, const PoolShape& shape, const void* x, void* y);
+// The gradient of a maximum goes to the first one of its window; `x` is not read for averages.
+void LaunchPoolGrad(const Queue& queue, Type type, bool average, const PoolShape& shape, const void* x, const void* dy,
+                    void* dx);
+
+}  // namespace millrace::cuda
+
+#endif  // MILLRACE_RUNTIME_DEVICES_CUDA_LAUNCH_NORM_H_
