@@ -125,9 +125,9 @@ class Builder {
 
 }  // namespace
 
-std::vector<Case> UsableCases() {
+std::vector<Case> UsableCases(const std::string& folder) {
   std::set<std::string> paths;  // sorted
-  for (const auto& entry : std::filesystem::directory_iterator(MILLRACE_SOURCE_DIR "/tests/conformance/data")) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().extension() == ".pb") paths.insert(entry.path());
   }
   std::vector<Case> usable;

@@ -18,8 +18,8 @@ struct RandomGraph {
   std::string cases;  // what it is made of, for messages
 };
 
-// Cases that a random graph can be made of: no expected errors, no strings, small.
-std::vector<conformance::Case> UsableCases();
+// Cases of the files in `folder` that a random graph can be made of: no expected errors, no strings, small.
+std::vector<conformance::Case> UsableCases(const std::string& folder);
 
 // `ops` cases, the same for the same state of `random`.
 RandomGraph MakeRandomGraph(const std::vector<conformance::Case>& cases, int ops, std::mt19937_64& random);

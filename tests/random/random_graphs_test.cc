@@ -14,6 +14,7 @@ namespace millrace {
 namespace {
 
 constexpr int kSteps = 2;
+constexpr char kFolder[] = MILLRACE_SOURCE_DIR "/tests/conformance/data";
 
 int64_t FromEnvironment(const char* name, int64_t fallback) {
   const char* text = std::getenv(name);
@@ -80,7 +81,7 @@ TEST(RandomGraphs, GiveTheBitsOfBaselineUnderEveryPlan) {
   constexpr int kVariants = 5;
   const int64_t graphs = FromEnvironment("MILLRACE_RANDOM_GRAPHS", 150);
   const uint64_t first = static_cast<uint64_t>(FromEnvironment("MILLRACE_RANDOM_SEED", 1));
-  const std::vector<conformance::Case> cases = UsableCases();
+  const std::vector<conformance::Case> cases = UsableCases(kFolder);
   int64_t ran = 0, compared = 0, refused = 0;
   for (uint64_t seed = first; seed < first + static_cast<uint64_t>(graphs); ++seed) {
     std::mt19937_64 random(seed);
@@ -124,7 +125,7 @@ TEST(RandomGraphs, GiveTheBitsOfBaselineUnderEveryPlan) {
 TEST(RandomGraphs, EditedCasesAreRefusedOrRun) {
   const int64_t graphs = FromEnvironment("MILLRACE_RANDOM_EDITS", 3000);
   const uint64_t first = static_cast<uint64_t>(FromEnvironment("MILLRACE_RANDOM_SEED", 1));
-  const std::vector<conformance::Case> cases = UsableCases();
+  const std::vector<conformance::Case> cases = UsableCases(kFolder);
   int64_t ran = 0;
   for (uint64_t seed = first; seed < first + static_cast<uint64_t>(graphs); ++seed) {
     std::mt19937_64 random(seed);

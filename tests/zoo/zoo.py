@@ -124,7 +124,7 @@ def run_tensorflow(graph, net):
     config = tf1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     with tf1.Session(graph=graph, config=config) as session:
-        session.run("init")
+        session.run("init_all")
         before = session.run(readers)
         losses, fetched = [], {}
         feeds = {f"{name}:0": value for name, value in net.feeds.items()}
@@ -137,7 +137,7 @@ def run_tensorflow(graph, net):
 def run_program(binary, folder, net, flags):
     command = [binary, "run", f"--graph={folder}/graph.pb", f"--feeds={folder}/feeds.npz", f"--steps={net.steps}",
                f"--fetches={','.join(['loss:0'] + [t.name for t in net.fetches])}", "--targets=train",
-               "--init_targets=init", f"--report_out={folder}/report.json", f"--variables_out={folder}/variables.npz",
+               "--init_targets=init_all", f"--report_out={folder}/report.json", f"--variables_out={folder}/variables.npz",
                f"--fetches_out={folder}/fetches.npz", *flags]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -178,14 +178,14 @@ def check(binary, case, folder, flags):
         net = case()
         tf.identity(net.loss, name="loss")
         tf.group(net.train, name="train")
-        tf.group(tf1.global_variables_initializer(), tf1.local_variables_initializer(), name="init")
+        tf.group(tf1.global_variables_initializer(), tf1.local_variables_initializer(), name="init_all")
     definition = graph.as_graph_def()
     (folder / "graph.pb").write_bytes(definition.SerializeToString(deterministic=True))
     np.savez(folder / "feeds.npz", **net.feeds)
     losses = run_program(binary, folder, net, flags)
     if isinstance(losses, str):
         unsupported = subprocess.run([binary, "inspect", f"--graph={folder}/graph.pb", "--fetches=loss:0",
-                                      "--targets=train,init"], capture_output=True, text=True, check=False).stdout
+                                      "--targets=train,init_all"], capture_output=True, text=True, check=False).stdout
         lines = [line for line in unsupported.splitlines() if "nsupported" in line]
         return [losses] + lines
     wanted = run_tensorflow(graph, net)
