@@ -153,6 +153,19 @@ TEST(OnnxImport, CyclesAndSecondProducersAreErrors) {
   ExpectRefused(twice, HasSubstr("give 'y'"));
 }
 
+TEST(OnnxImport, EinsumOfThreeInputsIsAChainOfPairs) {
+  ModelMaker maker;
+  maker.Input("a", {1, 2}).Input("b", {2, 2}).Input("c", {2}).Output("y");
+  auto* equation = maker.Node("Einsum", {"a", "b", "c"}, {"y"}).add_attribute();
+  equation->set_name("equation");
+  equation->set_s("ij, jk, k -> i");
+  const absl::StatusOr<Arrays> result =
+      RunOnce(maker.bytes(), {{"a", Floats({1, 2}, {1, 2})}, {"b", Floats({2, 2}, {1, 2, 3, 4})}, {"c", Floats({2}, {5, 6})}});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->at("y").shape(), Shape({1}));
+  EXPECT_EQ(result->at("y").as<float>()[0], 17 + 2 * 39);
+}
+
 TEST(OnnxImport, NodesMayComeInAnyOrder) {
   ModelMaker maker;
   maker.Input("x", {2}).Output("y");

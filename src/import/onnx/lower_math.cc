@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "onnx/lowering.h"
 
 namespace millrace::onnx {
@@ -271,8 +272,29 @@ absl::Status Einsum(NodeContext& c) {
     if (!c.has(i)) return c.Error(absl::StrCat("input ", i, " is missing"));
     inputs.push_back(c.in(i));
   }
-  if (inputs.size() > 2) return c.Unsupported("Einsum of more than two inputs");
-  c.Set(0, ops::Einsum(inputs, equation));
+  if (inputs.size() <= 2) {
+    c.Set(0, ops::Einsum(inputs, equation));
+    return absl::OkStatus();
+  }
+  // Pairs, one after the other: a label stays while a later input or the result has it.
+  if (equation.find('.') != std::string::npos) return c.Unsupported("Einsum of more than two inputs with an ellipsis");
+  const size_t arrow = equation.find("->");
+  std::vector<std::string> terms = absl::StrSplit(equation.substr(0, arrow), ',');
+  if (terms.size() != inputs.size()) return c.Error(absl::StrCat("equation '", equation, "' is for ", terms.size(), " inputs"));
+  const std::string result = equation.substr(arrow + 2);
+  Output product = inputs[0];
+  std::string labels = terms[0];
+  for (size_t i = 1; i < inputs.size(); ++i) {
+    std::string later = result, kept;
+    for (size_t k = i + 1; k < terms.size(); ++k) later += terms[k];
+    for (char label : labels + terms[i]) {
+      if (later.find(label) != std::string::npos && kept.find(label) == std::string::npos) kept += label;
+    }
+    if (i + 1 == inputs.size()) kept = result;
+    product = ops::Einsum(std::vector<Output>{product, inputs[i]}, absl::StrCat(labels, ",", terms[i], "->", kept));
+    labels = kept;
+  }
+  c.Set(0, product);
   return absl::OkStatus();
 }
 

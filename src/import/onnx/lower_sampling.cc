@@ -49,7 +49,11 @@ std::vector<Tap> TapsOf(const GridRule& rule, const Output& coordinate, int64_t 
   if (rule.mode != "cubic" && rule.padding == "reflection") x = Reflected(x, size, rule.align_corners);
   if (rule.mode == "nearest") return {{rule.padding == "reflection" ? Clamped(ops::Unary("Round", x), size) : x, ops::OnesLike(x)}};
   const Output low = ops::Unary("Floor", x), fraction = x - low;
-  if (rule.mode == "linear") return {{low, -fraction + 1.0}, {low + 1.0, fraction}};
+  if (rule.mode == "linear") {
+    // A neighbour beyond the edge mirrors to the edge itself.
+    const auto neighbour = [&](const Output& place) { return rule.padding == "zeros" ? place : Clamped(place, size); };
+    return {{neighbour(low), -fraction + 1.0}, {neighbour(low + 1.0), fraction}};
+  }
   std::vector<Tap> taps;
   for (int i = -1; i <= 2; ++i) {
     Output place = low + static_cast<double>(i);
