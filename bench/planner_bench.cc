@@ -3,9 +3,9 @@
 //   build/bin/planner_bench [--full] [--strategies=planned,lru] [--pressures=1.25,2] [FILTER …]
 //
 // A row: a model on a machine, at a batch whose uncut memory is twice the device's, planned for a budget of that
-// memory / pressure. Without --full a handful of rows; a FILTER keeps rows whose "model machine" contains it.
-// Columns are times over pure compute time, so 1.000 says that every transfer is hidden; `bound` is the report's
-// lower_bound_seconds, `heap` the packed arena over the most bytes live at once, `plan` processor seconds of the whole
+// memory / pressure; pressure 0 stands for 1.05 times the largest working set of a node. Without --full a handful of rows; a FILTER keeps rows whose "model machine" contains it.
+// Times are over the compute time of the graph as it is, so 1.000 says that every transfer is hidden; `bound` is the
+// report's lower_bound_seconds (of the graph as rewritten, where values are computed again), `heap` the packed arena over the most bytes live at once, `plan` processor seconds of the whole
 // pipeline after the graph is there.
 #include <ctime>
 
@@ -133,6 +133,7 @@ struct Planned {
   double heap_ratio = 0;
   double plan_seconds = 0;
   int64_t nodes = 0;
+  int64_t largest_node_bytes = 0;
 };
 
 Planned Plan(const Graph& graph, const Machine& machine, const std::string& strategy, int64_t budget_bytes) {
@@ -157,6 +158,7 @@ Planned Plan(const Graph& graph, const Machine& machine, const std::string& stra
   result.status = plan.status();
   if (!plan.ok()) return result;
   result.report = (*session)->last_run();
+  result.largest_node_bytes = (*session)->graph_summary().largest_node_bytes;
   const PlanDevice& device = (*plan)->devices[0];
   result.heap_ratio = static_cast<double>(device.arena_bytes) / static_cast<double>(std::max<int64_t>(1, device.peak_live_bytes));
   result.nodes = static_cast<int64_t>((*plan)->lanes[0].compute.size());
@@ -186,10 +188,10 @@ absl::StatusOr<Graph> BuildAtScale(const Model& model, const Machine& machine) {
 class Table {
  public:
   explicit Table(const Arguments& arguments) : arguments_(arguments) {
-    std::printf("| model | machine | peak/M | nodes | compute ms | bound |");
-    for (const std::string& s : arguments.strategies) std::printf(" %s | /bound | heap | plan s |", s.c_str());
-    std::printf("\n|---|---|--|--|--|--|");
-    for (size_t i = 0; i < arguments.strategies.size(); ++i) std::printf("--|--|--|--|");
+    std::printf("| model | machine | peak/M | nodes | compute ms |");
+    for (const std::string& s : arguments.strategies) std::printf(" %s | bound | /bound | heap | plan s |", s.c_str());
+    std::printf("\n|---|---|--|--|--|");
+    for (size_t i = 0; i < arguments.strategies.size(); ++i) std::printf("--|--|--|--|--|");
     std::printf("\n");
   }
 
@@ -201,8 +203,10 @@ class Table {
     }
     const Planned uncut = Plan(*graph, machine, "baseline", 0);
     for (double pressure : arguments_.pressures) {
-      const auto budget = static_cast<int64_t>(static_cast<double>(uncut.report.predicted_peak_device_bytes) / pressure);
-      AddRow(model, machine, *graph, pressure, budget);
+      const auto budget = static_cast<int64_t>(
+          pressure > 0 ? static_cast<double>(uncut.report.predicted_peak_device_bytes) / pressure
+                       : 1.05 * static_cast<double>(uncut.largest_node_bytes));
+      AddRow(model, machine, *graph, uncut, pressure, budget);
     }
   }
 
@@ -221,25 +225,22 @@ class Table {
   }
 
  private:
-  void AddRow(const Model& model, const Machine& machine, const Graph& graph, double pressure, int64_t budget_bytes) {
-    bool first = true;
+  void AddRow(const Model& model, const Machine& machine, const Graph& graph, const Planned& uncut, double pressure,
+              int64_t budget_bytes) {
+    const double compute = uncut.report.plan->predicted_compute_seconds;
+    std::printf("| %s | %s | %s | %lld | %.1f |", model.name.c_str(), machine.name.c_str(),
+                pressure > 0 ? absl::StrCat(pressure).c_str() : "tight", static_cast<long long>(uncut.nodes), 1e3 * compute);
     for (const std::string& strategy : arguments_.strategies) {
       const Planned planned = Plan(graph, machine, strategy, budget_bytes);
       const RunReport& report = planned.report;
-      const double compute = planned.status.ok() ? report.plan->predicted_compute_seconds : 1;
-      if (first) {
-        std::printf("| %s | %s | %.2f | %lld | %.1f | %.3f |", model.name.c_str(), machine.name.c_str(), pressure,
-                    static_cast<long long>(planned.nodes), 1e3 * compute, report.lower_bound_seconds / compute);
-      }
-      first = false;
       if (!planned.status.ok()) {
         const bool too_small = absl::IsResourceExhausted(planned.status);
-        std::printf(" %s | - | - | %.2f |", too_small ? "no" : planned.status.ToString().c_str(), planned.plan_seconds);
+        std::printf(" %s | - | - | - | %.2f |", too_small ? "no" : planned.status.ToString().c_str(), planned.plan_seconds);
         continue;
       }
       const double gap = report.predicted_step_seconds / report.lower_bound_seconds;
-      std::printf(" %.3f | %.3f | %.3f | %.2f |", report.predicted_step_seconds / compute, gap, planned.heap_ratio,
-                  planned.plan_seconds);
+      std::printf(" %.3f | %.3f | %.3f | %.3f | %.2f |", report.predicted_step_seconds / compute,
+                  report.lower_bound_seconds / compute, gap, planned.heap_ratio, planned.plan_seconds);
       gaps_[strategy].push_back(gap);
     }
     std::printf("\n");

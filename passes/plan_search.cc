@@ -10,8 +10,9 @@ namespace millrace {
 namespace {
 
 constexpr int64_t kDepthFirstSize = 20;
-// Graphs above this are planned in creation order and with early updates only, and recomputed once.
-constexpr int32_t kManyNodes = 200'000;
+// Looks that a graph of n nodes is worth: what keeps planning within a second. A count, not a clock, so that plans do not
+// depend on the machine's load.
+int LooksFor(int32_t nodes) { return std::clamp(150'000 / std::max(nodes, 1), 2, 20); }
 constexpr double kHidden = 1.002;         // step / compute at which nothing is left to gain
 constexpr double kWorthRecompute = 1.02;  // … from which on recompute is looked at
 constexpr double kLeastGain = 0.995;      // of the step, for another round of recompute
@@ -33,7 +34,11 @@ struct Looked {
 class Search {
  public:
   Search(const CompileRequest& request, const Prepared& prepared, const Strategy& strategy, PlanLimits limits)
-      : request_(request), prepared_(prepared), strategy_(strategy), limits_(limits) {
+      : request_(request),
+        prepared_(prepared),
+        strategy_(strategy),
+        limits_(limits),
+        looks_(LooksFor(prepared.graph.num_nodes())) {
     limits_.effort = PlanEffort::kQuick;
   }
 
@@ -46,6 +51,7 @@ class Search {
 
  private:
   absl::StatusOr<Looked> Look(OrderedGraph ordered) {
+    --looks_;
     MR_RETURN_IF_ERROR(VerifyPartitioning(ordered.graph, ordered.partitioning));
     Looked looked;
     MR_ASSIGN_OR_RETURN(looked.devices, DecideDevices(request_, strategy_, ordered.partitioning, ordered.inferred,
@@ -89,29 +95,28 @@ class Search {
   }
 
   absl::Status TryOrders() {
-    const int orders = prepared_.graph.num_nodes() > kManyNodes ? 2 : 3;
+    const int orders = looks_ > 4 ? 3 : 2;
     for (int which = 0; which < orders; ++which) {
       if (which == 1 && request_.options.num_devices() > 1) continue;  // the order of one device's updates
       if (best_.ok() && (Late() || best_->step_seconds <= kHidden * best_->compute_seconds)) break;
       MR_ASSIGN_OR_RETURN(OrderedGraph ordered, Order(which));
       absl::StatusOr<Looked> looked = Look(std::move(ordered));
       if (!looked.ok() && !absl::IsResourceExhausted(looked.status())) return looked.status();
-      Adopt(std::move(looked), kHidden > 1 ? 1 / kHidden : 1);
+      Adopt(std::move(looked), 1 / kHidden);
     }
     return best_.status();
   }
 
   void TryRecompute() {
-    const bool many = prepared_.graph.num_nodes() > kManyNodes;
     const bool always = request_.options.recompute == Recompute::kOn;
     const double compute = best_->compute_seconds;
-    for (int round = 0; round < (many ? 1 : kRecomputeRounds); ++round) {
+    for (int round = 0; round < kRecomputeRounds && (looks_ > 0 || (always && round == 0)); ++round) {
       if (!always && best_->step_seconds <= kWorthRecompute * compute) return;
       const double before = best_->step_seconds;
       absl::StatusOr<Looked> base = std::move(best_);
       best_ = absl::InternalError("no fraction was tried");
       for (double fraction : kFractions) {
-        if (best_.ok() && (Late() || many)) break;
+        if (best_.ok() && (Late() || looks_ <= 0)) break;
         OrderedGraph rewritten = RecomputeSwapped(base->ordered, request_.ops, base->devices[0].device,
                                                   base->devices[0].choice, request_.machine, fraction);
         if (rewritten.recomputed_nodes == base->ordered.recomputed_nodes) break;
@@ -168,6 +173,7 @@ class Search {
   const Prepared& prepared_;
   const Strategy& strategy_;
   PlanLimits limits_;
+  int looks_;  // left
   absl::StatusOr<Looked> best_ = absl::InternalError("no order was tried");
 };
 

@@ -79,7 +79,10 @@ double CutBound(const GapGraph& gaps, int64_t budget_bytes) {
   // Bytes that cross operation i and are already on the host (variables not written since the step began), and
   // those that need not come back in this step (the end of a home gap).
   std::vector<int64_t> clean(n + 1, 0), done(n + 1, 0);
+  // Feeds needed from operation i on: they come in when the step has begun.
+  std::vector<int64_t> fed(n + 1, 0);
   for (const Gap& gap : gaps.gaps) {
+    if (gap.feed) fed[gap.before] += gaps.graph->storages[gap.storage].size_bytes;
     if (gap.home) {
       clean[0] += gap.bytes;
       clean[gap.before] -= gap.bytes;
@@ -91,10 +94,14 @@ double CutBound(const GapGraph& gaps, int64_t budget_bytes) {
     }
   }
   double bound = gaps.compute_seconds();
-  int64_t clean_now = 0, done_now = 0;
+  int64_t clean_now = 0, done_now = 0, fed_now = 0;
   for (int32_t i = 0; i < n; ++i) {
     clean_now += clean[i];
     done_now += done[i];
+    if (fed[i] > 0) {
+      fed_now += fed[i];
+      bound = std::max(bound, static_cast<double>(fed_now) * gaps.seconds_per_byte_in + gaps.compute_seconds() - gaps.start[i]);
+    }
     const int64_t excess = gaps.full[i] - budget_bytes;
     if (excess <= 0) continue;
     const double out = static_cast<double>(std::max<int64_t>(0, excess - clean_now)) * gaps.seconds_per_byte_out;

@@ -21,12 +21,13 @@ constexpr int kCriticalRounds = 3;
 constexpr double kHidden = 1.002;        // step / compute at which there is nothing left to gain
 constexpr double kNearBound = 1.01;      // step / cut bound, likewise
 constexpr double kLeastGain = 0.999;     // a round must gain this much to be followed by another
-constexpr double kAnchorSlack = 0.05;    // of the step: how much earlier than necessary bytes may come back
+// Of the step: how much earlier than necessary bytes may come back. The first is the default.
+constexpr double kAnchorSlack[] = {0.05, 0.02, 0.12, 0.3};
 // Of the step: PlacementPolicy's bounds, tried in turn.
 constexpr double kLongLived[] = {0.1, -1, 0.3, 0.02, 0.05, 0.2, 0.5};
-constexpr size_t kQuickPolicies = 2, kPolicies = 4;
-// Parts of the budget that trials may plan for, so that placing finds holes.
-constexpr double kTargets[] = {0.97, 0.94, 0.9, 0.85, 0.8};
+constexpr size_t kQuickPolicies = 2;
+// Parts of the budget that trials may plan for, so that placing finds holes. The first is the default.
+constexpr double kTargets[] = {1, 0.97, 0.94, 0.9, 0.85, 0.8, 0.7};
 // Trials that are placed, the best first.
 constexpr size_t kPlacedTrials = 3;
 constexpr auto kNoDeadline = std::chrono::steady_clock::time_point::max();
@@ -34,8 +35,9 @@ constexpr auto kNoDeadline = std::chrono::steady_clock::time_point::max();
 // How many trials and placements a graph of n operations may take: what keeps planning within a second. A count, not
 // a clock, so that plans do not depend on the machine's load.
 int EvaluationsFor(int32_t operations, PlanEffort effort) {
-  const int64_t limit = effort == PlanEffort::kQuick ? 4 : 100;
-  return static_cast<int>(std::clamp<int64_t>(300'000 / std::max(operations, 1), 4, limit));
+  const int64_t count = 300'000 / std::max(operations, 1);
+  return static_cast<int>(effort == PlanEffort::kQuick ? std::clamp<int64_t>(count, 2, 4)
+                                                       : std::clamp<int64_t>(count, 4, 200));
 }
 
 class Portfolio {
@@ -46,21 +48,27 @@ class Portfolio {
         effort_(limits.effort),
         deadline_(limits.deadline),
         goal_(std::max(kHidden * gaps.compute_seconds(), kNearBound * CutBound(gaps, budget_bytes))),
-        left_(EvaluationsFor(gaps.num_operations(), limits.effort)) {}
+        left_(EvaluationsFor(gaps.num_operations(), limits.effort)),
+        half_(left_ / 2) {}
 
   // ResourceExhausted when nothing could be placed.
   absl::StatusOr<Placement> Run() {
     TryWindows();
     if (effort_ == PlanEffort::kFull) TryCriticalWeights();
     PlaceTheBest();
-    if (effort_ == PlanEffort::kFull || !best_.ok()) TrySmallerTargets();
+    if (effort_ == PlanEffort::kFull || !best_.ok()) Descend();
     return std::move(best_);
   }
 
  private:
-  struct Trial {
-    double window = 0;
+  // What a plan is made with; the numbers are indices of the lists above.
+  struct Settings {
+    double window = 1;
     TransferWeights weights;
+    size_t target = 0, slack = 0, policy = 0;
+  };
+  struct Trial {
+    Settings settings;
     TrialResult result;
     std::vector<SwapDecision> decisions;
   };
@@ -70,18 +78,22 @@ class Portfolio {
     return left_ > reserve && (deadline_ == kNoDeadline || std::chrono::steady_clock::now() < deadline_);
   }
 
-  Trial MakeTrial(double window, const TransferWeights& weights, int64_t target) {
+  Trial MakeTrial(const Settings& settings) {
     --left_;
-    const Selection selection = SelectGaps(gaps_, target, window, weights);
+    const int64_t target = TargetBytes(settings);
+    const Selection selection = SelectGaps(gaps_, target, settings.window, settings.weights);
     const std::vector<int32_t> anchors =
-        ChooseAnchors(gaps_, target, selection, kAnchorSlack * gaps_.compute_seconds());
-    Trial trial{window, weights, {}, DecisionsOf(gaps_, selection, anchors)};
-    trial.result = SimulateTrial(gaps_, target, trial.decisions);
-    return trial;
+        ChooseAnchors(gaps_, target, selection, kAnchorSlack[settings.slack] * gaps_.compute_seconds());
+    return {settings, {}, DecisionsOf(gaps_, selection, anchors)};
+  }
+
+  int64_t TargetBytes(const Settings& settings) const {
+    return static_cast<int64_t>(kTargets[settings.target] * static_cast<double>(budget_));
   }
 
   void Try(double window, const TransferWeights& weights) {
-    Trial trial = MakeTrial(window, weights, budget_);
+    Trial trial = MakeTrial({window, weights});
+    trial.result = SimulateTrial(gaps_, budget_, trial.decisions);
     const auto slower = [&](const Trial& other) {
       return trial.result.step_seconds < other.result.step_seconds * (1 - 1e-4);
     };
@@ -93,7 +105,7 @@ class Portfolio {
 
   void TryWindows() {
     for (double window : kWindows) {
-      if (!trials_.empty() && (best_trial() <= goal_ || !MayTry(2))) return;
+      if (!trials_.empty() && (best_trial() <= goal_ || !MayTry(half_))) return;
       Try(window, {});
     }
   }
@@ -103,25 +115,27 @@ class Portfolio {
       const TransferWeights weights = CriticalWeights(gaps_, trials_.front().result);
       const double before = best_trial();
       for (double window : kCriticalWindows) {
-        if (!MayTry(3)) return;
+        if (!MayTry(half_)) return;
         Try(window, weights);
       }
       if (best_trial() > kLeastGain * before) return;
     }
   }
 
-  // Places `decisions` under policy p; notes how good the policy was.
-  void Place(const std::vector<SwapDecision>& decisions, size_t p) {
+  // Places the trial under policy p; true when that is the best so far.
+  bool Place(const Trial& trial, size_t p) {
     --left_;
     absl::StatusOr<Placement> placed =
-        PlaceDecisions(gaps_, budget_, decisions, {kLongLived[p] * gaps_.compute_seconds()});
+        PlaceDecisions(gaps_, budget_, trial.decisions, {kLongLived[p] * gaps_.compute_seconds()});
     if (!placed.ok()) {
       if (!best_.ok()) best_ = placed.status();
-      return;
+      return false;
     }
-    if (best_.ok() && placed->step_seconds >= best_->step_seconds * (1 - 1e-4)) return;
+    if (best_.ok() && placed->step_seconds >= best_->step_seconds * (1 - 1e-4)) return false;
     best_ = std::move(placed);
-    best_policy_ = p;
+    settings_ = trial.settings;
+    settings_.policy = p;
+    return true;
   }
 
   bool Done() const { return best_.ok() && best_->step_seconds <= goal_; }
@@ -130,32 +144,46 @@ class Portfolio {
     const bool quick = effort_ == PlanEffort::kQuick || left_ < 30;
     const size_t policies = quick ? kQuickPolicies : std::size(kLongLived);
     for (size_t t = 0; t < trials_.size(); ++t) {
-      // The first trial under all policies, the others under the best two so far.
-      for (size_t p = 0; p < (t == 0 ? policies : kQuickPolicies); ++p) {
+      // The first trial under all policies, the others under the best so far.
+      for (size_t p = 0; p < (t == 0 ? policies : 1); ++p) {
         if (Done() || (best_.ok() && !MayTry(0))) return;
-        Place(trials_[t].decisions, t == 0 ? p : p == 0 ? best_policy_ : (best_policy_ + 1) % kPolicies);
+        Place(trials_[t], t == 0 ? p : settings_.policy);
       }
       if (quick) return;
     }
+    if (!best_.ok()) settings_ = trials_.front().settings;
   }
 
-  void TrySmallerTargets() {
+  // Changes one setting of the best plan at a time, for as long as that helps.
+  void Descend() {
     int64_t largest = 0;
     for (int64_t bytes : gaps_.working_set) largest = std::max(largest, bytes);
-    for (double part : kTargets) {
-      const auto target = static_cast<int64_t>(part * static_cast<double>(budget_));
-      if (Done() || !MayTry(1) || target < largest) return;
-      const double before = best_.ok() ? best_->step_seconds : 0;
-      const size_t windows = left_ > 20 ? trials_.size() : 1;
-      for (size_t t = 0; t < windows && MayTry(1); ++t) {
-        const Trial trial = MakeTrial(trials_[t].window, trials_[t].weights, target);
-        Place(trial.decisions, best_policy_);
-        for (size_t p = 0; p < kPolicies && left_ > 20; ++p) {
-          if (p != best_policy_) Place(trial.decisions, p);
-        }
+    const auto may = [&] { return !Done() && MayTry(1); };
+    const auto place_as = [&](const Settings& settings) {
+      return TargetBytes(settings) >= largest && Place(MakeTrial(settings), settings.policy);
+    };
+    for (bool better = true; better && may();) {
+      better = false;
+      for (size_t k = 0; k < std::size(kTargets) && may(); ++k) {
+        Settings settings = settings_;
+        settings.target = k;
+        if (k != settings_.target) better = place_as(settings) || better;
       }
-      // Less memory only costs once the holes are there.
-      if (before > 0 && best_->step_seconds >= before && part < 0.9) return;
+      for (size_t k = 0; k < std::size(kLongLived) && may(); ++k) {
+        Settings settings = settings_;
+        settings.policy = k;
+        if (k != settings_.policy) better = place_as(settings) || better;
+      }
+      for (size_t k = 0; k < std::size(kAnchorSlack) && may(); ++k) {
+        Settings settings = settings_;
+        settings.slack = k;
+        if (k != settings_.slack) better = place_as(settings) || better;
+      }
+      for (size_t k = 0; k < std::size(kWindows) && may(); ++k) {
+        Settings settings = settings_;
+        settings.window = kWindows[k];
+        if (kWindows[k] != settings_.window) better = place_as(settings) || better;
+      }
     }
   }
 
@@ -164,10 +192,11 @@ class Portfolio {
   const PlanEffort effort_;
   const std::chrono::steady_clock::time_point deadline_;
   const double goal_;
-  int left_;
+  int left_;        // evaluations
+  const int half_;  // of them for placing
   std::vector<Trial> trials_;  // the fastest first
   absl::StatusOr<Placement> best_ = absl::InternalError("nothing was placed");
-  size_t best_policy_ = 0;
+  Settings settings_;          // of the best
 };
 
 // Packs the choice; true when it fits, and the addresses are in it then.
@@ -185,6 +214,19 @@ void GiveReasons(std::vector<SwapDecision>& decisions) {
   }
 }
 
+// lru's choice, as slow as if no copy ran beside anything.
+absl::StatusOr<SwapChoice> LastResort(const GapGraph& gaps, int64_t budget_bytes) {
+  absl::StatusOr<SwapChoice> choice = SwapLeastRecentlyUsed(*gaps.graph, budget_bytes);
+  if (!choice.ok()) return choice;
+  choice->predicted_seconds = gaps.compute_seconds();
+  for (const SwapDecision& d : choice->decisions) {
+    const auto bytes = static_cast<double>(gaps.graph->storages[d.storage].size_bytes);
+    if (d.copy_out) choice->predicted_seconds += bytes * gaps.seconds_per_byte_out;
+    if (d.copy_in && d.before != SwapDecision::kToHost) choice->predicted_seconds += bytes * gaps.seconds_per_byte_in;
+  }
+  return choice;
+}
+
 }  // namespace
 
 absl::StatusOr<SwapChoice> SwapPlanned(const AccessGraph& graph, const Machine& machine, int64_t budget_bytes,
@@ -198,7 +240,7 @@ absl::StatusOr<SwapChoice> SwapPlanned(const AccessGraph& graph, const Machine& 
     return choice;
   }
   absl::StatusOr<Placement> best = Portfolio(gaps, budget_bytes, limits).Run();
-  if (!best.ok()) return SwapLeastRecentlyUsed(graph, budget_bytes);
+  if (!best.ok()) return LastResort(gaps, budget_bytes);
   GiveReasons(best->choice.decisions);
   best->choice.predicted_seconds = best->step_seconds;
   return std::move(best->choice);

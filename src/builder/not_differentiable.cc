@@ -22,17 +22,31 @@ const std::map<std::string, const char*>& Reasons() {
          "StatelessRandomGetKeyCounterAlg", "StatelessRandomUniformFullInt", "StatelessRandomUniformFullIntV2",
          "StatelessRandomUniformInt", "StatelessRandomUniformIntV2", "StringFormat", "StringJoin", "TensorSummary",
          "TensorSummaryV2", "UpperBound", "VarIsInitializedOp", "VariableShape", "Where"});
+    add("its results are whole numbers",
+        {"Bincount", "ComputeAccidentalHits", "DataFormatDimMap", "DataFormatVecPermute", "DenseBincount",
+         "HistogramFixedWidth", "SparseReshape", "UnravelIndex"});
+    add("no rule is written for it; TensorFlow's training graphs bring their gradients along",
+        {"AdjustContrastv2", "AdjustHue", "AdjustSaturation", "Cholesky", "CropAndResize", "CropAndResizeGradBoxes",
+         "CropAndResizeGradImage", "Cross", "CumulativeLogsumexp", "FakeQuantWithMinMaxArgs",
+         "FakeQuantWithMinMaxArgsGradient", "FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsGradient",
+         "FakeQuantWithMinMaxVarsPerChannel", "FakeQuantWithMinMaxVarsPerChannelGradient", "HSVToRGB",
+         "ImageProjectiveTransformV2", "ImageProjectiveTransformV3", "InplaceAdd", "InplaceSub", "InplaceUpdate",
+         "LogMatrixDeterminant", "MatrixDeterminant", "MatrixInverse", "MatrixSolve", "MatrixTriangularSolve",
+         "MaxPoolGradWithArgmax", "Qr", "RGBToHSV", "RandomGamma", "RandomGammaGrad", "SelfAdjointEigV2", "SparseDenseCwiseAdd",
+         "SparseDenseCwiseDiv", "SparseDenseCwiseMul", "SparseReorder", "SparseSoftmax", "SparseTensorDenseAdd",
+         "SparseTensorDenseMatMul", "StatelessRandomGammaV2", "StatelessRandomGammaV3", "Svd"});
     add("its results are drawn at random, whatever the inputs",
-        {"RandomShuffle", "StatelessRandomNormal", "StatelessRandomNormalV2", "StatelessRandomUniform",
+        {"LogUniformCandidateSampler", "RandomPoissonV2", "StatelessRandomPoisson", "UniformCandidateSampler",
+         "RandomShuffle", "StatelessRandomNormal", "StatelessRandomNormalV2", "StatelessRandomUniform",
          "StatelessRandomUniformV2", "StatelessTruncatedNormal", "StatelessTruncatedNormalV2"});
     add("it has no inputs to differentiate by",
-        {"Const", "Placeholder", "VarHandleOp", "Variable", "VariableV2", "_Feed"});
+        {"Const", "Empty", "Placeholder", "VarHandleOp", "Variable", "VariableV2", "_Feed"});
     add("it has no results", {"Assert", "ControlTrigger", "NoOp", "_Fetch"});
     add("the shapes of its results depend on values", {"DynamicPartition", "ListDiff", "UniqueV2", "UniqueWithCounts",
                                                        "UniqueWithCountsV2"});
     add("it is there to make differentiation an error", {"PreventGradient"});
     add("it is the derivative of Igamma by its first argument, which has no closed form", {"IgammaGradA"});
-    add("the passes insert it, after gradients", {"_View"});
+    add("the passes insert it, after gradients", {"Recv", "Send", "_Fused", "_View"});
     return all;
   }();
   return reasons;

@@ -13,6 +13,10 @@ absl::StatusOr<DiagonalRange> KnownDiagonals(const InferenceContext& context, in
   if (input >= context.num_inputs()) return DiagonalRange{0, 0};
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> k, KnownInts(context, input));
   if (k.empty() || k.size() > 2) return context.Error("diag_index must be a scalar or a vector of 1 or 2 elements");
+  constexpr int64_t kMost = int64_t{1} << 31;  // sums with dimensions must not overflow
+  if (k.front() < -kMost || k.back() > kMost) {
+    return context.Error(absl::StrCat("diagonals ", k.front(), " to ", k.back(), " are out of range"));
+  }
   if (k.front() > k.back()) {
     return context.Error(absl::StrCat("lower_diag_index must not be larger than upper_diag_index: ", k.front(), " > ",
                                       k.back()));
@@ -108,6 +112,7 @@ absl::Status MatrixSetDiagShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(CheckAlign(context));
   MR_ASSIGN_OR_RETURN(const DiagonalRange k, KnownDiagonals(context, 2));
   if (context.num_inputs() < 2) return context.ExpectInputs(2);
+  MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {0, 1}));
   if (context.shape(0).fully_known() && context.shape(1).fully_known()) {
     MR_ASSIGN_OR_RETURN(const Shape diagonals, DiagonalsShape(context, context.shape(0), k));
     if (context.shape(1) != diagonals) {

@@ -79,7 +79,7 @@ std::string Describe(const SessionOptions& options) {
 
 TEST(RandomGraphs, GiveTheBitsOfBaselineUnderEveryPlan) {
   constexpr int kVariants = 5;
-  const int64_t graphs = FromEnvironment("MILLRACE_RANDOM_GRAPHS", 100);
+  const int64_t graphs = FromEnvironment("MILLRACE_RANDOM_GRAPHS", 60);
   const uint64_t first = static_cast<uint64_t>(FromEnvironment("MILLRACE_RANDOM_SEED", 1));
   const std::vector<conformance::Case> cases = UsableCases(kFolder);
   int64_t ran = 0, compared = 0, refused = 0;
@@ -114,13 +114,13 @@ TEST(RandomGraphs, GiveTheBitsOfBaselineUnderEveryPlan) {
               static_cast<long long>(graphs), static_cast<long long>(compared), static_cast<long long>(refused));
   if (graphs >= 50) {
     EXPECT_GT(ran, graphs / 2);
-    EXPECT_GT(compared, refused);
+    EXPECT_GT(compared, graphs);
   }
 }
 
 // What a rule or a kernel does not check would end the program here.
 TEST(RandomGraphs, EditedCasesAreRefusedOrRun) {
-  const int64_t graphs = FromEnvironment("MILLRACE_RANDOM_EDITS", 500);
+  const int64_t graphs = FromEnvironment("MILLRACE_RANDOM_EDITS", 300);
   const uint64_t first = static_cast<uint64_t>(FromEnvironment("MILLRACE_RANDOM_SEED", 1));
   const std::vector<conformance::Case> cases = UsableCases(kFolder);
   int64_t ran = 0;
