@@ -195,7 +195,10 @@ class DynamicInferrer {
             Ints(instance_.inputs[i], std::vector<int64_t>(candidate.input_values[3].num_elements(), 0));
       }
     } else if (op == "Reshape" && candidate.input_values.size() > 1 && !candidate.input_values[1].empty()) {
-      candidate.input_values[1] = LargestReshape(candidate.input_values[1]);
+      const std::vector<int64_t> dims = LargestReshape(candidate.input_values[1]);
+      candidate.input_values[1] = Ints(instance_.inputs[1], dims);
+      // The real input has as many elements as the result.
+      if (Shape(dims).num_elements() <= in.num_elements()) candidate.inputs[0].shape = Shape(dims);
     } else if (op == "Range" && !missing.has_value() && candidate.input_values[2].num_elements() == 1 && Needs(0) &&
                inputs_[0].bounds.has_value() && candidate.input_values[2].DoubleAt(0) > 0) {
       candidate.input_values[0] = inputs_[0].bounds->low;
@@ -206,7 +209,7 @@ class DynamicInferrer {
   }
 
   // The request with sizes such that the result is no larger than the input, whose memory it has.
-  Tensor LargestReshape(const Tensor& high) const {
+  std::vector<int64_t> LargestReshape(const Tensor& high) const {
     const Tensor& low = inputs_[1].bounds.has_value() ? inputs_[1].bounds->low : high;
     const int64_t elements = instance_.inputs[0].shape.num_elements();
     std::vector<int64_t> dims;
@@ -222,7 +225,7 @@ class DynamicInferrer {
       const int64_t fits = std::max<int64_t>(elements / product_without(i), elements > 0 ? 1 : 0);
       dims[i] = open ? fits : std::min(dims[i], fits);
     }
-    return Ints(instance_.inputs[1], dims);
+    return dims;
   }
 
   // Bounds of one real size may differ: tries smaller ones, first of a single dimension, then of all at once.

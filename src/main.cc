@@ -61,7 +61,7 @@ DEFINE_int64(partition_size, 0, "nodes per device and partition; 0: the strategy
 DEFINE_int64(swap_distance, 2, "swap tensors whose producer and consumer are more than this many partitions apart");
 DEFINE_string(min_swap_bytes, "0", "keep smaller tensors on the device");
 DEFINE_bool(share_recv, false, "what several nodes of a device use is received from another device once, not once per use");
-DEFINE_bool(fuse, true, "run trees of elementwise ops as one node; results have the same bits either way");
+DEFINE_bool(fuse, false, "run trees of elementwise ops as one node; results have the same bits either way");
 DEFINE_string(parts, "placement,swap", "tensorflowmem: parts beside the partitions: placement (variables and constants in host memory), swap (of activations), both, or none");
 DEFINE_bool(early_start, true, "tensorflowmem: compute of the next partition may start while copies of this one still run");
 DEFINE_double(occupancy_threshold, 0.7, "reactive: part of the device memory above which the oldest saved activations leave");

@@ -88,7 +88,7 @@ struct PlanningOptions {
   // Tensors whose producer and consumer are more than this many partitions apart are swapped.
   int64_t swap_distance = 2;
   // Trees of elementwise ops run as one node; the bits are the same. Off: nodes as the graph has them.
-  bool fuse = true;
+  bool fuse = false;
   // Tensors smaller than this stay on the device; raise it when thousands of tiny copies cost more than they save.
   int64_t min_swap_bytes = 0;
   // Parts of tensorflowmem beside the partitions: variables and constants live in host memory; activations are swapped.

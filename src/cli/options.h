@@ -57,7 +57,7 @@ struct StrategyOptions {
   int64_t swap_distance = 2;
   std::string min_swap_bytes = "0";
   bool share_recv = false;
-  bool fuse = true;
+  bool fuse = false;
   std::vector<std::string> parts = {"placement", "swap"};  // of tensorflowmem, beside its partitions
   bool early_start = true;
   double occupancy_threshold = 0.7;
