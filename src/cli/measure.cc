@@ -92,12 +92,12 @@ absl::StatusOr<Machine> MeasureMachine(const SessionOptions& options, const Envi
   {
     GraphBuilder product, convolution;
     const Output a = product.Placeholder("a", DataType::kFloat, {kMatrix, kMatrix});
-    ops::Sum(ops::MatMul(a, a), {}, "sum");
+    ops::Mean(ops::MatMul(a, a), {}, "mean");
     const Output images = convolution.Placeholder("images", DataType::kFloat, {kImages, kImage, kImage, kChannels});
     const Output filter = convolution.Placeholder("filter", DataType::kFloat, {3, 3, kChannels, kChannels});
-    ops::Sum(ops::Conv2D(images, filter), {}, "sum");
-    MR_ASSIGN_OR_RETURN(const double product_seconds, best(product, {"sum:0"}, KernelsOf("MatMul")));
-    MR_ASSIGN_OR_RETURN(const double convolution_seconds, best(convolution, {"sum:0"}, KernelsOf("Conv2D")));
+    ops::Mean(ops::Conv2D(images, filter), {}, "mean");
+    MR_ASSIGN_OR_RETURN(const double product_seconds, best(product, {"mean:0"}, KernelsOf("MatMul")));
+    MR_ASSIGN_OR_RETURN(const double convolution_seconds, best(convolution, {"mean:0"}, KernelsOf("Conv2D")));
     const double flops = 2.0 * kMatrix * kMatrix * kMatrix + 2.0 * kImages * kImage * kImage * kChannels * kChannels * 9;
     machine.flops_per_second = flops / (product_seconds + convolution_seconds);
   }
@@ -105,7 +105,7 @@ absl::StatusOr<Machine> MeasureMachine(const SessionOptions& options, const Envi
     GraphBuilder sum;
     const Output x = sum.Placeholder("x", DataType::kFloat, {kVector});
     const Output y = sum.Placeholder("y", DataType::kFloat, {kVector});
-    ops::Neg(ops::Add(x, y), "result");
+    ops::Add(x, y, "result");
     const double bytes = 4.0 * kVector;
     MR_ASSIGN_OR_RETURN(const double seconds, best(sum, {"result:0"}, KernelsOf("AddV2")));
     machine.memory_bytes_per_second = 3 * bytes / seconds;
@@ -129,7 +129,8 @@ absl::StatusOr<Machine> MeasureMachine(const SessionOptions& options, const Envi
   }
   GraphBuilder chain;
   Output value = chain.Placeholder("x", DataType::kFloat, {16});
-  for (int64_t i = 0; i < kChain; ++i) value = ops::Neg(value, i + 1 == kChain ? "result" : "");
+  // Reversals are not fused with each other, as elementwise operations would be.
+  for (int64_t i = 0; i < kChain; ++i) value = ops::Reverse(value, {0}, i + 1 == kChain ? "result" : "");
   MR_ASSIGN_OR_RETURN(const double span, best(chain, {"result:0"}, ComputeSpan));
   machine.launch_seconds = span / kChain;
   return machine;

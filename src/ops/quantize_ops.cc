@@ -33,6 +33,14 @@ absl::Status ExpectRange(const InferenceContext& context, int first, bool per_ch
   return absl::OkStatus();
 }
 
+// Inputs 0 and 1: the gradients and what was quantised.
+absl::Status ExpectEqualShapes(const InferenceContext& context) {
+  const Shape &gradients = context.shape(0), &inputs = context.shape(1);
+  if (!gradients.fully_known() || !inputs.fully_known() || gradients == inputs) return absl::OkStatus();
+  return context.Error(absl::StrCat("gradient and input must be the same size, got ", gradients.ToString(), " and ",
+                                    inputs.ToString()));
+}
+
 absl::Status ArgsShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(1));
   MR_RETURN_IF_ERROR(ExpectFloats(context));
@@ -42,6 +50,7 @@ absl::Status ArgsShape(InferenceContext& context) {
 absl::Status ArgsGradientShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(2));
   MR_RETURN_IF_ERROR(ExpectFloats(context));
+  MR_RETURN_IF_ERROR(ExpectEqualShapes(context));
   return SameAsFirstInput(context);
 }
 
@@ -58,6 +67,7 @@ template <bool kPerChannel>
 absl::Status VarsGradientShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(4));
   MR_RETURN_IF_ERROR(ExpectFloats(context));
+  MR_RETURN_IF_ERROR(ExpectEqualShapes(context));
   MR_RETURN_IF_ERROR(ExpectRange(context, 2, kPerChannel));
   for (int i : {0, 2, 3}) context.AddOutput(DataType::kFloat, context.shape(i));
   return absl::OkStatus();
