@@ -60,6 +60,8 @@ DEFINE_string(strategies, "", "what to compare or sweep, separated by commas, ou
 DEFINE_int64(partition_size, 0, "nodes per device and partition; 0: the strategy's choice");
 DEFINE_int64(swap_distance, 2, "swap tensors whose producer and consumer are more than this many partitions apart");
 DEFINE_string(min_swap_bytes, "0", "keep smaller tensors on the device");
+DEFINE_string(recompute, "auto", "planned: compute swapped values again instead: off, on, or auto (where the step gets shorter)");
+DEFINE_double(plan_seconds, 0, "planned: take the best plan found after so many seconds; 0: no limit, the same plan everywhere");
 DEFINE_bool(share_recv, false, "what several nodes of a device use is received from another device once, not once per use");
 DEFINE_bool(fuse, false, "run trees of elementwise ops as one node; results have the same bits either way");
 DEFINE_string(parts, "placement,swap", "tensorflowmem: parts beside the partitions: placement (variables and constants in host memory), swap (of activations), both, or none");
@@ -281,6 +283,8 @@ Options OptionsFromFlags(const std::vector<std::string>& words) {
                       .partition_size = FLAGS_partition_size,
                       .swap_distance = FLAGS_swap_distance,
                       .min_swap_bytes = FLAGS_min_swap_bytes,
+                      .recompute = FLAGS_recompute,
+                      .plan_seconds = FLAGS_plan_seconds,
                       .share_recv = FLAGS_share_recv,
                       .fuse = FLAGS_fuse,
                       .parts = List(FLAGS_parts),

@@ -56,6 +56,8 @@ struct StrategyOptions {
   int64_t partition_size = 0;
   int64_t swap_distance = 2;
   std::string min_swap_bytes = "0";
+  std::string recompute = "auto";  // off, on, auto
+  double plan_seconds = 0;
   bool share_recv = false;
   bool fuse = false;
   std::vector<std::string> parts = {"placement", "swap"};  // of tensorflowmem, beside its partitions

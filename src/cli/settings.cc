@@ -137,6 +137,17 @@ absl::StatusOr<std::vector<std::string>> ParseDevices(const std::string& text, c
   return devices;
 }
 
+namespace {
+
+absl::StatusOr<Recompute> ParseRecompute(const std::string& text) {
+  if (text == "off") return Recompute::kOff;
+  if (text == "on") return Recompute::kOn;
+  if (text == "auto") return Recompute::kAuto;
+  return UsageError(absl::StrCat("--recompute=", text, ": expected off, on or auto"));
+}
+
+}  // namespace
+
 absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const std::string& strategy) {
   const EngineOptions& engine = options.engine;
   if (options.strategy.partition_size < 0) return UsageError("--partition_size: expected 0 (chosen) or more nodes");
@@ -164,6 +175,11 @@ absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const 
   MR_RETURN_IF_ERROR(AsUsageError(FindStrategy(session.planning.strategy).status()));
   session.planning.partition_size = options.strategy.partition_size;
   session.planning.swap_distance = options.strategy.swap_distance;
+  MR_ASSIGN_OR_RETURN(session.planning.recompute, ParseRecompute(options.strategy.recompute));
+  if (!std::isfinite(options.strategy.plan_seconds) || options.strategy.plan_seconds < 0) {
+    return UsageError("--plan_seconds: expected 0 (no limit) or more seconds");
+  }
+  session.planning.plan_seconds = options.strategy.plan_seconds;
   MR_ASSIGN_OR_RETURN(session.planning.min_swap_bytes, SizeFlag("min_swap_bytes", options.strategy.min_swap_bytes));
   session.planning.fuse = options.strategy.fuse;
   MR_RETURN_IF_ERROR(SetParts(options.strategy, session.planning));
