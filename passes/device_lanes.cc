@@ -283,7 +283,10 @@ void DeviceLanes::FillVariables(NodeId id, const OpDef& def, ComputeStep& step) 
     const int32_t variable = VariableIndex(node.inputs[use.input]);
     step.input_variables[use.input] = variable;
     const bool writes = use.access == VariableAccess::kWrite || use.access == VariableAccess::kReadWrite;
-    if (variable >= 0 && writes) step.writes_variables.push_back(variable);
+    if (variable >= 0 && writes) {
+      step.writes_variables.push_back(variable);
+      shared_.plan.variables[variable].written = true;  // also one without elements, which no access shows
+    }
     if (use.access == VariableAccess::kWrite) step.overwrites_variables = true;
   }
 }

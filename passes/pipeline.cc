@@ -133,6 +133,13 @@ std::vector<int64_t> PartitionSizes(const Strategy& strategy, const PlanningOpti
   return {std::begin(kPartitionSizes), std::end(kPartitionSizes)};
 }
 
+// Of the plans that do not fit, the first (smallest partitions) says most about what is missing.
+void KeepFaster(absl::StatusOr<Compiled> compiled, absl::StatusOr<Compiled>& best) {
+  const bool better = compiled.ok() && (!best.ok() || compiled->plan.predicted_step_seconds <
+                                                          best->plan.predicted_step_seconds);
+  if (better || (!best.ok() && absl::IsInternal(best.status()))) best = std::move(compiled);
+}
+
 }  // namespace
 
 absl::StatusOr<Compiled> Compile(const CompileRequest& request) {
@@ -145,19 +152,23 @@ absl::StatusOr<Compiled> Compile(const CompileRequest& request) {
   }
   MR_ASSIGN_OR_RETURN(const Prepared prepared, Prepare(request));
   if (strategy->order == Strategy::Order::kBest && request.options.partition_size == 0) {
-    // The search plans quickly; what it finds is planned in full, once.
-    MR_ASSIGN_OR_RETURN(OrderedGraph ordered, SearchOrder(request, prepared, *strategy, limits));
-    return PlanOrdered(request, prepared, *strategy, std::move(ordered), limits);
+    // The search plans quickly; what it finds is planned in full.
+    MR_ASSIGN_OR_RETURN(std::vector<OrderedGraph> found, SearchOrders(request, prepared, *strategy, limits));
+    absl::StatusOr<Compiled> best = absl::InternalError("nothing was found");
+    for (OrderedGraph& ordered : found) {
+      if (best.ok() && std::chrono::steady_clock::now() >= limits.deadline) break;
+      absl::StatusOr<Compiled> compiled = PlanOrdered(request, prepared, *strategy, std::move(ordered), limits);
+      if (!compiled.ok() && !absl::IsResourceExhausted(compiled.status())) return compiled.status();
+      KeepFaster(std::move(compiled), best);
+    }
+    return best;
   }
   absl::StatusOr<Compiled> best = absl::InternalError("no partition size was tried");
   for (int64_t size : PartitionSizes(*strategy, request.options)) {
     MR_ASSIGN_OR_RETURN(OrderedGraph ordered, OrderOnce(request.options, strategy->order, prepared, size));
     absl::StatusOr<Compiled> compiled = PlanOrdered(request, prepared, *strategy, std::move(ordered), limits);
     if (!compiled.ok() && !absl::IsResourceExhausted(compiled.status())) return compiled.status();
-    const bool better = compiled.ok() && (!best.ok() || compiled->plan.predicted_step_seconds <
-                                                            best->plan.predicted_step_seconds);
-    // Of the plans that do not fit, the first (smallest partitions) says most about what is missing.
-    if (better || (!best.ok() && absl::IsInternal(best.status()))) best = std::move(compiled);
+    KeepFaster(std::move(compiled), best);
   }
   if (strategy->order == Strategy::Order::kLevels && absl::IsResourceExhausted(best.status())) {
     // Levels hold everything that could run at once. Where nothing goes backwards (initialisers), creation order may fit

@@ -1,6 +1,7 @@
 #include "passes/plan_search.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "millrace/status.h"
@@ -42,11 +43,17 @@ class Search {
     limits_.effort = PlanEffort::kQuick;
   }
 
-  absl::StatusOr<OrderedGraph> Run() {
+  absl::StatusOr<std::vector<OrderedGraph>> Run() {
     MR_RETURN_IF_ERROR(TryOrders());
     if (request_.options.recompute != Recompute::kOff && request_.options.num_devices() == 1) TryRecompute();
-    CutPartitions();
-    return std::move(best_->ordered);
+    std::vector<OrderedGraph> found;
+    CutPartitions(*best_);
+    found.push_back(std::move(best_->ordered));
+    if (as_it_is_ && request_.options.recompute == Recompute::kAuto) {
+      CutPartitions(*as_it_is_);
+      found.push_back(std::move(as_it_is_->ordered));
+    }
+    return found;
   }
 
  private:
@@ -123,16 +130,20 @@ class Search {
         Adopt(Look(std::move(rewritten)), 1);
       }
       const bool better = best_.ok() && (best_->step_seconds < kLeastGain * before || (always && round == 0));
-      if (!better) best_ = std::move(base);
+      if (!better) {
+        best_ = std::move(base);
+      } else if (round == 0) {
+        as_it_is_ = *std::move(base);
+      }
       if (!better || Late()) return;
     }
   }
 
-  void CutPartitions() {
-    for (const DevicePlan& plan : best_->devices) {
-      if (best_->devices.size() > 1) return;  // ids run over all devices: the order's own cuts stay
+  void CutPartitions(Looked& looked) const {
+    for (const DevicePlan& plan : looked.devices) {
+      if (looked.devices.size() > 1) return;  // ids run over all devices: the order's own cuts stay
       const AccessGraph& access = plan.device.access;
-      std::vector<bool> cut(best_->ordered.graph.num_ids(), false);
+      std::vector<bool> cut(looked.ordered.graph.num_ids(), false);
       int64_t bytes = 0;
       double seconds = 0;
       int operations = 0;
@@ -143,7 +154,7 @@ class Search {
         }
         const bool full = (request_.options.device_memory_bytes > 0 &&
                            bytes + made > request_.options.device_memory_bytes / kBytesPart) ||
-                          seconds + access.seconds[i] > kTimePart * best_->step_seconds ||
+                          seconds + access.seconds[i] > kTimePart * looked.step_seconds ||
                           (operations >= kOperations && seconds >= kTinySeconds);
         if (operations > 0 && full) {
           cut[plan.device.operations[i].node().value] = true;
@@ -155,18 +166,18 @@ class Search {
         seconds += access.seconds[i];
         ++operations;
       }
-      NumberPartitions(cut);
+      NumberPartitions(cut, looked.ordered);
     }
   }
 
-  void NumberPartitions(const std::vector<bool>& cut) {
+  static void NumberPartitions(const std::vector<bool>& cut, OrderedGraph& ordered) {
     int32_t partition = 0;
-    for (NodeId id : best_->ordered.partitioning.order) {
-      Node& node = best_->ordered.graph.mutable_node(id);
+    for (NodeId id : ordered.partitioning.order) {
+      Node& node = ordered.graph.mutable_node(id);
       if (cut[id.value]) ++partition;
       if (node.device != kHostDevice) node.partition = partition;
     }
-    best_->ordered.partitioning.num_partitions = partition + 1;
+    ordered.partitioning.num_partitions = partition + 1;
   }
 
   const CompileRequest& request_;
@@ -175,11 +186,12 @@ class Search {
   PlanLimits limits_;
   int looks_;  // left
   absl::StatusOr<Looked> best_ = absl::InternalError("no order was tried");
+  std::optional<Looked> as_it_is_;  // what best_ was before anything was computed again
 };
 
 }  // namespace
 
-absl::StatusOr<OrderedGraph> SearchOrder(const CompileRequest& request, const Prepared& prepared,
+absl::StatusOr<std::vector<OrderedGraph>> SearchOrders(const CompileRequest& request, const Prepared& prepared,
                                          const Strategy& strategy, const PlanLimits& limits) {
   return Search(request, prepared, strategy, limits).Run();
 }

@@ -8,6 +8,8 @@
 #ifndef MILLRACE_PASSES_PLAN_SEARCH_H_
 #define MILLRACE_PASSES_PLAN_SEARCH_H_
 
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "passes/prepare.h"
 #include "passes/recompute.h"
@@ -15,8 +17,9 @@
 
 namespace millrace {
 
-// ResourceExhausted when no order fits. `limits.effort` is not looked at; past the deadline the best so far is taken.
-absl::StatusOr<OrderedGraph> SearchOrder(const CompileRequest& request, const Prepared& prepared,
+// What is worth a plan in full: the best, and with Recompute::kAuto what it was before values were computed again, since
+// quick plans only estimate. ResourceExhausted when no order fits. `limits.effort` is not looked at; past the deadline the best so far is taken.
+absl::StatusOr<std::vector<OrderedGraph>> SearchOrders(const CompileRequest& request, const Prepared& prepared,
                                          const Strategy& strategy, const PlanLimits& limits);
 
 }  // namespace millrace
