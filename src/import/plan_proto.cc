@@ -59,6 +59,10 @@ void ComputeToProto(const ComputeStep& step, proto::PlanComputeStep* message) {
   message->set_overwrites_variables(step.overwrites_variables);
   message->set_state_bytes(step.state_bytes);
   message->set_predicted_seconds(step.predicted_seconds);
+  Append(step.input_shapes, message->mutable_input_shapes());
+  Append(step.output_shapes, message->mutable_output_shapes());
+  message->set_run_time_values(step.run_time_values);
+  message->set_is_view(step.is_view);
 }
 
 void CopyToProto(const CopyStep& copy, proto::PlanCopyStep* message) {
@@ -173,6 +177,7 @@ class Reader {
                                device.num_partitions()});
     }
     plan_.tensors.assign(message_.tensors().begin(), message_.tensors().end());
+    plan_.dynamic_tensors.assign(message_.dynamic_tensors().begin(), message_.dynamic_tensors().end());
     plan_.notes.assign(message_.notes().begin(), message_.notes().end());
     plan_.host_pool_bytes = message_.host_pool_bytes();
     plan_.host_bytes = message_.host_bytes();
@@ -218,11 +223,14 @@ class Reader {
       plan_.feeds.push_back({message.name(), std::move(type)});
     }
     for (const proto::PlanFetch& message : message_.fetches()) {
-      PlanFetch fetch{message.name(), {}, {}};
+      PlanFetch fetch;
+      fetch.name = message.name();
       MR_ASSIGN_OR_RETURN(fetch.type, TypeFromProto(message.type()));
       if (message.has_value()) {
         MR_ASSIGN_OR_RETURN(fetch.value, TensorFromProto(message.value()));
       }
+      fetch.shape = message.dynamic_tensor() - 1;
+      MR_RETURN_IF_ERROR(CheckDynamic(fetch.shape));
       plan_.fetches.push_back(std::move(fetch));
     }
     return absl::OkStatus();
@@ -230,6 +238,9 @@ class Reader {
 
   absl::Status CheckDevice(int32_t device) const {
     return CheckIndex(device, static_cast<int64_t>(plan_.devices.size()), 0, "device");
+  }
+  absl::Status CheckDynamic(int32_t tensor) const {
+    return CheckIndex(tensor, static_cast<int64_t>(plan_.dynamic_tensors.size()), -1, "dynamic tensor");
   }
   absl::Status CheckVariable(int32_t variable) const {
     return CheckIndex(variable, static_cast<int64_t>(plan_.variables.size()), -1, "variable");
@@ -291,7 +302,23 @@ class Reader {
     step.overwrites_variables = message.overwrites_variables();
     step.state_bytes = message.state_bytes();
     step.predicted_seconds = message.predicted_seconds();
+    MR_RETURN_IF_ERROR(ReadShapes(message, step));
     return step;
+  }
+
+  absl::Status ReadShapes(const proto::PlanComputeStep& message, ComputeStep& step) const {
+    step.input_shapes.assign(message.input_shapes().begin(), message.input_shapes().end());
+    step.output_shapes.assign(message.output_shapes().begin(), message.output_shapes().end());
+    step.run_time_values = message.run_time_values();
+    step.is_view = message.is_view();
+    if (!step.is_dynamic()) return absl::OkStatus();
+    if (step.input_shapes.size() != step.inputs.size() || step.output_shapes.size() != step.outputs.size()) {
+      return absl::InvalidArgumentError("a step has other numbers of shapes than of inputs and outputs");
+    }
+    for (const auto* shapes : {&step.input_shapes, &step.output_shapes}) {
+      for (int32_t tensor : *shapes) MR_RETURN_IF_ERROR(CheckDynamic(tensor));
+    }
+    return absl::OkStatus();
   }
 
   absl::StatusOr<CopyStep> ReadCopy(const proto::PlanCopyStep& message) const {
@@ -348,6 +375,7 @@ void PlanToProto(const ExecutionPlan& plan, proto::Plan* message) {
   }
   for (const OpInstance& instance : plan.instances) InstanceToProto(instance, message->add_instances());
   for (const std::string& tensor : plan.tensors) message->add_tensors(tensor);
+  for (const std::string& tensor : plan.dynamic_tensors) message->add_dynamic_tensors(tensor);
   for (const Lane& lane : plan.lanes) LaneToProto(lane, message->add_lanes());
   for (const PlanVariable& variable : plan.variables) VariableToProto(variable, message->add_variables());
   for (const PlanConstant& constant : plan.constants) {
@@ -367,6 +395,7 @@ void PlanToProto(const ExecutionPlan& plan, proto::Plan* message) {
     to->set_name(fetch.name);
     TypeToProto(fetch.type, to->mutable_type());
     if (!fetch.value.empty()) TensorToProto(fetch.value, to->mutable_value());
+    to->set_dynamic_tensor(fetch.shape + 1);
   }
   for (const Residence& residence : plan.residences) ResidenceToProto(residence, message->add_residences());
   message->set_host_pool_bytes(plan.host_pool_bytes);
