@@ -8,6 +8,7 @@
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/families.h"
 #include "cpu/kernels/random_stream.h"
+#include "cpu/kernels/real_shapes.h"
 
 namespace millrace::cpu {
 namespace {
@@ -98,7 +99,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeAccidentalHits(const OpInstance& nod
       context.output<float>(2)[hits] = -std::numeric_limits<float>::max();
       ++hits;
     }
-    for (int i = 0; i < 3; ++i) context.output_shapes[i] = Shape({hits});
+    for (int i = 0; i < 3; ++i) SetRealShape(context, i, Shape({hits}));
     return absl::OkStatus();
   });
 }

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "cpu/kernels/indices.h"
+#include "cpu/kernels/real_shapes.h"
 #include "cpu/kernels/register.h"
 #include "cpu/kernels/strided_copy.h"
 #include "cpu/kernels/values.h"
@@ -169,7 +170,7 @@ KernelOr MakeDynamicStitch(const OpInstance& instance) {
       const int64_t entries = context.input_type(i).shape.num_elements();
       for (int64_t k = 0; k < entries; ++k) CopyRow(to + indices[k] * row_bytes, from + k * row_bytes, row_bytes);
     }
-    if (rows != planned.dim(0)) context.output_shapes[0].set_dim(0, rows);
+    if (rows != planned.dim(0)) SetRealDim(context, 0, 0, rows);
     return absl::OkStatus();
   });
 }
@@ -191,7 +192,7 @@ KernelOr MakeDynamicPartition(const OpInstance& instance) {
       const int32_t p = partitions[k];
       CopyRow(context.output<char>(p) + rows[p]++ * row_bytes, in + k * row_bytes, row_bytes);
     }
-    for (int64_t p = 0; p < count; ++p) context.output_shapes[p].set_dim(0, rows[p]);
+    for (int64_t p = 0; p < count; ++p) SetRealDim(context, p, 0, rows[p]);
     return absl::OkStatus();
   });
 }

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "cpu/kernels/indices.h"
+#include "cpu/kernels/real_shapes.h"
 #include "cpu/kernels/register.h"
 #include "cpu/kernels/scatter_rows.h"
 #include "cpu/kernels/strided_copy.h"
@@ -172,7 +173,7 @@ absl::Status RunSorted(const KernelContext& context, const SortedForm& form) {
       begin = end;
     }
   });
-  if (rows != planned.dim(0)) context.output_shapes[0].set_dim(0, rows);
+  if (rows != planned.dim(0)) SetRealDim(context, 0, 0, rows);
   return absl::OkStatus();
 }
 

@@ -1,4 +1,5 @@
 // Shape, Size, Rank, BroadcastGradientArgs, Fill, Range, LinSpace and what else works on shapes.
+#include "cpu/kernels/real_shapes.h"
 #include "cpu/kernels/register.h"
 #include "cpu/kernels/strided_copy.h"
 #include "cpu/kernels/values.h"
@@ -59,8 +60,8 @@ KernelOr MakeBroadcastGradientArgs(const OpInstance& instance) {
     MR_ASSIGN_OR_RETURN(const auto axes, BroadcastGradientAxes(a, b));
     StoreInts(axes.first, context.output_type(0).dtype, context.outputs[0]);
     StoreInts(axes.second, context.output_type(1).dtype, context.outputs[1]);
-    context.output_shapes[0] = Shape({static_cast<int64_t>(axes.first.size())});
-    context.output_shapes[1] = Shape({static_cast<int64_t>(axes.second.size())});
+    SetRealShape(context, 0, Shape({static_cast<int64_t>(axes.first.size())}));
+    SetRealShape(context, 1, Shape({static_cast<int64_t>(axes.second.size())}));
     return absl::OkStatus();
   });
 }

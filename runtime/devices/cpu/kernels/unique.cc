@@ -1,6 +1,7 @@
 // Unique, UniqueWithCounts (values or slices along an axis), ListDiff and Where: outputs as long as their values say.
 #include <cstring>
 
+#include "cpu/kernels/real_shapes.h"
 #include "cpu/kernels/register.h"
 #include "cpu/kernels/values.h"
 
@@ -122,10 +123,10 @@ absl::Status Unique(const KernelContext& context, const Slices& s, int axis) {
       std::copy_n(x + (o * s.count + first[e]) * s.inner, s.inner, y + (o * distinct + e) * s.inner);
     }
   }
-  context.output_shapes[0].set_dim(axis, distinct);
+  SetRealDim(context, 0, axis, distinct);
   if (context.instance->outputs.size() > 2) {
     for (int64_t e = 0; e < distinct; ++e) StoreIndex(context.outputs[2], index_type, e, counts[e]);
-    context.output_shapes[2].set_dim(0, distinct);
+    SetRealDim(context, 2, 0, distinct);
   }
   return absl::OkStatus();
 }
@@ -172,7 +173,7 @@ absl::Status ListDiff(const KernelContext& context) {
     context.output<T>(0)[kept] = x[i];
     StoreIndex(context.outputs[1], context.output_type(1).dtype, kept++, i);
   }
-  for (int k = 0; k < 2; ++k) context.output_shapes[k] = Shape({kept});
+  for (int k = 0; k < 2; ++k) SetRealShape(context, k, Shape({kept}));
   return absl::OkStatus();
 }
 
@@ -200,7 +201,7 @@ absl::Status Where(const KernelContext& context) {
     }
     for (int d = rank - 1; d >= 0 && ++index[d] == shape.dim(d); --d) index[d] = 0;
   }
-  context.output_shapes[0] = Shape({found, rank});
+  SetRealShape(context, 0, Shape({found, rank}));
   return absl::OkStatus();
 }
 
