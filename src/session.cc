@@ -259,6 +259,7 @@ class SessionImpl final : public Session {
     int64_t replans = 0;
     bool measured_times = false;
   };
+
   absl::Status OpenDisk() {
     if (options_.planning.host_memory_bytes == 0) {
       return absl::InvalidArgumentError("a disk tier holds what the host budget has no room for, and there is no budget");
