@@ -8,68 +8,11 @@
 #include "passes/strategy.h"
 #include "plan/disk_layout.h"
 #include "plan/plan_verifier.h"
+#include "testlib/random_graph.h"
 #include "testlib/test_ops.h"
 
 namespace millrace {
 namespace {
-
-class RandomGraph {
- public:
-  explicit RandomGraph(uint32_t seed) : random_(seed) {
-    const int variables = Below(4), nodes = 5 + Below(40);
-    tensors_.push_back({Add("Placeholder", {}), 0});
-    graph_.mutable_node(tensors_[0].node).attrs.Set("dtype", DataType::kFloat);
-    for (int v = 0; v < variables; ++v) variables_.push_back(Add("Var", {}));
-    for (int i = 0; i < nodes; ++i) AddRandomNode();
-  }
-
-  Graph& graph() { return graph_; }
-  const std::vector<std::string>& targets() const { return targets_; }
-  int Below(int limit) { return std::uniform_int_distribution<int>(0, limit - 1)(random_); }
-
- private:
-  NodeId Add(const std::string& op, std::vector<OutputRef> inputs) {
-    Node node;
-    node.name = absl::StrCat("n", graph_.num_ids());
-    node.op = op;
-    node.inputs.assign(inputs.begin(), inputs.end());
-    node.attrs.Set("shape", Shape({2, 2 * (1 + Below(40))}));
-    if (Below(5) == 0) node.attrs.Set("scratch", int64_t{64} * Below(30));
-    return graph_.AddNode(std::move(node)).value();
-  }
-
-  OutputRef Any() {
-    // Mostly recent tensors, now and then an old one: long gaps.
-    const int size = static_cast<int>(tensors_.size());
-    return tensors_[Below(3) == 0 ? Below(size) : size - 1 - Below(std::min(size, 4))];
-  }
-
-  void AddRandomNode() {
-    const int kind = Below(10);
-    if (kind == 0 && !variables_.empty()) {
-      tensors_.push_back({Add("Read", {{variables_[Below(static_cast<int>(variables_.size()))], 0}}), 0});
-    } else if (kind == 1 && !variables_.empty()) {
-      const NodeId variable = variables_[Below(static_cast<int>(variables_.size()))];
-      targets_.push_back(graph_.node(Add("Update", {{variable, 0}, Any()})).name);
-    } else if (kind == 2) {
-      const NodeId node = Add("Two", {Any()});
-      tensors_.push_back({node, 0});
-      tensors_.push_back({node, 1});
-    } else {
-      const char* const ops[] = {"Op", "InPlace", "Small"};
-      std::vector<OutputRef> inputs = {Any()};
-      if (Below(2) == 0) inputs.push_back(Any());
-      tensors_.push_back({Add(ops[Below(3)], inputs), 0});
-      if (Below(8) == 0) targets_.push_back(graph_.node(tensors_.back().node).name);
-    }
-  }
-
-  std::mt19937 random_;
-  Graph graph_;
-  std::vector<OutputRef> tensors_;
-  std::vector<NodeId> variables_;
-  std::vector<std::string> targets_;
-};
 
 // Feeds n0, fetches the last node, runs all targets.
 CompileRequest RequestOf(RandomGraph& random, const OpRegistry& ops, KernelOracle& oracle) {

@@ -32,7 +32,7 @@ class RandomGraph {
     node.name = absl::StrCat("n", graph_.num_ids());
     node.op = op;
     node.inputs.assign(inputs.begin(), inputs.end());
-    node.attrs.Set("shape", Shape({4 * (1 + Below(40))}));
+    node.attrs.Set("shape", Shape({2, 2 * (1 + Below(40))}));
     if (Below(5) == 0) node.attrs.Set("scratch", int64_t{64} * Below(30));
     return graph_.AddNode(std::move(node)).value();
   }
