@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "graph/one_line.h"
 #include "import/checkpoint.h"
-#include "import/graph_file.h"
 #include "millrace/status.h"
+#include "proto/parse.h"
 
 namespace millrace {
 namespace {

@@ -18,6 +18,7 @@
 #include "millrace/import.h"
 #include "millrace/options.h"
 #include "millrace/status.h"
+#include "proto/parse.h"
 #include "proto/saved_model.pb.h"
 
 namespace millrace {

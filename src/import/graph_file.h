@@ -6,8 +6,6 @@
 #include <string>
 #include <string_view>
 
-#include <google/protobuf/message.h>
-
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "millrace/graph.h"
@@ -16,16 +14,6 @@ namespace millrace {
 
 // The graph in the bytes of a GraphDef or MetaGraphDef, binary or text. LoadGraph without the file.
 absl::StatusOr<Graph> GraphFromBytes(std::string_view bytes);
-
-// Whether the bytes are a text message rather than a binary one.
-bool LooksLikeText(std::string_view bytes);
-
-// Parses a text message. InvalidArgument "12:5: …" gives line and column. Unknown fields are errors unless
-// `skip_unknown_fields`.
-absl::Status ParseText(std::string_view bytes, bool skip_unknown_fields, google::protobuf::Message* message);
-
-// Parses a binary message; InvalidArgument when it is truncated or corrupt. Logs nothing.
-absl::Status ParseBinary(std::string_view bytes, google::protobuf::Message* message);
 
 // One field at the top of a binary message.
 struct WireField {

@@ -10,10 +10,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "files/atomic_file.h"
-#include "import/graph_file.h"
 #include "import/plan_proto.h"
 #include "millrace/status.h"
 #include "plan/plan_verifier.h"
+#include "proto/parse.h"
 #include "proto/plan.pb.h"
 
 namespace millrace {

@@ -10,7 +10,6 @@
 #include "absl/strings/str_join.h"
 #include "files/mapped_file.h"
 #include "graph/one_line.h"
-#include "import/graph_file.h"
 #include "import/graph_import.h"
 #include "import/tensor_proto.h"
 #include "millrace/op.h"
@@ -18,6 +17,7 @@
 #include "passes/infer_shapes.h"
 #include "passes/inline_functions.h"
 #include "passes/prune.h"
+#include "proto/parse.h"
 
 namespace millrace {
 namespace {

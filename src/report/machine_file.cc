@@ -1,8 +1,5 @@
 #include "report/machine_file.h"
 
-#include <google/protobuf/io/tokenizer.h>
-#include <google/protobuf/text_format.h>
-
 #include <cmath>
 #include <fstream>
 #include <sstream>
@@ -12,21 +9,10 @@
 #include "absl/strings/str_format.h"
 #include "millrace/status.h"
 #include "proto/machine.pb.h"
+#include "proto/parse.h"
 
 namespace millrace {
 namespace {
-
-// Keeps the first error of the text parser, with its place.
-class FirstError : public google::protobuf::io::ErrorCollector {
- public:
-  void AddError(int line, int column, const std::string& message) override {
-    if (text_.empty()) text_ = absl::StrCat("line ", line + 1, ", column ", column + 1, ": ", message);
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
 
 absl::Status SetSize(const char* field, bool given, const std::string& text, int64_t& bytes) {
   if (!given) return absl::OkStatus();
@@ -58,10 +44,7 @@ absl::Status SetSeconds(const char* field, bool given, double value, double& sec
 
 absl::StatusOr<Machine> ParseMachine(const std::string& text) {
   proto::Machine in;
-  FirstError error;
-  google::protobuf::TextFormat::Parser parser;
-  parser.RecordErrorsTo(&error);
-  if (!parser.ParseFromString(text, &in)) return absl::InvalidArgumentError(error.text());
+  MR_RETURN_IF_ERROR(ParseText(text, /*skip_unknown_fields=*/false, &in));
 
   Machine machine;
   if (in.has_name()) machine.name = in.name();

@@ -1,4 +1,3 @@
-#include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/text_format.h>
 
 #include <cmath>
@@ -9,22 +8,11 @@
 #include "files/atomic_file.h"
 #include "millrace/profile.h"
 #include "millrace/status.h"
+#include "proto/parse.h"
 #include "proto/profile.pb.h"
 
 namespace millrace {
 namespace {
-
-// Keeps the first error of the text parser, with its place.
-class FirstError : public google::protobuf::io::ErrorCollector {
- public:
-  void AddError(int line, int column, const std::string& message) override {
-    if (text_.empty()) text_ = absl::StrCat("line ", line + 1, ", column ", column + 1, ": ", message);
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
 
 absl::Status CheckFigure(const char* field, double value) {
   if (std::isfinite(value) && value >= 0) return absl::OkStatus();
@@ -68,11 +56,8 @@ absl::StatusOr<Profile> LoadProfile(const std::string& path) {
   if (file) text << file.rdbuf();
   if (!file) return absl::NotFoundError(absl::StrCat(path, ": cannot read the profile"));
   proto::Profile in;
-  FirstError error;
-  google::protobuf::TextFormat::Parser parser;
-  parser.RecordErrorsTo(&error);
-  if (!parser.ParseFromString(text.str(), &in)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": not a profile: ", error.text()));
+  if (const absl::Status status = ParseText(text.str(), /*skip_unknown_fields=*/false, &in); !status.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": not a profile: ", std::string(status.message())));
   }
   auto profile = FromProto(in);
   if (profile.ok()) return profile;

@@ -13,6 +13,7 @@
 #include "import/npz.h"
 #include "import/saved_model.h"
 #include "onnx/importer.h"
+#include "proto/parse.h"
 
 namespace millrace {
 namespace {

@@ -148,7 +148,7 @@ TEST(GraphFile, ErrorsSayWhatAndWhereAndWhatWasExpected) {
             "a node is named 'a b', expected letters, digits and _ . - / \\ >");
   EXPECT_EQ(ErrorOf(R"(node { name: "x" })"), "node 'x' has no op");
   EXPECT_EQ(ErrorOf("node { nme: \"x\" }"),
-            "1:11: Message type \"millrace.proto.NodeDef\" has no field named \"nme\".");
+            "line 1, column 11: Message type \"millrace.proto.NodeDef\" has no field named \"nme\".");
   EXPECT_EQ(ErrorOf(""), "empty, expected a GraphDef or MetaGraphDef, binary or text");
   EXPECT_EQ(ErrorOf("versions { producer: 1 }"), "no nodes, expected a GraphDef or MetaGraphDef, binary or text");
   EXPECT_THAT(ErrorOf("Hello, world"), StartsWith("not a graph"));

@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "files/mapped_file.h"
 #include "graph/one_line.h"
-#include "import/graph_file.h"
 #include "onnx/importer.h"
+#include "proto/parse.h"
 
 namespace millrace::onnx {
 namespace {
