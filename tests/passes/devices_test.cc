@@ -1,8 +1,5 @@
 // Several devices: the placer, Send and Recv and whole plans as golden text; random graphs over random devices through
 // the verifier, the simulator and the executor on null devices.
-#include <algorithm>
-#include <random>
-
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "graph/device_spec.h"
@@ -21,6 +18,7 @@
 #include "plan/simulator.h"
 #include "runtime/executor.h"
 #include "testlib/golden.h"
+#include "testlib/random_graph.h"
 #include "testlib/test_kernels.h"
 #include "testlib/test_ops.h"
 
@@ -128,71 +126,6 @@ TEST(DeviceSpecs, AreRefusedWhenTheyAreNone) {
     EXPECT_TRUE(ParseDeviceSpec(text).ok()) << text;
   }
 }
-
-// Chains and branches over variables, some of whose nodes ask for a device.
-class RandomGraph {
- public:
-  RandomGraph(uint32_t seed, int devices) : random_(seed), devices_(devices) {
-    const int variables = Below(4), nodes = 5 + Below(40);
-    tensors_.push_back({Add("Placeholder", {}), 0});
-    graph_.mutable_node(tensors_[0].node).attrs.Set("dtype", DataType::kFloat);
-    for (int v = 0; v < variables; ++v) variables_.push_back(Add("Var", {}));
-    for (int i = 0; i < nodes; ++i) AddRandomNode();
-  }
-
-  Graph& graph() { return graph_; }
-  const std::vector<std::string>& targets() const { return targets_; }
-  int Below(int limit) { return std::uniform_int_distribution<int>(0, limit - 1)(random_); }
-
- private:
-  NodeId Add(const std::string& op, std::vector<OutputRef> inputs) {
-    Node node;
-    node.name = absl::StrCat("n", graph_.num_ids());
-    node.op = op;
-    node.inputs.assign(inputs.begin(), inputs.end());
-    node.attrs.Set("shape", Shape({4 * (1 + Below(40))}));
-    if (Below(5) == 0) node.attrs.Set("scratch", int64_t{64} * Below(30));
-    if (Below(3) > 0) node.requested_device = absl::StrCat("/gpu:", Below(devices_));
-    if (Below(6) == 0 && graph_.num_ids() > 1 && op != "Placeholder" && op != "Var") {
-      node.control_inputs.push_back(NodeId{Below(graph_.num_ids())});
-    }
-    return graph_.AddNode(std::move(node)).value();
-  }
-
-  OutputRef Any() {
-    const int size = static_cast<int>(tensors_.size());
-    return tensors_[Below(3) == 0 ? Below(size) : size - 1 - Below(std::min(size, 4))];
-  }
-  NodeId AnyVariable() { return variables_[Below(static_cast<int>(variables_.size()))]; }
-
-  void AddRandomNode() {
-    const int kind = Below(12);
-    if (kind == 0 && !variables_.empty()) {
-      tensors_.push_back({Add("Read", {{AnyVariable(), 0}}), 0});
-    } else if (kind == 1 && !variables_.empty()) {
-      targets_.push_back(graph_.node(Add("Update", {{AnyVariable(), 0}, Any()})).name);
-    } else if (kind == 2) {
-      const NodeId node = Add("Two", {Any()});
-      tensors_.push_back({node, 0});
-      tensors_.push_back({node, 1});
-    } else if (kind == 3) {
-      tensors_.push_back({Add("Identity", {Any()}), 0});
-    } else {
-      const char* const ops[] = {"Op", "InPlace", "Small"};
-      std::vector<OutputRef> inputs = {Any()};
-      if (Below(2) == 0) inputs.push_back(Any());
-      tensors_.push_back({Add(ops[Below(3)], inputs), 0});
-      if (Below(8) == 0) targets_.push_back(graph_.node(tensors_.back().node).name);
-    }
-  }
-
-  std::mt19937 random_;
-  const int devices_;
-  Graph graph_;
-  std::vector<OutputRef> tensors_;
-  std::vector<NodeId> variables_;
-  std::vector<std::string> targets_;
-};
 
 // The executor on null devices, whose lanes wait as on real ones.
 absl::StatusOr<StepStats> RunOnNullDevices(const ExecutionPlan& plan) {

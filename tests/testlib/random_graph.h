@@ -1,4 +1,5 @@
-// Random training-like graphs over the test ops: chains with long gaps, variables that are read and updated.
+// Random training-like graphs over the test ops: chains with long gaps, variables that are read and updated; over several
+// devices also nodes that ask for one, control edges and Identity.
 #ifndef MILLRACE_TESTS_TESTLIB_RANDOM_GRAPH_H_
 #define MILLRACE_TESTS_TESTLIB_RANDOM_GRAPH_H_
 
@@ -14,7 +15,7 @@ namespace millrace {
 
 class RandomGraph {
  public:
-  explicit RandomGraph(uint32_t seed) : random_(seed) {
+  explicit RandomGraph(uint32_t seed, int devices = 0) : random_(seed), devices_(devices) {
     const int variables = Below(4), nodes = 5 + Below(40);
     tensors_.push_back({Add("Placeholder", {}), 0});
     graph_.mutable_node(tensors_[0].node).attrs.Set("dtype", DataType::kFloat);
@@ -34,6 +35,10 @@ class RandomGraph {
     node.inputs.assign(inputs.begin(), inputs.end());
     node.attrs.Set("shape", Shape({2, 2 * (1 + Below(40))}));
     if (Below(5) == 0) node.attrs.Set("scratch", int64_t{64} * Below(30));
+    if (devices_ > 0 && Below(3) > 0) node.requested_device = absl::StrCat("/gpu:", Below(devices_));
+    if (devices_ > 0 && Below(6) == 0 && op != "Placeholder" && op != "Var") {
+      node.control_inputs.push_back(NodeId{Below(graph_.num_ids())});
+    }
     return graph_.AddNode(std::move(node)).value();
   }
 
@@ -43,13 +48,16 @@ class RandomGraph {
     return tensors_[Below(3) == 0 ? Below(size) : size - 1 - Below(std::min(size, 4))];
   }
 
+  NodeId AnyVariable() { return variables_[Below(static_cast<int>(variables_.size()))]; }
+
   void AddRandomNode() {
-    const int kind = Below(10);
+    const int kind = Below(devices_ > 0 ? 11 : 10);
     if (kind == 0 && !variables_.empty()) {
-      tensors_.push_back({Add("Read", {{variables_[Below(static_cast<int>(variables_.size()))], 0}}), 0});
+      tensors_.push_back({Add("Read", {{AnyVariable(), 0}}), 0});
     } else if (kind == 1 && !variables_.empty()) {
-      const NodeId variable = variables_[Below(static_cast<int>(variables_.size()))];
-      targets_.push_back(graph_.node(Add("Update", {{variable, 0}, Any()})).name);
+      targets_.push_back(graph_.node(Add("Update", {{AnyVariable(), 0}, Any()})).name);
+    } else if (kind == 10) {
+      tensors_.push_back({Add("Identity", {Any()}), 0});
     } else if (kind == 2) {
       const NodeId node = Add("Two", {Any()});
       tensors_.push_back({node, 0});
@@ -64,6 +72,7 @@ class RandomGraph {
   }
 
   std::mt19937 random_;
+  const int devices_;
   Graph graph_;
   std::vector<OutputRef> tensors_;
   std::vector<NodeId> variables_;
