@@ -49,6 +49,7 @@ class DistanceWalker {
 
   // First operation of the partition before the consumer's, but after `after`.
   int32_t Anchor(int32_t after, int32_t consumer) const {
+    if (!policy_.early_in) return consumer;
     const auto begin = graph_.partition.begin();
     const int32_t first = static_cast<int32_t>(
         std::lower_bound(begin, begin + consumer, PartitionOf(consumer) - 1) - begin);
@@ -74,7 +75,7 @@ class DistanceWalker {
     const int32_t to_partition = PartitionOf(to.operation);
     const bool shares = fetched_for_ >= 0 && !from.access.writes;
     const int64_t distance = shares ? to_partition - fetched_for_ : to_partition - PartitionOf(ValueMadeAt(from));
-    if (distance <= (shares ? 1 : policy_.swap_distance)) return;
+    if (distance <= (shares ? policy_.share_distance : policy_.swap_distance)) return;
     const bool overwritten = to.access.writes && !to.access.reads;
     const bool copy_out = !overwritten && !host_is_current_;
     out_.push_back({storage_, from.operation, to.operation,

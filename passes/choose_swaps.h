@@ -44,6 +44,9 @@ struct DistancePolicy {
   int64_t min_swap_bytes = 0;
   bool place_variables_on_host = true;  // false: variables and constants stay on the device
   bool swap_activations = true;
+  // How tightly memory is used; the defaults are TensorFlowMem's.
+  bool early_in = true;        // a copy in begins one partition before its consumer; false: at the consumer
+  int64_t share_distance = 1;  // consumers up to so many partitions later share a copy in
 };
 // TensorFlowMem's rule over partitions: a value is swapped out where it is made and in one partition before a
 // consumer more than `swap_distance` partitions later; a consumer at most one partition after that shares the

@@ -140,6 +140,18 @@ void KeepFaster(absl::StatusOr<Compiled> compiled, absl::StatusOr<Compiled>& bes
   if (better || (!best.ok() && absl::IsInternal(best.status()))) best = std::move(compiled);
 }
 
+// Plans every partition size; what does not fit is no error here.
+absl::Status TrySizes(const CompileRequest& request, const Prepared& prepared, const Strategy& strategy,
+                      const PlanLimits& limits, absl::StatusOr<Compiled>& best) {
+  for (int64_t size : PartitionSizes(strategy, request.options)) {
+    MR_ASSIGN_OR_RETURN(OrderedGraph ordered, OrderOnce(request.options, strategy.order, prepared, size));
+    absl::StatusOr<Compiled> compiled = PlanOrdered(request, prepared, strategy, std::move(ordered), limits);
+    if (!compiled.ok() && !absl::IsResourceExhausted(compiled.status())) return compiled.status();
+    KeepFaster(std::move(compiled), best);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Compiled> Compile(const CompileRequest& request) {
@@ -164,11 +176,11 @@ absl::StatusOr<Compiled> Compile(const CompileRequest& request) {
     return best;
   }
   absl::StatusOr<Compiled> best = absl::InternalError("no partition size was tried");
-  for (int64_t size : PartitionSizes(*strategy, request.options)) {
-    MR_ASSIGN_OR_RETURN(OrderedGraph ordered, OrderOnce(request.options, strategy->order, prepared, size));
-    absl::StatusOr<Compiled> compiled = PlanOrdered(request, prepared, *strategy, std::move(ordered), limits);
-    if (!compiled.ok() && !absl::IsResourceExhausted(compiled.status())) return compiled.status();
-    KeepFaster(std::move(compiled), best);
+  MR_RETURN_IF_ERROR(TrySizes(request, prepared, *strategy, limits, best));
+  if (absl::IsResourceExhausted(best.status()) && strategy->last_resort && request.options.partition_size == 0) {
+    Strategy tight = *strategy;
+    tight.swaps = strategy->last_resort;
+    MR_RETURN_IF_ERROR(TrySizes(request, prepared, tight, limits, best));
   }
   if (strategy->order == Strategy::Order::kLevels && absl::IsResourceExhausted(best.status())) {
     // Levels hold everything that could run at once. Where nothing goes backwards (initialisers), creation order may fit

@@ -1,5 +1,7 @@
 #include "passes/strategy.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "passes/assign_memory.h"
@@ -14,10 +16,30 @@ absl::StatusOr<SwapChoice> Baseline(const SwapRequest& request) {
   return KeepEverything(request.graph);
 }
 
+DistancePolicy TensorFlowMemPolicy(const PlanningOptions& options) {
+  return {options.swap_distance, options.min_swap_bytes, options.place_variables_on_host, options.swap_activations};
+}
+
 absl::StatusOr<SwapChoice> TensorFlowMem(const SwapRequest& request) {
-  const PlanningOptions& options = request.options;
-  return SwapByDistance(request.graph, {options.swap_distance, options.min_swap_bytes, options.place_variables_on_host,
-                                        options.swap_activations});
+  return SwapByDistance(request.graph, TensorFlowMemPolicy(request.options));
+}
+
+// TensorFlowMem's rule holds a value for a partition before its consumer and between near uses. Where that is too much,
+// values come in at their consumers, and then leave between nearer and nearer uses.
+absl::StatusOr<SwapChoice> TensorFlowMemTight(const SwapRequest& request) {
+  DistancePolicy policy = TensorFlowMemPolicy(request.options);
+  const int64_t budget_bytes = request.options.device_memory_bytes;
+  SwapChoice choice;
+  policy.early_in = false;
+  for (int64_t distance = policy.swap_distance; distance >= 0; --distance) {
+    policy.swap_distance = distance;
+    policy.share_distance = std::min<int64_t>(policy.share_distance, distance);
+    choice = SwapByDistance(request.graph, policy);
+    choice.notes = {absl::StrCat("no partition size fits with copies in one partition ahead: they begin at their "
+                                 "consumers, at a swap distance of ", distance)};
+    if (AssignMemory(request.graph, BuildSchedule(request.graph, choice), choice, budget_bytes).ok()) break;
+  }
+  return choice;
 }
 
 // Moves nothing when everything fits: only then may variables stay on the device from step to step.
@@ -47,7 +69,7 @@ const std::vector<Strategy>& Table() {
   static const std::vector<Strategy>& table = *new std::vector<Strategy>{
       {"baseline", "creation order, no swaps, everything on the device", Strategy::Order::kCreation, Baseline},
       {"tensorflowmem", "depth-first partitions of --partition_size nodes; values used more than --swap_distance "
-                        "partitions later are swapped; variables and constants in host memory", Strategy::Order::kDepthFirst, TensorFlowMem},
+                        "partitions later are swapped; variables and constants in host memory", Strategy::Order::kDepthFirst, TensorFlowMem, TensorFlowMemTight},
       {"lru", "creation order; on demand, the least recently used tensors leave", Strategy::Order::kCreation, LeastRecentlyUsed},
       {"reactive", "creation order; above --occupancy_threshold of the device memory the oldest saved activations leave, and "
                    "come back on demand; variables on the device", Strategy::Order::kCreation, Reactive},

@@ -35,6 +35,8 @@ struct Strategy {
   Order order = Order::kCreation;
   // Which storages leave the device and when.
   std::function<absl::StatusOr<SwapChoice>(const SwapRequest&)> swaps;
+  // The same for when no partition size fits; empty: the graph is refused then.
+  std::function<absl::StatusOr<SwapChoice>(const SwapRequest&)> last_resort = {};
 };
 
 // NotFound lists the names there are.
