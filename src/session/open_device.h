@@ -1,6 +1,6 @@
 // Devices by name.
-#ifndef MILLRACE_SRC_OPEN_DEVICE_H_
-#define MILLRACE_SRC_OPEN_DEVICE_H_
+#ifndef MILLRACE_SRC_SESSION_OPEN_DEVICE_H_
+#define MILLRACE_SRC_SESSION_OPEN_DEVICE_H_
 
 #include <memory>
 
@@ -20,4 +20,4 @@ Machine MachineOf(const RuntimeDevice& device, Machine machine);
 
 }  // namespace millrace
 
-#endif  // MILLRACE_SRC_OPEN_DEVICE_H_
+#endif  // MILLRACE_SRC_SESSION_OPEN_DEVICE_H_

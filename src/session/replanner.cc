@@ -1,4 +1,4 @@
-#include "replanner.h"
+#include "session/replanner.h"
 
 #include <glog/logging.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-#include "open_device.h"
+#include "session/open_device.h"
 
 #include <algorithm>
 

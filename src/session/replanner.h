@@ -7,8 +7,8 @@
 //
 // The new plan takes over when it is predicted to be faster, both plans simulated with the measured times. It is
 // measured in its turn, and planned once more at most. A plan changes no result, so neither does any of this.
-#ifndef MILLRACE_SRC_REPLANNER_H_
-#define MILLRACE_SRC_REPLANNER_H_
+#ifndef MILLRACE_SRC_SESSION_REPLANNER_H_
+#define MILLRACE_SRC_SESSION_REPLANNER_H_
 
 #include <atomic>
 #include <functional>
@@ -78,4 +78,4 @@ class Replanner {
 
 }  // namespace millrace
 
-#endif  // MILLRACE_SRC_REPLANNER_H_
+#endif  // MILLRACE_SRC_SESSION_REPLANNER_H_

@@ -1,12 +1,15 @@
 // Session: plans per signature, runs plans, keeps variables.
 #include "millrace/session.h"
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <limits>
+#include <map>
+#include <memory>
 #include <optional>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -15,15 +18,16 @@
 #include "graph/device_spec.h"
 #include "millrace/device.h"
 #include "millrace/status.h"
-#include "open_device.h"
 #include "passes/pipeline.h"
 #include "passes/strategy.h"
 #include "plan/measured_times.h"
 #include "plan/simulator.h"
-#include "replanner.h"
 #include "runtime/executor.h"
 #include "runtime/op_evaluator.h"
-#include "xxhash.h"
+#include "session/cpu_oracle.h"
+#include "session/open_device.h"
+#include "session/replanner.h"
+#include "session/run_report.h"
 
 namespace millrace {
 namespace {
@@ -32,60 +36,8 @@ double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// What the passes ask of the CPU device. With `estimate_scratch` (planning for another machine) the cost rules say
-// how much scratch there is.
-class CpuOracle final : public KernelOracle {
- public:
-  // `times` and `stop` may be null; planning ends with Cancelled soon after `stop` is set.
-  CpuOracle(const OpRegistry& ops, const KernelRegistry& registry, KernelCache& cache, bool estimate_scratch,
-            const Profile* times, const std::atomic<bool>* stop)
-      : ops_(ops), registry_(registry), cache_(cache), estimate_scratch_(estimate_scratch), stop_(stop) {
-    if (times != nullptr) times_.emplace(*times);
-  }
-
-  absl::StatusOr<int64_t> ScratchBytes(const OpInstance& instance) override {
-    if (stop_ != nullptr && *stop_) return absl::CancelledError("the session ends");
-    if (estimate_scratch_) {
-      const OpDef* def = ops_.Find(instance.op);
-      return def != nullptr && def->cost ? def->cost(instance).scratch_bytes : 0;
-    }
-    MR_ASSIGN_OR_RETURN(const std::shared_ptr<const Kernel> kernel, cache_.Get(instance));
-    return kernel->scratch_bytes();
-  }
-
-  std::optional<double> MeasuredSeconds(const OpInstance& instance) override {
-    return times_ ? times_->Find(instance) : std::nullopt;
-  }
-
-  absl::StatusOr<std::vector<Tensor>> Evaluate(const OpDef& def, const OpInstance& instance,
-                                               std::vector<Tensor> inputs) override {
-    return EvaluateOp(def, registry_, instance, std::move(inputs));
-  }
-
- private:
-  const OpRegistry& ops_;
-  const KernelRegistry& registry_;
-  KernelCache& cache_;
-  const bool estimate_scratch_;
-  std::optional<NodeTimes> times_;
-  const std::atomic<bool>* const stop_;
-};
-
 std::string TensorNameOf(const std::string& name) {
   return name.find(':') == std::string::npos ? absl::StrCat(name, ":0") : name;
-}
-
-std::string Digest(const std::vector<Tensor>& tensors) {
-  XXH3_state_t* state = XXH3_createState();
-  XXH3_64bits_reset(state);
-  for (const Tensor& tensor : tensors) {
-    const std::string type = tensor.type().ToString();
-    XXH3_64bits_update(state, type.data(), type.size());
-    if (tensor.size_bytes() > 0) XXH3_64bits_update(state, tensor.data(), tensor.size_bytes());
-  }
-  const uint64_t digest = XXH3_64bits_digest(state);
-  XXH3_freeState(state);
-  return absl::StrCat(absl::Hex(digest, absl::kZeroPad16));
 }
 
 class SessionImpl final : public Session {
@@ -142,7 +94,8 @@ class SessionImpl final : public Session {
     const double start = Now();
     const absl::Status status = program->executor->RunStep(ordered, &fetched, &stats);
     const double seconds = Now() - start;
-    FillMeasured(seconds, status, stats, fetched);
+    AddMeasuredStep(seconds, status, stats, fetched, &last_run_);
+    if (options_.trace) last_run_.trace = stats.trace;
     MR_RETURN_IF_ERROR(status);
     ++program->steps;
     Measure(*program, stats, seconds, {types, fetches, targets});
@@ -438,71 +391,16 @@ class SessionImpl final : public Session {
   }
 
   void FillPredicted(const Program& program) {
-    const ExecutionPlan& plan = *program.plan;
     summary_ = program.summary;
-    last_run_ = RunReport();
-    last_run_.strategy = plan.strategy;
-    last_run_.partition_size = plan.partition_size;
-    last_run_.swap_outs = plan.counts.swap_outs;
-    last_run_.swap_ins = plan.counts.swap_ins;
-    last_run_.recomputed_nodes = plan.counts.recomputed_nodes;
+    last_run_ = PredictedRun(*program.plan);
     last_run_.plan_seconds = program.plan_seconds;
-    last_run_.sends = plan.counts.sends;
-    last_run_.recvs = plan.counts.recvs;
-    for (const PlanDevice& device : plan.devices) {
-      last_run_.devices.push_back({.name = device.name,
-                                   .memory_budget_bytes = device.budget_bytes,
-                                   .predicted_peak_bytes = device.arena_bytes,
-                                   .partitions = device.num_partitions});
-      last_run_.partitions = std::max<int64_t>(last_run_.partitions, device.num_partitions);
-      last_run_.device_memory_budget_bytes += device.budget_bytes;
-      last_run_.predicted_peak_device_bytes += device.arena_bytes;
-    }
-    for (const Lane& lane : plan.lanes) {
-      last_run_.devices[lane.device].nodes += static_cast<int64_t>(lane.compute.size());
-    }
-    last_run_.bytes_to_host = plan.bytes_to_host;
-    last_run_.bytes_to_device = plan.bytes_to_device;
-    last_run_.bytes_to_disk = plan.bytes_to_disk;
-    last_run_.bytes_from_disk = plan.bytes_from_disk;
-    last_run_.peak_host_bytes = plan.host_bytes;
-    last_run_.predicted_step_seconds = plan.predicted_step_seconds;
-    last_run_.lower_bound_seconds = plan.lower_bound_seconds;
-    last_run_.notes = plan.notes;
     last_run_.replans = program.replans;
     last_run_.switched_after = program.switched_after;
     last_run_.measured_times = program.measured_times;
     last_run_.plan = program.plan;
     if (!options_.trace) return;
-    absl::StatusOr<Simulation> simulation = SimulatePlan(plan, options_.machine);
+    absl::StatusOr<Simulation> simulation = SimulatePlan(*program.plan, options_.machine);
     if (simulation.ok()) last_run_.simulated_trace = std::move(simulation->events);
-  }
-
-  void FillMeasured(double seconds, const absl::Status& status, StepStats& stats,
-                    const std::vector<Tensor>& fetched) {
-    last_run_.status = status;
-    last_run_.step_seconds = {seconds};
-    last_run_.compute_seconds = stats.compute_seconds;
-    last_run_.stall_seconds = stats.stall_seconds;
-    last_run_.bytes_to_host = stats.bytes_to_host;
-    last_run_.bytes_to_device = stats.bytes_to_device;
-    last_run_.bytes_to_disk = stats.bytes_to_disk;
-    last_run_.bytes_from_disk = stats.bytes_from_disk;
-    // Memory is handed out in these units, so the last one belongs to its tensor as a whole.
-    last_run_.peak_device_bytes = 0;
-    for (size_t d = 0; d < stats.device_peak_bytes.size() && d < last_run_.devices.size(); ++d) {
-      last_run_.devices[d].peak_bytes = AlignUp(stats.device_peak_bytes[d]);
-      last_run_.peak_device_bytes += last_run_.devices[d].peak_bytes;
-    }
-    last_run_.peak_host_bytes = stats.peak_host_bytes;
-    if (options_.trace) last_run_.trace = stats.trace;
-    if (!status.ok()) return;
-    last_run_.fetch_digest = Digest(fetched);
-    for (const Tensor& tensor : fetched) {
-      if (tensor.num_elements() != 1 || !(IsFloating(tensor.dtype()) || IsInteger(tensor.dtype()))) continue;
-      last_run_.losses = {tensor.DoubleAt(0)};
-      break;
-    }
   }
 
   const Graph graph_;

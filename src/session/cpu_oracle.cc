@@ -1,0 +1,36 @@
+#include "session/cpu_oracle.h"
+
+#include <memory>
+#include <utility>
+
+#include "millrace/status.h"
+#include "runtime/op_evaluator.h"
+
+namespace millrace {
+
+CpuOracle::CpuOracle(const OpRegistry& ops, const KernelRegistry& registry, KernelCache& cache, bool estimate_scratch,
+                     const Profile* times, const std::atomic<bool>* stop)
+    : ops_(ops), registry_(registry), cache_(cache), estimate_scratch_(estimate_scratch), stop_(stop) {
+  if (times != nullptr) times_.emplace(*times);
+}
+
+absl::StatusOr<int64_t> CpuOracle::ScratchBytes(const OpInstance& instance) {
+  if (stop_ != nullptr && *stop_) return absl::CancelledError("the session ends");
+  if (estimate_scratch_) {
+    const OpDef* def = ops_.Find(instance.op);
+    return def != nullptr && def->cost ? def->cost(instance).scratch_bytes : 0;
+  }
+  MR_ASSIGN_OR_RETURN(const std::shared_ptr<const Kernel> kernel, cache_.Get(instance));
+  return kernel->scratch_bytes();
+}
+
+std::optional<double> CpuOracle::MeasuredSeconds(const OpInstance& instance) {
+  return times_ ? times_->Find(instance) : std::nullopt;
+}
+
+absl::StatusOr<std::vector<Tensor>> CpuOracle::Evaluate(const OpDef& def, const OpInstance& instance,
+                                                        std::vector<Tensor> inputs) {
+  return EvaluateOp(def, registry_, instance, std::move(inputs));
+}
+
+}  // namespace millrace

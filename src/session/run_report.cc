@@ -1,0 +1,86 @@
+#include "session/run_report.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "xxhash.h"
+
+namespace millrace {
+namespace {
+
+std::string Digest(const std::vector<Tensor>& tensors) {
+  XXH3_state_t* state = XXH3_createState();
+  XXH3_64bits_reset(state);
+  for (const Tensor& tensor : tensors) {
+    const std::string type = tensor.type().ToString();
+    XXH3_64bits_update(state, type.data(), type.size());
+    if (tensor.size_bytes() > 0) XXH3_64bits_update(state, tensor.data(), tensor.size_bytes());
+  }
+  const uint64_t digest = XXH3_64bits_digest(state);
+  XXH3_freeState(state);
+  return absl::StrCat(absl::Hex(digest, absl::kZeroPad16));
+}
+
+}  // namespace
+
+RunReport PredictedRun(const ExecutionPlan& plan) {
+  RunReport report;
+  report.strategy = plan.strategy;
+  report.partition_size = plan.partition_size;
+  report.swap_outs = plan.counts.swap_outs;
+  report.swap_ins = plan.counts.swap_ins;
+  report.recomputed_nodes = plan.counts.recomputed_nodes;
+  report.sends = plan.counts.sends;
+  report.recvs = plan.counts.recvs;
+  for (const PlanDevice& device : plan.devices) {
+    report.devices.push_back({.name = device.name,
+                              .memory_budget_bytes = device.budget_bytes,
+                              .predicted_peak_bytes = device.arena_bytes,
+                              .partitions = device.num_partitions});
+    report.partitions = std::max<int64_t>(report.partitions, device.num_partitions);
+    report.device_memory_budget_bytes += device.budget_bytes;
+    report.predicted_peak_device_bytes += device.arena_bytes;
+  }
+  for (const Lane& lane : plan.lanes) {
+    report.devices[lane.device].nodes += static_cast<int64_t>(lane.compute.size());
+  }
+  report.bytes_to_host = plan.bytes_to_host;
+  report.bytes_to_device = plan.bytes_to_device;
+  report.bytes_to_disk = plan.bytes_to_disk;
+  report.bytes_from_disk = plan.bytes_from_disk;
+  report.peak_host_bytes = plan.host_bytes;
+  report.predicted_step_seconds = plan.predicted_step_seconds;
+  report.lower_bound_seconds = plan.lower_bound_seconds;
+  report.notes = plan.notes;
+  return report;
+}
+
+void AddMeasuredStep(double seconds, const absl::Status& status, const StepStats& stats,
+                     const std::vector<Tensor>& fetched, RunReport* report) {
+  report->status = status;
+  report->step_seconds = {seconds};
+  report->compute_seconds = stats.compute_seconds;
+  report->stall_seconds = stats.stall_seconds;
+  report->bytes_to_host = stats.bytes_to_host;
+  report->bytes_to_device = stats.bytes_to_device;
+  report->bytes_to_disk = stats.bytes_to_disk;
+  report->bytes_from_disk = stats.bytes_from_disk;
+  // Memory is handed out in these units, so the last one belongs to its tensor as a whole.
+  report->peak_device_bytes = 0;
+  for (size_t d = 0; d < stats.device_peak_bytes.size() && d < report->devices.size(); ++d) {
+    report->devices[d].peak_bytes = AlignUp(stats.device_peak_bytes[d]);
+    report->peak_device_bytes += report->devices[d].peak_bytes;
+  }
+  report->peak_host_bytes = stats.peak_host_bytes;
+  if (!status.ok()) return;
+  report->fetch_digest = Digest(fetched);
+  for (const Tensor& tensor : fetched) {
+    if (tensor.num_elements() != 1 || !(IsFloating(tensor.dtype()) || IsInteger(tensor.dtype()))) continue;
+    report->losses = {tensor.DoubleAt(0)};
+    break;
+  }
+}
+
+}  // namespace millrace

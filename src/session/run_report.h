@@ -1,0 +1,24 @@
+// The run report of a session's last step, from its plan and from what was measured.
+#ifndef MILLRACE_SRC_SESSION_RUN_REPORT_H_
+#define MILLRACE_SRC_SESSION_RUN_REPORT_H_
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "millrace/plan.h"
+#include "millrace/session.h"
+#include "millrace/tensor.h"
+#include "runtime/step_stats.h"
+
+namespace millrace {
+
+// What the plan says of a step before any has run.
+RunReport PredictedRun(const ExecutionPlan& plan);
+
+// Adds what a step that took `seconds` and ended with `status` has measured. `fetched` is empty where it failed.
+void AddMeasuredStep(double seconds, const absl::Status& status, const StepStats& stats,
+                     const std::vector<Tensor>& fetched, RunReport* report);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_SRC_SESSION_RUN_REPORT_H_
