@@ -1,10 +1,12 @@
 #include "passes/plan_search.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
 #include "millrace/status.h"
+#include "passes/order_frees_first.h"
 #include "passes/plan_devices.h"
 
 namespace millrace {
@@ -13,11 +15,14 @@ namespace {
 constexpr int64_t kDepthFirstSize = 20;
 // Looks that a graph of n nodes is worth: what keeps planning within a second. A count, not a clock, so that plans do not
 // depend on the machine's load.
-int LooksFor(int32_t nodes) { return std::clamp(150'000 / std::max(nodes, 1), 2, 20); }
+int LooksFor(int32_t nodes) { return std::clamp(150'000 / std::max(nodes, 1), 2, 32); }
 constexpr double kHidden = 1.002;         // step / compute at which nothing is left to gain
 constexpr double kWorthRecompute = 1.02;  // … from which on recompute is looked at
 constexpr double kLeastGain = 0.995;      // of the step, for another round of recompute
-constexpr int kRecomputeRounds = 4;
+constexpr int kRecomputeRounds = 12;
+// Depths of recomputed chains. The next one is tried when the one before has no more to give and the step is still long.
+constexpr int kDepths[] = {3, 5, 8};
+constexpr double kWorthDeeper = 1.1;      // step / compute
 constexpr double kFractions[] = {1, 0.5, 0.25};
 // Partitions are cut at these parts of the budget and of the step, and at so many operations that are not tiny.
 constexpr int64_t kBytesPart = 32;
@@ -81,10 +86,13 @@ class Search {
       MR_ASSIGN_OR_RETURN(ordered.partitioning, KeepCreationOrder(ordered.graph));
     } else if (which == 1) {
       MR_ASSIGN_OR_RETURN(ordered.partitioning, UpdateEarly(ordered.graph, request_.ops));
-    } else {
+    } else if (which == 2 || which == 4) {
       MR_ASSIGN_OR_RETURN(ordered.partitioning,
                           PartitionDepthFirst(ordered.graph, request_.options.num_devices(), kDepthFirstSize));
+    } else {
+      MR_ASSIGN_OR_RETURN(ordered.partitioning, KeepCreationOrder(ordered.graph));
     }
+    if (which > 2) ordered.partitioning = FreesFirst(ordered.graph, request_.ops, ordered.partitioning.order);
     return ordered;
   }
 
@@ -102,9 +110,9 @@ class Search {
   }
 
   absl::Status TryOrders() {
-    const int orders = looks_ > 4 ? 3 : 2;
+    const int orders = looks_ > 10 ? 5 : looks_ > 4 ? 3 : 2;
     for (int which = 0; which < orders; ++which) {
-      if (which == 1 && request_.options.num_devices() > 1) continue;  // the order of one device's updates
+      if (which != 0 && which != 2 && request_.options.num_devices() > 1) continue;  // orders of one device
       if (best_.ok() && (Late() || best_->step_seconds <= kHidden * best_->compute_seconds)) break;
       MR_ASSIGN_OR_RETURN(OrderedGraph ordered, Order(which));
       absl::StatusOr<Looked> looked = Look(std::move(ordered));
@@ -117,25 +125,29 @@ class Search {
   void TryRecompute() {
     const bool always = request_.options.recompute == Recompute::kOn;
     const double compute = best_->compute_seconds;
+    size_t depth = 0;
     for (int round = 0; round < kRecomputeRounds && (looks_ > 0 || (always && round == 0)); ++round) {
       if (!always && best_->step_seconds <= kWorthRecompute * compute) return;
+      if (depth > 0 && best_->step_seconds <= kWorthDeeper * compute) return;
       const double before = best_->step_seconds;
       absl::StatusOr<Looked> base = std::move(best_);
       best_ = absl::InternalError("no fraction was tried");
+      int64_t recomputed = base->ordered.recomputed_nodes;
       for (double fraction : kFractions) {
         if (best_.ok() && (Late() || looks_ <= 0)) break;
         OrderedGraph rewritten = RecomputeSwapped(base->ordered, request_.ops, base->devices[0].device,
-                                                  base->devices[0].choice, request_.machine, fraction);
-        if (rewritten.recomputed_nodes == base->ordered.recomputed_nodes) break;
+                                                  base->devices[0].choice, request_.machine, {fraction, kDepths[depth]});
+        if (rewritten.recomputed_nodes == recomputed) break;
+        recomputed = rewritten.recomputed_nodes;
         Adopt(Look(std::move(rewritten)), 1);
       }
       const bool better = best_.ok() && (best_->step_seconds < kLeastGain * before || (always && round == 0));
       if (!better) {
         best_ = std::move(base);
-      } else if (round == 0) {
+      } else if (!as_it_is_) {
         as_it_is_ = *std::move(base);
       }
-      if (!better || Late()) return;
+      if (Late() || (!better && ++depth == std::size(kDepths))) return;
     }
   }
 

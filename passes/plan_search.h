@@ -1,8 +1,9 @@
 // Plan search: the order of the graph, and the values computed again in it, with which the policy runs fastest.
 //
-// Orders: creation; creation with what only serves updates moved up to its inputs; depth first. Each is planned
-// quickly (PlanEffort::kQuick); the best is rewritten by recompute.h while that makes the step shorter, and cut into
-// partitions by bytes and time.
+// Orders: creation; creation with what only serves updates moved up to its inputs; depth first; of small graphs creation and
+// depth first with what frees memory moved up (order_frees_first.h). Each is planned quickly (PlanEffort::kQuick); the best is
+// rewritten by recompute.h while that makes the step shorter, by short chains first, and cut into partitions by bytes and
+// time.
 //
 // Needs: a prepared graph. Establishes: an order; copies of recomputed nodes; partitions.
 #ifndef MILLRACE_PASSES_PLAN_SEARCH_H_

@@ -10,14 +10,12 @@
 namespace millrace {
 namespace {
 
-// Nodes with a kernel in a chain.
-constexpr int kMaxDepth = 3;
-
 class Recomputer {
  public:
   Recomputer(const OrderedGraph& ordered, const OpRegistry& ops, const DeviceGraph& device, const SwapChoice& choice,
-             const Machine& machine)
+             const Machine& machine, int max_depth)
       : ordered_(ordered),
+        max_depth_(max_depth),
         graph_(ordered.graph),
         ops_(ops),
         device_(device),
@@ -132,7 +130,7 @@ class Recomputer {
       chain_.push_back(id);
       return true;
     }
-    if (depth >= kMaxDepth || !MayRunAgain(id, def)) return false;
+    if (depth >= max_depth_ || !MayRunAgain(id, def)) return false;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const int32_t s = node_of_[id.value]->input_storages[i];
       if (s == kNoStorage) continue;
@@ -213,6 +211,7 @@ class Recomputer {
   }
 
   const OrderedGraph& ordered_;
+  const int max_depth_;
   const Graph& graph_;
   const OpRegistry& ops_;
   const DeviceGraph& device_;
@@ -237,8 +236,8 @@ class Recomputer {
 }  // namespace
 
 OrderedGraph RecomputeSwapped(const OrderedGraph& ordered, const OpRegistry& ops, const DeviceGraph& device,
-                              const SwapChoice& choice, const Machine& machine, double fraction) {
-  return Recomputer(ordered, ops, device, choice, machine).Run(fraction);
+                              const SwapChoice& choice, const Machine& machine, const RecomputeLimits& limits) {
+  return Recomputer(ordered, ops, device, choice, machine, limits.max_depth).Run(limits.fraction);
 }
 
 }  // namespace millrace

@@ -36,10 +36,15 @@ struct OrderedGraph {
   std::vector<std::string> notes;  // what the order has to tell
 };
 
-// Recomputes what saves most transfer per second of compute, until `fraction` of the bytes of all candidates is reached;
-// nothing whose chain takes longer than its copy back. `device` and `choice` are of `ordered`.
+struct RecomputeLimits {
+  double fraction = 1;  // of the bytes of all candidates
+  int max_depth = 3;    // nodes with a kernel in a chain, from a leaf to the value
+};
+
+// Recomputes what saves most transfer per second of compute, within the limits; nothing whose chain takes longer than its
+// copy back. `device` and `choice` are of `ordered`.
 OrderedGraph RecomputeSwapped(const OrderedGraph& ordered, const OpRegistry& ops, const DeviceGraph& device,
-                              const SwapChoice& choice, const Machine& machine, double fraction);
+                              const SwapChoice& choice, const Machine& machine, const RecomputeLimits& limits);
 
 }  // namespace millrace
 

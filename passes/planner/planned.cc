@@ -36,7 +36,7 @@ constexpr auto kNoDeadline = std::chrono::steady_clock::time_point::max();
 // a clock, so that plans do not depend on the machine's load.
 int EvaluationsFor(int32_t operations, PlanEffort effort) {
   const int64_t count = 300'000 / std::max(operations, 1);
-  return static_cast<int>(effort == PlanEffort::kQuick ? std::clamp<int64_t>(count, 2, 4)
+  return static_cast<int>(effort == PlanEffort::kQuick ? std::clamp<int64_t>(count / 25, 2, 12)
                                                        : std::clamp<int64_t>(count, 4, 200));
 }
 
@@ -141,7 +141,7 @@ class Portfolio {
   bool Done() const { return best_.ok() && best_->step_seconds <= goal_; }
 
   void PlaceTheBest() {
-    const bool quick = effort_ == PlanEffort::kQuick || left_ < 30;
+    const bool quick = left_ < 30;
     const size_t policies = quick ? kQuickPolicies : std::size(kLongLived);
     for (size_t t = 0; t < trials_.size(); ++t) {
       // The first trial under all policies, the others under the best so far.

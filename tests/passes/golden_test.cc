@@ -3,6 +3,7 @@
 #include "graph/text.h"
 #include "gtest/gtest.h"
 #include "passes/infer_shapes.h"
+#include "passes/order_frees_first.h"
 #include "passes/order_levels.h"
 #include "passes/order_variable_accesses.h"
 #include "passes/partition.h"
@@ -42,6 +43,24 @@ std::string Levels(const GoldenCase& golden) {
   if (!verified.ok()) return ErrorText(verified);
   std::string text = levels->notes[0] + "\n";
   for (NodeId id : levels->partitioning.order) absl::StrAppend(&text, NodeToText(*graph, id, {.attrs = false}), "\n");
+  return text;
+}
+
+std::string FreesFirstOrder(const GoldenCase& golden) {
+  absl::StatusOr<Graph> graph = ParseGraphText(golden.input);
+  if (!graph.ok()) return ErrorText(graph.status());
+  const OpRegistry ops = TestOps();
+  StubOracle oracle;
+  const auto inferred = InferShapesAndFold(*graph, ops, oracle, {});
+  if (!inferred.ok()) return ErrorText(inferred.status());
+  absl::StatusOr<Partitioning> created = KeepCreationOrder(*graph);
+  if (!created.ok()) return ErrorText(created.status());
+  const Partitioning partitioning = FreesFirst(*graph, ops, created->order);
+  EXPECT_EQ(partitioning.order.size(), created->order.size());
+  const absl::Status verified = VerifyPartitioning(*graph, partitioning);
+  if (!verified.ok()) return ErrorText(verified);
+  std::string text;
+  for (NodeId id : partitioning.order) absl::StrAppend(&text, NodeToText(*graph, id, {.attrs = false, .types = false}), "\n");
   return text;
 }
 
@@ -96,6 +115,10 @@ TEST(Golden, PartitionsDepthFirst) {
 
 TEST(Golden, OrdersByLevels) {
   for (const std::string& file : GoldenFiles("levels")) CheckGolden(file, Levels);
+}
+
+TEST(Golden, OrdersFreesFirst) {
+  for (const std::string& file : GoldenFiles("frees_first")) CheckGolden(file, FreesFirstOrder);
 }
 
 TEST(Golden, OrdersVariableAccesses) {
