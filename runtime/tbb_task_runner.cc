@@ -9,8 +9,9 @@
 
 #include "runtime/task_runner.h"
 
-#if defined(__SANITIZE_THREAD__)
-// Debian's oneTBB is not instrumented, so its hand-over of tasks is told to the thread sanitizer here.
+#if defined(MILLRACE_SANITIZE_THREAD)
+// Debian's oneTBB is not instrumented and neither is this file, which instantiates its templates; its hand-over of tasks
+// is told to the thread sanitizer here, so that races of what runs in them are found.
 extern "C" void __tsan_acquire(void* address);
 extern "C" void __tsan_release(void* address);
 #define MILLRACE_TSAN_ACQUIRE(address) __tsan_acquire(address)
