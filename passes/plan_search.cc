@@ -19,6 +19,10 @@ int LooksFor(int32_t nodes) { return std::clamp(150'000 / std::max(nodes, 1), 2,
 constexpr double kHidden = 1.002;         // step / compute at which nothing is left to gain
 constexpr double kWorthRecompute = 1.02;  // … from which on recompute is looked at
 constexpr double kLeastGain = 0.995;      // of the step, for another round of recompute
+// Quick plans only estimate: what they find at most so much slower than the best is planned in full as well.
+constexpr double kWorthAPlan = 1.3;
+constexpr int kFirstFreesFirst = 3;       // orders from here on free first
+constexpr int kLooksForTheOther = 16;
 constexpr int kRecomputeRounds = 12;
 // Depths of recomputed chains. The next one is tried when the one before has no more to give and the step is still long.
 constexpr int kDepths[] = {3, 5, 8};
@@ -50,13 +54,15 @@ class Search {
 
   absl::StatusOr<std::vector<OrderedGraph>> Run() {
     MR_RETURN_IF_ERROR(TryOrders());
-    if (request_.options.recompute != Recompute::kOff && request_.options.num_devices() == 1) TryRecompute();
+    if (request_.options.recompute != Recompute::kOff && request_.options.num_devices() == 1) RewriteOrders();
     std::vector<OrderedGraph> found;
+    const double worth_a_plan = kWorthAPlan * best_->step_seconds;
     CutPartitions(*best_);
     found.push_back(std::move(best_->ordered));
-    if (as_it_is_ && request_.options.recompute == Recompute::kAuto) {
-      CutPartitions(*as_it_is_);
-      found.push_back(std::move(as_it_is_->ordered));
+    for (std::optional<Looked>* also : {&as_it_is_, &rewritten_other_}) {
+      if (!*also || (*also)->step_seconds > worth_a_plan || request_.options.recompute != Recompute::kAuto) continue;
+      CutPartitions(**also);
+      found.push_back(std::move((*also)->ordered));
     }
     return found;
   }
@@ -92,7 +98,7 @@ class Search {
     } else {
       MR_ASSIGN_OR_RETURN(ordered.partitioning, KeepCreationOrder(ordered.graph));
     }
-    if (which > 2) ordered.partitioning = FreesFirst(ordered.graph, request_.ops, ordered.partitioning.order);
+    if (which >= kFirstFreesFirst) ordered.partitioning = FreesFirst(ordered.graph, request_.ops, ordered.partitioning.order);
     return ordered;
   }
 
@@ -117,9 +123,39 @@ class Search {
       MR_ASSIGN_OR_RETURN(OrderedGraph ordered, Order(which));
       absl::StatusOr<Looked> looked = Look(std::move(ordered));
       if (!looked.ok() && !absl::IsResourceExhausted(looked.status())) return looked.status();
-      Adopt(std::move(looked), 1 / kHidden);
+      Keep(which, std::move(looked));
     }
     return best_.status();
+  }
+
+  // The best order goes on; the best of the other kind (as it is, or what frees first) is remembered.
+  void Keep(int which, absl::StatusOr<Looked> looked) {
+    const bool frees_first = which >= kFirstFreesFirst;
+    if (!looked.ok() || !best_.ok()) {
+      if (looked.ok()) best_frees_first_ = frees_first;
+      Adopt(std::move(looked), 1);
+      return;
+    }
+    const bool better = looked->step_seconds < best_->step_seconds / kHidden;
+    if (better) std::swap(*looked, *best_);
+    const bool other_kind = best_frees_first_ != frees_first;
+    if (other_kind && (better || !other_ || looked->step_seconds < other_->step_seconds)) other_ = *std::move(looked);
+    if (better) best_frees_first_ = frees_first;
+  }
+
+  // Rewrites the best order and, where the step stays long, the best of the other kind, too.
+  void RewriteOrders() {
+    TryRecompute();
+    if (!other_ || Late() || best_->step_seconds <= kWorthDeeper * other_->compute_seconds) return;
+    std::optional<Looked> first_as_it_is = std::move(as_it_is_);
+    as_it_is_.reset();
+    std::swap(*best_, *other_);
+    looks_ = std::max(looks_, kLooksForTheOther);
+    TryRecompute();
+    rewritten_other_ = std::move(other_);
+    if (best_->step_seconds < rewritten_other_->step_seconds) return;
+    std::swap(*best_, *rewritten_other_);
+    as_it_is_ = std::move(first_as_it_is);
   }
 
   void TryRecompute() {
@@ -132,15 +168,7 @@ class Search {
       const double before = best_->step_seconds;
       absl::StatusOr<Looked> base = std::move(best_);
       best_ = absl::InternalError("no fraction was tried");
-      int64_t recomputed = base->ordered.recomputed_nodes;
-      for (double fraction : kFractions) {
-        if (best_.ok() && (Late() || looks_ <= 0)) break;
-        OrderedGraph rewritten = RecomputeSwapped(base->ordered, request_.ops, base->devices[0].device,
-                                                  base->devices[0].choice, request_.machine, {fraction, kDepths[depth]});
-        if (rewritten.recomputed_nodes == recomputed) break;
-        recomputed = rewritten.recomputed_nodes;
-        Adopt(Look(std::move(rewritten)), 1);
-      }
+      TryFractions(*base, kDepths[depth]);
       const bool better = best_.ok() && (best_->step_seconds < kLeastGain * before || (always && round == 0));
       if (!better) {
         best_ = std::move(base);
@@ -148,6 +176,18 @@ class Search {
         as_it_is_ = *std::move(base);
       }
       if (Late() || (!better && ++depth == std::size(kDepths))) return;
+    }
+  }
+
+  void TryFractions(const Looked& base, int depth) {
+    int64_t recomputed = base.ordered.recomputed_nodes;
+    for (double fraction : kFractions) {
+      if (best_.ok() && (Late() || looks_ <= 0)) return;
+      OrderedGraph rewritten = RecomputeSwapped(base.ordered, request_.ops, base.devices[0].device, base.devices[0].choice,
+                                                request_.machine, {fraction, depth});
+      if (rewritten.recomputed_nodes == recomputed) return;
+      recomputed = rewritten.recomputed_nodes;
+      Adopt(Look(std::move(rewritten)), 1);
     }
   }
 
@@ -199,6 +239,9 @@ class Search {
   int looks_;  // left
   absl::StatusOr<Looked> best_ = absl::InternalError("no order was tried");
   std::optional<Looked> as_it_is_;  // what best_ was before anything was computed again
+  bool best_frees_first_ = false;
+  std::optional<Looked> other_;            // the best order of the other kind, as it is
+  std::optional<Looked> rewritten_other_;  // the slower of both kinds as rewritten
 };
 
 }  // namespace
