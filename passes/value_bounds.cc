@@ -69,9 +69,13 @@ int AxisInput(const OpInstance& instance) {
   return instance.op == "Concat" || instance.op == "ConcatOffset" || instance.op == "Split" ? 0 : -1;
 }
 
+// Indices first, then as many pieces that they place.
+bool Stitches(const OpInstance& instance) { return instance.op == "DynamicStitch" || instance.op == "ParallelDynamicStitch"; }
+
 Direction DirectionOf(const OpInstance& instance) {
   const std::string& op = instance.op;
-  if (IncreasingInAll().count(op) + IncreasingInFirst().count(op) > 0 || AxisInput(instance) >= 0 || op == "Fill") {
+  if (IncreasingInAll().count(op) + IncreasingInFirst().count(op) > 0 || AxisInput(instance) >= 0 || op == "Fill" ||
+      Stitches(instance)) {
     return Direction::kIncreasing;
   }
   if (op == "Mul" || op == "Prod") return Direction::kIncreasingIfPositive;
@@ -83,6 +87,7 @@ Direction DirectionOf(const OpInstance& instance) {
 // Whether the op takes input i for its elements, so that bounds of it are bounds of the result.
 bool IsData(const OpInstance& instance, size_t i) {
   if (instance.op == "Fill") return i == 1;
+  if (Stitches(instance)) return i >= instance.inputs.size() / 2;
   if (instance.op == "Prod" || IncreasingInFirst().count(instance.op) > 0) return i == 0;
   return static_cast<int>(i) != AxisInput(instance);
 }

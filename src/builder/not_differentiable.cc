@@ -14,7 +14,8 @@ const std::map<std::string, const char*>& Reasons() {
     };
     add("its results are integers, bools or strings",
         {"All", "Any", "ApproximateEqual", "AsString", "AudioSummaryV2", "BitwiseAnd", "BitwiseOr", "BitwiseXor",
-         "BroadcastArgs", "BroadcastGradientArgs", "Bucketize", "ConcatOffset", "Equal", "Greater", "GreaterEqual",
+         "BroadcastArgs", "BroadcastGradientArgs", "NonMaxSuppression", "NonMaxSuppressionV2", "NonMaxSuppressionV3",
+         "NonMaxSuppressionV4", "NonMaxSuppressionV5", "Bucketize", "ConcatOffset", "Equal", "Greater", "GreaterEqual",
          "HistogramSummary", "ImageSummary", "Invert", "InvertPermutation", "IsFinite", "IsInf", "IsNan",
          "IsVariableInitialized", "LeftShift", "Less", "LessEqual", "LogicalAnd", "LogicalNot", "LogicalOr", "LowerBound",
          "MergeSummary", "Multinomial", "NotEqual", "RandomUniformInt", "RightShift", "ScalarSummary",
@@ -26,7 +27,11 @@ const std::map<std::string, const char*>& Reasons() {
         {"Bincount", "ComputeAccidentalHits", "DataFormatDimMap", "DataFormatVecPermute", "DenseBincount",
          "HistogramFixedWidth", "SparseReshape", "UnravelIndex"});
     add("no rule is written for it; TensorFlow's training graphs bring their gradients along",
-        {"AdjustContrastv2", "AdjustHue", "AdjustSaturation", "Cholesky", "CropAndResize", "CropAndResizeGradBoxes",
+        {"AdjustContrastv2", "AdjustHue", "AdjustSaturation", "BlockLSTM", "BlockLSTMGrad", "BlockLSTMGradV2", "BlockLSTMV2",
+         "Dilation2D", "Dilation2DBackpropFilter", "Dilation2DBackpropInput", "GRUBlockCell", "GRUBlockCellGrad", "LSTMBlockCell",
+         "LSTMBlockCellGrad", "QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3", "QuantizeAndDequantizeV4",
+         "QuantizeAndDequantizeV4Grad", "ScaleAndTranslate", "ScaleAndTranslateGrad", "SparseFillEmptyRows",
+         "SparseFillEmptyRowsGrad", "Cholesky", "CropAndResize", "CropAndResizeGradBoxes",
          "CropAndResizeGradImage", "Cross", "CumulativeLogsumexp", "FakeQuantWithMinMaxArgs",
          "FakeQuantWithMinMaxArgsGradient", "FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsGradient",
          "FakeQuantWithMinMaxVarsPerChannel", "FakeQuantWithMinMaxVarsPerChannelGradient", "HSVToRGB",
@@ -35,6 +40,9 @@ const std::map<std::string, const char*>& Reasons() {
          "MaxPoolGradWithArgmax", "Qr", "RGBToHSV", "RandomGamma", "RandomGammaGrad", "SelfAdjointEigV2", "SparseDenseCwiseAdd",
          "SparseDenseCwiseDiv", "SparseDenseCwiseMul", "SparseReorder", "SparseSoftmax", "SparseTensorDenseAdd",
          "SparseTensorDenseMatMul", "StatelessRandomGammaV2", "StatelessRandomGammaV3", "Svd"});
+    add("it is of complex numbers, for which no rule is written",
+        {"Angle", "Complex", "ComplexAbs", "Conj", "FFT", "FFT2D", "FFT3D", "IFFT", "IFFT2D", "IFFT3D", "IRFFT", "IRFFT2D",
+         "IRFFT3D", "Imag", "RFFT", "RFFT2D", "RFFT3D", "Real"});
     add("its results are drawn at random, whatever the inputs",
         {"LogUniformCandidateSampler", "RandomPoissonV2", "StatelessRandomPoisson", "UniformCandidateSampler",
          "RandomShuffle", "StatelessRandomNormal", "StatelessRandomNormalV2", "StatelessRandomUniform",

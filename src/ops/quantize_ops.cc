@@ -73,6 +73,43 @@ absl::Status VarsGradientShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// (input, input_min, input_max[, num_bits]); a range of scalars, or one for every slice along `axis`.
+absl::Status ExpectRoundTrip(const InferenceContext& context, int first, bool range_given) {
+  const Shape& data = context.shape(first - 1);
+  const int64_t axis = context.attrs().GetOr<int64_t>("axis", -1);
+  const int64_t bits = context.attrs().GetOr<int64_t>("num_bits", 8);
+  const bool is_signed = context.attrs().GetOr("signed_input", true);
+  if (bits < 1 || bits > (is_signed ? 62 : 63)) {
+    return context.Error(absl::StrCat("num_bits is out of range: ", bits, " with signed_input ", is_signed ? "true" : "false"));
+  }
+  if (axis < -1 || (data.fully_known() && axis >= data.rank())) {
+    return context.Error(absl::StrCat("axis ", axis, " is out of range for ", data.ToString()));
+  }
+  MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {first - 1, first, first + 1}));
+  for (int i = first; i < first + 2; ++i) {
+    const Shape& range = context.shape(i);
+    if (!range_given || !range.fully_known() || !data.fully_known()) continue;
+    if (axis < 0 ? range.num_elements() == 1 : range == Shape({data.dim(axis)})) continue;
+    return context.Error(absl::StrCat("input ", i, " is ", range.ToString(), ", expected a range for ", data.ToString()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RoundTripShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(context.op() == "QuantizeAndDequantizeV3" ? 4 : 3));
+  MR_RETURN_IF_ERROR(ExpectRoundTrip(context, 1, context.attrs().GetOr("range_given", context.op() == "QuantizeAndDequantizeV3")));
+  return SameAsFirstInput(context);
+}
+
+// (gradients, input, input_min, input_max)
+absl::Status RoundTripGradientShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(4));
+  MR_RETURN_IF_ERROR(ExpectEqualShapes(context));
+  MR_RETURN_IF_ERROR(ExpectRoundTrip(context, 2, true));
+  for (int i : {0, 2, 3}) context.AddOutput(context.dtype(0), context.shape(i));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void RegisterQuantizeOps(OpRegistry& registry) {
@@ -82,6 +119,10 @@ void RegisterQuantizeOps(OpRegistry& registry) {
   AddOp(registry, {.name = "FakeQuantWithMinMaxVarsPerChannel", .shape = VarsShape<true>, .in_place = {{0, 0}}});
   AddOp(registry, {.name = "FakeQuantWithMinMaxVarsGradient", .shape = VarsGradientShape<false>});
   AddOp(registry, {.name = "FakeQuantWithMinMaxVarsPerChannelGradient", .shape = VarsGradientShape<true>});
+  for (const char* name : {"QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3", "QuantizeAndDequantizeV4"}) {
+    AddOp(registry, {.name = name, .shape = RoundTripShape});
+  }
+  AddOp(registry, {.name = "QuantizeAndDequantizeV4Grad", .shape = RoundTripGradientShape});
 }
 
 }  // namespace millrace

@@ -1,5 +1,7 @@
 #include "ops/register.h"
 
+#include "ops/rare.h"
+
 namespace millrace {
 
 void RegisterBuiltinOps(OpRegistry& registry) {
@@ -32,6 +34,9 @@ void RegisterBuiltinOps(OpRegistry& registry) {
   RegisterQuantizeOps(registry);
   RegisterLinalgOps(registry);
   RegisterSparseOps(registry);
+  RegisterComplexOps(registry);
+  RegisterRecurrentOps(registry);
+  RegisterRarePictureOps(registry);
 }
 
 }  // namespace millrace

@@ -37,6 +37,7 @@ void RegisterSamplingOps(OpRegistry& registry);     // generators, gamma, Poisso
 void RegisterQuantizeOps(OpRegistry& registry);
 void RegisterLinalgOps(OpRegistry& registry);
 void RegisterSparseOps(OpRegistry& registry);
+void RegisterComplexOps(OpRegistry& registry);      // Complex, Real, FFT
 
 }  // namespace millrace
 

@@ -81,6 +81,37 @@ absl::Status ReorderShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// (indices, values, dense_shape, default_value) -> indices, values, empty_row_indicator, reverse_index_map
+absl::Status FillRowsShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(4));
+  MR_RETURN_IF_ERROR(ExpectSparse(context, 0));
+  MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {1, 3}));
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> dense, KnownInts(context, 2));
+  if (dense.empty() || dense[0] < 0) return context.Error("Dense shape cannot be empty or negative.");
+  const Shape &indices = context.shape(0), &fill = context.shape(3);
+  if (fill.fully_known() && fill.rank() != 0) return context.Error(absl::StrCat("default_value must be a scalar, saw ", fill.ToString()));
+  const int64_t count = indices.rank() == 2 ? indices.dim(0) : -1, most = count < 0 ? -1 : count + dense[0];
+  context.AddOutput(DataType::kInt64, Shape({most, static_cast<int64_t>(dense.size())}));
+  context.AddOutput(context.dtype(1), Shape({most}));
+  context.AddOutput(DataType::kBool, Shape({dense[0]}));
+  context.AddOutput(DataType::kInt64, Shape({count}));
+  context.MarkBound(0);
+  context.MarkBound(1);
+  return absl::OkStatus();
+}
+
+// (reverse_index_map, grad_values) -> d_values, d_default_value
+absl::Status FillRowsGradShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(2));
+  for (int i : {0, 1}) {
+    const Shape& shape = context.shape(i);
+    if (!shape.unknown_rank() && shape.rank() != 1) return context.Error(absl::StrCat("input ", i, " must be a vector, saw: ", shape.ToString()));
+  }
+  context.AddOutput(context.dtype(1), context.shape(0));
+  context.AddOutput(context.dtype(1), Shape());
+  return absl::OkStatus();
+}
+
 // Two flops for every stored value and column of b.
 Cost SparseMatMulCost(const OpInstance& node) {
   Cost cost;
@@ -101,6 +132,8 @@ void RegisterSparseOps(OpRegistry& registry) {
   }
   AddOp(registry, {.name = "SparseTensorDenseAdd", .shape = DenseAddShape, .in_place = {{0, 3}}});
   AddOp(registry, {.name = "SparseSoftmax", .shape = SparseSoftmaxShape});
+  AddOp(registry, {.name = "SparseFillEmptyRows", .shape = FillRowsShape});
+  AddOp(registry, {.name = "SparseFillEmptyRowsGrad", .shape = FillRowsGradShape});
 }
 
 }  // namespace millrace

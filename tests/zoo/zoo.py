@@ -28,7 +28,7 @@ import tensorflow as tf  # noqa: E402
 
 tf1 = tf.compat.v1
 
-FAMILIES = ("optimizers", "keras_nets", "text_nets", "image_nets", "other_nets", "hangers_on")
+FAMILIES = ("optimizers", "keras_nets", "text_nets", "image_nets", "other_nets", "world_nets", "hangers_on")
 STEPS = 3
 
 

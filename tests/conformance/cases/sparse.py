@@ -36,3 +36,15 @@ def cases():
     yield Case("Softmax", "SparseSoftmax", [INDICES, VALUES, SHAPE], rtol=1e-6)
     yield Case("Softmax_rank3", "SparseSoftmax", [np.array([[0, 0, 0], [0, 0, 1], [0, 1, 1], [1, 0, 0]], np.int64), VALUES[:4],
                np.array([2, 2, 2], np.int64)], rtol=1e-6)
+    for dtype in (np.float32, np.int64):
+        values = (2 * VALUES).astype(dtype)
+        yield Case(f"FillEmptyRows_{np.dtype(dtype).name}", "SparseFillEmptyRows",
+                   [INDICES[[0, 3, 4]], values[:3], np.array([5, 4], np.int64), dtype(7)])
+        yield Case(f"FillEmptyRowsGrad_{np.dtype(dtype).name}", "SparseFillEmptyRowsGrad",
+                   [np.array([2, 1], np.int64), np.array([1, 2, 3, 4], dtype)])
+    yield Case("FillEmptyRows_full", "SparseFillEmptyRows", [INDICES, VALUES, SHAPE, np.float32(-1)])
+    yield Case("FillEmptyRows_unordered", "SparseFillEmptyRows", [INDICES[[3, 0, 4]], VALUES[:3], SHAPE, np.float32(-1)])
+    yield Case("FillEmptyRows_none", "SparseFillEmptyRows", [np.zeros((0, 2), np.int64), VALUES[:0], SHAPE, np.float32(-1)])
+    yield Case("FillEmptyRows_outside", "SparseFillEmptyRows", [np.array([[3, 0]], np.int64), VALUES[:1], SHAPE, np.float32(-1)],
+               error="indices(0, 0) is invalid: 3 >= 3")
+    yield Case("FillEmptyRowsGrad_outside", "SparseFillEmptyRowsGrad", [np.array([9], np.int64), VALUES], error="reverse index must be in [0, 5)")

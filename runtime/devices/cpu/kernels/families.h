@@ -19,6 +19,8 @@ void RegisterLinalgKernels(KernelRegistry& registry);
 void RegisterDecomposeKernels(KernelRegistry& registry);
 void RegisterSparseKernels(KernelRegistry& registry);
 void RegisterMaxPoolArgmaxKernels(KernelRegistry& registry);
+void RegisterComplexKernels(KernelRegistry& registry);
+void RegisterFourierKernels(KernelRegistry& registry);
 
 }  // namespace millrace::cpu
 

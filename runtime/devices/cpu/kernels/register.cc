@@ -1,11 +1,13 @@
+#include "cpu/kernels/complex.h"
 #include "cpu/kernels/families.h"
+#include "cpu/kernels/rare.h"
 
 #include "glog/logging.h"
 
 namespace millrace::cpu {
 
 void AddKernel(KernelRegistry& registry, std::string_view op, KernelFactory factory) {
-  const absl::Status status = registry.Register(op, std::move(factory));
+  const absl::Status status = registry.Register(op, WithComplex(op, std::move(factory)));
   CHECK(status.ok()) << status.ToString();
 }
 
@@ -56,6 +58,15 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterDecomposeKernels(registry);
   RegisterSparseKernels(registry);
   RegisterMaxPoolArgmaxKernels(registry);
+  RegisterComplexKernels(registry);
+  RegisterFourierKernels(registry);
+  RegisterLstmKernels(registry);
+  RegisterGruKernels(registry);
+  RegisterSuppressionKernels(registry);
+  RegisterScaleKernels(registry);
+  RegisterDilationKernels(registry);
+  RegisterRoundTripKernels(registry);
+  RegisterFillRowsKernels(registry);
 }
 
 }  // namespace millrace::cpu

@@ -137,8 +137,8 @@ std::unique_ptr<Kernel> Nothing() {
 
 template <ResizeMethod kMethod>
 absl::StatusOr<std::unique_ptr<Kernel>> MakeResize(const OpInstance& node) {
-  const auto plan = MakePlan(kMethod, node, node.inputs[0].shape, node.outputs[0].shape);
   if (node.outputs[0].shape.num_elements() == 0) return Nothing();
+  const auto plan = MakePlan(kMethod, node, node.inputs[0].shape, node.outputs[0].shape);
   return DispatchNumeric(node, node.inputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
     return MakeForward<typename decltype(tag)::type>(plan);
   });

@@ -1,0 +1,257 @@
+// Elementwise ops of complex numbers: those that have real kernels too, and Complex, Real, Imag, Conj and their kin.
+#include "cpu/kernels/complex.h"
+
+#include "cpu/kernels/broadcast.h"
+#include "cpu/kernels/convert.h"
+#include "cpu/kernels/families.h"
+
+namespace millrace::cpu {
+namespace {
+
+constexpr int64_t kComplexGrain = 8192;
+constexpr int64_t kComplexMathGrain = 1024;
+
+using Made = absl::StatusOr<std::unique_ptr<Kernel>>;
+
+// y[i] = Op::Apply(x[i]); In and Out follow from the function.
+template <typename Op, typename In>
+std::unique_ptr<Kernel> UnaryKernel(const OpInstance& node) {
+  const int64_t n = node.outputs[0].shape.num_elements();
+  return MakeKernel([n](const KernelContext& context) {
+    ParallelRange(context, n, kComplexMathGrain, [&](int64_t begin, int64_t end) {
+      using Out = decltype(Op::Apply(In()));
+      const In* x = context.input<In>(0);
+      Out* y = context.output<Out>(0);
+      for (int64_t i = begin; i < end; ++i) y[i] = Op::Apply(x[i]);
+    });
+    return absl::OkStatus();
+  });
+}
+
+template <typename Op>
+Made MakeUnary(const OpInstance& node) {
+  return DispatchComplex(node, node.inputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
+    return UnaryKernel<Op, typename decltype(tag)::type>(node);
+  });
+}
+
+template <typename Op, typename In>
+std::unique_ptr<Kernel> BinaryKernel(const OpInstance& node) {
+  const Shape shapes[] = {node.inputs[0].shape, node.inputs[1].shape};
+  const BroadcastLayout layout = MakeBroadcastLayout(node.outputs[0].shape, shapes);
+  return MakeKernel([layout](const KernelContext& context) {
+    ParallelRange(context, layout.num_elements, kComplexGrain, [&](int64_t begin, int64_t end) {
+      using Out = decltype(Op::Apply(In(), In()));
+      const int64_t a_step = layout.repeats(0) ? 0 : 1, b_step = layout.repeats(1) ? 0 : 1;
+      ForEachRun(layout, begin, end, [&](const auto& offsets, int64_t at, int64_t n) {
+        const In *a = context.input<In>(0) + offsets[0], *b = context.input<In>(1) + offsets[1];
+        Out* out = context.output<Out>(0) + at;
+        for (int64_t i = 0; i < n; ++i) out[i] = Op::Apply(a[i * a_step], b[i * b_step]);
+      });
+    });
+    return absl::OkStatus();
+  });
+}
+
+template <typename Op>
+Made MakeBinary(const OpInstance& node) {
+  if (node.inputs[0].dtype != node.inputs[1].dtype) return UnsupportedType(node, node.inputs[1].dtype);
+  return DispatchComplex(node, node.inputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
+    return BinaryKernel<Op, typename decltype(tag)::type>(node);
+  });
+}
+
+#define MILLRACE_COMPLEX_UNARY(Name, expression) \
+  struct Name {                                  \
+    template <typename C>                        \
+    static auto Apply(C x) {                     \
+      return expression;                         \
+    }                                            \
+  }
+#define MILLRACE_COMPLEX_BINARY(Name, expression) \
+  struct Name {                                   \
+    template <typename C>                         \
+    static auto Apply(C a, C b) {                 \
+      return expression;                          \
+    }                                             \
+  }
+
+MILLRACE_COMPLEX_UNARY(Negative, -x);
+MILLRACE_COMPLEX_UNARY(Square, Times(x, x));
+MILLRACE_COMPLEX_UNARY(Inverse, C(1) / x);
+MILLRACE_COMPLEX_UNARY(Sqrt, std::sqrt(x));
+MILLRACE_COMPLEX_UNARY(Rsqrt, C(1) / std::sqrt(x));
+MILLRACE_COMPLEX_UNARY(Exp, std::exp(x));
+MILLRACE_COMPLEX_UNARY(Log, std::log(x));
+MILLRACE_COMPLEX_UNARY(Sin, std::sin(x));
+MILLRACE_COMPLEX_UNARY(Cos, std::cos(x));
+MILLRACE_COMPLEX_UNARY(Tanh, std::tanh(x));
+MILLRACE_COMPLEX_UNARY(Sigmoid, C(1) / (C(1) + std::exp(-x)));
+MILLRACE_COMPLEX_UNARY(Sign, x == C(0) ? C(0) : x / std::abs(x));
+MILLRACE_COMPLEX_UNARY(One, (static_cast<void>(x), C(1)));
+MILLRACE_COMPLEX_UNARY(Real, x.real());
+MILLRACE_COMPLEX_UNARY(Imag, x.imag());
+MILLRACE_COMPLEX_UNARY(Magnitude, std::abs(x));
+MILLRACE_COMPLEX_UNARY(Angle, std::arg(x));
+MILLRACE_COMPLEX_UNARY(Conjugate, std::conj(x));
+
+MILLRACE_COMPLEX_BINARY(Add, a + b);
+MILLRACE_COMPLEX_BINARY(Sub, a - b);
+MILLRACE_COMPLEX_BINARY(Mul, Times(a, b));
+MILLRACE_COMPLEX_BINARY(Div, a / b);
+MILLRACE_COMPLEX_BINARY(DivNoNan, b == C(0) ? C(0) : a / b);
+MILLRACE_COMPLEX_BINARY(MulNoNan, b == C(0) ? C(0) : Times(a, b));
+MILLRACE_COMPLEX_BINARY(SquaredDifference, Times(a - b, std::conj(a - b)));
+MILLRACE_COMPLEX_BINARY(Pow, std::pow(a, b));
+MILLRACE_COMPLEX_BINARY(Equal, a == b);
+MILLRACE_COMPLEX_BINARY(NotEqual, a != b);
+// (y, dy): derivatives are conjugated, as gradients of real functions of complex numbers are.
+MILLRACE_COMPLEX_BINARY(InverseGrad, -Times(Times(std::conj(a), std::conj(a)), b));
+MILLRACE_COMPLEX_BINARY(SqrtGrad, b* C(0.5) / std::conj(a));
+MILLRACE_COMPLEX_BINARY(RsqrtGrad, Times(C(-0.5) * b, Times(Times(std::conj(a), std::conj(a)), std::conj(a))));
+// These are given y conjugated.
+MILLRACE_COMPLEX_BINARY(TanhGrad, Times(b, C(1) - Times(a, a)));
+MILLRACE_COMPLEX_BINARY(SigmoidGrad, Times(Times(b, a), C(1) - a));
+
+struct Join {
+  template <typename T>
+  static std::complex<T> Apply(T real, T imag) {
+    return {real, imag};
+  }
+};
+
+Made MakeJoin(const OpInstance& node) {
+  if (node.outputs[0].dtype == DataType::kComplex64 && node.inputs[0].dtype == DataType::kFloat) {
+    return BinaryKernel<Join, float>(node);
+  }
+  if (node.outputs[0].dtype == DataType::kComplex128 && node.inputs[0].dtype == DataType::kDouble) {
+    return BinaryKernel<Join, double>(node);
+  }
+  return UnsupportedType(node, node.inputs[0].dtype);
+}
+
+// Numbers become their real parts; of complex ones an element type without imaginary parts keeps the real parts.
+template <typename From, typename To>
+std::unique_ptr<Kernel> ComplexCast(int64_t n) {
+  return MakeKernel([n](const KernelContext& context) {
+    for (int64_t i = 0; i < n; ++i) context.output<To>(0)[i] = static_cast<To>(context.input<From>(0)[i]);
+    return absl::OkStatus();
+  });
+}
+
+Made MakeCastFrom(const OpInstance& node, DataType part, const Conversion& conversion, bool to_complex) {
+  const int64_t n = node.outputs[0].shape.num_elements(), part_bytes = DataTypeSize(part);
+  const int64_t from_bytes = DataTypeSize(node.inputs[0].dtype), to_bytes = DataTypeSize(node.outputs[0].dtype);
+  const auto hop = [conversion](const char* from, char* to, int64_t count) {
+    if (conversion.second == nullptr) return conversion.first(from, to, count);
+    Block middle;
+    conversion.first(from, middle.bytes, count);
+    conversion.second(middle.bytes, to, count);
+  };
+  return MakeKernel([=](const KernelContext& context) {
+    for (int64_t i = 0; i < n; i += kBlockElements) {
+      const int64_t count = std::min(kBlockElements, n - i);
+      Block parts;
+      const char* from = context.input<char>(0) + i * from_bytes;
+      char* to = context.output<char>(0) + i * to_bytes;
+      if (to_complex) {
+        hop(from, parts.bytes, count);
+        std::fill(to, to + count * to_bytes, char{0});
+        for (int64_t k = 0; k < count; ++k) std::copy_n(parts.bytes + k * part_bytes, part_bytes, to + k * to_bytes);
+      } else {
+        for (int64_t k = 0; k < count; ++k) std::copy_n(from + k * from_bytes, part_bytes, parts.bytes + k * part_bytes);
+        hop(parts.bytes, to, count);
+      }
+    }
+    return absl::OkStatus();
+  });
+}
+
+Made MakeCast(const OpInstance& node) {
+  const DataType from = node.inputs[0].dtype, to = node.outputs[0].dtype;
+  const int64_t n = node.outputs[0].shape.num_elements();
+  if (IsComplex(from) && IsComplex(to)) {
+    return DispatchComplex(node, from, [&](auto from_tag) {
+      return DispatchComplex(node, to, [&](auto to_tag) -> std::unique_ptr<Kernel> {
+        return ComplexCast<typename decltype(from_tag)::type, typename decltype(to_tag)::type>(n);
+      });
+    });
+  }
+  const DataType whole = IsComplex(to) ? to : from;
+  const DataType part = whole == DataType::kComplex64 ? DataType::kFloat : DataType::kDouble;
+  const Conversion conversion = IsComplex(to) ? ConversionOf(from, part) : ConversionOf(part, to);
+  if (!conversion.covered()) return UnsupportedType(node, IsComplex(to) ? from : to);
+  return MakeCastFrom(node, part, conversion, IsComplex(to));
+}
+
+struct Entry {
+  const char* op;
+  Made (*make)(const OpInstance&);
+};
+
+constexpr Entry kWithReal[] = {
+    {"Neg", MakeUnary<Negative>},
+    {"Square", MakeUnary<Square>},
+    {"Reciprocal", MakeUnary<Inverse>},
+    {"Inv", MakeUnary<Inverse>},
+    {"Sqrt", MakeUnary<Sqrt>},
+    {"Rsqrt", MakeUnary<Rsqrt>},
+    {"Exp", MakeUnary<Exp>},
+    {"Log", MakeUnary<Log>},
+    {"Sin", MakeUnary<Sin>},
+    {"Cos", MakeUnary<Cos>},
+    {"Tanh", MakeUnary<Tanh>},
+    {"Sigmoid", MakeUnary<Sigmoid>},
+    {"Sign", MakeUnary<Sign>},
+    {"OnesLike", MakeUnary<One>},
+    {"Cast", MakeCast},
+    {"Add", MakeBinary<Add>},
+    {"AddV2", MakeBinary<Add>},
+    {"Sub", MakeBinary<Sub>},
+    {"Mul", MakeBinary<Mul>},
+    {"RealDiv", MakeBinary<Div>},
+    {"Div", MakeBinary<Div>},
+    {"DivNoNan", MakeBinary<DivNoNan>},
+    {"MulNoNan", MakeBinary<MulNoNan>},
+    {"SquaredDifference", MakeBinary<SquaredDifference>},
+    {"Pow", MakeBinary<Pow>},
+    {"Equal", MakeBinary<Equal>},
+    {"NotEqual", MakeBinary<NotEqual>},
+    {"ReciprocalGrad", MakeBinary<InverseGrad>},
+    {"InvGrad", MakeBinary<InverseGrad>},
+    {"SqrtGrad", MakeBinary<SqrtGrad>},
+    {"RsqrtGrad", MakeBinary<RsqrtGrad>},
+    {"TanhGrad", MakeBinary<TanhGrad>},
+    {"SigmoidGrad", MakeBinary<SigmoidGrad>},
+};
+
+bool AnyComplex(const OpInstance& node) {
+  for (const auto* types : {&node.inputs, &node.outputs}) {
+    for (const TensorType& type : *types) {
+      if (IsComplex(type.dtype)) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+KernelFactory WithComplex(std::string_view op, KernelFactory real) {
+  KernelFactory complex = ComplexSums(op);
+  for (const Entry& entry : kWithReal) {
+    if (entry.op == op) complex = entry.make;
+  }
+  if (complex == nullptr) return real;
+  return [real = std::move(real), complex](const OpInstance& node) { return AnyComplex(node) ? complex(node) : real(node); };
+}
+
+void RegisterComplexKernels(KernelRegistry& registry) {
+  AddKernel(registry, "Complex", MakeJoin);
+  AddKernel(registry, "Real", MakeUnary<Real>);
+  AddKernel(registry, "Imag", MakeUnary<Imag>);
+  AddKernel(registry, "Conj", MakeUnary<Conjugate>);
+  AddKernel(registry, "ComplexAbs", MakeUnary<Magnitude>);
+  AddKernel(registry, "Angle", MakeUnary<Angle>);
+}
+
+}  // namespace millrace::cpu

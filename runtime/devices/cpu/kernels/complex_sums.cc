@@ -1,0 +1,164 @@
+// Sums and products of complex numbers: AddN, reductions over axes, matrix products.
+#include <vector>
+
+#include "cpu/kernels/complex.h"
+#include "cpu/kernels/values.h"
+#include "millrace/status.h"
+
+namespace millrace::cpu {
+namespace {
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeAddN(const OpInstance& node) {
+  const int64_t n = node.outputs[0].shape.num_elements();
+  const int count = static_cast<int>(node.inputs.size());
+  return DispatchComplex(node, node.outputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
+    using C = typename decltype(tag)::type;
+    return MakeKernel([n, count](const KernelContext& context) {
+      for (int64_t i = 0; i < n; ++i) {
+        C sum = context.input<C>(0)[i];
+        for (int k = 1; k < count; ++k) sum += context.input<C>(k)[i];
+        context.output<C>(0)[i] = sum;
+      }
+      return absl::OkStatus();
+    });
+  });
+}
+
+enum class Reduction { kSum, kMean, kProd };
+
+// Per dimension of the input how far its index moves the result; 0 along reduced axes.
+absl::StatusOr<std::vector<int64_t>> ResultStrides(const Shape& shape, const Ints& axes) {
+  std::vector<bool> reduced(shape.rank(), false);
+  for (int64_t given : axes) {
+    MR_ASSIGN_OR_RETURN(const int axis, ResolveAxis(given, shape.rank()));
+    reduced[axis] = true;
+  }
+  std::vector<int64_t> strides(shape.rank(), 0);
+  int64_t stride = 1;
+  for (int d = shape.rank() - 1; d >= 0; --d) {
+    if (reduced[d]) continue;
+    strides[d] = stride;
+    stride *= shape.dim(d);
+  }
+  return strides;
+}
+
+// The elements in order, each onto its sum (in double precision, in the scratch).
+template <typename C, Reduction kReduction>
+void Reduce(const KernelContext& context, const std::vector<int64_t>& strides) {
+  const Shape& shape = context.input_type(0).shape;
+  const int64_t elements = shape.num_elements(), results = context.output_type(0).shape.num_elements();
+  auto* sums = static_cast<std::complex<double>*>(context.scratch);
+  std::fill(sums, sums + results, kReduction == Reduction::kProd ? 1.0 : 0.0);
+  std::vector<int64_t> index(shape.rank(), 0);
+  int64_t to = 0;
+  for (int64_t i = 0; i < elements; ++i) {
+    const std::complex<double> x(context.input<C>(0)[i]);
+    sums[to] = kReduction == Reduction::kProd ? Times(sums[to], x) : sums[to] + x;
+    for (int d = shape.rank() - 1; d >= 0; --d) {
+      to += strides[d];
+      if (++index[d] < shape.dim(d)) break;
+      to -= strides[d] * shape.dim(d);
+      index[d] = 0;
+    }
+  }
+  const double count = static_cast<double>(elements) / static_cast<double>(std::max<int64_t>(results, 1));
+  for (int64_t i = 0; i < results; ++i) context.output<C>(0)[i] = C(kReduction == Reduction::kMean ? sums[i] / count : sums[i]);
+}
+
+template <Reduction kReduction>
+absl::StatusOr<std::unique_ptr<Kernel>> MakeReduction(const OpInstance& node) {
+  const int64_t results = node.outputs[0].shape.num_elements();
+  return DispatchComplex(node, node.inputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
+    using C = typename decltype(tag)::type;
+    return MakeKernel(
+        [](const KernelContext& context) -> absl::Status {
+          MR_ASSIGN_OR_RETURN(const Ints axes, ValueReader(context).ints(1));
+          MR_ASSIGN_OR_RETURN(const std::vector<int64_t> strides, ResultStrides(context.input_type(0).shape, axes));
+          Reduce<C, kReduction>(context, strides);
+          return absl::OkStatus();
+        },
+        results * static_cast<int64_t>(sizeof(std::complex<double>)));
+  });
+}
+
+// One operand of a product: where element (row, column) of matrix `batch` is.
+struct Operand {
+  Operand(const Shape& shape, const Shape& out, bool is_swapped, bool is_conjugated) : conjugated(is_conjugated) {
+    const int64_t columns = shape.dim(shape.rank() - 1), rows = shape.dim(shape.rank() - 2);
+    row = is_swapped ? 1 : columns;
+    column = is_swapped ? columns : 1;
+    inner = is_swapped ? rows : columns;
+    int64_t stride = rows * columns;
+    const int missing = out.rank() - shape.rank();
+    batch.assign(out.rank() - 2, 0);
+    for (int d = shape.rank() - 3; d >= 0; --d) {
+      if (shape.dim(d) != 1) batch[d + missing] = stride;
+      stride *= shape.dim(d);
+    }
+  }
+  int64_t Start(const Shape& out, int64_t matrix) const {
+    int64_t at = 0;
+    for (int d = out.rank() - 3; d >= 0; --d) {
+      at += matrix % out.dim(d) * batch[d];
+      matrix /= out.dim(d);
+    }
+    return at;
+  }
+  int64_t row, column, inner;
+  bool conjugated;
+  std::vector<int64_t> batch;
+};
+
+template <typename C>
+void Multiply(const Operand& a, const Operand& b, const Shape& shape, const C* x, const C* y, C* out) {
+  const int64_t rows = shape.dim(shape.rank() - 2), columns = shape.dim(shape.rank() - 1);
+  std::fill(out, out + rows * columns, C(0));
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t k = 0; k < a.inner; ++k) {
+      const C raw = x[i * a.row + k * a.column], left = a.conjugated ? std::conj(raw) : raw;
+      for (int64_t j = 0; j < columns; ++j) {
+        const C right = y[k * b.row + j * b.column];
+        out[i * columns + j] += Times(left, b.conjugated ? std::conj(right) : right);
+      }
+    }
+  }
+}
+
+// MatMul transposes, the batched ones take adjoints.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const OpInstance& node) {
+  const bool adjoint_x = node.attrs.GetOr("adj_x", false), adjoint_y = node.attrs.GetOr("adj_y", false);
+  const Shape out = node.outputs[0].shape;
+  const Operand a(node.inputs[0].shape, out, adjoint_x || node.attrs.GetOr("transpose_a", false), adjoint_x);
+  const Operand b(node.inputs[1].shape, out, adjoint_y || node.attrs.GetOr("transpose_b", false), adjoint_y);
+  if (node.inputs[0].dtype != node.outputs[0].dtype || node.inputs[1].dtype != node.outputs[0].dtype) {
+    return UnsupportedType(node, node.outputs[0].dtype);
+  }
+  const int64_t matrix = out.dim(out.rank() - 2) * out.dim(out.rank() - 1);
+  const int64_t count = matrix == 0 ? 0 : out.num_elements() / matrix;
+  return DispatchComplex(node, node.outputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
+    using C = typename decltype(tag)::type;
+    return MakeKernel([=](const KernelContext& context) {
+      ParallelRange(context, count, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t m = begin; m < end; ++m) {
+          Multiply(a, b, out, context.input<C>(0) + a.Start(out, m), context.input<C>(1) + b.Start(out, m),
+                   context.output<C>(0) + m * matrix);
+        }
+      });
+      return absl::OkStatus();
+    });
+  });
+}
+
+}  // namespace
+
+KernelFactory ComplexSums(std::string_view op) {
+  if (op == "AddN" || op == "AccumulateNV2") return MakeAddN;
+  if (op == "Sum") return MakeReduction<Reduction::kSum>;
+  if (op == "Mean") return MakeReduction<Reduction::kMean>;
+  if (op == "Prod") return MakeReduction<Reduction::kProd>;
+  if (op == "MatMul" || op == "BatchMatMul" || op == "BatchMatMulV2" || op == "BatchMatMulV3") return MakeProduct;
+  return nullptr;
+}
+
+}  // namespace millrace::cpu

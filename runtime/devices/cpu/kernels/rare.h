@@ -1,0 +1,19 @@
+// Families of rarer ops. Only register.cc and the family itself need these.
+#ifndef MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_RARE_H_
+#define MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_RARE_H_
+
+#include "cpu/kernels/register.h"
+
+namespace millrace::cpu {
+
+void RegisterLstmKernels(KernelRegistry& registry);
+void RegisterGruKernels(KernelRegistry& registry);
+void RegisterSuppressionKernels(KernelRegistry& registry);  // NonMaxSuppression*
+void RegisterScaleKernels(KernelRegistry& registry);        // ScaleAndTranslate
+void RegisterDilationKernels(KernelRegistry& registry);     // Dilation2D
+void RegisterRoundTripKernels(KernelRegistry& registry);    // QuantizeAndDequantize*
+void RegisterFillRowsKernels(KernelRegistry& registry);     // SparseFillEmptyRows
+
+}  // namespace millrace::cpu
+
+#endif  // MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_RARE_H_

@@ -1,0 +1,121 @@
+// Complex numbers: parts, angles, Fourier transforms.
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
+#include "ops/register.h"
+#include "ops/rules.h"
+
+namespace millrace {
+namespace {
+
+absl::Status JoinShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(2));
+  MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {0, 1}));
+  absl::StatusOr<Shape> shape = BroadcastShapes(context.shape(0), context.shape(1));
+  if (!shape.ok()) return ErrorAtNode(context, shape.status());
+  context.AddOutput(context.attrs().GetOr("Tout", DataType::kComplex64), *std::move(shape));
+  return absl::OkStatus();
+}
+
+absl::Status ExpectComplex(const InferenceContext& context, DataType dtype) {
+  if (dtype == DataType::kComplex64 || dtype == DataType::kComplex128) return absl::OkStatus();
+  return context.Error(absl::StrCat("has type ", std::string(DataTypeName(dtype)), ", expected complex64 or complex128"));
+}
+
+// A real number per complex one.
+absl::Status PartShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(1));
+  MR_RETURN_IF_ERROR(ExpectComplex(context, context.dtype(0)));
+  const DataType part = context.dtype(0) == DataType::kComplex64 ? DataType::kFloat : DataType::kDouble;
+  if (context.attrs().GetOr("Tout", DataType::kFloat) != part) {
+    return context.Error(absl::StrCat("the parts of ", context.input(0).ToString(), " are ", std::string(DataTypeName(part)),
+                                      ", Tout is another type"));
+  }
+  context.AddOutput(part, context.shape(0));
+  return absl::OkStatus();
+}
+
+absl::Status ConjugateShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(1));
+  MR_RETURN_IF_ERROR(ExpectComplex(context, context.dtype(0)));
+  return SameAsFirstInput(context);
+}
+
+int Dimensions(const InferenceContext& context) {
+  const std::string op(context.op());
+  return op.back() != 'D' ? 1 : op[op.size() - 2] - '0';
+}
+
+absl::Status ExpectRankFor(const InferenceContext& context, int dims) {
+  const Shape& shape = context.shape(0);
+  if (shape.unknown_rank() || shape.rank() >= dims) return absl::OkStatus();
+  return context.Error(absl::StrCat("Input must have rank of at least ", dims, " but got: ", shape.ToString()));
+}
+
+absl::Status FftShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(ConjugateShape(context));
+  return ExpectRankFor(context, Dimensions(context));
+}
+
+// (input, fft_length). Dimension `i` of the transformed ones must hold at least this many elements.
+absl::Status ExpectLength(const InferenceContext& context, int dim, int64_t least) {
+  const int64_t found = context.shape(0).dim(dim);
+  if (found < 0 || found >= least || found == 0) return absl::OkStatus();
+  return context.Error(absl::StrCat("Input dimension ", dim, " must have length of at least ", least, " but got: ", found));
+}
+
+absl::Status RealFftShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(2));
+  const bool inverse = context.op()[0] == 'I';
+  const int dims = Dimensions(context);
+  MR_RETURN_IF_ERROR(ExpectRankFor(context, dims));
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> lengths, KnownInts(context, 1));
+  if (static_cast<int>(lengths.size()) != dims) {
+    return context.Error(absl::StrCat("fft_length must have shape [", dims, "], has ", lengths.size(), " elements"));
+  }
+  const DataType type = inverse ? context.attrs().GetOr("Treal", DataType::kFloat)
+                                : context.attrs().GetOr("Tcomplex", DataType::kComplex64);
+  MR_RETURN_IF_ERROR(ExpectComplex(context, inverse ? context.dtype(0) : type));
+  Shape shape = context.shape(0);
+  for (int i = 0; i < dims && !shape.unknown_rank(); ++i) {
+    const int dim = shape.rank() - dims + i;
+    const bool halved = i == dims - 1;
+    if (lengths[i] < 0) return context.Error("fft_length must be >= 0");
+    MR_RETURN_IF_ERROR(ExpectLength(context, dim, inverse && halved ? lengths[i] / 2 + 1 : lengths[i]));
+    shape.set_dim(dim, shape.dim(dim) == 0 ? 0 : !inverse && halved ? lengths[i] / 2 + 1 : lengths[i]);
+  }
+  context.AddOutput(type, std::move(shape));
+  return absl::OkStatus();
+}
+
+// 5 n log2 n operations of a power of two.
+Cost FourierCost(const OpInstance& node) {
+  Cost cost = MoveCost(node);
+  const double n = std::max<double>(1, node.outputs[0].shape.num_elements());
+  cost.flops = 5 * n * std::log2(n + 1);
+  return cost;
+}
+
+Cost AngleCost(const OpInstance& node) {
+  Cost cost = MoveCost(node);
+  cost.flops = 10.0 * node.outputs[0].shape.num_elements();
+  return cost;
+}
+
+}  // namespace
+
+void RegisterComplexOps(OpRegistry& registry) {
+  AddOp(registry, {.name = "Complex", .shape = JoinShape, .cost = MoveCost});
+  for (const char* name : {"Real", "Imag"}) AddOp(registry, {.name = name, .shape = PartShape, .cost = MoveCost});
+  for (const char* name : {"ComplexAbs", "Angle"}) AddOp(registry, {.name = name, .shape = PartShape, .cost = AngleCost});
+  AddOp(registry, {.name = "Conj", .shape = ConjugateShape, .cost = MoveCost, .in_place = {{0, 0}}});
+  for (const char* name : {"FFT", "FFT2D", "FFT3D", "IFFT", "IFFT2D", "IFFT3D"}) {
+    AddOp(registry, {.name = name, .shape = FftShape, .cost = FourierCost, .in_place = {{0, 0}}});
+  }
+  for (const char* name : {"RFFT", "RFFT2D", "RFFT3D", "IRFFT", "IRFFT2D", "IRFFT3D"}) {
+    AddOp(registry, {.name = name, .shape = RealFftShape, .cost = FourierCost});
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,14 @@
+// Families of rarer ops. Only register.cc and the family itself need these.
+#ifndef MILLRACE_SRC_OPS_RARE_H_
+#define MILLRACE_SRC_OPS_RARE_H_
+
+#include "millrace/op.h"
+
+namespace millrace {
+
+void RegisterRecurrentOps(OpRegistry& registry);  // LSTMBlockCell, BlockLSTM, GRUBlockCell and their gradients
+void RegisterRarePictureOps(OpRegistry& registry);  // NonMaxSuppression, ScaleAndTranslate, Dilation2D
+
+}  // namespace millrace
+
+#endif  // MILLRACE_SRC_OPS_RARE_H_

@@ -1,0 +1,136 @@
+"""Complex numbers: parts, elementwise ops, sums, products, Fourier transforms."""
+import numpy as np
+
+from case_builder import Case, Gen, L
+
+C64, C128 = np.complex64, np.complex128
+
+
+def numbers(shape, dtype=C64, seed=1):
+    rng = np.random.default_rng(seed)
+    return (rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(dtype)
+
+
+def reals(shape, dtype=np.float32, seed=1):
+    return np.random.default_rng(seed).normal(size=shape).astype(dtype)
+
+
+def parts():
+    for name, real, whole in (("64", np.float32, C64), ("128", np.float64, C128)):
+        yield Case(f"Complex_{name}", "Complex", [reals((2, 3), real), reals((3,), real, 2)], {"Tout": whole})
+        x = np.append(numbers(6, whole), np.array([0, -1, 1j, -2j], whole))
+        for op in ("Real", "Imag", "ComplexAbs", "Angle"):
+            yield Case(f"{op}_{name}", op, [x], {"Tout": real}, rtol=1e-6, atol=1e-6)
+        yield Case(f"Conj_{name}", "Conj", [numbers((2, 3), whole)])
+    yield Case("Real_empty", "Real", [np.zeros((0, 3), C64)])
+    yield Case("Complex_scalar", "Complex", [np.float32(1), np.float32(-2)])
+
+
+def elementwise():
+    for name, dtype, tol in (("64", C64, 2e-6), ("128", C128, 1e-12)):
+        x, y = numbers((3, 4), dtype), numbers((3, 4), dtype, 2)
+        for op in ("Neg", "Square", "Reciprocal", "Inv", "Sqrt", "Rsqrt", "Exp", "Log", "Sin", "Cos", "Tanh", "Sigmoid",
+                   "Sign", "OnesLike", "ZerosLike"):
+            yield Case(f"{op}_{name}", op, [x], rtol=tol, atol=tol)
+        for op in ("Add", "AddV2", "Sub", "Mul", "RealDiv", "Div", "DivNoNan", "MulNoNan", "SquaredDifference", "Pow"):
+            yield Case(f"{op}_{name}", op, [x, y], rtol=5 * tol, atol=tol)
+        for op in ("ReciprocalGrad", "InvGrad", "SqrtGrad", "RsqrtGrad", "TanhGrad", "SigmoidGrad"):
+            yield Case(f"{op}_{name}", op, [x, y], rtol=5 * tol, atol=5 * tol)
+        for op in ("Equal", "NotEqual"):
+            yield Case(f"{op}_{name}", op, [np.array([1, 1j, 2 + 1j], dtype), np.array([1, -1j, 2 + 1j], dtype)])
+        yield Case(f"AddN_{name}", "AddN", [L([x, y, x])], rtol=tol, atol=tol)
+    yield Case("Sign_zero", "Sign", [np.array([0, 3 + 4j], C64)], rtol=1e-6)
+    yield Case("Mul_broadcast", "Mul", [numbers((4, 1, 3)), numbers((2, 1), seed=3)], rtol=2e-6, atol=2e-6)
+    yield Case("Mul_scalar", "Mul", [numbers((2, 5)), C64(2j)], rtol=2e-6, atol=2e-6)
+    yield Case("Mul_large", "Mul", [numbers((20, 1)), numbers((1000,), seed=3)], rtol=2e-6, atol=2e-6)
+    yield Case("Mul_empty", "Mul", [numbers((0, 5)), C64(2j)])
+
+
+def casts():
+    x = np.array([1.5, -2.25, 0, 100], np.float64)
+    for kind in (np.float32, np.float64, np.int32, np.int64):
+        yield Case(f"Cast_{np.dtype(kind).name}", "Cast", [x.astype(kind)], {"DstT": C64})
+        yield Case(f"Cast_to_{np.dtype(kind).name}", "Cast", [numbers(5) * C64(4)], {"DstT": kind})
+    yield Case("Cast_bool", "Cast", [np.array([True, False])], {"DstT": C128})
+    yield Case("Cast_half", "Cast", [x.astype(np.float16)], {"DstT": C64})
+    yield Case("Cast_wider", "Cast", [numbers((2, 2))], {"DstT": C128})
+    yield Case("Cast_narrower", "Cast", [numbers((2, 2), C128)], {"DstT": C64})
+    yield Case("Cast_large", "Cast", [reals((1300,))], {"DstT": C64})
+
+
+def sums():
+    for name, dtype, tol in (("64", C64, 5e-6), ("128", C128, 1e-12)):
+        x = numbers((3, 4, 5), dtype)
+        for op in ("Sum", "Mean", "Prod"):
+            for axes in ([], [0], [1], [-1, 0], [0, 1, 2]):
+                where = "_".join(str(a).replace("-", "m") for a in axes) or "none"
+                yield Case(f"{op}_{name}_{where}", op, [x, np.array(axes, np.int32)], rtol=tol, atol=tol)
+        yield Case(f"Sum_keep_{name}", "Sum", [x, np.array([1], np.int32)], {"keep_dims": True}, rtol=tol, atol=tol)
+        for a in (False, True):
+            for b in (False, True):
+                left = numbers((3, 2) if a else (2, 3), dtype)
+                right = numbers((4, 3) if b else (3, 4), dtype, 2)
+                yield Case(f"MatMul_{name}_{a}_{b}", "MatMul", [left, right], {"transpose_a": a, "transpose_b": b}, rtol=tol, atol=tol)
+                yield Case(f"BatchMatMul_{name}_{a}_{b}", "BatchMatMulV2",
+                           [np.stack([left, right.T.reshape(-1)[:left.size].reshape(left.shape)]), right[None]],
+                           {"adj_x": a, "adj_y": b}, rtol=tol, atol=tol)
+    yield Case("Sum_empty", "Sum", [np.zeros((0, 3), C64), np.array([0], np.int32)])
+    yield Case("BatchMatMul_broadcast", "BatchMatMulV2", [numbers((2, 1, 3, 4)), numbers((5, 4, 2), seed=2)], rtol=5e-6, atol=5e-6)
+
+
+def moves():
+    x = numbers((3, 4))
+    yield Case("Transpose", "Transpose", [x, np.array([1, 0], np.int32)])
+    yield Case("ConjugateTranspose", "ConjugateTranspose", [x, np.array([1, 0], np.int32)])
+    yield Case("StridedSlice", "StridedSlice", [x, np.array([0, 1], np.int32), np.array([3, 4], np.int32), np.array([2, 1], np.int32)])
+    yield Case("StridedSliceGrad", "StridedSliceGrad", [np.array([5], np.int32), np.array([1], np.int32), np.array([4], np.int32),
+                                                       np.array([1], np.int32), numbers(3)])
+    yield Case("ConcatV2", "ConcatV2", [L([x, x]), np.int32(0)])
+    yield Case("Pad", "Pad", [x, np.array([[0, 1], [2, 0]], np.int32)])
+    yield Case("Tile", "Tile", [x, np.array([1, 2], np.int32)])
+    yield Case("Fill", "Fill", [np.array([2, 2], np.int32), C64(1 - 2j)])
+    yield Case("GatherV2", "GatherV2", [x, np.array([2, 0], np.int32), np.int32(0)])
+    yield Case("Select", "SelectV2", [np.array([True, False, True, False]), x, -x])
+    yield Case("BroadcastTo", "BroadcastTo", [x[:1], np.array([2, 4], np.int32)])
+    yield Case("Roll", "Roll", [x, np.array([1], np.int32), np.array([1], np.int32)])
+
+
+def fourier():
+    for name, dtype, tol in (("64", C64, 2e-5), ("128", C128, 1e-11)):
+        for n in (1, 2, 3, 8, 12, 17, 30, 49, 97):
+            x = numbers((2, n), dtype)
+            yield Case(f"FFT_{name}_{n}", "FFT", [x], rtol=tol, atol=tol)
+            yield Case(f"IFFT_{name}_{n}", "IFFT", [x], rtol=tol, atol=tol)
+        for dims in (2, 3):
+            x = numbers((2, 3, 4, 5), dtype)
+            yield Case(f"FFT{dims}D_{name}", f"FFT{dims}D", [x], rtol=tol, atol=tol)
+            yield Case(f"IFFT{dims}D_{name}", f"IFFT{dims}D", [x], rtol=tol, atol=tol)
+    yield Case("FFT_vector", "FFT", [numbers(16)], rtol=2e-5, atol=2e-5)
+    yield Case("FFT_scalar", "FFT", [C64(1)], error="rank")
+    for name, real, whole, tol in (("32", np.float32, C64, 2e-5), ("64", np.float64, C128, 1e-11)):
+        for n in (1, 2, 7, 8, 15, 16):
+            yield Case(f"RFFT_{name}_{n}", "RFFT", [reals((3, n), real), np.array([n], np.int32)],
+                       {"Treal": real, "Tcomplex": whole}, rtol=tol, atol=tol)
+            yield Case(f"IRFFT_{name}_{n}", "IRFFT", [numbers((3, n // 2 + 1), whole), np.array([n], np.int32)],
+                       {"Treal": real, "Tcomplex": whole}, rtol=tol, atol=tol)
+        yield Case(f"RFFT_cropped_{name}", "RFFT", [reals((2, 20), real), np.array([12], np.int32)],
+                   {"Treal": real, "Tcomplex": whole}, rtol=tol, atol=tol)
+        yield Case(f"IRFFT_cropped_{name}", "IRFFT", [numbers((2, 20), whole), np.array([12], np.int32)],
+                   {"Treal": real, "Tcomplex": whole}, rtol=tol, atol=tol)
+        for dims, lengths in ((2, (4, 6)), (2, (3, 5)), (3, (2, 3, 4)), (3, (2, 4, 5))):
+            where = "x".join(map(str, lengths))
+            yield Case(f"RFFT{dims}D_{name}_{where}", f"RFFT{dims}D", [reals((2,) + lengths, real), np.array(lengths, np.int32)],
+                       {"Treal": real, "Tcomplex": whole}, rtol=tol, atol=tol)
+            yield Case(f"IRFFT{dims}D_{name}_{where}", f"IRFFT{dims}D",
+                       [numbers((2,) + lengths[:-1] + (lengths[-1] // 2 + 1,), whole), np.array(lengths, np.int32)],
+                       {"Treal": real, "Tcomplex": whole}, rtol=tol, atol=tol)
+    yield Case("RFFT2D_cropped", "RFFT2D", [reals((2, 6, 9)), np.array([4, 8], np.int32)], {"Treal": np.float32}, rtol=2e-5, atol=2e-5)
+    yield Case("IRFFT2D_cropped", "IRFFT2D", [numbers((2, 6, 9)), np.array([4, 8], np.int32)], {"Treal": np.float32}, rtol=2e-5, atol=2e-5)
+    yield Case("RFFT_short", "RFFT", [reals((2, 6)), np.array([8], np.int32)], {"Treal": np.float32}, error="must have length of at least 8 but got: 6")
+    yield Case("RFFT2D_large", "RFFT2D", [Gen((4, 128, 100)), np.array([128, 100], np.int32)], {"Treal": np.float32}, rtol=1e-4, atol=1e-3)
+    yield Case("RFFT_large", "RFFT", [Gen((100, 512)), np.array([512], np.int32)], {"Treal": np.float32}, rtol=1e-4, atol=1e-4)
+
+
+def cases():
+    for family in (parts, elementwise, casts, sums, moves, fourier):
+        yield from family()
