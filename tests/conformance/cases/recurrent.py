@@ -33,8 +33,9 @@ def cases():
                 yield Case(f"{op}_{peephole}_{steps}", op, [np.int64(steps)] + lstm(True) + states, {"use_peephole": peephole},
                            rtol=1e-4, atol=1e-5)
     yield Case("BlockLSTM_defaults", "BlockLSTM", [np.int64(T)] + lstm(True), **tight)
-    yield Case("BlockLSTM_short", "BlockLSTM", [np.int64(2)] + lstm(True), **tight)
-    yield Case("BlockLSTM_none", "BlockLSTM", [np.int64(0)] + lstm(True), **tight)
+    # TensorFlow sets only cs and h of the steps that are left out.
+    yield Case("BlockLSTM_short", "BlockLSTM", [np.int64(2)] + lstm(True), skip=(0, 2, 3, 4, 5), **tight)
+    yield Case("BlockLSTM_none", "BlockLSTM", [np.int64(0)] + lstm(True), skip=(0, 2, 3, 4, 5), **tight)
     yield Case("BlockLSTM_large", "BlockLSTM", [np.int64(2)] + lstm(True, batch=64, cells=96, steps=2), rtol=1e-4, atol=1e-5)
     yield Case("LSTMBlockCell_wrong", "LSTMBlockCell", lstm(False)[:3] + [sizes(I, 4 * C)] + lstm(False)[4:], error="")
     gru = [sizes(B, I), sizes(B, C, seed=2), sizes(I + C, 2 * C, seed=3), sizes(I + C, C, seed=4), sizes(2 * C, seed=5), sizes(C, seed=6)]

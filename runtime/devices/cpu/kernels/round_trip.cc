@@ -41,9 +41,9 @@ Grid<T> GridOf(T low, T high, bool is_signed, bool narrow, int64_t bits) {
 }
 
 template <typename T>
-void RoundSlice(const Grid<T>& grid, bool half_up, const T* x, int64_t n, T* y) {
+void RoundSlice(const Grid<T>& grid, bool clips, bool half_up, const T* x, int64_t n, T* y) {
   for (int64_t i = 0; i < n; ++i) {
-    const T scaled = std::max(std::min(x[i], grid.high), grid.low) * grid.scale;
+    const T scaled = (clips ? std::max(std::min(x[i], grid.high), grid.low) : x[i]) * grid.scale;
     y[i] = (half_up ? std::floor(scaled + T(0.5)) : std::rint(scaled)) * grid.inverse;
   }
 }
@@ -80,7 +80,9 @@ absl::Status RoundTrip(const KernelContext& context, const Slices& slices, Optio
       });
     }
     const Grid<T> grid = GridOf(low, high, options.is_signed, options.narrow, options.bits);
-    each([&](int64_t at) { RoundSlice(grid, options.half_up, context.input<T>(0) + at, slices.inner, context.output<T>(0) + at); });
+    each([&](int64_t at) {
+      RoundSlice(grid, options.range_given, options.half_up, context.input<T>(0) + at, slices.inner, context.output<T>(0) + at);
+    });
   }
   return absl::OkStatus();
 }

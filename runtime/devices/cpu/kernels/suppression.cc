@@ -60,7 +60,7 @@ std::vector<Candidate> Choose(const T* boxes, const T* scores, int64_t n, const 
     for (size_t j = chosen.size(); j > next.seen && !dropped; --j) {
       const float overlap = Overlap(boxes + 4 * next.box, boxes + 4 * chosen[j - 1].box);
       if (limits.sigma > 0) {
-        next.score *= overlap <= limits.overlap ? std::exp(-0.5f / limits.sigma * overlap * overlap) : 0.0f;
+        next.score *= std::exp(-0.5f / limits.sigma * overlap * overlap);
         if (next.score <= limits.score) break;
       } else {
         dropped = overlap > limits.overlap;

@@ -1,0 +1,123 @@
+// What only values can do wrong: an error that names the node, as TensorFlow has it, and variables that are as before the
+// step or named in the message.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "graph/text.h"
+#include "millrace/session.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// A node `op` that fails for `bad` and not for `good`, each the value of the placeholder x.
+struct Failure {
+  const char* op;
+  const char* type;  // of x
+  Tensor good, bad;
+  const char* nodes;
+  const char* message;
+};
+
+Tensor Ids(std::vector<int32_t> values) { return Tensor::Vector<int32_t>(values); }
+Tensor Reals(std::vector<float> values) { return Tensor::Vector<float>(values); }
+
+std::vector<Failure> Failures() {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  return {
+      {"GatherV2", "int32", Ids({0, 1}), Ids({0, 4}), "op = GatherV2(table, x, zero) {Taxis=int32, Tindices=int32, Tparams=float}",
+       "indices[1] = 4 is not in [0, 3)"},
+      {"ResourceGather", "int32", Ids({0, 1}), Ids({-1, 1}), "op = ResourceGather(a, x) {dtype=float, Tindices=int32}",
+       "indices[0] = -1 is not in [0, 3)"},
+      {"ResourceScatterAdd", "int32", Ids({0, 1}), Ids({2, 3}),
+       "op = ResourceScatterAdd(b, x, two) {dtype=float, Tindices=int32}", "indices[1] = 3"},
+      {"CheckNumerics", "float", Reals({0, 1}), Reals({0, nan}), "op = CheckNumerics(x) {T=float, message=\"the sum\"}",
+       "the sum : Tensor had NaN values"},
+      {"FloorDiv", "int32", Ids({2, 1}), Ids({2, 0}), "op = FloorDiv(x, x) {T=int32}", "Integer division by zero"},
+      {"FloorMod", "int32", Ids({2, 1}), Ids({2, 0}), "op = FloorMod(x, x) {T=int32}", "Integer division by zero"},
+      {"Pow", "int32", Ids({2, 1}), Ids({2, -1}), "op = Pow(x, x) {T=int32}", "negative"},
+      {"SparseSoftmaxCrossEntropyWithLogits", "int32", Ids({0, 1}), Ids({0, 5}),
+       "op = SparseSoftmaxCrossEntropyWithLogits(logits, x) {T=float, Tlabels=int32}", "5"},
+      {"SegmentSum", "int32", Ids({0, 1}), Ids({1, 0}), "op = SegmentSum(two, x) {T=float, Tindices=int32}", "segment"},
+      {"UnsortedSegmentSum", "int32", Ids({0, 1}), Ids({0, 9}),
+       "op = UnsortedSegmentSum(two, x, three) {T=float, Tindices=int32, Tnumsegments=int32}", "segment_ids[1] = 9 is out of range [0, 3)"},
+      {"InvertPermutation", "int32", Ids({1, 0}), Ids({1, 1}), "op = InvertPermutation(x) {T=int32}", "1"},
+      {"OneHot and Assert", "int32", Ids({1, 1}), Ids({1, 0}),
+       "all = All(yes, zero) {Tidx=int32, keep_dims=false}\nop = Assert(all, x) {T=[int32], summarize=3}", "assertion failed"},
+  };
+}
+
+// a changes before the node, b after it.
+std::string GraphOf(const Failure& failure) {
+  return absl::StrCat(R"(
+a = VarHandleOp() {dtype=float, shape=shape[3], shared_name="a"}
+b = VarHandleOp() {dtype=float, shape=shape[3], shared_name="b"}
+start = Const() {dtype=float, value=float[3]{1, 2, 3}}
+table = Const() {dtype=float, value=float[3]{1, 2, 3}}
+two = Const() {dtype=float, value=float[2]{1, 2}}
+zero = Const() {dtype=int32, value=int32[]{0}}
+three = Const() {dtype=int32, value=int32[]{3}}
+logits = Const() {dtype=float, value=float[2,3]{1, 2, 3, 4, 5, 6}}
+init_a = AssignVariableOp(a, start) {dtype=float}
+init_b = AssignVariableOp(b, start) {dtype=float}
+x = Placeholder() {dtype=)", failure.type, R"(, shape=shape[2]}
+yes = Cast(x) {SrcT=int32, DstT=bool}
+)", failure.nodes, "\nadd_b = AssignAddVariableOp(b, start) ^op {dtype=float}\n");
+}
+
+TEST(RunTimeErrors, NameTheNodeAndLeaveVariablesAsBeforeTheStep) {
+  for (const Failure& failure : Failures()) {
+    SCOPED_TRACE(failure.op);
+    std::string text = GraphOf(failure);
+    if (std::string(failure.type) == "float") text.replace(text.find("SrcT=int32"), 10, "SrcT=float");
+    absl::StatusOr<Graph> graph = ParseGraphText(text);
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    for (const char* strategy : {"baseline", "planned"}) {
+      SessionOptions options;
+      options.planning.strategy = strategy;
+      const auto session = Session::Create(graph->Clone(), options);
+      ASSERT_TRUE(session.ok()) << session.status();
+      ASSERT_TRUE((*session)->Run({}, {}, {"init_a", "init_b"}, nullptr).ok());
+      const absl::Status fine = (*session)->Run({{"x", failure.good}}, {}, {"add_b"}, nullptr);
+      ASSERT_TRUE(fine.ok()) << fine;
+      const auto before = (*session)->Variables();
+      ASSERT_TRUE(before.ok());
+      const absl::Status status = (*session)->Run({{"x", failure.bad}}, {}, {"add_b"}, nullptr);
+      EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("'op'"), HasSubstr(failure.message)));
+      EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+      const auto after = (*session)->Variables();
+      ASSERT_TRUE(after.ok());
+      for (const auto& [name, value] : *before) {
+        for (int i = 0; i < 3; ++i) EXPECT_EQ(after->at(name).as<float>()[i], value.as<float>()[i]) << name << " " << i;
+      }
+      // The session goes on.
+      EXPECT_TRUE((*session)->Run({{"x", failure.good}}, {}, {"add_b"}, nullptr).ok());
+    }
+  }
+}
+
+// An update that is done when another node fails is not taken back: the message says which.
+TEST(RunTimeErrors, NameTheVariablesThatHadChangedAlready) {
+  absl::StatusOr<Graph> graph = ParseGraphText(R"(
+a = VarHandleOp() {dtype=float, shape=shape[2], shared_name="first"}
+start = Const() {dtype=float, value=float[2]{1, 2}}
+init = AssignVariableOp(a, start) {dtype=float}
+x = Placeholder() {dtype=float, shape=shape[2]}
+add = AssignAddVariableOp(a, start) {dtype=float}
+op = CheckNumerics(x) ^add {T=float, message="x"}
+)");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const auto session = Session::Create(*std::move(graph), {});
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_TRUE((*session)->Run({}, {}, {"init"}, nullptr).ok());
+  const absl::Status status = (*session)->Run({{"x", Reals({1, std::numeric_limits<float>::infinity()})}}, {"op"}, {}, nullptr);
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("'op'"), HasSubstr("first")));
+  EXPECT_THAT(std::string((*session)->Run({{"x", Reals({1, 2})}}, {"op"}, {}, nullptr).message()), Not(HasSubstr("first")));
+}
+
+}  // namespace
+}  // namespace millrace
