@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "absl/container/inlined_vector.h"
@@ -79,9 +80,9 @@ class Verifier {
   }
   std::string OwnerName(int32_t owner) const {
     if (owner == kGarbage) return "scratch";
-    return owner == kUnknownOwner ? "an unnamed tensor" : absl::StrCat("'", names_[owner], "'");
+    return owner == kUnknownOwner ? "an unnamed tensor" : absl::StrCat("'", std::string(names_[owner]), "'");
   }
-  int32_t Owner(const std::string& name) {
+  int32_t Owner(std::string_view name) {
     const auto [it, added] = ids_.emplace(name, static_cast<int32_t>(names_.size()));
     if (added) names_.push_back(name);
     return it->second;
@@ -95,8 +96,9 @@ class Verifier {
   const ExecutionPlan& plan_;
   const std::vector<StepRef> order_;
   const HappensBefore* before_ = nullptr;
-  std::vector<std::string> names_;  // owners: plan.tensors, then other names that copies use
-  std::unordered_map<std::string, int32_t> ids_;
+  // The plan's strings. Owners: plan.tensors, then other names that copies use.
+  std::vector<std::string_view> names_;
+  std::unordered_map<std::string_view, int32_t> ids_;
   std::vector<Memory> device_memory_;
   Memory pool_;
   Memory homes_;  // variable v is byte v
@@ -112,6 +114,8 @@ absl::Status Verifier::Run() {
   MR_RETURN_IF_ERROR(CheckLanes());
   MR_ASSIGN_OR_RETURN(const HappensBefore before, HappensBefore::Create(plan_, order_));
   before_ = &before;
+  names_.reserve(plan_.tensors.size());
+  ids_.reserve(plan_.tensors.size());
   for (const std::string& name : plan_.tensors) Owner(name);
   device_memory_.resize(plan_.devices.size());
   version_.assign(plan_.variables.size(), 0);
