@@ -1,4 +1,5 @@
 // millrace fit: the largest batch, depth, image or number of steps at a budget, or the smallest budget.
+#include <limits>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
@@ -45,11 +46,14 @@ class Fitter {
     return workload;
   }
 
-  // Plans; what fits is remembered as the best so far.
-  absl::StatusOr<bool> Try(const Workload& workload) {
-    const TrainResult result = PlanOnly(workload, session_, environment_);
-    if (result.run.status.ok()) best_ = result.run;
-    return Fits(result.run.status);
+  absl::StatusOr<bool> Try(const Workload& workload) const {
+    return Fits(FirstPlan(workload, session_, environment_).run.status);
+  }
+
+  // What was found, planned in full.
+  absl::Status PlanBest(const Workload& workload) {
+    best_ = PlanOnly(workload, session_, environment_).run;
+    return best_.status;
   }
 
   absl::StatusOr<int64_t> LargestOfModel(const Dimension& dimension) {
@@ -72,7 +76,11 @@ class Fitter {
       }
       return AsUsageError(status);
     }));
-    return found == 0 ? 0 : largest;
+    if (found == 0) return 0;
+    model.*dimension.field = largest;
+    MR_ASSIGN_OR_RETURN(const Workload workload, MakeModel(model));
+    MR_RETURN_IF_ERROR(PlanBest(workload));
+    return largest;
   }
 
   absl::StatusOr<int64_t> LargestBatchOf(Workload workload) {
@@ -82,10 +90,14 @@ class Fitter {
     }
     int64_t start = 1;
     for (const auto& [name, type] : workload.feed_types) start = std::max(start, type.shape.rank() > 0 ? type.shape.dim(0) : 1);
-    return LargestThatFits(start, kDimensions[0].most, [&](int64_t batch) -> absl::StatusOr<bool> {
+    MR_ASSIGN_OR_RETURN(const int64_t found, LargestThatFits(start, kDimensions[0].most, [&](int64_t batch) -> absl::StatusOr<bool> {
       workload.feed_types = WithBatch(workload, batch);
       return Try(workload);
-    });
+    }));
+    if (found == 0) return 0;
+    workload.feed_types = WithBatch(workload, found);
+    MR_RETURN_IF_ERROR(PlanBest(workload));
+    return found;
   }
 
   const RunReport& best() const { return best_; }
@@ -98,7 +110,8 @@ class Fitter {
 };
 
 absl::Status FitBudget(const Workload& workload, SessionOptions session, const Environment& environment) {
-  MR_ASSIGN_OR_RETURN(session.planning.device_memory_bytes, SmallestBudget(workload, session, environment));
+  int64_t plans_left = std::numeric_limits<int64_t>::max();
+  MR_ASSIGN_OR_RETURN(session.planning.device_memory_bytes, SmallestBudget(workload, session, environment, 0, plans_left));
   const TrainResult result = PlanOnly(workload, session, environment);
   MR_RETURN_IF_ERROR(result.run.status);
   *environment.out << "smallest device memory, to a hundredth, with " << session.planning.strategy << ": "

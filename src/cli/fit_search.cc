@@ -30,25 +30,38 @@ absl::StatusOr<bool> Fits(const absl::Status& status) {
   return status;
 }
 
-absl::StatusOr<int64_t> SmallestBudget(const Workload& workload, SessionOptions session, const Environment& environment) {
+TrainResult FirstPlan(const Workload& workload, SessionOptions session, const Environment& environment) {
+  constexpr double kNoTime = 1e-9;
+  session.planning.plan_seconds = kNoTime;
+  return PlanOnly(workload, session, environment);
+}
+
+absl::StatusOr<int64_t> SmallestBudget(const Workload& workload, SessionOptions session, const Environment& environment,
+                                       int64_t too_small, int64_t& plans_left) {
   session.planning.device_memory_bytes = 0;
   session.planning.device_memory_bytes_of.clear();
-  const TrainResult unlimited = PlanOnly(workload, session, environment);
+  const TrainResult unlimited = FirstPlan(workload, session, environment);
   MR_RETURN_IF_ERROR(unlimited.run.status);
-  int64_t fitting = std::max<int64_t>(unlimited.run.predicted_peak_device_bytes, 1), failing = 0;
-  // Initialisers may need more than the steps.
+  --plans_left;
+  int64_t fitting = std::max<int64_t>(unlimited.run.predicted_peak_device_bytes, 1), failing = std::max<int64_t>(too_small, 0);
+  // Initialisers may need more.
   constexpr int kDoublings = 30;
-  for (int i = 0; i < kDoublings; ++i) {
-    session.planning.device_memory_bytes = fitting;
-    MR_ASSIGN_OR_RETURN(const bool fit, Fits(PlanOnly(workload, session, environment).run.status));
-    if (fit) break;
-    failing = fitting;
-    fitting *= 2;
+  bool fit = false;
+  const auto fits = [&](int64_t budget) -> absl::StatusOr<bool> {
+    --plans_left;
+    session.planning.device_memory_bytes = budget;
+    return Fits(FirstPlan(workload, session, environment).run.status);
+  };
+  for (int i = 0; i < kDoublings && !fit && plans_left > 0; ++i) {
+    if (fitting <= failing) fitting = 2 * failing;
+    MR_ASSIGN_OR_RETURN(fit, fits(fitting));
+    if (!fit) failing = fitting;
   }
-  while (fitting - failing > std::max<int64_t>(fitting / 100, 1)) {
-    session.planning.device_memory_bytes = failing + (fitting - failing) / 2;
-    MR_ASSIGN_OR_RETURN(const bool fit, Fits(PlanOnly(workload, session, environment).run.status));
-    (fit ? fitting : failing) = session.planning.device_memory_bytes;
+  if (!fit) return absl::NotFoundError("no budget was found that is enough");
+  while (fitting - failing > std::max<int64_t>(fitting / 100, 1) && plans_left > 0) {
+    const int64_t middle = failing + (fitting - failing) / 2;
+    MR_ASSIGN_OR_RETURN(const bool enough, fits(middle));
+    (enough ? fitting : failing) = middle;
   }
   return fitting;
 }
@@ -68,17 +81,29 @@ Session::FeedTypes WithBatch(const Workload& workload, int64_t batch) {
 }
 
 std::vector<std::string> Advise(const Workload& workload, const SessionOptions& session, const Environment& environment) {
+  constexpr int64_t kPlannedNodes = 200'000, kMostPlans = 64;
+  int64_t plans_left = std::clamp<int64_t>(kPlannedNodes / std::max(workload.graph.num_nodes(), 1), 1, kMostPlans);
   std::vector<std::string> advice;
   const std::string& strategy = session.planning.strategy;
-  const auto smallest = SmallestBudget(workload, session, environment);
-  if (smallest.ok()) {
-    advice.push_back(absl::StrCat("--device_memory=", *smallest, " (", FormatBytes(*smallest), ") would fit with ", strategy));
+  if (plans_left >= 4) {
+    int64_t for_budget = plans_left / 2;
+    plans_left -= for_budget;
+    const auto smallest =
+        SmallestBudget(workload, session, environment, session.planning.device_memory_bytes, for_budget);
+    plans_left += for_budget;
+    if (smallest.ok()) {
+      advice.push_back(absl::StrCat("--device_memory=", *smallest, " (", FormatBytes(*smallest), ") would fit with ", strategy));
+    }
   }
-  std::vector<std::string> others;
-  for (const std::string& name : StrategyNames()) {
+  // The default first: it fits wherever anything does.
+  std::vector<std::string> strategies = StrategyNames(), others;
+  std::stable_partition(strategies.begin(), strategies.end(),
+                        [](const std::string& name) { return name == PlanningOptions().strategy; });
+  for (const std::string& name : strategies) {
+    if (name == strategy || plans_left-- <= 0) continue;
     SessionOptions other = session;
     other.planning.strategy = name;
-    if (name != strategy && PlanOnly(workload, other, environment).run.status.ok()) others.push_back(name);
+    if (FirstPlan(workload, other, environment).run.status.ok()) others.push_back(name);
   }
   if (!others.empty()) advice.push_back(absl::StrCat("this budget is enough for --strategy=", absl::StrJoin(others, " or ")));
   if (!WithBatch(workload, 1).empty()) {
@@ -87,8 +112,9 @@ std::vector<std::string> Advise(const Workload& workload, const SessionOptions& 
                                 : 1;
     Workload smaller = {.graph = workload.graph.Clone(), .fetches = workload.fetches, .targets = workload.targets};
     const auto largest = LargestThatFits(present / 2, present, [&](int64_t batch) -> absl::StatusOr<bool> {
+      if (plans_left-- <= 0) return false;
       smaller.feed_types = WithBatch(workload, batch);
-      return Fits(PlanOnly(smaller, session, environment).run.status);
+      return Fits(FirstPlan(smaller, session, environment).run.status);
     });
     if (largest.ok() && *largest > 0) advice.push_back(absl::StrCat("a batch of ", *largest, " would fit with ", strategy));
   }

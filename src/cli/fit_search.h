@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "cli/environment.h"
+#include "cli/train.h"
 #include "cli/workload.h"
 
 namespace millrace::cli {
@@ -23,13 +24,19 @@ absl::StatusOr<int64_t> LargestThatFits(int64_t start, int64_t most, const FitTe
 // OK or ResourceExhausted as true or false; other errors as they are.
 absl::StatusOr<bool> Fits(const absl::Status& status);
 
-// The smallest device memory for which the strategy makes a plan, to a hundredth.
-absl::StatusOr<int64_t> SmallestBudget(const Workload& workload, SessionOptions session, const Environment& environment);
+// The first plan that the strategy finds, rather than the fastest: it says whether anything fits.
+TrainResult FirstPlan(const Workload& workload, SessionOptions session, const Environment& environment);
+
+// The smallest device memory for which the strategy makes a plan, to a hundredth. `too_small`: one that does not do.
+// `plans_left` counts down; at 0 the smallest found by then is returned, or NotFound.
+absl::StatusOr<int64_t> SmallestBudget(const Workload& workload, SessionOptions session, const Environment& environment,
+                                       int64_t too_small, int64_t& plans_left);
 
 // Feed types with the first dimension `batch` where the graph leaves it open; empty when it is open nowhere.
 Session::FeedTypes WithBatch(const Workload& workload, int64_t batch);
 
 // What to do about a workload that does not fit: smallest budget, strategies that would do, largest batch; a line each.
+// The larger the graph, the fewer plans are tried for that.
 std::vector<std::string> Advise(const Workload& workload, const SessionOptions& session, const Environment& environment);
 // The status of a run that failed, its advice below the message as lines of hints.
 absl::Status WithAdvice(const RunReport& run);

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "absl/strings/str_cat.h"
 #include "cli/exit_status.h"
 #include "fake_session.h"
 
@@ -73,6 +74,24 @@ TEST_F(CommandsTest, WhatDoesNotFitIsRefusedBeforeAnythingRuns) {
   EXPECT_EQ(world_.engine.steps_run, 0);
   EXPECT_THAT(Read("report.json"), HasSubstr("\"status\": \"RESOURCE_EXHAUSTED\""));
   EXPECT_TRUE(world_.saved.empty());
+}
+
+TEST_F(CommandsTest, HintsOfALargeGraphTakeOnePlan) {
+  options_.engine.device_memory = "300";
+  EXPECT_THAT(std::string(RunCommand(options_, world_.environment).message()), HasSubstr("hint: --device_memory="));
+  world_.engine.sessions = 0;
+  world_.environment.load_graph = [](const std::string&) -> absl::StatusOr<Graph> {
+    Graph graph;
+    for (int i = 0; i < 250'000; ++i) {
+      Node node;
+      node.name = absl::StrCat("n", i);
+      node.op = "NoOp";
+      if (auto added = graph.AddNode(std::move(node)); !added.ok()) return added.status();
+    }
+    return graph;
+  };
+  EXPECT_EQ(ExitStatus(RunCommand(options_, world_.environment)), kExitDoesNotFit);
+  EXPECT_EQ(world_.engine.sessions, 2);  // the plan that failed and one more
 }
 
 TEST_F(CommandsTest, APercentageIsOfBaselinesPeak) {
