@@ -135,7 +135,7 @@ SwapChoice SwapByDistance(const AccessGraph& graph, const DistancePolicy& policy
 }
 
 absl::Status CheckWorkingSets(const AccessGraph& graph, int64_t budget_bytes,
-                              const std::vector<std::string>& operation_names) {
+                              absl::FunctionRef<std::string(int32_t operation)> operation_name) {
   int32_t worst = -1;
   int64_t worst_bytes = budget_bytes;
   for (int32_t i = 0; i < graph.num_operations(); ++i) {
@@ -157,7 +157,7 @@ absl::Status CheckWorkingSets(const AccessGraph& graph, int64_t budget_bytes,
     absl::StrAppend(out, info.name, " ", FormatBytes(info.size_bytes));
   });
   return absl::ResourceExhaustedError(absl::StrCat(
-      "does not fit: node '", operation_names[worst], "' alone needs ", worst_bytes, " bytes (",
+      "does not fit: node '", operation_name(worst), "' alone needs ", worst_bytes, " bytes (",
       FormatBytes(worst_bytes), "), the budget is ", budget_bytes, " (", FormatBytes(budget_bytes), "), short by ",
       worst_bytes - budget_bytes, "; its largest tensors: ", largest, "; scratch ",
       FormatBytes(graph.scratch_bytes[worst])));

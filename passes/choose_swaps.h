@@ -7,9 +7,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "passes/access_graph.h"
 
@@ -34,6 +36,8 @@ enum class PlanEffort {
 struct PlanLimits {
   PlanEffort effort = PlanEffort::kFull;
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+  // Plans whose copies take longer than this are not wanted: a faster one is known.
+  double link_seconds = std::numeric_limits<double>::infinity();
 };
 
 // Feeds come in before the first operation, everything else stays: baseline.
@@ -68,7 +72,7 @@ absl::Status VerifySwaps(const AccessGraph& graph, const SwapChoice& choice);
 // ResourceExhausted naming the operation, working set, budget, shortfall and largest storages when an operation
 // cannot run alone within `budget_bytes`. `operation_name(i)` names operation i.
 absl::Status CheckWorkingSets(const AccessGraph& graph, int64_t budget_bytes,
-                              const std::vector<std::string>& operation_names);
+                              absl::FunctionRef<std::string(int32_t operation)> operation_name);
 
 }  // namespace millrace
 

@@ -253,7 +253,7 @@ void DeviceLanes::AddComputeStep(int32_t i, OperationNode& operation, int64_t sc
     step.is_view = operation.is_view;
   }
   step.waits = std::move(waits);
-  shared_.plan.instances.push_back(std::move(operation.instance));
+  shared_.plan.instances.push_back(std::move(*operation.instance));
   LaneOf(kComputeLane).compute.push_back(std::move(step));
 }
 

@@ -21,11 +21,18 @@ namespace millrace {
 // Values larger than this are not folded: they would be stored rather than computed.
 inline constexpr int64_t kMaxFoldedBytes = 64 * 1024;
 
+// What a node takes when it runs, by its cost rule or as measured; scratch as the kernel says.
+struct RunEstimate {
+  double seconds = 0;
+  int64_t scratch_bytes = 0;
+};
+
 struct InferenceResult {
   bool changed = false;                // a node was folded
   std::vector<uint64_t> by_value;      // per node id: bit i set when input i is taken by value (op.h)
   // By name of nodes with dynamic inputs or outputs: DynamicTypes::possible.
   std::unordered_map<std::string, std::vector<OpInstance>> possible;
+  std::vector<RunEstimate> estimates;  // per node id, by EstimateRuns (storage.h)
 };
 
 // `variable_types`: types of variables that already exist, by variable name (for those whose declaration leaves

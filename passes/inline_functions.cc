@@ -320,9 +320,26 @@ void Inliner::AddEntries(const Frame& frame) {
   }
 }
 
+// Whether there can be anything to inline or to substitute; without it a large graph need not be copied.
+bool SpeaksOfFunctions(const Graph& graph) {
+  if (graph.library() != nullptr && !graph.library()->empty()) return true;
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    if (node.op == "PartitionedCall" || node.op == "StatefulPartitionedCall") return true;
+    for (const auto& [name, value] : node.attrs) {
+      if (std::holds_alternative<FunctionRef>(value) || std::holds_alternative<AttrParameter>(value) ||
+          std::holds_alternative<std::vector<FunctionRef>>(value)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 absl::StatusOr<InlineResult> InlineFunctions(Graph& graph, const OpRegistry& ops) {
+  if (!SpeaksOfFunctions(graph)) return InlineResult();
   Inliner inliner(graph, ops);
   MR_ASSIGN_OR_RETURN(InlineResult result, inliner.Run());
   result.changed = inliner.has_calls();

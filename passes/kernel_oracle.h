@@ -22,6 +22,8 @@ class KernelOracle {
   // Outputs of a stateless node on known inputs, computed on the host.
   virtual absl::StatusOr<std::vector<Tensor>> Evaluate(const OpDef& def, const OpInstance& instance,
                                                        std::vector<Tensor> inputs) = 0;
+  // Cancelled when planning is to end: asked whenever a new order is looked at.
+  virtual absl::Status MayGoOn() { return absl::OkStatus(); }
   // Whether the device of this index has a kernel of the op.
   virtual bool Supports(const std::string& op, int32_t device) {
     static_cast<void>(op);

@@ -61,22 +61,25 @@ void NameDevices(const CompileRequest& request, Graph& graph) {
   }
 }
 
-// The prepared graph in the order of one partition size; 0 keeps creation order in one partition.
-absl::StatusOr<OrderedGraph> OrderOnce(const PlanningOptions& options, Strategy::Order order, const Prepared& prepared,
-                                       int64_t partition_size) {
+// The prepared graph in the order of one partition size; 0 keeps creation order in one partition. The last order takes the
+// graph itself.
+absl::StatusOr<OrderedGraph> OrderOnce(const CompileRequest& request, Strategy::Order order, Prepared& prepared,
+                                       int64_t partition_size, bool last) {
+  const PlanningOptions& options = request.options;
+  const PassClock::Run run(request.clock, "order");
   OrderedGraph ordered;
-  ordered.graph = prepared.graph.Clone();
+  ordered.graph = std::make_shared<Graph>(last ? std::move(prepared.graph) : prepared.graph.Clone());
   ordered.inferred = prepared.inferred;
   ordered.partition_size = partition_size;
   if (order == Strategy::Order::kLevels) {
-    MR_ASSIGN_OR_RETURN(LevelPartitioning levels, PartitionByLevels(ordered.graph, options.tflms));
+    MR_ASSIGN_OR_RETURN(LevelPartitioning levels, PartitionByLevels(*ordered.graph, options.tflms));
     ordered.partitioning = std::move(levels.partitioning);
     ordered.notes = std::move(levels.notes);
   } else if (partition_size > 0) {
     MR_ASSIGN_OR_RETURN(ordered.partitioning,
-                        PartitionDepthFirst(ordered.graph, options.num_devices(), partition_size));
+                        PartitionDepthFirst(*ordered.graph, options.num_devices(), partition_size));
   } else {
-    MR_ASSIGN_OR_RETURN(ordered.partitioning, KeepCreationOrder(ordered.graph));
+    MR_ASSIGN_OR_RETURN(ordered.partitioning, KeepCreationOrder(*ordered.graph));
   }
   return ordered;
 }
@@ -85,17 +88,20 @@ absl::StatusOr<OrderedGraph> OrderOnce(const PlanningOptions& options, Strategy:
 absl::StatusOr<Compiled> PlanOrdered(const CompileRequest& request, const Prepared& prepared, const Strategy& strategy,
                                      OrderedGraph ordered, const PlanLimits& limits) {
   const PlanningOptions& options = request.options;
-  MR_RETURN_IF_ERROR(VerifyPartitioning(ordered.graph, ordered.partitioning));
+  MR_RETURN_IF_ERROR(VerifyPartitioning(*ordered.graph, ordered.partitioning));
   Compiled compiled;
-  compiled.summary = Summarize(prepared.graph);
+  compiled.summary = prepared.summary;
   compiled.placement_notes = prepared.placement_notes;
-  compiled.graph = std::move(ordered.graph);
+  compiled.graph = std::move(*ordered.graph);
   MR_ASSIGN_OR_RETURN(std::vector<DevicePlan> devices,
                       DecideDevices(request, strategy, ordered.partitioning, ordered.inferred, limits, compiled.graph));
   MR_RETURN_IF_ERROR(InsertCopies(request, devices, compiled.graph));
   // Lanes: what runs and what it waits for.
-  compiled.plan = BuildPlan({compiled.graph, request.ops, request.signature, request.machine,
-                             ordered.partitioning.order, devices, !options.early_start});
+  {
+    const PassClock::Run run(request.clock, "build plan");
+    compiled.plan = BuildPlan({compiled.graph, request.ops, request.signature, request.machine,
+                               ordered.partitioning.order, devices, !options.early_start});
+  }
   compiled.plan.strategy = strategy.name;
   compiled.plan.notes = std::move(ordered.notes);
   compiled.plan.partition_size = ordered.partition_size;
@@ -116,8 +122,7 @@ absl::StatusOr<Compiled> PlanOrdered(const CompileRequest& request, const Prepar
   } else {
     MR_RETURN_IF_ERROR(CheckHostMemory(compiled.plan, options.host_memory_bytes));
   }
-  // The plan is checked from its steps alone, by code that shares nothing with the passes.
-  MR_RETURN_IF_ERROR(VerifyPlan(compiled.plan));
+  const PassClock::Run run(request.clock, "simulate");
   MR_RETURN_IF_ERROR(FillPredictions(request.machine, &compiled.plan));
   compiled.plan.lower_bound_seconds = lower_bound_seconds;
   return compiled;
@@ -133,28 +138,36 @@ std::vector<int64_t> PartitionSizes(const Strategy& strategy, const PlanningOpti
   return {std::begin(kPartitionSizes), std::end(kPartitionSizes)};
 }
 
-// Of the plans that do not fit, the first (smallest partitions) says most about what is missing.
 void KeepFaster(absl::StatusOr<Compiled> compiled, absl::StatusOr<Compiled>& best) {
   const bool better = compiled.ok() && (!best.ok() || compiled->plan.predicted_step_seconds <
                                                           best->plan.predicted_step_seconds);
   if (better || (!best.ok() && absl::IsInternal(best.status()))) best = std::move(compiled);
 }
 
-// Plans every partition size; what does not fit is no error here.
-absl::Status TrySizes(const CompileRequest& request, const Prepared& prepared, const Strategy& strategy,
-                      const PlanLimits& limits, absl::StatusOr<Compiled>& best) {
-  for (int64_t size : PartitionSizes(strategy, request.options)) {
-    MR_ASSIGN_OR_RETURN(OrderedGraph ordered, OrderOnce(request.options, strategy.order, prepared, size));
-    absl::StatusOr<Compiled> compiled = PlanOrdered(request, prepared, strategy, std::move(ordered), limits);
+// Plans every partition size, the largest first: it has fewest copies, and what has so many that they alone take longer
+// than its step need not be planned. Of errors the smallest size's says most about what is missing. What does not fit is
+// no error here. With `last`, nothing is tried after this.
+absl::Status TrySizes(const CompileRequest& request, Prepared& prepared, const Strategy& strategy,
+                      const PlanLimits& limits, bool last, absl::StatusOr<Compiled>& best) {
+  std::vector<int64_t> sizes = PartitionSizes(strategy, request.options);
+  std::reverse(sizes.begin(), sizes.end());
+  for (int64_t size : sizes) {
+    if (best.ok() && std::chrono::steady_clock::now() >= limits.deadline) break;
+    MR_ASSIGN_OR_RETURN(OrderedGraph ordered,
+                        OrderOnce(request, strategy.order, prepared, size, last && size == sizes.back()));
+    PlanLimits faster = limits;
+    if (best.ok()) faster.link_seconds = best->plan.predicted_step_seconds;
+    absl::StatusOr<Compiled> compiled = PlanOrdered(request, prepared, strategy, std::move(ordered), faster);
+    if (absl::IsAborted(compiled.status())) continue;
     if (!compiled.ok() && !absl::IsResourceExhausted(compiled.status())) return compiled.status();
-    KeepFaster(std::move(compiled), best);
+    const bool slower =
+        !compiled.ok() || (best.ok() && compiled->plan.predicted_step_seconds > best->plan.predicted_step_seconds);
+    if (!best.ok() || !slower) best = std::move(compiled);
   }
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<Compiled> Compile(const CompileRequest& request) {
+absl::StatusOr<Compiled> FindPlan(const CompileRequest& request) {
   MR_ASSIGN_OR_RETURN(const Strategy* strategy, FindStrategy(request.options.strategy));
   PlanLimits limits;
   if (request.options.plan_seconds > 0) {
@@ -162,7 +175,8 @@ absl::StatusOr<Compiled> Compile(const CompileRequest& request) {
                       std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                           std::chrono::duration<double>(request.options.plan_seconds));
   }
-  MR_ASSIGN_OR_RETURN(const Prepared prepared, Prepare(request));
+  MR_ASSIGN_OR_RETURN(Prepared prepared, Prepare(request));
+  prepared.summary = Summarize(prepared.graph);
   if (strategy->order == Strategy::Order::kBest && request.options.partition_size == 0) {
     // The search plans quickly; what it finds is planned in full.
     MR_ASSIGN_OR_RETURN(std::vector<OrderedGraph> found, SearchOrders(request, prepared, *strategy, limits));
@@ -176,13 +190,17 @@ absl::StatusOr<Compiled> Compile(const CompileRequest& request) {
     return best;
   }
   absl::StatusOr<Compiled> best = absl::InternalError("no partition size was tried");
-  MR_RETURN_IF_ERROR(TrySizes(request, prepared, *strategy, limits, best));
-  if (absl::IsResourceExhausted(best.status()) && strategy->last_resort && request.options.partition_size == 0) {
+  const bool may_tighten = strategy->last_resort && request.options.partition_size == 0;
+  const bool levels = strategy->order == Strategy::Order::kLevels;
+  MR_RETURN_IF_ERROR(TrySizes(request, prepared, *strategy, limits, !may_tighten && !levels, best));
+  if (absl::IsResourceExhausted(best.status()) && may_tighten) {
     Strategy tight = *strategy;
     tight.swaps = strategy->last_resort;
-    MR_RETURN_IF_ERROR(TrySizes(request, prepared, tight, limits, best));
+    const absl::Status missing = best.status();
+    MR_RETURN_IF_ERROR(TrySizes(request, prepared, tight, limits, !levels, best));
+    if (!best.ok()) best = missing;
   }
-  if (strategy->order == Strategy::Order::kLevels && absl::IsResourceExhausted(best.status())) {
+  if (levels && absl::IsResourceExhausted(best.status())) {
     // Levels hold everything that could run at once. Where nothing goes backwards (initialisers), creation order may fit
     // as it is: the original leaves such graphs alone.
     Strategy as_created = *strategy;
@@ -192,11 +210,21 @@ absl::StatusOr<Compiled> Compile(const CompileRequest& request) {
       choice.notes = {"levels do not fit, creation order does without swapping"};
       return choice;
     };
-    MR_ASSIGN_OR_RETURN(OrderedGraph ordered, OrderOnce(request.options, as_created.order, prepared, 0));
+    MR_ASSIGN_OR_RETURN(OrderedGraph ordered, OrderOnce(request, as_created.order, prepared, 0, true));
     absl::StatusOr<Compiled> compiled = PlanOrdered(request, prepared, as_created, std::move(ordered), limits);
     if (compiled.ok()) return compiled;
   }
   return best;
+}
+
+}  // namespace
+
+absl::StatusOr<Compiled> Compile(const CompileRequest& request) {
+  MR_ASSIGN_OR_RETURN(Compiled compiled, FindPlan(request));
+  // The plan is checked from its steps alone, by code that shares nothing with the passes.
+  const PassClock::Run run(request.clock, "verify plan");
+  MR_RETURN_IF_ERROR(VerifyPlan(compiled.plan));
+  return compiled;
 }
 
 }  // namespace millrace

@@ -17,15 +17,22 @@ int64_t MaxJoinedBytes(int64_t budget_bytes) {
   return budget_bytes > 0 ? std::min(kUnlimited, budget_bytes / 32) : kUnlimited;
 }
 
-std::vector<std::string> OperationNames(const Graph& graph, const DeviceGraph& device) {
-  std::vector<std::string> names;
-  for (const Operation& operation : device.operations) names.push_back(graph.node(operation.node()).name);
-  return names;
-}
-
 double LowerBound(const AccessGraph& graph, const Machine& machine, int64_t budget_bytes) {
   const GapGraph gaps = FindGaps(graph, machine);
   return budget_bytes > 0 ? CutBound(gaps, budget_bytes) : gaps.compute_seconds();
+}
+
+// Of the busier lane: no step is shorter.
+double LinkSeconds(const AccessGraph& graph, const Machine& machine, const SwapChoice& choice) {
+  double in = 0, out = 0;
+  for (const SwapDecision& d : choice.decisions) {
+    const auto bytes = static_cast<double>(graph.storages[d.storage].size_bytes);
+    if (d.copy_out) out += machine.copy_latency_seconds + bytes / machine.to_host_bytes_per_second;
+    if (d.copy_in && d.before != SwapDecision::kToHost) {
+      in += machine.copy_latency_seconds + bytes / machine.to_device_bytes_per_second;
+    }
+  }
+  return std::max(in, out);
 }
 
 // Decides what leaves the device when, and where everything lies.
@@ -33,16 +40,23 @@ absl::Status PlanMemory(const CompileRequest& request, const PlanningOptions& op
                         const Graph& graph, const PlanLimits& limits, DevicePlan& plan) {
   const int64_t budget_bytes = options.device_memory_bytes;
   const AccessGraph& access = plan.device.access;
-  if (budget_bytes > 0) MR_RETURN_IF_ERROR(CheckWorkingSets(access, budget_bytes, OperationNames(graph, plan.device)));
+  if (budget_bytes > 0) MR_RETURN_IF_ERROR(CheckWorkingSets(access, budget_bytes, [&](int32_t operation) {
+    return graph.node(plan.device.operations[operation].node()).name;
+  }));
   // The policy decides on storages and times alone …
-  MR_ASSIGN_OR_RETURN(plan.choice, strategy.swaps({access, options, request.machine, graph, plan.device, limits}));
+  {
+    const PassClock::Run run(request.clock, "choose swaps");
+    MR_ASSIGN_OR_RETURN(plan.choice, strategy.swaps({access, options, request.machine, graph, plan.device, limits}));
+  }
   // … as if feeds were there from the start, which those of other devices are not …
   const SwapChoice without_delay = plan.choice;
   const bool delayed = options.num_devices() > 1 && DelayArrivals(access, request.machine, plan.choice);
   if (options.num_devices() > 1) ReuseSent(graph, plan.device, plan.choice);
   MR_RETURN_IF_ERROR(VerifySwaps(access, plan.choice));
   if (limits.effort == PlanEffort::kQuick) return absl::OkStatus();
+  if (LinkSeconds(access, request.machine, plan.choice) > limits.link_seconds) return absl::AbortedError("too many copies");
   // … and the rest is the same for every policy: one total order, addresses.
+  const PassClock::Run run(request.clock, "assign memory");
   plan.schedule = BuildSchedule(access, plan.choice);
   absl::StatusOr<MemoryAssignment> memory = AssignMemory(access, plan.schedule, plan.choice, budget_bytes);
   if (!memory.ok() && delayed) {
@@ -67,29 +81,42 @@ absl::StatusOr<std::vector<DevicePlan>> DecideDevices(const CompileRequest& requ
                                                       const Partitioning& partitioning,
                                                       const InferenceResult& inferred, const PlanLimits& limits,
                                                       Graph& graph) {
+  MR_RETURN_IF_ERROR(request.oracle.MayGoOn());
   const int32_t num_devices = request.options.num_devices();
   std::vector<DevicePlan> plans(num_devices);
   std::vector<DeviceGraph*> devices;
   const std::vector<DeviceOrder> orders = SplitByDevice(graph, partitioning.order, num_devices);
-  // Tensors to storages: views and in-place results share memory before anything is counted.
-  for (int32_t d = 0; d < num_devices; ++d) {
-    MR_ASSIGN_OR_RETURN(plans[d].device,
-                        BuildDeviceGraph(graph, request.ops, request.oracle, request.machine, orders[d], inferred,
-                                         MaxJoinedBytes(request.options.BudgetOf(d))));
-    devices.push_back(&plans[d].device);
+  std::vector<RemoteWaits> waits;
+  {
+    const PassClock::Run run(request.clock, "storage");
+    // Tensors to storages: views and in-place results share memory before anything is counted.
+    for (int32_t d = 0; d < num_devices; ++d) {
+      plans[d].device = BuildDeviceGraph(graph, request.ops, orders[d], inferred,
+                                         {.max_joined_bytes = MaxJoinedBytes(request.options.BudgetOf(d)),
+                                          .names = limits.effort == PlanEffort::kFull});
+      devices.push_back(&plans[d].device);
+    }
+    NameReceived(graph, devices);
+    waits = FindRemoteWaits(graph, partitioning.order, {devices.begin(), devices.end()});
   }
-  NameReceived(graph, devices);
-  std::vector<RemoteWaits> waits = FindRemoteWaits(graph, partitioning.order, {devices.begin(), devices.end()});
   for (int32_t d = 0; d < num_devices; ++d) {
     plans[d].remote_waits = std::move(waits[d]);
     PlanningOptions options = request.options;
     options.device_memory_bytes = request.options.BudgetOf(d);
-    MR_RETURN_IF_ERROR(OnDevice(request, d, PlanMemory(request, options, strategy, graph, limits, plans[d])));
+    absl::Status status = PlanMemory(request, options, strategy, graph, limits, plans[d]);
+    if (absl::IsResourceExhausted(status) && limits.effort == PlanEffort::kQuick) {
+      // Again, for the message.
+      NameStorages(graph, request.ops, plans[d].device);
+      status = PlanMemory(request, options, strategy, graph, limits, plans[d]);
+    }
+    MR_RETURN_IF_ERROR(OnDevice(request, d, status));
+    if (limits.effort == PlanEffort::kFull) MakeInstances(graph, inferred, plans[d].device);
   }
   return plans;
 }
 
 absl::Status InsertCopies(const CompileRequest& request, std::vector<DevicePlan>& plans, Graph& graph) {
+  const PassClock::Run run(request.clock, "insert swaps");
   for (DevicePlan& plan : plans) plan.swaps = InsertSwaps(graph, plan.device, plan.choice, plan.schedule);
   return VerifySwapNodes(graph, request.ops);
 }

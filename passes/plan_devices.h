@@ -18,7 +18,7 @@
 namespace millrace {
 
 // `graph` is a prepared graph as ordered by `partitioning`. ResourceExhausted when a device's budget is too small.
-// With PlanEffort::kQuick only `device` and `choice` are made.
+// With PlanEffort::kQuick only `device` and `choice` are made. Aborted when the copies take longer than limits.link_seconds.
 absl::StatusOr<std::vector<DevicePlan>> DecideDevices(const CompileRequest& request, const Strategy& strategy,
                                                       const Partitioning& partitioning,
                                                       const InferenceResult& inferred, const PlanLimits& limits,

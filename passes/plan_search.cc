@@ -36,6 +36,7 @@ constexpr double kTinySeconds = 100e-6;
 
 struct Looked {
   OrderedGraph ordered;
+  std::vector<int32_t> partitions;  // per node: other orders of the same graph have others
   std::vector<DevicePlan> devices;  // as PlanEffort::kQuick decides
   double step_seconds = 0;
   double compute_seconds = 0;
@@ -43,12 +44,13 @@ struct Looked {
 
 class Search {
  public:
-  Search(const CompileRequest& request, const Prepared& prepared, const Strategy& strategy, PlanLimits limits)
+  Search(const CompileRequest& request, Prepared& prepared, const Strategy& strategy, PlanLimits limits)
       : request_(request),
         prepared_(prepared),
+        graph_(std::make_shared<Graph>(std::move(prepared.graph))),
         strategy_(strategy),
         limits_(limits),
-        looks_(LooksFor(prepared.graph.num_nodes())) {
+        looks_(LooksFor(graph_->num_nodes())) {
     limits_.effort = PlanEffort::kQuick;
   }
 
@@ -57,12 +59,10 @@ class Search {
     if (request_.options.recompute != Recompute::kOff && request_.options.num_devices() == 1) RewriteOrders();
     std::vector<OrderedGraph> found;
     const double worth_a_plan = kWorthAPlan * best_->step_seconds;
-    CutPartitions(*best_);
-    found.push_back(std::move(best_->ordered));
+    Add(*best_, found);
     for (std::optional<Looked>* also : {&as_it_is_, &rewritten_other_}) {
       if (!*also || (*also)->step_seconds > worth_a_plan || request_.options.recompute != Recompute::kAuto) continue;
-      CutPartitions(**also);
-      found.push_back(std::move((*also)->ordered));
+      Add(**also, found);
     }
     return found;
   }
@@ -70,10 +70,12 @@ class Search {
  private:
   absl::StatusOr<Looked> Look(OrderedGraph ordered) {
     --looks_;
-    MR_RETURN_IF_ERROR(VerifyPartitioning(ordered.graph, ordered.partitioning));
+    Graph& graph = *ordered.graph;
+    MR_RETURN_IF_ERROR(VerifyPartitioning(graph, ordered.partitioning));
     Looked looked;
+    for (int32_t i = 0; i < graph.num_ids(); ++i) looked.partitions.push_back(graph.node(NodeId{i}).partition);
     MR_ASSIGN_OR_RETURN(looked.devices, DecideDevices(request_, strategy_, ordered.partitioning, ordered.inferred,
-                                                      limits_, ordered.graph));
+                                                      limits_, graph));
     for (const DevicePlan& device : looked.devices) {
       double compute = 0;
       for (double seconds : device.device.access.seconds) compute += seconds;
@@ -85,20 +87,21 @@ class Search {
   }
 
   absl::StatusOr<OrderedGraph> Order(int which) const {
+    const PassClock::Run run(request_.clock, "order");
     OrderedGraph ordered;
-    ordered.graph = prepared_.graph.Clone();
+    ordered.graph = graph_;
     ordered.inferred = prepared_.inferred;
     if (which == 0) {
-      MR_ASSIGN_OR_RETURN(ordered.partitioning, KeepCreationOrder(ordered.graph));
+      MR_ASSIGN_OR_RETURN(ordered.partitioning, KeepCreationOrder(*ordered.graph));
     } else if (which == 1) {
-      MR_ASSIGN_OR_RETURN(ordered.partitioning, UpdateEarly(ordered.graph, request_.ops));
+      MR_ASSIGN_OR_RETURN(ordered.partitioning, UpdateEarly(*ordered.graph, request_.ops));
     } else if (which == 2 || which == 4) {
       MR_ASSIGN_OR_RETURN(ordered.partitioning,
-                          PartitionDepthFirst(ordered.graph, request_.options.num_devices(), kDepthFirstSize));
+                          PartitionDepthFirst(*ordered.graph, request_.options.num_devices(), kDepthFirstSize));
     } else {
-      MR_ASSIGN_OR_RETURN(ordered.partitioning, KeepCreationOrder(ordered.graph));
+      MR_ASSIGN_OR_RETURN(ordered.partitioning, KeepCreationOrder(*ordered.graph));
     }
-    if (which >= kFirstFreesFirst) ordered.partitioning = FreesFirst(ordered.graph, request_.ops, ordered.partitioning.order);
+    if (which >= kFirstFreesFirst) ordered.partitioning = FreesFirst(*ordered.graph, request_.ops, ordered.partitioning.order);
     return ordered;
   }
 
@@ -163,7 +166,7 @@ class Search {
     const double compute = best_->compute_seconds;
     size_t depth = 0;
     for (int round = 0; round < kRecomputeRounds && (looks_ > 0 || (always && round == 0)); ++round) {
-      if (!always && best_->step_seconds <= kWorthRecompute * compute) return;
+      if (Late() || (!always && best_->step_seconds <= kWorthRecompute * compute)) return;
       if (depth > 0 && best_->step_seconds <= kWorthDeeper * compute) return;
       const double before = best_->step_seconds;
       absl::StatusOr<Looked> base = std::move(best_);
@@ -180,22 +183,43 @@ class Search {
   }
 
   void TryFractions(const Looked& base, int depth) {
+    UsePartitions(base);
     int64_t recomputed = base.ordered.recomputed_nodes;
     for (double fraction : kFractions) {
       if (best_.ok() && (Late() || looks_ <= 0)) return;
-      OrderedGraph rewritten = RecomputeSwapped(base.ordered, request_.ops, base.devices[0].device, base.devices[0].choice,
-                                                request_.machine, {fraction, depth});
+      OrderedGraph rewritten = Rewrite(base, fraction, depth);
       if (rewritten.recomputed_nodes == recomputed) return;
       recomputed = rewritten.recomputed_nodes;
       Adopt(Look(std::move(rewritten)), 1);
     }
   }
 
+  static void UsePartitions(const Looked& looked) {
+    Graph& graph = *looked.ordered.graph;
+    for (int32_t i = 0; i < graph.num_ids(); ++i) graph.mutable_node(NodeId{i}).partition = looked.partitions[i];
+  }
+
+  OrderedGraph Rewrite(const Looked& base, double fraction, int depth) const {
+    const PassClock::Run run(request_.clock, "recompute");
+    return RecomputeSwapped(base.ordered, request_.ops, base.devices[0].device, base.devices[0].choice, request_.machine,
+                            {fraction, depth});
+  }
+
+  // To be planned in full: with the partitions it was looked at with, or its final ones, in a graph of its own.
+  void Add(Looked& looked, std::vector<OrderedGraph>& found) const {
+    std::shared_ptr<Graph>& graph = looked.ordered.graph;
+    const bool shared = std::any_of(found.begin(), found.end(), [&](const OrderedGraph& other) { return other.graph == graph; });
+    if (shared) graph = std::make_shared<Graph>(graph->Clone());
+    UsePartitions(looked);
+    CutPartitions(looked);
+    found.push_back(std::move(looked.ordered));
+  }
+
   void CutPartitions(Looked& looked) const {
     for (const DevicePlan& plan : looked.devices) {
       if (looked.devices.size() > 1) return;  // ids run over all devices: the order's own cuts stay
       const AccessGraph& access = plan.device.access;
-      std::vector<bool> cut(looked.ordered.graph.num_ids(), false);
+      std::vector<bool> cut(looked.ordered.graph->num_ids(), false);
       int64_t bytes = 0;
       double seconds = 0;
       int operations = 0;
@@ -225,7 +249,7 @@ class Search {
   static void NumberPartitions(const std::vector<bool>& cut, OrderedGraph& ordered) {
     int32_t partition = 0;
     for (NodeId id : ordered.partitioning.order) {
-      Node& node = ordered.graph.mutable_node(id);
+      Node& node = ordered.graph->mutable_node(id);
       if (cut[id.value]) ++partition;
       if (node.device != kHostDevice) node.partition = partition;
     }
@@ -234,6 +258,7 @@ class Search {
 
   const CompileRequest& request_;
   const Prepared& prepared_;
+  const std::shared_ptr<Graph> graph_;  // as prepared: its nodes' partitions are those of the last order
   const Strategy& strategy_;
   PlanLimits limits_;
   int looks_;  // left
@@ -246,7 +271,7 @@ class Search {
 
 }  // namespace
 
-absl::StatusOr<std::vector<OrderedGraph>> SearchOrders(const CompileRequest& request, const Prepared& prepared,
+absl::StatusOr<std::vector<OrderedGraph>> SearchOrders(const CompileRequest& request, Prepared& prepared,
                                          const Strategy& strategy, const PlanLimits& limits) {
   return Search(request, prepared, strategy, limits).Run();
 }

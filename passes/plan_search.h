@@ -20,7 +20,8 @@ namespace millrace {
 
 // What is worth a plan in full: the best, and with Recompute::kAuto what it was before values were computed again and the
 // second best, where they come near: quick plans only estimate. ResourceExhausted when no order fits. `limits.effort` is not looked at; past the deadline the best so far is taken.
-absl::StatusOr<std::vector<OrderedGraph>> SearchOrders(const CompileRequest& request, const Prepared& prepared,
+// Takes the prepared graph; every graph returned is used by nothing else.
+absl::StatusOr<std::vector<OrderedGraph>> SearchOrders(const CompileRequest& request, Prepared& prepared,
                                          const Strategy& strategy, const PlanLimits& limits);
 
 }  // namespace millrace

@@ -9,6 +9,7 @@
 #include "passes/lower_conditionals.h"
 #include "passes/order_variable_accesses.h"
 #include "passes/place_devices.h"
+#include "passes/storage.h"
 
 namespace millrace {
 namespace {
@@ -18,6 +19,17 @@ PlaceOptions PlaceOptionsOf(const CompileRequest& request) {
   for (int32_t d = 0; d < request.options.num_devices(); ++d) options.devices.push_back(DeviceName(request, d));
   options.supports = [&request](const std::string& op, int32_t device) { return request.oracle.Supports(op, device); };
   return options;
+}
+
+absl::Status Place(const CompileRequest& request, Prepared& prepared) {
+  const PlaceOptions place = PlaceOptionsOf(request);
+  MR_ASSIGN_OR_RETURN(Placement placement, PlaceDevices(prepared.graph, request.ops, place));
+  prepared.placement_notes = std::move(placement.notes);
+  if (place.devices.size() == 1) return absl::OkStatus();
+  // What crosses between devices becomes nodes before there is an order: they take part in it.
+  AddSendRecv(prepared.graph, request.ops, placement, {place.devices, request.options.share_recv},
+              prepared.inferred.by_value);
+  return VerifySendRecv(prepared.graph, request.ops, placement);
 }
 
 }  // namespace
@@ -41,33 +53,45 @@ absl::StatusOr<std::vector<std::string>> ExpandCalls(Graph& graph, const OpRegis
 absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
   Prepared prepared;
   // Prune first: nothing later should look at nodes that do not run.
-  MR_ASSIGN_OR_RETURN(prepared.graph, Prune(request.graph, request.signature));
+  {
+    const PassClock::Run run(request.clock, "prune");
+    MR_ASSIGN_OR_RETURN(prepared.graph, Prune(request.graph, request.signature));
+  }
   // Calls before types: shape rules know ops only. Every call left is needed, so its effects are, too.
-  MR_ASSIGN_OR_RETURN(const std::vector<std::string> effects, ExpandCalls(prepared.graph, request.ops));
+  std::vector<std::string> effects;
+  {
+    const PassClock::Run run(request.clock, "inline functions");
+    MR_ASSIGN_OR_RETURN(effects, ExpandCalls(prepared.graph, request.ops));
+  }
   Signature needed = request.signature;
   needed.targets.insert(needed.targets.end(), effects.begin(), effects.end());
   // Types next: every later pass counts bytes. Shape arithmetic is folded on the way, because rules need its values.
-  MR_ASSIGN_OR_RETURN(prepared.inferred, InferShapesAndFold(prepared.graph, request.ops, request.oracle,
-                                                            request.variable_types));
-  // What only fed the folded nodes is gone now.
-  RemoveUnneeded(prepared.graph, needed, prepared.inferred.by_value);
+  {
+    const PassClock::Run run(request.clock, "infer shapes");
+    MR_ASSIGN_OR_RETURN(prepared.inferred, InferShapesAndFold(prepared.graph, request.ops, request.oracle,
+                                                              request.variable_types));
+    // What only fed the folded nodes is gone now.
+    RemoveUnneeded(prepared.graph, needed, prepared.inferred.by_value);
+  }
   // Variables before any order: their reads and writes must come out the same under every one.
-  MR_RETURN_IF_ERROR(OrderVariableAccesses(prepared.graph, request.ops).status());
+  {
+    const PassClock::Run run(request.clock, "order variable accesses");
+    MR_RETURN_IF_ERROR(OrderVariableAccesses(prepared.graph, request.ops).status());
+  }
   prepared.inferred.by_value.resize(prepared.graph.num_ids(), 0);
   // Fewer and larger nodes before any order: only what is ordered may be taken together.
   if (request.options.fuse) {
+    const PassClock::Run run(request.clock, "fuse elementwise");
     MR_RETURN_IF_ERROR(FuseElementwise(prepared.graph, prepared.inferred.by_value).status());
   }
   // Variables and constants have their home in host memory, the rest runs where it asks to, or where it fits.
-  const PlaceOptions place = PlaceOptionsOf(request);
-  MR_ASSIGN_OR_RETURN(Placement placement, PlaceDevices(prepared.graph, request.ops, place));
-  prepared.placement_notes = std::move(placement.notes);
-  // What crosses between devices becomes nodes before there is an order: they take part in it.
-  if (place.devices.size() > 1) {
-    AddSendRecv(prepared.graph, request.ops, placement, {place.devices, request.options.share_recv},
-                prepared.inferred.by_value);
-    MR_RETURN_IF_ERROR(VerifySendRecv(prepared.graph, request.ops, placement));
+  {
+    const PassClock::Run run(request.clock, "place devices");
+    MR_RETURN_IF_ERROR(Place(request, prepared));
   }
+  // What each node takes is the same in every order.
+  const PassClock::Run run(request.clock, "estimate runs");
+  MR_RETURN_IF_ERROR(EstimateRuns(prepared.graph, request.ops, request.oracle, request.machine, prepared.inferred));
   return prepared;
 }
 

@@ -11,8 +11,10 @@
 #include "millrace/graph.h"
 #include "millrace/op.h"
 #include "millrace/options.h"
+#include "millrace/report.h"
 #include "passes/infer_shapes.h"
 #include "passes/kernel_oracle.h"
+#include "passes/pass_clock.h"
 #include "passes/prune.h"
 
 namespace millrace {
@@ -26,12 +28,14 @@ struct CompileRequest {
   Machine machine;
   std::map<std::string, TensorType> variable_types;  // of variables that exist already
   bool disk_tier = false;  // what the host budget has no room for goes to disk
+  PassClock* clock = nullptr;
 };
 
 // The graph before any order is chosen: pruned, inlined, typed, placed.
 struct Prepared {
   Graph graph;
   InferenceResult inferred;
+  GraphSummary summary;
   std::vector<std::string> placement_notes;  // requests for devices that are not there
 };
 

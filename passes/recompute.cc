@@ -16,7 +16,7 @@ class Recomputer {
              const Machine& machine, int max_depth)
       : ordered_(ordered),
         max_depth_(max_depth),
-        graph_(ordered.graph),
+        graph_(*ordered.graph),
         ops_(ops),
         device_(device),
         choice_(choice),
@@ -38,7 +38,7 @@ class Recomputer {
     std::vector<Candidate> candidates = ListCandidates();
     double total = 0, taken = 0;
     for (const Candidate& candidate : candidates) total += candidate.transfer_seconds;
-    result_.graph = graph_.Clone();
+    result_.graph = std::make_shared<Graph>(graph_.Clone());
     result_.inferred = ordered_.inferred;
     result_.partition_size = ordered_.partition_size;
     result_.recomputed_nodes = ordered_.recomputed_nodes;
@@ -181,15 +181,17 @@ class Recomputer {
         if (auto found = again.find(input.node.value); found != again.end()) input.node = found->second;
       }
       if (operation_of_[id.value] >= 0) ++result_.recomputed_nodes;
-      const NodeId added = result_.graph.AddUnique(std::move(copy));
+      const NodeId added = result_.graph->AddUnique(std::move(copy));
       again.emplace(id.value, added);
-      result_.inferred.by_value.resize(result_.graph.num_ids(), 0);
+      result_.inferred.by_value.resize(result_.graph->num_ids(), 0);
       result_.inferred.by_value[added.value] = ordered_.inferred.by_value[id.value];
+      result_.inferred.estimates.resize(result_.graph->num_ids());
+      result_.inferred.estimates[added.value] = ordered_.inferred.estimates[id.value];
       added_before_[before_].push_back(added);
     }
     for (const FarUse& use : far_uses_) {
       const OutputRef ref = graph_.node(use.node).inputs[use.input];
-      result_.graph.mutable_node(use.node).inputs[use.input].node = again.at(ref.node.value);
+      result_.graph->mutable_node(use.node).inputs[use.input].node = again.at(ref.node.value);
     }
     recomputed_[candidate.storage] = true;
     for (int32_t s : chain_leaves_) locked_[s] = true;
@@ -198,7 +200,7 @@ class Recomputer {
   void InsertIntoOrder() {
     result_.partitioning.num_partitions = ordered_.partitioning.num_partitions;
     std::vector<NodeId>& order = result_.partitioning.order;
-    order.reserve(result_.graph.num_nodes());
+    order.reserve(result_.graph->num_nodes());
     for (NodeId id : ordered_.partitioning.order) {
       const int32_t operation = operation_of_[id.value];
       if (operation >= 0 && device_.operations[operation].node() == id) {

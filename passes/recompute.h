@@ -26,9 +26,9 @@
 
 namespace millrace {
 
-// A graph in one of its orders.
+// A graph in one of its orders. Orders that are looked at one after another may share the graph.
 struct OrderedGraph {
-  Graph graph;
+  std::shared_ptr<Graph> graph;
   Partitioning partitioning;
   InferenceResult inferred;
   int64_t partition_size = 0;

@@ -11,34 +11,47 @@
 namespace millrace {
 namespace {
 
+bool CopiesToHost(const Node& node) { return node.op == "_Fetch" || node.op == kSendOp; }
+
+// Whether the node needs no kernel whatever its shapes are.
+bool NeverRuns(const Node& node, const OpDef& def) {
+  return node.op == "Const" || node.op == "_Feed" || node.op == kRecvOp || def.is_no_op || def.is_variable;
+}
+
+using AccessList = absl::InlinedVector<Access, 8>;
+
 class Builder {
  public:
-  Builder(Graph& graph, const OpRegistry& ops, KernelOracle& oracle, const Machine& machine,
-          const DeviceOrder& order, const InferenceResult& inferred, int64_t max_joined_bytes)
+  Builder(Graph& graph, const OpRegistry& ops, const DeviceOrder& order, const InferenceResult& inferred,
+          const DeviceGraphOptions& options)
       : graph_(graph),
         ops_(ops),
-        oracle_(oracle),
-        machine_(machine),
         order_(order.nodes),
         others_before_(order.others_before),
         inferred_(inferred),
-        max_joined_bytes_(max_joined_bytes) {}
+        options_(options),
+        defs_(graph.num_ids(), nullptr) {
+    for (int32_t i = 0; i < graph.num_ids(); ++i) {
+      if (graph.alive(NodeId{i})) defs_[i] = ops.Find(graph.node(NodeId{i}).op);
+    }
+  }
 
-  absl::StatusOr<DeviceGraph> Run() {
+  DeviceGraph Run() {
     NumberOutputs();
     FindLastUses();
     for (size_t position = 0; position < order_.size(); ++position) {
       const NodeId id = order_[position];
       others_ = others_before_.empty() ? 0 : others_before_[position];
       PlaceOutputs(id, static_cast<int32_t>(position));
-      if (IsOperation(id)) MR_RETURN_IF_ERROR(AddOperation(id));
+      if (IsOperation(id)) AddOperation(id);
     }
     result_.access.first_access.push_back(static_cast<int64_t>(result_.access.accesses.size()));
+    if (options_.names) NameStorages(graph_, ops_, result_);
     return std::move(result_);
   }
 
  private:
-  const OpDef& Def(NodeId id) const { return *ops_.Find(graph_.node(id).op); }
+  const OpDef& Def(NodeId id) const { return *defs_[id.value]; }
 
   // Whether input i of the node is an access of the producer's memory.
   bool UsesMemory(NodeId id, size_t i) const {
@@ -52,14 +65,11 @@ class Builder {
     return true;
   }
 
-  static bool CopiesToHost(const Node& node) { return node.op == "_Fetch" || node.op == kSendOp; }
-
   bool IsOperation(NodeId id) const {
     const Node& node = graph_.node(id);
     if (CopiesToHost(node)) return true;
-    if (node.op == "Const" || node.op == "_Feed" || node.op == kRecvOp) return false;
     const OpDef& def = Def(id);
-    return (!def.is_view || IsDynamic(id)) && !def.is_no_op && !def.is_variable;
+    return !NeverRuns(node, def) && (!def.is_view || IsDynamic(id));
   }
 
   // Whether shapes or values that the node needs are known only when it runs.
@@ -127,9 +137,9 @@ class Builder {
     }
   }
 
-  int32_t NewStorage(OutputRef root, StorageKind kind, std::string name) {
+  int32_t NewStorage(OutputRef root, StorageKind kind) {
     result_.root.push_back(root);
-    result_.access.storages.push_back({std::move(name), kind, graph_.type(root).size_bytes()});
+    result_.access.storages.push_back({{}, kind, graph_.type(root).size_bytes()});
     last_use_.push_back(-1);
     return static_cast<int32_t>(result_.root.size()) - 1;
   }
@@ -154,15 +164,15 @@ class Builder {
       } else if (node.outputs[o].size_bytes() == 0) {
         continue;
       } else if (node.op == "Const") {
-        Join(ref, NewStorage(ref, StorageKind::kConstant, node.name));
+        Join(ref, NewStorage(ref, StorageKind::kConstant));
       } else if (node.op == "_Feed") {
-        Join(ref, NewStorage(ref, StorageKind::kFeed, node.name));
+        Join(ref, NewStorage(ref, StorageKind::kFeed));
       } else if (node.op == kRecvOp) {
-        Join(ref, NewStorage(ref, StorageKind::kFeed, node.name));
+        Join(ref, NewStorage(ref, StorageKind::kFeed));
         result_.access.storages.back().available_from = static_cast<int32_t>(result_.operations.size());
       } else {
         const int32_t reused = InPlaceStorage(id, def, o, position);
-        Join(ref, reused != kNoStorage ? reused : NewStorage(ref, StorageKind::kActivation, graph_.TensorName(ref)));
+        Join(ref, reused != kNoStorage ? reused : NewStorage(ref, StorageKind::kActivation));
       }
     }
   }
@@ -172,7 +182,7 @@ class Builder {
     auto found = variables_.find(name);
     if (found != variables_.end()) return found->second;
     if (!graph_.type(ref).shape.fully_known() || graph_.type(ref).size_bytes() == 0) return kNoStorage;
-    return variables_[name] = NewStorage(ref, StorageKind::kVariable, name);
+    return variables_[name] = NewStorage(ref, StorageKind::kVariable);
   }
 
   // The storage of an input that output `o` may overwrite: an activation whose last use is here.
@@ -198,21 +208,21 @@ class Builder {
     return kNoStorage;
   }
 
-  absl::Status AddOperation(NodeId id) {
+  void AddOperation(NodeId id) {
     const Node& node = graph_.node(id);
     const OpDef& def = Def(id);
     OperationNode added;
     added.node = id;
     if (!CopiesToHost(node)) {
-      added.instance = MakeInstance(graph_, id, inferred_.by_value[id.value]);
       added.is_view = def.is_view;
-      if (!def.is_view) MR_RETURN_IF_ERROR(EstimateRun(def, node, added));
+      added.seconds = inferred_.estimates[id.value].seconds;
+      added.scratch_bytes = inferred_.estimates[id.value].scratch_bytes;
     }
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       added.input_storages.push_back(UsesMemory(id, i) ? result_.storage(node.inputs[i]) : kNoStorage);
     }
     if (IsDynamic(id)) AddDynamicTensors(id, added);
-    const std::vector<Access> accesses = AccessesOf(id, def);
+    const AccessList accesses = AccessesOf(id, def);
     AccessGraph& graph = result_.access;
     if (Joins(node, def, added, accesses)) {
       graph.seconds.back() += added.seconds;
@@ -227,22 +237,6 @@ class Builder {
     }
     for (const Access& access : accesses) Merge(access);
     result_.operations.back().nodes.push_back(std::move(added));
-    return absl::OkStatus();
-  }
-
-  // Scratch and time; of a node with dynamic shapes, what the largest of the possible ones take.
-  absl::Status EstimateRun(const OpDef& def, const Node& node, OperationNode& added) const {
-    const auto possible = inferred_.possible.find(node.name);
-    const bool known = possible == inferred_.possible.end() || possible->second.empty();
-    const OpInstance& largest = known ? added.instance : possible->second[0];
-    MR_ASSIGN_OR_RETURN(added.scratch_bytes, oracle_.ScratchBytes(largest));
-    for (size_t i = 1; !known && i < possible->second.size(); ++i) {
-      const absl::StatusOr<int64_t> bytes = oracle_.ScratchBytes(possible->second[i]);
-      if (bytes.ok()) added.scratch_bytes = std::max(added.scratch_bytes, *bytes);
-    }
-    added.scratch_bytes = AlignUp(added.scratch_bytes);
-    added.seconds = oracle_.MeasuredSeconds(largest).value_or(PredictSeconds(def, largest, machine_));
-    return absl::OkStatus();
   }
 
   void AddDynamicTensors(NodeId id, OperationNode& added) {
@@ -255,7 +249,7 @@ class Builder {
   }
 
   // Whether the node may run at once with the nodes of the last operation.
-  bool Joins(const Node& node, const OpDef& def, const OperationNode& added, const std::vector<Access>& accesses) const {
+  bool Joins(const Node& node, const OpDef& def, const OperationNode& added, const AccessList& accesses) const {
     if (result_.operations.empty() || CopiesToHost(node) || def.stateful || !node.control_inputs.empty() ||
         others_ != others_at_last_) {
       return false;
@@ -277,11 +271,11 @@ class Builder {
         if (access.storage == other.storage && (access.writes || other.writes)) return false;
       }
     }
-    return bytes <= max_joined_bytes_;
+    return bytes <= options_.max_joined_bytes;
   }
 
-  std::vector<Access> AccessesOf(NodeId id, const OpDef& def) const {
-    std::vector<Access> accesses;
+  AccessList AccessesOf(NodeId id, const OpDef& def) const {
+    AccessList accesses;
     const Node& node = graph_.node(id);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (!UsesMemory(id, i)) continue;
@@ -315,12 +309,11 @@ class Builder {
 
   Graph& graph_;
   const OpRegistry& ops_;
-  KernelOracle& oracle_;
-  const Machine& machine_;
   const std::vector<NodeId>& order_;
   const std::vector<int32_t>& others_before_;
   const InferenceResult& inferred_;
-  const int64_t max_joined_bytes_;
+  const DeviceGraphOptions options_;
+  std::vector<const OpDef*> defs_;           // per node
   std::vector<int32_t> dynamic_tensor_of_output_;
   std::vector<int32_t> last_use_of_output_;  // position of the last node that takes it
   std::vector<int32_t> last_use_;            // per storage
@@ -346,10 +339,33 @@ double PredictSeconds(const OpDef& def, const OpInstance& instance, const Machin
          machine.launch_seconds;
 }
 
-absl::StatusOr<DeviceGraph> BuildDeviceGraph(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,
-                                             const Machine& machine, const DeviceOrder& order,
-                                             const InferenceResult& inferred, int64_t max_joined_bytes) {
-  return Builder(graph, ops, oracle, machine, order, inferred, max_joined_bytes).Run();
+absl::Status EstimateRuns(const Graph& graph, const OpRegistry& ops, KernelOracle& oracle, const Machine& machine,
+                          InferenceResult& inferred) {
+  inferred.estimates.assign(graph.num_ids(), {});
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    if (node.removed || CopiesToHost(node)) continue;
+    const OpDef& def = *ops.Find(node.op);
+    if (NeverRuns(node, def) || def.is_view) continue;
+    const OpInstance instance = MakeInstance(graph, NodeId{i}, inferred.by_value[i]);
+    const auto possible = inferred.possible.empty() ? inferred.possible.end() : inferred.possible.find(node.name);
+    const bool known = possible == inferred.possible.end() || possible->second.empty();
+    const OpInstance& largest = known ? instance : possible->second[0];
+    RunEstimate& estimate = inferred.estimates[i];
+    MR_ASSIGN_OR_RETURN(estimate.scratch_bytes, oracle.ScratchBytes(largest));
+    for (size_t k = 1; !known && k < possible->second.size(); ++k) {
+      const absl::StatusOr<int64_t> bytes = oracle.ScratchBytes(possible->second[k]);
+      if (bytes.ok()) estimate.scratch_bytes = std::max(estimate.scratch_bytes, *bytes);
+    }
+    estimate.scratch_bytes = AlignUp(estimate.scratch_bytes);
+    estimate.seconds = oracle.MeasuredSeconds(largest).value_or(PredictSeconds(def, largest, machine));
+  }
+  return absl::OkStatus();
+}
+
+DeviceGraph BuildDeviceGraph(Graph& graph, const OpRegistry& ops, const DeviceOrder& order,
+                             const InferenceResult& inferred, const DeviceGraphOptions& options) {
+  return Builder(graph, ops, order, inferred, options).Run();
 }
 
 std::vector<DeviceOrder> SplitByDevice(const Graph& graph, const std::vector<NodeId>& order, int32_t num_devices) {
@@ -379,6 +395,25 @@ std::vector<DeviceOrder> SplitByDevice(const Graph& graph, const std::vector<Nod
     ++own[device];
   }
   return result;
+}
+
+void NameStorages(const Graph& graph, const OpRegistry& ops, DeviceGraph& device) {
+  for (size_t s = 0; s < device.root.size(); ++s) {
+    const OutputRef root = device.root[s];
+    const Node& node = graph.node(root.node);
+    device.access.storages[s].name = ops.Find(node.op)->is_variable                              ? VariableName(node)
+                                     : node.op == "Const" || node.op == "_Feed" || node.op == kRecvOp ? node.name
+                                                                                                 : graph.TensorName(root);
+  }
+}
+
+void MakeInstances(const Graph& graph, const InferenceResult& inferred, DeviceGraph& device) {
+  for (Operation& operation : device.operations) {
+    if (operation.is_fetch) continue;
+    for (OperationNode& node : operation.nodes) {
+      node.instance = std::make_unique<OpInstance>(MakeInstance(graph, node.node, inferred.by_value[node.node.value]));
+    }
+  }
 }
 
 void NameReceived(const Graph& graph, std::vector<DeviceGraph*> devices) {

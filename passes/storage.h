@@ -6,8 +6,10 @@
 #define MILLRACE_PASSES_STORAGE_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "millrace/graph.h"
 #include "millrace/op.h"
@@ -23,8 +25,8 @@ inline constexpr int32_t kNoStorage = -1;
 // A node that runs, with what cost rules and the device say of it.
 struct OperationNode {
   NodeId node;
-  OpInstance instance;  // empty for fetches
-  std::vector<int32_t> input_storages;  // kNoStorage for inputs by value and for empty tensors
+  std::unique_ptr<OpInstance> instance;  // by MakeInstances; none for fetches
+  absl::InlinedVector<int32_t, 4> input_storages;  // kNoStorage for inputs by value and for empty tensors
   bool is_dynamic = false;              // has inputs or outputs whose shape, or values, are known only when running
   std::vector<int32_t> input_shapes, output_shapes;  // then: into DeviceGraph::dynamic_tensors, -1 for known shapes
   bool is_view = false;                 // runs for the shape of its output alone
@@ -36,7 +38,7 @@ struct OperationNode {
 // once; or a fetch or Send, which copies to the host.
 struct Operation {
   bool is_fetch = false;
-  std::vector<OperationNode> nodes;
+  absl::InlinedVector<OperationNode, 1> nodes;
   NodeId node() const { return nodes.front().node; }
 };
 
@@ -74,12 +76,25 @@ struct DeviceOrder {
 // The part of a total order that each device sees.
 std::vector<DeviceOrder> SplitByDevice(const Graph& graph, const std::vector<NodeId>& order, int32_t num_devices);
 
-// Chooses in-place outputs, then lists storages and accesses. Nodes that
-// join touch at most `max_joined_bytes` together. What a Recv brings is a storage of its own, in host memory from the
-// first operation after its Send on; it is named as that Recv until NameReceived.
-absl::StatusOr<DeviceGraph> BuildDeviceGraph(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,
-                                             const Machine& machine, const DeviceOrder& order,
-                                             const InferenceResult& inferred, int64_t max_joined_bytes);
+// Times and scratch of all nodes that run: they are the same in every order. Of a node with dynamic shapes, what the
+// largest of the possible ones take.
+absl::Status EstimateRuns(const Graph& graph, const OpRegistry& ops, KernelOracle& oracle, const Machine& machine,
+                          InferenceResult& inferred);
+
+struct DeviceGraphOptions {
+  int64_t max_joined_bytes = 0;  // nodes that join touch at most so many together
+  bool names = true;             // of storages, as messages and BuildPlan need them
+};
+// Chooses in-place outputs, then lists storages and accesses. What a Recv brings is a storage of its own, in host memory
+// from the first operation after its Send on; it is named as that Recv until NameReceived. Needs estimates.
+DeviceGraph BuildDeviceGraph(Graph& graph, const OpRegistry& ops, const DeviceOrder& order,
+                             const InferenceResult& inferred, const DeviceGraphOptions& options);
+
+// What DeviceGraphOptions::names leaves out when off.
+void NameStorages(const Graph& graph, const OpRegistry& ops, DeviceGraph& device);
+
+// OperationNode::instance of every node, as BuildPlan needs them.
+void MakeInstances(const Graph& graph, const InferenceResult& inferred, DeviceGraph& device);
 
 // Received storages go by the name of the storage that was sent.
 void NameReceived(const Graph& graph, std::vector<DeviceGraph*> devices);

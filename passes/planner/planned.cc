@@ -208,9 +208,9 @@ bool Pack(const AccessGraph& graph, int64_t budget_bytes, SwapChoice& choice) {
   return true;
 }
 
-void GiveReasons(std::vector<SwapDecision>& decisions) {
+void GiveReasons(const GapGraph& gaps, std::vector<SwapDecision>& decisions) {
   for (SwapDecision& d : decisions) {
-    if (d.reason.empty()) d.reason = absl::StrCat("idle for ", d.before - d.after, " operations");
+    if (d.reason.empty()) d.reason = ReasonOf(gaps, d);
   }
 }
 
@@ -241,7 +241,7 @@ absl::StatusOr<SwapChoice> SwapPlanned(const AccessGraph& graph, const Machine& 
   }
   absl::StatusOr<Placement> best = Portfolio(gaps, budget_bytes, limits).Run();
   if (!best.ok()) return LastResort(gaps, budget_bytes);
-  GiveReasons(best->choice.decisions);
+  GiveReasons(gaps, best->choice.decisions);
   best->choice.predicted_seconds = best->step_seconds;
   return std::move(best->choice);
 }

@@ -9,45 +9,51 @@ constexpr int64_t kNothing = INT64_MIN / 4;
 
 SegmentTree::SegmentTree(const std::vector<int64_t>& values) {
   while (leaves_ < static_cast<int32_t>(values.size())) leaves_ *= 2;
-  max_.assign(2 * leaves_, kNothing);
-  added_.assign(2 * leaves_, 0);
-  std::copy(values.begin(), values.end(), max_.begin() + leaves_);
-  for (int32_t node = leaves_ - 1; node > 0; --node) max_[node] = std::max(max_[2 * node], max_[2 * node + 1]);
+  trees_.assign(2 * leaves_, {kNothing, 0});
+  for (size_t i = 0; i < values.size(); ++i) trees_[leaves_ + i].max = values[i];
+  for (int32_t node = leaves_ - 1; node > 0; --node) {
+    trees_[node].max = std::max(trees_[2 * node].max, trees_[2 * node + 1].max);
+  }
 }
 
 void SegmentTree::Add(int32_t begin, int32_t end, int64_t value) {
   if (begin >= end) return;
-  const int32_t first = begin + leaves_, last = end - 1 + leaves_;
-  for (int32_t left = first, right = last + 1; left < right; left /= 2, right /= 2) {
-    if (left % 2 == 1) {
-      max_[left] += value;
-      added_[left++] += value;
-    }
-    if (right % 2 == 1) {
-      max_[--right] += value;
-      added_[right] += value;
-    }
-  }
-  auto pull = [this](int32_t leaf) {
-    for (int32_t node = leaf / 2; node > 0; node /= 2) {
-      max_[node] = std::max(max_[2 * node], max_[2 * node + 1]) + added_[node];
-    }
+  const uint32_t first = begin + leaves_, last = end - 1 + leaves_;
+  const auto add = [&](uint32_t node) {
+    trees_[node].max += value;
+    trees_[node].added += value;
   };
-  pull(first);
-  pull(last);
+  for (uint32_t left = first, right = last + 1; left < right; left >>= 1, right >>= 1) {
+    if (left & 1) add(left++);
+    if (right & 1) add(--right);
+  }
+  const auto pull = [this](uint32_t node) {
+    trees_[node].max = std::max(trees_[2 * node].max, trees_[2 * node + 1].max) + trees_[node].added;
+  };
+  uint32_t left = first >> 1, right = last >> 1;
+  for (; left != right; left >>= 1, right >>= 1) {
+    pull(left);
+    pull(right);
+  }
+  for (; left > 0; left >>= 1) pull(left);
 }
 
 int64_t SegmentTree::Max(int32_t begin, int32_t end) const {
-  return begin >= end ? kNothing : MaxIn(1, 0, leaves_, begin, end);
-}
-
-int64_t SegmentTree::MaxIn(int32_t node, int32_t node_begin, int32_t node_end, int32_t begin, int32_t end) const {
-  if (begin <= node_begin && node_end <= end) return max_[node];
-  const int32_t middle = (node_begin + node_end) / 2;
-  int64_t result = kNothing;
-  if (begin < middle) result = MaxIn(2 * node, node_begin, middle, begin, end);
-  if (end > middle) result = std::max(result, MaxIn(2 * node + 1, middle, node_end, begin, end));
-  return result + added_[node];
+  if (begin >= end) return kNothing;
+  // Up from both ends until they meet: what lies between is in the inner siblings.
+  uint32_t left = begin + leaves_, right = end - 1 + leaves_;
+  int64_t left_max = trees_[left].max, right_max = trees_[right].max;
+  while (left >> 1 != right >> 1) {
+    if ((left & 1) == 0) left_max = std::max(left_max, trees_[left + 1].max);
+    if ((right & 1) == 1) right_max = std::max(right_max, trees_[right - 1].max);
+    left >>= 1;
+    right >>= 1;
+    left_max += trees_[left].added;
+    right_max += trees_[right].added;
+  }
+  int64_t result = std::max(left_max, right_max);
+  for (left >>= 1; left > 0; left >>= 1) result += trees_[left].added;
+  return result;
 }
 
 int32_t SegmentTree::LastAbove(int32_t begin, int32_t end, int64_t limit) const {
@@ -58,11 +64,11 @@ int32_t SegmentTree::LastAbove(int32_t begin, int32_t end, int64_t limit) const 
 
 int32_t SegmentTree::LastAboveIn(int32_t node, int32_t node_begin, int32_t node_end, int32_t begin, int32_t end,
                                  int64_t limit) const {
-  if (node_end <= begin || end <= node_begin || max_[node] <= limit) return -1;
+  if (node_end <= begin || end <= node_begin || trees_[node].max <= limit) return -1;
   if (node_end - node_begin == 1) return node_begin;
   const int32_t middle = (node_begin + node_end) / 2;
-  const int32_t right = LastAboveIn(2 * node + 1, middle, node_end, begin, end, limit - added_[node]);
-  return right >= 0 ? right : LastAboveIn(2 * node, node_begin, middle, begin, end, limit - added_[node]);
+  const int32_t right = LastAboveIn(2 * node + 1, middle, node_end, begin, end, limit - trees_[node].added);
+  return right >= 0 ? right : LastAboveIn(2 * node, node_begin, middle, begin, end, limit - trees_[node].added);
 }
 
 }  // namespace millrace

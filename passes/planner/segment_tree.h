@@ -19,13 +19,15 @@ class SegmentTree {
   int32_t LastAbove(int32_t begin, int32_t end, int64_t limit) const;
 
  private:
-  int64_t MaxIn(int32_t node, int32_t node_begin, int32_t node_end, int32_t begin, int32_t end) const;
   int32_t LastAboveIn(int32_t node, int32_t node_begin, int32_t node_end, int32_t begin, int32_t end,
                       int64_t limit) const;
 
+  struct Subtree {
+    int64_t max = 0;    // its own additions included, those of its ancestors not
+    int64_t added = 0;  // to all of it
+  };
   int32_t leaves_ = 1;
-  std::vector<int64_t> max_;    // of the subtree, its own pending additions included
-  std::vector<int64_t> added_;  // to the whole subtree
+  std::vector<Subtree> trees_;  // the children of i are 2i and 2i + 1, the root is 1
 };
 
 }  // namespace millrace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "absl/strings/str_cat.h"
 #include "millrace/types.h"
 
 namespace millrace {
@@ -30,8 +31,7 @@ class Decider {
     const bool fetched = home && !selection_.kept[end - 1];
     if (fetched) {
       out_.push_back({last.storage, SwapDecision::kFromHost, last.before,
-                      last.overwritten ? last.before : anchors_[end - 1], !last.overwritten, false, 0,
-                      last.feed ? "a feed" : "fetched every step: its place serves others"});
+                      last.overwritten ? last.before : anchors_[end - 1], !last.overwritten, false, 0, {}});
     }
     int32_t written_home = -1;  // the write whose bytes the host has
     for (int64_t k = begin; k < end - (home ? 1 : 0); ++k) {
@@ -40,13 +40,13 @@ class Decider {
       const bool copy_out = gap.copies_out(gap.last_write == written_home);
       if (copy_out) written_home = gap.last_write;
       out_.push_back({gap.storage, gap.after, gap.before, gap.overwritten ? gap.before : anchors_[k],
-                      !gap.overwritten, copy_out, copy_out ? gap.last_write : 0, std::string()});
+                      !gap.overwritten, copy_out, copy_out ? gap.last_write : 0, {}});
     }
     if (!fetched) return;
     const bool copy_home = last.last_write >= 0 && last.last_write != written_home && !last.feed &&
                            gaps_.graph->storages[last.storage].kind == StorageKind::kVariable;
     out_.push_back({last.storage, last.after, SwapDecision::kToHost, 0, false, copy_home,
-                    copy_home ? last.last_write : 0, copy_home ? "written home" : "not needed again in this step"});
+                    copy_home ? last.last_write : 0, {}});
   }
 
   const GapGraph& gaps_;
@@ -239,6 +239,15 @@ void MarkCritical(const GapGraph& gaps, const TrialResult& trial, const std::vec
 std::vector<SwapDecision> DecisionsOf(const GapGraph& gaps, const Selection& selection,
                                       const std::vector<int32_t>& anchors) {
   return Decider(gaps, selection, anchors).Run();
+}
+
+std::string ReasonOf(const GapGraph& gaps, const SwapDecision& d) {
+  if (d.after == SwapDecision::kFromHost) {
+    const bool feed = gaps.graph->storages[d.storage].kind == StorageKind::kFeed;
+    return feed ? "a feed" : "fetched every step: its place serves others";
+  }
+  if (d.before == SwapDecision::kToHost) return d.copy_out ? "written home" : "not needed again in this step";
+  return absl::StrCat("idle for ", d.before - d.after, " operations");
 }
 
 TrialResult SimulateTrial(const GapGraph& gaps, int64_t budget_bytes, const std::vector<SwapDecision>& decisions) {

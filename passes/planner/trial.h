@@ -2,6 +2,7 @@
 #ifndef MILLRACE_PASSES_PLANNER_TRIAL_H_
 #define MILLRACE_PASSES_PLANNER_TRIAL_H_
 
+#include <string>
 #include <vector>
 
 #include "passes/choose_swaps.h"
@@ -10,10 +11,12 @@
 
 namespace millrace {
 
-// Copies out start as soon as the value is written, copies in at their anchors. Reasons are left empty where a gap is
-// long: trials are many, and only the winner tells.
+// Copies out start as soon as the value is written, copies in at their anchors. Reasons are left empty: trials are many,
+// and only the winner tells.
 std::vector<SwapDecision> DecisionsOf(const GapGraph& gaps, const Selection& selection,
                                       const std::vector<int32_t>& anchors);
+
+std::string ReasonOf(const GapGraph& gaps, const SwapDecision& decision);
 
 struct TrialResult {
   double step_seconds = 0;

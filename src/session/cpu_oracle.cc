@@ -15,13 +15,17 @@ CpuOracle::CpuOracle(const OpRegistry& ops, const KernelRegistry& registry, Kern
 }
 
 absl::StatusOr<int64_t> CpuOracle::ScratchBytes(const OpInstance& instance) {
-  if (stop_ != nullptr && *stop_) return absl::CancelledError("the session ends");
+  MR_RETURN_IF_ERROR(MayGoOn());
   if (estimate_scratch_) {
     const OpDef* def = ops_.Find(instance.op);
     return def != nullptr && def->cost ? def->cost(instance).scratch_bytes : 0;
   }
   MR_ASSIGN_OR_RETURN(const std::shared_ptr<const Kernel> kernel, cache_.Get(instance));
   return kernel->scratch_bytes();
+}
+
+absl::Status CpuOracle::MayGoOn() {
+  return stop_ != nullptr && *stop_ ? absl::CancelledError("the session ends") : absl::OkStatus();
 }
 
 std::optional<double> CpuOracle::MeasuredSeconds(const OpInstance& instance) {

@@ -26,6 +26,7 @@ class CpuOracle final : public KernelOracle {
             const Profile* times, const std::atomic<bool>* stop);
 
   absl::StatusOr<int64_t> ScratchBytes(const OpInstance& instance) override;
+  absl::Status MayGoOn() override;
   std::optional<double> MeasuredSeconds(const OpInstance& instance) override;
   absl::StatusOr<std::vector<Tensor>> Evaluate(const OpDef& def, const OpInstance& instance,
                                                std::vector<Tensor> inputs) override;

@@ -40,6 +40,13 @@ std::string TensorNameOf(const std::string& name) {
   return name.find(':') == std::string::npos ? absl::StrCat(name, ":0") : name;
 }
 
+// With --v=1.
+void LogTimes(const PassClock& clock) {
+  for (const PassTime& pass : clock.passes()) {
+    VLOG(1) << absl::StrCat("planning: ", pass.name, " took ", pass.seconds, " s in ", pass.runs, " runs");
+  }
+}
+
 class SessionImpl final : public Session {
  public:
   // No `devices` where nothing can run.
@@ -255,12 +262,14 @@ class SessionImpl final : public Session {
 
   absl::StatusOr<Compiled> CompileNow(const FeedTypes& feeds, const std::vector<std::string>& fetches,
                                       const std::vector<std::string>& targets) {
+    PassClock clock([](const std::string& pass) { VLOG(2) << "planning: " << pass; });
     const Profile* times = options_.profile.get();
     const Machine machine =
         times != nullptr ? WithMeasuredLinks(options_.machine, *times, options_.link_gbps) : options_.machine;
     CpuOracle oracle(ops_, kernels_, kernel_cache_, options_.device == "null", times, nullptr);
     MR_ASSIGN_OR_RETURN(Compiled compiled, Compile({graph_, ops_, oracle, MakeSignature({feeds, fetches, targets}),
-                                                    Planning(), machine, variables_.Types(), !options_.disk.empty()}));
+                                                    Planning(), machine, variables_.Types(), !options_.disk.empty(), &clock}));
+    LogTimes(clock);
     if (times == nullptr) return compiled;
     MR_RETURN_IF_ERROR(CheckProfile(*times, compiled.plan));
     MR_RETURN_IF_ERROR(PredictWithMeasuredTimes(*times, machine, &compiled.plan));
