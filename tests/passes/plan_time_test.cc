@@ -1,0 +1,61 @@
+// Planning may not become superlinear: graphs of a million nodes are to be planned, too.
+#include <gtest/gtest.h>
+
+#include <ctime>
+#include <memory>
+#include <string>
+
+#include "millrace/session.h"
+#include "models/models.h"
+
+namespace millrace {
+namespace {
+
+double ProcessSeconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+struct Planned {
+  double seconds = 0;  // of the processor
+  int64_t nodes = 0;
+  int64_t peak_bytes = 0;
+};
+
+// A recurrent network of that many steps, about 35 nodes each.
+Planned Plan(const std::string& strategy, int64_t steps, int64_t budget_bytes) {
+  auto graph = BuildModel("lstm", {.batch = 8, .layers = 1, .hidden = 64, .steps_unrolled = steps});
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  Session::FeedTypes feeds;
+  for (int32_t i = 0; i < graph->num_ids(); ++i) {
+    const Node& node = graph->node(NodeId{i});
+    if (node.op == "Placeholder") feeds[node.name] = {*node.attrs.Get<DataType>("dtype"), *node.attrs.Get<Shape>("shape")};
+  }
+  SessionOptions options;
+  options.device = "null";
+  options.planning.strategy = strategy;
+  options.planning.device_memory_bytes = budget_bytes;
+  auto session = Session::Create(*std::move(graph), options);
+  EXPECT_TRUE(session.ok()) << session.status();
+  const double start = ProcessSeconds();
+  const auto plan = (*session)->Plan(feeds, {"loss:0"}, {"train"});
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return {ProcessSeconds() - start, (*session)->graph_summary().nodes, (*session)->last_run().predicted_peak_device_bytes};
+}
+
+class PlanTimeTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(PlanTimeTest, GrowsAboutAsTheGraphDoes) {
+  constexpr int64_t kSteps = 100, kTimes = 4;
+  const Planned small = Plan(GetParam(), kSteps, Plan("baseline", kSteps, 0).peak_bytes * 7 / 10);
+  const Planned large = Plan(GetParam(), kTimes * kSteps, Plan("baseline", kTimes * kSteps, 0).peak_bytes * 7 / 10);
+  EXPECT_GT(large.nodes, 3 * small.nodes);
+  // Quadratic would be 16 times; caches and a busy machine are given room.
+  EXPECT_LT(large.seconds, 11 * small.seconds) << small.nodes << " and " << large.nodes << " nodes";
+}
+
+INSTANTIATE_TEST_SUITE_P(Strategies, PlanTimeTest, testing::Values("planned", "tensorflowmem", "tflms", "lru"));
+
+}  // namespace
+}  // namespace millrace
