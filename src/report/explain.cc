@@ -210,7 +210,7 @@ class Explainer {
                           distance(), " levels.\n");
     }
     if (plan_.strategy == "lru" || plan_.strategy == "reactive") return text + "There was room for it until its last use.\n";
-    return absl::StrCat(text, plan_.bytes_to_host + plan_.bytes_to_device == 0
+    return absl::StrCat(text, plan_.counts.swap_outs + plan_.counts.swap_ins == 0
                                   ? "Everything fits, so nothing moves.\n"
                                   : "Others give more room per byte copied.\n");
   }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "millrace/session.h"
+#include "millrace/status.h"
 #include "models/models.h"
 
 namespace millrace {
@@ -47,6 +48,52 @@ const Size kSizes[] = {
 };
 
 INSTANTIATE_TEST_SUITE_P(Sizes, PaperSize, ::testing::ValuesIn(kSizes),
+                         [](const ::testing::TestParamInfo<Size>& info) { return info.param.name; });
+
+// Whatever a model is, a little more than its largest working set is enough for each policy that makes room.
+class TightBudget : public ::testing::TestWithParam<Size> {};
+
+TEST_P(TightBudget, PlansInLittleMoreThanTheLargestWorkingSet) {
+  const auto plan = [&](const std::string& strategy, int64_t budget_bytes) -> absl::StatusOr<GraphSummary> {
+    MR_ASSIGN_OR_RETURN(Graph graph, BuildModel(GetParam().model, GetParam().options));
+    Session::FeedTypes feeds;
+    for (int32_t i = 0; i < graph.num_ids(); ++i) {
+      const Node& node = graph.node(NodeId{i});
+      if (node.op == "Placeholder") feeds[node.name] = node.outputs[0];
+    }
+    SessionOptions options;
+    options.device = "null";
+    options.planning.strategy = strategy;
+    options.planning.device_memory_bytes = budget_bytes;
+    MR_ASSIGN_OR_RETURN(const auto session, Session::Create(std::move(graph), options));
+    MR_RETURN_IF_ERROR(session->Plan(feeds, {"loss:0"}, {"train"}).status());
+    return session->graph_summary();
+  };
+  const absl::StatusOr<GraphSummary> whole = plan("baseline", 0);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  const int64_t budget_bytes = whole->largest_node_bytes + whole->largest_node_bytes / 20;
+  for (const char* strategy : {"planned", "tensorflowmem", "lru"}) {
+    const absl::StatusOr<GraphSummary> planned = plan(strategy, budget_bytes);
+    EXPECT_TRUE(planned.ok()) << strategy << ": " << planned.status();
+  }
+}
+
+const Size kSmallSizes[] = {
+    {"resnet", "resnet", {.batch = 2, .image_size = 64, .depth = 50}},
+    {"mlp", "mlp", {}},
+    {"vgg", "vgg", {.batch = 2, .depth = 11}},
+    {"googlenet", "googlenet", {.batch = 2}},
+    {"densenet", "densenet", {.batch = 1, .image_size = 64}},
+    {"deeplab", "deeplab", {.batch = 1, .image_size = 128}},
+    {"unet3d", "unet3d", {.image_size = 32}},
+    {"lstm", "lstm", {.layers = 1, .steps_unrolled = 20}},
+    {"deepspeech", "deepspeech", {.steps_unrolled = 20}},
+    {"moe_transformer", "moe_transformer", {.layers = 2, .hidden = 256, .experts = 4}},
+    {"bert", "bert", {.layers = 2, .hidden = 256, .heads = 4}},
+    {"gpt", "gpt", {.layers = 2, .hidden = 256, .heads = 4}},
+};
+
+INSTANTIATE_TEST_SUITE_P(Models, TightBudget, ::testing::ValuesIn(kSmallSizes),
                          [](const ::testing::TestParamInfo<Size>& info) { return info.param.name; });
 
 }  // namespace

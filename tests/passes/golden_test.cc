@@ -96,6 +96,9 @@ std::string Plan(const GoldenCase& golden) {
   request.options.place_variables_on_host = golden.Int("placement", 1) != 0;
   request.options.swap_activations = golden.Int("swap", 1) != 0;
   request.options.early_start = golden.Int("early_start", 1) != 0;
+  if (golden.options.count("recompute")) {
+    request.options.recompute = golden.options.at("recompute") == "on" ? Recompute::kOn : Recompute::kOff;
+  }
   TflmsOptions& tflms = request.options.tflms;
   tflms.swapout_threshold = golden.Int("swapout_threshold", -1);
   tflms.swapin_ahead = golden.Int("swapin_ahead", -1);
@@ -123,6 +126,10 @@ TEST(Golden, OrdersFreesFirst) {
 
 TEST(Golden, OrdersVariableAccesses) {
   for (const std::string& file : GoldenFiles("variables")) CheckGolden(file, OrderVariables);
+}
+
+TEST(Golden, PlansRecompute) {
+  for (const std::string& file : GoldenFiles("recompute")) CheckGolden(file, Plan);
 }
 
 TEST(Golden, PlansSwaps) {

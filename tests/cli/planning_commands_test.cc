@@ -1,0 +1,166 @@
+// explain, fit and machine on real sessions of the null device.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "cli/commands.h"
+#include "cli/exit_status.h"
+#include "models/models.h"
+#include "report/machine_file.h"
+
+namespace millrace::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class PlanningCommandsTest : public testing::Test {
+ protected:
+  PlanningCommandsTest() {
+    environment_.out = &out_;
+    environment_.err = &err_;
+    environment_.load_graph = [](const std::string&) { return BuildModel("mlp", {.batch = 32, .layers = 3, .hidden = 64}); };
+    environment_.create_session = [](Graph graph, SessionOptions options) {
+      return Session::Create(std::move(graph), std::move(options));
+    };
+    options_.input.graph = "graph.pb";
+    options_.input.synthetic_feeds = true;
+    options_.input.fetches = {"loss:0"};
+    options_.input.targets = {"train"};
+    options_.engine.device = "null";
+    options_.strategy.strategy = "planned";
+  }
+
+  // The number after `words` in what was printed; -1 when they are not there.
+  int64_t NumberAfter(const std::string& words) const {
+    const std::string text = out_.str();
+    const size_t at = text.find(words);
+    if (at == std::string::npos) return -1;
+    const size_t begin = at + words.size();
+    int64_t number = -1;
+    return absl::SimpleAtoi(text.substr(begin, text.find_first_not_of("0123456789", begin) - begin), &number) ? number : -1;
+  }
+
+  int64_t LargestBatchAt(const std::string& device_memory) {
+    options_.argument = "mlp";
+    options_.vary = "batch";
+    options_.engine.device_memory = device_memory;
+    out_.str("");
+    const absl::Status status = FitCommand(options_, environment_);
+    EXPECT_TRUE(status.ok()) << status;
+    return NumberAfter("with planned: ");
+  }
+
+  std::ostringstream out_, err_;
+  Environment environment_;
+  Options options_;
+};
+
+TEST_F(PlanningCommandsTest, ExplainSaysWhyAVariableIsFetched) {
+  options_.strategy.strategy = "tensorflowmem";
+  options_.strategy.partition_size = 1;
+  options_.argument = "layer1/kernel";
+  const absl::Status status = ExplainCommand(options_, environment_);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(out_.str(), HasSubstr("its home is in host memory"));
+}
+
+TEST_F(PlanningCommandsTest, ExplainSaysThatEverythingFits) {
+  options_.argument = "layer1/kernel";
+  const absl::Status status = ExplainCommand(options_, environment_);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(out_.str(), HasSubstr("Everything fits, so nothing moves."));
+}
+
+TEST_F(PlanningCommandsTest, ExplainWantsANameThatIsThere) {
+  EXPECT_EQ(ExitStatus(ExplainCommand(options_, environment_)), kExitUsage);
+  options_.argument = "layer1/kernels";
+  const absl::Status status = ExplainCommand(options_, environment_);
+  EXPECT_THAT(status.message(), HasSubstr("no node or tensor 'layer1/kernels' in the plan"));
+  EXPECT_THAT(status.message(), HasSubstr("layer1/kernel"));
+  EXPECT_EQ(out_.str(), "");
+}
+
+TEST_F(PlanningCommandsTest, ExplainRefusesWhatDoesNotFit) {
+  options_.argument = "layer1/kernel";
+  options_.engine.device_memory = "100";
+  EXPECT_EQ(ExitStatus(ExplainCommand(options_, environment_)), kExitDoesNotFit);
+}
+
+TEST_F(PlanningCommandsTest, FitFindsLargerBatchesInMoreMemory) {
+  const int64_t small = LargestBatchAt("4MiB"), large = LargestBatchAt("8MiB");
+  EXPECT_GT(small, 0);
+  EXPECT_GT(large, small);
+  EXPECT_THAT(out_.str(), HasSubstr("largest batch that fits 8.00 MiB with planned"));
+}
+
+TEST_F(PlanningCommandsTest, FitSaysThatNothingFits) {
+  options_.argument = "mlp";
+  options_.vary = "batch";
+  options_.engine.device_memory = "1KiB";
+  const absl::Status status = FitCommand(options_, environment_);
+  EXPECT_EQ(ExitStatus(status), kExitDoesNotFit);
+  EXPECT_THAT(status.message(), HasSubstr("not even batch 1 fits"));
+}
+
+TEST_F(PlanningCommandsTest, TheSmallestBudgetPlansAndHalfOfItDoesNot) {
+  options_.vary = "budget";
+  ASSERT_TRUE(FitCommand(options_, environment_).ok());
+  const int64_t smallest = NumberAfter("with planned: ");
+  ASSERT_GT(smallest, 0) << out_.str();
+  options_.engine.device_memory = absl::StrCat(smallest);
+  EXPECT_TRUE(PlanCommand(options_, environment_).ok());
+  options_.engine.device_memory = absl::StrCat(smallest / 2);
+  EXPECT_EQ(ExitStatus(PlanCommand(options_, environment_)), kExitDoesNotFit);
+}
+
+TEST_F(PlanningCommandsTest, FitAsksForABudgetAndForWhatCanVary) {
+  options_.argument = "mlp";
+  for (const auto& [vary, memory] : {std::pair{"batch", ""}, {"batch", "50%"}, {"width", "4MiB"}, {"", "4MiB"}}) {
+    options_.vary = vary;
+    options_.engine.device_memory = memory;
+    EXPECT_EQ(ExitStatus(FitCommand(options_, environment_)), kExitUsage) << vary << " at " << memory;
+  }
+  options_.argument = "";
+  options_.vary = "depth";  // of a model only
+  EXPECT_EQ(ExitStatus(FitCommand(options_, environment_)), kExitUsage);
+}
+
+TEST_F(PlanningCommandsTest, MachinePrintsWhatIsReadBack) {
+  ASSERT_TRUE(MachineCommand(options_, environment_).ok());
+  const absl::StatusOr<Machine> machine = ParseMachine(out_.str());
+  ASSERT_TRUE(machine.ok()) << machine.status();
+  EXPECT_EQ(machine->to_host_bytes_per_second, Machine().to_host_bytes_per_second);
+}
+
+TEST_F(PlanningCommandsTest, MachineWritesAFile) {
+  const fs::path file = fs::path(testing::TempDir()) / absl::StrCat("machine_", getpid(), ".pbtxt");
+  options_.engine.machine = file.string();
+  std::ofstream(file) << "name: \"tiny\" flops_per_second: 5e9 device_memory: \"4KiB\"";
+  options_.out = file.string() + ".copy";
+  const absl::Status status = MachineCommand(options_, environment_);
+  ASSERT_TRUE(status.ok()) << status;
+  std::stringstream text;
+  text << std::ifstream(options_.out).rdbuf();
+  const absl::StatusOr<Machine> machine = ParseMachine(text.str());
+  ASSERT_TRUE(machine.ok()) << machine.status();
+  EXPECT_EQ(machine->name, "tiny");
+  EXPECT_EQ(machine->flops_per_second, 5e9);
+  EXPECT_EQ(machine->device_memory_bytes, 4096);
+  fs::remove(file);
+  fs::remove(options_.out);
+}
+
+TEST_F(PlanningCommandsTest, TheNullDeviceHasNothingToMeasure) {
+  options_.measure = true;
+  EXPECT_EQ(ExitStatus(MachineCommand(options_, environment_)), kExitUsage);
+}
+
+}  // namespace
+}  // namespace millrace::cli
