@@ -28,6 +28,13 @@ absl::StatusOr<Output> ShapeConstant(const GradientContext& context, const Outpu
   return context.builder().Ints(x.shape().dims());
 }
 
+Output DimsConstant(GraphBuilder& builder, const Shape& shape, DataType dtype) {
+  if (dtype != DataType::kInt64) return builder.Ints(shape.dims());
+  Tensor dims(dtype, Shape({shape.rank()}));
+  for (int i = 0; i < shape.rank(); ++i) dims.mutable_as<int64_t>()[i] = shape.dim(i);
+  return builder.SharedConst(std::move(dims));
+}
+
 absl::Status ExpectKnownShapes(const GradientContext& context) {
   for (int i = 0; i < context.num_inputs(); ++i) {
     if (context.input(i).shape().fully_known()) continue;

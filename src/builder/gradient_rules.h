@@ -20,6 +20,8 @@ void SetReduced(GradientContext& context, int i, const Output& gradient);
 absl::StatusOr<Output> ShapeConstant(const GradientContext& context, const Output& x);
 // OK when every dimension of every input is known.
 absl::Status ExpectKnownShapes(const GradientContext& context);
+// The dimensions as a constant of a type, int32 or int64.
+Output DimsConstant(GraphBuilder& builder, const Shape& shape, DataType dtype);
 inline std::vector<int64_t> Dims(const Output& x) { return {x.shape().dims().begin(), x.shape().dims().end()}; }
 // An op of the same attributes as the differentiated node's.
 Operation SameAttrs(const GradientContext& context, std::string_view op, std::initializer_list<Output> inputs);

@@ -51,6 +51,9 @@ void AddSegmentGradients(GradientTable& table);   // segment reductions, scatter
 void AddSpecialGradients(GradientTable& table);   // special functions, remainders
 void AddPoolGradients(GradientTable& table);
 void AddNormGradients(GradientTable& table);      // batch norm, LRN
+void AddLinalgGradients(GradientTable& table);    // decompositions and solutions of matrices
+void AddSparseGradients(GradientTable& table);
+void AddImageGradients(GradientTable& table);     // colours, crops, projections, fake quantisation
 void AddLossGradients(GradientTable& table);      // softmax, cross entropies, CTC
 
 }  // namespace millrace

@@ -39,6 +39,9 @@ const GradientTable& GradientTable::Builtin() {
     AddSegmentGradients(*built);
     AddSpecialGradients(*built);
     AddLossGradients(*built);
+    AddLinalgGradients(*built);
+    AddSparseGradients(*built);
+    AddImageGradients(*built);
     return built;
   }();
   return table;

@@ -75,7 +75,7 @@ absl::Status GatherV2Gradient(Context& c) {
 }
 
 Output ScatterNd(const Output& indices, const Output& updates, const Shape& shape) {
-  const Output dims = ops::Cast(indices.builder()->Ints(shape.dims()), indices.dtype());
+  const Output dims = DimsConstant(*indices.builder(), shape, indices.dtype());
   return Emit("ScatterNd", {indices, updates, dims}, {{"T", updates.dtype()}, {"Tindices", indices.dtype()}});
 }
 
@@ -144,6 +144,40 @@ absl::Status TopKGradient(Context& c) {
   return absl::OkStatus();
 }
 
+// (x, rows, v): v is added to, subtracted from or put in the place of rows of x.
+absl::Status InplaceGradient(Context& c) {
+  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  const Output g = c.gradient(), rows = c.input(1);
+  if (c.wants(0)) {
+    c.Set(0, c.op() != "InplaceUpdate"
+                 ? g
+                 : SameAttrs(c, c.op(), {g, rows, ops::Full(c.builder(), c.input(2).type(), 0)}));
+  }
+  if (c.wants(2)) {
+    const Output part = ops::Gather(g, rows);
+    c.Set(2, c.op() == "InplaceSub" ? -part : part);
+  }
+  return absl::OkStatus();
+}
+
+// The parts are put back where they were taken from.
+absl::Status DynamicPartitionGradient(Context& c) {
+  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  if (!c.wants(0)) return absl::OkStatus();
+  GraphBuilder& b = c.builder();
+  const Output partitions = c.input(1);
+  const int64_t count = partitions.shape().num_elements();
+  const Output positions = ops::Reshape(ops::Range(b.Int(0), b.Int(count), b.Int(1)), Dims(partitions));
+  AttrMap attrs = c.attrs();
+  attrs.Set("T", positions.dtype());
+  std::vector<Output> inputs = Emit(c.op(), {positions, partitions}, attrs).outputs();
+  const int64_t parts = inputs.size();
+  for (int i = 0; i < parts; ++i) inputs.push_back(c.gradient(i));
+  const Output together = Emit("ParallelDynamicStitch", absl::MakeConstSpan(inputs), {{"T", c.dtype()}, {"N", parts}}, {});
+  c.Set(0, ops::Reshape(together, Dims(c.input(0))));
+  return absl::OkStatus();
+}
+
 absl::Status DynamicStitchGradient(Context& c) {
   const int count = c.num_inputs() / 2;
   for (int i = 0; i < count; ++i) {
@@ -162,6 +196,8 @@ void AddGatherGradients(GradientTable& table) {
   table.Add("UnsortedSegmentSum", UnsortedSegmentSumGradient);
   table.Add("SegmentSum", SegmentSumGradient);
   table.Add({"TopKV2", "TopK"}, TopKGradient);
+  table.Add({"InplaceAdd", "InplaceSub", "InplaceUpdate"}, InplaceGradient);
+  table.Add("DynamicPartition", DynamicPartitionGradient);
   table.Add({"DynamicStitch", "ParallelDynamicStitch"}, DynamicStitchGradient);
 }
 

@@ -24,6 +24,22 @@ absl::Status MaxPoolWithArgmaxGradient(Context& c) {
   return absl::OkStatus();
 }
 
+// dx = MaxPoolGradWithArgmax(x, dy, argmax) puts every dy where its maximum is: the gradient is picked up there.
+absl::Status MaxPoolGradWithArgmaxGradient(Context& c) {
+  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  if (!c.wants(1)) return absl::OkStatus();
+  GraphBuilder& b = c.builder();
+  const Output x = c.input(0);
+  Output at = c.input(2);
+  if (!c.attrs().GetOr<bool>("include_batch_in_index", false)) {
+    const int64_t batch = x.dim(0), image = batch == 0 ? 0 : x.shape().num_elements() / batch;
+    const Output first = ops::Range(b.Int(0), b.Int(batch), b.Int(1)) * b.Int(image);
+    at = at + ops::Cast(ops::Reshape(first, {batch, 1, 1, 1}), at.dtype());
+  }
+  c.Set(1, ops::Gather(ops::Reshape(c.gradient(), {x.shape().num_elements()}), at));
+  return absl::OkStatus();
+}
+
 // dx = MaxPoolGrad(x, y, dy) picks by x and y and is linear in dy.
 absl::Status MaxPoolGradGradient(Context& c) {
   if (!c.wants(2)) return absl::OkStatus();
@@ -101,6 +117,7 @@ void AddPoolGradients(GradientTable& table) {
   table.Add("MaxPool", MaxPoolGradient);
   table.Add("MaxPool3D", MaxPool3DGradient);
   table.Add("MaxPoolWithArgmax", MaxPoolWithArgmaxGradient);
+  table.Add("MaxPoolGradWithArgmax", MaxPoolGradWithArgmaxGradient);
   table.Add({"MaxPoolGrad", "MaxPool3DGrad"}, MaxPoolGradGradient);
   table.Add({"MaxPoolGradGrad", "MaxPool3DGradGrad"}, MaxPoolGradGradGradient);
   table.Add("MaxPoolV2", MaxPoolV2Gradient);

@@ -1,4 +1,6 @@
 // Gradients of reductions and scans.
+#include <limits>
+
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -106,6 +108,26 @@ absl::Status CumsumGradient(Context& c) {
   return absl::OkStatus();
 }
 
+// y[i] is the logarithm of the sum of exp(x[j]) up to i: dx[j] = sum of g[i] exp(x[j] - y[i]) from j on, positive and
+// negative g apart, as logarithms, so that nothing overflows.
+absl::Status CumulativeLogsumexpGradient(Context& c) {
+  GraphBuilder& b = c.builder();
+  const Output x = c.input(0), y = c.output(0), g = c.gradient();
+  const Output zero = b.Scalar(g.dtype(), 0), one = b.Scalar(g.dtype(), 1);
+  // The logarithm of nothing: finite, since y holds it, too, where it sums nothing.
+  const double least = g.dtype() == DataType::kDouble ? std::numeric_limits<double>::lowest()
+                       : g.dtype() == DataType::kHalf ? -65504.0
+                                                      : std::numeric_limits<float>::lowest();
+  const Output nothing = b.Scalar(g.dtype(), least);
+  const auto share = [&](const Output& part) {
+    const Output some = ops::Binary("Greater", part, zero);
+    const Output logarithm = ops::Select(some, ops::Log(ops::Select(some, part, one)), nothing);
+    return ops::Exp(ReverseScan(c, "CumulativeLogsumexp", logarithm - y) + x);
+  };
+  c.Set(0, share(g) - share(-g));
+  return absl::OkStatus();
+}
+
 absl::Status CumprodGradient(Context& c) {
   c.Set(0, ReverseScan(c, "Cumsum", c.output(0) * c.gradient()) / c.input(0));
   return absl::OkStatus();
@@ -120,6 +142,7 @@ void AddReductionGradients(GradientTable& table) {
   table.Add("Prod", ProdGradient);
   table.Add("EuclideanNorm", EuclideanNormGradient);
   table.Add("Cumsum", CumsumGradient);
+  table.Add("CumulativeLogsumexp", CumulativeLogsumexpGradient);
   table.Add("Cumprod", CumprodGradient);
 }
 

@@ -62,6 +62,18 @@ void AddGamma(GradientTable& table) {
                                 [](In a, In x, In z) { return -IgammaByX(a, x, z); }));
 }
 
+// A sample of the gamma distribution moves with alpha as its distribution function says (implicit differentiation,
+// Figurnov et al., 2018). RandomGamma draws a sample of every alpha for each element of its shape, the stateless ops
+// broadcast alpha to the shape.
+absl::Status RandomGammaGradient(Context& c) {
+  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  const int alpha = c.num_inputs() - 1;
+  if (c.wants(alpha)) {
+    SetReduced(c, alpha, c.gradient() * Binary("RandomGammaGrad", c.input(alpha), c.output(0)));
+  }
+  return absl::OkStatus();
+}
+
 // x / y rounded towards zero.
 Output Truncated(In x, In y) {
   const Output quotient = x / y;
@@ -73,6 +85,7 @@ Output Truncated(In x, In y) {
 void AddSpecialGradients(GradientTable& table) {
   AddBessel(table);
   AddGamma(table);
+  table.Add({"RandomGamma", "StatelessRandomGammaV2", "StatelessRandomGammaV3"}, RandomGammaGradient);
   table.Add("Erfinv", OfUnary([](In g, In, In y) { return g * (ops::Exp(ops::Square(y)) * (std::sqrt(M_PI) / 2)); }));
   table.Add("Ndtri", OfUnary([](In g, In, In y) { return g * (ops::Exp(ops::Square(y) * 0.5) * std::sqrt(2 * M_PI)); }));
   table.Add("Xlog1py", OfBinary(

@@ -148,6 +148,9 @@ Tensor RandomTensor(const TensorType& type, double low, double high, uint64_t se
 void AddArrayCases(std::vector<GradientCase>& cases);
 void AddNetworkCases(std::vector<GradientCase>& cases);
 void AddSpecialCases(std::vector<GradientCase>& cases);
+void AddMatrixCases(std::vector<GradientCase>& cases);
+void AddSparseCases(std::vector<GradientCase>& cases);
+void AddPictureCases(std::vector<GradientCase>& cases);
 
 std::vector<GradientCase> GradientCases() {
   std::vector<GradientCase> cases;
@@ -158,6 +161,9 @@ std::vector<GradientCase> GradientCases() {
   AddArrayCases(cases);
   AddNetworkCases(cases);
   AddSpecialCases(cases);
+  AddMatrixCases(cases);
+  AddSparseCases(cases);
+  AddPictureCases(cases);
   return cases;
 }
 

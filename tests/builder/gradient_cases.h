@@ -29,6 +29,8 @@ struct GradientCase {
   // TensorFlow has no gradient of the gradient, or it is 0 almost everywhere.
   bool second = true;
   DataType dtype = DataType::kDouble;  // float for ops that TensorFlow has in float only
+  // What is written in its place is not the derivative: a straight-through estimator, an implicit differentiation.
+  bool derivative = true;
 };
 
 inline void PrintTo(const GradientCase& c, std::ostream* out) { *out << c.name; }

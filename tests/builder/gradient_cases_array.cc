@@ -113,6 +113,10 @@ void AddGatherCases(Cases& cases) {
                      return Raw(b, "GatherNd", {x[0], Indices(b, {3, 2}, {2, 3, 0, 1, 2, 3})},
                                 {{"Tparams", x[0].dtype()}, {"Tindices", kInt32}});
                    }});
+  cases.push_back({"GatherNd_int64", {{{3, 2}}}, [](GraphBuilder& b, Inputs x) {
+                     const Output rows = ops::Cast(Indices(b, {2, 1}, {2, 0}), DataType::kInt64);
+                     return Raw(b, "GatherNd", {x[0], rows}, {{"Tparams", x[0].dtype()}, {"Tindices", rows.dtype()}});
+                   }});
   cases.push_back({"ScatterNd", {{{3, 2}}}, [](GraphBuilder& b, Inputs x) {
                      return Raw(b, "ScatterNd", {Indices(b, {3, 1}, {3, 0, 3}), x[0], b.Ints({4, 2})},
                                 {{"T", x[0].dtype()}, {"Tindices", kInt32}});

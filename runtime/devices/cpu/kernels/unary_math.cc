@@ -17,13 +17,15 @@ struct FloatExp {
     constexpr float kShift = 44.361419677734375f, kRest = 1.21897875e-7f;
     const P far = ei::pcmp_lt(ei::pset1<P>(88.0f), x), zero = ei::pzero(x), one = ei::pset1<P>(1.0f);
     const P power = ei::pexp(ei::psub(x, ei::pselect(far, ei::pset1<P>(kShift), zero)));
-    return ei::pmul(power, ei::pselect(far, ei::pset1<P>(0x1p64f * (1.0f + kRest)), one));
+    const P result = ei::pmul(power, ei::pselect(far, ei::pset1<P>(0x1p64f * (1.0f + kRest)), one));
+    // Eigen holds on to the smallest normal number; below half of the smallest subnormal one there is nothing.
+    return ei::pselect(ei::pcmp_lt(x, ei::pset1<P>(-103.972084f)), zero, result);
   }
 };
 struct DoubleExp {
   template <typename P>
   static P Apply(const P& x) {
-    return ei::pexp(x);
+    return ei::pselect(ei::pcmp_lt(x, ei::pset1<P>(-745.1332191019412)), ei::pzero(x), ei::pexp(x));
   }
 };
 struct Log {

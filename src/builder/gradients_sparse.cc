@@ -1,0 +1,124 @@
+// Gradients of sparse tensors, given as (indices [n, rank], values [n], dense shape [rank]), by their values and by the
+// dense tensors that they meet.
+#include "absl/strings/str_cat.h"
+#include "builder/emit.h"
+#include "builder/gradient_rules.h"
+
+namespace millrace {
+namespace {
+
+using Context = GradientContext;
+using In = const Output&;
+
+Output GatherNd(In params, In indices) {
+  return Emit("GatherNd", {params, indices}, {{"Tparams", params.dtype()}, {"Tindices", indices.dtype()}});
+}
+
+Output ScatterNd(In indices, In updates, const Shape& shape) {
+  const Output dims = DimsConstant(*indices.builder(), shape, indices.dtype());
+  return Emit("ScatterNd", {indices, updates, dims}, {{"T", updates.dtype()}, {"Tindices", indices.dtype()}});
+}
+
+// Where in `dense`, broadcast to the sparse tensor's shape, the stored values are: [n, rank of dense].
+Output BroadcastIndices(In indices, In dense) {
+  const int64_t count = indices.dim(0), extra = indices.dim(1) - dense.rank();
+  Output own = extra == 0 ? indices : ops::Slice(indices, {0, extra}, {count, dense.rank()});
+  Tensor moves(indices.dtype(), Shape({dense.rank()}));
+  bool all = true;
+  for (int i = 0; i < dense.rank(); ++i) {
+    moves.mutable_as<int64_t>()[i] = dense.dim(i) == 1 ? 0 : 1;
+    all = all && dense.dim(i) != 1;
+  }
+  return all ? own : own * indices.builder()->SharedConst(std::move(moves));
+}
+
+// (indices, values, shape, dense) -> values
+absl::Status CwiseGradient(Context& c) {
+  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  const Output g = c.gradient(), values = c.input(1), dense = c.input(3);
+  const Output where = BroadcastIndices(c.input(0), dense);
+  Output by_values = g, by_dense = g;
+  if (c.op() == "SparseDenseCwiseMul") {
+    by_values = g * GatherNd(dense, where);
+    by_dense = g * values;
+  } else if (c.op() == "SparseDenseCwiseDiv") {
+    const Output met = GatherNd(dense, where);
+    by_values = g / met;
+    by_dense = -g * values / ops::Square(met);
+  }
+  if (c.wants(1)) c.Set(1, by_values);
+  if (c.wants(3)) c.Set(3, ScatterNd(where, by_dense, dense.shape()));
+  return absl::OkStatus();
+}
+
+// (indices, values, shape, dense) -> dense
+absl::Status DenseAddGradient(Context& c) {
+  if (c.wants(1)) c.Set(1, GatherNd(c.gradient(), c.input(0)));
+  if (c.wants(3)) c.Set(3, c.gradient());
+  return absl::OkStatus();
+}
+
+// (indices, values, shape, b) -> a b: a stored value meets a row of b and a row of the result.
+absl::Status DenseMatMulGradient(Context& c) {
+  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  const bool adjoint_a = c.attrs().GetOr<bool>("adjoint_a", false);
+  const bool adjoint_b = c.attrs().GetOr<bool>("adjoint_b", false);
+  const Output g = c.gradient(), indices = c.input(0), b = c.input(3);
+  if (c.wants(1)) {
+    const Output rows = ops::Index(indices, adjoint_a ? 1 : 0, 1), columns = ops::Index(indices, adjoint_a ? 0 : 1, 1);
+    const Output met = ops::Gather(adjoint_b ? ops::Transpose(b, {1, 0}) : b, columns);
+    c.Set(1, ops::Sum(ops::Gather(g, rows) * met, {1}));
+  }
+  if (c.wants(3)) {
+    AttrMap attrs = c.attrs();
+    attrs.Set("adjoint_a", !adjoint_a);
+    attrs.Set("adjoint_b", false);
+    const Output db = Emit(c.op(), {indices, c.input(1), c.input(2), g}, std::move(attrs));
+    c.Set(3, adjoint_b ? ops::Transpose(db, {1, 0}) : db);
+  }
+  return absl::OkStatus();
+}
+
+// (indices, values, shape) -> (indices, values): the positions of the values are reordered in the same way.
+absl::Status ReorderGradient(Context& c) {
+  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  if (!c.wants(1)) return absl::OkStatus();
+  GraphBuilder& b = c.builder();
+  const Output positions = ops::Range(b.Int(0), b.Int(c.input(1).dim(0)), b.Int(1));
+  const Output from = Emit(c.op(), {c.input(0), positions, c.input(2)}, {{"T", positions.dtype()}}).output(1);
+  c.Set(1, ops::UnsortedSegmentSum(c.gradient(1), from, c.input(1).dim(0)));
+  return absl::OkStatus();
+}
+
+// A number for every row (all dimensions but the last) that holds values, by value: [n] in [0, n).
+Output RowOfValues(In indices, In shape) {
+  GraphBuilder& b = *indices.builder();
+  const int64_t count = indices.dim(0), leading = indices.dim(1) - 1;
+  const Output rows = ops::Slice(indices, {0, 0}, {count, leading}), dims = ops::Slice(shape, {0}, {leading});
+  const Output strides = Emit("Cumprod", {dims, b.Int(0)}, {{"T", dims.dtype()}, {"Tidx", DataType::kInt32},
+                                                            {"exclusive", true}, {"reverse", true}});
+  const Output flat = ops::Sum(rows * strides, {1});
+  return Emit("Unique", {flat}, {{"T", flat.dtype()}, {"out_idx", DataType::kInt32}}).output(1);
+}
+
+// (indices, values, shape) -> values
+absl::Status SoftmaxGradient(Context& c) {
+  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  if (!c.wants(1)) return absl::OkStatus();
+  const Output g = c.gradient(), y = c.output(0), rows = RowOfValues(c.input(0), c.input(2));
+  const Output sums = ops::UnsortedSegmentSum(g * y, rows, y.dim(0));
+  c.Set(1, (g - ops::Gather(sums, rows)) * y);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddSparseGradients(GradientTable& table) {
+  table.Add({"SparseDenseCwiseAdd", "SparseDenseCwiseMul", "SparseDenseCwiseDiv"}, CwiseGradient);
+  table.Add("SparseTensorDenseAdd", DenseAddGradient);
+  table.Add("SparseTensorDenseMatMul", DenseMatMulGradient);
+  table.Add("SparseReorder", ReorderGradient);
+  table.Add("SparseSoftmax", SoftmaxGradient);
+}
+
+}  // namespace millrace
