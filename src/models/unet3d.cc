@@ -1,5 +1,5 @@
-// 3-D U-Net (Cicek et al. 2016) with instance normalisation: an analysis and a synthesis path over `levels`
-// resolutions, transposed convolutions going up, cross entropy per voxel.
+// 3-D U-Net (Cicek et al. 2016): an analysis and a synthesis path over `levels` resolutions, transposed convolutions
+// going up, cross entropy per voxel. variant: instance (normalisation, without parameters) or batch (the paper's).
 //
 // The convolutions are padded, so that the output has the volume's size; it must be divisible by 2^(levels-1).
 #include <string>
@@ -23,10 +23,20 @@ Output InstanceNorm(const Output& x) {
   return centered * ops::Rsqrt(variance + kEpsilon);
 }
 
-Output ConvNormRelu(const Output& x, int64_t filters, const std::string& name) {
+// FusedBatchNormV3 takes images: two of the three dimensions are one to it.
+Output BatchNorm(const Output& x, const std::string& name) {
+  const std::vector<int64_t> dims(x.shape().dims().begin(), x.shape().dims().end());
+  const Output images = ops::Reshape(x, {dims[0], dims[1] * dims[2], dims[3], dims[4]});
+  return ops::Reshape(layers::BatchNorm(images, name), dims);
+}
+
+Output ConvNormRelu(const Output& x, int64_t filters, const std::string& variant, const std::string& name) {
   if (!x.valid()) return x;
   const Output y = layers::Conv(x, filters, {.bias = true}, name);
-  NameScope scope(*x.builder(), absl::StrCat(name, "_norm"));
+  if (!y.valid()) return y;
+  const std::string norm = absl::StrCat(name, "_norm");
+  if (variant == "batch") return ops::Relu(BatchNorm(y, norm));
+  NameScope scope(*x.builder(), norm);
   return ops::Relu(InstanceNorm(y));
 }
 
@@ -48,6 +58,10 @@ absl::StatusOr<Output> BuildUnet3d(GraphBuilder& b, const ModelOptions& options)
                                                    " is not divisible by 2^(levels-1) with ", options.levels,
                                                    " levels"));
   }
+  if (options.variant != "instance" && options.variant != "batch") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model unet3d: variant '", options.variant, "', expected instance or batch"));
+  }
   Output x = b.Placeholder("volumes", DataType::kFloat, {options.batch, size, size, size, kInputChannels});
   const Output labels = b.Placeholder("labels", DataType::kInt32, {options.batch, size, size, size});
   std::vector<Output> skips;
@@ -55,16 +69,16 @@ absl::StatusOr<Output> BuildUnet3d(GraphBuilder& b, const ModelOptions& options)
     NameScope scope(b, absl::StrCat("down", level + 1));
     const int64_t filters = options.channels << level;
     if (level > 0) x = ops::Pool("MaxPool3D", x, {2}, {.strides = {2}, .padding = "VALID"});
-    x = ConvNormRelu(x, filters, "conv1");
-    x = ConvNormRelu(x, 2 * filters, "conv2");
+    x = ConvNormRelu(x, filters, options.variant, "conv1");
+    x = ConvNormRelu(x, 2 * filters, options.variant, "conv2");
     skips.push_back(x);
   }
   for (int64_t level = options.levels - 2; level >= 0; --level) {
     NameScope scope(b, absl::StrCat("up", level + 1));
     const int64_t filters = 2 * (options.channels << level);
     x = ops::Concat({UpConv(x, "upconv"), skips[level]}, -1);
-    x = ConvNormRelu(x, filters, "conv1");
-    x = ConvNormRelu(x, filters, "conv2");
+    x = ConvNormRelu(x, filters, options.variant, "conv1");
+    x = ConvNormRelu(x, filters, options.variant, "conv2");
   }
   const Output logits =
       ops::Identity(layers::Conv(x, options.classes, {.size = 1, .bias = true}, "classifier"), "logits");
@@ -75,17 +89,18 @@ absl::StatusOr<Output> BuildUnet3d(GraphBuilder& b, const ModelOptions& options)
 
 ModelGenerator Unet3dGenerator() {
   ModelInfo info{.name = "unet3d",
-                 .summary = "3-D U-Net with instance norm, volumes of 144 to 256 voxels a side",
+                 .summary = "3-D U-Net with instance or batch norm, volumes of 144 to 256 voxels a side",
                  .defaults = {.batch = 1,
                               .image_size = 144,
                               .classes = 3,
                               .channels = 32,
                               .levels = 4,
+                              .variant = "instance",
                               .optimizer = "adam",
                               .learning_rate = 5e-4,
                               .weight_decay = 0},
-                 .options = {"image_size", "classes", "channels", "levels"},
-                 .variants = ""};
+                 .options = {"variant", "image_size", "classes", "channels", "levels"},
+                 .variants = "instance, batch"};
   return {std::move(info), BuildUnet3d};
 }
 

@@ -8,10 +8,11 @@ results are apart says what rounding does to this training. Beside the losses, e
 all its inputs are the values that Millrace had in the first step, so that nothing accumulates.
 
 Prints a table; the exit status is 1 when a loss is further from TensorFlow's own kernels than TOLERANCE and than
-NOISE_FACTOR times TensorFlow's own distance, or an op's result than OP_TOLERANCE times its largest element.
+NOISE_FACTOR times TensorFlow's own distance, or an op's results than OP_TOLERANCE times their largest element.
 check_with_tensorflow.md holds the table made with TensorFlow 2.21 from PyPI.
 """
 
+import collections
 import json
 import os
 import pathlib
@@ -40,6 +41,7 @@ MODELS = {
     "deeplab": "--batch=2 --image_size=64 --variant=resnet50 --classes=5",
     "deeplab_xception": "--batch=2 --image_size=64 --variant=xception --classes=5",
     "unet3d": "--batch=1 --image_size=16 --channels=4 --levels=3",
+    "unet3d_batch": "--batch=1 --image_size=16 --channels=4 --levels=3 --variant=batch",
     "lstm": "--batch=8 --hidden=32 --layers=2 --steps_unrolled=10 --vocab=50",
     "deepspeech": "--batch=2 --hidden=32 --layers=2 --steps_unrolled=24 --channels=4",
     "deepspeech_rnn": "--batch=2 --hidden=32 --layers=2 --steps_unrolled=24 --channels=4 --variant=rnn",
@@ -137,7 +139,8 @@ def apart(graph_def, ops):
 
 
 def largest_op_difference(binary, graph_file, feeds, folder):
-    """The largest difference of an op's result relative to its largest element, and the op."""
+    """The largest difference of an op's results relative to their largest element, and the op. (Of all its results: one
+    alone, the gradient of a scale that a later normalisation undoes, may be a sum that cancels.)"""
     graph_def = tf.GraphDef.FromString(graph_file.read_bytes())
     with tf.Graph().as_default() as graph:
         tf.import_graph_def(graph_def, name="")
@@ -157,12 +160,12 @@ def largest_op_difference(binary, graph_file, feeds, folder):
         tf.import_graph_def(alone, name="")
         with tf.Session(config=session_config()) as session:
             theirs = session.run(compared, {f"{name}:0": ours[tensor] for name, tensor in given.items()})
-    worst = (0.0, "")
+    differences, largest = collections.defaultdict(float), collections.defaultdict(float)
     for name, value in zip(compared, theirs, strict=True):
-        scale = np.max(np.abs(value), initial=0.0)
-        if scale > 0:
-            worst = max(worst, (float(np.max(np.abs(ours[name] - value)) / scale), graph.get_tensor_by_name(name).op.type))
-    return worst
+        op = graph.get_tensor_by_name(name).op
+        differences[op] = max(differences[op], float(np.max(np.abs(ours[name] - value), initial=0.0)))
+        largest[op] = max(largest[op], float(np.max(np.abs(value), initial=0.0)))
+    return max((difference / largest[op], op.type) for op, difference in differences.items() if largest[op] > 0)
 
 
 def distance(losses, wanted):

@@ -1,6 +1,11 @@
 // The papers' large sizes plan without a device and without weights.
+#include <string>
+
 #include <gtest/gtest.h>
 
+#include "millrace/gradients.h"
+#include "millrace/graph_ops.h"
+#include "millrace/optimizers.h"
 #include "millrace/session.h"
 #include "millrace/status.h"
 #include "models/models.h"
@@ -41,11 +46,54 @@ const Size kSizes[] = {
     {"resnet504", "resnet", {.batch = 16, .depth = 504}},
     {"googlenet_2240", "googlenet", {.batch = 15, .image_size = 2240}},
     {"unet3d_256", "unet3d", {.image_size = 256}},
+    {"unet3d_batch_norm_144", "unet3d", {.variant = "batch"}},
     {"deeplab_5120", "deeplab", {.batch = 1, .image_size = 5120}},
     {"deeplab_resnet101_5120", "deeplab", {.batch = 1, .image_size = 5120, .variant = "resnet101"}},
     {"lstm_4_layers_100_steps", "lstm", {.layers = 4}},
     {"moe_48_experts_on_4_devices", "moe_transformer", {.experts = 48, .devices = 4}},
 };
+
+// The peak of a step in creation order over `layers` square matrices, their updates right behind their gradients or all
+// at the end.
+int64_t PeakOfStep(int layers, bool updates_at_the_end) {
+  GraphBuilder b;
+  const TensorType rows{DataType::kFloat, Shape({4, 512})};
+  Output x = b.Placeholder("x", rows.dtype, rows.shape);
+  for (int i = 0; i < layers; ++i) {
+    x = ops::Relu(ops::MatMul(x, b.AddVariable("w" + std::to_string(i), {512, 512}, init::HeNormal())));
+  }
+  const Output loss = ops::Mean(x, {}, "loss");
+  if (!updates_at_the_end) {
+    Minimize(b, Sgd(0.1), loss, "train");
+  } else {
+    std::vector<Output> handles;
+    for (const Variable& w : b.trainable()) handles.push_back(w.handle());
+    const absl::StatusOr<std::vector<Output>> gradients = AddGradients(b, {loss}, handles);
+    EXPECT_TRUE(gradients.ok()) << gradients.status();
+    const std::unique_ptr<Optimizer> sgd = Sgd(0.1);
+    std::vector<Operation> updates;
+    for (int i = 0; i < layers; ++i) updates.push_back(sgd->Apply(b, b.trainable()[i], (*gradients)[i]));
+    b.Group(updates, "train");
+  }
+  b.AddInit("init");
+  absl::StatusOr<Graph> graph = std::move(b).Build();
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  SessionOptions options;
+  options.device = "null";
+  options.planning.strategy = "baseline";
+  const auto session = Session::Create(*std::move(graph), options);
+  EXPECT_TRUE(session.ok()) << session.status();
+  EXPECT_TRUE((*session)->Plan({}, {}, {"init"}).ok());
+  EXPECT_TRUE((*session)->Plan({{"x", rows}}, {"loss:0"}, {"train"}).ok());
+  return (*session)->last_run().predicted_peak_device_bytes;
+}
+
+TEST(Minimize, UpdatesRightBehindTheirGradientsHoldOneGradientInsteadOfAll) {
+  constexpr int kLayers = 8;
+  constexpr int64_t kGradientBytes = int64_t{512} * 512 * 4;
+  const int64_t early = PeakOfStep(kLayers, false), late = PeakOfStep(kLayers, true);
+  EXPECT_GE(late - early, (kLayers - 2) * kGradientBytes) << early << " and " << late;
+}
 
 INSTANTIATE_TEST_SUITE_P(Sizes, PaperSize, ::testing::ValuesIn(kSizes),
                          [](const ::testing::TestParamInfo<Size>& info) { return info.param.name; });

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -164,6 +165,37 @@ TEST(OnnxImport, EinsumOfThreeInputsIsAChainOfPairs) {
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->at("y").shape(), Shape({1}));
   EXPECT_EQ(result->at("y").as<float>()[0], 17 + 2 * 39);
+}
+
+// Weights of 0 and a bias on the gate that is added alone: the state is tanh(tanh(1) / 2) / 2 each way.
+TEST(OnnxImport, BothDirectionsOfALstmHaveTheDefaultActivations) {
+  ModelMaker maker;
+  maker.Input("x", {1, 1, 1}).Initializer("w", {2, 4, 1}, std::vector<float>(8, 0));
+  maker.Initializer("r", {2, 4, 1}, std::vector<float>(8, 0));
+  maker.Initializer("b", {2, 8}, {0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0}).Output("y");
+  onnx_proto::NodeProto& node = maker.Node("LSTM", {"x", "w", "r", "b"}, {"y"});
+  SetInt(node, "hidden_size", 1);
+  onnx_proto::AttributeProto& direction = *node.add_attribute();
+  direction.set_name("direction");
+  direction.set_type(onnx_proto::AttributeProto::STRING);
+  direction.set_s("bidirectional");
+  const absl::StatusOr<Arrays> result = RunOnce(maker.bytes(), {{"x", Floats({1, 1, 1}, {3})}});
+  ASSERT_TRUE(result.ok()) << result.status();
+  const float expected = std::tanh(std::tanh(1.0f) / 2) / 2;
+  for (int i : {0, 1}) EXPECT_NEAR(result->at("y").as<float>()[i], expected, 1e-6);
+}
+
+// One node of each operator whose result follows from values: inputs that are fed become constants.
+TEST(OnnxImport, ResultsAsLongAsTheValuesSayAreComputedWhileTheModelIsRead) {
+  ModelMaker maker;
+  maker.Input("x", {5}).Output("places").Output("values").Output("counts");
+  maker.Node("NonZero", {"x"}, {"places"});
+  maker.Node("Unique", {"x"}, {"values", "", "", "counts"});
+  const absl::StatusOr<Arrays> result = RunOnce(maker.bytes(), {{"x", Floats({5}, {2, 0, 1, 0, 2})}});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_THAT(result->at("places").as<int64_t>(), ElementsAre(0, 2, 4));
+  EXPECT_THAT(result->at("values").as<float>(), ElementsAre(0, 1, 2));
+  EXPECT_THAT(result->at("counts").as<int64_t>(), ElementsAre(2, 1, 2));
 }
 
 TEST(OnnxImport, NodesMayComeInAnyOrder) {

@@ -29,6 +29,7 @@ CANNOT_AGREE = {
        for form in ("_FLOAT_to_BFLOAT16", "like_FLOAT_to_BFLOAT16", "like_FLOAT_to_BFLOAT16_expanded")},
     "test_averagepool_3d_dilations_large_count_include_pad_is_1_ceil_mode_is_True":
         "onnx 1.15 divides by elements beyond the padding; the reference of onnx 1.23 gives our values",
+    "test_adam_multiple": "the expected values are those of an epsilon of 0.01, which the model does not have",
 }
 MOST_PACKED_BYTES = 2500
 MOST_PACKED_PER_OP = 2

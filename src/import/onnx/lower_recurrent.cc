@@ -47,7 +47,8 @@ absl::StatusOr<std::vector<Activation>> ReadActivations(const NodeContext& c, st
   if (!given.empty()) {
     names = given;
   } else if (directions == 2) {
-    names.insert(names.end(), names.begin(), names.begin() + static_cast<int64_t>(per_direction));
+    const std::vector<std::string> forward = names;
+    names.insert(names.end(), forward.begin(), forward.end());
   }
   if (names.size() != per_direction * directions) return c.Error(absl::StrCat(names.size(), " activations"));
   struct Defaults {

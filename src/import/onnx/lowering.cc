@@ -31,6 +31,9 @@ const LoweringTable& LoweringTable::Builtin() {
     AddRandomLowerings(*built);
     AddControlLowerings(*built);
     AddSamplingLowerings(*built);
+    AddDetectionLowerings(*built);
+    AddSignalLowerings(*built);
+    AddOtherLowerings(*built);
     return built;
   }();
   return table;

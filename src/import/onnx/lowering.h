@@ -109,10 +109,12 @@ void AddActivationLowerings(LoweringTable& table);
 void AddArrayLowerings(LoweringTable& table);      // Concat, Split, Slice, Tile, Expand, …
 void AddControlLowerings(LoweringTable& table);    // If, Loop, Scan
 void AddConvLowerings(LoweringTable& table);
+void AddDetectionLowerings(LoweringTable& table);  // regions, deformed convolutions, boxes
 void AddGatherLowerings(LoweringTable& table);     // gathers, scatters, OneHot, TopK
 void AddLossLowerings(LoweringTable& table);
 void AddMathLowerings(LoweringTable& table);       // elementwise, matrix products
 void AddNormLowerings(LoweringTable& table);
+void AddOtherLowerings(LoweringTable& table);      // other domains; results as long as the values say
 void AddPadLowerings(LoweringTable& table);
 void AddPoolLowerings(LoweringTable& table);
 void AddQuantizeLowerings(LoweringTable& table);
@@ -122,6 +124,7 @@ void AddReductionLowerings(LoweringTable& table);
 void AddResizeLowerings(LoweringTable& table);
 void AddSamplingLowerings(LoweringTable& table);   // GridSample and its kin
 void AddShapeLowerings(LoweringTable& table);      // shapes, constants, casts
+void AddSignalLowerings(LoweringTable& table);     // Fourier transforms
 
 // ---- What lowerings share
 inline IntList Dims(const Output& x) { return {x.shape().dims().begin(), x.shape().dims().end()}; }
