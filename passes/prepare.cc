@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
+#include "passes/accumulate_products.h"
 #include "passes/add_send_recv.h"
 #include "passes/fuse_elementwise.h"
 #include "passes/infer_shapes.h"
@@ -79,6 +80,10 @@ absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
     MR_RETURN_IF_ERROR(OrderVariableAccesses(prepared.graph, request.ops).status());
   }
   prepared.inferred.by_value.resize(prepared.graph.num_ids(), 0);
+  // Sums of products before any order: what is added up as it is made, and in which order, holds for all of them.
+  if (request.options.accumulate_products) {
+    MR_RETURN_IF_ERROR(AccumulateProducts(prepared.graph, prepared.inferred.by_value).status());
+  }
   // Fewer and larger nodes before any order: only what is ordered may be taken together.
   if (request.options.fuse) {
     const PassClock::Run run(request.clock, "fuse elementwise");

@@ -63,6 +63,8 @@ DEFINE_string(min_swap_bytes, "0", "keep smaller tensors on the device");
 DEFINE_string(recompute, "auto", "planned: compute swapped values again instead: off, on, or auto (where the step gets shorter)");
 DEFINE_double(plan_seconds, 0, "planned: take the best plan found after so many seconds; 0: no limit, the same plan everywhere");
 DEFINE_bool(share_recv, false, "what several nodes of a device use is received from another device once, not once per use");
+DEFINE_bool(accumulate_products, true, "add up sums of matrix products (gradients of a weight used in every time step) as the "
+            "products are made, instead of keeping them for the sum; results differ from the separate sum in rounding");
 DEFINE_bool(fuse, false, "run trees of elementwise ops as one node; results have the same bits either way");
 DEFINE_string(parts, "placement,swap", "tensorflowmem: parts beside the partitions: placement (variables and constants in host memory), swap (of activations), both, or none");
 DEFINE_bool(early_start, true, "tensorflowmem: compute of the next partition may start while copies of this one still run");
@@ -287,6 +289,7 @@ Options OptionsFromFlags(const std::vector<std::string>& words) {
                       .plan_seconds = FLAGS_plan_seconds,
                       .share_recv = FLAGS_share_recv,
                       .fuse = FLAGS_fuse,
+                      .accumulate_products = FLAGS_accumulate_products,
                       .parts = List(FLAGS_parts),
                       .early_start = FLAGS_early_start,
                       .occupancy_threshold = FLAGS_occupancy_threshold,

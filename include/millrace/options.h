@@ -89,6 +89,9 @@ struct PlanningOptions {
   int64_t swap_distance = 2;
   // Trees of elementwise ops run as one node; the bits are the same. Off: nodes as the graph has them.
   bool fuse = false;
+  // Sums of matrix products are added up as the products are made, in creation order: less memory, and the same bits
+  // under every strategy. Off: nodes as the graph has them.
+  bool accumulate_products = true;
   // Tensors smaller than this stay on the device; raise it when thousands of tiny copies cost more than they save.
   int64_t min_swap_bytes = 0;
   // Parts of tensorflowmem beside the partitions: variables and constants live in host memory; activations are swapped.

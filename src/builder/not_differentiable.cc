@@ -47,7 +47,7 @@ const std::map<std::string, const char*>& Reasons() {
                                                        "UniqueWithCountsV2"});
     add("it is there to make differentiation an error", {"PreventGradient"});
     add("it is the derivative of Igamma by its first argument, which has no closed form", {"IgammaGradA"});
-    add("the passes insert it, after gradients", {"Recv", "Send", "_Fused", "_View"});
+    add("the passes insert it, after gradients", {"Recv", "Send", "_AddProducts", "_Fused", "_SumProducts", "_View"});
     return all;
   }();
   return reasons;

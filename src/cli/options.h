@@ -60,6 +60,7 @@ struct StrategyOptions {
   double plan_seconds = 0;
   bool share_recv = false;
   bool fuse = false;
+  bool accumulate_products = true;
   std::vector<std::string> parts = {"placement", "swap"};  // of tensorflowmem, beside its partitions
   bool early_start = true;
   double occupancy_threshold = 0.7;

@@ -182,6 +182,7 @@ absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const 
   session.planning.plan_seconds = options.strategy.plan_seconds;
   MR_ASSIGN_OR_RETURN(session.planning.min_swap_bytes, SizeFlag("min_swap_bytes", options.strategy.min_swap_bytes));
   session.planning.fuse = options.strategy.fuse;
+  session.planning.accumulate_products = options.strategy.accumulate_products;
   MR_RETURN_IF_ERROR(SetParts(options.strategy, session.planning));
   MR_ASSIGN_OR_RETURN(session.planning.host_memory_bytes, SizeFlag("host_memory", engine.host_memory));
   if (session.planning.host_memory_bytes == 0) {

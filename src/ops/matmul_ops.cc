@@ -120,6 +120,38 @@ Cost EinsumCost(const OpInstance& node) {
   return cost;
 }
 
+// Pairs of factors, whose products are summed; what they are added onto comes before them.
+absl::Status SumProductsShape(InferenceContext& context, int first) {
+  const int factors = context.num_inputs() - first;
+  if (factors < 2 || factors % 2 != 0) return context.Error(absl::StrCat("has ", factors, " factors, expected pairs"));
+  const AttrMap& attrs = context.attrs();
+  for (int i = first; i < context.num_inputs(); i += 2) {
+    const TensorType pair[] = {context.input(i), context.input(i + 1)};
+    const Tensor* const no_values[] = {nullptr, nullptr};
+    InferenceContext product(context.node_name(), context.op(), attrs, pair, no_values);
+    MR_RETURN_IF_ERROR(MatMulShape(product));
+    const TensorType& sum = i == 0 ? product.outputs()[0] : first > 0 ? context.input(0) : context.outputs()[0];
+    if (product.outputs()[0].dtype != sum.dtype || product.outputs()[0].shape != sum.shape) {
+      return context.Error(absl::StrCat("product ", (i - first) / 2, " is ", product.outputs()[0].ToString(),
+                                        ", expected ", sum.ToString()));
+    }
+    if (i == first) context.AddOutput(sum.dtype, sum.shape);
+  }
+  return absl::OkStatus();
+}
+
+template <int kFirst>
+Cost SumProductsCost(const OpInstance& node) {
+  Cost cost;
+  for (size_t i = kFirst; i + 1 < node.inputs.size(); i += 2) {
+    const int64_t depth = node.inputs[i].shape.dim(node.attrs.GetOr("transpose_a", false) ? 0 : 1);
+    cost.flops += 2.0 * static_cast<double>(depth) * static_cast<double>(node.outputs[0].shape.num_elements());
+  }
+  for (const TensorType& type : node.inputs) cost.bytes += static_cast<double>(type.size_bytes());
+  cost.bytes += static_cast<double>(node.outputs[0].size_bytes());
+  return cost;
+}
+
 }  // namespace
 
 void RegisterMatMulOps(OpRegistry& registry) {
@@ -129,6 +161,14 @@ void RegisterMatMulOps(OpRegistry& registry) {
   AddOp(registry, {.name = "BatchMatMul", .shape = equal_batches, .cost = ProductCost});
   AddOp(registry, {.name = "BatchMatMulV2", .shape = broadcast_batches, .cost = ProductCost});
   AddOp(registry, {.name = "BatchMatMulV3", .shape = BatchMatMulV3Shape, .cost = ProductCost});
+  // Made by the passes.
+  AddOp(registry, {.name = "_SumProducts",
+                   .shape = [](InferenceContext& context) { return SumProductsShape(context, 0); },
+                   .cost = SumProductsCost<0>});
+  AddOp(registry, {.name = "_AddProducts",
+                   .shape = [](InferenceContext& context) { return SumProductsShape(context, 1); },
+                   .cost = SumProductsCost<1>,
+                   .in_place = {{0, 0}}});
   AddOp(registry, {.name = "Einsum", .shape = EinsumShape, .cost = EinsumCost});
 }
 

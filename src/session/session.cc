@@ -252,11 +252,12 @@ class SessionImpl final : public Session {
     std::vector<std::string> targets;
   };
 
-  // Without fusion where the device cannot run what it makes.
+  // Without the rewritings whose nodes the device cannot run.
   PlanningOptions Planning() const {
     PlanningOptions planning = options_.planning;
     const KernelRegistry& kernels = devices_.empty() ? kernels_ : devices_[0]->kernels();
     planning.fuse = planning.fuse && kernels.Find("_Fused") != nullptr;
+    planning.accumulate_products = planning.accumulate_products && kernels.Find("_SumProducts") != nullptr;
     return planning;
   }
 

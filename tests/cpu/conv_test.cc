@@ -322,6 +322,46 @@ TEST(PatchConvTest, AgreesWithDirectSum) {
              PatchKernels());
 }
 
+// Minimal filtering, for odd and even sizes, every padding, unequal channels, batches that are cut.
+const KernelRegistry& MinimalKernels() {
+  static const KernelRegistry* const registry = [] {
+    auto* kernels = new KernelRegistry;
+    const auto add = [&](const char* op, ConvKind kind) {
+      const absl::Status added = kernels->Register(op, [=](const OpInstance& instance) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+        MR_ASSIGN_OR_RETURN(const ConvGeometry geometry, ReadConvGeometry(instance, kind, 2, false));
+        std::unique_ptr<Kernel> kernel = MakeWinogradConv(geometry, kind);
+        if (kernel == nullptr) return absl::UnimplementedError("not by minimal filtering");
+        return kernel;
+      });
+      EXPECT_TRUE(added.ok());
+    };
+    add("Conv2D", ConvKind::kForward);
+    add("Conv2DBackpropInput", ConvKind::kInput);
+    add("Conv2DBackpropFilter", ConvKind::kFilter);
+    return kernels;
+  }();
+  return *registry;
+}
+
+TEST(MinimalFilteringTest, AgreesWithDirectSum) {
+  for (const char* padding : {"SAME", "VALID"}) {
+    for (const auto& [height, width] : {std::pair<int64_t, int64_t>{3, 3}, {4, 7}, {5, 8}, {12, 11}}) {
+      SCOPED_TRACE(absl::StrCat(padding, " ", height, "x", width));
+      CheckLayer({.in = {height, width}, .kernel = {3, 3}, .in_channels = 16, .out_channels = 16, .padding = padding},
+                 MinimalKernels());
+      CheckLayer({.in = {height, width}, .kernel = {3, 3}, .in_channels = 32, .out_channels = 80, .padding = padding},
+                 MinimalKernels());
+    }
+  }
+  CheckLayer({.in = {9, 7}, .kernel = {3, 3}, .in_channels = 48, .out_channels = 16, .padding = "EXPLICIT",
+              .pads = {1, 0, 2, 2}}, MinimalKernels());
+}
+
+TEST(MinimalFilteringTest, CutLayersAgreeWithDirectSum) {
+  CheckLayer({.in = {32, 32}, .kernel = {3, 3}, .batch = 8, .in_channels = 16, .out_channels = 16}, MinimalKernels());
+  CheckLayer({.in = {17, 31}, .kernel = {3, 3}, .batch = 3, .in_channels = 64, .out_channels = 64}, MinimalKernels());
+}
+
 // More patches than are kept at once: blocks that end within an image, and a last one that is shorter.
 TEST(PatchConvTest, BlocksOfRowsAgreeWithDirectSum) {
   CheckLayer({.in = {60, 40}, .kernel = {11, 21}, .in_channels = 1, .out_channels = 8, .strides = {2, 2}}, PatchKernels());

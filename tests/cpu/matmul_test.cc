@@ -158,5 +158,57 @@ TEST(MatMulErrorsTest, NameTheShapes) {
   EXPECT_THAT(ErrorOf({"MatMul", {}, {zeros(Shape({2, 3})), doubles}}).message(), testing::HasSubstr("element type"));
 }
 
+// A sum of `terms` products, onto a value when `add`.
+void CheckSum(int64_t m, int64_t n, int64_t k, int terms, bool ta, bool tb, bool add, DataType dtype) {
+  SCOPED_TRACE(absl::StrCat(terms, " of ", m, "x", n, "x", k, " ", ta, tb, add, " ", std::string(DataTypeName(dtype))));
+  NodeRun run{add ? "_AddProducts" : "_SumProducts"};
+  run.attrs.Set("transpose_a", ta);
+  run.attrs.Set("transpose_b", tb);
+  std::vector<double> expected(m * n, 0);
+  if (add) {
+    run.inputs.push_back(TestValues(dtype, Shape({m, n}), 99));
+    for (int64_t i = 0; i < m * n; ++i) expected[i] = run.inputs[0].DoubleAt(i);
+  }
+  for (int i = 0; i < terms; ++i) {
+    const Tensor a = TestValues(dtype, ta ? Shape({k, m}) : Shape({m, k}), 2 * i + 1);
+    const Tensor b = TestValues(dtype, tb ? Shape({n, k}) : Shape({k, n}), 2 * i + 2);
+    const std::vector<double> product = Product(a, b, m, n, k, ta, tb);
+    for (int64_t j = 0; j < m * n; ++j) expected[j] += product[j];
+    run.inputs.push_back(a);
+    run.inputs.push_back(b);
+  }
+  const Tensor c = EvaluateOnThreads(run);
+  EXPECT_EQ(c.shape(), Shape({m, n}));
+  ExpectClose(c, expected, Tolerance(dtype));
+}
+
+// Sizes for every kind of product: read in place with a row's end that overlaps, by dot products, packed, cut.
+TEST(SumOfProductsTest, AgreesWithDirectSum) {
+  for (bool add : {false, true}) {
+    for (bool ta : {false, true}) {
+      for (bool tb : {false, true}) {
+        for (int terms : {1, 2, 5}) {
+          CheckSum(5, 37, 9, terms, ta, tb, add, DataType::kFloat);
+          CheckSum(40, 3, 7, terms, ta, tb, add, DataType::kFloat);
+          CheckSum(70, 101, 8, terms, ta, tb, add, DataType::kFloat);
+          CheckSum(70, 101, 150, terms, ta, tb, add, DataType::kFloat);
+          CheckSum(3, 211, 151, terms, ta, tb, add, DataType::kFloat);
+          CheckSum(33, 65, 12, terms, ta, tb, add, DataType::kDouble);
+        }
+        CheckSum(256, 512, 8, 20, ta, tb, add, DataType::kFloat);
+        CheckSum(8, 600, 260, 2, ta, tb, add, DataType::kFloat);
+      }
+    }
+  }
+}
+
+TEST(SumOfProductsTest, UnequalProductsAreErrors) {
+  const Tensor a = TestValues(DataType::kFloat, Shape({2, 3}), 1), b = TestValues(DataType::kFloat, Shape({3, 4}), 2);
+  const Tensor c = TestValues(DataType::kFloat, Shape({2, 5}), 3);
+  EXPECT_THAT(Evaluate({"_SumProducts", {}, {a, b, a}}).status().message(), testing::HasSubstr("3 factors"));
+  EXPECT_THAT(Evaluate({"_AddProducts", {}, {c, a, b}}).status().message(), testing::HasSubstr("expected float[2,5]"));
+  EXPECT_THAT(Evaluate({"_SumProducts", {}, {a, b, b, a}}).status().message(), testing::HasSubstr("cannot multiply"));
+}
+
 }  // namespace
 }  // namespace millrace::cpu

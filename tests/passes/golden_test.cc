@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/text.h"
 #include "gtest/gtest.h"
+#include "passes/accumulate_products.h"
 #include "passes/infer_shapes.h"
 #include "passes/order_frees_first.h"
 #include "passes/order_levels.h"
@@ -78,6 +79,21 @@ std::string OrderVariables(const GoldenCase& golden) {
   return absl::StrCat(*changed ? "changed\n" : "unchanged\n", GraphToText(*graph, {.attrs = false, .types = false}));
 }
 
+std::string Accumulate(const GoldenCase& golden) {
+  absl::StatusOr<Graph> graph = ParseGraphText(golden.input);
+  if (!graph.ok()) return ErrorText(graph.status());
+  StubOracle oracle;
+  auto inferred = InferShapesAndFold(*graph, OpRegistry::Builtin(), oracle, {});
+  if (!inferred.ok()) return ErrorText(inferred.status());
+  const std::string before = GraphToText(*graph);
+  inferred->by_value.resize(graph->num_ids(), 0);
+  const absl::StatusOr<int64_t> added = AccumulateProducts(*graph, inferred->by_value);
+  if (!added.ok()) return ErrorText(added.status());
+  EXPECT_EQ(*added > 0, before != GraphToText(*graph)) << "the pass must say whether it changed the graph";
+  EXPECT_TRUE(CreationOrder(*graph).ok());
+  return absl::StrCat(*added, " products added\n", GraphToText(*graph, {.attrs = false, .types = false}));
+}
+
 std::string Plan(const GoldenCase& golden) {
   absl::StatusOr<Graph> graph = ParseGraphText(golden.input);
   if (!graph.ok()) return ErrorText(graph.status());
@@ -130,6 +146,10 @@ TEST(Golden, OrdersVariableAccesses) {
 
 TEST(Golden, PlansRecompute) {
   for (const std::string& file : GoldenFiles("recompute")) CheckGolden(file, Plan);
+}
+
+TEST(Golden, AccumulatesProducts) {
+  for (const std::string& file : GoldenFiles("products")) CheckGolden(file, Accumulate);
 }
 
 TEST(Golden, PlansSwaps) {

@@ -29,6 +29,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeConv(const OpInstance& instance, Con
     if (depthwise && !geometry.channels_first && !OneDnnIsFasterDepthwise(geometry, kind)) {
       return MakeDepthwiseConv(geometry, kind);
     }
+    if (WinogradIsFaster(geometry, kind)) {
+      if (std::unique_ptr<Kernel> minimal = MakeWinogradConv(geometry, kind)) return minimal;
+    }
     const bool patches = !geometry.channels_first && geometry.groups == 1;
     absl::StatusOr<std::unique_ptr<Kernel>> kernel = MakeOneDnnConv(geometry, kind, !patches);
     if (kernel.ok() || !absl::IsUnimplemented(kernel.status())) return kernel;

@@ -17,6 +17,11 @@ namespace millrace::cpu {
 // for it.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeOneDnnConv(const ConvGeometry& geometry, ConvKind kind, bool any_code = true);
 
+// float32 3x3 layers with stride 1, channels last and whole vectors of channels, by minimal filtering; nullptr for
+// others. WinogradIsFaster says for which of them oneDNN's direct sums take longer (bench/conv_bench.cc).
+std::unique_ptr<Kernel> MakeWinogradConv(const ConvGeometry& geometry, ConvKind kind);
+bool WinogradIsFaster(const ConvGeometry& geometry, ConvKind kind);
+
 // Any element type and geometry, by plain loops.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeLoopConv(const OpInstance& instance, const ConvGeometry& geometry,
                                                      ConvKind kind);

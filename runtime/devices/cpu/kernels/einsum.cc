@@ -103,7 +103,8 @@ class ElementwiseProduct final : public Gemm {
     for (const Loop& loop : outer_) count_ *= loop.size;
   }
 
-  absl::Status Run(const KernelContext& context, const void* a, const void* b, void* c, void*) const override {
+  absl::Status RunSum(const KernelContext& context, const void* const* factors, void* c, void*) const override {
+    const void *const a = factors[0], *const b = factors[1];
     ParallelRange(context, count_, kElementGrain / inner_.size + 1, [&](int64_t begin, int64_t end) {
       for (int64_t index = begin; index < end; ++index) {
         const T *from_a = static_cast<const T*>(a), *from_b = static_cast<const T*>(b);

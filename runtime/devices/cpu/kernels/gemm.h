@@ -12,10 +12,11 @@
 
 namespace millrace::cpu {
 
-// c[m, n] = a[m, k] * b[k, n]. A transposed factor is stored with its dimensions swapped.
+// c[m, n] = a[m, k] * b[k, n], or c += a * b. A transposed factor is stored with its dimensions swapped.
 struct GemmSizes {
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
+  bool add = false;  // onto what c holds
   // Elements from a stored row to the next.
   int64_t a_step = 0, b_step = 0, c_step = 0;
 
@@ -37,7 +38,12 @@ class Gemm {
  public:
   virtual ~Gemm() = default;
   virtual int64_t scratch_bytes() const { return 0; }
-  virtual absl::Status Run(const KernelContext& context, const void* a, const void* b, void* c, void* scratch) const = 0;
+  // factors: a and b of every term that is summed; one pair, but for what MakeGemmSum makes.
+  virtual absl::Status RunSum(const KernelContext& context, const void* const* factors, void* c, void* scratch) const = 0;
+  absl::Status Run(const KernelContext& context, const void* a, const void* b, void* c, void* scratch) const {
+    const void* const factors[] = {a, b};
+    return RunSum(context, factors, c, scratch);
+  }
 };
 
 // Of floats, doubles, 16-bit floats (summed in float), int32 and int64; Unimplemented for other types. The
@@ -45,11 +51,15 @@ class Gemm {
 absl::StatusOr<std::unique_ptr<Gemm>> MakeGemm(const OpInstance& instance, DataType dtype, GemmSizes sizes,
                                                std::vector<GemmOffsets> products);
 
+// c = a0 * b0 + a1 * b1 + …, of float32 or float64: `terms` dense products of these sizes, added up in their order.
+absl::StatusOr<std::unique_ptr<Gemm>> MakeGemmSum(const OpInstance& instance, DataType dtype, const GemmSizes& sizes,
+                                                  int64_t terms);
+
 // The kinds that MakeGemm chooses from; all require sizes.flops() > 0.
 //
-// Any type by packed panels.
+// Any type by packed panels; float32 and float64 may have several terms.
 absl::StatusOr<std::unique_ptr<Gemm>> MakePackedGemm(const OpInstance& instance, DataType dtype, const GemmSizes& sizes,
-                                                     std::vector<GemmOffsets> products);
+                                                     std::vector<GemmOffsets> products, int64_t terms = 1);
 // Products too small or too thin to be worth packing; nullptr when these are not.
 std::unique_ptr<Gemm> MakeDirectGemm(DataType dtype, const GemmSizes& sizes, std::vector<GemmOffsets> products);
 std::unique_ptr<Gemm> MakeDotsGemm(const GemmSizes& sizes, std::vector<GemmOffsets> products);

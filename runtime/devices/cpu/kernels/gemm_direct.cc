@@ -7,7 +7,7 @@
 namespace millrace::cpu {
 namespace {
 
-constexpr double kFlopsPerShard = 2e6;
+constexpr double kFlopsPerShard = 1e6;
 constexpr int kPrefetchRows = 10;
 // Rows that one pass over b can serve; elements of b that stay in the nearest cache.
 constexpr int64_t kMaxDirectRows = 32, kMaxDirectElements = 8192;
@@ -22,8 +22,8 @@ class DirectGemm final : public Gemm {
         swapped_(swapped),
         schedule_(sizes, static_cast<int64_t>(products_.size()), kFlopsPerShard) {}
 
-  absl::Status Run(const KernelContext& context, const void* a, const void* b, void* c, void*) const override {
-    if (swapped_) std::swap(a, b);
+  absl::Status RunSum(const KernelContext& context, const void* const* factors, void* c, void*) const override {
+    const void *const a = factors[swapped_], *const b = factors[!swapped_];
     return schedule_.ForUnits(context, [&](int64_t, int64_t product, int64_t tile) {
       RunTile(schedule_.tiles()[tile], static_cast<const T*>(a) + products_[product].a,
               static_cast<const T*>(b) + products_[product].b, static_cast<T*>(c) + products_[product].c);
@@ -57,11 +57,12 @@ class DirectGemm final : public Gemm {
     cover(std::integral_constant<int, kGemmVectors>());
     cover(std::integral_constant<int, 2>());
     cover(std::integral_constant<int, 1>());
-    if (column < end) RunColumns<1>(tile, end - kLanes, a, b, c);
+    if (column < end) RunColumns<1>(tile, end - kLanes, a, b, c, column - (end - kLanes));
   }
 
+  // The first `done` columns have been written already.
   template <int kVectors>
-  void RunColumns(const GemmTile& tile, int64_t column, const T* a, const T* b, T* c) const {
+  void RunColumns(const GemmTile& tile, int64_t column, const T* a, const T* b, T* c, int64_t done = 0) const {
     const int64_t row_step = sizes_.transpose_a ? 1 : sizes_.a_step, k_step = sizes_.transpose_a ? sizes_.a_step : 1;
     ForRowGroups<std::min(kGemmRows, kSums / kVectors)>(tile.rows, [&](auto rows, int64_t first) {
       const int64_t row = tile.row + first;
@@ -69,9 +70,28 @@ class DirectGemm final : public Gemm {
       MultiplyTile<rows(), kVectors, kPrefetchRows>(sizes_.k, a + row * row_step, row_step, k_step, b + column, sizes_.b_step,
                                                     sums);
       for (int i = 0; i < rows(); ++i) {
-        std::memcpy(c + (row + i) * sizes_.c_step + column, &sums[i * kVectors], kVectors * sizeof(sums[0]));
+        T* to = c + (row + i) * sizes_.c_step + column;
+        if (sizes_.add) {
+          AddRow<kVectors>(&sums[i * kVectors], done, to);
+        } else {
+          std::memcpy(to, &sums[i * kVectors], kVectors * sizeof(sums[0]));
+        }
       }
     });
+  }
+
+  template <int kVectors>
+  static void AddRow(const GemmVector<T>* sums, int64_t done, T* to) {
+    if (done > 0) {
+      for (int64_t lane = done; lane < kLanes; ++lane) to[lane] += sums[0][lane];
+      return;
+    }
+    for (int v = 0; v < kVectors; ++v) {
+      GemmVector<T> sum;
+      std::memcpy(&sum, to + v * kLanes, sizeof(sum));
+      sum += sums[v];
+      std::memcpy(to + v * kLanes, &sum, sizeof(sum));
+    }
   }
 
   const GemmSizes sizes_;
@@ -89,7 +109,7 @@ bool Fits(const GemmSizes& sizes, int64_t lanes) {
 bool IsColumn(const GemmSizes& sizes) { return sizes.n == 1 && sizes.c_step == 1; }
 
 GemmSizes Transposed(const GemmSizes& sizes) {
-  return {sizes.n, sizes.m, sizes.k, !sizes.transpose_b, !sizes.transpose_a, sizes.b_step, sizes.a_step, sizes.m};
+  return {sizes.n, sizes.m, sizes.k, !sizes.transpose_b, !sizes.transpose_a, sizes.add, sizes.b_step, sizes.a_step, sizes.m};
 }
 
 template <typename T>

@@ -7,7 +7,7 @@
 namespace millrace::cpu {
 namespace {
 
-constexpr double kFlopsPerShard = 2e6;
+constexpr double kFlopsPerShard = 1e6;
 // Dot products of at least kMinK terms with at most kMaxRows rows of a beat packing b.
 constexpr int64_t kMaxRows = 8, kMinK = 128;
 constexpr int kLanes = kGemmLanes<float>;
@@ -20,16 +20,27 @@ Vector Load(const float* from) {
   return vector;
 }
 
-// The lanes added up by halves.
-float SumLanes(const Vector& vector) {
-  float lanes[kLanes];
-  std::memcpy(lanes, &vector, sizeof(lanes));
-#pragma GCC unroll 4
-  for (int half = kLanes / 2; half > 0; half /= 2) {
+// The lanes of kLanes vectors added up by halves: lane i of the result is the sum of vector i. A step joins two vectors
+// of groups (of one vector's lanes each): what is left of their groups is half as long and all in one vector.
+template <int kLength = kLanes>
+Vector SumLanes(const Vector* vectors) {
+  if constexpr (kLength == 1) {
+    return vectors[0];
+  } else {
+    // A group's first half goes to `low`, its second one to `high`; lanes of the second vector count from kLanes on.
+    Mask low, high;
+    for (int lane = 0; lane < kLanes; ++lane) {
+      low[lane] = lane / (kLength / 2) * kLength + lane % (kLength / 2);
+      high[lane] = low[lane] + kLength / 2;
+    }
+    Vector joined[kLength / 2];
 #pragma GCC unroll 8
-    for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+    for (int i = 0; i < kLength / 2; ++i) {
+      joined[i] = __builtin_shuffle(vectors[2 * i], vectors[2 * i + 1], low) +
+                  __builtin_shuffle(vectors[2 * i], vectors[2 * i + 1], high);
+    }
+    return SumLanes<kLength / 2>(joined);
   }
-  return lanes[0];
 }
 
 // The bits of lanes that `mask` keeps.
@@ -55,7 +66,8 @@ class DotsGemm final : public Gemm {
         schedule_(sizes, static_cast<int64_t>(products_.size()), kFlopsPerShard),
         b_step_(sizes.transpose_b ? sizes.b_step : 1) {}
 
-  absl::Status Run(const KernelContext& context, const void* a, const void* b, void* c, void*) const override {
+  absl::Status RunSum(const KernelContext& context, const void* const* factors, void* c, void*) const override {
+    const void *const a = factors[0], *const b = factors[1];
     return schedule_.ForUnits(context, [&](int64_t, int64_t product, int64_t tile) {
       RunTile(schedule_.tiles()[tile], static_cast<const float*>(a) + products_[product].a,
               static_cast<const float*>(b) + products_[product].b, static_cast<float*>(c) + products_[product].c);
@@ -106,11 +118,17 @@ class DotsGemm final : public Gemm {
       for (int lane = 0; lane < kLanes; ++lane) mask[lane] = lane < kLanes - (sizes_.k - k) ? 0 : -1;
       AddProducts<true>(a + sizes_.k - kLanes, b + sizes_.k - kLanes, mask, sums[0]);
     }
-    for (int i = 0; i < kRows; ++i) {
-      for (int j = 0; j < kColumns; ++j) {
-        Vector sum = sums[0].v[i][j];
-        for (int s = 1; s < kSums; ++s) sum += sums[s].v[i][j];
-        c[(row + i) * sizes_.c_step + column + j] = SumLanes(sum);
+    Vector all[kLanes * ((kRows * kColumns + kLanes - 1) / kLanes)] = {};
+#pragma GCC unroll 24
+    for (int i = 0; i < kRows * kColumns; ++i) {
+      all[i] = sums[0].v[i / kColumns][i % kColumns];
+      for (int s = 1; s < kSums; ++s) all[i] += sums[s].v[i / kColumns][i % kColumns];
+    }
+    for (int first = 0; first < kRows * kColumns; first += kLanes) {
+      const Vector totals = SumLanes(all + first);
+      for (int i = first; i < std::min(first + kLanes, kRows * kColumns); ++i) {
+        float& to = c[(row + i / kColumns) * sizes_.c_step + column + i % kColumns];
+        to = sizes_.add ? to + totals[i - first] : totals[i - first];
       }
     }
   }

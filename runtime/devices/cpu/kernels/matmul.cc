@@ -1,4 +1,6 @@
-// MatMul and BatchMatMul.
+// MatMul, BatchMatMul, and sums of products.
+#include <cstring>
+
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/gemm.h"
 #include "cpu/kernels/register.h"
@@ -51,9 +53,35 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const OpInstance& instance, 
   return GemmKernel(std::move(gemm));
 }
 
+// Inputs from `first` on are pairs of factors; input 0 is what their products are added onto when first == 1.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeSum(const OpInstance& instance, int first) {
+  const bool ta = instance.attrs.GetOr("transpose_a", false), tb = instance.attrs.GetOr("transpose_b", false);
+  const TensorType &a = instance.inputs[first], &c = instance.outputs[0];
+  GemmSizes sizes = GemmSizes::Dense(c.shape.dim(0), c.shape.dim(1), a.shape.dim(ta ? 0 : 1), ta, tb);
+  sizes.add = first > 0;
+  const auto terms = static_cast<int64_t>(instance.inputs.size() - first) / 2;
+  for (int64_t i = 1; i < terms; ++i) {
+    if (instance.inputs[first + 2 * i].shape != a.shape) {
+      return absl::UnimplementedError(absl::StrCat("the products of '", instance.name, "' have several sizes"));
+    }
+  }
+  MR_ASSIGN_OR_RETURN(std::unique_ptr<Gemm> made, MakeGemmSum(instance, c.dtype, sizes, terms));
+  const int64_t scratch = made->scratch_bytes(), bytes = c.size_bytes();
+  return MakeKernel(
+      [gemm = std::shared_ptr<const Gemm>(std::move(made)), first, bytes](const KernelContext& context) {
+        if (first > 0 && context.inputs[0] != context.outputs[0]) {
+          std::memcpy(context.outputs[0], context.inputs[0], bytes);
+        }
+        return gemm->RunSum(context, context.inputs + first, context.outputs[0], context.scratch);
+      },
+      scratch);
+}
+
 }  // namespace
 
 void RegisterMatMulKernels(KernelRegistry& registry) {
+  AddKernel(registry, "_SumProducts", [](const OpInstance& instance) { return MakeSum(instance, 0); });
+  AddKernel(registry, "_AddProducts", [](const OpInstance& instance) { return MakeSum(instance, 1); });
   AddKernel(registry, "MatMul", [](const OpInstance& instance) {
     return MakeProduct(instance, instance.attrs.GetOr("transpose_a", false), instance.attrs.GetOr("transpose_b", false));
   });
