@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -21,15 +22,16 @@ using Chunk = std::vector<NodeId>;
 // What a tree of additions adds up.
 struct Sum {
   NodeId root;
-  std::vector<NodeId> inner;     // additions below the root that nobody else uses
+  std::vector<NodeId> inner;     // additions below the root that nobody else uses, and names of such values (Identity)
   std::vector<NodeId> products;  // in creation order
   std::vector<OutputRef> rest;
+  bool waits = false;            // an addition has control inputs
 };
 
 class Accumulator {
  public:
-  Accumulator(Graph& graph, std::vector<uint64_t>& by_value)
-      : graph_(graph), by_value_(by_value), fanout_(ComputeFanout(graph)) {}
+  Accumulator(Graph& graph, const OpRegistry& ops, std::vector<uint64_t>& by_value)
+      : graph_(graph), ops_(ops), by_value_(by_value), fanout_(ComputeFanout(graph)) {}
 
   absl::StatusOr<int64_t> Run() {
     MR_ASSIGN_OR_RETURN(const std::vector<NodeId> order, CreationOrder(graph_));
@@ -40,7 +42,7 @@ class Accumulator {
     for (auto id = order.rbegin(); id != order.rend(); ++id) {
       if (graph_.alive(*id) && IsSum(*id)) added += Rewrite(*id);
     }
-    RemoveReplaced();
+    RedirectUsers();
     return added;
   }
 
@@ -79,18 +81,38 @@ class Accumulator {
            Depth(id) > 0 && node.requested_device == root.requested_device;
   }
 
+  // An addition, or a name for a value, that is there for the sum alone.
+  bool IsInner(NodeId id, const Node& root) const {
+    return (IsSum(id) || (graph_.node(id).op == "Identity" && IsStatic(id))) && UsedOnce(id) && !IsAwaited(id) &&
+           graph_.node(id).requested_device == root.requested_device;
+  }
+
+  // The value behind its names; these are added to `names`.
+  NodeId BehindNames(NodeId id, const Node& root, std::vector<NodeId>& names) const {
+    while (graph_.node(id).op == "Identity" && IsInner(id, root)) {
+      names.push_back(id);
+      id = graph_.node(id).inputs[0].node;
+    }
+    return id;
+  }
+
   void Collect(NodeId id, Sum& sum) const {
     const Node& root = graph_.node(sum.root);
+    sum.waits = sum.waits || !graph_.node(id).control_inputs.empty();
     for (OutputRef input : graph_.node(id).inputs) {
-      const Node& node = graph_.node(input.node);
-      if (IsTerm(input.node, root)) {
-        sum.products.push_back(input.node);
-      } else if (IsSum(input.node) && UsedOnce(input.node) && !IsAwaited(input.node) && node.control_inputs.empty() &&
-                 node.requested_device == root.requested_device) {
-        sum.inner.push_back(input.node);
-        Collect(input.node, sum);
-      } else {
+      std::vector<NodeId> names;
+      const NodeId value = BehindNames(input.node, root, names);
+      const bool term = IsTerm(value, root);
+      if (!term && !(IsSum(value) && IsInner(value, root))) {
         sum.rest.push_back(input);
+        continue;
+      }
+      sum.inner.insert(sum.inner.end(), names.begin(), names.end());
+      if (term) {
+        sum.products.push_back(value);
+      } else {
+        sum.inner.push_back(value);
+        Collect(value, sum);
       }
     }
   }
@@ -109,13 +131,26 @@ class Accumulator {
            x.GetOr("transpose_b", false) == y.GetOr("transpose_b", false);
   }
 
-  // A chunk runs where its last product was. Those before it must not be waited for: that might have to come first. The
-  // factors are together smaller than a sum, so that memory is won and not lost.
+  // Variables may change before the chunk runs.
+  bool FactorsAreVariables(NodeId id) const {
+    const auto inputs = graph_.node(id).inputs;
+    return std::any_of(inputs.begin(), inputs.end(), [&](OutputRef input) {
+      for (NodeId at = input.node;;) {
+        const OpDef* def = ops_.Find(graph_.node(at).op);
+        if (def != nullptr && def->is_variable) return true;
+        if (def == nullptr || !(def->is_view || def->returns_variable) || graph_.node(at).inputs.empty()) return false;
+        at = graph_.node(at).inputs[0].node;
+      }
+    });
+  }
+
+  // A chunk runs where its last product was. The factors are together smaller than a sum, so that memory is won and not
+  // lost.
   std::vector<Chunk> Cut(const std::vector<NodeId>& products) const {
     std::vector<Chunk> chunks;
     int64_t factor_bytes = 0;
     for (NodeId id : products) {
-      const bool joins = !chunks.empty() && SameForm(chunks.back()[0], id) && !IsAwaited(chunks.back().back()) &&
+      const bool joins = !chunks.empty() && SameForm(chunks.back()[0], id) && !FactorsAreVariables(chunks.back().back()) &&
                          factor_bytes + FactorBytes(id) <= graph_.node(id).outputs[0].size_bytes() &&
                          static_cast<int64_t>(chunks.back().size() + 1) * Depth(id) <= kMaxSummedDepth;
       if (!joins) {
@@ -130,7 +165,7 @@ class Accumulator {
 
   // What the first product is added onto, when that is there before it and nobody else needs it.
   bool StartsFromRest(const Sum& sum, const Chunk& first) const {
-    if (sum.rest.size() != 1 || !graph_.node(sum.root).control_inputs.empty()) return false;
+    if (sum.rest.size() != 1 || sum.waits) return false;
     const Node& node = graph_.node(sum.rest[0].node);
     return !node.inputs.empty() && UsedOnce(sum.rest[0].node) && node.outputs.size() == 1 &&
            node.requested_device == graph_.node(sum.root).requested_device &&
@@ -138,7 +173,7 @@ class Accumulator {
   }
 
   int64_t Rewrite(NodeId root) {
-    Sum sum{root, {}, {}, {}};
+    Sum sum{root, {}, {}, {}, false};
     Collect(root, sum);
     if (sum.products.empty()) return 0;
     std::sort(sum.products.begin(), sum.products.end(),
@@ -152,7 +187,10 @@ class Accumulator {
       return 0;
     }
     for (const Chunk& chunk : chunks) before = Emit(chunk, before);
-    for (NodeId id : sum.inner) graph_.RemoveNode(id);
+    for (NodeId id : sum.inner) {
+      for (NodeId control : graph_.node(id).control_inputs) AddControl(graph_.mutable_node(root), control);
+      graph_.RemoveNode(id);
+    }
     Finish(sum, before);
     return static_cast<int64_t>(sum.products.size());
   }
@@ -173,7 +211,13 @@ class Accumulator {
     node.reason = absl::StrCat(chunk.size(), chunk.size() == 1 ? " product" : " products",
                                before.node.valid() ? " added onto a sum" : " summed");
     by_value_[chunk.back().value] = 0;
-    for (size_t i = 0; i + 1 < chunk.size(); ++i) graph_.RemoveNode(chunk[i]);
+    for (size_t i = 0; i + 1 < chunk.size(); ++i) {
+      const Node& product = graph_.node(chunk[i]);
+      std::vector<NodeId>& before_it = passed_on_[chunk[i].value];
+      for (OutputRef input : product.inputs) before_it.push_back(input.node);
+      before_it.insert(before_it.end(), product.control_inputs.begin(), product.control_inputs.end());
+      graph_.RemoveNode(chunk[i]);
+    }
     return {chunk.back(), 0};
   }
 
@@ -184,25 +228,44 @@ class Accumulator {
   }
 
   // The sum of the products stands for the root, or is what is left for the root to add.
-  void Finish(Sum& sum, OutputRef total) {
+  void Finish(const Sum& sum, OutputRef total) {
     Node& root = graph_.mutable_node(sum.root);
-    if (!sum.rest.empty() || !root.control_inputs.empty()) {
-      root.op = "AddN";
-      root.inputs.assign(sum.rest.begin(), sum.rest.end());
-      root.inputs.push_back(total);
-      root.attrs.Set("N", static_cast<int64_t>(root.inputs.size()));
-      by_value_[sum.root.value] = 0;
+    if (sum.rest.empty() && root.control_inputs.empty()) {
+      replaced_.push_back({sum.root, total.node});
       return;
     }
-    replaced_.push_back({sum.root, total.node});
+    const DataType dtype = root.outputs[0].dtype;
+    root.op = sum.rest.empty() ? "Identity" : "AddN";
+    root.inputs.assign(sum.rest.begin(), sum.rest.end());
+    root.inputs.push_back(total);
+    root.attrs = AttrMap({{"T", dtype}});
+    if (!sum.rest.empty()) root.attrs.Set("N", static_cast<int64_t>(root.inputs.size()));
+    by_value_[sum.root.value] = 0;
+  }
+
+  // Who waited for a product that is gone waits for what that product waited for: it had no effect of its own, and the
+  // chunk that makes it may come later.
+  void WaitFor(NodeId control, Node& node) const {
+    const auto gone = passed_on_.find(control.value);
+    if (gone == passed_on_.end()) {
+      AddControl(node, control);
+      return;
+    }
+    for (NodeId before : gone->second) WaitFor(before, node);
   }
 
   // Once, at the end: until then users are where the graph had them.
-  void RemoveReplaced() {
+  void RedirectUsers() {
+    if (replaced_.empty() && passed_on_.empty()) return;
     std::vector<NodeId> now(graph_.num_ids());
     for (const auto& [root, total] : replaced_) now[root.value] = total;
-    for (int32_t i = 0; i < graph_.num_ids() && !replaced_.empty(); ++i) {
+    const auto waits_for_gone = [&](NodeId control) { return passed_on_.count(control.value) > 0; };
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
       Node& node = graph_.mutable_node(NodeId{i});
+      if (std::any_of(node.control_inputs.begin(), node.control_inputs.end(), waits_for_gone)) {
+        const auto controls = std::exchange(node.control_inputs, {});
+        for (NodeId control : controls) WaitFor(control, node);
+      }
       for (OutputRef& input : node.inputs) {
         if (now[input.node.value].valid()) input.node = now[input.node.value];
       }
@@ -218,16 +281,18 @@ class Accumulator {
   }
 
   Graph& graph_;
+  const OpRegistry& ops_;
   std::vector<uint64_t>& by_value_;
   const Fanout fanout_;
   std::vector<int32_t> position_;
   std::vector<std::pair<NodeId, NodeId>> replaced_;  // sums that are gone, and the nodes that stand for them
+  std::unordered_map<int32_t, std::vector<NodeId>> passed_on_;  // products that are gone: what came before them
 };
 
 }  // namespace
 
-absl::StatusOr<int64_t> AccumulateProducts(Graph& graph, std::vector<uint64_t>& by_value) {
-  return Accumulator(graph, by_value).Run();
+absl::StatusOr<int64_t> AccumulateProducts(Graph& graph, const OpRegistry& ops, std::vector<uint64_t>& by_value) {
+  return Accumulator(graph, ops, by_value).Run();
 }
 
 }  // namespace millrace

@@ -8,9 +8,9 @@
 //
 //   s = _SumProducts(x1, g1, x2, g2, x3, g3)
 //
-// Needs: types, ordered variable accesses. Establishes: `_SumProducts` and `_AddProducts` nodes. Terms are added in
-// creation order, whatever the plan, so the bits of a graph do not depend on the strategy; they differ in rounding from
-// those of the separate sum.
+// Needs: types; variable accesses not ordered yet, since some reads come later now. Establishes: `_SumProducts` and
+// `_AddProducts` nodes. Terms are added in creation order, whatever the plan, so the bits of a graph do not depend on the
+// strategy; they differ in rounding from those of the separate sum.
 #ifndef MILLRACE_PASSES_ACCUMULATE_PRODUCTS_H_
 #define MILLRACE_PASSES_ACCUMULATE_PRODUCTS_H_
 
@@ -19,6 +19,7 @@
 
 #include "absl/status/statusor.h"
 #include "millrace/graph.h"
+#include "millrace/op.h"
 
 namespace millrace {
 
@@ -26,7 +27,7 @@ namespace millrace {
 inline constexpr int64_t kMaxSummedDepth = 512;
 
 // Returns the number of products that are added onto a sum. `by_value` (per node id) is cleared for changed nodes.
-absl::StatusOr<int64_t> AccumulateProducts(Graph& graph, std::vector<uint64_t>& by_value);
+absl::StatusOr<int64_t> AccumulateProducts(Graph& graph, const OpRegistry& ops, std::vector<uint64_t>& by_value);
 
 }  // namespace millrace
 

@@ -74,16 +74,17 @@ absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
     // What only fed the folded nodes is gone now.
     RemoveUnneeded(prepared.graph, needed, prepared.inferred.by_value);
   }
+  // Sums of products before any order, that of variable accesses included: some factors are read later than before.
+  if (request.options.accumulate_products) {
+    const PassClock::Run run(request.clock, "accumulate products");
+    MR_RETURN_IF_ERROR(AccumulateProducts(prepared.graph, request.ops, prepared.inferred.by_value).status());
+  }
   // Variables before any order: their reads and writes must come out the same under every one.
   {
     const PassClock::Run run(request.clock, "order variable accesses");
     MR_RETURN_IF_ERROR(OrderVariableAccesses(prepared.graph, request.ops).status());
   }
   prepared.inferred.by_value.resize(prepared.graph.num_ids(), 0);
-  // Sums of products before any order: what is added up as it is made, and in which order, holds for all of them.
-  if (request.options.accumulate_products) {
-    MR_RETURN_IF_ERROR(AccumulateProducts(prepared.graph, prepared.inferred.by_value).status());
-  }
   // Fewer and larger nodes before any order: only what is ordered may be taken together.
   if (request.options.fuse) {
     const PassClock::Run run(request.clock, "fuse elementwise");

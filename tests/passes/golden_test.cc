@@ -87,7 +87,7 @@ std::string Accumulate(const GoldenCase& golden) {
   if (!inferred.ok()) return ErrorText(inferred.status());
   const std::string before = GraphToText(*graph);
   inferred->by_value.resize(graph->num_ids(), 0);
-  const absl::StatusOr<int64_t> added = AccumulateProducts(*graph, inferred->by_value);
+  const absl::StatusOr<int64_t> added = AccumulateProducts(*graph, OpRegistry::Builtin(), inferred->by_value);
   if (!added.ok()) return ErrorText(added.status());
   EXPECT_EQ(*added > 0, before != GraphToText(*graph)) << "the pass must say whether it changed the graph";
   EXPECT_TRUE(CreationOrder(*graph).ok());

@@ -31,8 +31,6 @@ constexpr double kFlopsPerShard = 4e6;
 constexpr int64_t kMaxSums = 1 << 20;
 // Above these many pairs of channels a transformed filter is out of reach of the cache, and sums are too few to share.
 constexpr int64_t kMaxChannelPairs = 256 * 256, kMaxFilterChannelPairs = kMaxSums / kPoints / 3;
-// From here down direct products cost less than what is around these (of filter gradients, which have more around them).
-constexpr int64_t kMinFilterChannelPairs = 16 * 16;
 // Tiles that pay for the filter's transformation, and the part of their pixels that must be inside.
 constexpr int64_t kMinTiles = 32;
 constexpr double kMinInside = 0.7;
@@ -116,7 +114,7 @@ class WinogradConv final : public Kernel {
     image_tiles_ = (output_.height + 1) / 2 * tile_columns_;
     tiles_ = g.batch * image_tiles_;
     const int64_t pairs = input_.channels * output_.channels;
-    block_ = kind == ConvKind::kFilter || pairs > 64 * 64 ? 48 : 24;
+    block_ = kind == ConvKind::kFilter || pairs > 64 * 64 ? 48 : pairs > 16 * 16 ? 24 : 12;
     v_step_ = block_ * input_.channels + kLanes;
     m_step_ = block_ * output_.channels + kLanes;
     filter_elements_ = kPoints * pairs;
@@ -149,7 +147,13 @@ class WinogradConv final : public Kernel {
           });
           AddPoints(v, m, count, sums);
         } else {
-          MultiplyPoints(v, filters, count, m);
+          if (output_.channels == kLanes && input_.channels == kLanes) {
+            MultiplyRowsOfPoints<kLanes>(v, filters, count, m);
+          } else if (output_.channels == kLanes) {
+            MultiplyRowsOfPoints<0>(v, filters, count, m);
+          } else {
+            MultiplyPoints(v, filters, count, m);
+          }
           ForTiles(tile, count, [&](const TilePosition& at, int64_t t) {
             TransformOutput(m + t * output_.channels, at, context.output<float>(0));
           });
@@ -233,10 +237,15 @@ class WinogradConv final : public Kernel {
     const bool below = tile.top + 1 < output_.height, right = tile.left + 1 < output_.width;
     float* to = data + ((tile.image * output_.height + tile.top) * output_.width + tile.left) * output_.channels;
     for (int64_t k = 0; k < output_.channels; k += kLanes) {
-      Vector points[kPoints], y[4];
+      Vector y[4];
+      if (output_.channels == kLanes) {
+        JoinRowsOfPoints(m, y);
+      } else {
+        Vector points[kPoints];
 #pragma GCC unroll 16
-      for (int i = 0; i < kPoints; ++i) points[i] = Load(m + i * m_step_ + k);
-      BothDimensions<4, 2>(OutputPixels, points, y);
+        for (int i = 0; i < kPoints; ++i) points[i] = Load(m + i * m_step_ + k);
+        BothDimensions<4, 2>(OutputPixels, points, y);
+      }
       Store(y[0], to + k);
       if (right) Store(y[1], to + output_.channels + k);
       if (below) Store(y[2], to + output_.width * output_.channels + k);
@@ -279,6 +288,46 @@ class WinogradConv final : public Kernel {
           }
         });
       });
+    }
+  }
+
+  // The same for a single vector of output channels: the points of a row together, so that one dimension of A' M A is
+  // done in registers. m holds two values for each of the four rows. kDepth: the input channels, or 0 for any number.
+  template <int64_t kDepth>
+  void MultiplyRowsOfPoints(const float* v, const float* filter, int64_t count, float* m) const {
+    const int64_t depth = kDepth > 0 ? kDepth : input_.channels;
+    constexpr int kMaxRows = kGemmRows == 8 ? 6 : 2;
+    for (int i = 0; i < 4; ++i) {
+      const float* panels = filter + 4 * i * depth * kLanes;
+      ForRowGroups<kMaxRows>(count, [&](auto rows, int64_t row) {
+        constexpr int kRows = rows();
+        const float* a = v + 4 * i * v_step_ + row * depth;
+        Vector sums[kRows][4] = {};
+        for (int64_t l = 0; l < depth; ++l, ++a) {
+#pragma GCC unroll 4
+          for (int j = 0; j < 4; ++j) {
+            const Vector columns = Load(panels + (j * depth + l) * kLanes);
+#pragma GCC unroll 6
+            for (int r = 0; r < kRows; ++r) sums[r][j] += a[j * v_step_ + r * depth] * columns;
+          }
+        }
+#pragma GCC unroll 6
+        for (int r = 0; r < kRows; ++r) {
+          Vector y[2];
+          OutputPixels(sums[r], y);
+          for (int j = 0; j < 2; ++j) Store(y[j], m + (2 * i + j) * m_step_ + (row + r) * kLanes);
+        }
+      });
+    }
+  }
+
+  void JoinRowsOfPoints(const float* m, Vector* y) const {
+    for (int j = 0; j < 2; ++j) {
+      Vector column[4], made[2];
+      for (int i = 0; i < 4; ++i) column[i] = Load(m + (2 * i + j) * m_step_);
+      OutputPixels(column, made);
+      y[j] = made[0];
+      y[2 + j] = made[1];
     }
   }
 
@@ -374,8 +423,7 @@ bool WinogradIsFaster(const ConvGeometry& g, ConvKind kind) {
   if (tiles < kMinTiles || static_cast<double>(g.batch * out[0] * out[1]) < kMinInside * 4.0 * static_cast<double>(tiles)) {
     return false;
   }
-  return kind == ConvKind::kFilter ? pairs > kMinFilterChannelPairs && pairs <= kMaxFilterChannelPairs
-                                   : pairs <= kMaxChannelPairs;
+  return pairs <= (kind == ConvKind::kFilter ? kMaxFilterChannelPairs : kMaxChannelPairs);
 }
 
 std::unique_ptr<Kernel> MakeWinogradConv(const ConvGeometry& g, ConvKind kind) {
