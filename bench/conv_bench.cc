@@ -111,8 +111,11 @@ std::string Rate(const absl::StatusOr<std::unique_ptr<millrace::Kernel>>& kernel
   context.outputs = outputs;
   context.scratch = aligned;
   context.parallel = &runner;
+  std::vector<char> others(8 << 20);
   double best = 1e9, spent = 0;
   for (int run = 0; run < 20 && spent < 0.2; ++run) {
+    // As in a step: other nodes have run in between, and the nearest caches hold what is theirs.
+    for (size_t i = 0; i < others.size(); i += 64) ++others[i];
     const double start = ThreadSeconds();
     if (!(*kernel)->Run(context).ok()) return "failed";
     const double seconds = ThreadSeconds() - start;

@@ -282,7 +282,8 @@ TEST(DiskTierSessionTest, AFailedTransferEndsTheStepAndTheFormerValuesRunAgain) 
 }
 
 TEST(DiskTierSessionTest, ATransferThatFailsBeforeAnyUpdateLeavesAllVariablesAsTheyWere) {
-  const SessionOptions options = TightOptions();
+  SessionOptions options = TightOptions();
+  options.planning.accumulate_products = false;  // more to hold, so that the first transfer comes before any update
   const Graph graph = SmallModel();
   TieredEngine engine(graph, options);
   ASSERT_TRUE(engine.Init().ok());

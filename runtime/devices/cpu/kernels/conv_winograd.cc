@@ -26,11 +26,13 @@ constexpr int64_t kLanes = kGemmLanes<float>;
 using Vector = GemmVector<float>;
 // Columns of a panel of a transformed filter, in vectors: what leaves room for rows in the registers.
 constexpr int kPanelVectors = kGemmVectors + (kGemmRows == 8 ? 1 : 0);
-constexpr double kFlopsPerShard = 4e6;
+constexpr double kFlopsPerShard = 8e6;
 // Every shard of a filter gradient has sums of its own: so many floats together at most.
 constexpr int64_t kMaxSums = 1 << 20;
 // Above these many pairs of channels a transformed filter is out of reach of the cache, and sums are too few to share.
 constexpr int64_t kMaxChannelPairs = 256 * 256, kMaxFilterChannelPairs = kMaxSums / kPoints / 3;
+// Up to these, sums stay in the cache; above, so many tiles pay for them.
+constexpr int64_t kNearChannelPairs = 64 * 64, kManyTiles = 512;
 // Tiles that pay for the filter's transformation, and the part of their pixels that must be inside.
 constexpr int64_t kMinTiles = 32;
 constexpr double kMinInside = 0.7;
@@ -114,7 +116,7 @@ class WinogradConv final : public Kernel {
     image_tiles_ = (output_.height + 1) / 2 * tile_columns_;
     tiles_ = g.batch * image_tiles_;
     const int64_t pairs = input_.channels * output_.channels;
-    block_ = kind == ConvKind::kFilter || pairs > 64 * 64 ? 48 : pairs > 16 * 16 ? 24 : 12;
+    block_ = kind == ConvKind::kFilter ? 48 : 24;
     v_step_ = block_ * input_.channels + kLanes;
     m_step_ = block_ * output_.channels + kLanes;
     filter_elements_ = kPoints * pairs;
@@ -423,7 +425,8 @@ bool WinogradIsFaster(const ConvGeometry& g, ConvKind kind) {
   if (tiles < kMinTiles || static_cast<double>(g.batch * out[0] * out[1]) < kMinInside * 4.0 * static_cast<double>(tiles)) {
     return false;
   }
-  return pairs <= (kind == ConvKind::kFilter ? kMaxFilterChannelPairs : kMaxChannelPairs);
+  if (kind != ConvKind::kFilter) return pairs <= kMaxChannelPairs;
+  return pairs <= kMaxFilterChannelPairs && (pairs <= kNearChannelPairs || tiles >= kManyTiles);
 }
 
 std::unique_ptr<Kernel> MakeWinogradConv(const ConvGeometry& g, ConvKind kind) {
