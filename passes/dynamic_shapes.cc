@@ -144,7 +144,7 @@ class DynamicInferrer {
     std::optional<std::string> missing;
     for (size_t i = 0; i < inputs_.size(); ++i) {
       if (!Needs(i)) continue;
-      if (inputs_[i].bounds.has_value()) {
+      if (inputs_[i].bounds.has_value() && inputs_[i].bounds->limited()) {
         candidate.input_values[i] = inputs_[i].bounds->high;
       } else {
         missing = absl::StrCat("input ", i, " sizes its output, but is known only when running and has no bound");

@@ -48,7 +48,7 @@ class Inferrer {
       return absl::OkStatus();
     }
     MR_RETURN_IF_ERROR(Fold(id, node, def));
-    if (!partial_.empty()) BoundValues(id, def);
+    if (!partial_.empty() || !bounds_.empty() || Limits(node.op)) BoundValues(id, def);
     return absl::OkStatus();
   }
 
@@ -135,13 +135,16 @@ class Inferrer {
     return absl::OkStatus();
   }
 
+  // Gives a bound to numbers that have none.
+  static bool Limits(const std::string& op) { return op == "Maximum" || op == "Minimum"; }
+
   // Bounds of the elements of the node's outputs; those that are certain are known values.
   void BoundValues(NodeId id, const OpDef& def) {
     const Node& node = graph_.node(id);
     const bool follows = std::any_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) {
       return def.from_types ? graph_.node(input.node).dynamic_output(input.index) : bounds_.count(input) > 0;
     });
-    if (!follows || node.dynamic_outputs != 0 || node.run_time_values != 0) return;
+    if ((!follows && !Limits(node.op)) || node.dynamic_outputs != 0 || node.run_time_values != 0) return;
     std::vector<BoundedInput> inputs;
     for (OutputRef input : node.inputs) inputs.push_back(Bounded(input));
     std::vector<ValueBounds> bounds = BoundOutputs(def, MakeInstance(graph_, id, 0), inputs, oracle_);

@@ -111,10 +111,29 @@ std::vector<Tensor> Pick(absl::Span<const BoundedInput> inputs, bool high) {
   return tensors;
 }
 
+// No more is known than the type.
+ValueBounds AnyValue(const TensorType& type) {
+  const bool wide = type.dtype == DataType::kInt64;
+  const auto filled = [&](int64_t value) { return IntTensor(type, std::vector<int64_t>(type.shape.num_elements(), value)); };
+  return {filled(wide ? INT64_MIN : INT32_MIN), filled(wide ? INT64_MAX : INT32_MAX)};
+}
+
+// One operand with bounds is enough for these: max(x, 3) is at least 3.
+bool BoundsBySome(const OpInstance& instance) { return instance.op == "Maximum" || instance.op == "Minimum"; }
+
 }  // namespace
 
+bool ValueBounds::limited() const {
+  const bool wide = high.dtype() == DataType::kInt64;
+  for (int64_t i = 0; i < high.num_elements(); ++i) {
+    if (low.IntAt(i) == (wide ? INT64_MIN : INT32_MIN) || high.IntAt(i) == (wide ? INT64_MAX : INT32_MAX)) return false;
+  }
+  return true;
+}
+
 std::vector<ValueBounds> BoundOutputs(const OpDef& def, const OpInstance& instance,
-                                      absl::Span<const BoundedInput> inputs, KernelOracle& oracle) {
+                                      absl::Span<const BoundedInput> given, KernelOracle& oracle) {
+  std::vector<BoundedInput> inputs(given.begin(), given.end());
   if (def.stateful || instance.outputs.empty()) return {};
   for (const TensorType& output : instance.outputs) {
     if (!IsIndexType(output.dtype) || output.shape.num_elements() > kMaxBoundedElements) return {};
@@ -122,10 +141,20 @@ std::vector<ValueBounds> BoundOutputs(const OpDef& def, const OpInstance& instan
   if (def.from_types) return BoundFromTypes(instance, inputs);
   const Direction direction = DirectionOf(instance);
   if (direction == Direction::kUnknown) return {};
+  const bool some = BoundsBySome(instance) && std::any_of(inputs.begin(), inputs.end(), [](const BoundedInput& input) {
+                      return input.bounds.has_value();
+                    });
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const std::optional<ValueBounds>& bounds = inputs[i].bounds;
+    std::optional<ValueBounds>& bounds = inputs[i].bounds;
+    const TensorType& type = inputs[i].type;
+    if (!bounds.has_value() && some && IsIndexType(type.dtype) && type.shape.fully_known() &&
+        inputs[i].partial == type.shape && type.shape.num_elements() <= kMaxBoundedElements) {
+      bounds = AnyValue(type);
+    }
     if (!bounds.has_value() || !IsIndexType(bounds->low.dtype())) return {};
     if (!IsData(instance, i) && !bounds->exact()) return {};
+    // Sums of such would wrap around.
+    if (!some && !bounds->exact() && !bounds->limited()) return {};
   }
   std::vector<Tensor> low = Pick(inputs, false), high = Pick(inputs, true);
   if (direction == Direction::kIncreasingIfPositive &&

@@ -19,6 +19,8 @@ inline constexpr int64_t kMaxBoundedElements = 1024;
 struct ValueBounds {
   Tensor low, high;
   bool exact() const { return low.BitEqual(high); }
+  // Something is known of both ends: no element may be the least or the largest number of its type.
+  bool limited() const;
 };
 
 // An input as bounds are computed from it: `bounds` when it has some (a known value is its own), and its shape with -1

@@ -212,6 +212,58 @@ sums = SegmentSum(x, ids) {T=float, Tindices=int32}
   EXPECT_THAT(std::string(status.message()), HasSubstr("'sums' (SegmentSum)"));
 }
 
+TEST(DynamicShapes, SizesBetweenEqualLimitsAreKnownAndThoseBelowOneHaveABound) {
+  const std::unique_ptr<Session> session = Make(R"(
+n = Placeholder() {dtype=int32, shape=shape[]}
+one = Const() {dtype=float, value=float[]{1}}
+axis = Const() {dtype=int32, value=int32[]{0}}
+least = Const() {dtype=int32, value=int32[]{4}}
+more = Maximum(n, least) {T=int32}
+four = Minimum(more, least) {T=int32}
+dims = ExpandDims(four, axis) {T=int32, Tdim=int32}
+filled = Fill(dims, one) {T=float, index_type=int32}
+nothing = Const() {dtype=int32, value=int32[]{0}}
+some = Maximum(n, nothing) {T=int32}
+few = Minimum(some, least) {T=int32}
+few_dims = ExpandDims(few, axis) {T=int32, Tdim=int32}
+ones = Fill(few_dims, one) {T=float, index_type=int32}
+open_dims = ExpandDims(more, axis) {T=int32, Tdim=int32}
+open = Fill(open_dims, one) {T=float, index_type=int32}
+)");
+  for (int32_t n : {-1, 2, 9}) {
+    std::vector<Tensor> out;
+    const absl::Status status = session->Run({{"n", Tensor::Scalar<int32_t>(n)}}, {"filled", "ones"}, {}, &out);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(out[0].shape(), Shape({4}));
+    EXPECT_EQ(out[1].shape(), Shape({n < 0 ? 0 : n > 4 ? 4 : n}));
+  }
+  const absl::Status status = session->Run({{"n", Tensor::Scalar<int32_t>(3)}}, {"open"}, {}, nullptr);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("'open' (Fill)"));
+}
+
+// A sum over the last dimension of rows that a mask keeps, and its gradient's shape by DynamicStitch.
+TEST(DynamicShapes, ShapesStitchedOfBoundedPiecesHaveBounds) {
+  const std::unique_ptr<Session> session = Make(std::string(kMasked) + R"(
+both = Const() {dtype=int32, value=int32[2]{0, 1}}
+last = Const() {dtype=int32, value=int32[1]{1}}
+single = Const() {dtype=int32, value=int32[1]{1}}
+reduced = DynamicStitch(both, last, shape, single) {N=2, T=int32}
+sums = Sum(twice, last) {T=float, Tidx=int32, keep_dims=false}
+back = Reshape(sums, reduced) {T=float, Tshape=int32}
+spread = BroadcastTo(back, shape) {T=float, Tidx=int32}
+)");
+  const Tensor x = Matrix({5, 2}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
+  for (int kept : {0, 1, 4}) {
+    Tensor mask(DataType::kBool, Shape({5}));
+    for (int i = 0; i < 5; ++i) mask.mutable_as<bool>()[i] = i < kept;
+    std::vector<Tensor> out;
+    const absl::Status status = session->Run({{"x", x}, {"mask", mask}}, {"spread"}, {}, &out);
+    ASSERT_TRUE(status.ok()) << status;
+    ASSERT_EQ(out[0].shape(), Shape({kept, 2}));
+    for (int i = 0; i < kept; ++i) EXPECT_EQ(out[0].as<float>()[2 * i + 1], static_cast<float>(8 * i + 6));
+  }
+}
+
 TEST(DynamicShapes, SizeWithoutABoundIsRefusedByName) {
   const std::unique_ptr<Session> session = Make(R"(
 n = Placeholder() {dtype=int32, shape=shape[]}

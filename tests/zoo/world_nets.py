@@ -234,9 +234,8 @@ def proposals(v, boxes, scores, y):
     """Non-maximum suppression, then a head on the crops of what is left."""
     keep = tf.image.non_max_suppression(boxes, tf.nn.sigmoid(scores), 3, 0.5, 0.1)
     kept = tf.gather(boxes, keep)
-    kept = tf.pad(kept, [[0, 3 - tf.shape(kept)[0]], [0, 0]])
-    crops = tf.image.crop_and_resize(tf.reshape(v["image"], [1, 8, 8, 2]), tf.ensure_shape(kept, [3, 4]), [0, 0, 0], [2, 2])
-    return softmax_loss(tf.reshape(crops, [3, 8]) @ v["w"], y)
+    crops = tf.image.crop_and_resize(tf.reshape(v["image"], [1, 8, 8, 2]), kept, tf.zeros(tf.shape(keep), tf.int32), [2, 2])
+    return softmax_loss(tf.reshape(crops, [-1, 8]) @ v["w"], tf.gather(y, keep))
 
 
 def antialiased(v, x, y):
@@ -481,7 +480,7 @@ def _table():
     yield center_net, {"w": w(3, 3, 3, 2), "r": w(3, 2)}, dict(image, index=integers(64, 2, 3), target=numbers(2, 3, 2))
     yield proposals, {"image": w(128), "w": w(8, 3)}, {
         "boxes": np.array([[0, 0, .5, .5], [0, .1, .5, .6], [.4, .4, 1, 1], [.5, .5, 1, .9], [.2, 0, .3, .9]], F32),
-        "scores": np.array([.9, .8, .7, 1.1, .1], F32), "y": integers(3, 3)}
+        "scores": np.array([.9, .8, .7, 1.1, .1], F32), "y": integers(3, 5)}
     yield antialiased, {"w": w(3, 3, 3, 2)}, dict(image, y=numbers(2, 9, 9, 2))
     yield morphology, {"f": w(3, 3, 3), "g": w(2, 2, 3)}, dict(image, y=numbers(2, 3))
     yield shuffled, {"w": w(3, 3, 3, 8)}, dict(image, y=np.abs(numbers(2, 16, 16, 2)))
