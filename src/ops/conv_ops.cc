@@ -95,7 +95,7 @@ absl::StatusOr<int64_t> OutputChannels(const InferenceContext& context, const Co
     return in < 0 || filter_out < 0 ? -1 : in * filter_out;
   }
   if (channels >= 0 && filter_in >= 0) {
-    if (filter_in == 0 || channels % filter_in != 0) {
+    if (filter_in == 0 || channels == 0 || channels % filter_in != 0) {
       return context.Error(absl::StrCat("the input has ", channels, " channels, expected a multiple of the ",
                                         filter_in, " that the filter ", filter.ToString(), " is for"));
     }
