@@ -24,7 +24,7 @@ includes=$(grep -nE '^ *# *include' "${files[@]}" || true)
 outside() { grep -E "$1" <<<"$includes" | grep -vE "^($2)" || true; }
 complain "gflags outside src/main.cc" "$(outside '<gflags/' 'src/main\.cc')"
 complain "TBB outside runtime/tbb_task_runner.cc" "$(outside '<(tbb|oneapi)/' 'runtime/tbb_task_runner\.cc|tests/|bench/')"
-complain "protobuf outside import and report" "$(outside '<google/protobuf/|"proto/' 'src/(import|report)/|tests/')"
+complain "protobuf outside import, proto and report" "$(outside '<google/protobuf/|"proto/' 'src/(import|proto|report)/|tests/')"
 complain "CUDA outside runtime/devices/cuda" "$(outside '<(cuda|cudnn|cublas|nccl)' 'runtime/devices/cuda/')"
 complain "includes by a path upwards" "$(outside '"\.\./' 'none')"
 complain "the runtime must not see a Graph" "$(grep -E '^runtime/.*"millrace/(graph|session|graph_builder)\.h"' <<<"$includes" || true)"
