@@ -20,6 +20,7 @@ class PlanBuilder {
     ListFeedsAndFetches();
     ListVariables();
     MakeLanes();
+    ReserveSteps();
     MergeSchedules();
     for (int32_t d = 0; d < num_devices_; ++d) lanes_[d].AddSlots(position_[d]);
     for (int32_t d = 0; d < num_devices_; ++d) lanes_[d].ExtendSentSlots(position_[d]);
@@ -82,6 +83,26 @@ class PlanBuilder {
     }
   }
 
+  // Steps are large: vectors that grow would hold them twice.
+  void ReserveSteps() {
+    size_t instances = 0;
+    for (int32_t d = 0; d < num_devices_; ++d) {
+      size_t nodes = 0;
+      for (const Operation& operation : in_.devices[d].device.operations) nodes += operation.nodes.size();
+      Lane* lanes = &plan_.lanes[d * kNumLanes];
+      lanes[kComputeLane].compute.reserve(nodes);
+      size_t outs = 0, ins = 0;
+      for (const ScheduleItem& item : in_.devices[d].schedule.items) {
+        outs += item.kind == ScheduleItem::Kind::kCopyOut ? 1 : 0;
+        ins += item.kind == ScheduleItem::Kind::kCopyIn ? 1 : 0;
+      }
+      lanes[kToHostLane].copies.reserve(outs);
+      lanes[kToDeviceLane].copies.reserve(ins);
+      instances += nodes;
+    }
+    plan_.instances.reserve(instances);
+  }
+
   // What the step does with the variables of device d.
   void ListAccesses(int32_t d) {
     const DeviceGraph& device = in_.devices[d].device;
@@ -103,6 +124,7 @@ class PlanBuilder {
 
   // Each name once: what is received has the name of what was sent.
   void ListOwners(int32_t d) {
+    plan_.tensors.reserve(plan_.tensors.size() + in_.devices[d].device.access.storages.size());
     for (const StorageInfo& storage : in_.devices[d].device.access.storages) {
       const int32_t next = static_cast<int32_t>(plan_.tensors.size());
       const int32_t owner = num_devices_ == 1 ? next : owner_index_.emplace(storage.name, next).first->second;

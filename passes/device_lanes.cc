@@ -263,8 +263,12 @@ void DeviceLanes::FillAddresses(int32_t i, const OperationNode& operation, const
     offsets.push_back(AddressOf(i, storage));
     owners.push_back(offsets.back() == kNoAddress ? -1 : owner_of_storage_[storage]);
   };
-  for (int32_t storage : operation.input_storages) add(storage, step.inputs, step.input_owners);
   const Node& node = in_.graph.node(operation.node);
+  step.inputs.reserve(operation.input_storages.size());
+  step.input_owners.reserve(operation.input_storages.size());
+  step.outputs.reserve(node.outputs.size());
+  step.output_owners.reserve(node.outputs.size());
+  for (int32_t storage : operation.input_storages) add(storage, step.inputs, step.input_owners);
   for (int32_t o = 0; o < static_cast<int32_t>(node.outputs.size()); ++o) {
     add(my_.device.storage({operation.node, o}), step.outputs, step.output_owners);
   }
@@ -416,6 +420,8 @@ void DeviceLanes::ListResidences() {
   using Kind = Residence::Kind;
   std::vector<Residence>& residences = shared_.plan.residences;
   const size_t begin = residences.size();
+  const std::vector<int64_t>& scratch = access_.scratch_bytes;
+  residences.reserve(begin + my_.schedule.residences.size() + scratch.size() - std::count(scratch.begin(), scratch.end(), 0));
   for (size_t r = 0; r < my_.schedule.residences.size(); ++r) {
     const Stay& stay = my_.schedule.residences[r];
     const StorageInfo& info = access_.storages[stay.storage];

@@ -97,7 +97,7 @@ class DeviceLanes {
   std::vector<int32_t> slot_;                // per decision, in the host pool; -1 for none
   std::map<int32_t, int64_t> home_written_;  // per variable: to-host steps that wrote its home
   std::map<int32_t, LaneCounts> home_read_;
-  std::vector<std::vector<int32_t>> begins_, ends_;
+  std::vector<absl::InlinedVector<int32_t, 2>> begins_, ends_;
   int64_t next_item_ = 0;
   std::vector<int64_t> first_position_, last_position_;  // of the plan, per item of the schedule
   std::vector<Progress> progress_;

@@ -39,6 +39,8 @@ class Builder {
   DeviceGraph Run() {
     NumberOutputs();
     FindLastUses();
+    result_.operations.reserve(order_.size());
+    result_.access.accesses.reserve(3 * order_.size());
     for (size_t position = 0; position < order_.size(); ++position) {
       const NodeId id = order_[position];
       others_ = others_before_.empty() ? 0 : others_before_[position];

@@ -30,6 +30,8 @@ constexpr size_t kQuickPolicies = 2;
 constexpr double kTargets[] = {1, 0.97, 0.94, 0.9, 0.85, 0.8, 0.7};
 // Trials that are placed, the best first.
 constexpr size_t kPlacedTrials = 3;
+// Quick plans of more operations are told apart by their trials alone.
+constexpr int32_t kPlacedOperations = 300'000;
 constexpr auto kNoDeadline = std::chrono::steady_clock::time_point::max();
 
 // How many trials and placements a graph of n operations may take: what keeps planning within a second. A count, not
@@ -54,6 +56,7 @@ class Portfolio {
   // ResourceExhausted when nothing could be placed.
   absl::StatusOr<Placement> Run() {
     TryWindows();
+    if (effort_ == PlanEffort::kQuick && gaps_.num_operations() > kPlacedOperations) return Unplaced();
     if (effort_ == PlanEffort::kFull) TryCriticalWeights();
     PlaceTheBest();
     if (effort_ == PlanEffort::kFull || !best_.ok()) Descend();
@@ -136,6 +139,14 @@ class Portfolio {
     settings_ = trial.settings;
     settings_.policy = p;
     return true;
+  }
+
+  // The best trial as it was simulated.
+  Placement Unplaced() {
+    Placement placement;
+    placement.choice.decisions = std::move(trials_.front().decisions);
+    placement.step_seconds = best_trial();
+    return placement;
   }
 
   bool Done() const { return best_.ok() && best_->step_seconds <= goal_; }
@@ -241,7 +252,7 @@ absl::StatusOr<SwapChoice> SwapPlanned(const AccessGraph& graph, const Machine& 
   }
   absl::StatusOr<Placement> best = Portfolio(gaps, budget_bytes, limits).Run();
   if (!best.ok()) return LastResort(gaps, budget_bytes);
-  GiveReasons(gaps, best->choice.decisions);
+  if (limits.effort == PlanEffort::kFull) GiveReasons(gaps, best->choice.decisions);
   best->choice.predicted_seconds = best->step_seconds;
   return std::move(best->choice);
 }
