@@ -54,6 +54,7 @@ void AddNormGradients(GradientTable& table);      // batch norm, LRN
 void AddLinalgGradients(GradientTable& table);    // decompositions and solutions of matrices
 void AddSparseGradients(GradientTable& table);
 void AddImageGradients(GradientTable& table);     // colours, crops, projections, fake quantisation
+void AddRareGradients(GradientTable& table);      // recurrent blocks, morphology, round trips
 void AddLossGradients(GradientTable& table);      // softmax, cross entropies, CTC
 
 }  // namespace millrace

@@ -42,6 +42,7 @@ const GradientTable& GradientTable::Builtin() {
     AddLinalgGradients(*built);
     AddSparseGradients(*built);
     AddImageGradients(*built);
+    AddRareGradients(*built);
     return built;
   }();
   return table;

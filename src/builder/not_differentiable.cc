@@ -26,16 +26,13 @@ const std::map<std::string, const char*>& Reasons() {
     add("its results are whole numbers",
         {"Bincount", "ComputeAccidentalHits", "DataFormatDimMap", "DataFormatVecPermute", "DenseBincount",
          "HistogramFixedWidth", "SparseReshape", "UnravelIndex"});
-    add("no rule is written for it; TensorFlow's training graphs bring their gradients along",
-        {"BlockLSTM", "BlockLSTMGrad", "BlockLSTMGradV2", "BlockLSTMV2", "Dilation2D", "Dilation2DBackpropFilter",
-         "Dilation2DBackpropInput", "GRUBlockCell", "GRUBlockCellGrad", "LSTMBlockCell", "LSTMBlockCellGrad",
-         "QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3", "QuantizeAndDequantizeV4", "QuantizeAndDequantizeV4Grad",
-         "ScaleAndTranslate", "ScaleAndTranslateGrad", "SparseFillEmptyRows", "SparseFillEmptyRowsGrad"});
-    add("it is of complex numbers, for which no rule is written",
+    add("gradients flow through real numbers only; TensorFlow's training graphs bring those of complex ones along",
         {"Angle", "Complex", "ComplexAbs", "Conj", "FFT", "FFT2D", "FFT3D", "IFFT", "IFFT2D", "IFFT3D", "IRFFT", "IRFFT2D",
          "IRFFT3D", "Imag", "RFFT", "RFFT2D", "RFFT3D", "Real"});
     add("TensorFlow has no gradient of it, either",
-        {"AdjustHue", "AdjustSaturation", "CropAndResizeGradBoxes", "HSVToRGB", "RandomGammaGrad"});
+        {"AdjustHue", "AdjustSaturation", "BlockLSTMGrad", "BlockLSTMGradV2", "CropAndResizeGradBoxes",
+         "Dilation2DBackpropFilter", "Dilation2DBackpropInput", "GRUBlockCell", "GRUBlockCellGrad", "HSVToRGB",
+         "LSTMBlockCell", "LSTMBlockCellGrad", "RandomGammaGrad", "SparseFillEmptyRowsGrad"});
     add("its results are drawn at random, whatever the inputs",
         {"LogUniformCandidateSampler", "RandomPoissonV2", "StatelessRandomPoisson", "UniformCandidateSampler",
          "RandomShuffle", "StatelessRandomNormal", "StatelessRandomNormalV2", "StatelessRandomUniform",
@@ -43,8 +40,8 @@ const std::map<std::string, const char*>& Reasons() {
     add("it has no inputs to differentiate by",
         {"Const", "Empty", "Placeholder", "VarHandleOp", "Variable", "VariableV2", "_Feed"});
     add("it has no results", {"Assert", "ControlTrigger", "NoOp", "_Fetch"});
-    add("the shapes of its results depend on values", {"ListDiff", "UniqueV2", "UniqueWithCounts",
-                                                       "UniqueWithCountsV2"});
+    add("the shapes of its results depend on values", {"ListDiff", "SparseFillEmptyRows", "UniqueV2",
+                                                       "UniqueWithCounts", "UniqueWithCountsV2"});
     add("it is there to make differentiation an error", {"PreventGradient"});
     add("it is the derivative of Igamma by its first argument, which has no closed form", {"IgammaGradA"});
     add("the passes insert it, after gradients", {"Recv", "Send", "_AddProducts", "_Fused", "_SumProducts", "_View"});

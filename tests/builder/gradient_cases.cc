@@ -151,6 +151,7 @@ void AddSpecialCases(std::vector<GradientCase>& cases);
 void AddMatrixCases(std::vector<GradientCase>& cases);
 void AddSparseCases(std::vector<GradientCase>& cases);
 void AddPictureCases(std::vector<GradientCase>& cases);
+void AddRareCases(std::vector<GradientCase>& cases);
 
 std::vector<GradientCase> GradientCases() {
   std::vector<GradientCase> cases;
@@ -164,6 +165,7 @@ std::vector<GradientCase> GradientCases() {
   AddMatrixCases(cases);
   AddSparseCases(cases);
   AddPictureCases(cases);
+  AddRareCases(cases);
   return cases;
 }
 

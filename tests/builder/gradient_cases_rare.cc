@@ -1,0 +1,79 @@
+// Cases of recurrent blocks, morphology, antialiased scaling and round trips through integers.
+#include "builder/gradient_cases.h"
+#include "millrace/graph_ops.h"
+
+namespace millrace::testing {
+namespace {
+
+using Inputs = const std::vector<Output>&;
+using Cases = std::vector<GradientCase>;
+using IntList = std::vector<int64_t>;
+
+constexpr DataType kFloat = DataType::kFloat;
+
+void AddRecurrentCases(Cases& cases) {
+  for (const char* op : {"BlockLSTM", "BlockLSTMV2"}) {
+    const Shape state({2, 2}), peephole({2});
+    cases.push_back({op,
+                     {{{3, 2, 2}, -1, 1}, {state, -1, 1}, {state, -1, 1}, {{4, 8}, -1, 1}, {peephole, -1, 1},
+                      {peephole, -1, 1}, {peephole, -1, 1}, {{8}, -1, 1}},
+                     [op](GraphBuilder& b, Inputs x) {
+                       AttrMap attrs = {{"T", kFloat}, {"cell_clip", 0.0f}, {"use_peephole", true}};
+                       if (op == std::string("BlockLSTM")) attrs.Set("forget_bias", 1.0f);
+                       std::vector<Output> inputs = {b.Const(Tensor::Scalar<int64_t>(3))};
+                       inputs.insert(inputs.end(), x.begin(), x.end());
+                       const Operation lstm = b.Op(op, inputs, attrs);
+                       return ops::Concat({lstm.output(1), lstm.output(6)}, 0);
+                     },
+                     false, kFloat});
+  }
+}
+
+void AddRareImageCases(Cases& cases) {
+  cases.push_back({"Dilation2D", {{{1, 4, 4, 2}}, {{2, 2, 2}}}, [](GraphBuilder& b, Inputs x) -> Output {
+                     return b.Op("Dilation2D", {x[0], x[1]},
+                                 {{"T", x[0].dtype()}, {"strides", IntList{1, 1, 2, 1}}, {"rates", IntList{1, 2, 1, 1}},
+                                  {"padding", "SAME"}});
+                   }, false});
+  cases.push_back({"ScaleAndTranslate", {{{1, 4, 3, 2}}}, [](GraphBuilder& b, Inputs x) -> Output {
+                     const auto pair = [&b](float first, float second) {
+                       return b.Const(Tensor::Vector<float>({first, second}));
+                     };
+                     return b.Op("ScaleAndTranslate", {x[0], b.Ints({5, 2}), pair(1.3f, 0.7f), pair(0.2f, -0.1f)},
+                                 {{"T", kFloat}, {"kernel_type", "triangle"}, {"antialias", true}});
+                   }, true, kFloat});
+}
+
+void AddRoundTripCases(Cases& cases) {
+  const AttrMap attrs = {{"signed_input", true}, {"range_given", true}, {"narrow_range", false}, {"axis", -1}};
+  const auto bound = [](GraphBuilder& b, double value) { return b.Scalar(kFloat, value); };
+  cases.push_back({"QuantizeAndDequantizeV2", {{{3, 4}}}, [=](GraphBuilder& b, Inputs x) -> Output {
+                     AttrMap all = attrs;
+                     all.Set("T", kFloat);
+                     all.Set("num_bits", 4);
+                     all.Set("round_mode", "HALF_TO_EVEN");
+                     return b.Op("QuantizeAndDequantizeV2", {x[0], bound(b, -1), bound(b, 1)}, all);
+                   }, false, kFloat, false});
+  cases.push_back({"QuantizeAndDequantizeV3", {{{3, 4}}}, [=](GraphBuilder& b, Inputs x) -> Output {
+                     AttrMap all = attrs;
+                     all.Set("T", kFloat);
+                     return b.Op("QuantizeAndDequantizeV3", {x[0], bound(b, -1), bound(b, 1), b.Int(4)}, all);
+                   }, false, kFloat, false});
+  cases.push_back({"QuantizeAndDequantizeV4", {{{3, 4}}, {{}, -1.2, -1}, {{}, 1, 1.2}}, [=](GraphBuilder& b, Inputs x) -> Output {
+                     AttrMap all = attrs;
+                     all.Set("T", kFloat);
+                     all.Set("num_bits", 4);
+                     all.Set("round_mode", "HALF_TO_EVEN");
+                     return b.Op("QuantizeAndDequantizeV4", {x[0], x[1], x[2]}, all);
+                   }, false, kFloat, false});
+}
+
+}  // namespace
+
+void AddRareCases(Cases& cases) {
+  AddRecurrentCases(cases);
+  AddRareImageCases(cases);
+  AddRoundTripCases(cases);
+}
+
+}  // namespace millrace::testing
