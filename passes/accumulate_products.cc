@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <string>
-#include <unordered_map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "millrace/tensor.h"
+#include "passes/bypass.h"
 
 namespace millrace {
 namespace {
@@ -211,13 +211,8 @@ class Accumulator {
     node.reason = absl::StrCat(chunk.size(), chunk.size() == 1 ? " product" : " products",
                                before.node.valid() ? " added onto a sum" : " summed");
     by_value_[chunk.back().value] = 0;
-    for (size_t i = 0; i + 1 < chunk.size(); ++i) {
-      const Node& product = graph_.node(chunk[i]);
-      std::vector<NodeId>& before_it = passed_on_[chunk[i].value];
-      for (OutputRef input : product.inputs) before_it.push_back(input.node);
-      before_it.insert(before_it.end(), product.control_inputs.begin(), product.control_inputs.end());
-      graph_.RemoveNode(chunk[i]);
-    }
+    // They had no effect but their values, and the chunk that makes these may come later than those who waited for them.
+    for (size_t i = 0; i + 1 < chunk.size(); ++i) bypass_.Remove(graph_, chunk[i]);
     return {chunk.back(), 0};
   }
 
@@ -243,29 +238,14 @@ class Accumulator {
     by_value_[sum.root.value] = 0;
   }
 
-  // Who waited for a product that is gone waits for what that product waited for: it had no effect of its own, and the
-  // chunk that makes it may come later.
-  void WaitFor(NodeId control, Node& node) const {
-    const auto gone = passed_on_.find(control.value);
-    if (gone == passed_on_.end()) {
-      AddControl(node, control);
-      return;
-    }
-    for (NodeId before : gone->second) WaitFor(before, node);
-  }
-
   // Once, at the end: until then users are where the graph had them.
   void RedirectUsers() {
-    if (replaced_.empty() && passed_on_.empty()) return;
+    bypass_.Redirect(graph_);
+    if (replaced_.empty()) return;
     std::vector<NodeId> now(graph_.num_ids());
     for (const auto& [root, total] : replaced_) now[root.value] = total;
-    const auto waits_for_gone = [&](NodeId control) { return passed_on_.count(control.value) > 0; };
     for (int32_t i = 0; i < graph_.num_ids(); ++i) {
       Node& node = graph_.mutable_node(NodeId{i});
-      if (std::any_of(node.control_inputs.begin(), node.control_inputs.end(), waits_for_gone)) {
-        const auto controls = std::exchange(node.control_inputs, {});
-        for (NodeId control : controls) WaitFor(control, node);
-      }
       for (OutputRef& input : node.inputs) {
         if (now[input.node.value].valid()) input.node = now[input.node.value];
       }
@@ -286,7 +266,7 @@ class Accumulator {
   const Fanout fanout_;
   std::vector<int32_t> position_;
   std::vector<std::pair<NodeId, NodeId>> replaced_;  // sums that are gone, and the nodes that stand for them
-  std::unordered_map<int32_t, std::vector<NodeId>> passed_on_;  // products that are gone: what came before them
+  Bypass bypass_;  // of products that are gone
 };
 
 }  // namespace

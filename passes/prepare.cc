@@ -4,6 +4,7 @@
 #include "millrace/status.h"
 #include "passes/accumulate_products.h"
 #include "passes/add_send_recv.h"
+#include "passes/bypass_unused.h"
 #include "passes/fuse_elementwise.h"
 #include "passes/infer_shapes.h"
 #include "passes/inline_functions.h"
@@ -73,6 +74,12 @@ absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
                                                               request.variable_types));
     // What only fed the folded nodes is gone now.
     RemoveUnneeded(prepared.graph, needed, prepared.inferred.by_value);
+  }
+  // What is only waited for is as unneeded, but others must not lose their order by it; sums see who is left.
+  {
+    const PassClock::Run run(request.clock, "bypass unused");
+    MR_ASSIGN_OR_RETURN(const int64_t gone, BypassUnused(prepared.graph, request.ops, needed.targets));
+    if (gone > 0) RemoveUnneeded(prepared.graph, needed, prepared.inferred.by_value);
   }
   // Sums of products before any order, that of variable accesses included: some factors are read later than before.
   if (request.options.accumulate_products) {

@@ -3,6 +3,7 @@
 #include "graph/text.h"
 #include "gtest/gtest.h"
 #include "passes/accumulate_products.h"
+#include "passes/bypass_unused.h"
 #include "passes/infer_shapes.h"
 #include "passes/order_frees_first.h"
 #include "passes/order_levels.h"
@@ -79,6 +80,16 @@ std::string OrderVariables(const GoldenCase& golden) {
   return absl::StrCat(*changed ? "changed\n" : "unchanged\n", GraphToText(*graph, {.attrs = false, .types = false}));
 }
 
+std::string Unused(const GoldenCase& golden) {
+  absl::StatusOr<Graph> graph = ParseGraphText(golden.input);
+  if (!graph.ok()) return ErrorText(graph.status());
+  const std::string before = GraphToText(*graph);
+  const absl::StatusOr<int64_t> gone = BypassUnused(*graph, OpRegistry::Builtin(), golden.List("targets"));
+  if (!gone.ok()) return ErrorText(gone.status());
+  EXPECT_EQ(*gone > 0, before != GraphToText(*graph)) << "the pass must say whether it changed the graph";
+  return absl::StrCat(*gone, " nodes gone\n", GraphToText(*graph, {.attrs = false, .types = false}));
+}
+
 std::string Accumulate(const GoldenCase& golden) {
   absl::StatusOr<Graph> graph = ParseGraphText(golden.input);
   if (!graph.ok()) return ErrorText(graph.status());
@@ -146,6 +157,10 @@ TEST(Golden, OrdersVariableAccesses) {
 
 TEST(Golden, PlansRecompute) {
   for (const std::string& file : GoldenFiles("recompute")) CheckGolden(file, Plan);
+}
+
+TEST(Golden, BypassesUnusedNodes) {
+  for (const std::string& file : GoldenFiles("unused")) CheckGolden(file, Unused);
 }
 
 TEST(Golden, AccumulatesProducts) {
