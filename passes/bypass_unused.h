@@ -2,8 +2,8 @@
 // full of them: what makes the gradient of a layer's filter makes that of its input as well, and a group waits for both,
 // even where the input is an image.
 //
-// Needs: what is not needed removed. Establishes: every node without effects has a value that somebody takes, or is a
-// target. Who waited for a node that is gone waits for what came before it. Checks (Assert, CheckNumerics) stay.
+// Needs: what is not needed removed. Establishes: every node whose op has no effect and cannot fail has a value that
+// somebody takes, or is a target. Who waited for a node that is gone waits for what came before it.
 #ifndef MILLRACE_PASSES_BYPASS_UNUSED_H_
 #define MILLRACE_PASSES_BYPASS_UNUSED_H_
 
