@@ -29,7 +29,8 @@ class Reorderer {
       if (node.removed) continue;
       const OpDef* def = ops.Find(node.op);
       is_view_[i] = def != nullptr && def->is_view && !node.inputs.empty();
-      takes_none_[i] = is_view_[i] || node.device == kHostDevice || (def != nullptr && def->returns_variable);
+      takes_none_[i] = is_view_[i] || node.device == kHostDevice || node.op == "_Fetch" ||
+                       (def != nullptr && def->returns_variable);
       pending_[i] = static_cast<int32_t>(node.inputs.size() + node.control_inputs.size());
     }
     for (size_t k = 0; k < base.size(); ++k) position_[base[k].value] = static_cast<int32_t>(k);

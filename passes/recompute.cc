@@ -105,6 +105,7 @@ class Recomputer {
           if (node.input_storages[i] != s) continue;
           const OutputRef ref = graph_.node(node.node).inputs[i];
           if (MadeBy(ref) >= before) continue;  // another value in the same memory
+          if (graph_.node(node.node).op == "_Fetch") return false;  // the value that was asked for, by its name
           if (!AddToChain(ref, 0)) return false;
           far_uses_.push_back({node.node, i});
         }
