@@ -59,7 +59,7 @@ absl::Status DynamicOp::Add(std::vector<Tensor> values, const std::vector<Shape>
   MR_RETURN_IF_ERROR(infer_(instance));
   MR_RETURN_IF_ERROR(CheckOutputs(instance.outputs));
   if (!step_.is_view) {
-    MR_ASSIGN_OR_RETURN(made->kernel, kernels_.Make(instance));
+    MR_ASSIGN_OR_RETURN(made->kernel, kernels_.Make(instance, device_index_));
     if (made->kernel->scratch_bytes() > step_.scratch_bytes) {
       return absl::ResourceExhaustedError(
           absl::StrCat("its kernel for inputs of this step's shapes needs ", made->kernel->scratch_bytes(),

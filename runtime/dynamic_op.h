@@ -29,8 +29,8 @@ class DynamicOp {
 
   // `planned` has the bounds. All outlive the op.
   DynamicOp(const OpInstance& planned, const ComputeStep& step, const ShapeFunction& infer, const KernelCache& kernels,
-            RuntimeDevice& device)
-      : planned_(planned), step_(step), infer_(infer), kernels_(kernels), device_(device) {}
+            int32_t device_index, RuntimeDevice& device)
+      : planned_(planned), step_(step), infer_(infer), kernels_(kernels), device_index_(device_index), device_(device) {}
 
   // Runs a kernel and returns when it is done.
   using Launch = absl::FunctionRef<absl::Status(const Kernel& kernel, const KernelContext& context)>;
@@ -57,6 +57,7 @@ class DynamicOp {
   const ComputeStep& step_;
   const ShapeFunction& infer_;
   const KernelCache& kernels_;
+  const int32_t device_index_;
   RuntimeDevice& device_;
   std::vector<std::unique_ptr<Instanced>> made_;  // the latest first
   std::vector<Shape> output_shapes_;

@@ -33,18 +33,19 @@ absl::Status NameNode(const OpInstance& instance, const absl::Status& status) {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const Kernel>> KernelCache::Get(const OpInstance& instance) {
-  const std::string key = KernelKey(instance);
+absl::StatusOr<std::shared_ptr<const Kernel>> KernelCache::Get(const OpInstance& instance, int32_t device) {
+  std::string key = KernelKey(instance);
+  if (registries_.size() > 1) absl::StrAppend(&key, "@", device);
   std::lock_guard<std::mutex> lock(mutex_);
   std::shared_ptr<const Kernel>& kernel = kernels_[key];
   if (kernel == nullptr) {
-    MR_ASSIGN_OR_RETURN(kernel, Make(instance));
+    MR_ASSIGN_OR_RETURN(kernel, Make(instance, device));
   }
   return kernel;
 }
 
-absl::StatusOr<std::shared_ptr<const Kernel>> KernelCache::Make(const OpInstance& instance) const {
-  const KernelFactory* factory = registry_.Find(instance.op);
+absl::StatusOr<std::shared_ptr<const Kernel>> KernelCache::Make(const OpInstance& instance, int32_t device) const {
+  const KernelFactory* factory = RegistryOf(device).Find(instance.op);
   if (factory == nullptr) {
     return absl::UnimplementedError(
         absl::StrCat("node '", instance.name, "': this device has no kernel of op '", instance.op, "'"));

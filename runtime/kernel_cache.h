@@ -9,6 +9,8 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "millrace/kernel.h"
@@ -17,16 +19,18 @@ namespace millrace {
 
 class KernelCache {
  public:
-  // `registry` outlives the cache.
-  explicit KernelCache(const KernelRegistry& registry) : registry_(registry) {}
+  // `registry` outlives the cache and serves all devices.
+  explicit KernelCache(const KernelRegistry& registry) : registries_({&registry}) {}
+  // One registry per device; they outlive the cache. Kernels hold what is their device's and are not shared.
+  explicit KernelCache(std::vector<const KernelRegistry*> registries) : registries_(std::move(registries)) {}
   KernelCache(const KernelCache&) = delete;
   KernelCache& operator=(const KernelCache&) = delete;
 
   // Unimplemented when the registry has no kernel of the op; the factory's error otherwise. Both name the node.
-  absl::StatusOr<std::shared_ptr<const Kernel>> Get(const OpInstance& instance);
+  absl::StatusOr<std::shared_ptr<const Kernel>> Get(const OpInstance& instance, int32_t device = 0);
 
   // A kernel that is not kept.
-  absl::StatusOr<std::shared_ptr<const Kernel>> Make(const OpInstance& instance) const;
+  absl::StatusOr<std::shared_ptr<const Kernel>> Make(const OpInstance& instance, int32_t device = 0) const;
 
   int64_t num_kernels() const {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -34,7 +38,11 @@ class KernelCache {
   }
 
  private:
-  const KernelRegistry& registry_;
+  const KernelRegistry& RegistryOf(int32_t device) const {
+    return *registries_[registries_.size() == 1 ? 0 : static_cast<size_t>(device)];
+  }
+
+  const std::vector<const KernelRegistry*> registries_;
   mutable std::mutex mutex_;
   std::unordered_map<std::string, std::shared_ptr<const Kernel>> kernels_;
 };

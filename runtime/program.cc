@@ -203,10 +203,11 @@ absl::Status Program::AddComputeOp(ProgramLane& out, const ComputeStep& step, Ke
   if (step.is_dynamic()) {
     MR_RETURN_IF_ERROR(CheckDynamic(*plan_, step, instance));
     if (infer_shapes_ == nullptr) return PlanError(instance.name, "has dynamic shapes, which nothing here infers");
-    dynamic_ops_.push_back(std::make_unique<DynamicOp>(instance, step, infer_shapes_, kernels, *out.device));
+    dynamic_ops_.push_back(std::make_unique<DynamicOp>(instance, step, infer_shapes_, kernels, out.lane->device,
+                                                       *out.device));
     op.dynamic = dynamic_ops_.back().get();
   } else if (out.device->has_data()) {
-    MR_ASSIGN_OR_RETURN(std::shared_ptr<const Kernel> kernel, kernels.Get(instance));
+    MR_ASSIGN_OR_RETURN(std::shared_ptr<const Kernel> kernel, kernels.Get(instance, out.lane->device));
     if (kernel->scratch_bytes() > step.scratch_bytes) {
       return PlanError(instance.name, absl::StrCat("has ", step.scratch_bytes, " bytes of scratch, its kernel needs ",
                                                    kernel->scratch_bytes()));

@@ -49,6 +49,7 @@ DEFINE_string(machine, "", "rates to plan for: configs/machines/NAME.pbtxt");
 DEFINE_double(link_gbps, 0, "slow copies to this many GB/s each way; 0: as fast as memory copies");
 DEFINE_string(cuda_graph, "auto", "cuda: replay steps as a graph: auto, on (an error where it cannot), off");
 DEFINE_bool(tf32, false, "cuda: round inputs of float32 products and convolutions to TF32");
+DEFINE_bool(measure_convolutions, false, "cuda: choose the algorithms of convolutions by measuring them when planning");
 DEFINE_string(disk, "", "folder for what --host_memory has no room for; none: no disk tier");
 DEFINE_double(disk_gbps, 0, "slow the disk to this many GB/s each way; 0: as fast as it is");
 DEFINE_string(replan, "auto", "plan again with measured times after some steps: auto (beside the steps), wait (between two), off");
@@ -279,7 +280,8 @@ Options OptionsFromFlags(const std::vector<std::string>& words) {
                     .replan = FLAGS_replan,
                     .profile_in = FLAGS_profile_in,
                     .cuda_graph = FLAGS_cuda_graph,
-                    .tf32 = FLAGS_tf32};
+                    .tf32 = FLAGS_tf32,
+                    .measure_convolutions = FLAGS_measure_convolutions};
   options.strategy = {.strategy = FLAGS_strategy,
                       .strategies = List(FLAGS_strategies),
                       .partition_size = FLAGS_partition_size,

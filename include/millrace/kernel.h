@@ -56,11 +56,16 @@ class KernelContext {
   T* variable(int i) const { return static_cast<T*>(inputs[i]); }
 };
 
+inline constexpr char kKernelChoice[] = "_choice";
+
 class Kernel {
  public:
   virtual ~Kernel() = default;
   // Scratch that Run needs, in the device's memory.
   virtual int64_t scratch_bytes() const { return 0; }
+  // What the kernel has chosen among ways to compute that differ in time and perhaps in bits, where there are several;
+  // the factory takes it from the attribute kKernelChoice, so that a plan that holds it gives the same bits again.
+  virtual std::string choice() const { return ""; }
   // Computes the outputs. Errors (an index out of range, a failed assertion) name what was wrong; the runtime
   // adds the node's name.
   virtual absl::Status Run(const KernelContext& context) const = 0;

@@ -130,6 +130,9 @@ struct SessionOptions {
   // cuda: steps captured as a graph and replayed. "auto": where nothing in a step depends on the host; "on": an error
   // where that is not possible; "off".
   std::string cuda_graph = "auto";
+  // cuda: convolutions try their deterministic algorithms when they are planned and keep the fastest, which the plan
+  // records; two runs that measure apart may choose, and round, differently. Else cuDNN's own ranking decides.
+  bool measure_convolutions = false;
   bool tf32 = false;           // cuda: products and convolutions of float32 may round their inputs to TF32
   int threads = 0;             // of kernels; 0: one per core
   uint64_t seed = 0;           // for random ops that have none of their own

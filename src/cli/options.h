@@ -48,6 +48,7 @@ struct EngineOptions {
   std::string profile_in;
   std::string cuda_graph = "auto";
   bool tf32 = false;
+  bool measure_convolutions = false;
 };
 
 struct StrategyOptions {

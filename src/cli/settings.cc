@@ -212,6 +212,7 @@ absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const 
   session.device = engine.device;
   session.cuda_graph = engine.cuda_graph;
   session.tf32 = engine.tf32;
+  session.measure_convolutions = engine.measure_convolutions;
   MR_ASSIGN_OR_RETURN(session.planning.devices, ParseDevices(engine.devices, engine.device));
   // "null:0,null:1" says of what kind the devices are.
   int32_t count = 0;

@@ -17,9 +17,12 @@ foreach(name ${launchers})
   list(APPEND host_sources ${wrapper})
 endforeach()
 add_library(millrace_cuda_launch_host STATIC ${host_sources})
-target_include_directories(millrace_cuda_launch_host PUBLIC ${CMAKE_BINARY_DIR}/include_roots/cuda)
+target_include_directories(millrace_cuda_launch_host PRIVATE ${CMAKE_BINARY_DIR}/include_roots/cuda)
 target_compile_options(millrace_cuda_launch_host PRIVATE -ffp-contract=off)
 target_link_libraries(millrace_cuda_launch_host PRIVATE millrace_flags)
+set_property(GLOBAL APPEND PROPERTY MILLRACE_LIBRARIES millrace_cuda_launch_host)
+# Behind the kernels that call it, as linkers of static libraries want it.
+target_link_libraries(millrace_cuda_emulated PUBLIC millrace_cuda_kernels millrace_cuda_launch_host)
 
 if(NOT MILLRACE_CUDA)
   return()
@@ -57,7 +60,8 @@ endforeach()
 add_library(millrace_cuda_launch OBJECT ${device_sources})
 set_target_properties(millrace_cuda_launch PROPERTIES CUDA_STANDARD 20 CUDA_ARCHITECTURES "${MILLRACE_CUDA_ARCHITECTURES}")
 target_include_directories(millrace_cuda_launch PRIVATE ${CMAKE_BINARY_DIR}/include_roots/cuda)
-target_compile_options(millrace_cuda_launch PRIVATE --Werror=all-warnings -Xcompiler=-Wall,-Wextra,-Werror -Xcudafe=--display_error_number)
+# Without fused multiply-adds, which round otherwise than the host and than the same ops one by one.
+target_compile_options(millrace_cuda_launch PRIVATE --fmad=false --Werror=all-warnings -Xcompiler=-Wall,-Wextra,-Werror -Xcudafe=--display_error_number)
 
 set(plugin_sources)
 foreach(name blas_product cuda_driver cuda_errors cuda_services dnn_convolution host_fallback plugin)

@@ -6,7 +6,7 @@ include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
 get_property(boxes GLOBAL PROPERTY MILLRACE_LIBRARIES)
-list(REMOVE_ITEM boxes millrace_cli millrace_cuda_kernels)  # the program's own, the plugin's own
+list(REMOVE_ITEM boxes millrace_cli)  # the program's own
 get_property(external GLOBAL PROPERTY MILLRACE_EXTERNAL)
 list(REMOVE_DUPLICATES external)
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cpu/cpu_device.h"
+#include "cuda/emulated/emulated_kernels.h"
 #include "cuda/plugin_loader.h"
 #include "millrace/device.h"
 #include "millrace/status.h"
@@ -15,17 +16,14 @@
 namespace millrace {
 namespace {
 
-std::shared_ptr<const KernelRegistry> HostKernels(const SessionOptions& options) {
-  if (options.kernels != nullptr) return options.kernels;
-  // The built-in registry lives as long as the process: nothing to own.
-  return std::shared_ptr<const KernelRegistry>(std::shared_ptr<void>(), &CpuKernels());
-}
-
 absl::StatusOr<std::unique_ptr<DeviceDriver>> OpenCudaDriver(const SessionOptions& options, int index) {
   MR_ASSIGN_OR_RETURN(const cuda::PluginTable* plugin, cuda::LoadPlugin());
   const KernelRegistry* host = options.kernels != nullptr ? options.kernels.get() : &CpuKernels();
   MR_ASSIGN_OR_RETURN(std::unique_ptr<DeviceDriver> driver,
-                      plugin->open({.index = index, .tf32 = options.tf32, .host_kernels = host}));
+                      plugin->open({.index = index,
+                                    .tf32 = options.tf32,
+                                    .measure_convolutions = options.measure_convolutions,
+                                    .host_kernels = host}));
   const DriverInfo& info = driver->info();
   LOG(INFO) << "cuda:" << index << " is " << info.name << ", " << FormatBytes(info.total_bytes) << ", of which "
             << FormatBytes(info.context_bytes) << " are taken by the CUDA context and other programs";
@@ -56,7 +54,8 @@ absl::StatusOr<std::unique_ptr<RuntimeDevice>> OpenDevice(const SessionOptions& 
     emulated.device_memory_bytes = int64_t{1} << 40;  // mapped, not touched
     emulated.seed = options.seed + static_cast<uint64_t>(index);
     emulated.max_delay_microseconds = 20;
-    MR_ASSIGN_OR_RETURN(driver, MakeEmulatedDriver(HostKernels(options), emulated));
+    const KernelRegistry* host = options.kernels != nullptr ? options.kernels.get() : &CpuKernels();
+    MR_ASSIGN_OR_RETURN(driver, MakeEmulatedDriver(cuda::MakeEmulatedKernels(*host), emulated));
   }
   return MakeStreamDevice(options.device, index, std::move(driver), capture);
 }
@@ -67,7 +66,9 @@ Machine MachineOf(const RuntimeDevice& device, Machine machine) {
   const DriverInfo& info = stream->driver().info();
   if (info.flops_per_second <= 0 || info.memory_bytes_per_second <= 0) return machine;
   machine.name = "cuda";
-  machine.device_memory_bytes = info.free_bytes;
+  // The libraries load their code when it is first used.
+  constexpr int64_t kForLibraries = int64_t{1} << 30;
+  machine.device_memory_bytes = std::max<int64_t>(info.free_bytes - kForLibraries, 0);
   machine.flops_per_second = info.flops_per_second * 0.7;  // what large products reach
   machine.memory_bytes_per_second = info.memory_bytes_per_second * 0.8;
   // PCIe of the generation that came with it, page-locked.

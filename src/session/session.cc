@@ -58,7 +58,7 @@ class SessionImpl final : public Session {
         devices_(std::move(devices)),
         host_(options_.planning.host_memory_bytes),
         variables_(&host_),
-        kernel_cache_(devices_.empty() ? kernels_ : devices_[0]->kernels()) {
+        kernel_cache_(Registries()) {
     if (!devices_.empty()) host_.set_listener(devices_[0]->host_memory_listener());
   }
 
@@ -197,14 +197,31 @@ class SessionImpl final : public Session {
       return absl::InvalidArgumentError(
           absl::StrCat("device '", name, "' is not of the kind '", options_.device, "' that this session runs on"));
     }
-    if (planning.num_devices() > 1 && options_.device != "cpu" && options_.device != "null") {
-      return absl::UnimplementedError(absl::StrCat("a graph over several devices runs on cpu and plans on null, not on ",
-                                                   options_.device));
-    }
     const size_t budgets = planning.device_memory_bytes_of.size();
     if (budgets == 0 || static_cast<int32_t>(budgets) == planning.num_devices()) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat(budgets, " memory budgets for ", planning.num_devices(), " devices, expected one each"));
+  }
+
+  std::vector<const KernelRegistry*> Registries() const {
+    std::vector<const KernelRegistry*> registries;
+    for (const auto& device : devices_) registries.push_back(&device->kernels());
+    if (registries.empty()) registries.push_back(&kernels_);
+    return registries;
+  }
+
+  // Writes into the plan what kernels have chosen, so that it gives the same bits wherever it runs again.
+  absl::Status RecordChoices(ExecutionPlan& plan) {
+    if (options_.device != "cuda") return absl::OkStatus();  // kernels of the host have nothing to choose
+    for (const Lane& lane : plan.lanes) {
+      for (const ComputeStep& step : lane.compute) {
+        if (step.is_dynamic()) continue;
+        OpInstance& instance = plan.instances[step.instance];
+        MR_ASSIGN_OR_RETURN(const std::shared_ptr<const Kernel> kernel, kernel_cache_.Get(instance, lane.device));
+        if (!kernel->choice().empty()) instance.attrs.Set(kKernelChoice, kernel->choice());
+      }
+    }
+    return absl::OkStatus();
   }
 
   // A compiled signature.
@@ -271,6 +288,7 @@ class SessionImpl final : public Session {
     MR_ASSIGN_OR_RETURN(Compiled compiled, Compile({graph_, ops_, oracle, MakeSignature({feeds, fetches, targets}),
                                                     Planning(), machine, variables_.Types(), !options_.disk.empty(), &clock}));
     LogTimes(clock);
+    MR_RETURN_IF_ERROR(RecordChoices(compiled.plan));
     if (times == nullptr) return compiled;
     MR_RETURN_IF_ERROR(CheckProfile(*times, compiled.plan));
     MR_RETURN_IF_ERROR(PredictWithMeasuredTimes(*times, machine, &compiled.plan));
@@ -280,9 +298,12 @@ class SessionImpl final : public Session {
   // For the planner beside the steps: touches nothing that steps write.
   Replanner::CompileFunction CompileLater(const SignatureKey& key) {
     return [this, signature = MakeSignature(key), types = variables_.Types()](
-               const Profile& times, const Machine& machine, const std::atomic<bool>& stop) {
+               const Profile& times, const Machine& machine, const std::atomic<bool>& stop) -> absl::StatusOr<Compiled> {
       CpuOracle oracle(ops_, kernels_, kernel_cache_, false, &times, &stop);
-      return Compile({graph_, ops_, oracle, signature, Planning(), machine, types, !options_.disk.empty()});
+      MR_ASSIGN_OR_RETURN(Compiled compiled, Compile({graph_, ops_, oracle, signature, Planning(), machine, types,
+                                                      !options_.disk.empty()}));
+      MR_RETURN_IF_ERROR(RecordChoices(compiled.plan));
+      return compiled;
     };
   }
 

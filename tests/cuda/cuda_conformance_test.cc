@@ -7,9 +7,9 @@
 #include <gtest/gtest.h>
 
 #include "conformance/harness.h"
+#include "cuda/emulated/host_services.h"
 #include "cuda/kernels/register.h"
 #include "cuda/plugin_loader.h"
-#include "host_services.h"
 #include "millrace/device.h"
 
 namespace millrace::cuda {
@@ -55,7 +55,7 @@ Tally RunCases(TestDevice& device, const std::vector<Case>& cases) {
 }
 
 TEST(CudaKernelsTest, LaunchedOnTheHostTheyPassTheConformanceCases) {
-  HostServices services;
+  HostServices services(/*written_out=*/true);
   KernelRegistry registry;
   RegisterCudaKernels(registry, services);
   const auto device = conformance::MakeHostDevice(registry);

@@ -48,14 +48,26 @@ inline absl::StatusOr<int> ElementBytes(const OpInstance& instance, DataType dty
   return static_cast<int>(bytes);
 }
 
+// Of kernels whose scratch_bytes has kLibraryAlignment to spare.
+inline char* AlignedScratch(const KernelContext& context) {
+  return reinterpret_cast<char*>(AlignUp(reinterpret_cast<intptr_t>(context.scratch), kLibraryAlignment));
+}
+
+// The value of input `i`, where the plan knows it; else nullptr.
+inline const Tensor* ValueOf(const OpInstance& instance, size_t i) {
+  const bool known = i < instance.input_values.size() && !instance.input_values[i].empty();
+  return known ? &instance.input_values[i] : nullptr;
+}
+
 // A kernel whose Run is `fn(const Queue&, const KernelContext&)`, which launches or returns an error.
 template <typename Fn>
-std::unique_ptr<Kernel> MakeLaunch(DeviceServices& services, Fn fn, int64_t scratch_bytes = 0) {
+std::unique_ptr<Kernel> MakeLaunch(DeviceServices& services, Fn fn, int64_t scratch_bytes = 0, std::string choice = "") {
   class LaunchKernel final : public Kernel {
    public:
-    LaunchKernel(DeviceServices& services, Fn fn, int64_t scratch_bytes)
-        : services_(services), fn_(std::move(fn)), scratch_bytes_(scratch_bytes) {}
+    LaunchKernel(DeviceServices& services, Fn fn, int64_t scratch_bytes, std::string choice)
+        : services_(services), fn_(std::move(fn)), scratch_bytes_(scratch_bytes), choice_(std::move(choice)) {}
     int64_t scratch_bytes() const override { return scratch_bytes_; }
+    std::string choice() const override { return choice_; }
     absl::Status Run(const KernelContext& context) const override {
       const Queue queue = services_.QueueOf(context);
       if constexpr (std::is_void_v<decltype(fn_(queue, context))>) {
@@ -70,8 +82,9 @@ std::unique_ptr<Kernel> MakeLaunch(DeviceServices& services, Fn fn, int64_t scra
     DeviceServices& services_;
     Fn fn_;
     const int64_t scratch_bytes_;
+    const std::string choice_;
   };
-  return std::make_unique<LaunchKernel>(services, std::move(fn), scratch_bytes);
+  return std::make_unique<LaunchKernel>(services, std::move(fn), scratch_bytes, std::move(choice));
 }
 
 using Factory = absl::StatusOr<std::unique_ptr<Kernel>> (*)(DeviceServices&, const OpInstance&);

@@ -1,12 +1,18 @@
-// Convolutions in two and three dimensions, forward and both gradients, channels last.
+// Convolutions in two and three dimensions, forward and both gradients, channels first or last.
 //
 // The library wants filters with the output channel first and equal padding on both sides: filters are turned around
-// and inputs padded in scratch memory where the node's are not like that.
+// and inputs padded in scratch memory where the node's are not like that. Where it has no deterministic algorithm for a
+// layout, the other one is tried, between transposes; what it cannot do at all, and depthwise convolutions, run on
+// kernels of this device's own.
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "cuda/kernels/common.h"
 #include "cuda/kernels/register.h"
+#include "cuda/launch/conv.h"
 #include "cuda/launch/layout.h"
 #include "graph/window.h"
 
@@ -15,9 +21,10 @@ namespace {
 
 struct Geometry {
   ConvShape shape;                        // as the library sees it
-  ConvShape::Sizes before{0, 0, 0};       // rows of zeros before the real input, where `padded`
+  ConvShape::Sizes before{0, 0, 0};       // rows of zeros before the real input
   ConvShape::Sizes real_in{1, 1, 1};
   bool padded = false;
+  bool channels_first = false;            // of the node
 };
 
 absl::StatusOr<Geometry> Read(const OpInstance& instance, ConvPart part, int spatial, bool depthwise) {
@@ -26,12 +33,12 @@ absl::StatusOr<Geometry> Read(const OpInstance& instance, ConvPart part, int spa
   const Shape& output = part == ConvPart::kForward ? instance.outputs[0].shape : instance.inputs[2].shape;
   const std::string format = instance.attrs.GetOr<std::string>("data_format", spatial == 3 ? "NDHWC" : "NHWC");
   MR_ASSIGN_OR_RETURN(const DataLayout layout, ParseDataFormat(format));
-  if (layout.channels_first) return Refused(instance, format);
   if (input.num_elements() == 0 || output.num_elements() == 0 || filter.num_elements() == 0) {
     return Refused(instance, "empty tensors");
   }
   Geometry g;
   MR_ASSIGN_OR_RETURN(g.shape.type, FloatingTypeOf(instance, instance.outputs[0].dtype));
+  g.channels_first = layout.channels_first;
   g.shape.part = part;
   g.shape.spatial = spatial;
   g.shape.batch = input.dim(0);
@@ -65,44 +72,151 @@ absl::StatusOr<Geometry> Read(const OpInstance& instance, ConvPart part, int spa
   return g;
 }
 
-// Between the node's input and the padded one.
-StridedCopy PaddingCopy(const Geometry& g, bool into_padded) {
+// Between the node's tensor and the library's: other layout, padding around it.
+StridedCopy StageCopy(const Geometry& g, bool input, bool library_first, bool into_library) {
+  const int spatial = g.shape.spatial;
+  const int64_t channels = input ? g.shape.in_channels : g.shape.out_channels;
   StridedCopy copy;
-  copy.rank = g.shape.spatial + 2;
-  int64_t real = 1, wide = 1, offset = 0;
-  const auto set = [&](int at, int64_t dim, int64_t real_dim, int64_t wide_dim) {
-    copy.dims[at] = dim;
-    copy.from_strides[at] = into_padded ? real : wide;
-    copy.to_strides[at] = into_padded ? wide : real;
-    real *= real_dim;
-    wide *= wide_dim;
+  copy.rank = spatial + 2;
+  copy.elements = g.shape.batch * channels;
+  int64_t node[kMaxDims], library[kMaxDims], offset = 0;
+  const auto strides = [&](bool first, const ConvShape::Sizes& size, int64_t* out) {
+    int64_t step = first ? 1 : channels, plane = 1;
+    for (int i = spatial - 1; i >= 0; --i) {
+      out[i + 1] = step;
+      step *= size[i];
+      plane *= size[i];
+    }
+    out[spatial + 1] = first ? plane : 1;
+    out[0] = plane * channels;
   };
-  set(copy.rank - 1, g.shape.in_channels, g.shape.in_channels, g.shape.in_channels);
-  for (int i = g.shape.spatial - 1; i >= 0; --i) {
-    offset += g.before[i] * wide;
-    set(i + 1, g.real_in[i], g.real_in[i], g.shape.in[i]);
+  const ConvShape::Sizes& real = input ? g.real_in : g.shape.out;
+  strides(g.channels_first, real, node);
+  strides(library_first, input ? g.shape.in : g.shape.out, library);
+  copy.dims[0] = g.shape.batch;
+  copy.dims[spatial + 1] = channels;
+  for (int i = 0; i < spatial; ++i) {
+    copy.dims[i + 1] = real[i];
+    copy.elements *= real[i];
+    if (input && g.padded) offset += g.before[i] * library[i + 1];
   }
-  set(0, g.shape.batch, g.shape.batch, g.shape.batch);
-  copy.elements = real;
-  (into_padded ? copy.to_offset : copy.from_offset) = offset;
+  for (int d = 0; d < copy.rank; ++d) {
+    copy.from_strides[d] = into_library ? node[d] : library[d];
+    copy.to_strides[d] = into_library ? library[d] : node[d];
+  }
+  (into_library ? copy.to_offset : copy.from_offset) = offset;
   return copy;
 }
 
-// Between [taps][in / groups][out], as nodes have it, and [out][taps][in / groups].
-StridedCopy FilterCopy(const ConvShape& shape, bool to_library) {
+// Between [taps][in / groups][out], as nodes have it, and [out][taps][in / groups] or [out][in / groups][taps].
+StridedCopy FilterCopy(const ConvShape& shape, bool library_first, bool to_library) {
   const int64_t taps = shape.kernel[0] * shape.kernel[1] * shape.kernel[2];
   const int64_t inner = shape.in_channels / shape.groups, out = shape.out_channels;
   StridedCopy copy;
-  copy.rank = 2;
+  copy.rank = 3;
   copy.elements = taps * inner * out;
-  copy.dims[0] = out;
-  copy.dims[1] = taps * inner;
-  const int64_t node[] = {1, out}, library[] = {taps * inner, 1};
-  for (int d = 0; d < 2; ++d) {
+  const int64_t dims[] = {out, taps, inner}, node[] = {1, inner * out, out};
+  const int64_t library[] = {taps * inner, library_first ? 1 : inner, library_first ? taps : 1};
+  for (int d = 0; d < 3; ++d) {
+    copy.dims[d] = dims[d];
     copy.from_strides[d] = to_library ? node[d] : library[d];
     copy.to_strides[d] = to_library ? library[d] : node[d];
   }
   return copy;
+}
+
+int64_t InputElements(const ConvShape& s) { return s.batch * s.in_channels * s.in[0] * s.in[1] * s.in[2]; }
+int64_t OutputElements(const ConvShape& s) { return s.batch * s.out_channels * s.out[0] * s.out[1] * s.out[2]; }
+
+constexpr char kFirst[] = "channels_first:", kLast[] = "channels_last:";
+
+// The library's convolution with all that it takes around it. Scratch: filter, input and output as the library wants
+// them, the library's own.
+std::unique_ptr<Kernel> MakeLibraryConv(DeviceServices& services, const Geometry& g, int bytes,
+                                        std::shared_ptr<Convolution> convolution) {
+  const bool first = g.shape.channels_first, other = first != g.channels_first, staged = other || g.padded;
+  const ConvPart part = g.shape.part;
+  const StridedCopy filter_in = FilterCopy(g.shape, first, true), filter_out = FilterCopy(g.shape, first, false);
+  const StridedCopy in = StageCopy(g, true, first, true), in_back = StageCopy(g, true, first, false);
+  const StridedCopy out = StageCopy(g, false, first, true), out_back = StageCopy(g, false, first, false);
+  const int64_t in_bytes = InputElements(g.shape) * bytes;
+  const int64_t input_at = AlignUp(filter_in.elements * bytes, kLibraryAlignment);
+  const int64_t output_at = input_at + (staged ? AlignUp(in_bytes, kLibraryAlignment) : 0);
+  const int64_t library_at = output_at + (other ? AlignUp(OutputElements(g.shape) * bytes, kLibraryAlignment) : 0);
+  const auto run = [=, padded = g.padded](const Queue& queue, const KernelContext& context) -> absl::Status {
+    char* scratch = AlignedScratch(context);
+    void* filter = scratch;
+    if (part != ConvPart::kFilter) LaunchStridedCopy(queue, bytes, filter_in, context.inputs[1], filter);
+    void* node_input = part == ConvPart::kInput ? context.outputs[0] : context.inputs[0];
+    void* node_output = part == ConvPart::kForward ? context.outputs[0] : context.inputs[2];
+    void* input = staged ? scratch + input_at : node_input;
+    void* output = other ? scratch + output_at : node_output;
+    if (staged && part != ConvPart::kInput) {
+      if (padded) LaunchZero(queue, input, in_bytes);
+      LaunchStridedCopy(queue, bytes, in, node_input, input);
+    }
+    if (other && part != ConvPart::kForward) LaunchStridedCopy(queue, bytes, out, node_output, output);
+    MR_RETURN_IF_ERROR(convolution->Run(queue, input, filter, output, scratch + library_at));
+    if (staged && part == ConvPart::kInput) LaunchStridedCopy(queue, bytes, in_back, input, node_input);
+    if (other && part == ConvPart::kForward) LaunchStridedCopy(queue, bytes, out_back, output, node_output);
+    if (part == ConvPart::kFilter) LaunchStridedCopy(queue, bytes, filter_out, filter, context.outputs[0]);
+    return absl::OkStatus();
+  };
+  return MakeLaunch(services, run, library_at + convolution->scratch_bytes() + kLibraryAlignment,
+                    absl::StrCat(first ? kFirst : kLast, convolution->algorithm()));
+}
+
+std::unique_ptr<Kernel> MakeDirectConv(DeviceServices& services, const Geometry& g) {
+  DirectConv shape;
+  shape.channels_first = g.channels_first;
+  shape.batch = g.shape.batch;
+  shape.in_channels = g.shape.in_channels;
+  shape.out_channels = g.shape.out_channels;
+  shape.groups = g.shape.groups;
+  for (int d = 0; d < 3; ++d) {
+    shape.in[d] = g.real_in[d];
+    shape.out[d] = g.shape.out[d];
+    shape.kernel[d] = g.shape.kernel[d];
+    shape.stride[d] = g.shape.stride[d];
+    shape.dilation[d] = g.shape.dilation[d];
+    shape.pad[d] = g.before[d];
+  }
+  const Type type = g.shape.type;
+  switch (g.shape.part) {
+    case ConvPart::kForward:
+      return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) {
+        LaunchConvForward(queue, type, shape, context.inputs[0], context.inputs[1], context.outputs[0]);
+      });
+    case ConvPart::kInput:
+      return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) {
+        LaunchConvInput(queue, type, shape, context.inputs[1], context.inputs[2], context.outputs[0]);
+      });
+    case ConvPart::kFilter: break;
+  }
+  return MakeLaunch(
+      services,
+      [=](const Queue& queue, const KernelContext& context) {
+        LaunchConvFilter(queue, type, shape, context.inputs[0], context.inputs[2], context.outputs[0], context.scratch);
+      },
+      ConvFilterScratchBytes(shape));
+}
+
+// Of input and output, there and back: a guess that is only compared with measured times.
+double TransposeSeconds(const ConvShape& shape, int bytes) {
+  constexpr double kBytesPerSecond = 1e12;
+  return 2.0 * static_cast<double>(InputElements(shape) + OutputElements(shape)) * bytes / kBytesPerSecond;
+}
+
+// As a plan has recorded it: the layout and the library's number of the algorithm.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeChosenConv(DeviceServices& services, Geometry g, int bytes,
+                                                       const std::string& choice) {
+  g.shape.channels_first = absl::StartsWith(choice, kFirst);
+  const std::string number = choice.substr(choice.find(':') + 1);
+  if (!absl::SimpleAtoi(number, &g.shape.algorithm)) {
+    return absl::InvalidArgumentError(absl::StrCat("a plan names the algorithm '", choice, "'"));
+  }
+  MR_ASSIGN_OR_RETURN(std::unique_ptr<Convolution> convolution, services.PlanConvolution(g.shape));
+  return MakeLibraryConv(services, g, bytes, std::move(convolution));
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeConv(DeviceServices& services, const OpInstance& instance) {
@@ -111,33 +225,27 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeConv(DeviceServices& services, const
   const ConvPart part = absl::StrContains(instance.op, "BackpropInput")    ? ConvPart::kInput
                         : absl::StrContains(instance.op, "BackpropFilter") ? ConvPart::kFilter
                                                                            : ConvPart::kForward;
-  MR_ASSIGN_OR_RETURN(const Geometry g, Read(instance, part, spatial, depthwise));
-  MR_ASSIGN_OR_RETURN(std::shared_ptr<Convolution> convolution, services.PlanConvolution(g.shape));
+  MR_ASSIGN_OR_RETURN(Geometry g, Read(instance, part, spatial, depthwise));
   const int bytes = static_cast<int>(DataTypeSize(instance.outputs[0].dtype));
-  const int64_t in_bytes = g.shape.batch * g.shape.in_channels * g.shape.in[0] * g.shape.in[1] * g.shape.in[2] * bytes;
-  const StridedCopy filter_in = FilterCopy(g.shape, true), filter_out = FilterCopy(g.shape, false);
-  const StridedCopy pad = PaddingCopy(g, true), crop = PaddingCopy(g, false);
-  // Scratch: the filter, the padded input, the library's own.
-  const int64_t padded_at = AlignUp(filter_in.elements * bytes, 256);
-  const int64_t library_at = padded_at + (g.padded ? AlignUp(in_bytes, 256) : 0);
-  return MakeLaunch(
-      services,
-      [=, padded = g.padded](const Queue& queue, const KernelContext& context) -> absl::Status {
-        char* scratch = static_cast<char*>(context.scratch);
-        void *filter = scratch, *wide = scratch + padded_at, *library = scratch + library_at;
-        if (part != ConvPart::kFilter) LaunchStridedCopy(queue, bytes, filter_in, context.inputs[1], filter);
-        void* input = part == ConvPart::kInput ? context.outputs[0] : context.inputs[0];
-        void* output = part == ConvPart::kForward ? context.outputs[0] : context.inputs[2];
-        if (padded && part != ConvPart::kInput) {
-          LaunchZero(queue, wide, in_bytes);
-          LaunchStridedCopy(queue, bytes, pad, input, wide);
-        }
-        MR_RETURN_IF_ERROR(convolution->Run(queue, padded ? wide : input, filter, output, library));
-        if (padded && part == ConvPart::kInput) LaunchStridedCopy(queue, bytes, crop, wide, input);
-        if (part == ConvPart::kFilter) LaunchStridedCopy(queue, bytes, filter_out, filter, context.outputs[0]);
-        return absl::OkStatus();
-      },
-      library_at + convolution->scratch_bytes());
+  if (depthwise) return MakeDirectConv(services, g);
+  const std::string given = instance.attrs.GetOr<std::string>(kKernelChoice, "");
+  if (!given.empty()) return MakeChosenConv(services, g, bytes, given);
+  std::unique_ptr<Convolution> best;
+  bool first = false;
+  for (const bool other : {false, true}) {
+    if (best != nullptr && best->seconds() == 0) break;  // the node's own layout needs no transposes
+    g.shape.channels_first = g.channels_first != other;
+    absl::StatusOr<std::unique_ptr<Convolution>> convolution = services.PlanConvolution(g.shape);
+    if (!convolution.ok() && !absl::IsUnimplemented(convolution.status())) return convolution.status();
+    if (!convolution.ok()) continue;
+    const double transposes = other ? TransposeSeconds(g.shape, bytes) : 0;
+    if (best != nullptr && (*convolution)->seconds() + transposes >= best->seconds()) continue;
+    best = *std::move(convolution);
+    first = g.shape.channels_first;
+  }
+  if (best == nullptr) return MakeDirectConv(services, g);
+  g.shape.channels_first = first;
+  return MakeLibraryConv(services, g, bytes, std::move(best));
 }
 
 }  // namespace

@@ -164,9 +164,13 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeAddN(DeviceServices& services, const
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeBiasAdd(DeviceServices& services, const OpInstance& instance) {
   MR_ASSIGN_OR_RETURN(const Type type, NumericTypeOf(instance, instance.outputs[0].dtype));
-  if (instance.attrs.GetOr<std::string>("data_format", "NHWC") != "NHWC") return Refused(instance, "NCHW");
-  MR_ASSIGN_OR_RETURN(const Broadcast shape, BroadcastOf(instance, instance.outputs[0].shape,
-                                                         {instance.inputs[0].shape, instance.inputs[1].shape}));
+  Shape bias = instance.inputs[1].shape;
+  if (instance.attrs.GetOr<std::string>("data_format", "NHWC") != "NHWC") {  // channels first
+    std::vector<int64_t> dims(instance.inputs[0].shape.rank() - 1, 1);
+    dims[0] = bias.dim(0);
+    bias = Shape(dims);
+  }
+  MR_ASSIGN_OR_RETURN(const Broadcast shape, BroadcastOf(instance, instance.outputs[0].shape, {instance.inputs[0].shape, bias}));
   return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) {
     LaunchBinary(queue, BinaryOp::kAdd, type, shape, context.inputs[0], context.inputs[1], context.outputs[0], 0);
   });

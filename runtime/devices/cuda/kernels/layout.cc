@@ -1,5 +1,8 @@
 #include "cuda/launch/layout.h"
 
+#include <algorithm>
+#include <functional>
+#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -157,6 +160,71 @@ KernelOr MakeTranspose(DeviceServices& services, const OpInstance& instance) {
     copy.AddDim(instance.outputs[0].shape.dim(d), from[source], to[d]);
   }
   return CopyOne(services, instance, copy);
+}
+
+KernelOr MakeReverse(DeviceServices& services, const OpInstance& instance) {
+  const auto axes = ValuesOf(instance, 1);
+  if (!axes) return Refused(instance, "axes that are not known when planning");
+  const Shape& shape = instance.inputs[0].shape;
+  const Ints strides = RowMajor(shape);
+  std::vector<bool> reversed(shape.rank(), false);
+  if (instance.op == "Reverse") {  // a flag per dimension
+    for (int d = 0; d < shape.rank(); ++d) reversed[d] = (*axes)[d] != 0;
+  } else {
+    for (int64_t axis : *axes) reversed[axis < 0 ? axis + shape.rank() : axis] = true;
+  }
+  CopyBuilder copy;
+  int64_t offset = 0;
+  for (int d = 0; d < shape.rank(); ++d) {
+    if (reversed[d]) offset += (shape.dim(d) - 1) * strides[d];
+    copy.AddDim(shape.dim(d), reversed[d] ? -strides[d] : strides[d], strides[d]);
+  }
+  copy.SetOffsets(offset, 0);
+  return CopyOne(services, instance, copy);
+}
+
+// Space and batch: batch entry (o, n) of the blocked side, o an offset inside a block, holds the positions
+// o + block * position - before of image n of the plain side. One copy per offset, of the positions that are inside.
+KernelOr MakeBlocks(DeviceServices& services, const OpInstance& instance) {
+  const bool to_batch = instance.op == "SpaceToBatchND";
+  const auto block = ValuesOf(instance, 1), edges = ValuesOf(instance, 2);
+  if (!block || !edges) return Refused(instance, "blocks that are not known when planning");
+  MR_ASSIGN_OR_RETURN(const int bytes, ElementBytes(instance, instance.outputs[0].dtype));
+  const Shape &in = instance.inputs[0].shape, &out = instance.outputs[0].shape;
+  const Shape &plain = to_batch ? in : out, &blocked = to_batch ? out : in;
+  const Ints plain_strides = RowMajor(plain), blocked_strides = RowMajor(blocked);
+  const int dims = static_cast<int>(block->size());
+  const int64_t offsets = std::accumulate(block->begin(), block->end(), int64_t{1}, std::multiplies<>());
+  constexpr int64_t kMostOffsets = 1024;
+  if (offsets > kMostOffsets || blocked.num_elements() == 0) return Refused(instance, "these blocks");
+  std::vector<StridedCopy> copies;
+  for (int64_t offset = 0; offset < offsets; ++offset) {
+    CopyBuilder builder;
+    int64_t rest = offset, at_plain = 0, at_blocked = offset * plain.dim(0) * blocked_strides[0];
+    Ints start(dims);
+    for (int k = dims - 1; k >= 0; --k) {
+      start[k] = rest % (*block)[k] - (*edges)[2 * k];
+      rest /= (*block)[k];
+    }
+    const auto add = [&](int64_t dim, int64_t p, int64_t b) { builder.AddDim(dim, to_batch ? p : b, to_batch ? b : p); };
+    add(plain.dim(0), plain_strides[0], blocked_strides[0]);
+    for (int k = 0; k < dims; ++k) {
+      const int64_t step = (*block)[k], first = start[k] >= 0 ? 0 : (-start[k] + step - 1) / step;
+      const int64_t room = plain.dim(k + 1) - start[k];  // positions with start + step * position inside
+      const int64_t last = std::min(blocked.dim(k + 1), room <= 0 ? 0 : (room + step - 1) / step);
+      at_plain += (start[k] + first * step) * plain_strides[k + 1];
+      at_blocked += first * blocked_strides[k + 1];
+      add(std::max<int64_t>(last - first, 0), plain_strides[k + 1] * step, blocked_strides[k + 1]);
+    }
+    for (int d = dims + 1; d < plain.rank(); ++d) add(plain.dim(d), plain_strides[d], blocked_strides[d]);
+    builder.SetOffsets(to_batch ? at_plain : at_blocked, to_batch ? at_blocked : at_plain);
+    MR_ASSIGN_OR_RETURN(const StridedCopy copy, builder.Build(instance));
+    if (copy.elements > 0) copies.push_back(copy);
+  }
+  return MakeLaunch(services, [=, total = instance.outputs[0].size_bytes()](const Queue& queue, const KernelContext& context) {
+    if (to_batch) LaunchZero(queue, context.outputs[0], total);  // the padding
+    for (const StridedCopy& copy : copies) LaunchStridedCopy(queue, bytes, copy, context.inputs[0], context.outputs[0]);
+  });
 }
 
 // As outer x length x inner, `length` being one axis.
@@ -325,18 +393,6 @@ KernelOr MakeGather(DeviceServices& services, const OpInstance& instance) {
   });
 }
 
-KernelOr MakeSegmentSum(DeviceServices& services, const OpInstance& instance) {
-  MR_ASSIGN_OR_RETURN(const Type type, NumericTypeOf(instance, instance.outputs[0].dtype));
-  const Shape& out = instance.outputs[0].shape;
-  const int64_t rows = out.rank() > 0 ? out.dim(0) : 1;
-  const int64_t count = instance.inputs[1].shape.num_elements();
-  const bool wide = instance.inputs[1].dtype == DataType::kInt64;
-  const int64_t inner = rows > 0 ? out.num_elements() / rows : 0;
-  return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) {
-    LaunchSegmentSum(queue, type, wide, rows, count, inner, context.inputs[0], context.inputs[1], context.outputs[0]);
-  });
-}
-
 KernelOr MakeOneHot(DeviceServices& services, const OpInstance& instance) {
   MR_ASSIGN_OR_RETURN(const int bytes, ElementBytes(instance, instance.outputs[0].dtype));
   if (!IsIndex(instance.inputs[0].dtype)) return Refused(instance, "these indices");
@@ -363,12 +419,13 @@ void RegisterLayout(KernelRegistry& registry, DeviceServices& services) {
   for (const char* op : {"Split", "SplitV"}) Add(registry, services, op, MakeSplit);
   for (const char* op : {"Pack", "Unpack"}) Add(registry, services, op, MakePack);
   for (const char* op : {"Pad", "PadV2"}) Add(registry, services, op, MakePad);
+  for (const char* op : {"Reverse", "ReverseV2"}) Add(registry, services, op, MakeReverse);
+  for (const char* op : {"SpaceToBatchND", "BatchToSpaceND"}) Add(registry, services, op, MakeBlocks);
   Add(registry, services, "Tile", MakeTile);
   Add(registry, services, "BroadcastTo", MakeBroadcastTo);
   Add(registry, services, "Fill", MakeFill);
   Add(registry, services, "ZerosLike", MakeZeros);
   for (const char* op : {"Gather", "GatherV2", "ResourceGather"}) Add(registry, services, op, MakeGather);
-  Add(registry, services, "UnsortedSegmentSum", MakeSegmentSum);
   Add(registry, services, "OneHot", MakeOneHot);
 }
 

@@ -1,4 +1,4 @@
-// Batch norm and pooling.
+// Batch norm.
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -19,11 +19,13 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeBatchNorm(DeviceServices& services, 
   if (type == Type::kDouble || instance.inputs[gradient ? 2 : 1].dtype != DataType::kFloat) {
     return Refused(instance, "statistics that are not float");
   }
-  if (format != "NHWC" && format != "NDHWC") return Refused(instance, format);
+  MR_ASSIGN_OR_RETURN(const DataLayout layout, ParseDataFormat(format));
   if (x.num_elements() == 0) return Refused(instance, "an empty batch");
   BatchNormShape shape;
-  shape.channels = x.dim(x.rank() - 1);
+  shape.channels = x.dim(layout.channel());
+  shape.channels_first = layout.channels_first;
   shape.pixels = x.num_elements() / shape.channels;
+  shape.plane = shape.pixels / x.dim(0);
   shape.training = instance.attrs.GetOr<bool>("is_training", true);
   shape.epsilon = instance.attrs.GetOr<float>("epsilon", 1e-4f);
   shape.average = instance.attrs.GetOr<float>("exponential_avg_factor", 1.0f);
@@ -53,51 +55,6 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeBatchNorm(DeviceServices& services, 
       BatchNormScratchBytes(shape));
 }
 
-absl::StatusOr<PoolShape> PoolOf(const OpInstance& instance, const Shape& input, const Shape& output) {
-  const std::string format = instance.attrs.GetOr<std::string>("data_format", "NHWC");
-  const std::string padding = instance.attrs.GetOr<std::string>("padding", "");
-  if (format != "NHWC" || input.rank() != 4) return Refused(instance, format);
-  if (padding == "EXPLICIT" || input.num_elements() == 0 || output.num_elements() == 0) {
-    return Refused(instance, "this padding or an empty tensor");
-  }
-  using Ints = std::vector<int64_t>;
-  const Ints sizes = instance.attrs.GetOr("ksize", Ints()), strides = instance.attrs.GetOr("strides", Ints());
-  if (sizes.size() != 4 || strides.size() != 4 || sizes[0] != 1 || sizes[3] != 1) return Refused(instance, "this window");
-  PoolShape shape;
-  shape.batch = input.dim(0);
-  shape.channels = input.dim(3);
-  for (int i = 0; i < 2; ++i) {
-    MR_ASSIGN_OR_RETURN(const WindowDim window, MakeWindowDim(input.dim(i + 1), sizes[i + 1], strides[i + 1], 1, padding));
-    shape.in[i] = window.input;
-    shape.out[i] = window.output;
-    shape.window[i] = window.window;
-    shape.stride[i] = window.stride;
-    shape.pad[i] = window.pad_before;
-  }
-  return shape;
-}
-
-absl::StatusOr<std::unique_ptr<Kernel>> MakePool(DeviceServices& services, const OpInstance& instance) {
-  MR_ASSIGN_OR_RETURN(const Type type, FloatingTypeOf(instance, instance.outputs[0].dtype));
-  const bool average = absl::StrContains(instance.op, "Avg");
-  MR_ASSIGN_OR_RETURN(const PoolShape shape, PoolOf(instance, instance.inputs[0].shape, instance.outputs[0].shape));
-  return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) {
-    LaunchPool(queue, type, average, shape, context.inputs[0], context.outputs[0]);
-  });
-}
-
-// MaxPoolGrad(x, y, dy), AvgPoolGrad(shape of x, dy).
-absl::StatusOr<std::unique_ptr<Kernel>> MakePoolGrad(DeviceServices& services, const OpInstance& instance) {
-  MR_ASSIGN_OR_RETURN(const Type type, FloatingTypeOf(instance, instance.outputs[0].dtype));
-  const bool average = absl::StrContains(instance.op, "Avg");
-  const int dy = average ? 1 : 2;
-  MR_ASSIGN_OR_RETURN(const PoolShape shape, PoolOf(instance, instance.outputs[0].shape, instance.inputs[dy].shape));
-  return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) {
-    LaunchPoolGrad(queue, type, average, shape, average ? nullptr : context.inputs[0], context.inputs[dy],
-                   context.outputs[0]);
-  });
-}
-
 }  // namespace
 
 void RegisterNorms(KernelRegistry& registry, DeviceServices& services) {
@@ -105,8 +62,6 @@ void RegisterNorms(KernelRegistry& registry, DeviceServices& services) {
                          "FusedBatchNormGradV2", "FusedBatchNormGradV3"}) {
     Add(registry, services, op, MakeBatchNorm);
   }
-  for (const char* op : {"MaxPool", "AvgPool"}) Add(registry, services, op, MakePool);
-  for (const char* op : {"MaxPoolGrad", "AvgPoolGrad"}) Add(registry, services, op, MakePoolGrad);
 }
 
 }  // namespace millrace::cuda

@@ -1,26 +1,87 @@
 // Matrix products, one by one and in batches.
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "cuda/kernels/common.h"
 #include "cuda/kernels/register.h"
+#include "cuda/launch/layout.h"
 
 namespace millrace::cuda {
 namespace {
 
-absl::StatusOr<std::unique_ptr<Kernel>> MakeOf(DeviceServices& services, const ProductShape& shape) {
+// Where one product of a stack of stacks begins, in bytes.
+struct Begin {
+  int64_t a = 0, b = 0, c = 0;
+};
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeOf(DeviceServices& services, const ProductShape& shape,
+                                               std::vector<Begin> begins) {
   MR_ASSIGN_OR_RETURN(std::shared_ptr<Product> product, services.PlanProduct(shape));
-  const int64_t scratch = product->scratch_bytes();
+  const int64_t scratch = product->scratch_bytes() > 0 ? product->scratch_bytes() + kLibraryAlignment : 0;
   return MakeLaunch(
       services,
-      [product](const Queue& queue, const KernelContext& context) {
-        return product->Run(queue, context.inputs[0], context.inputs[1], context.outputs[0], context.scratch);
+      [product, begins = std::move(begins)](const Queue& queue, const KernelContext& context) -> absl::Status {
+        for (const Begin& begin : begins) {
+          MR_RETURN_IF_ERROR(product->Run(queue, context.input<char>(0) + begin.a, context.input<char>(1) + begin.b,
+                                          context.output<char>(0) + begin.c, AlignedScratch(context)));
+        }
+        return absl::OkStatus();
       },
       scratch);
 }
 
+// Batches that broadcast in part: the last dimensions of the stack that have one stride in each operand are a batch,
+// the others are walked. `dims` of the output's stack; a stride of 0 repeats.
+std::vector<Begin> SplitBatch(const OpInstance& instance, ProductShape& shape, int64_t bytes) {
+  const Shape& c = instance.outputs[0].shape;
+  const int rank = c.rank() - 2;
+  const auto strides_of = [&](const Shape& operand, int64_t matrix) {
+    std::vector<int64_t> strides(rank, 0);
+    int64_t step = matrix;
+    for (int d = rank - 1, at = operand.rank() - 3; d >= 0 && at >= 0; --d, --at) {
+      if (operand.dim(at) > 1) strides[d] = step;
+      step *= operand.dim(at);
+    }
+    return strides;
+  };
+  const std::vector<int64_t> a = strides_of(instance.inputs[0].shape, shape.m * shape.k);
+  const std::vector<int64_t> b = strides_of(instance.inputs[1].shape, shape.n * shape.k);
+  int inner = rank;  // dimensions [inner, rank) are one batch
+  shape.batch = 1;
+  shape.stride_c = shape.m * shape.n;
+  for (; inner > 0; --inner) {
+    const int d = inner - 1;
+    if (c.dim(d) == 1) continue;
+    if (shape.batch == 1) {
+      shape.stride_a = a[d];
+      shape.stride_b = b[d];
+    } else if (a[d] != shape.stride_a * shape.batch || b[d] != shape.stride_b * shape.batch) {
+      break;
+    }
+    shape.batch *= c.dim(d);
+  }
+  int64_t outer = 1;
+  for (int d = 0; d < inner; ++d) outer *= c.dim(d);
+  std::vector<Begin> begins;
+  for (int64_t i = 0; i < outer; ++i) {
+    Begin begin;
+    int64_t rest = i;
+    for (int d = inner - 1; d >= 0; --d) {
+      begin.a += rest % c.dim(d) * a[d] * bytes;
+      begin.b += rest % c.dim(d) * b[d] * bytes;
+      rest /= c.dim(d);
+    }
+    begin.c = i * shape.batch * shape.stride_c * bytes;
+    shape.alignment = std::gcd(std::gcd(shape.alignment, begin.a), std::gcd(begin.b, begin.c));
+    begins.push_back(begin);
+  }
+  return begins;
+}
+
 absl::StatusOr<std::unique_ptr<Kernel>> MakeMatMul(DeviceServices& services, const OpInstance& instance) {
   const bool batched = instance.op != "MatMul";
-  const Shape &a = instance.inputs[0].shape, &b = instance.inputs[1].shape, &c = instance.outputs[0].shape;
+  const Shape &a = instance.inputs[0].shape, &c = instance.outputs[0].shape;
   ProductShape shape;
   MR_ASSIGN_OR_RETURN(shape.type, FloatingTypeOf(instance, instance.outputs[0].dtype));
   if (instance.inputs[0].dtype != instance.outputs[0].dtype || instance.inputs[1].dtype != instance.outputs[0].dtype) {
@@ -31,17 +92,15 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeMatMul(DeviceServices& services, con
   shape.m = c.dim(c.rank() - 2);
   shape.n = c.dim(c.rank() - 1);
   shape.k = a.dim(a.rank() - (shape.transpose_a ? 2 : 1));
-  if (shape.m == 0 || shape.n == 0 || shape.k == 0 || c.num_elements() == 0) return Refused(instance, "empty operands");
-  shape.batch = c.num_elements() / (shape.m * shape.n);
-  const int64_t a_batch = a.num_elements() / (shape.m * shape.k), b_batch = b.num_elements() / (shape.n * shape.k);
-  // Whole stacks that repeat are a stride of 0; others would need a list of pointers.
-  if ((a_batch != shape.batch && a_batch != 1) || (b_batch != shape.batch && b_batch != 1)) {
-    return Refused(instance, "batches that broadcast in part");
+  if (c.num_elements() == 0 || shape.k == 0) {
+    return MakeLaunch(services, [total = instance.outputs[0].size_bytes()](const Queue& queue, const KernelContext& context) {
+      LaunchZero(queue, context.outputs[0], total);
+    });
   }
-  shape.stride_a = a_batch == 1 ? 0 : shape.m * shape.k;
-  shape.stride_b = b_batch == 1 ? 0 : shape.n * shape.k;
-  shape.stride_c = shape.m * shape.n;
-  return MakeOf(services, shape);
+  constexpr size_t kMostStacks = 4096;
+  std::vector<Begin> begins = SplitBatch(instance, shape, DataTypeSize(instance.outputs[0].dtype));
+  if (begins.size() > kMostStacks) return Refused(instance, "batches that broadcast in so many parts");
+  return MakeOf(services, shape, std::move(begins));
 }
 
 }  // namespace

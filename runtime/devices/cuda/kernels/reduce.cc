@@ -50,7 +50,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeOf(DeviceServices& services, const O
       [=](const Queue& queue, const KernelContext& context) {
         LaunchReduce(queue, op, type, shape, context.inputs[0], context.outputs[0], context.scratch);
       },
-      ReduceScratchBytes(shape.rows, shape.terms));
+      ReduceScratchBytes(shape.rows, shape.terms, shape.columns));
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeReduction(DeviceServices& services, const OpInstance& instance) {
@@ -81,9 +81,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeL2Loss(DeviceServices& services, con
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeBiasAddGrad(DeviceServices& services, const OpInstance& instance) {
   MR_RETURN_IF_ERROR(NumericTypeOf(instance, instance.inputs[0].dtype).status());
-  if (instance.attrs.GetOr<std::string>("data_format", "NHWC") != "NHWC") return Refused(instance, "NCHW");
+  const bool first = instance.attrs.GetOr<std::string>("data_format", "NHWC") != "NHWC";
   std::vector<bool> reduced(instance.inputs[0].shape.rank(), true);
-  reduced.back() = false;
+  reduced[first ? 1 : reduced.size() - 1] = false;
   return MakeOf(services, instance, ReduceOp::kSum, reduced);
 }
 

@@ -10,6 +10,12 @@ void RegisterCudaKernels(KernelRegistry& registry, DeviceServices& services) {
   RegisterProducts(registry, services);
   RegisterConvolutions(registry, services);
   RegisterNorms(registry, services);
+  RegisterPools(registry, services);
+  RegisterRandom(registry, services);
+  RegisterScans(registry, services);
+  RegisterScatters(registry, services);
+  RegisterImages(registry, services);
+  RegisterFused(registry, services);
 }
 
 }  // namespace millrace::cuda

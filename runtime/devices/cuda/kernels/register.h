@@ -16,6 +16,12 @@ void RegisterReductions(KernelRegistry& registry, DeviceServices& services);
 void RegisterVariables(KernelRegistry& registry, DeviceServices& services);
 void RegisterProducts(KernelRegistry& registry, DeviceServices& services);
 void RegisterConvolutions(KernelRegistry& registry, DeviceServices& services);
+void RegisterFused(KernelRegistry& registry, DeviceServices& services);
+void RegisterImages(KernelRegistry& registry, DeviceServices& services);
+void RegisterRandom(KernelRegistry& registry, DeviceServices& services);
+void RegisterScans(KernelRegistry& registry, DeviceServices& services);
+void RegisterScatters(KernelRegistry& registry, DeviceServices& services);
+void RegisterPools(KernelRegistry& registry, DeviceServices& services);
 void RegisterNorms(KernelRegistry& registry, DeviceServices& services);
 
 }  // namespace millrace::cuda

@@ -20,31 +20,43 @@ struct ProductShape {
   int64_t batch = 1, m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
   int64_t stride_a = 0, stride_b = 0, stride_c = 0;  // elements
+  int64_t alignment = kTensorAlignment;               // of the operands, in bytes
 };
+
+// Of scratch memory that libraries get; tensors are aligned to kTensorAlignment alone.
+inline constexpr int64_t kLibraryAlignment = 256;
 
 class Product {
  public:
   virtual ~Product() = default;
+  // Aligned to kLibraryAlignment.
   virtual int64_t scratch_bytes() const = 0;
   virtual absl::Status Run(const Queue& queue, const void* a, const void* b, void* c, void* scratch) const = 0;
 };
 
 enum class ConvPart { kForward, kInput, kFilter };
 
-// Channels last; filters are [out_channels][spatial …][in_channels / groups]. Padding is the same on both sides.
+// Channels last, filters [out_channels][spatial …][in_channels / groups]; or channels first, filters
+// [out_channels][in_channels / groups][spatial …]. Padding is the same on both sides.
 struct ConvShape {
   using Sizes = std::array<int64_t, 3>;
+  bool channels_first = false;
   ConvPart part = ConvPart::kForward;
   Type type = Type::kFloat;
   int spatial = 2;
   int64_t batch = 0, in_channels = 0, out_channels = 0, groups = 1;
+  int algorithm = -1;  // the library's number of it; -1: the library chooses
   Sizes in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1}, dilation{1, 1, 1}, pad{0, 0, 0};
 };
 
 class Convolution {
  public:
   virtual ~Convolution() = default;
+  // Aligned to kLibraryAlignment.
   virtual int64_t scratch_bytes() const = 0;
+  virtual int algorithm() const { return 0; }
+  // Measured when it was planned; 0 where that was not done.
+  virtual double seconds() const { return 0; }
   // The part that is computed is written, the other two are read.
   virtual absl::Status Run(const Queue& queue, void* input, void* filter, void* output, void* scratch) const = 0;
 };
@@ -59,6 +71,9 @@ class DeviceServices {
   // Unimplemented where the device has no such product or convolution.
   virtual absl::StatusOr<std::unique_ptr<Product>> PlanProduct(const ProductShape& shape) = 0;
   virtual absl::StatusOr<std::unique_ptr<Convolution>> PlanConvolution(const ConvShape& shape) = 0;
+  // Copies of a node's state, which is in host memory, in the order of the queue.
+  virtual absl::Status LoadState(const Queue& queue, void* device, const void* host, int64_t bytes) = 0;
+  virtual absl::Status StoreState(const Queue& queue, void* host, const void* device, int64_t bytes) = 0;
 };
 
 // In words, for the error of the node.

@@ -1,6 +1,8 @@
-// The op is chosen inside the kernel, the same for all threads: one kernel per element type, and what bounds these
-// kernels is memory.
+// The op is chosen inside the kernel, the same for all threads: one kernel per element type. Ops that graphs are full of
+// have one each.
 #include "cuda/launch/elementwise.h"
+
+#include <type_traits>
 
 #include "cuda/launch/portable.h"
 
@@ -70,18 +72,21 @@ MR_DEVICE W FloatUnary(UnaryOp op, W x, W alpha) {
   }
 }
 
-template <typename T, bool kFloating>
+// kOp: the op, where it is one of those that graphs are full of and so has a kernel of its own; else kAnyOp.
+inline constexpr int kAnyOp = -1;
+
+template <typename T, bool kFloating, int kOp = kAnyOp>
 struct UnaryBody {
   UnaryOp op;
   const T* x;
-  T* y;
   double alpha;
-  MR_DEVICE void operator()(int64_t i) const {
+  MR_DEVICE T operator()(int64_t i) const {
     using W = typename Wide<T>::type;
+    const UnaryOp which = kOp == kAnyOp ? op : static_cast<UnaryOp>(kOp);
     if constexpr (kFloating) {
-      y[i] = Wide<T>::Narrow(FloatUnary<W>(op, Widen(x[i]), static_cast<W>(alpha)));
+      return Wide<T>::Narrow(FloatUnary<W>(which, Widen(x[i]), static_cast<W>(alpha)));
     } else {
-      y[i] = SimpleUnary<T>(op, x[i]);
+      return SimpleUnary<T>(which, x[i]);
     }
   }
 };
@@ -128,35 +133,32 @@ MR_DEVICE W FloatBinary(BinaryOp op, W a, W b, W alpha) {
   }
 }
 
-// Offsets into two or three inputs of output element i.
-struct Offsets {
-  int64_t at[3];
-};
-MR_DEVICE inline Offsets OffsetsOf(const Broadcast& shape, int64_t i) {
-  Offsets offsets = {{0, 0, 0}};
-  for (int d = shape.rank - 1; d >= 0; --d) {
-    const int64_t index = i % shape.dims[d];
-    i /= shape.dims[d];
-    for (int k = 0; k < 3; ++k) offsets.at[k] += index * shape.strides[k][d];
+StridedIndex<3> IndexOf(const Broadcast& shape) {
+  StridedIndex<3> index;
+  index.rank = shape.rank;
+  for (int d = 0; d < shape.rank; ++d) {
+    index.SetDim(d, shape.dims[d], shape.elements);
+    for (int k = 0; k < 3; ++k) index.strides[k][d] = shape.strides[k][d];
   }
-  return offsets;
+  return index;
 }
 
-template <typename T, bool kFloating>
+template <typename T, bool kFloating, int kOp = kAnyOp>
 struct BinaryBody {
   BinaryOp op;
-  Broadcast shape;
+  StridedIndex<3> index;
   const T* a;
   const T* b;
-  T* y;
   double alpha;
-  MR_DEVICE void operator()(int64_t i) const {
+  MR_DEVICE T operator()(int64_t i) const {
     using W = typename Wide<T>::type;
-    const Offsets o = OffsetsOf(shape, i);
+    const BinaryOp which = kOp == kAnyOp ? op : static_cast<BinaryOp>(kOp);
+    int64_t at[3];
+    index.Offsets(i, at);
     if constexpr (kFloating) {
-      y[i] = Wide<T>::Narrow(FloatBinary<W>(op, Widen(a[o.at[0]]), Widen(b[o.at[1]]), static_cast<W>(alpha)));
+      return Wide<T>::Narrow(FloatBinary<W>(which, Widen(a[at[0]]), Widen(b[at[1]]), static_cast<W>(alpha)));
     } else {
-      y[i] = SimpleBinary<T>(op, a[o.at[0]], b[o.at[1]]);
+      return SimpleBinary<T>(which, a[at[0]], b[at[1]]);
     }
   }
 };
@@ -164,63 +166,57 @@ struct BinaryBody {
 template <typename T>
 struct CompareBody {
   CompareOp op;
-  Broadcast shape;
+  StridedIndex<3> index;
   const T* a;
   const T* b;
-  bool* y;
-  MR_DEVICE void operator()(int64_t i) const {
-    const Offsets o = OffsetsOf(shape, i);
-    const auto p = Widen(a[o.at[0]]);
-    const auto q = Widen(b[o.at[1]]);
+  MR_DEVICE bool operator()(int64_t i) const {
+    int64_t at[3];
+    index.Offsets(i, at);
+    const auto p = Widen(a[at[0]]);
+    const auto q = Widen(b[at[1]]);
     switch (op) {
-      case CompareOp::kLess: y[i] = p < q; return;
-      case CompareOp::kLessEqual: y[i] = p <= q; return;
-      case CompareOp::kGreater: y[i] = p > q; return;
-      case CompareOp::kGreaterEqual: y[i] = p >= q; return;
-      case CompareOp::kEqual: y[i] = p == q; return;
-      case CompareOp::kNotEqual: y[i] = p != q; return;
+      case CompareOp::kLess: return p < q;
+      case CompareOp::kLessEqual: return p <= q;
+      case CompareOp::kGreater: return p > q;
+      case CompareOp::kGreaterEqual: return p >= q;
+      case CompareOp::kEqual: return p == q;
+      case CompareOp::kNotEqual: return p != q;
     }
+    return false;
   }
 };
 
 struct LogicalBody {
   LogicalOp op;
-  Broadcast shape;
+  StridedIndex<3> index;
   const bool* a;
   const bool* b;
-  bool* y;
-  MR_DEVICE void operator()(int64_t i) const {
-    const Offsets o = OffsetsOf(shape, i);
-    if (op == LogicalOp::kNot) {
-      y[i] = !a[o.at[0]];
-    } else if (op == LogicalOp::kAnd) {
-      y[i] = a[o.at[0]] && b[o.at[1]];
-    } else {
-      y[i] = a[o.at[0]] || b[o.at[1]];
-    }
+  MR_DEVICE bool operator()(int64_t i) const {
+    int64_t at[3];
+    index.Offsets(i, at);
+    if (op == LogicalOp::kNot) return !a[at[0]];
+    return op == LogicalOp::kAnd ? a[at[0]] && b[at[1]] : a[at[0]] || b[at[1]];
   }
 };
 
 template <typename T>
 struct SelectBody {
-  Broadcast shape;
+  StridedIndex<3> index;
   const bool* condition;
   const T* a;
   const T* b;
-  T* y;
-  MR_DEVICE void operator()(int64_t i) const {
-    const Offsets o = OffsetsOf(shape, i);
-    y[i] = condition[o.at[0]] ? a[o.at[1]] : b[o.at[2]];
+  MR_DEVICE T operator()(int64_t i) const {
+    int64_t at[3];
+    index.Offsets(i, at);
+    return condition[at[0]] ? a[at[1]] : b[at[2]];
   }
 };
 
 template <typename From, typename To>
 struct CastBody {
   const From* x;
-  To* y;
-  MR_DEVICE void operator()(int64_t i) const {
-    const auto wide = Widen(x[i]);
-    y[i] = Wide<To>::Narrow(static_cast<typename Wide<To>::type>(wide));
+  MR_DEVICE To operator()(int64_t i) const {
+    return Wide<To>::Narrow(static_cast<typename Wide<To>::type>(Widen(x[i])));
   }
 };
 
@@ -228,62 +224,90 @@ template <typename T>
 struct AddNBody {
   const T* inputs[kMaxAddends];
   int count;
-  T* y;
-  MR_DEVICE void operator()(int64_t i) const {
+  MR_DEVICE T operator()(int64_t i) const {
     typename Wide<T>::type sum = Widen(inputs[0][i]);
     for (int k = 1; k < count; ++k) sum = static_cast<typename Wide<T>::type>(sum + Widen(inputs[k][i]));
-    y[i] = Wide<T>::Narrow(sum);
+    return Wide<T>::Narrow(sum);
   }
 };
 
 template <typename T>
 void CastFrom(const Queue& queue, Type to, const T* x, void* y, int64_t n) {
-  switch (to) {
-    case Type::kFloat: return ForEach(queue, n, CastBody<T, float>{x, static_cast<float*>(y)});
-    case Type::kDouble: return ForEach(queue, n, CastBody<T, double>{x, static_cast<double*>(y)});
-    case Type::kHalf: return ForEach(queue, n, CastBody<T, Half>{x, static_cast<Half*>(y)});
-    case Type::kBfloat16: return ForEach(queue, n, CastBody<T, Bfloat16>{x, static_cast<Bfloat16*>(y)});
-    case Type::kInt32: return ForEach(queue, n, CastBody<T, int32_t>{x, static_cast<int32_t*>(y)});
-    case Type::kInt64: return ForEach(queue, n, CastBody<T, int64_t>{x, static_cast<int64_t*>(y)});
-    case Type::kBool: return ForEach(queue, n, CastBody<T, bool>{x, static_cast<bool*>(y)});
-    default: return;
+  const auto launch = [&](auto tag) {
+    using To = typename decltype(tag)::type;
+    Map(queue, n, static_cast<To*>(y), CastBody<T, To>{x});
+  };
+  if (to <= Type::kBfloat16) return ForFloating(to, launch);
+  if (to == Type::kBool) return launch(Tag<bool>());
+  ForInteger(to, launch);
+}
+
+template <UnaryOp kOp>
+void HotUnary(const Queue& queue, const void* x, void* y, int64_t n, double alpha) {
+  Map(queue, n, static_cast<float*>(y), UnaryBody<float, true, static_cast<int>(kOp)>{kOp, static_cast<const float*>(x), alpha});
+}
+
+// Whether the op was one with a kernel of its own.
+bool LaunchHotUnary(const Queue& queue, UnaryOp op, const void* x, void* y, int64_t n, double alpha) {
+  switch (op) {
+    case UnaryOp::kRelu: HotUnary<UnaryOp::kRelu>(queue, x, y, n, alpha); return true;
+    case UnaryOp::kTanh: HotUnary<UnaryOp::kTanh>(queue, x, y, n, alpha); return true;
+    case UnaryOp::kSigmoid: HotUnary<UnaryOp::kSigmoid>(queue, x, y, n, alpha); return true;
+    case UnaryOp::kSquare: HotUnary<UnaryOp::kSquare>(queue, x, y, n, alpha); return true;
+    case UnaryOp::kRsqrt: HotUnary<UnaryOp::kRsqrt>(queue, x, y, n, alpha); return true;
+    default: return false;
+  }
+}
+
+template <BinaryOp kOp>
+void HotBinary(const Queue& queue, const Broadcast& shape, const void* a, const void* b, void* y, double alpha) {
+  Map(queue, shape.elements, static_cast<float*>(y),
+      BinaryBody<float, true, static_cast<int>(kOp)>{kOp, IndexOf(shape), static_cast<const float*>(a),
+                                                     static_cast<const float*>(b), alpha});
+}
+
+bool LaunchHotBinary(const Queue& queue, BinaryOp op, const Broadcast& shape, const void* a, const void* b, void* y,
+                     double alpha) {
+  switch (op) {
+    case BinaryOp::kAdd: HotBinary<BinaryOp::kAdd>(queue, shape, a, b, y, alpha); return true;
+    case BinaryOp::kSub: HotBinary<BinaryOp::kSub>(queue, shape, a, b, y, alpha); return true;
+    case BinaryOp::kMul: HotBinary<BinaryOp::kMul>(queue, shape, a, b, y, alpha); return true;
+    case BinaryOp::kReluGrad: HotBinary<BinaryOp::kReluGrad>(queue, shape, a, b, y, alpha); return true;
+    case BinaryOp::kTanhGrad: HotBinary<BinaryOp::kTanhGrad>(queue, shape, a, b, y, alpha); return true;
+    case BinaryOp::kSigmoidGrad: HotBinary<BinaryOp::kSigmoidGrad>(queue, shape, a, b, y, alpha); return true;
+    default: return false;
   }
 }
 
 }  // namespace
 
 void LaunchUnary(const Queue& queue, UnaryOp op, Type type, const void* x, void* y, int64_t n, double alpha) {
-  if (op > UnaryOp::kSquare || type <= Type::kBfloat16) {
-    return ForFloating(type, [&](auto tag) {
-      using T = typename decltype(tag)::type;
-      ForEach(queue, n, UnaryBody<T, true>{op, static_cast<const T*>(x), static_cast<T*>(y), alpha});
-    });
-  }
-  ForInteger(type, [&](auto tag) {
+  if (type == Type::kFloat && LaunchHotUnary(queue, op, x, y, n, alpha)) return;
+  const auto launch = [&](auto tag, auto floating) {
     using T = typename decltype(tag)::type;
-    ForEach(queue, n, UnaryBody<T, false>{op, static_cast<const T*>(x), static_cast<T*>(y), alpha});
-  });
+    Map(queue, n, static_cast<T*>(y), UnaryBody<T, decltype(floating)::value>{op, static_cast<const T*>(x), alpha});
+  };
+  if (type <= Type::kBfloat16) return ForFloating(type, [&](auto tag) { launch(tag, std::true_type()); });
+  ForInteger(type, [&](auto tag) { launch(tag, std::false_type()); });
 }
 
 void LaunchBinary(const Queue& queue, BinaryOp op, Type type, const Broadcast& shape, const void* a, const void* b,
                   void* y, double alpha) {
-  const auto launch = [&](auto body, auto tag) {
+  if (type == Type::kFloat && LaunchHotBinary(queue, op, shape, a, b, y, alpha)) return;
+  const auto launch = [&](auto tag, auto floating) {
     using T = typename decltype(tag)::type;
-    body = {op, shape, static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(y), alpha};
-    ForEach(queue, shape.elements, body);
+    Map(queue, shape.elements, static_cast<T*>(y),
+        BinaryBody<T, decltype(floating)::value>{op, IndexOf(shape), static_cast<const T*>(a), static_cast<const T*>(b), alpha});
   };
-  if (type <= Type::kBfloat16) {
-    return ForFloating(type, [&](auto tag) { launch(BinaryBody<typename decltype(tag)::type, true>(), tag); });
-  }
-  ForInteger(type, [&](auto tag) { launch(BinaryBody<typename decltype(tag)::type, false>(), tag); });
+  if (type <= Type::kBfloat16) return ForFloating(type, [&](auto tag) { launch(tag, std::true_type()); });
+  ForInteger(type, [&](auto tag) { launch(tag, std::false_type()); });
 }
 
 void LaunchCompare(const Queue& queue, CompareOp op, Type type, const Broadcast& shape, const void* a, const void* b,
                    bool* y) {
   const auto launch = [&](auto tag) {
     using T = typename decltype(tag)::type;
-    ForEach(queue, shape.elements,
-            CompareBody<T>{op, shape, static_cast<const T*>(a), static_cast<const T*>(b), y});
+    Map(queue, shape.elements, y, CompareBody<T>{op, IndexOf(shape), static_cast<const T*>(a), static_cast<const T*>(b)});
   };
   if (type <= Type::kBfloat16) return ForFloating(type, launch);
   if (type == Type::kBool) return launch(Tag<uint8_t>());
@@ -291,15 +315,15 @@ void LaunchCompare(const Queue& queue, CompareOp op, Type type, const Broadcast&
 }
 
 void LaunchLogical(const Queue& queue, LogicalOp op, const Broadcast& shape, const bool* a, const bool* b, bool* y) {
-  ForEach(queue, shape.elements, LogicalBody{op, shape, a, b, y});
+  Map(queue, shape.elements, y, LogicalBody{op, IndexOf(shape), a, b});
 }
 
 void LaunchSelect(const Queue& queue, int bytes, const Broadcast& shape, const bool* condition, const void* a,
                   const void* b, void* y) {
   ForSize(bytes, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    ForEach(queue, shape.elements,
-            SelectBody<T>{shape, condition, static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(y)});
+    Map(queue, shape.elements, static_cast<T*>(y),
+        SelectBody<T>{IndexOf(shape), condition, static_cast<const T*>(a), static_cast<const T*>(b)});
   });
 }
 
@@ -323,8 +347,7 @@ void LaunchAddN(const Queue& queue, Type type, const void* const* inputs, int co
     AddNBody<T> body = {};
     for (int k = 0; k < count; ++k) body.inputs[k] = static_cast<const T*>(inputs[k]);
     body.count = count;
-    body.y = static_cast<T*>(y);
-    ForEach(queue, n, body);
+    Map(queue, n, static_cast<T*>(y), body);
   };
   if (type <= Type::kBfloat16) return ForFloating(type, launch);
   ForInteger(type, launch);

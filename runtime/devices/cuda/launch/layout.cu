@@ -7,31 +7,24 @@ namespace {
 
 template <typename T>
 struct CopyBody {
-  StridedCopy copy;
+  StridedIndex<2> index;  // of the source, of the target
   const T* from;
   T* to;
   MR_DEVICE void operator()(int64_t i) const {
-    int64_t source = copy.from_offset, target = copy.to_offset;
-    for (int d = copy.rank - 1; d >= 0; --d) {
-      const int64_t index = i % copy.dims[d];
-      i /= copy.dims[d];
-      source += index * copy.from_strides[d];
-      target += index * copy.to_strides[d];
-    }
-    to[target] = from[source];
+    int64_t at[2];
+    index.Offsets(i, at);
+    to[at[1]] = from[at[0]];
   }
 };
 
 template <typename T>
 struct FillBody {
   const T* value;
-  T* to;
-  MR_DEVICE void operator()(int64_t i) const { to[i] = *value; }
+  MR_DEVICE T operator()(int64_t) const { return *value; }
 };
 
 struct ZeroBody {
-  uint8_t* to;
-  MR_DEVICE void operator()(int64_t i) const { to[i] = 0; }
+  MR_DEVICE uint64_t operator()(int64_t) const { return 0; }
 };
 
 MR_DEVICE inline int64_t IndexAt(const void* index, bool wide, int64_t i) {
@@ -43,57 +36,32 @@ struct GatherBody {
   Queue queue;
   bool wide;
   int input;
-  int64_t rows, indices, inner;
+  int64_t rows;
+  Divider inner, indices;
   const T* in;
   const void* index;
   T* out;
   MR_DEVICE void operator()(int64_t i) const {
-    const int64_t column = i % inner, which = i / inner % indices, outer = i / inner / indices;
+    const int64_t line = inner(i), column = i - line * inner.by, outer = indices(line), which = line - outer * indices.by;
     const int64_t row = IndexAt(index, wide, which);
     if (row < 0 || row >= rows) {
       Report(queue, FaultCode::kIndexOutOfRange, input, row, rows);
       return;
     }
-    out[i] = in[(outer * rows + row) * inner + column];
-  }
-};
-
-template <typename T>
-struct SegmentBody {
-  Queue queue;
-  bool wide;
-  int64_t rows, indices, inner;
-  const T* data;
-  const void* index;
-  T* out;
-  // One thread per element of the output walks the indices in order, so the sum has one order.
-  MR_DEVICE void operator()(int64_t i) const {
-    using W = typename Wide<T>::type;
-    const int64_t row = i / inner, column = i % inner;
-    W sum = W(0);
-    for (int64_t k = 0; k < indices; ++k) {
-      const int64_t at = IndexAt(index, wide, k);
-      if (at >= rows) {
-        Report(queue, FaultCode::kIndexOutOfRange, 1, at, rows);
-        return;
-      }
-      if (at == row) sum = static_cast<W>(sum + Widen(data[k * inner + column]));
-    }
-    out[i] = Wide<T>::Narrow(sum);
+    out[i] = in[(outer * rows + row) * inner.by + column];
   }
 };
 
 template <typename T>
 struct OneHotBody {
   bool wide;
-  int64_t depth, inner;
+  Divider depth, inner;
   const void* index;
   const T* on;
   const T* off;
-  T* out;
-  MR_DEVICE void operator()(int64_t i) const {
-    const int64_t column = i % inner, d = i / inner % depth, outer = i / inner / depth;
-    out[i] = IndexAt(index, wide, outer * inner + column) == d ? *on : *off;
+  MR_DEVICE T operator()(int64_t i) const {
+    const int64_t line = inner(i), column = i - line * inner.by, outer = depth(line), d = line - outer * depth.by;
+    return IndexAt(index, wide, outer * inner.by + column) == d ? *on : *off;
   }
 };
 
@@ -102,49 +70,49 @@ struct OneHotBody {
 void LaunchStridedCopy(const Queue& queue, int bytes, const StridedCopy& copy, const void* from, void* to) {
   ForSize(bytes, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    ForEach(queue, copy.elements, CopyBody<T>{copy, static_cast<const T*>(from), static_cast<T*>(to)});
+    StridedIndex<2> index;
+    index.rank = copy.rank;
+    for (int d = 0; d < copy.rank; ++d) {
+      index.SetDim(d, copy.dims[d], copy.elements);
+      index.strides[0][d] = copy.from_strides[d];
+      index.strides[1][d] = copy.to_strides[d];
+    }
+    ForEach(queue, copy.elements,
+            CopyBody<T>{index, static_cast<const T*>(from) + copy.from_offset, static_cast<T*>(to) + copy.to_offset});
   });
 }
 
 void LaunchFill(const Queue& queue, int bytes, const void* value, void* to, int64_t n) {
   ForSize(bytes, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    ForEach(queue, n, FillBody<T>{static_cast<const T*>(value), static_cast<T*>(to)});
+    Map(queue, n, static_cast<T*>(to), FillBody<T>{static_cast<const T*>(value)});
   });
 }
 
 void LaunchZero(const Queue& queue, void* to, int64_t bytes) {
-  ForEach(queue, bytes, ZeroBody{static_cast<uint8_t*>(to)});
+  // Tensors begin at multiples of 8; their last bytes go one by one.
+  Map(queue, bytes / 8, static_cast<uint64_t*>(to), ZeroBody());
+  if (bytes % 8 != 0) Map(queue, bytes % 8, static_cast<uint8_t*>(to) + bytes / 8 * 8, ZeroBody());
 }
 
 void LaunchGather(const Queue& queue, int bytes, bool wide_indices, int input, int64_t outer, int64_t rows,
                   int64_t indices, int64_t inner, const void* in, const void* index, void* out) {
   ForSize(bytes, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    ForEach(queue, outer * indices * inner,
-            GatherBody<T>{queue, wide_indices, input, rows, indices, inner, static_cast<const T*>(in), index,
-                          static_cast<T*>(out)});
+    const int64_t n = outer * indices * inner;
+    ForEach(queue, n, GatherBody<T>{queue, wide_indices, input, rows, DivideBy(inner, n), DivideBy(indices, n),
+                                    static_cast<const T*>(in), index, static_cast<T*>(out)});
   });
-}
-
-void LaunchSegmentSum(const Queue& queue, Type type, bool wide_indices, int64_t rows, int64_t indices, int64_t inner,
-                      const void* data, const void* index, void* out) {
-  const auto launch = [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    ForEach(queue, rows * inner,
-            SegmentBody<T>{queue, wide_indices, rows, indices, inner, static_cast<const T*>(data), index, static_cast<T*>(out)});
-  };
-  if (type <= Type::kBfloat16) return ForFloating(type, launch);
-  ForInteger(type, launch);
 }
 
 void LaunchOneHot(const Queue& queue, int bytes, bool wide_indices, int64_t outer, int64_t depth, int64_t inner,
                   const void* index, const void* on, const void* off, void* out) {
   ForSize(bytes, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    ForEach(queue, outer * depth * inner,
-            OneHotBody<T>{wide_indices, depth, inner, index, static_cast<const T*>(on), static_cast<const T*>(off),
-                          static_cast<T*>(out)});
+    const int64_t n = outer * depth * inner;
+    Map(queue, n, static_cast<T*>(out),
+        OneHotBody<T>{wide_indices, DivideBy(depth, n), DivideBy(inner, n), index, static_cast<const T*>(on),
+                      static_cast<const T*>(off)});
   });
 }
 

@@ -25,9 +25,6 @@ void LaunchZero(const Queue& queue, void* to, int64_t bytes);
 // out[o][i][:] = in[o][index[i]][:], `inner` elements in a row. An index out of range is a fault of input `input`.
 void LaunchGather(const Queue& queue, int bytes, bool wide_indices, int input, int64_t outer, int64_t rows,
                   int64_t indices, int64_t inner, const void* in, const void* index, void* out);
-// out[row][:] = sum in order of i of data[i][:] where index[i] == row; negative indices are skipped. `out` of `rows` rows.
-void LaunchSegmentSum(const Queue& queue, Type type, bool wide_indices, int64_t rows, int64_t indices, int64_t inner,
-                      const void* data, const void* index, void* out);
 // out[o][d][i] = index[o][i] == d ? on : off.
 void LaunchOneHot(const Queue& queue, int bytes, bool wide_indices, int64_t outer, int64_t depth, int64_t inner,
                   const void* index, const void* on, const void* off, void* out);

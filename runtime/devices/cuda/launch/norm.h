@@ -1,4 +1,4 @@
-// Batch norm and pooling, channels last.
+// Batch norm.
 #ifndef MILLRACE_RUNTIME_DEVICES_CUDA_LAUNCH_NORM_H_
 #define MILLRACE_RUNTIME_DEVICES_CUDA_LAUNCH_NORM_H_
 
@@ -8,6 +8,8 @@ namespace millrace::cuda {
 
 struct BatchNormShape {
   int64_t pixels = 0;  // over batch and space
+  int64_t plane = 1;   // over space
+  bool channels_first = false;
   int64_t channels = 0;
   float epsilon = 0;
   float average = 1;  // weight of this batch in the moving values
@@ -30,15 +32,6 @@ struct BatchNormBackward {
 };
 void LaunchBatchNormGrad(const Queue& queue, Type type, const BatchNormShape& shape, const BatchNormBackward& arguments,
                          void* scratch);
-
-struct PoolShape {
-  int64_t batch = 0, channels = 0;
-  int64_t in[2] = {1, 1}, out[2] = {1, 1}, window[2] = {1, 1}, stride[2] = {1, 1}, pad[2] = {0, 0};
-};
-void LaunchPool(const Queue& queue, Type type, bool average, const PoolShape& shape, const void* x, void* y);
-// The gradient of a maximum goes to the first one of its window; `x` is not read for averages.
-void LaunchPoolGrad(const Queue& queue, Type type, bool average, const PoolShape& shape, const void* x, const void* dy,
-                    void* dx);
 
 }  // namespace millrace::cuda
 

@@ -37,17 +37,55 @@ MR_DEVICE inline void Report(const Queue& queue, FaultCode code, int32_t detail,
   queue.fault->limit = limit;
 }
 
-// Adds to a counter that several indices share; returns what was there. Integers only: the sum of floats would depend
-// on the order.
-MR_DEVICE inline int32_t AtomicAdd(int32_t* counter, int32_t value) {
-#if defined(__CUDA_ARCH__)
-  return atomicAdd(counter, value);
-#else
-  const int32_t before = *counter;
-  *counter += value;
-  return before;
-#endif
+// Divides by a number that is known before the launch: a product and a shift, where dividends stay below 2^31.
+struct Divider {
+  int64_t by = 1;
+  uint32_t magic = 0;  // 0: dividends may be larger
+  int32_t shift = 0;
+  MR_DEVICE int64_t operator()(int64_t i) const {
+    if (magic == 0) return i / by;
+    return static_cast<int64_t>(static_cast<uint64_t>(static_cast<uint32_t>(i)) * magic >> shift);
+  }
+};
+
+// Dividends are in [0, bound). With s = ceil(log2(by)) and magic = ceil(2^(31+s) / by), the error magic * by - 2^(31+s) is
+// below 2^s, too little to reach the next quotient of any dividend below 2^31 (Granlund and Montgomery, PLDI 1994).
+inline Divider DivideBy(int64_t by, int64_t bound) {
+  Divider divider;
+  divider.by = by > 0 ? by : 1;
+  if (bound > int64_t{1} << 31 || divider.by >= int64_t{1} << 31) return divider;
+  int log = 0;
+  while (int64_t{1} << log < divider.by) ++log;
+  divider.shift = 31 + log;
+  divider.magic = static_cast<uint32_t>(((uint64_t{1} << divider.shift) + divider.by - 1) / divider.by);
+  return divider;
 }
+
+// Offsets into several operands of index i, row-major over the dimensions.
+inline constexpr int kMostDims = 8;
+template <int kOperands>
+struct StridedIndex {
+  int rank = 0;
+  Divider dims[kMostDims];
+  int64_t strides[kOperands][kMostDims] = {};
+  MR_DEVICE void Offsets(int64_t i, int64_t* at) const {
+    for (int k = 0; k < kOperands; ++k) at[k] = 0;
+    for (int d = rank - 1; d > 0; --d) {
+      const int64_t next = dims[d](i), index = i - next * dims[d].by;
+      i = next;
+      for (int k = 0; k < kOperands; ++k) at[k] += index * strides[k][d];
+    }
+    if (rank == 0) return;
+    for (int k = 0; k < kOperands; ++k) at[k] += i * strides[k][0];
+  }
+  MR_DEVICE int64_t Offset(int64_t i) const {
+    int64_t at[kOperands];
+    Offsets(i, at);
+    return at[0];
+  }
+  // Host: dimension `d` of `rank`, outermost first; indices stay below `bound`.
+  void SetDim(int d, int64_t dim, int64_t bound) { dims[d] = DivideBy(dim, bound); }
+};
 
 #if defined(__CUDACC__)
 
@@ -65,6 +103,32 @@ void ForEach(const Queue& queue, int64_t n, const Body& body) {
   const int64_t blocks = CeilDiv(n, kThreads) < kMaxBlocks ? CeilDiv(n, kThreads) : kMaxBlocks;
   ForEachKernel<<<static_cast<unsigned>(blocks), kThreads, 0, static_cast<cudaStream_t>(queue.stream)>>>(n, body,
                                                                                                        queue.fault);
+}
+
+// Each thread has the operands of several elements on their way at once.
+inline constexpr int kUnroll = 4;
+template <typename T, typename Body>
+__global__ void __launch_bounds__(kThreads) MapKernel(int64_t n, T* y, Body body, const Fault* fault) {
+  if (fault->code != FaultCode::kNone) return;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads * kUnroll;
+  int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads * kUnroll + threadIdx.x;
+  for (; i + (kUnroll - 1) * kThreads < n; i += step) {
+    T values[kUnroll];
+#pragma unroll
+    for (int k = 0; k < kUnroll; ++k) values[k] = body(i + k * kThreads);
+#pragma unroll
+    for (int k = 0; k < kUnroll; ++k) y[i + k * kThreads] = values[k];
+  }
+  for (; i < n; i += kThreads) y[i] = body(i);
+}
+
+// y[i] = body(i). `y` may be an operand of which body(i) reads element i alone.
+template <typename T, typename Body>
+void Map(const Queue& queue, int64_t n, T* y, const Body& body) {
+  if (n <= 0) return;
+  const int64_t wanted = CeilDiv(n, kThreads * kUnroll), blocks = wanted < kMaxBlocks ? wanted : kMaxBlocks;
+  MapKernel<<<static_cast<unsigned>(blocks), kThreads, 0, static_cast<cudaStream_t>(queue.stream)>>>(n, y, body,
+                                                                                                   queue.fault);
 }
 
 // A block per row (and chunk of it): each thread takes every kThreads-th term, then a fixed tree over the threads.
@@ -96,6 +160,29 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// A warp per row, for rows that are too short for a block.
+inline constexpr int kWarp = 32, kWarps = kThreads / kWarp;
+template <typename Acc, typename Body>
+__global__ void __launch_bounds__(kThreads) WarpSumKernel(int64_t rows, int64_t terms, Body body, const Fault* fault) {
+  if (fault->code != FaultCode::kNone) return;
+  __shared__ Acc shared[kThreads];
+  const int lane = threadIdx.x % kWarp;
+  Acc* const mine = shared + threadIdx.x;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * kWarps;
+  for (int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarp; row < rows; row += step) {
+    Acc acc = body.Identity();
+    for (int64_t k = lane; k < terms; k += kWarp) acc = body.Combine(acc, body.Load(row, k));
+    *mine = acc;
+    __syncwarp();
+    for (int half = kWarp / 2; half > 0; half /= 2) {
+      if (lane < half) *mine = body.Combine(*mine, mine[half]);
+      __syncwarp();
+    }
+    if (lane == 0) body.Store(row, *mine);
+    __syncwarp();
+  }
+}
+
 // For sums over an outer dimension: neighbouring threads take neighbouring rows, so that loads are contiguous.
 inline constexpr int kColumnThreads = 32, kColumnParts = 8;
 template <typename Acc, typename Body>
@@ -118,7 +205,7 @@ __global__ void __launch_bounds__(kThreads)
     if (part == 0 && row < rows) {
       for (int p = 1; p < kColumnParts; ++p) acc = body.Combine(acc, shared[p][column]);
       if (partial != nullptr) {
-        partial[row * chunks + chunk] = acc;
+        partial[chunk * rows + row] = acc;
       } else {
         body.Store(row, acc);
       }
@@ -135,62 +222,95 @@ void ForEach(const Queue& queue, int64_t n, const Body& body) {
   for (int64_t i = 0; i < n; ++i) body(i);
 }
 
+template <typename T, typename Body>
+void Map(const Queue& queue, int64_t n, T* y, const Body& body) {
+  if (queue.fault->code != FaultCode::kNone) return;
+  for (int64_t i = 0; i < n; ++i) y[i] = body(i);
+}
+
 #endif
 
-// Chunks that a row of so many terms is cut into, so that few long rows still fill the device. Depends on sizes alone,
-// so bits do too.
-inline int64_t SumChunks(int64_t rows, int64_t terms) {
-  constexpr int64_t kTermsPerChunk = 4096, kWantedBlocks = 512;
-  const int64_t most = CeilDiv(terms, kTermsPerChunk), wanted = CeilDiv(kWantedBlocks, rows > 0 ? rows : 1);
+// Chunks that the sum of so many terms is cut into, so that few long rows still fill the device. Depends on sizes
+// alone, so bits do too. `columns` as in SumRows.
+inline int64_t SumChunks(int64_t rows, int64_t terms, bool columns) {
+  constexpr int64_t kWantedBlocks = 1024, kRowTerms = 4096, kColumnTerms = 256;
+  const int64_t units = columns ? CeilDiv(rows, 32) : rows;
+  const int64_t most = CeilDiv(terms, columns ? kColumnTerms : kRowTerms);
+  const int64_t wanted = CeilDiv(kWantedBlocks, units > 0 ? units : 1);
   const int64_t chunks = most < wanted ? most : wanted;
   return chunks < 1 ? 1 : chunks;
 }
 
-// Sums over the chunks of rows.
+// The sum over the chunks of a row.
 template <typename Acc, typename Body>
 struct PartialBody {
   const Acc* partial;
-  int64_t chunks;
+  int64_t row_stride, chunk_stride;
   Body body;
-  MR_DEVICE void operator()(int64_t row) const {
-    Acc acc = body.Identity();
-    for (int64_t c = 0; c < chunks; ++c) acc = body.Combine(acc, partial[row * chunks + c]);
-    body.Store(row, acc);
-  }
+  MR_DEVICE Acc Identity() const { return body.Identity(); }
+  MR_DEVICE Acc Combine(Acc a, Acc b) const { return body.Combine(a, b); }
+  MR_DEVICE Acc Load(int64_t row, int64_t k) const { return partial[row * row_stride + k * chunk_stride]; }
+  MR_DEVICE void Store(int64_t row, Acc acc) const { body.Store(row, acc); }
 };
 
+#if defined(__CUDACC__)
+
+inline constexpr int64_t kWarpTerms = 1024;  // longest row that a warp takes
+
 // body.Store(row, body.Combine over k in [0, terms) of body.Load(row, k)) for every row, in a fixed order. `partial`
-// holds rows * SumChunks(rows, terms) accumulators. `columns`: neighbouring rows lie beside each other in memory.
+// holds rows * SumChunks(rows, terms, columns) accumulators. `columns`: neighbouring rows lie beside each other in
+// memory.
 template <typename Acc, typename Body>
 void SumRows(const Queue& queue, int64_t rows, int64_t terms, bool columns, void* partial, const Body& body) {
   if (rows <= 0) return;
-  const int64_t chunks = SumChunks(rows, terms);
-  Acc* sums = chunks > 1 ? static_cast<Acc*>(partial) : nullptr;
-#if defined(__CUDACC__)
   const auto stream = static_cast<cudaStream_t>(queue.stream);
-  const int64_t units = columns ? CeilDiv(rows, kColumnThreads) * chunks : rows * chunks;
-  const unsigned blocks = static_cast<unsigned>(units < kMaxBlocks * 8 ? units : kMaxBlocks * 8);
+  const auto grid = [](int64_t units) { return static_cast<unsigned>(units < kMaxBlocks * 8 ? units : kMaxBlocks * 8); };
+  const int64_t chunks = SumChunks(rows, terms, columns);
+  Acc* sums = chunks > 1 ? static_cast<Acc*>(partial) : nullptr;
   if (columns) {
-    ColumnSumKernel<Acc><<<blocks, kThreads, 0, stream>>>(rows, terms, chunks, sums, body, queue.fault);
-  } else {
-    RowSumKernel<Acc><<<blocks, kThreads, 0, stream>>>(rows, terms, chunks, sums, body, queue.fault);
+    const int64_t tiles = CeilDiv(rows, kColumnThreads);
+    ColumnSumKernel<Acc><<<grid(tiles * chunks), kThreads, 0, stream>>>(rows, terms, chunks, sums, body, queue.fault);
+    if (chunks == 1) return;
+    const PartialBody<Acc, Body> rest = {sums, 1, rows, body};
+    ColumnSumKernel<Acc><<<grid(tiles), kThreads, 0, stream>>>(rows, chunks, 1, static_cast<Acc*>(nullptr), rest, queue.fault);
+    return;
   }
+  if (terms <= kWarpTerms) {
+    WarpSumKernel<Acc><<<grid(CeilDiv(rows, kWarps)), kThreads, 0, stream>>>(rows, terms, body, queue.fault);
+    return;
+  }
+  RowSumKernel<Acc><<<grid(rows * chunks), kThreads, 0, stream>>>(rows, terms, chunks, sums, body, queue.fault);
+  if (chunks == 1) return;
+  const PartialBody<Acc, Body> rest = {sums, chunks, 1, body};
+  WarpSumKernel<Acc><<<grid(CeilDiv(rows, kWarps)), kThreads, 0, stream>>>(rows, chunks, rest, queue.fault);
+}
+
 #else
-  static_cast<void>(columns);
-  const int64_t per_chunk = CeilDiv(terms, chunks);
+
+template <typename Acc, typename Body>
+void SumRows(const Queue& queue, int64_t rows, int64_t terms, bool columns, void* partial, const Body& body) {
+  const int64_t chunks = SumChunks(rows, terms, columns), per_chunk = CeilDiv(terms, chunks);
+  Acc* sums = chunks > 1 ? static_cast<Acc*>(partial) : nullptr;
+  const auto add_up = [](const auto& from, int64_t row, int64_t begin, int64_t end) {
+    Acc acc = from.Identity();
+    for (int64_t k = begin; k < end; ++k) acc = from.Combine(acc, from.Load(row, k));
+    return acc;
+  };
   ForEach(queue, rows * chunks, [&](int64_t block) {
-    const int64_t row = block / chunks, begin = block % chunks * per_chunk;
-    Acc acc = body.Identity();
-    for (int64_t k = begin; k < begin + per_chunk && k < terms; ++k) acc = body.Combine(acc, body.Load(row, k));
+    const int64_t row = block / chunks, chunk = block % chunks, begin = chunk * per_chunk;
+    const Acc acc = add_up(body, row, begin, begin + per_chunk < terms ? begin + per_chunk : terms);
     if (sums != nullptr) {
-      sums[block] = acc;
+      sums[columns ? chunk * rows + row : block] = acc;
     } else {
       body.Store(row, acc);
     }
   });
-#endif
-  if (chunks > 1) ForEach(queue, rows, PartialBody<Acc, Body>{sums, chunks, body});
+  if (chunks == 1) return;
+  const PartialBody<Acc, Body> rest = {sums, columns ? 1 : chunks, columns ? rows : 1, body};
+  ForEach(queue, rows, [&](int64_t row) { body.Store(row, add_up(rest, row, 0, chunks)); });
 }
+
+#endif
 
 // Half precision as 16 bits, so that both compilers agree: round to nearest, ties to even.
 struct Bfloat16 {

@@ -23,20 +23,12 @@ struct AccumulatorOf<uint8_t> {
   using type = int64_t;
 };
 
-MR_DEVICE inline int64_t OffsetIn(int rank, const int64_t* dims, const int64_t* strides, int64_t i) {
-  int64_t offset = 0;
-  for (int d = rank - 1; d >= 0; --d) {
-    offset += i % dims[d] * strides[d];
-    i /= dims[d];
-  }
-  return offset;
-}
-
 template <typename T>
 struct ReduceBody {
   using Acc = typename AccumulatorOf<T>::type;
   ReduceOp op;
-  ReduceShape shape;
+  int64_t terms;
+  StridedIndex<1> row_index, term_index;
   const T* x;
   T* y;
   // Of the type's own range, so that a row without terms gives what TensorFlow gives.
@@ -62,14 +54,12 @@ struct ReduceBody {
     }
   }
   MR_DEVICE Acc Load(int64_t row, int64_t k) const {
-    const int64_t offset = OffsetIn(shape.row_rank, shape.row_dims, shape.row_strides, row) +
-                           OffsetIn(shape.term_rank, shape.term_dims, shape.term_strides, k);
-    const Acc value = static_cast<Acc>(Widen(x[offset]));
+    const Acc value = static_cast<Acc>(Widen(x[row_index.Offset(row) + term_index.Offset(k)]));
     return op == ReduceOp::kL2Loss || op == ReduceOp::kEuclideanNorm ? value * value : value;
   }
   MR_DEVICE void Store(int64_t row, Acc acc) const {
     using W = typename Wide<T>::type;
-    if (op == ReduceOp::kMean) acc = acc / static_cast<Acc>(shape.terms);
+    if (op == ReduceOp::kMean) acc = acc / static_cast<Acc>(terms);
     if (op == ReduceOp::kL2Loss) acc = acc / Acc(2);
     if (op == ReduceOp::kEuclideanNorm) acc = static_cast<Acc>(sqrt(static_cast<double>(acc)));
     y[row] = Wide<T>::Narrow(static_cast<W>(acc));
@@ -104,16 +94,15 @@ struct RowExpSumBody {
 template <typename T>
 struct SoftmaxBody {
   bool log_result;
-  int64_t columns;
+  Divider columns;
   const T* x;
   const double* max;
   const double* sum;
-  T* y;
-  MR_DEVICE void operator()(int64_t i) const {
+  MR_DEVICE T operator()(int64_t i) const {
     using W = typename Wide<T>::type;
-    const int64_t row = i / columns;
+    const int64_t row = columns(i);
     const W shifted = static_cast<W>(Widen(x[i]) - static_cast<W>(max[row]));
-    y[i] = Wide<T>::Narrow(log_result ? static_cast<W>(shifted - static_cast<W>(log(sum[row])))
+    return Wide<T>::Narrow(log_result ? static_cast<W>(shifted - static_cast<W>(log(sum[row])))
                                       : static_cast<W>(exp(shifted) / static_cast<W>(sum[row])));
   }
 };
@@ -142,18 +131,17 @@ struct IndexLossBody {
 template <typename T>
 struct IndexGradientBody {
   bool wide;
-  int64_t columns;
+  Divider columns;
   const T* x;
   const void* labels;
   const double* max;
   const double* sum;
-  T* gradient;
-  MR_DEVICE void operator()(int64_t i) const {
+  MR_DEVICE T operator()(int64_t i) const {
     using W = typename Wide<T>::type;
-    const int64_t row = i / columns;
+    const int64_t row = columns(i);
     const int64_t label = wide ? static_cast<const int64_t*>(labels)[row] : static_cast<const int32_t*>(labels)[row];
     const W p = static_cast<W>(exp(static_cast<W>(Widen(x[i]) - static_cast<W>(max[row]))) / static_cast<W>(sum[row]));
-    gradient[i] = Wide<T>::Narrow(i % columns == label ? static_cast<W>(p - W(1)) : p);
+    return Wide<T>::Narrow(i - row * columns.by == label ? static_cast<W>(p - W(1)) : p);
   }
 };
 template <typename T>
@@ -177,17 +165,16 @@ struct DenseLossBody {
 };
 template <typename T>
 struct DenseGradientBody {
-  int64_t columns;
+  Divider columns;
   const T* x;
   const T* labels;
   const double* max;
   const double* sum;
-  T* gradient;
-  MR_DEVICE void operator()(int64_t i) const {
+  MR_DEVICE T operator()(int64_t i) const {
     using W = typename Wide<T>::type;
-    const int64_t row = i / columns;
+    const int64_t row = columns(i);
     const W p = static_cast<W>(exp(static_cast<W>(Widen(x[i]) - static_cast<W>(max[row]))) / static_cast<W>(sum[row]));
-    gradient[i] = Wide<T>::Narrow(static_cast<W>(p - Widen(labels[i])));
+    return Wide<T>::Narrow(static_cast<W>(p - Widen(labels[i])));
   }
 };
 
@@ -199,22 +186,32 @@ void MaxAndSum(const Queue& queue, int64_t rows, int64_t columns, const T* x, do
 
 }  // namespace
 
-int64_t ReduceScratchBytes(int64_t rows, int64_t terms) {
-  const int64_t chunks = SumChunks(rows, terms);
+int64_t ReduceScratchBytes(int64_t rows, int64_t terms, bool columns) {
+  const int64_t chunks = SumChunks(rows, terms, columns);
   return chunks > 1 ? rows * chunks * 8 : 0;
 }
 
 void LaunchReduce(const Queue& queue, ReduceOp op, Type type, const ReduceShape& shape, const void* x, void* y,
                   void* partial) {
+  StridedIndex<1> row_index, term_index;
+  row_index.rank = shape.row_rank;
+  term_index.rank = shape.term_rank;
+  for (int d = 0; d < kMaxDims; ++d) {
+    row_index.SetDim(d, shape.row_dims[d], shape.rows);
+    row_index.strides[0][d] = shape.row_strides[d];
+    term_index.SetDim(d, shape.term_dims[d], shape.terms);
+    term_index.strides[0][d] = shape.term_strides[d];
+  }
   if (type == Type::kBool || type == Type::kUint8) {
-    const ReduceBody<uint8_t> body = {op, shape, static_cast<const uint8_t*>(x), static_cast<uint8_t*>(y), 0, 255};
+    const ReduceBody<uint8_t> body = {op, shape.terms, row_index, term_index, static_cast<const uint8_t*>(x),
+                                      static_cast<uint8_t*>(y), 0, 255};
     return SumRows<int64_t>(queue, shape.rows, shape.terms, shape.columns, partial, body);
   }
   const auto launch = [&](auto tag, auto lowest, auto highest) {
     using T = typename decltype(tag)::type;
     using Acc = typename ReduceBody<T>::Acc;
-    const ReduceBody<T> body = {op, shape, static_cast<const T*>(x), static_cast<T*>(y), static_cast<Acc>(lowest),
-                                static_cast<Acc>(highest)};
+    const ReduceBody<T> body = {op, shape.terms, row_index, term_index, static_cast<const T*>(x), static_cast<T*>(y),
+                                static_cast<Acc>(lowest), static_cast<Acc>(highest)};
     SumRows<Acc>(queue, shape.rows, shape.terms, shape.columns, partial, body);
   };
   if (type == Type::kInt32) return launch(Tag<int32_t>(), int64_t{INT32_MIN}, int64_t{INT32_MAX});
@@ -222,7 +219,7 @@ void LaunchReduce(const Queue& queue, ReduceOp op, Type type, const ReduceShape&
   ForFloating(type, [&](auto tag) { launch(tag, -INFINITY, INFINITY); });
 }
 
-int64_t SoftmaxScratchBytes(int64_t rows, int64_t columns) { return rows * 16 + ReduceScratchBytes(rows, columns); }
+int64_t SoftmaxScratchBytes(int64_t rows, int64_t columns) { return rows * 16 + ReduceScratchBytes(rows, columns, false); }
 
 void LaunchSoftmax(const Queue& queue, Type type, bool log, int64_t rows, int64_t columns, const void* x, void* y,
                    void* scratch) {
@@ -231,7 +228,7 @@ void LaunchSoftmax(const Queue& queue, Type type, bool log, int64_t rows, int64_
     using T = typename decltype(tag)::type;
     const T* in = static_cast<const T*>(x);
     MaxAndSum(queue, rows, columns, in, max, sum, sum + rows);
-    ForEach(queue, rows * columns, SoftmaxBody<T>{log, columns, in, max, sum, static_cast<T*>(y)});
+    Map(queue, rows * columns, static_cast<T*>(y), SoftmaxBody<T>{log, DivideBy(columns, rows * columns), in, max, sum});
   });
 }
 
@@ -239,6 +236,7 @@ void LaunchCrossEntropy(const Queue& queue, Type type, bool index_labels, bool w
                         int64_t columns, const void* logits, const void* labels, void* loss, void* gradient,
                         void* scratch) {
   double *max = static_cast<double*>(scratch), *sum = max + rows;
+  const Divider divider = DivideBy(columns, rows * columns);
   ForFloating(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* x = static_cast<const T*>(logits);
@@ -246,14 +244,13 @@ void LaunchCrossEntropy(const Queue& queue, Type type, bool index_labels, bool w
     if (index_labels) {
       ForEach(queue, rows,
               IndexLossBody<T>{queue, wide_labels, columns, x, labels, max, sum, static_cast<T*>(loss)});
-      ForEach(queue, rows * columns,
-              IndexGradientBody<T>{wide_labels, columns, x, labels, max, sum, static_cast<T*>(gradient)});
+      Map(queue, rows * columns, static_cast<T*>(gradient), IndexGradientBody<T>{wide_labels, divider, x, labels, max, sum});
       return;
     }
     const T* p = static_cast<const T*>(labels);
     SumRows<double>(queue, rows, columns, false, sum + rows,
                     DenseLossBody<T>{columns, x, p, max, sum, static_cast<T*>(loss)});
-    ForEach(queue, rows * columns, DenseGradientBody<T>{columns, x, p, max, sum, static_cast<T*>(gradient)});
+    Map(queue, rows * columns, static_cast<T*>(gradient), DenseGradientBody<T>{divider, x, p, max, sum});
   });
 }
 

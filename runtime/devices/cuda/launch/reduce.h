@@ -18,7 +18,7 @@ struct ReduceShape {
 };
 
 // Bytes of `partial` that LaunchReduce needs.
-int64_t ReduceScratchBytes(int64_t rows, int64_t terms);
+int64_t ReduceScratchBytes(int64_t rows, int64_t terms, bool columns);
 void LaunchReduce(const Queue& queue, ReduceOp op, Type type, const ReduceShape& shape, const void* x, void* y,
                   void* partial);
 

@@ -35,7 +35,7 @@ class BlasProduct final : public Product {
     const auto check = [&](cublasStatus_t status, const char* call) { return BlasStatus(status, services_.device(), call); };
     const bool wide = shape_.type == Type::kDouble;
     const cublasComputeType_t compute = wide ? CUBLAS_COMPUTE_64F
-                                        : shape_.type == Type::kFloat && services_.tf32() ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                        : shape_.type == Type::kFloat && services_.choices().tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
                                                                                           : CUBLAS_COMPUTE_32F;
     MR_RETURN_IF_ERROR(check(cublasLtMatmulDescCreate(&operation_, compute, wide ? CUDA_R_64F : CUDA_R_32F),
                              "cublasLtMatmulDescCreate"));
@@ -53,6 +53,17 @@ class BlasProduct final : public Product {
     MR_RETURN_IF_ERROR(check(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate"));
     cublasStatus_t status = cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                                                  &kMostScratch, sizeof kMostScratch);
+    // Tensors lie where the plan puts them, and sums are made in one order: no reduction in place.
+    const uint32_t alignment = static_cast<uint32_t>(shape_.alignment);
+    const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+    for (const auto& [attribute, value] : {std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment),
+                                          std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment),
+                                          std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment),
+                                          std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment),
+                                          std::pair(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions)}) {
+      if (status != CUBLAS_STATUS_SUCCESS) break;
+      status = cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value);
+    }
     int found = 0;
     if (status == CUBLAS_STATUS_SUCCESS) {
       status = cublasLtMatmulAlgoGetHeuristic(services_.blas(), operation_, b_, a_, c_, c_, preference, 1, &choice_, &found);
@@ -62,7 +73,7 @@ class BlasProduct final : public Product {
     return found > 0 ? absl::OkStatus() : absl::UnimplementedError("cuBLASLt has no algorithm for this product");
   }
 
-  int64_t scratch_bytes() const override { return AlignUp(static_cast<int64_t>(choice_.workspaceSize), 256); }
+  int64_t scratch_bytes() const override { return AlignUp(static_cast<int64_t>(choice_.workspaceSize), kLibraryAlignment); }
 
   absl::Status Run(const Queue& queue, const void* a, const void* b, void* c, void* scratch) const override {
     const float one = 1, zero = 0;

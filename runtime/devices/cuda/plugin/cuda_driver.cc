@@ -41,10 +41,12 @@ class CudaDriver final : public DeviceDriver {
     MR_CUDA(cudaMalloc(&fault, sizeof(Fault)));
     fault_ = static_cast<Fault*>(fault);
     MR_CUDA(cudaMemset(fault_, 0, sizeof(Fault)));
+    // The memset is on a stream that the others do not wait for.
+    MR_CUDA(cudaDeviceSynchronize());
     MR_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&fault_host_), sizeof(Fault), cudaHostAllocDefault));
-    MR_ASSIGN_OR_RETURN(services_, CudaServices::Create(info_.name, fault_, options_.tf32));
+    MR_ASSIGN_OR_RETURN(services_, CudaServices::Create(info_.name, fault_, {options_.tf32, options_.measure_convolutions}));
     RegisterCudaKernels(registry_, *services_);
-    MR_RETURN_IF_ERROR(AddHostFallbacks(*options_.host_kernels, *services_, registry_));
+    AddHostFallbacks(*options_.host_kernels, *services_, registry_);
     // What is not free now: the context, the libraries' own memory, and other programs.
     size_t free_bytes = 0, total_bytes = 0;
     MR_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
@@ -77,7 +79,7 @@ class CudaDriver final : public DeviceDriver {
   absl::Status PinHost(void* memory, int64_t bytes) override {
     MR_CUDA(cudaSetDevice(options_.index));
     PreferNode(memory, bytes);
-    const cudaError_t error = cudaHostRegister(memory, static_cast<size_t>(bytes), cudaHostRegisterPortable);
+    const cudaError_t error = cudaHostRegister(memory, static_cast<size_t>(bytes), cudaHostRegisterPortable | cudaHostRegisterMapped);
     if (error == cudaSuccess) return absl::OkStatus();
     cudaGetLastError();
     return PinningRefused(bytes, cudaGetErrorString(error));
@@ -95,6 +97,7 @@ class CudaDriver final : public DeviceDriver {
   }
   void DestroyStream(DeviceStream stream) override { cudaStreamDestroy(Raw(stream)); }
   absl::Status Synchronize(DeviceStream stream) override {
+    MR_CUDA(cudaSetDevice(options_.index));
     MR_CUDA(cudaStreamSynchronize(Raw(stream)));
     return absl::OkStatus();
   }
@@ -107,10 +110,12 @@ class CudaDriver final : public DeviceDriver {
   }
   void DestroyEvent(DeviceEvent event) override { cudaEventDestroy(RawEvent(event)); }
   absl::Status Record(DeviceEvent event, DeviceStream stream) override {
+    MR_CUDA(cudaSetDevice(options_.index));
     MR_CUDA(cudaEventRecord(RawEvent(event), Raw(stream)));
     return absl::OkStatus();
   }
   absl::Status WaitFor(DeviceStream stream, DeviceEvent event) override {
+    MR_CUDA(cudaSetDevice(options_.index));
     MR_CUDA(cudaStreamWaitEvent(Raw(stream), RawEvent(event), 0));
     return absl::OkStatus();
   }
@@ -121,10 +126,12 @@ class CudaDriver final : public DeviceDriver {
   }
 
   absl::Status CopyToHost(void* host, const void* device, int64_t bytes, DeviceStream stream) override {
+    MR_CUDA(cudaSetDevice(options_.index));
     MR_CUDA(cudaMemcpyAsync(host, device, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost, Raw(stream)));
     return absl::OkStatus();
   }
   absl::Status CopyToDevice(void* device, const void* host, int64_t bytes, DeviceStream stream) override {
+    MR_CUDA(cudaSetDevice(options_.index));
     MR_CUDA(cudaMemcpyAsync(device, host, static_cast<size_t>(bytes), cudaMemcpyHostToDevice, Raw(stream)));
     return absl::OkStatus();
   }
@@ -139,6 +146,7 @@ class CudaDriver final : public DeviceDriver {
   }
 
   absl::StatusOr<KernelFault> TakeFault(DeviceStream stream) override {
+    MR_CUDA(cudaSetDevice(options_.index));
     MR_CUDA(cudaMemcpyAsync(fault_host_, fault_, sizeof(Fault), cudaMemcpyDeviceToHost, Raw(stream)));
     MR_CUDA(cudaStreamSynchronize(Raw(stream)));
     KernelFault fault = services_->TakeHostFault();
@@ -150,11 +158,13 @@ class CudaDriver final : public DeviceDriver {
   }
 
   absl::Status BeginCapture(DeviceStream stream) override {
+    MR_CUDA(cudaSetDevice(options_.index));
     // Of this thread alone: another one may be planning.
     MR_CUDA(cudaStreamBeginCapture(Raw(stream), cudaStreamCaptureModeThreadLocal));
     return absl::OkStatus();
   }
   absl::StatusOr<DeviceGraph> EndCapture(DeviceStream stream) override {
+    MR_CUDA(cudaSetDevice(options_.index));
     cudaGraph_t graph = nullptr;
     MR_CUDA(cudaStreamEndCapture(Raw(stream), &graph));
     cudaGraphExec_t executable = nullptr;
@@ -164,6 +174,7 @@ class CudaDriver final : public DeviceDriver {
     return static_cast<DeviceGraph>(executable);
   }
   absl::Status LaunchGraph(DeviceGraph graph, DeviceStream stream) override {
+    MR_CUDA(cudaSetDevice(options_.index));
     MR_CUDA(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), Raw(stream)));
     return absl::OkStatus();
   }

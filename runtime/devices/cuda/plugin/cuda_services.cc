@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "cuda/plugin/cuda_errors.h"
 #include "millrace/status.h"
 
 namespace millrace::cuda {
@@ -20,16 +21,31 @@ absl::Status DnnStatus(cudnnStatus_t status, const std::string& device, const ch
                                                                                        : absl::InternalError(what);
 }
 
-absl::StatusOr<std::unique_ptr<CudaServices>> CudaServices::Create(const std::string& device, Fault* fault, bool tf32) {
-  auto services = std::unique_ptr<CudaServices>(new CudaServices(device, fault, tf32));
+absl::StatusOr<std::unique_ptr<CudaServices>> CudaServices::Create(const std::string& device, Fault* fault,
+                                                                     Choices choices) {
+  auto services = std::unique_ptr<CudaServices>(new CudaServices(device, fault, choices));
   MR_RETURN_IF_ERROR(BlasStatus(cublasLtCreate(&services->blas_), device, "cublasLtCreate"));
   MR_RETURN_IF_ERROR(DnnStatus(cudnnCreate(&services->dnn_), device, "cudnnCreate"));
+  MR_RETURN_IF_ERROR(DnnStatus(cudnnCreate(&services->planning_dnn_), device, "cudnnCreate"));
   return services;
 }
 
 CudaServices::~CudaServices() {
+  if (planning_dnn_ != nullptr) cudnnDestroy(planning_dnn_);
   if (dnn_ != nullptr) cudnnDestroy(dnn_);
   if (blas_ != nullptr) cublasLtDestroy(blas_);
+}
+
+absl::Status CudaServices::LoadState(const Queue& queue, void* device, const void* host, int64_t bytes) {
+  return CudaStatus(cudaMemcpyAsync(device, host, static_cast<size_t>(bytes), cudaMemcpyHostToDevice,
+                                    static_cast<cudaStream_t>(queue.stream)),
+                    device_, "loading a node's state");
+}
+
+absl::Status CudaServices::StoreState(const Queue& queue, void* host, const void* device, int64_t bytes) {
+  return CudaStatus(cudaMemcpyAsync(host, device, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost,
+                                    static_cast<cudaStream_t>(queue.stream)),
+                    device_, "storing a node's state");
 }
 
 void CudaServices::ReportHostFault(KernelFault fault) {

@@ -16,22 +16,33 @@
 
 namespace millrace::cuda {
 
+// What users may choose of how kernels compute.
+struct Choices {
+  bool tf32 = false;
+  bool measure_convolutions = false;
+};
+
 class CudaServices final : public DeviceServices {
  public:
   // `fault` is in device memory and outlives the services.
-  static absl::StatusOr<std::unique_ptr<CudaServices>> Create(const std::string& device, Fault* fault, bool tf32);
+  static absl::StatusOr<std::unique_ptr<CudaServices>> Create(const std::string& device, Fault* fault, Choices choices);
   ~CudaServices() override;
 
   Queue QueueOf(const KernelContext& context) override { return {context.stream, fault_, position_}; }
   absl::Status Launched(const Queue&) override { return absl::OkStatus(); }
   absl::StatusOr<std::unique_ptr<Product>> PlanProduct(const ProductShape& shape) override;
   absl::StatusOr<std::unique_ptr<Convolution>> PlanConvolution(const ConvShape& shape) override;
+  absl::Status LoadState(const Queue& queue, void* device, const void* host, int64_t bytes) override;
+  absl::Status StoreState(const Queue& queue, void* host, const void* device, int64_t bytes) override;
 
   const std::string& device() const { return device_; }
   Fault* fault() const { return fault_; }
   cublasLtHandle_t blas() const { return blas_; }
   cudnnHandle_t dnn() const { return dnn_; }
-  bool tf32() const { return tf32_; }
+  // For planning, which another thread may do beside the steps: cuDNN's handles serve one thread at a time.
+  cudnnHandle_t planning_dnn() const { return planning_dnn_; }
+  std::mutex& planning_mutex() const { return planning_mutex_; }
+  const Choices& choices() const { return choices_; }
   // Of the step that is being launched.
   int64_t position() const { return position_; }
   void set_position(int64_t position) { position_ = position; }
@@ -44,13 +55,16 @@ class CudaServices final : public DeviceServices {
   void Keep(std::shared_ptr<void> what, cudaStream_t stream);
 
  private:
-  CudaServices(const std::string& device, Fault* fault, bool tf32) : device_(device), fault_(fault), tf32_(tf32) {}
+  CudaServices(const std::string& device, Fault* fault, Choices choices)
+      : device_(device), fault_(fault), choices_(choices) {}
 
   const std::string device_;
   Fault* const fault_;
-  const bool tf32_;
+  const Choices choices_;
   cublasLtHandle_t blas_ = nullptr;
   cudnnHandle_t dnn_ = nullptr;
+  cudnnHandle_t planning_dnn_ = nullptr;
+  mutable std::mutex planning_mutex_;
   int64_t position_ = 0;
   std::vector<std::shared_ptr<void>> of_step_, of_graphs_;
   std::mutex mutex_;

@@ -1,11 +1,15 @@
-// Convolutions by cuDNN: of the algorithms that it ranks, the first that is deterministic, supported, and content with
-// the scratch allowed.
+// Convolutions by cuDNN: of the algorithms that it ranks, those that are deterministic, supported, and content with the
+// scratch allowed; of these the first, the fastest measured, or the one that a plan names.
 #include <cudnn.h>
 
+#include <algorithm>
 #include <array>
+#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "cuda/plugin/cuda_errors.h"
 #include "cuda/plugin/cuda_services.h"
 #include "millrace/status.h"
 #include "millrace/types.h"
@@ -15,6 +19,7 @@ namespace {
 
 constexpr size_t kMostScratch = size_t{512} << 20;
 constexpr int kMostAlgorithms = 16;
+constexpr int kMeasuredRuns = 3;
 
 cudnnDataType_t DataTypeOf(Type type) {
   switch (type) {
@@ -24,6 +29,25 @@ cudnnDataType_t DataTypeOf(Type type) {
     default: return CUDNN_DATA_FLOAT;
   }
 }
+
+// Device memory for the time of a measurement.
+class Borrowed {
+ public:
+  explicit Borrowed(size_t bytes) {
+    if (bytes > 0 && cudaMalloc(&memory_, bytes) == cudaSuccess) cudaMemset(memory_, 0, bytes);
+    failed_ = bytes > 0 && memory_ == nullptr;
+    cudaGetLastError();
+  }
+  ~Borrowed() { cudaFree(memory_); }
+  Borrowed(const Borrowed&) = delete;
+  Borrowed& operator=(const Borrowed&) = delete;
+  void* get() const { return memory_; }
+  bool failed() const { return failed_; }
+
+ private:
+  void* memory_ = nullptr;
+  bool failed_ = false;
+};
 
 class DnnConvolution final : public Convolution {
  public:
@@ -35,117 +59,242 @@ class DnnConvolution final : public Convolution {
     if (convolution_ != nullptr) cudnnDestroyConvolutionDescriptor(convolution_);
   }
 
+  // Under the planning mutex.
   absl::Status Init() {
+    MR_RETURN_IF_ERROR(Describe());
+    std::vector<Candidate> candidates;
+    MR_RETURN_IF_ERROR(Rank(candidates));
+    std::erase_if(candidates, [&](Candidate& candidate) { return !Completes(candidate); });
+    if (candidates.empty()) return absl::UnimplementedError("cuDNN has no deterministic algorithm for this convolution");
+    const auto named = std::find_if(candidates.begin(), candidates.end(),
+                                    [&](const Candidate& candidate) { return candidate.algorithm == shape_.algorithm; });
+    if (shape_.algorithm >= 0) {
+      if (named == candidates.end()) {
+        return absl::FailedPreconditionError(absl::StrCat("the plan was made with algorithm ", shape_.algorithm,
+                                                          " of cuDNN, which this device or version does not offer"));
+      }
+      return Take(*named);
+    }
+    MR_RETURN_IF_ERROR(Take(candidates.front()));
+    return services_.choices().measure_convolutions ? Measure(candidates) : absl::OkStatus();
+  }
+
+  int algorithm() const override { return chosen_.algorithm; }
+  double seconds() const override { return chosen_.seconds; }
+  int64_t scratch_bytes() const override { return AlignUp(static_cast<int64_t>(chosen_.scratch_bytes), kLibraryAlignment); }
+
+  absl::Status Run(const Queue& queue, void* input, void* filter, void* output, void* scratch) const override {
+    MR_RETURN_IF_ERROR(Check(cudnnSetStream(services_.dnn(), static_cast<cudaStream_t>(queue.stream)), "cudnnSetStream"));
+    return Compute(services_.dnn(), input, filter, output, scratch);
+  }
+
+ private:
+  struct Candidate {
+    int algorithm = 0;
+    cudnnMathType_t math = CUDNN_DEFAULT_MATH;
+    size_t scratch_bytes = 0;
+    double seconds = 0;
+  };
+
+  absl::Status Check(cudnnStatus_t status, const char* call) const { return DnnStatus(status, services_.device(), call); }
+
+  absl::Status Describe() {
     MR_RETURN_IF_ERROR(Check(cudnnCreateTensorDescriptor(&input_), "an input's descriptor"));
     MR_RETURN_IF_ERROR(Check(cudnnCreateTensorDescriptor(&output_), "an output's descriptor"));
     MR_RETURN_IF_ERROR(Check(cudnnCreateFilterDescriptor(&filter_), "a filter's descriptor"));
     MR_RETURN_IF_ERROR(Check(cudnnCreateConvolutionDescriptor(&convolution_), "a convolution's descriptor"));
     const cudnnDataType_t type = DataTypeOf(shape_.type);
-    // Sizes are given with the channels second, whatever the layout.
-    const auto sizes = [&](int64_t first, int64_t second, const ConvShape::Sizes& spatial) {
-      std::vector<int> result = {static_cast<int>(first), static_cast<int>(second)};
-      for (int i = 0; i < shape_.spatial; ++i) result.push_back(static_cast<int>(spatial[i]));
-      return result;
-    };
     const int rank = shape_.spatial + 2;
-    const std::vector<int> in = sizes(shape_.batch, shape_.in_channels, shape_.in);
-    const std::vector<int> out = sizes(shape_.batch, shape_.out_channels, shape_.out);
-    const std::vector<int> filter = sizes(shape_.out_channels, shape_.in_channels / shape_.groups, shape_.kernel);
-    MR_RETURN_IF_ERROR(Check(cudnnSetTensorNdDescriptorEx(input_, CUDNN_TENSOR_NHWC, type, rank, in.data()), "the input"));
-    MR_RETURN_IF_ERROR(Check(cudnnSetTensorNdDescriptorEx(output_, CUDNN_TENSOR_NHWC, type, rank, out.data()), "the output"));
-    MR_RETURN_IF_ERROR(Check(cudnnSetFilterNdDescriptor(filter_, type, CUDNN_TENSOR_NHWC, rank, filter.data()), "the filter"));
+    MR_RETURN_IF_ERROR(DescribeTensor(input_, shape_.in_channels, shape_.in));
+    MR_RETURN_IF_ERROR(DescribeTensor(output_, shape_.out_channels, shape_.out));
+    std::array<int, 5> filter{static_cast<int>(shape_.out_channels), static_cast<int>(shape_.in_channels / shape_.groups)};
     std::array<int, 3> pad{}, stride{}, dilation{};
     for (int i = 0; i < shape_.spatial; ++i) {
+      filter[i + 2] = static_cast<int>(shape_.kernel[i]);
       pad[i] = static_cast<int>(shape_.pad[i]);
       stride[i] = static_cast<int>(shape_.stride[i]);
       dilation[i] = static_cast<int>(shape_.dilation[i]);
     }
+    MR_RETURN_IF_ERROR(Check(cudnnSetFilterNdDescriptor(filter_, type, shape_.channels_first ? CUDNN_TENSOR_NCHW : CUDNN_TENSOR_NHWC,
+                                                        rank, filter.data()), "the filter"));
+    const cudnnDataType_t compute = shape_.type == Type::kDouble ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
     MR_RETURN_IF_ERROR(Check(cudnnSetConvolutionNdDescriptor(convolution_, shape_.spatial, pad.data(), stride.data(),
-                                                             dilation.data(), CUDNN_CROSS_CORRELATION,
-                                                             shape_.type == Type::kDouble ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT),
+                                                             dilation.data(), CUDNN_CROSS_CORRELATION, compute),
                              "the convolution"));
     MR_RETURN_IF_ERROR(Check(cudnnSetConvolutionGroupCount(convolution_, static_cast<int>(shape_.groups)), "its groups"));
-    const bool rounds = shape_.type != Type::kFloat || services_.tf32();
-    MR_RETURN_IF_ERROR(Check(cudnnSetConvolutionMathType(convolution_, rounds ? CUDNN_TENSOR_OP_MATH : CUDNN_FMA_MATH),
-                             "its precision"));
-    return Choose();
+    return SetMath(rounds() ? CUDNN_TENSOR_OP_MATH : CUDNN_FMA_MATH);
   }
 
-  int64_t scratch_bytes() const override { return AlignUp(static_cast<int64_t>(scratch_bytes_), 256); }
+  // Sizes are given with the channels second, whatever the layout; strides say what it is.
+  absl::Status DescribeTensor(cudnnTensorDescriptor_t descriptor, int64_t channels, const ConvShape::Sizes& size) const {
+    std::array<int, 5> dims{static_cast<int>(shape_.batch), static_cast<int>(channels)}, strides{};
+    int64_t step = shape_.channels_first ? 1 : channels, plane = 1;
+    for (int i = shape_.spatial - 1; i >= 0; --i) {
+      dims[i + 2] = static_cast<int>(size[i]);
+      strides[i + 2] = static_cast<int>(step);
+      step *= size[i];
+      plane *= size[i];
+    }
+    strides[1] = shape_.channels_first ? static_cast<int>(plane) : 1;
+    strides[0] = static_cast<int>(plane * channels);
+    return Check(cudnnSetTensorNdDescriptor(descriptor, DataTypeOf(shape_.type), shape_.spatial + 2, dims.data(), strides.data()),
+                 "a tensor");
+  }
 
-  absl::Status Run(const Queue& queue, void* input, void* filter, void* output, void* scratch) const override {
+  // Whether products may be rounded: always in halves, in floats where the user says so. The default math of cuDNN
+  // rounds floats to TF32 on these devices, so it is never left at that.
+  bool rounds() const {
+    return shape_.type == Type::kHalf || shape_.type == Type::kBfloat16 ||
+           (shape_.type == Type::kFloat && services_.choices().tf32);
+  }
+  absl::Status SetMath(cudnnMathType_t math) const {
+    return Check(cudnnSetConvolutionMathType(convolution_, rounds() ? math : CUDNN_FMA_MATH), "its precision");
+  }
+
+  template <typename Result>
+  void Keep(const Result* results, int count, std::vector<Candidate>& candidates) const {
+    for (int i = 0; i < count; ++i) {
+      const Result& result = results[i];
+      if (result.status != CUDNN_STATUS_SUCCESS || result.determinism != CUDNN_DETERMINISTIC) continue;
+      const bool known = std::any_of(candidates.begin(), candidates.end(), [&](const Candidate& candidate) {
+        return candidate.algorithm == static_cast<int>(result.algo);
+      });
+      if (!known) candidates.push_back({static_cast<int>(result.algo), result.mathType});
+    }
+  }
+
+  absl::Status Rank(std::vector<Candidate>& candidates) const {
+    const cudnnHandle_t dnn = services_.planning_dnn();
+    int count = 0;
+    switch (shape_.part) {
+      case ConvPart::kForward: {
+        cudnnConvolutionFwdAlgoPerf_t results[kMostAlgorithms];
+        MR_RETURN_IF_ERROR(Check(cudnnGetConvolutionForwardAlgorithm_v7(dnn, input_, filter_, convolution_, output_,
+                                                                        kMostAlgorithms, &count, results),
+                                 "cudnnGetConvolutionForwardAlgorithm_v7"));
+        Keep(results, count, candidates);
+        return absl::OkStatus();
+      }
+      case ConvPart::kInput: {
+        cudnnConvolutionBwdDataAlgoPerf_t results[kMostAlgorithms];
+        MR_RETURN_IF_ERROR(Check(cudnnGetConvolutionBackwardDataAlgorithm_v7(dnn, filter_, output_, convolution_, input_,
+                                                                             kMostAlgorithms, &count, results),
+                                 "cudnnGetConvolutionBackwardDataAlgorithm_v7"));
+        Keep(results, count, candidates);
+        return absl::OkStatus();
+      }
+      case ConvPart::kFilter: {
+        cudnnConvolutionBwdFilterAlgoPerf_t results[kMostAlgorithms];
+        MR_RETURN_IF_ERROR(Check(cudnnGetConvolutionBackwardFilterAlgorithm_v7(dnn, input_, output_, convolution_, filter_,
+                                                                               kMostAlgorithms, &count, results),
+                                 "cudnnGetConvolutionBackwardFilterAlgorithm_v7"));
+        Keep(results, count, candidates);
+        return absl::OkStatus();
+      }
+    }
+    return absl::InternalError("an unknown part of a convolution");
+  }
+
+  // Fills in the scratch that the algorithm needs in the precision it will have; false where it is not supported so.
+  bool Completes(Candidate& candidate) const {
+    if (!SetMath(candidate.math).ok()) return false;
+    const cudnnHandle_t dnn = services_.planning_dnn();
+    cudnnStatus_t status = CUDNN_STATUS_NOT_SUPPORTED;
+    size_t* bytes = &candidate.scratch_bytes;
+    switch (shape_.part) {
+      case ConvPart::kForward:
+        status = cudnnGetConvolutionForwardWorkspaceSize(dnn, input_, filter_, convolution_, output_,
+                                                         static_cast<cudnnConvolutionFwdAlgo_t>(candidate.algorithm), bytes);
+        break;
+      case ConvPart::kInput:
+        status = cudnnGetConvolutionBackwardDataWorkspaceSize(
+            dnn, filter_, output_, convolution_, input_, static_cast<cudnnConvolutionBwdDataAlgo_t>(candidate.algorithm), bytes);
+        break;
+      case ConvPart::kFilter:
+        status = cudnnGetConvolutionBackwardFilterWorkspaceSize(
+            dnn, input_, output_, convolution_, filter_, static_cast<cudnnConvolutionBwdFilterAlgo_t>(candidate.algorithm), bytes);
+        break;
+    }
+    return status == CUDNN_STATUS_SUCCESS && *bytes <= kMostScratch;
+  }
+
+  absl::Status Take(const Candidate& candidate) {
+    chosen_ = candidate;
+    return SetMath(candidate.math);
+  }
+
+  absl::Status Compute(cudnnHandle_t dnn, void* input, void* filter, void* output, void* scratch) const {
     const float one = 1, zero = 0;
     const double wide_one = 1, wide_zero = 0;
     const bool wide = shape_.type == Type::kDouble;
     const void* alpha = wide ? static_cast<const void*>(&wide_one) : &one;
     const void* beta = wide ? static_cast<const void*>(&wide_zero) : &zero;
-    MR_RETURN_IF_ERROR(Check(cudnnSetStream(services_.dnn(), static_cast<cudaStream_t>(queue.stream)), "cudnnSetStream"));
+    if (chosen_.scratch_bytes == 0) scratch = nullptr;
     switch (shape_.part) {
       case ConvPart::kForward:
-        return Check(cudnnConvolutionForward(services_.dnn(), alpha, input_, input, filter_, filter, convolution_, forward_,
-                                             scratch, scratch_bytes_, beta, output_, output),
+        return Check(cudnnConvolutionForward(dnn, alpha, input_, input, filter_, filter, convolution_,
+                                             static_cast<cudnnConvolutionFwdAlgo_t>(chosen_.algorithm), scratch,
+                                             chosen_.scratch_bytes, beta, output_, output),
                      "cudnnConvolutionForward");
       case ConvPart::kInput:
-        return Check(cudnnConvolutionBackwardData(services_.dnn(), alpha, filter_, filter, output_, output, convolution_,
-                                                  backward_input_, scratch, scratch_bytes_, beta, input_, input),
+        return Check(cudnnConvolutionBackwardData(dnn, alpha, filter_, filter, output_, output, convolution_,
+                                                  static_cast<cudnnConvolutionBwdDataAlgo_t>(chosen_.algorithm), scratch,
+                                                  chosen_.scratch_bytes, beta, input_, input),
                      "cudnnConvolutionBackwardData");
       case ConvPart::kFilter:
-        return Check(cudnnConvolutionBackwardFilter(services_.dnn(), alpha, input_, input, output_, output, convolution_,
-                                                    backward_filter_, scratch, scratch_bytes_, beta, filter_, filter),
+        return Check(cudnnConvolutionBackwardFilter(dnn, alpha, input_, input, output_, output, convolution_,
+                                                    static_cast<cudnnConvolutionBwdFilterAlgo_t>(chosen_.algorithm), scratch,
+                                                    chosen_.scratch_bytes, beta, filter_, filter),
                      "cudnnConvolutionBackwardFilter");
     }
     return absl::InternalError("an unknown part of a convolution");
   }
 
- private:
-  absl::Status Check(cudnnStatus_t status, const char* call) const { return DnnStatus(status, services_.device(), call); }
-
-  template <typename Result, typename Algorithm>
-  absl::Status TakeFirst(const Result* results, int count, Algorithm* algorithm) {
-    for (int i = 0; i < count; ++i) {
-      const Result& result = results[i];
-      if (result.status != CUDNN_STATUS_SUCCESS || result.determinism != CUDNN_DETERMINISTIC ||
-          result.memory > kMostScratch) {
-        continue;
-      }
-      if (shape_.type == Type::kFloat && !services_.tf32() && result.mathType != CUDNN_DEFAULT_MATH &&
-          result.mathType != CUDNN_FMA_MATH) {
-        continue;
-      }
-      MR_RETURN_IF_ERROR(Check(cudnnSetConvolutionMathType(convolution_, result.mathType), "its precision"));
-      *algorithm = result.algo;
-      scratch_bytes_ = result.memory;
-      return absl::OkStatus();
+  // Takes the fastest candidate that the memory left on the device lets run; the choice stays where there is none.
+  absl::Status Measure(std::vector<Candidate>& candidates) {
+    size_t most = 0;
+    for (const Candidate& candidate : candidates) most = std::max(most, candidate.scratch_bytes);
+    const size_t bytes = shape_.type == Type::kDouble ? 8 : shape_.type == Type::kFloat ? 4 : 2;
+    const auto elements = [&](int64_t channels, const ConvShape::Sizes& size) {
+      return static_cast<size_t>(shape_.batch * channels * size[0] * size[1] * size[2]) * bytes;
+    };
+    const Borrowed input(elements(shape_.in_channels, shape_.in)), output(elements(shape_.out_channels, shape_.out));
+    const Borrowed filter(static_cast<size_t>(shape_.out_channels * shape_.in_channels / shape_.groups * shape_.kernel[0] *
+                                              shape_.kernel[1] * shape_.kernel[2]) * bytes);
+    const Borrowed scratch(most);
+    if (input.failed() || output.failed() || filter.failed() || scratch.failed()) return absl::OkStatus();
+    cudaStream_t stream = nullptr;
+    cudaEvent_t from = nullptr, to = nullptr;
+    const auto check = [&](cudaError_t error) { return CudaStatus(error, services_.device(), "measuring a convolution"); };
+    MR_RETURN_IF_ERROR(check(cudaDeviceSynchronize()));
+    MR_RETURN_IF_ERROR(check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)));
+    absl::Status status = check(cudaEventCreate(&from));
+    status.Update(check(cudaEventCreate(&to)));
+    status.Update(Check(cudnnSetStream(services_.planning_dnn(), stream), "cudnnSetStream"));
+    Candidate best = chosen_;
+    for (Candidate& candidate : candidates) {
+      if (!status.ok() || !Take(candidate).ok()) break;
+      const auto time = [&]() -> absl::Status {
+        MR_RETURN_IF_ERROR(check(cudaEventRecord(from, stream)));
+        MR_RETURN_IF_ERROR(Compute(services_.planning_dnn(), input.get(), filter.get(), output.get(), scratch.get()));
+        MR_RETURN_IF_ERROR(check(cudaEventRecord(to, stream)));
+        MR_RETURN_IF_ERROR(check(cudaEventSynchronize(to)));
+        float milliseconds = 0;
+        MR_RETURN_IF_ERROR(check(cudaEventElapsedTime(&milliseconds, from, to)));
+        if (candidate.seconds == 0 || milliseconds * 1e-3 < candidate.seconds) candidate.seconds = milliseconds * 1e-3;
+        return absl::OkStatus();
+      };
+      // The first run loads the kernel. One that cannot run after all is no candidate.
+      bool ran = time().ok();
+      candidate.seconds = 0;
+      for (int run = 0; run < kMeasuredRuns && ran; ++run) ran = time().ok();
+      if (ran && (best.seconds == 0 || candidate.seconds < best.seconds)) best = candidate;
     }
-    return absl::UnimplementedError("cuDNN has no deterministic algorithm for this convolution");
-  }
-
-  absl::Status Choose() {
-    int count = 0;
-    switch (shape_.part) {
-      case ConvPart::kForward: {
-        cudnnConvolutionFwdAlgoPerf_t results[kMostAlgorithms];
-        MR_RETURN_IF_ERROR(Check(cudnnGetConvolutionForwardAlgorithm_v7(services_.dnn(), input_, filter_, convolution_,
-                                                                        output_, kMostAlgorithms, &count, results),
-                                 "cudnnGetConvolutionForwardAlgorithm_v7"));
-        return TakeFirst(results, count, &forward_);
-      }
-      case ConvPart::kInput: {
-        cudnnConvolutionBwdDataAlgoPerf_t results[kMostAlgorithms];
-        MR_RETURN_IF_ERROR(Check(cudnnGetConvolutionBackwardDataAlgorithm_v7(services_.dnn(), filter_, output_, convolution_,
-                                                                             input_, kMostAlgorithms, &count, results),
-                                 "cudnnGetConvolutionBackwardDataAlgorithm_v7"));
-        return TakeFirst(results, count, &backward_input_);
-      }
-      case ConvPart::kFilter: {
-        cudnnConvolutionBwdFilterAlgoPerf_t results[kMostAlgorithms];
-        MR_RETURN_IF_ERROR(Check(cudnnGetConvolutionBackwardFilterAlgorithm_v7(services_.dnn(), input_, output_, convolution_,
-                                                                               filter_, kMostAlgorithms, &count, results),
-                                 "cudnnGetConvolutionBackwardFilterAlgorithm_v7"));
-        return TakeFirst(results, count, &backward_filter_);
-      }
-    }
-    return absl::InternalError("an unknown part of a convolution");
+    if (to != nullptr) cudaEventDestroy(to);
+    if (from != nullptr) cudaEventDestroy(from);
+    cudaStreamDestroy(stream);
+    MR_RETURN_IF_ERROR(status);
+    return Take(best);
   }
 
   const CudaServices& services_;
@@ -153,15 +302,17 @@ class DnnConvolution final : public Convolution {
   cudnnTensorDescriptor_t input_ = nullptr, output_ = nullptr;
   cudnnFilterDescriptor_t filter_ = nullptr;
   cudnnConvolutionDescriptor_t convolution_ = nullptr;
-  cudnnConvolutionFwdAlgo_t forward_ = CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM;
-  cudnnConvolutionBwdDataAlgo_t backward_input_ = CUDNN_CONVOLUTION_BWD_DATA_ALGO_1;
-  cudnnConvolutionBwdFilterAlgo_t backward_filter_ = CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1;
-  size_t scratch_bytes_ = 0;
+  Candidate chosen_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Convolution>> CudaServices::PlanConvolution(const ConvShape& shape) {
+  // cuDNN counts elements in 32 bits.
+  const int64_t in = shape.batch * shape.in_channels * shape.in[0] * shape.in[1] * shape.in[2];
+  const int64_t out = shape.batch * shape.out_channels * shape.out[0] * shape.out[1] * shape.out[2];
+  if (std::max(in, out) > INT32_MAX) return absl::UnimplementedError("a convolution of more than 2^31 elements");
+  std::lock_guard<std::mutex> lock(planning_mutex());
   auto convolution = std::make_unique<DnnConvolution>(*this, shape);
   MR_RETURN_IF_ERROR(convolution->Init());
   return std::unique_ptr<Convolution>(std::move(convolution));

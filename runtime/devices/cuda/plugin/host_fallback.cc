@@ -3,14 +3,12 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <glog/logging.h>
-
 #include "absl/strings/match.h"
+#include "cuda/kernels/merge.h"
 #include "cuda/plugin/cuda_errors.h"
 #include "millrace/status.h"
 
@@ -173,28 +171,10 @@ class FallbackKernel final : public Kernel {
 
 }  // namespace
 
-absl::Status AddHostFallbacks(const KernelRegistry& host, CudaServices& services, KernelRegistry& registry) {
-  KernelRegistry merged;
-  std::set<std::string> names;
-  for (const std::string& name : host.Names()) names.insert(name);
-  for (const std::string& name : registry.Names()) names.insert(name);
-  for (const std::string& name : names) {
-    const KernelFactory* device_factory = registry.Find(name);
-    const KernelFactory* host_factory = host.Find(name);
-    const auto make = [on_device = device_factory != nullptr ? *device_factory : KernelFactory(), host_factory,
-                       &services](const OpInstance& instance) -> absl::StatusOr<std::unique_ptr<Kernel>> {
-      if (on_device) {
-        absl::StatusOr<std::unique_ptr<Kernel>> kernel = on_device(instance);
-        if (kernel.ok() || !absl::IsUnimplemented(kernel.status()) || host_factory == nullptr) return kernel;
-      }
-      MR_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, (*host_factory)(instance));
-      VLOG(1) << "node '" << instance.name << "' (" << instance.op << ") runs on the host";
-      return std::make_unique<FallbackKernel>(instance, std::move(kernel), services);
-    };
-    MR_RETURN_IF_ERROR(merged.Register(name, make));
-  }
-  registry = std::move(merged);
-  return absl::OkStatus();
+void AddHostFallbacks(const KernelRegistry& host, CudaServices& services, KernelRegistry& registry) {
+  registry = MergeKernels(registry, host, [&services](const OpInstance& instance, std::unique_ptr<Kernel> kernel) {
+    return std::make_unique<FallbackKernel>(instance, std::move(kernel), services);
+  });
 }
 
 bool CanCaptureFallback(const Kernel& kernel) {

@@ -10,7 +10,7 @@ namespace millrace::cuda {
 
 // For every op of `host`: where `registry` has no kernel, or its factory refuses an instance as Unimplemented, the
 // host's kernel.
-absl::Status AddHostFallbacks(const KernelRegistry& host, CudaServices& services, KernelRegistry& registry);
+void AddHostFallbacks(const KernelRegistry& host, CudaServices& services, KernelRegistry& registry);
 
 // False for a fallback whose memory could not be page-locked.
 bool CanCaptureFallback(const Kernel& kernel);

@@ -1,11 +1,12 @@
-#include "host_services.h"
+#include "cuda/emulated/host_services.h"
 
+#include <cstring>
 #include <vector>
 
 namespace millrace::cuda {
 namespace {
 
-// Definitions written out, float only: what matters here is what the kernels around them do.
+// Definitions written out: what matters here is what the kernels around them do.
 class HostProduct final : public Product {
  public:
   explicit HostProduct(const ProductShape& shape) : s_(shape) {}
@@ -51,8 +52,9 @@ class HostConvolution final : public Convolution {
           if (from < 0) continue;
           for (int64_t o = 0; o < s_.out_channels; ++o) {
             for (int64_t c = 0; c < inner; ++c) {
-              const int64_t xi = (n * in_pixels + from) * s_.in_channels + o / outer * inner + c;
-              const int64_t wi = (o * taps + tap) * inner + c, yi = (n * out_pixels + pixel) * s_.out_channels + o;
+              const int64_t xi = At(n, in_pixels, from, s_.in_channels, o / outer * inner + c);
+              const int64_t wi = s_.channels_first ? (o * inner + c) * taps + tap : (o * taps + tap) * inner + c;
+              const int64_t yi = At(n, out_pixels, pixel, s_.out_channels, o);
               if (s_.part == ConvPart::kForward) sums[yi] += static_cast<double>(x[xi]) * w[wi];
               if (s_.part == ConvPart::kInput) sums[xi] += static_cast<double>(y[yi]) * w[wi];
               if (s_.part == ConvPart::kFilter) sums[wi] += static_cast<double>(x[xi]) * y[yi];
@@ -67,6 +69,9 @@ class HostConvolution final : public Convolution {
   }
 
  private:
+  int64_t At(int64_t image, int64_t pixels, int64_t pixel, int64_t channels, int64_t channel) const {
+    return s_.channels_first ? (image * channels + channel) * pixels + pixel : (image * pixels + pixel) * channels + channel;
+  }
   // The input pixel under tap `tap` of output pixel `pixel`; -1 in the padding.
   int64_t PixelOf(int64_t pixel, int64_t tap) const {
     int64_t at[3], from = 0;
@@ -85,14 +90,31 @@ class HostConvolution final : public Convolution {
 
 }  // namespace
 
+Queue HostServices::QueueOf(const KernelContext& context) {
+  // Of the launch that this thread is about to make: two devices may run at once.
+  static thread_local Fault fault;
+  fault = Fault();
+  return {context.stream, &fault, 0};
+}
+
 absl::StatusOr<std::unique_ptr<Product>> HostServices::PlanProduct(const ProductShape& shape) {
-  if (shape.type != Type::kFloat) return absl::UnimplementedError("float only");
+  if (!written_out_ || shape.type != Type::kFloat) return absl::UnimplementedError("no such product");
   return std::make_unique<HostProduct>(shape);
 }
 
 absl::StatusOr<std::unique_ptr<Convolution>> HostServices::PlanConvolution(const ConvShape& shape) {
-  if (shape.type != Type::kFloat) return absl::UnimplementedError("float only");
+  if (!written_out_ || shape.type != Type::kFloat) return absl::UnimplementedError("no such convolution");
   return std::make_unique<HostConvolution>(shape);
+}
+
+absl::Status HostServices::LoadState(const Queue&, void* device, const void* host, int64_t bytes) {
+  std::memcpy(device, host, static_cast<size_t>(bytes));
+  return absl::OkStatus();
+}
+
+absl::Status HostServices::StoreState(const Queue&, void* host, const void* device, int64_t bytes) {
+  std::memcpy(host, device, static_cast<size_t>(bytes));
+  return absl::OkStatus();
 }
 
 }  // namespace millrace::cuda

@@ -1,0 +1,191 @@
+// Philox 4x32-10 (Salmon et al., SC 2011) and the way TensorFlow turns its words into numbers. Sample i of a stream is
+// four words that depend on the key and on counter + i alone.
+#include "cuda/launch/random.h"
+
+#include "cuda/launch/portable.h"
+
+namespace millrace::cuda {
+namespace {
+
+struct Stream {
+  uint64_t key, low, high;
+};
+
+MR_DEVICE inline void Sample(const Stream& stream, uint64_t index, uint32_t* words) {
+  const uint64_t low = stream.low + index, high = stream.high + (low < stream.low ? 1 : 0);
+  uint32_t c0 = static_cast<uint32_t>(low), c1 = static_cast<uint32_t>(low >> 32);
+  uint32_t c2 = static_cast<uint32_t>(high), c3 = static_cast<uint32_t>(high >> 32);
+  uint32_t a = static_cast<uint32_t>(stream.key), b = static_cast<uint32_t>(stream.key >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t p = static_cast<uint64_t>(0xD2511F53u) * c0, q = static_cast<uint64_t>(0xCD9E8D57u) * c2;
+    c0 = static_cast<uint32_t>(q >> 32) ^ c1 ^ a;
+    c2 = static_cast<uint32_t>(p >> 32) ^ c3 ^ b;
+    c1 = static_cast<uint32_t>(q);
+    c3 = static_cast<uint32_t>(p);
+    a += 0x9E3779B9u;
+    b += 0xBB67AE85u;
+  }
+  words[0] = c0;
+  words[1] = c1;
+  words[2] = c2;
+  words[3] = c3;
+}
+
+MR_DEVICE inline uint64_t Join(uint32_t low, uint32_t high) { return low | static_cast<uint64_t>(high) << 32; }
+
+MR_DEVICE inline Stream StreamOf(const RandomSource& source) {
+  if (source.kind == RandomSource::Kind::kState) {
+    return {source.given_key, *static_cast<const uint64_t*>(source.counter), source.given_high};
+  }
+  if (source.kind == RandomSource::Kind::kKeyed) {
+    const uint64_t* counter = static_cast<const uint64_t*>(source.counter);
+    return {*static_cast<const uint64_t*>(source.key), counter[0], counter[1]};
+  }
+  uint64_t seeds[2];
+  for (int i = 0; i < 2; ++i) {
+    seeds[i] = static_cast<uint64_t>(source.wide_seed ? static_cast<const int64_t*>(source.counter)[i]
+                                                      : static_cast<const int32_t*>(source.counter)[i]);
+  }
+  uint32_t words[4];
+  Sample({Join(0x3ec8f720u, 0x02461e29u), seeds[0], seeds[1]}, 0, words);
+  return {Join(words[0], words[1]), 0, Join(words[2], words[3])};
+}
+
+// [0, 1) from the low bits of a word: a mantissa under the exponent of 1, less 1.
+MR_DEVICE inline float UniformFloat(uint32_t word) { return FloatOf((word & 0x7fffffu) | 0x3f800000u) - 1.0f; }
+MR_DEVICE inline double UniformDouble(uint32_t high, uint32_t low) {
+  const uint64_t bits = Join(low, high & 0xfffffu) | uint64_t{1023} << 52;
+  double value;
+  memcpy(&value, &bits, sizeof value);
+  return value - 1.0;
+}
+
+inline constexpr double kTwoPi = 6.283185307179586;
+MR_DEVICE inline void NormalPair(const uint32_t* words, float* pair) {
+  const float first = UniformFloat(words[0]), u = first < 1.0e-7f ? 1.0e-7f : first;
+  const float angle = static_cast<float>(kTwoPi * static_cast<double>(UniformFloat(words[1])));
+  const float radius = sqrtf(-2.0f * logf(u));
+  pair[0] = sinf(angle) * radius;
+  pair[1] = cosf(angle) * radius;
+}
+MR_DEVICE inline void NormalPair(const uint32_t* words, double* pair) {
+  const double first = UniformDouble(words[0], words[1]), u = first < 1.0e-7 ? 1.0e-7 : first;
+  const double angle = kTwoPi * UniformDouble(words[2], words[3]);
+  const double radius = sqrt(-2.0 * log(u));
+  pair[0] = sin(angle) * radius;
+  pair[1] = cos(angle) * radius;
+}
+
+// Values that a sample gives, and the words of each.
+template <typename T>
+struct Per {
+  static constexpr int kWords = sizeof(T) == 8 ? 2 : 1;
+  static constexpr int kValues = 4 / kWords;
+};
+
+MR_DEVICE inline void Uniform(const uint32_t* words, float* values) {
+  for (int i = 0; i < 4; ++i) values[i] = UniformFloat(words[i]);
+}
+MR_DEVICE inline void Uniform(const uint32_t* words, double* values) {
+  for (int i = 0; i < 2; ++i) values[i] = UniformDouble(words[2 * i], words[2 * i + 1]);
+}
+MR_DEVICE inline void Uniform(const uint32_t* words, Half* values) {
+  for (int i = 0; i < 4; ++i) values[i] = NarrowHalf(static_cast<float>(words[i] & 0x3ffu) / 1024.0f);
+}
+MR_DEVICE inline void Uniform(const uint32_t* words, Bfloat16* values) {
+  for (int i = 0; i < 4; ++i) values[i] = NarrowBfloat16(static_cast<float>(words[i] & 0x7fu) / 128.0f);
+}
+
+// Every sample fills the elements that are its own.
+template <typename T>
+struct FillBody {
+  bool normal;
+  RandomSource source;
+  T* y;
+  int64_t n;
+  MR_DEVICE void operator()(int64_t sample) const {
+    uint32_t words[4];
+    Sample(StreamOf(source), static_cast<uint64_t>(sample), words);
+    T values[Per<T>::kValues];
+    if (normal) {
+      typename Wide<T>::type pair[2];
+      for (int i = 0; i < Per<T>::kValues; i += 2) {
+        NormalPair(words + i * Per<T>::kWords, pair);
+        values[i] = Wide<T>::Narrow(pair[0]);
+        values[i + 1] = Wide<T>::Narrow(pair[1]);
+      }
+    } else {
+      Uniform(words, values);
+    }
+    for (int i = 0; i < Per<T>::kValues; ++i) {
+      const int64_t at = sample * Per<T>::kValues + i;
+      if (at < n) y[at] = values[i];
+    }
+  }
+};
+
+// Every group of values has 256 words per value of the stream to itself, so that rejection in one group does not move
+// the others.
+template <typename T>
+struct TruncatedBody {
+  RandomSource source;
+  T* y;
+  int64_t n;
+  MR_DEVICE void operator()(int64_t group) const {
+    using W = typename Wide<T>::type;
+    constexpr int kValues = Per<T>::kValues, kPairWords = 2 * Per<T>::kWords;
+    constexpr uint64_t kSamples = static_cast<uint64_t>(kValues) * 256 / 4;
+    const Stream stream = StreamOf(source);
+    const int wanted = n - group * kValues < kValues ? static_cast<int>(n - group * kValues) : kValues;
+    uint32_t words[4];
+    int made = 0;
+    for (uint64_t pair_index = 0; made < wanted; ++pair_index) {
+      const int used = static_cast<int>(pair_index * kPairWords % 4);
+      if (used == 0) Sample(stream, static_cast<uint64_t>(group) * kSamples + pair_index * kPairWords / 4, words);
+      W pair[2];
+      NormalPair(words + used, pair);
+      for (int i = 0; i < 2 && made < wanted; ++i) {
+        if ((pair[i] < W(0) ? -pair[i] : pair[i]) < W(2)) y[group * kValues + made++] = Wide<T>::Narrow(pair[i]);
+      }
+    }
+  }
+};
+
+struct AdvanceBody {
+  uint64_t* counter;
+  uint64_t samples;
+  MR_DEVICE void operator()(int64_t) const { *counter += samples; }
+};
+
+struct KeyBody {
+  RandomSource source;
+  uint64_t* key;
+  uint64_t* counter;
+  MR_DEVICE void operator()(int64_t) const {
+    const Stream stream = StreamOf(source);
+    *key = stream.key;
+    counter[0] = stream.low;
+    counter[1] = stream.high;
+  }
+};
+
+}  // namespace
+
+void LaunchRandom(const Queue& queue, RandomKind kind, Type type, const RandomSource& source, void* y, int64_t n) {
+  ForFloating(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const int64_t samples = CeilDiv(n, Per<T>::kValues);
+    if (kind == RandomKind::kTruncatedNormal) return ForEach(queue, samples, TruncatedBody<T>{source, static_cast<T*>(y), n});
+    ForEach(queue, samples, FillBody<T>{kind == RandomKind::kNormal, source, static_cast<T*>(y), n});
+  });
+}
+
+void LaunchAdvance(const Queue& queue, uint64_t* counter, uint64_t samples) {
+  ForEach(queue, 1, AdvanceBody{counter, samples});
+}
+
+void LaunchKeyOfSeed(const Queue& queue, const RandomSource& source, uint64_t* key, uint64_t* counter) {
+  ForEach(queue, 1, KeyBody{source, key, counter});
+}
+
+}  // namespace millrace::cuda

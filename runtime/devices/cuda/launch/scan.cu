@@ -1,0 +1,223 @@
+#include "cuda/launch/scan.h"
+
+#include "cuda/launch/portable.h"
+
+namespace millrace::cuda {
+namespace {
+
+inline constexpr int64_t kScanChunk = 64;
+
+template <typename T>
+struct TotalOf {
+  using type = double;
+};
+template <>
+struct TotalOf<int32_t> {
+  using type = uint64_t;
+};
+template <>
+struct TotalOf<int64_t> {
+  using type = uint64_t;
+};
+template <>
+struct TotalOf<uint8_t> {
+  using type = uint64_t;
+};
+
+// Element `step` of the walk along the dimension.
+struct Walk {
+  AxisShape shape;
+  bool reverse;
+  Divider inner, chunks;
+  MR_DEVICE int64_t At(int64_t outer, int64_t step, int64_t column) const {
+    return (outer * shape.length + (reverse ? shape.length - 1 - step : step)) * shape.inner + column;
+  }
+};
+
+// Totals of the chunks of every line.
+template <typename T>
+struct ChunkTotalBody {
+  using Total = typename TotalOf<T>::type;
+  Walk walk;
+  bool product;
+  const T* x;
+  MR_DEVICE Total operator()(int64_t i) const {
+    const int64_t line = walk.inner(i), column = i - line * walk.inner.by;
+    const int64_t outer = walk.chunks(line), begin = (line - outer * walk.chunks.by) * kScanChunk;
+    const int64_t end = begin + kScanChunk < walk.shape.length ? begin + kScanChunk : walk.shape.length;
+    Total total = product ? Total(1) : Total(0);
+    for (int64_t step = begin; step < end; ++step) {
+      const Total value = static_cast<Total>(Widen(x[walk.At(outer, step, column)]));
+      total = product ? total * value : total + value;
+    }
+    return total;
+  }
+};
+
+// What comes before each chunk.
+template <typename Total>
+struct ChunkScanBody {
+  Walk walk;
+  bool product;
+  Total* totals;
+  MR_DEVICE void operator()(int64_t i) const {
+    const int64_t outer = walk.inner(i), column = i - outer * walk.inner.by;
+    Total before = product ? Total(1) : Total(0);
+    for (int64_t c = 0; c < walk.chunks.by; ++c) {
+      Total& place = totals[(outer * walk.chunks.by + c) * walk.inner.by + column];
+      const Total value = place;
+      place = before;
+      before = product ? before * value : before + value;
+    }
+  }
+};
+
+template <typename T>
+struct ScanBody {
+  using Total = typename TotalOf<T>::type;
+  Walk walk;
+  ScanRule rule;
+  const T* x;
+  const Total* before;
+  T* y;
+  MR_DEVICE void operator()(int64_t i) const {
+    const int64_t line = walk.inner(i), column = i - line * walk.inner.by;
+    const int64_t outer = walk.chunks(line), begin = (line - outer * walk.chunks.by) * kScanChunk;
+    const int64_t end = begin + kScanChunk < walk.shape.length ? begin + kScanChunk : walk.shape.length;
+    Total total = before[i];
+    for (int64_t step = begin; step < end; ++step) {
+      const int64_t at = walk.At(outer, step, column);
+      const Total value = static_cast<Total>(Widen(x[at])), past = total;
+      total = rule.product ? total * value : total + value;
+      y[at] = Wide<T>::Narrow(static_cast<typename Wide<T>::type>(rule.exclusive ? past : total));
+    }
+  }
+};
+
+// An element of a row that may be chosen; index -1 is none.
+template <typename W>
+struct Choice {
+  W value;
+  int64_t index;
+};
+
+// Whether a comes before b, by value and then by index.
+template <typename W>
+MR_DEVICE bool Before(const Choice<W>& a, const Choice<W>& b, bool smallest) {
+  if (b.index < 0) return a.index >= 0;
+  if (a.index < 0) return false;
+  const bool a_nan = a.value != a.value, b_nan = b.value != b.value;
+  if (a_nan != b_nan) return b_nan;
+  if (!a_nan && a.value != b.value) return smallest ? a.value < b.value : a.value > b.value;
+  return a.index < b.index;
+}
+
+template <typename T>
+struct ArgBody {
+  using W = typename Wide<T>::type;
+  bool smallest, wide;
+  AxisShape shape;
+  const T* x;
+  void* index;
+  MR_DEVICE Choice<W> Identity() const { return {W(0), -1}; }
+  MR_DEVICE Choice<W> Combine(const Choice<W>& a, const Choice<W>& b) const { return Before(b, a, smallest) ? b : a; }
+  MR_DEVICE Choice<W> Load(int64_t row, int64_t k) const {
+    const int64_t outer = row / shape.inner, column = row - outer * shape.inner;
+    return {Widen(x[(outer * shape.length + k) * shape.inner + column]), k};
+  }
+  MR_DEVICE void Store(int64_t row, const Choice<W>& best) const {
+    if (wide) {
+      static_cast<int64_t*>(index)[row] = best.index;
+    } else {
+      static_cast<int32_t*>(index)[row] = static_cast<int32_t>(best.index);
+    }
+  }
+};
+
+// The best of those that come after the one chosen last.
+template <typename T>
+struct NextBestBody {
+  using W = typename Wide<T>::type;
+  bool wide;
+  int64_t columns, k, rank;
+  const T* x;
+  T* values;
+  void* indices;
+  MR_DEVICE int64_t Chosen(int64_t row, int64_t r) const {
+    return wide ? static_cast<const int64_t*>(indices)[row * k + r] : static_cast<const int32_t*>(indices)[row * k + r];
+  }
+  MR_DEVICE Choice<W> Identity() const { return {W(0), -1}; }
+  MR_DEVICE Choice<W> Combine(const Choice<W>& a, const Choice<W>& b) const { return Before(b, a, false) ? b : a; }
+  MR_DEVICE Choice<W> Load(int64_t row, int64_t column) const {
+    const Choice<W> choice = {Widen(x[row * columns + column]), column};
+    if (rank == 0) return choice;
+    const int64_t last = Chosen(row, rank - 1);
+    return Before({Widen(x[row * columns + last]), last}, choice, false) ? choice : Identity();
+  }
+  MR_DEVICE void Store(int64_t row, const Choice<W>& best) const {
+    if (best.index < 0) return;
+    values[row * k + rank] = x[row * columns + best.index];
+    if (wide) {
+      static_cast<int64_t*>(indices)[row * k + rank] = best.index;
+    } else {
+      static_cast<int32_t*>(indices)[row * k + rank] = static_cast<int32_t>(best.index);
+    }
+  }
+};
+
+template <typename Fn>
+void ForNumber(Type type, const Fn& fn) {
+  if (type <= Type::kBfloat16) return ForFloating(type, fn);
+  if (type == Type::kBool) return fn(Tag<uint8_t>());
+  ForInteger(type, fn);
+}
+
+}  // namespace
+
+int64_t ScanScratchBytes(const AxisShape& shape) {
+  return shape.outer * CeilDiv(shape.length, kScanChunk) * shape.inner * 8;
+}
+
+void LaunchScan(const Queue& queue, const ScanRule& rule, Type type, const AxisShape& shape, const void* x, void* y,
+                void* scratch) {
+  const int64_t chunks = CeilDiv(shape.length, kScanChunk), parts = shape.outer * chunks * shape.inner;
+  const Walk walk = {shape, rule.reverse, DivideBy(shape.inner, parts), DivideBy(chunks, parts)};
+  ForNumber(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using Total = typename TotalOf<T>::type;
+    Total* totals = static_cast<Total*>(scratch);
+    Map(queue, parts, totals, ChunkTotalBody<T>{walk, rule.product, static_cast<const T*>(x)});
+    ForEach(queue, shape.outer * shape.inner, ChunkScanBody<Total>{walk, rule.product, totals});
+    ForEach(queue, parts, ScanBody<T>{walk, rule, static_cast<const T*>(x), totals, static_cast<T*>(y)});
+  });
+}
+
+int64_t ArgScratchBytes(const AxisShape& shape) {
+  const int64_t rows = shape.outer * shape.inner, chunks = SumChunks(rows, shape.length, shape.inner > 1);
+  return chunks > 1 ? rows * chunks * static_cast<int64_t>(sizeof(Choice<double>)) : 0;
+}
+
+void LaunchArgMax(const Queue& queue, bool smallest, Type type, bool wide_index, const AxisShape& shape, const void* x,
+                  void* index, void* scratch) {
+  ForNumber(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    SumRows<Choice<typename Wide<T>::type>>(queue, shape.outer * shape.inner, shape.length, shape.inner > 1, scratch,
+                                            ArgBody<T>{smallest, wide_index, shape, static_cast<const T*>(x), index});
+  });
+}
+
+int64_t TopKScratchBytes(int64_t rows, int64_t columns) { return ArgScratchBytes({rows, columns, 1}); }
+
+void LaunchTopK(const Queue& queue, Type type, bool wide_index, int64_t rows, int64_t columns, int64_t k, const void* x,
+                void* values, void* indices, void* scratch) {
+  ForNumber(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for (int64_t rank = 0; rank < k; ++rank) {
+      SumRows<Choice<typename Wide<T>::type>>(
+          queue, rows, columns, false, scratch,
+          NextBestBody<T>{wide_index, columns, k, rank, static_cast<const T*>(x), static_cast<T*>(values), indices});
+    }
+  });
+}
+
+}  // namespace millrace::cuda
