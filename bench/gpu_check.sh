@@ -1,19 +1,43 @@
 #!/usr/bin/env bash
-# Usage: bench/gpu_check.sh OUT_FOLDER [BUNDLE_FOLDER]
+# Usage: bench/gpu_check.sh OUT_FOLDER [BUNDLE_FOLDER [PART ...]]
 # Builds from source, runs the GPU tests and benches, and writes results.json, summary.md and logs into OUT_FOLDER; the
 # last lines printed are a verdict per goal. Uses no network: what the machine lacks comes from BUNDLE_FOLDER
-# (bench/gpu_bundle.sh). Without a device everything is 'not run' and the exit status is 0; a goal missed is 1.
+# (bench/gpu_bundle.sh; "" for none). A part that fails, hangs or loses the device leaves the others their turn: each
+# program runs in a process of its own under a time limit. Exit status 1 when a goal was missed.
+#
+# Parts, all by default and in this order: build models conformance peers sizes stream sanitizer. They share the build
+# (MILLRACE_GPU_BUILD, build-gpu) and OUT_FOLDER, so they may also be run by several calls. MILLRACE_GPU_SECONDS (570):
+# no program starts later than this after the script did.
+#
+# Without a device every goal is 'no device' and the exit status is 0. MILLRACE_GPU_DRY_RUN=1 then runs all parts
+# nonetheless, small models on the emulated device, which tries the script and measures nothing.
 set -uo pipefail
-out=${1:?usage: gpu_check.sh OUT_FOLDER [BUNDLE_FOLDER]}
+out=${1:?usage: gpu_check.sh OUT_FOLDER [BUNDLE_FOLDER [PART ...]]}
 bundle=${2:-}
+shift $(($# < 2 ? $# : 2))
+parts=" ${*:-build models conformance peers sizes stream sanitizer} "
 cd "$(dirname "$0")/.."
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 build=${MILLRACE_GPU_BUILD:-build-gpu}
 jobs=$(nproc)
+deadline=$((SECONDS + ${MILLRACE_GPU_SECONDS:-570}))
 report() { python3 bench/gpu_report.py "$out" "$@"; }
 log() { printf '%s %s\n' "$(date +%T)" "$*"; }
+wants() { [[ $parts == *" $1 "* ]]; }
 
+# limited SECONDS LOG COMMAND ...: its exit status, 124 when it ran too long or there was no time left to start it.
+limited() {
+  local left=$((deadline - SECONDS)) limit=$1 log_file=$2
+  shift 2
+  [ "$left" -gt 5 ] || {
+    echo "not started: no time left" >"$log_file"
+    return 124
+  }
+  timeout --kill-after=5 $((limit < left ? limit : left)) "$@" >"$log_file" 2>&1
+}
+
+device=cuda
 if ! python3 - <<'PY'
 import ctypes, sys
 try:
@@ -25,81 +49,146 @@ except OSError:
 PY
 then
   echo "no device"
-  report --no-device
-  exit 0
+  if [ "${MILLRACE_GPU_DRY_RUN:-0}" != 1 ]; then
+    report --no-device
+    exit 0
+  fi
+  device=cuda_emulated
 fi
 
 if [ -n "$bundle" ]; then
   root=$PWD/$build/root
-  mkdir -p "$root"
-  for package in "$bundle"/*.deb; do dpkg -x "$package" "$root"; done
+  if [ ! -d "$root/usr" ]; then
+    mkdir -p "$root"
+    for package in "$bundle"/*.deb; do dpkg -x "$package" "$root"; done
+  fi
   export CMAKE_PREFIX_PATH=$root/usr PATH=$root/usr/bin:$PATH
   export LD_LIBRARY_PATH=$root/usr/lib/x86_64-linux-gnu:$root/usr/lib:${LD_LIBRARY_PATH:-}
   export CPATH=$root/usr/include LIBRARY_PATH=$root/usr/lib/x86_64-linux-gnu
   export PKG_CONFIG_PATH=$root/usr/lib/x86_64-linux-gnu/pkgconfig
 fi
+millrace=$PWD/$build/bin/millrace
 
-log "building"
-architecture=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -1 | tr -d '.')
-{
-  cmake -S . -B "$build" -G Ninja -DMILLRACE_CUDA_ARCHITECTURES="${architecture:-90}-real" \
-    -DMILLRACE_BENCH=OFF -DCMAKE_CXX_FLAGS=-Wno-error &&
-    ninja -C "$build" -j "$jobs" millrace_main millrace_cuda_plugin cuda_test stream_test
-} >"$out/build.log" 2>&1 || {
+if wants build; then
+  log "build"
+  started=$SECONDS
+  nvidia-smi >"$out/nvidia-smi.log" 2>&1
+  architecture=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -1 | tr -d '. ')
+  # What is measured comes first; tests that do not build leave the rest to be measured.
+  {
+    cmake -S . -B "$build" -G Ninja -DMILLRACE_CUDA_ARCHITECTURES="${architecture:-90}-real" -DMILLRACE_BENCH=OFF \
+      -DCMAKE_CXX_FLAGS=-Wno-error -DCMAKE_CUDA_FLAGS=-Wno-deprecated-gpu-targets &&
+      ninja -C "$build" -j "$jobs" -k 0 millrace_main millrace_cuda_plugin
+  } >"$out/build.log" 2>&1
+  echo $? >"$out/build.status"
+  ninja -C "$build" -j "$jobs" -k 0 cuda_test stream_test >>"$out/build.log" 2>&1
+  echo $((SECONDS - started)) >"$out/build.seconds"
+  log "built in $((SECONDS - started)) s"
+fi
+if [ ! -x "$millrace" ]; then
   tail -20 "$out/build.log"
   report --build-failed
   exit 1
-}
-millrace=$PWD/$build/bin/millrace
+fi
 
-log "tests"
-timeout 120 "$build/bin/cuda_test" >"$out/cuda_test.log" 2>&1
-echo $? >"$out/cuda_test.status"
-timeout 60 "$build/bin/stream_test" >"$out/stream_test.log" 2>&1
-echo $? >"$out/stream_test.status"
-
-log "models"
-# name, arguments of the generator; bench/peers_gpu.py has counterparts of the first two.
+# name, arguments of the generator; bench/peers_gpu.py has counterparts.
 models=(
   "resnet50 resnet --depth=50 --batch=64 --image_size=224"
   "lstm lstm --batch=64 --hidden=1000 --layers=1 --steps_unrolled=100 --vocab=1000 --dropout=0"
   "unet3d unet3d --batch=1"
-  "moe_transformer moe_transformer --batch=8"
+  "moe_transformer moe_transformer --batch=8 --dropout=0"
 )
-train="--fetches=loss:0 --targets=train --init_targets=init --synthetic_feeds --device=cuda"
-for line in "${models[@]}"; do
-  read -r name arguments <<<"$line"
-  # shellcheck disable=SC2086
-  "$millrace" model $arguments --out="$out/$name.pb" >"$out/$name.model.log" 2>&1 || continue
-  for run in "baseline auto 0" "baseline off 0" "planned auto 80%" "planned auto 60%" "planned auto 45%"; do
+sizes=(
+  "resnet_1001_b32 resnet --depth=1001 --batch=32"
+  "resnet_1916_b16 resnet --depth=1916 --batch=16"
+  "moe_48 moe_transformer --experts=48 --batch=8"
+  "deepspeech_800 deepspeech --steps_unrolled=800"
+  "googlenet_2240_b15 googlenet --image_size=2240 --batch=15"
+)
+if [ $device = cuda_emulated ]; then
+  models=("resnet50 resnet --depth=20 --batch=2 --image_size=32 --variant=cifar"
+    "lstm lstm --batch=2 --hidden=16 --layers=1 --steps_unrolled=8 --vocab=50 --dropout=0"
+    "unet3d unet3d --batch=1 --image_size=16 --channels=4 --levels=2"
+    "moe_transformer moe_transformer --batch=2 --hidden=32 --heads=2 --layers=1 --steps_unrolled=8 --vocab=50 --dropout=0")
+  sizes=("resnet_1001_b32 resnet --depth=20 --batch=2 --image_size=32 --variant=cifar")
+fi
+train="--fetches=loss:0 --targets=train --init_targets=init --synthetic_feeds --device=$device"
+
+# generate NAME ARGUMENTS ...
+generate() {
+  local name=$1
+  shift
+  [ -s "$out/$name.pb" ] || "$millrace" model "$@" --out="$out/$name.pb" >"$out/$name.model.log" 2>&1
+}
+
+if wants models; then
+  # Round by round, so that every model has its first figure before any has its last.
+  for run in "baseline auto 0" "planned auto 60%" "baseline off 0" "planned auto 80%" "planned auto 45%" "measured auto 0"; do
     read -r strategy graph budget <<<"$run"
-    label=$name.$strategy.$graph.${budget%\%}
-    memory=()
-    [ "$budget" = 0 ] || memory=(--device_memory="$budget")
-    # shellcheck disable=SC2086
-    timeout 60 "$millrace" run --graph="$out/$name.pb" $train --steps=8 --strategy="$strategy" --cuda_graph="$graph" \
-      "${memory[@]}" --report_out="$out/$label.json" >"$out/$label.log" 2>&1
+    for line in "${models[@]}"; do
+      read -r name arguments <<<"$line"
+      # shellcheck disable=SC2086
+      generate "$name" $arguments || continue
+      label=$name.$strategy.$graph.${budget%\%}
+      extra=(--strategy="$strategy")
+      [ "$strategy" != measured ] || extra=(--strategy=baseline --measure_convolutions)
+      [ "$budget" = 0 ] || extra+=(--device_memory="$budget")
+      # shellcheck disable=SC2086
+      limited 60 "$out/$label.log" "$millrace" run --graph="$out/$name.pb" $train --steps=8 --cuda_graph="$graph" \
+        "${extra[@]}" --v=1 --report_out="$out/$label.json"
+    done
+    log "models: $run"
   done
-done
-
-log "caps of the papers"
-for line in "resnet_1001_b32 resnet --depth=1001 --batch=32" "resnet_1916_b16 resnet --depth=1916 --batch=16"; do
-  read -r name arguments <<<"$line"
+  # Copies beside compute, one by one; a step that is traced is not captured.
   # shellcheck disable=SC2086
-  "$millrace" model $arguments --out="$out/$name.pb" >"$out/$name.model.log" 2>&1 || continue
-  # shellcheck disable=SC2086
-  timeout 60 "$millrace" run --graph="$out/$name.pb" $train --steps=2 --device_memory=12GB \
-    --report_out="$out/$name.json" >"$out/$name.log" 2>&1
-done
+  limited 60 "$out/copies.log" "$millrace" run --graph="$out/resnet50.pb" $train --steps=5 --strategy=planned \
+    --device_memory=60% --trace_out="$out/copies.trace.json"
+fi
 
-log "peers"
-timeout 150 python3 bench/peers_gpu.py --json="$out/peers.json" >"$out/peers.log" 2>&1 || tail -3 "$out/peers.log"
+if wants conformance && [ -x "$build/bin/cuda_test" ]; then
+  # A process per family, some at once: one that loses the device ends alone.
+  mkdir -p "$out/conformance"
+  "$build/bin/cuda_test" --gtest_list_tests 2>/dev/null | awk '/^[^ ]/{suite=$1} /^ /&&suite~/CudaDeviceTest/{print suite $1}' \
+    >"$out/conformance/tests.txt"
+  while read -r test; do
+    family=${test##*/}
+    while [ "$(jobs -rp | wc -l)" -ge 4 ]; do wait -n; done
+    {
+      limited 100 "$out/conformance/$family.log" "$build/bin/cuda_test" --gtest_filter="$test"
+      echo $? >"$out/conformance/$family.status"
+    } &
+  done <"$out/conformance/tests.txt"
+  wait
+  log "conformance"
+fi
 
-if command -v compute-sanitizer >/dev/null; then
+if wants peers; then
+  limited 170 "$out/peers.log" python3 bench/peers_gpu.py --json="$out/peers.json" || tail -3 "$out/peers.log"
+  log "peers"
+fi
+
+if wants sizes; then
+  for line in "${sizes[@]}"; do
+    read -r name arguments <<<"$line"
+    # shellcheck disable=SC2086
+    generate "$name" $arguments || continue
+    # shellcheck disable=SC2086
+    limited 60 "$out/$name.log" "$millrace" run --graph="$out/$name.pb" $train --steps=2 --device_memory=12GB \
+      --report_out="$out/$name.json"
+    log "size $name"
+  done
+fi
+
+if wants stream && [ -x "$build/bin/stream_test" ]; then
+  limited 60 "$out/stream_test.log" "$build/bin/stream_test"
+  echo $? >"$out/stream_test.status"
+fi
+
+if wants sanitizer && [ $device = cuda ] && command -v compute-sanitizer >/dev/null; then
   for tool in memcheck racecheck synccheck; do
     log "compute-sanitizer $tool"
-    timeout 60 compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/bin/cuda_test" \
-      --gtest_filter='CudaDeviceTest.*' >"$out/$tool.log" 2>&1
+    limited 60 "$out/$tool.log" compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/bin/cuda_test" \
+      --gtest_filter='*CudaDeviceTest.*/reduction:*CudaDeviceTest.*/gather_scatter'
     echo $? >"$out/$tool.status"
   done
 fi

@@ -68,10 +68,32 @@ uint64_t Scramble(uint64_t x) {
   return x;
 }
 
+}  // namespace
+
+// What devices of one machine share, so that streams of one may wait for events of another and be captured together.
+struct EmulatedMachine {
+  // Of the calling thread.
+  std::map<const void*, int64_t> pinned;
+  // Queues of all streams, and all below.
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<std::unique_ptr<Event>> events;
+  std::unique_ptr<Capture> capture;
+  int64_t operations = 0;
+  bool lost = false;
+};
+
+namespace {
+
 class EmulatedDriver final : public DeviceDriver {
  public:
-  EmulatedDriver(std::shared_ptr<const KernelRegistry> kernels, const EmulatedOptions& options)
-      : kernels_(std::move(kernels)), options_(options) {
+  EmulatedDriver(std::shared_ptr<const KernelRegistry> kernels, const EmulatedOptions& options,
+                 std::shared_ptr<EmulatedMachine> machine)
+      : kernels_(std::move(kernels)),
+        options_(options),
+        machine_(std::move(machine)),
+        mutex_(machine_->mutex),
+        changed_(machine_->changed) {
     info_.name = "emulated device";
     info_.total_bytes = info_.free_bytes = options.device_memory_bytes;
   }
@@ -103,10 +125,10 @@ class EmulatedDriver final : public DeviceDriver {
   absl::Status PinHost(void* memory, int64_t bytes) override {
     MR_RETURN_IF_ERROR(CheckAlive());
     if (options_.faults.refuse_pinning) return PinningRefused(bytes, "the emulated driver was told to");
-    pinned_[memory] = bytes;
+    machine_->pinned[memory] = bytes;
     return absl::OkStatus();
   }
-  void UnpinHost(void* memory) override { pinned_.erase(memory); }
+  void UnpinHost(void* memory) override { machine_->pinned.erase(memory); }
 
   absl::StatusOr<DeviceStream> CreateStream() override {
     MR_RETURN_IF_ERROR(CheckAlive());
@@ -130,23 +152,23 @@ class EmulatedDriver final : public DeviceDriver {
     std::unique_lock<std::mutex> lock(mutex_);
     if (stream->capture != nullptr) return absl::InternalError("cannot wait for a stream that is being captured");
     changed_.wait(lock, [&] { return stream->queue.empty() && !stream->busy; });
-    return lost_ ? DeviceLost(info_.name, "synchronize") : absl::OkStatus();
+    return machine_->lost ? DeviceLost(info_.name, "synchronize") : absl::OkStatus();
   }
 
   absl::StatusOr<DeviceEvent> CreateEvent(bool timed) override {
     MR_RETURN_IF_ERROR(CheckAlive());
-    events_.push_back(std::make_unique<Event>());
-    events_.back()->timed = timed;
-    return events_.back().get();
+    machine_->events.push_back(std::make_unique<Event>());
+    machine_->events.back()->timed = timed;
+    return machine_->events.back().get();
   }
   void DestroyEvent(DeviceEvent event) override {
-    std::erase_if(events_, [&](const auto& one) { return one.get() == event; });
+    std::erase_if(machine_->events, [&](const auto& one) { return one.get() == event; });
   }
   absl::Status Record(DeviceEvent event_handle, DeviceStream stream_handle) override {
     Event* event = static_cast<Event*>(event_handle);
     Stream* stream = static_cast<Stream*>(stream_handle);
     std::unique_lock<std::mutex> lock(mutex_);
-    if (lost_) return DeviceLost(info_.name, "record an event");
+    if (machine_->lost) return DeviceLost(info_.name, "record an event");
     if (stream->capture != nullptr) {
       event->capture = stream->capture;
       event->capture_lane = stream->capture_lane;
@@ -168,14 +190,14 @@ class EmulatedDriver final : public DeviceDriver {
     Event* event = static_cast<Event*>(event_handle);
     Stream* stream = static_cast<Stream*>(stream_handle);
     std::unique_lock<std::mutex> lock(mutex_);
-    if (lost_) return DeviceLost(info_.name, "wait for an event");
+    if (machine_->lost) return DeviceLost(info_.name, "wait for an event");
     if (event->capture != nullptr) return WaitCaptured(*stream, *event);
     if (stream->capture != nullptr) {
       return absl::InternalError("a captured stream waits for an event from outside the capture");
     }
     stream->queue.push_back([this, event, generation = event->recorded] {
       std::unique_lock<std::mutex> guard(mutex_);
-      changed_.wait(guard, [&] { return event->done >= generation || lost_; });
+      changed_.wait(guard, [&] { return event->done >= generation || machine_->lost; });
     });
     lock.unlock();
     changed_.notify_all();
@@ -184,7 +206,7 @@ class EmulatedDriver final : public DeviceDriver {
   absl::StatusOr<double> SecondsBetween(DeviceEvent from, DeviceEvent to) override {
     const Event *a = static_cast<Event*>(from), *b = static_cast<Event*>(to);
     std::lock_guard<std::mutex> lock(mutex_);
-    if (lost_) return DeviceLost(info_.name, "read a time");
+    if (machine_->lost) return DeviceLost(info_.name, "read a time");
     if (!a->timed || !b->timed || a->done == 0 || b->done == 0) {
       return absl::InternalError("time between events that are not timed or have not come to pass");
     }
@@ -225,33 +247,33 @@ class EmulatedDriver final : public DeviceDriver {
   }
   absl::StatusOr<KernelFault> TakeFault(DeviceStream) override {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (lost_) return DeviceLost(info_.name, "read the fault word");
+    if (machine_->lost) return DeviceLost(info_.name, "read the fault word");
     return std::exchange(fault_, KernelFault());
   }
 
   absl::Status BeginCapture(DeviceStream handle) override {
     Stream* stream = static_cast<Stream*>(handle);
     std::lock_guard<std::mutex> lock(mutex_);
-    if (lost_) return DeviceLost(info_.name, "begin a capture");
+    if (machine_->lost) return DeviceLost(info_.name, "begin a capture");
     if (stream->capture != nullptr) return absl::InternalError("the stream is being captured already");
-    capture_ = std::make_unique<Capture>();
-    capture_->origin = stream;
-    Join(*stream, *capture_);
+    machine_->capture = std::make_unique<Capture>();
+    machine_->capture->origin = stream;
+    Join(*stream, *machine_->capture);
     return absl::OkStatus();
   }
   absl::StatusOr<DeviceGraph> EndCapture(DeviceStream handle) override {
     Stream* stream = static_cast<Stream*>(handle);
     std::lock_guard<std::mutex> lock(mutex_);
-    if (capture_ == nullptr || capture_->origin != stream) return absl::InternalError("the stream began no capture");
-    std::unique_ptr<Capture> capture = std::move(capture_);
+    if (machine_->capture == nullptr || machine_->capture->origin != stream) return absl::InternalError("the stream began no capture");
+    std::unique_ptr<Capture> capture = std::move(machine_->capture);
     for (Stream* member : capture->members) {
       member->capture = nullptr;
       member->capture_lane = -1;
     }
-    for (const auto& event : events_) {
+    for (const auto& event : machine_->events) {
       if (event->capture == capture.get()) event->capture = nullptr;
     }
-    if (lost_) return DeviceLost(info_.name, "end a capture");
+    if (machine_->lost) return DeviceLost(info_.name, "end a capture");
     for (size_t lane = 1; lane < capture->lanes.size(); ++lane) {
       const std::pair<int32_t, int64_t> all(lane, capture->lanes[lane].size());
       const bool joined = std::any_of(capture->lanes[0].begin(), capture->lanes[0].end(), [&](const GraphNode& node) {
@@ -280,7 +302,7 @@ class EmulatedDriver final : public DeviceDriver {
  private:
   absl::Status CheckAlive() {
     std::lock_guard<std::mutex> lock(mutex_);
-    return lost_ ? DeviceLost(info_.name, "call the driver") : absl::OkStatus();
+    return machine_->lost ? DeviceLost(info_.name, "call the driver") : absl::OkStatus();
   }
 
   // Requires mutex_.
@@ -307,7 +329,7 @@ class EmulatedDriver final : public DeviceDriver {
     };
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      if (lost_) return DeviceLost(info_.name, "enqueue");
+      if (machine_->lost) return DeviceLost(info_.name, "enqueue");
       if (stream->capture != nullptr) {
         stream->capture->lanes[stream->capture_lane].push_back({{}, std::move(disturbed)});
         return absl::OkStatus();
@@ -326,9 +348,9 @@ class EmulatedDriver final : public DeviceDriver {
     bool losing, lost;
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      operation = operations_++;
-      losing = !lost_ && operation == options_.faults.lose_device;
-      lost_ = lost = lost_ || losing;
+      operation = machine_->operations++;
+      losing = !machine_->lost && operation == options_.faults.lose_device;
+      machine_->lost = lost = machine_->lost || losing;
     }
     if (lost) {
       changed_.notify_all();
@@ -364,7 +386,7 @@ class EmulatedDriver final : public DeviceDriver {
     MR_RETURN_IF_ERROR(Enqueue(stream, [=] { copy(bytes); }, [=] { copy(bytes / 2); }));
     // As with CUDA: a copy of pageable memory keeps the host.
     const bool captured = static_cast<Stream*>(stream)->capture != nullptr;
-    if (Within(pinned_, host, bytes)) return absl::OkStatus();
+    if (Within(machine_->pinned, host, bytes)) return absl::OkStatus();
     if (captured) return absl::InternalError("a copy of pageable memory cannot be captured");
     return Synchronize(stream);
   }
@@ -417,31 +439,31 @@ class EmulatedDriver final : public DeviceDriver {
   const std::shared_ptr<const KernelRegistry> kernels_;
   const EmulatedOptions options_;
   DriverInfo info_;
+  const std::shared_ptr<EmulatedMachine> machine_;
+  std::mutex& mutex_;
+  std::condition_variable& changed_;
   // Of the calling thread.
   std::map<const void*, std::pair<MappedRegion, int64_t>> arenas_;
-  std::map<const void*, int64_t> pinned_;
   int64_t allocations_ = 0;
   int64_t launches_ = 0;
-  // Queues, events and all below.
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<std::unique_ptr<Event>> events_;
+  // Guarded by mutex_.
   std::vector<std::unique_ptr<Graph>> graphs_;
-  std::unique_ptr<Capture> capture_;
   KernelFault fault_;
-  int64_t operations_ = 0;
-  bool lost_ = false;
   std::vector<std::unique_ptr<Stream>> streams_;
 };
 
 }  // namespace
 
+std::shared_ptr<EmulatedMachine> MakeEmulatedMachine() { return std::make_shared<EmulatedMachine>(); }
+
 absl::StatusOr<std::unique_ptr<DeviceDriver>> MakeEmulatedDriver(std::shared_ptr<const KernelRegistry> kernels,
-                                                                 const EmulatedOptions& options) {
+                                                                 const EmulatedOptions& options,
+                                                                 std::shared_ptr<EmulatedMachine> machine) {
   if (options.faults.no_driver) return NoDriver("emulated");
   if (options.faults.driver_too_old) return DriverTooOld(12040, 13000);
   if (options.faults.no_device) return NoDevice(0, 0);
-  return std::make_unique<EmulatedDriver>(std::move(kernels), options);
+  if (machine == nullptr) machine = MakeEmulatedMachine();
+  return std::make_unique<EmulatedDriver>(std::move(kernels), options, std::move(machine));
 }
 
 }  // namespace millrace

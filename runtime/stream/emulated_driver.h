@@ -30,9 +30,14 @@ struct EmulatedOptions {
   EmulatedFaults faults;
 };
 
-// `kernels` run on the host. Errors are what the CUDA plugin says in the same situation.
+// Devices of one machine wait for each other's events and can be captured together; one that is lost takes all along.
+struct EmulatedMachine;
+std::shared_ptr<EmulatedMachine> MakeEmulatedMachine();
+
+// `kernels` run on the host. Without a `machine` the device has one to itself. Errors are what the CUDA plugin says in the same situation.
 absl::StatusOr<std::unique_ptr<DeviceDriver>> MakeEmulatedDriver(std::shared_ptr<const KernelRegistry> kernels,
-                                                                 const EmulatedOptions& options = {});
+                                                                 const EmulatedOptions& options = {},
+                                                                 std::shared_ptr<EmulatedMachine> machine = nullptr);
 
 }  // namespace millrace
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "plan/step_order.h"
-#include "runtime/mapped_region.h"
+#include "stream/staged_memory.h"
 
 namespace millrace {
 namespace {
@@ -63,19 +63,10 @@ struct StreamLane {
   int64_t bytes = 0;                      // of a copy lane
 };
 
-// Memory of the engine's own that stands for a feed, a fetch or a constant.
-struct Staged {
-  HostRef::Kind kind;
-  int32_t index;
-  int64_t offset;
-  int64_t bytes;
-};
-
 class StreamLaneEngine final : public LaneEngine {
  public:
   StreamLaneEngine(const Program& program, const EngineOptions& options, StreamDevice& device)
       : program_(program), options_(options), device_(device), lanes_(program.lanes().size()) {}
-  ~StreamLaneEngine() override;
 
   absl::Status RunStep(const StepBindings& bindings, StepStats* stats) override;
 
@@ -83,7 +74,6 @@ class StreamLaneEngine final : public LaneEngine {
   // Streams, events and staging memory; once, before the first step.
   absl::Status Prepare();
   absl::Status PrepareLane(int32_t l);
-  absl::Status PrepareStaging();
   absl::Status CheckCapturable() const;
   static absl::StatusOr<OwnedEvent> MakeEvent(DeviceDriver& driver, bool timed);
 
@@ -103,9 +93,14 @@ class StreamLaneEngine final : public LaneEngine {
   absl::Status Drain();
   void MarkStep(const StepRef& step, bool finished);
   void ForgetMarks();
-  void MarkAfterFault(const KernelFault& fault);
+  // By driver: positions differ, and a kernel that failed on one device stops none on another.
+  using Faults = std::map<const DeviceDriver*, KernelFault>;
+  absl::StatusOr<Faults> TakeFaults();
+  void MarkAfterFaults(const Faults& faults);
   absl::Status AtStep(const StepRef& step, const absl::Status& status) const;
-  const StepRef* FindPosition(int64_t position) const;
+  const StepRef* FindPosition(const DeviceDriver* driver, int64_t position) const;
+  // Every wait is for steps that are enqueued before.
+  absl::Status CheckOrder() const;
 
   absl::Status FillStats(double seconds, bool replayed, StepStats* stats);
   absl::Status FillTrace(StepStats* stats) const;
@@ -117,13 +112,10 @@ class StreamLaneEngine final : public LaneEngine {
   std::vector<StepRef> order_;
   std::vector<StreamLane> lanes_;
   int32_t origin_ = 0;  // the lane whose stream begins captures and launches graphs
-  std::vector<Staged> staged_;
-  std::map<std::pair<HostRef::Kind, int32_t>, void*> staged_address_;
-  MappedRegion staging_;
-  bool staging_pinned_ = false;
+  StagedMemory staged_;
   absl::Status prepared_;
   bool is_prepared_ = false;
-  int64_t peak_device_bytes_ = 0;
+  std::vector<int64_t> peak_device_bytes_;  // per device of the plan
   int64_t peak_pool_bytes_ = 0;
 
   // Of the step that runs.
@@ -140,10 +132,6 @@ class StreamLaneEngine final : public LaneEngine {
   double busy_seconds_ = 0;    // of compute, measured on the last step that ran on streams
 };
 
-StreamLaneEngine::~StreamLaneEngine() {
-  if (staging_pinned_) device_.driver().UnpinHost(staging_.data());
-}
-
 absl::StatusOr<OwnedEvent> StreamLaneEngine::MakeEvent(DeviceDriver& driver, bool timed) {
   MR_ASSIGN_OR_RETURN(DeviceEvent event, driver.CreateEvent(timed));
   return OwnedEvent(&driver, event);
@@ -151,6 +139,7 @@ absl::StatusOr<OwnedEvent> StreamLaneEngine::MakeEvent(DeviceDriver& driver, boo
 
 absl::Status StreamLaneEngine::Prepare() {
   order_ = StepsInOrder(program_.plan());
+  MR_RETURN_IF_ERROR(CheckOrder());
   for (size_t l = 0; l < lanes_.size(); ++l) {
     const ProgramLane& lane = program_.lanes()[l];
     auto* device = dynamic_cast<StreamDevice*>(lane.device);
@@ -163,16 +152,17 @@ absl::Status StreamLaneEngine::Prepare() {
       origin_ = static_cast<int32_t>(l);
     }
   }
+  peak_device_bytes_.assign(program_.plan().devices.size(), 0);
   for (int32_t l = 0; l < static_cast<int32_t>(lanes_.size()); ++l) MR_RETURN_IF_ERROR(PrepareLane(l));
   // What others wait for, of each lane.
   for (const ProgramLane& lane : program_.lanes()) {
     for (const Wait& wait : lane.waits) {
       StreamLane& other = lanes_[wait.lane];
-      if (other.reached.count(wait.count) > 0) continue;
+      if (wait.count <= 0 || other.reached.count(wait.count) > 0) continue;
       MR_ASSIGN_OR_RETURN(other.reached[wait.count], MakeEvent(*other.driver, /*timed=*/false));
     }
   }
-  MR_RETURN_IF_ERROR(PrepareStaging());
+  MR_RETURN_IF_ERROR(staged_.Prepare(program_, device_));
   capturable_ = CheckCapturable();
   return absl::OkStatus();
 }
@@ -189,57 +179,25 @@ absl::Status StreamLaneEngine::PrepareLane(int32_t l) {
     return absl::OkStatus();
   };
   MR_RETURN_IF_ERROR(make_span(out.whole));
+  int64_t& peak_device_bytes = peak_device_bytes_[lane.lane->device];
   if (options_.trace) out.steps.resize(lane.num_steps);
   for (Span& span : out.steps) MR_RETURN_IF_ERROR(make_span(span));
   for (const ComputeOp& op : lane.compute) {
-    peak_device_bytes_ = std::max(peak_device_bytes_, op.high_water);
+    peak_device_bytes = std::max(peak_device_bytes, op.high_water);
     if (op.waits.count == 0) continue;
     out.waits.emplace_back();
     MR_RETURN_IF_ERROR(make_span(out.waits.back()));
   }
   for (const CopyOp& op : lane.copies) {
-    peak_device_bytes_ = std::max(peak_device_bytes_, op.high_water);
+    peak_device_bytes = std::max(peak_device_bytes, op.high_water);
     peak_pool_bytes_ = std::max(peak_pool_bytes_, op.pool_high_water);
     out.bytes += op.step->bytes;
   }
   return absl::OkStatus();
 }
 
-absl::Status StreamLaneEngine::PrepareStaging() {
-  const ExecutionPlan& plan = program_.plan();
-  int64_t end = 0;
-  for (const ProgramLane& lane : program_.lanes()) {
-    for (const CopyOp& op : lane.copies) {
-      const HostRef& host = op.step->host;
-      int64_t bytes;
-      switch (host.kind) {
-        case HostRef::Kind::kFeed: bytes = plan.feeds[host.index].type.size_bytes(); break;
-        case HostRef::Kind::kFetch: bytes = plan.fetches[host.index].type.size_bytes(); break;
-        case HostRef::Kind::kConstant: bytes = plan.constants[host.index].value.size_bytes(); break;
-        default: continue;
-      }
-      if (!staged_address_.emplace(std::pair(host.kind, host.index), nullptr).second) continue;
-      staged_.push_back({host.kind, host.index, end, bytes});
-      end = AlignUp(end + bytes);
-    }
-  }
-  if (end == 0) return absl::OkStatus();
-  MR_ASSIGN_OR_RETURN(staging_, MappedRegion::Create(end, "feeds, fetches and constants on their way"));
-  const absl::Status pinned = device_.driver().PinHost(staging_.data(), staging_.size_bytes());
-  staging_pinned_ = pinned.ok();
-  if (!pinned.ok() && device_.pinning().ok()) LOG(WARNING) << device_.name() << ": " << pinned.message();
-  for (const Staged& staged : staged_) {
-    char* address = staging_.data() + staged.offset;
-    staged_address_[{staged.kind, staged.index}] = address;
-    if (staged.kind == HostRef::Kind::kConstant && staged.bytes > 0) {
-      std::memcpy(address, plan.constants[staged.index].value.data(), staged.bytes);
-    }
-  }
-  return absl::OkStatus();
-}
-
 absl::Status StreamLaneEngine::CheckCapturable() const {
-  if (!staged_.empty() && !staging_pinned_) return absl::FailedPreconditionError("host memory could not be page-locked");
+  if (!staged_.pinned()) return absl::FailedPreconditionError("host memory could not be page-locked");
   if (!device_.pinning().ok()) return absl::FailedPreconditionError("host memory could not be page-locked");
   for (const ProgramLane& lane : program_.lanes()) {
     for (const ComputeOp& op : lane.compute) {
@@ -264,10 +222,28 @@ absl::Status StreamLaneEngine::AtStep(const StepRef& step, const absl::Status& s
   return absl::Status(status.code(), absl::StrCat(where, status.message()));
 }
 
-const StepRef* StreamLaneEngine::FindPosition(int64_t position) const {
-  const auto it = std::lower_bound(order_.begin(), order_.end(), position,
-                                   [](const StepRef& step, int64_t p) { return step.position < p; });
+const StepRef* StreamLaneEngine::FindPosition(const DeviceDriver* driver, int64_t position) const {
+  auto it = std::lower_bound(order_.begin(), order_.end(), position,
+                             [](const StepRef& step, int64_t p) { return step.position < p; });
+  while (it != order_.end() && lanes_[it->lane].driver != driver) ++it;
   return it == order_.end() ? nullptr : &*it;
+}
+
+absl::Status StreamLaneEngine::CheckOrder() const {
+  std::vector<int64_t> done(lanes_.size(), 0);
+  for (const StepRef& step : order_) {
+    const ProgramLane& lane = program_.lanes()[step.lane];
+    const bool compute = lane.lane->kind == LaneKind::kCompute;
+    const WaitRange& range = compute ? lane.compute[step.index].waits : lane.copies[step.index].waits;
+    for (int32_t i = 0; i < range.count; ++i) {
+      const Wait& wait = lane.waits[range.first + i];
+      if (wait.count <= done[wait.lane]) continue;
+      return absl::InternalError(absl::StrCat("plan: '", NameOf(program_.plan(), step.lane, step.index),
+                                              "' waits for a step that comes after it"));
+    }
+    done[step.lane] = step.index + 1;
+  }
+  return absl::OkStatus();
 }
 
 // Which variables the step writes, as soon as it has been enqueued: the kernels that follow on the stream see it.
@@ -295,14 +271,29 @@ void StreamLaneEngine::ForgetMarks() {
   }
 }
 
-// Kernels after the one that failed have written nothing; copies home may have carried anything.
-void StreamLaneEngine::MarkAfterFault(const KernelFault& fault) {
+absl::StatusOr<StreamLaneEngine::Faults> StreamLaneEngine::TakeFaults() {
+  Faults faults;
+  absl::Status status;
+  for (const StreamLane& lane : lanes_) {
+    if (faults.count(lane.driver) > 0) continue;
+    absl::StatusOr<KernelFault> taken = lane.driver->TakeFault(lane.stream.get());
+    status.Update(taken.status());
+    faults[lane.driver] = taken.ok() ? *std::move(taken) : KernelFault();
+  }
+  MR_RETURN_IF_ERROR(status);
+  std::erase_if(faults, [](const auto& entry) { return entry.second.position < 0; });
+  return faults;
+}
+
+// Kernels of a device after the one that failed there have written nothing; copies home may have carried anything.
+void StreamLaneEngine::MarkAfterFaults(const Faults& faults) {
   ForgetMarks();
   for (int64_t i = 0; i < enqueued_; ++i) {
     const StepRef& step = order_[i];
     const bool compute = program_.lanes()[step.lane].lane->kind == LaneKind::kCompute;
-    if (compute && step.position > fault.position) continue;
-    MarkStep(step, /*finished=*/step.position != fault.position);
+    const auto fault = faults.find(lanes_[step.lane].driver);
+    const int64_t failed = compute && fault != faults.end() ? fault->second.position : std::numeric_limits<int64_t>::max();
+    if (step.position <= failed) MarkStep(step, /*finished=*/step.position != failed);
   }
 }
 
@@ -312,6 +303,7 @@ absl::Status StreamLaneEngine::EnqueueWaits(int32_t l, const WaitRange& range, c
   if (timed != nullptr) MR_RETURN_IF_ERROR(lane.driver->Record(timed->from.get(), lane.stream.get()));
   const Wait* waits = program_.lanes()[l].waits.data() + range.first;
   for (int32_t i = 0; i < range.count; ++i) {
+    if (waits[i].count <= 0) continue;
     const OwnedEvent& event = lanes_[waits[i].lane].reached.at(waits[i].count);
     MR_RETURN_IF_ERROR(lane.driver->WaitFor(lane.stream.get(), event.get()));
   }
@@ -338,9 +330,8 @@ absl::Status StreamLaneEngine::EnqueueCopy(int32_t l, int64_t step) {
   const CopyOp& op = program_.lanes()[l].copies[step];
   const StreamLane& lane = lanes_[l];
   if (op.step->bytes == 0) return absl::OkStatus();
-  void* host = op.host_address;
-  const auto staged = staged_address_.find({op.step->host.kind, op.step->host.index});
-  if (staged != staged_address_.end()) host = staged->second;
+  void* staged = staged_.Find(op.step->host);
+  void* host = staged != nullptr ? staged : op.host_address;
   if (program_.lanes()[l].lane->kind == LaneKind::kToHost) {
     return lane.driver->CopyToHost(host, op.device_address, op.step->bytes, lane.stream.get());
   }
@@ -472,10 +463,7 @@ absl::Status StreamLaneEngine::RunStep(const StepBindings& bindings, StepStats* 
   MR_RETURN_IF_ERROR(prepared_);
   const VariableState& state = program_.variable_state();
   initialized_at_start_.assign(state.initialized.get(), state.initialized.get() + program_.plan().variables.size());
-  for (const Staged& staged : staged_) {
-    if (staged.kind != HostRef::Kind::kFeed || staged.bytes == 0) continue;
-    std::memcpy(staged_address_[{staged.kind, staged.index}], bindings.feeds[staged.index], staged.bytes);
-  }
+  staged_.TakeFeeds(bindings, *options_.runner);
 
   enqueued_ = 0;
   absl::StatusOr<bool> replays = PrepareReplay();
@@ -483,34 +471,27 @@ absl::Status StreamLaneEngine::RunStep(const StepBindings& bindings, StepStats* 
   absl::Status status = *replays ? Replay() : RunOnStreams();
   // Whatever went wrong: nothing is in flight when this returns.
   status.Update(Drain());
-  KernelFault fault;
-  for (int32_t l = 0; l < static_cast<int32_t>(lanes_.size()); ++l) {
-    if (program_.lanes()[l].lane->kind != LaneKind::kCompute) continue;
-    absl::StatusOr<KernelFault> taken = lanes_[l].driver->TakeFault(lanes_[l].stream.get());
-    if (!taken.ok()) {
-      status.Update(taken.status());
-    } else if (taken->position >= 0 && (fault.position < 0 || taken->position < fault.position)) {
-      fault = *std::move(taken);
-    }
-  }
-  if (fault.position >= 0) {
-    MarkAfterFault(fault);
-    const StepRef* step = FindPosition(fault.position);
-    return step == nullptr ? fault.status : AtStep(*step, fault.status);
+  absl::StatusOr<Faults> faults = TakeFaults();
+  status.Update(faults.status());
+  if (faults.ok() && !faults->empty()) {
+    MarkAfterFaults(*faults);
+    const auto first = std::min_element(faults->begin(), faults->end(), [](const auto& a, const auto& b) {
+      return a.second.position < b.second.position;
+    });
+    const StepRef* step = FindPosition(first->first, first->second.position);
+    return step == nullptr ? first->second.status : AtStep(*step, first->second.status);
   }
   MR_RETURN_IF_ERROR(status);
   warm_binding_ = program_.binding();
-  for (const Staged& staged : staged_) {
-    if (staged.kind != HostRef::Kind::kFetch || staged.bytes == 0 || bindings.fetches[staged.index] == nullptr) continue;
-    std::memcpy(bindings.fetches[staged.index], staged_address_[{staged.kind, staged.index}], staged.bytes);
-  }
+  staged_.GiveFetches(bindings, *options_.runner);
   if (stats == nullptr) return absl::OkStatus();
   return FillStats(std::chrono::duration<double>(Clock::now() - start).count(), *replays, stats);
 }
 
 absl::Status StreamLaneEngine::FillStats(double seconds, bool replayed, StepStats* stats) {
   stats->seconds = seconds;
-  stats->peak_device_bytes = peak_device_bytes_;
+  stats->device_peak_bytes = peak_device_bytes_;
+  stats->peak_device_bytes = std::accumulate(peak_device_bytes_.begin(), peak_device_bytes_.end(), int64_t{0});
   stats->peak_host_bytes = peak_pool_bytes_;
   if (!replayed) busy_seconds_ = 0;
   for (int32_t l = 0; l < static_cast<int32_t>(lanes_.size()); ++l) {

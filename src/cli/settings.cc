@@ -217,9 +217,11 @@ absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const 
   // "null:0,null:1" says of what kind the devices are.
   int32_t count = 0;
   if (!session.planning.devices.empty() && !absl::SimpleAtoi(engine.devices, &count)) {
-    session.device = absl::AsciiStrToLower(ParseDeviceSpec(session.planning.devices[0])->type);
+    const std::string kind = absl::AsciiStrToLower(ParseDeviceSpec(session.planning.devices[0])->type);
+    // "gpu" is a CUDA device, or what stands for one in tests.
+    session.device = kind != "gpu" ? kind : engine.device == "cuda_emulated" ? engine.device : "cuda";
     if (std::find(std::begin(kDevices), std::end(kDevices), session.device) == std::end(kDevices)) {
-      return UsageError(absl::StrCat("--devices=", engine.devices, ": expected cpu, cuda or null devices"));
+      return UsageError(absl::StrCat("--devices=", engine.devices, ": expected cpu, gpu, cuda or null devices"));
     }
   }
   session.planning.share_recv = options.strategy.share_recv;

@@ -30,9 +30,8 @@ absl::StatusOr<std::unique_ptr<DeviceDriver>> OpenCudaDriver(const SessionOption
   return driver;
 }
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<RuntimeDevice>> OpenDevice(const SessionOptions& options, int index) {
+absl::StatusOr<std::unique_ptr<RuntimeDevice>> OpenDevice(const SessionOptions& options, int index,
+                                                          const std::shared_ptr<EmulatedMachine>& emulated_machine) {
   if (options.device == "null") return std::unique_ptr<RuntimeDevice>();
   if (options.device == "cpu") {
     return options.kernels ? cpu::MakeCpuDevice(index, options.kernels) : cpu::MakeCpuDevice(index);
@@ -55,9 +54,21 @@ absl::StatusOr<std::unique_ptr<RuntimeDevice>> OpenDevice(const SessionOptions& 
     emulated.seed = options.seed + static_cast<uint64_t>(index);
     emulated.max_delay_microseconds = 20;
     const KernelRegistry* host = options.kernels != nullptr ? options.kernels.get() : &CpuKernels();
-    MR_ASSIGN_OR_RETURN(driver, MakeEmulatedDriver(cuda::MakeEmulatedKernels(*host), emulated));
+    MR_ASSIGN_OR_RETURN(driver, MakeEmulatedDriver(cuda::MakeEmulatedKernels(*host), emulated, emulated_machine));
   }
   return MakeStreamDevice(options.device, index, std::move(driver), capture);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::unique_ptr<RuntimeDevice>>> OpenDevices(const SessionOptions& options, int count) {
+  std::vector<std::unique_ptr<RuntimeDevice>> devices;
+  const auto emulated_machine = options.device == "cuda_emulated" ? MakeEmulatedMachine() : nullptr;
+  for (int index = 0; index < count; ++index) {
+    MR_ASSIGN_OR_RETURN(std::unique_ptr<RuntimeDevice> device, OpenDevice(options, index, emulated_machine));
+    if (device != nullptr) devices.push_back(std::move(device));
+  }
+  return devices;
 }
 
 Machine MachineOf(const RuntimeDevice& device, Machine machine) {

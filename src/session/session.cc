@@ -191,7 +191,9 @@ class SessionImpl final : public Session {
     const PlanningOptions& planning = options_.planning;
     for (const std::string& name : planning.devices) {
       MR_ASSIGN_OR_RETURN(const DeviceSpec spec, ParseDeviceSpec(name));
-      if (absl::AsciiStrToLower(spec.type) == options_.device) continue;
+      const std::string kind = absl::AsciiStrToLower(spec.type);
+      const bool is_cuda = options_.device == "cuda" || options_.device == "cuda_emulated";
+      if (kind == options_.device || (kind == "gpu" && is_cuda)) continue;
       // Plans may be for devices of any kind.
       if (options_.device == "null" && !spec.type.empty()) continue;
       return absl::InvalidArgumentError(
@@ -455,11 +457,8 @@ class SessionImpl final : public Session {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(Graph graph, SessionOptions options) {
-  std::vector<std::unique_ptr<RuntimeDevice>> devices;
-  for (int32_t d = 0; d < options.planning.num_devices(); ++d) {
-    MR_ASSIGN_OR_RETURN(std::unique_ptr<RuntimeDevice> device, OpenDevice(options, d));
-    if (device != nullptr) devices.push_back(std::move(device));
-  }
+  MR_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<RuntimeDevice>> devices,
+                      OpenDevices(options, options.planning.num_devices()));
   auto session = std::make_unique<SessionImpl>(std::move(graph), std::move(options), std::move(devices));
   MR_RETURN_IF_ERROR(session->Init());
   return std::unique_ptr<Session>(std::move(session));

@@ -193,17 +193,29 @@ absl::Status At(const absl::Status& status, std::string_view what) {
   return absl::Status(status.code(), absl::StrCat(std::string(what), ": ", std::string(status.message())));
 }
 
+double Epsilon(DataType dtype) {
+  switch (dtype) {
+    case DataType::kFloat: return 1.2e-7;
+    case DataType::kDouble: return 2.3e-16;
+    case DataType::kHalf: return 9.8e-4;
+    case DataType::kBfloat16: return 7.9e-3;
+    default: return 0;
+  }
+}
+
 absl::Status CaseRun::Compare(const RunResult& result) const {
+  const auto compare = [&](const Tensor& actual, const auto& expected, const std::string& what) {
+    const double slack = device_.ulps() * Epsilon(actual.dtype());
+    return At(CompareTensors(actual, expected, std::max<double>(test_.rtol, slack), std::max<double>(test_.atol, slack)), what);
+  };
   for (const auto& [i, expected] : test_.outputs) {
     if (i >= static_cast<int>(result.outputs.size())) return absl::InternalError(absl::StrCat("has no output ", i));
     // Strings have no memory on a device.
     if (expected.type.dtype == DataType::kString) continue;
-    MR_RETURN_IF_ERROR(
-        At(CompareTensors(result.outputs[i], expected, test_.rtol, test_.atol), absl::StrCat("output ", i)));
+    MR_RETURN_IF_ERROR(compare(result.outputs[i], expected, absl::StrCat("output ", i)));
   }
   for (const auto& [i, expected] : test_.variables) {
-    MR_RETURN_IF_ERROR(
-        At(CompareTensors(result.variables[i], expected, test_.rtol, test_.atol), absl::StrCat("variable of input ", i)));
+    MR_RETURN_IF_ERROR(compare(result.variables[i], expected, absl::StrCat("variable of input ", i)));
   }
   return absl::OkStatus();
 }

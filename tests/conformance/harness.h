@@ -28,6 +28,9 @@ class TestDevice {
   virtual absl::Status Synchronize() { return absl::OkStatus(); }
   // Results must be the same bits under each of these, the first one serial.
   virtual std::vector<std::pair<std::string, ParallelRunner*>> runners() = 0;
+  // Units in the last place that results may be off where the case demands equal floats: a device's own functions
+  // (exp, sin) round otherwise than the host's.
+  virtual double ulps() const { return 0; }
   // Whether the kernels' memory is the host's, so that EvaluateOp works with them.
   virtual bool is_host() const = 0;
 };

@@ -1,7 +1,7 @@
 // The conformance cases on the CUDA device's kernels: compiled for the host, where every launch is a loop, and on the
 // device itself where there is one. What a kernel refuses runs on the CPU's kernels, which pass the cases themselves.
+#include <algorithm>
 #include <filesystem>
-#include <map>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -18,15 +18,17 @@ namespace {
 using conformance::Case;
 using conformance::TestDevice;
 
-std::map<std::string, std::vector<Case>> LoadAllCases() {
-  std::map<std::string, std::vector<Case>> families;
+std::string DataFile(const std::string& family) {
+  return MILLRACE_SOURCE_DIR "/tests/conformance/data/" + family + ".pb";
+}
+
+std::vector<std::string> FamilyNames() {
+  std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(MILLRACE_SOURCE_DIR "/tests/conformance/data")) {
-    if (entry.path().extension() != ".pb") continue;
-    absl::StatusOr<std::vector<Case>> cases = conformance::LoadCases(entry.path());
-    EXPECT_TRUE(cases.ok()) << cases.status();
-    if (cases.ok()) families[entry.path().stem()] = *std::move(cases);
+    if (entry.path().extension() == ".pb") names.push_back(entry.path().stem());
   }
-  return families;
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 struct Tally {
@@ -41,11 +43,12 @@ Tally RunCases(TestDevice& device, const std::vector<Case>& cases) {
     if (device.kernels().Find(one.op) == nullptr) continue;
     const absl::Status status = conformance::CheckCase(one, OpRegistry::Builtin(), device);
     // An index out of range is said in the device's words: it knows no node and no shape.
-    const bool same_error = one.error && status.message().find("INVALID_ARGUMENT: input ") != std::string::npos;
+    const bool same_error = one.error && (status.message().find("INVALID_ARGUMENT: input ") != std::string::npos ||
+                                          status.message().find("INVALID_ARGUMENT: label ") != std::string::npos);
     if (status.ok() || same_error) {
       ++tally.passed;
     } else if (status.message().find("no CUDA kernel") != std::string::npos ||
-               status.message().find("float only") != std::string::npos) {
+               status.message().find("no such product") != std::string::npos) {
       ++tally.refused;
     } else {
       ADD_FAILURE() << one.op << " " << one.name << ": " << status;
@@ -61,15 +64,19 @@ TEST(CudaKernelsTest, LaunchedOnTheHostTheyPassTheConformanceCases) {
   const auto device = conformance::MakeHostDevice(registry);
   Tally all;
   std::set<std::string> covered;
-  for (const auto& [family, cases] : LoadAllCases()) {
+  for (const std::string& family : FamilyNames()) {
     SCOPED_TRACE(family);
-    const Tally tally = RunCases(*device, cases);
+    const auto cases = conformance::LoadCases(DataFile(family));
+    ASSERT_TRUE(cases.ok()) << cases.status();
+    const Tally tally = RunCases(*device, *cases);
     all.passed += tally.passed;
     all.refused += tally.refused;
+    if (tally.refused > 0) std::printf("%s: %d of %d cases are left to the CPU's kernels\n", family.c_str(), tally.refused,
+                                       tally.passed + tally.refused);
     if (tally.passed > 0) covered.insert(family);
   }
   std::printf("%d cases passed, %d are left to the CPU's kernels\n", all.passed, all.refused);
-  EXPECT_GT(all.passed, 2000);
+  EXPECT_GT(all.passed, 2600);
   for (const char* family : {"array", "binary", "conv", "gather_scatter", "matmul", "reduction", "slice", "unary", "variable"}) {
     EXPECT_EQ(covered.count(family), 1) << family;
   }
@@ -108,6 +115,7 @@ class DriverDevice final : public TestDevice {
   // There are no shards to reorder: run twice, the bits must be the same.
   std::vector<std::pair<std::string, ParallelRunner*>> runners() override { return {{"once", &runner_}, {"twice", &runner_}}; }
   bool is_host() const override { return false; }
+  double ulps() const override { return 16; }
 
  private:
   DeviceDriver& driver_;
@@ -115,20 +123,23 @@ class DriverDevice final : public TestDevice {
   InOrder runner_;
 };
 
-TEST(CudaDeviceTest, PassesTheConformanceCases) {
+// A process per family is what bench/gpu_check.sh runs: an access out of bounds takes the device from all that comes
+// after it in the same process.
+class CudaDeviceTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(CudaDeviceTest, PassesTheConformanceCases) {
   const absl::StatusOr<const PluginTable*> plugin = LoadPlugin(MILLRACE_BINARY_DIR "/bin/libmillrace_cuda.so");
   if (!plugin.ok()) GTEST_SKIP() << plugin.status().message();
   auto driver = (*plugin)->open({.host_kernels = &CpuKernels()});
   if (!driver.ok()) GTEST_SKIP() << driver.status().message();
   DriverDevice device(**driver);
-  Tally all;
-  for (const auto& [family, cases] : LoadAllCases()) {
-    SCOPED_TRACE(family);
-    all.passed += RunCases(device, cases).passed;
-  }
-  std::printf("%d cases passed on %s\n", all.passed, (*driver)->info().name.c_str());
-  EXPECT_GT(all.passed, 900);
+  const auto cases = conformance::LoadCases(DataFile(GetParam()));
+  ASSERT_TRUE(cases.ok()) << cases.status();
+  std::printf("%d cases passed on %s\n", RunCases(device, *cases).passed, (*driver)->info().name.c_str());
 }
+
+INSTANTIATE_TEST_SUITE_P(Families, CudaDeviceTest, ::testing::ValuesIn(FamilyNames()),
+                         [](const auto& param) { return param.param; });
 
 }  // namespace
 }  // namespace millrace::cuda

@@ -168,7 +168,7 @@ void LaunchConvForward(const Queue& queue, Type type, const DirectConv& shape, c
                        void* output) {
   ForFloating(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    Map(queue, OutputPixels(shape) * shape.out_channels, static_cast<T*>(output),
+    MapEach(queue, OutputPixels(shape) * shape.out_channels, static_cast<T*>(output),
         ForwardBody<T>{IndexOf(shape), static_cast<const T*>(input), static_cast<const T*>(filter)});
   });
 }
@@ -177,7 +177,7 @@ void LaunchConvInput(const Queue& queue, Type type, const DirectConv& shape, con
                      void* input) {
   ForFloating(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    Map(queue, shape.batch * shape.in_channels * shape.in[0] * shape.in[1] * shape.in[2], static_cast<T*>(input),
+    MapEach(queue, shape.batch * shape.in_channels * shape.in[0] * shape.in[1] * shape.in[2], static_cast<T*>(input),
         InputBody<T>{IndexOf(shape), static_cast<const T*>(filter), static_cast<const T*>(output)});
   });
 }

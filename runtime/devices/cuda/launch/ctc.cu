@@ -201,11 +201,11 @@ void Run(const Queue& queue, const CtcBody<T>& c) {
   const CtcShape& shape = c.shape;
   ForEach(queue, shape.labels, OrderBody<T>{c});
   ForEach(queue, shape.batch, GroupBody<T>{c});
-  Map(queue, shape.time * shape.batch, c.s.log_sum, LogSumBody<T>{c});
+  MapEach(queue, shape.time * shape.batch, c.s.log_sum, LogSumBody<T>{c});
   for (int64_t step = 0; step < shape.time; ++step) ForEach(queue, c.states, StepBody<T>{c, step});
   ForEach(queue, shape.batch, LossBody<T>{c});
   const int64_t n = shape.time * shape.batch * shape.classes;
-  Map(queue, n, c.gradient, CtcGradBody<T>{c, DivideBy(shape.classes, n), DivideBy(shape.batch, n)});
+  MapEach(queue, n, c.gradient, CtcGradBody<T>{c, DivideBy(shape.classes, n), DivideBy(shape.batch, n)});
 }
 
 }  // namespace

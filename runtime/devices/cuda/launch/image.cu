@@ -205,7 +205,7 @@ void LaunchLrn(const Queue& queue, Type type, const LrnShape& shape, const void*
   const int64_t n = shape.positions * shape.channels;
   ForFloat(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    Map(queue, n, static_cast<T*>(y), LrnBody<T>{{shape, DivideBy(shape.channels, n)}, static_cast<const T*>(x)});
+    MapEach(queue, n, static_cast<T*>(y), LrnBody<T>{{shape, DivideBy(shape.channels, n)}, static_cast<const T*>(x)});
   });
 }
 
@@ -220,7 +220,7 @@ void LaunchLrnGrad(const Queue& queue, Type type, const LrnShape& shape, const v
     using T = typename decltype(tag)::type;
     const T *g = static_cast<const T*>(dy), *in = static_cast<const T*>(x);
     ForEach(queue, n, LrnShareBody<T>{window, g, in, static_cast<const T*>(y), norms, shares});
-    Map(queue, n, static_cast<T*>(dx), LrnGradBody<T>{window, g, in, norms, shares});
+    MapEach(queue, n, static_cast<T*>(dx), LrnGradBody<T>{window, g, in, norms, shares});
   });
 }
 
@@ -228,7 +228,7 @@ void LaunchResizeBilinear(const Queue& queue, Type type, const ResizeShape& shap
   const Sampler sampler = SamplerOf(shape, shape.rows.output, shape.columns.output);
   const auto launch = [&](auto tag) {
     using T = typename decltype(tag)::type;
-    Map(queue, shape.batch * shape.rows.output * shape.columns.output * shape.channels, y,
+    MapEach(queue, shape.batch * shape.rows.output * shape.columns.output * shape.channels, y,
         BilinearBody<T>{sampler, static_cast<const T*>(x)});
   };
   if (type <= Type::kBfloat16) return ForFloating(type, launch);
@@ -238,7 +238,7 @@ void LaunchResizeBilinear(const Queue& queue, Type type, const ResizeShape& shap
 void LaunchResizeNearest(const Queue& queue, int bytes, const ResizeShape& shape, const void* x, void* y) {
   ForSize(bytes, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    Map(queue, shape.batch * shape.rows.output * shape.columns.output * shape.channels, static_cast<T*>(y),
+    MapEach(queue, shape.batch * shape.rows.output * shape.columns.output * shape.channels, static_cast<T*>(y),
         NearestBody<T>{SamplerOf(shape, shape.rows.output, shape.columns.output), static_cast<const T*>(x)});
   });
 }
@@ -249,9 +249,9 @@ void LaunchResizeGrad(const Queue& queue, Type type, const ResizeShape& shape, c
   ForFloating(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if (shape.nearest) {
-      return Map(queue, n, static_cast<T*>(dx), ResizeGradBody<T, T>{sampler, static_cast<const T*>(dy)});
+      return MapEach(queue, n, static_cast<T*>(dx), ResizeGradBody<T, T>{sampler, static_cast<const T*>(dy)});
     }
-    Map(queue, n, static_cast<T*>(dx), ResizeGradBody<float, T>{sampler, static_cast<const float*>(dy)});
+    MapEach(queue, n, static_cast<T*>(dx), ResizeGradBody<float, T>{sampler, static_cast<const float*>(dy)});
   });
 }
 

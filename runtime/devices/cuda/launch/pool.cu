@@ -159,7 +159,7 @@ int64_t Elements(const PoolShape& shape, const int64_t* size) {
 void LaunchPool(const Queue& queue, Type type, bool average, const PoolShape& shape, const void* x, void* y) {
   ForFloating(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    Map(queue, Elements(shape, shape.out), static_cast<T*>(y),
+    MapEach(queue, Elements(shape, shape.out), static_cast<T*>(y),
         PoolBody<T>{average, shape, GridOf(shape, shape.in), GridOf(shape, shape.out), static_cast<const T*>(x)});
   });
 }
@@ -168,7 +168,7 @@ void LaunchPoolGrad(const Queue& queue, Type type, PoolGradRule rule, const Pool
                     const void* dy, void* dx) {
   ForFloating(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    Map(queue, Elements(shape, shape.in), static_cast<T*>(dx),
+    MapEach(queue, Elements(shape, shape.in), static_cast<T*>(dx),
         PoolGradBody<T>{rule, shape, GridOf(shape, shape.in), GridOf(shape, shape.out), static_cast<const T*>(x),
                         static_cast<const T*>(y), static_cast<const T*>(dy)});
   });
@@ -177,7 +177,7 @@ void LaunchPoolGrad(const Queue& queue, Type type, PoolGradRule rule, const Pool
 void LaunchPoolGradGrad(const Queue& queue, Type type, const PoolShape& shape, const void* x, const void* ddx, void* dy) {
   ForFloating(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    Map(queue, Elements(shape, shape.out), static_cast<T*>(dy),
+    MapEach(queue, Elements(shape, shape.out), static_cast<T*>(dy),
         PoolGradGradBody<T>{shape, GridOf(shape, shape.in), GridOf(shape, shape.out), static_cast<const T*>(x),
                             static_cast<const T*>(ddx)});
   });

@@ -230,6 +230,19 @@ void Map(const Queue& queue, int64_t n, T* y, const Body& body) {
 
 #endif
 
+template <typename T, typename Body>
+struct AssignBody {
+  T* y;
+  Body body;
+  MR_DEVICE void operator()(int64_t i) const { y[i] = body(i); }
+};
+
+// As Map, for bodies that do so much that one element at a time keeps the device busy.
+template <typename T, typename Body>
+void MapEach(const Queue& queue, int64_t n, T* y, const Body& body) {
+  ForEach(queue, n, AssignBody<T, Body>{y, body});
+}
+
 // Chunks that the sum of so many terms is cut into, so that few long rows still fill the device. Depends on sizes
 // alone, so bits do too. `columns` as in SumRows.
 inline int64_t SumChunks(int64_t rows, int64_t terms, bool columns) {

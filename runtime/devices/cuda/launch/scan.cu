@@ -181,12 +181,13 @@ int64_t ScanScratchBytes(const AxisShape& shape) {
 void LaunchScan(const Queue& queue, const ScanRule& rule, Type type, const AxisShape& shape, const void* x, void* y,
                 void* scratch) {
   const int64_t chunks = CeilDiv(shape.length, kScanChunk), parts = shape.outer * chunks * shape.inner;
+  if (parts == 0) return;
   const Walk walk = {shape, rule.reverse, DivideBy(shape.inner, parts), DivideBy(chunks, parts)};
   ForNumber(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using Total = typename TotalOf<T>::type;
     Total* totals = static_cast<Total*>(scratch);
-    Map(queue, parts, totals, ChunkTotalBody<T>{walk, rule.product, static_cast<const T*>(x)});
+    MapEach(queue, parts, totals, ChunkTotalBody<T>{walk, rule.product, static_cast<const T*>(x)});
     ForEach(queue, shape.outer * shape.inner, ChunkScanBody<Total>{walk, rule.product, totals});
     ForEach(queue, parts, ScanBody<T>{walk, rule, static_cast<const T*>(x), totals, static_cast<T*>(y)});
   });

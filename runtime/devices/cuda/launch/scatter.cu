@@ -126,7 +126,7 @@ int64_t PrefixScratch(int64_t n) {
 void Prefix(const Queue& queue, int32_t* values, int64_t n, int32_t* scratch) {
   const int64_t chunks = CeilDiv(n, kPrefixChunk);
   if (chunks <= 1) return ForEach(queue, 1, PrefixBody{values, n, nullptr});
-  Map(queue, chunks, scratch, PrefixTotalBody{values, n});
+  MapEach(queue, chunks, scratch, PrefixTotalBody{values, n});
   Prefix(queue, scratch, chunks, scratch + chunks);
   ForEach(queue, chunks, PrefixBody{values, n, scratch});
 }

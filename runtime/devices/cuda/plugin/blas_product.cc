@@ -112,6 +112,7 @@ class BlasProduct final : public Product {
 
 absl::StatusOr<std::unique_ptr<Product>> CudaServices::PlanProduct(const ProductShape& shape) {
   if (shape.batch > INT32_MAX) return absl::UnimplementedError("a batch of more than 2^31 products");
+  MR_RETURN_IF_ERROR(Use());
   auto product = std::make_unique<BlasProduct>(*this, shape);
   MR_RETURN_IF_ERROR(product->Init());
   return std::unique_ptr<Product>(std::move(product));

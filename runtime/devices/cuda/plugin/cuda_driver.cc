@@ -44,7 +44,7 @@ class CudaDriver final : public DeviceDriver {
     // The memset is on a stream that the others do not wait for.
     MR_CUDA(cudaDeviceSynchronize());
     MR_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&fault_host_), sizeof(Fault), cudaHostAllocDefault));
-    MR_ASSIGN_OR_RETURN(services_, CudaServices::Create(info_.name, fault_, {options_.tf32, options_.measure_convolutions}));
+    MR_ASSIGN_OR_RETURN(services_, CudaServices::Create(info_.name, options_.index, fault_, {options_.tf32, options_.measure_convolutions}));
     RegisterCudaKernels(registry_, *services_);
     AddHostFallbacks(*options_.host_kernels, *services_, registry_);
     // What is not free now: the context, the libraries' own memory, and other programs.

@@ -21,9 +21,9 @@ absl::Status DnnStatus(cudnnStatus_t status, const std::string& device, const ch
                                                                                        : absl::InternalError(what);
 }
 
-absl::StatusOr<std::unique_ptr<CudaServices>> CudaServices::Create(const std::string& device, Fault* fault,
-                                                                     Choices choices) {
-  auto services = std::unique_ptr<CudaServices>(new CudaServices(device, fault, choices));
+absl::StatusOr<std::unique_ptr<CudaServices>> CudaServices::Create(const std::string& device, int index,
+                                                                     Fault* fault, Choices choices) {
+  auto services = std::unique_ptr<CudaServices>(new CudaServices(device, index, fault, choices));
   MR_RETURN_IF_ERROR(BlasStatus(cublasLtCreate(&services->blas_), device, "cublasLtCreate"));
   MR_RETURN_IF_ERROR(DnnStatus(cudnnCreate(&services->dnn_), device, "cudnnCreate"));
   MR_RETURN_IF_ERROR(DnnStatus(cudnnCreate(&services->planning_dnn_), device, "cudnnCreate"));
@@ -35,6 +35,8 @@ CudaServices::~CudaServices() {
   if (dnn_ != nullptr) cudnnDestroy(dnn_);
   if (blas_ != nullptr) cublasLtDestroy(blas_);
 }
+
+absl::Status CudaServices::Use() const { return CudaStatus(cudaSetDevice(index_), device_, "cudaSetDevice"); }
 
 absl::Status CudaServices::LoadState(const Queue& queue, void* device, const void* host, int64_t bytes) {
   return CudaStatus(cudaMemcpyAsync(device, host, static_cast<size_t>(bytes), cudaMemcpyHostToDevice,

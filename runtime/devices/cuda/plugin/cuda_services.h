@@ -25,7 +25,8 @@ struct Choices {
 class CudaServices final : public DeviceServices {
  public:
   // `fault` is in device memory and outlives the services.
-  static absl::StatusOr<std::unique_ptr<CudaServices>> Create(const std::string& device, Fault* fault, Choices choices);
+  static absl::StatusOr<std::unique_ptr<CudaServices>> Create(const std::string& device, int index, Fault* fault,
+                                                              Choices choices);
   ~CudaServices() override;
 
   Queue QueueOf(const KernelContext& context) override { return {context.stream, fault_, position_}; }
@@ -36,6 +37,8 @@ class CudaServices final : public DeviceServices {
   absl::Status StoreState(const Queue& queue, void* host, const void* device, int64_t bytes) override;
 
   const std::string& device() const { return device_; }
+  // Makes it the calling thread's device, on which kernels are planned and memory is page-locked.
+  absl::Status Use() const;
   Fault* fault() const { return fault_; }
   cublasLtHandle_t blas() const { return blas_; }
   cudnnHandle_t dnn() const { return dnn_; }
@@ -55,10 +58,11 @@ class CudaServices final : public DeviceServices {
   void Keep(std::shared_ptr<void> what, cudaStream_t stream);
 
  private:
-  CudaServices(const std::string& device, Fault* fault, Choices choices)
-      : device_(device), fault_(fault), choices_(choices) {}
+  CudaServices(const std::string& device, int index, Fault* fault, Choices choices)
+      : device_(device), index_(index), fault_(fault), choices_(choices) {}
 
   const std::string device_;
+  const int index_;
   Fault* const fault_;
   const Choices choices_;
   cublasLtHandle_t blas_ = nullptr;

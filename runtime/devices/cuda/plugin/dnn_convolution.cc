@@ -312,6 +312,7 @@ absl::StatusOr<std::unique_ptr<Convolution>> CudaServices::PlanConvolution(const
   const int64_t in = shape.batch * shape.in_channels * shape.in[0] * shape.in[1] * shape.in[2];
   const int64_t out = shape.batch * shape.out_channels * shape.out[0] * shape.out[1] * shape.out[2];
   if (std::max(in, out) > INT32_MAX) return absl::UnimplementedError("a convolution of more than 2^31 elements");
+  MR_RETURN_IF_ERROR(Use());
   std::lock_guard<std::mutex> lock(planning_mutex());
   auto convolution = std::make_unique<DnnConvolution>(*this, shape);
   MR_RETURN_IF_ERROR(convolution->Init());

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include <glog/logging.h>
+
 #include "absl/strings/match.h"
 #include "cuda/kernels/merge.h"
 #include "cuda/plugin/cuda_errors.h"
@@ -87,6 +89,8 @@ class FallbackKernel final : public Kernel {
     place(instance.outputs, output_offsets_);
     fault_offset_ = end;
     scratch_offset_ = end + AlignUp(sizeof(Fault));
+    const absl::Status used = services.Use();
+    LOG_IF(WARNING, !used.ok()) << used;
     staging_.Reserve(scratch_offset_ + AlignUp(kernel_->scratch_bytes()));
     // An op that updates variables says so in its name; to copy back what has not changed does no harm.
     writes_inputs_ = absl::StrContains(instance.op, "Assign") || absl::StrContains(instance.op, "Apply") ||

@@ -1,0 +1,121 @@
+// Whole models on the CUDA device's kernels, compiled for the host: against the CPU's, and as one or several devices on
+// streams that are held up at random.
+#include <map>
+#include <set>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cuda/emulated/host_services.h"
+#include "cuda/kernels/merge.h"
+#include "cuda/kernels/register.h"
+#include "millrace/device.h"
+#include "session/model_run.h"
+
+namespace millrace::testing {
+namespace {
+
+using ::testing::IsSubsetOf;
+
+struct SmallModelOf {
+  const char* name;
+  ModelOptions options;
+};
+void PrintTo(const SmallModelOf& model, std::ostream* out) { *out << model.name; }
+
+const SmallModelOf kModels[] = {
+    {"mlp", {.batch = 4, .hidden = 16}},
+    {"resnet", {.batch = 2, .image_size = 32, .classes = 10, .depth = 20, .variant = "cifar"}},
+    {"lstm", {.batch = 2, .layers = 1, .hidden = 8, .steps_unrolled = 4, .vocab = 20, .dropout = 0.1}},
+    {"unet3d", {.batch = 1, .image_size = 16, .channels = 4, .levels = 2}},
+    {"moe_transformer",
+     {.batch = 2, .layers = 2, .hidden = 16, .heads = 2, .steps_unrolled = 8, .vocab = 20, .experts = 4, .dropout = 0}},
+    {"deepspeech", {.batch = 2, .layers = 1, .hidden = 8, .steps_unrolled = 12, .dropout = 0}},
+};
+
+class CudaModelsTest : public ::testing::TestWithParam<SmallModelOf> {
+ protected:
+  Graph Model() const {
+    auto graph = BuildModel(GetParam().name, GetParam().options);
+    EXPECT_TRUE(graph.ok()) << graph.status();
+    return *std::move(graph);
+  }
+};
+
+void ExpectClose(const std::vector<float>& a, const std::vector<float>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-3 * std::abs(a[i])) << "step " << i;
+}
+
+// Only what cuBLASLt and cuDNN do on a device is left to the CPU here.
+TEST_P(CudaModelsTest, RunsOnItsOwnKernelsAndAgreesWithTheCpu) {
+  cuda::HostServices services(/*written_out=*/false);
+  KernelRegistry device;
+  cuda::RegisterCudaKernels(device, services);
+  std::set<std::string> left;
+  const auto merged = std::make_shared<const KernelRegistry>(
+      cuda::MergeKernels(device, CpuKernels(), [&](const OpInstance& instance, std::unique_ptr<Kernel> kernel) {
+        left.insert(instance.op);
+        return kernel;
+      }));
+  SessionOptions on_cpu, on_cuda;
+  on_cpu.threads = on_cuda.threads = 1;
+  on_cuda.kernels = merged;
+  const Graph graph = Model();
+  std::vector<float> expected, losses;
+  {
+    ModelRun cpu(graph, on_cpu), cuda(graph, on_cuda);
+    expected = cpu.Steps(3);
+    losses = cuda.Steps(3);
+    ASSERT_TRUE(cpu.status().ok()) << cpu.status();
+    ASSERT_TRUE(cuda.status().ok()) << cuda.status();
+  }
+  ASSERT_EQ(losses.size(), 3);
+  ExpectClose(expected, losses);
+  const std::set<std::string> libraries = {"Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter", "Conv3D",
+                                           "Conv3DBackpropInputV2", "Conv3DBackpropFilterV2", "MatMul", "BatchMatMulV2"};
+  EXPECT_THAT(left, IsSubsetOf(libraries));
+}
+
+TEST_P(CudaModelsTest, StreamsPartitionsAndBudgetsDoNotChangeABit) {
+  const Graph graph = Model();
+  std::map<std::string, std::string> expected;
+  for (const char* strategy : {"baseline", "planned", "tensorflowmem"}) {
+    SessionOptions options;
+    options.threads = 1;
+    options.device = "cuda_emulated";
+    options.planning.strategy = strategy;
+    if (strategy == std::string("tensorflowmem")) options.planning.partition_size = 7;
+    ModelRun run(graph, options);
+    ASSERT_EQ(run.Steps(4).size(), 4) << strategy << ": " << run.status();  // on streams, captured, replayed
+    const auto variables = run.Variables();
+    if (expected.empty()) expected = variables;
+    EXPECT_TRUE(variables == expected) << strategy;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, CudaModelsTest, ::testing::ValuesIn(kModels),
+                         [](const auto& param) { return std::string(param.param.name); });
+
+TEST(SeveralCudaDevicesTest, GiveTheBitsOfOne) {
+  std::map<std::string, std::string> expected;
+  for (int devices : {1, 2, 4}) {
+    auto graph = BuildModel("moe_transformer", {.batch = 2, .layers = 2, .hidden = 16, .heads = 2, .steps_unrolled = 8,
+                                                .vocab = 20, .experts = 4, .devices = 4, .dropout = 0});
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    SessionOptions options;
+    options.threads = 1;
+    options.device = "cuda_emulated";
+    for (int d = 0; d < devices; ++d) options.planning.devices.push_back("gpu:" + std::to_string(d));
+    ModelRun run(*graph, options);
+    ASSERT_EQ(run.Steps(4).size(), 4) << devices << " devices: " << run.status();
+    if (devices > 1) EXPECT_GT(run.report().sends, 0);
+    const auto variables = run.Variables();
+    if (expected.empty()) expected = variables;
+    EXPECT_TRUE(variables == expected) << devices << " devices";
+  }
+}
+
+}  // namespace
+}  // namespace millrace::testing
