@@ -110,7 +110,9 @@ TEST(SeveralCudaDevicesTest, GiveTheBitsOfOne) {
     for (int d = 0; d < devices; ++d) options.planning.devices.push_back("gpu:" + std::to_string(d));
     ModelRun run(*graph, options);
     ASSERT_EQ(run.Steps(4).size(), 4) << devices << " devices: " << run.status();
-    if (devices > 1) EXPECT_GT(run.report().sends, 0);
+    if (devices > 1) {
+      EXPECT_GT(run.report().sends, 0);
+    }
     const auto variables = run.Variables();
     if (expected.empty()) expected = variables;
     EXPECT_TRUE(variables == expected) << devices << " devices";

@@ -114,7 +114,8 @@ absl::StatusOr<std::unique_ptr<Product>> CudaServices::PlanProduct(const Product
   if (shape.batch > INT32_MAX) return absl::UnimplementedError("a batch of more than 2^31 products");
   MR_RETURN_IF_ERROR(Use());
   auto product = std::make_unique<BlasProduct>(*this, shape);
-  MR_RETURN_IF_ERROR(product->Init());
+  const absl::Status planned = product->Init();
+  if (!planned.ok()) return absl::IsUnavailable(planned) ? planned : absl::UnimplementedError(planned.message());
   return std::unique_ptr<Product>(std::move(product));
 }
 

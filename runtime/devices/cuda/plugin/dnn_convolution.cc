@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <glog/logging.h>
+
 #include "absl/strings/str_cat.h"
 #include "cuda/plugin/cuda_errors.h"
 #include "cuda/plugin/cuda_services.h"
@@ -76,7 +78,7 @@ class DnnConvolution final : public Convolution {
       return Take(*named);
     }
     MR_RETURN_IF_ERROR(Take(candidates.front()));
-    return services_.choices().measure_convolutions ? Measure(candidates) : absl::OkStatus();
+    return Try(candidates);
   }
 
   int algorithm() const override { return chosen_.algorithm; }
@@ -250,8 +252,10 @@ class DnnConvolution final : public Convolution {
     return absl::InternalError("an unknown part of a convolution");
   }
 
-  // Takes the fastest candidate that the memory left on the device lets run; the choice stays where there is none.
-  absl::Status Measure(std::vector<Candidate>& candidates) {
+  // Runs candidates and takes the first that does run, or the fastest where they are measured: what cuDNN ranks it may
+  // still refuse. Where the device has no memory left for it, the choice stays.
+  absl::Status Try(std::vector<Candidate>& candidates) {
+    const bool measures = services_.choices().measure_convolutions;
     size_t most = 0;
     for (const Candidate& candidate : candidates) most = std::max(most, candidate.scratch_bytes);
     const size_t bytes = shape_.type == Type::kDouble ? 8 : shape_.type == Type::kFloat ? 4 : 2;
@@ -271,9 +275,11 @@ class DnnConvolution final : public Convolution {
     absl::Status status = check(cudaEventCreate(&from));
     status.Update(check(cudaEventCreate(&to)));
     status.Update(Check(cudnnSetStream(services_.planning_dnn(), stream), "cudnnSetStream"));
-    Candidate best = chosen_;
+    Candidate best;
+    bool found = false;
     for (Candidate& candidate : candidates) {
-      if (!status.ok() || !Take(candidate).ok()) break;
+      if (!status.ok() || (found && !measures)) break;
+      if (!Take(candidate).ok()) continue;
       const auto time = [&]() -> absl::Status {
         MR_RETURN_IF_ERROR(check(cudaEventRecord(from, stream)));
         MR_RETURN_IF_ERROR(Compute(services_.planning_dnn(), input.get(), filter.get(), output.get(), scratch.get()));
@@ -287,14 +293,16 @@ class DnnConvolution final : public Convolution {
       // The first run loads the kernel. One that cannot run after all is no candidate.
       bool ran = time().ok();
       candidate.seconds = 0;
-      for (int run = 0; run < kMeasuredRuns && ran; ++run) ran = time().ok();
-      if (ran && (best.seconds == 0 || candidate.seconds < best.seconds)) best = candidate;
+      for (int run = 0; run < kMeasuredRuns && ran && measures; ++run) ran = time().ok();
+      if (!ran || (found && candidate.seconds >= best.seconds)) continue;
+      best = candidate;
+      found = true;
     }
     if (to != nullptr) cudaEventDestroy(to);
     if (from != nullptr) cudaEventDestroy(from);
     cudaStreamDestroy(stream);
     MR_RETURN_IF_ERROR(status);
-    return Take(best);
+    return found ? Take(best) : absl::UnimplementedError("cuDNN runs none of its algorithms for this convolution");
   }
 
   const CudaServices& services_;
@@ -315,8 +323,12 @@ absl::StatusOr<std::unique_ptr<Convolution>> CudaServices::PlanConvolution(const
   MR_RETURN_IF_ERROR(Use());
   std::lock_guard<std::mutex> lock(planning_mutex());
   auto convolution = std::make_unique<DnnConvolution>(*this, shape);
-  MR_RETURN_IF_ERROR(convolution->Init());
-  return std::unique_ptr<Convolution>(std::move(convolution));
+  const absl::Status planned = convolution->Init();
+  if (planned.ok()) return std::unique_ptr<Convolution>(std::move(convolution));
+  // Whatever cuDNN has against it, there are other ways to compute it; but a plan that names one means that one.
+  if (shape.algorithm >= 0 || absl::IsUnavailable(planned)) return planned;
+  VLOG(1) << planned;
+  return absl::UnimplementedError(planned.message());
 }
 
 }  // namespace millrace::cuda
