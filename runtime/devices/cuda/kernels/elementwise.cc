@@ -142,10 +142,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeSelect(DeviceServices& services, con
 absl::StatusOr<std::unique_ptr<Kernel>> MakeCast(DeviceServices& services, const OpInstance& instance) {
   MR_ASSIGN_OR_RETURN(const Type from, TypeOf(instance, instance.inputs[0].dtype));
   MR_ASSIGN_OR_RETURN(const Type to, TypeOf(instance, instance.outputs[0].dtype));
-  const bool to_integer = to == Type::kInt32 || to == Type::kInt64;
   if (to == Type::kUint8 || instance.attrs.GetOr<bool>("Truncate", false)) return Refused(instance, "this pair of types");
-  // What an integer of a value out of its range is differs between processors.
-  if (to_integer && from <= Type::kBfloat16) return Refused(instance, "this pair of types");
   const int64_t n = instance.outputs[0].shape.num_elements();
   return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) {
     LaunchCast(queue, from, to, context.inputs[0], context.outputs[0], n);

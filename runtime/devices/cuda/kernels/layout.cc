@@ -356,9 +356,13 @@ KernelOr MakeBroadcastTo(DeviceServices& services, const OpInstance& instance) {
 
 KernelOr MakeFill(DeviceServices& services, const OpInstance& instance) {
   MR_ASSIGN_OR_RETURN(const int bytes, ElementBytes(instance, instance.outputs[0].dtype));
-  if (ValuesOf(instance, 1)) return Refused(instance, "a value that is on the host");
-  return MakeLaunch(services, [=, n = instance.outputs[0].shape.num_elements()](const Queue& queue,
-                                                                              const KernelContext& context) {
+  const int64_t n = instance.outputs[0].shape.num_elements();
+  if (const Tensor* value = ValueOf(instance, 1); value != nullptr) {
+    return MakeLaunch(services, [=, value = *value](const Queue& queue, const KernelContext& context) {
+      LaunchFillConstant(queue, bytes, value.data(), context.outputs[0], n);
+    });
+  }
+  return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) {
     LaunchFill(queue, bytes, context.inputs[1], context.outputs[0], n);
   });
 }

@@ -212,11 +212,21 @@ struct SelectBody {
   }
 };
 
+template <typename T>
+inline constexpr bool kToInteger = std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t>;
+
 template <typename From, typename To>
 struct CastBody {
   const From* x;
   MR_DEVICE To operator()(int64_t i) const {
-    return Wide<To>::Narrow(static_cast<typename Wide<To>::type>(Widen(x[i])));
+    const auto wide = Widen(x[i]);
+    if constexpr (kToInteger<To> && !kToInteger<decltype(Widen(From{}))> && !std::is_same_v<From, bool>) {
+      // Out of range (a NaN, too): the lowest integer, as on the processors that TensorFlow's results are from.
+      constexpr double kLimit = sizeof(To) == 8 ? 9223372036854775808.0 : 2147483648.0;
+      const double value = static_cast<double>(wide);
+      if (!(value >= -kLimit && value < kLimit)) return sizeof(To) == 8 ? static_cast<To>(INT64_MIN) : static_cast<To>(INT32_MIN);
+    }
+    return Wide<To>::Narrow(static_cast<typename Wide<To>::type>(wide));
   }
 };
 

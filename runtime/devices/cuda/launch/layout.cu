@@ -23,6 +23,12 @@ struct FillBody {
   MR_DEVICE T operator()(int64_t) const { return *value; }
 };
 
+template <typename T>
+struct ConstantBody {
+  T value;
+  MR_DEVICE T operator()(int64_t) const { return value; }
+};
+
 struct ZeroBody {
   MR_DEVICE uint64_t operator()(int64_t) const { return 0; }
 };
@@ -86,6 +92,15 @@ void LaunchFill(const Queue& queue, int bytes, const void* value, void* to, int6
   ForSize(bytes, [&](auto tag) {
     using T = typename decltype(tag)::type;
     Map(queue, n, static_cast<T*>(to), FillBody<T>{static_cast<const T*>(value)});
+  });
+}
+
+void LaunchFillConstant(const Queue& queue, int bytes, const void* value, void* to, int64_t n) {
+  ForSize(bytes, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    ConstantBody<T> body;
+    memcpy(&body.value, value, sizeof(T));
+    Map(queue, n, static_cast<T*>(to), body);
   });
 }
 

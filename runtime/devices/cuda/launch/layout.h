@@ -20,6 +20,8 @@ struct StridedCopy {
 void LaunchStridedCopy(const Queue& queue, int bytes, const StridedCopy& copy, const void* from, void* to);
 // n elements, each equal to the one at `value`, in memory that the kernels reach.
 void LaunchFill(const Queue& queue, int bytes, const void* value, void* to, int64_t n);
+// The same, of a value in host memory.
+void LaunchFillConstant(const Queue& queue, int bytes, const void* value, void* to, int64_t n);
 void LaunchZero(const Queue& queue, void* to, int64_t bytes);
 
 // out[o][i][:] = in[o][index[i]][:], `inner` elements in a row. An index out of range is a fault of input `input`.
