@@ -2,16 +2,18 @@
 """Step times of TensorFlow and Millrace on the same graph, in one run, as ratios.
 
   against_tensorflow.py BINARY GRAPH.pb[:FEEDS.npz] ... [--steps=N] [--rounds=N] [--threads=N]
-                        [--fetches=loss:0] [--targets=train] [--init_targets=init]
+                        [--fetches=loss:0] [--targets=train] [--init_targets=init] [--cpu_time]
 
 Needs tensorflow and numpy. Each round runs TensorFlow, then Millrace (baseline), on the same feeds: FEEDS.npz, or
 random values for every placeholder of known shape. Prints a markdown table of median step times over all rounds,
-the first step of a round left out.
+the first step of a round left out. --cpu_time: what the processes used of the cores per step instead, which says
+something on a machine that is shared; use it with --threads=1.
 """
 import argparse
 import json
 import os
 import pathlib
+import resource
 import statistics
 import subprocess
 import tempfile
@@ -52,20 +54,38 @@ def tensorflow_steps(graph_def, feeds, options):
             feed = {name + ":0": value for name, value in feeds.items()}
             run = session.make_callable(options.fetches.split(",") + options.targets.split(","), list(feed))
             seconds = []
+            clock = time.process_time if options.cpu_time else time.perf_counter
             for _ in range(options.steps + 1):
-                start = time.perf_counter()
+                start = clock()
                 run(*feed.values())
-                seconds.append(time.perf_counter() - start)
+                seconds.append(clock() - start)
     return seconds[1:]
+
+
+def millrace_cpu_steps(binary, graph, feeds_path, options):
+    """CPU seconds of a step: the difference between a long and a short run."""
+    used = []
+    for steps in (2, options.steps + 2):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        run_millrace(binary, graph, feeds_path, options, steps, os.devnull)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        used.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return [(used[1] - used[0]) / options.steps]
+
+
+def run_millrace(binary, graph, feeds_path, options, steps, report):
+    # Plans made beside the steps would count as CPU time.
+    replan = ["--replan=off"] if options.cpu_time else []
+    subprocess.run([binary, "run", f"--graph={graph}", f"--feeds={feeds_path}", f"--fetches={options.fetches}",
+                    f"--targets={options.targets}", f"--init_targets={options.init_targets}", "--strategy=baseline",
+                    f"--steps={steps}", f"--threads={options.threads}", f"--report_out={report}", *replan],
+                   check=True, capture_output=True)
 
 
 def millrace_steps(binary, graph, feeds_path, options):
     with tempfile.TemporaryDirectory() as folder:
         report = os.path.join(folder, "report.json")
-        subprocess.run([binary, "run", f"--graph={graph}", f"--feeds={feeds_path}", f"--fetches={options.fetches}",
-                        f"--targets={options.targets}", f"--init_targets={options.init_targets}", "--strategy=baseline",
-                        f"--steps={options.steps + 1}", f"--threads={options.threads}", f"--report_out={report}"],
-                       check=True, capture_output=True)
+        run_millrace(binary, graph, feeds_path, options, options.steps + 1, report)
         return json.loads(pathlib.Path(report).read_text())["runs"][0]["step_seconds"][1:]
 
 
@@ -79,6 +99,7 @@ def main():
     parser.add_argument("--fetches", default="loss:0")
     parser.add_argument("--targets", default="train")
     parser.add_argument("--init_targets", default="init")
+    parser.add_argument("--cpu_time", action="store_true")
     options = parser.parse_args()
     print("| graph | TensorFlow ms | Millrace ms | Millrace / TensorFlow |\n|---|---|---|---|", flush=True)
     for entry in options.graphs:
@@ -95,7 +116,8 @@ def main():
             theirs, ours = [], []
             for _ in range(options.rounds):
                 theirs += tensorflow_steps(graph_def, feeds, options)
-                ours += millrace_steps(options.binary, graph, feeds_path, options)
+                measure = millrace_cpu_steps if options.cpu_time else millrace_steps
+                ours += measure(options.binary, graph, feeds_path, options)
         their_ms, our_ms = 1e3 * statistics.median(theirs), 1e3 * statistics.median(ours)
         name = pathlib.Path(graph).parent.name if pathlib.Path(graph).name == "graph.pb" else pathlib.Path(graph).stem
         print(f"| {name} | {their_ms:.1f} | {our_ms:.1f} | {our_ms / their_ms:.2f} |", flush=True)
