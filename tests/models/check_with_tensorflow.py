@@ -74,12 +74,11 @@ def session_config():
 
 def move_by_one_rounding(session, graph):
     """The next float32 above every element of every variable that is trained."""
-    for handle in [op for op in graph.get_operations() if op.type == "VarHandleOp"]:
-        if handle.get_attr("dtype") != tf.float32:
-            continue
-        value = session.run(tf.raw_ops.ReadVariableOp(resource=handle.outputs[0], dtype=tf.float32))
-        moved = np.nextafter(value, np.float32(np.inf))
-        session.run(tf.raw_ops.AssignVariableOp(resource=handle.outputs[0], value=moved))
+    handles = [op.outputs[0] for op in graph.get_operations()
+               if op.type == "VarHandleOp" and op.get_attr("dtype") == tf.float32]
+    values = session.run([tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32) for handle in handles])
+    session.run([tf.raw_ops.AssignVariableOp(resource=handle, value=np.nextafter(value, np.float32(np.inf)))
+                 for handle, value in zip(handles, values, strict=True)])
 
 
 def run_in_tensorflow(graph_file, feeds_file, moved):
@@ -139,8 +138,9 @@ def apart(graph_def, ops):
 
 
 def largest_op_difference(binary, graph_file, feeds, folder):
-    """The largest difference of an op's results relative to their largest element, and the op. (Of all its results: one
-    alone, the gradient of a scale that a later normalisation undoes, may be a sum that cancels.)"""
+    """The largest difference of an op's results relative to their largest element, and the op. Of all its results: one
+    alone, the gradient of a scale that a later normalisation undoes, may be a sum that cancels. Sums and means themselves,
+    the gradient of a bias before a normalisation, are measured by what they add up."""
     graph_def = tf.GraphDef.FromString(graph_file.read_bytes())
     with tf.Graph().as_default() as graph:
         tf.import_graph_def(graph_def, name="")
@@ -165,6 +165,9 @@ def largest_op_difference(binary, graph_file, feeds, folder):
         op = graph.get_tensor_by_name(name).op
         differences[op] = max(differences[op], float(np.max(np.abs(ours[name] - value), initial=0.0)))
         largest[op] = max(largest[op], float(np.max(np.abs(value), initial=0.0)))
+        if op.type in ("BiasAddGrad", "Mean", "Sum"):
+            added = np.abs(ours[op.inputs[0].name])
+            largest[op] = max(largest[op], float(np.mean(added) if op.type == "Mean" else np.sum(added) / value.size))
     return max((difference / largest[op], op.type) for op, difference in differences.items() if largest[op] > 0)
 
 
