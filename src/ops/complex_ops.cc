@@ -76,7 +76,12 @@ absl::Status RealFftShape(InferenceContext& context) {
   }
   const DataType type = inverse ? context.attrs().GetOr("Treal", DataType::kFloat)
                                 : context.attrs().GetOr("Tcomplex", DataType::kComplex64);
-  MR_RETURN_IF_ERROR(ExpectComplex(context, inverse ? context.dtype(0) : type));
+  const DataType whole = inverse ? context.dtype(0) : type, real = inverse ? type : context.dtype(0);
+  MR_RETURN_IF_ERROR(ExpectComplex(context, whole));
+  if (real != (whole == DataType::kComplex64 ? DataType::kFloat : DataType::kDouble)) {
+    return context.Error(absl::StrCat("numbers of type ", std::string(DataTypeName(real)), " have no spectrum of type ",
+                                      std::string(DataTypeName(whole))));
+  }
   Shape shape = context.shape(0);
   for (int i = 0; i < dims && !shape.unknown_rank(); ++i) {
     const int dim = shape.rank() - dims + i;

@@ -105,6 +105,7 @@ absl::Status RoundTripShape(InferenceContext& context) {
 absl::Status RoundTripGradientShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(4));
   MR_RETURN_IF_ERROR(ExpectEqualShapes(context));
+  MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {0, 1}));
   MR_RETURN_IF_ERROR(ExpectRoundTrip(context, 2, true));
   for (int i : {0, 2, 3}) context.AddOutput(context.dtype(0), context.shape(i));
   return absl::OkStatus();

@@ -12,6 +12,14 @@ absl::Status SuppressionShape(InferenceContext& context) {
   const bool fourth = context.op() == "NonMaxSuppressionV4", fifth = context.op() == "NonMaxSuppressionV5";
   MR_RETURN_IF_ERROR(context.ExpectInputs(context.op() == "NonMaxSuppression" ? 3 : context.op() == "NonMaxSuppressionV2" ? 4
                                           : fifth ? 6 : 5));
+  MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {0, 1}));
+  for (int i = 3; i < context.num_inputs(); ++i) {
+    const Shape& limit = context.shape(i);
+    if ((context.dtype(i) != DataType::kFloat && context.dtype(i) != DataType::kHalf) ||
+        (limit.fully_known() && limit.rank() != 0)) {
+      return context.Error(absl::StrCat("input ", i, " is ", context.input(i).ToString(), ", expected a scalar float or half"));
+    }
+  }
   const Shape &boxes = context.shape(0), &scores = context.shape(1);
   if (boxes.fully_known() && scores.fully_known() &&
       (boxes.rank() != 2 || boxes.dim(1) != 4 || scores.rank() != 1 || scores.dim(0) != boxes.dim(0))) {
@@ -38,8 +46,8 @@ absl::Status ExpectImages(const InferenceContext& context, int input) {
 absl::Status ExpectPairs(const InferenceContext& context) {
   for (int i : {2, 3}) {
     const Shape& shape = context.shape(i);
-    if (shape.fully_known() && !(shape == Shape({2}))) {
-      return context.Error(absl::StrCat("input ", i, " is ", shape.ToString(), ", expected [2]"));
+    if (context.dtype(i) != DataType::kFloat || (shape.fully_known() && !(shape == Shape({2})))) {
+      return context.Error(absl::StrCat("input ", i, " is ", context.input(i).ToString(), ", expected float[2]"));
     }
   }
   return absl::OkStatus();

@@ -21,6 +21,11 @@ struct Sizes {
 
 // Inputs from `x` on: x, cs_prev, h_prev, w, wci, wcf, wco, b; checked where shapes are known.
 absl::StatusOr<Sizes> LstmSizes(const InferenceContext& context, int x, bool sequence) {
+  for (int i = x + 1; i < context.num_inputs(); ++i) MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {x, i}));
+  if (sequence && context.shape(0).fully_known() && context.shape(0).num_elements() != 1) {
+    return context.Error(absl::StrCat("seq_len_max is ", context.shape(0).ToString(), ", expected a scalar"));
+  }
+  if (sequence && context.dtype(0) != DataType::kInt64) return context.Error("seq_len_max must be an int64");
   const Shape &input = context.shape(x), &w = context.shape(x + 3);
   if (!input.fully_known() || !w.fully_known()) return context.Error("needs the shapes of x and w when planning");
   if (input.rank() != (sequence ? 3 : 2) || w.rank() != 2) {
@@ -73,6 +78,7 @@ absl::Status SequenceGradShape(InferenceContext& context) {
 
 // Inputs from the first on: x, h_prev, w_ru, w_c, b_ru, b_c.
 absl::StatusOr<Sizes> GruSizes(const InferenceContext& context) {
+  for (int i = 1; i < context.num_inputs(); ++i) MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {0, i}));
   const Shape &x = context.shape(0), &h = context.shape(1);
   if (!x.fully_known() || !h.fully_known()) return context.Error("needs the shapes of x and h_prev when planning");
   if (x.rank() != 2 || h.rank() != 2 || x.dim(0) != h.dim(0)) {

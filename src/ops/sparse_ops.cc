@@ -86,6 +86,7 @@ absl::Status FillRowsShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(4));
   MR_RETURN_IF_ERROR(ExpectSparse(context, 0));
   MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {1, 3}));
+  if (context.dtype(0) != DataType::kInt64) return context.Error("indices must be int64");
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> dense, KnownInts(context, 2));
   if (dense.empty() || dense[0] < 0) return context.Error("Dense shape cannot be empty or negative.");
   const Shape &indices = context.shape(0), &fill = context.shape(3);
@@ -103,6 +104,7 @@ absl::Status FillRowsShape(InferenceContext& context) {
 // (reverse_index_map, grad_values) -> d_values, d_default_value
 absl::Status FillRowsGradShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(2));
+  if (context.dtype(0) != DataType::kInt64) return context.Error("reverse_index_map must be int64");
   for (int i : {0, 1}) {
     const Shape& shape = context.shape(i);
     if (!shape.unknown_rank() && shape.rank() != 1) return context.Error(absl::StrCat("input ", i, " must be a vector, saw: ", shape.ToString()));
