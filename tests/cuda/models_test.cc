@@ -1,5 +1,6 @@
 // Whole models on the CUDA device's kernels, compiled for the host: against the CPU's, and as one or several devices on
 // streams that are held up at random.
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -26,9 +27,9 @@ void PrintTo(const SmallModelOf& model, std::ostream* out) { *out << model.name;
 
 const SmallModelOf kModels[] = {
     {"mlp", {.batch = 4, .hidden = 16}},
-    {"resnet", {.batch = 2, .image_size = 32, .classes = 10, .depth = 20, .variant = "cifar"}},
+    {"resnet", {.batch = 2, .image_size = 16, .classes = 10, .depth = 11, .variant = "cifar"}},
     {"lstm", {.batch = 2, .layers = 1, .hidden = 8, .steps_unrolled = 4, .vocab = 20, .dropout = 0.1}},
-    {"unet3d", {.batch = 1, .image_size = 16, .channels = 4, .levels = 2}},
+    {"unet3d", {.batch = 1, .image_size = 8, .channels = 4, .levels = 2}},
     {"moe_transformer",
      {.batch = 2, .layers = 2, .hidden = 16, .heads = 2, .steps_unrolled = 8, .vocab = 20, .experts = 4, .dropout = 0}},
     {"deepspeech", {.batch = 2, .layers = 1, .hidden = 8, .steps_unrolled = 12, .dropout = 0}},
@@ -79,7 +80,10 @@ TEST_P(CudaModelsTest, RunsOnItsOwnKernelsAndAgreesWithTheCpu) {
   EXPECT_THAT(left, IsSubsetOf(libraries));
 }
 
-TEST_P(CudaModelsTest, StreamsPartitionsAndBudgetsDoNotChangeABit) {
+// Without DeepSpeech: its many small nodes, each of them held up, would take a minute.
+class CudaModelBitsTest : public CudaModelsTest {};
+
+TEST_P(CudaModelBitsTest, StreamsPartitionsAndBudgetsDoNotChangeABit) {
   const Graph graph = Model();
   std::map<std::string, std::string> expected;
   for (const char* strategy : {"baseline", "planned", "tensorflowmem"}) {
@@ -97,6 +101,8 @@ TEST_P(CudaModelsTest, StreamsPartitionsAndBudgetsDoNotChangeABit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, CudaModelsTest, ::testing::ValuesIn(kModels),
+                         [](const auto& param) { return std::string(param.param.name); });
+INSTANTIATE_TEST_SUITE_P(Models, CudaModelBitsTest, ::testing::ValuesIn(std::begin(kModels), std::end(kModels) - 1),
                          [](const auto& param) { return std::string(param.param.name); });
 
 TEST(SeveralCudaDevicesTest, GiveTheBitsOfOne) {
