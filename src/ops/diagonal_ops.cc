@@ -35,6 +35,7 @@ absl::Status CheckAlign(const InferenceContext& context) {
 Shape DropLast(const Shape& shape, int count) { return Shape(shape.dims().subspan(0, shape.rank() - count)); }
 
 absl::Status MatrixDiagShape(InferenceContext& context) {
+  if (context.num_inputs() < 1) return context.Error("has no inputs, expected at least 1");
   MR_RETURN_IF_ERROR(CheckAlign(context));
   MR_ASSIGN_OR_RETURN(const DiagonalRange k, KnownDiagonals(context, 1));
   int64_t rows = -1, columns = -1;
@@ -97,6 +98,7 @@ absl::StatusOr<Shape> DiagonalsShape(const InferenceContext& context, const Shap
 }
 
 absl::Status MatrixDiagPartShape(InferenceContext& context) {
+  if (context.num_inputs() < 1) return context.Error("has no inputs, expected at least 1");
   MR_RETURN_IF_ERROR(CheckAlign(context));
   MR_ASSIGN_OR_RETURN(const DiagonalRange k, KnownDiagonals(context, 1));
   if (!context.shape(0).fully_known()) {
