@@ -2,6 +2,8 @@
 #ifndef MILLRACE_ATTR_H_
 #define MILLRACE_ATTR_H_
 
+#include <atomic>
+#include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -41,21 +43,30 @@ inline constexpr bool kIsAttrList = false;
 template <typename T>
 inline constexpr bool kIsAttrList<std::vector<T>> = true;
 
-// Name -> value, sorted by name so that equal maps print equal text.
+// Name -> value, sorted by name so that equal maps print equal text. Copies share their entries until one of them
+// changes: graphs, instances and plans hold the same attributes many times over. Copies may be used from several threads.
 class AttrMap {
  public:
   using Entry = std::pair<std::string, AttrValue>;
+  using Entries = std::vector<Entry>;
 
   AttrMap() = default;
   AttrMap(std::initializer_list<Entry> entries) {
     for (const Entry& entry : entries) Set(entry.first, entry.second);
   }
+  AttrMap(const AttrMap& other);
+  AttrMap(AttrMap&& other) noexcept : shared_(std::exchange(other.shared_, nullptr)) {}
+  AttrMap& operator=(AttrMap other) noexcept {
+    std::swap(shared_, other.shared_);
+    return *this;
+  }
+  ~AttrMap();
 
   // nullptr when absent.
   const AttrValue* Find(std::string_view name) const;
   bool Has(std::string_view name) const { return Find(name) != nullptr; }
   void Set(std::string_view name, AttrValue value);
-  void Reserve(size_t entries) { entries_.reserve(entries); }
+  void Reserve(size_t entries) { Own().reserve(entries); }
   void Erase(std::string_view name);
 
   // The value, or an InvalidArgument that names the attribute, what is there and what was expected.
@@ -74,13 +85,18 @@ class AttrMap {
     return fallback;
   }
 
-  bool empty() const { return entries_.empty(); }
-  size_t size() const { return entries_.size(); }
-  std::vector<Entry>::const_iterator begin() const { return entries_.begin(); }
-  std::vector<Entry>::const_iterator end() const { return entries_.end(); }
+  bool empty() const { return entries().empty(); }
+  size_t size() const { return entries().size(); }
+  Entries::const_iterator begin() const { return entries().begin(); }
+  Entries::const_iterator end() const { return entries().end(); }
 
  private:
-  std::vector<Entry> entries_;
+  struct Shared;
+
+  const Entries& entries() const;
+  Entries& Own();  // the entries, this map's alone
+
+  Shared* shared_ = nullptr;  // none: empty
 };
 
 // "int 3", "list(int) [1,2]" ...: for messages, dumps and kernel cache keys (a Tensor prints its digest).

@@ -69,23 +69,56 @@ struct Printer {
 
 }  // namespace
 
+struct AttrMap::Shared {
+  std::atomic<int64_t> owners{1};
+  Entries entries;
+};
+
+AttrMap::AttrMap(const AttrMap& other) : shared_(other.shared_) {
+  if (shared_ != nullptr) shared_->owners.fetch_add(1, std::memory_order_relaxed);
+}
+
+AttrMap::~AttrMap() {
+  if (shared_ != nullptr && shared_->owners.fetch_sub(1, std::memory_order_acq_rel) == 1) delete shared_;
+}
+
+const AttrMap::Entries& AttrMap::entries() const {
+  static const Entries& none = *new Entries();
+  return shared_ == nullptr ? none : shared_->entries;
+}
+
+AttrMap::Entries& AttrMap::Own() {
+  if (shared_ == nullptr) {
+    shared_ = new Shared();
+  } else if (shared_->owners.load(std::memory_order_acquire) > 1) {
+    AttrMap own;
+    own.shared_ = new Shared();
+    own.shared_->entries = shared_->entries;
+    std::swap(shared_, own.shared_);
+  }
+  return shared_->entries;
+}
+
 const AttrValue* AttrMap::Find(std::string_view name) const {
-  auto it = std::lower_bound(entries_.begin(), entries_.end(), name, LowerName());
-  return it != entries_.end() && it->first == name ? &it->second : nullptr;
+  const Entries& entries = this->entries();
+  const auto it = std::lower_bound(entries.begin(), entries.end(), name, LowerName());
+  return it != entries.end() && it->first == name ? &it->second : nullptr;
 }
 
 void AttrMap::Set(std::string_view name, AttrValue value) {
-  auto it = std::lower_bound(entries_.begin(), entries_.end(), name, LowerName());
-  if (it != entries_.end() && it->first == name) {
+  Entries& entries = Own();
+  const auto it = std::lower_bound(entries.begin(), entries.end(), name, LowerName());
+  if (it != entries.end() && it->first == name) {
     it->second = std::move(value);
   } else {
-    entries_.emplace(it, std::string(name), std::move(value));
+    entries.emplace(it, std::string(name), std::move(value));
   }
 }
 
 void AttrMap::Erase(std::string_view name) {
-  auto it = std::lower_bound(entries_.begin(), entries_.end(), name, LowerName());
-  if (it != entries_.end() && it->first == name) entries_.erase(it);
+  if (!Has(name)) return;
+  Entries& entries = Own();
+  entries.erase(std::lower_bound(entries.begin(), entries.end(), name, LowerName()));
 }
 
 bool IsEmptyList(const AttrValue& value) {

@@ -27,6 +27,23 @@ TEST(Graph, NamesAreUnique) {
   EXPECT_EQ(graph.node(graph.AddUnique(Named("a"))).name, "a_2");
 }
 
+TEST(AttrMap, CopiesDifferAfterAChangeOfEither) {
+  AttrMap first = {{"N", int64_t{2}}, {"name", std::string("x")}};
+  AttrMap second = first;
+  second.Set("N", int64_t{3});
+  EXPECT_EQ(first.GetOr("N", int64_t{0}), 2);
+  EXPECT_EQ(second.GetOr("N", int64_t{0}), 3);
+  AttrMap third = second;
+  second.Erase("name");
+  EXPECT_TRUE(third.Has("name"));
+  EXPECT_FALSE(second.Has("name"));
+  third = std::move(second);
+  EXPECT_EQ(third.size(), 1);
+  EXPECT_TRUE(second.empty());
+  second.Set("N", int64_t{4});
+  EXPECT_EQ(third.GetOr("N", int64_t{0}), 3);
+}
+
 TEST(Graph, FindsByNameAfterAnyAddRemoveRenameAndCompact) {
   std::mt19937 random(7);
   Graph graph;
