@@ -8,20 +8,14 @@
 
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
-namespace millrace {
+#include "millrace/report.h"
 
-// What a pass took of the time for planning, over all its runs.
-struct PassTime {
-  std::string name;
-  double seconds = 0;
-  int64_t runs = 0;
-};
+namespace millrace {
 
 // Of one thread.
 class PassClock {

@@ -359,7 +359,9 @@ Environment RealEnvironment() {
   environment.write_checkpoint = WriteCheckpoint;
   environment.load_arrays = LoadArrays;
   environment.save_arrays = SaveArrays;
-  environment.create_session = Session::Create;
+  environment.create_session = [](std::shared_ptr<const Graph> graph, SessionOptions options) {
+    return Session::Create(std::move(graph), std::move(options));
+  };
   return environment;
 }
 

@@ -143,6 +143,8 @@ struct SessionOptions {
   // Folder for what planning.host_memory_bytes has no room for; empty: there is no disk tier.
   std::string disk;
   double disk_gbps = 0;        // slows the disk to this many GB/s each way; 0: as fast as it is
+  // Called on the planning thread whenever a pass begins, with its name: planning large graphs takes seconds.
+  std::function<void(const std::string& pass)> planning_progress;
   // nullptr: the built-in ops and kernels.
   std::shared_ptr<const OpRegistry> ops;
   std::shared_ptr<const KernelRegistry> kernels;

@@ -40,6 +40,13 @@ struct DeviceReport {
   int64_t nodes = 0;                // kernels that run there
 };
 
+// What a pass took of the time for planning, over all its runs.
+struct PassTime {
+  std::string name;
+  double seconds = 0;
+  int64_t runs = 0;
+};
+
 struct RunReport {
   std::string strategy;
   absl::Status status;
@@ -51,6 +58,7 @@ struct RunReport {
   int64_t recvs = 0;
   int64_t recomputed_nodes = 0;
   double plan_seconds = 0;
+  std::vector<PassTime> passes;  // of plan_seconds; in order of their first runs
   // Budgets and predicted peaks are sums over the devices, the measured peak likewise.
   int64_t device_memory_budget_bytes = 0;
   int64_t predicted_peak_device_bytes = 0;

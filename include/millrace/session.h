@@ -36,6 +36,8 @@ class Session {
 
   // Fails on unknown ops (all named at once) and on a device that is not there.
   static absl::StatusOr<std::unique_ptr<Session>> Create(Graph graph, SessionOptions options);
+  // The same for a graph that others use, too.
+  static absl::StatusOr<std::unique_ptr<Session>> Create(std::shared_ptr<const Graph> graph, SessionOptions options);
   virtual ~Session() = default;
 
   // Runs the part of the graph that fetches and targets need, once. `outputs` (may be null) gets one tensor per

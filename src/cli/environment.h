@@ -28,7 +28,7 @@ struct Environment {
   std::function<bool()> interrupted = [] { return false; };
 
   std::function<absl::StatusOr<Graph>(const std::string& path)> load_graph;
-  std::function<absl::StatusOr<std::unique_ptr<Session>>(Graph, SessionOptions)> create_session;
+  std::function<absl::StatusOr<std::unique_ptr<Session>>(std::shared_ptr<const Graph>, SessionOptions)> create_session;
   std::function<absl::StatusOr<SavedModel>(const std::string& folder)> load_saved_model;
   std::function<absl::StatusOr<OnnxModel>(const std::string& path, const OnnxOptions& options)> load_onnx;
   // Tensors by key. Files that are written are whole or not there.

@@ -18,7 +18,7 @@ absl::Status ExportCommand(const Options& options, const Environment& environmen
   MR_ASSIGN_OR_RETURN(const DeviceBudgets budgets, ResolveBudget(budget, workload, session_options, environment));
   budgets.Apply(session_options.planning);
 
-  MR_ASSIGN_OR_RETURN(const auto session, environment.create_session(workload.graph.Clone(), session_options));
+  MR_ASSIGN_OR_RETURN(const auto session, environment.create_session(workload.graph, session_options));
   const auto rewritten = session->RewrittenGraph(workload.feed_types, workload.fetches, workload.targets);
   MR_RETURN_IF_ERROR(AsPlanningError(rewritten.status()));
   MR_RETURN_IF_ERROR(environment.save_graph(*rewritten, options.out));

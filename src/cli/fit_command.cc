@@ -37,12 +37,13 @@ class Fitter {
 
   absl::StatusOr<Workload> MakeModel(const ModelOptions& model) const {
     Workload workload;
-    MR_ASSIGN_OR_RETURN(workload.graph, BuildModel(options_.argument, model));
+    MR_ASSIGN_OR_RETURN(Graph graph, BuildModel(options_.argument, model));
+    workload.graph = std::make_shared<const Graph>(std::move(graph));
     workload.fetches = workload.fetch_names = {"loss:0"};
     workload.targets = {"train"};
     workload.init_targets = {"init"};
     MR_ASSIGN_OR_RETURN(workload.feed_types,
-                        SyntheticFeedTypes(workload.graph, workload.fetches, workload.targets, {}, {}));
+                        SyntheticFeedTypes(*workload.graph, workload.fetches, workload.targets, {}, {}));
     return workload;
   }
 

@@ -70,9 +70,9 @@ Session::FeedTypes WithBatch(const Workload& workload, int64_t batch) {
   Session::FeedTypes types = workload.feed_types;
   bool open = false;
   for (auto& [name, type] : types) {
-    const NodeId id = workload.graph.Find(name.substr(0, name.find(':')));
+    const NodeId id = workload.graph->Find(name.substr(0, name.find(':')));
     if (!id.valid() || type.shape.rank() == 0) continue;
-    const Shape declared = workload.graph.node(id).attrs.GetOr<Shape>("shape", Shape::UnknownRank());
+    const Shape declared = workload.graph->node(id).attrs.GetOr<Shape>("shape", Shape::UnknownRank());
     if (declared.rank() > 0 && declared.dim(0) >= 0) continue;
     type.shape.set_dim(0, batch);
     open = true;
@@ -82,7 +82,7 @@ Session::FeedTypes WithBatch(const Workload& workload, int64_t batch) {
 
 std::vector<std::string> Advise(const Workload& workload, const SessionOptions& session, const Environment& environment) {
   constexpr int64_t kPlannedNodes = 200'000, kMostPlans = 64;
-  int64_t plans_left = std::clamp<int64_t>(kPlannedNodes / std::max(workload.graph.num_nodes(), 1), 1, kMostPlans);
+  int64_t plans_left = std::clamp<int64_t>(kPlannedNodes / std::max(workload.graph->num_nodes(), 1), 1, kMostPlans);
   std::vector<std::string> advice;
   const std::string& strategy = session.planning.strategy;
   if (plans_left >= 4) {
@@ -110,7 +110,7 @@ std::vector<std::string> Advise(const Workload& workload, const SessionOptions& 
     const int64_t present = workload.feed_types.begin()->second.shape.rank() > 0
                                 ? std::max<int64_t>(workload.feed_types.begin()->second.shape.dim(0), 1)
                                 : 1;
-    Workload smaller = {.graph = workload.graph.Clone(), .fetches = workload.fetches, .targets = workload.targets};
+    Workload smaller = {.graph = workload.graph, .fetches = workload.fetches, .targets = workload.targets};
     const auto largest = LargestThatFits(present / 2, present, [&](int64_t batch) -> absl::StatusOr<bool> {
       if (plans_left-- <= 0) return false;
       smaller.feed_types = WithBatch(workload, batch);

@@ -109,19 +109,21 @@ absl::Status InspectCommand(const Options& options, const Environment& environme
     return UsageError("which graph: give --graph=FILE.pb or .pbtxt, --saved_model=FOLDER or --onnx=FILE.onnx; or --ops");
   }
   MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
-  Graph graph;
+  std::shared_ptr<const Graph> shared;
   if (!options.input.onnx.empty()) {
     InputOptions input = options.input;
     input.synthetic_feeds = true;
     MR_ASSIGN_OR_RETURN(Workload workload, LoadWorkload(input, FeedValues::kTypesOnly, environment));
-    graph = std::move(workload.graph);
+    shared = std::move(workload.graph);
   } else if (options.input.saved_model.empty()) {
-    MR_ASSIGN_OR_RETURN(graph, environment.load_graph(options.input.graph));
+    MR_ASSIGN_OR_RETURN(Graph loaded, environment.load_graph(options.input.graph));
+    shared = std::make_shared<const Graph>(std::move(loaded));
   } else {
     MR_ASSIGN_OR_RETURN(SavedModel model, environment.load_saved_model(options.input.saved_model));
     *environment.out << SignaturesText(model);
-    graph = std::move(model.graph);
+    shared = std::make_shared<const Graph>(std::move(model.graph));
   }
+  const Graph& graph = *shared;
   GraphSummary summary = SummaryOf(graph);
   MR_ASSIGN_OR_RETURN(const int64_t levels, Levels(graph));
   const std::map<std::string, int64_t> counts = OpCounts(graph);

@@ -28,7 +28,7 @@ absl::StatusOr<double> Best(GraphBuilder& builder, const std::vector<std::string
   MR_ASSIGN_OR_RETURN(Graph graph, std::move(builder).Build());
   MR_ASSIGN_OR_RETURN(const Session::FeedTypes types, SyntheticFeedTypes(graph, fetches, {}, {}, {}));
   MR_ASSIGN_OR_RETURN(const Session::Feeds feeds, SyntheticFeeds(types, session.seed));
-  MR_ASSIGN_OR_RETURN(const auto engine, environment.create_session(std::move(graph), session));
+  MR_ASSIGN_OR_RETURN(const auto engine, environment.create_session(std::make_shared<const Graph>(std::move(graph)), session));
   double best = std::numeric_limits<double>::infinity();
   for (int run = 0; run < kRuns; ++run) {
     std::vector<Tensor> outputs;

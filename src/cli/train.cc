@@ -20,10 +20,15 @@ bool IsLoss(const Tensor& tensor) {
 class Trainer {
  public:
   Trainer(const Workload& workload, const Environment& environment, TrainResult& result)
-      : workload_(workload), environment_(environment), result_(result) {}
+      : workload_(workload), environment_(environment), result_(result), progress_(environment) {}
 
-  absl::Status Plan(const SessionOptions& options) {
-    MR_ASSIGN_OR_RETURN(session_, environment_.create_session(workload_.graph.Clone(), options));
+  absl::Status Plan(SessionOptions options) {
+    const std::string& strategy = options.planning.strategy;
+    progress_.Show(strategy, 0, workload_.steps, "planning");
+    options.planning_progress = [this, strategy](const std::string& pass) {
+      progress_.Show(strategy, 0, workload_.steps, absl::StrCat("planning: ", pass));
+    };
+    MR_ASSIGN_OR_RETURN(session_, environment_.create_session(workload_.graph, std::move(options)));
     // The steps come last: last_run() is theirs then.
     if (!workload_.init_targets.empty()) {
       MR_RETURN_IF_ERROR(AsPlanningError(session_->Plan({}, {}, workload_.init_targets).status()));
@@ -38,7 +43,7 @@ class Trainer {
     return absl::OkStatus();
   }
 
-  absl::Status Steps(Progress& progress) {
+  absl::Status Steps() {
     if (!workload_.init_targets.empty()) {
       MR_RETURN_IF_ERROR(session_->Run({}, {}, workload_.init_targets, nullptr));
     }
@@ -48,7 +53,7 @@ class Trainer {
     for (const auto& [node, state] : workload_.initial_states) {
       MR_RETURN_IF_ERROR(session_->SetNodeState(node, state));
     }
-    progress.Show(result_.run.strategy, 0, workload_.steps, "");
+    progress_.Show(result_.run.strategy, 0, workload_.steps, "");
     for (int64_t step = 0; step < workload_.steps; ++step) {
       if (environment_.interrupted()) {
         return absl::CancelledError(absl::StrCat("interrupted after step ", step, " of ", workload_.steps));
@@ -57,7 +62,7 @@ class Trainer {
       MR_RETURN_IF_ERROR(session_->Run(workload_.feeds, workload_.fetches, workload_.targets, &fetched));
       result_.fetched = std::move(fetched);
       Record();
-      progress.Show(result_.run.strategy, step + 1, workload_.steps,
+      progress_.Show(result_.run.strategy, step + 1, workload_.steps,
                     absl::StrCat(FormatSeconds(result_.run.step_seconds.back()), " a step"));
     }
     return absl::OkStatus();
@@ -77,6 +82,7 @@ class Trainer {
   void Record() {
     RunReport run = session_->last_run();
     run.plan_seconds = result_.run.plan_seconds;
+    run.passes = result_.run.passes;
     run.step_seconds.insert(run.step_seconds.begin(), result_.run.step_seconds.begin(), result_.run.step_seconds.end());
     run.losses = result_.run.losses;
     for (const Tensor& tensor : result_.fetched) {
@@ -90,6 +96,7 @@ class Trainer {
   const Workload& workload_;
   const Environment& environment_;
   TrainResult& result_;
+  Progress progress_;
   std::unique_ptr<Session> session_;
 };
 
@@ -118,12 +125,10 @@ Arrays NamedFetches(const std::vector<Tensor>& fetched, const std::vector<std::s
 
 TrainResult Train(const Workload& workload, const SessionOptions& options, const Environment& environment) {
   TrainResult result = EmptyResult(options);
-  Progress progress(environment);
-  progress.Show(options.planning.strategy, 0, workload.steps, "planning");
   Trainer trainer(workload, environment, result);
   absl::Status status = trainer.Plan(options);
   if (status.ok()) {
-    status = trainer.Steps(progress);
+    status = trainer.Steps();
     const absl::Status collected = trainer.Collect();
     if (status.ok()) status = collected;
   }

@@ -127,7 +127,7 @@ absl::Status LoadOnnxModel(const InputOptions& options, const std::map<std::stri
     }
   }
   workload.feeds = std::move(feeds);
-  workload.graph = std::move(model.graph);
+  workload.graph = std::make_shared<const Graph>(std::move(model.graph));
   workload.initial_values = std::move(model.variables);
   workload.init_targets.insert(workload.init_targets.begin(), model.init_targets.begin(), model.init_targets.end());
   if (options.train) workload.targets.push_back("train");
@@ -143,7 +143,8 @@ absl::Status LoadGraphAndFeeds(const InputOptions& options, const std::map<std::
   workload.targets = options.targets;
   if (!options.onnx.empty()) return LoadOnnxModel(options, shapes, environment, workload);
   if (options.saved_model.empty()) {
-    MR_ASSIGN_OR_RETURN(workload.graph, environment.load_graph(options.graph));
+    MR_ASSIGN_OR_RETURN(Graph graph, environment.load_graph(options.graph));
+    workload.graph = std::make_shared<const Graph>(std::move(graph));
     workload.fetches = options.fetches;
     for (const std::string& fetch : options.fetches) {
       workload.fetch_names.push_back(fetch.find(':') == std::string::npos ? fetch + ":0" : fetch);
@@ -154,7 +155,7 @@ absl::Status LoadGraphAndFeeds(const InputOptions& options, const std::map<std::
   MR_ASSIGN_OR_RETURN(const SavedSignature* signature, FindSignature(model, options.signature));
   MR_RETURN_IF_ERROR(UseSignature(*signature, options, workload));
   MR_ASSIGN_OR_RETURN(workload.feeds, FeedsByTensor(*signature, workload.feeds));
-  workload.graph = std::move(model.graph);
+  workload.graph = std::make_shared<const Graph>(std::move(model.graph));
   workload.initial_values = std::move(model.variables);
   workload.checkpoint_keys = std::move(model.checkpoint_keys);
   workload.checkpoint_extras = std::move(model.checkpoint_extras);
@@ -201,7 +202,7 @@ absl::StatusOr<Workload> LoadWorkload(const InputOptions& options, FeedValues va
   }
   workload.feed_types = TypesOf(workload.feeds);
   if (options.synthetic_feeds) {
-    MR_ASSIGN_OR_RETURN(Session::FeedTypes types, SyntheticFeedTypes(workload.graph, workload.fetches, workload.targets,
+    MR_ASSIGN_OR_RETURN(Session::FeedTypes types, SyntheticFeedTypes(*workload.graph, workload.fetches, workload.targets,
                                                                      shapes, workload.feed_types));
     if (values == FeedValues::kMade) {
       MR_ASSIGN_OR_RETURN(Session::Feeds feeds, SyntheticFeeds(types, options.seed));
@@ -224,7 +225,7 @@ absl::StatusOr<DeviceBudgets> ResolveBudget(const Budget& budget, const Workload
   if (budget.percent == 0) return DeviceBudgets{.bytes = budget.bytes};
   options.planning = BaselineOf(options.planning);
   options.disk.clear();
-  MR_ASSIGN_OR_RETURN(const auto session, environment.create_session(workload.graph.Clone(), options));
+  MR_ASSIGN_OR_RETURN(const auto session, environment.create_session(workload.graph, options));
   MR_ASSIGN_OR_RETURN(const auto plan, session->Plan(workload.feed_types, workload.fetches, workload.targets));
   const auto part = [&](int64_t bytes) {
     return std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(bytes) * budget.percent / 100));

@@ -15,7 +15,7 @@
 namespace millrace::cli {
 
 struct Workload {
-  Graph graph;
+  std::shared_ptr<const Graph> graph = std::make_shared<const Graph>();
   Session::FeedTypes feed_types;
   Session::Feeds feeds;  // empty when only planning
   std::vector<std::string> fetches;

@@ -86,6 +86,12 @@ void RunToProto(const RunReport& run, proto::ReportRun& out) {
   out.set_swap_ins(run.swap_ins);
   out.set_recomputed_nodes(run.recomputed_nodes);
   out.set_plan_seconds(run.plan_seconds);
+  for (const PassTime& pass : run.passes) {
+    proto::ReportPass& made = *out.add_passes();
+    made.set_name(pass.name);
+    made.set_seconds(pass.seconds);
+    made.set_runs(pass.runs);
+  }
   out.set_device_memory_budget_bytes(run.device_memory_budget_bytes);
   out.set_predicted_peak_device_bytes(run.predicted_peak_device_bytes);
   out.set_peak_device_bytes(run.peak_device_bytes);

@@ -50,8 +50,8 @@ void LogTimes(const PassClock& clock) {
 class SessionImpl final : public Session {
  public:
   // No `devices` where nothing can run.
-  SessionImpl(Graph graph, SessionOptions options, std::vector<std::unique_ptr<RuntimeDevice>> devices)
-      : graph_(std::move(graph)),
+  SessionImpl(std::shared_ptr<const Graph> graph, SessionOptions options, std::vector<std::unique_ptr<RuntimeDevice>> devices)
+      : shared_graph_(std::move(graph)),
         options_(std::move(options)),
         ops_(options_.ops ? *options_.ops : OpRegistry::Builtin()),
         kernels_(options_.kernels ? *options_.kernels : CpuKernels()),
@@ -157,7 +157,7 @@ class SessionImpl final : public Session {
 
   absl::StatusOr<Graph> RewrittenGraph(const FeedTypes& feeds, const std::vector<std::string>& fetches,
                                        const std::vector<std::string>& targets) override {
-    MR_ASSIGN_OR_RETURN(Compiled compiled, CompileNow(feeds, fetches, targets));
+    MR_ASSIGN_OR_RETURN(Compiled compiled, CompileNow(feeds, fetches, targets, nullptr));
     Program program;
     program.plan = std::make_shared<const ExecutionPlan>(std::move(compiled.plan));
     program.summary = std::move(compiled.summary);
@@ -231,6 +231,7 @@ class SessionImpl final : public Session {
     std::shared_ptr<const ExecutionPlan> plan;
     GraphSummary summary;
     double plan_seconds = 0;
+    std::vector<PassTime> passes;  // of plan_seconds
     std::unique_ptr<Executor> executor;
     std::unique_ptr<Replanner> replanner;
     int64_t steps = 0;           // that ran
@@ -281,15 +282,13 @@ class SessionImpl final : public Session {
   }
 
   absl::StatusOr<Compiled> CompileNow(const FeedTypes& feeds, const std::vector<std::string>& fetches,
-                                      const std::vector<std::string>& targets) {
-    PassClock clock([](const std::string& pass) { VLOG(2) << "planning: " << pass; });
+                                      const std::vector<std::string>& targets, PassClock* clock) {
     const Profile* times = options_.profile.get();
     const Machine machine =
         times != nullptr ? WithMeasuredLinks(options_.machine, *times, options_.link_gbps) : options_.machine;
     CpuOracle oracle(ops_, kernels_, kernel_cache_, options_.device == "null", times, nullptr);
     MR_ASSIGN_OR_RETURN(Compiled compiled, Compile({graph_, ops_, oracle, MakeSignature({feeds, fetches, targets}),
-                                                    Planning(), machine, variables_.Types(), !options_.disk.empty(), &clock}));
-    LogTimes(clock);
+                                                    Planning(), machine, variables_.Types(), !options_.disk.empty(), clock}));
     MR_RETURN_IF_ERROR(RecordChoices(compiled.plan));
     if (times == nullptr) return compiled;
     MR_RETURN_IF_ERROR(CheckProfile(*times, compiled.plan));
@@ -360,7 +359,12 @@ class SessionImpl final : public Session {
     std::unique_ptr<Program>& program = programs_[key];
     if (program == nullptr) {
       const double start = Now();
-      absl::StatusOr<Compiled> compiled = CompileNow(feeds, fetches, targets);
+      PassClock clock([this](const std::string& pass) {
+        VLOG(2) << "planning: " << pass;
+        if (options_.planning_progress) options_.planning_progress(pass);
+      });
+      absl::StatusOr<Compiled> compiled = CompileNow(feeds, fetches, targets, &clock);
+      LogTimes(clock);
       if (!compiled.ok()) {
         programs_.erase(key);
         last_run_ = RunReport();
@@ -369,6 +373,7 @@ class SessionImpl final : public Session {
           last_run_.device_memory_budget_bytes += options_.planning.BudgetOf(d);
         }
         last_run_.partition_size = options_.planning.partition_size;
+        last_run_.passes = clock.passes();
         last_run_.status = compiled.status();
         return compiled.status();
       }
@@ -377,6 +382,7 @@ class SessionImpl final : public Session {
       }
       program = std::make_unique<Program>();
       program->plan_seconds = Now() - start;
+      program->passes = clock.passes();
       program->plan = std::make_shared<const ExecutionPlan>(std::move(compiled->plan));
       program->summary = std::move(compiled->summary);
       program->measured_times = options_.profile != nullptr;
@@ -427,6 +433,7 @@ class SessionImpl final : public Session {
     summary_ = program.summary;
     last_run_ = PredictedRun(*program.plan);
     last_run_.plan_seconds = program.plan_seconds;
+    last_run_.passes = program.passes;
     last_run_.replans = program.replans;
     last_run_.switched_after = program.switched_after;
     last_run_.measured_times = program.measured_times;
@@ -436,7 +443,8 @@ class SessionImpl final : public Session {
     if (simulation.ok()) last_run_.simulated_trace = std::move(simulation->events);
   }
 
-  const Graph graph_;
+  const std::shared_ptr<const Graph> shared_graph_;
+  const Graph& graph_ = *shared_graph_;
   SessionOptions options_;
   const OpRegistry& ops_;
   const KernelRegistry& kernels_;  // of the host
@@ -457,6 +465,10 @@ class SessionImpl final : public Session {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(Graph graph, SessionOptions options) {
+  return Create(std::make_shared<const Graph>(std::move(graph)), std::move(options));
+}
+
+absl::StatusOr<std::unique_ptr<Session>> Session::Create(std::shared_ptr<const Graph> graph, SessionOptions options) {
   MR_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<RuntimeDevice>> devices,
                       OpenDevices(options, options.planning.num_devices()));
   auto session = std::make_unique<SessionImpl>(std::move(graph), std::move(options), std::move(devices));

@@ -140,7 +140,7 @@ struct FakeWorld {
       saved[path] = arrays;
       return absl::OkStatus();
     };
-    environment.create_session = [this](Graph, SessionOptions options) -> absl::StatusOr<std::unique_ptr<Session>> {
+    environment.create_session = [this](std::shared_ptr<const Graph>, SessionOptions options) -> absl::StatusOr<std::unique_ptr<Session>> {
       return std::unique_ptr<Session>(new FakeSession(std::move(options), engine));
     };
   }

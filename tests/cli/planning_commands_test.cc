@@ -26,7 +26,7 @@ class PlanningCommandsTest : public testing::Test {
     environment_.out = &out_;
     environment_.err = &err_;
     environment_.load_graph = [](const std::string&) { return BuildModel("mlp", {.batch = 32, .layers = 3, .hidden = 64}); };
-    environment_.create_session = [](Graph graph, SessionOptions options) {
+    environment_.create_session = [](std::shared_ptr<const Graph> graph, SessionOptions options) {
       return Session::Create(std::move(graph), std::move(options));
     };
     options_.input.graph = "graph.pb";

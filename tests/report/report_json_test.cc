@@ -22,6 +22,7 @@ Report FullReport() {
   run.partition_size = 20;
   run.partitions = 55;
   run.plan_seconds = 0.125;
+  run.passes = {{"storage", 0.0625, 3}};
   run.device_memory_budget_bytes = int64_t{1} << 30;
   run.step_seconds = {0.1, 0.2};
   run.losses = {2.497148036956787, std::numeric_limits<double>::quiet_NaN()};
@@ -46,6 +47,10 @@ TEST(ReportJsonTest, ProtobufReadsItBack) {
   EXPECT_EQ(run.status(), "OK");
   EXPECT_EQ(run.error(), "");
   EXPECT_EQ(run.partitions(), 55);
+  ASSERT_EQ(run.passes_size(), 1);
+  EXPECT_EQ(run.passes(0).name(), "storage");
+  EXPECT_EQ(run.passes(0).seconds(), 0.0625);
+  EXPECT_EQ(run.passes(0).runs(), 3);
   EXPECT_EQ(run.device_memory_budget_bytes(), int64_t{1} << 30);
   ASSERT_EQ(run.step_seconds_size(), 2);
   EXPECT_EQ(run.step_seconds(0), 0.1);
