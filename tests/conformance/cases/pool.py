@@ -57,6 +57,13 @@ def types():
                        **tolerance)
 
 
+def near_ties():
+    """In three dimensions TensorFlow takes what is less than 1e-5 below the maximum for one, too."""
+    x = np.array([1, 1 - 9e-6, 1 - 1.2e-5, 0], f32).reshape(1, 1, 1, 4, 1)
+    attrs, out = windows(x.shape, (1, 1, 4), (1, 1, 4), "VALID")
+    yield Case("MaxPoolGrad3D_near_ties", "MaxPool3DGrad", [x, maximum_of(x, attrs), np.full(out, 2, f32)], attrs)
+
+
 def edges():
     row = np.array([1, np.nan, 3, 2, np.nan, np.nan, 5, 4, -np.inf, -np.inf, np.inf], f32).reshape(1, 1, 11, 1)
     attrs, _ = windows(row.shape, (1, 2), (1, 1), "VALID")
@@ -84,5 +91,6 @@ def edges():
 def cases():
     yield from pools(4, "")
     yield from pools(5, "3D")
+    yield from near_ties()
     yield from types()
     yield from edges()

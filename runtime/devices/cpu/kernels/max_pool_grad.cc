@@ -1,5 +1,5 @@
 // Gradients of max pooling. In two dimensions the gradient of a window goes to its first maximum in memory order, in
-// three to every element that equals the maximum: TensorFlow's rules.
+// three to every element less than 1e-5 below the maximum: TensorFlow's rules.
 #include "cpu/kernels/lanes.h"
 #include "cpu/kernels/pool.h"
 #include "cpu/kernels/pool_windows.h"
@@ -74,6 +74,7 @@ absl::Status RunFirstMaximumGrad(const KernelContext& context, const PoolGeometr
 // MaxPool3DGrad(orig_input, orig_output, grad).
 template <typename T>
 absl::Status RunEveryMaximumGrad(const KernelContext& context, const PoolGeometry& geometry) {
+  const T tie(1e-5);
   const T *input = context.input<T>(0), *output = context.input<T>(1), *dy = context.input<T>(2);
   T* dx = context.output<T>(0);
   const int64_t row_elements = geometry.input_row_elements();
@@ -91,7 +92,7 @@ absl::Status RunEveryMaximumGrad(const KernelContext& context, const PoolGeometr
         const T* from = in + tap;
         T* into = to + tap;
 #pragma GCC ivdep
-        for (int64_t c = 0; c < geometry.channels; ++c) into[c] += from[c] == maximum[c] ? gradient[c] : T(0);
+        for (int64_t c = 0; c < geometry.channels; ++c) into[c] += maximum[c] - from[c] < tie ? gradient[c] : T(0);
       });
     });
   });

@@ -126,7 +126,7 @@ struct PoolGradBody {
           const W g = Widen(dy[window]);
           if (rule == PoolGradRule::kAverage) {
             sum = static_cast<W>(sum + g * (W(1) / static_cast<W>(WindowAt(p, a, b, c).Count())));
-          } else if (rule == PoolGradRule::kEveryMaximum ? Widen(x[i]) == Widen(y[window])
+          } else if (rule == PoolGradRule::kEveryMaximum ? Widen(y[window]) - Widen(x[i]) < W(1e-5)
                                                          : FirstMaximum(in, x, spot, WindowAt(p, a, b, c)) == i) {
             sum = static_cast<W>(sum + g);
           }

@@ -11,8 +11,8 @@ struct PoolShape {
   int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1}, window[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, pad[3] = {0, 0, 0};
 };
 void LaunchPool(const Queue& queue, Type type, bool average, const PoolShape& shape, const void* x, void* y);
-// The gradient of a window goes to all its elements in equal parts, to its first maximum, or to every element equal to
-// its maximum `y`.
+// The gradient of a window goes to all its elements in equal parts, to its first maximum, or to every element less
+// than 1e-5 below its maximum `y`.
 enum class PoolGradRule { kAverage, kFirstMaximum, kEveryMaximum };
 void LaunchPoolGrad(const Queue& queue, Type type, PoolGradRule rule, const PoolShape& shape, const void* x, const void* y,
                     const void* dy, void* dx);
