@@ -104,7 +104,8 @@ absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
   }
   // What each node takes is the same in every order.
   const PassClock::Run run(request.clock, "estimate runs");
-  MR_RETURN_IF_ERROR(EstimateRuns(prepared.graph, request.ops, request.oracle, request.machine, prepared.inferred));
+  MR_RETURN_IF_ERROR(EstimateRuns(prepared.graph, request.ops, request.oracle, request.machine, request.options,
+                                  prepared.inferred));
   return prepared;
 }
 

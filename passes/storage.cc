@@ -324,6 +324,12 @@ class Builder {
   DeviceGraph result_;
 };
 
+int64_t LargestOutput(const OpInstance& instance) {
+  int64_t bytes = 0;
+  for (const TensorType& type : instance.outputs) bytes = std::max(bytes, type.size_bytes());
+  return bytes;
+}
+
 }  // namespace
 
 double PredictSeconds(const OpDef& def, const OpInstance& instance, const Machine& machine) {
@@ -342,7 +348,7 @@ double PredictSeconds(const OpDef& def, const OpInstance& instance, const Machin
 }
 
 absl::Status EstimateRuns(const Graph& graph, const OpRegistry& ops, KernelOracle& oracle, const Machine& machine,
-                          InferenceResult& inferred) {
+                          const PlanningOptions& options, InferenceResult& inferred) {
   inferred.estimates.assign(graph.num_ids(), {});
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
     const Node& node = graph.node(NodeId{i});
@@ -354,6 +360,9 @@ absl::Status EstimateRuns(const Graph& graph, const OpRegistry& ops, KernelOracl
     const bool known = possible == inferred.possible.end() || possible->second.empty();
     const OpInstance& largest = known ? instance : possible->second[0];
     RunEstimate& estimate = inferred.estimates[i];
+    // A kernel that can never run is not made: tables of its own may be as large as its output.
+    const int64_t budget = node.device == kHostDevice ? 0 : options.BudgetOf(node.device);
+    if (budget > 0 && LargestOutput(largest) > budget) continue;
     MR_ASSIGN_OR_RETURN(estimate.scratch_bytes, oracle.ScratchBytes(largest));
     for (size_t k = 1; !known && k < possible->second.size(); ++k) {
       const absl::StatusOr<int64_t> bytes = oracle.ScratchBytes(possible->second[k]);

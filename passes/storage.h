@@ -77,9 +77,9 @@ struct DeviceOrder {
 std::vector<DeviceOrder> SplitByDevice(const Graph& graph, const std::vector<NodeId>& order, int32_t num_devices);
 
 // Times and scratch of all nodes that run: they are the same in every order. Of a node with dynamic shapes, what the
-// largest of the possible ones take.
+// largest of the possible ones take. A node whose output is larger than its device's budget has none: it is refused later.
 absl::Status EstimateRuns(const Graph& graph, const OpRegistry& ops, KernelOracle& oracle, const Machine& machine,
-                          InferenceResult& inferred);
+                          const PlanningOptions& options, InferenceResult& inferred);
 
 struct DeviceGraphOptions {
   int64_t max_joined_bytes = 0;  // nodes that join touch at most so many together
