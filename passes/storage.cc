@@ -324,6 +324,8 @@ class Builder {
   DeviceGraph result_;
 };
 
+constexpr int64_t kMostTensorBytes = int64_t{1} << 56;  // sums of sizes stay far from overflow
+
 int64_t LargestOutput(const OpInstance& instance) {
   int64_t bytes = 0;
   for (const TensorType& type : instance.outputs) bytes = std::max(bytes, type.size_bytes());
@@ -362,7 +364,12 @@ absl::Status EstimateRuns(const Graph& graph, const OpRegistry& ops, KernelOracl
     RunEstimate& estimate = inferred.estimates[i];
     // A kernel that can never run is not made: tables of its own may be as large as its output.
     const int64_t budget = node.device == kHostDevice ? 0 : options.BudgetOf(node.device);
-    if (budget > 0 && LargestOutput(largest) > budget) continue;
+    const int64_t output_bytes = LargestOutput(largest);
+    if (output_bytes > kMostTensorBytes) {
+      return absl::ResourceExhaustedError(absl::StrCat("does not fit: node '", node.name, "' has an output of ",
+                                                       FormatBytes(output_bytes), " or more"));
+    }
+    if (budget > 0 && output_bytes > budget) continue;
     MR_ASSIGN_OR_RETURN(estimate.scratch_bytes, oracle.ScratchBytes(largest));
     for (size_t k = 1; !known && k < possible->second.size(); ++k) {
       const absl::StatusOr<int64_t> bytes = oracle.ScratchBytes(possible->second[k]);

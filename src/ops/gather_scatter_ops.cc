@@ -105,6 +105,7 @@ absl::Status ScatterNdShape(InferenceContext& context) {
 
 absl::Status TensorScatterShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(3));
+  MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {0, 2}));
   MR_RETURN_IF_ERROR(CheckScatterNd(context, context.shape(0), 1, 2));
   return SameAsFirstInput(context);
 }

@@ -228,7 +228,8 @@ absl::Status SortedBoundShape(InferenceContext& context) {
     return context.Error(absl::StrCat("sorted_inputs ", sorted.ToString(), " and values ", values.ToString(),
                                       " must be matrices with equally many rows"));
   }
-  context.AddOutput(context.attrs().GetOr<DataType>("out_type", DataType::kInt32), values);
+  MR_ASSIGN_OR_RETURN(const DataType type, IndexTypeAttr(context, "out_type", DataType::kInt32));
+  context.AddOutput(type, values);
   return absl::OkStatus();
 }
 

@@ -79,6 +79,8 @@ Cost BatchNormGradCost(const OpInstance& node) {
 }
 
 absl::Status LrnShape(InferenceContext& context) {
+  const int64_t radius = context.attrs().GetOr("depth_radius", int64_t{5});
+  if (radius < 0) return context.Error(absl::StrCat("depth_radius is ", radius, ", expected 0 or more"));
   for (int i = 0; i < context.num_inputs(); ++i) {
     if (!context.shape(i).unknown_rank() && context.shape(i).rank() != 4) {
       return context.Error(absl::StrCat("input ", i, " is ", context.input(i).ToString(), ", expected 4 dimensions"));

@@ -17,6 +17,7 @@ absl::Status ExpectRank(const InferenceContext& context, int input, int rank, co
 
 // Images whose last dimension is red, green and blue (or hue, saturation and value); other inputs are scalars.
 absl::Status ColourShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(context.op() == "AdjustHue" || context.op() == "AdjustSaturation" ? 2 : 1));
   const Shape& images = context.shape(0);
   if (!images.unknown_rank() && (images.rank() < 1 || images.dim(images.rank() - 1) != 3)) {
     return context.Error(absl::StrCat("input must have 3 channels but instead has shape ", images.ToString()));
@@ -53,6 +54,10 @@ absl::Status ProjectShape(InferenceContext& context) {
 }
 
 absl::Status ExpectBoxes(const InferenceContext& context, int boxes) {
+  if (context.dtype(boxes) != DataType::kFloat || context.dtype(boxes + 1) != DataType::kInt32) {
+    return context.Error(absl::StrCat("boxes are ", context.input(boxes).ToString(), " and box_index ",
+                                      context.input(boxes + 1).ToString(), ", expected float and int32"));
+  }
   const Shape &corners = context.shape(boxes), &images = context.shape(boxes + 1);
   if (!corners.fully_known() || !images.fully_known()) return absl::OkStatus();
   if (corners.rank() == 2 && corners.dim(1) == 4 && images.rank() == 1 && images.dim(0) == corners.dim(0)) {

@@ -29,6 +29,12 @@ absl::Status ExpectEqualTypes(const InferenceContext& context, std::initializer_
   return absl::OkStatus();
 }
 
+absl::StatusOr<DataType> IndexTypeAttr(const InferenceContext& context, const char* name, DataType fallback) {
+  const DataType type = context.attrs().GetOr<DataType>(name, fallback);
+  if (type == DataType::kInt32 || type == DataType::kInt64) return type;
+  return context.Error(absl::StrCat(name, " is ", std::string(DataTypeName(type)), ", expected int32 or int64"));
+}
+
 absl::Status NoOutputs(InferenceContext&) { return absl::OkStatus(); }
 
 absl::StatusOr<Shape> BroadcastShapes(const Shape& a, const Shape& b) {

@@ -14,6 +14,8 @@ void AddOp(OpRegistry& registry, OpDef def);
 absl::Status SameAsFirstInput(InferenceContext& context);
 // OK when these inputs have the same element type, else an error that names two that differ.
 absl::Status ExpectEqualTypes(const InferenceContext& context, std::initializer_list<int> inputs);
+// The attribute that says of what type indices and sizes are: int32 or int64, `fallback` where it is not given.
+absl::StatusOr<DataType> IndexTypeAttr(const InferenceContext& context, const char* name, DataType fallback);
 // No outputs.
 absl::Status NoOutputs(InferenceContext& context);
 // NumPy broadcasting of two shapes; InvalidArgument names both.

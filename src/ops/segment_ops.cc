@@ -98,18 +98,19 @@ absl::StatusOr<int64_t> ElementBound(const InferenceContext& context, int input)
   return shape.fully_known() ? shape.num_elements() : -1;
 }
 
-DataType IndexType(const InferenceContext& context) {
-  return context.attrs().GetOr<DataType>("out_idx", DataType::kInt32);
+absl::StatusOr<DataType> IndexType(const InferenceContext& context) {
+  return IndexTypeAttr(context, "out_idx", DataType::kInt32);
 }
 
 // Unique and UniqueWithCounts.
 absl::Status AddUnique(InferenceContext& context, Shape values, int axis, bool with_counts) {
   const Shape along({values.unknown_rank() ? -1 : values.dim(axis)});
+  MR_ASSIGN_OR_RETURN(const DataType index, IndexType(context));
   context.AddOutput(context.dtype(0), std::move(values));
   context.MarkBound(0);
-  context.AddOutput(IndexType(context), along);
+  context.AddOutput(index, along);
   if (with_counts) {
-    context.AddOutput(IndexType(context), along);
+    context.AddOutput(index, along);
     context.MarkBound(2);
   }
   return absl::OkStatus();
@@ -151,9 +152,11 @@ absl::Status WhereShape(InferenceContext& context) {
 
 absl::Status ListDiffShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(2));
+  MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {0, 1}));
   MR_ASSIGN_OR_RETURN(const int64_t bound, ElementBound(context, 0));
+  MR_ASSIGN_OR_RETURN(const DataType index, IndexType(context));
   context.AddOutput(context.dtype(0), Shape({bound}));
-  context.AddOutput(IndexType(context), Shape({bound}));
+  context.AddOutput(index, Shape({bound}));
   context.MarkBound(0);
   context.MarkBound(1);
   return absl::OkStatus();

@@ -9,21 +9,23 @@
 namespace millrace {
 namespace {
 
-DataType OutType(const InferenceContext& context) {
-  return context.attrs().GetOr<DataType>("out_type", DataType::kInt32);
+absl::StatusOr<DataType> OutType(const InferenceContext& context) {
+  return IndexTypeAttr(context, "out_type", DataType::kInt32);
 }
 
 absl::Status ShapeShape(InferenceContext& context) {
   if (context.num_inputs() < 1) return context.Error("has no inputs, expected at least 1");
+  MR_ASSIGN_OR_RETURN(const DataType type, OutType(context));
   for (int i = 0; i < context.num_inputs(); ++i) {
-    context.AddOutput(OutType(context), Shape({context.shape(i).rank()}));
+    context.AddOutput(type, Shape({context.shape(i).rank()}));
   }
   return absl::OkStatus();
 }
 
 absl::Status SizeShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(1));
-  context.AddOutput(OutType(context), Shape());
+  MR_ASSIGN_OR_RETURN(const DataType type, OutType(context));
+  context.AddOutput(type, Shape());
   return absl::OkStatus();
 }
 

@@ -53,7 +53,8 @@ absl::Status PresenceShape(InferenceContext& context) {
 absl::Status VariableShapeShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(1));
   const int rank = context.shape(0).rank();
-  context.AddOutput(context.attrs().GetOr<DataType>("out_type", DataType::kInt32), Shape({rank}));
+  MR_ASSIGN_OR_RETURN(const DataType type, IndexTypeAttr(context, "out_type", DataType::kInt32));
+  context.AddOutput(type, Shape({rank}));
   return absl::OkStatus();
 }
 

@@ -178,6 +178,7 @@ std::unique_ptr<Kernel> MakeCopying(std::shared_ptr<const ResizePlan> plan) {
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeNearest(const OpInstance& node) {
+  if (node.outputs[0].shape.num_elements() == 0) return Nothing();
   const auto plan = MakePlan(ResizeMethod::kNearest, node, node.inputs[0].shape, node.outputs[0].shape);
   return DispatchBySize(node, node.inputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
     return MakeCopying<typename decltype(tag)::type>(plan);
