@@ -78,7 +78,8 @@ class Accumulator {
   bool IsTerm(NodeId id, const Node& root) const {
     const Node& node = graph_.node(id);
     return node.op == "MatMul" && IsStatic(id) && UsedOnce(id) && node.outputs[0].shape.num_elements() > 0 &&
-           Depth(id) > 0 && node.requested_device == root.requested_device;
+           Depth(id) > 0 && node.requested_device == root.requested_device &&
+           FactorBytes(id) <= node.outputs[0].size_bytes();
   }
 
   // An addition, or a name for a value, that is there for the sum alone.

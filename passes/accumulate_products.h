@@ -4,7 +4,9 @@
 //   a = MatMul(x1, g1)    b = MatMul(x2, g2)    c = MatMul(x3, g3)    s = AddN(a, b, c)
 //   a = MatMul(x1, g1)    b = _AddProducts(a, x2, g2)    s = _AddProducts(b, x3, g3)
 //
-// Terms whose factors are smaller than the sum are taken together, as one product with a longer inner dimension:
+// Only terms whose factors are together no larger than the sum are taken: a factor that waits for its turn costs no more
+// than a product that waits for the others. As many as are together smaller than it become one product with a longer inner
+// dimension:
 //
 //   s = _SumProducts(x1, g1, x2, g2, x3, g3)
 //
