@@ -33,7 +33,7 @@ Ruling Rule(const OpDef& def, const OpInstance& instance) {
   }
   InferenceContext context(instance.name, instance.op, instance.attrs, instance.inputs, values);
   Ruling ruling;
-  ruling.status = def.shape(context);
+  ruling.status = def.InferShapes(context);
   ruling.outputs.assign(context.outputs().begin(), context.outputs().end());
   ruling.bound_outputs.assign(context.bound_outputs().begin(), context.bound_outputs().end());
   ruling.by_value = context.by_value();

@@ -66,7 +66,7 @@ class Inferrer {
       values.push_back(Value(input));
     }
     InferenceContext context(node.name, node.op, node.attrs, types, values);
-    const absl::Status status = def.shape(context);
+    const absl::Status status = def.InferShapes(context);
     result_.by_value[id.value] = context.by_value();
     if (!def.is_variable && IsDynamic(node, context, status)) return InferDynamicNode(id, node, def, status);
     MR_RETURN_IF_ERROR(status);

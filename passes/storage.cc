@@ -92,7 +92,7 @@ class Builder {
       if (i < probe.input_values.size() && !probe.input_values[i].empty()) values[i] = &probe.input_values[i];
     }
     InferenceContext context(probe.name, probe.op, probe.attrs, probe.inputs, values);
-    return !Def(id).shape(context).ok() || context.outputs()[output].shape == probe.inputs[input].shape;
+    return !Def(id).InferShapes(context).ok() || context.outputs()[output].shape == probe.inputs[input].shape;
   }
 
   void NumberOutputs() {

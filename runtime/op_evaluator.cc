@@ -21,7 +21,7 @@ absl::Status InferOutputs(const OpDef& def, OpInstance& instance) {
     if (!instance.input_values[i].empty()) values[i] = &instance.input_values[i];
   }
   InferenceContext context(instance.name, instance.op, instance.attrs, instance.inputs, values);
-  MR_RETURN_IF_ERROR(def.shape(context));
+  MR_RETURN_IF_ERROR(def.InferShapes(context));
   instance.outputs.assign(context.outputs().begin(), context.outputs().end());
   return absl::OkStatus();
 }

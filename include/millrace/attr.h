@@ -2,7 +2,6 @@
 #ifndef MILLRACE_ATTR_H_
 #define MILLRACE_ATTR_H_
 
-#include <atomic>
 #include <cstdint>
 #include <initializer_list>
 #include <string>

@@ -4,6 +4,7 @@
 #define MILLRACE_OP_H_
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -39,14 +40,16 @@ class InferenceContext {
   std::string_view op() const { return op_; }
   const AttrMap& attrs() const { return attrs_; }
   int num_inputs() const { return static_cast<int>(inputs_.size()); }
-  // A handle or reference input has the variable's dtype and shape.
-  const TensorType& input(int i) const { return inputs_[i]; }
-  const Shape& shape(int i) const { return inputs_[i].shape; }
-  DataType dtype(int i) const { return inputs_[i].dtype; }
+  // A handle or reference input has the variable's dtype and shape. An input that the node does not have reads as a
+  // scalar without dtype, and OpDef::InferShapes refuses the node whatever its rule says.
+  const TensorType& input(int i) const { return Has(i) ? inputs_[i] : NoInput(); }
+  const Shape& shape(int i) const { return input(i).shape; }
+  DataType dtype(int i) const { return input(i).dtype; }
   // The input's value when the constant folder knows it, else nullptr.
   // A rule that asks for it declares that the kernel takes the input by value (OpInstance::input_values, an axis
   // or a shape) and never reads it from device memory.
   const Tensor* value(int i) const {
+    if (!Has(i)) return nullptr;
     if (i < 64) by_value_ |= uint64_t{1} << i;
     return values_[i];
   }
@@ -63,8 +66,17 @@ class InferenceContext {
   absl::Status Error(std::string_view message) const;
   // OK when the node has `count` inputs, else Error.
   absl::Status ExpectInputs(int count) const;
+  // OK unless an input was read that the node does not have.
+  absl::Status ExpectInputsRead() const;
 
  private:
+  bool Has(int i) const {
+    if (i >= 0 && i < num_inputs()) return true;
+    missing_input_ = i;
+    return false;
+  }
+  static const TensorType& NoInput();
+
   std::string_view node_name_;
   std::string_view op_;
   const AttrMap& attrs_;
@@ -73,6 +85,7 @@ class InferenceContext {
   std::vector<TensorType> outputs_;
   std::vector<int> bound_outputs_;
   mutable uint64_t by_value_ = 0;
+  mutable std::optional<int> missing_input_;  // the last one read that the node does not have
 };
 
 // Work of one run of a node, for planning before anything is measured.
@@ -99,7 +112,7 @@ struct OpDef {
   using GradientRule = std::function<absl::Status(GradientContext&)>;
   // Variable uses may depend on the node (a list of handles); most ops have a fixed list.
   std::string name;
-  ShapeRule shape;
+  ShapeRule shape;  // run it by InferShapes
   CostRule cost;  // when empty: bytes of inputs and outputs, one flop per output element
   GradientRule gradient;  // when empty: no gradient flows (an error if one is asked for)
 
@@ -120,6 +133,9 @@ struct OpDef {
   bool is_no_op = false;
   // Bytes of state that persists over steps per node (the Philox counter of a random op).
   int64_t state_bytes = 0;
+
+  // Runs the shape rule. InvalidArgument when the rule says so, or when it read an input that the node does not have.
+  absl::Status InferShapes(InferenceContext& context) const;
 };
 
 class OpRegistry {

@@ -74,7 +74,7 @@ absl::Status GraphBuilder::InferTypes(Node& node) const {
     values.push_back(ConstantValue(Output(nullptr, input, TensorType{})));
   }
   InferenceContext context(node.name, node.op, node.attrs, types, values);
-  const absl::Status status = def->shape(context);
+  const absl::Status status = def->InferShapes(context);
   if (!status.ok()) {
     return absl::Status(status.code(), absl::StrCat(std::string(status.message()), "; inputs are ", Types(types)));
   }

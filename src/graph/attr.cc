@@ -1,6 +1,7 @@
 #include "millrace/attr.h"
 
 #include <algorithm>
+#include <atomic>
 #include <iterator>
 
 #include "absl/strings/str_cat.h"

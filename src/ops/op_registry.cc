@@ -17,6 +17,22 @@ absl::Status InferenceContext::ExpectInputs(int count) const {
   return Error(absl::StrCat("has ", num_inputs(), " inputs, expected ", count));
 }
 
+absl::Status InferenceContext::ExpectInputsRead() const {
+  if (!missing_input_.has_value()) return absl::OkStatus();
+  return Error(absl::StrCat("has ", num_inputs(), " inputs, expected an input ", *missing_input_));
+}
+
+const TensorType& InferenceContext::NoInput() {
+  static const TensorType& none = *new TensorType{DataType::kInvalid, Shape({})};
+  return none;
+}
+
+absl::Status OpDef::InferShapes(InferenceContext& context) const {
+  const absl::Status ruled = shape(context);
+  const absl::Status read = context.ExpectInputsRead();
+  return read.ok() ? ruled : read;
+}
+
 const OpRegistry& OpRegistry::Builtin() {
   static const OpRegistry& registry = *[] {
     auto* built = new OpRegistry();

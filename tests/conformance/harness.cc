@@ -99,7 +99,7 @@ absl::Status CaseRun::Prepare(bool with_values) {
     values.push_back(known && !test_.is_variable[i] ? &test_.inputs[i] : nullptr);
   }
   InferenceContext context(instance_.name, instance_.op, instance_.attrs, instance_.inputs, values);
-  MR_RETURN_IF_ERROR(def_.shape(context));
+  MR_RETURN_IF_ERROR(def_.InferShapes(context));
   instance_.outputs.assign(context.outputs().begin(), context.outputs().end());
   for (const TensorType& type : instance_.outputs) {
     if (!type.shape.fully_known()) return absl::InvalidArgumentError("the shape rule left an output's shape open");

@@ -117,7 +117,7 @@ absl::Status GraphInterpreter::RunNode(NodeId id, Values& values) {
     known.push_back(is_variable[i] ? nullptr : &inputs[i]);
   }
   InferenceContext context(node.name, node.op, node.attrs, instance.inputs, known);
-  MR_RETURN_IF_ERROR(def->shape(context));
+  MR_RETURN_IF_ERROR(def->InferShapes(context));
   instance.outputs.assign(context.outputs().begin(), context.outputs().end());
   instance.input_values.resize(inputs.size());
   for (size_t i = 0; i < inputs.size() && i < 64; ++i) {
