@@ -162,6 +162,25 @@ TEST(TaskRunnerTest, MoreThreadsThanCoresReallyRunAtOnce) {
   EXPECT_TRUE(met);
 }
 
+// Lanes of several devices: where the arena is full, a thread that waits in it runs what another one brought.
+TEST(TaskRunnerTest, MoreThreadsEnterThanTheArenaHolds) {
+  constexpr int kThreads = 6, kRounds = 100, kShards = 8;
+  auto runner = MakeTbbTaskRunner(2);
+  std::vector<int64_t> sums(kThreads, 0);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int round = 0; round < kRounds; ++round) {
+        int64_t parts[kShards] = {};
+        runner->Enter([&] { runner->For(kShards, [&](int64_t i) { parts[i] = i + t; }); });
+        for (int64_t part : parts) sums[t] += part;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (int t = 0; t < kThreads; ++t) EXPECT_EQ(sums[t], kRounds * (kShards * (kShards - 1) / 2 + kShards * t));
+}
+
 TEST(TaskRunnerTest, InlineRunnerKeepsItsOrder) {
   std::vector<int64_t> order;
   MakeInlineTaskRunner(InlineOrder::kReverse)->For(3, [&](int64_t i) { order.push_back(i); });
