@@ -296,6 +296,11 @@ std::string VariableName(const Node& node) {
   return shared.empty() ? node.name : shared;
 }
 
+bool TakenByValue(const Node& node, size_t input, uint64_t by_value) {
+  if (input < 64) return (by_value >> input & 1) != 0;
+  return node.op == "ConcatV2" && input + 1 == node.inputs.size();
+}
+
 OpInstance MakeInstance(const Graph& graph, NodeId id, uint64_t by_value) {
   const Node& node = graph.node(id);
   OpInstance instance;
@@ -305,7 +310,7 @@ OpInstance MakeInstance(const Graph& graph, NodeId id, uint64_t by_value) {
   instance.outputs.assign(node.outputs.begin(), node.outputs.end());
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     instance.inputs.push_back(graph.type(node.inputs[i]));
-    if (by_value == 0 || i >= 64 || (by_value >> i & 1) == 0) continue;
+    if (!TakenByValue(node, i, by_value)) continue;
     const Node& producer = graph.node(node.inputs[i].node);
     if (producer.op != "Const") continue;
     instance.input_values.resize(node.inputs.size());

@@ -44,6 +44,10 @@ absl::StatusOr<InferenceResult> InferShapesAndFold(Graph& graph, const OpRegistr
 // Name under which a variable node's value persists: shared_name of a handle, node name of a reference.
 std::string VariableName(const Node& node);
 
+// Whether the node takes this input by value, given its bits of InferenceResult::by_value. Those end at 64 inputs; behind
+// so many there is the axis of a concatenation.
+bool TakenByValue(const Node& node, size_t input, uint64_t by_value);
+
 // The description of a node for cost rules and kernels; values only of inputs taken by value.
 OpInstance MakeInstance(const Graph& graph, NodeId id, uint64_t by_value);
 

@@ -57,7 +57,7 @@ class Builder {
 
   // Whether input i of the node is an access of the producer's memory.
   bool UsesMemory(NodeId id, size_t i) const {
-    if (i < 64 && (inferred_.by_value[id.value] >> i & 1) != 0 &&
+    if (TakenByValue(graph_.node(id), i, inferred_.by_value[id.value]) &&
         graph_.node(graph_.node(id).inputs[i].node).op == "Const") {
       return false;
     }
