@@ -117,6 +117,17 @@ def math_cases():
         ],
         rtol=2e-6,
     )
+    # Exponents that have kernels of their own, as one number for all and beside others.
+    specials = [-2, -0.0, 0, NAN, 1, -INF, INF, 0.3, 1e-30, 3e25]
+    for dtype in (np.float32, np.float64):
+        for exponent in (2, 3, 1, 0.5, -0.5, -1, 0):
+            base = np.concatenate([np.array(specials), np.linspace(0.01, 9, 23)]).astype(dtype)
+            yield Case(f"Pow_{exponent}_{name_of(dtype)}", "Pow", [base, dtype(exponent)], rtol=4e-7)
+            yield Case(f"Pow_{exponent}_{name_of(dtype)}_each", "Pow", [base, np.full_like(base, exponent)], rtol=4e-7)
+        exponents = np.resize(np.array([2, 0.7, 3, -1, 0.5, 4, -0.5, 1], dtype), 600)
+        yield Case(f"Pow_mixed_{name_of(dtype)}", "Pow", [np.linspace(0.1, 5, 600).astype(dtype), exponents], rtol=4e-6)
+        yield Case(f"Pow_base_{name_of(dtype)}", "Pow", [dtype(1.7), exponents], rtol=4e-6)
+    yield Case("Pow_one_number", "Pow", [np.float32(-3), np.float32(2)])
     for dtype in (np.int32, np.int64):
         yield Case(
             f"Pow_{name_of(dtype)}", "Pow", [np.array([2, -3, 7, 0, 5], dtype), np.array([10, 3, 0, 5, 1], dtype)]

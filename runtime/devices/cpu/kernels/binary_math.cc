@@ -1,5 +1,7 @@
 // Powers, logarithms of products and other binary functions that cost more than arithmetic.
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "cpu/kernels/elementwise.h"
 #include "cpu/kernels/vector_math.h"
@@ -19,6 +21,91 @@ struct FloatPow {
 struct DoublePow {
   static double Apply(double x, double y) { return std::pow(x, y); }
 };
+template <typename T>
+constexpr BinaryLoop kAnyPower = &LoopOver<DoublePow, double>;
+template <>
+constexpr BinaryLoop kAnyPower<float> = &PacketPairLoop<FloatPow, float>;
+
+// Powers that a few exact operations give, in the special cases too: norms, GELU's cube, the gradients of both.
+struct PowerTwo {
+  template <typename T>
+  static T Apply(T x) {
+    return x * x;
+  }
+};
+struct PowerThree {
+  template <typename T>
+  static T Apply(T x) {
+    return x * x * x;
+  }
+};
+struct PowerOne {
+  template <typename T>
+  static T Apply(T x) {
+    return x;
+  }
+};
+// -0 has the root 0, and minus infinity has one here.
+struct PowerHalf {
+  template <typename T>
+  static T Apply(T x) {
+    return x == -std::numeric_limits<T>::infinity() ? -x : std::sqrt(x + T{0});
+  }
+};
+struct PowerMinusHalf {
+  template <typename T>
+  static T Apply(T x) {
+    return T{1} / PowerHalf::Apply(x);
+  }
+};
+struct PowerMinusOne {
+  template <typename T>
+  static T Apply(T x) {
+    return T{1} / x;
+  }
+};
+
+// Null for other exponents.
+template <typename T>
+UnaryLoop PowerLoop(T exponent) {
+  if (exponent == T{2}) return &UnaryLoopOver<PowerTwo, T>;
+  if (exponent == T{3}) return &UnaryLoopOver<PowerThree, T>;
+  if (exponent == T{1}) return &UnaryLoopOver<PowerOne, T>;
+  if (exponent == T{0.5}) return &UnaryLoopOver<PowerHalf, T>;
+  if (exponent == T{-0.5}) return &UnaryLoopOver<PowerMinusHalf, T>;
+  if (exponent == T{-1}) return &UnaryLoopOver<PowerMinusOne, T>;
+  return nullptr;
+}
+
+// One exponent for all is looked at once. Exponents of their own are, too, each: the power of two numbers does not depend
+// on how they are repeated.
+template <typename T>
+void PowLoop(BinaryMode mode, const void* va, const void* vb, void* vout, int64_t n) {
+  if (n == 0) return;
+  const T *a = static_cast<const T*>(va), *b = static_cast<const T*>(vb);
+  T* out = static_cast<T*>(vout);
+  if (mode == BinaryMode::kVectorScalar) {
+    const UnaryLoop power = PowerLoop(*b);
+    power != nullptr ? power(a, out, n) : kAnyPower<T>(mode, a, b, out, n);
+    return;
+  }
+  constexpr int64_t kRun = 256;
+  T bases[kRun], exponents[kRun];  // the output may be the memory of either
+  const T base = *a;
+  for (int64_t at = 0; at < n; at += kRun) {
+    const int64_t run = std::min(kRun, n - at);
+    std::copy_n(b + at, run, exponents);
+    if (mode == BinaryMode::kVectorVector) {
+      std::copy_n(a + at, run, bases);
+    } else {
+      std::fill_n(bases, run, base);
+    }
+    kAnyPower<T>(BinaryMode::kVectorVector, bases, exponents, out + at, run);
+    for (int64_t i = 0; i < run; ++i) {
+      if (const UnaryLoop power = PowerLoop(exponents[i]); power != nullptr) power(&bases[i], &out[at + i], 1);
+    }
+  }
+}
 // Wraps around. The kernel has refused negative exponents.
 struct IntegerPow {
   template <typename T>
@@ -69,8 +156,8 @@ BinaryLoops Packets() {
 void RegisterBinaryMathKernels(KernelRegistry& registry) {
   const BinaryOptions math = {.grain = kMathGrain};
   BinaryLoops pow = IntegerLoops<IntegerPow>();
-  pow.on_float = &PacketPairLoop<FloatPow, float>;
-  pow.on_double = &LoopOver<DoublePow, double>;
+  pow.on_float = &PowLoop<float>;
+  pow.on_double = &PowLoop<double>;
   RegisterBinary(registry, "Pow", pow, {.grain = kMathGrain, .check = DivisorCheck::kNegative});
   RegisterBinary(registry, "Xlogy", Packets<Xlogy>(), math);
   RegisterBinary(registry, "Xlog1py", Packets<Xlog1py>(), math);
