@@ -131,6 +131,11 @@ def bias_cases():
 
 def arg_cases():
     for op in ("ArgMax", "ArgMin"):
+        # Rows and columns of more than a few vectors, with ties, infinities and NaNs.
+        values = np.resize(np.array([3, -2, 7, 7, -np.inf, 0, -2, 5, -np.inf, 7, 1], np.float32), (7, 201))
+        values[1, 3:150] = values[2, :] = values[3, 200] = values[:, 90] = np.nan
+        yield Case(f"{op}_long_rows", op, [values, np.int32(1)])
+        yield Case(f"{op}_many_columns", op, [values, np.int32(0)])
         for dtype in FLOATS + (
             np.int32,
             np.int64,

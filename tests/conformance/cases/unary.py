@@ -110,6 +110,11 @@ def math_cases():
                 rtol=4 * ROUNDING[dtype],
                 atol=4 * ROUNDING[dtype],
             )
+    tail = np.concatenate([np.linspace(-9, 9.1, 200), [np.inf, -np.inf, np.nan, 12, 40, 1e30]]).astype(np.float32)
+    yield Case("Erfc_tail", "Erfc", [tail], rtol=6e-6)
+    near = np.array([-1e-30, -1e-8, -1e-4, -0.01, -0.4, -3, -16, -17, -100, -np.inf, 0, -0.0, np.nan], np.float32)
+    yield Case("Elu_near", "Elu", [near], rtol=1e-6, atol=1e-7)
+    yield Case("Selu_near", "Selu", [near], rtol=1e-6, atol=2e-7)
     yield Case("Sin_far", "Sin", [np.array([1e4, -3e5, 12345.678, 1e7], np.float32)], rtol=1e-5, atol=2e-6)
     yield Case("Cos_far", "Cos", [np.array([1e4, -3e5, 12345.678, 1e7], np.float32)], rtol=1e-5, atol=2e-6)
     yield Case("Exp_far", "Exp", [np.array([88.5, 89.5, -87, -100, 700], np.float32)], rtol=2e-6)

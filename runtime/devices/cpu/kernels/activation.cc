@@ -1,5 +1,6 @@
 // Activations without transcendentals, Elu and Selu, and the gradients of unary ops.
 #include <cmath>
+#include <utility>
 
 #include "cpu/kernels/elementwise.h"
 #include "cpu/kernels/register.h"
@@ -32,9 +33,15 @@ struct Softsign {
     return x / (std::fabs(x) + T{1});
   }
 };
+// exp(x) - 1 for x < 0, from t = tanh(x / 2) as 2t / (1 - t): nothing cancels there.
+template <typename P>
+P NegativeExpm1(const P& x) {
+  const P t = ei::ptanh(ei::pmul(x, ei::pset1<P>(0.5f)));
+  return ei::pdiv(ei::padd(t, t), ei::psub(ei::pset1<P>(1.0f), t));
+}
 template <typename P>
 P PacketElu(const P& x) {
-  return ei::pselect(ei::pcmp_lt(x, ei::pzero(x)), ei::pexpm1(x), x);
+  return ei::pselect(ei::pcmp_lt(x, ei::pzero(x)), NegativeExpm1(x), x);
 }
 struct Elu {
   template <typename T>
@@ -51,7 +58,7 @@ struct Selu {
     if constexpr (std::is_same_v<T, double>) {
       return x < 0 ? kSeluScaleAlpha * std::expm1(x) : kSeluScale * x;
     } else {
-      const T negative = ei::pmul(ei::pset1<T>(static_cast<float>(kSeluScaleAlpha)), ei::pexpm1(x));
+      const T negative = ei::pmul(ei::pset1<T>(static_cast<float>(kSeluScaleAlpha)), NegativeExpm1(x));
       const T positive = ei::pmul(ei::pset1<T>(static_cast<float>(kSeluScale)), x);
       return ei::pselect(ei::pcmp_lt(x, ei::pzero(x)), negative, positive);
     }
@@ -135,28 +142,24 @@ struct RsqrtGrad {
 
 float AlphaOf(const OpInstance& instance) { return instance.attrs.GetOr<float>("alpha", 0.2f); }
 
+// out[i] = g[i] where x[i] is positive, else g[i] * slope. The product is made everywhere: a choice between two values
+// vectorises.
 template <typename T>
-std::unique_ptr<Kernel> MakeLeakyRelu(const OpInstance& instance) {
-  return MakeKernel([n = instance.inputs[0].shape.num_elements(), alpha = AlphaOf(instance)](const KernelContext& c) {
-    ParallelRange(c, n, kElementGrain, [&](int64_t begin, int64_t end) {
-      const T* x = c.input<T>(0);
-      T* y = c.output<T>(0);
+void SlopeLoop(const T* g, const T* x, T slope, T* out, int64_t n) {
 #pragma GCC ivdep
-      for (int64_t i = begin; i < end; ++i) y[i] = x[i] > T{0} ? x[i] : x[i] * static_cast<T>(alpha);
-    });
-    return absl::OkStatus();
-  });
+  for (int64_t i = 0; i < n; ++i) {
+    const T value = g[i], below = value * slope;
+    out[i] = x[i] > T{0} ? value : below;
+  }
 }
 
+// LeakyRelu is its own gradient at x, of x.
 template <typename T>
-std::unique_ptr<Kernel> MakeLeakyReluGrad(const OpInstance& instance) {
-  return MakeKernel([n = instance.inputs[0].shape.num_elements(), alpha = AlphaOf(instance)](const KernelContext& c) {
+std::unique_ptr<Kernel> MakeLeakyRelu(const OpInstance& instance, int features) {
+  const T slope = static_cast<T>(AlphaOf(instance));
+  return MakeKernel([n = instance.inputs[0].shape.num_elements(), slope, features](const KernelContext& c) {
     ParallelRange(c, n, kElementGrain, [&](int64_t begin, int64_t end) {
-      const T* g = c.input<T>(0);
-      const T* x = c.input<T>(1);
-      T* out = c.output<T>(0);
-#pragma GCC ivdep
-      for (int64_t i = begin; i < end; ++i) out[i] = x[i] > T{0} ? g[i] : g[i] * static_cast<T>(alpha);
+      SlopeLoop(c.input<T>(0) + begin, c.input<T>(features) + begin, slope, c.output<T>(0) + begin, end - begin);
     });
     return absl::OkStatus();
   });
@@ -183,18 +186,14 @@ void RegisterActivationKernels(KernelRegistry& registry) {
   for (const char* op : {"ReciprocalGrad", "InvGrad"}) RegisterBinary(registry, op, FloatingPairs<ReciprocalGrad>());
   RegisterBinary(registry, "SqrtGrad", FloatingPairs<SqrtGrad>());
   RegisterBinary(registry, "RsqrtGrad", FloatingPairs<RsqrtGrad>());
-  AddKernel(registry, "LeakyRelu", [](const OpInstance& instance) {
-    return DispatchFloating(instance, instance.inputs[0].dtype,
-                            [&](auto tag) -> absl::StatusOr<std::unique_ptr<Kernel>> {
-                              return MakeLeakyRelu<typename decltype(tag)::type>(instance);
-                            });
-  });
-  AddKernel(registry, "LeakyReluGrad", [](const OpInstance& instance) {
-    return DispatchFloating(instance, instance.inputs[0].dtype,
-                            [&](auto tag) -> absl::StatusOr<std::unique_ptr<Kernel>> {
-                              return MakeLeakyReluGrad<typename decltype(tag)::type>(instance);
-                            });
-  });
+  for (const auto& [op, features] : {std::pair("LeakyRelu", 0), std::pair("LeakyReluGrad", 1)}) {
+    AddKernel(registry, op, [features = features](const OpInstance& instance) {
+      return DispatchFloating(instance, instance.inputs[0].dtype,
+                              [&](auto tag) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+                                return MakeLeakyRelu<typename decltype(tag)::type>(instance, features);
+                              });
+    });
+  }
 }
 
 }  // namespace millrace::cpu

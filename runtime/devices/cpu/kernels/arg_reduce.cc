@@ -1,4 +1,7 @@
 // ArgMax and ArgMin.
+#include <algorithm>
+#include <limits>
+
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/reduce.h"
 #include "cpu/kernels/register.h"
@@ -12,23 +15,61 @@ bool Better(T x, T best) {
   return (kMin ? x < best : x > best) || (best != best && x == x);
 }
 
+// Elements that are compared side by side.
+constexpr int64_t kSideBySide = 64;
+
+// The first of the best in a row: the best value by lanes, then where it stands.
 template <bool kMin, typename T>
-void ArgRows(const AxisLayout& layout, const T* x, int64_t begin, int64_t end, void* out, bool wide) {
-  for (int64_t i = begin; i < end; ++i) {
-    const T* row = x + i / layout.inner * layout.length * layout.inner + i % layout.inner;
+int64_t ArgOfRow(const T* x, int64_t n) {
+  if (n < kSideBySide) {
     int64_t best = 0;
-    T best_value = row[0];
-    for (int64_t k = 1; k < layout.length; ++k) {
-      const T value = row[k * layout.inner];
-      if (Better<kMin, T>(value, best_value)) {
-        best = k;
-        best_value = value;
-      }
+    for (int64_t k = 1; k < n; ++k) best = Better<kMin, T>(x[k], x[best]) ? k : best;
+    return best;
+  }
+  T lanes[kSideBySide];
+  std::copy_n(x, kSideBySide, lanes);
+  for (int64_t at = kSideBySide; at < n; at += kSideBySide) {
+    const T* values = x + std::min(at, n - kSideBySide);
+    for (int64_t k = 0; k < kSideBySide; ++k) lanes[k] = Better<kMin, T>(values[k], lanes[k]) ? values[k] : lanes[k];
+  }
+  T best = lanes[0];
+  for (int64_t k = 1; k < kSideBySide; ++k) best = Better<kMin, T>(lanes[k], best) ? lanes[k] : best;
+  const T* const found = std::find(x, x + n, best);
+  return found == x + n ? 0 : found - x;  // all of them NaN
+}
+
+// The same of columns side by side, `stride` elements from row to row.
+template <bool kMin, typename T, typename Index>
+void ArgOfColumns(const T* x, int64_t length, int64_t stride, int64_t columns, Index* out) {
+  T best[kSideBySide];
+  int32_t positions[kSideBySide] = {};
+  std::copy_n(x, columns, best);
+  for (int64_t k = 1; k < length; ++k) {
+    const T* values = x + k * stride;
+    for (int64_t c = 0; c < columns; ++c) {
+      const bool better = Better<kMin, T>(values[c], best[c]);
+      positions[c] = better ? static_cast<int32_t>(k) : positions[c];
+      best[c] = better ? values[c] : best[c];
     }
-    if (wide)
-      static_cast<int64_t*>(out)[i] = best;
-    else
-      static_cast<int32_t*>(out)[i] = static_cast<int32_t>(best);
+  }
+  std::copy_n(positions, columns, out);
+}
+
+// Outputs [begin, end).
+template <bool kMin, typename T, typename Index>
+void ArgRange(const AxisLayout& layout, const T* x, int64_t begin, int64_t end, Index* out) {
+  if (layout.inner == 1) {
+    for (int64_t i = begin; i < end; ++i) {
+      out[i] = static_cast<Index>(ArgOfRow<kMin, T>(x + i * layout.length, layout.length));
+    }
+    return;
+  }
+  for (int64_t i = begin; i < end;) {
+    const int64_t column = i % layout.inner;
+    const int64_t columns = std::min({kSideBySide, layout.inner - column, end - i});
+    const T* first = x + i / layout.inner * layout.length * layout.inner + column;
+    ArgOfColumns<kMin, T>(first, layout.length, layout.inner, columns, out + i);
+    i += columns;
   }
 }
 
@@ -38,6 +79,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeArgReduction(const OpInstance& insta
   const DataType index = instance.outputs[0].dtype;
   if (index != DataType::kInt32 && index != DataType::kInt64) return UnsupportedType(instance, index);
   const AxisLayout layout = MakeAxisLayout(shape, instance.input_values[1].IntAt(0));
+  if (layout.length > std::numeric_limits<int32_t>::max()) {
+    return absl::UnimplementedError(absl::StrCat("no CPU kernel of op '", instance.op, "' for an axis of ", layout.length,
+                                                 " elements (node '", instance.name, "')"));
+  }
   const bool wide = index == DataType::kInt64;
   const auto make = [&](auto tag) -> absl::StatusOr<std::unique_ptr<Kernel>> {
     using T = typename decltype(tag)::type;
@@ -45,7 +90,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeArgReduction(const OpInstance& insta
       const int64_t outputs = layout.outer * layout.inner;
       ParallelRange(context, outputs, kElementGrain / 4 / std::max<int64_t>(layout.length, 1),
                     [&](int64_t begin, int64_t end) {
-                      ArgRows<kMin>(layout, context.input<T>(0), begin, end, context.outputs[0], wide);
+                      const T* x = context.input<T>(0);
+                      wide ? ArgRange<kMin>(layout, x, begin, end, context.output<int64_t>(0))
+                           : ArgRange<kMin>(layout, x, begin, end, context.output<int32_t>(0));
                     });
       return absl::OkStatus();
     });
