@@ -37,8 +37,8 @@ GraphSummary Summarize(const Graph& graph) {
 
 void NoteLargestNode(const Graph& graph, const DeviceGraph& device, GraphSummary& summary) {
   for (int32_t i = 0; i < device.access.num_operations(); ++i) {
-    int64_t bytes = device.access.scratch_bytes[i];
-    for (const Access& access : device.access.of(i)) bytes += device.access.storages[access.storage].size_bytes;
+    int64_t bytes = AlignUp(device.access.scratch_bytes[i]);
+    for (const Access& access : device.access.of(i)) bytes += AlignUp(device.access.storages[access.storage].size_bytes);
     if (bytes <= summary.largest_node_bytes) continue;
     summary.largest_node_bytes = bytes;
     summary.largest_node = graph.node(device.operations[i].node()).name;
@@ -124,6 +124,11 @@ absl::StatusOr<Compiled> PlanOrdered(const CompileRequest& request, const Prepar
   }
   const PassClock::Run run(request.clock, "simulate");
   MR_RETURN_IF_ERROR(FillPredictions(request.machine, &compiled.plan));
+  if (compiled.plan.tiered) {
+    const int64_t disk_bytes = std::max(compiled.plan.bytes_to_disk, compiled.plan.bytes_from_disk);
+    lower_bound_seconds =
+        std::max(lower_bound_seconds, static_cast<double>(disk_bytes) / request.machine.disk_bytes_per_second);
+  }
   compiled.plan.lower_bound_seconds = lower_bound_seconds;
   return compiled;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -41,7 +42,7 @@ DEFINE_string(init_targets, "", "nodes to run once before the first step: init")
 DEFINE_int64(steps, 1, "training steps");
 DEFINE_uint64(seed, 0, "of synthetic feeds and of random operations without seeds of their own");
 // Engine.
-DEFINE_string(device, "cpu", "cpu; cuda; null: plans and simulates only; cuda_emulated: for tests");
+DEFINE_string(device, "cpu", "cpu; cuda; null: plans and simulates only, by cost rules; cuda_emulated: for tests. Commands that only plan take scratch from the CPU's kernels, unless this is another device or a --machine is given");
 DEFINE_string(devices, "", "devices of the graph: cpu:0,cpu:1, or how many of --device; none: one. model: how many it is spread over");
 DEFINE_string(device_memory, "", "hard budget of each device: 12GiB, or 50% of baseline's predicted peak, or 12GiB,8GiB one by one; none: no limit");
 DEFINE_string(host_memory, "", "hard budget of host memory for variables, constants and swapped tensors");
@@ -223,6 +224,12 @@ std::string Usage() {
                 "Exit status: 0 done, 1 the run failed, 2 wrong usage, 3 does not fit the budget.\n";
 }
 
+// The default as one would write it: 0.7, which gflags gives with 17 digits.
+std::string Shortest(const gflags::CommandLineFlagInfo& info) {
+  double value = 0;
+  return info.type == "double" && absl::SimpleAtod(info.default_value, &value) ? absl::StrCat(value) : info.default_value;
+}
+
 std::string CommandUsage(const Command& command) {
   std::string text = absl::StrCat("millrace ", command.name, *command.arguments == '\0' ? "" : " ", command.arguments,
                                   ": ", command.summary, "\n\n");
@@ -234,7 +241,7 @@ std::string CommandUsage(const Command& command) {
                     // Models have defaults of their own.
                     info.default_value.empty() || info.type == "bool" || absl::StartsWith(info.description, "model")
                         ? ""
-                        : absl::StrCat(" (", info.default_value, ")"),
+                        : absl::StrCat(" (", Shortest(info), ")"),
                     "\n");
   }
   if (std::string_view(command.name) == "model") {

@@ -40,8 +40,8 @@ const std::vector<Command>& Table() {
                  "profile_in", "report_out", "plot_out"},
        "millrace sweep --strategies=tensorflowmem --partition_sizes=5,20,100 --budgets=40%,60% --graph=F.pb "
        "--fetches=loss:0 --targets=train --init_targets=init --synthetic_feeds --csv_out=sweep.csv --plot_out=sweep.svg"},
-      {"plan", "", "plans and simulates for any --machine, without a device", PlanCommand,
-       *input + Flags{"strategy"} + *parts + Flags{"devices", "device_memory", "host_memory", "machine", "link_gbps", "disk", "disk_gbps", "profile_in"} + *pictures +
+      {"plan", "", "plans and simulates, for this CPU or any --machine, and runs nothing", PlanCommand,
+       *input + Flags{"strategy"} + *parts + Flags{"device", "devices", "device_memory", "host_memory", "machine", "link_gbps", "disk", "disk_gbps", "profile_in"} + *pictures +
            Flags{"plan_out"},
        "millrace plan --machine=configs/machines/titanx.pbtxt --graph=F.pb --fetches=loss:0 --targets=train "
        "--synthetic_feeds"},
@@ -50,14 +50,14 @@ const std::vector<Command>& Table() {
              "report_out"},
        "millrace inspect --graph=F.pb"},
       {"export", "", "the graph as the passes rewrote it, to --out=F.pb, .pbtxt or .dot", ExportCommand,
-       *input + Flags{"strategy"} + *parts + Flags{"devices", "device_memory", "host_memory", "machine", "link_gbps", "disk", "disk_gbps", "profile_in", "out", "report_out"},
+       *input + Flags{"strategy"} + *parts + Flags{"device", "devices", "device_memory", "host_memory", "machine", "link_gbps", "disk", "disk_gbps", "profile_in", "out", "report_out"},
        "millrace export --out=rewritten.pbtxt --graph=F.pb --fetches=loss:0 --targets=train --synthetic_feeds "
        "--device_memory=50%"},
       {"explain", "TENSOR", "why a tensor or node is kept, swapped, recomputed or cut where it is", ExplainCommand,
-       *input + Flags{"strategy"} + *parts + Flags{"device_memory", "host_memory", "machine", "link_gbps"},
+       *input + Flags{"strategy"} + *parts + Flags{"device", "device_memory", "host_memory", "machine", "link_gbps"},
        "millrace explain conv1:0 --graph=F.pb --fetches=loss:0 --targets=train --synthetic_feeds --device_memory=50%"},
       {"fit", "[MODEL]", "the largest --vary=batch, depth, image_size or steps_unrolled at a budget, or the smallest --vary=budget",
-       FitCommand, Flags{"vary"} + *input + Flags{"strategy"} + *parts + Flags{"device_memory", "host_memory", "machine", "link_gbps"} + *sizes,
+       FitCommand, Flags{"vary"} + *input + Flags{"strategy"} + *parts + Flags{"device", "device_memory", "host_memory", "machine", "link_gbps"} + *sizes,
        "millrace fit resnet --depth=50 --vary=batch --device_memory=12GiB --machine=configs/machines/titanx.pbtxt"},
       {"machine", "", "rates that plans are made for: of a --machine file, or --measure to find this machine's", MachineCommand,
        Flags{"measure", "machine", "device", "link_gbps", "threads", "out"}, "millrace machine --measure --out=here.pbtxt"},

@@ -10,8 +10,7 @@ namespace millrace::cli {
 
 absl::Status ExportCommand(const Options& options, const Environment& environment) {
   MR_RETURN_IF_ERROR(CheckGraphOutput(options.out));
-  MR_ASSIGN_OR_RETURN(SessionOptions session_options, MakeSessionOptions(options, options.strategy.strategy));
-  session_options.device = "null";
+  MR_ASSIGN_OR_RETURN(SessionOptions session_options, MakePlanningOptions(options));
   MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget(options.engine.device_memory));
   MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
   MR_ASSIGN_OR_RETURN(const Workload workload, LoadWorkload(options.input, FeedValues::kTypesOnly, environment));

@@ -124,8 +124,7 @@ absl::Status FitBudget(const Workload& workload, SessionOptions session, const E
 }  // namespace
 
 absl::Status FitCommand(const Options& options, const Environment& environment) {
-  MR_ASSIGN_OR_RETURN(SessionOptions session, MakeSessionOptions(options, options.strategy.strategy));
-  session.device = "null";
+  MR_ASSIGN_OR_RETURN(SessionOptions session, MakePlanningOptions(options));
   const bool model = !options.argument.empty();
   const Dimension* dimension = nullptr;
   for (const Dimension& each : kDimensions) {
@@ -156,7 +155,8 @@ absl::Status FitCommand(const Options& options, const Environment& environment) 
                       model ? fitter.LargestOfModel(*dimension) : fitter.LargestBatchOf(std::move(workload)));
   const std::string at = absl::StrCat(FormatBytes(session.planning.device_memory_bytes), " with ", session.planning.strategy);
   if (largest == 0) return AsPlanningError(absl::ResourceExhaustedError(absl::StrCat("not even ", options.vary, " 1 fits ", at)));
-  *environment.out << "largest " << options.vary << " that fits " << at << ": " << largest << "\n" << RunSummary(fitter.best());
+  *environment.out << "largest " << options.vary << " that fits " << at << ": " << largest
+                   << (largest == dimension->most ? ", where the search ends" : "") << "\n" << RunSummary(fitter.best());
   return absl::OkStatus();
 }
 

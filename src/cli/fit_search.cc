@@ -80,10 +80,35 @@ Session::FeedTypes WithBatch(const Workload& workload, int64_t batch) {
   return open ? types : Session::FeedTypes();
 }
 
+namespace {
+
+// When host memory is what is missing: how much would do. The device's memory is not the question then.
+std::vector<std::string> AdviseOnHost(const Workload& workload, const SessionOptions& session, const Environment& environment) {
+  if (session.planning.host_memory_bytes == 0) return {};
+  SessionOptions other = session;
+  other.disk.clear();
+  other.planning.host_memory_bytes = 0;
+  const TrainResult unlimited = FirstPlan(workload, other, environment);
+  if (!unlimited.run.status.ok() || unlimited.run.plan == nullptr) return {};
+  std::vector<std::string> advice;
+  other.planning.host_memory_bytes = unlimited.run.plan->host_bytes;
+  if (FirstPlan(workload, other, environment).run.status.ok()) {
+    advice.push_back(absl::StrCat("--host_memory=", other.planning.host_memory_bytes, " (",
+                                  FormatBytes(other.planning.host_memory_bytes), ") would fit with ",
+                                  session.planning.strategy));
+  }
+  if (session.disk.empty()) advice.push_back("--disk=DIR keeps in a file there what host memory has no room for");
+  return advice;
+}
+
+}  // namespace
+
 std::vector<std::string> Advise(const Workload& workload, const SessionOptions& session, const Environment& environment) {
   constexpr int64_t kPlannedNodes = 200'000, kMostPlans = 64;
   int64_t plans_left = std::clamp<int64_t>(kPlannedNodes / std::max(workload.graph->num_nodes(), 1), 1, kMostPlans);
   std::vector<std::string> advice;
+  if (plans_left >= 4) advice = AdviseOnHost(workload, session, environment);
+  if (!advice.empty()) return advice;
   const std::string& strategy = session.planning.strategy;
   if (plans_left >= 4) {
     int64_t for_budget = plans_left / 2;

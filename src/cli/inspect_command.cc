@@ -140,8 +140,8 @@ absl::Status InspectCommand(const Options& options, const Environment& environme
   const InputOptions input = PlannedInput(options.input, graph);
   const bool plannable = !input.fetches.empty() || !input.targets.empty() || !input.signature.empty() || !input.onnx.empty();
   if (unsupported.empty() && plannable) {
-    MR_ASSIGN_OR_RETURN(SessionOptions session, MakeSessionOptions(options, "baseline"));
-    session.device = "null";
+    MR_ASSIGN_OR_RETURN(SessionOptions session, MakePlanningOptions(options));
+    session.planning = BaselineOf(session.planning);
     const auto workload = LoadWorkload(input, FeedValues::kTypesOnly, environment);
     const TrainResult result =
         workload.ok() ? PlanOnly(*workload, session, environment) : TrainResult{.run = {.status = workload.status()}};

@@ -10,8 +10,7 @@
 namespace millrace::cli {
 
 absl::Status PlanCommand(const Options& options, const Environment& environment) {
-  MR_ASSIGN_OR_RETURN(SessionOptions session, MakeSessionOptions(options, options.strategy.strategy));
-  session.device = "null";
+  MR_ASSIGN_OR_RETURN(SessionOptions session, MakePlanningOptions(options));
   MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget(options.engine.device_memory));
   MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
   MR_RETURN_IF_ERROR(CheckWritable(options.plan_out));

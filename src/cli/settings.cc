@@ -231,4 +231,10 @@ absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const 
   return session;
 }
 
+absl::StatusOr<SessionOptions> MakePlanningOptions(const Options& options) {
+  MR_ASSIGN_OR_RETURN(SessionOptions session, MakeSessionOptions(options, options.strategy.strategy));
+  if (!options.engine.machine.empty() || session.device != "cpu") session.device = "null";
+  return session;
+}
+
 }  // namespace millrace::cli

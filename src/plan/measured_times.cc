@@ -1,6 +1,7 @@
 #include "plan/measured_times.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -125,10 +126,18 @@ Profile TimeRecorder::Times() const {
   for (const Lane& lane : plan_->lanes) {
     for (const ComputeStep& step : lane.compute) instances.push_back(&plan_->instances[step.instance]);
   }
-  std::vector<float> samples(node_seconds_.size());
+  std::vector<float> samples(node_seconds_.size()), medians;
   for (size_t k = 0; k < instances.size(); ++k) {
     for (size_t s = 0; s < node_seconds_.size(); ++s) samples[s] = node_seconds_[s][k];
-    profile.nodes.emplace(instances[k]->name, NodeTime{instances[k]->op, TypesText(*instances[k]), Median(samples)});
+    medians.push_back(Median(samples));
+  }
+  // Every step has some slow nodes, other ones each time: the medians of all nodes add up to less than any step.
+  std::vector<double> totals;
+  for (const std::vector<float>& step : node_seconds_) totals.push_back(std::accumulate(step.begin(), step.end(), 0.0));
+  const double sum = std::accumulate(medians.begin(), medians.end(), 0.0);
+  const double scale = sum > 0 ? Median(totals) / sum : 1;
+  for (size_t k = 0; k < instances.size(); ++k) {
+    profile.nodes.emplace(instances[k]->name, NodeTime{instances[k]->op, TypesText(*instances[k]), scale * medians[k]});
   }
   profile.to_host_bytes_per_second = Median(to_host_.rate);
   profile.to_device_bytes_per_second = Median(to_device_.rate);
@@ -196,7 +205,9 @@ absl::Status PredictWithMeasuredTimes(const Profile& profile, const Machine& mac
   }
   const double lower_bound = plan->lower_bound_seconds;
   MR_RETURN_IF_ERROR(FillPredictions(machine, plan, {profile.wake_seconds, profile.step_overhead_seconds}));
-  plan->lower_bound_seconds = lower_bound;
+  // The bound of a plan under pressure is its order's, which the steps do not tell; else it is theirs.
+  const bool swaps = plan->counts.swap_ins + plan->counts.swap_outs + plan->counts.recomputed_nodes > 0;
+  if (swaps) plan->lower_bound_seconds = lower_bound;
   return absl::OkStatus();
 }
 

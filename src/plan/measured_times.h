@@ -70,8 +70,8 @@ absl::Status CheckProfile(const Profile& profile, const ExecutionPlan& plan);
 // The machine with the link rates of the profile, where it has them and was measured with this link.
 Machine WithMeasuredLinks(Machine machine, const Profile& profile, double link_gbps);
 
-// Sets the plan's times to the measured ones and its predictions to what the simulator then finds; keeps
-// lower_bound_seconds.
+// Sets the plan's times to the measured ones and its predictions to what the simulator then finds. The lower bound of a
+// plan that swaps is its order's and stays.
 absl::Status PredictWithMeasuredTimes(const Profile& profile, const Machine& machine, ExecutionPlan* plan);
 
 }  // namespace millrace

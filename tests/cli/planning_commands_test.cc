@@ -120,6 +120,30 @@ TEST_F(PlanningCommandsTest, TheSmallestBudgetPlansAndHalfOfItDoesNot) {
   EXPECT_EQ(ExitStatus(PlanCommand(options_, environment_)), kExitDoesNotFit);
 }
 
+TEST_F(PlanningCommandsTest, WhatHostMemoryLacksIsHintedAt) {
+  options_.engine.host_memory = "1KiB";
+  const absl::Status status = PlanCommand(options_, environment_);
+  EXPECT_EQ(ExitStatus(status), kExitDoesNotFit);
+  EXPECT_THAT(status.message(), HasSubstr("hint: --disk=DIR keeps in a file there what host memory has no room for"));
+  const std::string message(status.message()), flag = "hint: --host_memory=";
+  const size_t at = message.find(flag);
+  ASSERT_NE(at, std::string::npos) << message;
+  options_.engine.host_memory = message.substr(at + flag.size(), message.find(' ', at + flag.size()) - at - flag.size());
+  EXPECT_TRUE(PlanCommand(options_, environment_).ok()) << options_.engine.host_memory;
+}
+
+TEST_F(PlanningCommandsTest, WhatIsPlannedForThisCpuHasItsKernelsScratch) {
+  environment_.load_graph = [](const std::string&) { return BuildModel("unet3d", {.batch = 1, .image_size = 16, .channels = 8}); };
+  options_.vary = "budget";
+  const auto smallest = [&](const std::string& device) {
+    out_.str("");
+    options_.engine.device = device;
+    EXPECT_TRUE(FitCommand(options_, environment_).ok());
+    return NumberAfter("with planned: ");
+  };
+  EXPECT_GT(smallest("cpu"), smallest("null"));
+}
+
 TEST_F(PlanningCommandsTest, FitAsksForABudgetAndForWhatCanVary) {
   options_.argument = "mlp";
   for (const auto& [vary, memory] : {std::pair{"batch", ""}, {"batch", "50%"}, {"width", "4MiB"}, {"", "4MiB"}}) {

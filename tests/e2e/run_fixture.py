@@ -3,6 +3,7 @@
 
   run_fixture.py agree BINARY FOLDER [FLAG ...]      results agree with TensorFlow's, to the fixture's tolerance
   run_fixture.py same_bits BINARY FOLDER CASE ...    every case gives the bits of `baseline` without a budget
+  run_fixture.py little_memory BINARY FOLDER CASE ...  the same within 1.05 times the largest working set
 
 A CASE is a list of flags in one argument. A case that does not fit its budget is an error, as is one whose measured
 peak is not the predicted one or exceeds the budget. Needs numpy.
@@ -27,18 +28,24 @@ class Fixture:
         self.graph = self.scratch / "graph.pb"
         self.graph.write_bytes(gzip.decompress((self.folder / "graph.pb.gz").read_bytes()))
 
-    def run(self, binary, flags):
-        """The report's run, after `binary run` with `flags`; variables.npz and fetches.npz are in scratch."""
+    def report(self, binary, command, flags):
         report = self.scratch / "report.json"
-        command = [binary, "run", f"--graph={self.graph}", f"--feeds={self.folder / 'feeds.npz'}",
+        command = [binary, command, f"--graph={self.graph}", f"--feeds={self.folder / 'feeds.npz'}",
                    f"--fetches={','.join(self.about['fetches'])}", f"--targets={','.join(self.about['targets'])}",
-                   f"--init_targets={','.join(self.about['init_targets'])}", f"--steps={self.about['steps']}",
-                   f"--report_out={report}", f"--variables_out={self.scratch / 'variables.npz'}",
-                   f"--fetches_out={self.scratch / 'fetches.npz'}", *flags]
+                   f"--init_targets={','.join(self.about['init_targets'])}", f"--report_out={report}", *flags]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise SystemExit(f"{shlex.join(command)}\nexit status {done.returncode}: {done.stderr.strip()[-1000:]}")
-        return json.loads(report.read_text())["runs"][0]
+        return json.loads(report.read_text())
+
+    def run(self, binary, flags):
+        """The report's run, after `binary run` with `flags`; variables.npz and fetches.npz are in scratch."""
+        return self.report(binary, "run", [f"--steps={self.about['steps']}",
+                                           f"--variables_out={self.scratch / 'variables.npz'}",
+                                           f"--fetches_out={self.scratch / 'fetches.npz'}", *flags])["runs"][0]
+
+    def largest_working_set(self, binary):
+        return int(self.report(binary, "plan", ["--strategy=baseline"])["graph"]["largest_node_bytes"])
 
 
 def close(got, want, tolerance):
@@ -93,13 +100,16 @@ def main(mode, binary, folder, *arguments):
             found = list(disagreements(fixture, fixture.run(binary, arguments)))
         else:
             reference = fixture.run(binary, ["--strategy=baseline"])
+            budget = []
+            if mode == "little_memory":
+                budget = [f"--device_memory={math.ceil(1.05 * fixture.largest_working_set(binary))}"]
             found = [f"{case}: {difference}" for case in arguments
-                     for difference in differences(reference, fixture.run(binary, shlex.split(case)))]
+                     for difference in differences(reference, fixture.run(binary, shlex.split(case) + budget))]
     print("\n".join(found[:20]) if found else "good")
     return 1 if found else 0
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 4 or sys.argv[1] not in ("agree", "same_bits"):
+    if len(sys.argv) < 4 or sys.argv[1] not in ("agree", "same_bits", "little_memory"):
         sys.exit(__doc__)
     sys.exit(main(*sys.argv[1:]))

@@ -35,6 +35,28 @@ TEST(MeasuredTimesTest, TimesAreMediansOfTheRecordedSteps) {
   EXPECT_DOUBLE_EQ(profile.step_overhead_seconds, 9);  // 10 less the 7 of the lanes, three times as long
 }
 
+TEST(MeasuredTimesTest, NodesThatAreSlowInTurnAddUpToAStep) {
+  PlanBuilder b(256);
+  b.Compute("x", "Mix", {}, {{0, 1}});
+  b.Compute("y", "Mix", {}, {{64, 1}});
+  b.Compute("z", "Mix", {}, {{128, 1}});
+  const ExecutionPlan plan = b.Build();
+  TimeRecorder recorder(plan);
+  // Another node takes 4 seconds in place of 1 in every step: no node does so in the median, every step takes 6.
+  for (int slow = 0; slow < 3; ++slow) {
+    std::vector<TraceEvent> events;
+    double end = 0;
+    for (int node = 0; node < 3; ++node) {
+      const double start = end;
+      end += node == slow ? 4 : 1;
+      events.push_back({0, node, start, end});
+    }
+    recorder.AddStep(events, 6);
+  }
+  const Profile profile = recorder.Times();
+  for (const char* name : {"x", "y", "z"}) EXPECT_DOUBLE_EQ(profile.nodes.at(name).seconds, 2) << name;
+}
+
 TEST(MeasuredTimesTest, WhatALaneTakesToWakeUpIsNotTheNodes) {
   const ExecutionPlan plan = ThreeSlotPlan().Build();
   TimeRecorder recorder(plan);

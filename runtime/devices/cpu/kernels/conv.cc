@@ -34,8 +34,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeConv(const OpInstance& instance, Con
     }
     const bool patches = !geometry.channels_first && geometry.groups == 1;
     absl::StatusOr<std::unique_ptr<Kernel>> kernel = MakeOneDnnConv(geometry, kind, !patches);
-    if (kernel.ok() || !absl::IsUnimplemented(kernel.status())) return kernel;
-    if (patches) return MakeGemmConv(instance, geometry, kind);
+    if (!kernel.ok() && !absl::IsUnimplemented(kernel.status())) return kernel;
+    const bool modest = kernel.ok() && (*kernel)->scratch_bytes() <= geometry.scratch_limit();
+    if (patches && !modest) return MakeGemmConv(instance, geometry, kind);
+    if (kernel.ok()) return kernel;
   }
   return MakeLoopConv(instance, geometry, kind);
 }

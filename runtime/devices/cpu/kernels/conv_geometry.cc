@@ -13,7 +13,6 @@ namespace {
 // Less work than this in a piece costs more in dispatch than it saves.
 constexpr double kMinFlopsToCut = 2e6;
 constexpr double kFlopsPerPiece = 2e7;
-constexpr int64_t kMaxPieces = 16;
 // Output pixels over which a piece should use each weight that it loads.
 constexpr int64_t kMinPixelsPerPiece = 128;
 // Bytes of a private filter gradient are summed at the speed of memory: the work that one must be worth.
@@ -21,10 +20,10 @@ constexpr double kFlopsPerPartialByte = 64;
 
 using Sizes = ConvGeometry::Sizes;
 
-int64_t PiecesWanted(const ConvGeometry& g, ConvKind kind) {
+int64_t PiecesWanted(const ConvGeometry& g, ConvKind kind, int64_t most) {
   if (g.flops() < kMinFlopsToCut) return 1;
   double pieces = std::min({g.flops() / kFlopsPerPiece, static_cast<double>(g.batch * g.out_pixels() / kMinPixelsPerPiece),
-                            static_cast<double>(kMaxPieces)});
+                            static_cast<double>(most)});
   if (kind == ConvKind::kFilter) {
     pieces = std::min(pieces, g.flops() / (kFlopsPerPartialByte * sizeof(float) * g.filter_elements()));
   }
@@ -123,8 +122,8 @@ absl::StatusOr<ConvGeometry> ReadConvGeometry(const OpInstance& instance, ConvKi
   return g;
 }
 
-std::vector<ConvPiece> CutConv(const ConvGeometry& geometry, ConvKind kind) {
-  const int64_t wanted = PiecesWanted(geometry, kind);
+std::vector<ConvPiece> CutConv(const ConvGeometry& geometry, ConvKind kind, int64_t most) {
+  const int64_t wanted = PiecesWanted(geometry, kind, most);
   const int64_t groups = BatchPieces(geometry.batch, wanted);
   ConvGeometry image = geometry;
   image.batch = geometry.batch / groups;

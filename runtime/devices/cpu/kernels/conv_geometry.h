@@ -2,6 +2,7 @@
 #ifndef MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_CONV_GEOMETRY_H_
 #define MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_CONV_GEOMETRY_H_
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -30,6 +31,11 @@ struct ConvGeometry {
   int64_t input_elements() const { return batch * in_channels * in_pixels(); }
   int64_t output_elements() const { return batch * out_channels * out_pixels(); }
   int64_t filter_elements() const { return taps() * (in_channels / groups) * out_channels; }
+  // More scratch than this would decide how little memory a graph runs in.
+  int64_t scratch_limit() const {
+    constexpr int64_t kAlways = int64_t{4} << 20;
+    return std::max(kAlways, 2 * static_cast<int64_t>(sizeof(float)) * (input_elements() + output_elements() + filter_elements()));
+  }
   double flops() const { return 2.0 * taps() * (in_channels / groups) * output_elements(); }
 };
 
@@ -46,8 +52,9 @@ struct ConvPiece {
 
 // Cuts into pieces with distinct outputs (kForward, kFilter) or distinct inputs (kInput): first into equal groups
 // of images, then, where images are fewer than pieces wanted, along the outermost spatial dimension. Depends on
-// the geometry alone. One piece when more would not pay.
-std::vector<ConvPiece> CutConv(const ConvGeometry& geometry, ConvKind kind);
+// the geometry alone. One piece when more would not pay; not many more than `most`.
+inline constexpr int64_t kMaxConvPieces = 16;
+std::vector<ConvPiece> CutConv(const ConvGeometry& geometry, ConvKind kind, int64_t most = kMaxConvPieces);
 
 }  // namespace millrace::cpu
 

@@ -143,8 +143,9 @@ class FilterReorder {
 // reorder's shares.
 class OneDnnConv final : public Kernel {
  public:
-  OneDnnConv(const ConvGeometry& geometry, ConvKind kind, bool any_code) : kind_(kind), any_code_(any_code) {
-    std::vector<ConvPiece> pieces = CutConv(geometry, kind);
+  OneDnnConv(const ConvGeometry& geometry, ConvKind kind, bool any_code, int64_t most_pieces)
+      : kind_(kind), any_code_(any_code) {
+    std::vector<ConvPiece> pieces = CutConv(geometry, kind, most_pieces);
     if (!BuildAll(geometry, pieces)) {
       // Pieces that want different layouts of the filter: do without the cut.
       programs_.clear();
@@ -249,8 +250,13 @@ class OneDnnConv final : public Kernel {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeOneDnnConv(const ConvGeometry& geometry, ConvKind kind, bool any_code) {
-  return onednn::Guard(
-      "convolve", [&]() -> std::unique_ptr<Kernel> { return std::make_unique<OneDnnConv>(geometry, kind, any_code); });
+  return onednn::Guard("convolve", [&]() -> std::unique_ptr<Kernel> {
+    // Every piece has scratch of its own: fewer where that grows out of proportion.
+    for (int64_t most = kMaxConvPieces;; most /= 2) {
+      auto kernel = std::make_unique<OneDnnConv>(geometry, kind, any_code, most);
+      if (most <= 2 || kernel->scratch_bytes() <= geometry.scratch_limit()) return kernel;
+    }
+  });
 }
 
 }  // namespace millrace::cpu
