@@ -47,8 +47,9 @@ class Inferrer {
       values_[id.value] = {std::move(value)};
       return absl::OkStatus();
     }
-    MR_RETURN_IF_ERROR(Fold(id, node, def));
-    if (!partial_.empty() || !bounds_.empty() || Limits(node.op)) BoundValues(id, def);
+    const bool limits = Limits(node.op);
+    MR_RETURN_IF_ERROR(Fold(id, node, def));  // may add nodes: `node` is gone then
+    if (!partial_.empty() || !bounds_.empty() || limits) BoundValues(id, def);
     return absl::OkStatus();
   }
 

@@ -1,18 +1,21 @@
-// Lower conditionals: runs every branch of an If or Case and selects the results, where branches have no effects.
+// Lower conditionals: every branch of an If or Case becomes a call that runs, and the results are selected.
 //
-// Real graphs hold small conditionals: learning-rate schedules, flips of images, guards around assertions. Their
-// branches are pure, so running all of them changes nothing but the time.
+// Real graphs hold small conditionals: learning-rate schedules, flips of images, guards around assertions. Where their
+// branches are pure, running all of them changes nothing but the time.
 //
 //   p ── x ──► c (If) ──► y     becomes     x ──► c/branch_0 (call of then) ──► c/select_0 (Select by p) ──► y
 //                                           └───► c/branch_1 (call of else) ──┘
 //
 // A branch is pure when all its ops, called functions included, are known and have no effects. Two more things may be
-// in one: reads of variables, unless the predicate asks whether a variable is initialised; and in an else branch an
-// Assert whose condition is the predicate itself, which fails exactly when the branch would have been taken. The
-// results of the branches must have equal shapes: the Select says so if they have not.
+// in one: reads of variables, and in an else branch an Assert whose condition is the predicate itself, which fails
+// exactly when the branch would have been taken. The results of the branches must have equal shapes: the Select says so
+// if they have not.
 //
-// Needs: nothing. Establishes: conditionals with pure branches are calls, to be inlined next. Others stay, and are
-// refused as unknown ops later.
+// Other conditionals get a Switch for each argument and a Merge for each result, as TensorFlow 1 writes them, around the
+// calls; lower_switches then keeps the effects of a branch from happening where it is not taken.
+//
+// Needs: nothing. Establishes: conditionals are calls, to be inlined next. One that touches variables by whether a
+// variable is initialised stays, and is refused as an unknown op later: one of its branches would fail.
 #ifndef MILLRACE_PASSES_LOWER_CONDITIONALS_H_
 #define MILLRACE_PASSES_LOWER_CONDITIONALS_H_
 

@@ -9,6 +9,7 @@
 #include "passes/infer_shapes.h"
 #include "passes/inline_functions.h"
 #include "passes/lower_conditionals.h"
+#include "passes/lower_switches.h"
 #include "passes/order_variable_accesses.h"
 #include "passes/place_devices.h"
 #include "passes/storage.h"
@@ -49,6 +50,8 @@ absl::StatusOr<std::vector<std::string>> ExpandCalls(Graph& graph, const OpRegis
     effects.insert(effects.end(), inlined.effects.begin(), inlined.effects.end());
     MR_ASSIGN_OR_RETURN(lowered, LowerConditionals(graph, ops));
   }
+  // Those with effects are Switch and Merge now, as those of TensorFlow 1 were from the beginning.
+  MR_RETURN_IF_ERROR(LowerSwitches(graph, ops).status());
   return effects;
 }
 

@@ -49,6 +49,36 @@ void AddBessel(GradientTable& table) {
             }));
 }
 
+// Abramowitz and Stegun 9.1.28, 9.6.27 and 9.6.28.
+void AddBesselOfOtherKinds(GradientTable& table) {
+  table.Add("BesselJ0", OfUnary([](In g, In x, In) { return -g * Unary("BesselJ1", x); }));
+  table.Add("BesselJ1", OfUnary([](In g, In x, In y) { return g * Unless0(x, Unary("BesselJ0", x) - y / x, 0.5); }));
+  table.Add("BesselY0", OfUnary([](In g, In x, In) { return -g * Unary("BesselY1", x); }));
+  table.Add("BesselY1", OfUnary([](In g, In x, In y) { return g * (Unary("BesselY0", x) - y / x); }));
+  table.Add("BesselK0", OfUnary([](In g, In x, In) { return -g * Unary("BesselK1", x); }));
+  table.Add("BesselK0e", OfUnary([](In g, In x, In y) { return g * (y - Unary("BesselK1e", x)); }));
+  table.Add("BesselK1", OfUnary([](In g, In x, In y) { return -g * (Unary("BesselK0", x) + y / x); }));
+  table.Add("BesselK1e", OfUnary([](In g, In x, In y) { return g * (y - y / x - Unary("BesselK0e", x)); }));
+}
+
+void AddIntegrals(GradientTable& table) {
+  table.Add("Dawsn", OfUnary([](In g, In x, In y) { return g * (ops::OnesLike(x) - x * y * 2.0); }));
+  table.Add("Expint", OfUnary([](In g, In x, In) { return g * ops::Exp(x) / x; }));
+  table.Add("FresnelCos", OfUnary([](In g, In x, In) { return g * Unary("Cos", ops::Square(x) * (M_PI / 2)); }));
+  table.Add("FresnelSin", OfUnary([](In g, In x, In) { return g * Unary("Sin", ops::Square(x) * (M_PI / 2)); }));
+  table.Add("Spence", OfUnary([](In g, In x, In) { return g * (ops::Log(x) / (ops::OnesLike(x) - x)); }));
+}
+
+// d/dx of the regularised incomplete beta function: x^(a-1) (1-x)^(b-1) / B(a, b). There is none by a and b.
+absl::Status BetaincGradient(Context& c) {
+  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  if (!c.wants(2)) return absl::OkStatus();
+  const Output &a = c.input(0), &b = c.input(1), &x = c.input(2);
+  const Output log_beta = Unary("Lgamma", a) + Unary("Lgamma", b) - Unary("Lgamma", a + b);
+  SetReduced(c, 2, c.gradient() * ops::Exp((a - 1.0) * ops::Log(x) + (b - 1.0) * Unary("Log1p", -x) - log_beta));
+  return absl::OkStatus();
+}
+
 // d/dx of the regularised lower incomplete gamma function: x^(a-1) e^-x / Gamma(a).
 Output IgammaByX(In a, In x, In) { return ops::Exp((a - 1.0) * ops::Log(x) - x - Unary("Lgamma", a)); }
 Output IgammaByA(In a, In x, In) { return Binary("IgammaGradA", a, x); }
@@ -84,6 +114,9 @@ Output Truncated(In x, In y) {
 
 void AddSpecialGradients(GradientTable& table) {
   AddBessel(table);
+  AddBesselOfOtherKinds(table);
+  AddIntegrals(table);
+  table.Add("Betainc", BetaincGradient);
   AddGamma(table);
   table.Add({"RandomGamma", "StatelessRandomGammaV2", "StatelessRandomGammaV3"}, RandomGammaGradient);
   table.Add("Erfinv", OfUnary([](In g, In, In y) { return g * (ops::Exp(ops::Square(y)) * (std::sqrt(M_PI) / 2)); }));

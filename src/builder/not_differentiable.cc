@@ -18,7 +18,7 @@ const std::map<std::string, const char*>& Reasons() {
          "NonMaxSuppressionV4", "NonMaxSuppressionV5", "Bucketize", "ConcatOffset", "Equal", "Greater", "GreaterEqual",
          "HistogramSummary", "ImageSummary", "Invert", "InvertPermutation", "IsFinite", "IsInf", "IsNan",
          "IsVariableInitialized", "LeftShift", "Less", "LessEqual", "LogicalAnd", "LogicalNot", "LogicalOr", "LowerBound",
-         "MergeSummary", "Multinomial", "NotEqual", "RandomUniformInt", "RightShift", "ScalarSummary",
+         "MergeSummary", "Multinomial", "NotEqual", "PopulationCount", "RandomUniformInt", "RightShift", "ScalarSummary",
          "StatelessMultinomial", "StatelessRandomGetAlg", "StatelessRandomGetKeyCounter",
          "StatelessRandomGetKeyCounterAlg", "StatelessRandomUniformFullInt", "StatelessRandomUniformFullIntV2",
          "StatelessRandomUniformInt", "StatelessRandomUniformIntV2", "StringFormat", "StringJoin", "TensorSummary",

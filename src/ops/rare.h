@@ -7,6 +7,7 @@
 namespace millrace {
 
 void RegisterRecurrentOps(OpRegistry& registry);  // LSTMBlockCell, BlockLSTM, GRUBlockCell and their gradients
+void RegisterSpecialOps(OpRegistry& registry);      // Bessel functions, integrals, Betainc
 void RegisterRarePictureOps(OpRegistry& registry);  // NonMaxSuppression, ScaleAndTranslate, Dilation2D
 
 }  // namespace millrace

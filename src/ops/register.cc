@@ -37,6 +37,7 @@ void RegisterBuiltinOps(OpRegistry& registry) {
   RegisterComplexOps(registry);
   RegisterRecurrentOps(registry);
   RegisterRarePictureOps(registry);
+  RegisterSpecialOps(registry);
 }
 
 }  // namespace millrace

@@ -28,7 +28,7 @@ import tensorflow as tf  # noqa: E402
 
 tf1 = tf.compat.v1
 
-FAMILIES = ("optimizers", "keras_nets", "text_nets", "image_nets", "other_nets", "world_nets", "hangers_on")
+FAMILIES = ("optimizers", "keras_nets", "text_nets", "image_nets", "other_nets", "world_nets", "wild_nets", "branch_nets", "hangers_on")
 STEPS = 3
 
 
@@ -118,13 +118,15 @@ def variable_readers(graph):
     return readers
 
 
-def run_tensorflow(graph, net):
-    """(losses, variables before, variables after, last fetches)."""
+def run_tensorflow(graph, net, first=None):
+    """(losses, variables before, variables after, last fetches); `first` replaces what variables are initialised to."""
     readers = variable_readers(graph)
     config = tf1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     with tf1.Session(graph=graph, config=config) as session:
         session.run("init_all")
+        if first is not None:
+            set_variables(session, graph, first)
         before = session.run(readers)
         losses, fetched = [], {}
         feeds = {f"{name}:0": value for name, value in net.feeds.items()}
@@ -132,6 +134,33 @@ def run_tensorflow(graph, net):
             fetched, loss, _ = session.run([{t.name: t for t in net.fetches}, net.loss, net.train], feeds)
             losses.append(float(loss))
         return losses, before, session.run(readers), fetched
+
+
+def nudged(arrays):
+    """Every number of the floating arrays moved to a neighbour, up or down by chance."""
+    rng = np.random.default_rng(0)
+    return {name: np.nextafter(value, np.where(rng.integers(0, 2, value.shape), np.inf, -np.inf).astype(value.dtype))
+            if value.dtype in (np.float32, np.float64) else value for name, value in arrays.items()}
+
+
+def own_movement(graph, net, wanted):
+    """How far TensorFlow's own results move when feeds and first weights do by one rounding: of each loss and variable."""
+    losses, _, after, _ = run_tensorflow(graph, dataclasses.replace(net, feeds=nudged(net.feeds)), nudged(wanted[1]))
+    moved = {name: np.linalg.norm((np.asarray(value, np.float64) - after[name]).ravel()) for name, value in wanted[2].items()
+             if value.dtype.kind == "f"}
+    return [abs(a - b) for a, b in zip(losses, wanted[0])], moved
+
+
+def set_variables(session, graph, values):
+    with graph.as_default():
+        for op in list(graph.get_operations()):
+            name = op.get_attr("shared_name").decode() if op.type == "VarHandleOp" else op.name
+            if op.type not in ("VarHandleOp", "VariableV2") or values[name].dtype not in (np.float32, np.float64):
+                continue
+            given = tf1.placeholder(values[name].dtype, values[name].shape)
+            target = op.outputs[0]
+            set_op = tf.raw_ops.AssignVariableOp(resource=target, value=given) if op.type == "VarHandleOp" else tf1.assign(target, given)
+            session.run(set_op, {given: values[name]})
 
 
 def run_program(binary, folder, net, flags):
@@ -145,10 +174,12 @@ def run_program(binary, folder, net, flags):
     return json.loads((folder / "report.json").read_text())["runs"][0]["losses"]
 
 
-def differences(net, folder, losses, wanted):
+def differences(net, folder, losses, wanted, own=None):
+    """Lines that say what differs by more than the case allows, and by more than a few of TensorFlow's own movements."""
     want_losses, before, after, fetched = wanted
-    for step, (got, want) in enumerate(zip(losses, want_losses, strict=True)):
-        if not abs(float(got) - want) <= net.rtol * max(abs(want), 1e-3):
+    own_losses, own_variables = own or ([0.0] * len(want_losses), {})
+    for step, (got, want, own_loss) in enumerate(zip(losses, want_losses, own_losses, strict=True)):
+        if not abs(float(got) - want) <= max(net.rtol * max(abs(want), 1e-3), 8 * own_loss):
             yield f"loss of step {step}: {got!r}, TensorFlow has {want!r}"
     with np.load(folder / "fetches.npz") as arrays:
         for name, want in fetched.items():
@@ -163,7 +194,8 @@ def differences(net, folder, losses, wanted):
                 continue
             want, first, got = (np.asarray(v, np.float64) for v in (want, before[name], arrays[name].astype(np.float64)))
             off, moved, norm = (np.linalg.norm((v).ravel()) for v in (got - want, want - first, want))
-            if not off <= 50 * net.rtol * moved + 2e-5 * norm + 1e-7 * want.size ** 0.5:
+            allowed = 50 * net.rtol * moved + 2e-5 * norm + 1e-7 * want.size ** 0.5
+            if not off <= max(allowed, 8 * own_variables.get(name, 0.0)):
                 yield f"variable {name}: off by {off:.3g} of a change of {moved:.3g}, norm {norm:.3g}"
 
 
@@ -189,7 +221,15 @@ def check(binary, case, folder, flags):
         lines = [line for line in unsupported.splitlines() if "nsupported" in line]
         return [losses] + lines
     wanted = run_tensorflow(graph, net)
-    return list(differences(net, folder, losses, wanted))
+    wrong = list(differences(net, folder, losses, wanted))
+    if not wrong:
+        return []
+    # Where TensorFlow itself would go elsewhere for one rounding of its feeds, agreement cannot be closer than that.
+    own = own_movement(graph, net, wanted)
+    left = list(differences(net, folder, losses, wanted, own))
+    if not left:
+        print(f"ill-conditioned: TensorFlow's losses move by {max(own[0]):.3g} with one rounding of the feeds", flush=True)
+    return left
 
 
 def all_cases():

@@ -13,6 +13,7 @@ void RegisterScaleKernels(KernelRegistry& registry);        // ScaleAndTranslate
 void RegisterDilationKernels(KernelRegistry& registry);     // Dilation2D
 void RegisterRoundTripKernels(KernelRegistry& registry);    // QuantizeAndDequantize*
 void RegisterFillRowsKernels(KernelRegistry& registry);     // SparseFillEmptyRows
+void RegisterSpecialRareKernels(KernelRegistry& registry);  // Bessel functions, integrals, Betainc
 
 }  // namespace millrace::cpu
 

@@ -67,6 +67,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterDilationKernels(registry);
   RegisterRoundTripKernels(registry);
   RegisterFillRowsKernels(registry);
+  RegisterSpecialRareKernels(registry);
 }
 
 }  // namespace millrace::cpu
