@@ -28,7 +28,7 @@ MODELS = {  # name: flags of `millrace model`
     "unet3d": ["unet3d", "--image_size=32", "--batch=1", "--channels=8"],
     "moe_transformer": ["moe_transformer", "--layers=4", "--hidden=128", "--heads=4", "--steps_unrolled=64", "--batch=16",
                         "--experts=8", "--vocab=2000"],
-    "deepspeech": ["deepspeech", "--steps_unrolled=70", "--batch=4", "--hidden=128", "--layers=3"],
+    "deepspeech": ["deepspeech", "--steps_unrolled=50", "--batch=4", "--hidden=128", "--layers=3"],
 }
 PERCENT = "100,80,60,45,35"
 GBPS = "2,4,8"

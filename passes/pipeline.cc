@@ -12,6 +12,7 @@
 #include "passes/plan_devices.h"
 #include "passes/plan_search.h"
 #include "passes/strategy.h"
+#include "passes/tflms_values.h"
 #include "passes/tier_host_memory.h"
 #include "plan/plan_verifier.h"
 #include "plan/simulator.h"
@@ -182,6 +183,9 @@ absl::StatusOr<Compiled> FindPlan(const CompileRequest& request) {
   }
   MR_ASSIGN_OR_RETURN(Prepared prepared, Prepare(request));
   prepared.summary = Summarize(prepared.graph);
+  if (strategy->order == Strategy::Order::kLevels) {
+    MR_RETURN_IF_ERROR(CheckTflmsFilters(request.graph, prepared.graph, request.options.tflms));
+  }
   if (strategy->order == Strategy::Order::kBest && request.options.partition_size == 0) {
     // The search plans quickly; what it finds is planned in full.
     MR_ASSIGN_OR_RETURN(std::vector<OrderedGraph> found, SearchOrders(request, prepared, *strategy, limits));

@@ -111,12 +111,16 @@ bool Pack(const SwapRequest& request, SwapChoice& choice) {
   return true;
 }
 
-absl::Status NothingFits(const TflmsGraph& graph, int64_t budget) {
-  const int64_t least = graph.resident_bytes + TflmsPeak(graph, {.threshold = 1, .ahead = 1, .groupby = 0, .sync_mode = 3});
+absl::Status NothingFits(const TflmsGraph& graph, const TflmsOptions& options, int64_t budget) {
+  const int64_t threshold = std::max<int64_t>(options.swapout_threshold, 1);
+  const int64_t least =
+      graph.resident_bytes + TflmsPeak(graph, {.threshold = threshold, .ahead = 1, .groupby = 0, .sync_mode = 3});
+  const std::string swapped =
+      threshold > 1 ? absl::StrCat("what a swapout_threshold of ", threshold, " allows") : "everything swapped that it may swap";
   return absl::ResourceExhaustedError(absl::StrCat(
       "does not fit: tflms keeps variables and constants (", graph.resident_bytes, " bytes, ",
       FormatBytes(graph.resident_bytes), ") on the device and needs ", least, " bytes (", FormatBytes(least),
-      ") with everything swapped that it may swap, the budget is ", budget, " (", FormatBytes(budget), ")",
+      ") with ", swapped, ", the budget is ", budget, " (", FormatBytes(budget), ")",
       least > budget ? absl::StrCat(", short by ", least - budget) : ", and addresses cost the rest"));
 }
 
@@ -126,7 +130,7 @@ absl::StatusOr<SwapChoice> SwapTflms(const SwapRequest& request) {
   const TflmsOptions& options = request.options.tflms;
   const int64_t budget = request.options.device_memory_bytes;
   MR_RETURN_IF_ERROR(CheckOptions(options));
-  MR_ASSIGN_OR_RETURN(const TflmsGraph graph, FindTflmsValues(request));
+  const TflmsGraph graph = FindTflmsValues(request);
   std::vector<std::string> notes;
   DescribeGraph(request, notes);
 
@@ -171,7 +175,7 @@ absl::StatusOr<SwapChoice> SwapTflms(const SwapRequest& request) {
     notes.push_back(absl::StrCat("chosen, the most that can be swapped: ", most.ToString()));
     return finish(std::move(choice));
   }
-  return NothingFits(graph, budget);
+  return NothingFits(graph, options, budget);
 }
 
 }  // namespace millrace

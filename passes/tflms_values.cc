@@ -37,10 +37,12 @@ bool Allowed(const TflmsOptions::Filter& include, const TflmsOptions::Filter& ex
   return !NeverSwapped(node.op) && (include.empty() || Names(include, node)) && !Names(exclude, node);
 }
 
-absl::Status CheckFilter(const Graph& graph, const char* flag, const TflmsOptions::Filter& filter) {
+absl::Status CheckFilter(const Graph& whole, const Graph& prepared, const char* flag, const TflmsOptions::Filter& filter) {
   const auto any = [&](auto matches) {
-    for (int32_t i = 0; i < graph.num_ids(); ++i) {
-      if (!graph.node(NodeId{i}).removed && matches(graph.node(NodeId{i}))) return true;
+    for (const Graph* graph : {&prepared, &whole}) {
+      for (int32_t i = 0; i < graph->num_ids(); ++i) {
+        if (!graph->node(NodeId{i}).removed && matches(graph->node(NodeId{i}))) return true;
+      }
     }
     return false;
   };
@@ -135,13 +137,13 @@ class Finder {
 
 int64_t TflmsGraph::bytes(int32_t storage) const { return AlignUp(graph->storages[storage].size_bytes); }
 
-absl::StatusOr<TflmsGraph> FindTflmsValues(const SwapRequest& request) {
-  const TflmsOptions& options = request.options.tflms;
-  MR_RETURN_IF_ERROR(CheckFilter(request.nodes, "exclude_outputs", options.exclude_outputs));
-  MR_RETURN_IF_ERROR(CheckFilter(request.nodes, "exclude_inputs", options.exclude_inputs));
-  MR_RETURN_IF_ERROR(CheckFilter(request.nodes, "include_outputs", options.include_outputs));
-  MR_RETURN_IF_ERROR(CheckFilter(request.nodes, "include_inputs", options.include_inputs));
-  return Finder(request).Run();
+TflmsGraph FindTflmsValues(const SwapRequest& request) { return Finder(request).Run(); }
+
+absl::Status CheckTflmsFilters(const Graph& whole, const Graph& prepared, const TflmsOptions& options) {
+  MR_RETURN_IF_ERROR(CheckFilter(whole, prepared, "exclude_outputs", options.exclude_outputs));
+  MR_RETURN_IF_ERROR(CheckFilter(whole, prepared, "exclude_inputs", options.exclude_inputs));
+  MR_RETURN_IF_ERROR(CheckFilter(whole, prepared, "include_outputs", options.include_outputs));
+  return CheckFilter(whole, prepared, "include_inputs", options.include_inputs);
 }
 
 }  // namespace millrace

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "passes/strategy.h"
 
@@ -35,8 +35,11 @@ struct TflmsGraph {
   int64_t bytes(int32_t storage) const;
 };
 
-// InvalidArgument for a filter that names nothing.
-absl::StatusOr<TflmsGraph> FindTflmsValues(const SwapRequest& request);
+TflmsGraph FindTflmsValues(const SwapRequest& request);
+
+// InvalidArgument for a filter that names no node of `whole`, which has the nodes of every signature, nor of `prepared`,
+// which has those of function bodies.
+absl::Status CheckTflmsFilters(const Graph& whole, const Graph& prepared, const TflmsOptions& options);
 
 }  // namespace millrace
 

@@ -132,6 +132,16 @@ TEST_F(PlanningCommandsTest, WhatHostMemoryLacksIsHintedAt) {
   EXPECT_TRUE(PlanCommand(options_, environment_).ok()) << options_.engine.host_memory;
 }
 
+TEST_F(PlanningCommandsTest, FiltersOfTflmsNameNodesOfTheGraphWhetherInitialisersHaveThemOrNot) {
+  options_.strategy.strategy = "tflms";
+  options_.input.init_targets = {"init"};
+  options_.strategy.filters.exclude_outputs = {"gradients/", "type:MatMul"};
+  const absl::Status status = PlanCommand(options_, environment_);
+  EXPECT_TRUE(status.ok()) << status;
+  options_.strategy.filters.exclude_outputs = {"gradient_of/"};
+  EXPECT_THAT(PlanCommand(options_, environment_).message(), HasSubstr("no node's name begins with \"gradient_of/\""));
+}
+
 TEST_F(PlanningCommandsTest, WhatIsPlannedForThisCpuHasItsKernelsScratch) {
   environment_.load_graph = [](const std::string&) { return BuildModel("unet3d", {.batch = 1, .image_size = 16, .channels = 8}); };
   options_.vary = "budget";
