@@ -3,7 +3,6 @@
 #include "cpu/kernels/fused.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "absl/container/inlined_vector.h"
 #include "cpu/kernels/common.h"
@@ -43,7 +42,7 @@ struct FusedOp {
   };
   absl::InlinedVector<int64_t, 4> operands;
   int64_t element_bytes = 0;
-  int slot = 0;  // of temporaries; the last op writes the output
+  int slot = 0;  // of temporaries; the last op writes the output and has none
   Sized whole, rest;
 };
 
@@ -160,7 +159,7 @@ void FusedKernel::AssignSlots() {
     }
   }
   std::vector<size_t> busy_until;
-  for (size_t k = 0; k < ops_.size(); ++k) {
+  for (size_t k = 0; k + 1 < ops_.size(); ++k) {
     auto slot = std::find_if(busy_until.begin(), busy_until.end(), [&](size_t until) { return until < k; });
     if (slot == busy_until.end()) slot = busy_until.insert(slot, 0);
     *slot = std::max(last_use[k], k);
@@ -179,7 +178,10 @@ absl::Status FusedKernel::RunBlock(const KernelContext& context, int64_t block, 
       operands.push_back(operand < 0 ? temporaries + ops_[-1 - operand].slot * slot_bytes_
                                      : static_cast<std::byte*>(context.inputs[operand]) + block * inputs_[operand].step_bytes);
     }
-    void* result = temporaries + op.slot * slot_bytes_;
+    // The output may be the memory of an input, of which ops before the last have read this block, and the last one's
+    // loop may write where it reads.
+    void* result = &op == &ops_.back() ? static_cast<std::byte*>(context.outputs[0]) + block * block_ * op.element_bytes
+                                       : temporaries + op.slot * slot_bytes_;
     const FusedOp::Sized& sized = rest ? op.rest : op.whole;
     KernelContext inner;
     inner.instance = &sized.instance;
@@ -189,10 +191,6 @@ absl::Status FusedKernel::RunBlock(const KernelContext& context, int64_t block, 
     inner.parallel = &no_threads;
     MR_RETURN_IF_ERROR(sized.kernel->Run(inner));
   }
-  // The output may be the memory of an input, of which ops before the last have read this block.
-  const FusedOp& last = ops_.back();
-  std::memcpy(static_cast<std::byte*>(context.outputs[0]) + block * block_ * last.element_bytes,
-              temporaries + last.slot * slot_bytes_, (rest ? last_ : block_) * last.element_bytes);
   return absl::OkStatus();
 }
 

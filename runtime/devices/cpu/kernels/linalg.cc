@@ -161,6 +161,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeTriangularSolve(const OpInstance& no
 }  // namespace
 
 void RegisterLinalgKernels(KernelRegistry& registry) {
+  // Eigen would cut its products by the number of OpenMP's threads, which no result may depend on.
+  Eigen::setNbThreads(1);
   AddKernel(registry, "Cholesky", MakeCholesky);
   AddKernel(registry, "MatrixInverse", MakeInverse);
   AddKernel(registry, "MatrixDeterminant", MakeDeterminant);

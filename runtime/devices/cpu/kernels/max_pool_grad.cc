@@ -1,5 +1,6 @@
 // Gradients of max pooling. In two dimensions the gradient of a window goes to its first maximum in memory order, in
 // three to every element less than 1e-5 below the maximum: TensorFlow's rules.
+#include "absl/container/inlined_vector.h"
 #include "cpu/kernels/lanes.h"
 #include "cpu/kernels/pool.h"
 #include "cpu/kernels/pool_windows.h"
@@ -34,10 +35,49 @@ void FindFirstMaximum(const PoolGeometry& geometry, const Window& window, const 
   });
 }
 
+// Where the taps of a window are, in order of memory, and which of them belong to the rows of a shard.
+struct TapList {
+  absl::InlinedVector<int64_t, 64> offsets;
+  int64_t first_own = 0, last_own = 0;
+
+  void Fill(const PoolGeometry& geometry, const Window& window, int64_t first_row, int64_t last_row) {
+    offsets.clear();
+    first_own = last_own = 0;
+    ForEachTap(geometry, window.t0, window.t1, window.t2, [&](int64_t row, int64_t tap) {
+      offsets.push_back(tap);
+      first_own += row < first_row;
+      last_own += row < last_row;
+    });
+  }
+};
+
+// Adds the gradients of a window to its first maxima, for `count` channels from the pointers on.
+template <typename T>
+void AddToFirstMaxima(const TapList& taps, const T* image, const T* gradients, int count, T* to) {
+  using L = Lanes<T>;
+  typename L::Vector best, value, gradient;
+  typename L::Index at = {};
+  const int64_t* offsets = taps.offsets.data();
+  const auto n = static_cast<typename L::Integer>(taps.offsets.size());
+  L::Load(image + offsets[0], count, best);
+  for (typename L::Integer number = 1; number < n; ++number) {
+    L::Load(image + offsets[number], count, value);
+    const auto larger = best < value;
+    best = larger ? value : best;
+    at = larger ? number - typename L::Index{} : at;
+  }
+  L::Load(gradients, count, gradient);
+  for (auto number = static_cast<typename L::Integer>(taps.first_own); number < taps.last_own; ++number) {
+    L::Load(to + offsets[number], count, value);
+    value += at == number ? gradient : typename L::Vector{};
+    L::Store(value, count, to + offsets[number]);
+  }
+}
+
 // MaxPoolGrad(orig_input, orig_output, grad).
 template <typename T>
 absl::Status RunFirstMaximumGrad(const KernelContext& context, const PoolGeometry& geometry) {
-  using L = Lanes<T>;
+  constexpr int kCount = Lanes<T>::kCount;
   const T *input = context.input<T>(0), *dy = context.input<T>(2);
   T* dx = context.output<T>(0);
   const int64_t row_elements = geometry.input_row_elements();
@@ -46,26 +86,18 @@ absl::Status RunFirstMaximumGrad(const KernelContext& context, const PoolGeometr
   ParallelInputRows(context, geometry, [&](int64_t image, int64_t first_row, int64_t last_row) {
     const T* from = input + image * image_elements;
     T* to = dx + image * image_elements;
+    TapList taps;
     std::fill(to + first_row * row_elements, to + last_row * row_elements, T(0));
     ForEachWindowReaching(geometry, first_row, last_row, [&](TapRange t0, TapRange t1, TapRange t2, int64_t index) {
-      const Window window{t0, t1, t2};
+      taps.Fill(geometry, {t0, t1, t2}, first_row, last_row);
+      if (taps.offsets.empty()) return;
       const T* gradients = dy + image * image_windows + index * geometry.channels;
-      for (int64_t channel = 0; channel < geometry.channels; channel += L::kCount) {
-        const int count = static_cast<int>(std::min<int64_t>(L::kCount, geometry.channels - channel));
-        typename L::Index at;
-        FindFirstMaximum(geometry, window, from + channel, count, at);
-        typename L::Vector gradient, sum;
-        L::Load(gradients + channel, count, gradient);
-        typename L::Integer number = 0;
-        ForEachTap(geometry, t0, t1, t2, [&](int64_t row, int64_t tap) {
-          if (row >= first_row && row < last_row) {
-            L::Load(to + tap + channel, count, sum);
-            sum += at == number ? gradient : typename L::Vector{};
-            L::Store(sum, count, to + tap + channel);
-          }
-          ++number;
-        });
+      int64_t c = 0;
+      for (; c + kCount <= geometry.channels; c += kCount) {
+        AddToFirstMaxima(taps, from + c, gradients + c, kCount, to + c);
       }
+      const auto rest = static_cast<int>(geometry.channels - c);
+      if (rest > 0) AddToFirstMaxima(taps, from + c, gradients + c, rest, to + c);
     });
   });
   return absl::OkStatus();

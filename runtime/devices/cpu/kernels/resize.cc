@@ -18,30 +18,42 @@ struct ResizePlan {
   int64_t output_row() const { return columns.output * channels; }
 };
 
-// combined = sum of weighted rows of the image, as float.
+// to[0 .. n) = the sum of weighted vectors, `stride` elements apart, in the order of the taps; taps of weight 0 are not
+// read. The common one and two taps are single loops.
 template <typename T>
-void CombineRows(const ResizePlan& plan, const T* image, int64_t y, float* __restrict__ combined) {
-  const int64_t n = plan.input_row();
-  std::fill(combined, combined + n, 0.0f);
-  for (int k = 0; k < plan.rows.taps; ++k) {
-    const float weight = plan.rows.weight[y * plan.rows.taps + k];
-    if (weight == 0.0f) continue;
-    const T* row = image + plan.rows.index[y * plan.rows.taps + k] * n;
-    for (int64_t i = 0; i < n; ++i) combined[i] += weight * static_cast<float>(row[i]);
+void Combine(const ResizeAxis& axis, int64_t position, const T* vectors, int64_t stride, int64_t n,
+             float* __restrict__ to) {
+  const T* from[kMaxResizeTaps] = {};
+  float weights[kMaxResizeTaps] = {};
+  int used = 0;
+  for (int k = 0; k < axis.taps; ++k) {
+    weights[used] = axis.weight[position * axis.taps + k];
+    from[used] = vectors + axis.index[position * axis.taps + k] * stride;
+    used += weights[used] != 0.0f;
+  }
+  const T *x = from[0], *y = from[1];
+  const float a = weights[0], b = weights[1];
+  if (used == 0) {
+    std::fill_n(to, n, 0.0f);
+  } else if (used == 1) {
+    for (int64_t i = 0; i < n; ++i) to[i] = a * static_cast<float>(x[i]);
+  } else {
+    for (int64_t i = 0; i < n; ++i) to[i] = a * static_cast<float>(x[i]) + b * static_cast<float>(y[i]);
+  }
+  for (int k = 2; k < used; ++k) {
+    for (int64_t i = 0; i < n; ++i) to[i] += weights[k] * static_cast<float>(from[k][i]);
   }
 }
 
-void CombineColumns(const ResizePlan& plan, const float* __restrict__ row, float* __restrict__ output) {
-  const int64_t channels = plan.channels;
+// combined = sum of weighted rows of the image, as float.
+template <typename T>
+void CombineRows(const ResizePlan& plan, const T* image, int64_t y, float* combined) {
+  Combine(plan.rows, y, image, plan.input_row(), plan.input_row(), combined);
+}
+
+void CombineColumns(const ResizePlan& plan, const float* row, float* output) {
   for (int64_t x = 0; x < plan.columns.output; ++x) {
-    float* to = output + x * channels;
-    std::fill(to, to + channels, 0.0f);
-    for (int k = 0; k < plan.columns.taps; ++k) {
-      const float weight = plan.columns.weight[x * plan.columns.taps + k];
-      if (weight == 0.0f) continue;
-      const float* from = row + plan.columns.index[x * plan.columns.taps + k] * channels;
-      for (int64_t c = 0; c < channels; ++c) to[c] += weight * from[c];
-    }
+    Combine(plan.columns, x, row, plan.channels, plan.channels, output + x * plan.channels);
   }
 }
 

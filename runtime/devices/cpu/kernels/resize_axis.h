@@ -20,8 +20,10 @@ struct ResizeAlignment {
   }
 };
 
+inline constexpr int kMaxResizeTaps = 4;
+
 struct ResizeAxis {
-  int taps = 1;
+  int taps = 1;  // at most kMaxResizeTaps
   int64_t input = 0;
   int64_t output = 0;
   std::vector<int64_t> index;  // taps per output position
