@@ -12,8 +12,8 @@
 namespace millrace::cpu {
 namespace {
 
-// Elements of a block: with its temporaries it should stay in the second-level cache.
-constexpr int64_t kFusedBlock = 4096;
+// Elements of a block: its temporaries should stay in the first-level cache.
+constexpr int64_t kFusedBlock = 2048;
 // Elements that a shard should have at least, all ops together.
 constexpr int64_t kFusedGrain = 65536;
 
