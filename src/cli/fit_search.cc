@@ -91,10 +91,19 @@ std::vector<std::string> AdviseOnHost(const Workload& workload, const SessionOpt
   const TrainResult unlimited = FirstPlan(workload, other, environment);
   if (!unlimited.run.status.ok() || unlimited.run.plan == nullptr) return {};
   std::vector<std::string> advice;
-  other.planning.host_memory_bytes = unlimited.run.plan->host_bytes;
-  if (FirstPlan(workload, other, environment).run.status.ok()) {
-    advice.push_back(absl::StrCat("--host_memory=", other.planning.host_memory_bytes, " (",
-                                  FormatBytes(other.planning.host_memory_bytes), ") would fit with ",
+  const auto fits = [&](int64_t bytes) {
+    other.planning.host_memory_bytes = bytes;
+    return FirstPlan(workload, other, environment).run.status.ok();
+  };
+  int64_t fitting = unlimited.run.plan->host_bytes, failing = session.planning.host_memory_bytes;
+  if (fits(fitting)) {
+    other.disk = session.disk;
+    constexpr int kHalvings = 8;
+    for (int i = 0; i < kHalvings && !other.disk.empty() && fitting - failing > fitting / 100; ++i) {
+      const int64_t middle = failing + (fitting - failing) / 2;
+      (fits(middle) ? fitting : failing) = middle;
+    }
+    advice.push_back(absl::StrCat("--host_memory=", fitting, " (", FormatBytes(fitting), ") would fit with ",
                                   session.planning.strategy));
   }
   if (session.disk.empty()) advice.push_back("--disk=DIR keeps in a file there what host memory has no room for");
