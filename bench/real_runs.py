@@ -70,10 +70,12 @@ def digest(result):
     return result["variables_digest"], result["fetch_digest"], tuple(result["losses"])
 
 
-def reference(options, graph, folder):
-    """Digest of baseline's results; None when it did not run."""
+def reference(options, model, graph, folder):
+    """Digest of baseline's results."""
     result, wrong = train(options, graph, "baseline", folder, "--replan=off")
-    return None if wrong else digest(result)
+    if wrong:
+        sys.exit(f"{model}: baseline, the reference of its rows: {wrong}")
+    return digest(result)
 
 
 def measure(options, graph, strategy, percent, gbps, folder):
@@ -170,7 +172,7 @@ def main():
     parser.add_argument("--strategies", default="planned", help="planned,tensorflowmem,lru,...")
     parser.add_argument("--threads", type=int, default=1, help="of kernels; 1 leaves a core to the copies on two")
     parser.add_argument("--steps", type=int, default=9, help="steps that count, at least")
-    parser.add_argument("--timeout", type=float, default=180, help="seconds after which a run is given up")
+    parser.add_argument("--timeout", type=float, default=600, help="seconds after which a run is given up")
     options = parser.parse_args()
     options.command = sys.argv[1:]
     if options.quick:
@@ -189,7 +191,7 @@ def main():
                                       capture_output=True, text=True)
                 if made.returncode != 0:
                     sys.exit(f"{model}: {made.stderr.strip()}")
-                expected[model] = reference(options, graphs[model], folder)
+                expected[model] = reference(options, model, graphs[model], folder)
             table.add(model, gbps, percent, strategy,
                       measure(options, graphs[model], strategy, percent, gbps, folder), expected[model])
             print(f"{number}/{len(combinations)} {time.time() - table.started:4.0f} s {table.line(table.rows[-1])}",

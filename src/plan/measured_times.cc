@@ -45,6 +45,7 @@ void TimeRecorder::AddStep(absl::Span<const TraceEvent> events, double step_seco
     end = std::max(end, event.end_seconds);
   }
   std::vector<float> seconds;
+  step_wakes_.clear();
   for (size_t l = 0; l < plan_->lanes.size(); ++l) {
     const Lane& lane = plan_->lanes[l];
     // When the last step that each one waits for was done.
@@ -62,6 +63,10 @@ void TimeRecorder::AddStep(absl::Span<const TraceEvent> events, double step_seco
     }
   }
   node_seconds_.push_back(std::move(seconds));
+  // Most wake at once, some late: a step has the sum of them.
+  if (!step_wakes_.empty()) {
+    wake_.push_back(std::accumulate(step_wakes_.begin(), step_wakes_.end(), 0.0) / static_cast<double>(step_wakes_.size()));
+  }
   step_overhead_.push_back(std::max(0.0, step_seconds - (end - begin)));
 }
 
@@ -80,7 +85,7 @@ void TimeRecorder::AddCompute(const Lane& lane, absl::Span<const TraceEvent> eve
     double start = free;
     if (ready[i] > free + kSleptSeconds) {
       start = events[i].start_seconds;
-      wake_.push_back(std::max(0.0, start - ready[i]));
+      step_wakes_.push_back(std::max(0.0, start - ready[i]));
     }
     const double wall = std::max(0.0, last - start);
     for (size_t k = i; k < end; ++k) {
@@ -102,7 +107,7 @@ void TimeRecorder::AddCopies(const Lane& lane, absl::Span<const TraceEvent> even
     double start = free;
     if (i == 0 || ready[i] > free + kSleptSeconds) {
       start = events[i].start_seconds;
-      if (i > 0) wake_.push_back(std::max(0.0, start - ready[i]));
+      if (i > 0) step_wakes_.push_back(std::max(0.0, start - ready[i]));
     }
     free = events[i].end_seconds;
     if (lane.copies[i].bytes <= kSmallCopyBytes) {

@@ -48,7 +48,8 @@ class TimeRecorder {
   const ExecutionPlan* plan_;
   std::vector<std::vector<float>> node_seconds_;  // per step; compute steps of all lanes in order
   CopyFigures to_host_, to_device_;
-  std::vector<double> wake_;
+  std::vector<double> wake_;        // mean of each step
+  std::vector<double> step_wakes_;  // of the step that is being added
   std::vector<double> step_overhead_;
 };
 

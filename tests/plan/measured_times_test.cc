@@ -66,6 +66,15 @@ TEST(MeasuredTimesTest, WhatALaneTakesToWakeUpIsNotTheNodes) {
   for (const auto& [name, time] : profile.nodes) EXPECT_DOUBLE_EQ(time.seconds, 1) << name;
 }
 
+TEST(MeasuredTimesTest, WakingUpIsTheMedianOverStepsOfTheirMeans) {
+  const ExecutionPlan plan = ThreeSlotPlan().Build();
+  TimeRecorder recorder(plan);
+  for (const double wake : {0.5, 0.0, 0.25}) {
+    recorder.AddStep(EventsOf(plan, wake), 8);
+  }
+  EXPECT_DOUBLE_EQ(recorder.Times().wake_seconds, 0.25);
+}
+
 TEST(MeasuredTimesTest, PredictionWithMeasuredTimesIsTheStepThatWasMeasured) {
   ExecutionPlan plan = ThreeSlotPlan().Build();
   TimeRecorder recorder(plan);
