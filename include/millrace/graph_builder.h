@@ -20,6 +20,7 @@
 #define MILLRACE_GRAPH_BUILDER_H_
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -137,6 +138,8 @@ class GraphBuilder {
 
   const absl::Status& status() const { return status_; }
   bool ok() const { return status_.ok(); }
+  // A graph of more nodes is an error: for sizes that a user may mistype.
+  void LimitNodes(int64_t most) { most_nodes_ = most; }
   // Keeps `status` if it is the first error.
   void Fail(absl::Status status);
   // The graph, or the first error.
@@ -152,7 +155,7 @@ class GraphBuilder {
   // One node per value, in no scope and without control edges: small constants that many nodes share.
   Output SharedConst(Tensor value);
   Output Scalar(DataType dtype, double value);
-  Output Ints(absl::Span<const int64_t> values);       // int32, rank 1
+  Output Ints(absl::Span<const int64_t> values);       // int32, rank 1; what does not fit is an error
   Output Int(int64_t value);                           // int32, rank 0
   // A NoOp that runs after `operations`.
   Operation Group(absl::Span<const Operation> operations, std::string_view name);
@@ -191,6 +194,8 @@ class GraphBuilder {
   using Evaluate = std::function<absl::StatusOr<std::vector<Tensor>>(const OpDef& def, const OpInstance& instance,
                                                                      std::vector<Tensor> inputs)>;
   void FoldWith(Evaluate evaluate) { evaluate_ = std::move(evaluate); }
+  // Whether the shape may turn out smaller when running (of what came out of a Where, say).
+  bool HasBoundShape(const Output& output) const { return partial_.count(output.ref()) > 0; }
   // "scope/name:0".
   std::string TensorName(const Output& output) const;
 
@@ -199,9 +204,12 @@ class GraphBuilder {
   friend class DeviceScope;
   friend class ControlScope;
 
-  absl::Status InferTypes(Node& node) const;
+  // Sets node.outputs; `bounded` gets the outputs whose shapes are bounds.
+  absl::Status InferTypes(Node& node, std::vector<int>* bounded) const;
+  void MarkBounded(NodeId id, const std::vector<int>& outputs);
   absl::Status InferMissingTypes();
   Operation Add(Node node);
+  bool ExpectInt32(absl::Span<const int64_t> values);
   std::string FullName(std::string_view name, std::string_view op) const;
   void Fold(NodeId id);
 
@@ -218,6 +226,9 @@ class GraphBuilder {
   std::map<std::string, NodeId> cached_consts_;
   Evaluate evaluate_;
   std::map<OutputRef, Tensor> folded_;
+  // Of tensors whose shape is a bound: what is certain, -1 elsewhere.
+  std::map<OutputRef, Shape> partial_;
+  int64_t most_nodes_ = std::numeric_limits<int32_t>::max();
   int64_t seed_ = 0;
   int64_t next_op_seed_ = 1;  // seed and seed2 both 0 would mean a random seed
 };

@@ -5,12 +5,24 @@
 
 namespace millrace {
 
+DataType PartType(DataType dtype) {
+  return dtype == DataType::kComplex64 ? DataType::kFloat : dtype == DataType::kComplex128 ? DataType::kDouble : dtype;
+}
+
+Output Conj(const Output& x) { return IsComplex(x.dtype()) ? ops::Unary("Conj", x) : x; }
+
 Output SumTo(const Output& x, const Shape& shape) {
   if (!x.valid() || x.shape() == shape) return x;
   const int extra = x.rank() - shape.rank();
   std::vector<int64_t> axes;
   for (int i = 0; i < x.rank(); ++i) {
     if (i < extra || (shape.dim(i - extra) == 1 && x.dim(i) != 1)) axes.push_back(i);
+  }
+  if (!HasKnownShape(x)) {
+    std::vector<int64_t> leading, kept;
+    for (int64_t axis : axes) (axis < extra ? leading : kept).push_back(axis < extra ? axis : axis - extra);
+    const Output part = leading.empty() ? x : ops::Sum(x, leading);
+    return kept.empty() ? part : ops::Sum(part, kept, true);
   }
   const Output sum = axes.empty() ? x : ops::Sum(x, axes);
   return sum.shape() == shape ? sum : ops::Reshape(sum, {shape.dims().begin(), shape.dims().end()});
@@ -21,7 +33,7 @@ void SetReduced(GradientContext& context, int i, const Output& gradient) {
 }
 
 absl::StatusOr<Output> ShapeConstant(const GradientContext& context, const Output& x) {
-  if (!x.shape().fully_known()) {
+  if (!HasKnownShape(x)) {
     return context.Error(absl::StrCat("needs a known shape, '", context.builder().TensorName(x), "' has ",
                                       x.type().ToString()));
   }
@@ -36,6 +48,15 @@ Output DimsConstant(GraphBuilder& builder, const Shape& shape, DataType dtype) {
 }
 
 absl::Status ExpectKnownShapes(const GradientContext& context) {
+  for (int i = 0; i < context.num_inputs(); ++i) {
+    if (HasKnownShape(context.input(i))) continue;
+    return context.Error(absl::StrCat("needs known shapes, input ", i, " is ", context.input(i).type().ToString(),
+                                      context.input(i).shape().fully_known() ? " or smaller" : ""));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ExpectBoundShapes(const GradientContext& context) {
   for (int i = 0; i < context.num_inputs(); ++i) {
     if (context.input(i).shape().fully_known()) continue;
     return context.Error(absl::StrCat("needs known shapes, input ", i, " is ", context.input(i).type().ToString()));

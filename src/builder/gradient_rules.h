@@ -12,14 +12,27 @@
 
 namespace millrace {
 
+inline bool IsComplex(DataType dtype) { return dtype == DataType::kComplex64 || dtype == DataType::kComplex128; }
+// Whether gradients flow through tensors of this type.
+inline bool IsDifferentiable(DataType dtype) { return IsFloating(dtype) || IsComplex(dtype); }
+// The type of the parts of a complex number; `dtype` itself when it is not complex.
+DataType PartType(DataType dtype);
+// The complex conjugate; x itself when it is real. The gradient by a complex x is d/d(real part) + i d/d(imaginary part),
+// as TensorFlow's: through an analytic function it is multiplied by the conjugate of the derivative.
+Output Conj(const Output& x);
 // The gradient of a broadcast: `x` summed down to `shape`.
 Output SumTo(const Output& x, const Shape& shape);
+// Dimensions that are known only when running are summed where they are 1, else taken to be the same on both sides.
 // Leaves SumTo(gradient, shape of input i) for input i.
 void SetReduced(GradientContext& context, int i, const Output& gradient);
 // The shape as an int32 constant; an error of the rule when a dimension is not known.
 absl::StatusOr<Output> ShapeConstant(const GradientContext& context, const Output& x);
-// OK when every dimension of every input is known.
+// Whether every dimension is known before the graph runs.
+inline bool HasKnownShape(const Output& x) { return x.shape().fully_known() && !x.builder()->HasBoundShape(x); }
+// OK when that is true of every input.
 absl::Status ExpectKnownShapes(const GradientContext& context);
+// OK when every input has a shape or a bound of it.
+absl::Status ExpectBoundShapes(const GradientContext& context);
 // The dimensions as a constant of a type, int32 or int64.
 Output DimsConstant(GraphBuilder& builder, const Shape& shape, DataType dtype);
 inline std::vector<int64_t> Dims(const Output& x) { return {x.shape().dims().begin(), x.shape().dims().end()}; }

@@ -55,6 +55,7 @@ void AddLinalgGradients(GradientTable& table);    // decompositions and solution
 void AddSparseGradients(GradientTable& table);
 void AddImageGradients(GradientTable& table);     // colours, crops, projections, fake quantisation
 void AddRareGradients(GradientTable& table);      // recurrent blocks, morphology, round trips
+void AddComplexGradients(GradientTable& table);   // parts of complex numbers, Fourier transforms
 void AddLossGradients(GradientTable& table);      // softmax, cross entropies, CTC
 
 }  // namespace millrace

@@ -6,7 +6,7 @@
 #include <queue>
 
 #include "absl/strings/str_cat.h"
-#include "builder/gradient_table.h"
+#include "builder/gradient_rules.h"
 #include "glog/logging.h"
 #include "millrace/graph_ops.h"
 #include "millrace/status.h"
@@ -43,6 +43,7 @@ const GradientTable& GradientTable::Builtin() {
     AddSparseGradients(*built);
     AddImageGradients(*built);
     AddRareGradients(*built);
+    AddComplexGradients(*built);
     return built;
   }();
   return table;
@@ -85,8 +86,7 @@ absl::StatusOr<std::vector<int64_t>> GradientContext::ConstantInts(int input) co
 
 Output GradientContext::gradient(int i) {
   if (!gradients_[i].valid()) {
-    const bool known = outputs_[i].shape().fully_known();
-    gradients_[i] = known ? ops::Full(builder_, outputs_[i].type(), 0) : ops::ZerosLike(outputs_[i]);
+    gradients_[i] = HasKnownShape(outputs_[i]) ? ops::Full(builder_, outputs_[i].type(), 0) : ops::ZerosLike(outputs_[i]);
   }
   return gradients_[i];
 }
@@ -113,7 +113,7 @@ class GradientBuilder {
   };
 
   bool active(NodeId id) const { return states_[id.value].from_x && states_[id.value].to_y; }
-  bool Differentiable(OutputRef ref) const { return IsFloating(graph().type(ref).dtype); }
+  bool Differentiable(OutputRef ref) const { return IsDifferentiable(graph().type(ref).dtype); }
   const Graph& graph() const { return builder_.graph(); }
   absl::Status CheckArguments() const;
   absl::Status FindActive();
@@ -145,9 +145,13 @@ absl::Status GradientBuilder::CheckArguments() const {
   MR_RETURN_IF_ERROR(builder_.status());
   for (const Output& y : ys_) {
     if (!y.valid()) return absl::InvalidArgumentError("AddGradients: a y is not a tensor");
-    if (!IsFloating(y.dtype())) {
+    if (!IsDifferentiable(y.dtype())) {
       return absl::InvalidArgumentError(absl::StrCat("AddGradients: '", builder_.TensorName(y), "' is ",
                                                      y.type().ToString(), ", expected a floating-point tensor"));
+    }
+    if (IsComplex(y.dtype()) && options_.y_gradients.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("AddGradients: '", builder_.TensorName(y), "' is ",
+                                                     y.type().ToString(), ": complex ys need y_gradients"));
     }
   }
   for (const Output& x : xs_) {
@@ -241,7 +245,7 @@ absl::Status GradientBuilder::Seed() {
                                                        gradient.type().ToString()));
       }
     } else {
-      gradient = y.shape().fully_known() ? ops::Full(builder_, y.type(), 1) : ops::OnesLike(y);
+      gradient = HasKnownShape(y) ? ops::Full(builder_, y.type(), 1) : ops::OnesLike(y);
     }
     contributions_[y.ref()].push_back(gradient);
   }

@@ -11,7 +11,7 @@ using ops::Binary;
 // dx = op(g, y) or op(g, x), with the node's own attributes (alpha of LeakyRelu).
 GradientTable::Rule Paired(const char* gradient_op, bool from_output, bool gradient_first) {
   return [=](Context& c) {
-    const Output& other = from_output ? c.output(0) : c.input(0);
+    const Output other = Conj(from_output ? c.output(0) : c.input(0));
     c.Set(0, gradient_first ? SameAttrs(c, gradient_op, {c.gradient(), other})
                             : SameAttrs(c, gradient_op, {other, c.gradient()}));
     return absl::OkStatus();
@@ -36,14 +36,14 @@ absl::Status EluGradGradient(Context& c) {
 }
 
 absl::Status TanhGradGradient(Context& c) {  // dx = dy (1 - y^2)
-  const Output g = c.gradient(), y = c.input(0), dy = c.input(1);
+  const Output g = c.gradient(), y = Conj(c.input(0)), dy = Conj(c.input(1));
   if (c.wants(0)) c.Set(0, g * -2.0 * dy * y);
   if (c.wants(1)) c.Set(1, Binary("TanhGrad", y, g));
   return absl::OkStatus();
 }
 
 absl::Status SigmoidGradGradient(Context& c) {  // dx = dy y (1 - y)
-  const Output g = c.gradient(), y = c.input(0), dy = c.input(1);
+  const Output g = c.gradient(), y = Conj(c.input(0)), dy = Conj(c.input(1));
   if (c.wants(0)) {
     const Output product = g * dy;
     c.Set(0, product - product * 2.0 * y);

@@ -10,7 +10,10 @@ using Context = GradientContext;
 using ops::IntList;
 
 absl::Status ReshapeGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ShapeConstant(c, c.input(0)).status());
+  // A known result has as many elements as its input, so the bound of the input is its shape.
+  const Output &x = c.input(0), &y = c.output(0);
+  const bool same_count = x.shape().fully_known() && HasKnownShape(y) && x.shape().num_elements() == y.shape().num_elements();
+  if (!same_count) MR_RETURN_IF_ERROR(ShapeConstant(c, x).status());
   c.Set(0, ops::Reshape(c.gradient(), Dims(c.input(0))));
   return absl::OkStatus();
 }
@@ -21,7 +24,7 @@ absl::Status TransposeGradient(Context& c) {
   for (size_t i = 0; i < permutation.size(); ++i) {
     inverse[permutation[i] < 0 ? permutation[i] + permutation.size() : permutation[i]] = static_cast<int64_t>(i);
   }
-  c.Set(0, ops::Transpose(c.gradient(), inverse));
+  c.Set(0, ops::Transpose(c.op() == "ConjugateTranspose" ? Conj(c.gradient()) : c.gradient(), inverse));
   return absl::OkStatus();
 }
 
@@ -170,7 +173,7 @@ absl::Status DiagonalGradient(Context& c) {
 
 void AddArrayGradients(GradientTable& table) {
   table.Add({"Reshape", "ExpandDims", "Squeeze"}, ReshapeGradient);
-  table.Add({"Transpose", "ConjugateTranspose"}, TransposeGradient);  // there are no complex tensors
+  table.Add({"Transpose", "ConjugateTranspose"}, TransposeGradient);
   table.Add("ConcatV2", ConcatV2Gradient);
   table.Add("Concat", ConcatGradient);
   table.Add("Split", SplitGradient);

@@ -34,13 +34,14 @@ Output GatherGradient(const Output& g, const Output& indices, const Shape& param
   const int rank = params.rank();
   const int64_t batch = Product(params, 0, batch_dims), outer = Product(params, batch_dims, axis);
   const int64_t rows = params.dim(axis), inner = Product(params, axis + 1, rank);
-  const int64_t picked = Product(indices.shape(), batch_dims, indices.rank());
+  // Of an unknown number of indices, which lie in one batch.
+  const int64_t picked = HasKnownShape(indices) ? Product(indices.shape(), batch_dims, indices.rank()) : -1;
 
   Output values = g;
   if (outer > 1) {
     values = ops::Transpose(ops::Reshape(g, {batch, outer, picked, inner}), {0, 2, 1, 3});
   }
-  IntList row_dims = {batch * picked};
+  IntList row_dims = {picked < 0 ? -1 : batch * picked};
   if (outer > 1) {
     row_dims.push_back(outer * inner);
   } else {
@@ -51,7 +52,7 @@ Output GatherGradient(const Output& g, const Output& indices, const Shape& param
   if (batch > 1) {
     ids = ops::Reshape(indices, {batch, picked}) + RowOffsets(b, indices.dtype(), batch, rows);
   }
-  ids = ops::Reshape(ids, {batch * picked});
+  ids = ops::Reshape(ids, {picked < 0 ? -1 : batch * picked});
   Output sum = ops::UnsortedSegmentSum(values, ids, batch * rows);
   if (outer > 1) {
     sum = ops::Transpose(ops::Reshape(sum, {batch, rows, outer, inner}), {0, 2, 1, 3});
@@ -60,7 +61,7 @@ Output GatherGradient(const Output& g, const Output& indices, const Shape& param
 }
 
 absl::Status GatherV2Gradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  MR_RETURN_IF_ERROR(ExpectBoundShapes(c));
   if (!c.wants(0)) return absl::OkStatus();
   const Shape& params = c.input(0).shape();
   int64_t axis = 0;
@@ -70,6 +71,9 @@ absl::Status GatherV2Gradient(Context& c) {
   }
   int64_t batch_dims = c.attrs().GetOr<int64_t>("batch_dims", 0);
   if (batch_dims < 0) batch_dims += c.input(1).rank();
+  if (!HasKnownShape(c.input(0)) || (batch_dims > 0 && !HasKnownShape(c.input(1)))) {
+    MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  }
   c.Set(0, GatherGradient(c.gradient(), c.input(1), params, static_cast<int>(axis), static_cast<int>(batch_dims)));
   return absl::OkStatus();
 }
@@ -112,13 +116,14 @@ absl::Status TensorScatterGradient(Context& c) {
 
 // Rows with a negative id belong to no segment.
 absl::Status UnsortedSegmentSumGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
-  if (!c.wants(0)) return absl::OkStatus();
   const Output ids = c.input(1);
+  // Of ids along one dimension their number need not be known.
+  MR_RETURN_IF_ERROR(ids.rank() == 1 ? ExpectBoundShapes(c) : ExpectKnownShapes(c));
+  if (!c.wants(0)) return absl::OkStatus();
   const Output zero = c.builder().Scalar(ids.dtype(), 0);
   const Output rows = ops::Gather(c.gradient(), ops::Maximum(ids, zero));
   Output owned = ops::Binary("GreaterEqual", ids, zero);
-  IntList dims = Dims(ids);
+  IntList dims = HasKnownShape(ids) ? Dims(ids) : IntList{-1};
   dims.resize(rows.rank(), 1);
   owned = ops::Reshape(owned, dims);
   c.Set(0, ops::Select(owned, rows, c.builder().Scalar(rows.dtype(), 0)));

@@ -24,6 +24,7 @@ Output TimesRows(const Output& per_row, const Output& rows) { return ops::Expand
 
 // The loss op gives its gradient beside the loss; that output is differentiated too (second derivatives).
 absl::Status CrossEntropyGradient(Context& c) {
+  MR_RETURN_IF_ERROR(ExpectBoundShapes(c));
   const Output logits = c.input(0);
   if (c.wants(0)) {
     Output result;
@@ -33,14 +34,14 @@ absl::Status CrossEntropyGradient(Context& c) {
       const Output second = (g - ops::Sum(g * softmax, {-1}, true)) * softmax;
       result = result.valid() ? result + second : second;
     }
-    c.Set(0, result);
+    SetReduced(c, 0, result);
   }
   if (c.op() == "SoftmaxCrossEntropyWithLogits" && c.wants(1)) {
     // loss = -sum(labels log softmax), backprop = softmax - labels
     Output result;
     if (c.has_gradient(0)) result = TimesRows(c.gradient(0), -ops::LogSoftmax(logits));
     if (c.has_gradient(1)) result = result.valid() ? result - c.gradient(1) : -c.gradient(1);
-    c.Set(1, result);
+    SetReduced(c, 1, result);
   }
   return absl::OkStatus();
 }

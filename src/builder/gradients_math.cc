@@ -10,23 +10,25 @@ using Context = GradientContext;
 using ops::Binary;
 using ops::Unary;
 
-// A rule dx = expression(g, x, y) of an op with one input.
+// A rule dx = expression(g, x, y) of an op with one input. Of complex numbers it sees conjugates of x and y, so that
+// g times the derivative comes out as the gradient.
 template <typename Expression>
 GradientTable::Rule OfUnary(Expression expression) {
   return [expression](Context& c) {
-    c.Set(0, expression(c.gradient(), c.input(0), c.output(0)));
+    c.Set(0, expression(c.gradient(), Conj(c.input(0)), Conj(c.output(0))));
     return absl::OkStatus();
   };
 }
 
-// A rule of a broadcasting binary op: each expression gives (g, x, y, z) -> the unreduced gradient of one input.
+// A rule of a broadcasting binary op: each expression gives (g, x, y, z) -> the unreduced gradient of one input. Complex
+// x, y and z are conjugated, too.
 template <typename First, typename Second>
 GradientTable::Rule OfBinary(First first, Second second) {
   return [first, second](Context& c) {
-    MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
-    const Output g = c.gradient();
-    if (c.wants(0)) SetReduced(c, 0, first(g, c.input(0), c.input(1), c.output(0)));
-    if (c.wants(1)) SetReduced(c, 1, second(g, c.input(0), c.input(1), c.output(0)));
+    MR_RETURN_IF_ERROR(ExpectBoundShapes(c));
+    const Output g = c.gradient(), x = Conj(c.input(0)), y = Conj(c.input(1)), z = Conj(c.output(0));
+    if (c.wants(0)) SetReduced(c, 0, first(g, x, y, z));
+    if (c.wants(1)) SetReduced(c, 1, second(g, x, y, z));
     return absl::OkStatus();
   };
 }
@@ -60,15 +62,15 @@ GradientTable::Rule OfExtremum(const char* comparison) {
 }
 
 Output PowExponentGradient(In g, In x, In, In z) {
-  // log(x) only where x > 0; elsewhere the gradient is 0.
-  const Output positive = Binary("Greater", x, Zero(x));
+  // log(x) only where x > 0 (of complex numbers, where x is not 0); elsewhere the gradient is 0.
+  const Output positive = Binary(IsComplex(x.dtype()) ? "NotEqual" : "Greater", x, Zero(x));
   const Output safe_log = ops::Select(positive, ops::Log(ops::Select(positive, x, x.builder()->Scalar(x.dtype(), 1))),
                                       Zero(x));
   return g * z * safe_log;
 }
 
 absl::Status SelectGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  MR_RETURN_IF_ERROR(ExpectBoundShapes(c));
   const Output g = c.gradient();
   Output condition = c.input(0);
   // The older Select takes a condition per row.
@@ -83,7 +85,7 @@ absl::Status SelectGradient(Context& c) {
 }
 
 absl::Status ClipByValueGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  MR_RETURN_IF_ERROR(ExpectBoundShapes(c));
   const Output g = c.gradient(), x = c.input(0);
   const Output below = Binary("Less", x, c.input(1));
   const Output above = Binary("Greater", x, c.input(2));
@@ -93,19 +95,28 @@ absl::Status ClipByValueGradient(Context& c) {
   return absl::OkStatus();
 }
 
+// dx = op(y, g), which conjugates y by itself.
+GradientTable::Rule OfOutput(const char* op) {
+  return [op](Context& c) {
+    c.Set(0, Binary(op, c.output(0), c.gradient()));
+    return absl::OkStatus();
+  };
+}
+
 void AddRoots(GradientTable& table) {
-  table.Add("Sqrt", OfUnary([](In g, In, In y) { return Binary("SqrtGrad", y, g); }));
-  table.Add("Rsqrt", OfUnary([](In g, In, In y) { return Binary("RsqrtGrad", y, g); }));
-  table.Add("Reciprocal", OfUnary([](In g, In, In y) { return Binary("ReciprocalGrad", y, g); }));
-  table.Add("Inv", OfUnary([](In g, In, In y) { return Binary("InvGrad", y, g); }));
+  table.Add("Sqrt", OfOutput("SqrtGrad"));
+  table.Add("Rsqrt", OfOutput("RsqrtGrad"));
+  table.Add("Reciprocal", OfOutput("ReciprocalGrad"));
+  table.Add("Inv", OfOutput("InvGrad"));
   table.Add("Square", OfUnary([](In g, In x, In) { return g * (x * 2.0); }));
-  // Second derivatives: z = b / (2a), z = -b a^3 / 2, z = -b a^2.
-  table.Add("SqrtGrad", OfBinary([](In g, In a, In, In z) { return -(g / a) * z; },
-                                 [](In g, In a, In, In) { return (g / a) * 0.5; }));
-  table.Add("RsqrtGrad", OfBinary([](In g, In a, In b, In) { return g * -1.5 * b * ops::Square(a); },
+  // Second derivatives: z = b / (2a), z = -b a^3 / 2, z = -b a^2, with a conjugated. These rules see conjugates: theirs of
+  // what is conjugated again is what came in.
+  table.Add("SqrtGrad", OfBinary([](In g, In a, In, In z) { return -Conj(g / Conj(a)) * Conj(z); },
+                                 [](In g, In a, In, In) { return (g / Conj(a)) * 0.5; }));
+  table.Add("RsqrtGrad", OfBinary([](In g, In a, In b, In) { return Conj(g) * -1.5 * Conj(b) * ops::Square(a); },
                                   [](In g, In a, In, In) { return Binary("RsqrtGrad", a, g); }));
   for (const char* op : {"ReciprocalGrad", "InvGrad"}) {
-    table.Add(op, OfBinary([](In g, In a, In b, In) { return g * -2.0 * b * a; },
+    table.Add(op, OfBinary([](In g, In a, In b, In) { return Conj(g) * -2.0 * Conj(b) * a; },
                            [op](In g, In a, In, In) { return Binary(op, a, g); }));
   }
 }
@@ -145,8 +156,9 @@ void AddBinary(GradientTable& table) {
   table.Add("MulNoNan", OfBinary([](In g, In, In y, In) { return Binary("MulNoNan", g, y); },
                                  [](In g, In x, In, In) { return Binary("MulNoNan", x, g); }));
   table.Add("FloorMod", OfBinary(g_alone, [](In g, In x, In y, In) { return -(g * Binary("FloorDiv", x, y)); }));
-  table.Add("SquaredDifference", OfBinary([](In g, In x, In y, In) { return g * 2.0 * (x - y); },
-                                          [](In g, In x, In y, In) { return -(g * 2.0 * (x - y)); }));
+  // Of complex numbers it is |x - y|^2; g is taken to be real, as TensorFlow does.
+  table.Add("SquaredDifference", OfBinary([](In g, In x, In y, In) { return g * 2.0 * Conj(x - y); },
+                                          [](In g, In x, In y, In) { return -(g * 2.0 * Conj(x - y)); }));
   table.Add("Maximum", OfExtremum("GreaterEqual"));
   table.Add("Minimum", OfExtremum("LessEqual"));
   table.Add("Pow", OfBinary([](In g, In x, In y, In) { return g * y * ops::Pow(x, y - 1.0); }, PowExponentGradient));

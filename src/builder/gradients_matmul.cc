@@ -23,7 +23,10 @@ Product SecondGradient(bool ta, bool tb) {
 absl::Status ProductGradient(Context& c, const char* op, const char* flag_a, const char* flag_b) {
   const bool ta = c.attrs().GetOr<bool>(flag_a, false), tb = c.attrs().GetOr<bool>(flag_b, false);
   const Output g = c.gradient();
-  const auto product = [&](const Product& p, const Output& other) -> Output {
+  // Adjoints conjugate by themselves.
+  const bool conjugates = c.op() == "MatMul";
+  const auto product = [&](const Product& p, const Output& input) -> Output {
+    const Output other = conjugates ? Conj(input) : input;
     const Output& first = p.a_is_g ? g : other;
     const Output& second = p.a_is_g ? other : g;
     return Emit(op, {first, second}, {{"T", c.dtype()}, {flag_a, p.transpose_first}, {flag_b, p.transpose_second}});

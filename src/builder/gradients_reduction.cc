@@ -15,7 +15,7 @@ using ops::Binary;
 
 // The reduced axes, each in [0, rank), ascending.
 absl::StatusOr<std::vector<int64_t>> ReducedAxes(const Context& c) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  MR_RETURN_IF_ERROR(ExpectBoundShapes(c));
   MR_ASSIGN_OR_RETURN(std::vector<int64_t> axes, c.ConstantInts(1));
   for (int64_t& axis : axes) axis += axis < 0 ? c.input(0).rank() : 0;
   std::sort(axes.begin(), axes.end());
@@ -34,26 +34,47 @@ Output WithShape(const Output& x, const std::vector<int64_t>& dims) {
   return Dims(x) == dims ? x : ops::Reshape(x, dims);
 }
 
+// `g`, a number or of KeptShape, for every element of x.
+Output Spread(const Output& g, const Output& x) {
+  if (!HasKnownShape(x)) return ops::OnesLike(x) * g;
+  return g.shape() == x.shape() ? g : ops::BroadcastTo(g, Dims(x));
+}
+
+// With 1 in place of the reduced axes.
+absl::StatusOr<Output> KeptGradient(Context& c, const std::vector<int64_t>& axes) {
+  const Output& x = c.input(0);
+  const Output g = c.gradient();
+  // A scalar spreads as it is; otherwise no other dimension may depend on values.
+  if (HasKnownShape(x) || g.rank() == 0 || g.rank() == x.rank()) {
+    return HasKnownShape(x) ? WithShape(g, KeptShape(x, axes)) : g;
+  }
+  return c.Error(absl::StrCat("needs a known shape or keep_dims, its input is ", x.type().ToString(), " or smaller"));
+}
+
 absl::Status SumGradient(Context& c) {
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, ReducedAxes(c));
-  const Output& x = c.input(0);
-  const Output g = WithShape(c.gradient(), KeptShape(x, axes));
-  c.Set(0, g.shape() == x.shape() ? g : ops::BroadcastTo(g, Dims(x)));
+  MR_ASSIGN_OR_RETURN(const Output g, KeptGradient(c, axes));
+  c.Set(0, Spread(g, c.input(0)));
   return absl::OkStatus();
 }
 
 absl::Status MeanGradient(Context& c) {
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, ReducedAxes(c));
   const Output& x = c.input(0);
+  if (!HasKnownShape(x)) {
+    MR_ASSIGN_OR_RETURN(const Output g, KeptGradient(c, axes));
+    c.Set(0, Spread(g / ops::Sum(ops::OnesLike(x), axes, g.rank() == x.rank()), x));
+    return absl::OkStatus();
+  }
   double count = 1;
   for (int64_t axis : axes) count *= static_cast<double>(x.dim(static_cast<int>(axis)));
-  const Output g = WithShape(c.gradient() / std::max(count, 1.0), KeptShape(x, axes));
-  c.Set(0, g.shape() == x.shape() ? g : ops::BroadcastTo(g, Dims(x)));
+  c.Set(0, Spread(WithShape(c.gradient() / std::max(count, 1.0), KeptShape(x, axes)), x));
   return absl::OkStatus();
 }
 
 // Elements equal to the extremum share the gradient.
 absl::Status ExtremumGradient(Context& c) {
+  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, ReducedAxes(c));
   const Output& x = c.input(0);
   const std::vector<int64_t> kept = KeptShape(x, axes);
@@ -65,6 +86,7 @@ absl::Status ExtremumGradient(Context& c) {
 
 // The product of the others is the product of those before times the product of those after.
 absl::Status ProdGradient(Context& c) {
+  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, ReducedAxes(c));
   const Output& x = c.input(0);
   std::vector<int64_t> order = axes, inverse(x.rank());
@@ -79,7 +101,7 @@ absl::Status ProdGradient(Context& c) {
     (i < static_cast<int64_t>(axes.size()) ? reduced : rest) *= dim;
     moved_dims.push_back(dim);
   }
-  const Output flat = ops::Reshape(ops::Transpose(x, order), {reduced, rest});
+  const Output flat = ops::Reshape(ops::Transpose(Conj(x), order), {reduced, rest});
   const auto others = [&](bool reverse) {
     return Emit("Cumprod", {flat, c.builder().Int(0)},
                 {{"T", x.dtype()}, {"Tidx", DataType::kInt32}, {"exclusive", true}, {"reverse", reverse}});
@@ -91,6 +113,7 @@ absl::Status ProdGradient(Context& c) {
 }
 
 absl::Status EuclideanNormGradient(Context& c) {
+  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, ReducedAxes(c));
   const std::vector<int64_t> kept = KeptShape(c.input(0), axes);
   c.Set(0, c.input(0) * WithShape(c.gradient() / c.output(0), kept));
@@ -129,7 +152,9 @@ absl::Status CumulativeLogsumexpGradient(Context& c) {
 }
 
 absl::Status CumprodGradient(Context& c) {
-  c.Set(0, ReverseScan(c, "Cumsum", c.output(0) * c.gradient()) / c.input(0));
+  // Of elements that are 0 it is 0, as TensorFlow's.
+  const Output sums = ReverseScan(c, "Cumsum", Conj(c.output(0)) * c.gradient());
+  c.Set(0, Binary("DivNoNan", sums, Conj(c.input(0))));
   return absl::OkStatus();
 }
 

@@ -111,6 +111,16 @@ absl::Status SoftmaxGradient(Context& c) {
   return absl::OkStatus();
 }
 
+// (indices, values, shape, default) -> (indices, values, empty rows, where each value went)
+absl::Status FillRowsGradient(Context& c) {
+  constexpr int kValues = 1, kDefault = 3, kPlaces = 3;
+  const Operation gradients =
+      Emit("SparseFillEmptyRowsGrad", {c.output(kPlaces), c.gradient(kValues)}, {{"T", c.input(kValues).dtype()}});
+  if (c.wants(kValues)) c.Set(kValues, gradients.output(0));
+  if (c.wants(kDefault)) c.Set(kDefault, gradients.output(1));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void AddSparseGradients(GradientTable& table) {
@@ -119,6 +129,7 @@ void AddSparseGradients(GradientTable& table) {
   table.Add("SparseTensorDenseMatMul", DenseMatMulGradient);
   table.Add("SparseReorder", ReorderGradient);
   table.Add("SparseSoftmax", SoftmaxGradient);
+  table.Add("SparseFillEmptyRows", FillRowsGradient);
 }
 
 }  // namespace millrace

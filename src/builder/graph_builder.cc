@@ -1,5 +1,7 @@
 #include "millrace/graph_builder.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "builder/tensors.h"
@@ -13,8 +15,18 @@ constexpr int64_t kMaxSharedConstBytes = 256;
 // Values larger than this are not computed ahead.
 constexpr int64_t kMaxFoldedBytes = 64 * 1024;
 
-std::string Types(absl::Span<const TensorType> types) {
-  return absl::StrJoin(types, ", ", [](std::string* out, const TensorType& type) { out->append(type.ToString()); });
+// "float[8,4], int32[2] (3 4)": with the values of what is given as a list of numbers.
+std::string Inputs(absl::Span<const TensorType> types, absl::Span<const Tensor* const> values) {
+  constexpr int64_t kMostShown = 12;
+  std::string text;
+  for (size_t i = 0; i < types.size(); ++i) {
+    absl::StrAppend(&text, i == 0 ? "" : ", ", types[i].ToString());
+    if (values[i] == nullptr || !IsInteger(values[i]->dtype()) || values[i]->num_elements() > kMostShown) continue;
+    std::vector<int64_t> shown(values[i]->num_elements());
+    for (size_t k = 0; k < shown.size(); ++k) shown[k] = values[i]->IntAt(k);
+    absl::StrAppend(&text, " (", absl::StrJoin(shown, " "), ")");
+  }
+  return text;
 }
 
 }  // namespace
@@ -60,7 +72,7 @@ absl::StatusOr<Graph> GraphBuilder::Build() && {
   return std::move(graph_);
 }
 
-absl::Status GraphBuilder::InferTypes(Node& node) const {
+absl::Status GraphBuilder::InferTypes(Node& node, std::vector<int>* bounded) const {
   const OpDef* def = ops_->Find(node.op);
   if (def == nullptr) {
     return absl::NotFoundError(absl::StrCat("node '", node.name, "': unknown op '", node.op, "'"));
@@ -76,17 +88,51 @@ absl::Status GraphBuilder::InferTypes(Node& node) const {
   InferenceContext context(node.name, node.op, node.attrs, types, values);
   const absl::Status status = def->InferShapes(context);
   if (!status.ok()) {
-    return absl::Status(status.code(), absl::StrCat(std::string(status.message()), "; inputs are ", Types(types)));
+    return absl::Status(status.code(), absl::StrCat(std::string(status.message()), "; inputs are ", Inputs(types, values)));
   }
   node.outputs.assign(context.outputs().begin(), context.outputs().end());
+  bounded->assign(context.bound_outputs().begin(), context.bound_outputs().end());
   return absl::OkStatus();
+}
+
+// What the shape rule says of inputs with -1 for what is not certain.
+void GraphBuilder::MarkBounded(NodeId id, const std::vector<int>& outputs) {
+  const Node& node = graph_.node(id);
+  const auto mark = [&](size_t i, Shape shape) {
+    if (shape.fully_known()) return;
+    partial_[OutputRef{id, static_cast<int32_t>(i)}] = std::move(shape);
+    graph_.mutable_node(id).dynamic_outputs |= uint64_t{1} << std::min<size_t>(i, 63);
+  };
+  const auto nothing_certain = [&](size_t i) {
+    return Shape(std::vector<int64_t>(std::max(node.outputs[i].shape.rank(), 0), -1));
+  };
+  for (int output : outputs) mark(output, nothing_certain(output));
+  if (partial_.empty() || std::none_of(node.inputs.begin(), node.inputs.end(),
+                                       [&](const OutputRef& input) { return partial_.count(input) > 0; })) {
+    return;
+  }
+  std::vector<TensorType> types;
+  std::vector<const Tensor*> values;
+  for (const OutputRef& input : node.inputs) {
+    types.push_back(graph_.type(input));
+    const auto partial = partial_.find(input);
+    if (partial != partial_.end()) types.back().shape = partial->second;
+    values.push_back(ConstantValue(Output(nullptr, input, TensorType{})));
+  }
+  InferenceContext context(node.name, node.op, node.attrs, types, values);
+  const bool ruled = ops_->Find(node.op)->InferShapes(context).ok() && context.outputs().size() == node.outputs.size();
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    mark(i, ruled && !context.outputs()[i].shape.unknown_rank() ? context.outputs()[i].shape : nothing_certain(i));
+  }
 }
 
 absl::Status GraphBuilder::InferMissingTypes() {
   MR_ASSIGN_OR_RETURN(const std::vector<NodeId> order, CreationOrder(graph_));
   for (NodeId id : order) {
     Node& node = graph_.mutable_node(id);
-    if (node.outputs.empty()) MR_RETURN_IF_ERROR(InferTypes(node));
+    std::vector<int> bounded;
+    if (node.outputs.empty()) MR_RETURN_IF_ERROR(InferTypes(node, &bounded));
+    MarkBounded(id, bounded);
   }
   return absl::OkStatus();
 }
@@ -97,12 +143,19 @@ std::string GraphBuilder::FullName(std::string_view name, std::string_view op) c
 }
 
 Operation GraphBuilder::Add(Node node) {
-  const absl::Status status = InferTypes(node);
+  std::vector<int> bounded;
+  if (graph_.num_ids() >= most_nodes_) {
+    Fail(absl::InvalidArgumentError(absl::StrCat("node '", node.name, "': the graph has ", most_nodes_,
+                                                   " nodes already, which is the most it may have")));
+    return Operation(this, NodeId());
+  }
+  const absl::Status status = InferTypes(node, &bounded);
   if (!status.ok()) {
     Fail(status);
     return Operation(this, NodeId());
   }
   const NodeId id = graph_.AddUnique(std::move(node));
+  MarkBounded(id, bounded);
   if (evaluate_) Fold(id);
   return Operation(this, id);
 }
@@ -133,6 +186,8 @@ void GraphBuilder::Fold(NodeId id) {
   for (size_t i = 0; i < values->size(); ++i) {
     graph_.mutable_node(id).outputs[i] = (*values)[i].type();
     folded_[OutputRef{id, static_cast<int32_t>(i)}] = std::move((*values)[i]);
+    partial_.erase(OutputRef{id, static_cast<int32_t>(i)});
+    graph_.mutable_node(id).dynamic_outputs = 0;
   }
 }
 
@@ -195,13 +250,26 @@ Output GraphBuilder::Scalar(DataType dtype, double value) {
   return Output(this, OutputRef{}, TensorType{});
 }
 
+// Whether every value is an int32; if not, fails.
+bool GraphBuilder::ExpectInt32(absl::Span<const int64_t> values) {
+  for (int64_t value : values) {
+    if (value == static_cast<int32_t>(value)) continue;
+    Fail(absl::InvalidArgumentError(absl::StrCat(scope_.empty() ? "" : absl::StrCat("scope '", scope_, "': "), "a size of ",
+                                                 value, ", expected one that fits int32")));
+    return false;
+  }
+  return ok();
+}
+
 Output GraphBuilder::Ints(absl::Span<const int64_t> values) {
+  if (!ExpectInt32(values)) return Output(this, OutputRef{}, TensorType{});
   Tensor tensor(DataType::kInt32, Shape({static_cast<int64_t>(values.size())}));
   for (size_t i = 0; i < values.size(); ++i) tensor.mutable_as<int32_t>()[i] = static_cast<int32_t>(values[i]);
   return SharedConst(std::move(tensor));
 }
 
 Output GraphBuilder::Int(int64_t value) {
+  if (!ExpectInt32({value})) return Output(this, OutputRef{}, TensorType{});
   return SharedConst(Tensor::Scalar<int32_t>(static_cast<int32_t>(value)));
 }
 

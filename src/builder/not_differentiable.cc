@@ -26,9 +26,6 @@ const std::map<std::string, const char*>& Reasons() {
     add("its results are whole numbers",
         {"Bincount", "ComputeAccidentalHits", "DataFormatDimMap", "DataFormatVecPermute", "DenseBincount",
          "HistogramFixedWidth", "SparseReshape", "UnravelIndex"});
-    add("gradients flow through real numbers only; TensorFlow's training graphs bring those of complex ones along",
-        {"Angle", "Complex", "ComplexAbs", "Conj", "FFT", "FFT2D", "FFT3D", "IFFT", "IFFT2D", "IFFT3D", "IRFFT", "IRFFT2D",
-         "IRFFT3D", "Imag", "RFFT", "RFFT2D", "RFFT3D", "Real"});
     add("TensorFlow has no gradient of it, either",
         {"AdjustHue", "AdjustSaturation", "BlockLSTMGrad", "BlockLSTMGradV2", "CropAndResizeGradBoxes",
          "Dilation2DBackpropFilter", "Dilation2DBackpropInput", "GRUBlockCell", "GRUBlockCellGrad", "HSVToRGB",
@@ -40,8 +37,8 @@ const std::map<std::string, const char*>& Reasons() {
     add("it has no inputs to differentiate by",
         {"Const", "Empty", "Placeholder", "VarHandleOp", "Variable", "VariableV2", "_Feed"});
     add("it has no results", {"Assert", "ControlTrigger", "NoOp", "_Fetch"});
-    add("the shapes of its results depend on values", {"ListDiff", "SparseFillEmptyRows", "UniqueV2",
-                                                       "UniqueWithCounts", "UniqueWithCountsV2"});
+    add("the shapes of its results depend on values", {"ListDiff", "UniqueV2", "UniqueWithCounts",
+                                                       "UniqueWithCountsV2"});
     add("it is there to make differentiation an error", {"PreventGradient"});
     add("it is the derivative of Igamma by its first argument, which has no closed form", {"IgammaGradA"});
     add("the passes insert it, after gradients", {"Recv", "Send", "_AddProducts", "_Fused", "_SumProducts", "_View"});

@@ -69,7 +69,9 @@ Output Pack(absl::Span<const Output> values, int64_t axis, Name name) {
 }
 
 std::vector<Output> Unpack(const Output& x, int64_t axis, Name name) {
-  const int64_t count = x.dim(static_cast<int>(axis));
+  // Of an axis that is not there the op's rule says so.
+  const bool there = axis >= -x.rank() && axis < x.rank();
+  const int64_t count = there ? x.dim(static_cast<int>(axis)) : 0;
   std::vector<Output> parts =
       Emit("Unpack", {x}, {{"T", x.dtype()}, {"num", count}, {"axis", axis}}, name).outputs();
   parts.resize(std::max<int64_t>(count, 0), Output(x.builder(), OutputRef{}, TensorType{}));

@@ -1,6 +1,7 @@
 #include "builder/tensors.h"
 
 #include <algorithm>
+#include <complex>
 
 #include "absl/strings/str_cat.h"
 #include "graph/float16.h"
@@ -21,6 +22,8 @@ absl::StatusOr<Tensor> FilledTensor(DataType dtype, Shape shape, double value) {
   switch (dtype) {
     case DataType::kFloat: Fill(tensor, static_cast<float>(value)); break;
     case DataType::kDouble: Fill(tensor, value); break;
+    case DataType::kComplex64: Fill(tensor, std::complex<float>(static_cast<float>(value))); break;
+    case DataType::kComplex128: Fill(tensor, std::complex<double>(value)); break;
     case DataType::kHalf: Fill(tensor, FloatToHalf(static_cast<float>(value))); break;
     case DataType::kBfloat16: Fill(tensor, FloatToBfloat16(static_cast<float>(value))); break;
     case DataType::kInt8: Fill(tensor, static_cast<int8_t>(value)); break;

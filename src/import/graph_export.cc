@@ -29,7 +29,12 @@ void AddDecisions(const Node& node, proto::NodeDef* proto) {
   // Of a handle we know the variable's type; TensorFlow means the handle's own, a scalar.
   if (!node.outputs.empty() && node.op != "VarHandleOp") {
     std::vector<Shape> shapes;
-    for (const TensorType& type : node.outputs) shapes.push_back(type.shape);
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      shapes.push_back(node.outputs[i].shape);
+      // TensorFlow would take a bound for the shape.
+      if (!node.dynamic_output(static_cast<int>(i))) continue;
+      for (int d = 0; d < shapes.back().rank(); ++d) shapes.back().set_dim(d, -1);
+    }
     SetAttr("_output_shapes", shapes, proto);
   }
 }

@@ -152,6 +152,7 @@ void AddMatrixCases(std::vector<GradientCase>& cases);
 void AddSparseCases(std::vector<GradientCase>& cases);
 void AddPictureCases(std::vector<GradientCase>& cases);
 void AddRareCases(std::vector<GradientCase>& cases);
+void AddComplexCases(std::vector<GradientCase>& cases);
 
 std::vector<GradientCase> GradientCases() {
   std::vector<GradientCase> cases;
@@ -166,6 +167,8 @@ std::vector<GradientCase> GradientCases() {
   AddSparseCases(cases);
   AddPictureCases(cases);
   AddRareCases(cases);
+  AddComplexCases(cases);
+  for (GradientCase& drawn : RandomGradientCases(1, 2)) cases.push_back(std::move(drawn));
   return cases;
 }
 

@@ -36,6 +36,8 @@ struct GradientCase {
 inline void PrintTo(const GradientCase& c, std::ostream* out) { *out << c.name; }
 
 std::vector<GradientCase> GradientCases();
+// `count` cases of every family, from this seed on. GradientCases() has the first few.
+std::vector<GradientCase> RandomGradientCases(uint64_t first_seed, int count);
 
 // The graph of a case with nodes "x0" …, "y", "cotangent" and "loss"; inputs are constants with fixed pseudo-random
 // values. Returns the inputs.

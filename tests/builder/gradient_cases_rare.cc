@@ -66,6 +66,12 @@ void AddRoundTripCases(Cases& cases) {
                      all.Set("round_mode", "HALF_TO_EVEN");
                      return b.Op("QuantizeAndDequantizeV4", {x[0], x[1], x[2]}, all);
                    }, false, kFloat, false});
+  // Of the values alone: min and max have TensorFlow's sums, which no result differentiates.
+  cases.push_back({"QuantizeAndDequantizeV4Grad", {{{3, 4}}}, [=](GraphBuilder& b, Inputs x) {
+                     const Output values = b.Const(RandomTensor({kFloat, Shape({3, 4})}, -2, 2, 17));
+                     return b.Op("QuantizeAndDequantizeV4Grad", {x[0], values, bound(b, -1), bound(b, 1)},
+                                 {{"T", kFloat}, {"axis", -1}}).output(0);
+                   }, true, kFloat});
 }
 
 }  // namespace

@@ -63,6 +63,26 @@ void AddAloneCases(Cases& cases) {
                                                   {{"T", x[0].dtype()}, {"num_partitions", 3}});
                      return ops::Square(ops::Concat(parts.outputs(), 0));
                    }});
+  // Rows 1 and 3 of 4 have no values. How many values come out is known only when running.
+  const auto filled = [](GraphBuilder& b, Inputs x) {
+    const Output indices = Longs(b, {0, 0, 0, 2, 2, 1}, Shape({3, 2}));
+    return b.Op("SparseFillEmptyRows", {indices, x[0], Longs(b, {4, 3}, Shape({2})), x[1]}, {{"T", x[0].dtype()}}).output(1);
+  };
+  cases.push_back({"SparseFillEmptyRows", {{{3}}, {{}}}, [filled](GraphBuilder& b, Inputs x) {
+                     const Output values = filled(b, x);
+                     return ops::Sum(ops::Square(values) * (values + 3.0), {}, true);
+                   }, false});
+  cases.push_back({"SparseFillEmptyRows_mean", {{{3}}, {{}}}, [filled](GraphBuilder& b, Inputs x) {
+                     return ops::Mean(ops::Exp(filled(b, x)));
+                   }, false});
+  // The elements above 0: their number is known only when running.
+  cases.push_back({"GatherV2_where", {{{2, 3}}}, [](GraphBuilder& b, Inputs x) {
+                     const Output flat = ops::Reshape(x[0], {6});
+                     const Output where = b.Op("Where", {ops::Binary("Greater", flat, b.Scalar(flat.dtype(), 0))},
+                                               {{"T", DataType::kBool}});
+                     const Output chosen = ops::Gather(flat, ops::Squeeze(where, {1}));
+                     return ops::Sum(ops::Square(chosen) * chosen, {});
+                   }, false});
   for (const char* op : {"InplaceAdd", "InplaceSub", "InplaceUpdate"}) {
     cases.push_back({op, {{{4, 2}}, {{2, 2}}}, [op](GraphBuilder& b, Inputs x) -> Output {
                        return b.Op(op, {x[0], b.Ints({3, 1}), x[1]}, {{"T", x[0].dtype()}});

@@ -101,6 +101,26 @@ TEST(Gradients, EveryOpHasOneOrAReasonNotTo) {
   }
 }
 
+TEST(Gradients, ComplexYsNeedTheirGradients) {
+  GraphBuilder b;
+  const Output x = b.Placeholder("x", DataType::kComplex64, {3});
+  const Output y = ops::Mul(x, x, "y");
+  const absl::StatusOr<std::vector<Output>> gradients = AddGradients(b, {y}, {x});
+  EXPECT_THAT(std::string(gradients.status().message()), HasSubstr("'y:0' is complex64[3]: complex ys need y_gradients"));
+}
+
+TEST(Gradients, RulesThatNeedAShapeRefuseOneThatIsKnownOnlyWhenRunning) {
+  GraphBuilder b;
+  const Output x = b.Placeholder("x", DataType::kFloat, {6});
+  const Output rows = b.Op("Where", {ops::Binary("Greater", x, b.Scalar(DataType::kFloat, 0))}, {{"T", DataType::kBool}});
+  const Output chosen = ops::Gather(x, ops::Squeeze(rows, {1}));
+  ASSERT_TRUE(b.HasBoundShape(chosen));
+  EXPECT_FALSE(b.HasBoundShape(ops::Sum(chosen, {})));
+  const Output y = ops::Sum(ops::Slice(chosen, {0}, {2}, "slice"), {});
+  const absl::StatusOr<std::vector<Output>> gradients = AddGradients(b, {y}, {x});
+  EXPECT_THAT(std::string(gradients.status().message()), HasSubstr("'slice' (Slice): needs known shapes, input 0 is float[6] or smaller"));
+}
+
 TEST(Gradients, OpWithoutAGradientIsAnErrorThatNamesNodeAndOp) {
   GraphBuilder b(std::make_shared<OpRegistry>(WithDouble()));
   const Output x = Input(b, "x", {4}), dy = Input(b, "dy", {4});

@@ -167,6 +167,18 @@ TEST(GraphBuilder, FoldsWhatFollowsFromConstantsAndTypes) {
   EXPECT_EQ(computed, 2);
 }
 
+TEST(GraphBuilder, SizesThatDoNotFitAndTooManyNodesAreErrors) {
+  GraphBuilder b;
+  NameScope scope(b, "layer");
+  ops::Reshape(Input(b, "x", {2, 2}), {int64_t{1} << 32});
+  EXPECT_THAT(std::string(b.status().message()), HasSubstr("scope 'layer/': a size of 4294967296, expected one that fits int32"));
+  GraphBuilder c;
+  c.LimitNodes(3);
+  Output x = Input(c, "x", {2});
+  for (int i = 0; i < 3; ++i) x = ops::Neg(x, "neg");
+  EXPECT_THAT(std::string(c.status().message()), HasSubstr("node 'neg': the graph has 3 nodes already"));
+}
+
 TEST(GraphBuilder, GoesOnWithAGraphWhoseTypesAreNotEstablished) {
   GraphBuilder first;
   ops::MatMul(Input(first, "x", {8, 4}), Input(first, "w", {4, 3}), {}, "product");

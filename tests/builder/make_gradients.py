@@ -4,8 +4,7 @@
     python tests/builder/make_gradients.py cases tests/builder/gradients.txt
 
 A line per input of a case: "CASE INDEX VALUE...", or "CASE INDEX none" where TensorFlow gives no gradient or has none
-for the op. Needs
-TensorFlow from PyPI (made with 2.21).
+for the op. Needs TensorFlow from PyPI (made with 2.21).
 """
 
 import os
@@ -18,8 +17,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 
-# TensorFlow's gradient is not the derivative: of BlockLSTMV2 it takes the gates in BlockLSTM's order.
-NOT_THE_DERIVATIVE = {"BlockLSTMV2"}
+# TensorFlow's gradient is not the derivative: of BlockLSTMV2 it takes the gates in BlockLSTM's order, of
+# QuantizeAndDequantizeV4Grad the gradients for the values; of some complex products it leaves conjugates out.
+NOT_THE_DERIVATIVE = {"BlockLSTMV2", "QuantizeAndDequantizeV4Grad", "Cumprod_complex", "MulNoNan_complex"}
 
 
 def dense(gradient):
@@ -37,7 +37,8 @@ def lines_of(path):
             if path.stem in NOT_THE_DERIVATIVE:
                 raise LookupError
             gradients = [dense(g) for g in tf.gradients(graph.get_tensor_by_name("loss:0"), inputs)]
-        except (LookupError, NotImplementedError):
+        except (LookupError, NotImplementedError, ValueError) as error:
+            print(f"{path.stem}: none: {str(error).splitlines()[0] if str(error) else 'not the derivative'}")
             gradients = [None] * count
         with tf.Session() as session:
             for i, gradient in enumerate(gradients):

@@ -74,6 +74,12 @@ def sums():
                 yield Case(f"BatchMatMul_{name}_{a}_{b}", "BatchMatMulV2",
                            [np.stack([left, right.T.reshape(-1)[:left.size].reshape(left.shape)]), right[None]],
                            {"adj_x": a, "adj_y": b}, rtol=tol, atol=tol)
+        for op in ("Cumsum", "Cumprod"):
+            for exclusive, reverse in ((False, False), (True, True)):
+                yield Case(f"{op}_{name}_{exclusive}_{reverse}", op, [x, np.int32(-2)],
+                           {"exclusive": exclusive, "reverse": reverse}, rtol=tol, atol=tol)
+        yield Case(f"UnsortedSegmentSum_{name}", "UnsortedSegmentSum",
+                   [x, np.array([2, 0, 2], np.int32), np.int32(4)], rtol=tol, atol=tol)
     yield Case("Sum_empty", "Sum", [np.zeros((0, 3), C64), np.array([0], np.int32)])
     yield Case("BatchMatMul_broadcast", "BatchMatMulV2", [numbers((2, 1, 3, 4)), numbers((5, 4, 2), seed=2)], rtol=5e-6, atol=5e-6)
 

@@ -1,7 +1,8 @@
-// Sums and products of complex numbers: AddN, reductions over axes, matrix products.
+// Sums and products of complex numbers: AddN, reductions over axes, running totals, matrix products.
 #include <vector>
 
 #include "cpu/kernels/complex.h"
+#include "cpu/kernels/reduce.h"
 #include "cpu/kernels/values.h"
 #include "millrace/status.h"
 
@@ -24,7 +25,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeAddN(const OpInstance& node) {
   });
 }
 
-enum class Reduction { kSum, kMean, kProd };
+enum class Total { kSum, kMean, kProd };
 
 // Per dimension of the input how far its index moves the result; 0 along reduced axes.
 absl::StatusOr<std::vector<int64_t>> ResultStrides(const Shape& shape, const Ints& axes) {
@@ -44,17 +45,17 @@ absl::StatusOr<std::vector<int64_t>> ResultStrides(const Shape& shape, const Int
 }
 
 // The elements in order, each onto its sum (in double precision, in the scratch).
-template <typename C, Reduction kReduction>
+template <typename C, Total kTotal>
 void Reduce(const KernelContext& context, const std::vector<int64_t>& strides) {
   const Shape& shape = context.input_type(0).shape;
   const int64_t elements = shape.num_elements(), results = context.output_type(0).shape.num_elements();
   auto* sums = static_cast<std::complex<double>*>(context.scratch);
-  std::fill(sums, sums + results, kReduction == Reduction::kProd ? 1.0 : 0.0);
+  std::fill(sums, sums + results, kTotal == Total::kProd ? 1.0 : 0.0);
   std::vector<int64_t> index(shape.rank(), 0);
   int64_t to = 0;
   for (int64_t i = 0; i < elements; ++i) {
     const std::complex<double> x(context.input<C>(0)[i]);
-    sums[to] = kReduction == Reduction::kProd ? Times(sums[to], x) : sums[to] + x;
+    sums[to] = kTotal == Total::kProd ? Times(sums[to], x) : sums[to] + x;
     for (int d = shape.rank() - 1; d >= 0; --d) {
       to += strides[d];
       if (++index[d] < shape.dim(d)) break;
@@ -63,10 +64,10 @@ void Reduce(const KernelContext& context, const std::vector<int64_t>& strides) {
     }
   }
   const double count = static_cast<double>(elements) / static_cast<double>(std::max<int64_t>(results, 1));
-  for (int64_t i = 0; i < results; ++i) context.output<C>(0)[i] = C(kReduction == Reduction::kMean ? sums[i] / count : sums[i]);
+  for (int64_t i = 0; i < results; ++i) context.output<C>(0)[i] = C(kTotal == Total::kMean ? sums[i] / count : sums[i]);
 }
 
-template <Reduction kReduction>
+template <Total kTotal>
 absl::StatusOr<std::unique_ptr<Kernel>> MakeReduction(const OpInstance& node) {
   const int64_t results = node.outputs[0].shape.num_elements();
   return DispatchComplex(node, node.inputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
@@ -75,10 +76,35 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeReduction(const OpInstance& node) {
         [](const KernelContext& context) -> absl::Status {
           MR_ASSIGN_OR_RETURN(const Ints axes, ValueReader(context).ints(1));
           MR_ASSIGN_OR_RETURN(const std::vector<int64_t> strides, ResultStrides(context.input_type(0).shape, axes));
-          Reduce<C, kReduction>(context, strides);
+          Reduce<C, kTotal>(context, strides);
           return absl::OkStatus();
         },
         results * static_cast<int64_t>(sizeof(std::complex<double>)));
+  });
+}
+
+// Running sums or products along an axis, in double precision.
+template <bool kProduct>
+absl::StatusOr<std::unique_ptr<Kernel>> MakeScan(const OpInstance& node) {
+  const AxisLayout layout = MakeAxisLayout(node.inputs[0].shape, node.input_values[1].IntAt(0));
+  const bool exclusive = node.attrs.GetOr("exclusive", false), reverse = node.attrs.GetOr("reverse", false);
+  return DispatchComplex(node, node.inputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
+    using C = typename decltype(tag)::type;
+    return MakeKernel([=](const KernelContext& context) {
+      ParallelRange(context, layout.outer * layout.inner, 1024, [&](int64_t begin, int64_t end) {
+        for (int64_t line = begin; line < end; ++line) {
+          const int64_t first = line / layout.inner * layout.length * layout.inner + line % layout.inner;
+          std::complex<double> total(kProduct ? 1 : 0);
+          for (int64_t step = 0; step < layout.length; ++step) {
+            const int64_t at = first + (reverse ? layout.length - 1 - step : step) * layout.inner;
+            const std::complex<double> x(context.input<C>(0)[at]), before = total;
+            total = kProduct ? Times(total, x) : total + x;
+            context.output<C>(0)[at] = C(exclusive ? before : total);
+          }
+        }
+      });
+      return absl::OkStatus();
+    });
   });
 }
 
@@ -154,9 +180,11 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const OpInstance& node) {
 
 KernelFactory ComplexSums(std::string_view op) {
   if (op == "AddN" || op == "AccumulateNV2") return MakeAddN;
-  if (op == "Sum") return MakeReduction<Reduction::kSum>;
-  if (op == "Mean") return MakeReduction<Reduction::kMean>;
-  if (op == "Prod") return MakeReduction<Reduction::kProd>;
+  if (op == "Sum") return MakeReduction<Total::kSum>;
+  if (op == "Mean") return MakeReduction<Total::kMean>;
+  if (op == "Prod") return MakeReduction<Total::kProd>;
+  if (op == "Cumsum") return MakeScan<false>;
+  if (op == "Cumprod") return MakeScan<true>;
   if (op == "MatMul" || op == "BatchMatMul" || op == "BatchMatMulV2" || op == "BatchMatMulV3") return MakeProduct;
   return nullptr;
 }

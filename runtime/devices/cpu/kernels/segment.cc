@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "cpu/kernels/complex.h"
 #include "cpu/kernels/indices.h"
 #include "cpu/kernels/real_shapes.h"
 #include "cpu/kernels/register.h"
@@ -78,9 +79,13 @@ absl::Status UnsortedTargets(const KernelContext& context, int64_t segments, int
 template <Reduction kReduction>
 KernelOr MakeUnsorted(const OpInstance& instance) {
   const int64_t rows = instance.inputs[1].shape.num_elements();
-  const int64_t width = RowWidth(instance.inputs[0].shape, instance.inputs[1].shape.rank());
+  // Complex numbers are added part by part.
+  DataType dtype = instance.inputs[0].dtype;
+  const bool in_parts = kReduction == Reduction::kSum && IsComplex(dtype);
+  if (in_parts) dtype = dtype == DataType::kComplex64 ? DataType::kFloat : DataType::kDouble;
+  const int64_t width = RowWidth(instance.inputs[0].shape, instance.inputs[1].shape.rank()) * (in_parts ? 2 : 1);
   const int64_t segments = instance.outputs[0].shape.dim(0);
-  return DispatchNumeric(instance, instance.inputs[0].dtype, [&](auto value) -> KernelOr {
+  return DispatchNumeric(instance, dtype, [&](auto value) -> KernelOr {
     using T = typename decltype(value)::type;
     return DispatchIndex(instance, 1, [&](auto index) -> KernelOr {
       using Index = typename decltype(index)::type;
