@@ -3,6 +3,7 @@
 #include <glog/logging.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iostream>
 #include <string>
@@ -384,6 +385,19 @@ void WarnOfUnusedFlags(const Command& command, const std::vector<std::string>& g
   }
 }
 
+// 0 stands for the model's own size, so that it cannot be asked for.
+absl::Status ExpectSizes(const std::vector<std::string>& given) {
+  for (const char* size : {"batch", "depth", "image_size", "classes", "layers", "hidden", "heads", "steps_unrolled", "vocab",
+                           "experts", "channels", "levels"}) {
+    std::string value;
+    if (std::find(given.begin(), given.end(), size) == given.end()) continue;
+    if (gflags::GetCommandLineOption(size, &value) && value == "0") {
+      return UsageError(absl::StrCat("--", size, "=0: expected at least 1"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Main(const std::vector<std::string>& argv) {
   MR_ASSIGN_OR_RETURN(const Arguments arguments, ParseArguments(argv));
   const std::vector<std::string>& words = arguments.words;
@@ -406,7 +420,9 @@ absl::Status Main(const std::vector<std::string>& argv) {
   const size_t most_words = *command->arguments == '\0' ? 1 : 2;
   if (words.size() > most_words) return UsageError(absl::StrCat("unexpected argument ", words[most_words]));
   WarnOfUnusedFlags(*command, arguments.flags);
-  CatchInterrupts();
+  MR_RETURN_IF_ERROR(ExpectSizes(arguments.flags));
+  // Other commands have no steps to come between.
+  if (words[0] == "run" || words[0] == "compare" || words[0] == "sweep") CatchInterrupts();
   return command->run(OptionsFromFlags(words), RealEnvironment());
 }
 

@@ -63,6 +63,7 @@ std::vector<Output> Direction(const Output& x, const ModelOptions& options, bool
   Output h = ops::Full(b, {DataType::kFloat, Shape({options.batch, options.hidden})}, 0);
   std::vector<Output> states(steps);
   for (int64_t i = 0; i < steps; ++i) {
+    if (!b.ok()) break;
     const int64_t t = backward ? steps - 1 - i : i;
     NameScope step_scope(b, absl::StrCat("step", t + 1));
     h = gru ? GruStep(inputs[t], h, kernel) : RnnStep(inputs[t], h, kernel);

@@ -1,6 +1,7 @@
 #include "models/models.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -22,15 +23,17 @@ const std::vector<ModelGenerator>& Generators() {
   return generators;
 }
 
+constexpr int64_t kMostElements = (int64_t{1} << 31) - 1;  // along a dimension
+constexpr int64_t kMostParts = 1'000'000;                  // that have nodes of their own
+
 // Options with the model's defaults where nothing was given.
 absl::StatusOr<ModelOptions> Complete(const ModelInfo& info, const ModelOptions& given) {
   ModelOptions options = info.defaults;
-  const auto take = [&](const char* name, int64_t value, int64_t& field) -> absl::Status {
+  const auto take = [&](const char* name, int64_t value, int64_t& field, int64_t most = kMostElements) -> absl::Status {
     if (value == 0) return absl::OkStatus();
-    constexpr int64_t kMost = int64_t{1} << 31;
-    if (value < 0 || value > kMost) {
+    if (value < 0 || value > most) {
       return absl::InvalidArgumentError(
-          absl::StrCat("model ", info.name, ": ", name, " is ", value, ", expected 1 to ", kMost));
+          absl::StrCat("model ", info.name, ": ", name, " is ", value, ", expected 1 to ", most));
     }
     field = value;
     return absl::OkStatus();
@@ -38,25 +41,30 @@ absl::StatusOr<ModelOptions> Complete(const ModelInfo& info, const ModelOptions&
   MR_RETURN_IF_ERROR(take("batch", given.batch, options.batch));
   MR_RETURN_IF_ERROR(take("image_size", given.image_size, options.image_size));
   MR_RETURN_IF_ERROR(take("classes", given.classes, options.classes));
-  MR_RETURN_IF_ERROR(take("depth", given.depth, options.depth));
-  MR_RETURN_IF_ERROR(take("layers", given.layers, options.layers));
+  MR_RETURN_IF_ERROR(take("depth", given.depth, options.depth, kMostParts));
+  MR_RETURN_IF_ERROR(take("layers", given.layers, options.layers, kMostParts));
   MR_RETURN_IF_ERROR(take("hidden", given.hidden, options.hidden));
   MR_RETURN_IF_ERROR(take("heads", given.heads, options.heads));
-  MR_RETURN_IF_ERROR(take("steps_unrolled", given.steps_unrolled, options.steps_unrolled));
+  MR_RETURN_IF_ERROR(take("steps_unrolled", given.steps_unrolled, options.steps_unrolled, kMostParts));
   MR_RETURN_IF_ERROR(take("vocab", given.vocab, options.vocab));
-  MR_RETURN_IF_ERROR(take("experts", given.experts, options.experts));
+  MR_RETURN_IF_ERROR(take("experts", given.experts, options.experts, kMostParts));
   MR_RETURN_IF_ERROR(take("devices", given.devices, options.devices));
   MR_RETURN_IF_ERROR(take("channels", given.channels, options.channels));
-  MR_RETURN_IF_ERROR(take("levels", given.levels, options.levels));
+  MR_RETURN_IF_ERROR(take("levels", given.levels, options.levels, 30));
   if (!given.variant.empty()) options.variant = given.variant;
   if (!given.optimizer.empty()) options.optimizer = given.optimizer;
-  if (given.learning_rate != 0) options.learning_rate = given.learning_rate;
-  if (given.weight_decay >= 0) options.weight_decay = given.weight_decay;
-  if (given.dropout >= 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model ", info.name, ": dropout is ", given.dropout, ", expected at least 0 and below 1"));
-  }
-  if (given.dropout >= 0) options.dropout = given.dropout;
+  const auto take_rate = [&](const char* name, double value, double own, double& field, bool below_1) -> absl::Status {
+    if (value == own) return absl::OkStatus();
+    if (!(value >= 0) || !std::isfinite(value) || (below_1 && value >= 1)) {
+      return absl::InvalidArgumentError(absl::StrCat("model ", info.name, ": ", name, " is ", value,
+                                                     ", expected at least 0", below_1 ? " and below 1" : ""));
+    }
+    field = value;
+    return absl::OkStatus();
+  };
+  MR_RETURN_IF_ERROR(take_rate("learning_rate", given.learning_rate, 0, options.learning_rate, false));
+  MR_RETURN_IF_ERROR(take_rate("weight_decay", given.weight_decay, -1, options.weight_decay, false));
+  MR_RETURN_IF_ERROR(take_rate("dropout", given.dropout, -1, options.dropout, true));
   options.seed = given.seed;
   return options;
 }
@@ -89,6 +97,8 @@ absl::StatusOr<Graph> BuildModel(std::string_view name, const ModelOptions& give
   MR_ASSIGN_OR_RETURN(const ModelOptions options, Complete(generator->info, given));
   MR_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer, MakeOptimizer(options.optimizer, options.learning_rate, options.weight_decay));
   GraphBuilder b;
+  constexpr int64_t kMostNodes = 8'000'000;  // some 20 GB of graph
+  b.LimitNodes(kMostNodes);
   b.set_seed(options.seed);
   MR_ASSIGN_OR_RETURN(const Output loss, generator->build(b, options));
   Minimize(b, std::move(optimizer), loss, "train");

@@ -31,11 +31,11 @@ struct ModelOptions {
   int64_t devices = 0;         // that the experts or stages are spread over
   int64_t channels = 0;        // of the first level
   int64_t levels = 0;
-  double dropout = -1;         // negative: the model's default
+  double dropout = -1;         // -1: the model's default
   std::string variant;
   std::string optimizer;       // sgd, momentum, adam, adamw, rmsprop, adagrad
   double learning_rate = 0;
-  double weight_decay = -1;    // negative: the model's default
+  double weight_decay = -1;    // -1: the model's default
   int64_t seed = 0;
 };
 

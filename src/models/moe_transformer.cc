@@ -112,6 +112,7 @@ absl::StatusOr<Output> BuildMoeTransformer(GraphBuilder& b, const ModelOptions& 
   Output x = layers::Dropout(transformer::EmbedTokens(tokens, table, places, dims), dims.dropout);
   std::vector<Output> balance;
   for (int64_t layer = 1; layer <= options.layers; ++layer) {
+    if (!b.ok()) return b.status();
     NameScope scope(b, absl::StrCat("layer", layer));
     x = x + layers::Dropout(
                 transformer::SelfAttention(layers::LayerNorm(x, "attention_norm"), dims, true, "attention"),

@@ -41,7 +41,7 @@ MODELS = {
     "deeplab": "--batch=2 --image_size=64 --variant=resnet50 --classes=5",
     "deeplab_xception": "--batch=2 --image_size=64 --variant=xception --classes=5",
     "unet3d": "--batch=1 --image_size=16 --channels=4 --levels=3",
-    "unet3d_batch": "--batch=1 --image_size=16 --channels=4 --levels=3 --variant=batch",
+    "unet3d_batch": "--batch=1 --image_size=16 --channels=4 --levels=3 --variant=batch --seed=8",
     "lstm": "--batch=8 --hidden=32 --layers=2 --steps_unrolled=10 --vocab=50",
     "deepspeech": "--batch=2 --hidden=32 --layers=2 --steps_unrolled=24 --channels=4",
     "deepspeech_rnn": "--batch=2 --hidden=32 --layers=2 --steps_unrolled=24 --channels=4 --variant=rnn",
@@ -186,7 +186,7 @@ def millrace_losses(binary, graph, feeds, report):
 def check(binary, name, folder):
     graph = folder / f"{name}.pb"
     model = name if name == "moe_transformer" else name.partition("_")[0]
-    subprocess.run([binary, "model", model, *MODELS[name].split(), "--seed=7", f"--out={graph}"], check=True,
+    subprocess.run([binary, "model", model, "--seed=7", *MODELS[name].split(), f"--out={graph}"], check=True,
                    stdout=subprocess.DEVNULL)
     feeds, arrays = folder / "feeds.npz", feeds_of(tf.GraphDef.FromString(graph.read_bytes()))
     np.savez(feeds, **arrays)

@@ -128,9 +128,28 @@ TEST(Models, UnknownModelNamesTheModelsThereAre) {
 }
 
 TEST(Models, AbsurdOptionsAreErrors) {
-  EXPECT_THAT(std::string(BuildModel("resnet", {.batch = -1}).status().message()), HasSubstr("batch is -1"));
-  EXPECT_THAT(std::string(BuildModel("resnet", {.optimizer = "lion"}).status().message()),
-              HasSubstr("optimizer 'lion', expected sgd"));
+  struct Absurd {
+    const char* model;
+    ModelOptions options;
+    const char* error;
+  };
+  for (const Absurd& absurd : std::initializer_list<Absurd>{
+           {"resnet", {.batch = -1}, "batch is -1, expected 1 to"},
+           {"resnet", {.depth = 999'999'999}, "depth is 999999999, expected 1 to 1000000"},
+           {"resnet", {.image_size = int64_t{1} << 31}, "image_size is 2147483648"},
+           {"resnet", {.optimizer = "lion"}, "optimizer 'lion', expected sgd"},
+           {"lstm", {.hidden = 2'000'000'000, .steps_unrolled = 2}, "a size of "},
+           {"mlp", {.dropout = 1}, "dropout is 1, expected at least 0 and below 1"},
+           {"mlp", {.dropout = -0.5}, "dropout is -0.5"},
+           {"mlp", {.learning_rate = -1}, "learning_rate is -1, expected at least 0"},
+           {"mlp", {.weight_decay = -5}, "weight_decay is -5"},
+           {"unet3d", {.levels = 60}, "levels is 60, expected 1 to 30"},
+           {"moe_transformer", {.experts = 1}, "experts is 1, expected at least 2"},
+           {"bert", {.hidden = 10, .heads = 3}, "hidden 10 is not divisible by 3 heads"}}) {
+    const absl::Status status = BuildModel(absurd.model, absurd.options).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(absurd.error));
+  }
 }
 
 }  // namespace
