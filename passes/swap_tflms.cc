@@ -34,7 +34,10 @@ absl::Status CheckOptions(const TflmsOptions& options) {
   return absl::OkStatus();
 }
 
-std::string GiB(int64_t bytes) { return absl::StrFormat("%.2f GiB", static_cast<double>(bytes) / (int64_t{1} << 30)); }
+std::string GiB(int64_t bytes) {
+  const double gib = static_cast<double>(bytes) / (int64_t{1} << 30);
+  return gib < 0.1 ? absl::StrFormat("%.2g GiB", gib) : absl::StrFormat("%.2f GiB", gib);
+}
 
 // Vertices, edges, parameters and the largest operation.
 void DescribeGraph(const SwapRequest& request, std::vector<std::string>& notes) {
