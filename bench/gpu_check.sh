@@ -61,6 +61,8 @@ if [ -n "$bundle" ]; then
   if [ ! -d "$root/usr" ]; then
     mkdir -p "$root"
     for package in "$bundle"/*.deb; do dpkg -x "$package" "$root"; done
+    # Its package file looks for a module where it would have been installed.
+    sed -i "s|\"/usr/share/glog|\"$root/usr/share/glog|" "$root"/usr/lib/*/cmake/glog/glog-modules.cmake
   fi
   export CMAKE_PREFIX_PATH=$root/usr PATH=$root/usr/bin:$PATH
   export LD_LIBRARY_PATH=$root/usr/lib/x86_64-linux-gnu:$root/usr/lib:${LD_LIBRARY_PATH:-}
@@ -74,14 +76,20 @@ if wants build; then
   started=$SECONDS
   nvidia-smi >"$out/nvidia-smi.log" 2>&1
   architecture=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -1 | tr -d '. ')
+  # The tests ask for a Python with NumPy when they are configured; without one they are left out.
+  tests=OFF python=
+  for candidate in /usr/bin/python3 "$(command -v python3)"; do
+    if "$candidate" -c "import numpy" 2>/dev/null; then tests=ON python=$candidate; fi
+  done
   # What is measured comes first; tests that do not build leave the rest to be measured.
   {
     cmake -S . -B "$build" -G Ninja -DMILLRACE_CUDA_ARCHITECTURES="${architecture:-90}-real" -DMILLRACE_BENCH=OFF \
+      -DMILLRACE_TESTS=$tests -DMILLRACE_PYTHON="$python" \
       -DCMAKE_CXX_FLAGS=-Wno-error -DCMAKE_CUDA_FLAGS=-Wno-deprecated-gpu-targets &&
       ninja -C "$build" -j "$jobs" -k 0 millrace_main millrace_cuda_plugin
   } >"$out/build.log" 2>&1
   echo $? >"$out/build.status"
-  ninja -C "$build" -j "$jobs" -k 0 cuda_test stream_test >>"$out/build.log" 2>&1
+  ninja -C "$build" -j "$jobs" -k 0 cuda_test cuda_kernels_test stream_test >>"$out/build.log" 2>&1
   echo $((SECONDS - started)) >"$out/build.seconds"
   log "built in $((SECONDS - started)) s"
 fi
@@ -98,19 +106,29 @@ models=(
   "unet3d unet3d --batch=1"
   "moe_transformer moe_transformer --batch=8 --dropout=0"
 )
+# name, budget, arguments: TensorFlowMem's tables, those that nothing else fits first, then TFLMS's resolutions. bench/
+# gpu_report.py names them too.
 sizes=(
-  "resnet_1001_b32 resnet --depth=1001 --batch=32"
-  "resnet_1916_b16 resnet --depth=1916 --batch=16"
-  "moe_48 moe_transformer --experts=48 --batch=8"
-  "deepspeech_800 deepspeech --steps_unrolled=800"
-  "googlenet_2240_b15 googlenet --image_size=2240 --batch=15"
+  "resnet_1916_b16 12GB resnet --depth=1916 --batch=16"
+  "moe_48 12GB moe_transformer --experts=48 --batch=8"
+  "deepspeech_800 12GB deepspeech --steps_unrolled=800"
+  "googlenet_2240_b15 12GB googlenet --image_size=2240 --batch=15"
+  "resnet50_7500 16GB resnet --depth=50 --batch=1 --image_size=7500"
+  "deeplab_2048 16GB deeplab --batch=1 --image_size=2048"
+  "unet3d_256 16GB unet3d --batch=1 --image_size=256"
+  "resnet_1001_b32 12GB resnet --depth=1001 --batch=32"
+  "resnet_1001_b16 12GB resnet --depth=1001 --batch=16"
+  "resnet_504_b16 12GB resnet --depth=504 --batch=16"
+  "googlenet_2240_b11 12GB googlenet --image_size=2240 --batch=11"
+  "deepspeech_400 12GB deepspeech --steps_unrolled=400"
+  "moe_12 12GB moe_transformer --experts=12 --batch=8"
 )
 if [ $device = cuda_emulated ]; then
   models=("resnet50 resnet --depth=20 --batch=2 --image_size=32 --variant=cifar"
     "lstm lstm --batch=2 --hidden=16 --layers=1 --steps_unrolled=8 --vocab=50 --dropout=0"
     "unet3d unet3d --batch=1 --image_size=16 --channels=4 --levels=2"
     "moe_transformer moe_transformer --batch=2 --hidden=32 --heads=2 --layers=1 --steps_unrolled=8 --vocab=50 --dropout=0")
-  sizes=("resnet_1001_b32 resnet --depth=20 --batch=2 --image_size=32 --variant=cifar")
+  sizes=("resnet_1001_b32 70% resnet --depth=20 --batch=2 --image_size=32 --variant=cifar")
 fi
 train="--fetches=loss:0 --targets=train --init_targets=init --synthetic_feeds --device=$device"
 
@@ -163,18 +181,22 @@ if wants conformance && [ -x "$build/bin/cuda_test" ]; then
 fi
 
 if wants peers; then
-  limited 170 "$out/peers.log" python3 bench/peers_gpu.py --json="$out/peers.json" || tail -3 "$out/peers.log"
+  small=()
+  [ $device = cuda ] || small=(--cpu --timeout=300 --models=unet3d --variants=eager,offload)
+  limited 240 "$out/peers.log" python3 bench/peers_gpu.py --json="$out/peers.json" --steps=8 --millrace="$millrace" "${small[@]}" || tail -3 "$out/peers.log"
   log "peers"
 fi
 
 if wants sizes; then
   for line in "${sizes[@]}"; do
-    read -r name arguments <<<"$line"
+    read -r name budget arguments <<<"$line"
+    [ $((deadline - SECONDS)) -gt 5 ] || break
     # shellcheck disable=SC2086
     generate "$name" $arguments || continue
     # shellcheck disable=SC2086
-    limited 60 "$out/$name.log" "$millrace" run --graph="$out/$name.pb" $train --steps=2 --device_memory=12GB \
-      --report_out="$out/$name.json"
+    limited 60 "$out/$name.log" "$millrace" run --graph="$out/$name.pb" $train --steps=2 --device_memory="$budget" \
+      --v=1 --report_out="$out/$name.json"
+    rm -f "$out/$name.pb"
     log "size $name"
   done
 fi

@@ -1,22 +1,33 @@
-"""PyTorch on the same GPU: eager, torch.compile, offloaded activations, activation checkpointing.
+"""PyTorch on the same GPU: eager, torch.compile, offloaded activations, activation checkpointing; and Millrace beside it.
 
 Prints a table of step seconds and peak memory, and writes it with --json after every row. A variant that cannot run says
-why; each runs in a process of its own, so that none takes the others along. The models are those that
-bench/gpu_check.sh generates: `millrace model resnet --depth=50 --batch=64`, `lstm --batch=64 --hidden=1000 --layers=1
---steps_unrolled=100 --vocab=1000`, `unet3d --batch=1` and `moe_transformer --batch=8`, without dropout, in the same
-precision. Also measured: plain copies of page-locked memory.
+why; each runs in a process of its own, so that none takes the others along. With --millrace=PROGRAM every row that has a
+peak is followed by Millrace's step in a budget of that peak: the same model by `millrace model`, without dropout, in the
+same precision. Also measured: plain copies of page-locked memory.
 """
 import argparse
 import json
+import os
 import subprocess
 import sys
+import tempfile
 import time
 
 MODELS = ["resnet50", "lstm", "unet3d", "moe_transformer"]
 VARIANTS = ["eager", "compile", "offload", "checkpoint"]
+# Arguments of `millrace model`: as on a GPU, and small (--cpu).
+GENERATED = {
+    "resnet50": ("resnet --depth=50 --batch=64 --image_size=224", "resnet --depth=50 --batch=2 --image_size=64"),
+    "lstm": ("lstm --batch=64 --hidden=1000 --layers=1 --steps_unrolled=100 --vocab=1000 --dropout=0",
+             "lstm --batch=4 --hidden=32 --layers=1 --steps_unrolled=8 --vocab=50 --dropout=0"),
+    "unet3d": ("unet3d --batch=1", "unet3d --batch=1 --image_size=16 --channels=4 --levels=2"),
+    "moe_transformer": ("moe_transformer --batch=8 --dropout=0",
+                        "moe_transformer --batch=2 --hidden=32 --heads=2 --layers=1 --steps_unrolled=8 --vocab=50 --experts=4"
+                        " --dropout=0"),
+}
 
 
-def resnet50(torch, channels_last):
+def resnet50(torch, batch, size, channels_last):
     """The network of He et al. 2015 with the stride in the 3x3 convolutions, as torchvision has it."""
     nn = torch.nn
 
@@ -42,25 +53,25 @@ def resnet50(torch, channels_last):
             layers.append(Block(inputs, 64 << stage, 2 if stage > 0 and block == 0 else 1))
             inputs = 256 << stage
     layers += [nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, 1000))]
-    model, images = nn.Sequential(*layers), torch.randn(64, 3, 224, 224)
+    model, images = nn.Sequential(*layers), torch.randn(batch, 3, size, size)
     if channels_last:
         model, images = model.to(memory_format=torch.channels_last), images.contiguous(memory_format=torch.channels_last)
-    return model, images, torch.randint(0, 1000, (64,))
+    return model, images, torch.randint(0, 1000, (batch,))
 
 
-def lstm(torch):
+def lstm(torch, batch=64, hidden=1000, steps=100, vocab=1000):
     nn = torch.nn
 
     class Lstm(nn.Module):
         def __init__(self):
             super().__init__()
-            self.table = nn.Embedding(1000, 1000)
-            self.cell = nn.LSTM(1000, 1000, num_layers=1, batch_first=True)
-            self.head = nn.Linear(1000, 1000)
+            self.table = nn.Embedding(vocab, hidden)
+            self.cell = nn.LSTM(hidden, hidden, num_layers=1, batch_first=True)
+            self.head = nn.Linear(hidden, vocab)
 
         def forward(self, tokens):
             return self.head(self.cell(self.table(tokens))[0]).flatten(0, 1)
-    return Lstm(), torch.randint(0, 1000, (64, 100)), torch.randint(0, 1000, (6400,))
+    return Lstm(), torch.randint(0, vocab, (batch, steps)), torch.randint(0, vocab, (batch * steps,))
 
 
 def unet3d(torch, size=144, channels=32, levels=4):
@@ -154,9 +165,9 @@ def build(torch, name, small):
     """(module, inputs, labels) of a model."""
     torch.manual_seed(0)
     if name == "resnet50":
-        return resnet50(torch, channels_last=True)
+        return resnet50(torch, *((2, 64) if small else (64, 224)), channels_last=True)
     if name == "lstm":
-        return lstm(torch)
+        return lstm(torch, 4, 32, 8, 50) if small else lstm(torch)
     if name == "unet3d":
         return unet3d(torch, size=16, channels=4, levels=2) if small else unet3d(torch)
     if name == "moe_transformer":
@@ -257,6 +268,31 @@ def run_child(model, variant, arguments):
         return {"model": model, "variant": variant, "error": (done.stderr.strip().splitlines() or ["no output"])[-1][:200]}
 
 
+def run_millrace(row, arguments):
+    """Adds Millrace's step, and the peak it was planned for, in the memory that the row's variant took."""
+    generated = GENERATED[row["model"]][1 if arguments.cpu else 0]
+    with tempfile.TemporaryDirectory() as folder:
+        graph, report = os.path.join(folder, "model.pb"), os.path.join(folder, "report.json")
+        budget = f"--device_memory={row['peak_bytes']}" if row["peak_bytes"] else "--device_memory=80%"
+        command = [arguments.millrace, "run", f"--graph={graph}", "--fetches=loss:0", "--targets=train", "--init_targets=init",
+                   "--synthetic_feeds", "--steps=8", f"--report_out={report}",
+                   f"--device={'cpu' if arguments.cpu else 'cuda'}", "--strategy=planned", budget] + ["--tf32"] * arguments.tf32
+        try:
+            subprocess.run([arguments.millrace, "model", *generated.split(), f"--out={graph}"], capture_output=True, check=True,
+                           timeout=arguments.timeout)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=arguments.timeout, check=False)
+            run = json.load(open(report))["runs"][0]
+            seconds = sorted(float(s) for s in run["step_seconds"][3:])
+            row["millrace_seconds"] = seconds[len(seconds) // 2]
+            row["millrace_peak_bytes"] = int(run["peak_device_bytes"])
+        except subprocess.TimeoutExpired:
+            row["millrace_error"] = f"took longer than {arguments.timeout} s"
+        except subprocess.CalledProcessError as error:
+            row["millrace_error"] = str(error)[:200]
+        except (OSError, KeyError, ValueError, IndexError):
+            row["millrace_error"] = (done.stderr.strip().splitlines() or ["no report"])[-1][:200]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--json", default="")
@@ -266,6 +302,7 @@ def main():
     parser.add_argument("--timeout", type=int, default=60, help="seconds of one variant")
     parser.add_argument("--tf32", action="store_true")
     parser.add_argument("--cpu", action="store_true", help="without a GPU, small: tries the script")
+    parser.add_argument("--millrace", default="", help="the program to run beside the peers, at their peaks")
     parser.add_argument("--one", default="", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
@@ -279,7 +316,7 @@ def main():
         print("no device")
         return 2
     rows = []
-    print(f"{'model':16} {'variant':12} {'step ms':>10} {'peak MiB':>10}")
+    print(f"{'model':16} {'variant':12} {'step ms':>10} {'peak MiB':>10} {'Millrace ms':>12} {'peak MiB':>10}")
     # Eager of all models first: that is what goals are set against.
     jobs = [] if arguments.cpu else [("copy", "pinned")]
     jobs += [(m, v) for v in arguments.variants.split(",") for m in arguments.models.split(",")]
@@ -287,7 +324,13 @@ def main():
         row = run_child(model, variant, arguments)
         rows.append(row)
         if "step_seconds" in row:
-            print(f"{model:16} {variant:12} {row['step_seconds'] * 1e3:10.2f} {row['peak_bytes'] / 2**20:10.0f}", flush=True)
+            beside = ""
+            if arguments.millrace:
+                run_millrace(row, arguments)
+                beside = (f"{row['millrace_seconds'] * 1e3:12.2f} {row['millrace_peak_bytes'] / 2**20:10.0f}"
+                          if "millrace_seconds" in row else f" {row['millrace_error']}")
+            print(f"{model:16} {variant:12} {row['step_seconds'] * 1e3:10.2f} {row['peak_bytes'] / 2**20:10.0f} {beside}",
+                  flush=True)
         else:
             print(f"{model:16} {variant:12} {row.get('error') or row}", flush=True)
         if arguments.json:

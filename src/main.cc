@@ -68,7 +68,8 @@ DEFINE_double(plan_seconds, 0, "planned: take the best plan found after so many 
 DEFINE_bool(share_recv, false, "what several nodes of a device use is received from another device once, not once per use");
 DEFINE_bool(accumulate_products, true, "add up sums of matrix products (gradients of a weight used in every time step) as the "
             "products are made, instead of keeping them for the sum; results differ from the separate sum in rounding");
-DEFINE_bool(fuse, false, "run trees of elementwise ops as one node; results have the same bits either way");
+DEFINE_string(fuse, "auto", "run trees of elementwise ops as one node: off, on, auto (on CUDA devices); results have the same "
+                            "bits either way");
 DEFINE_string(parts, "placement,swap", "tensorflowmem: parts beside the partitions: placement (variables and constants in host memory), swap (of activations), both, or none");
 DEFINE_bool(early_start, true, "tensorflowmem: compute of the next partition may start while copies of this one still run");
 DEFINE_double(occupancy_threshold, 0.7, "reactive: part of the device memory above which the oldest saved activations leave");

@@ -13,7 +13,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "millrace/kernel.h"
+#include "stream/grouped_kernel.h"
 
 namespace millrace {
 
@@ -77,6 +79,10 @@ class DeviceDriver {
   // no variables.
   virtual absl::Status Launch(const Kernel& kernel, const KernelContext& context, DeviceStream stream,
                               int64_t position) = 0;
+  // The kernel as one of which several may be one launch; nullptr: it is none.
+  virtual const GroupedKernel* Grouped(const Kernel& kernel) const = 0;
+  // Launch for members of equal group(), at once. A fault before them leaves all of them without effect.
+  virtual absl::Status LaunchTogether(absl::Span<const GroupMember> members, DeviceStream stream, int64_t position) = 0;
   // The first fault since the last call. All streams are idle.
   virtual absl::StatusOr<KernelFault> TakeFault(DeviceStream stream) = 0;
 

@@ -245,6 +245,21 @@ class EmulatedDriver final : public DeviceDriver {
       if (fault_.position < 0 || position < fault_.position) fault_ = {position, status};
     });
   }
+  const GroupedKernel* Grouped(const Kernel& kernel) const override { return dynamic_cast<const GroupedKernel*>(&kernel); }
+  absl::Status LaunchTogether(absl::Span<const GroupMember> members, DeviceStream stream, int64_t position) override {
+    if (launches_++ == options_.faults.fail_launch) {
+      return absl::InternalError(absl::StrCat(info_.name, ": the launch was refused (told to)"));
+    }
+    return Enqueue(stream, [this, members = std::vector<GroupMember>(members.begin(), members.end()), position] {
+      {
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (fault_.position >= 0) return;
+      }
+      const absl::Status status = members[0].kernel->RunTogether(members);
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (!status.ok() && fault_.position < 0) fault_ = {position, status};
+    });
+  }
   absl::StatusOr<KernelFault> TakeFault(DeviceStream) override {
     std::lock_guard<std::mutex> lock(mutex_);
     if (machine_->lost) return DeviceLost(info_.name, "read the fault word");

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "plan/step_order.h"
+#include "stream/launch_group.h"
 #include "stream/staged_memory.h"
 
 namespace millrace {
@@ -89,6 +90,9 @@ class StreamLaneEngine final : public LaneEngine {
   absl::Status EnqueueCompute(int32_t l, int64_t step);
   absl::Status EnqueueCopy(int32_t l, int64_t step);
   absl::Status EnqueueStep(const StepRef& step);
+  // Steps of order_ from `first` on that are one launch, with `first`; 1 where it goes alone.
+  int64_t GroupAt(int64_t first);
+  absl::Status EnqueueGroup(int64_t first, int64_t count);
   // Until all streams are idle; the first error of them all.
   absl::Status Drain();
   void MarkStep(const StepRef& step, bool finished);
@@ -120,6 +124,7 @@ class StreamLaneEngine final : public LaneEngine {
 
   // Of the step that runs.
   int64_t enqueued_ = 0;  // steps of order_
+  LaunchGroup group_;
   bool capturing_ = false;
   std::vector<bool> initialized_at_start_;
 
@@ -358,12 +363,47 @@ absl::Status StreamLaneEngine::EnqueueStep(const StepRef& step) {
 absl::Status StreamLaneEngine::EnqueueAll() {
   for (StreamLane& lane : lanes_) lane.next_wait = 0;
   enqueued_ = 0;
-  for (const StepRef& step : order_) {
-    const absl::Status status = EnqueueStep(step);
+  while (enqueued_ < static_cast<int64_t>(order_.size())) {
+    const StepRef& step = order_[enqueued_];
+    const int64_t count = GroupAt(enqueued_);
+    const absl::Status status = count > 1 ? EnqueueGroup(enqueued_, count) : EnqueueStep(step);
     if (!status.ok()) return absl::IsUnavailable(status) ? status : AtStep(step, status);
-    MarkStep(step, /*finished=*/true);
-    ++enqueued_;
+    for (int64_t i = 0; i < count; ++i) MarkStep(order_[enqueued_ + i], /*finished=*/true);
+    enqueued_ += count;
   }
+  return absl::OkStatus();
+}
+
+// Steps that follow one another in the plan and on one lane, without waits in between.
+int64_t StreamLaneEngine::GroupAt(int64_t first) {
+  group_.Clear();
+  if (options_.trace || options_.observer != nullptr) return 1;
+  const int32_t l = order_[first].lane;
+  const ProgramLane& lane = program_.lanes()[l];
+  if (lane.lane->kind != LaneKind::kCompute) return 1;
+  for (int64_t i = first; i < static_cast<int64_t>(order_.size()) && order_[i].lane == l; ++i) {
+    const ComputeOp& op = lane.compute[order_[i].index];
+    const GroupedKernel* kernel = op.dynamic == nullptr ? lanes_[l].driver->Grouped(*op.kernel) : nullptr;
+    if (kernel == nullptr || (i > first && op.waits.count > 0)) break;
+    KernelContext context = op.context;
+    context.stream = lanes_[l].stream.get();
+    if (!group_.Add(*kernel, context)) break;
+    // Others wait for this step: what follows must not keep them.
+    if (lanes_[l].reached.count(order_[i].index + 1) > 0) break;
+  }
+  return std::max<int64_t>(static_cast<int64_t>(group_.members().size()), 1);
+}
+
+absl::Status StreamLaneEngine::EnqueueGroup(int64_t first, int64_t count) {
+  const int32_t l = order_[first].lane;
+  const ProgramLane& lane = program_.lanes()[l];
+  StreamLane& out = lanes_[l];
+  const WaitRange& waits = lane.compute[order_[first].index].waits;
+  const Span* timed = waits.count > 0 && timing() ? &out.waits[out.next_wait++] : nullptr;
+  MR_RETURN_IF_ERROR(EnqueueWaits(l, waits, timed));
+  MR_RETURN_IF_ERROR(out.driver->LaunchTogether(group_.members(), out.stream.get(), order_[first].position));
+  const auto reached = out.reached.find(order_[first + count - 1].index + 1);
+  if (reached != out.reached.end()) MR_RETURN_IF_ERROR(out.driver->Record(reached->second.get(), out.stream.get()));
   return absl::OkStatus();
 }
 

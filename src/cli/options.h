@@ -60,7 +60,7 @@ struct StrategyOptions {
   std::string recompute = "auto";  // off, on, auto
   double plan_seconds = 0;
   bool share_recv = false;
-  bool fuse = false;
+  std::string fuse = "auto";  // off, on, auto: on CUDA devices
   bool accumulate_products = true;
   std::vector<std::string> parts = {"placement", "swap"};  // of tensorflowmem, beside its partitions
   bool early_start = true;

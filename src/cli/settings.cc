@@ -181,7 +181,12 @@ absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const 
   }
   session.planning.plan_seconds = options.strategy.plan_seconds;
   MR_ASSIGN_OR_RETURN(session.planning.min_swap_bytes, SizeFlag("min_swap_bytes", options.strategy.min_swap_bytes));
-  session.planning.fuse = options.strategy.fuse;
+  const std::string& fuse = options.strategy.fuse;
+  if (fuse != "off" && fuse != "on" && fuse != "auto") {
+    return UsageError(absl::StrCat("--fuse is '", fuse, "', expected off, on or auto"));
+  }
+  const bool pays = engine.device == "cuda" || engine.device == "cuda_emulated";
+  session.planning.fuse = fuse == "on" || (fuse == "auto" && pays);
   session.planning.accumulate_products = options.strategy.accumulate_products;
   MR_RETURN_IF_ERROR(SetParts(options.strategy, session.planning));
   MR_ASSIGN_OR_RETURN(session.planning.host_memory_bytes, SizeFlag("host_memory", engine.host_memory));

@@ -49,6 +49,8 @@ if(NOT TARGET CUDA::cublasLt OR NOT CUDNN_INCLUDE_DIR OR NOT CUDNN_LIBRARY)
   message(STATUS "cuBLASLt or cuDNN not found: without --device=cuda")
   return()
 endif()
+# For the tests, which are in another folder.
+set_target_properties(CUDA::cudart_static CUDA::cudart_static_deps PROPERTIES IMPORTED_GLOBAL TRUE)
 # CMake 3.25.1 does not know nvcc's C++20.
 set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
 set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
@@ -63,15 +65,44 @@ target_include_directories(millrace_cuda_launch PRIVATE ${CMAKE_BINARY_DIR}/incl
 # Without fused multiply-adds, which round otherwise than the host and than the same ops one by one.
 target_compile_options(millrace_cuda_launch PRIVATE --fmad=false --Werror=all-warnings -Xcompiler=-Wall,-Wextra,-Werror -Xcudafe=--display_error_number)
 
+# Kernels that are compiled while a program runs include these: their texts travel in the plugin. NVRTC is loaded by then,
+# where it is found.
+set(kernel_headers)
+foreach(name elementwise_math elementwise_ops fused_body scalar)
+  set(header ${plugin_folder}/launch/${name}.h)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
+  file(READ ${header} text)
+  string(APPEND kernel_headers "    {\"cuda/launch/${name}.h\", R\"kernel(${text})kernel\"},\n")
+endforeach()
+file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/kernel_headers.cc CONTENT [=[
+#include "cuda/plugin/kernel_headers.h"
+
+namespace millrace::cuda {
+const std::vector<KernelHeader>& KernelHeaders() {
+  static const auto* const headers = new std::vector<KernelHeader>{
+@kernel_headers@  };
+  return *headers;
+}
+}  // namespace millrace::cuda
+]=] @ONLY)
+add_library(millrace_cuda_compiler STATIC ${plugin_folder}/plugin/run_time_compiler.cc
+  ${CMAKE_CURRENT_BINARY_DIR}/kernel_headers.cc)
+set_target_properties(millrace_cuda_compiler PROPERTIES POSITION_INDEPENDENT_CODE ON)
+target_include_directories(millrace_cuda_compiler PUBLIC ${CMAKE_BINARY_DIR}/include_roots/cuda)
+target_include_directories(millrace_cuda_compiler SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+target_compile_definitions(millrace_cuda_compiler PRIVATE MILLRACE_CUDA_LIBRARIES="${CUDAToolkit_LIBRARY_DIR}"
+  MILLRACE_CUDA_MAJOR=${CUDAToolkit_VERSION_MAJOR})
+target_link_libraries(millrace_cuda_compiler PRIVATE millrace_graph millrace_flags ${CMAKE_DL_LIBS})
+
 set(plugin_sources)
-foreach(name blas_product cuda_driver cuda_errors cuda_services dnn_convolution host_fallback plugin)
+foreach(name blas_product compiled_fusion cuda_driver cuda_errors cuda_services dnn_convolution host_fallback plugin)
   list(APPEND plugin_sources ${plugin_folder}/plugin/${name}.cc)
 endforeach()
 add_library(millrace_cuda_plugin MODULE ${plugin_sources} $<TARGET_OBJECTS:millrace_cuda_launch>)
 set_target_properties(millrace_cuda_plugin PROPERTIES OUTPUT_NAME millrace_cuda LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin
   CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
 target_include_directories(millrace_cuda_plugin SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS} ${CUDNN_INCLUDE_DIR})
-target_link_libraries(millrace_cuda_plugin PRIVATE millrace_cuda_kernels millrace_stream CUDA::cudart_static CUDA::cublasLt
+target_link_libraries(millrace_cuda_plugin PRIVATE millrace_cuda_kernels millrace_cuda_compiler millrace_stream CUDA::cudart_static CUDA::cublasLt
   ${CUDNN_LIBRARY})
 # Only the plugin's one symbol is seen outside: what it shares with the program in source it has for itself.
 target_link_options(millrace_cuda_plugin PRIVATE -Wl,--version-script=${plugin_folder}/plugin/exports.map)

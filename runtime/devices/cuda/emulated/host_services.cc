@@ -11,8 +11,9 @@ class HostProduct final : public Product {
  public:
   explicit HostProduct(const ProductShape& shape) : s_(shape) {}
   int64_t scratch_bytes() const override { return 0; }
-  absl::Status Run(const Queue&, const void* a, const void* b, void* c, void*) const override {
+  absl::Status Run(const Queue&, const void* a, const void* b, const void* onto, void* c, void*) const override {
     const float *x = static_cast<const float*>(a), *y = static_cast<const float*>(b);
+    const float* base = static_cast<const float*>(onto);
     float* out = static_cast<float*>(c);
     for (int64_t p = 0; p < s_.batch; ++p) {
       for (int64_t i = 0; i < s_.m; ++i) {
@@ -22,7 +23,8 @@ class HostProduct final : public Product {
             sum += static_cast<double>(x[p * s_.stride_a + (s_.transpose_a ? k * s_.m + i : i * s_.k + k)]) *
                    y[p * s_.stride_b + (s_.transpose_b ? j * s_.k + k : k * s_.n + j)];
           }
-          out[p * s_.stride_c + i * s_.n + j] = static_cast<float>(sum);
+          const int64_t at = p * s_.stride_c + i * s_.n + j;
+          out[at] = static_cast<float>(sum + (base != nullptr ? base[at] : 0.0));
         }
       }
     }

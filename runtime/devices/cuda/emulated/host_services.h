@@ -6,7 +6,7 @@
 
 namespace millrace::cuda {
 
-class HostServices final : public DeviceServices {
+class HostServices : public DeviceServices {
  public:
   // Where products and convolutions are `written_out`, they are loops over float alone; else there are none, so that the
   // host's own kernels take them.
@@ -15,6 +15,10 @@ class HostServices final : public DeviceServices {
   absl::Status Launched(const Queue& queue) override { return FaultStatus(*queue.fault); }
   absl::StatusOr<std::unique_ptr<Product>> PlanProduct(const ProductShape& shape) override;
   absl::StatusOr<std::unique_ptr<Convolution>> PlanConvolution(const ConvShape& shape) override;
+  // None: trees are read.
+  absl::StatusOr<std::shared_ptr<const CompiledFusion>> CompileFusion(const std::string&) override {
+    return absl::UnimplementedError("no compiler");
+  }
   absl::Status LoadState(const Queue& queue, void* device, const void* host, int64_t bytes) override;
   absl::Status StoreState(const Queue& queue, void* host, const void* device, int64_t bytes) override;
 

@@ -1,6 +1,7 @@
 #include <map>
 
 #include "cuda/kernels/common.h"
+#include "cuda/kernels/elementwise_names.h"
 #include "cuda/kernels/register.h"
 
 namespace millrace::cuda {
@@ -42,8 +43,6 @@ absl::StatusOr<Broadcast> BroadcastOf(const OpInstance& instance, const Shape& o
   return result;
 }
 
-namespace {
-
 const std::map<std::string, UnaryOp>& UnaryOps() {
   static const auto* const ops = new std::map<std::string, UnaryOp>{
       {"Neg", UnaryOp::kNeg}, {"Abs", UnaryOp::kAbs}, {"Sign", UnaryOp::kSign}, {"Square", UnaryOp::kSquare},
@@ -72,7 +71,23 @@ const std::map<std::string, BinaryOp>& BinaryOps() {
   return *ops;
 }
 
+const std::map<std::string, CompareOp>& CompareOps() {
+  static const auto* const ops = new std::map<std::string, CompareOp>{
+      {"Less", CompareOp::kLess},       {"LessEqual", CompareOp::kLessEqual},
+      {"Greater", CompareOp::kGreater}, {"GreaterEqual", CompareOp::kGreaterEqual},
+      {"Equal", CompareOp::kEqual},     {"NotEqual", CompareOp::kNotEqual}};
+  return *ops;
+}
+
+const std::map<std::string, LogicalOp>& LogicalOps() {
+  static const auto* const ops = new std::map<std::string, LogicalOp>{
+      {"LogicalAnd", LogicalOp::kAnd}, {"LogicalOr", LogicalOp::kOr}, {"LogicalNot", LogicalOp::kNot}};
+  return *ops;
+}
+
 double AlphaOf(const OpInstance& instance) { return instance.attrs.GetOr<float>("alpha", 0.2f); }
+
+namespace {
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeUnary(DeviceServices& services, const OpInstance& instance) {
   const UnaryOp op = UnaryOps().at(instance.op);
@@ -88,6 +103,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeUnary(DeviceServices& services, cons
 absl::StatusOr<std::unique_ptr<Kernel>> MakeBinary(DeviceServices& services, const OpInstance& instance) {
   const BinaryOp op = BinaryOps().at(instance.op);
   const DataType dtype = instance.inputs[0].dtype;
+  if (op == BinaryOp::kDiv && IsInteger(dtype)) return MakeIntegerDivision(services, instance);
   MR_ASSIGN_OR_RETURN(const Type type, op > BinaryOp::kSquaredDifference ? FloatingTypeOf(instance, dtype)
                                                                          : NumericTypeOf(instance, dtype));
   MR_ASSIGN_OR_RETURN(const Broadcast shape, BroadcastOf(instance, instance.outputs[0].shape,
@@ -98,11 +114,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeBinary(DeviceServices& services, con
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeCompare(DeviceServices& services, const OpInstance& instance) {
-  static const auto* const ops = new std::map<std::string, CompareOp>{
-      {"Less", CompareOp::kLess},       {"LessEqual", CompareOp::kLessEqual},
-      {"Greater", CompareOp::kGreater}, {"GreaterEqual", CompareOp::kGreaterEqual},
-      {"Equal", CompareOp::kEqual},     {"NotEqual", CompareOp::kNotEqual}};
-  const CompareOp op = ops->at(instance.op);
+  const CompareOp op = CompareOps().at(instance.op);
   MR_ASSIGN_OR_RETURN(const Type type, TypeOf(instance, instance.inputs[0].dtype));
   if (!instance.attrs.GetOr<bool>("incompatible_shape_error", true)) return Refused(instance, "shapes that may differ");
   MR_ASSIGN_OR_RETURN(const Broadcast shape, BroadcastOf(instance, instance.outputs[0].shape,
@@ -113,9 +125,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeCompare(DeviceServices& services, co
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeLogical(DeviceServices& services, const OpInstance& instance) {
-  const LogicalOp op = instance.op == "LogicalAnd"  ? LogicalOp::kAnd
-                       : instance.op == "LogicalOr" ? LogicalOp::kOr
-                                                    : LogicalOp::kNot;
+  const LogicalOp op = LogicalOps().at(instance.op);
   const int second = op == LogicalOp::kNot ? 0 : 1;
   MR_ASSIGN_OR_RETURN(const Broadcast shape, BroadcastOf(instance, instance.outputs[0].shape,
                                                          {instance.inputs[0].shape, instance.inputs[second].shape}));
@@ -152,11 +162,13 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeCast(DeviceServices& services, const
 absl::StatusOr<std::unique_ptr<Kernel>> MakeAddN(DeviceServices& services, const OpInstance& instance) {
   MR_ASSIGN_OR_RETURN(const Type type, NumericTypeOf(instance, instance.outputs[0].dtype));
   const int count = static_cast<int>(instance.inputs.size());
-  if (count > kMaxAddends) return Refused(instance, absl::StrCat(count, " addends"));
   const int64_t n = instance.outputs[0].shape.num_elements();
-  return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) {
-    LaunchAddN(queue, type, context.inputs, count, context.outputs[0], n);
-  });
+  return MakeLaunch(
+      services,
+      [=](const Queue& queue, const KernelContext& context) {
+        LaunchAddN(queue, type, context.inputs, count, context.outputs[0], n, context.scratch);
+      },
+      AddNScratchBytes(type, count, n));
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeBiasAdd(DeviceServices& services, const OpInstance& instance) {
@@ -178,10 +190,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeBiasAdd(DeviceServices& services, co
 void RegisterElementwise(KernelRegistry& registry, DeviceServices& services) {
   for (const auto& [name, op] : UnaryOps()) Add(registry, services, name, MakeUnary);
   for (const auto& [name, op] : BinaryOps()) Add(registry, services, name, MakeBinary);
-  for (const char* op : {"Less", "LessEqual", "Greater", "GreaterEqual", "Equal", "NotEqual"}) {
-    Add(registry, services, op, MakeCompare);
-  }
-  for (const char* op : {"LogicalAnd", "LogicalOr", "LogicalNot"}) Add(registry, services, op, MakeLogical);
+  for (const auto& [name, op] : CompareOps()) Add(registry, services, name, MakeCompare);
+  for (const auto& [name, op] : LogicalOps()) Add(registry, services, name, MakeLogical);
   for (const char* op : {"Select", "SelectV2"}) Add(registry, services, op, MakeSelect);
   Add(registry, services, "Cast", MakeCast);
   Add(registry, services, "AddN", MakeAddN);

@@ -1,50 +1,180 @@
-// Trees of elementwise ops (_Fused): the ops' own kernels, one after another, with what passes between them in scratch
-// memory. So the bits are those of the ops as nodes.
+// Trees of elementwise ops (_Fused): one kernel, compiled for the tree where the device has a compiler, else one that reads
+// the tree. What these do not cover (an AddN of too many) is run by the ops' own kernels, one after another, with what
+// passes between them in scratch memory. All ways give the bits of the ops as nodes.
 #include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "cuda/kernels/common.h"
+#include "cuda/kernels/elementwise_names.h"
+#include "cuda/kernels/fused_source.h"
 #include "cuda/kernels/register.h"
+#include "cuda/launch/fused.h"
 
 namespace millrace::cuda {
 namespace {
 
 struct FusedOp {
   OpInstance instance;
-  std::unique_ptr<Kernel> kernel;
   std::vector<int64_t> operands;  // input i of the node, or -1 - k for the result of op k
-  int slot = 0;                   // of temporaries
 };
 
-class FusedKernel final : public Kernel {
- public:
-  absl::Status Prepare(const KernelRegistry& registry, const OpInstance& node) {
-    MR_ASSIGN_OR_RETURN(const auto refs, node.attrs.Get<std::vector<FunctionRef>>("ops"));
-    MR_ASSIGN_OR_RETURN(const auto operands, node.attrs.Get<std::vector<int64_t>>("operands"));
-    MR_ASSIGN_OR_RETURN(const auto types, node.attrs.Get<std::vector<DataType>>("types"));
-    if (types.size() != refs.size() || refs.empty()) return absl::InvalidArgumentError("ops and types differ in number");
-    const Shape& shape = node.outputs[0].shape;
-    ops_.resize(refs.size());
-    size_t at = 0;
-    for (size_t k = 0; k < refs.size(); ++k) {
-      FusedOp& op = ops_[k];
-      const int64_t count = at < operands.size() ? operands[at++] : 0;
-      for (int64_t i = 0; i < count && at < operands.size(); ++i) op.operands.push_back(operands[at++]);
-      op.instance.name = node.name;
-      op.instance.op = refs[k].name;
-      if (refs[k].attrs != nullptr) op.instance.attrs = *refs[k].attrs;
-      for (int64_t operand : op.operands) {
-        if (operand >= static_cast<int64_t>(node.inputs.size()) || operand < -static_cast<int64_t>(k)) {
-          return absl::InvalidArgumentError(absl::StrCat("op ", k, " has no operand ", operand));
-        }
-        op.instance.inputs.push_back(operand >= 0 ? node.inputs[operand] : TensorType{types[-1 - operand], shape});
+absl::StatusOr<std::vector<FusedOp>> ReadOps(const OpInstance& node) {
+  MR_ASSIGN_OR_RETURN(const auto refs, node.attrs.Get<std::vector<FunctionRef>>("ops"));
+  MR_ASSIGN_OR_RETURN(const auto operands, node.attrs.Get<std::vector<int64_t>>("operands"));
+  MR_ASSIGN_OR_RETURN(const auto types, node.attrs.Get<std::vector<DataType>>("types"));
+  if (types.size() != refs.size() || refs.empty()) return absl::InvalidArgumentError("ops and types differ in number");
+  const Shape& shape = node.outputs[0].shape;
+  std::vector<FusedOp> ops(refs.size());
+  size_t at = 0;
+  for (size_t k = 0; k < refs.size(); ++k) {
+    FusedOp& op = ops[k];
+    const int64_t count = at < operands.size() ? operands[at++] : 0;
+    for (int64_t i = 0; i < count && at < operands.size(); ++i) op.operands.push_back(operands[at++]);
+    op.instance.name = node.name;
+    op.instance.op = refs[k].name;
+    if (refs[k].attrs != nullptr) op.instance.attrs = *refs[k].attrs;
+    for (int64_t operand : op.operands) {
+      if (operand >= static_cast<int64_t>(node.inputs.size()) || operand < -static_cast<int64_t>(k)) {
+        return absl::InvalidArgumentError(absl::StrCat("op ", k, " has no operand ", operand));
       }
-      op.instance.outputs.push_back({types[k], shape});
+      op.instance.inputs.push_back(operand >= 0 ? node.inputs[operand] : TensorType{types[-1 - operand], shape});
+    }
+    op.instance.outputs.push_back({types[k], shape});
+  }
+  return ops;
+}
+
+// Ops as steps of a program. An AddN is several additions, in the type that it is computed in.
+class ProgramBuilder {
+ public:
+  explicit ProgramBuilder(const OpInstance& node) : node_(node) {}
+
+  absl::StatusOr<FusedProgram> Build(const std::vector<FusedOp>& ops) {
+    if (node_.inputs.size() > kMaxFusedOperands) return Refused(node_, "this many operands");
+    const Shape& shape = node_.outputs[0].shape;
+    for (const TensorType& input : node_.inputs) {
+      MR_ASSIGN_OR_RETURN(program_.types[program_.inputs], FusedType(input.dtype));
+      program_.operands[program_.inputs++] = input.shape.num_elements() == shape.num_elements() ? FusedOperand::kFull
+                                             : input.shape.num_elements() == 1                  ? FusedOperand::kOne
+                                                                                                : FusedOperand::kRow;
+    }
+    for (const FusedOp& op : ops) {
+      MR_RETURN_IF_ERROR(AddOp(op));
+      results_.push_back(kMaxFusedOperands + program_.steps - 1);
+    }
+    return program_;
+  }
+
+ private:
+  absl::StatusOr<Type> FusedType(DataType dtype) const {
+    if (!IsFloating(dtype) && dtype != DataType::kBool) return Refused(node_, "this element type");
+    return TypeOf(node_, dtype);
+  }
+
+  absl::StatusOr<int> AddStep(FusedKind kind, int op, Type from, Type to, const std::vector<int>& operands, double alpha = 0) {
+    if (program_.steps == kMaxFusedSteps) return Refused(node_, "this many ops");
+    FusedStep& step = program_.step[program_.steps];
+    step.kind = kind;
+    step.op = static_cast<uint8_t>(op);
+    step.from = from;
+    step.to = to;
+    for (size_t i = 0; i < operands.size(); ++i) step.operands[i] = static_cast<uint8_t>(operands[i]);
+    step.alpha = alpha;
+    return kMaxFusedOperands + program_.steps++;
+  }
+
+  absl::Status AddSum(const std::vector<int>& operands, Type type) {
+    const bool half = type == Type::kHalf || type == Type::kBfloat16;
+    const Type wide = half ? Type::kFloat : type;
+    const auto widen = [&](int operand) -> absl::StatusOr<int> {
+      if (!half) return operand;
+      return AddStep(FusedKind::kCast, 0, type, wide, {operand});
+    };
+    MR_ASSIGN_OR_RETURN(int sum, widen(operands[0]));
+    for (size_t i = 1; i < operands.size(); ++i) {
+      MR_ASSIGN_OR_RETURN(const int term, widen(operands[i]));
+      MR_ASSIGN_OR_RETURN(sum, AddStep(FusedKind::kBinary, static_cast<int>(BinaryOp::kAdd), wide, wide, {sum, term}));
+    }
+    if (half) return AddStep(FusedKind::kCast, 0, wide, type, {sum}).status();
+    if (operands.size() > 1) return absl::OkStatus();
+    return AddStep(FusedKind::kUnary, static_cast<int>(UnaryOp::kCopy), type, type, {sum}).status();
+  }
+
+  absl::Status AddOp(const FusedOp& fused) {
+    const OpInstance& instance = fused.instance;
+    std::vector<int> operands;
+    for (int64_t operand : fused.operands) {
+      operands.push_back(operand >= 0 ? static_cast<int>(operand) : results_[-1 - operand]);
+    }
+    MR_ASSIGN_OR_RETURN(const Type to, FusedType(instance.outputs[0].dtype));
+    if (operands.empty()) return Refused(node_, "an op without operands");
+    MR_ASSIGN_OR_RETURN(const Type from, FusedType(instance.inputs.back().dtype));
+    const auto add = [&](FusedKind kind, int op, size_t arity) -> absl::Status {
+      if (operands.size() != arity) return Refused(node_, "operands of another number");
+      return AddStep(kind, op, from, to, operands, AlphaOf(instance)).status();
+    };
+    const auto find = [&](const auto& ops) {
+      const auto found = ops.find(instance.op);
+      return found == ops.end() ? -1 : static_cast<int>(found->second);
+    };
+    if (const int op = find(LogicalOps()); op >= 0) {
+      if (static_cast<LogicalOp>(op) == LogicalOp::kNot) operands.push_back(operands[0]);
+      return add(FusedKind::kLogical, op, 2);
+    }
+    if (const int op = find(CompareOps()); op >= 0) return add(FusedKind::kCompare, op, 2);
+    if (instance.op == "SelectV2" || instance.op == "Select") return add(FusedKind::kSelect, 0, 3);
+    if (instance.op == "Cast") {
+      if (instance.attrs.GetOr<bool>("Truncate", false)) return Refused(node_, "this cast");
+      return add(FusedKind::kCast, 0, 1);
+    }
+    if (to == Type::kBool && !absl::EndsWith(instance.op, "Like")) return Refused(node_, "booleans");
+    if (instance.op == "ZerosLike" || instance.op == "OnesLike") {
+      return AddStep(FusedKind::kConstant, 0, from, to, {}, instance.op == "OnesLike" ? 1 : 0).status();
+    }
+    if (instance.op == "AddN") return AddSum(operands, to);
+    if (instance.op == "BiasAdd") return add(FusedKind::kBinary, static_cast<int>(BinaryOp::kAdd), 2);
+    if (const int op = find(UnaryOps()); op >= 0) return add(FusedKind::kUnary, op, 1);
+    if (const int op = find(BinaryOps()); op >= 0) return add(FusedKind::kBinary, op, 2);
+    return Refused(node_, absl::StrCat("op ", instance.op));
+  }
+
+  const OpInstance& node_;
+  FusedProgram program_;
+  std::vector<int> results_;  // operand that is the result of op k
+};
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeProgram(DeviceServices& services, const OpInstance& node,
+                                                    const std::vector<FusedOp>& ops) {
+  MR_ASSIGN_OR_RETURN(const FusedProgram program, ProgramBuilder(node).Build(ops));
+  FusedArguments known;
+  known.elements = node.outputs[0].shape.num_elements();
+  known.row = DivideBy(std::max<int64_t>(node.attrs.GetOr<int64_t>("row", 0), 1), known.elements);
+  absl::StatusOr<std::shared_ptr<const CompiledFusion>> compiled = services.CompileFusion(FusedSource(program));
+  if (!compiled.ok() && !absl::IsUnimplemented(compiled.status())) return compiled.status();
+  const std::shared_ptr<const CompiledFusion> kernel = compiled.ok() ? *compiled : nullptr;
+  return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) -> absl::Status {
+    FusedArguments arguments = known;
+    for (int k = 0; k < program.inputs; ++k) arguments.inputs[k] = context.inputs[k];
+    arguments.output = context.outputs[0];
+    arguments.fault = queue.fault;
+    if (kernel != nullptr) return kernel->Launch(queue, arguments);
+    LaunchFused(queue, program, arguments);
+    return absl::OkStatus();
+  });
+}
+
+class OpByOpKernel final : public Kernel {
+ public:
+  absl::Status Prepare(const KernelRegistry& registry, const OpInstance& node, std::vector<FusedOp> ops) {
+    ops_ = std::move(ops);
+    for (FusedOp& op : ops_) {
       const KernelFactory* factory = registry.Find(op.instance.op);
       if (factory == nullptr) return Refused(node, absl::StrCat("op ", op.instance.op));
-      MR_ASSIGN_OR_RETURN(op.kernel, (*factory)(op.instance));
-      if (op.kernel->scratch_bytes() > 0) return Refused(node, absl::StrCat("op ", op.instance.op, ", which needs scratch"));
+      MR_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, (*factory)(op.instance));
+      if (kernel->scratch_bytes() > 0) return Refused(node, absl::StrCat("op ", op.instance.op, ", which needs scratch"));
+      kernels_.push_back(std::move(kernel));
       slot_bytes_ = std::max(slot_bytes_, AlignUp(op.instance.outputs[0].size_bytes()));
     }
     AssignSlots();
@@ -56,20 +186,21 @@ class FusedKernel final : public Kernel {
   absl::Status Run(const KernelContext& context) const override {
     char* temporaries = static_cast<char*>(context.scratch);
     std::vector<void*> operands;
-    for (const FusedOp& op : ops_) {
+    for (size_t k = 0; k < ops_.size(); ++k) {
+      const FusedOp& op = ops_[k];
       operands.clear();
       for (int64_t operand : op.operands) {
-        operands.push_back(operand >= 0 ? context.inputs[operand] : temporaries + ops_[-1 - operand].slot * slot_bytes_);
+        operands.push_back(operand >= 0 ? context.inputs[operand] : temporaries + slot_[-1 - operand] * slot_bytes_);
       }
       // The output may be the memory of an input that an operand repeats over: the last op writes it element by element
       // from operands of the same element, or from rows and scalars that are other memory.
-      void* result = &op == &ops_.back() ? context.outputs[0] : temporaries + op.slot * slot_bytes_;
+      void* result = k + 1 == ops_.size() ? context.outputs[0] : temporaries + slot_[k] * slot_bytes_;
       KernelContext inner = context;
       inner.instance = &op.instance;
       inner.inputs = operands.data();
       inner.outputs = &result;
       inner.scratch = nullptr;
-      MR_RETURN_IF_ERROR(op.kernel->Run(inner));
+      MR_RETURN_IF_ERROR(kernels_[k]->Run(inner));
     }
     return absl::OkStatus();
   }
@@ -84,29 +215,35 @@ class FusedKernel final : public Kernel {
       }
     }
     std::vector<size_t> busy_until;
+    slot_.assign(ops_.size(), 0);
     for (size_t k = 0; k + 1 < ops_.size(); ++k) {
       auto slot = std::find_if(busy_until.begin(), busy_until.end(), [&](size_t until) { return until < k; });
       if (slot == busy_until.end()) slot = busy_until.insert(slot, 0);
       *slot = std::max(last_use[k], k);
-      ops_[k].slot = static_cast<int>(slot - busy_until.begin());
+      slot_[k] = slot - busy_until.begin();
     }
     slots_ = static_cast<int64_t>(busy_until.size());
   }
 
   std::vector<FusedOp> ops_;
+  std::vector<std::unique_ptr<Kernel>> kernels_;
+  std::vector<int64_t> slot_;  // of temporaries, per op
   int64_t slots_ = 0, slot_bytes_ = 0;
 };
 
 }  // namespace
 
 void RegisterFused(KernelRegistry& registry, DeviceServices& services) {
-  auto ops = std::make_shared<KernelRegistry>();
-  RegisterElementwise(*ops, services);
-  const absl::Status added =
-      registry.Register("_Fused", [ops](const OpInstance& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
-        auto kernel = std::make_unique<FusedKernel>();
-        MR_RETURN_IF_ERROR(kernel->Prepare(*ops, node));
-        return kernel;
+  auto kernels = std::make_shared<KernelRegistry>();
+  RegisterElementwise(*kernels, services);
+  const absl::Status added = registry.Register(
+      "_Fused", [kernels, &services](const OpInstance& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+        MR_ASSIGN_OR_RETURN(std::vector<FusedOp> ops, ReadOps(node));
+        absl::StatusOr<std::unique_ptr<Kernel>> program = MakeProgram(services, node, ops);
+        if (program.ok() || !absl::IsUnimplemented(program.status())) return program;
+        auto one_by_one = std::make_unique<OpByOpKernel>();
+        MR_RETURN_IF_ERROR(one_by_one->Prepare(*kernels, node, std::move(ops)));
+        return one_by_one;
       });
   CHECK(added.ok()) << added;
 }

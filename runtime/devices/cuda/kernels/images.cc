@@ -40,6 +40,7 @@ KernelOr MakeLrn(DeviceServices& services, const OpInstance& instance) {
 ResizeShape ResizeOf(const OpInstance& instance, const Shape& input, const Shape& output) {
   ResizeShape shape;
   shape.nearest = absl::StrContains(instance.op, "Nearest");
+  shape.cubic = absl::StrContains(instance.op, "Bicubic");
   shape.align_corners = instance.attrs.GetOr<bool>("align_corners", false);
   shape.half_pixel_centers = instance.attrs.GetOr<bool>("half_pixel_centers", false);
   shape.batch = input.dim(0);
@@ -65,7 +66,7 @@ KernelOr MakeResize(DeviceServices& services, const OpInstance& instance) {
   }
   MR_ASSIGN_OR_RETURN(const Type type, NumericTypeOf(instance, instance.inputs[0].dtype));
   return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) {
-    LaunchResizeBilinear(queue, type, shape, context.inputs[0], context.output<float>(0));
+    LaunchResizeBlended(queue, type, shape, context.inputs[0], context.output<float>(0));
   });
 }
 
@@ -108,8 +109,10 @@ KernelOr MakeCtc(DeviceServices& services, const OpInstance& instance) {
 
 void RegisterImages(KernelRegistry& registry, DeviceServices& services) {
   for (const char* op : {"LRN", "LRNGrad"}) Add(registry, services, op, MakeLrn);
-  for (const char* op : {"ResizeBilinear", "ResizeNearestNeighbor"}) Add(registry, services, op, MakeResize);
-  for (const char* op : {"ResizeBilinearGrad", "ResizeNearestNeighborGrad"}) Add(registry, services, op, MakeResizeGrad);
+  for (const char* op : {"ResizeBilinear", "ResizeBicubic", "ResizeNearestNeighbor"}) Add(registry, services, op, MakeResize);
+  for (const char* op : {"ResizeBilinearGrad", "ResizeBicubicGrad", "ResizeNearestNeighborGrad"}) {
+    Add(registry, services, op, MakeResizeGrad);
+  }
   for (const char* op : {"CTCLoss", "CTCLossV2"}) Add(registry, services, op, MakeCtc);
 }
 

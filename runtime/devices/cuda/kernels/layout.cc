@@ -331,6 +331,34 @@ KernelOr MakePad(DeviceServices& services, const OpInstance& instance) {
   });
 }
 
+KernelOr MakeMirrorPad(DeviceServices& services, const OpInstance& instance) {
+  const auto pads = ValuesOf(instance, 1);
+  if (!pads) return Refused(instance, "padding that is not known when planning");
+  const bool gradient = instance.op == "MirrorPadGrad";
+  const Shape& inner = instance.inputs[0].shape;
+  const Shape& outer = instance.outputs[0].shape;
+  if (inner.rank() > kMaxDims) return Refused(instance, absl::StrCat("more than ", kMaxDims, " dimensions"));
+  MirrorShape shape;
+  shape.rank = inner.rank();
+  shape.offset = instance.attrs.GetOr<std::string>("mode", "") == "REFLECT" ? 1 : 0;
+  for (int d = 0; d < shape.rank; ++d) {
+    shape.inner[d] = gradient ? outer.dim(d) : inner.dim(d);
+    shape.padded[d] = gradient ? inner.dim(d) : outer.dim(d);
+    shape.before[d] = (*pads)[2 * d];
+  }
+  if (inner.num_elements() == 0 || outer.num_elements() == 0) return Refused(instance, "an empty tensor");
+  if (gradient) {
+    MR_ASSIGN_OR_RETURN(const Type type, NumericTypeOf(instance, instance.outputs[0].dtype));
+    return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) {
+      LaunchMirrorPadGrad(queue, type, shape, context.inputs[0], context.outputs[0]);
+    });
+  }
+  MR_ASSIGN_OR_RETURN(const int bytes, ElementBytes(instance, instance.outputs[0].dtype));
+  return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) {
+    LaunchMirrorPad(queue, bytes, shape, context.inputs[0], context.outputs[0]);
+  });
+}
+
 KernelOr MakeTile(DeviceServices& services, const OpInstance& instance) {
   const Shape &in = instance.inputs[0].shape, &out = instance.outputs[0].shape;
   const Ints from = RowMajor(in), to = RowMajor(out);
@@ -423,6 +451,7 @@ void RegisterLayout(KernelRegistry& registry, DeviceServices& services) {
   for (const char* op : {"Split", "SplitV"}) Add(registry, services, op, MakeSplit);
   for (const char* op : {"Pack", "Unpack"}) Add(registry, services, op, MakePack);
   for (const char* op : {"Pad", "PadV2"}) Add(registry, services, op, MakePad);
+  for (const char* op : {"MirrorPad", "MirrorPadGrad"}) Add(registry, services, op, MakeMirrorPad);
   for (const char* op : {"Reverse", "ReverseV2"}) Add(registry, services, op, MakeReverse);
   for (const char* op : {"SpaceToBatchND", "BatchToSpaceND"}) Add(registry, services, op, MakeBlocks);
   Add(registry, services, "Tile", MakeTile);

@@ -1,4 +1,5 @@
 // Matrix products, one by one and in batches.
+#include <algorithm>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -24,7 +25,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeOf(DeviceServices& services, const P
       [product, begins = std::move(begins)](const Queue& queue, const KernelContext& context) -> absl::Status {
         for (const Begin& begin : begins) {
           MR_RETURN_IF_ERROR(product->Run(queue, context.input<char>(0) + begin.a, context.input<char>(1) + begin.b,
-                                          context.output<char>(0) + begin.c, AlignedScratch(context)));
+                                          nullptr, context.output<char>(0) + begin.c, AlignedScratch(context)));
         }
         return absl::OkStatus();
       },
@@ -103,9 +104,55 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeMatMul(DeviceServices& services, con
   return MakeOf(services, shape, std::move(begins));
 }
 
+// _SumProducts and _AddProducts: input 0 is what the others' products are added onto where `first` is 1. One after another,
+// so that the order of the sum is the plan's.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeSum(DeviceServices& services, const OpInstance& instance, int first) {
+  const Shape& c = instance.outputs[0].shape;
+  ProductShape shape;
+  MR_ASSIGN_OR_RETURN(shape.type, FloatingTypeOf(instance, instance.outputs[0].dtype));
+  shape.transpose_a = instance.attrs.GetOr<bool>("transpose_a", false);
+  shape.transpose_b = instance.attrs.GetOr<bool>("transpose_b", false);
+  shape.m = c.dim(0);
+  shape.n = c.dim(1);
+  shape.stride_c = shape.m * shape.n;
+  std::vector<std::shared_ptr<Product>> products;
+  int64_t scratch = 0;
+  for (size_t i = first; i + 1 < instance.inputs.size(); i += 2) {
+    for (size_t k : {i, i + 1}) {
+      if (instance.inputs[k].dtype != instance.outputs[0].dtype) return Refused(instance, "operands of several types");
+    }
+    shape.k = instance.inputs[i].shape.dim(shape.transpose_a ? 0 : 1);
+    if (c.num_elements() == 0 || shape.k == 0) return Refused(instance, "empty factors");
+    shape.stride_a = shape.m * shape.k;
+    shape.stride_b = shape.k * shape.n;
+    const bool same = i > static_cast<size_t>(first) && instance.inputs[i].shape == instance.inputs[i - 2].shape;
+    if (!same) {
+      MR_ASSIGN_OR_RETURN(std::shared_ptr<Product> product, services.PlanProduct(shape));
+      scratch = std::max(scratch, product->scratch_bytes());
+      products.push_back(std::move(product));
+    } else {
+      products.push_back(products.back());
+    }
+  }
+  return MakeLaunch(
+      services,
+      [products = std::move(products), first](const Queue& queue, const KernelContext& context) -> absl::Status {
+        const void* onto = first > 0 ? context.inputs[0] : nullptr;
+        for (size_t k = 0; k < products.size(); ++k) {
+          MR_RETURN_IF_ERROR(products[k]->Run(queue, context.inputs[first + 2 * k], context.inputs[first + 2 * k + 1], onto,
+                                              context.outputs[0], AlignedScratch(context)));
+          onto = context.outputs[0];
+        }
+        return absl::OkStatus();
+      },
+      scratch > 0 ? scratch + kLibraryAlignment : 0);
+}
+
 }  // namespace
 
 void RegisterProducts(KernelRegistry& registry, DeviceServices& services) {
+  Add(registry, services, "_SumProducts", [](DeviceServices& s, const OpInstance& instance) { return MakeSum(s, instance, 0); });
+  Add(registry, services, "_AddProducts", [](DeviceServices& s, const OpInstance& instance) { return MakeSum(s, instance, 1); });
   for (const char* op : {"MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"}) {
     Add(registry, services, op, MakeMatMul);
   }

@@ -15,6 +15,9 @@ void RegisterCudaKernels(KernelRegistry& registry, DeviceServices& services) {
   RegisterScans(registry, services);
   RegisterScatters(registry, services);
   RegisterImages(registry, services);
+  RegisterOptimizers(registry, services);
+  RegisterIntegers(registry, services);
+  RegisterEinsum(registry, services);
   RegisterFused(registry, services);
 }
 

@@ -16,6 +16,11 @@ void RegisterReductions(KernelRegistry& registry, DeviceServices& services);
 void RegisterVariables(KernelRegistry& registry, DeviceServices& services);
 void RegisterProducts(KernelRegistry& registry, DeviceServices& services);
 void RegisterConvolutions(KernelRegistry& registry, DeviceServices& services);
+void RegisterOptimizers(KernelRegistry& registry, DeviceServices& services);
+// Div and RealDiv of integers.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeIntegerDivision(DeviceServices& services, const OpInstance& instance);
+void RegisterIntegers(KernelRegistry& registry, DeviceServices& services);
+void RegisterEinsum(KernelRegistry& registry, DeviceServices& services);
 void RegisterFused(KernelRegistry& registry, DeviceServices& services);
 void RegisterImages(KernelRegistry& registry, DeviceServices& services);
 void RegisterRandom(KernelRegistry& registry, DeviceServices& services);

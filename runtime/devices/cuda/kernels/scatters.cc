@@ -6,21 +6,12 @@
 #include "absl/strings/str_cat.h"
 #include "cuda/kernels/common.h"
 #include "cuda/kernels/register.h"
+#include "cuda/kernels/rows.h"
 #include "cuda/launch/layout.h"
 #include "cuda/launch/scatter.h"
 
 namespace millrace::cuda {
-namespace {
 
-using KernelOr = absl::StatusOr<std::unique_ptr<Kernel>>;
-
-// Rows of a tensor as indices name them: by their first dimensions.
-struct Rows {
-  RowIndex index;
-  int64_t rows = 1, inner = 1;
-};
-
-// `nd`: the last dimension of the indices holds one number per indexed dimension.
 absl::StatusOr<Rows> RowsOf(const OpInstance& instance, const Shape& sliced, int input, bool nd) {
   const Shape& indices = instance.inputs[input].shape;
   const DataType dtype = instance.inputs[input].dtype;
@@ -43,6 +34,10 @@ absl::StatusOr<Rows> RowsOf(const OpInstance& instance, const Shape& sliced, int
   if (rows.rows > INT32_MAX || rows.index.count > INT32_MAX) return Refused(instance, "so many rows");
   return rows;
 }
+
+namespace {
+
+using KernelOr = absl::StatusOr<std::unique_ptr<Kernel>>;
 
 KernelOr MakeGatherNd(DeviceServices& services, const OpInstance& instance) {
   MR_ASSIGN_OR_RETURN(const int bytes, ElementBytes(instance, instance.outputs[0].dtype));

@@ -13,6 +13,7 @@ absl::Status FaultStatus(const Fault& fault) {
           absl::StrCat("input ", fault.detail, ": ", fault.value, " is not in [0, ", fault.limit, ")"));
     case FaultCode::kNotFinite:
       return absl::InvalidArgumentError(absl::StrCat("tensor had ", fault.detail == 0 ? "Inf" : "NaN", " values"));
+    case FaultCode::kDivisionByZero: return absl::InvalidArgumentError("Integer division by zero");
     case FaultCode::kBadLabel:
       return absl::InvalidArgumentError(absl::StrCat("label ", fault.value, " is not in [0, ", fault.limit, ")"));
   }

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -13,6 +14,8 @@
 #include "millrace/kernel.h"
 
 namespace millrace::cuda {
+
+struct FusedArguments;
 
 // c[b] = a[b] * b[b], row-major; a is m x k (k x m when transposed), b k x n (n x k). A stride of 0 repeats a matrix.
 struct ProductShape {
@@ -31,7 +34,9 @@ class Product {
   virtual ~Product() = default;
   // Aligned to kLibraryAlignment.
   virtual int64_t scratch_bytes() const = 0;
-  virtual absl::Status Run(const Queue& queue, const void* a, const void* b, void* c, void* scratch) const = 0;
+  // `onto`, if any, is added: c itself, or memory apart from it.
+  virtual absl::Status Run(const Queue& queue, const void* a, const void* b, const void* onto, void* c,
+                           void* scratch) const = 0;
 };
 
 enum class ConvPart { kForward, kInput, kFilter };
@@ -61,6 +66,13 @@ class Convolution {
   virtual absl::Status Run(const Queue& queue, void* input, void* filter, void* output, void* scratch) const = 0;
 };
 
+// A kernel compiled from the text that FusedSource gives.
+class CompiledFusion {
+ public:
+  virtual ~CompiledFusion() = default;
+  virtual absl::Status Launch(const Queue& queue, const FusedArguments& arguments) const = 0;
+};
+
 class DeviceServices {
  public:
   virtual ~DeviceServices() = default;
@@ -71,6 +83,8 @@ class DeviceServices {
   // Unimplemented where the device has no such product or convolution.
   virtual absl::StatusOr<std::unique_ptr<Product>> PlanProduct(const ProductShape& shape) = 0;
   virtual absl::StatusOr<std::unique_ptr<Convolution>> PlanConvolution(const ConvShape& shape) = 0;
+  // Unimplemented where there is no compiler, or it does not answer. One kernel for equal texts.
+  virtual absl::StatusOr<std::shared_ptr<const CompiledFusion>> CompileFusion(const std::string& source) = 0;
   // Copies of a node's state, which is in host memory, in the order of the queue.
   virtual absl::Status LoadState(const Queue& queue, void* device, const void* host, int64_t bytes) = 0;
   virtual absl::Status StoreState(const Queue& queue, void* host, const void* device, int64_t bytes) = 0;

@@ -4,73 +4,12 @@
 
 #include <type_traits>
 
+#include "cuda/launch/broadcast_index.h"
+#include "cuda/launch/elementwise_math.h"
 #include "cuda/launch/portable.h"
 
 namespace millrace::cuda {
 namespace {
-
-template <typename W>
-MR_DEVICE bool IsNegative(W x) {
-  if constexpr (static_cast<W>(-1) < W(0)) {
-    return x < W(0);
-  } else {
-    return false;
-  }
-}
-
-template <typename W>
-MR_DEVICE W SimpleUnary(UnaryOp op, W x) {
-  switch (op) {
-    case UnaryOp::kNeg: return static_cast<W>(-x);
-    case UnaryOp::kAbs: return IsNegative(x) ? static_cast<W>(-x) : (x == W(0) ? W(0) : x);
-    case UnaryOp::kSign: return x > W(0) ? W(1) : IsNegative(x) ? static_cast<W>(-1) : x;
-    case UnaryOp::kSquare: return static_cast<W>(x * x);
-    default: return x;
-  }
-}
-
-template <typename W>
-MR_DEVICE W Softplus(W x) {
-  // Beyond the threshold one of the two terms is all there is to see.
-  const W threshold = log(sizeof(W) == 8 ? W(2.220446049250313e-16) : W(1.1920929e-07f)) + W(2);
-  if (x > -threshold) return x;
-  if (x < threshold) return exp(x);
-  return log1p(exp(x));
-}
-
-template <typename W>
-MR_DEVICE W FloatUnary(UnaryOp op, W x, W alpha) {
-  constexpr double kScale = 1.0507009873554804934193349852946, kScaleAlpha = 1.7580993408473768599402175208123;
-  switch (op) {
-    case UnaryOp::kReciprocal: return W(1) / x;
-    case UnaryOp::kSqrt: return sqrt(x);
-    case UnaryOp::kRsqrt: return W(1) / sqrt(x);
-    // Denormal results are 0, as TensorFlow has them.
-    case UnaryOp::kExp: return sizeof(W) == 4 && x < W(-87.336544f) ? W(0) : exp(x);
-    case UnaryOp::kExpm1: return expm1(x);
-    case UnaryOp::kLog: return log(x);
-    case UnaryOp::kLog1p: return log1p(x);
-    case UnaryOp::kSin: return sin(x);
-    case UnaryOp::kCos: return cos(x);
-    case UnaryOp::kTan: return tan(x);
-    case UnaryOp::kTanh: return tanh(x);
-    case UnaryOp::kSigmoid: return W(1) / (W(1) + exp(-x));
-    case UnaryOp::kErf: return erf(x);
-    case UnaryOp::kErfc: return erfc(x);
-    case UnaryOp::kFloor: return floor(x);
-    case UnaryOp::kCeil: return ceil(x);
-    case UnaryOp::kRint: return rint(x);
-    case UnaryOp::kRelu: return x < W(0) ? W(0) : x;
-    case UnaryOp::kRelu6: return x < W(0) ? W(0) : x > W(6) ? W(6) : x;
-    case UnaryOp::kElu: return x < W(0) ? expm1(x) : x;
-    case UnaryOp::kSelu: return x < W(0) ? W(kScaleAlpha) * expm1(x) : W(kScale) * x;
-    case UnaryOp::kSoftplus: return Softplus(x);
-    case UnaryOp::kSoftsign: return x / (W(1) + (x < W(0) ? -x : x));
-    case UnaryOp::kLeakyRelu: return x > W(0) ? x : x * alpha;
-    case UnaryOp::kAbs: return fabs(x);
-    default: return SimpleUnary(op, x);
-  }
-}
 
 // kOp: the op, where it is one of those that graphs are full of and so has a kernel of its own; else kAnyOp.
 inline constexpr int kAnyOp = -1;
@@ -81,67 +20,14 @@ struct UnaryBody {
   const T* x;
   double alpha;
   MR_DEVICE T operator()(int64_t i) const {
-    using W = typename Wide<T>::type;
     const UnaryOp which = kOp == kAnyOp ? op : static_cast<UnaryOp>(kOp);
     if constexpr (kFloating) {
-      return Wide<T>::Narrow(FloatUnary<W>(which, Widen(x[i]), static_cast<W>(alpha)));
+      return UnaryOne(which, x[i], alpha);
     } else {
       return SimpleUnary<T>(which, x[i]);
     }
   }
 };
-
-template <typename W>
-MR_DEVICE W SimpleBinary(BinaryOp op, W a, W b) {
-  switch (op) {
-    case BinaryOp::kAdd: return static_cast<W>(a + b);
-    case BinaryOp::kSub: return static_cast<W>(a - b);
-    case BinaryOp::kMul: return static_cast<W>(a * b);
-    // NaN from either side, as TensorFlow has it.
-    case BinaryOp::kMaximum: return a != a || a > b ? a : b;
-    case BinaryOp::kMinimum: return a != a || a < b ? a : b;
-    case BinaryOp::kSquaredDifference: return static_cast<W>((a - b) * (a - b));
-    default: return a;
-  }
-}
-
-template <typename W>
-MR_DEVICE W FloatBinary(BinaryOp op, W a, W b, W alpha) {
-  constexpr double kScale = 1.0507009873554804934193349852946, kScaleAlpha = 1.7580993408473768599402175208123;
-  switch (op) {
-    case BinaryOp::kDiv: return a / b;
-    case BinaryOp::kDivNoNan: return b == W(0) ? W(0) : a / b;
-    case BinaryOp::kMulNoNan: return b == W(0) ? W(0) : a * b;
-    case BinaryOp::kPow: return pow(a, b);
-    // The gradients: the incoming one, and the input or output of the op.
-    case BinaryOp::kReluGrad: return a * (b > W(0) ? W(1) : W(0));
-    case BinaryOp::kRelu6Grad: return a * (b > W(0) && b < W(6) ? W(1) : W(0));
-    case BinaryOp::kLeakyReluGrad: return b > W(0) ? a : a * alpha;
-    case BinaryOp::kTanhGrad: return b * (W(1) - a * a);
-    case BinaryOp::kSigmoidGrad: return b * a * (W(1) - a);
-    case BinaryOp::kSqrtGrad: return b * W(0.5) / a;
-    case BinaryOp::kRsqrtGrad: return W(-0.5) * b * (a * a) * a;
-    case BinaryOp::kReciprocalGrad: return -b * a * a;
-    case BinaryOp::kSoftplusGrad: return a / (exp(-b) + W(1));
-    case BinaryOp::kSoftsignGrad: {
-      const W d = W(1) + (b < W(0) ? -b : b);
-      return a / (d * d);
-    }
-    case BinaryOp::kEluGrad: return b < W(0) ? (b + W(1)) * a : a;
-    case BinaryOp::kSeluGrad: return b < W(0) ? a * (b + W(kScaleAlpha)) : a * W(kScale);
-    default: return SimpleBinary(op, a, b);
-  }
-}
-
-StridedIndex<3> IndexOf(const Broadcast& shape) {
-  StridedIndex<3> index;
-  index.rank = shape.rank;
-  for (int d = 0; d < shape.rank; ++d) {
-    index.SetDim(d, shape.dims[d], shape.elements);
-    for (int k = 0; k < 3; ++k) index.strides[k][d] = shape.strides[k][d];
-  }
-  return index;
-}
 
 template <typename T, bool kFloating, int kOp = kAnyOp>
 struct BinaryBody {
@@ -151,12 +37,11 @@ struct BinaryBody {
   const T* b;
   double alpha;
   MR_DEVICE T operator()(int64_t i) const {
-    using W = typename Wide<T>::type;
     const BinaryOp which = kOp == kAnyOp ? op : static_cast<BinaryOp>(kOp);
     int64_t at[3];
     index.Offsets(i, at);
     if constexpr (kFloating) {
-      return Wide<T>::Narrow(FloatBinary<W>(which, Widen(a[at[0]]), Widen(b[at[1]]), static_cast<W>(alpha)));
+      return BinaryOne(which, a[at[0]], b[at[1]], alpha);
     } else {
       return SimpleBinary<T>(which, a[at[0]], b[at[1]]);
     }
@@ -172,17 +57,7 @@ struct CompareBody {
   MR_DEVICE bool operator()(int64_t i) const {
     int64_t at[3];
     index.Offsets(i, at);
-    const auto p = Widen(a[at[0]]);
-    const auto q = Widen(b[at[1]]);
-    switch (op) {
-      case CompareOp::kLess: return p < q;
-      case CompareOp::kLessEqual: return p <= q;
-      case CompareOp::kGreater: return p > q;
-      case CompareOp::kGreaterEqual: return p >= q;
-      case CompareOp::kEqual: return p == q;
-      case CompareOp::kNotEqual: return p != q;
-    }
-    return false;
+    return CompareOne(op, a[at[0]], b[at[1]]);
   }
 };
 
@@ -194,8 +69,7 @@ struct LogicalBody {
   MR_DEVICE bool operator()(int64_t i) const {
     int64_t at[3];
     index.Offsets(i, at);
-    if (op == LogicalOp::kNot) return !a[at[0]];
-    return op == LogicalOp::kAnd ? a[at[0]] && b[at[1]] : a[at[0]] || b[at[1]];
+    return LogicalOne(op, a[at[0]], b[at[1]]);
   }
 };
 
@@ -212,32 +86,28 @@ struct SelectBody {
   }
 };
 
-template <typename T>
-inline constexpr bool kToInteger = std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t>;
-
 template <typename From, typename To>
 struct CastBody {
   const From* x;
   MR_DEVICE To operator()(int64_t i) const {
-    const auto wide = Widen(x[i]);
-    if constexpr (kToInteger<To> && !kToInteger<decltype(Widen(From{}))> && !std::is_same_v<From, bool>) {
-      // Out of range (a NaN, too): the lowest integer, as on the processors that TensorFlow's results are from.
-      constexpr double kLimit = sizeof(To) == 8 ? 9223372036854775808.0 : 2147483648.0;
-      const double value = static_cast<double>(wide);
-      if (!(value >= -kLimit && value < kLimit)) return sizeof(To) == 8 ? static_cast<To>(INT64_MIN) : static_cast<To>(INT32_MIN);
-    }
-    return Wide<To>::Narrow(static_cast<typename Wide<To>::type>(wide));
+    return CastOne<To>(x[i]);
   }
 };
 
-template <typename T>
+// Inputs of one launch.
+inline constexpr int kMaxAddends = 256;
+
+// kOut: the output, or the type that sums are made in.
+template <typename T, typename Out>
 struct AddNBody {
+  using W = typename Wide<T>::type;
   const T* inputs[kMaxAddends];
   int count;
-  MR_DEVICE T operator()(int64_t i) const {
-    typename Wide<T>::type sum = Widen(inputs[0][i]);
-    for (int k = 1; k < count; ++k) sum = static_cast<typename Wide<T>::type>(sum + Widen(inputs[k][i]));
-    return Wide<T>::Narrow(sum);
+  const W* before;  // of former launches, if any
+  MR_DEVICE Out operator()(int64_t i) const {
+    W sum = before != nullptr ? before[i] : W(Widen(inputs[0][i]));
+    for (int k = before != nullptr ? 0 : 1; k < count; ++k) sum = static_cast<W>(sum + Widen(inputs[k][i]));
+    return Wide<Out>::Narrow(sum);
   }
 };
 
@@ -351,12 +221,28 @@ void LaunchCast(const Queue& queue, Type from, Type to, const void* x, void* y, 
   }
 }
 
-void LaunchAddN(const Queue& queue, Type type, const void* const* inputs, int count, void* y, int64_t n) {
+int64_t AddNScratchBytes(Type type, int count, int64_t n) {
+  if (count <= kMaxAddends) return 0;
+  return n * (type == Type::kDouble || type == Type::kInt64 ? 8 : 4);
+}
+
+void LaunchAddN(const Queue& queue, Type type, const void* const* inputs, int count, void* y, int64_t n, void* scratch) {
   const auto launch = [&](auto tag) {
     using T = typename decltype(tag)::type;
-    AddNBody<T> body = {};
-    for (int k = 0; k < count; ++k) body.inputs[k] = static_cast<const T*>(inputs[k]);
-    body.count = count;
+    using W = typename Wide<T>::type;
+    const auto fill = [&](auto& body, int first, int end) {
+      for (int k = first; k < end; ++k) body.inputs[k - first] = static_cast<const T*>(inputs[k]);
+      body.count = end - first;
+      body.before = first > 0 ? static_cast<const W*>(scratch) : nullptr;
+    };
+    int first = 0;
+    for (; count - first > kMaxAddends; first += kMaxAddends) {
+      AddNBody<T, W> body = {};
+      fill(body, first, first + kMaxAddends);
+      Map(queue, n, static_cast<W*>(scratch), body);
+    }
+    AddNBody<T, T> body = {};
+    fill(body, first, count);
     Map(queue, n, static_cast<T*>(y), body);
   };
   if (type <= Type::kBfloat16) return ForFloating(type, launch);

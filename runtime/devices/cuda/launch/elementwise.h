@@ -2,6 +2,7 @@
 #ifndef MILLRACE_RUNTIME_DEVICES_CUDA_LAUNCH_ELEMENTWISE_H_
 #define MILLRACE_RUNTIME_DEVICES_CUDA_LAUNCH_ELEMENTWISE_H_
 
+#include "cuda/launch/elementwise_ops.h"
 #include "cuda/launch/queue.h"
 
 namespace millrace::cuda {
@@ -16,21 +17,6 @@ struct Broadcast {
   int64_t strides[3][kMaxDims] = {};
 };
 
-// Up to kSquare for all numeric types, from then on for floating ones.
-enum class UnaryOp {
-  kCopy, kNeg, kAbs, kSign, kSquare,
-  kReciprocal, kSqrt, kRsqrt, kExp, kExpm1, kLog, kLog1p, kSin, kCos, kTan, kTanh, kSigmoid, kErf, kErfc,
-  kFloor, kCeil, kRint, kRelu, kRelu6, kElu, kSelu, kSoftplus, kSoftsign, kLeakyRelu
-};
-// Up to kSquaredDifference for all numeric types.
-enum class BinaryOp {
-  kAdd, kSub, kMul, kMaximum, kMinimum, kSquaredDifference,
-  kDiv, kDivNoNan, kMulNoNan, kPow, kReluGrad, kRelu6Grad, kLeakyReluGrad, kTanhGrad, kSigmoidGrad, kSqrtGrad,
-  kRsqrtGrad, kReciprocalGrad, kSoftplusGrad, kSoftsignGrad, kEluGrad, kSeluGrad
-};
-enum class CompareOp { kLess, kLessEqual, kGreater, kGreaterEqual, kEqual, kNotEqual };
-enum class LogicalOp { kAnd, kOr, kNot };
-
 void LaunchUnary(const Queue& queue, UnaryOp op, Type type, const void* x, void* y, int64_t n, double alpha);
 void LaunchBinary(const Queue& queue, BinaryOp op, Type type, const Broadcast& shape, const void* a, const void* b,
                   void* y, double alpha);
@@ -41,9 +27,9 @@ void LaunchLogical(const Queue& queue, LogicalOp op, const Broadcast& shape, con
 void LaunchSelect(const Queue& queue, int bytes, const Broadcast& shape, const bool* condition, const void* a,
                   const void* b, void* y);
 void LaunchCast(const Queue& queue, Type from, Type to, const void* x, void* y, int64_t n);
-// y = sum of `count` inputs, in their order; at most kMaxAddends at a time.
-inline constexpr int kMaxAddends = 16;
-void LaunchAddN(const Queue& queue, Type type, const void* const* inputs, int count, void* y, int64_t n);
+// y = sum of `count` inputs, in their order. `y` may be one of them. Scratch: sums on their way where there are many.
+int64_t AddNScratchBytes(Type type, int count, int64_t n);
+void LaunchAddN(const Queue& queue, Type type, const void* const* inputs, int count, void* y, int64_t n, void* scratch);
 
 }  // namespace millrace::cuda
 

@@ -86,9 +86,15 @@ void ForFloat(Type type, const Fn& fn) {
 // The input positions, with weights, of one position of the output.
 struct Taps {
   int count;
-  int64_t index[2];
-  float weight[2];
+  int64_t index[4];
+  float weight[4];
 };
+
+// The cubic kernel with coefficient `a` at distance x and x + 1.
+MR_DEVICE inline float CubicNear(float a, float x) { return ((a + 2.0f) * x - (a + 3.0f)) * x * x + 1.0f; }
+MR_DEVICE inline float CubicFar(float a, float x) {
+  return ((a * (x + 1.0f) - 5.0f * a) * (x + 1.0f) + 8.0f * a) * (x + 1.0f) - 4.0f * a;
+}
 
 struct Sampler {
   ResizeShape shape;
@@ -99,12 +105,32 @@ struct Sampler {
     if (shape.nearest) {
       const float where = shape.half_pixel_centers ? (position + 0.5f) * axis.scale : position * axis.scale;
       const int64_t whole = static_cast<int64_t>(shape.align_corners ? roundf(where) : floorf(where));
-      return {1, {whole < 0 ? 0 : whole < axis.input ? whole : axis.input - 1, 0}, {1.0f, 0.0f}};
+      return {1, {whole < 0 ? 0 : whole < axis.input ? whole : axis.input - 1, 0, 0, 0}, {1.0f, 0.0f, 0.0f, 0.0f}};
     }
     const float where = shape.half_pixel_centers ? (position + 0.5f) * axis.scale - 0.5f : position * axis.scale;
     const float lower = floorf(where), lerp = where - lower;
+    if (shape.cubic) return Cubic(axis, static_cast<int64_t>(lower), lerp);
     const int64_t low = static_cast<int64_t>(lower), high = static_cast<int64_t>(ceilf(where));
-    return {2, {low < 0 ? 0 : low, high < axis.input ? high : axis.input - 1}, {1.0f - lerp, lerp}};
+    return {2, {low < 0 ? 0 : low, high < axis.input ? high : axis.input - 1, 0, 0}, {1.0f - lerp, lerp, 0.0f, 0.0f}};
+  }
+  // Weights from TensorFlow's table of 1/1024 steps. With half pixel centers those of positions outside are dropped and
+  // the others scaled to a sum of 1; otherwise positions outside count as the nearest one inside.
+  MR_DEVICE Taps Cubic(const ResizeAxis& axis, int64_t lower, float lerp) const {
+    constexpr float kSteps = 1024.0f, kLeast = 1.17549435e-38f;
+    const bool half = shape.half_pixel_centers;
+    const float a = half ? -0.5f : -0.75f, step = rintf(lerp * kSteps), x = step / kSteps, y = (kSteps - step) / kSteps;
+    Taps taps = {4, {0, 0, 0, 0}, {CubicFar(a, x), CubicNear(a, x), CubicNear(a, y), CubicFar(a, y)}};
+    float sum = 0;
+    for (int k = 0; k < 4; ++k) {
+      const int64_t at = lower - 1 + k, inside = at < 0 ? 0 : at < axis.input ? at : axis.input - 1;
+      if (half && inside != at) taps.weight[k] = 0.0f;
+      taps.index[k] = inside;
+      sum += taps.weight[k];
+    }
+    if (half && fabsf(sum) >= 1000.0f * kLeast) {
+      for (int k = 0; k < 4; ++k) taps.weight[k] *= 1.0f / sum;
+    }
+    return taps;
   }
   struct Spot {
     int64_t image, row, column, channel;
@@ -121,7 +147,7 @@ Sampler SamplerOf(const ResizeShape& shape, int64_t height, int64_t width) {
 }
 
 template <typename T>
-struct BilinearBody {
+struct BlendedBody {
   Sampler sampler;
   const T* x;
   MR_DEVICE float operator()(int64_t i) const {
@@ -163,8 +189,8 @@ struct Range {
 MR_DEVICE inline Range Touching(const ResizeAxis& axis, int64_t at) {
   if (!(axis.scale > 0)) return {0, axis.output};
   const double scale = static_cast<double>(axis.scale);
-  const int64_t low = at == 0 ? 0 : static_cast<int64_t>(floor((static_cast<double>(at) - 1.0) / scale)) - 2;
-  const int64_t high = at == axis.input - 1 ? axis.output : static_cast<int64_t>(ceil((static_cast<double>(at) + 2.0) / scale)) + 2;
+  const int64_t low = at == 0 ? 0 : static_cast<int64_t>(floor((static_cast<double>(at) - 2.0) / scale)) - 2;
+  const int64_t high = at == axis.input - 1 ? axis.output : static_cast<int64_t>(ceil((static_cast<double>(at) + 3.0) / scale)) + 2;
   return {low < 0 ? 0 : low, high < axis.output ? high : axis.output};
 }
 
@@ -224,12 +250,12 @@ void LaunchLrnGrad(const Queue& queue, Type type, const LrnShape& shape, const v
   });
 }
 
-void LaunchResizeBilinear(const Queue& queue, Type type, const ResizeShape& shape, const void* x, float* y) {
+void LaunchResizeBlended(const Queue& queue, Type type, const ResizeShape& shape, const void* x, float* y) {
   const Sampler sampler = SamplerOf(shape, shape.rows.output, shape.columns.output);
   const auto launch = [&](auto tag) {
     using T = typename decltype(tag)::type;
     MapEach(queue, shape.batch * shape.rows.output * shape.columns.output * shape.channels, y,
-        BilinearBody<T>{sampler, static_cast<const T*>(x)});
+        BlendedBody<T>{sampler, static_cast<const T*>(x)});
   };
   if (type <= Type::kBfloat16) return ForFloating(type, launch);
   ForInteger(type, launch);

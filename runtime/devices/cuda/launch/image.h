@@ -22,14 +22,14 @@ struct ResizeAxis {
   float scale = 1;
 };
 struct ResizeShape {
-  bool nearest = false, align_corners = false, half_pixel_centers = false;
+  bool nearest = false, cubic = false, align_corners = false, half_pixel_centers = false;
   int64_t batch = 0, channels = 0;
   ResizeAxis rows, columns;
 };
-// Bilinear results are float; nearest ones are elements of `bytes` bytes, moved.
-void LaunchResizeBilinear(const Queue& queue, Type type, const ResizeShape& shape, const void* x, float* y);
+// Bilinear and bicubic results are float; nearest ones are elements of `bytes` bytes, moved.
+void LaunchResizeBlended(const Queue& queue, Type type, const ResizeShape& shape, const void* x, float* y);
 void LaunchResizeNearest(const Queue& queue, int bytes, const ResizeShape& shape, const void* x, void* y);
-// `dy` is float for bilinear, of `type` for nearest; `shape` is the forward op's.
+// `dy` is of `type` for nearest, else float; `shape` is the forward op's.
 void LaunchResizeGrad(const Queue& queue, Type type, const ResizeShape& shape, const void* dy, void* dx);
 
 }  // namespace millrace::cuda

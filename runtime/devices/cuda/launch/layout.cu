@@ -58,6 +58,71 @@ struct GatherBody {
   }
 };
 
+struct MirrorIndex {
+  MirrorShape shape;
+  Divider dims[kMaxDims];  // of the side that is walked
+};
+
+MirrorIndex IndexOf(const MirrorShape& shape, bool padded) {
+  MirrorIndex index;
+  index.shape = shape;
+  const int64_t* const dims = padded ? shape.padded : shape.inner;
+  int64_t elements = 1;
+  for (int d = 0; d < shape.rank; ++d) elements *= dims[d];
+  for (int d = 0; d < shape.rank; ++d) index.dims[d] = DivideBy(dims[d], elements);
+  return index;
+}
+
+template <typename T>
+struct MirrorBody {
+  MirrorIndex index;
+  const T* in;
+  MR_DEVICE T operator()(int64_t i) const {
+    const MirrorShape& shape = index.shape;
+    int64_t from = 0, scale = 1;
+    for (int d = shape.rank - 1; d >= 0; --d) {
+      const int64_t next = index.dims[d](i), at = i - next * index.dims[d].by - shape.before[d], size = shape.inner[d];
+      i = next;
+      from += (at < 0 ? -at - 1 + shape.offset : at >= size ? 2 * size - 1 - at - shape.offset : at) * scale;
+      scale *= size;
+    }
+    return in[from];
+  }
+};
+
+template <typename T>
+struct MirrorGradBody {
+  MirrorIndex index;
+  const T* in;
+  MR_DEVICE T operator()(int64_t i) const {
+    const MirrorShape& shape = index.shape;
+    // In every dimension the padded positions that show this element: mirrored before, itself, mirrored behind.
+    int64_t at[kMaxDims][3], stride[kMaxDims], step = 1;
+    int count[kMaxDims], turn[kMaxDims] = {};
+    for (int d = shape.rank - 1; d >= 0; --d) {
+      const int64_t next = index.dims[d](i), inner = i - next * index.dims[d].by, size = shape.inner[d];
+      i = next;
+      count[d] = 0;
+      const int64_t low = shape.before[d] + shape.offset - 1 - inner;
+      if (low >= 0 && low < shape.before[d]) at[d][count[d]++] = low;
+      at[d][count[d]++] = shape.before[d] + inner;
+      const int64_t high = shape.before[d] + 2 * size - 1 - shape.offset - inner;
+      if (high >= shape.before[d] + size && high < shape.padded[d]) at[d][count[d]++] = high;
+      stride[d] = step;
+      step *= shape.padded[d];
+    }
+    T sum = Wide<T>::Narrow(typename Wide<T>::type(0));
+    while (true) {
+      int64_t from = 0;
+      for (int d = 0; d < shape.rank; ++d) from += at[d][turn[d]] * stride[d];
+      sum = Wide<T>::Narrow(static_cast<typename Wide<T>::type>(Widen(sum) + Widen(in[from])));
+      int d = shape.rank - 1;
+      while (d >= 0 && ++turn[d] == count[d]) turn[d--] = 0;
+      if (d < 0) return sum;
+    }
+  }
+};
+
 template <typename T>
 struct OneHotBody {
   bool wide;
@@ -108,6 +173,26 @@ void LaunchZero(const Queue& queue, void* to, int64_t bytes) {
   // Tensors begin at multiples of 8; their last bytes go one by one.
   Map(queue, bytes / 8, static_cast<uint64_t*>(to), ZeroBody());
   if (bytes % 8 != 0) Map(queue, bytes % 8, static_cast<uint8_t*>(to) + bytes / 8 * 8, ZeroBody());
+}
+
+void LaunchMirrorPad(const Queue& queue, int bytes, const MirrorShape& shape, const void* in, void* out) {
+  int64_t n = 1;
+  for (int d = 0; d < shape.rank; ++d) n *= shape.padded[d];
+  ForSize(bytes, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    Map(queue, n, static_cast<T*>(out), MirrorBody<T>{IndexOf(shape, true), static_cast<const T*>(in)});
+  });
+}
+
+void LaunchMirrorPadGrad(const Queue& queue, Type type, const MirrorShape& shape, const void* in, void* out) {
+  int64_t n = 1;
+  for (int d = 0; d < shape.rank; ++d) n *= shape.inner[d];
+  const auto launch = [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    MapEach(queue, n, static_cast<T*>(out), MirrorGradBody<T>{IndexOf(shape, false), static_cast<const T*>(in)});
+  };
+  if (type <= Type::kBfloat16) return ForFloating(type, launch);
+  ForInteger(type, launch);
 }
 
 void LaunchGather(const Queue& queue, int bytes, bool wide_indices, int input, int64_t outer, int64_t rows,

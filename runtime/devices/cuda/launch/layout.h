@@ -24,6 +24,15 @@ void LaunchFill(const Queue& queue, int bytes, const void* value, void* to, int6
 void LaunchFillConstant(const Queue& queue, int bytes, const void* value, void* to, int64_t n);
 void LaunchZero(const Queue& queue, void* to, int64_t bytes);
 
+// A tensor of `inner` dimensions with mirrored borders around it. `offset` 0: the border element is repeated; 1: it is not.
+struct MirrorShape {
+  int rank = 0, offset = 0;
+  int64_t inner[kMaxDims] = {}, padded[kMaxDims] = {}, before[kMaxDims] = {};
+};
+void LaunchMirrorPad(const Queue& queue, int bytes, const MirrorShape& shape, const void* in, void* out);
+// The sum of the elements of `in`, which has borders, that show each inner element, in row-major order.
+void LaunchMirrorPadGrad(const Queue& queue, Type type, const MirrorShape& shape, const void* in, void* out);
+
 // out[o][i][:] = in[o][index[i]][:], `inner` elements in a row. An index out of range is a fault of input `input`.
 void LaunchGather(const Queue& queue, int bytes, bool wide_indices, int input, int64_t outer, int64_t rows,
                   int64_t indices, int64_t inner, const void* in, const void* index, void* out);

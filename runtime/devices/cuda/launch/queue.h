@@ -12,7 +12,7 @@ namespace millrace::cuda {
 
 // What a kernel found wrong with its inputs. The first one stands; kernels launched later do nothing. kOnHost: the
 // kernel ran on the host, which has the error.
-enum class FaultCode : int32_t { kNone = 0, kIndexOutOfRange = 1, kNotFinite = 2, kBadLabel = 3, kOnHost = 4 };
+enum class FaultCode : int32_t { kNone = 0, kIndexOutOfRange = 1, kNotFinite = 2, kBadLabel = 3, kOnHost = 4, kDivisionByZero = 5 };
 
 struct Fault {
   FaultCode code = FaultCode::kNone;

@@ -2,79 +2,294 @@
 #include "cuda/launch/update.h"
 
 #include "cuda/launch/portable.h"
+#include "cuda/launch/sort.h"
 
 namespace millrace::cuda {
 namespace {
 
+template <typename W>
+MR_DEVICE W SignOf(W x) {
+  return static_cast<W>((x > W(0)) - (x < W(0)));
+}
+template <typename W>
+MR_DEVICE W PositivePart(W x) {
+  return x > W(0) ? x : W(0);
+}
+// The proximal step from `at` with rate `lr`.
+template <typename W>
+MR_DEVICE W Proximal(W at, W lr, W l1, W l2) {
+  const W shrunk = l1 > W(0) ? SignOf(at) * PositivePart<W>(fabs(at) - lr * l1) : at;
+  return shrunk / (W(1) + l2 * lr);
+}
+
+// The variable s[0] and its slots, updated by the gradient g; c: the scalars.
+template <typename W>
+MR_DEVICE void MomentumRule(UpdateRule rule, const W* c, W g, W* s) {
+  const bool nesterov = rule == UpdateRule::kNesterovMomentum || rule == UpdateRule::kKerasNesterovMomentum;
+  const W lr = c[0], momentum = c[1];
+  if (rule == UpdateRule::kMomentum || rule == UpdateRule::kNesterovMomentum) {
+    s[1] = s[1] * momentum + g;
+    s[0] = s[0] - (nesterov ? g * lr + s[1] * momentum * lr : s[1] * lr);
+  } else {
+    s[1] = s[1] * momentum - g * lr;
+    s[0] = s[0] + (nesterov ? s[1] * momentum - g * lr : s[1]);
+  }
+}
+template <typename W>
+MR_DEVICE void AdamRule(UpdateRule rule, const W* c, W g, W* s) {
+  const W beta1 = c[3], beta2 = c[4], epsilon = c[5];
+  const W alpha = c[2] * sqrt(W(1) - c[1]) / (W(1) - c[0]);
+  s[1] = s[1] + (g - s[1]) * (W(1) - beta1);
+  s[2] = s[2] + (g * g - s[2]) * (W(1) - beta2);
+  if (rule == UpdateRule::kAmsgradAdam) {
+    s[3] = s[3] < s[2] ? s[2] : s[3];
+    s[0] = s[0] - (s[1] * alpha) / (sqrt(s[3]) + epsilon);
+    return;
+  }
+  const W step = rule == UpdateRule::kNesterovAdam ? (g * (W(1) - beta1) + beta1 * s[1]) * alpha : s[1] * alpha;
+  s[0] = s[0] - step / (sqrt(s[2]) + epsilon);
+}
+template <typename W>
+MR_DEVICE void AdagradRule(UpdateRule rule, const W* c, W g, W* s) {
+  if (rule != UpdateRule::kFrozenAdagrad && rule != UpdateRule::kFrozenAdagradV2) s[1] = s[1] + g * g;
+  if (rule == UpdateRule::kAdagrad || rule == UpdateRule::kFrozenAdagrad) {
+    s[0] = s[0] - g * c[0] * (W(1) / sqrt(s[1]));
+  } else {
+    s[0] = s[0] - g * c[0] / (sqrt(s[1]) + c[1]);
+  }
+}
+template <typename W>
+MR_DEVICE void AdagradDaRule(const W* c, W g, W* s) {
+  const W lr = c[0], l1_steps = c[3] * c[1], l2_steps = c[2] * c[3] * c[0];
+  s[1] = s[1] + g;
+  s[2] = s[2] + g * g;
+  const W shrunk = l1_steps > W(0) ? SignOf(s[1]) * PositivePart<W>(fabs(s[1]) - l1_steps) : s[1];
+  s[0] = (W(-1) * lr * shrunk) / (l2_steps + sqrt(s[2]));
+}
+template <typename W>
+MR_DEVICE void FtrlRule(UpdateRule rule, const W* c, W g, W* s) {
+  const bool shrinks = rule == UpdateRule::kFtrlV2 || rule == UpdateRule::kScaledFtrlV2;
+  const bool scaled = rule == UpdateRule::kScaledFtrl || rule == UpdateRule::kScaledFtrlV2;
+  const W lr = c[0], l1 = c[1], l2 = c[2], power = -c[shrinks ? 4 : 3];
+  const W shrunk = shrinks ? g + W(2) * c[3] * s[0] : g;
+  const W accum = s[1] + g * g;
+  const bool root = power == W(0.5);
+  const W new_power = root ? sqrt(accum) : pow(accum, power);
+  const W growth = new_power - (root ? sqrt(s[1]) : pow(s[1], power));
+  const W threshold = scaled ? l1 * lr : l1;
+  s[2] = s[2] + (scaled ? shrunk * lr - growth * s[0] : shrunk - growth / lr * s[0]);
+  const W divisor = scaled ? new_power + W(2) * l2 * lr : new_power / lr + W(2) * l2;
+  s[0] = fabs(s[2]) > threshold ? (threshold * SignOf(s[2]) - s[2]) / divisor : W(0);
+  s[1] = accum;
+}
+template <typename W>
+MR_DEVICE void RmsPropRule(UpdateRule rule, const W* c, W g, W* s) {
+  const W lr = c[0], rho = c[1], momentum = c[2], epsilon = c[3];
+  if (rule == UpdateRule::kRmsProp) {
+    s[1] = s[1] + (g * g - s[1]) * (W(1) - rho);
+    s[2] = s[2] * momentum + g * lr / sqrt(s[1] + epsilon);
+    s[0] = s[0] - s[2];
+    return;
+  }
+  s[2] = s[2] + (g * g - s[2]) * (W(1) - rho);
+  s[1] = s[1] + (g - s[1]) * (W(1) - rho);
+  s[3] = s[3] * momentum + g * lr / sqrt(s[2] - s[1] * s[1] + epsilon);
+  s[0] = s[0] - s[3];
+}
+template <typename W>
+MR_DEVICE void SignRule(UpdateRule rule, const W* c, W g, W* s) {
+  s[1] = s[1] * c[3] + g * (W(1) - c[3]);
+  const W agreement = SignOf(g) * SignOf(s[1]);
+  if (rule == UpdateRule::kAddSign) {
+    s[0] = s[0] - c[0] * (c[1] + c[2] * agreement) * g;
+    return;
+  }
+  const W exponent = c[1] * c[2];
+  const W scale = agreement > W(0) ? exp(exponent) : agreement < W(0) ? exp(-exponent) : W(1);
+  s[0] = s[0] - c[0] * scale * g;
+}
+
+template <typename W>
+MR_DEVICE void ApplyRule(UpdateRule rule, const W* c, W g, W* s) {
+  switch (rule) {
+    case UpdateRule::kGradientDescent: s[0] = s[0] - c[0] * g; return;
+    case UpdateRule::kAdam:
+    case UpdateRule::kNesterovAdam:
+    case UpdateRule::kAmsgradAdam: return AdamRule(rule, c, g, s);
+    case UpdateRule::kAdaMax: {
+      s[1] = s[1] + (g - s[1]) * (W(1) - c[2]);
+      const W decayed = c[3] * s[2], size = fabs(g);
+      s[2] = decayed < size ? size : decayed;
+      s[0] = s[0] - c[1] / (W(1) - c[0]) * (s[1] / (s[2] + c[4]));
+      return;
+    }
+    case UpdateRule::kAdagrad:
+    case UpdateRule::kFrozenAdagrad:
+    case UpdateRule::kAdagradV2:
+    case UpdateRule::kFrozenAdagradV2: return AdagradRule(rule, c, g, s);
+    case UpdateRule::kAdagradDA: return AdagradDaRule(c, g, s);
+    case UpdateRule::kProximalGradientDescent: s[0] = Proximal(s[0] - g * c[0], c[0], c[1], c[2]); return;
+    case UpdateRule::kProximalAdagrad: {
+      s[1] = s[1] + g * g;
+      const W rate = c[0] * (W(1) / sqrt(s[1]));
+      s[0] = Proximal(s[0] - g * rate, rate, c[1], c[2]);
+      return;
+    }
+    case UpdateRule::kAdadelta: {
+      s[1] = s[1] * c[1] + g * g * (W(1) - c[1]);
+      const W update = sqrt(s[2] + c[2]) * (W(1) / sqrt(s[1] + c[2])) * g;
+      s[0] = s[0] - update * c[0];
+      s[2] = s[2] * c[1] + update * update * (W(1) - c[1]);
+      return;
+    }
+    case UpdateRule::kFtrl:
+    case UpdateRule::kScaledFtrl:
+    case UpdateRule::kFtrlV2:
+    case UpdateRule::kScaledFtrlV2: return FtrlRule(rule, c, g, s);
+    case UpdateRule::kRmsProp:
+    case UpdateRule::kCenteredRmsProp: return RmsPropRule(rule, c, g, s);
+    case UpdateRule::kAddSign:
+    case UpdateRule::kPowerSign: return SignRule(rule, c, g, s);
+    default: return MomentumRule(rule, c, g, s);
+  }
+}
+
+template <typename W>
+MR_DEVICE W ScalarAt(const void* at, Type type) {
+  switch (type) {
+    case Type::kDouble: return static_cast<W>(*static_cast<const double*>(at));
+    case Type::kHalf: return static_cast<W>(Widen(*static_cast<const Half*>(at)));
+    case Type::kBfloat16: return static_cast<W>(Widen(*static_cast<const Bfloat16*>(at)));
+    case Type::kInt32: return static_cast<W>(*static_cast<const int32_t*>(at));
+    case Type::kInt64: return static_cast<W>(*static_cast<const int64_t*>(at));
+    default: return static_cast<W>(*static_cast<const float*>(at));
+  }
+}
+
+// Element `at` of the slots, by element `from` of the gradient.
+template <typename T>
+MR_DEVICE void UpdateOne(UpdateRule rule, int slots, const UpdateArguments& u, int64_t at, int64_t from) {
+  using W = typename Wide<T>::type;
+  W scalars[kMaxScalars], s[kMaxSlots];
+  for (int k = 0; k < kMaxScalars; ++k) {
+    scalars[k] = u.scalars[k] == nullptr ? static_cast<W>(u.values[k]) : ScalarAt<W>(u.scalars[k], u.scalar_types[k]);
+  }
+  for (int k = 0; k < kMaxSlots; ++k) s[k] = k < slots ? Widen(static_cast<const T*>(u.slots[k])[at]) : W(0);
+  ApplyRule<W>(rule, scalars, Widen(static_cast<const T*>(u.gradient)[from]), s);
+  for (int k = 0; k < kMaxSlots; ++k) {
+    if (k < slots) static_cast<T*>(u.slots[k])[at] = Wide<T>::Narrow(s[k]);
+  }
+}
+
 template <typename T>
 struct UpdateBody {
-  using W = typename Wide<T>::type;
   UpdateRule rule;
-  T* slots[kMaxSlots];
-  const T* scalars[kMaxScalars];
-  const T* gradient;
+  int slots;
+  UpdateArguments update;
+  MR_DEVICE void operator()(int64_t i) const { UpdateOne<T>(rule, slots, update, i, i); }
+};
 
-  MR_DEVICE W Scalar(int i) const { return Widen(*scalars[i]); }
-  MR_DEVICE W Get(int slot, int64_t i) const { return Widen(slots[slot][i]); }
-  MR_DEVICE void Put(int slot, int64_t i, W value) const { slots[slot][i] = Wide<T>::Narrow(value); }
+// Several updates, cut into chunks: chunks [first[k], first[k + 1]) are of update k.
+inline constexpr int64_t kUpdateChunk = 2048;
+struct Together {
+  int count = 0;
+  int64_t first[kMaxUpdatesTogether + 1] = {};
+  UpdateArguments updates[kMaxUpdatesTogether];
+};
 
-  MR_DEVICE void Momentum(int64_t i, W g) const {
-    const bool nesterov = rule == UpdateRule::kNesterovMomentum || rule == UpdateRule::kKerasNesterovMomentum;
-    const W lr = Scalar(0), momentum = Scalar(1);
-    if (rule == UpdateRule::kMomentum || rule == UpdateRule::kNesterovMomentum) {
-      const W accum = Get(1, i) * momentum + g;
-      Put(1, i, accum);
-      Put(0, i, Get(0, i) - (nesterov ? g * lr + accum * momentum * lr : accum * lr));
-    } else {
-      const W accum = Get(1, i) * momentum - g * lr;
-      Put(1, i, accum);
-      Put(0, i, Get(0, i) + (nesterov ? accum * momentum - g * lr : accum));
+#if defined(__CUDACC__)
+
+static_assert(sizeof(Together) < 32000, "the arguments of a kernel");
+
+template <typename T>
+__global__ void __launch_bounds__(kThreads)
+    TogetherKernel(UpdateRule rule, int slots, const __grid_constant__ Together all, const Fault* fault) {
+  if (fault->code != FaultCode::kNone) return;
+  for (int64_t chunk = blockIdx.x; chunk < all.first[all.count]; chunk += gridDim.x) {
+    int low = 0, high = all.count;  // update `low` begins at or before the chunk, `high` behind it
+    while (high - low > 1) {
+      const int middle = (low + high) / 2;
+      (all.first[middle] <= chunk ? low : high) = middle;
     }
+    const UpdateArguments& update = all.updates[low];
+    const int64_t begin = (chunk - all.first[low]) * kUpdateChunk;
+    const int64_t end = begin + kUpdateChunk < update.elements ? begin + kUpdateChunk : update.elements;
+    for (int64_t i = begin + threadIdx.x; i < end; i += kThreads) UpdateOne<T>(rule, slots, update, i, i);
   }
-  MR_DEVICE void Adam(int64_t i, W g) const {
-    const W beta1 = Scalar(3), beta2 = Scalar(4), epsilon = Scalar(5);
-    const W alpha = Scalar(2) * sqrt(W(1) - Scalar(1)) / (W(1) - Scalar(0));
-    const W m = Get(1, i) + (g - Get(1, i)) * (W(1) - beta1);
-    const W v = Get(2, i) + (g * g - Get(2, i)) * (W(1) - beta2);
-    Put(1, i, m);
-    Put(2, i, v);
-    const W step = rule == UpdateRule::kNesterovAdam ? (g * (W(1) - beta1) + beta1 * m) * alpha : m * alpha;
-    Put(0, i, Get(0, i) - step / (sqrt(v) + epsilon));
-  }
+}
+
+template <typename T>
+void RunTogether(const Queue& queue, UpdateRule rule, int slots, const Together& all) {
+  const int64_t chunks = all.first[all.count], blocks = chunks < kMaxBlocks ? chunks : kMaxBlocks;
+  if (blocks == 0) return;
+  TogetherKernel<T><<<static_cast<unsigned>(blocks), kThreads, 0, static_cast<cudaStream_t>(queue.stream)>>>(
+      rule, slots, all, queue.fault);
+}
+
+#else
+
+template <typename T>
+void RunTogether(const Queue& queue, UpdateRule rule, int slots, const Together& all) {
+  ForEach(queue, all.first[all.count], [&](int64_t chunk) {
+    int k = 0;
+    while (all.first[k + 1] <= chunk) ++k;
+    const int64_t begin = (chunk - all.first[k]) * kUpdateChunk;
+    for (int64_t i = begin; i < begin + kUpdateChunk && i < all.updates[k].elements; ++i) {
+      UpdateOne<T>(rule, slots, all.updates[k], i, i);
+    }
+  });
+}
+
+#endif
+
+// The first index of a row in the sorted order takes the row's updates one after another.
+template <typename T>
+struct SparseBody {
+  UpdateRule rule;
+  int slots;
+  UpdateArguments update;
+  int64_t n;
+  Divider inner;
+  SortedRows sorted;
   MR_DEVICE void operator()(int64_t i) const {
-    const W g = Widen(gradient[i]);
-    switch (rule) {
-      case UpdateRule::kGradientDescent: return Put(0, i, Get(0, i) - Scalar(0) * g);
-      case UpdateRule::kAdam:
-      case UpdateRule::kNesterovAdam: return Adam(i, g);
-      case UpdateRule::kAdagrad: {
-        const W accum = Get(1, i) + g * g;
-        Put(1, i, accum);
-        return Put(0, i, Get(0, i) - g * Scalar(0) * (W(1) / sqrt(accum)));
-      }
-      case UpdateRule::kRmsProp: {
-        const W ms = Get(1, i) + (g * g - Get(1, i)) * (W(1) - Scalar(1));
-        const W mom = Get(2, i) * Scalar(2) + g * Scalar(0) / sqrt(ms + Scalar(3));
-        Put(1, i, ms);
-        Put(2, i, mom);
-        return Put(0, i, Get(0, i) - mom);
-      }
-      default: return Momentum(i, g);
+    const int64_t first = inner(i), column = i - first * inner.by;
+    const int32_t row = sorted.rows[first];
+    if (row == sorted.skipped || (first > 0 && sorted.rows[first - 1] == row)) return;
+    for (int64_t k = first; k < n && sorted.rows[k] == row; ++k) {
+      UpdateOne<T>(rule, slots, update, row * inner.by + column, sorted.items[k] * inner.by + column);
     }
   }
 };
 
 }  // namespace
 
-void LaunchUpdate(const Queue& queue, UpdateRule rule, Type type, const UpdateArguments& arguments) {
+void LaunchUpdate(const Queue& queue, UpdateRule rule, Type type, int slots, const UpdateArguments& arguments) {
   ForFloating(type, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    UpdateBody<T> body = {};
-    body.rule = rule;
-    for (int i = 0; i < kMaxSlots; ++i) body.slots[i] = static_cast<T*>(arguments.slots[i]);
-    for (int i = 0; i < kMaxScalars; ++i) body.scalars[i] = static_cast<const T*>(arguments.scalars[i]);
-    body.gradient = static_cast<const T*>(arguments.gradient);
-    ForEach(queue, arguments.elements, body);
+    ForEach(queue, arguments.elements, UpdateBody<typename decltype(tag)::type>{rule, slots, arguments});
+  });
+}
+
+void LaunchUpdates(const Queue& queue, UpdateRule rule, Type type, int slots, const UpdateArguments* updates, int count) {
+  while (count > 0) {
+    Together all;
+    while (all.count < kMaxUpdatesTogether && count > 0) {
+      all.updates[all.count] = *updates++;
+      all.first[all.count + 1] = all.first[all.count] + CeilDiv(all.updates[all.count].elements, kUpdateChunk);
+      ++all.count;
+      --count;
+    }
+    ForFloating(type, [&](auto tag) { RunTogether<typename decltype(tag)::type>(queue, rule, slots, all); });
+  }
+}
+
+void LaunchSparseUpdate(const Queue& queue, UpdateRule rule, Type type, int slots, const UpdateArguments& arguments,
+                        const RowIndex& index, int64_t rows, int64_t inner, const void* indices, void* scratch) {
+  const int64_t n = index.count;
+  if (n == 0 || inner == 0 || rows == 0) return;
+  const SortedRows sorted = SortRows(queue, index, rows, indices, scratch);
+  ForFloating(type, [&](auto tag) {
+    ForEach(queue, n * inner, SparseBody<typename decltype(tag)::type>{rule, slots, arguments, n, DivideBy(inner, n * inner),
+                                                                       sorted});
   });
 }
 

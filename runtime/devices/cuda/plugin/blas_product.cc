@@ -75,13 +75,15 @@ class BlasProduct final : public Product {
 
   int64_t scratch_bytes() const override { return AlignUp(static_cast<int64_t>(choice_.workspaceSize), kLibraryAlignment); }
 
-  absl::Status Run(const Queue& queue, const void* a, const void* b, void* c, void* scratch) const override {
+  absl::Status Run(const Queue& queue, const void* a, const void* b, const void* onto, void* c,
+                   void* scratch) const override {
     const float one = 1, zero = 0;
     const double wide_one = 1, wide_zero = 0;
     const bool wide = shape_.type == Type::kDouble;
     const void* alpha = wide ? static_cast<const void*>(&wide_one) : &one;
-    const void* beta = wide ? static_cast<const void*>(&wide_zero) : &zero;
-    return BlasStatus(cublasLtMatmul(services_.blas(), operation_, alpha, b, b_, a, a_, beta, c, c_, c, c_, &choice_.algo,
+    const void* none = wide ? static_cast<const void*>(&wide_zero) : &zero;
+    return BlasStatus(cublasLtMatmul(services_.blas(), operation_, alpha, b, b_, a, a_, onto == nullptr ? none : alpha,
+                                     onto == nullptr ? c : onto, c_, c, c_, &choice_.algo,
                                      choice_.workspaceSize > 0 ? scratch : nullptr, choice_.workspaceSize,
                                      static_cast<cudaStream_t>(queue.stream)),
                       services_.device(), "cublasLtMatmul");

@@ -145,6 +145,15 @@ class CudaDriver final : public DeviceDriver {
     return absl::OkStatus();
   }
 
+  const GroupedKernel* Grouped(const Kernel& kernel) const override { return dynamic_cast<const GroupedKernel*>(&kernel); }
+  absl::Status LaunchTogether(absl::Span<const GroupMember> members, DeviceStream, int64_t position) override {
+    MR_CUDA(cudaSetDevice(options_.index));
+    services_->set_position(position);
+    MR_RETURN_IF_ERROR(members[0].kernel->RunTogether(members));
+    MR_CUDA(cudaPeekAtLastError());
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<KernelFault> TakeFault(DeviceStream stream) override {
     MR_CUDA(cudaSetDevice(options_.index));
     MR_CUDA(cudaMemcpyAsync(fault_host_, fault_, sizeof(Fault), cudaMemcpyDeviceToHost, Raw(stream)));

@@ -6,8 +6,10 @@
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
 
+#include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,6 +35,8 @@ class CudaServices final : public DeviceServices {
   absl::Status Launched(const Queue&) override { return absl::OkStatus(); }
   absl::StatusOr<std::unique_ptr<Product>> PlanProduct(const ProductShape& shape) override;
   absl::StatusOr<std::unique_ptr<Convolution>> PlanConvolution(const ConvShape& shape) override;
+  // Text that does not compile is an error of ours, said once; it is Unimplemented here, since there is another way.
+  absl::StatusOr<std::shared_ptr<const CompiledFusion>> CompileFusion(const std::string& source) override;
   absl::Status LoadState(const Queue& queue, void* device, const void* host, int64_t bytes) override;
   absl::Status StoreState(const Queue& queue, void* host, const void* device, int64_t bytes) override;
 
@@ -73,6 +77,9 @@ class CudaServices final : public DeviceServices {
   std::vector<std::shared_ptr<void>> of_step_, of_graphs_;
   std::mutex mutex_;
   KernelFault host_fault_;
+  std::mutex fusions_mutex_;
+  std::map<std::string, std::shared_ptr<const CompiledFusion>> fusions_;  // by text
+  std::set<std::string> fusion_errors_;                                    // that have been said
 };
 
 absl::Status BlasStatus(cublasStatus_t status, const std::string& device, const char* call);

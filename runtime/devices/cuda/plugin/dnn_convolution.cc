@@ -100,7 +100,16 @@ class DnnConvolution final : public Convolution {
 
   absl::Status Check(cudnnStatus_t status, const char* call) const { return DnnStatus(status, services_.device(), call); }
 
+  // cuDNN counts elements in ints.
+  bool TooLarge() const {
+    const auto elements = [&](int64_t channels, const ConvShape::Sizes& size) {
+      return shape_.batch * channels * size[0] * size[1] * size[2];
+    };
+    return std::max(elements(shape_.in_channels, shape_.in), elements(shape_.out_channels, shape_.out)) > INT32_MAX;
+  }
+
   absl::Status Describe() {
+    if (TooLarge()) return absl::UnimplementedError("cuDNN takes no tensors of 2^31 elements");
     MR_RETURN_IF_ERROR(Check(cudnnCreateTensorDescriptor(&input_), "an input's descriptor"));
     MR_RETURN_IF_ERROR(Check(cudnnCreateTensorDescriptor(&output_), "an output's descriptor"));
     MR_RETURN_IF_ERROR(Check(cudnnCreateFilterDescriptor(&filter_), "a filter's descriptor"));

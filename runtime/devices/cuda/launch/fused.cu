@@ -1,0 +1,133 @@
+#include "cuda/launch/fused.h"
+
+#include "cuda/launch/portable.h"
+
+namespace millrace::cuda {
+namespace {
+
+// A value of any of the types.
+struct Slot {
+  uint64_t bits;
+  template <typename T>
+  MR_DEVICE T As() const {
+    T value;
+    memcpy(&value, &bits, sizeof(T));
+    return value;
+  }
+  template <typename T>
+  MR_DEVICE void Set(T value) {
+    bits = 0;
+    memcpy(&bits, &value, sizeof(T));
+  }
+};
+
+template <typename T>
+MR_DEVICE T Operand(const FusedArguments& a, FusedOperand how, int k, int64_t i) {
+  return how == FusedOperand::kFull ? FullOperand<T>(a, k, i) : how == FusedOperand::kOne ? OneOperand<T>(a, k, i)
+                                                                                          : RowOperand<T>(a, k, i);
+}
+
+template <typename Fn>
+void ForFused(Type type, const Fn& fn) {
+  switch (type) {
+    case Type::kDouble: return fn(double());
+    case Type::kHalf: return fn(Half());
+    case Type::kBfloat16: return fn(Bfloat16());
+    case Type::kBool: return fn(bool());
+    default: return fn(float());
+  }
+}
+
+template <typename T>
+MR_DEVICE Slot SlotOf(T value) {
+  Slot slot;
+  slot.Set(value);
+  return slot;
+}
+
+template <typename From>
+MR_DEVICE Slot CastTo(Type to, From value) {
+  switch (to) {
+    case Type::kDouble: return SlotOf(CastOne<double>(value));
+    case Type::kHalf: return SlotOf(CastOne<Half>(value));
+    case Type::kBfloat16: return SlotOf(CastOne<Bfloat16>(value));
+    case Type::kBool: return SlotOf(CastOne<bool>(value));
+    default: return SlotOf(CastOne<float>(value));
+  }
+}
+MR_DEVICE inline Slot RunCast(const FusedStep& step, const Slot& a) {
+  switch (step.from) {
+    case Type::kDouble: return CastTo(step.to, a.As<double>());
+    case Type::kHalf: return CastTo(step.to, a.As<Half>());
+    case Type::kBfloat16: return CastTo(step.to, a.As<Bfloat16>());
+    case Type::kBool: return CastTo(step.to, a.As<bool>());
+    default: return CastTo(step.to, a.As<float>());
+  }
+}
+MR_DEVICE inline Slot LoadOperand(const FusedProgram& program, const FusedArguments& arguments, int k, int64_t i) {
+  const FusedOperand how = program.operands[k];
+  switch (program.types[k]) {
+    case Type::kDouble: return SlotOf(Operand<double>(arguments, how, k, i));
+    case Type::kHalf: return SlotOf(Operand<Half>(arguments, how, k, i));
+    case Type::kBfloat16: return SlotOf(Operand<Bfloat16>(arguments, how, k, i));
+    case Type::kBool: return SlotOf(Operand<bool>(arguments, how, k, i));
+    default: return SlotOf(Operand<float>(arguments, how, k, i));
+  }
+}
+
+template <typename T>
+MR_DEVICE Slot RunFloating(const FusedStep& step, const Slot* a, const Slot* b) {
+  if (step.kind == FusedKind::kCompare) {
+    return SlotOf(CompareOne(static_cast<CompareOp>(step.op), a->As<T>(), b->As<T>()));
+  }
+  if (step.kind == FusedKind::kBinary) {
+    return SlotOf(BinaryOne(static_cast<BinaryOp>(step.op), a->As<T>(), b->As<T>(), step.alpha));
+  }
+  return SlotOf(UnaryOne(static_cast<UnaryOp>(step.op), a->As<T>(), step.alpha));
+}
+
+MR_DEVICE inline Slot RunStep(const FusedStep& step, const Slot* a, const Slot* b, const Slot* c) {
+  switch (step.kind) {
+    case FusedKind::kLogical: return SlotOf(LogicalOne(static_cast<LogicalOp>(step.op), a->As<bool>(), b->As<bool>()));
+    case FusedKind::kSelect: return a->As<bool>() ? *b : *c;
+    case FusedKind::kConstant: return CastTo(step.to, step.alpha);
+    case FusedKind::kCast: return RunCast(step, *a);
+    case FusedKind::kCompare:
+      if (step.from != Type::kBool) break;
+      return SlotOf(CompareOne(static_cast<CompareOp>(step.op), a->As<uint8_t>(), b->As<uint8_t>()));
+    default: break;
+  }
+  switch (step.from) {
+    case Type::kDouble: return RunFloating<double>(step, a, b);
+    case Type::kHalf: return RunFloating<Half>(step, a, b);
+    case Type::kBfloat16: return RunFloating<Bfloat16>(step, a, b);
+    default: return RunFloating<float>(step, a, b);
+  }
+}
+
+template <typename T>
+struct InterpretedBody {
+  FusedProgram program;
+  FusedArguments arguments;
+  MR_DEVICE T operator()(int64_t i) const {
+    Slot values[kMaxFusedOperands + kMaxFusedSteps];
+    for (int k = 0; k < program.inputs; ++k) values[k] = LoadOperand(program, arguments, k, i);
+    for (int k = 0; k < program.steps; ++k) {
+      const FusedStep& step = program.step[k];
+      values[kMaxFusedOperands + k] =
+          RunStep(step, values + step.operands[0], values + step.operands[1], values + step.operands[2]);
+    }
+    return values[kMaxFusedOperands + program.steps - 1].template As<T>();
+  }
+};
+
+}  // namespace
+
+void LaunchFused(const Queue& queue, const FusedProgram& program, const FusedArguments& arguments) {
+  ForFused(program.step[program.steps - 1].to, [&](auto type) {
+    using T = decltype(type);
+    Map(queue, arguments.elements, static_cast<T*>(arguments.output), InterpretedBody<T>{program, arguments});
+  });
+}
+
+}  // namespace millrace::cuda

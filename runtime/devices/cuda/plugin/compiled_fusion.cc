@@ -1,0 +1,85 @@
+// Fused kernels of one device: compiled for it, loaded, and kept by their text.
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <utility>
+
+#include <glog/logging.h>
+
+#include "absl/strings/str_cat.h"
+#include "cuda/launch/fused_body.h"
+#include "cuda/plugin/cuda_errors.h"
+#include "cuda/plugin/cuda_services.h"
+#include "cuda/plugin/run_time_compiler.h"
+#include "millrace/status.h"
+
+namespace millrace::cuda {
+namespace {
+
+class LoadedFusion final : public CompiledFusion {
+ public:
+  LoadedFusion(const CudaServices& services, CompiledText text) : services_(services), text_(std::move(text)) {}
+  ~LoadedFusion() override {
+    if (library_ != nullptr) cudaLibraryUnload(library_);
+  }
+
+  absl::Status Load() {
+    const auto check = [&](cudaError_t error, const char* call) { return CudaStatus(error, services_.device(), call); };
+    MR_RETURN_IF_ERROR(services_.Use());
+    MR_RETURN_IF_ERROR(check(cudaLibraryLoadData(&library_, text_.code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
+                             "cudaLibraryLoadData"));
+    return check(cudaLibraryGetKernel(&kernel_, library_, "millrace_fused"), "cudaLibraryGetKernel");
+  }
+
+  absl::Status Launch(const Queue& queue, const FusedArguments& arguments) const override {
+    if (arguments.elements <= 0) return absl::OkStatus();
+    constexpr int64_t kEach = int64_t{kFusedThreads} * kFusedUnroll, kMostBlocks = 132 * 16;
+    const int64_t blocks = std::min((arguments.elements + kEach - 1) / kEach, kMostBlocks);
+    FusedArguments copy = arguments;
+    void* pointers[] = {&copy};
+    return CudaStatus(cudaLaunchKernel(reinterpret_cast<const void*>(kernel_), dim3(static_cast<unsigned>(blocks)),
+                                       dim3(kFusedThreads), pointers, 0, static_cast<cudaStream_t>(queue.stream)),
+                      services_.device(), "cudaLaunchKernel");
+  }
+
+ private:
+  const CudaServices& services_;
+  const CompiledText text_;  // loaded code may refer to it
+  cudaLibrary_t library_ = nullptr;
+  cudaKernel_t kernel_ = nullptr;
+};
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const CompiledFusion>> CudaServices::CompileFusion(const std::string& source) {
+  std::lock_guard<std::mutex> lock(fusions_mutex_);
+  const auto known = fusions_.find(source);
+  if (known != fusions_.end()) return known->second;
+  const auto make = [&]() -> absl::StatusOr<std::shared_ptr<const CompiledFusion>> {
+    MR_RETURN_IF_ERROR(Use());
+    int major = 0, minor = 0;
+    MR_RETURN_IF_ERROR(CudaStatus(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index_), device_,
+                                  "cudaDeviceGetAttribute"));
+    MR_RETURN_IF_ERROR(CudaStatus(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index_), device_,
+                                  "cudaDeviceGetAttribute"));
+    MR_ASSIGN_OR_RETURN(CompiledText text, CompileAtRunTime(source, absl::StrCat("sm_", major, minor)));
+    auto fusion = std::make_shared<LoadedFusion>(*this, std::move(text));
+    MR_RETURN_IF_ERROR(fusion->Load());
+    return std::shared_ptr<const CompiledFusion>(std::move(fusion));
+  };
+  absl::StatusOr<std::shared_ptr<const CompiledFusion>> made = make();
+  if (!made.ok()) {
+    // Slower kernels are there for the same work; said once for each reason.
+    if (!absl::IsUnavailable(made.status())) {
+      if (fusion_errors_.insert(std::string(made.status().message())).second) {
+        LOG(WARNING) << device_ << ": fused kernels are not compiled: " << made.status().message();
+      }
+      made = absl::UnimplementedError(made.status().message());
+    }
+    return made;
+  }
+  fusions_[source] = *made;
+  return made;
+}
+
+}  // namespace millrace::cuda

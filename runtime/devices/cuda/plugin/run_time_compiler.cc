@@ -1,0 +1,119 @@
+#include "cuda/plugin/run_time_compiler.h"
+
+#include <dlfcn.h>
+#include <nvrtc.h>
+
+#include <mutex>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "cuda/plugin/kernel_headers.h"
+#include "millrace/status.h"
+
+namespace millrace::cuda {
+namespace {
+
+// NVRTC's functions; the library is not linked, so that the plugin loads without it.
+struct Nvrtc {
+  decltype(&nvrtcCreateProgram) create = nullptr;
+  decltype(&nvrtcDestroyProgram) destroy = nullptr;
+  decltype(&nvrtcCompileProgram) compile = nullptr;
+  decltype(&nvrtcGetProgramLogSize) log_size = nullptr;
+  decltype(&nvrtcGetProgramLog) log = nullptr;
+  decltype(&nvrtcGetCUBINSize) cubin_size = nullptr;
+  decltype(&nvrtcGetCUBIN) cubin = nullptr;
+  decltype(&nvrtcGetPTXSize) ptx_size = nullptr;
+  decltype(&nvrtcGetPTX) ptx = nullptr;
+  decltype(&nvrtcGetErrorString) error = nullptr;
+  std::string missing;
+};
+
+template <typename Function>
+void Find(void* library, const char* name, Function& function, std::string& missing) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+  if (function == nullptr) missing = absl::StrCat("NVRTC has no ", name);
+}
+
+Nvrtc LoadNvrtc() {
+  Nvrtc nvrtc;
+  void* library = nullptr;
+  const std::string folder = MILLRACE_CUDA_LIBRARIES;
+  const std::string numbered = absl::StrCat("libnvrtc.so.", MILLRACE_CUDA_MAJOR);
+  for (const std::string& name : {numbered, absl::StrCat(folder, "/", numbered), absl::StrCat(folder, "/libnvrtc.so"),
+                                  std::string("libnvrtc.so")}) {
+    if (library == nullptr) library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
+  if (library == nullptr) {
+    nvrtc.missing = absl::StrCat(numbered, " was not found");
+    return nvrtc;
+  }
+  Find(library, "nvrtcCreateProgram", nvrtc.create, nvrtc.missing);
+  Find(library, "nvrtcDestroyProgram", nvrtc.destroy, nvrtc.missing);
+  Find(library, "nvrtcCompileProgram", nvrtc.compile, nvrtc.missing);
+  Find(library, "nvrtcGetProgramLogSize", nvrtc.log_size, nvrtc.missing);
+  Find(library, "nvrtcGetProgramLog", nvrtc.log, nvrtc.missing);
+  Find(library, "nvrtcGetCUBINSize", nvrtc.cubin_size, nvrtc.missing);
+  Find(library, "nvrtcGetCUBIN", nvrtc.cubin, nvrtc.missing);
+  Find(library, "nvrtcGetPTXSize", nvrtc.ptx_size, nvrtc.missing);
+  Find(library, "nvrtcGetPTX", nvrtc.ptx, nvrtc.missing);
+  Find(library, "nvrtcGetErrorString", nvrtc.error, nvrtc.missing);
+  return nvrtc;
+}
+
+class Program {
+ public:
+  explicit Program(const Nvrtc& nvrtc) : nvrtc_(nvrtc) {}
+  ~Program() {
+    if (program_ != nullptr) nvrtc_.destroy(&program_);
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  absl::StatusOr<CompiledText> Compile(const std::string& source, const std::string& architecture) {
+    std::vector<const char*> texts, names;
+    for (const KernelHeader& header : KernelHeaders()) {
+      texts.push_back(header.text);
+      names.push_back(header.name);
+    }
+    MR_RETURN_IF_ERROR(Check(nvrtc_.create(&program_, source.c_str(), "fused.cu", static_cast<int>(texts.size()),
+                                           texts.data(), names.data()),
+                             "nvrtcCreateProgram"));
+    const std::string target = absl::StrCat("--gpu-architecture=", architecture);
+    const char* const options[] = {target.c_str(), "--std=c++20", "--fmad=false"};
+    const nvrtcResult compiled = nvrtc_.compile(program_, 3, options);
+    CompiledText text;
+    size_t bytes = 0;
+    if (nvrtc_.log_size(program_, &bytes) == NVRTC_SUCCESS && bytes > 1) {
+      text.log.resize(bytes);
+      static_cast<void>(nvrtc_.log(program_, text.log.data()));
+      text.log.resize(bytes - 1);
+    }
+    if (compiled != NVRTC_SUCCESS) {
+      return absl::InternalError(absl::StrCat("compiling a fused kernel: ", nvrtc_.error(compiled), "\n", text.log));
+    }
+    const bool ptx = architecture.rfind("compute_", 0) == 0;
+    MR_RETURN_IF_ERROR(Check((ptx ? nvrtc_.ptx_size : nvrtc_.cubin_size)(program_, &bytes), "the size of compiled code"));
+    text.code.resize(bytes);
+    MR_RETURN_IF_ERROR(Check((ptx ? nvrtc_.ptx : nvrtc_.cubin)(program_, text.code.data()), "compiled code"));
+    return text;
+  }
+
+ private:
+  absl::Status Check(nvrtcResult result, const char* call) const {
+    if (result == NVRTC_SUCCESS) return absl::OkStatus();
+    return absl::InternalError(absl::StrCat(call, ": ", nvrtc_.error(result)));
+  }
+
+  const Nvrtc& nvrtc_;
+  nvrtcProgram program_ = nullptr;
+};
+
+}  // namespace
+
+absl::StatusOr<CompiledText> CompileAtRunTime(const std::string& source, const std::string& architecture) {
+  static const Nvrtc* const nvrtc = new Nvrtc(LoadNvrtc());
+  if (!nvrtc->missing.empty()) return absl::UnimplementedError(nvrtc->missing);
+  return Program(*nvrtc).Compile(source, architecture);
+}
+
+}  // namespace millrace::cuda

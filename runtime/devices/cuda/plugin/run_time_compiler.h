@@ -1,0 +1,23 @@
+// Compiles kernels while the program runs, by NVRTC where its library is found. Needs no device.
+#ifndef MILLRACE_RUNTIME_DEVICES_CUDA_PLUGIN_RUN_TIME_COMPILER_H_
+#define MILLRACE_RUNTIME_DEVICES_CUDA_PLUGIN_RUN_TIME_COMPILER_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace millrace::cuda {
+
+struct CompiledText {
+  std::string code;  // a cubin, or PTX
+  std::string log;   // warnings
+};
+
+// `architecture`: "sm_90" for a cubin, "compute_90" for PTX. The text may include the kernels' headers (fused_body.h).
+// No fused multiply-adds and no fast math, as in the kernels compiled beforehand. Unimplemented where NVRTC is not there;
+// Internal with the compiler's words where it does not take the text. Any thread.
+absl::StatusOr<CompiledText> CompileAtRunTime(const std::string& source, const std::string& architecture);
+
+}  // namespace millrace::cuda
+
+#endif  // MILLRACE_RUNTIME_DEVICES_CUDA_PLUGIN_RUN_TIME_COMPILER_H_

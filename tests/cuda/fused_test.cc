@@ -1,0 +1,242 @@
+// Trees of elementwise ops as one kernel: the kernel that reads the tree, and the text that is compiled for it, give the
+// bits of the ops one by one; the device's compiler takes the text of every op and type without a word.
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <random>
+#include <set>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "cuda/emulated/host_services.h"
+#include "cuda/kernels/elementwise_names.h"
+#include "cuda/kernels/register.h"
+#include "cuda/launch/fused.h"
+#ifdef MILLRACE_HAS_CUDA_PLUGIN
+#include "cuda/plugin/run_time_compiler.h"
+#endif
+
+namespace millrace::cuda {
+namespace {
+
+constexpr int64_t kRows = 37, kRow = 29;
+
+// root = then(op(inputs), x0), so that something passes between two ops.
+struct Tree {
+  std::string name;
+  OpInstance node;
+};
+
+const char* ThenOf(DataType dtype) { return dtype == DataType::kBool ? "LogicalOr" : "Maximum"; }
+
+Tree MakeTree(const std::string& op, const std::vector<DataType>& inputs, DataType output, AttrMap attrs = {}) {
+  Tree tree;
+  tree.name = absl::StrCat(op, "_", std::string(DataTypeName(inputs.back())), "_", std::string(DataTypeName(output)));
+  std::vector<int64_t> operands{static_cast<int64_t>(inputs.size())};
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    // The operands of an op: full, a row, one for all.
+    const Shape shape = i == 0 ? Shape({kRows, kRow}) : i == 1 ? Shape({kRow}) : Shape({});
+    const bool select = op == "SelectV2" || op == "AddN";
+    tree.node.inputs.push_back({inputs[i], select ? Shape({kRows, kRow}) : shape});
+    operands.push_back(static_cast<int64_t>(i));
+  }
+  tree.node.inputs.push_back({output, Shape({kRows, kRow})});
+  operands.insert(operands.end(), {2, -1, static_cast<int64_t>(inputs.size())});
+  tree.node.name = tree.name;
+  tree.node.op = "_Fused";
+  tree.node.outputs.push_back({output, Shape({kRows, kRow})});
+  const std::vector<FunctionRef> ops{{op, std::make_shared<AttrMap>(attrs)}, {ThenOf(output), std::make_shared<AttrMap>()}};
+  tree.node.attrs = AttrMap({{"operands", operands}, {"ops", ops}, {"row", kRow}, {"types", std::vector<DataType>{output, output}}});
+  return tree;
+}
+
+std::vector<Tree> Trees(DataType type) {
+  std::vector<Tree> trees;
+  const DataType boolean = DataType::kBool;
+  for (const auto& [name, op] : UnaryOps()) trees.push_back(MakeTree(name, {type}, type));
+  for (const auto& [name, op] : BinaryOps()) trees.push_back(MakeTree(name, {type, type}, type));
+  for (const auto& [name, op] : CompareOps()) trees.push_back(MakeTree(name, {type, type}, boolean));
+  trees.push_back(MakeTree("SelectV2", {boolean, type, type}, type));
+  trees.push_back(MakeTree("BiasAdd", {type, type}, type));
+  trees.push_back(MakeTree("AddN", {type, type, type}, type));
+  trees.push_back(MakeTree("ZerosLike", {type}, type));
+  for (DataType to : {DataType::kFloat, DataType::kDouble, DataType::kHalf, DataType::kBfloat16, boolean}) {
+    trees.push_back(MakeTree("Cast", {type}, to));
+  }
+  trees.push_back(MakeTree("Cast", {boolean}, type));
+  trees.push_back(MakeTree("LogicalNot", {boolean}, boolean));
+  trees.push_back(MakeTree("LogicalAnd", {boolean, boolean}, boolean));
+  return trees;
+}
+
+// Ordinary numbers, and those that are not.
+Tensor Values(const TensorType& type, uint32_t seed) {
+  Tensor tensor(type.dtype, type.shape);
+  std::mt19937 random(seed);
+  const double rare[] = {0.0, -0.0, 1e30, -1e30, 1e-40, 1.0 / 0.0, -1.0 / 0.0, std::nan(""), 1.0, -1.0, 6.0, 0.5};
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+    const uint32_t dice = random();
+    const double value = dice % 8 == 0 ? rare[dice / 8 % 12] : (static_cast<double>(dice % 20001) - 10000) / 1500;
+    const auto narrow = static_cast<float>(value);
+    uint32_t bits;
+    std::memcpy(&bits, &narrow, 4);
+    switch (type.dtype) {
+      case DataType::kFloat: tensor.mutable_as<float>()[i] = narrow; break;
+      case DataType::kDouble: tensor.mutable_as<double>()[i] = value; break;
+      case DataType::kHalf: static_cast<Half*>(tensor.mutable_data())[i] = NarrowHalf(narrow); break;
+      case DataType::kBfloat16: static_cast<Bfloat16*>(tensor.mutable_data())[i] = NarrowBfloat16(narrow); break;
+      default: tensor.mutable_as<bool>()[i] = dice % 2 == 0;
+    }
+  }
+  return tensor;
+}
+
+std::string RunKernel(const Kernel& kernel, const OpInstance& instance, const std::vector<const Tensor*>& inputs) {
+  std::vector<void*> in;
+  for (const Tensor* tensor : inputs) in.push_back(const_cast<void*>(tensor->data()));
+  std::string out(instance.outputs[0].size_bytes(), '\0');
+  std::string scratch(kernel.scratch_bytes() + 1, '\0');
+  void* to = out.data();
+  KernelContext context;
+  context.instance = &instance;
+  context.inputs = in.data();
+  context.outputs = &to;
+  context.scratch = scratch.data();
+  EXPECT_TRUE(kernel.Run(context).ok());
+  return out;
+}
+
+std::vector<Tensor> InputsOf(const OpInstance& node) {
+  std::vector<Tensor> inputs;
+  for (size_t i = 0; i < node.inputs.size(); ++i) inputs.push_back(Values(node.inputs[i], static_cast<uint32_t>(i) + 1));
+  return inputs;
+}
+
+// The two ops by their own kernels.
+std::string OneByOne(const KernelRegistry& kernels, const Tree& tree, const std::vector<Tensor>& inputs) {
+  const auto refs = *tree.node.attrs.Get<std::vector<FunctionRef>>("ops");
+  OpInstance first, second;
+  first.op = refs[0].name;
+  first.attrs = *refs[0].attrs;
+  first.inputs.assign(tree.node.inputs.begin(), tree.node.inputs.end() - 1);
+  first.outputs = tree.node.outputs;
+  second.op = refs[1].name;
+  second.inputs = {tree.node.outputs[0], tree.node.inputs.back()};
+  second.outputs = tree.node.outputs;
+  auto a = (*kernels.Find(first.op))(first), b = (*kernels.Find(second.op))(second);
+  EXPECT_TRUE(a.ok() && b.ok()) << tree.name << a.status() << b.status();
+  std::vector<const Tensor*> of_first;
+  for (size_t i = 0; i + 1 < inputs.size(); ++i) of_first.push_back(&inputs[i]);
+  Tensor between(tree.node.outputs[0].dtype, tree.node.outputs[0].shape);
+  const std::string bytes = RunKernel(**a, first, of_first);
+  std::memcpy(between.mutable_data(), bytes.data(), bytes.size());
+  return RunKernel(**b, second, {&between, &inputs.back()});
+}
+
+// Collects the texts that fused kernels are compiled from; runs `kernel` once it is there.
+class TextServices final : public HostServices {
+ public:
+  TextServices() : HostServices(/*written_out=*/false) {}
+  absl::StatusOr<std::shared_ptr<const CompiledFusion>> CompileFusion(const std::string& source) override {
+    texts.push_back(source);
+    if (kernel == nullptr) return absl::UnimplementedError("not yet");
+    struct Loaded final : CompiledFusion {
+      explicit Loaded(void (*entry)(const FusedArguments*)) : entry(entry) {}
+      absl::Status Launch(const Queue&, const FusedArguments& arguments) const override {
+        entry(&arguments);
+        return absl::OkStatus();
+      }
+      void (*entry)(const FusedArguments*);
+    };
+    return std::make_shared<const Loaded>(kernel);
+  }
+  std::vector<std::string> texts;
+  void (*kernel)(const FusedArguments*) = nullptr;
+};
+
+class FusedTest : public ::testing::TestWithParam<DataType> {
+ protected:
+  FusedTest() { RegisterCudaKernels(kernels_, services_); }
+  std::unique_ptr<Kernel> MakeFused(const Tree& tree) {
+    auto kernel = (*kernels_.Find("_Fused"))(tree.node);
+    EXPECT_TRUE(kernel.ok()) << tree.name << kernel.status();
+    return *std::move(kernel);
+  }
+  // One text with a kernel per tree, k-th: millrace_fused<k>.
+  std::string AllTexts(const std::vector<Tree>& trees) {
+    services_.texts.clear();
+    std::string all;
+    for (size_t k = 0; k < trees.size(); ++k) {
+      MakeFused(trees[k]);
+      EXPECT_EQ(services_.texts.size(), k + 1) << trees[k].name;
+      absl::StrAppend(&all, "#define FusedBody FusedBody", k, "\n#define millrace_fused millrace_fused", k, "\n",
+                      services_.texts.back(), "#undef FusedBody\n#undef millrace_fused\n");
+    }
+    return all;
+  }
+  TextServices services_;
+  KernelRegistry kernels_;
+};
+
+TEST_P(FusedTest, TheKernelThatReadsTheTreeHasTheBitsOfTheOps) {
+  for (const Tree& tree : Trees(GetParam())) {
+    const std::vector<Tensor> inputs = InputsOf(tree.node);
+    std::vector<const Tensor*> pointers;
+    for (const Tensor& input : inputs) pointers.push_back(&input);
+    EXPECT_TRUE(RunKernel(*MakeFused(tree), tree.node, pointers) == OneByOne(kernels_, tree, inputs)) << tree.name;
+  }
+}
+
+TEST_P(FusedTest, TheTextCompiledForTheHostHasTheBitsOfTheOps) {
+  const std::vector<Tree> trees = Trees(GetParam());
+  const std::string stem = absl::StrCat(::testing::TempDir(), "/fused_", static_cast<int>(GetParam()), "_", getpid());
+  std::ofstream(stem + ".cc") << AllTexts(trees);
+  const std::string command = absl::StrCat(MILLRACE_CXX " -std=c++20 -O1 -ffp-contract=off -shared -fPIC -I" MILLRACE_BINARY_DIR
+                                           "/include_roots/cuda -o ", stem, ".so ", stem, ".cc");
+  ASSERT_EQ(std::system(command.c_str()), 0) << command;
+  void* library = dlopen((stem + ".so").c_str(), RTLD_NOW);
+  ASSERT_NE(library, nullptr) << dlerror();
+  for (size_t k = 0; k < trees.size(); ++k) {
+    services_.kernel = reinterpret_cast<void (*)(const FusedArguments*)>(dlsym(library, absl::StrCat("millrace_fused", k).c_str()));
+    ASSERT_NE(services_.kernel, nullptr) << trees[k].name;
+    const std::vector<Tensor> inputs = InputsOf(trees[k].node);
+    std::vector<const Tensor*> pointers;
+    for (const Tensor& input : inputs) pointers.push_back(&input);
+    EXPECT_TRUE(RunKernel(*MakeFused(trees[k]), trees[k].node, pointers) == OneByOne(kernels_, trees[k], inputs)) << trees[k].name;
+  }
+  dlclose(library);
+  std::remove((stem + ".cc").c_str());
+  std::remove((stem + ".so").c_str());
+}
+
+#ifdef MILLRACE_HAS_CUDA_PLUGIN
+TEST_P(FusedTest, TheDevicesCompilerTakesEveryText) {
+  const std::string text = AllTexts(Trees(GetParam()));
+  for (const char* architecture : {"compute_80", "sm_90", "compute_100"}) {
+    const auto compiled = CompileAtRunTime(text, architecture);
+    if (absl::IsUnimplemented(compiled.status())) GTEST_SKIP() << compiled.status().message();
+    ASSERT_TRUE(compiled.ok()) << compiled.status();
+    EXPECT_EQ(compiled->log, "") << architecture;
+    EXPECT_GT(compiled->code.size(), 1000) << architecture;
+  }
+}
+
+TEST(RunTimeCompilerTest, SaysWhatIsWrongWithAText) {
+  const auto compiled = CompileAtRunTime("nonsense", "sm_90");
+  if (absl::IsUnimplemented(compiled.status())) GTEST_SKIP() << compiled.status().message();
+  EXPECT_EQ(compiled.status().code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(compiled.status().message()), ::testing::HasSubstr("nonsense"));
+}
+#endif
+
+INSTANTIATE_TEST_SUITE_P(Types, FusedTest,
+                         ::testing::Values(DataType::kFloat, DataType::kDouble, DataType::kHalf, DataType::kBfloat16),
+                         [](const auto& param) { return std::string(DataTypeName(param.param)); });
+
+}  // namespace
+}  // namespace millrace::cuda
