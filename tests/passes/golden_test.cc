@@ -66,43 +66,48 @@ std::string FreesFirstOrder(const GoldenCase& golden) {
   return text;
 }
 
-std::string OrderVariables(const GoldenCase& golden) {
+// The graph as a pass leaves it, under `title(changes)`. `pass(graph, inferred)` says how many nodes it changed; with `ops`
+// types are inferred before it.
+template <typename Title, typename Pass>
+std::string Rewrite(const GoldenCase& golden, const OpRegistry* ops, Title title, Pass pass) {
   absl::StatusOr<Graph> graph = ParseGraphText(golden.input);
   if (!graph.ok()) return ErrorText(graph.status());
-  const OpRegistry ops = TestOps();
   StubOracle oracle;
-  const auto inferred = InferShapesAndFold(*graph, ops, oracle, {});
+  absl::StatusOr<InferenceResult> inferred = InferenceResult();
+  if (ops != nullptr) inferred = InferShapesAndFold(*graph, *ops, oracle, {});
   if (!inferred.ok()) return ErrorText(inferred.status());
   const std::string before = GraphToText(*graph);
-  const absl::StatusOr<bool> changed = OrderVariableAccesses(*graph, ops);
-  if (!changed.ok()) return ErrorText(changed.status());
-  EXPECT_EQ(*changed, before != GraphToText(*graph)) << "the pass must say whether it changed the graph";
-  return absl::StrCat(*changed ? "changed\n" : "unchanged\n", GraphToText(*graph, {.attrs = false, .types = false}));
+  const absl::StatusOr<int64_t> changes = pass(*graph, *inferred);
+  if (!changes.ok()) return ErrorText(changes.status());
+  EXPECT_EQ(*changes > 0, before != GraphToText(*graph)) << "the pass must say whether it changed the graph";
+  EXPECT_TRUE(CreationOrder(*graph).ok());
+  return absl::StrCat(title(*changes), "\n", GraphToText(*graph, {.attrs = false, .types = false}));
+}
+
+std::string OrderVariables(const GoldenCase& golden) {
+  const OpRegistry ops = TestOps();
+  const auto title = [](int64_t changes) { return changes > 0 ? "changed" : "unchanged"; };
+  return Rewrite(golden, &ops, title, [&](Graph& graph, InferenceResult&) -> absl::StatusOr<int64_t> {
+    const absl::StatusOr<bool> changed = OrderVariableAccesses(graph, ops);
+    if (!changed.ok()) return changed.status();
+    return *changed ? 1 : 0;
+  });
 }
 
 std::string Unused(const GoldenCase& golden) {
-  absl::StatusOr<Graph> graph = ParseGraphText(golden.input);
-  if (!graph.ok()) return ErrorText(graph.status());
-  const std::string before = GraphToText(*graph);
-  const absl::StatusOr<int64_t> gone = BypassUnused(*graph, OpRegistry::Builtin(), golden.List("targets"));
-  if (!gone.ok()) return ErrorText(gone.status());
-  EXPECT_EQ(*gone > 0, before != GraphToText(*graph)) << "the pass must say whether it changed the graph";
-  return absl::StrCat(*gone, " nodes gone\n", GraphToText(*graph, {.attrs = false, .types = false}));
+  const auto title = [](int64_t changes) { return absl::StrCat(changes, " nodes gone"); };
+  return Rewrite(golden, nullptr, title, [&](Graph& graph, InferenceResult&) {
+    return BypassUnused(graph, OpRegistry::Builtin(), golden.List("targets"));
+  });
 }
 
 std::string Accumulate(const GoldenCase& golden) {
-  absl::StatusOr<Graph> graph = ParseGraphText(golden.input);
-  if (!graph.ok()) return ErrorText(graph.status());
-  StubOracle oracle;
-  auto inferred = InferShapesAndFold(*graph, OpRegistry::Builtin(), oracle, {});
-  if (!inferred.ok()) return ErrorText(inferred.status());
-  const std::string before = GraphToText(*graph);
-  inferred->by_value.resize(graph->num_ids(), 0);
-  const absl::StatusOr<int64_t> added = AccumulateProducts(*graph, OpRegistry::Builtin(), inferred->by_value);
-  if (!added.ok()) return ErrorText(added.status());
-  EXPECT_EQ(*added > 0, before != GraphToText(*graph)) << "the pass must say whether it changed the graph";
-  EXPECT_TRUE(CreationOrder(*graph).ok());
-  return absl::StrCat(*added, " products added\n", GraphToText(*graph, {.attrs = false, .types = false}));
+  const OpRegistry& ops = OpRegistry::Builtin();
+  const auto title = [](int64_t changes) { return absl::StrCat(changes, " products added"); };
+  return Rewrite(golden, &ops, title, [&](Graph& graph, InferenceResult& inferred) {
+    inferred.by_value.resize(graph.num_ids(), 0);
+    return AccumulateProducts(graph, ops, inferred.by_value);
+  });
 }
 
 std::string Plan(const GoldenCase& golden) {

@@ -79,7 +79,7 @@ struct ReluGrad {
 struct Relu6Grad {
   template <typename T>
   static T Apply(T g, T x) {
-    return g * static_cast<T>(x > T{0} && x < T{6});
+    return g * static_cast<T>((x > T{0}) & (x < T{6}));
   }
 };
 struct SoftsignGrad {

@@ -120,23 +120,6 @@ void ConvertedLoop::Run(BinaryMode mode, const char* a, const char* b, char* out
   }
 }
 
-BinaryLoop BinaryLoops::For(DataType compute) const {
-  switch (compute) {
-    case DataType::kFloat:
-      return on_float;
-    case DataType::kDouble:
-      return on_double;
-    case DataType::kInt32:
-      return on_int32;
-    case DataType::kInt64:
-      return on_int64;
-    case DataType::kUint64:
-      return on_uint64;
-    default:
-      return nullptr;
-  }
-}
-
 absl::StatusOr<std::unique_ptr<Kernel>> MakeBinaryKernel(const OpInstance& instance, const BinaryLoops& loops,
                                                          const BinaryOptions& options, const Shape& a, const Shape& b,
                                                          const Shape& output) {

@@ -16,14 +16,26 @@ enum class BinaryMode { kVectorVector, kVectorScalar, kScalarVector };
 using BinaryLoop = void (*)(BinaryMode mode, const void* a, const void* b, void* out, int64_t n);
 
 // The loops of one operation by computed type (see convert.h); null where it has none.
-struct BinaryLoops {
-  BinaryLoop on_float = nullptr;
-  BinaryLoop on_double = nullptr;
-  BinaryLoop on_int32 = nullptr;
-  BinaryLoop on_int64 = nullptr;
-  BinaryLoop on_uint64 = nullptr;
-  BinaryLoop For(DataType compute) const;
+template <typename Loop>
+struct TypedLoops {
+  Loop on_float = nullptr;
+  Loop on_double = nullptr;
+  Loop on_int32 = nullptr;
+  Loop on_int64 = nullptr;
+  Loop on_uint64 = nullptr;
+
+  Loop For(DataType compute) const {
+    switch (compute) {
+      case DataType::kFloat: return on_float;
+      case DataType::kDouble: return on_double;
+      case DataType::kInt32: return on_int32;
+      case DataType::kInt64: return on_int64;
+      case DataType::kUint64: return on_uint64;
+      default: return nullptr;
+    }
+  }
 };
+using BinaryLoops = TypedLoops<BinaryLoop>;
 
 // A loop with the conversions of its operands and result around it.
 class ConvertedLoop {

@@ -178,23 +178,6 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeLogicalNot(const OpInstance& instanc
 
 }  // namespace
 
-UnaryLoop UnaryLoops::For(DataType compute) const {
-  switch (compute) {
-    case DataType::kFloat:
-      return on_float;
-    case DataType::kDouble:
-      return on_double;
-    case DataType::kInt32:
-      return on_int32;
-    case DataType::kInt64:
-      return on_int64;
-    case DataType::kUint64:
-      return on_uint64;
-    default:
-      return nullptr;
-  }
-}
-
 void RegisterUnary(KernelRegistry& registry, const char* op, UnaryLoops loops, UnaryOptions options) {
   AddKernel(registry, op, [loops, options](const OpInstance& instance) -> absl::StatusOr<std::unique_ptr<Kernel>> {
     const DataType dtype = instance.inputs[0].dtype;

@@ -11,15 +11,7 @@ namespace millrace::cpu {
 // y[i] = op x[i]. `y` may be `x` itself when the elements have the same size.
 using UnaryLoop = void (*)(const void* x, void* y, int64_t n);
 
-// The loops of one operation by computed type (see convert.h); null where it has none.
-struct UnaryLoops {
-  UnaryLoop on_float = nullptr;
-  UnaryLoop on_double = nullptr;
-  UnaryLoop on_int32 = nullptr;
-  UnaryLoop on_int64 = nullptr;
-  UnaryLoop on_uint64 = nullptr;
-  UnaryLoop For(DataType compute) const;
-};
+using UnaryLoops = TypedLoops<UnaryLoop>;
 
 struct UnaryOptions {
   bool tests = false;  // the output is bool
