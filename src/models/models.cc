@@ -24,7 +24,7 @@ const std::vector<ModelGenerator>& Generators() {
 }
 
 constexpr int64_t kMostElements = (int64_t{1} << 31) - 1;  // along a dimension
-constexpr int64_t kMostParts = 1'000'000;                  // that have nodes of their own
+constexpr int64_t kMostParts = 100'000;                    // that have nodes of their own
 
 // Options with the model's defaults where nothing was given.
 absl::StatusOr<ModelOptions> Complete(const ModelInfo& info, const ModelOptions& given) {
@@ -45,7 +45,7 @@ absl::StatusOr<ModelOptions> Complete(const ModelInfo& info, const ModelOptions&
   MR_RETURN_IF_ERROR(take("layers", given.layers, options.layers, kMostParts));
   MR_RETURN_IF_ERROR(take("hidden", given.hidden, options.hidden));
   MR_RETURN_IF_ERROR(take("heads", given.heads, options.heads));
-  MR_RETURN_IF_ERROR(take("steps_unrolled", given.steps_unrolled, options.steps_unrolled, kMostParts));
+  MR_RETURN_IF_ERROR(take("steps_unrolled", given.steps_unrolled, options.steps_unrolled, 10 * kMostParts));
   MR_RETURN_IF_ERROR(take("vocab", given.vocab, options.vocab));
   MR_RETURN_IF_ERROR(take("experts", given.experts, options.experts, kMostParts));
   MR_RETURN_IF_ERROR(take("devices", given.devices, options.devices));
@@ -97,7 +97,7 @@ absl::StatusOr<Graph> BuildModel(std::string_view name, const ModelOptions& give
   MR_ASSIGN_OR_RETURN(const ModelOptions options, Complete(generator->info, given));
   MR_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer, MakeOptimizer(options.optimizer, options.learning_rate, options.weight_decay));
   GraphBuilder b;
-  constexpr int64_t kMostNodes = 8'000'000;  // some 20 GB of graph
+  constexpr int64_t kMostNodes = 4'000'000;  // some 10 GB of graph
   b.LimitNodes(kMostNodes);
   b.set_seed(options.seed);
   MR_ASSIGN_OR_RETURN(const Output loss, generator->build(b, options));

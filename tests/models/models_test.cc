@@ -135,7 +135,7 @@ TEST(Models, AbsurdOptionsAreErrors) {
   };
   for (const Absurd& absurd : std::initializer_list<Absurd>{
            {"resnet", {.batch = -1}, "batch is -1, expected 1 to"},
-           {"resnet", {.depth = 999'999'999}, "depth is 999999999, expected 1 to 1000000"},
+           {"resnet", {.depth = 999'999'999}, "depth is 999999999, expected 1 to 100000"},
            {"resnet", {.image_size = int64_t{1} << 31}, "image_size is 2147483648"},
            {"resnet", {.optimizer = "lion"}, "optimizer 'lion', expected sgd"},
            {"lstm", {.hidden = 2'000'000'000, .steps_unrolled = 2}, "a size of "},
