@@ -104,6 +104,9 @@ class DynamicInferrer {
       for (int output : without_values.bound_outputs) {
         const int dim = BoundDim(shapes[output].rank());
         if (dim < shapes[output].rank()) shapes[output].set_dim(dim, -1);
+        // Rows of rows: the longest one of each level.
+        const int levels = instance_.op == "RaggedTensorToTensor" ? static_cast<int>(inputs_.size()) - 3 : 0;
+        for (int d = 1; d <= levels && d < shapes[output].rank(); ++d) shapes[output].set_dim(d, -1);
       }
       return shapes;
     }
@@ -151,6 +154,7 @@ class DynamicInferrer {
       }
     }
     if (result_.run_time_values != 0) SetLargest(candidate, missing);
+    if (result_.run_time_values == 0) FitToReshape(candidate);
     if (missing.has_value()) {
       return absl::UnimplementedError(absl::StrCat("node '", instance_.name, "' (", instance_.op, "): ", *missing));
     }
@@ -206,6 +210,15 @@ class DynamicInferrer {
       return;
     }
     missing.reset();
+  }
+
+  // Where a Reshape asks for less than the bound of its input, the input will be that small.
+  void FitToReshape(OpInstance& candidate) const {
+    if (instance_.op != "Reshape" || inputs_[0].partial.fully_known() || instance_.input_values[1].empty()) return;
+    std::vector<int64_t> dims;
+    for (int64_t i = 0; i < instance_.input_values[1].num_elements(); ++i) dims.push_back(instance_.input_values[1].IntAt(i));
+    const bool given = std::all_of(dims.begin(), dims.end(), [](int64_t dim) { return dim >= 0; });
+    if (given && Shape(dims).num_elements() < candidate.inputs[0].shape.num_elements()) candidate.inputs[0].shape = Shape(dims);
   }
 
   // The request with sizes such that the result is no larger than the input, whose memory it has.

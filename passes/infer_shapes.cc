@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "millrace/status.h"
 #include "passes/dynamic_shapes.h"
+#include "passes/sparse_shapes.h"
 #include "passes/value_bounds.h"
 
 namespace millrace {
@@ -38,7 +40,10 @@ class Inferrer {
     const OpDef& def = *ops_.Find(node.op);
     for (OutputRef& input : node.inputs) {
       auto replaced = replaced_.find(input);
-      if (replaced != replaced_.end()) input = replaced->second;
+      if (replaced == replaced_.end()) continue;
+      // What is fetched is what the node makes, where it still makes it.
+      if (node.op == "_Fetch" && static_cast<size_t>(input.index) < graph_.node(input.node).outputs.size()) continue;
+      input = replaced->second;
     }
     MR_RETURN_IF_ERROR(Infer(id, node, def));
     MR_RETURN_IF_ERROR(SettleVariables(node, def));
@@ -50,6 +55,7 @@ class Inferrer {
     const bool limits = Limits(node.op);
     MR_RETURN_IF_ERROR(Fold(id, node, def));  // may add nodes: `node` is gone then
     if (!partial_.empty() || !bounds_.empty() || limits) BoundValues(id, def);
+    KnowSparseShapes(id);
     return absl::OkStatus();
   }
 
@@ -157,6 +163,20 @@ class Inferrer {
       } else {
         bounds_.emplace(output, std::move(bounds[o]));
       }
+    }
+  }
+
+  // Outputs of sparse ops that are dense shapes are known where those of the operands are.
+  void KnowSparseShapes(NodeId id) {
+    if (!absl::StartsWith(graph_.node(id).op, "Sparse")) return;
+    OpInstance instance = MakeInstance(graph_, id, 0);
+    for (OutputRef input : graph_.node(id).inputs) {
+      const Tensor* value = Value(input);
+      instance.input_values.push_back(value == nullptr ? Tensor() : *value);
+    }
+    for (auto& [output, value] : SparseShapes(instance)) {
+      const std::string name = absl::StrCat(instance.name, "/output_", output);
+      replaced_.emplace(OutputRef{id, output}, OutputRef{AddConstant(name, value, {}), 0});
     }
   }
 

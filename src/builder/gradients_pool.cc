@@ -113,7 +113,22 @@ GradientTable::Rule ResizeAgain(const char* op) {
 
 }  // namespace
 
+// The windows are the forward node's: outputs 1 and 2.
+absl::Status FractionalPoolGradient(GradientContext& c) {
+  const bool max = c.op() == "FractionalMaxPool";
+  AttrMap attrs;
+  attrs.Set("T", c.input(0).dtype());
+  attrs.Set("overlapping", c.attrs().GetOr<bool>("overlapping", false));
+  const Output in = max ? c.input(0) : DimsConstant(*c.input(0).builder(), c.input(0).shape(), DataType::kInt64);
+  std::vector<Output> inputs = {in};
+  if (max) inputs.push_back(c.output(0));
+  inputs.insert(inputs.end(), {c.gradient(), c.output(1), c.output(2)});
+  c.Set(0, Emit(max ? "FractionalMaxPoolGrad" : "FractionalAvgPoolGrad", inputs, std::move(attrs), ""));
+  return absl::OkStatus();
+}
+
 void AddPoolGradients(GradientTable& table) {
+  table.Add({"FractionalMaxPool", "FractionalAvgPool"}, FractionalPoolGradient);
   table.Add("MaxPool", MaxPoolGradient);
   table.Add("MaxPool3D", MaxPool3DGradient);
   table.Add("MaxPoolWithArgmax", MaxPoolWithArgmaxGradient);

@@ -123,7 +123,27 @@ absl::Status FillRowsGradient(Context& c) {
 
 }  // namespace
 
+// (indices, values, shape, axes) -> dense: every value gets the gradient of the sum that it went into.
+absl::Status ReduceSumGradient(Context& c) {
+  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  if (!c.wants(1)) return absl::OkStatus();
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> dims, c.ConstantInts(2));
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, c.ConstantInts(3));
+  std::vector<int64_t> kept = dims;
+  Tensor moves(DataType::kInt64, Shape({static_cast<int64_t>(dims.size())}));
+  for (size_t d = 0; d < dims.size(); ++d) moves.mutable_as<int64_t>()[d] = 1;
+  for (int64_t axis : axes) {
+    const int64_t at = axis < 0 ? axis + static_cast<int64_t>(dims.size()) : axis;
+    kept[at] = 1;
+    moves.mutable_as<int64_t>()[at] = 0;
+  }
+  const Output where = c.input(0) * c.input(0).builder()->SharedConst(std::move(moves));
+  c.Set(1, GatherNd(ops::Reshape(c.gradient(), kept), where));
+  return absl::OkStatus();
+}
+
 void AddSparseGradients(GradientTable& table) {
+  table.Add("SparseReduceSum", ReduceSumGradient);
   table.Add({"SparseDenseCwiseAdd", "SparseDenseCwiseMul", "SparseDenseCwiseDiv"}, CwiseGradient);
   table.Add("SparseTensorDenseAdd", DenseAddGradient);
   table.Add("SparseTensorDenseMatMul", DenseMatMulGradient);

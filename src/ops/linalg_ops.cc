@@ -101,6 +101,36 @@ absl::Status SvdShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// -> both triangles in one matrix, and the row that each row of the product comes from
+absl::Status LuShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(1));
+  MR_RETURN_IF_ERROR(ExpectMatrix(context, 0, true));
+  MR_ASSIGN_OR_RETURN(const DataType index, IndexTypeAttr(context, "output_idx_type", DataType::kInt32));
+  const Shape& shape = context.shape(0);
+  context.AddOutput(context.dtype(0), shape);
+  context.AddOutput(index, BatchWith(shape, shape.dim(shape.rank() - 1), -1));
+  return absl::OkStatus();
+}
+
+// TridiagonalSolve(diagonals [..., 3, n], rhs [..., n, k]); TridiagonalMatMul(three diagonals [..., 1, n], rhs): like rhs
+absl::Status TridiagonalShape(InferenceContext& context) {
+  const int rhs_at = context.op() == "TridiagonalSolve" ? 1 : 3;
+  MR_RETURN_IF_ERROR(context.ExpectInputs(rhs_at + 1));
+  MR_RETURN_IF_ERROR(ExpectMatrix(context, rhs_at, false));
+  const Shape& rhs = context.shape(rhs_at);
+  for (int i = 0; i < rhs_at; ++i) {
+    MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {i, rhs_at}));
+    MR_RETURN_IF_ERROR(ExpectMatrix(context, i, false));
+    const Shape& diagonal = context.shape(i);
+    const Shape expected = BatchWith(rhs, rhs_at == 1 ? 3 : 1, rhs.dim(rhs.rank() - 2));
+    if (!(diagonal == expected)) {
+      return context.Error(absl::StrCat("input ", i, " is ", diagonal.ToString(), " and rhs ", rhs.ToString(), ", expected ", expected.ToString()));
+    }
+  }
+  context.AddOutput(context.dtype(rhs_at), rhs);
+  return absl::OkStatus();
+}
+
 // A few times n^3 for every matrix.
 Cost CubicCost(const OpInstance& node) {
   const Shape& shape = node.inputs[0].shape;
@@ -123,6 +153,8 @@ void RegisterLinalgOps(OpRegistry& registry) {
   for (const char* name : {"MatrixSolve", "MatrixTriangularSolve"}) {
     AddOp(registry, {.name = name, .shape = SolveShape, .cost = CubicCost});
   }
+  AddOp(registry, {.name = "Lu", .shape = LuShape, .cost = CubicCost});
+  for (const char* name : {"TridiagonalSolve", "TridiagonalMatMul"}) AddOp(registry, {.name = name, .shape = TridiagonalShape});
   AddOp(registry, {.name = "Qr", .shape = QrShape, .cost = CubicCost});
   AddOp(registry, {.name = "SelfAdjointEigV2", .shape = EigenShape, .cost = CubicCost});
   AddOp(registry, {.name = "Svd", .shape = SvdShape, .cost = CubicCost});

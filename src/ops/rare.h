@@ -7,6 +7,8 @@
 namespace millrace {
 
 void RegisterRecurrentOps(OpRegistry& registry);  // LSTMBlockCell, BlockLSTM, GRUBlockCell and their gradients
+void RegisterSparseAlgebraOps(OpRegistry& registry);  // SparseAdd, SparseConcat, SparseSlice, SparseReduceSum
+void RegisterDecoderOps(OpRegistry& registry);  // CTCGreedyDecoder, EditDistance, Fractional*Pool, RaggedTensorToTensor
 void RegisterSpecialOps(OpRegistry& registry);      // Bessel functions, integrals, Betainc
 void RegisterRarePictureOps(OpRegistry& registry);  // NonMaxSuppression, ScaleAndTranslate, Dilation2D
 

@@ -37,6 +37,28 @@ absl::Status SuppressionShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// (boxes [batch, n, classes or 1, 4], scores [batch, n, classes], most per class, most, iou_threshold, score_threshold)
+absl::Status CombinedShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(6));
+  const Shape &boxes = context.shape(0), &scores = context.shape(1);
+  if (!boxes.fully_known() || !scores.fully_known() || boxes.rank() != 4 || scores.rank() != 3 || boxes.dim(3) != 4 ||
+      boxes.dim(0) != scores.dim(0) || boxes.dim(1) != scores.dim(1) || (boxes.dim(2) != 1 && boxes.dim(2) != scores.dim(2))) {
+    return context.Error(absl::StrCat("boxes are ", boxes.ToString(), " and scores ", scores.ToString(),
+                                      ", expected [batch,n,classes or 1,4] and [batch,n,classes]"));
+  }
+  for (int i : {0, 1, 4, 5}) {
+    if (context.dtype(i) != DataType::kFloat) return context.Error(absl::StrCat("input ", i, " must be float"));
+  }
+  MR_ASSIGN_OR_RETURN(const int64_t each, KnownInt(context, 2));
+  MR_ASSIGN_OR_RETURN(int64_t most, KnownInt(context, 3));
+  if (each <= 0 || most <= 0) return context.Error("max_size_per_class and max_total_size must be positive");
+  if (context.attrs().GetOr("pad_per_class", false)) most = std::min(most, each * scores.dim(2));
+  context.AddOutput(DataType::kFloat, Shape({boxes.dim(0), most, 4}));
+  for (int i = 0; i < 2; ++i) context.AddOutput(DataType::kFloat, Shape({boxes.dim(0), most}));
+  context.AddOutput(DataType::kInt32, Shape({boxes.dim(0)}));
+  return absl::OkStatus();
+}
+
 absl::Status ExpectImages(const InferenceContext& context, int input) {
   const Shape& shape = context.shape(input);
   if (shape.unknown_rank() || shape.rank() == 4) return absl::OkStatus();
@@ -58,6 +80,19 @@ absl::Status ScaleShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(4));
   MR_RETURN_IF_ERROR(ExpectImages(context, 0));
   MR_RETURN_IF_ERROR(ExpectPairs(context));
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> size, KnownInts(context, 1));
+  if (size.size() != 2 || size[0] <= 0 || size[1] <= 0) return context.Error("size must be two positive integers, height and width");
+  const Shape& images = context.shape(0);
+  if (images.fully_known() && (images.dim(1) == 0 || images.dim(2) == 0)) return context.Error("input image must be of non-zero size");
+  context.AddOutput(DataType::kFloat, images.unknown_rank() ? Shape({-1, size[0], size[1], -1})
+                                                            : Shape({images.dim(0), size[0], size[1], images.dim(3)}));
+  return absl::OkStatus();
+}
+
+// (images, size)
+absl::Status AreaShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(2));
+  MR_RETURN_IF_ERROR(ExpectImages(context, 0));
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> size, KnownInts(context, 1));
   if (size.size() != 2 || size[0] <= 0 || size[1] <= 0) return context.Error("size must be two positive integers, height and width");
   const Shape& images = context.shape(0);
@@ -156,6 +191,8 @@ Cost ScaleCost(const OpInstance& node) {
 }  // namespace
 
 void RegisterRarePictureOps(OpRegistry& registry) {
+  AddOp(registry, {.name = "CombinedNonMaxSuppression", .shape = CombinedShape});
+  AddOp(registry, {.name = "ResizeArea", .shape = AreaShape});
   for (const char* name : {"NonMaxSuppression", "NonMaxSuppressionV2", "NonMaxSuppressionV3", "NonMaxSuppressionV4", "NonMaxSuppressionV5"}) {
     AddOp(registry, {.name = name, .shape = SuppressionShape});
   }

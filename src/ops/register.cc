@@ -38,6 +38,8 @@ void RegisterBuiltinOps(OpRegistry& registry) {
   RegisterRecurrentOps(registry);
   RegisterRarePictureOps(registry);
   RegisterSpecialOps(registry);
+  RegisterDecoderOps(registry);
+  RegisterSparseAlgebraOps(registry);
 }
 
 }  // namespace millrace

@@ -9,13 +9,32 @@ GENERAL = ROOT + 3 * np.eye(4)
 SIDES = Gen((2, 4, 3), seed=4).numpy().astype(np.float64)
 
 
+SWAPPING = Gen((2, 3, 4), low=0.5, high=2, seed=8).numpy().astype(np.float64) * np.array([[1], [0.2], [1]])
+DIAGONALS = Gen((2, 3, 4), seed=9).numpy().astype(np.float64) + np.array([[0], [4], [0]])
+
+
 def cases():
+    yield Case("Lu_singular", "Lu", [np.zeros((2, 2), np.float32)], error="not invertible")
+    yield Case("Lu_empty", "Lu", [np.zeros((0, 2, 2), np.float32)])
+    yield Case("TridiagonalSolve_singular", "TridiagonalSolve", [np.zeros((3, 3), np.float32), np.ones((3, 1), np.float32)])
+    yield Case("TridiagonalSolve_singular_plain", "TridiagonalSolve", [np.zeros((3, 3), np.float32), np.ones((3, 1), np.float32)],
+               {"partial_pivoting": False})
+    yield Case("TridiagonalSolve_one", "TridiagonalSolve", [np.array([[7], [2], [5]], np.float64), np.ones((1, 2))], rtol=1e-12)
+    yield Case("TridiagonalSolve_two", "TridiagonalSolve", [np.array([[7, 9], [0.1, 3], [9, 5]], np.float64), np.ones((2, 1))], rtol=1e-9)
+    yield Case("TridiagonalMatMul_one", "TridiagonalMatMul", [*(np.full((1, 1), d, np.float64) for d in (1, 2, 3)), np.ones((1, 2))])
+    yield Case("TridiagonalSolve_shapes", "TridiagonalSolve", [np.ones((3, 3), np.float32), np.ones((4, 1), np.float32)], error="")
     for dtype, close in ((np.float32, {"rtol": 2e-4, "atol": 2e-5}), (np.float64, {"rtol": 1e-9, "atol": 1e-12})):
         name = np.dtype(dtype).name
         spd, general, sides = SPD.astype(dtype), GENERAL.astype(dtype), SIDES.astype(dtype)
         yield Case(f"Cholesky_{name}", "Cholesky", [spd], **close)
         yield Case(f"MatrixDeterminant_{name}", "MatrixDeterminant", [general], **close)
         yield Case(f"LogMatrixDeterminant_{name}", "LogMatrixDeterminant", [general - 6 * np.eye(4, dtype=dtype)], **close)
+        for index in (np.int32, np.int64):
+            yield Case(f"Lu_{name}_{np.dtype(index).name}", "Lu", [general[:, ::-1].copy()], {"output_idx_type": index}, **close)
+        for pivots in (False, True):
+            yield Case(f"TridiagonalSolve_{name}_{pivots}", "TridiagonalSolve", [DIAGONALS.astype(dtype), sides], {"partial_pivoting": pivots}, **close)
+        yield Case(f"TridiagonalSolve_swaps_{name}", "TridiagonalSolve", [SWAPPING.astype(dtype), sides], **close)
+        yield Case(f"TridiagonalMatMul_{name}", "TridiagonalMatMul", [*(DIAGONALS[:, d:d + 1].astype(dtype) for d in range(3)), sides], **close)
         for adjoint in (False, True):
             yield Case(f"MatrixInverse_{name}_{adjoint}", "MatrixInverse", [general], {"adjoint": adjoint}, **close)
             yield Case(f"MatrixSolve_{name}_{adjoint}", "MatrixSolve", [general, sides], {"adjoint": adjoint}, **close)

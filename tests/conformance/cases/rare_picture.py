@@ -66,6 +66,33 @@ def morphology():
     yield Case("Dilation_depth", "Dilation2D", [Gen((1, 5, 5, 2)), Gen((3, 3, 1))], attrs, error="")
 
 
+def combined():
+    boxes = np.array([[0, 0, .5, .5], [0, .1, .5, .6], [.4, .4, 1.2, 1], [.5, .5, 1, .9], [-.1, 0, .3, .9]], np.float32)
+    scores = np.array([[.9, .2], [.8, .3], [.7, .6], [.1, .5], [.75, .55]], np.float32)
+    both, own = np.stack([boxes, boxes[::-1]])[:, :, None], np.stack([boxes, boxes[::-1]])[:, :, None].repeat(2, 2) * np.array([[1], [.9]], np.float32)
+    many = np.stack([scores, scores])
+    for label, given in (("shared", both), ("own", own)):
+        for each, most in ((1, 3), (3, 4), (5, 20)):
+            for pad in (False, True):
+                yield Case(f"Combined_{label}_{each}_{most}_{pad}", "CombinedNonMaxSuppression",
+                           [given, many, np.int32(each), np.int32(most), np.float32(0.5), np.float32(0.25)], {"pad_per_class": pad})
+    yield Case("Combined_unclipped", "CombinedNonMaxSuppression",
+               [both, many, np.int32(5), np.int32(6), np.float32(0.3), np.float32(0)], {"clip_boxes": False})
+    yield Case("Combined_nothing", "CombinedNonMaxSuppression", [both, many, np.int32(5), np.int32(6), np.float32(0.3), np.float32(2)])
+    yield Case("Combined_shapes", "CombinedNonMaxSuppression", [both, many[:1], np.int32(5), np.int32(6), np.float32(0.3), np.float32(0)], error="")
+
+
+def area():
+    for dtype in (np.float32, np.float64, np.float16, np.uint8, np.int32):
+        for size in ((4, 5), (3, 2), (8, 9), (20, 11)):
+            yield Case(f"Area_{np.dtype(dtype).name}_{size[0]}", "ResizeArea", [Gen((2, 8, 10, 3), dtype, 0, 9), np.array(size, np.int32)], rtol=1e-5, atol=1e-5)
+    yield Case("Area_corners", "ResizeArea", [Gen((1, 8, 10, 2)), np.array([4, 5], np.int32)], {"align_corners": True}, rtol=1e-5, atol=1e-6)
+    yield Case("Area_large", "ResizeArea", [Gen((4, 64, 64, 8)), np.array([50, 45], np.int32)], rtol=1e-4, atol=1e-5)
+    yield Case("Area_size", "ResizeArea", [Gen((1, 8, 10, 2)), np.array([0, 5], np.int32)], error="")
+
+
 def cases():
+    yield from combined()
+    yield from area()
     for family in (suppression, scaling, morphology):
         yield from family()

@@ -70,6 +70,25 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeInverse(const OpInstance& node) {
   });
 }
 
+absl::StatusOr<std::unique_ptr<Kernel>> MakeLu(const OpInstance& node) {
+  return EachMatrix(node, [](const KernelContext& context, const MatrixBatch& batch, int64_t i) -> absl::Status {
+    const int64_t n = batch.rows;
+    if (n == 0) return absl::OkStatus();
+    const Lu lu(LoadMatrix(context, 0, i, n, n));
+    MR_RETURN_IF_ERROR(CheckInvertible(lu));
+    StoreMatrix(context, 0, i, lu.matrixLU());
+    const Eigen::PermutationMatrix<Eigen::Dynamic> rows(lu.permutationP().transpose());
+    for (int64_t k = 0; k < n; ++k) {
+      if (context.output_type(1).dtype == DataType::kInt64) {
+        context.output<int64_t>(1)[i * n + k] = rows.indices()[k];
+      } else {
+        context.output<int32_t>(1)[i * n + k] = static_cast<int32_t>(rows.indices()[k]);
+      }
+    }
+    return absl::OkStatus();
+  });
+}
+
 absl::StatusOr<std::unique_ptr<Kernel>> MakeDeterminant(const OpInstance& node) {
   return EachMatrix(node, [](const KernelContext& context, const MatrixBatch& batch, int64_t i) {
     const int64_t n = batch.rows;
@@ -165,6 +184,7 @@ void RegisterLinalgKernels(KernelRegistry& registry) {
   Eigen::setNbThreads(1);
   AddKernel(registry, "Cholesky", MakeCholesky);
   AddKernel(registry, "MatrixInverse", MakeInverse);
+  AddKernel(registry, "Lu", MakeLu);
   AddKernel(registry, "MatrixDeterminant", MakeDeterminant);
   AddKernel(registry, "LogMatrixDeterminant", MakeLogDeterminant);
   AddKernel(registry, "MatrixSolve", MakeSolve);

@@ -13,7 +13,12 @@ void RegisterScaleKernels(KernelRegistry& registry);        // ScaleAndTranslate
 void RegisterDilationKernels(KernelRegistry& registry);     // Dilation2D
 void RegisterRoundTripKernels(KernelRegistry& registry);    // QuantizeAndDequantize*
 void RegisterFillRowsKernels(KernelRegistry& registry);     // SparseFillEmptyRows
+void RegisterDecodeKernels(KernelRegistry& registry);  // CTCGreedyDecoder, EditDistance, RaggedTensorToTensor
+void RegisterFractionalPoolKernels(KernelRegistry& registry);
+void RegisterResizeAreaKernels(KernelRegistry& registry);
+void RegisterTridiagonalKernels(KernelRegistry& registry);
 void RegisterSpecialRareKernels(KernelRegistry& registry);  // Bessel functions, integrals, Betainc
+void RegisterSparseAlgebraKernels(KernelRegistry& registry);  // SparseAdd, SparseConcat, SparseSlice, SparseReduceSum
 
 }  // namespace millrace::cpu
 

@@ -68,6 +68,11 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterRoundTripKernels(registry);
   RegisterFillRowsKernels(registry);
   RegisterSpecialRareKernels(registry);
+  RegisterResizeAreaKernels(registry);
+  RegisterTridiagonalKernels(registry);
+  RegisterDecodeKernels(registry);
+  RegisterFractionalPoolKernels(registry);
+  RegisterSparseAlgebraKernels(registry);
 }
 
 }  // namespace millrace::cpu

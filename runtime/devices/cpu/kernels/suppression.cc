@@ -115,6 +115,55 @@ absl::Status Suppress(const KernelContext& context) {
   return absl::OkStatus();
 }
 
+// The boxes chosen of every class, by falling score.
+absl::Status Combine(const KernelContext& context) {
+  const Shape &boxes = context.input_type(0).shape, &scores = context.input_type(1).shape;
+  const int64_t n = boxes.dim(1), kinds = boxes.dim(2), classes = scores.dim(2), most = context.output_type(1).shape.dim(1);
+  const ValueReader reader(context);
+  Limits limits;
+  MR_ASSIGN_OR_RETURN(limits.most, reader.scalar(2));
+  limits.overlap = *static_cast<const float*>(reader.data(4));
+  limits.score = *static_cast<const float*>(reader.data(5));
+  if (!(limits.overlap >= 0 && limits.overlap <= 1)) return absl::InvalidArgumentError("iou_threshold must be in [0, 1]");
+  const bool clip = context.instance->attrs.GetOr("clip_boxes", true);
+  struct Found {
+    float score;
+    int64_t of_class;
+    const float* box;
+  };
+  std::vector<float> own_boxes(n * 4), own_scores(n);
+  for (int64_t b = 0; b < boxes.dim(0); ++b) {
+    std::vector<Found> found;
+    for (int64_t c = 0; c < classes; ++c) {
+      const auto box = [&](int64_t i) { return context.input<float>(0) + ((b * n + i) * kinds + (kinds == 1 ? 0 : c)) * 4; };
+      for (int64_t i = 0; i < n; ++i) {
+        std::copy_n(box(i), 4, own_boxes.data() + 4 * i);
+        own_scores[i] = context.input<float>(1)[(b * n + i) * classes + c];
+      }
+      for (const Candidate& chosen : Choose(own_boxes.data(), own_scores.data(), n, limits)) {
+        found.push_back({chosen.score, c, box(chosen.box)});
+      }
+    }
+    std::stable_sort(found.begin(), found.end(), [](const Found& x, const Found& y) { return x.score > y.score; });
+    const int64_t count = std::min<int64_t>(most, static_cast<int64_t>(found.size()));
+    for (int64_t k = 0; k < most; ++k) {
+      const int64_t at = b * most + k;
+      for (int d = 0; d < 4; ++d) {
+        const float value = k < count ? found[k].box[d] : 0.0f;
+        context.output<float>(0)[4 * at + d] = clip ? std::max(std::min(value, 1.0f), 0.0f) : value;
+      }
+      context.output<float>(1)[at] = k < count ? found[k].score : 0.0f;
+      context.output<float>(2)[at] = k < count ? static_cast<float>(found[k].of_class) : 0.0f;
+    }
+    context.output<int32_t>(3)[b] = static_cast<int32_t>(count);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeCombined(const OpInstance&) {
+  return MakeKernel([](const KernelContext& context) { return Combine(context); });
+}
+
 absl::StatusOr<std::unique_ptr<Kernel>> MakeSuppression(const OpInstance& node) {
   if (node.inputs[0].dtype == DataType::kHalf) return MakeKernel([](const KernelContext& c) { return Suppress<Eigen::half>(c); });
   if (node.inputs[0].dtype == DataType::kFloat) return MakeKernel([](const KernelContext& c) { return Suppress<float>(c); });
@@ -124,6 +173,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeSuppression(const OpInstance& node) 
 }  // namespace
 
 void RegisterSuppressionKernels(KernelRegistry& registry) {
+  AddKernel(registry, "CombinedNonMaxSuppression", MakeCombined);
   for (const char* op : {"NonMaxSuppression", "NonMaxSuppressionV2", "NonMaxSuppressionV3", "NonMaxSuppressionV4", "NonMaxSuppressionV5"}) {
     AddKernel(registry, op, MakeSuppression);
   }

@@ -1,0 +1,208 @@
+// Greedy decoding of class scores over time, the distance between sequences, ragged rows laid out as a tensor.
+#include <cmath>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "cpu/kernels/common.h"
+#include "cpu/kernels/rare.h"
+#include "cpu/kernels/values.h"
+#include "millrace/status.h"
+
+namespace millrace::cpu {
+namespace {
+
+using KernelOr = absl::StatusOr<std::unique_ptr<Kernel>>;
+
+template <typename T>
+absl::Status Greedy(const KernelContext& context) {
+  const Shape& shape = context.input_type(0).shape;
+  const int64_t time = shape.dim(0), batch = shape.dim(1), classes = shape.dim(2);
+  const AttrMap& attrs = context.instance->attrs;
+  const bool merge = attrs.GetOr<bool>("merge_repeated", false);
+  int64_t blank = attrs.GetOr<int64_t>("blank_index", -1);
+  if (blank < 0) blank += classes;
+  if (blank < 0 || blank >= classes) return absl::InvalidArgumentError(absl::StrCat("blank_index is not one of ", classes, " classes"));
+  int64_t found = 0, longest = 0;
+  for (int64_t b = 0; b < batch; ++b) {
+    const int64_t length = context.input<int32_t>(1)[b];
+    if (length < 0 || length > time) return absl::InvalidArgumentError(absl::StrCat("sequence_length(", b, ") = ", length, ", expected 0 to ", time));
+    T sum(0);
+    int64_t last = -1, count = 0;
+    for (int64_t t = 0; t < length; ++t) {
+      const T* scores = context.input<T>(0) + (t * batch + b) * classes;
+      const int64_t best = std::max_element(scores, scores + classes) - scores;
+      sum -= scores[best];
+      if (best != blank && !(merge && best == last)) {
+        context.output<int64_t>(0)[2 * found] = b;
+        context.output<int64_t>(0)[2 * found + 1] = count++;
+        context.output<int64_t>(1)[found++] = best;
+      }
+      last = best;
+    }
+    context.output<T>(3)[b] = sum;
+    longest = std::max(longest, count);
+  }
+  context.output<int64_t>(2)[0] = batch;
+  context.output<int64_t>(2)[1] = longest;
+  if (context.output_shapes != nullptr) {
+    context.output_shapes[0] = Shape({found, 2});
+    context.output_shapes[1] = Shape({found});
+  }
+  return absl::OkStatus();
+}
+
+KernelOr MakeGreedy(const OpInstance& node) {
+  if (node.inputs[0].dtype == DataType::kDouble) return MakeKernel([](const KernelContext& context) { return Greedy<double>(context); });
+  if (node.inputs[0].dtype == DataType::kFloat) return MakeKernel([](const KernelContext& context) { return Greedy<float>(context); });
+  return UnsupportedType(node, node.inputs[0].dtype);
+}
+
+// Insertions, deletions and replacements that turn one sequence into the other (Levenshtein).
+template <typename T>
+int64_t Distance(const std::vector<T>& a, const std::vector<T>& b) {
+  std::vector<int64_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int64_t>(j);
+  for (size_t i = 0; i < a.size(); ++i) {
+    int64_t corner = row[0];
+    row[0] = static_cast<int64_t>(i) + 1;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const int64_t replaced = corner + (a[i] == b[j] ? 0 : 1);
+      corner = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+template <typename T>
+absl::Status EditDistance(const KernelContext& context) {
+  const ValueReader reader(context);
+  MR_ASSIGN_OR_RETURN(const Ints first, reader.ints(2));
+  MR_ASSIGN_OR_RETURN(const Ints second, reader.ints(5));
+  const int64_t groups = static_cast<int64_t>(first.size()) - 1;
+  std::vector<int64_t> dims(groups);
+  int64_t elements = 1;
+  for (int64_t d = 0; d < groups; ++d) elements *= dims[d] = std::max(first[d], second[d]);
+  std::map<int64_t, std::pair<std::vector<T>, std::vector<T>>> sequences;
+  for (int side : {0, 1}) {
+    const int64_t count = context.input_type(3 * side + 1).shape.num_elements();
+    for (int64_t i = 0; i < count; ++i) {
+      int64_t at = 0;
+      for (int64_t d = 0; d < groups; ++d) {
+        const int64_t index = context.input<int64_t>(3 * side)[i * (groups + 1) + d];
+        if (index < 0 || index >= dims[d]) return absl::InvalidArgumentError(absl::StrCat("index ", index, " is not in [0, ", dims[d], ")"));
+        at = at * dims[d] + index;
+      }
+      auto& pair = sequences[at];
+      (side == 0 ? pair.first : pair.second).push_back(context.input<T>(3 * side + 1)[i]);
+    }
+  }
+  const bool normalize = context.instance->attrs.GetOr<bool>("normalize", true);
+  float* out = context.output<float>(0);
+  std::fill_n(out, elements, 0.0f);
+  for (const auto& [at, pair] : sequences) {
+    const float distance = static_cast<float>(Distance(pair.first, pair.second));
+    const float length = static_cast<float>(pair.second.size());
+    out[at] = !normalize ? distance : length > 0 ? distance / length : distance > 0 ? std::numeric_limits<float>::infinity() : 0;
+  }
+  return absl::OkStatus();
+}
+
+KernelOr MakeEditDistance(const OpInstance& node) {
+  return DispatchNumeric(node, node.inputs[1].dtype, [](auto tag) -> std::unique_ptr<Kernel> {
+    using T = typename decltype(tag)::type;
+    return MakeKernel([](const KernelContext& context) { return EditDistance<T>(context); });
+  });
+}
+
+// The parent row of every row of a level.
+absl::StatusOr<std::vector<int64_t>> Parents(const ValueReader& reader, int input, const std::string& type) {
+  MR_ASSIGN_OR_RETURN(const Ints partition, reader.ints(input));
+  if (type == "VALUE_ROWIDS") {
+    if (!std::is_sorted(partition.begin(), partition.end())) return absl::InvalidArgumentError("value_rowids are not sorted");
+    return std::vector<int64_t>(partition.begin(), partition.end());
+  }
+  if (type != "ROW_SPLITS") return absl::InvalidArgumentError(absl::StrCat("row partition of type ", type, ", expected ROW_SPLITS or VALUE_ROWIDS"));
+  std::vector<int64_t> parents;
+  if (partition.empty() || partition[0] != 0) return absl::InvalidArgumentError("row_splits do not begin with 0");
+  for (size_t row = 0; row + 1 < partition.size(); ++row) {
+    const int64_t length = partition[row + 1] - partition[row];
+    if (length < 0 || partition[row + 1] > (int64_t{1} << 40)) return absl::InvalidArgumentError("row_splits are not sorted");
+    parents.insert(parents.end(), length, static_cast<int64_t>(row));
+  }
+  return parents;
+}
+
+template <typename T>
+absl::Status RaggedToTensor(const KernelContext& context) {
+  const ValueReader reader(context);
+  const auto types = context.instance->attrs.GetOr<std::vector<std::string>>("row_partition_types", {});
+  const int skipped = types[0] == "FIRST_DIM_SIZE" ? 1 : 0;
+  const int levels = static_cast<int>(types.size()) - skipped;
+  const Shape &values = context.input_type(1).shape, &bound = context.output_type(0).shape;
+  MR_ASSIGN_OR_RETURN(const Ints asked, reader.ints(0));
+  std::vector<int64_t> dims(bound.dims().begin(), bound.dims().end());
+  std::vector<std::vector<int64_t>> parents(levels), columns(levels);
+  for (int level = 0; level < levels; ++level) {
+    MR_ASSIGN_OR_RETURN(parents[level], Parents(reader, 3 + skipped + level, types[skipped + level]));
+    int64_t longest = 0;
+    for (size_t k = 0; k < parents[level].size(); ++k) {
+      const bool goes_on = k > 0 && parents[level][k] == parents[level][k - 1];
+      columns[level].push_back(goes_on ? columns[level].back() + 1 : 0);
+      longest = std::max(longest, columns[level].back() + 1);
+    }
+    const bool given = static_cast<int>(asked.size()) == bound.rank() && asked[level + 1] >= 0;
+    if (!given) dims[level + 1] = longest;
+  }
+  if (static_cast<int64_t>(levels > 0 ? parents[levels - 1].size() : 0) != values.dim(0)) {
+    return absl::InvalidArgumentError(absl::StrCat("row partitions hold ", levels > 0 ? parents[levels - 1].size() : 0, " values of ", values.dim(0)));
+  }
+  int64_t width = 1;
+  for (int d = levels + 1; d < bound.rank(); ++d) width *= dims[d];
+  int64_t elements = width;
+  for (int d = 0; d <= levels; ++d) elements *= dims[d];
+  // The default value, broadcast over the inner dimensions.
+  const Shape& fill = context.input_type(2).shape;
+  const int64_t fills = fill.num_elements();
+  if (fills == 0 || width % std::max<int64_t>(fills, 1) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("default_value ", fill.ToString(), " does not broadcast to rows of values ", values.ToString()));
+  }
+  T* out = context.output<T>(0);
+  for (int64_t i = 0; i < elements; ++i) out[i] = context.input<T>(2)[i % fills];
+  std::vector<int64_t> places(dims[0]);
+  for (int64_t row = 0; row < dims[0]; ++row) places[row] = row;
+  for (int level = 0; level < levels; ++level) {
+    std::vector<int64_t> next;
+    for (size_t k = 0; k < parents[level].size(); ++k) {
+      const int64_t parent = parents[level][k], column = columns[level][k];
+      const bool kept = parent >= 0 && parent < static_cast<int64_t>(places.size()) && places[parent] >= 0 && column < dims[level + 1];
+      next.push_back(kept ? places[parent] * dims[level + 1] + column : -1);
+    }
+    places = std::move(next);
+  }
+  for (size_t k = 0; k < places.size(); ++k) {
+    if (places[k] >= 0) std::copy_n(context.input<T>(1) + static_cast<int64_t>(k) * width, width, out + places[k] * width);
+  }
+  if (context.output_shapes != nullptr) context.output_shapes[0] = Shape(dims);
+  return absl::OkStatus();
+}
+
+KernelOr MakeRaggedToTensor(const OpInstance& node) {
+  return DispatchBySize(node, node.inputs[1].dtype, [](auto tag) -> std::unique_ptr<Kernel> {
+    using T = typename decltype(tag)::type;
+    return MakeKernel([](const KernelContext& context) { return RaggedToTensor<T>(context); });
+  });
+}
+
+}  // namespace
+
+void RegisterDecodeKernels(KernelRegistry& registry) {
+  AddKernel(registry, "CTCGreedyDecoder", MakeGreedy);
+  AddKernel(registry, "EditDistance", MakeEditDistance);
+  AddKernel(registry, "RaggedTensorToTensor", MakeRaggedToTensor);
+}
+
+}  // namespace millrace::cpu

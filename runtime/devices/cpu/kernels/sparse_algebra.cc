@@ -1,0 +1,314 @@
+// Sparse tensors combined with sparse tensors, cut, joined and reduced. Indices come in lexical order and leave in it.
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "cpu/kernels/common.h"
+#include "cpu/kernels/rare.h"
+#include "cpu/kernels/values.h"
+#include "millrace/status.h"
+
+namespace millrace::cpu {
+namespace {
+
+using KernelOr = absl::StatusOr<std::unique_ptr<Kernel>>;
+
+int64_t RowsOf(const KernelContext& context, int input) { return context.input_type(input).shape.dim(0); }
+int64_t RankOf(const KernelContext& context, int input) { return context.input_type(input).shape.dim(1); }
+
+int Compare(const int64_t* a, const int64_t* b, int64_t rank) {
+  for (int64_t d = 0; d < rank; ++d) {
+    if (a[d] != b[d]) return a[d] < b[d] ? -1 : 1;
+  }
+  return 0;
+}
+
+void SetRows(const KernelContext& context, int indices, int values, int64_t rows, int64_t rank) {
+  if (context.output_shapes == nullptr) return;
+  context.output_shapes[indices] = Shape({rows, rank});
+  context.output_shapes[values] = Shape({rows});
+}
+
+enum class Join { kAdd, kMax, kMin };
+
+// Goes through both index lists at once: both(i, j) where they agree, one(i) and other(j) where not.
+template <typename One, typename Other, typename Both>
+void Walk(const KernelContext& context, int a, int b, One one, Other other, Both both) {
+  const int64_t rows_a = RowsOf(context, a), rows_b = RowsOf(context, b), rank = RankOf(context, a);
+  const int64_t *at_a = context.input<int64_t>(a), *at_b = context.input<int64_t>(b);
+  for (int64_t i = 0, j = 0; i < rows_a || j < rows_b;) {
+    const int order = i == rows_a ? 1 : j == rows_b ? -1 : Compare(at_a + i * rank, at_b + j * rank, rank);
+    if (order < 0) one(i++);
+    if (order > 0) other(j++);
+    if (order == 0) both(i++, j++);
+  }
+}
+
+absl::Status ExpectEqualShapes(const KernelContext& context, int a, int b) {
+  MR_ASSIGN_OR_RETURN(const Ints x, ValueReader(context).ints(a));
+  MR_ASSIGN_OR_RETURN(const Ints y, ValueReader(context).ints(b));
+  if (x == y) return absl::OkStatus();
+  for (size_t d = 0; d < x.size(); ++d) {
+    if (x[d] != y[d]) {
+      return absl::InvalidArgumentError(absl::StrCat("Operands' shapes do not match: got ", x[d], " and ", y[d], " for dimension ", d));
+    }
+  }
+  return absl::OkStatus();
+}
+
+template <typename T, Join kJoin>
+absl::Status Unite(const KernelContext& context) {
+  MR_RETURN_IF_ERROR(ExpectEqualShapes(context, 2, 5));
+  const int64_t rank = RankOf(context, 0);
+  int64_t rows = 0;
+  const auto put = [&](int input, int64_t i, T value) {
+    std::copy_n(context.input<int64_t>(input) + i * rank, rank, context.output<int64_t>(0) + rows * rank);
+    context.output<T>(1)[rows++] = value;
+  };
+  const T *a = context.input<T>(1), *b = context.input<T>(4);
+  // What is not there counts as 0 in a comparison, and is nothing in a sum.
+  const auto alone = [](T value) { return kJoin == Join::kAdd ? value : kJoin == Join::kMax ? std::max(value, T(0)) : std::min(value, T(0)); };
+  Walk(context, 0, 3, [&](int64_t i) { put(0, i, alone(a[i])); }, [&](int64_t j) { put(3, j, alone(b[j])); },
+       [&](int64_t i, int64_t j) {
+         if constexpr (kJoin == Join::kAdd) {
+           const T sum = static_cast<T>(a[i] + b[j]);
+           const double size = std::abs(static_cast<double>(sum)), least = static_cast<double>(*context.input<T>(6));
+           if (least <= size) put(0, i, sum);
+         } else {
+           put(0, i, kJoin == Join::kMax ? std::max(a[i], b[j]) : std::min(a[i], b[j]));
+         }
+       });
+  if constexpr (kJoin == Join::kAdd) {
+    MR_ASSIGN_OR_RETURN(const Ints dims, ValueReader(context).ints(2));
+    std::copy(dims.begin(), dims.end(), context.output<int64_t>(2));
+  }
+  SetRows(context, 0, 1, rows, rank);
+  return absl::OkStatus();
+}
+
+template <Join kJoin>
+KernelOr MakeUnite(const OpInstance& node) {
+  return DispatchNumeric(node, node.inputs[1].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
+    using T = typename decltype(tag)::type;
+    return MakeKernel([](const KernelContext& context) { return Unite<T, kJoin>(context); });
+  });
+}
+
+// Gradients of what is in the sum; of what fell out of it, 0.
+template <typename T>
+absl::Status AddGrad(const KernelContext& context) {
+  const int64_t sums = RowsOf(context, 3), rank = RankOf(context, 3);
+  for (int side : {0, 1}) {
+    const int64_t rows = RowsOf(context, side + 1);
+    const int64_t *indices = context.input<int64_t>(side + 1), *sum = context.input<int64_t>(3);
+    for (int64_t i = 0, k = 0; i < rows; ++i) {
+      while (k < sums && Compare(sum + k * rank, indices + i * rank, rank) < 0) ++k;
+      const bool there = k < sums && Compare(sum + k * rank, indices + i * rank, rank) == 0;
+      context.output<T>(side)[i] = there ? context.input<T>(0)[k] : T(0);
+    }
+  }
+  return absl::OkStatus();
+}
+
+KernelOr MakeAddGrad(const OpInstance& node) {
+  if (node.inputs[1].shape.dim(1) != node.inputs[3].shape.dim(1) || node.inputs[2].shape.dim(1) != node.inputs[3].shape.dim(1) ||
+      node.inputs[0].shape.num_elements() != node.inputs[3].shape.dim(0)) {
+    return absl::InvalidArgumentError("indices of the operands and of the sum do not fit each other or the gradient");
+  }
+  return DispatchNumeric(node, node.inputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
+    using T = typename decltype(tag)::type;
+    return MakeKernel([](const KernelContext& context) { return AddGrad<T>(context); });
+  });
+}
+
+template <typename T>
+absl::Status Concat(const KernelContext& context, int64_t axis) {
+  const int count = static_cast<int>(context.instance->inputs.size()) / 3;
+  const int64_t rank = context.output_type(2).shape.dim(0);
+  std::vector<Ints> dims(count);
+  for (int i = 0; i < count; ++i) {
+    MR_ASSIGN_OR_RETURN(dims[i], ValueReader(context).ints(2 * count + i));
+  }
+  std::vector<std::pair<int, int64_t>> order;
+  std::vector<int64_t> offset(count + 1, 0);
+  for (int i = 0; i < count; ++i) {
+    for (int64_t d = 0; d < rank; ++d) {
+      if (d == axis || dims[i][d] == dims[0][d]) continue;
+      return absl::InvalidArgumentError(absl::StrCat("Input shapes must match: expected ", dims[0][d], " for dimension ", d, " but got ",
+                                                     dims[i][d], " at position ", i));
+    }
+    offset[i + 1] = offset[i] + dims[i][axis];
+    for (int64_t r = 0; r < RowsOf(context, i); ++r) order.emplace_back(i, r);
+  }
+  const auto index = [&](const std::pair<int, int64_t>& at, int64_t d) {
+    return context.input<int64_t>(at.first)[at.second * rank + d] + (d == axis ? offset[at.first] : 0);
+  };
+  std::stable_sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
+    for (int64_t d = 0; d < rank; ++d) {
+      if (index(a, d) != index(b, d)) return index(a, d) < index(b, d);
+    }
+    return false;
+  });
+  for (size_t k = 0; k < order.size(); ++k) {
+    for (int64_t d = 0; d < rank; ++d) context.output<int64_t>(0)[static_cast<int64_t>(k) * rank + d] = index(order[k], d);
+    context.output<T>(1)[k] = context.input<T>(count + order[k].first)[order[k].second];
+  }
+  for (int64_t d = 0; d < rank; ++d) context.output<int64_t>(2)[d] = d == axis ? offset[count] : dims[0][d];
+  return absl::OkStatus();
+}
+
+KernelOr MakeConcat(const OpInstance& node) {
+  MR_ASSIGN_OR_RETURN(const int axis, ResolveAxis(node.attrs.GetOr<int64_t>("concat_dim", 0), static_cast<int>(node.outputs[2].shape.dim(0))));
+  return DispatchBySize(node, node.outputs[1].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
+    using T = typename decltype(tag)::type;
+    return MakeKernel([axis](const KernelContext& context) { return Concat<T>(context, axis); });
+  });
+}
+
+// Entries of the box [start, start + size) into outputs `indices` and `values`, counted from its corner.
+template <typename T>
+void CopyBox(const KernelContext& context, int first, const Ints& start, const Ints& size, int indices, int values) {
+  const int64_t count = RowsOf(context, first), rank = RankOf(context, first);
+  int64_t rows = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t* row = context.input<int64_t>(first) + i * rank;
+    bool inside = true;
+    for (int64_t d = 0; d < rank; ++d) inside = inside && row[d] >= start[d] && row[d] - start[d] < size[d];
+    if (!inside) continue;
+    for (int64_t d = 0; d < rank; ++d) context.output<int64_t>(indices)[rows * rank + d] = row[d] - start[d];
+    context.output<T>(values)[rows++] = context.input<T>(first + 1)[i];
+  }
+  SetRows(context, indices, values, rows, rank);
+}
+
+template <typename T>
+absl::Status Slice(const KernelContext& context) {
+  const ValueReader reader(context);
+  MR_ASSIGN_OR_RETURN(const Ints dims, reader.ints(2));
+  MR_ASSIGN_OR_RETURN(const Ints start, reader.ints(3));
+  MR_ASSIGN_OR_RETURN(Ints size, reader.ints(4));
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (start[d] < 0 || size[d] < 0) return absl::InvalidArgumentError("start and size must not be negative");
+    size[d] = std::min(size[d], std::max<int64_t>(dims[d] - start[d], 0));
+  }
+  CopyBox<T>(context, 0, start, size, 0, 1);
+  std::copy(size.begin(), size.end(), context.output<int64_t>(2));
+  return absl::OkStatus();
+}
+
+template <typename T>
+absl::Status Split(const KernelContext& context) {
+  const ValueReader reader(context);
+  MR_ASSIGN_OR_RETURN(const int64_t given, reader.scalar(0));
+  MR_ASSIGN_OR_RETURN(const Ints dims, reader.ints(3));
+  MR_ASSIGN_OR_RETURN(const int axis, ResolveAxis(given, static_cast<int>(dims.size())));
+  const int parts = static_cast<int>(context.instance->outputs.size()) / 3;
+  if (parts > dims[axis]) {
+    return absl::InvalidArgumentError(absl::StrCat("Argument num_split ", parts, " must be in the interval [1, ", dims[axis], "]"));
+  }
+  Ints start(dims.size(), 0), size = dims;
+  for (int i = 0; i < parts; ++i) {
+    size[axis] = dims[axis] / parts + (i < dims[axis] % parts ? 1 : 0);
+    CopyBox<T>(context, 1, start, size, i, parts + i);
+    std::copy(size.begin(), size.end(), context.output<int64_t>(2 * parts + i));
+    start[axis] += size[axis];
+  }
+  return absl::OkStatus();
+}
+
+// The slice's entries are the input's, in the same order.
+template <typename T>
+absl::Status SliceGrad(const KernelContext& context) {
+  MR_ASSIGN_OR_RETURN(const Ints start, ValueReader(context).ints(2));
+  const int64_t rows = RowsOf(context, 1), slices = RowsOf(context, 3), rank = RankOf(context, 1);
+  int64_t k = 0;
+  for (int64_t i = 0; i < rows; ++i) {
+    const int64_t *row = context.input<int64_t>(1) + i * rank, *slice = context.input<int64_t>(3) + k * rank;
+    bool same = k < slices;
+    for (int64_t d = 0; d < rank && same; ++d) same = row[d] - start[d] == slice[d];
+    context.output<T>(0)[i] = same ? context.input<T>(0)[k++] : T(0);
+  }
+  if (k == slices) return absl::OkStatus();
+  return absl::InvalidArgumentError("Elements of backprop_val_grad aren't all propagated: output_indices are no slice of input_indices");
+}
+
+KernelOr MakeSliceGrad(const OpInstance& node) {
+  if (node.inputs[1].shape.dim(1) != node.inputs[3].shape.dim(1) || node.inputs[2].shape.num_elements() != node.inputs[1].shape.dim(1) ||
+      node.inputs[0].shape.num_elements() != node.inputs[3].shape.dim(0)) {
+    return absl::InvalidArgumentError("the slice's gradient, indices and start do not fit each other");
+  }
+  return DispatchNumeric(node, node.inputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
+    using T = typename decltype(tag)::type;
+    return MakeKernel([](const KernelContext& context) { return SliceGrad<T>(context); });
+  });
+}
+
+template <bool kSplit>
+KernelOr MakeBox(const OpInstance& node) {
+  return DispatchBySize(node, node.inputs[kSplit ? 2 : 1].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
+    using T = typename decltype(tag)::type;
+    return MakeKernel([](const KernelContext& context) { return kSplit ? Split<T>(context) : Slice<T>(context); });
+  });
+}
+
+// Sums in the order of the entries; a group without entries is 0.
+template <typename T, bool kMax>
+absl::Status Reduce(const KernelContext& context) {
+  const ValueReader reader(context);
+  MR_ASSIGN_OR_RETURN(const Ints dims, reader.ints(2));
+  MR_ASSIGN_OR_RETURN(const Ints axes, reader.ints(3));
+  const int64_t rank = static_cast<int64_t>(dims.size()), count = RowsOf(context, 0);
+  std::vector<bool> reduced(rank, false);
+  for (int64_t axis : axes) {
+    MR_ASSIGN_OR_RETURN(const int at, ResolveAxis(axis, static_cast<int>(rank)));
+    reduced[at] = true;
+  }
+  std::vector<int64_t> strides(rank, 0);
+  int64_t elements = 1;
+  for (int64_t d = rank - 1; d >= 0; --d) {
+    if (reduced[d]) continue;
+    strides[d] = elements;
+    elements *= dims[d];
+  }
+  T* out = context.output<T>(0);
+  std::fill_n(out, elements, T(0));
+  std::vector<bool> seen(elements, false);
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t at = 0;
+    for (int64_t d = 0; d < rank; ++d) {
+      const int64_t index = context.input<int64_t>(0)[i * rank + d];
+      if (index < 0 || index >= dims[d]) return absl::InvalidArgumentError(absl::StrCat("index ", index, " is not in [0, ", dims[d], ")"));
+      at += index * strides[d];
+    }
+    const T value = context.input<T>(1)[i];
+    out[at] = !seen[at] ? value : kMax ? std::max(out[at], value) : static_cast<T>(out[at] + value);
+    seen[at] = true;
+  }
+  return absl::OkStatus();
+}
+
+template <bool kMax>
+KernelOr MakeReduce(const OpInstance& node) {
+  return DispatchNumeric(node, node.inputs[1].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
+    using T = typename decltype(tag)::type;
+    return MakeKernel([](const KernelContext& context) { return Reduce<T, kMax>(context); });
+  });
+}
+
+}  // namespace
+
+void RegisterSparseAlgebraKernels(KernelRegistry& registry) {
+  AddKernel(registry, "SparseAdd", MakeUnite<Join::kAdd>);
+  AddKernel(registry, "SparseSparseMaximum", MakeUnite<Join::kMax>);
+  AddKernel(registry, "SparseSparseMinimum", MakeUnite<Join::kMin>);
+  AddKernel(registry, "SparseAddGrad", MakeAddGrad);
+  AddKernel(registry, "SparseConcat", MakeConcat);
+  AddKernel(registry, "SparseSlice", MakeBox<false>);
+  AddKernel(registry, "SparseSplit", MakeBox<true>);
+  AddKernel(registry, "SparseSliceGrad", MakeSliceGrad);
+  AddKernel(registry, "SparseReduceSum", MakeReduce<false>);
+  AddKernel(registry, "SparseReduceMax", MakeReduce<true>);
+}
+
+}  // namespace millrace::cpu

@@ -1,0 +1,168 @@
+// Sparse tensors combined with sparse tensors, cut, joined and reduced. Each is indices [n, rank] in lexical order,
+// values [n] and dense shape [rank]. How many values a result has depends on the indices: shapes are bounds.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
+#include "ops/rare.h"
+#include "ops/rules.h"
+
+namespace millrace {
+namespace {
+
+// Inputs of a sparse tensor: indices and values of as many rows, and a vector.
+absl::Status ExpectSparse(const InferenceContext& context, int indices_at, int values_at, int shape_at) {
+  const Shape &indices = context.shape(indices_at), &values = context.shape(values_at), &shape = context.shape(shape_at);
+  if (context.dtype(indices_at) != DataType::kInt64 || context.dtype(shape_at) != DataType::kInt64) {
+    return context.Error("indices and shapes must be int64");
+  }
+  if (!indices.fully_known() || !values.fully_known() || !shape.fully_known()) return absl::OkStatus();
+  if (indices.rank() == 2 && values.rank() == 1 && shape.rank() == 1 && indices.dim(0) == values.dim(0) &&
+      indices.dim(1) == shape.dim(0)) {
+    return absl::OkStatus();
+  }
+  return context.Error(absl::StrCat("indices ", indices.ToString(), ", values ", values.ToString(), " and shape ", shape.ToString(),
+                                    " are no sparse tensor, expected [n,rank], [n] and [rank]"));
+}
+
+int64_t RowsOf(const Shape& shape) { return shape.unknown_rank() || shape.rank() == 0 ? -1 : shape.dim(0); }
+int64_t SumOf(int64_t a, int64_t b) { return a < 0 || b < 0 ? -1 : a + b; }
+
+// Outputs first and first + 1: at most `rows` indices of that rank, and values.
+void AddBounded(InferenceContext& context, int first, int64_t rows, int64_t rank, DataType type) {
+  context.AddOutput(DataType::kInt64, Shape({rows, rank}));
+  context.AddOutput(type, Shape({rows}));
+  context.MarkBound(first);
+  context.MarkBound(first + 1);
+}
+
+// (a: indices, values, shape; b: the same; SparseAdd: threshold) -> indices, values, and of SparseAdd the shape
+absl::Status UnionShape(InferenceContext& context) {
+  const bool add = context.op() == "SparseAdd";
+  MR_RETURN_IF_ERROR(context.ExpectInputs(add ? 7 : 6));
+  MR_RETURN_IF_ERROR(ExpectSparse(context, 0, 1, 2));
+  MR_RETURN_IF_ERROR(ExpectSparse(context, 3, 4, 5));
+  MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {1, 4}));
+  if (context.shape(2).fully_known() && context.shape(5).fully_known() && context.shape(2) != context.shape(5)) {
+    return context.Error(absl::StrCat("Operands do not have the same ranks; got shapes of ", context.shape(2).ToString(), " and ",
+                                      context.shape(5).ToString(), " elements"));
+  }
+  AddBounded(context, 0, SumOf(RowsOf(context.shape(1)), RowsOf(context.shape(4))), RowsOf(context.shape(2)), context.dtype(1));
+  if (add) context.AddOutput(DataType::kInt64, context.shape(2));
+  return absl::OkStatus();
+}
+
+// (gradient of the sum's values, a's indices, b's, the sum's) -> gradients of a's and b's values
+absl::Status AddGradShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(4));
+  for (int i : {1, 2, 3}) {
+    if (context.dtype(i) != DataType::kInt64 || (!context.shape(i).unknown_rank() && context.shape(i).rank() != 2)) {
+      return context.Error(absl::StrCat("input ", i, " is ", context.input(i).ToString(), ", expected int64 indices [n,rank]"));
+    }
+  }
+  for (int i : {1, 2}) context.AddOutput(context.dtype(0), Shape({RowsOf(context.shape(i))}));
+  return absl::OkStatus();
+}
+
+// (N indices, N values, N shapes) -> indices, values, shape
+absl::Status ConcatShape(InferenceContext& context) {
+  const int count = context.num_inputs() / 3;
+  if (count < 1 || context.num_inputs() != 3 * count) return context.Error("expected N indices, N values and N shapes");
+  int64_t rows = 0;
+  for (int i = 0; i < count; ++i) {
+    MR_RETURN_IF_ERROR(ExpectSparse(context, i, count + i, 2 * count + i));
+    MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {count, count + i}));
+    rows = SumOf(rows, RowsOf(context.shape(count + i)));
+  }
+  const int64_t rank = RowsOf(context.shape(2 * count));
+  MR_ASSIGN_OR_RETURN(const int64_t axis, RequiredAttr<int64_t>(context, "concat_dim"));
+  if (rank >= 0) MR_RETURN_IF_ERROR(NormalizeAxis(context, axis, static_cast<int>(rank)).status());
+  context.AddOutput(DataType::kInt64, Shape({rows, rank}));
+  context.AddOutput(context.dtype(count), Shape({rows}));
+  context.AddOutput(DataType::kInt64, Shape({rank}));
+  return absl::OkStatus();
+}
+
+// (indices, values, shape, start, size) -> indices, values, shape
+absl::Status SliceShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(5));
+  MR_RETURN_IF_ERROR(ExpectSparse(context, 0, 1, 2));
+  for (int i : {3, 4}) {
+    if (context.dtype(i) != DataType::kInt64 ||
+        (context.shape(i).fully_known() && context.shape(2).fully_known() && context.shape(i) != context.shape(2))) {
+      return context.Error(absl::StrCat("start and size must be int64", context.shape(2).ToString(), ", got ", context.input(i).ToString()));
+    }
+  }
+  AddBounded(context, 0, RowsOf(context.shape(1)), RowsOf(context.shape(2)), context.dtype(1));
+  context.AddOutput(DataType::kInt64, context.shape(2));
+  return absl::OkStatus();
+}
+
+// (gradient of the slice's values, input_indices, input_start, output_indices) -> gradient of the input's values
+absl::Status SliceGradShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(4));
+  for (int i = 0; i < 4; ++i) {
+    const Shape& shape = context.shape(i);
+    const int rank = i % 2 == 0 ? 1 : 2;
+    if ((i == 0 || context.dtype(i) == DataType::kInt64) && (shape.unknown_rank() || shape.rank() == rank)) continue;
+    return context.Error(absl::StrCat("input ", i, " is ", context.input(i).ToString(), ", expected values, indices, start and indices"));
+  }
+  context.AddOutput(context.dtype(0), Shape({RowsOf(context.shape(1))}));
+  return absl::OkStatus();
+}
+
+// (split_dim, indices, values, shape) -> indices, values and shape of each part
+absl::Status SplitShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(4));
+  MR_RETURN_IF_ERROR(ExpectSparse(context, 1, 2, 3));
+  MR_ASSIGN_OR_RETURN(const int64_t parts, RequiredAttr<int64_t>(context, "num_split"));
+  if (parts < 1) return context.Error(absl::StrCat("num_split must be at least 1, got ", parts));
+  const int64_t rows = RowsOf(context.shape(2)), rank = RowsOf(context.shape(3));
+  for (int64_t i = 0; i < parts; ++i) {
+    context.AddOutput(DataType::kInt64, Shape({rows, rank}));
+    context.MarkBound(static_cast<int>(i));
+  }
+  for (int64_t i = 0; i < parts; ++i) {
+    context.AddOutput(context.dtype(2), Shape({rows}));
+    context.MarkBound(static_cast<int>(parts + i));
+  }
+  for (int64_t i = 0; i < parts; ++i) context.AddOutput(DataType::kInt64, Shape({rank}));
+  return absl::OkStatus();
+}
+
+// (indices, values, shape, axes) -> dense
+absl::Status ReduceShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(4));
+  MR_RETURN_IF_ERROR(ExpectSparse(context, 0, 1, 2));
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> dims, KnownInts(context, 2));
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, KnownInts(context, 3));
+  const bool keep = context.attrs().GetOr<bool>("keep_dims", false);
+  std::vector<bool> reduced(dims.size(), false);
+  for (int64_t axis : axes) {
+    MR_ASSIGN_OR_RETURN(const int at, NormalizeAxis(context, axis, static_cast<int>(dims.size())));
+    reduced[at] = true;
+  }
+  Shape out;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (!reduced[d]) out.AddDim(dims[d]);
+    if (reduced[d] && keep) out.AddDim(1);
+  }
+  context.AddOutput(context.dtype(1), out);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void RegisterSparseAlgebraOps(OpRegistry& registry) {
+  for (const char* name : {"SparseAdd", "SparseSparseMaximum", "SparseSparseMinimum"}) {
+    AddOp(registry, {.name = name, .shape = UnionShape, .cost = MoveCost});
+  }
+  AddOp(registry, {.name = "SparseAddGrad", .shape = AddGradShape, .cost = MoveCost});
+  AddOp(registry, {.name = "SparseConcat", .shape = ConcatShape, .cost = MoveCost});
+  AddOp(registry, {.name = "SparseSlice", .shape = SliceShape, .cost = MoveCost});
+  AddOp(registry, {.name = "SparseSliceGrad", .shape = SliceGradShape, .cost = MoveCost});
+  AddOp(registry, {.name = "SparseSplit", .shape = SplitShape, .cost = MoveCost});
+  for (const char* name : {"SparseReduceSum", "SparseReduceMax"}) AddOp(registry, {.name = name, .shape = ReduceShape});
+}
+
+}  // namespace millrace
