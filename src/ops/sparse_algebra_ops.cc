@@ -116,7 +116,8 @@ absl::Status SplitShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(4));
   MR_RETURN_IF_ERROR(ExpectSparse(context, 1, 2, 3));
   MR_ASSIGN_OR_RETURN(const int64_t parts, RequiredAttr<int64_t>(context, "num_split"));
-  if (parts < 1) return context.Error(absl::StrCat("num_split must be at least 1, got ", parts));
+  constexpr int64_t kMostParts = 1 << 16;  // no dimension of use has more
+  if (parts < 1 || parts > kMostParts) return context.Error(absl::StrCat("num_split must be in [1, ", kMostParts, "], got ", parts));
   const int64_t rows = RowsOf(context.shape(2)), rank = RowsOf(context.shape(3));
   for (int64_t i = 0; i < parts; ++i) {
     context.AddOutput(DataType::kInt64, Shape({rows, rank}));

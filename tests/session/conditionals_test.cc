@@ -1,0 +1,78 @@
+// Conditionals with effects: what a branch does happens in the steps that take it, and under every plan alike.
+#include <gtest/gtest.h>
+
+#include "graph/text.h"
+#include "millrace/session.h"
+
+namespace millrace {
+namespace {
+
+// Every second step w grows by x, in a branch that asserts; in the others it is halved by an update of another kind.
+constexpr char kGraph[] = R"(
+function grow ^set ^check
+  v = _Arg() {T=resource, index=0}
+  x = _Arg() {T=float, index=1}
+  zero = Const() {dtype=float, value=float[]{0}}
+  positive = Greater(x, zero) {T=float}
+  check = Assert(positive, x) {T=[float]}
+  old = ReadVariableOp(v) ^check {dtype=float}
+  new = AddV2(old, x) {T=float}
+  set = AssignVariableOp(v, new) {dtype=float}
+  y = Identity(new) ^set {T=float}
+  r = _Retval(y) {T=float, index=0}
+end
+function halve ^set
+  v = _Arg() {T=resource, index=0}
+  x = _Arg() {T=float, index=1}
+  rate = Const() {dtype=float, value=float[]{0.5}}
+  old = ReadVariableOp(v) {dtype=float}
+  set = ResourceApplyGradientDescent(v, rate, old) ^old {T=float}
+  y = ReadVariableOp(v) ^set {dtype=float}
+  r = _Retval(y) {T=float, index=0}
+end
+p = Placeholder() {dtype=bool, shape=shape[]}
+x = Placeholder() {dtype=float, shape=shape[]}
+w = VarHandleOp() {dtype=float, shape=shape[], shared_name="w"}
+one = Const() {dtype=float, value=float[]{1}}
+init = AssignVariableOp(w, one) {dtype=float}
+c = If(p, w, x) {Tcond=bool, then_branch=&grow, else_branch=&halve}
+y = Identity(c) {T=float}
+)";
+
+absl::StatusOr<std::vector<float>> Run(const std::string& strategy, const std::vector<std::pair<bool, float>>& steps) {
+  absl::StatusOr<Graph> graph = ParseGraphText(kGraph);
+  if (!graph.ok()) return graph.status();
+  SessionOptions options;
+  options.planning.strategy = strategy;
+  absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*std::move(graph), options);
+  if (!session.ok()) return session.status();
+  absl::Status status = (*session)->Run({}, {}, {"init"}, nullptr);
+  if (!status.ok()) return status;
+  std::vector<float> values;
+  for (const auto& [taken, x] : steps) {
+    Tensor predicate(DataType::kBool, Shape());
+    predicate.mutable_as<bool>()[0] = taken;
+    std::vector<Tensor> fetched;
+    status = (*session)->Run({{"p", predicate}, {"x", Tensor::Scalar<float>(x)}}, {"y:0"}, {}, &fetched);
+    if (!status.ok()) return status;
+    values.push_back(fetched.at(0).as<float>()[0]);
+  }
+  return values;
+}
+
+TEST(Conditionals, EffectsHappenInTheBranchThatIsTaken) {
+  for (const char* strategy : {"baseline", "tensorflowmem", "lru", "planned"}) {
+    const absl::StatusOr<std::vector<float>> values = Run(strategy, {{true, 3}, {false, 3}, {true, 5}, {false, -1}});
+    ASSERT_TRUE(values.ok()) << strategy << ": " << values.status();
+    EXPECT_EQ(*values, (std::vector<float>{4, 2, 7, 3.5})) << strategy;
+  }
+}
+
+TEST(Conditionals, AnAssertionFailsOnlyInTheBranchThatIsTaken) {
+  EXPECT_TRUE(Run("baseline", {{false, -1}}).ok());
+  const absl::Status status = Run("baseline", {{true, -1}}).status();
+  EXPECT_NE(status.message().find("assertion failed"), std::string::npos) << status;
+}
+
+}  // namespace
+}  // namespace millrace
