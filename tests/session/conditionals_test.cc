@@ -39,7 +39,7 @@ c = If(p, w, x) {Tcond=bool, then_branch=&grow, else_branch=&halve}
 y = Identity(c) {T=float}
 )";
 
-absl::StatusOr<std::vector<float>> Run(const std::string& strategy, const std::vector<std::pair<bool, float>>& steps) {
+absl::StatusOr<std::vector<float>> ValuesUnder(const std::string& strategy, const std::vector<std::pair<bool, float>>& steps) {
   absl::StatusOr<Graph> graph = ParseGraphText(kGraph);
   if (!graph.ok()) return graph.status();
   SessionOptions options;
@@ -62,15 +62,15 @@ absl::StatusOr<std::vector<float>> Run(const std::string& strategy, const std::v
 
 TEST(Conditionals, EffectsHappenInTheBranchThatIsTaken) {
   for (const char* strategy : {"baseline", "tensorflowmem", "lru", "planned"}) {
-    const absl::StatusOr<std::vector<float>> values = Run(strategy, {{true, 3}, {false, 3}, {true, 5}, {false, -1}});
+    const absl::StatusOr<std::vector<float>> values = ValuesUnder(strategy, {{true, 3}, {false, 3}, {true, 5}, {false, -1}});
     ASSERT_TRUE(values.ok()) << strategy << ": " << values.status();
     EXPECT_EQ(*values, (std::vector<float>{4, 2, 7, 3.5})) << strategy;
   }
 }
 
 TEST(Conditionals, AnAssertionFailsOnlyInTheBranchThatIsTaken) {
-  EXPECT_TRUE(Run("baseline", {{false, -1}}).ok());
-  const absl::Status status = Run("baseline", {{true, -1}}).status();
+  EXPECT_TRUE(ValuesUnder("baseline", {{false, -1}}).ok());
+  const absl::Status status = ValuesUnder("baseline", {{true, -1}}).status();
   EXPECT_NE(status.message().find("assertion failed"), std::string::npos) << status;
 }
 
