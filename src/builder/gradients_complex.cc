@@ -11,13 +11,9 @@ using Context = GradientContext;
 using ops::IntList;
 using In = const Output&;
 
-DataType ComplexType(DataType part) {
-  return part == DataType::kDouble ? DataType::kComplex128 : DataType::kComplex64;
-}
+DataType ComplexType(DataType part) { return part == DataType::kDouble ? DataType::kComplex128 : DataType::kComplex64; }
 
-Output Part(const char* op, In x) {
-  return Emit(op, {x}, {{"T", x.dtype()}, {"Tout", PartType(x.dtype())}});
-}
+Output Part(const char* op, In x) { return Emit(op, {x}, {{"T", x.dtype()}, {"Tout", PartType(x.dtype())}}); }
 
 Output Join(In real, In imag) {
   return Emit("Complex", {real, imag}, {{"T", real.dtype()}, {"Tout", ComplexType(real.dtype())}});
@@ -97,8 +93,8 @@ Output PadTo(In x, const Shape& shape) {
   return ops::Pad(x, paddings);
 }
 
-// Half of a spectrum is given: the other half has no gradient, so the real part of the whole transform's adjoint is this
-// one's. Elements beyond fft_length were not read.
+// Half of a spectrum is given: the other half has no gradient, so the real part of the whole transform's adjoint is
+// this one's. Elements beyond fft_length were not read.
 absl::Status RealFourierGradient(Context& c) {
   MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
   if (!c.wants(0)) return absl::OkStatus();
@@ -138,7 +134,8 @@ absl::Status InverseRealFourierGradient(Context& c) {
     c.Set(0, ops::Full(c.builder(), x.type(), 0));
     return absl::OkStatus();
   }
-  const Output spectrum = Emit(WithoutPrefix(c.op(), 1), {g, c.input(1)}, {{"Treal", g.dtype()}, {"Tcomplex", x.dtype()}});
+  const Output spectrum =
+      Emit(WithoutPrefix(c.op(), 1), {g, c.input(1)}, {{"Treal", g.dtype()}, {"Tcomplex", x.dtype()}});
   const Output times = Multiplicities(c.builder(), x.dtype(), g.dim(-1));
   c.Set(0, PadTo(spectrum * (times / TransformSize(g, Dimensions(c.op()))), x.shape()));
   return absl::OkStatus();

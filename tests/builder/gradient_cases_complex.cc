@@ -21,24 +21,27 @@ Output Parts(In z) { return ops::Pack({Part("Real", z), Part("Imag", z)}, 0); }
 // Parts of build(z) for z of this shape, its parts between `low` and `high`.
 void AddOf(Cases& cases, std::string name, Shape shape, const std::function<Output(GraphBuilder&, In)>& build,
            double low = 0.3, double high = 2) {
-  cases.push_back({std::move(name), {{shape, low, high}, {shape, low, high}},
-                   [build](GraphBuilder& b, Inputs x) { return Parts(build(b, Join(x[0], x[1]))); }});
+  cases.push_back({std::move(name), {{shape, low, high}, {shape, low, high}}, [build](GraphBuilder& b, Inputs x) {
+                     return Parts(build(b, Join(x[0], x[1])));
+                   }});
 }
 
 // Of two numbers, with broadcasting.
 void AddOfTwo(Cases& cases, std::string name, Shape first, Shape second,
               const std::function<Output(GraphBuilder&, In, In)>& build) {
-  cases.push_back({std::move(name), {{first, 0.3, 2}, {first, 0.3, 2}, {second, 0.3, 2}, {second, 0.3, 2}},
+  cases.push_back({std::move(name),
+                   {{first, 0.3, 2}, {first, 0.3, 2}, {second, 0.3, 2}, {second, 0.3, 2}},
                    [build](GraphBuilder& b, Inputs x) { return Parts(build(b, Join(x[0], x[1]), Join(x[2], x[3]))); }});
 }
 
 void AddPartCases(Cases& cases) {
   for (const char* op : {"Real", "Imag", "ComplexAbs", "Angle"}) {
-    cases.push_back({op, {{{2, 3}, 0.3, 2}, {{2, 3}, -2, -0.3}},
-                     [op](GraphBuilder&, Inputs x) { return Part(op, Join(x[0], x[1])); }});
+    cases.push_back({op, {{{2, 3}, 0.3, 2}, {{2, 3}, -2, -0.3}}, [op](GraphBuilder&, Inputs x) {
+                       return Part(op, Join(x[0], x[1]));
+                     }});
   }
-  cases.push_back({"Complex_broadcast", {{{2, 3}}, {{3}}},
-                   [](GraphBuilder&, Inputs x) { return Parts(Join(x[0], x[1])); }});
+  cases.push_back(
+      {"Complex_broadcast", {{{2, 3}}, {{3}}}, [](GraphBuilder&, Inputs x) { return Parts(Join(x[0], x[1])); }});
   cases.push_back({"ComplexAbs_zero", {{{2}}}, [](GraphBuilder& b, Inputs x) {
                      const Output zero = x[0] - x[0];
                      return Part("ComplexAbs", ops::Pack({Join(zero, zero), Join(x[0], b.Scalar(kReal, 1))}, 0));
@@ -52,8 +55,8 @@ void AddPartCases(Cases& cases) {
 }
 
 void AddElementwiseCases(Cases& cases) {
-  for (const char* op : {"Conj", "Neg", "Square", "Reciprocal", "Inv", "Sqrt", "Rsqrt", "Exp", "Log", "Sin", "Cos", "Tanh",
-                         "Sigmoid"}) {
+  for (const char* op :
+       {"Conj", "Neg", "Square", "Reciprocal", "Inv", "Sqrt", "Rsqrt", "Exp", "Log", "Sin", "Cos", "Tanh", "Sigmoid"}) {
     AddOf(cases, absl::StrCat(op, "_complex"), {2, 3}, [op](GraphBuilder&, In z) { return ops::Unary(op, z); });
   }
   for (const char* op : {"AddV2", "Sub", "Mul", "RealDiv", "Div", "DivNoNan", "MulNoNan", "Pow", "SquaredDifference"}) {
@@ -72,8 +75,9 @@ void AddElementwiseCases(Cases& cases) {
 
 void AddSumCases(Cases& cases) {
   for (const char* op : {"Sum", "Mean", "Prod"}) {
-    AddOf(cases, absl::StrCat(op, "_complex"), {2, 3, 2},
-          [op](GraphBuilder&, In z) { return ops::Reduce(op, ops::Square(z), {-1, 0}); });
+    AddOf(cases, absl::StrCat(op, "_complex"), {2, 3, 2}, [op](GraphBuilder&, In z) {
+      return ops::Reduce(op, ops::Square(z), {-1, 0});
+    });
   }
   for (const char* op : {"Cumsum", "Cumprod"}) {
     AddOf(cases, absl::StrCat(op, "_complex"), {2, 3}, [op](GraphBuilder& b, In z) -> Output {
@@ -84,11 +88,14 @@ void AddSumCases(Cases& cases) {
     for (const bool tb : {false, true}) {
       const std::string flags = absl::StrCat("_complex", ta ? "_ta" : "", tb ? "_tb" : "");
       const Shape a = ta ? Shape({3, 2}) : Shape({2, 3}), c = tb ? Shape({4, 3}) : Shape({3, 4});
-      AddOfTwo(cases, absl::StrCat("MatMul", flags), a, c,
-               [=](GraphBuilder&, In x, In y) { return ops::MatMul(x, y, {ta, tb}); });
+      AddOfTwo(cases, absl::StrCat("MatMul", flags), a, c, [=](GraphBuilder&, In x, In y) {
+        return ops::MatMul(x, y, {ta, tb});
+      });
       const Shape batched({2, c.dim(0), c.dim(1)});
       AddOfTwo(cases, absl::StrCat("BatchMatMulV2", flags), {1, a.dim(0), a.dim(1)}, batched,
-               [=](GraphBuilder&, In x, In y) { return ops::BatchMatMul(x, y, {ta, tb}); });
+               [=](GraphBuilder&, In x, In y) {
+                 return ops::BatchMatMul(x, y, {ta, tb});
+               });
     }
   }
 }
@@ -118,8 +125,9 @@ void AddFourierCases(Cases& cases) {
     for (int64_t length : lengths) shape.AddDim(length);
     for (const char* prefix : {"FFT", "IFFT"}) {
       const std::string op = Of(prefix, lengths.size());
-      AddOf(cases, WithLengths(op, lengths), shape,
-            [op](GraphBuilder& b, In z) -> Output { return b.Op(op, {z}, {{"Tcomplex", kComplex}}); });
+      AddOf(cases, WithLengths(op, lengths), shape, [op](GraphBuilder& b, In z) -> Output {
+        return b.Op(op, {z}, {{"Tcomplex", kComplex}});
+      });
     }
     const AttrMap attrs = {{"Treal", kReal}, {"Tcomplex", kComplex}};
     const std::string forward = Of("RFFT", lengths.size()), backward = Of("IRFFT", lengths.size());

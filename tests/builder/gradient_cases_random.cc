@@ -1,5 +1,5 @@
-// Cases drawn at random: shapes with broadcasting, 1s and 0s, axes from both ends, attributes. The same seed gives the same
-// cases everywhere.
+// Cases drawn at random: shapes with broadcasting, 1s and 0s, axes from both ends, attributes. The same seed gives the
+// same cases everywhere.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -14,9 +14,10 @@ using Inputs = const std::vector<Output>&;
 constexpr DataType kInt32 = DataType::kInt32;
 
 GradientCase Unary(Draw& draw) {
-  const char* op = draw.Of({"Neg", "Abs", "Exp", "Log", "Log1p", "Sqrt", "Rsqrt", "Square", "Reciprocal", "Sin", "Cos", "Tanh",
-                            "Sigmoid", "Erf", "Relu", "Elu", "Selu", "Softplus", "Softsign", "Identity", "L2Loss", "Relu6",
-                            "Expm1", "Sinh", "Atan", "Lgamma", "Digamma"});
+  const char* op =
+      draw.Of({"Neg",      "Abs",      "Exp",    "Log",     "Log1p", "Sqrt", "Rsqrt", "Square", "Reciprocal",
+               "Sin",      "Cos",      "Tanh",   "Sigmoid", "Erf",   "Relu", "Elu",   "Selu",   "Softplus",
+               "Softsign", "Identity", "L2Loss", "Relu6",   "Expm1", "Sinh", "Atan",  "Lgamma", "Digamma"});
   return {op, {Of(draw.Shape(0, 4))}, [op](GraphBuilder&, Inputs x) { return ops::Unary(op, x[0]); }};
 }
 
@@ -31,8 +32,9 @@ GradientCase Binary(Draw& draw) {
   const Dims whole = draw.Shape(0, 4);
   const bool first = draw.Coin(), both = draw.Int(0, 2) == 0;
   const Dims narrow = draw.Narrower(whole), other = both ? draw.Narrower(whole) : whole;
-  return {op, {Of(first ? narrow : other), Of(first ? other : narrow)},
-          [op](GraphBuilder&, Inputs x) { return ops::Binary(op, x[0], x[1]); }};
+  return {op, {Of(first ? narrow : other), Of(first ? other : narrow)}, [op](GraphBuilder&, Inputs x) {
+            return ops::Binary(op, x[0], x[1]);
+          }};
 }
 
 GradientCase Select(Draw& draw) {
@@ -63,9 +65,13 @@ GradientCase Scan(Draw& draw) {
   const Dims dims = draw.Shape(1, 4);
   const int64_t axis = draw.Axis(static_cast<int64_t>(dims.size()));
   const bool exclusive = draw.Coin(), reverse = draw.Coin();
-  return {op, {Of(dims)}, [=](GraphBuilder& b, Inputs x) -> Output {
-            return b.Op(op, {x[0], b.Int(axis)}, {{"T", x[0].dtype()}, {"Tidx", kInt32}, {"exclusive", exclusive}, {"reverse", reverse}});
-          }, std::string(op) != "CumulativeLogsumexp"};
+  return {op,
+          {Of(dims)},
+          [=](GraphBuilder& b, Inputs x) -> Output {
+            return b.Op(op, {x[0], b.Int(axis)},
+                        {{"T", x[0].dtype()}, {"Tidx", kInt32}, {"exclusive", exclusive}, {"reverse", reverse}});
+          },
+          std::string(op) != "CumulativeLogsumexp"};
 }
 
 GradientCase Product(Draw& draw) {
@@ -77,10 +83,13 @@ GradientCase Product(Draw& draw) {
   if (!batched) {
     return {"MatMul", {Of(a), Of(c)}, [=](GraphBuilder&, Inputs x) { return ops::MatMul(x[0], x[1], {ta, tb}); }};
   }
-  const Dims batch = draw.Shape(0, 2), first = draw.Narrower(batch), second = draw.Coin() ? batch : draw.Narrower(batch);
+  const Dims batch = draw.Shape(0, 2), first = draw.Narrower(batch),
+             second = draw.Coin() ? batch : draw.Narrower(batch);
   a.insert(a.begin(), first.begin(), first.end());
   c.insert(c.begin(), second.begin(), second.end());
-  return {"BatchMatMulV2", {Of(a), Of(c)}, [=](GraphBuilder&, Inputs x) { return ops::BatchMatMul(x[0], x[1], {ta, tb}); }};
+  return {"BatchMatMulV2", {Of(a), Of(c)}, [=](GraphBuilder&, Inputs x) {
+            return ops::BatchMatMul(x[0], x[1], {ta, tb});
+          }};
 }
 
 GradientCase Einsum(Draw& draw) {
@@ -88,9 +97,14 @@ GradientCase Einsum(Draw& draw) {
     const char* equation;
     const char *first, *second;
   };
-  const Form form = draw.Of<Form>({{"ij,jk->ik", "ij", "jk"}, {"bij,bkj->bik", "bij", "bkj"}, {"abc,cd->abd", "abc", "cd"},
-                                   {"bhqd,bhkd->bhqk", "bhqd", "bhkd"}, {"ij,ij->", "ij", "ij"}, {"i,j->ji", "i", "j"},
-                                   {"bi,bij->j", "bi", "bij"}, {"ab,cb->c", "ab", "cb"}});
+  const Form form = draw.Of<Form>({{"ij,jk->ik", "ij", "jk"},
+                                   {"bij,bkj->bik", "bij", "bkj"},
+                                   {"abc,cd->abd", "abc", "cd"},
+                                   {"bhqd,bhkd->bhqk", "bhqd", "bhkd"},
+                                   {"ij,ij->", "ij", "ij"},
+                                   {"i,j->ji", "i", "j"},
+                                   {"bi,bij->j", "bi", "bij"},
+                                   {"ab,cb->c", "ab", "cb"}});
   Dims sizes(26);
   for (int64_t& size : sizes) size = draw.Int(1, 3);
   const auto dims = [&sizes](const char* labels) {
@@ -98,7 +112,8 @@ GradientCase Einsum(Draw& draw) {
     for (; *labels != '\0'; ++labels) result.push_back(sizes[*labels - 'a']);
     return result;
   };
-  return {"Einsum", {Of(dims(form.first)), Of(dims(form.second))},
+  return {"Einsum",
+          {Of(dims(form.first)), Of(dims(form.second))},
           [equation = std::string(form.equation)](GraphBuilder&, Inputs x) { return ops::Einsum(x, equation); }};
 }
 
@@ -110,7 +125,8 @@ GradientCase Join(Draw& draw) {
   }
   Dims other = dims;
   other[axis < 0 ? axis + rank : axis] = draw.Int(0, 3);
-  return {"ConcatV2", {Of(dims), Of(other), Of(dims)}, [axis](GraphBuilder&, Inputs x) { return ops::Concat(x, axis); }};
+  return {
+      "ConcatV2", {Of(dims), Of(other), Of(dims)}, [axis](GraphBuilder&, Inputs x) { return ops::Concat(x, axis); }};
 }
 
 GradientCase Parts(Draw& draw) {
@@ -164,8 +180,13 @@ GradientCase StridedSlice(Draw& draw) {
   }
   return {"StridedSlice", {Of(dims)}, [=](GraphBuilder& b, Inputs x) -> Output {
             return b.Op("StridedSlice", {x[0], b.Ints(begin), b.Ints(end), b.Ints(strides)},
-                        {{"T", x[0].dtype()}, {"Index", kInt32}, {"begin_mask", masks[0]}, {"end_mask", masks[1]},
-                         {"ellipsis_mask", masks[2]}, {"new_axis_mask", masks[3]}, {"shrink_axis_mask", masks[4]}});
+                        {{"T", x[0].dtype()},
+                         {"Index", kInt32},
+                         {"begin_mask", masks[0]},
+                         {"end_mask", masks[1]},
+                         {"ellipsis_mask", masks[2]},
+                         {"new_axis_mask", masks[3]},
+                         {"shrink_axis_mask", masks[4]}});
           }};
 }
 
@@ -208,11 +229,14 @@ GradientCase Move(Draw& draw) {
     case 3: {
       const Dims shift = draw.Ints(2, -5, 5), axes = draw.Ints(2, -rank, rank - 1);
       return {"Roll", {Of(dims)}, [=](GraphBuilder& b, Inputs x) -> Output {
-                return b.Op("Roll", {x[0], b.Ints(shift), b.Ints(axes)}, {{"T", x[0].dtype()}, {"Tshift", kInt32}, {"Taxis", kInt32}});
+                return b.Op("Roll", {x[0], b.Ints(shift), b.Ints(axes)},
+                            {{"T", x[0].dtype()}, {"Tshift", kInt32}, {"Taxis", kInt32}});
               }};
     }
     case 4:
-      return {"BroadcastTo", {Of(draw.Narrower(dims))}, [=](GraphBuilder&, Inputs x) { return ops::BroadcastTo(x[0], dims); }};
+      return {"BroadcastTo", {Of(draw.Narrower(dims))}, [=](GraphBuilder&, Inputs x) {
+                return ops::BroadcastTo(x[0], dims);
+              }};
     default: {
       const int64_t axis = draw.Int(-rank - 1, rank);
       return {"ExpandDims", {Of(dims)}, [=](GraphBuilder&, Inputs x) { return ops::ExpandDims(x[0], axis); }};
@@ -252,7 +276,8 @@ GradientCase NdPoints(Draw& draw) {
   switch (draw.Int(0, 3)) {
     case 0:
       return {"GatherNd", {Of(dims)}, [=](GraphBuilder& b, Inputs x) -> Output {
-                return b.Op("GatherNd", {x[0], IntsOf(b, points, {rows, depth})}, {{"Tparams", x[0].dtype()}, {"Tindices", kInt32}});
+                return b.Op("GatherNd", {x[0], IntsOf(b, points, {rows, depth})},
+                            {{"Tparams", x[0].dtype()}, {"Tindices", kInt32}});
               }};
     case 1:
       return {"ScatterNd", {Of(updates)}, [=](GraphBuilder& b, Inputs x) -> Output {
@@ -262,7 +287,8 @@ GradientCase NdPoints(Draw& draw) {
     default: {
       const char* op = draw.Of({"TensorScatterAdd", "TensorScatterSub"});
       return {op, {Of(dims), Of(updates)}, [=](GraphBuilder& b, Inputs x) -> Output {
-                return b.Op(op, {x[0], IntsOf(b, points, {rows, depth}), x[1]}, {{"T", x[0].dtype()}, {"Tindices", kInt32}});
+                return b.Op(op, {x[0], IntsOf(b, points, {rows, depth}), x[1]},
+                            {{"T", x[0].dtype()}, {"Tindices", kInt32}});
               }};
     }
   }
@@ -298,8 +324,9 @@ GradientCase Segments(Draw& draw) {
 }  // namespace
 
 std::vector<GradientCase> RandomGradientCases(uint64_t first_seed, int count_per_family) {
-  std::vector<GradientCase (*)(Draw&)> families = {Unary, Rows,  Binary,       Select, Reduction, Scan,   Product,  Einsum,
-                                                   Join,  Parts, Slice, StridedSlice, Pad,    Move,      Gather, NdPoints, Segments};
+  std::vector<GradientCase (*)(Draw&)> families = {Unary,   Rows,   Binary, Select,   Reduction, Scan,
+                                                   Product, Einsum, Join,   Parts,    Slice,     StridedSlice,
+                                                   Pad,     Move,   Gather, NdPoints, Segments};
   for (const auto family : RandomNetworkFamilies()) families.push_back(family);
   std::vector<GradientCase> cases;
   for (size_t family = 0; family < families.size(); ++family) {

@@ -34,7 +34,9 @@ GradientCase Convolution(Draw& draw) {
   }
   const char* op = depthwise ? "DepthwiseConv2dNative" : spatial == 3 ? "Conv3D" : "Conv2D";
   return {op, {Of(image), Of(filter)}, [=](GraphBuilder& b, Inputs x) -> Output {
-            AttrMap attrs = {{"T", x[0].dtype()}, {"strides", Around(strides, 1)}, {"padding", padding},
+            AttrMap attrs = {{"T", x[0].dtype()},
+                             {"strides", Around(strides, 1)},
+                             {"padding", padding},
                              {"data_format", spatial == 3 ? "NDHWC" : "NHWC"}};
             if (padding == "EXPLICIT") attrs.Set("explicit_paddings", explicit_paddings);
             return b.Op(op, {x[0], x[1]}, attrs);
@@ -50,8 +52,12 @@ GradientCase Pooling(Draw& draw) {
   image.push_back(draw.Int(1, 2));
   const char* padding = draw.Of({"SAME", "VALID"});
   GradientCase drawn{op, {Of(image)}, [=](GraphBuilder& b, Inputs x) -> Output {
-                       return b.Op(op, {x[0]}, {{"T", x[0].dtype()}, {"ksize", Around(window, 1)}, {"strides", Around(strides, 1)},
-                                                {"padding", padding}, {"data_format", spatial == 3 ? "NDHWC" : "NHWC"}});
+                       return b.Op(op, {x[0]},
+                                   {{"T", x[0].dtype()},
+                                    {"ksize", Around(window, 1)},
+                                    {"strides", Around(strides, 1)},
+                                    {"padding", padding},
+                                    {"data_format", spatial == 3 ? "NDHWC" : "NHWC"}});
                      }};
   if (spatial == 3) drawn.dtype = DataType::kFloat;
   return drawn;
@@ -85,7 +91,8 @@ GradientCase Matrices(Draw& draw) {
               }};
     default:
       return {"MatrixBandPart", {Of(wide)}, [=](GraphBuilder& b, Inputs x) -> Output {
-                return b.Op("MatrixBandPart", {x[0], b.Int(adjoint ? -1 : 0), b.Int(1)}, {{"T", x[0].dtype()}, {"Tindex", kInt32}});
+                return b.Op("MatrixBandPart", {x[0], b.Int(adjoint ? -1 : 0), b.Int(1)},
+                            {{"T", x[0].dtype()}, {"Tindex", kInt32}});
               }};
   }
 }
@@ -100,8 +107,12 @@ GradientCase Losses(Draw& draw) {
   }
   const int64_t narrow = draw.Int(0, 2);
   // Labels that do not add up to 1: the gradient is that of those that do, as TensorFlow's.
-  return {"SoftmaxCrossEntropyWithLogits", {Of({narrow == 1 ? 1 : rows, classes}, -2, 2), Of({narrow == 2 ? 1 : rows, classes})},
-          [](GraphBuilder&, Inputs x) { return ops::SoftmaxCrossEntropy(x[0], x[1]).loss; }, false, DataType::kDouble, false};
+  return {"SoftmaxCrossEntropyWithLogits",
+          {Of({narrow == 1 ? 1 : rows, classes}, -2, 2), Of({narrow == 2 ? 1 : rows, classes})},
+          [](GraphBuilder&, Inputs x) { return ops::SoftmaxCrossEntropy(x[0], x[1]).loss; },
+          false,
+          DataType::kDouble,
+          false};
 }
 
 GradientCase Resizing(Draw& draw) {
@@ -109,8 +120,9 @@ GradientCase Resizing(Draw& draw) {
   const Dims image = {draw.Int(1, 2), draw.Int(1, 5), draw.Int(1, 5), draw.Int(1, 2)}, size = draw.Ints(2, 1, 6);
   const int64_t grid = draw.Int(0, 2);
   GradientCase drawn{op, {Of(image)}, [=](GraphBuilder& b, Inputs x) -> Output {
-                       return b.Op(op, {x[0], b.Ints(size)},
-                                   {{"T", x[0].dtype()}, {"align_corners", grid == 1}, {"half_pixel_centers", grid == 2}});
+                       return b.Op(
+                           op, {x[0], b.Ints(size)},
+                           {{"T", x[0].dtype()}, {"align_corners", grid == 1}, {"half_pixel_centers", grid == 2}});
                      }};
   drawn.dtype = DataType::kFloat;
   return drawn;
@@ -124,10 +136,17 @@ GradientCase BatchNorm(Draw& draw) {
   std::vector<CaseInput> inputs = {Of(image), Of({channels}), Of({channels})};
   GradientCase drawn{"FusedBatchNormV3", inputs, [=](GraphBuilder& b, Inputs x) -> Output {
                        const TensorType held{DataType::kFloat, Shape({training ? 0 : channels})};
-                       const Output mean = b.Const(RandomTensor(held, 0.2, 1, 7)), variance = b.Const(RandomTensor(held, 0.2, 1, 8));
-                       return b.Op("FusedBatchNormV3", {x[0], x[1], x[2], mean, variance},
-                                   {{"T", x[0].dtype()}, {"U", x[0].dtype()}, {"epsilon", 0.01f}, {"exponential_avg_factor", 1.0f},
-                                    {"data_format", last ? "NHWC" : "NCHW"}, {"is_training", training}}).output(0);
+                       const Output mean = b.Const(RandomTensor(held, 0.2, 1, 7)),
+                                    variance = b.Const(RandomTensor(held, 0.2, 1, 8));
+                       return b
+                           .Op("FusedBatchNormV3", {x[0], x[1], x[2], mean, variance},
+                               {{"T", x[0].dtype()},
+                                {"U", x[0].dtype()},
+                                {"epsilon", 0.01f},
+                                {"exponential_avg_factor", 1.0f},
+                                {"data_format", last ? "NHWC" : "NCHW"},
+                                {"is_training", training}})
+                           .output(0);
                      }};
   drawn.dtype = DataType::kFloat;
   drawn.derivative = false;  // float differences of a normalisation say little; fixed cases have them
@@ -138,8 +157,8 @@ GradientCase Blocks(Draw& draw) {
   const int64_t block = draw.Int(2, 3);
   if (draw.Coin()) {
     const bool to_depth = draw.Coin();
-    const Dims image = {draw.Int(1, 2), (to_depth ? block : 1) * draw.Int(1, 2), (to_depth ? block : 1) * draw.Int(1, 2),
-                        (to_depth ? 1 : block * block) * draw.Int(1, 2)};
+    const Dims image = {draw.Int(1, 2), (to_depth ? block : 1) * draw.Int(1, 2),
+                        (to_depth ? block : 1) * draw.Int(1, 2), (to_depth ? 1 : block * block) * draw.Int(1, 2)};
     const char* op = to_depth ? "SpaceToDepth" : "DepthToSpace";
     return {op, {Of(image)}, [=](GraphBuilder& b, Inputs x) -> Output {
               return b.Op(op, {x[0]}, {{"T", x[0].dtype()}, {"block_size", block}, {"data_format", "NHWC"}});
@@ -167,12 +186,16 @@ GradientCase Diagonals(Draw& draw) {
   const char* align = draw.Of({"LEFT_RIGHT", "RIGHT_LEFT", "LEFT_LEFT", "RIGHT_RIGHT"});
   Dims matrix = batch;
   matrix.insert(matrix.end(), {rows, columns});
-  return {"MatrixDiagPartV3", {Of(matrix)}, [=](GraphBuilder& b, Inputs x) -> Output {
-            const Output zero = b.Scalar(x[0].dtype(), 0), band = b.Ints({least, most});
-            const Output part = b.Op("MatrixDiagPartV3", {ops::Square(x[0]), band, zero}, {{"T", x[0].dtype()}, {"align", align}});
-            const Output whole = b.Op("MatrixDiagV3", {part, band, b.Int(rows), b.Int(columns), zero}, {{"T", x[0].dtype()}, {"align", align}});
-            return b.Op("MatrixSetDiagV3", {x[0], part * 2.0, band}, {{"T", x[0].dtype()}, {"align", align}}).output(0) + whole;
-          }};
+  return {
+      "MatrixDiagPartV3", {Of(matrix)}, [=](GraphBuilder& b, Inputs x) -> Output {
+        const Output zero = b.Scalar(x[0].dtype(), 0), band = b.Ints({least, most});
+        const Output part =
+            b.Op("MatrixDiagPartV3", {ops::Square(x[0]), band, zero}, {{"T", x[0].dtype()}, {"align", align}});
+        const Output whole = b.Op("MatrixDiagV3", {part, band, b.Int(rows), b.Int(columns), zero},
+                                  {{"T", x[0].dtype()}, {"align", align}});
+        return b.Op("MatrixSetDiagV3", {x[0], part * 2.0, band}, {{"T", x[0].dtype()}, {"align", align}}).output(0) +
+               whole;
+      }};
 }
 
 GradientCase Choices(Draw& draw) {
@@ -193,9 +216,10 @@ GradientCase Choices(Draw& draw) {
     }
     default: {
       const Dims whole = draw.Shape(0, 3), low = {}, high = draw.Coin() ? Dims() : whole;
-      return {"ClipByValue", {Of(whole), Of(low, 0.5, 0.8), Of(high, 1.2, 1.6)}, [](GraphBuilder& b, Inputs x) -> Output {
-                return b.Op("ClipByValue", {x[0], x[1], x[2]}, {{"T", x[0].dtype()}});
-              }};
+      return {
+          "ClipByValue", {Of(whole), Of(low, 0.5, 0.8), Of(high, 1.2, 1.6)}, [](GraphBuilder& b, Inputs x) -> Output {
+            return b.Op("ClipByValue", {x[0], x[1], x[2]}, {{"T", x[0].dtype()}});
+          }};
     }
   }
 }
@@ -220,7 +244,8 @@ GradientCase Decompositions(Draw& draw) {
     case 1: {
       const bool lower = draw.Coin(), adjoint = draw.Coin();
       return {"MatrixTriangularSolve", {Of(square, 1, 2), Of(wide)}, [=](GraphBuilder& b, Inputs x) -> Output {
-                return b.Op("MatrixTriangularSolve", {positive(b, x[0]), x[1]}, {{"T", x[0].dtype()}, {"lower", lower}, {"adjoint", adjoint}});
+                return b.Op("MatrixTriangularSolve", {positive(b, x[0]), x[1]},
+                            {{"T", x[0].dtype()}, {"lower", lower}, {"adjoint", adjoint}});
               }};
     }
     case 2:
@@ -228,9 +253,10 @@ GradientCase Decompositions(Draw& draw) {
                 return b.Op("LogMatrixDeterminant", {positive(b, x[0])}, {{"T", x[0].dtype()}}).output(1);
               }};
     default:
-      return {"SelfAdjointEigV2", {Of(square)}, [=](GraphBuilder& b, Inputs x) {
-                return b.Op("SelfAdjointEigV2", {positive(b, x[0])}, {{"T", x[0].dtype()}, {"compute_v", true}}).output(0);
-              }};
+      return {
+          "SelfAdjointEigV2", {Of(square)}, [=](GraphBuilder& b, Inputs x) {
+            return b.Op("SelfAdjointEigV2", {positive(b, x[0])}, {{"T", x[0].dtype()}, {"compute_v", true}}).output(0);
+          }};
   }
 }
 
@@ -251,7 +277,8 @@ GradientCase Spectra(Draw& draw) {
 }  // namespace
 
 std::vector<GradientCase (*)(Draw&)> RandomNetworkFamilies() {
-  return {Convolution, Pooling, Matrices, Losses, Resizing, BatchNorm, Blocks, Diagonals, Choices, Decompositions, Spectra};
+  return {Convolution, Pooling,   Matrices, Losses,         Resizing, BatchNorm,
+          Blocks,      Diagonals, Choices,  Decompositions, Spectra};
 }
 
 }  // namespace millrace::testing
