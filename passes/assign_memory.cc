@@ -1,7 +1,6 @@
 #include "passes/assign_memory.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <numeric>
 
@@ -9,90 +8,15 @@
 #include "millrace/options.h"
 #include "millrace/status.h"
 #include "millrace/types.h"
-#include "passes/address_allocator.h"
 
 namespace millrace {
 namespace {
-
-// Packings other than in order of time are quadratic in blocks alive: they are given up after so many looks at one.
-constexpr int64_t kMaxLooks = 20'000'000;
-// A heap this close to the peak is not worth another try.
-constexpr double kGoodEnough = 1.02;
 
 std::vector<int32_t> Sorted(size_t count, auto less) {
   std::vector<int32_t> order(count);
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), less);
   return order;
-}
-
-int64_t PeakBytes(const std::vector<MemoryBlock>& blocks) {
-  std::map<int64_t, int64_t> change;
-  for (const MemoryBlock& block : blocks) {
-    change[block.first] += block.bytes;
-    change[block.last + 1] -= block.bytes;
-  }
-  int64_t live = 0, peak = 0;
-  for (const auto& [position, bytes] : change) {
-    live += bytes;
-    peak = std::max(peak, live);
-  }
-  return peak;
-}
-
-// In order of time, best fit. Blocks that live longest among those starting together come first.
-Packing PackInOrderOfTime(const std::vector<MemoryBlock>& blocks) {
-  Packing packing;
-  packing.offsets.assign(blocks.size(), 0);
-  const std::vector<int32_t> starts = Sorted(blocks.size(), [&](int32_t a, int32_t b) {
-    return blocks[a].first != blocks[b].first ? blocks[a].first < blocks[b].first : blocks[a].last > blocks[b].last;
-  });
-  const std::vector<int32_t> ends =
-      Sorted(blocks.size(), [&](int32_t a, int32_t b) { return blocks[a].last < blocks[b].last; });
-  AddressAllocator allocator(std::numeric_limits<int64_t>::max() / 2 / kTensorAlignment * kTensorAlignment);
-  size_t next_end = 0;
-  for (int32_t b : starts) {
-    while (next_end < ends.size() && blocks[ends[next_end]].last < blocks[b].first) {
-      const int32_t ended = ends[next_end++];
-      allocator.Free(packing.offsets[ended], blocks[ended].bytes);
-    }
-    packing.offsets[b] = allocator.Allocate(blocks[b].bytes);
-  }
-  packing.heap_bytes = allocator.high_water();
-  return packing;
-}
-
-// In the given order, each block at the lowest offset that is free over its whole life. A heap of INT64_MAX: given up.
-Packing PackInOrder(const std::vector<MemoryBlock>& blocks, const std::vector<int32_t>& order) {
-  Packing packing;
-  packing.offsets.assign(blocks.size(), 0);
-  std::vector<int32_t> placed;  // by offset
-  placed.reserve(blocks.size());
-  int64_t looks = 0;
-  for (int32_t b : order) {
-    if (looks > kMaxLooks) {
-      packing.heap_bytes = std::numeric_limits<int64_t>::max();
-      return packing;
-    }
-    const MemoryBlock& block = blocks[b];
-    int64_t offset = 0;
-    for (int32_t other : placed) {
-      ++looks;
-      if (blocks[other].first > block.last || blocks[other].last < block.first) continue;
-      if (packing.offsets[other] >= offset + block.bytes) break;
-      offset = std::max(offset, packing.offsets[other] + blocks[other].bytes);
-    }
-    packing.offsets[b] = offset;
-    packing.heap_bytes = std::max(packing.heap_bytes, offset + block.bytes);
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), b,
-                                   [&](int32_t x, int32_t y) {
-                                     return packing.offsets[x] != packing.offsets[y]
-                                                ? packing.offsets[x] < packing.offsets[y]
-                                                : x < y;
-                                   }),
-                  b);
-  }
-  return packing;
 }
 
 std::vector<MemoryBlock> Blocks(const AccessGraph& graph, const Schedule& schedule) {
@@ -140,29 +64,6 @@ absl::Status DoesNotFit(const AccessGraph& graph, const Schedule& schedule, cons
 }
 
 }  // namespace
-
-Packing PackBlocks(const std::vector<MemoryBlock>& blocks, int64_t budget_bytes) {
-  const int64_t peak = PeakBytes(blocks);
-  Packing best = PackInOrderOfTime(blocks);
-  const double target = budget_bytes > 0 ? static_cast<double>(budget_bytes) : kGoodEnough * static_cast<double>(peak);
-  auto try_order = [&](const std::vector<int32_t>& order) {
-    Packing packing = PackInOrder(blocks, order);
-    if (packing.heap_bytes < best.heap_bytes) best = std::move(packing);
-  };
-  auto life = [&](int32_t b) { return blocks[b].last - blocks[b].first; };
-  if (best.heap_bytes > target) {
-    try_order(Sorted(blocks.size(), [&](int32_t a, int32_t b) { return blocks[a].bytes > blocks[b].bytes; }));
-  }
-  if (best.heap_bytes > target) {
-    try_order(Sorted(blocks.size(), [&](int32_t a, int32_t b) { return life(a) > life(b); }));
-  }
-  if (best.heap_bytes > target) {
-    auto area = [&](int32_t b) { return static_cast<double>(blocks[b].bytes) * static_cast<double>(life(b) + 1); };
-    try_order(Sorted(blocks.size(), [&](int32_t a, int32_t b) { return area(a) > area(b); }));
-  }
-  best.peak_bytes = peak;
-  return best;
-}
 
 MemoryAssignment PackMemory(const AccessGraph& graph, const Schedule& schedule, const SwapChoice& choice,
                             int64_t budget_bytes) {

@@ -51,6 +51,14 @@ struct GapGraph {
   int32_t OperationAt(double t) const;
 };
 
+// The memory that a plan is made for: the budget, less what is set aside at each operation (empty: nothing), because
+// there a packing needs more than the bytes that are live. Working sets and what is set aside fit the budget together.
+struct MemoryTarget {
+  int64_t budget_bytes = 0;
+  std::vector<int64_t> set_aside;
+  int64_t set_aside_at(int32_t operation) const { return set_aside.empty() ? 0 : set_aside[operation]; }
+};
+
 GapGraph FindGaps(const AccessGraph& graph, const Machine& machine);
 
 // Seconds below which no schedule of this order can stay under `budget_bytes`: for every cut of the step, the bytes

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "passes/assign_memory.h"
 #include "passes/planner/gaps.h"
+#include "passes/planner/pack_trial.h"
 #include "passes/planner/place.h"
 #include "passes/planner/select_gaps.h"
 #include "passes/planner/trial.h"
@@ -32,6 +33,8 @@ constexpr double kTargets[] = {1, 0.97, 0.94, 0.9, 0.85, 0.8, 0.7};
 constexpr size_t kPlacedTrials = 3;
 // Quick plans of more operations are told apart by their trials alone.
 constexpr int32_t kPlacedOperations = 300'000;
+// Rounds in which a trial that does not pack gives way where it reaches beyond the budget.
+constexpr int kReliefRounds = 4;
 constexpr auto kNoDeadline = std::chrono::steady_clock::time_point::max();
 
 // How many trials and placements a graph of n operations may take: what keeps planning within a second. A count, not
@@ -81,13 +84,15 @@ class Portfolio {
     return left_ > reserve && (deadline_ == kNoDeadline || std::chrono::steady_clock::now() < deadline_);
   }
 
-  Trial MakeTrial(const Settings& settings) {
+  Trial MakeTrial(const Settings& settings, std::vector<int64_t> set_aside = {}) {
     --left_;
-    const int64_t target = TargetBytes(settings);
+    const MemoryTarget target{TargetBytes(settings), std::move(set_aside)};
     const Selection selection = SelectGaps(gaps_, target, settings.window, settings.weights);
-    const std::vector<int32_t> anchors =
-        ChooseAnchors(gaps_, target, selection, kAnchorSlack[settings.slack] * gaps_.compute_seconds());
-    return {settings, {}, DecisionsOf(gaps_, selection, anchors)};
+    const std::vector<int32_t> anchors = ChooseAnchors(
+        gaps_, target.budget_bytes, selection, kAnchorSlack[settings.slack] * gaps_.compute_seconds());
+    Trial trial{settings, {}, DecisionsOf(gaps_, selection, anchors)};
+    trial.result = SimulateTrial(gaps_, {budget_, target.set_aside}, trial.decisions);
+    return trial;
   }
 
   int64_t TargetBytes(const Settings& settings) const {
@@ -96,7 +101,6 @@ class Portfolio {
 
   void Try(double window, const TransferWeights& weights) {
     Trial trial = MakeTrial({window, weights});
-    trial.result = SimulateTrial(gaps_, budget_, trial.decisions);
     const auto slower = [&](const Trial& other) {
       return trial.result.step_seconds < other.result.step_seconds * (1 - 1e-4);
     };
@@ -125,11 +129,34 @@ class Portfolio {
     }
   }
 
+  // Packs the trial; what reaches beyond the budget makes it set that much aside there and try again. True when the plan
+  // is the best so far.
+  bool PackOrRelieve(Trial trial) {
+    std::vector<int64_t> set_aside(gaps_.num_operations(), 0);
+    for (int round = 0;; ++round) {
+      if (best_.ok() && trial.result.step_seconds >= best_->step_seconds * (1 - 1e-4)) return false;
+      --left_;
+      PackedTrial packed = PackTrial(gaps_, budget_, trial.decisions, trial.result);
+      if (getenv("MRDBG")) fprintf(stderr, "  pack round %d step %.4f fits %d max excess %.4f\n", round, trial.result.step_seconds / gaps_.compute_seconds(), packed.fits, packed.fits ? 0.0 : double(*std::max_element(packed.excess.begin(), packed.excess.end()))/budget_);
+      if (packed.fits) {
+        best_ = Placement{std::move(packed.choice), trial.result.step_seconds, 0};
+        settings_ = trial.settings;
+        return true;
+      }
+      if (round == kReliefRounds || !MayTry(0)) return false;
+      for (int32_t i = 0; i < gaps_.num_operations(); ++i) {
+        set_aside[i] = std::min(set_aside[i] + packed.excess[i], TargetBytes(trial.settings) - gaps_.working_set[i]);
+      }
+      trial = MakeTrial(trial.settings, set_aside);
+    }
+  }
+
   // Places the trial under policy p; true when that is the best so far.
   bool Place(const Trial& trial, size_t p) {
     --left_;
     absl::StatusOr<Placement> placed =
         PlaceDecisions(gaps_, budget_, trial.decisions, {kLongLived[p] * gaps_.compute_seconds()});
+    if (getenv("MRDBG")) fprintf(stderr, "  place policy %zu target %zu slack %zu win %.1f: trial %.4f placed %.4f ev %ld\n", p, trial.settings.target, trial.settings.slack, trial.settings.window, trial.result.step_seconds / gaps_.compute_seconds(), placed.ok() ? placed->step_seconds / gaps_.compute_seconds() : -1.0, placed.ok() ? placed->evictions : -1);
     if (!placed.ok()) {
       if (!best_.ok()) best_ = placed.status();
       return false;
@@ -152,6 +179,11 @@ class Portfolio {
   bool Done() const { return best_.ok() && best_->step_seconds <= goal_; }
 
   void PlaceTheBest() {
+    if (getenv("MRDBG")) fprintf(stderr, "n %d effort %d goal %.4f left %d\n", gaps_.num_operations(), int(effort_), goal_/gaps_.compute_seconds(), left_);
+    for (const Trial& trial : trials_) {
+      if (Done() || (best_.ok() && !MayTry(0))) return;
+      PackOrRelieve(trial);
+    }
     const bool quick = left_ < 30;
     const size_t policies = quick ? kQuickPolicies : std::size(kLongLived);
     for (size_t t = 0; t < trials_.size(); ++t) {

@@ -17,9 +17,10 @@ struct Range {
 
 class Selector {
  public:
-  Selector(const GapGraph& gaps, int64_t budget_bytes, double window, const TransferWeights& weights)
+  Selector(const GapGraph& gaps, const MemoryTarget& target, double window, const TransferWeights& weights)
       : gaps_(gaps),
-        budget_(budget_bytes),
+        target_(target),
+        budget_(target.budget_bytes),
         window_(window),
         weights_(weights),
         n_(gaps.num_operations()),
@@ -27,7 +28,7 @@ class Selector {
     result_.kept.assign(gaps.gaps.size(), false);
     contended_.assign(n_ + 1, 0);
     for (int32_t i = 0; i < n_; ++i) {
-      contended_[i + 1] = contended_[i] + (gaps.full[i] > budget_ ? gaps.graph->seconds[i] : 0);
+      contended_[i + 1] = contended_[i] + (gaps.full[i] + target.set_aside_at(i) > budget_ ? gaps.graph->seconds[i] : 0);
     }
   }
 
@@ -87,7 +88,7 @@ class Selector {
     int64_t kept = 0;
     for (int32_t i = 0; i < n_; ++i) {
       kept += change[i];
-      result_.profile[i] += kept;
+      result_.profile[i] += kept + target_.set_aside_at(i);
     }
   }
 
@@ -200,6 +201,7 @@ class Selector {
   }
 
   const GapGraph& gaps_;
+  const MemoryTarget& target_;
   const int64_t budget_;
   const double window_;
   const TransferWeights& weights_;
@@ -213,8 +215,8 @@ class Selector {
 
 }  // namespace
 
-Selection SelectGaps(const GapGraph& gaps, int64_t budget_bytes, double window, const TransferWeights& weights) {
-  return Selector(gaps, budget_bytes, window, weights).Run();
+Selection SelectGaps(const GapGraph& gaps, const MemoryTarget& target, double window, const TransferWeights& weights) {
+  return Selector(gaps, target, window, weights).Run();
 }
 
 std::vector<int32_t> ChooseAnchors(const GapGraph& gaps, int64_t budget_bytes, const Selection& selection,

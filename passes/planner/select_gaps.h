@@ -21,12 +21,12 @@ struct TransferWeights {
 
 struct Selection {
   std::vector<bool> kept;        // per gap
-  std::vector<int64_t> profile;  // working sets and kept gaps; <= budget everywhere
+  std::vector<int64_t> profile;  // working sets, kept gaps and what is set aside; <= budget everywhere
 };
 
 // `window`: length of the windows in units of a gap's copy time; 0 for none (always feasible). Requires every
 // working set to fit the budget.
-Selection SelectGaps(const GapGraph& gaps, int64_t budget_bytes, double window, const TransferWeights& weights);
+Selection SelectGaps(const GapGraph& gaps, const MemoryTarget& target, double window, const TransferWeights& weights);
 
 // For every swapped gap the operation from which its bytes are back on the device (its anchor): the earliest at
 // which the profile has room until they are needed, but not earlier than `slack_seconds` before the last moment at

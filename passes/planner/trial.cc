@@ -57,13 +57,14 @@ class Decider {
 
 class Simulation {
  public:
-  Simulation(const GapGraph& gaps, int64_t budget_bytes, const std::vector<SwapDecision>& decisions)
-      : gaps_(gaps), budget_(budget_bytes), decisions_(decisions), n_(gaps.num_operations()) {}
+  Simulation(const GapGraph& gaps, const MemoryTarget& target, const std::vector<SwapDecision>& decisions)
+      : gaps_(gaps), target_(target), budget_(target.budget_bytes), decisions_(decisions), n_(gaps.num_operations()) {}
 
   TrialResult Run() {
     SortDecisions();
     BuildProfile();
     copy_out_end_.assign(decisions_.size(), 0);
+    result_.gone_at.assign(decisions_.size(), n_);
     operation_end_.assign(n_ + 1, 0);
     std::vector<double> input_ready(n_, 0);
     for (int32_t i = 0; i < n_; ++i) {
@@ -143,7 +144,7 @@ class Simulation {
     int64_t sum = 0;
     for (int32_t i = 0; i < n_; ++i) {
       sum += change[i];
-      profile_[i] += sum;
+      profile_[i] += sum + target_.set_aside_at(i);
       for (const Access& access : gaps_.graph->of(i)) {
         const bool first = gaps_.lists.of(access.storage).front().operation == i;
         if (first && gaps_.graph->storages[access.storage].kind == StorageKind::kActivation) allocates_[i] = true;
@@ -167,7 +168,7 @@ class Simulation {
     for (; next_leave_ < leaves_.size() && decisions_[leaves_[next_leave_]].after <= operation; ++next_leave_) {
       const int32_t k = leaves_[next_leave_];
       const int64_t bytes = AlignUp(gaps_.graph->storages[decisions_[k].storage].size_bytes);
-      late_.emplace_back(copy_out_end_[k], bytes);
+      late_.push_back({copy_out_end_[k], bytes, k});
       std::push_heap(late_.begin(), late_.end(), std::greater<>());
       late_bytes_ += bytes;
     }
@@ -177,16 +178,27 @@ class Simulation {
   double RoomAt(int32_t i) {
     double time = 0;
     const double now = i == 0 ? 0 : operation_end_[i - 1];
-    while (!late_.empty() && (late_.front().first <= now || profile_[i] + late_bytes_ > budget_)) {
-      time = std::max(time, late_.front().first);
-      late_bytes_ -= late_.front().second;
+    while (!late_.empty() && (late_.front().end <= now || profile_[i] + late_bytes_ > budget_)) {
+      time = std::max(time, late_.front().end);
+      late_bytes_ -= late_.front().bytes;
+      result_.gone_at[late_.front().decision] = i;
       std::pop_heap(late_.begin(), late_.end(), std::greater<>());
       late_.pop_back();
     }
     return time;
   }
 
+  struct Late {
+    double end = 0;  // of the copy out
+    int64_t bytes = 0;
+    int32_t decision = 0;
+    bool operator>(const Late& other) const {
+      return std::make_pair(end, decision) > std::make_pair(other.end, other.decision);
+    }
+  };
+
   const GapGraph& gaps_;
+  const MemoryTarget& target_;
   const int64_t budget_;
   const std::vector<SwapDecision>& decisions_;
   const int32_t n_;
@@ -195,7 +207,7 @@ class Simulation {
   std::vector<int64_t> profile_;
   std::vector<bool> allocates_;
   std::vector<double> copy_out_end_, operation_end_;
-  std::vector<std::pair<double, int64_t>> late_;  // min-heap by end of the copy out
+  std::vector<Late> late_;  // min-heap
   int64_t late_bytes_ = 0;
   size_t next_in_ = 0, next_out_ = 0, next_leave_ = 0;
   double in_free_ = 0, out_free_ = 0;
@@ -250,8 +262,8 @@ std::string ReasonOf(const GapGraph& gaps, const SwapDecision& d) {
   return absl::StrCat("idle for ", d.before - d.after, " operations");
 }
 
-TrialResult SimulateTrial(const GapGraph& gaps, int64_t budget_bytes, const std::vector<SwapDecision>& decisions) {
-  return Simulation(gaps, budget_bytes, decisions).Run();
+TrialResult SimulateTrial(const GapGraph& gaps, const MemoryTarget& target, const std::vector<SwapDecision>& decisions) {
+  return Simulation(gaps, target, decisions).Run();
 }
 
 TransferWeights CriticalWeights(const GapGraph& gaps, const TrialResult& trial) {

@@ -27,11 +27,13 @@ struct TrialResult {
   };
   std::vector<Busy> out, in;  // copies in lane order
   std::vector<double> operation_start;
+  // Per decision with a copy out: the operation from which on its bytes are off the device, by the lanes' time.
+  std::vector<int32_t> gone_at;
 };
 
 // Runs the three lanes in order over one step. Bytes that have left in the order of operations but whose copy out
 // is not done yet are still there: whoever needs the room waits.
-TrialResult SimulateTrial(const GapGraph& gaps, int64_t budget_bytes, const std::vector<SwapDecision>& decisions);
+TrialResult SimulateTrial(const GapGraph& gaps, const MemoryTarget& target, const std::vector<SwapDecision>& decisions);
 
 // Weight 1 for transfers in the busy periods that ended in stalls, 0.05 elsewhere.
 TransferWeights CriticalWeights(const GapGraph& gaps, const TrialResult& trial);

@@ -1,0 +1,30 @@
+// Pack a trial: addresses for its decisions, found for the whole step at once (pack_blocks.h) instead of in order of
+// time (place.h).
+//
+// Bytes on their way to the host keep their address for as long as the trial says that the lane needs, so nobody waits
+// for an address that the trial did not wait for, and the step takes what the trial took.
+#ifndef MILLRACE_PASSES_PLANNER_PACK_TRIAL_H_
+#define MILLRACE_PASSES_PLANNER_PACK_TRIAL_H_
+
+#include <vector>
+
+#include "passes/choose_swaps.h"
+#include "passes/planner/gaps.h"
+#include "passes/planner/trial.h"
+
+namespace millrace {
+
+struct PackedTrial {
+  // The trial's decisions, with addresses if they fit.
+  SwapChoice choice;
+  bool fits = false;
+  // Otherwise, per operation: bytes by which what lies there reaches beyond the budget.
+  std::vector<int64_t> excess;
+};
+
+PackedTrial PackTrial(const GapGraph& gaps, int64_t budget_bytes, const std::vector<SwapDecision>& decisions,
+                      const TrialResult& trial);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_PLANNER_PACK_TRIAL_H_
