@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "millrace/options.h"
@@ -17,18 +18,6 @@ std::vector<int32_t> Sorted(size_t count, auto less) {
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), less);
   return order;
-}
-
-std::vector<MemoryBlock> Blocks(const AccessGraph& graph, const Schedule& schedule) {
-  std::vector<MemoryBlock> blocks;
-  for (const Stay& stay : schedule.residences) {
-    blocks.push_back({AlignUp(graph.storages[stay.storage].size_bytes), stay.first, stay.last});
-  }
-  for (int32_t i = 0; i < graph.num_operations(); ++i) {
-    const int64_t position = schedule.position_of_operation[i];
-    if (graph.scratch_bytes[i] > 0) blocks.push_back({AlignUp(graph.scratch_bytes[i]), position, position});
-  }
-  return blocks;
 }
 
 absl::Status DoesNotFit(const AccessGraph& graph, const Schedule& schedule, const MemoryAssignment& memory, int64_t budget) {
@@ -65,9 +54,35 @@ absl::Status DoesNotFit(const AccessGraph& graph, const Schedule& schedule, cons
 
 }  // namespace
 
+std::vector<MemoryBlock> BlocksOf(const AccessGraph& graph, const Schedule& schedule) {
+  std::vector<MemoryBlock> blocks;
+  for (const Stay& stay : schedule.residences) {
+    blocks.push_back({AlignUp(graph.storages[stay.storage].size_bytes), stay.first, stay.last});
+  }
+  for (int32_t i = 0; i < graph.num_operations(); ++i) {
+    const int64_t position = schedule.position_of_operation[i];
+    if (graph.scratch_bytes[i] > 0) blocks.push_back({AlignUp(graph.scratch_bytes[i]), position, position});
+  }
+  return blocks;
+}
+
+MemoryAssignment AssignmentOf(const AccessGraph& graph, const Schedule& schedule, Packing packing) {
+  MemoryAssignment memory;
+  memory.arena_bytes = packing.heap_bytes;
+  memory.peak_bytes = packing.peak_bytes;
+  memory.residence_offsets = std::move(packing.offsets);
+  memory.scratch_offsets.assign(graph.num_operations(), 0);
+  size_t next = schedule.residences.size();
+  for (int32_t i = 0; i < graph.num_operations(); ++i) {
+    if (graph.scratch_bytes[i] > 0) memory.scratch_offsets[i] = memory.residence_offsets[next++];
+  }
+  memory.residence_offsets.resize(schedule.residences.size());
+  return memory;
+}
+
 MemoryAssignment PackMemory(const AccessGraph& graph, const Schedule& schedule, const SwapChoice& choice,
                             int64_t budget_bytes) {
-  const std::vector<MemoryBlock> blocks = Blocks(graph, schedule);
+  const std::vector<MemoryBlock> blocks = BlocksOf(graph, schedule);
   Packing packing;
   if (!choice.residence_offsets.empty() && choice.residence_offsets.size() == schedule.residences.size()) {
     packing.offsets = choice.residence_offsets;
@@ -81,16 +96,7 @@ MemoryAssignment PackMemory(const AccessGraph& graph, const Schedule& schedule, 
   } else {
     packing = PackBlocks(blocks, budget_bytes);
   }
-  MemoryAssignment memory;
-  memory.arena_bytes = packing.heap_bytes;
-  memory.peak_bytes = packing.peak_bytes;
-  memory.residence_offsets.assign(packing.offsets.begin(), packing.offsets.begin() + schedule.residences.size());
-  memory.scratch_offsets.assign(graph.num_operations(), 0);
-  size_t next = schedule.residences.size();
-  for (int32_t i = 0; i < graph.num_operations(); ++i) {
-    if (graph.scratch_bytes[i] > 0) memory.scratch_offsets[i] = packing.offsets[next++];
-  }
-  return memory;
+  return AssignmentOf(graph, schedule, std::move(packing));
 }
 
 absl::StatusOr<MemoryAssignment> AssignMemory(const AccessGraph& graph, const Schedule& schedule,
@@ -101,7 +107,7 @@ absl::StatusOr<MemoryAssignment> AssignMemory(const AccessGraph& graph, const Sc
 }
 
 absl::Status VerifyMemory(const AccessGraph& graph, const Schedule& schedule, const MemoryAssignment& memory) {
-  std::vector<MemoryBlock> blocks = Blocks(graph, schedule);
+  std::vector<MemoryBlock> blocks = BlocksOf(graph, schedule);
   std::vector<int64_t> offsets = memory.residence_offsets;
   for (int32_t i = 0; i < graph.num_operations(); ++i) {
     if (graph.scratch_bytes[i] > 0) offsets.push_back(memory.scratch_offsets[i]);

@@ -23,6 +23,10 @@ struct MemoryAssignment {
   int64_t peak_bytes = 0;
 };
 
+// The schedule's residences, then the scratch of the operations that have any; and their addresses as packed.
+std::vector<MemoryBlock> BlocksOf(const AccessGraph& graph, const Schedule& schedule);
+MemoryAssignment AssignmentOf(const AccessGraph& graph, const Schedule& schedule, Packing packing);
+
 // Addresses for the schedule, whatever they need; stops looking for a smaller heap at `budget_bytes`. Addresses that
 // `choice` brings (lru) are kept.
 MemoryAssignment PackMemory(const AccessGraph& graph, const Schedule& schedule, const SwapChoice& choice,

@@ -264,21 +264,23 @@ Packing PackSkyline(const std::vector<MemoryBlock>& blocks, const std::vector<do
   return packing;
 }
 
-Packing PackSkylines(const std::vector<MemoryBlock>& blocks, int64_t budget_bytes) {
-  const auto bytes = [](const MemoryBlock& b) { return static_cast<double>(b.bytes); };
-  const auto life = [](const MemoryBlock& b) { return static_cast<double>(b.last - b.first + 1); };
-  double (*const kKeys[])(double bytes, double life) = {
-      [](double bytes, double) { return bytes; },
-      [](double bytes, double life) { return bytes * life; },
-      [](double, double life) { return life; },
-  };
+Packing PackSkylines(const std::vector<MemoryBlock>& blocks, int64_t budget_bytes, SkylineKey& key) {
+  const SkylineKey wanted = key;
   Packing best;
   best.heap_bytes = std::numeric_limits<int64_t>::max();
   std::vector<double> keys(blocks.size());
-  for (const auto& key : kKeys) {
-    for (size_t b = 0; b < blocks.size(); ++b) keys[b] = key(bytes(blocks[b]), life(blocks[b]));
+  for (SkylineKey k : {SkylineKey::kBytes, SkylineKey::kArea, SkylineKey::kLife}) {
+    if (wanted != SkylineKey::kAny && wanted != k) continue;
+    for (size_t b = 0; b < blocks.size(); ++b) {
+      const auto bytes = static_cast<double>(blocks[b].bytes);
+      const auto life = static_cast<double>(blocks[b].last - blocks[b].first + 1);
+      keys[b] = k == SkylineKey::kBytes ? bytes : k == SkylineKey::kArea ? bytes * life : life;
+    }
     Packing packing = PackSkyline(blocks, keys);
-    if (packing.heap_bytes < best.heap_bytes) best = std::move(packing);
+    if (packing.heap_bytes < best.heap_bytes) {
+      best = std::move(packing);
+      key = k;
+    }
     if (best.heap_bytes <= budget_bytes) break;
   }
   best.peak_bytes = PeakBytes(blocks);
@@ -290,7 +292,8 @@ Packing PackBlocks(const std::vector<MemoryBlock>& blocks, int64_t budget_bytes)
   const int64_t target = budget_bytes > 0 ? budget_bytes : static_cast<int64_t>(kGoodEnough * static_cast<double>(peak));
   Packing best = PackInOrderOfTime(blocks);
   if (best.heap_bytes > target && peak <= target) {
-    Packing skyline = PackSkylines(blocks, target);
+    SkylineKey key = SkylineKey::kAny;
+    Packing skyline = PackSkylines(blocks, target, key);
     if (skyline.heap_bytes < best.heap_bytes) best = std::move(skyline);
   }
   best.peak_bytes = peak;

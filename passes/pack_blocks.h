@@ -35,8 +35,11 @@ Packing PackBlocks(const std::vector<MemoryBlock>& blocks, int64_t budget_bytes)
 // The skyline's packing alone: the order in which blocks are preferred is that of `keys`, the largest first.
 Packing PackSkyline(const std::vector<MemoryBlock>& blocks, const std::vector<double>& keys);
 
-// PackSkyline under each key in turn, until a packing is at most `budget_bytes`; else the smallest.
-Packing PackSkylines(const std::vector<MemoryBlock>& blocks, int64_t budget_bytes);
+enum class SkylineKey : uint8_t { kBytes, kArea, kLife, kAny };
+
+// PackSkyline under the key; kAny: under each in turn, until a packing is at most `budget_bytes`, else the smallest, and
+// `key` becomes the one that made it.
+Packing PackSkylines(const std::vector<MemoryBlock>& blocks, int64_t budget_bytes, SkylineKey& key);
 
 }  // namespace millrace
 

@@ -15,14 +15,17 @@ namespace {
 constexpr int64_t kDepthFirstSize = 20;
 // Looks that a graph of n nodes is worth: what keeps planning within a second. A count, not a clock, so that plans do not
 // depend on the machine's load.
-int LooksFor(int32_t nodes) { return std::clamp(150'000 / std::max(nodes, 1), 2, 32); }
+int LooksFor(int32_t nodes) { return std::clamp(200'000 / std::max(nodes, 1), 2, 32); }
 constexpr double kHidden = 1.002;         // step / compute at which nothing is left to gain
 constexpr double kWorthRecompute = 1.02;  // … from which on recompute is looked at
 constexpr double kLeastGain = 0.995;      // of the step, for another round of recompute
 // Quick plans only estimate: what they find at most so much slower than the best is planned in full as well.
 constexpr double kWorthAPlan = 1.3;
 constexpr int kFirstFreesFirst = 3;       // orders from here on free first
-constexpr int kLooksForTheOther = 16;
+// With at most so many looks, an order is rewritten again as soon as a rewriting helped.
+constexpr int kFewLooks = 12;
+// A rewriting with so much of what the one before computes again is the same.
+constexpr double kTheSame = 0.9;
 constexpr int kRecomputeRounds = 12;
 // Depths of recomputed chains. The next one is tried when the one before has no more to give and the step is still long.
 constexpr int kDepths[] = {3, 5, 8};
@@ -50,7 +53,8 @@ class Search {
         graph_(std::make_shared<Graph>(std::move(prepared.graph))),
         strategy_(strategy),
         limits_(limits),
-        looks_(LooksFor(graph_->num_nodes())) {
+        all_looks_(LooksFor(graph_->num_nodes())),
+        looks_(all_looks_) {
     limits_.effort = PlanEffort::kQuick;
   }
 
@@ -59,11 +63,13 @@ class Search {
     if (request_.options.recompute != Recompute::kOff && request_.options.num_devices() == 1) RewriteOrders();
     std::vector<OrderedGraph> found;
     const double worth_a_plan = kWorthAPlan * best_->step_seconds;
+    const auto worth = [&](const std::optional<Looked>& also) {
+      return also && also->step_seconds <= worth_a_plan && request_.options.recompute == Recompute::kAuto;
+    };
+    // What computes least comes first: where its copies all hide, the others need not be planned.
+    if (worth(as_it_is_)) Add(*as_it_is_, found);
     Add(*best_, found);
-    for (std::optional<Looked>* also : {&as_it_is_, &rewritten_other_}) {
-      if (!*also || (*also)->step_seconds > worth_a_plan || request_.options.recompute != Recompute::kAuto) continue;
-      Add(**also, found);
-    }
+    if (worth(rewritten_other_)) Add(*rewritten_other_, found);
     return found;
   }
 
@@ -119,7 +125,7 @@ class Search {
   }
 
   absl::Status TryOrders() {
-    const int orders = looks_ > 10 ? 5 : looks_ > 4 ? 3 : 2;
+    const int orders = looks_ > 10 ? 5 : looks_ > 6 ? 3 : 2;
     for (int which = 0; which < orders; ++which) {
       if (which != 0 && which != 2 && request_.options.num_devices() > 1) continue;  // orders of one device
       if (best_.ok() && (Late() || best_->step_seconds <= kHidden * best_->compute_seconds)) break;
@@ -153,7 +159,7 @@ class Search {
     std::optional<Looked> first_as_it_is = std::move(as_it_is_);
     as_it_is_.reset();
     std::swap(*best_, *other_);
-    looks_ = std::max(looks_, kLooksForTheOther);
+    looks_ = std::max(looks_, all_looks_ / 2);
     TryRecompute();
     rewritten_other_ = std::move(other_);
     if (best_->step_seconds < rewritten_other_->step_seconds) return;
@@ -184,13 +190,16 @@ class Search {
 
   void TryFractions(const Looked& base, int depth) {
     UsePartitions(base);
-    int64_t recomputed = base.ordered.recomputed_nodes;
+    int64_t recomputed = 0;
     for (double fraction : kFractions) {
       if (best_.ok() && (Late() || looks_ <= 0)) return;
       OrderedGraph rewritten = Rewrite(base, fraction, depth);
-      if (rewritten.recomputed_nodes == recomputed) return;
-      recomputed = rewritten.recomputed_nodes;
+      const int64_t more = rewritten.recomputed_nodes - base.ordered.recomputed_nodes;
+      if (more == 0) return;
+      if (recomputed > 0 && static_cast<double>(more) >= kTheSame * static_cast<double>(recomputed)) continue;
+      recomputed = more;
       Adopt(Look(std::move(rewritten)), 1);
+      if (all_looks_ <= kFewLooks && best_.ok() && best_->step_seconds < kLeastGain * base.step_seconds) return;
     }
   }
 
@@ -261,6 +270,7 @@ class Search {
   const std::shared_ptr<Graph> graph_;  // as prepared: its nodes' partitions are those of the last order
   const Strategy& strategy_;
   PlanLimits limits_;
+  const int all_looks_;
   int looks_;  // left
   absl::StatusOr<Looked> best_ = absl::InternalError("no order was tried");
   std::optional<Looked> as_it_is_;  // what best_ was before anything was computed again

@@ -24,6 +24,56 @@ void ListGapsOf(int32_t storage, absl::Span<const TimedAccess> accesses, const S
                          overwrites(accesses[0]), info.kind == StorageKind::kFeed});
 }
 
+// Seconds that variables and constants alone ask for: those that do not stay over the step's end come in before their
+// first access and go home after their last write. What comes in for the operations up to i and what goes home from i on
+// are one after the other, with operation i between them, and what stays shares the budget. `fed[i]`: bytes of feeds
+// that operation i is the first to need.
+double HomeBound(const GapGraph& gaps, int64_t budget_bytes, const std::vector<int64_t>& fed) {
+  const int32_t n = gaps.num_operations();
+  // Bytes, around operation i, of what must come in before it and go home after it, of what must only come in, and of
+  // what must only go home.
+  std::vector<int64_t> both(n + 1, 0), comes(n + 1, 0), goes(n + 1, 0);
+  for (const Gap& gap : gaps.gaps) {
+    if (!gap.home || gap.feed) continue;
+    const int64_t bytes = gaps.graph->storages[gap.storage].size_bytes;
+    const int32_t first = gap.overwritten ? n : gap.before;  // on the device from then on
+    const int32_t end = gap.last_write + 1;                  // may be home from then on
+    if (first < end) {
+      both[first] += bytes;
+      both[end] -= bytes;
+    }
+    comes[std::max(first, end)] += first < n ? bytes : 0;
+    goes[0] += end > 0 ? bytes : 0;
+    goes[std::min(first, end)] -= end > 0 ? bytes : 0;
+  }
+  const double in = gaps.seconds_per_byte_in, out = gaps.seconds_per_byte_out;
+  double bound = 0;
+  int64_t both_now = 0, comes_now = 0, goes_now = 0, fed_now = 0;
+  for (int32_t i = 0; i < n; ++i) {
+    both_now += both[i];
+    comes_now += comes[i];
+    goes_now += goes[i];
+    fed_now += fed[i];
+    // What saves most stays first, by the byte.
+    int64_t room = budget_bytes;
+    const auto left_of = [&room](int64_t bytes) {
+      const int64_t stays = std::min(bytes, room);
+      room -= stays;
+      return static_cast<double>(bytes - stays);
+    };
+    const double both_left = left_of(both_now);
+    const double first_left = left_of(in >= out ? comes_now : goes_now);
+    const double second_left = left_of(in >= out ? goes_now : comes_now);
+    const double copies = both_left * (in + out) + first_left * std::max(in, out) + second_left * std::min(in, out);
+    const double all_in = static_cast<double>(std::max<int64_t>(0, both_now + comes_now - budget_bytes)) * in;
+    const double all_out = static_cast<double>(std::max<int64_t>(0, both_now + goes_now - budget_bytes)) * out;
+    const double fed_in = static_cast<double>(fed_now) * in;
+    bound = std::max({bound, fed_in + copies + gaps.graph->seconds[i], gaps.start[i + 1] + all_out,
+                      fed_in + all_in + gaps.compute_seconds() - gaps.start[i]});
+  }
+  return bound;
+}
+
 }  // namespace
 
 int32_t GapGraph::OperationAt(double t) const {
@@ -110,7 +160,7 @@ double CutBound(const GapGraph& gaps, int64_t budget_bytes) {
     const double after = std::max(gaps.compute_seconds() - gaps.start[i], in);
     bound = std::max(bound, before + after);
   }
-  return bound;
+  return std::max(bound, HomeBound(gaps, budget_bytes, fed));
 }
 
 }  // namespace millrace

@@ -63,7 +63,7 @@ GapGraph FindGaps(const AccessGraph& graph, const Machine& machine);
 
 // Seconds below which no schedule of this order can stay under `budget_bytes`: for every cut of the step, the bytes
 // that cannot be on the device then must have left before it and come back after it (PLANNING's cut bound, for one
-// step on its own).
+// step on its own), and the variables that find no room over the step's end must come in before it and go home after it.
 double CutBound(const GapGraph& gaps, int64_t budget_bytes);
 
 }  // namespace millrace

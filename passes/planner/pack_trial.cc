@@ -80,12 +80,13 @@ std::vector<int64_t> ExcessOf(const GapGraph& gaps, int64_t budget_bytes, const 
 }  // namespace
 
 PackedTrial PackTrial(const GapGraph& gaps, int64_t budget_bytes, const std::vector<SwapDecision>& decisions,
-                      const TrialResult& trial) {
+                      const TrialResult& trial, SkylineKey& key) {
   PackedTrial packed;
   packed.choice.decisions = decisions;
   Schedule schedule = BuildSchedule(*gaps.graph, packed.choice);
   StayUntilGone(trial, schedule);
-  MemoryAssignment memory = PackMemory(*gaps.graph, schedule, packed.choice, budget_bytes);
+  MemoryAssignment memory = AssignmentOf(
+      *gaps.graph, schedule, PackSkylines(BlocksOf(*gaps.graph, schedule), budget_bytes, key));
   packed.fits = memory.arena_bytes <= budget_bytes;
   if (packed.fits) {
     packed.choice.residence_offsets = std::move(memory.residence_offsets);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "passes/choose_swaps.h"
+#include "passes/pack_blocks.h"
 #include "passes/planner/gaps.h"
 #include "passes/planner/trial.h"
 
@@ -22,8 +23,9 @@ struct PackedTrial {
   std::vector<int64_t> excess;
 };
 
+// `key` as PackSkylines takes it.
 PackedTrial PackTrial(const GapGraph& gaps, int64_t budget_bytes, const std::vector<SwapDecision>& decisions,
-                      const TrialResult& trial);
+                      const TrialResult& trial, SkylineKey& key);
 
 }  // namespace millrace
 

@@ -27,22 +27,31 @@ constexpr double kAnchorSlack[] = {0.05, 0.02, 0.12, 0.3};
 // Of the step: PlacementPolicy's bounds, tried in turn.
 constexpr double kLongLived[] = {0.1, -1, 0.3, 0.02, 0.05, 0.2, 0.5};
 constexpr size_t kQuickPolicies = 2;
+// A trial this much slower than the best plan is not placed: placing gains less.
+constexpr double kWorthPlacing = 1.15;
 // Parts of the budget that trials may plan for, so that placing finds holes. The first is the default.
 constexpr double kTargets[] = {1, 0.97, 0.94, 0.9, 0.85, 0.8, 0.7};
 // Trials that are placed, the best first.
 constexpr size_t kPlacedTrials = 3;
 // Quick plans of more operations are told apart by their trials alone.
-constexpr int32_t kPlacedOperations = 300'000;
-// Rounds in which a trial that does not pack gives way where it reaches beyond the budget.
-constexpr int kReliefRounds = 4;
+constexpr int32_t kPlacedOperations = 3'000;
+// Graphs of more operations are placed in order of time only where no trial packs.
+constexpr int32_t kReplayedOperations = 8'000;
+// Rounds in which a trial that does not pack gives way where it reaches beyond the budget, by so much more than it must
+// (relative, and in parts of the budget). The first trial has more.
+constexpr int kReliefRounds = 2;
+constexpr int kFirstReliefRounds = 7;
+constexpr double kRelief = 1.2, kLeastRelief = 0.0005;
+// From here on a graph gets few trials.
+constexpr int32_t kManyOperations = 200'000;
 constexpr auto kNoDeadline = std::chrono::steady_clock::time_point::max();
 
-// How many trials and placements a graph of n operations may take: what keeps planning within a second. A count, not
-// a clock, so that plans do not depend on the machine's load.
+// How many trials, packings and placements a graph of n operations may take: what keeps planning within a second. A
+// count, not a clock, so that plans do not depend on the machine's load.
 int EvaluationsFor(int32_t operations, PlanEffort effort) {
-  const int64_t count = 300'000 / std::max(operations, 1);
-  return static_cast<int>(effort == PlanEffort::kQuick ? std::clamp<int64_t>(count / 25, 2, 12)
-                                                       : std::clamp<int64_t>(count, 4, 200));
+  const int64_t count = 400'000 / std::max(operations, 1);
+  if (effort == PlanEffort::kQuick) return static_cast<int>(std::clamp<int64_t>(count / 30, 2, 12));
+  return static_cast<int>(std::clamp<int64_t>(count, operations < kManyOperations ? 16 : 4, 200));
 }
 
 class Portfolio {
@@ -54,15 +63,17 @@ class Portfolio {
         deadline_(limits.deadline),
         goal_(std::max(kHidden * gaps.compute_seconds(), kNearBound * CutBound(gaps, budget_bytes))),
         left_(EvaluationsFor(gaps.num_operations(), limits.effort)),
-        half_(left_ / 2) {}
+        half_(limits.effort == PlanEffort::kFull || gaps.num_operations() <= kPlacedOperations ? left_ / 2 : 0) {}
 
   // ResourceExhausted when nothing could be placed.
   absl::StatusOr<Placement> Run() {
     TryWindows();
-    if (effort_ == PlanEffort::kQuick && gaps_.num_operations() > kPlacedOperations) return Unplaced();
-    if (effort_ == PlanEffort::kFull) TryCriticalWeights();
-    PlaceTheBest();
-    if (effort_ == PlanEffort::kFull || !best_.ok()) Descend();
+    const bool quick = effort_ == PlanEffort::kQuick;
+    if (quick && gaps_.num_operations() > kPlacedOperations) return Unplaced();
+    if (!quick) TryCriticalWeights();
+    PackTheBest();
+    if (!Done() && (!best_.ok() || gaps_.num_operations() <= kReplayedOperations)) PlaceTheBest();
+    if (!quick || !best_.ok()) Descend();
     return std::move(best_);
   }
 
@@ -79,10 +90,9 @@ class Portfolio {
     std::vector<SwapDecision> decisions;
   };
 
+  bool Late() const { return deadline_ != kNoDeadline && std::chrono::steady_clock::now() >= deadline_; }
   // Every phase leaves a share of the evaluations to the next.
-  bool MayTry(int reserve) const {
-    return left_ > reserve && (deadline_ == kNoDeadline || std::chrono::steady_clock::now() < deadline_);
-  }
+  bool MayTry(int reserve) const { return left_ > reserve && !Late(); }
 
   Trial MakeTrial(const Settings& settings, std::vector<int64_t> set_aside = {}) {
     --left_;
@@ -129,26 +139,38 @@ class Portfolio {
     }
   }
 
-  // Packs the trial; what reaches beyond the budget makes it set that much aside there and try again. True when the plan
-  // is the best so far.
-  bool PackOrRelieve(Trial trial) {
+  bool IsBetter(const Trial& trial) const {
+    return !best_.ok() || trial.result.step_seconds < best_->step_seconds * (1 - 1e-4);
+  }
+
+  // Packs the trial if it is faster than the best plan; what reaches beyond the budget makes it set that much aside there
+  // and try again. True when it packed, and is the best so far.
+  bool PackOrRelieve(Trial trial, int rounds) {
     std::vector<int64_t> set_aside(gaps_.num_operations(), 0);
-    for (int round = 0;; ++round) {
-      if (best_.ok() && trial.result.step_seconds >= best_->step_seconds * (1 - 1e-4)) return false;
+    SkylineKey key = SkylineKey::kAny;
+    for (int round = 0; IsBetter(trial); ++round) {
       --left_;
-      PackedTrial packed = PackTrial(gaps_, budget_, trial.decisions, trial.result);
-      if (getenv("MRDBG")) fprintf(stderr, "  pack round %d step %.4f fits %d max excess %.4f\n", round, trial.result.step_seconds / gaps_.compute_seconds(), packed.fits, packed.fits ? 0.0 : double(*std::max_element(packed.excess.begin(), packed.excess.end()))/budget_);
+      PackedTrial packed = PackTrial(gaps_, budget_, trial.decisions, trial.result, key);
       if (packed.fits) {
         best_ = Placement{std::move(packed.choice), trial.result.step_seconds, 0};
         settings_ = trial.settings;
         return true;
       }
-      if (round == kReliefRounds || !MayTry(0)) return false;
+      if (round == rounds || Late()) return false;
       for (int32_t i = 0; i < gaps_.num_operations(); ++i) {
-        set_aside[i] = std::min(set_aside[i] + packed.excess[i], TargetBytes(trial.settings) - gaps_.working_set[i]);
+        if (packed.excess[i] == 0) continue;
+        const double more = kRelief * static_cast<double>(packed.excess[i]) + kLeastRelief * static_cast<double>(budget_);
+        const int64_t room = TargetBytes(trial.settings) - gaps_.working_set[i];
+        set_aside[i] = std::min(set_aside[i] + static_cast<int64_t>(more), room);
       }
       trial = MakeTrial(trial.settings, set_aside);
     }
+    return false;
+  }
+
+  void PackTheBest() {
+    const int first = effort_ == PlanEffort::kQuick ? kReliefRounds : kFirstReliefRounds;
+    for (size_t t = 0; t < trials_.size() && !Done(); ++t) PackOrRelieve(trials_[t], t == 0 ? first : kReliefRounds);
   }
 
   // Places the trial under policy p; true when that is the best so far.
@@ -156,7 +178,6 @@ class Portfolio {
     --left_;
     absl::StatusOr<Placement> placed =
         PlaceDecisions(gaps_, budget_, trial.decisions, {kLongLived[p] * gaps_.compute_seconds()});
-    if (getenv("MRDBG")) fprintf(stderr, "  place policy %zu target %zu slack %zu win %.1f: trial %.4f placed %.4f ev %ld\n", p, trial.settings.target, trial.settings.slack, trial.settings.window, trial.result.step_seconds / gaps_.compute_seconds(), placed.ok() ? placed->step_seconds / gaps_.compute_seconds() : -1.0, placed.ok() ? placed->evictions : -1);
     if (!placed.ok()) {
       if (!best_.ok()) best_ = placed.status();
       return false;
@@ -179,11 +200,6 @@ class Portfolio {
   bool Done() const { return best_.ok() && best_->step_seconds <= goal_; }
 
   void PlaceTheBest() {
-    if (getenv("MRDBG")) fprintf(stderr, "n %d effort %d goal %.4f left %d\n", gaps_.num_operations(), int(effort_), goal_/gaps_.compute_seconds(), left_);
-    for (const Trial& trial : trials_) {
-      if (Done() || (best_.ok() && !MayTry(0))) return;
-      PackOrRelieve(trial);
-    }
     const bool quick = left_ < 30;
     const size_t policies = quick ? kQuickPolicies : std::size(kLongLived);
     for (size_t t = 0; t < trials_.size(); ++t) {
@@ -202,8 +218,13 @@ class Portfolio {
     int64_t largest = 0;
     for (int64_t bytes : gaps_.working_set) largest = std::max(largest, bytes);
     const auto may = [&] { return !Done() && MayTry(1); };
+    const bool replays = !best_.ok() || gaps_.num_operations() <= kReplayedOperations;
     const auto place_as = [&](const Settings& settings) {
-      return TargetBytes(settings) >= largest && Place(MakeTrial(settings), settings.policy);
+      if (TargetBytes(settings) < largest) return false;
+      const Trial trial = MakeTrial(settings);
+      if (PackOrRelieve(trial, kReliefRounds)) return true;
+      const bool worth_placing = !best_.ok() || trial.result.step_seconds < kWorthPlacing * best_->step_seconds;
+      return replays && worth_placing && Place(trial, settings.policy);
     };
     for (bool better = true; better && may();) {
       better = false;
@@ -212,7 +233,7 @@ class Portfolio {
         settings.target = k;
         if (k != settings_.target) better = place_as(settings) || better;
       }
-      for (size_t k = 0; k < std::size(kLongLived) && may(); ++k) {
+      for (size_t k = 0; replays && k < std::size(kLongLived) && may(); ++k) {
         Settings settings = settings_;
         settings.policy = k;
         if (k != settings_.policy) better = place_as(settings) || better;

@@ -43,6 +43,7 @@ TEST(RandomPlans, FitTheBudgetOrAreRefused) {
       ASSERT_TRUE(compiled.ok()) << compiled.status();
       ++planned;
       ASSERT_TRUE(VerifyPlan(compiled->plan).ok());
+      EXPECT_GE(compiled->plan.predicted_step_seconds, (1 - 1e-9) * compiled->plan.lower_bound_seconds);
       if (request.options.device_memory_bytes > 0) {
         EXPECT_LE(compiled->plan.devices[0].arena_bytes, request.options.device_memory_bytes);
       }

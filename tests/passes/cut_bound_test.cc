@@ -1,0 +1,80 @@
+// The bound under every plan of an order: tight where it is easy to see what must be copied.
+#include "gtest/gtest.h"
+#include "passes/planner/gaps.h"
+
+namespace millrace {
+namespace {
+
+// Operations of a second each, that access storages of 64 bytes.
+class Builder {
+ public:
+  int32_t AddStorage(StorageKind kind) {
+    graph_.storages.push_back({.name = "s", .kind = kind, .size_bytes = 64});
+    return static_cast<int32_t>(graph_.storages.size()) - 1;
+  }
+  Builder& AddOperation(const std::vector<Access>& accesses) {
+    graph_.seconds.push_back(1);
+    graph_.scratch_bytes.push_back(0);
+    graph_.partition.push_back(0);
+    graph_.first_access.push_back(static_cast<int64_t>(graph_.accesses.size()));
+    graph_.accesses.insert(graph_.accesses.end(), accesses.begin(), accesses.end());
+    return *this;
+  }
+  double Bound(int64_t budget_bytes) {
+    graph_.first_access.push_back(static_cast<int64_t>(graph_.accesses.size()));
+    const double bound = CutBound(FindGaps(graph_, machine_), budget_bytes);
+    graph_.first_access.pop_back();
+    return bound;
+  }
+  Machine& machine() { return machine_; }
+
+ private:
+  AccessGraph graph_;
+  Machine machine_ = [] {
+    Machine machine;
+    machine.to_host_bytes_per_second = 1;
+    machine.to_device_bytes_per_second = 1;
+    return machine;
+  }();
+};
+
+Access Reads(int32_t storage) { return {storage, true, false}; }
+Access Writes(int32_t storage) { return {storage, false, true}; }
+Access Updates(int32_t storage) { return {storage, true, true}; }
+
+TEST(CutBound, WhatLeavesBeforeACutComesBackAfterIt) {
+  Builder builder;
+  const int32_t a = builder.AddStorage(StorageKind::kActivation), b = builder.AddStorage(StorageKind::kActivation);
+  builder.AddOperation({Writes(a)}).AddOperation({Writes(b)}).AddOperation({Reads(b)}).AddOperation({Reads(a)});
+  EXPECT_EQ(builder.Bound(128), 4);
+  EXPECT_EQ(builder.Bound(64), 64 + 64);
+}
+
+TEST(CutBound, AVariableWithoutRoomComesInBeforeItsUseAndGoesHomeAfterItsUpdate) {
+  Builder builder;
+  const int32_t a = builder.AddStorage(StorageKind::kVariable), b = builder.AddStorage(StorageKind::kVariable);
+  builder.AddOperation({Reads(a)}).AddOperation({Reads(b)}).AddOperation({Updates(b)}).AddOperation({Updates(a)});
+  EXPECT_EQ(builder.Bound(128), 4);
+  // One of them stays. The other comes in, 64 s, before operation 1 or 2, and goes home, 64 s, after it.
+  EXPECT_EQ(builder.Bound(64), 64 + 1 + 64);
+  builder.machine().to_device_bytes_per_second = 4;
+  EXPECT_EQ(builder.Bound(64), 64 / 4 + 1 + 64);
+}
+
+TEST(CutBound, AVariableThatIsNotWrittenNeedNotGoHome) {
+  Builder builder;
+  const int32_t a = builder.AddStorage(StorageKind::kVariable), b = builder.AddStorage(StorageKind::kVariable);
+  builder.AddOperation({Reads(a)}).AddOperation({Reads(b)});
+  // What does not stay comes in for operation 1 at the latest.
+  EXPECT_EQ(builder.Bound(64), 64 + 1);
+}
+
+TEST(CutBound, AVariableThatIsOverwrittenNeedNotComeIn) {
+  Builder builder;
+  const int32_t a = builder.AddStorage(StorageKind::kVariable), b = builder.AddStorage(StorageKind::kVariable);
+  builder.AddOperation({Writes(a)}).AddOperation({Writes(b)});
+  EXPECT_EQ(builder.Bound(64), 1 + 64);
+}
+
+}  // namespace
+}  // namespace millrace
