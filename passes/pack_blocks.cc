@@ -40,6 +40,11 @@ Packing PackInOrderOfTime(const std::vector<MemoryBlock>& blocks) {
   return packing;
 }
 
+// Rounds in which what lies beyond the budget comes earlier, for packings of few blocks: about so many blocks are placed.
+constexpr int64_t kRepairedBlocks = 8'000;
+constexpr int64_t kMostRepairs = 32;
+constexpr double kEarlier = 4;  // times its key
+
 // Blocks not yet placed, by where they lie in time: a k-d tree over (first, last) whose nodes know what is left below
 // them.
 class UnplacedBlocks {
@@ -264,11 +269,28 @@ Packing PackSkyline(const std::vector<MemoryBlock>& blocks, const std::vector<do
   return packing;
 }
 
+namespace {
+
+// Packs again with greater keys for what lies beyond the budget, until it fits or the rounds are over.
+void Repair(const std::vector<MemoryBlock>& blocks, int64_t budget_bytes, std::vector<double> keys, Packing& best) {
+  const int64_t rounds = std::min(kMostRepairs, kRepairedBlocks / static_cast<int64_t>(blocks.size() + 1));
+  Packing last = best;
+  for (int64_t round = 0; round < rounds && best.heap_bytes > budget_bytes; ++round) {
+    for (size_t b = 0; b < blocks.size(); ++b) {
+      if (last.offsets[b] + blocks[b].bytes > budget_bytes) keys[b] *= kEarlier;
+    }
+    last = PackSkyline(blocks, keys);
+    if (last.heap_bytes < best.heap_bytes) best = last;
+  }
+}
+
+}  // namespace
+
 Packing PackSkylines(const std::vector<MemoryBlock>& blocks, int64_t budget_bytes, SkylineKey& key) {
   const SkylineKey wanted = key;
   Packing best;
   best.heap_bytes = std::numeric_limits<int64_t>::max();
-  std::vector<double> keys(blocks.size());
+  std::vector<double> keys(blocks.size()), best_keys;
   for (SkylineKey k : {SkylineKey::kBytes, SkylineKey::kArea, SkylineKey::kLife}) {
     if (wanted != SkylineKey::kAny && wanted != k) continue;
     for (size_t b = 0; b < blocks.size(); ++b) {
@@ -279,11 +301,13 @@ Packing PackSkylines(const std::vector<MemoryBlock>& blocks, int64_t budget_byte
     Packing packing = PackSkyline(blocks, keys);
     if (packing.heap_bytes < best.heap_bytes) {
       best = std::move(packing);
+      best_keys = keys;
       key = k;
     }
     if (best.heap_bytes <= budget_bytes) break;
   }
   best.peak_bytes = PeakBytes(blocks);
+  if (best.peak_bytes <= budget_bytes) Repair(blocks, budget_bytes, std::move(best_keys), best);
   return best;
 }
 

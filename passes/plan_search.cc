@@ -24,9 +24,9 @@ constexpr double kWorthAPlan = 1.3;
 constexpr int kFirstFreesFirst = 3;       // orders from here on free first
 // With at most so many looks, an order is rewritten again as soon as a rewriting helped.
 constexpr int kFewLooks = 12;
-// A rewriting with so much of what the one before computes again is the same.
+// A rewriting that computes so much of what the one before does is the same.
 constexpr double kTheSame = 0.9;
-constexpr int kRecomputeRounds = 12;
+constexpr int kRecomputeRounds = 32;
 // Depths of recomputed chains. The next one is tried when the one before has no more to give and the step is still long.
 constexpr int kDepths[] = {3, 5, 8};
 constexpr double kWorthDeeper = 1.1;      // step / compute
@@ -190,6 +190,7 @@ class Search {
 
   void TryFractions(const Looked& base, int depth) {
     UsePartitions(base);
+    const bool few = all_looks_ <= kFewLooks;
     int64_t recomputed = 0;
     for (double fraction : kFractions) {
       if (best_.ok() && (Late() || looks_ <= 0)) return;
@@ -199,7 +200,7 @@ class Search {
       if (recomputed > 0 && static_cast<double>(more) >= kTheSame * static_cast<double>(recomputed)) continue;
       recomputed = more;
       Adopt(Look(std::move(rewritten)), 1);
-      if (all_looks_ <= kFewLooks && best_.ok() && best_->step_seconds < kLeastGain * base.step_seconds) return;
+      if (few && best_.ok() && best_->step_seconds < kLeastGain * base.step_seconds) return;
     }
   }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -50,7 +52,7 @@ constexpr auto kNoDeadline = std::chrono::steady_clock::time_point::max();
 // count, not a clock, so that plans do not depend on the machine's load.
 int EvaluationsFor(int32_t operations, PlanEffort effort) {
   const int64_t count = 400'000 / std::max(operations, 1);
-  if (effort == PlanEffort::kQuick) return static_cast<int>(std::clamp<int64_t>(count / 30, 2, 12));
+  if (effort == PlanEffort::kQuick) return static_cast<int>(std::clamp<int64_t>(count / 30, 2, 24));
   return static_cast<int>(std::clamp<int64_t>(count, operations < kManyOperations ? 16 : 4, 200));
 }
 
@@ -72,12 +74,15 @@ class Portfolio {
     if (quick && gaps_.num_operations() > kPlacedOperations) return Unplaced();
     if (!quick) TryCriticalWeights();
     PackTheBest();
+    if (quick && best_.ok()) return std::move(best_);
     if (!Done() && (!best_.ok() || gaps_.num_operations() <= kReplayedOperations)) PlaceTheBest();
-    if (!quick || !best_.ok()) Descend();
+    Descend();
     return std::move(best_);
   }
 
  private:
+  static constexpr size_t kPacked = std::size(kLongLived);
+
   // What a plan is made with; the numbers are indices of the lists above.
   struct Settings {
     double window = 1;
@@ -143,11 +148,17 @@ class Portfolio {
     return !best_.ok() || trial.result.step_seconds < best_->step_seconds * (1 - 1e-4);
   }
 
+  // Trials of other settings are often the same. True the first time, for what is done with the trial.
+  bool IsNew(const Trial& trial, size_t policy) {
+    return seen_.emplace(trial.result.step_seconds, trial.decisions.size(), policy).second;
+  }
+
   // Packs the trial if it is faster than the best plan; what reaches beyond the budget makes it set that much aside there
   // and try again. True when it packed, and is the best so far.
   bool PackOrRelieve(Trial trial, int rounds) {
     std::vector<int64_t> set_aside(gaps_.num_operations(), 0);
     SkylineKey key = SkylineKey::kAny;
+    if (!IsNew(trial, kPacked)) return false;
     for (int round = 0; IsBetter(trial); ++round) {
       --left_;
       PackedTrial packed = PackTrial(gaps_, budget_, trial.decisions, trial.result, key);
@@ -169,12 +180,18 @@ class Portfolio {
   }
 
   void PackTheBest() {
-    const int first = effort_ == PlanEffort::kQuick ? kReliefRounds : kFirstReliefRounds;
-    for (size_t t = 0; t < trials_.size() && !Done(); ++t) PackOrRelieve(trials_[t], t == 0 ? first : kReliefRounds);
+    if (effort_ == PlanEffort::kQuick) {
+      PackOrRelieve(trials_.front(), kReliefRounds);
+      return;
+    }
+    for (size_t t = 0; t < trials_.size() && !Done(); ++t) {
+      PackOrRelieve(trials_[t], t == 0 ? kFirstReliefRounds : kReliefRounds);
+    }
   }
 
   // Places the trial under policy p; true when that is the best so far.
   bool Place(const Trial& trial, size_t p) {
+    if (!IsNew(trial, p)) return false;
     --left_;
     absl::StatusOr<Placement> placed =
         PlaceDecisions(gaps_, budget_, trial.decisions, {kLongLived[p] * gaps_.compute_seconds()});
@@ -261,6 +278,7 @@ class Portfolio {
   std::vector<Trial> trials_;  // the fastest first
   absl::StatusOr<Placement> best_ = absl::InternalError("nothing was placed");
   Settings settings_;          // of the best
+  std::set<std::tuple<double, size_t, size_t>> seen_;
 };
 
 // Packs the choice; true when it fits, and the addresses are in it then.
