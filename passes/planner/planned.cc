@@ -42,7 +42,7 @@ constexpr int32_t kReplayedOperations = 8'000;
 // Rounds in which a trial that does not pack gives way where it reaches beyond the budget, by so much more than it must
 // (relative, and in parts of the budget). The first trial has more.
 constexpr int kReliefRounds = 2;
-constexpr int kFirstReliefRounds = 7;
+constexpr int kFirstReliefRounds = 5;
 constexpr double kRelief = 1.2, kLeastRelief = 0.0005;
 // From here on a graph gets few trials.
 constexpr int32_t kManyOperations = 200'000;
@@ -184,7 +184,8 @@ class Portfolio {
       PackOrRelieve(trials_.front(), kReliefRounds);
       return;
     }
-    for (size_t t = 0; t < trials_.size() && !Done(); ++t) {
+    const bool large = gaps_.num_operations() > kReplayedOperations;
+    for (size_t t = 0; t < trials_.size() && !Done() && !(large && best_.ok()); ++t) {
       PackOrRelieve(trials_[t], t == 0 ? kFirstReliefRounds : kReliefRounds);
     }
   }
