@@ -27,17 +27,6 @@ MR_DEVICE T Operand(const FusedArguments& a, FusedOperand how, int k, int64_t i)
                                                                                           : RowOperand<T>(a, k, i);
 }
 
-template <typename Fn>
-void ForFused(Type type, const Fn& fn) {
-  switch (type) {
-    case Type::kDouble: return fn(double());
-    case Type::kHalf: return fn(Half());
-    case Type::kBfloat16: return fn(Bfloat16());
-    case Type::kBool: return fn(bool());
-    default: return fn(float());
-  }
-}
-
 template <typename T>
 MR_DEVICE Slot SlotOf(T value) {
   Slot slot;
@@ -106,10 +95,15 @@ MR_DEVICE inline Slot RunStep(const FusedStep& step, const Slot* a, const Slot* 
 }
 
 template <typename T>
+MR_DEVICE void Store(const FusedArguments& arguments, int64_t i, const Slot& slot) {
+  static_cast<T*>(arguments.output)[i] = slot.As<T>();
+}
+
+// One body for all types: it is what makes the compiler work long.
 struct InterpretedBody {
   FusedProgram program;
   FusedArguments arguments;
-  MR_DEVICE T operator()(int64_t i) const {
+  MR_DEVICE void operator()(int64_t i) const {
     Slot values[kMaxFusedOperands + kMaxFusedSteps];
     for (int k = 0; k < program.inputs; ++k) values[k] = LoadOperand(program, arguments, k, i);
     for (int k = 0; k < program.steps; ++k) {
@@ -117,17 +111,21 @@ struct InterpretedBody {
       values[kMaxFusedOperands + k] =
           RunStep(step, values + step.operands[0], values + step.operands[1], values + step.operands[2]);
     }
-    return values[kMaxFusedOperands + program.steps - 1].template As<T>();
+    const Slot& result = values[kMaxFusedOperands + program.steps - 1];
+    switch (program.step[program.steps - 1].to) {
+      case Type::kDouble: return Store<double>(arguments, i, result);
+      case Type::kHalf: return Store<Half>(arguments, i, result);
+      case Type::kBfloat16: return Store<Bfloat16>(arguments, i, result);
+      case Type::kBool: return Store<bool>(arguments, i, result);
+      default: return Store<float>(arguments, i, result);
+    }
   }
 };
 
 }  // namespace
 
 void LaunchFused(const Queue& queue, const FusedProgram& program, const FusedArguments& arguments) {
-  ForFused(program.step[program.steps - 1].to, [&](auto type) {
-    using T = decltype(type);
-    Map(queue, arguments.elements, static_cast<T*>(arguments.output), InterpretedBody<T>{program, arguments});
-  });
+  ForEach(queue, arguments.elements, InterpretedBody{program, arguments});
 }
 
 }  // namespace millrace::cuda
