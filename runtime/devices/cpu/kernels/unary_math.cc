@@ -1,4 +1,5 @@
 // Exponentials, logarithms, trigonometric and hyperbolic functions, Sigmoid, Softplus.
+#include <algorithm>
 #include <cmath>
 
 #include "cpu/kernels/elementwise.h"
@@ -64,18 +65,39 @@ struct Softplus {
     return ei::pselect(ei::pcmp_lt(ei::pnegate(threshold), x), x, small);
   }
 };
-struct Sin {
-  template <typename P>
-  static P Apply(const P& x) {
-    return ei::psin(x);
+// Sine, or cosine, of float: x = r + k pi / 2 with pi / 2 in three parts, and Cephes' polynomials for r (S. L. Moshier).
+// Far from 0, where k takes bits that r needs, the standard library's.
+template <bool kCosine>
+void SineLoop(const void* vx, void* vy, int64_t n) {
+  constexpr int64_t kRun = 256;
+  constexpr float kNear = 8192.0f;
+  float x[kRun];  // the output may be the input
+  for (int64_t at = 0; at < n; at += kRun) {
+    const int64_t run = std::min(kRun, n - at);
+    std::copy_n(static_cast<const float*>(vx) + at, run, x);
+    float* y = static_cast<float*>(vy) + at;
+    int32_t far = 0;
+    for (int64_t i = 0; i < run; ++i) {
+      far |= !(std::fabs(x[i]) <= kNear);
+      const float near = std::fabs(x[i]) <= kNear ? x[i] : 0.0f;
+      const float k = std::rint(near * 0.636619772f);
+      float r = std::fma(-k, 1.57079637f, near);
+      r = std::fma(-k, -4.37113883e-8f, r);
+      r = std::fma(-k, -1.71512489e-15f, r);
+      const float q = r * r;
+      const float third = std::fma(std::fma(-1.9515295891e-4f, q, 8.3321608736e-3f), q, -1.6666654611e-1f);
+      const float odd = std::fma(third, q * r, r);
+      const float fourth = std::fma(std::fma(2.443315711809948e-5f, q, -1.388731625493765e-3f), q, 4.166664568298827e-2f);
+      const float even = std::fma(fourth, q * q, std::fma(-0.5f, q, 1.0f));
+      const int32_t quarter = static_cast<int32_t>(k) + (kCosine ? 1 : 0);
+      const float value = (quarter & 1) != 0 ? even : odd;
+      y[i] = (quarter & 2) != 0 ? -value : value;
+    }
+    for (int64_t i = 0; far != 0 && i < run; ++i) {
+      if (!(std::fabs(x[i]) <= kNear)) y[i] = kCosine ? std::cos(x[i]) : std::sin(x[i]);
+    }
   }
-};
-struct Cos {
-  template <typename P>
-  static P Apply(const P& x) {
-    return ei::pcos(x);
-  }
-};
+}
 struct Tanh {
   template <typename P>
   static P Apply(const P& x) {
@@ -125,8 +147,8 @@ void RegisterUnaryMathKernels(KernelRegistry& registry) {
   RegisterUnary(registry, "Softplus", Packets<Softplus>(), math);
   RegisterUnary(registry, "Expm1", Packets<Expm1>(), math);
   RegisterUnary(registry, "Log1p", Packets<Log1p>(), math);
-  RegisterUnary(registry, "Sin", PacketOnFloat<Sin, ScalarSin>(), math);
-  RegisterUnary(registry, "Cos", PacketOnFloat<Cos, ScalarCos>(), math);
+  RegisterUnary(registry, "Sin", {.on_float = &SineLoop<false>, .on_double = &UnaryLoopOver<ScalarSin, double>}, math);
+  RegisterUnary(registry, "Cos", {.on_float = &SineLoop<true>, .on_double = &UnaryLoopOver<ScalarCos, double>}, math);
   RegisterUnary(registry, "Tanh", PacketOnFloat<Tanh, ScalarTanh>(), math);
   const UnaryOptions slow = {.grain = kSpecialGrain};
   RegisterUnary(registry, "Tan", FloatingUnary<Tan>(), slow);
