@@ -37,10 +37,11 @@ class Accumulator {
     MR_ASSIGN_OR_RETURN(const std::vector<NodeId> order, CreationOrder(graph_));
     position_.assign(graph_.num_ids(), -1);
     for (size_t p = 0; p < order.size(); ++p) position_[order[p].value] = static_cast<int32_t>(p);
+    settled_.assign(graph_.num_ids(), false);
     int64_t added = 0;
     // Users first, so that a sum is seen before the sums that it takes in.
     for (auto id = order.rbegin(); id != order.rend(); ++id) {
-      if (graph_.alive(*id) && IsSum(*id)) added += Rewrite(*id);
+      if (graph_.alive(*id) && !settled_[id->value] && IsSum(*id)) added += Rewrite(*id);
     }
     RedirectUsers();
     return added;
@@ -97,10 +98,17 @@ class Accumulator {
     return id;
   }
 
-  void Collect(NodeId id, Sum& sum) const {
+  void Collect(Sum& sum) const {
     const Node& root = graph_.node(sum.root);
-    sum.waits = sum.waits || !graph_.node(id).control_inputs.empty();
-    for (OutputRef input : graph_.node(id).inputs) {
+    std::vector<OutputRef> open;  // a chain of additions may be as long as the graph: no recursion
+    const auto enter = [&](const Node& node) {
+      sum.waits = sum.waits || !node.control_inputs.empty();
+      open.insert(open.end(), node.inputs.rbegin(), node.inputs.rend());
+    };
+    enter(root);
+    while (!open.empty()) {
+      const OutputRef input = open.back();
+      open.pop_back();
       std::vector<NodeId> names;
       const NodeId value = BehindNames(input.node, root, names);
       const bool term = IsTerm(value, root);
@@ -113,8 +121,21 @@ class Accumulator {
         sum.products.push_back(value);
       } else {
         sum.inner.push_back(value);
-        Collect(value, sum);
+        enter(graph_.node(value));
       }
+    }
+  }
+
+  // A sum that stays as it is settles those below it, but the one that takes in its only product: that one may start
+  // from what else it adds.
+  void SettleInner(const Sum& sum) {
+    for (NodeId id : sum.inner) {
+      const auto inputs = graph_.node(id).inputs;
+      std::vector<NodeId> names;
+      settled_[id.value] = std::none_of(inputs.begin(), inputs.end(), [&](OutputRef input) {
+        const NodeId value = BehindNames(input.node, graph_.node(sum.root), names);
+        return std::find(sum.products.begin(), sum.products.end(), value) != sum.products.end();
+      });
     }
   }
 
@@ -175,8 +196,11 @@ class Accumulator {
 
   int64_t Rewrite(NodeId root) {
     Sum sum{root, {}, {}, {}, false};
-    Collect(root, sum);
-    if (sum.products.empty()) return 0;
+    Collect(sum);
+    if (sum.products.empty()) {
+      SettleInner(sum);
+      return 0;
+    }
     std::sort(sum.products.begin(), sum.products.end(),
               [&](NodeId a, NodeId b) { return position_[a.value] < position_[b.value]; });
     const std::vector<Chunk> chunks = Cut(sum.products);
@@ -185,6 +209,7 @@ class Accumulator {
       before = sum.rest[0];
       sum.rest.clear();
     } else if (sum.products.size() == 1) {
+      SettleInner(sum);
       return 0;
     }
     for (const Chunk& chunk : chunks) before = Emit(chunk, before);
@@ -266,6 +291,7 @@ class Accumulator {
   std::vector<uint64_t>& by_value_;
   const Fanout fanout_;
   std::vector<int32_t> position_;
+  std::vector<bool> settled_;  // sums that are not worth a look, by id
   std::vector<std::pair<NodeId, NodeId>> replaced_;  // sums that are gone, and the nodes that stand for them
   Bypass bypass_;  // of products that are gone
 };

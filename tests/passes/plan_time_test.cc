@@ -5,6 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "millrace/graph_builder.h"
+#include "millrace/graph_ops.h"
 #include "millrace/session.h"
 #include "models/models.h"
 
@@ -56,6 +58,28 @@ TEST_P(PlanTimeTest, GrowsAboutAsTheGraphDoes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Strategies, PlanTimeTest, testing::Values("planned", "tensorflowmem", "tflms", "lru"));
+
+// As long as the graph and without a product: no pass looks at the rest of the chain from each of its links, and none
+// recurses along it.
+TEST(LongChainTest, AHundredThousandAdditionsArePlannedInSeconds) {
+  constexpr int kLinks = 100000;
+  GraphBuilder builder;
+  const Output x = builder.Placeholder("x", DataType::kFloat, {4});
+  Output sum = x;
+  for (int i = 0; i < kLinks; ++i) sum = ops::Add(sum, x);
+  ops::Identity(sum, "sum");
+  auto graph = std::move(builder).Build();
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  SessionOptions options;
+  options.device = "null";
+  auto session = Session::Create(*std::move(graph), options);
+  ASSERT_TRUE(session.ok()) << session.status();
+  const double start = ProcessSeconds();
+  const auto plan = (*session)->Plan({{"x", {DataType::kFloat, Shape({4})}}}, {"sum:0"}, {});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_GE((*session)->graph_summary().nodes, kLinks);
+  EXPECT_LT(ProcessSeconds() - start, 30.0);
+}
 
 }  // namespace
 }  // namespace millrace
