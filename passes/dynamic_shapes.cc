@@ -327,8 +327,10 @@ class DynamicInferrer {
     }
     // In steps of a quarter to a half, down to one.
     int64_t most = 1;
+    // A Reshape's largest input may have been given the rank of its result.
+    const auto rank = [&](size_t i) { return std::min(inputs_[i].partial.rank(), largest.inputs[i].shape.rank()); };
     for (size_t i = 0; i < inputs_.size(); ++i) {
-      for (int d = 0; d < inputs_[i].partial.rank(); ++d) {
+      for (int d = 0; d < rank(i); ++d) {
         if (inputs_[i].partial.dim(d) < 0) most = std::max(most, largest.inputs[i].shape.dim(d));
       }
     }
@@ -336,7 +338,7 @@ class DynamicInferrer {
     while (most * numerator >= divisor) {
       OpInstance smaller = largest;
       for (size_t i = 0; i < inputs_.size(); ++i) {
-        for (int d = 0; d < inputs_[i].partial.rank(); ++d) {
+        for (int d = 0; d < rank(i); ++d) {
           if (inputs_[i].partial.dim(d) >= 0) continue;
           Shape& shape = smaller.inputs[i].shape;
           shape.set_dim(d, std::max<int64_t>(shape.dim(d) * numerator / divisor, 1));

@@ -277,5 +277,24 @@ filled = Fill(dims, zero) {T=float, index_type=int32}
   EXPECT_THAT(std::string(status.message()), HasSubstr("'filled' (Fill)"));
 }
 
+// The bound of the rows is 3 and 2 of them come: a Reshape to another rank says how many there are.
+TEST(DynamicShapes, AReshapeToAKnownShapeOfAnotherRankSettlesABound) {
+  absl::StatusOr<Graph> graph = ParseGraphText(
+      "x = Placeholder() {dtype=float, shape=shape[3]}\nzero = Const() {dtype=float, value=float[]{0}}\n"
+      "keep = Greater(x, zero) {T=float}\nwhere = Where(keep) {T=bool}\n"
+      "shape = Const() {dtype=int32, value=int32[3]{1, 2, 1}}\ny = Reshape(where, shape) {T=int64, Tshape=int32}\n"
+      "flat = Const() {dtype=int32, value=int32[1]{2}}\nz = Reshape(where, flat) {T=int64, Tshape=int32}\n");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*std::move(graph), {});
+  ASSERT_TRUE(session.ok()) << session.status();
+  Tensor x(DataType::kFloat, Shape({3}));
+  for (int i = 0; i < 3; ++i) x.mutable_as<float>()[i] = i == 1 ? -1.0f : 1.0f;
+  std::vector<Tensor> out;
+  const absl::Status status = (*session)->Run({{"x", x}}, {"y", "z"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(out[0].shape(), Shape({1, 2, 1}));
+  EXPECT_EQ(out[1].as<int64_t>()[1], 2);
+}
+
 }  // namespace
 }  // namespace millrace
