@@ -44,6 +44,8 @@ Packing PackInOrderOfTime(const std::vector<MemoryBlock>& blocks) {
 constexpr int64_t kRepairedBlocks = 8'000;
 constexpr int64_t kMostRepairs = 32;
 constexpr double kEarlier = 4;  // times its key
+// So many blocks are packed under one key only.
+constexpr size_t kManyBlocks = 500'000;
 
 // Blocks not yet placed, by where they lie in time: a k-d tree over (first, last) whose nodes know what is left below
 // them.
@@ -293,6 +295,7 @@ Packing PackSkylines(const std::vector<MemoryBlock>& blocks, int64_t budget_byte
   std::vector<double> keys(blocks.size()), best_keys;
   for (SkylineKey k : {SkylineKey::kBytes, SkylineKey::kArea, SkylineKey::kLife}) {
     if (wanted != SkylineKey::kAny && wanted != k) continue;
+    if (k != SkylineKey::kBytes && wanted == SkylineKey::kAny && blocks.size() > kManyBlocks) break;
     for (size_t b = 0; b < blocks.size(); ++b) {
       const auto bytes = static_cast<double>(blocks[b].bytes);
       const auto life = static_cast<double>(blocks[b].last - blocks[b].first + 1);

@@ -37,8 +37,8 @@ Packing PackSkyline(const std::vector<MemoryBlock>& blocks, const std::vector<do
 
 enum class SkylineKey : uint8_t { kBytes, kArea, kLife, kAny };
 
-// PackSkyline under the key; kAny: under each in turn, until a packing is at most `budget_bytes`, else the smallest, and
-// `key` becomes the one that made it.
+// PackSkyline under the key; kAny: under each in turn (many blocks: by bytes alone), until a packing is at most
+// `budget_bytes`, else the smallest, and `key` becomes the one that made it.
 Packing PackSkylines(const std::vector<MemoryBlock>& blocks, int64_t budget_bytes, SkylineKey& key);
 
 }  // namespace millrace

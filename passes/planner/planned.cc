@@ -185,8 +185,9 @@ class Portfolio {
       return;
     }
     const bool large = gaps_.num_operations() > kReplayedOperations;
+    const int first = gaps_.num_operations() > kManyOperations ? 1 : kFirstReliefRounds;
     for (size_t t = 0; t < trials_.size() && !Done() && !(large && best_.ok()); ++t) {
-      PackOrRelieve(trials_[t], t == 0 ? kFirstReliefRounds : kReliefRounds);
+      PackOrRelieve(trials_[t], t == 0 ? first : kReliefRounds);
     }
   }
 
