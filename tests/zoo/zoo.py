@@ -152,15 +152,18 @@ def own_movement(graph, net, wanted):
 
 
 def set_variables(session, graph, values):
+    updates, given = [], {}
     with graph.as_default():
         for op in list(graph.get_operations()):
             name = op.get_attr("shared_name").decode() if op.type == "VarHandleOp" else op.name
             if op.type not in ("VarHandleOp", "VariableV2") or values[name].dtype not in (np.float32, np.float64):
                 continue
-            given = tf1.placeholder(values[name].dtype, values[name].shape)
+            value = tf1.placeholder(values[name].dtype, values[name].shape)
+            given[value] = values[name]
             target = op.outputs[0]
-            set_op = tf.raw_ops.AssignVariableOp(resource=target, value=given) if op.type == "VarHandleOp" else tf1.assign(target, given)
-            session.run(set_op, {given: values[name]})
+            updates.append(tf.raw_ops.AssignVariableOp(resource=target, value=value) if op.type == "VarHandleOp"
+                           else tf1.assign(target, value).op)
+    session.run(updates, given)
 
 
 def run_program(binary, folder, net, flags):
