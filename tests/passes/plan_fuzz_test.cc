@@ -1,7 +1,7 @@
 // Random graphs x budgets x policies, replayed from the plan's text with operation times +-90 % and bandwidths of 0.2 to
 // 3 times what was planned for: no deadlock, nothing outside the budget, no byte read that another owner overwrote.
 //
-//   MILLRACE_FUZZ_GRAPHS=10000 build/bin/passes_plan_fuzz_test       the whole, some minutes
+//   MILLRACE_FUZZ_GRAPHS=10000 build/bin/passes_plan_fuzz_test       the whole, seconds
 #include <cstdio>
 #include <cstdlib>
 #include <random>
