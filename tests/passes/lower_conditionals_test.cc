@@ -5,16 +5,19 @@
 #include "absl/strings/str_cat.h"
 #include "graph/text.h"
 #include "graph/verify.h"
+#include "passes/lower_switches.h"
 #include "testlib/golden.h"
 
 namespace millrace {
 namespace {
 
-std::string Lower(const GoldenCase& golden) {
+using Pass = absl::StatusOr<bool> (*)(Graph&, const OpRegistry&);
+
+std::string Lower(const GoldenCase& golden, Pass pass) {
   absl::StatusOr<Graph> graph = ParseGraphText(golden.input);
   if (!graph.ok()) return absl::StrCat(graph.status().message(), "\n");
   const std::string before = GraphToText(*graph);
-  const absl::StatusOr<bool> changed = LowerConditionals(*graph, OpRegistry::Builtin());
+  const absl::StatusOr<bool> changed = pass(*graph, OpRegistry::Builtin());
   if (!changed.ok()) return absl::StrCat(changed.status().message(), "\n");
   EXPECT_EQ(*changed, before != GraphToText(*graph)) << "the pass must say whether it changed the graph";
   EXPECT_TRUE(VerifyGraph(*graph).ok()) << VerifyGraph(*graph);
@@ -22,9 +25,14 @@ std::string Lower(const GoldenCase& golden) {
   return absl::StrCat(*changed ? "" : "unchanged\n", GraphToText(*graph));
 }
 
-class ConditionalsGolden : public ::testing::TestWithParam<std::string> {};
+std::string LowerConditionalsOf(const GoldenCase& golden) { return Lower(golden, LowerConditionals); }
+std::string LowerSwitchesOf(const GoldenCase& golden) { return Lower(golden, LowerSwitches); }
 
-TEST_P(ConditionalsGolden, TextIsAsExpected) { CheckGolden(GetParam(), Lower); }
+class ConditionalsGolden : public ::testing::TestWithParam<std::string> {};
+class SwitchesGolden : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(ConditionalsGolden, TextIsAsExpected) { CheckGolden(GetParam(), LowerConditionalsOf); }
+TEST_P(SwitchesGolden, TextIsAsExpected) { CheckGolden(GetParam(), LowerSwitchesOf); }
 
 std::string CaseName(const ::testing::TestParamInfo<std::string>& info) {
   std::string name = info.param.substr(info.param.rfind('/') + 1);
@@ -32,6 +40,7 @@ std::string CaseName(const ::testing::TestParamInfo<std::string>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Conditionals, ConditionalsGolden, ::testing::ValuesIn(GoldenFiles("conditionals")), CaseName);
+INSTANTIATE_TEST_SUITE_P(Switches, SwitchesGolden, ::testing::ValuesIn(GoldenFiles("switches")), CaseName);
 
 TEST(LowerConditionals, AMissingBranchIsAnErrorThatNamesTheNode) {
   absl::StatusOr<Graph> graph =

@@ -5,6 +5,7 @@
 
 #include "cpu/kernels/elementwise.h"
 #include "cpu/kernels/vector_math.h"
+#include "cpu/kernels/wrap_function.h"
 
 namespace millrace::cpu {
 namespace {
@@ -43,13 +44,6 @@ struct FloatErfc {
   }
 };
 
-#define MILLRACE_UNARY(Name, function) \
-  struct Name {                        \
-    template <typename T>              \
-    static T Apply(T x) {              \
-      return function(x);              \
-    }                                  \
-  }
 MILLRACE_UNARY(Erf, std::erf);
 MILLRACE_UNARY(Erfc, std::erfc);
 MILLRACE_UNARY(Lgamma, numext::lgamma);
@@ -59,7 +53,6 @@ MILLRACE_UNARY(BesselI0, numext::bessel_i0);
 MILLRACE_UNARY(BesselI1, numext::bessel_i1);
 MILLRACE_UNARY(BesselI0e, numext::bessel_i0e);
 MILLRACE_UNARY(BesselI1e, numext::bessel_i1e);
-#undef MILLRACE_UNARY
 
 struct Erfinv {
   template <typename T>
@@ -68,20 +61,12 @@ struct Erfinv {
   }
 };
 
-#define MILLRACE_BINARY(Name, function) \
-  struct Name {                         \
-    template <typename T>               \
-    static T Apply(T a, T b) {          \
-      return function(a, b);            \
-    }                                   \
-  }
 MILLRACE_BINARY(Igamma, numext::igamma);
 MILLRACE_BINARY(Igammac, numext::igammac);
 MILLRACE_BINARY(IgammaGradA, numext::igamma_der_a);
 MILLRACE_BINARY(RandomGammaGrad, numext::gamma_sample_der_alpha);
 MILLRACE_BINARY(Zeta, numext::zeta);
 MILLRACE_BINARY(Polygamma, numext::polygamma);
-#undef MILLRACE_BINARY
 
 }  // namespace
 

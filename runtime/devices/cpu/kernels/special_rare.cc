@@ -8,6 +8,7 @@
 
 #include "cpu/kernels/rare.h"
 #include "cpu/kernels/unary.h"
+#include "cpu/kernels/wrap_function.h"
 
 namespace millrace::cpu {
 namespace {
@@ -17,13 +18,6 @@ namespace numext = Eigen::numext;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-#define MILLRACE_UNARY(Name, function) \
-  struct Name {                        \
-    template <typename T>              \
-    static T Apply(T x) {              \
-      return function(x);              \
-    }                                  \
-  }
 MILLRACE_UNARY(BesselJ0, numext::bessel_j0);
 MILLRACE_UNARY(BesselJ1, numext::bessel_j1);
 MILLRACE_UNARY(BesselK0, numext::bessel_k0);
@@ -32,7 +26,6 @@ MILLRACE_UNARY(BesselK1, numext::bessel_k1);
 MILLRACE_UNARY(BesselK1e, numext::bessel_k1e);
 MILLRACE_UNARY(BesselY0, numext::bessel_y0);
 MILLRACE_UNARY(BesselY1, numext::bessel_y1);
-#undef MILLRACE_UNARY
 
 // exp(-x^2) times the integral of exp(t^2) from 0 to x: the sum of exp(-(x - n h)^2) / n over odd n, over sqrt(pi).
 double Dawson(double x) {
