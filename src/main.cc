@@ -386,6 +386,20 @@ void WarnOfUnusedFlags(const Command& command, const std::vector<std::string>& g
   }
 }
 
+// Likewise sizes that other models have and this one does not.
+void WarnOfOtherModelsFlags(const std::string& name, const std::vector<std::string>& given) {
+  const auto takes = [](const ModelInfo& model, const std::string& flag) {
+    return std::find(model.options.begin(), model.options.end(), flag) != model.options.end();
+  };
+  for (const ModelInfo& model : Models()) {
+    if (model.name != name) continue;
+    for (const std::string& flag : given) {
+      const bool others = std::any_of(Models().begin(), Models().end(), [&](const ModelInfo& other) { return takes(other, flag); });
+      if (others && !takes(model, flag)) LOG(WARNING) << "--" << flag << " has no effect on the model " << name;
+    }
+  }
+}
+
 // 0 stands for the model's own size, so that it cannot be asked for.
 absl::Status ExpectSizes(const std::vector<std::string>& given) {
   for (const char* size : {"batch", "depth", "image_size", "classes", "layers", "hidden", "heads", "steps_unrolled", "vocab",
@@ -421,6 +435,8 @@ absl::Status Main(const std::vector<std::string>& argv) {
   const size_t most_words = *command->arguments == '\0' ? 1 : 2;
   if (words.size() > most_words) return UsageError(absl::StrCat("unexpected argument ", words[most_words]));
   WarnOfUnusedFlags(*command, arguments.flags);
+  const std::string_view name = command->name;
+  if (words.size() == 2 && (name == "model" || name == "fit")) WarnOfOtherModelsFlags(words[1], arguments.flags);
   MR_RETURN_IF_ERROR(ExpectSizes(arguments.flags));
   // Other commands have no steps to come between.
   if (words[0] == "run" || words[0] == "compare" || words[0] == "sweep") CatchInterrupts();

@@ -13,6 +13,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 class ProgramTest : public testing::Test {
  protected:
@@ -42,6 +43,13 @@ class ProgramTest : public testing::Test {
 
   Program program_;
 };
+
+TEST_F(ProgramTest, SizesOfOtherModelsAreWarnedOf) {
+  const Outcome outcome = program_.Run({"model", "vgg", "--experts=4", "--batch=2", "--out=" + program_.Path("vgg.pb")});
+  ASSERT_EQ(outcome.exit_status, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("--experts has no effect on the model vgg"));
+  EXPECT_THAT(outcome.err, Not(HasSubstr("--batch")));
+}
 
 TEST_F(ProgramTest, RunWritesEveryOutputWhole) {
   const Outcome outcome = program_.Run(
