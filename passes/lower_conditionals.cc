@@ -161,12 +161,9 @@ class ConditionalLowering {
       const int32_t index = static_cast<int32_t>(output);
       OutputRef value{calls.back(), index};
       for (size_t b = calls.size() - 1; b-- > 0;) {
-        Node select;
-        select.name = absl::StrCat(node.name, "/select_", output);
-        select.op = "Select";
-        select.requested_device = node.requested_device;
-        select.inputs = {Taken(id, static_cast<int32_t>(b)), OutputRef{calls[b], index}, value};
-        select.attrs.Set("T", first.ret_types[output]);
+        const OutputRef taken = Taken(id, static_cast<int32_t>(b));
+        Node select = Part(id, absl::StrCat("select_", output), "Select", {taken, {calls[b], index}, value},
+                           first.ret_types[output]);
         value = {places_.AddBefore(graph_, id, std::move(select)), 0};
       }
       replaced_[{id, index}] = value;
@@ -174,36 +171,31 @@ class ConditionalLowering {
     LeaveNoOp(id, calls);
   }
 
+  // A node of the conditional, named after it, in its place.
+  Node Part(NodeId id, std::string_view name, const char* op, std::initializer_list<OutputRef> inputs, DataType type) const {
+    Node node;
+    node.name = absl::StrCat(graph_.node(id).name, "/", std::string(name));
+    node.op = op;
+    node.requested_device = graph_.node(id).requested_device;
+    node.inputs = inputs;
+    node.attrs.Set("T", type);
+    return node;
+  }
+
   // A Switch of `data` by `taken`; output 1 goes into the branch, output 0 on to the next.
   NodeId AddSwitch(NodeId id, OutputRef data, OutputRef taken, DataType type) {
-    Node node;
-    node.name = absl::StrCat(graph_.node(id).name, "/switch");
-    node.op = "Switch";
-    node.requested_device = graph_.node(id).requested_device;
-    node.inputs = {data, taken};
-    node.attrs.Set("T", type);
-    return places_.AddBefore(graph_, id, std::move(node));
+    return places_.AddBefore(graph_, id, Part(id, "switch", "Switch", {data, taken}, type));
   }
 
   OutputRef AddMerge(NodeId id, OutputRef otherwise, OutputRef taken, DataType type) {
-    Node node;
-    node.name = absl::StrCat(graph_.node(id).name, "/merge");
-    node.op = "Merge";
-    node.requested_device = graph_.node(id).requested_device;
-    node.inputs = {otherwise, taken};
-    node.attrs.Set("T", type);
+    Node node = Part(id, "merge", "Merge", {otherwise, taken}, type);
     node.attrs.Set("N", int64_t{2});
     return {places_.AddBefore(graph_, id, std::move(node)), 0};
   }
 
   OutputRef AddIdentity(NodeId id, const char* name, OutputRef value, NodeId after, DataType type) {
-    Node node;
-    node.name = absl::StrCat(graph_.node(id).name, "/", name);
-    node.op = "Identity";
-    node.requested_device = graph_.node(id).requested_device;
-    node.inputs = {value};
+    Node node = Part(id, name, "Identity", {value}, type);
     if (after.valid()) node.control_inputs = {after};
-    node.attrs.Set("T", type);
     return {places_.AddBefore(graph_, id, std::move(node)), 0};
   }
 

@@ -93,16 +93,20 @@ Output PadTo(In x, const Shape& shape) {
   return ops::Pad(x, paddings);
 }
 
+// The rule, where there is a gradient of known shape and with elements.
+template <absl::Status (*rule)(Context&)>
+absl::Status OfElements(Context& c) {
+  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  if (!c.wants(0)) return absl::OkStatus();
+  if (c.gradient().shape().num_elements() > 0) return rule(c);
+  c.Set(0, ops::Full(c.builder(), c.input(0).type(), 0));
+  return absl::OkStatus();
+}
+
 // Half of a spectrum is given: the other half has no gradient, so the real part of the whole transform's adjoint is
 // this one's. Elements beyond fft_length were not read.
 absl::Status RealFourierGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
-  if (!c.wants(0)) return absl::OkStatus();
   const Output g = c.gradient(), x = c.input(0);
-  if (g.shape().num_elements() == 0) {
-    c.Set(0, ops::Full(c.builder(), x.type(), 0));
-    return absl::OkStatus();
-  }
   MR_ASSIGN_OR_RETURN(const IntList lengths, c.ConstantInts(1));
   Shape whole = g.shape();
   whole.set_dim(whole.rank() - 1, lengths.back());
@@ -127,13 +131,7 @@ Output Multiplicities(GraphBuilder& b, DataType dtype, int64_t length) {
 }
 
 absl::Status InverseRealFourierGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
-  if (!c.wants(0)) return absl::OkStatus();
   const Output g = c.gradient(), x = c.input(0);
-  if (g.shape().num_elements() == 0) {
-    c.Set(0, ops::Full(c.builder(), x.type(), 0));
-    return absl::OkStatus();
-  }
   const Output spectrum =
       Emit(WithoutPrefix(c.op(), 1), {g, c.input(1)}, {{"Treal", g.dtype()}, {"Tcomplex", x.dtype()}});
   const Output times = Multiplicities(c.builder(), x.dtype(), g.dim(-1));
@@ -151,8 +149,8 @@ void AddComplexGradients(GradientTable& table) {
   table.Add("ComplexAbs", MagnitudeGradient);
   table.Add("Angle", AngleGradient);
   table.Add({"FFT", "FFT2D", "FFT3D", "IFFT", "IFFT2D", "IFFT3D"}, FourierGradient);
-  table.Add({"RFFT", "RFFT2D", "RFFT3D"}, RealFourierGradient);
-  table.Add({"IRFFT", "IRFFT2D", "IRFFT3D"}, InverseRealFourierGradient);
+  table.Add({"RFFT", "RFFT2D", "RFFT3D"}, OfElements<RealFourierGradient>);
+  table.Add({"IRFFT", "IRFFT2D", "IRFFT3D"}, OfElements<InverseRealFourierGradient>);
 }
 
 }  // namespace millrace

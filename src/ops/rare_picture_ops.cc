@@ -75,11 +75,8 @@ absl::Status ExpectPairs(const InferenceContext& context) {
   return absl::OkStatus();
 }
 
-// (images, size, scale, translation)
-absl::Status ScaleShape(InferenceContext& context) {
-  MR_RETURN_IF_ERROR(context.ExpectInputs(4));
-  MR_RETURN_IF_ERROR(ExpectImages(context, 0));
-  MR_RETURN_IF_ERROR(ExpectPairs(context));
+// Input 0's images in the height and width that input 1 gives, as floats.
+absl::Status AddResizedImages(InferenceContext& context) {
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> size, KnownInts(context, 1));
   if (size.size() != 2 || size[0] <= 0 || size[1] <= 0) return context.Error("size must be two positive integers, height and width");
   const Shape& images = context.shape(0);
@@ -89,17 +86,19 @@ absl::Status ScaleShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// (images, size, scale, translation)
+absl::Status ScaleShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(4));
+  MR_RETURN_IF_ERROR(ExpectImages(context, 0));
+  MR_RETURN_IF_ERROR(ExpectPairs(context));
+  return AddResizedImages(context);
+}
+
 // (images, size)
 absl::Status AreaShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(2));
   MR_RETURN_IF_ERROR(ExpectImages(context, 0));
-  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> size, KnownInts(context, 1));
-  if (size.size() != 2 || size[0] <= 0 || size[1] <= 0) return context.Error("size must be two positive integers, height and width");
-  const Shape& images = context.shape(0);
-  if (images.fully_known() && (images.dim(1) == 0 || images.dim(2) == 0)) return context.Error("input image must be of non-zero size");
-  context.AddOutput(DataType::kFloat, images.unknown_rank() ? Shape({-1, size[0], size[1], -1})
-                                                            : Shape({images.dim(0), size[0], size[1], images.dim(3)}));
-  return absl::OkStatus();
+  return AddResizedImages(context);
 }
 
 // (grads, original_image, scale, translation)
