@@ -5,12 +5,14 @@
     bench/real_runs.py build/bin/millrace --quick                             # a slice, half a minute
 
 Each row is one run: the first steps on cost rules, then planned with measured times (--replan=wait, so that the
-planner does not disturb what is measured) until the plan stays, then the steps that count. `simulated` is what the
-plan in use was predicted to take from times measured before those steps; `bound` is the lower bound of its order under
-the budget, or its compute time without one. A budget is a part of what baseline's plan holds at its peak. Models are
-small, 0.1 to 0.3 s a step on one core, so that the whole table stays within minutes. Fetches and variables after the
-last step are compared with those of a run of baseline. The table is written after every row. Exit status 1 when a row
-was refused, failed or has other bits."""
+planner does not disturb what is measured) until the plan stays. `measured` is the median of the steps in which the last
+plan's nodes and copies were timed, `simulated` what the simulator makes of those times: the machine, which may change
+its speed from minute to minute, is the same in both. `later` is the median of the steps after them over the same simulated
+time, so it holds what the machine's speed moved by, too. `bound` is the lower bound of the plan's order under the budget, or
+its compute time without one. A budget is a part of what baseline's plan holds at its peak. Models are small, 0.1 to 0.3 s a
+step on one core, so that the whole table stays within minutes. Fetches and variables after the last step are compared
+with those of a run of baseline. The table is written after every row. Exit status 1 when a row was refused, failed or has
+other bits."""
 import argparse
 import json
 import math
@@ -32,8 +34,8 @@ MODELS = {  # name: flags of `millrace model`
 }
 PERCENT = "100,80,60,45,35"
 GBPS = "2,4,8"
-# A plan's steps that are measured (ReplanOptions), and how many plans there are at most.
-MEASURED, PLANS = 8, 3
+# ReplanOptions: of a plan's first MEASURED steps all but the first SKIPPED are timed; how many plans there are at most.
+SKIPPED, MEASURED, PLANS = 3, 8, 3
 WITHIN, ABOVE_BOUND = 0.10, 1.15
 
 
@@ -85,9 +87,9 @@ def measure(options, graph, strategy, percent, gbps, folder):
     result, wrong = train(options, graph, strategy, folder, *flags)
     if wrong:
         return {"error": wrong}
-    # The last plan took over after `switched_after` steps; its prediction is of its first steps.
-    steps = result["step_seconds"][result["switched_after"] + MEASURED:]
-    return {"measured": statistics.median(steps), "simulated": result["predicted_step_seconds"],
+    own = result["step_seconds"][result["switched_after"]:]  # the steps of the last plan
+    return {"measured": statistics.median(own[SKIPPED:MEASURED]), "later": statistics.median(own[MEASURED:]),
+            "simulated": result["predicted_step_seconds"],
             "bound": result["lower_bound_seconds"], "switched": result["switched_after"],
             "digest": digest(result), "swaps": result["swap_ins"], "recomputed": result["recomputed_nodes"]}
 
@@ -117,10 +119,10 @@ class Table:
         model, gbps, percent, strategy, found = row
         head = f"| {model} | {gbps} | {percent} % | {strategy} |"
         if "error" in found:
-            return f"{head} {found['error']} | | | | | | | | |"
+            return f"{head} {found['error']} | | | | | | | | | |"
         return (f"{head} {1e3 * found['measured']:.1f} | {1e3 * found['simulated']:.1f} | "
                 f"{found['measured'] / found['simulated']:.3f} | {1e3 * found['bound']:.1f} | "
-                f"{found['measured'] / found['bound']:.3f} | {found['swaps']} | {found['recomputed']} | "
+                f"{found['measured'] / found['bound']:.3f} | {found['later'] / found['simulated']:.3f} | {found['swaps']} | {found['recomputed']} | "
                 f"{found['switched'] or '-'} | {'equal' if found['equal'] else 'DIFFERENT'} |")
 
     def failed(self):
@@ -149,7 +151,7 @@ class Table:
                    f"commit {self.commit or 'unknown'}.")
         models = [f"    millrace model {' '.join(MODELS[model])}" for model in self.options.models.split(",")]
         head = ["| model | link GB/s | budget | strategy | measured ms | simulated ms | / simulated | bound ms | / bound | "
-                "copies in | recomputed | plan of step | bits |", "|---" * 13 + "|"]
+                "later / simulated | copies in | recomputed | plan of step | bits |", "|---" * 14 + "|"]
         return "\n".join(["# Real runs: measured against simulated", "",
                           "Written by `bench/real_runs.py`, which says what the columns are.", "", machine, "",
                           "    " + " ".join(["bench/real_runs.py", *self.options.command]), *models, "",
