@@ -109,8 +109,9 @@ Packing PackSkylines(const std::vector<MemoryBlock>& blocks, int64_t budget_byte
     }
     if (best.heap_bytes <= budget_bytes) break;
   }
-  best.peak_bytes = PeakBytes(blocks);
-  if (best.peak_bytes <= budget_bytes) Repair(blocks, budget_bytes, packer, std::move(best_keys), best);
+  const int64_t peak = PeakBytes(blocks);
+  if (peak <= budget_bytes) Repair(blocks, budget_bytes, packer, std::move(best_keys), best);
+  best.peak_bytes = peak;
   return best;
 }
 

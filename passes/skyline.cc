@@ -117,17 +117,18 @@ void SkylinePacker::PushValley(int32_t piece) {
   std::push_heap(valleys_.begin(), valleys_.end(), std::greater<>());
 }
 
-void SkylinePacker::PopValley() {
-  std::pop_heap(valleys_.begin(), valleys_.end(), std::greater<>());
-  valleys_.pop_back();
-}
-
-int32_t SkylinePacker::LowestPiece() {
+int32_t SkylinePacker::TakeLowest() {
+  if (!split_.empty()) {
+    const int32_t piece = split_.back();
+    split_.pop_back();
+    return piece;
+  }
   while (true) {
-    const Valley& lowest = valleys_.front();
+    const Valley lowest = valleys_.front();
+    std::pop_heap(valleys_.begin(), valleys_.end(), std::greater<>());
+    valleys_.pop_back();
     const Piece& piece = pieces_[lowest.piece];
     if (piece.height == lowest.height && piece.begin == lowest.begin) return lowest.piece;
-    PopValley();
   }
 }
 
@@ -155,7 +156,6 @@ void SkylinePacker::Fill(int32_t piece) {
   const int32_t previous = pieces_[piece].previous, next = pieces_[piece].next;
   const int64_t left = previous >= 0 ? pieces_[previous].height : std::numeric_limits<int64_t>::max();
   const int64_t right = next >= 0 ? pieces_[next].height : std::numeric_limits<int64_t>::max();
-  PopValley();
   pieces_[piece].height = std::min(left, right);
   if (right <= left) JoinNext(piece);
   if (left <= right) {
@@ -166,17 +166,17 @@ void SkylinePacker::Fill(int32_t piece) {
 }
 
 void SkylinePacker::Place(int32_t piece, int32_t begin, int32_t end, int64_t bytes) {
-  if (bytes == 0) return;
+  if (bytes == 0) return split_.push_back(piece);
   const Piece old = pieces_[piece];
   const int64_t height = old.height + bytes;
-  // The rest on the right, then the block itself; what is left of the piece keeps its place in the heap.
+  // The rest on the right, then the block itself; the piece is what is left.
   int32_t after = old.next;
   if (end < old.end) {
     after = AddPiece({end, old.end, piece, old.next, old.height});
     if (old.next >= 0) pieces_[old.next].previous = after;
     pieces_[piece].next = after;
     pieces_[piece].end = end;
-    PushValley(after);
+    split_.push_back(after);
   }
   int32_t placed = piece;
   if (begin > old.begin) {
@@ -184,6 +184,7 @@ void SkylinePacker::Place(int32_t piece, int32_t begin, int32_t end, int64_t byt
     if (after >= 0) pieces_[after].previous = placed;
     pieces_[piece].next = placed;
     pieces_[piece].end = begin;
+    split_.push_back(piece);
   } else {
     pieces_[piece].height = height;
   }
@@ -203,9 +204,10 @@ Packing SkylinePacker::Pack(const std::vector<double>& keys, int64_t give_up_byt
   pieces_.assign(1, {0, end_, -1, -1, 0});
   free_pieces_.clear();
   valleys_.clear();
+  split_.clear();
   PushValley(0);
   for (size_t placed = 0; placed < blocks_.size();) {
-    const int32_t valley = LowestPiece();
+    const int32_t valley = TakeLowest();
     first_ = pieces_[valley].begin;
     last_ = pieces_[valley].end - 1;
     found_ = kPlaced;

@@ -57,9 +57,9 @@ class SkylinePacker {
   void Search(int32_t node);
   void Remove(int32_t block);
 
-  int32_t LowestPiece();
+  // The lowest piece, the leftmost of equals.
+  int32_t TakeLowest();
   void PushValley(int32_t piece);
-  void PopValley();
   int32_t AddPiece(const Piece& piece);
   // Fills the piece up to its lower neighbour, which it joins.
   void Fill(int32_t piece);
@@ -80,7 +80,8 @@ class SkylinePacker {
   std::vector<int32_t> block_of_rank_;
   std::vector<Piece> pieces_;
   std::vector<int32_t> free_pieces_;
-  std::vector<Valley> valleys_;  // a heap
+  std::vector<Valley> valleys_;  // a heap, but for
+  std::vector<int32_t> split_;   // what was left of the lowest piece, the leftmost last: still the lowest
   int32_t first_ = 0, last_ = 0, found_ = kPlaced;
 };
 
