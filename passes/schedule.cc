@@ -2,14 +2,15 @@
 
 #include <algorithm>
 
-#include "passes/access_lists.h"
+#include "passes/radix_sort.h"
 
 namespace millrace {
 namespace {
 
 class ScheduleBuilder {
  public:
-  ScheduleBuilder(const AccessGraph& graph, const SwapChoice& choice) : graph_(graph), decisions_(choice.decisions) {}
+  ScheduleBuilder(const AccessGraph& graph, const AccessLists& lists, const std::vector<SwapDecision>& decisions)
+      : graph_(graph), lists_(lists), decisions_(decisions) {}
 
   Schedule Run() {
     OrderItems();
@@ -20,45 +21,46 @@ class ScheduleBuilder {
  private:
   void OrderItems() {
     const int32_t n = graph_.num_operations();
-    std::vector<std::vector<int32_t>> ins(n), outs(n + 1);
+    // Of the copies around an operation: what is needed soonest comes in first, for the lane is in order; what leaves
+    // soonest goes first.
+    std::vector<Keyed> ins, outs;
     for (int32_t k = 0; k < static_cast<int32_t>(decisions_.size()); ++k) {
       const SwapDecision& d = decisions_[k];
-      if (d.before != SwapDecision::kToHost && d.copy_in) ins[d.anchor].push_back(k);
-      if (d.copy_out) outs[d.out_after + 1].push_back(k);
+      if (d.before != SwapDecision::kToHost && d.copy_in) ins.push_back({KeyOf(d.order, d.before), k});
+      if (d.copy_out) outs.push_back({KeyOf(d.out_after, d.out_after < 0 ? 0 : d.after), k});
     }
+    SortByKey(ins);
+    for (Keyed& in : ins) in.key = KeyOf(0, decisions_[in.index].anchor);
+    SortByKey(ins);
+    SortByKey(outs);
     copy_in_position_.assign(decisions_.size(), -1);
     copy_out_position_.assign(decisions_.size(), -1);
-    for (int32_t k : outs[0]) AddCopyOut(k);
+    result_.items.reserve(n + ins.size() + outs.size());
+    result_.position_of_operation.reserve(n);
+    size_t next_in = 0, next_out = 0;
+    const auto copies_out_after = [&](int32_t operation) {
+      for (; next_out < outs.size() && decisions_[outs[next_out].index].out_after == operation; ++next_out) {
+        copy_out_position_[outs[next_out].index] = Position();
+        result_.items.push_back({ScheduleItem::Kind::kCopyOut, outs[next_out].index, -1});
+      }
+    };
+    copies_out_after(-1);
     for (int32_t i = 0; i < n; ++i) {
-      // Soonest needed first: the lane is in order.
-      std::stable_sort(ins[i].begin(), ins[i].end(),
-                       [&](int32_t a, int32_t b) {
-                         return std::make_pair(decisions_[a].order, decisions_[a].before) <
-                                std::make_pair(decisions_[b].order, decisions_[b].before);
-                       });
-      for (int32_t k : ins[i]) {
-        copy_in_position_[k] = Position();
-        result_.items.push_back({ScheduleItem::Kind::kCopyIn, k, -1});
+      for (; next_in < ins.size() && decisions_[ins[next_in].index].anchor == i; ++next_in) {
+        copy_in_position_[ins[next_in].index] = Position();
+        result_.items.push_back({ScheduleItem::Kind::kCopyIn, ins[next_in].index, -1});
       }
       result_.position_of_operation.push_back(Position());
       result_.items.push_back({ScheduleItem::Kind::kOperation, i, -1});
-      // What leaves soonest goes first.
-      std::stable_sort(outs[i + 1].begin(), outs[i + 1].end(),
-                       [&](int32_t a, int32_t b) { return decisions_[a].after < decisions_[b].after; });
-      for (int32_t k : outs[i + 1]) AddCopyOut(k);
+      copies_out_after(i);
     }
   }
 
   int64_t Position() const { return static_cast<int64_t>(result_.items.size()); }
 
-  void AddCopyOut(int32_t decision) {
-    copy_out_position_[decision] = Position();
-    result_.items.push_back({ScheduleItem::Kind::kCopyOut, decision, -1});
-  }
-
   void FindResidences() {
-    const AccessLists lists = ListAccesses(graph_);
-    std::vector<std::vector<int32_t>> residence_by_storage_access(graph_.storages.size());
+    residences_of_lists_.reserve(graph_.accesses.size());
+    result_.residences.reserve(graph_.storages.size() + decisions_.size());
     size_t next_decision = 0;
     for (size_t s = 0; s < graph_.storages.size(); ++s) {
       const size_t first_decision = next_decision;
@@ -66,18 +68,17 @@ class ScheduleBuilder {
         ++next_decision;
       }
       const auto decisions = absl::MakeConstSpan(decisions_).subspan(first_decision, next_decision - first_decision);
-      StaysOf(static_cast<int32_t>(s), lists.of(s), decisions, static_cast<int32_t>(first_decision),
-              residence_by_storage_access[s]);
+      StaysOf(static_cast<int32_t>(s), lists_.of(s), decisions, static_cast<int32_t>(first_decision));
     }
-    std::vector<int32_t> seen(graph_.storages.size(), 0);
+    std::vector<int64_t> next(lists_.begin.begin(), lists_.begin.end() - 1);
     result_.residence_of.reserve(graph_.accesses.size());
     for (const Access& access : graph_.accesses) {
-      result_.residence_of.push_back(residence_by_storage_access[access.storage][seen[access.storage]++]);
+      result_.residence_of.push_back(residences_of_lists_[next[access.storage]++]);
     }
   }
 
   void StaysOf(int32_t storage, absl::Span<const TimedAccess> accesses, absl::Span<const SwapDecision> decisions,
-               int32_t first_decision, std::vector<int32_t>& residence_of_access) {
+               int32_t first_decision) {
     if (accesses.empty()) return;
     const StorageKind kind = graph_.storages[storage].kind;
     const bool from_host = !decisions.empty() && decisions[0].after == SwapDecision::kFromHost;
@@ -97,7 +98,7 @@ class ScheduleBuilder {
         ++d;
       }
       stay.last = std::max(stay.last, result_.position_of_operation[operation]);
-      residence_of_access.push_back(static_cast<int32_t>(result_.residences.size()));
+      residences_of_lists_.push_back(static_cast<int32_t>(result_.residences.size()));
       // A copy out belongs to the residence that holds the bytes it takes.
       for (size_t e = d; e < decisions.size() && decisions[e].after <= operation; ++e) {
         const int64_t out = copy_out_position_[first_decision + e];
@@ -119,7 +120,9 @@ class ScheduleBuilder {
   }
 
   const AccessGraph& graph_;
+  const AccessLists& lists_;
   const std::vector<SwapDecision>& decisions_;
+  std::vector<int32_t> residences_of_lists_;  // per access of lists_
   std::vector<int64_t> copy_in_position_;
   std::vector<int64_t> copy_out_position_;
   Schedule result_;
@@ -127,6 +130,12 @@ class ScheduleBuilder {
 
 }  // namespace
 
-Schedule BuildSchedule(const AccessGraph& graph, const SwapChoice& choice) { return ScheduleBuilder(graph, choice).Run(); }
+Schedule BuildSchedule(const AccessGraph& graph, const SwapChoice& choice) {
+  return BuildSchedule(graph, ListAccesses(graph), choice.decisions);
+}
+
+Schedule BuildSchedule(const AccessGraph& graph, const AccessLists& lists, const std::vector<SwapDecision>& decisions) {
+  return ScheduleBuilder(graph, lists, decisions).Run();
+}
 
 }  // namespace millrace

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "passes/access_graph.h"
+#include "passes/access_lists.h"
 #include "passes/choose_swaps.h"
 
 namespace millrace {
@@ -41,6 +42,8 @@ struct Schedule {
 };
 
 Schedule BuildSchedule(const AccessGraph& graph, const SwapChoice& choice);
+// With the graph's lists of accesses at hand.
+Schedule BuildSchedule(const AccessGraph& graph, const AccessLists& lists, const std::vector<SwapDecision>& decisions);
 
 }  // namespace millrace
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "glog/logging.h"
+#include "passes/radix_sort.h"
 
 namespace millrace {
 
@@ -46,13 +47,13 @@ void SkylinePacker::Build(int32_t node, int32_t begin, int32_t end, bool by_firs
 }
 
 void SkylinePacker::RankBy(const std::vector<double>& keys) {
-  std::vector<std::pair<double, int32_t>> sorted(keys.size());
-  for (size_t b = 0; b < keys.size(); ++b) sorted[b] = {-keys[b], static_cast<int32_t>(b)};
-  std::sort(sorted.begin(), sorted.end());
+  std::vector<Keyed> sorted(keys.size());
+  for (size_t b = 0; b < keys.size(); ++b) sorted[b] = {KeyOf(-keys[b]), static_cast<int32_t>(b)};
+  SortByKey(sorted);
   block_of_rank_.resize(keys.size());
   for (size_t rank = 0; rank < sorted.size(); ++rank) {
-    block_of_rank_[rank] = sorted[rank].second;
-    items_[item_of_block_[sorted[rank].second]].rank = static_cast<int32_t>(rank);
+    block_of_rank_[rank] = sorted[rank].index;
+    items_[item_of_block_[sorted[rank].index]].rank = static_cast<int32_t>(rank);
   }
   for (int32_t node = 2 * leaves_ - 1; node > 0; --node) {
     nodes_[node] = node >= leaves_ ? SumOfLeaf(node) : SumOfChildren(node);

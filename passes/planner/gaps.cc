@@ -1,8 +1,10 @@
 #include "passes/planner/gaps.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "millrace/types.h"
+#include "passes/radix_sort.h"
 
 namespace millrace {
 namespace {
@@ -77,8 +79,16 @@ double HomeBound(const GapGraph& gaps, int64_t budget_bytes, const std::vector<i
 }  // namespace
 
 int32_t GapGraph::OperationAt(double t) const {
-  const auto after = std::upper_bound(start.begin(), start.end(), t);
-  return std::clamp(static_cast<int32_t>(after - start.begin()) - 1, 0, num_operations());
+  const int32_t n = num_operations();
+  if (t < start[0]) return 0;
+  const size_t last = operation_of_slot.size() - 1;
+  const double exact = t * slots_per_second;
+  const size_t slot = exact < static_cast<double>(last) ? static_cast<size_t>(exact) : last;
+  // Rounding may have put t into a neighbour of its slot.
+  int32_t begin = operation_of_slot[slot], end = slot < last ? operation_of_slot[slot + 1] + 1 : n;
+  if (start[begin] > t) begin = 0;
+  if (end < n && start[end] <= t) end = n;
+  return static_cast<int32_t>(std::upper_bound(start.begin() + begin, start.begin() + end + 1, t) - start.begin()) - 1;
 }
 
 GapGraph FindGaps(const AccessGraph& graph, const Machine& machine) {
@@ -122,6 +132,34 @@ GapGraph FindGaps(const AccessGraph& graph, const Machine& machine) {
   result.seconds_per_byte_in = 1.0 / machine.to_device_bytes_per_second;
   result.copy_latency = machine.copy_latency_seconds;
   return result;
+}
+
+void OrderGaps(GapGraph& gaps) {
+  const int32_t n = gaps.num_operations();
+  std::vector<Keyed> keyed(gaps.gaps.size());
+  const auto order_by = [&](auto key) {
+    for (size_t k = 0; k < keyed.size(); ++k) keyed[k] = {key(gaps.gaps[k]), static_cast<int32_t>(k)};
+    SortByKey(keyed);
+    std::vector<int32_t> order(keyed.size());
+    for (size_t k = 0; k < keyed.size(); ++k) order[k] = keyed[k].index;
+    return order;
+  };
+  gaps.by_length = order_by([&](const Gap& gap) {
+    return KeyOf(gap.home ? std::numeric_limits<double>::max() : gaps.start[gap.before] - gaps.start[gap.after]);
+  });
+  gaps.by_before = order_by([](const Gap& gap) { return KeyOf(0, gap.before); });
+  gaps.makes_room.assign(n, 0);
+  for (int32_t i = 0; i < n; ++i) gaps.makes_room[i] = gaps.graph->scratch_bytes[i] > 0 ? 1 : 0;
+  for (size_t s = 0; s < gaps.graph->storages.size(); ++s) {
+    if (gaps.graph->storages[s].kind != StorageKind::kActivation || gaps.lists.of(s).empty()) continue;
+    gaps.makes_room[gaps.lists.of(s).front().operation] = 1;
+  }
+  gaps.operation_of_slot.assign(n + 1, 0);
+  gaps.slots_per_second = gaps.compute_seconds() > 0 ? n / gaps.compute_seconds() : 0;
+  for (int32_t slot = 0, i = 0; slot <= n; ++slot) {
+    while (i < n && gaps.start[i + 1] * gaps.slots_per_second <= slot) ++i;
+    gaps.operation_of_slot[slot] = i;
+  }
 }
 
 double CutBound(const GapGraph& gaps, int64_t budget_bytes) {

@@ -44,11 +44,19 @@ struct GapGraph {
   double seconds_per_byte_out = 0;
   double seconds_per_byte_in = 0;
   double copy_latency = 0;
+  // Of OrderGaps.
+  std::vector<int32_t> by_length;        // gaps, the shortest first, home gaps last
+  std::vector<int32_t> by_before;        // gaps, by the access after them
+  std::vector<uint8_t> makes_room;       // per operation: whether it takes memory for results or scratch
 
   int32_t num_operations() const { return static_cast<int32_t>(working_set.size()); }
   double compute_seconds() const { return start.back(); }
   // The operation that runs at time t without stalls, in [0, n].
   int32_t OperationAt(double t) const;
+
+  // Where OperationAt begins to look: the last operation that has begun at the start of each slot of time.
+  std::vector<int32_t> operation_of_slot;
+  double slots_per_second = 0;
 };
 
 // The memory that a plan is made for: the budget, less what is set aside at each operation (empty: nothing), because
@@ -60,6 +68,9 @@ struct MemoryTarget {
 };
 
 GapGraph FindGaps(const AccessGraph& graph, const Machine& machine);
+
+// What every trial needs alike: gaps in the orders in which they are looked at. CutBound does without.
+void OrderGaps(GapGraph& gaps);
 
 // Seconds below which no schedule of this order can stay under `budget_bytes`: for every cut of the step, the bytes
 // that cannot be on the device then must have left before it and come back after it (PLANNING's cut bound, for one

@@ -83,7 +83,7 @@ PackedTrial PackTrial(const GapGraph& gaps, int64_t budget_bytes, const std::vec
                       const TrialResult& trial, SkylineKey& key) {
   PackedTrial packed;
   packed.choice.decisions = decisions;
-  Schedule schedule = BuildSchedule(*gaps.graph, packed.choice);
+  Schedule schedule = BuildSchedule(*gaps.graph, gaps.lists, decisions);
   StayUntilGone(trial, schedule);
   MemoryAssignment memory = AssignmentOf(
       *gaps.graph, schedule, PackSkylines(BlocksOf(*gaps.graph, schedule), budget_bytes, key));

@@ -317,12 +317,13 @@ absl::StatusOr<SwapChoice> SwapPlanned(const AccessGraph& graph, const Machine& 
                                        const PlanLimits& limits) {
   SwapChoice choice = KeepEverything(graph);
   if (budget_bytes == 0) return choice;
-  const GapGraph gaps = FindGaps(graph, machine);
+  GapGraph gaps = FindGaps(graph, machine);
   const bool fits = gaps.full.empty() || *std::max_element(gaps.full.begin(), gaps.full.end()) <= budget_bytes;
   if (fits && Pack(graph, budget_bytes, choice)) {
     choice.predicted_seconds = gaps.compute_seconds();
     return choice;
   }
+  OrderGaps(gaps);
   absl::StatusOr<Placement> best = Portfolio(gaps, budget_bytes, limits).Run();
   if (!best.ok()) return LastResort(gaps, budget_bytes);
   if (limits.effort == PlanEffort::kFull) GiveReasons(gaps, best->choice.decisions);

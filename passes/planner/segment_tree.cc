@@ -56,6 +56,15 @@ int64_t SegmentTree::Max(int32_t begin, int32_t end) const {
   return result;
 }
 
+void SegmentTree::Read(std::vector<int64_t>& values) const {
+  std::vector<int64_t> added(leaves_, 0);  // of the node and its ancestors; inner nodes only
+  for (int32_t node = 1; node < leaves_; ++node) added[node] = trees_[node].added + (node > 1 ? added[node / 2] : 0);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const size_t leaf = leaves_ + i;
+    values[i] = trees_[leaf].max + (leaf > 1 ? added[leaf / 2] : 0);
+  }
+}
+
 int32_t SegmentTree::LastAbove(int32_t begin, int32_t end, int64_t limit) const {
   if (begin >= end) return begin - 1;
   const int32_t found = LastAboveIn(1, 0, leaves_, begin, end, limit);

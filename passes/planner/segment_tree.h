@@ -15,6 +15,8 @@ class SegmentTree {
   void Add(int32_t begin, int32_t end, int64_t value);
   // INT64_MIN / 4 for an empty range.
   int64_t Max(int32_t begin, int32_t end) const;
+  // All values; of as many elements as there are.
+  void Read(std::vector<int64_t>& values) const;
   // Largest index in [begin, end) whose value exceeds `limit`; begin - 1 when there is none.
   int32_t LastAbove(int32_t begin, int32_t end, int64_t limit) const;
 

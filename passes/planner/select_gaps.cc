@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "passes/planner/segment_tree.h"
+#include "passes/radix_sort.h"
 
 namespace millrace {
 namespace {
@@ -24,6 +25,7 @@ class Selector {
         window_(window),
         weights_(weights),
         n_(gaps.num_operations()),
+        undecided_(gaps.gaps.size(), 0),
         windows_(gaps.gaps.size()) {
     result_.kept.assign(gaps.gaps.size(), false);
     contended_.assign(n_ + 1, 0);
@@ -39,7 +41,7 @@ class Selector {
     if (window_ > 0) OpenWindows();
     KeepByKey();
     CloseWindows();
-    for (int32_t i = 0; i < n_; ++i) result_.profile[i] = profile.Max(i, i + 1);
+    profile.Read(result_.profile);
     return std::move(result_);
   }
 
@@ -84,6 +86,7 @@ class Selector {
       if (!gap.overwritten && Area(gap) <= 0 && home_whole) keep(k);
       else todo_.push_back(static_cast<int32_t>(k));
     }
+    for (int32_t k : todo_) undecided_[k] = 1;
     result_.profile = gaps_.working_set;
     int64_t kept = 0;
     for (int32_t i = 0; i < n_; ++i) {
@@ -105,13 +108,8 @@ class Selector {
   void Add(const Range& r, int64_t bytes) { profile_->Add(r.begin, r.end, bytes); }
 
   void OpenWindows() {
-    std::vector<int32_t> by_length = todo_;
-    auto length = [&](int32_t k) {
-      const Gap& gap = gaps_.gaps[k];
-      return gap.home ? std::numeric_limits<double>::max() : gaps_.start[gap.before] - gaps_.start[gap.after];
-    };
-    std::stable_sort(by_length.begin(), by_length.end(), [&](int32_t a, int32_t b) { return length(a) < length(b); });
-    for (int32_t k : by_length) {
+    for (int32_t k : gaps_.by_length) {
+      if (undecided_[k] == 0) continue;
       const Gap& gap = gaps_.gaps[k];
       if (gap.overwritten) continue;
       const double bytes = static_cast<double>(gap.bytes);
@@ -145,7 +143,7 @@ class Selector {
   }
 
   void KeepByKey() {
-    std::vector<std::pair<double, int32_t>> keys;
+    std::vector<Keyed> keys;
     for (int32_t k : todo_) {
       if (result_.kept[k] || (gaps_.gaps[k].overwritten && !gaps_.gaps[k].home)) continue;
       double area = 0, savings = 0;
@@ -153,11 +151,11 @@ class Selector {
         area += Area(gaps_.gaps[j]);
         savings += Savings(gaps_.gaps[j]);
       });
-      if (savings > 0) keys.emplace_back(area / savings, k);
+      if (savings > 0) keys.push_back({KeyOf(area / savings), k});
     }
-    std::stable_sort(keys.begin(), keys.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    for (const auto& [key, k] : keys) {
-      if (!result_.kept[k]) TryKeep(k);
+    SortByKey(keys);
+    for (const Keyed& keyed : keys) {
+      if (!result_.kept[keyed.index]) TryKeep(keyed.index);
     }
   }
 
@@ -209,6 +207,7 @@ class Selector {
   SegmentTree* profile_ = nullptr;
   std::vector<double> contended_;  // prefix sums of contended seconds
   std::vector<int32_t> todo_;
+  std::vector<uint8_t> undecided_;  // per gap: whether it is in todo_
   std::vector<std::array<Range, 2>> windows_;
   Selection result_;
 };
@@ -222,11 +221,9 @@ Selection SelectGaps(const GapGraph& gaps, const MemoryTarget& target, double wi
 std::vector<int32_t> ChooseAnchors(const GapGraph& gaps, int64_t budget_bytes, const Selection& selection,
                                    double slack_seconds) {
   std::vector<int32_t> swapped;
-  for (size_t k = 0; k < gaps.gaps.size(); ++k) {
-    if (!selection.kept[k] && !gaps.gaps[k].overwritten) swapped.push_back(static_cast<int32_t>(k));
+  for (int32_t k : gaps.by_before) {
+    if (!selection.kept[k] && !gaps.gaps[k].overwritten) swapped.push_back(k);
   }
-  std::stable_sort(swapped.begin(), swapped.end(),
-                   [&](int32_t a, int32_t b) { return gaps.gaps[a].before < gaps.gaps[b].before; });
   std::vector<double> latest(gaps.gaps.size(), 0);
   double next = std::numeric_limits<double>::max();
   for (size_t j = swapped.size(); j-- > 0;) {

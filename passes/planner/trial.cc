@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "millrace/types.h"
+#include "passes/radix_sort.h"
 
 namespace millrace {
 namespace {
@@ -17,6 +18,11 @@ class Decider {
       : gaps_(gaps), selection_(selection), anchors_(anchors) {}
 
   std::vector<SwapDecision> Run() {
+    size_t decisions = 0;
+    for (size_t k = 0; k < gaps_.gaps.size(); ++k) {
+      if (!selection_.kept[k]) decisions += gaps_.gaps[k].home ? 2 : 1;
+    }
+    out_.reserve(decisions);
     for (size_t s = 0; s + 1 < gaps_.first_gap.size(); ++s) {
       if (gaps_.first_gap[s] == gaps_.first_gap[s + 1]) continue;
       DecideStorage(gaps_.first_gap[s], gaps_.first_gap[s + 1]);
@@ -65,6 +71,9 @@ class Simulation {
     BuildProfile();
     copy_out_end_.assign(decisions_.size(), 0);
     result_.gone_at.assign(decisions_.size(), n_);
+    result_.operation_start.reserve(n_);
+    result_.in.reserve(ins_.size());
+    result_.out.reserve(outs_.size());
     operation_end_.assign(n_ + 1, 0);
     std::vector<double> input_ready(n_, 0);
     for (int32_t i = 0; i < n_; ++i) {
@@ -81,7 +90,7 @@ class Simulation {
         result_.in.push_back({start, in_free_});
         input_ready[d.before] = std::max(input_ready[d.before], in_free_);
       }
-      const double start = std::max({before, input_ready[i], allocates_[i] ? room : 0.0});
+      const double start = std::max({before, input_ready[i], allocates_[i] != 0 ? room : 0.0});
       if (start > before + 1e-12) {
         (start == input_ready[i] ? result_.waited_for_input : result_.waited_for_room).push_back(i);
       }
@@ -107,23 +116,25 @@ class Simulation {
       host_ready_[k] = last_out;
       if (decisions_[k].copy_in && decisions_[k].before != SwapDecision::kToHost) ins_.push_back(static_cast<int32_t>(k));
       if (decisions_[k].copy_out) outs_.push_back(static_cast<int32_t>(k));
-      if (decisions_[k].copy_out) leaves_.push_back(static_cast<int32_t>(k));
     }
-    auto by = [&](auto key) {
-      return [this, key](int32_t a, int32_t b) { return key(decisions_[a]) < key(decisions_[b]); };
+    std::vector<Keyed> keyed;
+    const auto sort_by = [&](std::vector<int32_t>& indices, auto key) {
+      keyed.resize(indices.size());
+      for (size_t k = 0; k < indices.size(); ++k) keyed[k] = {key(decisions_[indices[k]]), indices[k]};
+      SortByKey(keyed);
+      for (size_t k = 0; k < indices.size(); ++k) indices[k] = keyed[k].index;
     };
-    std::stable_sort(ins_.begin(), ins_.end(),
-                     by([](const SwapDecision& d) { return std::make_pair(d.anchor, d.before); }));
-    std::stable_sort(outs_.begin(), outs_.end(),
-                     by([](const SwapDecision& d) { return std::make_pair(d.out_after, d.after); }));
-    std::stable_sort(leaves_.begin(), leaves_.end(), by([](const SwapDecision& d) { return d.after; }));
+    leaves_ = outs_;
+    sort_by(ins_, [](const SwapDecision& d) { return KeyOf(d.anchor, d.before); });
+    sort_by(outs_, [](const SwapDecision& d) { return KeyOf(d.out_after, d.after); });
+    sort_by(leaves_, [](const SwapDecision& d) { return KeyOf(0, d.after); });
   }
 
   // Bytes on the device at each operation by the order of operations alone.
   void BuildProfile() {
     std::vector<int64_t> change(n_ + 1, 0);
     profile_ = gaps_.full;
-    allocates_.assign(n_, false);
+    allocates_ = gaps_.makes_room;
     for (const SwapDecision& d : decisions_) {
       const int64_t bytes = AlignUp(gaps_.graph->storages[d.storage].size_bytes);
       const bool to_host = d.before == SwapDecision::kToHost;
@@ -139,17 +150,12 @@ class Simulation {
         change[begin] -= bytes;
         change[end] += bytes;
       }
-      if (!d.copy_in && !to_host) allocates_[d.before] = true;
+      if (!d.copy_in && !to_host) allocates_[d.before] = 1;
     }
     int64_t sum = 0;
     for (int32_t i = 0; i < n_; ++i) {
       sum += change[i];
       profile_[i] += sum + target_.set_aside_at(i);
-      for (const Access& access : gaps_.graph->of(i)) {
-        const bool first = gaps_.lists.of(access.storage).front().operation == i;
-        if (first && gaps_.graph->storages[access.storage].kind == StorageKind::kActivation) allocates_[i] = true;
-      }
-      if (gaps_.graph->scratch_bytes[i] > 0) allocates_[i] = true;
     }
   }
 
@@ -205,7 +211,7 @@ class Simulation {
   std::vector<int32_t> ins_, outs_, leaves_;
   std::vector<int32_t> host_ready_;  // per decision: the copy out whose bytes it brings back, or -1
   std::vector<int64_t> profile_;
-  std::vector<bool> allocates_;
+  std::vector<uint8_t> allocates_;
   std::vector<double> copy_out_end_, operation_end_;
   std::vector<Late> late_;  // min-heap
   int64_t late_bytes_ = 0;
