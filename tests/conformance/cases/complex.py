@@ -112,6 +112,13 @@ def fourier():
             yield Case(f"FFT{dims}D_{name}", f"FFT{dims}D", [x], rtol=tol, atol=tol)
             yield Case(f"IFFT{dims}D_{name}", f"IFFT{dims}D", [x], rtol=tol, atol=tol)
     yield Case("FFT_vector", "FFT", [numbers(16)], rtol=2e-5, atol=2e-5)
+    # More lines than a vector has lanes, lines long enough to be taken in parts, a long prime, lines across memory.
+    yield Case("FFT_lines", "FFT", [numbers((20, 12))], rtol=2e-5, atol=2e-5)
+    yield Case("IFFT2D_lines", "IFFT2D", [numbers((14, 18))], rtol=2e-5, atol=2e-5)
+    for shape, name in (((2, 6000), "parts"), ((40, 96), "lines"), ((1, 10007), "prime"), ((3, 999), "odd"), ((1, 20000), "long")):
+        yield Case(f"RFFT_{name}", "RFFT", [Gen(shape), np.array(shape[-1:], np.int32)], rtol=5e-5, atol=2e-4)
+    yield Case("RFFT_parts_double", "RFFT", [Gen((2, 9000), np.float64), np.array([9000], np.int32)], {"Tcomplex": C128}, rtol=1e-12, atol=1e-11)
+    yield Case("IRFFT_parts", "IRFFT", [numbers((1, 65)), np.array([128], np.int32)], rtol=2e-5, atol=2e-5)
     yield Case("FFT_scalar", "FFT", [C64(1)], error="rank")
     for name, real, whole, tol in (("32", np.float32, C64, 2e-5), ("64", np.float64, C128, 1e-11)):
         for n in (1, 2, 7, 8, 15, 16):

@@ -4,6 +4,10 @@
 #include <bit>
 #include <type_traits>
 
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
+
 namespace millrace::cpu {
 namespace {
 
@@ -32,6 +36,29 @@ void Convert(const void* from, void* to, int64_t n) {
   for (int64_t i = 0; i < n; ++i) out[i] = ConvertOne<From, To>(in[i]);
 }
 
+#ifdef __F16C__
+constexpr int64_t kHalfLanes = 8;
+
+void HalfToFloat(const void* from, void* to, int64_t n) {
+  const uint16_t* in = static_cast<const uint16_t*>(from);
+  float* out = static_cast<float*>(to);
+  int64_t i = 0;
+  for (; i + kHalfLanes <= n; i += kHalfLanes) {
+    _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i))));
+  }
+  for (; i < n; ++i) out[i] = _cvtsh_ss(in[i]);
+}
+
+void FloatToHalf(const void* from, void* to, int64_t n) {
+  const float* in = static_cast<const float*>(from);
+  uint16_t* out = static_cast<uint16_t*>(to);
+  int64_t i = 0;
+  for (; i + kHalfLanes <= n; i += kHalfLanes) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), _mm256_cvtps_ph(_mm256_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT));
+  }
+  for (; i < n; ++i) out[i] = _cvtss_sh(in[i], _MM_FROUND_TO_NEAREST_INT);
+}
+#else
 void HalfToFloat(const void* from, void* to, int64_t n) {
   using In = Eigen::Map<const Eigen::Array<Eigen::half, Eigen::Dynamic, 1>>;
   Eigen::Map<Eigen::ArrayXf>(static_cast<float*>(to), n) = In(static_cast<const Eigen::half*>(from), n).cast<float>();
@@ -42,6 +69,7 @@ void FloatToHalf(const void* from, void* to, int64_t n) {
   Out(static_cast<Eigen::half*>(to), n) =
       Eigen::Map<const Eigen::ArrayXf>(static_cast<const float*>(from), n).cast<Eigen::half>();
 }
+#endif
 
 void Bfloat16ToFloat(const void* from, void* to, int64_t n) {
   const uint16_t* in = static_cast<const uint16_t*>(from);

@@ -1,6 +1,7 @@
 // Reverse, Roll, SpaceToBatch and BatchToSpace, SpaceToDepth and DepthToSpace, ReverseSequence.
 #include <cstring>
 
+#include "cpu/kernels/copy_bytes.h"
 #include "cpu/kernels/indices.h"
 #include "cpu/kernels/register.h"
 #include "cpu/kernels/strided_copy.h"
@@ -129,12 +130,36 @@ absl::StatusOr<Ints> ReadShifts(const ValueReader& reader) {
   return shifts;
 }
 
+// Dimensions that are not turned are one with the next one outwards, or with the run of bytes that is moved at once.
+struct RollLayout {
+  Ints dims, shifts;
+  int64_t row_bytes = 0, turned = 0;  // of the last dimension
+};
+
+RollLayout LayoutOfRoll(const Shape& shape, const Ints& shifts, int64_t element) {
+  RollLayout layout;
+  int64_t run = element;
+  for (int d = shape.rank() - 1; d >= 0; --d) {
+    if (layout.row_bytes == 0 && shifts[d] == 0 && d > 0) {
+      run *= shape.dim(d);
+    } else if (layout.row_bytes == 0) {
+      layout.row_bytes = run * shape.dim(d);
+      layout.turned = run * shifts[d];
+    } else if (shifts[d] == 0 && !layout.shifts.empty() && layout.shifts.front() == 0) {
+      layout.dims.front() *= shape.dim(d);
+    } else {
+      layout.dims.insert(layout.dims.begin(), shape.dim(d));
+      layout.shifts.insert(layout.shifts.begin(), shifts[d]);
+    }
+  }
+  return layout;
+}
+
 KernelOr MakeRoll(const OpInstance& instance) {
   MR_ASSIGN_OR_RETURN(const int64_t element, ElementSize(instance));
   return MakePlannedKernel(instance, {1, 2}, ReadShifts, [element](const Ints& shifts, const KernelContext& context) {
-    const Shape& shape = context.input_type(0).shape;
-    const int last = shape.rank() - 1;
-    const int64_t row_bytes = shape.dim(last) * element, turned = shifts[last] * element;
+    const RollLayout layout = LayoutOfRoll(context.input_type(0).shape, shifts, element);
+    const int64_t row_bytes = layout.row_bytes, turned = layout.turned;
     const int64_t rows = row_bytes == 0 ? 0 : context.output_type(0).size_bytes() / row_bytes;
     const char* in = context.input<char>(0);
     char* out = context.output<char>(0);
@@ -142,14 +167,14 @@ KernelOr MakeRoll(const OpInstance& instance) {
                   [&](int64_t begin, int64_t end) {
                     for (int64_t r = begin; r < end; ++r) {
                       int64_t rest = r, from = 0, scale = 1;
-                      for (int d = last - 1; d >= 0; --d) {
-                        const int64_t dim = shape.dim(d), index = rest % dim - shifts[d];
+                      for (int d = static_cast<int>(layout.dims.size()) - 1; d >= 0; --d) {
+                        const int64_t dim = layout.dims[d], index = rest % dim - layout.shifts[d];
                         from += (index < 0 ? index + dim : index) * scale;
                         rest /= dim;
                         scale *= dim;
                       }
-                      std::memcpy(out + r * row_bytes + turned, in + from * row_bytes, row_bytes - turned);
-                      std::memcpy(out + r * row_bytes, in + (from + 1) * row_bytes - turned, turned);
+                      CopyBytes(out + r * row_bytes + turned, in + from * row_bytes, row_bytes - turned);
+                      CopyBytes(out + r * row_bytes, in + (from + 1) * row_bytes - turned, turned);
                     }
                   });
     return absl::OkStatus();

@@ -1,12 +1,18 @@
 #include "cpu/kernels/strided_copy.h"
 
 #include <cstring>
+#include <type_traits>
+
+#include "cpu/kernels/copy_bytes.h"
+#include "cpu/kernels/transpose_tile.h"
 
 namespace millrace::cpu {
 namespace {
 
 // Edge of the square blocks of a 2-D transpose: 16 rows of 64 bytes and more stay in the first-level cache.
 constexpr int64_t kBlock = 16;
+// Rows of a band of blocks: several cache lines of each of the streams that are read.
+constexpr int64_t kBand = 4 * kBlock;
 // Runs shorter than this many bytes are copied by a loop: the call to memcpy would cost more.
 constexpr int64_t kMemcpyBytes = 64;
 
@@ -16,7 +22,7 @@ template <typename T>
 void CopyRun(const T* in, int64_t in_stride, T* out, int64_t out_stride, int64_t count) {
   if (out_stride == 1 && in_stride == 1) {
     if (count * static_cast<int64_t>(sizeof(T)) >= kMemcpyBytes) {
-      std::memcpy(static_cast<void*>(out), in, count * sizeof(T));
+      CopyBytes(out, in, count * static_cast<int64_t>(sizeof(T)));
     } else {
       for (int64_t i = 0; i < count; ++i) out[i] = in[i];
     }
@@ -34,6 +40,19 @@ void CopyRun(const T* in, int64_t in_stride, T* out, int64_t out_stride, int64_t
 template <typename T>
 void TransposeBlock(const T* in, int64_t in_row, int64_t in_column, T* out, int64_t out_row, int64_t out_column,
                     int64_t rows, int64_t columns) {
+  if constexpr (sizeof(T) == 4 || sizeof(T) == 8) {
+    using Tile = TransposeTile<std::conditional_t<sizeof(T) == 4, float, double>>;
+    if (rows % Tile::kLanes == 0 && columns % Tile::kLanes == 0 && in_row == 1 && out_column == 1) {
+      using S = std::conditional_t<sizeof(T) == 4, float, double>;
+      for (int64_t c = 0; c < columns; c += Tile::kLanes) {
+        for (int64_t r = 0; r < rows; r += Tile::kLanes) {
+          Tile::Run(reinterpret_cast<const S*>(in + c * in_column + r), in_column, Tile::kLanes,
+                    reinterpret_cast<S*>(out + r * out_row + c), out_row);
+        }
+      }
+      return;
+    }
+  }
   if (rows == kBlock && columns == kBlock && in_row == 1 && out_column == 1) {
     T block[kBlock][kBlock];
     for (int64_t c = 0; c < kBlock; ++c) {
@@ -115,12 +134,12 @@ void StridedCopy::CopyRows(const T* in, T* out, int64_t begin, int64_t end) cons
   }
 }
 
-// Units [begin, end): a unit is kBlock rows of the last two dimensions, over their whole width.
+// Units [begin, end): a unit is kBand rows of the last two dimensions, over their whole width.
 template <typename T>
 void StridedCopy::CopyBlocks(const T* in, T* out, int64_t begin, int64_t end) const {
   const int last = static_cast<int>(dims_.size()) - 1;
   const Dim &rows = dims_[last - 1], &columns = dims_[last];
-  const int64_t bands = (rows.size + kBlock - 1) / kBlock;
+  const int64_t bands = (rows.size + kBand - 1) / kBand;
   for (int64_t unit = begin; unit < end; ++unit) {
     int64_t rest = unit / bands, in_at = 0, out_at = 0;
     for (int i = last - 2; i >= 0; --i) {
@@ -129,14 +148,16 @@ void StridedCopy::CopyBlocks(const T* in, T* out, int64_t begin, int64_t end) co
       in_at += index * dims_[i].in_stride;
       out_at += index * dims_[i].out_stride;
     }
-    const int64_t first_row = unit % bands * kBlock;
+    const int64_t first_row = unit % bands * kBand;
     in_at += first_row * rows.in_stride;
     out_at += first_row * rows.out_stride;
-    const int64_t band_rows = std::min(kBlock, rows.size - first_row);
+    const int64_t band_rows = std::min(kBand, rows.size - first_row);
     for (int64_t c = 0; c < columns.size; c += kBlock) {
-      TransposeBlock(in + in_at + c * columns.in_stride, rows.in_stride, columns.in_stride,
-                     out + out_at + c * columns.out_stride, rows.out_stride, columns.out_stride, band_rows,
-                     std::min(kBlock, columns.size - c));
+      for (int64_t r = 0; r < band_rows; r += kBlock) {
+        TransposeBlock(in + in_at + r * rows.in_stride + c * columns.in_stride, rows.in_stride, columns.in_stride,
+                       out + out_at + r * rows.out_stride + c * columns.out_stride, rows.out_stride, columns.out_stride,
+                       std::min(kBlock, band_rows - r), std::min(kBlock, columns.size - c));
+      }
     }
   }
 }
@@ -151,8 +172,8 @@ void StridedCopy::RunTyped(const KernelContext& context, const T* in, T* out) co
     return;
   }
   const int64_t columns = dims_.back().size, rows = dims_[dims_.size() - 2].size;
-  const int64_t units = elements_ / (columns * rows) * ((rows + kBlock - 1) / kBlock);
-  ParallelRange(context, units, std::max<int64_t>(grain / (columns * kBlock), 1),
+  const int64_t units = elements_ / (columns * rows) * ((rows + kBand - 1) / kBand);
+  ParallelRange(context, units, std::max<int64_t>(grain / (columns * kBand), 1),
                 [&](int64_t begin, int64_t end) { CopyBlocks(in, out, begin, end); });
 }
 

@@ -108,12 +108,6 @@ struct Rsqrt {
     return T{1} / std::sqrt(x);
   }
 };
-struct Reciprocal {
-  template <typename T>
-  static T Apply(T x) {
-    return T{1} / x;
-  }
-};
 struct Floor {
   template <typename T>
   static T Apply(T x) {

@@ -45,6 +45,14 @@ UnaryLoops NumericUnary() {
           .on_uint64 = &UnaryLoopOver<Op, uint64_t>};
 }
 
+// 1 / x, which is the power of minus one too.
+struct Reciprocal {
+  template <typename T>
+  static T Apply(T x) {
+    return T{1} / x;
+  }
+};
+
 // Op::Apply(T, T) -> T over two arrays of equal shape, for gradients of unary ops.
 template <typename Op, typename T>
 void PairLoopOver(BinaryMode, const void* va, const void* vb, void* vout, int64_t n) {
