@@ -48,6 +48,8 @@ struct AccessGraph {
   // Accesses of operation i, each storage once: accesses[first_access[i] .. first_access[i+1]).
   std::vector<int64_t> first_access;
   std::vector<Access> accesses;
+  // Operations that copy what they read to the host, in the lane of copies out (fetches, Sends); they take no time.
+  std::vector<int32_t> fetches;
 
   int32_t num_operations() const { return static_cast<int32_t>(seconds.size()); }
   absl::Span<const Access> of(int32_t operation) const {

@@ -234,6 +234,7 @@ class Builder {
       graph.seconds.push_back(added.seconds);
       graph.scratch_bytes.push_back(added.scratch_bytes);
       graph.partition.push_back(node.partition);
+      if (CopiesToHost(node)) graph.fetches.push_back(static_cast<int32_t>(result_.operations.size()));
       result_.operations.push_back({CopiesToHost(node), {}});
       others_at_last_ = others_;
     }

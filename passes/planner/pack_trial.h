@@ -19,6 +19,7 @@ struct PackedTrial {
   // The trial's decisions, with addresses if they fit.
   SwapChoice choice;
   bool fits = false;
+  double step_seconds = 0;  // with them
   // Otherwise, per operation: bytes by which what lies there reaches beyond the budget.
   std::vector<int64_t> excess;
 };
@@ -26,6 +27,11 @@ struct PackedTrial {
 // `key` as PackSkylines takes it.
 PackedTrial PackTrial(const GapGraph& gaps, int64_t budget_bytes, const std::vector<SwapDecision>& decisions,
                       const TrialResult& trial, SkylineKey& key);
+
+// The same in order of time (pack_in_time.h), where copies in may come later than the trial has them and operations wait
+// for copies out that they did not wait for. `step_seconds` says what that costs.
+PackedTrial PackTrialInTime(const GapGraph& gaps, int64_t budget_bytes, const std::vector<SwapDecision>& decisions,
+                            const TrialResult& trial, int tries);
 
 }  // namespace millrace
 

@@ -192,6 +192,13 @@ class Replay {
     for (int32_t k : written_.of(i + 1)) {
       if (decisions_[k].copy_out) QueueOut(k);
     }
+    if (next_fetch_ < graph_.fetches.size() && graph_.fetches[next_fetch_] == i) {
+      ++next_fetch_;
+      for (const Access& access : graph_.of(i)) {
+        ++state_[access.storage].copies_out;
+        outs_.push_back(access.storage);
+      }
+    }
     if (i >= 0) {
       for (int32_t k : leaving_.of(i)) Leave(decisions_[k].storage);
       for (const Access& access : graph_.of(i)) {
@@ -486,6 +493,7 @@ class Replay {
   std::vector<int32_t> first_decision_;  // by storage, of those given
   AddressAllocator allocator_;
   int64_t free_bytes_;
+  size_t next_fetch_ = 0;  // of those not queued yet
   std::vector<State> state_;
   std::vector<int32_t> missing_;  // per operation: copies in that it waits for
   const ByOperation anchored_, written_, leaving_;

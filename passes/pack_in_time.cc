@@ -1,0 +1,440 @@
+#include "passes/pack_in_time.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "absl/types/span.h"
+#include "millrace/types.h"
+
+namespace millrace {
+namespace {
+
+constexpr int64_t kNoEnd = std::numeric_limits<int64_t>::max() / 2;
+constexpr int64_t kNoCopy = -1;
+constexpr HolePolicy kPolicies[] = {
+    {HolePolicy::Kind::kSmallest, 0},   {HolePolicy::Kind::kByLife, 0.1},  {HolePolicy::Kind::kBySize, 0.0005},
+    {HolePolicy::Kind::kByLife, 0.02}, {HolePolicy::Kind::kBySize, 0.001}, {HolePolicy::Kind::kBySize, 0.003},
+};
+// Room is reserved for at most so many blocks.
+constexpr size_t kMostReserved = 200;
+// Sizes that hold this part of all bytes times slots are popular.
+constexpr double kPopular = 0.002;
+
+// Indices by slot.
+class BySlot {
+ public:
+  template <typename Key>  // slot of a block, -1 for those left out
+  BySlot(int32_t slots, size_t blocks, Key&& key) : begin_(slots + 1, 0) {
+    for (size_t b = 0; b < blocks; ++b) {
+      if (key(b) >= 0) ++begin_[key(b) + 1];
+    }
+    std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
+    indices_.resize(begin_.back());
+    std::vector<int32_t> next(begin_.begin(), begin_.end() - 1);
+    for (size_t b = 0; b < blocks; ++b) {
+      if (key(b) >= 0) indices_[next[key(b)]++] = static_cast<int32_t>(b);
+    }
+  }
+  absl::Span<const int32_t> of(int32_t slot) const {
+    return absl::MakeConstSpan(indices_).subspan(begin_[slot], begin_[slot + 1] - begin_[slot]);
+  }
+
+ private:
+  std::vector<int32_t> begin_, indices_;
+};
+
+int32_t SlotsOf(const std::vector<LateBlock>& blocks) {
+  int32_t slots = 1;
+  for (const LateBlock& block : blocks) slots = std::max(slots, block.last + 1);
+  return slots;
+}
+
+// Tensors are aligned, so one of twice the elements may be a little less than two aligned ones: its hole would hold only
+// one of them. Such sizes become whole multiples of popular ones.
+std::vector<int64_t> MatchedSizes(const std::vector<LateBlock>& blocks) {
+  std::map<int64_t, double> areas;
+  double all = 0;
+  for (const LateBlock& block : blocks) {
+    const double area = static_cast<double>(block.bytes) * (block.last - block.first + 1);
+    areas[block.bytes] += area;
+    all += area;
+  }
+  std::map<int64_t, int64_t> matched;
+  std::vector<int64_t> popular;
+  for (const auto& [bytes, area] : areas) {
+    int64_t& result = matched[bytes] = bytes;
+    for (int64_t size : popular) {
+      const int64_t times = (bytes + size - 1) / size;
+      if (times * size - bytes < times * kTensorAlignment) result = std::max(result, times * size);
+    }
+    if (area > kPopular * all) popular.push_back(result);
+  }
+  std::vector<int64_t> sizes;
+  for (const LateBlock& block : blocks) sizes.push_back(matched.at(block.bytes));
+  return sizes;
+}
+
+class Sweep {
+ public:
+  Sweep(const std::vector<LateBlock>& blocks, int64_t budget_bytes, const HolePolicy& policy,
+        const std::vector<int32_t>& reserved)
+      : blocks_(blocks),
+        budget_(budget_bytes / kTensorAlignment * kTensorAlignment),
+        policy_(policy),
+        slots_(SlotsOf(blocks)),
+        sizes_(MatchedSizes(blocks)),
+        below_(blocks.size(), kWall),
+        above_(blocks.size(), kWall),
+        live_(blocks.size(), false),
+        begins_(slots_, blocks.size(), [&](size_t b) { return blocks[b].first; }),
+        needed_(slots_, blocks.size(), [&](size_t b) { return IsLate(b) ? blocks[b].latest : -1; }),
+        ends_(slots_, blocks.size(), [&](size_t b) { return blocks[b].last; }) {
+    result_.offsets.assign(blocks.size(), 0);
+    result_.first.assign(blocks.size(), -1);
+    result_.last.assign(blocks.size(), slots_ - 1);
+    holes_.push_back({0, kNoEnd, kWall, kWall});
+    Reserve(reserved);
+  }
+
+  TimePacking Run() {
+    for (int32_t t = 0; t < slots_; ++t) {
+      now_ = t;
+      if (t > 0) Free(ends_.of(t - 1));
+      std::vector<int32_t> must;
+      for (int32_t b : begins_.of(t)) (IsLate(b) ? waiting_ : must).push_back(b);
+      for (int32_t b : needed_.of(t)) {
+        if (!live_[b]) must.push_back(b);
+      }
+      std::stable_sort(must.begin(), must.end(), [&](int32_t a, int32_t b) {
+        return sizes_[a] != sizes_[b] ? sizes_[a] > sizes_[b] : blocks_[a].last > blocks_[b].last;
+      });
+      for (int32_t b : must) PlaceNow(b);
+      PlaceWaiting(!begins_.of(t).empty() || (t > 0 && !ends_.of(t - 1).empty()));
+    }
+    return std::move(result_);
+  }
+
+ private:
+  static constexpr int32_t kWall = -1;
+  struct Hole {
+    int64_t begin = 0, end = 0;
+    int32_t below = kWall, above = kWall;  // neighbouring blocks
+  };
+  struct Place {
+    int64_t offset = -1;
+    size_t hole = 0;
+  };
+  struct Reserved {
+    int32_t block = 0;
+    int64_t offset = 0;
+  };
+
+  bool IsLate(size_t b) const { return blocks_[b].latest > blocks_[b].first; }
+
+  void Reserve(const std::vector<int32_t>& reserved) {
+    reserved_at_.assign(reserved.empty() ? 0 : blocks_.size(), -1);
+    for (int32_t b : reserved) {
+      const LateBlock& block = blocks_[b];
+      int64_t offset = budget_ - sizes_[b];
+      for (bool moved = true; moved;) {
+        moved = false;
+        for (const Reserved& other : reserved_) {
+          const LateBlock& o = blocks_[other.block];
+          const bool meet = o.latest <= block.last && block.latest <= o.last && offset < other.offset + sizes_[other.block] &&
+                            other.offset < offset + sizes_[b];
+          if (meet) {
+            offset = other.offset - sizes_[b];
+            moved = true;
+          }
+        }
+      }
+      if (offset < 0) continue;
+      reserved_.push_back({b, offset});
+      reserved_at_[b] = offset;
+    }
+  }
+
+  // Addresses from here on are reserved while block b, placed now, would live.
+  int64_t LimitFor(int32_t b) const {
+    int64_t limit = budget_;
+    for (const Reserved& other : reserved_) {
+      const LateBlock& o = blocks_[other.block];
+      if (other.block != b && o.latest <= blocks_[b].last && now_ <= o.last) limit = std::min(limit, other.offset);
+    }
+    return limit;
+  }
+
+  // How far apart in time block b and its neighbour leave.
+  double Apart(int32_t b, int32_t neighbour) const {
+    const int32_t last = neighbour == kWall ? slots_ : blocks_[neighbour].last;
+    return std::abs(static_cast<double>(last) - blocks_[b].last);
+  }
+
+  Place Smallest(int32_t b, int64_t limit) const {
+    Place best;
+    int64_t smallest = kNoEnd;
+    double nearest = 0;
+    for (size_t h = 0; h < holes_.size() && holes_[h].begin < limit; ++h) {
+      const Hole& hole = holes_[h];
+      const int64_t end = std::min(hole.end, limit), room = end - hole.begin;
+      if (room < sizes_[b] || room > smallest) continue;
+      const double low = Apart(b, hole.below);
+      const double high = end < hole.end ? std::numeric_limits<double>::infinity() : Apart(b, hole.above);
+      if (room == smallest && std::min(low, high) >= nearest) continue;
+      best = {low <= high ? hole.begin : end - sizes_[b], h};
+      smallest = room;
+      nearest = std::min(low, high);
+    }
+    return best;
+  }
+
+  Place Lowest(int32_t b, int64_t limit) const {
+    for (size_t h = 0; h < holes_.size() && holes_[h].begin < limit; ++h) {
+      if (std::min(holes_[h].end, limit) - holes_[h].begin >= sizes_[b]) return {holes_[h].begin, h};
+    }
+    return {};
+  }
+
+  Place Highest(int32_t b, int64_t limit) const {
+    for (size_t h = holes_.size(); h-- > 0;) {
+      const int64_t end = std::min(holes_[h].end, limit);
+      if (end - holes_[h].begin >= sizes_[b]) return {end - sizes_[b], h};
+    }
+    return {};
+  }
+
+  Place Find(int32_t b) const {
+    const int64_t limit = LimitFor(b);
+    if (policy_.kind == HolePolicy::Kind::kSmallest) return Smallest(b, limit);
+    const bool lowest = policy_.kind == HolePolicy::Kind::kByLife
+                            ? blocks_[b].last - now_ >= policy_.threshold * slots_
+                            : static_cast<double>(sizes_[b]) > policy_.threshold * static_cast<double>(budget_);
+    return lowest ? Lowest(b, limit) : Highest(b, limit);
+  }
+
+  // The last hole that begins at or before the address; none: beyond the last.
+  size_t HoleAt(int64_t address) const {
+    const auto after = std::upper_bound(holes_.begin(), holes_.end(), address,
+                                        [](int64_t a, const Hole& hole) { return a < hole.begin; });
+    return after == holes_.begin() ? holes_.size() : static_cast<size_t>(after - holes_.begin()) - 1;
+  }
+
+  void Take(int32_t b, const Place& place) {
+    const Hole hole = holes_[place.hole];
+    const int64_t end = place.offset + sizes_[b];
+    result_.offsets[b] = place.offset;
+    result_.first[b] = now_;
+    result_.last[b] = slots_ - 1;
+    result_.heap_bytes = std::max(result_.heap_bytes, place.offset + blocks_[b].bytes);
+    live_[b] = true;
+    below_[b] = hole.below;
+    above_[b] = hole.above;
+    (hole.below == kWall ? lowest_ : above_[hole.below]) = b;
+    if (hole.above != kWall) below_[hole.above] = b;
+    const bool low = hole.begin < place.offset, high = end < hole.end;
+    if (low) holes_[place.hole] = {hole.begin, place.offset, hole.below, b};
+    if (low && high) holes_.insert(holes_.begin() + static_cast<int64_t>(place.hole) + 1, Hole{end, hole.end, b, hole.above});
+    if (!low && high) holes_[place.hole] = {end, hole.end, b, hole.above};
+    if (!low && !high) holes_.erase(holes_.begin() + static_cast<int64_t>(place.hole));
+  }
+
+  void Free(int32_t b) {
+    live_[b] = false;
+    result_.last[b] = now_ - 1;
+    const int32_t below = below_[b], above = above_[b];
+    (below == kWall ? lowest_ : above_[below]) = above;
+    if (above != kWall) below_[above] = below;
+    const int64_t begin = result_.offsets[b], end = begin + sizes_[b];
+    auto next = std::upper_bound(holes_.begin(), holes_.end(), begin,
+                                 [](int64_t a, const Hole& hole) { return a < hole.begin; });
+    const bool joins_next = next != holes_.end() && next->begin == end;
+    const bool joins_previous = next != holes_.begin() && std::prev(next)->end == begin;
+    if (joins_previous) {
+      Hole& previous = *std::prev(next);
+      previous.end = joins_next ? next->end : end;
+      previous.above = above;
+      if (joins_next) holes_.erase(next);
+    } else if (joins_next) {
+      next->begin = begin;
+      next->below = below;
+    } else {
+      holes_.insert(next, Hole{begin, end, below, above});
+    }
+  }
+
+  void Free(absl::Span<const int32_t> ended) {
+    for (int32_t b : ended) {
+      if (live_[b]) Free(b);
+    }
+  }
+
+  void PlaceNow(int32_t b) {
+    if (!reserved_.empty() && reserved_at_[b] >= 0) {
+      const Place place{reserved_at_[b], HoleAt(reserved_at_[b])};
+      if (place.hole < holes_.size() && place.offset + sizes_[b] <= holes_[place.hole].end) return Take(b, place);
+    }
+    Place place = Find(b);
+    if (place.offset < 0 && TakeBackFor(b, kNoCopy)) place = Find(b);
+    if (place.offset < 0 && AwaitCopiesFor(b)) place = Find(b);
+    if (place.offset < 0) {
+      result_.failed.push_back(b);
+      result_.free_bytes.push_back(FreeBytes());
+      result_.failed_bytes += sizes_[b];
+      place = {std::max(budget_, holes_.back().begin), holes_.size() - 1};
+    }
+    Take(b, place);
+  }
+
+  bool IsLeaving(int32_t b) const { return blocks_[b].leaves < now_; }
+
+  // The copies out that must be done, in their order, for block b to find room, and as few as possible.
+  bool AwaitCopiesFor(int32_t b) {
+    std::vector<std::pair<int64_t, int32_t>> leaving;  // copy, block
+    for (int32_t x = lowest_; x != kWall; x = above_[x]) {
+      if (IsLeaving(x)) leaving.emplace_back(blocks_[x].copy, x);
+    }
+    std::sort(leaving.begin(), leaving.end());
+    if (leaving.empty() || !HasWindowFor(b, leaving.back().first)) return false;
+    size_t low = 0, high = leaving.size() - 1;  // the least index that helps
+    while (low < high) {
+      const size_t middle = (low + high) / 2;
+      if (HasWindowFor(b, leaving[middle].first)) high = middle;
+      else low = middle + 1;
+    }
+    TakeBackFor(b, leaving[low].first);
+    for (size_t k = 0; k <= low; ++k) {
+      if (!live_[leaving[k].second]) continue;
+      Free(leaving[k].second);
+      ++result_.awaited_copies;
+    }
+    return true;
+  }
+
+  bool HasWindowFor(int32_t b, int64_t done_copy) const { return !Window(b, done_copy).empty(); }
+
+  int64_t FreeBytes() const {
+    int64_t bytes = 0;
+    for (const Hole& hole : holes_) bytes += std::max<int64_t>(0, std::min(hole.end, budget_) - hole.begin);
+    return bytes;
+  }
+
+  // Takes back what need not be there yet, the fewest bytes side by side that make room for block b with what is gone
+  // once `done_copy` is done.
+  bool TakeBackFor(int32_t b, int64_t done_copy) {
+    const std::vector<int32_t> window = Window(b, done_copy);
+    for (int32_t x : window) {
+      Free(x);
+      if (IsLeaving(x)) ++result_.awaited_copies;
+      else waiting_.push_back(x);
+    }
+    return !window.empty();
+  }
+
+  std::vector<int32_t> Window(int32_t b, int64_t done_copy) const {
+    const int64_t limit = LimitFor(b);
+    // Live blocks in order of addresses; the window of them [first, last) under way lies between `below` and the next.
+    std::vector<int32_t> window, best;
+    size_t first = 0;
+    int32_t below = kWall;
+    int64_t bytes = 0, fewest = kNoEnd;
+    const auto begin_of = [&](int32_t neighbour) { return neighbour == kWall ? 0 : result_.offsets[neighbour] + sizes_[neighbour]; };
+    for (int32_t x = lowest_;; x = above_[x]) {
+      const int64_t end = std::min(limit, x == kWall ? limit : result_.offsets[x]);
+      while (first < window.size() && end - (result_.offsets[window[first]] + sizes_[window[first]]) >= sizes_[b]) {
+        bytes -= IsLeaving(window[first]) ? 0 : sizes_[window[first]];
+        below = window[first++];
+      }
+      if (first < window.size() && end - begin_of(below) >= sizes_[b] && bytes < fewest) {
+        fewest = bytes;
+        best.assign(window.begin() + static_cast<int64_t>(first), window.end());
+      }
+      if (x == kWall || result_.offsets[x] >= limit) break;
+      const bool gone = IsLeaving(x) && blocks_[x].copy <= done_copy;
+      if (gone || blocks_[x].latest > now_) {
+        window.push_back(x);
+        bytes += gone ? 0 : sizes_[x];
+      } else {
+        below = x;
+        first = window.size();
+        bytes = 0;
+      }
+    }
+    return best;
+  }
+
+  // What may be there already, the soonest needed first.
+  void PlaceWaiting(bool changed) {
+    if (!changed || waiting_.empty()) return;
+    std::stable_sort(waiting_.begin(), waiting_.end(),
+                     [&](int32_t a, int32_t b) { return blocks_[a].latest < blocks_[b].latest; });
+    int64_t too_large = kNoEnd;
+    size_t kept = 0;
+    for (int32_t b : waiting_) {
+      if (live_[b] || blocks_[b].latest <= now_) continue;  // was needed meanwhile
+      const Place place = sizes_[b] < too_large ? Find(b) : Place{};
+      if (place.offset >= 0) {
+        Take(b, place);
+      } else {
+        too_large = std::min(too_large, sizes_[b]);
+        waiting_[kept++] = b;
+      }
+    }
+    waiting_.resize(kept);
+  }
+
+  const std::vector<LateBlock>& blocks_;
+  const int64_t budget_;
+  const HolePolicy policy_;
+  const int32_t slots_;
+  const std::vector<int64_t> sizes_;
+  std::vector<Hole> holes_;              // by address; the last has no end
+  std::vector<int32_t> below_, above_;   // of a live block: its live neighbours
+  int32_t lowest_ = kWall;
+  std::vector<bool> live_;
+  std::vector<Reserved> reserved_;
+  std::vector<int64_t> reserved_at_;     // per block, if anything is reserved: its place, or -1
+  std::vector<int32_t> waiting_;
+  BySlot begins_, needed_, ends_;
+  int32_t now_ = 0;
+  TimePacking result_;
+};
+
+}  // namespace
+
+TimePacking PackInTime(const std::vector<LateBlock>& blocks, int64_t budget_bytes, const HolePolicy& policy,
+                       const std::vector<int32_t>& reserved) {
+  return Sweep(blocks, budget_bytes, policy, reserved).Run();
+}
+
+TimePacking PackInTimeBest(const std::vector<LateBlock>& blocks, int64_t budget_bytes, int tries) {
+  TimePacking best;
+  HolePolicy policy;
+  std::vector<int32_t> reserved;
+  for (const HolePolicy& tried : kPolicies) {
+    if (tries-- <= 0) return best;
+    TimePacking packing = PackInTime(blocks, budget_bytes, tried, {});
+    const bool better = best.offsets.empty() || packing.failed_bytes < best.failed_bytes;
+    if (better) {
+      best = std::move(packing);
+      policy = tried;
+    }
+    if (best.failed.empty()) return best;
+  }
+  reserved = best.failed;
+  while (tries-- > 0 && reserved.size() <= kMostReserved) {
+    TimePacking packing = PackInTime(blocks, budget_bytes, policy, reserved);
+    for (int32_t b : packing.failed) {
+      if (std::find(reserved.begin(), reserved.end(), b) == reserved.end()) reserved.push_back(b);
+    }
+    if (packing.failed_bytes < best.failed_bytes) best = std::move(packing);
+    if (best.failed.empty()) return best;
+  }
+  return best;
+}
+
+}  // namespace millrace

@@ -1,0 +1,21 @@
+// Replay packed: what a step takes when every item waits for what it needs and for whoever had its bytes before, as the
+// finished plan does.
+#ifndef MILLRACE_PASSES_PLANNER_REPLAY_PACKED_H_
+#define MILLRACE_PASSES_PLANNER_REPLAY_PACKED_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "passes/choose_swaps.h"
+#include "passes/planner/gaps.h"
+#include "passes/schedule.h"
+
+namespace millrace {
+
+// Seconds of a step. `schedule` is that of the choice, which has addresses. Each lane takes its items in the schedule's
+// order.
+double ReplayPacked(const GapGraph& gaps, const Schedule& schedule, const SwapChoice& choice);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_PLANNER_REPLAY_PACKED_H_

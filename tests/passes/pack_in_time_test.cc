@@ -1,0 +1,150 @@
+#include "passes/pack_in_time.h"
+
+#include <algorithm>
+#include <random>
+
+#include "gtest/gtest.h"
+
+namespace millrace {
+namespace {
+
+using Blocks = std::vector<LateBlock>;
+
+constexpr HolePolicy kSmallest{HolePolicy::Kind::kSmallest, 0};
+
+int32_t Below(std::mt19937& random, int32_t n) { return static_cast<int32_t>(random() % static_cast<uint32_t>(n)); }
+
+// A block that is there from `first` to `last`.
+LateBlock Fixed(int64_t bytes, int32_t first, int32_t last) { return {bytes, first, first, last, last, 0}; }
+
+// Blocks of which no more than `budget` must be there at any slot; a third may come late, a third may leave early.
+Blocks RandomBlocks(uint32_t seed, int32_t count, int32_t slots, int64_t budget) {
+  std::mt19937 random(seed);
+  std::vector<int64_t> must(slots, 0);
+  Blocks blocks;
+  for (int32_t k = 0; k < count; ++k) {
+    LateBlock block = Fixed(64 * (1 + Below(random, 1 << Below(random, 6))), Below(random, slots), 0);
+    block.latest = std::min(slots - 1, block.first + (Below(random, 3) == 0 ? Below(random, 8) : 0));
+    block.leaves = std::min(slots - 1, block.latest + Below(random, 1 + Below(random, slots)));
+    block.last = std::min(slots - 1, block.leaves + (Below(random, 3) == 0 ? Below(random, 8) : 0));
+    block.copy = block.leaves;
+    bool fits = true;
+    for (int32_t t = block.latest; t <= block.leaves; ++t) fits = fits && must[t] + block.bytes <= budget;
+    if (!fits) continue;
+    for (int32_t t = block.latest; t <= block.leaves; ++t) must[t] += block.bytes;
+    blocks.push_back(block);
+  }
+  return blocks;
+}
+
+void ExpectApart(const Blocks& blocks, const TimePacking& packing) {
+  for (size_t a = 0; a < blocks.size(); ++a) {
+    ASSERT_EQ(packing.offsets[a] % 64, 0);
+    for (size_t b = 0; b < a; ++b) {
+      const bool meet = packing.first[a] <= packing.last[b] && packing.first[b] <= packing.last[a];
+      const bool overlap = packing.offsets[a] < packing.offsets[b] + blocks[b].bytes &&
+                           packing.offsets[b] < packing.offsets[a] + blocks[a].bytes;
+      ASSERT_FALSE(meet && overlap) << "blocks " << a << " and " << b;
+    }
+  }
+}
+
+TEST(PackInTimeTest, BlocksLiveAsLongAsTheyMustAndNeverShareBytes) {
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    const int64_t budget = 64 * 100;
+    const Blocks blocks = RandomBlocks(seed, 150, 60, budget);
+    for (int tries : {1, 2, 12}) {
+      SCOPED_TRACE(testing::Message() << "seed " << seed << ", tries " << tries);
+      const TimePacking packing = PackInTimeBest(blocks, budget, tries);
+      ExpectApart(blocks, packing);
+      int64_t heap = 0;
+      for (size_t b = 0; b < blocks.size(); ++b) {
+        EXPECT_GE(packing.first[b], blocks[b].first);
+        EXPECT_LE(packing.first[b], blocks[b].latest);
+        EXPECT_GE(packing.last[b], blocks[b].leaves);
+        EXPECT_LE(packing.last[b], blocks[b].last);
+        const bool failed = std::find(packing.failed.begin(), packing.failed.end(), b) != packing.failed.end();
+        if (!failed) {
+          EXPECT_LE(packing.offsets[b] + blocks[b].bytes, budget);
+        }
+        heap = std::max(heap, packing.offsets[b] + blocks[b].bytes);
+      }
+      EXPECT_EQ(packing.heap_bytes, heap);
+    }
+  }
+}
+
+TEST(PackInTimeTest, MoreTriesFailNoMore) {
+  int better = 0;
+  for (uint32_t seed = 0; seed < 40; ++seed) {
+    const Blocks blocks = RandomBlocks(seed, 200, 60, 64 * 100);
+    const int64_t one = PackInTimeBest(blocks, 64 * 100, 1).failed_bytes;
+    const int64_t many = PackInTimeBest(blocks, 64 * 100, 12).failed_bytes;
+    EXPECT_LE(many, one);
+    better += many < one ? 1 : 0;
+  }
+  EXPECT_GT(better, 0);
+}
+
+// a and c lie on either side of b, so that what they leave is in two pieces until b leaves, too.
+TEST(PackInTimeTest, ACopyInThatFindsRoomInPiecesComesLater) {
+  const Blocks blocks = {Fixed(256, 0, 1), Fixed(256, 0, 2), Fixed(256, 0, 1), {512, 2, 4, 6, 6, 0}};
+  const TimePacking packing = PackInTime(blocks, 768, kSmallest, {});
+  ExpectApart(blocks, packing);
+  EXPECT_TRUE(packing.failed.empty());
+  EXPECT_LE(packing.heap_bytes, 768);
+  EXPECT_GE(packing.first[3], 2);
+  EXPECT_LE(packing.first[3], 3);
+}
+
+TEST(PackInTimeTest, WhatIsThereEarlyIsTakenBackForWhatMustBeThere) {
+  // x is there from 0 on, though needed at 5; y needs the whole budget at 2.
+  const Blocks blocks = {{256, 0, 5, 6, 6, 0}, Fixed(512, 2, 3)};
+  const TimePacking packing = PackInTime(blocks, 512, kSmallest, {});
+  EXPECT_TRUE(packing.failed.empty());
+  EXPECT_EQ(packing.first[0], 4);
+}
+
+TEST(PackInTimeTest, CopiesOutAreAwaitedInTheirOrderAndNoMoreThanNeeded) {
+  // x, y and z leave after 0 and their copies take until 9; w needs the room of two.
+  Blocks blocks = {Fixed(256, 0, 9), Fixed(256, 0, 9), Fixed(256, 0, 9), Fixed(512, 4, 5)};
+  for (int32_t b = 0; b < 3; ++b) {
+    blocks[b].leaves = 0;
+    blocks[b].copy = 10 + b;
+  }
+  const TimePacking packing = PackInTime(blocks, 768, kSmallest, {});
+  EXPECT_TRUE(packing.failed.empty());
+  EXPECT_EQ(packing.awaited_copies, 2);
+  EXPECT_EQ(packing.last[0], 3);
+  EXPECT_EQ(packing.last[1], 3);
+  EXPECT_EQ(packing.last[2], 9);
+}
+
+TEST(PackInTimeTest, WhatFailsIsToldWithWhatWasFree) {
+  const Blocks blocks = {Fixed(256, 0, 4), Fixed(256, 1, 4), Fixed(512, 2, 3)};
+  const TimePacking packing = PackInTime(blocks, 896, kSmallest, {});
+  ASSERT_EQ(packing.failed, std::vector<int32_t>{2});
+  EXPECT_EQ(packing.free_bytes, std::vector<int64_t>{896 - 512});
+  EXPECT_EQ(packing.failed_bytes, 512);
+  EXPECT_GT(packing.heap_bytes, 896);
+}
+
+TEST(PackInTimeTest, WhatIsReservedHasItsPlace) {
+  // b settles in the middle when a leaves; with room reserved for c it does not.
+  const Blocks blocks = {Fixed(256, 0, 1), Fixed(256, 0, 9), Fixed(512, 3, 5)};
+  const TimePacking packing = PackInTime(blocks, 768, kSmallest, {2});
+  EXPECT_TRUE(packing.failed.empty());
+  EXPECT_EQ(packing.offsets[2], 256);
+}
+
+// One block of 1984 bytes leaves; two aligned ones of half its elements (1000 and 992 bytes) come.
+TEST(PackInTimeTest, HolesOfLargerTensorsHoldWholeNumbersOfSmallerOnes) {
+  Blocks blocks;
+  for (int32_t k = 0; k < 4; ++k) blocks.push_back(Fixed(1984, 0, k == 3 ? 9 : 1));
+  for (int32_t k = 0; k < 6; ++k) blocks.push_back(Fixed(1024, 2, 9));
+  const TimePacking packing = PackInTime(blocks, 8192, kSmallest, {});
+  EXPECT_TRUE(packing.failed.empty());
+}
+
+}  // namespace
+}  // namespace millrace
