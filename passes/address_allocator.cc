@@ -6,25 +6,23 @@
 namespace millrace {
 
 AddressAllocator::AddressAllocator(int64_t capacity_bytes) : capacity_(capacity_bytes) {
-  if (capacity_bytes > 0) AddHole(0, capacity_bytes);
+  if (capacity_bytes > 0) Free(0, capacity_bytes);
 }
 
 int64_t AddressAllocator::Allocate(int64_t bytes) {
-  auto fit = by_size_.lower_bound({bytes, 0});
+  const auto fit = by_size_.lower_bound({bytes, 0});
   if (fit == by_size_.end()) return -1;
-  const auto [hole_bytes, offset] = *fit;
-  EraseHole(holes_.find(offset));
-  if (hole_bytes > bytes) AddHole(offset + bytes, hole_bytes - bytes);
+  const int64_t offset = fit->second;
+  TakeFront(holes_.find(offset), bytes);
   high_water_ = std::max(high_water_, offset + bytes);
   return offset;
 }
 
 int64_t AddressAllocator::AllocateLowest(int64_t bytes) {
   if (by_size_.empty() || by_size_.rbegin()->first < bytes) return -1;
-  auto hole = std::find_if(holes_.begin(), holes_.end(), [&](const auto& h) { return h.second >= bytes; });
-  const auto [offset, hole_bytes] = *hole;
-  EraseHole(hole);
-  if (hole_bytes > bytes) AddHole(offset + bytes, hole_bytes - bytes);
+  const auto hole = std::find_if(holes_.begin(), holes_.end(), [&](const auto& h) { return h.second >= bytes; });
+  const int64_t offset = hole->first;
+  TakeFront(hole, bytes);
   high_water_ = std::max(high_water_, offset + bytes);
   return offset;
 }
@@ -33,39 +31,49 @@ int64_t AddressAllocator::AllocateHighest(int64_t bytes) {
   if (by_size_.empty() || by_size_.rbegin()->first < bytes) return -1;
   auto hole = std::prev(holes_.end());
   while (hole->second < bytes) --hole;
-  const auto [offset, hole_bytes] = *hole;
-  EraseHole(hole);
-  if (hole_bytes > bytes) AddHole(offset, hole_bytes - bytes);
-  high_water_ = std::max(high_water_, offset + hole_bytes);
-  return offset + hole_bytes - bytes;
+  const int64_t end = hole->first + hole->second;
+  TakeBack(hole, bytes);
+  high_water_ = std::max(high_water_, end);
+  return end - bytes;
 }
 
 void AddressAllocator::Free(int64_t offset, int64_t bytes) {
   auto next = holes_.lower_bound(offset);
   if (next != holes_.end() && next->first == offset + bytes) {
+    by_size_.erase({next->second, next->first});
     bytes += next->second;
-    next = std::next(next);
-    EraseHole(std::prev(next));
+    next = holes_.erase(next);
   }
   if (next != holes_.begin()) {
-    auto previous = std::prev(next);
+    const auto previous = std::prev(next);
     if (previous->first + previous->second == offset) {
-      offset = previous->first;
-      bytes += previous->second;
-      EraseHole(previous);
+      by_size_.erase({previous->second, previous->first});
+      previous->second += bytes;
+      by_size_.emplace(previous->second, previous->first);
+      return;
     }
   }
-  AddHole(offset, bytes);
-}
-
-void AddressAllocator::AddHole(int64_t offset, int64_t bytes) {
-  holes_.emplace(offset, bytes);
+  holes_.emplace_hint(next, offset, bytes);
   by_size_.emplace(bytes, offset);
 }
 
-void AddressAllocator::EraseHole(std::map<int64_t, int64_t>::iterator hole) {
+void AddressAllocator::TakeFront(Holes::iterator hole, int64_t bytes) {
+  const auto [offset, hole_bytes] = *hole;
+  by_size_.erase({hole_bytes, offset});
+  const auto next = holes_.erase(hole);
+  if (hole_bytes == bytes) return;
+  holes_.emplace_hint(next, offset + bytes, hole_bytes - bytes);
+  by_size_.emplace(hole_bytes - bytes, offset + bytes);
+}
+
+void AddressAllocator::TakeBack(Holes::iterator hole, int64_t bytes) {
   by_size_.erase({hole->second, hole->first});
-  holes_.erase(hole);
+  hole->second -= bytes;
+  if (hole->second > 0) {
+    by_size_.emplace(hole->second, hole->first);
+  } else {
+    holes_.erase(hole);
+  }
 }
 
 }  // namespace millrace

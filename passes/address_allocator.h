@@ -3,9 +3,10 @@
 #define MILLRACE_PASSES_ADDRESS_ALLOCATOR_H_
 
 #include <cstdint>
-#include <map>
-#include <set>
 #include <utility>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
 
 namespace millrace {
 
@@ -27,12 +28,15 @@ class AddressAllocator {
   int64_t capacity() const { return capacity_; }
 
  private:
-  void AddHole(int64_t offset, int64_t bytes);
-  void EraseHole(std::map<int64_t, int64_t>::iterator hole);
+  using Holes = absl::btree_map<int64_t, int64_t>;
+
+  // Takes the first or the last of the hole's bytes.
+  void TakeFront(Holes::iterator hole, int64_t bytes);
+  void TakeBack(Holes::iterator hole, int64_t bytes);
 
   const int64_t capacity_;
-  std::map<int64_t, int64_t> holes_;                 // offset -> bytes
-  std::set<std::pair<int64_t, int64_t>> by_size_;    // bytes, offset
+  Holes holes_;                                          // offset -> bytes
+  absl::btree_set<std::pair<int64_t, int64_t>> by_size_;  // bytes, offset
   int64_t high_water_ = 0;
 };
 

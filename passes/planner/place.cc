@@ -5,9 +5,10 @@
 #include <limits>
 #include <map>
 #include <numeric>
-#include <set>
 #include <utility>
 
+#include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "millrace/status.h"
@@ -498,9 +499,9 @@ class Replay {
   std::vector<int32_t> missing_;  // per operation: copies in that it waits for
   const ByOperation anchored_, written_, leaving_;
   std::multimap<int32_t, int32_t> later_;        // evicted: first operation at which they may come back, decision
-  std::set<std::pair<int32_t, int32_t>> ins_;    // copies in that may start: needed by, decision
+  absl::btree_set<std::pair<int32_t, int32_t>> ins_;  // copies in that may start: needed by, decision
   std::deque<int32_t> outs_;                     // storages whose copies out are queued, the running one first
-  std::map<int64_t, int32_t> live_;              // storages on the device by offset
+  absl::btree_map<int64_t, int32_t> live_;       // storages on the device by offset
   std::vector<PlacedStay> stays_;                // in order of time; storage -1: taken back
   std::vector<int64_t> scratch_offsets_;
   std::vector<int32_t> taken_;
