@@ -50,6 +50,7 @@ class PlanBuilder {
   }
 
   void ListVariables() {
+    shared_.variable_of_node.assign(in_.graph.num_ids(), -1);
     for (int32_t i = 0; i < in_.graph.num_ids(); ++i) {
       const Node& node = in_.graph.node(NodeId{i});
       if (node.removed || node.outputs.size() != 1) continue;
@@ -57,6 +58,7 @@ class PlanBuilder {
       if (def == nullptr || !def->is_variable) continue;
       auto [it, inserted] =
           shared_.variable_index.emplace(VariableName(node), static_cast<int32_t>(plan_.variables.size()));
+      shared_.variable_of_node[i] = it->second;
       if (!inserted) continue;
       PlanVariable variable;
       variable.name = it->first;

@@ -6,6 +6,7 @@
 #include "passes/add_send_recv.h"
 #include "passes/infer_shapes.h"
 #include "passes/order_variable_accesses.h"
+#include "passes/radix_sort.h"
 
 namespace millrace {
 namespace {
@@ -234,7 +235,7 @@ void DeviceLanes::EmitOperation(int32_t i, int64_t position) {
 
 void DeviceLanes::AddComputeStep(int32_t i, OperationNode& operation, int64_t scratch_offset, std::vector<Wait> waits) {
   const Node& node = in_.graph.node(operation.node);
-  const OpDef& def = *in_.ops.Find(node.op);
+  const OpDef& def = *operation.def;
   ComputeStep step;
   step.instance = static_cast<int32_t>(shared_.plan.instances.size());
   step.partition = node.partition;
@@ -301,7 +302,7 @@ int32_t DeviceLanes::VariableIndex(OutputRef ref) const {
     ref = in_.graph.node(ref.node).inputs[0];
   }
   const NodeId variable = VariableOf(in_.graph, in_.ops, ref);
-  return variable.valid() ? shared_.variable_index.at(VariableName(in_.graph.node(variable))) : -1;
+  return variable.valid() ? shared_.variable_of_node[variable.value] : -1;
 }
 
 void DeviceLanes::EmitFetch(int32_t i) {
@@ -418,31 +419,42 @@ void DeviceLanes::EmitCopyIn(int64_t position, const ScheduleItem& item) {
 
 void DeviceLanes::ListResidences() {
   using Kind = Residence::Kind;
+  const std::vector<Stay>& stays = my_.schedule.residences;
+  const std::vector<ComputeStep>& steps = LaneOf(kComputeLane).compute;
+  // By their first position; scratch (behind the stays here) after what is there.
+  std::vector<Keyed> order;
+  order.reserve(stays.size() + steps.size());
+  for (size_t r = 0; r < stays.size(); ++r) {
+    order.push_back({KeyOf(static_cast<double>(first_position_[stays[r].first])), static_cast<int32_t>(r)});
+  }
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].scratch_bytes == 0) continue;
+    order.push_back({KeyOf(static_cast<double>(steps[i].position)), static_cast<int32_t>(stays.size() + i)});
+  }
+  SortByKey(order);
   std::vector<Residence>& residences = shared_.plan.residences;
-  const size_t begin = residences.size();
-  const std::vector<int64_t>& scratch = access_.scratch_bytes;
-  residences.reserve(begin + my_.schedule.residences.size() + scratch.size() - std::count(scratch.begin(), scratch.end(), 0));
-  for (size_t r = 0; r < my_.schedule.residences.size(); ++r) {
-    const Stay& stay = my_.schedule.residences[r];
+  residences.reserve(residences.size() + order.size());
+  for (const Keyed& next : order) {
+    const size_t r = static_cast<size_t>(next.index);
+    if (r >= stays.size()) {
+      const ComputeStep& step = steps[r - stays.size()];
+      residences.push_back({shared_.plan.instances[step.instance].name + " scratch", Kind::kScratch, device_,
+                            step.scratch_bytes, step.scratch_offset, step.position, step.position,
+                            "scratch of the kernel"});
+      continue;
+    }
+    const Stay& stay = stays[r];
     const StorageInfo& info = access_.storages[stay.storage];
     const Kind kind = info.kind == StorageKind::kVariable   ? Kind::kVariable
                       : info.kind == StorageKind::kConstant ? Kind::kConstant
                       : info.kind == StorageKind::kFeed && !IsReceived(stay.storage) ? Kind::kFeed
                                                                                      : Kind::kActivation;
-    const std::string reason = stay.decision >= 0 ? my_.choice.decisions[stay.decision].reason
-                               : stay.resident    ? "stays on the device"
-                                                  : "made here";
     residences.push_back({info.name, kind, device_, AlignUp(info.size_bytes), my_.memory.residence_offsets[r],
-                          first_position_[stay.first], last_position_[stay.last], reason});
+                          first_position_[stay.first], last_position_[stay.last],
+                          stay.decision >= 0 ? my_.choice.decisions[stay.decision].reason
+                          : stay.resident    ? "stays on the device"
+                                             : "made here"});
   }
-  for (const ComputeStep& step : LaneOf(kComputeLane).compute) {
-    if (step.scratch_bytes == 0) continue;
-    residences.push_back({shared_.plan.instances[step.instance].name + " scratch", Kind::kScratch, device_,
-                          step.scratch_bytes, step.scratch_offset, step.position, step.position,
-                          "scratch of the kernel"});
-  }
-  std::stable_sort(residences.begin() + static_cast<int64_t>(begin), residences.end(),
-                   [](const Residence& a, const Residence& b) { return a.first < b.first; });
 }
 
 }  // namespace millrace

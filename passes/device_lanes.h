@@ -20,6 +20,7 @@ struct PlanUnderWay {
   ExecutionPlan plan;
   std::map<std::string, int32_t> feed_index;
   std::map<std::string, int32_t> variable_index;
+  std::vector<int32_t> variable_of_node;  // that declares it; -1
   HostPool pool;
   std::map<int32_t, int32_t> slot_of_send;  // by Send node
   int64_t next_position = 0;

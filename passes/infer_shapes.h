@@ -32,7 +32,11 @@ struct InferenceResult {
   std::vector<uint64_t> by_value;      // per node id: bit i set when input i is taken by value (op.h)
   // By name of nodes with dynamic inputs or outputs: DynamicTypes::possible.
   std::unordered_map<std::string, std::vector<OpInstance>> possible;
-  std::vector<RunEstimate> estimates;  // per node id, by EstimateRuns (storage.h)
+  // By EstimateRuns (storage.h), per node id.
+  std::vector<RunEstimate> estimates;
+  std::vector<const OpDef*> defs;      // nullptr for removed nodes
+  std::vector<int32_t> variable;       // that the node declares, numbered by name; -1 for none
+  int32_t num_variables = 0;
 };
 
 // `variable_types`: types of variables that already exist, by variable name (for those whose declaration leaves

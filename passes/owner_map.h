@@ -6,8 +6,9 @@
 #include <array>
 #include <cstdint>
 #include <iterator>
-#include <map>
+#include <utility>
 
+#include "absl/container/btree_map.h"
 #include "absl/container/inlined_vector.h"
 
 namespace millrace {
@@ -36,25 +37,31 @@ class OwnerMap {
   // What the new owner of [offset, offset + bytes) must wait for: every step that touched any of these bytes.
   Counts Claim(int64_t offset, int64_t bytes) const {
     Counts needed{};
-    auto it = ranges_.upper_bound(offset);
-    if (it != ranges_.begin() && std::prev(it)->second.end > offset) --it;
-    for (; it != ranges_.end() && it->first < offset + bytes; ++it) Raise(needed, it->second.touched);
+    for (auto it = FirstAt(offset); it != ranges_.end() && it->first < offset + bytes; ++it) Raise(needed, it->second.touched);
     return needed;
   }
 
   // The owner of these bytes has been touched by these steps and is gone.
   void Release(int64_t offset, int64_t bytes, const Counts& touched) {
     const int64_t end = offset + bytes;
-    auto it = ranges_.upper_bound(offset);
-    if (it != ranges_.begin() && std::prev(it)->second.end > offset) --it;
-    while (it != ranges_.end() && it->first < end) {
-      const int64_t old_begin = it->first;
-      const Range old = it->second;
-      it = ranges_.erase(it);
-      if (old_begin < offset) ranges_.emplace(old_begin, Range{offset, old.touched});
-      if (old.end > end) it = std::next(ranges_.emplace(end, Range{old.end, old.touched}).first);
+    auto first = FirstAt(offset);
+    if (first != ranges_.end() && first->first == offset && first->second.end == end) {
+      first->second.touched = touched;
+      return;
     }
-    ranges_.emplace(offset, Range{end, touched});
+    // What reaches out at both ends stays there.
+    auto last = first;
+    Range after;
+    for (; last != ranges_.end() && last->first < end; ++last) {
+      if (last->second.end > end) after = {last->second.end, last->second.touched};
+    }
+    if (first != last && first->first < offset) {
+      first->second.end = offset;
+      ++first;
+    }
+    auto next = ranges_.erase(first, last);
+    if (after.end > 0) next = ranges_.emplace_hint(next, end, std::move(after));
+    ranges_.emplace_hint(next, offset, Range{end, touched});
   }
 
  private:
@@ -62,7 +69,19 @@ class OwnerMap {
     int64_t end = 0;
     Counts touched{};
   };
-  std::map<int64_t, Range> ranges_;  // by offset, disjoint
+  using Ranges = absl::btree_map<int64_t, Range>;
+
+  // The first range that ends behind `offset`.
+  template <typename Self>
+  static auto FirstAtOf(Self& ranges, int64_t offset) {
+    auto it = ranges.upper_bound(offset);
+    if (it != ranges.begin() && std::prev(it)->second.end > offset) --it;
+    return it;
+  }
+  typename Ranges::iterator FirstAt(int64_t offset) { return FirstAtOf(ranges_, offset); }
+  typename Ranges::const_iterator FirstAt(int64_t offset) const { return FirstAtOf(ranges_, offset); }
+
+  Ranges ranges_;  // by offset, disjoint
 };
 
 }  // namespace millrace

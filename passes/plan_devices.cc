@@ -91,7 +91,7 @@ absl::StatusOr<std::vector<DevicePlan>> DecideDevices(const CompileRequest& requ
     const PassClock::Run run(request.clock, "storage");
     // Tensors to storages: views and in-place results share memory before anything is counted.
     for (int32_t d = 0; d < num_devices; ++d) {
-      plans[d].device = BuildDeviceGraph(graph, request.ops, orders[d], inferred,
+      plans[d].device = BuildDeviceGraph(graph, orders[d], inferred,
                                          {.max_joined_bytes = MaxJoinedBytes(request.options.BudgetOf(d)),
                                           .names = limits.effort == PlanEffort::kFull});
       devices.push_back(&plans[d].device);
@@ -106,7 +106,7 @@ absl::StatusOr<std::vector<DevicePlan>> DecideDevices(const CompileRequest& requ
     absl::Status status = PlanMemory(request, options, strategy, graph, limits, plans[d]);
     if (absl::IsResourceExhausted(status) && limits.effort == PlanEffort::kQuick) {
       // Again, for the message.
-      NameStorages(graph, request.ops, plans[d].device);
+      NameStorages(graph, plans[d].device);
       status = PlanMemory(request, options, strategy, graph, limits, plans[d]);
     }
     MR_RETURN_IF_ERROR(OnDevice(request, d, status));

@@ -211,7 +211,7 @@ class Search {
 
   OrderedGraph Rewrite(const Looked& base, double fraction, int depth) const {
     const PassClock::Run run(request_.clock, "recompute");
-    return RecomputeSwapped(base.ordered, request_.ops, base.devices[0].device, base.devices[0].choice, request_.machine,
+    return RecomputeSwapped(base.ordered, base.devices[0].device, base.devices[0].choice, request_.machine,
                             {fraction, depth});
   }
 

@@ -12,12 +12,11 @@ namespace {
 
 class Recomputer {
  public:
-  Recomputer(const OrderedGraph& ordered, const OpRegistry& ops, const DeviceGraph& device, const SwapChoice& choice,
+  Recomputer(const OrderedGraph& ordered, const DeviceGraph& device, const SwapChoice& choice,
              const Machine& machine, int max_depth)
       : ordered_(ordered),
         max_depth_(max_depth),
         graph_(*ordered.graph),
-        ops_(ops),
         device_(device),
         choice_(choice),
         machine_(machine),
@@ -114,9 +113,11 @@ class Recomputer {
     return true;
   }
 
+  const OpDef& Def(NodeId id) const { return *ordered_.inferred.defs[id.value]; }
+
   // Operation that made the value; views do not count. -1: there since before the step.
   int32_t MadeBy(OutputRef ref) const {
-    while (ops_.Find(graph_.node(ref.node).op)->is_view) ref = graph_.node(ref.node).inputs[0];
+    while (Def(ref.node).is_view) ref = graph_.node(ref.node).inputs[0];
     return operation_of_[ref.node.value];
   }
 
@@ -124,7 +125,7 @@ class Recomputer {
     const NodeId id = ref.node;
     if (std::find(chain_.begin(), chain_.end(), id) != chain_.end()) return true;
     const Node& node = graph_.node(id);
-    const OpDef& def = *ops_.Find(node.op);
+    const OpDef& def = Def(id);
     if (def.is_view && !node.inputs.empty()) {
       if (operation_of_[id.value] >= 0) return false;  // a shape that is known only when it runs
       if (!AddToChain(node.inputs[0], depth)) return false;
@@ -188,6 +189,9 @@ class Recomputer {
       result_.inferred.by_value[added.value] = ordered_.inferred.by_value[id.value];
       result_.inferred.estimates.resize(result_.graph->num_ids());
       result_.inferred.estimates[added.value] = ordered_.inferred.estimates[id.value];
+      result_.inferred.defs.resize(result_.graph->num_ids(), nullptr);
+      result_.inferred.defs[added.value] = ordered_.inferred.defs[id.value];
+      result_.inferred.variable.resize(result_.graph->num_ids(), -1);
       added_before_[before_].push_back(added);
     }
     for (const FarUse& use : far_uses_) {
@@ -216,7 +220,6 @@ class Recomputer {
   const OrderedGraph& ordered_;
   const int max_depth_;
   const Graph& graph_;
-  const OpRegistry& ops_;
   const DeviceGraph& device_;
   const SwapChoice& choice_;
   const Machine& machine_;
@@ -238,9 +241,9 @@ class Recomputer {
 
 }  // namespace
 
-OrderedGraph RecomputeSwapped(const OrderedGraph& ordered, const OpRegistry& ops, const DeviceGraph& device,
-                              const SwapChoice& choice, const Machine& machine, const RecomputeLimits& limits) {
-  return Recomputer(ordered, ops, device, choice, machine, limits.max_depth).Run(limits.fraction);
+OrderedGraph RecomputeSwapped(const OrderedGraph& ordered, const DeviceGraph& device, const SwapChoice& choice,
+                              const Machine& machine, const RecomputeLimits& limits) {
+  return Recomputer(ordered, device, choice, machine, limits.max_depth).Run(limits.fraction);
 }
 
 }  // namespace millrace

@@ -43,8 +43,8 @@ struct RecomputeLimits {
 
 // Recomputes what saves most transfer per second of compute, within the limits; nothing whose chain takes longer than its
 // copy back. `device` and `choice` are of `ordered`.
-OrderedGraph RecomputeSwapped(const OrderedGraph& ordered, const OpRegistry& ops, const DeviceGraph& device,
-                              const SwapChoice& choice, const Machine& machine, const RecomputeLimits& limits);
+OrderedGraph RecomputeSwapped(const OrderedGraph& ordered, const DeviceGraph& device, const SwapChoice& choice,
+                              const Machine& machine, const RecomputeLimits& limits);
 
 }  // namespace millrace
 

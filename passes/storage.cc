@@ -22,19 +22,14 @@ using AccessList = absl::InlinedVector<Access, 8>;
 
 class Builder {
  public:
-  Builder(Graph& graph, const OpRegistry& ops, const DeviceOrder& order, const InferenceResult& inferred,
+  Builder(Graph& graph, const DeviceOrder& order, const InferenceResult& inferred,
           const DeviceGraphOptions& options)
       : graph_(graph),
-        ops_(ops),
         order_(order.nodes),
         others_before_(order.others_before),
         inferred_(inferred),
         options_(options),
-        defs_(graph.num_ids(), nullptr) {
-    for (int32_t i = 0; i < graph.num_ids(); ++i) {
-      if (graph.alive(NodeId{i})) defs_[i] = ops.Find(graph.node(NodeId{i}).op);
-    }
-  }
+        storage_of_variable_(inferred.num_variables, kNoStorage) {}
 
   DeviceGraph Run() {
     NumberOutputs();
@@ -48,12 +43,12 @@ class Builder {
       if (IsOperation(id)) AddOperation(id);
     }
     result_.access.first_access.push_back(static_cast<int64_t>(result_.access.accesses.size()));
-    if (options_.names) NameStorages(graph_, ops_, result_);
+    if (options_.names) NameStorages(graph_, result_);
     return std::move(result_);
   }
 
  private:
-  const OpDef& Def(NodeId id) const { return *defs_[id.value]; }
+  const OpDef& Def(NodeId id) const { return *inferred_.defs[id.value]; }
 
   // Whether input i of the node is an access of the producer's memory.
   bool UsesMemory(NodeId id, size_t i) const {
@@ -180,11 +175,10 @@ class Builder {
   }
 
   int32_t VariableStorage(OutputRef ref) {
-    const std::string name = VariableName(graph_.node(ref.node));
-    auto found = variables_.find(name);
-    if (found != variables_.end()) return found->second;
+    int32_t& storage = storage_of_variable_[inferred_.variable[ref.node.value]];
+    if (storage != kNoStorage) return storage;
     if (!graph_.type(ref).shape.fully_known() || graph_.type(ref).size_bytes() == 0) return kNoStorage;
-    return variables_[name] = NewStorage(ref, StorageKind::kVariable);
+    return storage = NewStorage(ref, StorageKind::kVariable);
   }
 
   // The storage of an input that output `o` may overwrite: an activation whose last use is here.
@@ -215,6 +209,7 @@ class Builder {
     const OpDef& def = Def(id);
     OperationNode added;
     added.node = id;
+    added.def = &def;
     if (!CopiesToHost(node)) {
       added.is_view = def.is_view;
       added.seconds = inferred_.estimates[id.value].seconds;
@@ -311,16 +306,14 @@ class Builder {
   }
 
   Graph& graph_;
-  const OpRegistry& ops_;
   const std::vector<NodeId>& order_;
   const std::vector<int32_t>& others_before_;
   const InferenceResult& inferred_;
   const DeviceGraphOptions options_;
-  std::vector<const OpDef*> defs_;           // per node
   std::vector<int32_t> dynamic_tensor_of_output_;
   std::vector<int32_t> last_use_of_output_;  // position of the last node that takes it
   std::vector<int32_t> last_use_;            // per storage
-  std::map<std::string, int32_t> variables_;
+  std::vector<int32_t> storage_of_variable_;
   int32_t others_ = 0, others_at_last_ = 0;  // others_before of this node, of the last operation's
   DeviceGraph result_;
 };
@@ -353,10 +346,18 @@ double PredictSeconds(const OpDef& def, const OpInstance& instance, const Machin
 absl::Status EstimateRuns(const Graph& graph, const OpRegistry& ops, KernelOracle& oracle, const Machine& machine,
                           const PlanningOptions& options, InferenceResult& inferred) {
   inferred.estimates.assign(graph.num_ids(), {});
+  inferred.defs.assign(graph.num_ids(), nullptr);
+  inferred.variable.assign(graph.num_ids(), -1);
+  std::map<std::string, int32_t> variables;
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
     const Node& node = graph.node(NodeId{i});
-    if (node.removed || CopiesToHost(node)) continue;
-    const OpDef& def = *ops.Find(node.op);
+    if (node.removed) continue;
+    inferred.defs[i] = ops.Find(node.op);
+    if (CopiesToHost(node)) continue;
+    const OpDef& def = *inferred.defs[i];
+    if (def.is_variable) {
+      inferred.variable[i] = variables.emplace(VariableName(node), static_cast<int32_t>(variables.size())).first->second;
+    }
     if (NeverRuns(node, def) || def.is_view) continue;
     const OpInstance instance = MakeInstance(graph, NodeId{i}, inferred.by_value[i]);
     const auto possible = inferred.possible.empty() ? inferred.possible.end() : inferred.possible.find(node.name);
@@ -379,12 +380,13 @@ absl::Status EstimateRuns(const Graph& graph, const OpRegistry& ops, KernelOracl
     estimate.scratch_bytes = AlignUp(estimate.scratch_bytes);
     estimate.seconds = oracle.MeasuredSeconds(largest).value_or(PredictSeconds(def, largest, machine));
   }
+  inferred.num_variables = static_cast<int32_t>(variables.size());
   return absl::OkStatus();
 }
 
-DeviceGraph BuildDeviceGraph(Graph& graph, const OpRegistry& ops, const DeviceOrder& order,
-                             const InferenceResult& inferred, const DeviceGraphOptions& options) {
-  return Builder(graph, ops, order, inferred, options).Run();
+DeviceGraph BuildDeviceGraph(Graph& graph, const DeviceOrder& order, const InferenceResult& inferred,
+                             const DeviceGraphOptions& options) {
+  return Builder(graph, order, inferred, options).Run();
 }
 
 std::vector<DeviceOrder> SplitByDevice(const Graph& graph, const std::vector<NodeId>& order, int32_t num_devices) {
@@ -416,13 +418,14 @@ std::vector<DeviceOrder> SplitByDevice(const Graph& graph, const std::vector<Nod
   return result;
 }
 
-void NameStorages(const Graph& graph, const OpRegistry& ops, DeviceGraph& device) {
+void NameStorages(const Graph& graph, DeviceGraph& device) {
   for (size_t s = 0; s < device.root.size(); ++s) {
     const OutputRef root = device.root[s];
     const Node& node = graph.node(root.node);
-    device.access.storages[s].name = ops.Find(node.op)->is_variable                              ? VariableName(node)
-                                     : node.op == "Const" || node.op == "_Feed" || node.op == kRecvOp ? node.name
-                                                                                                 : graph.TensorName(root);
+    StorageInfo& storage = device.access.storages[s];
+    storage.name = storage.kind == StorageKind::kVariable     ? VariableName(node)
+                   : storage.kind == StorageKind::kActivation ? graph.TensorName(root)
+                                                              : node.name;
   }
 }
 

@@ -25,6 +25,7 @@ inline constexpr int32_t kNoStorage = -1;
 // A node that runs, with what cost rules and the device say of it.
 struct OperationNode {
   NodeId node;
+  const OpDef* def = nullptr;
   std::unique_ptr<OpInstance> instance;  // by MakeInstances; none for fetches
   absl::InlinedVector<int32_t, 4> input_storages;  // kNoStorage for inputs by value and for empty tensors
   bool is_dynamic = false;              // has inputs or outputs whose shape, or values, are known only when running
@@ -76,7 +77,7 @@ struct DeviceOrder {
 // The part of a total order that each device sees.
 std::vector<DeviceOrder> SplitByDevice(const Graph& graph, const std::vector<NodeId>& order, int32_t num_devices);
 
-// Times and scratch of all nodes that run: they are the same in every order. Of a node with dynamic shapes, what the
+// Op definitions and variables of all nodes, times and scratch of those that run: they are the same in every order. Of a node with dynamic shapes, what the
 // largest of the possible ones take. A node whose output is larger than its device's budget has none: it is refused later.
 absl::Status EstimateRuns(const Graph& graph, const OpRegistry& ops, KernelOracle& oracle, const Machine& machine,
                           const PlanningOptions& options, InferenceResult& inferred);
@@ -86,12 +87,12 @@ struct DeviceGraphOptions {
   bool names = true;             // of storages, as messages and BuildPlan need them
 };
 // Chooses in-place outputs, then lists storages and accesses. What a Recv brings is a storage of its own, in host memory
-// from the first operation after its Send on; it is named as that Recv until NameReceived. Needs estimates.
-DeviceGraph BuildDeviceGraph(Graph& graph, const OpRegistry& ops, const DeviceOrder& order,
-                             const InferenceResult& inferred, const DeviceGraphOptions& options);
+// from the first operation after its Send on; it is named as that Recv until NameReceived. Needs what EstimateRuns finds.
+DeviceGraph BuildDeviceGraph(Graph& graph, const DeviceOrder& order, const InferenceResult& inferred,
+                             const DeviceGraphOptions& options);
 
 // What DeviceGraphOptions::names leaves out when off.
-void NameStorages(const Graph& graph, const OpRegistry& ops, DeviceGraph& device);
+void NameStorages(const Graph& graph, DeviceGraph& device);
 
 // OperationNode::instance of every node, as BuildPlan needs them.
 void MakeInstances(const Graph& graph, const InferenceResult& inferred, DeviceGraph& device);

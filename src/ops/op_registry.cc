@@ -51,7 +51,10 @@ absl::Status OpRegistry::Register(OpDef def) {
 }
 
 const OpDef* OpRegistry::Find(std::string_view name) const {
-  auto it = defs_.find(std::string(name));
+  // Looked for a million times in a large graph: the key keeps its memory.
+  static thread_local std::string key;
+  key.assign(name);
+  auto it = defs_.find(key);
   return it == defs_.end() ? nullptr : it->second.get();
 }
 
