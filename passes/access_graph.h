@@ -61,6 +61,10 @@ struct AccessGraph {
 // The storage leaves the device after operation `after` and is back for operation `before`.
 // after = kFromHost: it is in host memory when the step starts (feeds; variables and constants that do not stay).
 // before = kToHost: it leaves for good; a written variable is copied home.
+//
+// A variable whose decisions begin otherwise stays over the step's end: it is where it was when the last step ended, and
+// newer than its home if steps write it. Such a one leaves first of all with after = kFromHost and copy_out: home with
+// what the last step wrote, before its first use in this one.
 struct SwapDecision {
   static constexpr int32_t kFromHost = -1;
   static constexpr int32_t kToHost = INT32_MAX;
@@ -75,6 +79,11 @@ struct SwapDecision {
   // write before the gap), which may be long before `after`; -1: before the first.
   bool copy_out = false;
   int32_t out_after = 0;
+  bool leaves_from_last_step() const { return after == kFromHost && copy_out; }
+  // Of copies out that begin after the same operation: what leaves soonest goes first; of what stayed over the step's end,
+  // what comes back last.
+  int32_t out_order() const { return leaves_from_last_step() ? -1 - before : after; }
+  bool fetched() const { return after == kFromHost && !copy_out; }
   std::string reason;
   int32_t sent = -1;      // the Send operation that has copied these bytes to the host already: no copy out
   bool wait_out = false;  // operations after `out_after` wait until the copy out is done

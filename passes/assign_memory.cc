@@ -106,7 +106,25 @@ absl::StatusOr<MemoryAssignment> AssignMemory(const AccessGraph& graph, const Sc
   return memory;
 }
 
+std::vector<ReturningStay> StaysThatReturn(const Schedule& schedule) {
+  std::vector<ReturningStay> result;
+  const std::vector<Stay>& stays = schedule.residences;
+  const int64_t end = static_cast<int64_t>(schedule.items.size()) - 1;
+  for (size_t r = 0; r < stays.size(); ++r) {
+    if (!stays[r].resident || stays[r].last == end) continue;
+    size_t last = r;
+    while (last + 1 < stays.size() && stays[last + 1].storage == stays[r].storage) ++last;
+    result.push_back({static_cast<int32_t>(r), static_cast<int32_t>(last)});
+  }
+  return result;
+}
+
 absl::Status VerifyMemory(const AccessGraph& graph, const Schedule& schedule, const MemoryAssignment& memory) {
+  for (const ReturningStay& stay : StaysThatReturn(schedule)) {
+    if (memory.residence_offsets[stay.first] == memory.residence_offsets[stay.last] && stay.first != stay.last) continue;
+    return absl::InternalError(absl::StrCat("'", graph.storages[schedule.residences[stay.first].storage].name,
+                                            "' stays over the step's end, but does not come back to its address"));
+  }
   std::vector<MemoryBlock> blocks = BlocksOf(graph, schedule);
   std::vector<int64_t> offsets = memory.residence_offsets;
   for (int32_t i = 0; i < graph.num_operations(); ++i) {

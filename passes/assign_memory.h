@@ -23,6 +23,13 @@ struct MemoryAssignment {
   int64_t peak_bytes = 0;
 };
 
+// A variable or constant that stays over the step's end but not in the middle of the step: residences that begin and end
+// the step, at one address.
+struct ReturningStay {
+  int32_t first = 0, last = 0;
+};
+std::vector<ReturningStay> StaysThatReturn(const Schedule& schedule);
+
 // The schedule's residences, then the scratch of the operations that have any; and their addresses as packed.
 std::vector<MemoryBlock> BlocksOf(const AccessGraph& graph, const Schedule& schedule);
 MemoryAssignment AssignmentOf(const AccessGraph& graph, const Schedule& schedule, Packing packing);

@@ -171,7 +171,13 @@ absl::Status VerifySwaps(const AccessGraph& graph, const SwapChoice& choice) {
       return absl::InternalError(absl::StrCat("'", name, "' is anchored at ", d.anchor, " outside its gap (", d.after,
                                               ", ", d.before, ")"));
     }
-    if (k == 0 || choice.decisions[k - 1].storage != d.storage) continue;
+    const bool first = k == 0 || choice.decisions[k - 1].storage != d.storage;
+    if (d.leaves_from_last_step() &&
+        (!first || graph.storages[d.storage].kind != StorageKind::kVariable || d.out_after >= 0 || !d.copy_in)) {
+      return absl::InternalError(absl::StrCat("'", name, "' is copied out before its first use, but cannot have stayed "
+                                              "on the device since the last step"));
+    }
+    if (first) continue;
     if (choice.decisions[k - 1].before > d.after) {
       return absl::InternalError(absl::StrCat("the gaps of '", name, "' overlap at operation ", d.after));
     }

@@ -38,6 +38,9 @@ struct PlanLimits {
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   // Plans whose copies take longer than this are not wanted: a faster one is known.
   double link_seconds = std::numeric_limits<double>::infinity();
+  // Variables that stay on the device over the step's end may be elsewhere in the middle of the step. Not with a disk
+  // tier: a step that fails could leave such a value in the host pool alone.
+  bool residents_leave = true;
 };
 
 // Feeds come in before the first operation, everything else stays: baseline.

@@ -449,11 +449,13 @@ void DeviceLanes::ListResidences() {
                       : info.kind == StorageKind::kConstant ? Kind::kConstant
                       : info.kind == StorageKind::kFeed && !IsReceived(stay.storage) ? Kind::kFeed
                                                                                      : Kind::kActivation;
+    const bool leaves = stay.last + 1 < static_cast<int64_t>(my_.schedule.items.size());
     residences.push_back({info.name, kind, device_, AlignUp(info.size_bytes), my_.memory.residence_offsets[r],
                           first_position_[stay.first], last_position_[stay.last],
                           stay.decision >= 0 ? my_.choice.decisions[stay.decision].reason
-                          : stay.resident    ? "stays on the device"
-                                             : "made here"});
+                          : stay.resident && leaves ? "on the device since the last step, leaves in this one"
+                          : stay.resident           ? "stays on the device"
+                                                    : "made here"});
   }
 }
 

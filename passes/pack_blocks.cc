@@ -65,8 +65,9 @@ int64_t PeakBytes(const std::vector<MemoryBlock>& blocks) {
   return peak;
 }
 
-Packing PackSkyline(const std::vector<MemoryBlock>& blocks, const std::vector<double>& keys) {
-  return SkylinePacker(blocks).Pack(keys);
+Packing PackSkyline(const std::vector<MemoryBlock>& blocks, const std::vector<double>& keys,
+                    const std::vector<PlacedBlock>& floor) {
+  return SkylinePacker(blocks, floor).Pack(keys);
 }
 
 namespace {
@@ -87,9 +88,10 @@ void Repair(const std::vector<MemoryBlock>& blocks, int64_t budget_bytes, Skylin
 
 }  // namespace
 
-Packing PackSkylines(const std::vector<MemoryBlock>& blocks, int64_t budget_bytes, SkylineKey& key) {
+Packing PackSkylines(const std::vector<MemoryBlock>& blocks, int64_t budget_bytes, SkylineKey& key,
+                     const std::vector<PlacedBlock>& floor) {
   const SkylineKey wanted = key;
-  SkylinePacker packer(blocks);
+  SkylinePacker packer(blocks, floor);
   Packing best;
   best.heap_bytes = kNever;
   std::vector<double> keys(blocks.size()), best_keys;
@@ -109,7 +111,9 @@ Packing PackSkylines(const std::vector<MemoryBlock>& blocks, int64_t budget_byte
     }
     if (best.heap_bytes <= budget_bytes) break;
   }
-  const int64_t peak = PeakBytes(blocks);
+  std::vector<MemoryBlock> all = blocks;
+  for (const PlacedBlock& placed : floor) all.push_back(placed.block);
+  const int64_t peak = PeakBytes(all);
   if (peak <= budget_bytes) Repair(blocks, budget_bytes, packer, std::move(best_keys), best);
   best.peak_bytes = peak;
   return best;

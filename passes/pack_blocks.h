@@ -32,14 +32,23 @@ int64_t PeakBytes(const std::vector<MemoryBlock>& blocks);
 // the first packing of at most `budget_bytes` (0: near the peak); of those that exceed it the smallest. About n log n.
 Packing PackBlocks(const std::vector<MemoryBlock>& blocks, int64_t budget_bytes);
 
-// The skyline's packing alone: the order in which blocks are preferred is that of `keys`, the largest first.
-Packing PackSkyline(const std::vector<MemoryBlock>& blocks, const std::vector<double>& keys);
+// A block that has its place already; what lies below it is not used.
+struct PlacedBlock {
+  MemoryBlock block;
+  int64_t offset = 0;
+};
+
+// The skyline's packing alone: the order in which blocks are preferred is that of `keys`, the largest first. They come
+// to lie above `floor`.
+Packing PackSkyline(const std::vector<MemoryBlock>& blocks, const std::vector<double>& keys,
+                    const std::vector<PlacedBlock>& floor = {});
 
 enum class SkylineKey : uint8_t { kBytes, kArea, kLife, kAny };
 
 // PackSkyline under the key; kAny: under each in turn (many blocks: by bytes alone), until a packing is at most
 // `budget_bytes`, else the smallest, and `key` becomes the one that made it.
-Packing PackSkylines(const std::vector<MemoryBlock>& blocks, int64_t budget_bytes, SkylineKey& key);
+Packing PackSkylines(const std::vector<MemoryBlock>& blocks, int64_t budget_bytes, SkylineKey& key,
+                     const std::vector<PlacedBlock>& floor = {});
 
 }  // namespace millrace
 

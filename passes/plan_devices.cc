@@ -46,7 +46,9 @@ absl::Status PlanMemory(const CompileRequest& request, const PlanningOptions& op
   // The policy decides on storages and times alone …
   {
     const PassClock::Run run(request.clock, "choose swaps");
-    MR_ASSIGN_OR_RETURN(plan.choice, strategy.swaps({access, options, request.machine, graph, plan.device, limits}));
+    PlanLimits allowed = limits;
+    allowed.residents_leave = !request.disk_tier;
+    MR_ASSIGN_OR_RETURN(plan.choice, strategy.swaps({access, options, request.machine, graph, plan.device, allowed}));
   }
   // … as if feeds were there from the start, which those of other devices are not …
   const SwapChoice without_delay = plan.choice;

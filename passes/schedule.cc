@@ -27,7 +27,7 @@ class ScheduleBuilder {
     for (int32_t k = 0; k < static_cast<int32_t>(decisions_.size()); ++k) {
       const SwapDecision& d = decisions_[k];
       if (d.before != SwapDecision::kToHost && d.copy_in) ins.push_back({KeyOf(d.order, d.before), k});
-      if (d.copy_out) outs.push_back({KeyOf(d.out_after, d.out_after < 0 ? 0 : d.after), k});
+      if (d.copy_out) outs.push_back({KeyOf(d.out_after, d.out_order()), k});
     }
     SortByKey(ins);
     for (Keyed& in : ins) in.key = KeyOf(0, decisions_[in.index].anchor);
@@ -81,12 +81,16 @@ class ScheduleBuilder {
                int32_t first_decision) {
     if (accesses.empty()) return;
     const StorageKind kind = graph_.storages[storage].kind;
-    const bool from_host = !decisions.empty() && decisions[0].after == SwapDecision::kFromHost;
+    const bool from_host = !decisions.empty() && decisions[0].fetched();
     const bool lives_over_steps = kind == StorageKind::kVariable || kind == StorageKind::kConstant;
     size_t d = 0;
     Stay stay{storage, 0, 0, -1, lives_over_steps && !from_host};
     if (!stay.resident && !from_host) stay.first = result_.position_of_operation[accesses[0].operation];
     bool open = !from_host;
+    if (!decisions.empty() && decisions[0].leaves_from_last_step()) {
+      stay.last = copy_out_position_[first_decision];
+      result_.items[stay.last].residence = static_cast<int32_t>(result_.residences.size());
+    }
     for (size_t k = 0; k < accesses.size(); ++k) {
       const int32_t operation = accesses[k].operation;
       while (d < decisions.size() && decisions[d].before <= operation) {

@@ -31,7 +31,9 @@ struct Stay {
   int64_t first = 0;
   int64_t last = 0;
   int32_t decision = -1;   // the copy that brings it, or -1: made here, or resident
-  bool resident = false;   // over the step's end: a variable or constant that never leaves
+  // Over the step's end: a variable or constant that is there when the step begins. If it leaves within the step, its
+  // last stay is again at this one's address and lasts until the end.
+  bool resident = false;
 };
 
 struct Schedule {

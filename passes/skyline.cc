@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "glog/logging.h"
@@ -10,10 +12,11 @@
 
 namespace millrace {
 
-SkylinePacker::SkylinePacker(const std::vector<MemoryBlock>& blocks)
+SkylinePacker::SkylinePacker(const std::vector<MemoryBlock>& blocks, const std::vector<PlacedBlock>& floor)
     : blocks_(blocks), block_of_item_(blocks.size()), item_of_block_(blocks.size()), leaf_of_block_(blocks.size()) {
   int64_t end = 1;
   for (const MemoryBlock& block : blocks) end = std::max(end, block.last + 1);
+  for (const PlacedBlock& placed : floor) end = std::max(end, placed.block.last + 1);
   CHECK_LT(end, kPlaced);
   end_ = static_cast<int32_t>(end);
   std::iota(block_of_item_.begin(), block_of_item_.end(), 0);
@@ -27,6 +30,33 @@ SkylinePacker::SkylinePacker(const std::vector<MemoryBlock>& blocks)
     items_[i] = {static_cast<int32_t>(block.first), static_cast<int32_t>(block.last), kPlaced};
   }
   nodes_.resize(2 * leaves_);
+  FindEdge(floor);
+}
+
+void SkylinePacker::FindEdge(const std::vector<PlacedBlock>& floor) {
+  std::map<int32_t, std::pair<std::vector<int64_t>, std::vector<int64_t>>> changes;  // tops that begin and end there
+  for (const PlacedBlock& placed : floor) {
+    const int64_t top = placed.offset + placed.block.bytes;
+    changes[static_cast<int32_t>(placed.block.first)].first.push_back(top);
+    changes[static_cast<int32_t>(placed.block.last) + 1].second.push_back(top);
+  }
+  std::multiset<int64_t> tops{0};
+  edge_.assign(1, {0, end_, -1, -1, 0});
+  for (const auto& [position, change] : changes) {
+    tops.insert(change.first.begin(), change.first.end());
+    for (int64_t top : change.second) tops.erase(tops.find(top));
+    const int64_t height = *tops.rbegin();
+    Piece& last = edge_.back();
+    if (position == end_ || height == last.height) continue;
+    if (position == last.begin) {
+      last.height = height;
+      continue;
+    }
+    const auto at = static_cast<int32_t>(edge_.size());
+    last.end = position;
+    last.next = at;
+    edge_.push_back({position, end_, at - 1, -1, height});
+  }
 }
 
 void SkylinePacker::Build(int32_t node, int32_t begin, int32_t end, bool by_first) {
@@ -202,11 +232,14 @@ Packing SkylinePacker::Pack(const std::vector<double>& keys, int64_t give_up_byt
   Packing packing;
   packing.offsets.assign(blocks_.size(), 0);
   RankBy(keys);
-  pieces_.assign(1, {0, end_, -1, -1, 0});
+  pieces_ = edge_;
   free_pieces_.clear();
   valleys_.clear();
   split_.clear();
-  PushValley(0);
+  for (size_t piece = 0; piece < pieces_.size(); ++piece) {
+    PushValley(static_cast<int32_t>(piece));
+    packing.heap_bytes = std::max(packing.heap_bytes, pieces_[piece].height);
+  }
   for (size_t placed = 0; placed < blocks_.size();) {
     const int32_t valley = TakeLowest();
     first_ = pieces_[valley].begin;

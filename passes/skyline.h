@@ -15,7 +15,8 @@ namespace millrace {
 class SkylinePacker {
  public:
   // Positions lie in [0, 2^31 - 1).
-  explicit SkylinePacker(const std::vector<MemoryBlock>& blocks);
+  // Blocks come to lie above `floor`.
+  explicit SkylinePacker(const std::vector<MemoryBlock>& blocks, const std::vector<PlacedBlock>& floor = {});
 
   // Blocks of greater keys are preferred, of equal ones the first. Stops as soon as the heap is known to reach
   // `give_up_bytes`: then heap_bytes is at least that, and offsets are not complete.
@@ -49,6 +50,8 @@ class SkylinePacker {
     }
   };
 
+  // The upper edge of the floor, as pieces.
+  void FindEdge(const std::vector<PlacedBlock>& floor);
   void Build(int32_t node, int32_t begin, int32_t end, bool by_first);
   void RankBy(const std::vector<double>& keys);
   TreeNode SumOfLeaf(int32_t node) const;
@@ -69,6 +72,7 @@ class SkylinePacker {
 
   const std::vector<MemoryBlock>& blocks_;
   int32_t end_ = 1;     // of all positions
+  std::vector<Piece> edge_;  // before anything is placed
   int32_t leaves_ = 1;  // a power of two; nodes [leaves_, 2 * leaves_) are leaves
   std::vector<int32_t> block_of_item_;
   std::vector<int32_t> item_of_block_;

@@ -119,7 +119,7 @@ absl::Status Executor::CheckVariables() const {
 }
 
 absl::Status Executor::Activate() {
-  if (context_.variables->owner() == this) return absl::OkStatus();
+  if (context_.variables->owner() == this && !places_are_stale_) return absl::OkStatus();
   // The former owner's values go home before its arena is taken.
   MR_RETURN_IF_ERROR(context_.variables->Acquire(nullptr));
   std::vector<void*> arenas;
@@ -137,6 +137,7 @@ absl::Status Executor::Activate() {
   pool_ = pool;
   program_->Bind(arenas_, pool_);
   MR_RETURN_IF_ERROR(LoadResidents());
+  places_are_stale_ = false;
   return context_.variables->Acquire(this);
 }
 
@@ -191,9 +192,12 @@ absl::Status Executor::Flush() {
 void Executor::CommitVariables() {
   const VariableState& state = program_->variable_state();
   for (size_t i = 0; i < variables_.size(); ++i) {
-    if (!state.changed[i]) continue;
-    variables_[i]->initialized = state.initialized[i];
-    if (stays_in_memory(i)) dirty_[i] = true;
+    if (plan().variables[i].resident_offset != kNoAddress) {
+      dirty_[i] = !state.at_home[i];
+    } else if (state.changed[i] && stays_in_memory(i)) {
+      dirty_[i] = true;
+    }
+    if (state.changed[i]) variables_[i]->initialized = state.initialized[i];
   }
 }
 
@@ -222,6 +226,7 @@ absl::Status Executor::RunStep(absl::Span<const Tensor> feeds, std::vector<Tenso
   for (size_t i = 0; i < variables_.size(); ++i) {
     state.initialized[i] = variables_[i]->initialized;
     state.changed[i] = false;
+    state.at_home[i] = !dirty_[i];
   }
 
   std::vector<const void*> feed_data;
@@ -237,6 +242,7 @@ absl::Status Executor::RunStep(absl::Span<const Tensor> feeds, std::vector<Tenso
   StepStats measured;
   const absl::Status status = engine_->RunStep({feed_data, fetch_data, recording_}, &measured);
   if (has_data) CommitVariables();
+  places_are_stale_ = !status.ok() && has_data && program_->residents_leave();
   if (!status.ok()) return DescribeFailure(status);
 
   for (size_t i = 0; i < fetched.size(); ++i) {

@@ -93,6 +93,7 @@ class Executor final : private ResidentOwner {
   std::unique_ptr<LaneEngine> engine_;
   std::vector<Variable*> variables_;  // as plan.variables
   std::vector<bool> dirty_;           // the device holds a newer value than the home
+  bool places_are_stale_ = false;     // a step failed in which resident variables leave: their places may hold others
   std::vector<void*> arenas_;         // as plan.devices
   void* pool_ = nullptr;
   int64_t constant_bytes_ = 0;

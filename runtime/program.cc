@@ -1,6 +1,7 @@
 #include "runtime/program.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -44,6 +45,15 @@ class WaitReducer {
   const int32_t own_lane_;
   std::vector<int64_t> reached_;
 };
+
+bool WritesResident(const ExecutionPlan& plan, const ComputeStep& step, int32_t variable) {
+  const int64_t resident = plan.variables[variable].resident_offset;
+  if (resident == kNoAddress) return false;
+  for (size_t i = 0; i < step.input_variables.size(); ++i) {
+    if (step.input_variables[i] == variable && step.inputs[i] != kNoAddress) return step.inputs[i] == resident;
+  }
+  return true;
+}
 
 int64_t EndOf(int64_t offset, int64_t bytes) { return offset == kNoAddress ? 0 : offset + bytes; }
 
@@ -104,6 +114,7 @@ absl::StatusOr<std::unique_ptr<Program>> Program::Create(std::shared_ptr<const E
   const ExecutionPlan& p = *program->plan_;
   program->variable_state_.initialized = std::make_unique<bool[]>(p.variables.size() + 1);
   program->variable_state_.changed = std::make_unique<bool[]>(p.variables.size() + 1);
+  program->variable_state_.at_home = std::make_unique<bool[]>(p.variables.size() + 1);
   for (const PlanVariable& variable : p.variables) {
     MR_ASSIGN_OR_RETURN(Variable * declared, variables.Declare(variable.name, variable.type));
     program->variables_.push_back(declared);
@@ -133,7 +144,43 @@ absl::StatusOr<std::unique_ptr<Program>> Program::Create(std::shared_ptr<const E
       MR_RETURN_IF_ERROR(program->AddCopyLane(l));
     }
   }
+  program->FindFormerValues();
   return program;
+}
+
+void Program::FindFormerValues() {
+  std::vector<int64_t> first_write(plan_->variables.size(), std::numeric_limits<int64_t>::max());
+  for (const ProgramLane& lane : lanes_) {
+    for (const ComputeStep& step : lane.lane->compute) {
+      for (int32_t v : step.writes_variables) first_write[v] = std::min(first_write[v], step.position);
+    }
+  }
+  for (ProgramLane& lane : lanes_) {
+    for (CopyOp& op : lane.copies) {
+      const int32_t v = op.step->writes_variable;
+      op.carries_former_value = v >= 0 && op.step->position < first_write[v];
+      const HostRef& host = op.step->host;
+      residents_leave_ = residents_leave_ || (lane.lane->kind == LaneKind::kToDevice && host.kind == HostRef::Kind::kVariable &&
+                                              plan_->variables[host.index].resident_offset != kNoAddress);
+    }
+  }
+}
+
+void Program::MarkWrites(const ProgramLane& lane, const ComputeOp& op, bool finished) const {
+  for (int32_t w = op.first_write; w < op.first_write + op.num_writes; ++w) {
+    const VariableWrite& write = lane.writes[w];
+    if (finished) variable_state_.initialized[write.variable] = true;
+    if (!write.resident) continue;
+    variable_state_.changed[write.variable] = true;
+    variable_state_.at_home[write.variable] = false;
+  }
+}
+
+void Program::MarkCopy(const CopyOp& op) const {
+  const int32_t v = op.step->writes_variable;
+  if (v < 0) return;
+  if (!op.carries_former_value) variable_state_.changed[v] = true;
+  variable_state_.at_home[v] = true;
 }
 
 absl::Status Program::AddComputeLane(int32_t l, KernelCache& kernels, VariableStore& variables,
@@ -199,7 +246,7 @@ absl::Status Program::AddComputeOp(ProgramLane& out, const ComputeStep& step, Ke
       }
     }
   }
-  out.writes.insert(out.writes.end(), step.writes_variables.begin(), step.writes_variables.end());
+  for (int32_t v : step.writes_variables) out.writes.push_back({v, WritesResident(*plan_, step, v)});
   if (step.is_dynamic()) {
     MR_RETURN_IF_ERROR(CheckDynamic(*plan_, step, instance));
     if (infer_shapes_ == nullptr) return PlanError(instance.name, "has dynamic shapes, which nothing here infers");
@@ -255,6 +302,7 @@ absl::Status Program::AddCopyLane(int32_t l) {
         if (known) host_bytes = plan_->fetches[step.host.index].type.size_bytes();
         break;
     }
+    known = known && step.writes_variable < static_cast<int64_t>(plan_->variables.size());
     if (!known) return PlanError(step.name, "names a place in host memory that is not there");
     if (step.bytes < 0 || step.bytes > host_bytes || op.pool_high_water > plan_->host_pool_bytes) {
       return PlanError(step.name, absl::StrCat("copies ", step.bytes, " bytes, more than its host side holds"));

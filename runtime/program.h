@@ -22,6 +22,8 @@ struct VariableState {
   std::unique_ptr<bool[]> initialized;
   // The value that outlives the step has been changed: by the copy home, or by the node when it is resident.
   std::unique_ptr<bool[]> changed;
+  // Of a resident one: its home has that value, too. One that leaves within the step is nowhere else then.
+  std::unique_ptr<bool[]> at_home;
 };
 
 struct WaitRange {
@@ -56,6 +58,13 @@ struct CopyOp {
   WaitRange waits;
   int64_t high_water = 0;
   int64_t pool_high_water = 0;
+  // Carries a variable home as it was before the step: no node has written it yet.
+  bool carries_former_value = false;
+};
+
+struct VariableWrite {
+  int32_t variable = 0;  // into plan.variables
+  bool resident = false;  // where the variable stays over the step's end
 };
 
 struct ProgramLane {
@@ -66,7 +75,7 @@ struct ProgramLane {
   std::vector<CopyOp> copies;
   std::vector<ComputeBatch> batches;
   std::vector<Wait> waits;
-  std::vector<int32_t> writes;  // plan.variables that ops write
+  std::vector<VariableWrite> writes;
 };
 
 // Host memory that differs from step to step.
@@ -107,6 +116,12 @@ class Program {
   const ExecutionPlan& plan() const { return *plan_; }
   const std::vector<ProgramLane>& lanes() const { return lanes_; }
   VariableState& variable_state() const { return variable_state_; }
+  // Notes what a step that has run did to variables; `finished`: the op has not failed, which may have written in part.
+  void MarkWrites(const ProgramLane& lane, const ComputeOp& op, bool finished) const;
+  void MarkCopy(const CopyOp& op) const;
+  // Some resident variable leaves the device within the step and comes back: after a step that failed half-way, its
+  // place may hold anything.
+  bool residents_leave() const { return residents_leave_; }
   Variable& variable(int32_t index) const { return *variables_[index]; }
   // Base of the host pool that addresses were resolved against.
   void* pool() const { return pool_; }
@@ -127,11 +142,13 @@ class Program {
   absl::Status AddComputeOp(ProgramLane& out, const ComputeStep& step, KernelCache& kernels,
                             VariableStore& variables, const ProgramOptions& options);
   absl::Status AddCopyLane(int32_t lane);
+  void FindFormerValues();
   void BindCompute(ProgramLane& lane, char* arena);
 
   std::shared_ptr<const ExecutionPlan> plan_;
   std::vector<ProgramLane> lanes_;
   int64_t binding_ = 0;
+  bool residents_leave_ = false;
   mutable VariableState variable_state_;
   std::vector<Variable*> variables_;                    // as plan.variables
   void* pool_ = nullptr;

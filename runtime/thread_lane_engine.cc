@@ -281,13 +281,7 @@ absl::Status ThreadLaneEngine::RunOp(int32_t l, int64_t step) {
   if (trace) record.trace[step].start_seconds = Now();
   absl::Status status = program_.RunOp(op);
   if (trace) record.trace[step].end_seconds = Now();
-  // A node that failed may have written part of its variables.
-  VariableState& state = program_.variable_state();
-  for (int32_t w = op.first_write; w < op.first_write + op.num_writes; ++w) {
-    const int32_t variable = lane.writes[w];
-    if (status.ok()) state.initialized[variable] = true;
-    if (program_.plan().variables[variable].resident_offset != kNoAddress) state.changed[variable] = true;
-  }
+  program_.MarkWrites(lane, op, status.ok());
   return status;
 }
 
@@ -325,7 +319,7 @@ void ThreadLaneEngine::RunCopyLane(int32_t l) {
       }
       if (trace) record.trace[i].end_seconds = Now();
     }
-    if (op.step->writes_variable >= 0) program_.variable_state().changed[op.step->writes_variable] = true;
+    program_.MarkCopy(op);
     counters_[l].Publish(i + 1);
   }
 }

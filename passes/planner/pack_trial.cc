@@ -41,10 +41,16 @@ void ForEachSmallFetched(const AccessGraph& graph, int64_t budget_bytes, const S
   }
 }
 
-// Stay r of a storage lasts to the position, unless the storage is there again before that.
-void KeepUntil(int64_t position, Schedule& schedule, int32_t r) {
+// The first position of the storage's next stay; that after the last of all when there is none.
+int64_t BackAgain(const Schedule& schedule, int32_t r) {
   const size_t next = static_cast<size_t>(r) + 1;
   const bool again = next < schedule.residences.size() && schedule.residences[next].storage == schedule.residences[r].storage;
+  return again ? schedule.residences[next].first : static_cast<int64_t>(schedule.items.size());
+}
+
+// Stay r of a storage lasts to the position, unless the storage is there again before that.
+void KeepUntil(int64_t position, Schedule& schedule, int32_t r) {
+  const bool again = BackAgain(schedule, r) < static_cast<int64_t>(schedule.items.size());
   if (!again) schedule.residences[r].last = std::max(schedule.residences[r].last, position);
 }
 
@@ -55,9 +61,70 @@ void StayUntilGone(const AccessGraph& graph, int64_t budget_bytes, const TrialRe
     if (item.kind != ScheduleItem::Kind::kCopyOut) continue;
     Stay& stay = schedule.residences[item.residence];
     stay.last = std::max(stay.last, first_positions[trial.gone_at[item.index]] - 1);
+    // What returns to its address may be on its way back before the trial looks whether it has gone.
+    if (stay.resident) stay.last = std::min(stay.last, BackAgain(schedule, item.residence) - 1);
   }
   const int64_t last = static_cast<int64_t>(schedule.items.size()) - 1;
   ForEachSmallFetched(graph, budget_bytes, schedule, [&](int32_t r, int32_t) { KeepUntil(last, schedule, r); });
+}
+
+constexpr int kFloorOrders = 3;
+
+// What stays over the step's end lies at the bottom: what never leaves, then the others, above those that are away for less
+// long. Those leave in that order and come back in the opposite one, so that what is free above them is in one piece.
+std::vector<PlacedBlock> FloorOf(const std::vector<MemoryBlock>& blocks, const Schedule& schedule,
+                                 std::vector<ReturningStay> returning, int order, std::vector<int64_t>& offsets) {
+  std::vector<PlacedBlock> floor;
+  int64_t top = 0;
+  const auto place = [&](int32_t r) {
+    offsets[r] = top;
+    floor.push_back({blocks[r], top});
+  };
+  const int64_t end = static_cast<int64_t>(schedule.items.size()) - 1;
+  for (size_t r = 0; r < schedule.residences.size(); ++r) {
+    if (!schedule.residences[r].resident || schedule.residences[r].last != end) continue;
+    place(static_cast<int32_t>(r));
+    top += blocks[r].bytes;
+  }
+  const auto away = [&](const ReturningStay& stay) {
+    const int64_t leaves = blocks[stay.first].last, returns = blocks[stay.last].first;
+    return order == 0 ? returns - leaves : order == 1 ? returns : -leaves;
+  };
+  std::stable_sort(returning.begin(), returning.end(),
+                   [&](const ReturningStay& a, const ReturningStay& b) { return away(a) < away(b); });
+  for (const ReturningStay& stay : returning) {
+    place(stay.first);
+    place(stay.last);
+    top += blocks[stay.first].bytes;
+  }
+  return floor;
+}
+
+// Packs the schedule's blocks; what leaves and returns over the step's end has one address.
+Packing PackSchedule(const AccessGraph& graph, const Schedule& schedule, int64_t budget_bytes, SkylineKey& key) {
+  const std::vector<MemoryBlock> blocks = BlocksOf(graph, schedule);
+  const std::vector<ReturningStay> returning = StaysThatReturn(schedule);
+  if (returning.empty()) return PackSkylines(blocks, budget_bytes, key);
+  Packing best;
+  for (int order = 0; order < kFloorOrders; ++order) {
+    std::vector<int64_t> offsets(blocks.size(), -1);
+    const std::vector<PlacedBlock> floor = FloorOf(blocks, schedule, returning, order, offsets);
+    std::vector<MemoryBlock> others;
+    for (size_t b = 0; b < blocks.size(); ++b) {
+      if (offsets[b] < 0) others.push_back(blocks[b]);
+    }
+    SkylineKey tried = key;
+    Packing packing = PackSkylines(others, budget_bytes, tried, floor);
+    if (order > 0 && packing.heap_bytes >= best.heap_bytes) continue;
+    size_t next = 0;
+    for (int64_t& offset : offsets) {
+      if (offset < 0) offset = packing.offsets[next++];
+    }
+    packing.offsets = std::move(offsets);
+    best = std::move(packing);
+    if (best.heap_bytes <= budget_bytes || best.peak_bytes > budget_bytes) break;
+  }
+  return best;
 }
 
 // Per operation the highest end of what is placed beyond the budget, less the budget.
@@ -180,8 +247,7 @@ PackedTrial PackTrial(const GapGraph& gaps, int64_t budget_bytes, const std::vec
   packed.choice.decisions = decisions;
   Schedule schedule = BuildSchedule(*gaps.graph, gaps.lists, decisions);
   StayUntilGone(*gaps.graph, budget_bytes, trial, schedule);
-  MemoryAssignment memory = AssignmentOf(
-      *gaps.graph, schedule, PackSkylines(BlocksOf(*gaps.graph, schedule), budget_bytes, key));
+  MemoryAssignment memory = AssignmentOf(*gaps.graph, schedule, PackSchedule(*gaps.graph, schedule, budget_bytes, key));
   packed.fits = memory.arena_bytes <= budget_bytes;
   if (packed.fits) {
     packed.choice.residence_offsets = std::move(memory.residence_offsets);

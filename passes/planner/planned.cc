@@ -29,6 +29,12 @@ constexpr double kAnchorSlack[] = {0.05, 0.02, 0.12, 0.3};
 // Of the step: PlacementPolicy's bounds, tried in turn.
 constexpr double kLongLived[] = {0.1, -1, 0.3, 0.02, 0.05, 0.2, 0.5};
 constexpr size_t kQuickPolicies = 2;
+// What goes home when the next step begins, in parts of what the best trial without that copies home. The first setting
+// carries nothing over the step's end, the second only what leaves after its first use.
+constexpr double kCarried[] = {-1, 0, 0.2, 0.1, 0.4, 0.7};
+constexpr size_t kCarriedTargets = 4;
+// Of the step without stalls: copies of variables that take less are not worth it.
+constexpr double kWorthCarrying = 0.02;
 // A trial this much slower than the best plan is not placed: placing gains less.
 constexpr double kWorthPlacing = 1.15;
 // Parts of the budget that trials may plan for, so that placing finds holes. The first is the default.
@@ -66,6 +72,7 @@ class Portfolio {
         effort_(limits.effort),
         deadline_(limits.deadline),
         goal_(std::max(kHidden * gaps.compute_seconds(), kNearBound * CutBound(gaps, budget_bytes))),
+        may_carry_(limits.residents_leave),
         left_(EvaluationsFor(gaps.num_operations(), limits.effort)),
         half_(limits.effort == PlanEffort::kFull || gaps.num_operations() <= kPlacedOperations ? left_ / 2 : 0) {}
 
@@ -79,6 +86,7 @@ class Portfolio {
     if (quick && best_.ok()) return std::move(best_);
     if (!Done() && (!best_.ok() || gaps_.num_operations() <= kReplayedOperations)) PlaceTheBest();
     Descend();
+    if (MayCarry()) Carry();
     return std::move(best_);
   }
 
@@ -89,7 +97,7 @@ class Portfolio {
   struct Settings {
     double window = 1;
     TransferWeights weights;
-    size_t target = 0, slack = 0, policy = 0;
+    size_t target = 0, slack = 0, policy = 0, carried = 0;
   };
   struct Trial {
     Settings settings;
@@ -104,7 +112,13 @@ class Portfolio {
   Trial MakeTrial(const Settings& settings, std::vector<int64_t> set_aside = {}) {
     --left_;
     const MemoryTarget target{TargetBytes(settings), std::move(set_aside)};
-    const Selection selection = SelectGaps(gaps_, target, settings.window, settings.weights);
+    Carrying carrying{settings.carried > 0};
+    Selection selection = SelectGaps(gaps_, target, settings.window, settings.weights, carrying);
+    if (settings.carried > 0 && kCarried[settings.carried] > 0) {
+      const double bytes = kCarried[settings.carried] * static_cast<double>(home_bytes_);
+      carrying.late_home = WrittenLast(gaps_, selection, static_cast<int64_t>(bytes));
+      selection = SelectGaps(gaps_, target, settings.window, settings.weights, carrying);
+    }
     const std::vector<int32_t> anchors = ChooseAnchors(
         gaps_, target.budget_bytes, selection, kAnchorSlack[settings.slack] * gaps_.compute_seconds());
     Trial trial{settings, {}, DecisionsOf(gaps_, selection, anchors)};
@@ -132,6 +146,42 @@ class Portfolio {
       if (!trials_.empty() && (best_trial() <= goal_ || !MayTry(half_))) return;
       Try(window, {});
     }
+  }
+
+  // Whether copies home of variables are worth thinking of.
+  bool MayCarry() {
+    if (!may_carry_ || Done() || Late()) return false;
+    for (const SwapDecision& d : trials_.front().decisions) {
+      if (d.copy_out && d.before == SwapDecision::kToHost) home_bytes_ += gaps_.graph->storages[d.storage].size_bytes;
+    }
+    return static_cast<double>(home_bytes_) * gaps_.seconds_per_byte_out > kWorthCarrying * gaps_.compute_seconds();
+  }
+
+  // Once more, with variables that stay on the device over the step's end but not all through the step: it is another plan
+  // only if it is faster.
+  void Carry() {
+    const int more = EvaluationsFor(gaps_.num_operations(), effort_);
+    carries_ = true;
+    left_ = more;
+    std::vector<Trial> trials;
+    Settings settings = settings_;
+    for (settings.target = 0; settings.target < kCarriedTargets; ++settings.target) {
+      for (settings.carried = 1; settings.carried < std::size(kCarried); ++settings.carried) {
+        for (const double window : kWindows) {
+          settings.window = window;
+          if (!MayTry(more / 2)) break;
+          Trial trial = MakeTrial(settings);
+          if (IsBetter(trial)) trials.push_back(std::move(trial));
+        }
+      }
+    }
+    std::stable_sort(trials.begin(), trials.end(), [](const Trial& a, const Trial& b) {
+      return a.result.step_seconds < b.result.step_seconds;
+    });
+    for (size_t t = 0; t < trials.size() && IsBetter(trials[t]) && MayTry(more / 4); ++t) {
+      PackOrRelieve(std::move(trials[t]), t < kPlacedTrials ? kReliefRounds : 0);
+    }
+    if (settings_.carried > 0) Descend();
   }
 
   void TryCriticalWeights() {
@@ -168,8 +218,12 @@ class Portfolio {
     if (!IsNew(trial, kPacked)) return false;
     for (int round = 0; IsBetter(trial); ++round) {
       --left_;
-      PackedTrial packed = PackTrialInTime(gaps_, budget_, trial.decisions, trial.result, PackTries());
-      if (round == 0 && (!packed.fits || packed.step_seconds > kAsFast * trial.result.step_seconds)) {
+      // What returns over the step's end to its address has its place before all else: not in order of time.
+      const bool in_time = trial.settings.carried == 0;
+      PackedTrial packed;
+      if (in_time) packed = PackTrialInTime(gaps_, budget_, trial.decisions, trial.result, PackTries());
+      if (!in_time) packed = PackTrial(gaps_, budget_, trial.decisions, trial.result, key);
+      if (in_time && round == 0 && (!packed.fits || packed.step_seconds > kAsFast * trial.result.step_seconds)) {
         PackedTrial whole = PackTrial(gaps_, budget_, trial.decisions, trial.result, key);
         if (whole.fits) packed = std::move(whole);
       }
@@ -205,7 +259,7 @@ class Portfolio {
 
   // Places the trial under policy p; true when that is the best so far.
   bool Place(const Trial& trial, size_t p) {
-    if (!IsNew(trial, p)) return false;
+    if (trial.settings.carried > 0 || !IsNew(trial, p)) return false;
     --left_;
     absl::StatusOr<Placement> placed = PlaceDecisions(gaps_, budget_, trial.decisions, {kLongLived[p] * gaps_.compute_seconds()});
     if (!placed.ok()) {
@@ -278,6 +332,11 @@ class Portfolio {
         settings.window = kWindows[k];
         if (kWindows[k] != settings_.window) better = place_as(settings) || better;
       }
+      for (size_t k = 0; carries_ && k < std::size(kCarried) && may(); ++k) {
+        Settings settings = settings_;
+        settings.carried = k;
+        if (k != settings_.carried) better = place_as(settings) || better;
+      }
     }
   }
 
@@ -286,6 +345,9 @@ class Portfolio {
   const PlanEffort effort_;
   const std::chrono::steady_clock::time_point deadline_;
   const double goal_;
+  const bool may_carry_;
+  bool carries_ = false;
+  int64_t home_bytes_ = 0;  // copied home by the best trial that carries nothing
   int left_;        // evaluations
   const int half_;  // of them for placing
   std::vector<Trial> trials_;  // the fastest first

@@ -18,16 +18,19 @@ struct Range {
 
 class Selector {
  public:
-  Selector(const GapGraph& gaps, const MemoryTarget& target, double window, const TransferWeights& weights)
+  Selector(const GapGraph& gaps, const MemoryTarget& target, double window, const TransferWeights& weights,
+           const Carrying& carrying)
       : gaps_(gaps),
         target_(target),
         budget_(target.budget_bytes),
         window_(window),
         weights_(weights),
+        carrying_(carrying),
         n_(gaps.num_operations()),
         undecided_(gaps.gaps.size(), 0),
         windows_(gaps.gaps.size()) {
     result_.kept.assign(gaps.gaps.size(), false);
+    result_.carried_until.assign(gaps.gaps.size(), 0);
     contended_.assign(n_ + 1, 0);
     for (int32_t i = 0; i < n_; ++i) {
       contended_[i + 1] = contended_[i] + (gaps.full[i] + target.set_aside_at(i) > budget_ ? gaps.graph->seconds[i] : 0);
@@ -38,6 +41,7 @@ class Selector {
     KeepWhatDoesNotMatter();
     SegmentTree profile(result_.profile);
     profile_ = &profile;
+    CarryOver();
     if (window_ > 0) OpenWindows();
     KeepByKey();
     CloseWindows();
@@ -61,7 +65,7 @@ class Selector {
   // Gaps kept together with gap k: with a home gap, all gaps of its storage.
   template <typename Visit>
   void ForEachJoined(size_t k, Visit&& visit) const {
-    visit(k);
+    if (!result_.kept[k]) visit(k);
     if (!gaps_.gaps[k].home) return;
     for (int64_t j = gaps_.first_gap[gaps_.gaps[k].storage]; j < static_cast<int64_t>(k); ++j) {
       if (!result_.kept[j]) visit(static_cast<size_t>(j));
@@ -82,7 +86,7 @@ class Selector {
     for (size_t k = 0; k < gaps_.gaps.size(); ++k) {
       const Gap& gap = gaps_.gaps[k];
       if (gap.feed) continue;
-      const bool home_whole = !gap.home || AllInnerKept(gap, k);
+      const bool home_whole = !gap.home || carrying_.allowed || AllInnerKept(gap, k);
       if (!gap.overwritten && Area(gap) <= 0 && home_whole) keep(k);
       else todo_.push_back(static_cast<int32_t>(k));
     }
@@ -111,7 +115,7 @@ class Selector {
     for (int32_t k : gaps_.by_length) {
       if (undecided_[k] == 0) continue;
       const Gap& gap = gaps_.gaps[k];
-      if (gap.overwritten) continue;
+      if (gap.overwritten || (gap.home && result_.carried_until[k] > 0)) continue;
       const double bytes = static_cast<double>(gap.bytes);
       const double out = gap.last_write >= 0 ? window_ * bytes * gaps_.seconds_per_byte_out : 0;
       const double in = window_ * bytes * gaps_.seconds_per_byte_in;
@@ -143,23 +147,53 @@ class Selector {
   }
 
   void KeepByKey() {
-    std::vector<Keyed> keys;
+    std::vector<Keyed> keys;  // -1 - k: home gap k without the other gaps of its storage
     for (int32_t k : todo_) {
-      if (result_.kept[k] || (gaps_.gaps[k].overwritten && !gaps_.gaps[k].home)) continue;
+      const Gap& gap = gaps_.gaps[k];
+      if (result_.kept[k] || result_.carried_until[k] > 0 || (gap.overwritten && !gap.home)) continue;
       double area = 0, savings = 0;
+      size_t joined = 0;
       ForEachJoined(k, [&](size_t j) {
         area += Area(gaps_.gaps[j]);
         savings += Savings(gaps_.gaps[j]);
+        ++joined;
       });
       if (savings > 0) keys.push_back({KeyOf(area / savings), k});
+      // It goes home all the same, with what the last step wrote.
+      const double fetch = weights_.in.empty() ? 1 : weights_.in[gap.before];
+      if (carrying_.allowed && joined > 1 && !gap.overwritten) keys.push_back({KeyOf(Area(gap) / fetch), -1 - k});
     }
     SortByKey(keys);
     for (const Keyed& keyed : keys) {
-      if (!result_.kept[keyed.index]) TryKeep(keyed.index);
+      const bool alone = keyed.index < 0;
+      const int32_t k = alone ? -1 - keyed.index : keyed.index;
+      if (!result_.kept[k] || (gaps_.gaps[k].home && !alone)) TryKeep(k, alone);
     }
   }
 
-  void TryKeep(int32_t k) {
+  // Reserves room at both ends of the step for what goes home when the next one begins.
+  void CarryOver() {
+    double home_seconds = 0;
+    for (int32_t k : carrying_.late_home) {
+      const Gap& gap = gaps_.gaps[k];
+      if (result_.kept[k]) continue;
+      const auto bytes = static_cast<double>(gap.bytes);
+      const double home = home_seconds + bytes * gaps_.seconds_per_byte_out + gaps_.copy_latency;
+      const int32_t gone = gaps_.OperationAt(home) + 1;
+      const Range tail{gap.after + 1, n_}, head{0, gone};
+      if (gone >= gap.before || !Fits(tail, gap.bytes) || !Fits(head, gap.bytes)) continue;
+      Add(tail, gap.bytes);
+      Add(head, gap.bytes);
+      result_.carried_until[k] = gone;
+      home_seconds = home;
+    }
+  }
+
+  void TryKeep(int32_t k, bool alone) {
+    const auto for_each = [&](auto&& visit) {
+      if (alone) return visit(static_cast<size_t>(k));
+      ForEachJoined(k, visit);
+    };
     bool fits = true;
     // The windows of a gap are part of it.
     auto ranges = [&](size_t j) {
@@ -173,16 +207,16 @@ class Selector {
       }
       return parts;
     };
-    ForEachJoined(k, [&](size_t j) {
+    for_each([&](size_t j) {
       for (const Range& r : ranges(j)) fits = fits && Fits(r, gaps_.gaps[j].bytes);
     });
     if (!fits) return;
-    ForEachJoined(k, [&](size_t j) {
+    for_each([&](size_t j) {
       for (const Range& r : ranges(j)) Add(r, gaps_.gaps[j].bytes);
       windows_[j] = {};
     });
     std::vector<size_t> joined;
-    ForEachJoined(k, [&](size_t j) { joined.push_back(j); });
+    for_each([&](size_t j) { joined.push_back(j); });
     for (size_t j : joined) result_.kept[j] = true;
   }
 
@@ -203,6 +237,7 @@ class Selector {
   const int64_t budget_;
   const double window_;
   const TransferWeights& weights_;
+  const Carrying carrying_;
   const int32_t n_;
   SegmentTree* profile_ = nullptr;
   std::vector<double> contended_;  // prefix sums of contended seconds
@@ -214,8 +249,28 @@ class Selector {
 
 }  // namespace
 
-Selection SelectGaps(const GapGraph& gaps, const MemoryTarget& target, double window, const TransferWeights& weights) {
-  return Selector(gaps, target, window, weights).Run();
+std::vector<int32_t> WrittenLast(const GapGraph& gaps, const Selection& selection, int64_t bytes) {
+  std::vector<int32_t> result;
+  for (size_t k = 0; k < gaps.gaps.size(); ++k) {
+    const Gap& gap = gaps.gaps[k];
+    const bool variable = gaps.graph->storages[gap.storage].kind == StorageKind::kVariable;
+    if (gap.home && variable && gap.last_write >= 0 && !gap.overwritten && !selection.kept[k]) {
+      result.push_back(static_cast<int32_t>(k));
+    }
+  }
+  std::stable_sort(result.begin(), result.end(), [&](int32_t a, int32_t b) {
+    return std::make_pair(gaps.gaps[a].last_write, gaps.gaps[a].before) >
+           std::make_pair(gaps.gaps[b].last_write, gaps.gaps[b].before);
+  });
+  size_t count = 0;
+  while (count < result.size() && bytes >= gaps.gaps[result[count]].bytes) bytes -= gaps.gaps[result[count++]].bytes;
+  result.resize(count);
+  return result;
+}
+
+Selection SelectGaps(const GapGraph& gaps, const MemoryTarget& target, double window, const TransferWeights& weights,
+                     const Carrying& carrying) {
+  return Selector(gaps, target, window, weights, carrying).Run();
 }
 
 std::vector<int32_t> ChooseAnchors(const GapGraph& gaps, int64_t budget_bytes, const Selection& selection,
@@ -236,7 +291,7 @@ std::vector<int32_t> ChooseAnchors(const GapGraph& gaps, int64_t budget_bytes, c
   std::vector<int32_t> anchors(gaps.gaps.size(), -1);
   for (int32_t k : swapped) {
     const Gap& gap = gaps.gaps[k];
-    int32_t earliest = gap.home ? 0 : gap.after + 1;
+    int32_t earliest = gap.home ? selection.carried_until[k] : gap.after + 1;
     const double not_before = latest[k] - slack_seconds;
     if (not_before > 0) earliest = std::max(earliest, std::min(gap.before, gaps.OperationAt(not_before)));
     const int32_t anchor = profile.LastAbove(earliest, gap.before, budget_bytes - gap.bytes) + 1;

@@ -19,14 +19,29 @@ struct TransferWeights {
   std::vector<double> in;   // by the operation that needs it
 };
 
+// Variables may stay over the step's end without staying all through the step.
+struct Carrying {
+  // A home gap may be kept whose storage leaves in between: it goes home, if steps write it, when the step begins.
+  bool allowed = false;
+  // Home gaps of variables that stay, where there is room, from their last use until they have gone home when the next
+  // step begins; in the order in which they go.
+  std::vector<int32_t> late_home;
+};
+
 struct Selection {
   std::vector<bool> kept;        // per gap
+  // Of a home gap that is not kept but stays over the step's end: the operation by which it has gone home; else 0.
+  std::vector<int32_t> carried_until;
   std::vector<int64_t> profile;  // working sets, kept gaps and what is set aside; <= budget everywhere
 };
 
 // `window`: length of the windows in units of a gap's copy time; 0 for none (always feasible). Requires every
 // working set to fit the budget.
-Selection SelectGaps(const GapGraph& gaps, const MemoryTarget& target, double window, const TransferWeights& weights);
+// The home gaps that are not kept whose variables are written last, at most `bytes` of them; the last first.
+std::vector<int32_t> WrittenLast(const GapGraph& gaps, const Selection& selection, int64_t bytes);
+
+Selection SelectGaps(const GapGraph& gaps, const MemoryTarget& target, double window, const TransferWeights& weights,
+                     const Carrying& carrying = {});
 
 // For every swapped gap the operation from which its bytes are back on the device (its anchor): the earliest at
 // which the profile has room until they are needed, but not earlier than `slack_seconds` before the last moment at

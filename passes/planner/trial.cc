@@ -34,7 +34,15 @@ class Decider {
   void DecideStorage(int64_t begin, int64_t end) {
     const Gap& last = gaps_.gaps[end - 1];
     const bool home = last.home;
-    const bool fetched = home && !selection_.kept[end - 1];
+    const bool carried = home && selection_.carried_until[end - 1] > 0;
+    const bool fetched = home && !selection_.kept[end - 1] && !carried;
+    const bool written = home && last.last_write >= 0 && gaps_.graph->storages[last.storage].kind == StorageKind::kVariable;
+    // Whether the host has what the storage holds when the step begins; and later, as long as nothing writes it.
+    bool home_is_current = fetched || !written;
+    if (carried) {
+      out_.push_back({last.storage, SwapDecision::kFromHost, last.before, anchors_[end - 1], true, true, -1, {}});
+      home_is_current = true;
+    }
     if (fetched) {
       out_.push_back({last.storage, SwapDecision::kFromHost, last.before,
                       last.overwritten ? last.before : anchors_[end - 1], !last.overwritten, false, 0, {}});
@@ -43,8 +51,10 @@ class Decider {
     for (int64_t k = begin; k < end - (home ? 1 : 0); ++k) {
       const Gap& gap = gaps_.gaps[k];
       if (selection_.kept[k]) continue;
-      const bool copy_out = gap.copies_out(gap.last_write == written_home);
-      if (copy_out) written_home = gap.last_write;
+      const bool former = gap.last_write < 0 && home && !home_is_current && !gap.overwritten;
+      const bool copy_out = former || gap.copies_out(gap.last_write == written_home);
+      if (former) home_is_current = true;
+      if (copy_out && !former) written_home = gap.last_write;
       out_.push_back({gap.storage, gap.after, gap.before, gap.overwritten ? gap.before : anchors_[k],
                       !gap.overwritten, copy_out, copy_out ? gap.last_write : 0, {}});
     }
@@ -126,7 +136,7 @@ class Simulation {
     };
     leaves_ = outs_;
     sort_by(ins_, [](const SwapDecision& d) { return KeyOf(d.anchor, d.before); });
-    sort_by(outs_, [](const SwapDecision& d) { return KeyOf(d.out_after, d.after); });
+    sort_by(outs_, [](const SwapDecision& d) { return KeyOf(d.out_after, d.out_order()); });
     sort_by(leaves_, [](const SwapDecision& d) { return KeyOf(0, d.after); });
   }
 
@@ -260,6 +270,9 @@ std::vector<SwapDecision> DecisionsOf(const GapGraph& gaps, const Selection& sel
 }
 
 std::string ReasonOf(const GapGraph& gaps, const SwapDecision& d) {
+  if (d.leaves_from_last_step()) {
+    return "goes home when the next step begins, comes back for its use: its place serves others in between";
+  }
   if (d.after == SwapDecision::kFromHost) {
     const bool feed = gaps.graph->storages[d.storage].kind == StorageKind::kFeed;
     return feed ? "a feed" : "fetched every step: its place serves others";

@@ -97,6 +97,7 @@ class StreamLaneEngine final : public LaneEngine {
   absl::Status Drain();
   void MarkStep(const StepRef& step, bool finished);
   void ForgetMarks();
+  void ForgetCopiesHome();
   // By driver: positions differ, and a kernel that failed on one device stops none on another.
   using Faults = std::map<const DeviceDriver*, KernelFault>;
   absl::StatusOr<Faults> TakeFaults();
@@ -126,7 +127,7 @@ class StreamLaneEngine final : public LaneEngine {
   int64_t enqueued_ = 0;  // steps of order_
   LaunchGroup group_;
   bool capturing_ = false;
-  std::vector<bool> initialized_at_start_;
+  std::vector<bool> initialized_at_start_, at_home_at_start_;
 
   // What the graph was captured under.
   OwnedGraph graph_;
@@ -254,18 +255,8 @@ absl::Status StreamLaneEngine::CheckOrder() const {
 // Which variables the step writes, as soon as it has been enqueued: the kernels that follow on the stream see it.
 void StreamLaneEngine::MarkStep(const StepRef& step, bool finished) {
   const ProgramLane& lane = program_.lanes()[step.lane];
-  VariableState& state = program_.variable_state();
-  if (lane.lane->kind != LaneKind::kCompute) {
-    const int32_t variable = lane.copies[step.index].step->writes_variable;
-    if (variable >= 0) state.changed[variable] = true;
-    return;
-  }
-  const ComputeOp& op = lane.compute[step.index];
-  for (int32_t w = op.first_write; w < op.first_write + op.num_writes; ++w) {
-    const int32_t variable = lane.writes[w];
-    if (finished) state.initialized[variable] = true;
-    if (program_.plan().variables[variable].resident_offset != kNoAddress) state.changed[variable] = true;
-  }
+  if (lane.lane->kind != LaneKind::kCompute) return program_.MarkCopy(lane.copies[step.index]);
+  program_.MarkWrites(lane, lane.compute[step.index], finished);
 }
 
 void StreamLaneEngine::ForgetMarks() {
@@ -273,6 +264,15 @@ void StreamLaneEngine::ForgetMarks() {
   for (size_t v = 0; v < initialized_at_start_.size(); ++v) {
     state.initialized[v] = initialized_at_start_[v];
     state.changed[v] = false;
+    state.at_home[v] = at_home_at_start_[v];
+  }
+}
+
+// The copies of a device that was lost may have got anywhere: whose home was older than the device's value is lost, too.
+void StreamLaneEngine::ForgetCopiesHome() {
+  VariableState& state = program_.variable_state();
+  for (size_t v = 0; v < at_home_at_start_.size(); ++v) {
+    if (!at_home_at_start_[v]) state.at_home[v] = false;
   }
 }
 
@@ -502,7 +502,9 @@ absl::Status StreamLaneEngine::RunStep(const StepBindings& bindings, StepStats* 
   }
   MR_RETURN_IF_ERROR(prepared_);
   const VariableState& state = program_.variable_state();
-  initialized_at_start_.assign(state.initialized.get(), state.initialized.get() + program_.plan().variables.size());
+  const size_t variables = program_.plan().variables.size();
+  initialized_at_start_.assign(state.initialized.get(), state.initialized.get() + variables);
+  at_home_at_start_.assign(state.at_home.get(), state.at_home.get() + variables);
   staged_.TakeFeeds(bindings, *options_.runner);
 
   enqueued_ = 0;
@@ -510,11 +512,14 @@ absl::Status StreamLaneEngine::RunStep(const StepBindings& bindings, StepStats* 
   MR_RETURN_IF_ERROR(replays.status());
   absl::Status status = *replays ? Replay() : RunOnStreams();
   // Whatever went wrong: nothing is in flight when this returns.
-  status.Update(Drain());
+  const absl::Status drained = Drain();
+  status.Update(drained);
   absl::StatusOr<Faults> faults = TakeFaults();
   status.Update(faults.status());
-  if (faults.ok() && !faults->empty()) {
-    MarkAfterFaults(*faults);
+  const bool failed = faults.ok() && !faults->empty();
+  if (failed) MarkAfterFaults(*faults);
+  if (!drained.ok()) ForgetCopiesHome();
+  if (failed) {
     const auto first = std::min_element(faults->begin(), faults->end(), [](const auto& a, const auto& b) {
       return a.second.position < b.second.position;
     });

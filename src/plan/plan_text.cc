@@ -1,5 +1,7 @@
 #include "plan/plan_text.h"
 
+#include <set>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -129,13 +131,26 @@ void AppendHeader(const ExecutionPlan& plan, const PlanTextOptions& options, std
     absl::StrAppendFormat(out, "seconds  step %.6g  compute %.6g  lower_bound %.6g\n", plan.predicted_step_seconds,
                           plan.predicted_compute_seconds, plan.lower_bound_seconds);
   }
+  // Those that stay over the step's end, but not in the middle of it.
+  std::set<int32_t> leaving;
+  for (const Lane& lane : plan.lanes) {
+    for (const CopyStep& copy : lane.copies) {
+      const bool in = lane.kind == LaneKind::kToDevice && copy.host.kind == HostRef::Kind::kVariable;
+      if (in && copy.host.index >= 0 && copy.host.index < static_cast<int32_t>(plan.variables.size()) &&
+          plan.variables[copy.host.index].resident_offset != kNoAddress) {
+        leaving.insert(copy.host.index);
+      }
+    }
+  }
+  int32_t index = 0;
   for (const PlanVariable& variable : plan.variables) {
     absl::StrAppend(out, "variable ", variable.name, "  ", variable.type.ToString(), "  ",
                     variable.resident_offset != kNoAddress ? Address(variable.resident_offset)
                     : variable.host_offset != kNoAddress   ? absl::StrCat("pool", Address(variable.host_offset))
                     : plan.tiered                          ? "disk"
                                                            : "host",
-                    variable.read_before_write ? "  read" : "", variable.written ? "  written" : "", "\n");
+                    variable.read_before_write ? "  read" : "", variable.written ? "  written" : "",
+                    leaving.count(index++) > 0 ? "  leaves" : "", "\n");
   }
   for (const PlanConstant& constant : plan.constants) {
     absl::StrAppend(out, "constant ", constant.name, "  ", constant.value.type().ToString(), "  ",

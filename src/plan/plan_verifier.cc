@@ -119,7 +119,8 @@ absl::Status Verifier::Run() {
   for (const std::string& name : plan_.tensors) Owner(name);
   device_memory_.resize(plan_.devices.size());
   version_.assign(plan_.variables.size(), 0);
-  home_version_.assign(plan_.variables.size(), 0);
+  // Between steps a resident variable that steps write is newer than its home.
+  for (const PlanVariable& v : plan_.variables) home_version_.push_back(v.written && v.resident_offset != kNoAddress ? -1 : 0);
   fetched_.assign(plan_.fetches.size(), false);
   PlaceStart();
   for (const StepRef& ref : order_) {

@@ -162,6 +162,49 @@ TEST(PlanVerifierTest, UpdatedVariablesGoHomeOrStay) {
   EXPECT_EQ(Verdict(VariablePlan(64).Build()), "OK");
 }
 
+// w is on the device when the step begins, newer than its home. It goes home, y lies in its place, and it comes back.
+PlanBuilder LeavingPlan() {
+  PlanBuilder b(192);
+  const int32_t w = b.Variable("w", 4, 64);
+  b.plan().variables[w].read_before_write = b.plan().variables[w].written = true;
+  b.Constant("c", {1, 2, 3, 4}, 128);
+  b.Out("w", 64, 16, b.VariableRef("w"));
+  b.Compute("y", "Mix", {{128, 4}}, {{64, 4}}, {b.AfterOut()});
+  b.In("w", b.VariableRef("w"), 64, 16, {b.AfterCompute(), b.AfterOut()});
+  ComputeStep& update = b.Compute("update", "AddTo", {{64, 4, "w"}, {128, 4}}, {}, {b.AfterIn()});
+  update.input_variables = {w, -1};
+  update.writes_variables = {w};
+  return b;
+}
+
+TEST(PlanVerifierTest, ResidentVariablesMayLeaveInMidStepAndComeBackToTheirAddress) {
+  EXPECT_EQ(Verdict(LeavingPlan().Build()), "OK");
+  PlanBuilder elsewhere = LeavingPlan();
+  elsewhere.plan().lanes[kToDevice].copies[0].device_offset = 0;
+  elsewhere.plan().lanes[kCompute].compute[1].inputs[0] = 0;
+  EXPECT_THAT(Verdict(elsewhere.Build()), HasSubstr("the newest value of variable 'w' is not at its address when the step ends"));
+  PlanBuilder away = LeavingPlan();
+  away.plan().lanes[kCompute].compute.pop_back();
+  away.plan().lanes[kToDevice].copies.clear();
+  EXPECT_THAT(Verdict(away.Build()), HasSubstr("is not at its address when the step ends"));
+}
+
+TEST(PlanVerifierTest, ResidentVariablesGoHomeBeforeTheirPlaceServesOthers) {
+  PlanBuilder early = LeavingPlan();
+  early.plan().lanes[kCompute].compute[0].waits.clear();
+  EXPECT_THAT(Verdict(early.Build()), HasSubstr("writes device bytes [64,80) without waiting for step 0 (w_out)"));
+  PlanBuilder never = LeavingPlan();
+  never.plan().lanes[kToHost].copies.clear();
+  for (auto* waits : {&never.plan().lanes[kCompute].compute[0].waits, &never.plan().lanes[kToDevice].copies[0].waits}) {
+    std::erase_if(*waits, [](const Wait& wait) { return wait.lane == kToHost; });
+  }
+  EXPECT_THAT(Verdict(never.Build()), HasSubstr("reads the home of a variable whose newest value has not been copied there"));
+  // What no step writes is at home all the time.
+  never.plan().lanes[kCompute].compute.pop_back();
+  never.plan().variables[0].written = false;
+  EXPECT_EQ(Verdict(never.Build()), "OK");
+}
+
 TEST(PlanVerifierTest, VariableThatIsNotCopiedHome) {
   PlanBuilder b = VariablePlan(kNoAddress);
   b.plan().lanes[kToHost].copies.pop_back();

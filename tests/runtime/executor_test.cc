@@ -151,6 +151,72 @@ TEST(ExecutorTest, FirstErrorNamesTheNodeAndTheVariablesThatChanged) {
   }
 }
 
+// w stays on the device over the step's end: it goes home first, `check` writes its place, it comes back for `update`;
+// `last` fails after that.
+PlanBuilder LeavingPlan() {
+  PlanBuilder b(256);
+  b.Feed("x", 2);
+  b.Feed("late", 2);
+  const int32_t w = b.Variable("w", 2, 64);
+  b.plan().variables[w].read_before_write = b.plan().variables[w].written = true;
+  b.In("x:0", b.FeedRef("x"), 0, 8);
+  b.In("late:0", b.FeedRef("late"), 192, 8);
+  b.Out("w", 64, 8, b.VariableRef("w"));
+  b.Compute("check", "FailIfNegative", {{0, 2}}, {{64, 2}}, {b.AfterIn(), b.AfterOut()});
+  b.Compute("after", "FailIfNegative", {{64, 2}}, {{128, 2}});
+  b.In("w", b.VariableRef("w"), 64, 8, {b.AfterCompute(), b.AfterOut()});
+  ComputeStep& update = b.Compute("update", "AddTo", {{64, 2, "w"}, {0, 2}}, {}, {b.AfterIn()});
+  update.input_variables = {w, -1};
+  update.writes_variables = {w};
+  b.Compute("last", "FailIfNegative", {{192, 2}}, {{128, 2}});
+  return b;
+}
+
+TEST(ExecutorTest, AVariableThatLeavesInMidStepPersistsOverSteps) {
+  Runtime runtime;
+  auto leaving = runtime.Make(LeavingPlan().Build());
+  auto host = runtime.Make(UpdatePlan(kNoAddress).Build());
+  ASSERT_TRUE(leaving.ok() && host.ok());
+  const Tensor x = Tensor::Vector<float>({1, 2});
+  ASSERT_TRUE(runtime.variables.Set("w", Tensor::Vector<float>({10, 20})).ok());
+  for (int step = 0; step < 3; ++step) ASSERT_TRUE((*leaving)->RunStep({x, x}, nullptr, nullptr).ok());
+  EXPECT_THAT(Values(runtime.variables.Read()->at("w")), ElementsAre(13, 26));
+  // Between other plans, and after its home was written.
+  ASSERT_TRUE((*leaving)->RunStep({x, x}, nullptr, nullptr).ok());
+  ASSERT_TRUE((*host)->RunStep({x}, nullptr, nullptr).ok());
+  ASSERT_TRUE((*leaving)->RunStep({x, x}, nullptr, nullptr).ok());
+  EXPECT_THAT(Values(runtime.variables.Read()->at("w")), ElementsAre(16, 32));
+  ASSERT_TRUE(runtime.variables.Set("w", Tensor::Vector<float>({0, 0})).ok());
+  ASSERT_TRUE((*leaving)->RunStep({x, x}, nullptr, nullptr).ok());
+  leaving->reset();
+  EXPECT_THAT(Values(runtime.variables.Read()->at("w")), ElementsAre(1, 2));
+}
+
+TEST(ExecutorTest, AStepThatFailsWhileAVariableIsAwayLeavesItAsItWas) {
+  const Tensor x = Tensor::Vector<float>({1, 2}), negative = Tensor::Vector<float>({-1, 2});
+  for (int steps_before : {0, 2}) {
+    Runtime runtime;
+    auto executor = runtime.Make(LeavingPlan().Build());
+    ASSERT_TRUE(executor.ok()) << executor.status();
+    ASSERT_TRUE(runtime.variables.Set("w", Tensor::Vector<float>({10, 20})).ok());
+    for (int step = 0; step < steps_before; ++step) ASSERT_TRUE((*executor)->RunStep({x, x}, nullptr, nullptr).ok());
+    const auto before = static_cast<float>(steps_before);
+    for (int failure = 0; failure < 2; ++failure) {
+      const absl::Status away = (*executor)->RunStep({negative, x}, nullptr, nullptr);
+      EXPECT_THAT(std::string(away.message()), HasSubstr("no variable has changed"));
+      if (failure == 1) continue;  // also when nobody reads it in between
+      EXPECT_THAT(Values(runtime.variables.Read()->at("w")), ElementsAre(10 + before, 20 + 2 * before));
+    }
+    ASSERT_TRUE((*executor)->RunStep({x, x}, nullptr, nullptr).ok());
+    EXPECT_THAT(Values(runtime.variables.Read()->at("w")), ElementsAre(11 + before, 22 + 2 * before));
+    // Once it is back and has been written, the report says so.
+    const absl::Status late = (*executor)->RunStep({x, negative}, nullptr, nullptr);
+    EXPECT_THAT(std::string(late.message()), HasSubstr("changed already by this step: w"));
+    ASSERT_TRUE((*executor)->RunStep({x, x}, nullptr, nullptr).ok());
+    EXPECT_THAT(Values(runtime.variables.Read()->at("w")), ElementsAre(13 + before, 26 + 2 * before));
+  }
+}
+
 TEST(ExecutorTest, InitialisationShowsOnlyToNodesAfterIt) {
   PlanBuilder b(512);
   b.Feed("x", 2);

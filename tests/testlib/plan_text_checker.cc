@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <limits>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -65,6 +66,8 @@ class Checker {
     if (!variable && !absl::StartsWith(line, "constant ")) return;
     const std::string name = parts[0].substr(9);
     if (parts.size() > 2 && parts[2][0] == '@') resident_[name] = std::atoll(parts[2].c_str() + 1);
+    const bool written = std::find(parts.begin(), parts.end(), "written") != parts.end();
+    if (resident_.count(name) > 0 && written) newer_than_home_.insert(absl::StrCat("variable ", name));
   }
 
   // "name@64+16"; false for "-" and the like.
@@ -198,7 +201,7 @@ class Checker {
         if (touch.space == "device" && (touch.begin < 0 || (budget_ > 0 && touch.end > budget_))) {
           return absl::InternalError(absl::StrCat("over the budget: ", steps_[k].line));
         }
-        const bool at_home = touch.space != "device" && touch.space != "pool";
+        const bool at_home = touch.space != "device" && touch.space != "pool" && newer_than_home_.count(touch.space) == 0;
         if (at_home) writes.push_back({touch.space, touch.owner, touch.begin, touch.end, true});
         (touch.writes ? writes : reads).push_back(std::move(touch));
       }
@@ -219,13 +222,15 @@ class Checker {
 
   // What stays is there before the step, and must be there after it.
   void AddResident(const std::string& name, int64_t offset, std::vector<Touch>& writes, std::vector<Touch>& reads) {
-    int64_t bytes = 0;
+    int64_t bytes = 0, fetched = 0;
     for (const Step& step : steps_) {
       for (const Touch& touch : step.touches) {
-        const bool its = touch.owner == name || (touch.owner.empty() && touch.begin == offset);
-        if (its && touch.space == "device") bytes = std::max(bytes, touch.end - touch.begin);
+        if (touch.space != "device") continue;
+        if (touch.owner == name) bytes = std::max(bytes, touch.end - touch.begin);
+        if (touch.owner.empty() && touch.begin == offset) fetched = std::max(fetched, touch.end - touch.begin);
       }
     }
+    if (bytes == 0) bytes = fetched;  // nothing but a fetch uses it
     if (bytes == 0) return;
     writes.push_back({"device", name, offset, offset + bytes, true});
     reads.push_back({"device", name, offset, offset + bytes, false, kAfter, kAfter, kNoStep});
@@ -256,6 +261,7 @@ class Checker {
   const int64_t budget_;
   const std::function<double(const std::string&)>& scale_;
   std::map<std::string, int64_t> resident_;
+  std::set<std::string> newer_than_home_;  // spaces: what is at home when the step begins is too old to be read
   std::vector<Step> steps_;
 };
 

@@ -54,6 +54,9 @@ class Generator {
     builder_.Feed("x", options_.elements);
     for (int64_t k = 0; k < options_.elements; ++k) result_.feed.push_back(static_cast<float>(k) / 4 - 1);
     LoadFeed();
+    for (int v = 0; v < options_.variables; ++v) {
+      if (IsResident(v) && Chance(2)) LeaveWithLastValue(v);
+    }
     for (int i = 0; i < options_.nodes; ++i) {
       if (options_.variables > 0 && Chance(6)) {
         Update(i);
@@ -61,6 +64,7 @@ class Generator {
         Mix(i);
       }
     }
+    for (int v = 0; v < options_.variables; ++v) ComeBack(v);
     FetchSome();
     result_.plan = builder_.Build();
     for (PlanVariable& variable : result_.plan.variables) CHECK(variable.written);
@@ -199,10 +203,38 @@ class Generator {
     });
   }
 
+  bool IsResident(int v) { return builder_.plan().variables[v].resident_offset != kNoAddress; }
+
+  // What the last step left in the variable's place goes home, and something else is written there.
+  void LeaveWithLastValue(int v) {
+    const PlanVariable& variable = builder_.plan().variables[v];
+    std::vector<int64_t> home(kNumLanes, 0), needed(kNumLanes, 0);
+    Read(variable_uses_[v], PlanBuilder::kToHost, home);
+    Write(home_uses_[v], PlanBuilder::kToHost, home);
+    builder_.Out(variable.name, variable.resident_offset, bytes_, builder_.VariableRef(variable.name),
+                 Waits(PlanBuilder::kToHost, home));
+    Write(variable_uses_[v], PlanBuilder::kCompute, needed);
+    builder_.Compute(absl::StrCat("in_place_of_", variable.name), "Mix", {}, {{variable.resident_offset, options_.elements}},
+                     Waits(PlanBuilder::kCompute, needed)).group = ++group_number_;
+    group_ = {{}, {options_.slots + v}};
+    away_.insert(v);
+  }
+
+  void ComeBack(int v) {
+    if (away_.erase(v) == 0) return;
+    const PlanVariable& variable = builder_.plan().variables[v];
+    std::vector<int64_t> needed(kNumLanes, 0);
+    Read(home_uses_[v], PlanBuilder::kToDevice, needed);
+    Write(variable_uses_[v], PlanBuilder::kToDevice, needed);
+    builder_.In(variable.name, builder_.VariableRef(variable.name), variable.resident_offset, bytes_,
+                Waits(PlanBuilder::kToDevice, needed));
+  }
+
   void Update(int i) {
     const int v = Pick(options_.variables);
     const PlanVariable& variable = builder_.plan().variables[v];
-    const bool resident = variable.resident_offset != kNoAddress;
+    const bool resident = IsResident(v);
+    ComeBack(v);
     const int64_t offset = stride_ * (options_.slots + v);
     const int tensor = AnyTensor();
     BringIn(tensor, {tensor});
@@ -302,6 +334,7 @@ class Generator {
   std::vector<Uses> pool_, variable_uses_, home_uses_;
   std::vector<TensorState> tensors_;
   std::vector<int> fetched_;
+  std::set<int> away_;  // resident variables that are not on the device
   std::vector<std::function<void(Values&)>> evaluate_;  // in order: a serial run of the plan
   Touched group_;
   int32_t group_number_ = 1;

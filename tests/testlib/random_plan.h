@@ -32,7 +32,8 @@ struct RandomPlan {
 };
 
 // Nodes mix up to three earlier tensors or add one to a variable; tensors leave and come back as room demands; every
-// step waits for no more than it must. Variables live on the device or come from their homes, by chance.
+// step waits for no more than it must. Variables live on the device, or there but for the middle of the step, or come from
+// their homes, by chance.
 RandomPlan MakeRandomPlan(const RandomPlanOptions& options, int steps);
 
 }  // namespace millrace::testing
