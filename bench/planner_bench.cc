@@ -1,9 +1,14 @@
 // How near the planner comes to the lower bound: every model, machine and pressure, simulated; a row each.
 //
-//   build/bin/planner_bench [--full] [--strategies=planned,lru] [--pressures=1.25,2] [FILTER …]
+//   build/bin/planner_bench [--full | --study] [--strategies=planned,lru] [--pressures=1.25,2] [FILTER …]
 //
 // A row: a model on a machine, at a batch whose uncut memory is twice the device's, planned for a budget of that
 // memory / pressure; pressure 0 stands for 1.05 times the largest working set of a node. Without --full a handful of rows; a FILTER keeps rows whose "model machine" contains it.
+// --study: the scenarios of the study of gap-based planning that our models can express, on its machines: there the batch
+// follows from the memory and the pressure. Beside each the step that the study's prototype took for its own graph of the
+// network, with recompute where it tried that; rc 1 when a row is above 1.10 of its bound, their mean above 1.04, or a
+// step longer than the study's.
+//
 // Times are over the compute time of the graph as it is, so 1.000 says that every transfer is hidden; `bound` is the
 // report's lower_bound_seconds (of the graph as rewritten, where values are computed again), `heap` the packed arena over the most bytes live at once, `plan` processor seconds of the whole
 // pipeline after the graph is there.
@@ -79,8 +84,49 @@ std::vector<Machine> BenchMachines() {
   };
 }
 
+struct Scenario {
+  Model model;
+  Machine machine;
+  double pressure = 1;
+  double study = 1;  // step over compute
+};
+
+std::vector<Scenario> StudyScenarios() {
+  // Bytes count double where the study's tensors are of half the size.
+  const Machine h100_bf16 = MakeMachine("h100_bf16", 2 * 76 / 1.073741824, 400, 2 * 3000, 2 * 50, 2 * 50);
+  const Machine h100 = MakeMachine("h100", 76 / 1.073741824, 40, 3000, 50, 50);
+  const Machine h100_60 = MakeMachine("h100_60", 60 / 1.073741824, 40, 3000, 50, 50);
+  const Machine titanx = MakeMachine("titanx", 11.3 / 1.073741824, 6, 300, 12, 12);
+  const Machine a100 = MakeMachine("a100_skew", 2 * 38 / 1.073741824, 200, 2 * 1900, 2 * 22, 2 * 25);
+  const Model resnet50{"resnet50", "resnet", {.depth = 50}}, resnet152{"resnet152", "resnet", {.depth = 152}};
+  const Model resnet302{"resnet302", "resnet", {.depth = 302}}, resnet1001{"resnet1001", "resnet", {.depth = 1001}};
+  const Model lstm600{"lstm600x2", "lstm", {.layers = 2, .hidden = 1024, .steps_unrolled = 600}};
+  const Model lstm400{"lstm400x3", "lstm", {.layers = 3, .hidden = 1024, .steps_unrolled = 400}};
+  const Model unet128{"unet128", "unet3d", {.image_size = 128}}, unet160{"unet160", "unet3d", {.image_size = 160}};
+  const Model unet192{"unet192", "unet3d", {.image_size = 192}};
+  // As many layers as fill the memory with variables as the study's do.
+  const Model moe_h4k{"moe_h4k", "moe_transformer", {.layers = 21, .hidden = 4096, .heads = 32, .experts = 8}};
+  const Model moe_h1k{"moe_h1k", "moe_transformer", {.layers = 12, .hidden = 1024, .experts = 8}};
+  const Model moe_16{"moe_16", "moe_transformer", {.layers = 4, .hidden = 2048, .experts = 16}};
+  return {
+      {resnet50, h100_bf16, 1.25, 1.044},  {resnet50, h100_bf16, 2, 1.346},   {resnet50, h100_bf16, 4, 1.991},
+      {resnet50, titanx, 1.25, 1},         {resnet50, titanx, 2, 1.029},      {resnet50, titanx, 4, 1.129},
+      {resnet1001, h100_bf16, 1.25, 1.037}, {resnet1001, h100_bf16, 2, 1.460}, {resnet1001, h100_bf16, 4, 2.196},
+      {resnet1001, titanx, 1.25, 1},       {resnet1001, titanx, 2, 1.044},    {resnet1001, titanx, 4, 1.118},
+      {lstm600, h100_bf16, 1.25, 1},       {lstm600, h100_bf16, 2, 1.103},    {lstm600, h100, 1.25, 1},
+      {lstm600, h100, 2, 1},               {lstm600, h100, 4, 1},             {lstm600, titanx, 1.25, 1},
+      {lstm600, titanx, 2, 1},             {lstm600, titanx, 4, 1},           {unet192, h100, 1.25, 1},
+      {unet192, h100, 1.6, 1},             {unet128, titanx, 1.25, 1},        {unet128, titanx, 1.6, 1},
+      {moe_h4k, h100_bf16, 2.5, 3.827},    {moe_h4k, h100_bf16, 4, 1.278},    {moe_h1k, titanx, 2, 1},
+      {moe_h1k, titanx, 4, 1},             {resnet152, a100, 1.5, 3.500},     {resnet152, a100, 3, 6.968},
+      {resnet302, h100_60, 1.5, 1.337},    {lstm400, a100, 1.5, 1.053},       {lstm400, a100, 3, 1.429},
+      {unet160, a100, 1.5, 2.251},         {moe_16, a100, 3, 2.144},
+  };
+}
+
 struct Arguments {
   bool full = false;
+  bool study = false;
   std::vector<std::string> strategies = {"planned"};
   std::vector<double> pressures;
   std::vector<std::string> filters;
@@ -92,6 +138,8 @@ Arguments Parse(int argc, char** argv) {
     const std::string text = argv[i];
     if (text == "--full") {
       arguments.full = true;
+    } else if (text == "--study") {
+      arguments.study = true;
     } else if (absl::StartsWith(text, "--strategies=")) {
       arguments.strategies = absl::StrSplit(text.substr(13), ',');
     } else if (absl::StartsWith(text, "--pressures=")) {
@@ -165,8 +213,8 @@ Planned Plan(const Graph& graph, const Machine& machine, const std::string& stra
   return result;
 }
 
-// The graph at a batch whose uncut memory is about twice the machine's.
-absl::StatusOr<Graph> BuildAtScale(const Model& model, const Machine& machine) {
+// The graph at a batch whose uncut memory is about so many times the machine's.
+absl::StatusOr<Graph> BuildAtScale(const Model& model, const Machine& machine, double times) {
   ModelOptions options = model.options;
   double peaks[2];
   const int64_t batches[2] = {2, 4};
@@ -180,7 +228,7 @@ absl::StatusOr<Graph> BuildAtScale(const Model& model, const Machine& machine) {
   }
   const double slope = std::max(1.0, (peaks[1] - peaks[0]) / static_cast<double>(batches[1] - batches[0]));
   const double fixed = peaks[0] - slope * static_cast<double>(batches[0]);
-  const double batch = (2 * static_cast<double>(machine.device_memory_bytes) - fixed) / slope;
+  const double batch = (times * static_cast<double>(machine.device_memory_bytes) - fixed) / slope;
   options.batch = std::max<int64_t>(1, std::llround(batch));
   return BuildModel(model.generator, options);
 }
@@ -196,7 +244,7 @@ class Table {
   }
 
   void AddRows(const Model& model, const Machine& machine) {
-    const absl::StatusOr<Graph> graph = BuildAtScale(model, machine);
+    const absl::StatusOr<Graph> graph = BuildAtScale(model, machine, 2);
     if (!graph.ok()) {
       std::printf("| %s | %s | %s |\n", model.name.c_str(), machine.name.c_str(), graph.status().ToString().c_str());
       return;
@@ -251,8 +299,48 @@ class Table {
   std::map<std::string, std::vector<double>> gaps_;
 };
 
+int RunStudy(const Arguments& arguments) {
+  constexpr double kMostGap = 1.10, kMostMean = 1.04, kRounding = 1.0005;
+  std::printf("| model | machine | peak/M | nodes | compute ms | planned | bound | /bound | heap | study | plan s |\n"
+              "|---|---|--|--|--|--|--|--|--|--|--|\n");
+  double sum = 0;
+  int rows = 0;
+  std::vector<std::string> failed;
+  for (const Scenario& scenario : StudyScenarios()) {
+    if (!arguments.filters.empty() && !Wanted(arguments, scenario.model.name, scenario.machine.name)) continue;
+    const std::string name = absl::StrCat(scenario.model.name, " | ", scenario.machine.name, " | ", scenario.pressure);
+    const absl::StatusOr<Graph> graph = BuildAtScale(scenario.model, scenario.machine, scenario.pressure);
+    Planned uncut, planned;
+    if (graph.ok()) {
+      uncut = Plan(*graph, scenario.machine, "baseline", 0);
+      planned = Plan(*graph, scenario.machine, "planned",
+                     static_cast<int64_t>(static_cast<double>(uncut.report.predicted_peak_device_bytes) / scenario.pressure));
+    }
+    if (!graph.ok() || !planned.status.ok()) {
+      std::printf("| %s | %s |\n", name.c_str(), (graph.ok() ? planned.status : graph.status()).ToString().c_str());
+      failed.push_back(name);
+      continue;
+    }
+    const double compute = uncut.report.plan->predicted_compute_seconds;
+    const double step = planned.report.predicted_step_seconds, bound = planned.report.lower_bound_seconds;
+    std::printf("| %s | %lld | %.1f | %.3f | %.3f | %.3f | %.3f | %.3f | %.2f |\n", name.c_str(),
+                static_cast<long long>(uncut.nodes), 1e3 * compute, step / compute, bound / compute, step / bound,
+                planned.heap_ratio, scenario.study, planned.plan_seconds);
+    std::fflush(stdout);
+    sum += std::log(step / bound);
+    ++rows;
+    if (step > kMostGap * bound || step > kRounding * scenario.study * compute) failed.push_back(name);
+  }
+  const double mean = std::exp(sum / std::max(rows, 1));
+  std::printf("\n%d rows, step / bound: geometric mean %.4f; above 1.10 or longer than the study's: %zu\n", rows, mean,
+              failed.size());
+  for (const std::string& name : failed) std::printf("- %s\n", name.c_str());
+  return failed.empty() && mean <= kMostMean ? 0 : 1;
+}
+
 int Run(int argc, char** argv) {
   const Arguments arguments = Parse(argc, argv);
+  if (arguments.study) return RunStudy(arguments);
   Table table(arguments);
   for (const Model& model : BenchModels()) {
     for (const Machine& machine : BenchMachines()) {
