@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kDepthFirstSize = 20;
 // Looks that a graph of n nodes is worth: what keeps planning within a second. A count, not a clock, so that plans do not
 // depend on the machine's load.
-int LooksFor(int32_t nodes) { return std::clamp(200'000 / std::max(nodes, 1), 2, 32); }
+int LooksFor(int32_t nodes) { return std::clamp(200'000 / std::max(nodes, 1), 2, 64); }
 constexpr double kHidden = 1.002;         // step / compute at which nothing is left to gain
 constexpr double kWorthRecompute = 1.02;  // … from which on recompute is looked at
 constexpr double kLeastGain = 0.995;      // of the step, for another round of recompute
@@ -30,6 +30,11 @@ constexpr int kRecomputeRounds = 32;
 // Depths of recomputed chains. The next one is tried when the one before has no more to give and the step is still long.
 constexpr int kDepths[] = {3, 5, 8};
 constexpr double kWorthDeeper = 1.1;      // step / compute
+// Where what leaves has no more to give, what would leave with these parts of the budget is computed again; from the start
+// where the step is so long (times compute, per look that there is) that there are not looks enough to go step by step.
+constexpr double kTighter[] = {0.5, 0.3};
+constexpr double kLongPerLook = 1 / 5.5, kLong = 1.5, kVeryLong = 1.3;  // the last: times the others
+constexpr double kNearlyHidden = 1.05;    // step / compute, from which on less may be computed again
 constexpr double kFractions[] = {1, 0.5, 0.25};
 // Partitions are cut at these parts of the budget and of the step, and at so many operations that are not tiny.
 constexpr int64_t kBytesPart = 32;
@@ -170,37 +175,61 @@ class Search {
   void TryRecompute() {
     const bool always = request_.options.recompute == Recompute::kOn;
     const double compute = best_->compute_seconds;
-    size_t depth = 0;
+    size_t depth = 0, tighter = FirstPart(best_->step_seconds / compute);
     for (int round = 0; round < kRecomputeRounds && (looks_ > 0 || (always && round == 0)); ++round) {
       if (Late() || (!always && best_->step_seconds <= kWorthRecompute * compute)) return;
-      if (depth > 0 && best_->step_seconds <= kWorthDeeper * compute) return;
+      if ((depth > 0 || tighter > 0) && best_->step_seconds <= kWorthDeeper * compute) return;
       const double before = best_->step_seconds;
       absl::StatusOr<Looked> base = std::move(best_);
       best_ = absl::InternalError("no fraction was tried");
-      TryFractions(*base, kDepths[depth]);
+      const absl::StatusOr<SwapChoice> choice = tighter == 0 ? base->devices[0].choice : Tighter(*base, kTighter[tighter - 1]);
+      TryFractions(*base, choice.ok() ? *choice : base->devices[0].choice, kDepths[depth]);
       const bool better = best_.ok() && (best_->step_seconds < kLeastGain * before || (always && round == 0));
       if (!better) {
         best_ = std::move(base);
+        if (tighter < std::size(kTighter)) {
+          ++tighter;
+        } else if (++depth < std::size(kDepths)) {
+          tighter = FirstPart(best_->step_seconds / compute);
+        } else {
+          return;
+        }
       } else if (!as_it_is_) {
         as_it_is_ = *std::move(base);
       }
-      if (Late() || (!better && ++depth == std::size(kDepths))) return;
     }
   }
 
-  void TryFractions(const Looked& base, int depth) {
+  // 0 for all of the budget, else one more than the index of the part of it that values to compute again are looked for with.
+  size_t FirstPart(double step_over_compute) const {
+    const double is_long = std::max(kLong, kLongPerLook * all_looks_);
+    if (step_over_compute <= is_long) return 0;
+    return step_over_compute <= kVeryLong * is_long ? 1 : 2;
+  }
+
+  // What would leave with a part of the budget.
+  absl::StatusOr<SwapChoice> Tighter(const Looked& base, double part) const {
+    PlanningOptions options = request_.options;
+    options.device_memory_bytes = static_cast<int64_t>(part * static_cast<double>(request_.options.BudgetOf(0)));
+    const PassClock::Run run(request_.clock, "choose swaps");
+    return strategy_.swaps({base.devices[0].device.access, options, request_.machine, *base.ordered.graph,
+                            base.devices[0].device, limits_});
+  }
+
+  void TryFractions(const Looked& base, const SwapChoice& choice, int depth) {
     UsePartitions(base);
     const bool few = all_looks_ <= kFewLooks;
     int64_t recomputed = 0;
     for (double fraction : kFractions) {
       if (best_.ok() && (Late() || looks_ <= 0)) return;
-      OrderedGraph rewritten = Rewrite(base, fraction, depth);
+      OrderedGraph rewritten = Rewrite(base, choice, fraction, depth);
       const int64_t more = rewritten.recomputed_nodes - base.ordered.recomputed_nodes;
       if (more == 0) return;
       if (recomputed > 0 && static_cast<double>(more) >= kTheSame * static_cast<double>(recomputed)) continue;
       recomputed = more;
       Adopt(Look(std::move(rewritten)), 1);
-      if (few && best_.ok() && best_->step_seconds < kLeastGain * base.step_seconds) return;
+      const bool gained = best_.ok() && best_->step_seconds < kLeastGain * base.step_seconds;
+      if (few && gained && best_->step_seconds > kNearlyHidden * best_->compute_seconds) return;
     }
   }
 
@@ -209,9 +238,9 @@ class Search {
     for (int32_t i = 0; i < graph.num_ids(); ++i) graph.mutable_node(NodeId{i}).partition = looked.partitions[i];
   }
 
-  OrderedGraph Rewrite(const Looked& base, double fraction, int depth) const {
+  OrderedGraph Rewrite(const Looked& base, const SwapChoice& choice, double fraction, int depth) const {
     const PassClock::Run run(request_.clock, "recompute");
-    return RecomputeSwapped(base.ordered, base.devices[0].device, base.devices[0].choice, request_.machine,
+    return RecomputeSwapped(base.ordered, base.devices[0].device, choice, request_.machine,
                             {fraction, depth});
   }
 
