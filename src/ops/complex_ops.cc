@@ -88,8 +88,7 @@ absl::Status RealFftShape(InferenceContext& context) {
     const bool halved = i == dims - 1;
     if (lengths[i] < 0) return context.Error("fft_length must be >= 0");
     MR_RETURN_IF_ERROR(ExpectLength(context, dim, inverse && halved ? lengths[i] / 2 + 1 : lengths[i]));
-    const bool empty = shape.dim(dim) == 0 || lengths[i] == 0;
-    shape.set_dim(dim, empty ? 0 : !inverse && halved ? lengths[i] / 2 + 1 : lengths[i]);
+    shape.set_dim(dim, lengths[i] == 0 ? 0 : !inverse && halved ? lengths[i] / 2 + 1 : lengths[i]);
   }
   context.AddOutput(type, std::move(shape));
   return absl::OkStatus();

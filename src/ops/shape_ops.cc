@@ -110,9 +110,7 @@ absl::Status BitcastShape(InferenceContext& context) {
   Shape shape = context.shape(0);
   const int64_t from = DataTypeSize(context.dtype(0)), to = DataTypeSize(type);
   if (from == 0 || to == 0) return context.Error("element types without a size cannot be bitcast");
-  if (!shape.unknown_rank() && from > to) {
-    return context.Error("bitcast to a smaller type is not supported");
-  }
+  if (!shape.unknown_rank() && from > to) shape.AddDim(from / to);
   if (!shape.unknown_rank() && from < to) {
     if (shape.rank() == 0 || (shape.dim(shape.rank() - 1) >= 0 && shape.dim(shape.rank() - 1) != to / from)) {
       return context.Error(absl::StrCat("Cannot bitcast from ", context.input(0).ToString(), " to ",

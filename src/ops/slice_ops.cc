@@ -96,7 +96,8 @@ absl::Status CheckSliceUpdate(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(5));
   MR_ASSIGN_OR_RETURN(const StridedSliceSpec spec, ResolveSlice(context, context.shape(0), 1));
   const Shape& value = context.shape(4);
-  if (value.fully_known() && value.rank() > 0 && spec.final_shape.fully_known() && value != spec.final_shape) {
+  if (value.fully_known() && value.rank() > 0 && spec.final_shape.fully_known() && spec.final_shape.num_elements() > 0 &&
+      value != spec.final_shape) {
     const absl::StatusOr<Shape> broadcast = BroadcastShapes(value, spec.final_shape);
     if (!broadcast.ok() || *broadcast != spec.final_shape) {
       return context.Error(absl::StrCat("cannot assign a value of shape ", value.ToString(), " to a slice of shape ",

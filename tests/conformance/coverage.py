@@ -1,67 +1,42 @@
 #!/usr/bin/env python3
-"""What the committed cases cover: per op the element types of its first input, and edges. Needs the protos of TensorFlow.
+"""Writes cells.txt: per op what its definition in TensorFlow makes a case cover. coverage_test.cc holds the cases to it.
 
-  coverage.py            a line per op that lacks something
-  coverage.py --all      a line per op
+  coverage.py            needs TensorFlow; reads which ops the committed cases have
+
+A line is OP|inputs|type attributes|axis attributes|cells. Inputs, in the definition's order: d data of the op's type, f data
+of a fixed type, a axes, r a variable, - another; *N a list as long as attribute N, *T one of as many as the list of types T.
+Type attributes are NAME:DEFAULT; the first one is the type of the data.
 """
-import collections
-import os
 import pathlib
-import sys
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-import numpy as np  # noqa: E402
-import tensorflow as tf  # noqa: E402
-from tensorflow.core.framework import graph_pb2  # noqa: E402
+from coverage_cells import AXES, all_cases, cells_of, data_arguments, name_of, type_attributes
 
-FLOATS = ("float32", "float64", "float16", "bfloat16")
+import tensorflow as tf
+from tensorflow.python.framework import op_def_registry
 
 
-def cases():
-    """(op node, input values where they are stored)."""
-    for path in sorted((pathlib.Path(__file__).parent / "data").glob("*.pb")):
-        graph = graph_pb2.GraphDef.FromString(path.read_bytes())
-        nodes = {node.name: node for node in graph.node}
-        for node in graph.node:
-            if node.name.endswith("/op"):
-                yield node, [nodes[name.split(":")[0]] for name in node.input if name.split(":")[0] in nodes]
-
-
-def describe(inputs):
-    edges, types = set(), []
-    for node in inputs:
-        if "value" not in node.attr:
-            types.append(tf.as_dtype(node.attr["dtype"].type).name if node.attr["dtype"].type else "?")
-            shape = [dim.size for dim in node.attr["shape"].shape.dim]
-        else:
-            tensor = node.attr["value"].tensor
-            types.append(tf.as_dtype(tensor.dtype).name)
-            shape = [dim.size for dim in tensor.tensor_shape.dim]
-            if types[-1] in FLOATS and len(types) == 1 and not np.isfinite(tf.make_ndarray(tensor).astype(np.float64)).all():
-                edges.add("special")
-        edges.update(["empty"] if 0 in shape else [], ["scalar"] if not shape else [], ["rank8"] if len(shape) >= 8 else [])
-    return types[0] if types else "?", edges
+def line(op):
+    op_def = op_def_registry.get(op)
+    data = data_arguments(op_def)
+    inputs = []
+    for i, arg in enumerate(op_def.input_arg):
+        kind = "a" if arg.name in AXES else "r" if arg.type == tf.resource.as_datatype_enum or arg.is_ref else "-"
+        if i in data:
+            kind = ("r" if arg.is_ref else "") + ("d" if arg.type_attr else "f")
+        length = arg.number_attr or arg.type_list_attr
+        inputs.append(kind + (f"*{length}" if length else ""))
+    defaults = {a.name: a.default_value for a in op_def.attr}
+    types = [f"{a}:{name_of(defaults[a].type) if defaults[a].type else ''}" for a in type_attributes(op_def)]
+    axes = [a.name for a in op_def.attr if a.name in AXES]
+    data_format = defaults["data_format"].s.decode() if "data_format" in defaults else ""
+    return "|".join([op, ",".join(inputs), ",".join(types), ",".join(axes), data_format, ",".join(cells_of(op))])
 
 
 def main():
-    table = collections.defaultdict(lambda: (set(), set(), [0]))
-    for node, inputs in cases():
-        dtype, edges = describe(inputs)
-        for name in ("T", "dtype", "Tparams", "SrcT", "Tin", "Dtype"):
-            if node.attr[name].type:
-                dtype = tf.as_dtype(node.attr[name].type).name
-                break
-        row = table[node.op]
-        row[0].add(dtype)
-        row[1].update(edges)
-        row[2][0] += 1
-    for op, (types, edges, count) in sorted(table.items()):
-        lacks = [] if "empty" in edges else ["empty"]
-        if len(types) < 2:
-            lacks.append("second type")
-        if lacks or "--all" in sys.argv:
-            print(f"{op}: {count[0]} cases, {' '.join(sorted(types))}; {' '.join(sorted(edges))}; lacks {', '.join(lacks) or 'nothing'}")
-    print(f"{len(table)} ops, {sum(row[2][0] for row in table.values())} cases")
+    ops = sorted({case.op for case in all_cases()})
+    path = pathlib.Path(__file__).resolve().parent / "cells.txt"
+    path.write_text("".join(line(op) + "\n" for op in ops))
+    print(f"{len(ops)} ops")
 
 
 if __name__ == "__main__":

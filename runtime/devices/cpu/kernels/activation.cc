@@ -173,8 +173,8 @@ void RegisterActivationKernels(KernelRegistry& registry) {
   RegisterUnary(registry, "Softsign", FloatingUnary<Softsign>());
   RegisterUnary(registry, "Elu", PacketFloatScalarDouble<Elu>(), {.grain = kMathGrain});
   RegisterUnary(registry, "Selu", PacketFloatScalarDouble<Selu>(), {.grain = kMathGrain});
-  RegisterBinary(registry, "ReluGrad", FloatingPairs<ReluGrad>());
-  RegisterBinary(registry, "Relu6Grad", FloatingPairs<Relu6Grad>());
+  RegisterBinary(registry, "ReluGrad", NumericPairs<ReluGrad>());
+  RegisterBinary(registry, "Relu6Grad", NumericPairs<Relu6Grad>());
   RegisterBinary(registry, "SoftsignGrad", FloatingPairs<SoftsignGrad>());
   RegisterBinary(registry, "SoftplusGrad",
                  {.on_float = &PacketPairLoop<SoftplusGrad, float>, .on_double = &PacketPairLoop<SoftplusGrad, double>},

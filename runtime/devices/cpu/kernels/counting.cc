@@ -114,13 +114,13 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeInplace(const OpInstance& node) {
   const int64_t rows = node.inputs[0].shape.dim(0), updates = node.inputs[1].shape.num_elements();
   const int64_t width = rows == 0 ? 0 : node.inputs[0].shape.num_elements() / rows;
   const int sign = node.op == "InplaceAdd" ? 1 : node.op == "InplaceSub" ? -1 : 0;
-  if (rows == 0 && updates > 0) return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' updates rows of none"));
-  return DispatchNumeric(node, node.inputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
+  const DataType dtype = sign == 0 && node.inputs[0].dtype == DataType::kBool ? DataType::kUint8 : node.inputs[0].dtype;
+  return DispatchNumeric(node, dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
     using T = typename decltype(tag)::type;
     return MakeKernel([=](const KernelContext& context) {
       T* out = context.output<T>(0);
       if (out != context.input<T>(0)) std::copy_n(context.input<T>(0), rows * width, out);
-      for (int64_t u = 0; u < updates; ++u) {
+      for (int64_t u = 0; rows > 0 && u < updates; ++u) {
         const int64_t row = ((context.input<int32_t>(1)[u] % rows) + rows) % rows;
         const T* from = context.input<T>(2) + u * width;
         T* to = out + row * width;

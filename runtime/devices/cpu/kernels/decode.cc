@@ -112,7 +112,8 @@ absl::Status EditDistance(const KernelContext& context) {
 }
 
 KernelOr MakeEditDistance(const OpInstance& node) {
-  return DispatchNumeric(node, node.inputs[1].dtype, [](auto tag) -> std::unique_ptr<Kernel> {
+  const DataType dtype = node.inputs[1].dtype == DataType::kBool ? DataType::kUint8 : node.inputs[1].dtype;
+  return DispatchNumeric(node, dtype, [](auto tag) -> std::unique_ptr<Kernel> {
     using T = typename decltype(tag)::type;
     return MakeKernel([](const KernelContext& context) { return EditDistance<T>(context); });
   });

@@ -2,9 +2,11 @@
 #include <Eigen/Eigenvalues>
 #include <Eigen/QR>
 #include <Eigen/SVD>
+#include <limits>
 
 #include "cpu/kernels/families.h"
 #include "cpu/kernels/linalg.h"
+#include "cpu/kernels/widened.h"
 
 namespace millrace::cpu {
 namespace {
@@ -44,7 +46,18 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeSvd(const OpInstance& node) {
   const unsigned options = !vectors ? 0 : full ? Eigen::ComputeFullU | Eigen::ComputeFullV : Eigen::ComputeThinU | Eigen::ComputeThinV;
   return EachMatrix(node, [=](const KernelContext& context, const MatrixBatch& batch, int64_t i) -> absl::Status {
     if (batch.elements() == 0) return absl::OkStatus();
-    const Eigen::BDCSVD<Matrix> svd(LoadMatrix(context, 0, i, batch.rows, batch.columns), options);
+    const Matrix matrix = LoadMatrix(context, 0, i, batch.rows, batch.columns);
+    if (!matrix.allFinite()) {
+      const auto fill = [&](int output, int64_t rows, int64_t columns) {
+        StoreMatrix(context, output, i, Matrix::Constant(rows, columns, std::numeric_limits<double>::quiet_NaN()));
+      };
+      const int64_t inner = std::min(batch.rows, batch.columns);
+      fill(0, inner, 1);
+      if (vectors) fill(1, batch.rows, full ? batch.rows : inner);
+      if (vectors) fill(2, batch.columns, full ? batch.columns : inner);
+      return absl::OkStatus();
+    }
+    const Eigen::BDCSVD<Matrix> svd(matrix, options);
     StoreMatrix(context, 0, i, svd.singularValues());
     if (!vectors) return absl::OkStatus();
     StoreMatrix(context, 1, i, svd.matrixU());
@@ -56,7 +69,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeSvd(const OpInstance& node) {
 }  // namespace
 
 void RegisterDecomposeKernels(KernelRegistry& registry) {
-  AddKernel(registry, "Qr", MakeQr);
+  AddKernel(registry, "Qr", Widened(MakeQr));
   AddKernel(registry, "SelfAdjointEigV2", MakeEigen);
   AddKernel(registry, "Svd", MakeSvd);
 }

@@ -85,9 +85,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeFakeQuantGradient(const OpInstance& 
         const int64_t i = r * quantizer.channels + c;
         const float gradient = gradients[i], x = in[i];
         const bool inside = (range.empty && kRange >= 0) || range.Holds(x);
-        below += !inside && x < range.low ? gradient : 0;
-        above += !inside && x > range.high ? gradient : 0;
-        context.output<float>(0)[i] = inside ? gradient : 0.0f;
+        below += gradient * static_cast<float>(!inside && x < range.low);  // NaN times 0 stays NaN
+        above += gradient * static_cast<float>(!inside && x > range.high);
+        context.output<float>(0)[i] = gradient * static_cast<float>(inside);
       }
       if (kRange < 0) continue;
       context.output<float>(1)[c] = static_cast<float>(below);

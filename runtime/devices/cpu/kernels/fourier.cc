@@ -283,7 +283,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeRfft(const OpInstance& node) {
     const int64_t scratch = std::max(MostScratch(others), real.scratch_bytes());
     return MakeKernel(
         [in, out, half, real, others = std::move(others)](const KernelContext& context) {
-          if (out.num_elements() == 0) return absl::OkStatus();
+          std::fill_n(context.output<C>(0), in.num_elements() == 0 ? out.num_elements() : 0, C(0));
+          if (out.num_elements() == 0 || in.num_elements() == 0) return absl::OkStatus();
           const int64_t step = in.dim(in.rank() - 1);
           T* to = reinterpret_cast<T*>(context.output<C>(0));
           ForEachCommonRun(in, out, [&](int64_t from_row, int64_t to_row, int64_t rows) {
@@ -312,7 +313,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeIrfft(const OpInstance& node) {
     const int64_t scratch = std::max(MostScratch(others), real.scratch_bytes());
     return MakeKernel(
         [=, others = std::move(others)](const KernelContext& context) {
-          if (out.num_elements() == 0) return absl::OkStatus();
+          std::fill_n(context.output<T>(0), in.num_elements() == 0 ? out.num_elements() : 0, T(0));
+          if (out.num_elements() == 0 || in.num_elements() == 0) return absl::OkStatus();
           C* values = static_cast<C*>(context.scratch);
           void* rest = static_cast<char*>(context.scratch) + spectrum;
           const int64_t step = in.dim(in.rank() - 1);

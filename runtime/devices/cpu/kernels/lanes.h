@@ -1,4 +1,4 @@
-// A block of channels in one vector register, by GCC's vector extension. Values of 16-bit formats are computed as
+// A block of channels in one vector register, by GCC's vector extension. Values of 16 bits and less are computed as
 // float. Vectors are passed by reference: passing them by value depends on the instruction set.
 #ifndef MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_LANES_H_
 #define MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_LANES_H_
@@ -11,8 +11,9 @@ namespace millrace::cpu {
 
 template <typename T>
 struct Lanes {
-  using Value = std::conditional_t<std::is_same_v<T, double>, double, float>;
-  using Integer = std::conditional_t<std::is_same_v<T, double>, int64_t, int32_t>;
+  // Small integers are floats too; larger ones are what they are.
+  using Value = std::conditional_t<sizeof(T) >= 4, T, float>;
+  using Integer = std::conditional_t<sizeof(Value) == 8, int64_t, int32_t>;
   static constexpr int kCount = 64 / sizeof(Value);
   typedef Value Vector __attribute__((vector_size(64)));
   typedef Integer Index __attribute__((vector_size(64)));

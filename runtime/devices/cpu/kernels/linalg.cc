@@ -7,6 +7,7 @@
 #include <Eigen/LU>
 
 #include "cpu/kernels/families.h"
+#include "cpu/kernels/widened.h"
 
 namespace millrace::cpu {
 
@@ -107,7 +108,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeLogDeterminant(const OpInstance& nod
       sign = static_cast<double>(lu.permutationP().determinant());
       for (int64_t k = 0; k < n; ++k) {
         const double pivot = lu.matrixLU()(k, k);
-        sign *= pivot > 0 ? 1 : pivot < 0 ? -1 : 0;
+        sign *= pivot > 0 ? 1 : pivot < 0 ? -1 : pivot;  // 0 or NaN
         sum += std::log(std::abs(pivot));
       }
     }
@@ -147,16 +148,14 @@ int64_t BroadcastIndex(const Shape& shape, const Shape& out, int64_t i) {
 }
 
 // x of triangle * x = side, by substitution.
-absl::Status SolveTriangle(const Matrix& triangle, bool lower, Matrix& side) {
+void SolveTriangle(const Matrix& triangle, bool lower, Matrix& side) {
   const int64_t n = triangle.rows();
   for (int64_t k = 0; k < n; ++k) {
     const int64_t row = lower ? k : n - 1 - k;
-    if (triangle(row, row) == 0) return NotInvertible();
     const int64_t first = lower ? 0 : row + 1, last = lower ? row : n;
     for (int64_t j = first; j < last; ++j) side.row(row) -= triangle(row, j) * side.row(j);
     side.row(row) /= triangle(row, row);
   }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeTriangularSolve(const OpInstance& node) {
@@ -170,7 +169,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeTriangularSolve(const OpInstance& no
       Matrix triangle = LoadMatrix(context, 0, BroadcastIndex(matrices, result, i), batch.rows, batch.rows);
       if (adjoint) triangle.transposeInPlace();
       Matrix side = LoadMatrix(context, 1, BroadcastIndex(sides, result, i), batch.rows, batch.columns);
-      MR_RETURN_IF_ERROR(SolveTriangle(triangle, lower != adjoint, side));
+      SolveTriangle(triangle, lower != adjoint, side);
       StoreMatrix(context, 0, i, side);
     }
     return absl::OkStatus();
@@ -183,7 +182,7 @@ void RegisterLinalgKernels(KernelRegistry& registry) {
   // Eigen would cut its products by the number of OpenMP's threads, which no result may depend on.
   Eigen::setNbThreads(1);
   AddKernel(registry, "Cholesky", MakeCholesky);
-  AddKernel(registry, "MatrixInverse", MakeInverse);
+  AddKernel(registry, "MatrixInverse", Widened(MakeInverse));
   AddKernel(registry, "Lu", MakeLu);
   AddKernel(registry, "MatrixDeterminant", MakeDeterminant);
   AddKernel(registry, "LogMatrixDeterminant", MakeLogDeterminant);

@@ -6,6 +6,7 @@
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/gemm.h"
 #include "cpu/kernels/rare.h"
+#include "cpu/kernels/widened.h"
 #include "millrace/status.h"
 
 namespace millrace::cpu {
@@ -277,10 +278,10 @@ class SequenceGrad final : public Kernel {
 }  // namespace
 
 void RegisterLstmKernels(KernelRegistry& registry) {
-  AddKernel(registry, "LSTMBlockCell", MakeCell);
-  AddKernel(registry, "LSTMBlockCellGrad", MakeCellGrad);
-  for (const char* op : {"BlockLSTM", "BlockLSTMV2"}) AddKernel(registry, op, MakeSequence);
-  for (const char* op : {"BlockLSTMGrad", "BlockLSTMGradV2"}) AddKernel(registry, op, SequenceGrad::Make);
+  AddKernel(registry, "LSTMBlockCell", Widened(MakeCell));
+  AddKernel(registry, "LSTMBlockCellGrad", Widened(MakeCellGrad));
+  for (const char* op : {"BlockLSTM", "BlockLSTMV2"}) AddKernel(registry, op, Widened(MakeSequence));
+  for (const char* op : {"BlockLSTMGrad", "BlockLSTMGradV2"}) AddKernel(registry, op, Widened(SequenceGrad::Make));
 }
 
 }  // namespace millrace::cpu

@@ -167,14 +167,19 @@ template <Rule kRule>
 absl::StatusOr<std::unique_ptr<Kernel>> MakeGrad(const OpInstance& node) {
   const bool window_inputs = node.op == "MaxPoolGradV2" || node.op == "MaxPoolGradGradV2";
   MR_ASSIGN_OR_RETURN(const PoolGeometry geometry, PoolGeometryOf(node, node.inputs[0].shape, window_inputs ? 3 : -1));
-  return DispatchFloating(node, node.inputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
+  const auto make = [&](auto tag) -> std::unique_ptr<Kernel> {
     using T = typename decltype(tag)::type;
     return MakeKernel([geometry](const KernelContext& context) {
       if constexpr (kRule == Rule::kFirstMaximum) return RunFirstMaximumGrad<T>(context, geometry);
       if constexpr (kRule == Rule::kEveryMaximum) return RunEveryMaximumGrad<T>(context, geometry);
       if constexpr (kRule == Rule::kGradGrad) return RunGradGrad<T>(context, geometry);
     });
-  });
+  };
+  if constexpr (kRule == Rule::kEveryMaximum) {
+    return DispatchFloating(node, node.inputs[0].dtype, make);
+  } else {
+    return DispatchNumeric(node, node.inputs[0].dtype, make);
+  }
 }
 
 }  // namespace

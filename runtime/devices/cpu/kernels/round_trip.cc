@@ -105,7 +105,7 @@ absl::Status PassInside(const KernelContext& context, const Slices& slices) {
   for (int64_t i = 0; i < slices.outer * slices.count * slices.inner; ++i) {
     const int64_t s = i / slices.inner % slices.count;
     const T x = context.input<T>(1)[i];
-    context.output<T>(0)[i] = x >= context.input<T>(2)[s] && x <= context.input<T>(3)[s] ? context.input<T>(0)[i] : T(0);
+    context.output<T>(0)[i] = context.input<T>(0)[i] * static_cast<T>(x >= context.input<T>(2)[s] && x <= context.input<T>(3)[s]);
   }
   for (int k : {1, 2}) std::fill_n(context.output<T>(k), context.output_type(k).shape.num_elements(), T(0));
   return absl::OkStatus();

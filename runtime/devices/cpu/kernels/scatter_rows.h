@@ -8,7 +8,8 @@
 
 namespace millrace::cpu {
 
-enum class Combine { kAssign, kAdd, kSub, kMul, kMax, kMin };
+// kMaxOrLater and kMinOrLater take the later one of two that do not compare: a NaN alone stays.
+enum class Combine { kAssign, kAdd, kSub, kMul, kMax, kMin, kMaxOrLater, kMinOrLater };
 
 template <typename T, Combine kCombine>
 inline T CombineOne(T a, T b) {
@@ -17,6 +18,8 @@ inline T CombineOne(T a, T b) {
   if constexpr (kCombine == Combine::kMul) return static_cast<T>(a * b);
   if constexpr (kCombine == Combine::kMax) return a < b ? b : a;
   if constexpr (kCombine == Combine::kMin) return b < a ? b : a;
+  if constexpr (kCombine == Combine::kMaxOrLater) return a > b ? a : b;
+  if constexpr (kCombine == Combine::kMinOrLater) return a < b ? a : b;
   return b;
 }
 
@@ -59,6 +62,8 @@ void ScatterRows(const KernelContext& context, Combine combine, const int64_t* t
     case Combine::kMul: return run.template operator()<Combine::kMul>();
     case Combine::kMax: return run.template operator()<Combine::kMax>();
     case Combine::kMin: return run.template operator()<Combine::kMin>();
+    case Combine::kMaxOrLater: return run.template operator()<Combine::kMaxOrLater>();
+    case Combine::kMinOrLater: return run.template operator()<Combine::kMinOrLater>();
   }
 }
 

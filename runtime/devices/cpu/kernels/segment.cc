@@ -76,6 +76,13 @@ absl::Status UnsortedTargets(const KernelContext& context, int64_t segments, int
   return absl::OkStatus();
 }
 
+// A segment of NaN alone is NaN, not what a segment without rows holds.
+constexpr Combine UnsortedCombineOf(Reduction reduction) {
+  if (reduction == Reduction::kMax) return Combine::kMaxOrLater;
+  if (reduction == Reduction::kMin) return Combine::kMinOrLater;
+  return CombineOf(reduction);
+}
+
 template <Reduction kReduction>
 KernelOr MakeUnsorted(const OpInstance& instance) {
   const int64_t rows = instance.inputs[1].shape.num_elements();
@@ -97,7 +104,7 @@ KernelOr MakeUnsorted(const OpInstance& instance) {
           std::fill(out + begin, out + end, Identity<T>(kReduction));
         });
         if (width > 0) {
-          ScatterRowsAs<T, CombineOf(kReduction)>(context, targets, rows, width, context.input<T>(0), out, segments);
+          ScatterRowsAs<T, UnsortedCombineOf(kReduction)>(context, targets, rows, width, context.input<T>(0), out, segments);
         }
         return absl::OkStatus();
       };

@@ -93,8 +93,8 @@ absl::StatusOr<StridedCopy> BuildSliceUpdate(const ValueReader& reader, const Sh
   MR_ASSIGN_OR_RETURN(const int64_t element, ElementSize(reader.instance(), value.dtype));
   MR_ASSIGN_OR_RETURN(const StridedSliceSpec spec, ReadSpec(reader, whole));
   const int missing = spec.final_shape.rank() - value.shape.rank();
-  bool fits = missing >= 0;
-  for (int i = 0; fits && i < value.shape.rank(); ++i) {
+  bool fits = missing >= 0 || spec.final_shape.num_elements() == 0;
+  for (int i = 0; spec.final_shape.num_elements() > 0 && fits && i < value.shape.rank(); ++i) {
     fits = value.shape.dim(i) == 1 || value.shape.dim(i) == spec.final_shape.dim(missing + i);
   }
   if (!fits) {

@@ -1,5 +1,6 @@
 // Error functions, gamma functions and their kin, by Eigen's special functions.
 #include <cmath>
+#include <limits>
 #include <iterator>
 #include <unsupported/Eigen/SpecialFunctions>
 
@@ -48,16 +49,32 @@ MILLRACE_UNARY(Erf, std::erf);
 MILLRACE_UNARY(Erfc, std::erfc);
 MILLRACE_UNARY(Lgamma, numext::lgamma);
 MILLRACE_UNARY(Digamma, numext::digamma);
-MILLRACE_UNARY(Ndtri, numext::ndtri);
 MILLRACE_UNARY(BesselI0, numext::bessel_i0);
 MILLRACE_UNARY(BesselI1, numext::bessel_i1);
 MILLRACE_UNARY(BesselI0e, numext::bessel_i0e);
 MILLRACE_UNARY(BesselI1e, numext::bessel_i1e);
 
+// NaN of what is no probability.
+struct Ndtri {
+  template <typename T>
+  static T Apply(T x) {
+    return x >= T{0} && x <= T{1} ? numext::ndtri(x) : std::numeric_limits<T>::quiet_NaN();
+  }
+};
 struct Erfinv {
   template <typename T>
   static T Apply(T x) {
-    return numext::ndtri((x + T{1}) / T{2}) * T(M_SQRT1_2);
+    return Ndtri::Apply((x + T{1}) / T{2}) * T(M_SQRT1_2);
+  }
+};
+// The limits at infinity, of which the series makes NaN.
+struct Zeta {
+  template <typename T>
+  static T Apply(T x, T q) {
+    constexpr T kInfinity = std::numeric_limits<T>::infinity();
+    if (q == kInfinity && x > T{1}) return T{0};
+    if (x == kInfinity && q >= T{1}) return q > T{1} ? T{0} : T{1};
+    return numext::zeta(x, q);
   }
 };
 
@@ -65,7 +82,6 @@ MILLRACE_BINARY(Igamma, numext::igamma);
 MILLRACE_BINARY(Igammac, numext::igammac);
 MILLRACE_BINARY(IgammaGradA, numext::igamma_der_a);
 MILLRACE_BINARY(RandomGammaGrad, numext::gamma_sample_der_alpha);
-MILLRACE_BINARY(Zeta, numext::zeta);
 MILLRACE_BINARY(Polygamma, numext::polygamma);
 
 }  // namespace

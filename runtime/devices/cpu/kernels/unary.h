@@ -66,6 +66,14 @@ template <typename Op>
 BinaryLoops FloatingPairs() {
   return {.on_float = &PairLoopOver<Op, float>, .on_double = &PairLoopOver<Op, double>};
 }
+template <typename Op>
+BinaryLoops NumericPairs() {
+  BinaryLoops loops = FloatingPairs<Op>();
+  loops.on_int32 = &PairLoopOver<Op, int32_t>;
+  loops.on_int64 = &PairLoopOver<Op, int64_t>;
+  loops.on_uint64 = &PairLoopOver<Op, uint64_t>;
+  return loops;
+}
 
 }  // namespace millrace::cpu
 

@@ -12,11 +12,11 @@ namespace {
 
 template <typename T>
 T Sign(T x) {
-  return static_cast<T>((x > T{0}) - (x < T{0}));
+  return x != x ? x : static_cast<T>((x > T{0}) - (x < T{0}));
 }
 template <typename T>
 T PositivePart(T x) {
-  return x > T{0} ? x : T{0};
+  return x < T{0} ? T{0} : x;
 }
 
 template <typename T>
@@ -234,7 +234,7 @@ struct PowerSign {
   void operator()(T g, T& var, T& m) const {
     m = m * beta + g * (T{1} - beta);
     const T agreement = Sign(g) * Sign(m);
-    const T scale = agreement > T{0} ? grown : agreement < T{0} ? shrunk : T{1};
+    const T scale = agreement > T{0} ? grown : agreement < T{0} ? shrunk : T{1} + agreement;  // 1, or NaN
     var -= lr * scale * g;
   }
   T lr, beta, grown, shrunk;
