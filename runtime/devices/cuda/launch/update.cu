@@ -9,11 +9,11 @@ namespace {
 
 template <typename W>
 MR_DEVICE W SignOf(W x) {
-  return static_cast<W>((x > W(0)) - (x < W(0)));
+  return x != x ? x : static_cast<W>((x > W(0)) - (x < W(0)));
 }
 template <typename W>
 MR_DEVICE W PositivePart(W x) {
-  return x > W(0) ? x : W(0);
+  return x < W(0) ? W(0) : x;
 }
 // The proximal step from `at` with rate `lr`.
 template <typename W>
@@ -105,7 +105,7 @@ MR_DEVICE void SignRule(UpdateRule rule, const W* c, W g, W* s) {
     return;
   }
   const W exponent = c[1] * c[2];
-  const W scale = agreement > W(0) ? exp(exponent) : agreement < W(0) ? exp(-exponent) : W(1);
+  const W scale = agreement > W(0) ? exp(exponent) : agreement < W(0) ? exp(-exponent) : W(1) + agreement;  // 1, or NaN
   s[0] = s[0] - c[0] * scale * g;
 }
 
