@@ -1,6 +1,8 @@
 #include "passes/pipeline.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
@@ -179,25 +181,34 @@ absl::Status TrySizes(const CompileRequest& request, Prepared& prepared, const S
   return absl::OkStatus();
 }
 
-absl::StatusOr<Compiled> FindPlan(const CompileRequest& request) {
+using Clock = std::chrono::steady_clock;
+
+double SecondsUntil(Clock::time_point time) { return std::chrono::duration<double>(time - Clock::now()).count(); }
+
+// Says so where the time for planning ran out. `left`: of it, seconds, when the passes before the search were done.
+void NoteDeadline(const CompileRequest& request, const PlanLimits& limits, double left, Compiled& compiled) {
+  if (request.options.plan_seconds <= 0 || SecondsUntil(limits.deadline) > 0) return;
+  const auto milliseconds = [](double seconds) { return absl::StrCat(std::llround(1e3 * seconds), " ms"); };
+  compiled.plan.notes.push_back(
+      left > 0 ? absl::StrCat("planning stopped after ", milliseconds(request.options.plan_seconds), ", of which the passes before the search left it ", milliseconds(left))
+               : absl::StrCat("the ", milliseconds(request.options.plan_seconds),
+                              " for planning were over before the search: the first plan that fits"));
+}
+
+absl::StatusOr<Compiled> FindPlan(const CompileRequest& request, Prepared& prepared, const PlanLimits& limits) {
   MR_ASSIGN_OR_RETURN(const Strategy* strategy, FindStrategy(request.options.strategy));
-  PlanLimits limits;
-  if (request.options.plan_seconds > 0) {
-    limits.deadline = std::chrono::steady_clock::now() +
-                      std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                          std::chrono::duration<double>(request.options.plan_seconds));
-  }
-  MR_ASSIGN_OR_RETURN(Prepared prepared, Prepare(request));
   prepared.summary = Summarize(prepared.graph);
   if (strategy->order == Strategy::Order::kLevels) {
     MR_RETURN_IF_ERROR(CheckTflmsFilters(request.graph, prepared.graph, request.options.tflms));
   }
   if (strategy->order == Strategy::Order::kBest && request.options.partition_size == 0) {
-    // The search plans quickly; what it finds is planned in full.
-    MR_ASSIGN_OR_RETURN(std::vector<OrderedGraph> found, SearchOrders(request, prepared, *strategy, limits));
+    // The search plans quickly; what it finds is planned in full, for which it leaves half of the time.
+    PlanLimits search = limits;
+    if (request.options.plan_seconds > 0) search.deadline -= std::max(Clock::duration(0), limits.deadline - Clock::now()) / 2;
+    MR_ASSIGN_OR_RETURN(std::vector<OrderedGraph> found, SearchOrders(request, prepared, *strategy, search));
     absl::StatusOr<Compiled> best = absl::InternalError("nothing was found");
     for (OrderedGraph& ordered : found) {
-      if (best.ok() && (std::chrono::steady_clock::now() >= limits.deadline || AllHidden(best->plan))) break;
+      if (best.ok() && (Clock::now() >= limits.deadline || AllHidden(best->plan))) break;
       absl::StatusOr<Compiled> compiled = PlanOrdered(request, prepared, *strategy, std::move(ordered), limits);
       if (!compiled.ok() && !absl::IsResourceExhausted(compiled.status())) return compiled.status();
       KeepFaster(std::move(compiled), best);
@@ -235,7 +246,16 @@ absl::StatusOr<Compiled> FindPlan(const CompileRequest& request) {
 }  // namespace
 
 absl::StatusOr<Compiled> Compile(const CompileRequest& request) {
-  MR_ASSIGN_OR_RETURN(Compiled compiled, FindPlan(request));
+  MR_RETURN_IF_ERROR(FindStrategy(request.options.strategy).status());
+  PlanLimits limits;
+  if (request.options.plan_seconds > 0) {
+    limits.deadline =
+        Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(request.options.plan_seconds));
+  }
+  MR_ASSIGN_OR_RETURN(Prepared prepared, Prepare(request));
+  const double left = SecondsUntil(limits.deadline);
+  MR_ASSIGN_OR_RETURN(Compiled compiled, FindPlan(request, prepared, limits));
+  NoteDeadline(request, limits, left, compiled);
   // The plan is checked from its steps alone, by code that shares nothing with the passes.
   const PassClock::Run run(request.clock, "verify plan");
   MR_RETURN_IF_ERROR(VerifyPlan(compiled.plan));

@@ -113,9 +113,16 @@ std::vector<std::string> AdviseOnHost(const Workload& workload, const SessionOpt
 }  // namespace
 
 std::vector<std::string> Advise(const Workload& workload, const SessionOptions& session, const Environment& environment) {
-  constexpr int64_t kPlannedNodes = 200'000, kMostPlans = 64;
-  int64_t plans_left = std::clamp<int64_t>(kPlannedNodes / std::max(workload.graph->num_nodes(), 1), 1, kMostPlans);
+  constexpr int64_t kPlannedNodes = 100'000, kMostPlans = 32;
+  int64_t plans_left = std::min<int64_t>(kPlannedNodes / std::max(workload.graph->num_nodes(), 1), kMostPlans);
   std::vector<std::string> advice;
+  if (plans_left == 0) {
+    const std::string planned = PlanningOptions().strategy;
+    if (session.planning.strategy != planned) {
+      advice.push_back(absl::StrCat("the graph is too large to try what would fit; --strategy=", planned, " needs least memory"));
+    }
+    return advice;
+  }
   if (plans_left >= 4) advice = AdviseOnHost(workload, session, environment);
   if (!advice.empty()) return advice;
   const std::string& strategy = session.planning.strategy;

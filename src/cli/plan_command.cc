@@ -19,6 +19,7 @@ absl::Status PlanCommand(const Options& options, const Environment& environment)
   budgets.Apply(session.planning);
 
   TrainResult result = PlanOnly(workload, session, environment);
+  LogPasses(result.run);
   RunReport unswapped;
   if (outputs.wants_picture() && result.run.plan != nullptr) {
     SessionOptions without = session;

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/exit_status.h"
 #include "cli/progress.h"
+#include "glog/logging.h"
 #include "millrace/status.h"
 #include "report/digest.h"
 #include "report/text_table.h"
@@ -123,10 +124,17 @@ Arrays NamedFetches(const std::vector<Tensor>& fetched, const std::vector<std::s
   return arrays;
 }
 
+void LogPasses(const RunReport& run) {
+  for (const PassTime& pass : run.passes) {
+    VLOG(1) << absl::StrCat("planning: ", pass.name, " took ", pass.seconds, " s in ", pass.runs, " runs");
+  }
+}
+
 TrainResult Train(const Workload& workload, const SessionOptions& options, const Environment& environment) {
   TrainResult result = EmptyResult(options);
   Trainer trainer(workload, environment, result);
   absl::Status status = trainer.Plan(options);
+  LogPasses(result.run);
   if (status.ok()) {
     status = trainer.Steps();
     const absl::Status collected = trainer.Collect();

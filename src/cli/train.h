@@ -28,6 +28,9 @@ TrainResult Train(const Workload& workload, const SessionOptions& options, const
 // Tensors of `fetched` by name.
 Arrays NamedFetches(const std::vector<Tensor>& fetched, const std::vector<std::string>& names);
 
+// With --v=1: what each pass of the run's planning took. Train logs its own.
+void LogPasses(const RunReport& run);
+
 // Plans only: run.plan and the predicted figures.
 TrainResult PlanOnly(const Workload& workload, const SessionOptions& options, const Environment& environment);
 

@@ -40,13 +40,6 @@ std::string TensorNameOf(const std::string& name) {
   return name.find(':') == std::string::npos ? absl::StrCat(name, ":0") : name;
 }
 
-// With --v=1.
-void LogTimes(const PassClock& clock) {
-  for (const PassTime& pass : clock.passes()) {
-    VLOG(1) << absl::StrCat("planning: ", pass.name, " took ", pass.seconds, " s in ", pass.runs, " runs");
-  }
-}
-
 class SessionImpl final : public Session {
  public:
   // No `devices` where nothing can run.
@@ -364,7 +357,6 @@ class SessionImpl final : public Session {
         if (options_.planning_progress) options_.planning_progress(pass);
       });
       absl::StatusOr<Compiled> compiled = CompileNow(feeds, fetches, targets, &clock);
-      LogTimes(clock);
       if (!compiled.ok()) {
         programs_.erase(key);
         last_run_ = RunReport();

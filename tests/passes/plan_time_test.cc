@@ -1,6 +1,7 @@
 // Planning may not become superlinear: graphs of a million nodes are to be planned, too.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <ctime>
 #include <memory>
 #include <string>
@@ -25,9 +26,9 @@ struct Planned {
   int64_t peak_bytes = 0;
 };
 
-// A recurrent network of that many steps, about 35 nodes each.
-Planned Plan(const std::string& strategy, int64_t steps, int64_t budget_bytes) {
-  auto graph = BuildModel("lstm", {.batch = 8, .layers = 1, .hidden = 64, .steps_unrolled = steps});
+Planned Plan(const std::string& model, const ModelOptions& model_options, const PlanningOptions& planning,
+             double link_gbps = 0) {
+  auto graph = BuildModel(model, model_options);
   EXPECT_TRUE(graph.ok()) << graph.status();
   Session::FeedTypes feeds;
   for (int32_t i = 0; i < graph->num_ids(); ++i) {
@@ -36,8 +37,8 @@ Planned Plan(const std::string& strategy, int64_t steps, int64_t budget_bytes) {
   }
   SessionOptions options;
   options.device = "null";
-  options.planning.strategy = strategy;
-  options.planning.device_memory_bytes = budget_bytes;
+  options.planning = planning;
+  options.link_gbps = link_gbps;
   auto session = Session::Create(*std::move(graph), options);
   EXPECT_TRUE(session.ok()) << session.status();
   const double start = ProcessSeconds();
@@ -46,18 +47,53 @@ Planned Plan(const std::string& strategy, int64_t steps, int64_t budget_bytes) {
   return {ProcessSeconds() - start, (*session)->graph_summary().nodes, (*session)->last_run().predicted_peak_device_bytes};
 }
 
+// A recurrent network of that many steps, about 35 nodes each.
+Planned PlanSteps(const std::string& strategy, int64_t steps, int64_t budget_bytes) {
+  PlanningOptions planning;
+  planning.strategy = strategy;
+  planning.device_memory_bytes = budget_bytes;
+  return Plan("lstm", {.batch = 8, .layers = 1, .hidden = 64, .steps_unrolled = steps}, planning);
+}
+
 class PlanTimeTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(PlanTimeTest, GrowsAboutAsTheGraphDoes) {
   constexpr int64_t kSteps = 100, kTimes = 4;
-  const Planned small = Plan(GetParam(), kSteps, Plan("baseline", kSteps, 0).peak_bytes * 7 / 10);
-  const Planned large = Plan(GetParam(), kTimes * kSteps, Plan("baseline", kTimes * kSteps, 0).peak_bytes * 7 / 10);
+  const Planned small = PlanSteps(GetParam(), kSteps, PlanSteps("baseline", kSteps, 0).peak_bytes * 7 / 10);
+  const Planned large = PlanSteps(GetParam(), kTimes * kSteps, PlanSteps("baseline", kTimes * kSteps, 0).peak_bytes * 7 / 10);
   EXPECT_GT(large.nodes, 3 * small.nodes);
   // Quadratic would be 16 times; caches and a busy machine are given room.
   EXPECT_LT(large.seconds, 11 * small.seconds) << small.nodes << " and " << large.nodes << " nodes";
 }
 
 INSTANTIATE_TEST_SUITE_P(Strategies, PlanTimeTest, testing::Values("planned", "tensorflowmem", "tflms", "lru"));
+
+// GB/s: no plan hides all copies, so the search goes on to its end.
+constexpr double kSlowLink = 0.1;
+
+// A machine's speed is in both.
+TEST(PortfolioTimeTest, FifteenThousandNodesTakeFewTimesWhatOnePlanTakes) {
+  const ModelOptions resnet = {.batch = 16, .image_size = 224, .depth = 302};
+  PlanningOptions baseline, planned;
+  baseline.strategy = "baseline";
+  const Planned once = Plan("resnet", resnet, baseline);
+  planned.device_memory_bytes = once.peak_bytes / 4;
+  const Planned whole = Plan("resnet", resnet, planned, kSlowLink);
+  EXPECT_GT(whole.nodes, 9000);
+  EXPECT_LT(whole.seconds, 45 * std::min(once.seconds, Plan("resnet", resnet, baseline).seconds));
+}
+
+// What comes before the search and the first plan is finished; orders, rewritings and trials beyond that are not looked at.
+TEST(PortfolioTimeTest, StopsWhenItsTimeIsOver) {
+  const ModelOptions resnet = {.batch = 16, .image_size = 224, .depth = 152};
+  PlanningOptions planned;
+  planned.device_memory_bytes = Plan("resnet", resnet, planned).peak_bytes / 6;
+  const Planned whole = Plan("resnet", resnet, planned, kSlowLink);
+  planned.plan_seconds = 1e-6;
+  const Planned first = Plan("resnet", resnet, planned, kSlowLink);
+  EXPECT_LE(first.peak_bytes, planned.device_memory_bytes);
+  EXPECT_LT(first.seconds, 0.8 * whole.seconds);
+}
 
 // As long as the graph and without a product: no pass looks at the rest of the chain from each of its links, and none
 // recurses along it.
