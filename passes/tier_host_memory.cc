@@ -141,7 +141,10 @@ class Tierer {
     Machine disk = machine_;
     disk.to_host_bytes_per_second = disk.to_device_bytes_per_second = machine_.disk_bytes_per_second;
     disk.copy_latency_seconds = machine_.disk_latency_seconds;
-    MR_ASSIGN_OR_RETURN(choice_, SwapPlanned(graph_, disk, pool_budget));
+    // What stays in host memory over the step's end stays all through it: the executor knows no other.
+    PlanLimits limits;
+    limits.residents_leave = false;
+    MR_ASSIGN_OR_RETURN(choice_, SwapPlanned(graph_, disk, pool_budget, limits));
     MR_RETURN_IF_ERROR(VerifySwaps(graph_, choice_));
     schedule_ = BuildSchedule(graph_, choice_);
     auto memory = AssignMemory(graph_, schedule_, choice_, pool_budget);

@@ -158,7 +158,8 @@ void Program::FindFormerValues() {
   for (ProgramLane& lane : lanes_) {
     for (CopyOp& op : lane.copies) {
       const int32_t v = op.step->writes_variable;
-      op.carries_former_value = v >= 0 && op.step->position < first_write[v];
+      op.carries_former_value =
+          v >= 0 && plan_->variables[v].resident_offset != kNoAddress && op.step->position < first_write[v];
       const HostRef& host = op.step->host;
       residents_leave_ = residents_leave_ || (lane.lane->kind == LaneKind::kToDevice && host.kind == HostRef::Kind::kVariable &&
                                               plan_->variables[host.index].resident_offset != kNoAddress);

@@ -58,7 +58,7 @@ struct CopyOp {
   WaitRange waits;
   int64_t high_water = 0;
   int64_t pool_high_water = 0;
-  // Carries a variable home as it was before the step: no node has written it yet.
+  // Carries a resident variable home as it was before the step: no node has written it yet.
   bool carries_former_value = false;
 };
 

@@ -119,6 +119,33 @@ TEST(PackBlocks, NoTwoLiveBlocksShareBytes) {
   }
 }
 
+TEST(PackBlocks, WhatHasItsPlaceAlreadyLiesBelowTheOthers) {
+  for (uint32_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    const Blocks blocks = RandomBlocks(seed, 1 + seed * 4, 2 + seed * 4, 1 + seed);
+    // Nested holes in the middle: as of variables that stay over the step's end.
+    std::vector<PlacedBlock> floor;
+    Blocks all = blocks;
+    int64_t top = 0;
+    for (int64_t k = 0; k < 1 + seed / 8; ++k) {
+      for (const auto& [first, last] : {std::pair(int64_t{0}, int64_t{seed} - k), std::pair(int64_t{2 * seed} + k + 2, int64_t{4 * seed} + 9)}) {
+        if (first > last) continue;
+        floor.push_back({{64 * (k + 1), first, last}, top});
+        all.push_back(floor.back().block);
+      }
+      top += 64 * (k + 1);
+    }
+    Packing packing = PackSkyline(blocks, Lives(blocks), floor);
+    for (const PlacedBlock& placed : floor) packing.offsets.push_back(placed.offset);
+    ExpectValid(all, packing);
+    SkylineKey key = SkylineKey::kAny;
+    packing = PackSkylines(blocks, SlowPeak(all), key, floor);
+    EXPECT_EQ(packing.peak_bytes, SlowPeak(all));
+    for (const PlacedBlock& placed : floor) packing.offsets.push_back(placed.offset);
+    ExpectValid(all, packing);
+  }
+}
+
 TEST(PackBlocks, NothingAndOneBlockPack) {
   EXPECT_EQ(PackBlocks({}, 0).heap_bytes, 0);
   EXPECT_EQ(PackBlocks({{128, 5, 9}}, 0).heap_bytes, 128);
