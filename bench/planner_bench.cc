@@ -10,7 +10,8 @@
 // step longer than the study's.
 //
 // Times are over the compute time of the graph as it is, so 1.000 says that every transfer is hidden; `bound` is the
-// report's lower_bound_seconds (of the graph as rewritten, where values are computed again), `heap` the packed arena over the most bytes live at once, `plan` processor seconds of the whole
+// report's lower_bound_seconds (of the graph as rewritten, where values are computed again), `heap` the packed arena over the most bytes live at once, what is on its way to the host
+// included, `plan` processor seconds of the whole
 // pipeline after the graph is there.
 #include <ctime>
 
@@ -28,6 +29,7 @@
 #include "absl/strings/str_split.h"
 #include "millrace/session.h"
 #include "models/models.h"
+#include "plan/simulator.h"
 
 namespace millrace {
 namespace {
@@ -208,7 +210,11 @@ Planned Plan(const Graph& graph, const Machine& machine, const std::string& stra
   result.report = (*session)->last_run();
   result.largest_node_bytes = (*session)->graph_summary().largest_node_bytes;
   const PlanDevice& device = (*plan)->devices[0];
-  result.heap_ratio = static_cast<double>(device.arena_bytes) / static_cast<double>(std::max<int64_t>(1, device.peak_live_bytes));
+  int64_t most = std::max<int64_t>(1, device.peak_live_bytes);
+  if (const absl::StatusOr<Simulation> simulation = SimulatePlan(**plan, machine); simulation.ok()) {
+    for (const MemoryPoint& point : simulation->memory[0]) most = std::max(most, point.bytes);
+  }
+  result.heap_ratio = static_cast<double>(device.arena_bytes) / static_cast<double>(most);
   result.nodes = static_cast<int64_t>((*plan)->lanes[0].compute.size());
   return result;
 }

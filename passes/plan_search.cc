@@ -36,6 +36,7 @@ constexpr double kTighter[] = {0.5, 0.3};
 constexpr double kLongPerLook = 1 / 5.5, kLong = 1.5, kVeryLong = 1.3;  // the last: times the others
 constexpr double kNearlyHidden = 1.05;    // step / compute, from which on less may be computed again
 constexpr double kFractions[] = {1, 0.5, 0.25};
+constexpr int kHalvings = 2;              // between two of them
 // Partitions are cut at these parts of the budget and of the step, and at so many operations that are not tiny.
 constexpr int64_t kBytesPart = 32;
 constexpr double kTimePart = 0.02;
@@ -220,16 +221,29 @@ class Search {
     UsePartitions(base);
     const bool few = all_looks_ <= kFewLooks;
     int64_t recomputed = 0;
+    double adopted = 0;  // fraction
     for (double fraction : kFractions) {
       if (best_.ok() && (Late() || looks_ <= 0)) return;
       OrderedGraph rewritten = Rewrite(base, choice, fraction, depth);
       const int64_t more = rewritten.recomputed_nodes - base.ordered.recomputed_nodes;
-      if (more == 0) return;
+      if (more == 0) break;
       if (recomputed > 0 && static_cast<double>(more) >= kTheSame * static_cast<double>(recomputed)) continue;
       recomputed = more;
-      Adopt(Look(std::move(rewritten)), 1);
+      if (Adopt(Look(std::move(rewritten)), 1)) adopted = fraction;
       const bool gained = best_.ok() && best_->step_seconds < kLeastGain * base.step_seconds;
       if (few && gained && best_->step_seconds > kNearlyHidden * best_->compute_seconds) return;
+    }
+    ComputeLess(base, choice, depth, adopted);
+  }
+
+  // Where the copies that are left hide, fewer values need be computed again: between `fraction` and the next lower one.
+  void ComputeLess(const Looked& base, const SwapChoice& choice, int depth, double fraction) {
+    double low = fraction / 2;
+    for (int k = 0; k < kHalvings && best_.ok() && looks_ > 0 && !Late(); ++k) {
+      if (best_->step_seconds > kNearlyHidden * best_->compute_seconds || fraction == 0) return;
+      const double middle = (low + fraction) / 2;
+      if (Adopt(Look(Rewrite(base, choice, middle, depth)), 1)) fraction = middle;
+      else low = middle;
     }
   }
 
