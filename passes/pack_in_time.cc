@@ -79,24 +79,43 @@ std::vector<int64_t> MatchedSizes(const std::vector<LateBlock>& blocks) {
   return sizes;
 }
 
+// What packings of the same blocks have in common.
+struct SweepInput {
+  explicit SweepInput(const std::vector<LateBlock>& late_blocks)
+      : blocks(late_blocks),
+        slots(SlotsOf(blocks)),
+        sizes(MatchedSizes(blocks)),
+        begins(slots, blocks.size(), [&](size_t b) { return blocks[b].first; }),
+        needed(slots, blocks.size(), [&](size_t b) { return IsLate(b) ? blocks[b].latest : -1; }),
+        ends(slots, blocks.size(), [&](size_t b) { return blocks[b].last; }) {}
+
+  bool IsLate(size_t b) const { return blocks[b].latest > blocks[b].first; }
+
+  const std::vector<LateBlock>& blocks;
+  const int32_t slots;
+  const std::vector<int64_t> sizes;
+  const BySlot begins, needed, ends;
+};
+
 class Sweep {
  public:
-  Sweep(const std::vector<LateBlock>& blocks, int64_t budget_bytes, const HolePolicy& policy,
-        const std::vector<int32_t>& reserved)
-      : blocks_(blocks),
+  Sweep(const SweepInput& input, int64_t budget_bytes, const HolePolicy& policy, const std::vector<int32_t>& reserved)
+      : input_(input),
+        blocks_(input.blocks),
         budget_(budget_bytes / kTensorAlignment * kTensorAlignment),
         policy_(policy),
-        slots_(SlotsOf(blocks)),
-        sizes_(MatchedSizes(blocks)),
-        below_(blocks.size(), kWall),
-        above_(blocks.size(), kWall),
-        live_(blocks.size(), false),
-        begins_(slots_, blocks.size(), [&](size_t b) { return blocks[b].first; }),
-        needed_(slots_, blocks.size(), [&](size_t b) { return IsLate(b) ? blocks[b].latest : -1; }),
-        ends_(slots_, blocks.size(), [&](size_t b) { return blocks[b].last; }) {
-    result_.offsets.assign(blocks.size(), 0);
-    result_.first.assign(blocks.size(), -1);
-    result_.last.assign(blocks.size(), slots_ - 1);
+        slots_(input.slots),
+        sizes_(input.sizes),
+        stays_(input.blocks.size()),
+        live_(input.blocks.size(), false) {
+    result_.offsets.assign(blocks_.size(), 0);
+    result_.first.assign(blocks_.size(), -1);
+    result_.last.assign(blocks_.size(), slots_ - 1);
+    for (size_t b = 0; b < stays_.size(); ++b) {
+      stays_[b].bytes = sizes_[b];
+      stays_[b].latest = blocks_[b].latest;
+      stays_[b].leaves = blocks_[b].leaves;
+    }
     holes_.push_back({0, kNoEnd, kWall, kWall});
     Reserve(reserved);
   }
@@ -104,17 +123,18 @@ class Sweep {
   TimePacking Run() {
     for (int32_t t = 0; t < slots_; ++t) {
       now_ = t;
-      if (t > 0) Free(ends_.of(t - 1));
+      if (t > 0) Free(input_.ends.of(t - 1));
       std::vector<int32_t> must;
-      for (int32_t b : begins_.of(t)) (IsLate(b) ? waiting_ : must).push_back(b);
-      for (int32_t b : needed_.of(t)) {
-        if (!live_[b]) must.push_back(b);
+      for (int32_t b : input_.begins.of(t)) (input_.IsLate(b) ? waiting_ : must).push_back(b);
+      for (int32_t b : input_.needed.of(t)) {
+        if (live_[b]) --early_;
+        else must.push_back(b);
       }
       std::stable_sort(must.begin(), must.end(), [&](int32_t a, int32_t b) {
         return sizes_[a] != sizes_[b] ? sizes_[a] > sizes_[b] : blocks_[a].last > blocks_[b].last;
       });
       for (int32_t b : must) PlaceNow(b);
-      PlaceWaiting(!begins_.of(t).empty() || (t > 0 && !ends_.of(t - 1).empty()));
+      PlaceWaiting(!input_.begins.of(t).empty() || (t > 0 && !input_.ends.of(t - 1).empty()));
     }
     return std::move(result_);
   }
@@ -134,7 +154,12 @@ class Sweep {
     int64_t offset = 0;
   };
 
-  bool IsLate(size_t b) const { return blocks_[b].latest > blocks_[b].first; }
+  // Of a live block, in order of addresses: its neighbours, and what Window looks at.
+  struct Stay {
+    int64_t offset = 0, bytes = 0;
+    int32_t below = kWall, above = kWall;
+    int32_t latest = 0, leaves = 0;
+  };
 
   void Reserve(const std::vector<int32_t>& reserved) {
     reserved_at_.assign(reserved.empty() ? 0 : blocks_.size(), -1);
@@ -232,10 +257,12 @@ class Sweep {
     result_.last[b] = slots_ - 1;
     result_.heap_bytes = std::max(result_.heap_bytes, place.offset + blocks_[b].bytes);
     live_[b] = true;
-    below_[b] = hole.below;
-    above_[b] = hole.above;
-    (hole.below == kWall ? lowest_ : above_[hole.below]) = b;
-    if (hole.above != kWall) below_[hole.above] = b;
+    if (blocks_[b].latest > now_) ++early_;
+    stays_[b].offset = place.offset;
+    stays_[b].below = hole.below;
+    stays_[b].above = hole.above;
+    (hole.below == kWall ? lowest_ : stays_[hole.below].above) = b;
+    if (hole.above != kWall) stays_[hole.above].below = b;
     const bool low = hole.begin < place.offset, high = end < hole.end;
     if (low) holes_[place.hole] = {hole.begin, place.offset, hole.below, b};
     if (low && high) holes_.insert(holes_.begin() + static_cast<int64_t>(place.hole) + 1, Hole{end, hole.end, b, hole.above});
@@ -246,9 +273,10 @@ class Sweep {
   void Free(int32_t b) {
     live_[b] = false;
     result_.last[b] = now_ - 1;
-    const int32_t below = below_[b], above = above_[b];
-    (below == kWall ? lowest_ : above_[below]) = above;
-    if (above != kWall) below_[above] = below;
+    if (blocks_[b].latest > now_) --early_;
+    const int32_t below = stays_[b].below, above = stays_[b].above;
+    (below == kWall ? lowest_ : stays_[below].above) = above;
+    if (above != kWall) stays_[above].below = below;
     const int64_t begin = result_.offsets[b], end = begin + sizes_[b];
     auto next = std::upper_bound(holes_.begin(), holes_.end(), begin,
                                  [](int64_t a, const Hole& hole) { return a < hole.begin; });
@@ -290,12 +318,12 @@ class Sweep {
     Take(b, place);
   }
 
-  bool IsLeaving(int32_t b) const { return blocks_[b].leaves < now_; }
+  bool IsLeaving(int32_t b) const { return stays_[b].leaves < now_; }
 
   // The copies out that must be done, in their order, for block b to find room, and as few as possible.
   bool AwaitCopiesFor(int32_t b) {
     std::vector<std::pair<int64_t, int32_t>> leaving;  // copy, block
-    for (int32_t x = lowest_; x != kWall; x = above_[x]) {
+    for (int32_t x = lowest_; x != kWall; x = stays_[x].above) {
       if (IsLeaving(x)) leaving.emplace_back(blocks_[x].copy, x);
     }
     std::sort(leaving.begin(), leaving.end());
@@ -315,7 +343,7 @@ class Sweep {
     return true;
   }
 
-  bool HasWindowFor(int32_t b, int64_t done_copy) const { return !Window(b, done_copy).empty(); }
+  bool HasWindowFor(int32_t b, int64_t done_copy) const { return !Window(b, done_copy, true).empty(); }
 
   int64_t FreeBytes() const {
     int64_t bytes = 0;
@@ -326,7 +354,7 @@ class Sweep {
   // Takes back what need not be there yet, the fewest bytes side by side that make room for block b with what is gone
   // once `done_copy` is done.
   bool TakeBackFor(int32_t b, int64_t done_copy) {
-    const std::vector<int32_t> window = Window(b, done_copy);
+    const std::vector<int32_t> window = Window(b, done_copy, false);
     for (int32_t x : window) {
       Free(x);
       if (IsLeaving(x)) ++result_.awaited_copies;
@@ -335,31 +363,36 @@ class Sweep {
     return !window.empty();
   }
 
-  std::vector<int32_t> Window(int32_t b, int64_t done_copy) const {
-    const int64_t limit = LimitFor(b);
-    // Live blocks in order of addresses; the window of them [first, last) under way lies between `below` and the next.
+  // With `any`, some window.
+  std::vector<int32_t> Window(int32_t b, int64_t done_copy, bool any) const {
     std::vector<int32_t> window, best;
+    if (early_ == 0 && done_copy == kNoCopy) return best;
+    const int64_t limit = LimitFor(b), wanted = sizes_[b];
+    // Live blocks in order of addresses; the window of them [first, last) under way lies between `below`, which ends at
+    // `begin`, and the next.
     size_t first = 0;
-    int32_t below = kWall;
-    int64_t bytes = 0, fewest = kNoEnd;
-    const auto begin_of = [&](int32_t neighbour) { return neighbour == kWall ? 0 : result_.offsets[neighbour] + sizes_[neighbour]; };
-    for (int32_t x = lowest_;; x = above_[x]) {
-      const int64_t end = std::min(limit, x == kWall ? limit : result_.offsets[x]);
-      while (first < window.size() && end - (result_.offsets[window[first]] + sizes_[window[first]]) >= sizes_[b]) {
-        bytes -= IsLeaving(window[first]) ? 0 : sizes_[window[first]];
-        below = window[first++];
+    int64_t begin = 0, bytes = 0, fewest = kNoEnd;
+    for (int32_t x = lowest_;; x = stays_[x].above) {
+      const int64_t end = std::min(limit, x == kWall ? limit : stays_[x].offset);
+      for (; first < window.size(); ++first) {
+        const Stay& stay = stays_[window[first]];
+        if (end - (stay.offset + stay.bytes) < wanted) break;
+        bytes -= IsLeaving(window[first]) ? 0 : stay.bytes;
+        begin = stay.offset + stay.bytes;
       }
-      if (first < window.size() && end - begin_of(below) >= sizes_[b] && bytes < fewest) {
+      if (first < window.size() && end - begin >= wanted && bytes < fewest) {
         fewest = bytes;
         best.assign(window.begin() + static_cast<int64_t>(first), window.end());
+        if (any || fewest == 0) return best;
       }
-      if (x == kWall || result_.offsets[x] >= limit) break;
-      const bool gone = IsLeaving(x) && blocks_[x].copy <= done_copy;
-      if (gone || blocks_[x].latest > now_) {
+      if (x == kWall || stays_[x].offset >= limit) break;
+      const Stay& stay = stays_[x];
+      const bool gone = stay.leaves < now_ && blocks_[x].copy <= done_copy;
+      if (gone || stay.latest > now_) {
         window.push_back(x);
-        bytes += gone ? 0 : sizes_[x];
+        bytes += gone ? 0 : stay.bytes;
       } else {
-        below = x;
+        begin = stay.offset + stay.bytes;
         first = window.size();
         bytes = 0;
       }
@@ -387,19 +420,20 @@ class Sweep {
     waiting_.resize(kept);
   }
 
+  const SweepInput& input_;
   const std::vector<LateBlock>& blocks_;
   const int64_t budget_;
   const HolePolicy policy_;
   const int32_t slots_;
-  const std::vector<int64_t> sizes_;
+  const std::vector<int64_t>& sizes_;
   std::vector<Hole> holes_;              // by address; the last has no end
-  std::vector<int32_t> below_, above_;   // of a live block: its live neighbours
+  std::vector<Stay> stays_;              // per block
   int32_t lowest_ = kWall;
+  int32_t early_ = 0;                    // live blocks that need not be there yet
   std::vector<bool> live_;
   std::vector<Reserved> reserved_;
   std::vector<int64_t> reserved_at_;     // per block, if anything is reserved: its place, or -1
   std::vector<int32_t> waiting_;
-  BySlot begins_, needed_, ends_;
   int32_t now_ = 0;
   TimePacking result_;
 };
@@ -408,16 +442,17 @@ class Sweep {
 
 TimePacking PackInTime(const std::vector<LateBlock>& blocks, int64_t budget_bytes, const HolePolicy& policy,
                        const std::vector<int32_t>& reserved) {
-  return Sweep(blocks, budget_bytes, policy, reserved).Run();
+  return Sweep(SweepInput(blocks), budget_bytes, policy, reserved).Run();
 }
 
 TimePacking PackInTimeBest(const std::vector<LateBlock>& blocks, int64_t budget_bytes, int tries) {
+  const SweepInput input(blocks);
   TimePacking best;
   HolePolicy policy;
   std::vector<int32_t> reserved;
   for (const HolePolicy& tried : kPolicies) {
     if (tries-- <= 0) return best;
-    TimePacking packing = PackInTime(blocks, budget_bytes, tried, {});
+    TimePacking packing = Sweep(input, budget_bytes, tried, {}).Run();
     const bool better = best.offsets.empty() || packing.failed_bytes < best.failed_bytes;
     if (better) {
       best = std::move(packing);
@@ -427,7 +462,7 @@ TimePacking PackInTimeBest(const std::vector<LateBlock>& blocks, int64_t budget_
   }
   reserved = best.failed;
   while (tries-- > 0 && reserved.size() <= kMostReserved) {
-    TimePacking packing = PackInTime(blocks, budget_bytes, policy, reserved);
+    TimePacking packing = Sweep(input, budget_bytes, policy, reserved).Run();
     for (int32_t b : packing.failed) {
       if (std::find(reserved.begin(), reserved.end(), b) == reserved.end()) reserved.push_back(b);
     }
