@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/container/btree_map.h"
 #include "absl/types/span.h"
 #include "millrace/types.h"
 
@@ -87,7 +88,8 @@ struct SweepInput {
         sizes(MatchedSizes(blocks)),
         begins(slots, blocks.size(), [&](size_t b) { return blocks[b].first; }),
         needed(slots, blocks.size(), [&](size_t b) { return IsLate(b) ? blocks[b].latest : -1; }),
-        ends(slots, blocks.size(), [&](size_t b) { return blocks[b].last; }) {}
+        ends(slots, blocks.size(), [&](size_t b) { return blocks[b].last; }),
+        leaving(slots, blocks.size(), [&](size_t b) { return blocks[b].leaves < blocks[b].last ? blocks[b].leaves + 1 : -1; }) {}
 
   bool IsLate(size_t b) const { return blocks[b].latest > blocks[b].first; }
 
@@ -95,6 +97,7 @@ struct SweepInput {
   const int32_t slots;
   const std::vector<int64_t> sizes;
   const BySlot begins, needed, ends;
+  const BySlot leaving;  // by the first slot at which only a copy keeps it
 };
 
 class Sweep {
@@ -124,10 +127,13 @@ class Sweep {
     for (int32_t t = 0; t < slots_; ++t) {
       now_ = t;
       if (t > 0) Free(input_.ends.of(t - 1));
+      for (int32_t b : input_.leaving.of(t)) {
+        if (live_[b]) movable_.emplace(stays_[b].offset, b);
+      }
       std::vector<int32_t> must;
       for (int32_t b : input_.begins.of(t)) (input_.IsLate(b) ? waiting_ : must).push_back(b);
       for (int32_t b : input_.needed.of(t)) {
-        if (live_[b]) --early_;
+        if (live_[b]) NoLongerEarly(b);
         else must.push_back(b);
       }
       std::stable_sort(must.begin(), must.end(), [&](int32_t a, int32_t b) {
@@ -153,6 +159,11 @@ class Sweep {
     int32_t block = 0;
     int64_t offset = 0;
   };
+
+  void NoLongerEarly(int32_t b) {
+    --early_;
+    if (!IsLeaving(b)) movable_.erase(stays_[b].offset);
+  }
 
   // Of a live block, in order of addresses: its neighbours, and what Window looks at.
   struct Stay {
@@ -259,9 +270,10 @@ class Sweep {
     live_[b] = true;
     if (blocks_[b].latest > now_) ++early_;
     stays_[b].offset = place.offset;
+    if (blocks_[b].latest > now_ || IsLeaving(b)) movable_.emplace(place.offset, b);
     stays_[b].below = hole.below;
     stays_[b].above = hole.above;
-    (hole.below == kWall ? lowest_ : stays_[hole.below].above) = b;
+    if (hole.below != kWall) stays_[hole.below].above = b;
     if (hole.above != kWall) stays_[hole.above].below = b;
     const bool low = hole.begin < place.offset, high = end < hole.end;
     if (low) holes_[place.hole] = {hole.begin, place.offset, hole.below, b};
@@ -274,8 +286,9 @@ class Sweep {
     live_[b] = false;
     result_.last[b] = now_ - 1;
     if (blocks_[b].latest > now_) --early_;
+    movable_.erase(stays_[b].offset);
     const int32_t below = stays_[b].below, above = stays_[b].above;
-    (below == kWall ? lowest_ : stays_[below].above) = above;
+    if (below != kWall) stays_[below].above = above;
     if (above != kWall) stays_[above].below = below;
     const int64_t begin = result_.offsets[b], end = begin + sizes_[b];
     auto next = std::upper_bound(holes_.begin(), holes_.end(), begin,
@@ -323,7 +336,7 @@ class Sweep {
   // The copies out that must be done, in their order, for block b to find room, and as few as possible.
   bool AwaitCopiesFor(int32_t b) {
     std::vector<std::pair<int64_t, int32_t>> leaving;  // copy, block
-    for (int32_t x = lowest_; x != kWall; x = stays_[x].above) {
+    for (const auto& [offset, x] : movable_) {
       if (IsLeaving(x)) leaving.emplace_back(blocks_[x].copy, x);
     }
     std::sort(leaving.begin(), leaving.end());
@@ -368,33 +381,33 @@ class Sweep {
     std::vector<int32_t> window, best;
     if (early_ == 0 && done_copy == kNoCopy) return best;
     const int64_t limit = LimitFor(b), wanted = sizes_[b];
-    // Live blocks in order of addresses; the window of them [first, last) under way lies between `below`, which ends at
-    // `begin`, and the next.
+    // Movable blocks side by side, in order of addresses; the window [first, last) of them begins at `begin`, where a block
+    // that stays ends, or one that needs not move.
     size_t first = 0;
     int64_t begin = 0, bytes = 0, fewest = kNoEnd;
-    for (int32_t x = lowest_;; x = stays_[x].above) {
-      const int64_t end = std::min(limit, x == kWall ? limit : stays_[x].offset);
+    for (const auto& [offset, x] : movable_) {
+      if (offset >= limit) break;
+      const Stay& stay = stays_[x];
+      const bool gone = stay.leaves < now_ && blocks_[x].copy <= done_copy;
+      if (!gone && stay.latest <= now_) continue;
+      if (window.empty() || window.back() != stay.below) {
+        first = window.size();
+        begin = stay.below == kWall ? 0 : stays_[stay.below].offset + stays_[stay.below].bytes;
+        bytes = 0;
+      }
+      window.push_back(x);
+      bytes += gone ? 0 : stay.bytes;
+      const int64_t end = stay.above == kWall ? limit : std::min(limit, stays_[stay.above].offset);
       for (; first < window.size(); ++first) {
-        const Stay& stay = stays_[window[first]];
-        if (end - (stay.offset + stay.bytes) < wanted) break;
-        bytes -= IsLeaving(window[first]) ? 0 : stay.bytes;
-        begin = stay.offset + stay.bytes;
+        const Stay& left = stays_[window[first]];
+        if (end - (left.offset + left.bytes) < wanted) break;
+        bytes -= IsLeaving(window[first]) ? 0 : left.bytes;
+        begin = left.offset + left.bytes;
       }
       if (first < window.size() && end - begin >= wanted && bytes < fewest) {
         fewest = bytes;
         best.assign(window.begin() + static_cast<int64_t>(first), window.end());
         if (any || fewest == 0) return best;
-      }
-      if (x == kWall || stays_[x].offset >= limit) break;
-      const Stay& stay = stays_[x];
-      const bool gone = stay.leaves < now_ && blocks_[x].copy <= done_copy;
-      if (gone || stay.latest > now_) {
-        window.push_back(x);
-        bytes += gone ? 0 : stay.bytes;
-      } else {
-        begin = stay.offset + stay.bytes;
-        first = window.size();
-        bytes = 0;
       }
     }
     return best;
@@ -428,8 +441,8 @@ class Sweep {
   const std::vector<int64_t>& sizes_;
   std::vector<Hole> holes_;              // by address; the last has no end
   std::vector<Stay> stays_;              // per block
-  int32_t lowest_ = kWall;
   int32_t early_ = 0;                    // live blocks that need not be there yet
+  absl::btree_map<int64_t, int32_t> movable_;  // those and the ones that only a copy keeps, by offset
   std::vector<bool> live_;
   std::vector<Reserved> reserved_;
   std::vector<int64_t> reserved_at_;     // per block, if anything is reserved: its place, or -1
