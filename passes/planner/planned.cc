@@ -150,7 +150,7 @@ class Portfolio {
 
   // Whether copies home of variables are worth thinking of.
   bool MayCarry() {
-    if (!may_carry_ || Done() || Late()) return false;
+    if (!may_carry_ || effort_ == PlanEffort::kQuick || Done() || Late()) return false;
     for (const SwapDecision& d : trials_.front().decisions) {
       if (d.copy_out && d.before == SwapDecision::kToHost) home_bytes_ += gaps_.graph->storages[d.storage].size_bytes;
     }
@@ -160,12 +160,13 @@ class Portfolio {
   // Once more, with variables that stay on the device over the step's end but not all through the step: it is another plan
   // only if it is faster.
   void Carry() {
-    const int more = EvaluationsFor(gaps_.num_operations(), effort_);
+    const int more = EvaluationsFor(gaps_.num_operations(), effort_) / 2;
     carries_ = true;
     left_ = more;
     std::vector<Trial> trials;
     Settings settings = settings_;
     for (settings.target = 0; settings.target < kCarriedTargets; ++settings.target) {
+      if (settings.target > 0 && trials.empty()) return;
       for (settings.carried = 1; settings.carried < std::size(kCarried); ++settings.carried) {
         for (const double window : kWindows) {
           settings.window = window;
