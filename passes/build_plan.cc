@@ -12,6 +12,31 @@
 namespace millrace {
 namespace {
 
+// What the value is of, behind the nodes that only pass it on.
+OutputRef Source(const Graph& graph, OutputRef ref) {
+  const auto passes = [](const std::string& op) {
+    return op == "Identity" || op == "ReadVariableOp" || op == "SwapIn" || op == "SwapOut";
+  };
+  while (passes(graph.node(ref.node).op) && !graph.node(ref.node).inputs.empty()) ref = graph.node(ref.node).inputs[0];
+  return ref;
+}
+
+// Whether the node selects by whether this variable is initialised, and takes the variable only where it is.
+bool SelectsByPresence(const Graph& graph, NodeId id, const std::string& variable) {
+  const Node& select = graph.node(id);
+  if (select.op != "Select" && select.op != "SelectV2") return false;
+  size_t if_not = 2;
+  OutputRef asked = Source(graph, select.inputs[0]);
+  while (graph.node(asked.node).op == "LogicalNot") {
+    asked = Source(graph, graph.node(asked.node).inputs[0]);
+    if_not = 3 - if_not;
+  }
+  const Node& question = graph.node(asked.node);
+  if (question.op != "VarIsInitializedOp" && question.op != "IsVariableInitialized") return false;
+  const auto is_variable = [&](OutputRef ref) { return VariableName(graph.node(Source(graph, ref).node)) == variable; };
+  return is_variable(question.inputs[0]) && !is_variable(select.inputs[if_not]);
+}
+
 class PlanBuilder {
  public:
   explicit PlanBuilder(const PlanInputs& inputs) : in_(inputs), num_devices_(static_cast<int32_t>(in_.devices.size())) {}
@@ -115,8 +140,10 @@ class PlanBuilder {
         if (v < 0) continue;
         PlanVariable& variable = plan_.variables[v];
         if (!seen[v] && access.reads) {
+          const NodeId node = device.operations[i].node();
           variable.read_before_write = true;
-          variable.first_reader = in_.graph.node(device.operations[i].node()).name;
+          if (!access.writes && SelectsByPresence(in_.graph, node, variable.name)) continue;
+          variable.first_reader = in_.graph.node(node).name;
         }
         seen[v] = true;
         variable.written = variable.written || access.writes;

@@ -132,12 +132,15 @@ absl::Status GuardWriter::Visit(NodeId id, const Guard& guard) {
   const std::string op = graph_.node(id).op;
   const OpDef* def = ops_.Find(op);
   if (def == nullptr || graph_.node(id).inputs.empty()) return absl::OkStatus();
-  if (!def->variables.empty()) {
+  const bool writes = std::any_of(def->variables.begin(), def->variables.end(), [](const VariableUse& use) {
+    return use.access == VariableAccess::kWrite || use.access == VariableAccess::kReadWrite;
+  });
+  if (writes) {
     for (const Literal& literal : guard) {
       const Node& asked = graph_.node(literal.predicate.node);
       if (!OneOf(asked.op, {"VarIsInitializedOp", "IsVariableInitialized"})) continue;
       return absl::UnimplementedError(absl::StrCat(
-          "node '", graph_.node(id).name, "' (", op, ") uses a variable in a branch that depends on whether one is ",
+          "node '", graph_.node(id).name, "' (", op, ") writes a variable in a branch that depends on whether one is ",
           "initialised (node '", asked.name, "'); both branches run here, so that one would fail. Initialise it apart"));
     }
   }
@@ -172,9 +175,7 @@ absl::Status GuardWriter::Visit(NodeId id, const Guard& guard) {
     print.inputs.resize(op == "Print" ? 1 : 0);
     print.attrs = AttrMap();
     if (op == "Print") print.attrs.Set("T", type);
-  } else if (std::any_of(def->variables.begin(), def->variables.end(), [](const VariableUse& use) {
-               return use.access == VariableAccess::kWrite || use.access == VariableAccess::kReadWrite;
-             })) {
+  } else if (writes) {
     RestoreUnless(id, *def, guard);
   }
   return absl::OkStatus();

@@ -76,7 +76,7 @@ class ConditionalLowering {
     OutputRef asked = predicate;
     while (graph_.node(asked.node).op == "LogicalNot") asked = Source(graph_, graph_.node(asked.node).inputs[0]);
     const std::string& question = graph_.node(asked.node).op;
-    const bool may_read = question != "VarIsInitializedOp" && question != "IsVariableInitialized";
+    const bool presence = question == "VarIsInitializedOp" || question == "IsVariableInitialized";
     Form form = Form::kSelects;
     for (size_t b = 0; b < branches.size(); ++b) {
       MR_ASSIGN_OR_RETURN(const Function* function, Find(node, branches[b]));
@@ -87,8 +87,8 @@ class ConditionalLowering {
           is_predicate[i] = Source(graph_, node.inputs[i + 1]) == predicate;
         }
       }
-      MR_ASSIGN_OR_RETURN(const bool pure, Pure(*function, may_read, is_predicate, 0));
-      if (!pure) form = may_read ? Form::kSwitches : Form::kStays;
+      MR_ASSIGN_OR_RETURN(const bool pure, Pure(*function, is_predicate, 0));
+      if (!pure) form = presence ? Form::kStays : Form::kSwitches;
       if (form == Form::kStays) break;
       for (DataType type : function->ret_types) {
         if (DataTypeSize(type) == 0) form = Form::kSwitches;
@@ -98,7 +98,7 @@ class ConditionalLowering {
   }
 
   // is_predicate: arguments that are true whenever the branch would not have been taken.
-  absl::StatusOr<bool> Pure(const Function& function, bool may_read, const std::vector<bool>& is_predicate, int depth) const {
+  absl::StatusOr<bool> Pure(const Function& function, const std::vector<bool>& is_predicate, int depth) const {
     if (depth > kMaxDepth) return false;
     const Graph& body = *function.body;
     for (int32_t i = 0; i < body.num_ids(); ++i) {
@@ -113,14 +113,14 @@ class ConditionalLowering {
       if (IsIf(node) || IsCase(node) || IsCall(node)) {
         for (const FunctionRef& ref : FunctionsOf(node)) {
           MR_ASSIGN_OR_RETURN(const Function* inner, Find(node, ref));
-          MR_ASSIGN_OR_RETURN(const bool pure, Pure(*inner, may_read, {}, depth + 1));
+          MR_ASSIGN_OR_RETURN(const bool pure, Pure(*inner, {}, depth + 1));
           if (!pure) return false;
         }
         continue;
       }
       const OpDef* def = ops_.Find(node.op);
       if (def == nullptr) return false;
-      const bool reads = may_read && !def->variables.empty() &&
+      const bool reads = !def->variables.empty() &&
                          std::all_of(def->variables.begin(), def->variables.end(),
                                      [](const VariableUse& use) { return use.access == VariableAccess::kRead; });
       if (def->stateful && !def->is_no_op && !reads) return false;

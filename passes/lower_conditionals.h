@@ -14,8 +14,9 @@
 // Other conditionals get a Switch for each argument and a Merge for each result, as TensorFlow 1 writes them, around the
 // calls; lower_switches then keeps the effects of a branch from happening where it is not taken.
 //
-// Needs: nothing. Establishes: conditionals are calls, to be inlined next. One that touches variables by whether a
-// variable is initialised stays, and is refused as an unknown op later: one of its branches would fail.
+// Needs: nothing. Establishes: conditionals are calls, to be inlined next. One that writes variables by whether a
+// variable is initialised stays, and is refused as an unknown op later: one of its branches would fail. Where a branch only
+// reads, the Select reads the variable in its place if it is initialised, and not otherwise (build_plan).
 #ifndef MILLRACE_PASSES_LOWER_CONDITIONALS_H_
 #define MILLRACE_PASSES_LOWER_CONDITIONALS_H_
 

@@ -110,7 +110,7 @@ absl::Status Executor::CheckFeeds(absl::Span<const Tensor> feeds) const {
 absl::Status Executor::CheckVariables() const {
   for (size_t i = 0; i < variables_.size(); ++i) {
     const PlanVariable& variable = plan().variables[i];
-    if (!variable.read_before_write || variables_[i]->initialized) continue;
+    if (!variable.read_before_write || variable.first_reader.empty() || variables_[i]->initialized) continue;
     return absl::FailedPreconditionError(absl::StrCat("variable '", variable.name, "' has no value when node '",
                                                       variable.first_reader,
                                                       "' reads it: run its initializer first"));

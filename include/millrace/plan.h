@@ -127,7 +127,7 @@ struct PlanVariable {
   int64_t host_offset = kNoAddress;      // address in the host pool when it lives there (tiered plans)
   bool read_before_write = false;        // needs a value when the step starts
   bool written = false;
-  std::string first_reader;              // node named when it has none
+  std::string first_reader;              // node named when it has none; empty: it may have none, nobody takes it then
 };
 
 struct PlanConstant {

@@ -39,6 +39,34 @@ c = If(p, w, x) {Tcond=bool, then_branch=&grow, else_branch=&halve}
 y = Identity(c) {T=float}
 )";
 
+// A second variable begins as the first one is, or as the first one will begin: TensorFlow's `initialized_value`.
+constexpr char kFirstValue[] = R"(
+function read
+  v = _Arg() {T=resource, index=0}
+  x = _Arg() {T=float, index=1}
+  y = ReadVariableOp(v) {dtype=float}
+  r = _Retval(y) {T=float, index=0}
+end
+function given
+  v = _Arg() {T=resource, index=0}
+  x = _Arg() {T=float, index=1}
+  r = _Retval(x) {T=float, index=0}
+end
+x = Const() {dtype=float, value=float[]{4}}
+five = Const() {dtype=float, value=float[]{5}}
+v = VarHandleOp() {dtype=float, shape=shape[], shared_name="v"}
+w = VarHandleOp() {dtype=float, shape=shape[], shared_name="w"}
+set_v = AssignVariableOp(v, five) {dtype=float}
+p = VarIsInitializedOp(v)
+absent = LogicalNot(p)
+c = If(p, v, x) {Tcond=bool, then_branch=&read, else_branch=&given}
+d = If(absent, v, x) {Tcond=bool, then_branch=&given, else_branch=&read}
+e = AddV2(c, d) {T=float}
+set_w = AssignVariableOp(w, e) {dtype=float}
+y = ReadVariableOp(w) ^set_w {dtype=float}
+z = ReadVariableOp(v) {dtype=float}
+)";
+
 absl::StatusOr<std::vector<float>> ValuesUnder(const std::string& strategy, const std::vector<std::pair<bool, float>>& steps) {
   absl::StatusOr<Graph> graph = ParseGraphText(kGraph);
   if (!graph.ok()) return graph.status();
@@ -72,6 +100,29 @@ TEST(Conditionals, AnAssertionFailsOnlyInTheBranchThatIsTaken) {
   EXPECT_TRUE(ValuesUnder("baseline", {{false, -1}}).ok());
   const absl::Status status = ValuesUnder("baseline", {{true, -1}}).status();
   EXPECT_NE(status.message().find("assertion failed"), std::string::npos) << status;
+}
+
+TEST(Conditionals, AVariableIsReadWhereItIsInitialisedOnly) {
+  for (const char* strategy : {"baseline", "tensorflowmem", "lru", "planned"}) {
+    absl::StatusOr<Graph> graph = ParseGraphText(kFirstValue);
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    SessionOptions options;
+    options.planning.strategy = strategy;
+    absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*std::move(graph), options);
+    ASSERT_TRUE(session.ok()) << session.status();
+    std::vector<Tensor> fetched;
+    absl::Status status = (*session)->Run({}, {"y:0"}, {}, &fetched);
+    ASSERT_TRUE(status.ok()) << strategy << ": " << status;
+    EXPECT_EQ(fetched.at(0).as<float>()[0], 8) << strategy;
+    // Who reads it in any case still needs a value.
+    status = (*session)->Run({}, {"y:0", "z:0"}, {}, &fetched);
+    EXPECT_NE(status.message().find("variable 'v' has no value"), std::string::npos) << status;
+    status = (*session)->Run({}, {}, {"set_v"}, nullptr);
+    ASSERT_TRUE(status.ok()) << strategy << ": " << status;
+    status = (*session)->Run({}, {"y:0"}, {}, &fetched);
+    ASSERT_TRUE(status.ok()) << strategy << ": " << status;
+    EXPECT_EQ(fetched.at(0).as<float>()[0], 10) << strategy;
+  }
 }
 
 }  // namespace
