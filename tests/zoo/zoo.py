@@ -78,8 +78,13 @@ def function_net(step, feeds, **more):
     captures = []  # (name in the body, value, the variable's name or None)
     for outside, inside in body.captures:
         variable = handles.get(outside.ref())
-        value = (outside if variable is None else variable).numpy()
-        name = None if variable is None else variable.name.split(":")[0].replace(" ", "_")
+        if variable is not None:
+            name, value = variable.name.split(":")[0].replace(" ", "_"), variable.numpy()
+        elif outside.dtype == tf.resource:  # an optimizer's slot, which a graph captures without its Python object
+            dtype = outside._handle_data.shape_and_type[0].dtype
+            name, value = inside.op.name, tf.raw_ops.ReadVariableOp(resource=outside, dtype=dtype).numpy()
+        else:
+            name, value = None, outside.numpy()
         captures.append((inside.name, value, name))
     return lambda: _import(body, captures, specs, feeds, more)
 
