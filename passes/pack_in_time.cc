@@ -416,8 +416,10 @@ class Sweep {
   // What may be there already, the soonest needed first.
   void PlaceWaiting(bool changed) {
     if (!changed || waiting_.empty()) return;
-    std::stable_sort(waiting_.begin(), waiting_.end(),
-                     [&](int32_t a, int32_t b) { return blocks_[a].latest < blocks_[b].latest; });
+    const auto sooner = [&](int32_t a, int32_t b) { return blocks_[a].latest < blocks_[b].latest; };
+    const auto added = waiting_.begin() + static_cast<int64_t>(sorted_);
+    std::stable_sort(added, waiting_.end(), sooner);
+    std::inplace_merge(waiting_.begin(), added, waiting_.end(), sooner);
     int64_t too_large = kNoEnd;
     size_t kept = 0;
     for (int32_t b : waiting_) {
@@ -431,6 +433,7 @@ class Sweep {
       }
     }
     waiting_.resize(kept);
+    sorted_ = kept;
   }
 
   const SweepInput& input_;
@@ -446,7 +449,8 @@ class Sweep {
   std::vector<bool> live_;
   std::vector<Reserved> reserved_;
   std::vector<int64_t> reserved_at_;     // per block, if anything is reserved: its place, or -1
-  std::vector<int32_t> waiting_;
+  std::vector<int32_t> waiting_;         // to be there earlier than they must
+  size_t sorted_ = 0;                    // so many of them are in order
   int32_t now_ = 0;
   TimePacking result_;
 };
