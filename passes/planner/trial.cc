@@ -278,7 +278,9 @@ std::string ReasonOf(const GapGraph& gaps, const SwapDecision& d) {
     return feed ? "a feed" : "fetched every step: its place serves others";
   }
   if (d.before == SwapDecision::kToHost) return d.copy_out ? "written home" : "not needed again in this step";
-  return absl::StrCat("idle for ", d.before - d.after, " operations");
+  const bool from_last_step = d.copy_out && d.out_after < 0;
+  return absl::StrCat("idle for ", d.before - d.after, " operations",
+                      from_last_step ? "; goes home with what the last step wrote" : "");
 }
 
 TrialResult SimulateTrial(const GapGraph& gaps, const MemoryTarget& target, const std::vector<SwapDecision>& decisions) {

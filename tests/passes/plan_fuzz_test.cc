@@ -99,6 +99,26 @@ TEST(PlanTextChecker, SeesMissingWaits) {
   EXPECT_FALSE(Check(absl::StrReplaceAll(kPlan, {{"-> y:0@0+16  [to-host>=1]", "-> y:0@0+16"}}), 48).ok());
 }
 
+// A variable that is newer than its home when the step begins, and away in its middle.
+constexpr const char* kLeaving =
+    "plan planned\nvariable v  f32[4]  @0  read  written  leaves\nsteps\n"
+    "  0 to-host  p0  v/swap_out  v@0+16 -> variable v  writes v  1s\n"
+    "  1 compute  p0  x (Op)  -> x:0@0+16  [to-host>=1]  1s\n"
+    "  2 to-device  p0  v/swap_in  variable v -> v@0+16  [compute>=1 to-host>=1]  1s\n"
+    "  3 compute  p0  u (Update)  v@0+16 -> v@0+16  writes v  [to-device>=1]  1s\n";
+
+TEST(PlanTextChecker, SeesWhatAVariableThatIsAwayInMidStepNeeds) {
+  EXPECT_TRUE(Check(kLeaving, 48).ok()) << Check(kLeaving, 48);
+  const auto fails = [](std::vector<std::pair<std::string, std::string>> changes) {
+    return !Check(absl::StrReplaceAll(kLeaving, changes), 48).ok();
+  };
+  EXPECT_TRUE(fails({{"-> x:0@0+16  [to-host>=1]", "-> x:0@0+16"}})) << "its place is used before it has gone";
+  EXPECT_TRUE(fails({{"  0 to-host  p0  v/swap_out  v@0+16 -> variable v  writes v  1s\n", ""}, {" to-host>=1]", "]"},
+                     {"  [to-host>=1]", ""}})) << "its home is older than it";
+  EXPECT_TRUE(fails({{"variable v -> v@0+16", "variable v -> v@16+16"}, {"v@0+16 -> v@0+16", "v@16+16 -> v@16+16"}}))
+      << "it comes back elsewhere";
+}
+
 TEST(PlanTextChecker, SeesDeadlocks) {
   EXPECT_FALSE(Check(absl::StrReplaceAll(kPlan, {{"[compute>=1]", "[compute>=3]"}}), 48).ok());
 }
