@@ -33,7 +33,9 @@ constexpr double kWorthDeeper = 1.1;      // step / compute
 // Where what leaves has no more to give, what would leave with these parts of the budget is computed again; from the start
 // where the step is so long (times compute, per look that there is) that there are not looks enough to go step by step.
 constexpr double kTighter[] = {0.5, 0.3};
-constexpr double kLongPerLook = 1 / 5.5, kLong = 1.5, kVeryLong = 1.3;  // the last: times the others
+constexpr double kLongPerLook = 1 / 5.5, kLong = 2.5, kVeryLong = 1.3;  // the last: times the others
+constexpr int kVeryFewLooks = 5;          // with which a step is long from here on:
+constexpr double kLongForFew = 1.5;
 constexpr double kNearlyHidden = 1.05;    // step / compute, from which on less may be computed again
 constexpr double kFractions[] = {1, 0.5, 0.25};
 constexpr int kHalvings = 2;              // between two of them
@@ -203,7 +205,7 @@ class Search {
 
   // 0 for all of the budget, else one more than the index of the part of it that values to compute again are looked for with.
   size_t FirstPart(double step_over_compute) const {
-    const double is_long = std::max(kLong, kLongPerLook * all_looks_);
+    const double is_long = all_looks_ <= kVeryFewLooks ? kLongForFew : std::max(kLong, kLongPerLook * all_looks_);
     if (step_over_compute <= is_long) return 0;
     return step_over_compute <= kVeryLong * is_long ? 1 : 2;
   }
