@@ -128,5 +128,30 @@ TEST(OverStepEndTest, PlansChangeBetweenSteps) {
   }
 }
 
+// Copies home and back on streams, steps replayed as graphs.
+TEST(OverStepEndTest, StreamsGiveTheBitsOfOnesWithoutBudget) {
+  constexpr int kSteps = 5;
+  const auto on_streams = [](const std::string& strategy, int64_t budget) {
+    SessionOptions options = Under(strategy, budget);
+    options.device = "cuda_emulated";
+    return options;
+  };
+  ModelRun reference(Layers(), on_streams("baseline", 0));
+  const std::vector<float> losses = reference.Steps(kSteps);
+  ASSERT_TRUE(reference.status().ok()) << reference.status();
+  int leaving = 0;
+  for (const int percent : {50, 60, 70, 80}) {
+    SCOPED_TRACE(absl::StrCat(percent, " %"));
+    ModelRun run(Layers(), on_streams("planned", reference.report().peak_device_bytes * percent / 100));
+    const std::vector<float> made = run.Steps(kSteps);
+    if (absl::IsResourceExhausted(run.status())) continue;
+    ASSERT_TRUE(run.status().ok()) << run.status();
+    EXPECT_EQ(made, losses);
+    EXPECT_TRUE(run.Variables() == reference.Variables());
+    leaving += Leaving(*run.TrainPlan());
+  }
+  EXPECT_GT(leaving, 0);
+}
+
 }  // namespace
 }  // namespace millrace::testing
