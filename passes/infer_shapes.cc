@@ -28,16 +28,44 @@ class Inferrer {
     return std::move(result_);
   }
 
- private:
+  // One node at a time, as the graph grows (ShapeTracker).
+  bool Track(NodeId id, bool may_replace) {
+    Grow();
+    may_replace_ = may_replace;
+    Node& node = graph_.mutable_node(id);
+    Rewire(node);
+    const bool typed = std::all_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) {
+      return static_cast<size_t>(input.index) < graph_.node(input.node).outputs.size();
+    });
+    if (typed && ops_.Find(node.op) != nullptr && Visit(id).ok()) return true;
+    graph_.mutable_node(id).outputs.clear();
+    values_[id.value].clear();
+    return false;
+  }
+  void Declare(NodeId id, std::vector<TensorType> types, std::vector<Tensor> values) {
+    Grow();
+    graph_.mutable_node(id).outputs.assign(types.begin(), types.end());
+    values_[id.value] = std::move(values);
+  }
+  OutputRef Current(OutputRef ref) const {
+    const auto replaced = replaced_.find(ref);
+    return replaced == replaced_.end() ? ref : replaced->second;
+  }
+
   const Tensor* Value(OutputRef ref) const {
+    if (static_cast<size_t>(ref.node.value) >= values_.size()) return nullptr;
     const std::vector<Tensor>& values = values_[ref.node.value];
     if (static_cast<size_t>(ref.index) >= values.size() || values[ref.index].empty()) return nullptr;
     return &values[ref.index];
   }
 
-  absl::Status Visit(NodeId id) {
-    Node& node = graph_.mutable_node(id);
-    const OpDef& def = *ops_.Find(node.op);
+ private:
+  void Grow() {
+    values_.resize(graph_.num_ids());
+    result_.by_value.resize(graph_.num_ids(), 0);
+  }
+
+  void Rewire(Node& node) const {
     for (OutputRef& input : node.inputs) {
       auto replaced = replaced_.find(input);
       if (replaced == replaced_.end()) continue;
@@ -45,6 +73,12 @@ class Inferrer {
       if (node.op == "_Fetch" && static_cast<size_t>(input.index) < graph_.node(input.node).outputs.size()) continue;
       input = replaced->second;
     }
+  }
+
+  absl::Status Visit(NodeId id) {
+    Node& node = graph_.mutable_node(id);
+    const OpDef& def = *ops_.Find(node.op);
+    Rewire(node);
     MR_RETURN_IF_ERROR(Infer(id, node, def));
     MR_RETURN_IF_ERROR(SettleVariables(node, def));
     if (node.op == "Const") {
@@ -157,7 +191,7 @@ class Inferrer {
     std::vector<ValueBounds> bounds = BoundOutputs(def, MakeInstance(graph_, id, 0), inputs, oracle_);
     for (size_t o = 0; o < bounds.size(); ++o) {
       const OutputRef output{id, static_cast<int32_t>(o)};
-      if (bounds[o].exact()) {
+      if (bounds[o].exact() && may_replace_) {
         const std::string name = absl::StrCat(graph_.node(id).name, "/output_", o);
         replaced_.emplace(output, OutputRef{AddConstant(name, bounds[o].low, {}), 0});
       } else {
@@ -168,7 +202,7 @@ class Inferrer {
 
   // Outputs of sparse ops that are dense shapes are known where those of the operands are.
   void KnowSparseShapes(NodeId id) {
-    if (!absl::StartsWith(graph_.node(id).op, "Sparse")) return;
+    if (!may_replace_ || !absl::StartsWith(graph_.node(id).op, "Sparse")) return;
     OpInstance instance = MakeInstance(graph_, id, 0);
     for (OutputRef input : graph_.node(id).inputs) {
       const Tensor* value = Value(input);
@@ -255,7 +289,7 @@ class Inferrer {
     for (size_t i = 0; i < values_[id.value].size(); ++i) {
       graph_.mutable_node(id).outputs[i] = values_[id.value][i].type();
     }
-    ReplaceByConst(id);
+    if (may_replace_) ReplaceByConst(id);
     return absl::OkStatus();
   }
 
@@ -298,6 +332,7 @@ class Inferrer {
   KernelOracle& oracle_;
   const std::map<std::string, TensorType>& variable_types_;
   std::vector<std::vector<Tensor>> values_;
+  bool may_replace_ = true;  // known nodes by Const
   std::map<OutputRef, OutputRef> replaced_;
   std::map<OutputRef, Shape> partial_;       // of dynamic outputs
   std::map<OutputRef, ValueBounds> bounds_;  // of small outputs that follow from dynamic shapes
@@ -310,6 +345,22 @@ absl::StatusOr<InferenceResult> InferShapesAndFold(Graph& graph, const OpRegistr
                                                    const std::map<std::string, TensorType>& variable_types) {
   return Inferrer(graph, ops, oracle, variable_types).Run();
 }
+
+class ShapeTracker::Impl : public Inferrer {
+ public:
+  using Inferrer::Inferrer;
+};
+
+ShapeTracker::ShapeTracker(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,
+                           const std::map<std::string, TensorType>& variable_types)
+    : impl_(std::make_unique<Impl>(graph, ops, oracle, variable_types)) {}
+ShapeTracker::~ShapeTracker() = default;
+bool ShapeTracker::Track(NodeId id, bool may_replace) { return impl_->Track(id, may_replace); }
+void ShapeTracker::Declare(NodeId id, std::vector<TensorType> types, std::vector<Tensor> values) {
+  impl_->Declare(id, std::move(types), std::move(values));
+}
+const Tensor* ShapeTracker::Value(OutputRef ref) const { return impl_->Value(ref); }
+OutputRef ShapeTracker::Current(OutputRef ref) const { return impl_->Current(ref); }
 
 std::string VariableName(const Node& node) {
   if (node.op != "VarHandleOp") return node.name;

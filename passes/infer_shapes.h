@@ -7,6 +7,7 @@
 #define MILLRACE_PASSES_INFER_SHAPES_H_
 
 #include <map>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -44,6 +45,26 @@ struct InferenceResult {
 // a shape that depends on values and has no bound.
 absl::StatusOr<InferenceResult> InferShapesAndFold(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,
                                                    const std::map<std::string, TensorType>& variable_types);
+
+// The same for a graph that grows node by node, each after those that it takes values from. What has no shape that is
+// known stays untyped, and is no error: this is for a pass that looks ahead (unroll_loops).
+class ShapeTracker {
+ public:
+  ShapeTracker(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,
+               const std::map<std::string, TensorType>& variable_types);
+  ~ShapeTracker();
+  // Whether the types of the node's outputs are known now. A node whose values are known becomes a Const, or as many as it
+  // has outputs, if it may.
+  bool Track(NodeId id, bool may_replace);
+  // Outputs of a node that has no rule; values may be empty.
+  void Declare(NodeId id, std::vector<TensorType> types, std::vector<Tensor> values);
+  const Tensor* Value(OutputRef ref) const;  // nullptr when not known
+  OutputRef Current(OutputRef ref) const;    // what replaces it
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
 
 // Name under which a variable node's value persists: shared_name of a handle, node name of a reference.
 std::string VariableName(const Node& node);

@@ -32,7 +32,8 @@ std::vector<FunctionRef> FunctionsOf(const Node& node) {
 
 class ConditionalLowering {
  public:
-  ConditionalLowering(Graph& graph, const OpRegistry& ops) : graph_(graph), ops_(ops), library_(graph.library()) {}
+  ConditionalLowering(Graph& graph, const OpRegistry& ops, ConditionalForm form)
+      : graph_(graph), ops_(ops), form_(form), library_(graph.library()) {}
 
   absl::StatusOr<bool> Run() {
     const int32_t ids = graph_.num_ids();
@@ -77,7 +78,7 @@ class ConditionalLowering {
     while (graph_.node(asked.node).op == "LogicalNot") asked = Source(graph_, graph_.node(asked.node).inputs[0]);
     const std::string& question = graph_.node(asked.node).op;
     const bool presence = question == "VarIsInitializedOp" || question == "IsVariableInitialized";
-    Form form = Form::kSelects;
+    Form form = form_ == ConditionalForm::kSwitches ? Form::kSwitches : Form::kSelects;
     for (size_t b = 0; b < branches.size(); ++b) {
       MR_ASSIGN_OR_RETURN(const Function* function, Find(node, branches[b]));
       if (function->ret_types.size() != (*Find(node, branches[0]))->ret_types.size()) return Form::kStays;
@@ -279,6 +280,7 @@ class ConditionalLowering {
 
   Graph& graph_;
   const OpRegistry& ops_;
+  const ConditionalForm form_;
   std::shared_ptr<const Graph::Library> library_;
   CreationPlaces places_;
   bool changed_ = false;
@@ -288,8 +290,8 @@ class ConditionalLowering {
 
 }  // namespace
 
-absl::StatusOr<bool> LowerConditionals(Graph& graph, const OpRegistry& ops) {
-  return ConditionalLowering(graph, ops).Run();
+absl::StatusOr<bool> LowerConditionals(Graph& graph, const OpRegistry& ops, ConditionalForm form) {
+  return ConditionalLowering(graph, ops, form).Run();
 }
 
 }  // namespace millrace

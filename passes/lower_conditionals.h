@@ -26,8 +26,12 @@
 
 namespace millrace {
 
+// kSwitches: the nodes of a branch stay recognisable, for a pass that leaves out those that are known not to run.
+enum class ConditionalForm { kSimplest, kSwitches };
+
 // Whether the graph was changed. InvalidArgument names a conditional whose branches the library lacks.
-absl::StatusOr<bool> LowerConditionals(Graph& graph, const OpRegistry& ops);
+absl::StatusOr<bool> LowerConditionals(Graph& graph, const OpRegistry& ops,
+                                       ConditionalForm form = ConditionalForm::kSimplest);
 
 }  // namespace millrace
 

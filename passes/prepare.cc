@@ -42,7 +42,8 @@ std::string DeviceName(const CompileRequest& request, int32_t device) {
                                          : request.options.devices[device];
 }
 
-absl::StatusOr<std::vector<std::string>> ExpandCalls(Graph& graph, const OpRegistry& ops) {
+absl::StatusOr<std::vector<std::string>> ExpandCalls(Graph& graph, const OpRegistry& ops, KernelOracle* oracle,
+                                                     const UnrollOptions& unroll) {
   std::vector<std::string> effects;
   // Conditionals with pure branches become calls, and calls may hold conditionals.
   for (bool lowered = true; lowered;) {
@@ -50,7 +51,12 @@ absl::StatusOr<std::vector<std::string>> ExpandCalls(Graph& graph, const OpRegis
     effects.insert(effects.end(), inlined.effects.begin(), inlined.effects.end());
     MR_ASSIGN_OR_RETURN(lowered, LowerConditionals(graph, ops));
   }
-  // Those with effects are Switch and Merge now, as those of TensorFlow 1 were from the beginning.
+  // Loops next, whole: what they hold of the above they do themselves, turn by turn, with what is known by then.
+  if (oracle != nullptr) {
+    MR_ASSIGN_OR_RETURN(const UnrollResult unrolled, UnrollLoops(graph, ops, *oracle, unroll));
+    effects.insert(effects.end(), unrolled.effects.begin(), unrolled.effects.end());
+  }
+  // Conditionals with effects are Switch and Merge now, as those of TensorFlow 1 were from the beginning.
   MR_RETURN_IF_ERROR(LowerSwitches(graph, ops).status());
   return effects;
 }
@@ -66,7 +72,9 @@ absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
   std::vector<std::string> effects;
   {
     const PassClock::Run run(request.clock, "inline functions");
-    MR_ASSIGN_OR_RETURN(effects, ExpandCalls(prepared.graph, request.ops));
+    UnrollOptions unroll;
+    unroll.variable_types = request.variable_types;
+    MR_ASSIGN_OR_RETURN(effects, ExpandCalls(prepared.graph, request.ops, &request.oracle, unroll));
   }
   Signature needed = request.signature;
   needed.targets.insert(needed.targets.end(), effects.begin(), effects.end());

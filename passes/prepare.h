@@ -16,6 +16,7 @@
 #include "passes/kernel_oracle.h"
 #include "passes/pass_clock.h"
 #include "passes/prune.h"
+#include "passes/unroll_loops.h"
 
 namespace millrace {
 
@@ -42,9 +43,11 @@ struct Prepared {
 // "cpu:0": as given, or the machine's name and the index.
 std::string DeviceName(const CompileRequest& request, int32_t device);
 
-// The first steps, on a graph that need not be pruned: calls inlined, conditionals with pure branches lowered, until
-// nothing is left to do. Returns the nodes whose effects must happen whenever they are in the graph (InlineResult).
-absl::StatusOr<std::vector<std::string>> ExpandCalls(Graph& graph, const OpRegistry& ops);
+// The first steps, on a graph that need not be pruned: calls inlined, conditionals lowered, until nothing is left to do.
+// With an oracle loops are unrolled too; that needs a pruned graph with types of feeds. Returns the nodes whose effects must
+// happen whenever they are in the graph (InlineResult).
+absl::StatusOr<std::vector<std::string>> ExpandCalls(Graph& graph, const OpRegistry& ops, KernelOracle* oracle = nullptr,
+                                                     const UnrollOptions& unroll = {});
 
 absl::StatusOr<Prepared> Prepare(const CompileRequest& request);
 

@@ -114,10 +114,16 @@ class Pruner {
       Node node;
       node.name = feed.name.substr(0, feed.name.rfind(':'));
       if (needed_[ref.node.value] || ref.index != 0) node.name += "/feed";
-      node.op = "_Feed";
       node.attrs.Set("dtype", feed.type.dtype);
-      node.attrs.Set("shape", feed.type.shape);
-      node.attrs.Set("tensor", feed.name);
+      const auto value = signature_.feed_values.find(feed.name);
+      if (value != signature_.feed_values.end()) {
+        node.op = "Const";
+        node.attrs.Set("value", value->second);
+      } else {
+        node.op = "_Feed";
+        node.attrs.Set("shape", feed.type.shape);
+        node.attrs.Set("tensor", feed.name);
+      }
       feed.id = result_.AddUnique(std::move(node));
     }
     for (int32_t i = 0; i < graph_.num_ids(); ++i) {

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "millrace/graph.h"
+#include "millrace/tensor.h"
 
 namespace millrace {
 
@@ -17,6 +18,7 @@ struct Signature {
   std::map<std::string, TensorType> feeds;  // by tensor name "x:0"
   std::vector<std::string> fetches;         // tensor names, in the caller's order, may repeat
   std::vector<std::string> targets;         // node names
+  std::map<std::string, Tensor> feed_values;  // of those that planning takes by value
 };
 
 // The pruned copy of `graph`. NotFound names a feed, fetch or target that is not there; InvalidArgument a

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
+#include "millrace/stream_name.h"
 #include "plan/step_order.h"
 #include "runtime/variable_store.h"
 
@@ -264,7 +265,7 @@ absl::Status Program::AddComputeOp(ProgramLane& out, const ComputeStep& step, Ke
     kernels_.push_back(std::move(kernel));
   }
   if (out.device->has_data() && step.state_bytes > 0) {
-    MR_ASSIGN_OR_RETURN(op.context.state, variables.StateBlock(instance.name, step.state_bytes));
+    MR_ASSIGN_OR_RETURN(op.context.state, variables.StateBlock(StreamName(instance), step.state_bytes));
   }
   out.compute.push_back(op);
   return absl::OkStatus();

@@ -1,6 +1,7 @@
 // Session: plans per signature, runs plans, keeps variables.
 #include "millrace/session.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <map>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "glog/logging.h"
@@ -20,6 +22,7 @@
 #include "millrace/status.h"
 #include "passes/pipeline.h"
 #include "passes/strategy.h"
+#include "passes/unroll_loops.h"
 #include "plan/measured_times.h"
 #include "plan/simulator.h"
 #include "runtime/executor.h"
@@ -35,6 +38,9 @@ namespace {
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
+
+// Of one signature, planned for several values of feeds.
+constexpr size_t kMaxProgramsByValue = 8;
 
 std::string TensorNameOf(const std::string& name) {
   return name.find(':') == std::string::npos ? absl::StrCat(name, ":0") : name;
@@ -81,11 +87,12 @@ class SessionImpl final : public Session {
     }
     FeedTypes types;
     for (const auto& [name, tensor] : feeds) types.emplace(name, tensor.type());
-    MR_ASSIGN_OR_RETURN(Program* program, FindOrCompile(types, fetches, targets));
-    MR_RETURN_IF_ERROR(SwitchPlan(*program));
-    MR_RETURN_IF_ERROR(EnsureExecutor(*program));
     std::map<std::string, Tensor> by_tensor;
     for (const auto& [name, tensor] : feeds) by_tensor.emplace(TensorNameOf(name), tensor);
+    SignatureKey key{types, fetches, targets, {}};
+    MR_ASSIGN_OR_RETURN(Program* program, FindOrCompile(key, by_tensor));
+    MR_RETURN_IF_ERROR(SwitchPlan(*program));
+    MR_RETURN_IF_ERROR(EnsureExecutor(*program));
     std::vector<Tensor> ordered;
     for (const PlanFeed& feed : program->plan->feeds) ordered.push_back(by_tensor.at(feed.name));
     std::vector<Tensor> fetched;
@@ -98,7 +105,7 @@ class SessionImpl final : public Session {
     if (options_.trace) last_run_.trace = stats.trace;
     MR_RETURN_IF_ERROR(status);
     ++program->steps;
-    Measure(*program, stats, seconds, {types, fetches, targets});
+    Measure(*program, stats, seconds, key);
     if (outputs != nullptr) *outputs = std::move(fetched);
     return absl::OkStatus();
   }
@@ -106,8 +113,13 @@ class SessionImpl final : public Session {
   absl::StatusOr<std::shared_ptr<const ExecutionPlan>> Plan(const FeedTypes& feeds,
                                                             const std::vector<std::string>& fetches,
                                                             const std::vector<std::string>& targets) override {
-    MR_ASSIGN_OR_RETURN(Program* program, FindOrCompile(feeds, fetches, targets));
+    SignatureKey key{feeds, fetches, targets, {}};
+    MR_ASSIGN_OR_RETURN(Program* program, FindOrCompile(key, planned_feeds_));
     return program->plan;
+  }
+
+  void PlanWithFeeds(const Feeds& values) override {
+    for (const auto& [name, tensor] : values) planned_feeds_[TensorNameOf(name)] = tensor;
   }
 
   absl::Status UsePlan(std::shared_ptr<const ExecutionPlan> plan, const FeedTypes& feeds,
@@ -144,13 +156,14 @@ class SessionImpl final : public Session {
     stays.mode = ReplanOptions::Mode::kOff;
     program->replanner = MakeReplanner(stays, program->plan);
     FillPredicted(*program);
-    programs_[ProgramKey(feeds, fetches, targets)] = std::move(program);
+    programs_[ProgramKey({feeds, fetches, targets, {}})] = std::move(program);
     return absl::OkStatus();
   }
 
   absl::StatusOr<Graph> RewrittenGraph(const FeedTypes& feeds, const std::vector<std::string>& fetches,
                                        const std::vector<std::string>& targets) override {
-    MR_ASSIGN_OR_RETURN(Compiled compiled, CompileNow(feeds, fetches, targets, nullptr));
+    SignatureKey key{feeds, fetches, targets, {}};
+    MR_ASSIGN_OR_RETURN(Compiled compiled, CompileByValue(key, planned_feeds_, nullptr));
     Program program;
     program.plan = std::make_shared<const ExecutionPlan>(std::move(compiled.plan));
     program.summary = std::move(compiled.summary);
@@ -231,6 +244,7 @@ class SessionImpl final : public Session {
     int64_t switched_after = 0;  // of them, before the present plan took over
     int64_t replans = 0;
     bool measured_times = false;
+    int64_t last_use = 0;
   };
 
   absl::Status OpenDisk() {
@@ -263,6 +277,7 @@ class SessionImpl final : public Session {
     FeedTypes feeds;
     std::vector<std::string> fetches;
     std::vector<std::string> targets;
+    std::map<std::string, Tensor> feed_values;  // by tensor name, of feeds that a loop's turns depend on
   };
 
   // Without the rewritings whose nodes the device cannot run.
@@ -274,14 +289,25 @@ class SessionImpl final : public Session {
     return planning;
   }
 
-  absl::StatusOr<Compiled> CompileNow(const FeedTypes& feeds, const std::vector<std::string>& fetches,
-                                      const std::vector<std::string>& targets, PassClock* clock) {
+  // Asks for the values of feeds one after another, where planning needs them and they are there.
+  absl::StatusOr<Compiled> CompileByValue(SignatureKey& key, const std::map<std::string, Tensor>& values, PassClock* clock) {
+    while (true) {
+      absl::StatusOr<Compiled> compiled = CompileNow(key, clock);
+      bool more = false;
+      for (const std::string& name : NeededFeeds(compiled.status())) {
+        const auto value = values.find(name);
+        if (value != values.end()) more = key.feed_values.insert(*value).second || more;
+      }
+      if (!more) return compiled;
+    }
+  }
+
+  absl::StatusOr<Compiled> CompileNow(const SignatureKey& key, PassClock* clock) {
     const Profile* times = options_.profile.get();
     const Machine machine =
         times != nullptr ? WithMeasuredLinks(options_.machine, *times, options_.link_gbps) : options_.machine;
     CpuOracle oracle(ops_, kernels_, kernel_cache_, options_.device == "null", times, nullptr);
-    MR_ASSIGN_OR_RETURN(Compiled compiled, Compile({graph_, ops_, oracle, MakeSignature({feeds, fetches, targets}),
-                                                    Planning(), machine, variables_.Types(), !options_.disk.empty(), clock}));
+    MR_ASSIGN_OR_RETURN(Compiled compiled, Compile({graph_, ops_, oracle, MakeSignature(key), Planning(), machine, variables_.Types(), !options_.disk.empty(), clock}));
     MR_RETURN_IF_ERROR(RecordChoices(compiled.plan));
     if (times == nullptr) return compiled;
     MR_RETURN_IF_ERROR(CheckProfile(*times, compiled.plan));
@@ -306,6 +332,7 @@ class SessionImpl final : public Session {
     for (const auto& [name, type] : key.feeds) signature.feeds.emplace(TensorNameOf(name), type);
     for (const std::string& fetch : key.fetches) signature.fetches.push_back(TensorNameOf(fetch));
     signature.targets = key.targets;
+    signature.feed_values = key.feed_values;
     return signature;
   }
 
@@ -339,26 +366,47 @@ class SessionImpl final : public Session {
     return absl::OkStatus();
   }
 
-  static std::string ProgramKey(const FeedTypes& feeds, const std::vector<std::string>& fetches,
-                                const std::vector<std::string>& targets) {
-    std::string key = absl::StrCat(absl::StrJoin(fetches, ","), ";", absl::StrJoin(targets, ","));
-    for (const auto& [name, type] : feeds) absl::StrAppend(&key, ";", name, "=", type.ToString());
+  static std::string ProgramKey(const SignatureKey& signature) {
+    std::string key = absl::StrCat(absl::StrJoin(signature.fetches, ","), ";", absl::StrJoin(signature.targets, ","));
+    for (const auto& [name, type] : signature.feeds) absl::StrAppend(&key, ";", name, "=", type.ToString());
+    for (const auto& [name, value] : signature.feed_values) {
+      absl::StrAppend(&key, ";", name, ":", absl::string_view(static_cast<const char*>(value.data()), value.size_bytes()));
+    }
     return key;
   }
 
-  absl::StatusOr<Program*> FindOrCompile(const FeedTypes& feeds, const std::vector<std::string>& fetches,
-                                         const std::vector<std::string>& targets) {
-    const std::string key = ProgramKey(feeds, fetches, targets);
-    std::unique_ptr<Program>& program = programs_[key];
-    if (program == nullptr) {
+  // Programs of one signature differ by the values that they were planned for. Only so many are kept: each has an arena.
+  absl::Status ForgetOldest(const std::string& base) {
+    std::vector<std::map<std::string, std::unique_ptr<Program>>::iterator> kept;
+    for (auto it = programs_.lower_bound(base); it != programs_.end() && absl::StartsWith(it->first, base); ++it) {
+      kept.push_back(it);
+    }
+    if (kept.size() < kMaxProgramsByValue) return absl::OkStatus();
+    const auto oldest = *std::min_element(kept.begin(), kept.end(), [](const auto& a, const auto& b) {
+      return a->second->last_use < b->second->last_use;
+    });
+    MR_RETURN_IF_ERROR(variables_.Acquire(nullptr));
+    programs_.erase(oldest);
+    return absl::OkStatus();
+  }
+
+  // Fills in the feed values that planning takes of `values`.
+  absl::StatusOr<Program*> FindOrCompile(SignatureKey& signature, const std::map<std::string, Tensor>& values) {
+    const std::string base = ProgramKey(signature);
+    for (const std::string& name : by_value_[base]) {
+      const auto value = values.find(name);
+      if (value != values.end()) signature.feed_values.insert(*value);
+    }
+    std::string key = ProgramKey(signature);
+    auto found = programs_.find(key);
+    if (found == programs_.end()) {
       const double start = Now();
       PassClock clock([this](const std::string& pass) {
         VLOG(2) << "planning: " << pass;
         if (options_.planning_progress) options_.planning_progress(pass);
       });
-      absl::StatusOr<Compiled> compiled = CompileNow(feeds, fetches, targets, &clock);
+      absl::StatusOr<Compiled> compiled = CompileByValue(signature, values, &clock);
       if (!compiled.ok()) {
-        programs_.erase(key);
         last_run_ = RunReport();
         last_run_.strategy = options_.planning.strategy;
         for (int32_t d = 0; d < options_.planning.num_devices(); ++d) {
@@ -372,16 +420,23 @@ class SessionImpl final : public Session {
       for (const std::string& note : compiled->placement_notes) {
         if (noted_.insert(note).second) LOG(INFO) << note;
       }
-      program = std::make_unique<Program>();
+      if (!signature.feed_values.empty()) {
+        for (const auto& [name, value] : signature.feed_values) by_value_[base].insert(name);
+        key = ProgramKey(signature);
+        MR_RETURN_IF_ERROR(ForgetOldest(absl::StrCat(base, ";")));
+      }
+      auto program = std::make_unique<Program>();
       program->plan_seconds = Now() - start;
       program->passes = clock.passes();
       program->plan = std::make_shared<const ExecutionPlan>(std::move(compiled->plan));
       program->summary = std::move(compiled->summary);
       program->measured_times = options_.profile != nullptr;
       program->replanner = MakeReplanner(options_.replan, program->plan);
+      found = programs_.insert_or_assign(key, std::move(program)).first;
     }
-    FillPredicted(*program);
-    return program.get();
+    found->second->last_use = ++uses_;
+    FillPredicted(*found->second);
+    return found->second.get();
   }
 
   std::unique_ptr<Replanner> MakeReplanner(const ReplanOptions& replan, std::shared_ptr<const ExecutionPlan> plan) const {
@@ -449,6 +504,9 @@ class SessionImpl final : public Session {
   Profile measured_;
   // Last: a planner that still runs uses what is above.
   std::map<std::string, std::unique_ptr<Program>> programs_;
+  std::map<std::string, std::set<std::string>> by_value_;  // by program key: feeds that planning takes by value
+  std::map<std::string, Tensor> planned_feeds_;            // what Plan takes for them
+  int64_t uses_ = 0;
   std::set<std::string> noted_;  // placement notes that have been logged
   RunReport last_run_;
   GraphSummary summary_;

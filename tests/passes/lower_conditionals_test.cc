@@ -25,7 +25,9 @@ std::string Lower(const GoldenCase& golden, Pass pass) {
   return absl::StrCat(*changed ? "" : "unchanged\n", GraphToText(*graph));
 }
 
-std::string LowerConditionalsOf(const GoldenCase& golden) { return Lower(golden, LowerConditionals); }
+std::string LowerConditionalsOf(const GoldenCase& golden) {
+  return Lower(golden, [](Graph& graph, const OpRegistry& ops) { return LowerConditionals(graph, ops); });
+}
 std::string LowerSwitchesOf(const GoldenCase& golden) { return Lower(golden, LowerSwitches); }
 
 class ConditionalsGolden : public ::testing::TestWithParam<std::string> {};

@@ -28,7 +28,8 @@ import tensorflow as tf  # noqa: E402
 
 tf1 = tf.compat.v1
 
-FAMILIES = ("optimizers", "keras_nets", "text_nets", "image_nets", "other_nets", "world_nets", "wild_nets", "branch_nets", "hangers_on")
+FAMILIES = ("optimizers", "keras_nets", "text_nets", "image_nets", "other_nets", "world_nets", "wild_nets", "branch_nets", "loop_nets",
+            "hangers_on")
 STEPS = 3
 
 

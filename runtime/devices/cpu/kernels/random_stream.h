@@ -8,6 +8,7 @@
 
 #include "cpu/kernels/philox.h"
 #include "millrace/kernel.h"
+#include "millrace/stream_name.h"
 
 namespace millrace::cpu {
 
@@ -23,7 +24,7 @@ class RandomStream {
   Philox Reserve(const KernelContext& context, uint64_t samples) const {
     const bool given = seed_ != 0 || seed2_ != 0;
     Philox philox = given ? Philox::FromSeeds(seed_, seed2_)
-                          : Philox::FromSeeds(context.seed, HashName(context.instance->name));
+                          : Philox::FromSeeds(context.seed, HashName(StreamName(*context.instance)));
     uint64_t used;
     std::memcpy(&used, context.state, sizeof(used));
     philox.Skip(used);

@@ -7,6 +7,7 @@
 #include "cuda/kernels/common.h"
 #include "cuda/kernels/register.h"
 #include "cuda/launch/random.h"
+#include "millrace/stream_name.h"
 
 namespace millrace::cuda {
 namespace {
@@ -42,7 +43,7 @@ KernelOr MakeRandom(DeviceServices& services, const OpInstance& instance) {
         const bool given = seed != 0 || seed2 != 0;
         RandomSource source;
         source.given_key = given ? seed : context.seed;
-        source.given_high = given ? seed2 : HashName(context.instance->name);
+        source.given_high = given ? seed2 : HashName(StreamName(*context.instance));
         source.counter = context.scratch;
         MR_RETURN_IF_ERROR(services.LoadState(queue, context.scratch, context.state, kStateBytes));
         LaunchRandom(queue, kind, type, source, context.outputs[0], n);

@@ -1,0 +1,46 @@
+// What is run again and again while loops are taken apart: the graph itself, once, and the functions of While nodes.
+#ifndef MILLRACE_PASSES_UNROLL_BODIES_H_
+#define MILLRACE_PASSES_UNROLL_BODIES_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "millrace/graph.h"
+#include "millrace/op.h"
+#include "passes/unroll/frames.h"
+
+namespace millrace {
+
+struct Body {
+  Graph graph;  // without calls, conditionals as Switch and Merge
+  std::vector<LoopFrame> frames;
+  std::vector<int32_t> outputs;  // by node: how many are used
+  std::vector<bool> first;       // by node: no other one of the body that could wait comes before it
+  std::vector<NodeId> results;
+  std::vector<NodeId> control_results;
+  bool has_effects = false;  // beyond reading variables and drawing random numbers
+};
+
+class Bodies {
+ public:
+  explicit Bodies(const OpRegistry& ops) : ops_(ops) {}
+  absl::StatusOr<std::unique_ptr<Body>> OfGraph(Graph graph);
+  // The function that attribute `attr` of a node names.
+  absl::StatusOr<const Body*> OfFunction(const Graph& graph, const Node& node, const char* attr);
+  // Whether a node's functions have effects.
+  absl::StatusOr<bool> HasEffects(const Graph& graph, const Node& node);
+
+ private:
+  const OpRegistry& ops_;
+  std::map<std::string, std::unique_ptr<Body>> functions_;
+  int depth_ = 0;
+};
+
+bool IsWhile(const Node& node);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_UNROLL_BODIES_H_

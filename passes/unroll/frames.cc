@@ -1,0 +1,189 @@
+#include "passes/unroll/frames.h"
+
+#include <functional>
+#include <map>
+#include <queue>
+
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
+
+namespace millrace {
+namespace {
+
+absl::Status AtNode(const Node& node, const std::string& message) {
+  return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' (", node.op, "): ", message));
+}
+
+class FrameFinder {
+ public:
+  explicit FrameFinder(const Graph& graph) : graph_(graph), fanout_(ComputeFanout(graph)), frame_of_(graph.num_ids(), 0) {}
+
+  absl::StatusOr<std::vector<LoopFrame>> Run() {
+    frames_.emplace_back();
+    MR_RETURN_IF_ERROR(AssignFrames());
+    MR_RETURN_IF_ERROR(OrderUnits());
+    for (size_t f = 1; f < frames_.size(); ++f) {
+      if (frames_[f].condition.valid()) continue;
+      return absl::InvalidArgumentError(absl::StrCat("loop '", frames_[f].name, "' has no LoopCond"));
+    }
+    return std::move(frames_);
+  }
+
+ private:
+  bool IsBackEdge(NodeId from, NodeId to) const {
+    return IsNextIteration(graph_.node(from)) && IsMerge(graph_.node(to));
+  }
+
+  // In the order of data, back edges left out.
+  absl::Status AssignFrames() {
+    std::vector<int32_t> pending(graph_.num_ids(), 0);
+    std::vector<NodeId> ready;
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+      for (const Fanout::Use& use : fanout_.of(NodeId{i})) pending[use.consumer.value] += !IsBackEdge(NodeId{i}, use.consumer);
+    }
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+      if (graph_.alive(NodeId{i}) && pending[i] == 0) ready.push_back(NodeId{i});
+    }
+    int32_t done = 0;
+    while (!ready.empty()) {
+      const NodeId id = ready.back();
+      ready.pop_back();
+      ++done;
+      MR_RETURN_IF_ERROR(AssignFrame(id));
+      for (const Fanout::Use& use : fanout_.of(id)) {
+        if (!IsBackEdge(id, use.consumer) && --pending[use.consumer.value] == 0) ready.push_back(use.consumer);
+      }
+    }
+    if (done < graph_.num_nodes()) return absl::InvalidArgumentError("the graph has a cycle that is no loop");
+    return absl::OkStatus();
+  }
+
+  // Outside of an Exit is the frame around its own.
+  int32_t FrameBehind(NodeId id) const {
+    const int32_t frame = frame_of_[id.value];
+    return IsExit(graph_.node(id)) && frame > 0 ? frames_[frame].parent : frame;
+  }
+
+  absl::Status AssignFrame(NodeId id) {
+    const Node& node = graph_.node(id);
+    int32_t frame = 0;
+    absl::Status status;
+    const auto join = [&](NodeId from) {
+      if (IsBackEdge(from, id)) return;
+      const int32_t other = FrameBehind(from);
+      if (Within(other, frame)) {
+        frame = other;
+      } else if (!Within(frame, other)) {
+        status = AtNode(node, absl::StrCat("takes values of loops '", frames_[frame].name, "' and '", frames_[other].name,
+                                           "', neither of which is inside of the other"));
+      }
+    };
+    for (OutputRef input : node.inputs) join(input.node);
+    for (NodeId control : node.control_inputs) join(control);
+    MR_RETURN_IF_ERROR(status);
+    if (IsEnter(node)) {
+      const std::string name = node.attrs.GetOr<std::string>("frame_name", "");
+      const auto [found, is_new] = by_name_.emplace(std::make_pair(frame, name), static_cast<int32_t>(frames_.size()));
+      if (is_new) {
+        frames_.emplace_back();
+        frames_.back().name = name;
+        frames_.back().parent = frame;
+      }
+      frame = found->second;
+    }
+    frame_of_[id.value] = frame;
+    if (IsExit(node)) {
+      if (frame == 0) return AtNode(node, "leaves a loop, but is in none");
+      frames_[frame].exits.push_back(id);
+    }
+    if (node.op == "LoopCond") frames_[frame].condition = id;
+    return absl::OkStatus();
+  }
+
+  bool Within(int32_t inner, int32_t outer) const {
+    for (; inner > 0 && inner != outer; inner = frames_[inner].parent) {
+    }
+    return inner == outer;
+  }
+
+  // The unit of `frame` that holds something of frame `of`, which is inside: the frame below, or none.
+  int32_t Below(int32_t frame, int32_t of) const {
+    while (frames_[of].parent != frame) of = frames_[of].parent;
+    return ~of;
+  }
+
+  // Units of every frame, the lowest id first among those that may come next; a loop stands where its first Enter does.
+  absl::Status OrderUnits() {
+    const int32_t ids = graph_.num_ids();
+    // A frame is the unit ids + its index here.
+    const auto unit_in = [&](int32_t frame, NodeId id) {
+      const int32_t of = frame_of_[id.value];
+      if (of == frame) return id.value;
+      return Within(of, frame) && of != frame ? ids + ~Below(frame, of) : -1;
+    };
+    std::vector<int32_t> pending(ids + frames_.size(), 0);
+    std::vector<std::vector<int32_t>> after(ids + frames_.size());
+    std::vector<int32_t> place(ids + frames_.size());
+    for (int32_t i = 0; i < ids; ++i) place[i] = i;
+    for (size_t f = 1; f < frames_.size(); ++f) place[ids + f] = ids;
+    for (int32_t i = 0; i < ids; ++i) {
+      for (int32_t f = frame_of_[i]; f > 0 && graph_.alive(NodeId{i}); f = frames_[f].parent) {
+        place[ids + f] = std::min(place[ids + f], i);
+      }
+    }
+    for (int32_t i = 0; i < ids; ++i) {
+      for (const Fanout::Use& use : fanout_.of(NodeId{i})) {
+        if (IsBackEdge(NodeId{i}, use.consumer)) continue;
+        // The edge orders units of the innermost frame that holds both ends.
+        int32_t frame = frame_of_[i];
+        while (!Within(frame_of_[use.consumer.value], frame)) frame = frames_[frame].parent;
+        const int32_t from = unit_in(frame, NodeId{i}), to = unit_in(frame, use.consumer);
+        if (from == to) continue;
+        after[from].push_back(to);
+        ++pending[to];
+      }
+    }
+    using Entry = std::pair<int32_t, int32_t>;  // place, unit
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> ready;
+    int32_t units = 0, done = 0;
+    const auto begins = [&](int32_t unit) {
+      ++units;
+      if (pending[unit] == 0) ready.push({place[unit], unit});
+    };
+    for (int32_t i = 0; i < ids; ++i) {
+      if (graph_.alive(NodeId{i})) begins(i);
+    }
+    for (size_t f = 1; f < frames_.size(); ++f) begins(ids + static_cast<int32_t>(f));
+    while (!ready.empty()) {
+      const int32_t unit = ready.top().second;
+      ready.pop();
+      ++done;
+      const bool is_frame = unit >= ids;
+      const int32_t frame = is_frame ? frames_[unit - ids].parent : frame_of_[unit];
+      frames_[frame].units.push_back(is_frame ? ~(unit - ids) : unit);
+      for (int32_t next : after[unit]) {
+        if (--pending[next] == 0) ready.push({place[next], next});
+      }
+    }
+    if (done < units) return absl::InvalidArgumentError("a loop takes in what comes out of it");
+    return absl::OkStatus();
+  }
+
+  const Graph& graph_;
+  const Fanout fanout_;
+  std::vector<int32_t> frame_of_;  // of an Enter or Exit: the inner one
+  std::vector<LoopFrame> frames_;
+  std::map<std::pair<int32_t, std::string>, int32_t> by_name_;
+};
+
+}  // namespace
+
+bool IsEnter(const Node& node) { return node.op == "Enter" || node.op == "RefEnter"; }
+bool IsExit(const Node& node) { return node.op == "Exit" || node.op == "RefExit"; }
+bool IsNextIteration(const Node& node) { return node.op == "NextIteration" || node.op == "RefNextIteration"; }
+bool IsSwitch(const Node& node) { return node.op == "Switch" || node.op == "RefSwitch"; }
+bool IsMerge(const Node& node) { return node.op == "Merge" || node.op == "RefMerge"; }
+
+absl::StatusOr<std::vector<LoopFrame>> FindFrames(const Graph& graph) { return FrameFinder(graph).Run(); }
+
+}  // namespace millrace

@@ -1,0 +1,40 @@
+// The loops of TensorFlow 1 in a graph: frames between Enter and Exit nodes, one in another.
+//
+//   outer ── Enter ──► Merge ──► Switch ──► body ──► NextIteration
+//                        ▲  └► LoopCond ┘└► Exit ── outer     │
+//                        └─────────────────────────────────────┘
+//
+// A frame is one unit in the order of the frame around it: it begins when all that enters is there.
+#ifndef MILLRACE_PASSES_UNROLL_FRAMES_H_
+#define MILLRACE_PASSES_UNROLL_FRAMES_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "millrace/graph.h"
+
+namespace millrace {
+
+bool IsEnter(const Node& node);
+bool IsExit(const Node& node);
+bool IsNextIteration(const Node& node);
+bool IsSwitch(const Node& node);
+bool IsMerge(const Node& node);
+
+struct LoopFrame {
+  std::string name;  // of the frame; empty outside of all
+  int32_t parent = -1;
+  // What is run once per turn: a node, or an inner frame ( ~index ), after those that it takes values from.
+  std::vector<int32_t> units;
+  std::vector<NodeId> exits;
+  NodeId condition;  // LoopCond; invalid outside
+};
+
+// Frame 0 is the graph outside of all loops. InvalidArgument names a node that takes values of two frames, or a frame
+// without a condition.
+absl::StatusOr<std::vector<LoopFrame>> FindFrames(const Graph& graph);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_UNROLL_FRAMES_H_

@@ -1,0 +1,396 @@
+// The ops of TensorLists.
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
+#include "passes/unroll/lists.h"
+
+namespace millrace {
+namespace {
+
+class ListCall {
+ public:
+  ListCall(StraightGraph& out, const NodeCall& call) : out_(out), call_(call), op_(call.node.op) {}
+
+  absl::StatusOr<std::vector<Value>> Run() {
+    if (op_ == "EmptyTensorList" || op_ == "TensorListReserve") return Make();
+    if (op_ == "TensorListFromTensor" || op_ == "TensorListScatter" || op_ == "TensorListScatterV2") return FromRows();
+    if (op_ == "TensorListSplit") return Split();
+    MR_RETURN_IF_ERROR(TakeList());
+    if (op_ == "TensorListLength") return Number(Tensor::Scalar<int32_t>(static_cast<int32_t>(list_.items.size())));
+    if (op_ == "TensorListElementShape") return ElementShape();
+    if (op_ == "TensorListSetItem") return SetItem();
+    if (op_ == "TensorListGetItem") return GetItem();
+    if (op_ == "TensorListPushBack") return PushBack();
+    if (op_ == "TensorListPopBack") return PopBack();
+    if (op_ == "TensorListResize") return Resize();
+    if (op_ == "TensorListStack" || op_ == "TensorListGather") return Stack();
+    if (op_ == "TensorListConcat" || op_ == "TensorListConcatV2") return Concat();
+    if (op_ == "TensorListScatterIntoExistingList") return ScatterInto();
+    if (op_ == "TensorListConcatLists") return JoinLists();
+    return absl::UnimplementedError(absl::StrCat("node '", call_.node.name, "' (", op_, "): this op of lists is not supported"));
+  }
+
+ private:
+  absl::Status TakeList() {
+    if (call_.inputs.empty() || call_.inputs[0].kind != Value::Kind::kList) {
+      return CallError(call_, "takes something that is no list");
+    }
+    list_ = *call_.inputs[0].list;
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<Value>> Number(const Tensor& value) {
+    MR_ASSIGN_OR_RETURN(const OutputRef ref, out_.Constant(value));
+    return std::vector<Value>{Value::Of(ref)};
+  }
+
+  absl::StatusOr<std::vector<Value>> Done() { return std::vector<Value>{ListOf(std::move(list_))}; }
+
+  // Of input `input`: -1, or dimensions of which some may be -1. What is not known says nothing.
+  Shape ShapeAt(size_t input) {
+    if (input >= call_.inputs.size() || call_.inputs[input].kind != Value::Kind::kTensor) return Shape::UnknownRank();
+    const Tensor* value = out_.Known(call_.inputs[input].ref);
+    if (value == nullptr || value->shape().rank() != 1) return Shape::UnknownRank();
+    Shape shape;
+    for (int64_t i = 0; i < value->num_elements(); ++i) shape.AddDim(value->IntAt(i));
+    return shape;
+  }
+
+  // What both say.
+  static Shape Merged(const Shape& a, const Shape& b) {
+    if (a.unknown_rank()) return b;
+    if (b.unknown_rank() || a.rank() != b.rank()) return a;
+    Shape merged = a;
+    for (int i = 0; i < a.rank(); ++i) {
+      if (a.dim(i) < 0) merged.set_dim(i, b.dim(i));
+    }
+    return merged;
+  }
+
+  absl::StatusOr<int64_t> NumberAt(size_t input, const char* what) {
+    MR_ASSIGN_OR_RETURN(const std::vector<int64_t> numbers, KnownNumbers(out_, call_, input, what));
+    if (numbers.size() != 1) return CallError(call_, absl::StrCat(what, " has ", numbers.size(), " elements, expected one"));
+    return numbers[0];
+  }
+
+  absl::Status CheckIndex(int64_t index) const {
+    if (index >= 0 && index < list_.items.size()) return absl::OkStatus();
+    return CallError(call_, absl::StrCat("index ", index, " is not in a list of ", list_.items.size()));
+  }
+
+  absl::StatusOr<std::vector<Value>> Make() {
+    list_.dtype = call_.node.attrs.GetOr<DataType>("element_dtype", DataType::kInvalid);
+    list_.element_shape = ShapeAt(0);
+    if (op_ == "TensorListReserve") {
+      MR_ASSIGN_OR_RETURN(const int64_t size, NumberAt(1, "the length of the list"));
+      if (size < 0) return CallError(call_, absl::StrCat("the length of the list is ", size));
+      list_.items.Resize(size);
+    }
+    return Done();
+  }
+
+  // A list's items are rows of the tensor, in order or where indices say.
+  absl::StatusOr<std::vector<Value>> FromRows() {
+    MR_ASSIGN_OR_RETURN(const int64_t rows, RowsOf(0));
+    list_.dtype = call_.node.attrs.GetOr<DataType>("element_dtype", DataType::kInvalid);
+    const bool scatters = op_ != "TensorListFromTensor";
+    list_.element_shape = ShapeAt(scatters ? 2 : 1);
+    if (!scatters) {
+      list_.items.Resize(rows);
+      for (int64_t i = 0; i < rows; ++i) list_.items.Set(i, Value::Row(tensor_, i));
+      return Done();
+    }
+    if (op_ == "TensorListScatterV2") {
+      MR_ASSIGN_OR_RETURN(const int64_t size, NumberAt(3, "the length of the list"));
+      if (size > 0) list_.items.Resize(size);
+    }
+    return Scatter(1, rows, true);
+  }
+
+  absl::StatusOr<int64_t> RowsOf(size_t input) {
+    MR_ASSIGN_OR_RETURN(tensor_, TensorOf(out_, call_, call_.inputs[input]));
+    const std::optional<TensorType> type = out_.Type(tensor_);
+    if (!type || type->shape.rank() < 1) {
+      return NotKnown(out_, call_.node, tensor_, absl::StrCat("the shape of input ", input));
+    }
+    return type->shape.dim(0);
+  }
+
+  absl::StatusOr<std::vector<Value>> Scatter(size_t input, int64_t rows, bool grows) {
+    MR_ASSIGN_OR_RETURN(const std::vector<int64_t> indices, KnownNumbers(out_, call_, input, "indices"));
+    if (static_cast<int64_t>(indices.size()) != rows) {
+      return CallError(call_, absl::StrCat(indices.size(), " indices for ", rows, " rows"));
+    }
+    for (int64_t i = 0; i < rows; ++i) {
+      if (grows && indices[i] >= list_.items.size()) list_.items.Resize(indices[i] + 1);
+      MR_RETURN_IF_ERROR(CheckIndex(indices[i]));
+      list_.items.Set(indices[i], Value::Row(tensor_, i));
+    }
+    return Done();
+  }
+
+  absl::StatusOr<std::vector<Value>> ScatterInto() {
+    MR_ASSIGN_OR_RETURN(const int64_t rows, RowsOf(1));
+    return Scatter(2, rows, true);
+  }
+
+  absl::StatusOr<std::vector<Value>> Split() {
+    MR_ASSIGN_OR_RETURN(const int64_t rows, RowsOf(0));
+    MR_ASSIGN_OR_RETURN(const std::vector<int64_t> lengths, KnownNumbers(out_, call_, 2, "lengths of the items"));
+    list_.dtype = call_.node.attrs.GetOr<DataType>("element_dtype", DataType::kInvalid);
+    list_.element_shape = ShapeAt(1);
+    int64_t begin = 0;
+    for (int64_t length : lengths) {
+      if (length < 0 || begin + length > rows) return CallError(call_, absl::StrCat("splits ", rows, " rows into more"));
+      MR_ASSIGN_OR_RETURN(const OutputRef part, out_.Rows(call_.origin, tensor_, begin, begin + length));
+      list_.items.PushBack(Value::Of(part));
+      begin += length;
+    }
+    return Done();
+  }
+
+  absl::StatusOr<std::vector<Value>> ElementShape() {
+    const bool wide = call_.node.attrs.GetOr<DataType>("shape_type", DataType::kInt32) == DataType::kInt64;
+    const Shape& shape = list_.element_shape;
+    if (shape.unknown_rank()) return Number(wide ? Tensor::Scalar<int64_t>(-1) : Tensor::Scalar<int32_t>(-1));
+    if (wide) return Number(Tensor::Vector<int64_t>(shape.dims()));
+    const std::vector<int32_t> dims(shape.dims().begin(), shape.dims().end());
+    return Number(Tensor::Vector<int32_t>(absl::MakeConstSpan(dims)));
+  }
+
+  absl::StatusOr<std::vector<Value>> SetItem() {
+    MR_ASSIGN_OR_RETURN(const int64_t index, NumberAt(1, "the index"));
+    const bool grows = call_.node.attrs.GetOr<bool>("resize_if_index_out_of_bounds", false);
+    if (grows && index >= list_.items.size()) list_.items.Resize(index + 1);
+    MR_RETURN_IF_ERROR(CheckIndex(index));
+    list_.items.Set(index, call_.inputs[2]);
+    return Done();
+  }
+
+  absl::StatusOr<Value> Item(int64_t index, size_t shape_input) {
+    const Value& item = list_.items.at(index);
+    if (!item.missing()) return item;
+    Shape shape = Merged(ShapeAt(shape_input), list_.element_shape);
+    for (int64_t i = 0; i < list_.items.size() && !shape.fully_known(); ++i) {
+      if (list_.items.at(i).kind != Value::Kind::kTensor && list_.items.at(i).kind != Value::Kind::kRow) continue;
+      MR_ASSIGN_OR_RETURN(const OutputRef ref, TensorOf(out_, call_, list_.items.at(i)));
+      if (const auto type = out_.Type(ref); type.has_value()) shape = type->shape;
+    }
+    return MissingItem(out_, call_, list_.dtype, shape);
+  }
+
+  absl::StatusOr<std::vector<Value>> GetItem() {
+    const Value& index_value = call_.inputs[1];
+    MR_ASSIGN_OR_RETURN(const OutputRef index_ref, TensorOf(out_, call_, index_value));
+    if (out_.Known(index_ref) == nullptr && list_.items.size() > 0) return GetItemWhenRunning(index_ref);
+    MR_ASSIGN_OR_RETURN(const int64_t index, NumberAt(1, "the index"));
+    MR_RETURN_IF_ERROR(CheckIndex(index));
+    MR_ASSIGN_OR_RETURN(Value item, Item(index, 2));
+    return std::vector<Value>{std::move(item)};
+  }
+
+  absl::StatusOr<std::vector<Value>> GetItemWhenRunning(OutputRef index) {
+    StraightGraph::Origin origin = call_.origin;
+    NodeCall stacked{call_.node, {}, origin};
+    stacked.origin.name = absl::StrCat(origin.name, "/stack");
+    MR_ASSIGN_OR_RETURN(const OutputRef all, PackItems(out_, stacked, AllItems(), list_.dtype, Merged(ShapeAt(2), list_.element_shape)));
+    MR_ASSIGN_OR_RETURN(const OutputRef axis, out_.Constant(Tensor::Scalar<int32_t>(0)));
+    MR_ASSIGN_OR_RETURN(const OutputRef item, out_.Op(origin, "GatherV2", {all, index, axis},
+                                                      {{"Tparams", list_.dtype},
+                                                       {"Tindices", DataType::kInt32},
+                                                       {"Taxis", DataType::kInt32},
+                                                       {"batch_dims", int64_t{0}}}));
+    return std::vector<Value>{Value::Of(item)};
+  }
+
+  absl::StatusOr<std::vector<Value>> PushBack() {
+    list_.items.PushBack(call_.inputs[1]);
+    return Done();
+  }
+
+  absl::StatusOr<std::vector<Value>> PopBack() {
+    if (list_.items.size() == 0) return CallError(call_, "takes the last item of a list that has none");
+    MR_ASSIGN_OR_RETURN(Value item, Item(list_.items.size() - 1, 1));
+    list_.items.Resize(list_.items.size() - 1);
+    return std::vector<Value>{ListOf(std::move(list_)), std::move(item)};
+  }
+
+  absl::StatusOr<std::vector<Value>> Resize() {
+    MR_ASSIGN_OR_RETURN(const int64_t size, NumberAt(1, "the length of the list"));
+    if (size < 0) return CallError(call_, absl::StrCat("the length of the list is ", size));
+    list_.items.Resize(size);
+    return Done();
+  }
+
+  std::vector<Value> AllItems() const {
+    std::vector<Value> items;
+    for (int64_t i = 0; i < list_.items.size(); ++i) items.push_back(list_.items.at(i));
+    return items;
+  }
+
+  absl::StatusOr<std::vector<Value>> Stack() {
+    std::vector<Value> items;
+    const bool gathers = op_ == "TensorListGather";
+    if (gathers) {
+      MR_ASSIGN_OR_RETURN(const std::vector<int64_t> indices, KnownNumbers(out_, call_, 1, "indices"));
+      for (int64_t index : indices) {
+        MR_RETURN_IF_ERROR(CheckIndex(index));
+        items.push_back(list_.items.at(index));
+      }
+    } else {
+      items = AllItems();
+      const int64_t expected = call_.node.attrs.GetOr<int64_t>("num_elements", -1);
+      if (expected >= 0 && expected != list_.items.size()) {
+        return CallError(call_, absl::StrCat("stacks ", expected, " items, the list has ", list_.items.size()));
+      }
+    }
+    const Shape shape = Merged(ShapeAt(gathers ? 2 : 1), list_.element_shape);
+    MR_ASSIGN_OR_RETURN(const OutputRef stacked, PackItems(out_, call_, std::move(items), list_.dtype, shape));
+    return std::vector<Value>{Value::Of(stacked)};
+  }
+
+  absl::StatusOr<std::vector<Value>> Concat() {
+    Shape shape = list_.element_shape;
+    if (op_ == "TensorListConcatV2") shape = Merged(ShapeAt(1), shape);
+    MR_ASSIGN_OR_RETURN(const auto joined, ConcatItems(out_, call_, AllItems(), list_.dtype, shape));
+    MR_ASSIGN_OR_RETURN(const OutputRef lengths, out_.Constant(joined.second));
+    return std::vector<Value>{Value::Of(joined.first), Value::Of(lengths)};
+  }
+
+  absl::StatusOr<std::vector<Value>> JoinLists() {
+    if (call_.inputs.size() != 2 || call_.inputs[1].kind != Value::Kind::kList) return CallError(call_, "takes no two lists");
+    const Items& more = call_.inputs[1].list->items;
+    for (int64_t i = 0; i < more.size(); ++i) list_.items.PushBack(more.at(i));
+    return Done();
+  }
+
+  StraightGraph& out_;
+  const NodeCall& call_;
+  const std::string& op_;
+  ListValue list_;
+  OutputRef tensor_;
+};
+
+absl::StatusOr<ListValue> AddLists(StraightGraph& out, const NodeCall& call, const ListValue& a, const ListValue& b) {
+  if (a.items.size() != b.items.size()) {
+    return CallError(call, absl::StrCat("adds lists of ", a.items.size(), " and ", b.items.size(), " items"));
+  }
+  ListValue sum = a;
+  if (sum.element_shape.unknown_rank()) sum.element_shape = b.element_shape;
+  for (int64_t i = 0; i < a.items.size(); ++i) {
+    if (i % Items::kChunk == 0 && b.items.LacksChunk(i)) {
+      i += Items::kChunk - 1;
+      continue;
+    }
+    MR_ASSIGN_OR_RETURN(Value item, AddItems(out, call, a.items.at(i), b.items.at(i)));
+    if (!SameValue(item, a.items.at(i))) sum.items.Set(i, std::move(item));
+  }
+  return sum;
+}
+
+absl::StatusOr<ListValue> ZerosLikeList(StraightGraph& out, const NodeCall& call, const ListValue& list) {
+  ListValue zeros = list;
+  for (int64_t i = 0; i < list.items.size(); ++i) {
+    const Value& item = list.items.at(i);
+    if (item.missing()) continue;
+    if (item.kind == Value::Kind::kList) {
+      MR_ASSIGN_OR_RETURN(ListValue inner, ZerosLikeList(out, call, *item.list));
+      zeros.items.Set(i, ListOf(std::move(inner)));
+      continue;
+    }
+    // A row has the type of all others; it need not be made.
+    std::optional<TensorType> type = out.Type(item.ref);
+    if (type && item.kind == Value::Kind::kRow) type->shape = Shape(type->shape.dims().subspan(1));
+    if (!type) {
+      MR_ASSIGN_OR_RETURN(const OutputRef ref, TensorOf(out, call, item));
+      MR_ASSIGN_OR_RETURN(const OutputRef zero, out.Op(call.origin, "ZerosLike", {ref}, {{"T", list.dtype}}));
+      zeros.items.Set(i, Value::Of(zero));
+      continue;
+    }
+    MR_ASSIGN_OR_RETURN(const OutputRef zero, out.Zeros(*type));
+    zeros.items.Set(i, Value::Of(zero));
+  }
+  return zeros;
+}
+
+// An item as it is on the list's side of the Switch that the list went through.
+absl::StatusOr<OutputRef> OnItsSide(StraightGraph& out, const NodeCall& call, const ListValue& list, const Value& item,
+                                    DataType dtype) {
+  MR_ASSIGN_OR_RETURN(const OutputRef ref, TensorOf(out, call, item));
+  if (!list.predicate.node.valid()) return ref;
+  StraightGraph::Origin origin = call.origin;
+  origin.name = absl::StrCat(origin.name, "/side");
+  MR_ASSIGN_OR_RETURN(OutputRef side, out.Op(origin, "Switch", {ref, list.predicate}, {{"T", dtype}}));
+  side.index = list.side;
+  return side;
+}
+
+}  // namespace
+
+bool IsListOp(const Node& node) { return node.op == "EmptyTensorList" || absl::StartsWith(node.op, "TensorList"); }
+
+absl::StatusOr<std::vector<Value>> RunListOp(StraightGraph& out, const NodeCall& call) { return ListCall(out, call).Run(); }
+
+absl::StatusOr<std::vector<Value>> RunOnLists(StraightGraph& out, const NodeCall& call) {
+  const std::string& op = call.node.op;
+  const bool all = std::all_of(call.inputs.begin(), call.inputs.end(),
+                               [](const Value& input) { return input.kind == Value::Kind::kList; });
+  const bool adds = op == "AddN" || op == "AddV2" || op == "Add" || IsListOp(call.node);
+  if (!all || !(adds || op == "ZerosLike")) {
+    return absl::UnimplementedError(absl::StrCat("node '", call.node.name, "' (", op, ") takes a list (TensorList, TensorArray or ",
+                                                 "stack), which this op cannot do here"));
+  }
+  ListValue result = *call.inputs[0].list;
+  if (op == "ZerosLike") {
+    MR_ASSIGN_OR_RETURN(result, ZerosLikeList(out, call, result));
+  } else {
+    for (size_t i = 1; i < call.inputs.size(); ++i) {
+      MR_ASSIGN_OR_RETURN(result, AddLists(out, call, result, *call.inputs[i].list));
+    }
+  }
+  return std::vector<Value>{ListOf(std::move(result))};
+}
+
+absl::StatusOr<Value> MergeLists(StraightGraph& out, const NodeCall& call) {
+  if (call.inputs.size() != 2 || call.inputs[1].kind != call.inputs[0].kind || call.inputs[0].kind != Value::Kind::kList) {
+    return CallError(call, "joins a list with something that is none");
+  }
+  const ListValue& a = *call.inputs[0].list;
+  const ListValue& b = *call.inputs[1].list;
+  if (a.items.size() != b.items.size()) {
+    return CallError(call, absl::StrCat("joins lists of ", a.items.size(), " and ", b.items.size(),
+                                        " items by a predicate that is known only when running"));
+  }
+  ListValue merged = a;
+  merged.predicate = OutputRef();
+  for (int64_t i = 0; i < a.items.size(); ++i) {
+    if (a.items.SharesChunk(i, b.items)) {
+      i += Items::kChunk - 1 - i % Items::kChunk;
+      continue;
+    }
+    Value first = a.items.at(i), second = b.items.at(i);
+    if (SameValue(first, second)) continue;
+    if (first.kind == Value::Kind::kList || second.kind == Value::Kind::kList) {
+      return CallError(call, "joins lists of lists by a predicate that is known only when running");
+    }
+    const auto type_of = [&](const Value& value) -> absl::StatusOr<std::optional<TensorType>> {
+      MR_ASSIGN_OR_RETURN(const OutputRef ref, TensorOf(out, call, value));
+      return out.Type(ref);
+    };
+    // What one branch has set is as good as zeros where the other was taken.
+    for (auto [missing, other] : {std::make_pair(&first, &second), std::make_pair(&second, &first)}) {
+      if (!missing->missing()) continue;
+      MR_ASSIGN_OR_RETURN(const std::optional<TensorType> type, type_of(*other));
+      MR_ASSIGN_OR_RETURN(*missing, MissingItem(out, call, a.dtype, type ? type->shape : a.element_shape));
+    }
+    MR_ASSIGN_OR_RETURN(const OutputRef left, OnItsSide(out, call, a, first, a.dtype));
+    MR_ASSIGN_OR_RETURN(const OutputRef right, OnItsSide(out, call, b, second, a.dtype));
+    MR_ASSIGN_OR_RETURN(const OutputRef item, out.Op(call.origin, "Merge", {left, right}, {{"T", a.dtype}, {"N", int64_t{2}}}));
+    merged.items.Set(i, Value::Of(item));
+  }
+  return ListOf(std::move(merged));
+}
+
+}  // namespace millrace

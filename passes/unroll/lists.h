@@ -1,0 +1,87 @@
+// TensorLists and, for TensorFlow 1, TensorArrays and stacks, while the loops that fill them are taken apart: which tensor
+// is where is known by then, so a read is an edge and only what stacks or concatenates makes a node.
+#ifndef MILLRACE_PASSES_UNROLL_LISTS_H_
+#define MILLRACE_PASSES_UNROLL_LISTS_H_
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "passes/unroll/straight_graph.h"
+#include "passes/unroll/value.h"
+
+namespace millrace {
+
+// A node of the graph with loops, with what its inputs stand for.
+struct NodeCall {
+  const Node& node;
+  std::vector<Value> inputs;
+  StraightGraph::Origin origin;
+};
+
+// Errors with the node's name, op and `message`.
+absl::Status CallError(const NodeCall& call, const std::string& message);
+// A number or numbers that must be known when planning. The error says what they depend on.
+absl::StatusOr<std::vector<int64_t>> KnownNumbers(StraightGraph& out, const NodeCall& call, size_t input, const char* what);
+// The error itself. Its payload kNeededFeeds holds names of feeds, a line each, where nothing else is missing.
+inline constexpr char kNeededFeeds[] = "millrace/needed_feeds";
+absl::Status NotKnown(const StraightGraph& out, const Node& node, OutputRef ref, const std::string& what);
+
+// The tensor that a value stands for.
+absl::StatusOr<OutputRef> TensorOf(StraightGraph& out, const NodeCall& call, const Value& value);
+// The sum of two items; a missing one counts as nothing.
+absl::StatusOr<Value> AddItems(StraightGraph& out, const NodeCall& call, const Value& a, const Value& b);
+
+// Rows as one tensor: itself again where they are all the rows of one.
+absl::StatusOr<OutputRef> PackItems(StraightGraph& out, const NodeCall& call, std::vector<Value> items, DataType dtype,
+                                    Shape element_shape);
+// All items one behind the other along dimension 0, and how many rows each has (int64).
+absl::StatusOr<std::pair<OutputRef, Tensor>> ConcatItems(StraightGraph& out, const NodeCall& call, const std::vector<Value>& items,
+                                                         DataType dtype, Shape element_shape);
+// A missing item: zeros of the shape.
+absl::StatusOr<Value> MissingItem(StraightGraph& out, const NodeCall& call, DataType dtype, const Shape& shape);
+
+// Whether it takes or makes a list, or an array or stack.
+bool IsListOp(const Node& node);
+bool IsArrayOp(const Node& node);
+
+// Outputs of a list op.
+absl::StatusOr<std::vector<Value>> RunListOp(StraightGraph& out, const NodeCall& call);
+// Of an op of any kind that takes lists: Identity, AddN, ZerosLike. Unimplemented for others.
+absl::StatusOr<std::vector<Value>> RunOnLists(StraightGraph& out, const NodeCall& call);
+// What comes out of a Merge of two lists whose sides are known only when running.
+absl::StatusOr<Value> MergeLists(StraightGraph& out, const NodeCall& call);
+
+// Arrays and stacks by number (Value::Kind::kObject): they change where they are.
+class ArrayStore {
+ public:
+  explicit ArrayStore(StraightGraph& out) : out_(out) {}
+  absl::StatusOr<std::vector<Value>> Run(const NodeCall& call);
+
+ private:
+  struct Array {
+    DataType dtype = DataType::kInvalid;
+    Shape element_shape = Shape::UnknownRank();
+    bool grows = false;
+    int64_t gradient_of = -1;
+    Items items;
+    std::map<std::string, int64_t> gradients;  // by source
+  };
+
+  absl::StatusOr<Array*> ArrayOf(const NodeCall& call);
+  absl::StatusOr<Value> Read(const NodeCall& call, const Array& array, int64_t index);
+  absl::Status Write(const NodeCall& call, Array& array, int64_t index, Value value);
+  absl::StatusOr<std::vector<Value>> RunGradient(const NodeCall& call);
+  absl::StatusOr<std::vector<Value>> RunRead(const NodeCall& call, Array& array);
+  absl::StatusOr<Value> RunWrite(const NodeCall& call, Array& array);
+  absl::StatusOr<Value> Flow();
+
+  StraightGraph& out_;
+  std::vector<Array> arrays_;  // and stacks
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_UNROLL_LISTS_H_

@@ -1,0 +1,185 @@
+#include "passes/unroll/straight_graph.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
+#include "passes/unroll/frames.h"
+
+namespace millrace {
+
+StraightGraph::StraightGraph(const Graph& original, const OpRegistry& ops, KernelOracle& oracle,
+                             const std::map<std::string, TensorType>& variable_types, int64_t max_nodes)
+    : ops_(ops), tracker_(graph_, ops, oracle, variable_types), max_nodes_(max_nodes) {
+  graph_.producer_version = original.producer_version;
+  graph_.set_library(original.library());
+}
+
+absl::StatusOr<NodeId> StraightGraph::Add(Node node) {
+  if (graph_.num_ids() >= max_nodes_) {
+    return absl::ResourceExhaustedError(absl::StrCat("node '", node.name, "' (", node.op, "): its loop makes the graph larger ",
+                                                     "than ", max_nodes_, " nodes (--max_unrolled_nodes)"));
+  }
+  const auto is_guarded = [&](NodeId id) { return guarded_[id.value]; };
+  const bool guarded =
+      IsSwitch(node) || IsMerge(node) ||
+      std::any_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) { return is_guarded(input.node); }) ||
+      std::any_of(node.control_inputs.begin(), node.control_inputs.end(), is_guarded);
+  const NodeId id = graph_.AddUnique(std::move(node));
+  guarded_.resize(graph_.num_ids(), false);
+  guarded_[id.value] = guarded;
+  // A constant in the place of a guarded node would have lost its guard.
+  if (!tracker_.Track(id, !guarded)) TypeByHand(id);
+  guarded_.resize(graph_.num_ids(), false);
+  return id;
+}
+
+// What lower_switches takes away later has no rule: Switch, Merge, Optional.
+bool StraightGraph::TypeByHand(NodeId id) {
+  const Node& node = graph_.node(id);
+  const auto type = [&](OutputRef ref) -> const TensorType* {
+    const Node& from = graph_.node(ref.node);
+    return static_cast<size_t>(ref.index) < from.outputs.size() ? &from.outputs[ref.index] : nullptr;
+  };
+  const auto value = [&](OutputRef ref) { return Known(ref) == nullptr ? Tensor() : *Known(ref); };
+  if (IsSwitch(node)) {
+    const TensorType* data = type(node.inputs[0]);
+    const auto held = optionals_.find(node.inputs[0].node.value);
+    if (held != optionals_.end()) optionals_[id.value] = held->second;
+    if (data == nullptr) return false;
+    const TensorType of = *data;
+    const Tensor known = value(node.inputs[0]);
+    tracker_.Declare(id, {of, of}, {known, known});
+    return true;
+  }
+  if (IsMerge(node)) {
+    for (OutputRef input : node.inputs) {
+      const auto held = optionals_.find(input.node.value);
+      if (held != optionals_.end()) optionals_[id.value] = held->second;
+    }
+    const TensorType* a = type(node.inputs[0]);
+    const TensorType* b = node.inputs.size() == 2 ? type(node.inputs[1]) : nullptr;
+    if (a == nullptr || b == nullptr || !(*a == *b)) return false;
+    const TensorType of = *a;
+    const Tensor first = value(node.inputs[0]), second = value(node.inputs[1]);
+    const bool same = !first.empty() && !second.empty() && first.BitEqual(second);
+    tracker_.Declare(id, {of, {DataType::kInt32, Shape()}}, {same ? first : Tensor(), Tensor()});
+    return true;
+  }
+  if (node.op == "OptionalFromValue") {
+    std::vector<TensorType> types;
+    for (OutputRef input : node.inputs) {
+      if (type(input) == nullptr) return false;
+      types.push_back(*type(input));
+    }
+    optionals_[id.value] = std::move(types);
+  } else if (node.op == "OptionalGetValue" && !node.inputs.empty()) {
+    const auto held = optionals_.find(node.inputs[0].node.value);
+    if (held == optionals_.end()) return false;
+    tracker_.Declare(id, held->second, {});
+    return true;
+  }
+  return false;
+}
+
+std::optional<TensorType> StraightGraph::Type(OutputRef ref) const {
+  const Node& node = graph_.node(ref.node);
+  if (static_cast<size_t>(ref.index) >= node.outputs.size() || node.dynamic_output(ref.index)) return std::nullopt;
+  const TensorType& type = node.outputs[ref.index];
+  if (!type.shape.fully_known()) return std::nullopt;
+  return type;
+}
+
+Graph StraightGraph::Take() {
+  for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+    Node& node = graph_.mutable_node(NodeId{i});
+    node.outputs.clear();
+    node.dynamic_outputs = node.run_time_values = 0;
+  }
+  return std::move(graph_);
+}
+
+absl::StatusOr<OutputRef> StraightGraph::Constant(const Tensor& value) {
+  std::string key = value.type().ToString();
+  key.append(static_cast<const char*>(value.data()), value.size_bytes());
+  const auto found = constants_.find(key);
+  if (found != constants_.end()) return found->second;
+  Node node;
+  node.name = "unrolled/const";
+  node.op = "Const";
+  node.attrs.Set("dtype", value.dtype());
+  node.attrs.Set("value", value);
+  MR_ASSIGN_OR_RETURN(const NodeId id, Add(std::move(node)));
+  const OutputRef ref{id, 0};
+  constants_.emplace(std::move(key), ref);
+  return ref;
+}
+
+absl::StatusOr<OutputRef> StraightGraph::Zeros(const TensorType& type) {
+  const auto found = zeros_.find(type.ToString());
+  if (found != zeros_.end()) return found->second;
+  OutputRef ref;
+  if (type.size_bytes() <= 1024) {
+    MR_ASSIGN_OR_RETURN(ref, Constant(Tensor(type.dtype, type.shape)));
+  } else {
+    std::vector<int64_t> dims(type.shape.dims().begin(), type.shape.dims().end());
+    MR_ASSIGN_OR_RETURN(const OutputRef shape, Constant(Tensor::Vector<int64_t>(absl::MakeConstSpan(dims))));
+    MR_ASSIGN_OR_RETURN(const OutputRef zero, Constant(Tensor(type.dtype, Shape())));
+    MR_ASSIGN_OR_RETURN(ref, Op({"unrolled/zeros", "", nullptr}, "Fill", {shape, zero},
+                                {{"T", type.dtype}, {"index_type", DataType::kInt64}}));
+  }
+  zeros_.emplace(type.ToString(), ref);
+  zeros_refs_.insert(ref);
+  return ref;
+}
+
+absl::StatusOr<OutputRef> StraightGraph::Op(const Origin& origin, const char* op, std::vector<OutputRef> inputs,
+                                            AttrMap attrs) {
+  Node node;
+  node.name = origin.name;
+  node.op = op;
+  node.requested_device = origin.device;
+  node.inputs.assign(inputs.begin(), inputs.end());
+  node.attrs = std::move(attrs);
+  if (origin.waits != nullptr) node.control_inputs.assign(origin.waits->begin(), origin.waits->end());
+  MR_ASSIGN_OR_RETURN(const NodeId id, Add(std::move(node)));
+  return Current({id, 0});
+}
+
+namespace {
+
+DataType TypeOr(const std::optional<TensorType>& type) { return type ? type->dtype : DataType::kFloat; }
+
+}  // namespace
+
+absl::StatusOr<OutputRef> StraightGraph::Slice(const Origin& origin, OutputRef tensor, int64_t begin, int64_t end,
+                                               bool drop_dimension) {
+  const auto one_number = [&](int64_t number) { return Constant(Tensor::Vector<int64_t>({number})); };
+  MR_ASSIGN_OR_RETURN(const OutputRef first, one_number(begin));
+  MR_ASSIGN_OR_RETURN(const OutputRef last, one_number(end));
+  MR_ASSIGN_OR_RETURN(const OutputRef stride, one_number(1));
+  AttrMap attrs{{"T", TypeOr(Type(tensor))}, {"Index", DataType::kInt64}, {"shrink_axis_mask", int64_t{drop_dimension}}};
+  for (const char* mask : {"begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask"}) attrs.Set(mask, int64_t{0});
+  return Op(origin, "StridedSlice", {tensor, first, last, stride}, std::move(attrs));
+}
+
+absl::StatusOr<OutputRef> StraightGraph::Row(OutputRef tensor, int64_t index) {
+  const auto found = rows_.find({tensor, index});
+  if (found != rows_.end()) return found->second;
+  const Node& from = graph_.node(tensor.node);
+  const Origin origin{absl::StrCat(from.name, "/row_", index), from.requested_device, nullptr};
+  MR_ASSIGN_OR_RETURN(const OutputRef row, Slice(origin, tensor, index, index + 1, true));
+  rows_[{tensor, index}] = row;
+  return row;
+}
+
+absl::StatusOr<OutputRef> StraightGraph::Rows(const Origin& origin, OutputRef tensor, int64_t begin, int64_t end) {
+  return Slice(origin, tensor, begin, end, false);
+}
+
+absl::StatusOr<OutputRef> StraightGraph::Pack(const Origin& origin, const std::vector<OutputRef>& rows) {
+  return Op(origin, "Pack", rows,
+            {{"T", TypeOr(Type(rows[0]))}, {"N", static_cast<int64_t>(rows.size())}, {"axis", int64_t{0}}});
+}
+
+}  // namespace millrace

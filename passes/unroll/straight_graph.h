@@ -1,0 +1,74 @@
+// The graph that unroll_loops makes: it grows node by node, and what is known of each is known at once (ShapeTracker).
+#ifndef MILLRACE_PASSES_UNROLL_STRAIGHT_GRAPH_H_
+#define MILLRACE_PASSES_UNROLL_STRAIGHT_GRAPH_H_
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "millrace/graph.h"
+#include "millrace/op.h"
+#include "passes/infer_shapes.h"
+#include "passes/unroll/value.h"
+
+namespace millrace {
+
+class StraightGraph {
+ public:
+  StraightGraph(const Graph& original, const OpRegistry& ops, KernelOracle& oracle,
+                const std::map<std::string, TensorType>& variable_types, int64_t max_nodes);
+
+  // Adds the node under its name, or one near it. ResourceExhausted beyond max_nodes.
+  absl::StatusOr<NodeId> Add(Node node);
+  // Without what planning establishes: types are inferred again.
+  Graph Take();
+  const Graph& graph() const { return graph_; }
+  const OpRegistry& ops() const { return ops_; }
+
+  const Tensor* Known(OutputRef ref) const { return tracker_.Value(ref); }
+  // nullopt: not known, or only when running.
+  std::optional<TensorType> Type(OutputRef ref) const;
+  OutputRef Current(OutputRef ref) const { return tracker_.Current(ref); }
+  // Whether it depends on a predicate that is known only when running if the node is to have an effect.
+  bool guarded(NodeId id) const { return guarded_[id.value]; }
+
+  // Of nodes of the pass's own.
+  struct Origin {
+    std::string name;
+    std::string device;
+    Waits waits;
+  };
+  absl::StatusOr<OutputRef> Constant(const Tensor& value);
+  absl::StatusOr<OutputRef> Zeros(const TensorType& type);
+  bool IsZeros(OutputRef ref) const { return zeros_refs_.count(ref) > 0; }
+  // Row `index` along dimension 0, without that dimension.
+  absl::StatusOr<OutputRef> Row(OutputRef tensor, int64_t index);
+  // Rows [begin, end).
+  absl::StatusOr<OutputRef> Rows(const Origin& origin, OutputRef tensor, int64_t begin, int64_t end);
+  absl::StatusOr<OutputRef> Pack(const Origin& origin, const std::vector<OutputRef>& rows);
+  absl::StatusOr<OutputRef> Op(const Origin& origin, const char* op, std::vector<OutputRef> inputs, AttrMap attrs);
+
+ private:
+  bool TypeByHand(NodeId id);
+  absl::StatusOr<OutputRef> Slice(const Origin& origin, OutputRef tensor, int64_t begin, int64_t end, bool drop_dimension);
+
+  Graph graph_;
+  const OpRegistry& ops_;
+  ShapeTracker tracker_;
+  const int64_t max_nodes_;
+  std::vector<bool> guarded_;
+  std::map<std::string, OutputRef> constants_;  // by type and bytes
+  std::map<std::string, OutputRef> zeros_;      // by type
+  std::set<OutputRef> zeros_refs_;
+  std::map<std::pair<OutputRef, int64_t>, OutputRef> rows_;
+  std::unordered_map<int32_t, std::vector<TensorType>> optionals_;  // what an Optional holds, by node
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_UNROLL_STRAIGHT_GRAPH_H_

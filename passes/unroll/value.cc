@@ -1,0 +1,58 @@
+#include "passes/unroll/value.h"
+
+#include <algorithm>
+
+namespace millrace {
+
+Waits Together(const Waits& a, const Waits& b) {
+  if (a == nullptr || a == b) return b;
+  if (b == nullptr) return a;
+  std::vector<NodeId> all = *a;
+  all.insert(all.end(), b->begin(), b->end());
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  if (all.size() == a->size()) return a;
+  return std::make_shared<const std::vector<NodeId>>(std::move(all));
+}
+
+bool SameValue(const Value& a, const Value& b) {
+  if (a.kind != b.kind) return false;
+  switch (a.kind) {
+    case Value::Kind::kMissing:
+      return true;
+    case Value::Kind::kTensor:
+      return a.ref == b.ref;
+    case Value::Kind::kRow:
+      return a.ref == b.ref && a.index == b.index;
+    case Value::Kind::kList:
+      return a.list == b.list;
+    case Value::Kind::kObject:
+      return a.index == b.index;
+  }
+  return false;
+}
+
+const Value& Items::at(int64_t i) const {
+  static const Value& missing = *new Value();
+  const std::shared_ptr<Chunk>& chunk = chunks_[i / kChunk];
+  return chunk == nullptr ? missing : (*chunk)[i % kChunk];
+}
+
+void Items::Set(int64_t i, Value value) {
+  std::shared_ptr<Chunk>& chunk = chunks_[i / kChunk];
+  if (chunk == nullptr) {
+    if (value.missing()) return;
+    chunk = std::make_shared<Chunk>(kChunk);
+  } else if (chunk.use_count() > 1) {
+    chunk = std::make_shared<Chunk>(*chunk);
+  }
+  (*chunk)[i % kChunk] = std::move(value);
+}
+
+void Items::Resize(int64_t size) {
+  for (int64_t i = size; i < size_ && i < (size + kChunk - 1) / kChunk * kChunk; ++i) Set(i, Value());
+  chunks_.resize((size + kChunk - 1) / kChunk);
+  size_ = size;
+}
+
+}  // namespace millrace

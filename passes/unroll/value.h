@@ -1,0 +1,105 @@
+// What a tensor of the graph with loops stands for while the loops are taken apart (unroll_loops): a tensor of the graph
+// that is being made, a row of one, a list of such, or an array or stack.
+#ifndef MILLRACE_PASSES_UNROLL_VALUE_H_
+#define MILLRACE_PASSES_UNROLL_VALUE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "millrace/graph.h"
+
+namespace millrace {
+
+class ListValue;
+// Nodes to wait for, in place of a node that is not made.
+using Waits = std::shared_ptr<const std::vector<NodeId>>;
+Waits Together(const Waits& a, const Waits& b);
+
+struct Value {
+  enum class Kind : uint8_t {
+    kMissing,  // not set, in a list
+    kTensor,   // `ref`
+    kRow,      // row `index` of `ref`
+    kList,     // `list`
+    kObject,   // array or stack number `index`
+  };
+  Kind kind = Kind::kMissing;
+  bool dead = false;  // of a branch that is known not to be taken
+  OutputRef ref;
+  int64_t index = 0;
+  std::shared_ptr<const ListValue> list;
+  Waits waits;
+
+  bool missing() const { return kind == Kind::kMissing; }
+  static Value Of(OutputRef ref) {
+    Value value;
+    value.kind = Kind::kTensor;
+    value.ref = ref;
+    return value;
+  }
+  static Value Row(OutputRef of, int64_t index) {
+    Value value = Of(of);
+    value.kind = Kind::kRow;
+    value.index = index;
+    return value;
+  }
+  static Value Object(int64_t index) {
+    Value value;
+    value.kind = Kind::kObject;
+    value.index = index;
+    return value;
+  }
+  static Value Dead() {
+    Value value;
+    value.dead = true;
+    return value;
+  }
+};
+
+// The same tensor, by name.
+bool SameValue(const Value& a, const Value& b);
+
+// Values by index. Copies share what they have in common, in chunks: a loop changes one of many in every turn.
+class Items {
+ public:
+  int64_t size() const { return size_; }
+  const Value& at(int64_t i) const;
+  void Set(int64_t i, Value value);
+  void Resize(int64_t size);
+  void PushBack(Value value) {
+    Resize(size_ + 1);
+    Set(size_ - 1, std::move(value));
+  }
+  // Whether the kChunk values from `first` on are those of `other`, or missing here.
+  bool SharesChunk(int64_t first, const Items& other) const { return chunks_[first / kChunk] == other.chunks_[first / kChunk]; }
+  bool LacksChunk(int64_t first) const { return chunks_[first / kChunk] == nullptr; }
+  static constexpr int64_t kChunk = 32;
+
+ private:
+  using Chunk = std::vector<Value>;
+  int64_t size_ = 0;
+  std::vector<std::shared_ptr<Chunk>> chunks_;  // nullptr: all missing
+};
+
+// A TensorList.
+class ListValue {
+ public:
+  DataType dtype = DataType::kInvalid;
+  Shape element_shape = Shape::UnknownRank();
+  Items items;
+  // When the list went through a Switch whose way is known only when running: that predicate, and the way taken here.
+  OutputRef predicate;
+  int32_t side = 0;
+};
+
+inline Value ListOf(ListValue list) {
+  Value value;
+  value.kind = Value::Kind::kList;
+  value.list = std::make_shared<const ListValue>(std::move(list));
+  return value;
+}
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_UNROLL_VALUE_H_

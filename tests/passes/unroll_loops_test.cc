@@ -1,0 +1,125 @@
+#include "passes/unroll_loops.h"
+
+#include <gtest/gtest.h>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "graph/text.h"
+#include "graph/verify.h"
+#include "runtime/op_evaluator.h"
+#include "testlib/golden.h"
+#include "testlib/graph_interpreter.h"
+
+namespace millrace {
+namespace {
+
+constexpr int64_t kMaxNodes = 200;
+
+// Folds with the CPU's kernels, as sessions do.
+class EvaluatingOracle final : public KernelOracle {
+ public:
+  absl::StatusOr<int64_t> ScratchBytes(const OpInstance&) override { return 0; }
+  absl::StatusOr<std::vector<Tensor>> Evaluate(const OpDef& def, const OpInstance& instance,
+                                               std::vector<Tensor> inputs) override {
+    return EvaluateOp(def, testing::CpuKernels(), instance, std::move(inputs));
+  }
+};
+
+std::string Unroll(const GoldenCase& golden) {
+  absl::StatusOr<Graph> graph = ParseGraphText(golden.input);
+  if (!graph.ok()) return absl::StrCat(graph.status().message(), "\n");
+  EvaluatingOracle oracle;
+  const std::string before = GraphToText(*graph);
+  const absl::StatusOr<UnrollResult> result = UnrollLoops(*graph, OpRegistry::Builtin(), oracle, {.max_nodes = kMaxNodes});
+  if (!result.ok()) return absl::StrCat(result.status().message(), "\n");
+  EXPECT_EQ(result->changed, before != GraphToText(*graph)) << "the pass must say whether it changed the graph";
+  EXPECT_TRUE(VerifyGraph(*graph).ok()) << VerifyGraph(*graph);
+  for (int32_t i = 0; i < graph->num_ids(); ++i) {
+    EXPECT_FALSE(graph->alive(NodeId{i}) && IsLoopOp(graph->node(NodeId{i}))) << graph->node(NodeId{i}).name;
+  }
+  graph->set_library(nullptr);
+  std::string text = result->changed ? "" : "unchanged\n";
+  for (const std::string& effect : result->effects) absl::StrAppend(&text, "effect ", effect, "\n");
+  return absl::StrCat(text, GraphToText(*graph));
+}
+
+class LoopsGolden : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(LoopsGolden, TextIsAsExpected) { CheckGolden(GetParam(), Unroll); }
+
+std::string CaseName(const ::testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param.substr(info.param.rfind('/') + 1);
+  return name.substr(0, name.find('.'));
+}
+
+INSTANTIATE_TEST_SUITE_P(Loops, LoopsGolden, ::testing::ValuesIn(GoldenFiles("loops")), CaseName);
+
+// A list of three rows, and one node that uses it.
+absl::StatusOr<UnrollResult> UnrollWith(std::string_view nodes, Graph* graph) {
+  const absl::StatusOr<Graph> parsed = ParseGraphText(absl::StrCat(
+      "x = Placeholder() {dtype=float, shape=shape[3,2]}\n"
+      "i = Placeholder() {dtype=int32, shape=shape[]}\n"
+      "shape = Const() {dtype=int32, value=int32[1]{2}}\n"
+      "one = Const() {dtype=int32, value=int32[]{1}}\n"
+      "five = Const() {dtype=int32, value=int32[]{5}}\n"
+      "list = TensorListFromTensor(x, shape) {element_dtype=float}\n", std::string(nodes)));
+  if (!parsed.ok()) return parsed.status();
+  *graph = parsed->Clone();
+  EvaluatingOracle oracle;
+  return UnrollLoops(*graph, OpRegistry::Builtin(), oracle, {});
+}
+
+TEST(UnrollLoops, AListThatIsStackedAgainIsItsTensor) {
+  Graph graph;
+  ASSERT_TRUE(UnrollWith("y = TensorListStack(list, shape) {element_dtype=float}\nz = Neg(y) {T=float}\n", &graph).ok());
+  EXPECT_EQ(graph.node(graph.Find("z")).inputs[0].node, graph.Find("x"));
+}
+
+TEST(UnrollLoops, AnItemThatWasNeverSetIsZero) {
+  Graph graph;
+  ASSERT_TRUE(UnrollWith("empty = TensorListReserve(shape, five) {element_dtype=float}\n"
+                         "y = TensorListGetItem(empty, one, shape) {element_dtype=float}\nz = Neg(y) {T=float}\n", &graph).ok());
+  const Node& z = graph.node(graph.Find("z"));
+  EXPECT_EQ(z.attrs.GetOr<Tensor>("value", Tensor()).shape(), Shape({2})) << "folded from zeros";
+}
+
+TEST(UnrollLoops, AnIndexKnownOnlyWhenRunningIsAGather) {
+  Graph graph;
+  ASSERT_TRUE(UnrollWith("y = TensorListGetItem(list, i, shape) {element_dtype=float}\nz = Neg(y) {T=float}\n", &graph).ok());
+  const Node& gather = graph.node(graph.node(graph.Find("z")).inputs[0].node);
+  EXPECT_EQ(gather.op, "GatherV2");
+  EXPECT_EQ(gather.inputs[0].node, graph.Find("x"));
+}
+
+TEST(UnrollLoops, ErrorsNameTheNodeAndWhatIsWrong) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"y = TensorListGetItem(list, five, shape) {element_dtype=float}\n",
+       "node 'y' (TensorListGetItem): index 5 is not in a list of 3"},
+      {"y = TensorListSetItem(list, i, x) {element_dtype=float}\n", "the index depends on what is known only when running"},
+      {"e = EmptyTensorList(shape, five) {element_dtype=float}\ny = TensorListPopBack(e, shape) {element_dtype=float}\n",
+       "node 'y' (TensorListPopBack): takes the last item of a list that has none"},
+      {"y = Exp(list) {T=variant}\n", "node 'y' (Exp) takes a list"},
+      {"y = TensorListLength(x)\n", "node 'y' (TensorListLength): takes something that is no list"},
+      {"y = TensorListStack(list, shape) {element_dtype=float, num_elements=4}\n", "stacks 4 items, the list has 3"},
+      {"y = TensorListReserve(shape, i) {element_dtype=float}\n", "the length of the list depends on"},
+      {"y = StackPopV2(x) {elem_type=float}\n", "node 'y' (StackPopV2): takes something that is no array or stack"},
+      {"y = StatelessWhile(x) {cond=&c, body=&b}\n", "node 'y' (StatelessWhile): function 'c' is not in the graph's library"},
+      {"e = Enter(x) {T=float, frame_name=\"f\"}\ny = Neg(e) {T=float}\n", "loop 'f' has no LoopCond"},
+  };
+  for (const auto& [nodes, message] : cases) {
+    Graph graph;
+    const absl::Status status = UnrollWith(nodes, &graph).status();
+    EXPECT_TRUE(absl::StrContains(status.message(), message)) << nodes << status;
+  }
+}
+
+TEST(UnrollLoops, TheStatusHoldsTheFeedsThatWouldHelp) {
+  Graph graph;
+  const absl::Status status = UnrollWith("f = _Feed() {dtype=int32, shape=shape[], tensor=\"length:0\"}\n"
+                                         "y = TensorListReserve(shape, f) {element_dtype=float}\n", &graph).status();
+  EXPECT_EQ(NeededFeeds(status), std::vector<std::string>{"length:0"});
+  EXPECT_TRUE(NeededFeeds(UnrollWith("y = TensorListReserve(shape, i) {element_dtype=float}\n", &graph).status()).empty());
+}
+
+}  // namespace
+}  // namespace millrace
