@@ -73,6 +73,7 @@ absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
   {
     const PassClock::Run run(request.clock, "inline functions");
     UnrollOptions unroll;
+    unroll.max_nodes = request.options.max_unrolled_nodes;
     unroll.variable_types = request.variable_types;
     MR_ASSIGN_OR_RETURN(effects, ExpandCalls(prepared.graph, request.ops, &request.oracle, unroll));
   }

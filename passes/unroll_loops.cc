@@ -220,7 +220,11 @@ absl::Status Unroller::PassOn(Run& run, NodeId id, absl::Span<const Value> value
   for (Value& value : state.values) value.waits = Together(value.waits, waits);
   state.waits = waits;
   if (run.in_loop()) return absl::OkStatus();
-  MR_ASSIGN_OR_RETURN(state.made, AddNoOp(run.body->graph.node(id).name, waits == nullptr ? std::vector<NodeId>() : *waits));
+  // What it stands for may have been made under its name just now.
+  const std::string& name = run.body->graph.node(id).name;
+  state.made = out_.graph().Find(name);
+  if (state.made.valid()) return absl::OkStatus();
+  MR_ASSIGN_OR_RETURN(state.made, AddNoOp(name, waits == nullptr ? std::vector<NodeId>() : *waits));
   return absl::OkStatus();
 }
 
@@ -259,7 +263,21 @@ absl::Status Unroller::Copy(Run& run, NodeId id, const NodeCall& call, const std
   const std::string stream = draws ? copy.attrs.GetOr<std::string>(kStreamAttr, "") : "";
   MR_ASSIGN_OR_RETURN(state.made, out_.Add(std::move(copy)));
   if (draws) last_draw_[stream] = state.made;
-  for (int32_t o = 0; o < run.body->outputs[id.value]; ++o) state.values.push_back(Value::Of(out_.Current({state.made, o})));
+  // Nobody need wait for a constant, nor for a read: creation order says what a later write must not overtake. Turns would
+  // add up to long lists of them.
+  const bool is_constant = run.in_loop() && out_.FreeConstant(state.made);
+  const OpDef* def = ops_.Find(node.op);
+  const bool only_reads = def != nullptr && OnlyReads(*def) && run.in_loop() && !out_.guarded(state.made);
+  const NodeId made = state.made;
+  if (is_constant || only_reads) {
+    state.waits = ToWaits(controls);
+    state.made = NodeId();
+  }
+  if (is_constant) {
+    state.values.push_back(Value::Of({made, 0}));
+    return absl::OkStatus();
+  }
+  for (int32_t o = 0; o < run.body->outputs[id.value]; ++o) state.values.push_back(Value::Of(out_.Current({made, o})));
   return absl::OkStatus();
 }
 
@@ -435,6 +453,10 @@ absl::Status Unroller::RunWhile(Run& run, NodeId id, const NodeCall& call, const
     values = std::move(next);
     if (!body->has_effects) continue;
     std::vector<NodeId> ends;
+    for (Value& value : values) {
+      AddAll(value.waits, ends);
+      value.waits = nullptr;
+    }
     for (NodeId control : body->control_results) {
       AddOnce(turn.nodes[control.value].made, ends);
       AddAll(turn.nodes[control.value].waits, ends);
@@ -460,6 +482,23 @@ absl::Status Unroller::RunWhile(Run& run, NodeId id, const NodeCall& call, const
 bool IsLoopOp(const Node& node) {
   return IsWhile(node) || IsEnter(node) || IsExit(node) || IsNextIteration(node) || node.op == "LoopCond" ||
          IsListOp(node) || IsArrayOp(node);
+}
+
+bool HoldsLoops(const Graph& graph) {
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    if (graph.alive(NodeId{i}) && IsLoopOp(graph.node(NodeId{i}))) return true;
+  }
+  if (graph.library() == nullptr) return false;
+  return std::any_of(graph.library()->begin(), graph.library()->end(), [](const auto& entry) {
+    return entry.second.body != nullptr && HoldsLoops(*entry.second.body);
+  });
+}
+
+bool IsPlannedAway(const std::string& op) {
+  Node node;
+  node.op = op;
+  return IsLoopOp(node) || IsSwitch(node) || IsMerge(node) || absl::StartsWith(op, "Optional") || op == "If" ||
+         op == "StatelessIf" || op == "Case" || op == "StatelessCase";
 }
 
 absl::StatusOr<UnrollResult> UnrollLoops(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,

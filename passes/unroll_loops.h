@@ -49,8 +49,12 @@ absl::StatusOr<UnrollResult> UnrollLoops(Graph& graph, const OpRegistry& ops, Ke
 // Feeds whose values planning needs to go on after that status; none if they would not help.
 std::vector<std::string> NeededFeeds(const absl::Status& status);
 
+// Whether the graph or a function of its library holds any.
+bool HoldsLoops(const Graph& graph);
 // Whether an op is one of those that this pass takes away.
 bool IsLoopOp(const Node& node);
+// Or that lowering conditionals does: ops that no device needs a kernel for.
+bool IsPlannedAway(const std::string& op);
 
 }  // namespace millrace
 

@@ -92,6 +92,8 @@ struct PlanningOptions {
   // Sums of matrix products are added up as the products are made, in creation order: less memory, and the same bits
   // under every strategy. Off: nodes as the graph has them.
   bool accumulate_products = true;
+  // Loops are planned as their turns, one after another; a graph that has more nodes then is refused.
+  int64_t max_unrolled_nodes = 1'000'000;
   // Tensors smaller than this stay on the device; raise it when thousands of tiny copies cost more than they save.
   int64_t min_swap_bytes = 0;
   // Parts of tensorflowmem beside the partitions: variables and constants live in host memory; activations are swapped.

@@ -17,13 +17,13 @@ bool NeverWaits(const Node& node) {
   return node.op == "Const" || node.op == "VarHandleOp" || node.op == kArgOp || node.op == kRetvalOp;
 }
 
+}  // namespace
+
 bool OnlyReads(const OpDef& def) {
   return !def.variables.empty() && std::all_of(def.variables.begin(), def.variables.end(), [](const VariableUse& use) {
            return use.access == VariableAccess::kRead || use.access == VariableAccess::kPresence;
          });
 }
-
-}  // namespace
 
 bool IsWhile(const Node& node) { return node.op == "While" || node.op == "StatelessWhile"; }
 

@@ -40,6 +40,8 @@ class Bodies {
 };
 
 bool IsWhile(const Node& node);
+// Whether an op's one effect is that it reads variables.
+bool OnlyReads(const OpDef& def);
 
 }  // namespace millrace
 

@@ -90,6 +90,13 @@ std::optional<TensorType> StraightGraph::Type(OutputRef ref) const {
   return type;
 }
 
+bool StraightGraph::FreeConstant(NodeId id) {
+  Node& node = graph_.mutable_node(id);
+  if (node.op != "Const" || guarded_[id.value]) return false;
+  node.control_inputs.clear();
+  return true;
+}
+
 Graph StraightGraph::Take() {
   for (int32_t i = 0; i < graph_.num_ids(); ++i) {
     Node& node = graph_.mutable_node(NodeId{i});

@@ -37,6 +37,9 @@ class StraightGraph {
   // Whether it depends on a predicate that is known only when running if the node is to have an effect.
   bool guarded(NodeId id) const { return guarded_[id.value]; }
 
+  // Whether the node has become a constant, and as such waits for nobody from now on.
+  bool FreeConstant(NodeId id);
+
   // Of nodes of the pass's own.
   struct Origin {
     std::string name;

@@ -18,6 +18,7 @@ absl::Status ExportCommand(const Options& options, const Environment& environmen
   budgets.Apply(session_options.planning);
 
   MR_ASSIGN_OR_RETURN(const auto session, environment.create_session(workload.graph, session_options));
+  session->PlanWithFeeds(workload.feeds);
   const auto rewritten = session->RewrittenGraph(workload.feed_types, workload.fetches, workload.targets);
   MR_RETURN_IF_ERROR(AsPlanningError(rewritten.status()));
   MR_RETURN_IF_ERROR(environment.save_graph(*rewritten, options.out));

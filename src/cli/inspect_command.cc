@@ -130,7 +130,9 @@ absl::Status InspectCommand(const Options& options, const Environment& environme
   // What is unsupported is known once calls and conditionals are gone; a graph that keeps them is counted as it is.
   Graph expanded = graph.Clone();
   const bool is_expanded = ExpandCalls(expanded, ops).ok();
-  const std::map<std::string, int64_t> unsupported = UnsupportedOps(is_expanded ? OpCounts(expanded) : counts, ops);
+  std::map<std::string, int64_t> unsupported = UnsupportedOps(is_expanded ? OpCounts(expanded) : counts, ops);
+  // Loops need shapes to be taken apart, and keep their conditionals until then.
+  if (is_expanded) std::erase_if(unsupported, [](const auto& entry) { return IsPlannedAway(entry.first); });
 
   *environment.out << "vertices     " << FormatCount(summary.nodes) << "\nedges        " << FormatCount(summary.edges)
                    << "\nparameters   " << FormatBytes(summary.parameter_bytes) << "\nlevels       " << FormatCount(levels)

@@ -188,6 +188,8 @@ absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const 
   const bool pays = engine.device == "cuda" || engine.device == "cuda_emulated";
   session.planning.fuse = fuse == "on" || (fuse == "auto" && pays);
   session.planning.accumulate_products = options.strategy.accumulate_products;
+  session.planning.max_unrolled_nodes = options.strategy.max_unrolled_nodes;
+  if (session.planning.max_unrolled_nodes < 1) return UsageError("--max_unrolled_nodes must be at least 1");
   MR_RETURN_IF_ERROR(SetParts(options.strategy, session.planning));
   MR_ASSIGN_OR_RETURN(session.planning.host_memory_bytes, SizeFlag("host_memory", engine.host_memory));
   if (session.planning.host_memory_bytes == 0) {

@@ -30,6 +30,7 @@ class Trainer {
       progress_.Show(strategy, 0, workload_.steps, absl::StrCat("planning: ", pass));
     };
     MR_ASSIGN_OR_RETURN(session_, environment_.create_session(workload_.graph, std::move(options)));
+    session_->PlanWithFeeds(workload_.feeds);
     // The steps come last: last_run() is theirs then.
     if (!workload_.init_targets.empty()) {
       MR_RETURN_IF_ERROR(AsPlanningError(session_->Plan({}, {}, workload_.init_targets).status()));

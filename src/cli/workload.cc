@@ -226,6 +226,7 @@ absl::StatusOr<DeviceBudgets> ResolveBudget(const Budget& budget, const Workload
   options.planning = BaselineOf(options.planning);
   options.disk.clear();
   MR_ASSIGN_OR_RETURN(const auto session, environment.create_session(workload.graph, options));
+  session->PlanWithFeeds(workload.feeds);
   MR_ASSIGN_OR_RETURN(const auto plan, session->Plan(workload.feed_types, workload.fetches, workload.targets));
   const auto part = [&](int64_t bytes) {
     return std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(bytes) * budget.percent / 100));

@@ -133,6 +133,12 @@ class SessionImpl final : public Session {
                                                      found == expected.end() ? ", which is not fed"
                                                                              : absl::StrCat(", fed is ", found->second.ToString())));
     }
+    for (const auto& [name, type] : expected) {
+      const bool taken = std::any_of(plan->feeds.begin(), plan->feeds.end(), [&](const PlanFeed& feed) { return feed.name == name; });
+      if (taken || !HoldsLoops(graph_)) continue;
+      return absl::InvalidArgumentError(absl::StrCat("the plan does not take the feed ", name, "; it may be for one value of it, ",
+                                                     "which decided about turns of a loop: such plans are made, not read"));
+    }
     std::vector<std::string> planned, asked;
     for (const PlanFetch& fetch : plan->fetches) planned.push_back(fetch.name);
     for (const std::string& fetch : fetches) asked.push_back(TensorNameOf(fetch));
