@@ -1,5 +1,6 @@
 // Random graphs x budgets x policies, replayed from the plan's text with operation times +-90 % and bandwidths of 0.2 to
-// 3 times what was planned for: no deadlock, nothing outside the budget, no byte read that another owner overwrote.
+// 3 times what was planned for: no deadlock, nothing outside the budget, no byte read that another owner overwrote, no step
+// below its bound.
 //
 //   MILLRACE_FUZZ_GRAPHS=10000 build/bin/passes_plan_fuzz_test       the whole, seconds
 #include <cstdio>
@@ -52,6 +53,7 @@ TEST(PlanFuzz, PlansAreSafeUnderAnyTiming) {
     }
     ASSERT_TRUE(compiled.ok()) << compiled.status();
     ++plans;
+    ASSERT_GE(compiled->plan.predicted_step_seconds, compiled->plan.lower_bound_seconds * (1 - 1e-9));
     recomputed += compiled->plan.counts.recomputed_nodes;
     swapped += compiled->plan.counts.swap_ins;
     const std::string text = PlanToText(compiled->plan, {.seconds = true});
