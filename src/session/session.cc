@@ -133,11 +133,13 @@ class SessionImpl final : public Session {
                                                      found == expected.end() ? ", which is not fed"
                                                                              : absl::StrCat(", fed is ", found->second.ToString())));
     }
-    for (const auto& [name, type] : expected) {
-      const bool taken = std::any_of(plan->feeds.begin(), plan->feeds.end(), [&](const PlanFeed& feed) { return feed.name == name; });
-      if (taken || !HoldsLoops(graph_)) continue;
-      return absl::InvalidArgumentError(absl::StrCat("the plan does not take the feed ", name, "; it may be for one value of it, ",
-                                                     "which decided about turns of a loop: such plans are made, not read"));
+    if (HoldsLoops(graph_)) {
+      // A plan does not say for which values of feeds its turns are right.
+      const std::vector<std::string> by_value = NeededFeeds(CompileNow({feeds, fetches, targets, {}}, nullptr).status());
+      if (!by_value.empty()) {
+        return absl::InvalidArgumentError(absl::StrCat("turns of loops depend on the values of the feeds ",
+                                                       absl::StrJoin(by_value, ", "), ": such plans are made, not read"));
+      }
     }
     std::vector<std::string> planned, asked;
     for (const PlanFetch& fetch : plan->fetches) planned.push_back(fetch.name);
