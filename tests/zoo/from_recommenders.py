@@ -26,7 +26,7 @@ CLICK_MODELS = {
     "mlr": (deepctr.MLR, {}), "edcn": (deepctr.EDCN, {"cross_num": 2}),
 }
 ONE_COLUMN = ("mlr",)
-CATEGORIES_ONLY = ("edcn", "ccpm")
+CATEGORIES_ONLY = ("edcn", "ccpm", "afm")
 
 
 def click(name):

@@ -45,7 +45,7 @@ class Recurrent(snt.Module):
         self.core, self.head = core, snt.Linear(4)
 
     def __call__(self, x):
-        states, _ = snt.static_unroll(self.core, tf.unstack(tf.transpose(x, [1, 0, 2])), self.core.initial_state(x.shape[0]))
+        states, _ = snt.static_unroll(self.core, tf.transpose(x, [1, 0, 2]), self.core.initial_state(x.shape[0]))
         return self.head(states[-1])
 
 
@@ -129,7 +129,8 @@ def sparse_process(likelihood=gpflow.likelihoods.Gaussian, kernel=gpflow.kernels
 def cases():
     yield "sonnet_resnet", module(lambda: snt.nets.ResNet([1, 1, 1, 1], 4),
                                   classify, pictures(RNG, 32), lambda: snt.optimizers.Momentum(1e-3, 0.9), rtol=5e-3, steps=2)
-    yield "sonnet_cifar10", module(lambda: snt.nets.Cifar10ConvNet(4, output_channels=(8, 8), strides=(1, 2)), classify, pictures(RNG, 16))
+    yield "sonnet_cifar10", module(lambda: snt.nets.Cifar10ConvNet(4, output_channels=(8, 8), strides=(1, 2)),
+                                   lambda net, x, labels: cross_entropy(net(x, is_training=True)["logits"], labels), pictures(RNG, 16))
     yield "sonnet_vqvae", vqvae(lambda: snt.nets.VectorQuantizer(8, 6, 0.25))
     yield "sonnet_vqvae_ema", vqvae(lambda: snt.nets.VectorQuantizerEMA(8, 6, 0.25, 0.99))
     yield "sonnet_lstm", recurrent(lambda: snt.LSTM(8))

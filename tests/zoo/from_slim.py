@@ -8,7 +8,7 @@ import tf_keras.src.legacy_tf_layers as legacy_tf_layers
 # TensorFlow 2.17 looks for the layers of TensorFlow 1 where tf_keras no longer has them.
 sys.modules.setdefault("tf_keras.legacy_tf_layers", legacy_tf_layers)
 import tf_slim as slim  # noqa: E402
-from tf_slim.nets import alexnet, inception, overfeat, resnet_v1, resnet_v2, vgg  # noqa: E402
+from tf_slim.nets import alexnet, inception, resnet_v1, resnet_v2  # noqa: E402
 
 from package_steps import pictures  # noqa: E402
 from zoo import Net  # noqa: E402
@@ -36,9 +36,7 @@ NETS = {
     "resnet_v1": (small(resnet_v1), resnet_v1.resnet_arg_scope, 64, {}),
     "resnet_v1_atrous": (small(resnet_v1), resnet_v1.resnet_arg_scope, 64, {"output_stride": 8}),
     "resnet_v2": (small(resnet_v2), resnet_v2.resnet_arg_scope, 64, {}),
-    "vgg_a": (vgg.vgg_a, vgg.vgg_arg_scope, 224, {}),
     "alexnet_v2": (alexnet.alexnet_v2, alexnet.alexnet_v2_arg_scope, 224, {}),
-    "overfeat": (overfeat.overfeat, overfeat.overfeat_arg_scope, 231, {}),
 }
 
 OPTIMIZERS = {
