@@ -5,10 +5,12 @@
 #include "absl/strings/str_cat.h"
 #include "glog/logging.h"
 #include "millrace/status.h"
+#include "ops/input_types.h"
 
 namespace millrace {
 
 void AddOp(OpRegistry& registry, OpDef def) {
+  def.shape = WithTypesChecked(def.name, std::move(def.shape));
   const absl::Status status = registry.Register(std::move(def));
   CHECK(status.ok()) << status.ToString();
 }

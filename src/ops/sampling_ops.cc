@@ -111,6 +111,9 @@ absl::Status CandidateShape(InferenceContext& context) {
 absl::Status AccidentalHitsShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(2));
   const Shape& classes = context.shape(0);
+  if (!classes.unknown_rank() && classes.rank() != 2) {
+    return context.Error(absl::StrCat("true_classes is ", classes.ToString(), ", expected a matrix"));
+  }
   const Shape hits({classes.fully_known() ? classes.num_elements() : -1});
   context.AddOutput(DataType::kInt32, hits);
   context.AddOutput(DataType::kInt64, hits);

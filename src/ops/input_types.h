@@ -1,0 +1,18 @@
+// The element types of a node's inputs against its op's definition in TensorFlow: a rule or kernel that takes two inputs
+// for arrays of one type never sees two of several.
+#ifndef MILLRACE_SRC_OPS_INPUT_TYPES_H_
+#define MILLRACE_SRC_OPS_INPUT_TYPES_H_
+
+#include "millrace/op.h"
+
+namespace millrace {
+
+// "OP WORD WORD ...", sorted, ended by nullptr; a word per input as make_input_types.py explains.
+extern const char* const kInputTypes[];
+
+// `rule` behind a check of the types, for ops that the table has.
+OpDef::ShapeRule WithTypesChecked(const std::string& op, OpDef::ShapeRule rule);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_SRC_OPS_INPUT_TYPES_H_
