@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "millrace/guard.h"
 
 namespace millrace {
 namespace {
@@ -168,13 +169,10 @@ absl::Status GuardWriter::Visit(NodeId id, const Guard& guard) {
     either.reason = kReason;
     const OutputRef value = {places_.AddBefore(graph_, id, std::move(either)), 0};
     graph_.mutable_node(id).inputs[0] = value;
-  } else if (OneOf(op, {"Print", "PrintV2"})) {
-    Node& print = graph_.mutable_node(id);
-    const DataType type = TypeOf(print);
-    print.op = op == "Print" ? "Identity" : "NoOp";
-    print.inputs.resize(op == "Print" ? 1 : 0);
-    print.attrs = AttrMap();
-    if (op == "Print") print.attrs.Set("T", type);
+  } else if (def->state_bytes > 0 || op == "PrintV2") {
+    const OutputRef holds = Expression(id, guard);
+    graph_.mutable_node(id).inputs.push_back(holds);
+    graph_.mutable_node(id).attrs.Set(kGuarded, true);
   } else if (writes) {
     RestoreUnless(id, *def, guard);
   }

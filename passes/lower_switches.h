@@ -11,8 +11,8 @@
 //   assignments      assign Select(g, value, the value before); additions and subtractions, Select(g, value, 0)
 //   other writers    run between two reads of their variables, which then become Select(g, after, before)
 //   Assert           asserts Or(condition, Not g); CheckNumerics checks Select(g, x, 0)
-//   prints           are left out: there is no telling when they would be right
-//   random numbers   are drawn whether taken or not: their streams move on where TensorFlow's stand still
+//   prints, random   take g as one more input (millrace/guard.h): nothing is printed, streams of random numbers stand still
+//   numbers
 //
 // The values of Optional* nodes, by which gradients get at what a branch computed, are taken directly.
 //

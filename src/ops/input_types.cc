@@ -63,8 +63,8 @@ OpDef::ShapeRule WithTypesChecked(const std::string& op, OpDef::ShapeRule rule) 
   const std::vector<Word>* words = WordsOf(op);
   if (words == nullptr) return rule;
   return [words, rule = std::move(rule)](InferenceContext& context) {
-    MR_RETURN_IF_ERROR(CheckTypes(context, *words));
-    return rule(context);
+    MR_RETURN_IF_ERROR(rule(context));  // which may have a better word for it
+    return CheckTypes(context, *words);
   };
 }
 

@@ -10,7 +10,7 @@ namespace millrace {
 // "OP WORD WORD ...", sorted, ended by nullptr; a word per input as make_input_types.py explains.
 extern const char* const kInputTypes[];
 
-// `rule` behind a check of the types, for ops that the table has.
+// `rule` and then a check of the types, for ops that the table has.
 OpDef::ShapeRule WithTypesChecked(const std::string& op, OpDef::ShapeRule rule);
 
 }  // namespace millrace

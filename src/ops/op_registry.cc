@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "millrace/guard.h"
 #include "ops/register.h"
 
 namespace millrace {
@@ -13,7 +14,7 @@ absl::Status InferenceContext::Error(std::string_view message) const {
 }
 
 absl::Status InferenceContext::ExpectInputs(int count) const {
-  if (num_inputs() == count) return absl::OkStatus();
+  if (num_inputs() == count + (attrs().GetOr(kGuarded, false) ? 1 : 0)) return absl::OkStatus();
   return Error(absl::StrCat("has ", num_inputs(), " inputs, expected ", count));
 }
 

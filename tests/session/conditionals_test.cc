@@ -67,8 +67,29 @@ y = ReadVariableOp(w) ^set_w {dtype=float}
 z = ReadVariableOp(v) {dtype=float}
 )";
 
-absl::StatusOr<std::vector<float>> ValuesUnder(const std::string& strategy, const std::vector<std::pair<bool, float>>& steps) {
-  absl::StatusOr<Graph> graph = ParseGraphText(kGraph);
+// A branch that prints and draws a number.
+constexpr char kDrawing[] = R"(
+function draw
+  x = _Arg() {T=float, index=0}
+  none = Const() {dtype=int32, value=int32[0]{}}
+  number = RandomUniform(none) {T=int32, dtype=float, seed=3, seed2=5}
+  shown = Print(number, x) {T=float, U=[float], message="drawn for "}
+  r = _Retval(shown) {T=float, index=0}
+end
+function pass
+  x = _Arg() {T=float, index=0}
+  r = _Retval(x) {T=float, index=0}
+end
+p = Placeholder() {dtype=bool, shape=shape[]}
+x = Placeholder() {dtype=float, shape=shape[]}
+init = NoOp()
+c = If(p, x) {Tcond=bool, then_branch=&draw, else_branch=&pass}
+y = Identity(c) {T=float}
+)";
+
+absl::StatusOr<std::vector<float>> ValuesUnder(const std::string& strategy, const std::vector<std::pair<bool, float>>& steps,
+                                               const char* text = kGraph) {
+  absl::StatusOr<Graph> graph = ParseGraphText(text);
   if (!graph.ok()) return graph.status();
   SessionOptions options;
   options.planning.strategy = strategy;
@@ -93,6 +114,20 @@ TEST(Conditionals, EffectsHappenInTheBranchThatIsTaken) {
     const absl::StatusOr<std::vector<float>> values = ValuesUnder(strategy, {{true, 3}, {false, 3}, {true, 5}, {false, -1}});
     ASSERT_TRUE(values.ok()) << strategy << ": " << values.status();
     EXPECT_EQ(*values, (std::vector<float>{4, 2, 7, 3.5})) << strategy;
+  }
+}
+
+TEST(Conditionals, StreamsOfRandomNumbersStandStillAndPrintsAreSilentUnlessTaken) {
+  for (const char* strategy : {"baseline", "planned"}) {
+    testing::internal::CaptureStderr();
+    const absl::StatusOr<std::vector<float>> often = ValuesUnder(strategy, {{true, 3}, {true, 5}}, kDrawing);
+    const absl::StatusOr<std::vector<float>> between = ValuesUnder(strategy, {{true, 13}, {false, 14}, {false, 17}, {true, 15}}, kDrawing);
+    const std::string printed = testing::internal::GetCapturedStderr();
+    ASSERT_TRUE(often.ok() && between.ok()) << often.status() << between.status();
+    EXPECT_NE(often->at(0), often->at(1));
+    EXPECT_EQ(*between, (std::vector<float>{often->at(0), 14, 17, often->at(1)})) << strategy;
+    for (const char* shown : {"[3]", "[5]", "[13]", "[15]"}) EXPECT_NE(printed.find(shown), std::string::npos) << printed;
+    for (const char* silent : {"[14]", "[17]"}) EXPECT_EQ(printed.find(silent), std::string::npos) << printed;
   }
 }
 

@@ -1,5 +1,6 @@
 #include "cpu/kernels/complex.h"
 #include "cpu/kernels/families.h"
+#include "cpu/kernels/guarded.h"
 #include "cpu/kernels/rare.h"
 
 #include "glog/logging.h"
@@ -7,7 +8,7 @@
 namespace millrace::cpu {
 
 void AddKernel(KernelRegistry& registry, std::string_view op, KernelFactory factory) {
-  const absl::Status status = registry.Register(op, WithComplex(op, std::move(factory)));
+  const absl::Status status = registry.Register(op, Guarded(WithComplex(op, std::move(factory))));
   CHECK(status.ok()) << status.ToString();
 }
 

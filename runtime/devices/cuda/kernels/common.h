@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "cuda/kernels/services.h"
 #include "cuda/launch/elementwise.h"
+#include "millrace/guard.h"
 #include "millrace/status.h"
 
 namespace millrace::cuda {
@@ -91,7 +92,10 @@ using Factory = absl::StatusOr<std::unique_ptr<Kernel>> (*)(DeviceServices&, con
 
 inline void Add(KernelRegistry& registry, DeviceServices& services, std::string_view op, Factory factory) {
   const absl::Status added =
-      registry.Register(op, [&services, factory](const OpInstance& instance) { return factory(services, instance); });
+      registry.Register(op, [&services, factory](const OpInstance& instance) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+        if (instance.attrs.GetOr(kGuarded, false)) return absl::UnimplementedError("no CUDA kernel of guarded nodes");
+        return factory(services, instance);
+      });
   CHECK(added.ok()) << added;
 }
 

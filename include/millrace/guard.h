@@ -1,0 +1,13 @@
+// Nodes whose effects depend on a value: what passes, shape rules and kernels of every device agree on.
+#ifndef MILLRACE_GUARD_H_
+#define MILLRACE_GUARD_H_
+
+namespace millrace {
+
+// Attribute (bool, true) of a node that has one input more than its op: a bool scalar, the last one. Where it is false the
+// node's state stays as it is, nothing is printed, and its outputs are its first input (Print) or zeros.
+inline constexpr char kGuarded[] = "_guarded";
+
+}  // namespace millrace
+
+#endif  // MILLRACE_GUARD_H_
