@@ -98,13 +98,20 @@ TEST(ReplanTest, MeasuredTimesPlanALaterSessionFromItsFirstStep) {
   EXPECT_EQ(later.Steps(2), former.Steps(2));
   EXPECT_TRUE(later.report().measured_times);
   double compute = 0;
+  size_t known = 0;
   for (const Lane& lane : later.report().plan->lanes) {
     for (const ComputeStep& step : lane.compute) {
       const std::string& name = later.report().plan->instances[step.instance].name;
-      EXPECT_EQ(step.predicted_seconds, times->nodes.at(name).seconds) << name;
+      // What this plan alone computes again has the time of its kind.
+      const auto measured = times->nodes.find(name);
+      if (measured != times->nodes.end()) {
+        ++known;
+        EXPECT_EQ(step.predicted_seconds, measured->second.seconds) << name;
+      }
       compute += step.predicted_seconds;
     }
   }
+  EXPECT_GT(known, 50u);
   EXPECT_DOUBLE_EQ(later.report().plan->predicted_compute_seconds, compute);
 }
 
