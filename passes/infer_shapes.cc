@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "millrace/status.h"
 #include "passes/dynamic_shapes.h"
+#include "passes/needed_feeds.h"
 #include "passes/sparse_shapes.h"
 #include "passes/value_bounds.h"
 
@@ -24,7 +25,12 @@ class Inferrer {
   absl::StatusOr<InferenceResult> Run() {
     MR_RETURN_IF_ERROR(CheckOpsKnown(graph_, ops_));
     MR_ASSIGN_OR_RETURN(const std::vector<NodeId> order, CreationOrder(graph_));
-    for (NodeId id : order) MR_RETURN_IF_ERROR(Visit(id));
+    for (NodeId id : order) {
+      absl::Status status = Visit(id);
+      if (status.ok()) continue;
+      const auto known = [this](OutputRef ref) { return Value(ref); };
+      return AskForFeeds(graph_, ops_, id, result_.by_value[id.value], known, std::move(status));
+    }
     return std::move(result_);
   }
 

@@ -42,7 +42,7 @@ struct InferenceResult {
 
 // `variable_types`: types of variables that already exist, by variable name (for those whose declaration leaves
 // the shape open). Errors name the node: an op that is unknown (all of them at once), a rule that does not hold,
-// a shape that depends on values and has no bound.
+// a shape that depends on values and has no bound (with the feeds that would settle it, needed_feeds.h).
 absl::StatusOr<InferenceResult> InferShapesAndFold(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,
                                                    const std::map<std::string, TensorType>& variable_types);
 

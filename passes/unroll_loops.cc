@@ -6,7 +6,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "millrace/status.h"
 #include "millrace/stream_name.h"
 #include "passes/unroll/bodies.h"
@@ -507,12 +506,6 @@ absl::StatusOr<UnrollResult> UnrollLoops(Graph& graph, const OpRegistry& ops, Ke
   for (int32_t i = 0; i < graph.num_ids() && !any; ++i) any = graph.alive(NodeId{i}) && IsLoopOp(graph.node(NodeId{i}));
   if (!any) return UnrollResult();
   return Unroller(graph, ops, oracle, options).UnrollGraph(graph);
-}
-
-std::vector<std::string> NeededFeeds(const absl::Status& status) {
-  const auto payload = status.GetPayload(kNeededFeeds);
-  if (!payload.has_value()) return {};
-  return absl::StrSplit(std::string(*payload), '\n');
 }
 
 }  // namespace millrace

@@ -42,12 +42,9 @@ struct UnrollResult {
 };
 
 // Unimplemented names a loop, list or array, and what its turns, length or index depend on; where that are feeds alone, the
-// status carries their names (NeededFeeds). ResourceExhausted beyond max_nodes.
+// status carries their names (needed_feeds.h). ResourceExhausted beyond max_nodes.
 absl::StatusOr<UnrollResult> UnrollLoops(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,
                                          const UnrollOptions& options);
-
-// Feeds whose values planning needs to go on after that status; none if they would not help.
-std::vector<std::string> NeededFeeds(const absl::Status& status);
 
 // Whether the graph or a function of its library holds any.
 bool HoldsLoops(const Graph& graph);

@@ -25,8 +25,7 @@ struct NodeCall {
 absl::Status CallError(const NodeCall& call, const std::string& message);
 // A number or numbers that must be known when planning. The error says what they depend on.
 absl::StatusOr<std::vector<int64_t>> KnownNumbers(StraightGraph& out, const NodeCall& call, size_t input, const char* what);
-// The error itself. Its payload kNeededFeeds holds names of feeds, a line each, where nothing else is missing.
-inline constexpr char kNeededFeeds[] = "millrace/needed_feeds";
+// The error itself, with the feeds that would help (needed_feeds.h).
 absl::Status NotKnown(const StraightGraph& out, const Node& node, OutputRef ref, const std::string& what);
 
 // The tensor that a value stands for.

@@ -20,6 +20,7 @@
 #include "graph/device_spec.h"
 #include "millrace/device.h"
 #include "millrace/status.h"
+#include "passes/needed_feeds.h"
 #include "passes/pipeline.h"
 #include "passes/strategy.h"
 #include "passes/unroll_loops.h"
@@ -133,11 +134,12 @@ class SessionImpl final : public Session {
                                                      found == expected.end() ? ", which is not fed"
                                                                              : absl::StrCat(", fed is ", found->second.ToString())));
     }
-    if (HoldsLoops(graph_)) {
-      // A plan does not say for which values of feeds its turns are right.
+    // A feed that was taken by value is not among the plan's.
+    if (HoldsLoops(graph_) || plan->feeds.size() < expected.size()) {
+      // A plan does not say for which values of feeds its turns and shapes are right.
       const std::vector<std::string> by_value = NeededFeeds(CompileNow({feeds, fetches, targets, {}}, nullptr).status());
       if (!by_value.empty()) {
-        return absl::InvalidArgumentError(absl::StrCat("turns of loops depend on the values of the feeds ",
+        return absl::InvalidArgumentError(absl::StrCat("shapes or turns of loops depend on the values of the feeds ",
                                                        absl::StrJoin(by_value, ", "), ": such plans are made, not read"));
       }
     }
@@ -285,7 +287,7 @@ class SessionImpl final : public Session {
     FeedTypes feeds;
     std::vector<std::string> fetches;
     std::vector<std::string> targets;
-    std::map<std::string, Tensor> feed_values;  // by tensor name, of feeds that a loop's turns depend on
+    std::map<std::string, Tensor> feed_values;  // by tensor name, of feeds that shapes or turns of loops depend on
   };
 
   // Without the rewritings whose nodes the device cannot run.

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/text.h"
 #include "graph/verify.h"
+#include "passes/needed_feeds.h"
 #include "runtime/op_evaluator.h"
 #include "testlib/golden.h"
 #include "testlib/graph_interpreter.h"

@@ -264,17 +264,52 @@ spread = BroadcastTo(back, shape) {T=float, Tidx=int32}
   }
 }
 
-TEST(DynamicShapes, SizeWithoutABoundIsRefusedByName) {
-  const std::unique_ptr<Session> session = Make(R"(
+constexpr char kSized[] = R"(
 n = Placeholder() {dtype=int32, shape=shape[]}
 zero = Const() {dtype=float, value=float[]{0}}
 axis = Const() {dtype=int32, value=int32[]{0}}
-dims = ExpandDims(n, axis) {T=int32, Tdim=int32}
+size = VariableV2() {dtype=int32, shape=shape[]}
+set_size = Assign(size, axis) {T=int32, use_locking=true, validate_shape=true}
+both = AddV2(n, size) {T=int32}
+)";
+
+TEST(DynamicShapes, SizeWithoutABoundIsRefusedByName) {
+  const std::unique_ptr<Session> session = Make(absl::StrCat(kSized, R"(
+dims = ExpandDims(both, axis) {T=int32, Tdim=int32}
 filled = Fill(dims, zero) {T=float, index_type=int32}
-)");
+)"));
+  ASSERT_TRUE(session->Run({}, {}, {"set_size"}, nullptr).ok());
   const absl::Status status = session->Run({{"n", Tensor::Scalar<int32_t>(3)}}, {"filled"}, {}, nullptr);
   EXPECT_FALSE(status.ok());
   EXPECT_THAT(std::string(status.message()), HasSubstr("'filled' (Fill)"));
+}
+
+// As many as the largest count of positive numbers in a row: planned again for each value of the feed that says so.
+TEST(DynamicShapes, SizeThatFollowsFromFedValuesAloneIsPlannedForThem) {
+  const std::unique_ptr<Session> session = Make(absl::StrCat(kSized, R"(
+mask = Placeholder() {dtype=float, shape=shape[2,3]}
+positive = Greater(mask, zero) {T=float}
+ones = Cast(positive) {DstT=int32, SrcT=bool}
+last = Const() {dtype=int32, value=int32[]{1}}
+counts = Sum(ones, last) {T=int32, Tidx=int32, keep_dims=false}
+most = Max(counts, axis) {T=int32, Tidx=int32, keep_dims=false}
+numbers = Range(axis, most, last) {Tidx=int32}
+)"));
+  const auto run = [&](const std::vector<float>& mask) {
+    std::vector<Tensor> out;
+    const absl::Status status = session->Run({{"mask", Matrix({2, 3}, mask)}}, {"numbers", "mask"}, {}, &out);
+    EXPECT_TRUE(status.ok()) << status;
+    if (!status.ok()) return std::vector<int32_t>();
+    EXPECT_EQ(Values<float>(out[1]), mask);
+    return Values<int32_t>(out[0]);
+  };
+  EXPECT_THAT(run({1, 0, 0, 2, 0, 3}), ElementsAre(0, 1));
+  EXPECT_THAT(run({1, 1, 1, 2, 0, 3}), ElementsAre(0, 1, 2));
+  EXPECT_THAT(run({0, 0, 0, 0, 0, 0}), ElementsAre());
+  EXPECT_THAT(run({1, 0, 0, 2, 0, 3}), ElementsAre(0, 1));
+  const absl::Status status =
+      session->Plan({{"mask", {DataType::kFloat, Shape({2, 3})}}}, {"numbers"}, {}).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("'numbers' (Range)"));
 }
 
 // The bound of the rows is 3 and 2 of them come: a Reshape to another rank says how many there are.
