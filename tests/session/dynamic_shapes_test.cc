@@ -237,7 +237,7 @@ open = Fill(open_dims, one) {T=float, index_type=int32}
     EXPECT_EQ(out[0].shape(), Shape({4}));
     EXPECT_EQ(out[1].shape(), Shape({n < 0 ? 0 : n > 4 ? 4 : n}));
   }
-  const absl::Status status = session->Run({{"n", Tensor::Scalar<int32_t>(3)}}, {"open"}, {}, nullptr);
+  const absl::Status status = session->Plan({{"n", {DataType::kInt32, Shape()}}}, {"open"}, {}).status();
   EXPECT_THAT(std::string(status.message()), HasSubstr("'open' (Fill)"));
 }
 
