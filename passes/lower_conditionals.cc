@@ -294,4 +294,15 @@ absl::StatusOr<bool> LowerConditionals(Graph& graph, const OpRegistry& ops, Cond
   return ConditionalLowering(graph, ops, form).Run();
 }
 
+bool HoldsConditionals(const Graph& graph) {
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    if (!node.removed && (IsIf(node) || IsCase(node) || node.op == "Switch" || node.op == "RefSwitch")) return true;
+  }
+  if (graph.library() == nullptr) return false;
+  return std::any_of(graph.library()->begin(), graph.library()->end(), [](const auto& entry) {
+    return entry.second.body != nullptr && HoldsConditionals(*entry.second.body);
+  });
+}
+
 }  // namespace millrace

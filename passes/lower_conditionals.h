@@ -33,6 +33,9 @@ enum class ConditionalForm { kSimplest, kSwitches };
 absl::StatusOr<bool> LowerConditionals(Graph& graph, const OpRegistry& ops,
                                        ConditionalForm form = ConditionalForm::kSimplest);
 
+// Whether the graph or a function of its library holds any, those of TensorFlow 1 (Switch) included.
+bool HoldsConditionals(const Graph& graph);
+
 }  // namespace millrace
 
 #endif  // MILLRACE_PASSES_LOWER_CONDITIONALS_H_

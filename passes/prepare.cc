@@ -10,6 +10,7 @@
 #include "passes/inline_functions.h"
 #include "passes/lower_conditionals.h"
 #include "passes/lower_switches.h"
+#include "passes/needed_feeds.h"
 #include "passes/order_variable_accesses.h"
 #include "passes/place_devices.h"
 #include "passes/storage.h"
@@ -35,6 +36,45 @@ absl::Status Place(const CompileRequest& request, Prepared& prepared) {
   return VerifySendRecv(prepared.graph, request.ops, placement);
 }
 
+// Pruned, inlined and typed. `needed`: the signature, with nodes whose effects must happen.
+absl::Status PrepareTypes(const CompileRequest& request, bool choose_branches, Prepared& prepared, Signature& needed) {
+  // Prune first: nothing later should look at nodes that do not run.
+  {
+    const PassClock::Run run(request.clock, "prune");
+    MR_ASSIGN_OR_RETURN(prepared.graph, Prune(request.graph, request.signature));
+  }
+  // Calls before types: shape rules know ops only. Every call left is needed, so its effects are, too.
+  {
+    const PassClock::Run run(request.clock, "inline functions");
+    UnrollOptions unroll;
+    unroll.max_nodes = request.options.max_unrolled_nodes;
+    unroll.variable_types = request.variable_types;
+    unroll.choose_branches = choose_branches;
+    MR_ASSIGN_OR_RETURN(const std::vector<std::string> effects,
+                        ExpandCalls(prepared.graph, request.ops, &request.oracle, unroll));
+    needed = request.signature;
+    needed.targets.insert(needed.targets.end(), effects.begin(), effects.end());
+  }
+  // Types next: every later pass counts bytes. Shape arithmetic is folded on the way, because rules need its values.
+  const PassClock::Run run(request.clock, "infer shapes");
+  MR_ASSIGN_OR_RETURN(prepared.inferred, InferShapesAndFold(prepared.graph, request.ops, request.oracle,
+                                                            request.variable_types));
+  // What only fed the folded nodes is gone now.
+  RemoveUnneeded(prepared.graph, needed, prepared.inferred.by_value);
+  return absl::OkStatus();
+}
+
+// A branch that is never taken may have shapes that are impossible. Where both sides cannot be typed, those that are known
+// not to be taken go first.
+absl::Status PrepareTypesOfTaken(const CompileRequest& request, Prepared& prepared, Signature& needed) {
+  const absl::Status both = PrepareTypes(request, false, prepared, needed);
+  if (both.ok() || !HoldsConditionals(request.graph)) return both;
+  Prepared chosen;
+  const absl::Status taken = PrepareTypes(request, true, chosen, needed);
+  if (taken.ok()) prepared = std::move(chosen);
+  return taken.ok() || (NeededFeeds(both).empty() && !NeededFeeds(taken).empty()) ? taken : both;
+}
+
 }  // namespace
 
 std::string DeviceName(const CompileRequest& request, int32_t device) {
@@ -45,11 +85,12 @@ std::string DeviceName(const CompileRequest& request, int32_t device) {
 absl::StatusOr<std::vector<std::string>> ExpandCalls(Graph& graph, const OpRegistry& ops, KernelOracle* oracle,
                                                      const UnrollOptions& unroll) {
   std::vector<std::string> effects;
+  const ConditionalForm form = unroll.choose_branches ? ConditionalForm::kSwitches : ConditionalForm::kSimplest;
   // Conditionals with pure branches become calls, and calls may hold conditionals.
   for (bool lowered = true; lowered;) {
     MR_ASSIGN_OR_RETURN(const InlineResult inlined, InlineFunctions(graph, ops));
     effects.insert(effects.end(), inlined.effects.begin(), inlined.effects.end());
-    MR_ASSIGN_OR_RETURN(lowered, LowerConditionals(graph, ops));
+    MR_ASSIGN_OR_RETURN(lowered, LowerConditionals(graph, ops, form));
   }
   // Loops next, whole: what they hold of the above they do themselves, turn by turn, with what is known by then.
   if (oracle != nullptr) {
@@ -63,30 +104,8 @@ absl::StatusOr<std::vector<std::string>> ExpandCalls(Graph& graph, const OpRegis
 
 absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
   Prepared prepared;
-  // Prune first: nothing later should look at nodes that do not run.
-  {
-    const PassClock::Run run(request.clock, "prune");
-    MR_ASSIGN_OR_RETURN(prepared.graph, Prune(request.graph, request.signature));
-  }
-  // Calls before types: shape rules know ops only. Every call left is needed, so its effects are, too.
-  std::vector<std::string> effects;
-  {
-    const PassClock::Run run(request.clock, "inline functions");
-    UnrollOptions unroll;
-    unroll.max_nodes = request.options.max_unrolled_nodes;
-    unroll.variable_types = request.variable_types;
-    MR_ASSIGN_OR_RETURN(effects, ExpandCalls(prepared.graph, request.ops, &request.oracle, unroll));
-  }
-  Signature needed = request.signature;
-  needed.targets.insert(needed.targets.end(), effects.begin(), effects.end());
-  // Types next: every later pass counts bytes. Shape arithmetic is folded on the way, because rules need its values.
-  {
-    const PassClock::Run run(request.clock, "infer shapes");
-    MR_ASSIGN_OR_RETURN(prepared.inferred, InferShapesAndFold(prepared.graph, request.ops, request.oracle,
-                                                              request.variable_types));
-    // What only fed the folded nodes is gone now.
-    RemoveUnneeded(prepared.graph, needed, prepared.inferred.by_value);
-  }
+  Signature needed;
+  MR_RETURN_IF_ERROR(PrepareTypesOfTaken(request, prepared, needed));
   // What is only waited for is as unneeded, but others must not lose their order by it; sums see who is left.
   {
     const PassClock::Run run(request.clock, "bypass unused");

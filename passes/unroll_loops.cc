@@ -380,7 +380,18 @@ absl::Status Unroller::RunMerge(Run& run, NodeId id) {
   }
   if (live.size() == 1) {
     MR_ASSIGN_OR_RETURN(const OutputRef index, out_.Constant(Tensor::Scalar<int32_t>(live[0].first)));
-    return PassOn(run, id, {live[0].second, Value::Of(index)}, ToWaits(std::move(controls)));
+    // Who waits for the Merge waits for what its branch did, though who takes the value need not.
+    const Value& taken = live[0].second;
+    std::vector<NodeId> ends = controls;
+    AddAll(taken.waits, ends);
+    if (taken.kind == Value::Kind::kTensor) {
+      const Node& made = out_.graph().node(taken.ref.node);
+      if (made.op != "Const" || !made.control_inputs.empty()) AddOnce(taken.ref.node, ends);
+    }
+    MR_RETURN_IF_ERROR(PassOn(run, id, {taken, Value::Of(index)}, ToWaits(std::move(ends))));
+    state.values[0].waits = Together(taken.waits, ToWaits(controls));
+    state.values[1].waits = ToWaits(std::move(controls));
+    return absl::OkStatus();
   }
   NodeCall call = empty;
   for (auto& [input, value] : live) {
@@ -502,7 +513,7 @@ bool IsPlannedAway(const std::string& op) {
 
 absl::StatusOr<UnrollResult> UnrollLoops(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,
                                          const UnrollOptions& options) {
-  bool any = false;
+  bool any = options.choose_branches;
   for (int32_t i = 0; i < graph.num_ids() && !any; ++i) any = graph.alive(NodeId{i}) && IsLoopOp(graph.node(NodeId{i}));
   if (!any) return UnrollResult();
   return Unroller(graph, ops, oracle, options).UnrollGraph(graph);

@@ -12,7 +12,8 @@
 //   Enter ... Exit   frames of TensorFlow 1, one in another (unroll/frames.h); nodes are named node/turn_3
 //   TensorList*, TensorArray*, Stack*    which tensor is where is known, so reads are edges (unroll/lists.h): what the
 //                    forward loop keeps for the backward one needs no node at all; only stacking and concatenating does
-//   Switch, Merge    where the predicate is known, the other side is not made; the rest is left to lower_switches
+//   Switch, Merge    where the predicate is known, the other side is not made; the rest is left to lower_switches. With
+//                    choose_branches that is done to graphs without loops, too
 //   random numbers   of one node go on with one stream from turn to turn, as in TensorFlow: the copies share it (kStreamAttr)
 //                    and draw in order
 //
@@ -34,6 +35,7 @@ namespace millrace {
 struct UnrollOptions {
   int64_t max_nodes = 1'000'000;  // of the result
   std::map<std::string, TensorType> variable_types;  // of variables that exist already
+  bool choose_branches = false;  // also of graphs without loops: those whose predicates are known
 };
 
 struct UnrollResult {

@@ -160,5 +160,115 @@ TEST(Conditionals, AVariableIsReadWhereItIsInitialisedOnly) {
   }
 }
 
+// Predicates follow from shapes, the second from the result of the first; what is not taken has shapes that are impossible.
+constexpr char kNeverTaken[] = R"(
+function backwards
+  n = _Arg() {T=int32, index=0}
+  x = _Arg() {T=float, index=1}
+  twelve = Const() {dtype=int32, value=int32[]{12}}
+  one = Const() {dtype=int32, value=int32[]{1}}
+  numbers = Range(twelve, n, one) {Tidx=int32}
+  axis = Const() {dtype=int32, value=int32[]{0}}
+  sum = Sum(numbers, axis) {T=int32, Tidx=int32, keep_dims=false}
+  r = _Retval(sum) {T=int32, index=0}
+  rx = _Retval(x) {T=float, index=1}
+end
+function forwards
+  n = _Arg() {T=int32, index=0}
+  x = _Arg() {T=float, index=1}
+  one = Const() {dtype=int32, value=int32[]{1}}
+  less = Sub(n, one) {T=int32}
+  y = AddV2(x, x) {T=float}
+  r = _Retval(less) {T=int32, index=0}
+  ry = _Retval(y) {T=float, index=1}
+end
+function grow ^put
+  v = _Arg() {T=resource, index=0}
+  x = _Arg() {T=float, index=1}
+  put = AssignAddVariableOp(v, x) {dtype=float}
+  one = Const() {dtype=float, value=float[]{1}}
+  r = _Retval(one) {T=float, index=0}
+end
+function stay
+  v = _Arg() {T=resource, index=0}
+  x = _Arg() {T=float, index=1}
+  r = _Retval(x) {T=float, index=0}
+end
+p = Placeholder() {dtype=bool, shape=shape[]}
+x = Placeholder() {dtype=float, shape=shape[]}
+w = VarHandleOp() {dtype=float, shape=shape[], shared_name="w"}
+ten = Const() {dtype=float, value=float[]{10}}
+init = AssignVariableOp(w, ten) {dtype=float}
+three = Const() {dtype=float, value=float[3]{1, 2, 3}}
+n = Size(three) {T=float, out_type=int32}
+five = Const() {dtype=int32, value=int32[]{5}}
+two = Const() {dtype=int32, value=int32[]{2}}
+large = Greater(n, five) {T=int32}
+a = StatelessIf(large, n, x) {Tcond=bool, then_branch=&backwards, else_branch=&forwards}
+small = LessEqual(a, two) {T=int32}
+b = If(small, a, a:1) {Tcond=bool, then_branch=&forwards, else_branch=&backwards}
+c = If(small, w, b:1) {Tcond=bool, then_branch=&grow, else_branch=&stay}
+d = If(p, w, x) {Tcond=bool, then_branch=&grow, else_branch=&stay}
+y = ReadVariableOp(w) ^c ^d {dtype=float}
+)";
+
+TEST(Conditionals, ABranchThatIsKnownNotToBeTakenMayHaveImpossibleShapes) {
+  for (const char* strategy : {"baseline", "tensorflowmem", "planned"}) {
+    const absl::StatusOr<std::vector<float>> values = ValuesUnder(strategy, {{true, 3}, {false, 3}, {true, 5}}, kNeverTaken);
+    ASSERT_TRUE(values.ok()) << strategy << ": " << values.status();
+    EXPECT_EQ(*values, (std::vector<float>{25, 37, 62})) << strategy;
+  }
+}
+
+// In the second turn of three.
+constexpr char kInATurn[] = R"(
+function grow ^put
+  v = _Arg() {T=resource, index=0}
+  x = _Arg() {T=float, index=1}
+  put = AssignAddVariableOp(v, x) {dtype=float}
+  one = Const() {dtype=float, value=float[]{1}}
+  r = _Retval(one) {T=float, index=0}
+end
+function pass
+  v = _Arg() {T=resource, index=0}
+  x = _Arg() {T=float, index=1}
+  r = _Retval(x) {T=float, index=0}
+end
+function go
+  i = _Arg() {T=int32, index=0}
+  v = _Arg() {T=resource, index=1}
+  x = _Arg() {T=float, index=2}
+  three = Const() {dtype=int32, value=int32[]{3}}
+  l = Less(i, three) {T=int32}
+  r = _Retval(l) {T=bool, index=0}
+end
+function turn ^c
+  i = _Arg() {T=int32, index=0}
+  v = _Arg() {T=resource, index=1}
+  x = _Arg() {T=float, index=2}
+  one = Const() {dtype=int32, value=int32[]{1}}
+  p = Equal(i, one) {T=int32}
+  c = If(p, v, x) {Tcond=bool, then_branch=&grow, else_branch=&pass}
+  n = AddV2(i, one) {T=int32}
+  r0 = _Retval(n) {T=int32, index=0}
+  r1 = _Retval(v) {T=resource, index=1}
+  r2 = _Retval(x) {T=float, index=2}
+end
+p = Placeholder() {dtype=bool, shape=shape[]}
+x = Placeholder() {dtype=float, shape=shape[]}
+w = VarHandleOp() {dtype=float, shape=shape[], shared_name="w"}
+one = Const() {dtype=float, value=float[]{1}}
+zero = Const() {dtype=int32, value=int32[]{0}}
+init = AssignVariableOp(w, one) {dtype=float}
+c = While(zero, w, x) {cond=&go, body=&turn, T=[int32, resource, float]}
+y = ReadVariableOp(w) ^c {dtype=float}
+)";
+
+TEST(Conditionals, WhatABranchDoesInATurnHappensWhoeverTakesItsResult) {
+  const absl::StatusOr<std::vector<float>> values = ValuesUnder("planned", {{true, 3}, {false, 5}}, kInATurn);
+  ASSERT_TRUE(values.ok()) << values.status();
+  EXPECT_EQ(*values, (std::vector<float>{4, 9}));
+}
+
 }  // namespace
 }  // namespace millrace
