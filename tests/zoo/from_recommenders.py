@@ -82,7 +82,7 @@ def lattice(**options):
         inputs = tf.keras.Input((2,))
         calibrated = tfl.layers.PWLCalibration(np.linspace(-2.0, 2.0, 5), units=2, output_min=0.0, output_max=1.0,
                                                monotonicity="increasing")(inputs)
-        return tf.keras.Model(inputs, tfl.layers.Lattice((2, 2), monotonicities=["increasing", "none"], **options)(calibrated))
+        return tf.keras.Model(inputs, tfl.layers.Lattice([2, 2], monotonicities=["increasing", "none"], **options)(calibrated))
     return keras_2(make, squared_error, {"x": floats(RNG, BATCH, 2), "labels": floats(RNG, BATCH, 1)})
 
 

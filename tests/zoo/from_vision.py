@@ -85,7 +85,7 @@ def cases():
     yield "larq_tern", binarised("ste_tern")
     yield "larq_dorefa", binarised("dorefa_quantizer")
     yield "larq_bop", bop()
-    yield "tcn", of_sequence(lambda: tcn.TCN(8, dilations=(1, 2, 4), use_weight_norm=True))
+    yield "tcn", of_sequence(lambda: tcn.TCN(8, dilations=(1, 2, 4), use_layer_norm=True))
     yield "tcn_skip_batch_norm", of_sequence(lambda: tcn.TCN(8, dilations=(1, 2), use_skip_connections=True, use_batch_norm=True, dropout_rate=0.1))
     yield "self_attention_additive", of_sequence(lambda: SeqSelfAttention(8), tf.keras.layers.GlobalMaxPool1D)
     yield "self_attention_local", of_sequence(lambda: SeqSelfAttention(attention_width=3, attention_type=SeqSelfAttention.ATTENTION_TYPE_MUL),

@@ -18,7 +18,7 @@ def taped(make, feeds, **more):
             apply(*zip(*pairs))
             return value
 
-        return function_net(step, feeds, **{"check_variables": False, **more})
+        return function_net(step, feeds, **more)
     return eager(build)
 
 
@@ -29,7 +29,8 @@ def keras_2(make, loss, feeds, inputs=("x",), optimizer=None, **more):
         given = [tf.constant(feeds[name]) for name in inputs]
         model(given if len(given) > 1 else given[0])
         best = optimizer() if optimizer else tf.keras.optimizers.Adam(1e-3)
-        best.build(model.trainable_variables)
+        if hasattr(best, "build"):
+            best.build(model.trainable_variables)
 
         def value(**values):
             given = [values[name] for name in inputs]

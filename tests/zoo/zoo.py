@@ -31,6 +31,7 @@ tf1 = tf.compat.v1
 FAMILIES = ("optimizers", "keras_nets", "text_nets", "image_nets", "other_nets", "world_nets", "wild_nets", "branch_nets", "loop_nets",
             "hangers_on")
 STEPS = 3
+NUDGES = 8
 
 
 @dataclasses.dataclass
@@ -142,19 +143,27 @@ def run_tensorflow(graph, net, first=None):
         return losses, before, session.run(readers), fetched
 
 
-def nudged(arrays):
+def nudged(arrays, seed=0):
     """Every number of the floating arrays moved to a neighbour, up or down by chance."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     return {name: np.nextafter(value, np.where(rng.integers(0, 2, value.shape), np.inf, -np.inf).astype(value.dtype))
             if value.dtype in (np.float32, np.float64) else value for name, value in arrays.items()}
 
 
-def own_movement(graph, net, wanted):
-    """How far TensorFlow's own results move when feeds and first weights do by one rounding: of each loss and variable."""
-    losses, _, after, _ = run_tensorflow(graph, dataclasses.replace(net, feeds=nudged(net.feeds)), nudged(wanted[1]))
+def own_movement(graph, net, wanted, seed=0):
+    """How far TensorFlow's own results move when feeds and first weights do by one rounding: losses, variables, fetches."""
+    losses, _, after, fetched = run_tensorflow(graph, dataclasses.replace(net, feeds=nudged(net.feeds, seed)), nudged(wanted[1], seed))
     moved = {name: np.linalg.norm((np.asarray(value, np.float64) - after[name]).ravel()) for name, value in wanted[2].items()
              if value.dtype.kind == "f"}
-    return [abs(a - b) for a, b in zip(losses, wanted[0])], moved
+    farthest = {name: np.max(np.abs(np.asarray(value, np.float64) - fetched[name]), initial=0.0)
+                for name, value in wanted[3].items() if value.dtype.kind == "f"}
+    return [abs(a - b) for a, b in zip(losses, wanted[0])], moved, farthest
+
+
+def farther(one, other):
+    """The larger of two results of own_movement, number by number."""
+    losses = [max(pair) for pair in zip(one[0], other[0])]
+    return [losses, *({name: max(far, b[name]) for name, far in a.items()} for a, b in zip(one[1:], other[1:]))]
 
 
 def set_variables(session, graph, values):
@@ -186,13 +195,14 @@ def run_program(binary, folder, net, flags):
 def differences(net, folder, losses, wanted, own=None):
     """Lines that say what differs by more than the case allows, and by more than a few of TensorFlow's own movements."""
     want_losses, before, after, fetched = wanted
-    own_losses, own_variables = own or ([0.0] * len(want_losses), {})
+    own_losses, own_variables, own_fetches = own or ([0.0] * len(want_losses), {}, {})
     for step, (got, want, own_loss) in enumerate(zip(losses, want_losses, own_losses, strict=True)):
         if not abs(float(got) - want) <= max(net.rtol * max(abs(want), 1e-3), 8 * own_loss):
             yield f"loss of step {step}: {got!r}, TensorFlow has {want!r}"
     with np.load(folder / "fetches.npz") as arrays:
         for name, want in fetched.items():
-            if not np.allclose(arrays[name].astype(np.float64), want.astype(np.float64), net.rtol, net.rtol):
+            allowed = max(net.rtol, 8 * own_fetches.get(name, 0.0))
+            if not np.allclose(arrays[name].astype(np.float64), want.astype(np.float64), net.rtol, allowed):
                 yield f"fetch {name}: {arrays[name].ravel()[:4]}, TensorFlow has {want.ravel()[:4]}"
     if not net.check_variables:
         return
@@ -233,11 +243,17 @@ def check(binary, case, folder, flags):
     wrong = list(differences(net, folder, losses, wanted))
     if not wrong:
         return []
-    # Where TensorFlow itself would go elsewhere for one rounding of its feeds, agreement cannot be closer than that.
-    own = own_movement(graph, net, wanted)
-    left = list(differences(net, folder, losses, wanted, own))
-    if not left:
-        print(f"ill-conditioned: TensorFlow's losses move by {max(own[0]):.3g} with one rounding of the feeds", flush=True)
+    # Where TensorFlow itself would go elsewhere for one rounding of its feeds, agreement cannot be closer than that. A net
+    # may do so for some roundings only: where a number is next to a kink of ReLU or a tie of pooling.
+    own, left = None, wrong
+    for seed in range(NUDGES):
+        moved = own_movement(graph, net, wanted, seed)
+        own = moved if own is None else farther(own, moved)
+        left = list(differences(net, folder, losses, wanted, own))
+        if not left:
+            print(f"ill-conditioned: {len(wrong)} results differ, but within 8 times what TensorFlow's move by with one rounding "
+                  f"of feeds and weights, {seed + 1} tried; its losses move by {max(own[0]):.3g}", flush=True)
+            break
     return left
 
 
