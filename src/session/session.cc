@@ -43,6 +43,16 @@ double Now() {
 // Of one signature, planned for several values of feeds.
 constexpr size_t kMaxProgramsByValue = 8;
 
+bool CopiesEveryFeed(const ExecutionPlan& plan) {
+  std::set<int32_t> copied;
+  for (const Lane& lane : plan.lanes) {
+    for (const CopyStep& step : lane.copies) {
+      if (step.host.kind == HostRef::Kind::kFeed) copied.insert(step.host.index);
+    }
+  }
+  return copied.size() == plan.feeds.size();
+}
+
 std::string TensorNameOf(const std::string& name) {
   return name.find(':') == std::string::npos ? absl::StrCat(name, ":0") : name;
 }
@@ -134,8 +144,8 @@ class SessionImpl final : public Session {
                                                      found == expected.end() ? ", which is not fed"
                                                                              : absl::StrCat(", fed is ", found->second.ToString())));
     }
-    // A feed that was taken by value is not among the plan's.
-    if (HoldsLoops(graph_) || plan->feeds.size() < expected.size()) {
+    // What was taken by value is copied by no step.
+    if (HoldsLoops(graph_) || !CopiesEveryFeed(*plan)) {
       // A plan does not say for which values of feeds its turns and shapes are right.
       const std::vector<std::string> by_value = NeededFeeds(CompileNow({feeds, fetches, targets, {}}, nullptr).status());
       if (!by_value.empty()) {
