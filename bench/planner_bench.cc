@@ -3,15 +3,16 @@
 //   build/bin/planner_bench [--full | --study] [--strategies=planned,lru] [--pressures=1.25,2] [FILTER …]
 //
 // A row: a model on a machine, at a batch whose uncut memory is twice the device's, planned for a budget of that
-// memory / pressure; pressure 0 stands for 1.05 times the largest working set of a node. Without --full a handful of rows; a FILTER keeps rows whose "model machine" contains it.
+// memory / pressure; pressure 0 stands for 1.05 times the largest working set of a node. Without --full a handful of rows;
+// a FILTER keeps rows whose "model machine" contains it.
 // --study: the scenarios of the study of gap-based planning that our models can express, on its machines: there the batch
 // follows from the memory and the pressure. Beside each the step that the study's prototype took for its own graph of the
-// network, with recompute where it tried that; rc 1 when a row is above 1.10 of its bound, their mean above 1.04, or a
-// step longer than the study's.
+// network, with recompute where it tried that, and the steps of the other --strategies; rc 1 when a row is above 1.10 of
+// its bound, their mean above 1.04, or a step longer than the study's.
 //
 // Times are over the compute time of the graph as it is, so 1.000 says that every transfer is hidden; `bound` is the
-// report's lower_bound_seconds (of the graph as rewritten, where values are computed again), `heap` the packed arena over the most bytes live at once, what is on its way to the host
-// included, `plan` processor seconds of the whole
+// report's lower_bound_seconds (of the graph as rewritten, where values are computed again), `heap` the packed arena over
+// the most bytes live at once, what is on its way to the host included, `plan` processor seconds of the whole
 // pipeline after the graph is there.
 #include <ctime>
 
@@ -307,8 +308,11 @@ class Table {
 
 int RunStudy(const Arguments& arguments) {
   constexpr double kMostGap = 1.10, kMostMean = 1.04, kRounding = 1.0005;
-  std::printf("| model | machine | peak/M | nodes | compute ms | planned | bound | /bound | heap | study | plan s |\n"
-              "|---|---|--|--|--|--|--|--|--|--|--|\n");
+  std::printf("| model | machine | peak/M | nodes | compute ms | planned | bound | /bound | heap | study | plan s |");
+  for (const std::string& s : arguments.strategies) std::printf(s == "planned" ? "" : " %s |", s.c_str());
+  std::printf("\n|---|---|--|--|--|--|--|--|--|--|--|");
+  for (const std::string& s : arguments.strategies) std::printf(s == "planned" ? "" : "--|");
+  std::printf("\n");
   double sum = 0;
   int rows = 0;
   std::vector<std::string> failed;
@@ -317,10 +321,11 @@ int RunStudy(const Arguments& arguments) {
     const std::string name = absl::StrCat(scenario.model.name, " | ", scenario.machine.name, " | ", scenario.pressure);
     const absl::StatusOr<Graph> graph = BuildAtScale(scenario.model, scenario.machine, scenario.pressure);
     Planned uncut, planned;
+    int64_t budget_bytes = 0;
     if (graph.ok()) {
       uncut = Plan(*graph, scenario.machine, "baseline", 0);
-      planned = Plan(*graph, scenario.machine, "planned",
-                     static_cast<int64_t>(static_cast<double>(uncut.report.predicted_peak_device_bytes) / scenario.pressure));
+      budget_bytes = static_cast<int64_t>(static_cast<double>(uncut.report.predicted_peak_device_bytes) / scenario.pressure);
+      planned = Plan(*graph, scenario.machine, "planned", budget_bytes);
     }
     if (!graph.ok() || !planned.status.ok()) {
       std::printf("| %s | %s |\n", name.c_str(), (graph.ok() ? planned.status : graph.status()).ToString().c_str());
@@ -329,9 +334,16 @@ int RunStudy(const Arguments& arguments) {
     }
     const double compute = uncut.report.plan->predicted_compute_seconds;
     const double step = planned.report.predicted_step_seconds, bound = planned.report.lower_bound_seconds;
-    std::printf("| %s | %lld | %.1f | %.3f | %.3f | %.3f | %.3f | %.3f | %.2f |\n", name.c_str(),
+    std::printf("| %s | %lld | %.1f | %.3f | %.3f | %.3f | %.3f | %.3f | %.2f |", name.c_str(),
                 static_cast<long long>(uncut.nodes), 1e3 * compute, step / compute, bound / compute, step / bound,
                 planned.heap_ratio, scenario.study, planned.plan_seconds);
+    for (const std::string& strategy : arguments.strategies) {
+      if (strategy == "planned") continue;
+      const Planned other = Plan(*graph, scenario.machine, strategy, budget_bytes);
+      if (other.status.ok()) std::printf(" %.3f |", other.report.predicted_step_seconds / compute);
+      else std::printf(" no |");
+    }
+    std::printf("\n");
     std::fflush(stdout);
     sum += std::log(step / bound);
     ++rows;
