@@ -5,16 +5,10 @@
 
 FAMILIES says what to install for each family; one whose packages are missing is skipped with a message.
 """
-import argparse
-import collections
 import importlib
 import importlib.util
 import os
-import pathlib
-import shlex
 import sys
-import tempfile
-import traceback
 import warnings
 
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # most of these packages are of the days of Keras 2
@@ -56,27 +50,5 @@ def cases_of(names):
                 yield full, case
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("binary")
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--out")
-    parser.add_argument("--flags", default="")
-    arguments = parser.parse_args()
-    results = collections.Counter()
-    for name, case in cases_of(arguments.names):
-        with tempfile.TemporaryDirectory() as temporary:
-            folder = pathlib.Path(arguments.out or temporary) / name
-            folder.mkdir(parents=True, exist_ok=True)
-            try:
-                wrong = zoo.check(arguments.binary, case, folder, shlex.split(arguments.flags))
-            except Exception:  # one case that TensorFlow cannot build must not stop the others
-                wrong = [traceback.format_exc()[-900:]]
-        print(f"{'FAIL' if wrong else 'ok  '} {name}" + "".join(f"\n     {line}" for line in wrong[:6]), flush=True)
-        results[not wrong] += 1
-    print(f"{results[True]} passed, {results[False]} failed")
-    return 1 if results[False] else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(zoo.main(__doc__, cases_of))

@@ -257,32 +257,31 @@ def check(binary, case, folder, flags):
     return left
 
 
-def all_cases():
-    cases = {}
+def cases_of(names):
+    """Every case, or those of the given names and families."""
     for family in FAMILIES:
-        module = importlib.import_module(family)
-        cases.update({f"{family}.{name}": case for name, case in module.cases()})
-    return cases
+        for short, case in importlib.import_module(family).cases():
+            name = f"{family}.{short}"
+            if not names or any(name.startswith(wanted) or short == wanted for wanted in names):
+                yield name, case
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(description, find_cases):
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("binary")
     parser.add_argument("names", nargs="*")
     parser.add_argument("--out")
     parser.add_argument("--flags", default="")
     arguments = parser.parse_args()
     results = collections.Counter()
-    for name, case in all_cases().items():
-        if arguments.names and not any(name == n or name.startswith(n) or name.endswith("." + n) for n in arguments.names):
-            continue
+    for name, case in find_cases(arguments.names):
         with tempfile.TemporaryDirectory() as temporary:
             folder = pathlib.Path(arguments.out or temporary) / name
             folder.mkdir(parents=True, exist_ok=True)
             try:
                 wrong = check(arguments.binary, case, folder, shlex.split(arguments.flags))
             except Exception:  # one case that TensorFlow cannot build must not stop the others
-                wrong = [traceback.format_exc()[-400:]]
+                wrong = [traceback.format_exc()[-900:]]
         print(f"{'FAIL' if wrong else 'ok  '} {name}" + "".join(f"\n     {line}" for line in wrong[:6]), flush=True)
         results[not wrong] += 1
     print(f"{results[True]} passed, {results[False]} failed")
@@ -290,4 +289,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, cases_of))
