@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "millrace/guard.h"
+#include "passes/control_flow_ops.h"
 
 namespace millrace {
 namespace {
@@ -72,7 +73,7 @@ bool GuardWriter::IsReference(OutputRef ref) const {
     const Node& node = graph_.node(ref.node);
     const OpDef* def = ops_.Find(node.op);
     if (def != nullptr && def->is_variable) return node.op != "VarHandleOp";
-    const bool passes = node.op == "Identity" || node.op == "Switch" || node.op == "RefSwitch" ||
+    const bool passes = node.op == "Identity" || IsSwitch(node) ||
                         (def != nullptr && def->returns_variable);
     if (!passes || node.inputs.empty()) return false;
     ref = node.inputs[0];

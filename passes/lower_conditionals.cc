@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
+#include "passes/control_flow_ops.h"
 #include "passes/creation_places.h"
 
 namespace millrace {
@@ -14,8 +15,6 @@ namespace {
 
 constexpr int kMaxDepth = 50;  // of functions in functions: more is recursion
 
-bool IsIf(const Node& node) { return node.op == "If" || node.op == "StatelessIf"; }
-bool IsCase(const Node& node) { return node.op == "Case" || node.op == "StatelessCase"; }
 bool IsCall(const Node& node) { return node.op == "PartitionedCall" || node.op == "StatefulPartitionedCall"; }
 
 // The functions that a node's attributes name: branches in order, or the one that is called.
@@ -295,14 +294,7 @@ absl::StatusOr<bool> LowerConditionals(Graph& graph, const OpRegistry& ops, Cond
 }
 
 bool HoldsConditionals(const Graph& graph) {
-  for (int32_t i = 0; i < graph.num_ids(); ++i) {
-    const Node& node = graph.node(NodeId{i});
-    if (!node.removed && (IsIf(node) || IsCase(node) || node.op == "Switch" || node.op == "RefSwitch")) return true;
-  }
-  if (graph.library() == nullptr) return false;
-  return std::any_of(graph.library()->begin(), graph.library()->end(), [](const auto& entry) {
-    return entry.second.body != nullptr && HoldsConditionals(*entry.second.body);
-  });
+  return HoldsAny(graph, [](const Node& node) { return IsIf(node) || IsCase(node) || IsSwitch(node); });
 }
 
 }  // namespace millrace

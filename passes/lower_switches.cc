@@ -8,14 +8,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
+#include "passes/control_flow_ops.h"
 #include "passes/creation_places.h"
 #include "passes/guard_effects.h"
 
 namespace millrace {
 namespace {
 
-bool IsSwitch(const Node& node) { return node.op == "Switch" || node.op == "RefSwitch"; }
-bool IsMerge(const Node& node) { return node.op == "Merge" || node.op == "RefMerge"; }
 bool IsOptional(const Node& node) {
   return node.op == "OptionalFromValue" || node.op == "OptionalNone" || node.op == "OptionalGetValue" ||
          node.op == "OptionalHasValue";

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "millrace/stream_name.h"
+#include "passes/control_flow_ops.h"
 #include "passes/unroll/bodies.h"
 #include "passes/unroll/lists.h"
 #include "passes/unroll/straight_graph.h"
@@ -494,21 +495,12 @@ bool IsLoopOp(const Node& node) {
          IsListOp(node) || IsArrayOp(node);
 }
 
-bool HoldsLoops(const Graph& graph) {
-  for (int32_t i = 0; i < graph.num_ids(); ++i) {
-    if (graph.alive(NodeId{i}) && IsLoopOp(graph.node(NodeId{i}))) return true;
-  }
-  if (graph.library() == nullptr) return false;
-  return std::any_of(graph.library()->begin(), graph.library()->end(), [](const auto& entry) {
-    return entry.second.body != nullptr && HoldsLoops(*entry.second.body);
-  });
-}
+bool HoldsLoops(const Graph& graph) { return HoldsAny(graph, IsLoopOp); }
 
 bool IsPlannedAway(const std::string& op) {
   Node node;
   node.op = op;
-  return IsLoopOp(node) || IsSwitch(node) || IsMerge(node) || absl::StartsWith(op, "Optional") || op == "If" ||
-         op == "StatelessIf" || op == "Case" || op == "StatelessCase";
+  return IsLoopOp(node) || IsSwitch(node) || IsMerge(node) || absl::StartsWith(op, "Optional") || IsIf(node) || IsCase(node);
 }
 
 absl::StatusOr<UnrollResult> UnrollLoops(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,

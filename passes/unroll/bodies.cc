@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
+#include "passes/control_flow_ops.h"
 #include "passes/inline_functions.h"
 #include "passes/lower_conditionals.h"
 
@@ -24,8 +25,6 @@ bool OnlyReads(const OpDef& def) {
            return use.access == VariableAccess::kRead || use.access == VariableAccess::kPresence;
          });
 }
-
-bool IsWhile(const Node& node) { return node.op == "While" || node.op == "StatelessWhile"; }
 
 absl::StatusOr<std::unique_ptr<Body>> Bodies::OfGraph(Graph graph) {
   auto body = std::make_unique<Body>();

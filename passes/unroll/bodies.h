@@ -39,7 +39,6 @@ class Bodies {
   int depth_ = 0;
 };
 
-bool IsWhile(const Node& node);
 // Whether an op's one effect is that it reads variables.
 bool OnlyReads(const OpDef& def);
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
+#include "passes/control_flow_ops.h"
 
 namespace millrace {
 namespace {
@@ -177,12 +178,6 @@ class FrameFinder {
 };
 
 }  // namespace
-
-bool IsEnter(const Node& node) { return node.op == "Enter" || node.op == "RefEnter"; }
-bool IsExit(const Node& node) { return node.op == "Exit" || node.op == "RefExit"; }
-bool IsNextIteration(const Node& node) { return node.op == "NextIteration" || node.op == "RefNextIteration"; }
-bool IsSwitch(const Node& node) { return node.op == "Switch" || node.op == "RefSwitch"; }
-bool IsMerge(const Node& node) { return node.op == "Merge" || node.op == "RefMerge"; }
 
 absl::StatusOr<std::vector<LoopFrame>> FindFrames(const Graph& graph) { return FrameFinder(graph).Run(); }
 

@@ -16,12 +16,6 @@
 
 namespace millrace {
 
-bool IsEnter(const Node& node);
-bool IsExit(const Node& node);
-bool IsNextIteration(const Node& node);
-bool IsSwitch(const Node& node);
-bool IsMerge(const Node& node);
-
 struct LoopFrame {
   std::string name;  // of the frame; empty outside of all
   int32_t parent = -1;

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
-#include "passes/unroll/frames.h"
+#include "passes/control_flow_ops.h"
 
 namespace millrace {
 
