@@ -7,6 +7,9 @@ namespace millrace {
 bool IsIf(const Node& node) { return node.op == "If" || node.op == "StatelessIf"; }
 bool IsCase(const Node& node) { return node.op == "Case" || node.op == "StatelessCase"; }
 bool IsWhile(const Node& node) { return node.op == "While" || node.op == "StatelessWhile"; }
+bool IsPartitionedCall(const Node& node) {
+  return node.op == "PartitionedCall" || node.op == "StatefulPartitionedCall";
+}
 
 bool IsSwitch(const Node& node) { return node.op == "Switch" || node.op == "RefSwitch"; }
 bool IsMerge(const Node& node) { return node.op == "Merge" || node.op == "RefMerge"; }

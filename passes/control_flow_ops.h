@@ -1,5 +1,5 @@
-// TensorFlow's control flow ops by kind: the functional ones (If, Case, While), and those of TensorFlow 1, of values and of
-// references.
+// TensorFlow's control flow ops by kind: the functional ones (If, Case, While, calls of functions), and those of
+// TensorFlow 1, of values and of references.
 #ifndef MILLRACE_PASSES_CONTROL_FLOW_OPS_H_
 #define MILLRACE_PASSES_CONTROL_FLOW_OPS_H_
 
@@ -11,6 +11,7 @@ namespace millrace {
 bool IsIf(const Node& node);
 bool IsCase(const Node& node);
 bool IsWhile(const Node& node);
+bool IsPartitionedCall(const Node& node);  // the function is in its attr `f`
 
 bool IsSwitch(const Node& node);
 bool IsMerge(const Node& node);

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
+#include "passes/control_flow_ops.h"
 
 namespace millrace {
 namespace {
@@ -82,7 +83,7 @@ absl::Status AtCall(const Node& call, const std::string& message) {
 
 absl::StatusOr<const Function*> Inliner::CalledFunction(const Frame& frame, const Node& node,
                                                         const AttrMap** attrs) const {
-  const bool by_attr = node.op == "PartitionedCall" || node.op == "StatefulPartitionedCall";
+  const bool by_attr = IsPartitionedCall(node);
   if (!by_attr) {
     if (library_ == nullptr || ops_.Find(node.op) != nullptr) return nullptr;
     const auto found = library_->find(node.op);
@@ -325,7 +326,7 @@ bool SpeaksOfFunctions(const Graph& graph) {
   if (graph.library() != nullptr && !graph.library()->empty()) return true;
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
     const Node& node = graph.node(NodeId{i});
-    if (node.op == "PartitionedCall" || node.op == "StatefulPartitionedCall") return true;
+    if (IsPartitionedCall(node)) return true;
     for (const auto& [name, value] : node.attrs) {
       if (std::holds_alternative<FunctionRef>(value) || std::holds_alternative<AttrParameter>(value) ||
           std::holds_alternative<std::vector<FunctionRef>>(value)) {

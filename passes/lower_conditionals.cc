@@ -15,8 +15,6 @@ namespace {
 
 constexpr int kMaxDepth = 50;  // of functions in functions: more is recursion
 
-bool IsCall(const Node& node) { return node.op == "PartitionedCall" || node.op == "StatefulPartitionedCall"; }
-
 // The functions that a node's attributes name: branches in order, or the one that is called.
 std::vector<FunctionRef> FunctionsOf(const Node& node) {
   if (IsCase(node)) return node.attrs.GetOr<std::vector<FunctionRef>>("branches", {});
@@ -110,7 +108,7 @@ class ConditionalLowering {
         if (argument < 0 || argument >= static_cast<int64_t>(is_predicate.size()) || !is_predicate[argument]) return false;
         continue;
       }
-      if (IsIf(node) || IsCase(node) || IsCall(node)) {
+      if (IsIf(node) || IsCase(node) || IsPartitionedCall(node)) {
         for (const FunctionRef& ref : FunctionsOf(node)) {
           MR_ASSIGN_OR_RETURN(const Function* inner, Find(node, ref));
           MR_ASSIGN_OR_RETURN(const bool pure, Pure(*inner, {}, depth + 1));
