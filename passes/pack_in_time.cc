@@ -11,6 +11,7 @@
 #include "absl/container/btree_map.h"
 #include "absl/types/span.h"
 #include "millrace/types.h"
+#include "passes/hole_list.h"
 
 namespace millrace {
 namespace {
@@ -80,6 +81,19 @@ std::vector<int64_t> MatchedSizes(const std::vector<LateBlock>& blocks) {
   return sizes;
 }
 
+// A stable sort that allocates nothing for a few.
+template <typename Iterator, typename Less>
+void SortFew(Iterator begin, Iterator end, const Less& less) {
+  constexpr std::ptrdiff_t kFew = 16;
+  if (end - begin > kFew) return std::stable_sort(begin, end, less);
+  for (Iterator i = begin; i < end; ++i) {
+    const auto value = *i;
+    Iterator at = i;
+    for (; at != begin && less(value, *std::prev(at)); --at) *at = *std::prev(at);
+    *at = value;
+  }
+}
+
 // What packings of the same blocks have in common.
 struct SweepInput {
   explicit SweepInput(const std::vector<LateBlock>& late_blocks)
@@ -109,34 +123,37 @@ class Sweep {
         policy_(policy),
         slots_(input.slots),
         sizes_(input.sizes),
-        stays_(input.blocks.size()),
+        wall_(static_cast<int32_t>(input.blocks.size())),
+        stays_(input.blocks.size() + 1),
         live_(input.blocks.size(), false) {
     result_.offsets.assign(blocks_.size(), 0);
     result_.first.assign(blocks_.size(), -1);
     result_.last.assign(blocks_.size(), slots_ - 1);
-    for (size_t b = 0; b < stays_.size(); ++b) {
+    for (size_t b = 0; b < blocks_.size(); ++b) {
       stays_[b].bytes = sizes_[b];
       stays_[b].latest = blocks_[b].latest;
       stays_[b].leaves = blocks_[b].leaves;
     }
-    holes_.push_back({0, kNoEnd, kWall, kWall});
+    stays_[wall_].below = stays_[wall_].above = wall_;
+    AddHole(wall_);
     Reserve(reserved);
   }
 
   TimePacking Run() {
+    std::vector<int32_t> must;
     for (int32_t t = 0; t < slots_; ++t) {
       now_ = t;
       if (t > 0) Free(input_.ends.of(t - 1));
       for (int32_t b : input_.leaving.of(t)) {
         if (live_[b]) movable_.emplace(stays_[b].offset, b);
       }
-      std::vector<int32_t> must;
+      must.clear();
       for (int32_t b : input_.begins.of(t)) (input_.IsLate(b) ? waiting_ : must).push_back(b);
       for (int32_t b : input_.needed.of(t)) {
         if (live_[b]) NoLongerEarly(b);
         else must.push_back(b);
       }
-      std::stable_sort(must.begin(), must.end(), [&](int32_t a, int32_t b) {
+      SortFew(must.begin(), must.end(), [&](int32_t a, int32_t b) {
         return sizes_[a] != sizes_[b] ? sizes_[a] > sizes_[b] : blocks_[a].last > blocks_[b].last;
       });
       for (int32_t b : must) PlaceNow(b);
@@ -146,14 +163,10 @@ class Sweep {
   }
 
  private:
-  static constexpr int32_t kWall = -1;
-  struct Hole {
-    int64_t begin = 0, end = 0;
-    int32_t below = kWall, above = kWall;  // neighbouring blocks
-  };
+  using Hole = HoleList::Hole;  // below the budget, in the order in which the policy looks
   struct Place {
     int64_t offset = -1;
-    size_t hole = 0;
+    int32_t below = 0;
   };
   struct Reserved {
     int32_t block = 0;
@@ -165,12 +178,31 @@ class Sweep {
     if (!IsLeaving(b)) movable_.erase(stays_[b].offset);
   }
 
-  // Of a live block, in order of addresses: its neighbours, and what Window looks at.
+  // Of a live block, in order of addresses: its neighbours, and what Window looks at. The wall is below the lowest and
+  // above the highest.
   struct Stay {
     int64_t offset = 0, bytes = 0;
-    int32_t below = kWall, above = kWall;
+    int32_t below = 0, above = 0;
     int32_t latest = 0, leaves = 0;
   };
+
+  bool BySize() const { return policy_.kind == HolePolicy::Kind::kSmallest; }
+  int64_t BeginOf(const Hole& hole) const { return BySize() ? hole.second_key : hole.first_key; }
+  int64_t BytesOf(const Hole& hole) const { return BySize() ? hole.first_key : hole.second_key; }
+  int64_t EndBelow(int32_t b) const { return stays_[b].offset + stays_[b].bytes; }
+  int64_t BeginAbove(int32_t b) const { return stays_[b].above == wall_ ? kNoEnd : stays_[stays_[b].above].offset; }
+  Hole HoleAbove(int32_t b) const {
+    const int64_t begin = EndBelow(b), bytes = std::min(BeginAbove(b), budget_) - begin;
+    return BySize() ? Hole{bytes, begin, b} : Hole{begin, bytes, b};
+  }
+  void AddHole(int32_t below) {
+    const Hole hole = HoleAbove(below);
+    if (BytesOf(hole) > 0) holes_.Insert(hole);
+  }
+  void DropHole(int32_t below) {
+    const Hole hole = HoleAbove(below);
+    if (BytesOf(hole) > 0) holes_.Erase(hole);
+  }
 
   void Reserve(const std::vector<int32_t>& reserved) {
     reserved_at_.assign(reserved.empty() ? 0 : blocks_.size(), -1);
@@ -207,79 +239,82 @@ class Sweep {
 
   // How far apart in time block b and its neighbour leave.
   double Apart(int32_t b, int32_t neighbour) const {
-    const int32_t last = neighbour == kWall ? slots_ : blocks_[neighbour].last;
+    const int32_t last = neighbour == wall_ ? slots_ : blocks_[neighbour].last;
     return std::abs(static_cast<double>(last) - blocks_[b].last);
   }
 
+  // Of holes that are the smallest, that whose neighbour leaves when b does. With room reserved all are looked at, since
+  // those that reach beyond the limit are smaller than they seem.
   Place Smallest(int32_t b, int64_t limit) const {
+    const int64_t wanted = sizes_[b];
     Place best;
-    int64_t smallest = kNoEnd;
+    int64_t smallest = kNoEnd, lowest = kNoEnd;
     double nearest = 0;
-    for (size_t h = 0; h < holes_.size() && holes_[h].begin < limit; ++h) {
-      const Hole& hole = holes_[h];
-      const int64_t end = std::min(hole.end, limit), room = end - hole.begin;
-      if (room < sizes_[b] || room > smallest) continue;
+    holes_.VisitFrom(Hole{wanted, 0, 0}, [&](const Hole& hole) {
+      if (limit == budget_ && hole.first_key > smallest) return false;
+      const int64_t begin = hole.second_key, end = std::min(begin + hole.first_key, limit), room = end - begin;
+      if (room < wanted || room > smallest) return true;
       const double low = Apart(b, hole.below);
-      const double high = end < hole.end ? std::numeric_limits<double>::infinity() : Apart(b, hole.above);
-      if (room == smallest && std::min(low, high) >= nearest) continue;
-      best = {low <= high ? hole.begin : end - sizes_[b], h};
+      const double high = end < BeginAbove(hole.below) ? std::numeric_limits<double>::infinity()
+                                                       : Apart(b, stays_[hole.below].above);
+      const double apart = std::min(low, high);
+      if (room == smallest && (apart > nearest || (apart == nearest && begin > lowest))) return true;
+      best = {low <= high ? begin : end - wanted, hole.below};
       smallest = room;
-      nearest = std::min(low, high);
-    }
+      lowest = begin;
+      nearest = apart;
+      return true;
+    });
     return best;
   }
 
   Place Lowest(int32_t b, int64_t limit) const {
-    for (size_t h = 0; h < holes_.size() && holes_[h].begin < limit; ++h) {
-      if (std::min(holes_[h].end, limit) - holes_[h].begin >= sizes_[b]) return {holes_[h].begin, h};
-    }
-    return {};
+    const Hole* hole = holes_.First(limit - sizes_[b], sizes_[b]);
+    return hole == nullptr ? Place{} : Place{hole->first_key, hole->below};
   }
 
   Place Highest(int32_t b, int64_t limit) const {
-    for (size_t h = holes_.size(); h-- > 0;) {
-      const int64_t end = std::min(holes_[h].end, limit);
-      if (end - holes_[h].begin >= sizes_[b]) return {end - sizes_[b], h};
-    }
-    return {};
+    const Hole* hole = holes_.Last(limit - sizes_[b], sizes_[b]);
+    return hole == nullptr ? Place{} : Place{std::min(hole->first_key + hole->second_key, limit) - sizes_[b], hole->below};
   }
 
   Place Find(int32_t b) const {
     const int64_t limit = LimitFor(b);
-    if (policy_.kind == HolePolicy::Kind::kSmallest) return Smallest(b, limit);
+    if (BySize()) return Smallest(b, limit);
     const bool lowest = policy_.kind == HolePolicy::Kind::kByLife
                             ? blocks_[b].last - now_ >= policy_.threshold * slots_
                             : static_cast<double>(sizes_[b]) > policy_.threshold * static_cast<double>(budget_);
     return lowest ? Lowest(b, limit) : Highest(b, limit);
   }
 
-  // The last hole that begins at or before the address; none: beyond the last.
-  size_t HoleAt(int64_t address) const {
-    const auto after = std::upper_bound(holes_.begin(), holes_.end(), address,
-                                        [](int64_t a, const Hole& hole) { return a < hole.begin; });
-    return after == holes_.begin() ? holes_.size() : static_cast<size_t>(after - holes_.begin()) - 1;
+  // Block b at the address, if that is free.
+  Place At(int64_t offset, int32_t b) const {
+    Place place;
+    holes_.VisitAll([&](const Hole& hole) {
+      const int64_t begin = BeginOf(hole);
+      if (begin <= offset && offset + sizes_[b] <= begin + BytesOf(hole)) place = {offset, hole.below};
+      return place.offset < 0;
+    });
+    return place;
   }
 
   void Take(int32_t b, const Place& place) {
-    const Hole hole = holes_[place.hole];
-    const int64_t end = place.offset + sizes_[b];
     result_.offsets[b] = place.offset;
     result_.first[b] = now_;
     result_.last[b] = slots_ - 1;
     result_.heap_bytes = std::max(result_.heap_bytes, place.offset + blocks_[b].bytes);
     live_[b] = true;
     if (blocks_[b].latest > now_) ++early_;
-    stays_[b].offset = place.offset;
     if (blocks_[b].latest > now_ || IsLeaving(b)) movable_.emplace(place.offset, b);
-    stays_[b].below = hole.below;
-    stays_[b].above = hole.above;
-    if (hole.below != kWall) stays_[hole.below].above = b;
-    if (hole.above != kWall) stays_[hole.above].below = b;
-    const bool low = hole.begin < place.offset, high = end < hole.end;
-    if (low) holes_[place.hole] = {hole.begin, place.offset, hole.below, b};
-    if (low && high) holes_.insert(holes_.begin() + static_cast<int64_t>(place.hole) + 1, Hole{end, hole.end, b, hole.above});
-    if (!low && high) holes_[place.hole] = {end, hole.end, b, hole.above};
-    if (!low && !high) holes_.erase(holes_.begin() + static_cast<int64_t>(place.hole));
+    DropHole(place.below);
+    Stay& stay = stays_[b];
+    stay.offset = place.offset;
+    stay.below = place.below;
+    stay.above = stays_[place.below].above;
+    stays_[stay.above].below = b;
+    stays_[place.below].above = b;
+    AddHole(place.below);
+    AddHole(b);
   }
 
   void Free(int32_t b) {
@@ -288,24 +323,11 @@ class Sweep {
     if (blocks_[b].latest > now_) --early_;
     movable_.erase(stays_[b].offset);
     const int32_t below = stays_[b].below, above = stays_[b].above;
-    if (below != kWall) stays_[below].above = above;
-    if (above != kWall) stays_[above].below = below;
-    const int64_t begin = result_.offsets[b], end = begin + sizes_[b];
-    auto next = std::upper_bound(holes_.begin(), holes_.end(), begin,
-                                 [](int64_t a, const Hole& hole) { return a < hole.begin; });
-    const bool joins_next = next != holes_.end() && next->begin == end;
-    const bool joins_previous = next != holes_.begin() && std::prev(next)->end == begin;
-    if (joins_previous) {
-      Hole& previous = *std::prev(next);
-      previous.end = joins_next ? next->end : end;
-      previous.above = above;
-      if (joins_next) holes_.erase(next);
-    } else if (joins_next) {
-      next->begin = begin;
-      next->below = below;
-    } else {
-      holes_.insert(next, Hole{begin, end, below, above});
-    }
+    DropHole(below);
+    DropHole(b);
+    stays_[below].above = above;
+    stays_[above].below = below;
+    AddHole(below);
   }
 
   void Free(absl::Span<const int32_t> ended) {
@@ -316,8 +338,8 @@ class Sweep {
 
   void PlaceNow(int32_t b) {
     if (!reserved_.empty() && reserved_at_[b] >= 0) {
-      const Place place{reserved_at_[b], HoleAt(reserved_at_[b])};
-      if (place.hole < holes_.size() && place.offset + sizes_[b] <= holes_[place.hole].end) return Take(b, place);
+      const Place place = At(reserved_at_[b], b);
+      if (place.offset >= 0) return Take(b, place);
     }
     Place place = Find(b);
     if (place.offset < 0 && TakeBackFor(b, kNoCopy)) place = Find(b);
@@ -326,7 +348,7 @@ class Sweep {
       result_.failed.push_back(b);
       result_.free_bytes.push_back(FreeBytes());
       result_.failed_bytes += sizes_[b];
-      place = {std::max(budget_, holes_.back().begin), holes_.size() - 1};
+      place = {std::max(budget_, EndBelow(stays_[wall_].below)), stays_[wall_].below};
     }
     Take(b, place);
   }
@@ -360,7 +382,10 @@ class Sweep {
 
   int64_t FreeBytes() const {
     int64_t bytes = 0;
-    for (const Hole& hole : holes_) bytes += std::max<int64_t>(0, std::min(hole.end, budget_) - hole.begin);
+    holes_.VisitAll([&](const Hole& hole) {
+      bytes += BytesOf(hole);
+      return true;
+    });
     return bytes;
   }
 
@@ -392,12 +417,12 @@ class Sweep {
       if (!gone && stay.latest <= now_) continue;
       if (window.empty() || window.back() != stay.below) {
         first = window.size();
-        begin = stay.below == kWall ? 0 : stays_[stay.below].offset + stays_[stay.below].bytes;
+        begin = EndBelow(stay.below);
         bytes = 0;
       }
       window.push_back(x);
       bytes += gone ? 0 : stay.bytes;
-      const int64_t end = stay.above == kWall ? limit : std::min(limit, stays_[stay.above].offset);
+      const int64_t end = std::min(limit, BeginAbove(x));
       for (; first < window.size(); ++first) {
         const Stay& left = stays_[window[first]];
         if (end - (left.offset + left.bytes) < wanted) break;
@@ -418,7 +443,7 @@ class Sweep {
     if (!changed || waiting_.empty()) return;
     const auto sooner = [&](int32_t a, int32_t b) { return blocks_[a].latest < blocks_[b].latest; };
     const auto added = waiting_.begin() + static_cast<int64_t>(sorted_);
-    std::stable_sort(added, waiting_.end(), sooner);
+    SortFew(added, waiting_.end(), sooner);
     std::inplace_merge(waiting_.begin(), added, waiting_.end(), sooner);
     int64_t too_large = kNoEnd;
     size_t kept = 0;
@@ -442,8 +467,9 @@ class Sweep {
   const HolePolicy policy_;
   const int32_t slots_;
   const std::vector<int64_t>& sizes_;
-  std::vector<Hole> holes_;              // by address; the last has no end
+  const int32_t wall_;                   // index of both ends of memory among the blocks
   std::vector<Stay> stays_;              // per block
+  HoleList holes_;
   int32_t early_ = 0;                    // live blocks that need not be there yet
   absl::btree_map<int64_t, int32_t> movable_;  // those and the ones that only a copy keeps, by offset
   std::vector<bool> live_;
