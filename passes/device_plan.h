@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "passes/assign_memory.h"
-#include "passes/choose_swaps.h"
-#include "passes/insert_swaps.h"
-#include "passes/remote_waits.h"
-#include "passes/schedule.h"
-#include "passes/storage.h"
+#include "passes/access/schedule.h"
+#include "passes/access/storage.h"
+#include "passes/access/swap_choice.h"
+#include "passes/emit/insert_swaps.h"
+#include "passes/emit/remote_waits.h"
+#include "passes/memory/assign_memory.h"
 
 namespace millrace {
 

@@ -5,8 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
+#include "passes/access/sent_values.h"
 #include "passes/planner/gaps.h"
-#include "passes/sent_values.h"
+#include "passes/swaps/choose_swaps.h"
 
 namespace millrace {
 namespace {

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "millrace/graph.h"
 #include "passes/device_plan.h"
-#include "passes/partition.h"
+#include "passes/order/partition.h"
 #include "passes/prepare.h"
 #include "passes/strategy.h"
 

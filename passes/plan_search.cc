@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "millrace/status.h"
-#include "passes/order_frees_first.h"
+#include "passes/order/order_frees_first.h"
 #include "passes/plan_devices.h"
 
 namespace millrace {

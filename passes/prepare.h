@@ -12,11 +12,11 @@
 #include "millrace/op.h"
 #include "millrace/options.h"
 #include "millrace/report.h"
-#include "passes/infer_shapes.h"
 #include "passes/kernel_oracle.h"
 #include "passes/pass_clock.h"
-#include "passes/prune.h"
-#include "passes/unroll_loops.h"
+#include "passes/rewrite/prune.h"
+#include "passes/shapes/infer_shapes.h"
+#include "passes/unroll/unroll_loops.h"
 
 namespace millrace {
 

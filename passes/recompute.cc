@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "passes/access_lists.h"
+#include "passes/access/access_lists.h"
 
 namespace millrace {
 namespace {

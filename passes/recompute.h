@@ -20,9 +20,9 @@
 #include "millrace/graph.h"
 #include "millrace/op.h"
 #include "millrace/options.h"
-#include "passes/choose_swaps.h"
-#include "passes/partition.h"
-#include "passes/storage.h"
+#include "passes/access/storage.h"
+#include "passes/access/swap_choice.h"
+#include "passes/order/partition.h"
 
 namespace millrace {
 

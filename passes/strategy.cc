@@ -4,10 +4,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "passes/assign_memory.h"
+#include "passes/access/schedule.h"
+#include "passes/memory/assign_memory.h"
 #include "passes/planner/planned.h"
-#include "passes/schedule.h"
-#include "passes/swap_tflms.h"
+#include "passes/swaps/choose_swaps.h"
+#include "passes/swaps/swap_tflms.h"
 
 namespace millrace {
 namespace {

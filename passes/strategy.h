@@ -7,21 +7,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "millrace/options.h"
-#include "passes/choose_swaps.h"
-#include "passes/storage.h"
+#include "passes/swaps/swap_request.h"
 
 namespace millrace {
-
-// What a policy decides on: the access graph, and the graph behind it for policies that look at names and op types.
-struct SwapRequest {
-  const AccessGraph& graph;
-  const PlanningOptions& options;
-  const Machine& machine;
-  const Graph& nodes;
-  const DeviceGraph& device;
-  PlanLimits limits = {};
-};
 
 struct Strategy {
   std::string name;

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "millrace/types.h"
-#include "passes/radix_sort.h"
+#include "passes/access/radix_sort.h"
 
 namespace millrace {
 namespace {

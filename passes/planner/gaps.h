@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "millrace/options.h"
-#include "passes/access_graph.h"
-#include "passes/access_lists.h"
+#include "passes/access/access_graph.h"
+#include "passes/access/access_lists.h"
 
 namespace millrace {
 

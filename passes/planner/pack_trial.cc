@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "millrace/types.h"
-#include "passes/assign_memory.h"
-#include "passes/pack_in_time.h"
+#include "passes/access/schedule.h"
+#include "passes/memory/assign_memory.h"
+#include "passes/memory/pack_in_time.h"
 #include "passes/planner/replay_packed.h"
-#include "passes/schedule.h"
 
 namespace millrace {
 namespace {

@@ -8,8 +8,8 @@
 
 #include <vector>
 
-#include "passes/choose_swaps.h"
-#include "passes/pack_blocks.h"
+#include "passes/access/swap_choice.h"
+#include "passes/memory/pack_blocks.h"
 #include "passes/planner/gaps.h"
 #include "passes/planner/trial.h"
 

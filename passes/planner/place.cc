@@ -13,7 +13,7 @@
 #include "absl/types/span.h"
 #include "millrace/status.h"
 #include "millrace/types.h"
-#include "passes/address_allocator.h"
+#include "passes/memory/address_allocator.h"
 
 namespace millrace {
 namespace {

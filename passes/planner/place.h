@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "passes/choose_swaps.h"
+#include "passes/access/swap_choice.h"
 #include "passes/planner/gaps.h"
 
 namespace millrace {

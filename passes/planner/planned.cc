@@ -7,13 +7,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "passes/assign_memory.h"
+#include "passes/access/schedule.h"
+#include "passes/memory/assign_memory.h"
 #include "passes/planner/gaps.h"
 #include "passes/planner/pack_trial.h"
 #include "passes/planner/place.h"
 #include "passes/planner/select_gaps.h"
 #include "passes/planner/trial.h"
-#include "passes/schedule.h"
+#include "passes/swaps/choose_swaps.h"
 
 namespace millrace {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "millrace/options.h"
-#include "passes/choose_swaps.h"
+#include "passes/access/swap_choice.h"
 
 namespace millrace {
 

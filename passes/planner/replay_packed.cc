@@ -4,7 +4,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "millrace/types.h"
-#include "passes/owner_map.h"
+#include "passes/memory/owner_map.h"
 
 namespace millrace {
 namespace {

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "passes/choose_swaps.h"
+#include "passes/access/schedule.h"
+#include "passes/access/swap_choice.h"
 #include "passes/planner/gaps.h"
-#include "passes/schedule.h"
 
 namespace millrace {
 

@@ -5,8 +5,8 @@
 #include <limits>
 #include <numeric>
 
+#include "passes/access/radix_sort.h"
 #include "passes/planner/segment_tree.h"
-#include "passes/radix_sort.h"
 
 namespace millrace {
 namespace {

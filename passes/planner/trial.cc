@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "millrace/types.h"
-#include "passes/radix_sort.h"
+#include "passes/access/radix_sort.h"
 
 namespace millrace {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "passes/choose_swaps.h"
+#include "passes/access/swap_choice.h"
 #include "passes/planner/gaps.h"
 #include "passes/planner/select_gaps.h"
 

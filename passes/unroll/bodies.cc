@@ -4,9 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
-#include "passes/control_flow_ops.h"
-#include "passes/inline_functions.h"
-#include "passes/lower_conditionals.h"
+#include "passes/control_flow/control_flow_ops.h"
+#include "passes/control_flow/inline_functions.h"
+#include "passes/control_flow/lower_conditionals.h"
 
 namespace millrace {
 namespace {

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "millrace/status.h"
-#include "passes/needed_feeds.h"
+#include "passes/shapes/needed_feeds.h"
 #include "passes/unroll/lists.h"
 
 namespace millrace {

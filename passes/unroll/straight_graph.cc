@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
-#include "passes/control_flow_ops.h"
+#include "passes/control_flow/control_flow_ops.h"
 
 namespace millrace {
 

@@ -13,7 +13,7 @@
 #include "absl/types/span.h"
 #include "millrace/graph.h"
 #include "millrace/op.h"
-#include "passes/infer_shapes.h"
+#include "passes/shapes/infer_shapes.h"
 #include "passes/unroll/value.h"
 
 namespace millrace {

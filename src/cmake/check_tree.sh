@@ -29,4 +29,17 @@ complain "CUDA outside runtime/devices/cuda" "$(outside '<(cuda|cudnn|cublas|ncc
 complain "includes by a path upwards" "$(outside '"\.\./' 'none')"
 complain "the runtime must not see a Graph" "$(grep -E '^runtime/.*"millrace/(graph|session|graph_builder)\.h"' <<<"$includes" || true)"
 complain "passes must not see the session" "$(grep -E '^passes/.*"millrace/session\.h"' <<<"$includes" || true)"
+# A room of passes/ sees itself and rooms of lower floors; the files beside the rooms see all, and rooms see two of them.
+rooms_upwards() {
+  sed -nE 's|^(passes/([a-z_]+)/[^:]*):[0-9]+: *# *include "passes/(([a-z_]+)/)?([a-z_./]+)".*|\1 \2 \4 \5|p' <<<"$includes" | awk '
+    BEGIN {
+      floors = "control_flow shapes|unroll rewrite|devices|order access|memory|swaps|planner|emit"
+      n = split(floors, floor_rooms, "|")
+      for (f = 1; f <= n; ++f) { m = split(floor_rooms[f], rooms, " "); for (r = 1; r <= m; ++r) floor[rooms[r]] = f }
+    }
+    !($2 in floor) { print $1 ": " $2 " has no floor"; next }
+    NF == 3 { if ($3 != "kernel_oracle.h" && !($2 == "emit" && $3 == "device_plan.h")) print $1 " sees passes/" $3; next }
+    $2 != $3 && floor[$3] >= floor[$2] { print $1 " sees passes/" $3 "/" $4 }'
+}
+complain "rooms of passes/ that see upwards" "$(rooms_upwards)"
 exit $failed

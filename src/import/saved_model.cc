@@ -14,9 +14,9 @@
 #include "import/tensor_proto.h"
 #include "millrace/op.h"
 #include "millrace/status.h"
-#include "passes/infer_shapes.h"
-#include "passes/inline_functions.h"
-#include "passes/prune.h"
+#include "passes/control_flow/inline_functions.h"
+#include "passes/rewrite/prune.h"
+#include "passes/shapes/infer_shapes.h"
 #include "proto/parse.h"
 
 namespace millrace {

@@ -1,4 +1,4 @@
-#include "passes/hole_list.h"
+#include "passes/memory/hole_list.h"
 
 #include <random>
 #include <set>

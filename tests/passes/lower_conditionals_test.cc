@@ -1,11 +1,11 @@
-#include "passes/lower_conditionals.h"
+#include "passes/control_flow/lower_conditionals.h"
 
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
 #include "graph/text.h"
 #include "graph/verify.h"
-#include "passes/lower_switches.h"
+#include "passes/control_flow/lower_switches.h"
 #include "testlib/golden.h"
 
 namespace millrace {

@@ -1,4 +1,4 @@
-#include "passes/pack_blocks.h"
+#include "passes/memory/pack_blocks.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "passes/pack_in_time.h"
+#include "passes/memory/pack_in_time.h"
 
 #include <algorithm>
 #include <random>

@@ -1,4 +1,4 @@
-#include "passes/radix_sort.h"
+#include "passes/access/radix_sort.h"
 
 #include <gtest/gtest.h>
 

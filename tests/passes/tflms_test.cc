@@ -1,10 +1,10 @@
 // The tuner of tflms and its parts, on graphs made for them.
-#include "passes/tflms_tuner.h"
+#include "passes/swaps/tflms_tuner.h"
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "passes/order_levels.h"
+#include "passes/order/order_levels.h"
 #include "passes/pipeline.h"
 #include "plan/plan_text.h"
 #include "testlib/test_ops.h"

@@ -1,4 +1,4 @@
-#include "passes/unroll_loops.h"
+#include "passes/unroll/unroll_loops.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/text.h"
 #include "graph/verify.h"
-#include "passes/needed_feeds.h"
+#include "passes/shapes/needed_feeds.h"
 #include "runtime/op_evaluator.h"
 #include "testlib/golden.h"
 #include "testlib/graph_interpreter.h"

@@ -1,4 +1,4 @@
-// Trees of elementwise ops as one node (passes/fuse_elementwise.h).
+// Trees of elementwise ops as one node (passes/rewrite/fuse_elementwise.h).
 #ifndef MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_FUSED_H_
 #define MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_FUSED_H_
 

@@ -1,0 +1,59 @@
+// Stable sorting by 64-bit keys in linear time: planning sorts the same lists by other keys again and again.
+#ifndef MILLRACE_PASSES_ACCESS_RADIX_SORT_H_
+#define MILLRACE_PASSES_ACCESS_RADIX_SORT_H_
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+namespace millrace {
+
+// An index with the key that it is sorted by.
+struct Keyed {
+  uint64_t key = 0;
+  int32_t index = 0;
+};
+
+// In the order of the numbers; not for NaN.
+inline uint64_t KeyOf(double number) {
+  const uint64_t bits = std::bit_cast<uint64_t>(number + 0.0);  // one zero
+  return bits >> 63 ? ~bits : bits | uint64_t{1} << 63;
+}
+
+// By `first`, then by `second`.
+inline uint64_t KeyOf(int32_t first, int32_t second) {
+  constexpr uint32_t kSign = uint32_t{1} << 31;
+  return uint64_t{static_cast<uint32_t>(first) ^ kSign} << 32 | (static_cast<uint32_t>(second) ^ kSign);
+}
+
+// By key, equal ones in the order they have.
+inline void SortByKey(std::vector<Keyed>& items) {
+  constexpr size_t kFew = 128;
+  constexpr int kDigits = 8;
+  if (items.size() < kFew) {
+    std::stable_sort(items.begin(), items.end(), [](const Keyed& a, const Keyed& b) { return a.key < b.key; });
+    return;
+  }
+  std::array<std::array<uint32_t, 256>, kDigits> begin = {};
+  for (const Keyed& item : items) {
+    for (int d = 0; d < kDigits; ++d) ++begin[d][item.key >> (8 * d) & 255];
+  }
+  std::vector<Keyed> other(items.size());
+  for (int d = 0; d < kDigits; ++d) {
+    if (begin[d][items[0].key >> (8 * d) & 255] == items.size()) continue;  // all the same
+    uint32_t next = 0;
+    for (uint32_t& count : begin[d]) {
+      const uint32_t first = next;
+      next += count;
+      count = first;
+    }
+    for (const Keyed& item : items) other[begin[d][item.key >> (8 * d) & 255]++] = item;
+    items.swap(other);
+  }
+}
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_ACCESS_RADIX_SORT_H_

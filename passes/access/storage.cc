@@ -1,0 +1,453 @@
+#include "passes/access/storage.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
+#include "passes/devices/add_send_recv.h"
+#include "passes/rewrite/order_variable_accesses.h"
+
+namespace millrace {
+namespace {
+
+bool CopiesToHost(const Node& node) { return node.op == "_Fetch" || node.op == kSendOp; }
+
+// Whether the node needs no kernel whatever its shapes are.
+bool NeverRuns(const Node& node, const OpDef& def) {
+  return node.op == "Const" || node.op == "_Feed" || node.op == kRecvOp || def.is_no_op || def.is_variable;
+}
+
+using AccessList = absl::InlinedVector<Access, 8>;
+
+class Builder {
+ public:
+  Builder(Graph& graph, const DeviceOrder& order, const InferenceResult& inferred,
+          const DeviceGraphOptions& options)
+      : graph_(graph),
+        order_(order.nodes),
+        others_before_(order.others_before),
+        inferred_(inferred),
+        options_(options),
+        storage_of_variable_(inferred.num_variables, kNoStorage) {}
+
+  DeviceGraph Run() {
+    NumberOutputs();
+    FindLastUses();
+    result_.operations.reserve(order_.size());
+    result_.access.accesses.reserve(3 * order_.size());
+    for (size_t position = 0; position < order_.size(); ++position) {
+      const NodeId id = order_[position];
+      others_ = others_before_.empty() ? 0 : others_before_[position];
+      PlaceOutputs(id, static_cast<int32_t>(position));
+      if (IsOperation(id)) AddOperation(id);
+    }
+    result_.access.first_access.push_back(static_cast<int64_t>(result_.access.accesses.size()));
+    if (options_.names) NameStorages(graph_, result_);
+    return std::move(result_);
+  }
+
+ private:
+  const OpDef& Def(NodeId id) const { return *inferred_.defs[id.value]; }
+
+  // Whether input i of the node is an access of the producer's memory.
+  bool UsesMemory(NodeId id, size_t i) const {
+    if (TakenByValue(graph_.node(id), i, inferred_.by_value[id.value]) &&
+        graph_.node(graph_.node(id).inputs[i].node).op == "Const") {
+      return false;
+    }
+    for (const VariableUse& use : Def(id).variables) {
+      if (use.input == static_cast<int>(i) && use.access == VariableAccess::kPresence) return false;
+    }
+    return true;
+  }
+
+  bool IsOperation(NodeId id) const {
+    const Node& node = graph_.node(id);
+    if (CopiesToHost(node)) return true;
+    const OpDef& def = Def(id);
+    return !NeverRuns(node, def) && (!def.is_view || IsDynamic(id));
+  }
+
+  // Whether shapes or values that the node needs are known only when it runs.
+  bool IsDynamic(NodeId id) const {
+    const Node& node = graph_.node(id);
+    return node.dynamic_outputs != 0 || node.run_time_values != 0 ||
+           std::any_of(node.inputs.begin(), node.inputs.end(),
+                       [&](OutputRef in) { return graph_.node(in.node).dynamic_output(in.index); });
+  }
+
+  // The input's real shape is the output's, whatever they are: the op does not broadcast that input.
+  bool NeverBroadcasts(NodeId id, int input, int output) const {
+    OpInstance probe = MakeInstance(graph_, id, inferred_.by_value[id.value]);
+    std::vector<const Tensor*> values(probe.inputs.size(), nullptr);
+    for (size_t i = 0; i < probe.inputs.size(); ++i) {
+      Shape& shape = probe.inputs[i].shape;
+      for (int d = 0; d < shape.rank(); ++d) shape.set_dim(d, static_cast<int>(i) == input ? 1 : 2);
+      if (i < probe.input_values.size() && !probe.input_values[i].empty()) values[i] = &probe.input_values[i];
+    }
+    InferenceContext context(probe.name, probe.op, probe.attrs, probe.inputs, values);
+    return !Def(id).InferShapes(context).ok() || context.outputs()[output].shape == probe.inputs[input].shape;
+  }
+
+  void NumberOutputs() {
+    int32_t next = 0;
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+      result_.first_output.push_back(next);
+      next += static_cast<int32_t>(graph_.node(NodeId{i}).outputs.size());
+    }
+    result_.storage_of.assign(next, kNoStorage);
+    NumberDynamicTensors();
+    last_use_of_output_.assign(next, -1);
+  }
+
+  // The same numbers on every device; what is received has the shape of what was sent.
+  void NumberDynamicTensors() {
+    dynamic_tensor_of_output_.assign(result_.storage_of.size(), -1);
+    for (bool received : {false, true}) {
+      for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+        const Node& node = graph_.node(NodeId{i});
+        if (node.removed || node.dynamic_outputs == 0 || CopiesToHost(node) || (node.op == kRecvOp) != received) continue;
+        for (int32_t o = 0; o < static_cast<int32_t>(node.outputs.size()); ++o) {
+          int32_t& tensor = dynamic_tensor_of_output_[OutputIndex({NodeId{i}, o})];
+          if (received) {
+            tensor = dynamic_tensor_of_output_[OutputIndex(graph_.node(node.inputs[0].node).inputs[0])];
+          } else if (node.dynamic_output(o)) {
+            tensor = static_cast<int32_t>(result_.dynamic_tensors.size());
+            result_.dynamic_tensors.push_back(graph_.TensorName({NodeId{i}, o}));
+          }
+        }
+      }
+    }
+  }
+
+  int32_t OutputIndex(OutputRef ref) const { return result_.first_output[ref.node.value] + ref.index; }
+
+  void FindLastUses() {
+    for (size_t position = 0; position < order_.size(); ++position) {
+      const Node& node = graph_.node(order_[position]);
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        if (!UsesMemory(order_[position], i)) continue;
+        int32_t& last = last_use_of_output_[OutputIndex(node.inputs[i])];
+        last = std::max(last, static_cast<int32_t>(position));
+      }
+    }
+  }
+
+  int32_t NewStorage(OutputRef root, StorageKind kind) {
+    result_.root.push_back(root);
+    result_.access.storages.push_back({{}, kind, graph_.type(root).size_bytes()});
+    last_use_.push_back(-1);
+    return static_cast<int32_t>(result_.root.size()) - 1;
+  }
+
+  void Join(OutputRef ref, int32_t storage) {
+    const int32_t output = OutputIndex(ref);
+    result_.storage_of[output] = storage;
+    if (storage != kNoStorage) last_use_[storage] = std::max(last_use_[storage], last_use_of_output_[output]);
+  }
+
+  void PlaceOutputs(NodeId id, int32_t position) {
+    Node& node = graph_.mutable_node(id);
+    node.in_place.clear();  // the graph may have been looked at in another order
+    const OpDef& def = Def(id);
+    if (CopiesToHost(node)) return;
+    for (int32_t o = 0; o < static_cast<int32_t>(node.outputs.size()); ++o) {
+      const OutputRef ref{id, o};
+      if (def.is_variable) {
+        Join(ref, VariableStorage(ref));
+      } else if (o == 0 && (def.is_view || def.returns_variable)) {
+        Join(ref, result_.storage(node.inputs[0]));
+      } else if (node.outputs[o].size_bytes() == 0) {
+        continue;
+      } else if (node.op == "Const") {
+        Join(ref, NewStorage(ref, StorageKind::kConstant));
+      } else if (node.op == "_Feed") {
+        Join(ref, NewStorage(ref, StorageKind::kFeed));
+      } else if (node.op == kRecvOp) {
+        Join(ref, NewStorage(ref, StorageKind::kFeed));
+        result_.access.storages.back().available_from = static_cast<int32_t>(result_.operations.size());
+      } else {
+        const int32_t reused = InPlaceStorage(id, def, o, position);
+        Join(ref, reused != kNoStorage ? reused : NewStorage(ref, StorageKind::kActivation));
+      }
+    }
+  }
+
+  int32_t VariableStorage(OutputRef ref) {
+    int32_t& storage = storage_of_variable_[inferred_.variable[ref.node.value]];
+    if (storage != kNoStorage) return storage;
+    if (!graph_.type(ref).shape.fully_known() || graph_.type(ref).size_bytes() == 0) return kNoStorage;
+    return storage = NewStorage(ref, StorageKind::kVariable);
+  }
+
+  // The storage of an input that output `o` may overwrite: an activation whose last use is here.
+  int32_t InPlaceStorage(NodeId id, const OpDef& def, int32_t o, int32_t position) {
+    Node& node = graph_.mutable_node(id);
+    for (auto [output, input] : def.in_place) {
+      if (output != o || input >= static_cast<int>(node.inputs.size())) continue;
+      const int32_t storage = result_.storage(node.inputs[input]);
+      if (storage == kNoStorage || result_.access.storages[storage].kind != StorageKind::kActivation) continue;
+      if (last_use_[storage] != position) continue;
+      if (result_.access.storages[storage].size_bytes != node.outputs[o].size_bytes()) continue;
+      if (IsDynamic(id) && !NeverBroadcasts(id, input, o)) continue;
+      const bool taken = std::any_of(node.in_place.begin(), node.in_place.end(),
+                                     [&](const InPlace& other) { return other.input == input; });
+      bool shared = false;
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        shared = shared || (static_cast<int>(i) != input && result_.storage(node.inputs[i]) == storage);
+      }
+      if (taken || shared) continue;
+      node.in_place.push_back({o, static_cast<int32_t>(input)});
+      return storage;
+    }
+    return kNoStorage;
+  }
+
+  void AddOperation(NodeId id) {
+    const Node& node = graph_.node(id);
+    const OpDef& def = Def(id);
+    OperationNode added;
+    added.node = id;
+    added.def = &def;
+    if (!CopiesToHost(node)) {
+      added.is_view = def.is_view;
+      added.seconds = inferred_.estimates[id.value].seconds;
+      added.scratch_bytes = inferred_.estimates[id.value].scratch_bytes;
+    }
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      added.input_storages.push_back(UsesMemory(id, i) ? result_.storage(node.inputs[i]) : kNoStorage);
+    }
+    if (IsDynamic(id)) AddDynamicTensors(id, added);
+    const AccessList accesses = AccessesOf(id, def);
+    AccessGraph& graph = result_.access;
+    if (Joins(node, def, added, accesses)) {
+      graph.seconds.back() += added.seconds;
+      graph.scratch_bytes.back() += added.scratch_bytes;
+    } else {
+      graph.first_access.push_back(static_cast<int64_t>(graph.accesses.size()));
+      graph.seconds.push_back(added.seconds);
+      graph.scratch_bytes.push_back(added.scratch_bytes);
+      graph.partition.push_back(node.partition);
+      if (CopiesToHost(node)) graph.fetches.push_back(static_cast<int32_t>(result_.operations.size()));
+      result_.operations.push_back({CopiesToHost(node), {}});
+      others_at_last_ = others_;
+    }
+    for (const Access& access : accesses) Merge(access);
+    result_.operations.back().nodes.push_back(std::move(added));
+  }
+
+  void AddDynamicTensors(NodeId id, OperationNode& added) {
+    const Node& node = graph_.node(id);
+    added.is_dynamic = true;
+    for (OutputRef input : node.inputs) added.input_shapes.push_back(dynamic_tensor_of_output_[OutputIndex(input)]);
+    for (int32_t o = 0; o < static_cast<int32_t>(node.outputs.size()); ++o) {
+      added.output_shapes.push_back(CopiesToHost(node) ? -1 : dynamic_tensor_of_output_[OutputIndex({id, o})]);
+    }
+  }
+
+  // Whether the node may run at once with the nodes of the last operation.
+  bool Joins(const Node& node, const OpDef& def, const OperationNode& added, const AccessList& accesses) const {
+    if (result_.operations.empty() || CopiesToHost(node) || def.stateful || !node.control_inputs.empty() ||
+        others_ != others_at_last_) {
+      return false;
+    }
+    const Operation& last = result_.operations.back();
+    if (added.is_dynamic || last.nodes.back().is_dynamic) return false;
+    auto in_range = [](double seconds) { return seconds >= kMinJoinedSeconds && seconds <= kMaxJoinedSeconds; };
+    if (last.is_fetch || last.nodes.size() >= kMaxJoinedNodes || !in_range(added.seconds) ||
+        !in_range(last.nodes.back().seconds) || Def(last.node()).stateful ||
+        result_.access.partition.back() != node.partition) {
+      return false;
+    }
+    int64_t bytes = result_.access.scratch_bytes.back() + added.scratch_bytes;
+    for (const Access& access : accesses) bytes += AlignUp(result_.access.storages[access.storage].size_bytes);
+    for (size_t k = result_.access.first_access.back(); k < result_.access.accesses.size(); ++k) {
+      const Access& other = result_.access.accesses[k];
+      bytes += AlignUp(result_.access.storages[other.storage].size_bytes);
+      for (const Access& access : accesses) {
+        if (access.storage == other.storage && (access.writes || other.writes)) return false;
+      }
+    }
+    return bytes <= options_.max_joined_bytes;
+  }
+
+  AccessList AccessesOf(NodeId id, const OpDef& def) const {
+    AccessList accesses;
+    const Node& node = graph_.node(id);
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (!UsesMemory(id, i)) continue;
+      Access made{result_.storage(node.inputs[i]), true, false};
+      for (const VariableUse& use : def.variables) {
+        if (use.input != static_cast<int>(i)) continue;
+        made.reads = use.access != VariableAccess::kWrite;
+        made.writes = use.access != VariableAccess::kRead;
+      }
+      if (made.storage != kNoStorage) accesses.push_back(made);
+    }
+    for (int32_t o = 0; o < static_cast<int32_t>(node.outputs.size()); ++o) {
+      if (CopiesToHost(node) || def.is_view || (o == 0 && def.returns_variable)) continue;
+      const int32_t storage = result_.storage({id, o});
+      if (storage != kNoStorage) accesses.push_back({storage, false, true});
+    }
+    return accesses;
+  }
+
+  void Merge(const Access& made) {
+    AccessGraph& access = result_.access;
+    for (size_t k = access.first_access.back(); k < access.accesses.size(); ++k) {
+      Access& old = access.accesses[k];
+      if (old.storage != made.storage) continue;
+      old.reads = old.reads || made.reads;
+      old.writes = old.writes || made.writes;
+      return;
+    }
+    access.accesses.push_back(made);
+  }
+
+  Graph& graph_;
+  const std::vector<NodeId>& order_;
+  const std::vector<int32_t>& others_before_;
+  const InferenceResult& inferred_;
+  const DeviceGraphOptions options_;
+  std::vector<int32_t> dynamic_tensor_of_output_;
+  std::vector<int32_t> last_use_of_output_;  // position of the last node that takes it
+  std::vector<int32_t> last_use_;            // per storage
+  std::vector<int32_t> storage_of_variable_;
+  int32_t others_ = 0, others_at_last_ = 0;  // others_before of this node, of the last operation's
+  DeviceGraph result_;
+};
+
+constexpr int64_t kMostTensorBytes = int64_t{1} << 56;  // sums of sizes stay far from overflow
+
+int64_t LargestOutput(const OpInstance& instance) {
+  int64_t bytes = 0;
+  for (const TensorType& type : instance.outputs) bytes = std::max(bytes, type.size_bytes());
+  return bytes;
+}
+
+}  // namespace
+
+double PredictSeconds(const OpDef& def, const OpInstance& instance, const Machine& machine) {
+  Cost cost;
+  if (def.cost) {
+    cost = def.cost(instance);
+  } else {
+    for (const TensorType& type : instance.inputs) cost.bytes += static_cast<double>(type.size_bytes());
+    for (const TensorType& type : instance.outputs) {
+      cost.bytes += static_cast<double>(type.size_bytes());
+      cost.flops += static_cast<double>(type.shape.num_elements());
+    }
+  }
+  return std::max(cost.flops / machine.flops_per_second, cost.bytes / machine.memory_bytes_per_second) +
+         machine.launch_seconds;
+}
+
+absl::Status EstimateRuns(const Graph& graph, const OpRegistry& ops, KernelOracle& oracle, const Machine& machine,
+                          const PlanningOptions& options, InferenceResult& inferred) {
+  inferred.estimates.assign(graph.num_ids(), {});
+  inferred.defs.assign(graph.num_ids(), nullptr);
+  inferred.variable.assign(graph.num_ids(), -1);
+  std::map<std::string, int32_t> variables;
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    if (node.removed) continue;
+    inferred.defs[i] = ops.Find(node.op);
+    if (CopiesToHost(node)) continue;
+    const OpDef& def = *inferred.defs[i];
+    if (def.is_variable) {
+      inferred.variable[i] = variables.emplace(VariableName(node), static_cast<int32_t>(variables.size())).first->second;
+    }
+    if (NeverRuns(node, def) || def.is_view) continue;
+    const OpInstance instance = MakeInstance(graph, NodeId{i}, inferred.by_value[i]);
+    const auto possible = inferred.possible.empty() ? inferred.possible.end() : inferred.possible.find(node.name);
+    const bool known = possible == inferred.possible.end() || possible->second.empty();
+    const OpInstance& largest = known ? instance : possible->second[0];
+    RunEstimate& estimate = inferred.estimates[i];
+    // A kernel that can never run is not made: tables of its own may be as large as its output.
+    const int64_t budget = node.device == kHostDevice ? 0 : options.BudgetOf(node.device);
+    const int64_t output_bytes = LargestOutput(largest);
+    if (output_bytes > kMostTensorBytes) {
+      return absl::ResourceExhaustedError(absl::StrCat("does not fit: node '", node.name, "' has an output of ",
+                                                       FormatBytes(output_bytes), " or more"));
+    }
+    if (budget > 0 && output_bytes > budget) continue;
+    MR_ASSIGN_OR_RETURN(estimate.scratch_bytes, oracle.ScratchBytes(largest));
+    for (size_t k = 1; !known && k < possible->second.size(); ++k) {
+      const absl::StatusOr<int64_t> bytes = oracle.ScratchBytes(possible->second[k]);
+      if (bytes.ok()) estimate.scratch_bytes = std::max(estimate.scratch_bytes, *bytes);
+    }
+    estimate.scratch_bytes = AlignUp(estimate.scratch_bytes);
+    estimate.seconds = oracle.MeasuredSeconds(largest).value_or(PredictSeconds(def, largest, machine));
+  }
+  inferred.num_variables = static_cast<int32_t>(variables.size());
+  return absl::OkStatus();
+}
+
+DeviceGraph BuildDeviceGraph(Graph& graph, const DeviceOrder& order, const InferenceResult& inferred,
+                             const DeviceGraphOptions& options) {
+  return Builder(graph, order, inferred, options).Run();
+}
+
+std::vector<DeviceOrder> SplitByDevice(const Graph& graph, const std::vector<NodeId>& order, int32_t num_devices) {
+  std::vector<DeviceOrder> result(num_devices);
+  if (num_devices == 1) {
+    result[0].nodes = order;
+    return result;
+  }
+  // What has its home in host memory is seen by every device that uses it.
+  std::vector<std::vector<bool>> uses(num_devices, std::vector<bool>(graph.num_ids(), false));
+  for (const NodeId id : order) {
+    const Node& node = graph.node(id);
+    if (node.device == kHostDevice) continue;
+    for (const OutputRef input : node.inputs) uses[node.device][input.node.value] = true;
+  }
+  int32_t seen = 0;
+  std::vector<int32_t> own(num_devices, 0);
+  for (const NodeId id : order) {
+    const int32_t device = graph.node(id).device;
+    for (int32_t d = 0; d < num_devices; ++d) {
+      if (device != d && !(device == kHostDevice && uses[d][id.value])) continue;
+      result[d].nodes.push_back(id);
+      result[d].others_before.push_back(seen - own[d]);
+    }
+    if (device == kHostDevice) continue;
+    ++seen;
+    ++own[device];
+  }
+  return result;
+}
+
+void NameStorages(const Graph& graph, DeviceGraph& device) {
+  for (size_t s = 0; s < device.root.size(); ++s) {
+    const OutputRef root = device.root[s];
+    const Node& node = graph.node(root.node);
+    StorageInfo& storage = device.access.storages[s];
+    storage.name = storage.kind == StorageKind::kVariable     ? VariableName(node)
+                   : storage.kind == StorageKind::kActivation ? graph.TensorName(root)
+                                                              : node.name;
+  }
+}
+
+void MakeInstances(const Graph& graph, const InferenceResult& inferred, DeviceGraph& device) {
+  for (Operation& operation : device.operations) {
+    if (operation.is_fetch) continue;
+    for (OperationNode& node : operation.nodes) {
+      node.instance = std::make_unique<OpInstance>(MakeInstance(graph, node.node, inferred.by_value[node.node.value]));
+    }
+  }
+}
+
+void NameReceived(const Graph& graph, std::vector<DeviceGraph*> devices) {
+  for (DeviceGraph* device : devices) {
+    for (size_t s = 0; s < device->root.size(); ++s) {
+      const Node& recv = graph.node(device->root[s].node);
+      if (recv.op != kRecvOp) continue;
+      const Node& send = graph.node(recv.inputs[0].node);
+      const DeviceGraph& sender = *devices[send.device];
+      device->access.storages[s].name = sender.access.storages[sender.storage(send.inputs[0])].name;
+    }
+  }
+}
+
+}  // namespace millrace

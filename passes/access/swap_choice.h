@@ -1,0 +1,43 @@
+// What a swap policy decides, and how long it may think: the one form in which all of them answer.
+#ifndef MILLRACE_PASSES_ACCESS_SWAP_CHOICE_H_
+#define MILLRACE_PASSES_ACCESS_SWAP_CHOICE_H_
+
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "passes/access/access_graph.h"
+
+namespace millrace {
+
+// Decisions by storage, then by time. A policy that places bytes itself (lru) gives an address to every residence
+// (in the order of Schedule::residences) and to every operation's scratch; others leave both empty.
+struct SwapChoice {
+  std::vector<SwapDecision> decisions;
+  std::vector<int64_t> residence_offsets;
+  std::vector<int64_t> scratch_offsets;
+  double predicted_seconds = 0;  // of a step, by a policy that simulates; 0: not known
+  std::vector<std::string> notes;  // what the policy tells of its choice, a line each
+};
+
+enum class PlanEffort {
+  kQuick,  // a trial or two: to tell orders and rewritings of a graph apart
+  kFull,
+};
+
+// How long a policy may think. Without a deadline plans do not depend on the clock.
+struct PlanLimits {
+  PlanEffort effort = PlanEffort::kFull;
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+  // Plans whose copies take longer than this are not wanted: a faster one is known.
+  double link_seconds = std::numeric_limits<double>::infinity();
+  // Variables that stay on the device over the step's end may be elsewhere in the middle of the step. Not with a disk
+  // tier: a step that fails could leave such a value in the host pool alone.
+  bool residents_leave = true;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_ACCESS_SWAP_CHOICE_H_

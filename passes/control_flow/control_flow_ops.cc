@@ -1,0 +1,30 @@
+#include "passes/control_flow/control_flow_ops.h"
+
+#include <algorithm>
+
+namespace millrace {
+
+bool IsIf(const Node& node) { return node.op == "If" || node.op == "StatelessIf"; }
+bool IsCase(const Node& node) { return node.op == "Case" || node.op == "StatelessCase"; }
+bool IsWhile(const Node& node) { return node.op == "While" || node.op == "StatelessWhile"; }
+bool IsPartitionedCall(const Node& node) {
+  return node.op == "PartitionedCall" || node.op == "StatefulPartitionedCall";
+}
+
+bool IsSwitch(const Node& node) { return node.op == "Switch" || node.op == "RefSwitch"; }
+bool IsMerge(const Node& node) { return node.op == "Merge" || node.op == "RefMerge"; }
+bool IsEnter(const Node& node) { return node.op == "Enter" || node.op == "RefEnter"; }
+bool IsExit(const Node& node) { return node.op == "Exit" || node.op == "RefExit"; }
+bool IsNextIteration(const Node& node) { return node.op == "NextIteration" || node.op == "RefNextIteration"; }
+
+bool HoldsAny(const Graph& graph, absl::FunctionRef<bool(const Node&)> predicate) {
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    if (graph.alive(NodeId{i}) && predicate(graph.node(NodeId{i}))) return true;
+  }
+  if (graph.library() == nullptr) return false;
+  return std::any_of(graph.library()->begin(), graph.library()->end(), [&](const auto& entry) {
+    return entry.second.body != nullptr && HoldsAny(*entry.second.body, predicate);
+  });
+}
+
+}  // namespace millrace

@@ -1,0 +1,27 @@
+// TensorFlow's control flow ops by kind: the functional ones (If, Case, While, calls of functions), and those of
+// TensorFlow 1, of values and of references.
+#ifndef MILLRACE_PASSES_CONTROL_FLOW_CONTROL_FLOW_OPS_H_
+#define MILLRACE_PASSES_CONTROL_FLOW_CONTROL_FLOW_OPS_H_
+
+#include "absl/functional/function_ref.h"
+#include "millrace/graph.h"
+
+namespace millrace {
+
+bool IsIf(const Node& node);
+bool IsCase(const Node& node);
+bool IsWhile(const Node& node);
+bool IsPartitionedCall(const Node& node);  // the function is in its attr `f`
+
+bool IsSwitch(const Node& node);
+bool IsMerge(const Node& node);
+bool IsEnter(const Node& node);
+bool IsExit(const Node& node);
+bool IsNextIteration(const Node& node);
+
+// Whether the predicate holds for a node of the graph or of a function of its library.
+bool HoldsAny(const Graph& graph, absl::FunctionRef<bool(const Node&)> predicate);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_CONTROL_FLOW_CONTROL_FLOW_OPS_H_

@@ -1,0 +1,44 @@
+#include "passes/control_flow/creation_places.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "glog/logging.h"
+
+namespace millrace {
+
+NodeId CreationPlaces::Add(Graph& graph, NodeId neighbour, Node node, int32_t side) {
+  const auto added = places_.find(neighbour.value);
+  const Place place = added == places_.end() ? Place{neighbour.value, side} : added->second;
+  const NodeId id = graph.AddUnique(std::move(node));
+  places_.emplace(id.value, place);
+  return id;
+}
+
+void CreationPlaces::Renumber(Graph& graph) const {
+  std::vector<int32_t> order;
+  order.reserve(graph.num_nodes());
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    if (graph.alive(NodeId{i})) order.push_back(i);
+  }
+  const auto key = [this](int32_t id) {
+    const auto found = places_.find(id);
+    return found == places_.end() ? std::make_tuple(id, 0, 0) : std::make_tuple(found->second.neighbour, found->second.side, id);
+  };
+  std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return key(a) < key(b); });
+  std::vector<NodeId> renumbered(graph.num_ids());
+  for (size_t i = 0; i < order.size(); ++i) renumbered[order[i]] = NodeId{static_cast<int32_t>(i)};
+  Graph result;
+  result.producer_version = graph.producer_version;
+  result.set_library(graph.library());
+  result.Reserve(static_cast<int64_t>(order.size()));
+  for (int32_t id : order) {
+    Node node = std::move(graph.mutable_node(NodeId{id}));
+    for (OutputRef& input : node.inputs) input.node = renumbered[input.node.value];
+    for (NodeId& control : node.control_inputs) control = renumbered[control.value];
+    CHECK(result.AddNode(std::move(node)).ok());
+  }
+  graph = std::move(result);
+}
+
+}  // namespace millrace

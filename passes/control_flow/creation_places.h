@@ -1,0 +1,33 @@
+// Places in creation order for nodes that a pass adds. Creation order is id order (graph.h) and decides what happens to
+// accesses of a variable that no edge orders, so a node made in the place of another must stand where that one stood.
+#ifndef MILLRACE_PASSES_CONTROL_FLOW_CREATION_PLACES_H_
+#define MILLRACE_PASSES_CONTROL_FLOW_CREATION_PLACES_H_
+
+#include <unordered_map>
+
+#include "millrace/graph.h"
+
+namespace millrace {
+
+class CreationPlaces {
+ public:
+  // Adds the node; it will stand after what was added before it for the same neighbour, all of them before or after it.
+  NodeId AddBefore(Graph& graph, NodeId neighbour, Node node) { return Add(graph, neighbour, std::move(node), -1); }
+  NodeId AddAfter(Graph& graph, NodeId neighbour, Node node) { return Add(graph, neighbour, std::move(node), 1); }
+  bool empty() const { return places_.empty(); }
+  // Renumbers the nodes so that each stands in its place.
+  void Renumber(Graph& graph) const;
+
+ private:
+  struct Place {
+    int32_t neighbour;  // of the nodes that were there from the beginning
+    int32_t side;       // -1 before, 1 after
+  };
+  NodeId Add(Graph& graph, NodeId neighbour, Node node, int32_t side);
+
+  std::unordered_map<int32_t, Place> places_;  // of the added nodes, by id
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_CONTROL_FLOW_CREATION_PLACES_H_

@@ -1,0 +1,208 @@
+#include "passes/control_flow/guard_effects.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "millrace/guard.h"
+#include "passes/control_flow/control_flow_ops.h"
+
+namespace millrace {
+namespace {
+
+constexpr char kReason[] = "in a branch: must have no effect unless it is taken";
+
+bool OneOf(const std::string& op, std::initializer_list<const char*> names) {
+  return std::any_of(names.begin(), names.end(), [&](const char* name) { return op == name; });
+}
+
+DataType TypeOf(const Node& node) {
+  return node.attrs.GetOr<DataType>("dtype", node.attrs.GetOr<DataType>("T", DataType::kFloat));
+}
+
+}  // namespace
+
+OutputRef GuardWriter::Expression(NodeId beside, const Guard& guard) {
+  const auto found = expressions_.find(guard);
+  if (found != expressions_.end()) return found->second;
+  OutputRef all;
+  for (const Literal& literal : guard) {
+    OutputRef one = literal.predicate;
+    if (!literal.value) {
+      Node opposite;
+      opposite.name = absl::StrCat(graph_.node(beside).name, "/not");
+      opposite.op = "LogicalNot";
+      opposite.inputs = {one};
+      one = {places_.AddBefore(graph_, beside, std::move(opposite)), 0};
+    }
+    if (all.node.valid()) {
+      Node both;
+      both.name = absl::StrCat(graph_.node(beside).name, "/and");
+      both.op = "LogicalAnd";
+      both.inputs = {all, one};
+      one = {places_.AddBefore(graph_, beside, std::move(both)), 0};
+    }
+    all = one;
+  }
+  expressions_[guard] = all;
+  return all;
+}
+
+OutputRef GuardWriter::ZerosLike(NodeId beside, OutputRef value) {
+  Node zeros;
+  zeros.name = absl::StrCat(graph_.node(beside).name, "/nothing");
+  zeros.op = "ZerosLike";
+  zeros.inputs = {value};
+  zeros.attrs.Set("T", TypeOf(graph_.node(beside)));
+  return {places_.AddBefore(graph_, beside, std::move(zeros)), 0};
+}
+
+OutputRef GuardWriter::SelectOr(NodeId beside, OutputRef guard, OutputRef taken, OutputRef other, const char* reason) {
+  Node select;
+  select.name = absl::StrCat(graph_.node(beside).name, "/if_taken");
+  select.op = "Select";
+  select.inputs = {guard, taken, other};
+  select.attrs.Set("T", TypeOf(graph_.node(beside)));
+  select.reason = reason;
+  return {places_.AddBefore(graph_, beside, std::move(select)), 0};
+}
+
+bool GuardWriter::IsReference(OutputRef ref) const {
+  while (true) {
+    const Node& node = graph_.node(ref.node);
+    const OpDef* def = ops_.Find(node.op);
+    if (def != nullptr && def->is_variable) return node.op != "VarHandleOp";
+    const bool passes = node.op == "Identity" || IsSwitch(node) ||
+                        (def != nullptr && def->returns_variable);
+    if (!passes || node.inputs.empty()) return false;
+    ref = node.inputs[0];
+  }
+}
+
+OutputRef GuardWriter::Read(NodeId id, OutputRef variable, bool after) {
+  const bool reference = IsReference(variable);
+  Node read;
+  read.name = absl::StrCat(graph_.node(id).name, after ? "/after" : "/before");
+  read.op = reference ? "Identity" : "ReadVariableOp";
+  read.inputs = {variable};
+  read.attrs.Set(reference ? "T" : "dtype", TypeOf(graph_.node(id)));
+  read.reason = kReason;
+  if (after) {
+    read.control_inputs = {id};
+    const NodeId added = places_.AddAfter(graph_, id, std::move(read));
+    exempt_.insert(added.value);
+    return {added, 0};
+  }
+  read.control_inputs = graph_.node(id).control_inputs;
+  return {places_.AddBefore(graph_, id, std::move(read)), 0};
+}
+
+// The node runs in any case; its variables get back the values from before it where the guard does not hold.
+void GuardWriter::RestoreUnless(NodeId id, const OpDef& def, const Guard& guard) {
+  const OutputRef holds = Expression(id, guard);
+  std::vector<std::pair<OutputRef, OutputRef>> written;  // variable, value before
+  for (const VariableUse& use : def.variables) {
+    if (use.access != VariableAccess::kWrite && use.access != VariableAccess::kReadWrite) continue;
+    const OutputRef variable = graph_.node(id).inputs[use.input];
+    written.emplace_back(variable, Read(id, variable, false));
+  }
+  for (const auto& [variable, before] : written) graph_.mutable_node(id).control_inputs.push_back(before.node);
+  for (const auto& [variable, before] : written) {
+    const OutputRef after = Read(id, variable, true);
+    Node select;
+    select.name = absl::StrCat(graph_.node(id).name, "/if_taken");
+    select.op = "Select";
+    select.inputs = {holds, after, before};
+    select.attrs.Set("T", TypeOf(graph_.node(id)));
+    select.reason = kReason;
+    const OutputRef value = {places_.AddAfter(graph_, id, std::move(select)), 0};
+    const bool reference = IsReference(variable);
+    Node assign;
+    assign.name = absl::StrCat(graph_.node(id).name, "/taken_or_restored");
+    assign.op = reference ? "Assign" : "AssignVariableOp";
+    assign.inputs = {variable, value};
+    assign.attrs.Set(reference ? "T" : "dtype", TypeOf(graph_.node(id)));
+    assign.reason = kReason;
+    const NodeId added = places_.AddAfter(graph_, id, std::move(assign));
+    followers_[id.value].push_back(added);
+    if (def.returns_variable && variable == graph_.node(id).inputs[0]) returned_[id.value] = added;
+  }
+}
+
+absl::Status GuardWriter::Visit(NodeId id, const Guard& guard) {
+  const std::string op = graph_.node(id).op;
+  const OpDef* def = ops_.Find(op);
+  if (def == nullptr || graph_.node(id).inputs.empty()) return absl::OkStatus();
+  const bool writes = std::any_of(def->variables.begin(), def->variables.end(), [](const VariableUse& use) {
+    return use.access == VariableAccess::kWrite || use.access == VariableAccess::kReadWrite;
+  });
+  if (writes) {
+    for (const Literal& literal : guard) {
+      const Node& asked = graph_.node(literal.predicate.node);
+      if (!OneOf(asked.op, {"VarIsInitializedOp", "IsVariableInitialized"})) continue;
+      return absl::UnimplementedError(absl::StrCat(
+          "node '", graph_.node(id).name, "' (", op, ") writes a variable in a branch that depends on whether one is ",
+          "initialised (node '", asked.name, "'); both branches run here, so that one would fail. Initialise it apart"));
+    }
+  }
+  if (OneOf(op, {"AssignVariableOp", "Assign"})) {
+    const OutputRef before = Read(id, graph_.node(id).inputs[0], false);
+    const OutputRef value = SelectOr(id, Expression(id, guard), graph_.node(id).inputs[1], before, kReason);
+    graph_.mutable_node(id).inputs[1] = value;
+  } else if (OneOf(op, {"AssignAddVariableOp", "AssignSubVariableOp", "AssignAdd", "AssignSub"})) {
+    const OutputRef change = graph_.node(id).inputs[1];
+    const OutputRef value = SelectOr(id, Expression(id, guard), change, ZerosLike(id, change), kReason);
+    graph_.mutable_node(id).inputs[1] = value;
+  } else if (OneOf(op, {"CheckNumerics", "CheckNumericsV2"})) {
+    const OutputRef checked = graph_.node(id).inputs[0];
+    const OutputRef value = SelectOr(id, Expression(id, guard), checked, ZerosLike(id, checked), kReason);
+    graph_.mutable_node(id).inputs[0] = value;
+  } else if (op == "Assert") {
+    Node opposite;
+    opposite.name = absl::StrCat(graph_.node(id).name, "/not_taken");
+    opposite.op = "LogicalNot";
+    opposite.inputs = {Expression(id, guard)};
+    Node either;
+    either.name = absl::StrCat(graph_.node(id).name, "/or_not_taken");
+    either.op = "LogicalOr";
+    either.inputs = {graph_.node(id).inputs[0], OutputRef{places_.AddBefore(graph_, id, std::move(opposite)), 0}};
+    either.reason = kReason;
+    const OutputRef value = {places_.AddBefore(graph_, id, std::move(either)), 0};
+    graph_.mutable_node(id).inputs[0] = value;
+  } else if (def->state_bytes > 0 || op == "PrintV2") {
+    const OutputRef holds = Expression(id, guard);
+    graph_.mutable_node(id).inputs.push_back(holds);
+    graph_.mutable_node(id).attrs.Set(kGuarded, true);
+  } else if (writes) {
+    RestoreUnless(id, *def, guard);
+  }
+  return absl::OkStatus();
+}
+
+void GuardWriter::Redirect(NodeId id) {
+  if (exempt_.count(id.value) > 0) return;
+  Node& node = graph_.mutable_node(id);
+  const auto followed = [&](int32_t of) {
+    const auto found = followers_.find(of);
+    return found != followers_.end() && std::find(found->second.begin(), found->second.end(), id) == found->second.end();
+  };
+  for (OutputRef& input : node.inputs) {
+    const auto found = returned_.find(input.node.value);
+    if (input.index == 0 && found != returned_.end() && followed(input.node.value)) input.node = found->second;
+  }
+  absl::InlinedVector<NodeId, 2> controls;
+  const auto add = [&](NodeId control) {
+    if (std::find(controls.begin(), controls.end(), control) == controls.end()) controls.push_back(control);
+  };
+  for (NodeId control : node.control_inputs) {
+    if (!followed(control.value)) {
+      add(control);
+      continue;
+    }
+    for (NodeId follower : followers_[control.value]) add(follower);
+  }
+  node.control_inputs = std::move(controls);
+}
+
+}  // namespace millrace

@@ -1,0 +1,61 @@
+// Guard effects: makes what a node does beyond its outputs depend on predicates. A part of lower_switches, whose header
+// says what becomes of each kind of effect.
+#ifndef MILLRACE_PASSES_CONTROL_FLOW_GUARD_EFFECTS_H_
+#define MILLRACE_PASSES_CONTROL_FLOW_GUARD_EFFECTS_H_
+
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "millrace/graph.h"
+#include "millrace/op.h"
+#include "passes/control_flow/creation_places.h"
+
+namespace millrace {
+
+// The predicate has this value.
+struct Literal {
+  OutputRef predicate;
+  bool value = true;
+  friend bool operator<(const Literal& a, const Literal& b) {
+    return a.predicate == b.predicate ? a.value < b.value : a.predicate < b.predicate;
+  }
+};
+// All of them hold.
+using Guard = std::set<Literal>;
+
+class GuardWriter {
+ public:
+  GuardWriter(Graph& graph, const OpRegistry& ops, CreationPlaces& places) : graph_(graph), ops_(ops), places_(places) {}
+
+  // Adds what is needed beside the node. Unimplemented where a branch touches a variable and whether it is taken depends on
+  // one being initialised: both sides run, and one of them would read what is not there.
+  absl::Status Visit(NodeId id, const Guard& guard);
+  // Who waited for a node, or took the reference that it returns, does so for what was put behind it.
+  void Redirect(NodeId id);
+
+ private:
+  OutputRef Expression(NodeId beside, const Guard& guard);
+  // Select(guard, taken, Zeros of it) or Select(guard, taken, other), before `beside`.
+  OutputRef SelectOr(NodeId beside, OutputRef guard, OutputRef taken, OutputRef other, const char* reason);
+  OutputRef ZerosLike(NodeId beside, OutputRef value);
+  // The variable's value as the node's input, read before or after it.
+  OutputRef Read(NodeId id, OutputRef variable, bool after);
+  void RestoreUnless(NodeId id, const OpDef& def, const Guard& guard);
+  // Whether the tensor is a reference (VariableV2) rather than a handle.
+  bool IsReference(OutputRef ref) const;
+
+  Graph& graph_;
+  const OpRegistry& ops_;
+  CreationPlaces& places_;
+  std::map<Guard, OutputRef> expressions_;
+  std::unordered_map<int32_t, std::vector<NodeId>> followers_;  // of a node that was guarded: what ends its effect
+  std::unordered_map<int32_t, NodeId> returned_;                // the node whose output 0 replaces that of the guarded one
+  std::set<int32_t> exempt_;                                    // reads between the two
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_CONTROL_FLOW_GUARD_EFFECTS_H_

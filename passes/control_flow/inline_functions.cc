@@ -1,0 +1,351 @@
+#include "passes/control_flow/inline_functions.h"
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
+#include "passes/control_flow/control_flow_ops.h"
+
+namespace millrace {
+namespace {
+
+constexpr int kMaxDepth = 100;                // of calls in calls: more is recursion
+constexpr int64_t kMaxNodes = 50'000'000;     // of the result: calls in calls multiply
+
+// One graph being copied into the result: the main one, or a function's body for one call.
+struct Frame {
+  const Graph* graph = nullptr;
+  const Function* function = nullptr;  // nullptr for the main graph
+  const Frame* caller = nullptr;
+  NodeId call;              // in caller->graph
+  AttrMap parameters;       // of the function, from the call
+  int depth = 0;
+  NodeId enter;             // in the result; invalid when the call waits for nothing but its arguments
+  // Per node of `graph`: its node in the result (of a call: the NoOp that stands for it), and a call's own frame.
+  std::vector<NodeId> copies;
+  std::vector<const Frame*> calls;
+  std::vector<NodeId> results;  // the body's kRetvalOp nodes by index
+};
+
+class Inliner {
+ public:
+  Inliner(const Graph& graph, const OpRegistry& ops) : ops_(ops), library_(graph.library()) {
+    result_.producer_version = graph.producer_version;
+    result_.set_library(library_);
+    result_.Reserve(graph.num_nodes());
+    Frame& main = frames_.emplace_back();
+    main.graph = &graph;
+  }
+
+  absl::StatusOr<InlineResult> Run() {
+    // Nodes first, edges second: a node may use one that comes after it.
+    MR_RETURN_IF_ERROR(CopyNodes(frames_.front(), ""));
+    for (const Frame& frame : frames_) {
+      for (int32_t i = 0; i < frame.graph->num_ids(); ++i) {
+        if (frame.graph->alive(NodeId{i})) MR_RETURN_IF_ERROR(CopyEdges(frame, NodeId{i}));
+      }
+    }
+    for (Frame& frame : frames_) AddEntries(frame);
+    return std::move(inlined_);
+  }
+
+  bool has_calls() const { return frames_.size() > 1; }
+  Graph TakeResult() { return std::move(result_); }
+
+ private:
+  // The function that the node calls, or nullptr; `attrs` gets where the call's parameters are.
+  absl::StatusOr<const Function*> CalledFunction(const Frame& frame, const Node& node, const AttrMap** attrs) const;
+  absl::Status CopyNodes(Frame& frame, const std::string& prefix);
+  absl::Status CopyCall(Frame& frame, NodeId id, const Function& function, const AttrMap& attrs,
+                        const std::string& prefix);
+  absl::StatusOr<AttrMap> Substitute(const Frame& frame, const Node& node) const;
+  absl::Status SubstituteValue(const Frame& frame, const Node& node, AttrValue& value) const;
+  absl::Status CopyEdges(const Frame& frame, NodeId id);
+  // The tensor of the result that `ref` of the frame's graph stands for.
+  absl::StatusOr<OutputRef> Resolve(const Frame* frame, OutputRef ref) const;
+  // The node of the result whose end `id` of the frame's graph stands for; invalid for an argument's own.
+  absl::StatusOr<NodeId> ResolveControl(const Frame& frame, NodeId id) const;
+  void AddEntries(const Frame& frame);
+
+  const OpRegistry& ops_;
+  std::shared_ptr<const Graph::Library> library_;
+  std::deque<Frame> frames_;  // addresses are kept; a caller comes before its calls
+  Graph result_;
+  InlineResult inlined_;
+};
+
+absl::Status AtCall(const Node& call, const std::string& message) {
+  return absl::InvalidArgumentError(absl::StrCat("node '", call.name, "' (", call.op, "): ", message));
+}
+
+absl::StatusOr<const Function*> Inliner::CalledFunction(const Frame& frame, const Node& node,
+                                                        const AttrMap** attrs) const {
+  const bool by_attr = IsPartitionedCall(node);
+  if (!by_attr) {
+    if (library_ == nullptr || ops_.Find(node.op) != nullptr) return nullptr;
+    const auto found = library_->find(node.op);
+    *attrs = &node.attrs;
+    return found == library_->end() ? nullptr : &found->second;
+  }
+  const AttrValue* value = node.attrs.Find("f");
+  if (value != nullptr && std::holds_alternative<AttrParameter>(*value)) {
+    value = frame.parameters.Find(std::get<AttrParameter>(*value).name);
+  }
+  const FunctionRef* ref = value == nullptr ? nullptr : std::get_if<FunctionRef>(value);
+  if (ref == nullptr) return AtCall(node, "has no attribute 'f' that names a function");
+  const auto found = library_ == nullptr ? Graph::Library::const_iterator() : library_->find(ref->name);
+  if (library_ == nullptr || found == library_->end()) {
+    return AtCall(node, absl::StrCat("calls function '", ref->name, "', which the graph's library does not hold"));
+  }
+  static const AttrMap& no_attrs = *new AttrMap();
+  *attrs = ref->attrs == nullptr ? &no_attrs : ref->attrs.get();
+  return &found->second;
+}
+
+absl::Status Inliner::SubstituteValue(const Frame& frame, const Node& node, AttrValue& value) const {
+  if (const AttrParameter* parameter = std::get_if<AttrParameter>(&value)) {
+    const AttrValue* given = frame.parameters.Find(parameter->name);
+    if (given == nullptr) {
+      return AtCall(frame.caller == nullptr ? node : frame.caller->graph->node(frame.call),
+                    absl::StrCat("gives no value for parameter '", parameter->name, "', which node '", node.name,
+                                 "' needs"));
+    }
+    AttrValue copy = *given;
+    value = std::move(copy);
+    return absl::OkStatus();
+  }
+  auto substitute_in = [&](FunctionRef& function) -> absl::Status {
+    if (function.attrs == nullptr) return absl::OkStatus();
+    AttrMap attrs;
+    for (const auto& [name, inner] : *function.attrs) {
+      AttrValue substituted = inner;
+      MR_RETURN_IF_ERROR(SubstituteValue(frame, node, substituted));
+      attrs.Set(name, std::move(substituted));
+    }
+    function.attrs = std::make_shared<const AttrMap>(std::move(attrs));
+    return absl::OkStatus();
+  };
+  if (FunctionRef* function = std::get_if<FunctionRef>(&value)) return substitute_in(*function);
+  if (auto* functions = std::get_if<std::vector<FunctionRef>>(&value)) {
+    for (FunctionRef& function : *functions) MR_RETURN_IF_ERROR(substitute_in(function));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<AttrMap> Inliner::Substitute(const Frame& frame, const Node& node) const {
+  AttrMap attrs;
+  attrs.Reserve(node.attrs.size());
+  for (const auto& [name, value] : node.attrs) {
+    AttrValue substituted = value;
+    MR_RETURN_IF_ERROR(SubstituteValue(frame, node, substituted));
+    attrs.Set(name, std::move(substituted));
+  }
+  return attrs;
+}
+
+// "loc:@node" of a body means the node's copy.
+void RenameColocation(const Graph& body, const std::string& prefix, AttrMap& attrs) {
+  constexpr absl::string_view kLocation = "loc:@";
+  auto classes = attrs.GetOr<std::vector<std::string>>("_class", {});
+  bool renamed = false;
+  for (std::string& name : classes) {
+    if (!absl::StartsWith(name, kLocation) || !body.Find(name.substr(kLocation.size())).valid()) continue;
+    name = absl::StrCat(kLocation, prefix, name.substr(kLocation.size()));
+    renamed = true;
+  }
+  if (renamed) attrs.Set("_class", std::move(classes));
+}
+
+absl::Status Inliner::CopyCall(Frame& frame, NodeId id, const Function& function, const AttrMap& attrs,
+                               const std::string& prefix) {
+  const Node& call = frame.graph->node(id);
+  if (frame.depth == kMaxDepth) {
+    return AtCall(call, absl::StrCat("calls '", function.name, "' at a depth of ", kMaxDepth, "; recursive functions ",
+                                     "cannot be inlined"));
+  }
+  if (call.inputs.size() != function.arg_names.size()) {
+    return AtCall(call, absl::StrCat("passes ", call.inputs.size(), " arguments to '", function.name,
+                                     "', which takes ", function.arg_names.size()));
+  }
+  Frame& body = frames_.emplace_back();
+  body.graph = function.body.get();
+  body.function = &function;
+  body.caller = &frame;
+  body.call = id;
+  body.depth = frame.depth + 1;
+  body.results.resize(function.ret_names.size());
+  for (const auto& [name, value] : attrs) {
+    AttrValue substituted = value;
+    MR_RETURN_IF_ERROR(SubstituteValue(frame, call, substituted));
+    body.parameters.Set(name, std::move(substituted));
+  }
+  frame.calls[id.value] = &body;
+  const std::string name = absl::StrCat(prefix, call.name);
+  if (!call.control_inputs.empty() || frame.enter.valid()) {
+    Node enter;
+    enter.name = absl::StrCat(name, "/enter");
+    enter.op = "NoOp";
+    body.enter = result_.AddUnique(std::move(enter));
+  }
+  MR_RETURN_IF_ERROR(CopyNodes(body, absl::StrCat(name, "/")));
+  Node done;
+  done.name = name;
+  done.op = "NoOp";
+  done.requested_device = call.requested_device;
+  frame.copies[id.value] = result_.AddUnique(std::move(done));
+  if (frame.caller == nullptr && !function.control_rets.empty()) inlined_.effects.push_back(call.name);
+  return absl::OkStatus();
+}
+
+absl::Status Inliner::CopyNodes(Frame& frame, const std::string& prefix) {
+  const Graph& graph = *frame.graph;
+  frame.copies.resize(graph.num_ids());
+  frame.calls.resize(graph.num_ids(), nullptr);
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    if (node.removed) continue;
+    if (frame.function != nullptr && node.op == kArgOp) continue;
+    if (frame.function != nullptr && node.op == kRetvalOp) {
+      frame.results[node.attrs.GetOr<int64_t>("index", 0)] = NodeId{i};
+      continue;
+    }
+    const AttrMap* attrs = nullptr;
+    MR_ASSIGN_OR_RETURN(const Function* function, CalledFunction(frame, node, &attrs));
+    if (function != nullptr) {
+      MR_RETURN_IF_ERROR(CopyCall(frame, NodeId{i}, *function, *attrs, prefix));
+      continue;
+    }
+    if (result_.num_ids() >= kMaxNodes) {
+      return AtCall(node, absl::StrCat("inlined calls make more than ", kMaxNodes, " nodes"));
+    }
+    Node copy = node;
+    copy.name = absl::StrCat(prefix, node.name);
+    copy.inputs.clear();
+    copy.control_inputs.clear();
+    if (frame.function != nullptr) {
+      MR_ASSIGN_OR_RETURN(copy.attrs, Substitute(frame, node));
+      RenameColocation(graph, prefix, copy.attrs);
+      for (const Frame* at = &frame; copy.requested_device.empty() && at->caller != nullptr; at = at->caller) {
+        copy.requested_device = at->caller->graph->node(at->call).requested_device;
+      }
+    }
+    frame.copies[i] = result_.AddUnique(std::move(copy));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<OutputRef> Inliner::Resolve(const Frame* frame, OutputRef ref) const {
+  while (true) {
+    const Node& node = frame->graph->node(ref.node);
+    if (const Frame* body = frame->calls[ref.node.value]; body != nullptr) {
+      if (static_cast<size_t>(ref.index) >= body->results.size()) {
+        return AtCall(node, absl::StrCat("result ", ref.index, " is used, but '", body->function->name, "' has ",
+                                         body->results.size()));
+      }
+      ref = body->graph->node(body->results[ref.index]).inputs[0];
+      frame = body;
+    } else if (frame->function != nullptr && node.op == kArgOp) {
+      ref = frame->caller->graph->node(frame->call).inputs[node.attrs.GetOr<int64_t>("index", 0)];
+      frame = frame->caller;
+    } else {
+      return OutputRef{frame->copies[ref.node.value], ref.index};
+    }
+  }
+}
+
+absl::StatusOr<NodeId> Inliner::ResolveControl(const Frame& frame, NodeId id) const {
+  if (frame.function == nullptr || frame.graph->node(id).op != kArgOp) return frame.copies[id.value];
+  MR_ASSIGN_OR_RETURN(const OutputRef argument, Resolve(&frame, {id, 0}));
+  return argument.node;
+}
+
+void AddControl(Node& node, NodeId control) {
+  if (!control.valid()) return;
+  auto& controls = node.control_inputs;
+  if (std::find(controls.begin(), controls.end(), control) == controls.end()) controls.push_back(control);
+}
+
+absl::Status Inliner::CopyEdges(const Frame& frame, NodeId id) {
+  const Node& node = frame.graph->node(id);
+  const NodeId copy = frame.copies[id.value];
+  if (!copy.valid()) return absl::OkStatus();  // an argument or result
+  const Frame* body = frame.calls[id.value];
+  if (body == nullptr) {
+    for (OutputRef input : node.inputs) {
+      MR_ASSIGN_OR_RETURN(const OutputRef resolved, Resolve(&frame, input));
+      result_.mutable_node(copy).inputs.push_back(resolved);
+    }
+  }
+  // What a call waited for, its body's first nodes wait for; the NoOp that stands for it waits for its effects.
+  const NodeId waits = body == nullptr ? copy : body->enter;
+  for (NodeId control : node.control_inputs) {
+    MR_ASSIGN_OR_RETURN(const NodeId resolved, ResolveControl(frame, control));
+    AddControl(result_.mutable_node(waits), resolved);
+  }
+  if (body == nullptr) return absl::OkStatus();
+  AddControl(result_.mutable_node(copy), body->enter);
+  for (const std::string& effect : body->function->control_rets) {
+    MR_ASSIGN_OR_RETURN(const NodeId resolved, ResolveControl(*body, body->graph->Find(effect)));
+    AddControl(result_.mutable_node(copy), resolved);
+  }
+  if (!body->function->control_rets.empty()) return absl::OkStatus();
+  for (NodeId result : body->results) {
+    MR_ASSIGN_OR_RETURN(const OutputRef resolved, Resolve(body, body->graph->node(result).inputs[0]));
+    AddControl(result_.mutable_node(copy), resolved.node);
+  }
+  return absl::OkStatus();
+}
+
+// Makes the body wait for its entry: nodes that no other waiting node of the body precedes. Constants and handles
+// need not wait, and a constant that does is no constant to later passes.
+void Inliner::AddEntries(const Frame& frame) {
+  if (!frame.enter.valid()) return;
+  AddControl(result_.mutable_node(frame.enter), frame.caller->enter);
+  const Graph& graph = *frame.graph;
+  auto never_waits = [&](const Node& node) {
+    return node.op == "Const" || node.op == "VarHandleOp" || node.op == kArgOp || node.op == kRetvalOp;
+  };
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    if (node.removed || never_waits(node)) continue;
+    auto waits = [&](NodeId producer) { return !never_waits(graph.node(producer)); };
+    const bool follows =
+        std::any_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) { return waits(input.node); }) ||
+        std::any_of(node.control_inputs.begin(), node.control_inputs.end(), waits);
+    if (follows) continue;
+    const NodeId first = frame.calls[i] != nullptr ? frame.calls[i]->enter : frame.copies[i];
+    AddControl(result_.mutable_node(first), frame.enter);
+  }
+}
+
+// Whether there can be anything to inline or to substitute; without it a large graph need not be copied.
+bool SpeaksOfFunctions(const Graph& graph) {
+  if (graph.library() != nullptr && !graph.library()->empty()) return true;
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    if (IsPartitionedCall(node)) return true;
+    for (const auto& [name, value] : node.attrs) {
+      if (std::holds_alternative<FunctionRef>(value) || std::holds_alternative<AttrParameter>(value) ||
+          std::holds_alternative<std::vector<FunctionRef>>(value)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+absl::StatusOr<InlineResult> InlineFunctions(Graph& graph, const OpRegistry& ops) {
+  if (!SpeaksOfFunctions(graph)) return InlineResult();
+  Inliner inliner(graph, ops);
+  MR_ASSIGN_OR_RETURN(InlineResult result, inliner.Run());
+  result.changed = inliner.has_calls();
+  if (result.changed) graph = inliner.TakeResult();
+  return result;
+}
+
+}  // namespace millrace

@@ -1,0 +1,257 @@
+#include "passes/control_flow/lower_switches.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
+#include "passes/control_flow/control_flow_ops.h"
+#include "passes/control_flow/creation_places.h"
+#include "passes/control_flow/guard_effects.h"
+
+namespace millrace {
+namespace {
+
+bool IsOptional(const Node& node) {
+  return node.op == "OptionalFromValue" || node.op == "OptionalNone" || node.op == "OptionalGetValue" ||
+         node.op == "OptionalHasValue";
+}
+// What a reference or handle stands for is passed on as it is: a copy of it would be a value.
+bool PassesVariable(const Node& node) {
+  return node.op == "RefSwitch" || node.op == "RefMerge" ||
+         node.attrs.GetOr<DataType>("T", DataType::kFloat) == DataType::kResource;
+}
+
+class SwitchLowering {
+ public:
+  SwitchLowering(Graph& graph, const OpRegistry& ops) : graph_(graph), ops_(ops) {}
+
+  absl::StatusOr<bool> Run() {
+    bool any = false;
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+      const Node& node = graph_.node(NodeId{i});
+      if (node.removed) continue;
+      if (node.op == "Enter" || node.op == "RefEnter" || node.op == "NextIteration") return false;
+      any = any || IsSwitch(node) || IsMerge(node) || IsOptional(node);
+    }
+    if (!any) return false;
+    MR_ASSIGN_OR_RETURN(const std::vector<NodeId> order, CreationOrder(graph_));
+    guards_.resize(graph_.num_ids());
+    for (NodeId id : order) MR_RETURN_IF_ERROR(FindGuard(id));
+    GuardWriter writer(graph_, ops_, places_);
+    for (NodeId id : order) {
+      if (!guards_[id.value].empty()) MR_RETURN_IF_ERROR(writer.Visit(id, guards_[id.value]));
+    }
+    for (NodeId id : order) {
+      if (IsSwitch(graph_.node(id))) LowerSwitch(id);
+      if (IsMerge(graph_.node(id)) && sides_.count(id.value) > 0) LowerMerge(id);
+    }
+    MR_RETURN_IF_ERROR(TakeOptionals(order));
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+      if (!graph_.alive(NodeId{i})) continue;
+      writer.Redirect(NodeId{i});
+      ForwardInputs(NodeId{i});
+    }
+    places_.Renumber(graph_);
+    return true;
+  }
+
+ private:
+  // Behind nodes that pass a predicate on; *value is turned over by every LogicalNot.
+  Literal Source(OutputRef ref, bool value) const {
+    while (true) {
+      const Node& node = graph_.node(ref.node);
+      if (node.inputs.empty()) break;
+      if (node.op == "LogicalNot") {
+        value = !value;
+      } else if (!(node.op == "Identity" || IsSwitch(node))) {
+        break;
+      }
+      ref = node.inputs[0];
+    }
+    return {ref, value};
+  }
+
+  // Literals by which an output of a node differs from the node's own guard.
+  Guard GuardOf(OutputRef ref) const {
+    Guard guard = guards_[ref.node.value];
+    const Node& node = graph_.node(ref.node);
+    if (IsSwitch(node) && node.inputs.size() == 2) guard.insert(Source(node.inputs[1], ref.index == 1));
+    return guard;
+  }
+
+  absl::Status FindGuard(NodeId id) {
+    const Node& node = graph_.node(id);
+    Guard& guard = guards_[id.value];
+    for (NodeId control : node.control_inputs) guard.insert(guards_[control.value].begin(), guards_[control.value].end());
+    if (IsMerge(node)) return FindSides(id);
+    for (OutputRef input : node.inputs) {
+      const Guard more = GuardOf(input);
+      guard.insert(more.begin(), more.end());
+    }
+    return absl::OkStatus();
+  }
+
+  // The predicate that decides which input of a Merge is there, and the guard that both inputs share.
+  absl::Status FindSides(NodeId id) {
+    const Node& node = graph_.node(id);
+    if (node.inputs.size() == 2) {
+      const Guard a = GuardOf(node.inputs[0]), b = GuardOf(node.inputs[1]);
+      for (const Literal& literal : a) {
+        const Literal opposite{literal.predicate, !literal.value};
+        if (b.count(opposite) == 0) continue;
+        sides_[id.value] = opposite;
+        for (const Guard* side : {&a, &b}) {
+          for (const Literal& other : *side) {
+            if (!(other.predicate == literal.predicate)) guards_[id.value].insert(other);
+          }
+        }
+        return absl::OkStatus();
+      }
+    }
+    return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' (", node.op, "): its ", node.inputs.size(),
+                                                   " inputs are not the two sides of one predicate, expected a conditional"));
+  }
+
+  // Data goes on whatever the predicate; who waits for the Switch waits for what it waited for.
+  void LowerSwitch(NodeId id) {
+    Node& node = graph_.mutable_node(id);
+    const OutputRef data = node.inputs[0];
+    if (PassesVariable(node)) {
+      node.op = "NoOp";
+      node.inputs.clear();
+      node.attrs = AttrMap();
+      node.control_inputs.push_back(data.node);
+      forwarded_[{id, 0}] = forwarded_[{id, 1}] = data;
+      return;
+    }
+    node.op = "Identity";
+    node.inputs.resize(1);
+    forwarded_[{id, 1}] = {id, 0};
+  }
+
+  // Output 0 is the input whose side is taken, output 1 its index.
+  void LowerMerge(NodeId id) {
+    Node& node = graph_.mutable_node(id);
+    const DataType type = node.attrs.GetOr<DataType>("T", DataType::kFloat);
+    if (type == DataType::kVariant) return;
+    const Literal literal = sides_.at(id.value);  // holds when input 1 is there
+    if (type == DataType::kString || PassesVariable(node)) {
+      // Strings have no memory, and a variable is the same on both sides.
+      forwarded_[{id, 0}] = node.inputs[0];
+      node.op = "NoOp";
+      for (OutputRef input : node.inputs) node.control_inputs.push_back(input.node);
+      node.inputs.clear();
+      node.attrs = AttrMap();
+      return;
+    }
+    Node index;
+    index.name = absl::StrCat(node.name, "/value_index");
+    index.op = "Cast";
+    index.attrs.Set("SrcT", DataType::kBool);
+    index.attrs.Set("DstT", DataType::kInt32);
+    OutputRef predicate = literal.predicate;
+    if (!literal.value) {
+      Node opposite;
+      opposite.name = absl::StrCat(node.name, "/first");
+      opposite.op = "LogicalNot";
+      opposite.inputs = {predicate};
+      predicate = {places_.AddBefore(graph_, id, std::move(opposite)), 0};
+    }
+    index.inputs = {predicate};
+    const NodeId index_id = places_.AddBefore(graph_, id, std::move(index));
+    forwarded_[{id, 1}] = {index_id, 0};
+    Node& merge = graph_.mutable_node(id);
+    merge.op = "Select";
+    merge.inputs = {predicate, merge.inputs[1], merge.inputs[0]};
+    merge.attrs = AttrMap();
+    merge.attrs.Set("T", type);
+  }
+
+  // What an Optional may hold; none: nothing.
+  struct Held {
+    bool some = false;
+    std::vector<OutputRef> values;
+  };
+
+  absl::StatusOr<Held> HeldBy(OutputRef ref, NodeId user) {
+    const Node& node = graph_.node(ref.node);
+    if (node.op == "OptionalNone") return Held{};
+    if (node.op == "OptionalFromValue") return Held{true, {node.inputs.begin(), node.inputs.end()}};
+    if ((node.op == "Identity" || IsSwitch(node)) && !node.inputs.empty()) return HeldBy(node.inputs[0], user);
+    const auto sides = sides_.find(ref.node.value);
+    if (sides == sides_.end()) {
+      return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' (", node.op, "): no Optional, which node '",
+                                                     graph_.node(user).name, "' takes a value from"));
+    }
+    // Where the user is on one side itself, the other side's value may be of another shape.
+    const Literal literal = sides->second;
+    const Guard& guard = guards_[user.value];
+    if (guard.count(literal) > 0) return HeldBy(graph_.node(ref.node).inputs[1], user);
+    if (guard.count({literal.predicate, !literal.value}) > 0) return HeldBy(graph_.node(ref.node).inputs[0], user);
+    MR_ASSIGN_OR_RETURN(Held first, HeldBy(graph_.node(ref.node).inputs[0], user));
+    MR_ASSIGN_OR_RETURN(Held second, HeldBy(graph_.node(ref.node).inputs[1], user));
+    if (!first.some || !second.some) return first.some ? first : second;
+    if (!literal.value) std::swap(first, second);
+    for (size_t i = 0; i < first.values.size() && i < second.values.size(); ++i) {
+      Node select;
+      select.name = absl::StrCat(graph_.node(ref.node).name, "/value_", i);
+      select.op = "Select";
+      select.inputs = {literal.predicate, second.values[i], first.values[i]};
+      first.values[i] = {places_.AddAfter(graph_, ref.node, std::move(select)), 0};
+    }
+    return first;
+  }
+
+  // Everything runs, so a value that is taken is there.
+  absl::Status TakeOptionals(const std::vector<NodeId>& order) {
+    for (NodeId id : order) {
+      if (graph_.node(id).op != "OptionalGetValue" || graph_.node(id).inputs.empty()) continue;
+      MR_ASSIGN_OR_RETURN(const Held held, HeldBy(graph_.node(id).inputs[0], id));
+      for (size_t i = 0; i < held.values.size(); ++i) forwarded_[{id, static_cast<int32_t>(i)}] = held.values[i];
+    }
+    for (NodeId id : order) {
+      Node& node = graph_.mutable_node(id);
+      const bool carries = (node.op == "Identity" || IsMerge(node)) &&
+                           node.attrs.GetOr<DataType>("T", DataType::kFloat) == DataType::kVariant;
+      if (!carries && node.op != "OptionalGetValue" && node.op != "OptionalFromValue" && node.op != "OptionalNone") continue;
+      for (OutputRef input : node.inputs) node.control_inputs.push_back(input.node);
+      node.op = "NoOp";
+      node.inputs.clear();
+      node.attrs = AttrMap();
+    }
+    return absl::OkStatus();
+  }
+
+  void ForwardInputs(NodeId id) {
+    std::vector<NodeId> waits;
+    for (OutputRef& input : graph_.mutable_node(id).inputs) {
+      for (auto found = forwarded_.find(input); found != forwarded_.end(); found = forwarded_.find(input)) {
+        // A NoOp in the place of a Switch keeps what it waited for.
+        const Node& passed = graph_.node(input.node);
+        if (passed.op == "NoOp" && passed.control_inputs.size() > 1) waits.push_back(input.node);
+        input = found->second;
+      }
+    }
+    auto& controls = graph_.mutable_node(id).control_inputs;
+    for (NodeId wait : waits) {
+      if (std::find(controls.begin(), controls.end(), wait) == controls.end()) controls.push_back(wait);
+    }
+  }
+
+  Graph& graph_;
+  const OpRegistry& ops_;
+  CreationPlaces places_;
+  std::vector<Guard> guards_;          // by node
+  std::map<int32_t, Literal> sides_;   // by Merge: holds when its second input is there
+  std::map<OutputRef, OutputRef> forwarded_;
+};
+
+}  // namespace
+
+absl::StatusOr<bool> LowerSwitches(Graph& graph, const OpRegistry& ops) { return SwitchLowering(graph, ops).Run(); }
+
+}  // namespace millrace

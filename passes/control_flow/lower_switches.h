@@ -1,0 +1,36 @@
+// Lower switches: runs both sides of every conditional that Switch and Merge make, and selects the results.
+//
+// Graphs of TensorFlow 1 hold their conditionals in this form, and lower_conditionals brings those with effects into
+// it. A node runs when every Switch before it went its way: that is its guard, a set of predicates and their values.
+//
+//   p ── x ──► Switch ─false─► Neg ───► Merge ──► y      becomes     x ──► Neg ───► Select by p ──► y
+//                    └─true──► Exp ──────┘                           └───► Exp ──────┘
+//
+// What a guarded node does beyond its outputs must not happen unless its guard holds (g below, an And of predicates):
+//
+//   assignments      assign Select(g, value, the value before); additions and subtractions, Select(g, value, 0)
+//   other writers    run between two reads of their variables, which then become Select(g, after, before)
+//   Assert           asserts Or(condition, Not g); CheckNumerics checks Select(g, x, 0)
+//   prints, random   take g as one more input (millrace/guard.h): nothing is printed, streams of random numbers stand still
+//   numbers
+//
+// The values of Optional* nodes, by which gradients get at what a branch computed, are taken directly.
+//
+// Needs: no calls. Establishes: no Switch, Merge or Optional* is left, unless the graph holds loops (Enter): then nothing
+// is changed, and they are refused as unknown ops later. InvalidArgument names a Merge whose inputs are not the two
+// sides of one predicate.
+#ifndef MILLRACE_PASSES_CONTROL_FLOW_LOWER_SWITCHES_H_
+#define MILLRACE_PASSES_CONTROL_FLOW_LOWER_SWITCHES_H_
+
+#include "absl/status/statusor.h"
+#include "millrace/graph.h"
+#include "millrace/op.h"
+
+namespace millrace {
+
+// Whether the graph was changed.
+absl::StatusOr<bool> LowerSwitches(Graph& graph, const OpRegistry& ops);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_CONTROL_FLOW_LOWER_SWITCHES_H_

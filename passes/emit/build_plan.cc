@@ -1,0 +1,243 @@
+#include "passes/emit/build_plan.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "millrace/types.h"
+#include "passes/emit/device_lanes.h"
+#include "passes/shapes/infer_shapes.h"
+
+namespace millrace {
+namespace {
+
+// What the value is of, behind the nodes that only pass it on.
+OutputRef Source(const Graph& graph, OutputRef ref) {
+  const auto passes = [](const std::string& op) {
+    return op == "Identity" || op == "ReadVariableOp" || op == "SwapIn" || op == "SwapOut";
+  };
+  while (passes(graph.node(ref.node).op) && !graph.node(ref.node).inputs.empty()) ref = graph.node(ref.node).inputs[0];
+  return ref;
+}
+
+// Whether the node selects by whether this variable is initialised, and takes the variable only where it is.
+bool SelectsByPresence(const Graph& graph, NodeId id, const std::string& variable) {
+  const Node& select = graph.node(id);
+  if (select.op != "Select" && select.op != "SelectV2") return false;
+  size_t if_not = 2;
+  OutputRef asked = Source(graph, select.inputs[0]);
+  while (graph.node(asked.node).op == "LogicalNot") {
+    asked = Source(graph, graph.node(asked.node).inputs[0]);
+    if_not = 3 - if_not;
+  }
+  const Node& question = graph.node(asked.node);
+  if (question.op != "VarIsInitializedOp" && question.op != "IsVariableInitialized") return false;
+  const auto is_variable = [&](OutputRef ref) { return VariableName(graph.node(Source(graph, ref).node)) == variable; };
+  return is_variable(question.inputs[0]) && !is_variable(select.inputs[if_not]);
+}
+
+class PlanBuilder {
+ public:
+  explicit PlanBuilder(const PlanInputs& inputs) : in_(inputs), num_devices_(static_cast<int32_t>(in_.devices.size())) {}
+
+  ExecutionPlan Run() {
+    ListFeedsAndFetches();
+    ListVariables();
+    MakeLanes();
+    ReserveSteps();
+    MergeSchedules();
+    for (int32_t d = 0; d < num_devices_; ++d) lanes_[d].AddSlots(position_[d]);
+    for (int32_t d = 0; d < num_devices_; ++d) lanes_[d].ExtendSentSlots(position_[d]);
+    plan_.host_pool_bytes = shared_.pool.AssignAddresses(static_cast<int32_t>(plan_.lanes.size()));
+    for (size_t p = 0; p < device_of_item_.size(); ++p) lanes_[device_of_item_[p]].Emit(static_cast<int64_t>(p));
+    for (DeviceLanes& lanes : lanes_) lanes.ListResidences();
+    Summarize();
+    return std::move(plan_);
+  }
+
+ private:
+  void ListFeedsAndFetches() {
+    for (const auto& [name, type] : in_.signature.feeds) {
+      shared_.feed_index[name] = static_cast<int32_t>(plan_.feeds.size());
+      plan_.feeds.push_back({name, type});
+    }
+    plan_.fetches.resize(in_.signature.fetches.size());
+    for (int32_t i = 0; i < in_.graph.num_ids(); ++i) {
+      const Node& node = in_.graph.node(NodeId{i});
+      if (node.removed || node.op != "_Fetch") continue;
+      PlanFetch& fetch = plan_.fetches[node.attrs.GetOr<int64_t>("index", 0)];
+      fetch.type = in_.graph.type(node.inputs[0]);
+      const Node& producer = in_.graph.node(node.inputs[0].node);
+      if (producer.op == "Const") fetch.value = producer.attrs.GetOr<Tensor>("value", Tensor());
+    }
+    for (size_t i = 0; i < plan_.fetches.size(); ++i) plan_.fetches[i].name = in_.signature.fetches[i];
+  }
+
+  void ListVariables() {
+    shared_.variable_of_node.assign(in_.graph.num_ids(), -1);
+    for (int32_t i = 0; i < in_.graph.num_ids(); ++i) {
+      const Node& node = in_.graph.node(NodeId{i});
+      if (node.removed || node.outputs.size() != 1) continue;
+      const OpDef* def = in_.ops.Find(node.op);
+      if (def == nullptr || !def->is_variable) continue;
+      auto [it, inserted] =
+          shared_.variable_index.emplace(VariableName(node), static_cast<int32_t>(plan_.variables.size()));
+      shared_.variable_of_node[i] = it->second;
+      if (!inserted) continue;
+      PlanVariable variable;
+      variable.name = it->first;
+      variable.type = node.outputs[0];
+      plan_.variables.push_back(std::move(variable));
+    }
+  }
+
+  void MakeLanes() {
+    plan_.dynamic_tensors = in_.devices[0].device.dynamic_tensors;  // the same on every device
+    plan_.lanes.resize(num_devices_ * kNumLanes);
+    shared_.compute_count.resize(num_devices_);
+    lanes_.reserve(num_devices_);
+    for (int32_t d = 0; d < num_devices_; ++d) {
+      Lane* lanes = &plan_.lanes[d * kNumLanes];
+      lanes[kComputeLane].kind = LaneKind::kCompute;
+      lanes[kToHostLane].kind = LaneKind::kToHost;
+      lanes[kToDeviceLane].kind = LaneKind::kToDevice;
+      for (int kind = 0; kind < kNumLanes; ++kind) lanes[kind].device = d;
+      lanes_.emplace_back(in_, d, shared_);
+      lanes_[d].ListResidents();
+      ListAccesses(d);
+      ListOwners(d);
+    }
+  }
+
+  // Steps are large: vectors that grow would hold them twice.
+  void ReserveSteps() {
+    size_t instances = 0;
+    for (int32_t d = 0; d < num_devices_; ++d) {
+      size_t nodes = 0;
+      for (const Operation& operation : in_.devices[d].device.operations) nodes += operation.nodes.size();
+      Lane* lanes = &plan_.lanes[d * kNumLanes];
+      lanes[kComputeLane].compute.reserve(nodes);
+      size_t outs = 0, ins = 0;
+      for (const ScheduleItem& item : in_.devices[d].schedule.items) {
+        outs += item.kind == ScheduleItem::Kind::kCopyOut ? 1 : 0;
+        ins += item.kind == ScheduleItem::Kind::kCopyIn ? 1 : 0;
+      }
+      lanes[kToHostLane].copies.reserve(outs);
+      lanes[kToDeviceLane].copies.reserve(ins);
+      instances += nodes;
+    }
+    plan_.instances.reserve(instances);
+  }
+
+  // What the step does with the variables of device d.
+  void ListAccesses(int32_t d) {
+    const DeviceGraph& device = in_.devices[d].device;
+    std::vector<bool> seen(plan_.variables.size(), false);
+    for (int32_t i = 0; i < device.access.num_operations(); ++i) {
+      for (const Access& access : device.access.of(i)) {
+        const int32_t v = lanes_[d].variable_of(access.storage);
+        if (v < 0) continue;
+        PlanVariable& variable = plan_.variables[v];
+        if (!seen[v] && access.reads) {
+          const NodeId node = device.operations[i].node();
+          variable.read_before_write = true;
+          if (!access.writes && SelectsByPresence(in_.graph, node, variable.name)) continue;
+          variable.first_reader = in_.graph.node(node).name;
+        }
+        seen[v] = true;
+        variable.written = variable.written || access.writes;
+      }
+    }
+  }
+
+  // Each name once: what is received has the name of what was sent.
+  void ListOwners(int32_t d) {
+    plan_.tensors.reserve(plan_.tensors.size() + in_.devices[d].device.access.storages.size());
+    for (const StorageInfo& storage : in_.devices[d].device.access.storages) {
+      const int32_t next = static_cast<int32_t>(plan_.tensors.size());
+      const int32_t owner = num_devices_ == 1 ? next : owner_index_.emplace(storage.name, next).first->second;
+      if (owner == next) plan_.tensors.push_back(storage.name);
+      lanes_[d].owner_of_storage().push_back(owner);
+    }
+  }
+
+  // One order of all items: that of the operations' nodes; copies go with the operation beside which they stand.
+  void MergeSchedules() {
+    std::vector<int64_t> time(in_.graph.num_ids(), -1);
+    for (size_t k = 0; k < in_.order.size(); ++k) time[in_.order[k].value] = static_cast<int64_t>(k);
+    std::vector<std::vector<int64_t>> key(num_devices_);
+    size_t total = 0;
+    for (int32_t d = 0; d < num_devices_; ++d) {
+      key[d] = KeysOf(d, time);
+      position_[d].reserve(key[d].size());
+      total += key[d].size();
+    }
+    device_of_item_.reserve(total);
+    while (device_of_item_.size() < total) {
+      int32_t first = -1;
+      int64_t least = std::numeric_limits<int64_t>::max();
+      for (int32_t d = 0; d < num_devices_; ++d) {
+        const size_t next = position_[d].size();
+        if (next == key[d].size() || key[d][next] >= least) continue;
+        least = key[d][next];
+        first = d;
+      }
+      position_[first].push_back(static_cast<int64_t>(device_of_item_.size()));
+      device_of_item_.push_back(first);
+    }
+  }
+
+  std::vector<int64_t> KeysOf(int32_t d, const std::vector<int64_t>& time) const {
+    const DevicePlan& device = in_.devices[d];
+    std::vector<int64_t> keys;
+    int64_t last = -1;
+    for (const ScheduleItem& item : device.schedule.items) {
+      int32_t operation = -1;
+      if (item.kind == ScheduleItem::Kind::kOperation) operation = item.index;
+      if (item.kind == ScheduleItem::Kind::kCopyIn) operation = device.choice.decisions[item.index].anchor;
+      if (operation >= 0) last = time[device.device.operations[operation].nodes.back().node.value];
+      keys.push_back(last);
+    }
+    return keys;
+  }
+
+  void Summarize() {
+    for (const DevicePlan& planned : in_.devices) {
+      PlanDevice device;
+      device.arena_bytes = planned.memory.arena_bytes;
+      device.peak_live_bytes = planned.memory.peak_bytes;
+      int32_t last_partition = -1;
+      for (int32_t partition : planned.device.access.partition) last_partition = std::max(last_partition, partition);
+      device.num_partitions = last_partition + 1;
+      plan_.devices.push_back(std::move(device));
+    }
+    PlanCounts& counts = plan_.counts;
+    counts.nodes = in_.graph.num_nodes() - counts.swap_ins - counts.swap_outs - counts.sends - counts.recvs;
+    plan_.host_bytes = plan_.host_pool_bytes;
+    for (const PlanVariable& variable : plan_.variables) plan_.host_bytes += AlignUp(variable.type.size_bytes());
+    std::set<std::string> constants;  // several devices may take the same one
+    for (const PlanConstant& constant : plan_.constants) {
+      if (num_devices_ > 1 && !constants.insert(constant.name).second) continue;
+      plan_.host_bytes += AlignUp(constant.value.size_bytes());
+    }
+    for (const Lane& lane : plan_.lanes) {
+      for (const ComputeStep& step : lane.compute) plan_.predicted_compute_seconds += step.predicted_seconds;
+    }
+  }
+
+  const PlanInputs& in_;
+  const int32_t num_devices_;
+  PlanUnderWay shared_;
+  ExecutionPlan& plan_ = shared_.plan;
+  std::vector<DeviceLanes> lanes_;
+  std::map<std::string, int32_t> owner_index_;
+  std::vector<int32_t> device_of_item_;  // in the order of all items
+  std::vector<std::vector<int64_t>> position_ = std::vector<std::vector<int64_t>>(num_devices_);  // of its items, there
+};
+
+}  // namespace
+
+ExecutionPlan BuildPlan(const PlanInputs& inputs) { return PlanBuilder(inputs).Run(); }
+
+}  // namespace millrace

@@ -1,0 +1,114 @@
+// Device lanes: the steps of one device and what they wait for, item by item of its schedule (a part of build_plan).
+#ifndef MILLRACE_PASSES_EMIT_DEVICE_LANES_H_
+#define MILLRACE_PASSES_EMIT_DEVICE_LANES_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "millrace/plan.h"
+#include "passes/emit/build_plan.h"
+#include "passes/emit/host_pool.h"
+#include "passes/memory/owner_map.h"
+
+namespace millrace {
+
+// What the lanes of all devices share while the plan is made.
+struct PlanUnderWay {
+  ExecutionPlan plan;
+  std::map<std::string, int32_t> feed_index;
+  std::map<std::string, int32_t> variable_index;
+  std::vector<int32_t> variable_of_node;  // that declares it; -1
+  HostPool pool;
+  std::map<int32_t, int32_t> slot_of_send;  // by Send node
+  int64_t next_position = 0;
+  // Per device and operation that has been emitted: compute steps of its lane when it is done.
+  std::vector<std::vector<int64_t>> compute_count;
+};
+
+class DeviceLanes {
+ public:
+  // All arguments outlive it.
+  DeviceLanes(const PlanInputs& inputs, int32_t device, PlanUnderWay& shared);
+
+  // Constants of this device, addresses of what is resident.
+  void ListResidents();
+  // Slots of the host pool for what this device sends and swaps; `position` of each item in the order of all.
+  void AddSlots(const std::vector<int64_t>& position);
+  // … and until when it needs those of other devices' Sends. After AddSlots of all devices.
+  void ExtendSentSlots(const std::vector<int64_t>& position);
+  // The next item of the schedule, at `position` in the order of all items.
+  void Emit(int64_t position);
+  int64_t next_item() const { return next_item_; }
+  // After the last item.
+  void ListResidences();
+
+  int32_t variable_of(int32_t storage) const { return variable_of_storage_[storage]; }
+  std::vector<int32_t>& owner_of_storage() { return owner_of_storage_; }
+
+ private:
+  // What happened to a residence so far.
+  struct Progress {
+    LaneCounts touched{};  // last step of each lane that touched its bytes
+    LaneCounts read{};     // … that read them since the last write
+    int written_lane = -1;
+    int64_t written_count = 0;
+  };
+
+  StorageKind KindOf(int32_t storage) const { return access_.storages[storage].kind; }
+  const Node& RootOf(int32_t storage) const { return in_.graph.node(my_.device.root[storage].node); }
+  bool IsReceived(int32_t storage) const;
+  int32_t SlotOf(int32_t decision) const;
+  Lane& LaneOf(int kind) { return shared_.plan.lanes[first_lane_ + kind]; }
+  // needed[lane] as of this device's lanes.
+  void Need(int kind, int64_t count);
+  void Need(const LaneCounts& counts);
+
+  void ListBoundaries();
+  int64_t BytesOf(int32_t residence) const;
+  void ClaimRoom(int64_t item);
+  void ReleaseRoom(int64_t item);
+  void Touch(int32_t residence, int kind, int64_t count, bool reads, bool writes);
+  std::vector<Wait> WaitsFor(int kind);
+
+  void EmitOperation(int32_t i, int64_t position);
+  void AddComputeStep(int32_t i, OperationNode& operation, int64_t scratch_offset, std::vector<Wait> waits);
+  int64_t AddressOf(int32_t operation, int32_t storage) const;
+  void FillAddresses(int32_t i, const OperationNode& operation, const OpDef& def, ComputeStep& step) const;
+  void FillVariables(NodeId id, const OpDef& def, ComputeStep& step) const;
+  int32_t VariableIndex(OutputRef ref) const;
+  void EmitFetch(int32_t i);
+  void EmitSend(int32_t i, int64_t position);
+  void AddCopy(int kind, int32_t residence, CopyStep step);
+  CopyStep SwapStep(NodeId id, const SwapDecision& d) const;
+  HostRef HostSide(int32_t decision, const SwapDecision& d) const;
+  void EmitCopyOut(int64_t position, const ScheduleItem& item);
+  void EmitCopyIn(int64_t position, const ScheduleItem& item);
+
+  const PlanInputs& in_;
+  DevicePlan& my_;
+  const AccessGraph& access_;
+  PlanUnderWay& shared_;
+  const int32_t device_;
+  const int32_t first_lane_;
+  std::vector<int32_t> variable_of_storage_, constant_of_storage_;
+  std::vector<int32_t> owner_of_storage_;    // into plan.tensors
+  std::vector<int32_t> slot_;                // per decision, in the host pool; -1 for none
+  std::map<int32_t, int64_t> home_written_;  // per variable: to-host steps that wrote its home
+  std::map<int32_t, LaneCounts> home_read_;
+  std::vector<absl::InlinedVector<int32_t, 2>> begins_, ends_;
+  int64_t next_item_ = 0;
+  std::vector<int64_t> first_position_, last_position_;  // of the plan, per item of the schedule
+  std::vector<Progress> progress_;
+  OwnerMap<LaneCounts> owners_;
+  std::vector<int64_t> needed_;                   // per lane of all devices: what the item under way waits for
+  std::array<std::vector<int64_t>, kNumLanes> reached_;  // per lane of this device: waits it has made
+  LaneCounts compute_waits_{};  // what every compute step from here on waits for
+  int32_t partition_ = -1;      // of the last operation
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_EMIT_DEVICE_LANES_H_

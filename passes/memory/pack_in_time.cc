@@ -1,0 +1,518 @@
+#include "passes/memory/pack_in_time.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "absl/container/btree_map.h"
+#include "absl/types/span.h"
+#include "millrace/types.h"
+#include "passes/memory/hole_list.h"
+
+namespace millrace {
+namespace {
+
+constexpr int64_t kNoEnd = std::numeric_limits<int64_t>::max() / 2;
+constexpr int64_t kNoCopy = -1;
+constexpr HolePolicy kPolicies[] = {
+    {HolePolicy::Kind::kSmallest, 0},   {HolePolicy::Kind::kByLife, 0.1},  {HolePolicy::Kind::kBySize, 0.0005},
+    {HolePolicy::Kind::kByLife, 0.02}, {HolePolicy::Kind::kBySize, 0.001}, {HolePolicy::Kind::kBySize, 0.003},
+};
+// Room is reserved for at most so many blocks.
+constexpr size_t kMostReserved = 200;
+// Sizes that hold this part of all bytes times slots are popular.
+constexpr double kPopular = 0.002;
+
+// Indices by slot.
+class BySlot {
+ public:
+  template <typename Key>  // slot of a block, -1 for those left out
+  BySlot(int32_t slots, size_t blocks, Key&& key) : begin_(slots + 1, 0) {
+    for (size_t b = 0; b < blocks; ++b) {
+      if (key(b) >= 0) ++begin_[key(b) + 1];
+    }
+    std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
+    indices_.resize(begin_.back());
+    std::vector<int32_t> next(begin_.begin(), begin_.end() - 1);
+    for (size_t b = 0; b < blocks; ++b) {
+      if (key(b) >= 0) indices_[next[key(b)]++] = static_cast<int32_t>(b);
+    }
+  }
+  absl::Span<const int32_t> of(int32_t slot) const {
+    return absl::MakeConstSpan(indices_).subspan(begin_[slot], begin_[slot + 1] - begin_[slot]);
+  }
+
+ private:
+  std::vector<int32_t> begin_, indices_;
+};
+
+int32_t SlotsOf(const std::vector<LateBlock>& blocks) {
+  int32_t slots = 1;
+  for (const LateBlock& block : blocks) slots = std::max(slots, block.last + 1);
+  return slots;
+}
+
+// Tensors are aligned, so one of twice the elements may be a little less than two aligned ones: its hole would hold only
+// one of them. Such sizes become whole multiples of popular ones.
+std::vector<int64_t> MatchedSizes(const std::vector<LateBlock>& blocks) {
+  std::map<int64_t, double> areas;
+  double all = 0;
+  for (const LateBlock& block : blocks) {
+    const double area = static_cast<double>(block.bytes) * (block.last - block.first + 1);
+    areas[block.bytes] += area;
+    all += area;
+  }
+  std::map<int64_t, int64_t> matched;
+  std::vector<int64_t> popular;
+  for (const auto& [bytes, area] : areas) {
+    int64_t& result = matched[bytes] = bytes;
+    for (int64_t size : popular) {
+      const int64_t times = (bytes + size - 1) / size;
+      if (times * size - bytes < times * kTensorAlignment) result = std::max(result, times * size);
+    }
+    if (area > kPopular * all) popular.push_back(result);
+  }
+  std::vector<int64_t> sizes;
+  for (const LateBlock& block : blocks) sizes.push_back(matched.at(block.bytes));
+  return sizes;
+}
+
+// A stable sort that allocates nothing for a few.
+template <typename Iterator, typename Less>
+void SortFew(Iterator begin, Iterator end, const Less& less) {
+  constexpr std::ptrdiff_t kFew = 16;
+  if (end - begin > kFew) return std::stable_sort(begin, end, less);
+  for (Iterator i = begin; i < end; ++i) {
+    const auto value = *i;
+    Iterator at = i;
+    for (; at != begin && less(value, *std::prev(at)); --at) *at = *std::prev(at);
+    *at = value;
+  }
+}
+
+// What packings of the same blocks have in common.
+struct SweepInput {
+  explicit SweepInput(const std::vector<LateBlock>& late_blocks)
+      : blocks(late_blocks),
+        slots(SlotsOf(blocks)),
+        sizes(MatchedSizes(blocks)),
+        begins(slots, blocks.size(), [&](size_t b) { return blocks[b].first; }),
+        needed(slots, blocks.size(), [&](size_t b) { return IsLate(b) ? blocks[b].latest : -1; }),
+        ends(slots, blocks.size(), [&](size_t b) { return blocks[b].last; }),
+        leaving(slots, blocks.size(), [&](size_t b) { return blocks[b].leaves < blocks[b].last ? blocks[b].leaves + 1 : -1; }) {}
+
+  bool IsLate(size_t b) const { return blocks[b].latest > blocks[b].first; }
+
+  const std::vector<LateBlock>& blocks;
+  const int32_t slots;
+  const std::vector<int64_t> sizes;
+  const BySlot begins, needed, ends;
+  const BySlot leaving;  // by the first slot at which only a copy keeps it
+};
+
+class Sweep {
+ public:
+  Sweep(const SweepInput& input, int64_t budget_bytes, const HolePolicy& policy, const std::vector<int32_t>& reserved)
+      : input_(input),
+        blocks_(input.blocks),
+        budget_(budget_bytes / kTensorAlignment * kTensorAlignment),
+        policy_(policy),
+        slots_(input.slots),
+        sizes_(input.sizes),
+        wall_(static_cast<int32_t>(input.blocks.size())),
+        stays_(input.blocks.size() + 1),
+        live_(input.blocks.size(), false) {
+    result_.offsets.assign(blocks_.size(), 0);
+    result_.first.assign(blocks_.size(), -1);
+    result_.last.assign(blocks_.size(), slots_ - 1);
+    for (size_t b = 0; b < blocks_.size(); ++b) {
+      stays_[b].bytes = sizes_[b];
+      stays_[b].latest = blocks_[b].latest;
+      stays_[b].leaves = blocks_[b].leaves;
+    }
+    stays_[wall_].below = stays_[wall_].above = wall_;
+    AddHole(wall_);
+    Reserve(reserved);
+  }
+
+  TimePacking Run() {
+    std::vector<int32_t> must;
+    for (int32_t t = 0; t < slots_; ++t) {
+      now_ = t;
+      if (t > 0) Free(input_.ends.of(t - 1));
+      for (int32_t b : input_.leaving.of(t)) {
+        if (live_[b]) movable_.emplace(stays_[b].offset, b);
+      }
+      must.clear();
+      for (int32_t b : input_.begins.of(t)) (input_.IsLate(b) ? waiting_ : must).push_back(b);
+      for (int32_t b : input_.needed.of(t)) {
+        if (live_[b]) NoLongerEarly(b);
+        else must.push_back(b);
+      }
+      SortFew(must.begin(), must.end(), [&](int32_t a, int32_t b) {
+        return sizes_[a] != sizes_[b] ? sizes_[a] > sizes_[b] : blocks_[a].last > blocks_[b].last;
+      });
+      for (int32_t b : must) PlaceNow(b);
+      PlaceWaiting(!input_.begins.of(t).empty() || (t > 0 && !input_.ends.of(t - 1).empty()));
+    }
+    return std::move(result_);
+  }
+
+ private:
+  using Hole = HoleList::Hole;  // below the budget, in the order in which the policy looks
+  struct Place {
+    int64_t offset = -1;
+    int32_t below = 0;
+  };
+  struct Reserved {
+    int32_t block = 0;
+    int64_t offset = 0;
+  };
+
+  void NoLongerEarly(int32_t b) {
+    --early_;
+    if (!IsLeaving(b)) movable_.erase(stays_[b].offset);
+  }
+
+  // Of a live block, in order of addresses: its neighbours, and what Window looks at. The wall is below the lowest and
+  // above the highest.
+  struct Stay {
+    int64_t offset = 0, bytes = 0;
+    int32_t below = 0, above = 0;
+    int32_t latest = 0, leaves = 0;
+  };
+
+  bool BySize() const { return policy_.kind == HolePolicy::Kind::kSmallest; }
+  int64_t BeginOf(const Hole& hole) const { return BySize() ? hole.second_key : hole.first_key; }
+  int64_t BytesOf(const Hole& hole) const { return BySize() ? hole.first_key : hole.second_key; }
+  int64_t EndBelow(int32_t b) const { return stays_[b].offset + stays_[b].bytes; }
+  int64_t BeginAbove(int32_t b) const { return stays_[b].above == wall_ ? kNoEnd : stays_[stays_[b].above].offset; }
+  Hole HoleAbove(int32_t b) const {
+    const int64_t begin = EndBelow(b), bytes = std::min(BeginAbove(b), budget_) - begin;
+    return BySize() ? Hole{bytes, begin, b} : Hole{begin, bytes, b};
+  }
+  void AddHole(int32_t below) {
+    const Hole hole = HoleAbove(below);
+    if (BytesOf(hole) > 0) holes_.Insert(hole);
+  }
+  void DropHole(int32_t below) {
+    const Hole hole = HoleAbove(below);
+    if (BytesOf(hole) > 0) holes_.Erase(hole);
+  }
+
+  void Reserve(const std::vector<int32_t>& reserved) {
+    reserved_at_.assign(reserved.empty() ? 0 : blocks_.size(), -1);
+    for (int32_t b : reserved) {
+      const LateBlock& block = blocks_[b];
+      int64_t offset = budget_ - sizes_[b];
+      for (bool moved = true; moved;) {
+        moved = false;
+        for (const Reserved& other : reserved_) {
+          const LateBlock& o = blocks_[other.block];
+          const bool meet = o.latest <= block.last && block.latest <= o.last && offset < other.offset + sizes_[other.block] &&
+                            other.offset < offset + sizes_[b];
+          if (meet) {
+            offset = other.offset - sizes_[b];
+            moved = true;
+          }
+        }
+      }
+      if (offset < 0) continue;
+      reserved_.push_back({b, offset});
+      reserved_at_[b] = offset;
+    }
+  }
+
+  // Addresses from here on are reserved while block b, placed now, would live.
+  int64_t LimitFor(int32_t b) const {
+    int64_t limit = budget_;
+    for (const Reserved& other : reserved_) {
+      const LateBlock& o = blocks_[other.block];
+      if (other.block != b && o.latest <= blocks_[b].last && now_ <= o.last) limit = std::min(limit, other.offset);
+    }
+    return limit;
+  }
+
+  // How far apart in time block b and its neighbour leave.
+  double Apart(int32_t b, int32_t neighbour) const {
+    const int32_t last = neighbour == wall_ ? slots_ : blocks_[neighbour].last;
+    return std::abs(static_cast<double>(last) - blocks_[b].last);
+  }
+
+  // Of holes that are the smallest, that whose neighbour leaves when b does. With room reserved all are looked at, since
+  // those that reach beyond the limit are smaller than they seem.
+  Place Smallest(int32_t b, int64_t limit) const {
+    const int64_t wanted = sizes_[b];
+    Place best;
+    int64_t smallest = kNoEnd, lowest = kNoEnd;
+    double nearest = 0;
+    holes_.VisitFrom(Hole{wanted, 0, 0}, [&](const Hole& hole) {
+      if (limit == budget_ && hole.first_key > smallest) return false;
+      const int64_t begin = hole.second_key, end = std::min(begin + hole.first_key, limit), room = end - begin;
+      if (room < wanted || room > smallest) return true;
+      const double low = Apart(b, hole.below);
+      const double high = end < BeginAbove(hole.below) ? std::numeric_limits<double>::infinity()
+                                                       : Apart(b, stays_[hole.below].above);
+      const double apart = std::min(low, high);
+      if (room == smallest && (apart > nearest || (apart == nearest && begin > lowest))) return true;
+      best = {low <= high ? begin : end - wanted, hole.below};
+      smallest = room;
+      lowest = begin;
+      nearest = apart;
+      return true;
+    });
+    return best;
+  }
+
+  Place Lowest(int32_t b, int64_t limit) const {
+    const Hole* hole = holes_.First(limit - sizes_[b], sizes_[b]);
+    return hole == nullptr ? Place{} : Place{hole->first_key, hole->below};
+  }
+
+  Place Highest(int32_t b, int64_t limit) const {
+    const Hole* hole = holes_.Last(limit - sizes_[b], sizes_[b]);
+    return hole == nullptr ? Place{} : Place{std::min(hole->first_key + hole->second_key, limit) - sizes_[b], hole->below};
+  }
+
+  Place Find(int32_t b) const {
+    const int64_t limit = LimitFor(b);
+    if (BySize()) return Smallest(b, limit);
+    const bool lowest = policy_.kind == HolePolicy::Kind::kByLife
+                            ? blocks_[b].last - now_ >= policy_.threshold * slots_
+                            : static_cast<double>(sizes_[b]) > policy_.threshold * static_cast<double>(budget_);
+    return lowest ? Lowest(b, limit) : Highest(b, limit);
+  }
+
+  // Block b at the address, if that is free.
+  Place At(int64_t offset, int32_t b) const {
+    Place place;
+    holes_.VisitAll([&](const Hole& hole) {
+      const int64_t begin = BeginOf(hole);
+      if (begin <= offset && offset + sizes_[b] <= begin + BytesOf(hole)) place = {offset, hole.below};
+      return place.offset < 0;
+    });
+    return place;
+  }
+
+  void Take(int32_t b, const Place& place) {
+    result_.offsets[b] = place.offset;
+    result_.first[b] = now_;
+    result_.last[b] = slots_ - 1;
+    result_.heap_bytes = std::max(result_.heap_bytes, place.offset + blocks_[b].bytes);
+    live_[b] = true;
+    if (blocks_[b].latest > now_) ++early_;
+    if (blocks_[b].latest > now_ || IsLeaving(b)) movable_.emplace(place.offset, b);
+    DropHole(place.below);
+    Stay& stay = stays_[b];
+    stay.offset = place.offset;
+    stay.below = place.below;
+    stay.above = stays_[place.below].above;
+    stays_[stay.above].below = b;
+    stays_[place.below].above = b;
+    AddHole(place.below);
+    AddHole(b);
+  }
+
+  void Free(int32_t b) {
+    live_[b] = false;
+    result_.last[b] = now_ - 1;
+    if (blocks_[b].latest > now_) --early_;
+    movable_.erase(stays_[b].offset);
+    const int32_t below = stays_[b].below, above = stays_[b].above;
+    DropHole(below);
+    DropHole(b);
+    stays_[below].above = above;
+    stays_[above].below = below;
+    AddHole(below);
+  }
+
+  void Free(absl::Span<const int32_t> ended) {
+    for (int32_t b : ended) {
+      if (live_[b]) Free(b);
+    }
+  }
+
+  void PlaceNow(int32_t b) {
+    if (!reserved_.empty() && reserved_at_[b] >= 0) {
+      const Place place = At(reserved_at_[b], b);
+      if (place.offset >= 0) return Take(b, place);
+    }
+    Place place = Find(b);
+    if (place.offset < 0 && TakeBackFor(b, kNoCopy)) place = Find(b);
+    if (place.offset < 0 && AwaitCopiesFor(b)) place = Find(b);
+    if (place.offset < 0) {
+      result_.failed.push_back(b);
+      result_.free_bytes.push_back(FreeBytes());
+      result_.failed_bytes += sizes_[b];
+      place = {std::max(budget_, EndBelow(stays_[wall_].below)), stays_[wall_].below};
+    }
+    Take(b, place);
+  }
+
+  bool IsLeaving(int32_t b) const { return stays_[b].leaves < now_; }
+
+  // The copies out that must be done, in their order, for block b to find room, and as few as possible.
+  bool AwaitCopiesFor(int32_t b) {
+    std::vector<std::pair<int64_t, int32_t>> leaving;  // copy, block
+    for (const auto& [offset, x] : movable_) {
+      if (IsLeaving(x)) leaving.emplace_back(blocks_[x].copy, x);
+    }
+    std::sort(leaving.begin(), leaving.end());
+    if (leaving.empty() || !HasWindowFor(b, leaving.back().first)) return false;
+    size_t low = 0, high = leaving.size() - 1;  // the least index that helps
+    while (low < high) {
+      const size_t middle = (low + high) / 2;
+      if (HasWindowFor(b, leaving[middle].first)) high = middle;
+      else low = middle + 1;
+    }
+    TakeBackFor(b, leaving[low].first);
+    for (size_t k = 0; k <= low; ++k) {
+      if (!live_[leaving[k].second]) continue;
+      Free(leaving[k].second);
+      ++result_.awaited_copies;
+    }
+    return true;
+  }
+
+  bool HasWindowFor(int32_t b, int64_t done_copy) const { return !Window(b, done_copy, true).empty(); }
+
+  int64_t FreeBytes() const {
+    int64_t bytes = 0;
+    holes_.VisitAll([&](const Hole& hole) {
+      bytes += BytesOf(hole);
+      return true;
+    });
+    return bytes;
+  }
+
+  // Takes back what need not be there yet, the fewest bytes side by side that make room for block b with what is gone
+  // once `done_copy` is done.
+  bool TakeBackFor(int32_t b, int64_t done_copy) {
+    const std::vector<int32_t> window = Window(b, done_copy, false);
+    for (int32_t x : window) {
+      Free(x);
+      if (IsLeaving(x)) ++result_.awaited_copies;
+      else waiting_.push_back(x);
+    }
+    return !window.empty();
+  }
+
+  // With `any`, some window.
+  std::vector<int32_t> Window(int32_t b, int64_t done_copy, bool any) const {
+    std::vector<int32_t> window, best;
+    if (early_ == 0 && done_copy == kNoCopy) return best;
+    const int64_t limit = LimitFor(b), wanted = sizes_[b];
+    // Movable blocks side by side, in order of addresses; the window [first, last) of them begins at `begin`, where a block
+    // that stays ends, or one that needs not move.
+    size_t first = 0;
+    int64_t begin = 0, bytes = 0, fewest = kNoEnd;
+    for (const auto& [offset, x] : movable_) {
+      if (offset >= limit) break;
+      const Stay& stay = stays_[x];
+      const bool gone = stay.leaves < now_ && blocks_[x].copy <= done_copy;
+      if (!gone && stay.latest <= now_) continue;
+      if (window.empty() || window.back() != stay.below) {
+        first = window.size();
+        begin = EndBelow(stay.below);
+        bytes = 0;
+      }
+      window.push_back(x);
+      bytes += gone ? 0 : stay.bytes;
+      const int64_t end = std::min(limit, BeginAbove(x));
+      for (; first < window.size(); ++first) {
+        const Stay& left = stays_[window[first]];
+        if (end - (left.offset + left.bytes) < wanted) break;
+        bytes -= IsLeaving(window[first]) ? 0 : left.bytes;
+        begin = left.offset + left.bytes;
+      }
+      if (first < window.size() && end - begin >= wanted && bytes < fewest) {
+        fewest = bytes;
+        best.assign(window.begin() + static_cast<int64_t>(first), window.end());
+        if (any || fewest == 0) return best;
+      }
+    }
+    return best;
+  }
+
+  // What may be there already, the soonest needed first.
+  void PlaceWaiting(bool changed) {
+    if (!changed || waiting_.empty()) return;
+    const auto sooner = [&](int32_t a, int32_t b) { return blocks_[a].latest < blocks_[b].latest; };
+    const auto added = waiting_.begin() + static_cast<int64_t>(sorted_);
+    SortFew(added, waiting_.end(), sooner);
+    std::inplace_merge(waiting_.begin(), added, waiting_.end(), sooner);
+    int64_t too_large = kNoEnd;
+    size_t kept = 0;
+    for (int32_t b : waiting_) {
+      if (live_[b] || blocks_[b].latest <= now_) continue;  // was needed meanwhile
+      const Place place = sizes_[b] < too_large ? Find(b) : Place{};
+      if (place.offset >= 0) {
+        Take(b, place);
+      } else {
+        too_large = std::min(too_large, sizes_[b]);
+        waiting_[kept++] = b;
+      }
+    }
+    waiting_.resize(kept);
+    sorted_ = kept;
+  }
+
+  const SweepInput& input_;
+  const std::vector<LateBlock>& blocks_;
+  const int64_t budget_;
+  const HolePolicy policy_;
+  const int32_t slots_;
+  const std::vector<int64_t>& sizes_;
+  const int32_t wall_;                   // index of both ends of memory among the blocks
+  std::vector<Stay> stays_;              // per block
+  HoleList holes_;
+  int32_t early_ = 0;                    // live blocks that need not be there yet
+  absl::btree_map<int64_t, int32_t> movable_;  // those and the ones that only a copy keeps, by offset
+  std::vector<bool> live_;
+  std::vector<Reserved> reserved_;
+  std::vector<int64_t> reserved_at_;     // per block, if anything is reserved: its place, or -1
+  std::vector<int32_t> waiting_;         // to be there earlier than they must
+  size_t sorted_ = 0;                    // so many of them are in order
+  int32_t now_ = 0;
+  TimePacking result_;
+};
+
+}  // namespace
+
+TimePacking PackInTime(const std::vector<LateBlock>& blocks, int64_t budget_bytes, const HolePolicy& policy,
+                       const std::vector<int32_t>& reserved) {
+  return Sweep(SweepInput(blocks), budget_bytes, policy, reserved).Run();
+}
+
+TimePacking PackInTimeBest(const std::vector<LateBlock>& blocks, int64_t budget_bytes, int tries) {
+  const SweepInput input(blocks);
+  TimePacking best;
+  HolePolicy policy;
+  std::vector<int32_t> reserved;
+  for (const HolePolicy& tried : kPolicies) {
+    if (tries-- <= 0) return best;
+    TimePacking packing = Sweep(input, budget_bytes, tried, {}).Run();
+    const bool better = best.offsets.empty() || packing.failed_bytes < best.failed_bytes;
+    if (better) {
+      best = std::move(packing);
+      policy = tried;
+    }
+    if (best.failed.empty()) return best;
+  }
+  reserved = best.failed;
+  while (tries-- > 0 && reserved.size() <= kMostReserved) {
+    TimePacking packing = Sweep(input, budget_bytes, policy, reserved).Run();
+    for (int32_t b : packing.failed) {
+      if (std::find(reserved.begin(), reserved.end(), b) == reserved.end()) reserved.push_back(b);
+    }
+    if (packing.failed_bytes < best.failed_bytes) best = std::move(packing);
+    if (best.failed.empty()) return best;
+  }
+  return best;
+}
+
+}  // namespace millrace

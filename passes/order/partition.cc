@@ -1,0 +1,203 @@
+#include "passes/order/partition.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
+#include "passes/devices/add_send_recv.h"
+
+namespace millrace {
+namespace {
+
+class DepthFirst {
+ public:
+  DepthFirst(Graph& graph, int32_t num_devices, int64_t partition_size)
+      : graph_(graph),
+        fanout_(ComputeFanout(graph)),
+        partition_size_(partition_size),
+        stacks_(num_devices),
+        counts_(num_devices, 0),
+        pending_(graph.num_ids(), 0) {}
+
+  absl::StatusOr<Partitioning> Run() {
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+      const Node& node = graph_.node(NodeId{i});
+      if (node.removed) continue;
+      pending_[i] = static_cast<int32_t>(node.inputs.size() + node.control_inputs.size());
+    }
+    // Lowest id on top, so that sources are taken in creation order.
+    for (int32_t i = graph_.num_ids() - 1; i >= 0; --i) {
+      if (!graph_.node(NodeId{i}).removed && pending_[i] == 0) initial_.push_back(NodeId{i});
+    }
+    for (NodeId id : initial_) {
+      if (OnHost(id)) host_.push_back(id);
+      else stacks_[graph_.node(id).device].push_back(id);
+    }
+    DrainHost();
+    while (Turn()) {
+    }
+    if (static_cast<int32_t>(result_.order.size()) != graph_.num_nodes()) {
+      return CreationOrder(graph_).status();  // names the cycle
+    }
+    result_.num_partitions = partition_ + (nodes_in_partition_ > 0 ? 1 : 0);
+    return std::move(result_);
+  }
+
+ private:
+  bool OnHost(NodeId id) const { return graph_.node(id).device == kHostDevice; }
+
+  // One node of every device that has a ready one; false when none had.
+  bool Turn() {
+    bool took_any = false;
+    for (size_t d = 0; d < stacks_.size(); ++d) {
+      if (stacks_[d].empty()) continue;
+      const NodeId id = stacks_[d].back();
+      stacks_[d].pop_back();
+      took_any = true;
+      graph_.mutable_node(id).partition = partition_;
+      ++nodes_in_partition_;
+      Emit(id);
+      DrainHost();
+      if (++counts_[d] >= partition_size_) NextPartition();
+    }
+    return took_any;
+  }
+
+  void NextPartition() {
+    ++partition_;
+    nodes_in_partition_ = 0;
+    counts_.assign(counts_.size(), 0);
+  }
+
+  // Copies that leave a device follow their producer, those that come in follow what was sent.
+  static bool IsCopy(const std::string& op) { return op == "_Fetch" || op == kSendOp || op == kRecvOp; }
+
+  void Emit(NodeId id) {
+    result_.order.push_back(id);
+    absl::InlinedVector<NodeId, 2> copies;
+    // Later uses first, so that the first consumer in creation order ends up on top.
+    const absl::Span<const Fanout::Use> uses = fanout_.of(id);
+    for (size_t k = uses.size(); k-- > 0;) {
+      const NodeId consumer = uses[k].consumer;
+      if (--pending_[consumer.value] > 0) continue;
+      if (IsCopy(graph_.node(consumer).op)) {
+        copies.push_back(consumer);
+      } else if (OnHost(consumer)) {
+        host_.push_back(consumer);
+      } else {
+        stacks_[graph_.node(consumer).device].push_back(consumer);
+      }
+    }
+    for (NodeId copy : copies) {
+      const int32_t made_in = graph_.node(id).partition;
+      Node& node = graph_.mutable_node(copy);
+      node.partition = node.op == kRecvOp || (node.op == kSendOp && made_in == kNoPartition) ? partition_ : made_in;
+      Emit(copy);
+    }
+  }
+
+  void DrainHost() {
+    while (!host_.empty()) {
+      const NodeId id = host_.back();
+      host_.pop_back();
+      Emit(id);
+    }
+  }
+
+  Graph& graph_;
+  const Fanout fanout_;
+  const int64_t partition_size_;
+  std::vector<std::vector<NodeId>> stacks_;
+  std::vector<int64_t> counts_;
+  std::vector<int32_t> pending_;
+  std::vector<NodeId> initial_;
+  std::vector<NodeId> host_;
+  int32_t partition_ = 0;
+  int64_t nodes_in_partition_ = 0;
+  Partitioning result_;
+};
+
+}  // namespace
+
+absl::StatusOr<Partitioning> PartitionDepthFirst(Graph& graph, int32_t num_devices, int64_t partition_size) {
+  if (partition_size < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--partition_size is ", partition_size, ", expected at least 1"));
+  }
+  return DepthFirst(graph, num_devices, partition_size).Run();
+}
+
+absl::StatusOr<Partitioning> KeepCreationOrder(Graph& graph) {
+  Partitioning result;
+  // Fetches happen where their tensor is made, so that it need not wait on the device.
+  std::vector<int64_t> priority(graph.num_ids());
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    Node& node = graph.mutable_node(NodeId{i});
+    priority[i] = node.op == "_Fetch" || node.op == kSendOp ? node.inputs[0].node.value : i;
+    if (node.op == kRecvOp) priority[i] = graph.node(node.inputs[0].node).inputs[0].node.value;
+    node.partition = node.device == kHostDevice ? kNoPartition : 0;
+  }
+  MR_ASSIGN_OR_RETURN(result.order, TopologicalOrder(graph, priority));
+  result.num_partitions = 1;
+  return result;
+}
+
+absl::StatusOr<Partitioning> UpdateEarly(Graph& graph, const OpRegistry& ops) {
+  MR_ASSIGN_OR_RETURN(const std::vector<NodeId> created, CreationOrder(graph));
+  const Fanout fanout = ComputeFanout(graph);
+  std::vector<bool> serves_updates(graph.num_ids(), false);
+  for (size_t k = created.size(); k-- > 0;) {
+    const Node& node = graph.node(created[k]);
+    const OpDef* def = ops.Find(node.op);
+    if (node.device == kHostDevice || def == nullptr || node.op == "_Fetch") continue;
+    const bool writes = std::any_of(def->variables.begin(), def->variables.end(), [](const VariableUse& use) {
+      return use.access == VariableAccess::kWrite || use.access == VariableAccess::kReadWrite;
+    });
+    const absl::Span<const Fanout::Use> uses = fanout.of(created[k]);
+    serves_updates[created[k].value] =
+        writes || def->is_no_op ||
+        (!uses.empty() && std::all_of(uses.begin(), uses.end(),
+                                      [&](const Fanout::Use& use) { return serves_updates[use.consumer.value]; }));
+  }
+  std::vector<int64_t> priority(graph.num_ids(), -1);
+  Partitioning result;
+  for (NodeId id : created) {
+    Node& node = graph.mutable_node(id);
+    node.partition = node.device == kHostDevice ? kNoPartition : 0;
+    if (node.device == kHostDevice) continue;
+    priority[id.value] = id.value;
+    if (!serves_updates[id.value] && node.op != "_Fetch") continue;
+    int64_t latest = -1;
+    for (OutputRef input : node.inputs) latest = std::max(latest, priority[input.node.value]);
+    for (NodeId control : node.control_inputs) latest = std::max(latest, priority[control.value]);
+    priority[id.value] = latest;
+  }
+  MR_ASSIGN_OR_RETURN(result.order, TopologicalOrder(graph, priority));
+  result.num_partitions = 1;
+  return result;
+}
+
+absl::Status VerifyPartitioning(const Graph& graph, const Partitioning& partitioning) {
+  std::vector<int32_t> position(graph.num_ids(), -1);
+  for (size_t i = 0; i < partitioning.order.size(); ++i) position[partitioning.order[i].value] = static_cast<int32_t>(i);
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    if (node.removed) continue;
+    auto check = [&](NodeId from) -> absl::Status {
+      const Node& producer = graph.node(from);
+      if (position[i] < 0 || position[from.value] > position[i]) {
+        return absl::InternalError(absl::StrCat("'", node.name, "' is ordered before its input '", producer.name, "'"));
+      }
+      if (producer.partition > node.partition && node.partition != kNoPartition) {
+        return absl::InternalError(absl::StrCat("'", node.name, "' is in partition ", node.partition, ", its input '",
+                                                producer.name, "' in the later ", producer.partition));
+      }
+      return absl::OkStatus();
+    };
+    for (OutputRef input : node.inputs) MR_RETURN_IF_ERROR(check(input.node));
+    for (NodeId control : node.control_inputs) MR_RETURN_IF_ERROR(check(control));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace millrace

@@ -1,0 +1,47 @@
+#include "passes/rewrite/bypass.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace millrace {
+namespace {
+
+// There from the start: nobody needs to wait for it.
+bool IsSource(const Node& node) { return node.inputs.empty() && node.control_inputs.empty(); }
+
+}  // namespace
+
+void Bypass::Remove(Graph& graph, NodeId id) {
+  std::vector<NodeId>& before = before_[id.value];
+  const Node& node = graph.node(id);
+  for (OutputRef input : node.inputs) before.push_back(input.node);
+  before.insert(before.end(), node.control_inputs.begin(), node.control_inputs.end());
+  graph.RemoveNode(id);
+}
+
+void Bypass::Redirect(Graph& graph) const {
+  if (before_.empty()) return;
+  const auto gone = [&](NodeId id) { return before_.count(id.value) > 0; };
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    Node& node = graph.mutable_node(NodeId{i});
+    if (node.removed || std::none_of(node.control_inputs.begin(), node.control_inputs.end(), gone)) continue;
+    std::vector<NodeId> open(node.control_inputs.begin(), node.control_inputs.end());
+    absl::InlinedVector<NodeId, 2> controls;
+    for (size_t at = 0; at < open.size(); ++at) {
+      const NodeId id = open[at];
+      const auto before = before_.find(id.value);
+      if (before != before_.end()) {
+        for (NodeId earlier : before->second) {
+          if (std::find(open.begin(), open.end(), earlier) != open.end()) continue;
+          if (!gone(earlier) && IsSource(graph.node(earlier))) continue;
+          open.push_back(earlier);
+        }
+      } else if (std::find(controls.begin(), controls.end(), id) == controls.end()) {
+        controls.push_back(id);
+      }
+    }
+    node.control_inputs = std::move(controls);
+  }
+}
+
+}  // namespace millrace

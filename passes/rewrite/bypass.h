@@ -1,0 +1,28 @@
+// Nodes that go away while others wait for them: those wait for what came before the node instead, so that effects keep
+// their order. For nodes without effects of their own.
+#ifndef MILLRACE_PASSES_REWRITE_BYPASS_H_
+#define MILLRACE_PASSES_REWRITE_BYPASS_H_
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "millrace/graph.h"
+
+namespace millrace {
+
+class Bypass {
+ public:
+  // Requires that no node takes a value of this one, or only such as are removed before Redirect.
+  void Remove(Graph& graph, NodeId id);
+  // Once, after all removals.
+  void Redirect(Graph& graph) const;
+  bool empty() const { return before_.empty(); }
+
+ private:
+  std::unordered_map<int32_t, std::vector<NodeId>> before_;  // producers and control inputs
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_REWRITE_BYPASS_H_

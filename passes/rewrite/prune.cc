@@ -1,0 +1,207 @@
+#include "passes/rewrite/prune.h"
+
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
+
+namespace millrace {
+namespace {
+
+bool Compatible(const Shape& declared, const Shape& fed) {
+  if (declared.unknown_rank()) return true;
+  if (declared.rank() != fed.rank()) return false;
+  for (int i = 0; i < fed.rank(); ++i) {
+    if (declared.dim(i) >= 0 && declared.dim(i) != fed.dim(i)) return false;
+  }
+  return true;
+}
+
+absl::Status CheckFeed(const Node& node, const std::string& name, const TensorType& fed) {
+  if (node.op != "Placeholder" && node.op != "PlaceholderV2") return absl::OkStatus();
+  const DataType dtype = node.attrs.GetOr<DataType>("dtype", DataType::kInvalid);
+  const Shape shape = node.attrs.GetOr<Shape>("shape", Shape::UnknownRank());
+  // Graphs of old producers leave a rank-0 shape for "unknown"; TensorFlow reads it so, too.
+  const bool declared_unknown = shape.rank() == 0 && fed.shape.rank() != 0 && !node.attrs.Has("_output_shapes");
+  if (dtype != fed.dtype || (!declared_unknown && !Compatible(shape, fed.shape))) {
+    return absl::InvalidArgumentError(absl::StrCat("feed '", name, "' has type ", fed.ToString(), ", expected ",
+                                                   TensorType{dtype, shape}.ToString()));
+  }
+  return absl::OkStatus();
+}
+
+class Pruner {
+ public:
+  Pruner(const Graph& graph, const Signature& signature)
+      : graph_(graph), signature_(signature), renamed_(graph.num_ids()), needed_(graph.num_ids(), false) {}
+
+  absl::StatusOr<Graph> Run() {
+    MR_RETURN_IF_ERROR(ResolveNames());
+    MarkNeeded();
+    MR_RETURN_IF_ERROR(CheckPlaceholders());
+    MR_RETURN_IF_ERROR(CopyNodes());
+    return std::move(result_);
+  }
+
+ private:
+  absl::Status ResolveNames() {
+    for (const auto& [name, type] : signature_.feeds) {
+      absl::StatusOr<OutputRef> ref = graph_.FindTensor(name);
+      if (!ref.ok()) return absl::Status(ref.status().code(), absl::StrCat("feed: ", ref.status().message()));
+      MR_RETURN_IF_ERROR(CheckFeed(graph_.node(ref->node), name, type));
+      feeds_.emplace(*ref, FeedNode{name, type, NodeId()});
+    }
+    for (const std::string& name : signature_.fetches) {
+      absl::StatusOr<OutputRef> ref = graph_.FindTensor(name);
+      if (!ref.ok()) return absl::Status(ref.status().code(), absl::StrCat("fetch: ", ref.status().message()));
+      fetches_.push_back(*ref);
+    }
+    for (const std::string& name : signature_.targets) {
+      absl::StatusOr<OutputRef> ref = graph_.FindTensor(name);
+      if (!ref.ok()) return absl::Status(ref.status().code(), absl::StrCat("target: ", ref.status().message()));
+      targets_.push_back(ref->node);
+    }
+    return absl::OkStatus();
+  }
+
+  void MarkNeeded() {
+    std::vector<NodeId> stack;
+    auto need = [&](NodeId id) {
+      if (needed_[id.value]) return;
+      needed_[id.value] = true;
+      stack.push_back(id);
+    };
+    auto need_tensor = [&](OutputRef ref) {
+      auto fed = feeds_.find(ref);
+      if (fed == feeds_.end()) need(ref.node);
+      else fed->second.used = true;
+    };
+    for (OutputRef ref : fetches_) need_tensor(ref);
+    for (NodeId id : targets_) need(id);
+    while (!stack.empty()) {
+      const Node& node = graph_.node(stack.back());
+      stack.pop_back();
+      for (OutputRef input : node.inputs) need_tensor(input);
+      // A control edge from a fed node is satisfied by the feed.
+      for (NodeId control : node.control_inputs) {
+        if (feeds_.count({control, 0}) == 0) need(control);
+      }
+    }
+  }
+
+  absl::Status CheckPlaceholders() const {
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+      if (!needed_[i]) continue;
+      const Node& node = graph_.node(NodeId{i});
+      if (node.op != "Placeholder" && node.op != "PlaceholderV2") continue;
+      const TensorType type{node.attrs.GetOr<DataType>("dtype", DataType::kInvalid),
+                            node.attrs.GetOr<Shape>("shape", Shape::UnknownRank())};
+      return absl::InvalidArgumentError(absl::StrCat("placeholder '", node.name, "' (", type.ToString(),
+                                                     ") is needed by the fetches and targets, but is not fed"));
+    }
+    return absl::OkStatus();
+  }
+
+  OutputRef Renamed(OutputRef ref) const {
+    auto fed = feeds_.find(ref);
+    if (fed != feeds_.end()) return {fed->second.id, 0};
+    return {renamed_[ref.node.value], ref.index};
+  }
+
+  absl::Status CopyNodes() {
+    result_.producer_version = graph_.producer_version;
+    result_.set_library(graph_.library());
+    for (auto& [ref, feed] : feeds_) {
+      if (!feed.used) continue;
+      Node node;
+      node.name = feed.name.substr(0, feed.name.rfind(':'));
+      if (needed_[ref.node.value] || ref.index != 0) node.name += "/feed";
+      node.attrs.Set("dtype", feed.type.dtype);
+      const auto value = signature_.feed_values.find(feed.name);
+      if (value != signature_.feed_values.end()) {
+        node.op = "Const";
+        node.attrs.Set("value", value->second);
+      } else {
+        node.op = "_Feed";
+        node.attrs.Set("shape", feed.type.shape);
+        node.attrs.Set("tensor", feed.name);
+      }
+      feed.id = result_.AddUnique(std::move(node));
+    }
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+      if (!needed_[i]) continue;
+      MR_ASSIGN_OR_RETURN(renamed_[i], result_.AddNode(graph_.node(NodeId{i})));
+    }
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+      if (needed_[i]) RewireInputs(result_.mutable_node(renamed_[i]));
+    }
+    for (size_t i = 0; i < fetches_.size(); ++i) {
+      Node node;
+      node.name = absl::StrCat("_fetch/", graph_.node(fetches_[i].node).name, "_", fetches_[i].index);
+      node.op = "_Fetch";
+      node.attrs.Set("index", static_cast<int64_t>(i));
+      node.inputs.push_back(Renamed(fetches_[i]));
+      result_.AddUnique(std::move(node));
+    }
+    return absl::OkStatus();
+  }
+
+  void RewireInputs(Node& node) {
+    for (OutputRef& input : node.inputs) input = Renamed(input);
+    absl::InlinedVector<NodeId, 2> controls;
+    for (NodeId control : node.control_inputs) {
+      if (renamed_[control.value].valid()) controls.push_back(renamed_[control.value]);
+    }
+    node.control_inputs = std::move(controls);
+  }
+
+  struct FeedNode {
+    std::string name;
+    TensorType type;
+    NodeId id;
+    bool used = false;
+  };
+
+  const Graph& graph_;
+  const Signature& signature_;
+  std::map<OutputRef, FeedNode> feeds_;
+  std::vector<OutputRef> fetches_;
+  std::vector<NodeId> targets_;
+  std::vector<NodeId> renamed_;
+  std::vector<bool> needed_;
+  Graph result_;
+};
+
+}  // namespace
+
+absl::StatusOr<Graph> Prune(const Graph& graph, const Signature& signature) {
+  return Pruner(graph, signature).Run();
+}
+
+void RemoveUnneeded(Graph& graph, const Signature& signature, std::vector<uint64_t>& per_node) {
+  std::vector<bool> needed(graph.num_ids(), false);
+  std::vector<NodeId> stack;
+  auto need = [&](NodeId id) {
+    if (!id.valid() || needed[id.value]) return;
+    needed[id.value] = true;
+    stack.push_back(id);
+  };
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    if (!graph.node(NodeId{i}).removed && graph.node(NodeId{i}).op == "_Fetch") need(NodeId{i});
+  }
+  for (const std::string& target : signature.targets) need(graph.Find(target.substr(0, target.rfind(':'))));
+  while (!stack.empty()) {
+    const Node& node = graph.node(stack.back());
+    stack.pop_back();
+    for (OutputRef input : node.inputs) need(input.node);
+    for (NodeId control : node.control_inputs) need(control);
+  }
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    if (!needed[i]) graph.RemoveNode(NodeId{i});
+  }
+  const std::vector<NodeId> renamed = graph.Compact();
+  for (size_t i = 0; i < renamed.size(); ++i) {
+    if (renamed[i].valid()) per_node[renamed[i].value] = per_node[i];
+  }
+  per_node.resize(graph.num_ids());
+}
+
+}  // namespace millrace

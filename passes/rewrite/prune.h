@@ -1,0 +1,35 @@
+// Prune: keeps what the fetches and targets need, turns fed tensors into _Feed nodes and fetched ones into
+// _Fetch nodes. Needs: nothing. Establishes: every node is needed; every placeholder left is fed.
+#ifndef MILLRACE_PASSES_REWRITE_PRUNE_H_
+#define MILLRACE_PASSES_REWRITE_PRUNE_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "millrace/graph.h"
+#include "millrace/tensor.h"
+
+namespace millrace {
+
+// What one Run asks for.
+struct Signature {
+  std::map<std::string, TensorType> feeds;  // by tensor name "x:0"
+  std::vector<std::string> fetches;         // tensor names, in the caller's order, may repeat
+  std::vector<std::string> targets;         // node names
+  std::map<std::string, Tensor> feed_values;  // of those that planning takes by value
+};
+
+// The pruned copy of `graph`. NotFound names a feed, fetch or target that is not there; InvalidArgument a
+// placeholder that is needed and not fed, or a fed type that contradicts the placeholder's.
+// _Fetch nodes have attr "index" (into signature.fetches), _Feed nodes attr "tensor" (the feed's name).
+absl::StatusOr<Graph> Prune(const Graph& graph, const Signature& signature);
+
+// Drops what no fetch and no target needs any more, and closes the holes; `per_node` (a value per node id) follows
+// its nodes.
+void RemoveUnneeded(Graph& graph, const Signature& signature, std::vector<uint64_t>& per_node);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_REWRITE_PRUNE_H_

@@ -1,0 +1,382 @@
+#include "passes/shapes/dynamic_shapes.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
+
+namespace millrace {
+namespace {
+
+// What a shape rule said.
+struct Ruling {
+  absl::Status status;
+  std::vector<TensorType> outputs;
+  std::vector<int> bound_outputs;
+  uint64_t by_value = 0;
+  bool known() const {
+    return status.ok() && std::all_of(outputs.begin(), outputs.end(),
+                                      [](const TensorType& type) { return type.shape.fully_known(); });
+  }
+};
+
+Ruling Rule(const OpDef& def, const OpInstance& instance) {
+  std::vector<const Tensor*> values(instance.inputs.size(), nullptr);
+  for (size_t i = 0; i < instance.input_values.size(); ++i) {
+    if (!instance.input_values[i].empty()) values[i] = &instance.input_values[i];
+  }
+  InferenceContext context(instance.name, instance.op, instance.attrs, instance.inputs, values);
+  Ruling ruling;
+  ruling.status = def.InferShapes(context);
+  ruling.outputs.assign(context.outputs().begin(), context.outputs().end());
+  ruling.bound_outputs.assign(context.bound_outputs().begin(), context.bound_outputs().end());
+  ruling.by_value = context.by_value();
+  return ruling;
+}
+
+Tensor Ints(const TensorType& like, std::vector<int64_t> values) {
+  Tensor tensor(like.dtype, Shape({static_cast<int64_t>(values.size())}));
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (like.dtype == DataType::kInt32) {
+      tensor.mutable_as<int32_t>()[i] = static_cast<int32_t>(std::min<int64_t>(values[i], INT32_MAX));
+    } else {
+      tensor.mutable_as<int64_t>()[i] = values[i];
+    }
+  }
+  return tensor;
+}
+
+bool IsReduction(const std::string& op) {
+  static const auto* ops =
+      new std::set<std::string>{"Sum", "Mean", "Prod", "Max", "Min", "All", "Any", "EuclideanNorm"};
+  return ops->count(op) > 0;
+}
+
+class DynamicInferrer {
+ public:
+  DynamicInferrer(const OpDef& def, const OpInstance& instance, absl::Span<const BoundedInput> inputs)
+      : def_(def), instance_(instance), inputs_(inputs) {
+    instance_.input_values.resize(inputs.size());
+  }
+
+  absl::StatusOr<DynamicTypes> Run() {
+    OpInstance partial = instance_;
+    for (size_t i = 0; i < inputs_.size(); ++i) partial.inputs[i].shape = inputs_[i].partial;
+    const Ruling with_bounds = Rule(def_, instance_), with_partial = Rule(def_, partial);
+    // A rule that marks bounds does without the values that it asked for.
+    result_.by_value = with_bounds.by_value | with_partial.by_value;
+    const bool marked = !with_bounds.bound_outputs.empty() || !with_partial.bound_outputs.empty();
+    if (!marked && !with_bounds.known()) {
+      for (size_t i = 0; i < std::min<size_t>(inputs_.size(), 64); ++i) {
+        if ((result_.by_value >> i & 1) != 0 && instance_.input_values[i].empty()) result_.run_time_values |= uint64_t{1} << i;
+      }
+    }
+    const std::vector<Shape> partial_outputs = PartialOutputs(partial, with_partial);
+    MR_RETURN_IF_ERROR(FindBounds());
+    AddSmallerInstances();
+    Reconcile(partial_outputs);
+    return std::move(result_);
+  }
+
+ private:
+  bool Needs(size_t i) const { return i < 64 && (result_.run_time_values >> i & 1) != 0; }
+
+  // The dimension that values make smaller, of an output that the rule marks: rows, but along an axis for UniqueV2.
+  int BoundDim(int rank) const {
+    const bool along = absl::StartsWith(instance_.op, "Unique") && instance_.inputs.size() > 1;
+    const Tensor* axis = along && !instance_.input_values[1].empty() ? &instance_.input_values[1] : nullptr;
+    if (axis == nullptr || axis->num_elements() != 1) return 0;
+    return static_cast<int>(axis->IntAt(0) < 0 ? axis->IntAt(0) + rank : axis->IntAt(0));
+  }
+
+  // Empty when nothing is certain.
+  std::vector<Shape> PartialOutputs(OpInstance partial, const Ruling& without_values) const {
+    std::vector<Shape> shapes;
+    if (result_.run_time_values == 0) {
+      if (!without_values.status.ok()) return {};
+      for (const TensorType& type : without_values.outputs) shapes.push_back(type.shape);
+      for (int output : without_values.bound_outputs) {
+        const int dim = BoundDim(shapes[output].rank());
+        if (dim < shapes[output].rank()) shapes[output].set_dim(dim, -1);
+        // Rows of rows: the longest one of each level.
+        const int levels = instance_.op == "RaggedTensorToTensor" ? static_cast<int>(inputs_.size()) - 3 : 0;
+        for (int d = 1; d <= levels && d < shapes[output].rank(); ++d) shapes[output].set_dim(d, -1);
+      }
+      return shapes;
+    }
+    // What comes out the same for the smallest and the largest values is certain.
+    OpInstance high = partial;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (!Needs(i)) continue;
+      if (!inputs_[i].bounds.has_value()) return {};
+      partial.input_values[i] = inputs_[i].bounds->low;
+      high.input_values[i] = inputs_[i].bounds->high;
+    }
+    const Ruling lows = Rule(def_, partial), highs = Rule(def_, high);
+    if (!lows.status.ok() || !highs.status.ok()) return {};
+    for (size_t o = 0; o < lows.outputs.size(); ++o) {
+      const Shape &a = lows.outputs[o].shape, &b = highs.outputs[o].shape;
+      shapes.push_back(a);
+      if (a.rank() != b.rank()) shapes.back() = Shape::UnknownRank();
+      for (int d = 0; d < shapes.back().rank(); ++d) {
+        if (a.dim(d) != b.dim(d)) shapes.back().set_dim(d, -1);
+      }
+    }
+    return shapes;
+  }
+
+  bool Try(const OpInstance& candidate) {
+    Ruling ruling = Rule(def_, candidate);
+    if (error_.ok()) error_ = ruling.status;
+    if (!ruling.known()) return false;
+    result_.by_value |= ruling.by_value;
+    result_.possible = {candidate};
+    result_.possible[0].outputs = ruling.outputs;
+    result_.outputs = std::move(ruling.outputs);
+    return true;
+  }
+
+  absl::Status FindBounds() {
+    OpInstance candidate = instance_;
+    std::optional<std::string> missing;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (!Needs(i)) continue;
+      if (inputs_[i].bounds.has_value() && inputs_[i].bounds->limited()) {
+        candidate.input_values[i] = inputs_[i].bounds->high;
+      } else {
+        missing = absl::StrCat("input ", i, " sizes its output, but is known only when running and has no bound");
+      }
+    }
+    if (result_.run_time_values != 0) SetLargest(candidate, missing);
+    if (result_.run_time_values == 0) FitToReshape(candidate);
+    if (missing.has_value()) {
+      return absl::UnimplementedError(absl::StrCat("node '", instance_.name, "' (", instance_.op, "): ", *missing));
+    }
+    if (Try(candidate) || TryEqualDims(candidate)) {
+      if (instance_.op == "SplitV" && Needs(1)) WidenSplits();
+      return absl::OkStatus();
+    }
+    if (!error_.ok()) return error_;
+    return absl::UnimplementedError(absl::StrCat("node '", instance_.name, "' (", instance_.op,
+                                                 ") has an output whose shape is known only when running, and no "
+                                                 "bound of it is known"));
+  }
+
+  // For ops whose largest output does not follow from the largest values: values (and attributes) that give it.
+  void SetLargest(OpInstance& candidate, std::optional<std::string>& missing) const {
+    const std::string& op = instance_.op;
+    const Shape& in = instance_.inputs[0].shape;
+    if (IsReduction(op) && Needs(1)) {
+      candidate.input_values[1] = Ints(instance_.inputs[1], {});
+      candidate.inputs[1].shape = Shape({0});
+    } else if (op == "SplitV" && Needs(1) && !Needs(2)) {
+      const Tensor& axis = candidate.input_values[2];
+      if (axis.num_elements() != 1 || in.rank() < 1) return;
+      const int64_t d = axis.IntAt(0) < 0 ? axis.IntAt(0) + in.rank() : axis.IntAt(0);
+      if (d < 0 || d >= in.rank() || instance_.inputs[1].shape.num_elements() < 1) return;
+      std::vector<int64_t> sizes(instance_.inputs[1].shape.num_elements(), 0);
+      sizes[0] = in.dim(static_cast<int>(d));
+      candidate.input_values[1] = Ints(instance_.inputs[1], sizes);
+    } else if (op == "Slice") {
+      std::vector<int64_t> size(in.dims().begin(), in.dims().end());
+      const Tensor& high = candidate.input_values[2];
+      for (size_t d = 0; d < size.size() && static_cast<int64_t>(d) < high.num_elements(); ++d) {
+        if (!high.empty() && high.IntAt(d) >= 0) size[d] = std::min(size[d], high.IntAt(d));
+      }
+      candidate.input_values[1] = Ints(instance_.inputs[1], std::vector<int64_t>(size.size(), 0));
+      candidate.input_values[2] = Ints(instance_.inputs[2], size);
+    } else if (op == "StridedSlice" && !Needs(3)) {
+      for (int i : {1, 2}) {
+        if (!Needs(i)) continue;
+        candidate.attrs.Set(i == 1 ? "begin_mask" : "end_mask", ~candidate.attrs.GetOr<int64_t>("shrink_axis_mask", 0));
+        candidate.input_values[i] =
+            Ints(instance_.inputs[i], std::vector<int64_t>(candidate.input_values[3].num_elements(), 0));
+      }
+    } else if (op == "Reshape" && candidate.input_values.size() > 1 && !candidate.input_values[1].empty()) {
+      const std::vector<int64_t> dims = LargestReshape(candidate.input_values[1]);
+      candidate.input_values[1] = Ints(instance_.inputs[1], dims);
+      // The real input has as many elements as the result.
+      if (Shape(dims).num_elements() <= in.num_elements()) candidate.inputs[0].shape = Shape(dims);
+    } else if (op == "Range" && !missing.has_value() && candidate.input_values[2].num_elements() == 1 && Needs(0) &&
+               inputs_[0].bounds.has_value() && candidate.input_values[2].DoubleAt(0) > 0) {
+      candidate.input_values[0] = inputs_[0].bounds->low;
+    } else {
+      return;
+    }
+    missing.reset();
+  }
+
+  // Where a Reshape asks for less than the bound of its input, the input will be that small.
+  void FitToReshape(OpInstance& candidate) const {
+    if (instance_.op != "Reshape" || inputs_[0].partial.fully_known() || instance_.input_values[1].empty()) return;
+    std::vector<int64_t> dims;
+    for (int64_t i = 0; i < instance_.input_values[1].num_elements(); ++i) dims.push_back(instance_.input_values[1].IntAt(i));
+    const bool given = std::all_of(dims.begin(), dims.end(), [](int64_t dim) { return dim >= 0; });
+    if (given && Shape(dims).num_elements() < candidate.inputs[0].shape.num_elements()) candidate.inputs[0].shape = Shape(dims);
+  }
+
+  // The request with sizes such that the result is no larger than the input, whose memory it has.
+  std::vector<int64_t> LargestReshape(const Tensor& high) const {
+    const Tensor& low = inputs_[1].bounds.has_value() ? inputs_[1].bounds->low : high;
+    const int64_t elements = instance_.inputs[0].shape.num_elements();
+    std::vector<int64_t> dims;
+    for (int64_t i = 0; i < high.num_elements(); ++i) dims.push_back(std::max<int64_t>(high.IntAt(i), -1));
+    const auto product_without = [&](size_t skipped) {
+      int64_t product = 1;
+      for (size_t i = 0; i < dims.size(); ++i) product *= i == skipped ? 1 : std::max<int64_t>(dims[i], 1);
+      return std::max<int64_t>(product, 1);
+    };
+    for (size_t i = dims.size(); i-- > 0;) {
+      const bool open = dims[i] == -1, free = open || low.IntAt(i) != high.IntAt(i);
+      if (!free) continue;
+      const int64_t fits = std::max<int64_t>(elements / product_without(i), elements > 0 ? 1 : 0);
+      dims[i] = open ? fits : std::min(dims[i], fits);
+    }
+    return dims;
+  }
+
+  // Bounds of one real size may differ: tries smaller ones, first of a single dimension, then of all at once.
+  bool TryEqualDims(const OpInstance& base) {
+    std::set<int64_t, std::greater<int64_t>> sizes;
+    for (const TensorType& input : base.inputs) {
+      for (int64_t dim : input.shape.dims()) sizes.insert(dim);
+    }
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      for (int d = 0; d < inputs_[i].partial.rank(); ++d) {
+        if (inputs_[i].partial.dim(d) >= 0) continue;
+        for (int64_t size : sizes) {
+          if (size >= base.inputs[i].shape.dim(d)) continue;
+          OpInstance candidate = base;
+          candidate.inputs[i].shape.set_dim(d, size);
+          if (Try(candidate)) return true;
+        }
+      }
+    }
+    const auto from_left = [](int d, int) { return d; };
+    const auto from_right = [](int d, int rank) { return d - rank; };
+    const auto everywhere = [](int, int) { return 0; };
+    return Try(WithLeast(base, from_left)) || Try(WithLeast(base, from_right)) ||
+           Try(WithLeast(base, everywhere));
+  }
+
+  // Dimensions that are not certain, made as small as the least of those with the same key (1 aside, which broadcasts).
+  OpInstance WithLeast(OpInstance candidate, const std::function<int(int d, int rank)>& key) const {
+    std::map<int, int64_t> least;
+    const auto visit = [&](const std::function<void(size_t, int, int)>& body) {
+      for (size_t i = 0; i < inputs_.size(); ++i) {
+        const int rank = candidate.inputs[i].shape.rank();
+        for (int d = 0; d < rank; ++d) body(i, d, key(d, rank));
+      }
+    };
+    visit([&](size_t i, int d, int k) {
+      const int64_t dim = candidate.inputs[i].shape.dim(d);
+      if (dim == 1) return;
+      auto [it, inserted] = least.emplace(k, dim);
+      it->second = std::min(it->second, dim);
+    });
+    visit([&](size_t i, int d, int k) {
+      const Shape& partial = inputs_[i].partial;
+      const bool certain = d < partial.rank() && partial.dim(d) >= 0;
+      auto found = least.find(k);
+      if (certain || found == least.end() || candidate.inputs[i].shape.dim(d) == 1) return;
+      candidate.inputs[i].shape.set_dim(d, found->second);
+    });
+    return candidate;
+  }
+
+  // The representative's first part has everything; each may.
+  void WidenSplits() {
+    for (size_t o = 1; o < result_.outputs.size(); ++o) {
+      const Shape whole = result_.outputs[0].shape;
+      for (int d = 0; d < whole.rank(); ++d) {
+        Shape& shape = result_.outputs[o].shape;
+        if (shape.dim(d) == whole.dim(d)) continue;
+        int64_t most = whole.dim(d);
+        if (inputs_[1].bounds.has_value()) most = std::min(most, inputs_[1].bounds->high.IntAt(o));
+        shape.set_dim(d, std::max<int64_t>(most, 0));
+      }
+    }
+  }
+
+  void AddPossible(OpInstance candidate) {
+    Ruling ruling = Rule(def_, candidate);
+    if (!ruling.known()) return;
+    candidate.outputs = std::move(ruling.outputs);
+    result_.possible.push_back(std::move(candidate));
+  }
+
+  void AddSmallerInstances() {
+    const OpInstance largest = result_.possible[0];
+    if (IsReduction(instance_.op) && Needs(1)) {
+      std::vector<int64_t> all;
+      for (int d = 0; d < largest.inputs[0].shape.rank(); ++d) {
+        OpInstance one = largest;
+        one.input_values[1] = Ints(instance_.inputs[1], {d});
+        AddPossible(std::move(one));
+        all.push_back(d);
+      }
+      OpInstance every = largest;
+      every.input_values[1] = Ints(instance_.inputs[1], all);
+      AddPossible(std::move(every));
+    }
+    // In steps of a quarter to a half, down to one.
+    int64_t most = 1;
+    // A Reshape's largest input may have been given the rank of its result.
+    const auto rank = [&](size_t i) { return std::min(inputs_[i].partial.rank(), largest.inputs[i].shape.rank()); };
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      for (int d = 0; d < rank(i); ++d) {
+        if (inputs_[i].partial.dim(d) < 0) most = std::max(most, largest.inputs[i].shape.dim(d));
+      }
+    }
+    int64_t numerator = 3, divisor = 4;  // 3/4, 1/2, 3/8, 1/4, …
+    while (most * numerator >= divisor) {
+      OpInstance smaller = largest;
+      for (size_t i = 0; i < inputs_.size(); ++i) {
+        for (int d = 0; d < rank(i); ++d) {
+          if (inputs_[i].partial.dim(d) >= 0) continue;
+          Shape& shape = smaller.inputs[i].shape;
+          shape.set_dim(d, std::max<int64_t>(shape.dim(d) * numerator / divisor, 1));
+        }
+      }
+      AddPossible(std::move(smaller));
+      numerator = numerator == 3 ? 2 : 3;
+      if (numerator == 3) divisor *= 2;
+    }
+  }
+
+  void Reconcile(const std::vector<Shape>& partial) {
+    for (size_t o = 0; o < result_.outputs.size(); ++o) {
+      Shape& bound = result_.outputs[o].shape;
+      Shape certain = o < partial.size() ? partial[o] : Shape::UnknownRank();
+      if (certain.rank() != bound.rank()) {
+        certain = bound;
+        for (int d = 0; d < bound.rank(); ++d) certain.set_dim(d, -1);
+      }
+      for (int d = 0; d < bound.rank(); ++d) {
+        if (certain.dim(d) >= 0) bound.set_dim(d, certain.dim(d));
+      }
+      result_.partial.push_back(std::move(certain));
+    }
+  }
+
+  const OpDef& def_;
+  OpInstance instance_;
+  absl::Span<const BoundedInput> inputs_;
+  absl::Status error_;  // of the first attempt
+  DynamicTypes result_;
+};
+
+}  // namespace
+
+absl::StatusOr<DynamicTypes> InferDynamic(const OpDef& def, const OpInstance& instance,
+                                          absl::Span<const BoundedInput> inputs) {
+  return DynamicInferrer(def, instance, inputs).Run();
+}
+
+}  // namespace millrace

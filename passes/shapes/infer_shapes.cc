@@ -1,0 +1,416 @@
+#include "passes/shapes/infer_shapes.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "millrace/status.h"
+#include "passes/shapes/dynamic_shapes.h"
+#include "passes/shapes/needed_feeds.h"
+#include "passes/shapes/sparse_shapes.h"
+#include "passes/shapes/value_bounds.h"
+
+namespace millrace {
+namespace {
+
+class Inferrer {
+ public:
+  Inferrer(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,
+           const std::map<std::string, TensorType>& variable_types)
+      : graph_(graph), ops_(ops), oracle_(oracle), variable_types_(variable_types), values_(graph.num_ids()) {
+    result_.by_value.assign(graph.num_ids(), 0);
+  }
+
+  absl::StatusOr<InferenceResult> Run() {
+    MR_RETURN_IF_ERROR(CheckOpsKnown(graph_, ops_));
+    MR_ASSIGN_OR_RETURN(const std::vector<NodeId> order, CreationOrder(graph_));
+    for (NodeId id : order) {
+      absl::Status status = Visit(id);
+      if (status.ok()) continue;
+      const auto known = [this](OutputRef ref) { return Value(ref); };
+      return AskForFeeds(graph_, ops_, id, result_.by_value[id.value], known, std::move(status));
+    }
+    return std::move(result_);
+  }
+
+  // One node at a time, as the graph grows (ShapeTracker).
+  bool Track(NodeId id, bool may_replace) {
+    Grow();
+    may_replace_ = may_replace;
+    Node& node = graph_.mutable_node(id);
+    Rewire(node);
+    const bool typed = std::all_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) {
+      return static_cast<size_t>(input.index) < graph_.node(input.node).outputs.size();
+    });
+    if (typed && ops_.Find(node.op) != nullptr && Visit(id).ok()) return true;
+    graph_.mutable_node(id).outputs.clear();
+    values_[id.value].clear();
+    return false;
+  }
+  void Declare(NodeId id, std::vector<TensorType> types, std::vector<Tensor> values) {
+    Grow();
+    graph_.mutable_node(id).outputs.assign(types.begin(), types.end());
+    values_[id.value] = std::move(values);
+  }
+  OutputRef Current(OutputRef ref) const {
+    const auto replaced = replaced_.find(ref);
+    return replaced == replaced_.end() ? ref : replaced->second;
+  }
+
+  const Tensor* Value(OutputRef ref) const {
+    if (static_cast<size_t>(ref.node.value) >= values_.size()) return nullptr;
+    const std::vector<Tensor>& values = values_[ref.node.value];
+    if (static_cast<size_t>(ref.index) >= values.size() || values[ref.index].empty()) return nullptr;
+    return &values[ref.index];
+  }
+
+ private:
+  void Grow() {
+    values_.resize(graph_.num_ids());
+    result_.by_value.resize(graph_.num_ids(), 0);
+  }
+
+  void Rewire(Node& node) const {
+    for (OutputRef& input : node.inputs) {
+      auto replaced = replaced_.find(input);
+      if (replaced == replaced_.end()) continue;
+      // What is fetched is what the node makes, where it still makes it.
+      if (node.op == "_Fetch" && static_cast<size_t>(input.index) < graph_.node(input.node).outputs.size()) continue;
+      input = replaced->second;
+    }
+  }
+
+  absl::Status Visit(NodeId id) {
+    Node& node = graph_.mutable_node(id);
+    const OpDef& def = *ops_.Find(node.op);
+    Rewire(node);
+    MR_RETURN_IF_ERROR(Infer(id, node, def));
+    MR_RETURN_IF_ERROR(SettleVariables(node, def));
+    if (node.op == "Const") {
+      MR_ASSIGN_OR_RETURN(Tensor value, node.attrs.Get<Tensor>("value"));
+      values_[id.value] = {std::move(value)};
+      return absl::OkStatus();
+    }
+    const bool limits = Limits(node.op);
+    MR_RETURN_IF_ERROR(Fold(id, node, def));  // may add nodes: `node` is gone then
+    if (!partial_.empty() || !bounds_.empty() || limits) BoundValues(id, def);
+    KnowSparseShapes(id);
+    return absl::OkStatus();
+  }
+
+  absl::Status Infer(NodeId id, Node& node, const OpDef& def) {
+    std::vector<TensorType> types;
+    std::vector<const Tensor*> values;
+    for (OutputRef input : node.inputs) {
+      const Node& producer = graph_.node(input.node);
+      if (input.index < 0 || static_cast<size_t>(input.index) >= producer.outputs.size()) {
+        return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' (", node.op, ") takes output ",
+                                                       input.index, " of '", producer.name, "' (", producer.op,
+                                                       "), which has ", producer.outputs.size(), " outputs"));
+      }
+      types.push_back(producer.outputs[input.index]);
+      values.push_back(Value(input));
+    }
+    InferenceContext context(node.name, node.op, node.attrs, types, values);
+    const absl::Status status = def.InferShapes(context);
+    result_.by_value[id.value] = context.by_value();
+    if (!def.is_variable && IsDynamic(node, context, status)) return InferDynamicNode(id, node, def, status);
+    MR_RETURN_IF_ERROR(status);
+    node.outputs.assign(context.outputs().begin(), context.outputs().end());
+    if (def.is_variable) {
+      auto known = variable_types_.find(VariableName(node));
+      if (known != variable_types_.end()) node.outputs[0] = known->second;
+      return absl::OkStatus();
+    }
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (node.outputs[i].shape.fully_known()) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "output ", i, " of node '", node.name, "' (", node.op, ") has type ", node.outputs[i].ToString(),
+          ", expected a shape that is known once feeds are"));
+    }
+    return absl::OkStatus();
+  }
+
+  // Whether shapes of the node depend on what is known only when running: those of its inputs, or values that its
+  // shape rule asked for in vain.
+  bool IsDynamic(const Node& node, const InferenceContext& context, const absl::Status& status) const {
+    for (OutputRef input : node.inputs) {
+      if (graph_.node(input.node).dynamic_output(input.index)) return true;
+    }
+    if (status.ok()) return !context.bound_outputs().empty();
+    for (size_t i = 0; i < node.inputs.size() && i < 64; ++i) {
+      if ((context.by_value() >> i & 1) != 0 && Value(node.inputs[i]) == nullptr) return true;
+    }
+    return false;
+  }
+
+  BoundedInput Bounded(OutputRef ref) const {
+    BoundedInput input;
+    input.type = graph_.type(ref);
+    auto partial = partial_.find(ref);
+    input.partial = partial != partial_.end() ? partial->second : input.type.shape;
+    auto bounds = bounds_.find(ref);
+    if (const Tensor* value = Value(ref); value != nullptr) {
+      input.bounds = ValueBounds{*value, *value};
+    } else if (bounds != bounds_.end()) {
+      input.bounds = bounds->second;
+    }
+    return input;
+  }
+
+  absl::Status InferDynamicNode(NodeId id, Node& node, const OpDef& def, const absl::Status& static_status) {
+    OpInstance instance = MakeInstance(graph_, id, 0);
+    std::vector<BoundedInput> inputs;
+    for (OutputRef input : node.inputs) {
+      const Tensor* value = Value(input);
+      instance.input_values.push_back(value == nullptr ? Tensor() : *value);
+      inputs.push_back(Bounded(input));
+    }
+    absl::StatusOr<DynamicTypes> types = InferDynamic(def, instance, inputs);
+    // A graph that is wrong whatever the values are is told so by the rule.
+    if (!types.ok()) return static_status.ok() ? types.status() : static_status;
+    node.outputs.assign(types->outputs.begin(), types->outputs.end());
+    node.run_time_values = types->run_time_values;
+    result_.by_value[id.value] |= types->by_value;
+    for (size_t o = 0; o < types->outputs.size(); ++o) {
+      if (types->partial[o].fully_known()) continue;
+      node.dynamic_outputs |= uint64_t{1} << std::min<size_t>(o, 63);
+      partial_[{id, static_cast<int32_t>(o)}] = types->partial[o];
+    }
+    result_.possible[node.name] = std::move(types->possible);
+    return absl::OkStatus();
+  }
+
+  // Gives a bound to numbers that have none.
+  static bool Limits(const std::string& op) { return op == "Maximum" || op == "Minimum"; }
+
+  // Bounds of the elements of the node's outputs; those that are certain are known values.
+  void BoundValues(NodeId id, const OpDef& def) {
+    const Node& node = graph_.node(id);
+    const bool follows = std::any_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) {
+      return def.from_types ? graph_.node(input.node).dynamic_output(input.index) : bounds_.count(input) > 0;
+    });
+    if ((!follows && !Limits(node.op)) || node.dynamic_outputs != 0 || node.run_time_values != 0) return;
+    std::vector<BoundedInput> inputs;
+    for (OutputRef input : node.inputs) inputs.push_back(Bounded(input));
+    std::vector<ValueBounds> bounds = BoundOutputs(def, MakeInstance(graph_, id, 0), inputs, oracle_);
+    for (size_t o = 0; o < bounds.size(); ++o) {
+      const OutputRef output{id, static_cast<int32_t>(o)};
+      if (bounds[o].exact() && may_replace_) {
+        const std::string name = absl::StrCat(graph_.node(id).name, "/output_", o);
+        replaced_.emplace(output, OutputRef{AddConstant(name, bounds[o].low, {}), 0});
+      } else {
+        bounds_.emplace(output, std::move(bounds[o]));
+      }
+    }
+  }
+
+  // Outputs of sparse ops that are dense shapes are known where those of the operands are.
+  void KnowSparseShapes(NodeId id) {
+    if (!may_replace_ || !absl::StartsWith(graph_.node(id).op, "Sparse")) return;
+    OpInstance instance = MakeInstance(graph_, id, 0);
+    for (OutputRef input : graph_.node(id).inputs) {
+      const Tensor* value = Value(input);
+      instance.input_values.push_back(value == nullptr ? Tensor() : *value);
+    }
+    for (auto& [output, value] : SparseShapes(instance)) {
+      const std::string name = absl::StrCat(instance.name, "/output_", output);
+      replaced_.emplace(OutputRef{id, output}, OutputRef{AddConstant(name, value, {}), 0});
+    }
+  }
+
+  NodeId AddConstant(const std::string& name, const Tensor& value, absl::InlinedVector<NodeId, 2> controls) {
+    Node constant;
+    constant.name = name;
+    constant.op = "Const";
+    constant.attrs.Set("dtype", value.dtype());
+    constant.attrs.Set("value", value);
+    constant.outputs.push_back(value.type());
+    constant.control_inputs = std::move(controls);
+    const NodeId added = graph_.AddUnique(std::move(constant));
+    values_.push_back({value});
+    result_.by_value.push_back(0);
+    return added;
+  }
+
+  // A variable declared without a shape takes that of the first value assigned to it.
+  absl::Status SettleVariables(const Node& node, const OpDef& def) {
+    for (const VariableUse& use : def.variables) {
+      if (use.access != VariableAccess::kWrite || node.inputs.size() < 2) continue;
+      const OutputRef variable = node.inputs[use.input];
+      Node& declaration = graph_.mutable_node(variable.node);
+      const TensorType& assigned = graph_.type(node.inputs[use.input + 1]);
+      TensorType& type = declaration.outputs[variable.index];
+      const OutputRef value = node.inputs[use.input + 1];
+      if (graph_.node(value.node).dynamic_output(value.index)) {
+        if (type.shape.fully_known()) continue;  // compared when running
+        return absl::UnimplementedError(absl::StrCat(
+            "node '", node.name, "' (", node.op, ") assigns a value whose shape is known only when running to variable '",
+            declaration.name, "', expected a variable of known shape"));
+      }
+      if (!type.shape.fully_known()) type = assigned;
+      if (!(type == assigned) && node.attrs.GetOr<bool>("validate_shape", true)) {
+        return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' (", node.op, ") assigns ",
+                                                       assigned.ToString(), " to variable '", declaration.name,
+                                                       "', expected ", type.ToString()));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  bool Foldable(const Node& node, const OpDef& def) const {
+    if (def.stateful || def.is_variable || def.returns_variable || node.outputs.empty()) return false;
+    if (!def.variables.empty() && !def.from_types) return false;
+    int64_t bytes = 0;
+    for (const TensorType& type : node.outputs) {
+      if (DataTypeSize(type.dtype) == 0) return false;
+      bytes += type.size_bytes();
+      if (bytes > kMaxFoldedBytes) return false;
+    }
+    if (def.from_types) {
+      return std::none_of(node.inputs.begin(), node.inputs.end(),
+                          [&](OutputRef in) { return graph_.node(in.node).dynamic_output(in.index); });
+    }
+    return std::all_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef in) { return Value(in) != nullptr; });
+  }
+
+  absl::Status Fold(NodeId id, Node& node, const OpDef& def) {
+    if (!Foldable(node, def)) return absl::OkStatus();
+    OpInstance instance = MakeInstance(graph_, id, 0);
+    std::vector<Tensor> inputs;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const Tensor* value = Value(node.inputs[i]);
+      inputs.push_back(value == nullptr ? Tensor() : *value);
+      instance.input_values.push_back(inputs.back());
+    }
+    absl::StatusOr<std::vector<Tensor>> outputs = oracle_.Evaluate(def, instance, std::move(inputs));
+    // What the host cannot compute is left to the device, which says so if it cannot either.
+    if (absl::IsUnimplemented(outputs.status())) return absl::OkStatus();
+    if (!outputs.ok()) {
+      return absl::Status(outputs.status().code(),
+                          absl::StrCat("node '", node.name, "' (", node.op, "): ", outputs.status().message()));
+    }
+    values_[id.value] = *std::move(outputs);
+    for (size_t i = 0; i < values_[id.value].size(); ++i) {
+      graph_.mutable_node(id).outputs[i] = values_[id.value][i].type();
+    }
+    if (may_replace_) ReplaceByConst(id);
+    return absl::OkStatus();
+  }
+
+  // A node of one output becomes a Const in place; one of several becomes a NoOp beside a Const per output, to
+  // which the consumers, visited later, are wired. Order that came in by control edges is kept.
+  void ReplaceByConst(NodeId id) {
+    result_.changed = true;
+    Node& node = graph_.mutable_node(id);
+    for (OutputRef input : node.inputs) {
+      if (!graph_.node(input.node).control_inputs.empty()) node.control_inputs.push_back(input.node);
+    }
+    node.inputs.clear();
+    node.attrs = AttrMap();
+    node.dynamic_outputs = node.run_time_values = 0;
+    for (size_t o = 0; o < node.outputs.size(); ++o) partial_.erase({id, static_cast<int32_t>(o)});
+    result_.possible.erase(node.name);
+    result_.by_value[id.value] = 0;
+    if (node.outputs.size() == 1) {
+      node.op = "Const";
+      node.attrs.Set("dtype", node.outputs[0].dtype);
+      node.attrs.Set("value", values_[id.value][0]);
+      return;
+    }
+    const std::string name = node.name;
+    const bool ordered = !node.control_inputs.empty();
+    const std::vector<Tensor> values = std::move(values_[id.value]);
+    values_[id.value].clear();
+    node.op = "NoOp";
+    node.outputs.clear();
+    for (size_t i = 0; i < values.size(); ++i) {
+      absl::InlinedVector<NodeId, 2> controls;
+      if (ordered) controls.push_back(id);
+      const NodeId added = AddConstant(absl::StrCat(name, "/output_", i), values[i], std::move(controls));
+      replaced_.emplace(OutputRef{id, static_cast<int32_t>(i)}, OutputRef{added, 0});
+    }
+  }
+
+  Graph& graph_;
+  const OpRegistry& ops_;
+  KernelOracle& oracle_;
+  const std::map<std::string, TensorType>& variable_types_;
+  std::vector<std::vector<Tensor>> values_;
+  bool may_replace_ = true;  // known nodes by Const
+  std::map<OutputRef, OutputRef> replaced_;
+  std::map<OutputRef, Shape> partial_;       // of dynamic outputs
+  std::map<OutputRef, ValueBounds> bounds_;  // of small outputs that follow from dynamic shapes
+  InferenceResult result_;
+};
+
+}  // namespace
+
+absl::StatusOr<InferenceResult> InferShapesAndFold(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,
+                                                   const std::map<std::string, TensorType>& variable_types) {
+  return Inferrer(graph, ops, oracle, variable_types).Run();
+}
+
+class ShapeTracker::Impl : public Inferrer {
+ public:
+  using Inferrer::Inferrer;
+};
+
+ShapeTracker::ShapeTracker(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,
+                           const std::map<std::string, TensorType>& variable_types)
+    : impl_(std::make_unique<Impl>(graph, ops, oracle, variable_types)) {}
+ShapeTracker::~ShapeTracker() = default;
+bool ShapeTracker::Track(NodeId id, bool may_replace) { return impl_->Track(id, may_replace); }
+void ShapeTracker::Declare(NodeId id, std::vector<TensorType> types, std::vector<Tensor> values) {
+  impl_->Declare(id, std::move(types), std::move(values));
+}
+const Tensor* ShapeTracker::Value(OutputRef ref) const { return impl_->Value(ref); }
+OutputRef ShapeTracker::Current(OutputRef ref) const { return impl_->Current(ref); }
+
+std::string VariableName(const Node& node) {
+  if (node.op != "VarHandleOp") return node.name;
+  const std::string shared = node.attrs.GetOr<std::string>("shared_name", "");
+  return shared.empty() ? node.name : shared;
+}
+
+bool TakenByValue(const Node& node, size_t input, uint64_t by_value) {
+  if (input < 64) return (by_value >> input & 1) != 0;
+  return node.op == "ConcatV2" && input + 1 == node.inputs.size();
+}
+
+OpInstance MakeInstance(const Graph& graph, NodeId id, uint64_t by_value) {
+  const Node& node = graph.node(id);
+  OpInstance instance;
+  instance.name = node.name;
+  instance.op = node.op;
+  instance.attrs = node.attrs;
+  instance.outputs.assign(node.outputs.begin(), node.outputs.end());
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    instance.inputs.push_back(graph.type(node.inputs[i]));
+    if (!TakenByValue(node, i, by_value)) continue;
+    const Node& producer = graph.node(node.inputs[i].node);
+    if (producer.op != "Const") continue;
+    instance.input_values.resize(node.inputs.size());
+    instance.input_values[i] = producer.attrs.GetOr<Tensor>("value", Tensor());
+  }
+  return instance;
+}
+
+absl::Status CheckOpsKnown(const Graph& graph, const OpRegistry& ops) {
+  std::map<std::string, std::pair<int, std::string>> unknown;
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    if (node.removed || ops.Find(node.op) != nullptr) continue;
+    auto [it, inserted] = unknown.emplace(node.op, std::make_pair(0, node.name));
+    ++it->second.first;
+  }
+  if (unknown.empty()) return absl::OkStatus();
+  std::string text = absl::StrJoin(unknown, ", ", [](std::string* out, const auto& entry) {
+    absl::StrAppend(out, entry.first, " (", entry.second.first, "x, first at '", entry.second.second, "')");
+  });
+  return absl::UnimplementedError(
+      absl::StrCat("the graph uses ops that are not supported: ", text, "; `millrace inspect --ops` lists those that are"));
+}
+
+}  // namespace millrace

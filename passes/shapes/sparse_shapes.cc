@@ -1,0 +1,104 @@
+#include "passes/shapes/sparse_shapes.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+namespace millrace {
+namespace {
+
+using Dims = std::vector<int64_t>;
+
+std::optional<Dims> ValueOf(const OpInstance& instance, size_t input) {
+  if (input >= instance.input_values.size() || instance.input_values[input].empty()) return std::nullopt;
+  const Tensor& value = instance.input_values[input];
+  Dims dims;
+  for (int64_t i = 0; i < value.num_elements(); ++i) dims.push_back(value.IntAt(i));
+  return dims;
+}
+
+Tensor TensorOf(const Dims& dims) {
+  Tensor tensor(DataType::kInt64, Shape({static_cast<int64_t>(dims.size())}));
+  std::copy(dims.begin(), dims.end(), tensor.mutable_as<int64_t>().begin());
+  return tensor;
+}
+
+// The dimension that numbers from the end where negative, or -1.
+int64_t AxisOf(int64_t axis, size_t rank) {
+  if (axis < 0) axis += static_cast<int64_t>(rank);
+  return axis < static_cast<int64_t>(rank) ? axis : -1;
+}
+
+std::optional<Dims> ConcatDims(const OpInstance& instance) {
+  const size_t count = instance.inputs.size() / 3;
+  std::optional<Dims> all = ValueOf(instance, 2 * count);
+  if (!all.has_value()) return std::nullopt;
+  const int64_t axis = AxisOf(instance.attrs.GetOr<int64_t>("concat_dim", 0), all->size());
+  for (size_t i = 1; i < count; ++i) {
+    const std::optional<Dims> dims = ValueOf(instance, 2 * count + i);
+    if (axis < 0 || !dims.has_value() || dims->size() != all->size()) return std::nullopt;
+    (*all)[axis] += (*dims)[axis];
+  }
+  return all;
+}
+
+std::optional<Dims> SliceDims(const OpInstance& instance) {
+  const std::optional<Dims> dims = ValueOf(instance, 2), start = ValueOf(instance, 3);
+  std::optional<Dims> size = ValueOf(instance, 4);
+  if (!dims.has_value() || !start.has_value() || !size.has_value()) return std::nullopt;
+  if (dims->size() != start->size() || dims->size() != size->size()) return std::nullopt;
+  for (size_t d = 0; d < dims->size(); ++d) (*size)[d] = std::min((*size)[d], std::max<int64_t>((*dims)[d] - (*start)[d], 0));
+  return size;
+}
+
+// -1 in the new shape takes what the others leave of the old one.
+std::optional<Dims> ReshapeDims(const OpInstance& instance) {
+  const std::optional<Dims> from = ValueOf(instance, 1);
+  std::optional<Dims> to = ValueOf(instance, 2);
+  if (!from.has_value() || !to.has_value()) return std::nullopt;
+  int64_t elements = 1, known = 1;
+  for (int64_t dim : *from) elements *= dim;
+  for (int64_t dim : *to) known *= dim < 0 ? 1 : dim;
+  for (int64_t& dim : *to) {
+    if (dim < 0) dim = known == 0 ? 0 : elements / known;
+  }
+  return to;
+}
+
+std::vector<std::pair<int, Tensor>> SplitShapes(const OpInstance& instance) {
+  const std::optional<Dims> axes = ValueOf(instance, 0);
+  std::optional<Dims> dims = ValueOf(instance, 3);
+  const int parts = static_cast<int>(instance.outputs.size()) / 3;
+  if (!axes.has_value() || axes->size() != 1 || !dims.has_value() || parts < 1) return {};
+  const int64_t axis = AxisOf(axes->front(), dims->size());
+  if (axis < 0) return {};
+  const int64_t whole = (*dims)[axis];
+  std::vector<std::pair<int, Tensor>> shapes;
+  for (int i = 0; i < parts; ++i) {
+    (*dims)[axis] = whole / parts + (i < whole % parts ? 1 : 0);
+    shapes.emplace_back(2 * parts + i, TensorOf(*dims));
+  }
+  return shapes;
+}
+
+}  // namespace
+
+std::vector<std::pair<int, Tensor>> SparseShapes(const OpInstance& instance) {
+  if (instance.op == "SparseSplit") return SplitShapes(instance);
+  std::optional<Dims> dims;
+  int output = 2;
+  if (instance.op == "SparseAdd") {
+    dims = ValueOf(instance, 2);
+  } else if (instance.op == "SparseConcat") {
+    dims = ConcatDims(instance);
+  } else if (instance.op == "SparseSlice") {
+    dims = SliceDims(instance);
+  } else if (instance.op == "SparseReshape") {
+    dims = ReshapeDims(instance);
+    output = 1;
+  }
+  if (!dims.has_value()) return {};
+  return {{output, TensorOf(*dims)}};
+}
+
+}  // namespace millrace

@@ -1,0 +1,24 @@
+// What a swap policy is asked.
+#ifndef MILLRACE_PASSES_SWAPS_SWAP_REQUEST_H_
+#define MILLRACE_PASSES_SWAPS_SWAP_REQUEST_H_
+
+#include "millrace/options.h"
+#include "passes/access/access_graph.h"
+#include "passes/access/storage.h"
+#include "passes/access/swap_choice.h"
+
+namespace millrace {
+
+// What a policy decides on: the access graph, and the graph behind it for policies that look at names and op types.
+struct SwapRequest {
+  const AccessGraph& graph;
+  const PlanningOptions& options;
+  const Machine& machine;
+  const Graph& nodes;
+  const DeviceGraph& device;
+  PlanLimits limits = {};
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_SWAPS_SWAP_REQUEST_H_

@@ -1,0 +1,514 @@
+#include "passes/unroll/unroll_loops.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
+#include "millrace/stream_name.h"
+#include "passes/control_flow/control_flow_ops.h"
+#include "passes/unroll/bodies.h"
+#include "passes/unroll/lists.h"
+#include "passes/unroll/straight_graph.h"
+#include "passes/unroll/value.h"
+
+namespace millrace {
+namespace {
+
+// A node of a body in the present turn.
+struct NodeState {
+  absl::InlinedVector<Value, 1> values;
+  NodeId made;   // in the result; invalid when it needs no node
+  Waits waits;   // then: what those who wait for it wait for
+  bool dead = false;
+};
+
+// One run of a body: the graph itself, or a function for one turn.
+struct Run {
+  const Body* body = nullptr;
+  const std::vector<Value>* arguments = nullptr;
+  std::string prefix;         // of names, with turns
+  std::string suffix;         // also, of the frames that it is in
+  std::string stream_prefix;  // of names, without turns
+  std::string device;         // of nodes that ask for none
+  NodeId enter;               // what its first nodes wait for
+  bool top = false;
+  std::vector<NodeState> nodes;
+
+  bool in_loop() const { return !top || !suffix.empty(); }
+};
+
+class Unroller {
+ public:
+  Unroller(const Graph& graph, const OpRegistry& ops, KernelOracle& oracle, const UnrollOptions& options)
+      : ops_(ops), bodies_(ops), out_(graph, ops, oracle, options.variable_types, options.max_nodes), arrays_(out_) {}
+
+  absl::StatusOr<UnrollResult> UnrollGraph(Graph& graph) {
+    MR_ASSIGN_OR_RETURN(const std::unique_ptr<Body> body, bodies_.OfGraph(std::move(graph)));
+    Run run;
+    run.body = body.get();
+    run.top = true;
+    run.nodes.resize(body->graph.num_ids());
+    MR_RETURN_IF_ERROR(RunFrame(run, 0));
+    graph = out_.Take();
+    result_.changed = true;
+    return std::move(result_);
+  }
+
+ private:
+  absl::Status RunFrame(Run& run, int32_t frame);
+  absl::Status RunLoop(Run& run, int32_t frame);
+  absl::Status RunNode(Run& run, NodeId id);
+  absl::Status RunSwitch(Run& run, NodeId id, NodeCall call);
+  absl::Status RunMerge(Run& run, NodeId id);
+  absl::Status RunWhile(Run& run, NodeId id, const NodeCall& call, const std::vector<NodeId>& controls);
+  absl::StatusOr<std::vector<Value>> RunFunction(Run& run);
+  absl::StatusOr<bool> Holds(const Node& loop, const Value& condition);
+  absl::Status Copy(Run& run, NodeId id, const NodeCall& call, const std::vector<NodeId>& controls);
+  absl::Status CopyConstant(Run& run, NodeId id, const std::vector<NodeId>& controls);
+  absl::Status PassOn(Run& run, NodeId id, absl::Span<const Value> values, Waits waits);
+  absl::StatusOr<NodeId> AddNoOp(const std::string& name, std::vector<NodeId> controls);
+  bool IsReference(OutputRef ref) const;
+  void DrawInOrder(const Run& run, const Node& node, Node& copy);
+
+  std::string NameOf(const Run& run, const Node& node) const { return absl::StrCat(run.prefix, node.name, run.suffix); }
+  std::vector<NodeId> ControlsOf(const Run& run, const Node& node) const;
+
+  const OpRegistry& ops_;
+  Bodies bodies_;
+  StraightGraph out_;
+  ArrayStore arrays_;
+  UnrollResult result_;
+  std::map<std::pair<const Body*, int32_t>, OutputRef> constants_;
+  std::map<std::string, NodeId> last_draw_;  // by stream
+};
+
+void AddOnce(NodeId id, std::vector<NodeId>& nodes) {
+  if (id.valid() && std::find(nodes.begin(), nodes.end(), id) == nodes.end()) nodes.push_back(id);
+}
+
+void AddAll(const Waits& waits, std::vector<NodeId>& nodes) {
+  if (waits == nullptr) return;
+  for (NodeId id : *waits) AddOnce(id, nodes);
+}
+
+Waits ToWaits(std::vector<NodeId> nodes) {
+  return nodes.empty() ? nullptr : std::make_shared<const std::vector<NodeId>>(std::move(nodes));
+}
+
+absl::Status Unroller::RunFrame(Run& run, int32_t frame) {
+  for (int32_t unit : run.body->frames[frame].units) {
+    MR_RETURN_IF_ERROR(unit < 0 ? RunLoop(run, ~unit) : RunNode(run, NodeId{unit}));
+  }
+  return absl::OkStatus();
+}
+
+// The turns of a frame of TensorFlow 1.
+absl::Status Unroller::RunLoop(Run& run, int32_t frame) {
+  const Graph& graph = run.body->graph;
+  const LoopFrame& loop = run.body->frames[frame];
+  const std::string suffix = run.suffix;
+  for (int64_t turn = 0;; ++turn) {
+    run.suffix = absl::StrCat(suffix, "/turn_", turn);
+    MR_RETURN_IF_ERROR(RunFrame(run, frame));
+    const NodeState& condition = run.nodes[loop.condition.value];
+    if (condition.dead) break;
+    MR_ASSIGN_OR_RETURN(const bool goes_on, Holds(graph.node(loop.condition), condition.values[0]));
+    if (!goes_on) break;
+    // What the next turn's Merges take, all at once.
+    std::vector<std::pair<NodeId, Value>> next;
+    for (int32_t unit : loop.units) {
+      if (unit < 0 || !IsMerge(graph.node(NodeId{unit}))) continue;
+      for (OutputRef input : graph.node(NodeId{unit}).inputs) {
+        if (!IsNextIteration(graph.node(input.node))) continue;
+        const NodeState& from = run.nodes[input.node.value];
+        next.emplace_back(NodeId{unit}, from.dead ? Value::Dead() : from.values[input.index]);
+      }
+    }
+    for (auto& [merge, value] : next) {
+      NodeState& state = run.nodes[merge.value];
+      state.values.clear();
+      state.values.push_back(std::move(value));
+    }
+    if (next.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("loop '", loop.name, "' changes nothing, so it never ends"));
+    }
+  }
+  run.suffix = suffix;
+  return absl::OkStatus();
+}
+
+std::vector<NodeId> Unroller::ControlsOf(const Run& run, const Node& node) const {
+  std::vector<NodeId> controls;
+  for (NodeId control : node.control_inputs) {
+    const NodeState& state = run.nodes[control.value];
+    AddOnce(state.made, controls);
+    AddAll(state.waits, controls);
+  }
+  return controls;
+}
+
+absl::Status Unroller::RunNode(Run& run, NodeId id) {
+  const Graph& graph = run.body->graph;
+  const Node& node = graph.node(id);
+  NodeState& state = run.nodes[id.value];
+  if (IsMerge(node)) return RunMerge(run, id);
+  NodeCall call{node, {}, {NameOf(run, node), node.requested_device.empty() ? run.device : node.requested_device, nullptr}};
+  bool dead = false;
+  for (OutputRef input : node.inputs) {
+    const NodeState& from = run.nodes[input.node.value];
+    if (from.dead || static_cast<size_t>(input.index) >= from.values.size() || from.values[input.index].dead) {
+      dead = true;
+      break;
+    }
+    call.inputs.push_back(from.values[input.index]);
+  }
+  // A ControlTrigger waits for what runs, whichever that is.
+  for (NodeId control : node.control_inputs) dead = dead || (run.nodes[control.value].dead && node.op != "ControlTrigger");
+  state = NodeState();
+  if (dead) {
+    state.dead = true;
+    if (!run.top || !run.suffix.empty()) return absl::OkStatus();
+    if (node.op == "_Fetch") return CallError(call, "fetches a tensor of a branch that is not taken");
+    MR_ASSIGN_OR_RETURN(state.made, AddNoOp(node.name, {}));
+    return absl::OkStatus();
+  }
+  std::vector<NodeId> controls = ControlsOf(run, node);
+  for (const Value& input : call.inputs) AddAll(input.waits, controls);
+  if (run.enter.valid() && run.body->first[id.value]) AddOnce(run.enter, controls);
+  if (node.op == kArgOp && run.arguments != nullptr) {
+    return PassOn(run, id, {(*run.arguments)[node.attrs.GetOr<int64_t>("index", 0)]}, nullptr);
+  }
+  if (node.op == kRetvalOp && !run.top) return PassOn(run, id, call.inputs, nullptr);
+  if (IsEnter(node) || IsExit(node) || IsNextIteration(node) || node.op == "LoopCond") {
+    return PassOn(run, id, call.inputs, ToWaits(std::move(controls)));
+  }
+  if (IsSwitch(node)) return RunSwitch(run, id, std::move(call));
+  if (IsWhile(node)) return RunWhile(run, id, call, controls);
+  if (node.op == "Const" && run.in_loop()) return CopyConstant(run, id, controls);
+  const bool guarded = std::any_of(controls.begin(), controls.end(), [&](NodeId control) { return out_.guarded(control); });
+  const bool lists = std::any_of(call.inputs.begin(), call.inputs.end(), [](const Value& input) {
+    return input.kind == Value::Kind::kList || input.kind == Value::Kind::kObject;
+  });
+  const Waits waits = ToWaits(controls);
+  call.origin.waits = waits;
+  if (IsListOp(node) || IsArrayOp(node)) {
+    MR_ASSIGN_OR_RETURN(const std::vector<Value> values, IsListOp(node) ? RunListOp(out_, call) : arrays_.Run(call));
+    return PassOn(run, id, values, waits);
+  }
+  const bool is_identity = node.op == "Identity" || node.op == "StopGradient" || node.op == "PreventGradient";
+  if (is_identity && (lists || (run.in_loop() && call.inputs[0].kind == Value::Kind::kRow))) return PassOn(run, id, call.inputs, waits);
+  if (lists) {
+    MR_ASSIGN_OR_RETURN(const std::vector<Value> values, RunOnLists(out_, call));
+    return PassOn(run, id, values, waits);
+  }
+  if (is_identity && run.in_loop() && !guarded && !out_.guarded(call.inputs[0].ref.node) && !IsReference(call.inputs[0].ref)) {
+    return PassOn(run, id, call.inputs, waits);
+  }
+  if ((node.op == "NoOp" || node.op == "ControlTrigger") && run.in_loop() && !guarded) {
+    return PassOn(run, id, {}, waits);
+  }
+  return Copy(run, id, call, controls);
+}
+
+// The node needs no copy. Outside of loops its name stays, for targets.
+absl::Status Unroller::PassOn(Run& run, NodeId id, absl::Span<const Value> values, Waits waits) {
+  NodeState& state = run.nodes[id.value];
+  state.values.assign(values.begin(), values.end());
+  for (Value& value : state.values) value.waits = Together(value.waits, waits);
+  state.waits = waits;
+  if (run.in_loop()) return absl::OkStatus();
+  // What it stands for may have been made under its name just now.
+  const std::string& name = run.body->graph.node(id).name;
+  state.made = out_.graph().Find(name);
+  if (state.made.valid()) return absl::OkStatus();
+  MR_ASSIGN_OR_RETURN(state.made, AddNoOp(name, waits == nullptr ? std::vector<NodeId>() : *waits));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<NodeId> Unroller::AddNoOp(const std::string& name, std::vector<NodeId> controls) {
+  Node done;
+  done.name = name;
+  done.op = "NoOp";
+  done.control_inputs.assign(controls.begin(), controls.end());
+  return out_.Add(std::move(done));
+}
+
+// Copies of one random op draw from one stream, one after another.
+void Unroller::DrawInOrder(const Run& run, const Node& node, Node& copy) {
+  const OpDef* def = ops_.Find(node.op);
+  if (!run.in_loop() || def == nullptr || def->state_bytes == 0) return;
+  const std::string stream = absl::StrCat(run.stream_prefix, node.name);
+  copy.attrs.Set(kStreamAttr, stream);
+  const auto last = last_draw_.find(stream);
+  if (last != last_draw_.end()) copy.control_inputs.push_back(last->second);
+}
+
+absl::Status Unroller::Copy(Run& run, NodeId id, const NodeCall& call, const std::vector<NodeId>& controls) {
+  const Node& node = call.node;
+  NodeState& state = run.nodes[id.value];
+  Node copy = node;
+  copy.name = call.origin.name;
+  copy.requested_device = call.origin.device;
+  copy.inputs.clear();
+  for (const Value& input : call.inputs) {
+    MR_ASSIGN_OR_RETURN(const OutputRef ref, TensorOf(out_, call, input));
+    copy.inputs.push_back(ref);
+  }
+  copy.control_inputs.assign(controls.begin(), controls.end());
+  DrawInOrder(run, node, copy);
+  const bool draws = copy.attrs.Has(kStreamAttr);
+  const std::string stream = draws ? copy.attrs.GetOr<std::string>(kStreamAttr, "") : "";
+  MR_ASSIGN_OR_RETURN(state.made, out_.Add(std::move(copy)));
+  if (draws) last_draw_[stream] = state.made;
+  // Nobody need wait for a constant, nor for a read: creation order says what a later write must not overtake. Turns would
+  // add up to long lists of them.
+  const bool is_constant = run.in_loop() && out_.FreeConstant(state.made);
+  const OpDef* def = ops_.Find(node.op);
+  const bool only_reads = def != nullptr && OnlyReads(*def) && run.in_loop() && !out_.guarded(state.made);
+  const NodeId made = state.made;
+  if (is_constant || only_reads) {
+    state.waits = ToWaits(controls);
+    state.made = NodeId();
+  }
+  if (is_constant) {
+    state.values.push_back(Value::Of({made, 0}));
+    return absl::OkStatus();
+  }
+  for (int32_t o = 0; o < run.body->outputs[id.value]; ++o) state.values.push_back(Value::Of(out_.Current({made, o})));
+  return absl::OkStatus();
+}
+
+// A constant is the same in every turn, unless it says that its branch was taken.
+absl::Status Unroller::CopyConstant(Run& run, NodeId id, const std::vector<NodeId>& controls) {
+  const Node& node = run.body->graph.node(id);
+  const bool guarded = std::any_of(controls.begin(), controls.end(), [&](NodeId control) { return out_.guarded(control); });
+  OutputRef& made = constants_[{run.body, id.value}];
+  if (guarded || !made.node.valid()) {
+    Node copy = node;
+    copy.name = guarded ? NameOf(run, node) : absl::StrCat(run.stream_prefix, node.name);
+    copy.control_inputs.clear();
+    if (guarded) copy.control_inputs.assign(controls.begin(), controls.end());
+    MR_ASSIGN_OR_RETURN(const NodeId added, out_.Add(std::move(copy)));
+    if (guarded) {
+      run.nodes[id.value].made = added;
+      run.nodes[id.value].values.push_back(Value::Of({added, 0}));
+      return absl::OkStatus();
+    }
+    made = {added, 0};
+  }
+  run.nodes[id.value].values.push_back(Value::Of(made));
+  run.nodes[id.value].waits = ToWaits(controls);
+  return absl::OkStatus();
+}
+
+bool Unroller::IsReference(OutputRef ref) const {
+  const Node& node = out_.graph().node(ref.node);
+  const OpDef* def = ops_.Find(node.op);
+  if (def == nullptr) return node.op == "RefSwitch" || node.op == "RefMerge";
+  return (def->is_variable && node.op != "VarHandleOp") || def->returns_variable;
+}
+
+absl::Status Unroller::RunSwitch(Run& run, NodeId id, NodeCall call) {
+  NodeState& state = run.nodes[id.value];
+  MR_ASSIGN_OR_RETURN(const OutputRef predicate, TensorOf(out_, call, call.inputs[1]));
+  const Tensor* known = out_.Known(predicate);
+  std::vector<NodeId> controls = ControlsOf(run, call.node);
+  for (const Value& input : call.inputs) AddAll(input.waits, controls);
+  Value data = call.inputs[0];
+  if (known != nullptr) {
+    const bool taken = known->IntAt(0) != 0;
+    Value live = data;
+    std::vector<Value> sides(2, Value::Dead());
+    sides[taken ? 1 : 0] = live;
+    const Waits waits = ToWaits(controls);
+    if (run.in_loop()) {
+      state.waits = waits;
+      sides[taken ? 1 : 0].waits = Together(live.waits, waits);
+    } else {
+      MR_ASSIGN_OR_RETURN(state.made, AddNoOp(call.node.name, controls));
+    }
+    state.values.assign(sides.begin(), sides.end());
+    return absl::OkStatus();
+  }
+  if (data.kind == Value::Kind::kObject) {
+    state.values = {data, data};
+    state.waits = ToWaits(std::move(controls));
+    return absl::OkStatus();
+  }
+  if (data.kind == Value::Kind::kList) {
+    for (int32_t side = 0; side < 2; ++side) {
+      ListValue list = *data.list;
+      list.predicate = predicate;
+      list.side = side;
+      state.values.push_back(ListOf(std::move(list)));
+    }
+    state.waits = ToWaits(std::move(controls));
+    return absl::OkStatus();
+  }
+  return Copy(run, id, call, controls);
+}
+
+absl::Status Unroller::RunMerge(Run& run, NodeId id) {
+  const Graph& graph = run.body->graph;
+  const Node& node = graph.node(id);
+  NodeState& state = run.nodes[id.value];
+  const bool loops = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                 [&](OutputRef input) { return IsNextIteration(graph.node(input.node)); });
+  std::vector<std::pair<int32_t, Value>> live;
+  if (loops && !absl::EndsWith(run.suffix, "/turn_0")) {
+    // RunLoop has put it there.
+    if (!state.values.empty() && !state.values[0].dead) live.emplace_back(1, state.values[0]);
+  } else {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const OutputRef input = node.inputs[i];
+      const NodeState& from = run.nodes[input.node.value];
+      if (loops && IsNextIteration(graph.node(input.node))) continue;
+      if (from.dead || static_cast<size_t>(input.index) >= from.values.size() || from.values[input.index].dead) continue;
+      live.emplace_back(static_cast<int32_t>(i), from.values[input.index]);
+    }
+  }
+  state = NodeState();
+  const NodeCall empty{node, {}, {NameOf(run, node), node.requested_device, nullptr}};
+  std::vector<NodeId> controls = ControlsOf(run, node);
+  if (live.empty()) {
+    state.dead = true;
+    if (run.in_loop()) return absl::OkStatus();
+    MR_ASSIGN_OR_RETURN(state.made, AddNoOp(node.name, {}));
+    return absl::OkStatus();
+  }
+  if (live.size() == 1) {
+    MR_ASSIGN_OR_RETURN(const OutputRef index, out_.Constant(Tensor::Scalar<int32_t>(live[0].first)));
+    // Who waits for the Merge waits for what its branch did, though who takes the value need not.
+    const Value& taken = live[0].second;
+    std::vector<NodeId> ends = controls;
+    AddAll(taken.waits, ends);
+    if (taken.kind == Value::Kind::kTensor) {
+      const Node& made = out_.graph().node(taken.ref.node);
+      if (made.op != "Const" || !made.control_inputs.empty()) AddOnce(taken.ref.node, ends);
+    }
+    MR_RETURN_IF_ERROR(PassOn(run, id, {taken, Value::Of(index)}, ToWaits(std::move(ends))));
+    state.values[0].waits = Together(taken.waits, ToWaits(controls));
+    state.values[1].waits = ToWaits(std::move(controls));
+    return absl::OkStatus();
+  }
+  NodeCall call = empty;
+  for (auto& [input, value] : live) {
+    AddAll(value.waits, controls);
+    call.inputs.push_back(value);
+  }
+  if (live[0].second.kind == Value::Kind::kList) {
+    call.origin.waits = ToWaits(controls);
+    MR_ASSIGN_OR_RETURN(Value merged, MergeLists(out_, call));
+    return PassOn(run, id, {std::move(merged)}, ToWaits(std::move(controls)));
+  }
+  if (live[0].second.kind == Value::Kind::kObject && SameValue(live[0].second, live[1].second)) {
+    return PassOn(run, id, {live[0].second}, ToWaits(std::move(controls)));
+  }
+  return Copy(run, id, call, controls);
+}
+
+absl::StatusOr<bool> Unroller::Holds(const Node& loop, const Value& condition) {
+  const NodeCall call{loop, {}, {}};
+  MR_ASSIGN_OR_RETURN(const OutputRef ref, TensorOf(out_, call, condition));
+  const Tensor* value = out_.Known(ref);
+  if (value == nullptr) return NotKnown(out_, loop, ref, "the number of its turns");
+  // As in TensorFlow: a scalar by its value, anything else by whether it has elements.
+  if (value->shape().rank() != 0) return value->num_elements() > 0;
+  return IsFloating(value->dtype()) ? value->DoubleAt(0) != 0 : value->IntAt(0) != 0;
+}
+
+absl::StatusOr<std::vector<Value>> Unroller::RunFunction(Run& run) {
+  run.nodes.assign(run.body->graph.num_ids(), NodeState());
+  MR_RETURN_IF_ERROR(RunFrame(run, 0));
+  std::vector<Value> results;
+  for (NodeId result : run.body->results) {
+    const NodeState& state = run.nodes[result.value];
+    if (state.dead) return absl::InternalError("a result of a function was not made");
+    results.push_back(state.values[0]);
+  }
+  return results;
+}
+
+absl::Status Unroller::RunWhile(Run& run, NodeId id, const NodeCall& call, const std::vector<NodeId>& controls) {
+  const Graph& graph = run.body->graph;
+  MR_ASSIGN_OR_RETURN(const Body* condition, bodies_.OfFunction(graph, call.node, "cond"));
+  MR_ASSIGN_OR_RETURN(const Body* body, bodies_.OfFunction(graph, call.node, "body"));
+  if (condition->results.size() != 1 || body->results.size() != call.inputs.size()) {
+    return CallError(call, absl::StrCat("has ", call.inputs.size(), " variables, a condition with ", condition->results.size(),
+                                        " results and a body with ", body->results.size()));
+  }
+  Run turn;
+  turn.device = call.origin.device;
+  turn.stream_prefix = absl::StrCat(run.stream_prefix, call.node.name, "/");
+  if (run.enter.valid() || !controls.empty()) {
+    std::vector<NodeId> waits = controls;
+    AddOnce(run.enter, waits);
+    MR_ASSIGN_OR_RETURN(turn.enter, AddNoOp(absl::StrCat(call.origin.name, "/enter"), std::move(waits)));
+  }
+  std::vector<Value> values = call.inputs;
+  for (Value& value : values) value.waits = nullptr;  // the first nodes wait instead
+  for (int64_t number = 0;; ++number) {
+    const std::string name = absl::StrCat(call.origin.name, "/turn_", number);
+    turn.arguments = &values;
+    turn.body = condition;
+    turn.prefix = absl::StrCat(name, "/cond/");
+    MR_ASSIGN_OR_RETURN(const std::vector<Value> goes_on, RunFunction(turn));
+    MR_ASSIGN_OR_RETURN(const bool holds, Holds(call.node, goes_on[0]));
+    if (!holds) break;
+    turn.body = body;
+    turn.prefix = absl::StrCat(name, "/");
+    MR_ASSIGN_OR_RETURN(std::vector<Value> next, RunFunction(turn));
+    values = std::move(next);
+    if (!body->has_effects) continue;
+    std::vector<NodeId> ends;
+    for (Value& value : values) {
+      AddAll(value.waits, ends);
+      value.waits = nullptr;
+    }
+    for (NodeId control : body->control_results) {
+      AddOnce(turn.nodes[control.value].made, ends);
+      AddAll(turn.nodes[control.value].waits, ends);
+    }
+    AddOnce(turn.enter, ends);
+    MR_ASSIGN_OR_RETURN(turn.enter, AddNoOp(absl::StrCat(name, "/done"), std::move(ends)));
+  }
+  std::vector<NodeId> ends;
+  AddOnce(turn.enter, ends);
+  for (const Value& value : values) {
+    if (value.kind != Value::Kind::kTensor) continue;
+    if (out_.graph().node(value.ref.node).op != "Const") AddOnce(value.ref.node, ends);
+  }
+  NodeState& state = run.nodes[id.value];
+  MR_ASSIGN_OR_RETURN(state.made, AddNoOp(call.origin.name, std::move(ends)));
+  state.values.assign(values.begin(), values.end());
+  if (run.top && body->has_effects) result_.effects.push_back(call.node.name);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool IsLoopOp(const Node& node) {
+  return IsWhile(node) || IsEnter(node) || IsExit(node) || IsNextIteration(node) || node.op == "LoopCond" ||
+         IsListOp(node) || IsArrayOp(node);
+}
+
+bool HoldsLoops(const Graph& graph) { return HoldsAny(graph, IsLoopOp); }
+
+bool IsPlannedAway(const std::string& op) {
+  Node node;
+  node.op = op;
+  return IsLoopOp(node) || IsSwitch(node) || IsMerge(node) || absl::StartsWith(op, "Optional") || IsIf(node) || IsCase(node);
+}
+
+absl::StatusOr<UnrollResult> UnrollLoops(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,
+                                         const UnrollOptions& options) {
+  bool any = options.choose_branches;
+  for (int32_t i = 0; i < graph.num_ids() && !any; ++i) any = graph.alive(NodeId{i}) && IsLoopOp(graph.node(NodeId{i}));
+  if (!any) return UnrollResult();
+  return Unroller(graph, ops, oracle, options).UnrollGraph(graph);
+}
+
+}  // namespace millrace
