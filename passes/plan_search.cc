@@ -4,10 +4,12 @@
 #include <iterator>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "millrace/status.h"
 #include "passes/order/order_frees_first.h"
 #include "passes/plan_devices.h"
+#include "passes/weigh_recompute.h"
 
 namespace millrace {
 namespace {
@@ -18,27 +20,21 @@ constexpr int64_t kDepthFirstSize = 20;
 int LooksFor(int32_t nodes) { return std::clamp(200'000 / std::max(nodes, 1), 2, 64); }
 constexpr double kHidden = 1.002;         // step / compute at which nothing is left to gain
 constexpr double kWorthRecompute = 1.02;  // … from which on recompute is looked at
-constexpr double kLeastGain = 0.995;      // of the step, for another round of recompute
+constexpr double kLeastGain = 0.995;      // of the step, for a rewriting to be taken
 // Quick plans only estimate: what they find at most so much slower than the best is planned in full as well.
 constexpr double kWorthAPlan = 1.3;
 constexpr int kFirstFreesFirst = 3;       // orders from here on free first
-// With at most so many looks, an order is rewritten again as soon as a rewriting helped.
+constexpr double kLongStep = 1.1;         // step / compute, from which on the other kind of order is rewritten, too
+// What a second of the link may cost in seconds of compute, tried in turn: cheap chains first, since what is computed again
+// decides what else can be. With at most so many looks, every other price.
+constexpr double kPrices[] = {0.05, 0.1, 0.2, 0.4, 0.8, 1.5};
 constexpr int kFewLooks = 12;
-// A rewriting that computes so much of what the one before does is the same.
-constexpr double kTheSame = 0.9;
-constexpr int kRecomputeRounds = 32;
-// Depths of recomputed chains. The next one is tried when the one before has no more to give and the step is still long.
-constexpr int kDepths[] = {3, 5, 8};
-constexpr double kWorthDeeper = 1.1;      // step / compute
-// Where what leaves has no more to give, what would leave with these parts of the budget is computed again; from the start
-// where the step is so long (times compute, per look that there is) that there are not looks enough to go step by step.
-constexpr double kTighter[] = {0.5, 0.3};
-constexpr double kLongPerLook = 1 / 5.5, kLong = 2.5, kVeryLong = 1.3;  // the last: times the others
-constexpr int kVeryFewLooks = 5;          // with which a step is long from here on:
-constexpr double kLongForFew = 1.5;
-constexpr double kNearlyHidden = 1.05;    // step / compute, from which on less may be computed again
-constexpr double kFractions[] = {1, 0.5, 0.25};
-constexpr int kHalvings = 2;              // between two of them
+constexpr double kPriceIfAsked = 0.5;     // where moving is as fast: what takes no longer again than the copy back
+constexpr int kMaxDepth = 8;              // nodes in a chain
+constexpr double kTargets[] = {1, 0.9, 0.8};  // of the budget
+// A rewriting that gains less than this, of the step, makes room for the next price.
+constexpr double kMuch = 0.99, kMuchForFew = 0.97;
+constexpr int kLooksToWeigh = 3;          // there are at least, for graphs that have so many
 // Partitions are cut at these parts of the budget and of the step, and at so many operations that are not tiny.
 constexpr int64_t kBytesPart = 32;
 constexpr double kTimePart = 0.02;
@@ -162,102 +158,61 @@ class Search {
 
   // Rewrites the best order and, where the step stays long, the best of the other kind, too.
   void RewriteOrders() {
-    TryRecompute();
-    if (!other_ || Late() || best_->step_seconds <= kWorthDeeper * other_->compute_seconds) return;
+    Weigh();
+    if (!other_ || Late() || best_->step_seconds <= kLongStep * other_->compute_seconds) return;
     std::optional<Looked> first_as_it_is = std::move(as_it_is_);
     as_it_is_.reset();
     std::swap(*best_, *other_);
     looks_ = std::max(looks_, all_looks_ / 2);
-    TryRecompute();
+    Weigh();
     rewritten_other_ = std::move(other_);
     if (best_->step_seconds < rewritten_other_->step_seconds) return;
     std::swap(*best_, *rewritten_other_);
     as_it_is_ = std::move(first_as_it_is);
   }
 
-  void TryRecompute() {
-    const bool always = request_.options.recompute == Recompute::kOn;
-    const double compute = best_->compute_seconds;
-    size_t depth = 0, tighter = FirstPart(best_->step_seconds / compute);
-    for (int round = 0; round < kRecomputeRounds && (looks_ > 0 || (always && round == 0)); ++round) {
-      if (Late() || (!always && best_->step_seconds <= kWorthRecompute * compute)) return;
-      if ((depth > 0 || tighter > 0) && best_->step_seconds <= kWorthDeeper * compute) return;
-      const double before = best_->step_seconds;
-      absl::StatusOr<Looked> base = std::move(best_);
-      best_ = absl::InternalError("no fraction was tried");
-      const absl::StatusOr<SwapChoice> choice = tighter == 0 ? base->devices[0].choice : Tighter(*base, kTighter[tighter - 1]);
-      TryFractions(*base, choice.ok() ? *choice : base->devices[0].choice, kDepths[depth]);
-      const bool better = best_.ok() && (best_->step_seconds < kLeastGain * before || (always && round == 0));
-      if (!better) {
-        best_ = std::move(base);
-        if (tighter < std::size(kTighter)) {
-          ++tighter;
-        } else if (++depth < std::size(kDepths)) {
-          tighter = FirstPart(best_->step_seconds / compute);
-        } else {
-          return;
+  // Weighs at higher and higher prices, each for as long as that helps much; then for less memory, where blocks pack badly.
+  void Weigh() {
+    in_vain_.clear();
+    if (all_looks_ >= kLooksToWeigh) looks_ = std::max(looks_, kLooksToWeigh);
+    const bool few = all_looks_ <= kFewLooks;
+    for (const double target : kTargets) {
+      for (size_t p = few ? 1 : 0; p < std::size(kPrices); p += few ? 2 : 1) {
+        while (looks_ > 0 && !Late() && best_->step_seconds > kWorthRecompute * best_->compute_seconds) {
+          if (!WeighOnce(target, kPrices[p], false)) break;
         }
-      } else if (!as_it_is_) {
-        as_it_is_ = *std::move(base);
       }
     }
+    if (request_.options.recompute == Recompute::kOn && !as_it_is_) WeighOnce(1, kPriceIfAsked, true);
   }
 
-  // 0 for all of the budget, else one more than the index of the part of it that values to compute again are looked for with.
-  size_t FirstPart(double step_over_compute) const {
-    const double is_long = all_looks_ <= kVeryFewLooks ? kLongForFew : std::max(kLong, kLongPerLook * all_looks_);
-    if (step_over_compute <= is_long) return 0;
-    return step_over_compute <= kVeryLong * is_long ? 1 : 2;
-  }
-
-  // What would leave with a part of the budget.
-  absl::StatusOr<SwapChoice> Tighter(const Looked& base, double part) const {
-    PlanningOptions options = request_.options;
-    options.device_memory_bytes = static_cast<int64_t>(part * static_cast<double>(request_.options.BudgetOf(0)));
-    const PassClock::Run run(request_.clock, "choose swaps");
-    return strategy_.swaps({base.devices[0].device.access, options, request_.machine, *base.ordered.graph,
-                            base.devices[0].device, limits_});
-  }
-
-  void TryFractions(const Looked& base, const SwapChoice& choice, int depth) {
-    UsePartitions(base);
-    const bool few = all_looks_ <= kFewLooks;
-    int64_t recomputed = 0;
-    double adopted = 0;  // fraction
-    for (double fraction : kFractions) {
-      if (best_.ok() && (Late() || looks_ <= 0)) return;
-      OrderedGraph rewritten = Rewrite(base, choice, fraction, depth);
-      const int64_t more = rewritten.recomputed_nodes - base.ordered.recomputed_nodes;
-      if (more == 0) break;
-      if (recomputed > 0 && static_cast<double>(more) >= kTheSame * static_cast<double>(recomputed)) continue;
-      recomputed = more;
-      if (Adopt(Look(std::move(rewritten)), 1)) adopted = fraction;
-      const bool gained = best_.ok() && best_->step_seconds < kLeastGain * base.step_seconds;
-      if (few && gained && best_->step_seconds > kNearlyHidden * best_->compute_seconds) return;
+  // Rewrites the best, and takes that if it is faster, or in any case. True when it gained much.
+  bool WeighOnce(double target, double price, bool always) {
+    UsePartitions(*best_);
+    const double much = all_looks_ <= kFewLooks ? kMuchForFew : kMuch, before = best_->step_seconds;
+    OrderedGraph rewritten;
+    {
+      const PassClock::Run run(request_.clock, "recompute");
+      const auto budget = static_cast<int64_t>(target * static_cast<double>(request_.options.BudgetOf(0)));
+      const DeviceGraph& device = best_->devices[0].device;
+      const WeighedRecompute weighed =
+          WeighRecompute(best_->ordered, device, request_.machine, budget, {kMaxDepth, price, always});
+      if (weighed.again.empty() || (!always && weighed.again == in_vain_)) return false;
+      if (!always && all_looks_ <= kFewLooks && weighed.step_seconds >= much * before) return false;
+      rewritten = ComputeAgain(best_->ordered, device, weighed.again, kMaxDepth);
+      in_vain_ = weighed.again;
     }
-    ComputeLess(base, choice, depth, adopted);
-  }
-
-  // Where the copies that are left hide, fewer values need be computed again: between `fraction` and the next lower one.
-  void ComputeLess(const Looked& base, const SwapChoice& choice, int depth, double fraction) {
-    double low = fraction / 2;
-    for (int k = 0; k < kHalvings && best_.ok() && looks_ > 0 && !Late(); ++k) {
-      if (best_->step_seconds > kNearlyHidden * best_->compute_seconds || fraction == 0) return;
-      const double middle = (low + fraction) / 2;
-      if (Adopt(Look(Rewrite(base, choice, middle, depth)), 1)) fraction = middle;
-      else low = middle;
-    }
+    absl::StatusOr<Looked> looked = Look(std::move(rewritten));
+    if (!looked.ok() || (!always && looked->step_seconds >= kLeastGain * before)) return false;
+    in_vain_.clear();
+    if (!as_it_is_) as_it_is_ = std::move(*best_);
+    best_ = std::move(looked);
+    return best_->step_seconds < much * before;
   }
 
   static void UsePartitions(const Looked& looked) {
     Graph& graph = *looked.ordered.graph;
     for (int32_t i = 0; i < graph.num_ids(); ++i) graph.mutable_node(NodeId{i}).partition = looked.partitions[i];
-  }
-
-  OrderedGraph Rewrite(const Looked& base, const SwapChoice& choice, double fraction, int depth) const {
-    const PassClock::Run run(request_.clock, "recompute");
-    return RecomputeSwapped(base.ordered, base.devices[0].device, choice, request_.machine,
-                            {fraction, depth});
   }
 
   // To be planned in full: with the partitions it was looked at with, or its final ones, in a graph of its own.
@@ -320,6 +275,7 @@ class Search {
   int looks_;  // left
   absl::StatusOr<Looked> best_ = absl::InternalError("no order was tried");
   std::optional<Looked> as_it_is_;  // what best_ was before anything was computed again
+  std::vector<FarUses> in_vain_;    // what did not help to compute again, of the best
   bool best_frees_first_ = false;
   std::optional<Looked> other_;            // the best order of the other kind, as it is
   std::optional<Looked> rewritten_other_;  // the slower of both kinds as rewritten

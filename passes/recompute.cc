@@ -12,14 +12,11 @@ namespace {
 
 class Recomputer {
  public:
-  Recomputer(const OrderedGraph& ordered, const DeviceGraph& device, const SwapChoice& choice,
-             const Machine& machine, int max_depth)
+  Recomputer(const OrderedGraph& ordered, const DeviceGraph& device, int max_depth)
       : ordered_(ordered),
         max_depth_(max_depth),
         graph_(*ordered.graph),
         device_(device),
-        choice_(choice),
-        machine_(machine),
         lists_(ListAccesses(device.access)),
         operation_of_(graph_.num_ids(), -1),
         node_of_(graph_.num_ids(), nullptr),
@@ -33,57 +30,28 @@ class Recomputer {
     }
   }
 
-  OrderedGraph Run(double fraction) {
-    std::vector<Candidate> candidates = ListCandidates();
-    double total = 0, taken = 0;
-    for (const Candidate& candidate : candidates) total += candidate.transfer_seconds;
+  OrderedGraph Run(const std::vector<FarUses>& uses) {
     result_.graph = std::make_shared<Graph>(graph_.Clone());
     result_.inferred = ordered_.inferred;
     result_.partition_size = ordered_.partition_size;
     result_.recomputed_nodes = ordered_.recomputed_nodes;
-    for (const Candidate& candidate : candidates) {
-      if (taken >= fraction * total) break;
+    for (const FarUses& use : uses) {
       // What was taken before may have changed which leaves there are.
-      if (locked_[candidate.storage] || !FindChain(candidate.storage, candidate.before) || !Pays(candidate)) continue;
-      taken += candidate.transfer_seconds;
-      Rewrite(candidate);
+      if (!locked_[use.storage] && FindChain(use.storage, use.before) && !far_uses_.empty()) Rewrite(use);
     }
     InsertIntoOrder();
     return std::move(result_);
   }
 
+  Chain ChainOf(const FarUses& use) {
+    Chain chain;
+    chain.possible = FindChain(use.storage, use.before) && !far_uses_.empty();
+    chain.seconds = chain_seconds_;
+    chain.leaves = chain_leaves_;
+    return chain;
+  }
+
  private:
-  struct Candidate {
-    int32_t storage = 0;
-    int32_t before = 0;  // the far operation
-    double transfer_seconds = 0;
-    double seconds = 0;  // of the chain
-  };
-
-  std::vector<Candidate> ListCandidates() {
-    std::vector<Candidate> candidates;
-    int32_t last = -1;
-    for (const SwapDecision& d : choice_.decisions) {
-      const StorageInfo& info = device_.access.storages[d.storage];
-      if (info.kind != StorageKind::kActivation || !d.copy_in || d.before == SwapDecision::kToHost || d.after < 0 ||
-          d.storage == last || !FindChain(d.storage, d.before)) {
-        continue;
-      }
-      last = d.storage;
-      Candidate candidate{d.storage, d.before, machine_.copy_latency_seconds, chain_seconds_};
-      candidate.transfer_seconds += static_cast<double>(info.size_bytes) / machine_.to_device_bytes_per_second;
-      if (Pays(candidate)) candidates.push_back(candidate);
-    }
-    std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
-      return a.transfer_seconds * b.seconds > b.transfer_seconds * a.seconds;
-    });
-    return candidates;
-  }
-
-  bool Pays(const Candidate& candidate) const {
-    return !far_uses_.empty() && chain_seconds_ <= candidate.transfer_seconds;
-  }
-
   struct FarUse {
     NodeId node;
     size_t input = 0;
@@ -166,15 +134,15 @@ class Recomputer {
     });
   }
 
-  void Rewrite(const Candidate& candidate) {
+  void Rewrite(const FarUses& use) {
     const NodeId consumer = device_.operations[before_].node();
     std::map<int32_t, NodeId>& again = again_[before_];
-    const StorageInfo& info = device_.access.storages[candidate.storage];
+    const StorageInfo& info = device_.access.storages[use.storage];
     for (NodeId id : chain_) {
       if (again.contains(id.value)) continue;
       Node copy = graph_.node(id);
       copy.name = absl::StrCat(copy.name, "/recompute");
-      copy.reason = absl::StrCat("computed again for '", graph_.node(consumer).name, "': faster than a copy of ",
+      copy.reason = absl::StrCat("computed again for '", graph_.node(consumer).name, "' instead of moving ",
                                  FormatBytes(info.size_bytes));
       copy.partition = graph_.node(consumer).partition;
       copy.control_inputs.clear();
@@ -194,11 +162,11 @@ class Recomputer {
       result_.inferred.variable.resize(result_.graph->num_ids(), -1);
       added_before_[before_].push_back(added);
     }
-    for (const FarUse& use : far_uses_) {
-      const OutputRef ref = graph_.node(use.node).inputs[use.input];
-      result_.graph->mutable_node(use.node).inputs[use.input].node = again.at(ref.node.value);
+    for (const FarUse& far : far_uses_) {
+      const OutputRef ref = graph_.node(far.node).inputs[far.input];
+      result_.graph->mutable_node(far.node).inputs[far.input].node = again.at(ref.node.value);
     }
-    recomputed_[candidate.storage] = true;
+    recomputed_[use.storage] = true;
     for (int32_t s : chain_leaves_) locked_[s] = true;
   }
 
@@ -221,8 +189,6 @@ class Recomputer {
   const int max_depth_;
   const Graph& graph_;
   const DeviceGraph& device_;
-  const SwapChoice& choice_;
-  const Machine& machine_;
   const AccessLists lists_;
   std::vector<int32_t> operation_of_;            // per node, -1 for none
   std::vector<const OperationNode*> node_of_;
@@ -241,9 +207,17 @@ class Recomputer {
 
 }  // namespace
 
-OrderedGraph RecomputeSwapped(const OrderedGraph& ordered, const DeviceGraph& device, const SwapChoice& choice,
-                              const Machine& machine, const RecomputeLimits& limits) {
-  return Recomputer(ordered, device, choice, machine, limits.max_depth).Run(limits.fraction);
+std::vector<Chain> FindChains(const OrderedGraph& ordered, const DeviceGraph& device, const std::vector<FarUses>& uses,
+                              int max_depth) {
+  std::vector<Chain> chains;
+  Recomputer recomputer(ordered, device, max_depth);
+  for (const FarUses& use : uses) chains.push_back(recomputer.ChainOf(use));
+  return chains;
+}
+
+OrderedGraph ComputeAgain(const OrderedGraph& ordered, const DeviceGraph& device, const std::vector<FarUses>& uses,
+                          int max_depth) {
+  return Recomputer(ordered, device, max_depth).Run(uses);
 }
 
 }  // namespace millrace

@@ -1,15 +1,15 @@
-// Recompute: values that would be swapped are computed again, by copies of the nodes that made them, just before their
-// far use.
+// Recompute: values that would be moved, or would take room, are computed again, by copies of the nodes that made them,
+// just before their far use.
 //
-//   order       x = f(w)   near(x)  …  far(x)              x swapped over the gap
+//   order       x = f(w)   near(x)  …  far(x)              x is away over the gap
 //   becomes     x = f(w)   near(x)  …  x' = f(w)  far(x')
 //
 // Words: the *chain* of a value are the nodes that make it from *leaves*: variables, constants and feeds that nothing
 // writes in between, and values that are used again at or after the far use, so that the copy prolongs no life.
 // Values are the same bits: the chain's nodes have no state, and the leaves hold what they held.
 //
-// Needs: an ordered graph, its device graph, swap decisions for it. Establishes: a graph whose nodes `NAME/recompute`
-// have a reason, ordered just before the operations that need them.
+// Needs: an ordered graph, its device graph, what to compute again (weigh_recompute.h). Establishes: a graph whose nodes
+// `NAME/recompute` have a reason, ordered just before the operations that need them.
 #ifndef MILLRACE_PASSES_RECOMPUTE_H_
 #define MILLRACE_PASSES_RECOMPUTE_H_
 
@@ -21,7 +21,6 @@
 #include "millrace/op.h"
 #include "millrace/options.h"
 #include "passes/access/storage.h"
-#include "passes/access/swap_choice.h"
 #include "passes/order/partition.h"
 
 namespace millrace {
@@ -36,15 +35,27 @@ struct OrderedGraph {
   std::vector<std::string> notes;  // what the order has to tell
 };
 
-struct RecomputeLimits {
-  double fraction = 1;  // of the bytes of all candidates
-  int max_depth = 3;    // nodes with a kernel in a chain, from a leaf to the value
+// The uses of a storage from operation `before` on.
+struct FarUses {
+  int32_t storage = 0;
+  int32_t before = 0;
+  bool operator==(const FarUses&) const = default;
 };
 
-// Recomputes what saves most transfer per second of compute, within the limits; nothing whose chain takes longer than its
-// copy back. `device` and `choice` are of `ordered`.
-OrderedGraph RecomputeSwapped(const OrderedGraph& ordered, const DeviceGraph& device, const SwapChoice& choice,
-                              const Machine& machine, const RecomputeLimits& limits);
+struct Chain {
+  bool possible = false;
+  double seconds = 0;
+  std::vector<int32_t> leaves;  // storages
+};
+// What it takes to compute again what these uses take, each as if it were alone. A chain has at most `max_depth` nodes with
+// a kernel from a leaf to the value.
+std::vector<Chain> FindChains(const OrderedGraph& ordered, const DeviceGraph& device, const std::vector<FarUses>& uses,
+                              int max_depth);
+
+// Computes these values again, but for those whose chains former ones took away: what is computed again is no leaf, and what
+// is a leaf stays. `device` is of `ordered`.
+OrderedGraph ComputeAgain(const OrderedGraph& ordered, const DeviceGraph& device, const std::vector<FarUses>& uses,
+                          int max_depth);
 
 }  // namespace millrace
 

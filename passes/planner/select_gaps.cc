@@ -140,10 +140,11 @@ class Selector {
     }
   }
 
-  double Savings(const Gap& gap) const {
+  double Savings(size_t k) const {
+    const Gap& gap = gaps_.gaps[k];
     const double out = gap.last_write < 0 ? 0 : weights_.out.empty() ? 1 : weights_.out[gap.last_write];
     const double in = gap.overwritten ? 0 : weights_.in.empty() ? 1 : weights_.in[gap.before];
-    return out + in;
+    return weights_.most.empty() ? out + in : std::min(out + in, weights_.most[k]);
   }
 
   void KeepByKey() {
@@ -155,7 +156,7 @@ class Selector {
       size_t joined = 0;
       ForEachJoined(k, [&](size_t j) {
         area += Area(gaps_.gaps[j]);
-        savings += Savings(gaps_.gaps[j]);
+        savings += Savings(j);
         ++joined;
       });
       if (savings > 0) keys.push_back({KeyOf(area / savings), k});

@@ -17,6 +17,8 @@ namespace millrace {
 struct TransferWeights {
   std::vector<double> out;  // by the operation that made the value
   std::vector<double> in;   // by the operation that needs it
+  // Per gap, where not empty: what its transfers together cost at most, in transfers, because its bytes can be had otherwise.
+  std::vector<double> most;
 };
 
 // Variables may stay over the step's end without staying all through the step.

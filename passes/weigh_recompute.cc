@@ -1,0 +1,207 @@
+#include "passes/weigh_recompute.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "passes/access/radix_sort.h"
+#include "passes/planner/gaps.h"
+#include "passes/planner/select_gaps.h"
+#include "passes/planner/trial.h"
+
+namespace millrace {
+namespace {
+
+constexpr int kHalvings = 5;       // towards the fewest values with which the copies hide
+constexpr double kHidden = 1.002;  // step / bound without a budget
+constexpr int64_t kNoBudget = std::numeric_limits<int64_t>::max() / 4;
+constexpr double kLeastGain = 0.998;
+constexpr double kLeastPrice = 1e-9;
+constexpr int32_t kBuckets = 32;   // of about equal prices, per factor of two
+constexpr double kSlack = 0.05;    // of the step: how much earlier than necessary bytes may come back
+
+// Numbers in this order fill an interval evenly, however many there are.
+int32_t BitsReversed(uint32_t number) {
+  uint32_t reversed = 0;
+  for (int bit = 0; bit < 31; ++bit) reversed |= (number >> bit & 1) << (30 - bit);
+  return static_cast<int32_t>(reversed);
+}
+
+class Weigher {
+ public:
+  Weigher(const OrderedGraph& ordered, const DeviceGraph& device, const Machine& machine, int64_t budget_bytes, int max_depth)
+      : access_(device.access), gaps_(FindGaps(device.access, machine)), budget_(std::max(budget_bytes, LargestWorkingSet())) {
+    OrderGaps(gaps_);
+    FindCandidates(ordered, device, max_depth);
+  }
+
+  WeighedRecompute Run(double price, bool always) {
+    WeighedRecompute best;
+    size_t low = 0, high = 0;
+    while (high < candidates_.size() && candidates_[high].price < price) ++high;
+    if (high == 0) return best;
+    best.step_seconds = always ? std::numeric_limits<double>::max() : kLeastGain * Weigh(0).step_seconds;
+    const Weighed weighed = Weigh(high);
+    Adopt(weighed, best);
+    for (int k = 0; k < kHalvings && weighed.hidden && high - low > 1; ++k) {
+      const size_t middle = (low + high) / 2;
+      const Weighed less = Weigh(middle);
+      Adopt(less, best);
+      (less.hidden ? high : low) = middle;
+    }
+    return best;
+  }
+
+ private:
+  struct Candidate {
+    int32_t gap = 0;
+    Chain chain;
+    double price = 0;  // from which on it is cheaper computed again than moved
+  };
+  struct Weighed {
+    double step_seconds = 0;
+    bool hidden = false;
+    std::vector<int32_t> again;  // candidates
+  };
+
+  bool Adopt(const Weighed& weighed, WeighedRecompute& best) const {
+    if (weighed.step_seconds >= best.step_seconds) return false;
+    best.step_seconds = weighed.step_seconds;
+    best.again.clear();
+    for (int32_t c : weighed.again) {
+      const Gap& gap = gaps_.gaps[candidates_[c].gap];
+      best.again.push_back({gap.storage, gap.before});
+    }
+    return true;
+  }
+
+  int64_t LargestWorkingSet() const {
+    const std::vector<int64_t>& sets = gaps_.working_set;
+    return sets.empty() ? 0 : *std::max_element(sets.begin(), sets.end());
+  }
+
+  // The most contended gap of every activation, where the value after it can be computed again.
+  void FindCandidates(const OrderedGraph& ordered, const DeviceGraph& device, int max_depth) {
+    const int32_t n = gaps_.num_operations();
+    std::vector<double> contended(n + 1, 0);
+    for (int32_t i = 0; i < n; ++i) {
+      contended[i + 1] = contended[i] + (gaps_.full[i] > budget_ ? access_.seconds[i] : 0);
+    }
+    std::vector<FarUses> wanted;
+    std::vector<int32_t> gap_of;
+    for (size_t s = 0; s < access_.storages.size(); ++s) {
+      if (access_.storages[s].kind != StorageKind::kActivation) continue;
+      int32_t most = -1;
+      double area = 0;
+      for (int64_t k = gaps_.first_gap[s]; k < gaps_.first_gap[s + 1]; ++k) {
+        const Gap& gap = gaps_.gaps[k];
+        const double seconds = contended[gap.before] - contended[gap.after + 1];
+        if (gap.overwritten || seconds <= area) continue;
+        area = seconds;
+        most = static_cast<int32_t>(k);
+      }
+      if (most < 0) continue;
+      wanted.push_back({static_cast<int32_t>(s), gaps_.gaps[most].before});
+      gap_of.push_back(most);
+    }
+    std::vector<Chain> chains = FindChains(ordered, device, wanted, max_depth);
+    for (size_t c = 0; c < chains.size(); ++c) {
+      if (!chains[c].possible) continue;
+      const Gap& gap = gaps_.gaps[gap_of[c]];
+      const double copies = Copies(gap) * CopySeconds(gap);
+      candidates_.push_back({gap_of[c], std::move(chains[c]), 0});
+      candidates_.back().price = candidates_.back().chain.seconds / copies;
+    }
+    OrderCandidates();
+  }
+
+  // The cheapest first. Of about equal ones every first few are spread over the step, so that what is moved is, too.
+  void OrderCandidates() {
+    std::vector<Keyed> keys;
+    for (size_t c = 0; c < candidates_.size(); ++c) {
+      int exponent = 0;
+      const double mantissa = std::frexp(candidates_[c].price, &exponent);
+      const int32_t bucket = exponent * kBuckets + static_cast<int32_t>(mantissa * 2 * kBuckets);
+      keys.push_back({KeyOf(bucket, BitsReversed(static_cast<uint32_t>(c))), static_cast<int32_t>(c)});
+    }
+    SortByKey(keys);
+    std::vector<Candidate> ordered;
+    for (const Keyed& key : keys) ordered.push_back(std::move(candidates_[key.index]));
+    candidates_ = std::move(ordered);
+  }
+
+  static double Copies(const Gap& gap) { return gap.last_write >= 0 ? 2 : 1; }
+  // Of the copy in.
+  double CopySeconds(const Gap& gap) const {
+    return gaps_.copy_latency + static_cast<double>(access_.storages[gap.storage].size_bytes) * gaps_.seconds_per_byte_in;
+  }
+
+  // With the first `count` candidates, at the price of the last of them.
+  Weighed Weigh(size_t count) const {
+    Weighed weighed;
+    const std::vector<int32_t> cheap = CheaperAgain(count);
+    const double price = count > 0 ? std::max(candidates_[count - 1].price, kLeastPrice) : 0;
+    TransferWeights weights;
+    if (!cheap.empty()) weights.most.assign(gaps_.gaps.size(), std::numeric_limits<double>::max());
+    for (int32_t c : cheap) {
+      const int32_t k = candidates_[c].gap;
+      weights.most[k] = Copies(gaps_.gaps[k]) * candidates_[c].price / price;
+    }
+    const MemoryTarget target{budget_, {}};
+    const Selection selection = SelectGaps(gaps_, target, 1, weights);
+    AccessGraph access = access_;
+    GapGraph gaps = gaps_;
+    gaps.graph = &access;
+    for (int32_t c : cheap) {
+      if (selection.kept[candidates_[c].gap]) continue;
+      weighed.again.push_back(c);
+      ComputeAgain(candidates_[c], access, gaps);
+    }
+    for (int32_t i = 0; i < gaps.num_operations(); ++i) gaps.start[i + 1] = gaps.start[i] + access.seconds[i];
+    const std::vector<int32_t> anchors = ChooseAnchors(gaps, budget_, selection, kSlack * gaps.compute_seconds());
+    weighed.step_seconds = SimulateTrial(gaps, target, DecisionsOf(gaps, selection, anchors)).step_seconds;
+    weighed.hidden = weighed.step_seconds <= kHidden * CutBound(gaps, kNoBudget);
+    return weighed;
+  }
+
+  // Of the first candidates: of one that others are made of and those, the one that saves more.
+  std::vector<int32_t> CheaperAgain(size_t count) const {
+    std::vector<int32_t> cheap;
+    std::vector<uint8_t> leaf(access_.storages.size(), 0), again(access_.storages.size(), 0);
+    for (size_t c = 0; c < count; ++c) {
+      const auto& [k, chain, price] = candidates_[c];
+      const int32_t s = gaps_.gaps[k].storage;
+      if (leaf[s] != 0 || std::any_of(chain.leaves.begin(), chain.leaves.end(), [&](int32_t l) { return again[l] != 0; })) continue;
+      cheap.push_back(static_cast<int32_t>(c));
+      again[s] = 1;
+      for (int32_t l : chain.leaves) leaf[l] = 1;
+    }
+    return cheap;
+  }
+
+  // The gap needs no copies, the operation after it takes longer, and what it makes is written there.
+  void ComputeAgain(const Candidate& candidate, AccessGraph& access, GapGraph& gaps) const {
+    const Gap& gap = gaps_.gaps[candidate.gap];
+    access.seconds[gap.before] += candidate.chain.seconds;
+    gaps.gaps[candidate.gap].overwritten = true;
+    for (int64_t later = candidate.gap + 1; later < gaps_.first_gap[gap.storage + 1]; ++later) {
+      if (gaps_.gaps[later].last_write == gap.last_write) gaps.gaps[later].last_write = gap.before;
+    }
+  }
+
+  const AccessGraph& access_;
+  GapGraph gaps_;
+  const int64_t budget_;
+  std::vector<Candidate> candidates_;  // what saves most transfer per second first
+};
+
+}  // namespace
+
+WeighedRecompute WeighRecompute(const OrderedGraph& ordered, const DeviceGraph& device, const Machine& machine,
+                                int64_t budget_bytes, const WeighLimits& limits) {
+  return Weigher(ordered, device, machine, budget_bytes, limits.max_depth).Run(limits.price, limits.always);
+}
+
+}  // namespace millrace

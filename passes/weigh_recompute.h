@@ -1,0 +1,39 @@
+// Weigh: which values to compute again, which to move, which to keep, decided together.
+//
+// A gap has three fates. Kept, it costs room; moved, seconds of the link; computed again, seconds of its chain
+// (recompute.h). A *price* says what a second of the link is worth in seconds of compute: nothing where all copies hide, up
+// to two where both directions are waited for. The cheapest values, those that cost less again than moved at the price, are
+// candidates; a gap then costs what the cheaper way costs, select_gaps keeps those that save most for the room they take,
+// and of the others the candidates are computed again. A trial on the graph as it is (a gap that is computed again needs no
+// copy, the operation after it takes longer) tells the step. Where all copies hide, fewer candidates do: a few trials tell
+// how many.
+#ifndef MILLRACE_PASSES_WEIGH_RECOMPUTE_H_
+#define MILLRACE_PASSES_WEIGH_RECOMPUTE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "millrace/options.h"
+#include "passes/recompute.h"
+#include "passes/access/storage.h"
+
+namespace millrace {
+
+struct WeighedRecompute {
+  std::vector<FarUses> again;  // the cheapest first; none where moving is as fast
+  double step_seconds = 0;     // as the trial has it
+};
+
+struct WeighLimits {
+  int max_depth = 8;    // of chains
+  double price = 1;
+  bool always = false;  // even where moving is as fast
+};
+
+// For an order and its device graph.
+WeighedRecompute WeighRecompute(const OrderedGraph& ordered, const DeviceGraph& device, const Machine& machine,
+                                int64_t budget_bytes, const WeighLimits& limits);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_WEIGH_RECOMPUTE_H_
