@@ -38,13 +38,19 @@ class Inserter {
   const std::string& StorageName(int32_t storage) const { return device_.access.storages[storage].name; }
   int32_t PartitionOf(int32_t operation) const { return device_.access.partition[operation]; }
 
-  Node CopyNode(const SwapDecision& d, const char* op, const char* suffix, OutputRef input, int32_t partition) const {
+  // Copies of equal types share theirs.
+  const AttrMap& CopyAttrs(DataType dtype, int64_t bytes) {
+    const auto [it, added] = attrs_.try_emplace({dtype, bytes});
+    if (added) it->second = AttrMap({{"T", dtype}, {"bytes", bytes}});
+    return it->second;
+  }
+
+  Node CopyNode(const SwapDecision& d, const char* op, const char* suffix, OutputRef input, int32_t partition) {
     const OutputRef root = device_.root[d.storage];
     Node node;
     node.name = absl::StrCat(graph_.node(root.node).name, root.index > 0 ? absl::StrCat("_", root.index) : "", suffix);
     node.op = op;
-    node.attrs.Set("T", graph_.type(root).dtype);
-    node.attrs.Set("bytes", device_.access.storages[d.storage].size_bytes);
+    node.attrs = CopyAttrs(graph_.type(root).dtype, device_.access.storages[d.storage].size_bytes);
     node.inputs.push_back(input);
     node.outputs.push_back(graph_.type(root));
     node.device = graph_.node(device_.operations[0].node()).device;
@@ -146,6 +152,7 @@ class Inserter {
   std::vector<bool> came_in_;        // per storage: current_ is a copy
   std::vector<NodeId> swap_out_of_;  // per storage: the SwapOut of its present value
   std::map<std::pair<OutputRef, std::string>, NodeId> views_;
+  std::map<std::pair<DataType, int64_t>, AttrMap> attrs_;
   SwapNodes nodes_;
 };
 

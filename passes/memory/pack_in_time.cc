@@ -139,9 +139,10 @@ class Sweep {
     Reserve(reserved);
   }
 
-  TimePacking Run() {
+  // Stops as soon as so many bytes have failed.
+  TimePacking Run(int64_t give_up_bytes = kNoEnd) {
     std::vector<int32_t> must;
-    for (int32_t t = 0; t < slots_; ++t) {
+    for (int32_t t = 0; t < slots_ && result_.failed_bytes < give_up_bytes; ++t) {
       now_ = t;
       if (t > 0) Free(input_.ends.of(t - 1));
       for (int32_t b : input_.leaving.of(t)) {
@@ -495,7 +496,7 @@ TimePacking PackInTimeBest(const std::vector<LateBlock>& blocks, int64_t budget_
   std::vector<int32_t> reserved;
   for (const HolePolicy& tried : kPolicies) {
     if (tries-- <= 0) return best;
-    TimePacking packing = Sweep(input, budget_bytes, tried, {}).Run();
+    TimePacking packing = Sweep(input, budget_bytes, tried, {}).Run(best.offsets.empty() ? kNoEnd : best.failed_bytes);
     const bool better = best.offsets.empty() || packing.failed_bytes < best.failed_bytes;
     if (better) {
       best = std::move(packing);

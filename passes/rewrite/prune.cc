@@ -1,5 +1,7 @@
 #include "passes/rewrite/prune.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 
@@ -126,6 +128,9 @@ class Pruner {
       }
       feed.id = result_.AddUnique(std::move(node));
     }
+    // With room for the copies that come later.
+    const auto needed = static_cast<int64_t>(std::count(needed_.begin(), needed_.end(), true));
+    result_.Reserve(needed + needed / 4 + 1);
     for (int32_t i = 0; i < graph_.num_ids(); ++i) {
       if (!needed_[i]) continue;
       MR_ASSIGN_OR_RETURN(renamed_[i], result_.AddNode(graph_.node(NodeId{i})));

@@ -386,6 +386,7 @@ OpInstance MakeInstance(const Graph& graph, NodeId id, uint64_t by_value) {
   instance.op = node.op;
   instance.attrs = node.attrs;
   instance.outputs.assign(node.outputs.begin(), node.outputs.end());
+  instance.inputs.reserve(node.inputs.size());
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     instance.inputs.push_back(graph.type(node.inputs[i]));
     if (!TakenByValue(node, i, by_value)) continue;

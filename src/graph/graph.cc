@@ -110,6 +110,10 @@ void Graph::RemoveNode(NodeId id) {
 
 std::vector<NodeId> Graph::Compact() {
   std::vector<NodeId> renamed(nodes_.size());
+  if (num_removed_ == 0) {
+    for (size_t i = 0; i < renamed.size(); ++i) renamed[i] = NodeId{static_cast<int32_t>(i)};
+    return renamed;
+  }
   int32_t next = 0;
   for (size_t i = 0; i < nodes_.size(); ++i) {
     if (nodes_[i].removed) continue;
@@ -119,11 +123,11 @@ std::vector<NodeId> Graph::Compact() {
   }
   nodes_.resize(next);
   num_removed_ = 0;
-  name_slots_.clear();
-  RebuildNames(nodes_.size());
-  for (int32_t i = 0; i < next; ++i) {
-    Node& node = nodes_[i];
-    InsertName(node.name, i);
+  // Names keep their slots.
+  for (NameSlot& slot : name_slots_) {
+    if (slot.id >= 0) slot.id = renamed[slot.id].value;
+  }
+  for (Node& node : nodes_) {
     for (OutputRef& input : node.inputs) input.node = renamed[input.node.value];
     for (NodeId& control : node.control_inputs) control = renamed[control.value];
   }
@@ -195,6 +199,17 @@ Fanout ComputeFanout(const Graph& graph) {
 }
 
 absl::StatusOr<std::vector<NodeId>> CreationOrder(const Graph& graph) {
+  std::vector<NodeId> order;
+  order.reserve(graph.num_nodes());
+  bool topological = true;
+  for (int32_t i = 0; i < graph.num_ids() && topological; ++i) {
+    const Node& node = graph.node(NodeId{i});
+    if (node.removed) continue;
+    order.push_back(NodeId{i});
+    for (OutputRef input : node.inputs) topological = topological && input.node.value < i;
+    for (NodeId control : node.control_inputs) topological = topological && control.value < i;
+  }
+  if (topological) return order;
   std::vector<int64_t> priority(graph.num_ids());
   std::iota(priority.begin(), priority.end(), 0);
   return TopologicalOrder(graph, priority);

@@ -90,12 +90,10 @@ absl::StatusOr<Graph> ImportGraphBytes(std::string_view bytes) {
     if (!field.is_bytes) return absl::OkStatus();
     if (field.number == GraphDef::kNodeFieldNumber) {
       if (arena.SpaceUsed() > kArenaBytes / 2) arena.Reset();
-      NodeDef* node = Arena::CreateMessage<NodeDef>(&arena);
-      if (absl::Status status = ParseBinary(field.payload, node); !status.ok()) {
-        return AtNode(nodes, field.offset, status);
-      }
       ++nodes;
-      return importer.AddNode(*node);
+      return importer.AddNode(field.payload, &arena, [&](const absl::Status& status) {
+        return AtNode(nodes - 1, field.offset, status);
+      });
     }
     if (field.number == GraphDef::kLibraryFieldNumber) {
       proto::FunctionDefLibrary part;

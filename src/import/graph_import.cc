@@ -9,11 +9,39 @@
 #include "graph/verify.h"
 #include "import/tensor_proto.h"
 #include "millrace/status.h"
+#include "proto/parse.h"
 
 namespace millrace {
 namespace {
 
-bool IsNodeName(const std::string& name) {
+// Attributes of so many bytes, and so many of them, are looked for among those of the nodes before.
+constexpr size_t kMostSharedBytes = 512;
+constexpr size_t kMostShared = 1 << 16;
+
+// Where the attributes begin in a node's message, if they are what it ends with; its end otherwise.
+size_t BeginOfAttrs(std::string_view bytes) {
+  constexpr uint8_t kLengthDelimited = 2;
+  constexpr uint8_t kAttr = proto::NodeDef::kAttrFieldNumber << 3 | kLengthDelimited;
+  size_t begin = bytes.size();
+  for (size_t at = 0; at < bytes.size();) {
+    const auto tag = static_cast<uint8_t>(bytes[at]);
+    if ((tag & 0x87) != kLengthDelimited || (begin < bytes.size() && tag != kAttr)) return bytes.size();
+    if (tag == kAttr) begin = std::min(begin, at);
+    uint64_t length = 0;
+    uint8_t byte = 0x80;
+    ++at;
+    for (int shift = 0; (byte & 0x80) != 0; shift += 7) {
+      if (at == bytes.size() || shift > 28) return bytes.size();
+      byte = static_cast<uint8_t>(bytes[at++]);
+      length |= static_cast<uint64_t>(byte & 0x7f) << shift;
+    }
+    if (length > bytes.size() - at) return bytes.size();
+    at += length;
+  }
+  return begin;
+}
+
+bool IsNodeName(std::string_view name) {
   static constexpr auto kAllowed = [] {
     std::array<bool, 256> allowed{};
     for (int c = 0; c < 256; ++c) {
@@ -71,25 +99,46 @@ absl::Status GraphImporter::AddInput(const std::string& input, Node& node) {
   }
   OutputRef ref;
   const size_t colon = input.rfind(':');
-  std::string producer = input.substr(0, colon);
+  const std::string_view producer = std::string_view(input).substr(0, colon);
   const bool good_index =
       colon == std::string::npos || (absl::SimpleAtoi(input.substr(colon + 1), &ref.index) && ref.index >= 0);
-  if (!IsNodeName(producer) || !good_index) {
+  ref.node = graph_.Find(producer);
+  if (!good_index || (!ref.node.valid() && !IsNodeName(producer))) {
     return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' takes input '", absl::CHexEscape(input),
                                                    "', expected 'node', 'node:number' or '^node'"));
   }
-  ref.node = graph_.Find(producer);
   if (!ref.node.valid()) {
-    forward_.push_back({consumer, static_cast<int32_t>(node.inputs.size()), false, std::move(producer)});
+    forward_.push_back({consumer, static_cast<int32_t>(node.inputs.size()), false, std::string(producer)});
   }
   node.inputs.push_back(ref);
   return absl::OkStatus();
 }
 
-absl::Status GraphImporter::AddNode(const proto::NodeDef& proto) {
-  MR_ASSIGN_OR_RETURN(Node node, NodeFromProto(proto));
+absl::Status GraphImporter::AddNode(const proto::NodeDef& proto, Node node) {
   for (const std::string& input : proto.input()) MR_RETURN_IF_ERROR(AddInput(input, node));
   return graph_.AddNode(std::move(node)).status();
+}
+
+absl::Status GraphImporter::AddNode(const proto::NodeDef& proto) {
+  MR_ASSIGN_OR_RETURN(Node node, NodeFromProto(proto));
+  return AddNode(proto, std::move(node));
+}
+
+absl::Status GraphImporter::AddNode(std::string_view bytes, google::protobuf::Arena* arena,
+                                    absl::FunctionRef<absl::Status(const absl::Status&)> located) {
+  const size_t begin = BeginOfAttrs(bytes);
+  const std::string_view attrs = bytes.substr(begin);
+  const auto known = attrs.empty() ? attrs_.end() : attrs_.find(attrs);
+  auto* proto = google::protobuf::Arena::CreateMessage<proto::NodeDef>(arena);
+  const absl::Status parsed = ParseBinary(known == attrs_.end() ? bytes : bytes.substr(0, begin), proto);
+  if (!parsed.ok()) return located(parsed);
+  MR_ASSIGN_OR_RETURN(Node node, NodeFromProto(*proto));
+  if (known != attrs_.end()) {
+    node.attrs = known->second;
+  } else if (!attrs.empty() && attrs.size() <= kMostSharedBytes && attrs_.size() < kMostShared) {
+    attrs_.emplace(attrs, node.attrs);
+  }
+  return AddNode(*proto, std::move(node));
 }
 
 absl::StatusOr<Graph> GraphImporter::Finish() {

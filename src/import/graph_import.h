@@ -5,8 +5,12 @@
 
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
+#include <google/protobuf/arena.h>
+
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "millrace/graph.h"
@@ -23,6 +27,10 @@ class GraphImporter {
   absl::Status SetLibrary(const proto::FunctionDefLibrary& library);
   void SetProducer(int32_t version) { graph_.producer_version = version; }
   absl::Status AddNode(const proto::NodeDef& proto);
+  // The same from a message's bytes, which live as long as the importer. Nodes of equal attributes share them. `located`
+  // says where bytes are that are no message.
+  absl::Status AddNode(std::string_view bytes, google::protobuf::Arena* arena,
+                       absl::FunctionRef<absl::Status(const absl::Status&)> located);
   // Resolves inputs and verifies the graph (graph/verify.h). The importer is empty afterwards.
   absl::StatusOr<Graph> Finish();
 
@@ -35,8 +43,10 @@ class GraphImporter {
     std::string producer;
   };
   absl::Status AddInput(const std::string& input, Node& node);
+  absl::Status AddNode(const proto::NodeDef& proto, Node node);
 
   Graph graph_;
+  std::unordered_map<std::string_view, AttrMap> attrs_;  // by the bytes they were read from, which the caller keeps
   std::vector<Forward> forward_;
 };
 

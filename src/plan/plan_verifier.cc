@@ -4,7 +4,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
@@ -12,6 +11,7 @@
 #include "plan/byte_range_map.h"
 #include "plan/disk_layout.h"
 #include "plan/happens_before.h"
+#include "plan/name_ids.h"
 #include "plan/plan_text.h"
 #include "plan/step_order.h"
 
@@ -34,7 +34,7 @@ using Memory = ByteRangeMap<Content>;
 
 class Verifier {
  public:
-  explicit Verifier(const ExecutionPlan& plan) : plan_(plan), order_(StepsInOrder(plan)) {}
+  explicit Verifier(const ExecutionPlan& plan) : plan_(plan), order_(StepsInOrder(plan)), owners_(plan.tensors.size()) {}
   absl::Status Run();
 
  private:
@@ -80,13 +80,9 @@ class Verifier {
   }
   std::string OwnerName(int32_t owner) const {
     if (owner == kGarbage) return "scratch";
-    return owner == kUnknownOwner ? "an unnamed tensor" : absl::StrCat("'", std::string(names_[owner]), "'");
+    return owner == kUnknownOwner ? "an unnamed tensor" : absl::StrCat("'", std::string(owners_.name(owner)), "'");
   }
-  int32_t Owner(std::string_view name) {
-    const auto [it, added] = ids_.emplace(name, static_cast<int32_t>(names_.size()));
-    if (added) names_.push_back(name);
-    return it->second;
-  }
+  int32_t Owner(std::string_view name) { return owners_.Add(name); }
   static int32_t OwnerAt(const std::vector<int32_t>& owners, size_t i) {
     return owners.empty() || owners[i] < 0 ? kUnknownOwner : owners[i];
   }
@@ -97,8 +93,7 @@ class Verifier {
   const std::vector<StepRef> order_;
   const HappensBefore* before_ = nullptr;
   // The plan's strings. Owners: plan.tensors, then other names that copies use.
-  std::vector<std::string_view> names_;
-  std::unordered_map<std::string_view, int32_t> ids_;
+  NameIds owners_;
   std::vector<Memory> device_memory_;
   Memory pool_;
   Memory homes_;  // variable v is byte v
@@ -114,8 +109,6 @@ absl::Status Verifier::Run() {
   MR_RETURN_IF_ERROR(CheckLanes());
   MR_ASSIGN_OR_RETURN(const HappensBefore before, HappensBefore::Create(plan_, order_));
   before_ = &before;
-  names_.reserve(plan_.tensors.size());
-  ids_.reserve(plan_.tensors.size());
   for (const std::string& name : plan_.tensors) Owner(name);
   device_memory_.resize(plan_.devices.size());
   version_.assign(plan_.variables.size(), 0);
@@ -343,7 +336,8 @@ absl::Status Verifier::CheckWithinStep(const StepRef& ref, const ComputeStep& st
   const auto overlap = [](const Range& a, const Range& b) {
     return a.bytes > 0 && b.bytes > 0 && a.begin < b.end() && b.begin < a.end();
   };
-  std::vector<Range> inputs, outputs;
+  using Ranges = absl::InlinedVector<Range, 8>;
+  Ranges inputs, outputs;
   for (size_t i = 0; i < step.inputs.size(); ++i) {
     if (step.inputs[i] != kNoAddress) inputs.push_back({step.inputs[i], instance.inputs[i].size_bytes()});
   }
@@ -358,7 +352,7 @@ absl::Status Verifier::CheckWithinStep(const StepRef& ref, const ComputeStep& st
     }
   }
   const Range scratch{step.scratch_offset, step.scratch_bytes};
-  for (const std::vector<Range>* list : {&inputs, &outputs}) {
+  for (const Ranges* list : {&inputs, &outputs}) {
     for (const Range& range : *list) {
       if (overlap(scratch, range)) return Error(ref, absl::StrCat("its scratch overlaps the tensor at ", range.begin));
     }
@@ -495,7 +489,7 @@ absl::Status Verifier::CheckCopyIn(const StepRef& ref, const CopyStep& step, con
 absl::Status Verifier::CheckCopyOut(const StepRef& ref, const CopyStep& step, const Range& device) {
   // Fetches may go by the name of a view; a swapped tensor goes by its owner's.
   const bool fetch = step.host.kind == HostRef::Kind::kFetch;
-  const int32_t owner = fetch && ids_.count(step.tensor) == 0 ? kUnknownOwner : Owner(step.tensor);
+  const int32_t owner = fetch && !owners_.Has(step.tensor) ? kUnknownOwner : Owner(step.tensor);
   MR_RETURN_IF_ERROR(Read(ref, DeviceMemory(ref), device, owner, "device"));
   switch (step.host.kind) {
     case HostRef::Kind::kPool:

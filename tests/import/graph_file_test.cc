@@ -70,6 +70,30 @@ TEST(GraphFile, TextAndBinaryGiveTheSameGraph) {
   EXPECT_EQ(graph->producer_version, 42);
 }
 
+TEST(GraphFile, NodesOfEqualAttributesShareThemUntilOneChanges) {
+  const std::string zeros = R"(op: "Zeros" attr { key: "n" value { i: 2 } } attr { key: "T" value { type: DT_FLOAT } })";
+  const std::string text = "node { name: 'a' " + zeros + " } node { name: 'b' input: 'a' " + zeros + " } node { name: 'c' " +
+                           zeros + " attr { key: 'of' value { s: 'c' } } }";
+  absl::StatusOr<Graph> graph = GraphFromBytes(Binary(FromText<proto::GraphDef>(text)));
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(graph->node(NodeId{0}).attrs.Find("n"), graph->node(NodeId{1}).attrs.Find("n"));
+  EXPECT_NE(graph->node(NodeId{0}).attrs.Find("n"), graph->node(NodeId{2}).attrs.Find("n"));
+  graph->mutable_node(NodeId{0}).attrs.Set("n", int64_t{3});
+  EXPECT_EQ(TextOf(graph), "a = Zeros() {T=float, n=3}\nb = Zeros(a) {T=float, n=2}\nc = Zeros() {T=float, n=2, of=\"c\"}\n");
+}
+
+TEST(GraphFile, FieldsOfANodeMayComeInAnyOrder) {
+  const std::string attrs = Binary(FromText<proto::NodeDef>(R"(attr { key: "n" value { i: 2 } })"));
+  const std::string name = Binary(FromText<proto::NodeDef>(R"(name: "x")")), op = Binary(FromText<proto::NodeDef>(R"(op: "Zeros")"));
+  for (const std::string& node : {name + op + attrs, attrs + name + op, name + attrs + op, op + name + attrs}) {
+    // As the message's first and as its second node of these attributes: field 1, its length, its bytes.
+    const std::string field = "\x0a" + std::string(1, static_cast<char>(node.size())) + node;
+    const std::string before = Binary(FromText<proto::GraphDef>(R"(node { name: "w" op: "Zeros" attr { key: "n" value { i: 2 } } })"));
+    EXPECT_EQ(TextOf(GraphFromBytes(field)), "x = Zeros() {n=2}\n");
+    EXPECT_EQ(TextOf(GraphFromBytes(before + field)), "w = Zeros() {n=2}\nx = Zeros() {n=2}\n");
+  }
+}
+
 TEST(GraphFile, MetaGraphsAreRecognisedByContent) {
   proto::MetaGraphDef meta;
   *meta.mutable_graph_def() = FromText<proto::GraphDef>(kSmall);
