@@ -171,7 +171,7 @@ absl::Status TrySizes(const CompileRequest& request, Prepared& prepared, const S
     MR_ASSIGN_OR_RETURN(OrderedGraph ordered,
                         OrderOnce(request, strategy.order, prepared, size, last && size == sizes.back()));
     PlanLimits faster = limits;
-    if (best.ok()) faster.link_seconds = best->plan.predicted_step_seconds;
+    if (best.ok()) faster.known_seconds = best->plan.predicted_step_seconds;
     absl::StatusOr<Compiled> compiled = PlanOrdered(request, prepared, strategy, std::move(ordered), faster);
     if (absl::IsAborted(compiled.status())) continue;
     if (!compiled.ok() && !absl::IsResourceExhausted(compiled.status())) return compiled.status();
@@ -183,6 +183,9 @@ absl::Status TrySizes(const CompileRequest& request, Prepared& prepared, const S
 }
 
 using Clock = std::chrono::steady_clock;
+
+// Of what is left: for one order of several that are planned in full, the fastest looking first.
+constexpr double kWorkForTheFirst = 0.65;
 
 double SecondsUntil(Clock::time_point time) { return std::chrono::duration<double>(time - Clock::now()).count(); }
 
@@ -204,13 +207,18 @@ absl::StatusOr<Compiled> FindPlan(const CompileRequest& request, Prepared& prepa
   }
   if (strategy->order == Strategy::Order::kBest && request.options.partition_size == 0) {
     // The search plans quickly; what it finds is planned in full, for which it leaves half of the time.
-    PlanLimits search = limits;
+    WorkBudget work(SearchWork(prepared.graph.num_nodes()));
+    PlanLimits search = limits, full = limits;
+    search.work = full.work = &work;
     if (request.options.plan_seconds > 0) search.deadline -= std::max(Clock::duration(0), limits.deadline - Clock::now()) / 2;
     MR_ASSIGN_OR_RETURN(std::vector<OrderedGraph> found, SearchOrders(request, prepared, *strategy, search));
     absl::StatusOr<Compiled> best = absl::InternalError("nothing was found");
-    for (OrderedGraph& ordered : found) {
+    for (size_t k = 0; k < found.size(); ++k) {
       if (best.ok() && (Clock::now() >= limits.deadline || AllHidden(best->plan))) break;
-      absl::StatusOr<Compiled> compiled = PlanOrdered(request, prepared, *strategy, std::move(ordered), limits);
+      if (best.ok()) full.known_seconds = best->plan.predicted_step_seconds;
+      full.work_part = k + 1 < found.size() ? kWorkForTheFirst : 1;
+      absl::StatusOr<Compiled> compiled = PlanOrdered(request, prepared, *strategy, std::move(found[k]), full);
+      if (absl::IsAborted(compiled.status())) continue;
       if (!compiled.ok() && !absl::IsResourceExhausted(compiled.status())) return compiled.status();
       KeepFaster(std::move(compiled), best);
     }

@@ -57,7 +57,7 @@ absl::Status PlanMemory(const CompileRequest& request, const PlanningOptions& op
   if (options.num_devices() > 1) ReuseSent(graph, plan.device, plan.choice);
   MR_RETURN_IF_ERROR(VerifySwaps(access, plan.choice));
   if (limits.effort == PlanEffort::kQuick) return absl::OkStatus();
-  if (LinkSeconds(access, request.machine, plan.choice) > limits.link_seconds) return absl::AbortedError("too many copies");
+  if (LinkSeconds(access, request.machine, plan.choice) > limits.known_seconds) return absl::AbortedError("too many copies");
   // … and the rest is the same for every policy: one total order, addresses.
   const PassClock::Run run(request.clock, "assign memory");
   plan.schedule = BuildSchedule(access, plan.choice);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -18,6 +19,12 @@ constexpr int64_t kDepthFirstSize = 20;
 // Looks that a graph of n nodes is worth: what keeps planning within a second. A count, not a clock, so that plans do not
 // depend on the machine's load.
 int LooksFor(int32_t nodes) { return std::clamp(200'000 / std::max(nodes, 1), 2, 64); }
+// Units of WorkBudget for a node of what is looked at, and of what is rewritten.
+constexpr int64_t kLookWork = 300, kRewriteWork = 500;
+// For planning in full what was found: a part of all work, or so many units for a node if that is less.
+constexpr double kWorkForPlans = 0.5;
+constexpr double kPlansWork = 25'000;
+constexpr double kNotKnown = std::numeric_limits<double>::infinity();
 constexpr double kHidden = 1.002;         // step / compute at which nothing is left to gain
 constexpr double kWorthRecompute = 1.02;  // … from which on recompute is looked at
 constexpr double kLeastGain = 0.995;      // of the step, for a rewriting to be taken
@@ -58,7 +65,9 @@ class Search {
         strategy_(strategy),
         limits_(limits),
         all_looks_(LooksFor(graph_->num_nodes())),
-        looks_(all_looks_) {
+        looks_(all_looks_),
+        work_for_plans_(static_cast<int64_t>(
+            std::min(kWorkForPlans * static_cast<double>(limits.work->left()), kPlansWork * graph_->num_nodes()))) {
     limits_.effort = PlanEffort::kQuick;
   }
 
@@ -70,22 +79,28 @@ class Search {
     const auto worth = [&](const std::optional<Looked>& also) {
       return also && also->step_seconds <= worth_a_plan && request_.options.recompute == Recompute::kAuto;
     };
-    // What computes least comes first: where its copies all hide, the others need not be planned.
-    if (worth(as_it_is_)) Add(*as_it_is_, found);
-    Add(*best_, found);
-    if (worth(rewritten_other_)) Add(*rewritten_other_, found);
+    // What looks fastest comes first: it shows that others need not be planned.
+    std::vector<Looked*> looked = {&*best_};
+    if (worth(as_it_is_)) looked.push_back(&*as_it_is_);
+    if (worth(rewritten_other_)) looked.push_back(&*rewritten_other_);
+    std::stable_sort(looked.begin(), looked.end(), [](const Looked* a, const Looked* b) { return a->step_seconds < b->step_seconds; });
+    for (Looked* one : looked) Add(*one, found);
     return found;
   }
 
  private:
-  absl::StatusOr<Looked> Look(OrderedGraph ordered) {
+  // `known_seconds`: a step from which on it does not matter how long this one's is.
+  absl::StatusOr<Looked> Look(OrderedGraph ordered, double known_seconds = kNotKnown) {
     --looks_;
     Graph& graph = *ordered.graph;
+    PlanLimits limits = limits_;
+    limits.known_seconds = known_seconds;
+    limits_.work->Spend(kLookWork * graph.num_nodes());
     MR_RETURN_IF_ERROR(VerifyPartitioning(graph, ordered.partitioning));
     Looked looked;
     for (int32_t i = 0; i < graph.num_ids(); ++i) looked.partitions.push_back(graph.node(NodeId{i}).partition);
     MR_ASSIGN_OR_RETURN(looked.devices, DecideDevices(request_, strategy_, ordered.partitioning, ordered.inferred,
-                                                      limits_, graph));
+                                                      limits, graph));
     for (const DevicePlan& device : looked.devices) {
       double compute = 0;
       for (double seconds : device.device.access.seconds) compute += seconds;
@@ -115,7 +130,7 @@ class Search {
     return ordered;
   }
 
-  bool Late() const { return std::chrono::steady_clock::now() >= limits_.deadline; }
+  bool Late() const { return limits_.work->left() <= work_for_plans_ || std::chrono::steady_clock::now() >= limits_.deadline; }
 
   // Takes what was looked at if it is faster than the best by `factor`.
   bool Adopt(absl::StatusOr<Looked> looked, double factor) {
@@ -197,12 +212,14 @@ class Search {
       const DeviceGraph& device = best_->devices[0].device;
       const WeighedRecompute weighed =
           WeighRecompute(best_->ordered, device, request_.machine, budget, {kMaxDepth, price, always});
+      limits_.work->Spend(weighed.work);
       if (weighed.again.empty() || (!always && weighed.again == in_vain_)) return false;
       if (!always && all_looks_ <= kFewLooks && weighed.step_seconds >= much * before) return false;
+      limits_.work->Spend(kRewriteWork * best_->ordered.graph->num_nodes());
       rewritten = ComputeAgain(best_->ordered, device, weighed.again, kMaxDepth);
       in_vain_ = weighed.again;
     }
-    absl::StatusOr<Looked> looked = Look(std::move(rewritten));
+    absl::StatusOr<Looked> looked = Look(std::move(rewritten), always ? kNotKnown : kLeastGain * before);
     if (!looked.ok() || (!always && looked->step_seconds >= kLeastGain * before)) return false;
     in_vain_.clear();
     if (!as_it_is_) as_it_is_ = std::move(*best_);
@@ -273,6 +290,7 @@ class Search {
   PlanLimits limits_;
   const int all_looks_;
   int looks_;  // left
+  const int64_t work_for_plans_;  // left to them
   absl::StatusOr<Looked> best_ = absl::InternalError("no order was tried");
   std::optional<Looked> as_it_is_;  // what best_ was before anything was computed again
   std::vector<FarUses> in_vain_;    // what did not help to compute again, of the best

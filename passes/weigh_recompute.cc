@@ -20,6 +20,7 @@ constexpr int64_t kNoBudget = std::numeric_limits<int64_t>::max() / 4;
 constexpr double kLeastGain = 0.998;
 constexpr double kLeastPrice = 1e-9;
 constexpr int32_t kBuckets = 32;   // of about equal prices, per factor of two
+constexpr int64_t kGapWork = 60;   // units of WorkBudget: of a gap that is listed, or copied with its graph
 constexpr double kSlack = 0.05;    // of the step: how much earlier than necessary bytes may come back
 
 // Numbers in this order fill an interval evenly, however many there are.
@@ -34,20 +35,27 @@ class Weigher {
   Weigher(const OrderedGraph& ordered, const DeviceGraph& device, const Machine& machine, int64_t budget_bytes, int max_depth)
       : access_(device.access), gaps_(FindGaps(device.access, machine)), budget_(std::max(budget_bytes, LargestWorkingSet())) {
     OrderGaps(gaps_);
+    small_ = SmallBytes(gaps_, budget_);
     FindCandidates(ordered, device, max_depth);
   }
 
   WeighedRecompute Run(double price, bool always) {
     WeighedRecompute best;
+    best.work = kGapWork * static_cast<int64_t>(gaps_.gaps.size());
     size_t low = 0, high = 0;
     while (high < candidates_.size() && candidates_[high].price < price) ++high;
     if (high == 0) return best;
-    best.step_seconds = always ? std::numeric_limits<double>::max() : kLeastGain * Weigh(0).step_seconds;
-    const Weighed weighed = Weigh(high);
+    const auto weigh = [&](size_t count) {
+      Weighed weighed = Weigh(count);
+      best.work += weighed.work;
+      return weighed;
+    };
+    best.step_seconds = always ? std::numeric_limits<double>::max() : kLeastGain * weigh(0).step_seconds;
+    const Weighed weighed = weigh(high);
     Adopt(weighed, best);
     for (int k = 0; k < kHalvings && weighed.hidden && high - low > 1; ++k) {
       const size_t middle = (low + high) / 2;
-      const Weighed less = Weigh(middle);
+      const Weighed less = weigh(middle);
       Adopt(less, best);
       (less.hidden ? high : low) = middle;
     }
@@ -64,6 +72,7 @@ class Weigher {
     double step_seconds = 0;
     bool hidden = false;
     std::vector<int32_t> again;  // candidates
+    int64_t work = 0;            // units of WorkBudget
   };
 
   bool Adopt(const Weighed& weighed, WeighedRecompute& best) const {
@@ -149,7 +158,7 @@ class Weigher {
       const int32_t k = candidates_[c].gap;
       weights.most[k] = Copies(gaps_.gaps[k]) * candidates_[c].price / price;
     }
-    const MemoryTarget target{budget_, {}};
+    const MemoryTarget target{budget_, {}, small_};
     const Selection selection = SelectGaps(gaps_, target, 1, weights);
     AccessGraph access = access_;
     GapGraph gaps = gaps_;
@@ -161,7 +170,9 @@ class Weigher {
     }
     for (int32_t i = 0; i < gaps.num_operations(); ++i) gaps.start[i + 1] = gaps.start[i] + access.seconds[i];
     const std::vector<int32_t> anchors = ChooseAnchors(gaps, budget_, selection, kSlack * gaps.compute_seconds());
-    weighed.step_seconds = SimulateTrial(gaps, target, DecisionsOf(gaps, selection, anchors)).step_seconds;
+    const std::vector<SwapDecision> decisions = DecisionsOf(gaps, selection, anchors);
+    weighed.step_seconds = SimulateTrial(gaps, target, decisions).step_seconds;
+    weighed.work = selection.work + TrialWork(gaps, decisions.size()) + kGapWork * static_cast<int64_t>(gaps.gaps.size());
     weighed.hidden = weighed.step_seconds <= kHidden * CutBound(gaps, kNoBudget);
     return weighed;
   }
@@ -194,6 +205,7 @@ class Weigher {
   const AccessGraph& access_;
   GapGraph gaps_;
   const int64_t budget_;
+  int64_t small_ = 0;
   std::vector<Candidate> candidates_;  // what saves most transfer per second first
 };
 

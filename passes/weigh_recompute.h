@@ -22,6 +22,7 @@ namespace millrace {
 struct WeighedRecompute {
   std::vector<FarUses> again;  // the cheapest first; none where moving is as fast
   double step_seconds = 0;     // as the trial has it
+  int64_t work = 0;            // units of WorkBudget
 };
 
 struct WeighLimits {

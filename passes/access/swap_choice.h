@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "passes/access/access_graph.h"
+#include "passes/access/work_budget.h"
 
 namespace millrace {
 
@@ -31,8 +32,12 @@ enum class PlanEffort {
 struct PlanLimits {
   PlanEffort effort = PlanEffort::kFull;
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
-  // Plans whose copies take longer than this are not wanted: a faster one is known.
-  double link_seconds = std::numeric_limits<double>::infinity();
+  // The step of a plan that is known: one that is not faster is not wanted, Aborted may be the answer.
+  double known_seconds = std::numeric_limits<double>::infinity();
+  // What all plans of the graph may take together, and the part of what is left of it that this one may. Without it a plan
+  // takes what SearchWork gives.
+  WorkBudget* work = nullptr;
+  double work_part = 1;
   // Variables that stay on the device over the step's end may be elsewhere in the middle of the step. Not with a disk
   // tier: a step that fails could leave such a value in the host pool alone.
   bool residents_leave = true;

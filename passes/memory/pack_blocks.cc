@@ -42,6 +42,7 @@ Packing PackInOrderOfTime(const std::vector<MemoryBlock>& blocks) {
 // Rounds in which what lies beyond the budget comes earlier, for packings of few blocks: about so many blocks are placed.
 constexpr int64_t kRepairedBlocks = 8'000;
 constexpr int64_t kMostRepairs = 32;
+constexpr int64_t kTreeWork = 340;  // of a block, in units of WorkBudget
 constexpr double kEarlier = 4;  // times its key
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 // So many blocks are packed under one key only.
@@ -74,7 +75,7 @@ namespace {
 
 // Packs again with greater keys for what lies beyond the budget, until it fits or the rounds are over.
 void Repair(const std::vector<MemoryBlock>& blocks, int64_t budget_bytes, SkylinePacker& packer, std::vector<double> keys,
-            Packing& best) {
+            Packing& best, int64_t& work) {
   const int64_t rounds = std::min(kMostRepairs, kRepairedBlocks / static_cast<int64_t>(blocks.size() + 1));
   Packing last = best;
   for (int64_t round = 0; round < rounds && best.heap_bytes > budget_bytes; ++round) {
@@ -82,6 +83,7 @@ void Repair(const std::vector<MemoryBlock>& blocks, int64_t budget_bytes, Skylin
       if (last.offsets[b] + blocks[b].bytes > budget_bytes) keys[b] *= kEarlier;
     }
     last = packer.Pack(keys, round + 1 == rounds ? best.heap_bytes : kNever);
+    work += last.work;
     if (last.heap_bytes < best.heap_bytes) best = last;
   }
 }
@@ -93,6 +95,7 @@ Packing PackSkylines(const std::vector<MemoryBlock>& blocks, int64_t budget_byte
   const SkylineKey wanted = key;
   SkylinePacker packer(blocks, floor);
   Packing best;
+  int64_t work = kTreeWork * static_cast<int64_t>(blocks.size());
   best.heap_bytes = kNever;
   std::vector<double> keys(blocks.size()), best_keys;
   for (SkylineKey k : {SkylineKey::kBytes, SkylineKey::kArea, SkylineKey::kLife}) {
@@ -104,6 +107,7 @@ Packing PackSkylines(const std::vector<MemoryBlock>& blocks, int64_t budget_byte
       keys[b] = k == SkylineKey::kBytes ? bytes : k == SkylineKey::kArea ? bytes * life : life;
     }
     Packing packing = packer.Pack(keys, best.heap_bytes);
+    work += packing.work;
     if (packing.heap_bytes < best.heap_bytes) {
       best = std::move(packing);
       best_keys = keys;
@@ -114,8 +118,9 @@ Packing PackSkylines(const std::vector<MemoryBlock>& blocks, int64_t budget_byte
   std::vector<MemoryBlock> all = blocks;
   for (const PlacedBlock& placed : floor) all.push_back(placed.block);
   const int64_t peak = PeakBytes(all);
-  if (peak <= budget_bytes) Repair(blocks, budget_bytes, packer, std::move(best_keys), best);
+  if (peak <= budget_bytes) Repair(blocks, budget_bytes, packer, std::move(best_keys), best, work);
   best.peak_bytes = peak;
+  best.work = work;
   return best;
 }
 

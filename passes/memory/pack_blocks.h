@@ -24,6 +24,7 @@ struct Packing {
   std::vector<int64_t> offsets;  // per block
   int64_t heap_bytes = 0;        // highest end
   int64_t peak_bytes = 0;        // most bytes live at one position: no packing needs less
+  int64_t work = 0;              // of a skyline, in units of WorkBudget
 };
 
 int64_t PeakBytes(const std::vector<MemoryBlock>& blocks);

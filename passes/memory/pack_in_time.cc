@@ -24,6 +24,9 @@ constexpr HolePolicy kPolicies[] = {
 };
 // Room is reserved for at most so many blocks.
 constexpr size_t kMostReserved = 200;
+// Units of WorkBudget: of a slot, of a block, of a block that is looked at, and for a hole that is looked for.
+constexpr int64_t kSlotWork = 4, kBlockWork = 110, kStepWork = 1, kWindowSteps = 5, kFindSteps = 50;
+constexpr int64_t kInputWork = 80;  // of a block, for what all sweeps need
 // Sizes that hold this part of all bytes times slots are popular.
 constexpr double kPopular = 0.002;
 
@@ -160,6 +163,8 @@ class Sweep {
       for (int32_t b : must) PlaceNow(b);
       PlaceWaiting(!input_.begins.of(t).empty() || (t > 0 && !input_.ends.of(t - 1).empty()));
     }
+    const int64_t blocks = static_cast<int64_t>(blocks_.size()) * (now_ + 1) / slots_;
+    result_.work = kSlotWork * (now_ + 1) + kBlockWork * blocks + kStepWork * steps_;
     return std::move(result_);
   }
 
@@ -230,6 +235,7 @@ class Sweep {
 
   // Addresses from here on are reserved while block b, placed now, would live.
   int64_t LimitFor(int32_t b) const {
+    steps_ += static_cast<int64_t>(reserved_.size());
     int64_t limit = budget_;
     for (const Reserved& other : reserved_) {
       const LateBlock& o = blocks_[other.block];
@@ -280,6 +286,7 @@ class Sweep {
   }
 
   Place Find(int32_t b) const {
+    steps_ += kFindSteps;
     const int64_t limit = LimitFor(b);
     if (BySize()) return Smallest(b, limit);
     const bool lowest = policy_.kind == HolePolicy::Kind::kByLife
@@ -359,6 +366,7 @@ class Sweep {
   // The copies out that must be done, in their order, for block b to find room, and as few as possible.
   bool AwaitCopiesFor(int32_t b) {
     std::vector<std::pair<int64_t, int32_t>> leaving;  // copy, block
+    steps_ += kWindowSteps * static_cast<int64_t>(movable_.size());
     for (const auto& [offset, x] : movable_) {
       if (IsLeaving(x)) leaving.emplace_back(blocks_[x].copy, x);
     }
@@ -406,6 +414,7 @@ class Sweep {
   std::vector<int32_t> Window(int32_t b, int64_t done_copy, bool any) const {
     std::vector<int32_t> window, best;
     if (early_ == 0 && done_copy == kNoCopy) return best;
+    steps_ += kWindowSteps * static_cast<int64_t>(movable_.size());
     const int64_t limit = LimitFor(b), wanted = sizes_[b];
     // Movable blocks side by side, in order of addresses; the window [first, last) of them begins at `begin`, where a block
     // that stays ends, or one that needs not move.
@@ -442,6 +451,7 @@ class Sweep {
   // What may be there already, the soonest needed first.
   void PlaceWaiting(bool changed) {
     if (!changed || waiting_.empty()) return;
+    steps_ += static_cast<int64_t>(waiting_.size());
     const auto sooner = [&](int32_t a, int32_t b) { return blocks_[a].latest < blocks_[b].latest; };
     const auto added = waiting_.begin() + static_cast<int64_t>(sorted_);
     SortFew(added, waiting_.end(), sooner);
@@ -479,6 +489,7 @@ class Sweep {
   std::vector<int32_t> waiting_;         // to be there earlier than they must
   size_t sorted_ = 0;                    // so many of them are in order
   int32_t now_ = 0;
+  mutable int64_t steps_ = 0;            // holes and blocks looked at
   TimePacking result_;
 };
 
@@ -489,30 +500,37 @@ TimePacking PackInTime(const std::vector<LateBlock>& blocks, int64_t budget_byte
   return Sweep(SweepInput(blocks), budget_bytes, policy, reserved).Run();
 }
 
-TimePacking PackInTimeBest(const std::vector<LateBlock>& blocks, int64_t budget_bytes, int tries) {
+TimePacking PackInTimeBest(const std::vector<LateBlock>& blocks, int64_t budget_bytes, int tries, int64_t most_work) {
   const SweepInput input(blocks);
   TimePacking best;
   HolePolicy policy;
   std::vector<int32_t> reserved;
+  int64_t work = kInputWork * static_cast<int64_t>(blocks.size());
+  const auto sweep = [&](const HolePolicy& tried, const std::vector<int32_t>& kept_free, int64_t give_up_bytes) {
+    TimePacking packing = Sweep(input, budget_bytes, tried, kept_free).Run(give_up_bytes);
+    work += packing.work;
+    return packing;
+  };
+  const auto may_try = [&] { return tries-- > 0 && (best.offsets.empty() || work < most_work); };
   for (const HolePolicy& tried : kPolicies) {
-    if (tries-- <= 0) return best;
-    TimePacking packing = Sweep(input, budget_bytes, tried, {}).Run(best.offsets.empty() ? kNoEnd : best.failed_bytes);
+    if (!may_try()) break;
+    TimePacking packing = sweep(tried, {}, best.offsets.empty() ? kNoEnd : best.failed_bytes);
     const bool better = best.offsets.empty() || packing.failed_bytes < best.failed_bytes;
     if (better) {
       best = std::move(packing);
       policy = tried;
     }
-    if (best.failed.empty()) return best;
+    if (best.failed.empty()) break;
   }
   reserved = best.failed;
-  while (tries-- > 0 && reserved.size() <= kMostReserved) {
-    TimePacking packing = Sweep(input, budget_bytes, policy, reserved).Run();
+  while (!best.failed.empty() && reserved.size() <= kMostReserved && may_try()) {
+    TimePacking packing = sweep(policy, reserved, kNoEnd);
     for (int32_t b : packing.failed) {
       if (std::find(reserved.begin(), reserved.end(), b) == reserved.end()) reserved.push_back(b);
     }
     if (packing.failed_bytes < best.failed_bytes) best = std::move(packing);
-    if (best.failed.empty()) return best;
   }
+  best.work = work;
   return best;
 }
 

@@ -13,6 +13,7 @@
 #define MILLRACE_PASSES_MEMORY_PACK_IN_TIME_H_
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace millrace {
@@ -47,6 +48,7 @@ struct TimePacking {
   std::vector<int64_t> free_bytes;  // of each of those: what was free, in pieces
   int64_t failed_bytes = 0;         // theirs
   int64_t heap_bytes = 0;
+  int64_t work = 0;  // units of WorkBudget
 };
 
 // Blocks in `reserved` have their place before all others do, at the budget's upper end. About n times the number of holes.
@@ -54,8 +56,9 @@ TimePacking PackInTime(const std::vector<LateBlock>& blocks, int64_t budget_byte
                        const std::vector<int32_t>& reserved);
 
 // PackInTime under several policies, then again with room reserved for what failed: the packing that fails least. At most
-// `tries` in all, fewer as soon as one fits.
-TimePacking PackInTimeBest(const std::vector<LateBlock>& blocks, int64_t budget_bytes, int tries);
+// `tries` in all, none but the first after `most_work` units of WorkBudget, fewer as soon as one fits. `work` is that of all.
+TimePacking PackInTimeBest(const std::vector<LateBlock>& blocks, int64_t budget_bytes, int tries,
+                           int64_t most_work = std::numeric_limits<int64_t>::max());
 
 }  // namespace millrace
 

@@ -11,6 +11,10 @@
 #include "passes/access/radix_sort.h"
 
 namespace millrace {
+namespace {
+// Units of WorkBudget: of a block that is ranked, of one that is placed, and of a node of the tree that is searched.
+constexpr int64_t kBlockWork = 20, kPlacedWork = 200, kSearchWork = 8;
+}  // namespace
 
 SkylinePacker::SkylinePacker(const std::vector<MemoryBlock>& blocks, const std::vector<PlacedBlock>& floor)
     : blocks_(blocks), block_of_item_(blocks.size()), item_of_block_(blocks.size()), leaf_of_block_(blocks.size()) {
@@ -112,6 +116,7 @@ SkylinePacker::TreeNode SkylinePacker::SumOfChildren(int32_t node) const {
 }
 
 void SkylinePacker::Search(int32_t node) {
+  ++searched_;
   if (node >= leaves_) {
     for (int32_t i = leaf_begin_[node - leaves_]; i < leaf_begin_[node - leaves_ + 1]; ++i) {
       const Item& item = items_[i];
@@ -231,6 +236,10 @@ void SkylinePacker::Place(int32_t piece, int32_t begin, int32_t end, int64_t byt
 Packing SkylinePacker::Pack(const std::vector<double>& keys, int64_t give_up_bytes) {
   Packing packing;
   packing.offsets.assign(blocks_.size(), 0);
+  const int64_t searched = searched_;
+  const auto work = [&](size_t placed) {
+    return kBlockWork * static_cast<int64_t>(blocks_.size()) + kPlacedWork * static_cast<int64_t>(placed) + kSearchWork * (searched_ - searched);
+  };
   RankBy(keys);
   pieces_ = edge_;
   free_pieces_.clear();
@@ -255,9 +264,13 @@ Packing SkylinePacker::Pack(const std::vector<double>& keys, int64_t give_up_byt
     ++placed;
     packing.offsets[b] = pieces_[valley].height;
     packing.heap_bytes = std::max(packing.heap_bytes, packing.offsets[b] + blocks_[b].bytes);
-    if (packing.heap_bytes >= give_up_bytes) return packing;
+    if (packing.heap_bytes >= give_up_bytes) {
+      packing.work = work(placed);
+      return packing;
+    }
     Place(valley, static_cast<int32_t>(blocks_[b].first), static_cast<int32_t>(blocks_[b].last) + 1, blocks_[b].bytes);
   }
+  packing.work = work(blocks_.size());
   return packing;
 }
 

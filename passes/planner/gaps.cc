@@ -162,6 +162,25 @@ void OrderGaps(GapGraph& gaps) {
   }
 }
 
+int64_t SmallBytes(const GapGraph& gaps, int64_t budget_bytes) {
+  constexpr int64_t kParts[] = {100'000, 1'000'000};  // of the budget: of a small gap
+  constexpr int64_t kPartsTogether = 1000;
+  std::vector<int64_t> change;
+  for (const int64_t parts : kParts) {
+    change.assign(gaps.num_operations() + 1, 0);
+    for (const Gap& gap : gaps.gaps) {
+      if (gap.bytes >= budget_bytes / parts || gap.feed || gap.overwritten) continue;
+      change[gap.home ? 0 : gap.after + 1] += gap.bytes;
+      change[gap.before] -= gap.bytes;
+      if (gap.home) change[gap.after + 1] += gap.bytes;
+    }
+    int64_t now = 0, most = 0;
+    for (int64_t bytes : change) most = std::max(most, now += bytes);
+    if (most <= budget_bytes / kPartsTogether) return budget_bytes / parts;
+  }
+  return 0;
+}
+
 double CutBound(const GapGraph& gaps, int64_t budget_bytes) {
   const int32_t n = gaps.num_operations();
   // Bytes that cross operation i and are already on the host (variables not written since the step began), and

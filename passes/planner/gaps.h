@@ -64,6 +64,8 @@ struct GapGraph {
 struct MemoryTarget {
   int64_t budget_bytes = 0;
   std::vector<int64_t> set_aside;
+  // Gaps of fewer bytes stay without a look at what they block, if all of them find room together.
+  int64_t keep_below = 0;
   int64_t set_aside_at(int32_t operation) const { return set_aside.empty() ? 0 : set_aside[operation]; }
 };
 
@@ -71,6 +73,9 @@ GapGraph FindGaps(const AccessGraph& graph, const Machine& machine);
 
 // What every trial needs alike: gaps in the orders in which they are looked at. CutBound does without.
 void OrderGaps(GapGraph& gaps);
+
+// For MemoryTarget::keep_below: gaps of fewer bytes are together next to nothing of the budget wherever they meet.
+int64_t SmallBytes(const GapGraph& gaps, int64_t budget_bytes);
 
 // Seconds below which no schedule of this order can stay under `budget_bytes`: for every cut of the step, the bytes
 // that cannot be on the device then must have left before it and come back after it (PLANNING's cut bound, for one

@@ -69,6 +69,7 @@ void StayUntilGone(const AccessGraph& graph, int64_t budget_bytes, const TrialRe
 }
 
 constexpr int kFloorOrders = 3;
+constexpr int64_t kItemWork = 150;  // units of WorkBudget: of an item of the schedule, to make and to replay
 
 // What stays over the step's end lies at the bottom: what never leaves, then the others, above those that are away for less
 // long. Those leave in that order and come back in the opposite one, so that what is free above them is in one piece.
@@ -106,6 +107,7 @@ Packing PackSchedule(const AccessGraph& graph, const Schedule& schedule, int64_t
   const std::vector<ReturningStay> returning = StaysThatReturn(schedule);
   if (returning.empty()) return PackSkylines(blocks, budget_bytes, key);
   Packing best;
+  int64_t work = 0;
   for (int order = 0; order < kFloorOrders; ++order) {
     std::vector<int64_t> offsets(blocks.size(), -1);
     const std::vector<PlacedBlock> floor = FloorOf(blocks, schedule, returning, order, offsets);
@@ -115,6 +117,7 @@ Packing PackSchedule(const AccessGraph& graph, const Schedule& schedule, int64_t
     }
     SkylineKey tried = key;
     Packing packing = PackSkylines(others, budget_bytes, tried, floor);
+    work += packing.work;
     if (order > 0 && packing.heap_bytes >= best.heap_bytes) continue;
     size_t next = 0;
     for (int64_t& offset : offsets) {
@@ -124,6 +127,7 @@ Packing PackSchedule(const AccessGraph& graph, const Schedule& schedule, int64_t
     best = std::move(packing);
     if (best.heap_bytes <= budget_bytes || best.peak_bytes > budget_bytes) break;
   }
+  best.work = work;
   return best;
 }
 
@@ -216,12 +220,13 @@ std::vector<LateBlock> LateBlocksOf(const GapGraph& gaps, const Schedule& schedu
 }  // namespace
 
 PackedTrial PackTrialInTime(const GapGraph& gaps, int64_t budget_bytes, const std::vector<SwapDecision>& decisions,
-                            const TrialResult& trial, int tries) {
+                            const TrialResult& trial, int tries, int64_t most_work) {
   PackedTrial packed;
   packed.choice.decisions = decisions;
   const Schedule schedule = BuildSchedule(*gaps.graph, gaps.lists, packed.choice.decisions);
   const std::vector<LateBlock> blocks = LateBlocksOf(gaps, schedule, decisions, trial, budget_bytes);
-  TimePacking packing = PackInTimeBest(blocks, budget_bytes, tries);
+  TimePacking packing = PackInTimeBest(blocks, budget_bytes, tries, most_work);
+  packed.work = packing.work + kItemWork * static_cast<int64_t>(schedule.items.size());
   packed.fits = packing.failed.empty();
   if (!packed.fits) {
     packed.excess.assign(gaps.num_operations(), 0);
@@ -247,7 +252,9 @@ PackedTrial PackTrial(const GapGraph& gaps, int64_t budget_bytes, const std::vec
   packed.choice.decisions = decisions;
   Schedule schedule = BuildSchedule(*gaps.graph, gaps.lists, decisions);
   StayUntilGone(*gaps.graph, budget_bytes, trial, schedule);
-  MemoryAssignment memory = AssignmentOf(*gaps.graph, schedule, PackSchedule(*gaps.graph, schedule, budget_bytes, key));
+  Packing packing = PackSchedule(*gaps.graph, schedule, budget_bytes, key);
+  packed.work = packing.work + kItemWork * static_cast<int64_t>(schedule.items.size());
+  MemoryAssignment memory = AssignmentOf(*gaps.graph, schedule, std::move(packing));
   packed.fits = memory.arena_bytes <= budget_bytes;
   if (packed.fits) {
     packed.choice.residence_offsets = std::move(memory.residence_offsets);

@@ -22,6 +22,7 @@ struct PackedTrial {
   double step_seconds = 0;  // with them
   // Otherwise, per operation: bytes by which what lies there reaches beyond the budget.
   std::vector<int64_t> excess;
+  int64_t work = 0;  // units of WorkBudget
 };
 
 // `key` as PackSkylines takes it.
@@ -31,7 +32,7 @@ PackedTrial PackTrial(const GapGraph& gaps, int64_t budget_bytes, const std::vec
 // The same in order of time (pack_in_time.h), where copies in may come later than the trial has them and operations wait
 // for copies out that they did not wait for. `step_seconds` says what that costs.
 PackedTrial PackTrialInTime(const GapGraph& gaps, int64_t budget_bytes, const std::vector<SwapDecision>& decisions,
-                            const TrialResult& trial, int tries);
+                            const TrialResult& trial, int tries, int64_t most_work);
 
 }  // namespace millrace
 

@@ -517,6 +517,11 @@ class Replay {
 
 }  // namespace
 
+int64_t PlacementWork(const GapGraph& gaps, size_t decisions) {
+  constexpr int64_t kOperationWork = 300, kDecisionWork = 20;
+  return kOperationWork * gaps.num_operations() + kDecisionWork * static_cast<int64_t>(decisions);
+}
+
 absl::StatusOr<Placement> PlaceDecisions(const GapGraph& gaps, int64_t budget_bytes,
                                          const std::vector<SwapDecision>& decisions, const PlacementPolicy& policy) {
   return Replay(gaps, budget_bytes, decisions, policy).Run();

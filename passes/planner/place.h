@@ -31,6 +31,9 @@ struct Placement {
   int64_t evictions = 0;
 };
 
+// Units of WorkBudget for placing so many decisions once.
+int64_t PlacementWork(const GapGraph& gaps, size_t decisions);
+
 // `decisions` by storage, then by time. Requires what stays resident and every working set to fit together.
 // ResourceExhausted when an operation finds no room even after all else has left.
 absl::StatusOr<Placement> PlaceDecisions(const GapGraph& gaps, int64_t budget_bytes,

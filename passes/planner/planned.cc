@@ -1,6 +1,7 @@
 #include "passes/planner/planned.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <set>
 #include <tuple>
@@ -53,41 +54,55 @@ constexpr int kFirstReliefRounds = 5;
 constexpr double kRelief = 1.2, kLeastRelief = 0.0005;
 // A packing may make the step so much longer before another way to pack is tried.
 constexpr double kAsFast = 1.002;
+// A plan may take so much less than its fastest trial.
+constexpr double kLeastTrial = 0.98;
+constexpr double kNotKnown = std::numeric_limits<double>::infinity();
 // From here on a graph gets few trials.
 constexpr int32_t kManyOperations = 200'000;
 constexpr auto kNoDeadline = std::chrono::steady_clock::time_point::max();
 
-// How many trials, packings and placements a graph of n operations may take: what keeps planning within a second. A
-// count, not a clock, so that plans do not depend on the machine's load.
-int EvaluationsFor(int32_t operations, PlanEffort effort) {
-  const int64_t count = 400'000 / std::max(operations, 1);
-  if (effort == PlanEffort::kQuick) return static_cast<int>(std::clamp<int64_t>(count / 30, 2, 24));
-  return static_cast<int>(std::clamp<int64_t>(count, operations < kManyOperations ? 16 : 4, 200));
+// Windows that a quick plan of n operations tries.
+int QuickWindowsFor(int32_t operations) {
+  const int count = std::clamp(13'000 / std::max(operations, 1), 2, 24);
+  return operations <= kPlacedOperations ? std::max(2, (count + 1) / 2) : count;
 }
+
+// Parts of a plan's work: for trials, before the best are packed, and for what is carried over the step's end.
+constexpr double kWorkForTrials = 0.4, kWorkForCarrying = 0.2;
+// Of what is left of it: for one packing that does not fit.
+constexpr int64_t kPackingParts = 4;
 
 class Portfolio {
  public:
-  Portfolio(const GapGraph& gaps, int64_t budget_bytes, const PlanLimits& limits)
+  Portfolio(const GapGraph& gaps, int64_t budget_bytes, const PlanLimits& limits, WorkBudget& work)
       : gaps_(gaps),
         budget_(budget_bytes),
+        small_(SmallBytes(gaps, budget_bytes)),
         effort_(limits.effort),
         deadline_(limits.deadline),
         goal_(std::max(kHidden * gaps.compute_seconds(), kNearBound * CutBound(gaps, budget_bytes))),
+        known_(limits.known_seconds),
         may_carry_(limits.residents_leave),
-        left_(EvaluationsFor(gaps.num_operations(), limits.effort)),
-        half_(limits.effort == PlanEffort::kFull || gaps.num_operations() <= kPlacedOperations ? left_ / 2 : 0) {}
+        work_(work),
+        end_(work.left() - static_cast<int64_t>(limits.work_part * static_cast<double>(work.left()))) {}
 
-  // ResourceExhausted when nothing could be placed.
+  // ResourceExhausted when nothing could be placed, Aborted when nothing is faster than what is known.
   absl::StatusOr<Placement> Run() {
+    const int64_t carrying = Part(may_carry_ ? kWorkForCarrying : 0);
+    reserve_ = Part(1 - kWorkForTrials);
     TryWindows();
     const bool quick = effort_ == PlanEffort::kQuick;
-    if (quick && gaps_.num_operations() > kPlacedOperations) return Unplaced();
+    if (quick && (gaps_.num_operations() > kPlacedOperations || best_trial() >= known_)) return Unplaced();
     if (!quick) TryCriticalWeights();
+    if (!quick && kLeastTrial * best_trial() >= known_) return absl::AbortedError("a faster plan is known");
+    reserve_ = carrying;
     PackTheBest();
     if (quick && best_.ok()) return std::move(best_);
     if (!Done() && (!best_.ok() || gaps_.num_operations() <= kReplayedOperations)) PlaceTheBest();
     Descend();
+    reserve_ = 0;
     if (MayCarry()) Carry();
+    if (!best_.ok() && known_ < kNotKnown) return absl::AbortedError("a faster plan is known");
     return std::move(best_);
   }
 
@@ -107,23 +122,32 @@ class Portfolio {
   };
 
   bool Late() const { return deadline_ != kNoDeadline && std::chrono::steady_clock::now() >= deadline_; }
-  // Every phase leaves a share of the evaluations to the next.
-  bool MayTry(int reserve) const { return left_ > reserve && !Late(); }
+  int64_t left() const { return work_.left() - end_; }
+  int64_t Part(double part) const { return static_cast<int64_t>(part * static_cast<double>(left())); }
+  // Every phase leaves a part of the work to the next.
+  bool MayTry() const { return left() > reserve_ && !Late(); }
+  // What is not faster than this is of no use.
+  double ToBeat() const {
+    const double known = effort_ == PlanEffort::kQuick ? kNotKnown : known_;
+    return (1 - 1e-4) * (best_.ok() ? std::min(best_->step_seconds, known) : known);
+  }
 
   Trial MakeTrial(const Settings& settings, std::vector<int64_t> set_aside = {}) {
-    --left_;
-    const MemoryTarget target{TargetBytes(settings), std::move(set_aside)};
+    const MemoryTarget target{TargetBytes(settings), std::move(set_aside), small_};
     Carrying carrying{settings.carried > 0};
     Selection selection = SelectGaps(gaps_, target, settings.window, settings.weights, carrying);
+    work_.Spend(selection.work);
     if (settings.carried > 0 && kCarried[settings.carried] > 0) {
       const double bytes = kCarried[settings.carried] * static_cast<double>(home_bytes_);
       carrying.late_home = WrittenLast(gaps_, selection, static_cast<int64_t>(bytes));
       selection = SelectGaps(gaps_, target, settings.window, settings.weights, carrying);
+      work_.Spend(selection.work);
     }
     const std::vector<int32_t> anchors = ChooseAnchors(
         gaps_, target.budget_bytes, selection, kAnchorSlack[settings.slack] * gaps_.compute_seconds());
     Trial trial{settings, {}, DecisionsOf(gaps_, selection, anchors)};
-    trial.result = SimulateTrial(gaps_, {budget_, target.set_aside}, trial.decisions);
+    trial.result = SimulateTrial(gaps_, {budget_, target.set_aside, 0}, trial.decisions);
+    work_.Spend(TrialWork(gaps_, trial.decisions.size()));
     return trial;
   }
 
@@ -143,9 +167,11 @@ class Portfolio {
   double best_trial() const { return trials_.front().result.step_seconds; }
 
   void TryWindows() {
+    int left = effort_ == PlanEffort::kQuick ? QuickWindowsFor(gaps_.num_operations()) : static_cast<int>(std::size(kWindows));
     for (double window : kWindows) {
-      if (!trials_.empty() && (best_trial() <= goal_ || !MayTry(half_))) return;
+      if (!trials_.empty() && (best_trial() <= goal_ || left <= 0 || Late() || (effort_ == PlanEffort::kFull && !MayTry()))) return;
       Try(window, {});
+      --left;
     }
   }
 
@@ -161,9 +187,8 @@ class Portfolio {
   // Once more, with variables that stay on the device over the step's end but not all through the step: it is another plan
   // only if it is faster.
   void Carry() {
-    const int more = EvaluationsFor(gaps_.num_operations(), effort_) / 2;
     carries_ = true;
-    left_ = more;
+    reserve_ = left() / 2;
     std::vector<Trial> trials;
     Settings settings = settings_;
     for (settings.target = 0; settings.target < kCarriedTargets; ++settings.target) {
@@ -171,7 +196,7 @@ class Portfolio {
       for (settings.carried = 1; settings.carried < std::size(kCarried); ++settings.carried) {
         for (const double window : kWindows) {
           settings.window = window;
-          if (!MayTry(more / 2)) break;
+          if (!MayTry()) break;
           Trial trial = MakeTrial(settings);
           if (IsBetter(trial)) trials.push_back(std::move(trial));
         }
@@ -180,7 +205,8 @@ class Portfolio {
     std::stable_sort(trials.begin(), trials.end(), [](const Trial& a, const Trial& b) {
       return a.result.step_seconds < b.result.step_seconds;
     });
-    for (size_t t = 0; t < trials.size() && IsBetter(trials[t]) && MayTry(more / 4); ++t) {
+    reserve_ = 0;
+    for (size_t t = 0; t < trials.size() && IsBetter(trials[t]) && MayTry(); ++t) {
       PackOrRelieve(std::move(trials[t]), t < kPlacedTrials ? kReliefRounds : 0);
     }
     if (settings_.carried > 0) Descend();
@@ -191,16 +217,14 @@ class Portfolio {
       const TransferWeights weights = CriticalWeights(gaps_, trials_.front().result);
       const double before = best_trial();
       for (double window : kCriticalWindows) {
-        if (!MayTry(half_)) return;
+        if (!MayTry()) return;
         Try(window, weights);
       }
       if (best_trial() > kLeastGain * before) return;
     }
   }
 
-  bool IsBetter(const Trial& trial) const {
-    return !best_.ok() || trial.result.step_seconds < best_->step_seconds * (1 - 1e-4);
-  }
+  bool IsBetter(const Trial& trial) const { return trial.result.step_seconds < ToBeat(); }
 
   // Trials of other settings are often the same. True the first time, for what is done with the trial.
   bool IsNew(const Trial& trial, size_t policy) {
@@ -219,23 +243,27 @@ class Portfolio {
     SkylineKey key = SkylineKey::kAny;
     if (!IsNew(trial, kPacked)) return false;
     for (int round = 0; IsBetter(trial); ++round) {
-      --left_;
       // What returns over the step's end to its address has its place before all else: not in order of time.
       const bool in_time = trial.settings.carried == 0;
       PackedTrial packed;
-      if (in_time) packed = PackTrialInTime(gaps_, budget_, trial.decisions, trial.result, PackTries());
-      if (!in_time) packed = PackTrial(gaps_, budget_, trial.decisions, trial.result, key);
+      if (in_time) {
+        packed = PackTrialInTime(gaps_, budget_, trial.decisions, trial.result, PackTries(), left() / kPackingParts);
+      } else {
+        packed = PackTrial(gaps_, budget_, trial.decisions, trial.result, key);
+      }
+      work_.Spend(packed.work);
       if (in_time && round == 0 && (!packed.fits || packed.step_seconds > kAsFast * trial.result.step_seconds)) {
         PackedTrial whole = PackTrial(gaps_, budget_, trial.decisions, trial.result, key);
+        work_.Spend(whole.work);
         if (whole.fits) packed = std::move(whole);
       }
       if (packed.fits) {
-        if (best_.ok() && packed.step_seconds >= best_->step_seconds * (1 - 1e-4)) return false;
+        if (packed.step_seconds >= ToBeat()) return false;
         best_ = Placement{std::move(packed.choice), packed.step_seconds, 0};
         settings_ = trial.settings;
         return true;
       }
-      if (round == rounds || Late()) return false;
+      if (round == rounds || Late() || (left() <= 0 && (best_.ok() || round >= kReliefRounds))) return false;
       for (int32_t i = 0; i < gaps_.num_operations(); ++i) {
         if (packed.excess[i] == 0) continue;
         const double more = kRelief * static_cast<double>(packed.excess[i]) + kLeastRelief * static_cast<double>(budget_);
@@ -254,7 +282,7 @@ class Portfolio {
     }
     const bool large = gaps_.num_operations() > kReplayedOperations;
     const int first = gaps_.num_operations() > kManyOperations ? 1 : kFirstReliefRounds;
-    for (size_t t = 0; t < trials_.size() && !Done() && !(large && best_.ok()); ++t) {
+    for (size_t t = 0; t < trials_.size() && !Done() && !(best_.ok() && (large || !MayTry())); ++t) {
       PackOrRelieve(trials_[t], t == 0 ? first : kReliefRounds);
     }
   }
@@ -262,13 +290,13 @@ class Portfolio {
   // Places the trial under policy p; true when that is the best so far.
   bool Place(const Trial& trial, size_t p) {
     if (trial.settings.carried > 0 || !IsNew(trial, p)) return false;
-    --left_;
+    work_.Spend(PlacementWork(gaps_, trial.decisions.size()));
     absl::StatusOr<Placement> placed = PlaceDecisions(gaps_, budget_, trial.decisions, {kLongLived[p] * gaps_.compute_seconds()});
     if (!placed.ok()) {
       if (!best_.ok()) best_ = placed.status();
       return false;
     }
-    if (best_.ok() && placed->step_seconds >= best_->step_seconds * (1 - 1e-4)) return false;
+    if (placed->step_seconds >= ToBeat()) return false;
     best_ = std::move(placed);
     settings_ = trial.settings;
     settings_.policy = p;
@@ -286,15 +314,14 @@ class Portfolio {
   bool Done() const { return best_.ok() && best_->step_seconds <= goal_; }
 
   void PlaceTheBest() {
-    const bool quick = left_ < 30;
-    const size_t policies = quick ? kQuickPolicies : std::size(kLongLived);
+    const size_t policies = gaps_.num_operations() > kReplayedOperations ? kQuickPolicies : std::size(kLongLived);
     for (size_t t = 0; t < trials_.size(); ++t) {
       // The first trial under all policies, the others under the best so far.
       for (size_t p = 0; p < (t == 0 ? policies : 1); ++p) {
-        if (Done() || (best_.ok() && !MayTry(0))) return;
+        if (Done() || (best_.ok() && !MayTry())) return;
         Place(trials_[t], t == 0 ? p : settings_.policy);
       }
-      if (quick) return;
+      if (!MayTry()) break;
     }
     if (!best_.ok()) settings_ = trials_.front().settings;
   }
@@ -303,13 +330,14 @@ class Portfolio {
   void Descend() {
     int64_t largest = 0;
     for (int64_t bytes : gaps_.working_set) largest = std::max(largest, bytes);
-    const auto may = [&] { return !Done() && MayTry(1); };
+    const bool quick = effort_ == PlanEffort::kQuick;
+    const auto may = [&] { return !Done() && MayTry() && !(quick && best_.ok()); };
     const bool replays = !best_.ok() || gaps_.num_operations() <= kReplayedOperations;
     const auto place_as = [&](const Settings& settings) {
       if (TargetBytes(settings) < largest) return false;
       const Trial trial = MakeTrial(settings);
       if (PackOrRelieve(trial, kReliefRounds)) return true;
-      const bool worth_placing = !best_.ok() || trial.result.step_seconds < kWorthPlacing * best_->step_seconds;
+      const bool worth_placing = trial.result.step_seconds < kWorthPlacing * ToBeat();
       return replays && worth_placing && Place(trial, settings.policy);
     };
     for (bool better = true; better && may();) {
@@ -344,14 +372,17 @@ class Portfolio {
 
   const GapGraph& gaps_;
   const int64_t budget_;
+  const int64_t small_;
   const PlanEffort effort_;
   const std::chrono::steady_clock::time_point deadline_;
   const double goal_;
+  const double known_;  // seconds
   const bool may_carry_;
   bool carries_ = false;
   int64_t home_bytes_ = 0;  // copied home by the best trial that carries nothing
-  int left_;        // evaluations
-  const int half_;  // of them for placing
+  WorkBudget& work_;
+  const int64_t end_;    // of work_, when this plan's part of it is done
+  int64_t reserve_ = 0;  // for later phases
   std::vector<Trial> trials_;  // the fastest first
   absl::StatusOr<Placement> best_ = absl::InternalError("nothing was placed");
   Settings settings_;          // of the best
@@ -399,7 +430,9 @@ absl::StatusOr<SwapChoice> SwapPlanned(const AccessGraph& graph, const Machine& 
     return choice;
   }
   OrderGaps(gaps);
-  absl::StatusOr<Placement> best = Portfolio(gaps, budget_bytes, limits).Run();
+  WorkBudget work(SearchWork(graph.num_operations()));
+  absl::StatusOr<Placement> best = Portfolio(gaps, budget_bytes, limits, limits.work != nullptr ? *limits.work : work).Run();
+  if (absl::IsAborted(best.status())) return best.status();
   if (!best.ok()) return LastResort(gaps, budget_bytes);
   if (limits.effort == PlanEffort::kFull) GiveReasons(gaps, best->choice.decisions);
   best->choice.predicted_seconds = best->step_seconds;

@@ -23,19 +23,25 @@ void SegmentTree::Add(int32_t begin, int32_t end, int64_t value) {
     trees_[node].max += value;
     trees_[node].added += value;
   };
-  for (uint32_t left = first, right = last + 1; left < right; left >>= 1, right >>= 1) {
+  int levels = 0;  // on which something was added
+  for (uint32_t left = first, right = last + 1; left < right; left >>= 1, right >>= 1, ++levels) {
     if (left & 1) add(left++);
     if (right & 1) add(--right);
   }
   const auto pull = [this](uint32_t node) {
+    const int64_t former = trees_[node].max;
     trees_[node].max = std::max(trees_[2 * node].max, trees_[2 * node + 1].max) + trees_[node].added;
+    return trees_[node].max != former;
   };
+  // Above what was added to, what does not change says that nothing above it does.
   uint32_t left = first >> 1, right = last >> 1;
-  for (; left != right; left >>= 1, right >>= 1) {
-    pull(left);
-    pull(right);
+  for (; left != right; left >>= 1, right >>= 1, --levels) {
+    const bool left_changed = pull(left), right_changed = pull(right);
+    if (levels <= 1 && !left_changed && !right_changed) return;
   }
-  for (; left > 0; left >>= 1) pull(left);
+  for (; left > 0; left >>= 1, --levels) {
+    if (!pull(left) && levels <= 1) return;
+  }
 }
 
 int64_t SegmentTree::Max(int32_t begin, int32_t end) const {

@@ -11,6 +11,9 @@
 namespace millrace {
 namespace {
 
+// Units of WorkBudget: of a gap or operation, and of a range that is looked up or added to.
+constexpr int64_t kGapWork = 20, kTreeWork = 35;
+
 struct Range {
   int32_t begin = 0;
   int32_t end = 0;
@@ -29,7 +32,6 @@ class Selector {
         n_(gaps.num_operations()),
         undecided_(gaps.gaps.size(), 0),
         windows_(gaps.gaps.size()) {
-    result_.kept.assign(gaps.gaps.size(), false);
     result_.carried_until.assign(gaps.gaps.size(), 0);
     contended_.assign(n_ + 1, 0);
     for (int32_t i = 0; i < n_; ++i) {
@@ -38,7 +40,10 @@ class Selector {
   }
 
   Selection Run() {
-    KeepWhatDoesNotMatter();
+    KeepWhatDoesNotMatter(target_.keep_below);
+    const bool fits = std::all_of(result_.profile.begin(), result_.profile.end(), [&](int64_t bytes) { return bytes <= budget_; });
+    if (target_.keep_below > 0 && !fits) KeepWhatDoesNotMatter(0);
+    for (int32_t k : todo_) undecided_[k] = 1;
     SegmentTree profile(result_.profile);
     profile_ = &profile;
     CarryOver();
@@ -46,6 +51,7 @@ class Selector {
     KeepByKey();
     CloseWindows();
     profile.Read(result_.profile);
+    result_.work = kGapWork * static_cast<int64_t>(gaps_.gaps.size() + n_) + kTreeWork * tree_steps_;
     return std::move(result_);
   }
 
@@ -72,8 +78,10 @@ class Selector {
     }
   }
 
-  // Without contention a gap costs nothing, and what is overwritten is never worth keeping.
-  void KeepWhatDoesNotMatter() {
+  // Without contention a gap costs nothing, a small one next to nothing, and what is overwritten is never worth keeping.
+  void KeepWhatDoesNotMatter(int64_t small_bytes) {
+    result_.kept.assign(gaps_.gaps.size(), false);
+    todo_.clear();
     std::vector<int64_t> change(n_ + 1, 0);
     auto keep = [&](size_t k) {
       result_.kept[k] = true;
@@ -87,10 +95,10 @@ class Selector {
       const Gap& gap = gaps_.gaps[k];
       if (gap.feed) continue;
       const bool home_whole = !gap.home || carrying_.allowed || AllInnerKept(gap, k);
-      if (!gap.overwritten && Area(gap) <= 0 && home_whole) keep(k);
+      const bool costs_nothing = gap.bytes < small_bytes || Area(gap) <= 0;
+      if (!gap.overwritten && costs_nothing && home_whole) keep(k);
       else todo_.push_back(static_cast<int32_t>(k));
     }
-    for (int32_t k : todo_) undecided_[k] = 1;
     result_.profile = gaps_.working_set;
     int64_t kept = 0;
     for (int32_t i = 0; i < n_; ++i) {
@@ -107,9 +115,14 @@ class Selector {
   }
 
   bool Fits(const Range& r, int64_t bytes) const {
-    return r.begin >= r.end || profile_->Max(r.begin, r.end) + bytes <= budget_;
+    if (r.begin >= r.end) return true;
+    ++tree_steps_;
+    return profile_->Max(r.begin, r.end) + bytes <= budget_;
   }
-  void Add(const Range& r, int64_t bytes) { profile_->Add(r.begin, r.end, bytes); }
+  void Add(const Range& r, int64_t bytes) {
+    ++tree_steps_;
+    profile_->Add(r.begin, r.end, bytes);
+  }
 
   void OpenWindows() {
     for (int32_t k : gaps_.by_length) {
@@ -245,6 +258,7 @@ class Selector {
   std::vector<int32_t> todo_;
   std::vector<uint8_t> undecided_;  // per gap: whether it is in todo_
   std::vector<std::array<Range, 2>> windows_;
+  mutable int64_t tree_steps_ = 0;
   Selection result_;
 };
 

@@ -35,6 +35,7 @@ struct Selection {
   // Of a home gap that is not kept but stays over the step's end: the operation by which it has gone home; else 0.
   std::vector<int32_t> carried_until;
   std::vector<int64_t> profile;  // working sets, kept gaps and what is set aside; <= budget everywhere
+  int64_t work = 0;              // units of WorkBudget
 };
 
 // `window`: length of the windows in units of a gap's copy time; 0 for none (always feasible). Requires every

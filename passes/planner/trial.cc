@@ -287,6 +287,11 @@ TrialResult SimulateTrial(const GapGraph& gaps, const MemoryTarget& target, cons
   return Simulation(gaps, target, decisions).Run();
 }
 
+int64_t TrialWork(const GapGraph& gaps, size_t decisions) {
+  constexpr int64_t kOperationWork = 25, kDecisionWork = 200;
+  return kOperationWork * gaps.num_operations() + kDecisionWork * static_cast<int64_t>(decisions);
+}
+
 TransferWeights CriticalWeights(const GapGraph& gaps, const TrialResult& trial) {
   TransferWeights weights;
   MarkCritical(gaps, trial, trial.waited_for_room, trial.out, weights.out);

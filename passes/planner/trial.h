@@ -31,6 +31,9 @@ struct TrialResult {
   std::vector<int32_t> gone_at;
 };
 
+// Units of WorkBudget for anchors, decisions and simulation of a trial, once its gaps are selected.
+int64_t TrialWork(const GapGraph& gaps, size_t decisions);
+
 // Runs the three lanes in order over one step. Bytes that have left in the order of operations but whose copy out
 // is not done yet are still there: whoever needs the room waits.
 TrialResult SimulateTrial(const GapGraph& gaps, const MemoryTarget& target, const std::vector<SwapDecision>& decisions);

@@ -1,0 +1,17 @@
+#include "passes/access/work_budget.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace millrace {
+
+int64_t SearchWork(int64_t nodes) {
+  constexpr double kUnits = 420e6, kFewer = 10'000;  // the latter for each node, whose other passes take that
+  constexpr double kNodes = 15'000, kMany = 60'000;
+  const double n = static_cast<double>(nodes);
+  const double units = kUnits - kFewer * std::min(n, kNodes);
+  const double times = n <= kNodes ? 1 : n <= kMany ? n / kNodes : kMany / kNodes * std::sqrt(n / kMany);
+  return static_cast<int64_t>(units * times);
+}
+
+}  // namespace millrace
