@@ -58,7 +58,7 @@ struct StreamLane {
   std::map<int64_t, OwnedEvent> reached;  // by count of steps that some lane waits for
   std::vector<Span> waits;                // of a compute lane: one per step that waits for others
   size_t next_wait = 0;                   // into `waits`, while a step is enqueued
-  std::vector<Span> steps;                // when tracing
+  std::vector<Span> steps;                // once a step has been recorded
   OwnedEvent joined;                      // all of the step has been enqueued
   Span whole;                             // timed
   int64_t bytes = 0;                      // of a copy lane
@@ -75,6 +75,8 @@ class StreamLaneEngine final : public LaneEngine {
   // Streams, events and staging memory; once, before the first step.
   absl::Status Prepare();
   absl::Status PrepareLane(int32_t l);
+  absl::Status PrepareRecording();
+  static absl::Status MakeSpan(DeviceDriver& driver, Span& span);
   absl::Status CheckCapturable() const;
   static absl::StatusOr<OwnedEvent> MakeEvent(DeviceDriver& driver, bool timed);
 
@@ -110,6 +112,7 @@ class StreamLaneEngine final : public LaneEngine {
   absl::Status FillStats(double seconds, bool replayed, StepStats* stats);
   absl::Status FillTrace(StepStats* stats) const;
   bool timing() const { return !capturing_; }
+  bool recording() const { return recording_ && !capturing_; }
 
   const Program& program_;
   const EngineOptions options_;
@@ -127,6 +130,7 @@ class StreamLaneEngine final : public LaneEngine {
   int64_t enqueued_ = 0;  // steps of order_
   LaunchGroup group_;
   bool capturing_ = false;
+  bool recording_ = false;  // when each of its steps begins and ends
   std::vector<bool> initialized_at_start_, at_home_at_start_;
 
   // What the graph was captured under.
@@ -179,25 +183,34 @@ absl::Status StreamLaneEngine::PrepareLane(int32_t l) {
   MR_ASSIGN_OR_RETURN(DeviceStream stream, out.driver->CreateStream());
   out.stream = OwnedStream(out.driver, stream);
   MR_ASSIGN_OR_RETURN(out.joined, MakeEvent(*out.driver, false));
-  const auto make_span = [&](Span& span) -> absl::Status {
-    MR_ASSIGN_OR_RETURN(span.from, MakeEvent(*out.driver, true));
-    MR_ASSIGN_OR_RETURN(span.to, MakeEvent(*out.driver, true));
-    return absl::OkStatus();
-  };
-  MR_RETURN_IF_ERROR(make_span(out.whole));
+  MR_RETURN_IF_ERROR(MakeSpan(*out.driver, out.whole));
   int64_t& peak_device_bytes = peak_device_bytes_[lane.lane->device];
-  if (options_.trace) out.steps.resize(lane.num_steps);
-  for (Span& span : out.steps) MR_RETURN_IF_ERROR(make_span(span));
   for (const ComputeOp& op : lane.compute) {
     peak_device_bytes = std::max(peak_device_bytes, op.high_water);
     if (op.waits.count == 0) continue;
     out.waits.emplace_back();
-    MR_RETURN_IF_ERROR(make_span(out.waits.back()));
+    MR_RETURN_IF_ERROR(MakeSpan(*out.driver, out.waits.back()));
   }
   for (const CopyOp& op : lane.copies) {
     peak_device_bytes = std::max(peak_device_bytes, op.high_water);
     peak_pool_bytes_ = std::max(peak_pool_bytes_, op.pool_high_water);
     out.bytes += op.step->bytes;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StreamLaneEngine::MakeSpan(DeviceDriver& driver, Span& span) {
+  MR_ASSIGN_OR_RETURN(span.from, MakeEvent(driver, true));
+  MR_ASSIGN_OR_RETURN(span.to, MakeEvent(driver, true));
+  return absl::OkStatus();
+}
+
+absl::Status StreamLaneEngine::PrepareRecording() {
+  for (size_t l = 0; l < lanes_.size(); ++l) {
+    StreamLane& lane = lanes_[l];
+    if (!lane.steps.empty()) continue;
+    lane.steps.resize(program_.lanes()[l].num_steps);
+    for (Span& span : lane.steps) MR_RETURN_IF_ERROR(MakeSpan(*lane.driver, span));
   }
   return absl::OkStatus();
 }
@@ -351,7 +364,7 @@ absl::Status StreamLaneEngine::EnqueueStep(const StepRef& step) {
   const WaitRange& waits = compute ? lane.compute[step.index].waits : lane.copies[step.index].waits;
   const Span* timed = compute && waits.count > 0 && timing() ? &out.waits[out.next_wait++] : nullptr;
   MR_RETURN_IF_ERROR(EnqueueWaits(step.lane, waits, timed));
-  const Span* span = timing() && !out.steps.empty() ? &out.steps[step.index] : nullptr;
+  const Span* span = recording() ? &out.steps[step.index] : nullptr;
   if (span != nullptr) MR_RETURN_IF_ERROR(out.driver->Record(span->from.get(), out.stream.get()));
   MR_RETURN_IF_ERROR(compute ? EnqueueCompute(step.lane, step.index) : EnqueueCopy(step.lane, step.index));
   if (span != nullptr) MR_RETURN_IF_ERROR(out.driver->Record(span->to.get(), out.stream.get()));
@@ -377,7 +390,7 @@ absl::Status StreamLaneEngine::EnqueueAll() {
 // Steps that follow one another in the plan and on one lane, without waits in between.
 int64_t StreamLaneEngine::GroupAt(int64_t first) {
   group_.Clear();
-  if (options_.trace || options_.observer != nullptr) return 1;
+  if (recording() || options_.observer != nullptr) return 1;
   const int32_t l = order_[first].lane;
   const ProgramLane& lane = program_.lanes()[l];
   if (lane.lane->kind != LaneKind::kCompute) return 1;
@@ -471,7 +484,7 @@ absl::StatusOr<bool> StreamLaneEngine::PrepareReplay() {
     return absl::Status(capturable_.code(), absl::StrCat("the step cannot be captured: ", capturable_.message()));
   }
   // The first step after a Bind warms up what kernels and libraries set up when they are first used.
-  if (mode == GraphCapture::kOff || !capturable_.ok() || options_.trace || options_.observer != nullptr ||
+  if (mode == GraphCapture::kOff || !capturable_.ok() || recording_ || options_.observer != nullptr ||
       warm_binding_ != program_.binding()) {
     return false;
   }
@@ -501,6 +514,8 @@ absl::Status StreamLaneEngine::RunStep(const StepBindings& bindings, StepStats* 
     prepared_ = Prepare();
   }
   MR_RETURN_IF_ERROR(prepared_);
+  recording_ = options_.trace || bindings.record;
+  if (recording_) MR_RETURN_IF_ERROR(PrepareRecording());
   const VariableState& state = program_.variable_state();
   const size_t variables = program_.plan().variables.size();
   initialized_at_start_.assign(state.initialized.get(), state.initialized.get() + variables);
@@ -555,7 +570,7 @@ absl::Status StreamLaneEngine::FillStats(double seconds, bool replayed, StepStat
   // A replayed graph has no events inside: its kernels are those of the step that was measured.
   stats->compute_seconds = std::min(busy_seconds_, seconds);
   stats->stall_seconds = seconds - stats->compute_seconds;
-  return options_.trace ? FillTrace(stats) : absl::OkStatus();
+  return recording_ ? FillTrace(stats) : absl::OkStatus();
 }
 
 absl::Status StreamLaneEngine::FillTrace(StepStats* stats) const {

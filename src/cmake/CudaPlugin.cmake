@@ -43,12 +43,32 @@ if(CCACHE_PROGRAM AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
 endif()
 enable_language(CUDA)
 find_package(CUDAToolkit QUIET)
-find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
-find_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})
-if(NOT TARGET CUDA::cublasLt OR NOT CUDNN_INCLUDE_DIR OR NOT CUDNN_LIBRARY)
-  message(STATUS "cuBLASLt or cuDNN not found: without --device=cuda")
-  return()
+# What the toolkit's folders lack may be there as Python packages (nvidia-cudnn, nvidia-cublas), whose libraries have no
+# names without numbers.
+set(python_packages "")
+find_program(MILLRACE_PYTHON_OF_PACKAGES python3)
+if(MILLRACE_PYTHON_OF_PACKAGES)
+  execute_process(COMMAND ${MILLRACE_PYTHON_OF_PACKAGES} -c
+    "import glob, sys; print(';'.join(f for p in sys.path for f in sorted(glob.glob(p + '/nvidia/*')) if glob.glob(f + '/include')))"
+    OUTPUT_VARIABLE python_packages OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 endif()
+set(package_includes "${python_packages}")
+set(package_libraries "${python_packages}")
+list(TRANSFORM package_includes APPEND /include)
+list(TRANSFORM package_libraries APPEND /lib)
+find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS} PATHS ${package_includes})
+find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ${CUDAToolkit_LIBRARY_DIR} PATHS ${package_libraries})
+find_path(CUBLASLT_INCLUDE_DIR cublasLt.h HINTS ${CUDAToolkit_INCLUDE_DIRS} PATHS ${package_includes})
+find_library(CUBLASLT_LIBRARY NAMES cublasLt libcublasLt.so.${CUDAToolkit_VERSION_MAJOR} HINTS ${CUDAToolkit_LIBRARY_DIR}
+  PATHS ${package_libraries})
+find_path(NVRTC_INCLUDE_DIR nvrtc.h HINTS ${CUDAToolkit_INCLUDE_DIRS} PATHS ${package_includes})
+foreach(part CUDNN_INCLUDE_DIR CUDNN_LIBRARY CUBLASLT_INCLUDE_DIR CUBLASLT_LIBRARY NVRTC_INCLUDE_DIR)
+  if(NOT ${part})
+    message(STATUS "${part} not found: without --device=cuda")
+    return()
+  endif()
+endforeach()
+message(STATUS "CUDA ${CUDAToolkit_VERSION}, cuDNN in ${CUDNN_LIBRARY}, cuBLASLt in ${CUBLASLT_LIBRARY}")
 # For the tests, which are in another folder.
 set_target_properties(CUDA::cudart_static CUDA::cudart_static_deps PROPERTIES IMPORTED_GLOBAL TRUE)
 # CMake 3.25.1 does not know nvcc's C++20.
@@ -63,7 +83,10 @@ add_library(millrace_cuda_launch OBJECT ${device_sources})
 set_target_properties(millrace_cuda_launch PROPERTIES CUDA_STANDARD 20 CUDA_ARCHITECTURES "${MILLRACE_CUDA_ARCHITECTURES}")
 target_include_directories(millrace_cuda_launch PRIVATE ${CMAKE_BINARY_DIR}/include_roots/cuda)
 # Without fused multiply-adds, which round otherwise than the host and than the same ops one by one.
-target_compile_options(millrace_cuda_launch PRIVATE --fmad=false --Werror=all-warnings -Xcompiler=-Wall,-Wextra,-Werror -Xcudafe=--display_error_number)
+target_compile_options(millrace_cuda_launch PRIVATE --fmad=false -Xcompiler=-Wall,-Wextra -Xcudafe=--display_error_number)
+if(MILLRACE_WERROR)
+  target_compile_options(millrace_cuda_launch PRIVATE --Werror=all-warnings -Xcompiler=-Werror)
+endif()
 
 # Kernels that are compiled while a program runs include these: their texts travel in the plugin. NVRTC is loaded by then,
 # where it is found.
@@ -89,8 +112,10 @@ add_library(millrace_cuda_compiler STATIC ${plugin_folder}/plugin/run_time_compi
   ${CMAKE_CURRENT_BINARY_DIR}/kernel_headers.cc)
 set_target_properties(millrace_cuda_compiler PROPERTIES POSITION_INDEPENDENT_CODE ON)
 target_include_directories(millrace_cuda_compiler PUBLIC ${CMAKE_BINARY_DIR}/include_roots/cuda)
-target_include_directories(millrace_cuda_compiler SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
-target_compile_definitions(millrace_cuda_compiler PRIVATE MILLRACE_CUDA_LIBRARIES="${CUDAToolkit_LIBRARY_DIR}"
+target_include_directories(millrace_cuda_compiler SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS} ${NVRTC_INCLUDE_DIR})
+list(JOIN package_libraries ":" library_folders)
+target_compile_definitions(millrace_cuda_compiler PRIVATE
+  MILLRACE_CUDA_LIBRARIES="${CUDAToolkit_LIBRARY_DIR}:${library_folders}"
   MILLRACE_CUDA_MAJOR=${CUDAToolkit_VERSION_MAJOR})
 target_link_libraries(millrace_cuda_compiler PRIVATE millrace_graph millrace_flags ${CMAKE_DL_LIBS})
 
@@ -101,9 +126,10 @@ endforeach()
 add_library(millrace_cuda_plugin MODULE ${plugin_sources} $<TARGET_OBJECTS:millrace_cuda_launch>)
 set_target_properties(millrace_cuda_plugin PROPERTIES OUTPUT_NAME millrace_cuda LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin
   CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
-target_include_directories(millrace_cuda_plugin SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS} ${CUDNN_INCLUDE_DIR})
-target_link_libraries(millrace_cuda_plugin PRIVATE millrace_cuda_kernels millrace_cuda_compiler millrace_stream CUDA::cudart_static CUDA::cublasLt
-  ${CUDNN_LIBRARY})
+target_include_directories(millrace_cuda_plugin SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS} ${CUDNN_INCLUDE_DIR}
+  ${CUBLASLT_INCLUDE_DIR})
+target_link_libraries(millrace_cuda_plugin PRIVATE millrace_cuda_kernels millrace_cuda_compiler millrace_stream CUDA::cudart_static
+  ${CUBLASLT_LIBRARY} ${CUDNN_LIBRARY})
 # Only the plugin's one symbol is seen outside: what it shares with the program in source it has for itself.
 target_link_options(millrace_cuda_plugin PRIVATE -Wl,--version-script=${plugin_folder}/plugin/exports.map)
 set_target_properties(millrace_cuda_plugin PROPERTIES LINK_DEPENDS ${plugin_folder}/plugin/exports.map)

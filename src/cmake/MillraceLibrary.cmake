@@ -4,9 +4,10 @@
 # the boxes that name it in DEPS: each box has an include root of its own, which holds nothing but a link to its
 # folder. So an include in the wrong direction does not compile.
 
+option(MILLRACE_WERROR "Warnings are errors; off for compilers that this was not written with" ON)
 add_library(millrace_flags INTERFACE)
-target_compile_options(millrace_flags INTERFACE -Wall -Wextra -Werror -Wno-sign-compare -Wno-missing-field-initializers
-  -Wno-maybe-uninitialized)  # g++ 12 reports it falsely in absl::InlinedVector
+target_compile_options(millrace_flags INTERFACE -Wall -Wextra $<$<BOOL:${MILLRACE_WERROR}>:-Werror> -Wno-sign-compare
+  -Wno-missing-field-initializers -Wno-maybe-uninitialized)  # g++ 12 reports it falsely in absl::InlinedVector
 target_include_directories(millrace_flags INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>)
 if(MILLRACE_SANITIZE STREQUAL "address")
   target_compile_options(millrace_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)

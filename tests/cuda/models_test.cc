@@ -106,6 +106,25 @@ INSTANTIATE_TEST_SUITE_P(Models, CudaModelsTest, ::testing::ValuesIn(kModels),
 INSTANTIATE_TEST_SUITE_P(Models, CudaModelBitsTest, ::testing::ValuesIn(std::begin(kModels), std::end(kModels) - 1),
                          [](const auto& param) { return std::string(param.param.name); });
 
+// Steps 4 to 8 are measured, on streams; then graphs go on, with the same bits.
+TEST(CudaReplanTest, StepsAreMeasuredNodeByNodeAndPlansMadeWithTheirTimes) {
+  std::map<std::string, std::string> expected;
+  for (const auto mode : {ReplanOptions::Mode::kOff, ReplanOptions::Mode::kWait}) {
+    auto graph = BuildModel("mlp", {.batch = 4, .hidden = 16});
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    SessionOptions options;
+    options.threads = 1;
+    options.device = "cuda_emulated";
+    options.planning.strategy = "planned";
+    options.replan.mode = mode;
+    ModelRun run(*graph, options);
+    ASSERT_EQ(run.Steps(12).size(), 12) << run.status();
+    EXPECT_EQ(run.report().measured_times, mode == ReplanOptions::Mode::kWait);
+    if (expected.empty()) expected = run.Variables();
+    EXPECT_TRUE(run.Variables() == expected);
+  }
+}
+
 TEST(SeveralCudaDevicesTest, GiveTheBitsOfOne) {
   std::map<std::string, std::string> expected;
   for (int devices : {1, 2, 4}) {

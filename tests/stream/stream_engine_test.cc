@@ -83,6 +83,23 @@ TEST(StreamStatsTest, CountsBytesAndTimesWaits) {
   for (const TraceEvent& event : stats.trace) EXPECT_GE(event.end_seconds, event.start_seconds);
 }
 
+TEST(StreamStatsTest, StepsThatAreRecordedHaveTimesAndGraphsGoOnBehindThem) {
+  StreamRuntime runtime({}, GraphCapture::kOn);
+  auto executor = runtime.Make(SmallPlan());
+  ASSERT_TRUE(executor.ok()) << executor.status();
+  for (int step = 0; step < 8; ++step) {
+    const bool recorded = step == 3 || step == 4;
+    (*executor)->set_recording(recorded);
+    StepStats stats;
+    std::vector<Tensor> fetches;
+    const float x = static_cast<float>(step);
+    const absl::Status status = (*executor)->RunStep({Tensor::Vector<float>({x, 2, 3, 4})}, &fetches, &stats);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_THAT(Values(fetches[0]), ElementsAre(1 + x / 2, 2, 2.5, 3));
+    EXPECT_EQ(stats.trace.size(), recorded ? 3 : 0) << "step " << step;
+  }
+}
+
 TEST(StreamGraphTest, AGraphIsReplayedWithNewFeedsAndNewState) {
   PlanBuilder b(256);
   b.Feed("x", 4);

@@ -75,10 +75,15 @@ struct Part {
 };
 
 KernelOr CopyParts(DeviceServices& services, int bytes, std::vector<Part> parts) {
-  return MakeLaunch(services, [bytes, parts = std::move(parts)](const Queue& queue, const KernelContext& context) {
-    for (const Part& part : parts) {
+  if (parts.size() == 1) {
+    return MakeLaunch(services, [bytes, part = parts[0]](const Queue& queue, const KernelContext& context) {
       LaunchStridedCopy(queue, bytes, part.copy, context.inputs[part.input], context.outputs[part.output]);
-    }
+    });
+  }
+  return MakeLaunch(services, [bytes, parts = std::move(parts)](const Queue& queue, const KernelContext& context) {
+    std::vector<CopyTask> tasks;
+    for (const Part& part : parts) tasks.push_back({part.copy, context.inputs[part.input], context.outputs[part.output]});
+    LaunchStridedCopies(queue, bytes, tasks.data(), static_cast<int>(tasks.size()));
   });
 }
 

@@ -57,10 +57,13 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakePoolGrad(DeviceServices& services, c
   const bool average = rule == PoolGradRule::kAverage;
   MR_ASSIGN_OR_RETURN(const PoolShape shape,
                       PoolOf(instance, instance.outputs[0].shape, instance.op == "MaxPoolGradV2" ? 3 : -1));
-  return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) {
-    LaunchPoolGrad(queue, type, rule, shape, average ? nullptr : context.inputs[0], average ? nullptr : context.inputs[1],
-                   context.inputs[average ? 1 : 2], context.outputs[0]);
-  });
+  return MakeLaunch(
+      services,
+      [=](const Queue& queue, const KernelContext& context) {
+        LaunchPoolGrad(queue, type, rule, shape, average ? nullptr : context.inputs[0], average ? nullptr : context.inputs[1],
+                       context.inputs[average ? 1 : 2], context.outputs[0], context.scratch);
+      },
+      PoolGradScratchBytes(rule, shape));
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakePoolGradGrad(DeviceServices& services, const OpInstance& instance) {

@@ -91,12 +91,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeSoftmax(DeviceServices& services, co
   MR_ASSIGN_OR_RETURN(const Type type, FloatingTypeOf(instance, instance.inputs[0].dtype));
   const Shape& shape = instance.inputs[0].shape;
   const int64_t columns = shape.dim(shape.rank() - 1), rows = columns == 0 ? 0 : shape.num_elements() / columns;
-  return MakeLaunch(
-      services,
-      [=, log = instance.op == "LogSoftmax"](const Queue& queue, const KernelContext& context) {
-        LaunchSoftmax(queue, type, log, rows, columns, context.inputs[0], context.outputs[0], context.scratch);
-      },
-      SoftmaxScratchBytes(rows, columns));
+  return MakeLaunch(services, [=, log = instance.op == "LogSoftmax"](const Queue& queue, const KernelContext& context) {
+    LaunchSoftmax(queue, type, log, rows, columns, context.inputs[0], context.outputs[0]);
+  });
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeCrossEntropy(DeviceServices& services, const OpInstance& instance) {
@@ -108,13 +105,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeCrossEntropy(DeviceServices& service
   }
   const int64_t rows = instance.inputs[0].shape.dim(0), columns = instance.inputs[0].shape.dim(1);
   const bool wide = instance.inputs[1].dtype == DataType::kInt64;
-  return MakeLaunch(
-      services,
-      [=](const Queue& queue, const KernelContext& context) {
-        LaunchCrossEntropy(queue, type, index_labels, wide, rows, columns, context.inputs[0], context.inputs[1],
-                           context.outputs[0], context.outputs[1], context.scratch);
-      },
-      SoftmaxScratchBytes(rows, columns));
+  return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) {
+    LaunchCrossEntropy(queue, type, index_labels, wide, rows, columns, context.inputs[0], context.inputs[1],
+                       context.outputs[0], context.outputs[1]);
+  });
 }
 
 }  // namespace

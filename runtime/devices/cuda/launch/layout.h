@@ -18,6 +18,13 @@ struct StridedCopy {
   int64_t to_offset = 0;
 };
 void LaunchStridedCopy(const Queue& queue, int bytes, const StridedCopy& copy, const void* from, void* to);
+// Several, none of which writes what another one reads or writes.
+struct CopyTask {
+  StridedCopy copy;
+  const void* from = nullptr;
+  void* to = nullptr;
+};
+void LaunchStridedCopies(const Queue& queue, int bytes, const CopyTask* tasks, int count);
 // n elements, each equal to the one at `value`, in memory that the kernels reach.
 void LaunchFill(const Queue& queue, int bytes, const void* value, void* to, int64_t n);
 // The same, of a value in host memory.

@@ -100,19 +100,47 @@ MR_DEVICE int64_t FirstMaximum(const Grid& in, const T* x, const Spot& spot, con
   return best_at;
 }
 
+// Where in the window at (a, b, c) a position is, padding counted.
+MR_DEVICE inline int32_t TapOf(const PoolShape& p, const int64_t* at, int64_t a, int64_t b, int64_t c) {
+  const int64_t out[3] = {a, b, c};
+  int64_t tap = 0;
+  for (int d = 0; d < 3; ++d) tap = tap * p.window[d] + at[d] - (out[d] * p.stride[d] - p.pad[d]);
+  return static_cast<int32_t>(tap);
+}
+
+template <typename T>
+struct FirstTapBody {
+  PoolShape p;
+  Grid in, out;
+  const T* x;
+  MR_DEVICE int32_t operator()(int64_t i) const {
+    const Spot spot = out.Decode(i);
+    const int64_t at = FirstMaximum(in, x, spot, WindowAt(p, spot.at[0], spot.at[1], spot.at[2]));
+    return at < 0 ? -1 : TapOf(p, in.Decode(at).at, spot.at[0], spot.at[1], spot.at[2]);
+  }
+};
+
 template <typename T>
 struct PoolGradBody {
   PoolGradRule rule;
   PoolShape p;
   Grid in, out;
+  Divider stride[3];
   const T* x;
   const T* y;
   const T* dy;
+  const int32_t* taps;  // of every window's first maximum
 
   // Windows of which input position `at` is part.
   MR_DEVICE Reach WindowsOf(int d, int64_t at) const {
-    const int64_t low = at + p.pad[d] - p.window[d] + 1, high = (at + p.pad[d]) / p.stride[d] + 1;
-    return {low <= 0 ? 0 : (low + p.stride[d] - 1) / p.stride[d], high < p.out[d] ? high : p.out[d]};
+    const int64_t low = at + p.pad[d] - p.window[d] + 1, high = stride[d](at + p.pad[d]) + 1;
+    return {low <= 0 ? 0 : stride[d](low + p.stride[d] - 1), high < p.out[d] ? high : p.out[d]};
+  }
+  // Whether element i takes the gradient of the window at (a, b, c), whose output is at `window`.
+  MR_DEVICE bool Takes(int64_t i, const Spot& spot, int64_t window, int64_t a, int64_t b, int64_t c) const {
+    using W = typename Wide<T>::type;
+    if (rule == PoolGradRule::kEveryMaximum) return Widen(y[window]) - Widen(x[i]) < W(1e-5);
+    return taps[window] == TapOf(p, spot.at, a, b, c);
   }
   MR_DEVICE T operator()(int64_t i) const {
     using W = typename Wide<T>::type;
@@ -123,12 +151,10 @@ struct PoolGradBody {
       for (int64_t b = rb.begin; b < rb.end; ++b) {
         for (int64_t c = rc.begin; c < rc.end; ++c) {
           const int64_t window = out.Offset(spot, a, b, c);
-          const W g = Widen(dy[window]);
           if (rule == PoolGradRule::kAverage) {
-            sum = static_cast<W>(sum + g * (W(1) / static_cast<W>(WindowAt(p, a, b, c).Count())));
-          } else if (rule == PoolGradRule::kEveryMaximum ? Widen(y[window]) - Widen(x[i]) < W(1e-5)
-                                                         : FirstMaximum(in, x, spot, WindowAt(p, a, b, c)) == i) {
-            sum = static_cast<W>(sum + g);
+            sum = static_cast<W>(sum + Widen(dy[window]) * (W(1) / static_cast<W>(WindowAt(p, a, b, c).Count())));
+          } else if (Takes(i, spot, window, a, b, c)) {
+            sum = static_cast<W>(sum + Widen(dy[window]));
           }
         }
       }
@@ -164,13 +190,25 @@ void LaunchPool(const Queue& queue, Type type, bool average, const PoolShape& sh
   });
 }
 
+int64_t PoolGradScratchBytes(PoolGradRule rule, const PoolShape& shape) {
+  return rule == PoolGradRule::kFirstMaximum ? Elements(shape, shape.out) * static_cast<int64_t>(sizeof(int32_t)) : 0;
+}
+
 void LaunchPoolGrad(const Queue& queue, Type type, PoolGradRule rule, const PoolShape& shape, const void* x, const void* y,
-                    const void* dy, void* dx) {
+                    const void* dy, void* dx, void* scratch) {
+  int32_t* const taps = static_cast<int32_t*>(scratch);
+  const Grid in = GridOf(shape, shape.in), out = GridOf(shape, shape.out);
   ForFloating(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    MapEach(queue, Elements(shape, shape.in), static_cast<T*>(dx),
-        PoolGradBody<T>{rule, shape, GridOf(shape, shape.in), GridOf(shape, shape.out), static_cast<const T*>(x),
-                        static_cast<const T*>(y), static_cast<const T*>(dy)});
+    const T* const from = static_cast<const T*>(x);
+    if (rule == PoolGradRule::kFirstMaximum) {
+      MapEach(queue, Elements(shape, shape.out), taps, FirstTapBody<T>{shape, in, out, from});
+    }
+    PoolGradBody<T> body = {rule, shape, in, out, {}, from, static_cast<const T*>(y), static_cast<const T*>(dy), taps};
+    for (int d = 0; d < 3; ++d) {
+      body.stride[d] = DivideBy(shape.stride[d], shape.in[d] + shape.pad[d] + shape.window[d] + shape.stride[d]);
+    }
+    MapEach(queue, Elements(shape, shape.in), static_cast<T*>(dx), body);
   });
 }
 

@@ -14,8 +14,9 @@ void LaunchPool(const Queue& queue, Type type, bool average, const PoolShape& sh
 // The gradient of a window goes to all its elements in equal parts, to its first maximum, or to every element less
 // than 1e-5 below its maximum `y`.
 enum class PoolGradRule { kAverage, kFirstMaximum, kEveryMaximum };
+int64_t PoolGradScratchBytes(PoolGradRule rule, const PoolShape& shape);
 void LaunchPoolGrad(const Queue& queue, Type type, PoolGradRule rule, const PoolShape& shape, const void* x, const void* y,
-                    const void* dy, void* dx);
+                    const void* dy, void* dx, void* scratch);
 // From every window, the element of `ddx` at the first maximum of `x`.
 void LaunchPoolGradGrad(const Queue& queue, Type type, const PoolShape& shape, const void* x, const void* ddx, void* dy);
 

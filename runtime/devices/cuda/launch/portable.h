@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(kThreads)
     if (part == 0 && row < rows) {
       for (int p = 1; p < kColumnParts; ++p) acc = body.Combine(acc, shared[p][column]);
       if (partial != nullptr) {
-        partial[chunk * rows + row] = acc;
+        partial[row * chunks + chunk] = acc;
       } else {
         body.Store(row, acc);
       }
@@ -228,15 +228,15 @@ inline int64_t SumChunks(int64_t rows, int64_t terms, bool columns) {
   return chunks < 1 ? 1 : chunks;
 }
 
-// The sum over the chunks of a row.
+// The sum over the chunks of a row, which lie beside each other.
 template <typename Acc, typename Body>
 struct PartialBody {
   const Acc* partial;
-  int64_t row_stride, chunk_stride;
+  int64_t chunks;
   Body body;
   MR_DEVICE Acc Identity() const { return body.Identity(); }
   MR_DEVICE Acc Combine(Acc a, Acc b) const { return body.Combine(a, b); }
-  MR_DEVICE Acc Load(int64_t row, int64_t k) const { return partial[row * row_stride + k * chunk_stride]; }
+  MR_DEVICE Acc Load(int64_t row, int64_t k) const { return partial[row * chunks + k]; }
   MR_DEVICE void Store(int64_t row, Acc acc) const { body.Store(row, acc); }
 };
 
@@ -255,20 +255,15 @@ void SumRows(const Queue& queue, int64_t rows, int64_t terms, bool columns, void
   const int64_t chunks = SumChunks(rows, terms, columns);
   Acc* sums = chunks > 1 ? static_cast<Acc*>(partial) : nullptr;
   if (columns) {
-    const int64_t tiles = CeilDiv(rows, kColumnThreads);
-    ColumnSumKernel<Acc><<<grid(tiles * chunks), kThreads, 0, stream>>>(rows, terms, chunks, sums, body, queue.fault);
-    if (chunks == 1) return;
-    const PartialBody<Acc, Body> rest = {sums, 1, rows, body};
-    ColumnSumKernel<Acc><<<grid(tiles), kThreads, 0, stream>>>(rows, chunks, 1, static_cast<Acc*>(nullptr), rest, queue.fault);
-    return;
-  }
-  if (terms <= kWarpTerms) {
+    const int64_t blocks = CeilDiv(rows, kColumnThreads) * chunks;
+    ColumnSumKernel<Acc><<<grid(blocks), kThreads, 0, stream>>>(rows, terms, chunks, sums, body, queue.fault);
+  } else if (terms <= kWarpTerms) {
     WarpSumKernel<Acc><<<grid(CeilDiv(rows, kWarps)), kThreads, 0, stream>>>(rows, terms, body, queue.fault);
-    return;
+  } else {
+    RowSumKernel<Acc><<<grid(rows * chunks), kThreads, 0, stream>>>(rows, terms, chunks, sums, body, queue.fault);
   }
-  RowSumKernel<Acc><<<grid(rows * chunks), kThreads, 0, stream>>>(rows, terms, chunks, sums, body, queue.fault);
   if (chunks == 1) return;
-  const PartialBody<Acc, Body> rest = {sums, chunks, 1, body};
+  const PartialBody<Acc, Body> rest = {sums, chunks, body};
   WarpSumKernel<Acc><<<grid(CeilDiv(rows, kWarps)), kThreads, 0, stream>>>(rows, chunks, rest, queue.fault);
 }
 
@@ -287,13 +282,13 @@ void SumRows(const Queue& queue, int64_t rows, int64_t terms, bool columns, void
     const int64_t row = block / chunks, chunk = block % chunks, begin = chunk * per_chunk;
     const Acc acc = add_up(body, row, begin, begin + per_chunk < terms ? begin + per_chunk : terms);
     if (sums != nullptr) {
-      sums[columns ? chunk * rows + row : block] = acc;
+      sums[block] = acc;
     } else {
       body.Store(row, acc);
     }
   });
   if (chunks == 1) return;
-  const PartialBody<Acc, Body> rest = {sums, columns ? 1 : chunks, columns ? rows : 1, body};
+  const PartialBody<Acc, Body> rest = {sums, chunks, body};
   ForEach(queue, rows, [&](int64_t row) { body.Store(row, add_up(rest, row, 0, chunks)); });
 }
 
@@ -322,6 +317,29 @@ void ForInteger(Type type, const Fn& fn) {
     case Type::kUint8: return fn(Tag<uint8_t>());
     default: return;
   }
+}
+
+// Several elements that are moved together.
+struct alignas(16) Sixteen {
+  uint64_t low, high;
+};
+
+template <typename Fn>
+void ForSize(int bytes, const Fn& fn);
+// The same for elements that are moved together, up to 16 bytes.
+template <typename Fn>
+void ForWideSize(int bytes, const Fn& fn) {
+  bytes == 16 ? fn(Tag<Sixteen>()) : ForSize(bytes, fn);
+}
+
+// Bytes, up to 16, that can be moved together in rows of `inner` elements that follow one another on both sides.
+inline int WidestRows(int bytes, int64_t inner, const void* from, const void* to) {
+  int wide = 16;
+  const auto fits = [&] {
+    return inner * bytes % wide == 0 && reinterpret_cast<uintptr_t>(from) % wide == 0 && reinterpret_cast<uintptr_t>(to) % wide == 0;
+  };
+  while (wide > bytes && !fits()) wide /= 2;
+  return wide;
 }
 
 // For kernels that only move elements.

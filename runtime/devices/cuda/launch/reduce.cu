@@ -1,5 +1,6 @@
 #include "cuda/launch/reduce.h"
 
+#include "cuda/launch/crew.h"
 #include "cuda/launch/portable.h"
 
 namespace millrace::cuda {
@@ -66,123 +67,115 @@ struct ReduceBody {
   }
 };
 
-// max over the row, then sum of exp(x - max), into scratch.
-template <typename T>
-struct RowMaxBody {
-  int64_t columns;
-  const T* x;
-  double* out;
-  MR_DEVICE double Identity() const { return -INFINITY; }
-  MR_DEVICE double Combine(double a, double b) const { return a != a || a > b ? a : b; }
-  MR_DEVICE double Load(int64_t row, int64_t k) const { return static_cast<double>(Widen(x[row * columns + k])); }
-  MR_DEVICE void Store(int64_t row, double acc) const { out[row] = acc; }
-};
-template <typename T>
-struct RowExpSumBody {
-  int64_t columns;
-  const T* x;
-  const double* max;
-  double* out;
-  MR_DEVICE double Identity() const { return 0; }
-  MR_DEVICE double Combine(double a, double b) const { return a + b; }
-  MR_DEVICE double Load(int64_t row, int64_t k) const {
-    using W = typename Wide<T>::type;
-    return static_cast<double>(exp(static_cast<W>(Widen(x[row * columns + k]) - static_cast<W>(max[row]))));
+struct Larger {
+  template <typename V>
+  MR_DEVICE V operator()(V a, V b) const {
+    return a != a || a > b ? a : b;
   }
-  MR_DEVICE void Store(int64_t row, double acc) const { out[row] = acc; }
 };
+struct Plus {
+  MR_DEVICE double operator()(double a, double b) const { return a + b; }
+};
+
+// The largest element of a row and the sum of exp(x - largest), all threads of the crew have them.
+template <typename W>
+struct MaxAndSum {
+  W max;
+  double sum;
+};
+template <typename T, typename Crew>
+MR_DEVICE MaxAndSum<typename Wide<T>::type> MaxAndSumOf(const Crew& crew, const T* x, int64_t columns) {
+  using W = typename Wide<T>::type;
+  W max = static_cast<W>(-INFINITY);
+  for (int64_t k = crew.rank(); k < columns; k += crew.size()) max = Larger()(max, Widen(x[k]));
+  max = crew.Reduce(max, Larger());
+  double sum = 0;
+  for (int64_t k = crew.rank(); k < columns; k += crew.size()) {
+    sum += static_cast<double>(exp(static_cast<W>(Widen(x[k]) - max)));
+  }
+  return {max, crew.Reduce(sum, Plus())};
+}
+
+// `y` may be `x`: a thread reads an element for the last time before it writes it.
 template <typename T>
-struct SoftmaxBody {
+struct SoftmaxRow {
   bool log_result;
-  Divider columns;
-  const T* x;
-  const double* max;
-  const double* sum;
-  MR_DEVICE T operator()(int64_t i) const {
+  int64_t columns;
+  const T* in;
+  T* out;
+  template <typename Crew>
+  MR_DEVICE void operator()(const Crew& crew, int64_t row) const {
     using W = typename Wide<T>::type;
-    const int64_t row = columns(i);
-    const W shifted = static_cast<W>(Widen(x[i]) - static_cast<W>(max[row]));
-    return Wide<T>::Narrow(log_result ? static_cast<W>(shifted - static_cast<W>(log(sum[row])))
-                                      : static_cast<W>(exp(shifted) / static_cast<W>(sum[row])));
+    const T* const x = in + row * columns;
+    T* const y = out + row * columns;
+    const auto [max, sum] = MaxAndSumOf(crew, x, columns);
+    const W divisor = static_cast<W>(sum), log_sum = static_cast<W>(log(sum));
+    for (int64_t k = crew.rank(); k < columns; k += crew.size()) {
+      const W shifted = static_cast<W>(Widen(x[k]) - max);
+      y[k] = Wide<T>::Narrow(log_result ? static_cast<W>(shifted - log_sum) : static_cast<W>(exp(shifted) / divisor));
+    }
   }
 };
 
+// The gradient may be the logits or the labels: the loss has read them before.
 template <typename T>
-struct IndexLossBody {
+struct IndexLossRow {
   Queue queue;
   bool wide;
   int64_t columns;
-  const T* x;
+  const T* logits;
   const void* labels;
-  const double* max;
-  const double* sum;
   T* loss;
-  MR_DEVICE void operator()(int64_t row) const {
+  T* gradient;
+  template <typename Crew>
+  MR_DEVICE void operator()(const Crew& crew, int64_t row) const {
     using W = typename Wide<T>::type;
     const int64_t label = wide ? static_cast<const int64_t*>(labels)[row] : static_cast<const int32_t*>(labels)[row];
-    if (label < 0 || label >= columns) {
-      Report(queue, FaultCode::kBadLabel, 1, label, columns);
-      return;
+    const bool known = label >= 0 && label < columns;
+    if (!known && crew.rank() == 0) Report(queue, FaultCode::kBadLabel, 1, label, columns);
+    const T* const x = logits + row * columns;
+    T* const dx = gradient + row * columns;
+    const auto [max, sum] = MaxAndSumOf(crew, x, columns);
+    if (known && crew.rank() == 0) {
+      const double shifted = static_cast<double>(Widen(x[label])) - static_cast<double>(max);
+      loss[row] = Wide<T>::Narrow(static_cast<W>(log(sum) - shifted));
     }
-    const double shifted = static_cast<double>(Widen(x[row * columns + label])) - max[row];
-    loss[row] = Wide<T>::Narrow(static_cast<W>(log(sum[row]) - shifted));
+    crew.Sync();
+    const W divisor = static_cast<W>(sum);
+    for (int64_t k = crew.rank(); k < columns; k += crew.size()) {
+      const W p = static_cast<W>(exp(static_cast<W>(Widen(x[k]) - max)) / divisor);
+      dx[k] = Wide<T>::Narrow(k == label ? static_cast<W>(p - W(1)) : p);
+    }
   }
 };
 template <typename T>
-struct IndexGradientBody {
-  bool wide;
-  Divider columns;
-  const T* x;
-  const void* labels;
-  const double* max;
-  const double* sum;
-  MR_DEVICE T operator()(int64_t i) const {
-    using W = typename Wide<T>::type;
-    const int64_t row = columns(i);
-    const int64_t label = wide ? static_cast<const int64_t*>(labels)[row] : static_cast<const int32_t*>(labels)[row];
-    const W p = static_cast<W>(exp(static_cast<W>(Widen(x[i]) - static_cast<W>(max[row]))) / static_cast<W>(sum[row]));
-    return Wide<T>::Narrow(i - row * columns.by == label ? static_cast<W>(p - W(1)) : p);
-  }
-};
-template <typename T>
-struct DenseLossBody {
+struct DenseLossRow {
   int64_t columns;
-  const T* x;
+  const T* logits;
   const T* labels;
-  const double* max;
-  const double* sum;
   T* loss;
-  MR_DEVICE double Identity() const { return 0; }
-  MR_DEVICE double Combine(double a, double b) const { return a + b; }
-  MR_DEVICE double Load(int64_t row, int64_t k) const {
-    const double label = static_cast<double>(Widen(labels[row * columns + k]));
-    if (label == 0) return 0;
-    return label * (log(sum[row]) - (static_cast<double>(Widen(x[row * columns + k])) - max[row]));
-  }
-  MR_DEVICE void Store(int64_t row, double acc) const {
-    loss[row] = Wide<T>::Narrow(static_cast<typename Wide<T>::type>(acc));
-  }
-};
-template <typename T>
-struct DenseGradientBody {
-  Divider columns;
-  const T* x;
-  const T* labels;
-  const double* max;
-  const double* sum;
-  MR_DEVICE T operator()(int64_t i) const {
+  T* gradient;
+  template <typename Crew>
+  MR_DEVICE void operator()(const Crew& crew, int64_t row) const {
     using W = typename Wide<T>::type;
-    const int64_t row = columns(i);
-    const W p = static_cast<W>(exp(static_cast<W>(Widen(x[i]) - static_cast<W>(max[row]))) / static_cast<W>(sum[row]));
-    return Wide<T>::Narrow(static_cast<W>(p - Widen(labels[i])));
+    const T *const x = logits + row * columns, *const wanted = labels + row * columns;
+    T* const dx = gradient + row * columns;
+    const auto [max, sum] = MaxAndSumOf(crew, x, columns);
+    const double log_sum = log(sum);
+    double total = 0;
+    for (int64_t k = crew.rank(); k < columns; k += crew.size()) {
+      const double label = static_cast<double>(Widen(wanted[k]));
+      if (label != 0) total += label * (log_sum - (static_cast<double>(Widen(x[k])) - static_cast<double>(max)));
+    }
+    total = crew.Reduce(total, Plus());
+    if (crew.rank() == 0) loss[row] = Wide<T>::Narrow(static_cast<W>(total));
+    const W divisor = static_cast<W>(sum);
+    for (int64_t k = crew.rank(); k < columns; k += crew.size()) {
+      const W p = static_cast<W>(exp(static_cast<W>(Widen(x[k]) - max)) / divisor);
+      dx[k] = Wide<T>::Narrow(static_cast<W>(p - Widen(wanted[k])));
+    }
   }
 };
-
-template <typename T>
-void MaxAndSum(const Queue& queue, int64_t rows, int64_t columns, const T* x, double* max, double* sum, void* partial) {
-  SumRows<double>(queue, rows, columns, false, partial, RowMaxBody<T>{columns, x, max});
-  SumRows<double>(queue, rows, columns, false, partial, RowExpSumBody<T>{columns, x, max, sum});
-}
 
 }  // namespace
 
@@ -219,38 +212,24 @@ void LaunchReduce(const Queue& queue, ReduceOp op, Type type, const ReduceShape&
   ForFloating(type, [&](auto tag) { launch(tag, -INFINITY, INFINITY); });
 }
 
-int64_t SoftmaxScratchBytes(int64_t rows, int64_t columns) { return rows * 16 + ReduceScratchBytes(rows, columns, false); }
-
-void LaunchSoftmax(const Queue& queue, Type type, bool log, int64_t rows, int64_t columns, const void* x, void* y,
-                   void* scratch) {
-  double *max = static_cast<double*>(scratch), *sum = max + rows;
+void LaunchSoftmax(const Queue& queue, Type type, bool log, int64_t rows, int64_t columns, const void* x, void* y) {
   ForFloating(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const T* in = static_cast<const T*>(x);
-    MaxAndSum(queue, rows, columns, in, max, sum, sum + rows);
-    Map(queue, rows * columns, static_cast<T*>(y), SoftmaxBody<T>{log, DivideBy(columns, rows * columns), in, max, sum});
+    ForEachRow(queue, rows, columns, SoftmaxRow<T>{log, columns, static_cast<const T*>(x), static_cast<T*>(y)});
   });
 }
 
 void LaunchCrossEntropy(const Queue& queue, Type type, bool index_labels, bool wide_labels, int64_t rows,
-                        int64_t columns, const void* logits, const void* labels, void* loss, void* gradient,
-                        void* scratch) {
-  double *max = static_cast<double*>(scratch), *sum = max + rows;
-  const Divider divider = DivideBy(columns, rows * columns);
+                        int64_t columns, const void* logits, const void* labels, void* loss, void* gradient) {
   ForFloating(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const T* x = static_cast<const T*>(logits);
-    MaxAndSum(queue, rows, columns, x, max, sum, sum + rows);
+    const T* const x = static_cast<const T*>(logits);
+    T *const l = static_cast<T*>(loss), *const dx = static_cast<T*>(gradient);
     if (index_labels) {
-      ForEach(queue, rows,
-              IndexLossBody<T>{queue, wide_labels, columns, x, labels, max, sum, static_cast<T*>(loss)});
-      Map(queue, rows * columns, static_cast<T*>(gradient), IndexGradientBody<T>{wide_labels, divider, x, labels, max, sum});
-      return;
+      ForEachRow(queue, rows, columns, IndexLossRow<T>{queue, wide_labels, columns, x, labels, l, dx});
+    } else {
+      ForEachRow(queue, rows, columns, DenseLossRow<T>{columns, x, static_cast<const T*>(labels), l, dx});
     }
-    const T* p = static_cast<const T*>(labels);
-    SumRows<double>(queue, rows, columns, false, sum + rows,
-                    DenseLossBody<T>{columns, x, p, max, sum, static_cast<T*>(loss)});
-    Map(queue, rows * columns, static_cast<T*>(gradient), DenseGradientBody<T>{divider, x, p, max, sum});
   });
 }
 

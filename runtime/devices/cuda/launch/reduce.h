@@ -22,14 +22,12 @@ int64_t ReduceScratchBytes(int64_t rows, int64_t terms, bool columns);
 void LaunchReduce(const Queue& queue, ReduceOp op, Type type, const ReduceShape& shape, const void* x, void* y,
                   void* partial);
 
-// Over rows of `columns` elements, row after row. `row_scratch`: two doubles a row; then what ReduceScratchBytes says.
-int64_t SoftmaxScratchBytes(int64_t rows, int64_t columns);
-void LaunchSoftmax(const Queue& queue, Type type, bool log, int64_t rows, int64_t columns, const void* x, void* y,
-                   void* scratch);
-// loss[row] and the gradient of the logits; labels are indices, or a distribution where `index_labels` is false.
+// Over rows of `columns` elements, row after row; `y` may be `x`.
+void LaunchSoftmax(const Queue& queue, Type type, bool log, int64_t rows, int64_t columns, const void* x, void* y);
+// loss[row] and the gradient of the logits, which may take their place; labels are indices, or a distribution where
+// `index_labels` is false.
 void LaunchCrossEntropy(const Queue& queue, Type type, bool index_labels, bool wide_labels, int64_t rows,
-                        int64_t columns, const void* logits, const void* labels, void* loss, void* gradient,
-                        void* scratch);
+                        int64_t columns, const void* logits, const void* labels, void* loss, void* gradient);
 
 }  // namespace millrace::cuda
 

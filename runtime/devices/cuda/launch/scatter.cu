@@ -64,7 +64,9 @@ struct CombineBody {
 
 void LaunchGatherRows(const Queue& queue, int bytes, const RowIndex& index, int64_t inner, const void* in,
                       const void* indices, void* out) {
-  ForSize(bytes, [&](auto tag) {
+  const int wide = WidestRows(bytes, inner, in, out);
+  inner /= wide / bytes;
+  ForWideSize(wide, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const int64_t n = index.count * inner;
     ForEach(queue, n, GatherRowsBody<T>{queue, index, DivideBy(inner, n), static_cast<const T*>(in), indices,

@@ -1,5 +1,7 @@
 #include "cuda/launch/sort.h"
 
+#include "cuda/launch/crew.h"
+
 namespace millrace::cuda {
 namespace {
 
@@ -19,6 +21,48 @@ struct KeyBody {
     const int64_t row = RowOf(queue, index, indices, i);
     keys[i] = row < 0 ? skipped : static_cast<int32_t>(row);
     items[i] = static_cast<int32_t>(i);
+  }
+};
+
+// Short lists in one launch: Batcher's bitonic sort (AFIPS 1968) of row and place together, which are all different.
+struct ShortSort {
+  static constexpr int64_t kMost = 4096;
+  struct Shared {
+    uint64_t list[kMost];
+  };
+  Queue queue;
+  RowIndex index;
+  const void* indices;
+  int64_t n;
+  int32_t* keys;
+  int32_t* items;
+  int32_t skipped;
+  template <typename Crew>
+  MR_DEVICE void operator()(const Crew& crew, int64_t, Shared& shared) const {
+    uint64_t* const list = shared.list;
+    int64_t size = 1;
+    while (size < n) size *= 2;
+    for (int64_t i = crew.rank(); i < size; i += crew.size()) {
+      const int64_t row = i < n ? RowOf(queue, index, indices, i) : -1, key = row < 0 ? skipped : row;
+      list[i] = i < n ? static_cast<uint64_t>(key) << 32 | static_cast<uint64_t>(i) : ~uint64_t{0};
+    }
+    crew.Sync();
+    for (int64_t run = 2; run <= size; run *= 2) {
+      for (int64_t gap = run / 2; gap > 0; gap /= 2) {
+        for (int64_t i = crew.rank(); i < size / 2; i += crew.size()) {
+          const int64_t low = 2 * i - (i & (gap - 1)), high = low + gap;
+          const uint64_t a = list[low], b = list[high];
+          if ((a > b) != ((low & run) == 0)) continue;
+          list[low] = b;
+          list[high] = a;
+        }
+        crew.Sync();
+      }
+    }
+    for (int64_t i = crew.rank(); i < n; i += crew.size()) {
+      keys[i] = static_cast<int32_t>(list[i] >> 32);
+      items[i] = static_cast<int32_t>(list[i] & 0xffffffffu);
+    }
   }
 };
 
@@ -125,6 +169,10 @@ SortedRows SortRows(const Queue& queue, const RowIndex& index, int64_t rows, con
   const int64_t n = index.count, chunks = CeilDiv(n, kSortChunk);
   SortScratch s = Place(scratch, n);
   const int32_t skipped = static_cast<int32_t>(rows);
+  if (n <= ShortSort::kMost) {
+    ForEachTask(queue, 1, ShortSort{queue, index, indices, n, s.keys[0], s.items[0], skipped});
+    return {s.keys[0], s.items[0], skipped};
+  }
   ForEach(queue, n, KeyBody{queue, index, indices, s.keys[0], s.items[0], skipped});
   int from = 0;
   for (int shift = 0; shift < 31 && rows >> shift > 0; shift += kDigitBits) {

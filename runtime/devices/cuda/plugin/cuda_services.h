@@ -24,6 +24,15 @@ struct Choices {
   bool measure_convolutions = false;
 };
 
+// What cuDNN is to compute a convolution with, or why it does not.
+struct ConvolutionChoice {
+  int algorithm = 0;
+  cudnnMathType_t math = CUDNN_DEFAULT_MATH;
+  size_t scratch_bytes = 0;
+  double seconds = 0;  // measured; 0 where that was not done
+  absl::Status status;
+};
+
 class CudaServices final : public DeviceServices {
  public:
   // `fault` is in device memory and outlives the services.
@@ -73,6 +82,7 @@ class CudaServices final : public DeviceServices {
   cudnnHandle_t dnn_ = nullptr;
   cudnnHandle_t planning_dnn_ = nullptr;
   mutable std::mutex planning_mutex_;
+  std::map<std::string, ConvolutionChoice> convolutions_;  // by shape: equal ones compute alike, and are tried once
   int64_t position_ = 0;
   std::vector<std::shared_ptr<void>> of_step_, of_graphs_;
   std::mutex mutex_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -61,7 +62,12 @@ class DnnConvolution final : public Convolution {
     if (convolution_ != nullptr) cudnnDestroyConvolutionDescriptor(convolution_);
   }
 
-  // Under the planning mutex.
+  // As it was chosen before.
+  absl::Status Init(const ConvolutionChoice& known) {
+    MR_RETURN_IF_ERROR(Describe());
+    return Take(known);
+  }
+  // Chooses. Under the planning mutex.
   absl::Status Init() {
     MR_RETURN_IF_ERROR(Describe());
     std::vector<Candidate> candidates;
@@ -81,6 +87,7 @@ class DnnConvolution final : public Convolution {
     return Try(candidates);
   }
 
+  const ConvolutionChoice& chosen() const { return chosen_; }
   int algorithm() const override { return chosen_.algorithm; }
   double seconds() const override { return chosen_.seconds; }
   int64_t scratch_bytes() const override { return AlignUp(static_cast<int64_t>(chosen_.scratch_bytes), kLibraryAlignment); }
@@ -91,12 +98,7 @@ class DnnConvolution final : public Convolution {
   }
 
  private:
-  struct Candidate {
-    int algorithm = 0;
-    cudnnMathType_t math = CUDNN_DEFAULT_MATH;
-    size_t scratch_bytes = 0;
-    double seconds = 0;
-  };
+  using Candidate = ConvolutionChoice;
 
   absl::Status Check(cudnnStatus_t status, const char* call) const { return DnnStatus(status, services_.device(), call); }
 
@@ -170,7 +172,7 @@ class DnnConvolution final : public Convolution {
       const bool known = std::any_of(candidates.begin(), candidates.end(), [&](const Candidate& candidate) {
         return candidate.algorithm == static_cast<int>(result.algo);
       });
-      if (!known) candidates.push_back({static_cast<int>(result.algo), result.mathType});
+      if (!known) candidates.push_back({static_cast<int>(result.algo), result.mathType, 0, 0, absl::OkStatus()});
     }
   }
 
@@ -324,15 +326,39 @@ class DnnConvolution final : public Convolution {
 
 }  // namespace
 
+namespace {
+
+// Everything that tells one convolution from another.
+std::string KeyOf(const ConvShape& shape) {
+  std::string key = absl::StrCat(shape.channels_first, " ", static_cast<int>(shape.part), " ", static_cast<int>(shape.type), " ",
+                                 shape.spatial, " ", shape.batch, " ", shape.in_channels, " ", shape.out_channels, " ",
+                                 shape.groups, " ", shape.algorithm);
+  for (const ConvShape::Sizes* sizes : {&shape.in, &shape.out, &shape.kernel, &shape.stride, &shape.dilation, &shape.pad}) {
+    for (const int64_t size : *sizes) absl::StrAppend(&key, " ", size);
+  }
+  return key;
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<Convolution>> CudaServices::PlanConvolution(const ConvShape& shape) {
-  // cuDNN counts elements in 32 bits.
-  const int64_t in = shape.batch * shape.in_channels * shape.in[0] * shape.in[1] * shape.in[2];
-  const int64_t out = shape.batch * shape.out_channels * shape.out[0] * shape.out[1] * shape.out[2];
-  if (std::max(in, out) > INT32_MAX) return absl::UnimplementedError("a convolution of more than 2^31 elements");
   MR_RETURN_IF_ERROR(Use());
   std::lock_guard<std::mutex> lock(planning_mutex());
   auto convolution = std::make_unique<DnnConvolution>(*this, shape);
-  const absl::Status planned = convolution->Init();
+  const std::string key = KeyOf(shape);
+  const auto known = convolutions_.find(key);
+  absl::Status planned;
+  if (known == convolutions_.end()) {
+    planned = convolution->Init();
+    // A lost device says nothing about the convolution.
+    if (absl::IsUnavailable(planned)) return planned;
+    ConvolutionChoice& choice = convolutions_[key];
+    choice = convolution->chosen();
+    choice.status = planned;
+  } else {
+    planned = known->second.status;
+    if (planned.ok()) planned = convolution->Init(known->second);
+  }
   if (planned.ok()) return std::unique_ptr<Convolution>(std::move(convolution));
   // Whatever cuDNN has against it, there are other ways to compute it; but a plan that names one means that one.
   if (shape.algorithm >= 0 || absl::IsUnavailable(planned)) return planned;

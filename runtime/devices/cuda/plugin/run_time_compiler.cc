@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "cuda/plugin/kernel_headers.h"
 #include "millrace/status.h"
 
@@ -37,10 +38,14 @@ void Find(void* library, const char* name, Function& function, std::string& miss
 Nvrtc LoadNvrtc() {
   Nvrtc nvrtc;
   void* library = nullptr;
-  const std::string folder = MILLRACE_CUDA_LIBRARIES;
   const std::string numbered = absl::StrCat("libnvrtc.so.", MILLRACE_CUDA_MAJOR);
-  for (const std::string& name : {numbered, absl::StrCat(folder, "/", numbered), absl::StrCat(folder, "/libnvrtc.so"),
-                                  std::string("libnvrtc.so")}) {
+  std::vector<std::string> names = {numbered};
+  for (const absl::string_view folder : absl::StrSplit(MILLRACE_CUDA_LIBRARIES, ':', absl::SkipEmpty())) {
+    names.push_back(absl::StrCat(folder, "/", numbered));
+    names.push_back(absl::StrCat(folder, "/libnvrtc.so"));
+  }
+  names.push_back("libnvrtc.so");
+  for (const std::string& name : names) {
     if (library == nullptr) library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   }
   if (library == nullptr) {

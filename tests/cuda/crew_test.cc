@@ -1,0 +1,177 @@
+// Kernels whose threads work together, by real threads: what one must wait for, it waits for.
+#include <algorithm>
+#include <barrier>
+#include <cmath>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "cuda/launch/layout.cu"
+#include "cuda/launch/reduce.cu"
+#include "cuda/launch/sort.cu"
+
+namespace millrace::cuda {
+namespace {
+
+constexpr int kCrewThreads = 8;
+
+// As a block of the device: its threads meet at Sync and share `values`.
+struct ThreadCrew {
+  int thread = 0;
+  std::barrier<>* barrier = nullptr;
+  double* values = nullptr;
+  int rank() const { return thread; }
+  int size() const { return kCrewThreads; }
+  void Sync() const { barrier->arrive_and_wait(); }
+  template <typename V, typename Combine>
+  V Reduce(V mine, const Combine& combine) const {
+    V* const shared = reinterpret_cast<V*>(values);
+    shared[thread] = mine;
+    Sync();
+    for (int half = kCrewThreads / 2; half > 0; half /= 2) {
+      if (thread < half) shared[thread] = combine(shared[thread], shared[thread + half]);
+      Sync();
+    }
+    const V all = shared[0];
+    Sync();
+    return all;
+  }
+};
+
+template <typename Work>
+void RunCrew(const Work& work) {
+  std::barrier<> barrier(kCrewThreads);
+  double values[kCrewThreads];
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kCrewThreads; ++t) {
+    threads.emplace_back([&, t] { work(ThreadCrew{t, &barrier, values}); });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+std::vector<float> Noise(int64_t n, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<float> values(n);
+  for (float& value : values) value = static_cast<float>(random() % 20001) / 1000.0f - 10.0f;
+  return values;
+}
+
+TEST(CrewTest, TransposesSquaresAndTheirRaggedEdges) {
+  constexpr int64_t kMatrices = 3, kRows = 45, kColumns = 70;
+  const std::vector<float> from = Noise(kMatrices * kRows * kColumns, 1);
+  std::vector<float> to(from.size(), -1.0f);
+  TransposeBody<float> body;
+  body.from_size = kColumns;
+  body.to_size = kRows;
+  body.from_stride = kColumns;
+  body.to_stride = kRows;
+  body.from = from.data();
+  body.to = to.data();
+  const int64_t tasks = kMatrices * CeilDiv(kColumns, kTile) * CeilDiv(kRows, kTile);
+  body.from_tiles = DivideBy(CeilDiv(kColumns, kTile), tasks);
+  body.to_tiles = DivideBy(CeilDiv(kRows, kTile), tasks);
+  body.rest.rank = 1;
+  body.rest.SetDim(0, kMatrices, tasks);
+  body.rest.strides[0][0] = body.rest.strides[1][0] = kRows * kColumns;
+  TransposeBody<float>::Shared shared;
+  RunCrew([&](const ThreadCrew& crew) {
+    for (int64_t task = 0; task < tasks; ++task) body(crew, task, shared);
+  });
+  for (int64_t m = 0; m < kMatrices; ++m) {
+    for (int64_t r = 0; r < kRows; ++r) {
+      for (int64_t c = 0; c < kColumns; ++c) {
+        ASSERT_EQ(to[(m * kColumns + c) * kRows + r], from[(m * kRows + r) * kColumns + c]) << m << " " << r << " " << c;
+      }
+    }
+  }
+}
+
+TEST(CrewTest, SortsShortListsOfRowsKeepingTheOrderOfEqualOnes) {
+  for (const int64_t n : {1, 2, 7, 64, 1000}) {
+    std::mt19937 random(static_cast<uint32_t>(n));
+    std::vector<int32_t> indices(n);
+    for (int32_t& index : indices) index = static_cast<int32_t>(random() % 12) - 1;
+    Fault fault;
+    ShortSort sort;
+    sort.queue = {nullptr, &fault, 0};
+    sort.index.count = n;
+    sort.index.dims[0] = 11;
+    sort.index.strides[0] = 1;
+    sort.index.skips_negative = true;
+    sort.indices = indices.data();
+    sort.n = n;
+    std::vector<int32_t> keys(n), items(n), expected(n);
+    sort.keys = keys.data();
+    sort.items = items.data();
+    sort.skipped = 11;
+    auto shared = std::make_unique<ShortSort::Shared>();
+    RunCrew([&](const ThreadCrew& crew) { sort(crew, 0, *shared); });
+    for (int64_t i = 0; i < n; ++i) expected[i] = static_cast<int32_t>(i);
+    const auto key = [&](int32_t i) { return indices[i] < 0 ? 11 : indices[i]; };
+    std::stable_sort(expected.begin(), expected.end(), [&](int32_t a, int32_t b) { return key(a) < key(b); });
+    EXPECT_EQ(items, expected);
+    for (int64_t i = 0; i < n; ++i) EXPECT_EQ(keys[i], key(expected[i]));
+    EXPECT_EQ(fault.code, FaultCode::kNone);
+  }
+}
+
+// Rows of logits with labels, where the crew's gradient takes the place of the logits.
+TEST(CrewTest, LossesInPlaceHaveTheBitsOfLossesOutOfPlace) {
+  constexpr int64_t kRows = 20, kColumns = 37;
+  const std::vector<float> logits = Noise(kRows * kColumns, 3);
+  std::vector<int32_t> labels(kRows);
+  for (int64_t r = 0; r < kRows; ++r) labels[r] = static_cast<int32_t>(r * 7 % kColumns);
+  Fault fault;
+  const Queue queue = {nullptr, &fault, 0};
+  std::vector<float> loss(kRows), apart(kRows * kColumns), place = logits, place_loss(kRows);
+  const auto run = [&](const float* x, float* l, float* dx) {
+    const IndexLossRow<float> body = {queue, false, kColumns, x, labels.data(), l, dx};
+    RunCrew([&](const ThreadCrew& crew) {
+      for (int64_t row = 0; row < kRows; ++row) body(crew, row);
+    });
+  };
+  run(logits.data(), loss.data(), apart.data());
+  run(place.data(), place_loss.data(), place.data());
+  EXPECT_EQ(place, apart);
+  EXPECT_EQ(place_loss, loss);
+  for (int64_t r = 0; r < kRows; ++r) {
+    double sum = 0;
+    for (int64_t k = 0; k < kColumns; ++k) sum += std::exp(static_cast<double>(logits[r * kColumns + k]));
+    EXPECT_NEAR(loss[r], std::log(sum) - logits[r * kColumns + labels[r]], 1e-4);
+    for (int64_t k = 0; k < kColumns; ++k) {
+      const double p = std::exp(static_cast<double>(logits[r * kColumns + k])) / sum;
+      EXPECT_NEAR(apart[r * kColumns + k], p - (k == labels[r] ? 1 : 0), 1e-5);
+    }
+  }
+}
+
+TEST(CrewTest, ALabelOutOfRangeIsAFaultOfItsRowAndEndsTheCrew) {
+  const std::vector<float> logits = Noise(12, 4);
+  const std::vector<int64_t> labels = {0, 6};
+  Fault fault;
+  std::vector<float> loss(2), gradient(12);
+  const IndexLossRow<float> body = {{nullptr, &fault, 5}, true, 6, logits.data(), labels.data(), loss.data(), gradient.data()};
+  RunCrew([&](const ThreadCrew& crew) {
+    for (int64_t row = 0; row < 2; ++row) body(crew, row);
+  });
+  EXPECT_EQ(fault.code, FaultCode::kBadLabel);
+  EXPECT_EQ(fault.value, 6);
+  EXPECT_EQ(fault.position, 5);
+}
+
+TEST(CrewTest, SoftmaxOfARowWithNanOrInfinityIsNan) {
+  const float infinity = INFINITY;
+  for (const float odd : {static_cast<float>(NAN), infinity}) {
+    std::vector<float> x = Noise(24, 5);
+    x[13] = odd;
+    const SoftmaxRow<float> body = {false, 24, x.data(), x.data()};
+    RunCrew([&](const ThreadCrew& crew) { body(crew, 0); });
+    for (const float y : x) EXPECT_TRUE(std::isnan(y));
+  }
+}
+
+}  // namespace
+}  // namespace millrace::cuda
