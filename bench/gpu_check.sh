@@ -88,15 +88,17 @@ if wants build; then
   # Compilers that are newer than the bundle's headers: what these took for included, and no warning is an error.
   headers="-include cstdint -include stdexcept -include algorithm"
   # What is measured comes first; tests that do not build leave the rest to be measured.
+  within() { timeout --kill-after=5 $((deadline - SECONDS > 5 ? deadline - SECONDS : 5)) "$@"; }
   {
     cmake -S . -B "$build" -G Ninja -DMILLRACE_CUDA_ARCHITECTURES="${architecture:-90}-real" -DMILLRACE_BENCH=OFF \
       -DMILLRACE_TESTS=$tests -DMILLRACE_PYTHON="$python" -DMILLRACE_WERROR=OFF -DCMAKE_CXX_FLAGS="$headers" &&
-      ninja -C "$build" -j "$jobs" -k 0 millrace_main millrace_cuda_plugin
+      within ninja -C "$build" -j "$jobs" -k 0 millrace_main millrace_cuda_plugin
   } >"$out/build.log" 2>&1
   echo $? >"$out/build.status"
-  ninja -C "$build" -j "$jobs" -k 0 cuda_test cuda_kernels_test stream_test >>"$out/build.log" 2>&1
+  within ninja -C "$build" -j "$jobs" -k 0 cuda_test cuda_crew_test stream_test >>"$out/build.log" 2>&1
   echo $((SECONDS - started)) >"$out/build.seconds"
   log "built in $((SECONDS - started)) s"
+  [ "$(cat "$out/build.status")" = 0 ] || grep -m 10 -E "error|not found|FAILED" "$out/build.log"
 fi
 if [ ! -x "$millrace" ]; then
   tail -20 "$out/build.log"

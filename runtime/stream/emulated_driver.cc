@@ -288,6 +288,9 @@ class EmulatedDriver final : public DeviceDriver {
     for (const auto& event : machine_->events) {
       if (event->capture == capture.get()) event->capture = nullptr;
     }
+    if (captures_++ == options_.faults.fail_graph) {
+      return absl::ResourceExhaustedError(absl::StrCat(info_.name, ": the graph was refused (told to)"));
+    }
     if (machine_->lost) return DeviceLost(info_.name, "end a capture");
     for (size_t lane = 1; lane < capture->lanes.size(); ++lane) {
       const std::pair<int32_t, int64_t> all(lane, capture->lanes[lane].size());
@@ -461,6 +464,7 @@ class EmulatedDriver final : public DeviceDriver {
   std::map<const void*, std::pair<MappedRegion, int64_t>> arenas_;
   int64_t allocations_ = 0;
   int64_t launches_ = 0;
+  int64_t captures_ = 0;
   // Guarded by mutex_.
   std::vector<std::unique_ptr<Graph>> graphs_;
   KernelFault fault_;

@@ -21,6 +21,7 @@ struct EmulatedFaults {
   int64_t fail_launch = -1;       // this call of Launch is refused
   int64_t lose_device = -1;       // the device is lost in the midst of this operation, whichever stream runs it
   int64_t fail_allocation = -1;   // this call of AllocateDevice
+  int64_t fail_graph = -1;        // this graph is captured and not made
 };
 
 struct EmulatedOptions {

@@ -97,6 +97,31 @@ TEST(StreamFaultsTest, ARefusedLaunchNamesTheNodeAndLeavesTheRestAsItWas) {
   }
 }
 
+// The first step runs on streams, the second is to be a graph.
+TEST(StreamFaultsTest, AGraphThatIsNotMadeIsAWarningOrAnErrorAsWasAskedFor) {
+  for (const GraphCapture mode : {GraphCapture::kAuto, GraphCapture::kOn}) {
+    const RandomPlan random = MakeRandomPlan(PlanOptionsFor(3), 1);
+    EmulatedOptions options;
+    options.faults.fail_graph = 0;
+    StreamRuntime runtime(options, mode);
+    auto executor = runtime.Make(random.plan);
+    ASSERT_TRUE(executor.ok()) << executor.status();
+    for (int step = 0; step < 4; ++step) {
+      ZeroVariables(random.plan, runtime.variables);
+      std::vector<Tensor> fetches;
+      const absl::Status status = (*executor)->RunStep({Tensor::Vector<float>(random.feed)}, &fetches, nullptr);
+      if (mode == GraphCapture::kOn && step == 1) {
+        EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+        EXPECT_THAT(std::string(status.message()), HasSubstr("the graph was refused"));
+        ExpectOthersUnchanged("", runtime.variables, random.plan);
+        continue;
+      }
+      ASSERT_TRUE(status.ok()) << "step " << step << ": " << status;
+      for (size_t i = 0; i < fetches.size(); ++i) EXPECT_EQ(Values(fetches[i]), random.expected[0].fetches[i]);
+    }
+  }
+}
+
 class DeviceLostTest : public ::testing::TestWithParam<GraphCapture> {};
 
 TEST_P(DeviceLostTest, InMidStepEveryCallReturnsAndVariablesAreOldOrNamed) {
