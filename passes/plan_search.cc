@@ -26,21 +26,22 @@ constexpr double kWorkForPlans = 0.5;
 constexpr double kPlansWork = 25'000;
 constexpr double kNotKnown = std::numeric_limits<double>::infinity();
 constexpr double kHidden = 1.002;         // step / compute at which nothing is left to gain
-constexpr double kWorthRecompute = 1.02;  // … from which on recompute is looked at
+constexpr double kWorthRecompute = 1.01;  // … from which on recompute is looked at
 constexpr double kLeastGain = 0.995;      // of the step, for a rewriting to be taken
 // Quick plans only estimate: what they find at most so much slower than the best is planned in full as well.
 constexpr double kWorthAPlan = 1.3;
 constexpr int kFirstFreesFirst = 3;       // orders from here on free first
 constexpr double kLongStep = 1.1;         // step / compute, from which on the other kind of order is rewritten, too
 // What a second of the link may cost in seconds of compute, tried in turn: cheap chains first, since what is computed again
-// decides what else can be. With at most so many looks, every other price.
-constexpr double kPrices[] = {0.05, 0.1, 0.2, 0.4, 0.8, 1.5};
+// decides what else can be.
+constexpr double kPrices[] = {0.05, 0.1, 0.2, 0.4, 0.8, 1.5}, kPricesForFew[] = {0.1, 0.4, 1.5};
 constexpr int kFewLooks = 12;
-constexpr double kPriceIfAsked = 0.5;     // where moving is as fast: what takes no longer again than the copy back
+constexpr double kPriceIfAsked[] = {0.5}; // where moving is as fast: what takes no longer again than the copy back
 constexpr int kMaxDepth = 8;              // nodes in a chain
-constexpr double kTargets[] = {1, 0.9, 0.8};  // of the budget
+constexpr double kTargets[] = {0.98, 0.9, 0.8};  // of the budget
 // A rewriting that gains less than this, of the step, makes room for the next price.
 constexpr double kMuch = 0.99, kMuchForFew = 0.97;
+constexpr double kLeastByTrial = 0.998;   // of the step, for a look
 constexpr int kLooksToWeigh = 3;          // there are at least, for graphs that have so many
 // Partitions are cut at these parts of the budget and of the step, and at so many operations that are not tiny.
 constexpr int64_t kBytesPart = 32;
@@ -53,8 +54,26 @@ struct Looked {
   std::vector<int32_t> partitions;  // per node: other orders of the same graph have others
   std::vector<DevicePlan> devices;  // as PlanEffort::kQuick decides
   double step_seconds = 0;
-  double compute_seconds = 0;
+  double compute_seconds = 0;       // with what feeds make it wait: no step of this graph is shorter
 };
+
+// Compute seconds, and those of feeds that no operation can hide: they come in when the step has begun.
+double WithFeeds(const AccessGraph& access, const Machine& machine) {
+  double compute = 0, fed = 0, start = 0, most = 0;
+  for (const double seconds : access.seconds) compute += seconds;
+  std::vector<bool> seen(access.storages.size(), false);
+  for (int32_t i = 0; i < access.num_operations(); ++i) {
+    for (const Access& a : access.of(i)) {
+      const StorageInfo& info = access.storages[a.storage];
+      if (info.kind != StorageKind::kFeed || seen[a.storage]) continue;
+      seen[a.storage] = true;
+      fed += static_cast<double>(info.size_bytes) / machine.to_device_bytes_per_second;
+      most = std::max(most, fed - start);
+    }
+    start += access.seconds[i];
+  }
+  return compute + most;
+}
 
 class Search {
  public:
@@ -102,8 +121,7 @@ class Search {
     MR_ASSIGN_OR_RETURN(looked.devices, DecideDevices(request_, strategy_, ordered.partitioning, ordered.inferred,
                                                       limits, graph));
     for (const DevicePlan& device : looked.devices) {
-      double compute = 0;
-      for (double seconds : device.device.access.seconds) compute += seconds;
+      const double compute = WithFeeds(device.device.access, request_.machine);
       looked.compute_seconds = std::max(looked.compute_seconds, compute);
       looked.step_seconds = std::max({looked.step_seconds, compute, device.choice.predicted_seconds});
     }
@@ -191,40 +209,44 @@ class Search {
     in_vain_.clear();
     if (all_looks_ >= kLooksToWeigh) looks_ = std::max(looks_, kLooksToWeigh);
     const bool few = all_looks_ <= kFewLooks;
+    const absl::Span<const double> prices = few ? absl::MakeConstSpan(kPricesForFew) : absl::MakeConstSpan(kPrices);
     for (const double target : kTargets) {
-      for (size_t p = few ? 1 : 0; p < std::size(kPrices); p += few ? 2 : 1) {
-        while (looks_ > 0 && !Late() && best_->step_seconds > kWorthRecompute * best_->compute_seconds) {
-          if (!WeighOnce(target, kPrices[p], false)) break;
-        }
+      size_t price = 0;
+      while (price < prices.size() && looks_ > 0 && !Late() && best_->step_seconds > kWorthRecompute * best_->compute_seconds) {
+        price = WeighOnce(target, {kMaxDepth, prices, price, few ? kMuchForFew : kLeastByTrial});
       }
     }
-    if (request_.options.recompute == Recompute::kOn && !as_it_is_) WeighOnce(1, kPriceIfAsked, true);
+    const double any = std::numeric_limits<double>::infinity();
+    if (request_.options.recompute == Recompute::kOn && !as_it_is_) WeighOnce(1, {kMaxDepth, kPriceIfAsked, 0, any});
   }
 
-  // Rewrites the best, and takes that if it is faster, or in any case. True when it gained much.
-  bool WeighOnce(double target, double price, bool always) {
+  // Rewrites the best, and takes that if it is faster. The price to go on with: the same where that gained much.
+  size_t WeighOnce(double target, const WeighLimits& limits) {
     UsePartitions(*best_);
     const double much = all_looks_ <= kFewLooks ? kMuchForFew : kMuch, before = best_->step_seconds;
+    const bool must = limits.least_gain > 1;
     OrderedGraph rewritten;
+    WeighedRecompute weighed;
     {
       const PassClock::Run run(request_.clock, "recompute");
       const auto budget = static_cast<int64_t>(target * static_cast<double>(request_.options.BudgetOf(0)));
       const DeviceGraph& device = best_->devices[0].device;
-      const WeighedRecompute weighed =
-          WeighRecompute(best_->ordered, device, request_.machine, budget, {kMaxDepth, price, always});
+      weighed = WeighRecompute(best_->ordered, device, request_.machine, budget, limits);
       limits_.work->Spend(weighed.work);
-      if (weighed.again.empty() || (!always && weighed.again == in_vain_)) return false;
-      if (!always && all_looks_ <= kFewLooks && weighed.step_seconds >= much * before) return false;
+      if (weighed.again.empty()) return limits.prices.size();
+      if (!must && weighed.again == in_vain_) return weighed.price + 1;
       limits_.work->Spend(kRewriteWork * best_->ordered.graph->num_nodes());
       rewritten = ComputeAgain(best_->ordered, device, weighed.again, kMaxDepth);
-      in_vain_ = weighed.again;
     }
-    absl::StatusOr<Looked> looked = Look(std::move(rewritten), always ? kNotKnown : kLeastGain * before);
-    if (!looked.ok() || (!always && looked->step_seconds >= kLeastGain * before)) return false;
+    absl::StatusOr<Looked> looked = Look(std::move(rewritten), must ? kNotKnown : kLeastGain * before);
+    if (!looked.ok() || (!must && looked->step_seconds >= kLeastGain * before)) {
+      in_vain_ = std::move(weighed.again);
+      return weighed.price + 1;
+    }
     in_vain_.clear();
     if (!as_it_is_) as_it_is_ = std::move(*best_);
     best_ = std::move(looked);
-    return best_->step_seconds < much * before;
+    return best_->step_seconds < much * before ? weighed.price : weighed.price + 1;
   }
 
   static void UsePartitions(const Looked& looked) {

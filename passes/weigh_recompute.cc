@@ -17,7 +17,6 @@ namespace {
 constexpr int kHalvings = 5;       // towards the fewest values with which the copies hide
 constexpr double kHidden = 1.002;  // step / bound without a budget
 constexpr int64_t kNoBudget = std::numeric_limits<int64_t>::max() / 4;
-constexpr double kLeastGain = 0.998;
 constexpr double kLeastPrice = 1e-9;
 constexpr int32_t kBuckets = 32;   // of about equal prices, per factor of two
 constexpr int64_t kGapWork = 60;   // units of WorkBudget: of a gap that is listed, or copied with its graph
@@ -39,25 +38,18 @@ class Weigher {
     FindCandidates(ordered, device, max_depth);
   }
 
-  WeighedRecompute Run(double price, bool always) {
+  WeighedRecompute Run(const WeighLimits& limits) {
     WeighedRecompute best;
     best.work = kGapWork * static_cast<int64_t>(gaps_.gaps.size());
-    size_t low = 0, high = 0;
-    while (high < candidates_.size() && candidates_[high].price < price) ++high;
-    if (high == 0) return best;
-    const auto weigh = [&](size_t count) {
-      Weighed weighed = Weigh(count);
-      best.work += weighed.work;
-      return weighed;
-    };
-    best.step_seconds = always ? std::numeric_limits<double>::max() : kLeastGain * weigh(0).step_seconds;
-    const Weighed weighed = weigh(high);
-    Adopt(weighed, best);
-    for (int k = 0; k < kHalvings && weighed.hidden && high - low > 1; ++k) {
-      const size_t middle = (low + high) / 2;
-      const Weighed less = weigh(middle);
-      Adopt(less, best);
-      (less.hidden ? high : low) = middle;
+    if (candidates_.empty()) return best;
+    best.step_seconds = limits.least_gain * Weigh(0, best).step_seconds;
+    size_t before = 0;
+    for (size_t p = limits.first_price; p < limits.prices.size() && best.again.empty(); ++p) {
+      const size_t count = CheaperThan(limits.prices[p]);
+      if (count == before) continue;
+      before = count;
+      best.price = p;
+      Try(count, best);
     }
     return best;
   }
@@ -75,15 +67,39 @@ class Weigher {
     int64_t work = 0;            // units of WorkBudget
   };
 
-  bool Adopt(const Weighed& weighed, WeighedRecompute& best) const {
-    if (weighed.step_seconds >= best.step_seconds) return false;
+  size_t CheaperThan(double price) const {
+    size_t count = 0;
+    while (count < candidates_.size() && candidates_[count].price < price) ++count;
+    return count;
+  }
+
+  // The first candidates, or fewer of them where all copies hide.
+  void Try(size_t count, WeighedRecompute& best) const {
+    const Weighed weighed = Weigh(count, best);
+    Adopt(weighed, best);
+    size_t low = 0, high = count;
+    for (int k = 0; k < kHalvings && weighed.hidden && high - low > 1; ++k) {
+      const size_t middle = (low + high) / 2;
+      const Weighed less = Weigh(middle, best);
+      Adopt(less, best);
+      (less.hidden ? high : low) = middle;
+    }
+  }
+
+  Weighed Weigh(size_t count, WeighedRecompute& best) const {
+    Weighed weighed = Weigh(count);
+    best.work += weighed.work;
+    return weighed;
+  }
+
+  void Adopt(const Weighed& weighed, WeighedRecompute& best) const {
+    if (weighed.step_seconds >= best.step_seconds) return;
     best.step_seconds = weighed.step_seconds;
     best.again.clear();
     for (int32_t c : weighed.again) {
       const Gap& gap = gaps_.gaps[candidates_[c].gap];
       best.again.push_back({gap.storage, gap.before});
     }
-    return true;
   }
 
   int64_t LargestWorkingSet() const {
@@ -213,7 +229,7 @@ class Weigher {
 
 WeighedRecompute WeighRecompute(const OrderedGraph& ordered, const DeviceGraph& device, const Machine& machine,
                                 int64_t budget_bytes, const WeighLimits& limits) {
-  return Weigher(ordered, device, machine, budget_bytes, limits.max_depth).Run(limits.price, limits.always);
+  return Weigher(ordered, device, machine, budget_bytes, limits.max_depth).Run(limits);
 }
 
 }  // namespace millrace

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "millrace/options.h"
 #include "passes/recompute.h"
 #include "passes/access/storage.h"
@@ -20,15 +21,17 @@
 namespace millrace {
 
 struct WeighedRecompute {
-  std::vector<FarUses> again;  // the cheapest first; none where moving is as fast
+  std::vector<FarUses> again;  // the cheapest first; none where moving is as fast at all prices
   double step_seconds = 0;     // as the trial has it
+  size_t price = 0;            // at which: an index
   int64_t work = 0;            // units of WorkBudget
 };
 
 struct WeighLimits {
-  int max_depth = 8;    // of chains
-  double price = 1;
-  bool always = false;  // even where moving is as fast
+  int max_depth = 8;           // of chains
+  absl::Span<const double> prices;
+  size_t first_price = 0;      // the prices from here on are tried in turn, until one gains
+  double least_gain = 0.998;   // of the step without computing again, which must be gained; infinite: nothing must
 };
 
 // For an order and its device graph.

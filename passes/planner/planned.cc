@@ -90,9 +90,13 @@ class Portfolio {
   absl::StatusOr<Placement> Run() {
     const int64_t carrying = Part(may_carry_ ? kWorkForCarrying : 0);
     reserve_ = Part(1 - kWorkForTrials);
-    TryWindows();
     const bool quick = effort_ == PlanEffort::kQuick;
-    if (quick && (gaps_.num_operations() > kPlacedOperations || best_trial() >= known_)) return Unplaced();
+    if (quick && gaps_.num_operations() > kPlacedOperations) {
+      TryWhatWasWaitedFor(QuickWindowsFor(gaps_.num_operations()));
+      return Unplaced();
+    }
+    TryWindows();
+    if (quick && best_trial() >= known_) return Unplaced();
     if (!quick) TryCriticalWeights();
     if (!quick && kLeastTrial * best_trial() >= known_) return absl::AbortedError("a faster plan is known");
     reserve_ = carrying;
@@ -172,6 +176,16 @@ class Portfolio {
       if (!trials_.empty() && (best_trial() <= goal_ || left <= 0 || Late() || (effort_ == PlanEffort::kFull && !MayTry()))) return;
       Try(window, {});
       --left;
+    }
+  }
+
+  // Says more of a large graph than other windows.
+  void TryWhatWasWaitedFor(int trials) {
+    Try(kWindows[0], {});
+    for (int k = 1; k < trials && best_trial() > goal_ && !Late(); ++k) {
+      const double before = best_trial();
+      Try(kWindows[0], CriticalWeights(gaps_, trials_.front().result));
+      if (best_trial() > kLeastGain * before) return;
     }
   }
 
