@@ -35,14 +35,19 @@ class Builder {
     NumberOutputs();
     FindLastUses();
     result_.operations.reserve(order_.size());
-    result_.access.accesses.reserve(3 * order_.size());
+    AccessGraph& access = result_.access;
+    access.accesses.reserve(3 * order_.size());
+    access.first_access.reserve(order_.size() + 1);
+    access.seconds.reserve(order_.size());
+    access.scratch_bytes.reserve(order_.size());
+    access.partition.reserve(order_.size());
     for (size_t position = 0; position < order_.size(); ++position) {
       const NodeId id = order_[position];
       others_ = others_before_.empty() ? 0 : others_before_[position];
       PlaceOutputs(id, static_cast<int32_t>(position));
       if (IsOperation(id)) AddOperation(id);
     }
-    result_.access.first_access.push_back(static_cast<int64_t>(result_.access.accesses.size()));
+    access.first_access.push_back(static_cast<int64_t>(access.accesses.size()));
     if (options_.names) NameStorages(graph_, result_);
     return std::move(result_);
   }
@@ -92,6 +97,7 @@ class Builder {
 
   void NumberOutputs() {
     int32_t next = 0;
+    result_.first_output.reserve(graph_.num_ids());
     for (int32_t i = 0; i < graph_.num_ids(); ++i) {
       result_.first_output.push_back(next);
       next += static_cast<int32_t>(graph_.node(NodeId{i}).outputs.size());
@@ -99,6 +105,9 @@ class Builder {
     result_.storage_of.assign(next, kNoStorage);
     NumberDynamicTensors();
     last_use_of_output_.assign(next, -1);
+    result_.root.reserve(next);
+    result_.access.storages.reserve(next);
+    last_use_.reserve(next);
   }
 
   // The same numbers on every device; what is received has the shape of what was sent.
@@ -430,10 +439,13 @@ void NameStorages(const Graph& graph, DeviceGraph& device) {
 }
 
 void MakeInstances(const Graph& graph, const InferenceResult& inferred, DeviceGraph& device) {
-  for (Operation& operation : device.operations) {
+  size_t nodes = 0;
+  for (const Operation& operation : device.operations) nodes += operation.is_fetch ? 0 : operation.nodes.size();
+  device.instances.reserve(nodes);
+  for (const Operation& operation : device.operations) {
     if (operation.is_fetch) continue;
-    for (OperationNode& node : operation.nodes) {
-      node.instance = std::make_unique<OpInstance>(MakeInstance(graph, node.node, inferred.by_value[node.node.value]));
+    for (const OperationNode& node : operation.nodes) {
+      device.instances.push_back(MakeInstance(graph, node.node, inferred.by_value[node.node.value]));
     }
   }
 }

@@ -6,7 +6,7 @@
 #define MILLRACE_PASSES_ACCESS_STORAGE_H_
 
 #include <cstdint>
-#include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -26,7 +26,6 @@ inline constexpr int32_t kNoStorage = -1;
 struct OperationNode {
   NodeId node;
   const OpDef* def = nullptr;
-  std::unique_ptr<OpInstance> instance;  // by MakeInstances; none for fetches
   absl::InlinedVector<int32_t, 4> input_storages;  // kNoStorage for inputs by value and for empty tensors
   bool is_dynamic = false;              // has inputs or outputs whose shape, or values, are known only when running
   std::vector<int32_t> input_shapes, output_shapes;  // then: into DeviceGraph::dynamic_tensors, -1 for known shapes
@@ -59,6 +58,7 @@ struct DeviceGraph {
   std::vector<OutputRef> root;
 
   std::vector<std::string> dynamic_tensors;  // names of tensors whose shape is known only when running
+  std::vector<OpInstance> instances;         // by MakeInstances: of the operations' nodes, in order, but for fetches
 
   int32_t storage(OutputRef ref) const { return storage_of[first_output[ref.node.value] + ref.index]; }
 };

@@ -127,7 +127,9 @@ class PlanBuilder {
       lanes[kToDeviceLane].copies.reserve(ins);
       instances += nodes;
     }
-    plan_.instances.reserve(instances);
+    shared_.has_instances = num_devices_ == 1;
+    if (shared_.has_instances) plan_.instances = std::move(in_.devices[0].device.instances);
+    else plan_.instances.reserve(instances);
   }
 
   // What the step does with the variables of device d.

@@ -1,6 +1,7 @@
 #include "passes/emit/device_lanes.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "millrace/types.h"
 #include "passes/access/radix_sort.h"
@@ -111,18 +112,30 @@ void DeviceLanes::ExtendSentSlots(const std::vector<int64_t>& position) {
 }
 
 void DeviceLanes::ListBoundaries() {
-  const size_t n = my_.schedule.items.size();
-  begins_.resize(n);
-  ends_.resize(n);
-  for (size_t r = 0; r < my_.schedule.residences.size(); ++r) {
-    const Stay& stay = my_.schedule.residences[r];
-    if (!stay.resident) begins_[stay.first].push_back(static_cast<int32_t>(r));
-    ends_[stay.last].push_back(static_cast<int32_t>(r));
-  }
+  const std::vector<Stay>& stays = my_.schedule.residences;
+  const auto list = [&](ByItem& by_item, auto&& item_of) {  // -1: none
+    by_item.begin.assign(my_.schedule.items.size() + 1, 0);
+    for (const Stay& stay : stays) {
+      if (item_of(stay) >= 0) ++by_item.begin[item_of(stay) + 1];
+    }
+    std::partial_sum(by_item.begin.begin(), by_item.begin.end(), by_item.begin.begin());
+    by_item.indices.resize(by_item.begin.back());
+    std::vector<int32_t> next(by_item.begin.begin(), by_item.begin.end() - 1);
+    for (size_t r = 0; r < stays.size(); ++r) {
+      if (item_of(stays[r]) >= 0) by_item.indices[next[item_of(stays[r])]++] = static_cast<int32_t>(r);
+    }
+  };
+  list(begins_, [](const Stay& stay) { return stay.resident ? int64_t{-1} : stay.first; });
+  list(ends_, [](const Stay& stay) { return stay.last; });
+  bytes_.reserve(stays.size());
+  for (const Stay& stay : stays) bytes_.push_back(AlignUp(access_.storages[stay.storage].size_bytes));
 }
 
-int64_t DeviceLanes::BytesOf(int32_t residence) const {
-  return AlignUp(access_.storages[my_.schedule.residences[residence].storage].size_bytes);
+int32_t DeviceLanes::NextInstance() {
+  const auto next = static_cast<int32_t>(next_instance_++);
+  if (shared_.has_instances) return next;
+  shared_.plan.instances.push_back(std::move(my_.device.instances[next]));
+  return static_cast<int32_t>(shared_.plan.instances.size()) - 1;
 }
 
 void DeviceLanes::Need(int kind, int64_t count) {
@@ -135,11 +148,11 @@ void DeviceLanes::Need(const LaneCounts& counts) {
 
 // Waits for the room of what begins with this item.
 void DeviceLanes::ClaimRoom(int64_t item) {
-  for (int32_t r : begins_[item]) Need(owners_.Claim(my_.memory.residence_offsets[r], BytesOf(r)));
+  for (int32_t r : begins_.of(item)) Need(owners_.Claim(my_.memory.residence_offsets[r], bytes_[r]));
 }
 
 void DeviceLanes::ReleaseRoom(int64_t item) {
-  for (int32_t r : ends_[item]) owners_.Release(my_.memory.residence_offsets[r], BytesOf(r), progress_[r].touched);
+  for (int32_t r : ends_.of(item)) owners_.Release(my_.memory.residence_offsets[r], bytes_[r], progress_[r].touched);
 }
 
 // An item takes as many positions of the plan as it has steps.
@@ -236,8 +249,8 @@ void DeviceLanes::EmitOperation(int32_t i, int64_t position) {
 void DeviceLanes::AddComputeStep(int32_t i, OperationNode& operation, int64_t scratch_offset, std::vector<Wait> waits) {
   const Node& node = in_.graph.node(operation.node);
   const OpDef& def = *operation.def;
-  ComputeStep step;
-  step.instance = static_cast<int32_t>(shared_.plan.instances.size());
+  ComputeStep& step = LaneOf(kComputeLane).compute.emplace_back();
+  step.instance = NextInstance();
   step.partition = node.partition;
   step.group = i;
   step.position = shared_.next_position++;
@@ -254,8 +267,6 @@ void DeviceLanes::AddComputeStep(int32_t i, OperationNode& operation, int64_t sc
     step.is_view = operation.is_view;
   }
   step.waits = std::move(waits);
-  shared_.plan.instances.push_back(std::move(*operation.instance));
-  LaneOf(kComputeLane).compute.push_back(std::move(step));
 }
 
 // Storages of the node's tensors as they were before copies were wired in.

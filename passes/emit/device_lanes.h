@@ -24,6 +24,7 @@ struct PlanUnderWay {
   HostPool pool;
   std::map<int32_t, int32_t> slot_of_send;  // by Send node
   int64_t next_position = 0;
+  bool has_instances = false;  // the plan's are those of its only device, all of them
   // Per device and operation that has been emitted: compute steps of its lane when it is done.
   std::vector<std::vector<int64_t>> compute_count;
 };
@@ -67,7 +68,8 @@ class DeviceLanes {
   void Need(const LaneCounts& counts);
 
   void ListBoundaries();
-  int64_t BytesOf(int32_t residence) const;
+  // The next operation node's instance, in the plan.
+  int32_t NextInstance();
   void ClaimRoom(int64_t item);
   void ReleaseRoom(int64_t item);
   void Touch(int32_t residence, int kind, int64_t count, bool reads, bool writes);
@@ -98,8 +100,17 @@ class DeviceLanes {
   std::vector<int32_t> slot_;                // per decision, in the host pool; -1 for none
   std::map<int32_t, int64_t> home_written_;  // per variable: to-host steps that wrote its home
   std::map<int32_t, LaneCounts> home_read_;
-  std::vector<absl::InlinedVector<int32_t, 2>> begins_, ends_;
+  std::vector<int64_t> bytes_;  // per residence
+  // Residences by the item they begin and end with: indices[begin[item] .. begin[item + 1]).
+  struct ByItem {
+    std::vector<int32_t> begin, indices;
+    absl::Span<const int32_t> of(int64_t item) const {
+      return absl::MakeConstSpan(indices).subspan(begin[item], begin[item + 1] - begin[item]);
+    }
+  };
+  ByItem begins_, ends_;
   int64_t next_item_ = 0;
+  size_t next_instance_ = 0;
   std::vector<int64_t> first_position_, last_position_;  // of the plan, per item of the schedule
   std::vector<Progress> progress_;
   OwnerMap<LaneCounts> owners_;

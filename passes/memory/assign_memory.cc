@@ -2,21 +2,25 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <utility>
 
+#include "absl/container/btree_map.h"
 #include "absl/strings/str_cat.h"
 #include "millrace/options.h"
 #include "millrace/status.h"
 #include "millrace/types.h"
+#include "passes/access/radix_sort.h"
 
 namespace millrace {
 namespace {
 
-std::vector<int32_t> Sorted(size_t count, auto less) {
-  std::vector<int32_t> order(count);
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), less);
+std::vector<Keyed> Sorted(const std::vector<MemoryBlock>& blocks, int64_t MemoryBlock::*position) {
+  std::vector<Keyed> order;
+  order.reserve(blocks.size());
+  for (const MemoryBlock& block : blocks) {
+    order.push_back({KeyOf(static_cast<double>(block.*position)), static_cast<int32_t>(order.size())});
+  }
+  SortByKey(order);
   return order;
 }
 
@@ -56,6 +60,7 @@ absl::Status DoesNotFit(const AccessGraph& graph, const Schedule& schedule, cons
 
 std::vector<MemoryBlock> BlocksOf(const AccessGraph& graph, const Schedule& schedule) {
   std::vector<MemoryBlock> blocks;
+  blocks.reserve(schedule.residences.size());
   for (const Stay& stay : schedule.residences) {
     blocks.push_back({AlignUp(graph.storages[stay.storage].size_bytes), stay.first, stay.last});
   }
@@ -130,14 +135,14 @@ absl::Status VerifyMemory(const AccessGraph& graph, const Schedule& schedule, co
   for (int32_t i = 0; i < graph.num_operations(); ++i) {
     if (graph.scratch_bytes[i] > 0) offsets.push_back(memory.scratch_offsets[i]);
   }
-  const std::vector<int32_t> starts =
-      Sorted(blocks.size(), [&](int32_t a, int32_t b) { return blocks[a].first < blocks[b].first; });
-  const std::vector<int32_t> ends =
-      Sorted(blocks.size(), [&](int32_t a, int32_t b) { return blocks[a].last < blocks[b].last; });
-  std::map<int64_t, int32_t> live;  // by offset
+  const std::vector<Keyed> starts = Sorted(blocks, &MemoryBlock::first), ends = Sorted(blocks, &MemoryBlock::last);
+  absl::btree_map<int64_t, int32_t> live;  // by offset
   size_t next_end = 0;
-  for (int32_t b : starts) {
-    while (next_end < ends.size() && blocks[ends[next_end]].last < blocks[b].first) live.erase(offsets[ends[next_end++]]);
+  for (const Keyed& start : starts) {
+    const int32_t b = start.index;
+    while (next_end < ends.size() && blocks[ends[next_end].index].last < blocks[b].first) {
+      live.erase(offsets[ends[next_end++].index]);
+    }
     const int64_t end = offsets[b] + blocks[b].bytes;
     auto above = live.lower_bound(offsets[b]);
     const bool hits_above = above != live.end() && above->first < end;

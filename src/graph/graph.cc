@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <optional>
 #include <queue>
+#include <tuple>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -67,7 +69,7 @@ void Graph::EraseName(std::string_view name) {
 void Graph::RebuildNames(size_t expected_names) {
   constexpr size_t kSmallest = 64;
   const std::vector<NameSlot> former = std::move(name_slots_);
-  name_slots_.assign(std::bit_ceil(std::max(kSmallest, 4 * expected_names)), NameSlot());
+  name_slots_.assign(std::bit_ceil(std::max(kSmallest, 2 * expected_names)), NameSlot());
   used_slots_ = 0;
   const size_t mask = name_slots_.size() - 1;
   for (const NameSlot& entry : former) {
@@ -215,7 +217,61 @@ absl::StatusOr<std::vector<NodeId>> CreationOrder(const Graph& graph) {
   return TopologicalOrder(graph, priority);
 }
 
+namespace {
+
+// Of a graph whose ids are a topological order: the order by priorities that are the ids, but for a few nodes that come
+// as soon as they may. None when that is not what the priorities ask for.
+std::optional<std::vector<NodeId>> NearlyById(const Graph& graph, absl::Span<const int64_t> priority) {
+  struct Early {
+    int32_t after;  // the node that is not early and after which it may come
+    int64_t priority;
+    int32_t id;
+    bool operator<(const Early& other) const {
+      return std::tie(after, priority, id) < std::tie(other.after, other.priority, other.id);
+    }
+  };
+  std::vector<Early> early;
+  std::vector<int32_t> early_of(graph.num_ids(), -1);  // its index in `early`
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    if (node.removed) continue;
+    Early at{-1, priority[i], i};
+    bool valid = priority[i] <= i;
+    const auto see = [&](NodeId input) {
+      valid = valid && input.value < i;
+      if (!valid || priority[i] == i) return;
+      const int32_t e = early_of[input.value];
+      at.after = std::max(at.after, e < 0 ? input.value : early[e].after);
+      // Among those that may come after the same node, order is by priority: it must not break this edge.
+      valid = e < 0 || early[e].after < at.after || early[e] < at;
+    };
+    for (OutputRef input : node.inputs) see(input.node);
+    for (NodeId control : node.control_inputs) see(control);
+    if (!valid || (priority[i] < i && priority[i] > at.after)) return std::nullopt;
+    if (priority[i] == i) continue;
+    early_of[i] = static_cast<int32_t>(early.size());
+    early.push_back(at);
+  }
+  std::sort(early.begin(), early.end());
+  std::vector<NodeId> order;
+  order.reserve(graph.num_nodes());
+  size_t next = 0;
+  const auto take_after = [&](int32_t id) {
+    for (; next < early.size() && early[next].after <= id; ++next) order.push_back(NodeId{early[next].id});
+  };
+  take_after(-1);
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    if (graph.node(NodeId{i}).removed) continue;
+    if (early_of[i] < 0) order.push_back(NodeId{i});
+    take_after(i);
+  }
+  return order;
+}
+
+}  // namespace
+
 absl::StatusOr<std::vector<NodeId>> TopologicalOrder(const Graph& graph, absl::Span<const int64_t> priority) {
+  if (std::optional<std::vector<NodeId>> order = NearlyById(graph, priority)) return *std::move(order);
   const Fanout fanout = ComputeFanout(graph);
   std::vector<int32_t> pending(graph.num_ids(), 0);
   using Entry = std::pair<int64_t, int32_t>;

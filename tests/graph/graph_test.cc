@@ -1,7 +1,9 @@
 #include "millrace/graph.h"
 
+#include <algorithm>
 #include <map>
 #include <random>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -79,6 +81,68 @@ TEST(Graph, FindsByNameAfterAnyAddRemoveRenameAndCompact) {
   }
   const Graph copy = graph.Clone();
   for (const auto& [name, op] : expected) EXPECT_EQ(copy.node(copy.Find(name)).op, op);
+}
+
+// The ready node of least priority, then least id, again and again.
+std::vector<NodeId> OrderByDefinition(const Graph& graph, const std::vector<int64_t>& priority) {
+  std::vector<bool> taken(graph.num_ids(), false);
+  const auto ready = [&](const Node& node) {
+    return std::all_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) { return taken[input.node.value]; }) &&
+           std::all_of(node.control_inputs.begin(), node.control_inputs.end(), [&](NodeId id) { return taken[id.value]; });
+  };
+  std::vector<NodeId> order;
+  for (int32_t k = 0; k < graph.num_nodes(); ++k) {
+    int32_t best = -1;
+    for (int32_t i = 0; i < graph.num_ids(); ++i) {
+      if (taken[i] || !graph.alive(NodeId{i}) || !ready(graph.node(NodeId{i}))) continue;
+      if (best < 0 || priority[i] < priority[best]) best = i;
+    }
+    taken[best] = true;
+    order.push_back(NodeId{best});
+  }
+  return order;
+}
+
+TEST(TopologicalOrder, TakesTheReadyNodeOfLeastPriorityFirst) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 400; ++round) {
+    const bool by_id = round % 4 != 0;  // whether ids are a topological order
+    constexpr int32_t kNodes = 24;
+    std::vector<int32_t> label(kNodes);
+    for (int32_t i = 0; i < kNodes; ++i) label[i] = i;
+    if (!by_id) std::shuffle(label.begin(), label.end(), random);
+    Graph graph;
+    for (int32_t i = 0; i < kNodes; ++i) ASSERT_TRUE(graph.AddNode(Named(absl::StrCat("n", i))).ok());
+    std::vector<int64_t> priority(kNodes);
+    for (int32_t i = 0; i < kNodes; ++i) {
+      Node& node = graph.mutable_node(NodeId{label[i]});
+      for (int k = random() % 3; i > 0 && k > 0; --k) node.inputs.push_back({NodeId{label[random() % i]}, 0});
+      if (i > 0 && random() % 4 == 0) node.control_inputs.push_back(NodeId{label[random() % i]});
+    }
+    graph.RemoveNode(NodeId{label[kNodes - 1]});  // nobody takes it
+    for (int32_t i = 0; i < kNodes; ++i) {
+      const Node& node = graph.node(NodeId{i});
+      priority[i] = i;
+      const int kind = random() % (round % 3 == 0 ? 4 : 8);
+      if (kind == 0 && !node.inputs.empty()) priority[i] = node.inputs[0].node.value;
+      if (kind == 1) priority[i] = node.inputs.empty() ? -1 : priority[node.inputs[0].node.value];
+      if (kind == 2 && round % 5 == 0) priority[i] = random() % kNodes;
+    }
+    const absl::StatusOr<std::vector<NodeId>> order = TopologicalOrder(graph, priority);
+    ASSERT_TRUE(order.ok()) << order.status();
+    EXPECT_EQ(*order, OrderByDefinition(graph, priority)) << round;
+    std::vector<int64_t> ids(kNodes);
+    for (int32_t i = 0; i < kNodes; ++i) ids[i] = i;
+    EXPECT_EQ(*CreationOrder(graph), OrderByDefinition(graph, ids)) << round;
+  }
+}
+
+TEST(TopologicalOrder, ACycleIsAnErrorThatNamesANode) {
+  Graph graph;
+  for (const char* name : {"a", "b", "c"}) ASSERT_TRUE(graph.AddNode(Named(name)).ok());
+  graph.mutable_node(NodeId{1}).inputs.push_back({NodeId{2}, 0});
+  graph.mutable_node(NodeId{2}).inputs.push_back({NodeId{1}, 0});
+  EXPECT_EQ(CreationOrder(graph).status().message(), "the graph has a cycle through node 'b' (NoOp); expected an acyclic graph");
 }
 
 }  // namespace
