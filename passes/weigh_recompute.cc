@@ -22,13 +22,6 @@ constexpr int32_t kBuckets = 32;   // of about equal prices, per factor of two
 constexpr int64_t kGapWork = 60;   // units of WorkBudget: of a gap that is listed, or copied with its graph
 constexpr double kSlack = 0.05;    // of the step: how much earlier than necessary bytes may come back
 
-// Numbers in this order fill an interval evenly, however many there are.
-int32_t BitsReversed(uint32_t number) {
-  uint32_t reversed = 0;
-  for (int bit = 0; bit < 31; ++bit) reversed |= (number >> bit & 1) << (30 - bit);
-  return static_cast<int32_t>(reversed);
-}
-
 class Weigher {
  public:
   Weigher(const OrderedGraph& ordered, const DeviceGraph& device, const Machine& machine, int64_t budget_bytes, int max_depth)
@@ -149,7 +142,7 @@ class Weigher {
       int exponent = 0;
       const double mantissa = std::frexp(candidates_[c].price, &exponent);
       const int32_t bucket = exponent * kBuckets + static_cast<int32_t>(mantissa * 2 * kBuckets);
-      keys.push_back({KeyOf(bucket, BitsReversed(static_cast<uint32_t>(c))), static_cast<int32_t>(c)});
+      keys.push_back({KeyOf(bucket, static_cast<int32_t>(BitsReversed(static_cast<uint32_t>(c)))), static_cast<int32_t>(c)});
     }
     SortByKey(keys);
     std::vector<Candidate> ordered;

@@ -28,6 +28,13 @@ inline uint64_t KeyOf(int32_t first, int32_t second) {
   return uint64_t{static_cast<uint32_t>(first) ^ kSign} << 32 | (static_cast<uint32_t>(second) ^ kSign);
 }
 
+// Numbers below n in the order of this key fill the interval evenly, however few of them are taken.
+inline uint32_t BitsReversed(uint32_t number) {
+  uint32_t reversed = 0;
+  for (int bit = 0; bit < 31; ++bit) reversed |= (number >> bit & 1) << (30 - bit);
+  return reversed;
+}
+
 // By key, equal ones in the order they have.
 inline void SortByKey(std::vector<Keyed>& items) {
   constexpr size_t kFew = 128;

@@ -72,6 +72,17 @@ constexpr double kWorkForTrials = 0.4, kWorkForCarrying = 0.2;
 // Of what is left of it: for one packing that does not fit.
 constexpr int64_t kPackingParts = 4;
 
+// Variables and constants of more than this part of the budget are worth trials of their own, and this part of the work.
+constexpr int64_t kHomeParts = 4;
+constexpr double kWorkForHomes = 0.3;
+constexpr size_t kHomeTargets = 3;
+
+int64_t HomeBytes(const GapGraph& gaps) {
+  int64_t bytes = 0;
+  for (const Gap& gap : gaps.gaps) bytes += gap.home && !gap.feed ? gap.bytes : 0;
+  return bytes;
+}
+
 class Portfolio {
  public:
   Portfolio(const GapGraph& gaps, int64_t budget_bytes, const PlanLimits& limits, WorkBudget& work)
@@ -83,12 +94,14 @@ class Portfolio {
         goal_(std::max(kHidden * gaps.compute_seconds(), kNearBound * CutBound(gaps, budget_bytes))),
         known_(limits.known_seconds),
         may_carry_(limits.residents_leave),
+        homes_matter_(limits.effort == PlanEffort::kFull && HomeBytes(gaps) > budget_bytes / kHomeParts),
         work_(work),
         end_(work.left() - static_cast<int64_t>(limits.work_part * static_cast<double>(work.left()))) {}
 
   // ResourceExhausted when nothing could be placed, Aborted when nothing is faster than what is known.
   absl::StatusOr<Placement> Run() {
     const int64_t carrying = Part(may_carry_ ? kWorkForCarrying : 0);
+    const int64_t homes = Part(kWorkForHomes);
     reserve_ = Part(1 - kWorkForTrials);
     const bool quick = effort_ == PlanEffort::kQuick;
     if (quick && gaps_.num_operations() > kPlacedOperations) {
@@ -104,6 +117,7 @@ class Portfolio {
     if (quick && best_.ok()) return std::move(best_);
     if (!Done() && (!best_.ok() || gaps_.num_operations() <= kReplayedOperations)) PlaceTheBest();
     Descend();
+    if (homes_matter_ && best_.ok() && !Done()) SpreadHomes(homes);
     reserve_ = 0;
     if (MayCarry()) Carry();
     if (!best_.ok() && known_ < kNotKnown) return absl::AbortedError("a faster plan is known");
@@ -196,6 +210,32 @@ class Portfolio {
       if (d.copy_out && d.before == SwapDecision::kToHost) home_bytes_ += gaps_.graph->storages[d.storage].size_bytes;
     }
     return static_cast<double>(home_bytes_) * gaps_.seconds_per_byte_out > kWorthCarrying * gaps_.compute_seconds();
+  }
+
+  // Once more, with the home gaps that are swapped spread over the step. `more` work is for that alone.
+  void SpreadHomes(int64_t more) {
+    const int64_t before_all = left();
+    work_.Spend(std::min<int64_t>(0, before_all - reserve_ - more));
+    std::vector<Trial> trials;
+    Settings settings = settings_;
+    settings.weights.spread_homes = true;
+    for (settings.target = 0; settings.target < kHomeTargets; ++settings.target) {
+      for (const double window : kWindows) {
+        settings.window = window;
+        if (!MayTry()) break;
+        trials.push_back(MakeTrial(settings));
+      }
+    }
+    std::stable_sort(trials.begin(), trials.end(), [](const Trial& a, const Trial& b) {
+      return a.result.step_seconds < b.result.step_seconds;
+    });
+    const double before = best_->step_seconds;
+    for (size_t t = 0; t < trials.size() && t < kPlacedTrials && MayTry(); ++t) {
+      PackOrRelieve(trials[t], kReliefRounds);
+      if (gaps_.num_operations() <= kReplayedOperations) Place(trials[t], settings_.policy);
+    }
+    if (best_->step_seconds < before) Descend();
+    work_.Spend(left() - before_all);
   }
 
   // Once more, with variables that stay on the device over the step's end but not all through the step: it is another plan
@@ -392,6 +432,7 @@ class Portfolio {
   const double goal_;
   const double known_;  // seconds
   const bool may_carry_;
+  const bool homes_matter_;
   bool carries_ = false;
   int64_t home_bytes_ = 0;  // copied home by the best trial that carries nothing
   WorkBudget& work_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -160,9 +161,33 @@ class Selector {
     return weights_.most.empty() ? out + in : std::min(out + in, weights_.most[k]);
   }
 
+  // Home gaps in an order whose every first few are spread over the step, then the others.
+  std::vector<int32_t> SpreadHomes() const {
+    std::vector<Keyed> homes;
+    for (int32_t k : todo_) {
+      if (gaps_.gaps[k].home) homes.push_back({KeyOf(gaps_.gaps[k].after, gaps_.gaps[k].before), k});
+    }
+    SortByKey(homes);
+    for (size_t r = 0; r < homes.size(); ++r) homes[r].key = BitsReversed(static_cast<uint32_t>(r));
+    SortByKey(homes);
+    std::vector<int32_t> order;
+    for (const Keyed& home : homes) order.push_back(home.index);
+    for (int32_t k : todo_) {
+      if (!gaps_.gaps[k].home) order.push_back(k);
+    }
+    return order;
+  }
+
+  // A key of about the number, less by at most 1/32.
+  static uint64_t AboutKeyOf(double number) {
+    int exponent = 0;
+    const double mantissa = std::frexp(number, &exponent);
+    return KeyOf(std::ldexp(std::floor(mantissa * 64) / 64, exponent));
+  }
+
   void KeepByKey() {
     std::vector<Keyed> keys;  // -1 - k: home gap k without the other gaps of its storage
-    for (int32_t k : todo_) {
+    for (int32_t k : weights_.spread_homes ? SpreadHomes() : todo_) {
       const Gap& gap = gaps_.gaps[k];
       if (result_.kept[k] || result_.carried_until[k] > 0 || (gap.overwritten && !gap.home)) continue;
       double area = 0, savings = 0;
@@ -172,7 +197,7 @@ class Selector {
         savings += Savings(j);
         ++joined;
       });
-      if (savings > 0) keys.push_back({KeyOf(area / savings), k});
+      if (savings > 0) keys.push_back({gap.home && weights_.spread_homes ? AboutKeyOf(area / savings) : KeyOf(area / savings), k});
       // It goes home all the same, with what the last step wrote.
       const double fetch = weights_.in.empty() ? 1 : weights_.in[gap.before];
       if (carrying_.allowed && joined > 1 && !gap.overwritten) keys.push_back({KeyOf(Area(gap) / fetch), -1 - k});

@@ -19,6 +19,9 @@ struct TransferWeights {
   std::vector<double> in;   // by the operation that needs it
   // Per gap, where not empty: what its transfers together cost at most, in transfers, because its bytes can be had otherwise.
   std::vector<double> most;
+  // Of home gaps of about equal worth those are kept, and those are swapped, that are spread over the step; else which
+  // comes first in the graph.
+  bool spread_homes = false;
 };
 
 // Variables may stay over the step's end without staying all through the step.
