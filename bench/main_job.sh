@@ -11,4 +11,4 @@ cmake --build --preset release --target millrace_main
 graph=build/resnet.pb
 build/bin/millrace model resnet --depth="${DEPTH:-50}" --batch="${BATCH:-8}" --image_size="${IMAGE_SIZE:-224}" --out="$graph"
 build/bin/millrace compare --graph="$graph" --synthetic_feeds --fetches=loss:0 --targets=train --init_targets=init \
-  --steps="${STEPS:-3}" --strategies=baseline,tensorflowmem,lru --device_memory="${BUDGET:-50%}"
+  --steps="${STEPS:-3}" --strategies=baseline,tensorflowmem,lru,planned --device_memory="${BUDGET:-50%}"
