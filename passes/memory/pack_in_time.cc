@@ -363,31 +363,53 @@ class Sweep {
 
   bool IsLeaving(int32_t b) const { return stays_[b].leaves < now_; }
 
-  // The copies out that must be done, in their order, for block b to find room, and as few as possible.
+  // Lets the copies out be done, in their order, that leave room for block b, and as few as possible.
   bool AwaitCopiesFor(int32_t b) {
+    const int64_t copy = CopyThatMakesRoom(b);
+    if (copy == kNoCopy) return false;
     std::vector<std::pair<int64_t, int32_t>> leaving;  // copy, block
-    steps_ += kWindowSteps * static_cast<int64_t>(movable_.size());
     for (const auto& [offset, x] : movable_) {
-      if (IsLeaving(x)) leaving.emplace_back(blocks_[x].copy, x);
+      if (IsLeaving(x) && blocks_[x].copy <= copy) leaving.emplace_back(blocks_[x].copy, x);
     }
     std::sort(leaving.begin(), leaving.end());
-    if (leaving.empty() || !HasWindowFor(b, leaving.back().first)) return false;
-    size_t low = 0, high = leaving.size() - 1;  // the least index that helps
-    while (low < high) {
-      const size_t middle = (low + high) / 2;
-      if (HasWindowFor(b, leaving[middle].first)) high = middle;
-      else low = middle + 1;
-    }
-    TakeBackFor(b, leaving[low].first);
-    for (size_t k = 0; k <= low; ++k) {
-      if (!live_[leaving[k].second]) continue;
-      Free(leaving[k].second);
+    while (leaving.size() > 1 && leaving[leaving.size() - 2].first == copy) leaving.pop_back();
+    TakeBackFor(b, copy);
+    for (const auto& [done, x] : leaving) {
+      if (!live_[x]) continue;
+      Free(x);
       ++result_.awaited_copies;
     }
     return true;
   }
 
-  bool HasWindowFor(int32_t b, int64_t done_copy) const { return !Window(b, done_copy, true).empty(); }
+  // The first copy out of which, once it is done, blocks side by side that have gone or need not be there make room for
+  // block b. Of all windows that are large enough, that whose last copy comes first.
+  int64_t CopyThatMakesRoom(int32_t b) {
+    const int64_t limit = LimitFor(b), wanted = sizes_[b];
+    steps_ += kWindowSteps * static_cast<int64_t>(movable_.size());
+    int64_t best = kNoEnd;
+    const auto copy_of = [&](int32_t x) { return blocks_[x].latest > now_ ? kNoCopy : blocks_[x].copy; };
+    // The window [first, …) of movable blocks side by side, and those of them that no later one's copy exceeds.
+    window_.clear();
+    last_copies_.clear();
+    size_t first = 0, last_copy = 0;
+    for (const auto& [offset, x] : movable_) {
+      if (offset >= limit) break;
+      if (window_.empty() || window_.back() != stays_[x].below) {
+        first = window_.size();
+        last_copies_.clear();
+        last_copy = 0;
+      }
+      while (last_copies_.size() > last_copy && copy_of(window_[last_copies_.back()]) <= copy_of(x)) last_copies_.pop_back();
+      last_copies_.push_back(window_.size());
+      window_.push_back(x);
+      const int64_t end = std::min(limit, BeginAbove(x));
+      while (first + 1 < window_.size() && end - EndBelow(window_[first]) >= wanted) ++first;
+      while (last_copies_[last_copy] < first) ++last_copy;
+      if (end - EndBelow(stays_[window_[first]].below) >= wanted) best = std::min(best, copy_of(window_[last_copies_[last_copy]]));
+    }
+    return best == kNoEnd ? kNoCopy : best;
+  }
 
   int64_t FreeBytes() const {
     int64_t bytes = 0;
@@ -401,7 +423,7 @@ class Sweep {
   // Takes back what need not be there yet, the fewest bytes side by side that make room for block b with what is gone
   // once `done_copy` is done.
   bool TakeBackFor(int32_t b, int64_t done_copy) {
-    const std::vector<int32_t> window = Window(b, done_copy, false);
+    const std::vector<int32_t> window = Window(b, done_copy);
     for (int32_t x : window) {
       Free(x);
       if (IsLeaving(x)) ++result_.awaited_copies;
@@ -410,8 +432,7 @@ class Sweep {
     return !window.empty();
   }
 
-  // With `any`, some window.
-  std::vector<int32_t> Window(int32_t b, int64_t done_copy, bool any) const {
+  std::vector<int32_t> Window(int32_t b, int64_t done_copy) const {
     std::vector<int32_t> window, best;
     if (early_ == 0 && done_copy == kNoCopy) return best;
     steps_ += kWindowSteps * static_cast<int64_t>(movable_.size());
@@ -442,7 +463,7 @@ class Sweep {
       if (first < window.size() && end - begin >= wanted && bytes < fewest) {
         fewest = bytes;
         best.assign(window.begin() + static_cast<int64_t>(first), window.end());
-        if (any || fewest == 0) return best;
+        if (fewest == 0) return best;
       }
     }
     return best;
@@ -489,6 +510,8 @@ class Sweep {
   std::vector<int32_t> waiting_;         // to be there earlier than they must
   size_t sorted_ = 0;                    // so many of them are in order
   int32_t now_ = 0;
+  std::vector<int32_t> window_;          // of CopyThatMakesRoom, as are
+  std::vector<size_t> last_copies_;
   mutable int64_t steps_ = 0;            // holes and blocks looked at
   TimePacking result_;
 };
