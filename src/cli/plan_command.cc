@@ -3,6 +3,7 @@
 #include "cli/exit_status.h"
 #include "cli/fit_search.h"
 #include "cli/outputs.h"
+#include "cli/reuse_memory.h"
 #include "cli/train.h"
 #include "millrace/status.h"
 #include "report/summary.h"
@@ -10,6 +11,7 @@
 namespace millrace::cli {
 
 absl::Status PlanCommand(const Options& options, const Environment& environment) {
+  ReuseFreedMemory();
   MR_ASSIGN_OR_RETURN(SessionOptions session, MakePlanningOptions(options));
   MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget(options.engine.device_memory));
   MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
