@@ -186,6 +186,8 @@ using Clock = std::chrono::steady_clock;
 
 // Of what is left: for one order of several that are planned in full, the fastest looking first.
 constexpr double kWorkForTheFirst = 0.65;
+// A plan may take so much less than the look at its order.
+constexpr double kLeastOfLook = 0.94;
 
 double SecondsUntil(Clock::time_point time) { return std::chrono::duration<double>(time - Clock::now()).count(); }
 
@@ -216,6 +218,7 @@ absl::StatusOr<Compiled> FindPlan(const CompileRequest& request, Prepared& prepa
     for (size_t k = 0; k < found.size(); ++k) {
       if (best.ok() && (Clock::now() >= limits.deadline || AllHidden(best->plan))) break;
       if (best.ok()) full.known_seconds = best->plan.predicted_step_seconds;
+      if (kLeastOfLook * found[k].looked_seconds >= full.known_seconds) continue;
       full.work_part = k + 1 < found.size() ? kWorkForTheFirst : 1;
       absl::StatusOr<Compiled> compiled = PlanOrdered(request, prepared, *strategy, std::move(found[k]), full);
       if (absl::IsAborted(compiled.status())) continue;

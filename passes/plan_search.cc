@@ -31,12 +31,13 @@ constexpr double kLeastGain = 0.995;      // of the step, for a rewriting to be 
 // Quick plans only estimate: what they find at most so much slower than the best is planned in full as well.
 constexpr double kWorthAPlan = 1.3;
 constexpr int kFirstFreesFirst = 3;       // orders from here on free first
-constexpr double kLongStep = 1.1;         // step / compute, from which on the other kind of order is rewritten, too
+constexpr double kLongStep = 1.02;        // step / compute, from which on the other kind of order is rewritten, too
 // What a second of the link may cost in seconds of compute, tried in turn: cheap chains first, since what is computed again
 // decides what else can be.
 constexpr double kPrices[] = {0.05, 0.1, 0.2, 0.4, 0.8, 1.5}, kPricesForFew[] = {0.1, 0.4, 1.5};
 constexpr int kFewLooks = 12;
 constexpr double kPriceIfAsked[] = {0.5}; // where moving is as fast: what takes no longer again than the copy back
+constexpr size_t kFormer = 3;              // rewritings that are planned in full beside the last
 constexpr int kMaxDepth = 8;              // nodes in a chain
 constexpr double kTargets[] = {0.98, 0.9, 0.8};  // of the budget
 // A rewriting that gains less than this, of the step, makes room for the next price.
@@ -102,6 +103,9 @@ class Search {
     std::vector<Looked*> looked = {&*best_};
     if (worth(as_it_is_)) looked.push_back(&*as_it_is_);
     if (worth(rewritten_other_)) looked.push_back(&*rewritten_other_);
+    for (std::optional<Looked>& former : former_) {
+      if (worth(former)) looked.push_back(&*former);
+    }
     std::stable_sort(looked.begin(), looked.end(), [](const Looked* a, const Looked* b) { return a->step_seconds < b->step_seconds; });
     for (Looked* one : looked) Add(*one, found);
     return found;
@@ -244,7 +248,12 @@ class Search {
       return weighed.price + 1;
     }
     in_vain_.clear();
-    if (!as_it_is_) as_it_is_ = std::move(*best_);
+    if (!as_it_is_) {
+      as_it_is_ = std::move(*best_);
+    } else {
+      if (former_.size() == kFormer) former_.erase(former_.begin());
+      former_.emplace_back(std::move(*best_));
+    }
     best_ = std::move(looked);
     return best_->step_seconds < much * before ? weighed.price : weighed.price + 1;
   }
@@ -261,6 +270,7 @@ class Search {
     if (shared) graph = std::make_shared<Graph>(graph->Clone());
     UsePartitions(looked);
     CutPartitions(looked);
+    looked.ordered.looked_seconds = looked.step_seconds;
     found.push_back(std::move(looked.ordered));
   }
 
@@ -315,6 +325,7 @@ class Search {
   const int64_t work_for_plans_;  // left to them
   absl::StatusOr<Looked> best_ = absl::InternalError("no order was tried");
   std::optional<Looked> as_it_is_;  // what best_ was before anything was computed again
+  std::vector<std::optional<Looked>> former_;  // what best_ was before it was rewritten again, the last few
   std::vector<FarUses> in_vain_;    // what did not help to compute again, of the best
   bool best_frees_first_ = false;
   std::optional<Looked> other_;            // the best order of the other kind, as it is

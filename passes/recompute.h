@@ -33,6 +33,7 @@ struct OrderedGraph {
   int64_t partition_size = 0;
   int64_t recomputed_nodes = 0;
   std::vector<std::string> notes;  // what the order has to tell
+  double looked_seconds = 0;       // of a step, as a quick plan has it
 };
 
 // The uses of a storage from operation `before` on.

@@ -30,7 +30,7 @@ constexpr double kLeastGain = 0.999;     // a round must gain this much to be fo
 constexpr double kAnchorSlack[] = {0.05, 0.02, 0.12, 0.3};
 // Of the step: PlacementPolicy's bounds, tried in turn.
 constexpr double kLongLived[] = {0.1, -1, 0.3, 0.02, 0.05, 0.2, 0.5};
-constexpr size_t kQuickPolicies = 2;
+constexpr size_t kFewPolicies = 2;
 // What goes home when the next step begins, in parts of what the best trial without that copies home. The first setting
 // carries nothing over the step's end, the second only what leaves after its first use.
 constexpr double kCarried[] = {-1, 0, 0.2, 0.1, 0.4, 0.7};
@@ -43,7 +43,7 @@ constexpr double kWorthPlacing = 1.15;
 constexpr double kTargets[] = {1, 0.97, 0.94, 0.9, 0.85, 0.8, 0.7};
 // Trials that are placed, the best first.
 constexpr size_t kPlacedTrials = 3;
-// Quick plans of more operations are told apart by their trials alone.
+// Quick plans of more operations are told apart by their trials alone; smaller ones are replayed, too, which may even be faster.
 constexpr int32_t kPlacedOperations = 3'000;
 // Graphs of more operations are placed in order of time only where no trial packs.
 constexpr int32_t kReplayedOperations = 8'000;
@@ -61,11 +61,8 @@ constexpr double kNotKnown = std::numeric_limits<double>::infinity();
 constexpr int32_t kManyOperations = 200'000;
 constexpr auto kNoDeadline = std::chrono::steady_clock::time_point::max();
 
-// Windows that a quick plan of n operations tries.
-int QuickWindowsFor(int32_t operations) {
-  const int count = std::clamp(13'000 / std::max(operations, 1), 2, 24);
-  return operations <= kPlacedOperations ? std::max(2, (count + 1) / 2) : count;
-}
+// Trials of a quick plan of n operations, at most.
+int QuickTrialsFor(int32_t operations) { return std::clamp(8'000 / std::max(operations, 1), 2, 8); }
 
 // Parts of a plan's work: for trials, before the best are packed, and for what is carried over the step's end.
 constexpr double kWorkForTrials = 0.4, kWorkForCarrying = 0.2;
@@ -103,18 +100,20 @@ class Portfolio {
     const int64_t carrying = Part(may_carry_ ? kWorkForCarrying : 0);
     const int64_t homes = Part(kWorkForHomes);
     reserve_ = Part(1 - kWorkForTrials);
-    const bool quick = effort_ == PlanEffort::kQuick;
-    if (quick && gaps_.num_operations() > kPlacedOperations) {
-      TryWhatWasWaitedFor(QuickWindowsFor(gaps_.num_operations()));
+    if (effort_ == PlanEffort::kQuick) {
+      TryWhatWasWaitedFor(QuickTrialsFor(gaps_.num_operations()));
+      if (gaps_.num_operations() <= kPlacedOperations && best_trial() > goal_) Place(trials_.front(), 0);
+      if (best_.ok() && best_->step_seconds < best_trial()) return std::move(best_);
       return Unplaced();
     }
     TryWindows();
-    if (quick && best_trial() >= known_) return Unplaced();
-    if (!quick) TryCriticalWeights();
-    if (!quick && kLeastTrial * best_trial() >= known_) return absl::AbortedError("a faster plan is known");
+    TryCriticalWeights();
+    if (kLeastTrial * best_trial() >= known_) {
+      if (gaps_.num_operations() <= kReplayedOperations) Place(trials_.front(), 0);
+      if (!best_.ok()) return absl::AbortedError("a faster plan is known");
+    }
     reserve_ = carrying;
     PackTheBest();
-    if (quick && best_.ok()) return std::move(best_);
     if (!Done() && (!best_.ok() || gaps_.num_operations() <= kReplayedOperations)) PlaceTheBest();
     Descend();
     if (homes_matter_ && best_.ok() && !Done()) SpreadHomes(homes);
@@ -145,10 +144,7 @@ class Portfolio {
   // Every phase leaves a part of the work to the next.
   bool MayTry() const { return left() > reserve_ && !Late(); }
   // What is not faster than this is of no use.
-  double ToBeat() const {
-    const double known = effort_ == PlanEffort::kQuick ? kNotKnown : known_;
-    return (1 - 1e-4) * (best_.ok() ? std::min(best_->step_seconds, known) : known);
-  }
+  double ToBeat() const { return (1 - 1e-4) * (best_.ok() ? std::min(best_->step_seconds, known_) : known_); }
 
   Trial MakeTrial(const Settings& settings, std::vector<int64_t> set_aside = {}) {
     const MemoryTarget target{TargetBytes(settings), std::move(set_aside), small_};
@@ -185,11 +181,9 @@ class Portfolio {
   double best_trial() const { return trials_.front().result.step_seconds; }
 
   void TryWindows() {
-    int left = effort_ == PlanEffort::kQuick ? QuickWindowsFor(gaps_.num_operations()) : static_cast<int>(std::size(kWindows));
     for (double window : kWindows) {
-      if (!trials_.empty() && (best_trial() <= goal_ || left <= 0 || Late() || (effort_ == PlanEffort::kFull && !MayTry()))) return;
+      if (!trials_.empty() && (best_trial() <= goal_ || !MayTry())) return;
       Try(window, {});
-      --left;
     }
   }
 
@@ -205,7 +199,7 @@ class Portfolio {
 
   // Whether copies home of variables are worth thinking of.
   bool MayCarry() {
-    if (!may_carry_ || effort_ == PlanEffort::kQuick || Done() || Late()) return false;
+    if (!may_carry_ || Done() || Late()) return false;
     for (const SwapDecision& d : trials_.front().decisions) {
       if (d.copy_out && d.before == SwapDecision::kToHost) home_bytes_ += gaps_.graph->storages[d.storage].size_bytes;
     }
@@ -286,7 +280,6 @@ class Portfolio {
   }
 
   int PackTries() const {
-    if (effort_ == PlanEffort::kQuick) return 1;
     return gaps_.num_operations() > kReplayedOperations ? 3 : 12;
   }
 
@@ -330,10 +323,6 @@ class Portfolio {
   }
 
   void PackTheBest() {
-    if (effort_ == PlanEffort::kQuick) {
-      PackOrRelieve(trials_.front(), kReliefRounds);
-      return;
-    }
     const bool large = gaps_.num_operations() > kReplayedOperations;
     const int first = gaps_.num_operations() > kManyOperations ? 1 : kFirstReliefRounds;
     for (size_t t = 0; t < trials_.size() && !Done() && !(best_.ok() && (large || !MayTry())); ++t) {
@@ -368,7 +357,7 @@ class Portfolio {
   bool Done() const { return best_.ok() && best_->step_seconds <= goal_; }
 
   void PlaceTheBest() {
-    const size_t policies = gaps_.num_operations() > kReplayedOperations ? kQuickPolicies : std::size(kLongLived);
+    const size_t policies = gaps_.num_operations() > kReplayedOperations ? kFewPolicies : std::size(kLongLived);
     for (size_t t = 0; t < trials_.size(); ++t) {
       // The first trial under all policies, the others under the best so far.
       for (size_t p = 0; p < (t == 0 ? policies : 1); ++p) {
@@ -384,8 +373,7 @@ class Portfolio {
   void Descend() {
     int64_t largest = 0;
     for (int64_t bytes : gaps_.working_set) largest = std::max(largest, bytes);
-    const bool quick = effort_ == PlanEffort::kQuick;
-    const auto may = [&] { return !Done() && MayTry() && !(quick && best_.ok()); };
+    const auto may = [&] { return !Done() && MayTry(); };
     const bool replays = !best_.ok() || gaps_.num_operations() <= kReplayedOperations;
     const auto place_as = [&](const Settings& settings) {
       if (TargetBytes(settings) < largest) return false;

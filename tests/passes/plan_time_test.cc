@@ -80,8 +80,8 @@ TEST(PortfolioTimeTest, FifteenThousandNodesTakeFewTimesWhatOnePlanTakes) {
   planned.device_memory_bytes = once.peak_bytes / 4;
   const Planned whole = Plan("resnet", resnet, planned, kSlowLink);
   EXPECT_GT(whole.nodes, 9000);
-  // 33 to 47 times have been seen; a pass that is quadratic takes hundreds.
-  EXPECT_LT(whole.seconds, 90 * std::min(once.seconds, Plan("resnet", resnet, baseline).seconds));
+  // 9 times have been seen; a pass that is quadratic takes hundreds.
+  EXPECT_LT(whole.seconds, 30 * std::min(once.seconds, Plan("resnet", resnet, baseline).seconds));
 }
 
 // What comes before the search and the first plan is finished; orders, rewritings and trials beyond that are not looked at.
