@@ -7,8 +7,9 @@
 #
 # Parts, all by default and in this order: build models conformance peers sizes stream sanitizer. They share the build
 # (MILLRACE_GPU_BUILD, build-gpu) and OUT_FOLDER, so they may also be run by several calls, each of which reports on all
-# that there is by then. MILLRACE_GPU_SECONDS (570): no program runs longer than this after the script began. The logs are
-# in OUT_FOLDER/logs.tar.gz, too, so that three files are all that there is to take away.
+# that there is by then. The logs are in OUT_FOLDER/logs.tar.gz, too, so that three files are all there is to take away.
+# MILLRACE_GPU_HOST_MEMORY (90GB) is what a run of a large model may page-lock. MILLRACE_GPU_SECONDS (570): no program
+# runs longer than this after the script began.
 #
 # Without a device every goal is 'no device' and the exit status is 0. MILLRACE_GPU_DRY_RUN=1 then runs all parts
 # nonetheless, small models on the emulated device, which tries the script and measures nothing.
@@ -137,6 +138,9 @@ if [ $device = cuda_emulated ]; then
     "moe_transformer moe_transformer --batch=2 --hidden=32 --heads=2 --layers=1 --steps_unrolled=8 --vocab=50 --dropout=0")
   sizes=("resnet_1001_b32 70% resnet --depth=20 --batch=2 --image_size=32 --variant=cifar")
 fi
+# Page-locked memory does not come back when a machine runs short of it. Not read from /proc/meminfo: virtual machines
+# whose memory grows as it is used show less there.
+host_memory=${MILLRACE_GPU_HOST_MEMORY:-90GB}
 train="--fetches=loss:0 --targets=train --init_targets=init --synthetic_feeds --device=$device"
 
 # generate NAME ARGUMENTS ...
@@ -155,12 +159,12 @@ if wants models; then
       read -r name arguments <<<"$line"
       # shellcheck disable=SC2086
       generate "$name" $arguments || continue
-      label=$name.$strategy.$graph.${budget%\%}
+      label=$name.$strategy.$graph.${budget%\%} seconds=60
       extra=(--strategy="$strategy")
-      [ "$strategy" != measured ] || extra=(--strategy=baseline --measure_convolutions)
+      [ "$strategy" != measured ] || extra=(--strategy=baseline --measure_convolutions) seconds=120
       [ "$budget" = 0 ] || extra+=(--device_memory="$budget")
       # shellcheck disable=SC2086
-      limited 60 "$out/$label.log" "$millrace" run --graph="$out/$name.pb" $train --steps=25 --replan=wait \
+      limited $seconds "$out/$label.log" "$millrace" run --graph="$out/$name.pb" $train --steps=25 --replan=wait \
         --cuda_graph="$graph" "${extra[@]}" --v=1 --report_out="$out/$label.json"
     done
     log "models: $run"
@@ -191,7 +195,8 @@ fi
 if wants peers; then
   small=()
   [ $device = cuda ] || small=(--cpu --timeout=300 --models=unet3d --variants=eager,offload)
-  limited 240 "$out/peers.log" python3 bench/peers_gpu.py --json="$out/peers.json" --steps=8 --millrace="$millrace" "${small[@]}" || tail -3 "$out/peers.log"
+  limited 400 "$out/peers.log" python3 bench/peers_gpu.py --json="$out/peers.json" --steps=8 --timeout=100 --millrace="$millrace" \
+    "${small[@]}" || tail -3 "$out/peers.log"
   log "peers"
 fi
 
@@ -203,7 +208,7 @@ if wants sizes; then
     generate "$name" $arguments || continue
     # shellcheck disable=SC2086
     limited 60 "$out/$name.log" "$millrace" run --graph="$out/$name.pb" $train --steps=2 --device_memory="$budget" \
-      --v=1 --report_out="$out/$name.json"
+      --host_memory="$host_memory" --v=1 --report_out="$out/$name.json"
     rm -f "$out/$name.pb"
     log "size $name"
   done

@@ -17,7 +17,7 @@ import tempfile
 import time
 
 MODELS = ["resnet50", "lstm", "unet3d", "moe_transformer"]
-VARIANTS = ["eager", "compile", "offload", "checkpoint"]
+VARIANTS = ["eager", "offload", "checkpoint", "compile"]  # what takes longest to start comes last
 # Arguments of `millrace model`: as on a GPU, and small (--cpu).
 GENERATED = {
     "resnet50": ("resnet --depth=50 --batch=64 --image_size=224", "resnet --depth=50 --batch=2 --image_size=64"),

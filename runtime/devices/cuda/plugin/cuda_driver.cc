@@ -198,15 +198,16 @@ class CudaDriver final : public DeviceDriver {
     info_.compute_capability = properties.major * 10 + properties.minor;
     MR_CUDA(cudaDriverGetVersion(&info_.driver_version));
     MR_CUDA(cudaRuntimeGetVersion(&info_.runtime_version));
-    int clock_khz = 0, memory_khz = 0, bus_bits = 0, node = -1;
-    MR_CUDA(cudaDeviceGetAttribute(&clock_khz, cudaDevAttrClockRate, options_.index));
-    MR_CUDA(cudaDeviceGetAttribute(&memory_khz, cudaDevAttrMemoryClockRate, options_.index));
-    MR_CUDA(cudaDeviceGetAttribute(&bus_bits, cudaDevAttrGlobalMemoryBusWidth, options_.index));
-    if (cudaDeviceGetAttribute(&node, cudaDevAttrHostNumaId, options_.index) != cudaSuccess) {
+    // Rates are for planning: a device that does not tell is planned for as any other.
+    const auto attribute = [&](cudaDeviceAttr which, int otherwise) {
+      int value = otherwise;
+      if (cudaDeviceGetAttribute(&value, which, options_.index) == cudaSuccess) return value;
       cudaGetLastError();
-      node = -1;
-    }
-    info_.numa_node = node;
+      return otherwise;
+    };
+    const int clock_khz = attribute(cudaDevAttrClockRate, 0), memory_khz = attribute(cudaDevAttrMemoryClockRate, 0);
+    const int bus_bits = attribute(cudaDevAttrGlobalMemoryBusWidth, 0);
+    info_.numa_node = attribute(cudaDevAttrHostNumaId, -1);
     constexpr double kLanesPerProcessor = 128;
     info_.flops_per_second = 2.0 * kLanesPerProcessor * properties.multiProcessorCount * clock_khz * 1e3;
     info_.memory_bytes_per_second = 2.0 * memory_khz * 1e3 * bus_bits / 8;

@@ -303,6 +303,8 @@ class DnnConvolution final : public Convolution {
       };
       // The first run loads the kernel. One that cannot run after all is no candidate.
       bool ran = time().ok();
+      // Far behind already, even if some of it went into loading the kernel: slow ones would take most of the time.
+      if (ran && found && candidate.seconds > 3 * best.seconds + 5e-3) continue;
       candidate.seconds = 0;
       for (int run = 0; run < kMeasuredRuns && ran && measures; ++run) ran = time().ok();
       if (!ran || (found && candidate.seconds >= best.seconds)) continue;

@@ -93,8 +93,9 @@ class FallbackKernel final : public Kernel {
     LOG_IF(WARNING, !used.ok()) << used;
     staging_.Reserve(scratch_offset_ + AlignUp(kernel_->scratch_bytes()));
     // An op that updates variables says so in its name; to copy back what has not changed does no harm.
-    writes_inputs_ = absl::StrContains(instance.op, "Assign") || absl::StrContains(instance.op, "Apply") ||
-                     absl::StrContains(instance.op, "Scatter");
+    for (const char* word : {"Assign", "Apply", "Scatter", "Stateful", "Rng"}) {
+      writes_inputs_ = writes_inputs_ || absl::StrContains(instance.op, word);
+    }
   }
 
   bool can_capture() const { return staging_.pinned(); }

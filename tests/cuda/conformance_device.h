@@ -1,0 +1,104 @@
+// The conformance cases on a device behind a driver.
+#ifndef MILLRACE_TESTS_CUDA_CONFORMANCE_DEVICE_H_
+#define MILLRACE_TESTS_CUDA_CONFORMANCE_DEVICE_H_
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "conformance/harness.h"
+#include "stream/device_driver.h"
+
+namespace millrace::cuda {
+
+using conformance::Case;
+using conformance::TestDevice;
+
+inline std::string DataFile(const std::string& family) {
+  return MILLRACE_SOURCE_DIR "/tests/conformance/data/" + family + ".pb";
+}
+
+inline std::vector<std::string> FamilyNames() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(MILLRACE_SOURCE_DIR "/tests/conformance/data")) {
+    if (entry.path().extension() == ".pb") names.push_back(entry.path().stem());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+struct Tally {
+  int passed = 0;
+  std::map<std::string, int> refused;  // by op
+};
+
+// Runs the cases of ops that `device` has kernels of.
+inline Tally RunCases(TestDevice& device, const std::vector<Case>& cases) {
+  Tally tally;
+  for (const Case& one : cases) {
+    if (device.kernels().Find(one.op) == nullptr) continue;
+    const absl::Status status = conformance::CheckCase(one, OpRegistry::Builtin(), device);
+    // An index out of range is said in the device's words: it knows no node and no shape.
+    const bool same_error = one.error && (status.message().find("INVALID_ARGUMENT: input ") != std::string::npos ||
+                                          status.message().find("INVALID_ARGUMENT: label ") != std::string::npos);
+    if (status.ok() || same_error) {
+      ++tally.passed;
+    } else if (status.message().find("no CUDA kernel") != std::string::npos ||
+               status.message().find("no such product") != std::string::npos) {
+      ++tally.refused[one.op];
+    } else {
+      ADD_FAILURE() << one.op << " " << one.name << ": " << status;
+    }
+  }
+  return tally;
+}
+
+class InOrder final : public ParallelRunner {
+ public:
+  void For(int64_t shards, absl::FunctionRef<void(int64_t)> fn) override {
+    for (int64_t i = 0; i < shards; ++i) fn(i);
+  }
+};
+
+// A device behind a driver.
+class DriverDevice final : public TestDevice {
+ public:
+  explicit DriverDevice(DeviceDriver& driver) : driver_(driver), stream_(driver.CreateStream().value()) {}
+  ~DriverDevice() override { driver_.DestroyStream(stream_); }
+  const KernelRegistry& kernels() const override { return driver_.kernels(); }
+  void* Allocate(int64_t bytes) override { return driver_.AllocateDevice(bytes).value(); }
+  void Free(void* memory) override { driver_.FreeDevice(memory); }
+  void CopyToDevice(void* to, const void* from, int64_t bytes) override {
+    EXPECT_TRUE(driver_.CopyToDevice(to, from, bytes, stream_).ok());
+    EXPECT_TRUE(driver_.Synchronize(stream_).ok());
+  }
+  void CopyToHost(void* to, const void* from, int64_t bytes) override {
+    EXPECT_TRUE(driver_.CopyToHost(to, from, bytes, stream_).ok());
+    EXPECT_TRUE(driver_.Synchronize(stream_).ok());
+  }
+  void* stream() override { return stream_; }
+  absl::Status Synchronize() override {
+    absl::Status status = driver_.Synchronize(stream_);
+    if (!status.ok()) return status;
+    absl::StatusOr<KernelFault> fault = driver_.TakeFault(stream_);
+    return fault.ok() ? fault->status : fault.status();
+  }
+  // There are no shards to reorder: run twice, the bits must be the same.
+  std::vector<std::pair<std::string, ParallelRunner*>> runners() override { return {{"once", &runner_}, {"twice", &runner_}}; }
+  bool is_host() const override { return false; }
+  double ulps() const override { return 16; }
+
+ private:
+  DeviceDriver& driver_;
+  const DeviceStream stream_;
+  InOrder runner_;
+};
+
+}  // namespace millrace::cuda
+
+#endif  // MILLRACE_TESTS_CUDA_CONFORMANCE_DEVICE_H_
