@@ -30,6 +30,7 @@ constexpr double kWorthRecompute = 1.01;  // … from which on recompute is look
 constexpr double kLeastGain = 0.995;      // of the step, for a rewriting to be taken
 // Quick plans only estimate: what they find at most so much slower than the best is planned in full as well.
 constexpr double kWorthAPlan = 1.3;
+constexpr double kFormerWorthAPlan = 1.1;  // the same, of what was rewritten again
 constexpr int kFirstFreesFirst = 3;       // orders from here on free first
 constexpr double kLongStep = 1.02;        // step / compute, from which on the other kind of order is rewritten, too
 // What a second of the link may cost in seconds of compute, tried in turn: cheap chains first, since what is computed again
@@ -104,7 +105,7 @@ class Search {
     if (worth(as_it_is_)) looked.push_back(&*as_it_is_);
     if (worth(rewritten_other_)) looked.push_back(&*rewritten_other_);
     for (std::optional<Looked>& former : former_) {
-      if (worth(former)) looked.push_back(&*former);
+      if (worth(former) && former->step_seconds <= kFormerWorthAPlan * best_->step_seconds) looked.push_back(&*former);
     }
     std::stable_sort(looked.begin(), looked.end(), [](const Looked* a, const Looked* b) { return a->step_seconds < b->step_seconds; });
     for (Looked* one : looked) Add(*one, found);
