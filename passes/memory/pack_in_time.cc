@@ -99,8 +99,9 @@ void SortFew(Iterator begin, Iterator end, const Less& less) {
 
 // What packings of the same blocks have in common.
 struct SweepInput {
-  explicit SweepInput(const std::vector<LateBlock>& late_blocks)
+  SweepInput(const std::vector<LateBlock>& late_blocks, const std::vector<PinnedPair>& pinned_pairs)
       : blocks(late_blocks),
+        pinned(pinned_pairs),
         slots(SlotsOf(blocks)),
         sizes(MatchedSizes(blocks)),
         begins(slots, blocks.size(), [&](size_t b) { return blocks[b].first; }),
@@ -111,6 +112,7 @@ struct SweepInput {
   bool IsLate(size_t b) const { return blocks[b].latest > blocks[b].first; }
 
   const std::vector<LateBlock>& blocks;
+  const std::vector<PinnedPair>& pinned;
   const int32_t slots;
   const std::vector<int64_t> sizes;
   const BySlot begins, needed, ends;
@@ -139,6 +141,7 @@ class Sweep {
     }
     stays_[wall_].below = stays_[wall_].above = wall_;
     AddHole(wall_);
+    Pin();
     Reserve(reserved);
   }
 
@@ -148,6 +151,7 @@ class Sweep {
     for (int32_t t = 0; t < slots_ && result_.failed_bytes < give_up_bytes; ++t) {
       now_ = t;
       if (t > 0) Free(input_.ends.of(t - 1));
+      if (t == 0) PlacePinned();
       for (int32_t b : input_.leaving.of(t)) {
         if (live_[b]) movable_.emplace(stays_[b].offset, b);
       }
@@ -160,7 +164,9 @@ class Sweep {
       SortFew(must.begin(), must.end(), [&](int32_t a, int32_t b) {
         return sizes_[a] != sizes_[b] ? sizes_[a] > sizes_[b] : blocks_[a].last > blocks_[b].last;
       });
-      for (int32_t b : must) PlaceNow(b);
+      for (int32_t b : must) {
+        if (!live_[b]) PlaceNow(b);
+      }
       PlaceWaiting(!input_.begins.of(t).empty() || (t > 0 && !input_.ends.of(t - 1).empty()));
     }
     const int64_t blocks = static_cast<int64_t>(blocks_.size()) * (now_ + 1) / slots_;
@@ -210,9 +216,26 @@ class Sweep {
     if (BytesOf(hole) > 0) holes_.Erase(hole);
   }
 
+  void Pin() {
+    pinned_at_.assign(input_.pinned.empty() ? 0 : blocks_.size(), -1);
+    int64_t offset = budget_;
+    for (const PinnedPair& pair : input_.pinned) {
+      offset -= sizes_[pair.first];
+      pinned_at_[pair.first] = pinned_at_[pair.last] = std::max<int64_t>(offset, 0);
+      if (pair.first != pair.last) reserved_.push_back({pair.last, pinned_at_[pair.last]});
+    }
+  }
+
+  void PlacePinned() {
+    for (const PinnedPair& pair : input_.pinned) PlaceNow(pair.first);
+  }
+
+  bool IsPinned(int32_t b) const { return !pinned_at_.empty() && pinned_at_[b] >= 0; }
+
   void Reserve(const std::vector<int32_t>& reserved) {
     reserved_at_.assign(reserved.empty() ? 0 : blocks_.size(), -1);
     for (int32_t b : reserved) {
+      if (IsPinned(b)) continue;
       const LateBlock& block = blocks_[b];
       int64_t offset = budget_ - sizes_[b];
       for (bool moved = true; moved;) {
@@ -287,6 +310,7 @@ class Sweep {
 
   Place Find(int32_t b) const {
     steps_ += kFindSteps;
+    if (IsPinned(b)) return At(pinned_at_[b], b);
     const int64_t limit = LimitFor(b);
     if (BySize()) return Smallest(b, limit);
     const bool lowest = policy_.kind == HolePolicy::Kind::kByLife
@@ -345,13 +369,13 @@ class Sweep {
   }
 
   void PlaceNow(int32_t b) {
-    if (!reserved_.empty() && reserved_at_[b] >= 0) {
+    if (!reserved_at_.empty() && reserved_at_[b] >= 0) {
       const Place place = At(reserved_at_[b], b);
       if (place.offset >= 0) return Take(b, place);
     }
     Place place = Find(b);
-    if (place.offset < 0 && TakeBackFor(b, kNoCopy)) place = Find(b);
-    if (place.offset < 0 && AwaitCopiesFor(b)) place = Find(b);
+    if (place.offset < 0 && !IsPinned(b) && TakeBackFor(b, kNoCopy)) place = Find(b);
+    if (place.offset < 0 && !IsPinned(b) && AwaitCopiesFor(b)) place = Find(b);
     if (place.offset < 0) {
       result_.failed.push_back(b);
       result_.free_bytes.push_back(FreeBytes());
@@ -481,11 +505,11 @@ class Sweep {
     size_t kept = 0;
     for (int32_t b : waiting_) {
       if (live_[b] || blocks_[b].latest <= now_) continue;  // was needed meanwhile
-      const Place place = sizes_[b] < too_large ? Find(b) : Place{};
+      const Place place = IsPinned(b) || sizes_[b] < too_large ? Find(b) : Place{};
       if (place.offset >= 0) {
         Take(b, place);
       } else {
-        too_large = std::min(too_large, sizes_[b]);
+        if (!IsPinned(b)) too_large = std::min(too_large, sizes_[b]);
         waiting_[kept++] = b;
       }
     }
@@ -507,6 +531,7 @@ class Sweep {
   std::vector<bool> live_;
   std::vector<Reserved> reserved_;
   std::vector<int64_t> reserved_at_;     // per block, if anything is reserved: its place, or -1
+  std::vector<int64_t> pinned_at_;       // likewise
   std::vector<int32_t> waiting_;         // to be there earlier than they must
   size_t sorted_ = 0;                    // so many of them are in order
   int32_t now_ = 0;
@@ -519,12 +544,13 @@ class Sweep {
 }  // namespace
 
 TimePacking PackInTime(const std::vector<LateBlock>& blocks, int64_t budget_bytes, const HolePolicy& policy,
-                       const std::vector<int32_t>& reserved) {
-  return Sweep(SweepInput(blocks), budget_bytes, policy, reserved).Run();
+                       const std::vector<int32_t>& reserved, const std::vector<PinnedPair>& pinned) {
+  return Sweep(SweepInput(blocks, pinned), budget_bytes, policy, reserved).Run();
 }
 
-TimePacking PackInTimeBest(const std::vector<LateBlock>& blocks, int64_t budget_bytes, int tries, int64_t most_work) {
-  const SweepInput input(blocks);
+TimePacking PackInTimeBest(const std::vector<LateBlock>& blocks, int64_t budget_bytes, int tries, int64_t most_work,
+                           const std::vector<PinnedPair>& pinned) {
+  const SweepInput input(blocks, pinned);
   TimePacking best;
   HolePolicy policy;
   std::vector<int32_t> reserved;

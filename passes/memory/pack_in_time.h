@@ -29,6 +29,11 @@ struct LateBlock {
   int64_t copy = 0;
 };
 
+// Two stays of one storage, at one address: from the first slot on and to the last one. The same block twice: it never leaves.
+struct PinnedPair {
+  int32_t first = 0, last = 0;  // blocks
+};
+
 // Which hole a block takes.
 struct HolePolicy {
   enum class Kind : uint8_t {
@@ -52,13 +57,15 @@ struct TimePacking {
 };
 
 // Blocks in `reserved` have their place before all others do, at the budget's upper end. About n times the number of holes.
+// `pinned` lie above all of that, the first at the very end: what is away longest should come last.
 TimePacking PackInTime(const std::vector<LateBlock>& blocks, int64_t budget_bytes, const HolePolicy& policy,
-                       const std::vector<int32_t>& reserved);
+                       const std::vector<int32_t>& reserved, const std::vector<PinnedPair>& pinned = {});
 
 // PackInTime under several policies, then again with room reserved for what failed: the packing that fails least. At most
 // `tries` in all, none but the first after `most_work` units of WorkBudget, fewer as soon as one fits. `work` is that of all.
 TimePacking PackInTimeBest(const std::vector<LateBlock>& blocks, int64_t budget_bytes, int tries,
-                           int64_t most_work = std::numeric_limits<int64_t>::max());
+                           int64_t most_work = std::numeric_limits<int64_t>::max(),
+                           const std::vector<PinnedPair>& pinned = {});
 
 }  // namespace millrace
 

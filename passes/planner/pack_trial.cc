@@ -188,6 +188,29 @@ class SlotsOfPositions {
   const std::vector<int64_t>& positions_;
 };
 
+// What stays over the step's end, as FloorOf has it, but from the upper end down; what leaves and returns ends before it is
+// there again.
+std::vector<PinnedPair> PinnedOf(const Schedule& schedule, std::vector<LateBlock>& blocks) {
+  std::vector<PinnedPair> pinned;
+  const int64_t end = static_cast<int64_t>(schedule.items.size()) - 1;
+  for (size_t r = 0; r < schedule.residences.size(); ++r) {
+    if (schedule.residences[r].resident && schedule.residences[r].last == end && schedule.residences[r].first <= 0) {
+      pinned.push_back({static_cast<int32_t>(r), static_cast<int32_t>(r)});
+    }
+  }
+  std::vector<ReturningStay> returning = StaysThatReturn(schedule);
+  for (const ReturningStay& stay : returning) {
+    LateBlock& goes = blocks[stay.first];
+    goes.last = std::max(goes.leaves, std::min(goes.last, blocks[stay.last].latest - 1));
+    blocks[stay.last].first = std::max(blocks[stay.last].first, goes.last + 1);
+  }
+  const auto away = [&](const ReturningStay& stay) { return blocks[stay.last].latest - blocks[stay.first].last; };
+  std::stable_sort(returning.begin(), returning.end(),
+                   [&](const ReturningStay& a, const ReturningStay& b) { return away(a) < away(b); });
+  for (const ReturningStay& stay : returning) pinned.push_back({stay.first, stay.last});
+  return pinned;
+}
+
 // Stays and scratch, in the order of BlocksOf, with operations for slots.
 std::vector<LateBlock> LateBlocksOf(const GapGraph& gaps, const Schedule& schedule, const std::vector<SwapDecision>& decisions,
                                     const TrialResult& trial, int64_t budget_bytes) {
@@ -224,8 +247,10 @@ PackedTrial PackTrialInTime(const GapGraph& gaps, int64_t budget_bytes, const st
   PackedTrial packed;
   packed.choice.decisions = decisions;
   const Schedule schedule = BuildSchedule(*gaps.graph, gaps.lists, packed.choice.decisions);
-  const std::vector<LateBlock> blocks = LateBlocksOf(gaps, schedule, decisions, trial, budget_bytes);
-  TimePacking packing = PackInTimeBest(blocks, budget_bytes, tries, most_work);
+  std::vector<LateBlock> blocks = LateBlocksOf(gaps, schedule, decisions, trial, budget_bytes);
+  std::vector<PinnedPair> pinned;
+  if (!StaysThatReturn(schedule).empty()) pinned = PinnedOf(schedule, blocks);
+  TimePacking packing = PackInTimeBest(blocks, budget_bytes, tries, most_work, pinned);
   packed.work = packing.work + kItemWork * static_cast<int64_t>(schedule.items.size());
   packed.fits = packing.failed.empty();
   if (!packed.fits) {

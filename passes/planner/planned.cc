@@ -80,6 +80,9 @@ int64_t HomeBytes(const GapGraph& gaps) {
   return bytes;
 }
 
+// Sweeps over what was packed for the whole step in vain.
+constexpr int kFewTries = 2;
+
 class Portfolio {
  public:
   Portfolio(const GapGraph& gaps, int64_t budget_bytes, const PlanLimits& limits, WorkBudget& work)
@@ -283,6 +286,15 @@ class Portfolio {
     return gaps_.num_operations() > kReplayedOperations ? 3 : 12;
   }
 
+  // In order of time, or for the whole step at once.
+  PackedTrial Pack(const Trial& trial, bool in_time, SkylineKey& key) {
+    const int tries = trial.settings.carried > 0 ? kFewTries : PackTries();
+    PackedTrial packed = in_time ? PackTrialInTime(gaps_, budget_, trial.decisions, trial.result, tries, left() / kPackingParts)
+                                 : PackTrial(gaps_, budget_, trial.decisions, trial.result, key);
+    work_.Spend(packed.work);
+    return packed;
+  }
+
   // Packs the trial if it is faster than the best plan; what reaches beyond the budget makes it set that much aside there
   // and try again. True when it packed, and is the best so far.
   bool PackOrRelieve(Trial trial, int rounds) {
@@ -290,19 +302,12 @@ class Portfolio {
     SkylineKey key = SkylineKey::kAny;
     if (!IsNew(trial, kPacked)) return false;
     for (int round = 0; IsBetter(trial); ++round) {
-      // What returns over the step's end to its address has its place before all else: not in order of time.
-      const bool in_time = trial.settings.carried == 0;
-      PackedTrial packed;
-      if (in_time) {
-        packed = PackTrialInTime(gaps_, budget_, trial.decisions, trial.result, PackTries(), left() / kPackingParts);
-      } else {
-        packed = PackTrial(gaps_, budget_, trial.decisions, trial.result, key);
-      }
-      work_.Spend(packed.work);
-      if (in_time && round == 0 && (!packed.fits || packed.step_seconds > kAsFast * trial.result.step_seconds)) {
-        PackedTrial whole = PackTrial(gaps_, budget_, trial.decisions, trial.result, key);
-        work_.Spend(whole.work);
-        if (whole.fits) packed = std::move(whole);
+      const bool carried = trial.settings.carried > 0;
+      PackedTrial packed = Pack(trial, !carried, key);
+      if (round == 0 && (!packed.fits || (!carried && packed.step_seconds > kAsFast * trial.result.step_seconds)) &&
+          (!carried || rounds > 0)) {
+        PackedTrial other = Pack(trial, carried, key);
+        if (other.fits) packed = std::move(other);
       }
       if (packed.fits) {
         if (packed.step_seconds >= ToBeat()) return false;

@@ -1,6 +1,7 @@
 #include "passes/memory/pack_in_time.h"
 
 #include <algorithm>
+#include <limits>
 #include <random>
 
 #include "gtest/gtest.h"
@@ -135,6 +136,28 @@ TEST(PackInTimeTest, WhatIsReservedHasItsPlace) {
   const TimePacking packing = PackInTime(blocks, 768, kSmallest, {2});
   EXPECT_TRUE(packing.failed.empty());
   EXPECT_EQ(packing.offsets[2], 256);
+}
+
+TEST(PackInTimeTest, WhatLeavesAndReturnsHasOneAddressAndLendsItsPlaceMeanwhile) {
+  const int64_t budget = 64 * 130;
+  int lent = 0;
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Blocks blocks = RandomBlocks(seed, 120, 60, 64 * 90);
+    const auto n = static_cast<int32_t>(blocks.size());
+    blocks.push_back(Fixed(64 * 10, 0, 59));
+    for (int32_t k = 0; k < 3; ++k) {
+      blocks.push_back(Fixed(64 * 10, 0, 8 - 2 * k));
+      blocks.push_back({64 * 10, 30, 45 + 4 * k, 59, 59, 0});
+    }
+    const std::vector<PinnedPair> pinned = {{n, n}, {n + 1, n + 2}, {n + 3, n + 4}, {n + 5, n + 6}};
+    const TimePacking packing = PackInTimeBest(blocks, budget, 4, std::numeric_limits<int64_t>::max(), pinned);
+    ExpectApart(blocks, packing);
+    for (const PinnedPair& pair : pinned) EXPECT_EQ(packing.offsets[pair.first], packing.offsets[pair.last]);
+    EXPECT_GT(packing.offsets[n], packing.offsets[n + 1]);
+    for (int32_t b = 0; b < n; ++b) lent += packing.offsets[b] + blocks[b].bytes > packing.offsets[n + 5] ? 1 : 0;
+  }
+  EXPECT_GT(lent, 0);
 }
 
 // One block of 1984 bytes leaves; two aligned ones of half its elements (1000 and 992 bytes) come.
