@@ -62,7 +62,8 @@ cudaError_t cudaGetLastError() {
 
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
   if (bytes > size_t{1} << 30) return Say(cudaErrorMemoryAllocation);
-  *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  // Not a byte more than was asked for: AddressSanitizer sees what is read behind it.
+  if (posix_memalign(memory, 256, bytes > 0 ? bytes : 1) != 0) return Say(cudaErrorMemoryAllocation);
   std::memset(*memory, 0xcb, bytes);  // what nothing has written yet
   return cudaSuccess;
 }
