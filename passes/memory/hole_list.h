@@ -5,6 +5,7 @@
 #ifndef MILLRACE_PASSES_MEMORY_HOLE_LIST_H_
 #define MILLRACE_PASSES_MEMORY_HOLE_LIST_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -49,6 +50,13 @@ class HoleList {
   // when there is none.
   const Hole* First(int64_t first_key, int64_t second_key) const;
   const Hole* Last(int64_t first_key, int64_t second_key) const;
+  // 0 when there is none.
+  int64_t LargestFirstKey() const { return runs_.empty() ? 0 : runs_.back().holes.back().first_key; }
+  int64_t LargestSecondKey() const {
+    int64_t largest = 0;
+    for (const Run& run : runs_) largest = std::max(largest, run.largest);
+    return largest;
+  }
 
  private:
   struct Run {

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <map>
 #include <numeric>
+#include <queue>
 #include <utility>
 
 #include "absl/container/btree_map.h"
@@ -156,7 +158,10 @@ class Sweep {
         if (live_[b]) movable_.emplace(stays_[b].offset, b);
       }
       must.clear();
-      for (int32_t b : input_.begins.of(t)) (input_.IsLate(b) ? waiting_ : must).push_back(b);
+      for (int32_t b : input_.begins.of(t)) {
+        if (input_.IsLate(b)) Await(b);
+        else must.push_back(b);
+      }
       for (int32_t b : input_.needed.of(t)) {
         if (live_[b]) NoLongerEarly(b);
         else must.push_back(b);
@@ -451,7 +456,7 @@ class Sweep {
     for (int32_t x : window) {
       Free(x);
       if (IsLeaving(x)) ++result_.awaited_copies;
-      else waiting_.push_back(x);
+      else Await(x);
     }
     return !window.empty();
   }
@@ -493,29 +498,74 @@ class Sweep {
     return best;
   }
 
-  // What may be there already, the soonest needed first.
+  // What may be there earlier than it must, by size; of those, the soonest needed first, then in the order they came.
+  struct Waiting {
+    int32_t latest = 0;
+    int64_t place = 0;
+    int32_t block = 0;
+    bool operator>(const Waiting& other) const {
+      return latest != other.latest ? latest > other.latest : place > other.place;
+    }
+  };
+  using WaitingBySize = std::map<int64_t, std::priority_queue<Waiting, std::vector<Waiting>, std::greater<>>>;
+
+  // Where the soonest of those that wait and are smaller than `too_large` is on top.
+  WaitingBySize::iterator SoonestBelow(int64_t too_large) {
+    auto soonest = waiting_.end();
+    for (auto size = waiting_.begin(); size != waiting_.end() && size->first < too_large;) {
+      ++steps_;
+      while (!size->second.empty() && size->second.top().latest <= now_) size->second.pop();  // was needed meanwhile
+      if (size->second.empty()) {
+        size = waiting_.erase(size);
+        continue;
+      }
+      if (soonest == waiting_.end() || soonest->second.top() > size->second.top()) soonest = size;
+      ++size;
+    }
+    return soonest;
+  }
+
+  void Await(int32_t b) {
+    const Waiting waiting{blocks_[b].latest, ++last_awaited_, b};
+    if (!IsPinned(b)) return waiting_[sizes_[b]].push(waiting);
+    const auto later = [&](const Waiting& other) { return other > waiting; };
+    pinned_waiting_.insert(std::find_if(pinned_waiting_.begin(), pinned_waiting_.end(), later), waiting);
+  }
+
+  // What may be there already, the soonest needed first, of those that are smaller than all that found no room; what has
+  // its place in any case.
   void PlaceWaiting(bool changed) {
-    if (!changed || waiting_.empty()) return;
-    steps_ += static_cast<int64_t>(waiting_.size());
-    const auto sooner = [&](int32_t a, int32_t b) { return blocks_[a].latest < blocks_[b].latest; };
-    const auto added = waiting_.begin() + static_cast<int64_t>(sorted_);
-    SortFew(added, waiting_.end(), sooner);
-    std::inplace_merge(waiting_.begin(), added, waiting_.end(), sooner);
-    int64_t too_large = kNoEnd;
-    size_t kept = 0;
-    for (int32_t b : waiting_) {
-      if (live_[b] || blocks_[b].latest <= now_) continue;  // was needed meanwhile
-      const Place place = IsPinned(b) || sizes_[b] < too_large ? Find(b) : Place{};
+    if (!changed || (waiting_.empty() && pinned_waiting_.empty())) return;
+    std::erase_if(pinned_waiting_, [&](const Waiting& waiting) { return waiting.latest <= now_; });
+    int64_t too_large = LargestHole() + 1;
+    size_t next_pinned = 0;
+    while (true) {
+      const auto soonest = SoonestBelow(too_large);
+      const bool none = soonest == waiting_.end();
+      if (next_pinned < pinned_waiting_.size() && (none || soonest->second.top() > pinned_waiting_[next_pinned])) {
+        const int32_t b = pinned_waiting_[next_pinned].block;
+        const Place place = Find(b);
+        if (place.offset < 0) {
+          ++next_pinned;
+        } else {
+          Take(b, place);
+          pinned_waiting_.erase(pinned_waiting_.begin() + static_cast<std::ptrdiff_t>(next_pinned));
+        }
+        continue;
+      }
+      if (none) return;
+      const int32_t b = soonest->second.top().block;
+      const Place place = Find(b);
       if (place.offset >= 0) {
         Take(b, place);
+        soonest->second.pop();
       } else {
-        if (!IsPinned(b)) too_large = std::min(too_large, sizes_[b]);
-        waiting_[kept++] = b;
+        too_large = sizes_[b];
       }
     }
-    waiting_.resize(kept);
-    sorted_ = kept;
   }
+
+  int64_t LargestHole() const { return BySize() ? holes_.LargestFirstKey() : holes_.LargestSecondKey(); }
 
   const SweepInput& input_;
   const std::vector<LateBlock>& blocks_;
@@ -532,8 +582,9 @@ class Sweep {
   std::vector<Reserved> reserved_;
   std::vector<int64_t> reserved_at_;     // per block, if anything is reserved: its place, or -1
   std::vector<int64_t> pinned_at_;       // likewise
-  std::vector<int32_t> waiting_;         // to be there earlier than they must
-  size_t sorted_ = 0;                    // so many of them are in order
+  WaitingBySize waiting_;
+  std::vector<Waiting> pinned_waiting_;  // in order
+  int64_t last_awaited_ = 0;
   int32_t now_ = 0;
   std::vector<int32_t> window_;          // of CopyThatMakesRoom, as are
   std::vector<size_t> last_copies_;
