@@ -15,8 +15,8 @@
 
 #include "absl/types/span.h"
 #include "millrace/options.h"
-#include "passes/recompute.h"
 #include "passes/access/storage.h"
+#include "passes/recompute.h"
 
 namespace millrace {
 

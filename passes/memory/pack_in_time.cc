@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 #include "millrace/types.h"
 #include "passes/memory/hole_list.h"
+#include "passes/memory/sweep_input.h"
 
 namespace millrace {
 namespace {
@@ -29,62 +30,6 @@ constexpr size_t kMostReserved = 200;
 // Units of WorkBudget: of a slot, of a block, of a block that is looked at, and for a hole that is looked for.
 constexpr int64_t kSlotWork = 4, kBlockWork = 110, kStepWork = 1, kWindowSteps = 5, kFindSteps = 50;
 constexpr int64_t kInputWork = 80;  // of a block, for what all sweeps need
-// Sizes that hold this part of all bytes times slots are popular.
-constexpr double kPopular = 0.002;
-
-// Indices by slot.
-class BySlot {
- public:
-  template <typename Key>  // slot of a block, -1 for those left out
-  BySlot(int32_t slots, size_t blocks, Key&& key) : begin_(slots + 1, 0) {
-    for (size_t b = 0; b < blocks; ++b) {
-      if (key(b) >= 0) ++begin_[key(b) + 1];
-    }
-    std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
-    indices_.resize(begin_.back());
-    std::vector<int32_t> next(begin_.begin(), begin_.end() - 1);
-    for (size_t b = 0; b < blocks; ++b) {
-      if (key(b) >= 0) indices_[next[key(b)]++] = static_cast<int32_t>(b);
-    }
-  }
-  absl::Span<const int32_t> of(int32_t slot) const {
-    return absl::MakeConstSpan(indices_).subspan(begin_[slot], begin_[slot + 1] - begin_[slot]);
-  }
-
- private:
-  std::vector<int32_t> begin_, indices_;
-};
-
-int32_t SlotsOf(const std::vector<LateBlock>& blocks) {
-  int32_t slots = 1;
-  for (const LateBlock& block : blocks) slots = std::max(slots, block.last + 1);
-  return slots;
-}
-
-// Tensors are aligned, so one of twice the elements may be a little less than two aligned ones: its hole would hold only
-// one of them. Such sizes become whole multiples of popular ones.
-std::vector<int64_t> MatchedSizes(const std::vector<LateBlock>& blocks) {
-  std::map<int64_t, double> areas;
-  double all = 0;
-  for (const LateBlock& block : blocks) {
-    const double area = static_cast<double>(block.bytes) * (block.last - block.first + 1);
-    areas[block.bytes] += area;
-    all += area;
-  }
-  std::map<int64_t, int64_t> matched;
-  std::vector<int64_t> popular;
-  for (const auto& [bytes, area] : areas) {
-    int64_t& result = matched[bytes] = bytes;
-    for (int64_t size : popular) {
-      const int64_t times = (bytes + size - 1) / size;
-      if (times * size - bytes < times * kTensorAlignment) result = std::max(result, times * size);
-    }
-    if (area > kPopular * all) popular.push_back(result);
-  }
-  std::vector<int64_t> sizes;
-  for (const LateBlock& block : blocks) sizes.push_back(matched.at(block.bytes));
-  return sizes;
-}
 
 // A stable sort that allocates nothing for a few.
 template <typename Iterator, typename Less>
@@ -98,28 +43,6 @@ void SortFew(Iterator begin, Iterator end, const Less& less) {
     *at = value;
   }
 }
-
-// What packings of the same blocks have in common.
-struct SweepInput {
-  SweepInput(const std::vector<LateBlock>& late_blocks, const std::vector<PinnedPair>& pinned_pairs)
-      : blocks(late_blocks),
-        pinned(pinned_pairs),
-        slots(SlotsOf(blocks)),
-        sizes(MatchedSizes(blocks)),
-        begins(slots, blocks.size(), [&](size_t b) { return blocks[b].first; }),
-        needed(slots, blocks.size(), [&](size_t b) { return IsLate(b) ? blocks[b].latest : -1; }),
-        ends(slots, blocks.size(), [&](size_t b) { return blocks[b].last; }),
-        leaving(slots, blocks.size(), [&](size_t b) { return blocks[b].leaves < blocks[b].last ? blocks[b].leaves + 1 : -1; }) {}
-
-  bool IsLate(size_t b) const { return blocks[b].latest > blocks[b].first; }
-
-  const std::vector<LateBlock>& blocks;
-  const std::vector<PinnedPair>& pinned;
-  const int32_t slots;
-  const std::vector<int64_t> sizes;
-  const BySlot begins, needed, ends;
-  const BySlot leaving;  // by the first slot at which only a copy keeps it
-};
 
 class Sweep {
  public:
