@@ -85,7 +85,7 @@ int32_t GapGraph::OperationAt(double t) const {
   const double exact = t * slots_per_second;
   const size_t slot = exact < static_cast<double>(last) ? static_cast<size_t>(exact) : last;
   // Rounding may have put t into a neighbour of its slot.
-  int32_t begin = operation_of_slot[slot], end = slot < last ? operation_of_slot[slot + 1] + 1 : n;
+  int32_t begin = operation_of_slot[slot], end = slot < last ? std::min(operation_of_slot[slot + 1] + 1, n) : n;
   if (start[begin] > t) begin = 0;
   if (end < n && start[end] <= t) end = n;
   return static_cast<int32_t>(std::upper_bound(start.begin() + begin, start.begin() + end + 1, t) - start.begin()) - 1;
