@@ -25,7 +25,7 @@ constexpr double kSlack = 0.05;    // of the step: how much earlier than necessa
 class Weigher {
  public:
   Weigher(const OrderedGraph& ordered, const DeviceGraph& device, const Machine& machine, int64_t budget_bytes, int max_depth)
-      : access_(device.access), gaps_(FindGaps(device.access, machine)), budget_(std::max(budget_bytes, LargestWorkingSet())) {
+      : access_(device.access), gaps_(FindGaps(device.access, machine)), budget_(std::max(budget_bytes, gaps_.largest_working_set())) {
     OrderGaps(gaps_);
     small_ = SmallBytes(gaps_, budget_);
     FindCandidates(ordered, device, max_depth);
@@ -93,11 +93,6 @@ class Weigher {
       const Gap& gap = gaps_.gaps[candidates_[c].gap];
       best.again.push_back({gap.storage, gap.before});
     }
-  }
-
-  int64_t LargestWorkingSet() const {
-    const std::vector<int64_t>& sets = gaps_.working_set;
-    return sets.empty() ? 0 : *std::max_element(sets.begin(), sets.end());
   }
 
   // The most contended gap of every activation, where the value after it can be computed again.

@@ -12,6 +12,7 @@
 #ifndef MILLRACE_PASSES_PLANNER_GAPS_H_
 #define MILLRACE_PASSES_PLANNER_GAPS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -51,6 +52,10 @@ struct GapGraph {
 
   int32_t num_operations() const { return static_cast<int32_t>(working_set.size()); }
   double compute_seconds() const { return start.back(); }
+  // 0 without operations.
+  int64_t largest_working_set() const {
+    return working_set.empty() ? 0 : *std::max_element(working_set.begin(), working_set.end());
+  }
   // The operation that runs at time t without stalls, in [0, n].
   int32_t OperationAt(double t) const;
 

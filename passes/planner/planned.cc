@@ -181,6 +181,12 @@ class Portfolio {
     if (trials_.size() > kPlacedTrials) trials_.pop_back();
   }
 
+  static void FastestFirst(std::vector<Trial>& trials) {
+    std::stable_sort(trials.begin(), trials.end(), [](const Trial& a, const Trial& b) {
+      return a.result.step_seconds < b.result.step_seconds;
+    });
+  }
+
   double best_trial() const { return trials_.front().result.step_seconds; }
 
   void TryWindows() {
@@ -223,9 +229,7 @@ class Portfolio {
         trials.push_back(MakeTrial(settings));
       }
     }
-    std::stable_sort(trials.begin(), trials.end(), [](const Trial& a, const Trial& b) {
-      return a.result.step_seconds < b.result.step_seconds;
-    });
+    FastestFirst(trials);
     const double before = best_->step_seconds;
     for (size_t t = 0; t < trials.size() && t < kPlacedTrials && MayTry(); ++t) {
       PackOrRelieve(trials[t], kReliefRounds);
@@ -253,9 +257,7 @@ class Portfolio {
         }
       }
     }
-    std::stable_sort(trials.begin(), trials.end(), [](const Trial& a, const Trial& b) {
-      return a.result.step_seconds < b.result.step_seconds;
-    });
+    FastestFirst(trials);
     reserve_ = 0;
     for (size_t t = 0; t < trials.size() && IsBetter(trials[t]) && MayTry(); ++t) {
       PackOrRelieve(std::move(trials[t]), t < kPlacedTrials ? kReliefRounds : 0);
@@ -376,8 +378,7 @@ class Portfolio {
 
   // Changes one setting of the best plan at a time, for as long as that helps.
   void Descend() {
-    int64_t largest = 0;
-    for (int64_t bytes : gaps_.working_set) largest = std::max(largest, bytes);
+    const int64_t largest = gaps_.largest_working_set();
     const auto may = [&] { return !Done() && MayTry(); };
     const bool replays = !best_.ok() || gaps_.num_operations() <= kReplayedOperations;
     const auto place_as = [&](const Settings& settings) {
