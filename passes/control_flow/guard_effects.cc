@@ -105,7 +105,9 @@ void GuardWriter::RestoreUnless(NodeId id, const OpDef& def, const Guard& guard)
   for (const VariableUse& use : def.variables) {
     if (use.access != VariableAccess::kWrite && use.access != VariableAccess::kReadWrite) continue;
     const OutputRef variable = graph_.node(id).inputs[use.input];
-    written.emplace_back(variable, Read(id, variable, false));
+    const OutputRef before = Read(id, variable, false);
+    if (IsReference(variable)) graph_.mutable_node(before.node).op = "DeepCopy";  // not the memory that is written
+    written.emplace_back(variable, before);
   }
   for (const auto& [variable, before] : written) graph_.mutable_node(id).control_inputs.push_back(before.node);
   for (const auto& [variable, before] : written) {

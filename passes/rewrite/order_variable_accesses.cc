@@ -1,6 +1,7 @@
 #include "passes/rewrite/order_variable_accesses.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <unordered_map>
 
@@ -29,14 +30,19 @@ class Orderer {
   Orderer(Graph& graph, const OpRegistry& ops) : graph_(graph), ops_(ops), alias_(graph.num_ids()) {}
 
   absl::StatusOr<bool> Run() {
-    // Fetches happen where their tensor is made.
+    // Fetches happen where their tensor is made; a reference variable's memory is looked at when the step is over.
     std::vector<int64_t> priority(graph_.num_ids());
     for (int32_t i = 0; i < graph_.num_ids(); ++i) {
       const Node& node = graph_.node(NodeId{i});
-      priority[i] = node.op == "_Fetch" ? node.inputs[0].node.value : i;
+      const bool fetch = node.op == "_Fetch" && !node.inputs.empty();
+      const bool of_reference = fetch && IsReference(VariableOf(graph_, ops_, node.inputs[0]));
+      priority[i] = of_reference ? std::numeric_limits<int64_t>::max() : fetch ? node.inputs[0].node.value : i;
+      given_controls_.push_back(node.control_inputs.size());
     }
-    MR_ASSIGN_OR_RETURN(const std::vector<NodeId> order, TopologicalOrder(graph_, priority));
-    for (NodeId id : order) Visit(id);
+    MR_ASSIGN_OR_RETURN(order_, TopologicalOrder(graph_, priority));
+    position_.resize(graph_.num_ids());
+    for (size_t i = 0; i < order_.size(); ++i) position_[order_[i].value] = i;
+    for (NodeId id : order_) Visit(id);
     return changed_;
   }
 
@@ -51,8 +57,13 @@ class Orderer {
     for (size_t i = 0; i < graph_.node(id).inputs.size(); ++i) {
       const OutputRef input = graph_.node(id).inputs[i];
       if (input.index != 0 || alias_[input.node.value].variable < 0) continue;
-      const Alias alias = alias_[input.node.value];
+      Alias alias = alias_[input.node.value];
+      if (!alias.handle) alias.version = SeenVersion(id, alias);
       if (!alias.handle && alias.version != states_[alias.variable].version) {
+        if (i == 0 && def.is_view && IsReference(Variable(alias.variable))) {
+          alias_[id.value] = alias;  // reads nothing; who uses it may come after the write, or not
+          continue;
+        }
         ReadCopy(id, static_cast<int>(i), alias);
       } else {
         accesses.emplace_back(alias.variable, AccessOf(def, static_cast<int>(i), alias));
@@ -61,7 +72,7 @@ class Orderer {
     for (auto [variable, access] : accesses) {
       Order(id, variable, access);
     }
-    if (!accesses.empty()) SetAlias(id, def);
+    if (!accesses.empty() && alias_[id.value].variable < 0) SetAlias(id, def);
   }
 
   static VariableAccess AccessOf(const OpDef& def, int i, const Alias& alias) {
@@ -72,6 +83,46 @@ class Orderer {
     return VariableAccess::kRead;
   }
 
+  bool IsReference(NodeId variable) const {
+    return variable.valid() && (graph_.node(variable).op == "VariableV2" || graph_.node(variable).op == "Variable");
+  }
+
+  // The version that `id` finds in what was read from a variable: a value of a reference variable is its memory, so whoever
+  // comes after a write by the graph's own edges finds what was written.
+  int32_t SeenVersion(NodeId id, const Alias& alias) {
+    if (!IsReference(Variable(alias.variable))) return alias.version;
+    const std::vector<NodeId>& writers = writers_[alias.variable];
+    const bool at_the_end = graph_.node(id).op == "_Fetch";
+    int32_t seen = states_[alias.variable].version;
+    while (seen > alias.version && !at_the_end && !ComesAfter(writers[seen - 1], id)) --seen;
+    return seen;
+  }
+
+  // Whether the edges that the graph came with put `later` after `writer`.
+  bool ComesAfter(NodeId writer, NodeId later) {
+    std::vector<bool>& after = after_[writer.value];  // from the writer's position on
+    const size_t begin = position_[writer.value];
+    if (after.empty()) {
+      after.resize(order_.size() - begin);
+      after[0] = true;
+      for (size_t at = 1; at < after.size(); ++at) {
+        const Node& node = graph_.node(order_[begin + at]);
+        bool found = false;
+        const auto look_at = [&](NodeId before) {
+          while (static_cast<size_t>(before.value) >= position_.size()) before = graph_.node(before).inputs[0].node;
+          const size_t position = position_[before.value];
+          found = found || (position >= begin && after[position - begin]);
+        };
+        for (const OutputRef input : node.inputs) look_at(input.node);
+        const size_t given = given_controls_[order_[begin + at].value];
+        for (size_t i = 0; i < given; ++i) look_at(node.control_inputs[i]);
+        after[at] = found;
+      }
+    }
+    const size_t position = position_[later.value];
+    return position >= begin && after[position - begin];
+  }
+
   // Input `i` of node `id` is a value that a write has ended: read a copy from before that write.
   void ReadCopy(NodeId id, int i, const Alias& alias) {
     const NodeId copy = CopyOf(graph_.node(id).inputs[i].node, alias);
@@ -80,8 +131,10 @@ class Orderer {
 
   // The copy of the value that `view` holds, made before the write that ends it.
   NodeId CopyOf(NodeId view, const Alias& alias) {
-    auto found = copies_.find(view.value);
+    auto found = copies_.find({view.value, alias.version});
     if (found != copies_.end()) return found->second;
+    const NodeId ending = writers_[alias.variable][alias.version];
+    if (position_[view.value] > position_[ending.value]) return CopyOfLaterView(view, alias);
     Node copy;
     copy.name = absl::StrCat(graph_.node(view).name, "/snapshot");
     copy.op = "DeepCopy";
@@ -91,9 +144,21 @@ class Orderer {
     copy.reason = "a later node reads the value from before a write to the variable";
     const NodeId id = graph_.AddUnique(std::move(copy));
     alias_.emplace_back();
-    copies_.emplace(view.value, id);
-    AddControl(id, writers_[alias.variable][alias.version]);
+    copies_.emplace(std::pair(view.value, alias.version), id);
+    if (alias.version > alias_[view.value].version) AddControl(writers_[alias.variable][alias.version - 1], id);
+    AddControl(id, ending);
     changed_ = true;
+    return id;
+  }
+
+  // As CopyOf for a view that may itself come after the write: the same view of a copy.
+  NodeId CopyOfLaterView(NodeId view, const Alias& alias) {
+    Node same = graph_.node(view);
+    same.name = absl::StrCat(same.name, "/snapshot");
+    same.inputs[0] = {CopyOf(same.inputs[0].node, alias), 0};
+    const NodeId id = graph_.AddUnique(std::move(same));
+    alias_.emplace_back();
+    copies_.emplace(std::pair(view.value, alias.version), id);
     return id;
   }
 
@@ -160,7 +225,11 @@ class Orderer {
   std::vector<VariableState> states_;
   std::vector<NodeId> nodes_;
   std::vector<std::vector<NodeId>> writers_;  // per variable, the node that ends version v
-  std::unordered_map<int32_t, NodeId> copies_;
+  std::map<std::pair<int32_t, int32_t>, NodeId> copies_;  // by view and version
+  std::vector<size_t> given_controls_;                    // control edges of a node before any was added
+  std::vector<NodeId> order_;
+  std::vector<size_t> position_;  // in order_, by node
+  std::unordered_map<int32_t, std::vector<bool>> after_;
   bool changed_ = false;
 };
 

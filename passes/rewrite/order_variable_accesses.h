@@ -7,6 +7,10 @@
 // same bits. A read's consumers get control edges to the next write; a consumer that comes after that write in
 // creation order reads a copy made before it.
 //
+// What is read of a reference variable (VariableV2) is its memory, as in TensorFlow: a consumer that the graph's own
+// edges put after a write finds what was written, be its read older (averages or clipping after an update), and a
+// fetch finds what the step leaves.
+//
 //   w ── read ──► matmul            w ── read ──► matmul ┄┄► apply(w)        (edge added: matmul before apply)
 //   └─── apply(w)                   └────────────────────────►
 #ifndef MILLRACE_PASSES_REWRITE_ORDER_VARIABLE_ACCESSES_H_

@@ -71,6 +71,7 @@ class Unroller {
   absl::Status PassOn(Run& run, NodeId id, absl::Span<const Value> values, Waits waits);
   absl::StatusOr<NodeId> AddNoOp(const std::string& name, std::vector<NodeId> controls);
   bool IsReference(OutputRef ref) const;
+  bool Writes(NodeId made) const;
   void DrawInOrder(const Run& run, const Node& node, Node& copy);
 
   std::string NameOf(const Run& run, const Node& node) const { return absl::StrCat(run.prefix, node.name, run.suffix); }
@@ -299,9 +300,20 @@ absl::Status Unroller::CopyConstant(Run& run, NodeId id, const std::vector<NodeI
     }
     made = {added, 0};
   }
-  run.nodes[id.value].values.push_back(Value::Of(made));
   run.nodes[id.value].waits = ToWaits(controls);
+  // TensorFlow leaves it to a constant to say that its consumer comes after a write.
+  std::vector<NodeId> writes = controls;
+  writes.erase(std::remove_if(writes.begin(), writes.end(), [&](NodeId control) { return !Writes(control); }), writes.end());
+  run.nodes[id.value].values.push_back(Value::Of(made));
+  run.nodes[id.value].values[0].waits = ToWaits(std::move(writes));
   return absl::OkStatus();
+}
+
+bool Unroller::Writes(NodeId made) const {
+  const OpDef* def = ops_.Find(out_.graph().node(made).op);
+  return def != nullptr && std::any_of(def->variables.begin(), def->variables.end(), [](const VariableUse& use) {
+    return use.access == VariableAccess::kWrite || use.access == VariableAccess::kReadWrite;
+  });
 }
 
 bool Unroller::IsReference(OutputRef ref) const {

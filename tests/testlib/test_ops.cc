@@ -29,6 +29,7 @@ OpRegistry TestOps() {
   AddOp(ops, {.name = "Small", .shape = DeclaredShape, .cost = TenMicroseconds});
   AddOp(ops, {.name = "Two", .shape = TwoShapes, .cost = OneSecond});
   AddOp(ops, {.name = "Var", .shape = DeclaredShape, .is_variable = true, .stateful = true});
+  AddOp(ops, {.name = "VariableV2", .shape = DeclaredShape, .is_variable = true, .stateful = true});
   AddOp(ops, {.name = "Read", .shape = SameAsFirstInput, .is_view = true,
               .variables = {{0, VariableAccess::kRead}}});
   AddOp(ops, {.name = "Update", .shape = SameAsFirstInput, .cost = OneSecond,
