@@ -1,10 +1,11 @@
 // The program. All gflags of the project are here; commands get them as plain data (src/cli/options.h).
 #include <gflags/gflags.h>
 #include <glog/logging.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -18,6 +19,8 @@
 #include "cli/commands.h"
 #include "cli/exit_status.h"
 #include "cli/interrupt.h"
+#include "cli/outputs.h"
+#include "files/mapped_file.h"
 #include "millrace/import.h"
 #include "millrace/onnx.h"
 #include "millrace/plan_file.h"
@@ -173,11 +176,12 @@ absl::Status SetFlag(std::string text, const std::string* next, bool& took_next,
 
 // Flags from a file, one a line; blank lines and lines that begin with # are skipped.
 absl::Status ReadFlagFile(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return UsageError(absl::StrCat("--flagfile: cannot read ", path));
+  const auto file = MappedFile::Open(path);
+  if (!file.ok()) return UsageError(absl::StrCat("--flagfile: ", std::string(file.status().message())));
   Arguments ignored;
-  std::string line;
-  for (int number = 1; std::getline(file, line); ++number) {
+  int number = 0;
+  for (const absl::string_view line : absl::StrSplit(std::string((*file)->bytes()), '\n')) {
+    ++number;
     const std::string text(absl::StripAsciiWhitespace(line));
     if (text.empty() || text[0] == '#') continue;
     bool took_next = false;
@@ -442,17 +446,36 @@ absl::Status Main(const std::vector<std::string>& argv) {
   MR_RETURN_IF_ERROR(ExpectSizes(arguments.flags));
   // Other commands have no steps to come between.
   if (words[0] == "run" || words[0] == "compare" || words[0] == "sweep") CatchInterrupts();
-  return command->run(OptionsFromFlags(words), RealEnvironment());
+  const Options options = OptionsFromFlags(words);
+  MR_RETURN_IF_ERROR(CheckOutputNames(options));
+  return command->run(options, RealEnvironment());
+}
+
+// Files of ours must not take the places of standard streams that are closed, and a reader who left (millrace … | head)
+// must not cost the files that are still to be written.
+void PrepareStandardStreams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    // Opened the wrong way round: what is written to a closed stream stays an error.
+    if (fcntl(stream, F_GETFD) < 0 && open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0) return;
+  }
+  signal(SIGPIPE, SIG_IGN);
+}
+
+absl::Status FlushResults() {
+  std::cout.flush();
+  if (std::cout.good()) return absl::OkStatus();
+  return absl::UnavailableError("cannot write the results to standard output: it is closed or full");
 }
 
 }  // namespace
 }  // namespace millrace::cli
 
 int main(int argc, char** argv) {
+  millrace::cli::PrepareStandardStreams();
   FLAGS_logtostderr = true;
   google::InitGoogleLogging(argv[0]);
-  const absl::Status status = millrace::cli::Main(std::vector<std::string>(argv + 1, argv + argc));
-  std::cout.flush();
+  absl::Status status = millrace::cli::Main(std::vector<std::string>(argv + 1, argv + argc));
+  status.Update(millrace::cli::FlushResults());
   const int exit_status = millrace::cli::ExitStatus(status);
   if (exit_status == millrace::cli::kExitUsage) {
     std::cerr << "millrace: " << status.message() << "\n";

@@ -1,5 +1,8 @@
 #include "cli/outputs.h"
 
+#include <filesystem>
+#include <map>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -32,6 +35,34 @@ absl::Status OutputFile::Write(std::string_view bytes) {
 }
 
 absl::Status CheckWritable(const std::string& path) { return OutputFile().Open(path); }
+
+absl::Status CheckOutputNames(const Options& options) {
+  const InputOptions& in = options.input;
+  const OutputOptions& out = options.output;
+  std::map<std::string, const char*> taken;  // file -> flag
+  const auto take = [&](const char* flag, const std::string& path) -> absl::Status {
+    std::error_code error;
+    if (path.empty() || (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error))) {
+      return absl::OkStatus();
+    }
+    const auto file = std::filesystem::weakly_canonical(std::filesystem::absolute(path, error), error);
+    const auto [place, fresh] = taken.emplace(error ? path : file.string(), flag);
+    if (fresh) return absl::OkStatus();
+    return UsageError(absl::StrCat(flag, "=", path, " would overwrite the file of ", place->second, "; expected another name"));
+  };
+  for (const auto& [flag, path] : {std::pair("--graph", in.graph), std::pair("--onnx", in.onnx), std::pair("--feeds", in.feeds),
+                                   std::pair("--machine", options.engine.machine)}) {
+    take(flag, path).IgnoreError();
+  }
+  for (const auto& [flag, path] :
+       {std::pair("--report_out", out.report_out), std::pair("--trace_out", out.trace_out), std::pair("--plot_out", out.plot_out),
+        std::pair("--html_out", out.html_out), std::pair("--variables_out", out.variables_out),
+        std::pair("--fetches_out", out.fetches_out), std::pair("--profile_out", out.profile_out),
+        std::pair("--csv_out", options.sweep.csv_out), std::pair("--plan_out", options.plan_out), std::pair("--out", options.out)}) {
+    MR_RETURN_IF_ERROR(take(flag, path));
+  }
+  return absl::OkStatus();
+}
 
 absl::Status CheckGraphOutput(const std::string& path) {
   if (path.empty()) return UsageError("no output: give --out=FILE.pb, .pbtxt or .dot");
@@ -69,19 +100,20 @@ absl::StatusOr<Outputs> Outputs::Open(const OutputOptions& options) {
 }
 
 absl::Status Outputs::WriteReport(const Report& report, const RunReport* unswapped) {
-  if (report_.wanted()) MR_RETURN_IF_ERROR(report_.Write(ReportToJson(report)));
-  if (trace_.wanted()) MR_RETURN_IF_ERROR(trace_.Write(ChromeTrace(report)));
+  absl::Status written;  // the first error; what can be written is
+  if (report_.wanted()) written.Update(report_.Write(ReportToJson(report)));
+  if (trace_.wanted()) written.Update(trace_.Write(ChromeTrace(report)));
   bool drawable = false;
   for (const RunReport& run : report.runs) drawable = drawable || run.plan != nullptr;
   if (plot_.wanted() && drawable) {
     MR_ASSIGN_OR_RETURN(const std::string svg, MemoryPlot(report, unswapped));
-    MR_RETURN_IF_ERROR(WritePlot(svg));
+    written.Update(WritePlot(svg));
   }
   if (html_.wanted() && drawable) {
     MR_ASSIGN_OR_RETURN(const std::string page, HtmlPage(report, unswapped));
-    MR_RETURN_IF_ERROR(html_.Write(page));
+    written.Update(html_.Write(page));
   }
-  return absl::OkStatus();
+  return written;
 }
 
 absl::Status Outputs::WritePlot(const std::string& svg) {
@@ -90,22 +122,23 @@ absl::Status Outputs::WritePlot(const std::string& svg) {
 }
 
 absl::Status Outputs::WriteResults(const TrainResult& result, const Workload& workload, const Environment& environment) {
-  if (!variables_path_.empty()) MR_RETURN_IF_ERROR(environment.save_arrays(result.variables, variables_path_));
+  absl::Status written;  // the first error; what can be written is
+  if (!variables_path_.empty()) written.Update(environment.save_arrays(result.variables, variables_path_));
   if (!fetches_path_.empty()) {
-    MR_RETURN_IF_ERROR(environment.save_arrays(NamedFetches(result.fetched, workload.fetch_names), fetches_path_));
+    written.Update(environment.save_arrays(NamedFetches(result.fetched, workload.fetch_names), fetches_path_));
   }
   if (!profile_path_.empty()) {
-    MR_RETURN_IF_ERROR(result.times.status());
-    MR_RETURN_IF_ERROR(SaveProfile(*result.times, profile_path_));
+    written.Update(result.times.ok() ? SaveProfile(*result.times, profile_path_) : result.times.status());
   }
-  if (checkpoint_prefix_.empty()) return absl::OkStatus();
+  if (checkpoint_prefix_.empty()) return written;
   Arrays tensors = workload.checkpoint_extras;
   for (const auto& [name, value] : result.variables) {
     const auto key = workload.checkpoint_keys.find(name);
     tensors[key == workload.checkpoint_keys.end() ? name : key->second] = value;
   }
   for (const auto& [node, state] : result.node_states) tensors[absl::StrCat(kNodeStatePrefix, node)] = state;
-  return environment.write_checkpoint(checkpoint_prefix_, tensors);
+  written.Update(environment.write_checkpoint(checkpoint_prefix_, tensors));
+  return written;
 }
 
 }  // namespace millrace::cli

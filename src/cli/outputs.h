@@ -29,6 +29,9 @@ class OutputFile {
   std::unique_ptr<AtomicFile> file_;
 };
 
+// Refuses outputs that would overwrite one another or an input. Profiles, plans and checkpoints may replace the ones that were read.
+absl::Status CheckOutputNames(const Options& options);
+
 // Whether a file can be written there, found out before the work; nothing is left behind. OK for an empty path.
 absl::Status CheckWritable(const std::string& path);
 

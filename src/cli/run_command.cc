@@ -19,6 +19,11 @@ absl::Status RunCommand(const Options& options, const Environment& environment) 
   budgets.Apply(session.planning);
 
   TrainResult result = Train(workload, session, environment);
+  absl::Status written;  // every file is tried, what was trained first
+  // An interrupt comes between steps: the variables are as the last one left them.
+  if (result.run.status.ok() || absl::IsCancelled(result.run.status)) {
+    written = outputs.WriteResults(result, workload, environment);
+  }
   if (ExitStatus(result.run.status) == kExitDoesNotFit) result.run.advice = Advise(workload, session, environment);
   Report report{.graph = result.graph, .machine = session.machine, .runs = {result.run}};
   RunReport unswapped;
@@ -28,15 +33,12 @@ absl::Status RunCommand(const Options& options, const Environment& environment) 
     without.disk.clear();
     unswapped = PlanOnly(workload, without, environment).run;
   }
-  MR_RETURN_IF_ERROR(outputs.WriteReport(report, &unswapped));
+  written.Update(outputs.WriteReport(report, &unswapped));
   if (result.run.plan != nullptr) {
-    MR_RETURN_IF_ERROR(WritePlan(*result.run.plan, options.plan_out, environment));
+    written.Update(WritePlan(*result.run.plan, options.plan_out, environment));
     *environment.out << "graph          " << GraphLine(result.graph) << "\n" << RunSummary(result.run);
   }
-  // An interrupt comes between steps: the variables are as the last one left them.
-  if (result.run.status.ok() || absl::IsCancelled(result.run.status)) {
-    MR_RETURN_IF_ERROR(outputs.WriteResults(result, workload, environment));
-  }
+  MR_RETURN_IF_ERROR(written);
   return WithAdvice(result.run);
 }
 

@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
@@ -15,7 +16,7 @@
 namespace millrace {
 namespace {
 
-constexpr int kOpenAttempts = 100;
+constexpr int kAttempts = 100;
 
 absl::Status FileError(const std::string& path, const char* what, int error) {
   return absl::ErrnoToStatus(error, absl::StrCat("cannot ", what, " ", path));
@@ -26,6 +27,31 @@ std::string ResolveLinks(const std::string& path) {
   std::error_code error;
   const auto resolved = std::filesystem::weakly_canonical(path, error);
   return error ? path : resolved.string();
+}
+
+std::string ProcName(int descriptor) { return absl::StrCat("/proc/self/fd/", descriptor); }
+
+// A file in `target`'s folder that has no name yet, so that nothing is left of a process that is killed; -1 where the
+// file system has no such files or they could not be named.
+int OpenNameless(const std::string& target) {
+  const std::filesystem::path folder = std::filesystem::path(target).parent_path();
+  const int descriptor = open(folder.empty() ? "." : folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+  if (descriptor < 0 || access(ProcName(descriptor).c_str(), F_OK) == 0) return descriptor;
+  close(descriptor);
+  return -1;
+}
+
+// The first temporary name beside `target` that `make`, called with it, does not find taken; what `make` returned, with errno.
+template <typename Make>
+std::pair<std::string, int> NextFree(const std::string& target, const Make& make) {
+  std::string name;
+  int result = -1;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    name = absl::StrCat(target, ".", getpid(), ".", attempt, ".part");
+    result = make(name.c_str());
+    if (result >= 0 || errno != EEXIST) break;
+  }
+  return {name, result};
 }
 
 }  // namespace
@@ -40,13 +66,13 @@ absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string
     return std::unique_ptr<AtomicFile>(new AtomicFile(path, "", descriptor));
   }
   const std::string target = ResolveLinks(path);
-  for (int attempt = 0; attempt < kOpenAttempts; ++attempt) {
-    const std::string temporary = absl::StrCat(target, ".", getpid(), ".", attempt, ".part");
-    const int descriptor = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor >= 0) return std::unique_ptr<AtomicFile>(new AtomicFile(target, temporary, descriptor));
-    if (errno != EEXIST) return FileError(path, "write", errno);
-  }
-  return FileError(path, "write", EEXIST);
+  const int nameless = OpenNameless(target);
+  if (nameless >= 0) return std::unique_ptr<AtomicFile>(new AtomicFile(target, "", nameless, /*nameless=*/true));
+  const auto [temporary, descriptor] = NextFree(target, [](const char* name) {
+    return open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  });
+  if (descriptor < 0) return FileError(path, "write", errno);
+  return std::unique_ptr<AtomicFile>(new AtomicFile(target, temporary, descriptor));
 }
 
 AtomicFile::~AtomicFile() {
@@ -66,12 +92,25 @@ absl::Status AtomicFile::Append(std::string_view bytes) {
   return absl::OkStatus();
 }
 
+absl::Status AtomicFile::GiveName() {
+  const std::string from = ProcName(descriptor_);
+  const auto [temporary, result] = NextFree(path_, [&](const char* name) {
+    return linkat(AT_FDCWD, from.c_str(), AT_FDCWD, name, AT_SYMLINK_FOLLOW);
+  });
+  if (result != 0) return Error("write");
+  temporary_ = temporary;
+  nameless_ = false;
+  return absl::OkStatus();
+}
+
 absl::Status AtomicFile::Commit() {
-  if (!temporary_.empty() && fsync(descriptor_) != 0) return Error("write");
+  const bool renamed = nameless_ || !temporary_.empty();
+  if (renamed && fsync(descriptor_) != 0) return Error("write");
+  if (nameless_) MR_RETURN_IF_ERROR(GiveName());
   const int descriptor = descriptor_;
   descriptor_ = -1;
   if (close(descriptor) != 0) return Error("write");
-  if (!temporary_.empty() && rename(temporary_.c_str(), path_.c_str()) != 0) return Error("write");
+  if (renamed && rename(temporary_.c_str(), path_.c_str()) != 0) return Error("write");
   temporary_.clear();
   return absl::OkStatus();
 }

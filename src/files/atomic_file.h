@@ -1,4 +1,5 @@
-// Output files that are whole or not there: written under a temporary name beside the target, then renamed.
+// Output files that are whole or not there: written without a name, or under a temporary one beside the target where the
+// file system needs one, then renamed.
 #ifndef MILLRACE_SRC_FILES_ATOMIC_FILE_H_
 #define MILLRACE_SRC_FILES_ATOMIC_FILE_H_
 
@@ -11,7 +12,7 @@
 
 namespace millrace {
 
-// A file being written. Destroyed before Commit: the temporary is removed and a former file stays as it was.
+// A file being written. Destroyed before Commit: the temporary is gone and a former file stays as it was.
 // Where the target is not a regular file (/dev/stdout, a pipe) bytes go straight to it. One thread at a time.
 class AtomicFile {
  public:
@@ -26,13 +27,15 @@ class AtomicFile {
   absl::Status Commit();
 
  private:
-  AtomicFile(std::string path, std::string temporary, int descriptor)
-      : path_(std::move(path)), temporary_(std::move(temporary)), descriptor_(descriptor) {}
+  AtomicFile(std::string path, std::string temporary, int descriptor, bool nameless = false)
+      : path_(std::move(path)), temporary_(std::move(temporary)), descriptor_(descriptor), nameless_(nameless) {}
   absl::Status Error(const char* what) const;
+  absl::Status GiveName();
 
   std::string path_;
-  std::string temporary_;  // empty when written straight to path_
+  std::string temporary_;  // empty when nameless, or written straight to path_
   int descriptor_ = -1;
+  bool nameless_ = false;
 };
 
 absl::Status WriteFileAtomically(const std::string& path, std::string_view contents);

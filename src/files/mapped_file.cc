@@ -38,6 +38,10 @@ absl::StatusOr<std::shared_ptr<const MappedFile>> MappedFile::Open(const std::st
   struct stat info;
   if (fstat(file.value(), &info) != 0) return FileError(path, errno);
   if (S_ISDIR(info.st_mode)) return absl::InvalidArgumentError(absl::StrCat(path, " is a folder, expected a file"));
+  // Such as /dev/zero never end.
+  if (S_ISBLK(info.st_mode) || (S_ISCHR(info.st_mode) && isatty(file.value()) == 0)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " is a device, expected a file or a pipe"));
+  }
   std::shared_ptr<MappedFile> result(new MappedFile());
   if (S_ISREG(info.st_mode)) {
     if (info.st_size == 0) return std::shared_ptr<const MappedFile>(std::move(result));

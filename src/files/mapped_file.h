@@ -13,7 +13,7 @@ namespace millrace {
 // Immutable; any thread may read it. Blocks on the disk (and, for a pipe, on its writer) in Open and on first reads.
 class MappedFile {
  public:
-  // NotFound, PermissionDenied or InvalidArgument (a folder) name the path.
+  // NotFound, PermissionDenied or InvalidArgument (a folder, a device) name the path.
   static absl::StatusOr<std::shared_ptr<const MappedFile>> Open(const std::string& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;

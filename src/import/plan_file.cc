@@ -4,12 +4,10 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/text_format.h>
 
-#include <fstream>
-#include <sstream>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "files/atomic_file.h"
+#include "files/mapped_file.h"
 #include "import/plan_proto.h"
 #include "millrace/status.h"
 #include "plan/plan_verifier.h"
@@ -59,11 +57,8 @@ absl::Status SavePlan(const ExecutionPlan& plan, const std::string& path) {
 }
 
 absl::StatusOr<ExecutionPlan> LoadPlan(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream bytes;
-  if (file) bytes << file.rdbuf();
-  if (!file) return absl::NotFoundError(absl::StrCat(path, ": cannot read the plan"));
-  absl::StatusOr<ExecutionPlan> plan = PlanFromBytes(bytes.str());
+  MR_ASSIGN_OR_RETURN(const auto file, MappedFile::Open(path));
+  absl::StatusOr<ExecutionPlan> plan = PlanFromBytes(std::string(file->bytes()));
   if (!plan.ok()) return At(path, plan.status());
   return plan;
 }

@@ -1,12 +1,11 @@
 #include "report/machine_file.h"
 
 #include <cmath>
-#include <fstream>
-#include <sstream>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "files/mapped_file.h"
 #include "millrace/status.h"
 #include "proto/machine.pb.h"
 #include "proto/parse.h"
@@ -81,11 +80,8 @@ std::string MachineToText(const Machine& machine) {
 }
 
 absl::StatusOr<Machine> LoadMachine(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  if (file) text << file.rdbuf();
-  if (!file) return absl::NotFoundError(absl::StrCat(path, ": cannot read the machine file"));
-  auto machine = ParseMachine(text.str());
+  MR_ASSIGN_OR_RETURN(const auto file, MappedFile::Open(path));
+  auto machine = ParseMachine(std::string(file->bytes()));
   if (!machine.ok()) {
     return absl::Status(machine.status().code(), absl::StrCat(path, ": ", std::string(machine.status().message())));
   }

@@ -1,11 +1,10 @@
 #include <google/protobuf/text_format.h>
 
 #include <cmath>
-#include <fstream>
-#include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "files/atomic_file.h"
+#include "files/mapped_file.h"
 #include "millrace/profile.h"
 #include "millrace/status.h"
 #include "proto/parse.h"
@@ -51,12 +50,9 @@ absl::StatusOr<Profile> FromProto(const proto::Profile& in) {
 }  // namespace
 
 absl::StatusOr<Profile> LoadProfile(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  if (file) text << file.rdbuf();
-  if (!file) return absl::NotFoundError(absl::StrCat(path, ": cannot read the profile"));
+  MR_ASSIGN_OR_RETURN(const auto file, MappedFile::Open(path));
   proto::Profile in;
-  if (const absl::Status status = ParseText(text.str(), /*skip_unknown_fields=*/false, &in); !status.ok()) {
+  if (const absl::Status status = ParseText(file->bytes(), /*skip_unknown_fields=*/false, &in); !status.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": not a profile: ", std::string(status.message())));
   }
   auto profile = FromProto(in);

@@ -183,6 +183,30 @@ TEST_F(BadInputTest, AbsurdFlagsAreWrongUsage) {
   ExpectRefused(program_.Run({}), 2, HasSubstr("--help"));
 }
 
+TEST_F(BadInputTest, FoldersAndDevicesAreNoFiles) {
+  program_.Write("graph.pbtxt", kX + UnaryNode("y", "Relu", "x"));
+  for (const char* flag : {"--machine=", "--profile_in=", "--plan_in=", "--flagfile=", "--feeds=", "--graph="}) {
+    const int exit_status = flag == std::string("--plan_in=") || flag == std::string("--feeds=") || flag == std::string("--graph=") ? 1 : 2;
+    ExpectRefused(Run("graph.pbtxt", {"--fetches=y:0", flag + program_.Path("")}), exit_status, HasSubstr("is a folder, expected a file"));
+    ExpectRefused(Run("graph.pbtxt", {"--fetches=y:0", flag + std::string("/dev/zero")}), exit_status,
+                  HasSubstr("/dev/zero is a device, expected a file or a pipe"));
+  }
+}
+
+TEST_F(BadInputTest, OutputsOverwriteNeitherInputsNorOneAnother) {
+  const std::string graph = kX + UnaryNode("y", "Relu", "x");
+  program_.Write("graph.pbtxt", graph);
+  const std::vector<std::string> flags = {"--fetches=y:0", "--synthetic_feeds"};
+  const auto with = [&](const std::string& flag) {
+    std::vector<std::string> all = flags;
+    all.push_back(flag);
+    return Run("graph.pbtxt", all);
+  };
+  ExpectRefused(with("--report_out=" + program_.Path("./graph.pbtxt")), 2, AllOf(HasSubstr("--report_out="), HasSubstr("--graph")));
+  EXPECT_EQ(program_.Read("graph.pbtxt"), graph);
+  ExpectRefused(with("--html_out=" + program_.Path("trace.json")), 2, AllOf(HasSubstr("--html_out="), HasSubstr("--trace_out")));
+}
+
 TEST_F(BadInputTest, AVariableWithoutAValueIsNamed) {
   WriteModel("model.pb");
   const std::vector<std::string> flags = {"--fetches=loss:0", "--targets=train", "--synthetic_feeds"};

@@ -30,7 +30,7 @@ Program::Program() {
 
 Program::~Program() { std::filesystem::remove_all(folder_); }
 
-pid_t Program::Start(const std::vector<std::string>& arguments) const {
+pid_t Program::Start(const std::vector<std::string>& arguments, int out) const {
   std::vector<std::string> words = {MILLRACE_PROGRAM};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
@@ -41,6 +41,8 @@ pid_t Program::Start(const std::vector<std::string>& arguments) const {
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, Path(kOut).c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  if (out == kClosed) posix_spawn_file_actions_addclose(&actions, STDOUT_FILENO);
+  if (out >= 0) posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, Path(kErr).c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   pid_t pid = 0;
   const int error = posix_spawn(&pid, MILLRACE_PROGRAM, &actions, nullptr, argv.data(), environ);

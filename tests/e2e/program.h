@@ -25,8 +25,9 @@ class Program {
   Program& operator=(const Program&) = delete;
 
   Outcome Run(const std::vector<std::string>& arguments) const;
-  // Starts it; Wait gives what became of it.
-  pid_t Start(const std::vector<std::string>& arguments) const;
+  // Starts it; Wait gives what became of it. `out` stands for standard output: a descriptor, kKept (Outcome::out) or kClosed.
+  static constexpr int kKept = -1, kClosed = -2;
+  pid_t Start(const std::vector<std::string>& arguments, int out = kKept) const;
   Outcome Wait(pid_t pid) const;
 
   std::string Path(const std::string& name) const { return (folder_ / name).string(); }

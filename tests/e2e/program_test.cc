@@ -1,9 +1,12 @@
 // The program as scripts use it: flags, files, signals.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <fstream>
 #include <thread>
 
 #include "program.h"
@@ -14,6 +17,15 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
+
+bool Catches(pid_t pid, int signal) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("SigCgt:")) return (std::stoull(line.substr(7), nullptr, 16) >> (signal - 1) & 1) != 0;
+  }
+  ADD_FAILURE() << "process " << pid << " has ended";
+  return true;
+}
 
 class ProgramTest : public testing::Test {
  protected:
@@ -36,8 +48,7 @@ class ProgramTest : public testing::Test {
     flags.push_back("--steps=1000000");
     flags.push_back("--report_out=" + program_.Path("report.json"));
     const pid_t pid = program_.Start(Training("run", flags));
-    // The report's temporary file shows that signals are caught by now.
-    while (program_.Files().size() < 2) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    while (!Catches(pid, SIGINT)) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     return pid;
   }
 
@@ -141,6 +152,43 @@ TEST_F(ProgramTest, InterruptEndsAfterTheStepWithAReport) {
   EXPECT_EQ(outcome.exit_status, 1);
   EXPECT_THAT(outcome.err, HasSubstr("CANCELLED: interrupted after step"));
   EXPECT_THAT(program_.Read("report.json"), HasSubstr("\"status\": \"CANCELLED\""));
+}
+
+TEST_F(ProgramTest, AKilledRunLeavesNoFiles) {
+  const pid_t pid = StartLongRun();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  kill(pid, SIGKILL);
+  EXPECT_EQ(program_.Wait(pid).exit_status, -1);
+  EXPECT_THAT(program_.Files(), testing::ElementsAre("model.pb"));
+}
+
+TEST_F(ProgramTest, StandardOutputThatTakesNothingCostsNoFilesAndIsAnError) {
+  int pipe_ends[2];
+  ASSERT_EQ(pipe2(pipe_ends, O_CLOEXEC), 0);
+  close(pipe_ends[0]);  // as when the reader of `millrace run … | head` has left
+  const int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+  ASSERT_GE(full, 0);
+  const std::vector<std::string> arguments = Training("run", {"--tflms_debug", "--strategy=tflms", "--report_out=" + program_.Path("report.json"),
+                                                              "--variables_out=" + program_.Path("variables.npz")});
+  for (const int out : {pipe_ends[1], full, Program::kClosed}) {
+    const Outcome outcome = program_.Wait(program_.Start(arguments, out));
+    EXPECT_EQ(outcome.exit_status, 1) << out;
+    EXPECT_THAT(outcome.err, HasSubstr("cannot write the results to standard output")) << out;
+    EXPECT_THAT(program_.Read("report.json"), AllOf(testing::StartsWith("{"), testing::EndsWith("}\n"))) << out;
+    EXPECT_THAT(program_.Files(), testing::ElementsAre("model.pb", "report.json", "variables.npz")) << out;
+    unlink(program_.Path("report.json").c_str());
+    unlink(program_.Path("variables.npz").c_str());
+  }
+  close(pipe_ends[1]);
+  close(full);
+}
+
+TEST_F(ProgramTest, AReportThatCannotBeWrittenCostsNoVariables) {
+  const Outcome outcome =
+      program_.Run(Training("run", {"--report_out=/dev/full", "--variables_out=" + program_.Path("variables.npz")}));
+  EXPECT_EQ(outcome.exit_status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("/dev/full"));
+  EXPECT_THAT(program_.Files(), testing::Contains("variables.npz"));
 }
 
 TEST_F(ProgramTest, InterruptWhilePlanningAgainEndsAfterTheStepToo) {

@@ -1,5 +1,6 @@
 #include "files/atomic_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -55,6 +56,16 @@ TEST_F(AtomicFileTest, AbandonedWriteLeavesTheFormerFileAndNoTemporary) {
   }
   EXPECT_EQ(Read("out"), "former");
   EXPECT_EQ(NumFiles(), 1);
+}
+
+TEST_F(AtomicFileTest, HasNoNameBeforeCommit) {
+  const int probe = open(folder_.c_str(), O_WRONLY | O_TMPFILE, 0600);
+  if (probe < 0) GTEST_SKIP() << "a file system without nameless files";
+  close(probe);
+  auto file = AtomicFile::Create(Path("out"));
+  ASSERT_TRUE(file.ok());
+  ASSERT_TRUE((*file)->Append("half of").ok());
+  EXPECT_EQ(NumFiles(), 0);  // nothing for a killed process to leave
 }
 
 TEST_F(AtomicFileTest, TwoWritersOfOneNameDoNotMix) {
