@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
 #include "absl/types/span.h"
 #include "millrace/types.h"
 #include "passes/memory/hole_list.h"
@@ -78,7 +79,7 @@ class Sweep {
       if (t > 0) Free(input_.ends.of(t - 1));
       if (t == 0) PlacePinned();
       for (int32_t b : input_.leaving.of(t)) {
-        if (live_[b]) movable_.emplace(stays_[b].offset, b);
+        if (live_[b]) leaving_.emplace(blocks_[b].copy, b);
       }
       must.clear();
       for (int32_t b : input_.begins.of(t)) {
@@ -113,10 +114,7 @@ class Sweep {
     int64_t offset = 0;
   };
 
-  void NoLongerEarly(int32_t b) {
-    --early_;
-    if (!IsLeaving(b)) movable_.erase(stays_[b].offset);
-  }
+  void NoLongerEarly(int32_t b) { early_.erase(stays_[b].offset); }
 
   // Of a live block, in order of addresses: its neighbours, and what Window looks at. The wall is below the lowest and
   // above the highest.
@@ -264,8 +262,8 @@ class Sweep {
     result_.last[b] = slots_ - 1;
     result_.heap_bytes = std::max(result_.heap_bytes, place.offset + blocks_[b].bytes);
     live_[b] = true;
-    if (blocks_[b].latest > now_) ++early_;
-    if (blocks_[b].latest > now_ || IsLeaving(b)) movable_.emplace(place.offset, b);
+    if (IsEarly(b)) early_.emplace(place.offset, b);
+    if (IsLeaving(b)) leaving_.emplace(blocks_[b].copy, b);
     DropHole(place.below);
     Stay& stay = stays_[b];
     stay.offset = place.offset;
@@ -280,8 +278,8 @@ class Sweep {
   void Free(int32_t b) {
     live_[b] = false;
     result_.last[b] = now_ - 1;
-    if (blocks_[b].latest > now_) --early_;
-    movable_.erase(stays_[b].offset);
+    if (IsEarly(b)) early_.erase(stays_[b].offset);
+    if (IsLeaving(b)) leaving_.erase({blocks_[b].copy, b});
     const int32_t below = stays_[b].below, above = stays_[b].above;
     DropHole(below);
     DropHole(b);
@@ -313,20 +311,24 @@ class Sweep {
     Take(b, place);
   }
 
+  bool IsEarly(int32_t b) const { return stays_[b].latest > now_; }
   bool IsLeaving(int32_t b) const { return stays_[b].leaves < now_; }
+  // Of a live block: whether its bytes can be had once `done_copy` is done.
+  bool IsSoft(int32_t b, int64_t done_copy) const {
+    return b != wall_ && (IsEarly(b) || (IsLeaving(b) && blocks_[b].copy <= done_copy));
+  }
 
   // Lets the copies out be done, in their order, that leave room for block b, and as few as possible.
   bool AwaitCopiesFor(int32_t b) {
     const int64_t copy = CopyThatMakesRoom(b);
     if (copy == kNoCopy) return false;
-    std::vector<std::pair<int64_t, int32_t>> leaving;  // copy, block
-    for (const auto& [offset, x] : movable_) {
-      if (IsLeaving(x) && blocks_[x].copy <= copy) leaving.emplace_back(blocks_[x].copy, x);
+    std::vector<int32_t> gone;
+    for (const auto& [done, x] : leaving_) {
+      if (done > copy || (done == copy && !gone.empty() && blocks_[gone.back()].copy == copy)) break;
+      gone.push_back(x);
     }
-    std::sort(leaving.begin(), leaving.end());
-    while (leaving.size() > 1 && leaving[leaving.size() - 2].first == copy) leaving.pop_back();
     TakeBackFor(b, copy);
-    for (const auto& [done, x] : leaving) {
+    for (int32_t x : gone) {
       if (!live_[x]) continue;
       Free(x);
       ++result_.awaited_copies;
@@ -335,32 +337,30 @@ class Sweep {
   }
 
   // The first copy out of which, once it is done, blocks side by side that have gone or need not be there make room for
-  // block b. Of all windows that are large enough, that whose last copy comes first.
-  int64_t CopyThatMakesRoom(int32_t b) {
+  // block b. Blocks go in the order of their copies, so room comes to be about the last that went.
+  int64_t CopyThatMakesRoom(int32_t b) const {
     const int64_t limit = LimitFor(b), wanted = sizes_[b];
-    steps_ += kWindowSteps * static_cast<int64_t>(movable_.size());
-    int64_t best = kNoEnd;
-    const auto copy_of = [&](int32_t x) { return blocks_[x].latest > now_ ? kNoCopy : blocks_[x].copy; };
-    // The window [first, …) of movable blocks side by side, and those of them that no later one's copy exceeds.
-    window_.clear();
-    last_copies_.clear();
-    size_t first = 0, last_copy = 0;
-    for (const auto& [offset, x] : movable_) {
-      if (offset >= limit) break;
-      if (window_.empty() || window_.back() != stays_[x].below) {
-        first = window_.size();
-        last_copies_.clear();
-        last_copy = 0;
-      }
-      while (last_copies_.size() > last_copy && copy_of(window_[last_copies_.back()]) <= copy_of(x)) last_copies_.pop_back();
-      last_copies_.push_back(window_.size());
-      window_.push_back(x);
-      const int64_t end = std::min(limit, BeginAbove(x));
-      while (first + 1 < window_.size() && end - EndBelow(window_[first]) >= wanted) ++first;
-      while (last_copies_[last_copy] < first) ++last_copy;
-      if (end - EndBelow(stays_[window_[first]].below) >= wanted) best = std::min(best, copy_of(window_[last_copies_[last_copy]]));
+    steps_ += kWindowSteps * (static_cast<int64_t>(early_.size()) + static_cast<int64_t>(leaving_.size()));
+    for (const auto& [copy, x] : leaving_) {
+      if (HasRoomAbout(x, copy, wanted, limit)) return copy;
     }
-    return best == kNoEnd ? kNoCopy : best;
+    return kNoCopy;
+  }
+
+  // Whether soft blocks side by side, x among them, and the holes about them are so many bytes below the limit.
+  bool HasRoomAbout(int32_t x, int64_t done_copy, int64_t wanted, int64_t limit) const {
+    if (stays_[x].offset >= limit) return false;
+    int32_t low = x, high = x;
+    int64_t begin = EndBelow(stays_[low].below), end = std::min(limit, BeginAbove(high));
+    while (end - begin < wanted && IsSoft(stays_[low].below, done_copy)) {
+      low = stays_[low].below;
+      begin = EndBelow(stays_[low].below);
+    }
+    while (end - begin < wanted && end < limit && IsSoft(stays_[high].above, done_copy)) {
+      high = stays_[high].above;
+      end = std::min(limit, BeginAbove(high));
+    }
+    return end - begin >= wanted;
   }
 
   int64_t FreeBytes() const {
@@ -384,41 +384,61 @@ class Sweep {
     return !window.empty();
   }
 
-  std::vector<int32_t> Window(int32_t b, int64_t done_copy) const {
-    std::vector<int32_t> window, best;
-    if (early_ == 0 && done_copy == kNoCopy) return best;
-    steps_ += kWindowSteps * static_cast<int64_t>(movable_.size());
+  std::vector<int32_t> Window(int32_t b, int64_t done_copy) {
+    window_.clear();
+    fewest_.clear();
+    if (early_.empty() && done_copy == kNoCopy) return {};
+    steps_ += kWindowSteps * (static_cast<int64_t>(early_.size()) + static_cast<int64_t>(leaving_.size()));
     const int64_t limit = LimitFor(b), wanted = sizes_[b];
-    // Movable blocks side by side, in order of addresses; the window [first, last) of them begins at `begin`, where a block
-    // that stays ends, or one that needs not move.
-    size_t first = 0;
-    int64_t begin = 0, bytes = 0, fewest = kNoEnd;
-    for (const auto& [offset, x] : movable_) {
-      if (offset >= limit) break;
-      const Stay& stay = stays_[x];
-      const bool gone = stay.leaves < now_ && blocks_[x].copy <= done_copy;
-      if (!gone && stay.latest <= now_) continue;
-      if (window.empty() || window.back() != stay.below) {
-        first = window.size();
-        begin = EndBelow(stay.below);
-        bytes = 0;
+    fewest_bytes_ = kNoEnd;
+    if (done_copy == kNoCopy) {
+      for (const auto& [offset, x] : early_) {
+        if (offset >= limit || fewest_bytes_ == 0) break;
+        WidenWindow(x, wanted, limit);
       }
-      window.push_back(x);
-      bytes += gone ? 0 : stay.bytes;
-      const int64_t end = std::min(limit, BeginAbove(x));
-      for (; first < window.size(); ++first) {
-        const Stay& left = stays_[window[first]];
-        if (end - (left.offset + left.bytes) < wanted) break;
-        bytes -= IsLeaving(window[first]) ? 0 : left.bytes;
-        begin = left.offset + left.bytes;
-      }
-      if (first < window.size() && end - begin >= wanted && bytes < fewest) {
-        fewest = bytes;
-        best.assign(window.begin() + static_cast<int64_t>(first), window.end());
-        if (fewest == 0) return best;
+      return fewest_;
+    }
+    // Without the last of the copies there was no room: it is in every window.
+    std::vector<std::pair<int64_t, int32_t>> last;  // by address
+    for (auto x = leaving_.lower_bound({done_copy, 0}); x != leaving_.end() && x->first == done_copy; ++x) {
+      last.emplace_back(stays_[x->second].offset, x->second);
+    }
+    std::sort(last.begin(), last.end());
+    for (const auto& [offset, x] : last) {
+      int32_t low = x;
+      while (EndBelow(stays_[low].below) > offset - wanted && IsSoft(stays_[low].below, done_copy)) low = stays_[low].below;
+      window_.clear();
+      for (int32_t y = low; y != wall_ && stays_[y].offset < std::min(limit, offset + sizes_[x] + wanted) && IsSoft(y, done_copy);
+           y = stays_[y].above) {
+        if (fewest_bytes_ == 0) break;
+        WidenWindow(y, wanted, limit);
       }
     }
-    return best;
+    return fewest_;
+  }
+
+  // Movable blocks side by side, in order of addresses; the window [window_first_, …) of them begins at window_begin_, where
+  // a block that stays ends, or one that needs not move. Remembers the window of the fewest bytes that are not gone.
+  void WidenWindow(int32_t x, int64_t wanted, int64_t limit) {
+    const Stay& stay = stays_[x];
+    if (window_.empty() || window_.back() != stay.below) {
+      window_first_ = window_.size();
+      window_begin_ = EndBelow(stay.below);
+      window_bytes_ = 0;
+    }
+    window_.push_back(x);
+    window_bytes_ += IsLeaving(x) ? 0 : stay.bytes;
+    const int64_t end = std::min(limit, BeginAbove(x));
+    for (; window_first_ < window_.size(); ++window_first_) {
+      const Stay& left = stays_[window_[window_first_]];
+      if (end - (left.offset + left.bytes) < wanted) break;
+      window_bytes_ -= IsLeaving(window_[window_first_]) ? 0 : left.bytes;
+      window_begin_ = left.offset + left.bytes;
+    }
+    if (window_first_ < window_.size() && end - window_begin_ >= wanted && window_bytes_ < fewest_bytes_) {
+      fewest_bytes_ = window_bytes_;
+      fewest_.assign(window_.begin() + static_cast<int64_t>(window_first_), window_.end());
+    }
   }
 
   // What may be there earlier than it must, by size; of those, the soonest needed first, then in the order they came.
@@ -499,8 +519,8 @@ class Sweep {
   const int32_t wall_;                   // index of both ends of memory among the blocks
   std::vector<Stay> stays_;              // per block
   HoleList holes_;
-  int32_t early_ = 0;                    // live blocks that need not be there yet
-  absl::btree_map<int64_t, int32_t> movable_;  // those and the ones that only a copy keeps, by offset
+  absl::btree_map<int64_t, int32_t> early_;  // live blocks that need not be there yet, by offset
+  absl::btree_set<std::pair<int64_t, int32_t>> leaving_;  // those that only a copy keeps, by that
   std::vector<bool> live_;
   std::vector<Reserved> reserved_;
   std::vector<int64_t> reserved_at_;     // per block, if anything is reserved: its place, or -1
@@ -509,8 +529,9 @@ class Sweep {
   std::vector<Waiting> pinned_waiting_;  // in order
   int64_t last_awaited_ = 0;
   int32_t now_ = 0;
-  std::vector<int32_t> window_;          // of CopyThatMakesRoom, as are
-  std::vector<size_t> last_copies_;
+  std::vector<int32_t> window_, fewest_;  // of Window, as are
+  size_t window_first_ = 0;
+  int64_t window_begin_ = 0, window_bytes_ = 0, fewest_bytes_ = 0;
   mutable int64_t steps_ = 0;            // holes and blocks looked at
   TimePacking result_;
 };
