@@ -10,7 +10,7 @@ int64_t SearchWork(int64_t nodes) {
   constexpr double kNodes = 15'000, kMany = 60'000;
   const double n = static_cast<double>(nodes);
   const double units = kUnits - kFewer * std::min(n, kNodes);
-  const double times = n <= kNodes ? 1 : n <= kMany ? n / kNodes : kMany / kNodes * std::sqrt(n / kMany);
+  const double times = n <= kNodes ? 1 : n <= kMany ? n / kNodes : kMany / kNodes * std::sqrt(std::sqrt(n / kMany));
   return static_cast<int64_t>(units * times);
 }
 

@@ -40,7 +40,7 @@ constexpr double kWorthCarrying = 0.02;
 // A trial this much slower than the best plan is not placed: placing gains less.
 constexpr double kWorthPlacing = 1.15;
 // Parts of the budget that trials may plan for, so that placing finds holes. The first is the default.
-constexpr double kTargets[] = {1, 0.97, 0.94, 0.9, 0.85, 0.8, 0.7};
+constexpr double kTargets[] = {1, 0.97, 0.94, 0.9, 0.85, 0.8, 0.7, 0.985};
 // Trials that are placed, the best first.
 constexpr size_t kPlacedTrials = 3;
 // Quick plans of more operations are told apart by their trials alone; smaller ones are replayed, too, which may even be faster.
@@ -57,12 +57,16 @@ constexpr double kAsFast = 1.002;
 // A plan may take so much less than its fastest trial.
 constexpr double kLeastTrial = 0.98;
 constexpr double kNotKnown = std::numeric_limits<double>::infinity();
-// From here on a graph gets few trials.
+// From here on a graph gets few trials, for these targets: with some room left copies in need not wait for copies out, and
+// packing succeeds. The first that packs is taken.
 constexpr int32_t kManyOperations = 200'000;
+constexpr size_t kTargetsOfMany[] = {7, 1, 2};
 constexpr auto kNoDeadline = std::chrono::steady_clock::time_point::max();
 
 // Trials of a quick plan of n operations, at most.
-int QuickTrialsFor(int32_t operations) { return std::clamp(8'000 / std::max(operations, 1), 2, 8); }
+int QuickTrialsFor(int32_t operations) {
+  return operations > kManyOperations ? 1 : std::clamp(8'000 / std::max(operations, 1), 2, 8);
+}
 
 // Parts of a plan's work: for trials, before the best are packed, and for what is carried over the step's end.
 constexpr double kWorkForTrials = 0.4, kWorkForCarrying = 0.2;
@@ -109,8 +113,11 @@ class Portfolio {
       if (best_.ok() && best_->step_seconds < best_trial()) return std::move(best_);
       return Unplaced();
     }
-    TryWindows();
-    TryCriticalWeights();
+    if (gaps_.num_operations() > kManyOperations) TryTargets();
+    if (trials_.empty()) {
+      TryWindows();
+      TryCriticalWeights();
+    }
     if (kLeastTrial * best_trial() >= known_) {
       if (gaps_.num_operations() <= kReplayedOperations) Place(trials_.front(), 0);
       if (!best_.ok()) return absl::AbortedError("a faster plan is known");
@@ -172,8 +179,9 @@ class Portfolio {
     return static_cast<int64_t>(kTargets[settings.target] * static_cast<double>(budget_));
   }
 
-  void Try(double window, const TransferWeights& weights) {
-    Trial trial = MakeTrial({window, weights});
+  void Try(double window, const TransferWeights& weights) { Add(MakeTrial({window, weights})); }
+
+  void Add(Trial trial) {
     const auto slower = [&](const Trial& other) {
       return trial.result.step_seconds < other.result.step_seconds * (1 - 1e-4);
     };
@@ -194,6 +202,20 @@ class Portfolio {
       if (!trials_.empty() && (best_trial() <= goal_ || !MayTry())) return;
       Try(window, {});
     }
+  }
+
+  // Leaves no trial where none packs.
+  void TryTargets() {
+    for (const size_t target : kTargetsOfMany) {
+      Settings settings;
+      settings.target = target;
+      if (TargetBytes(settings) < gaps_.largest_working_set()) break;
+      Trial trial = MakeTrial(settings);
+      const bool packed = PackOrRelieve(trial, target == kTargetsOfMany[std::size(kTargetsOfMany) - 1] ? kFirstReliefRounds : 0);
+      Add(std::move(trial));
+      if (packed) return;
+    }
+    trials_.clear();
   }
 
   // Says more of a large graph than other windows.
@@ -307,7 +329,7 @@ class Portfolio {
       const bool carried = trial.settings.carried > 0;
       PackedTrial packed = Pack(trial, !carried, key);
       if (round == 0 && (!packed.fits || (!carried && packed.step_seconds > kAsFast * trial.result.step_seconds)) &&
-          (!carried || rounds > 0)) {
+          rounds > 0) {
         PackedTrial other = Pack(trial, carried, key);
         if (other.fits) packed = std::move(other);
       }

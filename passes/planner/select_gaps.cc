@@ -161,6 +161,12 @@ class Selector {
     return weights_.most.empty() ? out + in : std::min(out + in, weights_.most[k]);
   }
 
+  // Of a copy's seconds the part that goes with its bytes: the rest makes small ones dear.
+  double SecondsOfBytes(const Gap& gap) const {
+    const double seconds = static_cast<double>(gap.bytes) * gaps_.seconds_per_byte_in;
+    return seconds > 0 ? seconds / (seconds + gaps_.copy_latency) : 1;
+  }
+
   // Home gaps in an order whose every first few are spread over the step, then the others.
   std::vector<int32_t> SpreadHomes() const {
     std::vector<Keyed> homes;
@@ -192,15 +198,16 @@ class Selector {
       if (result_.kept[k] || result_.carried_until[k] > 0 || (gap.overwritten && !gap.home)) continue;
       double area = 0, savings = 0;
       size_t joined = 0;
+      const double worth = SecondsOfBytes(gap);
       ForEachJoined(k, [&](size_t j) {
-        area += Area(gaps_.gaps[j]);
+        area += worth * Area(gaps_.gaps[j]);
         savings += Savings(j);
         ++joined;
       });
       if (savings > 0) keys.push_back({gap.home && weights_.spread_homes ? AboutKeyOf(area / savings) : KeyOf(area / savings), k});
       // It goes home all the same, with what the last step wrote.
       const double fetch = weights_.in.empty() ? 1 : weights_.in[gap.before];
-      if (carrying_.allowed && joined > 1 && !gap.overwritten) keys.push_back({KeyOf(Area(gap) / fetch), -1 - k});
+      if (carrying_.allowed && joined > 1 && !gap.overwritten) keys.push_back({KeyOf(worth * Area(gap) / fetch), -1 - k});
     }
     SortByKey(keys);
     for (const Keyed& keyed : keys) {
