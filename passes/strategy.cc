@@ -32,6 +32,8 @@ absl::StatusOr<SwapChoice> TensorFlowMemTight(const SwapRequest& request) {
   const int64_t budget_bytes = request.options.device_memory_bytes;
   SwapChoice choice;
   policy.early_in = false;
+  const int64_t partitions = request.graph.partition.empty() ? 0 : request.graph.partition.back() + 1;
+  policy.swap_distance = std::min(policy.swap_distance, partitions);  // further is none
   for (int64_t distance = policy.swap_distance; distance >= 0; --distance) {
     policy.swap_distance = distance;
     policy.share_distance = std::min<int64_t>(policy.share_distance, distance);

@@ -71,7 +71,7 @@ DEFINE_double(plan_seconds, 0, "take the best plan found so many seconds after p
 DEFINE_bool(share_recv, false, "what several nodes of a device use is received from another device once, not once per use");
 DEFINE_bool(accumulate_products, true, "add up sums of matrix products (gradients of a weight used in every time step) as the "
             "products are made, instead of keeping them for the sum; results differ from the separate sum in rounding");
-DEFINE_int64(max_unrolled_nodes, 1'000'000, "loops are planned as their turns; refuse a graph that has more nodes then");
+DEFINE_int64(max_unrolled_nodes, 1'000'000, "loops are planned as their turns; refuse a graph that has more nodes or turns then");
 DEFINE_string(fuse, "auto", "run trees of elementwise ops as one node: off, on, auto (on CUDA devices); results have the same "
                             "bits either way");
 DEFINE_string(parts, "placement,swap", "tensorflowmem: parts beside the partitions: placement (variables and constants in host memory), swap (of activations), both, or none");

@@ -43,7 +43,7 @@ struct Run {
 class Unroller {
  public:
   Unroller(const Graph& graph, const OpRegistry& ops, KernelOracle& oracle, const UnrollOptions& options)
-      : ops_(ops), bodies_(ops), out_(graph, ops, oracle, options.variable_types, options.max_nodes), arrays_(out_) {}
+      : ops_(ops), most_turns_(options.max_nodes), bodies_(ops), out_(graph, ops, oracle, options.variable_types, options.max_nodes), arrays_(out_) {}
 
   absl::StatusOr<UnrollResult> UnrollGraph(Graph& graph) {
     MR_ASSIGN_OR_RETURN(const std::unique_ptr<Body> body, bodies_.OfGraph(std::move(graph)));
@@ -78,6 +78,8 @@ class Unroller {
   std::vector<NodeId> ControlsOf(const Run& run, const Node& node) const;
 
   const OpRegistry& ops_;
+  const int64_t most_turns_;  // a turn may make no node
+  int64_t turns_ = 0;
   Bodies bodies_;
   StraightGraph out_;
   ArrayStore arrays_;
@@ -423,6 +425,10 @@ absl::Status Unroller::RunMerge(Run& run, NodeId id) {
 }
 
 absl::StatusOr<bool> Unroller::Holds(const Node& loop, const Value& condition) {
+  if (++turns_ > most_turns_) {
+    return absl::ResourceExhaustedError(absl::StrCat("node '", loop.name, "' (", loop.op, "): the graph's loops take more than ",
+                                                     most_turns_, " turns (--max_unrolled_nodes)"));
+  }
   const NodeCall call{loop, {}, {}};
   MR_ASSIGN_OR_RETURN(const OutputRef ref, TensorOf(out_, call, condition));
   const Tensor* value = out_.Known(ref);

@@ -3,6 +3,7 @@
 #include "millrace/status.h"
 #include "ops/register.h"
 #include "ops/rules.h"
+#include "ops/sizes.h"
 
 namespace millrace {
 namespace {
@@ -29,7 +30,7 @@ absl::Status JoinShape(InferenceContext& context, int first, int count, int64_t 
     for (int k = 0; compatible && k < out.rank(); ++k) {
       const int64_t a = out.dim(k), b = shape.dim(k);
       if (k == d) {
-        out.set_dim(k, a < 0 || b < 0 ? -1 : a + b);
+        out.set_dim(k, a < 0 || b < 0 ? -1 : SizeSum(a, b));
       } else {
         compatible = a == b || a < 0 || b < 0;
         if (a < 0) out.set_dim(k, b);
@@ -169,7 +170,7 @@ absl::Status SplitVShape(InferenceContext& context) {
     } else if (size < 0) {
       return context.Error(absl::StrCat("Split size ", size, " must be >= 0, and only one may be -1"));
     } else {
-      sum += size;
+      sum = SizeSum(sum, size);
     }
   }
   if (whole >= 0 && (rest == nullptr ? sum != whole : sum > whole)) {
@@ -202,7 +203,7 @@ absl::Status PaddedShape(InferenceContext& context, int64_t sign) {
       return context.Error(absl::StrCat("Paddings must be non-negative: ", before, " ", after));
     }
     const int64_t dim = in.unknown_rank() ? -1 : in.dim(static_cast<int>(k));
-    const int64_t padded = dim < 0 ? -1 : dim + sign * (before + after);
+    const int64_t padded = dim < 0 ? -1 : sign > 0 ? SizeSum(dim, SizeSum(before, after)) : dim - SizeSum(before, after);
     const int64_t whole = sign > 0 ? dim : padded;
     const int64_t most = mode == "REFLECT" ? whole - 1 : whole;
     if (!mode.empty() && dim >= 0 && (before > most || after > most)) {
@@ -233,7 +234,7 @@ absl::Status TileShape(InferenceContext& context) {
       return context.Error(absl::StrCat("Expected multiples[", k, "] >= 0, but got ", multiples[k]));
     }
     const int64_t dim = in.unknown_rank() ? -1 : in.dim(static_cast<int>(k));
-    out.AddDim(dim < 0 ? -1 : dim * multiples[k]);
+    out.AddDim(dim < 0 ? -1 : SizeProduct(dim, multiples[k]));
   }
   context.AddOutput(context.dtype(0), std::move(out));
   return absl::OkStatus();

@@ -41,7 +41,7 @@ absl::StatusOr<Ints> DimensionList(const InferenceContext& context, const char* 
   if (list.size() != count) return error(absl::StrCat(count, " entries"));
   for (size_t i = 0; i < count; ++i) {
     const int dim = static_cast<int>(i) / per_dimension;
-    if (list[i] < neutral || list[i] > INT32_MAX) return error(absl::StrCat("entries of at least ", neutral));
+    if (list[i] < neutral || list[i] > INT32_MAX) return error(absl::StrCat("entries of ", neutral, " to ", INT32_MAX));
     if ((dim == 0 || dim == layout.channel()) && list[i] != neutral) {
       return error(absl::StrCat(neutral, " for batch and channels"));
     }

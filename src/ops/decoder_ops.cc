@@ -6,6 +6,7 @@
 #include "millrace/status.h"
 #include "ops/rare.h"
 #include "ops/rules.h"
+#include "ops/sizes.h"
 
 namespace millrace {
 namespace {
@@ -27,7 +28,7 @@ absl::Status GreedyShape(InferenceContext& context) {
   if (known && lengths.fully_known() && inputs.dim(1) != lengths.dim(0)) {
     return context.Error(absl::StrCat("len(sequence_length) != batch_size: ", lengths.ToString(), " and inputs ", inputs.ToString()));
   }
-  const int64_t most = known ? inputs.dim(0) * inputs.dim(1) : -1;
+  const int64_t most = known ? SizeProduct(inputs.dim(0), inputs.dim(1)) : -1;
   context.AddOutput(DataType::kInt64, Shape({most, 2}));
   context.AddOutput(DataType::kInt64, Shape({most}));
   context.AddOutput(DataType::kInt64, Shape({2}));

@@ -4,6 +4,7 @@
 #include "millrace/status.h"
 #include "ops/register.h"
 #include "ops/rules.h"
+#include "ops/sizes.h"
 
 namespace millrace {
 namespace {
@@ -109,14 +110,14 @@ absl::Status SpaceToBatch(InferenceContext& context, int edges_input) {
   for (size_t k = 0; !out.unknown_rank() && k < blocks.block.size(); ++k) {
     const int d = static_cast<int>(k) + 1;
     if (out.dim(d) >= 0) {
-      const int64_t padded = out.dim(d) + blocks.edges[2 * k] + blocks.edges[2 * k + 1];
+      const int64_t padded = SizeSum(out.dim(d), SizeSum(blocks.edges[2 * k], blocks.edges[2 * k + 1]));
       if (padded % blocks.block[k] != 0) {
         return context.Error(absl::StrCat("padded_shape[", k, "]=", padded, " is not divisible by block_shape[", k,
                                           "]=", blocks.block[k]));
       }
       out.set_dim(d, padded / blocks.block[k]);
     }
-    if (out.dim(0) >= 0) out.set_dim(0, out.dim(0) * blocks.block[k]);
+    if (out.dim(0) >= 0) out.set_dim(0, SizeProduct(out.dim(0), blocks.block[k]));
   }
   context.AddOutput(context.dtype(0), std::move(out));
   return absl::OkStatus();
@@ -126,7 +127,7 @@ absl::Status BatchToSpace(InferenceContext& context, int edges_input) {
   MR_ASSIGN_OR_RETURN(const Blocks blocks, KnownBlocks(context, edges_input));
   Shape out = context.shape(0);
   int64_t product = 1;
-  for (int64_t size : blocks.block) product *= size;
+  for (int64_t size : blocks.block) product = SizeProduct(product, size);
   if (!out.unknown_rank() && out.dim(0) >= 0) {
     if (out.dim(0) % product != 0) {
       return context.Error(absl::StrCat("Input batch dimension (", out.dim(0), ") is not divisible by product of block "
@@ -137,7 +138,7 @@ absl::Status BatchToSpace(InferenceContext& context, int edges_input) {
   for (size_t k = 0; !out.unknown_rank() && k < blocks.block.size(); ++k) {
     const int d = static_cast<int>(k) + 1;
     if (out.dim(d) < 0) continue;
-    const int64_t size = out.dim(d) * blocks.block[k] - blocks.edges[2 * k] - blocks.edges[2 * k + 1];
+    const int64_t size = SizeProduct(out.dim(d), blocks.block[k]) - SizeSum(blocks.edges[2 * k], blocks.edges[2 * k + 1]);
     if (size < 0) {
       return context.Error(absl::StrCat("cropped_shape[", k, "]=", size, " must be non-negative"));
     }
@@ -178,10 +179,10 @@ absl::Status DepthShape(InferenceContext& context) {
   auto change = [&](int d, int64_t factor, bool grow) {
     if (out.dim(d) < 0) return true;
     if (!grow && out.dim(d) % factor != 0) return false;
-    out.set_dim(d, grow ? out.dim(d) * factor : out.dim(d) / factor);
+    out.set_dim(d, grow ? SizeProduct(out.dim(d), factor) : out.dim(d) / factor);
     return true;
   };
-  bool fits = change(depth, block * block, to_depth);
+  bool fits = change(depth, SizeProduct(block, block), to_depth);
   for (int d = 1; d < 4; ++d) {
     if (d != depth) fits = change(d, block, !to_depth) && fits;
   }

@@ -1,5 +1,8 @@
 // Shape rules meet nodes that no checked graph holds: each op with too few inputs, of every small rank.
 
+#include <algorithm>
+#include <deque>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -35,6 +38,93 @@ TEST(ShapeRulesTest, EveryOpRefusesOrAcceptsTooFewInputs) {
     }
   }
   EXPECT_GT(refused, static_cast<int>(registry.Names().size()));
+}
+
+// A node as a damaged or hostile graph may hold it: sizes, axes and attributes of any value. The same ones on every run.
+class AbsurdNode {
+ public:
+  explicit AbsurdNode(uint64_t seed) : state_(seed) {
+    for (const char* name : {"N", "axis", "batch_dims", "begin_mask", "block_size", "depth_radius", "ellipsis_mask", "end_mask", "k",
+                             "new_axis_mask", "num", "num_bits", "num_split", "shrink_axis_mask"}) {
+      if (Pick(4) != 0) attrs.Set(name, Number());
+    }
+    for (const char* name : {"dilations", "explicit_paddings", "ksize", "ksizes", "rates", "squeeze_dims", "strides"}) {
+      if (Pick(4) != 0) attrs.Set(name, Numbers());
+    }
+    const char* paddings[] = {"SAME", "VALID", "EXPLICIT"};
+    attrs.Set("padding", std::string(paddings[Pick(3)]));
+    attrs.Set("data_format", std::string(Pick(2) == 0 ? "NHWC" : "NCHW"));
+    attrs.Set("T", Type());
+    for (int i = Pick(5); i >= 0; --i) AddInput();
+    for (const Tensor& tensor : tensors_) values.push_back(tensor.empty() ? nullptr : &tensor);
+  }
+
+  AttrMap attrs;
+  std::vector<TensorType> inputs;
+  std::vector<const Tensor*> values;
+
+ private:
+  void AddInput() {
+    const DataType dtype = Type();
+    tensors_.emplace_back();
+    if (dtype == DataType::kInt64 && Pick(2) == 0) {
+      tensors_.back() = Pick(2) == 0 ? Tensor::Scalar(Number()) : Tensor::Vector<int64_t>(Numbers());
+      inputs.push_back({dtype, tensors_.back().shape()});
+    } else {
+      std::vector<int64_t> dims(Pick(6));
+      for (int64_t& dim : dims) dim = std::max<int64_t>(Number(), -1);
+      inputs.push_back({dtype, Shape(dims)});
+    }
+  }
+  int64_t Number() {
+    static constexpr int64_t kNumbers[] = {0, 1, 1, 2, 2, 3, 4, 7, -1, -2, INT32_MAX, int64_t{1} << 40, int64_t{1} << 62, INT64_MAX, INT64_MIN};
+    return kNumbers[Pick(std::size(kNumbers))];
+  }
+  std::vector<int64_t> Numbers() {
+    std::vector<int64_t> numbers(Pick(6));
+    for (int64_t& number : numbers) number = Number();
+    return numbers;
+  }
+  DataType Type() {
+    static constexpr DataType kTypes[] = {DataType::kFloat, DataType::kFloat, DataType::kInt64, DataType::kInt64, DataType::kBool};
+    return kTypes[Pick(std::size(kTypes))];
+  }
+  int Pick(size_t count) {
+    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<int>((state_ >> 33) % count);
+  }
+
+  uint64_t state_;
+  std::deque<Tensor> tensors_;
+};
+
+TEST(ShapeRulesTest, AbsurdNumbersAreRefusedOrGiveSizes) {
+  const OpRegistry& registry = OpRegistry::Builtin();
+  int accepted = 0;
+  for (const std::string& name : registry.Names()) {
+    for (uint64_t seed = 0; seed < 100; ++seed) {
+      const AbsurdNode node(seed);
+      InferenceContext context("node", name, node.attrs, node.inputs, node.values);
+      if (!registry.Find(name)->InferShapes(context).ok()) continue;
+      ++accepted;
+      for (const TensorType& output : context.outputs()) {
+        for (int d = 0; d < output.shape.rank(); ++d) {
+          ASSERT_GE(output.shape.dim(d), -1) << name << " of seed " << seed << " gives " << output.ToString();
+        }
+      }
+    }
+  }
+  EXPECT_GT(accepted, 1000);
+}
+
+TEST(ShapeRulesTest, ABlockWhoseSquareIsNoNumberDividesNothing) {
+  AttrMap attrs;
+  attrs.Set("block_size", int64_t{1} << 40);
+  const std::vector<TensorType> inputs = {{DataType::kFloat, Shape({1, 4, 4, 4})}};
+  const std::vector<const Tensor*> values(1, nullptr);
+  InferenceContext context("n", "DepthToSpace", attrs, inputs, values);
+  EXPECT_THAT(std::string(OpRegistry::Builtin().Find("DepthToSpace")->InferShapes(context).message()),
+              testing::HasSubstr("is not divisible by the block size 1099511627776 squared in depth"));
 }
 
 TEST(ShapeRulesTest, ARuleThatReadsAMissingInputIsRefusedWhateverItReturns) {

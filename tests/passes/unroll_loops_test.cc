@@ -114,6 +114,20 @@ TEST(UnrollLoops, ErrorsNameTheNodeAndWhatIsWrong) {
   }
 }
 
+// Its turns make no nodes, so that their number is all that grows.
+TEST(UnrollLoops, ALoopThatNeverEndsIsRefused) {
+  const absl::StatusOr<Graph> parsed = ParseGraphText(
+      "function c\n  i = _Arg() {T=int32, index=0}\n  t = Const() {dtype=bool, value=bool[]{true}}\n  r = _Retval(t) {T=bool, index=0}\nend\n"
+      "function b\n  i = _Arg() {T=int32, index=0}\n  r = _Retval(i) {T=int32, index=0}\nend\n"
+      "z = Const() {dtype=int32, value=int32[]{0}}\ny = StatelessWhile(z) {T=[int32], cond=&c, body=&b}\n");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  Graph graph = parsed->Clone();
+  EvaluatingOracle oracle;
+  const absl::Status status = UnrollLoops(graph, OpRegistry::Builtin(), oracle, {.max_nodes = 1000}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(absl::StrContains(status.message(), "node 'y' (StatelessWhile): the graph's loops take more than 1000 turns (--max_unrolled_nodes)")) << status;
+}
+
 TEST(UnrollLoops, TheStatusHoldsTheFeedsThatWouldHelp) {
   Graph graph;
   const absl::Status status = UnrollWith("f = _Feed() {dtype=int32, shape=shape[], tensor=\"length:0\"}\n"
