@@ -340,7 +340,6 @@ class Sweep {
   // block b. Blocks go in the order of their copies, so room comes to be about the last that went.
   int64_t CopyThatMakesRoom(int32_t b) const {
     const int64_t limit = LimitFor(b), wanted = sizes_[b];
-    steps_ += kWindowSteps * (static_cast<int64_t>(early_.size()) + static_cast<int64_t>(leaving_.size()));
     for (const auto& [copy, x] : leaving_) {
       if (HasRoomAbout(x, copy, wanted, limit)) return copy;
     }
@@ -349,14 +348,17 @@ class Sweep {
 
   // Whether soft blocks side by side, x among them, and the holes about them are so many bytes below the limit.
   bool HasRoomAbout(int32_t x, int64_t done_copy, int64_t wanted, int64_t limit) const {
+    steps_ += kWindowSteps;
     if (stays_[x].offset >= limit) return false;
     int32_t low = x, high = x;
     int64_t begin = EndBelow(stays_[low].below), end = std::min(limit, BeginAbove(high));
     while (end - begin < wanted && IsSoft(stays_[low].below, done_copy)) {
+      ++steps_;
       low = stays_[low].below;
       begin = EndBelow(stays_[low].below);
     }
     while (end - begin < wanted && end < limit && IsSoft(stays_[high].above, done_copy)) {
+      ++steps_;
       high = stays_[high].above;
       end = std::min(limit, BeginAbove(high));
     }
@@ -388,7 +390,6 @@ class Sweep {
     window_.clear();
     fewest_.clear();
     if (early_.empty() && done_copy == kNoCopy) return {};
-    steps_ += kWindowSteps * (static_cast<int64_t>(early_.size()) + static_cast<int64_t>(leaving_.size()));
     const int64_t limit = LimitFor(b), wanted = sizes_[b];
     fewest_bytes_ = kNoEnd;
     if (done_copy == kNoCopy) {
@@ -420,6 +421,7 @@ class Sweep {
   // Movable blocks side by side, in order of addresses; the window [window_first_, …) of them begins at window_begin_, where
   // a block that stays ends, or one that needs not move. Remembers the window of the fewest bytes that are not gone.
   void WidenWindow(int32_t x, int64_t wanted, int64_t limit) {
+    steps_ += kWindowSteps;
     const Stay& stay = stays_[x];
     if (window_.empty() || window_.back() != stay.below) {
       window_first_ = window_.size();
