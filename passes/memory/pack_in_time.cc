@@ -557,10 +557,11 @@ TimePacking PackInTimeBest(const std::vector<LateBlock>& blocks, int64_t budget_
     work += packing.work;
     return packing;
   };
-  const auto may_try = [&] { return tries-- > 0 && (best.offsets.empty() || work < most_work); };
+  const auto may_try = [&] { return best.offsets.empty() || (--tries > 0 && work < most_work); };
+  const int64_t give_up_bytes = tries > 0 ? kNoEnd : 1;
   for (const HolePolicy& tried : kPolicies) {
     if (!may_try()) break;
-    TimePacking packing = sweep(tried, {}, best.offsets.empty() ? kNoEnd : best.failed_bytes);
+    TimePacking packing = sweep(tried, {}, best.offsets.empty() ? give_up_bytes : best.failed_bytes);
     const bool better = best.offsets.empty() || packing.failed_bytes < best.failed_bytes;
     if (better) {
       best = std::move(packing);

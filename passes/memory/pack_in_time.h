@@ -62,7 +62,8 @@ TimePacking PackInTime(const std::vector<LateBlock>& blocks, int64_t budget_byte
                        const std::vector<int32_t>& reserved, const std::vector<PinnedPair>& pinned = {});
 
 // PackInTime under several policies, then again with room reserved for what failed: the packing that fails least. At most
-// `tries` in all, none but the first after `most_work` units of WorkBudget, fewer as soon as one fits. `work` is that of all.
+// `tries` in all, none but the first after `most_work` units of WorkBudget, fewer as soon as one fits; with 0 tries one
+// that ends with the slot at which a block fails. `work` is that of all.
 TimePacking PackInTimeBest(const std::vector<LateBlock>& blocks, int64_t budget_bytes, int tries,
                            int64_t most_work = std::numeric_limits<int64_t>::max(),
                            const std::vector<PinnedPair>& pinned = {});

@@ -113,11 +113,9 @@ class Portfolio {
       if (best_.ok() && best_->step_seconds < best_trial()) return std::move(best_);
       return Unplaced();
     }
-    if (gaps_.num_operations() > kManyOperations) TryTargets();
-    if (trials_.empty()) {
-      TryWindows();
-      TryCriticalWeights();
-    }
+    if (gaps_.num_operations() > kManyOperations && TryTargets()) return std::move(best_);
+    TryWindows();
+    TryCriticalWeights();
     if (kLeastTrial * best_trial() >= known_) {
       if (gaps_.num_operations() <= kReplayedOperations) Place(trials_.front(), 0);
       if (!best_.ok()) return absl::AbortedError("a faster plan is known");
@@ -179,9 +177,8 @@ class Portfolio {
     return static_cast<int64_t>(kTargets[settings.target] * static_cast<double>(budget_));
   }
 
-  void Try(double window, const TransferWeights& weights) { Add(MakeTrial({window, weights})); }
-
-  void Add(Trial trial) {
+  void Try(double window, const TransferWeights& weights) {
+    Trial trial = MakeTrial({window, weights});
     const auto slower = [&](const Trial& other) {
       return trial.result.step_seconds < other.result.step_seconds * (1 - 1e-4);
     };
@@ -204,18 +201,16 @@ class Portfolio {
     }
   }
 
-  // Leaves no trial where none packs.
-  void TryTargets() {
+  // False where none packs.
+  bool TryTargets() {
     for (const size_t target : kTargetsOfMany) {
       Settings settings;
       settings.target = target;
-      if (TargetBytes(settings) < gaps_.largest_working_set()) break;
-      Trial trial = MakeTrial(settings);
-      const bool packed = PackOrRelieve(trial, target == kTargetsOfMany[std::size(kTargetsOfMany) - 1] ? kFirstReliefRounds : 0);
-      Add(std::move(trial));
-      if (packed) return;
+      if (TargetBytes(settings) < gaps_.largest_working_set()) return false;
+      const bool last = target == kTargetsOfMany[std::size(kTargetsOfMany) - 1];
+      if (PackOrRelieve(MakeTrial(settings), last ? kFirstReliefRounds : 0)) return true;
     }
-    trials_.clear();
+    return false;
   }
 
   // Says more of a large graph than other windows.
@@ -310,9 +305,9 @@ class Portfolio {
     return gaps_.num_operations() > kReplayedOperations ? 3 : 12;
   }
 
-  // In order of time, or for the whole step at once.
-  PackedTrial Pack(const Trial& trial, bool in_time, SkylineKey& key) {
-    const int tries = trial.settings.carried > 0 ? kFewTries : PackTries();
+  // In order of time, or for the whole step at once. Without rounds of relief it does not matter what fails.
+  PackedTrial Pack(const Trial& trial, bool in_time, int rounds, SkylineKey& key) {
+    const int tries = rounds == 0 ? 0 : trial.settings.carried > 0 ? kFewTries : PackTries();
     PackedTrial packed = in_time ? PackTrialInTime(gaps_, budget_, trial.decisions, trial.result, tries, left() / kPackingParts)
                                  : PackTrial(gaps_, budget_, trial.decisions, trial.result, key);
     work_.Spend(packed.work);
@@ -327,10 +322,10 @@ class Portfolio {
     if (!IsNew(trial, kPacked)) return false;
     for (int round = 0; IsBetter(trial); ++round) {
       const bool carried = trial.settings.carried > 0;
-      PackedTrial packed = Pack(trial, !carried, key);
+      PackedTrial packed = Pack(trial, !carried, rounds, key);
       if (round == 0 && (!packed.fits || (!carried && packed.step_seconds > kAsFast * trial.result.step_seconds)) &&
           rounds > 0) {
-        PackedTrial other = Pack(trial, carried, key);
+        PackedTrial other = Pack(trial, carried, rounds, key);
         if (other.fits) packed = std::move(other);
       }
       if (packed.fits) {

@@ -83,6 +83,9 @@ TEST(PackInTimeTest, MoreTriesFailNoMore) {
     const int64_t many = PackInTimeBest(blocks, 64 * 100, 12).failed_bytes;
     EXPECT_LE(many, one);
     better += many < one ? 1 : 0;
+    const TimePacking first = PackInTimeBest(blocks, 64 * 100, 0);
+    EXPECT_EQ(first.failed.empty(), one == 0);
+    EXPECT_LE(first.failed_bytes, one);
   }
   EXPECT_GT(better, 0);
 }
