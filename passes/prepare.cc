@@ -1,5 +1,7 @@
 #include "passes/prepare.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "passes/access/storage.h"
@@ -12,6 +14,7 @@
 #include "passes/rewrite/bypass_unused.h"
 #include "passes/rewrite/fuse_elementwise.h"
 #include "passes/rewrite/order_variable_accesses.h"
+#include "passes/rewrite/slice_updates.h"
 #include "passes/shapes/infer_shapes.h"
 #include "passes/shapes/needed_feeds.h"
 
@@ -75,6 +78,20 @@ absl::Status PrepareTypesOfTaken(const CompileRequest& request, Prepared& prepar
   return taken.ok() || (NeededFeeds(both).empty() && !NeededFeeds(taken).empty()) ? taken : both;
 }
 
+// Of the budget: slots that fill less are not worth more nodes, and a part of a slot.
+constexpr int64_t kSlotsPart = 4, kUpdateParts = 256;
+constexpr int64_t kLeastPartBytes = int64_t{1} << 20;
+
+// 0: updates stay whole.
+int64_t UpdatePartBytes(const CompileRequest& request, const Graph& graph) {
+  const PlanningOptions& options = request.options;
+  const int64_t budget = options.BudgetOf(0);
+  const bool possible = options.strategy == "planned" && options.num_devices() == 1 && !request.disk_tier && budget > 0;
+  if (!possible || options.update_part_bytes != PlanningOptions::kAutoBytes) return possible ? options.update_part_bytes : 0;
+  if (SliceableBytes(graph, request.ops) < budget / kSlotsPart) return 0;
+  return std::max(kLeastPartBytes, budget / kUpdateParts);
+}
+
 }  // namespace
 
 std::string DeviceName(const CompileRequest& request, int32_t device) {
@@ -123,6 +140,11 @@ absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
     MR_RETURN_IF_ERROR(OrderVariableAccesses(prepared.graph, request.ops).status());
   }
   prepared.inferred.by_value.resize(prepared.graph.num_ids(), 0);
+  // Updates whose accesses are ordered: what waited for one waits for the last of its parts.
+  if (const int64_t part_bytes = UpdatePartBytes(request, prepared.graph); part_bytes > 0) {
+    const PassClock::Run run(request.clock, "slice updates");
+    SliceUpdates(prepared.graph, request.ops, part_bytes, prepared.inferred.by_value);
+  }
   // Fewer and larger nodes before any order: only what is ordered may be taken together.
   if (request.options.fuse) {
     const PassClock::Run run(request.clock, "fuse elementwise");

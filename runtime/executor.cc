@@ -54,7 +54,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(std::shared_ptr<const
                                       program_options));
   executor->resident_end_.assign(plan->devices.size(), 0);
   for (const PlanVariable& variable : plan->variables) {
-    MR_ASSIGN_OR_RETURN(Variable * declared, context.variables->Declare(variable.name, variable.type));
+    MR_ASSIGN_OR_RETURN(Variable * declared, context.variables->Declare(variable.home_name(), variable.home_type()));
     executor->variables_.push_back(declared);
     if (variable.resident_offset != kNoAddress) {
       int64_t& end = executor->resident_end_[variable.device];
@@ -111,7 +111,7 @@ absl::Status Executor::CheckVariables() const {
   for (size_t i = 0; i < variables_.size(); ++i) {
     const PlanVariable& variable = plan().variables[i];
     if (!variable.read_before_write || variable.first_reader.empty() || variables_[i]->initialized) continue;
-    return absl::FailedPreconditionError(absl::StrCat("variable '", variable.name, "' has no value when node '",
+    return absl::FailedPreconditionError(absl::StrCat("variable '", variable.home_name(), "' has no value when node '",
                                                       variable.first_reader,
                                                       "' reads it: run its initializer first"));
   }
@@ -141,12 +141,22 @@ absl::Status Executor::Activate() {
   return context_.variables->Acquire(this);
 }
 
+absl::Status Executor::ReadHome(size_t i, absl::FunctionRef<absl::Status(const void*, int64_t, int64_t)> take) const {
+  if (plan().variables[i].whole.empty()) return context_.variables->ReadHome(*variables_[i], take);
+  return take(program_->home(i), 0, plan().variables[i].type.size_bytes());
+}
+
+absl::Status Executor::WriteHome(size_t i, absl::FunctionRef<absl::Status(void*, int64_t, int64_t)> fill) {
+  if (plan().variables[i].whole.empty()) return context_.variables->WriteHome(*variables_[i], fill);
+  return fill(program_->home(i), 0, plan().variables[i].type.size_bytes());
+}
+
 absl::Status Executor::LoadResidents() {
   for (size_t i = 0; i < variables_.size(); ++i) {
     const PlanVariable& variable = plan().variables[i];
     char* arena = static_cast<char*>(arenas_[variable.device]);
     if (!stays_in_memory(i) || arena == nullptr || !variables_[i]->initialized) continue;
-    MR_RETURN_IF_ERROR(context_.variables->ReadHome(*variables_[i], [&](const void* piece, int64_t at, int64_t size) {
+    MR_RETURN_IF_ERROR(ReadHome(i, [&](const void* piece, int64_t at, int64_t size) {
       if (variable.resident_offset != kNoAddress) {
         return context_.devices[variable.device]->CopyToDevice(arena + variable.resident_offset + at, piece, size);
       }
@@ -170,19 +180,18 @@ absl::Status Executor::Flush() {
     if (!dirty_[i]) continue;
     const PlanVariable& variable = plan().variables[i];
     const char* arena = static_cast<const char*>(arenas_[variable.device]);
-    const absl::Status copied =
-        context_.variables->WriteHome(*variables_[i], [&](void* piece, int64_t at, int64_t size) {
-          if (variable.resident_offset != kNoAddress) {
-            return context_.devices[variable.device]->CopyToHost(piece, arena + variable.resident_offset + at, size);
-          }
-          CopyBytes(piece, static_cast<const char*>(pool_) + variable.host_offset + at, size);
-          return absl::OkStatus();
-        });
+    const absl::Status copied = WriteHome(i, [&](void* piece, int64_t at, int64_t size) {
+      if (variable.resident_offset != kNoAddress) {
+        return context_.devices[variable.device]->CopyToHost(piece, arena + variable.resident_offset + at, size);
+      }
+      CopyBytes(piece, static_cast<const char*>(pool_) + variable.host_offset + at, size);
+      return absl::OkStatus();
+    });
     dirty_[i] = false;
     if (copied.ok()) continue;
     error = copied;
     variables_[i]->initialized = false;  // the home is older than the last step, or half written
-    lost.push_back(variables_[i]->name);
+    if (lost.empty() || lost.back() != variables_[i]->name) lost.push_back(variables_[i]->name);
   }
   if (lost.empty()) return absl::OkStatus();
   return absl::Status(error.code(), absl::StrCat(error.message(), "; the last values of variables that lived outside of "
@@ -204,7 +213,8 @@ void Executor::CommitVariables() {
 absl::Status Executor::DescribeFailure(const absl::Status& error) const {
   std::vector<std::string> changed;
   for (size_t i = 0; i < variables_.size(); ++i) {
-    if (program_->variable_state().changed[i]) changed.push_back(variables_[i]->name);
+    if (!program_->variable_state().changed[i]) continue;
+    if (changed.empty() || changed.back() != variables_[i]->name) changed.push_back(variables_[i]->name);
   }
   const size_t shown = std::min<size_t>(changed.size(), 10);
   std::string note = "; no variable has changed";

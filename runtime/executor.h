@@ -79,6 +79,9 @@ class Executor final : private ResidentOwner {
   absl::Status Activate();
   absl::Status LoadResidents();
   absl::Status Flush() override;
+  // As VariableStore's, of plan variable i, which may be a part.
+  absl::Status ReadHome(size_t i, absl::FunctionRef<absl::Status(const void* piece, int64_t at, int64_t size)> take) const;
+  absl::Status WriteHome(size_t i, absl::FunctionRef<absl::Status(void* piece, int64_t at, int64_t size)> fill);
   bool stays_in_memory(size_t variable) const {
     return plan().variables[variable].resident_offset != kNoAddress || plan().variables[variable].host_offset != kNoAddress;
   }

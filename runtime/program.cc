@@ -51,7 +51,8 @@ bool WritesResident(const ExecutionPlan& plan, const ComputeStep& step, int32_t 
   const int64_t resident = plan.variables[variable].resident_offset;
   if (resident == kNoAddress) return false;
   for (size_t i = 0; i < step.input_variables.size(); ++i) {
-    if (step.input_variables[i] == variable && step.inputs[i] != kNoAddress) return step.inputs[i] == resident;
+    if (step.input_variables[i] != variable || step.inputs[i] == kNoAddress) continue;
+    return step.inputs[i] >= resident && step.inputs[i] < resident + std::max<int64_t>(1, plan.variables[variable].type.size_bytes());
   }
   return true;
 }
@@ -117,7 +118,10 @@ absl::StatusOr<std::unique_ptr<Program>> Program::Create(std::shared_ptr<const E
   program->variable_state_.changed = std::make_unique<bool[]>(p.variables.size() + 1);
   program->variable_state_.at_home = std::make_unique<bool[]>(p.variables.size() + 1);
   for (const PlanVariable& variable : p.variables) {
-    MR_ASSIGN_OR_RETURN(Variable * declared, variables.Declare(variable.name, variable.type));
+    MR_ASSIGN_OR_RETURN(Variable * declared, variables.Declare(variable.home_name(), variable.home_type()));
+    if (!variable.whole.empty() && declared->home == nullptr) {
+      return PlanError(variable.name, "is a part of a variable whose home is not in memory");
+    }
     program->variables_.push_back(declared);
   }
   program->infer_shapes_ = options.infer_shapes;
@@ -326,8 +330,7 @@ void Program::Bind(absl::Span<void* const> arenas, void* pool) {
       op.device_address = arena == nullptr ? nullptr : arena + step.device_offset;
       if (step.host.kind == HostRef::Kind::kPool) op.host_address = static_cast<char*>(pool) + step.host.offset_bytes;
       if (step.host.kind == HostRef::Kind::kVariable) {
-        op.host_address = plan_->tiered ? static_cast<char*>(pool) + step.host.offset_bytes
-                                        : variables_[step.host.index]->home;
+        op.host_address = plan_->tiered ? static_cast<char*>(pool) + step.host.offset_bytes : home(step.host.index);
       }
       if (step.host.kind == HostRef::Kind::kConstant) {
         // Read only: constants are never the target of a copy.
@@ -360,6 +363,11 @@ void Program::BindCompute(ProgramLane& lane, char* arena) {
     context.initialized = step.input_variables.empty() ? nullptr : flag;
     for (int32_t v : step.input_variables) *flag++ = v < 0 ? &kNoVariable : &variable_state_.initialized[v];
   }
+}
+
+void* Program::home(int32_t index) const {
+  char* const whole = static_cast<char*>(variables_[index]->home);
+  return whole == nullptr ? nullptr : whole + plan_->variables[index].home_offset;
 }
 
 const Shape& Program::fetch_shape(int32_t fetch) const {

@@ -123,6 +123,8 @@ class Program {
   // place may hold anything.
   bool residents_leave() const { return residents_leave_; }
   Variable& variable(int32_t index) const { return *variables_[index]; }
+  // Where plan variable `index` is in host memory: its home, or its part of one; not of variables on disk.
+  void* home(int32_t index) const;
   // Base of the host pool that addresses were resolved against.
   void* pool() const { return pool_; }
   // Computes the op on this thread.

@@ -71,6 +71,8 @@ DEFINE_double(plan_seconds, 0, "take the best plan found so many seconds after p
 DEFINE_bool(share_recv, false, "what several nodes of a device use is received from another device once, not once per use");
 DEFINE_bool(accumulate_products, true, "add up sums of matrix products (gradients of a weight used in every time step) as the "
             "products are made, instead of keeping them for the sum; results differ from the separate sum in rounding");
+DEFINE_string(update_parts, "auto", "planned: optimizers (Apply*) update large variables part by part, each with a part of the slots: off, "
+                                   "parts of about a size, or auto (where slots fill much of the budget); results have the same bits either way");
 DEFINE_int64(max_unrolled_nodes, 1'000'000, "loops are planned as their turns; refuse a graph that has more nodes or turns then");
 DEFINE_string(fuse, "auto", "run trees of elementwise ops as one node: off, on, auto (on CUDA devices); results have the same "
                             "bits either way");
@@ -306,6 +308,7 @@ Options OptionsFromFlags(const std::vector<std::string>& words) {
                       .share_recv = FLAGS_share_recv,
                       .fuse = FLAGS_fuse,
                       .accumulate_products = FLAGS_accumulate_products,
+                      .update_parts = FLAGS_update_parts,
                       .max_unrolled_nodes = FLAGS_max_unrolled_nodes,
                       .parts = List(FLAGS_parts),
                       .early_start = FLAGS_early_start,

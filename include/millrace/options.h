@@ -106,6 +106,10 @@ struct PlanningOptions {
   TflmsOptions tflms;
   // planned: results are the same bits either way.
   Recompute recompute = Recompute::kAuto;
+  // planned, one device, no disk tier: optimizers update large variables part by part, each with a part of the slots, of
+  // about so many bytes. 0: whole; kAutoBytes: a part of the budget, where slots fill much of it.
+  static constexpr int64_t kAutoBytes = -1;
+  int64_t update_part_bytes = kAutoBytes;
   // planned: seconds after which the best plan so far is taken; 0: none, and the same plan on every machine.
   double plan_seconds = 0;
   // Most bytes the device may hold at any instant, scratch included; 0: no limit.

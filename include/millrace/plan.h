@@ -128,6 +128,12 @@ struct PlanVariable {
   bool read_before_write = false;        // needs a value when the step starts
   bool written = false;
   std::string first_reader;              // node named when it has none; empty: it may have none, nobody takes it then
+  // Of a part of a variable: its name and type, and where in its home the part begins, in bytes. `whole` is empty otherwise.
+  std::string whole;
+  TensorType whole_type;
+  int64_t home_offset = 0;
+  const std::string& home_name() const { return whole.empty() ? name : whole; }
+  const TensorType& home_type() const { return whole.empty() ? type : whole_type; }
 };
 
 struct PlanConstant {

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "millrace/types.h"
 #include "passes/emit/device_lanes.h"
 #include "passes/shapes/infer_shapes.h"
+#include "passes/shapes/parts.h"
 
 namespace millrace {
 namespace {
@@ -88,6 +90,11 @@ class PlanBuilder {
       PlanVariable variable;
       variable.name = it->first;
       variable.type = node.outputs[0];
+      if (const std::optional<WholeVariable> whole = WholeOf(node)) {
+        variable.whole = whole->name;
+        variable.whole_type = whole->type;
+        variable.home_offset = PartOf(node)->begin * DataTypeSize(variable.type.dtype);
+      }
       plan_.variables.push_back(std::move(variable));
     }
   }

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "millrace/types.h"
 #include "passes/access/radix_sort.h"
 #include "passes/devices/add_send_recv.h"
 #include "passes/rewrite/order_variable_accesses.h"
 #include "passes/shapes/infer_shapes.h"
+#include "passes/shapes/parts.h"
 
 namespace millrace {
 namespace {
@@ -276,11 +278,16 @@ void DeviceLanes::FillAddresses(int32_t i, const OperationNode& operation, const
     owners.push_back(offsets.back() == kNoAddress ? -1 : owner_of_storage_[storage]);
   };
   const Node& node = in_.graph.node(operation.node);
+  const std::optional<Part> part = PartOf(node);
   step.inputs.reserve(operation.input_storages.size());
   step.input_owners.reserve(operation.input_storages.size());
   step.outputs.reserve(node.outputs.size());
   step.output_owners.reserve(node.outputs.size());
-  for (int32_t storage : operation.input_storages) add(storage, step.inputs, step.input_owners);
+  for (size_t k = 0; k < operation.input_storages.size(); ++k) {
+    add(operation.input_storages[k], step.inputs, step.input_owners);
+    const TensorType& type = in_.graph.type(node.inputs[k]);
+    if (part && TakesPartOf(*part, type)) step.inputs.back() += part->begin * DataTypeSize(type.dtype);
+  }
   for (int32_t o = 0; o < static_cast<int32_t>(node.outputs.size()); ++o) {
     add(my_.device.storage({operation.node, o}), step.outputs, step.output_owners);
   }

@@ -8,6 +8,7 @@
 #include "millrace/status.h"
 #include "passes/shapes/dynamic_shapes.h"
 #include "passes/shapes/needed_feeds.h"
+#include "passes/shapes/parts.h"
 #include "passes/shapes/sparse_shapes.h"
 #include "passes/shapes/value_bounds.h"
 
@@ -386,9 +387,14 @@ OpInstance MakeInstance(const Graph& graph, NodeId id, uint64_t by_value) {
   instance.op = node.op;
   instance.attrs = node.attrs;
   instance.outputs.assign(node.outputs.begin(), node.outputs.end());
+  const std::optional<Part> part = PartOf(node);
+  const auto type_of = [&](const TensorType& type) {
+    return part && TakesPartOf(*part, type) ? PartType(*part, type) : type;
+  };
+  for (TensorType& type : instance.outputs) type = type_of(type);
   instance.inputs.reserve(node.inputs.size());
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    instance.inputs.push_back(graph.type(node.inputs[i]));
+    instance.inputs.push_back(type_of(graph.type(node.inputs[i])));
     if (!TakenByValue(node, i, by_value)) continue;
     const Node& producer = graph.node(node.inputs[i].node);
     if (producer.op != "Const") continue;

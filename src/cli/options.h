@@ -62,6 +62,7 @@ struct StrategyOptions {
   bool share_recv = false;
   std::string fuse = "auto";  // off, on, auto: on CUDA devices
   bool accumulate_products = true;
+  std::string update_parts = "auto";  // auto, off, or a size
   int64_t max_unrolled_nodes = 1'000'000;
   std::vector<std::string> parts = {"placement", "swap"};  // of tensorflowmem, beside its partitions
   bool early_start = true;

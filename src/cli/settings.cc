@@ -188,6 +188,12 @@ absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const 
   const bool pays = engine.device == "cuda" || engine.device == "cuda_emulated";
   session.planning.fuse = fuse == "on" || (fuse == "auto" && pays);
   session.planning.accumulate_products = options.strategy.accumulate_products;
+  const std::string& parts = options.strategy.update_parts;
+  if (parts == "off") {
+    session.planning.update_part_bytes = 0;
+  } else if (parts != "auto") {
+    MR_ASSIGN_OR_RETURN(session.planning.update_part_bytes, SizeFlag("update_parts", parts));
+  }
   session.planning.max_unrolled_nodes = options.strategy.max_unrolled_nodes;
   if (session.planning.max_unrolled_nodes < 1) return UsageError("--max_unrolled_nodes must be at least 1");
   MR_RETURN_IF_ERROR(SetParts(options.strategy, session.planning));

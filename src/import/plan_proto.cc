@@ -110,6 +110,10 @@ void VariableToProto(const PlanVariable& variable, proto::PlanVariable* message)
   message->set_read_before_write(variable.read_before_write);
   message->set_written(variable.written);
   message->set_first_reader(variable.first_reader);
+  if (variable.whole.empty()) return;
+  message->set_whole(variable.whole);
+  TypeToProto(variable.whole_type, message->mutable_whole_type());
+  message->set_home_offset(variable.home_offset);
 }
 
 // ---- From the message
@@ -210,6 +214,11 @@ class Reader {
       variable.read_before_write = message.read_before_write();
       variable.written = message.written();
       variable.first_reader = message.first_reader();
+      variable.whole = message.whole();
+      variable.home_offset = message.home_offset();
+      if (!variable.whole.empty()) {
+        MR_ASSIGN_OR_RETURN(variable.whole_type, TypeFromProto(message.whole_type()));
+      }
       MR_RETURN_IF_ERROR(CheckDevice(variable.device));
       plan_.variables.push_back(std::move(variable));
     }

@@ -150,7 +150,9 @@ void AppendHeader(const ExecutionPlan& plan, const PlanTextOptions& options, std
                     : plan.tiered                          ? "disk"
                                                            : "host",
                     variable.read_before_write ? "  read" : "", variable.written ? "  written" : "",
-                    leaving.count(index++) > 0 ? "  leaves" : "", "\n");
+                    leaving.count(index++) > 0 ? "  leaves" : "",
+                    variable.whole.empty() ? "" : absl::StrCat("  of ", variable.whole, " ", variable.whole_type.ToString(), " at ", variable.home_offset),
+                    "\n");
   }
   for (const PlanConstant& constant : plan.constants) {
     absl::StrAppend(out, "constant ", constant.name, "  ", constant.value.type().ToString(), "  ",

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "plan/byte_range_map.h"
+#include "plan/check_tables.h"
 #include "plan/disk_layout.h"
 #include "plan/happens_before.h"
 #include "plan/name_ids.h"
@@ -28,6 +29,7 @@ struct Content {
   int32_t owner = kUnknownOwner;
   int32_t variable = -1;  // holds `version` of this variable's values
   int64_t version = 0;
+  int64_t base = 0;       // where the variable begins
   absl::InlinedVector<StepRef, 3> readers;  // the latest of each lane
 };
 using Memory = ByteRangeMap<Content>;
@@ -44,14 +46,21 @@ class Verifier {
     int64_t end() const { return begin + bytes; }
   };
 
-  absl::Status CheckTables() const;
-  absl::Status CheckLanes() const;
   void PlaceStart();
   absl::Status CheckCompute(const StepRef& ref, const ComputeStep& step);
   absl::Status CheckComputeShape(const StepRef& ref, const ComputeStep& step);
   absl::Status CheckDynamic(const StepRef& ref, const ComputeStep& step);
   absl::Status CheckWithinStep(const StepRef& ref, const ComputeStep& step) const;
   absl::Status CheckVariableWrites(const StepRef& ref, const ComputeStep& step);
+  // An output at `address` is a variable that the step writes.
+  static bool ReturnsVariable(const ComputeStep& step, int64_t address) {
+    for (size_t i = 0; i < step.input_variables.size(); ++i) {
+      const auto& written = step.writes_variables;
+      if (step.inputs[i] == address && std::count(written.begin(), written.end(), step.input_variables[i]) > 0) return true;
+    }
+    return false;
+  }
+  absl::Status WritePart(const StepRef& ref, const Range& part, int32_t variable);
   absl::Status CheckCopy(const StepRef& ref, const CopyStep& step, LaneKind kind);
   absl::Status CheckCopyIn(const StepRef& ref, const CopyStep& step, const Range& device);
   absl::Status CheckCopyOut(const StepRef& ref, const CopyStep& step, const Range& device);
@@ -105,8 +114,7 @@ class Verifier {
 };
 
 absl::Status Verifier::Run() {
-  MR_RETURN_IF_ERROR(CheckTables());
-  MR_RETURN_IF_ERROR(CheckLanes());
+  MR_RETURN_IF_ERROR(CheckTables(plan_));
   MR_ASSIGN_OR_RETURN(const HappensBefore before, HappensBefore::Create(plan_, order_));
   before_ = &before;
   for (const std::string& name : plan_.tensors) Owner(name);
@@ -127,64 +135,6 @@ absl::Status Verifier::Run() {
   return CheckEnd();
 }
 
-absl::Status Verifier::CheckTables() const {
-  const auto resident = [&](const std::string& name, int32_t device, int64_t offset, int64_t bytes) {
-    if (device >= 0 && device < static_cast<int32_t>(plan_.devices.size()) &&
-        (offset == kNoAddress ||
-         (offset >= 0 && offset % kTensorAlignment == 0 && offset + bytes <= plan_.devices[device].arena_bytes))) {
-      return absl::OkStatus();
-    }
-    return absl::InternalError(absl::StrCat("plan: '", name, "' lives at ", offset, "+", bytes, " of device ", device,
-                                            ", outside of an arena or not aligned"));
-  };
-  for (const PlanDevice& device : plan_.devices) {
-    if (device.peak_live_bytes > device.arena_bytes ||
-        (device.budget_bytes > 0 && device.arena_bytes > device.budget_bytes)) {
-      return absl::InternalError(absl::StrCat("plan: device ", device.name, " has ", device.peak_live_bytes,
-                                              " bytes live at once in an arena of ", device.arena_bytes,
-                                              " under a budget of ", device.budget_bytes));
-    }
-  }
-  if (plan_.tiered && plan_.host_bytes > plan_.host_budget_bytes) {
-    return absl::InternalError(absl::StrCat("plan: ", plan_.host_bytes, " bytes of host memory under a budget of ",
-                                            plan_.host_budget_bytes));
-  }
-  for (const PlanVariable& v : plan_.variables) {
-    MR_RETURN_IF_ERROR(resident(v.name, v.device, v.resident_offset, v.type.size_bytes()));
-    if (v.host_offset == kNoAddress) continue;
-    if (plan_.tiered && v.resident_offset == kNoAddress && v.host_offset >= 0 && v.host_offset % kDiskPageBytes == 0 &&
-        v.host_offset + v.type.size_bytes() <= plan_.host_pool_bytes) {
-      continue;
-    }
-    return absl::InternalError(absl::StrCat("plan: '", v.name, "' lives at ", v.host_offset, "+", v.type.size_bytes(),
-                                            " of the host pool, outside of it, not aligned, or also on a device"));
-  }
-  for (const PlanConstant& c : plan_.constants) {
-    MR_RETURN_IF_ERROR(resident(c.name, c.device, c.resident_offset, c.value.size_bytes()));
-  }
-  return absl::OkStatus();
-}
-
-// What must hold before a step can be printed at all.
-absl::Status Verifier::CheckLanes() const {
-  for (size_t l = 0; l < plan_.lanes.size(); ++l) {
-    const Lane& lane = plan_.lanes[l];
-    const std::string where = absl::StrCat("plan: lane ", l);
-    if (lane.device < 0 || lane.device >= static_cast<int32_t>(plan_.devices.size())) {
-      return absl::InternalError(absl::StrCat(where, " is of device ", lane.device, ", which is not there"));
-    }
-    if (!(lane.kind == LaneKind::kCompute ? lane.copies.empty() : lane.compute.empty())) {
-      return absl::InternalError(absl::StrCat(where, " has steps of another kind"));
-    }
-    for (const ComputeStep& step : lane.compute) {
-      if (step.instance < 0 || step.instance >= static_cast<int32_t>(plan_.instances.size())) {
-        return absl::InternalError(absl::StrCat(where, " names instance ", step.instance, ", which is not there"));
-      }
-    }
-  }
-  return absl::OkStatus();
-}
-
 // What is there before the first step.
 void Verifier::PlaceStart() {
   for (size_t i = 0; i < plan_.variables.size(); ++i) {
@@ -197,6 +147,7 @@ void Verifier::PlaceStart() {
       pool_.Assign(v.host_offset, v.host_offset + v.type.size_bytes(), content);
     }
     if (v.resident_offset == kNoAddress || !v.read_before_write) continue;
+    content.base = v.resident_offset;
     device_memory_[v.device].Assign(v.resident_offset, v.resident_offset + v.type.size_bytes(), content);
   }
   for (const PlanConstant& c : plan_.constants) {
@@ -271,6 +222,7 @@ absl::Status Verifier::Write(const StepRef& ref, Memory& memory, const Range& ra
   content.writer = ref;
   content.owner = owner;
   content.variable = variable;
+  content.base = range.begin;
   if (variable >= 0) content.version = version_[variable];
   memory.Assign(range.begin, range.end(), std::move(content));
   return absl::OkStatus();
@@ -394,7 +346,7 @@ absl::Status Verifier::CheckCompute(const StepRef& ref, const ComputeStep& step)
   }
   for (size_t i = 0; i < step.outputs.size() && !step.is_view; ++i) {
     const Range range{step.outputs[i], instance.outputs[i].size_bytes()};
-    if (range.bytes == 0) continue;
+    if (range.bytes == 0 || ReturnsVariable(step, range.begin)) continue;
     MR_RETURN_IF_ERROR(Write(ref, memory, range, OwnerAt(step.output_owners, i), "device"));
   }
   return CheckVariableWrites(ref, step);
@@ -408,13 +360,36 @@ absl::Status Verifier::CheckVariableWrites(const StepRef& ref, const ComputeStep
     for (size_t i = 0; i < step.input_variables.size(); ++i) {
       if (step.input_variables[i] != v || step.inputs[i] == kNoAddress) continue;
       addressed = true;
-      MR_RETURN_IF_ERROR(Write(ref, DeviceMemory(ref), {step.inputs[i], instance.inputs[i].size_bytes()},
-                               Owner(plan_.variables[v].name), "device", v));
+      const Range range{step.inputs[i], instance.inputs[i].size_bytes()};
+      MR_RETURN_IF_ERROR(range.bytes < plan_.variables[v].type.size_bytes()
+                             ? WritePart(ref, range, v)
+                             : Write(ref, DeviceMemory(ref), range, Owner(plan_.variables[v].name), "device", v));
     }
     if (!addressed) {
       return Error(ref, absl::StrCat("writes variable '", plan_.variables[v].name, "' without an address for it"));
     }
   }
+  return absl::OkStatus();
+}
+
+// The rest of the variable must hold its newest value, and does so again when the part is written.
+absl::Status Verifier::WritePart(const StepRef& ref, const Range& part, int32_t variable) {
+  const PlanVariable& v = plan_.variables[variable];
+  Memory& memory = DeviceMemory(ref);
+  Range whole{-1, v.type.size_bytes()};
+  memory.ForEach(part.begin, part.begin + 1, [&](int64_t, int64_t, Content& content) {
+    if (content.variable == variable) whole.begin = content.base;
+  });
+  if (whole.begin < 0 || part.end() > whole.end()) {
+    return Error(ref, absl::StrCat("writes bytes [", part.begin, ",", part.end(), ") as a part of variable '", v.name,
+                                   "', which is not there"));
+  }
+  MR_RETURN_IF_ERROR(HoldsVariable(ref, memory, whole, variable, version_[variable] - 1));
+  MR_RETURN_IF_ERROR(Write(ref, memory, part, Owner(v.name), "device", variable));
+  memory.ForEach(whole.begin, whole.end(), [&](int64_t, int64_t, Content& content) {
+    content.version = version_[variable];
+    content.base = whole.begin;
+  });
   return absl::OkStatus();
 }
 

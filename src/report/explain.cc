@@ -33,11 +33,24 @@ class Explainer {
       if (NameOf(plan_, step.lane, step.index) == name) text += StepWords(step);
     }
     for (int32_t owner : OwnersOf(name)) text += TensorWords(owner, name);
+    text += PartsWords(name);
     if (!text.empty()) return text;
     return absl::NotFoundError(absl::StrCat("no node or tensor '", name, "' in the plan", Similar(name)));
   }
 
  private:
+  // Of a variable that is there in parts: each of them.
+  std::string PartsWords(const std::string& name) const {
+    std::string text;
+    int parts = 0;
+    for (const PlanVariable& variable : plan_.variables) {
+      if (variable.whole != name) continue;
+      ++parts;
+      for (int32_t owner : OwnersOf(variable.name)) text += TensorWords(owner, variable.name);
+    }
+    return parts == 0 ? "" : absl::StrCat(name, " is updated in ", parts, " parts, each with a plan of its own:\n", text);
+  }
+
   const Lane& LaneOf(const StepRef& step) const { return plan_.lanes[step.lane]; }
 
   // Tensors whose memory a name means: its own, and those that its node's outputs lie in.

@@ -162,10 +162,10 @@ class SessionImpl final : public Session {
     }
     const std::map<std::string, TensorType> existing = variables_.Types();
     for (const PlanVariable& variable : plan->variables) {
-      const auto found = existing.find(variable.name);
-      if (found == existing.end() || found->second == variable.type) continue;
-      return absl::InvalidArgumentError(absl::StrCat("the plan has variable ", variable.name, " of type ",
-                                                     variable.type.ToString(), ", here it is ", found->second.ToString()));
+      const auto found = existing.find(variable.home_name());
+      if (found == existing.end() || found->second == variable.home_type()) continue;
+      return absl::InvalidArgumentError(absl::StrCat("the plan has variable ", variable.home_name(), " of type ",
+                                                     variable.home_type().ToString(), ", here it is ", found->second.ToString()));
     }
     auto program = std::make_unique<Program>();
     program->summary.nodes = plan->counts.nodes;

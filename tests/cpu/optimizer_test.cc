@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <cstring>
 #include <functional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "kernel_testing.h"
@@ -86,6 +88,38 @@ TEST(OptimizerTest, EveryRuleAgreesWithItsFormula) {
         if (!rule.reference && prefix[0] == 'A') continue;
         const std::vector<Tensor> after = InputsAfter(absl::StrCat(prefix, rule.name), attrs, inputs);
         for (int k = 0; k < rule.slots; ++k) ExpectClose(after[k], expected[k], 4 * Tolerance(dtype));
+      }
+    }
+  }
+}
+
+// Elements [begin, end) of a vector.
+Tensor PartOf(const Tensor& vector, int64_t begin, int64_t end) {
+  Tensor part(vector.dtype(), Shape({end - begin}));
+  std::memcpy(part.mutable_data(), static_cast<const char*>(vector.data()) + begin * DataTypeSize(vector.dtype()), part.size_bytes());
+  return part;
+}
+
+// What a pass relies on that updates a variable part by part.
+TEST(OptimizerTest, PartsGetTheBitsOfTheWhole) {
+  for (const RuleCase& rule : Rules()) {
+    for (DataType dtype : {DataType::kFloat, DataType::kDouble, DataType::kHalf, DataType::kBfloat16}) {
+      SCOPED_TRACE(absl::StrCat(rule.name, " ", std::string(DataTypeName(dtype))));
+      constexpr int64_t kElements = 5003, kCut = 1024;
+      const Shape shape({kElements});
+      const std::vector<Tensor> inputs =
+          UpdateInputs(rule, SlotsOf(rule, dtype, shape), NumbersOf(dtype, shape, 1), nullptr);
+      AttrMap attrs;
+      if (!rule.attr.empty()) attrs.Set(rule.attr, rule.value);
+      const std::string op = absl::StrCat("ResourceApply", rule.name);
+      const std::vector<Tensor> whole = InputsAfter(op, attrs, inputs);
+      for (const auto& [begin, end] : {std::pair<int64_t, int64_t>{0, kCut}, {kCut, kElements}}) {
+        std::vector<Tensor> parts;
+        for (const Tensor& input : inputs) {
+          parts.push_back(input.num_elements() == kElements ? PartOf(input, begin, end) : input);
+        }
+        const std::vector<Tensor> after = InputsAfter(op, attrs, parts);
+        for (int k = 0; k < rule.slots; ++k) EXPECT_TRUE(after[k].BitEqual(PartOf(whole[k], begin, end))) << k;
       }
     }
   }

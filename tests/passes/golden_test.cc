@@ -10,6 +10,7 @@
 #include "passes/rewrite/accumulate_products.h"
 #include "passes/rewrite/bypass_unused.h"
 #include "passes/rewrite/order_variable_accesses.h"
+#include "passes/rewrite/slice_updates.h"
 #include "passes/shapes/infer_shapes.h"
 #include "plan/plan_text.h"
 #include "testlib/golden.h"
@@ -110,6 +111,14 @@ std::string Accumulate(const GoldenCase& golden) {
   });
 }
 
+std::string Slice(const GoldenCase& golden) {
+  const OpRegistry& ops = OpRegistry::Builtin();
+  const auto title = [](int64_t changes) { return absl::StrCat(changes, " updates sliced"); };
+  return Rewrite(golden, &ops, title, [&](Graph& graph, InferenceResult& inferred) -> absl::StatusOr<int64_t> {
+    return SliceUpdates(graph, ops, golden.Int("part_bytes", 4096), inferred.by_value);
+  });
+}
+
 std::string Plan(const GoldenCase& golden) {
   absl::StatusOr<Graph> graph = ParseGraphText(golden.input);
   if (!graph.ok()) return ErrorText(graph.status());
@@ -170,6 +179,10 @@ TEST(Golden, BypassesUnusedNodes) {
 
 TEST(Golden, AccumulatesProducts) {
   for (const std::string& file : GoldenFiles("products")) CheckGolden(file, Accumulate);
+}
+
+TEST(Golden, SlicesUpdates) {
+  for (const std::string& file : GoldenFiles("updates")) CheckGolden(file, Slice);
 }
 
 TEST(Golden, PlansSwaps) {

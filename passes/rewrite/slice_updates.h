@@ -1,0 +1,30 @@
+// Slice updates: an optimizer's update of a large variable becomes updates of its parts, one after another, and the slots
+// that nothing else uses become variables of a part each. What Adam needs at once is then the variable, its gradient, and a
+// part of each slot; and while one part is computed the next come in and the former go home.
+//
+//   apply(w, m, v, …, g)    apply(w[0:n], m[0:n], v[0:n], …, g[0:n]) ┄► apply(w[n:2n], m[n:2n], v[n:2n], …, g[n:2n]) ┄► …
+//
+// Needs: types, variable accesses ordered. Establishes: parts (passes/shapes/parts.h). Dense updates are elementwise, so
+// the bits are the same.
+#ifndef MILLRACE_PASSES_REWRITE_SLICE_UPDATES_H_
+#define MILLRACE_PASSES_REWRITE_SLICE_UPDATES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "millrace/graph.h"
+#include "millrace/op.h"
+
+namespace millrace {
+
+// Bytes of slots in updates that could be sliced.
+int64_t SliceableBytes(const Graph& graph, const OpRegistry& ops);
+
+// Slices slots of at least twice `part_bytes` into parts of about that size. Returns the number of updates that were. `by_value`
+// (per node id) grows with the graph.
+int64_t SliceUpdates(Graph& graph, const OpRegistry& ops, int64_t part_bytes, std::vector<uint64_t>& by_value);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_REWRITE_SLICE_UPDATES_H_

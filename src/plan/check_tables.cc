@@ -1,0 +1,84 @@
+#include "plan/check_tables.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
+#include "millrace/types.h"
+#include "plan/disk_layout.h"
+
+namespace millrace {
+namespace {
+
+// Places of variables and constants lie where they may, budgets are kept.
+absl::Status CheckPlaces(const ExecutionPlan& plan) {
+  const auto resident = [&](const std::string& name, int32_t device, int64_t offset, int64_t bytes) {
+    if (device >= 0 && device < static_cast<int32_t>(plan.devices.size()) &&
+        (offset == kNoAddress ||
+         (offset >= 0 && offset % kTensorAlignment == 0 && offset + bytes <= plan.devices[device].arena_bytes))) {
+      return absl::OkStatus();
+    }
+    return absl::InternalError(absl::StrCat("plan: '", name, "' lives at ", offset, "+", bytes, " of device ", device,
+                                            ", outside of an arena or not aligned"));
+  };
+  for (const PlanDevice& device : plan.devices) {
+    if (device.peak_live_bytes > device.arena_bytes ||
+        (device.budget_bytes > 0 && device.arena_bytes > device.budget_bytes)) {
+      return absl::InternalError(absl::StrCat("plan: device ", device.name, " has ", device.peak_live_bytes,
+                                              " bytes live at once in an arena of ", device.arena_bytes,
+                                              " under a budget of ", device.budget_bytes));
+    }
+  }
+  if (plan.tiered && plan.host_bytes > plan.host_budget_bytes) {
+    return absl::InternalError(absl::StrCat("plan: ", plan.host_bytes, " bytes of host memory under a budget of ",
+                                            plan.host_budget_bytes));
+  }
+  for (const PlanVariable& v : plan.variables) {
+    MR_RETURN_IF_ERROR(resident(v.name, v.device, v.resident_offset, v.type.size_bytes()));
+    if (!v.whole.empty() && (plan.tiered || v.home_offset < 0 || v.type.dtype != v.whole_type.dtype ||
+                             v.home_offset + v.type.size_bytes() > v.whole_type.size_bytes())) {
+      return absl::InternalError(absl::StrCat("plan: '", v.name, "' is not a part of '", v.whole, "', ",
+                                              v.whole_type.ToString(), ", or that is on disk"));
+    }
+    if (v.host_offset == kNoAddress) continue;
+    if (plan.tiered && v.resident_offset == kNoAddress && v.host_offset >= 0 && v.host_offset % kDiskPageBytes == 0 &&
+        v.host_offset + v.type.size_bytes() <= plan.host_pool_bytes) {
+      continue;
+    }
+    return absl::InternalError(absl::StrCat("plan: '", v.name, "' lives at ", v.host_offset, "+", v.type.size_bytes(),
+                                            " of the host pool, outside of it, not aligned, or also on a device"));
+  }
+  for (const PlanConstant& c : plan.constants) {
+    MR_RETURN_IF_ERROR(resident(c.name, c.device, c.resident_offset, c.value.size_bytes()));
+  }
+  return absl::OkStatus();
+}
+
+// What must hold before a step can be printed at all.
+absl::Status CheckLanes(const ExecutionPlan& plan) {
+  for (size_t l = 0; l < plan.lanes.size(); ++l) {
+    const Lane& lane = plan.lanes[l];
+    const std::string where = absl::StrCat("plan: lane ", l);
+    if (lane.device < 0 || lane.device >= static_cast<int32_t>(plan.devices.size())) {
+      return absl::InternalError(absl::StrCat(where, " is of device ", lane.device, ", which is not there"));
+    }
+    if (!(lane.kind == LaneKind::kCompute ? lane.copies.empty() : lane.compute.empty())) {
+      return absl::InternalError(absl::StrCat(where, " has steps of another kind"));
+    }
+    for (const ComputeStep& step : lane.compute) {
+      if (step.instance < 0 || step.instance >= static_cast<int32_t>(plan.instances.size())) {
+        return absl::InternalError(absl::StrCat(where, " names instance ", step.instance, ", which is not there"));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckTables(const ExecutionPlan& plan) {
+  MR_RETURN_IF_ERROR(CheckPlaces(plan));
+  return CheckLanes(plan);
+}
+
+}  // namespace millrace

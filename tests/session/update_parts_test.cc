@@ -1,0 +1,206 @@
+// Optimizers that update large variables part by part, each with a part of the slots: the same bits as whole updates,
+// whoever reads the variables in between, and less memory.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "millrace/plan_file.h"
+#include "model_run.h"
+#include "plan/plan_verifier.h"
+#include "report/explain.h"
+
+namespace millrace::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Nearly all of its memory is weights and their slots.
+Graph Layers(const std::string& optimizer) {
+  auto graph = BuildModel("mlp", {.batch = 4, .classes = 8, .layers = 4, .hidden = 96, .channels = 96,
+                                  .optimizer = optimizer, .seed = 3});
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  return *std::move(graph);
+}
+
+SessionOptions Under(const std::string& strategy, int64_t budget_bytes, int64_t part_bytes) {
+  SessionOptions options;
+  options.planning.strategy = strategy;
+  options.planning.device_memory_bytes = budget_bytes;
+  options.planning.update_part_bytes = part_bytes;
+  options.machine.to_host_bytes_per_second = options.machine.to_device_bytes_per_second = 2e9;
+  options.threads = 2;
+  return options;
+}
+
+// Variables of the plan that are parts.
+int Parts(const ExecutionPlan& plan) {
+  return static_cast<int>(std::count_if(plan.variables.begin(), plan.variables.end(),
+                                        [](const PlanVariable& variable) { return !variable.whole.empty(); }));
+}
+
+int64_t PeakOf(const Graph& graph) {
+  ModelRun run(graph, Under("baseline", 0, 0));
+  run.Steps(1);
+  EXPECT_TRUE(run.status().ok()) << run.status();
+  return run.report().peak_device_bytes;
+}
+
+TEST(UpdatePartsTest, BitsAreThoseOfWholeUpdatesWhoeverReadsInBetween) {
+  for (const char* optimizer : {"adam", "momentum", "rmsprop", "adagrad"}) {
+    const Graph graph = Layers(optimizer);
+    ModelRun whole(graph, Under("baseline", 0, 0));
+    const std::vector<float> losses = whole.Steps(4);
+    const auto variables = whole.Variables();
+    const int64_t peak = whole.report().peak_device_bytes;
+    for (const int percent : {40, 60, 90}) {
+      for (const int64_t part_bytes : {int64_t{4096}, int64_t{12'000}}) {
+        SCOPED_TRACE(absl::StrCat(optimizer, " at ", percent, " %, parts of ", part_bytes));
+        ModelRun run(graph, Under("planned", peak * percent / 100, part_bytes));
+        std::vector<float> got = run.Steps(2);
+        run.Variables();  // what is newer on the device goes home, part by part
+        for (const float loss : run.Steps(2)) got.push_back(loss);
+        ASSERT_TRUE(run.status().ok()) << run.status();
+        EXPECT_GT(Parts(*run.TrainPlan()), 4);
+        EXPECT_EQ(got, losses);
+        EXPECT_TRUE(run.Variables() == variables);
+      }
+    }
+  }
+}
+
+TEST(UpdatePartsTest, StreamsCopyPartsToo) {
+  const Graph graph = Layers("adam");
+  const int64_t budget = PeakOf(graph) / 2;
+  SessionOptions in_parts = Under("planned", budget, 4096), whole = Under("planned", budget, 0);
+  in_parts.device = whole.device = "cuda_emulated";
+  ModelRun streams(graph, in_parts), reference(graph, whole);
+  EXPECT_GT(Parts(*streams.TrainPlan()), 4);
+  EXPECT_EQ(streams.Steps(3), reference.Steps(3));
+  ASSERT_TRUE(streams.status().ok()) << streams.status();
+  EXPECT_TRUE(streams.Variables() == reference.Variables());
+}
+
+TEST(UpdatePartsTest, PlansThatShareVariablesMayCutThemDifferently) {
+  const Graph graph = Layers("adam");
+  ModelRun whole(graph, Under("baseline", 0, 0));
+  const std::vector<float> losses = whole.Steps(6);
+  ModelRun run(graph, Under("planned", PeakOf(graph) / 2, 8192));
+  std::vector<float> got;
+  for (int step = 0; step < 6; ++step) {
+    // Another signature, whose plan has the whole variables.
+    std::vector<Tensor> out;
+    ASSERT_TRUE(run.session().Run(run.feeds(), {"loss:0"}, {}, &out).ok());
+    got.push_back(out[0].as<float>()[0]);
+    EXPECT_EQ(run.Steps(1), std::vector<float>{got.back()});
+  }
+  EXPECT_EQ(got, losses);
+  EXPECT_TRUE(run.Variables() == whole.Variables());
+}
+
+TEST(UpdatePartsTest, TheLargestWorkingSetIsSmaller) {
+  const Graph graph = Layers("adam");
+  const int64_t largest = 96 * 96 * 4;  // a weight
+  // Less than a weight, its gradient and both slots together.
+  const int64_t budget = 3 * largest + largest / 2;
+  ModelRun whole(graph, Under("planned", budget, 0));
+  whole.Steps(1);
+  EXPECT_TRUE(absl::IsResourceExhausted(whole.status())) << whole.status();
+  ModelRun parts(graph, Under("planned", budget, 4096));
+  const std::vector<float> got = parts.Steps(3);
+  ASSERT_TRUE(parts.status().ok()) << parts.status();
+  EXPECT_LE(parts.report().peak_device_bytes, budget);
+  ModelRun reference(graph, Under("baseline", 0, 0));
+  EXPECT_EQ(got, reference.Steps(3));
+}
+
+TEST(UpdatePartsTest, OtherStrategiesUpdateWholeVariables) {
+  const Graph graph = Layers("adam");
+  const int64_t peak = PeakOf(graph);
+  for (const char* strategy : {"tensorflowmem", "lru", "tflms", "baseline"}) {
+    ModelRun run(graph, Under(strategy, peak, 4096));
+    EXPECT_EQ(Parts(*run.TrainPlan()), 0) << strategy;
+  }
+  ModelRun run(graph, Under("planned", peak, 4096));
+  EXPECT_GT(Parts(*run.TrainPlan()), 0);
+}
+
+TEST(UpdatePartsTest, PartsAreExplainedByTheNameOfTheWhole) {
+  const Graph graph = Layers("adam");
+  const SessionOptions options = Under("planned", PeakOf(graph) / 2, 4096);
+  ModelRun run(graph, options);
+  const auto text = Explain(*run.TrainPlan(), options.planning, options.machine, "layer3/kernel/m");
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_THAT(*text, HasSubstr("layer3/kernel/m is updated in 9 parts"));
+  EXPECT_THAT(*text, HasSubstr("layer3/kernel/m[0:1024]"));
+}
+
+TEST(UpdatePartsTest, APlanFileKeepsTheParts) {
+  const Graph graph = Layers("adam");
+  const SessionOptions options = Under("planned", PeakOf(graph) / 2, 4096);
+  ModelRun planned(graph, options), read(graph, options);
+  const auto plan = PlanFromBytes(PlanToBytes(*planned.TrainPlan(), false));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(Parts(*plan), Parts(*planned.TrainPlan()));
+  Session::FeedTypes types;
+  for (const auto& [name, tensor] : read.feeds()) types.emplace(name, tensor.type());
+  const absl::Status used = read.session().UsePlan(std::make_shared<const ExecutionPlan>(*plan), types, {"loss:0"}, {"train"});
+  ASSERT_TRUE(used.ok()) << used;
+  EXPECT_EQ(read.Steps(3), planned.Steps(3));
+  EXPECT_TRUE(read.Variables() == planned.Variables());
+}
+
+// The first step that updates a part, and the place of the weight among its inputs.
+ComputeStep& FirstPart(ExecutionPlan& plan) {
+  for (ComputeStep& step : plan.lanes[0].compute) {
+    if (absl::StrContains(plan.instances[step.instance].name, "/part_")) return step;
+  }
+  ADD_FAILURE() << "no update in parts";
+  return plan.lanes[0].compute[0];
+}
+
+TEST(UpdatePartsTest, WrongPartsAreRefused) {
+  const Graph graph = Layers("adam");
+  ModelRun run(graph, Under("planned", PeakOf(graph) / 2, 4096));
+  const ExecutionPlan right = *run.TrainPlan();
+  ASSERT_TRUE(VerifyPlan(right).ok());
+  const auto verdict = [&](auto change) {
+    ExecutionPlan plan = right;
+    change(plan);
+    return VerifyPlan(plan).ToString();
+  };
+  EXPECT_THAT(verdict([](ExecutionPlan& plan) {
+                for (PlanVariable& variable : plan.variables) {
+                  if (!variable.whole.empty()) variable.home_offset = variable.whole_type.size_bytes();
+                }
+              }),
+              HasSubstr("is not a part of"));
+  // Bytes that reach beyond the weight, or are those of a tensor beside it.
+  EXPECT_THAT(verdict([](ExecutionPlan& plan) {
+                ComputeStep& step = FirstPart(plan);
+                const int64_t weight = plan.variables[step.input_variables[0]].type.size_bytes();
+                step.inputs[0] += weight - plan.instances[step.instance].inputs[0].size_bytes() + kTensorAlignment;
+              }),
+              ::testing::Not(HasSubstr("OK")));
+  // A write that names no place.
+  EXPECT_THAT(verdict([](ExecutionPlan& plan) {
+                ComputeStep& step = FirstPart(plan);
+                step.input_variables[0] = -1;
+              }),
+              HasSubstr("without an address for it"));
+}
+
+TEST(UpdatePartsTest, MissingValuesAreNamedByTheWholeVariable) {
+  const Graph graph = Layers("adam");
+  auto session = Session::Create(graph.Clone(), Under("planned", PeakOf(graph) / 2, 4096));
+  ASSERT_TRUE(session.ok()) << session.status();
+  const absl::Status status = (*session)->Run(FeedsOf(graph), {"loss:0"}, {"train"}, nullptr);
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), ::testing::Not(HasSubstr("[0:")));
+}
+
+}  // namespace
+}  // namespace millrace::testing
