@@ -1,12 +1,15 @@
 #include "passes/rewrite/fuse_elementwise.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "millrace/tensor.h"
+#include "passes/rewrite/fused_writer.h"
+#include "passes/rewrite/strided_views.h"
 
 namespace millrace {
 namespace {
@@ -29,22 +32,12 @@ const std::set<std::string>& Elementwise() {
 
 bool TypeFuses(DataType dtype) { return IsFloating(dtype) || dtype == DataType::kBool; }
 
-// How an operand goes with a shape.
-enum class Operand { kFull, kOne, kRow, kOther };
-
-Operand OperandOf(const Shape& operand, const Shape& shape, int64_t* row) {
-  if (operand == shape) return Operand::kFull;
-  if (operand.rank() > shape.rank()) return Operand::kOther;
-  if (operand.num_elements() == 1) return Operand::kOne;
-  int first = 0;
-  while (first < operand.rank() && operand.dim(first) == 1) ++first;
-  const int rank = operand.rank() - first;
-  for (int d = 0; d < rank; ++d) {
-    if (operand.dim(first + d) != shape.dim(shape.rank() - rank + d)) return Operand::kOther;
-  }
-  *row = operand.num_elements();
-  return *row <= kMaxFusedRow ? Operand::kRow : Operand::kOther;
-}
+// What a group takes from outside, and the one length of its repeated rows.
+struct Outside {
+  std::vector<OutputRef> inputs;
+  int64_t row = 0;
+  bool fits = true;
+};
 
 class Fuser {
  public:
@@ -56,14 +49,19 @@ class Fuser {
     FindLastUses(order);
     // Users first: a root takes what it can of what comes before it.
     for (auto id = order.rbegin(); id != order.rend(); ++id) {
-      if (group_of_[id->value] < 0 && Fuses(*id)) Grow(*id);
+      if (group_of_[id->value] >= 0) continue;
+      if (graph_.node(*id).op == "ConcatV2") {
+        GrowInto(*id);
+      } else if (Fuses(*id)) {
+        Draft draft{*id, false, ShapeOf(*id), {*id}, {}};
+        Extend(draft);
+        if (draft.members.size() > 1) Keep(std::move(draft));
+      }
     }
-    int64_t gone = 0;
-    for (std::vector<NodeId>& group : groups_) {
-      gone += static_cast<int64_t>(group.size()) - 1;
-      Replace(group);
-    }
-    return gone;
+    const int32_t before = graph_.num_nodes();
+    for (const Draft& group : groups_) Replace(group);
+    if (!moved_.empty()) FollowMoved();
+    return before - graph_.num_nodes();
   }
 
  private:
@@ -73,6 +71,7 @@ class Fuser {
     position_.assign(graph_.num_ids(), -1);
     last_use_.assign(graph_.num_ids(), -1);
     for (size_t p = 0; p < order.size(); ++p) position_[order[p].value] = static_cast<int32_t>(p);
+    runs_at_ = position_;
     for (NodeId id : order) {
       for (OutputRef input : graph_.node(id).inputs) {
         last_use_[input.node.value] = std::max(last_use_[input.node.value], position_[id.value]);
@@ -100,20 +99,18 @@ class Fuser {
     return true;
   }
 
-  // What a group takes from outside, and the one length of its repeated rows.
-  struct Outside {
-    std::vector<OutputRef> inputs;
-    int64_t row = 0;
-    bool fits = true;
-  };
-  Outside OutsideOf(const std::vector<NodeId>& group) const {
+  static bool Has(const Draft& draft, NodeId id) {
+    return id == draft.root || std::find(draft.members.begin(), draft.members.end(), id) != draft.members.end();
+  }
+
+  Outside OutsideOf(const Draft& draft) const {
     Outside outside;
-    const Shape& shape = ShapeOf(group[0]);
-    for (NodeId id : group) {
+    if (draft.concat) outside.row = PartsOf(graph_, draft.root)[0].length;
+    for (NodeId id : draft.members) {
       for (OutputRef input : graph_.node(id).inputs) {
-        if (std::find(group.begin(), group.end(), input.node) != group.end()) continue;
+        if (Has(draft, input.node)) continue;
         int64_t row = 0;
-        if (OperandOf(graph_.type(input).shape, shape, &row) == Operand::kRow) {
+        if (OperandOf(graph_.type(input).shape, draft.shape, &row) == Operand::kRow) {
           outside.fits = outside.fits && (outside.row == 0 || outside.row == row);
           outside.row = row;
         }
@@ -126,80 +123,289 @@ class Fuser {
     return outside;
   }
 
-  void Grow(NodeId root) {
-    std::vector<NodeId> group{root};
-    for (size_t at = 0; at < group.size(); ++at) {
-      for (OutputRef input : graph_.node(group[at]).inputs) {
-        if (group.size() >= kMaxFusedOps || !Joins(input.node, group)) continue;
-        group.push_back(input.node);
-        if (!OutsideOf(group).fits) group.pop_back();
-      }
-    }
-    if (group.size() < 2) return;
-    std::sort(group.begin(), group.end(), [&](NodeId a, NodeId b) { return position_[a.value] < position_[b.value]; });
-    for (NodeId id : group) group_of_[id.value] = static_cast<int32_t>(groups_.size());
-    groups_.push_back(std::move(group));
+  // Whether someone else takes the member's result.
+  bool NeededOutside(const Draft& draft, NodeId id) const {
+    const auto uses = fanout_.of(id);
+    return std::any_of(uses.begin(), uses.end(),
+                       [&](const Fanout::Use& use) { return use.input >= 0 && !Has(draft, use.consumer); });
   }
 
-  // Whether the node may be computed where the group's root is: nobody else uses it or waits for it.
-  bool Joins(NodeId id, const std::vector<NodeId>& group) const {
-    const NodeId root = group[0];
-    if (group_of_[id.value] >= 0 || std::find(group.begin(), group.end(), id) != group.end() || !Fuses(id) ||
-        ShapeOf(id) != ShapeOf(root) || graph_.node(id).requested_device != graph_.node(root).requested_device) {
-      return false;
+  // Results other than the root's.
+  std::vector<NodeId> SideResults(const Draft& draft) const {
+    std::vector<NodeId> results;
+    for (NodeId id : draft.members) {
+      if (id != draft.root && NeededOutside(draft, id)) results.push_back(id);
     }
+    return results;
+  }
+
+  // No result may take the memory of an input that is read for other elements, too: of a row, of one element, and where
+  // results are written by rows, of any.
+  bool ResultsKeepOff(const Draft& draft, const std::vector<OutputRef>& inputs) const {
+    for (OutputRef input : inputs) {
+      const TensorType& type = graph_.type(input);
+      const auto as_large = [&](NodeId id) { return graph_.node(id).outputs[0].size_bytes() == type.size_bytes(); };
+      const bool other_elements = type.shape.num_elements() != draft.shape.num_elements();
+      if (other_elements && std::any_of(draft.members.begin(), draft.members.end(), as_large)) return false;
+      if (draft.concat && as_large(draft.root)) return false;
+    }
+    return true;
+  }
+
+  bool Fits(const Draft& draft) const {
+    const Outside outside = OutsideOf(draft);
+    if (!outside.fits || !ResultsKeepOff(draft, outside.inputs)) return false;
+    const std::vector<NodeId> side = SideResults(draft);
+    if (side.empty() && !draft.concat) return true;
+    // Each is a tensor more that is there at once: worth it where the launch is what takes time.
+    const size_t parts = draft.concat ? graph_.node(draft.root).inputs.size() - 1 : 1;
+    if (side.size() + parts > kMaxFusedResults) return false;
+    size_t steps = 0;
+    for (NodeId id : draft.members) {
+      const Node& node = graph_.node(id);
+      steps += node.op == "AddN" ? 2 * node.inputs.size() + 1 : 1;
+      if (node.outputs[0].size_bytes() > kMaxSideResultBytes || node.attrs.GetOr<bool>("Truncate", false)) return false;
+    }
+    return steps <= kMaxStepsOfSeveralResults && std::all_of(side.begin(), side.end(), [&](NodeId id) {
+      return position_[draft.root.value] - position_[id.value] <= kMaxFusedDistance;
+    });
+  }
+
+  void Extend(Draft& draft) const {
+    for (size_t at = 0; at < draft.members.size(); ++at) {
+      for (OutputRef input : graph_.node(draft.members[at]).inputs) Add(input.node, draft);
+    }
+  }
+
+  // A ConcatV2 whose parts are all computed here is written by rows, in place of the parts.
+  void GrowInto(NodeId concat) {
+    const std::vector<StridedPart> parts = PartsOf(graph_, concat);
+    if (parts.empty() || parts[0].length > kMaxFusedRow) return;
+    const Node& node = graph_.node(concat);
+    Draft draft{concat, true, graph_.type(node.inputs[0]).shape, {}, {}};
+    for (size_t i = 0; i + 1 < node.inputs.size(); ++i) {
+      if (!Add(node.inputs[i].node, draft)) return;
+    }
+    Extend(draft);
+    Keep(std::move(draft));
+  }
+
+  // Adds the node and what it cannot be without, or nothing.
+  bool Add(NodeId id, Draft& draft) const {
+    const size_t before = draft.members.size();
+    if (Collect(id, draft) && (draft.members.size() == before || Fits(draft))) return true;
+    draft.members.resize(before);
+    return false;
+  }
+
+  bool Collect(NodeId id, Draft& draft) const {
+    if (Has(draft, id)) return true;
+    if (draft.members.size() >= kMaxFusedOps || !MayJoin(id, draft)) return false;
+    draft.members.push_back(id);
+    // Who needs it before the group runs has to be in the group.
     for (const Fanout::Use& use : fanout_.of(id)) {
-      if (use.input < 0 || std::find(group.begin(), group.end(), use.consumer) == group.end()) return false;
+      if (runs_at_[use.consumer.value] <= position_[draft.root.value] && !Collect(use.consumer, draft)) return false;
+    }
+    return true;
+  }
+
+  bool MayJoin(NodeId id, const Draft& draft) const {
+    const NodeId root = draft.root;
+    if (group_of_[id.value] >= 0 || !Fuses(id) || ShapeOf(id) != draft.shape ||
+        graph_.node(id).requested_device != graph_.node(root).requested_device) {
+      return false;
     }
     // What it was computed from now lives until the root; one tensor instead of its result is no loss.
     int kept = 0;
     for (OutputRef input : graph_.node(id).inputs) {
-      const bool full = graph_.type(input).shape == ShapeOf(root);
+      const bool full = graph_.type(input).shape == draft.shape;
       kept += full && last_use_[input.node.value] <= position_[id.value] && graph_.node(input.node).op != "Const";
     }
     return kept <= 1 || position_[root.value] - position_[id.value] <= kMaxFusedDistance;
   }
 
-  // `group` in creation order; the last is the root, which becomes the fused node.
-  void Replace(const std::vector<NodeId>& group) {
-    std::vector<NodeId> by_root(group.rbegin(), group.rend());
-    const Outside outside = OutsideOf(by_root);
-    std::vector<FunctionRef> ops;
-    std::vector<int64_t> operands;
-    std::vector<DataType> types;
-    absl::InlinedVector<NodeId, 2> controls;
-    for (NodeId id : group) {
-      const Node& node = graph_.node(id);
-      ops.push_back({node.op, std::make_shared<AttrMap>(node.attrs)});
-      types.push_back(node.outputs[0].dtype);
-      operands.push_back(static_cast<int64_t>(node.inputs.size()));
-      for (OutputRef input : node.inputs) {
-        const auto inner = std::find(group.begin(), group.end(), input.node);
-        const auto outer = std::find(outside.inputs.begin(), outside.inputs.end(), input);
-        operands.push_back(inner != group.end() ? -1 - (inner - group.begin()) : outer - outside.inputs.begin());
-      }
-      for (NodeId control : node.control_inputs) {
-        if (std::find(controls.begin(), controls.end(), control) == controls.end()) controls.push_back(control);
-      }
+  void Keep(Draft draft) {
+    std::sort(draft.members.begin(), draft.members.end(),
+              [&](NodeId a, NodeId b) { return position_[a.value] < position_[b.value]; });
+    for (OutputRef input : OutsideOf(draft).inputs) TryCut(input.node, draft);
+    const auto mark = [&](NodeId id) {
+      group_of_[id.value] = static_cast<int32_t>(groups_.size());
+      runs_at_[id.value] = position_[draft.root.value];
+    };
+    mark(draft.root);
+    for (NodeId id : draft.members) mark(id);
+    for (const Cut& cut : draft.cuts) {
+      mark(cut.copy);
+      if (cut.bias.valid()) mark(cut.bias);
     }
-    Node& root = graph_.mutable_node(group.back());
-    root.op = "_Fused";
-    root.attrs = AttrMap({{"operands", operands}, {"ops", ops}, {"row", outside.row}, {"types", types}});
-    root.attrs.Set("shape", root.outputs[0].shape);
-    root.inputs.assign(outside.inputs.begin(), outside.inputs.end());
-    root.control_inputs = std::move(controls);
-    root.reason = absl::StrCat(group.size(), " elementwise ops in one");
-    by_value_[group.back().value] = 0;
-    for (size_t i = 0; i + 1 < group.size(); ++i) graph_.RemoveNode(group[i]);
+    groups_.push_back(std::move(draft));
   }
+
+  // Leaves out a copy that nobody but the group reads.
+  void TryCut(NodeId copy, Draft& draft) const {
+    if (group_of_[copy.value] >= 0 || ViewOf(graph_, {copy, 0}) == std::nullopt ||
+        position_[draft.root.value] - position_[copy.value] > kMaxFusedDistance ||
+        graph_.node(copy).requested_device != graph_.node(draft.root).requested_device ||
+        std::any_of(draft.cuts.begin(), draft.cuts.end(), [&](const Cut& cut) { return cut.copy == copy; })) {
+      return;
+    }
+    std::set<int32_t> outputs;
+    for (const Fanout::Use& use : fanout_.of(copy)) {
+      if (use.input < 0 || !Has(draft, use.consumer)) return;
+      outputs.insert(use.output);
+    }
+    int64_t row = RowOf(draft);
+    for (int32_t output : outputs) {
+      const std::optional<StridedView> view = ViewOf(graph_, {copy, output});
+      if (!view || graph_.type({copy, output}).shape != draft.shape || view->part.length > kMaxFusedRow ||
+          (row != 0 && row != view->part.length) || !ReadsByRows(view->whole, outputs.size(), draft)) {
+        return;
+      }
+      row = view->part.length;
+    }
+    Cut cut{copy, NodeId{}, {outputs.begin(), outputs.end()}};
+    if (TakesBias(cut, draft)) cut.bias = ViewOf(graph_, {copy, cut.outputs[0]})->whole.node;
+    draft.cuts.push_back(std::move(cut));
+  }
+
+  int64_t RowOf(const Draft& draft) const {
+    if (!draft.cuts.empty()) return ViewOf(graph_, {draft.cuts[0].copy, draft.cuts[0].outputs[0]})->part.length;
+    return OutsideOf(draft).row;
+  }
+
+  // No result may take the memory of what is read by rows: it is an input several times, or no result is as large.
+  bool ReadsByRows(OutputRef whole, size_t times, const Draft& draft) const {
+    const TensorType& type = graph_.type(whole);
+    if (graph_.node(whole.node).dynamic_output(whole.index) || !TypeFuses(type.dtype)) return false;
+    if (times > 1) return true;
+    const auto as_large = [&](NodeId id) { return graph_.node(id).outputs[0].size_bytes() == type.size_bytes(); };
+    return !as_large(draft.root) && std::none_of(draft.members.begin(), draft.members.end(), as_large);
+  }
+
+  // Whether what is copied from is the sum with a bias that nobody else reads: the parts may be summed instead.
+  bool TakesBias(const Cut& cut, const Draft& draft) const {
+    const std::optional<StridedView> view = ViewOf(graph_, {cut.copy, cut.outputs[0]});
+    const Node& node = graph_.node(view->whole.node);
+    if (node.op != "BiasAdd" || !Fuses(view->whole.node) || group_of_[view->whole.node.value] >= 0 || !view->last_axis ||
+        node.requested_device != graph_.node(draft.root).requested_device ||
+        graph_.type(node.inputs[1]).shape.num_elements() != view->part.pitch || !ReadsByRows(node.inputs[0], cut.outputs.size(), draft) ||
+        !ReadsByRows(node.inputs[1], cut.outputs.size(), draft)) {
+      return false;
+    }
+    for (const Fanout::Use& use : fanout_.of(view->whole.node)) {
+      const bool waits = use.input < 0 && runs_at_[use.consumer.value] > position_[draft.root.value];
+      if (!waits && (use.input < 0 || use.consumer != cut.copy)) return false;
+    }
+    size_t more = cut.outputs.size();
+    for (const Cut& other : draft.cuts) more += other.bias.valid() ? other.outputs.size() : 0;
+    return draft.members.size() + more <= kMaxFusedOps && OutsideOf(draft).inputs.size() + more <= kMaxFusedInputs;
+  }
+
+  // Whether the consumer, or the node that it has become part of, takes the result or waits for it.
+  bool Takes(NodeId consumer, NodeId id) const {
+    const int32_t group = group_of_[consumer.value];
+    const Node& node = graph_.node(group >= 0 && graph_.node(consumer).removed ? groups_[group].root : consumer);
+    const auto is = [id](OutputRef input) { return input.node == id; };
+    return !node.removed && (std::any_of(node.inputs.begin(), node.inputs.end(), is) ||
+                             std::find(node.control_inputs.begin(), node.control_inputs.end(), id) != node.control_inputs.end());
+  }
+
+  void Replace(const Draft& group);
+  void RemoveConstants(const std::set<NodeId>& constants);
+  void FollowMoved();
 
   Graph& graph_;
   std::vector<uint64_t>& by_value_;
   const Fanout fanout_;
   std::vector<int32_t> position_, last_use_;
+  std::vector<int32_t> runs_at_;   // position of the group's root, or the node's own
   std::vector<int32_t> group_of_;
-  std::vector<std::vector<NodeId>> groups_;
+  std::vector<Draft> groups_;
+  std::map<int32_t, OutputRef> moved_;  // node that is gone -> where its result is now
 };
+
+void Fuser::Replace(const Draft& group) {
+  FusedWriter writer(graph_, group);
+  const std::vector<NodeId> side = SideResults(group);
+  const Node old = graph_.node(group.root);
+  std::vector<Shape> shapes{old.outputs[0].shape};
+  if (group.concat) {
+    const std::vector<StridedPart> parts = PartsOf(graph_, group.root);
+    writer.set_row(parts[0].length);
+    for (size_t i = 0; i < parts.size(); ++i) writer.AddResult(old.inputs[i], 0, parts[i].pitch, parts[i].offset);
+  } else {
+    writer.AddResult({group.root, 0}, 0, -1, 0);
+  }
+  Node& root = graph_.mutable_node(group.root);
+  std::vector<NodeId> gone = group.members;
+  for (const Cut& cut : group.cuts) {
+    gone.push_back(cut.copy);
+    if (cut.bias.valid()) gone.push_back(cut.bias);
+  }
+  if (group.concat) gone.push_back(group.root);
+  for (NodeId id : gone) {
+    if (id != group.root) moved_[id.value] = {group.root, 0};  // for those that wait for it
+  }
+  for (NodeId id : side) {
+    moved_[id.value] = {group.root, static_cast<int32_t>(root.outputs.size())};
+    writer.AddResult({id, 0}, static_cast<int64_t>(root.outputs.size()), -1, 0);
+    root.outputs.push_back(graph_.node(id).outputs[0]);
+    shapes.push_back(group.shape);
+  }
+  std::set<NodeId> constants;
+  absl::InlinedVector<NodeId, 2> controls;
+  for (NodeId id : gone) {
+    for (NodeId control : graph_.node(id).control_inputs) {
+      if (std::find(gone.begin(), gone.end(), control) == gone.end() &&
+          std::find(controls.begin(), controls.end(), control) == controls.end()) {
+        controls.push_back(control);
+      }
+    }
+    for (OutputRef input : graph_.node(id).inputs) {
+      if (graph_.node(input.node).op == "Const") constants.insert(input.node);
+    }
+  }
+  root.op = "_Fused";
+  root.reason = absl::StrCat(group.members.size(), " elementwise ops in one");
+  root.attrs = writer.Attributes(std::move(shapes));
+  root.inputs.clear();
+  for (const FusedInput& input : writer.inputs()) root.inputs.push_back(input.ref);
+  root.control_inputs = std::move(controls);
+  by_value_[group.root.value] = 0;
+  for (NodeId id : gone) {
+    if (id != group.root) graph_.RemoveNode(id);
+  }
+  RemoveConstants(constants);
+}
+
+// Those that nobody takes now: axes and begins of copies that are gone.
+void Fuser::RemoveConstants(const std::set<NodeId>& constants) {
+  for (NodeId id : constants) {
+    const auto uses = fanout_.of(id);
+    if (std::all_of(uses.begin(), uses.end(), [&](const Fanout::Use& use) { return !Takes(use.consumer, id); })) {
+      graph_.RemoveNode(id);
+    }
+  }
+}
+
+void Fuser::FollowMoved() {
+  for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+    if (graph_.node(NodeId{i}).removed) continue;
+    Node& node = graph_.mutable_node(NodeId{i});
+    for (OutputRef& input : node.inputs) {
+      const auto moved = moved_.find(input.node.value);
+      if (moved != moved_.end()) input = moved->second;
+    }
+    if (node.control_inputs.empty()) continue;
+    absl::InlinedVector<NodeId, 2> controls;
+    for (NodeId control : node.control_inputs) {
+      const auto moved = moved_.find(control.value);
+      const NodeId now = moved == moved_.end() ? control : moved->second.node;
+      if (std::find(controls.begin(), controls.end(), now) == controls.end()) controls.push_back(now);
+    }
+    node.control_inputs = std::move(controls);
+  }
+}
 
 }  // namespace
 

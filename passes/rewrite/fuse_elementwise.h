@@ -1,8 +1,14 @@
-// Fuse elementwise ops: a tree of ops that work element by element on one shape becomes one node, whose kernel runs
-// the tree over blocks that stay in the cache. What only the tree uses is never in memory as a whole.
+// Fuse elementwise ops: ops that work element by element on one shape become one node, which is one launch on a device
+// with streams; on the CPU its kernel runs the ops over blocks that stay in the cache. What only they use is never in memory.
 //
-// Needs: types, ordered variable accesses. Establishes: `_Fused` nodes under the names of the trees' roots. The float
-// operations are those of the ops that were there, in their order, so results have the same bits either way.
+// A group is what its root, the last one in creation order, is computed from, as far as nobody outside needs any of it
+// before the root runs. Results that others need later are outputs of their own, where tensors are so small that the
+// launch is what takes time. A Split or Slice that nobody else reads is left out and what it copies from is read by rows,
+// a BiasAdd before it is made of the parts; a ConcatV2 whose parts are all results is written by rows. The gates of an
+// LSTM with their biases and states are one node so, and all their gradients another.
+//
+// Needs: types, ordered variable accesses. Establishes: `_Fused` nodes (fused_writer.h) under the names of the roots. The
+// float operations are those of the ops that were there, in their order, so results have the same bits either way.
 #ifndef MILLRACE_PASSES_REWRITE_FUSE_ELEMENTWISE_H_
 #define MILLRACE_PASSES_REWRITE_FUSE_ELEMENTWISE_H_
 
@@ -18,6 +24,12 @@ namespace millrace {
 inline constexpr size_t kMaxFusedOps = 32;
 // Tensors that a fused node takes at most.
 inline constexpr size_t kMaxFusedInputs = 16;
+// Results of one fused node at most, parts of what it concatenates included.
+inline constexpr size_t kMaxFusedResults = 8;
+// Largest result beside the root's. Writing and reading as much takes a device about as long as a launch.
+inline constexpr int64_t kMaxSideResultBytes = 4 << 20;
+// Additions of an AddN counted one by one; a device's kernel takes no more steps.
+inline constexpr size_t kMaxStepsOfSeveralResults = 48;
 // Longest row that an operand repeated over rows (a bias) may have.
 inline constexpr int64_t kMaxFusedRow = 16384;
 // A value that needs two tensors to stay alive instead of one is fused into users this near in creation order.

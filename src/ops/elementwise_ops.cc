@@ -181,7 +181,21 @@ absl::Status FusedShape(InferenceContext& context) {
   MR_ASSIGN_OR_RETURN(const auto types, RequiredAttr<std::vector<DataType>>(context, "types"));
   MR_ASSIGN_OR_RETURN(Shape shape, RequiredAttr<Shape>(context, "shape"));
   if (types.empty()) return context.Error("has no ops");
-  context.AddOutput(types.back(), std::move(shape));
+  const auto results = context.attrs().GetOr<std::vector<int64_t>>("results", {});
+  if (results.empty()) {
+    context.AddOutput(types.back(), std::move(shape));
+    return absl::OkStatus();
+  }
+  MR_ASSIGN_OR_RETURN(std::vector<Shape> shapes, RequiredAttr<std::vector<Shape>>(context, "output_shapes"));
+  std::vector<TensorType> outputs(shapes.size());
+  for (size_t r = 0; r + 3 < results.size(); r += 4) {
+    if (results[r] < 0 || results[r] >= static_cast<int64_t>(types.size()) || results[r + 1] < 0 ||
+        results[r + 1] >= static_cast<int64_t>(shapes.size())) {
+      return context.Error(absl::StrCat("has no op ", results[r], " or no output ", results[r + 1]));
+    }
+    outputs[results[r + 1]] = {types[results[r]], shapes[results[r + 1]]};
+  }
+  for (TensorType& output : outputs) context.AddOutput(output.dtype, std::move(output.shape));
   return absl::OkStatus();
 }
 
@@ -191,7 +205,18 @@ Cost FusedCost(const OpInstance& instance) {
     const OpDef* def = OpRegistry::Builtin().Find(op.name);
     flops += def == nullptr || !def->cost ? 1 : kMathFlops;
   }
-  return CostPerElement(instance, flops);
+  const double elements = instance.attrs.GetOr<Shape>("shape", Shape()).num_elements();
+  Cost cost;
+  cost.flops = flops * elements;
+  for (const TensorType& output : instance.outputs) cost.bytes += output.size_bytes();
+  const auto pitches = instance.attrs.GetOr<std::vector<int64_t>>("pitches", {});
+  const double row = instance.attrs.GetOr<int64_t>("row", 0);
+  for (size_t i = 0; i < instance.inputs.size(); ++i) {
+    const TensorType& input = instance.inputs[i];
+    const bool by_rows = i < pitches.size() && pitches[i] >= 0;
+    cost.bytes += by_rows ? (pitches[i] > 0 ? elements : row) * DataTypeSize(input.dtype) : input.size_bytes();
+  }
+  return cost;
 }
 
 }  // namespace
@@ -249,7 +274,9 @@ void RegisterElementwiseOps(OpRegistry& registry) {
     AddOp(registry, {.name = name, .shape = Unary, .in_place = {{0, 0}}});
   }
   std::vector<std::pair<int, int>> any;
-  for (int i = 0; i < 16; ++i) any.push_back({0, i});
+  for (int output = 0; output < 8; ++output) {
+    for (int input = 0; input < 16; ++input) any.push_back({output, input});
+  }
   AddOp(registry, {.name = "_Fused", .shape = FusedShape, .cost = FusedCost, .in_place = any});
   for (const char* name : {"ZerosLike", "OnesLike"}) {
     AddOp(registry, {.name = name, .shape = Unary, .cost = FillCost, .in_place = {{0, 0}}});

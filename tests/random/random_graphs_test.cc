@@ -67,6 +67,7 @@ SessionOptions RandomOptions(int64_t peak, std::mt19937_64& random) {
   options.planning.strategy = strategies[random() % strategies.size()];
   options.planning.partition_size = kSizes[random() % std::size(kSizes)];
   options.planning.swap_distance = static_cast<int64_t>(random() % 4);
+  options.planning.fuse = random() % 2 == 0;
   if (random() % 4 != 0) options.planning.device_memory_bytes = std::max<int64_t>(1, peak * static_cast<int64_t>(30 + random() % 80) / 100);
   return options;
 }
@@ -74,6 +75,7 @@ SessionOptions RandomOptions(int64_t peak, std::mt19937_64& random) {
 std::string Describe(const SessionOptions& options) {
   return absl::StrCat(options.planning.strategy, " partition_size=", options.planning.partition_size, " swap_distance=",
                       options.planning.swap_distance, " device_memory=", options.planning.device_memory_bytes,
+                      options.planning.fuse ? " fuse" : "",
                       " threads=", options.threads);
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "graph/text.h"
 #include "millrace/session.h"
 
@@ -77,7 +78,8 @@ TEST(Fusion, TreeIsOneStepWithTheSameBits) {
   }
 }
 
-TEST(Fusion, ValuesThatOthersNeedStayOnTheirOwn) {
+// What others need later comes out beside the root; what others need before the root runs stays on its own.
+TEST(Fusion, ValuesThatOthersNeedAreResultsOfTheirOwn) {
   const char* const text = R"(
 x = Placeholder() {dtype=float, shape=shape[100]}
 a = Exp(x) {T=float}
@@ -86,15 +88,100 @@ c = Tanh(b) {T=float}
 axis = Const() {dtype=int32, value=int32[1]{0}}
 total = Sum(b, axis) {T=float, Tidx=int32}
 late = NoOp() ^a
+d = Sub(b, total) {T=float}
 )";
-  const std::unique_ptr<Session> session = Make(text, true);
-  std::vector<Tensor> out;
-  // a is waited for, b is summed too: nothing can be fused.
-  ASSERT_TRUE(session->Run({{"x", Numbers(Shape({100}), 1)}}, {"c", "total"}, {"late"}, &out).ok());
-  EXPECT_EQ(Steps(*session), 4);
-  // Without `late`, a and b are one.
-  ASSERT_TRUE(session->Run({{"x", Numbers(Shape({100}), 1)}}, {"c", "total"}, {}, &out).ok());
-  EXPECT_EQ(Steps(*session), 3);
+  const std::unique_ptr<Session> apart = Make(text, false), fused = Make(text, true);
+  const auto run = [&](Session& session, const std::vector<std::string>& fetches, const std::vector<std::string>& targets) {
+    std::vector<Tensor> out;
+    const absl::Status status = session.Run({{"x", Numbers(Shape({100}), 1)}}, fetches, targets, &out);
+    EXPECT_TRUE(status.ok()) << status;
+    return out;
+  };
+  for (const auto& [fetches, steps] : std::vector<std::pair<std::vector<std::string>, int64_t>>{
+           {{"c", "total"}, 2}, {{"a", "c", "total"}, 2}, {{"c", "d"}, 3}, {{"a", "b", "c", "d"}, 3}, {{"c"}, 1}}) {
+    const std::vector<Tensor> expected = run(*apart, fetches, {"late"}), found = run(*fused, fetches, {"late"});
+    EXPECT_EQ(Steps(*fused), steps) << absl::StrJoin(fetches, ",");
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(found[i].BitEqual(expected[i])) << fetches[i];
+  }
+}
+
+// The cell of an LSTM: gates read out of the sum with their bias, states and gates all needed later, gates put together.
+std::string Cell(int64_t rows, int64_t columns, const std::string& split) {
+  const std::string one = absl::StrCat("{dtype=float, shape=shape[", rows, ",", columns, "]}");
+  return absl::StrCat("x = Placeholder() {dtype=float, shape=shape[", rows, ",", 4 * columns, "]}\nc0 = Placeholder() ", one,
+                      "\nbias = Placeholder() {dtype=float, shape=shape[", 4 * columns, "]}\n", R"(
+one = Const() {dtype=float, value=float[]{1}}
+axis = Const() {dtype=int32, value=int32[]{1}}
+sizes = Const() {dtype=int32, value=int32[4]{)", columns, ",", columns, ",", columns, ",", columns, R"(}}
+r = Relu(x) {T=float}
+z = BiasAdd(r, bias) {T=float}
+s = )", split, R"(
+i = Sigmoid(s:0) {T=float}
+g = Tanh(s:1) {T=float}
+fb = AddV2(s:2, one) {T=float}
+f = Sigmoid(fb) {T=float}
+o = Sigmoid(s:3) {T=float}
+cf = Mul(c0, f) {T=float}
+ig = Mul(i, g) {T=float}
+c = AddV2(cf, ig) {T=float}
+t = Tanh(c) {T=float}
+h = Mul(t, o) {T=float}
+all = ConcatV2(i, g, f, o, axis) {N=4, T=float, Tidx=int32}
+)");
+}
+
+TEST(Fusion, CellReadsItsGatesByRowsAndWritesThemByRows) {
+  for (const char* split : {"Split(axis, z) {T=float, num_split=4}", "SplitV(z, sizes, axis) {T=float, Tlen=int32, num_split=4}"}) {
+    for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{3, 5}, {1, 7}, {130, 33}, {2, 3000}, {64, 1}}) {
+      const std::string text = Cell(rows, columns, split);
+      const Session::Feeds feeds = {{"x", Numbers(Shape({rows, 4 * columns}), 1)},
+                                    {"c0", Numbers(Shape({rows, columns}), 2)},
+                                    {"bias", Numbers(Shape({4 * columns}), 3)}};
+      for (const std::vector<std::string>& fetches :
+           {std::vector<std::string>{"h"}, {"h", "c", "i", "f", "o", "g", "t"}, {"all", "c", "h", "t"}}) {
+        std::vector<Tensor> apart, fused;
+        const std::unique_ptr<Session> one = Make(text, false);
+        ASSERT_TRUE(one->Run(feeds, fetches, {}, &apart).ok());
+        for (int threads : {1, 4}) {
+          const std::unique_ptr<Session> other = Make(text, true, {.threads = threads});
+          const absl::Status status = other->Run(feeds, fetches, {}, &fused);
+          ASSERT_TRUE(status.ok()) << status;
+          EXPECT_EQ(Steps(*other), 2) << split << rows << " x " << columns << fetches[0];
+          for (size_t k = 0; k < fetches.size(); ++k) {
+            EXPECT_TRUE(fused[k].BitEqual(apart[k])) << fetches[k] << ", " << rows << " x " << columns << ", " << threads;
+          }
+        }
+      }
+    }
+  }
+}
+
+// A copy that others read, a cut through the first axis, a bias that is needed whole: still the same bits.
+TEST(Fusion, CopiesThatOthersReadStay) {
+  const char* const text = R"(
+x = Placeholder() {dtype=float, shape=shape[6,8]}
+bias = Placeholder() {dtype=float, shape=shape[8]}
+begin = Const() {dtype=int32, value=int32[2]{2,0}}
+size = Const() {dtype=int32, value=int32[2]{3,8}}
+inner = Const() {dtype=int32, value=int32[2]{0,3}}
+wide = Const() {dtype=int32, value=int32[2]{6,4}}
+axis = Const() {dtype=int32, value=int32[1]{0}}
+first = Const() {dtype=int32, value=int32[]{0}}
+z = BiasAdd(x, bias) {T=float}
+rows = Slice(z, begin, size) {T=float, Index=int32}
+er = Exp(rows) {T=float}
+nr = Neg(er) {T=float}
+columns = Slice(z, inner, wide) {T=float, Index=int32}
+ec = Exp(columns) {T=float}
+nc = Neg(ec) {T=float}
+read = Sum(columns, axis) {T=float, Tidx=int32}
+both = ConcatV2(nr, er, first) {N=2, T=float, Tidx=int32}
+)";
+  const Session::Feeds feeds = {{"x", Numbers(Shape({6, 8}), 1)}, {"bias", Numbers(Shape({8}), 2)}};
+  const std::vector<std::string> fetches = {"nr", "nc", "read", "both", "z"};
+  std::vector<Tensor> out[2];
+  for (bool fuse : {false, true}) ASSERT_TRUE(Make(text, fuse)->Run(feeds, fetches, {}, &out[fuse]).ok());
+  for (size_t k = 0; k < fetches.size(); ++k) EXPECT_TRUE(out[1][k].BitEqual(out[0][k])) << fetches[k];
 }
 
 // The value read from the variable before the update is the old one, fused or not.

@@ -1,8 +1,9 @@
-// Trees of elementwise ops: the kernels of the ops themselves, each made for a block of elements, run one after another
+// Groups of elementwise ops: the kernels of the ops themselves, each made for a block of elements, run one after another
 // on blocks that stay in the cache. So the bits are those of the ops on whole tensors.
 #include "cpu/kernels/fused.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "absl/container/inlined_vector.h"
 #include "cpu/kernels/common.h"
@@ -46,11 +47,24 @@ struct FusedOp {
   Sized whole, rest;
 };
 
-// An input of the node: whole, one row that repeats, or one element.
+// An input of the node: whole, one row that repeats, one element, or rows that lie apart.
 struct FusedInput {
   Shape block, rest;
-  int64_t step_bytes = 0;  // from block to block
+  int64_t step_bytes = 0;    // from block to block
+  int64_t offset_bytes = 0;  // of the first element
+  int64_t pitch_bytes = 0;   // from row to row, where rows are gathered into a temporary
+  int64_t row_bytes = 0;
+  int slot = -1;             // of that temporary
 };
+
+// What an op gives to the outside: to all of an output, or to rows of one that lie apart.
+struct FusedResult {
+  size_t op = 0;
+  int64_t output = 0, pitch_bytes = -1, offset_bytes = 0;
+};
+
+// Of every op's result.
+Shape ShapeOf(const OpInstance& instance) { return instance.attrs.GetOr<Shape>("shape", instance.outputs[0].shape); }
 
 class FusedKernel final : public Kernel {
  public:
@@ -59,10 +73,14 @@ class FusedKernel final : public Kernel {
   absl::Status Run(const KernelContext& context) const override;
 
  private:
+  absl::Status ReadInputs(const OpInstance& instance);
   absl::Status ReadOps(const OpInstance& instance);
+  absl::Status ReadResults(const OpInstance& instance);
   absl::Status MakeOp(const OpInstance& node, const FunctionRef& ref, FusedOp& op, FusedOp::Sized& sized, bool rest);
   void AssignSlots();
   absl::Status RunBlock(const KernelContext& context, int64_t block, std::byte* temporaries) const;
+  void GatherRows(const KernelContext& context, int64_t block, std::byte* temporaries) const;
+  void StoreResults(const KernelContext& context, int64_t block, const std::byte* temporaries) const;
 
   int64_t elements_ = 0, row_ = 1, block_ = 0, blocks_ = 0, last_ = 0, shards_ = 1;
   int slots_ = 0;
@@ -70,33 +88,56 @@ class FusedKernel final : public Kernel {
   std::vector<DataType> types_;
   std::vector<FusedInput> inputs_;
   std::vector<FusedOp> ops_;
+  std::vector<FusedResult> results_;  // empty: the last op writes the only output itself
 };
 
 absl::Status FusedKernel::Prepare(const OpInstance& instance) {
-  const Shape& shape = instance.outputs[0].shape;
-  elements_ = shape.num_elements();
+  elements_ = ShapeOf(instance).num_elements();
   const int64_t row = instance.attrs.GetOr<int64_t>("row", 0);
   row_ = std::max<int64_t>(row, 1);
   if (elements_ % row_ != 0) return absl::InvalidArgumentError(absl::StrCat("rows of ", row_, " do not fill the output"));
   block_ = std::min(std::max<int64_t>(kFusedBlock / row_, 1) * row_, elements_);
   blocks_ = block_ == 0 ? 0 : (elements_ + block_ - 1) / block_;
   last_ = elements_ - (blocks_ - 1) * block_;
+  MR_RETURN_IF_ERROR(ReadInputs(instance));
+  return ReadOps(instance);
+}
+
+absl::Status FusedKernel::ReadInputs(const OpInstance& instance) {
+  const Shape shape = ShapeOf(instance);
+  const int64_t row = instance.attrs.GetOr<int64_t>("row", 0);
+  const auto pitches = instance.attrs.GetOr<std::vector<int64_t>>("pitches", {});
+  const auto offsets = instance.attrs.GetOr<std::vector<int64_t>>("offsets", {});
   const auto sized = [&](int64_t count) { return row > 0 ? Shape({count / row_, row_}) : Shape({count}); };
-  for (const TensorType& input : instance.inputs) {
+  for (size_t i = 0; i < instance.inputs.size(); ++i) {
+    const TensorType& input = instance.inputs[i];
+    const int64_t size = DataTypeSize(input.dtype);
     FusedInput made;
-    if (input.shape == shape) {
-      made = {sized(block_), sized(last_), block_ * DataTypeSize(input.dtype)};
+    if (i < pitches.size() && i < offsets.size() && pitches[i] >= 0) {
+      const int64_t end = offsets[i] + (elements_ / row_ - 1) * pitches[i] + row_;
+      if (row == 0 || offsets[i] < 0 || end > input.shape.num_elements()) {
+        return absl::InvalidArgumentError(absl::StrCat("input ", i, " is ", input.ToString(), ", its rows end at ", end));
+      }
+      const bool repeats = pitches[i] == 0;
+      made = {repeats ? Shape({row_}) : sized(block_), repeats ? Shape({row_}) : sized(last_)};
+      made.offset_bytes = offsets[i] * size;
+      made.pitch_bytes = pitches[i] * size;
+      made.row_bytes = row_ * size;
+      if (!repeats) made.slot = slots_++;
+      if (!repeats) slot_bytes_ = std::max(slot_bytes_, AlignUp(block_ * size));
+    } else if (input.shape == shape) {
+      made = {sized(block_), sized(last_), block_ * size};
     } else if (input.shape.num_elements() == 1) {
-      made = {Shape(), Shape(), 0};
+      made = {Shape(), Shape()};
     } else if (input.shape.num_elements() == row) {
-      made = {Shape({row_}), Shape({row_}), 0};
+      made = {Shape({row_}), Shape({row_})};
     } else {
       return absl::InvalidArgumentError(absl::StrCat("an input is ", input.ToString(), ", expected ", shape.ToString(),
                                                      ", a row or one element"));
     }
     inputs_.push_back(std::move(made));
   }
-  return ReadOps(instance);
+  return absl::OkStatus();
 }
 
 absl::Status FusedKernel::ReadOps(const OpInstance& instance) {
@@ -122,8 +163,27 @@ absl::Status FusedKernel::ReadOps(const OpInstance& instance) {
     MR_RETURN_IF_ERROR(MakeOp(instance, refs[k], ops_[k], ops_[k].whole, false));
     MR_RETURN_IF_ERROR(MakeOp(instance, refs[k], ops_[k], ops_[k].rest, true));
   }
+  MR_RETURN_IF_ERROR(ReadResults(instance));
   AssignSlots();
   shards_ = NumShards(elements_ * static_cast<int64_t>(ops_.size()), kFusedGrain, std::clamp<int64_t>(blocks_, 1, kMaxShards));
+  return absl::OkStatus();
+}
+
+absl::Status FusedKernel::ReadResults(const OpInstance& instance) {
+  const auto results = instance.attrs.GetOr<std::vector<int64_t>>("results", {});
+  for (size_t r = 0; r + 3 < results.size(); r += 4) {
+    const int64_t op = results[r], output = results[r + 1], pitch = results[r + 2], offset = results[r + 3];
+    if (op < 0 || op >= static_cast<int64_t>(ops_.size()) || output < 0 ||
+        output >= static_cast<int64_t>(instance.outputs.size())) {
+      return absl::InvalidArgumentError(absl::StrCat("has no op ", op, " or no output ", output));
+    }
+    const int64_t end = pitch < 0 ? elements_ : offset + (elements_ / row_ - 1) * pitch + row_;
+    if (offset < 0 || end > instance.outputs[output].shape.num_elements()) {
+      return absl::InvalidArgumentError(absl::StrCat("output ", output, " ends before ", end));
+    }
+    const int64_t size = ops_[op].element_bytes;
+    results_.push_back({static_cast<size_t>(op), output, pitch < 0 ? -1 : pitch * size, offset * size});
+  }
   return absl::OkStatus();
 }
 
@@ -158,8 +218,11 @@ void FusedKernel::AssignSlots() {
       if (operand < 0) last_use[-1 - operand] = k;
     }
   }
-  std::vector<size_t> busy_until;
-  for (size_t k = 0; k + 1 < ops_.size(); ++k) {
+  // Results are stored when all ops have read the block: an output may be the memory of an input.
+  for (const FusedResult& result : results_) last_use[result.op] = ops_.size();
+  const size_t in_slots = results_.empty() ? ops_.size() - 1 : ops_.size();
+  std::vector<size_t> busy_until(slots_, ops_.size());  // rows that were gathered
+  for (size_t k = 0; k < in_slots; ++k) {
     auto slot = std::find_if(busy_until.begin(), busy_until.end(), [&](size_t until) { return until < k; });
     if (slot == busy_until.end()) slot = busy_until.insert(slot, 0);
     *slot = std::max(last_use[k], k);
@@ -171,16 +234,20 @@ void FusedKernel::AssignSlots() {
 absl::Status FusedKernel::RunBlock(const KernelContext& context, int64_t block, std::byte* temporaries) const {
   static NoThreads no_threads;
   const bool rest = block == blocks_ - 1;
+  GatherRows(context, block, temporaries);
+  const auto place_of = [&](int64_t operand) {
+    if (operand < 0) return temporaries + ops_[-1 - operand].slot * slot_bytes_;
+    const FusedInput& input = inputs_[operand];
+    if (input.slot >= 0) return temporaries + input.slot * slot_bytes_;
+    return static_cast<std::byte*>(context.inputs[operand]) + input.offset_bytes + block * input.step_bytes;
+  };
   absl::InlinedVector<void*, 8> operands;
   for (const FusedOp& op : ops_) {
     operands.clear();
-    for (int64_t operand : op.operands) {
-      operands.push_back(operand < 0 ? temporaries + ops_[-1 - operand].slot * slot_bytes_
-                                     : static_cast<std::byte*>(context.inputs[operand]) + block * inputs_[operand].step_bytes);
-    }
+    for (int64_t operand : op.operands) operands.push_back(place_of(operand));
     // The output may be the memory of an input, of which ops before the last have read this block, and the last one's
     // loop may write where it reads.
-    void* result = &op == &ops_.back() ? static_cast<std::byte*>(context.outputs[0]) + block * block_ * op.element_bytes
+    void* result = results_.empty() && &op == &ops_.back() ? static_cast<std::byte*>(context.outputs[0]) + block * block_ * op.element_bytes
                                        : temporaries + op.slot * slot_bytes_;
     const FusedOp::Sized& sized = rest ? op.rest : op.whole;
     KernelContext inner;
@@ -191,7 +258,35 @@ absl::Status FusedKernel::RunBlock(const KernelContext& context, int64_t block, 
     inner.parallel = &no_threads;
     MR_RETURN_IF_ERROR(sized.kernel->Run(inner));
   }
+  StoreResults(context, block, temporaries);
   return absl::OkStatus();
+}
+
+void FusedKernel::GatherRows(const KernelContext& context, int64_t block, std::byte* temporaries) const {
+  const int64_t rows = (block == blocks_ - 1 ? last_ : block_) / row_, first = block * (block_ / row_);
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const FusedInput& input = inputs_[i];
+    if (input.slot < 0) continue;
+    const int64_t bytes = input.row_bytes;
+    const std::byte* from = static_cast<const std::byte*>(context.inputs[i]) + input.offset_bytes + first * input.pitch_bytes;
+    std::byte* to = temporaries + input.slot * slot_bytes_;
+    for (int64_t r = 0; r < rows; ++r) std::memcpy(to + r * bytes, from + r * input.pitch_bytes, bytes);
+  }
+}
+
+void FusedKernel::StoreResults(const KernelContext& context, int64_t block, const std::byte* temporaries) const {
+  const int64_t count = block == blocks_ - 1 ? last_ : block_;
+  for (const FusedResult& result : results_) {
+    const FusedOp& op = ops_[result.op];
+    const std::byte* from = temporaries + op.slot * slot_bytes_;
+    std::byte* to = static_cast<std::byte*>(context.outputs[result.output]) + result.offset_bytes;
+    if (result.pitch_bytes < 0) {
+      std::memcpy(to + block * block_ * op.element_bytes, from, count * op.element_bytes);
+      continue;
+    }
+    const int64_t bytes = row_ * op.element_bytes, first = block * (block_ / row_);
+    for (int64_t r = 0; r < count / row_; ++r) std::memcpy(to + (first + r) * result.pitch_bytes, from + r * bytes, bytes);
+  }
 }
 
 absl::Status FusedKernel::Run(const KernelContext& context) const {

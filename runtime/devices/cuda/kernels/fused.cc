@@ -1,6 +1,7 @@
-// Trees of elementwise ops (_Fused): one kernel, compiled for the tree where the device has a compiler, else one that reads
-// the tree. What these do not cover (an AddN of too many) is run by the ops' own kernels, one after another, with what
-// passes between them in scratch memory. All ways give the bits of the ops as nodes.
+// Groups of elementwise ops (_Fused): one kernel, compiled for the group where the device has a compiler, else one that reads
+// the ops. What these do not cover (an AddN of too many) is run by the ops' own kernels, one after another, with what
+// passes between them in scratch memory. All ways give the bits of the ops as nodes. The attributes: passes/rewrite/
+// fused_writer.h.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -20,12 +21,52 @@ struct FusedOp {
   std::vector<int64_t> operands;  // input i of the node, or -1 - k for the result of op k
 };
 
+// Of every op's result.
+Shape ShapeOf(const OpInstance& node) { return node.attrs.GetOr<Shape>("shape", node.outputs[0].shape); }
+
+// Where an input or a result is read or written by rows, in elements.
+struct RowSteps {
+  int64_t pitch = -1, offset = 0;
+};
+
+RowSteps RowStepsOf(const OpInstance& node, size_t i) {
+  const auto pitches = node.attrs.GetOr<std::vector<int64_t>>("pitches", {});
+  const auto offsets = node.attrs.GetOr<std::vector<int64_t>>("offsets", {});
+  return i < pitches.size() && i < offsets.size() ? RowSteps{pitches[i], offsets[i]} : RowSteps{};
+}
+
+// As the op that takes it sees it.
+TensorType InputOf(const OpInstance& node, size_t i) {
+  TensorType type = node.inputs[i];
+  const RowSteps rows = RowStepsOf(node, i);
+  if (rows.pitch >= 0) type.shape = rows.pitch > 0 ? ShapeOf(node) : Shape({node.attrs.GetOr<int64_t>("row", 0)});
+  return type;
+}
+
+struct Result {
+  int64_t op = 0, output = 0;
+  RowSteps rows;
+};
+
+absl::StatusOr<std::vector<Result>> ReadResults(const OpInstance& node, size_t ops) {
+  const auto numbers = node.attrs.GetOr<std::vector<int64_t>>("results", {static_cast<int64_t>(ops) - 1, 0, -1, 0});
+  std::vector<Result> results;
+  for (size_t r = 0; r + 3 < numbers.size(); r += 4) {
+    if (numbers[r] < 0 || numbers[r] >= static_cast<int64_t>(ops) || numbers[r + 1] < 0 ||
+        numbers[r + 1] >= static_cast<int64_t>(node.outputs.size())) {
+      return absl::InvalidArgumentError(absl::StrCat("has no op ", numbers[r], " or no output ", numbers[r + 1]));
+    }
+    results.push_back({numbers[r], numbers[r + 1], {numbers[r + 2], numbers[r + 3]}});
+  }
+  return results;
+}
+
 absl::StatusOr<std::vector<FusedOp>> ReadOps(const OpInstance& node) {
   MR_ASSIGN_OR_RETURN(const auto refs, node.attrs.Get<std::vector<FunctionRef>>("ops"));
   MR_ASSIGN_OR_RETURN(const auto operands, node.attrs.Get<std::vector<int64_t>>("operands"));
   MR_ASSIGN_OR_RETURN(const auto types, node.attrs.Get<std::vector<DataType>>("types"));
   if (types.size() != refs.size() || refs.empty()) return absl::InvalidArgumentError("ops and types differ in number");
-  const Shape& shape = node.outputs[0].shape;
+  const Shape shape = ShapeOf(node);
   std::vector<FusedOp> ops(refs.size());
   size_t at = 0;
   for (size_t k = 0; k < refs.size(); ++k) {
@@ -39,7 +80,7 @@ absl::StatusOr<std::vector<FusedOp>> ReadOps(const OpInstance& node) {
       if (operand >= static_cast<int64_t>(node.inputs.size()) || operand < -static_cast<int64_t>(k)) {
         return absl::InvalidArgumentError(absl::StrCat("op ", k, " has no operand ", operand));
       }
-      op.instance.inputs.push_back(operand >= 0 ? node.inputs[operand] : TensorType{types[-1 - operand], shape});
+      op.instance.inputs.push_back(operand >= 0 ? InputOf(node, operand) : TensorType{types[-1 - operand], shape});
     }
     op.instance.outputs.push_back({types[k], shape});
   }
@@ -51,11 +92,17 @@ class ProgramBuilder {
  public:
   explicit ProgramBuilder(const OpInstance& node) : node_(node) {}
 
-  absl::StatusOr<FusedProgram> Build(const std::vector<FusedOp>& ops) {
+  absl::StatusOr<FusedProgram> Build(const std::vector<FusedOp>& ops, const std::vector<Result>& results) {
     if (node_.inputs.size() > kMaxFusedOperands) return Refused(node_, "this many operands");
-    const Shape& shape = node_.outputs[0].shape;
-    for (const TensorType& input : node_.inputs) {
+    if (results.size() > kMaxFusedResults) return Refused(node_, "this many results");
+    const Shape shape = ShapeOf(node_);
+    for (size_t i = 0; i < node_.inputs.size(); ++i) {
+      const TensorType& input = node_.inputs[i];
       MR_ASSIGN_OR_RETURN(program_.types[program_.inputs], FusedType(input.dtype));
+      if (RowStepsOf(node_, i).pitch >= 0) {
+        program_.operands[program_.inputs++] = FusedOperand::kRow;
+        continue;
+      }
       program_.operands[program_.inputs++] = input.shape.num_elements() == shape.num_elements() ? FusedOperand::kFull
                                              : input.shape.num_elements() == 1                  ? FusedOperand::kOne
                                                                                                 : FusedOperand::kRow;
@@ -63,6 +110,10 @@ class ProgramBuilder {
     for (const FusedOp& op : ops) {
       MR_RETURN_IF_ERROR(AddOp(op));
       results_.push_back(kMaxFusedOperands + program_.steps - 1);
+    }
+    for (const Result& result : results) {
+      const int step = results_[result.op] - kMaxFusedOperands;
+      program_.result[program_.results++] = {static_cast<uint8_t>(step), result.rows.pitch >= 0};
     }
     return program_;
   }
@@ -147,17 +198,33 @@ class ProgramBuilder {
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeProgram(DeviceServices& services, const OpInstance& node,
                                                     const std::vector<FusedOp>& ops) {
-  MR_ASSIGN_OR_RETURN(const FusedProgram program, ProgramBuilder(node).Build(ops));
+  MR_ASSIGN_OR_RETURN(const std::vector<Result> results, ReadResults(node, ops.size()));
+  MR_ASSIGN_OR_RETURN(const FusedProgram program, ProgramBuilder(node).Build(ops, results));
   FusedArguments known;
-  known.elements = node.outputs[0].shape.num_elements();
+  known.elements = ShapeOf(node).num_elements();
+  std::vector<int64_t> input_offsets, outputs, output_offsets;  // in bytes
+  for (int k = 0; k < program.inputs; ++k) {
+    const RowSteps rows = RowStepsOf(node, k);
+    known.pitches[k] = std::max<int64_t>(rows.pitch, 0);
+    input_offsets.push_back(rows.offset * DataTypeSize(node.inputs[k].dtype));
+  }
+  for (const Result& result : results) {
+    known.output_pitches[outputs.size()] = result.rows.pitch;
+    outputs.push_back(result.output);
+    output_offsets.push_back(result.rows.offset * DataTypeSize(node.outputs[result.output].dtype));
+  }
   known.row = DivideBy(std::max<int64_t>(node.attrs.GetOr<int64_t>("row", 0), 1), known.elements);
   absl::StatusOr<std::shared_ptr<const CompiledFusion>> compiled = services.CompileFusion(FusedSource(program));
   if (!compiled.ok() && !absl::IsUnimplemented(compiled.status())) return compiled.status();
   const std::shared_ptr<const CompiledFusion> kernel = compiled.ok() ? *compiled : nullptr;
   return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) -> absl::Status {
     FusedArguments arguments = known;
-    for (int k = 0; k < program.inputs; ++k) arguments.inputs[k] = context.inputs[k];
-    arguments.output = context.outputs[0];
+    for (int k = 0; k < program.inputs; ++k) {
+      arguments.inputs[k] = static_cast<const char*>(context.inputs[k]) + input_offsets[k];
+    }
+    for (int k = 0; k < program.results; ++k) {
+      arguments.outputs[k] = static_cast<char*>(context.outputs[outputs[k]]) + output_offsets[k];
+    }
     arguments.fault = queue.fault;
     if (kernel != nullptr) return kernel->Launch(queue, arguments);
     LaunchFused(queue, program, arguments);
@@ -168,6 +235,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeProgram(DeviceServices& services, co
 class OpByOpKernel final : public Kernel {
  public:
   absl::Status Prepare(const KernelRegistry& registry, const OpInstance& node, std::vector<FusedOp> ops) {
+    if (node.attrs.Has("results") || node.attrs.Has("pitches")) return Refused(node, "results or rows like these");
     ops_ = std::move(ops);
     for (FusedOp& op : ops_) {
       const KernelFactory* factory = registry.Find(op.instance.op);

@@ -42,9 +42,16 @@ std::string Expression(const FusedStep& step) {
 
 std::string FusedSource(const FusedProgram& program) {
   static const char* const kLoads[] = {"Full", "One", "Row"};
-  const char* const type = NameOf(program.step[program.steps - 1].to);
-  std::string text = absl::StrCat("#include \"cuda/launch/fused_body.h\"\nnamespace millrace::cuda {\nstruct FusedBody {\n",
-                                  "  const FusedArguments& a;\n  MR_DEVICE ", type, " operator()(int64_t i) const {\n");
+  std::string text = "#include \"cuda/launch/fused_body.h\"\nnamespace millrace::cuda {\nstruct FusedBody {\n  struct Values {\n";
+  std::string values, stores;
+  for (int k = 0; k < program.results; ++k) {
+    const FusedResult& result = program.result[k];
+    const char* const type = NameOf(program.step[result.step].to);
+    absl::StrAppend(&text, "    ", type, " r", k, ";\n");
+    absl::StrAppend(&values, k == 0 ? "" : ", ", "v", static_cast<int>(result.step));
+    absl::StrAppend(&stores, "    Store", result.by_rows ? "Row" : "Full", "<", type, ">(a, ", k, ", i, values.r", k, ");\n");
+  }
+  absl::StrAppend(&text, "  };\n  const FusedArguments& a;\n  MR_DEVICE Values Compute(int64_t i) const {\n");
   for (int k = 0; k < program.inputs; ++k) {
     const char* const name = NameOf(program.types[k]);
     absl::StrAppend(&text, "    const ", name, " x", k, " = ", kLoads[static_cast<int>(program.operands[k])], "Operand<", name,
@@ -53,8 +60,9 @@ std::string FusedSource(const FusedProgram& program) {
   for (int k = 0; k < program.steps; ++k) {
     absl::StrAppend(&text, "    const ", NameOf(program.step[k].to), " v", k, " = ", Expression(program.step[k]), ";\n");
   }
-  absl::StrAppend(&text, "    return v", program.steps - 1, ";\n  }\n};\n}  // namespace millrace::cuda\n");
-  return absl::StrCat(text, "MR_FUSED_KERNEL(", type, ", FusedBody)\n");
+  absl::StrAppend(&text, "    return {", values, "};\n  }\n  MR_DEVICE void Store(int64_t i, const Values& values) const {\n", stores,
+                  "  }\n};\n}  // namespace millrace::cuda\nMR_FUSED_KERNEL(FusedBody)\n");
+  return text;
 }
 
 }  // namespace millrace::cuda

@@ -95,8 +95,19 @@ MR_DEVICE inline Slot RunStep(const FusedStep& step, const Slot* a, const Slot* 
 }
 
 template <typename T>
-MR_DEVICE void Store(const FusedArguments& arguments, int64_t i, const Slot& slot) {
-  static_cast<T*>(arguments.output)[i] = slot.As<T>();
+MR_DEVICE void Store(const FusedArguments& arguments, bool by_rows, int k, int64_t i, const Slot& slot) {
+  by_rows ? StoreRow<T>(arguments, k, i, slot.As<T>()) : StoreFull<T>(arguments, k, i, slot.As<T>());
+}
+MR_DEVICE inline void StoreResult(const FusedProgram& program, const FusedArguments& arguments, int k, int64_t i,
+                                  const Slot& slot) {
+  const bool by_rows = program.result[k].by_rows;
+  switch (program.step[program.result[k].step].to) {
+    case Type::kDouble: return Store<double>(arguments, by_rows, k, i, slot);
+    case Type::kHalf: return Store<Half>(arguments, by_rows, k, i, slot);
+    case Type::kBfloat16: return Store<Bfloat16>(arguments, by_rows, k, i, slot);
+    case Type::kBool: return Store<bool>(arguments, by_rows, k, i, slot);
+    default: return Store<float>(arguments, by_rows, k, i, slot);
+  }
 }
 
 // One body for all types: it is what makes the compiler work long.
@@ -111,13 +122,8 @@ struct InterpretedBody {
       values[kMaxFusedOperands + k] =
           RunStep(step, values + step.operands[0], values + step.operands[1], values + step.operands[2]);
     }
-    const Slot& result = values[kMaxFusedOperands + program.steps - 1];
-    switch (program.step[program.steps - 1].to) {
-      case Type::kDouble: return Store<double>(arguments, i, result);
-      case Type::kHalf: return Store<Half>(arguments, i, result);
-      case Type::kBfloat16: return Store<Bfloat16>(arguments, i, result);
-      case Type::kBool: return Store<bool>(arguments, i, result);
-      default: return Store<float>(arguments, i, result);
+    for (int k = 0; k < program.results; ++k) {
+      StoreResult(program, arguments, k, i, values[kMaxFusedOperands + program.result[k].step]);
     }
   }
 };

@@ -1,5 +1,5 @@
-// Trees of elementwise ops as one kernel: written and compiled for the tree where the device has a compiler, or one that
-// reads the tree for every element.
+// Groups of elementwise ops as one kernel: written and compiled for the group where the device has a compiler, or one that
+// reads the ops for every element.
 #ifndef MILLRACE_RUNTIME_DEVICES_CUDA_LAUNCH_FUSED_H_
 #define MILLRACE_RUNTIME_DEVICES_CUDA_LAUNCH_FUSED_H_
 
@@ -24,14 +24,21 @@ struct FusedStep {
   double alpha = 0;  // also the constant
 };
 
-struct FusedProgram {
-  int inputs = 0, steps = 0;
-  Type types[kMaxFusedOperands] = {};
-  FusedOperand operands[kMaxFusedOperands] = {};
-  FusedStep step[kMaxFusedSteps];  // the last one gives the output
+// What a step gives to the outside: every element in turn, or rows that lie apart.
+struct FusedResult {
+  uint8_t step = 0;
+  bool by_rows = false;
 };
 
-// Reads the tree. Same bits as the ops one by one, and as a kernel compiled for the tree.
+struct FusedProgram {
+  int inputs = 0, steps = 0, results = 0;
+  Type types[kMaxFusedOperands] = {};
+  FusedOperand operands[kMaxFusedOperands] = {};
+  FusedStep step[kMaxFusedSteps];
+  FusedResult result[kMaxFusedResults];  // k-th: of arguments.outputs[k]
+};
+
+// Reads the program. Same bits as the ops one by one, and as a kernel compiled for the program.
 void LaunchFused(const Queue& queue, const FusedProgram& program, const FusedArguments& arguments);
 
 }  // namespace millrace::cuda

@@ -1,4 +1,4 @@
-// Around kernels that are written for one tree of elementwise ops and compiled while a program runs. No standard headers.
+// Around kernels that are written for one group of elementwise ops and compiled while a program runs. No standard headers.
 #ifndef MILLRACE_RUNTIME_DEVICES_CUDA_LAUNCH_FUSED_BODY_H_
 #define MILLRACE_RUNTIME_DEVICES_CUDA_LAUNCH_FUSED_BODY_H_
 
@@ -7,17 +7,20 @@
 namespace millrace::cuda {
 
 inline constexpr int kMaxFusedOperands = 16;
+inline constexpr int kMaxFusedResults = 8;
 inline constexpr int kFusedThreads = 256, kFusedUnroll = 4;
 
 struct FusedArguments {
   int64_t elements = 0;
-  Divider row;  // length of the operands that repeat over rows
+  Divider row;  // length of what is read or written by rows
   const void* inputs[kMaxFusedOperands] = {};
-  void* output = nullptr;  // may be an input of which element i is read for element i alone
+  int64_t pitches[kMaxFusedOperands] = {};  // elements from row to row of inputs that are read by rows; 0: one row repeats
+  void* outputs[kMaxFusedResults] = {};     // one may be an input of which element i is read for element i alone
+  int64_t output_pitches[kMaxFusedResults] = {};
   const void* fault = nullptr;  // its first word says that something before has gone wrong
 };
 
-// Operands: one per element, one for all, one per place in a row.
+// Operands: one per element, one for all, rows that lie apart or repeat.
 template <typename T>
 MR_DEVICE T FullOperand(const FusedArguments& a, int k, int64_t i) {
   return static_cast<const T*>(a.inputs[k])[i];
@@ -28,42 +31,52 @@ MR_DEVICE T OneOperand(const FusedArguments& a, int k, int64_t) {
 }
 template <typename T>
 MR_DEVICE T RowOperand(const FusedArguments& a, int k, int64_t i) {
-  return static_cast<const T*>(a.inputs[k])[i - a.row(i) * a.row.by];
+  const int64_t row = a.row(i);
+  return static_cast<const T*>(a.inputs[k])[row * a.pitches[k] + i - row * a.row.by];
+}
+
+template <typename T>
+MR_DEVICE void StoreFull(const FusedArguments& a, int k, int64_t i, T value) {
+  static_cast<T*>(a.outputs[k])[i] = value;
+}
+template <typename T>
+MR_DEVICE void StoreRow(const FusedArguments& a, int k, int64_t i, T value) {
+  const int64_t row = a.row(i);
+  static_cast<T*>(a.outputs[k])[row * a.output_pitches[k] + i - row * a.row.by] = value;
 }
 
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 
 // Each thread has the operands of several elements on their way at once.
-template <typename T, typename Body>
+template <typename Body>
 __device__ void RunFused(const FusedArguments& a, const Body& body) {
   if (*static_cast<const int32_t*>(a.fault) != 0) return;
-  T* const y = static_cast<T*>(a.output);
   const int64_t step = static_cast<int64_t>(gridDim.x) * kFusedThreads * kFusedUnroll;
   int64_t i = static_cast<int64_t>(blockIdx.x) * kFusedThreads * kFusedUnroll + threadIdx.x;
   for (; i + (kFusedUnroll - 1) * kFusedThreads < a.elements; i += step) {
-    T values[kFusedUnroll];
+    typename Body::Values values[kFusedUnroll];
 #pragma unroll
-    for (int k = 0; k < kFusedUnroll; ++k) values[k] = body(i + k * kFusedThreads);
+    for (int k = 0; k < kFusedUnroll; ++k) values[k] = body.Compute(i + k * kFusedThreads);
 #pragma unroll
-    for (int k = 0; k < kFusedUnroll; ++k) y[i + k * kFusedThreads] = values[k];
+    for (int k = 0; k < kFusedUnroll; ++k) body.Store(i + k * kFusedThreads, values[k]);
   }
-  for (; i < a.elements; i += kFusedThreads) y[i] = body(i);
+  for (; i < a.elements; i += kFusedThreads) body.Store(i, body.Compute(i));
 }
 
-#define MR_FUSED_KERNEL(T, Body)                                                                                  \
+#define MR_FUSED_KERNEL(Body)                                                                                     \
   extern "C" __global__ void __launch_bounds__(millrace::cuda::kFusedThreads)                                      \
       millrace_fused(const __grid_constant__ millrace::cuda::FusedArguments arguments) {                           \
     using namespace millrace::cuda;                                                                                \
-    RunFused<T>(arguments, Body{arguments});                                                                       \
+    RunFused(arguments, Body{arguments});                                                                          \
   }
 
 #else
 
-#define MR_FUSED_KERNEL(T, Body)                                                                                  \
+#define MR_FUSED_KERNEL(Body)                                                                                     \
   extern "C" void millrace_fused(const millrace::cuda::FusedArguments* arguments) {                                \
     using namespace millrace::cuda;                                                                                \
     const Body body{*arguments};                                                                                   \
-    for (int64_t i = 0; i < arguments->elements; ++i) static_cast<T*>(arguments->output)[i] = body(i);             \
+    for (int64_t i = 0; i < arguments->elements; ++i) body.Store(i, body.Compute(i));                              \
   }
 
 #endif

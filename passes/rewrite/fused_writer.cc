@@ -1,0 +1,96 @@
+#include "passes/rewrite/fused_writer.h"
+
+#include <algorithm>
+
+#include "passes/rewrite/fuse_elementwise.h"
+#include "passes/rewrite/strided_views.h"
+
+namespace millrace {
+
+Operand OperandOf(const Shape& operand, const Shape& shape, int64_t* row) {
+  if (operand == shape) return Operand::kFull;
+  if (operand.rank() > shape.rank()) return Operand::kOther;
+  if (operand.num_elements() == 1) return Operand::kOne;
+  int first = 0;
+  while (first < operand.rank() && operand.dim(first) == 1) ++first;
+  const int rank = operand.rank() - first;
+  for (int d = 0; d < rank; ++d) {
+    if (operand.dim(first + d) != shape.dim(shape.rank() - rank + d)) return Operand::kOther;
+  }
+  *row = operand.num_elements();
+  return *row <= kMaxFusedRow ? Operand::kRow : Operand::kOther;
+}
+
+FusedWriter::FusedWriter(const Graph& graph, const Draft& group) : graph_(graph), group_(group) {
+  for (const Cut& cut : group.cuts) {
+    for (int32_t output : cut.outputs) WriteCut(cut, {cut.copy, output});
+  }
+  for (NodeId id : group.members) {
+    const Node& node = graph.node(id);
+    std::vector<int64_t> operands;
+    for (OutputRef input : node.inputs) operands.push_back(OperandOfRef(input));
+    operand_of_[{id, 0}] = WriteOp(node, operands);
+  }
+}
+
+void FusedWriter::AddResult(OutputRef ref, int64_t output, int64_t pitch, int64_t offset) {
+  results_.insert(results_.end(), {-1 - operand_of_.at(ref), output, pitch, offset});
+}
+
+AttrMap FusedWriter::Attributes(std::vector<Shape> output_shapes) const {
+  int64_t row = row_;
+  bool by_rows = false;
+  std::vector<int64_t> pitches, offsets;
+  for (const FusedInput& input : inputs_) {
+    int64_t length = 0;
+    if (input.pitch < 0 && OperandOf(graph_.type(input.ref).shape, group_.shape, &length) == Operand::kRow) row = length;
+    by_rows = by_rows || input.pitch >= 0;
+    pitches.push_back(input.pitch);
+    offsets.push_back(input.offset);
+  }
+  AttrMap attrs({{"operands", operands_}, {"ops", ops_}, {"row", row}, {"shape", group_.shape}, {"types", types_}});
+  if (by_rows) {
+    attrs.Set("pitches", std::move(pitches));
+    attrs.Set("offsets", std::move(offsets));
+  }
+  if (results_ != std::vector<int64_t>{static_cast<int64_t>(ops_.size()) - 1, 0, -1, 0}) {
+    attrs.Set("results", results_);
+    attrs.Set("output_shapes", std::move(output_shapes));
+  }
+  return attrs;
+}
+
+// -1 - k for the result of op k.
+int64_t FusedWriter::WriteOp(const Node& node, const std::vector<int64_t>& operands) {
+  ops_.push_back({node.op, std::make_shared<AttrMap>(node.attrs)});
+  types_.push_back(node.outputs[0].dtype);
+  operands_.push_back(static_cast<int64_t>(operands.size()));
+  operands_.insert(operands_.end(), operands.begin(), operands.end());
+  return -static_cast<int64_t>(ops_.size());
+}
+
+int64_t FusedWriter::Input(const FusedInput& input) {
+  const auto known = std::find(inputs_.begin(), inputs_.end(), input);
+  if (known != inputs_.end()) return known - inputs_.begin();
+  inputs_.push_back(input);
+  return static_cast<int64_t>(inputs_.size()) - 1;
+}
+
+int64_t FusedWriter::OperandOfRef(OutputRef ref) {
+  const auto known = operand_of_.find(ref);
+  return known != operand_of_.end() ? known->second : Input({ref, -1, 0});
+}
+
+void FusedWriter::WriteCut(const Cut& cut, OutputRef ref) {
+  const StridedView view = *ViewOf(graph_, ref);
+  row_ = view.part.length;
+  if (!cut.bias.valid()) {
+    operand_of_[ref] = Input({view.whole, view.part.pitch, view.part.offset});
+    return;
+  }
+  const Node& bias = graph_.node(cut.bias);
+  const int64_t terms = Input({bias.inputs[0], view.part.pitch, view.part.offset});
+  operand_of_[ref] = WriteOp(bias, {terms, Input({bias.inputs[1], 0, view.part.offset})});
+}
+
+}  // namespace millrace
