@@ -1,5 +1,7 @@
 #include "runtime/executor.h"
 
+#include <sys/sysinfo.h>
+
 #include <algorithm>
 #include <cstring>
 #include <set>
@@ -8,6 +10,7 @@
 #include <glog/logging.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "millrace/status.h"
 
@@ -25,6 +28,23 @@ absl::Status CheckArena(const ExecutionPlan& plan) {
   return absl::OkStatus();
 }
 
+// Arenas are mapped, not touched: without this, a plan for more memory than there is would end by the kernel's hand in the
+// middle of a step.
+absl::Status CheckMachine(const ExecutionPlan& plan, const RuntimeContext& context) {
+  struct sysinfo machine;
+  if (sysinfo(&machine) != 0) return absl::OkStatus();
+  const double available = (static_cast<double>(machine.totalram) + static_cast<double>(machine.totalswap)) * machine.mem_unit;
+  double needed = 0;
+  for (size_t d = 0; d < plan.devices.size(); ++d) {
+    const bool of_host = context.devices[d]->has_data() && context.devices[d]->memory_bytes() == 0;
+    if (of_host) needed += static_cast<double>(plan.devices[d].arena_bytes);
+  }
+  if (needed <= available) return absl::OkStatus();
+  constexpr double kGiB = 1 << 30;
+  return absl::ResourceExhaustedError(absl::StrFormat("the plan needs %.1f GiB of this machine's memory, which has %.1f GiB; give "
+                                                      "a budget by --device_memory", needed / kGiB, available / kGiB));
+}
+
 void CopyBytes(void* to, const void* from, int64_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
@@ -39,6 +59,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(std::shared_ptr<const
                                             context.devices.size()));
   }
   MR_RETURN_IF_ERROR(CheckArena(*plan));
+  MR_RETURN_IF_ERROR(CheckMachine(*plan, context));
   if (plan->tiered && (context.disk == nullptr || !context.devices[0]->runs_disk_lanes())) {
     return absl::FailedPreconditionError(absl::StrCat("the plan has a disk tier, ",
                                                       context.disk == nullptr ? "the session" : "this device", " has none"));

@@ -183,6 +183,17 @@ TEST_F(BadInputTest, AbsurdFlagsAreWrongUsage) {
   ExpectRefused(program_.Run({}), 2, HasSubstr("--help"));
 }
 
+TEST_F(BadInputTest, MoreThanTheMachineHolds) {
+  const std::string dims =
+      "node { name: 'd' op: 'Const' attr { key: 'dtype' value { type: DT_INT64 } } attr { key: 'value' value { tensor { "
+      "dtype: DT_INT64 tensor_shape { dim { size: 1 } } int64_val: 4398046511104 } } } }\n"
+      "node { name: 'v' op: 'Const' attr { key: 'dtype' value { type: DT_FLOAT } } attr { key: 'value' value { tensor { "
+      "dtype: DT_FLOAT tensor_shape { } float_val: 1 } } } }\n";
+  ExpectGraphRefused(dims + "node { name: 'y' op: 'Fill' input: 'd' input: 'v' attr { key: 'T' value { type: DT_FLOAT } } "
+                            "attr { key: 'index_type' value { type: DT_INT64 } } }\n",
+                     AllOf(HasSubstr("RESOURCE_EXHAUSTED"), HasSubstr("needs 16384.0 GiB of this machine's memory")));
+}
+
 TEST_F(BadInputTest, FoldersAndDevicesAreNoFiles) {
   program_.Write("graph.pbtxt", kX + UnaryNode("y", "Relu", "x"));
   for (const char* flag : {"--machine=", "--profile_in=", "--plan_in=", "--flagfile=", "--feeds=", "--graph="}) {
