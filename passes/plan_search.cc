@@ -16,9 +16,10 @@ namespace millrace {
 namespace {
 
 constexpr int64_t kDepthFirstSize = 20;
+constexpr int kFewestLooks = 3;  // two orders, one rewriting
 // Looks that a graph of n nodes is worth: what keeps planning within a second. A count, not a clock, so that plans do not
 // depend on the machine's load.
-int LooksFor(int32_t nodes) { return std::clamp(200'000 / std::max(nodes, 1), 2, 64); }
+int LooksFor(int32_t nodes) { return std::clamp(200'000 / std::max(nodes, 1), kFewestLooks, 64); }
 // Units of WorkBudget for a node of what is looked at, and of what is rewritten.
 constexpr int64_t kLookWork = 300, kRewriteWork = 500;
 // For planning in full what was found: a part of all work, or so many units for a node if that is less.
@@ -44,7 +45,7 @@ constexpr double kTargets[] = {0.98, 0.9, 0.8};  // of the budget
 // A rewriting that gains less than this, of the step, makes room for the next price.
 constexpr double kMuch = 0.99, kMuchForFew = 0.97;
 constexpr double kLeastByTrial = 0.998;   // of the step, for a look
-constexpr int kLooksToWeigh = 3;          // there are at least, for graphs that have so many
+constexpr int kLooksToWeigh = 3;          // there are at least
 // Partitions are cut at these parts of the budget and of the step, and at so many operations that are not tiny.
 constexpr int64_t kBytesPart = 32;
 constexpr double kTimePart = 0.02;
@@ -212,7 +213,7 @@ class Search {
   // Weighs at higher and higher prices, each for as long as that helps much; then for less memory, where blocks pack badly.
   void Weigh() {
     in_vain_.clear();
-    if (all_looks_ >= kLooksToWeigh) looks_ = std::max(looks_, kLooksToWeigh);
+    looks_ = std::max(looks_, kLooksToWeigh);
     const bool few = all_looks_ <= kFewLooks;
     const absl::Span<const double> prices = few ? absl::MakeConstSpan(kPricesForFew) : absl::MakeConstSpan(kPrices);
     for (const double target : kTargets) {

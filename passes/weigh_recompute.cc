@@ -35,7 +35,9 @@ class Weigher {
     WeighedRecompute best;
     best.work = kGapWork * static_cast<int64_t>(gaps_.gaps.size());
     if (candidates_.empty()) return best;
-    best.step_seconds = limits.least_gain * Weigh(0, best).step_seconds;
+    const double as_it_is = Weigh(0, best).step_seconds;
+    best.step_seconds = limits.least_gain * as_it_is;
+    if (as_it_is - MostSaved() > best.step_seconds) return best;
     size_t before = 0;
     for (size_t p = limits.first_price; p < limits.prices.size() && best.again.empty(); ++p) {
       const size_t count = CheaperThan(limits.prices[p]);
@@ -59,6 +61,16 @@ class Weigher {
     std::vector<int32_t> again;  // candidates
     int64_t work = 0;            // units of WorkBudget
   };
+
+  // Seconds of the link that all candidates together may take.
+  double MostSaved() const {
+    double seconds = 0;
+    for (const Candidate& candidate : candidates_) {
+      const Gap& gap = gaps_.gaps[candidate.gap];
+      seconds += Copies(gap) * CopySeconds(gap);
+    }
+    return seconds;
+  }
 
   size_t CheaperThan(double price) const {
     size_t count = 0;
