@@ -60,6 +60,7 @@ constexpr double kNotKnown = std::numeric_limits<double>::infinity();
 // From here on a graph gets few trials, for these targets: with some room left copies in need not wait for copies out, and
 // packing succeeds. The first that packs is taken.
 constexpr int32_t kManyOperations = 200'000;
+constexpr int32_t kLargeGraph = 50'000;
 constexpr size_t kTargetsOfMany[] = {7, 1, 2};
 constexpr auto kNoDeadline = std::chrono::steady_clock::time_point::max();
 
@@ -113,9 +114,12 @@ class Portfolio {
       if (best_.ok() && best_->step_seconds < best_trial()) return std::move(best_);
       return Unplaced();
     }
-    if (gaps_.num_operations() > kManyOperations && TryTargets()) return std::move(best_);
-    TryWindows();
-    TryCriticalWeights();
+    if (gaps_.num_operations() > kLargeGraph && TryTargets()) {
+      if (gaps_.num_operations() > kManyOperations) return std::move(best_);
+    } else {
+      TryWindows();
+      TryCriticalWeights();
+    }
     if (kLeastTrial * best_trial() >= known_) {
       if (gaps_.num_operations() <= kReplayedOperations) Place(trials_.front(), 0);
       if (!best_.ok()) return absl::AbortedError("a faster plan is known");
@@ -208,8 +212,10 @@ class Portfolio {
       settings.target = target;
       if (TargetBytes(settings) < gaps_.largest_working_set()) return false;
       const bool last = target == kTargetsOfMany[std::size(kTargetsOfMany) - 1];
-      if (PackOrRelieve(MakeTrial(settings), last ? kFirstReliefRounds : 0)) return true;
+      trials_.assign(1, MakeTrial(settings));
+      if (PackOrRelieve(trials_.front(), last ? kFirstReliefRounds : 0)) return true;
     }
+    trials_.clear();
     return false;
   }
 
