@@ -257,7 +257,7 @@ absl::StatusOr<Compiled> FindPlan(const CompileRequest& request, Prepared& prepa
 
 }  // namespace
 
-absl::StatusOr<Compiled> Compile(const CompileRequest& request) {
+absl::StatusOr<Compiled> Compile(CompileRequest request) {
   MR_RETURN_IF_ERROR(FindStrategy(request.options.strategy).status());
   PlanLimits limits;
   if (request.options.plan_seconds > 0) {
@@ -266,7 +266,12 @@ absl::StatusOr<Compiled> Compile(const CompileRequest& request) {
   }
   MR_ASSIGN_OR_RETURN(Prepared prepared, Prepare(request));
   const double left = SecondsUntil(limits.deadline);
+  if (request.signature.ask) {
+    request.signature.fetches = prepared.asked;
+    request.signature.targets.clear();
+  }
   MR_ASSIGN_OR_RETURN(Compiled compiled, FindPlan(request, prepared, limits));
+  compiled.stopped = prepared.stopped;
   NoteDeadline(request, limits, left, compiled);
   // The plan is checked from its steps alone, by code that shares nothing with the passes.
   const PassClock::Run run(request.clock, "verify plan");

@@ -15,11 +15,12 @@ struct Compiled {
   ExecutionPlan plan;
   GraphSummary summary;
   std::vector<std::string> placement_notes;  // devices that the graph asks for and that are not there
+  bool stopped = false;  // signature.ask: there may be more questions than the plan fetches
 };
 
 // ResourceExhausted when no plan fits the budget; other errors say what is wrong with graph, feeds or options.
 // Deterministic: equal requests give equal plans.
-absl::StatusOr<Compiled> Compile(const CompileRequest& request);
+absl::StatusOr<Compiled> Compile(CompileRequest request);
 
 }  // namespace millrace
 

@@ -53,10 +53,13 @@ absl::Status PrepareTypes(const CompileRequest& request, bool choose_branches, P
     unroll.max_nodes = request.options.max_unrolled_nodes;
     unroll.variable_types = request.variable_types;
     unroll.choose_branches = choose_branches;
-    MR_ASSIGN_OR_RETURN(const std::vector<std::string> effects,
-                        ExpandCalls(prepared.graph, request.ops, &request.oracle, unroll));
+    unroll.questions = {request.signature.answers, request.signature.ask, request.signature.guesses};
+    MR_ASSIGN_OR_RETURN(UnrollResult expanded, ExpandCalls(prepared.graph, request.ops, &request.oracle, unroll));
     needed = request.signature;
-    needed.targets.insert(needed.targets.end(), effects.begin(), effects.end());
+    if (request.signature.ask) needed.targets.clear();
+    needed.targets.insert(needed.targets.end(), expanded.effects.begin(), expanded.effects.end());
+    prepared.asked = std::move(expanded.asked);
+    prepared.stopped = expanded.stopped;
   }
   // Types next: every later pass counts bytes. Shape arithmetic is folded on the way, because rules need its values.
   const PassClock::Run run(request.clock, "infer shapes");
@@ -71,9 +74,11 @@ absl::Status PrepareTypes(const CompileRequest& request, bool choose_branches, P
 // not to be taken go first.
 absl::Status PrepareTypesOfTaken(const CompileRequest& request, Prepared& prepared, Signature& needed) {
   const absl::Status both = PrepareTypes(request, false, prepared, needed);
-  if (both.ok() || !HoldsConditionals(request.graph)) return both;
+  const bool may_ask_more = both.ok() && request.signature.ask && !prepared.stopped;
+  if ((both.ok() && !may_ask_more) || !HoldsConditionals(request.graph) || NeedsAnswer(both)) return both;
   Prepared chosen;
   const absl::Status taken = PrepareTypes(request, true, chosen, needed);
+  if (may_ask_more && !(taken.ok() && chosen.stopped)) return both;
   if (taken.ok()) prepared = std::move(chosen);
   return taken.ok() || (NeededFeeds(both).empty() && !NeededFeeds(taken).empty()) ? taken : both;
 }
@@ -99,8 +104,9 @@ std::string DeviceName(const CompileRequest& request, int32_t device) {
                                          : request.options.devices[device];
 }
 
-absl::StatusOr<std::vector<std::string>> ExpandCalls(Graph& graph, const OpRegistry& ops, KernelOracle* oracle,
-                                                     const UnrollOptions& unroll) {
+absl::StatusOr<UnrollResult> ExpandCalls(Graph& graph, const OpRegistry& ops, KernelOracle* oracle,
+                                         const UnrollOptions& unroll) {
+  UnrollResult result;
   std::vector<std::string> effects;
   const ConditionalForm form = unroll.choose_branches ? ConditionalForm::kSwitches : ConditionalForm::kSimplest;
   // Conditionals with pure branches become calls, and calls may hold conditionals.
@@ -111,12 +117,18 @@ absl::StatusOr<std::vector<std::string>> ExpandCalls(Graph& graph, const OpRegis
   }
   // Loops next, whole: what they hold of the above they do themselves, turn by turn, with what is known by then.
   if (oracle != nullptr) {
-    MR_ASSIGN_OR_RETURN(const UnrollResult unrolled, UnrollLoops(graph, ops, *oracle, unroll));
-    effects.insert(effects.end(), unrolled.effects.begin(), unrolled.effects.end());
+    MR_ASSIGN_OR_RETURN(result, UnrollLoops(graph, ops, *oracle, unroll));
   }
+  if (unroll.questions.ask) {
+    // What asks has no effects, and the nodes of what was left undone may lack the other half.
+    effects.clear();
+    std::vector<uint64_t> nothing(graph.num_ids(), 0);
+    RemoveUnneeded(graph, Signature(), nothing);
+  }
+  result.effects.insert(result.effects.begin(), effects.begin(), effects.end());
   // Conditionals with effects are Switch and Merge now, as those of TensorFlow 1 were from the beginning.
   MR_RETURN_IF_ERROR(LowerSwitches(graph, ops).status());
-  return effects;
+  return result;
 }
 
 absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {

@@ -38,6 +38,8 @@ struct Prepared {
   InferenceResult inferred;
   GraphSummary summary;
   std::vector<std::string> placement_notes;  // requests for devices that are not there
+  std::vector<std::string> asked;            // signature.ask: what the plan fetches
+  bool stopped = false;                      // signature.ask: there may be more to ask
 };
 
 // "cpu:0": as given, or the machine's name and the index.
@@ -45,8 +47,8 @@ std::string DeviceName(const CompileRequest& request, int32_t device);
 
 // The first steps, on a graph that need not be pruned: calls inlined, conditionals lowered, until nothing is left to do.
 // With an oracle loops are unrolled too; that needs a pruned graph with types of feeds. Returns the nodes whose effects must
-// happen whenever they are in the graph (InlineResult).
-absl::StatusOr<std::vector<std::string>> ExpandCalls(Graph& graph, const OpRegistry& ops, KernelOracle* oracle = nullptr,
+// happen whenever they are in the graph (InlineResult), and what it asks.
+absl::StatusOr<UnrollResult> ExpandCalls(Graph& graph, const OpRegistry& ops, KernelOracle* oracle = nullptr,
                                                      const UnrollOptions& unroll = {});
 
 absl::StatusOr<Prepared> Prepare(const CompileRequest& request);

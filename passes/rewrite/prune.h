@@ -19,6 +19,9 @@ struct Signature {
   std::vector<std::string> fetches;         // tensor names, in the caller's order, may repeat
   std::vector<std::string> targets;         // node names
   std::map<std::string, Tensor> feed_values;  // of those that planning takes by value
+  std::map<std::string, Tensor> answers;      // to what only a run can tell (unroll/questions.h)
+  bool ask = false;                           // the questions take the place of fetches and targets
+  int64_t guesses = 0;                        // asking: turns of loops that are taken to follow
 };
 
 // The pruned copy of `graph`. NotFound names a feed, fetch or target that is not there; InvalidArgument a

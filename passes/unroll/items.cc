@@ -42,9 +42,16 @@ absl::Status NotKnown(const StraightGraph& out, const Node& node, OutputRef ref,
   if (roots.size() > 4) roots.resize(4);
   absl::Status status = absl::UnimplementedError(absl::StrCat(
       "node '", node.name, "' (", node.op, "): ", what, " depends on what is known only when running (",
-      absl::StrJoin(roots, ", "), "); loops are planned turn by turn, so it must follow from constants, shapes or feeds"));
+      absl::StrJoin(roots, ", "), "); loops are planned turn by turn, so it must follow from constants, shapes or feeds, or be found by running the step"));
   if (others.empty() && !feeds.empty()) status.SetPayload(kNeededFeeds, absl::Cord(absl::StrJoin(feeds, "\n")));
   return status;
+}
+
+absl::StatusOr<Tensor> AskFor(StraightGraph& out, const Node& node, const std::string& name, OutputRef ref, const Tensor& guess,
+                              const std::string& what) {
+  absl::Status refusal = NotKnown(out, node, ref, what);
+  if (!NeededFeeds(refusal).empty()) return refusal;
+  return out.questions().Answer(name, ref, guess, std::move(refusal));
 }
 
 absl::StatusOr<std::vector<int64_t>> KnownNumbers(StraightGraph& out, const NodeCall& call, size_t input, const char* what) {
@@ -52,10 +59,13 @@ absl::StatusOr<std::vector<int64_t>> KnownNumbers(StraightGraph& out, const Node
     return CallError(call, absl::StrCat("has no input ", input, " that is ", what));
   }
   MR_ASSIGN_OR_RETURN(const OutputRef ref, TensorOf(out, call, call.inputs[input]));
-  const Tensor* value = out.Known(ref);
-  if (value == nullptr) return NotKnown(out, call.node, ref, what);
+  const Tensor* known = out.Known(ref);
+  Tensor value = known == nullptr ? Tensor() : *known;
+  if (known == nullptr) {
+    MR_ASSIGN_OR_RETURN(value, AskFor(out, call.node, absl::StrCat(call.origin.name, " input ", input), ref, Tensor(), what));
+  }
   std::vector<int64_t> numbers;
-  for (int64_t i = 0; i < value->num_elements(); ++i) numbers.push_back(value->IntAt(i));
+  for (int64_t i = 0; i < value.num_elements(); ++i) numbers.push_back(value.IntAt(i));
   return numbers;
 }
 

@@ -28,6 +28,10 @@ absl::StatusOr<std::vector<int64_t>> KnownNumbers(StraightGraph& out, const Node
 // The error itself, with the feeds that would help (needed_feeds.h).
 absl::Status NotKnown(const StraightGraph& out, const Node& node, OutputRef ref, const std::string& what);
 
+// The answer to a question that `name` names, where feeds alone do not settle it (unroll/questions.h).
+absl::StatusOr<Tensor> AskFor(StraightGraph& out, const Node& node, const std::string& name, OutputRef ref, const Tensor& guess,
+                              const std::string& what);
+
 // The tensor that a value stands for.
 absl::StatusOr<OutputRef> TensorOf(StraightGraph& out, const NodeCall& call, const Value& value);
 // The sum of two items; a missing one counts as nothing.

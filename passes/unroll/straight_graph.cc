@@ -9,8 +9,9 @@
 namespace millrace {
 
 StraightGraph::StraightGraph(const Graph& original, const OpRegistry& ops, KernelOracle& oracle,
-                             const std::map<std::string, TensorType>& variable_types, int64_t max_nodes)
-    : ops_(ops), tracker_(graph_, ops, oracle, variable_types), max_nodes_(max_nodes) {
+                             const std::map<std::string, TensorType>& variable_types, int64_t max_nodes,
+                             const QuestionOptions& questions)
+    : ops_(ops), tracker_(graph_, ops, oracle, variable_types), max_nodes_(max_nodes), questions_(questions) {
   graph_.producer_version = original.producer_version;
   graph_.set_library(original.library());
 }

@@ -14,6 +14,7 @@
 #include "millrace/graph.h"
 #include "millrace/op.h"
 #include "passes/shapes/infer_shapes.h"
+#include "passes/unroll/questions.h"
 #include "passes/unroll/value.h"
 
 namespace millrace {
@@ -21,7 +22,7 @@ namespace millrace {
 class StraightGraph {
  public:
   StraightGraph(const Graph& original, const OpRegistry& ops, KernelOracle& oracle,
-                const std::map<std::string, TensorType>& variable_types, int64_t max_nodes);
+                const std::map<std::string, TensorType>& variable_types, int64_t max_nodes, const QuestionOptions& questions);
 
   // Adds the node under its name, or one near it. ResourceExhausted beyond max_nodes.
   absl::StatusOr<NodeId> Add(Node node);
@@ -29,6 +30,7 @@ class StraightGraph {
   Graph Take();
   const Graph& graph() const { return graph_; }
   const OpRegistry& ops() const { return ops_; }
+  Questions& questions() { return questions_; }
 
   const Tensor* Known(OutputRef ref) const { return tracker_.Value(ref); }
   // nullopt: not known, or only when running.
@@ -64,6 +66,7 @@ class StraightGraph {
   const OpRegistry& ops_;
   ShapeTracker tracker_;
   const int64_t max_nodes_;
+  Questions questions_;
   std::vector<bool> guarded_;
   std::map<std::string, OutputRef> constants_;  // by type and bytes
   std::map<std::string, OutputRef> zeros_;      // by type

@@ -43,7 +43,8 @@ struct Run {
 class Unroller {
  public:
   Unroller(const Graph& graph, const OpRegistry& ops, KernelOracle& oracle, const UnrollOptions& options)
-      : ops_(ops), most_turns_(options.max_nodes), bodies_(ops), out_(graph, ops, oracle, options.variable_types, options.max_nodes), arrays_(out_) {}
+      : ops_(ops), most_turns_(options.max_nodes), bodies_(ops),
+        out_(graph, ops, oracle, options.variable_types, options.max_nodes, options.questions), arrays_(out_) {}
 
   absl::StatusOr<UnrollResult> UnrollGraph(Graph& graph) {
     MR_ASSIGN_OR_RETURN(const std::unique_ptr<Body> body, bodies_.OfGraph(std::move(graph)));
@@ -51,8 +52,10 @@ class Unroller {
     run.body = body.get();
     run.top = true;
     run.nodes.resize(body->graph.num_ids());
-    MR_RETURN_IF_ERROR(RunFrame(run, 0));
+    absl::Status status = RunFrame(run, 0);
+    if (!status.ok() && !out_.questions().stopped()) return status;
     graph = out_.Take();
+    if (out_.questions().ask()) FetchAnswers(graph);
     result_.changed = true;
     return std::move(result_);
   }
@@ -65,7 +68,8 @@ class Unroller {
   absl::Status RunMerge(Run& run, NodeId id);
   absl::Status RunWhile(Run& run, NodeId id, const NodeCall& call, const std::vector<NodeId>& controls);
   absl::StatusOr<std::vector<Value>> RunFunction(Run& run);
-  absl::StatusOr<bool> Holds(const Node& loop, const Value& condition);
+  absl::StatusOr<bool> Holds(const Node& loop, const std::string& turn, const Value& condition);
+  void FetchAnswers(Graph& graph);
   absl::Status Copy(Run& run, NodeId id, const NodeCall& call, const std::vector<NodeId>& controls);
   absl::Status CopyConstant(Run& run, NodeId id, const std::vector<NodeId>& controls);
   absl::Status PassOn(Run& run, NodeId id, absl::Span<const Value> values, Waits waits);
@@ -118,7 +122,7 @@ absl::Status Unroller::RunLoop(Run& run, int32_t frame) {
     MR_RETURN_IF_ERROR(RunFrame(run, frame));
     const NodeState& condition = run.nodes[loop.condition.value];
     if (condition.dead) break;
-    MR_ASSIGN_OR_RETURN(const bool goes_on, Holds(graph.node(loop.condition), condition.values[0]));
+    MR_ASSIGN_OR_RETURN(const bool goes_on, Holds(graph.node(loop.condition), NameOf(run, graph.node(loop.condition)), condition.values[0]));
     if (!goes_on) break;
     // What the next turn's Merges take, all at once.
     std::vector<std::pair<NodeId, Value>> next;
@@ -424,18 +428,39 @@ absl::Status Unroller::RunMerge(Run& run, NodeId id) {
   return Copy(run, id, call, controls);
 }
 
-absl::StatusOr<bool> Unroller::Holds(const Node& loop, const Value& condition) {
+absl::StatusOr<bool> Unroller::Holds(const Node& loop, const std::string& turn, const Value& condition) {
   if (++turns_ > most_turns_) {
     return absl::ResourceExhaustedError(absl::StrCat("node '", loop.name, "' (", loop.op, "): the graph's loops take more than ",
                                                      most_turns_, " turns (--max_unrolled_nodes)"));
   }
   const NodeCall call{loop, {}, {}};
   MR_ASSIGN_OR_RETURN(const OutputRef ref, TensorOf(out_, call, condition));
-  const Tensor* value = out_.Known(ref);
-  if (value == nullptr) return NotKnown(out_, loop, ref, "the number of its turns");
+  const Tensor* known = out_.Known(ref);
+  Tensor value = known == nullptr ? Tensor() : *known;
+  if (known == nullptr) {
+    MR_ASSIGN_OR_RETURN(value, AskFor(out_, loop, turn, ref, Tensor::Scalar<bool>(true), "the number of its turns"));
+  }
   // As in TensorFlow: a scalar by its value, anything else by whether it has elements.
-  if (value->shape().rank() != 0) return value->num_elements() > 0;
-  return IsFloating(value->dtype()) ? value->DoubleAt(0) != 0 : value->IntAt(0) != 0;
+  if (value.shape().rank() != 0) return value.num_elements() > 0;
+  return IsFloating(value.dtype()) ? value.DoubleAt(0) != 0 : value.IntAt(0) != 0;
+}
+
+// Answers take the place of all that was to be fetched or done.
+void Unroller::FetchAnswers(Graph& graph) {
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    if (graph.alive(NodeId{i}) && graph.node(NodeId{i}).op == "_Fetch") graph.RemoveNode(NodeId{i});
+  }
+  for (const auto& [name, ref] : out_.questions().asked()) {
+    Node fetch;
+    fetch.name = absl::StrCat("_fetch/", name);
+    fetch.op = "_Fetch";
+    fetch.attrs.Set("index", static_cast<int64_t>(result_.asked.size()));
+    fetch.inputs = {ref};
+    graph.AddUnique(std::move(fetch));
+    result_.asked.push_back(name);
+  }
+  result_.stopped = out_.questions().stopped();
+  result_.effects.clear();
 }
 
 absl::StatusOr<std::vector<Value>> Unroller::RunFunction(Run& run) {
@@ -474,7 +499,7 @@ absl::Status Unroller::RunWhile(Run& run, NodeId id, const NodeCall& call, const
     turn.body = condition;
     turn.prefix = absl::StrCat(name, "/cond/");
     MR_ASSIGN_OR_RETURN(const std::vector<Value> goes_on, RunFunction(turn));
-    MR_ASSIGN_OR_RETURN(const bool holds, Holds(call.node, goes_on[0]));
+    MR_ASSIGN_OR_RETURN(const bool holds, Holds(call.node, name, goes_on[0]));
     if (!holds) break;
     turn.body = body;
     turn.prefix = absl::StrCat(name, "/");

@@ -17,6 +17,9 @@
 //   random numbers   of one node go on with one stream from turn to turn, as in TensorFlow: the copies share it (kStreamAttr)
 //                    and draw in order
 //
+// What is known only when running is a question (unroll/questions.h): it has been answered by a run before, or the loop is
+// refused, or the graph becomes one that asks it.
+//
 // Needs: no calls, conditionals as Switch and Merge. Establishes: no loops, lists, arrays or stacks.
 #ifndef MILLRACE_PASSES_UNROLL_UNROLL_LOOPS_H_
 #define MILLRACE_PASSES_UNROLL_UNROLL_LOOPS_H_
@@ -29,6 +32,7 @@
 #include "millrace/graph.h"
 #include "millrace/op.h"
 #include "passes/kernel_oracle.h"
+#include "passes/unroll/questions.h"
 
 namespace millrace {
 
@@ -36,11 +40,14 @@ struct UnrollOptions {
   int64_t max_nodes = 1'000'000;  // of the result
   std::map<std::string, TensorType> variable_types;  // of variables that exist already
   bool choose_branches = false;  // also of graphs without loops: those whose predicates are known
+  QuestionOptions questions;
 };
 
 struct UnrollResult {
   bool changed = false;
   std::vector<std::string> effects;  // nodes that must run as targets do: loops with effects
+  std::vector<std::string> asked;    // asking: the questions; the graph's fetches, in this order, are their answers
+  bool stopped = false;              // asking: there may be more when these are answered
 };
 
 // Unimplemented names a loop, list or array, and what its turns, length or index depend on; where that are feeds alone, the

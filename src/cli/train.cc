@@ -7,6 +7,7 @@
 #include "cli/progress.h"
 #include "glog/logging.h"
 #include "millrace/status.h"
+#include "passes/unroll/questions.h"
 #include "report/digest.h"
 #include "report/text_table.h"
 
@@ -24,7 +25,8 @@ class Trainer {
       : workload_(workload), environment_(environment), result_(result), progress_(environment) {}
 
   absl::Status Plan(SessionOptions options) {
-    const std::string& strategy = options.planning.strategy;
+    const std::string strategy = options.planning.strategy;
+    const bool runs = options.device != "null";
     progress_.Show(strategy, 0, workload_.steps, "planning");
     options.planning_progress = [this, strategy](const std::string& pass) {
       progress_.Show(strategy, 0, workload_.steps, absl::StrCat("planning: ", pass));
@@ -38,7 +40,12 @@ class Trainer {
     if (workload_.plan != nullptr) {
       MR_RETURN_IF_ERROR(session_->UsePlan(workload_.plan, workload_.feed_types, workload_.fetches, workload_.targets));
     }
-    const auto plan = session_->Plan(workload_.feed_types, workload_.fetches, workload_.targets);
+    auto plan = session_->Plan(workload_.feed_types, workload_.fetches, workload_.targets);
+    if (NeedsAnswer(plan.status()) && runs) {
+      MR_RETURN_IF_ERROR(Initialise(workload_, *session_));
+      initialised_ = true;
+      plan = session_->Plan(workload_.feed_types, workload_.fetches, workload_.targets);
+    }
     MR_RETURN_IF_ERROR(AsPlanningError(plan.status()));
     result_.run = session_->last_run();
     result_.graph = session_->graph_summary();
@@ -46,15 +53,7 @@ class Trainer {
   }
 
   absl::Status Steps() {
-    if (!workload_.init_targets.empty()) {
-      MR_RETURN_IF_ERROR(session_->Run({}, {}, workload_.init_targets, nullptr));
-    }
-    for (const auto& [name, value] : workload_.initial_values) {
-      MR_RETURN_IF_ERROR(session_->SetVariable(name, value));
-    }
-    for (const auto& [node, state] : workload_.initial_states) {
-      MR_RETURN_IF_ERROR(session_->SetNodeState(node, state));
-    }
+    if (!initialised_) MR_RETURN_IF_ERROR(Initialise(workload_, *session_));
     progress_.Show(result_.run.strategy, 0, workload_.steps, "");
     for (int64_t step = 0; step < workload_.steps; ++step) {
       if (environment_.interrupted()) {
@@ -100,6 +99,7 @@ class Trainer {
   TrainResult& result_;
   Progress progress_;
   std::unique_ptr<Session> session_;
+  bool initialised_ = false;  // before planning, which needed values of variables
 };
 
 TrainResult EmptyResult(const SessionOptions& options) {

@@ -10,6 +10,7 @@
 #include "cli/exit_status.h"
 #include "cli/feeds.h"
 #include "millrace/status.h"
+#include "passes/unroll/questions.h"
 
 namespace millrace::cli {
 
@@ -213,6 +214,13 @@ absl::StatusOr<Workload> LoadWorkload(const InputOptions& options, FeedValues va
   return workload;
 }
 
+absl::Status Initialise(const Workload& workload, Session& session) {
+  if (!workload.init_targets.empty()) MR_RETURN_IF_ERROR(session.Run({}, {}, workload.init_targets, nullptr));
+  for (const auto& [name, value] : workload.initial_values) MR_RETURN_IF_ERROR(session.SetVariable(name, value));
+  for (const auto& [node, state] : workload.initial_states) MR_RETURN_IF_ERROR(session.SetNodeState(node, state));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<DeviceBudgets> ResolveBudget(const Budget& budget, const Workload& workload, SessionOptions options,
                                             const Environment& environment) {
   const int32_t devices = options.planning.num_devices();
@@ -227,7 +235,12 @@ absl::StatusOr<DeviceBudgets> ResolveBudget(const Budget& budget, const Workload
   options.disk.clear();
   MR_ASSIGN_OR_RETURN(const auto session, environment.create_session(workload.graph, options));
   session->PlanWithFeeds(workload.feeds);
-  MR_ASSIGN_OR_RETURN(const auto plan, session->Plan(workload.feed_types, workload.fetches, workload.targets));
+  auto planned = session->Plan(workload.feed_types, workload.fetches, workload.targets);
+  if (NeedsAnswer(planned.status()) && options.device != "null") {
+    MR_RETURN_IF_ERROR(Initialise(workload, *session));
+    planned = session->Plan(workload.feed_types, workload.fetches, workload.targets);
+  }
+  MR_ASSIGN_OR_RETURN(const auto plan, std::move(planned));
   const auto part = [&](int64_t bytes) {
     return std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(bytes) * budget.percent / 100));
   };

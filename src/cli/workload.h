@@ -42,6 +42,9 @@ enum class FeedValues { kMade, kTypesOnly };
 // is wrong usage.
 absl::StatusOr<Workload> LoadWorkload(const InputOptions& options, FeedValues values, const Environment& environment);
 
+// What comes before the first step: the init targets, then values and states of a checkpoint or SavedModel.
+absl::Status Initialise(const Workload& workload, Session& session);
+
 // The budget in bytes (0: none): as given, or of the machine when none was given. A percentage is of the predicted
 // peak of strategy `baseline` without a budget, which is planned for it.
 absl::StatusOr<DeviceBudgets> ResolveBudget(const Budget& budget, const Workload& workload, SessionOptions options,

@@ -28,6 +28,7 @@
 #include "plan/simulator.h"
 #include "runtime/executor.h"
 #include "runtime/op_evaluator.h"
+#include "session/asker.h"
 #include "session/cpu_oracle.h"
 #include "session/open_device.h"
 #include "session/replanner.h"
@@ -111,7 +112,7 @@ class SessionImpl final : public Session {
     program->executor->set_recording(program->replanner->WantsTimes());
     const double start = Now();
     const absl::Status status = program->executor->RunStep(ordered, &fetched, &stats);
-    const double seconds = Now() - start;
+    const double seconds = Now() - start + std::exchange(seconds_asking_, 0);
     AddMeasuredStep(seconds, status, stats, fetched, &last_run_);
     if (options_.trace) last_run_.trace = stats.trace;
     MR_RETURN_IF_ERROR(status);
@@ -298,6 +299,9 @@ class SessionImpl final : public Session {
     std::vector<std::string> fetches;
     std::vector<std::string> targets;
     std::map<std::string, Tensor> feed_values;  // by tensor name, of feeds that shapes or turns of loops depend on
+    Answers answers;                            // to what follows from the step itself
+    bool ask = false;
+    int64_t guesses = 0;
   };
 
   // Without the rewritings whose nodes the device cannot run.
@@ -353,6 +357,9 @@ class SessionImpl final : public Session {
     for (const std::string& fetch : key.fetches) signature.fetches.push_back(TensorNameOf(fetch));
     signature.targets = key.targets;
     signature.feed_values = key.feed_values;
+    signature.answers = key.answers;
+    signature.ask = key.ask;
+    signature.guesses = key.guesses;
     return signature;
   }
 
@@ -392,6 +399,10 @@ class SessionImpl final : public Session {
     for (const auto& [name, value] : signature.feed_values) {
       absl::StrAppend(&key, ";", name, ":", absl::string_view(static_cast<const char*>(value.data()), value.size_bytes()));
     }
+    for (const auto& [name, value] : signature.answers) {
+      absl::StrAppend(&key, ";?", name, ":", absl::string_view(static_cast<const char*>(value.data()), value.size_bytes()));
+    }
+    if (signature.ask) absl::StrAppend(&key, ";asks", signature.guesses);
     return key;
   }
 
@@ -417,6 +428,7 @@ class SessionImpl final : public Session {
       const auto value = values.find(name);
       if (value != values.end()) signature.feed_values.insert(*value);
     }
+    if (answers_.count(base) > 0) MR_RETURN_IF_ERROR(AnswerFor(base, signature, values));
     std::string key = ProgramKey(signature);
     auto found = programs_.find(key);
     if (found == programs_.end()) {
@@ -426,6 +438,12 @@ class SessionImpl final : public Session {
         if (options_.planning_progress) options_.planning_progress(pass);
       });
       absl::StatusOr<Compiled> compiled = CompileByValue(signature, values, &clock);
+      if (NeedsAnswer(compiled.status()) && !devices_.empty()) {
+        // Before variables have values nothing can be found, and what planning lacks says more.
+        const absl::Status answered = AnswerFor(base, signature, values);
+        if (answered.ok()) compiled = CompileByValue(signature, values, &clock);
+        if (!answered.ok() && !absl::IsFailedPrecondition(answered)) compiled = answered;
+      }
       if (!compiled.ok()) {
         last_run_ = RunReport();
         last_run_.strategy = options_.planning.strategy;
@@ -440,7 +458,7 @@ class SessionImpl final : public Session {
       for (const std::string& note : compiled->placement_notes) {
         if (noted_.insert(note).second) LOG(INFO) << note;
       }
-      if (!signature.feed_values.empty()) {
+      if (!signature.feed_values.empty() || !signature.answers.empty()) {
         for (const auto& [name, value] : signature.feed_values) by_value_[base].insert(name);
         key = ProgramKey(signature);
         MR_RETURN_IF_ERROR(ForgetOldest(absl::StrCat(base, ";")));
@@ -457,6 +475,38 @@ class SessionImpl final : public Session {
     found->second->last_use = ++uses_;
     FillPredicted(*found->second);
     return found->second.get();
+  }
+
+  // Fills in what planning must know of this step's own results.
+  absl::Status AnswerFor(const std::string& base, SignatureKey& signature, const std::map<std::string, Tensor>& values) {
+    Answers& answers = answers_[base];
+    const double start = Now();
+    const absl::Status found = FindAnswers([&](const Answers& so_far, int64_t guesses) {
+      return Ask({signature.feeds, signature.fetches, signature.targets, signature.feed_values, so_far, true, guesses}, values);
+    }, answers);
+    seconds_asking_ += Now() - start;
+    signature.answers = answers;
+    if (!found.ok()) answers_.erase(base);
+    return found;
+  }
+
+  // Runs what answers: variables and random numbers are afterwards as they were.
+  absl::StatusOr<Asked> Ask(SignatureKey signature, const std::map<std::string, Tensor>& values) {
+    const std::string key = ProgramKey(signature);
+    auto program = asking_.find(key);
+    if (program == asking_.end()) {
+      if (asking_.size() >= kMaxProgramsByValue) {
+        MR_RETURN_IF_ERROR(variables_.Acquire(nullptr));
+        asking_.clear();
+      }
+      MR_ASSIGN_OR_RETURN(Compiled compiled, CompileByValue(signature, values, nullptr));
+      AskingProgram made;
+      made.stopped = compiled.stopped;
+      made.plan = std::make_shared<const ExecutionPlan>(std::move(compiled.plan));
+      MR_ASSIGN_OR_RETURN(made.executor, MakeExecutor(made.plan));
+      program = asking_.emplace(key, std::move(made)).first;
+    }
+    return RunAsking(program->second, values, variables_);
   }
 
   std::unique_ptr<Replanner> MakeReplanner(const ReplanOptions& replan, std::shared_ptr<const ExecutionPlan> plan) const {
@@ -524,6 +574,9 @@ class SessionImpl final : public Session {
   Profile measured_;
   // Last: a planner that still runs uses what is above.
   std::map<std::string, std::unique_ptr<Program>> programs_;
+  std::map<std::string, AskingProgram> asking_;
+  std::map<std::string, Answers> answers_;  // of the last step, by program key
+  double seconds_asking_ = 0;               // for the next step
   std::map<std::string, std::set<std::string>> by_value_;  // by program key: feeds that planning takes by value
   std::map<std::string, Tensor> planned_feeds_;            // what Plan takes for them
   int64_t uses_ = 0;

@@ -1,0 +1,155 @@
+// Loops that end by the step's own results: what they come to is asked of the same variables and random numbers first, and
+// nothing of that stays.
+#include <gtest/gtest.h>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "graph/text.h"
+#include "millrace/session.h"
+#include "passes/unroll/questions.h"
+#include "session/asker.h"
+
+namespace millrace {
+namespace {
+
+// x begins as v + u and is halved until it is at most 3; the step counts itself first and takes nine off v at its end.
+constexpr char kGraph[] = R"(
+function goes_on
+  x = _Arg() {T=float, index=0}
+  n = _Arg() {T=int32, index=1}
+  three = Const() {dtype=float, value=float[]{3}}
+  more = Greater(x, three) {T=float}
+  r = _Retval(more) {T=bool, index=0}
+end
+function halve
+  x = _Arg() {T=float, index=0}
+  n = _Arg() {T=int32, index=1}
+  half = Const() {dtype=float, value=float[]{0.5}}
+  one = Const() {dtype=int32, value=int32[]{1}}
+  y = Mul(x, half) {T=float}
+  m = AddV2(n, one) {T=int32}
+  r0 = _Retval(y) {T=float, index=0}
+  r1 = _Retval(m) {T=int32, index=1}
+end
+v = VarHandleOp() {dtype=float, shape=shape[], shared_name="v"}
+count = VarHandleOp() {dtype=float, shape=shape[], shared_name="count"}
+forty = Const() {dtype=float, value=float[]{40}}
+nine = Const() {dtype=float, value=float[]{9}}
+one = Const() {dtype=float, value=float[]{1}}
+zero = Const() {dtype=float, value=float[]{0}}
+none = Const() {dtype=int32, value=int32[]{0}}
+set_v = AssignVariableOp(v, forty) {dtype=float}
+set_count = AssignVariableOp(count, zero) {dtype=float}
+init = NoOp() ^set_v ^set_count
+scalar = Const() {dtype=int32, value=int32[0]{}}
+u = RandomUniform(scalar) {T=int32, dtype=float, seed=3, seed2=5}
+bump = AssignAddVariableOp(count, one) {dtype=float}
+total = ReadVariableOp(count) ^bump {dtype=float}
+old = ReadVariableOp(v) ^total {dtype=float}
+x = AddV2(old, u) {T=float}
+loop = StatelessWhile(x, none) {cond=&goes_on, body=&halve}
+y = Identity(loop:0) {T=float}
+n = Identity(loop:1) {T=int32}
+update = AssignSubVariableOp(v, nine) ^y {dtype=float}
+)";
+
+std::unique_ptr<Session> MakeSession(const std::string& strategy) {
+  absl::StatusOr<Graph> graph = ParseGraphText(kGraph);
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  SessionOptions options;
+  options.planning.strategy = strategy;
+  options.seed = 7;
+  absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*std::move(graph), options);
+  EXPECT_TRUE(session.ok()) << session.status();
+  return *std::move(session);
+}
+
+TEST(OwnResults, ALoopTurnsAsOftenAsItsResultsSay) {
+  for (const char* strategy : {"baseline", "tensorflowmem", "planned"}) {
+    const std::unique_ptr<Session> session = MakeSession(strategy), draws = MakeSession(strategy);
+    ASSERT_TRUE(session->Run({}, {}, {"init"}, nullptr).ok());
+    float v = 40;
+    for (int step = 0; step < 6; ++step, v -= 9) {
+      std::vector<Tensor> got, drawn;
+      ASSERT_TRUE(draws->Run({}, {"u:0"}, {}, &drawn).ok());
+      const absl::Status ran = session->Run({}, {"y:0", "n:0", "total:0", "u:0"}, {"update"}, &got);
+      ASSERT_TRUE(ran.ok()) << ran;
+      float y = v + drawn[0].as<float>()[0];
+      int turns = 0;
+      for (; y > 3; ++turns) y *= 0.5f;
+      EXPECT_EQ(got[0].as<float>()[0], y) << strategy << " step " << step;
+      EXPECT_EQ(got[1].IntAt(0), turns);
+      EXPECT_EQ(got[2].as<float>()[0], step + 1);
+      EXPECT_TRUE(got[3].BitEqual(drawn[0])) << "a question drew a number";
+    }
+  }
+}
+
+TEST(OwnResults, BeforeVariablesHaveValuesPlanningSaysWhatItLacks) {
+  const std::unique_ptr<Session> session = MakeSession("planned");
+  const absl::Status status = session->Plan({}, {"y:0"}, {"update"}).status();
+  EXPECT_TRUE(NeedsAnswer(status)) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "node 'loop' (StatelessWhile): the number of its turns")) << status;
+  ASSERT_TRUE(session->Run({}, {}, {"init"}, nullptr).ok());
+  EXPECT_TRUE(session->Plan({}, {"y:0"}, {"update"}).ok());
+}
+
+// A loop of so many turns; one that is run beyond its end fails where `fails` is set.
+class FakeLoop {
+ public:
+  explicit FakeLoop(int turns, bool fails = false) : turns_(turns), fails_(fails) {}
+
+  absl::Status Find(Answers& answers) {
+    runs = 0;
+    return FindAnswers([this](const Answers& so_far, int64_t guesses) { return Ask(so_far, guesses); }, answers);
+  }
+
+  int runs = 0;
+
+ private:
+  absl::StatusOr<Asked> Ask(const Answers& so_far, int64_t guesses) {
+    ++runs;
+    Asked asked;
+    for (int turn = 0;; ++turn) {
+      const std::string name = absl::StrCat("turn_", turn);
+      asked.questions.push_back(name);
+      asked.answers.push_back(Tensor::Scalar<bool>(turn < turns_));
+      if (fails_ && turn > turns_) return absl::InvalidArgumentError("there is no such turn");
+      const auto answer = so_far.find(name);
+      if (answer == so_far.end() && guesses-- <= 0) {
+        asked.stopped = true;
+        return asked;
+      }
+      if (answer != so_far.end() && answer->second.IntAt(0) == 0) return asked;
+    }
+  }
+
+  const int turns_;
+  const bool fails_;
+};
+
+TEST(FindAnswers, AsksUntilTheLoopEnds) {
+  for (bool fails : {false, true}) {
+    for (int turns : {0, 1, 2, 5, 40}) {
+      Answers answers;
+      FakeLoop loop(turns, fails);
+      ASSERT_TRUE(loop.Find(answers).ok());
+      EXPECT_EQ(answers.size(), turns + 1);
+      EXPECT_EQ(answers[absl::StrCat("turn_", turns)].IntAt(0), 0);
+      ASSERT_TRUE(loop.Find(answers).ok());
+      EXPECT_EQ(loop.runs, 1) << "the answers of the step before hold";
+    }
+  }
+}
+
+TEST(FindAnswers, AnswersOfAnotherStepAreOnlyGuesses) {
+  Answers answers;
+  ASSERT_TRUE(FakeLoop(9).Find(answers).ok());
+  for (int turns : {4, 12, 0}) {
+    ASSERT_TRUE(FakeLoop(turns, true).Find(answers).ok());
+    EXPECT_EQ(answers.size(), turns + 1);
+  }
+}
+
+}  // namespace
+}  // namespace millrace
