@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <random>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -37,6 +38,11 @@ constexpr double kCarried[] = {-1, 0, 0.2, 0.1, 0.4, 0.7};
 constexpr size_t kCarriedTargets = 4;
 // Of the step without stalls: copies of variables that take less are not worth it.
 constexpr double kWorthCarrying = 0.02;
+// Prices of transfers in windows of the step, tried in turn: of 1/2 to 1/32 of it, around one of so many times. It ends when so
+// many in a row were of no use.
+constexpr uint32_t kWindowSizes = 5, kCenters = 1024;
+constexpr double kPriceFactors[] = {0.2, 0.5, 2, 5};
+constexpr int kPatience = 150;
 // A trial this much slower than the best plan is not placed: placing gains less.
 constexpr double kWorthPlacing = 1.15;
 // Parts of the budget that trials may plan for, so that placing finds holes. The first is the default.
@@ -129,6 +135,7 @@ class Portfolio {
     if (!Done() && (!best_.ok() || gaps_.num_operations() <= kReplayedOperations)) PlaceTheBest();
     Descend();
     if (homes_matter_ && best_.ok() && !Done()) SpreadHomes(homes);
+    if (best_.ok()) Reprice();
     reserve_ = 0;
     if (MayCarry()) Carry();
     if (!best_.ok() && known_ < kNotKnown) return absl::AbortedError("a faster plan is known");
@@ -297,6 +304,32 @@ class Portfolio {
         Try(window, weights);
       }
       if (best_trial() > kLeastGain * before) return;
+    }
+  }
+
+  // Once more and again, at other prices of transfers in a part of the step: the best plan's times a factor, in a window
+  // around any time. Where lanes stand still transfers should be cheap, where operations wait for them dear; what the trials
+  // say of that (CriticalWeights) is only a beginning, since placing puts copies elsewhere.
+  void Reprice() {
+    const int32_t n = gaps_.num_operations();
+    if (n > kPlacedOperations || settings_.carried > 0) return;
+    std::mt19937 random;
+    int in_vain = 0;
+    while (in_vain < kPatience && !Done() && MayTry()) {
+      Settings settings = settings_;
+      if (settings.weights.out.empty()) settings.weights.out.assign(n, 1);
+      if (settings.weights.in.empty()) settings.weights.in.assign(n, 1);
+      const double step = gaps_.compute_seconds();
+      const double half = step / static_cast<double>(4 << (random() % kWindowSizes));
+      const double center = step * (random() % kCenters) / kCenters;
+      const double factor = kPriceFactors[random() % std::size(kPriceFactors)];
+      const uint32_t lanes = 1 + random() % 3;
+      const int32_t end = std::min(n, gaps_.OperationAt(std::min(step, center + half)) + 1);
+      for (int32_t i = gaps_.OperationAt(std::max(0.0, center - half)); i < end; ++i) {
+        if ((lanes & 1) != 0) settings.weights.out[i] *= factor;
+        if ((lanes & 2) != 0) settings.weights.in[i] *= factor;
+      }
+      in_vain = Place(MakeTrial(settings), settings.policy) ? 0 : in_vain + 1;
     }
   }
 
