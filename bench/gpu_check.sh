@@ -3,11 +3,12 @@
 # Builds from source, runs the GPU tests and benches, and writes results.json, summary.md and logs into OUT_FOLDER; the
 # last lines printed are a verdict per goal. Uses no network: what the machine lacks comes from BUNDLE_FOLDER
 # (bench/gpu_bundle.sh; "" for none). A part that fails, hangs or loses the device leaves the others their turn: each
-# program runs in a process of its own under a time limit. Exit status 1 when a goal was missed.
+# program runs in a process of its own under a time limit, and so does each part. Exit status 1 when a goal was missed.
 #
-# Parts, all by default and in this order: build models conformance peers sizes stream sanitizer. They share the build
+# Parts, all by default and in this order: build models conformance peers stream sanitizer sizes. They share the build
 # (MILLRACE_GPU_BUILD, build-gpu) and OUT_FOLDER, so they may also be run by several calls, each of which reports on all
-# that there is by then. The logs are in OUT_FOLDER/logs.tar.gz, too, so that three files are all there is to take away.
+# that there is by then. After every part results.json, summary.md and logs.tar.gz in OUT_FOLDER are up to date, and copied
+# to the folder MILLRACE_GPU_COPY where that is set: all there is to take away, also of a call that is cut short.
 # MILLRACE_GPU_HOST_MEMORY (90GB) is what a run of a large model may page-lock. MILLRACE_GPU_SECONDS (570): no program
 # runs longer than this after the script began.
 #
@@ -17,7 +18,8 @@ set -uo pipefail
 out=${1:?usage: gpu_check.sh OUT_FOLDER [BUNDLE_FOLDER [PART ...]]}
 bundle=${2:-}
 shift $(($# < 2 ? $# : 2))
-parts=" ${*:-build models conformance peers sizes stream sanitizer} "
+parts=" ${*:-build models conformance peers stream sanitizer sizes} "
+[ -z "${MILLRACE_GPU_COPY:-}" ] || MILLRACE_GPU_COPY=$(realpath "$MILLRACE_GPU_COPY")
 cd "$(dirname "$0")/.."
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
@@ -26,11 +28,30 @@ jobs=$(nproc)
 deadline=$((SECONDS + ${MILLRACE_GPU_SECONDS:-570}))
 report() { python3 bench/gpu_report.py "$out" "$@"; }
 log() { printf '%s %s\n' "$(date +%T)" "$*"; }
-wants() { [[ $parts == *" $1 "* ]]; }
+part_end=$deadline
+# begins PART SECONDS: whether the part is wanted; what it runs ends that long from now.
+begins() {
+  [[ $parts == *" $1 "* ]] || return 1
+  part_end=$((SECONDS + $2))
+  log "$1"
+}
+# What there is by now: report and logs.
+collect() {
+  tar -C "$out" --exclude=logs.tar.gz --exclude='*.pb' -czf "$out.logs.tar.gz" . && mv "$out.logs.tar.gz" "$out/logs.tar.gz"
+  local options=()
+  [ "$device" = cuda ] || options=(--dry-run)
+  report "${options[@]}" >"$out.report"
+  local status=$?
+  [ -z "${MILLRACE_GPU_COPY:-}" ] || cp "$out"/results.json "$out"/summary.md "$out"/logs.tar.gz "$MILLRACE_GPU_COPY"
+  return $status
+}
+# Seconds until the part or the call is over.
+left() { echo $((part_end < deadline ? part_end - SECONDS : deadline - SECONDS)); }
 
 # limited SECONDS LOG COMMAND ...: its exit status, 124 when it ran too long or there was no time left to start it.
 limited() {
-  local left=$((deadline - SECONDS)) limit=$1 log_file=$2
+  local left limit=$1 log_file=$2
+  left=$(left)
   shift 2
   [ "$left" -gt 5 ] || {
     echo "not started: no time left" >"$log_file"
@@ -76,8 +97,13 @@ if [ -n "$bundle" ]; then
 fi
 millrace=$PWD/$build/bin/millrace
 
-if wants build; then
-  log "build"
+# ninja TARGETS ..., which go on where one does not build.
+ninja_within() {
+  local left
+  left=$(left)
+  timeout --kill-after=5 $((left > 5 ? left : 5)) ninja -C "$build" -j "$jobs" -k 0 "$@"
+}
+if begins build 500; then
   started=$SECONDS
   nvidia-smi >"$out/nvidia-smi.log" 2>&1
   architecture=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -1 | tr -d '. ')
@@ -89,14 +115,14 @@ if wants build; then
   # Compilers that are newer than the bundle's headers: what these took for included, and no warning is an error.
   headers="-include cstdint -include stdexcept -include algorithm"
   # What is measured comes first; tests that do not build leave the rest to be measured.
-  within() { timeout --kill-after=5 $((deadline - SECONDS > 5 ? deadline - SECONDS : 5)) "$@"; }
   {
     cmake -S . -B "$build" -G Ninja -DMILLRACE_CUDA_ARCHITECTURES="${architecture:-90}-real" -DMILLRACE_BENCH=OFF \
       -DMILLRACE_TESTS=$tests -DMILLRACE_PYTHON="$python" -DMILLRACE_WERROR=OFF -DCMAKE_CXX_FLAGS="$headers" &&
-      within ninja -C "$build" -j "$jobs" -k 0 millrace_main millrace_cuda_plugin
+      ninja_within millrace_main millrace_cuda_plugin
   } >"$out/build.log" 2>&1
   echo $? >"$out/build.status"
-  within ninja -C "$build" -j "$jobs" -k 0 cuda_test cuda_crew_test stream_test >>"$out/build.log" 2>&1
+  part_end=$((SECONDS + 120))  # what is not built by then, the parts that need it build
+  ninja_within cuda_test cuda_crew_test stream_test >>"$out/build.log" 2>&1
   echo $((SECONDS - started)) >"$out/build.seconds"
   log "built in $((SECONDS - started)) s"
   [ "$(cat "$out/build.status")" = 0 ] || grep -m 10 -E "error|not found|FAILED" "$out/build.log"
@@ -132,11 +158,11 @@ sizes=(
   "moe_12 12GB moe_transformer --experts=12 --batch=8"
 )
 if [ $device = cuda_emulated ]; then
-  models=("resnet50 resnet --depth=20 --batch=2 --image_size=32 --variant=cifar"
-    "lstm lstm --batch=2 --hidden=16 --layers=1 --steps_unrolled=8 --vocab=50 --dropout=0"
-    "unet3d unet3d --batch=1 --image_size=16 --channels=4 --levels=2"
-    "moe_transformer moe_transformer --batch=2 --hidden=32 --heads=2 --layers=1 --steps_unrolled=8 --vocab=50 --dropout=0")
-  sizes=("resnet_1001_b32 70% resnet --depth=20 --batch=2 --image_size=32 --variant=cifar")
+  models=("resnet50 resnet --depth=11 --batch=1 --image_size=32 --variant=cifar"
+    "lstm lstm --batch=2 --hidden=16 --layers=1 --steps_unrolled=4 --vocab=50 --dropout=0"
+    "unet3d unet3d --batch=1 --image_size=8 --channels=2 --levels=2"
+    "moe_transformer moe_transformer --batch=2 --hidden=16 --heads=2 --layers=1 --steps_unrolled=4 --vocab=50 --dropout=0")
+  sizes=("resnet_1001_b32 70% resnet --depth=11 --batch=1 --image_size=32 --variant=cifar")
 fi
 # Page-locked memory does not come back when a machine runs short of it. Not read from /proc/meminfo: virtual machines
 # whose memory grows as it is used show less there.
@@ -147,10 +173,10 @@ train="--fetches=loss:0 --targets=train --init_targets=init --synthetic_feeds --
 generate() {
   local name=$1
   shift
-  [ -s "$out/$name.pb" ] || "$millrace" model "$@" --out="$out/$name.pb" >"$out/$name.model.log" 2>&1
+  [ -s "$out/$name.pb" ] || limited 60 "$out/$name.model.log" "$millrace" model "$@" --out="$out/$name.pb"
 }
 
-if wants models; then
+if begins models 560; then
   # Round by round, so that every model has its first figure before any has its last. Steps enough for two rounds of
   # measured times, after each of which a step runs on streams and one is captured; the last ones are what counts.
   for run in "baseline auto 0" "measured auto 0" "planned auto 60%" "baseline off 0" "planned auto 80%" "planned auto 45%"; do
@@ -173,9 +199,11 @@ if wants models; then
   # shellcheck disable=SC2086
   limited 60 "$out/copies.log" "$millrace" run --graph="$out/resnet50.pb" $train --steps=5 --strategy=planned \
     --device_memory=60% --trace_out="$out/copies.trace.json"
+  collect
 fi
 
-if wants conformance && [ -x "$build/bin/cuda_test" ]; then
+if begins conformance 200; then
+  [ -x "$build/bin/cuda_test" ] || ninja_within cuda_test >>"$out/build.log" 2>&1
   # A process per family, some at once: one that loses the device ends alone.
   mkdir -p "$out/conformance"
   "$build/bin/cuda_test" --gtest_list_tests 2>/dev/null | awk '/^[^ ]/{suite=$1} /^ /&&suite~/CudaDeviceTest/{print suite $1}' \
@@ -189,21 +217,38 @@ if wants conformance && [ -x "$build/bin/cuda_test" ]; then
     } &
   done <"$out/conformance/tests.txt"
   wait
-  log "conformance"
+  collect
 fi
 
-if wants peers; then
+if begins peers 450; then
   small=()
   [ $device = cuda ] || small=(--cpu --timeout=300 --models=unet3d --variants=eager,offload)
-  limited 400 "$out/peers.log" python3 bench/peers_gpu.py --json="$out/peers.json" --steps=8 --timeout=100 --millrace="$millrace" \
+  limited 450 "$out/peers.log" python3 bench/peers_gpu.py --json="$out/peers.json" --steps=8 --timeout=100 --millrace="$millrace" \
     "${small[@]}" || tail -3 "$out/peers.log"
-  log "peers"
+  collect
 fi
 
-if wants sizes; then
+if begins stream 60; then
+  [ -x "$build/bin/stream_test" ] || ninja_within stream_test >>"$out/build.log" 2>&1
+  limited 60 "$out/stream_test.log" "$build/bin/stream_test"
+  echo $? >"$out/stream_test.status"
+  collect
+fi
+
+if begins sanitizer 120 && [ $device = cuda ] && command -v compute-sanitizer >/dev/null; then
+  for tool in memcheck racecheck synccheck; do
+    log "compute-sanitizer $tool"
+    limited 40 "$out/$tool.log" compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/bin/cuda_test" \
+      --gtest_filter='*CudaDeviceTest.*/reduction:*CudaDeviceTest.*/gather_scatter'
+    echo $? >"$out/$tool.status"
+  done
+  collect
+fi
+
+if begins sizes 560; then
   for line in "${sizes[@]}"; do
     read -r name budget arguments <<<"$line"
-    [ $((deadline - SECONDS)) -gt 5 ] || break
+    [ "$(left)" -gt 5 ] || break
     # shellcheck disable=SC2086
     generate "$name" $arguments || continue
     # shellcheck disable=SC2086
@@ -214,19 +259,9 @@ if wants sizes; then
   done
 fi
 
-if wants stream && [ -x "$build/bin/stream_test" ]; then
-  limited 120 "$out/stream_test.log" "$build/bin/stream_test"
-  echo $? >"$out/stream_test.status"
-fi
-
-if wants sanitizer && [ $device = cuda ] && command -v compute-sanitizer >/dev/null; then
-  for tool in memcheck racecheck synccheck; do
-    log "compute-sanitizer $tool"
-    limited 60 "$out/$tool.log" compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/bin/cuda_test" \
-      --gtest_filter='*CudaDeviceTest.*/reduction:*CudaDeviceTest.*/gather_scatter'
-    echo $? >"$out/$tool.status"
-  done
-fi
 rm -f "$out"/*.pb
-tar -C "$out" --exclude=logs.tar.gz -czf "$out.logs.tar.gz" . && mv "$out.logs.tar.gz" "$out/logs.tar.gz"
-if [ $device = cuda ]; then report; else report --dry-run; fi
+collect
+status=$?
+cat "$out.report"
+rm -f "$out.report"
+exit $status

@@ -127,7 +127,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t, cudaStream_t) { return Say(cudaErro
 cudaError_t cudaGraphDestroy(cudaGraph_t) { return cudaSuccess; }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t) { return cudaSuccess; }
 
-// Code for a device does not load here: trees of elementwise ops go to the kernel that reads them.
+// Code for a device does not load here: groups of elementwise ops go to the kernel that reads them.
 cudaError_t cudaLibraryLoadData(cudaLibrary_t*, const void*, cudaJitOption*, void**, unsigned, cudaLibraryOption*, void**, unsigned) {
   return Say(cudaErrorNotSupported);
 }
