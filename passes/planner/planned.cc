@@ -102,7 +102,8 @@ class Portfolio {
         small_(SmallBytes(gaps, budget_bytes)),
         effort_(limits.effort),
         deadline_(limits.deadline),
-        goal_(std::max(kHidden * gaps.compute_seconds(), kNearBound * CutBound(gaps, budget_bytes))),
+        bound_(CutBound(gaps, budget_bytes)),
+        goal_(std::max(kHidden * gaps.compute_seconds(), kNearBound * bound_)),
         known_(limits.known_seconds),
         may_carry_(limits.residents_leave),
         homes_matter_(limits.effort == PlanEffort::kFull && HomeBytes(gaps) > budget_bytes / kHomeParts),
@@ -120,6 +121,7 @@ class Portfolio {
       if (best_.ok() && best_->step_seconds < best_trial()) return std::move(best_);
       return Unplaced();
     }
+    if (known_ <= kHidden * bound_) return absl::AbortedError("a plan is known that is hardly longer than this one's bound");
     if (gaps_.num_operations() > kLargeGraph && TryTargets()) {
       if (gaps_.num_operations() > kManyOperations) return std::move(best_);
     } else {
@@ -479,6 +481,7 @@ class Portfolio {
   const int64_t small_;
   const PlanEffort effort_;
   const std::chrono::steady_clock::time_point deadline_;
+  const double bound_;
   const double goal_;
   const double known_;  // seconds
   const bool may_carry_;
