@@ -7,6 +7,7 @@
 #include "millrace/status.h"
 #include "passes/access/sent_values.h"
 #include "passes/planner/gaps.h"
+#include "passes/planner/transfer_bound.h"
 #include "passes/swaps/choose_swaps.h"
 
 namespace millrace {
@@ -18,9 +19,12 @@ int64_t MaxJoinedBytes(int64_t budget_bytes) {
   return budget_bytes > 0 ? std::min(kUnlimited, budget_bytes / 32) : kUnlimited;
 }
 
-double LowerBound(const AccessGraph& graph, const Machine& machine, int64_t budget_bytes) {
+// `plan_seconds`: what the plan at hand takes.
+double LowerBound(const AccessGraph& graph, const Machine& machine, int64_t budget_bytes, double plan_seconds) {
   const GapGraph gaps = FindGaps(graph, machine);
-  return budget_bytes > 0 ? CutBound(gaps, budget_bytes) : gaps.compute_seconds();
+  if (budget_bytes == 0) return gaps.compute_seconds();
+  const double bound = CutBound(gaps, budget_bytes);
+  return bound < plan_seconds ? std::max(bound, TransferBound(gaps, budget_bytes, plan_seconds)) : bound;
 }
 
 // Of the busier lane: no step is shorter.
@@ -69,7 +73,8 @@ absl::Status PlanMemory(const CompileRequest& request, const PlanningOptions& op
   MR_RETURN_IF_ERROR(memory.status());
   plan.memory = *std::move(memory);
   MR_RETURN_IF_ERROR(VerifyMemory(access, plan.schedule, plan.memory));
-  plan.lower_bound_seconds = LowerBound(access, request.machine, budget_bytes);
+  const double plan_seconds = std::max(plan.choice.predicted_seconds, LinkSeconds(access, request.machine, plan.choice));
+  plan.lower_bound_seconds = LowerBound(access, request.machine, budget_bytes, plan_seconds);
   return absl::OkStatus();
 }
 

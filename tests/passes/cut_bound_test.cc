@@ -1,6 +1,7 @@
 // The bound under every plan of an order: tight where it is easy to see what must be copied.
 #include "gtest/gtest.h"
 #include "passes/planner/gaps.h"
+#include "passes/planner/transfer_bound.h"
 
 namespace millrace {
 namespace {
@@ -23,6 +24,12 @@ class Builder {
   double Bound(int64_t budget_bytes) {
     graph_.first_access.push_back(static_cast<int64_t>(graph_.accesses.size()));
     const double bound = CutBound(FindGaps(graph_, machine_), budget_bytes);
+    graph_.first_access.pop_back();
+    return bound;
+  }
+  double Transfers(int64_t budget_bytes, double target_seconds) {
+    graph_.first_access.push_back(static_cast<int64_t>(graph_.accesses.size()));
+    const double bound = TransferBound(FindGaps(graph_, machine_), budget_bytes, target_seconds);
     graph_.first_access.pop_back();
     return bound;
   }
@@ -74,6 +81,32 @@ TEST(CutBound, AVariableThatIsOverwrittenNeedNotComeIn) {
   const int32_t a = builder.AddStorage(StorageKind::kVariable), b = builder.AddStorage(StorageKind::kVariable);
   builder.AddOperation({Writes(a)}).AddOperation({Writes(b)});
   EXPECT_EQ(builder.Bound(64), 1 + 64);
+}
+
+// Three variables, each used twice, and room for so many of them.
+Builder ThreeTwice() {
+  Builder builder;
+  std::vector<int32_t> variables;
+  for (int k = 0; k < 3; ++k) variables.push_back(builder.AddStorage(StorageKind::kVariable));
+  for (int k = 0; k < 6; ++k) builder.AddOperation({Reads(variables[k % 3])});
+  return builder;
+}
+
+TEST(TransferBound, AddsUpWhatComesInAtDifferentTimes) {
+  Builder builder = ThreeTwice();
+  // One at a time: each comes in for each of its uses. A cut sees two of them.
+  EXPECT_NEAR(builder.Transfers(64, 6 * 64), 6 * 64, 3);
+  EXPECT_LT(builder.Bound(64), 4 * 64);
+  // Two at a time: two of three gaps overlap everywhere, so at least half of them are copied.
+  EXPECT_NEAR(builder.Transfers(128, 6 * 64), 3 * 64, 3);
+}
+
+TEST(TransferBound, IsNeverAboveTheBestWhateverTheTarget) {
+  for (const double target : {1.0, 100.0, 1e4, 1e9}) {
+    EXPECT_LE(ThreeTwice().Transfers(64, target), 6 * 64 + 1e-6) << target;
+    EXPECT_LE(ThreeTwice().Transfers(128, target), 3 * 64 + 1e-6) << target;
+  }
+  EXPECT_EQ(ThreeTwice().Transfers(3 * 64, 100), 0);
 }
 
 }  // namespace
