@@ -1,6 +1,7 @@
 #include "report/summary.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -93,8 +94,10 @@ std::string RunSummary(const RunReport& run) {
   }
   text += "\n";
   if (run.lower_bound_seconds > 0) {
+    // Both are sums of the same times in another order.
+    const double above = run.predicted_step_seconds / run.lower_bound_seconds - 1;
     absl::StrAppend(&text, "lower bound    ", FormatSeconds(run.lower_bound_seconds), ", the predicted step is ",
-                    absl::StrFormat("%.1f %% above it\n", 100 * (run.predicted_step_seconds / run.lower_bound_seconds - 1)));
+                    absl::StrFormat("%.1f %% above it\n", std::abs(above) < 1e-9 ? 0 : 100 * above));
   }
   if (!run.losses.empty()) {
     text += "losses        ";
