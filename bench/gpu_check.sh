@@ -228,9 +228,9 @@ if begins peers 450; then
   collect
 fi
 
-if begins stream 60; then
+if begins stream 90; then
   [ -x "$build/bin/stream_test" ] || ninja_within stream_test >>"$out/build.log" 2>&1
-  limited 60 "$out/stream_test.log" "$build/bin/stream_test"
+  limited 90 "$out/stream_test.log" "$build/bin/stream_test"
   echo $? >"$out/stream_test.status"
   collect
 fi
