@@ -122,8 +122,7 @@ absl::Status Unroller::RunLoop(Run& run, int32_t frame) {
     MR_RETURN_IF_ERROR(RunFrame(run, frame));
     const NodeState& condition = run.nodes[loop.condition.value];
     if (condition.dead) break;
-    MR_ASSIGN_OR_RETURN(const bool goes_on, Holds(graph.node(loop.condition), NameOf(run, graph.node(loop.condition)), condition.values[0]));
-    if (!goes_on) break;
+    if (out_.Known(condition.values[0].ref)->IntAt(0) == 0) break;
     // What the next turn's Merges take, all at once.
     std::vector<std::pair<NodeId, Value>> next;
     for (int32_t unit : loop.units) {
@@ -189,7 +188,16 @@ absl::Status Unroller::RunNode(Run& run, NodeId id) {
     return PassOn(run, id, {(*run.arguments)[node.attrs.GetOr<int64_t>("index", 0)]}, nullptr);
   }
   if (node.op == kRetvalOp && !run.top) return PassOn(run, id, call.inputs, nullptr);
-  if (IsEnter(node) || IsExit(node) || IsNextIteration(node) || node.op == "LoopCond") {
+  if (node.op == "LoopCond") {
+    // The frame's Switches must know what was answered.
+    MR_ASSIGN_OR_RETURN(const bool goes_on, Holds(node, call.origin.name, call.inputs[0]));
+    if (out_.Known(call.inputs[0].ref) == nullptr) {
+      MR_ASSIGN_OR_RETURN(const OutputRef answer, out_.Constant(Tensor::Scalar<bool>(goes_on)));
+      call.inputs[0] = Value::Of(answer);
+    }
+    return PassOn(run, id, call.inputs, ToWaits(std::move(controls)));
+  }
+  if (IsEnter(node) || IsExit(node) || IsNextIteration(node)) {
     return PassOn(run, id, call.inputs, ToWaits(std::move(controls)));
   }
   if (IsSwitch(node)) return RunSwitch(run, id, std::move(call));

@@ -77,6 +77,12 @@ absl::StatusOr<Node> NodeFromProto(const proto::NodeDef& proto) {
                                                             "): ", attrs.status().message()));
   }
   node.attrs = *std::move(attrs);
+  const auto is_float = [&](const char* type) { return node.attrs.GetOr<DataType>(type, DataType::kFloat) == DataType::kFloat; };
+  if (node.op == "SparseMatMul" && is_float("Ta") && is_float("Tb")) {
+    // A product whose factors hold many zeros: the same numbers.
+    node.op = "MatMul";
+    node.attrs.Set("T", DataType::kFloat);
+  }
   return node;
 }
 

@@ -174,6 +174,7 @@ const char* const kInputTypes[] = {
     "NonMaxSuppressionV3 T T =int32 T_threshold T_threshold",
     "NonMaxSuppressionV4 T T =int32 T_threshold T_threshold",
     "NonMaxSuppressionV5 T T =int32 T T T",
+    "NonMaxSuppressionWithOverlaps =float =float =int32 =float =float",
     "NotEqual T T",
     "NthElement T =int32",
     "OneHot TI =int32 T T",

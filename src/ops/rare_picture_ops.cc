@@ -37,6 +37,29 @@ absl::Status SuppressionShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// (overlaps [n, n], scores [n], max_output_size, overlap_threshold, score_threshold)
+absl::Status OverlapsShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(5));
+  for (int i : {0, 1, 3, 4}) {
+    if (context.dtype(i) != DataType::kFloat) return context.Error(absl::StrCat("input ", i, " must be float"));
+    const Shape& shape = context.shape(i);
+    if (i > 2 && shape.fully_known() && shape.rank() != 0) {
+      return context.Error(absl::StrCat("input ", i, " is ", context.input(i).ToString(), ", expected a scalar"));
+    }
+  }
+  const Shape &overlaps = context.shape(0), &scores = context.shape(1);
+  if (overlaps.fully_known() && scores.fully_known() &&
+      (overlaps.rank() != 2 || overlaps.dim(1) != overlaps.dim(0) || scores.rank() != 1 || scores.dim(0) != overlaps.dim(0))) {
+    return context.Error(absl::StrCat("overlaps are ", overlaps.ToString(), " and scores ", scores.ToString(), ", expected [n,n] and [n]"));
+  }
+  MR_ASSIGN_OR_RETURN(int64_t most, KnownInt(context, 2));
+  if (most < 0) return context.Error("output size must be non-negative");
+  if (overlaps.rank() == 2 && overlaps.dim(0) >= 0) most = std::min(most, overlaps.dim(0));
+  context.AddOutput(DataType::kInt32, Shape({most}));
+  context.MarkBound(0);
+  return absl::OkStatus();
+}
+
 // (boxes [batch, n, classes or 1, 4], scores [batch, n, classes], most per class, most, iou_threshold, score_threshold)
 absl::Status CombinedShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(6));
@@ -191,6 +214,7 @@ Cost ScaleCost(const OpInstance& node) {
 
 void RegisterRarePictureOps(OpRegistry& registry) {
   AddOp(registry, {.name = "CombinedNonMaxSuppression", .shape = CombinedShape});
+  AddOp(registry, {.name = "NonMaxSuppressionWithOverlaps", .shape = OverlapsShape});
   AddOp(registry, {.name = "ResizeArea", .shape = AreaShape});
   for (const char* name : {"NonMaxSuppression", "NonMaxSuppressionV2", "NonMaxSuppressionV3", "NonMaxSuppressionV4", "NonMaxSuppressionV5"}) {
     AddOp(registry, {.name = name, .shape = SuppressionShape});

@@ -74,6 +74,8 @@ void RegisterVariableOps(OpRegistry& registry) {
                    .is_view = true,
                    .variables = {{0, VariableAccess::kRead}},
                    .stateful = true});
+  // The variable itself again, which who takes it may write.
+  AddOp(registry, {.name = "RefIdentity", .shape = ReadShape, .is_view = true, .returns_variable = true, .stateful = true});
   for (const char* name : {"VarIsInitializedOp", "IsVariableInitialized"}) {
     AddOp(registry,
           {.name = name, .shape = PresenceShape, .variables = {{0, VariableAccess::kPresence}}, .stateful = true});

@@ -63,6 +63,18 @@ constexpr const char* kSmallText =
     "b = Split(later:1, a) ^a on \"/cpu:0\"\n"
     "later = Unpack(a) {axes=[], num=2}\n";
 
+TEST(GraphFile, AProductOfSparseFactorsIsAProduct) {
+  const absl::StatusOr<Graph> graph = GraphFromBytes(R"(
+    node { name: "a" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } }
+    node { name: "b" op: "SparseMatMul" input: "a" input: "a" attr { key: "transpose_b" value { b: true } } }
+    node { name: "c" op: "SparseMatMul" input: "a" input: "a" attr { key: "Ta" value { type: DT_BFLOAT16 } } })");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const Node& product = graph->node(graph->Find("b"));
+  EXPECT_EQ(product.op, "MatMul");
+  EXPECT_TRUE(product.attrs.GetOr<bool>("transpose_b", false));
+  EXPECT_EQ(graph->node(graph->Find("c")).op, "SparseMatMul") << "factors of mixed types are another product";
+}
+
 TEST(GraphFile, TextAndBinaryGiveTheSameGraph) {
   EXPECT_EQ(TextOf(GraphFromBytes(kSmall)), kSmallText);
   const absl::StatusOr<Graph> graph = GraphFromBytes(Binary(FromText<proto::GraphDef>(kSmall)));

@@ -53,8 +53,36 @@ n = Identity(loop:1) {T=int32}
 update = AssignSubVariableOp(v, nine) ^y {dtype=float}
 )";
 
-std::unique_ptr<Session> MakeSession(const std::string& strategy) {
-  absl::StatusOr<Graph> graph = ParseGraphText(kGraph);
+// The same halving in a frame of TensorFlow 1.
+constexpr char kFrame[] = R"(
+v = VarHandleOp() {dtype=float, shape=shape[], shared_name="v"}
+forty = Const() {dtype=float, value=float[]{40}}
+nine = Const() {dtype=float, value=float[]{9}}
+zero = Const() {dtype=int32, value=int32[]{0}}
+init = AssignVariableOp(v, forty) {dtype=float}
+old = ReadVariableOp(v) {dtype=float}
+x_in = Enter(old) {T=float, frame_name="halve"}
+n_in = Enter(zero) {T=int32, frame_name="halve"}
+x = Merge(x_in, x_again) {T=float, N=2}
+n = Merge(n_in, n_again) {T=int32, N=2}
+three = Const() ^x {dtype=float, value=float[]{3}}
+more = Greater(x, three) {T=float}
+goes_on = LoopCond(more)
+x_switch = Switch(x, goes_on) {T=float}
+n_switch = Switch(n, goes_on) {T=int32}
+half = Const() ^x_switch {dtype=float, value=float[]{0.5}}
+one = Const() ^n_switch {dtype=int32, value=int32[]{1}}
+halved = Mul(x_switch:1, half) {T=float}
+counted = AddV2(n_switch:1, one) {T=int32}
+x_again = NextIteration(halved) {T=float}
+n_again = NextIteration(counted) {T=int32}
+y = Exit(x_switch) {T=float}
+turns = Exit(n_switch) {T=int32}
+update = AssignSubVariableOp(v, nine) ^y {dtype=float}
+)";
+
+std::unique_ptr<Session> MakeSession(const std::string& strategy, const char* text = kGraph) {
+  absl::StatusOr<Graph> graph = ParseGraphText(text);
   EXPECT_TRUE(graph.ok()) << graph.status();
   SessionOptions options;
   options.planning.strategy = strategy;
@@ -83,6 +111,23 @@ TEST(OwnResults, ALoopTurnsAsOftenAsItsResultsSay) {
       EXPECT_TRUE(got[3].BitEqual(drawn[0])) << "a question drew a number";
     }
   }
+}
+
+TEST(OwnResults, AFrameTurnsAsOftenAsItsResultsSay) {
+  const std::unique_ptr<Session> session = MakeSession("planned", kFrame);
+  ASSERT_TRUE(session->Run({}, {}, {"init"}, nullptr).ok());
+  float v = 40;
+  for (int step = 0; step < 6; ++step, v -= 9) {
+    std::vector<Tensor> got;
+    const absl::Status ran = session->Run({}, {"y:0", "turns:0"}, {"update"}, &got);
+    ASSERT_TRUE(ran.ok()) << ran;
+    float y = v;
+    int turns = 0;
+    for (; y > 3; ++turns) y *= 0.5f;
+    EXPECT_EQ(got[0].as<float>()[0], y) << "step " << step;
+    EXPECT_EQ(got[1].IntAt(0), turns);
+  }
+  EXPECT_EQ((*session->Variables())["v"].as<float>()[0], 40 - 6 * 9);
 }
 
 TEST(OwnResults, BeforeVariablesHaveValuesPlanningSaysWhatItLacks) {

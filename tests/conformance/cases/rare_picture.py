@@ -28,6 +28,18 @@ def suppression():
     yield Case("V3_shapes", "NonMaxSuppressionV3", [BOXES[:3], SCORES, np.int32(3), np.float32(0.5), np.float32(0)], error="")
 
 
+def given_overlaps():
+    overlaps = np.random.default_rng(3).uniform(-0.2, 1.5, (7, 7)).astype(np.float32)
+    for most in (0, 2, 30):
+        for overlap in (-0.1, 0.5, 1.2):
+            yield Case(f"Overlaps_{most}_{int(10 * overlap)}", "NonMaxSuppressionWithOverlaps",
+                       [overlaps, SCORES, np.int32(most), np.float32(overlap), np.float32(0.4)])
+    yield Case("Overlaps_most", "NonMaxSuppressionWithOverlaps", [overlaps, SCORES, np.int32(-1), np.float32(0.5), np.float32(0.4)],
+               error="output size must be non-negative")
+    yield Case("Overlaps_empty", "NonMaxSuppressionWithOverlaps", [np.zeros((0, 0), np.float32), np.zeros(0, np.float32), np.int32(3), np.float32(0.5), np.float32(0)])
+    yield Case("Overlaps_shapes", "NonMaxSuppressionWithOverlaps", [overlaps[:3], SCORES, np.int32(3), np.float32(0.5), np.float32(0)], error="")
+
+
 def scaling():
     image, two = Gen((2, 7, 6, 3)), lambda a, b, t=np.float32: np.array([a, b], t)
     for kernel in ("lanczos1", "lanczos3", "lanczos5", "gaussian", "box", "triangle", "keyscubic", "mitchellcubic"):
@@ -93,6 +105,7 @@ def area():
 
 def cases():
     yield from combined()
+    yield from given_overlaps()
     yield from area()
     for family in (suppression, scaling, morphology):
         yield from family()

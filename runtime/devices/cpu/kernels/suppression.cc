@@ -43,9 +43,9 @@ struct Later {
   }
 };
 
-// With sigma, overlapping boxes lose score (Bodla et al. 2017) instead of being dropped.
-template <typename T>
-std::vector<Candidate> Choose(const T* boxes, const T* scores, int64_t n, const Limits& limits) {
+// With sigma, overlapping boxes lose score (Bodla et al. 2017) instead of being dropped. overlap_of(i, j) for i later than j.
+template <typename T, typename OverlapOf>
+std::vector<Candidate> ChooseBy(OverlapOf overlap_of, const T* scores, int64_t n, const Limits& limits) {
   std::priority_queue<Candidate, std::vector<Candidate>, Later> queue;
   for (int64_t i = 0; i < n; ++i) {
     const float score = static_cast<float>(scores[i]);
@@ -58,7 +58,7 @@ std::vector<Candidate> Choose(const T* boxes, const T* scores, int64_t n, const 
     const float before = next.score;
     bool dropped = false;
     for (size_t j = chosen.size(); j > next.seen && !dropped; --j) {
-      const float overlap = Overlap(boxes + 4 * next.box, boxes + 4 * chosen[j - 1].box);
+      const float overlap = overlap_of(next.box, chosen[j - 1].box);
       if (limits.sigma > 0) {
         next.score *= std::exp(-0.5f / limits.sigma * overlap * overlap);
         if (next.score <= limits.score) break;
@@ -77,6 +77,12 @@ std::vector<Candidate> Choose(const T* boxes, const T* scores, int64_t n, const 
   return chosen;
 }
 
+template <typename T>
+std::vector<Candidate> Choose(const T* boxes, const T* scores, int64_t n, const Limits& limits) {
+  const auto overlap_of = [boxes](int64_t i, int64_t j) { return Overlap(boxes + 4 * i, boxes + 4 * j); };
+  return ChooseBy(overlap_of, scores, n, limits);
+}
+
 absl::StatusOr<Limits> LimitsOf(const KernelContext& context) {
   const OpInstance& node = *context.instance;
   Limits limits;
@@ -90,7 +96,10 @@ absl::StatusOr<Limits> LimitsOf(const KernelContext& context) {
   limits.overlap = node.inputs.size() > 3 ? number(3) : node.attrs.GetOr("iou_threshold", 0.5f);
   if (node.inputs.size() > 4) limits.score = number(4);
   if (node.inputs.size() > 5) limits.sigma = number(5);
-  if (!(limits.overlap >= 0 && limits.overlap <= 1)) return absl::InvalidArgumentError("iou_threshold must be in [0, 1]");
+  const bool any_measure = node.op == "NonMaxSuppressionWithOverlaps";
+  if (!any_measure && !(limits.overlap >= 0 && limits.overlap <= 1)) {
+    return absl::InvalidArgumentError("iou_threshold must be in [0, 1]");
+  }
   if (!(limits.sigma >= 0)) return absl::InvalidArgumentError("soft_nms_sigma_val must be >= 0");
   return limits;
 }
@@ -160,6 +169,22 @@ absl::Status Combine(const KernelContext& context) {
   return absl::OkStatus();
 }
 
+// (overlaps [n,n], scores, max_output_size, overlap_threshold, score_threshold) -> indices
+absl::Status SuppressByOverlaps(const KernelContext& context) {
+  MR_ASSIGN_OR_RETURN(const Limits limits, LimitsOf(context));
+  const int64_t n = context.input_type(1).shape.num_elements();
+  const float* overlaps = context.input<float>(0);
+  const std::vector<Candidate> chosen =
+      ChooseBy([&](int64_t i, int64_t j) { return overlaps[i * n + j]; }, context.input<float>(1), n, limits);
+  for (size_t i = 0; i < chosen.size(); ++i) context.output<int32_t>(0)[i] = chosen[i].box;
+  if (context.output_shapes != nullptr) context.output_shapes[0] = Shape({static_cast<int64_t>(chosen.size())});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeByOverlaps(const OpInstance&) {
+  return MakeKernel([](const KernelContext& context) { return SuppressByOverlaps(context); });
+}
+
 absl::StatusOr<std::unique_ptr<Kernel>> MakeCombined(const OpInstance&) {
   return MakeKernel([](const KernelContext& context) { return Combine(context); });
 }
@@ -174,6 +199,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeSuppression(const OpInstance& node) 
 
 void RegisterSuppressionKernels(KernelRegistry& registry) {
   AddKernel(registry, "CombinedNonMaxSuppression", MakeCombined);
+  AddKernel(registry, "NonMaxSuppressionWithOverlaps", MakeByOverlaps);
   for (const char* op : {"NonMaxSuppression", "NonMaxSuppressionV2", "NonMaxSuppressionV3", "NonMaxSuppressionV4", "NonMaxSuppressionV5"}) {
     AddKernel(registry, op, MakeSuppression);
   }
