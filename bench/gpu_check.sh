@@ -92,7 +92,7 @@ if [ -n "$bundle" ]; then
   # What the machine has of its own goes first: the bundle fills in what is missing.
   system=/usr/lib/x86_64-linux-gnu
   export CMAKE_PREFIX_PATH=$root/usr PATH=$PATH:$root/usr/bin
-  export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$system:$root$system:$root/usr/lib:$root$system/blas:$root$system/lapack
+  export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$system:$root$system:$root/lib/x86_64-linux-gnu:$root/usr/lib:$root$system/blas:$root$system/lapack
   export CPATH=$root/usr/include LIBRARY_PATH=$root$system PKG_CONFIG_PATH=$root$system/pkgconfig
 fi
 millrace=$PWD/$build/bin/millrace
