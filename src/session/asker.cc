@@ -63,8 +63,10 @@ absl::StatusOr<Asked> RunAsking(const AskingProgram& program, const std::map<std
   const std::map<std::string, Tensor> states = variables.ReadStates();
   const absl::Status ran = program.executor->RunStep(ordered, &asked.answers, nullptr);
   for (const PlanVariable& variable : plan.variables) {
-    const auto was = before.find(variable.name);
-    if (written(variable) && was != before.end()) MR_RETURN_IF_ERROR(variables.Set(variable.name, was->second));
+    if (!written(variable)) continue;
+    if (const auto was = before.extract(variable.home_name()); !was.empty()) {
+      MR_RETURN_IF_ERROR(variables.Set(was.key(), was.mapped()));
+    }
   }
   for (const auto& [node, state] : variables.ReadStates()) {
     const auto was = states.find(node);
