@@ -500,9 +500,7 @@ class SessionImpl final : public Session {
         asking_.clear();
       }
       MR_ASSIGN_OR_RETURN(Compiled compiled, CompileByValue(signature, values, nullptr));
-      AskingProgram made;
-      made.stopped = compiled.stopped;
-      made.plan = std::make_shared<const ExecutionPlan>(std::move(compiled.plan));
+      AskingProgram made{std::make_shared<const ExecutionPlan>(std::move(compiled.plan)), nullptr, compiled.stopped};
       MR_ASSIGN_OR_RETURN(made.executor, MakeExecutor(made.plan));
       program = asking_.emplace(key, std::move(made)).first;
     }
