@@ -16,13 +16,37 @@ MR_DEVICE bool IsNegative(W x) {
   }
 }
 
+// What integers are added and multiplied as, so that they wrap: what overflows as a signed number has no meaning in C++.
+// Narrower ones are computed as int, in which only products of 16 unsigned bits do not fit.
+template <typename W>
+struct WrappingOf {
+  using Type = W;
+};
+template <>
+struct WrappingOf<unsigned short> {
+  using Type = unsigned;
+};
+template <>
+struct WrappingOf<int> {
+  using Type = unsigned;
+};
+template <>
+struct WrappingOf<long> {
+  using Type = unsigned long;
+};
+template <>
+struct WrappingOf<long long> {
+  using Type = unsigned long long;
+};
+
 template <typename W>
 MR_DEVICE W SimpleUnary(UnaryOp op, W x) {
+  using Wrapping = typename WrappingOf<W>::Type;
   switch (op) {
-    case UnaryOp::kNeg: return static_cast<W>(-x);
-    case UnaryOp::kAbs: return IsNegative(x) ? static_cast<W>(-x) : (x == W(0) ? W(0) : x);
+    case UnaryOp::kNeg: return static_cast<W>(-static_cast<Wrapping>(x));
+    case UnaryOp::kAbs: return IsNegative(x) ? static_cast<W>(-static_cast<Wrapping>(x)) : (x == W(0) ? W(0) : x);
     case UnaryOp::kSign: return x > W(0) ? W(1) : IsNegative(x) ? static_cast<W>(-1) : x;
-    case UnaryOp::kSquare: return static_cast<W>(x * x);
+    case UnaryOp::kSquare: return static_cast<W>(static_cast<Wrapping>(x) * static_cast<Wrapping>(x));
     default: return x;
   }
 }
@@ -72,14 +96,16 @@ MR_DEVICE W FloatUnary(UnaryOp op, W x, W alpha) {
 
 template <typename W>
 MR_DEVICE W SimpleBinary(BinaryOp op, W a, W b) {
+  using Wrapping = typename WrappingOf<W>::Type;
+  const Wrapping x = static_cast<Wrapping>(a), y = static_cast<Wrapping>(b);
   switch (op) {
-    case BinaryOp::kAdd: return static_cast<W>(a + b);
-    case BinaryOp::kSub: return static_cast<W>(a - b);
-    case BinaryOp::kMul: return static_cast<W>(a * b);
+    case BinaryOp::kAdd: return static_cast<W>(x + y);
+    case BinaryOp::kSub: return static_cast<W>(x - y);
+    case BinaryOp::kMul: return static_cast<W>(x * y);
     // NaN from either side, as TensorFlow has it.
     case BinaryOp::kMaximum: return a != a || a > b ? a : b;
     case BinaryOp::kMinimum: return a != a || a < b ? a : b;
-    case BinaryOp::kSquaredDifference: return static_cast<W>((a - b) * (a - b));
+    case BinaryOp::kSquaredDifference: return static_cast<W>((x - y) * (x - y));
     default: return a;
   }
 }
