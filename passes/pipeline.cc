@@ -186,6 +186,10 @@ using Clock = std::chrono::steady_clock;
 
 // Of what is left: for one order of several that are planned in full, the fastest looking first.
 constexpr double kWorkForTheFirst = 0.65;
+// Of the work that a graph with updates in parts is worth: for it, and for the same with them whole, where the first plan's
+// step is so much longer than its bound.
+constexpr double kWorkForParts = 0.85, kWorkForWhole = 0.3;
+constexpr double kFarFromBound = 1.02;
 // A plan may take so much less than the look at its order.
 constexpr double kLeastOfLook = 0.94;
 
@@ -201,7 +205,8 @@ void NoteDeadline(const CompileRequest& request, const PlanLimits& limits, doubl
                               " for planning were over before the search: the first plan that fits"));
 }
 
-absl::StatusOr<Compiled> FindPlan(const CompileRequest& request, Prepared& prepared, const PlanLimits& limits) {
+// `part`: of the work that the graph is worth.
+absl::StatusOr<Compiled> FindPlan(const CompileRequest& request, Prepared& prepared, const PlanLimits& limits, double part) {
   MR_ASSIGN_OR_RETURN(const Strategy* strategy, FindStrategy(request.options.strategy));
   prepared.summary = Summarize(prepared.graph);
   if (strategy->order == Strategy::Order::kLevels) {
@@ -209,7 +214,7 @@ absl::StatusOr<Compiled> FindPlan(const CompileRequest& request, Prepared& prepa
   }
   if (strategy->order == Strategy::Order::kBest && request.options.partition_size == 0) {
     // The search plans quickly; what it finds is planned in full, for which it leaves half of the time.
-    WorkBudget work(SearchWork(prepared.graph.num_nodes()));
+    WorkBudget work(static_cast<int64_t>(part * static_cast<double>(SearchWork(prepared.graph.num_nodes()))));
     PlanLimits search = limits, full = limits;
     search.work = full.work = &work;
     if (request.options.plan_seconds > 0) search.deadline -= std::max(Clock::duration(0), limits.deadline - Clock::now()) / 2;
@@ -255,6 +260,22 @@ absl::StatusOr<Compiled> FindPlan(const CompileRequest& request, Prepared& prepa
   return best;
 }
 
+// Updates in parts may have been the wrong choice: whole ones leave fewer nodes to search among. The faster of both.
+absl::StatusOr<Compiled> FindPlanOfParts(const CompileRequest& request, Prepared& prepared, const PlanLimits& limits) {
+  MR_ASSIGN_OR_RETURN(Compiled parts, FindPlan(request, prepared, limits, kWorkForParts));
+  const bool asked_for = request.options.update_part_bytes != PlanningOptions::kAutoBytes;
+  const bool near = parts.plan.predicted_step_seconds <= kFarFromBound * parts.plan.lower_bound_seconds;
+  if (asked_for || near || Clock::now() >= limits.deadline) return parts;
+  CompileRequest whole_request = request;
+  whole_request.options.update_part_bytes = 0;
+  MR_ASSIGN_OR_RETURN(Prepared prepared_whole, Prepare(whole_request));
+  absl::StatusOr<Compiled> whole = FindPlan(whole_request, prepared_whole, limits, kWorkForWhole);
+  if (!whole.ok() && !absl::IsResourceExhausted(whole.status())) return whole;
+  absl::StatusOr<Compiled> best = std::move(parts);
+  if (whole.ok()) KeepFaster(std::move(whole), best);
+  return best;
+}
+
 }  // namespace
 
 absl::StatusOr<Compiled> Compile(CompileRequest request) {
@@ -270,7 +291,8 @@ absl::StatusOr<Compiled> Compile(CompileRequest request) {
     request.signature.fetches = prepared.asked;
     request.signature.targets.clear();
   }
-  MR_ASSIGN_OR_RETURN(Compiled compiled, FindPlan(request, prepared, limits));
+  MR_ASSIGN_OR_RETURN(Compiled compiled, prepared.sliced_updates > 0 ? FindPlanOfParts(request, prepared, limits)
+                                                                     : FindPlan(request, prepared, limits, 1));
   compiled.stopped = prepared.stopped;
   NoteDeadline(request, limits, left, compiled);
   // The plan is checked from its steps alone, by code that shares nothing with the passes.

@@ -155,7 +155,7 @@ absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
   // Updates whose accesses are ordered: what waited for one waits for the last of its parts.
   if (const int64_t part_bytes = UpdatePartBytes(request, prepared.graph); part_bytes > 0) {
     const PassClock::Run run(request.clock, "slice updates");
-    SliceUpdates(prepared.graph, request.ops, part_bytes, prepared.inferred.by_value);
+    prepared.sliced_updates = SliceUpdates(prepared.graph, request.ops, part_bytes, prepared.inferred.by_value);
   }
   // Fewer and larger nodes before any order: only what is ordered may be taken together.
   if (request.options.fuse) {

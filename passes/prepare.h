@@ -37,6 +37,7 @@ struct Prepared {
   Graph graph;
   InferenceResult inferred;
   GraphSummary summary;
+  int64_t sliced_updates = 0;
   std::vector<std::string> placement_notes;  // requests for devices that are not there
   std::vector<std::string> asked;            // signature.ask: what the plan fetches
   bool stopped = false;                      // signature.ask: there may be more to ask

@@ -15,7 +15,7 @@ NodeId CreationPlaces::Add(Graph& graph, NodeId neighbour, Node node, int32_t si
   return id;
 }
 
-void CreationPlaces::Renumber(Graph& graph) const {
+std::vector<NodeId> CreationPlaces::Renumber(Graph& graph) const {
   std::vector<int32_t> order;
   order.reserve(graph.num_nodes());
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
@@ -39,6 +39,7 @@ void CreationPlaces::Renumber(Graph& graph) const {
     CHECK(result.AddNode(std::move(node)).ok());
   }
   graph = std::move(result);
+  return renumbered;
 }
 
 }  // namespace millrace

@@ -4,6 +4,7 @@
 #define MILLRACE_PASSES_CONTROL_FLOW_CREATION_PLACES_H_
 
 #include <unordered_map>
+#include <vector>
 
 #include "millrace/graph.h"
 
@@ -15,8 +16,8 @@ class CreationPlaces {
   NodeId AddBefore(Graph& graph, NodeId neighbour, Node node) { return Add(graph, neighbour, std::move(node), -1); }
   NodeId AddAfter(Graph& graph, NodeId neighbour, Node node) { return Add(graph, neighbour, std::move(node), 1); }
   bool empty() const { return places_.empty(); }
-  // Renumbers the nodes so that each stands in its place.
-  void Renumber(Graph& graph) const;
+  // Renumbers the nodes so that each stands in its place. Returns old id -> new id (invalid if removed).
+  std::vector<NodeId> Renumber(Graph& graph) const;
 
  private:
   struct Place {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "passes/control_flow/creation_places.h"
 #include "passes/shapes/infer_shapes.h"
 #include "passes/shapes/parts.h"
 
@@ -75,13 +76,9 @@ class Finder {
   std::map<std::string, int> nodes_of_variable_;
 };
 
-NodeId AddPartOf(NodeId slot, const Part& part, Graph& graph) {
-  Node variable = graph.node(slot);
-  BecomePart(variable, part);
-  return graph.AddUnique(std::move(variable));
-}
-
-void Slice(NodeId id, int64_t part_bytes, const OpRegistry& ops, Graph& graph, std::vector<uint64_t>& by_value) {
+// Parts stand where the update stood: orders that follow creation keep them there.
+void Slice(NodeId id, int64_t part_bytes, const OpRegistry& ops, Graph& graph, CreationPlaces& places,
+           std::vector<uint64_t>& by_value) {
   const TensorType whole = graph.type(graph.node(id).inputs[0]);
   const int variables = VariablesOf(graph.node(id), ops);
   const int64_t elements = whole.shape.num_elements();
@@ -93,11 +90,15 @@ void Slice(NodeId id, int64_t part_bytes, const OpRegistry& ops, Graph& graph, s
     Node update = graph.node(id);
     SetPart(update, part);
     update.reason = absl::StrCat("elements ", part.begin, " to ", part.begin + part.size, " of the update");
-    for (int s = 1; s < variables; ++s) update.inputs[s] = {AddPartOf(update.inputs[s].node, part, graph), 0};
+    for (int s = 1; s < variables; ++s) {
+      Node slot = graph.node(update.inputs[s].node);
+      BecomePart(slot, part);
+      update.inputs[s] = {places.AddBefore(graph, id, std::move(slot)), 0};
+    }
     if (former.valid()) update.control_inputs.push_back(former);
     if (begin + part.size < elements) {
       absl::StrAppend(&update.name, "/part_", begin / size);
-      former = graph.AddUnique(std::move(update));
+      former = places.AddBefore(graph, id, std::move(update));
       by_value.resize(graph.num_ids(), 0);
       by_value[former.value] = by_value[id.value];
       continue;
@@ -123,11 +124,19 @@ int64_t SliceableBytes(const Graph& graph, const OpRegistry& ops) {
 int64_t SliceUpdates(Graph& graph, const OpRegistry& ops, int64_t part_bytes, std::vector<uint64_t>& by_value) {
   by_value.resize(graph.num_ids(), 0);
   int64_t sliced = 0;
+  CreationPlaces places;
   for (NodeId id : Finder(graph, ops).Run()) {
     if (graph.type(graph.node(id).inputs[0]).size_bytes() < 2 * part_bytes) continue;
-    Slice(id, part_bytes, ops, graph, by_value);
+    Slice(id, part_bytes, ops, graph, places, by_value);
     ++sliced;
   }
+  if (places.empty()) return sliced;
+  const std::vector<NodeId> renumbered = places.Renumber(graph);
+  std::vector<uint64_t> in_place(graph.num_ids(), 0);
+  for (size_t i = 0; i < renumbered.size(); ++i) {
+    if (renumbered[i].valid()) in_place[renumbered[i].value] = by_value[i];
+  }
+  by_value = std::move(in_place);
   return sliced;
 }
 

@@ -22,7 +22,7 @@ namespace millrace {
 int64_t SliceableBytes(const Graph& graph, const OpRegistry& ops);
 
 // Slices slots of at least twice `part_bytes` into parts of about that size. Returns the number of updates that were. `by_value`
-// (per node id) grows with the graph.
+// (per node id) goes with the nodes, which are numbered anew.
 int64_t SliceUpdates(Graph& graph, const OpRegistry& ops, int64_t part_bytes, std::vector<uint64_t>& by_value);
 
 }  // namespace millrace

@@ -193,6 +193,22 @@ TEST(UpdatePartsTest, WrongPartsAreRefused) {
               HasSubstr("without an address for it"));
 }
 
+TEST(UpdatePartsTest, WhereSlotsFillTheMemoryPartsAreChosenAndPay) {
+  const auto graph = BuildModel("mlp", {.batch = 4, .classes = 8, .layers = 4, .hidden = 1024, .channels = 1024,
+                                        .optimizer = "adam", .seed = 3});
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const auto plan = [&](int64_t budget_bytes, int64_t part_bytes) {
+    SessionOptions options = Under(budget_bytes > 0 ? "planned" : "baseline", budget_bytes, part_bytes);
+    options.device = "null";
+    return *ModelRun(*graph, options).TrainPlan();
+  };
+  const int64_t peak = plan(0, 0).devices[0].arena_bytes;
+  const ExecutionPlan whole = plan(peak / 2, 0), chosen = plan(peak / 2, PlanningOptions::kAutoBytes);
+  EXPECT_EQ(Parts(whole), 0);
+  EXPECT_GT(Parts(chosen), 0);
+  EXPECT_LT(chosen.predicted_step_seconds, 0.95 * whole.predicted_step_seconds);
+}
+
 TEST(UpdatePartsTest, MissingValuesAreNamedByTheWholeVariable) {
   const Graph graph = Layers("adam");
   auto session = Session::Create(graph.Clone(), Under("planned", PeakOf(graph) / 2, 4096));
