@@ -14,6 +14,7 @@
 #include "passes/order/partition.h"
 #include "passes/plan_devices.h"
 #include "passes/plan_search.h"
+#include "passes/shapes/parts.h"
 #include "passes/strategy.h"
 #include "passes/swaps/choose_swaps.h"
 #include "passes/swaps/tflms_values.h"
@@ -260,10 +261,21 @@ absl::StatusOr<Compiled> FindPlan(const CompileRequest& request, Prepared& prepa
   return best;
 }
 
+// Whether times of the parts were measured: those of whole updates were not, and a rule does not compare with them.
+bool PartsAreMeasured(const CompileRequest& request, const Graph& graph) {
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    const OpDef* def = node.removed ? nullptr : request.ops.Find(node.op);
+    if (def == nullptr || def->is_variable || !PartOf(node)) continue;
+    return request.oracle.MeasuredSeconds(MakeInstance(graph, NodeId{i}, 0)).has_value();
+  }
+  return false;
+}
+
 // Updates in parts may have been the wrong choice: whole ones leave fewer nodes to search among. The faster of both.
 absl::StatusOr<Compiled> FindPlanOfParts(const CompileRequest& request, Prepared& prepared, const PlanLimits& limits) {
+  const bool asked_for = request.options.update_part_bytes != PlanningOptions::kAutoBytes || PartsAreMeasured(request, prepared.graph);
   MR_ASSIGN_OR_RETURN(Compiled parts, FindPlan(request, prepared, limits, kWorkForParts));
-  const bool asked_for = request.options.update_part_bytes != PlanningOptions::kAutoBytes;
   const bool near = parts.plan.predicted_step_seconds <= kFarFromBound * parts.plan.lower_bound_seconds;
   if (asked_for || near || Clock::now() >= limits.deadline) return parts;
   CompileRequest whole_request = request;

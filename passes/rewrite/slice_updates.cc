@@ -96,16 +96,20 @@ void Slice(NodeId id, int64_t part_bytes, const OpRegistry& ops, Graph& graph, C
       update.inputs[s] = {places.AddBefore(graph, id, std::move(slot)), 0};
     }
     if (former.valid()) update.control_inputs.push_back(former);
+    std::string name = absl::StrCat(graph.node(id).name, "/part_", begin / size);
+    while (graph.Find(name).valid()) name += "_";
     if (begin + part.size < elements) {
-      absl::StrAppend(&update.name, "/part_", begin / size);
+      update.name = name;
       former = places.AddBefore(graph, id, std::move(update));
       by_value.resize(graph.num_ids(), 0);
       by_value[former.value] = by_value[id.value];
       continue;
     }
-    // The last part is the node itself: what waits for the node waits for all parts.
+    // The last part is the node itself: what waits for the node waits for all parts. Its name is another, since measured
+    // times go by names.
     for (int s = 1; s < variables; ++s) graph.RemoveNode(graph.node(id).inputs[s].node);
     graph.mutable_node(id) = std::move(update);
+    graph.Rename(id, name);
   }
   by_value.resize(graph.num_ids(), 0);
 }
