@@ -20,7 +20,7 @@ class Relaxation {
   Relaxation(const GapGraph& gaps, int64_t budget_bytes)
       : gaps_(gaps), n_(gaps.num_operations()), budget_(budget_bytes), prices_(n_, 0), until_(n_ + 1, 0), excess_(n_ + 1, 0) {
     for (const Gap& gap : gaps.gaps) {
-      if (gap.feed) fed_seconds_ += static_cast<double>(gaps.graph->storages[gap.storage].size_bytes) * gaps.seconds_per_byte_in;
+      if (gap.feed) fed_seconds_ += CopyIn(gap);
     }
   }
 
@@ -46,6 +46,10 @@ class Relaxation {
   }
 
  private:
+  double CopyIn(const Gap& gap) const {
+    return gaps_.copy_latency + static_cast<double>(gaps_.graph->storages[gap.storage].size_bytes) * gaps_.seconds_per_byte_in;
+  }
+
   // What all pay at these prices; and at every operation, how many bytes more than the budget are there then.
   double Look() {
     double paid = fed_seconds_;
@@ -60,7 +64,7 @@ class Relaxation {
       const auto bytes = static_cast<double>(gap.bytes);
       const double between = until_[gap.before] - until_[std::min(gap.after + 1, n_)];
       const double stay = bytes * (gap.home ? until_[n_] + between : between);
-      const double copy = gap.overwritten ? 0 : static_cast<double>(gaps_.graph->storages[gap.storage].size_bytes) * gaps_.seconds_per_byte_in;
+      const double copy = gap.overwritten ? 0 : CopyIn(gap);
       paid += std::min(stay, copy);
       if (stay >= copy) continue;
       if (gap.home) excess_[0] += bytes;
