@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds and runs under sanitizers what runs on threads, streams and other people's files, and prints a line per test.
-#   bench/sanitizers.sh [asan] [tsan]      both when none is named; some 40 min of two idle cores from nothing
+#   bench/sanitizers.sh [asan] [tsan]      both when none is named; an hour or more of two cores from nothing
 # The presets' other tests run the same way: cmake --build --preset asan && ctest --preset asan.
 set -euo pipefail
 cd "$(dirname "$0")/.."
