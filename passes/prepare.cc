@@ -87,14 +87,18 @@ absl::Status PrepareTypesOfTaken(const CompileRequest& request, Prepared& prepar
 constexpr int64_t kSlotsPart = 4, kUpdateParts = 256;
 constexpr int64_t kLeastPartBytes = int64_t{1} << 20;
 
-// 0: updates stay whole.
-int64_t UpdatePartBytes(const CompileRequest& request, const Graph& graph) {
+void SliceLargeUpdates(const CompileRequest& request, Prepared& prepared) {
   const PlanningOptions& options = request.options;
   const int64_t budget = options.BudgetOf(0);
-  const bool possible = options.strategy == "planned" && options.num_devices() == 1 && !request.disk_tier && budget > 0;
-  if (!possible || options.update_part_bytes != PlanningOptions::kAutoBytes) return possible ? options.update_part_bytes : 0;
-  if (SliceableBytes(graph, request.ops) < budget / kSlotsPart) return 0;
-  return std::max(kLeastPartBytes, budget / kUpdateParts);
+  int64_t part_bytes = options.update_part_bytes;
+  if (options.strategy != "planned" || options.num_devices() > 1 || request.disk_tier || budget == 0 || part_bytes == 0) return;
+  const PassClock::Run run(request.clock, "slice updates");
+  const SliceableUpdates updates = FindSliceableUpdates(prepared.graph, request.ops);
+  if (part_bytes == PlanningOptions::kAutoBytes) {
+    if (updates.slot_bytes < budget / kSlotsPart) return;
+    part_bytes = std::max(kLeastPartBytes, budget / kUpdateParts);
+  }
+  prepared.sliced_updates = SliceUpdates(prepared.graph, request.ops, updates, part_bytes, prepared.inferred.by_value);
 }
 
 }  // namespace
@@ -153,10 +157,7 @@ absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
   }
   prepared.inferred.by_value.resize(prepared.graph.num_ids(), 0);
   // Updates whose accesses are ordered: what waited for one waits for the last of its parts.
-  if (const int64_t part_bytes = UpdatePartBytes(request, prepared.graph); part_bytes > 0) {
-    const PassClock::Run run(request.clock, "slice updates");
-    prepared.sliced_updates = SliceUpdates(prepared.graph, request.ops, part_bytes, prepared.inferred.by_value);
-  }
+  SliceLargeUpdates(request, prepared);
   // Fewer and larger nodes before any order: only what is ordered may be taken together.
   if (request.options.fuse) {
     const PassClock::Run run(request.clock, "fuse elementwise");

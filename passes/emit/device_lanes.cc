@@ -285,8 +285,9 @@ void DeviceLanes::FillAddresses(int32_t i, const OperationNode& operation, const
   step.output_owners.reserve(node.outputs.size());
   for (size_t k = 0; k < operation.input_storages.size(); ++k) {
     add(operation.input_storages[k], step.inputs, step.input_owners);
+    if (!part) continue;
     const TensorType& type = in_.graph.type(node.inputs[k]);
-    if (part && TakesPartOf(*part, type)) step.inputs.back() += part->begin * DataTypeSize(type.dtype);
+    if (TakesPartOf(*part, type)) step.inputs.back() += part->begin * DataTypeSize(type.dtype);
   }
   for (int32_t o = 0; o < static_cast<int32_t>(node.outputs.size()); ++o) {
     add(my_.device.storage({operation.node, o}), step.outputs, step.output_owners);

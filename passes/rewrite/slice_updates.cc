@@ -116,20 +116,21 @@ void Slice(NodeId id, int64_t part_bytes, const OpRegistry& ops, Graph& graph, C
 
 }  // namespace
 
-int64_t SliceableBytes(const Graph& graph, const OpRegistry& ops) {
-  int64_t bytes = 0;
-  for (NodeId id : Finder(graph, ops).Run()) {
+SliceableUpdates FindSliceableUpdates(const Graph& graph, const OpRegistry& ops) {
+  SliceableUpdates updates{Finder(graph, ops).Run(), 0};
+  for (NodeId id : updates.nodes) {
     const Node& update = graph.node(id);
-    bytes += (VariablesOf(update, ops) - 1) * graph.type(update.inputs[0]).size_bytes();
+    updates.slot_bytes += (VariablesOf(update, ops) - 1) * graph.type(update.inputs[0]).size_bytes();
   }
-  return bytes;
+  return updates;
 }
 
-int64_t SliceUpdates(Graph& graph, const OpRegistry& ops, int64_t part_bytes, std::vector<uint64_t>& by_value) {
+int64_t SliceUpdates(Graph& graph, const OpRegistry& ops, const SliceableUpdates& updates, int64_t part_bytes,
+                     std::vector<uint64_t>& by_value) {
   by_value.resize(graph.num_ids(), 0);
   int64_t sliced = 0;
   CreationPlaces places;
-  for (NodeId id : Finder(graph, ops).Run()) {
+  for (NodeId id : updates.nodes) {
     if (graph.type(graph.node(id).inputs[0]).size_bytes() < 2 * part_bytes) continue;
     Slice(id, part_bytes, ops, graph, places, by_value);
     ++sliced;

@@ -18,12 +18,16 @@
 
 namespace millrace {
 
-// Bytes of slots in updates that could be sliced.
-int64_t SliceableBytes(const Graph& graph, const OpRegistry& ops);
+struct SliceableUpdates {
+  std::vector<NodeId> nodes;
+  int64_t slot_bytes = 0;  // of all their slots
+};
+SliceableUpdates FindSliceableUpdates(const Graph& graph, const OpRegistry& ops);
 
-// Slices slots of at least twice `part_bytes` into parts of about that size. Returns the number of updates that were. `by_value`
-// (per node id) goes with the nodes, which are numbered anew.
-int64_t SliceUpdates(Graph& graph, const OpRegistry& ops, int64_t part_bytes, std::vector<uint64_t>& by_value);
+// Slices those of slots of at least twice `part_bytes` into parts of about that size. Returns the number of updates that were.
+// `by_value` (per node id) goes with the nodes, which are numbered anew.
+int64_t SliceUpdates(Graph& graph, const OpRegistry& ops, const SliceableUpdates& updates, int64_t part_bytes,
+                     std::vector<uint64_t>& by_value);
 
 }  // namespace millrace
 

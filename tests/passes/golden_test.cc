@@ -115,7 +115,7 @@ std::string Slice(const GoldenCase& golden) {
   const OpRegistry& ops = OpRegistry::Builtin();
   const auto title = [](int64_t changes) { return absl::StrCat(changes, " updates sliced"); };
   return Rewrite(golden, &ops, title, [&](Graph& graph, InferenceResult& inferred) -> absl::StatusOr<int64_t> {
-    return SliceUpdates(graph, ops, golden.Int("part_bytes", 4096), inferred.by_value);
+    return SliceUpdates(graph, ops, FindSliceableUpdates(graph, ops), golden.Int("part_bytes", 4096), inferred.by_value);
   });
 }
 
