@@ -75,8 +75,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(std::shared_ptr<const
                                       program_options));
   executor->resident_end_.assign(plan->devices.size(), 0);
   for (const PlanVariable& variable : plan->variables) {
-    MR_ASSIGN_OR_RETURN(Variable * declared, context.variables->Declare(variable.home_name(), variable.home_type()));
-    executor->variables_.push_back(declared);
+    executor->variables_.push_back(&executor->program_->variable(static_cast<int32_t>(executor->variables_.size())));
     if (variable.resident_offset != kNoAddress) {
       int64_t& end = executor->resident_end_[variable.device];
       end = std::max(end, variable.resident_offset + variable.type.size_bytes());
