@@ -22,6 +22,16 @@ inline Graph SmallModel() {
   return *std::move(graph);
 }
 
+// A budget, and links on which copies take longer than computing.
+inline SessionOptions UnderBudget(const std::string& strategy, int64_t budget_bytes) {
+  SessionOptions options;
+  options.planning.strategy = strategy;
+  options.planning.device_memory_bytes = budget_bytes;
+  options.machine.to_host_bytes_per_second = options.machine.to_device_bytes_per_second = 2e9;
+  options.threads = 2;
+  return options;
+}
+
 // 0 or 1 for integers, halves for floats.
 inline Session::Feeds FeedsOf(const Graph& graph) {
   Session::Feeds feeds;

@@ -19,15 +19,6 @@ Graph Layers() {
   return *std::move(graph);
 }
 
-SessionOptions Under(const std::string& strategy, int64_t budget_bytes) {
-  SessionOptions options;
-  options.planning.strategy = strategy;
-  options.planning.device_memory_bytes = budget_bytes;
-  options.machine.to_host_bytes_per_second = options.machine.to_device_bytes_per_second = 2e9;
-  options.threads = 2;
-  return options;
-}
-
 // Variables that are on the device when a step begins, and come in within it.
 int Leaving(const ExecutionPlan& plan) {
   int count = 0;
@@ -47,7 +38,7 @@ struct Reference {
 };
 
 Reference Baseline(int steps) {
-  ModelRun run(Layers(), Under("baseline", 0));
+  ModelRun run(Layers(), UnderBudget("baseline", 0));
   Reference reference{run.Steps(steps), run.Variables(), run.report().peak_device_bytes};
   EXPECT_TRUE(run.status().ok()) << run.status();
   return reference;
@@ -57,7 +48,7 @@ Reference Baseline(int steps) {
 std::vector<int64_t> Budgets(int64_t peak_bytes) {
   std::vector<int64_t> budgets;
   for (int percent = 45; percent <= 85; percent += 5) {
-    ModelRun run(Layers(), Under("planned", peak_bytes * percent / 100));
+    ModelRun run(Layers(), UnderBudget("planned", peak_bytes * percent / 100));
     if (run.status().ok() && Leaving(*run.TrainPlan()) > 0) budgets.push_back(peak_bytes * percent / 100);
   }
   EXPECT_GE(budgets.size(), 2) << "no plan has a variable that leaves in mid-step";
@@ -70,7 +61,7 @@ TEST(OverStepEndTest, BitsAreThoseOfBaselineWhoeverReadsInBetween) {
   for (int64_t budget : Budgets(reference.peak_bytes)) {
     SCOPED_TRACE(absl::StrCat("budget ", budget));
     for (const bool reads : {false, true}) {
-      ModelRun run(Layers(), Under("planned", budget));
+      ModelRun run(Layers(), UnderBudget("planned", budget));
       std::vector<float> losses;
       for (int step = 0; step < kSteps; ++step) {
         const std::vector<float> loss = run.Steps(1);
@@ -90,7 +81,7 @@ TEST(OverStepEndTest, AStepThatFailsInTheMiddleIsAsIfItHadNotBeen) {
   const Reference reference = Baseline(kSteps);
   for (int64_t budget : Budgets(reference.peak_bytes)) {
     SCOPED_TRACE(absl::StrCat("budget ", budget));
-    ModelRun run(Layers(), Under("planned", budget));
+    ModelRun run(Layers(), UnderBudget("planned", budget));
     Session::Feeds wrong = run.feeds();
     Tensor labels(DataType::kInt32, wrong.at("labels").shape());
     labels.mutable_as<int32_t>()[0] = 100;  // no such class: the loss fails when all layers have been computed
@@ -117,7 +108,7 @@ TEST(OverStepEndTest, PlansChangeBetweenSteps) {
   constexpr int kSteps = 8;
   const Reference reference = Baseline(kSteps);
   for (int64_t budget : Budgets(reference.peak_bytes)) {
-    SessionOptions options = Under("planned", budget);
+    SessionOptions options = UnderBudget("planned", budget);
     options.link_gbps = 1;
     options.replan = {.mode = ReplanOptions::Mode::kWait, .skipped_steps = 1, .measured_steps = 1, .least_gain = -100};
     ModelRun run(Layers(), options);
@@ -132,7 +123,7 @@ TEST(OverStepEndTest, PlansChangeBetweenSteps) {
 TEST(OverStepEndTest, StreamsGiveTheBitsOfOnesWithoutBudget) {
   constexpr int kSteps = 5;
   const auto on_streams = [](const std::string& strategy, int64_t budget) {
-    SessionOptions options = Under(strategy, budget);
+    SessionOptions options = UnderBudget(strategy, budget);
     options.device = "cuda_emulated";
     return options;
   };

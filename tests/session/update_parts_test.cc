@@ -27,12 +27,8 @@ Graph Layers(const std::string& optimizer) {
 }
 
 SessionOptions Under(const std::string& strategy, int64_t budget_bytes, int64_t part_bytes) {
-  SessionOptions options;
-  options.planning.strategy = strategy;
-  options.planning.device_memory_bytes = budget_bytes;
+  SessionOptions options = UnderBudget(strategy, budget_bytes);
   options.planning.update_part_bytes = part_bytes;
-  options.machine.to_host_bytes_per_second = options.machine.to_device_bytes_per_second = 2e9;
-  options.threads = 2;
   return options;
 }
 
