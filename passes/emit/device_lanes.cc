@@ -474,7 +474,9 @@ void DeviceLanes::ListResidences() {
                           stay.decision >= 0 ? my_.choice.decisions[stay.decision].reason
                           : stay.resident && leaves ? "on the device since the last step, leaves in this one"
                           : stay.resident           ? "stays on the device"
-                                                    : "made here"});
+                          : kind == Kind::kActivation && !IsReceived(stay.storage) && !RootOf(stay.storage).reason.empty()
+                              ? RootOf(stay.storage).reason  // computed again
+                              : "made here"});
   }
 }
 

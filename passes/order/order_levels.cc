@@ -39,6 +39,7 @@ absl::Status AddSlice(const std::string& slice, int32_t num_levels, std::set<int
     if (given[i] && value[i] < 0) value[i] += num_levels;
     value[i] = std::clamp<int64_t>(value[i], 0, num_levels);
   }
+  value[2] = std::min<int64_t>(value[2], std::max(num_levels, 1));
   for (int64_t level = value[0]; level < value[1]; level += value[2]) levels.insert(static_cast<int32_t>(level));
   return absl::OkStatus();
 }

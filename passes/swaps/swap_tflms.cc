@@ -10,6 +10,7 @@
 #include "millrace/status.h"
 #include "passes/access/schedule.h"
 #include "passes/memory/assign_memory.h"
+#include "passes/order/order_levels.h"
 #include "passes/swaps/choose_swaps.h"
 #include "passes/swaps/tflms_tuner.h"
 
@@ -19,21 +20,6 @@ namespace {
 // When the addresses of a tuned set do not fit, the tuner is given less: what its users are told to do by hand.
 constexpr double kRatioStep = 0.05;
 constexpr double kLeastRatio = 0.3;
-
-absl::Status CheckOptions(const TflmsOptions& options) {
-  const auto bad = [](const char* flag, int64_t value, const char* expected) {
-    return absl::InvalidArgumentError(absl::StrCat("--", flag, " is ", value, ", expected ", expected));
-  };
-  constexpr char kPositive[] = "1 or more levels, or -1 (tuned)";
-  if (options.swapout_threshold == 0 || options.swapout_threshold < -1) return bad("swapout_threshold", options.swapout_threshold, kPositive);
-  if (options.swapin_ahead == 0 || options.swapin_ahead < -1) return bad("swapin_ahead", options.swapin_ahead, kPositive);
-  if (options.swapin_groupby < -1) return bad("swapin_groupby", options.swapin_groupby, "0 or more levels, or -1 (tuned)");
-  if (options.sync_mode < 0 || options.sync_mode > 3) return bad("sync_mode", options.sync_mode, "0 (none), 1 (swap-out), 2 (swap-in) or 3 (both)");
-  if (!(options.memory_ratio > 0) || options.memory_ratio > 1) {
-    return absl::InvalidArgumentError(absl::StrCat("--memory_ratio is ", options.memory_ratio, ", expected more than 0 and at most 1"));
-  }
-  return absl::OkStatus();
-}
 
 std::string GiB(int64_t bytes) {
   const double gib = static_cast<double>(bytes) / (int64_t{1} << 30);
@@ -130,10 +116,25 @@ absl::Status NothingFits(const TflmsGraph& graph, const TflmsOptions& options, i
 
 }  // namespace
 
+absl::Status CheckTflmsOptions(const TflmsOptions& options) {
+  const auto bad = [](const char* flag, int64_t value, const char* expected) {
+    return absl::InvalidArgumentError(absl::StrCat("--", flag, " is ", value, ", expected ", expected));
+  };
+  constexpr char kPositive[] = "1 or more levels, or -1 (tuned)";
+  if (options.swapout_threshold == 0 || options.swapout_threshold < -1) return bad("swapout_threshold", options.swapout_threshold, kPositive);
+  if (options.swapin_ahead == 0 || options.swapin_ahead < -1) return bad("swapin_ahead", options.swapin_ahead, kPositive);
+  if (options.swapin_groupby < -1) return bad("swapin_groupby", options.swapin_groupby, "0 or more levels, or -1 (tuned)");
+  if (options.sync_mode < 0 || options.sync_mode > 3) return bad("sync_mode", options.sync_mode, "0 (none), 1 (swap-out), 2 (swap-in) or 3 (both)");
+  if (!(options.memory_ratio > 0) || options.memory_ratio > 1) {
+    return absl::InvalidArgumentError(absl::StrCat("--memory_ratio is ", options.memory_ratio, ", expected more than 0 and at most 1"));
+  }
+  return ParseLevels(options.serialization, 0).status();
+}
+
 absl::StatusOr<SwapChoice> SwapTflms(const SwapRequest& request) {
   const TflmsOptions& options = request.options.tflms;
   const int64_t budget = request.options.device_memory_bytes;
-  MR_RETURN_IF_ERROR(CheckOptions(options));
+  MR_RETURN_IF_ERROR(CheckTflmsOptions(options));
   const TflmsGraph graph = FindTflmsValues(request);
   std::vector<std::string> notes;
   DescribeGraph(request, notes);

@@ -22,6 +22,9 @@
 
 namespace millrace {
 
+// InvalidArgument for parameters out of range and for what is no slice of levels, whatever the graph.
+absl::Status CheckTflmsOptions(const TflmsOptions& options);
+
 // ResourceExhausted when no parameters that the tuner may choose fit, saying what threshold 1 needs; InvalidArgument
 // for parameters out of range and for filters that name nothing in the graph. The choice's notes tell what the original
 // prints: the graph, the passing parameter sets, the chosen one, copies, and the histogram of distances.

@@ -15,6 +15,7 @@
 #include "millrace/profile.h"
 #include "millrace/status.h"
 #include "passes/strategy.h"
+#include "passes/swaps/swap_tflms.h"
 
 namespace millrace::cli {
 namespace {
@@ -65,7 +66,7 @@ absl::Status SetParts(const StrategyOptions& options, PlanningOptions& planning)
   planning.tflms.exclude_inputs = FilterOf(options.filters.exclude_inputs);
   planning.tflms.include_outputs = FilterOf(options.filters.include_outputs);
   planning.tflms.include_inputs = FilterOf(options.filters.include_inputs);
-  return absl::OkStatus();
+  return AsUsageError(CheckTflmsOptions(planning.tflms));
 }
 
 absl::StatusOr<ReplanOptions::Mode> ReplanMode(const std::string& text) {

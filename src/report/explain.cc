@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "plan/plan_text.h"
 #include "plan/step_order.h"
 #include "report/text_table.h"
@@ -119,9 +120,30 @@ class Explainer {
     const std::string why =
         plan_.partition_size > 0 ? absl::StrCat("a partition ends when a device holds ", plan_.partition_size, " nodes of it")
         : plan_.strategy == "tflms" ? "a level of the graph is a partition"
-                                    : "its strategy cuts there";
+        : first && index > 0        ? absl::StrCat(WeightWords(lane, index - 1), ", and what comes here would make it too heavy")
+                                    : WeightWords(lane, index);
     return absl::StrCat("  It is the ", first ? "first" : "", first && last ? " and " : "", last ? "last" : "",
                         " of its partition: ", why, ".\n");
+  }
+
+  // What the partition of a step weighs: it is cut by operations, seconds and bytes made.
+  std::string WeightWords(const Lane& lane, int64_t index) const {
+    const int32_t partition = lane.compute[index].partition;
+    int64_t operations = 0, bytes = 0;
+    double seconds = 0;
+    std::vector<bool> of_partition(order_.size(), false);
+    for (const ComputeStep& step : lane.compute) {
+      if (step.partition != partition) continue;
+      ++operations;
+      seconds += step.predicted_seconds;
+      if (step.position >= 0 && step.position < static_cast<int64_t>(of_partition.size())) of_partition[step.position] = true;
+    }
+    for (const Residence& stay : plan_.residences) {
+      if (stay.device != lane.device || stay.first < 0 || stay.first >= static_cast<int64_t>(of_partition.size())) continue;
+      if (of_partition[stay.first]) bytes += stay.bytes;
+    }
+    return absl::StrCat("partition ", partition, " makes ", FormatBytes(bytes), " in ", operations, " operations of ",
+                        FormatSeconds(seconds));
   }
 
   std::vector<Use> UsesOf(int32_t owner) const {
@@ -165,7 +187,22 @@ class Explainer {
       }
       text += CopiesWithin(tensor, stay.first, s + 1 < stays.size() ? stays[s + 1]->first : INT64_MAX);
     }
+    text += AgainWords(tensor);
     if (stays.size() == 1 && !Copied(tensor)) text += KeptWords(*stays[0], uses);
+    return text;
+  }
+
+  // Of a tensor that is computed a second time: where.
+  std::string AgainWords(const std::string& tensor) const {
+    const std::vector<std::string> parts = absl::StrSplit(tensor, absl::MaxSplits(':', 1));
+    std::string text;
+    for (const Lane& lane : plan_.lanes) {
+      for (const ComputeStep& step : lane.compute) {
+        const std::string& node = plan_.instances[step.instance].name;
+        if (node != absl::StrCat(parts[0], "/recompute") && !absl::StartsWith(node, absl::StrCat(parts[0], "/recompute_"))) continue;
+        absl::StrAppend(&text, "  computed again at ", step.position, " by ", node, "\n");
+      }
+    }
     return text;
   }
 
@@ -225,6 +262,7 @@ class Explainer {
     if (plan_.strategy == "lru" || plan_.strategy == "reactive") return text + "There was room for it until its last use.\n";
     return absl::StrCat(text, plan_.counts.swap_outs + plan_.counts.swap_ins == 0
                                   ? "Everything fits, so nothing moves.\n"
+                              : copies > wait ? "Copies would take longer than it waits.\n"
                                   : "Others give more room per byte copied.\n");
   }
 

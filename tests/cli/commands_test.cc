@@ -177,6 +177,9 @@ TEST_F(CommandsTest, WrongUsageIsFoundBeforeTheGraphIsLoaded) {
   EXPECT_EQ(exit_status([](Options& o) { o.engine.threads = -2; }), kExitUsage);
   EXPECT_EQ(exit_status([](Options& o) { o.engine.machine = "/no/such.pbtxt"; }), kExitUsage);
   EXPECT_EQ(exit_status([](Options& o) { o.strategy.partition_size = -5; }), kExitUsage);
+  EXPECT_EQ(exit_status([](Options& o) { o.strategy.tflms.sync_mode = 4; }), kExitUsage);
+  EXPECT_EQ(exit_status([](Options& o) { o.strategy.tflms.memory_ratio = 2; }), kExitUsage);
+  EXPECT_EQ(exit_status([](Options& o) { o.strategy.tflms.serialization = {"1..2"}; }), kExitUsage);
   EXPECT_EQ(exit_status([](Options& o) { o.output.plot_out = "a.bmp"; }), kExitUsage);
   EXPECT_EQ(exit_status([](Options& o) { o.output.report_out = "/no/such/folder/r.json"; }), kExitUsage);
   EXPECT_EQ(exit_status([](Options& o) { o.output.variables_out = "/no/such/folder/v.npz"; }), kExitUsage);

@@ -18,6 +18,7 @@ TEST(ParseLevels, TakesPythonSlices) {
   EXPECT_EQ(levels({":3", "8:"}), (std::vector<int32_t>{0, 1, 2, 8, 9}));
   EXPECT_EQ(levels({"-1", "-3:-1", "0:10:4"}), (std::vector<int32_t>{0, 4, 7, 8, 9}));
   EXPECT_EQ(levels({"100:", "12"}), (std::vector<int32_t>{}));
+  EXPECT_EQ(levels({"5::9223372036854775807"}), (std::vector<int32_t>{5}));  // no overflow in what comes after it
   for (const char* bad : {"", "x", "1:2:3:4", "1:2:0", "3-5"}) EXPECT_FALSE(ParseLevels({bad}, 10).ok()) << bad;
 }
 

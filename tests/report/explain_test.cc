@@ -78,5 +78,44 @@ TEST(ExplainTest, NamesWhatIsLikeAnUnknownName) {
   EXPECT_THAT(std::string(unknown.status().message()), HasSubstr("there are"));
 }
 
+// a takes little to make from x; a and x wait for ga, while e, g and h need the room.
+ExecutionPlan MadeAgain(const PlanningOptions& options) {
+  struct Line {
+    const char* name;
+    const char* op;
+    std::vector<const char*> inputs;
+  };
+  const Line lines[] = {{"x", "Op", {}}, {"a", "Small", {"x"}}, {"b", "Op", {"a"}}, {"c", "Op", {"b"}}, {"d", "Op", {"c"}},
+                        {"e", "Op", {"d", "c"}}, {"g", "Op", {"e", "d"}}, {"h", "Op", {"g", "e", "d"}}, {"ga", "Op", {"h", "a", "x"}}};
+  Graph graph;
+  for (const Line& line : lines) {
+    Node node;
+    node.name = line.name;
+    node.op = line.op;
+    node.attrs.Set("shape", Shape({2, 2}));
+    for (const char* input : line.inputs) node.inputs.push_back({graph.Find(input), 0});
+    EXPECT_TRUE(graph.AddNode(std::move(node)).ok());
+  }
+  const OpRegistry ops = TestOps();
+  StubOracle oracle;
+  CompileRequest request{graph, ops, oracle, {}, options, UnitMachine(), {}};
+  request.signature.targets = {"ga"};
+  absl::StatusOr<Compiled> compiled = Compile(request);
+  EXPECT_TRUE(compiled.ok()) << compiled.status();
+  return std::move(compiled->plan);
+}
+
+TEST(ExplainTest, SaysThatAValueIsComputedAgainAndWhy) {
+  PlanningOptions options{.strategy = "planned"};
+  options.recompute = Recompute::kOn;
+  options.device_memory_bytes = 256;
+  const ExecutionPlan plan = MadeAgain(options);
+  const std::string first = Explain(plan, options, UnitMachine(), "a:0").value_or("");
+  EXPECT_THAT(first, HasSubstr("computed again at 10 by a/recompute"));
+  const std::string again = Explain(plan, options, UnitMachine(), "a/recompute").value_or("");
+  EXPECT_THAT(again, HasSubstr("computed again for 'ga' instead of moving 16 B"));
+  EXPECT_THAT(again, HasSubstr("It is the first and last of its partition: partition 7 makes"));
+}
+
 }  // namespace
 }  // namespace millrace
