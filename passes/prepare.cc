@@ -12,6 +12,7 @@
 #include "passes/devices/place_devices.h"
 #include "passes/rewrite/accumulate_products.h"
 #include "passes/rewrite/bypass_unused.h"
+#include "passes/rewrite/fuse_biases.h"
 #include "passes/rewrite/fuse_elementwise.h"
 #include "passes/rewrite/order_variable_accesses.h"
 #include "passes/rewrite/slice_updates.h"
@@ -158,7 +159,12 @@ absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
   prepared.inferred.by_value.resize(prepared.graph.num_ids(), 0);
   // Updates whose accesses are ordered: what waited for one waits for the last of its parts.
   SliceLargeUpdates(request, prepared);
-  // Fewer and larger nodes before any order: only what is ordered may be taken together.
+  // Fewer and larger nodes before any order: only what is ordered may be taken together. Products first, which take a bias
+  // that would be a launch, or an operand, of what comes after.
+  if (request.options.fuse) {
+    const PassClock::Run biases(request.clock, "fuse biases");
+    MR_RETURN_IF_ERROR(FuseBiases(prepared.graph, prepared.inferred.by_value).status());
+  }
   if (request.options.fuse) {
     const PassClock::Run run(request.clock, "fuse elementwise");
     MR_RETURN_IF_ERROR(FuseElementwise(prepared.graph, prepared.inferred.by_value).status());

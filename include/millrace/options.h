@@ -87,7 +87,7 @@ struct PlanningOptions {
   int64_t partition_size = 0;
   // Tensors whose producer and consumer are more than this many partitions apart are swapped.
   int64_t swap_distance = 2;
-  // Trees of elementwise ops run as one node; the bits are the same. Off: nodes as the graph has them.
+  // Groups of elementwise ops, and products with their bias, run as one node. Off: nodes as the graph has them.
   bool fuse = false;
   // Sums of matrix products are added up as the products are made, in creation order: less memory, and the same bits
   // under every strategy. Off: nodes as the graph has them.

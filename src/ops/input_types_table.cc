@@ -345,6 +345,7 @@ const char* const kInputTypes[] = {
     "Xlog1py T T",
     "Xlogy T T",
     "Zeta T T",
+    "_FusedMatMul T T T*num_args",
     nullptr};
 
 }  // namespace millrace

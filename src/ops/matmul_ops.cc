@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/einsum.h"
+#include "graph/fused_matmul.h"
 #include "millrace/status.h"
 #include "ops/register.h"
 #include "ops/rules.h"
@@ -152,6 +153,36 @@ Cost SumProductsCost(const OpInstance& node) {
   return cost;
 }
 
+// A product, a bias for its columns, and an activation.
+absl::Status FusedMatMulShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(3));
+  MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {0, 1, 2}));
+  const absl::StatusOr<std::string> activation = ActivationOf(context.attrs());
+  if (!activation.ok()) return ErrorAtNode(context, activation.status());
+  const TensorType factors[] = {context.input(0), context.input(1)};
+  const Tensor* const no_values[] = {nullptr, nullptr};
+  InferenceContext product(context.node_name(), context.op(), context.attrs(), factors, no_values);
+  MR_RETURN_IF_ERROR(MatMulShape(product));
+  const TensorType& result = product.outputs()[0];
+  const Shape& bias = context.shape(2);
+  if (!bias.unknown_rank() && bias.rank() != 1) {
+    return context.Error(absl::StrCat("the bias is ", context.input(2).ToString(), ", expected a vector"));
+  }
+  if (!bias.unknown_rank() && !result.shape.unknown_rank() && bias.dim(0) >= 0 && result.shape.dim(1) >= 0 &&
+      bias.dim(0) != result.shape.dim(1)) {
+    return context.Error(absl::StrCat("the product is ", result.ToString(), " and the bias ", context.input(2).ToString(),
+                                      ", expected one element for each column"));
+  }
+  context.AddOutput(result.dtype, result.shape);
+  return absl::OkStatus();
+}
+
+Cost FusedMatMulCost(const OpInstance& node) {
+  Cost cost = ProductCost(node);
+  cost.flops += 2 * static_cast<double>(node.outputs[0].shape.num_elements());
+  return cost;
+}
+
 }  // namespace
 
 void RegisterMatMulOps(OpRegistry& registry) {
@@ -161,6 +192,7 @@ void RegisterMatMulOps(OpRegistry& registry) {
   AddOp(registry, {.name = "BatchMatMul", .shape = equal_batches, .cost = ProductCost});
   AddOp(registry, {.name = "BatchMatMulV2", .shape = broadcast_batches, .cost = ProductCost});
   AddOp(registry, {.name = "BatchMatMulV3", .shape = BatchMatMulV3Shape, .cost = ProductCost});
+  AddOp(registry, {.name = "_FusedMatMul", .shape = FusedMatMulShape, .cost = FusedMatMulCost});
   // Made by the passes.
   AddOp(registry, {.name = "_SumProducts",
                    .shape = [](InferenceContext& context) { return SumProductsShape(context, 0); },

@@ -70,7 +70,7 @@ TEST_P(FixtureKernelsTest, LeaveNothingToTheHostButWhatLibrariesAndShapesOfDataT
   }
   const std::set<std::string> allowed = {
       // cuBLASLt and cuDNN take these on a device.
-      "MatMul", "BatchMatMul", "BatchMatMulV2", "Einsum", "_SumProducts", "_AddProducts",
+      "MatMul", "_FusedMatMul", "BatchMatMul", "BatchMatMulV2", "Einsum", "_SumProducts", "_AddProducts",
       // Few numbers, which the host must know before it goes on: how many there are is the shape of what follows.
       "Unique", "Where", "DynamicPartition", "BroadcastGradientArgs", "ConcatOffset", "Slice"};
   EXPECT_THAT(left, IsSubsetOf(allowed));

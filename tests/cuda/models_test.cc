@@ -75,7 +75,7 @@ TEST_P(CudaModelsTest, RunsOnItsOwnKernelsAndAgreesWithTheCpu) {
   ASSERT_EQ(losses.size(), 3);
   ExpectClose(expected, losses);
   const std::set<std::string> libraries = {"Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter", "Conv3D",
-                                           "Conv3DBackpropInputV2", "Conv3DBackpropFilterV2", "MatMul", "BatchMatMulV2",
+                                           "Conv3DBackpropInputV2", "Conv3DBackpropFilterV2", "MatMul", "_FusedMatMul", "BatchMatMulV2",
                                            "_SumProducts", "_AddProducts"};
   EXPECT_THAT(left, IsSubsetOf(libraries));
 }

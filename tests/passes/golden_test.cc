@@ -8,6 +8,7 @@
 #include "passes/order/partition.h"
 #include "passes/pipeline.h"
 #include "passes/rewrite/accumulate_products.h"
+#include "passes/rewrite/fuse_biases.h"
 #include "passes/rewrite/bypass_unused.h"
 #include "passes/rewrite/order_variable_accesses.h"
 #include "passes/rewrite/slice_updates.h"
@@ -111,6 +112,15 @@ std::string Accumulate(const GoldenCase& golden) {
   });
 }
 
+std::string Biases(const GoldenCase& golden) {
+  const OpRegistry& ops = OpRegistry::Builtin();
+  const auto title = [](int64_t changes) { return absl::StrCat(changes, " products with their bias"); };
+  return Rewrite(golden, &ops, title, [&](Graph& graph, InferenceResult& inferred) {
+    inferred.by_value.resize(graph.num_ids(), 0);
+    return FuseBiases(graph, inferred.by_value);
+  });
+}
+
 std::string Slice(const GoldenCase& golden) {
   const OpRegistry& ops = OpRegistry::Builtin();
   const auto title = [](int64_t changes) { return absl::StrCat(changes, " updates sliced"); };
@@ -179,6 +189,10 @@ TEST(Golden, BypassesUnusedNodes) {
 
 TEST(Golden, AccumulatesProducts) {
   for (const std::string& file : GoldenFiles("products")) CheckGolden(file, Accumulate);
+}
+
+TEST(Golden, GivesProductsTheirBias) {
+  for (const std::string& file : GoldenFiles("biases")) CheckGolden(file, Biases);
 }
 
 TEST(Golden, SlicesUpdates) {

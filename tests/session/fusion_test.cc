@@ -1,9 +1,13 @@
 // Fused elementwise trees give the bits of the ops on their own.
+#include <array>
+#include <cmath>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "graph/text.h"
 #include "millrace/session.h"
 
@@ -206,6 +210,78 @@ z = Exp(e) {T=float}
     results[fuse] = out.at(0);
   }
   EXPECT_TRUE(results[0].BitEqual(results[1]));
+}
+
+// A dense layer of each kind: bias and Relu in the product's node, an addition of a vector, a Reshape between them.
+TEST(Fusion, ProductsWithTheirBiasHaveTheSameBits) {
+  for (const char* type : {"float", "half", "bfloat16"}) {
+    for (const auto& [rows, inner, columns] : {std::array<int64_t, 3>{6, 5, 4}, {128, 300, 70}, {2, 1, 3000}}) {
+      const std::string text = absl::StrCat(
+          "xf = Placeholder() {dtype=float, shape=shape[", rows, ",", inner, "]}\nwf = Placeholder() {dtype=float, shape=shape[",
+          inner, ",", columns, "]}\nbf = Placeholder() {dtype=float, shape=shape[", columns,
+          "]}\nfolded = Const() {dtype=int32, value=int32[3]{2,", rows / 2, ",", columns, "}}",
+          absl::StrReplaceAll(R"(
+x = Cast(xf) {SrcT=float, DstT=TYPE}
+w = Cast(wf) {SrcT=float, DstT=TYPE}
+b = Cast(bf) {SrcT=float, DstT=TYPE}
+m1 = MatMul(x, w) {T=TYPE, transpose_a=false, transpose_b=false}
+a1 = BiasAdd(m1, b) {T=TYPE}
+r1 = Relu(a1) {T=TYPE}
+m2 = MatMul(r1, w) {T=TYPE, transpose_a=false, transpose_b=true}
+m3 = MatMul(m2, w) {T=TYPE, transpose_a=false, transpose_b=false}
+a3 = AddV2(b, m3) {T=TYPE}
+m4 = MatMul(m2, w) {T=TYPE, transpose_a=false, transpose_b=false}
+s4 = Reshape(m4, folded) {T=TYPE, Tshape=int32}
+a4 = BiasAdd(s4, b) {T=TYPE}
+r4 = Relu(a4) {T=TYPE}
+z1 = Cast(a3) {SrcT=TYPE, DstT=float}
+z2 = Cast(r4) {SrcT=TYPE, DstT=float}
+)", {{"TYPE", type}}));
+      const Session::Feeds feeds = {{"xf", Numbers(Shape({rows, inner}), 1)},
+                                    {"wf", Numbers(Shape({inner, columns}), 2)},
+                                    {"bf", Numbers(Shape({columns}), 3)}};
+      std::vector<Tensor> apart, fused;
+      const std::unique_ptr<Session> one = Make(text, false), other = Make(text, true);
+      ASSERT_TRUE(one->Run(feeds, {"z1", "z2"}, {}, &apart).ok());
+      const absl::Status status = other->Run(feeds, {"z1", "z2"}, {}, &fused);
+      ASSERT_TRUE(status.ok()) << status;
+      EXPECT_LE(Steps(*other), Steps(*one) - 5) << type;
+      for (size_t k = 0; k < apart.size(); ++k) EXPECT_TRUE(fused[k].BitEqual(apart[k])) << type << rows << ", " << k;
+    }
+  }
+}
+
+TEST(Fusion, GelusOfFusedProductsFollowTheirFormulas) {
+  for (const bool exact : {false, true}) {
+    const std::string text = absl::StrCat(R"(
+x = Placeholder() {dtype=float, shape=shape[40,8]}
+w = Placeholder() {dtype=float, shape=shape[8,30]}
+b = Placeholder() {dtype=float, shape=shape[30]}
+m = MatMul(x, w) {T=float}
+a = BiasAdd(m, b) {T=float}
+y = _FusedMatMul(x, w, b) {T=float, num_args=1, fused_ops=["BiasAdd", "Gelu)", exact ? "Exact" : "Approximate", "\"]}\n");
+    std::vector<Tensor> out;
+    const absl::Status status = Make(text, false)->Run(
+        {{"x", Numbers(Shape({40, 8}), 1)}, {"w", Numbers(Shape({8, 30}), 2)}, {"b", Numbers(Shape({30}), 3)}}, {"a", "y"}, {}, &out);
+    ASSERT_TRUE(status.ok()) << status;
+    for (int64_t i = 0; i < out[0].num_elements(); ++i) {
+      const double x = out[0].DoubleAt(i);
+      const double y = exact ? std::erf(x / std::sqrt(2)) : std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x));
+      EXPECT_NEAR(out[1].DoubleAt(i), 0.5 * x * (1 + y), 1e-5 * std::max(1.0, std::abs(x))) << i;
+    }
+  }
+}
+
+TEST(Fusion, ABiasThatDoesNotFitIsRefusedByName) {
+  const char* const text = R"(
+x = Placeholder() {dtype=float, shape=shape[4,8]}
+b = Placeholder() {dtype=float, shape=shape[7]}
+y = _FusedMatMul(x, x, b) {T=float, transpose_b=true, num_args=1, fused_ops=["BiasAdd"]}
+)";
+  std::vector<Tensor> out;
+  const absl::Status status =
+      Make(text, false)->Run({{"x", Numbers(Shape({4, 8}), 1)}, {"b", Numbers(Shape({7}), 2)}}, {"y"}, {}, &out);
+  EXPECT_THAT(std::string(status.message()), ::testing::AllOf(::testing::HasSubstr("'y'"), ::testing::HasSubstr("float[7]")));
 }
 
 }  // namespace

@@ -18,6 +18,28 @@ def product(name, op, a, b, attrs, dtype=f32, **kwargs):
     return Case(name, op, [gen(a, dtype, 1), gen(b, dtype, 2)], attrs, **{**CLOSE[dtype], **kwargs})
 
 
+def fused_cases():
+    """As grappler makes them: a product, a bias, an activation."""
+    def fused(name, a, b, bias, ops, attrs=None, dtype=f32, **kwargs):
+        return Case(f"FusedMatMul_{name}", "_FusedMatMul", [gen(a, dtype, 1), gen(b, dtype, 2), L([gen((bias,), dtype, 3)])],
+                    {"fused_ops": ops, **(attrs or {})}, **{**CLOSE[dtype], **kwargs})
+    for ta in (False, True):
+        for tb in (False, True):
+            a, b = ((17, 20) if ta else (20, 17)), ((50, 17) if tb else (17, 50))
+            yield fused(f"bias_{'t' if ta else 'n'}{'t' if tb else 'n'}", a, b, 50, ["BiasAdd"], {"transpose_a": ta, "transpose_b": tb})
+            yield fused(f"relu_{'t' if ta else 'n'}{'t' if tb else 'n'}", a, b, 50, ["BiasAdd", "Relu"], {"transpose_a": ta, "transpose_b": tb})
+    for op in ("Relu", "Relu6", "Elu", "Tanh", "Sigmoid", "LeakyRelu"):
+        yield fused(op, (5, 9), (9, 20), 20, ["BiasAdd", op])
+        yield fused(f"{op}_one_row", (1, 9), (9, 20), 20, ["BiasAdd", op])
+    yield fused("leak", (5, 9), (9, 20), 20, ["BiasAdd", "LeakyRelu"], {"leakyrelu_alpha": 0.4})
+    for dtype in (f16, bfloat16):
+        yield fused(f"bias_{np.dtype(dtype).name}", (5, 9), (9, 20), 20, ["BiasAdd"], dtype=dtype)
+        yield fused(f"relu_{np.dtype(dtype).name}", (5, 9), (9, 20), 20, ["BiasAdd", "Relu"], dtype=dtype)
+    yield fused("no_rows", (0, 3), (3, 4), 4, ["BiasAdd", "Relu"])
+    yield fused("large", (300, 200), (200, 400), 400, ["BiasAdd", "Relu"])
+    yield fused("unknown", (5, 9), (9, 20), 20, ["BiasAdd", "Exp"], error="")
+
+
 def matmul_cases():
     for ta in (False, True):
         for tb in (False, True):
@@ -96,5 +118,6 @@ def einsum_cases():
 
 def cases():
     yield from matmul_cases()
+    yield from fused_cases()
     yield from batch_cases()
     yield from einsum_cases()

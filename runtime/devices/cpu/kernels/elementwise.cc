@@ -18,6 +18,7 @@ void RegisterElementwiseKernels(KernelRegistry& registry) {
   RegisterSelectKernels(registry);
   RegisterCheckKernels(registry);
   RegisterFusedKernels(registry);
+  RegisterFusedMatMul(registry);
 }
 
 }  // namespace millrace::cpu

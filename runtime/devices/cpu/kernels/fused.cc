@@ -25,16 +25,6 @@ class NoThreads final : public ParallelRunner {
   }
 };
 
-// The kernels of single ops.
-const KernelRegistry& OpKernels() {
-  static const KernelRegistry* const registry = [] {
-    auto* kernels = new KernelRegistry;
-    RegisterCpuKernels(*kernels);
-    return kernels;
-  }();
-  return *registry;
-}
-
 // One op of the tree. An operand is input i of the node, or -1 - k for the result of op k.
 struct FusedOp {
   struct Sized {
@@ -308,6 +298,15 @@ absl::Status FusedKernel::Run(const KernelContext& context) const {
 }
 
 }  // namespace
+
+const KernelRegistry& OpKernels() {
+  static const KernelRegistry* const registry = [] {
+    auto* kernels = new KernelRegistry;
+    RegisterCpuKernels(*kernels);
+    return kernels;
+  }();
+  return *registry;
+}
 
 void RegisterFusedKernels(KernelRegistry& registry) {
   AddKernel(registry, "_Fused", [](const OpInstance& instance) -> absl::StatusOr<std::unique_ptr<Kernel>> {

@@ -11,7 +11,8 @@ class HostProduct final : public Product {
  public:
   explicit HostProduct(const ProductShape& shape) : s_(shape) {}
   int64_t scratch_bytes() const override { return 0; }
-  absl::Status Run(const Queue&, const void* a, const void* b, const void* onto, void* c, void*) const override {
+  absl::Status Run(const Queue&, const void* a, const void* b, const void* onto, const void*, void* c,
+                   void*) const override {
     const float *x = static_cast<const float*>(a), *y = static_cast<const float*>(b);
     const float* base = static_cast<const float*>(onto);
     float* out = static_cast<float*>(c);
@@ -100,7 +101,9 @@ Queue HostServices::QueueOf(const KernelContext& context) {
 }
 
 absl::StatusOr<std::unique_ptr<Product>> HostServices::PlanProduct(const ProductShape& shape) {
-  if (!written_out_ || shape.type != Type::kFloat) return absl::UnimplementedError("no such product");
+  if (!written_out_ || shape.type != Type::kFloat || shape.epilogue != Epilogue::kNone) {
+    return absl::UnimplementedError("no such product");
+  }
   return std::make_unique<HostProduct>(shape);
 }
 

@@ -1,6 +1,8 @@
-// cuBLASLt's products by their definition: column-major, D = alpha op(A) op(B) + beta C, in strided batches.
+// cuBLASLt's products by their definition: column-major, D = epilogue(alpha op(A) op(B) + beta C), in strided batches. There
+// is no epilogue for results of one column, so that callers show what they do without.
 #include <cublasLt.h>
 
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -17,6 +19,9 @@ constexpr size_t kScratch = 1024;
 struct Operation {
   cublasOperation_t a = CUBLAS_OP_N, b = CUBLAS_OP_N;
   cudaDataType_t scale = CUDA_R_32F;
+  uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  int32_t bias_type = -1;
+  const void* bias = nullptr;
 };
 struct Layout {
   cudaDataType_t type = CUDA_R_32F;
@@ -39,6 +44,26 @@ bool Agree(const Operation& operation, const Layout& a, const Layout& b, const L
          c.leading >= c.rows && a.batch == c.batch && b.batch == c.batch;
 }
 
+bool HasBias(const Operation& operation) { return (operation.epilogue & CUBLASLT_EPILOGUE_BIAS) != 0; }
+
+// With its bias alone, where it is of the result's type and there.
+bool Covers(const Operation& operation, const Layout& d) {
+  if (operation.epilogue == CUBLASLT_EPILOGUE_DEFAULT) return true;
+  const bool known = operation.epilogue == CUBLASLT_EPILOGUE_BIAS || operation.epilogue == CUBLASLT_EPILOGUE_RELU_BIAS ||
+                     operation.epilogue == CUBLASLT_EPILOGUE_GELU_BIAS;
+  const bool same_type = operation.bias_type == -1 || operation.bias_type == d.type;
+  return known && same_type && operation.bias != nullptr && d.type != CUDA_R_64F && d.columns > 1;
+}
+
+// The sum has the precision that it is computed in, float, before anything is added.
+double After(const Operation& operation, Number type, double sum, int64_t row) {
+  if (!HasBias(operation)) return sum;
+  const auto x = static_cast<float>(static_cast<float>(sum) + Get(type, operation.bias, row));
+  if (operation.epilogue == CUBLASLT_EPILOGUE_RELU_BIAS) return x > 0 || std::isnan(x) ? x : 0;
+  if (operation.epilogue == CUBLASLT_EPILOGUE_BIAS) return x;
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
 }  // namespace
 
 extern "C" {
@@ -50,16 +75,25 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) { return delete reinterp
 const char* cublasLtGetStatusString(cublasStatus_t) { return "an error of the fake"; }
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* operation, cublasComputeType_t, cudaDataType_t scale) {
-  *operation = reinterpret_cast<cublasLtMatmulDesc_t>(new Operation{CUBLAS_OP_N, CUBLAS_OP_N, scale});
+  *operation = reinterpret_cast<cublasLtMatmulDesc_t>(new Operation{.scale = scale});
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t operation) { return delete Of(operation), CUBLAS_STATUS_SUCCESS; }
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t which,
                                               const void* value, size_t bytes) {
-  if (bytes != sizeof(cublasOperation_t)) return CUBLAS_STATUS_INVALID_VALUE;
-  if (which == CUBLASLT_MATMUL_DESC_TRANSA) std::memcpy(&Of(operation)->a, value, bytes);
-  if (which == CUBLASLT_MATMUL_DESC_TRANSB) std::memcpy(&Of(operation)->b, value, bytes);
-  return CUBLAS_STATUS_SUCCESS;
+  const auto set = [&](auto& field) {
+    if (bytes != sizeof field) return CUBLAS_STATUS_INVALID_VALUE;
+    std::memcpy(&field, value, bytes);
+    return CUBLAS_STATUS_SUCCESS;
+  };
+  switch (which) {
+    case CUBLASLT_MATMUL_DESC_TRANSA: return set(Of(operation)->a);
+    case CUBLASLT_MATMUL_DESC_TRANSB: return set(Of(operation)->b);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE: return set(Of(operation)->epilogue);
+    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE: return set(Of(operation)->bias_type);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER: return set(Of(operation)->bias);
+    default: return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
 }
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType_t type, uint64_t rows, uint64_t columns,
                                           int64_t leading) {
@@ -90,6 +124,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatmulPreference_t, int wanted, cublasLtMatmulHeuristicResult_t* results,
                                               int* found) {
   if (wanted < 1 || !Agree(*Of(operation), *Of(a), *Of(b), *Of(c)) || Of(c)->rows != Of(d)->rows) return CUBLAS_STATUS_INVALID_VALUE;
+  if (!Covers(*Of(operation), *Of(d))) return CUBLAS_STATUS_NOT_SUPPORTED;
   std::memset(results, 0, sizeof *results);
   results->workspaceSize = kScratch;
   return *found = 1, CUBLAS_STATUS_SUCCESS;
@@ -100,7 +135,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
                               const cublasLtMatmulAlgo_t*, void* scratch, size_t scratch_bytes, cudaStream_t stream) {
   const Operation& op = *Of(operation);
   const Layout &la = *Of(a_layout), &lb = *Of(b_layout), &lc = *Of(c_layout), &ld = *Of(d_layout);
-  if (stream == nullptr || !Agree(op, la, lb, lc)) return CUBLAS_STATUS_INVALID_VALUE;
+  if (stream == nullptr || !Agree(op, la, lb, lc) || !Covers(op, ld)) return CUBLAS_STATUS_INVALID_VALUE;
   if (!millrace::cuda::fake::SpoilScratch(scratch, scratch_bytes, kScratch)) return CUBLAS_STATUS_INVALID_VALUE;
   const Number type = NumberOf(lc.type), scale = NumberOf(op.scale);
   const double factor = Get(scale, alpha, 0), keep = Get(scale, beta, 0);
@@ -115,7 +150,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
           sum += Get(type, a, p * la.stride + at_a) * Get(type, b, p * lb.stride + at_b);
         }
         const double before = keep != 0 ? keep * Get(type, c, p * lc.stride + i + j * lc.leading) : 0;
-        Set(type, d, p * ld.stride + i + j * ld.leading, factor * sum + before);
+        Set(type, d, p * ld.stride + i + j * ld.leading, After(op, type, factor * sum + before, i));
       }
     }
   }

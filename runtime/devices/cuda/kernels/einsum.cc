@@ -264,7 +264,7 @@ class EinsumPlanner {
           const void* x = Prepare(queue, factors, 0, type, bytes, context.inputs[first], scratch);
           const void* y = Prepare(queue, factors, 1, type, bytes, context.inputs[1 - first], scratch);
           void* result = back.needed ? scratch + back_at : context.outputs[0];
-          MR_RETURN_IF_ERROR(product->Run(queue, x, y, nullptr, result, scratch + library_at));
+          MR_RETURN_IF_ERROR(product->Run(queue, x, y, nullptr, nullptr, result, scratch + library_at));
           if (back.needed) RunPacking(queue, back, type, bytes, result, context.outputs[0], nullptr);
           return absl::OkStatus();
         },

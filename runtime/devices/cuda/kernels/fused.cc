@@ -301,18 +301,20 @@ class OpByOpKernel final : public Kernel {
 
 }  // namespace
 
+absl::StatusOr<std::unique_ptr<Kernel>> MakeGroup(DeviceServices& services, const OpInstance& node) {
+  MR_ASSIGN_OR_RETURN(std::vector<FusedOp> ops, ReadOps(node));
+  absl::StatusOr<std::unique_ptr<Kernel>> program = MakeProgram(services, node, ops);
+  if (program.ok() || !absl::IsUnimplemented(program.status())) return program;
+  KernelRegistry kernels;
+  RegisterElementwise(kernels, services);
+  auto one_by_one = std::make_unique<OpByOpKernel>();
+  MR_RETURN_IF_ERROR(one_by_one->Prepare(kernels, node, std::move(ops)));
+  return one_by_one;
+}
+
 void RegisterFused(KernelRegistry& registry, DeviceServices& services) {
-  auto kernels = std::make_shared<KernelRegistry>();
-  RegisterElementwise(*kernels, services);
-  const absl::Status added = registry.Register(
-      "_Fused", [kernels, &services](const OpInstance& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
-        MR_ASSIGN_OR_RETURN(std::vector<FusedOp> ops, ReadOps(node));
-        absl::StatusOr<std::unique_ptr<Kernel>> program = MakeProgram(services, node, ops);
-        if (program.ok() || !absl::IsUnimplemented(program.status())) return program;
-        auto one_by_one = std::make_unique<OpByOpKernel>();
-        MR_RETURN_IF_ERROR(one_by_one->Prepare(*kernels, node, std::move(ops)));
-        return one_by_one;
-      });
+  const absl::Status added =
+      registry.Register("_Fused", [&services](const OpInstance& node) { return MakeGroup(services, node); });
   CHECK(added.ok()) << added;
 }
 

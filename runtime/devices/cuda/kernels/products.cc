@@ -7,6 +7,7 @@
 #include "cuda/kernels/common.h"
 #include "cuda/kernels/register.h"
 #include "cuda/launch/layout.h"
+#include "graph/fused_matmul.h"
 
 namespace millrace::cuda {
 namespace {
@@ -25,7 +26,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeOf(DeviceServices& services, const P
       [product, begins = std::move(begins)](const Queue& queue, const KernelContext& context) -> absl::Status {
         for (const Begin& begin : begins) {
           MR_RETURN_IF_ERROR(product->Run(queue, context.input<char>(0) + begin.a, context.input<char>(1) + begin.b,
-                                          nullptr, context.output<char>(0) + begin.c, AlignedScratch(context)));
+                                          nullptr, nullptr, context.output<char>(0) + begin.c, AlignedScratch(context)));
         }
         return absl::OkStatus();
       },
@@ -140,7 +141,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeSum(DeviceServices& services, const 
         const void* onto = first > 0 ? context.inputs[0] : nullptr;
         for (size_t k = 0; k < products.size(); ++k) {
           MR_RETURN_IF_ERROR(products[k]->Run(queue, context.inputs[first + 2 * k], context.inputs[first + 2 * k + 1], onto,
-                                              context.outputs[0], AlignedScratch(context)));
+                                              nullptr, context.outputs[0], AlignedScratch(context)));
           onto = context.outputs[0];
         }
         return absl::OkStatus();
@@ -148,11 +149,88 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeSum(DeviceServices& services, const 
       scratch > 0 ? scratch + kLibraryAlignment : 0);
 }
 
+// Of the product of a _FusedMatMul, with what of its bias and activation the library can do in the same launch.
+ProductShape FusedShape(const OpInstance& product, Type type, const std::string& activation) {
+  ProductShape shape;
+  shape.type = type;
+  shape.transpose_a = product.attrs.GetOr<bool>("transpose_a", false);
+  shape.transpose_b = product.attrs.GetOr<bool>("transpose_b", false);
+  shape.m = product.outputs[0].shape.dim(0);
+  shape.n = product.outputs[0].shape.dim(1);
+  shape.k = product.inputs[0].shape.dim(shape.transpose_a ? 0 : 1);
+  shape.stride_a = shape.m * shape.k;
+  shape.stride_b = shape.k * shape.n;
+  shape.stride_c = shape.m * shape.n;
+  shape.epilogue = activation == "Relu"             ? Epilogue::kBiasRelu
+                   : activation == kGeluApproximate ? Epilogue::kBiasGelu
+                                                    : Epilogue::kBias;
+  return shape;
+}
+
+std::unique_ptr<Kernel> MakeProductWithBias(DeviceServices& services, std::shared_ptr<Product> product) {
+  const int64_t scratch = product->scratch_bytes() > 0 ? product->scratch_bytes() + kLibraryAlignment : 0;
+  return MakeLaunch(
+      services,
+      [product = std::move(product)](const Queue& queue, const KernelContext& context) {
+        return product->Run(queue, context.inputs[0], context.inputs[1], nullptr, context.inputs[2], context.outputs[0],
+                            AlignedScratch(context));
+      },
+      scratch);
+}
+
+// A kernel that writes the result, and one that goes over it, with what is left of the bias in its second input.
+class ProductThenGroup final : public Kernel {
+ public:
+  ProductThenGroup(OpInstance product_node, std::unique_ptr<Kernel> product, OpInstance group_node, std::unique_ptr<Kernel> group)
+      : product_node_(std::move(product_node)), group_node_(std::move(group_node)), product_(std::move(product)), group_(std::move(group)) {}
+  int64_t scratch_bytes() const override { return std::max(product_->scratch_bytes(), group_->scratch_bytes()); }
+  absl::Status Run(const KernelContext& context) const override {
+    KernelContext stage = context;
+    stage.instance = &product_node_;
+    MR_RETURN_IF_ERROR(product_->Run(stage));
+    void* const operands[] = {context.outputs[0], context.inputs[2]};
+    stage.instance = &group_node_;
+    stage.inputs = operands;
+    return group_->Run(stage);
+  }
+
+ private:
+  const OpInstance product_node_, group_node_;
+  const std::unique_ptr<Kernel> product_, group_;
+};
+
+// One launch where the library has it, else the product and a group of elementwise ops over it.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeFusedMatMul(DeviceServices& services, const OpInstance& instance) {
+  MR_ASSIGN_OR_RETURN(const Type type, FloatingTypeOf(instance, instance.outputs[0].dtype));
+  MR_ASSIGN_OR_RETURN(const std::string activation, ActivationOf(instance.attrs));
+  OpInstance product = ProductOf(instance);
+  const ProductShape shape = FusedShape(product, type, activation);
+  absl::StatusOr<std::unique_ptr<Product>> planned = absl::UnimplementedError("no terms");
+  if (instance.outputs[0].shape.num_elements() > 0 && shape.k > 0 && type != Type::kDouble) planned = services.PlanProduct(shape);
+  if (!planned.ok() && !absl::IsUnimplemented(planned.status())) return planned.status();
+  if (planned.ok() && (activation.empty() || shape.epilogue != Epilogue::kBias)) {
+    return MakeProductWithBias(services, *std::move(planned));
+  }
+  const bool no_op = activation == kGeluApproximate || activation == kGeluExact;
+  if (no_op) return Refused(instance, absl::StrCat("activation ", activation));
+  OpInstance group = ElementwiseOf(instance, !planned.ok(), activation);
+  std::unique_ptr<Kernel> first;
+  if (planned.ok()) {
+    first = MakeProductWithBias(services, *std::move(planned));
+  } else {
+    MR_ASSIGN_OR_RETURN(first, MakeMatMul(services, product));
+  }
+  MR_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> rest, MakeGroup(services, group));
+  return std::make_unique<ProductThenGroup>(planned.ok() ? instance : std::move(product), std::move(first), std::move(group),
+                                            std::move(rest));
+}
+
 }  // namespace
 
 void RegisterProducts(KernelRegistry& registry, DeviceServices& services) {
   Add(registry, services, "_SumProducts", [](DeviceServices& s, const OpInstance& instance) { return MakeSum(s, instance, 0); });
   Add(registry, services, "_AddProducts", [](DeviceServices& s, const OpInstance& instance) { return MakeSum(s, instance, 1); });
+  Add(registry, services, "_FusedMatMul", MakeFusedMatMul);
   for (const char* op : {"MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"}) {
     Add(registry, services, op, MakeMatMul);
   }

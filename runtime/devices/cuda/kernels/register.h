@@ -21,6 +21,8 @@ void RegisterOptimizers(KernelRegistry& registry, DeviceServices& services);
 absl::StatusOr<std::unique_ptr<Kernel>> MakeIntegerDivision(DeviceServices& services, const OpInstance& instance);
 void RegisterIntegers(KernelRegistry& registry, DeviceServices& services);
 void RegisterEinsum(KernelRegistry& registry, DeviceServices& services);
+// Of a `_Fused` node.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeGroup(DeviceServices& services, const OpInstance& node);
 void RegisterFused(KernelRegistry& registry, DeviceServices& services);
 void RegisterImages(KernelRegistry& registry, DeviceServices& services);
 void RegisterRandom(KernelRegistry& registry, DeviceServices& services);

@@ -17,6 +17,10 @@ namespace millrace::cuda {
 
 struct FusedArguments;
 
+// What is done to a product before it is rounded to its type: n elements of a bias are added; of this sum the larger of it
+// and 0 is taken, or Gelu with the hyperbolic tangent.
+enum class Epilogue { kNone, kBias, kBiasRelu, kBiasGelu };
+
 // c[b] = a[b] * b[b], row-major; a is m x k (k x m when transposed), b k x n (n x k). A stride of 0 repeats a matrix.
 struct ProductShape {
   Type type = Type::kFloat;
@@ -24,6 +28,7 @@ struct ProductShape {
   bool transpose_a = false, transpose_b = false;
   int64_t stride_a = 0, stride_b = 0, stride_c = 0;  // elements
   int64_t alignment = kTensorAlignment;               // of the operands, in bytes
+  Epilogue epilogue = Epilogue::kNone;
 };
 
 // Of scratch memory that libraries get; tensors are aligned to kTensorAlignment alone.
@@ -34,8 +39,8 @@ class Product {
   virtual ~Product() = default;
   // Aligned to kLibraryAlignment.
   virtual int64_t scratch_bytes() const = 0;
-  // `onto`, if any, is added: c itself, or memory apart from it.
-  virtual absl::Status Run(const Queue& queue, const void* a, const void* b, const void* onto, void* c,
+  // `onto`, if any, is added: c itself, or memory apart from it. `bias`: where the epilogue has one.
+  virtual absl::Status Run(const Queue& queue, const void* a, const void* b, const void* onto, const void* bias, void* c,
                            void* scratch) const = 0;
 };
 

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "absl/synchronization/mutex.h"
 #include "cuda/plugin/cuda_services.h"
 #include "millrace/status.h"
 #include "millrace/types.h"
@@ -49,6 +50,7 @@ class BlasProduct final : public Product {
     MR_RETURN_IF_ERROR(MakeLayout(&b_, shape_.transpose_b ? k : n, shape_.transpose_b ? n : k, shape_.stride_b));
     MR_RETURN_IF_ERROR(MakeLayout(&a_, shape_.transpose_a ? m : k, shape_.transpose_a ? k : m, shape_.stride_a));
     MR_RETURN_IF_ERROR(MakeLayout(&c_, n, m, shape_.stride_c));
+    if (shape_.epilogue != Epilogue::kNone) MR_RETURN_IF_ERROR(SetEpilogue());
     cublasLtMatmulPreference_t preference = nullptr;
     MR_RETURN_IF_ERROR(check(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate"));
     cublasStatus_t status = cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
@@ -75,8 +77,11 @@ class BlasProduct final : public Product {
 
   int64_t scratch_bytes() const override { return AlignUp(static_cast<int64_t>(choice_.workspaceSize), kLibraryAlignment); }
 
-  absl::Status Run(const Queue& queue, const void* a, const void* b, const void* onto, void* c,
+  absl::Status Run(const Queue& queue, const void* a, const void* b, const void* onto, const void* bias, void* c,
                    void* scratch) const override {
+    // The descriptor holds the pointer until the launch has been made.
+    const absl::MutexLock lock(&mutex_);
+    if (shape_.epilogue != Epilogue::kNone) MR_RETURN_IF_ERROR(SetBias(bias));
     const float one = 1, zero = 0;
     const double wide_one = 1, wide_zero = 0;
     const bool wide = shape_.type == Type::kDouble;
@@ -90,6 +95,25 @@ class BlasProduct final : public Product {
   }
 
  private:
+  absl::Status SetBias(const void* bias) const {
+    return BlasStatus(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias),
+                      services_.device(), "the place of a bias");
+  }
+
+  // Its n elements are for the rows of the column-major result, which are the columns of ours.
+  absl::Status SetEpilogue() const {
+    const uint32_t epilogue = shape_.epilogue == Epilogue::kBias       ? CUBLASLT_EPILOGUE_BIAS
+                              : shape_.epilogue == Epilogue::kBiasRelu ? CUBLASLT_EPILOGUE_RELU_BIAS
+                                                                       : CUBLASLT_EPILOGUE_GELU_BIAS;
+    MR_RETURN_IF_ERROR(BlasStatus(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
+                                                                 sizeof epilogue), services_.device(), "an epilogue"));
+    const auto type = static_cast<int32_t>(DataTypeOf(shape_.type));
+    MR_RETURN_IF_ERROR(BlasStatus(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type,
+                                                                 sizeof type), services_.device(), "the type of a bias"));
+    // An algorithm is looked for by the alignment of what stands here; nothing is read there.
+    return SetBias(reinterpret_cast<const void*>(static_cast<uintptr_t>(shape_.alignment)));
+  }
+
   absl::Status MakeLayout(cublasLtMatrixLayout_t* layout, int64_t rows, int64_t columns, int64_t stride) const {
     const auto check = [&](cublasStatus_t status) {
       return BlasStatus(status, services_.device(), "the layout of a matrix");
@@ -108,6 +132,7 @@ class BlasProduct final : public Product {
   cublasLtMatmulDesc_t operation_ = nullptr;
   cublasLtMatrixLayout_t a_ = nullptr, b_ = nullptr, c_ = nullptr;
   cublasLtMatmulHeuristicResult_t choice_ = {};
+  mutable absl::Mutex mutex_;
 };
 
 }  // namespace
