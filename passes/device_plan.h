@@ -11,11 +11,13 @@
 #include "passes/emit/insert_swaps.h"
 #include "passes/emit/remote_waits.h"
 #include "passes/memory/assign_memory.h"
+#include "passes/planner/gaps.h"
 
 namespace millrace {
 
 struct DevicePlan {
   DeviceGraph device;
+  GapGraph gaps;  // of `device`, once a policy has looked for them
   RemoteWaits remote_waits;
   SwapChoice choice;
   Schedule schedule;

@@ -91,7 +91,8 @@ absl::StatusOr<OrderedGraph> OrderOnce(const CompileRequest& request, Strategy::
 
 // The plan of a graph whose order is chosen: it decides all lifetimes, so everything here is about memory.
 absl::StatusOr<Compiled> PlanOrdered(const CompileRequest& request, const Prepared& prepared, const Strategy& strategy,
-                                     OrderedGraph ordered, const PlanLimits& limits) {
+                                     OrderedGraph ordered, const PlanLimits& limits,
+                                     std::vector<DevicePlan> looked = {}) {
   const PlanningOptions& options = request.options;
   MR_RETURN_IF_ERROR(VerifyPartitioning(*ordered.graph, ordered.partitioning));
   Compiled compiled;
@@ -99,7 +100,7 @@ absl::StatusOr<Compiled> PlanOrdered(const CompileRequest& request, const Prepar
   compiled.placement_notes = prepared.placement_notes;
   compiled.graph = std::move(*ordered.graph);
   MR_ASSIGN_OR_RETURN(std::vector<DevicePlan> devices,
-                      DecideDevices(request, strategy, ordered.partitioning, ordered.inferred, limits, compiled.graph));
+                      DecideDevices(request, strategy, ordered.partitioning, ordered.inferred, limits, compiled.graph, std::move(looked)));
   MR_RETURN_IF_ERROR(InsertCopies(request, devices, compiled.graph));
   // Lanes: what runs and what it waits for.
   {
@@ -219,14 +220,14 @@ absl::StatusOr<Compiled> FindPlan(const CompileRequest& request, Prepared& prepa
     PlanLimits search = limits, full = limits;
     search.work = full.work = &work;
     if (request.options.plan_seconds > 0) search.deadline -= std::max(Clock::duration(0), limits.deadline - Clock::now()) / 2;
-    MR_ASSIGN_OR_RETURN(std::vector<OrderedGraph> found, SearchOrders(request, prepared, *strategy, search));
+    MR_ASSIGN_OR_RETURN(std::vector<FoundOrder> found, SearchOrders(request, prepared, *strategy, search));
     absl::StatusOr<Compiled> best = absl::InternalError("nothing was found");
     for (size_t k = 0; k < found.size(); ++k) {
       if (best.ok() && (Clock::now() >= limits.deadline || AllHidden(best->plan))) break;
       if (best.ok()) full.known_seconds = best->plan.predicted_step_seconds;
-      if (kLeastOfLook * found[k].looked_seconds >= full.known_seconds) continue;
+      if (kLeastOfLook * found[k].ordered.looked_seconds >= full.known_seconds) continue;
       full.work_part = k + 1 < found.size() ? kWorkForTheFirst : 1;
-      absl::StatusOr<Compiled> compiled = PlanOrdered(request, prepared, *strategy, std::move(found[k]), full);
+      absl::StatusOr<Compiled> compiled = PlanOrdered(request, prepared, *strategy, std::move(found[k].ordered), full, std::move(found[k].looked));
       if (absl::IsAborted(compiled.status())) continue;
       if (!compiled.ok() && !absl::IsResourceExhausted(compiled.status())) return compiled.status();
       KeepFaster(std::move(compiled), best);

@@ -20,8 +20,7 @@ int64_t MaxJoinedBytes(int64_t budget_bytes) {
 }
 
 // `plan_seconds`: what the plan at hand takes.
-double LowerBound(const AccessGraph& graph, const Machine& machine, int64_t budget_bytes, double plan_seconds) {
-  const GapGraph gaps = FindGaps(graph, machine);
+double LowerBound(const GapGraph& gaps, int64_t budget_bytes, double plan_seconds) {
   if (budget_bytes == 0) return gaps.compute_seconds();
   const double bound = CutBound(gaps, budget_bytes);
   return bound < plan_seconds ? std::max(bound, TransferBound(gaps, budget_bytes, plan_seconds)) : bound;
@@ -53,7 +52,7 @@ absl::Status PlanMemory(const CompileRequest& request, const PlanningOptions& op
     const PassClock::Run run(request.clock, "choose swaps");
     PlanLimits allowed = limits;
     allowed.residents_leave = !request.disk_tier;
-    MR_ASSIGN_OR_RETURN(plan.choice, strategy.swaps({access, options, request.machine, graph, plan.device, allowed}));
+    MR_ASSIGN_OR_RETURN(plan.choice, strategy.swaps({access, options, request.machine, graph, plan.device, allowed, &plan.gaps}));
   }
   // … as if feeds were there from the start, which those of other devices are not …
   const SwapChoice without_delay = plan.choice;
@@ -74,8 +73,23 @@ absl::Status PlanMemory(const CompileRequest& request, const PlanningOptions& op
   plan.memory = *std::move(memory);
   MR_RETURN_IF_ERROR(VerifyMemory(access, plan.schedule, plan.memory));
   const double plan_seconds = std::max(plan.choice.predicted_seconds, LinkSeconds(access, request.machine, plan.choice));
-  plan.lower_bound_seconds = LowerBound(access, request.machine, budget_bytes, plan_seconds);
+  if (plan.gaps.graph == nullptr) plan.gaps = FindGaps(access, request.machine);
+  plan.lower_bound_seconds = LowerBound(plan.gaps, budget_bytes, plan_seconds);
+  plan.gaps = GapGraph();
   return absl::OkStatus();
+}
+
+// One device's as it was looked at, in no partitions yet; empty when it must be made again.
+std::vector<DevicePlan> Reusable(std::vector<DevicePlan> looked, Graph& graph) {
+  if (looked.size() != 1) return {};
+  DevicePlan& plan = looked[0];
+  const std::vector<int32_t>& partition = plan.device.access.partition;
+  const auto other = [&](int32_t p) { return p != partition.front(); };
+  if (std::any_of(partition.begin(), partition.end(), other)) return {};
+  NameAndCut(graph, plan.device);
+  if (plan.gaps.graph != nullptr) plan.gaps.graph = &plan.device.access;
+  plan.choice = SwapChoice();
+  return looked;
 }
 
 absl::Status OnDevice(const CompileRequest& request, int32_t device, const absl::Status& status) {
@@ -88,20 +102,25 @@ absl::Status OnDevice(const CompileRequest& request, int32_t device, const absl:
 absl::StatusOr<std::vector<DevicePlan>> DecideDevices(const CompileRequest& request, const Strategy& strategy,
                                                       const Partitioning& partitioning,
                                                       const InferenceResult& inferred, const PlanLimits& limits,
-                                                      Graph& graph) {
+                                                      Graph& graph, std::vector<DevicePlan> looked) {
   MR_RETURN_IF_ERROR(request.oracle.MayGoOn());
   const int32_t num_devices = request.options.num_devices();
-  std::vector<DevicePlan> plans(num_devices);
+  std::vector<DevicePlan> plans;
   std::vector<DeviceGraph*> devices;
   const std::vector<DeviceOrder> orders = SplitByDevice(graph, partitioning.order, num_devices);
   std::vector<RemoteWaits> waits;
   {
     const PassClock::Run run(request.clock, "storage");
+    plans = Reusable(std::move(looked), graph);
+    const bool known = !plans.empty();
+    plans.resize(num_devices);
     // Tensors to storages: views and in-place results share memory before anything is counted.
     for (int32_t d = 0; d < num_devices; ++d) {
-      plans[d].device = BuildDeviceGraph(graph, orders[d], inferred,
-                                         {.max_joined_bytes = MaxJoinedBytes(request.options.BudgetOf(d)),
-                                          .names = limits.effort == PlanEffort::kFull});
+      if (!known) {
+        plans[d].device = BuildDeviceGraph(graph, orders[d], inferred,
+                                           {.max_joined_bytes = MaxJoinedBytes(request.options.BudgetOf(d)),
+                                            .names = limits.effort == PlanEffort::kFull});
+      }
       devices.push_back(&plans[d].device);
     }
     NameReceived(graph, devices);

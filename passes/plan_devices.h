@@ -18,11 +18,12 @@
 namespace millrace {
 
 // `graph` is a prepared graph as ordered by `partitioning`. ResourceExhausted when a device's budget is too small.
-// With PlanEffort::kQuick only `device` and `choice` are made. Aborted when the copies take longer than limits.link_seconds.
+// With PlanEffort::kQuick only `device`, `gaps` and `choice` are made. `looked`: what that made of the same order, if that
+// has been cut into partitions since; else empty. Aborted when the copies take longer than limits.link_seconds.
 absl::StatusOr<std::vector<DevicePlan>> DecideDevices(const CompileRequest& request, const Strategy& strategy,
                                                       const Partitioning& partitioning,
                                                       const InferenceResult& inferred, const PlanLimits& limits,
-                                                      Graph& graph);
+                                                      Graph& graph, std::vector<DevicePlan> looked = {});
 
 // Copies become nodes when all devices are decided: until then the graph's edges are those of the tensors.
 absl::Status InsertCopies(const CompileRequest& request, std::vector<DevicePlan>& plans, Graph& graph);

@@ -93,10 +93,10 @@ class Search {
     limits_.effort = PlanEffort::kQuick;
   }
 
-  absl::StatusOr<std::vector<OrderedGraph>> Run() {
+  absl::StatusOr<std::vector<FoundOrder>> Run() {
     MR_RETURN_IF_ERROR(TryOrders());
     if (request_.options.recompute != Recompute::kOff && request_.options.num_devices() == 1) RewriteOrders();
-    std::vector<OrderedGraph> found;
+    std::vector<FoundOrder> found;
     const double worth_a_plan = kWorthAPlan * best_->step_seconds;
     const auto worth = [&](const std::optional<Looked>& also) {
       return also && also->step_seconds <= worth_a_plan && request_.options.recompute == Recompute::kAuto;
@@ -237,7 +237,7 @@ class Search {
       const PassClock::Run run(request_.clock, "recompute");
       const auto budget = static_cast<int64_t>(target * static_cast<double>(request_.options.BudgetOf(0)));
       const DeviceGraph& device = best_->devices[0].device;
-      weighed = WeighRecompute(best_->ordered, device, request_.machine, budget, limits);
+      weighed = WeighRecompute(best_->ordered, device, request_.machine, best_->devices[0].gaps, budget, limits);
       limits_.work->Spend(weighed.work);
       if (weighed.again.empty()) return limits.prices.size();
       if (!must && weighed.again == in_vain_) return weighed.price + 1;
@@ -266,14 +266,14 @@ class Search {
   }
 
   // To be planned in full: with the partitions it was looked at with, or its final ones, in a graph of its own.
-  void Add(Looked& looked, std::vector<OrderedGraph>& found) const {
+  void Add(Looked& looked, std::vector<FoundOrder>& found) const {
     std::shared_ptr<Graph>& graph = looked.ordered.graph;
-    const bool shared = std::any_of(found.begin(), found.end(), [&](const OrderedGraph& other) { return other.graph == graph; });
+    const bool shared = std::any_of(found.begin(), found.end(), [&](const FoundOrder& other) { return other.ordered.graph == graph; });
     if (shared) graph = std::make_shared<Graph>(graph->Clone());
     UsePartitions(looked);
     CutPartitions(looked);
     looked.ordered.looked_seconds = looked.step_seconds;
-    found.push_back(std::move(looked.ordered));
+    found.push_back({std::move(looked.ordered), std::move(looked.devices)});
   }
 
   void CutPartitions(Looked& looked) const {
@@ -336,8 +336,8 @@ class Search {
 
 }  // namespace
 
-absl::StatusOr<std::vector<OrderedGraph>> SearchOrders(const CompileRequest& request, Prepared& prepared,
-                                         const Strategy& strategy, const PlanLimits& limits) {
+absl::StatusOr<std::vector<FoundOrder>> SearchOrders(const CompileRequest& request, Prepared& prepared,
+                                                     const Strategy& strategy, const PlanLimits& limits) {
   return Search(request, prepared, strategy, limits).Run();
 }
 

@@ -12,17 +12,23 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "passes/device_plan.h"
 #include "passes/prepare.h"
 #include "passes/recompute.h"
 #include "passes/strategy.h"
 
 namespace millrace {
 
+struct FoundOrder {
+  OrderedGraph ordered;
+  std::vector<DevicePlan> looked;  // as it was looked at, for DecideDevices
+};
+
 // What is worth a plan in full: the best, and with Recompute::kAuto what it was before values were computed again and the
 // second best, where they come near: quick plans only estimate. ResourceExhausted when no order fits. `limits.effort` is not looked at; past the deadline the best so far is taken.
 // Takes the prepared graph; every graph returned is used by nothing else.
-absl::StatusOr<std::vector<OrderedGraph>> SearchOrders(const CompileRequest& request, Prepared& prepared,
-                                         const Strategy& strategy, const PlanLimits& limits);
+absl::StatusOr<std::vector<FoundOrder>> SearchOrders(const CompileRequest& request, Prepared& prepared,
+                                                     const Strategy& strategy, const PlanLimits& limits);
 
 }  // namespace millrace
 

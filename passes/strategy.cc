@@ -55,7 +55,7 @@ absl::StatusOr<SwapChoice> LeastRecentlyUsed(const SwapRequest& request) {
 }
 
 absl::StatusOr<SwapChoice> Planned(const SwapRequest& request) {
-  return SwapPlanned(request.graph, request.machine, request.options.device_memory_bytes, request.limits);
+  return SwapPlanned(request.graph, request.machine, request.options.device_memory_bytes, request.limits, request.gaps);
 }
 
 absl::StatusOr<SwapChoice> Reactive(const SwapRequest& request) {

@@ -24,9 +24,8 @@ constexpr double kSlack = 0.05;    // of the step: how much earlier than necessa
 
 class Weigher {
  public:
-  Weigher(const OrderedGraph& ordered, const DeviceGraph& device, const Machine& machine, int64_t budget_bytes, int max_depth)
-      : access_(device.access), gaps_(FindGaps(device.access, machine)), budget_(std::max(budget_bytes, gaps_.largest_working_set())) {
-    OrderGaps(gaps_);
+  Weigher(const OrderedGraph& ordered, const DeviceGraph& device, const GapGraph& gaps, int64_t budget_bytes, int max_depth)
+      : access_(device.access), gaps_(gaps), budget_(std::max(budget_bytes, gaps_.largest_working_set())) {
     small_ = SmallBytes(gaps_, budget_);
     FindCandidates(ordered, device, max_depth);
   }
@@ -219,7 +218,7 @@ class Weigher {
   }
 
   const AccessGraph& access_;
-  GapGraph gaps_;
+  const GapGraph& gaps_;
   const int64_t budget_;
   int64_t small_ = 0;
   std::vector<Candidate> candidates_;  // what saves most transfer per second first
@@ -228,8 +227,10 @@ class Weigher {
 }  // namespace
 
 WeighedRecompute WeighRecompute(const OrderedGraph& ordered, const DeviceGraph& device, const Machine& machine,
-                                int64_t budget_bytes, const WeighLimits& limits) {
-  return Weigher(ordered, device, machine, budget_bytes, limits.max_depth).Run(limits);
+                                GapGraph& gaps, int64_t budget_bytes, const WeighLimits& limits) {
+  if (gaps.graph == nullptr) gaps = FindGaps(device.access, machine);
+  if (gaps.makes_room.empty()) OrderGaps(gaps);
+  return Weigher(ordered, device, gaps, budget_bytes, limits.max_depth).Run(limits);
 }
 
 }  // namespace millrace

@@ -16,6 +16,7 @@
 #include "absl/types/span.h"
 #include "millrace/options.h"
 #include "passes/access/storage.h"
+#include "passes/planner/gaps.h"
 #include "passes/recompute.h"
 
 namespace millrace {
@@ -34,9 +35,9 @@ struct WeighLimits {
   double least_gain = 0.998;   // of the step without computing again, which must be gained; infinite: nothing must
 };
 
-// For an order and its device graph.
+// For an order and its device graph, whose gaps are found and ordered where they have not been.
 WeighedRecompute WeighRecompute(const OrderedGraph& ordered, const DeviceGraph& device, const Machine& machine,
-                                int64_t budget_bytes, const WeighLimits& limits);
+                                GapGraph& gaps, int64_t budget_bytes, const WeighLimits& limits);
 
 }  // namespace millrace
 

@@ -20,6 +20,9 @@ bool NeverRuns(const Node& node, const OpDef& def) {
 
 using AccessList = absl::InlinedVector<Access, 8>;
 
+// What a node is to its memory: its op, looked at once.
+enum class Role : uint8_t { kRuns, kNeverRuns, kView, kConst, kFeed, kRecv, kCopiesToHost };
+
 class Builder {
  public:
   Builder(Graph& graph, const DeviceOrder& order, const InferenceResult& inferred,
@@ -32,6 +35,7 @@ class Builder {
         storage_of_variable_(inferred.num_variables, kNoStorage) {}
 
   DeviceGraph Run() {
+    FindRoles();
     NumberOutputs();
     FindLastUses();
     result_.operations.reserve(order_.size());
@@ -57,8 +61,8 @@ class Builder {
 
   // Whether input i of the node is an access of the producer's memory.
   bool UsesMemory(NodeId id, size_t i) const {
-    if (TakenByValue(graph_.node(id), i, inferred_.by_value[id.value]) &&
-        graph_.node(graph_.node(id).inputs[i].node).op == "Const") {
+    if (RoleOf(graph_.node(id).inputs[i].node) == Role::kConst &&
+        TakenByValue(graph_.node(id), i, inferred_.by_value[id.value])) {
       return false;
     }
     for (const VariableUse& use : Def(id).variables) {
@@ -67,11 +71,27 @@ class Builder {
     return true;
   }
 
+  Role RoleOf(NodeId id) const { return roles_[id.value]; }
+  bool ToHost(NodeId id) const { return RoleOf(id) == Role::kCopiesToHost; }
+
+  void FindRoles() {
+    roles_.assign(graph_.num_ids(), Role::kNeverRuns);
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+      const NodeId id{i};
+      const Node& node = graph_.node(id);
+      if (node.removed) continue;
+      Role& role = roles_[i];
+      if (node.op == "Const") role = Role::kConst;
+      else if (node.op == "_Feed") role = Role::kFeed;
+      else if (node.op == kRecvOp) role = Role::kRecv;
+      else if (CopiesToHost(node)) role = Role::kCopiesToHost;
+      else if (!NeverRuns(node, Def(id))) role = Def(id).is_view ? Role::kView : Role::kRuns;
+    }
+  }
+
   bool IsOperation(NodeId id) const {
-    const Node& node = graph_.node(id);
-    if (CopiesToHost(node)) return true;
-    const OpDef& def = Def(id);
-    return !NeverRuns(node, def) && (!def.is_view || IsDynamic(id));
+    const Role role = RoleOf(id);
+    return role == Role::kRuns || role == Role::kCopiesToHost || (role == Role::kView && IsDynamic(id));
   }
 
   // Whether shapes or values that the node needs are known only when it runs.
@@ -160,7 +180,7 @@ class Builder {
     Node& node = graph_.mutable_node(id);
     node.in_place.clear();  // the graph may have been looked at in another order
     const OpDef& def = Def(id);
-    if (CopiesToHost(node)) return;
+    if (ToHost(id)) return;
     for (int32_t o = 0; o < static_cast<int32_t>(node.outputs.size()); ++o) {
       const OutputRef ref{id, o};
       if (def.is_variable) {
@@ -169,11 +189,11 @@ class Builder {
         Join(ref, result_.storage(node.inputs[0]));
       } else if (node.outputs[o].size_bytes() == 0) {
         continue;
-      } else if (node.op == "Const") {
+      } else if (RoleOf(id) == Role::kConst) {
         Join(ref, NewStorage(ref, StorageKind::kConstant));
-      } else if (node.op == "_Feed") {
+      } else if (RoleOf(id) == Role::kFeed) {
         Join(ref, NewStorage(ref, StorageKind::kFeed));
-      } else if (node.op == kRecvOp) {
+      } else if (RoleOf(id) == Role::kRecv) {
         Join(ref, NewStorage(ref, StorageKind::kFeed));
         result_.access.storages.back().available_from = static_cast<int32_t>(result_.operations.size());
       } else {
@@ -208,6 +228,7 @@ class Builder {
       }
       if (taken || shared) continue;
       node.in_place.push_back({o, static_cast<int32_t>(input)});
+      result_.in_place.emplace_back(id, node.in_place.back());
       return storage;
     }
     return kNoStorage;
@@ -219,7 +240,7 @@ class Builder {
     OperationNode added;
     added.node = id;
     added.def = &def;
-    if (!CopiesToHost(node)) {
+    if (!ToHost(id)) {
       added.is_view = def.is_view;
       added.seconds = inferred_.estimates[id.value].seconds;
       added.scratch_bytes = inferred_.estimates[id.value].scratch_bytes;
@@ -228,9 +249,9 @@ class Builder {
       added.input_storages.push_back(UsesMemory(id, i) ? result_.storage(node.inputs[i]) : kNoStorage);
     }
     if (IsDynamic(id)) AddDynamicTensors(id, added);
-    const AccessList accesses = AccessesOf(id, def);
+    const AccessList accesses = AccessesOf(id, def, added);
     AccessGraph& graph = result_.access;
-    if (Joins(node, def, added, accesses)) {
+    if (Joins(id, def, added, accesses)) {
       graph.seconds.back() += added.seconds;
       graph.scratch_bytes.back() += added.scratch_bytes;
     } else {
@@ -238,8 +259,8 @@ class Builder {
       graph.seconds.push_back(added.seconds);
       graph.scratch_bytes.push_back(added.scratch_bytes);
       graph.partition.push_back(node.partition);
-      if (CopiesToHost(node)) graph.fetches.push_back(static_cast<int32_t>(result_.operations.size()));
-      result_.operations.push_back({CopiesToHost(node), {}});
+      if (ToHost(id)) graph.fetches.push_back(static_cast<int32_t>(result_.operations.size()));
+      result_.operations.push_back({ToHost(id), {}});
       others_at_last_ = others_;
     }
     for (const Access& access : accesses) Merge(access);
@@ -251,13 +272,14 @@ class Builder {
     added.is_dynamic = true;
     for (OutputRef input : node.inputs) added.input_shapes.push_back(dynamic_tensor_of_output_[OutputIndex(input)]);
     for (int32_t o = 0; o < static_cast<int32_t>(node.outputs.size()); ++o) {
-      added.output_shapes.push_back(CopiesToHost(node) ? -1 : dynamic_tensor_of_output_[OutputIndex({id, o})]);
+      added.output_shapes.push_back(ToHost(id) ? -1 : dynamic_tensor_of_output_[OutputIndex({id, o})]);
     }
   }
 
   // Whether the node may run at once with the nodes of the last operation.
-  bool Joins(const Node& node, const OpDef& def, const OperationNode& added, const AccessList& accesses) const {
-    if (result_.operations.empty() || CopiesToHost(node) || def.stateful || !node.control_inputs.empty() ||
+  bool Joins(NodeId id, const OpDef& def, const OperationNode& added, const AccessList& accesses) const {
+    const Node& node = graph_.node(id);
+    if (result_.operations.empty() || ToHost(id) || def.stateful || !node.control_inputs.empty() ||
         others_ != others_at_last_) {
       return false;
     }
@@ -281,21 +303,21 @@ class Builder {
     return bytes <= options_.max_joined_bytes;
   }
 
-  AccessList AccessesOf(NodeId id, const OpDef& def) const {
+  AccessList AccessesOf(NodeId id, const OpDef& def, const OperationNode& added) const {
     AccessList accesses;
     const Node& node = graph_.node(id);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (!UsesMemory(id, i)) continue;
-      Access made{result_.storage(node.inputs[i]), true, false};
+      if (added.input_storages[i] == kNoStorage) continue;
+      Access made{added.input_storages[i], true, false};
       for (const VariableUse& use : def.variables) {
         if (use.input != static_cast<int>(i)) continue;
         made.reads = use.access != VariableAccess::kWrite;
         made.writes = use.access != VariableAccess::kRead;
       }
-      if (made.storage != kNoStorage) accesses.push_back(made);
+      accesses.push_back(made);
     }
     for (int32_t o = 0; o < static_cast<int32_t>(node.outputs.size()); ++o) {
-      if (CopiesToHost(node) || def.is_view || (o == 0 && def.returns_variable)) continue;
+      if (ToHost(id) || def.is_view || (o == 0 && def.returns_variable)) continue;
       const int32_t storage = result_.storage({id, o});
       if (storage != kNoStorage) accesses.push_back({storage, false, true});
     }
@@ -319,6 +341,7 @@ class Builder {
   const std::vector<int32_t>& others_before_;
   const InferenceResult& inferred_;
   const DeviceGraphOptions options_;
+  std::vector<Role> roles_;
   std::vector<int32_t> dynamic_tensor_of_output_;
   std::vector<int32_t> last_use_of_output_;  // position of the last node that takes it
   std::vector<int32_t> last_use_;            // per storage
@@ -425,6 +448,15 @@ std::vector<DeviceOrder> SplitByDevice(const Graph& graph, const std::vector<Nod
     ++own[device];
   }
   return result;
+}
+
+void NameAndCut(Graph& graph, DeviceGraph& device) {
+  for (int32_t i = 0; i < graph.num_ids(); ++i) graph.mutable_node(NodeId{i}).in_place.clear();
+  for (const auto& [id, in_place] : device.in_place) graph.mutable_node(id).in_place.push_back(in_place);
+  for (size_t i = 0; i < device.operations.size(); ++i) {
+    device.access.partition[i] = graph.node(device.operations[i].node()).partition;
+  }
+  NameStorages(graph, device);
 }
 
 void NameStorages(const Graph& graph, DeviceGraph& device) {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -57,6 +58,8 @@ struct DeviceGraph {
   // Per storage: the tensor that made it (a variable's, constant's or feed's node for those).
   std::vector<OutputRef> root;
 
+  std::vector<std::pair<NodeId, InPlace>> in_place;  // what Node::in_place holds, by node
+
   std::vector<std::string> dynamic_tensors;  // names of tensors whose shape is known only when running
   std::vector<OpInstance> instances;         // by MakeInstances: of the operations' nodes, in order, but for fetches
 
@@ -90,6 +93,10 @@ struct DeviceGraphOptions {
 // from the first operation after its Send on; it is named as that Recv until NameReceived. Needs what EstimateRuns finds.
 DeviceGraph BuildDeviceGraph(Graph& graph, const DeviceOrder& order, const InferenceResult& inferred,
                              const DeviceGraphOptions& options);
+
+// Of a device graph of one partition, without names, that has been cut into partitions since, each of which begins with an
+// operation: what BuildDeviceGraph would make of it now. Other orders of the same graph may have been looked at in between.
+void NameAndCut(Graph& graph, DeviceGraph& device);
 
 // What DeviceGraphOptions::names leaves out when off.
 void NameStorages(const Graph& graph, DeviceGraph& device);

@@ -239,11 +239,11 @@ void DeviceLanes::EmitOperation(int32_t i, int64_t position) {
     mine[kComputeLane] = count;
     owners_.Release(offset, access_.scratch_bytes[i], mine);
   }
-  const std::vector<Wait> waits = WaitsFor(kComputeLane);
+  std::vector<Wait> waits = WaitsFor(kComputeLane);
   int64_t scratch_offset = my_.memory.scratch_offsets[i];
-  for (OperationNode& node : operation.nodes) {
-    AddComputeStep(i, node, scratch_offset, waits);
-    scratch_offset += node.scratch_bytes;
+  for (size_t k = 0; k < operation.nodes.size(); ++k) {
+    AddComputeStep(i, operation.nodes[k], scratch_offset, k + 1 < operation.nodes.size() ? waits : std::move(waits));
+    scratch_offset += operation.nodes[k].scratch_bytes;
   }
   shared_.compute_count[device_].push_back(count);
 }

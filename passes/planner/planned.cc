@@ -528,16 +528,19 @@ absl::StatusOr<SwapChoice> LastResort(const GapGraph& gaps, int64_t budget_bytes
 }  // namespace
 
 absl::StatusOr<SwapChoice> SwapPlanned(const AccessGraph& graph, const Machine& machine, int64_t budget_bytes,
-                                       const PlanLimits& limits) {
-  SwapChoice choice = KeepEverything(graph);
-  if (budget_bytes == 0) return choice;
-  GapGraph gaps = FindGaps(graph, machine);
-  const bool fits = gaps.full.empty() || *std::max_element(gaps.full.begin(), gaps.full.end()) <= budget_bytes;
-  if (fits && Pack(graph, budget_bytes, choice)) {
-    choice.predicted_seconds = gaps.compute_seconds();
-    return choice;
+                                       const PlanLimits& limits, GapGraph* known) {
+  if (budget_bytes == 0) return KeepEverything(graph);
+  GapGraph found;
+  GapGraph& gaps = known != nullptr ? *known : found;
+  if (gaps.graph == nullptr) gaps = FindGaps(graph, machine);
+  if (gaps.full.empty() || *std::max_element(gaps.full.begin(), gaps.full.end()) <= budget_bytes) {
+    SwapChoice choice = KeepEverything(graph);
+    if (Pack(graph, budget_bytes, choice)) {
+      choice.predicted_seconds = gaps.compute_seconds();
+      return choice;
+    }
   }
-  OrderGaps(gaps);
+  if (gaps.makes_room.empty()) OrderGaps(gaps);
   WorkBudget work(SearchWork(graph.num_operations()));
   absl::StatusOr<Placement> best = Portfolio(gaps, budget_bytes, limits, limits.work != nullptr ? *limits.work : work).Run();
   if (absl::IsAborted(best.status())) return best.status();

@@ -9,6 +9,8 @@
 
 namespace millrace {
 
+struct GapGraph;
+
 // What a policy decides on: the access graph, and the graph behind it for policies that look at names and op types.
 struct SwapRequest {
   const AccessGraph& graph;
@@ -17,6 +19,7 @@ struct SwapRequest {
   const Graph& nodes;
   const DeviceGraph& device;
   PlanLimits limits = {};
+  GapGraph* gaps = nullptr;  // of `graph`, where they are known; what is found is left there
 };
 
 }  // namespace millrace
