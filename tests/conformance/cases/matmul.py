@@ -1,4 +1,6 @@
 """MatMul, BatchMatMul and Einsum."""
+import math
+
 import numpy as np
 
 from case_builder import Case, Gen, L, bfloat16
@@ -30,8 +32,15 @@ def fused_cases():
             yield fused(f"relu_{'t' if ta else 'n'}{'t' if tb else 'n'}", a, b, 50, ["BiasAdd", "Relu"], {"transpose_a": ta, "transpose_b": tb})
     for op in ("Relu", "Relu6", "Elu", "Tanh", "Sigmoid", "LeakyRelu"):
         yield fused(op, (5, 9), (9, 20), 20, ["BiasAdd", op])
+        yield fused(f"{op}_three_rows", (3, 9), (9, 20), 20, ["BiasAdd", op])
         yield fused(f"{op}_one_row", (1, 9), (9, 20), 20, ["BiasAdd", op])
     yield fused("leak", (5, 9), (9, 20), 20, ["BiasAdd", "LeakyRelu"], {"leakyrelu_alpha": 0.4})
+    # TensorFlow has kernels of these on GPUs alone.
+    a, b, bias = (gen(shape, f32, seed).numpy().astype(f64) for shape, seed in (((5, 9), 1), ((9, 20), 2), ((20,), 3)))
+    x = a @ b + bias
+    gelus = {"GeluApproximate": np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)), "GeluExact": np.vectorize(math.erf)(x / np.sqrt(2))}
+    for op, y in gelus.items():
+        yield fused(op, (5, 9), (9, 20), 20, ["BiasAdd", op], expected=[(x / 2 * (1 + y)).astype(f32)])
     for dtype in (f16, bfloat16):
         yield fused(f"bias_{np.dtype(dtype).name}", (5, 9), (9, 20), 20, ["BiasAdd"], dtype=dtype)
         yield fused(f"relu_{np.dtype(dtype).name}", (5, 9), (9, 20), 20, ["BiasAdd", "Relu"], dtype=dtype)

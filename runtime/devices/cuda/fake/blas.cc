@@ -1,5 +1,5 @@
 // cuBLASLt's products by their definition: column-major, D = epilogue(alpha op(A) op(B) + beta C), in strided batches. There
-// is no epilogue for results of one column, so that callers show what they do without.
+// is no epilogue for results of fewer than four columns, so that callers show what they do without.
 #include <cublasLt.h>
 
 #include <cmath>
@@ -52,7 +52,7 @@ bool Covers(const Operation& operation, const Layout& d) {
   const bool known = operation.epilogue == CUBLASLT_EPILOGUE_BIAS || operation.epilogue == CUBLASLT_EPILOGUE_RELU_BIAS ||
                      operation.epilogue == CUBLASLT_EPILOGUE_GELU_BIAS;
   const bool same_type = operation.bias_type == -1 || operation.bias_type == d.type;
-  return known && same_type && operation.bias != nullptr && d.type != CUDA_R_64F && d.columns > 1;
+  return known && same_type && operation.bias != nullptr && d.type != CUDA_R_64F && d.columns >= 4;
 }
 
 // The sum has the precision that it is computed in, float, before anything is added.

@@ -205,8 +205,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeFusedMatMul(DeviceServices& services
   MR_ASSIGN_OR_RETURN(const std::string activation, ActivationOf(instance.attrs));
   OpInstance product = ProductOf(instance);
   const ProductShape shape = FusedShape(product, type, activation);
-  absl::StatusOr<std::unique_ptr<Product>> planned = absl::UnimplementedError("no terms");
-  if (instance.outputs[0].shape.num_elements() > 0 && shape.k > 0 && type != Type::kDouble) planned = services.PlanProduct(shape);
+  absl::StatusOr<std::unique_ptr<Product>> planned = absl::UnimplementedError("vectors");
+  // Vectors are where libraries have refused what they had ranked.
+  const bool matrices = shape.m > 1 && shape.n > 1 && shape.k > 1;
+  if (matrices && type != Type::kDouble) planned = services.PlanProduct(shape);
   if (!planned.ok() && !absl::IsUnimplemented(planned.status())) return planned.status();
   if (planned.ok() && (activation.empty() || shape.epilogue != Epilogue::kBias)) {
     return MakeProductWithBias(services, *std::move(planned));

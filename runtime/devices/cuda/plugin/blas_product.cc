@@ -1,9 +1,9 @@
 // Matrix products by cuBLASLt. Its matrices are column-major: c^T = b^T a^T.
 #include <cublasLt.h>
 
+#include <mutex>
 #include <utility>
 
-#include "absl/synchronization/mutex.h"
 #include "cuda/plugin/cuda_services.h"
 #include "millrace/status.h"
 #include "millrace/types.h"
@@ -80,7 +80,7 @@ class BlasProduct final : public Product {
   absl::Status Run(const Queue& queue, const void* a, const void* b, const void* onto, const void* bias, void* c,
                    void* scratch) const override {
     // The descriptor holds the pointer until the launch has been made.
-    const absl::MutexLock lock(&mutex_);
+    const std::lock_guard<std::mutex> lock(mutex_);
     if (shape_.epilogue != Epilogue::kNone) MR_RETURN_IF_ERROR(SetBias(bias));
     const float one = 1, zero = 0;
     const double wide_one = 1, wide_zero = 0;
@@ -132,7 +132,7 @@ class BlasProduct final : public Product {
   cublasLtMatmulDesc_t operation_ = nullptr;
   cublasLtMatrixLayout_t a_ = nullptr, b_ = nullptr, c_ = nullptr;
   cublasLtMatmulHeuristicResult_t choice_ = {};
-  mutable absl::Mutex mutex_;
+  mutable std::mutex mutex_;
 };
 
 }  // namespace

@@ -40,9 +40,7 @@ class CudaDriver final : public DeviceDriver {
     void* fault = nullptr;
     MR_CUDA(cudaMalloc(&fault, sizeof(Fault)));
     fault_ = static_cast<Fault*>(fault);
-    MR_CUDA(cudaMemset(fault_, 0, sizeof(Fault)));
-    // The memset is on a stream that the others do not wait for.
-    MR_CUDA(cudaDeviceSynchronize());
+    MR_RETURN_IF_ERROR(ClearFault());
     MR_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&fault_host_), sizeof(Fault), cudaHostAllocDefault));
     MR_ASSIGN_OR_RETURN(services_, CudaServices::Create(info_.name, options_.index, fault_, {options_.tf32, options_.measure_convolutions}));
     RegisterCudaKernels(registry_, *services_);
@@ -191,6 +189,16 @@ class CudaDriver final : public DeviceDriver {
   bool CanCapture(const Kernel& kernel) const override { return CanCaptureFallback(kernel); }
 
  private:
+  // On a stream of its own: neither the legacy stream nor the device as a whole may be waited for while another session
+  // captures a step.
+  absl::Status ClearFault() {
+    MR_ASSIGN_OR_RETURN(const DeviceStream stream, CreateStream());
+    absl::Status cleared = CudaStatus(cudaMemsetAsync(fault_, 0, sizeof(Fault), Raw(stream)), info_.name, "cudaMemsetAsync");
+    cleared.Update(Synchronize(stream));
+    DestroyStream(stream);
+    return cleared;
+  }
+
   absl::Status FillInfo() {
     cudaDeviceProp properties;
     MR_CUDA(cudaGetDeviceProperties(&properties, options_.index));

@@ -6,8 +6,12 @@
 namespace millrace::cuda {
 namespace {
 
+// Of CUDA 12.8 and later, by number so that the headers of earlier ones do: cudaErrorContained, cudaErrorTensorMemoryLeak.
+constexpr int kContained = 226, kTensorMemoryLeak = 721;
+
 // After these every call of the process on this device fails.
 bool LosesDevice(cudaError_t error) {
+  if (static_cast<int>(error) == kContained || static_cast<int>(error) == kTensorMemoryLeak) return true;
   switch (error) {
     case cudaErrorIllegalAddress:
     case cudaErrorMisalignedAddress:
@@ -21,6 +25,7 @@ bool LosesDevice(cudaError_t error) {
     case cudaErrorECCUncorrectable:
     case cudaErrorNvlinkUncorrectable:
     case cudaErrorExternalDevice:
+    case cudaErrorMpsClientTerminated:
     case cudaErrorDevicesUnavailable:
     case cudaErrorSystemNotReady:
     case cudaErrorUnknown: return true;

@@ -33,11 +33,29 @@ cudnnDataType_t DataTypeOf(Type type) {
   }
 }
 
-// Device memory for the time of a measurement.
+// A stream for the time of a measurement. Nothing here waits for the device as a whole, which is not allowed while another
+// thread captures a step.
+class OwnStream {
+ public:
+  OwnStream() { failed_ = cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking) != cudaSuccess; }
+  ~OwnStream() {
+    if (stream_ != nullptr) cudaStreamDestroy(stream_);
+  }
+  OwnStream(const OwnStream&) = delete;
+  OwnStream& operator=(const OwnStream&) = delete;
+  cudaStream_t get() const { return stream_; }
+  bool failed() const { return failed_; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+  bool failed_ = false;
+};
+
+// Device memory for the time of a measurement, zeros for what follows on the stream.
 class Borrowed {
  public:
-  explicit Borrowed(size_t bytes) {
-    if (bytes > 0 && cudaMalloc(&memory_, bytes) == cudaSuccess) cudaMemset(memory_, 0, bytes);
+  Borrowed(size_t bytes, cudaStream_t stream) {
+    if (bytes > 0 && cudaMalloc(&memory_, bytes) == cudaSuccess) cudaMemsetAsync(memory_, 0, bytes, stream);
     failed_ = bytes > 0 && memory_ == nullptr;
     cudaGetLastError();
   }
@@ -273,16 +291,17 @@ class DnnConvolution final : public Convolution {
     const auto elements = [&](int64_t channels, const ConvShape::Sizes& size) {
       return static_cast<size_t>(shape_.batch * channels * size[0] * size[1] * size[2]) * bytes;
     };
-    const Borrowed input(elements(shape_.in_channels, shape_.in)), output(elements(shape_.out_channels, shape_.out));
+    const OwnStream own;
+    if (own.failed()) return CudaStatus(cudaGetLastError(), services_.device(), "cudaStreamCreateWithFlags");
+    const cudaStream_t stream = own.get();
+    const Borrowed input(elements(shape_.in_channels, shape_.in), stream);
+    const Borrowed output(elements(shape_.out_channels, shape_.out), stream);
     const Borrowed filter(static_cast<size_t>(shape_.out_channels * shape_.in_channels / shape_.groups * shape_.kernel[0] *
-                                              shape_.kernel[1] * shape_.kernel[2]) * bytes);
-    const Borrowed scratch(most);
+                                              shape_.kernel[1] * shape_.kernel[2]) * bytes, stream);
+    const Borrowed scratch(most, stream);
     if (input.failed() || output.failed() || filter.failed() || scratch.failed()) return absl::OkStatus();
-    cudaStream_t stream = nullptr;
     cudaEvent_t from = nullptr, to = nullptr;
     const auto check = [&](cudaError_t error) { return CudaStatus(error, services_.device(), "measuring a convolution"); };
-    MR_RETURN_IF_ERROR(check(cudaDeviceSynchronize()));
-    MR_RETURN_IF_ERROR(check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)));
     absl::Status status = check(cudaEventCreate(&from));
     status.Update(check(cudaEventCreate(&to)));
     status.Update(Check(cudnnSetStream(services_.planning_dnn(), stream), "cudnnSetStream"));
@@ -313,7 +332,6 @@ class DnnConvolution final : public Convolution {
     }
     if (to != nullptr) cudaEventDestroy(to);
     if (from != nullptr) cudaEventDestroy(from);
-    cudaStreamDestroy(stream);
     MR_RETURN_IF_ERROR(status);
     return found ? Take(best) : absl::UnimplementedError("cuDNN runs none of its algorithms for this convolution");
   }
