@@ -49,7 +49,7 @@ enum class Direction { kUnknown, kIncreasing, kIncreasingIfPositive, kDifference
 // Ops that move or add up the elements of all their inputs …
 const std::set<std::string>& IncreasingInAll() {
   static const auto* ops = new std::set<std::string>{
-      "Identity", "StopGradient", "Snapshot", "PreventGradient", "Cast", "Squeeze", "EnsureShape", "IdentityN",
+      "Identity", "StopGradient", "Snapshot", "GuaranteeConst", "PreventGradient", "Cast", "Squeeze", "EnsureShape", "IdentityN",
       "DeepCopy", "Relu",         "Pack",     "Unpack",          "Add",  "AddV2",   "AddN",        "Maximum",
       "Minimum"};
   return *ops;

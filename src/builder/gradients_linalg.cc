@@ -199,6 +199,30 @@ absl::Status SvdGradient(Context& c) {
   return absl::OkStatus();
 }
 
+// r r = a: the gradient g of r is g' of the Sylvester equation r' g' + g' r' = g, which is linear in the elements of g'.
+absl::Status SquareRootGradient(Context& c) {
+  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  const Output root = c.output(0), turned = TransposeMatrix(root);
+  const int64_t n = root.dim(-1);
+  const Output unit = OfDiagonal(Diagonal(root) * 0.0 + 1.0);
+  IntList batch = Dims(root);
+  batch.resize(batch.size() - 2);
+  const auto with = [&batch](std::initializer_list<int64_t> dims) {
+    IntList all = batch;
+    all.insert(all.end(), dims.begin(), dims.end());
+    return all;
+  };
+  const auto kronecker = [&](In a, In b) {
+    const Output product = ops::Reshape(a, with({n, 1, n, 1})) * ops::Reshape(b, with({1, n, 1, n}));
+    return ops::Reshape(product, with({n * n, n * n}));
+  };
+  const Output sum = kronecker(unit, turned) + kronecker(root, unit);
+  const Output columns = ops::Reshape(TransposeMatrix(c.gradient()), with({n * n, 1}));
+  const Output solved = Emit("MatrixSolve", {sum, columns}, {{"T", root.dtype()}, {"adjoint", false}});
+  c.Set(0, TransposeMatrix(ops::Reshape(solved, Dims(root))));
+  return absl::OkStatus();
+}
+
 // Vectors of three elements: the derivative of a x b by a is b x g, by b it is g x a.
 absl::Status CrossGradient(Context& c) {
   const Output g = c.gradient();
@@ -219,6 +243,7 @@ void AddLinalgGradients(GradientTable& table) {
   table.Add("SelfAdjointEigV2", EigenGradient);
   table.Add("Svd", SvdGradient);
   table.Add("Cross", CrossGradient);
+  table.Add("MatrixSquareRoot", SquareRootGradient);
 }
 
 }  // namespace millrace

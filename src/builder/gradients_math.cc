@@ -181,7 +181,7 @@ void AddBinary(GradientTable& table) {
 
 void AddMathGradients(GradientTable& table) {
   table.Add({"Identity", "IdentityN", "Snapshot", "CheckNumerics", "CheckNumericsV2", "EnsureShape", "Print",
-             "PrintV2", "ReadVariableOp", "PlaceholderWithDefault", "SwapIn", "SwapOut", "RefIdentity", "DeepCopy"},
+             "PrintV2", "ReadVariableOp", "PlaceholderWithDefault", "GuaranteeConst", "SwapIn", "SwapOut", "RefIdentity", "DeepCopy"},
             PassThrough);
   table.Add({"AddN", "AccumulateNV2"}, AddNGradient);
   table.Add("Cast", CastGradient);

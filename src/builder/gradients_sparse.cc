@@ -142,7 +142,16 @@ absl::Status ReduceSumGradient(Context& c) {
   return absl::OkStatus();
 }
 
+// (row splits, values) -> indices, values, shape: the same values, in order.
+absl::Status RaggedToSparseGradient(Context& c) {
+  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  const int values = c.num_inputs() - 1;
+  if (c.wants(values)) c.Set(values, ops::Reshape(c.gradient(1), Dims(c.input(values))));
+  return absl::OkStatus();
+}
+
 void AddSparseGradients(GradientTable& table) {
+  table.Add("RaggedTensorToSparse", RaggedToSparseGradient);
   table.Add("SparseReduceSum", ReduceSumGradient);
   table.Add({"SparseDenseCwiseAdd", "SparseDenseCwiseMul", "SparseDenseCwiseDiv"}, CwiseGradient);
   table.Add("SparseTensorDenseAdd", DenseAddGradient);

@@ -24,12 +24,12 @@ const std::map<std::string, const char*>& Reasons() {
          "StatelessRandomUniformInt", "StatelessRandomUniformIntV2", "StringFormat", "StringJoin", "TensorSummary",
          "TensorSummaryV2", "UpperBound", "VarIsInitializedOp", "VariableShape", "Where"});
     add("its results are whole numbers",
-        {"Bincount", "CTCGreedyDecoder", "ComputeAccidentalHits", "DataFormatDimMap", "DataFormatVecPermute", "DenseBincount",
+        {"Bincount", "CTCBeamSearchDecoder", "CTCGreedyDecoder", "CountUpTo", "RaggedBincount", "ResourceCountUpTo", "SparseBincount", "SparseCross", "ComputeAccidentalHits", "DataFormatDimMap", "DataFormatVecPermute", "DenseBincount",
          "HistogramFixedWidth", "SparseReshape", "UnravelIndex"});
     add("TensorFlow has no gradient of it, either",
         {"AdjustHue", "AdjustSaturation", "BlockLSTMGrad", "BlockLSTMGradV2", "CropAndResizeGradBoxes",
          "Dilation2DBackpropFilter", "Dilation2DBackpropInput", "GRUBlockCell", "GRUBlockCellGrad", "HSVToRGB",
-         "LSTMBlockCell", "LSTMBlockCellGrad", "CombinedNonMaxSuppression", "ResizeArea", "EditDistance", "FractionalAvgPoolGrad", "FractionalMaxPoolGrad", "RandomGammaGrad", "SparseAddGrad", "SparseConcat", "SparseFillEmptyRowsGrad", "SparseReduceMax", "SparseSliceGrad"});
+         "LSTMBlockCell", "LSTMBlockCellGrad", "CombinedNonMaxSuppression", "ResizeArea", "EditDistance", "FractionalAvgPoolGrad", "FractionalMaxPoolGrad", "RaggedRange", "RandomGammaGrad", "SparseAddGrad", "SparseConcat", "SparseFillEmptyRowsGrad", "SparseReduceMax", "SparseSliceGrad"});
     add("its results are drawn at random, whatever the inputs",
         {"LogUniformCandidateSampler", "RandomPoissonV2", "StatelessRandomPoisson", "UniformCandidateSampler",
          "RandomShuffle", "StatelessRandomNormal", "StatelessRandomNormalV2", "StatelessRandomUniform",
@@ -41,7 +41,7 @@ const std::map<std::string, const char*>& Reasons() {
         {"ListDiff", "RaggedTensorToTensor", "SparseAdd", "SparseSlice", "SparseSparseMaximum", "SparseSparseMinimum", "SparseSplit",
          "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2"});
     add("it is there to make differentiation an error", {"PreventGradient"});
-    add("its gradient is not written; TensorFlow's training graphs bring it along", {"Lu", "TridiagonalMatMul", "TridiagonalSolve"});
+    add("its gradient is not written; TensorFlow's training graphs bring it along", {"Lu", "MatrixSolveLs", "TridiagonalMatMul", "TridiagonalSolve"});
     add("it is the derivative of Igamma by its first argument, which has no closed form", {"IgammaGradA"});
     add("the passes insert it, after gradients", {"Recv", "Send", "_AddProducts", "_Fused", "_FusedMatMul", "_SumProducts", "_View"});
     return all;

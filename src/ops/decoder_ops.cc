@@ -38,6 +38,31 @@ absl::Status GreedyShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// (inputs [time, batch, classes], sequence_length [batch]) -> per path indices, values and shape, log probabilities [batch, paths]
+absl::Status BeamShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(2));
+  MR_RETURN_IF_ERROR(ExpectRank(context, 0, context.dtype(0), 3));
+  MR_RETURN_IF_ERROR(ExpectRank(context, 1, DataType::kInt32, 1));
+  MR_ASSIGN_OR_RETURN(const int64_t width, RequiredAttr<int64_t>(context, "beam_width"));
+  MR_ASSIGN_OR_RETURN(const int64_t paths, RequiredAttr<int64_t>(context, "top_paths"));
+  if (paths < 1 || width < paths || paths > 1000) {
+    return context.Error(absl::StrCat("beam_width is ", width, " and top_paths ", paths, ", expected 1 path or more, and no more than the width"));
+  }
+  const Shape &inputs = context.shape(0), &lengths = context.shape(1);
+  const bool known = inputs.fully_known();
+  if (known && lengths.fully_known() && inputs.dim(1) != lengths.dim(0)) {
+    return context.Error(absl::StrCat("len(sequence_length) != batch_size: ", lengths.ToString(), " and inputs ", inputs.ToString()));
+  }
+  const int64_t most = known ? SizeProduct(inputs.dim(0), inputs.dim(1)) : -1;
+  const int count = static_cast<int>(paths);
+  for (int p = 0; p < count; ++p) context.AddOutput(DataType::kInt64, Shape({most, 2}));
+  for (int p = 0; p < count; ++p) context.AddOutput(DataType::kInt64, Shape({most}));
+  for (int p = 0; p < count; ++p) context.AddOutput(DataType::kInt64, Shape({2}));
+  context.AddOutput(context.dtype(0), Shape({known ? inputs.dim(1) : -1, paths}));
+  for (int i = 0; i < 2 * count; ++i) context.MarkBound(i);
+  return absl::OkStatus();
+}
+
 // (hypothesis indices, values, shape; truth indices, values, shape) -> a distance per sequence
 absl::Status EditDistanceShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(6));
@@ -171,10 +196,19 @@ absl::Status RaggedToTensorShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// Every step looks at every class of every prefix of the beam.
+Cost BeamCost(const OpInstance& node) {
+  Cost cost;
+  cost.bytes = node.inputs[0].size_bytes();
+  cost.flops = 4.0 * static_cast<double>(node.inputs[0].shape.num_elements()) * static_cast<double>(node.attrs.GetOr<int64_t>("beam_width", 1));
+  return cost;
+}
+
 }  // namespace
 
 void RegisterDecoderOps(OpRegistry& registry) {
   AddOp(registry, {.name = "CTCGreedyDecoder", .shape = GreedyShape});
+  AddOp(registry, {.name = "CTCBeamSearchDecoder", .shape = BeamShape, .cost = BeamCost});
   AddOp(registry, {.name = "EditDistance", .shape = EditDistanceShape});
   for (const char* name : {"FractionalMaxPool", "FractionalAvgPool"}) {
     AddOp(registry, {.name = name, .shape = FractionalPoolShape, .stateful = true, .state_bytes = sizeof(int64_t)});

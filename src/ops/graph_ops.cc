@@ -38,7 +38,7 @@ absl::Status PassThrough(InferenceContext& context) {
 void RegisterGraphOps(OpRegistry& registry) {
   AddOp(registry, {.name = "Const", .shape = ConstShape});
   AddOp(registry, {.name = "Placeholder", .shape = PlaceholderShape, .stateful = true});
-  for (const char* name : {"Identity", "StopGradient", "PreventGradient", "PlaceholderWithDefault", "Snapshot"}) {
+  for (const char* name : {"Identity", "StopGradient", "PreventGradient", "PlaceholderWithDefault", "Snapshot", "GuaranteeConst"}) {
     AddOp(registry, {.name = name, .shape = SameAsFirstInput, .is_view = true});
   }
   for (const char* name : {"NoOp", "ControlTrigger"}) {

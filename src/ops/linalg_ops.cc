@@ -66,6 +66,23 @@ absl::Status SolveShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// (matrix [..., m, n], rhs [..., m, k], l2_regularizer) -> [..., n, k]
+absl::Status LeastSquaresShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(3));
+  MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {0, 1}));
+  MR_RETURN_IF_ERROR(ExpectMatrix(context, 0, false));
+  MR_RETURN_IF_ERROR(ExpectMatrix(context, 1, false));
+  const Shape &matrix = context.shape(0), &rhs = context.shape(1);
+  if (context.dtype(2) != DataType::kDouble || context.shape(2).rank() > 0) {
+    return context.Error(absl::StrCat("l2_regularizer is ", context.input(2).ToString(), ", expected a scalar double"));
+  }
+  if (matrix.dim(matrix.rank() - 2) != rhs.dim(rhs.rank() - 2) || !(BatchWith(matrix, -1, -1) == BatchWith(rhs, -1, -1))) {
+    return context.Error(absl::StrCat("Input matrix ", matrix.ToString(), " and rhs ", rhs.ToString(), " are incompatible"));
+  }
+  context.AddOutput(context.dtype(0), BatchWith(matrix, matrix.dim(matrix.rank() - 1), rhs.dim(rhs.rank() - 1)));
+  return absl::OkStatus();
+}
+
 absl::Status QrShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(1));
   MR_RETURN_IF_ERROR(ExpectMatrix(context, 0, false));
@@ -144,7 +161,8 @@ Cost CubicCost(const OpInstance& node) {
 }  // namespace
 
 void RegisterLinalgOps(OpRegistry& registry) {
-  for (const char* name : {"Cholesky", "MatrixInverse"}) {
+  AddOp(registry, {.name = "MatrixSolveLs", .shape = LeastSquaresShape, .cost = CubicCost});
+  for (const char* name : {"Cholesky", "MatrixInverse", "MatrixSquareRoot"}) {
     AddOp(registry, {.name = name, .shape = SquareShape, .cost = CubicCost});
   }
   for (const char* name : {"MatrixDeterminant", "LogMatrixDeterminant"}) {

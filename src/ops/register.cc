@@ -39,6 +39,7 @@ void RegisterBuiltinOps(OpRegistry& registry) {
   RegisterRarePictureOps(registry);
   RegisterSpecialOps(registry);
   RegisterDecoderOps(registry);
+  RegisterRaggedOps(registry);
   RegisterSparseAlgebraOps(registry);
 }
 

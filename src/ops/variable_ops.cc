@@ -58,6 +58,17 @@ absl::Status VariableShapeShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// The value before it counts.
+absl::Status CountShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(1));
+  if (context.dtype(0) != DataType::kInt32 && context.dtype(0) != DataType::kInt64) {
+    return context.Error(absl::StrCat("counts in ", context.input(0).ToString(), ", expected a scalar int32 or int64"));
+  }
+  MR_RETURN_IF_ERROR(RequiredAttr<int64_t>(context, "limit").status());
+  context.AddOutput(context.dtype(0), Shape({}));
+  return absl::OkStatus();
+}
+
 absl::Status ReadShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(1));
   return SameAsFirstInput(context);
@@ -95,6 +106,9 @@ void RegisterVariableOps(OpRegistry& registry) {
                      .variables = {{0, VariableAccess::kReadWrite}},
                      .returns_variable = true,
                      .stateful = true});
+  }
+  for (const char* name : {"CountUpTo", "ResourceCountUpTo"}) {
+    AddOp(registry, {.name = name, .shape = CountShape, .variables = {{0, VariableAccess::kReadWrite}}, .stateful = true});
   }
   AddOp(registry, {.name = "AssignVariableOp",
                    .shape = CheckAssigned,

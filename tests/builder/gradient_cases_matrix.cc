@@ -35,6 +35,9 @@ Output Joined(const std::vector<Output>& parts) {
 }
 
 void AddInverseCases(Cases& cases) {
+  cases.push_back({"MatrixSquareRoot", {{{2, 3, 3}, -0.3, 0.3}}, [](GraphBuilder& b, Inputs x) -> Output {
+                     return Raw(b, "MatrixSquareRoot", {Regular(b, x[0])}, {});
+                   }});
   for (const bool adjoint : {false, true}) {
     const std::string flag = adjoint ? "_adjoint" : "";
     cases.push_back({"MatrixInverse" + flag, {{{2, 3, 3}, -0.5, 0.5}}, [adjoint](GraphBuilder& b, Inputs x) -> Output {

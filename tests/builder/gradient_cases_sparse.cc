@@ -68,6 +68,10 @@ void AddAloneCases(Cases& cases) {
     const Output indices = Longs(b, {0, 0, 0, 2, 2, 1}, Shape({3, 2}));
     return b.Op("SparseFillEmptyRows", {indices, x[0], Longs(b, {4, 3}, Shape({2})), x[1]}, {{"T", x[0].dtype()}}).output(1);
   };
+  cases.push_back({"RaggedTensorToSparse", {{{4, 2}}}, [](GraphBuilder& b, Inputs x) {
+    return b.Op("RaggedTensorToSparse", {Longs(b, {0, 1, 1, 4}, Shape({4})), x[0]},
+                {{"T", x[0].dtype()}, {"RAGGED_RANK", 1}, {"Tsplits", DataType::kInt64}}).output(1);
+  }});
   cases.push_back({"SparseFillEmptyRows", {{{3}}, {{}}}, [filled](GraphBuilder& b, Inputs x) {
                      const Output values = filled(b, x);
                      return ops::Sum(ops::Square(values) * (values + 3.0), {}, true);

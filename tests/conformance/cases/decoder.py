@@ -15,6 +15,17 @@ def decoding():
                            {"merge_repeated": merge, "blank_index": blank}, rtol=1e-6)
     yield Case("Greedy_ties", "CTCGreedyDecoder", [np.ones((4, 2, 3), np.float32), np.array([4, 2], np.int32)], {"merge_repeated": True})
     yield Case("Greedy_too_long", "CTCGreedyDecoder", [Gen((4, 1, 3)), np.array([5], np.int32)], error="")
+    for dtype in (np.float32, np.float64):
+        for merge in (False, True):
+            for width, paths in ((1, 1), (3, 1), (5, 3), (50, 4)):
+                yield Case(f"Beam_{np.dtype(dtype).name}_{merge}_{width}_{paths}", "CTCBeamSearchDecoder", [Gen((8, 3, 4), dtype, -3, 3), np.array([8, 5, 6], np.int32)],
+                           {"merge_repeated": merge, "beam_width": width, "top_paths": paths}, rtol=2e-6, atol=2e-6)
+    yield Case("Beam_long", "CTCBeamSearchDecoder", [Gen((40, 2, 20), np.float32, -2, 2), np.array([40, 33], np.int32)],
+               {"beam_width": 20, "top_paths": 2}, rtol=1e-5, atol=1e-5)
+    yield Case("Beam_nothing", "CTCBeamSearchDecoder", [Gen((4, 2, 3)), np.array([0, 0], np.int32)], {"beam_width": 4, "top_paths": 1})
+    yield Case("Beam_too_few", "CTCBeamSearchDecoder", [Gen((4, 1, 3)), np.array([0], np.int32)], {"beam_width": 4, "top_paths": 2}, error="Less leaves in the beam search than requested")
+    yield Case("Beam_too_long", "CTCBeamSearchDecoder", [Gen((4, 1, 3)), np.array([5], np.int32)], {"beam_width": 4, "top_paths": 1}, error="")
+    yield Case("Beam_batch", "CTCBeamSearchDecoder", [Gen((4, 2, 3)), np.array([4], np.int32)], {"beam_width": 4, "top_paths": 1}, error="")
     a = (np.array([[0, 0], [0, 1], [1, 0], [1, 1], [1, 2]], I64), np.array([1, 2, 3, 1, 1], I64), np.array([4, 3], I64))
     b = (np.array([[0, 0], [0, 1], [1, 0], [2, 0]], I64), np.array([1, 3, 1, 9], I64), np.array([3, 2], I64))
     for normalize in (True, False):

@@ -190,6 +190,8 @@ def leftovers():
                [L([np.array([1, 0], I)]), L([np.array([[np.nan, 1], [np.inf, -np.inf]], F)])])
     yield Case("ResizeNearestNeighborGrad_special", "ResizeNearestNeighborGrad",
                [np.array([np.nan, 1, np.inf, 2], F).reshape(1, 2, 2, 1), np.array([1, 2], I)])
+    for dtype in (F, np.float64, np.int32, np.bool_):
+        yield Case(f"GuaranteeConst_{np.dtype(dtype).name}", "GuaranteeConst", [np.array([[0, 1, 1]], dtype)])
     yield Case("Snapshot_special", "Snapshot", [np.array([np.nan, np.inf, -np.inf], F)])
     order = np.array([[1, 0], [0, 2], [0, 1]], np.int64)
     yield Case("SparseReorder_special", "SparseReorder", [order, np.array([np.nan, np.inf, 3], F), np.array([2, 3], np.int64)])

@@ -41,6 +41,11 @@ def cases():
             for lower in (False, True):
                 yield Case(f"TriangularSolve_{name}_{adjoint}_{lower}", "MatrixTriangularSolve", [general, sides],
                            {"adjoint": adjoint, "lower": lower}, **close)
+        yield Case(f"MatrixSquareRoot_{name}", "MatrixSquareRoot", [spd], **close)
+        for what, matrix in (("tall", sides), ("wide", sides.transpose(0, 2, 1).copy()), ("square", general)):
+            rhs = np.linspace(-1, 2, matrix.shape[0] * matrix.shape[1] * 2).reshape(matrix.shape[0], matrix.shape[1], 2).astype(dtype)
+            for fast in (False, True):
+                yield Case(f"MatrixSolveLs_{what}_{name}_{fast}", "MatrixSolveLs", [matrix, rhs, np.float64(0.25)], {"fast": fast}, **close)
         for full in (False, True):
             for what, matrix in (("tall", sides), ("wide", sides.transpose(0, 2, 1).copy()), ("square", general)):
                 yield Case(f"Qr_{what}_{name}_{full}", "Qr", [matrix], {"full_matrices": full}, **close)
@@ -50,6 +55,15 @@ def cases():
         yield Case(f"Svd_{name}", "Svd", [sides], **close)
     yield Case("TriangularSolve_broadcast", "MatrixTriangularSolve",
                [GENERAL[:1].astype(np.float32), SIDES.astype(np.float32)], rtol=1e-4, atol=1e-5)
+    yield Case("MatrixSquareRoot_rotation", "MatrixSquareRoot", [np.array([[0.6, -0.8], [0.8, 0.6]])], rtol=1e-9)
+    yield Case("MatrixSquareRoot_upper", "MatrixSquareRoot", [np.array([[4, 1, 2], [0, 9, 3], [0, 0, 1]], np.float64)], rtol=1e-9)
+    yield Case("MatrixSquareRoot_empty", "MatrixSquareRoot", [np.zeros((0, 3, 3), np.float32)])
+    yield Case("MatrixSquareRoot_wide", "MatrixSquareRoot", [np.zeros((2, 3), np.float32)], error="")
+    yield Case("MatrixSolveLs_no_columns", "MatrixSolveLs", [np.zeros((3, 0)), np.zeros((3, 2)), np.float64(0)])
+    yield Case("MatrixSolveLs_deficient", "MatrixSolveLs", [np.array([[1, 2], [2, 4], [3, 6]], np.float64), np.ones((3, 1)), np.float64(0)],
+               {"fast": False}, rtol=1e-9)
+    yield Case("MatrixSolveLs_zero", "MatrixSolveLs", [np.zeros((3, 2)), np.ones((3, 1)), np.float64(0)], error="Input matrix was rank deficient")
+    yield Case("MatrixSolveLs_rows", "MatrixSolveLs", [np.ones((3, 2)), np.ones((4, 1)), np.float64(0)], error="")
     yield Case("Cholesky_empty", "Cholesky", [np.zeros((0, 3, 3), np.float32)])
     yield Case("MatrixInverse_singular", "MatrixInverse", [np.array([[1, 2], [2, 4]], np.float32)],
                error="Input is not invertible")

@@ -37,6 +37,12 @@ def assignment_cases():
     )
     yield Case("VarIsInitializedOp", "VarIsInitializedOp", [Var(np.ones((2,), np.float32))])
     yield Case("IsVariableInitialized", "IsVariableInitialized", [RefVar(np.ones((2,), np.float32))])
+    for dtype in (np.int32, np.int64):
+        name = np.dtype(dtype).name
+        yield Case(f"CountUpTo_{name}", "CountUpTo", [RefVar(np.array(3, dtype))], {"limit": 5})
+        yield Case(f"ResourceCountUpTo_{name}", "ResourceCountUpTo", [Var(np.array(-3, dtype))], {"limit": 5, "T": dtype})
+        yield Case(f"CountUpTo_end_{name}", "CountUpTo", [RefVar(np.array(5, dtype))], {"limit": 5}, error="Reached limit of 5")
+        yield Case(f"ResourceCountUpTo_end_{name}", "ResourceCountUpTo", [Var(np.array(6, dtype))], {"limit": 5, "T": dtype}, error="Reached limit of 5")
     yield Case("VariableShape", "VariableShape", [Var(np.ones((2, 3), np.float32))])
     yield Case("VariableShape_int64", "VariableShape", [Var(np.ones((2, 3), np.float32))], {"out_type": np.int64})
     yield Case(

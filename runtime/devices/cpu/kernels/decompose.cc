@@ -1,11 +1,14 @@
-// QR, eigenvalues and singular values.
+// QR, eigenvalues, singular values, square roots and least squares.
 #include <Eigen/Eigenvalues>
+#include <Eigen/LU>
 #include <Eigen/QR>
 #include <Eigen/SVD>
 #include <limits>
+#include <unsupported/Eigen/MatrixFunctions>
 
 #include "cpu/kernels/families.h"
 #include "cpu/kernels/linalg.h"
+#include "cpu/kernels/values.h"
 #include "cpu/kernels/widened.h"
 
 namespace millrace::cpu {
@@ -66,12 +69,58 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeSvd(const OpInstance& node) {
   });
 }
 
+absl::StatusOr<std::unique_ptr<Kernel>> MakeSquareRoot(const OpInstance& node) {
+  return EachMatrix(node, [](const KernelContext& context, const MatrixBatch& batch, int64_t i) -> absl::Status {
+    if (batch.rows == 0) return absl::OkStatus();
+    const Matrix matrix = LoadMatrix(context, 0, i, batch.rows, batch.rows);
+    // The algorithm does not end for what is not finite.
+    StoreMatrix(context, 0, i, matrix.allFinite() ? Matrix(matrix.sqrt())
+                                                  : Matrix(Matrix::Constant(batch.rows, batch.rows, std::numeric_limits<double>::quiet_NaN())));
+    return absl::OkStatus();
+  });
+}
+
+// By normal equations when fast, of the smaller side; else the shortest of all solutions, by an orthogonal decomposition.
+absl::Status SolveLeastSquares(const Matrix& a, const Matrix& b, double l2, bool fast, Matrix& x) {
+  if (!fast) {
+    x = a.completeOrthogonalDecomposition().solve(b);
+    return absl::OkStatus();
+  }
+  const bool tall = a.rows() >= a.cols();
+  Matrix gram = tall ? Matrix(a.transpose() * a) : Matrix(a * a.transpose());
+  gram.diagonal().array() += l2;
+  const Eigen::LLT<Matrix> llt(gram);
+  if (llt.info() != Eigen::Success) {
+    return absl::InvalidArgumentError("Input matrix was rank deficient or ill-conditioned. Try setting fast=False or provide a larger l2_regularizer > 0.");
+  }
+  x = tall ? Matrix(llt.solve(a.transpose() * b)) : Matrix(a.transpose() * llt.solve(b));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeLeastSquares(const OpInstance& node) {
+  const bool fast = node.attrs.GetOr<bool>("fast", true);
+  const int64_t sides = node.inputs[1].shape.dim(node.inputs[1].shape.rank() - 1);
+  return EachMatrix(node, [=](const KernelContext& context, const MatrixBatch& batch, int64_t i) -> absl::Status {
+    if (batch.columns == 0 || sides == 0) return absl::OkStatus();
+    Matrix x = Matrix::Zero(batch.columns, sides);
+    if (batch.rows > 0) {
+      const double l2 = *static_cast<const double*>(ValueReader(context).data(2));
+      const Matrix a = LoadMatrix(context, 0, i, batch.rows, batch.columns);
+      MR_RETURN_IF_ERROR(SolveLeastSquares(a, LoadMatrix(context, 1, i, batch.rows, sides), l2, fast, x));
+    }
+    StoreMatrix(context, 0, i, x);
+    return absl::OkStatus();
+  });
+}
+
 }  // namespace
 
 void RegisterDecomposeKernels(KernelRegistry& registry) {
   AddKernel(registry, "Qr", Widened(MakeQr));
   AddKernel(registry, "SelfAdjointEigV2", MakeEigen);
   AddKernel(registry, "Svd", MakeSvd);
+  AddKernel(registry, "MatrixSquareRoot", MakeSquareRoot);
+  AddKernel(registry, "MatrixSolveLs", MakeLeastSquares);
 }
 
 }  // namespace millrace::cpu

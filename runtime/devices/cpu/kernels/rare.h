@@ -14,6 +14,9 @@ void RegisterDilationKernels(KernelRegistry& registry);     // Dilation2D
 void RegisterRoundTripKernels(KernelRegistry& registry);    // QuantizeAndDequantize*
 void RegisterFillRowsKernels(KernelRegistry& registry);     // SparseFillEmptyRows
 void RegisterDecodeKernels(KernelRegistry& registry);  // CTCGreedyDecoder, EditDistance, RaggedTensorToTensor
+void RegisterCtcBeamKernels(KernelRegistry& registry);
+void RegisterCrossKernels(KernelRegistry& registry);   // SparseCross
+void RegisterRaggedKernels(KernelRegistry& registry);  // RaggedRange, RaggedTensorToSparse, RaggedBincount, SparseBincount
 void RegisterFractionalPoolKernels(KernelRegistry& registry);
 void RegisterResizeAreaKernels(KernelRegistry& registry);
 void RegisterTridiagonalKernels(KernelRegistry& registry);

@@ -72,6 +72,9 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterResizeAreaKernels(registry);
   RegisterTridiagonalKernels(registry);
   RegisterDecodeKernels(registry);
+  RegisterCtcBeamKernels(registry);
+  RegisterCrossKernels(registry);
+  RegisterRaggedKernels(registry);
   RegisterFractionalPoolKernels(registry);
   RegisterSparseAlgebraKernels(registry);
 }

@@ -1,6 +1,7 @@
 // Assignments to variables and queries about them. Reads need no kernel: they are views.
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
 #include "cpu/kernels/binary.h"
 #include "cpu/kernels/register.h"
 
@@ -64,6 +65,23 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeVariableShape(const OpInstance& inst
   });
 }
 
+template <typename T>
+std::unique_ptr<Kernel> Counter(int64_t limit) {
+  return MakeKernel([limit](const KernelContext& context) -> absl::Status {
+    T& count = *context.variable<T>(0);
+    if (count >= limit) return absl::OutOfRangeError(absl::StrCat("Reached limit of ", limit));
+    *context.output<T>(0) = count++;
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeCounter(const OpInstance& instance) {
+  const int64_t limit = instance.attrs.GetOr<int64_t>("limit", 0);
+  if (instance.outputs[0].dtype == DataType::kInt32) return Counter<int32_t>(limit);
+  if (instance.outputs[0].dtype == DataType::kInt64) return Counter<int64_t>(limit);
+  return UnsupportedType(instance, instance.outputs[0].dtype);
+}
+
 }  // namespace
 
 void RegisterVariableKernels(KernelRegistry& registry) {
@@ -72,6 +90,7 @@ void RegisterVariableKernels(KernelRegistry& registry) {
   for (const char* op : {"AssignSub", "AssignSubVariableOp"}) AddKernel(registry, op, UpdateFactory(SubLoops()));
   for (const char* op : {"VarIsInitializedOp", "IsVariableInitialized"}) AddKernel(registry, op, MakePresence);
   AddKernel(registry, "VariableShape", MakeVariableShape);
+  for (const char* op : {"CountUpTo", "ResourceCountUpTo"}) AddKernel(registry, op, MakeCounter);
 }
 
 }  // namespace millrace::cpu

@@ -1,0 +1,159 @@
+// Rows of different lengths: as sparse tensors, counts of their elements, ranges of their own per row; crossed features.
+#include <cmath>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
+#include "ops/rare.h"
+#include "ops/rules.h"
+#include "ops/sizes.h"
+
+namespace millrace {
+namespace {
+
+absl::Status ExpectVector(const InferenceContext& context, int input) {
+  const Shape& shape = context.shape(input);
+  if (shape.unknown_rank() || shape.rank() == 1) return absl::OkStatus();
+  return context.Error(absl::StrCat("input ", input, " is ", context.input(input).ToString(), ", expected a vector"));
+}
+
+// (nested splits, values) -> indices, values, dense shape
+absl::Status RaggedToSparseShape(InferenceContext& context) {
+  const int levels = context.num_inputs() - 1;
+  if (levels < 1) return context.Error("has no row splits");
+  for (int i = 0; i < levels; ++i) {
+    MR_RETURN_IF_ERROR(ExpectVector(context, i));
+    const Shape& splits = context.shape(i);
+    if (splits.fully_known() && splits.num_elements() < 1) return context.Error("row splits must have at least one element");
+  }
+  const Shape& values = context.shape(levels);
+  if (values.unknown_rank() || values.rank() < 1) {
+    return context.Error(absl::StrCat("values are ", values.ToString(), ", expected at least one dimension"));
+  }
+  const int64_t elements = values.fully_known() ? values.num_elements() : -1;
+  context.AddOutput(DataType::kInt64, Shape({elements, levels + values.rank()}));
+  context.AddOutput(context.dtype(levels), Shape({elements}));
+  context.AddOutput(DataType::kInt64, Shape({levels + values.rank()}));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> KnownBins(const InferenceContext& context, int input) {
+  MR_ASSIGN_OR_RETURN(const int64_t size, KnownInt(context, input));
+  if (size < 0) return context.Error(absl::StrCat("size (", size, ") must be non-negative"));
+  return size;
+}
+
+// (splits, values, size, weights) -> [rows, size]
+absl::Status RaggedBincountShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(4));
+  MR_RETURN_IF_ERROR(ExpectVector(context, 0));
+  MR_ASSIGN_OR_RETURN(const int64_t size, KnownBins(context, 2));
+  const Shape& splits = context.shape(0);
+  if (splits.fully_known() && splits.dim(0) < 1) return context.Error("splits must have at least one element");
+  context.AddOutput(context.dtype(3), Shape({splits.fully_known() ? splits.dim(0) - 1 : -1, size}));
+  return absl::OkStatus();
+}
+
+// (indices, values, dense shape, size, weights) -> [size] of a vector, else [rows, size]
+absl::Status SparseBincountShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(5));
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> dims, KnownInts(context, 2));
+  MR_ASSIGN_OR_RETURN(const int64_t size, KnownBins(context, 3));
+  if (dims.empty() || dims.size() > 2 || dims[0] < 0) {
+    return context.Error(absl::StrCat("the dense shape has ", dims.size(), " dimensions, expected 1 or 2"));
+  }
+  const Shape& indices = context.shape(0);
+  if (indices.fully_known() && (indices.rank() != 2 || indices.dim(1) != static_cast<int64_t>(dims.size()))) {
+    return context.Error(absl::StrCat("indices are ", indices.ToString(), ", expected [n,", dims.size(), "]"));
+  }
+  context.AddOutput(context.dtype(4), dims.size() == 1 ? Shape({size}) : Shape({dims[0], size}));
+  return absl::OkStatus();
+}
+
+// Elements of [start, limit) in steps of delta.
+template <typename T>
+absl::StatusOr<int64_t> Steps(const InferenceContext& context, T start, T limit, T delta) {
+  if (delta == T(0)) return context.Error("Requires delta != 0");
+  if ((delta > 0) == (limit < start)) return 0;
+  const double steps = std::ceil((static_cast<double>(limit) - static_cast<double>(start)) / static_cast<double>(delta));
+  if (!(steps <= 1e15)) return context.Error("a range has more elements than any memory has room for");
+  return static_cast<int64_t>(steps);
+}
+
+// (starts, limits, deltas) -> splits, values
+absl::Status RaggedRangeShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(3));
+  MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {0, 1, 2}));
+  MR_ASSIGN_OR_RETURN(const DataType splits, IndexTypeAttr(context, "Tsplits", DataType::kInt64));
+  const Tensor* values[3];
+  int64_t rows = -1;
+  for (int i = 0; i < 3; ++i) {
+    values[i] = context.value(i);
+    if (values[i] == nullptr) return context.Error(absl::StrCat("input ", i, " must be known when the graph is planned"));
+    if (values[i]->shape().rank() == 0) continue;
+    if (values[i]->shape().rank() != 1 || (rows >= 0 && values[i]->num_elements() != rows)) {
+      return context.Error("starts, limits and deltas must be scalars or vectors of one length");
+    }
+    rows = values[i]->num_elements();
+  }
+  if (rows < 0) rows = 1;
+  int64_t total = 0;
+  for (int64_t row = 0; row < rows; ++row) {
+    const auto at = [&](int i) { return values[i]->shape().rank() == 0 ? 0 : row; };
+    absl::StatusOr<int64_t> steps =
+        IsInteger(context.dtype(0))
+            ? Steps<int64_t>(context, values[0]->IntAt(at(0)), values[1]->IntAt(at(1)), values[2]->IntAt(at(2)))
+            : Steps<double>(context, values[0]->DoubleAt(at(0)), values[1]->DoubleAt(at(1)), values[2]->DoubleAt(at(2)));
+    MR_RETURN_IF_ERROR(steps.status());
+    total = SizeSum(total, *steps);
+  }
+  context.AddOutput(splits, Shape({rows + 1}));
+  context.AddOutput(context.dtype(0), Shape({total}));
+  return absl::OkStatus();
+}
+
+// (indices of n sparse features, their values, their shapes, dense features) -> indices [m, 2], values [m], shape [2]
+absl::Status SparseCrossShape(InferenceContext& context) {
+  const int64_t sparse = context.attrs().GetOr<int64_t>("N", 0);
+  if (sparse < 0 || context.num_inputs() < 3 * sparse) return context.Error("has fewer inputs than its sparse features have parts");
+  if (!context.attrs().GetOr<bool>("hashed_output", false)) {
+    return context.Error("makes strings; only hashed_output is supported");
+  }
+  int64_t most = 1, batch = -1;
+  for (int i = 0; i < sparse; ++i) {
+    const int values = static_cast<int>(sparse) + i;
+    if (context.dtype(values) != DataType::kInt64) return context.Error(absl::StrCat("input ", values, " is ", context.input(values).ToString(), ", expected int64"));
+    most = SizeProduct(most, context.shape(values).fully_known() ? context.shape(values).num_elements() : 0);
+  }
+  for (int i = static_cast<int>(3 * sparse); i < context.num_inputs(); ++i) {
+    const TensorType& dense = context.input(i);
+    if (dense.dtype != DataType::kInt64 || dense.shape.rank() != 2) {
+      return context.Error(absl::StrCat("dense feature ", i - 3 * sparse, " is ", dense.ToString(), ", expected int64 [batch,columns]"));
+    }
+    if (batch >= 0 && dense.shape.dim(0) != batch) return context.Error("dense features have different batch sizes");
+    batch = dense.shape.dim(0);
+    most = SizeProduct(most, dense.shape.dim(1));
+  }
+  // Where every feature is dense, every row has as many.
+  if (sparse == 0) most = SizeProduct(most, std::max<int64_t>(batch, 0));
+  context.AddOutput(DataType::kInt64, Shape({most, 2}));
+  context.AddOutput(DataType::kInt64, Shape({most}));
+  context.AddOutput(DataType::kInt64, Shape({2}));
+  if (sparse > 0) {
+    context.MarkBound(0);
+    context.MarkBound(1);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void RegisterRaggedOps(OpRegistry& registry) {
+  AddOp(registry, {.name = "RaggedTensorToSparse", .shape = RaggedToSparseShape});
+  AddOp(registry, {.name = "RaggedBincount", .shape = RaggedBincountShape});
+  AddOp(registry, {.name = "SparseBincount", .shape = SparseBincountShape});
+  AddOp(registry, {.name = "RaggedRange", .shape = RaggedRangeShape});
+  AddOp(registry, {.name = "SparseCross", .shape = SparseCrossShape});
+}
+
+}  // namespace millrace

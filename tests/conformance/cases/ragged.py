@@ -1,0 +1,74 @@
+"""Rows of different lengths: as sparse tensors, counted, as ranges; crossed features."""
+import numpy as np
+
+from case_builder import Case, Gen, L
+
+I64 = np.int64
+SPLITS = np.array([0, 2, 2, 5], I64)
+
+
+def to_sparse():
+    for dtype in (np.float32, np.float64, np.int32, np.int64, np.bool_, np.uint8, np.float16):
+        yield Case(f"ToSparse_{np.dtype(dtype).name}", "RaggedTensorToSparse", [L([SPLITS]), Gen((5,), dtype, 0, 9)])
+    yield Case("ToSparse_int32_splits", "RaggedTensorToSparse", [L([SPLITS.astype(np.int32)]), Gen((5,))])
+    yield Case("ToSparse_inner", "RaggedTensorToSparse", [L([SPLITS]), Gen((5, 2, 3))])
+    yield Case("ToSparse_nested", "RaggedTensorToSparse", [L([np.array([0, 1, 3], I64), SPLITS]), Gen((5, 2))])
+    yield Case("ToSparse_empty", "RaggedTensorToSparse", [L([np.array([0], I64)]), np.zeros(0, np.float32)])
+    yield Case("ToSparse_empty_rows", "RaggedTensorToSparse", [L([np.array([0, 0, 0], I64)]), np.zeros(0, np.float32)])
+    yield Case("ToSparse_begin", "RaggedTensorToSparse", [L([np.array([1, 5], I64)]), Gen((5,))], error="")
+    yield Case("ToSparse_end", "RaggedTensorToSparse", [L([np.array([0, 4], I64)]), Gen((5,))], error="")
+    yield Case("ToSparse_falls", "RaggedTensorToSparse", [L([np.array([0, 4, 3, 5], I64)]), Gen((5,))], error="")
+
+
+def counts():
+    values = np.array([1, 3, 3, 0, 9], np.int32)
+    indices, dims = np.array([[0, 0], [0, 4], [1, 1], [3, 0], [3, 2]], I64), np.array([4, 5], I64)
+    for index in (np.int32, I64):
+        for dtype in (np.float32, np.float64, np.int32, I64):
+            name = f"{np.dtype(index).name}_{np.dtype(dtype).name}"
+            for what, weights in (("plain", np.zeros(0, dtype)), ("weighted", np.array([1, 2, 3, 4, 5], dtype))):
+                yield Case(f"RaggedBincount_{name}_{what}", "RaggedBincount", [SPLITS, values.astype(index), index(5), weights])
+                yield Case(f"SparseBincount_{name}_{what}", "SparseBincount", [indices, values.astype(index), dims, index(5), weights])
+    for what, weights in (("plain", np.zeros(0, np.float32)), ("weighted", np.ones(5, np.float32))):
+        yield Case(f"RaggedBincount_binary_{what}", "RaggedBincount", [SPLITS, values, np.int32(5), weights], {"binary_output": True})
+        yield Case(f"SparseBincount_binary_{what}", "SparseBincount", [indices, values, dims, np.int32(5), weights], {"binary_output": True})
+    none = np.zeros(0, np.float32)
+    yield Case("SparseBincount_vector", "SparseBincount", [indices[:, :1].copy(), values, np.array([4], I64), np.int32(5), none])
+    yield Case("SparseBincount_empty", "SparseBincount", [np.zeros((0, 2), I64), values[:0], dims, np.int32(5), none])
+    yield Case("RaggedBincount_empty", "RaggedBincount", [np.array([0, 0], I64), values[:0], np.int32(5), none])
+    yield Case("RaggedBincount_no_bins", "RaggedBincount", [SPLITS, values, np.int32(0), none])
+    yield Case("RaggedBincount_negative", "RaggedBincount", [SPLITS, -values, np.int32(5), none], error="")
+    yield Case("RaggedBincount_size", "RaggedBincount", [SPLITS, values, np.int32(-1), none], error="")
+    yield Case("RaggedBincount_splits", "RaggedBincount", [np.array([0, 2], I64), values, np.int32(5), none], error="")
+
+
+def ranges():
+    for dtype in (np.float32, np.float64, np.int32, I64):
+        for splits in (np.int32, I64):
+            name = f"{np.dtype(dtype).name}_{np.dtype(splits).name}"
+            yield Case(f"Range_{name}", "RaggedRange", [np.array([0, 5, 8, 4], dtype), np.array([3, 5, 2, 9], dtype), np.array([1, 1, -2, 3], dtype)], {"Tsplits": splits})
+    yield Case("Range_scalars", "RaggedRange", [np.int32(0), np.array([3, 0, 2], np.int32), np.int32(1)])
+    yield Case("Range_one", "RaggedRange", [np.int32(0), np.int32(4), np.int32(2)])
+    yield Case("Range_fractions", "RaggedRange", [np.float32(0), np.array([1, 0.95], np.float32), np.float32(0.1)])
+    yield Case("Range_empty", "RaggedRange", [np.zeros(0, np.int32), np.zeros(0, np.int32), np.int32(1)])
+    yield Case("Range_still", "RaggedRange", [np.int32(0), np.array([3], np.int32), np.int32(0)], error="Requires delta != 0")
+    yield Case("Range_lengths", "RaggedRange", [np.zeros(2, np.int32), np.zeros(3, np.int32), np.int32(1)], error="")
+
+
+def crosses():
+    hashed = {"hashed_output": True, "num_buckets": 100, "hash_key": 956888297470, "out_type": I64, "internal_type": I64}
+    a, b = Gen((3, 2), I64, 0, 1000), Gen((3, 3), I64, 0, 1000, seed=2)
+    sparse = (np.array([[0, 0], [0, 1], [2, 0]], I64), np.array([5, 7, 11], I64), np.array([3, 2], I64))
+    yield Case("Cross_dense", "SparseCross", [L([]), L([]), L([]), L([a, b])], {**hashed, "N": 0})
+    yield Case("Cross_large", "SparseCross", [L([]), L([]), L([]), L([a, b])], {**hashed, "N": 0, "num_buckets": 0})
+    yield Case("Cross_key", "SparseCross", [L([]), L([]), L([]), L([b, a, b])], {**hashed, "N": 0, "hash_key": 17})
+    yield Case("Cross_sparse", "SparseCross", [L([sparse[0]]), L([sparse[1]]), L([sparse[2]]), L([a])], hashed)
+    yield Case("Cross_two", "SparseCross", [L([sparse[0]] * 2), L([sparse[1], sparse[1] * 3]), L([sparse[2]] * 2), L([])], hashed)
+    yield Case("Cross_batches", "SparseCross", [L([]), L([]), L([]), L([a, Gen((2, 3), I64, 0, 9)])], {**hashed, "N": 0}, error="")
+
+
+def cases():
+    yield from to_sparse()
+    yield from counts()
+    yield from ranges()
+    yield from crosses()
