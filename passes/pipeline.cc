@@ -14,7 +14,7 @@
 #include "passes/order/partition.h"
 #include "passes/plan_devices.h"
 #include "passes/plan_search.h"
-#include "passes/shapes/parts.h"
+#include "passes/rewrite/whole_update_times.h"
 #include "passes/strategy.h"
 #include "passes/swaps/choose_swaps.h"
 #include "passes/swaps/tflms_values.h"
@@ -188,10 +188,8 @@ using Clock = std::chrono::steady_clock;
 
 // Of what is left: for one order of several that are planned in full, the fastest looking first.
 constexpr double kWorkForTheFirst = 0.65;
-// Of the work that a graph with updates in parts is worth: for it, and for the same with them whole, where the first plan's
-// step is so much longer than its bound.
-constexpr double kWorkForParts = 0.85, kWorkForWhole = 0.3;
-constexpr double kFarFromBound = 1.02;
+// Of the work that a graph is worth whose updates may be made in parts: for the two ways.
+constexpr double kWorkForParts = 0.55, kWorkForWhole = 0.55;
 // A plan may take so much less than the look at its order.
 constexpr double kLeastOfLook = 0.94;
 
@@ -262,24 +260,16 @@ absl::StatusOr<Compiled> FindPlan(const CompileRequest& request, Prepared& prepa
   return best;
 }
 
-// Whether times of the parts were measured: those of whole updates were not, and a rule does not compare with them.
-bool PartsAreMeasured(const CompileRequest& request, const Graph& graph) {
-  for (int32_t i = 0; i < graph.num_ids(); ++i) {
-    const Node& node = graph.node(NodeId{i});
-    const OpDef* def = node.removed ? nullptr : request.ops.Find(node.op);
-    if (def == nullptr || def->is_variable || !PartOf(node)) continue;
-    return request.oracle.MeasuredSeconds(MakeInstance(graph, NodeId{i}, 0)).has_value();
-  }
-  return false;
-}
-
-// Updates in parts may have been the wrong choice: whole ones leave fewer nodes to search among. The faster of both.
+// Updates in parts may be the wrong choice: whole ones leave fewer nodes to search among, and where both orders come near their
+// bounds one bound may be lower. So both are planned, and the faster taken.
 absl::StatusOr<Compiled> FindPlanOfParts(const CompileRequest& request, Prepared& prepared, const PlanLimits& limits) {
-  const bool asked_for = request.options.update_part_bytes != PlanningOptions::kAutoBytes || PartsAreMeasured(request, prepared.graph);
-  MR_ASSIGN_OR_RETURN(Compiled parts, FindPlan(request, prepared, limits, kWorkForParts));
-  const bool near = parts.plan.predicted_step_seconds <= kFarFromBound * parts.plan.lower_bound_seconds;
-  if (asked_for || near || Clock::now() >= limits.deadline) return parts;
-  CompileRequest whole_request = request;
+  const bool asked_for = request.options.update_part_bytes != PlanningOptions::kAutoBytes;
+  WholeUpdateTimes times(prepared.graph, request.ops, request.oracle);
+  MR_ASSIGN_OR_RETURN(Compiled parts, FindPlan(request, prepared, limits, asked_for ? 1 : kWorkForParts));
+  if (asked_for || AllHidden(parts.plan) || Clock::now() >= limits.deadline) return parts;
+  CompileRequest whole_request{request.graph,   request.ops,            times,
+                               request.signature, request.options,      request.machine,
+                               request.variable_types, request.disk_tier, request.clock};
   whole_request.options.update_part_bytes = 0;
   MR_ASSIGN_OR_RETURN(Prepared prepared_whole, Prepare(whole_request));
   absl::StatusOr<Compiled> whole = FindPlan(whole_request, prepared_whole, limits, kWorkForWhole);

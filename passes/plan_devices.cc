@@ -7,6 +7,7 @@
 #include "millrace/status.h"
 #include "passes/access/sent_values.h"
 #include "passes/planner/gaps.h"
+#include "passes/planner/timed_cut_bound.h"
 #include "passes/planner/transfer_bound.h"
 #include "passes/swaps/choose_swaps.h"
 
@@ -23,7 +24,8 @@ int64_t MaxJoinedBytes(int64_t budget_bytes) {
 double LowerBound(const GapGraph& gaps, int64_t budget_bytes, double plan_seconds) {
   if (budget_bytes == 0) return gaps.compute_seconds();
   const double bound = CutBound(gaps, budget_bytes);
-  return bound < plan_seconds ? std::max(bound, TransferBound(gaps, budget_bytes, plan_seconds)) : bound;
+  if (bound >= plan_seconds) return bound;
+  return std::max({bound, TimedCutBound(gaps, budget_bytes), TransferBound(gaps, budget_bytes, plan_seconds)});
 }
 
 // Of the busier lane: no step is shorter.

@@ -16,6 +16,7 @@
 #include "passes/planner/place.h"
 #include "passes/planner/select_gaps.h"
 #include "passes/planner/trial.h"
+#include "passes/planner/vary_weights.h"
 #include "passes/swaps/choose_swaps.h"
 
 namespace millrace {
@@ -38,15 +39,19 @@ constexpr double kCarried[] = {-1, 0, 0.2, 0.1, 0.4, 0.7};
 constexpr size_t kCarriedTargets = 4;
 // Of the step without stalls: copies of variables that take less are not worth it.
 constexpr double kWorthCarrying = 0.02;
-// Prices of transfers in windows of the step, tried in turn: of 1/2 to 1/32 of it, around one of so many times. It ends when so
-// many in a row were of no use.
-constexpr uint32_t kWindowSizes = 5, kCenters = 1024;
-constexpr double kPriceFactors[] = {0.2, 0.5, 2, 5};
-constexpr int kPatience = 150;
+// Other prices of transfers, and other variables that stay: the search ends when so many in a row were of no use.
+constexpr int kPatience = 150, kSwitch = 25;
+// Variables of at least this part of the budget are exchanged, for one of so many policies and targets; trials that take so much
+// longer than the best plan are not placed.
+constexpr int64_t kExchangedParts = 2000;
+constexpr uint32_t kHomePolicies = 3;
+constexpr size_t kExchangeTargets[] = {0, 7, 8, 9, 10, 1};
+constexpr double kWorthExchanging = 1.06;
 // A trial this much slower than the best plan is not placed: placing gains less.
 constexpr double kWorthPlacing = 1.15;
 // Parts of the budget that trials may plan for, so that placing finds holes. The first is the default.
-constexpr double kTargets[] = {1, 0.97, 0.94, 0.9, 0.85, 0.8, 0.7, 0.985};
+constexpr double kTargets[] = {1, 0.97, 0.94, 0.9, 0.85, 0.8, 0.7, 0.985, 0.99, 0.98, 0.975};
+constexpr size_t kDescendTargets = 8;  // of them
 // Trials that are placed, the best first.
 constexpr size_t kPlacedTrials = 3;
 // Quick plans of more operations are told apart by their trials alone; smaller ones are replayed, too, which may even be faster.
@@ -83,7 +88,9 @@ constexpr int64_t kPackingParts = 4;
 // Variables and constants of more than this part of the budget are worth trials of their own, and this part of the work.
 constexpr int64_t kHomeParts = 4;
 constexpr double kWorkForHomes = 0.3;
-constexpr size_t kHomeTargets = 3;
+// The first few targets, and others where that leaves half of the work for packing.
+constexpr size_t kHomeTargets[] = {0, 1, 2, 7, 8, 9}, kFirstHomeTargets = 3;
+constexpr size_t kPlacedHomeTrials = 10;
 
 int64_t HomeBytes(const GapGraph& gaps) {
   int64_t bytes = 0;
@@ -137,7 +144,7 @@ class Portfolio {
     if (!Done() && (!best_.ok() || gaps_.num_operations() <= kReplayedOperations)) PlaceTheBest();
     Descend();
     if (homes_matter_ && best_.ok() && !Done()) SpreadHomes(homes);
-    if (best_.ok()) Reprice();
+    if (best_.ok()) Vary();
     reserve_ = 0;
     if (MayCarry()) Carry();
     if (!best_.ok() && known_ < kNotKnown) return absl::AbortedError("a faster plan is known");
@@ -254,18 +261,20 @@ class Portfolio {
     std::vector<Trial> trials;
     Settings settings = settings_;
     settings.weights.spread_homes = true;
-    for (settings.target = 0; settings.target < kHomeTargets; ++settings.target) {
+    for (size_t k = 0; k < std::size(kHomeTargets); ++k) {
+      settings.target = kHomeTargets[k];
+      if (TargetBytes(settings) < gaps_.largest_working_set()) continue;
       for (const double window : kWindows) {
         settings.window = window;
-        if (!MayTry()) break;
+        if (!MayTry() || (k >= kFirstHomeTargets && left() < reserve_ + more / 2)) break;
         trials.push_back(MakeTrial(settings));
       }
     }
     FastestFirst(trials);
     const double before = best_->step_seconds;
-    for (size_t t = 0; t < trials.size() && t < kPlacedTrials && MayTry(); ++t) {
-      PackOrRelieve(trials[t], kReliefRounds);
-      if (gaps_.num_operations() <= kReplayedOperations) Place(trials[t], settings_.policy);
+    for (size_t t = 0; t < trials.size() && t < kPlacedHomeTrials && MayTry(); ++t) {
+      if (t < kPlacedTrials) PackOrRelieve(trials[t], kReliefRounds);
+      for (size_t p = 0; gaps_.num_operations() <= kReplayedOperations && p < kHomePolicies; ++p) Place(trials[t], p);
     }
     if (best_->step_seconds < before) Descend();
     work_.Spend(left() - before_all);
@@ -309,29 +318,29 @@ class Portfolio {
     }
   }
 
-  // Once more and again, at other prices of transfers in a part of the step: the best plan's times a factor, in a window
-  // around any time. Where lanes stand still transfers should be cheap, where operations wait for them dear; what the trials
-  // say of that (CriticalWeights) is only a beginning, since placing puts copies elsewhere.
-  void Reprice() {
-    const int32_t n = gaps_.num_operations();
-    if (n > kPlacedOperations || settings_.carried > 0) return;
+  // Changes the best plan's prices or, where they matter, which variables stay: the one until it has been of no use for a
+  // while, then the other.
+  void Vary() {
+    if (gaps_.num_operations() > kPlacedOperations || settings_.carried > 0) return;
     std::mt19937 random;
+    bool exchange = false;
     int in_vain = 0;
     while (in_vain < kPatience && !Done() && MayTry()) {
+      if (homes_matter_ && in_vain % kSwitch == kSwitch - 1) exchange = !exchange;
       Settings settings = settings_;
-      if (settings.weights.out.empty()) settings.weights.out.assign(n, 1);
-      if (settings.weights.in.empty()) settings.weights.in.assign(n, 1);
-      const double step = gaps_.compute_seconds();
-      const double half = step / static_cast<double>(4 << (random() % kWindowSizes));
-      const double center = step * (random() % kCenters) / kCenters;
-      const double factor = kPriceFactors[random() % std::size(kPriceFactors)];
-      const uint32_t lanes = 1 + random() % 3;
-      const int32_t end = std::min(n, gaps_.OperationAt(std::min(step, center + half)) + 1);
-      for (int32_t i = gaps_.OperationAt(std::max(0.0, center - half)); i < end; ++i) {
-        if ((lanes & 1) != 0) settings.weights.out[i] *= factor;
-        if ((lanes & 2) != 0) settings.weights.in[i] *= factor;
+      if (exchange) {
+        settings.weights = ExchangeHomes(gaps_, budget_ / kExchangedParts, best_->choice.decisions, std::move(settings.weights), random);
+        if (random() % 3 == 0) settings.target = kExchangeTargets[random() % std::size(kExchangeTargets)];
+        settings.policy = random() % kHomePolicies;
+      } else {
+        settings.weights = Reprice(gaps_, std::move(settings.weights), random);
       }
-      in_vain = Place(MakeTrial(settings), settings.policy) ? 0 : in_vain + 1;
+      ++in_vain;
+      if (TargetBytes(settings) < gaps_.largest_working_set()) continue;
+      const Trial trial = MakeTrial(settings);
+      const bool packs = exchange && IsBetter(trial) && PackOrRelieve(trial, 0);
+      const bool worth_placing = !exchange || trial.result.step_seconds < kWorthExchanging * best_->step_seconds;
+      if ((worth_placing && Place(trial, settings.policy)) || packs) in_vain = 0;
     }
   }
 
@@ -448,7 +457,7 @@ class Portfolio {
     };
     for (bool better = true; better && may();) {
       better = false;
-      for (size_t k = 0; k < std::size(kTargets) && may(); ++k) {
+      for (size_t k = 0; k < kDescendTargets && may(); ++k) {
         Settings settings = settings_;
         settings.target = k;
         if (k != settings_.target) better = place_as(settings) || better;

@@ -204,6 +204,7 @@ class Selector {
         savings += Savings(j);
         ++joined;
       });
+      if (!weights_.bias.empty()) area *= weights_.bias[k];
       if (savings > 0) keys.push_back({gap.home && weights_.spread_homes ? AboutKeyOf(area / savings) : KeyOf(area / savings), k});
       // It goes home all the same, with what the last step wrote.
       const double fetch = weights_.in.empty() ? 1 : weights_.in[gap.before];

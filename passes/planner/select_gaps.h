@@ -22,6 +22,8 @@ struct TransferWeights {
   // Of home gaps of about equal worth those are kept, and those are swapped, that are spread over the step; else which
   // comes first in the graph.
   bool spread_homes = false;
+  // Per gap, where not empty: what a home gap blocks counts so many times.
+  std::vector<double> bias;
 };
 
 // Variables may stay over the step's end without staying all through the step.

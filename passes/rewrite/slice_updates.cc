@@ -16,6 +16,7 @@ namespace {
 
 // Parts begin at multiples of so many elements: aligned, whatever the type.
 constexpr int64_t kElements = 1024;
+constexpr char kPartName[] = "/part_";
 
 // Apply* and ResourceApply* of TensorFlow: dense updates, elementwise in the variable, its slots and the gradient.
 bool IsDenseUpdate(const Node& node) { return absl::StartsWith(node.op, "Apply") || absl::StartsWith(node.op, "ResourceApply"); }
@@ -96,7 +97,7 @@ void Slice(NodeId id, int64_t part_bytes, const OpRegistry& ops, Graph& graph, C
       update.inputs[s] = {places.AddBefore(graph, id, std::move(slot)), 0};
     }
     if (former.valid()) update.control_inputs.push_back(former);
-    std::string name = absl::StrCat(graph.node(id).name, "/part_", begin / size);
+    std::string name = absl::StrCat(graph.node(id).name, kPartName, begin / size);
     while (graph.Find(name).valid()) name += "_";
     if (begin + part.size < elements) {
       update.name = name;
@@ -115,6 +116,8 @@ void Slice(NodeId id, int64_t part_bytes, const OpRegistry& ops, Graph& graph, C
 }
 
 }  // namespace
+
+std::string WholeUpdateName(const Node& part) { return part.name.substr(0, part.name.rfind(kPartName)); }
 
 SliceableUpdates FindSliceableUpdates(const Graph& graph, const OpRegistry& ops) {
   SliceableUpdates updates{Finder(graph, ops).Run(), 0};

@@ -10,6 +10,7 @@
 #define MILLRACE_PASSES_REWRITE_SLICE_UPDATES_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -28,6 +29,9 @@ SliceableUpdates FindSliceableUpdates(const Graph& graph, const OpRegistry& ops)
 // `by_value` (per node id) goes with the nodes, which are numbered anew.
 int64_t SliceUpdates(Graph& graph, const OpRegistry& ops, const SliceableUpdates& updates, int64_t part_bytes,
                      std::vector<uint64_t>& by_value);
+
+// The name that the update of which `part` is a part had as a whole.
+std::string WholeUpdateName(const Node& part);
 
 }  // namespace millrace
 

@@ -1,6 +1,7 @@
 // The bound under every plan of an order: tight where it is easy to see what must be copied.
 #include "gtest/gtest.h"
 #include "passes/planner/gaps.h"
+#include "passes/planner/timed_cut_bound.h"
 #include "passes/planner/transfer_bound.h"
 
 namespace millrace {
@@ -24,6 +25,12 @@ class Builder {
   double Bound(int64_t budget_bytes) {
     graph_.first_access.push_back(static_cast<int64_t>(graph_.accesses.size()));
     const double bound = CutBound(FindGaps(graph_, machine_), budget_bytes);
+    graph_.first_access.pop_back();
+    return bound;
+  }
+  double Timed(int64_t budget_bytes) {
+    graph_.first_access.push_back(static_cast<int64_t>(graph_.accesses.size()));
+    const double bound = TimedCutBound(FindGaps(graph_, machine_), budget_bytes);
     graph_.first_access.pop_back();
     return bound;
   }
@@ -81,6 +88,47 @@ TEST(CutBound, AVariableThatIsOverwrittenNeedNotComeIn) {
   const int32_t a = builder.AddStorage(StorageKind::kVariable), b = builder.AddStorage(StorageKind::kVariable);
   builder.AddOperation({Writes(a)}).AddOperation({Writes(b)});
   EXPECT_EQ(builder.Bound(64), 1 + 64);
+}
+
+// x is written after four seconds, leaves for y, and comes back with a second of work to follow.
+Builder WrittenLate() {
+  Builder builder;
+  std::vector<int32_t> brief;
+  for (int k = 0; k < 3; ++k) brief.push_back(builder.AddStorage(StorageKind::kActivation));
+  const int32_t x = builder.AddStorage(StorageKind::kActivation), y = builder.AddStorage(StorageKind::kActivation);
+  for (int32_t s : brief) builder.AddOperation({Writes(s)});
+  builder.AddOperation({Writes(x)}).AddOperation({Writes(y)}).AddOperation({Reads(x)});
+  return builder;
+}
+
+TEST(TimedCutBound, CopiesWaitForTheWriteAndAreFollowedByWhatNeedsThem) {
+  Builder builder = WrittenLate();
+  EXPECT_EQ(builder.Bound(64), 64 + 64);
+  EXPECT_NEAR(builder.Timed(64), 4 + 64 + 64 + 1, 1e-3);
+  EXPECT_EQ(builder.Timed(128), 6);
+}
+
+TEST(TimedCutBound, CountsTheLatencyOfAsFewCopiesAsCanCarryTheBytes) {
+  Builder builder = WrittenLate();
+  builder.machine().copy_latency_seconds = 16;
+  EXPECT_NEAR(builder.Timed(64), 4 + 80 + 80 + 1, 1e-3);
+}
+
+TEST(TimedCutBound, WhatTheHostHasGoesWithoutACopy) {
+  Builder builder;
+  const int32_t constant = builder.AddStorage(StorageKind::kConstant), y = builder.AddStorage(StorageKind::kActivation);
+  builder.AddOperation({Reads(constant)}).AddOperation({Writes(y)}).AddOperation({Reads(constant)});
+  // It is left at once, and comes back for the last second.
+  EXPECT_NEAR(builder.Timed(64), 1 + 64 + 1, 1e-3);
+}
+
+TEST(TimedCutBound, WhatIsUpdatedHasToBeHomeBeforeOthersNeedItsRoom) {
+  Builder builder;
+  const int32_t a = builder.AddStorage(StorageKind::kVariable), b = builder.AddStorage(StorageKind::kVariable);
+  const int32_t y = builder.AddStorage(StorageKind::kActivation), z = builder.AddStorage(StorageKind::kActivation);
+  builder.AddOperation({Updates(a)}).AddOperation({Updates(b)}).AddOperation({Writes(y), Writes(z)});
+  // Neither stays: a goes home from second 1 on, b from second 2 on, and then there is a second of work.
+  EXPECT_NEAR(builder.Timed(128), 1 + 2 * 64 + 1, 1e-3);
 }
 
 // Three variables, each used twice, and room for so many of them.
