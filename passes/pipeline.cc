@@ -188,8 +188,8 @@ using Clock = std::chrono::steady_clock;
 
 // Of what is left: for one order of several that are planned in full, the fastest looking first.
 constexpr double kWorkForTheFirst = 0.65;
-// Of the work that a graph is worth whose updates may be made in parts: for the two ways.
-constexpr double kWorkForParts = 0.55, kWorkForWhole = 0.55;
+// Of the work that a graph is worth whose updates may be made in parts: for that, and for whole ones, which get what is left, too.
+constexpr double kWorkForParts = 0.85, kWorkForWhole = 0.3;
 // A plan may take so much less than the look at its order.
 constexpr double kLeastOfLook = 0.94;
 
@@ -205,8 +205,11 @@ void NoteDeadline(const CompileRequest& request, const PlanLimits& limits, doubl
                               " for planning were over before the search: the first plan that fits"));
 }
 
-// `part`: of the work that the graph is worth.
-absl::StatusOr<Compiled> FindPlan(const CompileRequest& request, Prepared& prepared, const PlanLimits& limits, double part) {
+WorkBudget PartOfWork(const Prepared& prepared, double part) {
+  return WorkBudget(static_cast<int64_t>(part * static_cast<double>(SearchWork(prepared.graph.num_nodes()))));
+}
+
+absl::StatusOr<Compiled> FindPlan(const CompileRequest& request, Prepared& prepared, const PlanLimits& limits, WorkBudget& work) {
   MR_ASSIGN_OR_RETURN(const Strategy* strategy, FindStrategy(request.options.strategy));
   prepared.summary = Summarize(prepared.graph);
   if (strategy->order == Strategy::Order::kLevels) {
@@ -214,7 +217,6 @@ absl::StatusOr<Compiled> FindPlan(const CompileRequest& request, Prepared& prepa
   }
   if (strategy->order == Strategy::Order::kBest && request.options.partition_size == 0) {
     // The search plans quickly; what it finds is planned in full, for which it leaves half of the time.
-    WorkBudget work(static_cast<int64_t>(part * static_cast<double>(SearchWork(prepared.graph.num_nodes()))));
     PlanLimits search = limits, full = limits;
     search.work = full.work = &work;
     if (request.options.plan_seconds > 0) search.deadline -= std::max(Clock::duration(0), limits.deadline - Clock::now()) / 2;
@@ -265,14 +267,17 @@ absl::StatusOr<Compiled> FindPlan(const CompileRequest& request, Prepared& prepa
 absl::StatusOr<Compiled> FindPlanOfParts(const CompileRequest& request, Prepared& prepared, const PlanLimits& limits) {
   const bool asked_for = request.options.update_part_bytes != PlanningOptions::kAutoBytes;
   WholeUpdateTimes times(prepared.graph, request.ops, request.oracle);
-  MR_ASSIGN_OR_RETURN(Compiled parts, FindPlan(request, prepared, limits, asked_for ? 1 : kWorkForParts));
+  WorkBudget work = PartOfWork(prepared, asked_for ? 1 : kWorkForParts);
+  MR_ASSIGN_OR_RETURN(Compiled parts, FindPlan(request, prepared, limits, work));
   if (asked_for || AllHidden(parts.plan) || Clock::now() >= limits.deadline) return parts;
   CompileRequest whole_request{request.graph,   request.ops,            times,
                                request.signature, request.options,      request.machine,
                                request.variable_types, request.disk_tier, request.clock};
   whole_request.options.update_part_bytes = 0;
   MR_ASSIGN_OR_RETURN(Prepared prepared_whole, Prepare(whole_request));
-  absl::StatusOr<Compiled> whole = FindPlan(whole_request, prepared_whole, limits, kWorkForWhole);
+  WorkBudget work_for_whole = PartOfWork(prepared_whole, kWorkForWhole);
+  work_for_whole.Spend(std::min<int64_t>(0, -work.left()));
+  absl::StatusOr<Compiled> whole = FindPlan(whole_request, prepared_whole, limits, work_for_whole);
   if (!whole.ok() && !absl::IsResourceExhausted(whole.status())) return whole;
   absl::StatusOr<Compiled> best = std::move(parts);
   if (whole.ok()) KeepFaster(std::move(whole), best);
@@ -294,8 +299,9 @@ absl::StatusOr<Compiled> Compile(CompileRequest request) {
     request.signature.fetches = prepared.asked;
     request.signature.targets.clear();
   }
+  WorkBudget work = PartOfWork(prepared, 1);
   MR_ASSIGN_OR_RETURN(Compiled compiled, prepared.sliced_updates > 0 ? FindPlanOfParts(request, prepared, limits)
-                                                                     : FindPlan(request, prepared, limits, 1));
+                                                                     : FindPlan(request, prepared, limits, work));
   compiled.stopped = prepared.stopped;
   NoteDeadline(request, limits, left, compiled);
   // The plan is checked from its steps alone, by code that shares nothing with the passes.
