@@ -331,16 +331,17 @@ class Portfolio {
       if (exchange) {
         settings.weights = ExchangeHomes(gaps_, budget_ / kExchangedParts, best_->choice.decisions, std::move(settings.weights), random);
         if (random() % 3 == 0) settings.target = kExchangeTargets[random() % std::size(kExchangeTargets)];
-        settings.policy = random() % kHomePolicies;
       } else {
         settings.weights = Reprice(gaps_, std::move(settings.weights), random);
       }
       ++in_vain;
       if (TargetBytes(settings) < gaps_.largest_working_set()) continue;
       const Trial trial = MakeTrial(settings);
-      const bool packs = exchange && IsBetter(trial) && PackOrRelieve(trial, 0);
-      const bool worth_placing = !exchange || trial.result.step_seconds < kWorthExchanging * best_->step_seconds;
-      if ((worth_placing && Place(trial, settings.policy)) || packs) in_vain = 0;
+      bool better = exchange && IsBetter(trial) && PackOrRelieve(trial, 0);
+      if (!exchange) better = Place(trial, settings.policy);
+      const bool worth_placing = exchange && trial.result.step_seconds < kWorthExchanging * best_->step_seconds;
+      for (size_t p = 0; worth_placing && p < kHomePolicies; ++p) better = Place(trial, p) || better;
+      if (better) in_vain = 0;
     }
   }
 
