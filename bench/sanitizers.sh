@@ -1,30 +1,37 @@
 #!/usr/bin/env bash
 # Builds and runs under sanitizers what runs on threads, streams and other people's files, and prints a line per test.
 #   bench/sanitizers.sh [asan] [tsan]      both when none is named; an hour or more of two cores from nothing
+#   MILLRACE_SANITIZE_TESTS="cuda_test stream_test"    these alone (GTEST_FILTER chooses among their cases)
+#   MILLRACE_SANITIZE_BOXES="stream;runtime;session"   watches these boxes and the tests; the others are a release build's,
+#                                                      which is minutes where ccache holds one
 # The presets' other tests run the same way: cmake --build --preset asan && ctest --preset asan.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # Most telling first: the CUDA plugin on a faked CUDA, streams emulated on threads, lanes, disk tier, sessions and planning in
 # the background.
-tests=(cuda_errors_test cuda_fake_test cuda_crew_test stream_test runtime_test session_test strategies_test cuda_models_test
-  files_test shape_rules_test import_fuzz_test cli_test)
+tests=(${MILLRACE_SANITIZE_TESTS:-cuda_errors_test cuda_fake_test cuda_crew_test stream_test runtime_test session_test strategies_test
+  cuda_models_test cuda_test files_test shape_rules_test import_fuzz_test cli_test})
+boxes=${MILLRACE_SANITIZE_BOXES:-}
+configuration=(-DMILLRACE_SANITIZE_BOXES="$boxes")
+# One kind of build for what is watched and what is not; in a list of boxes watched ones have flags of their own.
+configuration+=(-DCMAKE_BUILD_TYPE="$([ -n "$boxes" ] && echo Release || echo RelWithDebInfo)")
+presets=("$@")
+[ ${#presets[@]} -gt 0 ] || presets=(asan tsan)
 status=0
-for preset in "${@:-asan tsan}"; do
-  for sanitizer in $preset; do
-    cmake --preset "$sanitizer" >/dev/null
-    for test in "${tests[@]}"; do
-      begin=$SECONDS
-      if ! cmake --build --preset "$sanitizer" --target "$test" >"build-$sanitizer/$test.log" 2>&1; then
-        result="not built, see build-$sanitizer/$test.log"
-        status=1
-      elif ctest --preset "$sanitizer" -R "^$test\$" >"build-$sanitizer/$test.log" 2>&1; then
-        result=clean
-      else
-        result="FAILED, see build-$sanitizer/$test.log"
-        status=1
-      fi
-      echo "$sanitizer $test: $result ($((SECONDS - begin)) s)"
-    done
+for preset in "${presets[@]}"; do
+  cmake --preset "$preset" "${configuration[@]}" >/dev/null
+  for test in "${tests[@]}"; do
+    begin=$SECONDS
+    if ! cmake --build --preset "$preset" --target "$test" >"build-$preset/$test.log" 2>&1; then
+      result="not built, see build-$preset/$test.log"
+      status=1
+    elif ctest --preset "$preset" -R "^$test\$" >"build-$preset/$test.log" 2>&1; then
+      result=clean
+    else
+      result="FAILED, see build-$preset/$test.log"
+      status=1
+    fi
+    echo "$preset $test: $result ($((SECONDS - begin)) s)"
   done
 done
 exit "$status"

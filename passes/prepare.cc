@@ -11,6 +11,7 @@
 #include "passes/devices/add_send_recv.h"
 #include "passes/devices/place_devices.h"
 #include "passes/rewrite/accumulate_products.h"
+#include "passes/rewrite/accumulate_reductions.h"
 #include "passes/rewrite/bypass_unused.h"
 #include "passes/rewrite/fuse_biases.h"
 #include "passes/rewrite/fuse_elementwise.h"
@@ -150,6 +151,11 @@ absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
   if (request.options.accumulate_products) {
     const PassClock::Run run(request.clock, "accumulate products");
     MR_RETURN_IF_ERROR(AccumulateProducts(prepared.graph, request.ops, prepared.inferred.by_value).status());
+  }
+  // What these products take stays until then, so that biases' gradients can wait for it, too.
+  if (request.options.accumulate_products) {
+    const PassClock::Run run(request.clock, "accumulate reductions");
+    MR_RETURN_IF_ERROR(AccumulateReductions(prepared.graph, request.ops, prepared.inferred.by_value).status());
   }
   // Variables before any order: their reads and writes must come out the same under every one.
   {

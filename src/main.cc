@@ -70,7 +70,8 @@ DEFINE_string(recompute, "auto", "planned: compute swapped values again instead:
 DEFINE_double(plan_seconds, 0, "take the best plan found so many seconds after planning began; the passes before the search count, and the first plan is always finished; 0: no limit, the same plan everywhere");
 DEFINE_bool(share_recv, false, "what several nodes of a device use is received from another device once, not once per use");
 DEFINE_bool(accumulate_products, true, "add up sums of matrix products (gradients of a weight used in every time step) as the "
-            "products are made, instead of keeping them for the sum; results differ from the separate sum in rounding");
+            "products are made, instead of keeping them for the sum, and reduce what sums of reductions take at once; results "
+            "differ from the separate sums in rounding");
 DEFINE_string(update_parts, "auto", "planned: optimizers (Apply*) update large variables part by part, each with a part of the slots: off, "
                                    "parts of about a size, or auto (where slots fill much of the budget); results have the same bits either way");
 DEFINE_int64(max_unrolled_nodes, 1'000'000, "loops are planned as their turns; refuse a graph that has more nodes or turns then");

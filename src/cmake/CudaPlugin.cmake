@@ -20,6 +20,7 @@ add_library(millrace_cuda_launch_host STATIC ${host_sources})
 target_include_directories(millrace_cuda_launch_host PRIVATE ${CMAKE_BINARY_DIR}/include_roots/cuda)
 target_compile_options(millrace_cuda_launch_host PRIVATE -ffp-contract=off)
 target_link_libraries(millrace_cuda_launch_host PRIVATE millrace_flags)
+millrace_watch(millrace_cuda_launch_host cuda_kernels)
 set_property(GLOBAL APPEND PROPERTY MILLRACE_LIBRARIES millrace_cuda_launch_host)
 # Behind the kernels that call it, as linkers of static libraries want it.
 target_link_libraries(millrace_cuda_emulated PUBLIC millrace_cuda_kernels millrace_cuda_launch_host)
@@ -118,6 +119,7 @@ target_compile_definitions(millrace_cuda_compiler PRIVATE
   MILLRACE_CUDA_LIBRARIES="${CUDAToolkit_LIBRARY_DIR}:${library_folders}"
   MILLRACE_CUDA_MAJOR=${CUDAToolkit_VERSION_MAJOR})
 target_link_libraries(millrace_cuda_compiler PRIVATE millrace_graph millrace_flags ${CMAKE_DL_LIBS})
+millrace_watch(millrace_cuda_compiler cuda)
 
 set(plugin_sources)
 foreach(name blas_product compiled_fusion cuda_driver cuda_errors cuda_services dnn_convolution host_fallback plugin)

@@ -9,13 +9,24 @@ add_library(millrace_flags INTERFACE)
 target_compile_options(millrace_flags INTERFACE -Wall -Wextra $<$<BOOL:${MILLRACE_WERROR}>:-Werror> -Wno-sign-compare
   -Wno-missing-field-initializers -Wno-maybe-uninitialized)  # g++ 12 reports it falsely in absl::InlinedVector
 target_include_directories(millrace_flags INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>)
+# Boxes that are left out of a list are built as a release build has them, whose objects ccache may hold.
+set(MILLRACE_SANITIZE_BOXES "" CACHE STRING "boxes that the sanitizer watches, beside the tests; empty: all")
+add_library(millrace_sanitizer INTERFACE)
 if(MILLRACE_SANITIZE STREQUAL "address")
-  target_compile_options(millrace_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  target_compile_options(millrace_sanitizer INTERFACE -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined
+    -fno-omit-frame-pointer)
   target_link_options(millrace_flags INTERFACE -fsanitize=address,undefined)
 elseif(MILLRACE_SANITIZE STREQUAL "thread")
-  target_compile_options(millrace_flags INTERFACE -fsanitize=thread)
+  target_compile_options(millrace_sanitizer INTERFACE -O1 -g1 -fsanitize=thread)
   target_link_options(millrace_flags INTERFACE -fsanitize=thread)
 endif()
+
+# Has the sanitizer, if any, watch a target, which belongs to a box.
+function(millrace_watch target box)
+  if(NOT MILLRACE_SANITIZE_BOXES OR box IN_LIST MILLRACE_SANITIZE_BOXES)
+    target_link_libraries(${target} PRIVATE millrace_sanitizer)
+  endif()
+endfunction()
 
 # Directions: a box that is listed here may depend on these boxes only. The others put parts together (session, cli,
 # import, models, tests) and may use what they need.
@@ -56,6 +67,7 @@ function(millrace_library name)
   file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR} ${root}/${ARG_PREFIX} SYMBOLIC)
   target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${root}>)
   target_link_libraries(${target} PUBLIC millrace_flags)
+  millrace_watch(${target} ${name})
   foreach(dep ${ARG_DEPS})
     target_link_libraries(${target} PUBLIC millrace_${dep})
   endforeach()
@@ -67,7 +79,7 @@ endfunction()
 function(millrace_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LINK;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE millrace_flags ${ARG_LINK} GTest::gmock GTest::gtest GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE millrace_flags millrace_sanitizer ${ARG_LINK} GTest::gmock GTest::gtest GTest::gtest_main)
   foreach(dep ${ARG_DEPS})
     target_link_libraries(${name} PRIVATE millrace_${dep})
   endforeach()

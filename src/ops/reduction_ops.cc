@@ -16,6 +16,14 @@ Cost ReductionCost(const OpInstance& instance) {
           .bytes = static_cast<double>(input.size_bytes() + instance.outputs[0].size_bytes())};
 }
 
+Cost SumColumnsCost(const OpInstance& instance) {
+  Cost cost = ReductionCost(instance);
+  const auto others = static_cast<double>(instance.inputs.size() - 1);
+  cost.flops += others * static_cast<double>(instance.inputs[0].shape.num_elements());
+  cost.bytes += others * static_cast<double>(instance.inputs[0].size_bytes());
+  return cost;
+}
+
 // Input 0 reduced over the axes that input 1 names.
 absl::Status ReduceAxes(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(2));
@@ -61,6 +69,23 @@ absl::Status BiasAddGradShape(InferenceContext& context) {
   }
   const bool nchw = context.attrs().GetOr<std::string>("data_format", "NHWC") == "NCHW";
   context.AddOutput(context.dtype(0), Shape({shape.dim(nchw ? 1 : shape.rank() - 1)}));
+  return absl::OkStatus();
+}
+
+// Sums over all rows of all inputs, which have `columns` columns, whatever their shape, divided by `divisor`.
+absl::Status SumColumnsShape(InferenceContext& context) {
+  const int64_t columns = context.attrs().GetOr<int64_t>("columns", 0);
+  MR_ASSIGN_OR_RETURN(const Shape shape, RequiredAttr<Shape>(context, "shape"));
+  if (context.num_inputs() == 0 || columns <= 0 || shape.num_elements() != columns) {
+    return context.Error(absl::StrCat("sums ", context.num_inputs(), " inputs of ", columns, " columns to ", shape.ToString()));
+  }
+  for (int i = 0; i < context.num_inputs(); ++i) {
+    const bool fits = context.shape(i).fully_known() && context.shape(i).num_elements() % columns == 0;
+    if (fits && context.input(i).dtype == context.dtype(0) && context.shape(i) == context.shape(0)) continue;
+    return context.Error(absl::StrCat("input ", i, " is ", context.input(i).ToString(), ", expected ",
+                                      context.input(0).ToString(), " of ", columns, " columns"));
+  }
+  context.AddOutput(context.dtype(0), shape);
   return absl::OkStatus();
 }
 
@@ -122,6 +147,8 @@ void RegisterReductionOps(OpRegistry& registry) {
   AddOp(registry, {.name = "Bucketize", .shape = BucketizeShape});
   AddOp(registry, {.name = "L2Loss", .shape = L2LossShape, .cost = ReductionCost});
   AddOp(registry, {.name = "BiasAddGrad", .shape = BiasAddGradShape, .cost = ReductionCost});
+  // Made by the passes.
+  AddOp(registry, {.name = "_SumColumns", .shape = SumColumnsShape, .cost = SumColumnsCost});
 }
 
 }  // namespace millrace

@@ -309,7 +309,7 @@ class SessionImpl final : public Session {
     PlanningOptions planning = options_.planning;
     const KernelRegistry& kernels = devices_.empty() ? kernels_ : devices_[0]->kernels();
     planning.fuse = planning.fuse && kernels.Find("_Fused") != nullptr && kernels.Find("_FusedMatMul") != nullptr;
-    planning.accumulate_products = planning.accumulate_products && kernels.Find("_SumProducts") != nullptr;
+    planning.accumulate_products = planning.accumulate_products && kernels.Find("_SumProducts") != nullptr && kernels.Find("_SumColumns") != nullptr;
     return planning;
   }
 

@@ -8,6 +8,7 @@
 #include "passes/order/partition.h"
 #include "passes/pipeline.h"
 #include "passes/rewrite/accumulate_products.h"
+#include "passes/rewrite/accumulate_reductions.h"
 #include "passes/rewrite/fuse_biases.h"
 #include "passes/rewrite/bypass_unused.h"
 #include "passes/rewrite/order_variable_accesses.h"
@@ -112,6 +113,15 @@ std::string Accumulate(const GoldenCase& golden) {
   });
 }
 
+std::string Reductions(const GoldenCase& golden) {
+  const OpRegistry& ops = OpRegistry::Builtin();
+  const auto title = [](int64_t changes) { return absl::StrCat(changes, " reductions taken in"); };
+  return Rewrite(golden, &ops, title, [&](Graph& graph, InferenceResult& inferred) {
+    inferred.by_value.resize(graph.num_ids(), 0);
+    return AccumulateReductions(graph, ops, inferred.by_value);
+  });
+}
+
 std::string Biases(const GoldenCase& golden) {
   const OpRegistry& ops = OpRegistry::Builtin();
   const auto title = [](int64_t changes) { return absl::StrCat(changes, " products with their bias"); };
@@ -189,6 +199,10 @@ TEST(Golden, BypassesUnusedNodes) {
 
 TEST(Golden, AccumulatesProducts) {
   for (const std::string& file : GoldenFiles("products")) CheckGolden(file, Accumulate);
+}
+
+TEST(Golden, AccumulatesReductions) {
+  for (const std::string& file : GoldenFiles("reductions")) CheckGolden(file, Reductions);
 }
 
 TEST(Golden, GivesProductsTheirBias) {

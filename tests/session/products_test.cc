@@ -35,6 +35,8 @@ TEST(AccumulateProducts, SameBitsUnderEveryPlan) {
   const std::vector<float> losses = reference.Steps(3);
   ASSERT_TRUE(reference.status().ok()) << reference.status();
   EXPECT_GT(CountOf(*reference.TrainPlan(), "_SumProducts"), 0);
+  EXPECT_GT(CountOf(*reference.TrainPlan(), "_SumColumns"), 0);
+  EXPECT_EQ(CountOf(*reference.TrainPlan(), "UnsortedSegmentSum"), 1);
   const auto variables = reference.Variables();
   const int64_t peak = reference.TrainPlan()->devices[0].arena_bytes;
   for (const char* strategy : {"baseline", "planned", "tensorflowmem", "tflms", "lru"}) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "cpu/kernels/convert.h"
 #include "cpu/kernels/register.h"
+#include "millrace/status.h"
 
 namespace millrace::cpu {
 namespace {
@@ -242,6 +243,58 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeBiasAddGrad(const OpInstance& instan
   return MakeReduction(instance, Reduction::kSum, shape, reduced);
 }
 
+// _SumColumns: input after input, each reduced as BiasAddGrad reduces it.
+class SumColumnsKernel final : public Kernel {
+ public:
+  SumColumnsKernel(std::unique_ptr<Kernel> reduce, const OpInstance& instance, int64_t columns)
+      : reduce_(std::move(reduce)),
+        dtype_(instance.outputs[0].dtype),
+        inputs_(instance.inputs.size()),
+        columns_(columns),
+        divisor_(instance.attrs.GetOr<int64_t>("divisor", 1)) {}
+
+  int64_t scratch_bytes() const override { return sums_bytes() + reduce_->scratch_bytes(); }
+
+  absl::Status Run(const KernelContext& context) const override {
+    if (dtype_ == DataType::kFloat) return RunAs<float>(context);
+    return RunAs<double>(context);
+  }
+
+ private:
+  int64_t sums_bytes() const { return AlignUp(columns_ * DataTypeSize(dtype_)); }
+
+  template <typename T>
+  absl::Status RunAs(const KernelContext& context) const {
+    KernelContext one = context;
+    one.scratch = static_cast<char*>(context.scratch) + sums_bytes();
+    T* const out = context.output<T>(0);
+    T* const sums = static_cast<T*>(context.scratch);
+    for (size_t i = 0; i < inputs_; ++i) {
+      void* to = i == 0 ? static_cast<void*>(out) : sums;
+      one.inputs = context.inputs + i;
+      one.outputs = &to;
+      MR_RETURN_IF_ERROR(reduce_->Run(one));
+      for (int64_t c = 0; c < columns_ && i > 0; ++c) out[c] += sums[c];
+    }
+    for (int64_t c = 0; c < columns_ && divisor_ != 1; ++c) out[c] /= static_cast<T>(divisor_);
+    return absl::OkStatus();
+  }
+
+  const std::unique_ptr<Kernel> reduce_;
+  const DataType dtype_;
+  const size_t inputs_;
+  const int64_t columns_, divisor_;
+};
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeSumColumns(const OpInstance& instance) {
+  const DataType dtype = instance.outputs[0].dtype;
+  if (dtype != DataType::kFloat && dtype != DataType::kDouble) return UnsupportedType(instance, dtype);
+  const int64_t columns = instance.attrs.GetOr<int64_t>("columns", 1);
+  const Shape rows({instance.inputs[0].shape.num_elements() / columns, columns});
+  MR_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> reduce, MakeReduction(instance, Reduction::kSum, rows, {true, false}));
+  return std::make_unique<SumColumnsKernel>(std::move(reduce), instance, columns);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeReduction(const OpInstance& instance, Reduction reduction,
@@ -264,6 +317,7 @@ void RegisterReductionKernels(KernelRegistry& registry) {
   }
   AddKernel(registry, "L2Loss", MakeL2Loss);
   AddKernel(registry, "BiasAddGrad", MakeBiasAddGrad);
+  AddKernel(registry, "_SumColumns", MakeSumColumns);
 }
 
 }  // namespace millrace::cpu

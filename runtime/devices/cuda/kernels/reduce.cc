@@ -87,6 +87,20 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeBiasAddGrad(DeviceServices& services
   return MakeOf(services, instance, ReduceOp::kSum, reduced);
 }
 
+absl::StatusOr<std::unique_ptr<Kernel>> MakeSumColumns(DeviceServices& services, const OpInstance& instance) {
+  MR_ASSIGN_OR_RETURN(const Type type, FloatingTypeOf(instance, instance.outputs[0].dtype));
+  const int count = static_cast<int>(instance.inputs.size());
+  if (count > kMostSummed) return Refused(instance, absl::StrCat("more than ", kMostSummed, " inputs"));
+  const int64_t columns = instance.attrs.GetOr<int64_t>("columns", 1), divisor = instance.attrs.GetOr<int64_t>("divisor", 1);
+  const int64_t rows = instance.inputs[0].shape.num_elements() / columns;
+  return MakeLaunch(
+      services,
+      [=](const Queue& queue, const KernelContext& context) {
+        LaunchSumColumns(queue, type, context.inputs, count, rows, columns, divisor, context.outputs[0], context.scratch);
+      },
+      ReduceScratchBytes(columns, count * rows, columns > 1));
+}
+
 absl::StatusOr<std::unique_ptr<Kernel>> MakeSoftmax(DeviceServices& services, const OpInstance& instance) {
   MR_ASSIGN_OR_RETURN(const Type type, FloatingTypeOf(instance, instance.inputs[0].dtype));
   const Shape& shape = instance.inputs[0].shape;
@@ -119,6 +133,7 @@ void RegisterReductions(KernelRegistry& registry, DeviceServices& services) {
   }
   Add(registry, services, "L2Loss", MakeL2Loss);
   Add(registry, services, "BiasAddGrad", MakeBiasAddGrad);
+  Add(registry, services, "_SumColumns", MakeSumColumns);
   for (const char* op : {"Softmax", "LogSoftmax"}) Add(registry, services, op, MakeSoftmax);
   for (const char* op : {"SoftmaxCrossEntropyWithLogits", "SparseSoftmaxCrossEntropyWithLogits"}) {
     Add(registry, services, op, MakeCrossEntropy);

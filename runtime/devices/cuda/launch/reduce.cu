@@ -67,6 +67,24 @@ struct ReduceBody {
   }
 };
 
+template <typename T>
+struct SumColumnsBody {
+  int64_t rows, columns, divisor;
+  Divider by_rows;
+  T* y;
+  const T* x[kMostSummed];
+  MR_DEVICE double Identity() const { return 0; }
+  MR_DEVICE double Combine(double a, double b) const { return a + b; }
+  MR_DEVICE double Load(int64_t column, int64_t k) const {
+    const int64_t input = by_rows(k);
+    return static_cast<double>(Widen(x[input][(k - input * rows) * columns + column]));
+  }
+  MR_DEVICE void Store(int64_t column, double sum) const {
+    using W = typename Wide<T>::type;
+    y[column] = Wide<T>::Narrow(static_cast<W>(sum / static_cast<double>(divisor)));
+  }
+};
+
 struct Larger {
   template <typename V>
   MR_DEVICE V operator()(V a, V b) const {
@@ -210,6 +228,16 @@ void LaunchReduce(const Queue& queue, ReduceOp op, Type type, const ReduceShape&
   if (type == Type::kInt32) return launch(Tag<int32_t>(), int64_t{INT32_MIN}, int64_t{INT32_MAX});
   if (type == Type::kInt64) return launch(Tag<int64_t>(), INT64_MIN, INT64_MAX);
   ForFloating(type, [&](auto tag) { launch(tag, -INFINITY, INFINITY); });
+}
+
+void LaunchSumColumns(const Queue& queue, Type type, const void* const* x, int count, int64_t rows, int64_t columns,
+                      int64_t divisor, void* y, void* partial) {
+  ForFloating(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    SumColumnsBody<T> body = {rows, columns, divisor, DivideBy(rows, count * rows), static_cast<T*>(y), {}};
+    for (int i = 0; i < count; ++i) body.x[i] = static_cast<const T*>(x[i]);
+    SumRows<double>(queue, columns, count * rows, /*columns=*/columns > 1, partial, body);
+  });
 }
 
 void LaunchSoftmax(const Queue& queue, Type type, bool log, int64_t rows, int64_t columns, const void* x, void* y) {

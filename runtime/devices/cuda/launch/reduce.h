@@ -22,6 +22,14 @@ int64_t ReduceScratchBytes(int64_t rows, int64_t terms, bool columns);
 void LaunchReduce(const Queue& queue, ReduceOp op, Type type, const ReduceShape& shape, const void* x, void* y,
                   void* partial);
 
+// Inputs that LaunchSumColumns takes at most.
+inline constexpr int kMostSummed = 32;
+
+// y[c]: the sum over all rows of all `count` inputs, divided by `divisor`. Partial sums as of a reduction to `columns` rows of
+// count * rows terms.
+void LaunchSumColumns(const Queue& queue, Type type, const void* const* x, int count, int64_t rows, int64_t columns,
+                      int64_t divisor, void* y, void* partial);
+
 // Over rows of `columns` elements, row after row; `y` may be `x`.
 void LaunchSoftmax(const Queue& queue, Type type, bool log, int64_t rows, int64_t columns, const void* x, void* y);
 // loss[row] and the gradient of the logits, which may take their place; labels are indices, or a distribution where

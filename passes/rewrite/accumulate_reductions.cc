@@ -1,0 +1,248 @@
+#include "passes/rewrite/accumulate_reductions.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
+#include "millrace/tensor.h"
+
+namespace millrace {
+namespace {
+
+// What a tree of additions adds up.
+struct Sum {
+  NodeId root;
+  std::vector<NodeId> inner;                         // additions below the root, there for it alone
+  std::map<std::string, std::vector<NodeId>> terms;  // reductions by their form, in creation order once complete
+  std::vector<OutputRef> rest;
+};
+
+class Accumulator {
+ public:
+  Accumulator(Graph& graph, const OpRegistry& ops, std::vector<uint64_t>& by_value)
+      : graph_(graph), ops_(ops), by_value_(by_value), fanout_(ComputeFanout(graph)), settled_(graph.num_ids(), false) {}
+
+  absl::StatusOr<int64_t> Run() {
+    MR_ASSIGN_OR_RETURN(const std::vector<NodeId> order, CreationOrder(graph_));
+    position_.assign(graph_.num_ids(), -1);
+    for (size_t p = 0; p < order.size(); ++p) position_[order[p].value] = static_cast<int32_t>(p);
+    int64_t gone = 0;
+    // Users first, so that a sum is seen before the sums that it takes in.
+    for (auto id = order.rbegin(); id != order.rend(); ++id) {
+      if (graph_.alive(*id) && !settled_[id->value] && IsSum(*id)) gone += Rewrite(*id);
+    }
+    return gone;
+  }
+
+ private:
+  const TensorType& TypeOf(NodeId id) const { return graph_.node(id).outputs[0]; }
+
+  bool IsStatic(NodeId id) const {
+    const Node& node = graph_.node(id);
+    return node.outputs.size() == 1 && node.dynamic_outputs == 0 && node.run_time_values == 0 &&
+           (node.outputs[0].dtype == DataType::kFloat || node.outputs[0].dtype == DataType::kDouble) &&
+           node.outputs[0].shape.fully_known() && std::none_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef in) {
+             return graph_.node(in.node).dynamic_output(in.index) || !graph_.type(in).shape.fully_known();
+           });
+  }
+
+  bool IsSum(NodeId id) const {
+    const Node& node = graph_.node(id);
+    return (node.op == "AddN" || node.op == "AddV2" || node.op == "Add") && IsStatic(id) &&
+           std::all_of(node.inputs.begin(), node.inputs.end(),
+                       [&](OutputRef input) { return graph_.type(input).shape == node.outputs[0].shape; });
+  }
+
+  // Whether one node takes the value, and nobody waits for it or is waited for.
+  bool ForOneUser(NodeId id) const {
+    const auto uses = fanout_.of(id);
+    return uses.size() == 1 && uses[0].input >= 0 && graph_.node(id).control_inputs.empty();
+  }
+
+  // A value that may change before the last of the reductions runs.
+  bool IsVariable(NodeId id) const {
+    while (true) {
+      const OpDef* def = ops_.Find(graph_.node(id).op);
+      if (def != nullptr && def->is_variable) return true;
+      if (def == nullptr || !(def->is_view || def->returns_variable) || graph_.node(id).inputs.empty()) return false;
+      id = graph_.node(id).inputs[0].node;
+    }
+  }
+
+  // What reductions have in common that can be one; empty for other nodes.
+  std::string FormOf(NodeId id, const Node& root) const {
+    const Node& node = graph_.node(id);
+    if (!IsStatic(id) || !ForOneUser(id) || node.requested_device != root.requested_device) return "";
+    const bool all = (node.op == "Sum" || node.op == "Mean") && TypeOf(id).shape.rank() == 0;
+    const bool columns = node.op == "BiasAddGrad" && node.attrs.GetOr<std::string>("data_format", "NHWC") == "NHWC";
+    const bool segments = node.op == "UnsortedSegmentSum";
+    if ((!all && !columns && !segments) || IsVariable(node.inputs[0].node)) return "";
+    if (segments && IsVariable(node.inputs[1].node)) return "";
+    if (graph_.type(node.inputs[0]).shape.num_elements() == 0 || TypeOf(id).shape.num_elements() == 0) return "";
+    std::string form = absl::StrCat(node.op, " ", graph_.type(node.inputs[0]).ToString());
+    if (segments) absl::StrAppend(&form, " ", graph_.type(node.inputs[1]).ToString());
+    return form;
+  }
+
+  Sum Collect(NodeId root) const {
+    Sum sum{root, {}, {}, {}};
+    std::vector<OutputRef> open(graph_.node(root).inputs.rbegin(), graph_.node(root).inputs.rend());
+    while (!open.empty()) {
+      const OutputRef input = open.back();
+      open.pop_back();
+      const NodeId value = input.node;
+      const std::string form = FormOf(value, graph_.node(root));
+      if (!form.empty()) {
+        sum.terms[form].push_back(value);
+      } else if (IsSum(value) && ForOneUser(value) &&
+                 graph_.node(value).requested_device == graph_.node(root).requested_device) {
+        sum.inner.push_back(value);
+        open.insert(open.end(), graph_.node(value).inputs.rbegin(), graph_.node(value).inputs.rend());
+      } else {
+        sum.rest.push_back(input);
+      }
+    }
+    for (auto& [form, terms] : sum.terms) {
+      std::sort(terms.begin(), terms.end(), [&](NodeId a, NodeId b) { return position_[a.value] < position_[b.value]; });
+    }
+    return sum;
+  }
+
+  // Whether somebody else takes what `term` reduces at `position` or later, so that it is there anyway.
+  bool StaysUntil(NodeId term, int32_t position) const {
+    const OutputRef input = graph_.node(term).inputs[0];
+    const auto uses = fanout_.of(input.node);
+    return std::any_of(uses.begin(), uses.end(), [&](const Fanout::Use& use) {
+      return use.input >= 0 && use.output == input.index && position_[use.consumer.value] > position;
+    });
+  }
+
+  int64_t BytesOf(NodeId term) const { return graph_.type(graph_.node(term).inputs[0]).size_bytes(); }
+
+  // In creation order, together as long as little waits for the last of them.
+  std::vector<std::vector<NodeId>> Cut(const std::vector<NodeId>& terms) const {
+    std::vector<std::vector<NodeId>> chunks;
+    for (NodeId term : terms) {
+      int64_t waiting = 0;
+      if (!chunks.empty()) {
+        for (NodeId before : chunks.back()) waiting += StaysUntil(before, position_[term.value]) ? 0 : BytesOf(before);
+      }
+      if (chunks.empty() || chunks.back().size() >= kMaxReducedTogether || waiting > kMaxWaitingBytes) chunks.emplace_back();
+      chunks.back().push_back(term);
+    }
+    return chunks;
+  }
+
+  int64_t Rewrite(NodeId root) {
+    const Sum sum = Collect(root);
+    for (NodeId id : sum.inner) settled_[id.value] = true;
+    std::vector<OutputRef> results;
+    int64_t gone = 0;
+    std::vector<std::vector<NodeId>> chunks;
+    bool apart = sum.rest.size() > kMaxOtherTerms;
+    for (const auto& [form, terms] : sum.terms) {
+      const bool segments = graph_.node(terms[0]).op == "UnsortedSegmentSum";
+      std::vector<std::vector<NodeId>> cut = segments ? CutSegments(terms) : Cut(terms);
+      for (const auto& chunk : cut) gone += static_cast<int64_t>(chunk.size()) - 1;
+      // Large results that wait for the root would be more memory than before.
+      apart = apart || (segments && cut.size() > 1);
+      chunks.insert(chunks.end(), cut.begin(), cut.end());
+    }
+    if (apart || gone == 0) return 0;
+    std::sort(chunks.begin(), chunks.end(), [&](const std::vector<NodeId>& a, const std::vector<NodeId>& b) {
+      return position_[a.back().value] < position_[b.back().value];
+    });
+    for (const auto& chunk : chunks) results.push_back({Emit(chunk), 0});
+    for (NodeId id : sum.inner) graph_.RemoveNode(id);
+    Finish(sum, std::move(results));
+    return gone;
+  }
+
+  // All of them, or each alone.
+  std::vector<std::vector<NodeId>> CutSegments(const std::vector<NodeId>& terms) const {
+    const Node& first = graph_.node(terms[0]);
+    const int64_t bytes = graph_.type(first.inputs[0]).size_bytes() + graph_.type(first.inputs[1]).size_bytes();
+    if (terms.size() > 2 && bytes <= TypeOf(terms[0]).size_bytes() / static_cast<int64_t>(terms.size())) return {terms};
+    std::vector<std::vector<NodeId>> alone;
+    for (NodeId term : terms) alone.push_back({term});
+    return alone;
+  }
+
+  // The chunk's node, in the place of its last one.
+  NodeId Emit(const std::vector<NodeId>& chunk) {
+    const NodeId last = chunk.back();
+    if (chunk.size() == 1) return last;
+    if (graph_.node(last).op == "UnsortedSegmentSum") return EmitSegments(chunk);
+    const TensorType& input = graph_.type(graph_.node(last).inputs[0]);
+    const int64_t columns = TypeOf(last).shape.num_elements(), rows = input.shape.num_elements() / columns;
+    Node& node = graph_.mutable_node(last);
+    const int64_t divisor = node.op == "Mean" ? rows : 1;
+    absl::InlinedVector<OutputRef, 3> inputs;
+    for (NodeId id : chunk) inputs.push_back(graph_.node(id).inputs[0]);
+    node.attrs = AttrMap({{"T", input.dtype}, {"N", static_cast<int64_t>(chunk.size())}, {"columns", columns},
+                          {"divisor", divisor}, {"shape", node.outputs[0].shape}});
+    node.reason = absl::StrCat(chunk.size(), " of ", node.op, " summed");
+    node.op = "_SumColumns";
+    node.inputs = std::move(inputs);
+    by_value_[last.value] = 0;
+    for (size_t i = 0; i + 1 < chunk.size(); ++i) graph_.RemoveNode(chunk[i]);
+    return last;
+  }
+
+  // The two before the last become what puts data and indices together.
+  NodeId EmitSegments(const std::vector<NodeId>& chunk) {
+    const NodeId last = chunk.back();
+    std::vector<OutputRef> packed[2];
+    for (NodeId id : chunk) {
+      for (int input : {0, 1}) packed[input].push_back(graph_.node(id).inputs[input]);
+    }
+    const auto count = static_cast<int64_t>(chunk.size());
+    for (int input : {0, 1}) {
+      const NodeId pack = chunk[chunk.size() - 2 - static_cast<size_t>(input)];
+      const TensorType part = graph_.type(packed[input][0]);
+      Shape shape({count});
+      for (int64_t dim : part.shape.dims()) shape.AddDim(dim);
+      Node& node = graph_.mutable_node(pack);
+      node.op = "Pack";
+      node.inputs.assign(packed[input].begin(), packed[input].end());
+      node.attrs = AttrMap({{"T", part.dtype}, {"N", count}, {"axis", int64_t{0}}});
+      node.outputs[0] = {part.dtype, std::move(shape)};
+      node.reason = absl::StrCat("what ", count, " segment sums take");
+      by_value_[pack.value] = 0;
+      graph_.mutable_node(last).inputs[input] = {pack, 0};
+    }
+    graph_.mutable_node(last).reason = absl::StrCat(count, " segment sums as one");
+    for (size_t i = 0; i + 3 < chunk.size(); ++i) graph_.RemoveNode(chunk[i]);
+    return last;
+  }
+
+  // The root adds what is left.
+  void Finish(const Sum& sum, std::vector<OutputRef> results) {
+    Node& root = graph_.mutable_node(sum.root);
+    results.insert(results.begin(), sum.rest.begin(), sum.rest.end());
+    const DataType dtype = root.outputs[0].dtype;
+    root.op = results.size() == 1 ? "Identity" : "AddN";
+    root.inputs.assign(results.begin(), results.end());
+    root.attrs = AttrMap({{"T", dtype}});
+    if (results.size() > 1) root.attrs.Set("N", static_cast<int64_t>(results.size()));
+    by_value_[sum.root.value] = 0;
+  }
+
+  Graph& graph_;
+  const OpRegistry& ops_;
+  std::vector<uint64_t>& by_value_;
+  const Fanout fanout_;
+  std::vector<int32_t> position_;
+  std::vector<bool> settled_;  // sums that another one takes in, by id
+};
+
+}  // namespace
+
+absl::StatusOr<int64_t> AccumulateReductions(Graph& graph, const OpRegistry& ops, std::vector<uint64_t>& by_value) {
+  return Accumulator(graph, ops, by_value).Run();
+}
+
+}  // namespace millrace
