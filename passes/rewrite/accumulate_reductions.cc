@@ -139,43 +139,49 @@ class Accumulator {
   int64_t Rewrite(NodeId root) {
     const Sum sum = Collect(root);
     for (NodeId id : sum.inner) settled_[id.value] = true;
-    std::vector<OutputRef> results;
+    if (sum.rest.size() > kMaxOtherTerms) return 0;
+    std::vector<std::vector<std::vector<NodeId>>> forms;
     int64_t gone = 0;
-    std::vector<std::vector<NodeId>> chunks;
-    bool apart = sum.rest.size() > kMaxOtherTerms;
     for (const auto& [form, terms] : sum.terms) {
       const bool segments = graph_.node(terms[0]).op == "UnsortedSegmentSum";
-      std::vector<std::vector<NodeId>> cut = segments ? CutSegments(terms) : Cut(terms);
-      for (const auto& chunk : cut) gone += static_cast<int64_t>(chunk.size()) - 1;
-      // Large results that wait for the root would be more memory than before.
-      apart = apart || (segments && cut.size() > 1);
-      chunks.insert(chunks.end(), cut.begin(), cut.end());
+      forms.push_back(segments ? CutSegments(terms) : Cut(terms));
+      if (forms.back().empty()) return 0;
+      for (const auto& chunk : forms.back()) gone += static_cast<int64_t>(chunk.size()) - 1;
     }
-    if (apart || gone == 0) return 0;
-    std::sort(chunks.begin(), chunks.end(), [&](const std::vector<NodeId>& a, const std::vector<NodeId>& b) {
-      return position_[a.back().value] < position_[b.back().value];
-    });
-    for (const auto& chunk : chunks) results.push_back({Emit(chunk), 0});
+    if (gone == 0) return 0;
+    std::vector<OutputRef> results;
+    for (const auto& chunks : forms) {
+      const bool segments = graph_.node(chunks[0][0]).op == "UnsortedSegmentSum" && chunks[0].size() > 1;
+      if (segments) {
+        results.push_back(EmitSegments(chunks));
+      } else {
+        for (const auto& chunk : chunks) results.push_back({Emit(chunk), 0});
+      }
+    }
     for (NodeId id : sum.inner) graph_.RemoveNode(id);
     Finish(sum, std::move(results));
     return gone;
   }
 
-  // All of them, or each alone.
+  // As many together as have no more data than the sum; none where these are so few that it is not worth it.
   std::vector<std::vector<NodeId>> CutSegments(const std::vector<NodeId>& terms) const {
+    if (terms.size() == 1) return {terms};
+    constexpr size_t kFewest = 4;  // nodes of a chunk: two that pack, the sum, the addition to the sum before
     const Node& first = graph_.node(terms[0]);
     const int64_t bytes = graph_.type(first.inputs[0]).size_bytes() + graph_.type(first.inputs[1]).size_bytes();
-    if (terms.size() > 2 && bytes <= TypeOf(terms[0]).size_bytes() / static_cast<int64_t>(terms.size())) return {terms};
-    std::vector<std::vector<NodeId>> alone;
-    for (NodeId term : terms) alone.push_back({term});
-    return alone;
+    const auto most = static_cast<size_t>(TypeOf(terms[0]).size_bytes() / bytes);
+    if (most < kFewest) return {};
+    const size_t count = (terms.size() + most - 1) / most;
+    if (terms.size() / count < (count > 1 ? kFewest : kFewest - 1)) return {};
+    std::vector<std::vector<NodeId>> chunks(count);
+    for (size_t i = 0; i < terms.size(); ++i) chunks[i * count / terms.size()].push_back(terms[i]);
+    return chunks;
   }
 
   // The chunk's node, in the place of its last one.
   NodeId Emit(const std::vector<NodeId>& chunk) {
     const NodeId last = chunk.back();
     if (chunk.size() == 1) return last;
-    if (graph_.node(last).op == "UnsortedSegmentSum") return EmitSegments(chunk);
     const TensorType& input = graph_.type(graph_.node(last).inputs[0]);
     const int64_t columns = TypeOf(last).shape.num_elements(), rows = input.shape.num_elements() / columns;
     Node& node = graph_.mutable_node(last);
@@ -192,31 +198,56 @@ class Accumulator {
     return last;
   }
 
-  // The two before the last become what puts data and indices together.
-  NodeId EmitSegments(const std::vector<NodeId>& chunk) {
-    const NodeId last = chunk.back();
-    std::vector<OutputRef> packed[2];
-    for (NodeId id : chunk) {
-      for (int input : {0, 1}) packed[input].push_back(graph_.node(id).inputs[input]);
+  // A sum for every chunk in the place of its last one, which is added to those before at once. Other nodes of the chunk
+  // become what puts data and indices together, and the addition.
+  OutputRef EmitSegments(const std::vector<std::vector<NodeId>>& chunks) {
+    OutputRef before;
+    for (const std::vector<NodeId>& chunk : chunks) {
+      const auto from_the_end = [&](size_t k) { return chunk[chunk.size() - 1 - k]; };
+      const NodeId last = from_the_end(0);
+      std::vector<OutputRef> packed[2];
+      for (NodeId id : chunk) {
+        for (int input : {0, 1}) packed[input].push_back(graph_.node(id).inputs[input]);
+      }
+      for (int input : {0, 1}) {
+        const NodeId pack = from_the_end(1 + static_cast<size_t>(input));
+        BecomePack(pack, packed[input]);
+        graph_.mutable_node(last).inputs[input] = {pack, 0};
+      }
+      graph_.mutable_node(last).reason = absl::StrCat(chunk.size(), " segment sums as one");
+      const size_t used = before.node.valid() ? 4 : 3;
+      if (before.node.valid()) {
+        BecomeAddition(from_the_end(3), before, {last, 0});
+        before = {from_the_end(3), 0};
+      } else {
+        before = {last, 0};
+      }
+      for (size_t k = used; k < chunk.size(); ++k) graph_.RemoveNode(from_the_end(k));
     }
-    const auto count = static_cast<int64_t>(chunk.size());
-    for (int input : {0, 1}) {
-      const NodeId pack = chunk[chunk.size() - 2 - static_cast<size_t>(input)];
-      const TensorType part = graph_.type(packed[input][0]);
-      Shape shape({count});
-      for (int64_t dim : part.shape.dims()) shape.AddDim(dim);
-      Node& node = graph_.mutable_node(pack);
-      node.op = "Pack";
-      node.inputs.assign(packed[input].begin(), packed[input].end());
-      node.attrs = AttrMap({{"T", part.dtype}, {"N", count}, {"axis", int64_t{0}}});
-      node.outputs[0] = {part.dtype, std::move(shape)};
-      node.reason = absl::StrCat("what ", count, " segment sums take");
-      by_value_[pack.value] = 0;
-      graph_.mutable_node(last).inputs[input] = {pack, 0};
-    }
-    graph_.mutable_node(last).reason = absl::StrCat(count, " segment sums as one");
-    for (size_t i = 0; i + 3 < chunk.size(); ++i) graph_.RemoveNode(chunk[i]);
-    return last;
+    return before;
+  }
+
+  void BecomePack(NodeId id, const std::vector<OutputRef>& parts) {
+    const TensorType part = graph_.type(parts[0]);
+    const auto count = static_cast<int64_t>(parts.size());
+    Shape shape({count});
+    for (int64_t dim : part.shape.dims()) shape.AddDim(dim);
+    Node& node = graph_.mutable_node(id);
+    node.op = "Pack";
+    node.inputs.assign(parts.begin(), parts.end());
+    node.attrs = AttrMap({{"T", part.dtype}, {"N", count}, {"axis", int64_t{0}}});
+    node.outputs[0] = {part.dtype, std::move(shape)};
+    node.reason = absl::StrCat("what ", count, " segment sums take");
+    by_value_[id.value] = 0;
+  }
+
+  void BecomeAddition(NodeId id, OutputRef a, OutputRef b) {
+    Node& node = graph_.mutable_node(id);
+    node.op = "AddN";
+    node.inputs = {a, b};
+    node.attrs = AttrMap({{"T", node.outputs[0].dtype}, {"N", int64_t{2}}});
+    node.reason = "segment sums of one chunk after another";
+    by_value_[id.value] = 0;
   }
 
   // The root adds what is left.

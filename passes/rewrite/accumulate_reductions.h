@@ -7,8 +7,8 @@
 //   s = UnsortedSegmentSum(Pack(d1, d2), Pack(i1, i2), n)
 //
 // Taken are BiasAddGrad, and Sum and Mean over all elements, as far as what waits for the last of them is small or there
-// anyway (a factor of a product that comes later); and UnsortedSegmentSum, where the data of all together are no larger
-// than the sum.
+// anyway (a factor of a product that comes later); and UnsortedSegmentSum, as many at once as have together no more data
+// than the sum, which is added up chunk after chunk.
 //
 // Needs: types; variable accesses not ordered yet; sums of products are one node already. Establishes: `_SumColumns` nodes,
 // Pack before segment sums. Terms are added in creation order, whatever the plan; the bits differ in rounding from those of
