@@ -12,6 +12,7 @@
 #include "passes/devices/place_devices.h"
 #include "passes/rewrite/accumulate_products.h"
 #include "passes/rewrite/accumulate_reductions.h"
+#include "passes/rewrite/bypass_identities.h"
 #include "passes/rewrite/bypass_unused.h"
 #include "passes/rewrite/fuse_biases.h"
 #include "passes/rewrite/fuse_elementwise.h"
@@ -141,6 +142,11 @@ absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
   Prepared prepared;
   Signature needed;
   MR_RETURN_IF_ERROR(PrepareTypesOfTaken(request, prepared, needed));
+  // What only passes several values on would have each wait for all.
+  {
+    const PassClock::Run run(request.clock, "bypass identities");
+    MR_RETURN_IF_ERROR(BypassIdentities(prepared.graph, request.ops, needed.targets).status());
+  }
   // What is only waited for is as unneeded, but others must not lose their order by it; sums see who is left.
   {
     const PassClock::Run run(request.clock, "bypass unused");

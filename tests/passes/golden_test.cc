@@ -10,6 +10,7 @@
 #include "passes/rewrite/accumulate_products.h"
 #include "passes/rewrite/accumulate_reductions.h"
 #include "passes/rewrite/fuse_biases.h"
+#include "passes/rewrite/bypass_identities.h"
 #include "passes/rewrite/bypass_unused.h"
 #include "passes/rewrite/order_variable_accesses.h"
 #include "passes/rewrite/slice_updates.h"
@@ -104,6 +105,13 @@ std::string Unused(const GoldenCase& golden) {
   });
 }
 
+std::string Identities(const GoldenCase& golden) {
+  const auto title = [](int64_t changes) { return absl::StrCat(changes, " identities gone"); };
+  return Rewrite(golden, nullptr, title, [&](Graph& graph, InferenceResult&) {
+    return BypassIdentities(graph, OpRegistry::Builtin(), golden.List("targets"));
+  });
+}
+
 std::string Accumulate(const GoldenCase& golden) {
   const OpRegistry& ops = OpRegistry::Builtin();
   const auto title = [](int64_t changes) { return absl::StrCat(changes, " products added"); };
@@ -195,6 +203,10 @@ TEST(Golden, PlansRecompute) {
 
 TEST(Golden, BypassesUnusedNodes) {
   for (const std::string& file : GoldenFiles("unused")) CheckGolden(file, Unused);
+}
+
+TEST(Golden, BypassesIdentities) {
+  for (const std::string& file : GoldenFiles("identities")) CheckGolden(file, Identities);
 }
 
 TEST(Golden, AccumulatesProducts) {
