@@ -1,10 +1,13 @@
 #include "passes/prepare.h"
 
 #include <algorithm>
+#include <string>
+#include <unordered_set>
 
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "passes/access/storage.h"
+#include "passes/control_flow/control_flow_ops.h"
 #include "passes/control_flow/inline_functions.h"
 #include "passes/control_flow/lower_conditionals.h"
 #include "passes/control_flow/lower_switches.h"
@@ -111,9 +114,30 @@ std::string DeviceName(const CompileRequest& request, int32_t device) {
                                          : request.options.devices[device];
 }
 
+namespace {
+
+// Whether there can be anything to expand, in one look at a large graph.
+bool HoldsCallsOrControlFlow(const Graph& graph) {
+  if (graph.library() != nullptr && !graph.library()->empty()) return true;
+  std::unordered_set<std::string> plain;  // ops
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    if (node.removed) continue;
+    if (plain.count(node.op) == 0) {
+      if (IsPlannedAway(node.op) || IsPartitionedCall(node)) return true;
+      plain.insert(node.op);
+    }
+    if (SpeaksOfFunctions(node)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 absl::StatusOr<UnrollResult> ExpandCalls(Graph& graph, const OpRegistry& ops, KernelOracle* oracle,
                                          const UnrollOptions& unroll) {
   UnrollResult result;
+  if (!unroll.choose_branches && !unroll.questions.ask && !HoldsCallsOrControlFlow(graph)) return result;
   std::vector<std::string> effects;
   const ConditionalForm form = unroll.choose_branches ? ConditionalForm::kSwitches : ConditionalForm::kSimplest;
   // Conditionals with pure branches become calls, and calls may hold conditionals.

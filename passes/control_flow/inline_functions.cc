@@ -322,25 +322,26 @@ void Inliner::AddEntries(const Frame& frame) {
 }
 
 // Whether there can be anything to inline or to substitute; without it a large graph need not be copied.
-bool SpeaksOfFunctions(const Graph& graph) {
+bool MayHoldCalls(const Graph& graph) {
   if (graph.library() != nullptr && !graph.library()->empty()) return true;
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
     const Node& node = graph.node(NodeId{i});
-    if (IsPartitionedCall(node)) return true;
-    for (const auto& [name, value] : node.attrs) {
-      if (std::holds_alternative<FunctionRef>(value) || std::holds_alternative<AttrParameter>(value) ||
-          std::holds_alternative<std::vector<FunctionRef>>(value)) {
-        return true;
-      }
-    }
+    if (IsPartitionedCall(node) || SpeaksOfFunctions(node)) return true;
   }
   return false;
 }
 
 }  // namespace
 
+bool SpeaksOfFunctions(const Node& node) {
+  return std::any_of(node.attrs.begin(), node.attrs.end(), [](const AttrMap::Entry& attr) {
+    return std::holds_alternative<FunctionRef>(attr.second) || std::holds_alternative<AttrParameter>(attr.second) ||
+           std::holds_alternative<std::vector<FunctionRef>>(attr.second);
+  });
+}
+
 absl::StatusOr<InlineResult> InlineFunctions(Graph& graph, const OpRegistry& ops) {
-  if (!SpeaksOfFunctions(graph)) return InlineResult();
+  if (!MayHoldCalls(graph)) return InlineResult();
   Inliner inliner(graph, ops);
   MR_ASSIGN_OR_RETURN(InlineResult result, inliner.Run());
   result.changed = inliner.has_calls();

@@ -38,6 +38,9 @@ struct InlineResult {
 // library lacks, another number of arguments, a parameter without a value, recursion.
 absl::StatusOr<InlineResult> InlineFunctions(Graph& graph, const OpRegistry& ops);
 
+// Whether an attribute names a function or a parameter of one.
+bool SpeaksOfFunctions(const Node& node);
+
 }  // namespace millrace
 
 #endif  // MILLRACE_PASSES_CONTROL_FLOW_INLINE_FUNCTIONS_H_

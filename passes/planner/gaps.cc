@@ -105,6 +105,8 @@ GapGraph FindGaps(const AccessGraph& graph, const Machine& machine) {
     }
     result.start[i + 1] = result.start[i] + graph.seconds[i];
   }
+  result.gaps.reserve(graph.accesses.size());
+  result.first_gap.reserve(graph.storages.size() + 1);
   for (size_t s = 0; s < graph.storages.size(); ++s) {
     result.first_gap.push_back(static_cast<int64_t>(result.gaps.size()));
     ListGapsOf(static_cast<int32_t>(s), result.lists.of(s), graph.storages[s], result);

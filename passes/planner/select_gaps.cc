@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 
+#include "absl/container/inlined_vector.h"
 #include "passes/access/radix_sort.h"
 #include "passes/planner/segment_tree.h"
 
@@ -31,8 +32,7 @@ class Selector {
         weights_(weights),
         carrying_(carrying),
         n_(gaps.num_operations()),
-        undecided_(gaps.gaps.size(), 0),
-        windows_(gaps.gaps.size()) {
+        undecided_(gaps.gaps.size(), 0) {
     result_.carried_until.assign(gaps.gaps.size(), 0);
     contended_.assign(n_ + 1, 0);
     for (int32_t i = 0; i < n_; ++i) {
@@ -44,7 +44,12 @@ class Selector {
     KeepWhatDoesNotMatter(target_.keep_below);
     const bool fits = std::all_of(result_.profile.begin(), result_.profile.end(), [&](int64_t bytes) { return bytes <= budget_; });
     if (target_.keep_below > 0 && !fits) KeepWhatDoesNotMatter(0);
-    for (int32_t k : todo_) undecided_[k] = 1;
+    place_.resize(gaps_.gaps.size());
+    for (size_t place = 0; place < todo_.size(); ++place) {
+      undecided_[todo_[place]] = 1;
+      place_[todo_[place]] = static_cast<int32_t>(place);
+    }
+    windows_.resize(todo_.size());
     SegmentTree profile(result_.profile);
     profile_ = &profile;
     CarryOver();
@@ -149,7 +154,7 @@ class Selector {
       } else if (Fits(first, gap.bytes) && Fits(second, gap.bytes)) {
         Add(first, gap.bytes);
         Add(second, gap.bytes);
-        windows_[k] = {first, second};
+        WindowsOf(k) = {first, second};
       }
     }
   }
@@ -244,15 +249,10 @@ class Selector {
     bool fits = true;
     // The windows of a gap are part of it.
     auto ranges = [&](size_t j) {
-      std::array<Range, 2> parts = Ranges(gaps_.gaps[j]);
-      if (HasWindow(j)) {
-        if (gaps_.gaps[j].home) {
-          parts = {Range{0, windows_[j][1].begin}, Range{windows_[j][0].end, n_}};
-        } else {
-          parts = {Range{windows_[j][0].end, windows_[j][1].begin}, Range{0, 0}};
-        }
-      }
-      return parts;
+      const std::array<Range, 2>& windows = WindowsOf(j);
+      if (!IsOpen(windows)) return Ranges(gaps_.gaps[j]);
+      if (gaps_.gaps[j].home) return std::array{Range{0, windows[1].begin}, Range{windows[0].end, n_}};
+      return std::array{Range{windows[0].end, windows[1].begin}, Range{0, 0}};
     };
     for_each([&](size_t j) {
       for (const Range& r : ranges(j)) fits = fits && Fits(r, gaps_.gaps[j].bytes);
@@ -260,22 +260,25 @@ class Selector {
     if (!fits) return;
     for_each([&](size_t j) {
       for (const Range& r : ranges(j)) Add(r, gaps_.gaps[j].bytes);
-      windows_[j] = {};
+      WindowsOf(j) = {};
     });
-    std::vector<size_t> joined;
+    absl::InlinedVector<size_t, 4> joined;
     for_each([&](size_t j) { joined.push_back(j); });
     for (size_t j : joined) result_.kept[j] = true;
   }
 
-  bool HasWindow(size_t k) const {
-    return windows_[k][0].begin < windows_[k][0].end || windows_[k][1].begin < windows_[k][1].end;
+  // Of a gap in todo_.
+  std::array<Range, 2>& WindowsOf(size_t k) { return windows_[place_[k]]; }
+  static bool IsOpen(const std::array<Range, 2>& windows) {
+    return windows[0].begin < windows[0].end || windows[1].begin < windows[1].end;
   }
 
   void CloseWindows() {
-    for (int32_t k : todo_) {
-      if (result_.kept[k] || !HasWindow(k)) continue;
-      Add(windows_[k][0], -gaps_.gaps[k].bytes);
-      Add(windows_[k][1], -gaps_.gaps[k].bytes);
+    for (size_t place = 0; place < todo_.size(); ++place) {
+      const int32_t k = todo_[place];
+      if (result_.kept[k] || !IsOpen(windows_[place])) continue;
+      Add(windows_[place][0], -gaps_.gaps[k].bytes);
+      Add(windows_[place][1], -gaps_.gaps[k].bytes);
     }
   }
 
@@ -290,7 +293,8 @@ class Selector {
   std::vector<double> contended_;  // prefix sums of contended seconds
   std::vector<int32_t> todo_;
   std::vector<uint8_t> undecided_;  // per gap: whether it is in todo_
-  std::vector<std::array<Range, 2>> windows_;
+  std::vector<int32_t> place_;      // of such a gap there
+  std::vector<std::array<Range, 2>> windows_;  // as todo_
   mutable int64_t tree_steps_ = 0;
   Selection result_;
 };

@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <unordered_map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
@@ -173,7 +174,7 @@ class Orderer {
       state.readers.push_back(id);
       return;
     }
-    for (NodeId reader : state.readers) AddControl(reader, id);
+    AddControls(state.readers, id);
     state.readers.clear();
     state.last_writer = id;
     writers_[variable].push_back(id);
@@ -207,6 +208,26 @@ class Orderer {
     changed_ = true;
   }
 
+  // A weight of an unrolled network may have thousands of readers.
+  void AddControls(const std::vector<NodeId>& from, NodeId to) {
+    constexpr size_t kFew = 8;
+    if (from.size() <= kFew) {
+      for (NodeId one : from) AddControl(one, to);
+      return;
+    }
+    ++mark_;
+    marked_.resize(graph_.num_ids(), 0);
+    Node& node = graph_.mutable_node(to);
+    marked_[to.value] = mark_;
+    for (OutputRef input : node.inputs) marked_[input.node.value] = mark_;
+    for (NodeId control : node.control_inputs) marked_[control.value] = mark_;
+    for (NodeId one : from) {
+      if (std::exchange(marked_[one.value], mark_) == mark_) continue;
+      node.control_inputs.push_back(one);
+      changed_ = true;
+    }
+  }
+
   int32_t VariableIndex(const Node& node) {
     auto [it, inserted] = index_.emplace(VariableName(node), static_cast<int32_t>(states_.size()));
     if (inserted) {
@@ -230,6 +251,8 @@ class Orderer {
   std::vector<NodeId> order_;
   std::vector<size_t> position_;  // in order_, by node
   std::unordered_map<int32_t, std::vector<bool>> after_;
+  std::vector<int32_t> marked_;  // per node: the last call of AddControls whose node waits for it
+  int32_t mark_ = 0;
   bool changed_ = false;
 };
 

@@ -33,7 +33,7 @@ absl::Status CheckFeed(const Node& node, const std::string& name, const TensorTy
 class Pruner {
  public:
   Pruner(const Graph& graph, const Signature& signature)
-      : graph_(graph), signature_(signature), renamed_(graph.num_ids()), needed_(graph.num_ids(), false) {}
+      : graph_(graph), signature_(signature), renamed_(graph.num_ids()), needed_(graph.num_ids(), false), is_fed_(graph.num_ids(), false) {}
 
   absl::StatusOr<Graph> Run() {
     MR_RETURN_IF_ERROR(ResolveNames());
@@ -50,6 +50,7 @@ class Pruner {
       if (!ref.ok()) return absl::Status(ref.status().code(), absl::StrCat("feed: ", ref.status().message()));
       MR_RETURN_IF_ERROR(CheckFeed(graph_.node(ref->node), name, type));
       feeds_.emplace(*ref, FeedNode{name, type, NodeId()});
+      is_fed_[ref->node.value] = true;
     }
     for (const std::string& name : signature_.fetches) {
       absl::StatusOr<OutputRef> ref = graph_.FindTensor(name);
@@ -72,6 +73,7 @@ class Pruner {
       stack.push_back(id);
     };
     auto need_tensor = [&](OutputRef ref) {
+      if (!is_fed_[ref.node.value]) return need(ref.node);
       auto fed = feeds_.find(ref);
       if (fed == feeds_.end()) need(ref.node);
       else fed->second.used = true;
@@ -84,7 +86,7 @@ class Pruner {
       for (OutputRef input : node.inputs) need_tensor(input);
       // A control edge from a fed node is satisfied by the feed.
       for (NodeId control : node.control_inputs) {
-        if (feeds_.count({control, 0}) == 0) need(control);
+        if (!is_fed_[control.value] || feeds_.count({control, 0}) == 0) need(control);
       }
     }
   }
@@ -103,7 +105,7 @@ class Pruner {
   }
 
   OutputRef Renamed(OutputRef ref) const {
-    auto fed = feeds_.find(ref);
+    auto fed = is_fed_[ref.node.value] ? feeds_.find(ref) : feeds_.end();
     if (fed != feeds_.end()) return {fed->second.id, 0};
     return {renamed_[ref.node.value], ref.index};
   }
@@ -172,6 +174,7 @@ class Pruner {
   std::vector<NodeId> targets_;
   std::vector<NodeId> renamed_;
   std::vector<bool> needed_;
+  std::vector<bool> is_fed_;  // one of its outputs
   Graph result_;
 };
 

@@ -21,6 +21,8 @@ absl::Status PlanCommand(const Options& options, const Environment& environment)
   budgets.Apply(session.planning);
 
   TrainResult result = PlanOnly(workload, session, environment);
+  KeepUntilTheEnd(workload.graph);
+  KeepUntilTheEnd(result.run.plan);
   LogPasses(result.run);
   RunReport unswapped;
   if (outputs.wants_picture() && result.run.plan != nullptr) {

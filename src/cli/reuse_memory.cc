@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -9,7 +11,19 @@
 
 namespace millrace::cli {
 
+namespace {
+
+std::vector<std::shared_ptr<const void>>& Kept() {
+  static std::vector<std::shared_ptr<const void>>& kept = *new std::vector<std::shared_ptr<const void>>;
+  return kept;
+}
+
+}  // namespace
+
+void KeepUntilTheEnd(std::shared_ptr<const void> result) { Kept().push_back(std::move(result)); }
+
 void ReuseFreedMemory() {
+  Kept().clear();
 #ifdef __GLIBC__
   constexpr int kNever = std::numeric_limits<int>::max();
   constexpr int kAtOnceBytes = 64 << 20;

@@ -2,12 +2,18 @@
 #ifndef MILLRACE_SRC_CLI_REUSE_MEMORY_H_
 #define MILLRACE_SRC_CLI_REUSE_MEMORY_H_
 
+#include <memory>
+
 namespace millrace::cli {
 
 // From now on what is freed stays with the process for what it allocates next: pages given back and asked for again are
 // cleared each time. For commands that run no steps: what planning leaves behind would stay beside them. Does nothing where
 // the C library has no such switch.
 void ReuseFreedMemory();
+
+// A plan of a million nodes takes longer to take apart than to write: what ends with the process stays until then, or until
+// the next ReuseFreedMemory.
+void KeepUntilTheEnd(std::shared_ptr<const void> result);
 
 }  // namespace millrace::cli
 

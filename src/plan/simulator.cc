@@ -115,9 +115,11 @@ double LowerBoundSeconds(double compute_seconds, int64_t bytes_to_host, int64_t 
   return bound;
 }
 
-absl::StatusOr<Simulation> SimulatePlan(const ExecutionPlan& plan, const Machine& machine,
-                                        const SimulationModel& model) {
-  const std::vector<StepRef> order = StepsInOrder(plan);
+namespace {
+
+// Without events and memory.
+absl::StatusOr<Simulation> SimulateTimes(const ExecutionPlan& plan, const Machine& machine, const SimulationModel& model,
+                                         const std::vector<StepRef>& order, LaneTimes& times) {
   const int32_t num_lanes = static_cast<int32_t>(plan.lanes.size());
   LaneSchedule schedule;
   schedule.Clear(num_lanes);
@@ -132,7 +134,6 @@ absl::StatusOr<Simulation> SimulatePlan(const ExecutionPlan& plan, const Machine
     }
     schedule.Add(step.lane, SecondsOf(lane, step.index), WaitsOf(lane, step.index));
   }
-  LaneTimes times;
   MR_RETURN_IF_ERROR(SimulateLanes(schedule, &times));
 
   Simulation simulation;
@@ -140,10 +141,8 @@ absl::StatusOr<Simulation> SimulatePlan(const ExecutionPlan& plan, const Machine
   simulation.busy_seconds = times.busy;
   std::vector<double> compute(plan.devices.size());
   std::vector<int64_t> to_host(plan.devices.size()), to_device(plan.devices.size());
-  std::vector<int64_t> first_event(num_lanes + 1, 0);
   for (int32_t l = 0; l < num_lanes; ++l) {
     const Lane& lane = plan.lanes[l];
-    first_event[l + 1] = first_event[l] + lane.num_steps();
     if (lane.device < 0 || lane.device >= static_cast<int32_t>(plan.devices.size())) {
       return absl::InvalidArgumentError(absl::StrCat("lane ", l, " is of device ", lane.device, ", which is not there"));
     }
@@ -165,6 +164,18 @@ absl::StatusOr<Simulation> SimulatePlan(const ExecutionPlan& plan, const Machine
         std::max(simulation.lower_bound_seconds, LowerBoundSeconds(compute[d], to_host[d], to_device[d], machine));
   }
   simulation.stall_seconds = simulation.step_seconds - simulation.compute_seconds;
+  return simulation;
+}
+
+}  // namespace
+
+absl::StatusOr<Simulation> SimulatePlan(const ExecutionPlan& plan, const Machine& machine,
+                                        const SimulationModel& model) {
+  const std::vector<StepRef> order = StepsInOrder(plan);
+  LaneTimes times;
+  MR_ASSIGN_OR_RETURN(Simulation simulation, SimulateTimes(plan, machine, model, order, times));
+  std::vector<int64_t> first_event(plan.lanes.size() + 1, 0);
+  for (size_t l = 0; l < plan.lanes.size(); ++l) first_event[l + 1] = first_event[l] + plan.lanes[l].num_steps();
   simulation.events.resize(order.size());
   for (size_t i = 0; i < order.size(); ++i) {
     simulation.events[first_event[order[i].lane] + order[i].index] = {order[i].lane, order[i].index, times.start[i],
@@ -175,7 +186,8 @@ absl::StatusOr<Simulation> SimulatePlan(const ExecutionPlan& plan, const Machine
 }
 
 absl::Status FillPredictions(const Machine& machine, ExecutionPlan* plan, const SimulationModel& model) {
-  MR_ASSIGN_OR_RETURN(const Simulation simulation, SimulatePlan(*plan, machine, model));
+  LaneTimes times;
+  MR_ASSIGN_OR_RETURN(const Simulation simulation, SimulateTimes(*plan, machine, model, StepsInOrder(*plan), times));
   plan->predicted_step_seconds = simulation.step_seconds;
   plan->predicted_compute_seconds = simulation.compute_seconds;
   plan->lower_bound_seconds = simulation.lower_bound_seconds;
