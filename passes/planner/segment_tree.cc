@@ -1,6 +1,8 @@
 #include "passes/planner/segment_tree.h"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 
 namespace millrace {
 namespace {
@@ -14,7 +16,7 @@ SegmentTree::SegmentTree(const std::vector<int64_t>& values) : size_(static_cast
   values_ = values;
   values_.resize(static_cast<size_t>(blocks) * kBlock, kNothing);
   trees_.assign(2 * leaves_, {kNothing, 0});
-  for (int32_t b = 0; b < blocks; ++b) trees_[leaves_ + b].max = MaxOf(b * kBlock, (b + 1) * kBlock);
+  for (int32_t b = 0; b < blocks; ++b) trees_[leaves_ + b].max = MaxOfBlock(b);
   for (int32_t node = leaves_ - 1; node > 0; --node) {
     trees_[node].max = std::max(trees_[2 * node].max, trees_[2 * node + 1].max);
   }
@@ -26,11 +28,21 @@ int64_t SegmentTree::MaxOf(int32_t begin, int32_t end) const {
   return max;
 }
 
+int64_t SegmentTree::MaxOfBlock(int32_t block) const {
+  std::array<int64_t, kBlock> max;
+  std::copy_n(values_.begin() + static_cast<std::ptrdiff_t>(block) * kBlock, kBlock, max.begin());
+  for (int32_t width = kBlock / 2; width > 0; width /= 2) {
+    for (int32_t i = 0; i < width; ++i) max[i] = std::max(max[i], max[i + width]);
+  }
+  return max[0];
+}
+
 void SegmentTree::AddWithin(int32_t begin, int32_t end, int64_t value) {
-  for (int32_t i = begin; i < end; ++i) values_[i] += value;
+  int64_t max = kNothing;
+  for (int32_t i = begin; i < end; ++i) max = std::max(max, values_[i] += value);
   const int32_t block = begin / kBlock;
   Subtree& leaf = trees_[leaves_ + block];
-  leaf.max = MaxOf(block * kBlock, (block + 1) * kBlock) + leaf.added;
+  leaf.max = value > 0 ? std::max(leaf.max, max + leaf.added) : MaxOfBlock(block) + leaf.added;
 }
 
 void SegmentTree::Add(int32_t begin, int32_t end, int64_t value) {

@@ -22,7 +22,7 @@ class SegmentTree {
   int32_t LastAbove(int32_t begin, int32_t end, int64_t limit) const;
 
  private:
-  static constexpr int32_t kBlock = 16;
+  static constexpr int32_t kBlock = 8;
 
   struct Subtree {
     int64_t max = 0;    // its own additions included, those of its ancestors not
@@ -31,6 +31,7 @@ class SegmentTree {
 
   // Of values of one block, without what was added to all of it and above it.
   int64_t MaxOf(int32_t begin, int32_t end) const;
+  int64_t MaxOfBlock(int32_t block) const;
   // To values of one block; what lies above it does not know yet.
   void AddWithin(int32_t begin, int32_t end, int64_t value);
   // To the node and its ancestors.

@@ -15,6 +15,8 @@ namespace {
 
 // Units of WorkBudget: of a gap or operation, and of a range that is looked up or added to.
 constexpr int64_t kGapWork = 20, kTreeWork = 35;
+// Gaps are looked at in orders that are not those of memory: so many ahead are asked for.
+constexpr size_t kAhead = 12;
 
 struct Range {
   int32_t begin = 0;
@@ -131,7 +133,11 @@ class Selector {
   }
 
   void OpenWindows() {
-    for (int32_t k : gaps_.by_length) {
+    const std::vector<int32_t>& order = gaps_.by_length;
+    for (size_t g = 0; g < order.size(); ++g) {
+      if (g + 2 * kAhead < order.size()) __builtin_prefetch(&undecided_[order[g + 2 * kAhead]]);
+      if (g + kAhead < order.size() && undecided_[order[g + kAhead]] != 0) __builtin_prefetch(&gaps_.gaps[order[g + kAhead]]);
+      const int32_t k = order[g];
       if (undecided_[k] == 0) continue;
       const Gap& gap = gaps_.gaps[k];
       if (gap.overwritten || (gap.home && result_.carried_until[k] > 0)) continue;
@@ -216,9 +222,11 @@ class Selector {
       if (carrying_.allowed && joined > 1 && !gap.overwritten) keys.push_back({KeyOf(worth * Area(gap) / fetch), -1 - k});
     }
     SortByKey(keys);
-    for (const Keyed& keyed : keys) {
-      const bool alone = keyed.index < 0;
-      const int32_t k = alone ? -1 - keyed.index : keyed.index;
+    const auto gap_of = [](const Keyed& keyed) { return keyed.index < 0 ? -1 - keyed.index : keyed.index; };
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (i + kAhead < keys.size()) __builtin_prefetch(&gaps_.gaps[gap_of(keys[i + kAhead])]);
+      const bool alone = keys[i].index < 0;
+      const int32_t k = gap_of(keys[i]);
       if (!result_.kept[k] || (gaps_.gaps[k].home && !alone)) TryKeep(k, alone);
     }
   }

@@ -20,6 +20,9 @@ absl::Status PlanCommand(const Options& options, const Environment& environment)
   MR_ASSIGN_OR_RETURN(const DeviceBudgets budgets, ResolveBudget(budget, workload, session, environment));
   budgets.Apply(session.planning);
 
+  // What any plan takes; those that swap much take twice as much.
+  constexpr int64_t kBytesPerNode = 1000;
+  ExpectToAllocate(kBytesPerNode * workload.graph->num_nodes());
   TrainResult result = PlanOnly(workload, session, environment);
   KeepUntilTheEnd(workload.graph);
   KeepUntilTheEnd(result.run.plan);

@@ -1,5 +1,6 @@
 #include "cli/reuse_memory.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <limits>
 #include <utility>
@@ -7,6 +8,7 @@
 
 #ifdef __GLIBC__
 #include <malloc.h>
+#include <sys/mman.h>
 #endif
 
 namespace millrace::cli {
@@ -30,6 +32,24 @@ void ReuseFreedMemory() {
   mallopt(M_MMAP_THRESHOLD, kNever);
   mallopt(M_TRIM_THRESHOLD, kNever);
   mallopt(M_TOP_PAD, kAtOnceBytes);
+#endif
+}
+
+void ExpectToAllocate(int64_t bytes) {
+#if defined(__GLIBC__) && defined(MADV_POPULATE_WRITE)
+  constexpr int64_t kLittle = 16 << 20, kPiece = int64_t{512} << 20;
+  constexpr uintptr_t kPage = 4096;
+  if (bytes < kLittle) return;
+  std::vector<void*> pieces;
+  for (; bytes > 0; bytes -= kPiece) {
+    const int64_t size = std::min(bytes, kPiece);
+    pieces.push_back(std::malloc(size));
+    if (pieces.back() == nullptr) break;
+    const auto begin = reinterpret_cast<uintptr_t>(pieces.back());
+    const uintptr_t first = (begin + kPage - 1) / kPage * kPage, end = (begin + size) / kPage * kPage;
+    if (madvise(reinterpret_cast<void*>(first), end - first, MADV_POPULATE_WRITE) != 0) break;
+  }
+  for (void* piece : pieces) std::free(piece);
 #endif
 }
 

@@ -2,6 +2,7 @@
 #ifndef MILLRACE_SRC_CLI_REUSE_MEMORY_H_
 #define MILLRACE_SRC_CLI_REUSE_MEMORY_H_
 
+#include <cstdint>
 #include <memory>
 
 namespace millrace::cli {
@@ -10,6 +11,10 @@ namespace millrace::cli {
 // cleared each time. For commands that run no steps: what planning leaves behind would stay beside them. Does nothing where
 // the C library has no such switch.
 void ReuseFreedMemory();
+
+// About so much memory is going to be allocated, and stays: asked for at once, its pages come in a third of the time that they
+// take one by one. After ReuseFreedMemory; does nothing for little memory, or where the system cannot.
+void ExpectToAllocate(int64_t bytes);
 
 // A plan of a million nodes takes longer to take apart than to write: what ends with the process stays until then, or until
 // the next ReuseFreedMemory.
