@@ -21,9 +21,18 @@ elseif(MILLRACE_SANITIZE STREQUAL "thread")
   target_link_options(millrace_flags INTERFACE -fsanitize=thread)
 endif()
 
-# Has the sanitizer, if any, watch a target, which belongs to a box.
+# Whether there is a sanitizer that watches the box.
+function(millrace_is_watched out box)
+  if(MILLRACE_SANITIZE AND (NOT MILLRACE_SANITIZE_BOXES OR box IN_LIST MILLRACE_SANITIZE_BOXES))
+    set(${out} ON PARENT_SCOPE)
+  else()
+    set(${out} OFF PARENT_SCOPE)
+  endif()
+endfunction()
+# Has it watch a target, which belongs to a box.
 function(millrace_watch target box)
-  if(NOT MILLRACE_SANITIZE_BOXES OR box IN_LIST MILLRACE_SANITIZE_BOXES)
+  millrace_is_watched(watched ${box})
+  if(watched)
     target_link_libraries(${target} PRIVATE millrace_sanitizer)
   endif()
 endfunction()
