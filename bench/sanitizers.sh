@@ -2,8 +2,8 @@
 # Builds and runs under sanitizers what runs on threads, streams and other people's files, and prints a line per test.
 #   bench/sanitizers.sh [asan] [tsan]      both when none is named; an hour or more of two cores from nothing
 #   MILLRACE_SANITIZE_TESTS="cuda_test stream_test"    these alone (GTEST_FILTER chooses among their cases)
-#   MILLRACE_SANITIZE_BOXES="stream;runtime;session"   watches these boxes and the tests; the others are a release build's,
-#                                                      which is minutes where ccache holds one
+#   MILLRACE_SANITIZE_BOXES="stream;runtime;session"   watches these boxes and the tests; the others are compiled as for
+#                                                      a release (ccache has them where a release was built in a folder of this name)
 # The presets' other tests run the same way: cmake --build --preset asan && ctest --preset asan.
 set -euo pipefail
 cd "$(dirname "$0")/.."

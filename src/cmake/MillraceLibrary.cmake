@@ -9,7 +9,7 @@ add_library(millrace_flags INTERFACE)
 target_compile_options(millrace_flags INTERFACE -Wall -Wextra $<$<BOOL:${MILLRACE_WERROR}>:-Werror> -Wno-sign-compare
   -Wno-missing-field-initializers -Wno-maybe-uninitialized)  # g++ 12 reports it falsely in absl::InlinedVector
 target_include_directories(millrace_flags INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>)
-# Boxes that are left out of a list are built as a release build has them, whose objects ccache may hold.
+# Boxes that are left out of a list are compiled as a release build compiles them.
 set(MILLRACE_SANITIZE_BOXES "" CACHE STRING "boxes that the sanitizer watches, beside the tests; empty: all")
 add_library(millrace_sanitizer INTERFACE)
 if(MILLRACE_SANITIZE STREQUAL "address")
