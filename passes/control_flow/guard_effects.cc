@@ -94,7 +94,13 @@ OutputRef GuardWriter::Read(NodeId id, OutputRef variable, bool after) {
     exempt_.insert(added.value);
     return {added, 0};
   }
+  // As late as the write itself could be: what the write's values wait for may write the variable, too.
   read.control_inputs = graph_.node(id).control_inputs;
+  for (OutputRef input : graph_.node(id).inputs) {
+    auto& waits = read.control_inputs;
+    if (input == variable || std::find(waits.begin(), waits.end(), input.node) != waits.end()) continue;
+    waits.push_back(input.node);
+  }
   return {places_.AddBefore(graph_, id, std::move(read)), 0};
 }
 

@@ -249,11 +249,12 @@ class ConditionalLowering {
     LeaveNoOp(id, std::vector<NodeId>{end.node});
   }
 
-  // Whether branch `b` is the one: the predicate itself, or index == b.
+  // Whether branch `b` is the one: the predicate itself, or index == b. One for all conditionals of an index: the gradient of
+  // one is known to be on the same side, and takes what that side computed.
   OutputRef Taken(NodeId id, int32_t b) {
     const Node node = graph_.node(id);
     if (IsIf(node)) return node.inputs[0];
-    OutputRef& made = taken_[{id, b}];
+    OutputRef& made = taken_[{node.inputs[0], b}];
     if (made.node.valid()) return made;
     Node number;
     number.name = absl::StrCat(node.name, "/number_", b);
@@ -282,7 +283,7 @@ class ConditionalLowering {
   CreationPlaces places_;
   bool changed_ = false;
   std::map<OutputRef, OutputRef> replaced_;
-  std::map<OutputRef, OutputRef> taken_;  // by conditional and branch
+  std::map<std::pair<OutputRef, int32_t>, OutputRef> taken_;  // by index and branch
 };
 
 }  // namespace

@@ -97,6 +97,7 @@ class Inferrer {
     MR_RETURN_IF_ERROR(Fold(id, node, def));  // may add nodes: `node` is gone then
     if (!partial_.empty() || !bounds_.empty() || limits) BoundValues(id, def);
     KnowSparseShapes(id);
+    BoundSparseShapes(id);
     return absl::OkStatus();
   }
 
@@ -218,6 +219,27 @@ class Inferrer {
     for (auto& [output, value] : SparseShapes(instance)) {
       const std::string name = absl::StrCat(instance.name, "/output_", output);
       replaced_.emplace(OutputRef{id, output}, OutputRef{AddConstant(name, value, {}), 0});
+    }
+  }
+
+  void BoundSparseShapes(NodeId id) {
+    const std::string& op = graph_.node(id).op;
+    if (!absl::StartsWith(op, "Ragged") && !absl::StartsWith(op, "CTC")) return;
+    OpInstance instance = MakeInstance(graph_, id, 0);
+    std::vector<BoundedInput> inputs;
+    for (OutputRef input : graph_.node(id).inputs) {
+      const Tensor* value = Value(input);
+      instance.input_values.push_back(value == nullptr ? Tensor() : *value);
+      inputs.push_back(Bounded(input));
+    }
+    if (inputs.empty()) return;
+    for (auto& [index, bounds] : SparseShapeBounds(instance, inputs)) {
+      const OutputRef output{id, index};
+      if (!bounds.exact()) {
+        bounds_.emplace(output, std::move(bounds));
+      } else if (may_replace_) {
+        replaced_.emplace(output, OutputRef{AddConstant(absl::StrCat(instance.name, "/output_", index), bounds.low, {}), 0});
+      }
     }
   }
 

@@ -81,7 +81,46 @@ std::vector<std::pair<int, Tensor>> SplitShapes(const OpInstance& instance) {
   return shapes;
 }
 
+// [batch, longest] per path, of scores [time, batch, classes].
+std::vector<std::pair<int, ValueBounds>> DecodedBounds(const OpInstance& instance, const Shape& scores) {
+  if (scores.rank() != 3 || scores.dim(0) < 0 || scores.dim(1) < 0) return {};
+  const int paths = static_cast<int>(instance.attrs.GetOr<int64_t>("top_paths", 1));
+  const ValueBounds bounds{TensorOf({scores.dim(1), 0}), TensorOf({scores.dim(1), scores.dim(0)})};
+  std::vector<std::pair<int, ValueBounds>> all;
+  for (int p = 0; p < paths; ++p) all.emplace_back(2 * paths + p, bounds);
+  return all;
+}
+
+// [rows, longest row per level, inner dimensions] of nested splits and values.
+std::vector<std::pair<int, ValueBounds>> RaggedBounds(const OpInstance& instance, absl::Span<const BoundedInput> inputs) {
+  const size_t levels = inputs.size() - 1;
+  const Shape &values = inputs[levels].partial, &most = inputs[levels].type.shape;
+  if (levels < 1 || inputs[0].partial.rank() != 1 || inputs[0].partial.dim(0) < 1 || values.rank() < 1 || most.rank() != values.rank()) return {};
+  Dims low = {inputs[0].partial.dim(0) - 1}, high = low;
+  for (size_t level = 0; level < levels; ++level) {
+    const Shape& below = level + 1 < levels ? inputs[level + 1].type.shape : most;
+    int64_t longest = -1;
+    if (const std::optional<Dims> splits = ValueOf(instance, level); splits.has_value()) {
+      for (size_t row = 0; row + 1 < splits->size(); ++row) longest = std::max(longest, (*splits)[row + 1] - (*splits)[row]);
+      longest = std::max<int64_t>(longest, 0);
+    }
+    low.push_back(std::max<int64_t>(longest, 0));
+    high.push_back(longest >= 0 ? longest : std::max<int64_t>(below.rank() > 0 ? below.dim(0) : 0, 0));
+  }
+  for (int d = 1; d < values.rank(); ++d) {
+    low.push_back(std::max<int64_t>(values.dim(d), 0));
+    high.push_back(most.dim(d));
+  }
+  return {{2, {TensorOf(low), TensorOf(high)}}};
+}
+
 }  // namespace
+
+std::vector<std::pair<int, ValueBounds>> SparseShapeBounds(const OpInstance& instance, absl::Span<const BoundedInput> inputs) {
+  if (instance.op == "CTCGreedyDecoder" || instance.op == "CTCBeamSearchDecoder") return DecodedBounds(instance, inputs[0].partial);
+  if (instance.op == "RaggedTensorToSparse") return RaggedBounds(instance, inputs);
+  return {};
+}
 
 std::vector<std::pair<int, Tensor>> SparseShapes(const OpInstance& instance) {
   if (instance.op == "SparseSplit") return SplitShapes(instance);

@@ -6,12 +6,16 @@
 #include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "millrace/op.h"
+#include "passes/shapes/value_bounds.h"
 
 namespace millrace {
 
 // Outputs and their values, as far as input_values of the node give them.
 std::vector<std::pair<int, Tensor>> SparseShapes(const OpInstance& instance);
+// Bounds of dense shapes that depend on data: of decoded sequences and of ragged rows. Outputs and their bounds.
+std::vector<std::pair<int, ValueBounds>> SparseShapeBounds(const OpInstance& instance, absl::Span<const BoundedInput> inputs);
 
 }  // namespace millrace
 

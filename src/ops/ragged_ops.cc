@@ -70,6 +70,34 @@ absl::Status SparseBincountShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// (values, weights), (indices, values, dense shape, weights) or (splits, values, weights) -> indices, counts, dense shape: a
+// count for every value that is there, by rows where there are any
+absl::Status SparseOutputShape(InferenceContext& context) {
+  const bool dense = context.op() == "DenseCountSparseOutput", sparse = context.op() == "SparseCountSparseOutput";
+  MR_RETURN_IF_ERROR(context.ExpectInputs(dense ? 2 : sparse ? 4 : 3));
+  const Shape& values = context.shape(dense ? 0 : 1);
+  int rank = 2;
+  if (dense) {
+    if (values.unknown_rank() || values.rank() < 1 || values.rank() > 2) {
+      return context.Error(absl::StrCat("Input must be a 1 or 2-dimensional tensor. Got: ", values.ToString()));
+    }
+    rank = values.rank();
+  } else if (sparse) {
+    const Shape& dims = context.shape(2);
+    if (!dims.fully_known() || dims.rank() != 1 || dims.dim(0) < 1 || dims.dim(0) > 2) {
+      return context.Error(absl::StrCat("the dense shape is ", dims.ToString(), ", expected one or two dimensions"));
+    }
+    rank = static_cast<int>(dims.dim(0));
+  }
+  const int64_t most = values.fully_known() ? values.num_elements() : -1;
+  context.AddOutput(DataType::kInt64, Shape({most, rank}));
+  context.AddOutput(context.dtype(context.num_inputs() - 1), Shape({most}));
+  context.AddOutput(DataType::kInt64, Shape({rank}));
+  context.MarkBound(0);
+  context.MarkBound(1);
+  return absl::OkStatus();
+}
+
 // Elements of [start, limit) in steps of delta.
 template <typename T>
 absl::StatusOr<int64_t> Steps(const InferenceContext& context, T start, T limit, T delta) {
@@ -152,6 +180,9 @@ void RegisterRaggedOps(OpRegistry& registry) {
   AddOp(registry, {.name = "RaggedTensorToSparse", .shape = RaggedToSparseShape});
   AddOp(registry, {.name = "RaggedBincount", .shape = RaggedBincountShape});
   AddOp(registry, {.name = "SparseBincount", .shape = SparseBincountShape});
+  for (const char* name : {"DenseCountSparseOutput", "SparseCountSparseOutput", "RaggedCountSparseOutput"}) {
+    AddOp(registry, {.name = name, .shape = SparseOutputShape});
+  }
   AddOp(registry, {.name = "RaggedRange", .shape = RaggedRangeShape});
   AddOp(registry, {.name = "SparseCross", .shape = SparseCrossShape});
 }

@@ -9,7 +9,7 @@ namespace millrace {
 void RegisterRecurrentOps(OpRegistry& registry);  // LSTMBlockCell, BlockLSTM, GRUBlockCell and their gradients
 void RegisterSparseAlgebraOps(OpRegistry& registry);  // SparseAdd, SparseConcat, SparseSlice, SparseReduceSum
 void RegisterDecoderOps(OpRegistry& registry);  // CTCGreedyDecoder, EditDistance, Fractional*Pool, RaggedTensorToTensor
-void RegisterRaggedOps(OpRegistry& registry);  // RaggedRange, RaggedTensorToSparse, RaggedBincount, SparseBincount, SparseCross
+void RegisterRaggedOps(OpRegistry& registry);  // RaggedRange, RaggedTensorToSparse, *Bincount, *CountSparseOutput, SparseCross
 void RegisterSpecialOps(OpRegistry& registry);      // Bessel functions, integrals, Betainc
 void RegisterRarePictureOps(OpRegistry& registry);  // NonMaxSuppression, ScaleAndTranslate, Dilation2D
 

@@ -41,5 +41,47 @@ TEST(DynamicTraining, ElementsThatAreChosenByTheirValuesGetTheirGradients) {
   }
 }
 
+// The dense shape of what is decoded is bounded when planning, so that a metric of it has a shape: two sequences, one of
+// which is decoded as it should be; of the other one of two labels is wrong.
+TEST(DynamicTraining, DistancesOfDecodedSequencesHaveAShape) {
+  GraphBuilder b;
+  Tensor scores(DataType::kFloat, Shape({2, 2, 3}));  // [time, batch, classes]; the last class is the blank
+  for (int64_t i = 0; i < 12; ++i) scores.mutable_as<float>()[i] = 0;
+  const auto best = [&](int64_t time, int64_t batch, int64_t label) { scores.mutable_as<float>()[(time * 2 + batch) * 3 + label] = 9; };
+  best(0, 0, 0), best(1, 0, 1), best(0, 1, 1), best(1, 1, 1);
+  const Variable w = b.AddVariable("w", {2, 2, 3}, init::Value(scores));
+  const auto ints = [&](DataType dtype, Shape shape, std::vector<int64_t> values, const char* name) {
+    Tensor tensor(dtype, shape);
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (dtype == DataType::kInt32) tensor.mutable_as<int32_t>()[i] = static_cast<int32_t>(values[i]);
+      else tensor.mutable_as<int64_t>()[i] = values[i];
+    }
+    return b.Const(std::move(tensor), name);
+  };
+  b.Op("CTCGreedyDecoder", {w.Read(), ints(DataType::kInt32, Shape({2}), {2, 2}, "lengths")}, {{"T", DataType::kFloat}}, "decoded");
+  ints(DataType::kInt64, Shape({4, 2}), {0, 0, 0, 1, 1, 0, 1, 1}, "truth");
+  ints(DataType::kInt64, Shape({4}), {0, 1, 1, 0}, "labels"), ints(DataType::kInt64, Shape({2}), {2, 2}, "shape");
+  b.AddInit("init");
+  absl::StatusOr<Graph> graph = std::move(b).Build();
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  Node distance;
+  distance.name = "distance";
+  distance.op = "EditDistance";
+  const NodeId from = graph->Find("decoded");
+  distance.inputs = {{from, 0}, {from, 1}, {from, 2}, {graph->Find("truth"), 0}, {graph->Find("labels"), 0}, {graph->Find("shape"), 0}};
+  distance.attrs.Set("T", DataType::kInt64);
+  distance.attrs.Set("normalize", false);
+  ASSERT_TRUE(graph->AddNode(std::move(distance)).ok());
+  const absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*std::move(graph), {});
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_TRUE((*session)->Run({}, {}, {"init"}, nullptr).ok());
+  std::vector<Tensor> fetched;
+  const absl::Status status = (*session)->Run({}, {"distance:0"}, {}, &fetched);
+  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_EQ(fetched[0].shape(), Shape({2}));
+  EXPECT_EQ(fetched[0].as<float>()[0], 0);
+  EXPECT_EQ(fetched[0].as<float>()[1], 1);
+}
+
 }  // namespace
 }  // namespace millrace

@@ -42,6 +42,32 @@ def counts():
     yield Case("RaggedBincount_splits", "RaggedBincount", [np.array([0, 2], I64), values, np.int32(5), none], error="")
 
 
+def counts_there():
+    values, weights = np.array([1, 3, 3, 0, 9, 0], np.int32), np.array([1, 2, 3, 4, 5, 6])
+    indices, dims = np.array([[0, 0], [0, 4], [1, 1], [3, 0], [3, 2], [3, 3]], I64), np.array([4, 5], I64)
+    splits = np.array([0, 2, 2, 6], I64)
+    for index in (np.int32, I64):
+        for dtype in (np.float32, np.float64, np.int32, I64):
+            for what, weight in (("plain", weights[:0].astype(dtype)), ("weighted", weights.astype(dtype))):
+                for bounds, attrs in (("open", {}), ("least", {"minlength": 12}), ("most", {"maxlength": 4})):
+                    name, attrs = f"{np.dtype(index).name}_{np.dtype(dtype).name}_{what}_{bounds}", {"binary_output": False, **attrs}
+                    v = values.astype(index)
+                    yield Case(f"DenseCount_{name}", "DenseCountSparseOutput", [v, weight], attrs)
+                    yield Case(f"SparseCount_{name}", "SparseCountSparseOutput", [indices, v, dims, weight], attrs)
+                    yield Case(f"RaggedCount_{name}", "RaggedCountSparseOutput", [splits, v, weight], attrs)
+    none = np.zeros(0, np.float32)
+    binary = {"binary_output": True}
+    yield Case("DenseCount_rows", "DenseCountSparseOutput", [values.reshape(2, 3), weights.reshape(2, 3).astype(np.float32)], {"binary_output": False})
+    yield Case("DenseCount_binary", "DenseCountSparseOutput", [values.reshape(2, 3), none], binary)
+    yield Case("SparseCount_binary", "SparseCountSparseOutput", [indices, values, dims, none], binary)
+    yield Case("RaggedCount_binary", "RaggedCountSparseOutput", [splits, values, none], binary)
+    yield Case("SparseCount_vector", "SparseCountSparseOutput", [indices[:, 1:][:3].copy(), values[:3], np.array([5], I64), none], binary)
+    yield Case("DenseCount_empty", "DenseCountSparseOutput", [values[:0], none], binary)
+    yield Case("RaggedCount_empty", "RaggedCountSparseOutput", [np.array([0, 0], I64), values[:0], none], binary)
+    yield Case("DenseCount_negative", "DenseCountSparseOutput", [-values, none], binary, error="")
+    yield Case("RaggedCount_splits", "RaggedCountSparseOutput", [np.array([0, 2], I64), values, none], binary, error="")
+
+
 def ranges():
     for dtype in (np.float32, np.float64, np.int32, I64):
         for splits in (np.int32, I64):
@@ -70,5 +96,6 @@ def crosses():
 def cases():
     yield from to_sparse()
     yield from counts()
+    yield from counts_there()
     yield from ranges()
     yield from crosses()

@@ -1,5 +1,7 @@
 // Rows of different lengths as sparse tensors, counts of their elements, ranges of their own per row.
 #include <cmath>
+#include <map>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -142,6 +144,66 @@ KernelOr MakeCount(const OpInstance& node) {
   });
 }
 
+// Counts of the values that are there, by row: sparse.
+template <typename T>
+absl::Status CountThere(const KernelContext& context) {
+  const std::string& op = context.instance->op;
+  const bool dense = op[0] == 'D', sparse = op[0] == 'S';
+  const int values_at = dense ? 0 : 1, weights_at = static_cast<int>(context.instance->inputs.size()) - 1;
+  const TensorType& values = context.input_type(values_at);
+  const int64_t count = values.shape.num_elements(), rank = context.output_type(0).shape.dim(1);
+  const AttrMap& attrs = context.instance->attrs;
+  const int64_t least = attrs.GetOr<int64_t>("minlength", -1), limit = attrs.GetOr<int64_t>("maxlength", -1);
+  const bool binary = attrs.GetOr<bool>("binary_output", false), weighted = context.input_type(weights_at).shape.num_elements() > 0;
+  if (weighted && context.input_type(weights_at).shape.num_elements() != count) {
+    return absl::InvalidArgumentError("Weights and values must have the same shape.");
+  }
+  int64_t rows = 1;
+  std::vector<int64_t> splits;
+  if (dense && rank == 2) rows = values.shape.dim(0);
+  if (sparse) rows = rank == 2 ? context.input<int64_t>(2)[0] : 1;
+  if (!dense && !sparse) {
+    MR_ASSIGN_OR_RETURN(splits, Splits(context, 0, count));
+    rows = static_cast<int64_t>(splits.size()) - 1;
+  }
+  if (rows < 0 || rows > (int64_t{1} << 40)) return absl::InvalidArgumentError(absl::StrCat("dense shape has ", rows, " rows"));
+  std::map<std::pair<int64_t, int64_t>, T> bins;
+  int64_t row = 0, largest = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    if (dense && rank == 2) row = i / values.shape.dim(1);
+    if (sparse && rank == 2) row = context.input<int64_t>(0)[i * rank];
+    while (!dense && !sparse && i >= splits[row + 1]) ++row;
+    const int64_t value = ReadInt(values.dtype, context.inputs[values_at], i);
+    if (row < 0 || row >= rows) return absl::InvalidArgumentError(absl::StrCat("Indices value along the first dimension must be lower than ", rows, ", got ", row));
+    if (value < 0) return absl::InvalidArgumentError("Input values must all be non-negative");
+    if (limit >= 0 && value >= limit) continue;
+    T& bin = bins.try_emplace({row, value}, T(0)).first->second;
+    bin = binary ? T(1) : bin + (weighted ? context.input<T>(weights_at)[i] : T(1));
+    largest = std::max(largest, value);
+  }
+  int64_t found = 0;
+  for (const auto& [at, bin] : bins) {
+    int64_t* index = context.output<int64_t>(0) + rank * found;
+    if (rank == 2) index[0] = at.first;
+    index[rank - 1] = at.second;
+    context.output<T>(1)[found++] = bin;
+  }
+  if (rank == 2) context.output<int64_t>(2)[0] = rows;
+  context.output<int64_t>(2)[rank - 1] = limit >= 0 ? limit : std::max(largest + 1, least);
+  if (context.output_shapes != nullptr) {
+    context.output_shapes[0] = Shape({found, rank});
+    context.output_shapes[1] = Shape({found});
+  }
+  return absl::OkStatus();
+}
+
+KernelOr MakeCountThere(const OpInstance& node) {
+  return DispatchNumeric(node, node.outputs[1].dtype, [](auto tag) -> std::unique_ptr<Kernel> {
+    using T = typename decltype(tag)::type;
+    return MakeKernel([](const KernelContext& context) { return CountThere<T>(context); });
+  });
+}
+
 // Elements of [start, limit) in steps of delta, which is not 0.
 template <typename T>
 int64_t RangeSize(T start, T limit, T delta) {
@@ -201,6 +263,7 @@ void RegisterRaggedKernels(KernelRegistry& registry) {
   AddKernel(registry, "RaggedTensorToSparse", MakeRaggedToSparse);
   AddKernel(registry, "RaggedBincount", MakeCount<false>);
   AddKernel(registry, "SparseBincount", MakeCount<true>);
+  for (const char* op : {"DenseCountSparseOutput", "SparseCountSparseOutput", "RaggedCountSparseOutput"}) AddKernel(registry, op, MakeCountThere);
   AddKernel(registry, "RaggedRange", MakeRaggedRange);
 }
 
