@@ -263,13 +263,13 @@ absl::StatusOr<Compiled> FindPlan(const CompileRequest& request, Prepared& prepa
 }
 
 // Updates in parts may be the wrong choice: whole ones leave fewer nodes to search among, and where both orders come near their
-// bounds one bound may be lower. So both are planned, and the faster taken.
+// bounds one bound may be lower; of single ops it is more of them. So both are planned, and the faster taken.
 absl::StatusOr<Compiled> FindPlanOfParts(const CompileRequest& request, Prepared& prepared, const PlanLimits& limits) {
   const bool asked_for = request.options.update_part_bytes != PlanningOptions::kAutoBytes;
   WholeUpdateTimes times(prepared.graph, request.ops, request.oracle);
   WorkBudget work = PartOfWork(prepared, asked_for ? 1 : kWorkForParts);
   MR_ASSIGN_OR_RETURN(Compiled parts, FindPlan(request, prepared, limits, work));
-  if (asked_for || AllHidden(parts.plan) || Clock::now() >= limits.deadline) return parts;
+  if (asked_for || Clock::now() >= limits.deadline) return parts;
   CompileRequest whole_request{request.graph,   request.ops,            times,
                                request.signature, request.options,      request.machine,
                                request.variable_types, request.disk_tier, request.clock};

@@ -93,18 +93,19 @@ absl::Status PrepareTypesOfTaken(const CompileRequest& request, Prepared& prepar
 constexpr int64_t kSlotsPart = 4, kUpdateParts = 256;
 constexpr int64_t kLeastPartBytes = int64_t{1} << 20;
 
-void SliceLargeUpdates(const CompileRequest& request, Prepared& prepared) {
+absl::Status SliceLargeUpdates(const CompileRequest& request, Prepared& prepared) {
   const PlanningOptions& options = request.options;
   const int64_t budget = options.BudgetOf(0);
   int64_t part_bytes = options.update_part_bytes;
-  if (options.strategy != "planned" || options.num_devices() > 1 || request.disk_tier || budget == 0 || part_bytes == 0) return;
+  if (options.strategy != "planned" || options.num_devices() > 1 || request.disk_tier || budget == 0 || part_bytes == 0) return absl::OkStatus();
   const PassClock::Run run(request.clock, "slice updates");
-  const SliceableUpdates updates = FindSliceableUpdates(prepared.graph, request.ops);
+  MR_ASSIGN_OR_RETURN(const SliceableUpdates updates, FindSliceableUpdates(prepared.graph, request.ops));
   if (part_bytes == PlanningOptions::kAutoBytes) {
-    if (updates.slot_bytes < budget / kSlotsPart) return;
+    if (updates.slot_bytes < budget / kSlotsPart) return absl::OkStatus();
     part_bytes = std::max(kLeastPartBytes, budget / kUpdateParts);
   }
   prepared.sliced_updates = SliceUpdates(prepared.graph, request.ops, updates, part_bytes, prepared.inferred.by_value);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -194,7 +195,7 @@ absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
   }
   prepared.inferred.by_value.resize(prepared.graph.num_ids(), 0);
   // Updates whose accesses are ordered: what waited for one waits for the last of its parts.
-  SliceLargeUpdates(request, prepared);
+  MR_RETURN_IF_ERROR(SliceLargeUpdates(request, prepared));
   // Fewer and larger nodes before any order: only what is ordered may be taken together. Products first, which take a bias
   // that would be a launch, or an operand, of what comes after.
   if (request.options.fuse) {

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "millrace/status.h"
 #include "passes/control_flow/creation_places.h"
 #include "passes/shapes/infer_shapes.h"
 #include "passes/shapes/parts.h"
@@ -77,28 +79,42 @@ class Finder {
   std::map<std::string, int> nodes_of_variable_;
 };
 
+// Elements of a part, so that parts are about equal.
+int64_t PartSize(const TensorType& whole, int64_t part_bytes) {
+  const int64_t elements = whole.shape.num_elements();
+  const int64_t parts = std::max<int64_t>(1, whole.size_bytes() / part_bytes);
+  return ((elements + parts - 1) / parts + kElements - 1) / kElements * kElements;
+}
+
+std::string FreeName(const Graph& graph, std::string name) {
+  while (graph.Find(name).valid()) name += "_";
+  return name;
+}
+
+std::string ReasonOf(const Part& part) {
+  return absl::StrCat("elements ", part.begin, " to ", part.begin + part.size, " of the update");
+}
+
 // Parts stand where the update stood: orders that follow creation keep them there.
 void Slice(NodeId id, int64_t part_bytes, const OpRegistry& ops, Graph& graph, CreationPlaces& places,
            std::vector<uint64_t>& by_value) {
   const TensorType whole = graph.type(graph.node(id).inputs[0]);
   const int variables = VariablesOf(graph.node(id), ops);
   const int64_t elements = whole.shape.num_elements();
-  const int64_t parts = std::max<int64_t>(1, whole.size_bytes() / part_bytes);
-  const int64_t size = ((elements + parts - 1) / parts + kElements - 1) / kElements * kElements;
+  const int64_t size = PartSize(whole, part_bytes);
   NodeId former;
   for (int64_t begin = 0; begin < elements; begin += size) {
     const Part part{begin, std::min(size, elements - begin)};
     Node update = graph.node(id);
     SetPart(update, part);
-    update.reason = absl::StrCat("elements ", part.begin, " to ", part.begin + part.size, " of the update");
+    update.reason = ReasonOf(part);
     for (int s = 1; s < variables; ++s) {
       Node slot = graph.node(update.inputs[s].node);
       BecomePart(slot, part);
       update.inputs[s] = {places.AddBefore(graph, id, std::move(slot)), 0};
     }
     if (former.valid()) update.control_inputs.push_back(former);
-    std::string name = absl::StrCat(graph.node(id).name, kPartName, begin / size);
-    while (graph.Find(name).valid()) name += "_";
+    const std::string name = FreeName(graph, absl::StrCat(graph.node(id).name, kPartName, begin / size));
     if (begin + part.size < elements) {
       update.name = name;
       former = places.AddBefore(graph, id, std::move(update));
@@ -115,15 +131,109 @@ void Slice(NodeId id, int64_t part_bytes, const OpRegistry& ops, Graph& graph, C
   by_value.resize(graph.num_ids(), 0);
 }
 
+// A chain's parts, made one after another where its last node stood. Who waited for a node waits for its last part, which comes
+// after all others: a part begins when the one before has assigned all.
+class ChainSlicer {
+ public:
+  ChainSlicer(const UpdateChain& chain, int64_t part_bytes, Graph& graph, CreationPlaces& places, std::vector<uint64_t>& by_value)
+      : chain_(chain),
+        anchor_(chain.nodes.back()),
+        whole_(graph.node(chain.slots[0]).outputs[0]),
+        size_(PartSize(whole_, part_bytes)),
+        graph_(graph),
+        places_(places),
+        by_value_(by_value) {}
+
+  void Run() {
+    const std::set<NodeId> slots(chain_.slots.begin(), chain_.slots.end());
+    for (int64_t begin = 0; begin < whole_.shape.num_elements(); begin += size_) {
+      const Part part{begin, std::min(size_, whole_.shape.num_elements() - begin)};
+      made_.clear();
+      for (NodeId id : chain_.slots) {
+        Node slot = graph_.node(id);
+        BecomePart(slot, part);
+        made_[id] = places_.AddBefore(graph_, anchor_, std::move(slot));
+      }
+      std::vector<NodeId> assigned;
+      for (NodeId id : chain_.nodes) {
+        Add(id, part, slots);
+        if (graph_.node(id).outputs.empty()) assigned.push_back(made_[id]);
+      }
+      former_ = std::move(assigned);
+    }
+    Replace();
+  }
+
+ private:
+  void Add(NodeId id, const Part& part, const std::set<NodeId>& slots) {
+    Node node = graph_.node(id);
+    bool first = true;
+    for (OutputRef& input : node.inputs) {
+      const auto made = made_.find(input.node);
+      if (made == made_.end()) continue;
+      first = first && slots.count(input.node) > 0;
+      input.node = made->second;
+    }
+    for (NodeId& control : node.control_inputs) {
+      const auto made = made_.find(control);
+      if (made == made_.end()) continue;
+      first = false;
+      control = made->second;
+    }
+    if (first) node.control_inputs.insert(node.control_inputs.end(), former_.begin(), former_.end());
+    // What is read of a variable that stays whole is its memory: a part of it is taken where it is used.
+    const bool reads_whole = node.op == "ReadVariableOp" && slots.count(graph_.node(id).inputs[0].node) == 0;
+    if (!reads_whole) {
+      SetPart(node, part);
+      for (TensorType& type : node.outputs) type = PartType(part, type);
+    }
+    node.reason = ReasonOf(part);
+    node.name = FreeName(graph_, absl::StrCat(graph_.node(id).name, kPartName, part.begin / size_));
+    const NodeId made = places_.AddBefore(graph_, anchor_, std::move(node));
+    made_[id] = made;
+    by_value_.resize(graph_.num_ids(), 0);
+    by_value_[made.value] = by_value_[id.value];
+  }
+
+  // The last parts take the places of the nodes.
+  void Replace() {
+    for (NodeId id : chain_.nodes) graph_.RemoveNode(id);
+    for (NodeId id : chain_.slots) graph_.RemoveNode(id);
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+      Node& node = graph_.mutable_node(NodeId{i});
+      if (node.removed) continue;
+      for (NodeId& control : node.control_inputs) {
+        const auto made = made_.find(control);
+        if (made != made_.end()) control = made->second;
+      }
+    }
+  }
+
+  const UpdateChain& chain_;
+  const NodeId anchor_;
+  const TensorType whole_;
+  const int64_t size_;
+  Graph& graph_;
+  CreationPlaces& places_;
+  std::vector<uint64_t>& by_value_;
+  std::map<NodeId, NodeId> made_;  // of the part at hand
+  std::vector<NodeId> former_;     // the assignments of the part before
+};
+
 }  // namespace
 
 std::string WholeUpdateName(const Node& part) { return part.name.substr(0, part.name.rfind(kPartName)); }
 
-SliceableUpdates FindSliceableUpdates(const Graph& graph, const OpRegistry& ops) {
-  SliceableUpdates updates{Finder(graph, ops).Run(), 0};
+absl::StatusOr<SliceableUpdates> FindSliceableUpdates(const Graph& graph, const OpRegistry& ops) {
+  SliceableUpdates updates;
+  updates.nodes = Finder(graph, ops).Run();
+  MR_ASSIGN_OR_RETURN(updates.chains, FindUpdateChains(graph, ops));
   for (NodeId id : updates.nodes) {
     const Node& update = graph.node(id);
     updates.slot_bytes += (VariablesOf(update, ops) - 1) * graph.type(update.inputs[0]).size_bytes();
+  }
+  for (const UpdateChain& chain : updates.chains) {
+    for (NodeId slot : chain.slots) updates.slot_bytes += graph.node(slot).outputs[0].size_bytes();
   }
   return updates;
 }
@@ -136,6 +246,11 @@ int64_t SliceUpdates(Graph& graph, const OpRegistry& ops, const SliceableUpdates
   for (NodeId id : updates.nodes) {
     if (graph.type(graph.node(id).inputs[0]).size_bytes() < 2 * part_bytes) continue;
     Slice(id, part_bytes, ops, graph, places, by_value);
+    ++sliced;
+  }
+  for (const UpdateChain& chain : updates.chains) {
+    if (graph.node(chain.slots[0]).outputs[0].size_bytes() < 2 * part_bytes) continue;
+    ChainSlicer(chain, part_bytes, graph, places, by_value).Run();
     ++sliced;
   }
   if (places.empty()) return sliced;

@@ -4,6 +4,8 @@
 //
 //   apply(w, m, v, …, g)    apply(w[0:n], m[0:n], v[0:n], …, g[0:n]) ┄► apply(w[n:2n], m[n:2n], v[n:2n], …, g[n:2n]) ┄► …
 //
+// The same for updates written as single ops (update_chains.h), all of a part before the next begins.
+//
 // Needs: types, variable accesses ordered. Establishes: parts (passes/shapes/parts.h). Dense updates are elementwise, so
 // the bits are the same.
 #ifndef MILLRACE_PASSES_REWRITE_SLICE_UPDATES_H_
@@ -16,14 +18,17 @@
 #include "absl/status/statusor.h"
 #include "millrace/graph.h"
 #include "millrace/op.h"
+#include "passes/rewrite/update_chains.h"
 
 namespace millrace {
 
 struct SliceableUpdates {
   std::vector<NodeId> nodes;
+  std::vector<UpdateChain> chains;
   int64_t slot_bytes = 0;  // of all their slots
 };
-SliceableUpdates FindSliceableUpdates(const Graph& graph, const OpRegistry& ops);
+// InvalidArgument names a node on a cycle.
+absl::StatusOr<SliceableUpdates> FindSliceableUpdates(const Graph& graph, const OpRegistry& ops);
 
 // Slices those of slots of at least twice `part_bytes` into parts of about that size. Returns the number of updates that were.
 // `by_value` (per node id) goes with the nodes, which are numbered anew.

@@ -143,7 +143,9 @@ std::string Slice(const GoldenCase& golden) {
   const OpRegistry& ops = OpRegistry::Builtin();
   const auto title = [](int64_t changes) { return absl::StrCat(changes, " updates sliced"); };
   return Rewrite(golden, &ops, title, [&](Graph& graph, InferenceResult& inferred) -> absl::StatusOr<int64_t> {
-    return SliceUpdates(graph, ops, FindSliceableUpdates(graph, ops), golden.Int("part_bytes", 4096), inferred.by_value);
+    const absl::StatusOr<SliceableUpdates> updates = FindSliceableUpdates(graph, ops);
+    if (!updates.ok()) return updates.status();
+    return SliceUpdates(graph, ops, *updates, golden.Int("part_bytes", 4096), inferred.by_value);
   });
 }
 

@@ -8,6 +8,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "graph/text.h"
 #include "millrace/plan_file.h"
 #include "model_run.h"
 #include "plan/plan_verifier.h"
@@ -203,6 +205,103 @@ TEST(UpdatePartsTest, WhereSlotsFillTheMemoryPartsAreChosenAndPay) {
   EXPECT_EQ(Parts(whole), 0);
   EXPECT_GT(Parts(chosen), 0);
   EXPECT_LT(chosen.predicted_step_seconds, 0.95 * whole.predicted_step_seconds);
+}
+
+// Of layer @, on what $ makes.
+constexpr char kLayer[] = R"(
+w@ = VarHandleOp() {dtype=float, shape=shape[64,64], shared_name="w@"}
+m@ = VarHandleOp() {dtype=float, shape=shape[64,64], shared_name="m@"}
+v@ = VarHandleOp() {dtype=float, shape=shape[64,64], shared_name="v@"}
+random_w@ = RandomUniform(dims) {T=int32, dtype=float, seed=7, seed2=@}
+random_m@ = RandomUniform(dims) {T=int32, dtype=float, seed=8, seed2=@}
+random_v@ = RandomUniform(dims) {T=int32, dtype=float, seed=9, seed2=@}
+init_w@ = AssignVariableOp(w@, random_w@) {dtype=float}
+init_m@ = AssignVariableOp(m@, random_m@) {dtype=float}
+init_v@ = AssignVariableOp(v@, random_v@) {dtype=float}
+read_w@ = ReadVariableOp(w@) {dtype=float}
+product@ = MatMul($, read_w@) {T=float}
+layer@ = Tanh(product@) {T=float}
+grad@ = MatMul($, layer@) {T=float, transpose_a=true}
+)";
+constexpr char kDecay[] = R"(
+less@ = Mul(read_w@, small) {T=float}
+decayed@ = Sub(read_w@, less@) {T=float}
+decay@ = AssignVariableOp(w@, decayed@) {dtype=float}
+)";
+constexpr char kMomentum[] = R"(
+old_m@ = ReadVariableOp(m@) {dtype=float}
+kept_m@ = Mul(old_m@, rate) {T=float}
+next_m@ = Sub(kept_m@, grad@) {T=float}
+assign_m@ = AssignVariableOp(m@, next_m@) {dtype=float}
+new_m@ = ReadVariableOp(m@) ^assign_m@ {dtype=float}
+update@ = AssignAddVariableOp(w@, new_m@) {dtype=float}
+)";
+constexpr char kAdam[] = R"(
+old_m@ = ReadVariableOp(m@) {dtype=float}
+change_m@ = Sub(grad@, old_m@) {T=float}
+part_m@ = Mul(change_m@, rate) {T=float}
+assign_m@ = AssignAddVariableOp(m@, part_m@) {dtype=float}
+square@ = Square(grad@) {T=float}
+old_v@ = ReadVariableOp(v@) {dtype=float}
+change_v@ = Sub(square@, old_v@) {T=float}
+part_v@ = Mul(change_v@, rate) {T=float}
+assign_v@ = AssignAddVariableOp(v@, part_v@) {dtype=float}
+new_m@ = ReadVariableOp(m@) ^assign_m@ {dtype=float}
+new_v@ = ReadVariableOp(v@) ^assign_v@ {dtype=float}
+scaled@ = Mul(new_m@, small) {T=float}
+root@ = Sqrt(new_v@) {T=float}
+divisor@ = AddV2(root@, small) {T=float}
+quotient@ = RealDiv(scaled@, divisor@) {T=float}
+update@ = AssignSubVariableOp(w@, quotient@) {dtype=float}
+)";
+
+// Layers whose weights are updated by single ops, as Keras 3 writes its optimizers.
+Graph LayersOfSingleOps(const std::string& updates) {
+  std::string text = R"(
+x = Placeholder() {dtype=float, shape=shape[4,64]} : float[4,64]
+rate = Const() {dtype=float, value=float[]{0.125}}
+small = Const() {dtype=float, value=float[]{0.0625}}
+dims = Const() {dtype=int32, value=int32[2]{64, 64}}
+axes = Const() {dtype=int32, value=int32[2]{0, 1}}
+)";
+  std::string train = "train = NoOp()", init = "init = NoOp()", below = "x";
+  for (int k = 1; k <= 4; ++k) {
+    const std::string number = absl::StrCat(k);
+    absl::StrAppend(&text, absl::StrReplaceAll(absl::StrCat(kLayer, updates), {{"@", number}, {"$", below}}));
+    below = absl::StrCat("layer", k);
+    absl::StrAppend(&train, " ^update", k);
+    absl::StrAppend(&init, " ^init_w", k, " ^init_m", k, " ^init_v", k);
+  }
+  absl::StrAppend(&text, "loss = Sum(", below, ", axes) {T=float, Tidx=int32}\n", train, "\n", init, "\n");
+  auto graph = ParseGraphText(text);
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  return *std::move(graph);
+}
+
+TEST(UpdatePartsTest, UpdatesOfSingleOpsHaveTheSameBitsInParts) {
+  for (const std::string& updates : {std::string(kMomentum), std::string(kAdam), absl::StrCat(kDecay, kAdam)}) {
+    const Graph graph = LayersOfSingleOps(updates);
+    ModelRun whole(graph, Under("baseline", 0, 0));
+    const std::vector<float> losses = whole.Steps(4);
+    ASSERT_TRUE(whole.status().ok()) << whole.status();
+    const auto variables = whole.Variables();
+    const int64_t peak = whole.report().peak_device_bytes;
+    for (const int percent : {45, 60, 90}) {
+      for (const int64_t part_bytes : {int64_t{4096}, int64_t{8000}}) {
+        SCOPED_TRACE(absl::StrCat(updates, " at ", percent, " %, parts of ", part_bytes));
+        SessionOptions options = Under("planned", peak * percent / 100, part_bytes);
+        options.planning.fuse = percent == 60;
+        ModelRun run(graph, options);
+        std::vector<float> got = run.Steps(2);
+        run.Variables();
+        for (const float loss : run.Steps(2)) got.push_back(loss);
+        ASSERT_TRUE(run.status().ok()) << run.status();
+        EXPECT_GT(Parts(*run.TrainPlan()), 4);
+        EXPECT_EQ(got, losses);
+        EXPECT_TRUE(run.Variables() == variables);
+      }
+    }
+  }
 }
 
 TEST(UpdatePartsTest, MissingValuesAreNamedByTheWholeVariable) {
