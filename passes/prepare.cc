@@ -92,19 +92,22 @@ absl::Status PrepareTypesOfTaken(const CompileRequest& request, Prepared& prepar
 // Of the budget: slots that fill less are not worth more nodes, and a part of a slot.
 constexpr int64_t kSlotsPart = 4, kUpdateParts = 256;
 constexpr int64_t kLeastPartBytes = int64_t{1} << 20;
+constexpr int64_t kChainTimes = 2;  // larger parts where each is many nodes
 
 absl::Status SliceLargeUpdates(const CompileRequest& request, Prepared& prepared) {
   const PlanningOptions& options = request.options;
   const int64_t budget = options.BudgetOf(0);
-  int64_t part_bytes = options.update_part_bytes;
+  const int64_t part_bytes = options.update_part_bytes;
   if (options.strategy != "planned" || options.num_devices() > 1 || request.disk_tier || budget == 0 || part_bytes == 0) return absl::OkStatus();
   const PassClock::Run run(request.clock, "slice updates");
   MR_ASSIGN_OR_RETURN(const SliceableUpdates updates, FindSliceableUpdates(prepared.graph, request.ops));
+  PartBytes part{part_bytes, part_bytes};
   if (part_bytes == PlanningOptions::kAutoBytes) {
     if (updates.slot_bytes < budget / kSlotsPart) return absl::OkStatus();
-    part_bytes = std::max(kLeastPartBytes, budget / kUpdateParts);
+    part.of_op = std::max(kLeastPartBytes, budget / kUpdateParts);
+    part.of_chain = kChainTimes * part.of_op;
   }
-  prepared.sliced_updates = SliceUpdates(prepared.graph, request.ops, updates, part_bytes, prepared.inferred.by_value);
+  prepared.sliced_updates = SliceUpdates(prepared.graph, request.ops, updates, part, prepared.inferred.by_value);
   return absl::OkStatus();
 }
 

@@ -238,19 +238,19 @@ absl::StatusOr<SliceableUpdates> FindSliceableUpdates(const Graph& graph, const 
   return updates;
 }
 
-int64_t SliceUpdates(Graph& graph, const OpRegistry& ops, const SliceableUpdates& updates, int64_t part_bytes,
+int64_t SliceUpdates(Graph& graph, const OpRegistry& ops, const SliceableUpdates& updates, PartBytes part,
                      std::vector<uint64_t>& by_value) {
   by_value.resize(graph.num_ids(), 0);
   int64_t sliced = 0;
   CreationPlaces places;
   for (NodeId id : updates.nodes) {
-    if (graph.type(graph.node(id).inputs[0]).size_bytes() < 2 * part_bytes) continue;
-    Slice(id, part_bytes, ops, graph, places, by_value);
+    if (graph.type(graph.node(id).inputs[0]).size_bytes() < 2 * part.of_op) continue;
+    Slice(id, part.of_op, ops, graph, places, by_value);
     ++sliced;
   }
   for (const UpdateChain& chain : updates.chains) {
-    if (graph.node(chain.slots[0]).outputs[0].size_bytes() < 2 * part_bytes) continue;
-    ChainSlicer(chain, part_bytes, graph, places, by_value).Run();
+    if (graph.node(chain.slots[0]).outputs[0].size_bytes() < 2 * part.of_chain) continue;
+    ChainSlicer(chain, part.of_chain, graph, places, by_value).Run();
     ++sliced;
   }
   if (places.empty()) return sliced;

@@ -30,9 +30,14 @@ struct SliceableUpdates {
 // InvalidArgument names a node on a cycle.
 absl::StatusOr<SliceableUpdates> FindSliceableUpdates(const Graph& graph, const OpRegistry& ops);
 
-// Slices those of slots of at least twice `part_bytes` into parts of about that size. Returns the number of updates that were.
+// Bytes of a slot's part, of an update that is one op and of one that is many.
+struct PartBytes {
+  int64_t of_op = 0, of_chain = 0;
+};
+
+// Slices those of slots of at least twice a part into parts of about that size. Returns the number of updates that were.
 // `by_value` (per node id) goes with the nodes, which are numbered anew.
-int64_t SliceUpdates(Graph& graph, const OpRegistry& ops, const SliceableUpdates& updates, int64_t part_bytes,
+int64_t SliceUpdates(Graph& graph, const OpRegistry& ops, const SliceableUpdates& updates, PartBytes part,
                      std::vector<uint64_t>& by_value);
 
 // The name that the update of which `part` is a part had as a whole.

@@ -145,7 +145,8 @@ std::string Slice(const GoldenCase& golden) {
   return Rewrite(golden, &ops, title, [&](Graph& graph, InferenceResult& inferred) -> absl::StatusOr<int64_t> {
     const absl::StatusOr<SliceableUpdates> updates = FindSliceableUpdates(graph, ops);
     if (!updates.ok()) return updates.status();
-    return SliceUpdates(graph, ops, *updates, golden.Int("part_bytes", 4096), inferred.by_value);
+    const int64_t part_bytes = golden.Int("part_bytes", 4096);
+    return SliceUpdates(graph, ops, *updates, {part_bytes, part_bytes}, inferred.by_value);
   });
 }
 
