@@ -22,6 +22,9 @@ constexpr int kFewestLooks = 3;  // two orders, one rewriting
 int LooksFor(int32_t nodes) { return std::clamp(200'000 / std::max(nodes, 1), kFewestLooks, 64); }
 // Units of WorkBudget for a node of what is looked at, and of what is rewritten.
 constexpr int64_t kLookWork = 300, kRewriteWork = 500;
+// What it takes at least to weigh what to compute again, of a node; from so many nodes on it is not begun where less is left.
+constexpr int64_t kLeastWeighWork = 1000;
+constexpr int32_t kManyNodes = 100'000;
 // For planning in full what was found: a part of all work, or so many units for a node if that is less.
 constexpr double kWorkForPlans = 0.5;
 constexpr double kPlansWork = 25'000;
@@ -212,6 +215,11 @@ class Search {
 
   // Weighs at higher and higher prices, each for as long as that helps much; then for less memory, where blocks pack badly.
   void Weigh() {
+    const int32_t nodes = best_->ordered.graph->num_nodes();
+    if (request_.options.recompute != Recompute::kOn && nodes > kManyNodes &&
+        limits_.work->left() - work_for_plans_ < kLeastWeighWork * nodes) {
+      return;
+    }
     in_vain_.clear();
     looks_ = std::max(looks_, kLooksToWeigh);
     const bool few = all_looks_ <= kFewLooks;
@@ -227,7 +235,8 @@ class Search {
   }
 
   // Rewrites the best, and takes that if it is faster. The price to go on with: the same where that gained much.
-  size_t WeighOnce(double target, const WeighLimits& limits) {
+  size_t WeighOnce(double target, WeighLimits limits) {
+    limits.most_work = limits_.work->left() - work_for_plans_;
     UsePartitions(*best_);
     const double much = all_looks_ <= kFewLooks ? kMuchForFew : kMuch, before = best_->step_seconds;
     const bool must = limits.least_gain > 1;

@@ -38,12 +38,12 @@ class Weigher {
     best.step_seconds = limits.least_gain * as_it_is;
     if (as_it_is - MostSaved() > best.step_seconds) return best;
     size_t before = 0;
-    for (size_t p = limits.first_price; p < limits.prices.size() && best.again.empty(); ++p) {
+    for (size_t p = limits.first_price; p < limits.prices.size() && best.again.empty() && best.work < limits.most_work; ++p) {
       const size_t count = CheaperThan(limits.prices[p]);
       if (count == before) continue;
       before = count;
       best.price = p;
-      Try(count, best);
+      Try(count, limits.most_work, best);
     }
     return best;
   }
@@ -78,11 +78,11 @@ class Weigher {
   }
 
   // The first candidates, or fewer of them where all copies hide.
-  void Try(size_t count, WeighedRecompute& best) const {
+  void Try(size_t count, int64_t most_work, WeighedRecompute& best) const {
     const Weighed weighed = Weigh(count, best);
     Adopt(weighed, best);
     size_t low = 0, high = count;
-    for (int k = 0; k < kHalvings && weighed.hidden && high - low > 1; ++k) {
+    for (int k = 0; k < kHalvings && weighed.hidden && high - low > 1 && best.work < most_work; ++k) {
       const size_t middle = (low + high) / 2;
       const Weighed less = Weigh(middle, best);
       Adopt(less, best);

@@ -11,6 +11,7 @@
 #define MILLRACE_PASSES_WEIGH_RECOMPUTE_H_
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -33,6 +34,7 @@ struct WeighLimits {
   absl::Span<const double> prices;
   size_t first_price = 0;      // the prices from here on are tried in turn, until one gains
   double least_gain = 0.998;   // of the step without computing again, which must be gained; infinite: nothing must
+  int64_t most_work = std::numeric_limits<int64_t>::max();  // units of WorkBudget, after which no other price is tried
 };
 
 // For an order and its device graph, whose gaps are found and ordered where they have not been.
