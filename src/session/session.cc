@@ -2,7 +2,6 @@
 #include "millrace/session.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -12,27 +11,24 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "glog/logging.h"
-#include "graph/device_spec.h"
 #include "millrace/device.h"
 #include "millrace/status.h"
-#include "passes/pipeline.h"
 #include "passes/shapes/needed_feeds.h"
-#include "passes/strategy.h"
 #include "passes/unroll/unroll_loops.h"
-#include "plan/measured_times.h"
 #include "plan/simulator.h"
 #include "runtime/executor.h"
 #include "runtime/op_evaluator.h"
 #include "session/asker.h"
-#include "session/cpu_oracle.h"
+#include "session/checks.h"
+#include "session/compiler.h"
 #include "session/open_device.h"
 #include "session/replanner.h"
 #include "session/run_report.h"
+#include "session/signature_key.h"
 
 namespace millrace {
 namespace {
@@ -43,20 +39,6 @@ double Now() {
 
 // Of one signature, planned for several values of feeds.
 constexpr size_t kMaxProgramsByValue = 8;
-
-bool CopiesEveryFeed(const ExecutionPlan& plan) {
-  std::set<int32_t> copied;
-  for (const Lane& lane : plan.lanes) {
-    for (const CopyStep& step : lane.copies) {
-      if (step.host.kind == HostRef::Kind::kFeed) copied.insert(step.host.index);
-    }
-  }
-  return copied.size() == plan.feeds.size();
-}
-
-std::string TensorNameOf(const std::string& name) {
-  return name.find(':') == std::string::npos ? absl::StrCat(name, ":0") : name;
-}
 
 class SessionImpl final : public Session {
  public:
@@ -69,21 +51,18 @@ class SessionImpl final : public Session {
         devices_(std::move(devices)),
         host_(options_.planning.host_memory_bytes),
         variables_(&host_),
-        kernel_cache_(Registries()) {
+        kernel_cache_(Registries()),
+        compiler_({graph_, options_, ops_, kernels_, *Registries()[0], kernel_cache_}) {
     if (!devices_.empty()) host_.set_listener(devices_[0]->host_memory_listener());
   }
 
   absl::Status Init() {
-    MR_RETURN_IF_ERROR(FindStrategy(options_.planning.strategy).status());
-    MR_RETURN_IF_ERROR(CheckProfileIsOfGraph());
-    if (options_.planning.device_memory_bytes < 0 || options_.planning.host_memory_bytes < 0) {
-      return absl::InvalidArgumentError("a memory budget is negative, expected a size in bytes");
-    }
+    MR_RETURN_IF_ERROR(CheckOptions(options_));
+    if (options_.profile != nullptr) MR_RETURN_IF_ERROR(CheckProfileIsOf(graph_, *options_.profile));
     if (options_.link_gbps > 0) {
       options_.machine.to_host_bytes_per_second = options_.link_gbps * 1e9;
       options_.machine.to_device_bytes_per_second = options_.link_gbps * 1e9;
     }
-    MR_RETURN_IF_ERROR(CheckDevices());
     if (!options_.disk.empty()) MR_RETURN_IF_ERROR(OpenDisk());
     if (!devices_.empty()) {
       runner_ = MakeTbbTaskRunner(options_.threads);
@@ -136,38 +115,20 @@ class SessionImpl final : public Session {
 
   absl::Status UsePlan(std::shared_ptr<const ExecutionPlan> plan, const FeedTypes& feeds,
                        const std::vector<std::string>& fetches, const std::vector<std::string>& targets) override {
-    std::map<std::string, TensorType> expected;
-    for (const auto& [name, type] : feeds) expected.emplace(TensorNameOf(name), type);
-    for (const PlanFeed& feed : plan->feeds) {
-      const auto found = expected.find(feed.name);
-      if (found != expected.end() && found->second == feed.type) continue;
-      return absl::InvalidArgumentError(absl::StrCat("the plan is for a feed ", feed.name, " of type ", feed.type.ToString(),
-                                                     found == expected.end() ? ", which is not fed"
-                                                                             : absl::StrCat(", fed is ", found->second.ToString())));
-    }
+    MR_RETURN_IF_ERROR(CheckPlanFeeds(*plan, feeds));
     // What was taken by value is copied by no step.
     if (HoldsLoops(graph_) || !CopiesEveryFeed(*plan)) {
       // A plan does not say for which values of feeds its turns and shapes are right.
-      const std::vector<std::string> by_value = NeededFeeds(CompileNow({feeds, fetches, targets, {}}, nullptr).status());
+      const SignatureKey key{feeds, fetches, targets, {}};
+      const std::vector<std::string> by_value =
+          NeededFeeds(compiler_.Compile(key, variables_.Types(), nullptr).status());
       if (!by_value.empty()) {
         return absl::InvalidArgumentError(absl::StrCat("shapes or turns of loops depend on the values of the feeds ",
                                                        absl::StrJoin(by_value, ", "), ": such plans are made, not read"));
       }
     }
-    std::vector<std::string> planned, asked;
-    for (const PlanFetch& fetch : plan->fetches) planned.push_back(fetch.name);
-    for (const std::string& fetch : fetches) asked.push_back(TensorNameOf(fetch));
-    if (planned != asked) {
-      return absl::InvalidArgumentError(absl::StrCat("the plan is for the fetches ", absl::StrJoin(planned, ","), ", asked for are ",
-                                                     absl::StrJoin(asked, ",")));
-    }
-    const std::map<std::string, TensorType> existing = variables_.Types();
-    for (const PlanVariable& variable : plan->variables) {
-      const auto found = existing.find(variable.home_name());
-      if (found == existing.end() || found->second == variable.home_type()) continue;
-      return absl::InvalidArgumentError(absl::StrCat("the plan has variable ", variable.home_name(), " of type ",
-                                                     variable.home_type().ToString(), ", here it is ", found->second.ToString()));
-    }
+    MR_RETURN_IF_ERROR(CheckPlanFetches(*plan, fetches));
+    MR_RETURN_IF_ERROR(CheckPlanVariables(*plan, variables_.Types()));
     auto program = std::make_unique<Program>();
     program->summary.nodes = plan->counts.nodes;
     for (const PlanVariable& variable : plan->variables) program->summary.parameter_bytes += variable.type.size_bytes();
@@ -184,7 +145,7 @@ class SessionImpl final : public Session {
   absl::StatusOr<Graph> RewrittenGraph(const FeedTypes& feeds, const std::vector<std::string>& fetches,
                                        const std::vector<std::string>& targets) override {
     SignatureKey key{feeds, fetches, targets, {}};
-    MR_ASSIGN_OR_RETURN(Compiled compiled, CompileByValue(key, planned_feeds_, nullptr));
+    MR_ASSIGN_OR_RETURN(Compiled compiled, compiler_.CompileByValue(key, planned_feeds_, variables_.Types(), nullptr));
     Program program;
     program.plan = std::make_shared<const ExecutionPlan>(std::move(compiled.plan));
     program.summary = std::move(compiled.summary);
@@ -214,43 +175,11 @@ class SessionImpl final : public Session {
   }
 
  private:
-  absl::Status CheckDevices() const {
-    const PlanningOptions& planning = options_.planning;
-    for (const std::string& name : planning.devices) {
-      MR_ASSIGN_OR_RETURN(const DeviceSpec spec, ParseDeviceSpec(name));
-      const std::string kind = absl::AsciiStrToLower(spec.type);
-      const bool is_cuda = options_.device == "cuda" || options_.device == "cuda_emulated";
-      if (kind == options_.device || (kind == "gpu" && is_cuda)) continue;
-      // Plans may be for devices of any kind.
-      if (options_.device == "null" && !spec.type.empty()) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("device '", name, "' is not of the kind '", options_.device, "' that this session runs on"));
-    }
-    const size_t budgets = planning.device_memory_bytes_of.size();
-    if (budgets == 0 || static_cast<int32_t>(budgets) == planning.num_devices()) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat(budgets, " memory budgets for ", planning.num_devices(), " devices, expected one each"));
-  }
-
   std::vector<const KernelRegistry*> Registries() const {
     std::vector<const KernelRegistry*> registries;
     for (const auto& device : devices_) registries.push_back(&device->kernels());
     if (registries.empty()) registries.push_back(&kernels_);
     return registries;
-  }
-
-  // Writes into the plan what kernels have chosen, so that it gives the same bits wherever it runs again.
-  absl::Status RecordChoices(ExecutionPlan& plan) {
-    if (options_.device != "cuda") return absl::OkStatus();  // kernels of the host have nothing to choose
-    for (const Lane& lane : plan.lanes) {
-      for (const ComputeStep& step : lane.compute) {
-        if (step.is_dynamic()) continue;
-        OpInstance& instance = plan.instances[step.instance];
-        MR_ASSIGN_OR_RETURN(const std::shared_ptr<const Kernel> kernel, kernel_cache_.Get(instance, lane.device));
-        if (!kernel->choice().empty()) instance.attrs.Set(kKernelChoice, kernel->choice());
-      }
-    }
-    return absl::OkStatus();
   }
 
   // A compiled signature.
@@ -282,91 +211,10 @@ class SessionImpl final : public Session {
     return absl::OkStatus();
   }
 
-  // A profile of another graph shares no node with this one. Bodies of functions have names of their own.
-  absl::Status CheckProfileIsOfGraph() const {
-    if (options_.profile == nullptr || (graph_.library() != nullptr && !graph_.library()->empty())) return absl::OkStatus();
-    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
-      const Node& node = graph_.node(NodeId{i});
-      const auto it = options_.profile->nodes.find(node.name);
-      if (!node.removed && it != options_.profile->nodes.end() && it->second.op == node.op) return absl::OkStatus();
-    }
-    return absl::InvalidArgumentError(absl::StrCat("the profile is of another graph: none of its ",
-                                                   options_.profile->nodes.size(), " nodes is in this one"));
-  }
-
-  struct SignatureKey {
-    FeedTypes feeds;
-    std::vector<std::string> fetches;
-    std::vector<std::string> targets;
-    std::map<std::string, Tensor> feed_values;  // by tensor name, of feeds that shapes or turns of loops depend on
-    Answers answers;                            // to what follows from the step itself
-    bool ask = false;
-    int64_t guesses = 0;
-  };
-
-  // Without the rewritings whose nodes the device cannot run.
-  PlanningOptions Planning() const {
-    PlanningOptions planning = options_.planning;
-    const KernelRegistry& kernels = devices_.empty() ? kernels_ : devices_[0]->kernels();
-    planning.fuse = planning.fuse && kernels.Find("_Fused") != nullptr && kernels.Find("_FusedMatMul") != nullptr;
-    planning.accumulate_products = planning.accumulate_products && kernels.Find("_SumProducts") != nullptr && kernels.Find("_SumColumns") != nullptr;
-    return planning;
-  }
-
-  // Asks for the values of feeds one after another, where planning needs them and they are there.
-  absl::StatusOr<Compiled> CompileByValue(SignatureKey& key, const std::map<std::string, Tensor>& values, PassClock* clock) {
-    while (true) {
-      absl::StatusOr<Compiled> compiled = CompileNow(key, clock);
-      bool more = false;
-      for (const std::string& name : NeededFeeds(compiled.status())) {
-        const auto value = values.find(name);
-        if (value != values.end()) more = key.feed_values.insert(*value).second || more;
-      }
-      if (!more) return compiled;
-    }
-  }
-
-  absl::StatusOr<Compiled> CompileNow(const SignatureKey& key, PassClock* clock) {
-    const Profile* times = options_.profile.get();
-    const Machine machine =
-        times != nullptr ? WithMeasuredLinks(options_.machine, *times, options_.link_gbps) : options_.machine;
-    CpuOracle oracle(ops_, kernels_, kernel_cache_, options_.device == "null", times, nullptr);
-    MR_ASSIGN_OR_RETURN(Compiled compiled, Compile({graph_, ops_, oracle, MakeSignature(key), Planning(), machine, variables_.Types(), !options_.disk.empty(), clock}));
-    MR_RETURN_IF_ERROR(RecordChoices(compiled.plan));
-    if (times == nullptr) return compiled;
-    MR_RETURN_IF_ERROR(CheckProfile(*times, compiled.plan));
-    MR_RETURN_IF_ERROR(PredictWithMeasuredTimes(*times, machine, &compiled.plan));
-    return compiled;
-  }
-
-  // For the planner beside the steps: touches nothing that steps write.
-  Replanner::CompileFunction CompileLater(const SignatureKey& key) {
-    return [this, signature = MakeSignature(key), types = variables_.Types()](
-               const Profile& times, const Machine& machine, const std::atomic<bool>& stop) -> absl::StatusOr<Compiled> {
-      CpuOracle oracle(ops_, kernels_, kernel_cache_, false, &times, &stop);
-      MR_ASSIGN_OR_RETURN(Compiled compiled, Compile({graph_, ops_, oracle, signature, Planning(), machine, types,
-                                                      !options_.disk.empty()}));
-      MR_RETURN_IF_ERROR(RecordChoices(compiled.plan));
-      return compiled;
-    };
-  }
-
-  static Signature MakeSignature(const SignatureKey& key) {
-    Signature signature;
-    for (const auto& [name, type] : key.feeds) signature.feeds.emplace(TensorNameOf(name), type);
-    for (const std::string& fetch : key.fetches) signature.fetches.push_back(TensorNameOf(fetch));
-    signature.targets = key.targets;
-    signature.feed_values = key.feed_values;
-    signature.answers = key.answers;
-    signature.ask = key.ask;
-    signature.guesses = key.guesses;
-    return signature;
-  }
-
   // Hands the step that has just run to the replanner.
   void Measure(Program& program, const StepStats& stats, double seconds, const SignatureKey& key) {
     const bool wanted = program.replanner->WantsTimes();
-    program.replanner->AddStep(stats, seconds, wanted ? CompileLater(key) : nullptr);
+    program.replanner->AddStep(stats, seconds, wanted ? compiler_.Later(key, variables_.Types()) : nullptr);
     if (!wanted || program.replanner->WantsTimes() || program.replanner->times() == nullptr) return;
     std::map<std::string, NodeTime> nodes = program.replanner->times()->nodes;
     nodes.merge(measured_.nodes);
@@ -391,19 +239,6 @@ class SessionImpl final : public Session {
     program.plan = std::move(found->plan);
     FillPredicted(program);
     return absl::OkStatus();
-  }
-
-  static std::string ProgramKey(const SignatureKey& signature) {
-    std::string key = absl::StrCat(absl::StrJoin(signature.fetches, ","), ";", absl::StrJoin(signature.targets, ","));
-    for (const auto& [name, type] : signature.feeds) absl::StrAppend(&key, ";", name, "=", type.ToString());
-    for (const auto& [name, value] : signature.feed_values) {
-      absl::StrAppend(&key, ";", name, ":", absl::string_view(static_cast<const char*>(value.data()), value.size_bytes()));
-    }
-    for (const auto& [name, value] : signature.answers) {
-      absl::StrAppend(&key, ";?", name, ":", absl::string_view(static_cast<const char*>(value.data()), value.size_bytes()));
-    }
-    if (signature.ask) absl::StrAppend(&key, ";asks", signature.guesses);
-    return key;
   }
 
   // Programs of one signature differ by the values that they were planned for. Only so many are kept: each has an arena.
@@ -437,11 +272,11 @@ class SessionImpl final : public Session {
         VLOG(2) << "planning: " << pass;
         if (options_.planning_progress) options_.planning_progress(pass);
       });
-      absl::StatusOr<Compiled> compiled = CompileByValue(signature, values, &clock);
+      absl::StatusOr<Compiled> compiled = compiler_.CompileByValue(signature, values, variables_.Types(), &clock);
       if (NeedsAnswer(compiled.status()) && !devices_.empty()) {
         // Before variables have values nothing can be found, and what planning lacks says more.
         const absl::Status answered = AnswerFor(base, signature, values);
-        if (answered.ok()) compiled = CompileByValue(signature, values, &clock);
+        if (answered.ok()) compiled = compiler_.CompileByValue(signature, values, variables_.Types(), &clock);
         if (!answered.ok() && !absl::IsFailedPrecondition(answered)) compiled = answered;
       }
       if (!compiled.ok()) {
@@ -499,7 +334,7 @@ class SessionImpl final : public Session {
         MR_RETURN_IF_ERROR(variables_.Acquire(nullptr));
         asking_.clear();
       }
-      MR_ASSIGN_OR_RETURN(Compiled compiled, CompileByValue(signature, values, nullptr));
+      MR_ASSIGN_OR_RETURN(Compiled compiled, compiler_.CompileByValue(signature, values, variables_.Types(), nullptr));
       AskingProgram made{std::make_shared<const ExecutionPlan>(std::move(compiled.plan)), nullptr, compiled.stopped};
       MR_ASSIGN_OR_RETURN(made.executor, MakeExecutor(made.plan));
       program = asking_.emplace(key, std::move(made)).first;
@@ -568,6 +403,7 @@ class SessionImpl final : public Session {
   std::unique_ptr<DiskTier> disk_;
   VariableStore variables_;
   KernelCache kernel_cache_;
+  StepCompiler compiler_;
   std::unique_ptr<TaskRunner> runner_;
   Profile measured_;
   // Last: a planner that still runs uses what is above.

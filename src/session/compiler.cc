@@ -1,0 +1,78 @@
+#include "session/compiler.h"
+
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include "millrace/status.h"
+#include "passes/shapes/needed_feeds.h"
+#include "plan/measured_times.h"
+#include "session/cpu_oracle.h"
+
+namespace millrace {
+
+// Without the rewritings whose nodes the device cannot run.
+PlanningOptions StepCompiler::Planning() const {
+  PlanningOptions planning = parts_.options.planning;
+  const KernelRegistry& kernels = parts_.device_kernels;
+  planning.fuse = planning.fuse && kernels.Find("_Fused") != nullptr && kernels.Find("_FusedMatMul") != nullptr;
+  planning.accumulate_products = planning.accumulate_products && kernels.Find("_SumProducts") != nullptr &&
+                                 kernels.Find("_SumColumns") != nullptr;
+  return planning;
+}
+
+// Writes into the plan what kernels have chosen, so that it gives the same bits wherever it runs again.
+absl::Status StepCompiler::RecordChoices(ExecutionPlan& plan) {
+  if (parts_.options.device != "cuda") return absl::OkStatus();  // kernels of the host have nothing to choose
+  for (const Lane& lane : plan.lanes) {
+    for (const ComputeStep& step : lane.compute) {
+      if (step.is_dynamic()) continue;
+      OpInstance& instance = plan.instances[step.instance];
+      MR_ASSIGN_OR_RETURN(const std::shared_ptr<const Kernel> kernel, parts_.kernel_cache.Get(instance, lane.device));
+      if (!kernel->choice().empty()) instance.attrs.Set(kKernelChoice, kernel->choice());
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Compiled> StepCompiler::Compile(const SignatureKey& key, const VariableTypes& variables, PassClock* clock) {
+  const SessionOptions& options = parts_.options;
+  const Profile* times = options.profile.get();
+  const Machine machine =
+      times != nullptr ? WithMeasuredLinks(options.machine, *times, options.link_gbps) : options.machine;
+  CpuOracle oracle(parts_.ops, parts_.host_kernels, parts_.kernel_cache, options.device == "null", times, nullptr);
+  MR_ASSIGN_OR_RETURN(Compiled compiled, millrace::Compile({parts_.graph, parts_.ops, oracle, MakeSignature(key), Planning(),
+                                                            machine, variables, !options.disk.empty(), clock}));
+  MR_RETURN_IF_ERROR(RecordChoices(compiled.plan));
+  if (times == nullptr) return compiled;
+  MR_RETURN_IF_ERROR(CheckProfile(*times, compiled.plan));
+  MR_RETURN_IF_ERROR(PredictWithMeasuredTimes(*times, machine, &compiled.plan));
+  return compiled;
+}
+
+absl::StatusOr<Compiled> StepCompiler::CompileByValue(SignatureKey& key, const std::map<std::string, Tensor>& values,
+                                                      const VariableTypes& variables, PassClock* clock) {
+  while (true) {
+    absl::StatusOr<Compiled> compiled = Compile(key, variables, clock);
+    bool more = false;
+    for (const std::string& name : NeededFeeds(compiled.status())) {
+      const auto value = values.find(name);
+      if (value != values.end()) more = key.feed_values.insert(*value).second || more;
+    }
+    if (!more) return compiled;
+  }
+}
+
+Replanner::CompileFunction StepCompiler::Later(const SignatureKey& key, VariableTypes variables) {
+  return [this, signature = MakeSignature(key), variables = std::move(variables)](
+             const Profile& times, const Machine& machine, const std::atomic<bool>& stop) -> absl::StatusOr<Compiled> {
+    CpuOracle oracle(parts_.ops, parts_.host_kernels, parts_.kernel_cache, false, &times, &stop);
+    MR_ASSIGN_OR_RETURN(Compiled compiled,
+                        millrace::Compile({parts_.graph, parts_.ops, oracle, signature, Planning(), machine, variables,
+                                           !parts_.options.disk.empty()}));
+    MR_RETURN_IF_ERROR(RecordChoices(compiled.plan));
+    return compiled;
+  };
+}
+
+}  // namespace millrace

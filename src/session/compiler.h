@@ -1,0 +1,58 @@
+// Plans for a session: the pipeline with the session's graph, options and kernels.
+#ifndef MILLRACE_SRC_SESSION_COMPILER_H_
+#define MILLRACE_SRC_SESSION_COMPILER_H_
+
+#include <map>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "millrace/graph.h"
+#include "millrace/kernel.h"
+#include "millrace/op.h"
+#include "millrace/options.h"
+#include "millrace/tensor.h"
+#include "passes/pass_clock.h"
+#include "passes/pipeline.h"
+#include "runtime/kernel_cache.h"
+#include "session/replanner.h"
+#include "session/signature_key.h"
+
+namespace millrace {
+
+// Of variables that exist, by name.
+using VariableTypes = std::map<std::string, TensorType>;
+
+// What it is made from outlives it and the functions that it returns; options may change until the first plan.
+class StepCompiler {
+ public:
+  struct Parts {
+    const Graph& graph;
+    const SessionOptions& options;
+    const OpRegistry& ops;
+    const KernelRegistry& host_kernels;
+    const KernelRegistry& device_kernels;
+    KernelCache& kernel_cache;
+  };
+  explicit StepCompiler(const Parts& parts) : parts_(parts) {}
+
+  // `clock` may be null.
+  absl::StatusOr<Compiled> Compile(const SignatureKey& key, const VariableTypes& variables, PassClock* clock);
+
+  // Takes of `values` (by tensor name) into `key` what planning needs of them, one after another.
+  absl::StatusOr<Compiled> CompileByValue(SignatureKey& key, const std::map<std::string, Tensor>& values,
+                                          const VariableTypes& variables, PassClock* clock);
+
+  // For the planner beside the steps: touches nothing that steps write.
+  Replanner::CompileFunction Later(const SignatureKey& key, VariableTypes variables);
+
+ private:
+  PlanningOptions Planning() const;
+  absl::Status RecordChoices(ExecutionPlan& plan);
+
+  const Parts parts_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_SRC_SESSION_COMPILER_H_

@@ -1,0 +1,44 @@
+#include "session/signature_key.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+
+namespace millrace {
+namespace {
+
+void AppendValues(const char* separator, const std::map<std::string, Tensor>& values, std::string* key) {
+  for (const auto& [name, value] : values) {
+    absl::StrAppend(key, separator, name, ":",
+                    absl::string_view(static_cast<const char*>(value.data()), value.size_bytes()));
+  }
+}
+
+}  // namespace
+
+std::string TensorNameOf(const std::string& name) {
+  return name.find(':') == std::string::npos ? absl::StrCat(name, ":0") : name;
+}
+
+Signature MakeSignature(const SignatureKey& key) {
+  Signature signature;
+  for (const auto& [name, type] : key.feeds) signature.feeds.emplace(TensorNameOf(name), type);
+  for (const std::string& fetch : key.fetches) signature.fetches.push_back(TensorNameOf(fetch));
+  signature.targets = key.targets;
+  signature.feed_values = key.feed_values;
+  signature.answers = key.answers;
+  signature.ask = key.ask;
+  signature.guesses = key.guesses;
+  return signature;
+}
+
+std::string ProgramKey(const SignatureKey& signature) {
+  std::string key = absl::StrCat(absl::StrJoin(signature.fetches, ","), ";", absl::StrJoin(signature.targets, ","));
+  for (const auto& [name, type] : signature.feeds) absl::StrAppend(&key, ";", name, "=", type.ToString());
+  AppendValues(";", signature.feed_values, &key);
+  AppendValues(";?", signature.answers, &key);
+  if (signature.ask) absl::StrAppend(&key, ";asks", signature.guesses);
+  return key;
+}
+
+}  // namespace millrace
