@@ -49,23 +49,29 @@ OutputRef GuardWriter::Expression(NodeId beside, const Guard& guard) {
   return all;
 }
 
-OutputRef GuardWriter::ZerosLike(NodeId beside, OutputRef value) {
-  Node zeros;
-  zeros.name = absl::StrCat(graph_.node(beside).name, "/nothing");
-  zeros.op = "ZerosLike";
-  zeros.inputs = {value};
-  zeros.attrs.Set("T", TypeOf(graph_.node(beside)));
-  return {places_.AddBefore(graph_, beside, std::move(zeros)), 0};
+OutputRef GuardWriter::AddBefore(NodeId beside, const char* name, const char* op, std::vector<OutputRef> inputs, DataType type) {
+  Node node;
+  node.name = absl::StrCat(graph_.node(beside).name, "/", name);
+  node.op = op;
+  node.inputs.assign(inputs.begin(), inputs.end());
+  node.attrs.Set("T", type);
+  node.reason = kReason;
+  return {places_.AddBefore(graph_, beside, std::move(node)), 0};
 }
 
-OutputRef GuardWriter::SelectOr(NodeId beside, OutputRef guard, OutputRef taken, OutputRef other, const char* reason) {
-  Node select;
-  select.name = absl::StrCat(graph_.node(beside).name, "/if_taken");
-  select.op = "Select";
-  select.inputs = {guard, taken, other};
-  select.attrs.Set("T", TypeOf(graph_.node(beside)));
-  select.reason = reason;
-  return {places_.AddBefore(graph_, beside, std::move(select)), 0};
+OutputRef GuardWriter::Harmless(NodeId beside, OutputRef value, DataType type, HarmlessValue kind) {
+  if (kind == HarmlessValue::kOnes) return AddBefore(beside, "ones", "OnesLike", {value}, type);
+  const OutputRef zeros = AddBefore(beside, "nothing", "ZerosLike", {value}, type);
+  if (kind == HarmlessValue::kZeros) return zeros;
+  const OutputRef diagonal = AddBefore(beside, "diagonal", "MatrixDiagPart", {value}, type);
+  const OutputRef ones = AddBefore(beside, "ones", "OnesLike", {diagonal}, type);
+  return AddBefore(beside, "identity", "MatrixSetDiag", {zeros, ones}, type);
+}
+
+void GuardWriter::TakeUnlessGuarded(NodeId id, int input, DataType type, OutputRef other, const Guard& guard) {
+  const OutputRef taken = graph_.node(id).inputs[input];
+  const OutputRef value = AddBefore(id, "if_taken", "Select", {Expression(id, guard), taken, other}, type);
+  graph_.mutable_node(id).inputs[input] = value;
 }
 
 bool GuardWriter::IsReference(OutputRef ref) const {
@@ -140,6 +146,11 @@ void GuardWriter::RestoreUnless(NodeId id, const OpDef& def, const Guard& guard)
 
 absl::Status GuardWriter::Visit(NodeId id, const Guard& guard) {
   const std::string op = graph_.node(id).op;
+  if (graph_.node(id).attrs.Has(kAsksForATurn)) {
+    const OutputRef no = Harmless(id, graph_.node(id).inputs[0], DataType::kBool, HarmlessValue::kZeros);
+    TakeUnlessGuarded(id, 0, DataType::kBool, no, guard);
+    return absl::OkStatus();
+  }
   const OpDef* def = ops_.Find(op);
   if (def == nullptr || graph_.node(id).inputs.empty()) return absl::OkStatus();
   const bool writes = std::any_of(def->variables.begin(), def->variables.end(), [](const VariableUse& use) {
@@ -154,18 +165,19 @@ absl::Status GuardWriter::Visit(NodeId id, const Guard& guard) {
           "initialised (node '", asked.name, "'); both branches run here, so that one would fail. Initialise it apart"));
     }
   }
+  // What the node must not fail for, also where it is one of those below.
+  for (const HarmlessInput& fails : HarmlessInputsOf(graph_.node(id))) {
+    const OutputRef value = graph_.node(id).inputs[fails.input];
+    if (known_.Holds(value)) continue;
+    TakeUnlessGuarded(id, fails.input, fails.type, Harmless(id, value, fails.type, fails.value), guard);
+  }
   if (OneOf(op, {"AssignVariableOp", "Assign"})) {
     const OutputRef before = Read(id, graph_.node(id).inputs[0], false);
-    const OutputRef value = SelectOr(id, Expression(id, guard), graph_.node(id).inputs[1], before, kReason);
-    graph_.mutable_node(id).inputs[1] = value;
+    TakeUnlessGuarded(id, 1, TypeOf(graph_.node(id)), before, guard);
   } else if (OneOf(op, {"AssignAddVariableOp", "AssignSubVariableOp", "AssignAdd", "AssignSub"})) {
-    const OutputRef change = graph_.node(id).inputs[1];
-    const OutputRef value = SelectOr(id, Expression(id, guard), change, ZerosLike(id, change), kReason);
-    graph_.mutable_node(id).inputs[1] = value;
-  } else if (OneOf(op, {"CheckNumerics", "CheckNumericsV2"})) {
-    const OutputRef checked = graph_.node(id).inputs[0];
-    const OutputRef value = SelectOr(id, Expression(id, guard), checked, ZerosLike(id, checked), kReason);
-    graph_.mutable_node(id).inputs[0] = value;
+    const DataType type = TypeOf(graph_.node(id));
+    const OutputRef nothing = Harmless(id, graph_.node(id).inputs[1], type, HarmlessValue::kZeros);
+    TakeUnlessGuarded(id, 1, type, nothing, guard);
   } else if (op == "Assert") {
     Node opposite;
     opposite.name = absl::StrCat(graph_.node(id).name, "/not_taken");

@@ -7,13 +7,19 @@
 #include <set>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "millrace/graph.h"
 #include "millrace/op.h"
 #include "passes/control_flow/creation_places.h"
+#include "passes/control_flow/harmless_inputs.h"
 
 namespace millrace {
+
+// Attribute (bool, true) of a _Fetch that asks whether a loop goes on. Where its branch is not taken the loop takes no turn: by
+// what it computes there it might never end.
+inline constexpr char kAsksForATurn[] = "_asks_for_a_turn";
 
 // The predicate has this value.
 struct Literal {
@@ -28,7 +34,7 @@ using Guard = std::set<Literal>;
 
 class GuardWriter {
  public:
-  GuardWriter(Graph& graph, const OpRegistry& ops, CreationPlaces& places) : graph_(graph), ops_(ops), places_(places) {}
+  GuardWriter(Graph& graph, const OpRegistry& ops, CreationPlaces& places) : graph_(graph), ops_(ops), places_(places), known_(graph, ops) {}
 
   // Adds what is needed beside the node. Unimplemented where a branch touches a variable and whether it is taken depends on
   // one being initialised: both sides run, and one of them would read what is not there.
@@ -38,9 +44,11 @@ class GuardWriter {
 
  private:
   OutputRef Expression(NodeId beside, const Guard& guard);
-  // Select(guard, taken, Zeros of it) or Select(guard, taken, other), before `beside`.
-  OutputRef SelectOr(NodeId beside, OutputRef guard, OutputRef taken, OutputRef other, const char* reason);
-  OutputRef ZerosLike(NodeId beside, OutputRef value);
+  OutputRef AddBefore(NodeId beside, const char* name, const char* op, std::vector<OutputRef> inputs, DataType type);
+  // In the shape of `value`.
+  OutputRef Harmless(NodeId beside, OutputRef value, DataType type, HarmlessValue kind);
+  // The input becomes `other` where the guard does not hold.
+  void TakeUnlessGuarded(NodeId id, int input, DataType type, OutputRef other, const Guard& guard);
   // The variable's value as the node's input, read before or after it.
   OutputRef Read(NodeId id, OutputRef variable, bool after);
   void RestoreUnless(NodeId id, const OpDef& def, const Guard& guard);
@@ -50,6 +58,7 @@ class GuardWriter {
   Graph& graph_;
   const OpRegistry& ops_;
   CreationPlaces& places_;
+  KnownWhenPlanned known_;
   std::map<Guard, OutputRef> expressions_;
   std::unordered_map<int32_t, std::vector<NodeId>> followers_;  // of a node that was guarded: what ends its effect
   std::unordered_map<int32_t, NodeId> returned_;                // the node whose output 0 replaces that of the guarded one

@@ -9,6 +9,7 @@
 #include "millrace/status.h"
 #include "passes/control_flow/control_flow_ops.h"
 #include "passes/control_flow/creation_places.h"
+#include "passes/control_flow/harmless_inputs.h"
 
 namespace millrace {
 namespace {
@@ -88,6 +89,10 @@ class ConditionalLowering {
       MR_ASSIGN_OR_RETURN(const bool pure, Pure(*function, is_predicate, 0));
       if (!pure) form = presence ? Form::kStays : Form::kSwitches;
       if (form == Form::kStays) break;
+      if (!presence && form == Form::kSelects) {
+        MR_ASSIGN_OR_RETURN(const bool fails, MayFail(*function, 0));
+        if (fails) form = Form::kSwitches;
+      }
       for (DataType type : function->ret_types) {
         if (DataTypeSize(type) == 0) form = Form::kSwitches;
       }
@@ -124,6 +129,26 @@ class ConditionalLowering {
       if (def->stateful && !def->is_no_op && !reads) return false;
     }
     return true;
+  }
+
+  // Whether the branch may fail for values that only a step has.
+  absl::StatusOr<bool> MayFail(const Function& function, int depth) const {
+    if (depth > kMaxDepth) return true;
+    const Graph& body = *function.body;
+    KnownWhenPlanned known(body, ops_);
+    for (int32_t i = 0; i < body.num_ids(); ++i) {
+      const Node& node = body.node(NodeId{i});
+      if (node.removed) continue;
+      for (const HarmlessInput& input : HarmlessInputsOf(node)) {
+        if (!known.Holds(node.inputs[input.input])) return true;
+      }
+      for (const FunctionRef& ref : FunctionsOf(node)) {
+        MR_ASSIGN_OR_RETURN(const Function* inner, Find(node, ref));
+        MR_ASSIGN_OR_RETURN(const bool fails, MayFail(*inner, depth + 1));
+        if (fails) return true;
+      }
+    }
+    return false;
   }
 
   NodeId AddCall(NodeId id, size_t branch, const FunctionRef& function) {

@@ -6,10 +6,10 @@
 //   p ── x ──► c (If) ──► y     becomes     x ──► c/branch_0 (call of then) ──► c/select_0 (Select by p) ──► y
 //                                           └───► c/branch_1 (call of else) ──┘
 //
-// A branch is pure when all its ops, called functions included, are known and have no effects. Two more things may be
-// in one: reads of variables, and in an else branch an Assert whose condition is the predicate itself, which fails
-// exactly when the branch would have been taken. The results of the branches must have equal shapes: the Select says so
-// if they have not.
+// A branch is pure when all its ops, called functions included, are known, have no effects and fail for no value that only a
+// step has. Two more things may be in one: reads of variables, and in an else branch an Assert whose condition is the
+// predicate itself, which fails exactly when the branch would have been taken. The results of the branches must have equal
+// shapes: the Select says so if they have not.
 //
 // Other conditionals get a Switch for each argument and a Merge for each result, as TensorFlow 1 writes them, around the
 // calls; lower_switches then keeps the effects of a branch from happening where it is not taken.

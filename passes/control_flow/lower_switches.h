@@ -10,9 +10,12 @@
 //
 //   assignments      assign Select(g, value, the value before); additions and subtractions, Select(g, value, 0)
 //   other writers    run between two reads of their variables, which then become Select(g, after, before)
-//   Assert           asserts Or(condition, Not g); CheckNumerics checks Select(g, x, 0)
+//   Assert           asserts Or(condition, Not g)
+//   failures         what can fail for a value (indices, divisors, CheckNumerics) gets Select(g, value, a harmless one)
+//                    (harmless_inputs.h)
 //   prints, random   take g as one more input (millrace/guard.h): nothing is printed, streams of random numbers stand still
 //   numbers
+//   questions        whether a loop takes a turn (passes/unroll/questions.h) is answered by no
 //
 // The values of Optional* nodes, by which gradients get at what a branch computed, are taken directly.
 //

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -9,6 +11,7 @@
 #include "millrace/status.h"
 #include "millrace/stream_name.h"
 #include "passes/control_flow/control_flow_ops.h"
+#include "passes/control_flow/guard_effects.h"
 #include "passes/unroll/bodies.h"
 #include "passes/unroll/lists.h"
 #include "passes/unroll/straight_graph.h"
@@ -75,6 +78,7 @@ class Unroller {
   absl::Status PassOn(Run& run, NodeId id, absl::Span<const Value> values, Waits waits);
   absl::StatusOr<NodeId> AddNoOp(const std::string& name, std::vector<NodeId> controls);
   bool IsReference(OutputRef ref) const;
+  bool IsNone(const Value& value) const;
   bool Writes(NodeId made) const;
   void DrawInOrder(const Run& run, const Node& node, Node& copy);
 
@@ -84,6 +88,7 @@ class Unroller {
   const OpRegistry& ops_;
   const int64_t most_turns_;  // a turn may make no node
   int64_t turns_ = 0;
+  std::set<std::string> turns_asked_for_;  // questions
   Bodies bodies_;
   StraightGraph out_;
   ArrayStore arrays_;
@@ -215,6 +220,9 @@ absl::Status Unroller::RunNode(Run& run, NodeId id) {
   }
   const bool is_identity = node.op == "Identity" || node.op == "StopGradient" || node.op == "PreventGradient";
   if (is_identity && (lists || (run.in_loop() && call.inputs[0].kind == Value::Kind::kRow))) return PassOn(run, id, call.inputs, waits);
+  // An Optional that holds a list is that list.
+  const bool wraps = node.op == "OptionalFromValue" || node.op == "OptionalGetValue";
+  if (lists && wraps && call.inputs.size() == 1) return PassOn(run, id, call.inputs, waits);
   if (lists) {
     MR_ASSIGN_OR_RETURN(const std::vector<Value> values, RunOnLists(out_, call));
     return PassOn(run, id, values, waits);
@@ -377,6 +385,14 @@ absl::Status Unroller::RunSwitch(Run& run, NodeId id, NodeCall call) {
   return Copy(run, id, call, controls);
 }
 
+// An OptionalNone, behind what passes it on.
+bool Unroller::IsNone(const Value& value) const {
+  if (value.kind != Value::Kind::kTensor) return false;
+  const Node* node = &out_.graph().node(value.ref.node);
+  while ((node->op == "Identity" || IsSwitch(*node)) && !node->inputs.empty()) node = &out_.graph().node(node->inputs[0].node);
+  return node->op == "OptionalNone";
+}
+
 absl::Status Unroller::RunMerge(Run& run, NodeId id) {
   const Graph& graph = run.body->graph;
   const Node& node = graph.node(id);
@@ -425,6 +441,12 @@ absl::Status Unroller::RunMerge(Run& run, NodeId id) {
     AddAll(value.waits, controls);
     call.inputs.push_back(value);
   }
+  // Nobody takes the value of an Optional on the side that has none.
+  for (const size_t other : {1, 0}) {
+    const Value& some = live[1 - other].second;
+    if (some.kind == Value::Kind::kTensor || !IsNone(live[other].second)) continue;
+    return PassOn(run, id, {some}, ToWaits(std::move(controls)));
+  }
   if (live[0].second.kind == Value::Kind::kList) {
     call.origin.waits = ToWaits(controls);
     MR_ASSIGN_OR_RETURN(Value merged, MergeLists(out_, call));
@@ -446,6 +468,8 @@ absl::StatusOr<bool> Unroller::Holds(const Node& loop, const std::string& turn, 
   const Tensor* known = out_.Known(ref);
   Tensor value = known == nullptr ? Tensor() : *known;
   if (known == nullptr) {
+    const std::optional<TensorType> type = out_.Type(ref);
+    if (type && type->dtype == DataType::kBool) turns_asked_for_.insert(turn);
     MR_ASSIGN_OR_RETURN(value, AskFor(out_, loop, turn, ref, Tensor::Scalar<bool>(true), "the number of its turns"));
   }
   // As in TensorFlow: a scalar by its value, anything else by whether it has elements.
@@ -464,6 +488,7 @@ void Unroller::FetchAnswers(Graph& graph) {
     fetch.op = "_Fetch";
     fetch.attrs.Set("index", static_cast<int64_t>(result_.asked.size()));
     fetch.inputs = {ref};
+    if (turns_asked_for_.count(name) > 0) fetch.attrs.Set(kAsksForATurn, true);
     graph.AddUnique(std::move(fetch));
     result_.asked.push_back(name);
   }

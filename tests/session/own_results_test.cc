@@ -139,6 +139,90 @@ TEST(OwnResults, BeforeVariablesHaveValuesPlanningSaysWhatItLacks) {
   EXPECT_TRUE(session->Plan({}, {"y:0"}, {"update"}).ok());
 }
 
+// In a branch: x is doubled until it exceeds 100, which it never does where it is negative and the branch is not taken. What
+// the turns had is kept in a list that only this side of the conditional has, for another conditional as gradients make them.
+constexpr char kInBranch[] = R"(
+function goes_on
+  x = _Arg() {T=float, index=0}
+  kept = _Arg() {T=variant, index=1}
+  limit = Const() {dtype=float, value=float[]{100}}
+  more = Less(x, limit) {T=float}
+  r = _Retval(more) {T=bool, index=0}
+end
+function twice
+  x = _Arg() {T=float, index=0}
+  kept = _Arg() {T=variant, index=1}
+  y = AddV2(x, x) {T=float}
+  more = TensorListPushBack(kept, x) {element_dtype=float}
+  r0 = _Retval(y) {T=float, index=0}
+  r1 = _Retval(more) {T=variant, index=1}
+end
+function grow
+  x = _Arg() {T=float, index=0}
+  scalar = Const() {dtype=int32, value=int32[0]{}}
+  any = Const() {dtype=int32, value=int32[]{-1}}
+  none = EmptyTensorList(scalar, any) {element_dtype=float, shape_type=int32}
+  loop = StatelessWhile(x, none) {cond=&goes_on, body=&twice}
+  kept = OptionalFromValue(loop:1) {Toutput_types=[variant]}
+  r0 = _Retval(loop:0) {T=float, index=0}
+  r1 = _Retval(kept) {T=variant, index=1}
+end
+function stay
+  x = _Arg() {T=float, index=0}
+  nothing = OptionalNone() {}
+  r0 = _Retval(x) {T=float, index=0}
+  r1 = _Retval(nothing) {T=variant, index=1}
+end
+function last
+  x = _Arg() {T=float, index=0}
+  kept = _Arg() {T=variant, index=1}
+  list = OptionalGetValue(kept) {output_types=[variant]}
+  scalar = Const() {dtype=int32, value=int32[0]{}}
+  item = TensorListPopBack(list, scalar) {element_dtype=float}
+  r = _Retval(item:1) {T=float, index=0}
+end
+function first
+  x = _Arg() {T=float, index=0}
+  kept = _Arg() {T=variant, index=1}
+  r = _Retval(x) {T=float, index=0}
+end
+x = Placeholder() {dtype=float, shape=shape[]}
+zero = Const() {dtype=float, value=float[]{0}}
+p = Greater(x, zero) {T=float}
+c = If(p, x) {Tcond=bool, Tout=[float, variant], then_branch=&grow, else_branch=&stay}
+y = Identity(c:0) {T=float}
+d = If(p, x, c:1) {Tcond=bool, then_branch=&last, else_branch=&first}
+)";
+
+TEST(OwnResults, ALoopInABranchThatIsNotTakenTakesNoTurn) {
+  absl::StatusOr<Graph> graph = ParseGraphText(kInBranch);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const auto session = Session::Create(*std::move(graph), {});
+  ASSERT_TRUE(session.ok()) << session.status();
+  const auto run = [&](float x) -> absl::StatusOr<float> {
+    std::vector<Tensor> fetched;
+    const absl::Status status = (*session)->Run({{"x", Tensor::Scalar<float>(x)}}, {"y:0"}, {}, &fetched);
+    if (!status.ok()) return status;
+    return fetched[0].as<float>()[0];
+  };
+  for (const auto& [x, y] : {std::pair(-1.0f, -1.0f), {3.0f, 192.0f}, {-7.0f, -7.0f}, {60.0f, 120.0f}}) {
+    const auto found = run(x);
+    ASSERT_TRUE(found.ok()) << x << ": " << found.status();
+    EXPECT_EQ(*found, y);
+  }
+}
+
+TEST(OwnResults, AListOfOneSideOfAConditionalIsThereForTheSameSideOfAnother) {
+  absl::StatusOr<Graph> graph = ParseGraphText(kInBranch);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const auto session = Session::Create(*std::move(graph), {});
+  ASSERT_TRUE(session.ok()) << session.status();
+  std::vector<Tensor> fetched;
+  const absl::Status status = (*session)->Run({{"x", Tensor::Scalar<float>(3)}}, {"d:0"}, {}, &fetched);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(fetched[0].as<float>()[0], 96);
+}
+
 // A loop of so many turns; one that is run beyond its end fails where `fails` is set.
 class FakeLoop {
  public:

@@ -1,0 +1,136 @@
+#include "passes/control_flow/harmless_inputs.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "passes/control_flow/control_flow_ops.h"
+
+namespace millrace {
+namespace {
+
+enum class Fails { kAlways, kForIntegers };
+
+struct Row {
+  int input;
+  const char* type;  // attribute; int32 where there is none
+  HarmlessValue value = HarmlessValue::kZeros;
+  Fails fails = Fails::kAlways;  // by the attribute
+};
+using Table = std::unordered_map<std::string, std::vector<Row>>;
+
+void AddScatters(Table& table) {
+  for (const char* kind : {"Add", "Sub", "Mul", "Div", "Min", "Max", "Update"}) {
+    for (const char* family : {"Scatter", "ResourceScatter", "ScatterNd", "ResourceScatterNd", "TensorScatter"}) {
+      table[std::string(family) + kind] = {{1, "Tindices"}};
+    }
+  }
+  table["ScatterNd"] = {{0, "Tindices"}};
+}
+
+void AddSegments(Table& table) {
+  for (const char* kind : {"Sum", "Mean", "Prod", "Min", "Max"}) {
+    table[std::string("Segment") + kind] = {{1, "Tindices"}};
+    table[std::string("UnsortedSegment") + kind] = {{1, "Tindices"}};
+  }
+  for (const char* kind : {"Sum", "Mean", "SqrtN"}) {
+    for (const char* form : {"", "Grad", "WithNumSegments"}) {
+      table[std::string("SparseSegment") + kind + form] = {{1, "Tidx"}, {2, "Tsegmentids"}};
+    }
+  }
+}
+
+void AddSparseUpdates(Table& table) {
+  const std::pair<const char*, int> indices[] = {
+      {"Adadelta", 7}, {"Adagrad", 4},       {"AdagradDA", 4},        {"AdagradV2", 5}, {"CenteredRMSProp", 9},
+      {"Ftrl", 4},     {"FtrlV2", 4},        {"KerasMomentum", 4},    {"Momentum", 4},  {"ProximalAdagrad", 6},
+      {"RMSProp", 8},  {"ProximalGradientDescent", 5}};
+  for (const auto& [rule, input] : indices) {
+    table[std::string("SparseApply") + rule] = {{input, "Tindices"}};
+    table[std::string("ResourceSparseApply") + rule] = {{input, "Tindices"}};
+  }
+}
+
+Table MakeTable() {
+  Table table;
+  for (const char* op : {"Div", "FloorDiv", "TruncateDiv", "Mod", "FloorMod", "TruncateMod"}) {
+    table[op] = {{1, "T", HarmlessValue::kOnes, Fails::kForIntegers}};
+  }
+  table["Pow"] = {{1, "T", HarmlessValue::kZeros, Fails::kForIntegers}};
+  for (const char* op : {"CheckNumerics", "CheckNumericsV2"}) table[op] = {{0, "T"}};
+  for (const char* op : {"Gather", "GatherV2", "GatherNd", "ResourceGather", "ResourceGatherNd"}) {
+    table[op] = {{1, "Tindices"}};
+  }
+  for (const char* op : {"Cholesky", "MatrixInverse", "MatrixSolve", "MatrixTriangularSolve", "SelfAdjointEigV2"}) {
+    table[op] = {{0, "T", HarmlessValue::kIdentity}};
+  }
+  table["SparseSoftmaxCrossEntropyWithLogits"] = {{1, "Tlabels"}};
+  table["DynamicPartition"] = {{1, nullptr}};
+  table["ReverseSequence"] = {{1, "Tlen"}};
+  table["Bincount"] = {{0, nullptr}};
+  table["DenseBincount"] = {{0, "Tidx"}};
+  AddScatters(table);
+  AddSegments(table);
+  AddSparseUpdates(table);
+  return table;
+}
+
+// Of the type attributes above where a graph leaves them to TensorFlow's defaults.
+DataType DefaultOf(const std::string& attribute) {
+  if (attribute == "T") return DataType::kFloat;
+  return attribute == "Tlabels" || attribute == "Tlen" ? DataType::kInt64 : DataType::kInt32;
+}
+
+}  // namespace
+
+std::vector<HarmlessInput> HarmlessInputsOf(const Node& node) {
+  static const Table& table = *new Table(MakeTable());
+  std::vector<HarmlessInput> inputs;
+  const auto found = table.find(node.op);
+  if (found == table.end()) return inputs;
+  for (const Row& row : found->second) {
+    if (row.input >= static_cast<int>(node.inputs.size())) continue;
+    const DataType type =
+        row.type == nullptr ? DataType::kInt32 : node.attrs.GetOr<DataType>(row.type, DefaultOf(row.type));
+    if (row.fails == Fails::kForIntegers && !IsInteger(type)) continue;
+    inputs.push_back({row.input, type, row.value});
+  }
+  return inputs;
+}
+
+bool KnownWhenPlanned::Holds(OutputRef ref) {
+  std::vector<int32_t> open = {ref.node.value};
+  while (!open.empty()) {
+    const int32_t id = open.back();
+    if (known_.count(id) > 0) {
+      open.pop_back();
+      continue;
+    }
+    const Node& node = graph_.node(NodeId{id});
+    const OpDef* def = ops_.Find(node.op);
+    if (node.op == "Const" || (def != nullptr && def->from_types)) {
+      known_[id] = true;
+      continue;
+    }
+    if ((def == nullptr && !IsSwitch(node)) || (def != nullptr && def->stateful) || IsMerge(node) || node.inputs.empty()) {
+      known_[id] = false;
+      continue;
+    }
+    const size_t count = IsSwitch(node) ? 1 : node.inputs.size();  // a Switch passes on its first input
+    bool known = true, asked = false;
+    for (size_t i = 0; i < count && known; ++i) {
+      const auto input = known_.find(node.inputs[i].node.value);
+      if (input != known_.end()) {
+        known = input->second;
+      } else {
+        open.push_back(node.inputs[i].node.value);
+        asked = true;
+      }
+    }
+    if (!known) known_[id] = false;
+    if (known && !asked) known_[id] = true;
+  }
+  return known_.at(ref.node.value);
+}
+
+}  // namespace millrace
