@@ -26,7 +26,8 @@ constexpr double kWindows[] = {1, 0.5, 2, 4, 0};
 constexpr double kCriticalWindows[] = {1, 0.5, 2};
 constexpr int kCriticalRounds = 3;
 constexpr double kHidden = 1.002;        // step / compute at which there is nothing left to gain
-constexpr double kNearBound = 1.01;      // step / cut bound, likewise
+constexpr double kNearBound = 1.01;       // step / cut bound, likewise
+constexpr double kNearBoundOfFew = 1.003;  // the same for a graph of few operations, whose trials are cheap
 constexpr double kLeastGain = 0.999;     // a round must gain this much to be followed by another
 // Of the step: how much earlier than necessary bytes may come back. The first is the default.
 constexpr double kAnchorSlack[] = {0.05, 0.02, 0.12, 0.3};
@@ -110,7 +111,8 @@ class Portfolio {
         effort_(limits.effort),
         deadline_(limits.deadline),
         bound_(CutBound(gaps, budget_bytes)),
-        goal_(std::max(kHidden * gaps.compute_seconds(), kNearBound * bound_)),
+        goal_(std::max(kHidden * gaps.compute_seconds(),
+                       (gaps.num_operations() <= kReplayedOperations ? kNearBoundOfFew : kNearBound) * bound_)),
         known_(limits.known_seconds),
         may_carry_(limits.residents_leave),
         homes_matter_(limits.effort == PlanEffort::kFull && HomeBytes(gaps) > budget_bytes / kHomeParts),
