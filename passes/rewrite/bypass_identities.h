@@ -1,5 +1,5 @@
-// Bypass identities: what IdentityN passes on is taken from where it comes from, so that none of its values waits for the others. Keras
-// 3 passes all gradients through one such node before the first update.
+// Bypass identities: what IdentityN passes on is taken from where it comes from, so that none of its values waits for the
+// others. Keras 3 passes all gradients through one such node before the first update.
 //
 //   g1 ─► ┌─────────┐ ─► update 1          g1 ─► update 1
 //   g2 ─► │IdentityN│ ─► update 2    =     g2 ─► update 2

@@ -72,7 +72,8 @@ class Finder {
     if (IsAssignment(node)) {
       // A part of a variable that stays whole is not overwritten as a whole.
       if (Overwrites(node) && !MayBeSlot(node.inputs[0].node)) return false;
-      return is_variable_[node.inputs[0].node.value] && graph_.type(node.inputs[0]) == graph_.type(node.inputs[1]) && IsStatic(node);
+      return is_variable_[node.inputs[0].node.value] && graph_.type(node.inputs[0]) == graph_.type(node.inputs[1]) &&
+             IsStatic(node);
     }
     if (!IsRead(node) && !IsElementwise(node.op)) return false;
     if (node.outputs.size() != 1 || !IsStatic(node) || (IsRead(node) && !is_variable_[node.inputs[0].node.value])) return false;
