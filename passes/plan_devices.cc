@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -50,8 +51,12 @@ absl::Status PlanMemory(const CompileRequest& request, const PlanningOptions& op
   if (budget_bytes > 0) MR_RETURN_IF_ERROR(CheckWorkingSets(access, budget_bytes, [&](int32_t operation) {
     return graph.node(plan.device.operations[operation].node()).name;
   }));
-  // When the time is over, no order is told from another.
-  if (limits.effort == PlanEffort::kQuick && std::chrono::steady_clock::now() >= limits.deadline) return absl::OkStatus();
+  // When the time is over, orders are told apart by their bounds.
+  if (limits.effort == PlanEffort::kQuick && std::chrono::steady_clock::now() >= limits.deadline) {
+    plan.gaps = FindGaps(access, request.machine);
+    plan.choice.predicted_seconds = CutBound(plan.gaps, budget_bytes > 0 ? budget_bytes : std::numeric_limits<int64_t>::max());
+    return absl::OkStatus();
+  }
   // The policy decides on storages and times alone …
   {
     const PassClock::Run run(request.clock, "choose swaps");

@@ -387,7 +387,7 @@ class Portfolio {
         settings_ = trial.settings;
         return true;
       }
-      if (round == rounds || Late() || (left() <= 0 && (best_.ok() || round >= kReliefRounds))) return false;
+      if (round == rounds || ((Late() || left() <= 0) && (best_.ok() || round >= kReliefRounds))) return false;
       for (int32_t i = 0; i < gaps_.num_operations(); ++i) {
         if (packed.excess[i] == 0) continue;
         const double more = kRelief * static_cast<double>(packed.excess[i]) + kLeastRelief * static_cast<double>(budget_);
