@@ -186,7 +186,8 @@ absl::Status GuardWriter::Visit(NodeId id, const Guard& guard) {
     Node either;
     either.name = absl::StrCat(graph_.node(id).name, "/or_not_taken");
     either.op = "LogicalOr";
-    either.inputs = {graph_.node(id).inputs[0], OutputRef{places_.AddBefore(graph_, id, std::move(opposite)), 0}};
+    const OutputRef condition = graph_.node(id).inputs[0];
+    either.inputs = {condition, OutputRef{places_.AddBefore(graph_, id, std::move(opposite)), 0}};
     either.reason = kReason;
     const OutputRef value = {places_.AddBefore(graph_, id, std::move(either)), 0};
     graph_.mutable_node(id).inputs[0] = value;

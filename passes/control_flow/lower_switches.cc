@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -182,28 +183,55 @@ class SwitchLowering {
     if (node.op == "OptionalNone") return Held{};
     if (node.op == "OptionalFromValue") return Held{true, {node.inputs.begin(), node.inputs.end()}};
     if ((node.op == "Identity" || IsSwitch(node)) && !node.inputs.empty()) return HeldBy(node.inputs[0], user);
+    if (node.op == "OptionalGetValue" && !node.inputs.empty()) {  // an Optional in an Optional
+      const int32_t index = ref.index;
+      MR_ASSIGN_OR_RETURN(const Held outer, HeldBy(node.inputs[0], user));
+      if (index >= static_cast<int32_t>(outer.values.size())) return Held{};
+      return HeldBy(outer.values[index], user);
+    }
+    if (const auto chosen = chosen_.find(ref.node.value); chosen != chosen_.end()) {
+      const auto [literal, other, taken] = chosen->second;
+      return HeldByEither(literal, other, taken, user, ref.node);
+    }
     const auto sides = sides_.find(ref.node.value);
     if (sides == sides_.end()) {
       return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' (", node.op, "): no Optional, which node '",
                                                      graph_.node(user).name, "' takes a value from"));
     }
+    const OutputRef other = node.inputs[0], taken = node.inputs[1];
+    return HeldByEither(sides->second, other, taken, user, ref.node);
+  }
+
+  // `taken` where the literal holds, else `other`; `merge` has them both.
+  absl::StatusOr<Held> HeldByEither(Literal literal, OutputRef other, OutputRef taken, NodeId user, NodeId merge) {
     // Where the user is on one side itself, the other side's value may be of another shape.
-    const Literal literal = sides->second;
-    const Guard& guard = guards_[user.value];
-    if (guard.count(literal) > 0) return HeldBy(graph_.node(ref.node).inputs[1], user);
-    if (guard.count({literal.predicate, !literal.value}) > 0) return HeldBy(graph_.node(ref.node).inputs[0], user);
-    MR_ASSIGN_OR_RETURN(Held first, HeldBy(graph_.node(ref.node).inputs[0], user));
-    MR_ASSIGN_OR_RETURN(Held second, HeldBy(graph_.node(ref.node).inputs[1], user));
+    const Guard guard = guards_[user.value];
+    if (guard.count(literal) > 0) return HeldBy(taken, user);
+    if (guard.count({literal.predicate, !literal.value}) > 0) return HeldBy(other, user);
+    MR_ASSIGN_OR_RETURN(Held first, HeldBy(other, user));
+    MR_ASSIGN_OR_RETURN(Held second, HeldBy(taken, user));
     if (!first.some || !second.some) return first.some ? first : second;
-    if (!literal.value) std::swap(first, second);
     for (size_t i = 0; i < first.values.size() && i < second.values.size(); ++i) {
       Node select;
-      select.name = absl::StrCat(graph_.node(ref.node).name, "/value_", i);
+      select.name = absl::StrCat(graph_.node(merge).name, "/value_", i);
       select.op = "Select";
       select.inputs = {literal.predicate, second.values[i], first.values[i]};
-      first.values[i] = {places_.AddAfter(graph_, ref.node, std::move(select)), 0};
+      if (!literal.value) std::swap(select.inputs[1], select.inputs[2]);
+      const NodeId added = places_.AddAfter(graph_, merge, std::move(select));
+      chosen_[added.value] = {literal, first.values[i], second.values[i]};
+      first.values[i] = {added, 0};
     }
     return first;
+  }
+
+  bool HoldsOptional(OutputRef ref) const {
+    const Node& node = graph_.node(ref.node);
+    if (const auto chosen = chosen_.find(ref.node.value); chosen != chosen_.end()) {
+      return HoldsOptional(std::get<1>(chosen->second)) || HoldsOptional(std::get<2>(chosen->second));
+    }
+    if (node.op == "OptionalFromValue" || node.op == "OptionalNone") return true;
+    const bool passes = node.op == "Identity" || IsSwitch(node) || IsMerge(node);
+    return passes && node.attrs.GetOr<DataType>("T", DataType::kFloat) == DataType::kVariant;
   }
 
   // Everything runs, so a value that is taken is there.
@@ -212,6 +240,13 @@ class SwitchLowering {
       if (graph_.node(id).op != "OptionalGetValue" || graph_.node(id).inputs.empty()) continue;
       MR_ASSIGN_OR_RETURN(const Held held, HeldBy(graph_.node(id).inputs[0], id));
       for (size_t i = 0; i < held.values.size(); ++i) forwarded_[{id, static_cast<int32_t>(i)}] = held.values[i];
+    }
+    // Which Optional it is was needed on the way only.
+    for (const auto& [id, between] : chosen_) {
+      if (!HoldsOptional(std::get<1>(between)) && !HoldsOptional(std::get<2>(between))) continue;
+      Node& node = graph_.mutable_node(NodeId{id});
+      node.op = "NoOp";
+      node.inputs.clear();
     }
     for (NodeId id : order) {
       Node& node = graph_.mutable_node(id);
@@ -247,6 +282,8 @@ class SwitchLowering {
   CreationPlaces places_;
   std::vector<Guard> guards_;          // by node
   std::map<int32_t, Literal> sides_;   // by Merge: holds when its second input is there
+  // By Select of what two Optionals hold, which may be Optionals again: what it chooses between, the second where it holds.
+  std::map<int32_t, std::tuple<Literal, OutputRef, OutputRef>> chosen_;
   std::map<OutputRef, OutputRef> forwarded_;
 };
 
