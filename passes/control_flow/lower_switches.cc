@@ -61,23 +61,72 @@ class SwitchLowering {
   }
 
  private:
-  // Behind nodes that pass a predicate on; *value is turned over by every LogicalNot.
-  Literal Source(OutputRef ref, bool value) const {
+  // The OptionalFromValue that an Optional comes from, as far as the guard of who asks says; not valid where it does not.
+  OutputRef OriginOf(OutputRef ref, const Guard& guard) const {
     while (true) {
       const Node& node = graph_.node(ref.node);
-      if (node.inputs.empty()) break;
-      if (node.op == "LogicalNot") {
-        value = !value;
-      } else if (!(node.op == "Identity" || IsSwitch(node))) {
-        break;
+      if (node.op == "OptionalFromValue") return ref;
+      if (node.inputs.empty()) return {};
+      if (node.op == "OptionalGetValue") {
+        ref = ValueIn(ref);
+      } else if (node.op == "Identity" || IsSwitch(node)) {
+        ref = node.inputs[0];
+      } else {
+        const auto sides = sides_.find(ref.node.value);
+        if (sides == sides_.end()) return {};
+        const Literal literal = sides->second;
+        if (guard.count(literal) == 0 && guard.count({literal.predicate, !literal.value}) == 0) {
+          const OutputRef first = OriginOf(node.inputs[0], guard), second = OriginOf(node.inputs[1], guard);
+          if (first.node.valid() && second.node.valid()) return {};
+          return first.node.valid() ? first : second;
+        }
+        ref = node.inputs[guard.count(literal) > 0 ? 1 : 0];
       }
+      if (!ref.node.valid()) return {};
+    }
+  }
+
+  // What an OptionalGetValue gives, where that is known.
+  OutputRef ValueIn(OutputRef taken) const {
+    const Node& node = graph_.node(taken.node);
+    const OutputRef origin = OriginOf(node.inputs[0], guards_[taken.node.value]);
+    if (!origin.node.valid()) return {};
+    const auto& values = graph_.node(origin.node).inputs;
+    return taken.index < static_cast<int32_t>(values.size()) ? values[taken.index] : OutputRef{};
+  }
+
+  // Behind nodes that pass a value on. The gradient of a conditional in a conditional has its predicate out of an Optional.
+  OutputRef PassedOn(OutputRef ref) const {
+    while (true) {
+      const Node& node = graph_.node(ref.node);
+      if (node.inputs.empty()) return ref;
+      OutputRef from;
+      if (node.op == "OptionalGetValue") from = ValueIn(ref);
+      if (node.op == "Identity" || IsSwitch(node)) from = node.inputs[0];
+      if (!from.node.valid()) return ref;
+      ref = from;
+    }
+  }
+
+  // The predicate that a literal is named by; *value is turned over by every LogicalNot.
+  Literal Source(OutputRef ref, bool value) {
+    while (true) {
+      ref = PassedOn(ref);
+      const Node& node = graph_.node(ref.node);
+      if (node.op != "LogicalNot" || node.inputs.empty()) break;
+      value = !value;
       ref = node.inputs[0];
     }
-    return {ref, value};
+    // Whether an index is the number of a branch: the same question wherever it is asked.
+    const Node& node = graph_.node(ref.node);
+    if (node.op != "Equal" || node.inputs.size() != 2) return {ref, value};
+    const auto number = graph_.node(node.inputs[1].node).attrs.Get<Tensor>("value");
+    if (!number.ok() || number->dtype() != DataType::kInt32 || number->num_elements() != 1) return {ref, value};
+    return {asked_.try_emplace({PassedOn(node.inputs[0]), number->IntAt(0)}, ref).first->second, value};
   }
 
   // Literals by which an output of a node differs from the node's own guard.
-  Guard GuardOf(OutputRef ref) const {
+  Guard GuardOf(OutputRef ref) {
     Guard guard = guards_[ref.node.value];
     const Node& node = graph_.node(ref.node);
     if (IsSwitch(node) && node.inputs.size() == 2) guard.insert(Source(node.inputs[1], ref.index == 1));
@@ -285,6 +334,7 @@ class SwitchLowering {
   // By Select of what two Optionals hold, which may be Optionals again: what it chooses between, the second where it holds.
   std::map<int32_t, std::tuple<Literal, OutputRef, OutputRef>> chosen_;
   std::map<OutputRef, OutputRef> forwarded_;
+  std::map<std::pair<OutputRef, int64_t>, OutputRef> asked_;  // by index and number: the first node that compares them
 };
 
 }  // namespace
