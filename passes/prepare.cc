@@ -100,13 +100,14 @@ absl::Status SliceLargeUpdates(const CompileRequest& request, Prepared& prepared
   const int64_t part_bytes = options.update_part_bytes;
   if (options.strategy != "planned" || options.num_devices() > 1 || request.disk_tier || budget == 0 || part_bytes == 0) return absl::OkStatus();
   const PassClock::Run run(request.clock, "slice updates");
-  MR_ASSIGN_OR_RETURN(const SliceableUpdates updates, FindSliceableUpdates(prepared.graph, request.ops));
+  const bool automatic = part_bytes == PlanningOptions::kAutoBytes;
   PartBytes part{part_bytes, part_bytes};
-  if (part_bytes == PlanningOptions::kAutoBytes) {
-    if (updates.slot_bytes < budget / kSlotsPart) return absl::OkStatus();
+  if (automatic) {
     part.of_op = std::max(kLeastPartBytes, budget / kUpdateParts);
     part.of_chain = kChainTimes * part.of_op;
   }
+  MR_ASSIGN_OR_RETURN(const SliceableUpdates updates, FindSliceableUpdates(prepared.graph, request.ops, part));
+  if (automatic && updates.slot_bytes < budget / kSlotsPart) return absl::OkStatus();
   prepared.sliced_updates = SliceUpdates(prepared.graph, request.ops, updates, part, prepared.inferred.by_value);
   return absl::OkStatus();
 }

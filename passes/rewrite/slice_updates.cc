@@ -224,10 +224,10 @@ class ChainSlicer {
 
 std::string WholeUpdateName(const Node& part) { return part.name.substr(0, part.name.rfind(kPartName)); }
 
-absl::StatusOr<SliceableUpdates> FindSliceableUpdates(const Graph& graph, const OpRegistry& ops) {
+absl::StatusOr<SliceableUpdates> FindSliceableUpdates(const Graph& graph, const OpRegistry& ops, PartBytes part) {
   SliceableUpdates updates;
   updates.nodes = Finder(graph, ops).Run();
-  MR_ASSIGN_OR_RETURN(updates.chains, FindUpdateChains(graph, ops));
+  MR_ASSIGN_OR_RETURN(updates.chains, FindUpdateChains(graph, ops, 2 * part.of_chain));
   for (NodeId id : updates.nodes) {
     const Node& update = graph.node(id);
     updates.slot_bytes += (VariablesOf(update, ops) - 1) * graph.type(update.inputs[0]).size_bytes();
@@ -249,7 +249,6 @@ int64_t SliceUpdates(Graph& graph, const OpRegistry& ops, const SliceableUpdates
     ++sliced;
   }
   for (const UpdateChain& chain : updates.chains) {
-    if (graph.node(chain.slots[0]).outputs[0].size_bytes() < 2 * part.of_chain) continue;
     ChainSlicer(chain, part.of_chain, graph, places, by_value).Run();
     ++sliced;
   }

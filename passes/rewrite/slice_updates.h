@@ -22,18 +22,18 @@
 
 namespace millrace {
 
+// Bytes of a slot's part, of an update that is one op and of one that is many.
+struct PartBytes {
+  int64_t of_op = 0, of_chain = 0;
+};
+
 struct SliceableUpdates {
   std::vector<NodeId> nodes;
   std::vector<UpdateChain> chains;
   int64_t slot_bytes = 0;  // of all their slots
 };
-// InvalidArgument names a node on a cycle.
-absl::StatusOr<SliceableUpdates> FindSliceableUpdates(const Graph& graph, const OpRegistry& ops);
-
-// Bytes of a slot's part, of an update that is one op and of one that is many.
-struct PartBytes {
-  int64_t of_op = 0, of_chain = 0;
-};
+// Chains only of slots that have two parts. InvalidArgument names a node on a cycle.
+absl::StatusOr<SliceableUpdates> FindSliceableUpdates(const Graph& graph, const OpRegistry& ops, PartBytes part);
 
 // Slices those of slots of at least twice a part into parts of about that size. Returns the number of updates that were.
 // `by_value` (per node id) goes with the nodes, which are numbered anew.

@@ -27,8 +27,9 @@ bool IsAssignment(const Node& node) {
 
 class Finder {
  public:
-  Finder(const Graph& graph, const OpRegistry& ops, std::vector<NodeId> order)
+  Finder(const Graph& graph, const OpRegistry& ops, int64_t least_bytes, std::vector<NodeId> order)
       : graph_(graph),
+        least_bytes_(least_bytes),
         order_(std::move(order)),
         fanout_(ComputeFanout(graph)),
         position_(graph.num_ids(), -1),
@@ -123,6 +124,7 @@ class Finder {
   bool IsSliceable(const UpdateChain& chain) const {
     if (chain.slots.empty()) return false;
     const TensorType& type = graph_.node(chain.slots[0]).outputs[0];
+    if (type.size_bytes() < least_bytes_) return false;
     const std::set<NodeId> slots(chain.slots.begin(), chain.slots.end());
     for (NodeId slot : chain.slots) {
       if (graph_.node(slot).outputs[0] != type) return false;
@@ -165,6 +167,7 @@ class Finder {
   void Unite(int32_t a, int32_t b) { parent_[Root(a)] = Root(b); }
 
   const Graph& graph_;
+  const int64_t least_bytes_;
   const std::vector<NodeId> order_;
   const Fanout fanout_;
   std::vector<int32_t> position_;   // in order_
@@ -175,9 +178,17 @@ class Finder {
 
 }  // namespace
 
-absl::StatusOr<std::vector<UpdateChain>> FindUpdateChains(const Graph& graph, const OpRegistry& ops) {
+absl::StatusOr<std::vector<UpdateChain>> FindUpdateChains(const Graph& graph, const OpRegistry& ops, int64_t least_bytes) {
+  bool any = false;
+  for (int32_t i = 0; i < graph.num_ids() && !any; ++i) {
+    const Node& node = graph.node(NodeId{i});
+    if (node.removed || !IsAssignment(node)) continue;
+    const TensorType& type = graph.type(node.inputs[0]);
+    any = type.shape.fully_known() && type.size_bytes() >= least_bytes;
+  }
+  if (!any) return std::vector<UpdateChain>();
   MR_ASSIGN_OR_RETURN(std::vector<NodeId> order, CreationOrder(graph));
-  return Finder(graph, ops, std::move(order)).Run();
+  return Finder(graph, ops, least_bytes, std::move(order)).Run();
 }
 
 }  // namespace millrace

@@ -7,6 +7,7 @@
 #ifndef MILLRACE_PASSES_REWRITE_UPDATE_CHAINS_H_
 #define MILLRACE_PASSES_REWRITE_UPDATE_CHAINS_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -20,8 +21,9 @@ struct UpdateChain {
   std::vector<NodeId> slots;  // variables that nothing else uses, of the chain's type
 };
 
-// Only ops whose elements come out with the same bits wherever they lie. InvalidArgument names a node on a cycle.
-absl::StatusOr<std::vector<UpdateChain>> FindUpdateChains(const Graph& graph, const OpRegistry& ops);
+// Only ops whose elements come out with the same bits wherever they lie, of slots of at least `least_bytes`. InvalidArgument
+// names a node on a cycle.
+absl::StatusOr<std::vector<UpdateChain>> FindUpdateChains(const Graph& graph, const OpRegistry& ops, int64_t least_bytes);
 
 }  // namespace millrace
 

@@ -143,10 +143,11 @@ std::string Slice(const GoldenCase& golden) {
   const OpRegistry& ops = OpRegistry::Builtin();
   const auto title = [](int64_t changes) { return absl::StrCat(changes, " updates sliced"); };
   return Rewrite(golden, &ops, title, [&](Graph& graph, InferenceResult& inferred) -> absl::StatusOr<int64_t> {
-    const absl::StatusOr<SliceableUpdates> updates = FindSliceableUpdates(graph, ops);
+    const int64_t bytes = golden.Int("part_bytes", 4096);
+    const PartBytes part{bytes, bytes};
+    const absl::StatusOr<SliceableUpdates> updates = FindSliceableUpdates(graph, ops, part);
     if (!updates.ok()) return updates.status();
-    const int64_t part_bytes = golden.Int("part_bytes", 4096);
-    return SliceUpdates(graph, ops, *updates, {part_bytes, part_bytes}, inferred.by_value);
+    return SliceUpdates(graph, ops, *updates, part, inferred.by_value);
   });
 }
 
