@@ -93,7 +93,7 @@ class FallbackKernel final : public Kernel {
     LOG_IF(WARNING, !used.ok()) << used;
     staging_.Reserve(scratch_offset_ + AlignUp(kernel_->scratch_bytes()));
     // An op that updates variables says so in its name; to copy back what has not changed does no harm.
-    for (const char* word : {"Assign", "Apply", "Scatter", "Stateful", "Rng"}) {
+    for (const char* word : {"Assign", "Apply", "Scatter", "Stateful", "Rng", "CountUpTo"}) {
       writes_inputs_ = writes_inputs_ || absl::StrContains(instance.op, word);
     }
   }
