@@ -73,7 +73,7 @@ constexpr double kNotKnown = std::numeric_limits<double>::infinity();
 // packing succeeds. The first that packs is taken.
 constexpr int32_t kManyOperations = 200'000;
 constexpr int32_t kLargeGraph = 50'000;
-constexpr size_t kTargetsOfMany[] = {7, 1, 2};
+constexpr size_t kTargetsOfMany[] = {7, 1, 2, 3, 4};
 constexpr auto kNoDeadline = std::chrono::steady_clock::time_point::max();
 
 // Trials of a quick plan of n operations, at most.
@@ -231,7 +231,7 @@ class Portfolio {
       if (TargetBytes(settings) < gaps_.largest_working_set()) return false;
       const bool last = target == kTargetsOfMany[std::size(kTargetsOfMany) - 1];
       trials_.assign(1, MakeTrial(settings));
-      if (PackOrRelieve(trials_.front(), last ? kFirstReliefRounds : 0)) return true;
+      if (PackOrRelieve(trials_.front(), last ? kReliefRounds : 0)) return true;
     }
     trials_.clear();
     return false;
