@@ -34,6 +34,8 @@ EXPLAINED = {
     ("RFFT3D", "nan"): "which parts of the numbers are NaN depends on the order of sums",
     ("ScaleAndTranslateGrad", "nan"): "TensorFlow adds pixels of weight zero too",
     ("Assert", "empty"): "the condition is a scalar",
+    ("RaggedBincount", "rank8"): "splits are a vector",
+    ("RaggedCountSparseOutput", "rank8"): "splits are a vector, sorted",
     ("Empty", "nan"): "without init the value is what memory held",
     ("LinSpace", "empty"): "at least one number",
     ("RandomShuffle", "nan"): "rows are moved whatever they hold",
