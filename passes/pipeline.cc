@@ -189,7 +189,7 @@ using Clock = std::chrono::steady_clock;
 // Of what is left: for one order of several that are planned in full, the fastest looking first.
 constexpr double kWorkForTheFirst = 0.65;
 // Of the work that a graph is worth whose updates may be made in parts: for that, and for whole ones, which get what is left, too.
-constexpr double kWorkForParts = 0.7, kWorkForWhole = 0.25;
+constexpr double kWorkForParts = 0.85, kWorkForWhole = 0.3;
 // A plan may take so much less than the look at its order.
 constexpr double kLeastOfLook = 0.94;
 

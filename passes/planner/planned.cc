@@ -88,7 +88,7 @@ constexpr int64_t kPackingParts = 4;
 
 // Variables and constants of more than this part of the budget are worth trials of their own, and this part of the work.
 constexpr int64_t kHomeParts = 4;
-constexpr double kWorkForHomes = 0.22;
+constexpr double kWorkForHomes = 0.15;
 // The first few targets, and others where that leaves half of the work for packing.
 constexpr size_t kHomeTargets[] = {0, 1, 2, 7, 8, 9}, kFirstHomeTargets = 3;
 constexpr size_t kPlacedHomeTrials = 10;
