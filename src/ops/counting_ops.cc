@@ -9,12 +9,6 @@
 namespace millrace {
 namespace {
 
-absl::StatusOr<int64_t> KnownSize(const InferenceContext& context, int input) {
-  MR_ASSIGN_OR_RETURN(const int64_t size, KnownInt(context, input));
-  if (size < 0) return context.Error(absl::StrCat("size (", size, ") must be non-negative"));
-  return size;
-}
-
 // (arr, size, weights) -> [size]
 absl::Status BincountShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(3));

@@ -37,17 +37,11 @@ absl::Status RaggedToSparseShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<int64_t> KnownBins(const InferenceContext& context, int input) {
-  MR_ASSIGN_OR_RETURN(const int64_t size, KnownInt(context, input));
-  if (size < 0) return context.Error(absl::StrCat("size (", size, ") must be non-negative"));
-  return size;
-}
-
 // (splits, values, size, weights) -> [rows, size]
 absl::Status RaggedBincountShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(4));
   MR_RETURN_IF_ERROR(ExpectVector(context, 0));
-  MR_ASSIGN_OR_RETURN(const int64_t size, KnownBins(context, 2));
+  MR_ASSIGN_OR_RETURN(const int64_t size, KnownSize(context, 2));
   const Shape& splits = context.shape(0);
   if (splits.fully_known() && splits.dim(0) < 1) return context.Error("splits must have at least one element");
   context.AddOutput(context.dtype(3), Shape({splits.fully_known() ? splits.dim(0) - 1 : -1, size}));
@@ -58,7 +52,7 @@ absl::Status RaggedBincountShape(InferenceContext& context) {
 absl::Status SparseBincountShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(5));
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> dims, KnownInts(context, 2));
-  MR_ASSIGN_OR_RETURN(const int64_t size, KnownBins(context, 3));
+  MR_ASSIGN_OR_RETURN(const int64_t size, KnownSize(context, 3));
   if (dims.empty() || dims.size() > 2 || dims[0] < 0) {
     return context.Error(absl::StrCat("the dense shape has ", dims.size(), " dimensions, expected 1 or 2"));
   }

@@ -102,6 +102,12 @@ absl::StatusOr<int64_t> KnownInt(const InferenceContext& context, int input) {
   return ints[0];
 }
 
+absl::StatusOr<int64_t> KnownSize(const InferenceContext& context, int input) {
+  MR_ASSIGN_OR_RETURN(const int64_t size, KnownInt(context, input));
+  if (size < 0) return context.Error(absl::StrCat("size (", size, ") must be non-negative"));
+  return size;
+}
+
 absl::Status ErrorAtNode(const InferenceContext& context, const absl::Status& status) {
   return context.Error(std::string(status.message()));
 }

@@ -28,6 +28,8 @@ absl::StatusOr<int> NormalizeAxis(const InferenceContext& context, int64_t axis,
 absl::StatusOr<std::vector<int64_t>> KnownInts(const InferenceContext& context, int input);
 // The only element of a known integer input.
 absl::StatusOr<int64_t> KnownInt(const InferenceContext& context, int input);
+// The same of a size: an error where it is negative.
+absl::StatusOr<int64_t> KnownSize(const InferenceContext& context, int input);
 // The message of a status from shape arithmetic as an error of this node.
 absl::Status ErrorAtNode(const InferenceContext& context, const absl::Status& status);
 // The attribute's value, or an error of this node.
