@@ -8,6 +8,7 @@
 #include "millrace/status.h"
 #include "millrace/tensor.h"
 #include "passes/rewrite/bypass.h"
+#include "passes/rewrite/positions.h"
 
 namespace millrace {
 namespace {
@@ -35,8 +36,7 @@ class Accumulator {
 
   absl::StatusOr<int64_t> Run() {
     MR_ASSIGN_OR_RETURN(const std::vector<NodeId> order, CreationOrder(graph_));
-    position_.assign(graph_.num_ids(), -1);
-    for (size_t p = 0; p < order.size(); ++p) position_[order[p].value] = static_cast<int32_t>(p);
+    position_ = PositionsIn(order, graph_.num_ids());
     settled_.assign(graph_.num_ids(), false);
     int64_t added = 0;
     // Users first, so that a sum is seen before the sums that it takes in.

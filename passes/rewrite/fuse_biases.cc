@@ -7,6 +7,7 @@
 
 #include "millrace/status.h"
 #include "millrace/tensor.h"
+#include "passes/rewrite/positions.h"
 
 namespace millrace {
 namespace {
@@ -25,8 +26,7 @@ class BiasFuser {
 
   absl::StatusOr<int64_t> Run() {
     MR_ASSIGN_OR_RETURN(const std::vector<NodeId> order, CreationOrder(graph_));
-    position_.assign(graph_.num_ids(), -1);
-    for (size_t p = 0; p < order.size(); ++p) position_[order[p].value] = static_cast<int32_t>(p);
+    position_ = PositionsIn(order, graph_.num_ids());
     int64_t fused = 0;
     for (NodeId id : order) {
       const std::optional<Chain> chain = ChainOf(id);

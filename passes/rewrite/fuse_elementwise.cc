@@ -9,6 +9,7 @@
 #include "millrace/status.h"
 #include "millrace/tensor.h"
 #include "passes/rewrite/fused_writer.h"
+#include "passes/rewrite/positions.h"
 #include "passes/rewrite/strided_views.h"
 
 namespace millrace {
@@ -68,9 +69,8 @@ class Fuser {
   const Shape& ShapeOf(NodeId id) const { return graph_.node(id).outputs[0].shape; }
 
   void FindLastUses(const std::vector<NodeId>& order) {
-    position_.assign(graph_.num_ids(), -1);
+    position_ = PositionsIn(order, graph_.num_ids());
     last_use_.assign(graph_.num_ids(), -1);
-    for (size_t p = 0; p < order.size(); ++p) position_[order[p].value] = static_cast<int32_t>(p);
     runs_at_ = position_;
     for (NodeId id : order) {
       for (OutputRef input : graph_.node(id).inputs) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "millrace/status.h"
+#include "passes/rewrite/positions.h"
 #include "passes/shapes/infer_shapes.h"
 
 namespace millrace {
@@ -32,12 +33,11 @@ class Finder {
         least_bytes_(least_bytes),
         order_(std::move(order)),
         fanout_(ComputeFanout(graph)),
-        position_(graph.num_ids(), -1),
+        position_(PositionsIn(order_, graph.num_ids())),
         is_variable_(graph.num_ids(), false),
         joins_(graph.num_ids(), false),
         parent_(graph.num_ids()) {
     std::iota(parent_.begin(), parent_.end(), 0);
-    for (size_t i = 0; i < order_.size(); ++i) position_[order_[i].value] = static_cast<int32_t>(i);
     for (NodeId id : order_) {
       const OpDef* def = ops.Find(graph.node(id).op);
       is_variable_[id.value] = def != nullptr && def->is_variable;

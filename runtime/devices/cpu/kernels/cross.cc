@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/rare.h"
+#include "cpu/kernels/real_shapes.h"
 #include "millrace/status.h"
 
 namespace millrace::cpu {
@@ -89,10 +90,7 @@ absl::Status Cross(const KernelContext& context) {
   }
   context.output<int64_t>(2)[0] = batch;
   context.output<int64_t>(2)[1] = longest;
-  if (context.output_shapes != nullptr) {
-    context.output_shapes[0] = Shape({found, 2});
-    context.output_shapes[1] = Shape({found});
-  }
+  SetRealRows(context, 0, 1, found, 2);
   return absl::OkStatus();
 }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/rare.h"
+#include "cpu/kernels/real_shapes.h"
 #include "millrace/status.h"
 
 namespace millrace::cpu {
@@ -167,9 +168,7 @@ absl::Status Decode(const KernelContext& context) {
   for (int p = 0; p < paths; ++p) {
     context.output<int64_t>(2 * paths + p)[0] = batch;
     context.output<int64_t>(2 * paths + p)[1] = longest[p];
-    if (context.output_shapes == nullptr) continue;
-    context.output_shapes[p] = Shape({found[p], 2});
-    context.output_shapes[paths + p] = Shape({found[p]});
+    SetRealRows(context, p, paths + p, found[p], 2);
   }
   return absl::OkStatus();
 }

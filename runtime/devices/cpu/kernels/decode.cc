@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/rare.h"
+#include "cpu/kernels/real_shapes.h"
 #include "cpu/kernels/values.h"
 #include "millrace/status.h"
 
@@ -47,10 +48,7 @@ absl::Status Greedy(const KernelContext& context) {
   }
   context.output<int64_t>(2)[0] = batch;
   context.output<int64_t>(2)[1] = longest;
-  if (context.output_shapes != nullptr) {
-    context.output_shapes[0] = Shape({found, 2});
-    context.output_shapes[1] = Shape({found});
-  }
+  SetRealRows(context, 0, 1, found, 2);
   return absl::OkStatus();
 }
 
@@ -187,7 +185,7 @@ absl::Status RaggedToTensor(const KernelContext& context) {
   for (size_t k = 0; k < places.size(); ++k) {
     if (places[k] >= 0) std::copy_n(context.input<T>(1) + static_cast<int64_t>(k) * width, width, out + places[k] * width);
   }
-  if (context.output_shapes != nullptr) context.output_shapes[0] = Shape(dims);
+  SetRealShape(context, 0, Shape(dims));
   return absl::OkStatus();
 }
 

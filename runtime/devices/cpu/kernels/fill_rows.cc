@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/rare.h"
+#include "cpu/kernels/real_shapes.h"
 #include "cpu/kernels/values.h"
 #include "millrace/status.h"
 
@@ -50,10 +51,7 @@ absl::Status FillRows(const KernelContext& context) {
     out[starts[row] * rank] = row;
     context.output<T>(1)[starts[row]] = *context.input<T>(3);
   }
-  if (context.output_shapes != nullptr) {
-    context.output_shapes[0] = Shape({starts[rows], rank});
-    context.output_shapes[1] = Shape({starts[rows]});
-  }
+  SetRealRows(context, 0, 1, starts[rows], rank);
   return absl::OkStatus();
 }
 

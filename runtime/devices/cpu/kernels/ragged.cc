@@ -9,6 +9,7 @@
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/random_fill.h"
 #include "cpu/kernels/rare.h"
+#include "cpu/kernels/real_shapes.h"
 #include "cpu/kernels/values.h"
 #include "millrace/status.h"
 
@@ -74,10 +75,7 @@ absl::Status RaggedToSparse(const KernelContext& context) {
     }
     context.output<T>(1)[i] = context.input<T>(levels)[i];
   }
-  if (context.output_shapes != nullptr) {
-    context.output_shapes[0] = Shape({elements, rank});
-    context.output_shapes[1] = Shape({elements});
-  }
+  SetRealRows(context, 0, 1, elements, rank);
   return absl::OkStatus();
 }
 
@@ -190,10 +188,7 @@ absl::Status CountThere(const KernelContext& context) {
   }
   if (rank == 2) context.output<int64_t>(2)[0] = rows;
   context.output<int64_t>(2)[rank - 1] = limit >= 0 ? limit : std::max(largest + 1, least);
-  if (context.output_shapes != nullptr) {
-    context.output_shapes[0] = Shape({found, rank});
-    context.output_shapes[1] = Shape({found});
-  }
+  SetRealRows(context, 0, 1, found, rank);
   return absl::OkStatus();
 }
 

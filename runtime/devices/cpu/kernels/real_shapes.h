@@ -17,6 +17,12 @@ inline void SetRealShape(const KernelContext& context, int64_t output, Shape sha
   if (context.output_shapes != nullptr) context.output_shapes[output] = std::move(shape);
 }
 
+// Rows of a sparse tensor: `rows` of `rank` indices in one output, as many values in another.
+inline void SetRealRows(const KernelContext& context, int64_t indices, int64_t values, int64_t rows, int64_t rank) {
+  SetRealShape(context, indices, Shape({rows, rank}));
+  SetRealShape(context, values, Shape({rows}));
+}
+
 }  // namespace millrace::cpu
 
 #endif  // MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_REAL_SHAPES_H_

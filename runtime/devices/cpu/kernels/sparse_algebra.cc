@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/rare.h"
+#include "cpu/kernels/real_shapes.h"
 #include "cpu/kernels/values.h"
 #include "millrace/status.h"
 
@@ -22,12 +23,6 @@ int Compare(const int64_t* a, const int64_t* b, int64_t rank) {
     if (a[d] != b[d]) return a[d] < b[d] ? -1 : 1;
   }
   return 0;
-}
-
-void SetRows(const KernelContext& context, int indices, int values, int64_t rows, int64_t rank) {
-  if (context.output_shapes == nullptr) return;
-  context.output_shapes[indices] = Shape({rows, rank});
-  context.output_shapes[values] = Shape({rows});
 }
 
 enum class Join { kAdd, kMax, kMin };
@@ -83,7 +78,7 @@ absl::Status Unite(const KernelContext& context) {
     MR_ASSIGN_OR_RETURN(const Ints dims, ValueReader(context).ints(2));
     std::copy(dims.begin(), dims.end(), context.output<int64_t>(2));
   }
-  SetRows(context, 0, 1, rows, rank);
+  SetRealRows(context, 0, 1, rows, rank);
   return absl::OkStatus();
 }
 
@@ -179,7 +174,7 @@ void CopyBox(const KernelContext& context, int first, const Ints& start, const I
     for (int64_t d = 0; d < rank; ++d) context.output<int64_t>(indices)[rows * rank + d] = row[d] - start[d];
     context.output<T>(values)[rows++] = context.input<T>(first + 1)[i];
   }
-  SetRows(context, indices, values, rows, rank);
+  SetRealRows(context, indices, values, rows, rank);
 }
 
 template <typename T>
