@@ -84,8 +84,10 @@ def goals(folder):
     status = status_of(folder, "stream_test")
     yield "stream engine, emulated", status, "0 failures", None if status is None else status == 0
     for tool in ("memcheck", "racecheck", "synccheck"):
-        status = status_of(folder, tool)
-        yield f"compute-sanitizer {tool}", status, "clean", None if status is None else status == 0
+        status, log = status_of(folder, tool), folder / f"{tool}.log"
+        # Some machines lend a device that the tool cannot watch: it ends before it has seen a kernel.
+        refused = log.exists() and "Device not supported" in log.read_text(errors="replace")
+        yield f"compute-sanitizer {tool}", status, "clean", None if status is None or refused else status == 0
     peers = {(row["model"], row.get("variant")): row for row in read_json(folder / "peers.json") or []}
     for model in MODELS:
         base = step_of(folder, f"{model}.baseline.auto.0")

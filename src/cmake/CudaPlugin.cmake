@@ -69,7 +69,15 @@ foreach(part CUDNN_INCLUDE_DIR CUDNN_LIBRARY CUBLASLT_INCLUDE_DIR CUBLASLT_LIBRA
     return()
   endif()
 endforeach()
-message(STATUS "CUDA ${CUDAToolkit_VERSION}, cuDNN in ${CUDNN_LIBRARY}, cuBLASLt in ${CUBLASLT_LIBRARY}")
+# Devices are described to cuDNN's graph interface since 9.8.
+file(STRINGS ${CUDNN_INCLUDE_DIR}/cudnn_version.h cudnn_lines REGEX "^#define CUDNN_(MAJOR|MINOR) +[0-9]+")
+string(REGEX REPLACE "[^0-9;]" "" cudnn_version "${cudnn_lines}")
+string(REPLACE ";" "." cudnn_version "${cudnn_version}")
+if(cudnn_version VERSION_LESS 9.8)
+  message(STATUS "cuDNN ${cudnn_version} in ${CUDNN_INCLUDE_DIR} is older than 9.8: without --device=cuda")
+  return()
+endif()
+message(STATUS "CUDA ${CUDAToolkit_VERSION}, cuDNN ${cudnn_version} in ${CUDNN_LIBRARY}, cuBLASLt in ${CUBLASLT_LIBRARY}")
 # For the tests, which are in another folder.
 set_target_properties(CUDA::cudart_static CUDA::cudart_static_deps PROPERTIES IMPORTED_GLOBAL TRUE)
 # CMake 3.25.1 does not know nvcc's C++20.
@@ -122,7 +130,11 @@ target_link_libraries(millrace_cuda_compiler PRIVATE millrace_graph millrace_fla
 millrace_watch(millrace_cuda_compiler cuda)
 
 set(plugin_sources)
-foreach(name blas_product compiled_fusion cuda_driver cuda_errors cuda_services dnn_convolution host_fallback plugin)
+set(plugin_names blas_product compiled_fusion cuda_driver cuda_errors cuda_services dnn_convolution dnn_descriptor dnn_graph dnn_plan
+  dnn_trial host_fallback plugin)
+# For the tests, which compile them for a CUDA that is faked.
+set_property(GLOBAL PROPERTY MILLRACE_CUDA_PLUGIN_SOURCES ${plugin_names})
+foreach(name ${plugin_names})
   list(APPEND plugin_sources ${plugin_folder}/plugin/${name}.cc)
 endforeach()
 add_library(millrace_cuda_plugin MODULE ${plugin_sources} $<TARGET_OBJECTS:millrace_cuda_launch>)

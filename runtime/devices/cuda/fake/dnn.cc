@@ -1,135 +1,329 @@
-// cuDNN's convolutions by their definition. Of its algorithms number 0 is not deterministic, number 1 is; filters of three
-// dimensions with the channels last it does not take, so that the other layout is tried.
+// cuDNN's graph interface for convolutions, by its definition. Of its engines most are such as a user must not take, each for
+// another reason; it knows none for three dimensions with the channels last, so that the other layout is tried.
 #include <cudnn.h>
 
-#include <algorithm>
 #include <cstring>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
-#include "cuda/fake/numbers.h"
+#include "cuda/fake/convolution.h"
 
 namespace {
 
-using millrace::cuda::fake::Get;
+using millrace::cuda::fake::Agree;
+using millrace::cuda::fake::Convolution;
 using millrace::cuda::fake::Number;
-using millrace::cuda::fake::Set;
+using millrace::cuda::fake::Part;
+using millrace::cuda::fake::SpoilScratch;
+using millrace::cuda::fake::Tensor;
+using millrace::cuda::fake::Window;
 
-constexpr size_t kScratch = 2048;
-constexpr int kDims = 5;
+struct Engine {
+  int number_note = -1, behaviour_note = -1;
+  int64_t scratch_bytes = 2048;
+  bool plans = true, runs = true;
+  std::optional<int64_t> tile;  // what its knob must be set to
+};
+const Engine kEngines[] = {
+    {.number_note = CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC},
+    {.number_note = CUDNN_NUMERICAL_NOTE_TENSOR_CORE},
+    {.number_note = CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS},
+    {.number_note = CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION},
+    {.behaviour_note = CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION},
+    {.scratch_bytes = int64_t{1} << 40},
+    {.plans = false},
+    {.runs = false},
+    {.tile = 2},
+    {.scratch_bytes = 0},
+};
+constexpr int64_t kEngineCount = std::size(kEngines);
+const std::vector<int64_t> kBestEngines = {0, 1, 2, 3, 4, 5, 6, 7, 8}, kOtherEngines = {8, 9};
 
-struct Tensor {
-  Number type = Number::kFloat;
-  int rank = 0;
-  int64_t dims[kDims] = {1, 1, 1, 1, 1}, strides[kDims] = {};
+struct Content;
+using Link = std::shared_ptr<const Content>;
+struct Value {
+  cudnnBackendAttributeType_t type;
+  std::vector<char> bytes;
+  std::vector<Link> links;  // instead, of descriptors
+  int64_t count = 0;
 };
-struct Filter {
-  Tensor tensor;  // output channels, input channels of a group, space
+struct Content {
+  cudnnBackendDescriptorType_t type;
+  bool finalized = false;
+  std::map<int, Value> values;
+  // Of an operation, and of all that is made for its graph.
+  std::shared_ptr<const Convolution> convolution;
+  Part part = Part::kY;
 };
-struct Settings {
-  int spatial = 0;
-  int64_t pad[3] = {}, stride[3] = {1, 1, 1}, dilation[3] = {1, 1, 1}, groups = 1;
-  bool wide = false;
-  cudnnMathType_t math = CUDNN_DEFAULT_MATH;
+struct Descriptor {
+  std::shared_ptr<Content> content;
 };
-Tensor* Of(cudnnTensorDescriptor_t d) { return reinterpret_cast<Tensor*>(d); }
-Filter* Of(cudnnFilterDescriptor_t d) { return reinterpret_cast<Filter*>(d); }
-Settings* Of(cudnnConvolutionDescriptor_t d) { return reinterpret_cast<Settings*>(d); }
+struct Handle {
+  cudaStream_t stream = nullptr;
+};
 
-bool NumberOf(cudnnDataType_t type, Number* number) {
+Descriptor* Of(cudnnBackendDescriptor_t d) { return reinterpret_cast<Descriptor*>(d); }
+Handle* Of(cudnnHandle_t handle) { return reinterpret_cast<Handle*>(handle); }
+
+size_t SizeOf(cudnnBackendAttributeType_t type) {
   switch (type) {
-    case CUDNN_DATA_FLOAT: *number = Number::kFloat; return true;
-    case CUDNN_DATA_DOUBLE: *number = Number::kDouble; return true;
-    case CUDNN_DATA_HALF: *number = Number::kHalf; return true;
-    case CUDNN_DATA_BFLOAT16: *number = Number::kBfloat16; return true;
-    default: return false;
+    case CUDNN_TYPE_INT64: return sizeof(int64_t);
+    case CUDNN_TYPE_INT32: return sizeof(int32_t);
+    case CUDNN_TYPE_DOUBLE: return sizeof(double);
+    case CUDNN_TYPE_FLOAT: return sizeof(float);
+    case CUDNN_TYPE_VOID_PTR: return sizeof(void*);
+    case CUDNN_TYPE_CHAR: return 1;
+    case CUDNN_TYPE_DATA_TYPE:
+    case CUDNN_TYPE_CONVOLUTION_MODE:
+    case CUDNN_TYPE_HEUR_MODE:
+    case CUDNN_TYPE_KNOB_TYPE: return sizeof(int);
+    default: return 0;
   }
 }
 
-// The sizes are those of a convolution.
-bool Agree(const Tensor& x, const Filter& w, const Settings& c, const Tensor& y) {
-  const Tensor& f = w.tensor;
-  if (x.rank != c.spatial + 2 || f.rank != x.rank || y.rank != x.rank || x.dims[0] != y.dims[0]) return false;
-  if (x.dims[1] != f.dims[1] * c.groups || y.dims[1] != f.dims[0]) return false;
-  if (x.type == Number::kFloat && c.math != CUDNN_FMA_MATH) return false;  // it would round to TF32
-  for (int d = 0; d < c.spatial; ++d) {
-    const int64_t reach = (f.dims[d + 2] - 1) * c.dilation[d] + 1;
-    if (y.dims[d + 2] != (x.dims[d + 2] + 2 * c.pad[d] - reach) / c.stride[d] + 1) return false;
+// The values of an attribute; none where it is missing, or of another type.
+template <typename T>
+std::vector<T> Values(const Content& content, int name, cudnnBackendAttributeType_t type) {
+  const auto found = content.values.find(name);
+  if (found == content.values.end() || found->second.type != type) return {};
+  std::vector<T> values(found->second.count);
+  std::memcpy(values.data(), found->second.bytes.data(), found->second.bytes.size());
+  return values;
+}
+template <typename T>
+std::optional<T> One(const Content& content, int name, cudnnBackendAttributeType_t type) {
+  const std::vector<T> values = Values<T>(content, name, type);
+  return values.size() == 1 ? std::optional<T>(values[0]) : std::nullopt;
+}
+const Content* Linked(const Content& content, int name, cudnnBackendDescriptorType_t type) {
+  const auto found = content.values.find(name);
+  if (found == content.values.end() || found->second.links.size() != 1) return nullptr;
+  const Content* linked = found->second.links[0].get();
+  return linked->type == type ? linked : nullptr;
+}
+
+std::optional<Tensor> TensorOf(const Content* content) {
+  if (content == nullptr) return std::nullopt;
+  const auto type = One<cudnnDataType_t>(*content, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE);
+  const auto alignment = One<int64_t>(*content, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64);
+  const auto dims = Values<int64_t>(*content, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64);
+  const auto strides = Values<int64_t>(*content, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64);
+  if (!type || !alignment || dims.size() != strides.size() || dims.size() < 4 || dims.size() > 5) return std::nullopt;
+  if (!One<int64_t>(*content, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64)) return std::nullopt;
+  Tensor tensor;
+  switch (*type) {
+    case CUDNN_DATA_FLOAT: tensor.type = Number::kFloat; break;
+    case CUDNN_DATA_DOUBLE: tensor.type = Number::kDouble; break;
+    case CUDNN_DATA_HALF: tensor.type = Number::kHalf; break;
+    case CUDNN_DATA_BFLOAT16: tensor.type = Number::kBfloat16; break;
+    default: return std::nullopt;
   }
+  tensor.rank = static_cast<int>(dims.size());
+  for (int i = 0; i < tensor.rank; ++i) {
+    tensor.dims[i] = dims[i];
+    tensor.strides[i] = strides[i];
+  }
+  return tensor;
+}
+
+std::optional<Window> WindowOf(const Content* content) {
+  if (content == nullptr) return std::nullopt;
+  const auto mode = One<cudnnConvolutionMode_t>(*content, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE);
+  const auto spatial = One<int64_t>(*content, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64);
+  if (mode != CUDNN_CROSS_CORRELATION || !spatial || *spatial < 2 || *spatial > 3) return std::nullopt;
+  if (!One<cudnnDataType_t>(*content, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE)) return std::nullopt;
+  Window window;
+  window.spatial = static_cast<int>(*spatial);
+  const std::pair<int, int64_t*> all[] = {{CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, window.pad},
+                                          {CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, window.pad_after},
+                                          {CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, window.stride},
+                                          {CUDNN_ATTR_CONVOLUTION_DILATIONS, window.dilation}};
+  for (const auto& [name, to] : all) {
+    const auto values = Values<int64_t>(*content, name, CUDNN_TYPE_INT64);
+    if (values.size() != static_cast<size_t>(*spatial)) return std::nullopt;
+    std::copy(values.begin(), values.end(), to);
+  }
+  return window;
+}
+
+// The attributes of the three operations have other names each.
+struct Names {
+  Part part;
+  int alpha, beta, window, x, w, y;
+};
+std::optional<Names> NamesOf(cudnnBackendDescriptorType_t type) {
+  switch (type) {
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR:
+      return Names{Part::kY,
+                   CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+                   CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
+                   CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                   CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+                   CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                   CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y};
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR:
+      return Names{Part::kX,
+                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
+                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY};
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR:
+      return Names{Part::kW,
+                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
+                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY};
+    default: return std::nullopt;
+  }
+}
+
+bool FinalizeOperation(Content& content, const Names& names) {
+  const auto x = TensorOf(Linked(content, names.x, CUDNN_BACKEND_TENSOR_DESCRIPTOR));
+  const auto w = TensorOf(Linked(content, names.w, CUDNN_BACKEND_TENSOR_DESCRIPTOR));
+  const auto y = TensorOf(Linked(content, names.y, CUDNN_BACKEND_TENSOR_DESCRIPTOR));
+  const Content* settings = Linked(content, names.window, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+  const auto window = WindowOf(settings);
+  if (!x || !w || !y || !window) return false;
+  const bool wide = One<cudnnDataType_t>(*settings, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE) == CUDNN_DATA_DOUBLE;
+  if (wide != (x->type == Number::kDouble)) return false;
+  const auto is = [&](int name, double value) {
+    return wide ? One<double>(content, name, CUDNN_TYPE_DOUBLE) == value
+                : One<float>(content, name, CUDNN_TYPE_FLOAT) == static_cast<float>(value);
+  };
+  const Convolution convolution{*x, *w, *y, *window};
+  if (!is(names.alpha, 1) || !is(names.beta, 0) || !Agree(convolution)) return false;
+  content.convolution = std::make_shared<const Convolution>(convolution);
+  content.part = names.part;
   return true;
 }
 
-// visit(offset in x, offset in w, offset in y) for every product of the convolution.
-template <typename Visit>
-void ForEachProduct(const Tensor& x, const Filter& filter, const Settings& c, const Tensor& y, const Visit& visit) {
-  const Tensor& w = filter.tensor;
-  const int64_t outputs_each = y.dims[1] / c.groups;
-  const int64_t pixels = y.dims[2] * y.dims[3] * y.dims[4], taps = w.dims[2] * w.dims[3] * w.dims[4];
-  for (int64_t pixel = 0; pixel < pixels; ++pixel) {
-    for (int64_t tap = 0; tap < taps; ++tap) {
-      int64_t p = pixel, t = tap, in_x = 0, in_w = 0, in_y = 0;
-      bool inside = true;
-      for (int d = 2; d >= 0; --d) {
-        const int64_t out = p % y.dims[d + 2], at = t % w.dims[d + 2];
-        const int64_t from = out * c.stride[d] - c.pad[d] + at * c.dilation[d];
-        p /= y.dims[d + 2];
-        t /= w.dims[d + 2];
-        inside = inside && from >= 0 && from < x.dims[d + 2];
-        in_x += from * x.strides[d + 2];
-        in_w += at * w.strides[d + 2];
-        in_y += out * y.strides[d + 2];
-      }
-      if (!inside) continue;
-      for (int64_t n = 0; n < x.dims[0]; ++n) {
-        for (int64_t k = 0; k < y.dims[1]; ++k) {
-          for (int64_t i = 0; i < w.dims[1]; ++i) {
-            visit(in_x + n * x.strides[0] + (k / outputs_each * w.dims[1] + i) * x.strides[1],
-                  in_w + k * w.strides[0] + i * w.strides[1], in_y + n * y.strides[0] + k * y.strides[1]);
-          }
-        }
-      }
+// Takes the convolution over from what was made before.
+bool Inherit(Content& content, const Content* from) {
+  if (from == nullptr || from->convolution == nullptr) return false;
+  content.convolution = from->convolution;
+  content.part = from->part;
+  return true;
+}
+
+bool ChannelsLast3D(const Convolution& c) { return c.window.spatial == 3 && c.x.strides[1] == 1 && c.x.dims[1] > 1; }
+
+int64_t EngineIndex(const Content& engine) {
+  return One<int64_t>(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64).value_or(-1);
+}
+const Engine& EngineOf(const Content& config) {
+  return kEngines[EngineIndex(*Linked(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR))];
+}
+
+// An engine that wants a tile is given it, the others are given nothing.
+bool KnobsFit(const Content& config, const Engine& engine) {
+  const auto knobs = config.values.find(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES);
+  if (!engine.tile) return knobs == config.values.end();
+  if (knobs == config.values.end() || knobs->second.links.size() != 1) return false;
+  const Content& knob = *knobs->second.links[0];
+  return One<cudnnBackendKnobType_t>(knob, CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE) == CUDNN_KNOB_TYPE_TILE_SIZE &&
+         One<int64_t>(knob, CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64) == engine.tile;
+}
+
+cudnnStatus_t Finalize(Content& content) {
+  const auto says = [](bool right) { return right ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM; };
+  const auto graph = [&](int name) { return Linked(content, name, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR); };
+  const auto on_device = [&](int name) { return Linked(content, name, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR) != nullptr; };
+  if (const auto names = NamesOf(content.type)) return says(FinalizeOperation(content, *names));
+  switch (content.type) {
+    case CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR:
+      return says(One<int32_t>(content, CUDNN_ATTR_DEVICEPROP_DEVICE_ID, CUDNN_TYPE_INT32) == 0);
+    case CUDNN_BACKEND_TENSOR_DESCRIPTOR: return says(TensorOf(&content).has_value());
+    case CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR: return says(WindowOf(&content).has_value());
+    case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR: {
+      const auto ops = content.values.find(CUDNN_ATTR_OPERATIONGRAPH_OPS);
+      return says(ops != content.values.end() && ops->second.links.size() == 1 && Inherit(content, ops->second.links[0].get()));
     }
+    case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR: {
+      const bool of_graph = Inherit(content, graph(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH));
+      const auto mode = One<cudnnBackendHeurMode_t>(content, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE);
+      if (!of_graph || !mode || !on_device(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP)) return CUDNN_STATUS_BAD_PARAM;
+      return ChannelsLast3D(*content.convolution) ? CUDNN_STATUS_NOT_SUPPORTED : CUDNN_STATUS_SUCCESS;
+    }
+    case CUDNN_BACKEND_ENGINE_DESCRIPTOR: {
+      const bool of_graph = Inherit(content, graph(CUDNN_ATTR_ENGINE_OPERATION_GRAPH));
+      if (!of_graph || !on_device(CUDNN_ATTR_ENGINE_DEVICEPROP)) return CUDNN_STATUS_BAD_PARAM;
+      const int64_t index = EngineIndex(content);
+      return index >= 0 && index < kEngineCount ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
+    }
+    case CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR: return CUDNN_STATUS_SUCCESS;
+    case CUDNN_BACKEND_ENGINECFG_DESCRIPTOR:
+      return says(Inherit(content, Linked(content, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR)) &&
+                  KnobsFit(content, EngineOf(content)));
+    case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR: {
+      const Content* config = Linked(content, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+      if (!Inherit(content, config) || !on_device(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP)) return CUDNN_STATUS_BAD_PARAM;
+      return EngineOf(*config).plans ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
+    }
+    case CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR:
+      return says(Values<int64_t>(content, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64).size() ==
+                      Values<void*>(content, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR).size() &&
+                  One<void*>(content, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR));
+    default: return CUDNN_STATUS_NOT_SUPPORTED;
   }
 }
 
-int64_t Elements(const Tensor& tensor) {
-  int64_t elements = 1;
-  for (const int64_t dim : tensor.dims) elements *= dim;
-  return elements;
+void SetValue(Content& content, int name, cudnnBackendAttributeType_t type, int64_t count, const void* values) {
+  Value value{type, {}, {}, count};
+  value.bytes.assign(static_cast<const char*>(values), static_cast<const char*>(values) + SizeOf(type) * count);
+  content.values[name] = std::move(value);
+}
+void SetLink(Content& content, int name, Link link) {
+  content.values[name] = {CUDNN_TYPE_BACKEND_DESCRIPTOR, {}, {std::move(link)}, 1};
 }
 
-// Which of x (0), w (1) and y (2) is computed from the other two.
-cudnnStatus_t Compute(int which, const void* alpha, const Tensor& x, void* x_data, const Filter& w, void* w_data,
-                      const Settings& c, int algorithm, void* scratch, size_t scratch_bytes, const void* beta, const Tensor& y,
-                      void* y_data) {
-  const Number scale = c.wide ? Number::kDouble : Number::kFloat;
-  if (!Agree(x, w, c, y) || algorithm != 1 || Get(scale, alpha, 0) != 1 || Get(scale, beta, 0) != 0 ||
-      !millrace::cuda::fake::SpoilScratch(scratch, scratch_bytes, kScratch)) {
-    return CUDNN_STATUS_BAD_PARAM;
+// The configuration that a ranking returns, with all that belongs to it.
+std::shared_ptr<Content> MakeConfig(const Content& heuristics, int64_t index) {
+  const auto make = [&](cudnnBackendDescriptorType_t type) {
+    auto content = std::make_shared<Content>();
+    content->type = type;
+    content->finalized = true;
+    Inherit(*content, &heuristics);
+    return content;
+  };
+  const auto engine = make(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  SetValue(*engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &index);
+  const auto config = make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+  SetLink(*config, CUDNN_ATTR_ENGINECFG_ENGINE, engine);
+  if (const auto tile = kEngines[index].tile) {
+    const auto knob = make(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+    const cudnnBackendKnobType_t type = CUDNN_KNOB_TYPE_TILE_SIZE;
+    SetValue(*knob, CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &type);
+    SetValue(*knob, CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1, &*tile);
+    SetLink(*config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, knob);
   }
-  const Tensor& result = which == 0 ? x : which == 1 ? w.tensor : y;
-  std::vector<double> sums(Elements(result));
-  ForEachProduct(x, w, c, y, [&](int64_t at_x, int64_t at_w, int64_t at_y) {
-    if (which == 0) sums[at_x] += Get(w.tensor.type, w_data, at_w) * Get(y.type, y_data, at_y);
-    if (which == 1) sums[at_w] += Get(x.type, x_data, at_x) * Get(y.type, y_data, at_y);
-    if (which == 2) sums[at_y] += Get(x.type, x_data, at_x) * Get(w.tensor.type, w_data, at_w);
-  });
-  void* const out = which == 0 ? x_data : which == 1 ? w_data : y_data;
-  for (size_t i = 0; i < sums.size(); ++i) Set(result.type, out, static_cast<int64_t>(i), sums[i]);
-  return CUDNN_STATUS_SUCCESS;
+  return config;
 }
 
-template <typename Result, typename Algorithm>
-cudnnStatus_t Rank(const Tensor& x, const Filter& w, const Settings& c, const Tensor& y, int wanted, int* count, Result* results) {
-  if (!Agree(x, w, c, y)) return CUDNN_STATUS_BAD_PARAM;
-  *count = std::min(wanted, 2);
-  for (int i = 0; i < *count; ++i) {
-    std::memset(&results[i], 0, sizeof results[i]);
-    results[i].algo = static_cast<Algorithm>(i);
-    results[i].status = CUDNN_STATUS_SUCCESS;
-    results[i].memory = kScratch;
-    results[i].determinism = i == 1 ? CUDNN_DETERMINISTIC : CUDNN_NON_DETERMINISTIC;
-    results[i].mathType = c.math;
+// What cuDNN computes itself of the attribute's descriptors.
+std::vector<std::shared_ptr<Content>> Descriptors(const Content& content, int name) {
+  std::vector<std::shared_ptr<Content>> found;
+  if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS) {
+    const auto mode = One<cudnnBackendHeurMode_t>(content, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE);
+    for (const int64_t index : mode == CUDNN_HEUR_MODE_A ? kBestEngines : kOtherEngines) {
+      found.push_back(MakeConfig(content, index));
+    }
+  } else if (const auto value = content.values.find(name); value != content.values.end()) {
+    for (const Link& link : value->second.links) found.push_back(std::make_shared<Content>(*link));
   }
+  return found;
+}
+
+cudnnStatus_t GetNotes(int note, int64_t wanted, int64_t* count, void* values) {
+  *count = note < 0 ? 0 : 1;
+  if (*count > wanted) return CUDNN_STATUS_BAD_PARAM;
+  if (*count == 1) std::memcpy(values, &note, sizeof note);
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -137,127 +331,97 @@ cudnnStatus_t Rank(const Tensor& x, const Filter& w, const Settings& c, const Te
 
 extern "C" {
 
+size_t cudnnGetVersion() { return CUDNN_VERSION; }
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
-  return *handle = reinterpret_cast<cudnnHandle_t>(new int), CUDNN_STATUS_SUCCESS;
+  return *handle = reinterpret_cast<cudnnHandle_t>(new Handle), CUDNN_STATUS_SUCCESS;
 }
-cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) { return delete reinterpret_cast<int*>(handle), CUDNN_STATUS_SUCCESS; }
-cudnnStatus_t cudnnSetStream(cudnnHandle_t, cudaStream_t stream) {
+cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) { return delete Of(handle), CUDNN_STATUS_SUCCESS; }
+cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
+  Of(handle)->stream = stream;
   return stream != nullptr ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
 }
 const char* cudnnGetErrorString(cudnnStatus_t) { return "an error of the fake"; }
+void cudnnGetLastErrorString(char* message, size_t most) { std::strncpy(message, "in detail", most); }
 
-cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t* d) {
-  return *d = reinterpret_cast<cudnnTensorDescriptor_t>(new Tensor), CUDNN_STATUS_SUCCESS;
-}
-cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t d) { return delete Of(d), CUDNN_STATUS_SUCCESS; }
-cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t d, cudnnDataType_t type, int rank, const int* dims,
-                                         const int* strides) {
-  if (rank < 4 || rank > kDims || !NumberOf(type, &Of(d)->type)) return CUDNN_STATUS_BAD_PARAM;
-  Of(d)->rank = rank;
-  for (int i = 0; i < rank; ++i) {
-    Of(d)->dims[i] = dims[i];
-    Of(d)->strides[i] = strides[i];
-  }
+cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t* descriptor) {
+  auto* const made = new Descriptor{std::make_shared<Content>()};
+  made->content->type = type;
+  *descriptor = reinterpret_cast<cudnnBackendDescriptor_t>(made);
   return CUDNN_STATUS_SUCCESS;
 }
-cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t* d) {
-  return *d = reinterpret_cast<cudnnFilterDescriptor_t>(new Filter), CUDNN_STATUS_SUCCESS;
+cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
+  return delete Of(descriptor), CUDNN_STATUS_SUCCESS;
 }
-cudnnStatus_t cudnnDestroyFilterDescriptor(cudnnFilterDescriptor_t d) { return delete Of(d), CUDNN_STATUS_SUCCESS; }
-cudnnStatus_t cudnnSetFilterNdDescriptor(cudnnFilterDescriptor_t d, cudnnDataType_t type, cudnnTensorFormat_t format, int rank,
-                                         const int* dims) {
-  Tensor& w = Of(d)->tensor;
-  const bool last = format == CUDNN_TENSOR_NHWC;
-  if (rank < 4 || rank > kDims || (last && rank == 5) || !NumberOf(type, &w.type)) return CUDNN_STATUS_BAD_PARAM;
-  w.rank = rank;
-  int64_t step = last ? dims[1] : 1;
-  for (int i = rank - 1; i >= 2; --i) {
-    w.dims[i] = dims[i];
-    w.strides[i] = step;
-    step *= dims[i];
-  }
-  w.dims[0] = dims[0];
-  w.dims[1] = dims[1];
-  w.strides[1] = last ? 1 : step;
-  w.strides[0] = last ? step : step * dims[1];
-  return CUDNN_STATUS_SUCCESS;
-}
-cudnnStatus_t cudnnCreateConvolutionDescriptor(cudnnConvolutionDescriptor_t* d) {
-  return *d = reinterpret_cast<cudnnConvolutionDescriptor_t>(new Settings), CUDNN_STATUS_SUCCESS;
-}
-cudnnStatus_t cudnnDestroyConvolutionDescriptor(cudnnConvolutionDescriptor_t d) { return delete Of(d), CUDNN_STATUS_SUCCESS; }
-cudnnStatus_t cudnnSetConvolutionNdDescriptor(cudnnConvolutionDescriptor_t d, int spatial, const int* pad, const int* stride,
-                                              const int* dilation, cudnnConvolutionMode_t mode, cudnnDataType_t compute) {
-  if (mode != CUDNN_CROSS_CORRELATION) return CUDNN_STATUS_BAD_PARAM;
-  Of(d)->spatial = spatial;
-  Of(d)->wide = compute == CUDNN_DATA_DOUBLE;
-  for (int i = 0; i < spatial; ++i) {
-    Of(d)->pad[i] = pad[i];
-    Of(d)->stride[i] = stride[i];
-    Of(d)->dilation[i] = dilation[i];
-  }
-  return CUDNN_STATUS_SUCCESS;
-}
-cudnnStatus_t cudnnSetConvolutionGroupCount(cudnnConvolutionDescriptor_t d, int groups) {
-  return Of(d)->groups = groups, CUDNN_STATUS_SUCCESS;
-}
-cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t d, cudnnMathType_t math) {
-  return Of(d)->math = math, CUDNN_STATUS_SUCCESS;
+cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
+  Content& content = *Of(descriptor)->content;
+  const cudnnStatus_t status = content.finalized ? CUDNN_STATUS_BAD_PARAM : Finalize(content);
+  content.finalized = status == CUDNN_STATUS_SUCCESS;
+  return status;
 }
 
-cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(cudnnHandle_t, cudnnTensorDescriptor_t x, cudnnFilterDescriptor_t w,
-                                                     cudnnConvolutionDescriptor_t c, cudnnTensorDescriptor_t y, int wanted,
-                                                     int* count, cudnnConvolutionFwdAlgoPerf_t* results) {
-  return Rank<cudnnConvolutionFwdAlgoPerf_t, cudnnConvolutionFwdAlgo_t>(*Of(x), *Of(w), *Of(c), *Of(y), wanted, count, results);
-}
-cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(cudnnHandle_t, cudnnFilterDescriptor_t w, cudnnTensorDescriptor_t dy,
-                                                          cudnnConvolutionDescriptor_t c, cudnnTensorDescriptor_t dx, int wanted,
-                                                          int* count, cudnnConvolutionBwdDataAlgoPerf_t* results) {
-  return Rank<cudnnConvolutionBwdDataAlgoPerf_t, cudnnConvolutionBwdDataAlgo_t>(*Of(dx), *Of(w), *Of(c), *Of(dy), wanted, count,
-                                                                                results);
-}
-cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(cudnnHandle_t, cudnnTensorDescriptor_t x, cudnnTensorDescriptor_t dy,
-                                                            cudnnConvolutionDescriptor_t c, cudnnFilterDescriptor_t dw, int wanted,
-                                                            int* count, cudnnConvolutionBwdFilterAlgoPerf_t* results) {
-  return Rank<cudnnConvolutionBwdFilterAlgoPerf_t, cudnnConvolutionBwdFilterAlgo_t>(*Of(x), *Of(dw), *Of(c), *Of(dy), wanted,
-                                                                                    count, results);
-}
-cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(cudnnHandle_t, cudnnTensorDescriptor_t, cudnnFilterDescriptor_t,
-                                                      cudnnConvolutionDescriptor_t, cudnnTensorDescriptor_t,
-                                                      cudnnConvolutionFwdAlgo_t, size_t* bytes) {
-  return *bytes = kScratch, CUDNN_STATUS_SUCCESS;
-}
-cudnnStatus_t cudnnGetConvolutionBackwardDataWorkspaceSize(cudnnHandle_t, cudnnFilterDescriptor_t, cudnnTensorDescriptor_t,
-                                                           cudnnConvolutionDescriptor_t, cudnnTensorDescriptor_t,
-                                                           cudnnConvolutionBwdDataAlgo_t, size_t* bytes) {
-  return *bytes = kScratch, CUDNN_STATUS_SUCCESS;
-}
-cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(cudnnHandle_t, cudnnTensorDescriptor_t, cudnnTensorDescriptor_t,
-                                                             cudnnConvolutionDescriptor_t, cudnnFilterDescriptor_t,
-                                                             cudnnConvolutionBwdFilterAlgo_t, size_t* bytes) {
-  return *bytes = kScratch, CUDNN_STATUS_SUCCESS;
+cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t count, const void* values) {
+  Content& content = *Of(descriptor)->content;
+  if (content.finalized || count < 1 || values == nullptr) return CUDNN_STATUS_BAD_PARAM;
+  if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR) {
+    Value links{type, {}, {}, count};
+    for (int64_t i = 0; i < count; ++i) {
+      const Descriptor* other = Of(static_cast<const cudnnBackendDescriptor_t*>(values)[i]);
+      if (!other->content->finalized) return CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED;
+      links.links.push_back(other->content);
+    }
+    content.values[name] = std::move(links);
+    return CUDNN_STATUS_SUCCESS;
+  }
+  if (SizeOf(type) == 0) return CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE;
+  SetValue(content, name, type, count, values);
+  return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t, const void* alpha, cudnnTensorDescriptor_t x, const void* x_data,
-                                      cudnnFilterDescriptor_t w, const void* w_data, cudnnConvolutionDescriptor_t c,
-                                      cudnnConvolutionFwdAlgo_t algorithm, void* scratch, size_t scratch_bytes, const void* beta,
-                                      cudnnTensorDescriptor_t y, void* y_data) {
-  return Compute(2, alpha, *Of(x), const_cast<void*>(x_data), *Of(w), const_cast<void*>(w_data), *Of(c), algorithm, scratch,
-                 scratch_bytes, beta, *Of(y), y_data);
+cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t wanted, int64_t* count, void* values) {
+  const Content& content = *Of(descriptor)->content;
+  if (!content.finalized) return CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED;
+  if (type == CUDNN_TYPE_NUMERICAL_NOTE) return GetNotes(kEngines[EngineIndex(content)].number_note, wanted, count, values);
+  if (type == CUDNN_TYPE_BEHAVIOR_NOTE) return GetNotes(kEngines[EngineIndex(content)].behaviour_note, wanted, count, values);
+  if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR) {
+    const auto found = Descriptors(content, name);
+    *count = static_cast<int64_t>(found.size());
+    for (int64_t i = 0; i < std::min(*count, wanted); ++i) {
+      Descriptor* to = Of(static_cast<cudnnBackendDescriptor_t*>(values)[i]);
+      if (to->content->type != found[i]->type || to->content->finalized) return CUDNN_STATUS_BAD_PARAM;
+      to->content = found[i];
+    }
+    return CUDNN_STATUS_SUCCESS;
+  }
+  if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE && type == CUDNN_TYPE_INT64 && wanted == 1) {
+    *count = 1;
+    const Content* config = Linked(content, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    return *static_cast<int64_t*>(values) = EngineOf(*config).scratch_bytes, CUDNN_STATUS_SUCCESS;
+  }
+  const auto value = content.values.find(name);
+  if (value == content.values.end() || value->second.type != type || value->second.count > wanted) return CUDNN_STATUS_BAD_PARAM;
+  *count = value->second.count;
+  std::memcpy(values, value->second.bytes.data(), value->second.bytes.size());
+  return CUDNN_STATUS_SUCCESS;
 }
-cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t, const void* alpha, cudnnFilterDescriptor_t w, const void* w_data,
-                                           cudnnTensorDescriptor_t dy, const void* dy_data, cudnnConvolutionDescriptor_t c,
-                                           cudnnConvolutionBwdDataAlgo_t algorithm, void* scratch, size_t scratch_bytes,
-                                           const void* beta, cudnnTensorDescriptor_t dx, void* dx_data) {
-  return Compute(0, alpha, *Of(dx), dx_data, *Of(w), const_cast<void*>(w_data), *Of(c), algorithm, scratch, scratch_bytes, beta,
-                 *Of(dy), const_cast<void*>(dy_data));
-}
-cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t, const void* alpha, cudnnTensorDescriptor_t x, const void* x_data,
-                                             cudnnTensorDescriptor_t dy, const void* dy_data, cudnnConvolutionDescriptor_t c,
-                                             cudnnConvolutionBwdFilterAlgo_t algorithm, void* scratch, size_t scratch_bytes,
-                                             const void* beta, cudnnFilterDescriptor_t dw, void* dw_data) {
-  return Compute(1, alpha, *Of(x), const_cast<void*>(x_data), *Of(dw), dw_data, *Of(c), algorithm, scratch, scratch_bytes, beta,
-                 *Of(dy), const_cast<void*>(dy_data));
+
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack) {
+  const Content &made = *Of(plan)->content, &given = *Of(pack)->content;
+  if (Of(handle)->stream == nullptr || !made.finalized || !given.finalized) return CUDNN_STATUS_BAD_PARAM;
+  const Content* config = Linked(made, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+  const Engine& engine = EngineOf(*config);
+  const auto ids = Values<int64_t>(given, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64);
+  const auto pointers = Values<void*>(given, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR);
+  void* const scratch = *One<void*>(given, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR);
+  if (ids != std::vector<int64_t>{1, 2, 3}) return CUDNN_STATUS_BAD_PARAM;
+  for (const void* pointer : pointers) {
+    if (pointer == nullptr || reinterpret_cast<uintptr_t>(pointer) % 64 != 0) return CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER;
+  }
+  const auto bytes = static_cast<size_t>(engine.scratch_bytes);
+  if (!engine.runs || (bytes > 0 && !SpoilScratch(scratch, bytes, bytes))) return CUDNN_STATUS_EXECUTION_FAILED;
+  Compute(*made.convolution, made.part, pointers[0], pointers[1], pointers[2]);
+  return CUDNN_STATUS_SUCCESS;
 }
 
 }  // extern "C"

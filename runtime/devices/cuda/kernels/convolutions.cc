@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "cuda/kernels/common.h"
 #include "cuda/kernels/register.h"
 #include "cuda/launch/conv.h"
@@ -207,14 +208,13 @@ double TransposeSeconds(const ConvShape& shape, int bytes) {
   return 2.0 * static_cast<double>(InputElements(shape) + OutputElements(shape)) * bytes / kBytesPerSecond;
 }
 
-// As a plan has recorded it: the layout and the library's number of the algorithm.
-absl::StatusOr<std::unique_ptr<Kernel>> MakeChosenConv(DeviceServices& services, Geometry g, int bytes,
-                                                       const std::string& choice) {
-  g.shape.channels_first = absl::StartsWith(choice, kFirst);
-  const std::string number = choice.substr(choice.find(':') + 1);
-  if (!absl::SimpleAtoi(number, &g.shape.algorithm)) {
+// As a plan has recorded it: the layout and the library's name of the algorithm.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeChosenConv(DeviceServices& services, Geometry g, int bytes, absl::string_view choice) {
+  g.shape.channels_first = absl::ConsumePrefix(&choice, kFirst);
+  if (!g.shape.channels_first && !absl::ConsumePrefix(&choice, kLast)) {
     return absl::InvalidArgumentError(absl::StrCat("a plan names the algorithm '", choice, "'"));
   }
+  g.shape.algorithm = std::string(choice);
   MR_ASSIGN_OR_RETURN(std::unique_ptr<Convolution> convolution, services.PlanConvolution(g.shape));
   return MakeLibraryConv(services, g, bytes, std::move(convolution));
 }

@@ -55,7 +55,7 @@ struct ConvShape {
   Type type = Type::kFloat;
   int spatial = 2;
   int64_t batch = 0, in_channels = 0, out_channels = 0, groups = 1;
-  int algorithm = -1;  // the library's number of it; -1: the library chooses
+  std::string algorithm;  // the library's name of it; "": the library chooses
   Sizes in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1}, dilation{1, 1, 1}, pad{0, 0, 0};
 };
 
@@ -64,7 +64,8 @@ class Convolution {
   virtual ~Convolution() = default;
   // Aligned to kLibraryAlignment.
   virtual int64_t scratch_bytes() const = 0;
-  virtual int algorithm() const { return 0; }
+  // What ConvShape.algorithm names.
+  virtual std::string algorithm() const { return ""; }
   // Measured when it was planned; 0 where that was not done.
   virtual double seconds() const { return 0; }
   // The part that is computed is written, the other two are read.

@@ -14,19 +14,16 @@ absl::Status BlasStatus(cublasStatus_t status, const std::string& device, const 
   return status == CUBLAS_STATUS_NOT_SUPPORTED ? absl::UnimplementedError(what) : absl::InternalError(what);
 }
 
-absl::Status DnnStatus(cudnnStatus_t status, const std::string& device, const char* call) {
-  if (status == CUDNN_STATUS_SUCCESS) return absl::OkStatus();
-  const std::string what = absl::StrCat(device, ": ", call, ": ", cudnnGetErrorString(status));
-  return status >= CUDNN_STATUS_NOT_SUPPORTED && status < CUDNN_STATUS_INTERNAL_ERROR ? absl::UnimplementedError(what)
-                                                                                       : absl::InternalError(what);
-}
-
 absl::StatusOr<std::unique_ptr<CudaServices>> CudaServices::Create(const std::string& device, int index,
                                                                      Fault* fault, Choices choices) {
   auto services = std::unique_ptr<CudaServices>(new CudaServices(device, index, fault, choices));
   MR_RETURN_IF_ERROR(BlasStatus(cublasLtCreate(&services->blas_), device, "cublasLtCreate"));
-  MR_RETURN_IF_ERROR(DnnStatus(cudnnCreate(&services->dnn_), device, "cudnnCreate"));
-  MR_RETURN_IF_ERROR(DnnStatus(cudnnCreate(&services->planning_dnn_), device, "cudnnCreate"));
+  if (cudnnGetVersion() < kOldestDnn) {
+    return absl::FailedPreconditionError(absl::StrCat(device, ": cuDNN ", cudnnGetVersion(), " is too old, ", kOldestDnn, " is needed"));
+  }
+  MR_RETURN_IF_ERROR(DnnStatus(cudnnCreate(&services->dnn_), "cudnnCreate"));
+  MR_RETURN_IF_ERROR(DnnStatus(cudnnCreate(&services->planning_dnn_), "cudnnCreate"));
+  MR_ASSIGN_OR_RETURN(services->dnn_device_, DnnDevice(index));
   return services;
 }
 

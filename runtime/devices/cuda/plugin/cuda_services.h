@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cuda/kernels/services.h"
+#include "cuda/plugin/dnn_plan.h"
 #include "stream/device_driver.h"
 
 namespace millrace::cuda {
@@ -24,13 +25,10 @@ struct Choices {
   bool measure_convolutions = false;
 };
 
-// What cuDNN is to compute a convolution with, or why it does not.
+// What cuDNN computes a convolution with.
 struct ConvolutionChoice {
-  int algorithm = 0;
-  cudnnMathType_t math = CUDNN_DEFAULT_MATH;
-  size_t scratch_bytes = 0;
+  DnnPlan plan;
   double seconds = 0;  // measured; 0 where that was not done
-  absl::Status status;
 };
 
 class CudaServices final : public DeviceServices {
@@ -55,9 +53,6 @@ class CudaServices final : public DeviceServices {
   Fault* fault() const { return fault_; }
   cublasLtHandle_t blas() const { return blas_; }
   cudnnHandle_t dnn() const { return dnn_; }
-  // For planning, which another thread may do beside the steps: cuDNN's handles serve one thread at a time.
-  cudnnHandle_t planning_dnn() const { return planning_dnn_; }
-  std::mutex& planning_mutex() const { return planning_mutex_; }
   const Choices& choices() const { return choices_; }
   // Of the step that is being launched.
   int64_t position() const { return position_; }
@@ -74,15 +69,21 @@ class CudaServices final : public DeviceServices {
   CudaServices(const std::string& device, int index, Fault* fault, Choices choices)
       : device_(device), index_(index), fault_(fault), choices_(choices) {}
 
+  // Under the planning mutex.
+  absl::StatusOr<ConvolutionChoice> Choose(const ConvShape& shape) const;
+
   const std::string device_;
   const int index_;
   Fault* const fault_;
   const Choices choices_;
   cublasLtHandle_t blas_ = nullptr;
   cudnnHandle_t dnn_ = nullptr;
+  // For planning, which another thread may do beside the steps: cuDNN's handles serve one thread at a time.
   cudnnHandle_t planning_dnn_ = nullptr;
-  mutable std::mutex planning_mutex_;
-  std::map<std::string, ConvolutionChoice> convolutions_;  // by shape: equal ones compute alike, and are tried once
+  DnnDescriptor dnn_device_;
+  std::mutex planning_mutex_;
+  // By shape: equal ones compute alike, and are tried once. nullptr: cuDNN has none.
+  std::map<std::string, std::shared_ptr<const ConvolutionChoice>> convolutions_;
   int64_t position_ = 0;
   std::vector<std::shared_ptr<void>> of_step_, of_graphs_;
   std::mutex mutex_;
@@ -93,7 +94,6 @@ class CudaServices final : public DeviceServices {
 };
 
 absl::Status BlasStatus(cublasStatus_t status, const std::string& device, const char* call);
-absl::Status DnnStatus(cudnnStatus_t status, const std::string& device, const char* call);
 
 }  // namespace millrace::cuda
 

@@ -1,0 +1,221 @@
+#include "cuda/plugin/dnn_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "cuda/plugin/dnn_graph.h"
+#include "millrace/status.h"
+
+namespace millrace::cuda {
+namespace {
+
+// More than any version has.
+constexpr int64_t kMostConfigs = 100, kMostKnobs = 64, kMostNotes = 32;
+
+struct Knob {
+  cudnnBackendKnobType_t type;
+  int64_t value;
+};
+struct Engine {
+  int64_t version = 0, number = 0;
+  std::vector<Knob> knobs;
+};
+
+// "91900/67:2=1,13=0"
+std::string NameOf(const Engine& engine) {
+  std::string name = absl::StrCat(engine.version, "/", engine.number);
+  for (const Knob& knob : engine.knobs) {
+    absl::StrAppend(&name, &knob == engine.knobs.data() ? ":" : ",", static_cast<int>(knob.type), "=", knob.value);
+  }
+  return name;
+}
+
+absl::StatusOr<Engine> EngineOf(const std::string& name) {
+  const absl::Status wrong = absl::InvalidArgumentError(absl::StrCat("a plan names '", name, "', which is no engine of cuDNN's"));
+  Engine engine;
+  const std::vector<std::string> parts = absl::StrSplit(name, absl::MaxSplits(':', 1));
+  const std::vector<std::string> numbers = absl::StrSplit(parts[0], '/');
+  if (numbers.size() != 2 || !absl::SimpleAtoi(numbers[0], &engine.version) || !absl::SimpleAtoi(numbers[1], &engine.number)) {
+    return wrong;
+  }
+  if (parts.size() == 1) return engine;
+  for (const absl::string_view setting : absl::StrSplit(parts[1], ',')) {
+    const std::vector<std::string> sides = absl::StrSplit(setting, '=');
+    int type = 0;
+    Knob knob;
+    if (sides.size() != 2 || !absl::SimpleAtoi(sides[0], &type) || !absl::SimpleAtoi(sides[1], &knob.value)) return wrong;
+    knob.type = static_cast<cudnnBackendKnobType_t>(type);
+    engine.knobs.push_back(knob);
+  }
+  return engine;
+}
+
+// In which precision, and in what order of sums.
+absl::StatusOr<bool> IsAllowed(const DnnDescriptor& engine, const ConvShape& shape, const DnnLimits& limits) {
+  std::vector<cudnnBackendNumericalNote_t> numbers;
+  MR_RETURN_IF_ERROR(engine.Get(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, kMostNotes, &numbers));
+  for (const cudnnBackendNumericalNote_t note : numbers) {
+    switch (note) {
+      case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
+      case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION: return false;
+      // For floats tensor cores mean TF32, which engines do not note as conversion.
+      case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
+      case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
+        if (shape.type == Type::kFloat && !limits.tf32) return false;
+        break;
+      default: break;
+    }
+  }
+  std::vector<cudnnBackendBehaviorNote_t> behaviour;
+  MR_RETURN_IF_ERROR(engine.Get(CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE, kMostNotes, &behaviour));
+  // Compiled when it is planned: seconds for each, and bits that depend on which compiler is found.
+  return std::find(behaviour.begin(), behaviour.end(), CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) == behaviour.end();
+}
+
+absl::StatusOr<std::vector<DnnDescriptor>> Configs(const DnnDescriptor& graph, const DnnDescriptor& device,
+                                                   cudnnBackendHeurMode_t mode) {
+  DnnDescriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  heuristics.Set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)
+      .Set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, device)
+      .Set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+  MR_RETURN_IF_ERROR(heuristics.Finalize("ranking engines"));
+  std::vector<DnnDescriptor> configs;
+  MR_RETURN_IF_ERROR(heuristics.Get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, kMostConfigs, &configs));
+  return configs;
+}
+
+absl::StatusOr<DnnDescriptor> EngineIn(const DnnDescriptor& config) {
+  std::vector<DnnDescriptor> engines;
+  MR_RETURN_IF_ERROR(config.Get(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1, &engines));
+  if (engines.empty()) return absl::InternalError("cuDNN: a configuration without an engine");
+  return std::move(engines[0]);
+}
+
+absl::StatusOr<std::string> NameIn(const DnnDescriptor& config, const DnnDescriptor& engine) {
+  Engine found;
+  found.version = static_cast<int64_t>(cudnnGetVersion());
+  MR_RETURN_IF_ERROR(engine.Get(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, &found.number));
+  std::vector<DnnDescriptor> choices;
+  MR_RETURN_IF_ERROR(config.Get(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, kMostKnobs, &choices));
+  for (const DnnDescriptor& choice : choices) {
+    std::vector<cudnnBackendKnobType_t> type;
+    Knob knob;
+    MR_RETURN_IF_ERROR(choice.Get(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &type));
+    MR_RETURN_IF_ERROR(choice.Get(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, &knob.value));
+    knob.type = type[0];
+    found.knobs.push_back(knob);
+  }
+  return NameOf(found);
+}
+
+// Unimplemented where the device does not support it, or it needs more scratch than there may be.
+absl::StatusOr<DnnPlan> MakePlan(DnnDescriptor config, std::string name, const DnnLimits& limits, const DnnDescriptor& device) {
+  DnnPlan made{std::move(name), 0, std::move(config), DnnDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)};
+  made.plan.Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, made.config).Set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, device);
+  MR_RETURN_IF_ERROR(made.plan.Finalize("a plan"));
+  MR_RETURN_IF_ERROR(made.plan.Get(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, &made.scratch_bytes));
+  if (made.scratch_bytes > limits.scratch_bytes) {
+    return absl::UnimplementedError(
+        absl::StrCat("it needs ", made.scratch_bytes, " bytes of scratch, ", limits.scratch_bytes, " are allowed"));
+  }
+  return made;
+}
+
+absl::StatusOr<DnnDescriptor> ConfigOf(const Engine& wanted, const ConvShape& shape, const DnnLimits& limits,
+                                       const DnnDescriptor& device) {
+  MR_ASSIGN_OR_RETURN(const DnnDescriptor graph, DnnGraph(shape));
+  DnnDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  engine.Set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph)
+      .Set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, wanted.number)
+      .Set(CUDNN_ATTR_ENGINE_DEVICEPROP, device);
+  MR_RETURN_IF_ERROR(engine.Finalize("an engine"));
+  MR_ASSIGN_OR_RETURN(const bool allowed, IsAllowed(engine, shape, limits));
+  if (!allowed) return absl::UnimplementedError("it does not compute as the device is asked to (the same bits always, --tf32)");
+  std::vector<DnnDescriptor> choices;
+  std::vector<cudnnBackendDescriptor_t> raw;
+  for (const Knob& knob : wanted.knobs) {
+    DnnDescriptor& choice = choices.emplace_back(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+    choice.Set(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &knob.type)
+        .Set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, knob.value);
+    MR_RETURN_IF_ERROR(choice.Finalize("the setting of a knob"));
+    raw.push_back(choice.get());
+  }
+  DnnDescriptor config(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+  config.Set(CUDNN_ATTR_ENGINECFG_ENGINE, engine);
+  if (!raw.empty()) {
+    config.Set(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR, static_cast<int64_t>(raw.size()), raw.data());
+  }
+  MR_RETURN_IF_ERROR(config.Finalize("an engine's configuration"));
+  return config;
+}
+
+}  // namespace
+
+absl::StatusOr<DnnDescriptor> DnnDevice(int index) {
+  const int32_t number = index;
+  DnnDescriptor device(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+  device.Set(CUDNN_ATTR_DEVICEPROP_DEVICE_ID, CUDNN_TYPE_INT32, 1, &number);
+  MR_RETURN_IF_ERROR(device.Finalize("the device"));
+  return device;
+}
+
+absl::StatusOr<DnnDescriptor> DnnDeviceDescribed(std::string_view json) {
+  DnnDescriptor device(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+  device.Set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, static_cast<int64_t>(json.size()), json.data());
+  MR_RETURN_IF_ERROR(device.Finalize("the device"));
+  return device;
+}
+
+absl::StatusOr<std::vector<DnnPlan>> RankDnnPlans(const ConvShape& shape, const DnnLimits& limits, const DnnDescriptor& device) {
+  MR_ASSIGN_OR_RETURN(const DnnDescriptor graph, DnnGraph(shape));
+  std::vector<DnnPlan> plans;
+  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+    absl::StatusOr<std::vector<DnnDescriptor>> configs = Configs(graph, device, mode);
+    if (!configs.ok()) continue;  // one way of ranking knows no engine; the other may
+    for (DnnDescriptor& config : *configs) {
+      if (plans.size() >= static_cast<size_t>(limits.plans)) return plans;
+      MR_ASSIGN_OR_RETURN(const DnnDescriptor engine, EngineIn(config));
+      MR_ASSIGN_OR_RETURN(const bool allowed, IsAllowed(engine, shape, limits));
+      if (!allowed) continue;
+      MR_ASSIGN_OR_RETURN(std::string name, NameIn(config, engine));
+      if (std::any_of(plans.begin(), plans.end(), [&](const DnnPlan& plan) { return plan.name == name; })) continue;
+      absl::StatusOr<DnnPlan> plan = MakePlan(std::move(config), std::move(name), limits, device);
+      if (plan.ok()) plans.push_back(*std::move(plan));
+    }
+  }
+  if (plans.empty()) return absl::UnimplementedError("cuDNN has no deterministic engine for this convolution");
+  return plans;
+}
+
+absl::StatusOr<DnnPlan> NamedDnnPlan(const ConvShape& shape, const DnnLimits& limits, const DnnDescriptor& device,
+                                     const std::string& name) {
+  MR_ASSIGN_OR_RETURN(const Engine wanted, EngineOf(name));
+  const auto refused = [&](absl::string_view why) {
+    return absl::FailedPreconditionError(absl::StrCat("the plan was made with engine ", name, " of cuDNN: ", why));
+  };
+  // Another version's engines may have other numbers, and other bits.
+  const auto version = static_cast<int64_t>(cudnnGetVersion());
+  if (wanted.version != version) return refused(absl::StrCat("this is version ", version, "; plan again"));
+  absl::StatusOr<DnnDescriptor> config = ConfigOf(wanted, shape, limits, device);
+  if (!config.ok()) return refused(config.status().message());
+  absl::StatusOr<DnnPlan> plan = MakePlan(*std::move(config), name, limits, device);
+  if (!plan.ok()) return refused(plan.status().message());
+  return plan;
+}
+
+absl::Status ExecuteDnnPlan(cudnnHandle_t handle, const DnnPlan& plan, void* input, void* filter, void* output, void* scratch) {
+  void* const memory[] = {input, filter, output};
+  if (plan.scratch_bytes == 0) scratch = nullptr;
+  DnnDescriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+  pack.Set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, {kInputId, kFilterId, kOutputId})
+      .Set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 3, memory)
+      .Set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &scratch);
+  MR_RETURN_IF_ERROR(pack.Finalize("a convolution's tensors"));
+  return DnnStatus(cudnnBackendExecute(handle, plan.plan.get(), pack.get()), "cudnnBackendExecute");
+}
+
+}  // namespace millrace::cuda

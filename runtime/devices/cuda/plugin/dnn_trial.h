@@ -1,0 +1,25 @@
+// Runs plans of a convolution on the device, when it is planned.
+#ifndef MILLRACE_RUNTIME_DEVICES_CUDA_PLUGIN_DNN_TRIAL_H_
+#define MILLRACE_RUNTIME_DEVICES_CUDA_PLUGIN_DNN_TRIAL_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cuda/plugin/dnn_plan.h"
+
+namespace millrace::cuda {
+
+struct DnnTrial {
+  size_t best = 0;
+  double seconds = 0;  // of the best; 0 where it was not measured
+};
+
+// The first of `plans` that runs, or the fastest of them: what cuDNN ranks it may still refuse when it runs. Where the device
+// has no memory left to try in, the first. Unimplemented where none runs, Unavailable where the device is lost.
+absl::StatusOr<DnnTrial> TryDnnPlans(const std::vector<DnnPlan>& plans, const ConvShape& shape, bool measure, cudnnHandle_t handle,
+                                     const std::string& device);
+
+}  // namespace millrace::cuda
+
+#endif  // MILLRACE_RUNTIME_DEVICES_CUDA_PLUGIN_DNN_TRIAL_H_
