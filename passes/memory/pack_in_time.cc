@@ -14,7 +14,7 @@
 #include "absl/container/btree_set.h"
 #include "absl/types/span.h"
 #include "millrace/types.h"
-#include "passes/memory/hole_list.h"
+#include "passes/memory/live_blocks.h"
 #include "passes/memory/sweep_input.h"
 
 namespace millrace {
@@ -51,22 +51,12 @@ class Sweep {
       : input_(input),
         blocks_(input.blocks),
         budget_(budget_bytes / kTensorAlignment * kTensorAlignment),
-        policy_(policy),
         slots_(input.slots),
         sizes_(input.sizes),
-        wall_(static_cast<int32_t>(input.blocks.size())),
-        stays_(input.blocks.size() + 1),
-        live_(input.blocks.size(), false) {
+        live_(input.blocks, input.sizes, budget_, policy, input.slots) {
     result_.offsets.assign(blocks_.size(), 0);
     result_.first.assign(blocks_.size(), -1);
     result_.last.assign(blocks_.size(), slots_ - 1);
-    for (size_t b = 0; b < blocks_.size(); ++b) {
-      stays_[b].bytes = sizes_[b];
-      stays_[b].latest = blocks_[b].latest;
-      stays_[b].leaves = blocks_[b].leaves;
-    }
-    stays_[wall_].below = stays_[wall_].above = wall_;
-    AddHole(wall_);
     Pin();
     Reserve(reserved);
   }
@@ -79,7 +69,7 @@ class Sweep {
       if (t > 0) Free(input_.ends.of(t - 1));
       if (t == 0) PlacePinned();
       for (int32_t b : input_.leaving.of(t)) {
-        if (live_[b]) leaving_.emplace(blocks_[b].copy, b);
+        if (live_.is_live(b)) leaving_.emplace(blocks_[b].copy, b);
       }
       must.clear();
       for (int32_t b : input_.begins.of(t)) {
@@ -87,14 +77,14 @@ class Sweep {
         else must.push_back(b);
       }
       for (int32_t b : input_.needed.of(t)) {
-        if (live_[b]) NoLongerEarly(b);
+        if (live_.is_live(b)) NoLongerEarly(b);
         else must.push_back(b);
       }
       SortFew(must.begin(), must.end(), [&](int32_t a, int32_t b) {
         return sizes_[a] != sizes_[b] ? sizes_[a] > sizes_[b] : blocks_[a].last > blocks_[b].last;
       });
       for (int32_t b : must) {
-        if (!live_[b]) PlaceNow(b);
+        if (!live_.is_live(b)) PlaceNow(b);
       }
       PlaceWaiting(!input_.begins.of(t).empty() || (t > 0 && !input_.ends.of(t - 1).empty()));
     }
@@ -104,43 +94,13 @@ class Sweep {
   }
 
  private:
-  using Hole = HoleList::Hole;  // below the budget, in the order in which the policy looks
-  struct Place {
-    int64_t offset = -1;
-    int32_t below = 0;
-  };
+  using Place = LiveBlocks::Place;
   struct Reserved {
     int32_t block = 0;
     int64_t offset = 0;
   };
 
-  void NoLongerEarly(int32_t b) { early_.erase(stays_[b].offset); }
-
-  // Of a live block, in order of addresses: its neighbours, and what Window looks at. The wall is below the lowest and
-  // above the highest.
-  struct Stay {
-    int64_t offset = 0, bytes = 0;
-    int32_t below = 0, above = 0;
-    int32_t latest = 0, leaves = 0;
-  };
-
-  bool BySize() const { return policy_.kind == HolePolicy::Kind::kSmallest; }
-  int64_t BeginOf(const Hole& hole) const { return BySize() ? hole.second_key : hole.first_key; }
-  int64_t BytesOf(const Hole& hole) const { return BySize() ? hole.first_key : hole.second_key; }
-  int64_t EndBelow(int32_t b) const { return stays_[b].offset + stays_[b].bytes; }
-  int64_t BeginAbove(int32_t b) const { return stays_[b].above == wall_ ? kNoEnd : stays_[stays_[b].above].offset; }
-  Hole HoleAbove(int32_t b) const {
-    const int64_t begin = EndBelow(b), bytes = std::min(BeginAbove(b), budget_) - begin;
-    return BySize() ? Hole{bytes, begin, b} : Hole{begin, bytes, b};
-  }
-  void AddHole(int32_t below) {
-    const Hole hole = HoleAbove(below);
-    if (BytesOf(hole) > 0) holes_.Insert(hole);
-  }
-  void DropHole(int32_t below) {
-    const Hole hole = HoleAbove(below);
-    if (BytesOf(hole) > 0) holes_.Erase(hole);
-  }
+  void NoLongerEarly(int32_t b) { early_.erase(live_[b].offset); }
 
   void Pin() {
     pinned_at_.assign(input_.pinned.empty() ? 0 : blocks_.size(), -1);
@@ -193,67 +153,10 @@ class Sweep {
     return limit;
   }
 
-  // How far apart in time block b and its neighbour leave.
-  double Apart(int32_t b, int32_t neighbour) const {
-    const int32_t last = neighbour == wall_ ? slots_ : blocks_[neighbour].last;
-    return std::abs(static_cast<double>(last) - blocks_[b].last);
-  }
-
-  // Of holes that are the smallest, that whose neighbour leaves when b does. With room reserved all are looked at, since
-  // those that reach beyond the limit are smaller than they seem.
-  Place Smallest(int32_t b, int64_t limit) const {
-    const int64_t wanted = sizes_[b];
-    Place best;
-    int64_t smallest = kNoEnd, lowest = kNoEnd;
-    double nearest = 0;
-    holes_.VisitFrom(Hole{wanted, 0, 0}, [&](const Hole& hole) {
-      if (limit == budget_ && hole.first_key > smallest) return false;
-      const int64_t begin = hole.second_key, end = std::min(begin + hole.first_key, limit), room = end - begin;
-      if (room < wanted || room > smallest) return true;
-      const double low = Apart(b, hole.below);
-      const double high = end < BeginAbove(hole.below) ? std::numeric_limits<double>::infinity()
-                                                       : Apart(b, stays_[hole.below].above);
-      const double apart = std::min(low, high);
-      if (room == smallest && (apart > nearest || (apart == nearest && begin > lowest))) return true;
-      best = {low <= high ? begin : end - wanted, hole.below};
-      smallest = room;
-      lowest = begin;
-      nearest = apart;
-      return true;
-    });
-    return best;
-  }
-
-  Place Lowest(int32_t b, int64_t limit) const {
-    const Hole* hole = holes_.First(limit - sizes_[b], sizes_[b]);
-    return hole == nullptr ? Place{} : Place{hole->first_key, hole->below};
-  }
-
-  Place Highest(int32_t b, int64_t limit) const {
-    const Hole* hole = holes_.Last(limit - sizes_[b], sizes_[b]);
-    return hole == nullptr ? Place{} : Place{std::min(hole->first_key + hole->second_key, limit) - sizes_[b], hole->below};
-  }
-
   Place Find(int32_t b) const {
     steps_ += kFindSteps;
-    if (IsPinned(b)) return At(pinned_at_[b], b);
-    const int64_t limit = LimitFor(b);
-    if (BySize()) return Smallest(b, limit);
-    const bool lowest = policy_.kind == HolePolicy::Kind::kByLife
-                            ? blocks_[b].last - now_ >= policy_.threshold * slots_
-                            : static_cast<double>(sizes_[b]) > policy_.threshold * static_cast<double>(budget_);
-    return lowest ? Lowest(b, limit) : Highest(b, limit);
-  }
-
-  // Block b at the address, if that is free.
-  Place At(int64_t offset, int32_t b) const {
-    Place place;
-    holes_.VisitAll([&](const Hole& hole) {
-      const int64_t begin = BeginOf(hole);
-      if (begin <= offset && offset + sizes_[b] <= begin + BytesOf(hole)) place = {offset, hole.below};
-      return place.offset < 0;
-    });
-    return place;
+    if (IsPinned(b)) return live_.At(pinned_at_[b], b);
+    return live_.Find(b, now_, LimitFor(b));
   }
 
   void Take(int32_t b, const Place& place) {
@@ -261,42 +164,27 @@ class Sweep {
     result_.first[b] = now_;
     result_.last[b] = slots_ - 1;
     result_.heap_bytes = std::max(result_.heap_bytes, place.offset + blocks_[b].bytes);
-    live_[b] = true;
     if (IsEarly(b)) early_.emplace(place.offset, b);
     if (IsLeaving(b)) leaving_.emplace(blocks_[b].copy, b);
-    DropHole(place.below);
-    Stay& stay = stays_[b];
-    stay.offset = place.offset;
-    stay.below = place.below;
-    stay.above = stays_[place.below].above;
-    stays_[stay.above].below = b;
-    stays_[place.below].above = b;
-    AddHole(place.below);
-    AddHole(b);
+    live_.Insert(b, place);
   }
 
   void Free(int32_t b) {
-    live_[b] = false;
     result_.last[b] = now_ - 1;
-    if (IsEarly(b)) early_.erase(stays_[b].offset);
+    if (IsEarly(b)) early_.erase(live_[b].offset);
     if (IsLeaving(b)) leaving_.erase({blocks_[b].copy, b});
-    const int32_t below = stays_[b].below, above = stays_[b].above;
-    DropHole(below);
-    DropHole(b);
-    stays_[below].above = above;
-    stays_[above].below = below;
-    AddHole(below);
+    live_.Remove(b);
   }
 
   void Free(absl::Span<const int32_t> ended) {
     for (int32_t b : ended) {
-      if (live_[b]) Free(b);
+      if (live_.is_live(b)) Free(b);
     }
   }
 
   void PlaceNow(int32_t b) {
     if (!reserved_at_.empty() && reserved_at_[b] >= 0) {
-      const Place place = At(reserved_at_[b], b);
+      const Place place = live_.At(reserved_at_[b], b);
       if (place.offset >= 0) return Take(b, place);
     }
     Place place = Find(b);
@@ -304,18 +192,18 @@ class Sweep {
     if (place.offset < 0 && !IsPinned(b) && AwaitCopiesFor(b)) place = Find(b);
     if (place.offset < 0) {
       result_.failed.push_back(b);
-      result_.free_bytes.push_back(FreeBytes());
+      result_.free_bytes.push_back(live_.FreeBytes());
       result_.failed_bytes += sizes_[b];
-      place = {std::max(budget_, EndBelow(stays_[wall_].below)), stays_[wall_].below};
+      place = live_.Beyond();
     }
     Take(b, place);
   }
 
-  bool IsEarly(int32_t b) const { return stays_[b].latest > now_; }
-  bool IsLeaving(int32_t b) const { return stays_[b].leaves < now_; }
+  bool IsEarly(int32_t b) const { return live_[b].latest > now_; }
+  bool IsLeaving(int32_t b) const { return live_[b].leaves < now_; }
   // Of a live block: whether its bytes can be had once `done_copy` is done.
   bool IsSoft(int32_t b, int64_t done_copy) const {
-    return b != wall_ && (IsEarly(b) || (IsLeaving(b) && blocks_[b].copy <= done_copy));
+    return b != live_.wall() && (IsEarly(b) || (IsLeaving(b) && blocks_[b].copy <= done_copy));
   }
 
   // Lets the copies out be done, in their order, that leave room for block b, and as few as possible.
@@ -329,7 +217,7 @@ class Sweep {
     }
     TakeBackFor(b, copy);
     for (int32_t x : gone) {
-      if (!live_[x]) continue;
+      if (!live_.is_live(x)) continue;
       Free(x);
       ++result_.awaited_copies;
     }
@@ -349,29 +237,20 @@ class Sweep {
   // Whether soft blocks side by side, x among them, and the holes about them are so many bytes below the limit.
   bool HasRoomAbout(int32_t x, int64_t done_copy, int64_t wanted, int64_t limit) const {
     steps_ += kWindowSteps;
-    if (stays_[x].offset >= limit) return false;
+    if (live_[x].offset >= limit) return false;
     int32_t low = x, high = x;
-    int64_t begin = EndBelow(stays_[low].below), end = std::min(limit, BeginAbove(high));
-    while (end - begin < wanted && IsSoft(stays_[low].below, done_copy)) {
+    int64_t begin = live_.EndBelow(low), end = std::min(limit, live_.BeginAbove(high));
+    while (end - begin < wanted && IsSoft(live_[low].below, done_copy)) {
       ++steps_;
-      low = stays_[low].below;
-      begin = EndBelow(stays_[low].below);
+      low = live_[low].below;
+      begin = live_.EndBelow(low);
     }
-    while (end - begin < wanted && end < limit && IsSoft(stays_[high].above, done_copy)) {
+    while (end - begin < wanted && end < limit && IsSoft(live_[high].above, done_copy)) {
       ++steps_;
-      high = stays_[high].above;
-      end = std::min(limit, BeginAbove(high));
+      high = live_[high].above;
+      end = std::min(limit, live_.BeginAbove(high));
     }
     return end - begin >= wanted;
-  }
-
-  int64_t FreeBytes() const {
-    int64_t bytes = 0;
-    holes_.VisitAll([&](const Hole& hole) {
-      bytes += BytesOf(hole);
-      return true;
-    });
-    return bytes;
   }
 
   // Takes back what need not be there yet, the fewest bytes side by side that make room for block b with what is gone
@@ -402,15 +281,15 @@ class Sweep {
     // Without the last of the copies there was no room: it is in every window.
     std::vector<std::pair<int64_t, int32_t>> last;  // by address
     for (auto x = leaving_.lower_bound({done_copy, 0}); x != leaving_.end() && x->first == done_copy; ++x) {
-      last.emplace_back(stays_[x->second].offset, x->second);
+      last.emplace_back(live_[x->second].offset, x->second);
     }
     std::sort(last.begin(), last.end());
     for (const auto& [offset, x] : last) {
       int32_t low = x;
-      while (EndBelow(stays_[low].below) > offset - wanted && IsSoft(stays_[low].below, done_copy)) low = stays_[low].below;
+      while (live_.EndBelow(low) > offset - wanted && IsSoft(live_[low].below, done_copy)) low = live_[low].below;
       window_.clear();
-      for (int32_t y = low; y != wall_ && stays_[y].offset < std::min(limit, offset + sizes_[x] + wanted) && IsSoft(y, done_copy);
-           y = stays_[y].above) {
+      for (int32_t y = low; y != live_.wall() && live_[y].offset < std::min(limit, offset + live_[x].bytes + wanted) && IsSoft(y, done_copy);
+           y = live_[y].above) {
         if (fewest_bytes_ == 0) break;
         WidenWindow(y, wanted, limit);
       }
@@ -422,17 +301,17 @@ class Sweep {
   // a block that stays ends, or one that needs not move. Remembers the window of the fewest bytes that are not gone.
   void WidenWindow(int32_t x, int64_t wanted, int64_t limit) {
     steps_ += kWindowSteps;
-    const Stay& stay = stays_[x];
+    const LiveBlocks::Stay& stay = live_[x];
     if (window_.empty() || window_.back() != stay.below) {
       window_first_ = window_.size();
-      window_begin_ = EndBelow(stay.below);
+      window_begin_ = live_.EndBelow(x);
       window_bytes_ = 0;
     }
     window_.push_back(x);
     window_bytes_ += IsLeaving(x) ? 0 : stay.bytes;
-    const int64_t end = std::min(limit, BeginAbove(x));
+    const int64_t end = std::min(limit, live_.BeginAbove(x));
     for (; window_first_ < window_.size(); ++window_first_) {
-      const Stay& left = stays_[window_[window_first_]];
+      const LiveBlocks::Stay& left = live_[window_[window_first_]];
       if (end - (left.offset + left.bytes) < wanted) break;
       window_bytes_ -= IsLeaving(window_[window_first_]) ? 0 : left.bytes;
       window_begin_ = left.offset + left.bytes;
@@ -482,7 +361,7 @@ class Sweep {
   void PlaceWaiting(bool changed) {
     if (!changed || (waiting_.empty() && pinned_waiting_.empty())) return;
     std::erase_if(pinned_waiting_, [&](const Waiting& waiting) { return waiting.latest <= now_; });
-    int64_t too_large = LargestHole() + 1;
+    int64_t too_large = live_.LargestHole() + 1;
     size_t next_pinned = 0;
     while (true) {
       const auto soonest = SoonestBelow(too_large);
@@ -510,20 +389,14 @@ class Sweep {
     }
   }
 
-  int64_t LargestHole() const { return BySize() ? holes_.LargestFirstKey() : holes_.LargestSecondKey(); }
-
   const SweepInput& input_;
   const std::vector<LateBlock>& blocks_;
   const int64_t budget_;
-  const HolePolicy policy_;
   const int32_t slots_;
   const std::vector<int64_t>& sizes_;
-  const int32_t wall_;                   // index of both ends of memory among the blocks
-  std::vector<Stay> stays_;              // per block
-  HoleList holes_;
+  LiveBlocks live_;
   absl::btree_map<int64_t, int32_t> early_;  // live blocks that need not be there yet, by offset
   absl::btree_set<std::pair<int64_t, int32_t>> leaving_;  // those that only a copy keeps, by that
-  std::vector<bool> live_;
   std::vector<Reserved> reserved_;
   std::vector<int64_t> reserved_at_;     // per block, if anything is reserved: its place, or -1
   std::vector<int64_t> pinned_at_;       // likewise
