@@ -1,12 +1,9 @@
 #include "passes/memory/pack_in_time.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
-#include <iterator>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <queue>
 #include <utility>
 
@@ -22,33 +19,25 @@ namespace {
 
 constexpr int64_t kNoEnd = std::numeric_limits<int64_t>::max() / 2;
 constexpr int64_t kNoCopy = -1;
+constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr HolePolicy kPolicies[] = {
     {HolePolicy::Kind::kSmallest, 0},   {HolePolicy::Kind::kByLife, 0.1},  {HolePolicy::Kind::kBySize, 0.0005},
     {HolePolicy::Kind::kByLife, 0.02}, {HolePolicy::Kind::kBySize, 0.001}, {HolePolicy::Kind::kBySize, 0.003},
 };
 // Room is reserved for at most so many blocks.
 constexpr size_t kMostReserved = 200;
+// Holes, the largest first, that are made larger by sending away what lies about them.
+constexpr size_t kHolesWidened = 32;
 // Units of WorkBudget: of a slot, of a block, of a block that is looked at, and for a hole that is looked for.
-constexpr int64_t kSlotWork = 4, kBlockWork = 110, kStepWork = 1, kWindowSteps = 5, kFindSteps = 50;
+constexpr int64_t kSlotWork = 4, kBlockWork = 110, kStepWork = 1, kWindowSteps = 5, kFindSteps = 50, kIdleSteps = 20;
 constexpr int64_t kInputWork = 80;  // of a block, for what all sweeps need
-
-// A stable sort that allocates nothing for a few.
-template <typename Iterator, typename Less>
-void SortFew(Iterator begin, Iterator end, const Less& less) {
-  constexpr std::ptrdiff_t kFew = 16;
-  if (end - begin > kFew) return std::stable_sort(begin, end, less);
-  for (Iterator i = begin; i < end; ++i) {
-    const auto value = *i;
-    Iterator at = i;
-    for (; at != begin && less(value, *std::prev(at)); --at) *at = *std::prev(at);
-    *at = value;
-  }
-}
 
 class Sweep {
  public:
-  Sweep(const SweepInput& input, int64_t budget_bytes, const HolePolicy& policy, const std::vector<int32_t>& reserved)
+  Sweep(const SweepInput& input, int64_t budget_bytes, const HolePolicy& policy, const std::vector<int32_t>& reserved,
+        const IdleTimes* idle = nullptr)
       : input_(input),
+        idle_(idle),
         blocks_(input.blocks),
         budget_(budget_bytes / kTensorAlignment * kTensorAlignment),
         slots_(input.slots),
@@ -69,9 +58,10 @@ class Sweep {
       if (t > 0) Free(input_.ends.of(t - 1));
       if (t == 0) PlacePinned();
       for (int32_t b : input_.leaving.of(t)) {
-        if (live_.is_live(b)) leaving_.emplace(blocks_[b].copy, b);
+        if (live_.is_live(b)) leaving_.emplace(BlockOf(b).copy, b);
       }
       must.clear();
+      const bool events = HandleReturns(must);
       for (int32_t b : input_.begins.of(t)) {
         if (input_.IsLate(b)) Await(b);
         else must.push_back(b);
@@ -81,20 +71,33 @@ class Sweep {
         else must.push_back(b);
       }
       SortFew(must.begin(), must.end(), [&](int32_t a, int32_t b) {
-        return sizes_[a] != sizes_[b] ? sizes_[a] > sizes_[b] : blocks_[a].last > blocks_[b].last;
+        return live_[a].bytes != live_[b].bytes ? live_[a].bytes > live_[b].bytes : live_[a].last > live_[b].last;
       });
       for (int32_t b : must) {
         if (!live_.is_live(b)) PlaceNow(b);
       }
-      PlaceWaiting(!input_.begins.of(t).empty() || (t > 0 && !input_.ends.of(t - 1).empty()));
+      PlaceWaiting(events || !input_.begins.of(t).empty() || (t > 0 && !input_.ends.of(t - 1).empty()));
     }
     const int64_t blocks = static_cast<int64_t>(blocks_.size()) * (now_ + 1) / slots_;
     result_.work = kSlotWork * (now_ + 1) + kBlockWork * blocks + kStepWork * steps_;
+    TellReturns();
     return std::move(result_);
   }
 
  private:
   using Place = LiveBlocks::Place;
+  struct Returning {
+    int32_t origin = 0;  // the block that was sent away first
+    int32_t after = 0;   // the slot of its last use
+    LateBlock block;
+  };
+  struct Event {
+    enum Kind : uint8_t { kEnd, kLeaving, kBegin, kNeeded };
+    int32_t slot = 0;
+    Kind kind = kEnd;
+    int32_t block = 0;
+    auto operator<=>(const Event&) const = default;
+  };
   struct Reserved {
     int32_t block = 0;
     int64_t offset = 0;
@@ -116,7 +119,7 @@ class Sweep {
     for (const PinnedPair& pair : input_.pinned) PlaceNow(pair.first);
   }
 
-  bool IsPinned(int32_t b) const { return !pinned_at_.empty() && pinned_at_[b] >= 0; }
+  bool IsPinned(int32_t b) const { return !pinned_at_.empty() && !IsReturn(b) && pinned_at_[b] >= 0; }
 
   void Reserve(const std::vector<int32_t>& reserved) {
     reserved_at_.assign(reserved.empty() ? 0 : blocks_.size(), -1);
@@ -148,7 +151,7 @@ class Sweep {
     int64_t limit = budget_;
     for (const Reserved& other : reserved_) {
       const LateBlock& o = blocks_[other.block];
-      if (other.block != b && o.latest <= blocks_[b].last && now_ <= o.last) limit = std::min(limit, other.offset);
+      if (other.block != b && o.latest <= live_[b].last && now_ <= o.last) limit = std::min(limit, other.offset);
     }
     return limit;
   }
@@ -163,16 +166,16 @@ class Sweep {
     result_.offsets[b] = place.offset;
     result_.first[b] = now_;
     result_.last[b] = slots_ - 1;
-    result_.heap_bytes = std::max(result_.heap_bytes, place.offset + blocks_[b].bytes);
+    result_.heap_bytes = std::max(result_.heap_bytes, place.offset + BlockOf(b).bytes);
     if (IsEarly(b)) early_.emplace(place.offset, b);
-    if (IsLeaving(b)) leaving_.emplace(blocks_[b].copy, b);
+    if (IsLeaving(b)) leaving_.emplace(BlockOf(b).copy, b);
     live_.Insert(b, place);
   }
 
   void Free(int32_t b) {
     result_.last[b] = now_ - 1;
     if (IsEarly(b)) early_.erase(live_[b].offset);
-    if (IsLeaving(b)) leaving_.erase({blocks_[b].copy, b});
+    if (IsLeaving(b)) leaving_.erase({BlockOf(b).copy, b});
     live_.Remove(b);
   }
 
@@ -183,17 +186,19 @@ class Sweep {
   }
 
   void PlaceNow(int32_t b) {
-    if (!reserved_at_.empty() && reserved_at_[b] >= 0) {
+    if (!reserved_at_.empty() && !IsReturn(b) && reserved_at_[b] >= 0) {
       const Place place = live_.At(reserved_at_[b], b);
       if (place.offset >= 0) return Take(b, place);
     }
     Place place = Find(b);
     if (place.offset < 0 && !IsPinned(b) && TakeBackFor(b, kNoCopy)) place = Find(b);
     if (place.offset < 0 && !IsPinned(b) && AwaitCopiesFor(b)) place = Find(b);
+    if (place.offset < 0 && !IsPinned(b) && SendAwayFor(b)) place = Find(b);
     if (place.offset < 0) {
-      result_.failed.push_back(b);
+      result_.failed.push_back(OriginOf(b));
+      result_.failed_at.push_back(now_);
       result_.free_bytes.push_back(live_.FreeBytes());
-      result_.failed_bytes += sizes_[b];
+      result_.failed_bytes += live_[b].bytes;
       place = live_.Beyond();
     }
     Take(b, place);
@@ -203,7 +208,130 @@ class Sweep {
   bool IsLeaving(int32_t b) const { return live_[b].leaves < now_; }
   // Of a live block: whether its bytes can be had once `done_copy` is done.
   bool IsSoft(int32_t b, int64_t done_copy) const {
-    return b != live_.wall() && (IsEarly(b) || (IsLeaving(b) && blocks_[b].copy <= done_copy));
+    return b != live_.wall() && (IsEarly(b) || (IsLeaving(b) && BlockOf(b).copy <= done_copy));
+  }
+
+  // Of what was sent away, when it is back.
+  bool IsReturn(int32_t b) const { return b > live_.wall(); }
+  const Returning& ReturnOf(int32_t b) const { return returns_[b - live_.wall() - 1]; }
+  const LateBlock& BlockOf(int32_t b) const { return IsReturn(b) ? ReturnOf(b).block : blocks_[b]; }
+  int32_t OriginOf(int32_t b) const { return IsReturn(b) ? ReturnOf(b).origin : b; }
+
+  // What of that begins, must be there, is only kept by a copy, or ends. Whether there was any.
+  bool HandleReturns(std::vector<int32_t>& must) {
+    bool any = false;
+    for (; !events_.empty() && events_.top().slot == now_; events_.pop()) {
+      const int32_t b = events_.top().block;
+      const bool live = live_.is_live(b);
+      any = true;
+      switch (events_.top().kind) {
+        case Event::kEnd:
+          if (live) Free(b);
+          break;
+        case Event::kLeaving:
+          if (live) leaving_.emplace(BlockOf(b).copy, b);
+          break;
+        case Event::kBegin: Await(b); break;
+        case Event::kNeeded:
+          if (live) NoLongerEarly(b);
+          else must.push_back(b);
+          break;
+      }
+    }
+    return any;
+  }
+
+  // Sends away what nothing uses now and what costs least to bring back of that, side by side about one of the largest holes, so
+  // that block b finds room.
+  bool SendAwayFor(int32_t b) {
+    if (idle_ == nullptr || sent_cost_ > idle_->most_cost()) return false;
+    const int64_t limit = LimitFor(b);
+    std::vector<std::pair<int64_t, int32_t>> holes;  // the largest first
+    live_.VisitHoles([&](int32_t below, int64_t bytes) { holes.emplace_back(-bytes, below); });
+    steps_ += static_cast<int64_t>(holes.size());
+    const size_t count = std::min(kHolesWidened, holes.size());
+    std::partial_sort(holes.begin(), holes.begin() + static_cast<std::ptrdiff_t>(count), holes.end());
+    Neighbours best;
+    for (size_t h = 0; h < count; ++h) WidenHole(holes[h].second, live_[b].bytes, limit, best);
+    if (best.cost == kNever) return false;
+    sent_cost_ += best.cost;
+    for (int32_t x = live_[best.low].above; x != best.high;) {
+      const int32_t next = live_[x].above;
+      SendAway(x);
+      x = next;
+    }
+    return true;
+  }
+
+  // Room between two blocks, once those between them have gone.
+  struct Neighbours {
+    int32_t low = 0, high = 0;
+    double cost = kNever;
+  };
+
+  // The cheaper neighbour goes, until there is room; into `best` where that costs less.
+  void WidenHole(int32_t below, int64_t wanted, int64_t limit, Neighbours& best) {
+    const auto begin_of = [&](int32_t x) { return x == live_.wall() ? limit : std::min(limit, live_[x].offset); };
+    int32_t low = below, high = live_[below].above;
+    double cost = 0, cost_of_low = CostOf(low), cost_of_high = CostOf(high);
+    while (begin_of(high) - live_.EndOf(low) < wanted && cost < best.cost) {
+      if (cost_of_low <= cost_of_high) {
+        cost += cost_of_low;
+        low = live_[low].below;
+        cost_of_low = CostOf(low);
+      } else {
+        cost += cost_of_high;
+        high = live_[high].above;
+        cost_of_high = CostOf(high);
+      }
+    }
+    if (cost < best.cost) best = {low, high, cost};
+  }
+
+  // Of sending block x away. What need not be there costs nothing.
+  double CostOf(int32_t x) const {
+    if (x == live_.wall() || IsPinned(x)) return kNever;
+    if (IsEarly(x) || IsLeaving(x)) return 0;
+    steps_ += kIdleSteps;
+    IdleTime time;
+    return idle_->Find(OriginOf(x), now_, time) ? time.cost : kNever;
+  }
+
+  void SendAway(int32_t x) {
+    const bool leaving = IsLeaving(x), early = IsEarly(x);
+    Free(x);
+    if (leaving) ++result_.awaited_copies;
+    else if (early) Await(x);
+    else Return(x);
+  }
+
+  // Block x comes back, as another one.
+  void Return(int32_t x) {
+    IdleTime time;
+    idle_->Find(OriginOf(x), now_, time);
+    LateBlock block = BlockOf(x);
+    block.first = std::clamp(time.returns, now_ + 1, time.before);
+    block.latest = time.before;
+    returns_.push_back({OriginOf(x), time.after, block});
+    const int32_t b = live_.Add(block, live_[x].bytes);
+    result_.offsets.resize(b + 1, 0);
+    result_.first.resize(b + 1, -1);
+    result_.last.resize(b + 1, slots_ - 1);
+    if (block.first < block.latest) events_.push({block.first, Event::kBegin, b});
+    events_.push({block.latest, Event::kNeeded, b});
+    if (block.leaves < block.last) events_.push({block.leaves + 1, Event::kLeaving, b});
+    events_.push({block.last + 1, Event::kEnd, b});
+  }
+
+  void TellReturns() {
+    for (size_t k = 0; k < returns_.size(); ++k) {
+      const size_t b = live_.wall() + 1 + k;
+      const Returning& stay = returns_[k];
+      result_.returns.push_back({stay.origin, stay.after, stay.block.latest, result_.first[b], result_.last[b], result_.offsets[b]});
+    }
+    result_.offsets.resize(blocks_.size());
+    result_.first.resize(blocks_.size());
+    result_.last.resize(blocks_.size());
   }
 
   // Lets the copies out be done, in their order, that leave room for block b, and as few as possible.
@@ -212,7 +340,7 @@ class Sweep {
     if (copy == kNoCopy) return false;
     std::vector<int32_t> gone;
     for (const auto& [done, x] : leaving_) {
-      if (done > copy || (done == copy && !gone.empty() && blocks_[gone.back()].copy == copy)) break;
+      if (done > copy || (done == copy && !gone.empty() && BlockOf(gone.back()).copy == copy)) break;
       gone.push_back(x);
     }
     TakeBackFor(b, copy);
@@ -227,7 +355,7 @@ class Sweep {
   // The first copy out of which, once it is done, blocks side by side that have gone or need not be there make room for
   // block b. Blocks go in the order of their copies, so room comes to be about the last that went.
   int64_t CopyThatMakesRoom(int32_t b) const {
-    const int64_t limit = LimitFor(b), wanted = sizes_[b];
+    const int64_t limit = LimitFor(b), wanted = live_[b].bytes;
     for (const auto& [copy, x] : leaving_) {
       if (HasRoomAbout(x, copy, wanted, limit)) return copy;
     }
@@ -269,7 +397,7 @@ class Sweep {
     window_.clear();
     fewest_.clear();
     if (early_.empty() && done_copy == kNoCopy) return {};
-    const int64_t limit = LimitFor(b), wanted = sizes_[b];
+    const int64_t limit = LimitFor(b), wanted = live_[b].bytes;
     fewest_bytes_ = kNoEnd;
     if (done_copy == kNoCopy) {
       for (const auto& [offset, x] : early_) {
@@ -350,8 +478,8 @@ class Sweep {
   }
 
   void Await(int32_t b) {
-    const Waiting waiting{blocks_[b].latest, ++last_awaited_, b};
-    if (!IsPinned(b)) return waiting_[sizes_[b]].push(waiting);
+    const Waiting waiting{live_[b].latest, ++last_awaited_, b};
+    if (!IsPinned(b)) return waiting_[live_[b].bytes].push(waiting);
     const auto later = [&](const Waiting& other) { return other > waiting; };
     pinned_waiting_.insert(std::find_if(pinned_waiting_.begin(), pinned_waiting_.end(), later), waiting);
   }
@@ -384,17 +512,20 @@ class Sweep {
         Take(b, place);
         soonest->second.pop();
       } else {
-        too_large = sizes_[b];
+        too_large = live_[b].bytes;
       }
     }
   }
 
   const SweepInput& input_;
+  const IdleTimes* const idle_;
   const std::vector<LateBlock>& blocks_;
   const int64_t budget_;
   const int32_t slots_;
   const std::vector<int64_t>& sizes_;
   LiveBlocks live_;
+  std::vector<Returning> returns_;       // their blocks' numbers begin after the wall's
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   absl::btree_map<int64_t, int32_t> early_;  // live blocks that need not be there yet, by offset
   absl::btree_set<std::pair<int64_t, int32_t>> leaving_;  // those that only a copy keeps, by that
   std::vector<Reserved> reserved_;
@@ -407,6 +538,7 @@ class Sweep {
   std::vector<int32_t> window_, fewest_;  // of Window, as are
   size_t window_first_ = 0;
   int64_t window_begin_ = 0, window_bytes_ = 0, fewest_bytes_ = 0;
+  double sent_cost_ = 0;
   mutable int64_t steps_ = 0;            // holes and blocks looked at
   TimePacking result_;
 };
@@ -419,14 +551,14 @@ TimePacking PackInTime(const std::vector<LateBlock>& blocks, int64_t budget_byte
 }
 
 TimePacking PackInTimeBest(const std::vector<LateBlock>& blocks, int64_t budget_bytes, int tries, int64_t most_work,
-                           const std::vector<PinnedPair>& pinned) {
+                           const std::vector<PinnedPair>& pinned, const IdleTimes* idle) {
   const SweepInput input(blocks, pinned);
   TimePacking best;
   HolePolicy policy;
   std::vector<int32_t> reserved;
   int64_t work = kInputWork * static_cast<int64_t>(blocks.size());
   const auto sweep = [&](const HolePolicy& tried, const std::vector<int32_t>& kept_free, int64_t give_up_bytes) {
-    TimePacking packing = Sweep(input, budget_bytes, tried, kept_free).Run(give_up_bytes);
+    TimePacking packing = Sweep(input, budget_bytes, tried, kept_free, idle).Run(give_up_bytes);
     work += packing.work;
     return packing;
   };

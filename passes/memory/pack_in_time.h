@@ -4,7 +4,8 @@
 // later and finds no room waits; one that is there before it must be is taken back when something that must be there finds
 // no room otherwise; and if that does not help, blocks that are only there because their copy to the host is not done end
 // there and then, in the order of those copies. So where the bytes fit but lie in pieces, some copies in come a few
-// operations later, some operations wait for a copy out, and nothing else changes.
+// operations later, some operations wait for a copy out, and nothing else changes. Where that does not help either, and the
+// caller allows it, blocks that nothing uses for a while leave and come back.
 //
 //   slot         0    1    2    3    4
 //   x, 8 bytes   ####################        y may begin at 1 and must be there at 3. If the room for it lies in two
@@ -34,6 +35,25 @@ struct PinnedPair {
   int32_t first = 0, last = 0;  // blocks
 };
 
+// A time in which nothing uses a block that is there, so that it may be away after the slot `after` until `before`.
+struct IdleTime {
+  int32_t after = 0, before = 0;
+  int32_t returns = 0;  // it may be back from this slot on
+  double cost = 0;      // of leaving now and coming back
+};
+class IdleTimes {
+ public:
+  explicit IdleTimes(double most_cost) : most_cost_(most_cost) {}
+  virtual ~IdleTimes() = default;
+  // Of all that leaves: beyond that nothing does.
+  double most_cost() const { return most_cost_; }
+  // Of block b at a slot; false where it is used then or must not leave.
+  virtual bool Find(int32_t b, int32_t slot, IdleTime& time) const = 0;
+
+ private:
+  const double most_cost_;
+};
+
 // Which hole a block takes.
 struct HolePolicy {
   enum class Kind : uint8_t {
@@ -50,9 +70,19 @@ struct TimePacking {
   std::vector<int32_t> first, last;  // per block: when it begins, and when it ends
   int64_t awaited_copies = 0;    // blocks that end before their copy out was to be done
   std::vector<int32_t> failed;   // blocks that found no room within the budget and lie beyond it, by time
-  std::vector<int64_t> free_bytes;  // of each of those: what was free, in pieces
+  std::vector<int32_t> failed_at;   // of each of those: the slot
+  std::vector<int64_t> free_bytes;  // and what was free, in pieces
   int64_t failed_bytes = 0;         // theirs
   int64_t heap_bytes = 0;
+  // Blocks that left while nothing used them, in that order: when they are back, and where. `last` of such a block is
+  // when it left for the first time.
+  struct Return {
+    int32_t block = 0;
+    int32_t after = 0, before = 0;  // as IdleTime has them
+    int32_t first = 0, last = 0;
+    int64_t offset = 0;
+  };
+  std::vector<Return> returns;
   int64_t work = 0;  // units of WorkBudget
 };
 
@@ -63,10 +93,10 @@ TimePacking PackInTime(const std::vector<LateBlock>& blocks, int64_t budget_byte
 
 // PackInTime under several policies, then again with room reserved for what failed: the packing that fails least. At most
 // `tries` in all, none but the first after `most_work` units of WorkBudget, fewer as soon as one fits; with 0 tries one
-// that ends with the slot at which a block fails. `work` is that of all.
+// that ends with the slot at which a block fails. `work` is that of all. `idle`: which blocks may leave in between; nullptr: none.
 TimePacking PackInTimeBest(const std::vector<LateBlock>& blocks, int64_t budget_bytes, int tries,
                            int64_t most_work = std::numeric_limits<int64_t>::max(),
-                           const std::vector<PinnedPair>& pinned = {});
+                           const std::vector<PinnedPair>& pinned = {}, const IdleTimes* idle = nullptr);
 
 }  // namespace millrace
 

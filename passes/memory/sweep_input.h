@@ -2,8 +2,10 @@
 #ifndef MILLRACE_PASSES_MEMORY_SWEEP_INPUT_H_
 #define MILLRACE_PASSES_MEMORY_SWEEP_INPUT_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <numeric>
 #include <vector>
 
@@ -11,6 +13,19 @@
 #include "passes/memory/pack_in_time.h"
 
 namespace millrace {
+
+// A stable sort that allocates nothing for a few.
+template <typename Iterator, typename Less>
+void SortFew(Iterator begin, Iterator end, const Less& less) {
+  constexpr std::ptrdiff_t kFew = 16;
+  if (end - begin > kFew) return std::stable_sort(begin, end, less);
+  for (Iterator i = begin; i < end; ++i) {
+    const auto value = *i;
+    Iterator at = i;
+    for (; at != begin && less(value, *std::prev(at)); --at) *at = *std::prev(at);
+    *at = value;
+  }
+}
 
 // Indices by slot.
 class BySlot {

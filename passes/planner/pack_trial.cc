@@ -8,6 +8,7 @@
 #include "passes/access/schedule.h"
 #include "passes/memory/assign_memory.h"
 #include "passes/memory/pack_in_time.h"
+#include "passes/planner/idle_stays.h"
 #include "passes/planner/replay_packed.h"
 
 namespace millrace {
@@ -243,20 +244,21 @@ std::vector<LateBlock> LateBlocksOf(const GapGraph& gaps, const Schedule& schedu
 }  // namespace
 
 PackedTrial PackTrialInTime(const GapGraph& gaps, int64_t budget_bytes, const std::vector<SwapDecision>& decisions,
-                            const TrialResult& trial, int tries, int64_t most_work) {
+                            const TrialResult& trial, int tries, int64_t most_work, bool may_send_away) {
   PackedTrial packed;
   packed.choice.decisions = decisions;
-  const Schedule schedule = BuildSchedule(*gaps.graph, gaps.lists, packed.choice.decisions);
+  Schedule schedule = BuildSchedule(*gaps.graph, gaps.lists, packed.choice.decisions);
   std::vector<LateBlock> blocks = LateBlocksOf(gaps, schedule, decisions, trial, budget_bytes);
   std::vector<PinnedPair> pinned;
   if (!StaysThatReturn(schedule).empty()) pinned = PinnedOf(schedule, blocks);
-  TimePacking packing = PackInTimeBest(blocks, budget_bytes, tries, most_work, pinned);
+  const IdleStays idle(gaps, schedule);
+  TimePacking packing = PackInTimeBest(blocks, budget_bytes, tries, most_work, pinned, may_send_away ? &idle : nullptr);
   packed.work = packing.work + kItemWork * static_cast<int64_t>(schedule.items.size());
   packed.fits = packing.failed.empty();
   if (!packed.fits) {
     packed.excess.assign(gaps.num_operations(), 0);
     for (size_t k = 0; k < packing.failed.size(); ++k) {
-      int64_t& excess = packed.excess[packing.first[packing.failed[k]]];
+      int64_t& excess = packed.excess[packing.failed_at[k]];
       excess = std::max(excess, packing.free_bytes[k]) + blocks[packing.failed[k]].bytes;
     }
     return packed;
@@ -264,10 +266,12 @@ PackedTrial PackTrialInTime(const GapGraph& gaps, int64_t budget_bytes, const st
   for (size_t r = 0; r < schedule.residences.size(); ++r) {
     if (schedule.residences[r].decision >= 0) packed.choice.decisions[schedule.residences[r].decision].anchor = packing.first[r];
   }
+  if (!packing.returns.empty()) AddReturns(gaps, schedule, packing, packed.choice.decisions);
+  schedule = BuildSchedule(*gaps.graph, gaps.lists, packed.choice.decisions);
   MemoryAssignment memory = AssignmentOf(*gaps.graph, schedule, {std::move(packing.offsets), packing.heap_bytes, 0});
   packed.choice.residence_offsets = std::move(memory.residence_offsets);
   packed.choice.scratch_offsets = std::move(memory.scratch_offsets);
-  packed.step_seconds = ReplayPacked(gaps, BuildSchedule(*gaps.graph, gaps.lists, packed.choice.decisions), packed.choice);
+  packed.step_seconds = ReplayPacked(gaps, schedule, packed.choice);
   return packed;
 }
 

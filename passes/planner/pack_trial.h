@@ -30,9 +30,10 @@ PackedTrial PackTrial(const GapGraph& gaps, int64_t budget_bytes, const std::vec
                       const TrialResult& trial, SkylineKey& key);
 
 // The same in order of time (pack_in_time.h), where copies in may come later than the trial has them and operations wait
-// for copies out that they did not wait for. `step_seconds` says what that costs.
+// for copies out that they did not wait for. `step_seconds` says what that costs. With `may_send_away`, what nothing uses
+// for a while may be swapped beyond the decisions, where room is in pieces (idle_stays.h).
 PackedTrial PackTrialInTime(const GapGraph& gaps, int64_t budget_bytes, const std::vector<SwapDecision>& decisions,
-                            const TrialResult& trial, int tries, int64_t most_work);
+                            const TrialResult& trial, int tries, int64_t most_work, bool may_send_away);
 
 }  // namespace millrace
 

@@ -361,7 +361,8 @@ class Portfolio {
   // In order of time, or for the whole step at once. Without rounds of relief it does not matter what fails.
   PackedTrial Pack(const Trial& trial, bool in_time, int rounds, SkylineKey& key) {
     const int tries = rounds == 0 ? 0 : trial.settings.carried > 0 ? kFewTries : PackTries();
-    PackedTrial packed = in_time ? PackTrialInTime(gaps_, budget_, trial.decisions, trial.result, tries, left() / kPackingParts)
+    PackedTrial packed = in_time ? PackTrialInTime(gaps_, budget_, trial.decisions, trial.result, tries, left() / kPackingParts,
+                                                 gaps_.num_operations() > kLargeGraph)
                                  : PackTrial(gaps_, budget_, trial.decisions, trial.result, key);
     work_.Spend(packed.work);
     return packed;

@@ -172,5 +172,71 @@ TEST(PackInTimeTest, HolesOfLargerTensorsHoldWholeNumbersOfSmallerOnes) {
   EXPECT_TRUE(packing.failed.empty());
 }
 
+// Every block is idle between its first slot and its last but for every third one.
+class EveryThird : public IdleTimes {
+ public:
+  EveryThird(const Blocks& blocks, double most_cost) : IdleTimes(most_cost), blocks_(blocks) {}
+  bool Find(int32_t b, int32_t slot, IdleTime& time) const override {
+    const LateBlock& block = blocks_[b];
+    const int32_t since = (slot - block.latest) % 3, before = slot - since + 3;
+    if (slot <= block.latest || since == 0 || before > block.leaves) return false;
+    time = {slot - since, before, 0, static_cast<double>(block.bytes)};
+    return true;
+  }
+
+ private:
+  const Blocks& blocks_;
+};
+
+TEST(PackInTimeTest, WhatNothingUsesLeavesAndComesBackWhereRoomIsInPieces) {
+  const int64_t budget = 64 * 100;
+  int64_t with = 0, without = 0, returns = 0;
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const Blocks blocks = RandomBlocks(seed, 200, 60, budget);
+    const EveryThird idle(blocks, 1e9);
+    const TimePacking packing = PackInTimeBest(blocks, budget, 1, std::numeric_limits<int64_t>::max(), {}, &idle);
+    without += PackInTimeBest(blocks, budget, 1).failed_bytes;
+    with += packing.failed_bytes;
+    returns += static_cast<int64_t>(packing.returns.size());
+    // Stays one after another, as blocks of their own.
+    Blocks stays = blocks;
+    TimePacking all = packing;
+    for (const TimePacking::Return& stay : packing.returns) {
+      EXPECT_LE(stay.first, stay.before);
+      EXPECT_GT(stay.first, stay.after + 1);
+      EXPECT_EQ(stay.before - stay.after, 3);
+      EXPECT_LE(stay.last, blocks[stay.block].last);
+      EXPECT_LT(packing.last[stay.block], stay.first);
+      EXPECT_GE(packing.last[stay.block], blocks[stay.block].latest);
+      stays.push_back(blocks[stay.block]);
+      all.offsets.push_back(stay.offset);
+      all.first.push_back(stay.first);
+      all.last.push_back(stay.last);
+    }
+    ExpectApart(stays, all);
+    EXPECT_EQ(packing.failed.size(), packing.failed_at.size());
+  }
+  EXPECT_GT(returns, 0);
+  EXPECT_LT(with, without * 2 / 3);
+}
+
+// a and c lie on either side of b and leave; d needs the room of both. b is cheap to bring back, and nothing uses it but at 0 and 3.
+TEST(PackInTimeTest, NoMoreLeavesThanMayCost) {
+  const Blocks blocks = {Fixed(2560, 0, 1), Fixed(2048, 0, 5), Fixed(1536, 0, 1), Fixed(4096, 2, 2), Fixed(64, 40, 40)};
+  for (const double most_cost : {0.0, -1.0}) {
+    const EveryThird idle(blocks, most_cost);
+    const TimePacking packing = PackInTimeBest(blocks, 6144, 1, std::numeric_limits<int64_t>::max(), {}, &idle);
+    EXPECT_EQ(packing.failed.empty(), most_cost >= 0);
+    ASSERT_EQ(packing.returns.size(), most_cost >= 0 ? 1 : 0);
+    if (most_cost < 0) continue;
+    EXPECT_EQ(packing.last[1], 1);
+    EXPECT_EQ(packing.returns[0].block, 1);
+    EXPECT_EQ(packing.returns[0].before, 3);
+    EXPECT_EQ(packing.returns[0].first, 3);
+    EXPECT_EQ(packing.returns[0].last, 5);
+  }
+}
+
 }  // namespace
 }  // namespace millrace

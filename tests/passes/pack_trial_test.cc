@@ -1,0 +1,101 @@
+// Packed trials of random graphs: what may be sent away where room is in pieces.
+#include "passes/planner/pack_trial.h"
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "millrace/types.h"
+#include "passes/access/schedule.h"
+#include "passes/memory/assign_memory.h"
+#include "passes/planner/gaps.h"
+#include "passes/planner/select_gaps.h"
+#include "passes/planner/trial.h"
+#include "passes/swaps/choose_swaps.h"
+
+namespace millrace {
+namespace {
+
+int32_t Below(std::mt19937& random, int32_t n) { return static_cast<int32_t>(random() % static_cast<uint32_t>(n)); }
+
+// Activations of a few sizes that are used again near or far, some written again, and a few variables.
+AccessGraph RandomGraph(uint32_t seed, int32_t operations) {
+  std::mt19937 random(seed);
+  AccessGraph graph;
+  std::vector<std::vector<Access>> accesses(operations);
+  const auto add = [&](StorageKind kind, int32_t first) {
+    const auto s = static_cast<int32_t>(graph.storages.size());
+    const int64_t sizes[] = {64, 192, 256, 1024, 640};
+    graph.storages.push_back({.name = "s", .kind = kind, .size_bytes = sizes[Below(random, 5)]});
+    accesses[first].push_back({s, kind != StorageKind::kActivation, kind == StorageKind::kActivation});
+    int32_t at = first;
+    for (int32_t uses = 1 + Below(random, 3); uses > 0; --uses) {
+      at += 1 + (Below(random, 2) == 0 ? Below(random, 4) : Below(random, operations));
+      if (at >= operations) break;
+      const bool writes = Below(random, 6) == 0;
+      accesses[at].push_back({s, !writes || Below(random, 2) == 0, writes});
+    }
+  };
+  for (int32_t v = 0; v < 4; ++v) add(StorageKind::kVariable, Below(random, operations));
+  for (int32_t i = 0; i < operations; ++i) {
+    for (int32_t k = Below(random, 3); k >= 0; --k) add(StorageKind::kActivation, i);
+  }
+  graph.first_access.push_back(0);
+  for (int32_t i = 0; i < operations; ++i) {
+    graph.seconds.push_back(0.5 + Below(random, 4));
+    graph.scratch_bytes.push_back(Below(random, 5) == 0 ? 2048 : 0);
+    graph.partition.push_back(0);
+    graph.accesses.insert(graph.accesses.end(), accesses[i].begin(), accesses[i].end());
+    graph.first_access.push_back(static_cast<int64_t>(graph.accesses.size()));
+  }
+  return graph;
+}
+
+struct Counts {
+  int fit = 0, sent_away = 0;
+};
+
+// Plans for all of the budget, so that room is in pieces; what packs must be a plan.
+Counts PackRandom(bool may_send_away) {
+  Counts counts;
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const AccessGraph graph = RandomGraph(seed, 60);
+    Machine machine;
+    machine.to_host_bytes_per_second = machine.to_device_bytes_per_second = 2000;
+    GapGraph gaps = FindGaps(graph, machine);
+    OrderGaps(gaps);
+    const int64_t most = *std::max_element(gaps.full.begin(), gaps.full.end());
+    const int64_t budget = AlignUp(std::max(gaps.largest_working_set() + 512, most * 2 / 5));
+    const MemoryTarget target{budget, {}, 0};
+    const Selection selection = SelectGaps(gaps, target, 1, {});
+    const std::vector<SwapDecision> decisions =
+        DecisionsOf(gaps, selection, ChooseAnchors(gaps, budget, selection, 0.1 * gaps.compute_seconds()));
+    const TrialResult trial = SimulateTrial(gaps, target, decisions);
+    const PackedTrial packed = PackTrialInTime(gaps, budget, decisions, trial, 0, 1'000'000'000, may_send_away);
+    if (!packed.fits) continue;
+    ++counts.fit;
+    counts.sent_away += static_cast<int>(packed.choice.decisions.size() - decisions.size());
+    EXPECT_TRUE(VerifySwaps(graph, packed.choice).ok()) << VerifySwaps(graph, packed.choice);
+    const auto memory = AssignMemory(graph, BuildSchedule(graph, packed.choice), packed.choice, budget);
+    EXPECT_TRUE(memory.ok()) << memory.status();
+    if (!memory.ok()) continue;
+    EXPECT_EQ(memory->residence_offsets, packed.choice.residence_offsets);
+    const absl::Status apart = VerifyMemory(graph, BuildSchedule(graph, packed.choice), *memory);
+    EXPECT_TRUE(apart.ok()) << apart;
+    EXPECT_GE(packed.step_seconds, gaps.compute_seconds() * (1 - 1e-9));
+  }
+  return counts;
+}
+
+TEST(PackTrialInTimeTest, WhatIsSentAwayMakesPlansOfTrialsThatDoNotPackOtherwise) {
+  const Counts without = PackRandom(false), with = PackRandom(true);
+  EXPECT_EQ(without.sent_away, 0);
+  EXPECT_LT(without.fit, 150);
+  EXPECT_GT(with.fit, without.fit + 20);
+  EXPECT_GT(with.sent_away, with.fit - without.fit);
+}
+
+}  // namespace
+}  // namespace millrace
