@@ -10,8 +10,8 @@ import sys
 
 MODELS = ["resnet50", "lstm", "unet3d", "moe_transformer"]
 SIZES = {"resnet_504_b16": 12, "resnet_1001_b16": 12, "resnet_1001_b32": 12, "resnet_1916_b16": 12, "moe_12": 12, "moe_48": 12,
-         "deepspeech_400": 12, "deepspeech_800": 12, "googlenet_2240_b11": 12, "googlenet_2240_b15": 12,
-         "resnet50_7500": 16, "deeplab_2048": 16, "unet3d_256": 16}  # budgets in GB
+         "deepspeech_400": 12, "deepspeech_800": 12, "googlenet_2240_b11": 12, "googlenet_2240_b15": 16,
+         "resnet50_7500": 16, "deeplab_2048": 16, "unet3d_192": 16}  # budgets in GB
 
 
 def read_json(path):

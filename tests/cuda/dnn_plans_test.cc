@@ -67,7 +67,7 @@ class PlanningServices final : public DeviceServices {
     asked_.fewest = std::min(asked_.fewest, plans->size());
     asked_.most = std::max(asked_.most, plans->size());
     const DnnPlan& first = plans->front();
-    EXPECT_LE(first.scratch_bytes, limits_.scratch_bytes);
+    EXPECT_LE(first.scratch_bytes, MostScratchBytes(shape, limits_));
     asked_.most_scratch = std::max(asked_.most_scratch, first.scratch_bytes);
     // What a plan file keeps of it makes it again.
     for (const DnnPlan& plan : *plans) {

@@ -263,7 +263,7 @@ cudnnStatus_t Finalize(Content& content) {
                   KnobsFit(content, EngineOf(content)));
     case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR: {
       const Content* config = Linked(content, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-      if (!Inherit(content, config) || !on_device(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP)) return CUDNN_STATUS_BAD_PARAM;
+      if (!Inherit(content, config)) return CUDNN_STATUS_BAD_PARAM;
       return EngineOf(*config).plans ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
     }
     case CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR:

@@ -235,18 +235,28 @@ void LaunchLrn(const Queue& queue, Type type, const LrnShape& shape, const void*
   });
 }
 
-int64_t LrnGradScratchBytes(const LrnShape& shape) { return 2 * shape.positions * shape.channels * 4; }
+// Positions at a time: what one launch leaves for the next stays in the device's cache, and scratch stays small beside
+// large tensors.
+int64_t LrnGradPositions(const LrnShape& shape) {
+  constexpr int64_t kElements = int64_t{4} << 20;
+  const int64_t positions = kElements / shape.channels;
+  return positions < 1 ? 1 : positions < shape.positions ? positions : shape.positions;
+}
+int64_t LrnGradScratchBytes(const LrnShape& shape) { return 2 * LrnGradPositions(shape) * shape.channels * 4; }
 
 void LaunchLrnGrad(const Queue& queue, Type type, const LrnShape& shape, const void* dy, const void* x, const void* y,
                    void* dx, void* scratch) {
-  const int64_t n = shape.positions * shape.channels;
-  float *norms = static_cast<float*>(scratch), *shares = norms + n;
-  const LrnWindow window = {shape, DivideBy(shape.channels, n)};
+  const int64_t all = shape.positions * shape.channels, most = LrnGradPositions(shape) * shape.channels;
+  float *norms = static_cast<float*>(scratch), *shares = norms + most;
+  const LrnWindow window = {shape, DivideBy(shape.channels, most)};
   ForFloat(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const T *g = static_cast<const T*>(dy), *in = static_cast<const T*>(x);
-    ForEach(queue, n, LrnShareBody<T>{window, g, in, static_cast<const T*>(y), norms, shares});
-    MapEach(queue, n, static_cast<T*>(dx), LrnGradBody<T>{window, g, in, norms, shares});
+    for (int64_t done = 0; done < all; done += most) {
+      const int64_t n = all - done < most ? all - done : most;
+      const T *g = static_cast<const T*>(dy) + done, *in = static_cast<const T*>(x) + done, *out = static_cast<const T*>(y) + done;
+      ForEach(queue, n, LrnShareBody<T>{window, g, in, out, norms, shares});
+      MapEach(queue, n, static_cast<T*>(dx) + done, LrnGradBody<T>{window, g, in, norms, shares});
+    }
   });
 }
 

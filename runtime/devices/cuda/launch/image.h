@@ -11,7 +11,7 @@ struct LrnShape {
   float bias = 1, alpha = 1, beta = 0.5f;
 };
 void LaunchLrn(const Queue& queue, Type type, const LrnShape& shape, const void* x, void* y);
-// A float per element, twice.
+// Two floats for each element of a part: large tensors are gone through in parts.
 int64_t LrnGradScratchBytes(const LrnShape& shape);
 void LaunchLrnGrad(const Queue& queue, Type type, const LrnShape& shape, const void* dy, const void* x, const void* y,
                    void* dx, void* scratch);

@@ -113,14 +113,14 @@ absl::StatusOr<std::string> NameIn(const DnnDescriptor& config, const DnnDescrip
 }
 
 // Unimplemented where the device does not support it, or it needs more scratch than there may be.
-absl::StatusOr<DnnPlan> MakePlan(DnnDescriptor config, std::string name, const DnnLimits& limits, const DnnDescriptor& device) {
+absl::StatusOr<DnnPlan> MakePlan(DnnDescriptor config, std::string name, int64_t most_scratch) {
   DnnPlan made{std::move(name), 0, std::move(config), DnnDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)};
-  made.plan.Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, made.config).Set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, device);
+  made.plan.Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, made.config);  // which knows the device
   MR_RETURN_IF_ERROR(made.plan.Finalize("a plan"));
   MR_RETURN_IF_ERROR(made.plan.Get(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, &made.scratch_bytes));
-  if (made.scratch_bytes > limits.scratch_bytes) {
+  if (made.scratch_bytes > most_scratch) {
     return absl::UnimplementedError(
-        absl::StrCat("it needs ", made.scratch_bytes, " bytes of scratch, ", limits.scratch_bytes, " are allowed"));
+        absl::StrCat("it needs ", made.scratch_bytes, " bytes of scratch, ", most_scratch, " are allowed"));
   }
   return made;
 }
@@ -155,6 +155,15 @@ absl::StatusOr<DnnDescriptor> ConfigOf(const Engine& wanted, const ConvShape& sh
 
 }  // namespace
 
+int64_t MostScratchBytes(const ConvShape& shape, const DnnLimits& limits) {
+  const int64_t bytes = shape.type == Type::kDouble ? 8 : shape.type == Type::kFloat ? 4 : 2;
+  const auto elements = [](int64_t outer, const ConvShape::Sizes& size) { return outer * size[0] * size[1] * size[2]; };
+  const int64_t tensors = bytes * (elements(shape.batch * shape.in_channels, shape.in) +
+                                   elements(shape.batch * shape.out_channels, shape.out) +
+                                   elements(shape.out_channels * shape.in_channels / shape.groups, shape.kernel));
+  return std::max(limits.scratch_bytes, tensors / 8 * 9);  // with some room for what is rounded up
+}
+
 absl::StatusOr<DnnDescriptor> DnnDevice(int index) {
   const int32_t number = index;
   DnnDescriptor device(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
@@ -172,6 +181,7 @@ absl::StatusOr<DnnDescriptor> DnnDeviceDescribed(std::string_view json) {
 
 absl::StatusOr<std::vector<DnnPlan>> RankDnnPlans(const ConvShape& shape, const DnnLimits& limits, const DnnDescriptor& device) {
   MR_ASSIGN_OR_RETURN(const DnnDescriptor graph, DnnGraph(shape));
+  const int64_t most_scratch = MostScratchBytes(shape, limits);
   std::vector<DnnPlan> plans;
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     absl::StatusOr<std::vector<DnnDescriptor>> configs = Configs(graph, device, mode);
@@ -183,7 +193,7 @@ absl::StatusOr<std::vector<DnnPlan>> RankDnnPlans(const ConvShape& shape, const 
       if (!allowed) continue;
       MR_ASSIGN_OR_RETURN(std::string name, NameIn(config, engine));
       if (std::any_of(plans.begin(), plans.end(), [&](const DnnPlan& plan) { return plan.name == name; })) continue;
-      absl::StatusOr<DnnPlan> plan = MakePlan(std::move(config), std::move(name), limits, device);
+      absl::StatusOr<DnnPlan> plan = MakePlan(std::move(config), std::move(name), most_scratch);
       if (plan.ok()) plans.push_back(*std::move(plan));
     }
   }
@@ -202,7 +212,7 @@ absl::StatusOr<DnnPlan> NamedDnnPlan(const ConvShape& shape, const DnnLimits& li
   if (wanted.version != version) return refused(absl::StrCat("this is version ", version, "; plan again"));
   absl::StatusOr<DnnDescriptor> config = ConfigOf(wanted, shape, limits, device);
   if (!config.ok()) return refused(config.status().message());
-  absl::StatusOr<DnnPlan> plan = MakePlan(*std::move(config), name, limits, device);
+  absl::StatusOr<DnnPlan> plan = MakePlan(*std::move(config), name, MostScratchBytes(shape, limits));
   if (!plan.ok()) return refused(plan.status().message());
   return plan;
 }

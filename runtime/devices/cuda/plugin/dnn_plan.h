@@ -23,9 +23,13 @@ absl::StatusOr<DnnDescriptor> DnnDeviceDescribed(std::string_view json);
 
 struct DnnLimits {
   bool tf32 = false;  // floats may be rounded to TF32 in products
+  // What a plan may take, and beyond it room for copies of its own tensors in another layout: the fast engines for float32
+  // want these, and which engine is taken must not depend on the budget, which changes no bits.
   int64_t scratch_bytes = int64_t{512} << 20;
   int plans = 10;
 };
+
+int64_t MostScratchBytes(const ConvShape& shape, const DnnLimits& limits);
 
 struct DnnPlan {
   // cuDNN's version, its number of the engine, the settings of its knobs: what makes the same plan again.
