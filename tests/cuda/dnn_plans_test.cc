@@ -12,52 +12,29 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "cuda/kernels/merge.h"
 #include "cuda/kernels/register.h"
 #include "cuda/plugin/dnn_plan.h"
-#include "millrace/session.h"
-#include "models/models.h"
+#include "millrace/device.h"
+#include "planned_device.h"
 
 namespace millrace::cuda {
 namespace {
 
-// As cuDNN writes them, with the figures of data sheets.
-std::string Hopper(const char* name, int64_t memory_bytes, int memory_khz) {
-  return absl::StrCat(
-      R"({"maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],"regsPerBlock":65536,)",
-      R"("multiProcessorCount":132,"warpSize":32,"maxSharedMemoryPerBlock":49152,"maxSharedMemoryPerBlockOptin":232448,)",
-      R"("reservedSharedMemoryPerBlock":1024,"maxRegistersPerSM":65536,"maxCtasPerSM":32,"maxThreadsPerBlock":1024,)",
-      R"("maxThreadsPerSM":2048,"pciDeviceId":0,"isTccDriver":0,"supportCoopLaunch":1,"totalGlobalMem":)", memory_bytes,
-      R"(,"smClockRateKHz":1980000,"memClockRateKHz":)", memory_khz,
-      R"(,"l2CacheSize":52428800,"cudaDeviceId":0,"deviceVer":900,"driverVer":13000,"deviceName":")", name, "\"}");
-}
-
 struct Asked {
-  int convolutions = 0, with_plan = 0;
+  int with_plan = 0;
   size_t fewest = SIZE_MAX, most = 0;  // plans
   int64_t most_scratch = 0;            // of the first
   std::set<std::string> without;
 };
 
-class NamedConvolution final : public Convolution {
+// Keeps what it was asked.
+class AskedDevice final : public PlannedDevice {
  public:
-  explicit NamedConvolution(const DnnPlan& plan) : name_(plan.name), scratch_bytes_(plan.scratch_bytes) {}
-  int64_t scratch_bytes() const override { return scratch_bytes_; }
-  std::string algorithm() const override { return name_; }
-  absl::Status Run(const Queue&, void*, void*, void*, void*) const override { return absl::UnimplementedError("no device"); }
-
- private:
-  const std::string name_;
-  const int64_t scratch_bytes_;
-};
-
-// A device whose convolutions are planned and cannot run.
-class PlanningServices final : public DeviceServices {
- public:
-  PlanningServices(const DnnDescriptor& device, bool tf32) : device_(device), limits_{.tf32 = tf32} {}
+  using PlannedDevice::PlannedDevice;
   const Asked& asked() const { return asked_; }
 
   absl::StatusOr<std::unique_ptr<Convolution>> PlanConvolution(const ConvShape& shape) override {
-    ++asked_.convolutions;
     const auto plans = RankDnnPlans(shape, limits_, device_);
     if (!plans.ok()) {
       asked_.without.insert(absl::StrCat(shape.in_channels, " to ", shape.out_channels, ": ", plans.status().message()));
@@ -74,21 +51,10 @@ class PlanningServices final : public DeviceServices {
       const auto again = NamedDnnPlan(shape, limits_, device_, plan.name);
       EXPECT_TRUE(again.ok() && again->scratch_bytes == plan.scratch_bytes) << plan.name << ": " << again.status();
     }
-    return std::make_unique<NamedConvolution>(first);
+    return std::make_unique<PlannedConvolution>(first);
   }
-
-  Queue QueueOf(const KernelContext&) override { return {}; }
-  absl::Status Launched(const Queue&) override { return absl::OkStatus(); }
-  absl::StatusOr<std::unique_ptr<Product>> PlanProduct(const ProductShape&) override { return absl::UnimplementedError(""); }
-  absl::StatusOr<std::shared_ptr<const CompiledFusion>> CompileFusion(const std::string&) override {
-    return absl::UnimplementedError("");
-  }
-  absl::Status LoadState(const Queue&, void*, const void*, int64_t) override { return absl::OkStatus(); }
-  absl::Status StoreState(const Queue&, void*, const void*, int64_t) override { return absl::OkStatus(); }
 
  private:
-  const DnnDescriptor& device_;
-  const DnnLimits limits_;
   Asked asked_;
 };
 
@@ -108,19 +74,10 @@ bool IsConvolution(const std::string& op) { return absl::StartsWith(op, "Conv2D"
 
 // The nodes of a training step that are convolutions, one of each kind.
 std::vector<OpInstance> Convolutions(const Model& model) {
-  auto graph = BuildModel(model.name, model.options);
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  Session::FeedTypes feeds;
-  for (int32_t i = 0; i < graph->num_ids(); ++i) {
-    const Node& node = graph->node(NodeId{i});
-    if (node.op == "Placeholder") feeds[node.name] = node.outputs[0];
-  }
   SessionOptions options;
   options.device = "null";
   options.planning.strategy = "baseline";
-  auto session = Session::Create(*std::move(graph), options);
-  EXPECT_TRUE(session.ok()) << session.status();
-  const auto plan = (*session)->Plan(feeds, {"loss:0"}, {"train"});
+  const auto plan = PlanStep(model.name, model.options, options);
   EXPECT_TRUE(plan.ok()) << plan.status();
   std::map<std::string, OpInstance> kinds;
   for (const OpInstance& instance : (*plan)->instances) {
@@ -154,8 +111,7 @@ class DnnPlansTest : public ::testing::TestWithParam<Model> {
 TEST_P(DnnPlansTest, EveryConvolutionHasADeterministicPlanWithinTheScratchAllowed) {
   const std::vector<OpInstance> convolutions = Convolutions(GetParam());
   ASSERT_FALSE(convolutions.empty());
-  const std::pair<const char*, std::string> devices[] = {{"H100", Hopper("NVIDIA H100 80GB HBM3", int64_t{85} << 30, 2619000)},
-                                                         {"H200", Hopper("NVIDIA H200", int64_t{140} << 30, 3201000)}};
+  const std::pair<const char*, std::string> devices[] = {{"H100", H100()}, {"H200", H200()}};
   const struct {
     const char* name;
     DataType dtype;
@@ -169,7 +125,7 @@ TEST_P(DnnPlansTest, EveryConvolutionHasADeterministicPlanWithinTheScratchAllowe
     ASSERT_TRUE(device.ok()) << device.status();
     for (const auto& precision : precisions) {
       SCOPED_TRACE(absl::StrCat(device_name, " ", precision.name));
-      PlanningServices services(*device, precision.tf32);
+      AskedDevice services(*device, {.tf32 = precision.tf32});
       KernelRegistry kernels;
       RegisterCudaKernels(kernels, services);
       for (const OpInstance& convolution : convolutions) {
@@ -183,6 +139,36 @@ TEST_P(DnnPlansTest, EveryConvolutionHasADeterministicPlanWithinTheScratchAllowe
                   GetParam().name, device_name, precision.name, asked.with_plan, static_cast<int>(asked.fewest),
                   static_cast<int>(asked.most), static_cast<double>(asked.most_scratch) / (1 << 20));
     }
+  }
+}
+
+struct Size {
+  const char* name;
+  ModelOptions options;
+  double gigabytes;
+};
+
+// The large ones of bench/gpu_check.sh, with the scratch of cuDNN's engines and of the device's own kernels.
+TEST(DnnSizesTest, TheBenchsSizesFitTheirBudgets) {
+  if (cudnnGetVersion() < kOldestDnn) GTEST_SKIP();
+  const Size sizes[] = {
+      {"googlenet", {.batch = 15, .image_size = 2240}, 16}, {"googlenet", {.batch = 11, .image_size = 2240}, 12},
+      {"resnet", {.batch = 1, .image_size = 7500, .depth = 50}, 16}, {"deeplab", {.batch = 1, .image_size = 2048}, 16},
+      {"unet3d", {.batch = 1, .image_size = 192}, 16}, {"deepspeech", {.steps_unrolled = 400}, 12},
+  };
+  const auto device = DnnDeviceDescribed(H200());
+  ASSERT_TRUE(device.ok()) << device.status();
+  PlannedDevice services(*device);
+  KernelRegistry kernels;
+  RegisterCudaKernels(kernels, services);
+  SessionOptions options;
+  options.planning.fuse = true;
+  options.kernels = std::make_shared<const KernelRegistry>(
+      MergeKernels(kernels, CpuKernels(), [](const OpInstance&, std::unique_ptr<Kernel> kernel) { return kernel; }));
+  for (const Size& size : sizes) {
+    options.planning.device_memory_bytes = static_cast<int64_t>(size.gigabytes * 1e9);
+    const auto plan = PlanStep(size.name, size.options, options);
+    EXPECT_TRUE(plan.ok()) << size.name << ": " << plan.status();
   }
 }
 
