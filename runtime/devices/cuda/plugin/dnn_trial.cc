@@ -14,6 +14,9 @@ namespace millrace::cuda {
 namespace {
 
 constexpr int kMeasuredRuns = 3;
+// Of all runs together, in times of the best and in seconds: one engine that is a hundred times slower ends the trial, since
+// what is ranked behind it will hardly win.
+constexpr double kMostTimesBest = 40, kMostSeconds = 0.5;
 
 // A stream and two events for the time of a trial. Nothing here waits for the device as a whole, which is not allowed while
 // another thread captures a step.
@@ -94,11 +97,15 @@ absl::StatusOr<DnnTrial> TryDnnPlans(const std::vector<DnnPlan>& plans, const Co
   DnnTrial trial;
   if (input.failed() || output.failed() || filter.failed() || scratch.failed()) return trial;
   bool found = false;
+  double spent = 0;
   absl::Status refused;
   for (size_t i = 0; i < plans.size() && (measure || !found); ++i) {
+    if (found && spent > std::max(kMostSeconds, kMostTimesBest * trial.seconds)) break;
     const auto run = [&] {
-      return clock.Seconds(
+      const absl::StatusOr<double> seconds = clock.Seconds(
           [&] { return ExecuteDnnPlan(handle, plans[i], input.get(), filter.get(), output.get(), scratch.get()); });
+      if (seconds.ok()) spent += *seconds;
+      return seconds;
     };
     // The first run loads the kernel. One that is far behind already, even if some of its time went into that, is not run again.
     absl::StatusOr<double> seconds = run();
