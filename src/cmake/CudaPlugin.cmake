@@ -70,7 +70,10 @@ foreach(part CUDNN_INCLUDE_DIR CUDNN_LIBRARY CUBLASLT_INCLUDE_DIR CUBLASLT_LIBRA
   endif()
 endforeach()
 # Devices are described to cuDNN's graph interface since 9.8.
-file(STRINGS ${CUDNN_INCLUDE_DIR}/cudnn_version.h cudnn_lines REGEX "^#define CUDNN_(MAJOR|MINOR) +[0-9]+")
+set(cudnn_lines "")
+if(EXISTS ${CUDNN_INCLUDE_DIR}/cudnn_version.h)
+  file(STRINGS ${CUDNN_INCLUDE_DIR}/cudnn_version.h cudnn_lines REGEX "^#define CUDNN_(MAJOR|MINOR) +[0-9]+")
+endif()
 string(REGEX REPLACE "[^0-9;]" "" cudnn_version "${cudnn_lines}")
 string(REPLACE ";" "." cudnn_version "${cudnn_version}")
 if(cudnn_version VERSION_LESS 9.8)
