@@ -172,6 +172,15 @@ TEST(DnnSizesTest, TheBenchsSizesFitTheirBudgets) {
   }
 }
 
+TEST(DnnDeviceTest, WhatADeviceIsCanBeTakenToAnotherMachine) {
+  if (cudnnGetVersion() < kOldestDnn) GTEST_SKIP();
+  const auto device = DnnDeviceDescribed(H200());
+  ASSERT_TRUE(device.ok()) << device.status();
+  const auto text = DnnDeviceText(*device);
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_EQ(*text, H200());
+}
+
 TEST(DnnDeviceTest, ADeviceThatIsNotHereOrNotDescribedIsAnError) {
   if (cudnnGetVersion() < kOldestDnn) GTEST_SKIP();
   EXPECT_FALSE(DnnDeviceDescribed("{}").ok());

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <glog/logging.h>
+
 #include "absl/strings/str_cat.h"
 #include "cuda/plugin/cuda_errors.h"
 #include "millrace/status.h"
@@ -24,6 +26,10 @@ absl::StatusOr<std::unique_ptr<CudaServices>> CudaServices::Create(const std::st
   MR_RETURN_IF_ERROR(DnnStatus(cudnnCreate(&services->dnn_), "cudnnCreate"));
   MR_RETURN_IF_ERROR(DnnStatus(cudnnCreate(&services->planning_dnn_), "cudnnCreate"));
   MR_ASSIGN_OR_RETURN(services->dnn_device_, DnnDevice(index));
+  if (VLOG_IS_ON(1)) {
+    const absl::StatusOr<std::string> text = DnnDeviceText(services->dnn_device_);
+    VLOG(1) << device << ": to cuDNN " << cudnnGetVersion() << " it is " << (text.ok() ? *text : text.status().ToString());
+  }
   return services;
 }
 

@@ -179,6 +179,13 @@ absl::StatusOr<DnnDescriptor> DnnDeviceDescribed(std::string_view json) {
   return device;
 }
 
+absl::StatusOr<std::string> DnnDeviceText(const DnnDescriptor& device) {
+  constexpr int64_t kMost = 1 << 14;
+  std::vector<char> text;
+  MR_RETURN_IF_ERROR(device.Get(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, kMost, &text));
+  return std::string(text.begin(), std::find(text.begin(), text.end(), '\0'));
+}
+
 absl::StatusOr<std::vector<DnnPlan>> RankDnnPlans(const ConvShape& shape, const DnnLimits& limits, const DnnDescriptor& device) {
   MR_ASSIGN_OR_RETURN(const DnnDescriptor graph, DnnGraph(shape));
   const int64_t most_scratch = MostScratchBytes(shape, limits);

@@ -20,6 +20,8 @@ inline constexpr size_t kOldestDnn = 90800;
 // The device that plans are for: one that is here, or one that cuDNN's own text describes.
 absl::StatusOr<DnnDescriptor> DnnDevice(int index);
 absl::StatusOr<DnnDescriptor> DnnDeviceDescribed(std::string_view json);
+// What describes it to another machine.
+absl::StatusOr<std::string> DnnDeviceText(const DnnDescriptor& device);
 
 struct DnnLimits {
   bool tf32 = false;  // floats may be rounded to TF32 in products
