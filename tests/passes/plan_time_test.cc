@@ -47,6 +47,15 @@ Planned Plan(const std::string& model, const ModelOptions& model_options, const 
   return {ProcessSeconds() - start, (*session)->graph_summary().nodes, (*session)->last_run().predicted_peak_device_bytes};
 }
 
+// The shortest of a few runs: what else the machine does only adds.
+template <typename Run>
+Planned Shortest(Run run) {
+  constexpr int kRuns = 5;
+  Planned shortest = run();
+  for (int i = 1; i < kRuns; ++i) shortest.seconds = std::min(shortest.seconds, run().seconds);
+  return shortest;
+}
+
 // A recurrent network of that many steps, about 35 nodes each.
 Planned PlanSteps(const std::string& strategy, int64_t steps, int64_t budget_bytes) {
   PlanningOptions planning;
@@ -59,8 +68,11 @@ class PlanTimeTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(PlanTimeTest, GrowsAboutAsTheGraphDoes) {
   constexpr int64_t kSteps = 100, kTimes = 4;
-  const Planned small = PlanSteps(GetParam(), kSteps, PlanSteps("baseline", kSteps, 0).peak_bytes * 7 / 10);
-  const Planned large = PlanSteps(GetParam(), kTimes * kSteps, PlanSteps("baseline", kTimes * kSteps, 0).peak_bytes * 7 / 10);
+  const auto plan = [](int64_t steps) {
+    const int64_t budget_bytes = PlanSteps("baseline", steps, 0).peak_bytes * 7 / 10;
+    return Shortest([=] { return PlanSteps(GetParam(), steps, budget_bytes); });
+  };
+  const Planned small = plan(kSteps), large = plan(kTimes * kSteps);
   EXPECT_GT(large.nodes, 3 * small.nodes);
   // Quadratic would be 16 times; caches and a busy machine are given room.
   EXPECT_LT(large.seconds, 11 * small.seconds) << small.nodes << " and " << large.nodes << " nodes";
@@ -76,12 +88,12 @@ TEST(PortfolioTimeTest, FifteenThousandNodesTakeFewTimesWhatOnePlanTakes) {
   const ModelOptions resnet = {.batch = 16, .image_size = 224, .depth = 302};
   PlanningOptions baseline, planned;
   baseline.strategy = "baseline";
-  const Planned once = Plan("resnet", resnet, baseline);
+  const Planned once = Shortest([&] { return Plan("resnet", resnet, baseline); });
   planned.device_memory_bytes = once.peak_bytes / 4;
   const Planned whole = Plan("resnet", resnet, planned, kSlowLink);
   EXPECT_GT(whole.nodes, 9000);
   // 9 times have been seen; a pass that is quadratic takes hundreds.
-  EXPECT_LT(whole.seconds, 30 * std::min(once.seconds, Plan("resnet", resnet, baseline).seconds));
+  EXPECT_LT(whole.seconds, 30 * once.seconds);
 }
 
 // What comes before the search and the first plan is finished; orders, rewritings and trials beyond that are not looked at.
@@ -91,7 +103,7 @@ TEST(PortfolioTimeTest, StopsWhenItsTimeIsOver) {
   planned.device_memory_bytes = Plan("resnet", resnet, planned).peak_bytes / 6;
   const Planned whole = Plan("resnet", resnet, planned, kSlowLink);
   planned.plan_seconds = 1e-6;
-  const Planned first = Plan("resnet", resnet, planned, kSlowLink);
+  const Planned first = Shortest([&] { return Plan("resnet", resnet, planned, kSlowLink); });
   EXPECT_LE(first.peak_bytes, planned.device_memory_bytes);
   EXPECT_LT(first.seconds, 0.8 * whole.seconds);
 }
