@@ -31,6 +31,9 @@ constexpr double kNearBoundOfFew = 1.003;  // the same for a graph of few operat
 constexpr double kLeastGain = 0.999;     // a round must gain this much to be followed by another
 // Of the step: how much earlier than necessary bytes may come back. The first is the default.
 constexpr double kAnchorSlack[] = {0.05, 0.02, 0.12, 0.3};
+// Of the budget: what the link brings in that time at most, in a large graph, whose step may move many times its memory.
+// What comes much earlier takes the room of what is about to leave, and operations wait.
+constexpr double kSlackOfLarge = 1.0 / 16;
 // Of the step: PlacementPolicy's bounds, tried in turn.
 constexpr double kLongLived[] = {0.1, -1, 0.3, 0.02, 0.05, 0.2, 0.5};
 constexpr size_t kFewPolicies = 2;
@@ -187,8 +190,7 @@ class Portfolio {
       selection = SelectGaps(gaps_, target, settings.window, settings.weights, carrying);
       work_.Spend(selection.work);
     }
-    const std::vector<int32_t> anchors = ChooseAnchors(
-        gaps_, target.budget_bytes, selection, kAnchorSlack[settings.slack] * gaps_.compute_seconds());
+    const std::vector<int32_t> anchors = ChooseAnchors(gaps_, target.budget_bytes, selection, SlackSeconds(settings));
     Trial trial{settings, {}, DecisionsOf(gaps_, selection, anchors)};
     trial.result = SimulateTrial(gaps_, {budget_, target.set_aside, 0}, trial.decisions);
     work_.Spend(TrialWork(gaps_, trial.decisions.size()));
@@ -197,6 +199,12 @@ class Portfolio {
 
   int64_t TargetBytes(const Settings& settings) const {
     return static_cast<int64_t>(kTargets[settings.target] * static_cast<double>(budget_));
+  }
+
+  double SlackSeconds(const Settings& settings) const {
+    const double slack = kAnchorSlack[settings.slack] * gaps_.compute_seconds();
+    if (gaps_.num_operations() <= kLargeGraph) return slack;
+    return std::min(slack, kSlackOfLarge * static_cast<double>(budget_) * gaps_.seconds_per_byte_in);
   }
 
   void Try(double window, const TransferWeights& weights) {
