@@ -20,6 +20,7 @@ struct DevicePlan {
   GapGraph gaps;  // of `device`, once a policy has looked for them
   RemoteWaits remote_waits;
   SwapChoice choice;
+  bool decided = false;  // the choice is the policy's last word
   Schedule schedule;
   MemoryAssignment memory;
   SwapNodes swaps;

@@ -13,6 +13,7 @@
 #include "passes/order/order_levels.h"
 #include "passes/order/partition.h"
 #include "passes/plan_devices.h"
+#include "passes/plan_found.h"
 #include "passes/plan_search.h"
 #include "passes/rewrite/whole_update_times.h"
 #include "passes/strategy.h"
@@ -188,8 +189,8 @@ using Clock = std::chrono::steady_clock;
 
 // Of what is left: for one order of several that are planned in full, the fastest looking first.
 constexpr double kWorkForTheFirst = 0.65;
-// Of the work that a graph is worth whose updates may be made in parts: for that, and for whole ones, which get what is left, too.
-constexpr double kWorkForParts = 0.85, kWorkForWhole = 0.3;
+// Of the work that another variant of a graph is worth: for its search.
+constexpr double kWorkForOthers = 0.3;
 // A plan may take so much less than the look at its order.
 constexpr double kLeastOfLook = 0.94;
 
@@ -209,6 +210,53 @@ WorkBudget PartOfWork(const Prepared& prepared, double part) {
   return WorkBudget(static_cast<int64_t>(part * static_cast<double>(SearchWork(prepared.graph.num_nodes()))));
 }
 
+// A graph as prepared for a request.
+struct Variant {
+  const CompileRequest* request = nullptr;
+  Prepared* prepared = nullptr;
+};
+
+// The fastest plan of what the search finds for the variants of one graph, on one device with a budget. The first is worth all the work, and
+// its errors count.
+absl::StatusOr<Compiled> FindFastest(const std::vector<Variant>& variants, const Strategy& strategy, const PlanLimits& limits) {
+  const PlanningOptions& options = variants[0].request->options;
+  const int64_t worth = SearchWork(variants[0].prepared->graph.num_nodes());
+  WorkBudget work(worth);
+  std::vector<FoundOrder> found;
+  std::vector<size_t> variant_of;
+  for (size_t v = 0; v < variants.size() && (v == 0 || Clock::now() < limits.deadline); ++v) {
+    const auto& [request, prepared] = variants[v];
+    prepared->summary = Summarize(prepared->graph);
+    WorkBudget own = PartOfWork(*prepared, v == 0 ? 1 : kWorkForOthers);
+    PlanLimits search = limits;
+    search.work = &own;
+    if (options.plan_seconds > 0) search.deadline -= std::max(Clock::duration(0), limits.deadline - Clock::now()) / 2;
+    const int64_t before = own.left();
+    absl::StatusOr<std::vector<FoundOrder>> orders = SearchOrders(*request, *prepared, strategy, search);
+    work.Spend(before - own.left());
+    if (v > 0 && absl::IsResourceExhausted(orders.status())) continue;
+    MR_RETURN_IF_ERROR(orders.status());
+    std::move(orders->begin(), orders->end(), std::back_inserter(found));
+    variant_of.resize(found.size(), v);
+  }
+  PlanLimits plans = limits;
+  plans.work = &work;
+  plans.residents_leave = !variants[0].request->disk_tier;
+  std::vector<size_t> fastest;
+  {
+    const PassClock::Run run(variants[0].request->clock, "choose swaps");
+    fastest = PlanFound(options.BudgetOf(0), plans, worth, static_cast<int64_t>((1 - variants[0].request->work) * static_cast<double>(worth)), found);
+  }
+  absl::StatusOr<Compiled> best = absl::InternalError("nothing was found");
+  for (size_t k = 0; k < fastest.size() && !best.ok(); ++k) {
+    auto& [ordered, looked] = found[fastest[k]];
+    const auto& [request, prepared] = variants[variant_of[fastest[k]]];
+    best = PlanOrdered(*request, *prepared, strategy, std::move(ordered), limits, std::move(looked));
+    if (!best.ok() && !absl::IsResourceExhausted(best.status())) return best;
+  }
+  return best;
+}
+
 absl::StatusOr<Compiled> FindPlan(const CompileRequest& request, Prepared& prepared, const PlanLimits& limits, WorkBudget& work) {
   MR_ASSIGN_OR_RETURN(const Strategy* strategy, FindStrategy(request.options.strategy));
   prepared.summary = Summarize(prepared.graph);
@@ -216,6 +264,9 @@ absl::StatusOr<Compiled> FindPlan(const CompileRequest& request, Prepared& prepa
     MR_RETURN_IF_ERROR(CheckTflmsFilters(request.graph, prepared.graph, request.options.tflms));
   }
   if (strategy->order == Strategy::Order::kBest && request.options.partition_size == 0) {
+    if (request.options.num_devices() == 1 && request.options.BudgetOf(0) > 0) {
+      return FindFastest({{&request, &prepared}}, *strategy, limits);
+    }
     // The search plans quickly; what it finds is planned in full, for which it leaves half of the time.
     PlanLimits search = limits, full = limits;
     search.work = full.work = &work;
@@ -265,23 +316,15 @@ absl::StatusOr<Compiled> FindPlan(const CompileRequest& request, Prepared& prepa
 // Updates in parts may be the wrong choice: whole ones leave fewer nodes to search among, and where both orders come near their
 // bounds one bound may be lower; of single ops it is more of them. So both are planned, and the faster taken.
 absl::StatusOr<Compiled> FindPlanOfParts(const CompileRequest& request, Prepared& prepared, const PlanLimits& limits) {
-  const bool asked_for = request.options.update_part_bytes != PlanningOptions::kAutoBytes;
+  MR_ASSIGN_OR_RETURN(const Strategy* strategy, FindStrategy(request.options.strategy));
+  if (Clock::now() >= limits.deadline) return FindFastest({{&request, &prepared}}, *strategy, limits);
   WholeUpdateTimes times(prepared.graph, request.ops, request.oracle);
-  WorkBudget work = PartOfWork(prepared, asked_for ? 1 : kWorkForParts);
-  MR_ASSIGN_OR_RETURN(Compiled parts, FindPlan(request, prepared, limits, work));
-  if (asked_for || Clock::now() >= limits.deadline) return parts;
   CompileRequest whole_request{request.graph,   request.ops,            times,
                                request.signature, request.options,      request.machine,
                                request.variable_types, request.disk_tier, request.clock};
   whole_request.options.update_part_bytes = 0;
   MR_ASSIGN_OR_RETURN(Prepared prepared_whole, Prepare(whole_request));
-  WorkBudget work_for_whole = PartOfWork(prepared_whole, kWorkForWhole);
-  work_for_whole.Spend(std::min<int64_t>(0, -work.left()));
-  absl::StatusOr<Compiled> whole = FindPlan(whole_request, prepared_whole, limits, work_for_whole);
-  if (!whole.ok() && !absl::IsResourceExhausted(whole.status())) return whole;
-  absl::StatusOr<Compiled> best = std::move(parts);
-  if (whole.ok()) KeepFaster(std::move(whole), best);
-  return best;
+  return FindFastest({{&request, &prepared}, {&whole_request, &prepared_whole}}, *strategy, limits);
 }
 
 }  // namespace
@@ -300,8 +343,9 @@ absl::StatusOr<Compiled> Compile(CompileRequest request) {
     request.signature.targets.clear();
   }
   WorkBudget work = PartOfWork(prepared, 1);
-  MR_ASSIGN_OR_RETURN(Compiled compiled, prepared.sliced_updates > 0 ? FindPlanOfParts(request, prepared, limits)
-                                                                     : FindPlan(request, prepared, limits, work));
+  const bool chosen_parts = prepared.sliced_updates > 0 && request.options.update_part_bytes == PlanningOptions::kAutoBytes;
+  MR_ASSIGN_OR_RETURN(Compiled compiled, chosen_parts ? FindPlanOfParts(request, prepared, limits)
+                                                      : FindPlan(request, prepared, limits, work));
   compiled.stopped = prepared.stopped;
   NoteDeadline(request, limits, left, compiled);
   // The plan is checked from its steps alone, by code that shares nothing with the passes.

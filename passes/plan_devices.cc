@@ -9,8 +9,7 @@
 #include "millrace/status.h"
 #include "passes/access/sent_values.h"
 #include "passes/planner/gaps.h"
-#include "passes/planner/timed_cut_bound.h"
-#include "passes/planner/transfer_bound.h"
+#include "passes/planner/lower_bound.h"
 #include "passes/swaps/choose_swaps.h"
 
 namespace millrace {
@@ -20,14 +19,6 @@ namespace {
 int64_t MaxJoinedBytes(int64_t budget_bytes) {
   constexpr int64_t kUnlimited = int64_t{64} << 20;
   return budget_bytes > 0 ? std::min(kUnlimited, budget_bytes / 32) : kUnlimited;
-}
-
-// `plan_seconds`: what the plan at hand takes.
-double LowerBound(const GapGraph& gaps, int64_t budget_bytes, double plan_seconds) {
-  if (budget_bytes == 0) return gaps.compute_seconds();
-  const double bound = CutBound(gaps, budget_bytes);
-  if (bound >= plan_seconds) return bound;
-  return std::max({bound, TimedCutBound(gaps, budget_bytes), TransferBound(gaps, budget_bytes, plan_seconds)});
 }
 
 // Of the busier lane: no step is shorter.
@@ -58,7 +49,7 @@ absl::Status PlanMemory(const CompileRequest& request, const PlanningOptions& op
     return absl::OkStatus();
   }
   // The policy decides on storages and times alone …
-  {
+  if (!plan.decided) {
     const PassClock::Run run(request.clock, "choose swaps");
     PlanLimits allowed = limits;
     allowed.residents_leave = !request.disk_tier;
@@ -89,16 +80,17 @@ absl::Status PlanMemory(const CompileRequest& request, const PlanningOptions& op
   return absl::OkStatus();
 }
 
-// One device's as it was looked at, in no partitions yet; empty when it must be made again.
+// One device's as it was looked at, in no partitions yet or decided; empty when it must be made again.
 std::vector<DevicePlan> Reusable(std::vector<DevicePlan> looked, Graph& graph) {
   if (looked.size() != 1) return {};
   DevicePlan& plan = looked[0];
   const std::vector<int32_t>& partition = plan.device.access.partition;
   const auto other = [&](int32_t p) { return p != partition.front(); };
-  if (std::any_of(partition.begin(), partition.end(), other)) return {};
+  // Nodes that run at once were joined within those: with other cuts they would be joined otherwise.
+  if (!plan.decided && std::any_of(partition.begin(), partition.end(), other)) return {};
   NameAndCut(graph, plan.device);
   if (plan.gaps.graph != nullptr) plan.gaps.graph = &plan.device.access;
-  plan.choice = SwapChoice();
+  if (!plan.decided) plan.choice = SwapChoice();
   return looked;
 }
 

@@ -30,6 +30,8 @@ struct CompileRequest {
   std::map<std::string, TensorType> variable_types;  // of variables that exist already
   bool disk_tier = false;  // what the host budget has no room for goes to disk
   PassClock* clock = nullptr;
+  // planned, one device: how much is searched, in parts of what SearchWork says. A plan of more work is never longer.
+  double work = 1;
 };
 
 // The graph before any order is chosen: pruned, inlined, typed, placed.

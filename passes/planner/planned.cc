@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
-#include <random>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -12,50 +12,35 @@
 #include "passes/access/schedule.h"
 #include "passes/memory/assign_memory.h"
 #include "passes/planner/gaps.h"
+#include "passes/planner/improve_plan.h"
+#include "passes/planner/lower_bound.h"
 #include "passes/planner/pack_trial.h"
 #include "passes/planner/place.h"
 #include "passes/planner/select_gaps.h"
 #include "passes/planner/trial.h"
-#include "passes/planner/vary_weights.h"
+#include "passes/planner/trial_settings.h"
 #include "passes/swaps/choose_swaps.h"
 
 namespace millrace {
 namespace {
 
-constexpr double kWindows[] = {1, 0.5, 2, 4, 0};
 constexpr double kCriticalWindows[] = {1, 0.5, 2};
 constexpr int kCriticalRounds = 3;
 constexpr double kHidden = 1.002;        // step / compute at which there is nothing left to gain
 constexpr double kNearBound = 1.01;       // step / cut bound, likewise
 constexpr double kNearBoundOfFew = 1.003;  // the same for a graph of few operations, whose trials are cheap
 constexpr double kLeastGain = 0.999;     // a round must gain this much to be followed by another
-// Of the step: how much earlier than necessary bytes may come back. The first is the default.
-constexpr double kAnchorSlack[] = {0.05, 0.02, 0.12, 0.3};
-// Of the budget: what the link brings in that time at most, in a large graph, whose step may move many times its memory.
-// What comes much earlier takes the room of what is about to leave, and operations wait.
+// Of the budget: what the link brings in the time that bytes come back early, at most, in a large graph, whose step may move many
+// times its memory. What comes much earlier takes the room of what is about to leave, and operations wait.
 constexpr double kSlackOfLarge = 1.0 / 16;
-// Of the step: PlacementPolicy's bounds, tried in turn.
-constexpr double kLongLived[] = {0.1, -1, 0.3, 0.02, 0.05, 0.2, 0.5};
 constexpr size_t kFewPolicies = 2;
-// What goes home when the next step begins, in parts of what the best trial without that copies home. The first setting
-// carries nothing over the step's end, the second only what leaves after its first use.
-constexpr double kCarried[] = {-1, 0, 0.2, 0.1, 0.4, 0.7};
-constexpr size_t kCarriedTargets = 4;
 // Of the step without stalls: copies of variables that take less are not worth it.
 constexpr double kWorthCarrying = 0.02;
-// Other prices of transfers, and other variables that stay: the search ends when so many in a row were of no use.
-constexpr int kPatience = 150, kSwitch = 25;
-// Variables of at least this part of the budget are exchanged, for one of so many policies and targets; trials that take so much
-// longer than the best plan are not placed.
-constexpr int64_t kExchangedParts = 2000;
+// Moves at random: trials that take so much longer than the best plan are not placed. Moves of variables are, under so many policies.
+constexpr double kWorthMoving = 1.03;
 constexpr uint32_t kHomePolicies = 3;
-constexpr size_t kExchangeTargets[] = {0, 7, 8, 9, 10, 1};
-constexpr double kWorthExchanging = 1.06;
 // A trial this much slower than the best plan is not placed: placing gains less.
 constexpr double kWorthPlacing = 1.15;
-// Parts of the budget that trials may plan for, so that placing finds holes. The first is the default.
-constexpr double kTargets[] = {1, 0.97, 0.94, 0.9, 0.85, 0.8, 0.7, 0.985, 0.99, 0.98, 0.975};
-constexpr size_t kDescendTargets = 8;  // of them
 // Trials that are placed, the best first.
 constexpr size_t kPlacedTrials = 3;
 // Quick plans of more operations are told apart by their trials alone; smaller ones are replayed, too, which may even be faster.
@@ -84,17 +69,15 @@ int QuickTrialsFor(int32_t operations) {
   return operations > kManyOperations ? 1 : std::clamp(8'000 / std::max(operations, 1), 2, 8);
 }
 
-// Parts of a plan's work: for trials, before the best are packed, and for what is carried over the step's end.
-constexpr double kWorkForTrials = 0.4, kWorkForCarrying = 0.2;
+// Parts of the work for a first plan: for trials, before the best are packed, and what packing leaves to others.
+constexpr double kWorkForTrials = 0.4, kLeftByPacking = 0.2;
 // Of what is left of it: for one packing that does not fit.
 constexpr int64_t kPackingParts = 4;
+// Of all work that a graph is worth, the same for a packing in a move.
+constexpr int64_t kMovePackingParts = 12;
 
-// Variables and constants of more than this part of the budget are worth trials of their own, and this part of the work.
+// Variables and constants of more than this part of the budget are worth moves of their own.
 constexpr int64_t kHomeParts = 4;
-constexpr double kWorkForHomes = 0.15;
-// The first few targets, and others where that leaves half of the work for packing.
-constexpr size_t kHomeTargets[] = {0, 1, 2, 7, 8, 9}, kFirstHomeTargets = 3;
-constexpr size_t kPlacedHomeTrials = 10;
 
 int64_t HomeBytes(const GapGraph& gaps) {
   int64_t bytes = 0;
@@ -114,28 +97,30 @@ class Portfolio {
         effort_(limits.effort),
         deadline_(limits.deadline),
         bound_(CutBound(gaps, budget_bytes)),
-        goal_(std::max(kHidden * gaps.compute_seconds(),
-                       (gaps.num_operations() <= kReplayedOperations ? kNearBoundOfFew : kNearBound) * bound_)),
+        goal_(Goal()),
         known_(limits.known_seconds),
         may_carry_(limits.residents_leave),
         homes_matter_(limits.effort == PlanEffort::kFull && HomeBytes(gaps) > budget_bytes / kHomeParts),
         work_(work),
-        end_(work.left() - static_cast<int64_t>(limits.work_part * static_cast<double>(work.left()))) {}
+        end_(work.left() - static_cast<int64_t>(limits.work_part * static_cast<double>(work.left()))),
+        packing_work_(SearchWork(gaps.num_operations()) / kMovePackingParts) {}
 
-  // ResourceExhausted when nothing could be placed, Aborted when nothing is faster than what is known.
-  absl::StatusOr<Placement> Run() {
-    const int64_t carrying = Part(may_carry_ ? kWorkForCarrying : 0);
-    const int64_t homes = Part(kWorkForHomes);
+  // The fastest of a few trials, as simulated, or placed where that is as good as free.
+  Placement Quick() {
+    TryWhatWasWaitedFor(QuickTrialsFor(gaps_.num_operations()));
+    if (gaps_.num_operations() <= kPlacedOperations && best_trial() > goal_) Place(trials_.front(), 0);
+    if (best_.ok() && best_->step_seconds < best_trial()) return *std::move(best_);
+    return Unplaced();
+  }
+
+  // A first plan. Aborted when none is faster than what is known.
+  absl::Status Begin() {
     reserve_ = Part(1 - kWorkForTrials);
-    if (effort_ == PlanEffort::kQuick) {
-      TryWhatWasWaitedFor(QuickTrialsFor(gaps_.num_operations()));
-      if (gaps_.num_operations() <= kPlacedOperations && best_trial() > goal_) Place(trials_.front(), 0);
-      if (best_.ok() && best_->step_seconds < best_trial()) return std::move(best_);
-      return Unplaced();
-    }
+    const int64_t left_by_packing = Part(kLeftByPacking);
     if (known_ <= kHidden * bound_) return absl::AbortedError("a plan is known that is hardly longer than this one's bound");
     if (gaps_.num_operations() > kLargeGraph && TryTargets()) {
-      if (gaps_.num_operations() > kManyOperations) return std::move(best_);
+      finished_ = gaps_.num_operations() > kManyOperations;
+      if (finished_) return absl::OkStatus();
     } else {
       TryWindows();
       TryCriticalWeights();
@@ -144,14 +129,38 @@ class Portfolio {
       if (gaps_.num_operations() <= kReplayedOperations) Place(trials_.front(), 0);
       if (!best_.ok()) return absl::AbortedError("a faster plan is known");
     }
-    reserve_ = carrying;
+    reserve_ = left_by_packing;
     PackTheBest();
     if (!Done() && (!best_.ok() || gaps_.num_operations() <= kReplayedOperations)) PlaceTheBest();
-    Descend();
-    if (homes_matter_ && best_.ok() && !Done()) SpreadHomes(homes);
-    if (best_.ok()) Vary();
+    return absl::OkStatus();
+  }
+
+  // Changes the best plan's settings for as long as there are so many units of work, and moves that are of use.
+  void Improve(int64_t units) {
+    if (finished()) return;
+    if (!improver_) BeginToImprove();
+    end_ = work_.left() - units;
     reserve_ = 0;
-    if (MayCarry()) Carry();
+    while (!finished()) {
+      if (!MayTry()) return;
+      const std::vector<SwapDecision>& decisions = best_.ok() ? best_->choice.decisions : trials_.front().decisions;
+      const std::optional<Move> move = improver_->Next(settings_, decisions);
+      finished_ = !move;
+      if (!move) return;
+      const int64_t before = left();
+      const double longer = step_seconds();
+      const double trial_seconds = Make(*move);
+      improver_->Told(*move, before - left(), step_seconds() < longer ? 1 - step_seconds() / longer : 0, trial_seconds);
+    }
+  }
+
+  bool finished() const { return finished_ || Done(); }
+  int64_t left() const { return work_.left() - end_; }
+  // Infinite when nothing has been placed.
+  double step_seconds() const { return best_.ok() ? best_->step_seconds : kNotKnown; }
+
+  // ResourceExhausted when nothing could be placed, Aborted when nothing is faster than what is known.
+  absl::StatusOr<Placement> Take() {
     if (!best_.ok() && known_ < kNotKnown) return absl::AbortedError("a faster plan is known");
     return std::move(best_);
   }
@@ -159,27 +168,20 @@ class Portfolio {
  private:
   static constexpr size_t kPacked = std::size(kLongLived);
 
-  // What a plan is made with; the numbers are indices of the lists above.
-  struct Settings {
-    double window = 1;
-    TransferWeights weights;
-    size_t target = 0, slack = 0, policy = 0, carried = 0;
-  };
   struct Trial {
-    Settings settings;
+    TrialSettings settings;
     TrialResult result;
     std::vector<SwapDecision> decisions;
   };
 
   bool Late() const { return deadline_ != kNoDeadline && std::chrono::steady_clock::now() >= deadline_; }
-  int64_t left() const { return work_.left() - end_; }
   int64_t Part(double part) const { return static_cast<int64_t>(part * static_cast<double>(left())); }
   // Every phase leaves a part of the work to the next.
   bool MayTry() const { return left() > reserve_ && !Late(); }
   // What is not faster than this is of no use.
   double ToBeat() const { return (1 - 1e-4) * (best_.ok() ? std::min(best_->step_seconds, known_) : known_); }
 
-  Trial MakeTrial(const Settings& settings, std::vector<int64_t> set_aside = {}) {
+  Trial MakeTrial(const TrialSettings& settings, std::vector<int64_t> set_aside = {}) {
     const MemoryTarget target{TargetBytes(settings), std::move(set_aside), small_};
     Carrying carrying{settings.carried > 0};
     Selection selection = SelectGaps(gaps_, target, settings.window, settings.weights, carrying);
@@ -197,11 +199,11 @@ class Portfolio {
     return trial;
   }
 
-  int64_t TargetBytes(const Settings& settings) const {
+  int64_t TargetBytes(const TrialSettings& settings) const {
     return static_cast<int64_t>(kTargets[settings.target] * static_cast<double>(budget_));
   }
 
-  double SlackSeconds(const Settings& settings) const {
+  double SlackSeconds(const TrialSettings& settings) const {
     const double slack = kAnchorSlack[settings.slack] * gaps_.compute_seconds();
     if (gaps_.num_operations() <= kLargeGraph) return slack;
     return std::min(slack, kSlackOfLarge * static_cast<double>(budget_) * gaps_.seconds_per_byte_in);
@@ -234,7 +236,7 @@ class Portfolio {
   // False where none packs.
   bool TryTargets() {
     for (const size_t target : kTargetsOfMany) {
-      Settings settings;
+      TrialSettings settings;
       settings.target = target;
       if (TargetBytes(settings) < gaps_.largest_working_set()) return false;
       const bool last = target == kTargetsOfMany[std::size(kTargetsOfMany) - 1];
@@ -257,63 +259,63 @@ class Portfolio {
 
   // Whether copies home of variables are worth thinking of.
   bool MayCarry() {
-    if (!may_carry_ || Done() || Late()) return false;
+    if (!may_carry_) return false;
     for (const SwapDecision& d : trials_.front().decisions) {
       if (d.copy_out && d.before == SwapDecision::kToHost) home_bytes_ += gaps_.graph->storages[d.storage].size_bytes;
     }
     return static_cast<double>(home_bytes_) * gaps_.seconds_per_byte_out > kWorthCarrying * gaps_.compute_seconds();
   }
 
-  // Once more, with the home gaps that are swapped spread over the step. `more` work is for that alone.
-  void SpreadHomes(int64_t more) {
-    const int64_t before_all = left();
-    work_.Spend(std::min<int64_t>(0, before_all - reserve_ - more));
-    std::vector<Trial> trials;
-    Settings settings = settings_;
-    settings.weights.spread_homes = true;
-    for (size_t k = 0; k < std::size(kHomeTargets); ++k) {
-      settings.target = kHomeTargets[k];
-      if (TargetBytes(settings) < gaps_.largest_working_set()) continue;
-      for (const double window : kWindows) {
-        settings.window = window;
-        if (!MayTry() || (k >= kFirstHomeTargets && left() < reserve_ + more / 2)) break;
-        trials.push_back(MakeTrial(settings));
-      }
-    }
-    FastestFirst(trials);
-    const double before = best_->step_seconds;
-    for (size_t t = 0; t < trials.size() && t < kPlacedHomeTrials && MayTry(); ++t) {
-      if (t < kPlacedTrials) PackOrRelieve(trials[t], kReliefRounds);
-      for (size_t p = 0; gaps_.num_operations() <= kReplayedOperations && p < kHomePolicies; ++p) Place(trials[t], p);
-    }
-    if (best_->step_seconds < before) Descend();
-    work_.Spend(left() - before_all);
+  void BeginToImprove() {
+    Improver::Options options;
+    options.places = gaps_.num_operations() <= kReplayedOperations;
+    options.reprices = gaps_.num_operations() <= kPlacedOperations;
+    options.homes_matter = homes_matter_;
+    options.may_carry = MayCarry();
+    improver_.emplace(gaps_, budget_, options);
+    if (Done()) return;
+    // The bound of the plan, not of cuts alone: there the search may end.
+    bound_ = std::max(bound_, LowerBound(gaps_, budget_, step_seconds()));
+    goal_ = Goal();
   }
 
-  // Once more, with variables that stay on the device over the step's end but not all through the step: it is another plan
-  // only if it is faster.
-  void Carry() {
-    carries_ = true;
-    reserve_ = left() / 2;
-    std::vector<Trial> trials;
-    Settings settings = settings_;
-    for (settings.target = 0; settings.target < kCarriedTargets; ++settings.target) {
-      if (settings.target > 0 && trials.empty()) return;
-      for (settings.carried = 1; settings.carried < std::size(kCarried); ++settings.carried) {
-        for (const double window : kWindows) {
-          settings.window = window;
-          if (!MayTry()) break;
-          Trial trial = MakeTrial(settings);
-          if (IsBetter(trial)) trials.push_back(std::move(trial));
-        }
-      }
+  double Goal() const {
+    const double near = gaps_.num_operations() <= kReplayedOperations ? kNearBoundOfFew : kNearBound;
+    return std::max(kHidden * gaps_.compute_seconds(), near * bound_);
+  }
+
+  // A trial with other settings, packed or placed where it promises something. The trial's step; 0 where there is no room for one.
+  double Make(const Move& move) {
+    if (TargetBytes(move.settings) < gaps_.largest_working_set()) return 0;
+    const Trial trial = MakeTrial(move.settings);
+    const double seconds = trial.result.step_seconds;
+    if (move.look) return seconds;
+    const bool places = !best_.ok() || gaps_.num_operations() <= kReplayedOperations;
+    const auto place = [&](double worth, size_t begin, size_t end) {
+      for (size_t p = begin; places && p < end && seconds < worth * ToBeat(); ++p) Place(trial, p);
+    };
+    const size_t policy = move.settings.policy;
+    switch (move.kind) {
+      case Move::kNeighbour:
+        if (!PackOrRelieve(trial, kReliefRounds)) place(kWorthPlacing, policy, policy + 1);
+        break;
+      case Move::kReprice:
+        if (trial.settings.carried > 0) PackOrRelieve(trial, 0);
+        place(kWorthMoving, policy, policy + 1);
+        break;
+      case Move::kExchangeHomes:
+        PackOrRelieve(trial, 0);
+        place(kWorthMoving, 0, kHomePolicies);
+        break;
+      case Move::kSpreadHomes:
+        PackOrRelieve(trial, kReliefRounds);
+        place(kWorthPlacing, 0, kHomePolicies);
+        break;
+      case Move::kCarry:
+        PackOrRelieve(trial, kReliefRounds);
+        break;
     }
-    FastestFirst(trials);
-    reserve_ = 0;
-    for (size_t t = 0; t < trials.size() && IsBetter(trials[t]) && MayTry(); ++t) {
-      PackOrRelieve(std::move(trials[t]), t < kPlacedTrials ? kReliefRounds : 0);
-    }
-    if (settings_.carried > 0) Descend();
+    return seconds;
   }
 
   void TryCriticalWeights() {
@@ -328,33 +330,6 @@ class Portfolio {
     }
   }
 
-  // Changes the best plan's prices or, where they matter, which variables stay: the one until it has been of no use for a
-  // while, then the other.
-  void Vary() {
-    if (gaps_.num_operations() > kPlacedOperations || settings_.carried > 0) return;
-    std::mt19937 random;
-    bool exchange = false;
-    int in_vain = 0;
-    while (in_vain < kPatience && !Done() && MayTry()) {
-      if (homes_matter_ && in_vain % kSwitch == kSwitch - 1) exchange = !exchange;
-      Settings settings = settings_;
-      if (exchange) {
-        settings.weights = ExchangeHomes(gaps_, budget_ / kExchangedParts, best_->choice.decisions, std::move(settings.weights), random);
-        if (random() % 3 == 0) settings.target = kExchangeTargets[random() % std::size(kExchangeTargets)];
-      } else {
-        settings.weights = Reprice(gaps_, std::move(settings.weights), random);
-      }
-      ++in_vain;
-      if (TargetBytes(settings) < gaps_.largest_working_set()) continue;
-      const Trial trial = MakeTrial(settings);
-      bool better = exchange && IsBetter(trial) && PackOrRelieve(trial, 0);
-      if (!exchange) better = Place(trial, settings.policy);
-      const bool worth_placing = exchange && trial.result.step_seconds < kWorthExchanging * best_->step_seconds;
-      for (size_t p = 0; worth_placing && p < kHomePolicies; ++p) better = Place(trial, p) || better;
-      if (better) in_vain = 0;
-    }
-  }
-
   bool IsBetter(const Trial& trial) const { return trial.result.step_seconds < ToBeat(); }
 
   // Trials of other settings are often the same. True the first time, for what is done with the trial.
@@ -366,10 +341,13 @@ class Portfolio {
     return gaps_.num_operations() > kReplayedOperations ? 3 : 12;
   }
 
+  // Of a move it does not depend on how much of a piece of work is left.
+  int64_t MostPackingWork() const { return improver_ ? packing_work_ : left() / kPackingParts; }
+
   // In order of time, or for the whole step at once. Without rounds of relief it does not matter what fails.
   PackedTrial Pack(const Trial& trial, bool in_time, int rounds, SkylineKey& key) {
     const int tries = rounds == 0 ? 0 : trial.settings.carried > 0 ? kFewTries : PackTries();
-    PackedTrial packed = in_time ? PackTrialInTime(gaps_, budget_, trial.decisions, trial.result, tries, left() / kPackingParts,
+    PackedTrial packed = in_time ? PackTrialInTime(gaps_, budget_, trial.decisions, trial.result, tries, MostPackingWork(),
                                                  gaps_.num_operations() > kLargeGraph)
                                  : PackTrial(gaps_, budget_, trial.decisions, trial.result, key);
     work_.Spend(packed.work);
@@ -396,7 +374,7 @@ class Portfolio {
         settings_ = trial.settings;
         return true;
       }
-      if (round == rounds || ((Late() || left() <= 0) && (best_.ok() || round >= kReliefRounds))) return false;
+      if (round == rounds || ((Late() || (!improver_ && left() <= 0)) && (best_.ok() || round >= kReliefRounds))) return false;
       for (int32_t i = 0; i < gaps_.num_operations(); ++i) {
         if (packed.excess[i] == 0) continue;
         const double more = kRelief * static_cast<double>(packed.excess[i]) + kLeastRelief * static_cast<double>(budget_);
@@ -455,67 +433,27 @@ class Portfolio {
     if (!best_.ok()) settings_ = trials_.front().settings;
   }
 
-  // Changes one setting of the best plan at a time, for as long as that helps.
-  void Descend() {
-    const int64_t largest = gaps_.largest_working_set();
-    const auto may = [&] { return !Done() && MayTry(); };
-    const bool replays = !best_.ok() || gaps_.num_operations() <= kReplayedOperations;
-    const auto place_as = [&](const Settings& settings) {
-      if (TargetBytes(settings) < largest) return false;
-      const Trial trial = MakeTrial(settings);
-      if (PackOrRelieve(trial, kReliefRounds)) return true;
-      const bool worth_placing = trial.result.step_seconds < kWorthPlacing * ToBeat();
-      return replays && worth_placing && Place(trial, settings.policy);
-    };
-    for (bool better = true; better && may();) {
-      better = false;
-      for (size_t k = 0; k < kDescendTargets && may(); ++k) {
-        Settings settings = settings_;
-        settings.target = k;
-        if (k != settings_.target) better = place_as(settings) || better;
-      }
-      for (size_t k = 0; replays && k < std::size(kLongLived) && may(); ++k) {
-        Settings settings = settings_;
-        settings.policy = k;
-        if (k != settings_.policy) better = place_as(settings) || better;
-      }
-      for (size_t k = 0; k < std::size(kAnchorSlack) && may(); ++k) {
-        Settings settings = settings_;
-        settings.slack = k;
-        if (k != settings_.slack) better = place_as(settings) || better;
-      }
-      for (size_t k = 0; k < std::size(kWindows) && may(); ++k) {
-        Settings settings = settings_;
-        settings.window = kWindows[k];
-        if (kWindows[k] != settings_.window) better = place_as(settings) || better;
-      }
-      for (size_t k = 0; carries_ && k < std::size(kCarried) && may(); ++k) {
-        Settings settings = settings_;
-        settings.carried = k;
-        if (k != settings_.carried) better = place_as(settings) || better;
-      }
-    }
-  }
-
   const GapGraph& gaps_;
   const int64_t budget_;
   const int64_t small_;
   const PlanEffort effort_;
   const std::chrono::steady_clock::time_point deadline_;
-  const double bound_;
-  const double goal_;
+  double bound_;
+  double goal_;
   const double known_;  // seconds
   const bool may_carry_;
   const bool homes_matter_;
-  bool carries_ = false;
   int64_t home_bytes_ = 0;  // copied home by the best trial that carries nothing
   WorkBudget& work_;
-  const int64_t end_;    // of work_, when this plan's part of it is done
+  int64_t end_;          // of work_, when this plan's part of it is done
   int64_t reserve_ = 0;  // for later phases
+  const int64_t packing_work_;  // of a move
   std::vector<Trial> trials_;  // the fastest first
   absl::StatusOr<Placement> best_ = absl::InternalError("nothing was placed");
-  Settings settings_;          // of the best
+  TrialSettings settings_;          // of the best
   std::set<std::tuple<double, size_t, size_t>> seen_;
+  std::optional<Improver> improver_;
+  bool finished_ = false;
 };
 
 // Packs the choice; true when it fits, and the addresses are in it then.
@@ -548,27 +486,74 @@ absl::StatusOr<SwapChoice> LastResort(const GapGraph& gaps, int64_t budget_bytes
 
 }  // namespace
 
+struct PlannedSearch::State {
+  const GapGraph& gaps;
+  const int64_t budget_bytes;
+  const PlanLimits limits;
+  WorkBudget own_work;
+  absl::StatusOr<SwapChoice> everything = absl::NotFoundError("not everything stays");
+  std::optional<Portfolio> portfolio;
+};
+
+PlannedSearch::PlannedSearch(GapGraph& gaps, int64_t budget_bytes, const PlanLimits& limits)
+    : state_(new State{gaps, budget_bytes, limits, WorkBudget(SearchWork(gaps.num_operations()))}) {
+  if (gaps.full.empty() || *std::max_element(gaps.full.begin(), gaps.full.end()) <= budget_bytes) {
+    SwapChoice choice = KeepEverything(*gaps.graph);
+    if (Pack(*gaps.graph, budget_bytes, choice)) {
+      choice.predicted_seconds = gaps.compute_seconds();
+      state_->everything = std::move(choice);
+      return;
+    }
+  }
+  if (gaps.makes_room.empty()) OrderGaps(gaps);
+  state_->portfolio.emplace(gaps, budget_bytes, limits, limits.work != nullptr ? *limits.work : state_->own_work);
+}
+
+PlannedSearch::~PlannedSearch() = default;
+PlannedSearch::PlannedSearch(PlannedSearch&&) noexcept = default;
+
+absl::Status PlannedSearch::Begin() { return state_->portfolio ? state_->portfolio->Begin() : absl::OkStatus(); }
+
+void PlannedSearch::Improve(int64_t units) {
+  if (state_->portfolio) state_->portfolio->Improve(units);
+}
+
+bool PlannedSearch::finished() const { return !state_->portfolio || state_->portfolio->finished(); }
+
+double PlannedSearch::step_seconds() const {
+  return state_->portfolio ? state_->portfolio->step_seconds() : state_->everything->predicted_seconds;
+}
+
+int64_t PlannedSearch::left() const { return state_->portfolio ? state_->portfolio->left() : 0; }
+
+SwapChoice PlannedSearch::TakeQuick() {
+  if (!state_->portfolio) return *std::move(state_->everything);
+  Placement placement = state_->portfolio->Quick();
+  placement.choice.predicted_seconds = placement.step_seconds;
+  return std::move(placement.choice);
+}
+
+absl::StatusOr<SwapChoice> PlannedSearch::Take() {
+  if (!state_->portfolio) return std::move(state_->everything);
+  absl::StatusOr<Placement> best = state_->portfolio->Take();
+  if (absl::IsAborted(best.status())) return best.status();
+  if (!best.ok()) return LastResort(state_->gaps, state_->budget_bytes);
+  GiveReasons(state_->gaps, best->choice.decisions);
+  best->choice.predicted_seconds = best->step_seconds;
+  return std::move(best->choice);
+}
+
 absl::StatusOr<SwapChoice> SwapPlanned(const AccessGraph& graph, const Machine& machine, int64_t budget_bytes,
                                        const PlanLimits& limits, GapGraph* known) {
   if (budget_bytes == 0) return KeepEverything(graph);
   GapGraph found;
   GapGraph& gaps = known != nullptr ? *known : found;
   if (gaps.graph == nullptr) gaps = FindGaps(graph, machine);
-  if (gaps.full.empty() || *std::max_element(gaps.full.begin(), gaps.full.end()) <= budget_bytes) {
-    SwapChoice choice = KeepEverything(graph);
-    if (Pack(graph, budget_bytes, choice)) {
-      choice.predicted_seconds = gaps.compute_seconds();
-      return choice;
-    }
-  }
-  if (gaps.makes_room.empty()) OrderGaps(gaps);
-  WorkBudget work(SearchWork(graph.num_operations()));
-  absl::StatusOr<Placement> best = Portfolio(gaps, budget_bytes, limits, limits.work != nullptr ? *limits.work : work).Run();
-  if (absl::IsAborted(best.status())) return best.status();
-  if (!best.ok()) return LastResort(gaps, budget_bytes);
-  if (limits.effort == PlanEffort::kFull) GiveReasons(gaps, best->choice.decisions);
-  best->choice.predicted_seconds = best->step_seconds;
-  return std::move(best->choice);
+  PlannedSearch search(gaps, budget_bytes, limits);
+  if (limits.effort == PlanEffort::kQuick) return search.TakeQuick();
+  if (absl::Status begun = search.Begin(); !begun.ok()) return begun;
+  search.Improve(search.left());
+  return search.Take();
 }
 
 }  // namespace millrace

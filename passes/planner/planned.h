@@ -3,12 +3,44 @@
 #ifndef MILLRACE_PASSES_PLANNER_PLANNED_H_
 #define MILLRACE_PASSES_PLANNER_PLANNED_H_
 
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "millrace/options.h"
 #include "passes/access/swap_choice.h"
 #include "passes/planner/gaps.h"
 
 namespace millrace {
+
+// One graph's search for a plan, which can go on where it ended.
+class PlannedSearch {
+ public:
+  // The gaps of the graph and limits.work outlive it. Requires every working set to fit, and a budget.
+  PlannedSearch(GapGraph& gaps, int64_t budget_bytes, const PlanLimits& limits);
+  ~PlannedSearch();
+  PlannedSearch(PlannedSearch&&) noexcept;
+
+  // A first plan, with at most its part of the work. Aborted when none is faster than what is known.
+  absl::Status Begin();
+  // With so many units more, from limits.work. Not after an Aborted.
+  void Improve(int64_t units);
+  // Whether nothing is left to gain or to try.
+  bool finished() const;
+  // Infinite as long as nothing fits.
+  double step_seconds() const;
+  // Of its part of the work.
+  int64_t left() const;
+  // The best so far, or lru's choice where nothing fits; Aborted where nothing is faster than what is known. Once, at the end.
+  absl::StatusOr<SwapChoice> Take();
+  // The best of a few trials, instead of all that.
+  SwapChoice TakeQuick();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 // Requires every working set to fit. The best trial is replayed against an allocator of the budget under a few placement
 // policies (place.h), the fastest is the plan; lru's is the last resort. `budget_bytes` 0: everything stays.

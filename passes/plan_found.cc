@@ -1,0 +1,149 @@
+#include "passes/plan_found.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "passes/planner/planned.h"
+
+namespace millrace {
+namespace {
+
+// Of what is left: for the first plan of an order, at most.
+constexpr double kWorkForTheFirst = 0.65;
+// A plan may take so much less than the look at its order.
+constexpr double kLeastOfLook = 0.94;
+// A first plan is given up that takes so much longer than the best. An order without one counts as so much longer than its look.
+constexpr double kWorthImproving = 1.05, kNotBegun = 1.01;
+// Pieces of work, of what the graph is worth; and how much longer a step counts on which all of that has been spent.
+constexpr int64_t kPieces = 50;
+constexpr double kSpent = 0.1;
+constexpr double kHidden = 1.002;  // step / compute at which there is nothing left to gain
+constexpr double kNotKnown = std::numeric_limits<double>::infinity();
+
+class Finder {
+ public:
+  Finder(int64_t budget_bytes, const PlanLimits& limits, int64_t worth, int64_t end, std::vector<FoundOrder>& found)
+      : budget_(budget_bytes),
+        limits_(limits),
+        worth_(worth),
+        end_(end),
+        found_(found),
+        searches_(found.size()),
+        spent_(found.size(), 0),
+        given_up_(found.size(), false) {}
+
+  std::vector<size_t> Run() {
+    order_.resize(found_.size());
+    std::iota(order_.begin(), order_.end(), 0);
+    std::stable_sort(order_.begin(), order_.end(), [&](size_t a, size_t b) {
+      return found_[a].ordered.looked_seconds < found_[b].ordered.looked_seconds;
+    });
+    Begin(order_.front());
+    while (Piece()) {}
+    std::vector<size_t> planned;
+    for (const size_t k : order_) {
+      const bool fits = searches_[k] && (searches_[k]->step_seconds() < kNotKnown || Known() == kNotKnown);
+      if (fits) planned.push_back(k);
+    }
+    std::stable_sort(planned.begin(), planned.end(), [&](size_t a, size_t b) {
+      return searches_[a]->step_seconds() < searches_[b]->step_seconds();
+    });
+    std::erase_if(planned, [&](size_t k) { return !Take(k); });
+    return planned;
+  }
+
+ private:
+  bool Late() const { return std::chrono::steady_clock::now() >= limits_.deadline; }
+
+  double Known() const {
+    double seconds = kNotKnown;
+    for (const auto& search : searches_) {
+      if (search) seconds = std::min(seconds, search->step_seconds());
+    }
+    return seconds;
+  }
+
+  // No plan of the graph is faster: nothing is computed twice, and no copy is waited for.
+  bool AllHidden() const {
+    for (size_t k = 0; k < found_.size(); ++k) {
+      const double compute = found_[k].looked[0].gaps.compute_seconds();
+      if (searches_[k] && found_[k].ordered.recomputed_nodes == 0 && searches_[k]->step_seconds() <= kHidden * compute) return true;
+    }
+    return false;
+  }
+
+  void Begin(size_t k) {
+    PlanLimits limits = limits_;
+    limits.effort = PlanEffort::kFull;
+    limits.known_seconds = kWorthImproving * Known();
+    limits.work_part = found_.size() > 1 ? kWorkForTheFirst : 1;
+    const int64_t before = limits_.work->left();
+    searches_[k].emplace(found_[k].looked[0].gaps, budget_, limits);
+    given_up_[k] = !searches_[k]->Begin().ok();
+    if (given_up_[k]) searches_[k].reset();
+    spent_[k] = before - limits_.work->left();
+  }
+
+  // What order k promises: its step, longer by what has been spent on it. Where there is no plan of it yet, what was looked at, as much
+  // shorter as the best has become.
+  double Promise(size_t k) const {
+    const double spent = 1 + kSpent * static_cast<double>(spent_[k]) / static_cast<double>(worth_);
+    if (searches_[k]) return spent * searches_[k]->step_seconds();
+    const double became = Known() / found_[order_.front()].ordered.looked_seconds;
+    return kNotBegun * spent * found_[k].ordered.looked_seconds * std::min(1.0, became);
+  }
+
+  bool MayGoOn(size_t k) const {
+    if (given_up_[k]) return false;
+    return searches_[k] ? !searches_[k]->finished() : kLeastOfLook * found_[k].ordered.looked_seconds < Known();
+  }
+
+  // Improves one plan for a while, or begins one. False when there is nothing to be done any more.
+  bool Piece() {
+    const bool planned = Known() < kNotKnown;
+    if (Late() || (planned && (limits_.work->left() <= end_ || AllHidden()))) return false;
+    std::optional<size_t> next;
+    for (const size_t k : order_) {
+      if (MayGoOn(k) && (!next || Promise(k) < Promise(*next))) next = k;
+    }
+    if (!next) return false;
+    if (!searches_[*next]) {
+      Begin(*next);
+      return true;
+    }
+    const int64_t before = limits_.work->left();
+    searches_[*next]->Improve(planned ? std::min(worth_ / kPieces, before - end_) : worth_ / kPieces);
+    spent_[*next] += before - limits_.work->left();
+    return true;
+  }
+
+  bool Take(size_t k) {
+    absl::StatusOr<SwapChoice> choice = searches_[k]->Take();
+    if (!choice.ok()) return false;
+    found_[k].looked[0].choice = *std::move(choice);
+    found_[k].looked[0].decided = true;
+    return true;
+  }
+
+  const int64_t budget_;
+  const PlanLimits limits_;
+  const int64_t worth_, end_;
+  std::vector<FoundOrder>& found_;
+  std::vector<std::optional<PlannedSearch>> searches_;  // of those that have a first plan
+  std::vector<size_t> order_;   // what looked fastest first
+  std::vector<int64_t> spent_;
+  std::vector<bool> given_up_;
+};
+
+}  // namespace
+
+std::vector<size_t> PlanFound(int64_t budget_bytes, const PlanLimits& limits, int64_t worth, int64_t end,
+                              std::vector<FoundOrder>& found) {
+  return Finder(budget_bytes, limits, worth, end, found).Run();
+}
+
+}  // namespace millrace
