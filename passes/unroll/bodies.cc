@@ -5,7 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "passes/control_flow/control_flow_ops.h"
+#include "passes/control_flow/expand_ops.h"
 #include "passes/control_flow/inline_functions.h"
+#include "passes/control_flow/lower_collectives.h"
 #include "passes/control_flow/lower_conditionals.h"
 
 namespace millrace {
@@ -81,6 +83,8 @@ absl::StatusOr<const Body*> Bodies::OfFunction(const Graph& graph, const Node& n
     MR_RETURN_IF_ERROR(InlineFunctions(expanded, ops_).status());
     MR_ASSIGN_OR_RETURN(lowered, LowerConditionals(expanded, ops_, ConditionalForm::kSwitches));
   }
+  MR_RETURN_IF_ERROR(LowerCollectives(expanded).status());
+  MR_RETURN_IF_ERROR(ExpandOps(expanded).status());
   MR_ASSIGN_OR_RETURN(std::unique_ptr<Body> made, OfGraph(std::move(expanded)));
   for (const std::string& control : controls) {
     const NodeId id = made->graph.Find(control);

@@ -11,7 +11,9 @@
 #include "millrace/status.h"
 #include "millrace/stream_name.h"
 #include "passes/control_flow/control_flow_ops.h"
+#include "passes/control_flow/expand_ops.h"
 #include "passes/control_flow/guard_effects.h"
+#include "passes/control_flow/lower_collectives.h"
 #include "passes/unroll/bodies.h"
 #include "passes/unroll/lists.h"
 #include "passes/unroll/straight_graph.h"
@@ -576,7 +578,8 @@ bool HoldsLoops(const Graph& graph) { return HoldsAny(graph, IsLoopOp); }
 bool IsPlannedAway(const std::string& op) {
   Node node;
   node.op = op;
-  return IsLoopOp(node) || IsSwitch(node) || IsMerge(node) || absl::StartsWith(op, "Optional") || IsIf(node) || IsCase(node);
+  return IsLoopOp(node) || IsSwitch(node) || IsMerge(node) || absl::StartsWith(op, "Optional") || IsIf(node) || IsCase(node) ||
+         IsCollective(op) || IsExpanded(op);
 }
 
 absl::StatusOr<UnrollResult> UnrollLoops(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,

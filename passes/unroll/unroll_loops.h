@@ -59,7 +59,7 @@ absl::StatusOr<UnrollResult> UnrollLoops(Graph& graph, const OpRegistry& ops, Ke
 bool HoldsLoops(const Graph& graph);
 // Whether an op is one of those that this pass takes away.
 bool IsLoopOp(const Node& node);
-// Or that lowering conditionals does: ops that no device needs a kernel for.
+// Or that lowering conditionals or collectives, or expanding ops, does: ops that no device needs a kernel for.
 bool IsPlannedAway(const std::string& op);
 
 }  // namespace millrace

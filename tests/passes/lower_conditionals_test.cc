@@ -5,6 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "graph/text.h"
 #include "graph/verify.h"
+#include "passes/control_flow/expand_ops.h"
+#include "passes/control_flow/lower_collectives.h"
 #include "passes/control_flow/lower_switches.h"
 #include "testlib/golden.h"
 
@@ -30,11 +32,22 @@ std::string LowerConditionalsOf(const GoldenCase& golden) {
 }
 std::string LowerSwitchesOf(const GoldenCase& golden) { return Lower(golden, LowerSwitches); }
 
+std::string LowerCollectivesOf(const GoldenCase& golden) {
+  return Lower(golden, [](Graph& graph, const OpRegistry&) { return LowerCollectives(graph); });
+}
+std::string ExpandOpsOf(const GoldenCase& golden) {
+  return Lower(golden, [](Graph& graph, const OpRegistry&) { return ExpandOps(graph); });
+}
+
 class ConditionalsGolden : public ::testing::TestWithParam<std::string> {};
 class SwitchesGolden : public ::testing::TestWithParam<std::string> {};
+class CollectivesGolden : public ::testing::TestWithParam<std::string> {};
+class ExpandedGolden : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(ConditionalsGolden, TextIsAsExpected) { CheckGolden(GetParam(), LowerConditionalsOf); }
 TEST_P(SwitchesGolden, TextIsAsExpected) { CheckGolden(GetParam(), LowerSwitchesOf); }
+TEST_P(CollectivesGolden, TextIsAsExpected) { CheckGolden(GetParam(), LowerCollectivesOf); }
+TEST_P(ExpandedGolden, TextIsAsExpected) { CheckGolden(GetParam(), ExpandOpsOf); }
 
 std::string CaseName(const ::testing::TestParamInfo<std::string>& info) {
   std::string name = info.param.substr(info.param.rfind('/') + 1);
@@ -43,6 +56,8 @@ std::string CaseName(const ::testing::TestParamInfo<std::string>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Conditionals, ConditionalsGolden, ::testing::ValuesIn(GoldenFiles("conditionals")), CaseName);
 INSTANTIATE_TEST_SUITE_P(Switches, SwitchesGolden, ::testing::ValuesIn(GoldenFiles("switches")), CaseName);
+INSTANTIATE_TEST_SUITE_P(Collectives, CollectivesGolden, ::testing::ValuesIn(GoldenFiles("collectives")), CaseName);
+INSTANTIATE_TEST_SUITE_P(Expanded, ExpandedGolden, ::testing::ValuesIn(GoldenFiles("expanded")), CaseName);
 
 TEST(LowerConditionals, AMissingBranchIsAnErrorThatNamesTheNode) {
   absl::StatusOr<Graph> graph =

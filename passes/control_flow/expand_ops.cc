@@ -1,0 +1,279 @@
+#include "passes/control_flow/expand_ops.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "millrace/status.h"
+#include "passes/control_flow/creation_places.h"
+
+namespace millrace {
+namespace {
+
+// One op for another of the same inputs, outputs and meaning.
+const std::unordered_map<std::string, const char*>& Renamed() {
+  static const auto& names = *new std::unordered_map<std::string, const char*>{
+      {"BatchCholesky", "Cholesky"},
+      {"BatchFFT", "FFT"},
+      {"BatchFFT2D", "FFT2D"},
+      {"BatchFFT3D", "FFT3D"},
+      {"BatchIFFT", "IFFT"},
+      {"BatchIFFT2D", "IFFT2D"},
+      {"BatchIFFT3D", "IFFT3D"},
+      {"BatchMatrixBandPart", "MatrixBandPart"},
+      {"BatchMatrixDeterminant", "MatrixDeterminant"},
+      {"BatchMatrixDiag", "MatrixDiag"},
+      {"BatchMatrixDiagPart", "MatrixDiagPart"},
+      {"BatchMatrixInverse", "MatrixInverse"},
+      {"BatchMatrixSetDiag", "MatrixSetDiag"},
+      {"BatchMatrixSolve", "MatrixSolve"},
+      {"BatchMatrixSolveLs", "MatrixSolveLs"},
+      {"BatchMatrixTriangularSolve", "MatrixTriangularSolve"},
+      {"BatchSelfAdjointEigV2", "SelfAdjointEigV2"},
+      {"BatchSvd", "Svd"},
+      // Copies that a debugger or a mesh of devices asks for.
+      {"Copy", "Identity"},
+      {"CopyHost", "Identity"},
+      {"CopyToMesh", "Identity"},
+      {"DebugIdentity", "Identity"},
+      {"DebugIdentityV2", "Identity"},
+      {"DebugIdentityV3", "Identity"},
+      {"Relayout", "Identity"},
+      {"SegmentMaxV2", "UnsortedSegmentMax"},
+      {"SegmentMinV2", "UnsortedSegmentMin"},
+      {"SegmentProdV2", "UnsortedSegmentProd"},
+      {"SegmentSumV2", "UnsortedSegmentSum"},
+      {"Stack", "StackV2"},
+      {"StackClose", "StackCloseV2"},
+      {"StackPop", "StackPopV2"},
+      {"StackPush", "StackPushV2"},
+  };
+  return names;
+}
+
+class Expansion {
+ public:
+  explicit Expansion(Graph& graph) : graph_(graph) {}
+
+  absl::StatusOr<bool> Run() {
+    bool changed = false;
+    const int32_t nodes = graph_.num_ids();
+    for (int32_t i = 0; i < nodes; ++i) {
+      if (!graph_.alive(NodeId{i}) || !IsExpanded(graph_.node(NodeId{i}).op)) continue;
+      changed = true;
+      MR_RETURN_IF_ERROR(Expand(NodeId{i}));
+    }
+    for (int32_t i = 0; i < graph_.num_ids() && !redirected_.empty(); ++i) {
+      if (!graph_.alive(NodeId{i})) continue;
+      for (OutputRef& input : graph_.mutable_node(NodeId{i}).inputs) {
+        const auto found = redirected_.find(input);
+        // What was put behind takes the result itself.
+        if (found != redirected_.end() && own_.count(i) == 0) input = found->second;
+      }
+    }
+    if (!places_.empty()) places_.Renumber(graph_);
+    return changed;
+  }
+
+ private:
+  absl::Status Expand(NodeId id) {
+    const std::string op = graph_.node(id).op;
+    if (const auto renamed = Renamed().find(op); renamed != Renamed().end()) {
+      graph_.mutable_node(id).op = renamed->second;
+      return absl::OkStatus();
+    }
+    if (op == "_FusedConv2D") return FusedConvolution(id, "Conv2D");
+    if (op == "_FusedConv3D") return FusedConvolution(id, "Conv3D");
+    if (op == "_FusedDepthwiseConv2dNative") return FusedConvolution(id, "DepthwiseConv2dNative");
+    if (op == "_FusedBatchNormEx") return FusedNorm(id);
+    if (op == "_FusedBatchNormGradEx") return FusedNormGradient(id);
+    if (op == "_UnaryOpsComposition") return Composition(id);
+    if (op == "BatchNormWithGlobalNormalization") return OldNorm(id);
+    return BackpropWithShape(id, op == "Conv2DBackpropInputV2" ? 0 : 1);
+  }
+
+  absl::Status Refuse(NodeId id, const std::string& what) const {
+    return absl::UnimplementedError(absl::StrCat("node '", graph_.node(id).name, "' (", graph_.node(id).op, "): ", what));
+  }
+
+  DataType TypeOf(NodeId id) const { return graph_.node(id).attrs.GetOr<DataType>("T", DataType::kFloat); }
+
+  Node Part(NodeId id, const std::string& name, const std::string& op, const std::vector<OutputRef>& inputs, AttrMap attrs) const {
+    Node node;
+    node.name = absl::StrCat(graph_.node(id).name, "/", name);
+    node.op = op;
+    node.requested_device = graph_.node(id).requested_device;
+    node.inputs.assign(inputs.begin(), inputs.end());
+    node.attrs = std::move(attrs);
+    node.attrs.Set("T", TypeOf(id));
+    return node;
+  }
+
+  OutputRef Before(NodeId id, const std::string& op, const std::vector<OutputRef>& inputs, AttrMap attrs = {}) {
+    Node node = Part(id, op, op, inputs, std::move(attrs));
+    // What the node waited for it may have waited for with all that it did.
+    node.control_inputs = graph_.node(id).control_inputs;
+    return {places_.AddBefore(graph_, id, std::move(node)), 0};
+  }
+
+  void Become(NodeId id, const std::string& op, const std::vector<OutputRef>& inputs, AttrMap attrs = {}) {
+    attrs.Set("T", TypeOf(id));
+    Node& node = graph_.mutable_node(id);
+    node.op = op;
+    node.inputs.assign(inputs.begin(), inputs.end());
+    node.attrs = std::move(attrs);
+  }
+
+  // An op of one argument that may follow in fused_ops.
+  static bool IsActivation(const std::string& name) {
+    static constexpr const char* kNames[] = {"Relu", "Relu6", "Elu", "Selu", "LeakyRelu", "Tanh", "Sigmoid", "Softplus"};
+    return std::any_of(std::begin(kNames), std::end(kNames), [&](const char* known) { return name == known; });
+  }
+
+  absl::Status FusedConvolution(NodeId id, const char* op) {
+    const AttrMap attrs = graph_.node(id).attrs;
+    const std::vector<OutputRef> inputs(graph_.node(id).inputs.begin(), graph_.node(id).inputs.end());
+    const auto fused = attrs.GetOr<std::vector<std::string>>("fused_ops", {});
+    if (inputs.size() < 2 || fused.empty()) return Refuse(id, "fuses nothing");
+    AttrMap conv;
+    for (const char* name : {"strides", "padding", "explicit_paddings", "data_format", "dilations"}) {
+      if (const AttrValue* value = attrs.Find(name); value != nullptr) conv.Set(name, *value);
+    }
+    const auto format = attrs.GetOr<std::string>("data_format", absl::StrContains(op, "3D") ? "NDHWC" : "NHWC");
+    OutputRef value = Before(id, op, {inputs[0], inputs[1]}, std::move(conv));
+    size_t next = 2;
+    for (size_t k = 0; k < fused.size(); ++k) {
+      AttrMap more;
+      std::vector<OutputRef> operands = {value};
+      const auto take = [&](size_t count) {
+        for (size_t i = 0; i < count && next < inputs.size(); ++i) operands.push_back(inputs[next++]);
+        return operands.size() == count + 1;
+      };
+      std::string next_op = fused[k];
+      bool enough = true;
+      if (next_op == "BiasAdd") {
+        enough = take(1);
+        // TensorFlow names four dimensions; the last, or the second, is what five have, too.
+        more.Set("data_format", format[1] == 'C' ? "NCHW" : "NHWC");
+      } else if (next_op == "Add") {
+        enough = take(1);
+        next_op = "AddV2";
+      } else if (next_op == "FusedBatchNorm") {
+        enough = take(4);
+        next_op = "FusedBatchNormV3";
+        more = {{"U", DataType::kFloat}, {"is_training", false}, {"data_format", format}};
+        more.Set("epsilon", attrs.GetOr<float>("epsilon", 0.0001f));
+      } else if (next_op == "LeakyRelu") {
+        more.Set("alpha", attrs.GetOr<float>("leakyrelu_alpha", 0.2f));
+      } else if (!IsActivation(next_op)) {
+        return Refuse(id, absl::StrCat("fuses ", absl::StrJoin(fused, ", "), ", of which '", next_op, "' is not known"));
+      }
+      if (!enough) return Refuse(id, absl::StrCat("has ", inputs.size(), " inputs for ", absl::StrJoin(fused, ", ")));
+      const bool last = k + 1 == fused.size();
+      if (!last) value = Before(id, next_op, operands, std::move(more));
+      if (last) Become(id, next_op, operands, std::move(more));
+    }
+    return absl::OkStatus();
+  }
+
+  // (x, scale, offset, mean, variance[, side input]); then the activation.
+  absl::Status FusedNorm(NodeId id) {
+    const AttrMap attrs = graph_.node(id).attrs;
+    const std::vector<OutputRef> inputs(graph_.node(id).inputs.begin(), graph_.node(id).inputs.end());
+    const auto activation = attrs.GetOr<std::string>("activation_mode", "Identity");
+    if (inputs.size() < 5) return Refuse(id, absl::StrCat("has ", inputs.size(), " inputs, expected 5 or 6"));
+    if (activation != "Identity" && activation != "Relu") return Refuse(id, absl::StrCat("activation '", activation, "' is not known"));
+    AttrMap norm = Without(attrs, {"activation_mode", "num_side_inputs"});
+    Become(id, "FusedBatchNormV3", {inputs.begin(), inputs.begin() + 5}, std::move(norm));
+    OutputRef value{id, 0};
+    if (inputs.size() > 5) value = Behind(id, "AddV2", {value, inputs[5]});
+    if (activation == "Relu") value = Behind(id, "Relu", {value});
+    if (!(value == OutputRef{id, 0})) redirected_[{id, 0}] = value;
+    return absl::OkStatus();
+  }
+
+  // (gradient, x, scale, three reserved, offset, y) -> (of x, of scale, of offset, two reserved[, of the side input])
+  absl::Status FusedNormGradient(NodeId id) {
+    const AttrMap attrs = graph_.node(id).attrs;
+    const std::vector<OutputRef> inputs(graph_.node(id).inputs.begin(), graph_.node(id).inputs.end());
+    if (inputs.size() != 8) return Refuse(id, absl::StrCat("has ", inputs.size(), " inputs, expected 8"));
+    OutputRef gradient = inputs[0];
+    if (attrs.GetOr<std::string>("activation_mode", "Identity") == "Relu") gradient = Before(id, "ReluGrad", {gradient, inputs[7]});
+    std::vector<OutputRef> of_norm(inputs.begin(), inputs.begin() + 6);
+    of_norm[0] = gradient;
+    Become(id, "FusedBatchNormGradV3", of_norm, Without(attrs, {"activation_mode", "num_side_inputs"}));
+    redirected_[{id, 5}] = gradient;
+    return absl::OkStatus();
+  }
+
+  absl::Status Composition(NodeId id) {
+    const auto names = graph_.node(id).attrs.GetOr<std::vector<std::string>>("op_names", {});
+    if (names.empty() || graph_.node(id).inputs.size() != 1) return Refuse(id, "composes nothing");
+    OutputRef value = graph_.node(id).inputs[0];
+    for (size_t k = 0; k + 1 < names.size(); ++k) value = Before(id, names[k], {value});
+    Become(id, names.back(), {value});
+    return absl::OkStatus();
+  }
+
+  // (x, mean, variance, offset, scale): what batch normalisation was before it had a form for training.
+  absl::Status OldNorm(NodeId id) {
+    const AttrMap attrs = graph_.node(id).attrs;
+    const std::vector<OutputRef> inputs(graph_.node(id).inputs.begin(), graph_.node(id).inputs.end());
+    if (inputs.size() != 5) return Refuse(id, absl::StrCat("has ", inputs.size(), " inputs, expected 5"));
+    Node epsilon = Part(id, "epsilon", "Const", {}, {});
+    epsilon.attrs = AttrMap();
+    epsilon.attrs.Set("dtype", DataType::kFloat);
+    epsilon.attrs.Set("value", Tensor::Scalar<float>(attrs.GetOr<float>("variance_epsilon", 0.0f)));
+    const OutputRef small{places_.AddBefore(graph_, id, std::move(epsilon)), 0};
+    OutputRef scale = Before(id, "Rsqrt", {Before(id, "AddV2", {inputs[2], small})});
+    if (attrs.GetOr("scale_after_normalization", false)) scale = Before(id, "Mul", {scale, inputs[4]});
+    const OutputRef scaled = Before(id, "Mul", {Before(id, "Sub", {inputs[0], inputs[1]}), scale});
+    Become(id, "AddV2", {scaled, inputs[3]});
+    return absl::OkStatus();
+  }
+
+  // Conv2DBackprop*V2 take a tensor where their elders took its shape.
+  absl::Status BackpropWithShape(NodeId id, size_t input) {
+    if (graph_.node(id).inputs.size() != 3) return Refuse(id, "has not three inputs");
+    const OutputRef of = graph_.node(id).inputs[input];
+    const OutputRef shape = Before(id, "Shape", {of}, {{"out_type", DataType::kInt32}});
+    Node& node = graph_.mutable_node(id);
+    node.op.resize(node.op.size() - 2);
+    node.inputs[input] = shape;
+    return absl::OkStatus();
+  }
+
+  OutputRef Behind(NodeId id, const std::string& op, const std::vector<OutputRef>& inputs) {
+    const NodeId added = places_.AddAfter(graph_, id, Part(id, op, op, inputs, {}));
+    own_.insert(added.value);
+    return {added, 0};
+  }
+
+  static AttrMap Without(AttrMap attrs, std::initializer_list<const char*> names) {
+    for (const char* name : names) attrs.Erase(name);
+    return attrs;
+  }
+
+  Graph& graph_;
+  CreationPlaces places_;
+  std::map<OutputRef, OutputRef> redirected_;
+  std::set<int32_t> own_;  // nodes put behind one that they take
+};
+
+}  // namespace
+
+bool IsExpanded(const std::string& op) {
+  static const auto& fused = *new std::set<std::string>{
+      "_FusedConv2D",          "_FusedConv3D",          "_FusedDepthwiseConv2dNative",     "_FusedBatchNormEx", "_FusedBatchNormGradEx",
+      "Conv2DBackpropInputV2", "Conv2DBackpropFilterV2", "BatchNormWithGlobalNormalization", "_UnaryOpsComposition"};
+  return fused.count(op) > 0 || Renamed().count(op) > 0;
+}
+
+absl::StatusOr<bool> ExpandOps(Graph& graph) { return Expansion(graph).Run(); }
+
+}  // namespace millrace

@@ -1,0 +1,28 @@
+// Expand ops: what TensorFlow's own graph optimizers have fused, and ops of its first versions, in today's single ops.
+//
+//   x, w, b ──► _FusedConv2D {BiasAdd, Relu} ──► y     becomes     x, w ──► Conv2D ──► BiasAdd (of b) ──► Relu ──► y
+//
+// The node itself becomes the last of them, so that its name, its control edges and what fetches it stay. Where only one result
+// of several is changed by what was fused behind (_FusedBatchNormEx), the node stays the op of all, and that result is redirected.
+//
+// Needs: calls inlined. Establishes: no op of the list in the source is left. Unimplemented names a combination of fused ops that
+// is not known.
+#ifndef MILLRACE_PASSES_CONTROL_FLOW_EXPAND_OPS_H_
+#define MILLRACE_PASSES_CONTROL_FLOW_EXPAND_OPS_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "millrace/graph.h"
+
+namespace millrace {
+
+// Whether the graph was changed.
+absl::StatusOr<bool> ExpandOps(Graph& graph);
+
+// Whether an op is one of those that this pass takes away.
+bool IsExpanded(const std::string& op);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_CONTROL_FLOW_EXPAND_OPS_H_
