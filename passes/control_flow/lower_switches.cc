@@ -136,6 +136,7 @@ class SwitchLowering {
   absl::Status FindGuard(NodeId id) {
     const Node& node = graph_.node(id);
     Guard& guard = guards_[id.value];
+    if (node.op == "ControlTrigger") return absl::OkStatus();  // runs whichever of those that it waits for do
     for (NodeId control : node.control_inputs) guard.insert(guards_[control.value].begin(), guards_[control.value].end());
     if (IsMerge(node)) return FindSides(id);
     for (OutputRef input : node.inputs) {
