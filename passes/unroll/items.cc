@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "millrace/status.h"
 #include "passes/shapes/needed_feeds.h"
+#include "passes/unroll/alternatives.h"
 #include "passes/unroll/lists.h"
 
 namespace millrace {
@@ -72,6 +73,10 @@ absl::StatusOr<std::vector<int64_t>> KnownNumbers(StraightGraph& out, const Node
 absl::StatusOr<OutputRef> TensorOf(StraightGraph& out, const NodeCall& call, const Value& value) {
   if (value.kind == Value::Kind::kTensor) return value.ref;
   if (value.kind == Value::Kind::kRow) return out.Row(value.ref, value.index);
+  if (value.kind == Value::Kind::kEither) {
+    MR_ASSIGN_OR_RETURN(const Value one, AsOne(out, call, value));
+    if (one.kind != Value::Kind::kEither) return TensorOf(out, call, one);
+  }
   return CallError(call, value.missing() ? "takes a tensor that was never made"
                                          : "takes a list, array or stack, which has no tensor of its own");
 }
@@ -79,6 +84,11 @@ absl::StatusOr<OutputRef> TensorOf(StraightGraph& out, const NodeCall& call, con
 absl::StatusOr<Value> AddItems(StraightGraph& out, const NodeCall& call, const Value& a, const Value& b) {
   if (a.missing()) return b;
   if (b.missing()) return a;
+  if (a.kind == Value::Kind::kEither || b.kind == Value::Kind::kEither) {
+    MR_ASSIGN_OR_RETURN(const Value first, AsOne(out, call, a));
+    MR_ASSIGN_OR_RETURN(const Value second, AsOne(out, call, b));
+    return AddItems(out, call, first, second);
+  }
   if (a.kind == Value::Kind::kList && b.kind == Value::Kind::kList) {
     NodeCall sum{call.node, {a, b}, call.origin};
     MR_ASSIGN_OR_RETURN(std::vector<Value> result, RunOnLists(out, sum));

@@ -4,6 +4,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
+#include "passes/unroll/alternatives.h"
 #include "passes/unroll/lists.h"
 
 namespace millrace {
@@ -290,6 +291,42 @@ absl::StatusOr<ListValue> AddLists(StraightGraph& out, const NodeCall& call, con
   return sum;
 }
 
+absl::StatusOr<ListValue> ZerosLikeList(StraightGraph& out, const NodeCall& call, const ListValue& list);
+
+// Both hold values, or neither does.
+absl::StatusOr<Value> AddOptionals(StraightGraph& out, const NodeCall& call, const Value& a, const Value& b) {
+  for (const bool first : {true, false}) {
+    const Value &both = first ? a : b, &added = first ? b : a;
+    if (both.kind != Value::Kind::kEither) continue;
+    // One predicate decides for both as long as their sides do.
+    const bool together = added.kind == Value::Kind::kEither && added.either->predicate == both.either->predicate;
+    MR_ASSIGN_OR_RETURN(Value other, AddOptionals(out, call, both.either->other, together ? added.either->other : added));
+    MR_ASSIGN_OR_RETURN(Value taken, AddOptionals(out, call, both.either->taken, together ? added.either->taken : added));
+    return EitherOf(both.either->predicate, std::move(other), std::move(taken));
+  }
+  if (a.kind != Value::Kind::kOptional || b.kind != Value::Kind::kOptional) return CallError(call, "adds an Optional to something that is none");
+  if (a.list == nullptr || b.list == nullptr) return a.list == nullptr ? b : a;
+  MR_ASSIGN_OR_RETURN(ListValue held, AddLists(out, call, *a.list, *b.list));
+  Value sum = a;
+  sum.list = std::make_shared<const ListValue>(std::move(held));
+  sum.waits = Together(a.waits, b.waits);
+  return sum;
+}
+
+// Of an Optional: one that holds zeros, or nothing.
+absl::StatusOr<Value> ZerosLikeHeld(StraightGraph& out, const NodeCall& call, const Value& value) {
+  if (value.kind == Value::Kind::kEither) {
+    MR_ASSIGN_OR_RETURN(Value other, ZerosLikeHeld(out, call, value.either->other));
+    MR_ASSIGN_OR_RETURN(Value taken, ZerosLikeHeld(out, call, value.either->taken));
+    return EitherOf(value.either->predicate, std::move(other), std::move(taken));
+  }
+  Value zeros = value;
+  if (value.list == nullptr) return zeros;
+  MR_ASSIGN_OR_RETURN(ListValue held, ZerosLikeList(out, call, *value.list));
+  zeros.list = std::make_shared<const ListValue>(std::move(held));
+  return zeros;
+}
+
 absl::StatusOr<ListValue> ZerosLikeList(StraightGraph& out, const NodeCall& call, const ListValue& list) {
   ListValue zeros = list;
   for (int64_t i = 0; i < list.items.size(); ++i) {
@@ -298,6 +335,11 @@ absl::StatusOr<ListValue> ZerosLikeList(StraightGraph& out, const NodeCall& call
     if (item.kind == Value::Kind::kList) {
       MR_ASSIGN_OR_RETURN(ListValue inner, ZerosLikeList(out, call, *item.list));
       zeros.items.Set(i, ListOf(std::move(inner)));
+      continue;
+    }
+    if (item.kind == Value::Kind::kOptional || item.kind == Value::Kind::kEither) {
+      MR_ASSIGN_OR_RETURN(Value inner, ZerosLikeHeld(out, call, item));
+      zeros.items.Set(i, std::move(inner));
       continue;
     }
     // A row has the type of all others; it need not be made.
@@ -315,26 +357,30 @@ absl::StatusOr<ListValue> ZerosLikeList(StraightGraph& out, const NodeCall& call
   return zeros;
 }
 
-// An item as it is on the list's side of the Switch that the list went through.
-absl::StatusOr<OutputRef> OnItsSide(StraightGraph& out, const NodeCall& call, const ListValue& list, const Value& item,
-                                    DataType dtype) {
-  MR_ASSIGN_OR_RETURN(const OutputRef ref, TensorOf(out, call, item));
-  if (!list.predicate.node.valid()) return ref;
-  StraightGraph::Origin origin = call.origin;
-  origin.name = absl::StrCat(origin.name, "/side");
-  MR_ASSIGN_OR_RETURN(OutputRef side, out.Op(origin, "Switch", {ref, list.predicate}, {{"T", dtype}}));
-  side.index = list.side;
-  return side;
-}
-
 }  // namespace
 
 bool IsListOp(const Node& node) { return node.op == "EmptyTensorList" || absl::StartsWith(node.op, "TensorList"); }
+
+bool IsKeptItem(const Node& node, size_t input) {
+  return (node.op == "TensorListPushBack" && input == 1) || (node.op == "TensorListSetItem" && input == 2);
+}
 
 absl::StatusOr<std::vector<Value>> RunListOp(StraightGraph& out, const NodeCall& call) { return ListCall(out, call).Run(); }
 
 absl::StatusOr<std::vector<Value>> RunOnLists(StraightGraph& out, const NodeCall& call) {
   const std::string& op = call.node.op;
+  const bool optional = !call.inputs.empty() && (call.inputs[0].kind == Value::Kind::kOptional || call.inputs[0].kind == Value::Kind::kEither);
+  if (optional && op == "ZerosLike") {
+    MR_ASSIGN_OR_RETURN(Value zeros, ZerosLikeHeld(out, call, call.inputs[0]));
+    return std::vector<Value>{std::move(zeros)};
+  }
+  if (optional && op == "AddN") {
+    Value sum = call.inputs[0];
+    for (size_t i = 1; i < call.inputs.size(); ++i) {
+      MR_ASSIGN_OR_RETURN(sum, AddOptionals(out, call, sum, call.inputs[i]));
+    }
+    return std::vector<Value>{std::move(sum)};
+  }
   const bool all = std::all_of(call.inputs.begin(), call.inputs.end(),
                                [](const Value& input) { return input.kind == Value::Kind::kList; });
   const bool adds = op == "AddN" || op == "AddV2" || op == "Add" || IsListOp(call.node);
@@ -353,13 +399,10 @@ absl::StatusOr<std::vector<Value>> RunOnLists(StraightGraph& out, const NodeCall
   return std::vector<Value>{ListOf(std::move(result))};
 }
 
-absl::StatusOr<Value> MergeLists(StraightGraph& out, const NodeCall& call) {
-  if (call.inputs.size() != 2 || call.inputs[1].kind != call.inputs[0].kind || call.inputs[0].kind != Value::Kind::kList) {
-    return CallError(call, "joins a list with something that is none");
-  }
-  const ListValue& a = *call.inputs[0].list;
-  const ListValue& b = *call.inputs[1].list;
-  if (a.items.size() != b.items.size()) {
+absl::StatusOr<Value> MergeLists(StraightGraph& out, const NodeCall& call, const Literal& literal, const Value& other,
+                                 const Value& taken) {
+  const ListValue &a = *other.list, &b = *taken.list;
+  if (a.items.size() != b.items.size() || a.dtype != b.dtype) {
     return CallError(call, absl::StrCat("joins lists of ", a.items.size(), " and ", b.items.size(),
                                         " items by a predicate that is known only when running"));
   }
@@ -372,23 +415,19 @@ absl::StatusOr<Value> MergeLists(StraightGraph& out, const NodeCall& call) {
     }
     Value first = a.items.at(i), second = b.items.at(i);
     if (SameValue(first, second)) continue;
-    if (first.kind == Value::Kind::kList || second.kind == Value::Kind::kList) {
-      return CallError(call, "joins lists of lists by a predicate that is known only when running");
-    }
-    const auto type_of = [&](const Value& value) -> absl::StatusOr<std::optional<TensorType>> {
-      MR_ASSIGN_OR_RETURN(const OutputRef ref, TensorOf(out, call, value));
-      return out.Type(ref);
-    };
     // What one branch has set is as good as zeros where the other was taken.
-    for (auto [missing, other] : {std::make_pair(&first, &second), std::make_pair(&second, &first)}) {
+    for (auto [missing, present] : {std::make_pair(&first, &second), std::make_pair(&second, &first)}) {
       if (!missing->missing()) continue;
-      MR_ASSIGN_OR_RETURN(const std::optional<TensorType> type, type_of(*other));
-      MR_ASSIGN_OR_RETURN(*missing, MissingItem(out, call, a.dtype, type ? type->shape : a.element_shape));
+      Shape shape = a.element_shape;
+      if (present->kind == Value::Kind::kTensor || present->kind == Value::Kind::kRow) {
+        MR_ASSIGN_OR_RETURN(const OutputRef ref, TensorOf(out, call, *present));
+        if (const auto type = out.Type(ref); type.has_value()) shape = type->shape;
+        MR_ASSIGN_OR_RETURN(*missing, MissingItem(out, call, a.dtype, shape));
+      } else {
+        *missing = *present;
+      }
     }
-    MR_ASSIGN_OR_RETURN(const OutputRef left, OnItsSide(out, call, a, first, a.dtype));
-    MR_ASSIGN_OR_RETURN(const OutputRef right, OnItsSide(out, call, b, second, a.dtype));
-    MR_ASSIGN_OR_RETURN(const OutputRef item, out.Op(call.origin, "Merge", {left, right}, {{"T", a.dtype}, {"N", int64_t{2}}}));
-    merged.items.Set(i, Value::Of(item));
+    merged.items.Set(i, MergedByName(literal, first, second));
   }
   return ListOf(std::move(merged));
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "passes/control_flow/guard_effects.h"
 #include "passes/unroll/straight_graph.h"
 #include "passes/unroll/value.h"
 
@@ -50,12 +51,16 @@ absl::StatusOr<Value> MissingItem(StraightGraph& out, const NodeCall& call, Data
 bool IsListOp(const Node& node);
 bool IsArrayOp(const Node& node);
 
+// Whether input `input` becomes an item of a list as it is.
+bool IsKeptItem(const Node& node, size_t input);
+
 // Outputs of a list op.
 absl::StatusOr<std::vector<Value>> RunListOp(StraightGraph& out, const NodeCall& call);
 // Of an op of any kind that takes lists: Identity, AddN, ZerosLike. Unimplemented for others.
 absl::StatusOr<std::vector<Value>> RunOnLists(StraightGraph& out, const NodeCall& call);
-// What comes out of a Merge of two lists whose sides are known only when running.
-absl::StatusOr<Value> MergeLists(StraightGraph& out, const NodeCall& call);
+// The list whose items are those of `taken` where the literal holds, else those of `other`; both are lists.
+absl::StatusOr<Value> MergeLists(StraightGraph& out, const NodeCall& call, const Literal& literal, const Value& other,
+                                 const Value& taken);
 
 // Arrays and stacks by number (Value::Kind::kObject): they change where they are.
 class ArrayStore {

@@ -22,10 +22,11 @@ absl::StatusOr<NodeId> StraightGraph::Add(Node node) {
                                                      "than ", max_nodes_, " nodes (--max_unrolled_nodes)"));
   }
   const auto is_guarded = [&](NodeId id) { return guarded_[id.value]; };
+  // A ControlTrigger runs whichever of those that it waits for do.
   const bool guarded =
       IsSwitch(node) || IsMerge(node) ||
       std::any_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) { return is_guarded(input.node); }) ||
-      std::any_of(node.control_inputs.begin(), node.control_inputs.end(), is_guarded);
+      (node.op != "ControlTrigger" && std::any_of(node.control_inputs.begin(), node.control_inputs.end(), is_guarded));
   const NodeId id = graph_.AddUnique(std::move(node));
   guarded_.resize(graph_.num_ids(), false);
   guarded_[id.value] = guarded;
@@ -35,7 +36,7 @@ absl::StatusOr<NodeId> StraightGraph::Add(Node node) {
   return id;
 }
 
-// What lower_switches takes away later has no rule: Switch, Merge, Optional.
+// What lower_switches takes away later has no rule: Switch and Merge.
 bool StraightGraph::TypeByHand(NodeId id) {
   const Node& node = graph_.node(id);
   const auto type = [&](OutputRef ref) -> const TensorType* {
@@ -45,8 +46,6 @@ bool StraightGraph::TypeByHand(NodeId id) {
   const auto value = [&](OutputRef ref) { return Known(ref) == nullptr ? Tensor() : *Known(ref); };
   if (IsSwitch(node)) {
     const TensorType* data = type(node.inputs[0]);
-    const auto held = optionals_.find(node.inputs[0].node.value);
-    if (held != optionals_.end()) optionals_[id.value] = held->second;
     if (data == nullptr) return false;
     const TensorType of = *data;
     const Tensor known = value(node.inputs[0]);
@@ -54,10 +53,6 @@ bool StraightGraph::TypeByHand(NodeId id) {
     return true;
   }
   if (IsMerge(node)) {
-    for (OutputRef input : node.inputs) {
-      const auto held = optionals_.find(input.node.value);
-      if (held != optionals_.end()) optionals_[id.value] = held->second;
-    }
     const TensorType* a = type(node.inputs[0]);
     const TensorType* b = node.inputs.size() == 2 ? type(node.inputs[1]) : nullptr;
     if (a == nullptr || b == nullptr || !(*a == *b)) return false;
@@ -65,19 +60,6 @@ bool StraightGraph::TypeByHand(NodeId id) {
     const Tensor first = value(node.inputs[0]), second = value(node.inputs[1]);
     const bool same = !first.empty() && !second.empty() && first.BitEqual(second);
     tracker_.Declare(id, {of, {DataType::kInt32, Shape()}}, {same ? first : Tensor(), Tensor()});
-    return true;
-  }
-  if (node.op == "OptionalFromValue") {
-    std::vector<TensorType> types;
-    for (OutputRef input : node.inputs) {
-      if (type(input) == nullptr) return false;
-      types.push_back(*type(input));
-    }
-    optionals_[id.value] = std::move(types);
-  } else if (node.op == "OptionalGetValue" && !node.inputs.empty()) {
-    const auto held = optionals_.find(node.inputs[0].node.value);
-    if (held == optionals_.end()) return false;
-    tracker_.Declare(id, held->second, {});
     return true;
   }
   return false;

@@ -72,7 +72,6 @@ class StraightGraph {
   std::map<std::string, OutputRef> zeros_;      // by type
   std::set<OutputRef> zeros_refs_;
   std::map<std::pair<OutputRef, int64_t>, OutputRef> rows_;
-  std::unordered_map<int32_t, std::vector<TensorType>> optionals_;  // what an Optional holds, by node
 };
 
 }  // namespace millrace

@@ -14,7 +14,9 @@
 #include "passes/control_flow/expand_ops.h"
 #include "passes/control_flow/guard_effects.h"
 #include "passes/control_flow/lower_collectives.h"
+#include "passes/unroll/alternatives.h"
 #include "passes/unroll/bodies.h"
+#include "passes/unroll/guards.h"
 #include "passes/unroll/lists.h"
 #include "passes/unroll/straight_graph.h"
 #include "passes/unroll/value.h"
@@ -49,7 +51,7 @@ class Unroller {
  public:
   Unroller(const Graph& graph, const OpRegistry& ops, KernelOracle& oracle, const UnrollOptions& options)
       : ops_(ops), most_turns_(options.max_nodes), bodies_(ops),
-        out_(graph, ops, oracle, options.variable_types, options.max_nodes, options.questions), arrays_(out_) {}
+        out_(graph, ops, oracle, options.variable_types, options.max_nodes, options.questions), guards_(out_), arrays_(out_) {}
 
   absl::StatusOr<UnrollResult> UnrollGraph(Graph& graph) {
     MR_ASSIGN_OR_RETURN(const std::unique_ptr<Body> body, bodies_.OfGraph(std::move(graph)));
@@ -80,7 +82,6 @@ class Unroller {
   absl::Status PassOn(Run& run, NodeId id, absl::Span<const Value> values, Waits waits);
   absl::StatusOr<NodeId> AddNoOp(const std::string& name, std::vector<NodeId> controls);
   bool IsReference(OutputRef ref) const;
-  bool IsNone(const Value& value) const;
   bool Writes(NodeId made) const;
   void DrawInOrder(const Run& run, const Node& node, Node& copy);
 
@@ -93,6 +94,7 @@ class Unroller {
   std::set<std::string> turns_asked_for_;  // questions
   Bodies bodies_;
   StraightGraph out_;
+  Guards guards_;
   ArrayStore arrays_;
   UnrollResult result_;
   std::map<std::pair<const Body*, int32_t>, OutputRef> constants_;
@@ -195,6 +197,12 @@ absl::Status Unroller::RunNode(Run& run, NodeId id) {
     return PassOn(run, id, {(*run.arguments)[node.attrs.GetOr<int64_t>("index", 0)]}, nullptr);
   }
   if (node.op == kRetvalOp && !run.top) return PassOn(run, id, call.inputs, nullptr);
+  const bool is_identity = node.op == "Identity" || node.op == "StopGradient" || node.op == "PreventGradient";
+  const bool passes_on = is_identity || IsOptionalOp(node) || IsEnter(node) || IsExit(node) || IsNextIteration(node) || IsSwitch(node) || IsWhile(node);
+  for (size_t i = 0; i < call.inputs.size() && !passes_on; ++i) {
+    if (IsKeptItem(node, i)) continue;
+    MR_ASSIGN_OR_RETURN(call.inputs[i], AsOne(out_, call, call.inputs[i]));
+  }
   if (node.op == "LoopCond") {
     // The frame's Switches must know what was answered.
     MR_ASSIGN_OR_RETURN(const bool goes_on, Holds(node, call.origin.name, call.inputs[0]));
@@ -212,7 +220,7 @@ absl::Status Unroller::RunNode(Run& run, NodeId id) {
   if (node.op == "Const" && run.in_loop()) return CopyConstant(run, id, controls);
   const bool guarded = std::any_of(controls.begin(), controls.end(), [&](NodeId control) { return out_.guarded(control); });
   const bool lists = std::any_of(call.inputs.begin(), call.inputs.end(), [](const Value& input) {
-    return input.kind == Value::Kind::kList || input.kind == Value::Kind::kObject;
+    return IsHeldByName(input) || input.kind == Value::Kind::kObject;
   });
   const Waits waits = ToWaits(controls);
   call.origin.waits = waits;
@@ -220,11 +228,11 @@ absl::Status Unroller::RunNode(Run& run, NodeId id) {
     MR_ASSIGN_OR_RETURN(const std::vector<Value> values, IsListOp(node) ? RunListOp(out_, call) : arrays_.Run(call));
     return PassOn(run, id, values, waits);
   }
-  const bool is_identity = node.op == "Identity" || node.op == "StopGradient" || node.op == "PreventGradient";
+  if (IsOptionalOp(node)) {
+    MR_ASSIGN_OR_RETURN(const std::vector<Value> values, RunOptionalOp(out_, call));
+    return PassOn(run, id, values, waits);
+  }
   if (is_identity && (lists || (run.in_loop() && call.inputs[0].kind == Value::Kind::kRow))) return PassOn(run, id, call.inputs, waits);
-  // An Optional that holds a list is that list.
-  const bool wraps = node.op == "OptionalFromValue" || node.op == "OptionalGetValue";
-  if (lists && wraps && call.inputs.size() == 1) return PassOn(run, id, call.inputs, waits);
   if (lists) {
     MR_ASSIGN_OR_RETURN(const std::vector<Value> values, RunOnLists(out_, call));
     return PassOn(run, id, values, waits);
@@ -374,25 +382,14 @@ absl::Status Unroller::RunSwitch(Run& run, NodeId id, NodeCall call) {
     state.waits = ToWaits(std::move(controls));
     return absl::OkStatus();
   }
-  if (data.kind == Value::Kind::kList) {
-    for (int32_t side = 0; side < 2; ++side) {
-      ListValue list = *data.list;
-      list.predicate = predicate;
-      list.side = side;
-      state.values.push_back(ListOf(std::move(list)));
-    }
+  if (IsHeldByName(data)) {
+    auto [other, taken] = SwitchedByName(guards_, data, predicate);
+    state.values.push_back(std::move(other));
+    state.values.push_back(std::move(taken));
     state.waits = ToWaits(std::move(controls));
     return absl::OkStatus();
   }
   return Copy(run, id, call, controls);
-}
-
-// An OptionalNone, behind what passes it on.
-bool Unroller::IsNone(const Value& value) const {
-  if (value.kind != Value::Kind::kTensor) return false;
-  const Node* node = &out_.graph().node(value.ref.node);
-  while ((node->op == "Identity" || IsSwitch(*node)) && !node->inputs.empty()) node = &out_.graph().node(node->inputs[0].node);
-  return node->op == "OptionalNone";
 }
 
 absl::Status Unroller::RunMerge(Run& run, NodeId id) {
@@ -438,21 +435,17 @@ absl::Status Unroller::RunMerge(Run& run, NodeId id) {
     state.values[1].waits = ToWaits(std::move(controls));
     return absl::OkStatus();
   }
+  const Value &other = live[0].second, &taken = live[1].second;
+  if (IsHeldByName(other) || IsHeldByName(taken)) {
+    const std::optional<Literal> between = Guards::Between(guards_.Of(other), guards_.Of(taken));
+    if (!between) return CallError(empty, "joins a list with one that is not of the other side of a predicate");
+    MR_ASSIGN_OR_RETURN(const Waits end, EndOfBoth(out_, empty, *between, other.waits, taken.waits));
+    return PassOn(run, id, {MergedByName(*between, other, taken)}, Together(end, ToWaits(std::move(controls))));
+  }
   NodeCall call = empty;
   for (auto& [input, value] : live) {
     AddAll(value.waits, controls);
     call.inputs.push_back(value);
-  }
-  // Nobody takes the value of an Optional on the side that has none.
-  for (const size_t other : {1, 0}) {
-    const Value& some = live[1 - other].second;
-    if (some.kind == Value::Kind::kTensor || !IsNone(live[other].second)) continue;
-    return PassOn(run, id, {some}, ToWaits(std::move(controls)));
-  }
-  if (live[0].second.kind == Value::Kind::kList) {
-    call.origin.waits = ToWaits(controls);
-    MR_ASSIGN_OR_RETURN(Value merged, MergeLists(out_, call));
-    return PassOn(run, id, {std::move(merged)}, ToWaits(std::move(controls)));
   }
   if (live[0].second.kind == Value::Kind::kObject && SameValue(live[0].second, live[1].second)) {
     return PassOn(run, id, {live[0].second}, ToWaits(std::move(controls)));

@@ -28,6 +28,10 @@ bool SameValue(const Value& a, const Value& b) {
       return a.list == b.list;
     case Value::Kind::kObject:
       return a.index == b.index;
+    case Value::Kind::kOptional:
+      return a.list == b.list;
+    case Value::Kind::kEither:
+      return a.either == b.either;
   }
   return false;
 }

@@ -1,5 +1,5 @@
 // What a tensor of the graph with loops stands for while the loops are taken apart (unroll_loops): a tensor of the graph
-// that is being made, a row of one, a list of such, or an array or stack.
+// that is being made, a row of one, a list of such, an array or stack, an Optional, or one of two of these.
 #ifndef MILLRACE_PASSES_UNROLL_VALUE_H_
 #define MILLRACE_PASSES_UNROLL_VALUE_H_
 
@@ -12,6 +12,7 @@
 namespace millrace {
 
 class ListValue;
+struct Either;
 // Nodes to wait for, in place of a node that is not made.
 using Waits = std::shared_ptr<const std::vector<NodeId>>;
 Waits Together(const Waits& a, const Waits& b);
@@ -23,12 +24,15 @@ struct Value {
     kRow,      // row `index` of `ref`
     kList,     // `list`
     kObject,   // array or stack number `index`
+    kOptional,  // what it holds are the items of `list`; nullptr: nothing
+    kEither,    // `either`
   };
   Kind kind = Kind::kMissing;
   bool dead = false;  // of a branch that is known not to be taken
   OutputRef ref;
   int64_t index = 0;
   std::shared_ptr<const ListValue> list;
+  std::shared_ptr<Either> either;
   Waits waits;
 
   bool missing() const { return kind == Kind::kMissing; }
@@ -92,6 +96,21 @@ class ListValue {
   OutputRef predicate;
   int32_t side = 0;
 };
+
+// What a conditional gives that is no tensor: one value where the predicate holds, another one where it does not. It is known only
+// when running which, but a Switch by the same predicate tells them apart again, as that of the conditional's gradient does.
+struct Either {
+  OutputRef predicate;
+  Value other, taken;
+  Value merged;  // what became of it where both were needed as one; missing until then
+};
+
+inline Value EitherOf(OutputRef predicate, Value other, Value taken) {
+  Value value;
+  value.kind = Value::Kind::kEither;
+  value.either = std::make_shared<Either>(Either{predicate, std::move(other), std::move(taken), Value()});
+  return value;
+}
 
 inline Value ListOf(ListValue list) {
   Value value;

@@ -1,0 +1,115 @@
+#include "passes/unroll/guards.h"
+
+#include <vector>
+
+#include "passes/control_flow/control_flow_ops.h"
+
+namespace millrace {
+
+OutputRef Guards::PassedOn(OutputRef ref) const {
+  while (true) {
+    const Node& node = graph_.graph().node(ref.node);
+    if ((node.op != "Identity" && !IsSwitch(node)) || node.inputs.empty()) return ref;
+    ref = node.inputs[0];
+  }
+}
+
+Literal Guards::Source(OutputRef ref, bool value) {
+  ref = PassedOn(ref);
+  while (graph_.graph().node(ref.node).op == "LogicalNot") {
+    value = !value;
+    ref = PassedOn(graph_.graph().node(ref.node).inputs[0]);
+  }
+  // Whether an index is the number of a branch: the same question wherever it is asked.
+  const Node& node = graph_.graph().node(ref.node);
+  if (node.op != "Equal" || node.inputs.size() != 2) return {ref, value};
+  const Tensor* number = graph_.Known(node.inputs[1]);
+  if (number == nullptr || number->dtype() != DataType::kInt32 || number->num_elements() != 1) return {ref, value};
+  return {asked_.try_emplace({PassedOn(node.inputs[0]), number->IntAt(0)}, ref).first->second, value};
+}
+
+std::optional<Literal> Guards::Between(const Guard& first, const Guard& second) {
+  for (const Literal& literal : second) {
+    if (first.count({literal.predicate, !literal.value}) > 0) return literal;
+  }
+  return std::nullopt;
+}
+
+// Requires that all it depends on is known.
+Guard Guards::Made(NodeId id) {
+  const Node& node = graph_.graph().node(id);
+  Guard guard;
+  if (node.op == "ControlTrigger") return guard;  // runs whichever of those that it waits for do
+  for (NodeId control : node.control_inputs) {
+    const Guard& of = known_[control.value];
+    guard.insert(of.begin(), of.end());
+  }
+  std::vector<Guard> sides;
+  for (OutputRef input : node.inputs) {
+    Guard of = known_[input.node.value];
+    const Node& from = graph_.graph().node(input.node);
+    if (IsSwitch(from) && from.inputs.size() == 2) of.insert(Source(from.inputs[1], input.index == 1));
+    if (IsMerge(node)) {
+      sides.push_back(std::move(of));
+    } else {
+      guard.insert(of.begin(), of.end());
+    }
+  }
+  if (sides.size() != 2) return guard;
+  const std::optional<Literal> between = Between(sides[0], sides[1]);
+  for (const Guard& side : sides) {
+    for (const Literal& literal : side) {
+      if (!between || !(literal.predicate == between->predicate)) guard.insert(literal);
+    }
+  }
+  return guard;
+}
+
+const Guard& Guards::Of(NodeId id) {
+  std::vector<NodeId> open = {id};
+  while (!open.empty()) {
+    const NodeId at = open.back();
+    if (known_.count(at.value) > 0) {
+      open.pop_back();
+      continue;
+    }
+    if (!graph_.guarded(at)) {
+      known_[at.value];
+      continue;
+    }
+    const Node& node = graph_.graph().node(at);
+    const size_t before = open.size();
+    const auto need = [&](NodeId of) {
+      if (known_.count(of.value) == 0) open.push_back(of);
+    };
+    for (OutputRef input : node.inputs) need(input.node);
+    for (NodeId control : node.control_inputs) need(control);
+    if (open.size() == before) known_[at.value] = Made(at);
+  }
+  return known_[id.value];
+}
+
+Guard Guards::Of(const Waits& waits) {
+  Guard guard;
+  if (waits == nullptr) return guard;
+  for (NodeId id : *waits) {
+    const Guard& of = Of(id);
+    guard.insert(of.begin(), of.end());
+  }
+  return guard;
+}
+
+Guard Guards::Of(const Value& value) {
+  Guard guard = Of(value.waits);
+  if (value.kind == Value::Kind::kTensor || value.kind == Value::Kind::kRow) {
+    const Guard& of = Of(value.ref.node);
+    guard.insert(of.begin(), of.end());
+    const Node& from = graph_.graph().node(value.ref.node);
+    if (IsSwitch(from) && from.inputs.size() == 2) guard.insert(Source(from.inputs[1], value.ref.index == 1));
+  } else if (value.kind == Value::Kind::kList && value.list->predicate.node.valid()) {
+    guard.insert(Source(value.list->predicate, value.list->side == 1));
+  }
+  return guard;
+}
+
+}  // namespace millrace
