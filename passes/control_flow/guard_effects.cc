@@ -61,6 +61,19 @@ OutputRef GuardWriter::AddBefore(NodeId beside, const char* name, const char* op
 
 OutputRef GuardWriter::Harmless(NodeId beside, OutputRef value, DataType type, HarmlessValue kind) {
   if (kind == HarmlessValue::kOnes) return AddBefore(beside, "ones", "OnesLike", {value}, type);
+  if (kind == HarmlessValue::kPositions) {
+    const OutputRef ones = AddBefore(beside, "ones", "OnesLike", {value}, type);
+    Node axis;
+    axis.name = absl::StrCat(graph_.node(beside).name, "/axis");
+    axis.op = "Const";
+    axis.attrs.Set("dtype", DataType::kInt32);
+    axis.attrs.Set("value", Tensor::Scalar<int32_t>(0));
+    const OutputRef along{places_.AddBefore(graph_, beside, std::move(axis)), 0};
+    const OutputRef positions = AddBefore(beside, "positions", "Cumsum", {ones, along}, type);
+    graph_.mutable_node(positions.node).attrs.Set("exclusive", true);
+    graph_.mutable_node(positions.node).attrs.Set("Tidx", DataType::kInt32);
+    return positions;
+  }
   const OutputRef zeros = AddBefore(beside, "nothing", "ZerosLike", {value}, type);
   if (kind == HarmlessValue::kZeros) return zeros;
   const OutputRef diagonal = AddBefore(beside, "diagonal", "MatrixDiagPart", {value}, type);

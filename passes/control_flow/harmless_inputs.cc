@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "passes/control_flow/control_flow_ops.h"
@@ -13,9 +14,10 @@ enum class Fails { kAlways, kForIntegers };
 
 struct Row {
   int input;
-  const char* type;  // attribute; int32 where there is none
+  const char* type;  // attribute, if there is one
   HarmlessValue value = HarmlessValue::kZeros;
   Fails fails = Fails::kAlways;  // by the attribute
+  DataType untyped = DataType::kInt32;  // without an attribute
 };
 using Table = std::unordered_map<std::string, std::vector<Row>>;
 
@@ -61,9 +63,21 @@ Table MakeTable() {
   for (const char* op : {"Gather", "GatherV2", "GatherNd", "ResourceGather", "ResourceGatherNd"}) {
     table[op] = {{1, "Tindices"}};
   }
-  for (const char* op : {"Cholesky", "MatrixInverse", "MatrixSolve", "MatrixTriangularSolve", "SelfAdjointEigV2"}) {
+  for (const char* op : {"Cholesky", "MatrixInverse", "MatrixSolve", "MatrixTriangularSolve", "SelfAdjointEigV2", "Lu"}) {
     table[op] = {{0, "T", HarmlessValue::kIdentity}};
   }
+  table["InvertPermutation"] = {{0, "T", HarmlessValue::kPositions}};
+  for (const char* op : {"AllCandidateSampler", "FixedUnigramCandidateSampler", "LogUniformCandidateSampler", "UniformCandidateSampler"}) {
+    table[op] = {{0, nullptr, HarmlessValue::kZeros, Fails::kAlways, DataType::kInt64}};
+  }
+  // Bounds of random numbers, the lower one first.
+  const std::tuple<const char*, int, const char*> bounds[] = {
+      {"RandomUniformInt", 1, "Tout"}, {"StatelessRandomUniformInt", 2, "dtype"}, {"StatelessRandomUniformIntV2", 4, "dtype"}};
+  for (const auto& [op, first, type] : bounds) table[op] = {{first, type}, {first + 1, type, HarmlessValue::kOnes}};
+  for (const char* op : {"CropAndResize", "CropAndResizeGradImage"}) table[op] = {{2, nullptr}};
+  table["CropAndResizeGradBoxes"] = {{3, nullptr}};
+  table["SparseTensorDenseMatMul"] = {{0, "Tindices"}};
+  table["UnravelIndex"] = {{0, "Tidx"}};
   table["SparseSoftmaxCrossEntropyWithLogits"] = {{1, "Tlabels"}};
   table["DynamicPartition"] = {{1, nullptr}};
   table["ReverseSequence"] = {{1, "Tlen"}};
@@ -76,8 +90,9 @@ Table MakeTable() {
 }
 
 // Of the type attributes above where a graph leaves them to TensorFlow's defaults.
-DataType DefaultOf(const std::string& attribute) {
-  if (attribute == "T") return DataType::kFloat;
+DataType DefaultOf(const std::string& op, const std::string& attribute) {
+  if (attribute == "T") return op == "InvertPermutation" ? DataType::kInt32 : DataType::kFloat;
+  if (attribute == "Tindices" && op == "SparseTensorDenseMatMul") return DataType::kInt64;
   return attribute == "Tlabels" || attribute == "Tlen" ? DataType::kInt64 : DataType::kInt32;
 }
 
@@ -91,7 +106,7 @@ std::vector<HarmlessInput> HarmlessInputsOf(const Node& node) {
   for (const Row& row : found->second) {
     if (row.input >= static_cast<int>(node.inputs.size())) continue;
     const DataType type =
-        row.type == nullptr ? DataType::kInt32 : node.attrs.GetOr<DataType>(row.type, DefaultOf(row.type));
+        row.type == nullptr ? row.untyped : node.attrs.GetOr<DataType>(row.type, DefaultOf(node.op, row.type));
     if (row.fails == Fails::kForIntegers && !IsInteger(type)) continue;
     inputs.push_back({row.input, type, row.value});
   }

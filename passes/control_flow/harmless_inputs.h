@@ -15,8 +15,8 @@
 
 namespace millrace {
 
-// kIdentity: matrices, the last two dimensions square.
-enum class HarmlessValue { kZeros, kOnes, kIdentity };
+// kIdentity: matrices, the last two dimensions square. kPositions: 0, 1, 2, ... of a vector.
+enum class HarmlessValue { kZeros, kOnes, kIdentity, kPositions };
 
 struct HarmlessInput {
   int input = 0;
