@@ -88,11 +88,9 @@ absl::Status StatelessParameterShape(InferenceContext& context) {
 }
 
 // (true_classes [batch, num_true]) -> sampled [num_sampled], expected counts of both.
-absl::Status CandidateShape(InferenceContext& context) {
+absl::Status AddCandidates(InferenceContext& context, int64_t sampled, int64_t range) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(1));
   MR_ASSIGN_OR_RETURN(const int64_t num_true, RequiredAttr<int64_t>(context, "num_true"));
-  MR_ASSIGN_OR_RETURN(const int64_t sampled, RequiredAttr<int64_t>(context, "num_sampled"));
-  MR_ASSIGN_OR_RETURN(const int64_t range, RequiredAttr<int64_t>(context, "range_max"));
   MR_ASSIGN_OR_RETURN(const bool unique, RequiredAttr<bool>(context, "unique"));
   const Shape& classes = context.shape(0);
   if (classes.fully_known() && (classes.rank() != 2 || classes.dim(1) != num_true)) {
@@ -105,6 +103,40 @@ absl::Status CandidateShape(InferenceContext& context) {
   context.AddOutput(DataType::kFloat, classes);
   context.AddOutput(DataType::kFloat, Shape({sampled}));
   return absl::OkStatus();
+}
+
+absl::Status CandidateShape(InferenceContext& context) {
+  MR_ASSIGN_OR_RETURN(const int64_t sampled, RequiredAttr<int64_t>(context, "num_sampled"));
+  MR_ASSIGN_OR_RETURN(const int64_t range, RequiredAttr<int64_t>(context, "range_max"));
+  return AddCandidates(context, sampled, range);
+}
+
+absl::Status AllCandidatesShape(InferenceContext& context) {
+  MR_ASSIGN_OR_RETURN(const int64_t all, RequiredAttr<int64_t>(context, "num_sampled"));
+  return AddCandidates(context, all, all);
+}
+
+// Classes as often as the attribute `unigrams` counts them, behind reserved ones that never come.
+absl::Status FixedUnigramShape(InferenceContext& context) {
+  MR_ASSIGN_OR_RETURN(const int64_t range, RequiredAttr<int64_t>(context, "range_max"));
+  if (!context.attrs().GetOr<std::string>("vocab_file", "").empty()) {
+    return context.Error("reads its counts from vocab_file, which is not supported: give them as unigrams");
+  }
+  const auto counts = context.attrs().GetOr<std::vector<float>>("unigrams", {});
+  const int64_t reserved = context.attrs().GetOr<int64_t>("num_reserved_ids", 0);
+  const int64_t shards = context.attrs().GetOr<int64_t>("num_shards", 1), shard = context.attrs().GetOr<int64_t>("shard", 0);
+  if (reserved < 0 || shards < 1 || shard < 0 || shard >= shards) {
+    return context.Error(absl::StrCat("has ", reserved, " reserved classes and takes part ", shard, " of ", shards));
+  }
+  const auto kept_of = [&](int64_t first, int64_t end) {
+    int64_t kept = 0;
+    for (int64_t k = first; k < end; ++k) kept += k % shards == shard ? 1 : 0;
+    return kept;
+  };
+  const int64_t first = kept_of(0, reserved);
+  const int64_t kept = first + kept_of(first, first + static_cast<int64_t>(counts.size()));
+  if (kept != range) return context.Error(absl::StrCat("range is ", range, " must be equal to weights size ", kept));
+  return CandidateShape(context);
 }
 
 // (true_classes, sampled_candidates): at most one hit for every true class.
@@ -148,6 +180,8 @@ void RegisterSamplingOps(OpRegistry& registry) {
   for (const char* name : {"UniformCandidateSampler", "LogUniformCandidateSampler"}) {
     AddOp(registry, {.name = name, .shape = CandidateShape, .stateful = true, .state_bytes = kStreamBytes});
   }
+  AddOp(registry, {.name = "FixedUnigramCandidateSampler", .shape = FixedUnigramShape, .stateful = true, .state_bytes = kStreamBytes});
+  AddOp(registry, {.name = "AllCandidateSampler", .shape = AllCandidatesShape});
   AddOp(registry, {.name = "ComputeAccidentalHits", .shape = AccidentalHitsShape});
 }
 

@@ -93,6 +93,19 @@ absl::Status SparseSegmentWithRowsShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// The rows of the gradient that are not zero, and which these are.
+absl::Status SparseSegmentGradRowsShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(4));
+  MR_RETURN_IF_ERROR(CheckSparseIds(context));
+  const Shape &data = context.shape(0), &indices = context.shape(1);
+  const int64_t rows = indices.fully_known() ? indices.num_elements() : -1;
+  context.AddOutput(context.dtype(0), data.unknown_rank() ? data : WithRows(rows, data, 1));
+  context.AddOutput(context.dtype(1), Shape({rows}));
+  context.MarkBound(0);
+  context.MarkBound(1);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<int64_t> ElementBound(const InferenceContext& context, int input) {
   const Shape& shape = context.shape(input);
   return shape.fully_known() ? shape.num_elements() : -1;
@@ -176,6 +189,7 @@ void RegisterSegmentOps(OpRegistry& registry) {
     AddOp(registry,
           {.name = absl::StrCat("SparseSegment", reduction, "WithNumSegments"), .shape = SparseSegmentWithRowsShape});
     AddOp(registry, {.name = absl::StrCat("SparseSegment", reduction, "Grad"), .shape = SparseSegmentWithRowsShape});
+    AddOp(registry, {.name = absl::StrCat("SparseSegment", reduction, "GradV2"), .shape = SparseSegmentGradRowsShape});
   }
   for (const char* name : {"Unique", "UniqueWithCounts"}) AddOp(registry, {.name = name, .shape = UniqueShape});
   for (const char* name : {"UniqueV2", "UniqueWithCountsV2"}) AddOp(registry, {.name = name, .shape = UniqueV2Shape});

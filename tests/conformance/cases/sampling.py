@@ -55,6 +55,21 @@ def candidate_cases():
                 yield Case(f"{op}_{unique}_{limit}", op, [classes],
                            {"num_true": 2, "num_sampled": 20, "unique": unique, "range_max": limit, **SEEDS}, rtol=1e-5,
                            runs=2)
+    common = {"num_true": 2, "num_sampled": 20, **SEEDS}
+    counts = [float(1 + 7 * k % 13) for k in range(100)]
+    for unique in (False, True):
+        yield Case(f"FixedUnigramCandidateSampler_{unique}", "FixedUnigramCandidateSampler", [classes],
+                   {**common, "unique": unique, "range_max": 100, "unigrams": counts}, rtol=1e-5, runs=2)
+        yield Case(f"FixedUnigramCandidateSampler_distorted_{unique}", "FixedUnigramCandidateSampler", [classes],
+                   {**common, "unique": unique, "range_max": 103, "unigrams": counts, "distortion": 0.75, "num_reserved_ids": 3}, rtol=1e-5, runs=2)
+    yield Case("FixedUnigramCandidateSampler_part", "FixedUnigramCandidateSampler", [classes % 33],
+               {**common, "unique": False, "range_max": 33, "unigrams": counts, "num_reserved_ids": 1, "num_shards": 3, "shard": 1}, rtol=1e-5, runs=2)
+    yield Case("FixedUnigramCandidateSampler_range", "FixedUnigramCandidateSampler", [classes],
+               {**common, "unique": False, "range_max": 99, "unigrams": counts}, error="range is 99 must be equal to weights size")
+    for op in ("LogUniformCandidateSampler", "FixedUnigramCandidateSampler"):
+        yield Case(f"{op}_true_outside", op, [classes], {**common, "unique": False, "range_max": 90, **({"unigrams": counts[:90]} if op[0] == "F" else {})},
+                   error="`true_candidate` out of range [0, 90), received 90")
+    yield Case("AllCandidateSampler", "AllCandidateSampler", [classes], {**common, "unique": True, "num_sampled": 91})
     yield Case("ComputeAccidentalHits", "ComputeAccidentalHits", [classes, np.array([17, 4, 55, 3, 1], np.int64)],
                {"num_true": 2})
     yield Case("ComputeAccidentalHits_none", "ComputeAccidentalHits", [classes, np.array([1, 4, 5], np.int64)],

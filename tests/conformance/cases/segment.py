@@ -60,9 +60,17 @@ def sparse():
             if dtype in (f32, f64):
                 yield Case(f"{name}Grad_{text}", f"{name}Grad",
                            [iota((3, 2), dtype, 1), ints([4, 0, 2, 2]), ints([0, 0, 2, 2]), i32(6)], rtol=tolerance)
+            if dtype not in (i32, i64):
+                yield Case(f"{name}GradV2_{text}", f"{name}GradV2",
+                           [iota((3, 2), dtype, 1), ints([4, 0, 2, 2]), ints([0, 0, 2, 2]), i32(6)], rtol=tolerance)
         yield Case(f"{name}_int64_ids", name, [iota((5, 2)), ints([1, 3], i64), ints([0, 1], i64)])
         yield Case(f"{name}WithNumSegments", f"{name}WithNumSegments",
                    [iota((5, 2)), ints([1, 3, 0]), ints([0, 2, 2]), i32(5)], rtol=1e-6)
+        yield Case(f"{name}GradV2_int64", f"{name}GradV2", [iota((3, 2)), ints([5, 1, 5], i64), ints([0, 1, 2], i64), i32(6)], rtol=1e-6)
+        yield Case(f"{name}GradV2_none", f"{name}GradV2", [iota((0, 2)), ints([]), ints([]), i32(6)])
+        yield Case(f"{name}GradV2_bad_index", f"{name}GradV2", [iota((3, 2)), ints([5, 1]), ints([0, 1]), i32(5)], error="5")
+        yield Case(f"{name}GradV2_large", f"{name}GradV2",
+                   [Gen((300, 120)), Gen((2000,), i32, 0, 400, 7), np.sort(Gen((2000,), i32, 0, 300, 3).numpy()), i32(400)], rtol=1e-5, atol=1e-5)
         yield Case(f"{name}_empty", name, [iota((5, 2)), ints([]), ints([])])
         yield Case(f"{name}_bad_index", name, [iota((5, 2)), ints([1, 5]), ints([0, 1])], error="5")
         yield Case(f"{name}_bad_order", name, [iota((5, 2)), ints([1, 2]), ints([1, 0])], error="segment ids are not increasing")

@@ -198,36 +198,79 @@ KernelFactory Sorted(SortedForm form) {
   };
 }
 
-// grad [segments, …], indices, segment_ids, output_dim0: row indices[r] gets grad[ids[r]], scaled by its segment.
-template <typename T>
-absl::Status RunSparseGrad(const KernelContext& context, Reduction reduction) {
+struct SparseGradInputs {
+  Ints indices, ids;
+  std::vector<double> scale;  // by segment
+};
+
+// grad [segments, …], indices, segment_ids; `rows` there are for the indices.
+absl::StatusOr<SparseGradInputs> ReadSparseGrad(const KernelContext& context, Reduction reduction, int64_t rows) {
   const ValueReader reader(context);
-  const Shape &grad = context.input_type(0).shape, &out_shape = context.output_type(0).shape;
-  const int64_t width = RowWidth(grad, 1);
-  MR_ASSIGN_OR_RETURN(const Ints indices, reader.ints(1));
-  MR_ASSIGN_OR_RETURN(const Ints ids, reader.ints(2));
-  MR_RETURN_IF_ERROR(CheckIndices(indices.data(), context.input_type(1).shape, out_shape.dim(0), "indices"));
-  MR_RETURN_IF_ERROR(CheckIndices(ids.data(), context.input_type(2).shape, grad.dim(0), "segment_ids"));
-  std::vector<double> scale(grad.dim(0), 0);
-  for (int64_t id : ids) scale[id] += 1;
-  for (double& value : scale) {
+  const int64_t segments = context.input_type(0).shape.dim(0);
+  SparseGradInputs read;
+  MR_ASSIGN_OR_RETURN(read.indices, reader.ints(1));
+  MR_ASSIGN_OR_RETURN(read.ids, reader.ints(2));
+  MR_RETURN_IF_ERROR(CheckIndices(read.indices.data(), context.input_type(1).shape, rows, "indices"));
+  MR_RETURN_IF_ERROR(CheckIndices(read.ids.data(), context.input_type(2).shape, segments, "segment_ids"));
+  read.scale.resize(segments, 0);
+  for (int64_t id : read.ids) read.scale[id] += 1;
+  for (double& value : read.scale) {
     if (value > 0) value = reduction == Reduction::kSum ? 1 : 1 / (reduction == Reduction::kMean ? value : std::sqrt(value));
   }
-  FillZero(context, context.outputs[0], context.output_type(0).size_bytes());
-  for (size_t r = 0; r < ids.size(); ++r) {
-    const T* from = context.input<T>(0) + ids[r] * width;
-    T* to = context.output<T>(0) + indices[r] * width;
-    const T factor = static_cast<T>(scale[ids[r]]);
+  return read;
+}
+
+// Row row_of(r) of the output gets grad[ids[r]], scaled by its segment.
+template <typename T, typename RowOf>
+void AddSparseGrad(const KernelContext& context, const SparseGradInputs& read, RowOf&& row_of) {
+  const int64_t width = RowWidth(context.input_type(0).shape, 1);
+  for (size_t r = 0; r < read.ids.size(); ++r) {
+    const T* from = context.input<T>(0) + read.ids[r] * width;
+    T* to = context.output<T>(0) + row_of(r) * width;
+    const T factor = static_cast<T>(read.scale[read.ids[r]]);
     for (int64_t c = 0; c < width; ++c) to[c] = static_cast<T>(to[c] + static_cast<T>(from[c] * factor));
   }
+}
+
+// Input 3 says how many rows there are.
+template <typename T>
+absl::Status RunSparseGrad(const KernelContext& context, Reduction reduction) {
+  MR_ASSIGN_OR_RETURN(const SparseGradInputs read, ReadSparseGrad(context, reduction, context.output_type(0).shape.dim(0)));
+  FillZero(context, context.outputs[0], context.output_type(0).size_bytes());
+  AddSparseGrad<T>(context, read, [&](size_t r) { return read.indices[r]; });
   return absl::OkStatus();
 }
 
-KernelFactory SparseGrad(Reduction reduction) {
-  return [reduction](const OpInstance& instance) -> KernelOr {
+// Only the rows that get anything; output 1 has their numbers, rising.
+template <typename T>
+absl::Status RunSparseRowsGrad(const KernelContext& context, Reduction reduction) {
+  MR_ASSIGN_OR_RETURN(const Ints all, ValueReader(context).ints(3));
+  MR_ASSIGN_OR_RETURN(const SparseGradInputs read, ReadSparseGrad(context, reduction, all[0]));
+  std::vector<int64_t> rows(read.indices.begin(), read.indices.end());
+  std::sort(rows.begin(), rows.end());
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  const int64_t count = static_cast<int64_t>(rows.size());
+  FillZero(context, context.outputs[0], count * RowWidth(context.input_type(0).shape, 1) * static_cast<int64_t>(sizeof(T)));
+  AddSparseGrad<T>(context, read, [&](size_t r) { return std::lower_bound(rows.begin(), rows.end(), read.indices[r]) - rows.begin(); });
+  for (int64_t i = 0; i < count; ++i) {
+    if (context.output_type(1).dtype == DataType::kInt64) {
+      context.output<int64_t>(1)[i] = rows[i];
+    } else {
+      context.output<int32_t>(1)[i] = static_cast<int32_t>(rows[i]);
+    }
+  }
+  SetRealDim(context, 0, 0, count);
+  SetRealDim(context, 1, 0, count);
+  return absl::OkStatus();
+}
+
+KernelFactory SparseGrad(Reduction reduction, bool given_rows) {
+  return [=](const OpInstance& instance) -> KernelOr {
     return DispatchFloating(instance, instance.inputs[0].dtype, [&](auto tag) -> KernelOr {
       using T = typename decltype(tag)::type;
-      return MakeKernel([reduction](const KernelContext& context) { return RunSparseGrad<T>(context, reduction); });
+      return MakeKernel([=](const KernelContext& context) {
+        return given_rows ? RunSparseRowsGrad<T>(context, reduction) : RunSparseGrad<T>(context, reduction);
+      });
     });
   };
 }
@@ -252,7 +295,8 @@ void RegisterSegmentKernels(KernelRegistry& registry) {
   for (const auto& [name, reduction] : sparse) {
     AddKernel(registry, absl::StrCat("SparseSegment", name), Sorted({reduction, true, false}));
     AddKernel(registry, absl::StrCat("SparseSegment", name, "WithNumSegments"), Sorted({reduction, true, true}));
-    AddKernel(registry, absl::StrCat("SparseSegment", name, "Grad"), SparseGrad(reduction));
+    AddKernel(registry, absl::StrCat("SparseSegment", name, "Grad"), SparseGrad(reduction, false));
+    AddKernel(registry, absl::StrCat("SparseSegment", name, "GradV2"), SparseGrad(reduction, true));
   }
 }
 
