@@ -31,7 +31,7 @@ const std::map<std::string, const char*>& Reasons() {
          "Dilation2DBackpropFilter", "Dilation2DBackpropInput", "GRUBlockCell", "GRUBlockCellGrad", "HSVToRGB",
          "LSTMBlockCell", "LSTMBlockCellGrad", "CombinedNonMaxSuppression", "ResizeArea", "EditDistance", "FractionalAvgPoolGrad", "FractionalMaxPoolGrad", "RaggedRange", "RandomGammaGrad", "SparseAddGrad", "SparseConcat", "SparseFillEmptyRowsGrad", "SparseReduceMax", "SparseSliceGrad"});
     add("its results are drawn at random, whatever the inputs",
-        {"LogUniformCandidateSampler", "RandomPoissonV2", "StatelessRandomPoisson", "UniformCandidateSampler",
+        {"AllCandidateSampler", "FixedUnigramCandidateSampler", "LogUniformCandidateSampler", "RandomPoissonV2", "StatelessRandomPoisson", "UniformCandidateSampler",
          "RandomShuffle", "StatelessRandomNormal", "StatelessRandomNormalV2", "StatelessRandomUniform",
          "StatelessRandomUniformV2", "StatelessTruncatedNormal", "StatelessTruncatedNormalV2"});
     add("it has no inputs to differentiate by",
@@ -39,7 +39,7 @@ const std::map<std::string, const char*>& Reasons() {
     add("it has no results", {"Assert", "ControlTrigger", "NoOp", "_Fetch"});
     add("the shapes of its results depend on values",
         {"ListDiff", "RaggedTensorToTensor", "SparseAdd", "SparseSlice", "SparseSparseMaximum", "SparseSparseMinimum", "SparseSplit",
-         "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2"});
+         "SparseSegmentMeanGradV2", "SparseSegmentSqrtNGradV2", "SparseSegmentSumGradV2", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2"});
     add("it is there to make differentiation an error", {"PreventGradient"});
     add("its gradient is not written; TensorFlow's training graphs bring it along", {"Lu", "MatrixSolveLs", "TridiagonalMatMul", "TridiagonalSolve"});
     add("it is the derivative of Igamma by its first argument, which has no closed form", {"IgammaGradA"});
