@@ -47,8 +47,13 @@ absl::Status Place(const CompileRequest& request, Prepared& prepared) {
   return VerifySendRecv(prepared.graph, request.ops, placement);
 }
 
+struct Branches {
+  bool choose = false;      // those that are known not to be taken are left out
+  bool any_shapes = false;  // the others may give tensors of different sizes
+};
+
 // Pruned, inlined and typed. `needed`: the signature, with nodes whose effects must happen.
-absl::Status PrepareTypes(const CompileRequest& request, bool choose_branches, Prepared& prepared, Signature& needed) {
+absl::Status PrepareTypes(const CompileRequest& request, Branches branches, Prepared& prepared, Signature& needed) {
   // Prune first: nothing later should look at nodes that do not run.
   {
     const PassClock::Run run(request.clock, "prune");
@@ -60,7 +65,8 @@ absl::Status PrepareTypes(const CompileRequest& request, bool choose_branches, P
     UnrollOptions unroll;
     unroll.max_nodes = request.options.max_unrolled_nodes;
     unroll.variable_types = request.variable_types;
-    unroll.choose_branches = choose_branches;
+    unroll.choose_branches = branches.choose;
+    unroll.any_shapes = branches.any_shapes;
     unroll.questions = {request.signature.answers, request.signature.ask, request.signature.guesses};
     MR_ASSIGN_OR_RETURN(UnrollResult expanded, ExpandCalls(prepared.graph, request.ops, &request.oracle, unroll));
     needed = request.signature;
@@ -81,12 +87,22 @@ absl::Status PrepareTypes(const CompileRequest& request, bool choose_branches, P
 // A branch that is never taken may have shapes that are impossible. Where both sides cannot be typed, those that are known
 // not to be taken go first.
 absl::Status PrepareTypesOfTaken(const CompileRequest& request, Prepared& prepared, Signature& needed) {
-  const absl::Status both = PrepareTypes(request, false, prepared, needed);
+  const absl::Status both = PrepareTypes(request, {}, prepared, needed);
   const bool may_ask_more = both.ok() && request.signature.ask && !prepared.stopped;
   if ((both.ok() && !may_ask_more) || !HoldsConditionals(request.graph) || NeedsAnswer(both)) return both;
   Prepared chosen;
-  const absl::Status taken = PrepareTypes(request, true, chosen, needed);
+  const absl::Status taken = PrepareTypes(request, {.choose = true}, chosen, needed);
   if (may_ask_more && !(taken.ok() && chosen.stopped)) return both;
+  if (!taken.ok() && NeededFeeds(both).empty() && NeededFeeds(taken).empty() && !NeedsAnswer(taken)) {
+    // What is left depends on the step's own values: shapes that are known when running, which costs more.
+    Prepared either;
+    Signature needed_by_either;
+    if (PrepareTypes(request, {.choose = true, .any_shapes = true}, either, needed_by_either).ok()) {
+      prepared = std::move(either);
+      needed = std::move(needed_by_either);
+      return absl::OkStatus();
+    }
+  }
   if (taken.ok()) prepared = std::move(chosen);
   return taken.ok() || (NeededFeeds(both).empty() && !NeededFeeds(taken).empty()) ? taken : both;
 }
@@ -168,7 +184,7 @@ absl::StatusOr<UnrollResult> ExpandCalls(Graph& graph, const OpRegistry& ops, Ke
   }
   result.effects.insert(result.effects.begin(), effects.begin(), effects.end());
   // Conditionals with effects are Switch and Merge now, as those of TensorFlow 1 were from the beginning.
-  MR_RETURN_IF_ERROR(LowerSwitches(graph, ops).status());
+  MR_RETURN_IF_ERROR(LowerSwitches(graph, ops, unroll.any_shapes).status());
   return result;
 }
 

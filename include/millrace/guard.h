@@ -8,6 +8,10 @@ namespace millrace {
 // node's state stays as it is, nothing is printed, and its outputs are its first input (Print) or zeros.
 inline constexpr char kGuarded[] = "_guarded";
 
+// Attribute (bool, true) of a Select by a scalar between what the two sides of a conditional give: they may be of different sizes,
+// and the output has those of the one that is taken.
+inline constexpr char kEitherShape[] = "_either_shape";
+
 }  // namespace millrace
 
 #endif  // MILLRACE_GUARD_H_

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "millrace/guard.h"
 #include "millrace/status.h"
 #include "passes/control_flow/control_flow_ops.h"
 #include "passes/control_flow/creation_places.h"
@@ -28,7 +29,7 @@ bool PassesVariable(const Node& node) {
 
 class SwitchLowering {
  public:
-  SwitchLowering(Graph& graph, const OpRegistry& ops) : graph_(graph), ops_(ops) {}
+  SwitchLowering(Graph& graph, const OpRegistry& ops, bool any_shapes) : graph_(graph), ops_(ops), any_shapes_(any_shapes) {}
 
   absl::StatusOr<bool> Run() {
     bool any = false;
@@ -220,6 +221,7 @@ class SwitchLowering {
     merge.inputs = {predicate, merge.inputs[1], merge.inputs[0]};
     merge.attrs = AttrMap();
     merge.attrs.Set("T", type);
+    if (any_shapes_) merge.attrs.Set(kEitherShape, true);
   }
 
   // What an Optional may hold; none: nothing.
@@ -329,6 +331,7 @@ class SwitchLowering {
 
   Graph& graph_;
   const OpRegistry& ops_;
+  const bool any_shapes_;
   CreationPlaces places_;
   std::vector<Guard> guards_;          // by node
   std::map<int32_t, Literal> sides_;   // by Merge: holds when its second input is there
@@ -340,6 +343,8 @@ class SwitchLowering {
 
 }  // namespace
 
-absl::StatusOr<bool> LowerSwitches(Graph& graph, const OpRegistry& ops) { return SwitchLowering(graph, ops).Run(); }
+absl::StatusOr<bool> LowerSwitches(Graph& graph, const OpRegistry& ops, bool any_shapes) {
+  return SwitchLowering(graph, ops, any_shapes).Run();
+}
 
 }  // namespace millrace

@@ -31,8 +31,9 @@
 
 namespace millrace {
 
-// Whether the graph was changed.
-absl::StatusOr<bool> LowerSwitches(Graph& graph, const OpRegistry& ops);
+// Whether the graph was changed. any_shapes: the sides may give tensors of different sizes, and what comes out has those of the one
+// that is taken, which is known only when running.
+absl::StatusOr<bool> LowerSwitches(Graph& graph, const OpRegistry& ops, bool any_shapes = false);
 
 }  // namespace millrace
 

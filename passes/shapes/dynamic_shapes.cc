@@ -103,6 +103,12 @@ class DynamicInferrer {
       for (const TensorType& type : without_values.outputs) shapes.push_back(type.shape);
       for (int output : without_values.bound_outputs) {
         const int dim = BoundDim(shapes[output].rank());
+        if (instance_.op == "Select") {
+          for (int d = 0; d < shapes[output].rank(); ++d) {
+            if (partial.inputs[1].shape.dim(d) != partial.inputs[2].shape.dim(d)) shapes[output].set_dim(d, -1);
+          }
+          continue;
+        }
         if (dim < shapes[output].rank()) shapes[output].set_dim(dim, -1);
         // Rows of rows: the longest one of each level.
         const int levels = instance_.op == "RaggedTensorToTensor" ? static_cast<int>(inputs_.size()) - 3 : 0;

@@ -40,6 +40,7 @@ struct UnrollOptions {
   int64_t max_nodes = 1'000'000;  // of the result
   std::map<std::string, TensorType> variable_types;  // of variables that exist already
   bool choose_branches = false;  // also of graphs without loops: those whose predicates are known
+  bool any_shapes = false;  // what the two sides of a conditional give may differ in size (lower_switches)
   QuestionOptions questions;
 };
 

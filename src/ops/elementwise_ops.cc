@@ -1,7 +1,9 @@
 // Elementwise ops: unary, binary with broadcasting, gradients of unary ops, Cast, AddN, BiasAdd.
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "millrace/guard.h"
 #include "millrace/status.h"
 #include "ops/register.h"
 #include "ops/rules.h"
@@ -138,9 +140,27 @@ absl::Status CheckSelect(InferenceContext& context) {
                                     " and ", context.input(2).ToString(), ", expected bool and equal element types"));
 }
 
+// As large as the larger one, dimension by dimension.
+absl::Status EitherShape(InferenceContext& context) {
+  const Shape &a = context.shape(1), &b = context.shape(2);
+  if (a.unknown_rank() || b.unknown_rank()) {
+    context.AddOutput(context.dtype(1), Shape::UnknownRank());
+    return absl::OkStatus();
+  }
+  if (a.rank() != b.rank()) {
+    return context.Error(absl::StrCat("selects between ", a.ToString(), " and ", b.ToString(), ", expected equal ranks"));
+  }
+  Shape larger = a;
+  for (int d = 0; d < a.rank(); ++d) larger.set_dim(d, a.dim(d) < 0 || b.dim(d) < 0 ? -1 : std::max(a.dim(d), b.dim(d)));
+  context.AddOutput(context.dtype(1), std::move(larger));
+  if (a != b) context.MarkBound(0);
+  return absl::OkStatus();
+}
+
 // The condition is a scalar, of the branches' shape, or a vector that chooses rows.
 absl::Status SelectShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(CheckSelect(context));
+  if (context.shape(0).rank() == 0 && context.attrs().GetOr(kEitherShape, false)) return EitherShape(context);
   MR_ASSIGN_OR_RETURN(Shape shape, SameShapes(context, context.shape(1), context.shape(2)));
   const Shape& condition = context.shape(0);
   if (condition.rank() > 0 && !shape.unknown_rank()) {

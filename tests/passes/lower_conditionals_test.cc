@@ -30,7 +30,9 @@ std::string Lower(const GoldenCase& golden, Pass pass) {
 std::string LowerConditionalsOf(const GoldenCase& golden) {
   return Lower(golden, [](Graph& graph, const OpRegistry& ops) { return LowerConditionals(graph, ops); });
 }
-std::string LowerSwitchesOf(const GoldenCase& golden) { return Lower(golden, LowerSwitches); }
+std::string LowerSwitchesOf(const GoldenCase& golden) {
+  return Lower(golden, [](Graph& graph, const OpRegistry& ops) { return LowerSwitches(graph, ops); });
+}
 
 std::string LowerCollectivesOf(const GoldenCase& golden) {
   return Lower(golden, [](Graph& graph, const OpRegistry&) { return LowerCollectives(graph); });

@@ -74,6 +74,61 @@ TEST(DynamicShapes, MaskKeepsAsManyRowsAsItHasNowNoneIncluded) {
   EXPECT_THAT(Values<float>(out.at(2)), ElementsAre(50, 60));
 }
 
+// Twice as many rows or only the first, by the sign of their sum; what comes out is added up.
+std::string SidesOf(const std::string& fewer) {
+  return absl::StrCat(R"(
+function more
+  x = _Arg() {T=float, index=0}
+  axis = Const() {dtype=int32, value=int32[]{0}}
+  both = ConcatV2(x, x, axis) {N=2, T=float, Tidx=int32}
+  r = _Retval(both) {T=float, index=0}
+end
+function fewer
+  x = _Arg() {T=float, index=0}
+  begin = Const() {dtype=int32, value=int32[2]{0, 0}}
+  size = Const() {dtype=int32, value=int32[2]{1, 2}}
+  first = Slice(x, begin, size) {Index=int32, T=float}
+  axis = Const() {dtype=int32, value=int32[]{0}}
+  )", fewer, R"(
+  r = _Retval(kept) {T=float, index=0}
+end
+x = Placeholder() {dtype=float, shape=shape[3,2]}
+axes = Const() {dtype=int32, value=int32[2]{0, 1}}
+zero = Const() {dtype=float, value=float[]{0}}
+sum = Sum(x, axes) {T=float, Tidx=int32, keep_dims=false}
+p = Greater(sum, zero) {T=float}
+c = If(p, x) {Tcond=bool, then_branch=&more, else_branch=&fewer}
+y = Neg(c) {T=float}
+axis = Const() {dtype=int32, value=int32[]{0}}
+total = Sum(y, axis) {T=float, Tidx=int32, keep_dims=false}
+)");
+}
+
+TEST(DynamicShapes, SidesOfAConditionalMayGiveDifferentNumbersOfRows) {
+  const std::unique_ptr<Session> session = Make(SidesOf("kept = Identity(first) {T=float}"));
+  const auto run = [&](const Tensor& x) {
+    std::vector<Tensor> out;
+    const absl::Status status = session->Run({{"x", x}}, {"y", "total"}, {}, &out);
+    EXPECT_TRUE(status.ok()) << status;
+    return out;
+  };
+  std::vector<Tensor> out = run(Matrix({3, 2}, {1, 2, 3, 4, 5, 6}));
+  ASSERT_EQ(out.size(), 2);
+  EXPECT_EQ(out[0].shape(), Shape({6, 2}));
+  EXPECT_THAT(Values<float>(out[1]), ElementsAre(-18, -24));
+  out = run(Matrix({3, 2}, {1, 2, -30, 4, 5, 6}));
+  ASSERT_EQ(out.size(), 2);
+  EXPECT_EQ(out[0].shape(), Shape({1, 2}));
+  EXPECT_THAT(Values<float>(out[0]), ElementsAre(-1, -2));
+  EXPECT_THAT(Values<float>(out[1]), ElementsAre(-1, -2));
+}
+
+TEST(DynamicShapes, SidesOfAConditionalMustGiveEqualRanks) {
+  const std::unique_ptr<Session> session = Make(SidesOf("kept = Sum(first, axis) {T=float, Tidx=int32, keep_dims=false}"));
+  const absl::Status status = session->Run({{"x", Matrix({3, 2}, {1, 2, 3, 4, 5, 6})}}, {"y"}, {}, nullptr);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("differ"));
+}
+
 // Adam's sparse update: gradients of equal ids are summed, the variable's rows change once.
 constexpr char kSparseUpdate[] = R"(
 ids = Placeholder() {dtype=int32, shape=shape[4]}

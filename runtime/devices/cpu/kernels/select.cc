@@ -3,8 +3,12 @@
 
 #include "cpu/kernels/binary.h"
 #include "cpu/kernels/broadcast.h"
+#include "cpu/kernels/common.h"
 #include "cpu/kernels/elementwise.h"
+#include "cpu/kernels/real_shapes.h"
 #include "cpu/kernels/register.h"
+#include "cpu/kernels/strided_copy.h"
+#include "millrace/guard.h"
 
 namespace millrace::cpu {
 namespace {
@@ -102,7 +106,21 @@ class SelectKernel final : public Kernel {
   BroadcastLayout layout_;
 };
 
+// One of two tensors of different sizes.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeEither(const OpInstance& instance) {
+  const Shape a = instance.inputs[1].shape, b = instance.inputs[2].shape;
+  const int64_t bytes = DataTypeSize(instance.outputs[0].dtype);
+  return MakeKernel([=](const KernelContext& context) {
+    const bool first = *context.input<uint8_t>(0) != 0;
+    const Shape& taken = first ? a : b;
+    CopyTensor(context, context.inputs[first ? 1 : 2], context.outputs[0], taken.num_elements() * bytes);
+    SetRealShape(context, 0, taken);
+    return absl::OkStatus();
+  });
+}
+
 absl::StatusOr<std::unique_ptr<Kernel>> MakeSelect(const OpInstance& instance) {
+  if (instance.attrs.GetOr(kEitherShape, false) && instance.inputs[1].shape != instance.inputs[2].shape) return MakeEither(instance);
   const DataType dtype = instance.outputs[0].dtype;
   const SelectLoops loops = LoopsOfSize(DataTypeSize(dtype));
   if (loops.select == nullptr) return UnsupportedType(instance, dtype);

@@ -141,6 +141,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeSelect(DeviceServices& services, con
       instance.inputs[0].shape.rank() != 0) {
     return Refused(instance, "a condition that chooses rows");
   }
+  if (instance.op == "Select" && instance.inputs[1].shape != instance.inputs[2].shape) return Refused(instance, "one of two shapes");
   MR_ASSIGN_OR_RETURN(const Broadcast shape,
                       BroadcastOf(instance, instance.outputs[0].shape,
                                   {instance.inputs[0].shape, instance.inputs[1].shape, instance.inputs[2].shape}));
