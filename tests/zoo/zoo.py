@@ -29,7 +29,7 @@ import tensorflow as tf  # noqa: E402
 tf1 = tf.compat.v1
 
 FAMILIES = ("optimizers", "keras_nets", "text_nets", "image_nets", "other_nets", "world_nets", "wild_nets", "branch_nets", "loop_nets",
-            "hangers_on", "unseen_nets", "unseen_old_nets", "far_nets", "far_keras", "random_effects", "branched_loops")
+            "hangers_on", "unseen_nets", "unseen_old_nets", "far_nets", "far_keras", "random_effects", "branched_loops", "written_nets")
 STEPS = 3
 NUDGES = 8
 
