@@ -17,7 +17,7 @@ constexpr double kWorkForTheFirst = 0.65;
 // A plan may take so much less than the look at its order.
 constexpr double kLeastOfLook = 0.94;
 // A first plan is given up that takes so much longer than the best. An order without one counts as so much longer than its look.
-constexpr double kWorthImproving = 1.05, kNotBegun = 1.01;
+constexpr double kWorthImproving = 1.05, kNotBegun = 1.06;
 // Pieces of work, of what the graph is worth; and how much longer a step counts on which all of that has been spent.
 constexpr int64_t kPieces = 50;
 constexpr double kSpent = 0.1;
@@ -89,12 +89,13 @@ class Finder {
   }
 
   // What order k promises: its step, longer by what has been spent on it. Where there is no plan of it yet, what was looked at, as much
-  // shorter as the best has become.
+  // shorter or longer as the best has become.
   double Promise(size_t k) const {
     const double spent = 1 + kSpent * static_cast<double>(spent_[k]) / static_cast<double>(worth_);
     if (searches_[k]) return spent * searches_[k]->step_seconds();
-    const double became = Known() / found_[order_.front()].ordered.looked_seconds;
-    return kNotBegun * spent * found_[k].ordered.looked_seconds * std::min(1.0, became);
+    const double known = Known();
+    const double became = known < kNotKnown ? known / found_[order_.front()].ordered.looked_seconds : 1;
+    return kNotBegun * spent * found_[k].ordered.looked_seconds * became;
   }
 
   bool MayGoOn(size_t k) const {
