@@ -54,7 +54,7 @@ DEFINE_string(machine, "", "rates to plan for: configs/machines/NAME.pbtxt");
 DEFINE_double(link_gbps, 0, "slow copies to this many GB/s each way; 0: as fast as memory copies");
 DEFINE_string(cuda_graph, "auto", "cuda: replay steps as a graph: auto, on (an error where it cannot), off");
 DEFINE_bool(tf32, false, "cuda: round inputs of float32 products and convolutions to TF32");
-DEFINE_bool(measure_convolutions, false, "cuda: choose the algorithms of convolutions by measuring them when planning");
+DEFINE_bool(measure_convolutions, false, "cuda: choose cuDNN's engines for convolutions by measuring them when planning");
 DEFINE_string(disk, "", "folder for what --host_memory has no room for; none: no disk tier");
 DEFINE_double(disk_gbps, 0, "slow the disk to this many GB/s each way; 0: as fast as it is");
 DEFINE_string(replan, "auto", "plan again with measured times after some steps: auto (beside the steps), wait (between two), off");
