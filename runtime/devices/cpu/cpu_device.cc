@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "cpu/copy_past_caches.h"
 #include "cpu/kernels/register.h"
 #include "millrace/status.h"
 #include "runtime/mapped_region.h"
@@ -44,7 +45,7 @@ class CpuDevice final : public RuntimeDevice {
   }
 
   std::unique_ptr<LaneEngine> MakeEngine(const Program& program, const EngineOptions& options) override {
-    return MakeThreadLaneEngine(program, options, &Copy);
+    return MakeThreadLaneEngine(program, options, &CopyPastCaches);
   }
 
  private:
