@@ -150,18 +150,6 @@ std::vector<int64_t> PartitionSizes(const Strategy& strategy, const PlanningOpti
   return {std::begin(kPartitionSizes), std::end(kPartitionSizes)};
 }
 
-// No plan of the graph is faster: nothing is computed twice, and no copy is waited for.
-bool AllHidden(const ExecutionPlan& plan) {
-  constexpr double kHidden = 1.002;
-  return plan.counts.recomputed_nodes == 0 && plan.predicted_step_seconds <= kHidden * plan.predicted_compute_seconds;
-}
-
-void KeepFaster(absl::StatusOr<Compiled> compiled, absl::StatusOr<Compiled>& best) {
-  const bool better = compiled.ok() && (!best.ok() || compiled->plan.predicted_step_seconds <
-                                                          best->plan.predicted_step_seconds);
-  if (better || (!best.ok() && absl::IsInternal(best.status()))) best = std::move(compiled);
-}
-
 // Plans every partition size, the largest first: it has fewest copies, and what has so many that they alone take longer
 // than its step need not be planned. Of errors the smallest size's says most about what is missing. What does not fit is
 // no error here. With `last`, nothing is tried after this.
@@ -187,12 +175,8 @@ absl::Status TrySizes(const CompileRequest& request, Prepared& prepared, const S
 
 using Clock = std::chrono::steady_clock;
 
-// Of what is left: for one order of several that are planned in full, the fastest looking first.
-constexpr double kWorkForTheFirst = 0.65;
 // Of the work that another variant of a graph is worth: for its search.
 constexpr double kWorkForOthers = 0.3;
-// A plan may take so much less than the look at its order.
-constexpr double kLeastOfLook = 0.94;
 
 double SecondsUntil(Clock::time_point time) { return std::chrono::duration<double>(time - Clock::now()).count(); }
 
@@ -208,6 +192,14 @@ void NoteDeadline(const CompileRequest& request, const PlanLimits& limits, doubl
 
 WorkBudget PartOfWork(const Prepared& prepared, double part) {
   return WorkBudget(static_cast<int64_t>(part * static_cast<double>(SearchWork(prepared.graph.num_nodes()))));
+}
+
+// The search plans quickly; what it finds is planned in full, for which it leaves half of the time.
+PlanLimits LimitsOfSearch(const PlanningOptions& options, const PlanLimits& limits, WorkBudget& work) {
+  PlanLimits search = limits;
+  search.work = &work;
+  if (options.plan_seconds > 0) search.deadline -= std::max(Clock::duration(0), limits.deadline - Clock::now()) / 2;
+  return search;
 }
 
 // A graph as prepared for a request.
@@ -228,11 +220,9 @@ absl::StatusOr<Compiled> FindFastest(const std::vector<Variant>& variants, const
     const auto& [request, prepared] = variants[v];
     prepared->summary = Summarize(prepared->graph);
     WorkBudget own = PartOfWork(*prepared, v == 0 ? 1 : kWorkForOthers);
-    PlanLimits search = limits;
-    search.work = &own;
-    if (options.plan_seconds > 0) search.deadline -= std::max(Clock::duration(0), limits.deadline - Clock::now()) / 2;
     const int64_t before = own.left();
-    absl::StatusOr<std::vector<FoundOrder>> orders = SearchOrders(*request, *prepared, strategy, search);
+    absl::StatusOr<std::vector<FoundOrder>> orders =
+        SearchOrders(*request, *prepared, strategy, LimitsOfSearch(options, limits, own));
     work.Spend(before - own.left());
     if (v > 0 && absl::IsResourceExhausted(orders.status())) continue;
     MR_RETURN_IF_ERROR(orders.status());
@@ -257,33 +247,24 @@ absl::StatusOr<Compiled> FindFastest(const std::vector<Variant>& variants, const
   return best;
 }
 
-absl::StatusOr<Compiled> FindPlan(const CompileRequest& request, Prepared& prepared, const PlanLimits& limits, WorkBudget& work) {
+absl::StatusOr<Compiled> FindPlan(const CompileRequest& request, Prepared& prepared, const PlanLimits& limits) {
   MR_ASSIGN_OR_RETURN(const Strategy* strategy, FindStrategy(request.options.strategy));
+  const bool best_order = strategy->order == Strategy::Order::kBest && request.options.partition_size == 0;
+  if (best_order && request.options.num_devices() == 1 && request.options.BudgetOf(0) > 0) {
+    return FindFastest({{&request, &prepared}}, *strategy, limits);
+  }
   prepared.summary = Summarize(prepared.graph);
   if (strategy->order == Strategy::Order::kLevels) {
     MR_RETURN_IF_ERROR(CheckTflmsFilters(request.graph, prepared.graph, request.options.tflms));
   }
-  if (strategy->order == Strategy::Order::kBest && request.options.partition_size == 0) {
-    if (request.options.num_devices() == 1 && request.options.BudgetOf(0) > 0) {
-      return FindFastest({{&request, &prepared}}, *strategy, limits);
-    }
-    // The search plans quickly; what it finds is planned in full, for which it leaves half of the time.
-    PlanLimits search = limits, full = limits;
-    search.work = full.work = &work;
-    if (request.options.plan_seconds > 0) search.deadline -= std::max(Clock::duration(0), limits.deadline - Clock::now()) / 2;
-    MR_ASSIGN_OR_RETURN(std::vector<FoundOrder> found, SearchOrders(request, prepared, *strategy, search));
-    absl::StatusOr<Compiled> best = absl::InternalError("nothing was found");
-    for (size_t k = 0; k < found.size(); ++k) {
-      if (best.ok() && (Clock::now() >= limits.deadline || AllHidden(best->plan))) break;
-      if (best.ok()) full.known_seconds = best->plan.predicted_step_seconds;
-      if (kLeastOfLook * found[k].ordered.looked_seconds >= full.known_seconds) continue;
-      full.work_part = k + 1 < found.size() ? kWorkForTheFirst : 1;
-      absl::StatusOr<Compiled> compiled = PlanOrdered(request, prepared, *strategy, std::move(found[k].ordered), full, std::move(found[k].looked));
-      if (absl::IsAborted(compiled.status())) continue;
-      if (!compiled.ok() && !absl::IsResourceExhausted(compiled.status())) return compiled.status();
-      KeepFaster(std::move(compiled), best);
-    }
-    return best;
+  if (best_order) {
+    WorkBudget work = PartOfWork(prepared, 1);
+    MR_ASSIGN_OR_RETURN(std::vector<FoundOrder> found,
+                        SearchOrders(request, prepared, *strategy, LimitsOfSearch(request.options, limits, work)));
+    PlanLimits full = limits;
+    full.work = &work;
+    // Over several devices, or without a budget, nothing is rewritten to be planned beside it: the first is all.
+    return PlanOrdered(request, prepared, *strategy, std::move(found[0].ordered), full, std::move(found[0].looked));
   }
   absl::StatusOr<Compiled> best = absl::InternalError("no partition size was tried");
   const bool may_tighten = strategy->last_resort && request.options.partition_size == 0;
@@ -342,10 +323,9 @@ absl::StatusOr<Compiled> Compile(CompileRequest request) {
     request.signature.fetches = prepared.asked;
     request.signature.targets.clear();
   }
-  WorkBudget work = PartOfWork(prepared, 1);
   const bool chosen_parts = prepared.sliced_updates > 0 && request.options.update_part_bytes == PlanningOptions::kAutoBytes;
   MR_ASSIGN_OR_RETURN(Compiled compiled, chosen_parts ? FindPlanOfParts(request, prepared, limits)
-                                                      : FindPlan(request, prepared, limits, work));
+                                                      : FindPlan(request, prepared, limits));
   compiled.stopped = prepared.stopped;
   NoteDeadline(request, limits, left, compiled);
   // The plan is checked from its steps alone, by code that shares nothing with the passes.

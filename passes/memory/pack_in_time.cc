@@ -17,7 +17,7 @@
 namespace millrace {
 namespace {
 
-constexpr int64_t kNoEnd = std::numeric_limits<int64_t>::max() / 2;
+constexpr int64_t kNoEnd = LiveBlocks::kNoEnd;
 constexpr int64_t kNoCopy = -1;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr HolePolicy kPolicies[] = {
