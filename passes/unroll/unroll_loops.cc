@@ -571,7 +571,7 @@ bool HoldsLoops(const Graph& graph) { return HoldsAny(graph, IsLoopOp); }
 bool IsPlannedAway(const std::string& op) {
   Node node;
   node.op = op;
-  return IsLoopOp(node) || IsSwitch(node) || IsMerge(node) || absl::StartsWith(op, "Optional") || IsIf(node) || IsCase(node) ||
+  return IsLoopOp(node) || IsSwitch(node) || IsMerge(node) || IsOptionalOp(node) || IsIf(node) || IsCase(node) ||
          IsCollective(op) || IsExpanded(op);
 }
 
