@@ -409,6 +409,8 @@ void Fuser::FollowMoved() {
 
 }  // namespace
 
+bool IsElementwise(const std::string& op) { return Elementwise().count(op) > 0; }
+
 absl::StatusOr<int64_t> FuseElementwise(Graph& graph, std::vector<uint64_t>& by_value) {
   return Fuser(graph, by_value).Run();
 }

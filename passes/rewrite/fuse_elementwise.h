@@ -13,6 +13,7 @@
 #define MILLRACE_PASSES_REWRITE_FUSE_ELEMENTWISE_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -34,6 +35,9 @@ inline constexpr size_t kMaxStepsOfSeveralResults = 48;
 inline constexpr int64_t kMaxFusedRow = 16384;
 // A value that needs two tensors to stay alive instead of one is fused into users this near in creation order.
 inline constexpr int32_t kMaxFusedDistance = 32;
+
+// Whether nodes of this op may be in a group, as far as their types and shapes allow.
+bool IsElementwise(const std::string& op);
 
 // Returns the number of nodes that are gone. `by_value` (per node id) is cleared for fused nodes.
 absl::StatusOr<int64_t> FuseElementwise(Graph& graph, std::vector<uint64_t>& by_value);

@@ -1,10 +1,11 @@
-// Conv2D, Conv3D, DepthwiseConv2dNative and their gradients: shape and cost rules.
+// Conv2D, Conv3D, DepthwiseConv2dNative and their gradients, _FusedConv2D, _FusedConv3D: shape and cost rules.
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "graph/fused_conv.h"
 #include "graph/window.h"
 #include "millrace/status.h"
 #include "ops/register.h"
@@ -144,6 +145,31 @@ absl::Status ConvForwardShape(InferenceContext& context, const ConvOp& op) {
   return absl::OkStatus();
 }
 
+// A convolution, the bias of its channels, and what more `fused_ops` names (graph/fused_conv.h).
+absl::Status FusedConvShape(InferenceContext& context, const ConvOp& op) {
+  const absl::StatusOr<ConvEpilogue> epilogue = ConvEpilogueOf(context.attrs());
+  if (!epilogue.ok()) return ErrorAtNode(context, epilogue.status());
+  MR_RETURN_IF_ERROR(context.ExpectInputs(epilogue->side ? 4 : 3));
+  MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {0, 1, 2}));
+  MR_ASSIGN_OR_RETURN(Shape output, LayerOutput(context, op, context.shape(0), context.shape(1)));
+  MR_ASSIGN_OR_RETURN(const DataLayout layout, LayerLayout(context, op.spatial + 2));
+  const Shape& bias = context.shape(2);
+  const int64_t channels = output.dim(layout.channel());
+  if (!bias.unknown_rank() && (bias.rank() != 1 || (bias.dim(0) >= 0 && channels >= 0 && bias.dim(0) != channels))) {
+    return context.Error(absl::StrCat("the bias is ", context.input(2).ToString(), ", expected one element for each channel of ",
+                                      output.ToString()));
+  }
+  if (epilogue->side) {
+    MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {0, 3}));
+    const Shape& side = context.shape(3);
+    if (side.fully_known() && output.fully_known() && side != output) {
+      return context.Error(absl::StrCat("what is added is ", side.ToString(), ", expected ", output.ToString()));
+    }
+  }
+  context.AddOutput(context.dtype(0), std::move(output));
+  return absl::OkStatus();
+}
+
 // The input_sizes or filter_sizes that a gradient is given as a tensor.
 absl::StatusOr<Shape> GivenShape(const InferenceContext& context, const ConvOp& op, int input) {
   MR_ASSIGN_OR_RETURN(std::vector<int64_t> sizes, KnownInts(context, input));
@@ -199,11 +225,23 @@ Cost ConvCost(const OpInstance& node, const ConvOp& op) {
   return cost;
 }
 
+Cost FusedConvCost(const OpInstance& node, const ConvOp& op) {
+  Cost cost = ConvCost(node, op);
+  cost.flops += static_cast<double>(node.inputs.size() - 1) * static_cast<double>(node.outputs[0].shape.num_elements());
+  return cost;
+}
+
 void AddConv(OpRegistry& registry, const char* name, const ConvOp& op) {
   const auto shape = [op](InferenceContext& context) {
     return op.kind == ConvKind::kForward ? ConvForwardShape(context, op) : ConvGradientShape(context, op);
   };
   AddOp(registry, {.name = name, .shape = shape, .cost = [op](const OpInstance& node) { return ConvCost(node, op); }});
+}
+
+void AddFusedConv(OpRegistry& registry, const char* name, const ConvOp& op) {
+  AddOp(registry, {.name = name,
+                   .shape = [op](InferenceContext& context) { return FusedConvShape(context, op); },
+                   .cost = [op](const OpInstance& node) { return FusedConvCost(node, op); }});
 }
 
 }  // namespace
@@ -218,6 +256,8 @@ void RegisterConvOps(OpRegistry& registry) {
   AddConv(registry, "DepthwiseConv2dNative", {ConvKind::kForward, 2, true});
   AddConv(registry, "DepthwiseConv2dNativeBackpropInput", {ConvKind::kInput, 2, true});
   AddConv(registry, "DepthwiseConv2dNativeBackpropFilter", {ConvKind::kFilter, 2, true});
+  AddFusedConv(registry, "_FusedConv2D", {ConvKind::kForward, 2, false});
+  AddFusedConv(registry, "_FusedConv3D", {ConvKind::kForward, 3, false});
 }
 
 }  // namespace millrace

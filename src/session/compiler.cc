@@ -15,7 +15,9 @@ namespace millrace {
 PlanningOptions StepCompiler::Planning() const {
   PlanningOptions planning = parts_.options.planning;
   const KernelRegistry& kernels = parts_.device_kernels;
-  planning.fuse = planning.fuse && kernels.Find("_Fused") != nullptr && kernels.Find("_FusedMatMul") != nullptr;
+  for (const char* op : {"_Fused", "_FusedMatMul", "_FusedConv2D", "_FusedConv3D"}) {
+    planning.fuse = planning.fuse && kernels.Find(op) != nullptr;
+  }
   planning.accumulate_products = planning.accumulate_products && kernels.Find("_SumProducts") != nullptr &&
                                  kernels.Find("_SumColumns") != nullptr;
   return planning;

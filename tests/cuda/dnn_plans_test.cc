@@ -61,22 +61,27 @@ class AskedDevice final : public PlannedDevice {
 struct Model {
   const char* name;
   ModelOptions options;
+  bool biases = false;  // behind convolutions
 };
 const Model kModels[] = {
     {"resnet", {.batch = 64, .image_size = 224, .depth = 50}},
-    {"unet3d", {.batch = 1}},
-    {"deeplab", {.batch = 1, .image_size = 2048}},
-    {"googlenet", {.batch = 15, .image_size = 2240}},
+    {"unet3d", {.batch = 1}, true},
+    {"deeplab", {.batch = 1, .image_size = 2048}, true},
+    {"googlenet", {.batch = 15, .image_size = 2240}, true},
     {"deepspeech", {.steps_unrolled = 400}},
 };
 
-bool IsConvolution(const std::string& op) { return absl::StartsWith(op, "Conv2D") || absl::StartsWith(op, "Conv3D"); }
+bool IsConvolution(const std::string& op) {
+  const std::string_view plain = op.rfind("_Fused", 0) == 0 ? std::string_view(op).substr(6) : op;
+  return plain.rfind("Conv2D", 0) == 0 || plain.rfind("Conv3D", 0) == 0;
+}
 
 // The nodes of a training step that are convolutions, one of each kind.
 std::vector<OpInstance> Convolutions(const Model& model) {
   SessionOptions options;
   options.device = "null";
   options.planning.strategy = "baseline";
+  options.planning.fuse = true;
   const auto plan = PlanStep(model.name, model.options, options);
   EXPECT_TRUE(plan.ok()) << plan.status();
   std::map<std::string, OpInstance> kinds;
@@ -128,15 +133,20 @@ TEST_P(DnnPlansTest, EveryConvolutionHasADeterministicPlanWithinTheScratchAllowe
       AskedDevice services(*device, {.tf32 = precision.tf32});
       KernelRegistry kernels;
       RegisterCudaKernels(kernels, services);
+      int fused = 0;
       for (const OpInstance& convolution : convolutions) {
         const auto kernel = (*kernels.Find(convolution.op))(In(precision.dtype, convolution));
         ASSERT_TRUE(kernel.ok()) << kernel.status();
-        EXPECT_NE((*kernel)->choice(), "") << convolution.name << " is left to the kernel that writes the definition out";
+        const std::string choice = (*kernel)->choice();
+        EXPECT_NE(choice, "") << convolution.name << " is left to the kernel that writes the definition out";
+        EXPECT_EQ(choice.find("apart"), std::string::npos) << convolution.name << " has its bias apart";
+        fused += absl::StartsWith(convolution.op, "_Fused") ? 1 : 0;
       }
       const Asked& asked = services.asked();
       for (const std::string& which : asked.without) ADD_FAILURE() << which;
-      std::printf("%s, %s, %s: %d kinds of convolutions, %d to %d plans each, at most %.0f MiB of scratch for the first\n",
-                  GetParam().name, device_name, precision.name, asked.with_plan, static_cast<int>(asked.fewest),
+      EXPECT_EQ(fused > 0, GetParam().biases) << fused << " with their bias";
+      std::printf("%s, %s, %s: %d kinds of convolutions, %d with a bias, %d to %d plans each, at most %.0f MiB of scratch for the first\n",
+                  GetParam().name, device_name, precision.name, asked.with_plan, fused, static_cast<int>(asked.fewest),
                   static_cast<int>(asked.most), static_cast<double>(asked.most_scratch) / (1 << 20));
     }
   }

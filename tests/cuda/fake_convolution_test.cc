@@ -2,14 +2,17 @@
 // the first that computes as it should, 9 needs no scratch and comes last (runtime/devices/cuda/fake/dnn.cc says the others).
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "conformance_device.h"
 #include "cuda/plugin_loader.h"
 #include "millrace/device.h"
+#include "runtime/op_evaluator.h"
 #include "stream/device_driver.h"
 
 namespace millrace::cuda {
@@ -112,6 +115,143 @@ TEST_P(FakeConvolutionTest, AChoiceThatCannotBeFollowedIsAnErrorThatSaysWhy) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << engine << ": " << status;
   }
   EXPECT_EQ(Make(Conv(2, "sideways:90001/8")).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+// A tensor of small numbers that repeat.
+Tensor Numbers(DataType dtype, const Shape& shape, uint32_t seed) {
+  Tensor numbers(DataType::kFloat, shape);
+  for (float& value : numbers.mutable_as<float>()) {
+    seed = seed * 1664525u + 1013904223u;
+    value = static_cast<float>(seed >> 28) / 8.0f - 1.0f;
+  }
+  if (dtype == DataType::kFloat) return numbers;
+  OpInstance cast;
+  cast.op = "Cast";
+  cast.attrs = AttrMap({{"SrcT", DataType::kFloat}, {"DstT", dtype}});
+  cast.inputs = {{DataType::kFloat, shape}};
+  cast.outputs = {{dtype, shape}};
+  return EvaluateOp(*OpRegistry::Builtin().Find("Cast"), CpuKernels(), cast, {numbers}).value()[0];
+}
+
+// As the CPU has it.
+Tensor OnCpu(const OpInstance& instance, const std::vector<Tensor>& inputs) {
+  return EvaluateOp(*OpRegistry::Builtin().Find(instance.op), CpuKernels(), instance, inputs).value()[0];
+}
+
+struct Fused {
+  int spatial;
+  bool channels_first;
+  DataType dtype;
+  int64_t groups;
+  bool side, relu;
+  const char* padding;
+  int64_t stride;
+};
+
+// Of a size that no library pads alike on both sides where the padding is SAME and the stride 2.
+OpInstance FusedConv(const Fused& fused) {
+  OpInstance instance;
+  instance.name = "conv";
+  instance.op = fused.spatial == 3 ? "_FusedConv3D" : "_FusedConv2D";
+  Shape::Dims image{2}, filter;
+  std::vector<int64_t> strides{1};
+  if (fused.channels_first) image.push_back(4), strides.push_back(1);
+  for (int i = 0; i < fused.spatial; ++i) image.push_back(6), filter.push_back(3), strides.push_back(fused.stride);
+  if (!fused.channels_first) image.push_back(4), strides.push_back(1);
+  filter.push_back(4 / fused.groups);
+  filter.push_back(8);
+  const char* const formats[] = {"NHWC", "NCHW", "NDHWC", "NCDHW"};
+  instance.attrs = AttrMap({{"T", fused.dtype},
+                            {"padding", std::string(fused.padding)},
+                            {"strides", strides},
+                            {"data_format", std::string(formats[2 * (fused.spatial - 2) + (fused.channels_first ? 1 : 0)])}});
+  std::vector<std::string> ops{"BiasAdd"};
+  if (fused.side) ops.push_back("Add");
+  if (fused.relu) ops.push_back("Relu");
+  instance.attrs.Set("fused_ops", ops);
+  instance.attrs.Set("num_args", int64_t{fused.side ? 2 : 1});
+  instance.inputs = {{fused.dtype, Shape(image)}, {fused.dtype, Shape(filter)}, {fused.dtype, Shape({8})}};
+  OpInstance alone = instance;
+  alone.op = fused.spatial == 3 ? "Conv3D" : "Conv2D";
+  alone.inputs.resize(2);
+  EXPECT_TRUE(InferOutputs(*OpRegistry::Builtin().Find(alone.op), alone).ok());
+  instance.outputs = alone.outputs;
+  if (fused.side) instance.inputs.push_back(instance.outputs[0]);
+  return instance;
+}
+
+std::vector<Fused> FusedCases() {
+  std::vector<Fused> cases;
+  for (const bool first : {false, true}) {
+    for (const bool side : {false, true}) {
+      for (const bool relu : {false, true}) {
+        for (const DataType dtype : {DataType::kFloat, DataType::kHalf, DataType::kBfloat16}) {
+          cases.push_back({2, first, dtype, 1, side, relu, "SAME", 2});
+        }
+        // Which the fake has apart alone; each is compiled.
+        if (side == relu) cases.push_back({2, first, DataType::kFloat, 2, side, relu, "SAME", 1});
+        cases.push_back({3, first, DataType::kFloat, 1, side, relu, "VALID", 1});  // channels last: between transposes
+      }
+    }
+  }
+  return cases;
+}
+
+TEST_P(FakeConvolutionTest, BiasSumAndReluAreOneGraphWithTheConvolutionOrFollowIt) {
+  DriverDevice device(*driver_);
+  int apart = 0;
+  for (const Fused& fused : FusedCases()) {
+    OpInstance instance = FusedConv(fused);
+    SCOPED_TRACE(absl::StrCat(instance.op, fused.channels_first ? " first" : " last", ", type ", std::string(DataTypeName(fused.dtype)), ", ",
+                              fused.groups, " groups", fused.side ? ", side" : "", fused.relu ? ", relu" : ""));
+    conformance::Case test;
+    test.name = instance.name;
+    test.op = instance.op;
+    test.attrs = instance.attrs;
+    for (size_t i = 0; i < instance.inputs.size(); ++i) {
+      test.inputs.push_back(Numbers(fused.dtype, instance.inputs[i].shape, static_cast<uint32_t>(i)));
+    }
+    test.is_variable.assign(test.inputs.size(), false);
+    // On the CPU a half is rounded after every op.
+    test.atol = fused.dtype == DataType::kFloat ? 1e-5 : fused.dtype == DataType::kHalf ? 0.04 : 0.3;
+    test.outputs[0] = {instance.outputs[0], 1, OnCpu(instance, test.inputs)};
+    // As it chooses, and as a plan has it that holds the choice.
+    for (int again = 0; again < 2; ++again) {
+      EXPECT_TRUE(conformance::CheckCase(test, OpRegistry::Builtin(), device).ok())
+          << conformance::CheckCase(test, OpRegistry::Builtin(), device);
+      instance.attrs = test.attrs;
+      const std::string chosen = Chosen(instance);
+      EXPECT_THAT(chosen, MatchesRegex("(apart,)?channels_(first|last):[0-9]+/.*"));
+      EXPECT_EQ(chosen.rfind("apart,", 0) == 0, fused.groups > 1) << chosen;
+      EXPECT_EQ(chosen, instance.attrs.GetOr<std::string>(kKernelChoice, chosen));
+      apart += chosen.rfind("apart,", 0) == 0 ? 1 : 0;
+      test.attrs.Set(kKernelChoice, chosen);
+    }
+  }
+  EXPECT_EQ(apart, 8);
+}
+
+// Stride 2 over an even size pads one side alone. The library is told so, but for the gradient of the input.
+TEST_P(FakeConvolutionTest, UnevenPaddingIsTheLibrarysButForTheGradientOfTheInput) {
+  OpInstance conv = FusedConv({2, false, DataType::kFloat, 1, false, false, "SAME", 2});
+  for (const char* name : {"fused_ops", "num_args"}) conv.attrs.Erase(name);
+  conv.op = "Conv2D";
+  conv.inputs.resize(2);
+  EXPECT_THAT(Chosen(conv), MatchesRegex("channels_(first|last):.*"));
+  const auto kernel = Make(conv);
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  OpInstance gradient = conv;
+  gradient.op = "Conv2DBackpropInput";
+  gradient.inputs = {{DataType::kInt32, Shape({4})}, conv.inputs[1], conv.outputs[0]};
+  gradient.outputs = {conv.inputs[0]};
+  EXPECT_THAT(Chosen(gradient), MatchesRegex("channels_(first|last),padded:.*"));
+  const auto padded = Make(gradient);
+  ASSERT_TRUE(padded.ok()) << padded.status();
+  EXPECT_GT((*padded)->scratch_bytes(), (*kernel)->scratch_bytes());
+  // Either way where a plan says so.
+  const std::string chosen = Chosen(gradient);
+  gradient.attrs.Set(kKernelChoice, absl::StrReplaceAll(chosen, {{",padded", ""}}));
+  EXPECT_EQ(Chosen(gradient), absl::StrReplaceAll(chosen, {{",padded", ""}}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Choices, FakeConvolutionTest, ::testing::Bool(),

@@ -33,7 +33,7 @@ class PlannedConvolution final : public Convolution {
   explicit PlannedConvolution(const DnnPlan& plan) : name_(plan.name), scratch_bytes_(plan.scratch_bytes) {}
   int64_t scratch_bytes() const override { return scratch_bytes_; }
   std::string algorithm() const override { return name_; }
-  absl::Status Run(const Queue&, void*, void*, void*, void*) const override { return absl::UnimplementedError("no device"); }
+  absl::Status Run(const Queue&, const ConvTensors&, void*) const override { return absl::UnimplementedError("no device"); }
 
  private:
   const std::string name_;

@@ -251,6 +251,54 @@ z2 = Cast(r4) {SrcT=TYPE, DstT=float}
   }
 }
 
+// Two and three dimensions, channels last and first, with a sum and without; every type, uneven padding.
+TEST(Fusion, ConvolutionsWithTheirBiasHaveTheSameBits) {
+  const std::string kText = R"(
+xf = Placeholder() {dtype=float, shape=shape[2,9,8,4]}
+wf = Placeholder() {dtype=float, shape=shape[3,3,4,6]}
+vf = Placeholder() {dtype=float, shape=shape[1,5,6,7,4]}
+kf = Placeholder() {dtype=float, shape=shape[2,2,2,4,6]}
+bf = Placeholder() {dtype=float, shape=shape[6]}
+x = Cast(xf) {SrcT=float, DstT=TYPE}
+w = Cast(wf) {SrcT=float, DstT=TYPE}
+v = Cast(vf) {SrcT=float, DstT=TYPE}
+k = Cast(kf) {SrcT=float, DstT=TYPE}
+b = Cast(bf) {SrcT=float, DstT=TYPE}
+c1 = Conv2D(x, w) {T=TYPE, strides=[1,2,2,1], padding="SAME"}
+a1 = BiasAdd(c1, b) {T=TYPE}
+c2 = Conv2D(x, w) {T=TYPE, strides=[1,2,2,1], padding="SAME"}
+a2 = BiasAdd(c2, b) {T=TYPE}
+s2 = AddV2(a2, a1) {T=TYPE}
+r2 = Relu(s2) {T=TYPE}
+c3 = Conv3D(v, k) {T=TYPE, strides=[1,1,1,1,1], padding="SAME"}
+a3 = BiasAdd(c3, b) {T=TYPE}
+r3 = Relu(a3) {T=TYPE}
+axes = Const() {dtype=int32, value=int32[4]{0,3,1,2}}
+first = Transpose(x, axes) {T=TYPE, Tperm=int32}
+c4 = Conv2D(first, w) {T=TYPE, strides=[1,1,2,2], padding="SAME", data_format="NCHW"}
+a4 = BiasAdd(c4, b) {T=TYPE, data_format="NCHW"}
+beside = Transpose(r2, axes) {T=TYPE, Tperm=int32}
+s4 = AddV2(beside, a4) {T=TYPE}
+r4 = Relu(s4) {T=TYPE}
+z1 = Cast(r2) {SrcT=TYPE, DstT=float}
+z2 = Cast(r3) {SrcT=TYPE, DstT=float}
+z3 = Cast(r4) {SrcT=TYPE, DstT=float}
+)";
+  const Session::Feeds feeds = {{"xf", Numbers(Shape({2, 9, 8, 4}), 1)},    {"wf", Numbers(Shape({3, 3, 4, 6}), 2)},
+                                {"vf", Numbers(Shape({1, 5, 6, 7, 4}), 3)}, {"kf", Numbers(Shape({2, 2, 2, 4, 6}), 4)},
+                                {"bf", Numbers(Shape({6}), 5)}};
+  for (const char* type : {"float", "half", "bfloat16"}) {
+    const std::string text = absl::StrReplaceAll(kText, {{"TYPE", type}});
+    std::vector<Tensor> apart, fused;
+    const std::unique_ptr<Session> one = Make(text, false), other = Make(text, true);
+    ASSERT_TRUE(one->Run(feeds, {"z1", "z2", "z3"}, {}, &apart).ok());
+    const absl::Status status = other->Run(feeds, {"z1", "z2", "z3"}, {}, &fused);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_LE(Steps(*other), Steps(*one) - 8) << type;
+    for (size_t i = 0; i < apart.size(); ++i) EXPECT_TRUE(fused[i].BitEqual(apart[i])) << type << ", " << i;
+  }
+}
+
 TEST(Fusion, GelusOfFusedProductsFollowTheirFormulas) {
   for (const bool exact : {false, true}) {
     const std::string text = absl::StrCat(R"(

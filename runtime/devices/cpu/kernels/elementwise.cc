@@ -18,7 +18,7 @@ void RegisterElementwiseKernels(KernelRegistry& registry) {
   RegisterSelectKernels(registry);
   RegisterCheckKernels(registry);
   RegisterFusedKernels(registry);
-  RegisterFusedMatMul(registry);
+  RegisterFusedProducts(registry);
 }
 
 }  // namespace millrace::cpu

@@ -1,5 +1,5 @@
-// Several ops as one node: groups of elementwise ops (passes/rewrite/fuse_elementwise.h), products with a bias and an
-// activation (passes/rewrite/fuse_biases.h).
+// Several ops as one node: groups of elementwise ops (passes/rewrite/fuse_elementwise.h), products and convolutions with a
+// bias and an activation (passes/rewrite/fuse_biases.h).
 #ifndef MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_FUSED_H_
 #define MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_FUSED_H_
 
@@ -8,7 +8,7 @@
 namespace millrace::cpu {
 
 void RegisterFusedKernels(KernelRegistry& registry);
-void RegisterFusedMatMul(KernelRegistry& registry);
+void RegisterFusedProducts(KernelRegistry& registry);
 // The kernels of single ops, for nodes that run several.
 const KernelRegistry& OpKernels();
 

@@ -40,14 +40,14 @@ class HostConvolution final : public Convolution {
  public:
   explicit HostConvolution(const ConvShape& shape) : s_(shape) {}
   int64_t scratch_bytes() const override { return 0; }
-  absl::Status Run(const Queue&, void* input, void* filter, void* output, void*) const override {
+  absl::Status Run(const Queue&, const ConvTensors& tensors, void*) const override {
     const int64_t inner = s_.in_channels / s_.groups, outer = s_.out_channels / s_.groups;
     const int64_t taps = s_.kernel[0] * s_.kernel[1] * s_.kernel[2], out_pixels = s_.out[0] * s_.out[1] * s_.out[2];
     const int64_t in_pixels = s_.in[0] * s_.in[1] * s_.in[2];
     std::vector<double> sums(s_.part == ConvPart::kForward ? s_.batch * out_pixels * s_.out_channels
                              : s_.part == ConvPart::kInput ? s_.batch * in_pixels * s_.in_channels
                                                            : taps * inner * s_.out_channels);
-    float *x = static_cast<float*>(input), *w = static_cast<float*>(filter), *y = static_cast<float*>(output);
+    float *x = static_cast<float*>(tensors.input), *w = static_cast<float*>(tensors.filter), *y = static_cast<float*>(tensors.output);
     for (int64_t n = 0; n < s_.batch; ++n) {
       for (int64_t pixel = 0; pixel < out_pixels; ++pixel) {
         for (int64_t tap = 0; tap < taps; ++tap) {
@@ -108,7 +108,9 @@ absl::StatusOr<std::unique_ptr<Product>> HostServices::PlanProduct(const Product
 }
 
 absl::StatusOr<std::unique_ptr<Convolution>> HostServices::PlanConvolution(const ConvShape& shape) {
-  if (!written_out_ || shape.type != Type::kFloat) return absl::UnimplementedError("no such convolution");
+  if (!written_out_ || shape.type != Type::kFloat || shape.epilogue != Epilogue::kNone) {
+    return absl::UnimplementedError("no such convolution");
+  }
   return std::make_unique<HostConvolution>(shape);
 }
 

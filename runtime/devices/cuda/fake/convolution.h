@@ -21,6 +21,7 @@ struct Window {
 struct Convolution {
   Tensor x, w, y;
   Window window;
+  bool bias = false, side = false, relu = false;  // behind it
   int64_t groups() const { return x.dims[1] / w.dims[1]; }
 };
 
@@ -73,8 +74,8 @@ void ForEachProduct(const Convolution& c, const Visit& visit) {
 
 enum class Part { kX, kW, kY };
 
-// The part from the other two.
-inline void Compute(const Convolution& c, Part part, void* x, void* w, void* y) {
+// The part from the other two, and what is behind it.
+inline void Compute(const Convolution& c, Part part, void* x, void* w, void* y, const void* bias, const void* side) {
   const Tensor& result = part == Part::kX ? c.x : part == Part::kW ? c.w : c.y;
   int64_t elements = 1;
   for (const int64_t dim : result.dims) elements *= dim;
@@ -87,7 +88,12 @@ inline void Compute(const Convolution& c, Part part, void* x, void* w, void* y) 
     }
   });
   void* const out = part == Part::kX ? x : part == Part::kW ? w : y;
-  for (int64_t i = 0; i < elements; ++i) Set(result.type, out, i, sums[i]);
+  for (int64_t i = 0; i < elements; ++i) {
+    if (c.side) sums[i] += Get(result.type, side, i);
+    if (c.bias) sums[i] += Get(result.type, bias, i / result.strides[1] % result.dims[1]);
+    if (c.relu && sums[i] < 0) sums[i] = 0;
+    Set(result.type, out, i, sums[i]);
+  }
 }
 
 }  // namespace millrace::cuda::fake

@@ -1,5 +1,6 @@
 // cuDNN's graph interface for convolutions, by its definition. Of its engines most are such as a user must not take, each for
-// another reason; it knows none for three dimensions with the channels last, so that the other layout is tried.
+// another reason; it knows none for three dimensions with the channels last, so that the other layout is tried, and none for a
+// convolution in groups with something behind it, which then runs apart.
 #include <cudnn.h>
 
 #include <cstring>
@@ -75,8 +76,11 @@ size_t SizeOf(cudnnBackendAttributeType_t type) {
     case CUDNN_TYPE_DOUBLE: return sizeof(double);
     case CUDNN_TYPE_FLOAT: return sizeof(float);
     case CUDNN_TYPE_VOID_PTR: return sizeof(void*);
+    case CUDNN_TYPE_BOOLEAN: return sizeof(bool);
     case CUDNN_TYPE_CHAR: return 1;
     case CUDNN_TYPE_DATA_TYPE:
+    case CUDNN_TYPE_POINTWISE_MODE:
+    case CUDNN_TYPE_NAN_PROPOGATION:
     case CUDNN_TYPE_CONVOLUTION_MODE:
     case CUDNN_TYPE_HEUR_MODE:
     case CUDNN_TYPE_KNOB_TYPE: return sizeof(int);
@@ -127,6 +131,11 @@ std::optional<Tensor> TensorOf(const Content* content) {
     tensor.strides[i] = strides[i];
   }
   return tensor;
+}
+
+int64_t IdOf(const Content& tensor) { return *One<int64_t>(tensor, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64); }
+bool IsVirtual(const Content& tensor) {
+  return One<char>(tensor, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN).value_or(0) != 0;  // a bool is a byte
 }
 
 std::optional<Window> WindowOf(const Content* content) {
@@ -187,10 +196,14 @@ std::optional<Names> NamesOf(cudnnBackendDescriptorType_t type) {
 bool FinalizeOperation(Content& content, const Names& names) {
   const auto x = TensorOf(Linked(content, names.x, CUDNN_BACKEND_TENSOR_DESCRIPTOR));
   const auto w = TensorOf(Linked(content, names.w, CUDNN_BACKEND_TENSOR_DESCRIPTOR));
-  const auto y = TensorOf(Linked(content, names.y, CUDNN_BACKEND_TENSOR_DESCRIPTOR));
+  const Content* of_y = Linked(content, names.y, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  auto y = TensorOf(of_y);
   const Content* settings = Linked(content, names.window, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
   const auto window = WindowOf(settings);
   if (!x || !w || !y || !window) return false;
+  // What is not in memory is not rounded to halves.
+  if (IsVirtual(*of_y) && y->type != Number::kFloat) return false;
+  if (IsVirtual(*of_y)) y->type = x->type;
   const bool wide = One<cudnnDataType_t>(*settings, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE) == CUDNN_DATA_DOUBLE;
   if (wide != (x->type == Number::kDouble)) return false;
   const auto is = [&](int name, double value) {
@@ -204,6 +217,53 @@ bool FinalizeOperation(Content& content, const Names& names) {
   return true;
 }
 
+// Behind the convolution: the tensor beside it, then a bias, then perhaps a Relu, each of what the one before gives.
+bool AddPointwise(Convolution& convolution, const Content& operation, int64_t& before, bool& open) {
+  const auto tensor = [&](int name) { return Linked(operation, name, CUDNN_BACKEND_TENSOR_DESCRIPTOR); };
+  const Content *x = tensor(CUDNN_ATTR_OPERATION_POINTWISE_XDESC), *y = tensor(CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
+  const Content* b = tensor(CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
+  const Content* settings = Linked(operation, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+  if (x == nullptr || y == nullptr || settings == nullptr || !open || IdOf(*x) != before) return false;
+  const auto mode = One<cudnnPointwiseMode_t>(*settings, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE);
+  if (mode == CUDNN_POINTWISE_RELU_FWD) {
+    if (b != nullptr || !convolution.bias || convolution.relu) return false;
+    convolution.relu = true;
+  } else if (mode == CUDNN_POINTWISE_ADD && b != nullptr) {
+    const auto other = TensorOf(b);
+    const bool vector = other->dims[0] == 1 && other->dims[2] * other->dims[3] * other->dims[4] == 1;
+    if (convolution.bias || other->type != convolution.x.type || other->dims[1] != convolution.y.dims[1]) return false;
+    if (IdOf(*b) == 5 && other->dims[0] == convolution.y.dims[0] && !convolution.side) {
+      convolution.side = true;
+    } else if (IdOf(*b) == 4 && vector) {
+      convolution.bias = true;
+    } else {
+      return false;
+    }
+  } else {
+    return false;
+  }
+  before = IdOf(*y);
+  open = IsVirtual(*y);
+  return open || TensorOf(y)->type == convolution.x.type;
+}
+
+// The one convolution that the operations are, with all that is behind it.
+bool FinalizeGraph(Content& content, const std::vector<Link>& operations) {
+  const Content& first = *operations[0];
+  const auto names = NamesOf(first.type);
+  if (!names || first.convolution == nullptr) return false;
+  Convolution convolution = *first.convolution;
+  const Content* y = Linked(first, names->y, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  int64_t before = IdOf(*y);
+  bool open = IsVirtual(*y);
+  for (size_t i = 1; i < operations.size(); ++i) {
+    if (!AddPointwise(convolution, *operations[i], before, open)) return false;
+  }
+  content.convolution = std::make_shared<const Convolution>(convolution);
+  content.part = first.part;
+  return !open && before == 3;
+}
+
 // Takes the convolution over from what was made before.
 bool Inherit(Content& content, const Content* from) {
   if (from == nullptr || from->convolution == nullptr) return false;
@@ -212,7 +272,10 @@ bool Inherit(Content& content, const Content* from) {
   return true;
 }
 
-bool ChannelsLast3D(const Convolution& c) { return c.window.spatial == 3 && c.x.strides[1] == 1 && c.x.dims[1] > 1; }
+bool HasEngines(const Convolution& c) {
+  const bool channels_last_3d = c.window.spatial == 3 && c.x.strides[1] == 1 && c.x.dims[1] > 1;
+  return !channels_last_3d && !(c.bias && c.groups() > 1);
+}
 
 int64_t EngineIndex(const Content& engine) {
   return One<int64_t>(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64).value_or(-1);
@@ -241,15 +304,18 @@ cudnnStatus_t Finalize(Content& content) {
       return says(One<int32_t>(content, CUDNN_ATTR_DEVICEPROP_DEVICE_ID, CUDNN_TYPE_INT32) == 0);
     case CUDNN_BACKEND_TENSOR_DESCRIPTOR: return says(TensorOf(&content).has_value());
     case CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR: return says(WindowOf(&content).has_value());
+    case CUDNN_BACKEND_POINTWISE_DESCRIPTOR:
+      return says(One<cudnnDataType_t>(content, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE) == CUDNN_DATA_FLOAT);
+    case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR: return CUDNN_STATUS_SUCCESS;
     case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR: {
       const auto ops = content.values.find(CUDNN_ATTR_OPERATIONGRAPH_OPS);
-      return says(ops != content.values.end() && ops->second.links.size() == 1 && Inherit(content, ops->second.links[0].get()));
+      return says(ops != content.values.end() && FinalizeGraph(content, ops->second.links));
     }
     case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR: {
       const bool of_graph = Inherit(content, graph(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH));
       const auto mode = One<cudnnBackendHeurMode_t>(content, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE);
       if (!of_graph || !mode || !on_device(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP)) return CUDNN_STATUS_BAD_PARAM;
-      return ChannelsLast3D(*content.convolution) ? CUDNN_STATUS_NOT_SUPPORTED : CUDNN_STATUS_SUCCESS;
+      return HasEngines(*content.convolution) ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
     }
     case CUDNN_BACKEND_ENGINE_DESCRIPTOR: {
       const bool of_graph = Inherit(content, graph(CUDNN_ATTR_ENGINE_OPERATION_GRAPH));
@@ -414,13 +480,19 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   const auto ids = Values<int64_t>(given, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64);
   const auto pointers = Values<void*>(given, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR);
   void* const scratch = *One<void*>(given, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR);
-  if (ids != std::vector<int64_t>{1, 2, 3}) return CUDNN_STATUS_BAD_PARAM;
+  const Convolution& convolution = *made.convolution;
+  std::vector<int64_t> expected{1, 2, 3};
+  if (convolution.bias) expected.push_back(4);
+  if (convolution.side) expected.push_back(5);
+  if (ids != expected) return CUDNN_STATUS_BAD_PARAM;
   for (const void* pointer : pointers) {
     if (pointer == nullptr || reinterpret_cast<uintptr_t>(pointer) % 64 != 0) return CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER;
   }
   const auto bytes = static_cast<size_t>(engine.scratch_bytes);
   if (!engine.runs || (bytes > 0 && !SpoilScratch(scratch, bytes, bytes))) return CUDNN_STATUS_EXECUTION_FAILED;
-  Compute(*made.convolution, made.part, pointers[0], pointers[1], pointers[2]);
+  const void* const bias = convolution.bias ? pointers[3] : nullptr;
+  const void* const side = convolution.side ? pointers[4] : nullptr;
+  Compute(convolution, made.part, pointers[0], pointers[1], pointers[2], bias, side);
   return CUDNN_STATUS_SUCCESS;
 }
 

@@ -1,9 +1,11 @@
-// Convolutions in two and three dimensions, forward and both gradients, channels first or last.
+// Convolutions in two and three dimensions, forward and both gradients, channels first or last; with their bias, a sum and a
+// Relu, as one node.
 //
-// The library wants filters with the output channel first and equal padding on both sides: filters are turned around
-// and inputs padded in scratch memory where the node's are not like that. Where it has no deterministic algorithm for a
-// layout, the other one is tried, between transposes; what it cannot do at all, and depthwise convolutions, run on
-// kernels of this device's own.
+// The library wants filters with the output channel first, which are turned around in scratch memory. Inputs are padded there
+// where it cannot pad the two sides differently, or only slowly. Where it has no deterministic algorithm for a layout, the
+// other one is tried, between transposes; what it cannot do at all, and depthwise convolutions, run on kernels of this
+// device's own. What follows a convolution is the library's where it has it, else kernels that go over the result.
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +17,8 @@
 #include "cuda/kernels/register.h"
 #include "cuda/launch/conv.h"
 #include "cuda/launch/layout.h"
+#include "graph/fused_conv.h"
+#include "graph/staged_kernel.h"
 #include "graph/window.h"
 
 namespace millrace::cuda {
@@ -24,8 +28,9 @@ struct Geometry {
   ConvShape shape;                        // as the library sees it
   ConvShape::Sizes before{0, 0, 0};       // rows of zeros before the real input
   ConvShape::Sizes real_in{1, 1, 1};
-  bool padded = false;
+  bool padded = false;                    // in scratch memory, so that the library has nothing to pad
   bool channels_first = false;            // of the node
+  bool equal_padding() const { return shape.pad == shape.pad_after; }
 };
 
 absl::StatusOr<Geometry> Read(const OpInstance& instance, ConvPart part, int spatial, bool depthwise) {
@@ -52,23 +57,27 @@ absl::StatusOr<Geometry> Read(const OpInstance& instance, ConvPart part, int spa
   Ints pads = instance.attrs.GetOr("explicit_paddings", Ints());
   pads.resize(2 * layout.rank, 0);
   const std::string padding = instance.attrs.GetOr<std::string>("padding", "");
-  ConvShape::Sizes after{0, 0, 0};
   for (int i = 0; i < spatial; ++i) {
     const int dim = layout.spatial(i);
     MR_ASSIGN_OR_RETURN(const WindowDim window, MakeWindowDim(input.dim(dim), filter.dim(i), strides[dim], dilations[dim],
                                                               padding, pads[2 * dim], pads[2 * dim + 1]));
-    g.real_in[i] = window.input;
+    g.real_in[i] = g.shape.in[i] = window.input;
     g.shape.out[i] = window.output;
     g.shape.kernel[i] = window.window;
     g.shape.stride[i] = window.stride;
     g.shape.dilation[i] = window.dilation;
-    g.before[i] = std::max<int64_t>(window.pad_before, 0);
-    after[i] = std::max<int64_t>(window.pad_after, 0);
-    g.padded = g.padded || g.before[i] != after[i];
+    g.before[i] = g.shape.pad[i] = std::max<int64_t>(window.pad_before, 0);
+    g.shape.pad_after[i] = std::max<int64_t>(window.pad_after, 0);
   }
-  for (int i = 0; i < spatial; ++i) {
-    g.shape.in[i] = g.padded ? g.real_in[i] + g.before[i] + after[i] : g.real_in[i];
-    g.shape.pad[i] = g.padded ? 0 : g.before[i];
+  return g;
+}
+
+// The library's input is the padded one.
+Geometry Padded(Geometry g) {
+  g.padded = true;
+  for (int i = 0; i < g.shape.spatial; ++i) {
+    g.shape.in[i] += g.shape.pad[i] + g.shape.pad_after[i];
+    g.shape.pad[i] = g.shape.pad_after[i] = 0;
   }
   return g;
 }
@@ -129,10 +138,16 @@ StridedCopy FilterCopy(const ConvShape& shape, bool library_first, bool to_libra
 int64_t InputElements(const ConvShape& s) { return s.batch * s.in_channels * s.in[0] * s.in[1] * s.in[2]; }
 int64_t OutputElements(const ConvShape& s) { return s.batch * s.out_channels * s.out[0] * s.out[1] * s.out[2]; }
 
-constexpr char kFirst[] = "channels_first:", kLast[] = "channels_last:";
+// A choice: the layout, whether the input is padded in scratch memory, the library's name of the algorithm. Or that of a
+// convolution whose epilogue is apart.
+constexpr char kFirst[] = "channels_first", kLast[] = "channels_last", kPadded[] = ",padded", kApart[] = "apart,";
 
-// The library's convolution with all that it takes around it. Scratch: filter, input and output as the library wants
-// them, the library's own.
+std::string ChoiceOf(const Geometry& g, const std::string& algorithm) {
+  return absl::StrCat(g.shape.channels_first ? kFirst : kLast, g.padded ? kPadded : "", ":", algorithm);
+}
+
+// The library's convolution with all that it takes around it. Scratch: filter, input, output and what is added to it as the
+// library wants them, the library's own.
 std::unique_ptr<Kernel> MakeLibraryConv(DeviceServices& services, const Geometry& g, int bytes,
                                         std::shared_ptr<Convolution> convolution) {
   const bool first = g.shape.channels_first, other = first != g.channels_first, staged = other || g.padded;
@@ -143,7 +158,10 @@ std::unique_ptr<Kernel> MakeLibraryConv(DeviceServices& services, const Geometry
   const int64_t in_bytes = InputElements(g.shape) * bytes;
   const int64_t input_at = AlignUp(filter_in.elements * bytes, kLibraryAlignment);
   const int64_t output_at = input_at + (staged ? AlignUp(in_bytes, kLibraryAlignment) : 0);
-  const int64_t library_at = output_at + (other ? AlignUp(OutputElements(g.shape) * bytes, kLibraryAlignment) : 0);
+  const int64_t out_bytes = AlignUp(OutputElements(g.shape) * bytes, kLibraryAlignment);
+  const int64_t side_at = output_at + (other ? out_bytes : 0);
+  const bool has_bias = g.shape.epilogue != Epilogue::kNone, has_side = g.shape.side;
+  const int64_t library_at = side_at + (other && has_side ? out_bytes : 0);
   const auto run = [=, padded = g.padded](const Queue& queue, const KernelContext& context) -> absl::Status {
     char* scratch = AlignedScratch(context);
     void* filter = scratch;
@@ -152,19 +170,23 @@ std::unique_ptr<Kernel> MakeLibraryConv(DeviceServices& services, const Geometry
     void* node_output = part == ConvPart::kForward ? context.outputs[0] : context.inputs[2];
     void* input = staged ? scratch + input_at : node_input;
     void* output = other ? scratch + output_at : node_output;
+    ConvTensors tensors{input, filter, output};
+    if (has_bias) tensors.bias = context.inputs[2];
+    if (has_side) tensors.side = other ? scratch + side_at : context.inputs[3];
+    if (has_side && other) LaunchStridedCopy(queue, bytes, out, context.inputs[3], tensors.side);
     if (staged && part != ConvPart::kInput) {
       if (padded) LaunchZero(queue, input, in_bytes);
       LaunchStridedCopy(queue, bytes, in, node_input, input);
     }
     if (other && part != ConvPart::kForward) LaunchStridedCopy(queue, bytes, out, node_output, output);
-    MR_RETURN_IF_ERROR(convolution->Run(queue, input, filter, output, scratch + library_at));
+    MR_RETURN_IF_ERROR(convolution->Run(queue, tensors, scratch + library_at));
     if (staged && part == ConvPart::kInput) LaunchStridedCopy(queue, bytes, in_back, input, node_input);
     if (other && part == ConvPart::kForward) LaunchStridedCopy(queue, bytes, out_back, output, node_output);
     if (part == ConvPart::kFilter) LaunchStridedCopy(queue, bytes, filter_out, filter, context.outputs[0]);
     return absl::OkStatus();
   };
   return MakeLaunch(services, run, library_at + convolution->scratch_bytes() + kLibraryAlignment,
-                    absl::StrCat(first ? kFirst : kLast, convolution->algorithm()));
+                    ChoiceOf(g, convolution->algorithm()));
 }
 
 std::unique_ptr<Kernel> MakeDirectConv(DeviceServices& services, const Geometry& g) {
@@ -208,15 +230,59 @@ double TransposeSeconds(const ConvShape& shape, int bytes) {
   return 2.0 * static_cast<double>(InputElements(shape) + OutputElements(shape)) * bytes / kBytesPerSecond;
 }
 
-// As a plan has recorded it: the layout and the library's name of the algorithm.
+// As a plan has recorded it.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeChosenConv(DeviceServices& services, Geometry g, int bytes, absl::string_view choice) {
+  const absl::string_view given = choice;
   g.shape.channels_first = absl::ConsumePrefix(&choice, kFirst);
-  if (!g.shape.channels_first && !absl::ConsumePrefix(&choice, kLast)) {
-    return absl::InvalidArgumentError(absl::StrCat("a plan names the algorithm '", choice, "'"));
+  const bool layout = g.shape.channels_first || absl::ConsumePrefix(&choice, kLast);
+  if (absl::ConsumePrefix(&choice, kPadded)) g = Padded(std::move(g));
+  if (!layout || !absl::ConsumePrefix(&choice, ":")) {
+    return absl::InvalidArgumentError(absl::StrCat("a plan names the algorithm '", given, "'"));
   }
   g.shape.algorithm = std::string(choice);
   MR_ASSIGN_OR_RETURN(std::unique_ptr<Convolution> convolution, services.PlanConvolution(g.shape));
   return MakeLibraryConv(services, g, bytes, std::move(convolution));
+}
+
+struct Way {
+  Geometry geometry;
+  std::unique_ptr<Convolution> convolution;
+};
+
+// In the geometry's layout. cuDNN's ranking has engines for an input gradient whose padding differs only among the slowest for
+// float32, so that one is padded in scratch memory first; for the others it has the same engines either way.
+absl::StatusOr<Way> PlanInLayout(DeviceServices& services, const Geometry& g) {
+  absl::Status none;
+  const bool padded_first = g.shape.part == ConvPart::kInput;
+  for (const bool padded : {padded_first, !padded_first}) {
+    if (padded && g.equal_padding()) continue;
+    Way way{padded ? Padded(g) : g, nullptr};
+    absl::StatusOr<std::unique_ptr<Convolution>> convolution = services.PlanConvolution(way.geometry.shape);
+    if (!convolution.ok() && !absl::IsUnimplemented(convolution.status())) return convolution.status();
+    if (convolution.ok()) {
+      way.convolution = *std::move(convolution);
+      return way;
+    }
+    none = convolution.status();
+  }
+  return none;
+}
+
+// The library's best; Unimplemented where it has none.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeBestConv(DeviceServices& services, Geometry g, int bytes) {
+  std::optional<Way> best;
+  for (const bool other : {false, true}) {
+    if (best && best->convolution->seconds() == 0) break;  // the node's own layout needs no transposes
+    g.shape.channels_first = g.channels_first != other;
+    absl::StatusOr<Way> way = PlanInLayout(services, g);
+    if (!way.ok() && !absl::IsUnimplemented(way.status())) return way.status();
+    if (!way.ok()) continue;
+    const double transposes = other ? TransposeSeconds(g.shape, bytes) : 0;
+    if (best && way->convolution->seconds() + transposes >= best->convolution->seconds()) continue;
+    best = *std::move(way);
+  }
+  if (!best) return absl::UnimplementedError("the library has no such convolution");
+  return MakeLibraryConv(services, best->geometry, bytes, std::move(best->convolution));
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeConv(DeviceServices& services, const OpInstance& instance) {
@@ -230,22 +296,43 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeConv(DeviceServices& services, const
   if (depthwise) return MakeDirectConv(services, g);
   const std::string given = instance.attrs.GetOr<std::string>(kKernelChoice, "");
   if (!given.empty()) return MakeChosenConv(services, g, bytes, given);
-  std::unique_ptr<Convolution> best;
-  bool first = false;
-  for (const bool other : {false, true}) {
-    if (best != nullptr && best->seconds() == 0) break;  // the node's own layout needs no transposes
-    g.shape.channels_first = g.channels_first != other;
-    absl::StatusOr<std::unique_ptr<Convolution>> convolution = services.PlanConvolution(g.shape);
-    if (!convolution.ok() && !absl::IsUnimplemented(convolution.status())) return convolution.status();
-    if (!convolution.ok()) continue;
-    const double transposes = other ? TransposeSeconds(g.shape, bytes) : 0;
-    if (best != nullptr && (*convolution)->seconds() + transposes >= best->seconds()) continue;
-    best = *std::move(convolution);
-    first = g.shape.channels_first;
+  absl::StatusOr<std::unique_ptr<Kernel>> best = MakeBestConv(services, g, bytes);
+  return absl::IsUnimplemented(best.status()) ? MakeDirectConv(services, g) : std::move(best);
+}
+
+// The convolution, then kernels over its result.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeConvThenEpilogue(DeviceServices& services, const OpInstance& instance,
+                                                             const ConvEpilogue& epilogue, const std::string& choice) {
+  std::vector<StagedKernel::Stage> stages(1);
+  stages[0] = {ConvolutionOf(instance), {0, 1}, nullptr};
+  stages[0].node.attrs.Set(kKernelChoice, choice);
+  MR_ASSIGN_OR_RETURN(stages[0].kernel, MakeConv(services, stages[0].node));
+  KernelRegistry kernels;
+  RegisterElementwise(kernels, services);
+  RegisterFused(kernels, services);
+  for (EpilogueNode& over : EpilogueNodesOf(instance, epilogue)) {
+    StagedKernel::Stage stage{std::move(over.node), {StagedKernel::kResult}, nullptr};
+    stage.operands.insert(stage.operands.end(), over.others.begin(), over.others.end());
+    MR_ASSIGN_OR_RETURN(stage.kernel, (*kernels.Find(stage.node.op))(stage.node));
+    stages.push_back(std::move(stage));
   }
-  if (best == nullptr) return MakeDirectConv(services, g);
-  g.shape.channels_first = first;
-  return MakeLibraryConv(services, g, bytes, std::move(best));
+  return std::make_unique<StagedKernel>(std::move(stages), kApart);
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeFusedConv(DeviceServices& services, const OpInstance& instance) {
+  MR_ASSIGN_OR_RETURN(const ConvEpilogue epilogue, ConvEpilogueOf(instance.attrs));
+  MR_ASSIGN_OR_RETURN(Geometry g, Read(instance, ConvPart::kForward, instance.op == "_FusedConv3D" ? 3 : 2, false));
+  g.shape.epilogue = epilogue.relu ? Epilogue::kBiasRelu : Epilogue::kBias;
+  g.shape.side = epilogue.side;
+  const int bytes = static_cast<int>(DataTypeSize(instance.outputs[0].dtype));
+  const std::string given = instance.attrs.GetOr<std::string>(kKernelChoice, "");
+  absl::string_view of_convolution = given;
+  if (absl::ConsumePrefix(&of_convolution, kApart)) {
+    return MakeConvThenEpilogue(services, instance, epilogue, std::string(of_convolution));
+  }
+  if (!given.empty()) return MakeChosenConv(services, g, bytes, given);
+  absl::StatusOr<std::unique_ptr<Kernel>> best = MakeBestConv(services, g, bytes);
+  return absl::IsUnimplemented(best.status()) ? MakeConvThenEpilogue(services, instance, epilogue, "") : std::move(best);
 }
 
 }  // namespace
@@ -256,6 +343,7 @@ void RegisterConvolutions(KernelRegistry& registry, DeviceServices& services) {
                          "DepthwiseConv2dNativeBackpropFilter"}) {
     Add(registry, services, op, MakeConv);
   }
+  for (const char* op : {"_FusedConv2D", "_FusedConv3D"}) Add(registry, services, op, MakeFusedConv);
 }
 
 }  // namespace millrace::cuda

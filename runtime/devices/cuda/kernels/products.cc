@@ -8,6 +8,7 @@
 #include "cuda/kernels/register.h"
 #include "cuda/launch/layout.h"
 #include "graph/fused_matmul.h"
+#include "graph/staged_kernel.h"
 
 namespace millrace::cuda {
 namespace {
@@ -178,27 +179,6 @@ std::unique_ptr<Kernel> MakeProductWithBias(DeviceServices& services, std::share
       scratch);
 }
 
-// A kernel that writes the result, and one that goes over it, with what is left of the bias in its second input.
-class ProductThenGroup final : public Kernel {
- public:
-  ProductThenGroup(OpInstance product_node, std::unique_ptr<Kernel> product, OpInstance group_node, std::unique_ptr<Kernel> group)
-      : product_node_(std::move(product_node)), group_node_(std::move(group_node)), product_(std::move(product)), group_(std::move(group)) {}
-  int64_t scratch_bytes() const override { return std::max(product_->scratch_bytes(), group_->scratch_bytes()); }
-  absl::Status Run(const KernelContext& context) const override {
-    KernelContext stage = context;
-    stage.instance = &product_node_;
-    MR_RETURN_IF_ERROR(product_->Run(stage));
-    void* const operands[] = {context.outputs[0], context.inputs[2]};
-    stage.instance = &group_node_;
-    stage.inputs = operands;
-    return group_->Run(stage);
-  }
-
- private:
-  const OpInstance product_node_, group_node_;
-  const std::unique_ptr<Kernel> product_, group_;
-};
-
 // One launch where the library has it, else the product and a group of elementwise ops over it.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeFusedMatMul(DeviceServices& services, const OpInstance& instance) {
   MR_ASSIGN_OR_RETURN(const Type type, FloatingTypeOf(instance, instance.outputs[0].dtype));
@@ -215,16 +195,18 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeFusedMatMul(DeviceServices& services
   }
   const bool no_op = activation == kGeluApproximate || activation == kGeluExact;
   if (no_op) return Refused(instance, absl::StrCat("activation ", activation));
-  OpInstance group = ElementwiseOf(instance, !planned.ok(), activation);
-  std::unique_ptr<Kernel> first;
+  std::vector<StagedKernel::Stage> stages(2);
   if (planned.ok()) {
-    first = MakeProductWithBias(services, *std::move(planned));
+    stages[0] = {instance, {0, 1, 2}, MakeProductWithBias(services, *std::move(planned))};
   } else {
-    MR_ASSIGN_OR_RETURN(first, MakeMatMul(services, product));
+    MR_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> alone, MakeMatMul(services, product));
+    stages[0] = {std::move(product), {0, 1}, std::move(alone)};
   }
-  MR_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> rest, MakeGroup(services, group));
-  return std::make_unique<ProductThenGroup>(planned.ok() ? instance : std::move(product), std::move(first), std::move(group),
-                                            std::move(rest));
+  const bool has_bias = stages[0].operands.size() == 3;
+  stages[1] = {ElementwiseOf(instance, !has_bias, activation), {StagedKernel::kResult}, nullptr};
+  if (!has_bias) stages[1].operands.push_back(2);
+  MR_ASSIGN_OR_RETURN(stages[1].kernel, MakeGroup(services, stages[1].node));
+  return std::make_unique<StagedKernel>(std::move(stages));
 }
 
 }  // namespace

@@ -17,8 +17,8 @@ namespace millrace::cuda {
 
 struct FusedArguments;
 
-// What is done to a product before it is rounded to its type: n elements of a bias are added; of this sum the larger of it
-// and 0 is taken, or Gelu with the hyperbolic tangent.
+// What is done to a product or convolution before it is rounded to its type: a bias of its columns or channels is added; of
+// this sum the larger of it and 0 is taken, or Gelu with the hyperbolic tangent.
 enum class Epilogue { kNone, kBias, kBiasRelu, kBiasGelu };
 
 // c[b] = a[b] * b[b], row-major; a is m x k (k x m when transposed), b k x n (n x k). A stride of 0 repeats a matrix.
@@ -47,7 +47,7 @@ class Product {
 enum class ConvPart { kForward, kInput, kFilter };
 
 // Channels last, filters [out_channels][spatial …][in_channels / groups]; or channels first, filters
-// [out_channels][in_channels / groups][spatial …]. Padding is the same on both sides.
+// [out_channels][in_channels / groups][spatial …].
 struct ConvShape {
   using Sizes = std::array<int64_t, 3>;
   bool channels_first = false;
@@ -56,7 +56,16 @@ struct ConvShape {
   int spatial = 2;
   int64_t batch = 0, in_channels = 0, out_channels = 0, groups = 1;
   std::string algorithm;  // the library's name of it; "": the library chooses
-  Sizes in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1}, dilation{1, 1, 1}, pad{0, 0, 0};
+  Sizes in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1}, dilation{1, 1, 1}, pad{0, 0, 0}, pad_after{0, 0, 0};
+  // Of kForward; a tensor like the output is added, too, before the activation.
+  Epilogue epilogue = Epilogue::kNone;
+  bool side = false;
+};
+
+// In device memory; where the shape has neither, `bias` and `side` are not read.
+struct ConvTensors {
+  void *input = nullptr, *filter = nullptr, *output = nullptr;
+  void *bias = nullptr, *side = nullptr;
 };
 
 class Convolution {
@@ -68,8 +77,8 @@ class Convolution {
   virtual std::string algorithm() const { return ""; }
   // Measured when it was planned; 0 where that was not done.
   virtual double seconds() const { return 0; }
-  // The part that is computed is written, the other two are read.
-  virtual absl::Status Run(const Queue& queue, void* input, void* filter, void* output, void* scratch) const = 0;
+  // The part that is computed is written, the others are read.
+  virtual absl::Status Run(const Queue& queue, const ConvTensors& tensors, void* scratch) const = 0;
 };
 
 // A kernel compiled from the text that FusedSource gives.

@@ -25,9 +25,9 @@ class DnnConvolution final : public Convolution {
   double seconds() const override { return choice_->seconds; }
   int64_t scratch_bytes() const override { return AlignUp(choice_->plan.scratch_bytes, kLibraryAlignment); }
 
-  absl::Status Run(const Queue& queue, void* input, void* filter, void* output, void* scratch) const override {
+  absl::Status Run(const Queue& queue, const ConvTensors& tensors, void* scratch) const override {
     MR_RETURN_IF_ERROR(DnnStatus(cudnnSetStream(services_.dnn(), static_cast<cudaStream_t>(queue.stream)), "cudnnSetStream"));
-    return ExecuteDnnPlan(services_.dnn(), choice_->plan, input, filter, output, scratch);
+    return ExecuteDnnPlan(services_.dnn(), choice_->plan, tensors, scratch);
   }
 
  private:
@@ -44,10 +44,14 @@ std::string KeyOf(const ConvShape& shape) {
                                  shape.groups, " groups");
   const std::pair<const char*, const ConvShape::Sizes*> all[] = {{", in", &shape.in},         {", out", &shape.out},
                                                                  {", window", &shape.kernel}, {", stride", &shape.stride},
-                                                                 {", dilation", &shape.dilation}, {", padding", &shape.pad}};
+                                                                 {", dilation", &shape.dilation}, {", padding", &shape.pad},
+                                                                 {", behind", &shape.pad_after}};
   for (const auto& [name, sizes] : all) {
     absl::StrAppend(&key, name);
     for (int i = 0; i < shape.spatial; ++i) absl::StrAppend(&key, " ", (*sizes)[i]);
+  }
+  if (shape.epilogue != Epilogue::kNone) {
+    absl::StrAppend(&key, ", with a bias", shape.side ? ", a sum" : "", shape.epilogue == Epilogue::kBiasRelu ? " and Relu" : "");
   }
   return shape.algorithm.empty() ? key : absl::StrCat(key, ", as ", shape.algorithm);
 }

@@ -1,6 +1,7 @@
 #include "cuda/plugin/dnn_graph.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "millrace/status.h"
@@ -21,7 +22,8 @@ cudnnDataType_t DataTypeOf(Type type) {
 }
 
 // cuDNN's sizes are [outer, channels, space ...] in either layout; strides say which it is.
-absl::StatusOr<DnnDescriptor> Tensor(const ConvShape& shape, int64_t id, int64_t outer, int64_t channels, const Sizes& size) {
+absl::StatusOr<DnnDescriptor> Tensor(const ConvShape& shape, int64_t id, int64_t outer, int64_t channels, const Sizes& size,
+                                     bool in_memory = true) {
   const int rank = shape.spatial + 2;
   std::vector<int64_t> dims(rank, outer), strides(rank);
   dims[1] = channels;
@@ -36,10 +38,12 @@ absl::StatusOr<DnnDescriptor> Tensor(const ConvShape& shape, int64_t id, int64_t
   if (outer * strides[0] > INT32_MAX) return absl::UnimplementedError("cuDNN is not given tensors of 2^31 elements");
   DnnDescriptor tensor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   tensor.Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, id)
-      .Set(CUDNN_ATTR_TENSOR_DATA_TYPE, DataTypeOf(shape.type))
+      .Set(CUDNN_ATTR_TENSOR_DATA_TYPE, in_memory ? DataTypeOf(shape.type) : CUDNN_DATA_FLOAT)
       .Set(CUDNN_ATTR_TENSOR_DIMENSIONS, dims)
       .Set(CUDNN_ATTR_TENSOR_STRIDES, strides)
       .Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kTensorAlignment);
+  const bool is_virtual = true;
+  if (!in_memory) tensor.Set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual);
   MR_RETURN_IF_ERROR(tensor.Finalize("a tensor"));
   return tensor;
 }
@@ -52,7 +56,7 @@ absl::StatusOr<DnnDescriptor> Window(const ConvShape& shape) {
       .Set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode)
       .Set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, int64_t{shape.spatial})
       .Set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, sizes(shape.pad))
-      .Set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, sizes(shape.pad))
+      .Set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, sizes(shape.pad_after))
       .Set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, sizes(shape.stride))
       .Set(CUDNN_ATTR_CONVOLUTION_DILATIONS, sizes(shape.dilation));
   MR_RETURN_IF_ERROR(window.Finalize("a convolution"));
@@ -85,14 +89,25 @@ Operation OperationOf(ConvPart part) {
           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y};
 }
 
-}  // namespace
+// y = mode(x, b), or of x alone.
+absl::StatusOr<DnnDescriptor> Pointwise(cudnnPointwiseMode_t mode, const DnnDescriptor& x, const DnnDescriptor* b,
+                                        const DnnDescriptor& y) {
+  DnnDescriptor pointwise(CUDNN_BACKEND_POINTWISE_DESCRIPTOR), operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+  pointwise.Set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode)
+      .Set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
+  const cudnnNanPropagation_t nan = CUDNN_PROPAGATE_NAN;
+  if (b == nullptr) pointwise.Set(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_TYPE_NAN_PROPOGATION, 1, &nan);
+  MR_RETURN_IF_ERROR(pointwise.Finalize("what follows a convolution"));
+  operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, pointwise)
+      .Set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x)
+      .Set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+  if (b != nullptr) operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *b);
+  MR_RETURN_IF_ERROR(operation.Finalize("the operation behind a convolution"));
+  return operation;
+}
 
-absl::StatusOr<DnnDescriptor> DnnGraph(const ConvShape& shape) {
-  MR_ASSIGN_OR_RETURN(const DnnDescriptor input, Tensor(shape, kInputId, shape.batch, shape.in_channels, shape.in));
-  // cuDNN tells the groups by the channels of input and filter.
-  MR_ASSIGN_OR_RETURN(const DnnDescriptor filter,
-                      Tensor(shape, kFilterId, shape.out_channels, shape.in_channels / shape.groups, shape.kernel));
-  MR_ASSIGN_OR_RETURN(const DnnDescriptor output, Tensor(shape, kOutputId, shape.batch, shape.out_channels, shape.out));
+absl::StatusOr<DnnDescriptor> Convolve(const ConvShape& shape, const DnnDescriptor& input, const DnnDescriptor& filter,
+                                       const DnnDescriptor& output) {
   MR_ASSIGN_OR_RETURN(const DnnDescriptor window, Window(shape));
   const Operation names = OperationOf(shape.part);
   const float one = 1, zero = 0;
@@ -107,10 +122,62 @@ absl::StatusOr<DnnDescriptor> DnnGraph(const ConvShape& shape) {
       .Set(names.filter, filter)
       .Set(names.output, output);
   MR_RETURN_IF_ERROR(operation.Finalize("the operation of a convolution"));
+  return operation;
+}
+
+// Of operations, which cuDNN looks at in this order.
+absl::StatusOr<DnnDescriptor> GraphOf(const std::vector<DnnDescriptor>& operations) {
+  std::vector<cudnnBackendDescriptor_t> raw;
+  for (const DnnDescriptor& operation : operations) raw.push_back(operation.get());
   DnnDescriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-  graph.Set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operation);
+  graph.Set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, static_cast<int64_t>(raw.size()), raw.data());
   MR_RETURN_IF_ERROR(graph.Finalize("the graph of a convolution"));
   return graph;
+}
+
+}  // namespace
+
+absl::StatusOr<DnnDescriptor> DnnGraph(const ConvShape& shape) {
+  MR_ASSIGN_OR_RETURN(const DnnDescriptor input, Tensor(shape, kInputId, shape.batch, shape.in_channels, shape.in));
+  // cuDNN tells the groups by the channels of input and filter.
+  MR_ASSIGN_OR_RETURN(const DnnDescriptor filter,
+                      Tensor(shape, kFilterId, shape.out_channels, shape.in_channels / shape.groups, shape.kernel));
+  const auto like_output = [&](int64_t id, bool in_memory) {
+    return Tensor(shape, id, shape.batch, shape.out_channels, shape.out, in_memory);
+  };
+  MR_ASSIGN_OR_RETURN(const DnnDescriptor output, like_output(kOutputId, true));
+  std::vector<DnnDescriptor> operations;
+  if (shape.epilogue == Epilogue::kNone) {
+    MR_ASSIGN_OR_RETURN(operations.emplace_back(), Convolve(shape, input, filter, output));
+    return GraphOf(operations);
+  }
+  if (shape.type == Type::kDouble || shape.epilogue == Epilogue::kBiasGelu) {
+    return absl::UnimplementedError("cuDNN has no such epilogue that is compiled beforehand");
+  }
+  // cuDNN's engines add the side before the bias.
+  std::vector<std::pair<cudnnPointwiseMode_t, DnnDescriptor>> steps;
+  if (shape.side) {
+    MR_ASSIGN_OR_RETURN(DnnDescriptor side, like_output(kSideId, true));
+    steps.emplace_back(CUDNN_POINTWISE_ADD, std::move(side));
+  }
+  MR_ASSIGN_OR_RETURN(DnnDescriptor bias, Tensor(shape, kBiasId, 1, shape.out_channels, {1, 1, 1}));
+  steps.emplace_back(CUDNN_POINTWISE_ADD, std::move(bias));
+  if (shape.epilogue == Epilogue::kBiasRelu) steps.emplace_back(CUDNN_POINTWISE_RELU_FWD, DnnDescriptor());
+  constexpr int64_t kFirstBetweenId = 6;
+  MR_ASSIGN_OR_RETURN(DnnDescriptor before, like_output(kFirstBetweenId, false));
+  MR_ASSIGN_OR_RETURN(operations.emplace_back(), Convolve(shape, input, filter, before));
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const auto& [mode, operand] = steps[i];
+    const DnnDescriptor* other = operand.get() != nullptr ? &operand : nullptr;
+    if (i + 1 == steps.size()) {
+      MR_ASSIGN_OR_RETURN(operations.emplace_back(), Pointwise(mode, before, other, output));
+      break;
+    }
+    MR_ASSIGN_OR_RETURN(DnnDescriptor after, like_output(kFirstBetweenId + 1 + static_cast<int64_t>(i), false));
+    MR_ASSIGN_OR_RETURN(operations.emplace_back(), Pointwise(mode, before, other, after));
+    before = std::move(after);
+  }
+  return GraphOf(operations);
 }
 
 }  // namespace millrace::cuda

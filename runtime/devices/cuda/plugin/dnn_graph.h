@@ -1,4 +1,4 @@
-// A convolution as a graph of cuDNN's, of one operation.
+// A convolution as a graph of cuDNN's: one operation, or with what its epilogue adds behind it.
 #ifndef MILLRACE_RUNTIME_DEVICES_CUDA_PLUGIN_DNN_GRAPH_H_
 #define MILLRACE_RUNTIME_DEVICES_CUDA_PLUGIN_DNN_GRAPH_H_
 
@@ -11,7 +11,7 @@
 namespace millrace::cuda {
 
 // By which the graph's tensors are given their memory.
-inline constexpr int64_t kInputId = 1, kFilterId = 2, kOutputId = 3;
+inline constexpr int64_t kInputId = 1, kFilterId = 2, kOutputId = 3, kBiasId = 4, kSideId = 5;
 
 // Unimplemented for tensors of 2^31 elements, which not all engines can count.
 absl::StatusOr<DnnDescriptor> DnnGraph(const ConvShape& shape);

@@ -158,8 +158,9 @@ absl::StatusOr<DnnDescriptor> ConfigOf(const Engine& wanted, const ConvShape& sh
 int64_t MostScratchBytes(const ConvShape& shape, const DnnLimits& limits) {
   const int64_t bytes = shape.type == Type::kDouble ? 8 : shape.type == Type::kFloat ? 4 : 2;
   const auto elements = [](int64_t outer, const ConvShape::Sizes& size) { return outer * size[0] * size[1] * size[2]; };
+  const int64_t outputs = shape.side ? 2 : 1;
   const int64_t tensors = bytes * (elements(shape.batch * shape.in_channels, shape.in) +
-                                   elements(shape.batch * shape.out_channels, shape.out) +
+                                   outputs * elements(shape.batch * shape.out_channels, shape.out) +
                                    elements(shape.out_channels * shape.in_channels / shape.groups, shape.kernel));
   return std::max(limits.scratch_bytes, tensors / 8 * 9);  // with some room for what is rounded up
 }
@@ -224,12 +225,20 @@ absl::StatusOr<DnnPlan> NamedDnnPlan(const ConvShape& shape, const DnnLimits& li
   return plan;
 }
 
-absl::Status ExecuteDnnPlan(cudnnHandle_t handle, const DnnPlan& plan, void* input, void* filter, void* output, void* scratch) {
-  void* const memory[] = {input, filter, output};
+absl::Status ExecuteDnnPlan(cudnnHandle_t handle, const DnnPlan& plan, const ConvTensors& tensors, void* scratch) {
+  std::vector<int64_t> ids{kInputId, kFilterId, kOutputId};
+  std::vector<void*> memory{tensors.input, tensors.filter, tensors.output};
+  const auto add = [&](int64_t id, void* tensor) {
+    if (tensor == nullptr) return;
+    ids.push_back(id);
+    memory.push_back(tensor);
+  };
+  add(kBiasId, tensors.bias);
+  add(kSideId, tensors.side);
   if (plan.scratch_bytes == 0) scratch = nullptr;
   DnnDescriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-  pack.Set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, {kInputId, kFilterId, kOutputId})
-      .Set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 3, memory)
+  pack.Set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, ids)
+      .Set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, static_cast<int64_t>(memory.size()), memory.data())
       .Set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &scratch);
   MR_RETURN_IF_ERROR(pack.Finalize("a convolution's tensors"));
   return DnnStatus(cudnnBackendExecute(handle, plan.plan.get(), pack.get()), "cudnnBackendExecute");

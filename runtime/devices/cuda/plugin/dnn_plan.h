@@ -47,8 +47,8 @@ absl::StatusOr<std::vector<DnnPlan>> RankDnnPlans(const ConvShape& shape, const 
 absl::StatusOr<DnnPlan> NamedDnnPlan(const ConvShape& shape, const DnnLimits& limits, const DnnDescriptor& device,
                                      const std::string& name);
 
-// On the stream of the handle. Of the three tensors the one that shape.part names is written.
-absl::Status ExecuteDnnPlan(cudnnHandle_t handle, const DnnPlan& plan, void* input, void* filter, void* output, void* scratch);
+// On the stream of the handle. The tensor that shape.part names is written. Those that the plan's graph does not have are null.
+absl::Status ExecuteDnnPlan(cudnnHandle_t handle, const DnnPlan& plan, const ConvTensors& tensors, void* scratch);
 
 }  // namespace millrace::cuda
 

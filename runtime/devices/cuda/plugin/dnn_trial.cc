@@ -93,9 +93,15 @@ absl::StatusOr<DnnTrial> TryDnnPlans(const std::vector<DnnPlan>& plans, const Co
   const Borrowed input(shape.batch * shape.in_channels * Volume(shape.in) * bytes, clock.stream());
   const Borrowed output(shape.batch * shape.out_channels * Volume(shape.out) * bytes, clock.stream());
   const Borrowed filter(shape.out_channels * shape.in_channels / shape.groups * Volume(shape.kernel) * bytes, clock.stream());
+  const bool has_bias = shape.epilogue != Epilogue::kNone;
+  const Borrowed bias(has_bias ? shape.out_channels * bytes : 0, clock.stream());
+  const Borrowed side(shape.side ? shape.batch * shape.out_channels * Volume(shape.out) * bytes : 0, clock.stream());
   const Borrowed scratch(most, clock.stream());
   DnnTrial trial;
-  if (input.failed() || output.failed() || filter.failed() || scratch.failed()) return trial;
+  for (const Borrowed* memory : {&input, &output, &filter, &bias, &side, &scratch}) {
+    if (memory->failed()) return trial;
+  }
+  const ConvTensors tensors{input.get(), filter.get(), output.get(), bias.get(), side.get()};
   bool found = false;
   double spent = 0;
   absl::Status refused;
@@ -103,7 +109,7 @@ absl::StatusOr<DnnTrial> TryDnnPlans(const std::vector<DnnPlan>& plans, const Co
     if (found && spent > std::max(kMostSeconds, kMostTimesBest * trial.seconds)) break;
     const auto run = [&] {
       const absl::StatusOr<double> seconds = clock.Seconds(
-          [&] { return ExecuteDnnPlan(handle, plans[i], input.get(), filter.get(), output.get(), scratch.get()); });
+          [&] { return ExecuteDnnPlan(handle, plans[i], tensors, scratch.get()); });
       if (seconds.ok()) spent += *seconds;
       return seconds;
     };
