@@ -19,6 +19,7 @@
 #include "passes/rewrite/accumulate_reductions.h"
 #include "passes/rewrite/bypass_identities.h"
 #include "passes/rewrite/bypass_unused.h"
+#include "passes/rewrite/channels_first.h"
 #include "passes/rewrite/fuse_biases.h"
 #include "passes/rewrite/fuse_elementwise.h"
 #include "passes/rewrite/order_variable_accesses.h"
@@ -212,6 +213,11 @@ absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
   if (request.options.accumulate_products) {
     const PassClock::Run run(request.clock, "accumulate reductions");
     MR_RETURN_IF_ERROR(AccumulateReductions(prepared.graph, request.ops, prepared.inferred.by_value).status());
+  }
+  // Layouts before variable accesses, which Transposes may be, and before biases, which convolutions take in either layout.
+  if (request.options.channels_first) {
+    const PassClock::Run run(request.clock, "channels first");
+    MR_RETURN_IF_ERROR(ChannelsFirst(prepared.graph, prepared.inferred.by_value).status());
   }
   // Variables before any order: their reads and writes must come out the same under every one.
   {

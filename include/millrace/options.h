@@ -89,6 +89,9 @@ struct PlanningOptions {
   int64_t swap_distance = 2;
   // Groups of elementwise ops, and products with their bias, run as one node. Off: nodes as the graph has them.
   bool fuse = false;
+  // Regions of float32 convolutions hold their tensors with the channels first where that saves a device's library copies
+  // (passes/rewrite/channels_first.h). Off: layouts as the graph has them.
+  bool channels_first = false;
   // Sums of matrix products are added up as the products are made, in creation order: less memory, and the same bits
   // under every strategy. Off: nodes as the graph has them.
   bool accumulate_products = true;

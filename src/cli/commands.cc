@@ -16,7 +16,7 @@ const std::vector<Command>& Table() {
   static const Flags* const engine = new Flags{"device", "devices", "device_memory", "host_memory", "machine", "link_gbps", "disk", "disk_gbps",
                                                "threads", "replan", "profile_in", "cuda_graph", "tf32",
                                                "measure_convolutions"};
-  static const Flags* const policies = new Flags{"swap_distance", "parts", "early_start", "min_swap_bytes", "recompute", "plan_seconds", "share_recv", "fuse", "accumulate_products", "update_parts", "max_unrolled_nodes",
+  static const Flags* const policies = new Flags{"swap_distance", "parts", "early_start", "min_swap_bytes", "recompute", "plan_seconds", "share_recv", "fuse", "channels_first", "accumulate_products", "update_parts", "max_unrolled_nodes",
                                              "occupancy_threshold", "swapout_threshold", "swapin_ahead", "swapin_groupby",
                                              "sync_mode", "serialization", "serialization_by_size", "memory_ratio",
                                              "exclude_outputs", "exclude_inputs", "include_outputs", "include_inputs",

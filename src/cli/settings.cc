@@ -140,6 +140,14 @@ absl::StatusOr<std::vector<std::string>> ParseDevices(const std::string& text, c
 
 namespace {
 
+// What a flag of off, on and auto says.
+absl::StatusOr<bool> OffOnAuto(const char* flag, const std::string& value, bool where_auto) {
+  if (value != "off" && value != "on" && value != "auto") {
+    return UsageError(absl::StrCat("--", flag, " is '", value, "', expected off, on or auto"));
+  }
+  return value == "on" || (value == "auto" && where_auto);
+}
+
 absl::StatusOr<Recompute> ParseRecompute(const std::string& text) {
   if (text == "off") return Recompute::kOff;
   if (text == "on") return Recompute::kOn;
@@ -182,12 +190,10 @@ absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const 
   }
   session.planning.plan_seconds = options.strategy.plan_seconds;
   MR_ASSIGN_OR_RETURN(session.planning.min_swap_bytes, SizeFlag("min_swap_bytes", options.strategy.min_swap_bytes));
-  const std::string& fuse = options.strategy.fuse;
-  if (fuse != "off" && fuse != "on" && fuse != "auto") {
-    return UsageError(absl::StrCat("--fuse is '", fuse, "', expected off, on or auto"));
-  }
   const bool pays = engine.device == "cuda" || engine.device == "cuda_emulated";
-  session.planning.fuse = fuse == "on" || (fuse == "auto" && pays);
+  MR_ASSIGN_OR_RETURN(session.planning.fuse, OffOnAuto("fuse", options.strategy.fuse, pays));
+  MR_ASSIGN_OR_RETURN(session.planning.channels_first,
+                      OffOnAuto("channels_first", options.strategy.channels_first, pays && !engine.tf32));
   session.planning.accumulate_products = options.strategy.accumulate_products;
   const std::string& parts = options.strategy.update_parts;
   if (parts == "off") {

@@ -158,14 +158,8 @@ struct Size {
   double gigabytes;
 };
 
-// The large ones of bench/gpu_check.sh, with the scratch of cuDNN's engines and of the device's own kernels.
-TEST(DnnSizesTest, TheBenchsSizesFitTheirBudgets) {
-  if (cudnnGetVersion() < kOldestDnn) GTEST_SKIP();
-  const Size sizes[] = {
-      {"googlenet", {.batch = 15, .image_size = 2240}, 16}, {"googlenet", {.batch = 11, .image_size = 2240}, 12},
-      {"resnet", {.batch = 1, .image_size = 7500, .depth = 50}, 16}, {"deeplab", {.batch = 1, .image_size = 2048}, 16},
-      {"unet3d", {.batch = 1, .image_size = 192}, 16}, {"deepspeech", {.steps_unrolled = 400}, 12},
-  };
+// With the scratch of cuDNN's engines for an H200 and of the device's own kernels.
+void PlanSize(const Size& size, bool channels_first) {
   const auto device = DnnDeviceDescribed(H200());
   ASSERT_TRUE(device.ok()) << device.status();
   PlannedDevice services(*device);
@@ -173,12 +167,46 @@ TEST(DnnSizesTest, TheBenchsSizesFitTheirBudgets) {
   RegisterCudaKernels(kernels, services);
   SessionOptions options;
   options.planning.fuse = true;
+  options.planning.channels_first = channels_first;
+  options.planning.device_memory_bytes = static_cast<int64_t>(size.gigabytes * 1e9);
   options.kernels = std::make_shared<const KernelRegistry>(
       MergeKernels(kernels, CpuKernels(), [](const OpInstance&, std::unique_ptr<Kernel> kernel) { return kernel; }));
+  const auto plan = PlanStep(size.name, size.options, options);
+  EXPECT_TRUE(plan.ok()) << size.name << (channels_first ? ", channels first: " : ": ") << plan.status();
+  if (!plan.ok()) return;
+  int64_t scratch = 0;
+  for (const Lane& lane : (*plan)->lanes) {
+    for (const ComputeStep& step : lane.compute) scratch = std::max(scratch, step.scratch_bytes);
+  }
+  std::printf("%s%s: %.0f GB, peak %.2f GB, at most %.0f MB of scratch for a node\n", size.name, channels_first ? ", channels first" : "",
+              size.gigabytes, static_cast<double>((*plan)->devices[0].peak_live_bytes) / 1e9, static_cast<double>(scratch) / 1e6);
+}
+
+// The large ones of bench/gpu_check.sh.
+TEST(DnnSizesTest, TheBenchsSizesFitTheirBudgets) {
+  if (cudnnGetVersion() < kOldestDnn) GTEST_SKIP();
+  const Size sizes[] = {
+      {"googlenet", {.batch = 15, .image_size = 2240}, 16}, {"googlenet", {.batch = 11, .image_size = 2240}, 12},
+      {"resnet", {.batch = 1, .image_size = 7500, .depth = 50}, 16}, {"deeplab", {.batch = 1, .image_size = 2048}, 16},
+      {"unet3d", {.batch = 1, .image_size = 192}, 16}, {"deepspeech", {.steps_unrolled = 400}, 12},
+  };
   for (const Size& size : sizes) {
-    options.planning.device_memory_bytes = static_cast<int64_t>(size.gigabytes * 1e9);
-    const auto plan = PlanStep(size.name, size.options, options);
-    EXPECT_TRUE(plan.ok()) << size.name << ": " << plan.status();
+    PlanSize(size, false);
+    if (size.name != std::string("deepspeech")) PlanSize(size, true);
+  }
+}
+
+// TensorFlowMem's rows at 12 GB with the scratch that an H200 would take, in both layouts.
+TEST(DnnSizesTest, TensorFlowMemsRowsFitTwelveGigabytes) {
+  if (cudnnGetVersion() < kOldestDnn) GTEST_SKIP();
+  const Size sizes[] = {
+      {"resnet", {.batch = 16, .depth = 504}, 12}, {"resnet", {.batch = 32, .depth = 1001}, 12},
+      {"resnet", {.batch = 16, .depth = 1916}, 12}, {"moe_transformer", {.batch = 8, .experts = 48}, 12},
+      {"deepspeech", {.steps_unrolled = 800}, 12},
+  };
+  for (const Size& size : sizes) {
+    PlanSize(size, false);
+    if (size.name == std::string("resnet")) PlanSize(size, true);
   }
 }
 

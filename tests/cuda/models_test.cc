@@ -1,5 +1,6 @@
 // Whole models on the CUDA device's kernels, compiled for the host: against the CPU's, and as one or several devices on
 // streams that are held up at random.
+#include <algorithm>
 #include <iterator>
 #include <map>
 #include <set>
@@ -104,6 +105,56 @@ TEST_P(CudaModelBitsTest, StreamsPartitionsBudgetsAndFusionDoNotChangeABit) {
 INSTANTIATE_TEST_SUITE_P(Models, CudaModelsTest, ::testing::ValuesIn(kModels),
                          [](const auto& param) { return std::string(param.param.name); });
 INSTANTIATE_TEST_SUITE_P(Models, CudaModelBitsTest, ::testing::ValuesIn(std::begin(kModels), std::end(kModels) - 1),
+                         [](const auto& param) { return std::string(param.param.name); });
+
+// Convolutions with their channels first, between Transposes: the results are those of channels last to rounding, and the same
+// bits under every strategy and budget.
+class ChannelsFirstTest : public CudaModelsTest {
+ protected:
+  static int Count(const RunReport& report, bool (*counts)(const OpInstance&)) {
+    const auto& instances = report.plan->instances;
+    return static_cast<int>(std::count_if(instances.begin(), instances.end(), counts));
+  }
+  static bool IsFirst(const OpInstance& instance) { return instance.attrs.GetOr<std::string>("data_format", "").rfind("NC", 0) == 0; }
+  static bool IsLast(const OpInstance& instance) {
+    return instance.op.find("Conv") != std::string::npos && instance.attrs.GetOr<std::string>("data_format", "NHWC").rfind("NC", 0) != 0;
+  }
+};
+
+TEST_P(ChannelsFirstTest, RegionsOfConvolutionsGiveTheSameResultsUnderEveryPlan) {
+  const Graph graph = Model();
+  std::vector<float> last;
+  std::map<std::string, std::string> expected;
+  int64_t budget = 0;
+  for (const char* run_as : {"last", "baseline", "tensorflowmem", "planned"}) {
+    SessionOptions options;
+    options.threads = 1;
+    options.device = "cuda_emulated";
+    options.planning.fuse = true;
+    options.planning.channels_first = run_as != std::string("last");
+    options.planning.strategy = options.planning.channels_first ? run_as : "baseline";
+    if (run_as == std::string("tensorflowmem")) options.planning.partition_size = 7;
+    if (run_as == std::string("planned")) options.planning.device_memory_bytes = budget;
+    ModelRun run(graph, options);
+    const std::vector<float> losses = run.Steps(4);
+    ASSERT_EQ(losses.size(), 4) << run_as << ": " << run.status();
+    if (!options.planning.channels_first) {
+      last = losses;
+      EXPECT_EQ(Count(run.report(), IsFirst), 0);
+      continue;
+    }
+    EXPECT_GT(Count(run.report(), IsFirst), 0) << run_as;
+    EXPECT_EQ(Count(run.report(), IsLast), 0) << run_as;
+    if (expected.empty()) {
+      ExpectClose(last, losses);
+      expected = run.Variables();
+      budget = run.report().predicted_peak_device_bytes * 8 / 10;
+    }
+    EXPECT_TRUE(run.Variables() == expected) << run_as;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, ChannelsFirstTest, ::testing::Values(kModels[1]),
                          [](const auto& param) { return std::string(param.param.name); });
 
 // Steps 4 to 8 are measured, on streams; then graphs go on, with the same bits.

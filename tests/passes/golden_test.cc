@@ -9,6 +9,7 @@
 #include "passes/pipeline.h"
 #include "passes/rewrite/accumulate_products.h"
 #include "passes/rewrite/accumulate_reductions.h"
+#include "passes/rewrite/channels_first.h"
 #include "passes/rewrite/fuse_biases.h"
 #include "passes/rewrite/bypass_identities.h"
 #include "passes/rewrite/bypass_unused.h"
@@ -139,6 +140,13 @@ std::string Biases(const GoldenCase& golden) {
   });
 }
 
+std::string Turned(const GoldenCase& golden) {
+  const auto title = [](int64_t changes) { return absl::StrCat(changes, " nodes with channels first"); };
+  return Rewrite(golden, &OpRegistry::Builtin(), title, [&](Graph& graph, InferenceResult& inferred) {
+    return ChannelsFirst(graph, inferred.by_value);
+  });
+}
+
 std::string Slice(const GoldenCase& golden) {
   const OpRegistry& ops = OpRegistry::Builtin();
   const auto title = [](int64_t changes) { return absl::StrCat(changes, " updates sliced"); };
@@ -223,6 +231,10 @@ TEST(Golden, AccumulatesReductions) {
 
 TEST(Golden, GivesProductsTheirBias) {
   for (const std::string& file : GoldenFiles("biases")) CheckGolden(file, Biases);
+}
+
+TEST(Golden, TurnsRegionsOfConvolutionsAround) {
+  for (const std::string& file : GoldenFiles("channels_first")) CheckGolden(file, Turned);
 }
 
 TEST(Golden, SlicesUpdates) {

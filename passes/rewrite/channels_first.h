@@ -1,0 +1,30 @@
+// Channels first: convolutions and what lies between them hold their tensors with the channels first, where a device's library
+// would otherwise turn the tensors of every convolution around and back.
+//
+//   x ─► Conv2D ─► Relu ─► MaxPool ─► y       becomes     x ─► Transpose ─► Conv2D ─► Relu ─► MaxPool ─► Transpose ─► y
+//
+// A region is nodes that can compute either way (convolutions, their gradients, normalisation, pooling, biases,
+// concatenations, slices, sums over space, elementwise ops) and pass tensors to each other. It is turned around as a whole,
+// between Transposes where tensors enter and leave it, if these move fewer bytes than it saves: cuDNN's engines for float32
+// without tensor cores copy input and output of a convolution and of its input's gradient when channels are last, and of its
+// filter's gradient when they are first (tests/cuda/dnn_plans_test.cc asks it). With TF32 and halves, the other way round.
+//
+// Needs: types, constants folded; before variable accesses are ordered. Establishes: the same nodes, those in such regions
+// with data_format NCHW or NCDHW, under the same names, but for those whose results are fetched: their Transposes have these. Sums over space round in another order, the same under every plan.
+#ifndef MILLRACE_PASSES_REWRITE_CHANNELS_FIRST_H_
+#define MILLRACE_PASSES_REWRITE_CHANNELS_FIRST_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "millrace/graph.h"
+
+namespace millrace {
+
+// Returns the number of nodes that were turned around. `by_value` (per node id) follows.
+absl::StatusOr<int64_t> ChannelsFirst(Graph& graph, std::vector<uint64_t>& by_value);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_REWRITE_CHANNELS_FIRST_H_
