@@ -15,7 +15,7 @@ double LowerBound(const GapGraph& gaps, int64_t budget_bytes, double plan_second
   bound = std::max(bound, TimedCutBound(gaps, budget_bytes));
   // Its steps are as long as what is left to the plan at hand: without one they have no length.
   if (bound >= plan_seconds || !std::isfinite(plan_seconds)) return bound;
-  return std::max(bound, TransferBound(gaps, budget_bytes, plan_seconds));
+  return std::max(bound, TransferBound(gaps, budget_bytes, plan_seconds, bound));
 }
 
 }  // namespace millrace

@@ -9,9 +9,10 @@
 namespace millrace {
 
 // Seconds that the link needs at least for what must come in, when at no operation more than `budget_bytes` are on the device,
-// even if tensors could stay in part. `target_seconds`: what a plan takes, from which lengths of steps follow; no bound is
-// above its true value, whatever the target. Looks at a few tens of prices, fewer for large graphs.
-double TransferBound(const GapGraph& gaps, int64_t budget_bytes, double target_seconds);
+// even if tensors could stay in part; in the whole step, or after an operation before which the others run. `target_seconds`: what a plan
+// takes, from which lengths of steps follow; no bound is above its true value, whatever the target. `known_seconds`: another bound; what
+// comes nowhere near it is not looked at closely. Looks at some hundred prices, fewer for large graphs.
+double TransferBound(const GapGraph& gaps, int64_t budget_bytes, double target_seconds, double known_seconds = 0);
 
 }  // namespace millrace
 

@@ -155,6 +155,22 @@ TEST(TransferBound, CountsTheLatencyOfCopies) {
   EXPECT_NEAR(builder.Transfers(64, 6 * 80), 6 * 80, 3);
 }
 
+TEST(TransferBound, AddsUpWhatComesInAfterAllElseHasRun) {
+  Builder builder;
+  builder.machine().to_host_bytes_per_second = 1e6;
+  std::vector<int32_t> values;
+  for (int k = 0; k < 3; ++k) {
+    values.push_back(builder.AddStorage(StorageKind::kActivation));
+    builder.AddOperation({Writes(values.back())});
+  }
+  for (int k = 0; k < 40; ++k) builder.AddOperation({Writes(builder.AddStorage(StorageKind::kActivation))});
+  for (int k = 0; k < 6; ++k) builder.AddOperation({Reads(values[k % 3])});
+  // 43 s of work with other things in the only place, then six copies. A cut sees three of them at once.
+  EXPECT_NEAR(builder.Transfers(64, 43 + 6 * 64), 43 + 6 * 64, 3);
+  EXPECT_LE(builder.Transfers(64, 1e4), 43 + 6 * 64 + 1e-3);
+  EXPECT_LT(builder.Bound(64), 43 + 4 * 64);
+}
+
 TEST(TransferBound, IsNeverAboveTheBestWhateverTheTarget) {
   for (const double target : {1.0, 100.0, 1e4, 1e9}) {
     EXPECT_LE(ThreeTwice().Transfers(64, target), 6 * 64 + 1e-3) << target;
