@@ -19,7 +19,8 @@ constexpr double kHidden = 1.002;  // step / bound without a budget
 constexpr int64_t kNoBudget = std::numeric_limits<int64_t>::max() / 4;
 constexpr double kLeastPrice = 1e-9;
 constexpr int32_t kBuckets = 32;   // of about equal prices, per factor of two
-constexpr int64_t kGapWork = 60;   // units of WorkBudget: of a gap that is listed, or copied with its graph
+// Units of WorkBudget: of a gap that is listed and copied with its graph, and of one where something is weighed.
+constexpr int64_t kGapWork = 120, kWeighWork = 10;
 constexpr double kSlack = 0.05;    // of the step: how much earlier than necessary bytes may come back
 
 class Weigher {
@@ -28,7 +29,13 @@ class Weigher {
       : access_(device.access), gaps_(gaps), budget_(std::max(budget_bytes, gaps_.largest_working_set())) {
     small_ = SmallBytes(gaps_, budget_);
     FindCandidates(ordered, device, max_depth);
+    if (candidates_.empty()) return;
+    changed_access_ = access_;
+    changed_ = gaps_;
+    changed_.graph = &changed_access_;
   }
+  Weigher(const Weigher&) = delete;
+  Weigher& operator=(const Weigher&) = delete;
 
   WeighedRecompute Run(const WeighLimits& limits) {
     WeighedRecompute best;
@@ -78,7 +85,7 @@ class Weigher {
   }
 
   // The first candidates, or fewer of them where all copies hide.
-  void Try(size_t count, int64_t most_work, WeighedRecompute& best) const {
+  void Try(size_t count, int64_t most_work, WeighedRecompute& best) {
     const Weighed weighed = Weigh(count, best);
     Adopt(weighed, best);
     size_t low = 0, high = count;
@@ -90,7 +97,7 @@ class Weigher {
     }
   }
 
-  Weighed Weigh(size_t count, WeighedRecompute& best) const {
+  Weighed Weigh(size_t count, WeighedRecompute& best) {
     Weighed weighed = Weigh(count);
     best.work += weighed.work;
     return weighed;
@@ -163,7 +170,7 @@ class Weigher {
   }
 
   // With the first `count` candidates, at the price of the last of them.
-  Weighed Weigh(size_t count) const {
+  Weighed Weigh(size_t count) {
     Weighed weighed;
     const std::vector<int32_t> cheap = CheaperAgain(count);
     const double price = count > 0 ? std::max(candidates_[count - 1].price, kLeastPrice) : 0;
@@ -174,21 +181,20 @@ class Weigher {
       weights.most[k] = Copies(gaps_.gaps[k]) * candidates_[c].price / price;
     }
     const MemoryTarget target{budget_, {}, small_};
-    const Selection selection = SelectGaps(gaps_, target, 1, weights);
-    AccessGraph access = access_;
-    GapGraph gaps = gaps_;
-    gaps.graph = &access;
+    const Selection selection = SelectGaps(gaps_, target, 1, weights, {}, &starts_);
     for (int32_t c : cheap) {
       if (selection.kept[candidates_[c].gap]) continue;
       weighed.again.push_back(c);
-      ComputeAgain(candidates_[c], access, gaps);
+      ComputeAgain(candidates_[c]);
     }
-    for (int32_t i = 0; i < gaps.num_operations(); ++i) gaps.start[i + 1] = gaps.start[i] + access.seconds[i];
-    const std::vector<int32_t> anchors = ChooseAnchors(gaps, budget_, selection, kSlack * gaps.compute_seconds());
-    const std::vector<SwapDecision> decisions = DecisionsOf(gaps, selection, anchors);
-    weighed.step_seconds = SimulateTrial(gaps, target, decisions).step_seconds;
-    weighed.work = selection.work + TrialWork(gaps, decisions.size()) + kGapWork * static_cast<int64_t>(gaps.gaps.size());
-    weighed.hidden = weighed.step_seconds <= kHidden * CutBound(gaps, kNoBudget);
+    std::vector<double>& start = changed_.start;
+    for (int32_t i = 0; i < gaps_.num_operations(); ++i) start[i + 1] = start[i] + changed_access_.seconds[i];
+    const std::vector<int32_t> anchors = ChooseAnchors(changed_, budget_, selection, kSlack * changed_.compute_seconds());
+    const std::vector<SwapDecision> decisions = DecisionsOf(changed_, selection, anchors);
+    weighed.step_seconds = SimulateTrial(changed_, target, decisions).step_seconds;
+    weighed.work = selection.work + TrialWork(gaps_, decisions.size()) + kWeighWork * static_cast<int64_t>(gaps_.gaps.size());
+    weighed.hidden = weighed.step_seconds <= kHidden * CutBound(changed_, kNoBudget);
+    for (int32_t c : weighed.again) AsItWas(candidates_[c]);
     return weighed;
   }
 
@@ -208,19 +214,30 @@ class Weigher {
   }
 
   // The gap needs no copies, the operation after it takes longer, and what it makes is written there.
-  void ComputeAgain(const Candidate& candidate, AccessGraph& access, GapGraph& gaps) const {
+  void ComputeAgain(const Candidate& candidate) {
     const Gap& gap = gaps_.gaps[candidate.gap];
-    access.seconds[gap.before] += candidate.chain.seconds;
-    gaps.gaps[candidate.gap].overwritten = true;
+    changed_access_.seconds[gap.before] += candidate.chain.seconds;
+    changed_.gaps[candidate.gap].overwritten = true;
     for (int64_t later = candidate.gap + 1; later < gaps_.first_gap[gap.storage + 1]; ++later) {
-      if (gaps_.gaps[later].last_write == gap.last_write) gaps.gaps[later].last_write = gap.before;
+      if (gaps_.gaps[later].last_write == gap.last_write) changed_.gaps[later].last_write = gap.before;
     }
+  }
+
+  void AsItWas(const Candidate& candidate) {
+    const Gap& gap = gaps_.gaps[candidate.gap];
+    changed_access_.seconds[gap.before] = access_.seconds[gap.before];
+    const auto begin = gaps_.gaps.begin() + candidate.gap, end = gaps_.gaps.begin() + gaps_.first_gap[gap.storage + 1];
+    std::copy(begin, end, changed_.gaps.begin() + candidate.gap);
   }
 
   const AccessGraph& access_;
   const GapGraph& gaps_;
   const int64_t budget_;
   int64_t small_ = 0;
+  SelectionStarts starts_;
+  // As gaps_ and its graph, apart from what is being weighed.
+  AccessGraph changed_access_;
+  GapGraph changed_;
   std::vector<Candidate> candidates_;  // what saves most transfer per second first
 };
 

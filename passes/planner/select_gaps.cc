@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "absl/container/inlined_vector.h"
 #include "passes/access/radix_sort.h"
@@ -13,87 +14,114 @@
 namespace millrace {
 namespace {
 
-// Units of WorkBudget: of a gap or operation, and of a range that is looked up or added to.
-constexpr int64_t kGapWork = 20, kTreeWork = 35;
+// Units of WorkBudget: of a gap or operation that is looked at, or copied with a start, and of a range that is looked up or added to.
+constexpr int64_t kGapWork = 20, kCopyWork = 4, kTreeWork = 35;
 // Gaps are looked at in orders that are not those of memory: so many ahead are asked for.
 constexpr size_t kAhead = 12;
+// Starts that are kept.
+constexpr size_t kStarts = 6;
 
-struct Range {
-  int32_t begin = 0;
-  int32_t end = 0;
+using Range = OperationRange;
+
+// A home gap holds the start and the end of the step, any other gap what lies between its accesses.
+std::array<Range, 2> RangesOf(const Gap& gap, int32_t operations) {
+  if (gap.home) return {Range{0, gap.before}, Range{gap.after + 1, operations}};
+  return {Range{gap.after + 1, gap.before}, Range{0, 0}};
+}
+
+bool IsOpen(const std::array<Range, 2>& windows) {
+  return windows[0].begin < windows[0].end || windows[1].begin < windows[1].end;
+}
+
+// Gaps kept together with gap k: with a home gap, all gaps of its storage.
+template <typename Visit>
+void ForEachJoined(const GapGraph& gaps, const std::vector<bool>& kept, size_t k, Visit&& visit) {
+  if (!kept[k]) visit(k);
+  if (!gaps.gaps[k].home) return;
+  for (int64_t j = gaps.first_gap[gaps.gaps[k].storage]; j < static_cast<int64_t>(k); ++j) {
+    if (!kept[j]) visit(static_cast<size_t>(j));
+  }
+}
+
+// Of a copy's seconds the part that goes with its bytes: the rest makes small ones dear.
+double SecondsOfBytes(const GapGraph& gaps, const Gap& gap) {
+  const double seconds = static_cast<double>(gap.bytes) * gaps.seconds_per_byte_in;
+  return seconds > 0 ? seconds / (seconds + gaps.copy_latency) : 1;
+}
+
+// The profile under the budget.
+class Room {
+ public:
+  Room(SegmentTree& profile, int64_t budget_bytes) : profile_(profile), budget_(budget_bytes) {}
+  bool Fits(const Range& r, int64_t bytes) {
+    if (r.begin >= r.end) return true;
+    ++steps_;
+    return profile_.Max(r.begin, r.end) + bytes <= budget_;
+  }
+  void Add(const Range& r, int64_t bytes) {
+    ++steps_;
+    profile_.Add(r.begin, r.end, bytes);
+  }
+  int64_t work() const { return kTreeWork * steps_; }
+
+ private:
+  SegmentTree& profile_;
+  const int64_t budget_;
+  int64_t steps_ = 0;
 };
 
-class Selector {
+// Makes what a selection begins with.
+class Opener {
  public:
-  Selector(const GapGraph& gaps, const MemoryTarget& target, double window, const TransferWeights& weights,
-           const Carrying& carrying)
-      : gaps_(gaps),
-        target_(target),
-        budget_(target.budget_bytes),
-        window_(window),
-        weights_(weights),
-        carrying_(carrying),
-        n_(gaps.num_operations()),
-        undecided_(gaps.gaps.size(), 0) {
-    result_.carried_until.assign(gaps.gaps.size(), 0);
+  Opener(const GapGraph& gaps, const MemoryTarget& target, double window, const Carrying& carrying)
+      : gaps_(gaps), target_(target), budget_(target.budget_bytes), carrying_(carrying), n_(gaps.num_operations()) {
+    opened_.budget_bytes = target.budget_bytes;
+    opened_.keep_below = target.keep_below;
+    opened_.window = window;
+    opened_.carrying = carrying.allowed;
+    opened_.state.carried_until.assign(gaps.gaps.size(), 0);
     contended_.assign(n_ + 1, 0);
     for (int32_t i = 0; i < n_; ++i) {
       contended_[i + 1] = contended_[i] + (gaps.full[i] + target.set_aside_at(i) > budget_ ? gaps.graph->seconds[i] : 0);
     }
   }
 
-  Selection Run() {
-    KeepWhatDoesNotMatter(target_.keep_below);
-    const bool fits = std::all_of(result_.profile.begin(), result_.profile.end(), [&](int64_t bytes) { return bytes <= budget_; });
-    if (target_.keep_below > 0 && !fits) KeepWhatDoesNotMatter(0);
-    place_.resize(gaps_.gaps.size());
-    for (size_t place = 0; place < todo_.size(); ++place) {
-      undecided_[todo_[place]] = 1;
-      place_[todo_[place]] = static_cast<int32_t>(place);
+  OpenedWindows Run(int64_t& work) {
+    std::vector<int64_t> profile = KeepWhatDoesNotMatter(target_.keep_below);
+    const bool fits = std::all_of(profile.begin(), profile.end(), [&](int64_t bytes) { return bytes <= budget_; });
+    if (target_.keep_below > 0 && !fits) profile = KeepWhatDoesNotMatter(0);
+    undecided_.assign(gaps_.gaps.size(), 0);
+    opened_.place.resize(gaps_.gaps.size());
+    for (size_t place = 0; place < opened_.todo.size(); ++place) {
+      undecided_[opened_.todo[place]] = 1;
+      opened_.place[opened_.todo[place]] = static_cast<int32_t>(place);
     }
-    windows_.resize(todo_.size());
-    SegmentTree profile(result_.profile);
-    profile_ = &profile;
-    CarryOver();
-    if (window_ > 0) OpenWindows();
-    KeepByKey();
-    CloseWindows();
-    profile.Read(result_.profile);
-    result_.work = kGapWork * static_cast<int64_t>(gaps_.gaps.size() + n_) + kTreeWork * tree_steps_;
-    return std::move(result_);
+    opened_.state.windows.resize(opened_.todo.size());
+    opened_.state.profile = SegmentTree(profile);
+    Room room(opened_.state.profile, budget_);
+    CarryOver(room);
+    if (opened_.window > 0) OpenWindows(room);
+    SumAreas();
+    work += kGapWork * static_cast<int64_t>(gaps_.gaps.size() + n_) + room.work();
+    return std::move(opened_);
   }
 
  private:
-  // A home gap holds the start and the end of the step, any other gap what lies between its accesses.
-  std::array<Range, 2> Ranges(const Gap& gap) const {
-    if (gap.home) return {Range{0, gap.before}, Range{gap.after + 1, n_}};
-    return {Range{gap.after + 1, gap.before}, Range{0, 0}};
-  }
-
   double Area(const Gap& gap) const {
     double area = 0;
-    for (const Range& r : Ranges(gap)) area += contended_[std::max(r.begin, r.end)] - contended_[r.begin];
+    for (const Range& r : RangesOf(gap, n_)) area += contended_[std::max(r.begin, r.end)] - contended_[r.begin];
     return area;
   }
 
-  // Gaps kept together with gap k: with a home gap, all gaps of its storage.
-  template <typename Visit>
-  void ForEachJoined(size_t k, Visit&& visit) const {
-    if (!result_.kept[k]) visit(k);
-    if (!gaps_.gaps[k].home) return;
-    for (int64_t j = gaps_.first_gap[gaps_.gaps[k].storage]; j < static_cast<int64_t>(k); ++j) {
-      if (!result_.kept[j]) visit(static_cast<size_t>(j));
-    }
-  }
-
-  // Without contention a gap costs nothing, a small one next to nothing, and what is overwritten is never worth keeping.
-  void KeepWhatDoesNotMatter(int64_t small_bytes) {
-    result_.kept.assign(gaps_.gaps.size(), false);
-    todo_.clear();
+  // Without contention a gap costs nothing, a small one next to nothing, and what is overwritten is never worth keeping. The profile
+  // with what is kept.
+  std::vector<int64_t> KeepWhatDoesNotMatter(int64_t small_bytes) {
+    opened_.state.kept.assign(gaps_.gaps.size(), false);
+    opened_.todo.clear();
     std::vector<int64_t> change(n_ + 1, 0);
     auto keep = [&](size_t k) {
-      result_.kept[k] = true;
-      for (const Range& r : Ranges(gaps_.gaps[k])) {
+      opened_.state.kept[k] = true;
+      for (const Range& r : RangesOf(gaps_.gaps[k], n_)) {
         if (r.begin >= r.end) continue;
         change[r.begin] += gaps_.gaps[k].bytes;
         change[r.end] -= gaps_.gaps[k].bytes;
@@ -105,34 +133,43 @@ class Selector {
       const bool home_whole = !gap.home || carrying_.allowed || AllInnerKept(gap, k);
       const bool costs_nothing = gap.bytes < small_bytes || Area(gap) <= 0;
       if (!gap.overwritten && costs_nothing && home_whole) keep(k);
-      else todo_.push_back(static_cast<int32_t>(k));
+      else opened_.todo.push_back(static_cast<int32_t>(k));
     }
-    result_.profile = gaps_.working_set;
+    std::vector<int64_t> profile = gaps_.working_set;
     int64_t kept = 0;
     for (int32_t i = 0; i < n_; ++i) {
       kept += change[i];
-      result_.profile[i] += kept + target_.set_aside_at(i);
+      profile[i] += kept + target_.set_aside_at(i);
     }
+    return profile;
   }
 
   bool AllInnerKept(const Gap& gap, size_t k) const {
     for (int64_t j = gaps_.first_gap[gap.storage]; j < static_cast<int64_t>(k); ++j) {
-      if (!result_.kept[j]) return false;
+      if (!opened_.state.kept[j]) return false;
     }
     return true;
   }
 
-  bool Fits(const Range& r, int64_t bytes) const {
-    if (r.begin >= r.end) return true;
-    ++tree_steps_;
-    return profile_->Max(r.begin, r.end) + bytes <= budget_;
-  }
-  void Add(const Range& r, int64_t bytes) {
-    ++tree_steps_;
-    profile_->Add(r.begin, r.end, bytes);
+  // Reserves room at both ends of the step for what goes home when the next one begins.
+  void CarryOver(Room& room) {
+    double home_seconds = 0;
+    for (int32_t k : carrying_.late_home) {
+      const Gap& gap = gaps_.gaps[k];
+      if (opened_.state.kept[k]) continue;
+      const auto bytes = static_cast<double>(gap.bytes);
+      const double home = home_seconds + bytes * gaps_.seconds_per_byte_out + gaps_.copy_latency;
+      const int32_t gone = gaps_.OperationAt(home) + 1;
+      const Range tail{gap.after + 1, n_}, head{0, gone};
+      if (gone >= gap.before || !room.Fits(tail, gap.bytes) || !room.Fits(head, gap.bytes)) continue;
+      room.Add(tail, gap.bytes);
+      room.Add(head, gap.bytes);
+      opened_.state.carried_until[k] = gone;
+      home_seconds = home;
+    }
   }
 
-  void OpenWindows() {
+  void OpenWindows(Room& room) {
     const std::vector<int32_t>& order = gaps_.by_length;
     for (size_t g = 0; g < order.size(); ++g) {
       if (g + 2 * kAhead < order.size()) __builtin_prefetch(&undecided_[order[g + 2 * kAhead]]);
@@ -140,10 +177,10 @@ class Selector {
       const int32_t k = order[g];
       if (undecided_[k] == 0) continue;
       const Gap& gap = gaps_.gaps[k];
-      if (gap.overwritten || (gap.home && result_.carried_until[k] > 0)) continue;
+      if (gap.overwritten || (gap.home && opened_.state.carried_until[k] > 0)) continue;
       const double bytes = static_cast<double>(gap.bytes);
-      const double out = gap.last_write >= 0 ? window_ * bytes * gaps_.seconds_per_byte_out : 0;
-      const double in = window_ * bytes * gaps_.seconds_per_byte_in;
+      const double out = gap.last_write >= 0 ? opened_.window * bytes * gaps_.seconds_per_byte_out : 0;
+      const double in = opened_.window * bytes * gaps_.seconds_per_byte_in;
       const int32_t limit = gap.home ? n_ : gap.before;
       const int32_t leaves =
           out == 0 ? gap.after + 1 : std::min(limit, gaps_.OperationAt(gaps_.start[gap.after + 1] + out) + 1);
@@ -153,18 +190,64 @@ class Selector {
       if (!gap.home && leaves >= returns) {
         // Too short for its copies to hide: keep it if at all possible.
         const Range whole{gap.after + 1, gap.before};
-        if (Fits(whole, gap.bytes)) {
-          Add(whole, gap.bytes);
-          result_.kept[k] = true;
+        if (room.Fits(whole, gap.bytes)) {
+          room.Add(whole, gap.bytes);
+          opened_.state.kept[k] = true;
         }
-      } else if (Fits(first, gap.bytes) && Fits(second, gap.bytes)) {
-        Add(first, gap.bytes);
-        Add(second, gap.bytes);
-        WindowsOf(k) = {first, second};
+      } else if (room.Fits(first, gap.bytes) && room.Fits(second, gap.bytes)) {
+        room.Add(first, gap.bytes);
+        room.Add(second, gap.bytes);
+        opened_.state.windows[opened_.place[k]] = {first, second};
       }
     }
   }
 
+  void SumAreas() {
+    opened_.area.reserve(opened_.todo.size());
+    for (int32_t k : opened_.todo) {
+      const double worth = SecondsOfBytes(gaps_, gaps_.gaps[k]);
+      double area = 0;
+      ForEachJoined(gaps_, opened_.state.kept, k, [&](size_t j) { area += worth * Area(gaps_.gaps[j]); });
+      opened_.area.push_back(area);
+      opened_.area_alone.push_back(worth * Area(gaps_.gaps[k]));
+    }
+  }
+
+  const GapGraph& gaps_;
+  const MemoryTarget& target_;
+  const int64_t budget_;
+  const Carrying& carrying_;
+  const int32_t n_;
+  std::vector<double> contended_;   // prefix sums of contended seconds
+  std::vector<uint8_t> undecided_;  // per gap: whether it is in todo
+  OpenedWindows opened_;
+};
+
+class Selector {
+ public:
+  // `state`: opened's, or a copy of it.
+  Selector(const GapGraph& gaps, const OpenedWindows& opened, OpenedWindows::State state, const TransferWeights& weights)
+      : gaps_(gaps),
+        opened_(opened),
+        weights_(weights),
+        n_(gaps.num_operations()),
+        windows_(std::move(state.windows)),
+        profile_(std::move(state.profile)),
+        room_(profile_, opened.budget_bytes) {
+    result_.kept = std::move(state.kept);
+    result_.carried_until = std::move(state.carried_until);
+  }
+
+  Selection Run() {
+    KeepByKey();
+    result_.profile.resize(n_);
+    profile_.Read(result_.profile);
+    CloseWindows();
+    result_.work = kCopyWork * static_cast<int64_t>(gaps_.gaps.size() + n_) + kGapWork * static_cast<int64_t>(opened_.todo.size()) + room_.work();
+    return std::move(result_);
+  }
+
+ private:
   double Savings(size_t k) const {
     const Gap& gap = gaps_.gaps[k];
     const double out = gap.last_write < 0 ? 0 : weights_.out.empty() ? 1 : weights_.out[gap.last_write];
@@ -172,16 +255,10 @@ class Selector {
     return weights_.most.empty() ? out + in : std::min(out + in, weights_.most[k]);
   }
 
-  // Of a copy's seconds the part that goes with its bytes: the rest makes small ones dear.
-  double SecondsOfBytes(const Gap& gap) const {
-    const double seconds = static_cast<double>(gap.bytes) * gaps_.seconds_per_byte_in;
-    return seconds > 0 ? seconds / (seconds + gaps_.copy_latency) : 1;
-  }
-
   // Home gaps in an order whose every first few are spread over the step, then the others.
   std::vector<int32_t> SpreadHomes() const {
     std::vector<Keyed> homes;
-    for (int32_t k : todo_) {
+    for (int32_t k : opened_.todo) {
       if (gaps_.gaps[k].home) homes.push_back({KeyOf(gaps_.gaps[k].after, gaps_.gaps[k].before), k});
     }
     SortByKey(homes);
@@ -189,7 +266,7 @@ class Selector {
     SortByKey(homes);
     std::vector<int32_t> order;
     for (const Keyed& home : homes) order.push_back(home.index);
-    for (int32_t k : todo_) {
+    for (int32_t k : opened_.todo) {
       if (!gaps_.gaps[k].home) order.push_back(k);
     }
     return order;
@@ -204,14 +281,14 @@ class Selector {
 
   void KeepByKey() {
     std::vector<Keyed> keys;  // -1 - k: home gap k without the other gaps of its storage
-    for (int32_t k : weights_.spread_homes ? SpreadHomes() : todo_) {
+    keys.reserve(opened_.todo.size());
+    for (int32_t k : weights_.spread_homes ? SpreadHomes() : opened_.todo) {
       const Gap& gap = gaps_.gaps[k];
       if (result_.kept[k] || result_.carried_until[k] > 0 || (gap.overwritten && !gap.home)) continue;
-      double area = 0, savings = 0;
+      const int32_t place = opened_.place[k];
+      double area = opened_.area[place], savings = 0;
       size_t joined = 0;
-      const double worth = SecondsOfBytes(gap);
-      ForEachJoined(k, [&](size_t j) {
-        area += worth * Area(gaps_.gaps[j]);
+      ForEachJoined(gaps_, result_.kept, k, [&](size_t j) {
         savings += Savings(j);
         ++joined;
       });
@@ -219,7 +296,7 @@ class Selector {
       if (savings > 0) keys.push_back({gap.home && weights_.spread_homes ? AboutKeyOf(area / savings) : KeyOf(area / savings), k});
       // It goes home all the same, with what the last step wrote.
       const double fetch = weights_.in.empty() ? 1 : weights_.in[gap.before];
-      if (carrying_.allowed && joined > 1 && !gap.overwritten) keys.push_back({KeyOf(worth * Area(gap) / fetch), -1 - k});
+      if (opened_.carrying && joined > 1 && !gap.overwritten) keys.push_back({KeyOf(opened_.area_alone[place] / fetch), -1 - k});
     }
     SortByKey(keys);
     const auto gap_of = [](const Keyed& keyed) { return keyed.index < 0 ? -1 - keyed.index : keyed.index; };
@@ -231,43 +308,25 @@ class Selector {
     }
   }
 
-  // Reserves room at both ends of the step for what goes home when the next one begins.
-  void CarryOver() {
-    double home_seconds = 0;
-    for (int32_t k : carrying_.late_home) {
-      const Gap& gap = gaps_.gaps[k];
-      if (result_.kept[k]) continue;
-      const auto bytes = static_cast<double>(gap.bytes);
-      const double home = home_seconds + bytes * gaps_.seconds_per_byte_out + gaps_.copy_latency;
-      const int32_t gone = gaps_.OperationAt(home) + 1;
-      const Range tail{gap.after + 1, n_}, head{0, gone};
-      if (gone >= gap.before || !Fits(tail, gap.bytes) || !Fits(head, gap.bytes)) continue;
-      Add(tail, gap.bytes);
-      Add(head, gap.bytes);
-      result_.carried_until[k] = gone;
-      home_seconds = home;
-    }
-  }
-
   void TryKeep(int32_t k, bool alone) {
     const auto for_each = [&](auto&& visit) {
       if (alone) return visit(static_cast<size_t>(k));
-      ForEachJoined(k, visit);
+      ForEachJoined(gaps_, result_.kept, k, visit);
     };
     bool fits = true;
     // The windows of a gap are part of it.
     auto ranges = [&](size_t j) {
       const std::array<Range, 2>& windows = WindowsOf(j);
-      if (!IsOpen(windows)) return Ranges(gaps_.gaps[j]);
+      if (!IsOpen(windows)) return RangesOf(gaps_.gaps[j], n_);
       if (gaps_.gaps[j].home) return std::array{Range{0, windows[1].begin}, Range{windows[0].end, n_}};
       return std::array{Range{windows[0].end, windows[1].begin}, Range{0, 0}};
     };
     for_each([&](size_t j) {
-      for (const Range& r : ranges(j)) fits = fits && Fits(r, gaps_.gaps[j].bytes);
+      for (const Range& r : ranges(j)) fits = fits && room_.Fits(r, gaps_.gaps[j].bytes);
     });
     if (!fits) return;
     for_each([&](size_t j) {
-      for (const Range& r : ranges(j)) Add(r, gaps_.gaps[j].bytes);
+      for (const Range& r : ranges(j)) room_.Add(r, gaps_.gaps[j].bytes);
       WindowsOf(j) = {};
     });
     absl::InlinedVector<size_t, 4> joined;
@@ -275,35 +334,32 @@ class Selector {
     for (size_t j : joined) result_.kept[j] = true;
   }
 
-  // Of a gap in todo_.
-  std::array<Range, 2>& WindowsOf(size_t k) { return windows_[place_[k]]; }
-  static bool IsOpen(const std::array<Range, 2>& windows) {
-    return windows[0].begin < windows[0].end || windows[1].begin < windows[1].end;
-  }
+  // Of a gap in todo.
+  std::array<Range, 2>& WindowsOf(size_t k) { return windows_[opened_.place[k]]; }
 
+  // What was there for the copies of gaps that are not kept is free again.
   void CloseWindows() {
-    for (size_t place = 0; place < todo_.size(); ++place) {
-      const int32_t k = todo_[place];
-      if (result_.kept[k] || !IsOpen(windows_[place])) continue;
-      Add(windows_[place][0], -gaps_.gaps[k].bytes);
-      Add(windows_[place][1], -gaps_.gaps[k].bytes);
+    std::vector<int64_t> change(n_ + 1, 0);
+    for (size_t place = 0; place < opened_.todo.size(); ++place) {
+      const int32_t k = opened_.todo[place];
+      if (result_.kept[k]) continue;
+      for (const Range& r : windows_[place]) {
+        if (r.begin >= r.end) continue;
+        change[r.begin] -= gaps_.gaps[k].bytes;
+        change[r.end] += gaps_.gaps[k].bytes;
+      }
     }
+    int64_t sum = 0;
+    for (int32_t i = 0; i < n_; ++i) result_.profile[i] += sum += change[i];
   }
 
   const GapGraph& gaps_;
-  const MemoryTarget& target_;
-  const int64_t budget_;
-  const double window_;
+  const OpenedWindows& opened_;
   const TransferWeights& weights_;
-  const Carrying carrying_;
   const int32_t n_;
-  SegmentTree* profile_ = nullptr;
-  std::vector<double> contended_;  // prefix sums of contended seconds
-  std::vector<int32_t> todo_;
-  std::vector<uint8_t> undecided_;  // per gap: whether it is in todo_
-  std::vector<int32_t> place_;      // of such a gap there
-  std::vector<std::array<Range, 2>> windows_;  // as todo_
-  mutable int64_t tree_steps_ = 0;
+  std::vector<std::array<Range, 2>> windows_;  // as opened_.todo
+  SegmentTree profile_;
+  Room room_;
   Selection result_;
 };
 
@@ -328,9 +384,37 @@ std::vector<int32_t> WrittenLast(const GapGraph& gaps, const Selection& selectio
   return result;
 }
 
+const OpenedWindows* SelectionStarts::Find(const MemoryTarget& target, double window, bool carrying) {
+  for (auto it = last_.begin(); it != last_.end(); ++it) {
+    const bool same = it->budget_bytes == target.budget_bytes && it->keep_below == target.keep_below && it->window == window &&
+                      it->carrying == carrying;
+    if (!same) continue;
+    last_.splice(last_.begin(), last_, it);
+    return &last_.front();
+  }
+  return nullptr;
+}
+
+const OpenedWindows& SelectionStarts::Add(OpenedWindows opened) {
+  if (last_.size() == kStarts) last_.pop_back();
+  last_.push_front(std::move(opened));
+  return last_.front();
+}
+
 Selection SelectGaps(const GapGraph& gaps, const MemoryTarget& target, double window, const TransferWeights& weights,
-                     const Carrying& carrying) {
-  return Selector(gaps, target, window, weights, carrying).Run();
+                     const Carrying& carrying, SelectionStarts* starts) {
+  const bool shared = starts != nullptr && target.set_aside.empty() && carrying.late_home.empty();
+  const OpenedWindows* start = shared ? starts->Find(target, window, carrying.allowed) : nullptr;
+  int64_t work = 0;
+  Selection selection;
+  if (start == nullptr) {
+    OpenedWindows opened = Opener(gaps, target, window, carrying).Run(work);
+    if (shared) start = &starts->Add(std::move(opened));
+    else selection = Selector(gaps, opened, std::move(opened.state), weights).Run();
+  }
+  if (start != nullptr) selection = Selector(gaps, *start, start->state, weights).Run();
+  selection.work += work;
+  return selection;
 }
 
 std::vector<int32_t> ChooseAnchors(const GapGraph& gaps, int64_t budget_bytes, const Selection& selection,

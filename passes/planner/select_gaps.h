@@ -6,10 +6,13 @@
 #ifndef MILLRACE_PASSES_PLANNER_SELECT_GAPS_H_
 #define MILLRACE_PASSES_PLANNER_SELECT_GAPS_H_
 
+#include <array>
 #include <cstdint>
+#include <list>
 #include <vector>
 
 #include "passes/planner/gaps.h"
+#include "passes/planner/segment_tree.h"
 
 namespace millrace {
 
@@ -43,13 +46,48 @@ struct Selection {
   int64_t work = 0;              // units of WorkBudget
 };
 
-// `window`: length of the windows in units of a gap's copy time; 0 for none (always feasible). Requires every
-// working set to fit the budget.
 // The home gaps that are not kept whose variables are written last, at most `bytes` of them; the last first.
 std::vector<int32_t> WrittenLast(const GapGraph& gaps, const Selection& selection, int64_t bytes);
 
+struct OperationRange {
+  int32_t begin = 0;
+  int32_t end = 0;
+};
+
+// What a selection begins with, whatever its weights: what is kept anyway, and the windows of the other gaps.
+struct OpenedWindows {
+  // Of which it is: nothing set aside, and nothing that goes home late.
+  int64_t budget_bytes = 0, keep_below = 0;
+  double window = 0;
+  bool carrying = false;
+
+  // What a selection goes on with.
+  struct State {
+    std::vector<bool> kept;                              // per gap
+    std::vector<std::array<OperationRange, 2>> windows;  // as todo
+    std::vector<int32_t> carried_until;                  // per gap
+    SegmentTree profile{{}};
+  } state;
+  std::vector<int32_t> todo;   // gaps that are undecided, or were before the windows
+  std::vector<int32_t> place;  // of such a gap in todo
+  // As todo: contended seconds that the gap blocks, with those kept together with it and alone, weighed by what its bytes are of its copies.
+  std::vector<double> area, area_alone;
+};
+
+// Trials of one graph share what they begin with: the last few of these.
+class SelectionStarts {
+ public:
+  const OpenedWindows* Find(const MemoryTarget& target, double window, bool carrying);
+  const OpenedWindows& Add(OpenedWindows opened);
+
+ private:
+  std::list<OpenedWindows> last_;  // the last used first
+};
+
+// `window`: length of the windows in units of a gap's copy time; 0 for none (always feasible). Requires every
+// working set to fit the budget. `starts`: of this graph, where selections are many.
 Selection SelectGaps(const GapGraph& gaps, const MemoryTarget& target, double window, const TransferWeights& weights,
-                     const Carrying& carrying = {});
+                     const Carrying& carrying = {}, SelectionStarts* starts = nullptr);
 
 // For every swapped gap the operation from which its bytes are back on the device (its anchor): the earliest at
 // which the profile has room until they are needed, but not earlier than `slack_seconds` before the last moment at

@@ -1,10 +1,13 @@
 // Which gaps are kept.
 #include <cstdint>
+#include <random>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "millrace/types.h"
 #include "passes/planner/gaps.h"
 #include "passes/planner/select_gaps.h"
+#include "testlib/random_access_graph.h"
 
 namespace millrace {
 namespace {
@@ -63,6 +66,36 @@ TEST(SelectGaps, OneLargeCopyIsCheaperThanManySmallOnesOfAsManyBytes) {
   const Kept kept = KeptWith(0.01);
   EXPECT_EQ(kept.large, 0);
   EXPECT_EQ(kept.small, kLargeBytes);
+}
+
+TEST(SelectGaps, WhatSelectionsShareChangesNone) {
+  int shared = 0;
+  for (uint32_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const AccessGraph graph = RandomAccessGraph(seed, 60);
+    Machine machine;
+    machine.to_host_bytes_per_second = machine.to_device_bytes_per_second = 2000;
+    GapGraph gaps = FindGaps(graph, machine);
+    OrderGaps(gaps);
+    const int64_t least = gaps.largest_working_set();
+    std::mt19937 random(seed);
+    SelectionStarts starts;
+    for (int k = 0; k < 40; ++k) {
+      TransferWeights weights;
+      for (int32_t i = 0; i < gaps.num_operations(); ++i) weights.in.push_back(1 + static_cast<double>(random() % 4));
+      MemoryTarget target{AlignUp(least + static_cast<int64_t>(random() % 3) * 1024), {}, 0};
+      if (random() % 4 == 0) target.set_aside.assign(gaps.num_operations(), 0);
+      const double window = static_cast<double>(random() % 3);
+      const Carrying carrying{random() % 2 == 0};
+      const Selection alone = SelectGaps(gaps, target, window, weights, carrying);
+      const Selection together = SelectGaps(gaps, target, window, weights, carrying, &starts);
+      EXPECT_EQ(together.kept, alone.kept);
+      EXPECT_EQ(together.profile, alone.profile);
+      EXPECT_LE(together.work, alone.work);
+      shared += together.work < alone.work ? 1 : 0;
+    }
+  }
+  EXPECT_GT(shared, 100);
 }
 
 }  // namespace
