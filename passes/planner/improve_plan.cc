@@ -15,7 +15,7 @@ constexpr double kReward = 3;
 // What was spent and gained counts so much less with every move of the kind.
 constexpr double kForget = 0.97;
 // The search ends when so many moves at random in a row were of no use.
-constexpr int kPatience = 150;
+constexpr int kPatience = 500;
 constexpr size_t kNeighbourTargets = 8;
 constexpr size_t kHomeTargets[] = {0, 1, 2, 7, 8, 9};
 constexpr size_t kCarriedTargets = 4;

@@ -14,6 +14,7 @@
 #include "millrace/status.h"
 #include "millrace/types.h"
 #include "passes/memory/address_allocator.h"
+#include "passes/planner/lanes_left.h"
 
 namespace millrace {
 namespace {
@@ -21,8 +22,14 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 // Copies in that may be overtaken because their bytes are not on the host yet, or find no room.
 constexpr int kMaxOvertaken = 8;
+// Units of WorkBudget: of an operation that ran, and of a decision.
+constexpr int64_t kOperationWork = 300, kDecisionWork = 20;
+// Times that it is asked thoroughly how long the step takes at least.
+constexpr int32_t kLooks = 16;
 // How long before its use an evicted block may come back, in steps.
 constexpr double kEvictedSlack = 0.05;
+
+bool CopiesIn(const SwapDecision& d) { return d.copy_in && d.before != SwapDecision::kToHost; }
 
 // Indices of decisions by operation.
 class ByOperation {
@@ -50,12 +57,15 @@ class ByOperation {
 class Replay {
  public:
   Replay(const GapGraph& gaps, int64_t budget_bytes, const std::vector<SwapDecision>& decisions,
-         const PlacementPolicy& policy)
+         const PlacementPolicy& policy, double known_seconds, LanesLeft left)
       : gaps_(gaps),
         graph_(*gaps.graph),
         n_(gaps.num_operations()),
         policy_(policy),
+        known_seconds_(known_seconds),
+        left_(std::move(left)),
         decisions_(decisions),
+        given_(decisions.size()),
         allocator_(budget_bytes / kTensorAlignment * kTensorAlignment),
         free_bytes_(budget_bytes / kTensorAlignment * kTensorAlignment),
         state_(graph_.storages.size()),
@@ -79,10 +89,14 @@ class Replay {
       now_ = next;
       if (out_end_ <= now_) FinishOut();
       if (in_end_ <= now_) FinishIn();
-      if (compute_end_ <= now_) FinishOperation();
+      if (compute_end_ > now_) continue;
+      FinishOperation();
+      if (LeastSeconds() >= known_seconds_) return absl::AbortedError("a faster placement is known");
     }
     return Finish();
   }
+
+  int64_t work() const { return kOperationWork * done_ + kDecisionWork * static_cast<int64_t>(given_); }
 
  private:
   struct State {
@@ -101,9 +115,21 @@ class Replay {
     int64_t offset = 0;
   };
 
-  static bool CopiesIn(const SwapDecision& d) { return d.copy_in && d.before != SwapDecision::kToHost; }
   int64_t Bytes(int32_t storage) const { return AlignUp(graph_.storages[storage].size_bytes); }
   double Raw(int32_t storage) const { return static_cast<double>(graph_.storages[storage].size_bytes); }
+
+  double OutSeconds(int32_t storage) const { return LanesLeft::OutSeconds(gaps_, storage); }
+  double InSeconds(int32_t storage) const { return LanesLeft::InSeconds(gaps_, storage); }
+
+  // Of the step: each lane goes on from here with what it has still to do; looked at thoroughly at a few operations.
+  double LeastSeconds() {
+    const double out = out_end_ == kNever ? now_ : out_end_;
+    const double in = in_end_ == kNever ? now_ : in_end_;
+    const double least = std::max({now_ + left_.rest[done_], out + left_.out, in + left_.in});
+    if (done_ < next_look_) return least;
+    next_look_ = done_ + n_ / kLooks + 1;
+    return std::max(least, left_.LeastSecondsFrom(done_, in));
+  }
 
   absl::Status Prepare() {
     first_decision_.assign(state_.size() + 1, 0);
@@ -285,7 +311,8 @@ class Replay {
 
   bool StartOut() {
     if (outs_.empty()) return false;
-    out_end_ = now_ + gaps_.copy_latency + Raw(outs_.front()) * gaps_.seconds_per_byte_out;
+    out_end_ = now_ + OutSeconds(outs_.front());
+    left_.out -= OutSeconds(outs_.front());
     return true;
   }
 
@@ -303,7 +330,8 @@ class Replay {
       decisions_[k].anchor = done_;
       decisions_[k].order = next_order_++;
       arriving_ = k;
-      in_end_ = now_ + gaps_.copy_latency + Raw(d.storage) * gaps_.seconds_per_byte_in;
+      in_end_ = now_ + InSeconds(d.storage);
+      left_.BeginIn(d.before, InSeconds(d.storage));
       ins_.erase(it);
       return true;
     }
@@ -433,7 +461,10 @@ class Replay {
     const int32_t k = static_cast<int32_t>(decisions_.size());
     const bool copy_now = !state.host_has_it && d.copy_in;
     decisions_.push_back(d);
-    if (copy_now) QueueOut(k);
+    if (copy_now) {
+      left_.out += OutSeconds(s);
+      QueueOut(k);
+    }
     if (d.copy_in) AwaitAgain(k);
     Leave(s);
   }
@@ -449,6 +480,7 @@ class Replay {
   void AwaitAgain(int32_t k) {
     const SwapDecision& d = decisions_[k];
     ++missing_[d.before];
+    left_.AddIn(d.before, InSeconds(d.storage));
     if (d.before == done_) return QueueIn(k);
     const double latest = gaps_.start[d.before] - kEvictedSlack * gaps_.compute_seconds() -
                           Raw(d.storage) * gaps_.seconds_per_byte_in;
@@ -459,7 +491,7 @@ class Replay {
   Placement Finish() {
     double out = out_end_ == kNever ? now_ : out_end_;
     for (size_t k = out_end_ == kNever ? 0 : 1; k < outs_.size(); ++k) {
-      out += gaps_.copy_latency + Raw(outs_[k]) * gaps_.seconds_per_byte_out;
+      out += OutSeconds(outs_[k]);
     }
     Placement placement;
     placement.step_seconds = std::max({now_, out, in_end_ == kNever ? 0.0 : in_end_});
@@ -490,7 +522,10 @@ class Replay {
   const AccessGraph& graph_;
   const int32_t n_;
   const PlacementPolicy policy_;
+  const double known_seconds_;
+  LanesLeft left_;
   std::vector<SwapDecision> decisions_;
+  const size_t given_;
   std::vector<int32_t> first_decision_;  // by storage, of those given
   AddressAllocator allocator_;
   int64_t free_bytes_;
@@ -511,20 +546,23 @@ class Replay {
   int attempts_ = 0;      // at making room for the next operation
   bool empty_ = false;    // everything left for it
   int64_t evictions_ = 0;
+  int32_t next_look_ = 0;
   double now_ = 0;
   double compute_end_ = kNever, out_end_ = kNever, in_end_ = kNever;
 };
 
 }  // namespace
 
-int64_t PlacementWork(const GapGraph& gaps, size_t decisions) {
-  constexpr int64_t kOperationWork = 300, kDecisionWork = 20;
-  return kOperationWork * gaps.num_operations() + kDecisionWork * static_cast<int64_t>(decisions);
-}
-
 absl::StatusOr<Placement> PlaceDecisions(const GapGraph& gaps, int64_t budget_bytes,
-                                         const std::vector<SwapDecision>& decisions, const PlacementPolicy& policy) {
-  return Replay(gaps, budget_bytes, decisions, policy).Run();
+                                         const std::vector<SwapDecision>& decisions, const PlacementPolicy& policy,
+                                         double known_seconds, int64_t& work) {
+  LanesLeft left(gaps, decisions);
+  work = LanesLeft::Work(gaps, decisions.size());
+  if (left.LeastSeconds() >= known_seconds) return absl::AbortedError("its copies alone take longer");
+  Replay replay(gaps, budget_bytes, decisions, policy, known_seconds, std::move(left));
+  absl::StatusOr<Placement> placement = replay.Run();
+  work += replay.work();
+  return placement;
 }
 
 }  // namespace millrace

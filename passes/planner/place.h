@@ -31,13 +31,12 @@ struct Placement {
   int64_t evictions = 0;
 };
 
-// Units of WorkBudget for placing so many decisions once.
-int64_t PlacementWork(const GapGraph& gaps, size_t decisions);
-
 // `decisions` by storage, then by time. Requires what stays resident and every working set to fit together.
-// ResourceExhausted when an operation finds no room even after all else has left.
+// ResourceExhausted when an operation finds no room even after all else has left, Aborted when it shows that the step takes
+// `known_seconds` or more. `work`: units of WorkBudget.
 absl::StatusOr<Placement> PlaceDecisions(const GapGraph& gaps, int64_t budget_bytes,
-                                         const std::vector<SwapDecision>& decisions, const PlacementPolicy& policy);
+                                         const std::vector<SwapDecision>& decisions, const PlacementPolicy& policy,
+                                         double known_seconds, int64_t& work);
 
 }  // namespace millrace
 

@@ -1,11 +1,12 @@
 #include "passes/planner/planned.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <limits>
 #include <numeric>
 #include <optional>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +14,7 @@
 #include "passes/memory/assign_memory.h"
 #include "passes/planner/gaps.h"
 #include "passes/planner/improve_plan.h"
+#include "passes/planner/lanes_left.h"
 #include "passes/planner/lower_bound.h"
 #include "passes/planner/pack_trial.h"
 #include "passes/planner/place.h"
@@ -85,6 +87,27 @@ int64_t HomeBytes(const GapGraph& gaps) {
   return bytes;
 }
 
+// Units of WorkBudget for deciding alone.
+int64_t DecisionWork(size_t decisions) {
+  constexpr int64_t kDecisionWork = 30;
+  return kDecisionWork * static_cast<int64_t>(decisions);
+}
+
+// Of what trials decide.
+uint64_t HashOf(const std::vector<SwapDecision>& decisions) {
+  uint64_t hash = decisions.size();
+  const auto mix = [&hash](int32_t first, int32_t second) {
+    constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;
+    hash = (std::rotl(hash, 29) ^ (uint64_t{static_cast<uint32_t>(first)} << 32 | static_cast<uint32_t>(second))) * kOdd;
+  };
+  for (const SwapDecision& d : decisions) {
+    mix(d.storage, d.after);
+    mix(d.before, d.copy_in ? d.anchor : -1);
+    if (d.copy_out) mix(d.out_after, -1);
+  }
+  return hash;
+}
+
 // Sweeps over what was packed for the whole step in vain.
 constexpr int kFewTries = 2;
 
@@ -108,7 +131,7 @@ class Portfolio {
   // The fastest of a few trials, as simulated, or placed where that is as good as free.
   Placement Quick() {
     TryWhatWasWaitedFor(QuickTrialsFor(gaps_.num_operations()));
-    if (gaps_.num_operations() <= kPlacedOperations && best_trial() > goal_) Place(trials_.front(), 0);
+    if (gaps_.num_operations() <= kPlacedOperations && best_trial() > goal_) Place(trials_.front(), 0, best_trial());
     if (best_.ok() && best_->step_seconds < best_trial()) return *std::move(best_);
     return Unplaced();
   }
@@ -181,16 +204,22 @@ class Portfolio {
   // What is not faster than this is of no use.
   double ToBeat() const { return (1 - 1e-4) * (best_.ok() ? std::min(best_->step_seconds, known_) : known_); }
 
-  Trial MakeTrial(const TrialSettings& settings, std::vector<int64_t> set_aside = {}) {
+  // A trial whose copies alone take `known_seconds` or more is not simulated: its step is as long as the search need know.
+  Trial MakeTrial(const TrialSettings& settings, std::vector<int64_t> set_aside = {}, double known_seconds = kNotKnown) {
     const MemoryTarget target{TargetBytes(settings), std::move(set_aside), small_};
     Carrying carrying{settings.carried > 0};
-    Selection selection = SelectGaps(gaps_, target, settings.window, settings.weights, carrying);
+    Selection selection = SelectGaps(gaps_, target, settings.window, settings.weights, carrying, starts());
     work_.Spend(selection.work);
     if (settings.carried > 0 && kCarried[settings.carried] > 0) {
       const double bytes = kCarried[settings.carried] * static_cast<double>(home_bytes_);
       carrying.late_home = WrittenLast(gaps_, selection, static_cast<int64_t>(bytes));
-      selection = SelectGaps(gaps_, target, settings.window, settings.weights, carrying);
+      selection = SelectGaps(gaps_, target, settings.window, settings.weights, carrying, starts());
       work_.Spend(selection.work);
+    }
+    if (known_seconds < kNotKnown) {
+      const std::vector<SwapDecision> copies = DecisionsOf(gaps_, selection, std::vector<int32_t>(gaps_.gaps.size(), 0));
+      work_.Spend(LanesLeft::Work(gaps_, copies.size()) + DecisionWork(copies.size()));
+      if (LanesLeft(gaps_, copies).LeastSeconds() >= known_seconds) return Trial{settings, {.step_seconds = kNotKnown}, {}};
     }
     const std::vector<int32_t> anchors = ChooseAnchors(gaps_, target.budget_bytes, selection, SlackSeconds(settings));
     Trial trial{settings, {}, DecisionsOf(gaps_, selection, anchors)};
@@ -198,6 +227,9 @@ class Portfolio {
     work_.Spend(TrialWork(gaps_, trial.decisions.size()));
     return trial;
   }
+
+  // Few selections of a large graph are alike.
+  SelectionStarts* starts() { return gaps_.num_operations() <= kLargeGraph ? &starts_ : nullptr; }
 
   int64_t TargetBytes(const TrialSettings& settings) const {
     return static_cast<int64_t>(kTargets[settings.target] * static_cast<double>(budget_));
@@ -287,12 +319,12 @@ class Portfolio {
   // A trial with other settings, packed or placed where it promises something. The trial's step; 0 where there is no room for one.
   double Make(const Move& move) {
     if (TargetBytes(move.settings) < gaps_.largest_working_set()) return 0;
-    const Trial trial = MakeTrial(move.settings);
+    const Trial trial = MakeTrial(move.settings, {}, move.look ? kNotKnown : ToBeat());
     const double seconds = trial.result.step_seconds;
-    if (move.look) return seconds;
+    if (move.look || seconds == kNotKnown) return seconds;
     const bool places = !best_.ok() || gaps_.num_operations() <= kReplayedOperations;
     const auto place = [&](double worth, size_t begin, size_t end) {
-      for (size_t p = begin; places && p < end && seconds < worth * ToBeat(); ++p) Place(trial, p);
+      for (size_t p = begin; places && p < end && seconds < worth * std::max(ToBeat(), best_trial_seconds_); ++p) Place(trial, p);
     };
     const size_t policy = move.settings.policy;
     switch (move.kind) {
@@ -333,9 +365,7 @@ class Portfolio {
   bool IsBetter(const Trial& trial) const { return trial.result.step_seconds < ToBeat(); }
 
   // Trials of other settings are often the same. True the first time, for what is done with the trial.
-  bool IsNew(const Trial& trial, size_t policy) {
-    return seen_.emplace(trial.result.step_seconds, trial.decisions.size(), policy).second;
-  }
+  bool IsNew(const Trial& trial, size_t policy) { return seen_.emplace(HashOf(trial.decisions), policy).second; }
 
   int PackTries() const {
     return gaps_.num_operations() > kReplayedOperations ? 3 : 12;
@@ -372,6 +402,7 @@ class Portfolio {
         if (packed.step_seconds >= ToBeat()) return false;
         best_ = Placement{std::move(packed.choice), packed.step_seconds, 0};
         settings_ = trial.settings;
+        best_trial_seconds_ = trial.result.step_seconds;
         return true;
       }
       if (round == rounds || ((Late() || (!improver_ && left() <= 0)) && (best_.ok() || round >= kReliefRounds))) return false;
@@ -394,11 +425,14 @@ class Portfolio {
     }
   }
 
-  // Places the trial under policy p; true when that is the best so far.
-  bool Place(const Trial& trial, size_t p) {
+  // Places the trial under policy p; true when that is the best so far, and takes less than `most_seconds`.
+  bool Place(const Trial& trial, size_t p, double most_seconds = kNotKnown) {
     if (trial.settings.carried > 0 || !IsNew(trial, p)) return false;
-    work_.Spend(PlacementWork(gaps_, trial.decisions.size()));
-    absl::StatusOr<Placement> placed = PlaceDecisions(gaps_, budget_, trial.decisions, {kLongLived[p] * gaps_.compute_seconds()});
+    int64_t work = 0;
+    absl::StatusOr<Placement> placed =
+        PlaceDecisions(gaps_, budget_, trial.decisions, {kLongLived[p] * gaps_.compute_seconds()}, std::min(ToBeat(), most_seconds), work);
+    work_.Spend(work);
+    if (absl::IsAborted(placed.status())) return false;
     if (!placed.ok()) {
       if (!best_.ok()) best_ = placed.status();
       return false;
@@ -407,6 +441,7 @@ class Portfolio {
     best_ = std::move(placed);
     settings_ = trial.settings;
     settings_.policy = p;
+    best_trial_seconds_ = trial.result.step_seconds;
     return true;
   }
 
@@ -451,7 +486,9 @@ class Portfolio {
   std::vector<Trial> trials_;  // the fastest first
   absl::StatusOr<Placement> best_ = absl::InternalError("nothing was placed");
   TrialSettings settings_;          // of the best
-  std::set<std::tuple<double, size_t, size_t>> seen_;
+  double best_trial_seconds_ = 0;   // with them, before it was placed
+  std::set<std::pair<uint64_t, size_t>> seen_;  // decisions, and what was done with them
+  SelectionStarts starts_;
   std::optional<Improver> improver_;
   bool finished_ = false;
 };

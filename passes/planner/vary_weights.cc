@@ -42,7 +42,9 @@ TransferWeights ExchangeHomes(const GapGraph& gaps, int64_t least_bytes, const s
   for (size_t k = 0; k < gaps.gaps.size(); ++k) {
     const Gap& gap = gaps.gaps[k];
     if (!gap.home || gap.feed || gap.bytes < least_bytes) continue;
-    (is_fetched[gap.storage] ? fetched : stay).push_back(static_cast<int32_t>(k));
+    // What is biased so already has not helped.
+    const bool fetch = is_fetched[gap.storage];
+    if (weights.bias.empty() || weights.bias[k] != (fetch ? kStays : kIsFetched)) (fetch ? fetched : stay).push_back(static_cast<int32_t>(k));
   }
   if (weights.bias.empty()) weights.bias.assign(gaps.gaps.size(), 1);
   const auto choose = [&](const std::vector<int32_t>& from, double bias) {

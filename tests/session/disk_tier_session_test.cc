@@ -70,7 +70,7 @@ TEST(DiskTierSessionTest, VariablesBeyondHostMemoryTrainWithTheSameBits) {
     const std::vector<float> losses = plain.Steps(3);
     ASSERT_TRUE(plain.status().ok()) << plain.status();
     const auto variables = plain.Variables();
-    for (const int64_t budget : {HostBudget(plain, 0.4), HostBudget(plain, 0.1), HostBudget(plain, 0)}) {
+    for (const int64_t budget : {HostBudget(plain, 0.3), HostBudget(plain, 0.1), HostBudget(plain, 0)}) {
       ModelRun tiered(WithDisk(Options(strategy), budget));
       EXPECT_EQ(tiered.Steps(3), losses) << strategy << " " << budget;
       ASSERT_TRUE(tiered.status().ok()) << strategy << " " << budget << ": " << tiered.status();

@@ -1,0 +1,64 @@
+// Placing trials, and giving up what is not faster than what is known.
+#include "passes/planner/place.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "millrace/types.h"
+#include "passes/planner/gaps.h"
+#include "passes/planner/lanes_left.h"
+#include "passes/planner/select_gaps.h"
+#include "passes/planner/trial.h"
+#include "testlib/random_access_graph.h"
+
+namespace millrace {
+namespace {
+
+TEST(Place, GivesUpWhatIsNotFasterAndNothingElse) {
+  constexpr double kNotKnown = std::numeric_limits<double>::infinity();
+  int placed = 0, at_once = 0, later = 0;
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const AccessGraph graph = RandomAccessGraph(seed, 60);
+    Machine machine;
+    machine.to_host_bytes_per_second = machine.to_device_bytes_per_second = seed % 2 == 0 ? 2000 : 200;
+    machine.copy_latency_seconds = 0.01;
+    GapGraph gaps = FindGaps(graph, machine);
+    OrderGaps(gaps);
+    const int64_t most = *std::max_element(gaps.full.begin(), gaps.full.end());
+    const int64_t budget = AlignUp(std::max(gaps.largest_working_set() + 512, most / 2));
+    const MemoryTarget target{budget, {}, 0};
+    const Selection selection = SelectGaps(gaps, target, 1, {});
+    const std::vector<SwapDecision> decisions =
+        DecisionsOf(gaps, selection, ChooseAnchors(gaps, budget, selection, 0.1 * gaps.compute_seconds()));
+    const double least = LanesLeft(gaps, decisions).LeastSeconds();
+    EXPECT_LE(least, SimulateTrial(gaps, target, decisions).step_seconds * (1 + 1e-9));
+    const auto place = [&](double known_seconds, int64_t& work) {
+      return PlaceDecisions(gaps, budget, decisions, {0.1 * gaps.compute_seconds()}, known_seconds, work);
+    };
+    int64_t all_work = 0, work = 0;
+    const absl::StatusOr<Placement> all = place(kNotKnown, all_work);
+    if (!all.ok()) continue;
+    ++placed;
+    EXPECT_LE(least, all->step_seconds * (1 + 1e-9));
+    const absl::StatusOr<Placement> faster = place(all->step_seconds * 1.0001, work);
+    ASSERT_TRUE(faster.ok()) << faster.status();
+    EXPECT_EQ(faster->step_seconds, all->step_seconds);
+    EXPECT_EQ(faster->choice.residence_offsets, all->choice.residence_offsets);
+    EXPECT_EQ(work, all_work);
+    for (const double known : {0.7, 0.9, 0.9999}) {
+      const absl::StatusOr<Placement> given_up = place(all->step_seconds * known, work);
+      EXPECT_TRUE(absl::IsAborted(given_up.status()) || given_up->step_seconds >= all->step_seconds * known);
+      EXPECT_LE(work, all_work);
+      (all->step_seconds * known <= least ? at_once : later) += absl::IsAborted(given_up.status()) ? 1 : 0;
+    }
+  }
+  EXPECT_GT(placed, 100);
+  EXPECT_GT(at_once, 100);
+  EXPECT_GT(later, 100);
+}
+
+}  // namespace
+}  // namespace millrace
