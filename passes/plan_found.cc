@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "passes/planner/planned.h"
+#include "passes/planner/trial_settings.h"
 
 namespace millrace {
 namespace {
@@ -21,7 +22,6 @@ constexpr double kWorthImproving = 1.05, kNotBegun = 1.06;
 // Pieces of work, of what the graph is worth; and how much longer a step counts on which all of that has been spent.
 constexpr int64_t kPieces = 50;
 constexpr double kSpent = 0.1;
-constexpr double kHidden = 1.002;  // step / compute at which there is nothing left to gain
 constexpr double kNotKnown = std::numeric_limits<double>::infinity();
 
 class Finder {

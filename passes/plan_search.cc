@@ -11,6 +11,7 @@
 #include "millrace/status.h"
 #include "passes/order/order_frees_first.h"
 #include "passes/plan_devices.h"
+#include "passes/planner/trial_settings.h"
 #include "passes/weigh_recompute.h"
 
 namespace millrace {
@@ -30,7 +31,6 @@ constexpr int32_t kManyNodes = 100'000;
 constexpr double kWorkForPlans = 0.5;
 constexpr double kPlansWork = 25'000;
 constexpr double kNotKnown = std::numeric_limits<double>::infinity();
-constexpr double kHidden = 1.002;         // step / compute at which nothing is left to gain
 constexpr double kWorthRecompute = 1.01;  // … from which on recompute is looked at
 constexpr double kLeastGain = 0.995;      // of the step, for a rewriting to be taken
 // Quick plans only estimate: what they find at most so much slower than the best is planned in full as well.

@@ -10,12 +10,12 @@
 #include "passes/planner/gaps.h"
 #include "passes/planner/select_gaps.h"
 #include "passes/planner/trial.h"
+#include "passes/planner/trial_settings.h"
 
 namespace millrace {
 namespace {
 
 constexpr int kHalvings = 5;       // towards the fewest values with which the copies hide
-constexpr double kHidden = 1.002;  // step / bound without a budget
 constexpr int64_t kNoBudget = std::numeric_limits<int64_t>::max() / 4;
 constexpr double kLeastPrice = 1e-9;
 constexpr int32_t kBuckets = 32;   // of about equal prices, per factor of two

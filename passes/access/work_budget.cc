@@ -6,7 +6,7 @@
 namespace millrace {
 
 int64_t SearchWork(int64_t nodes) {
-  constexpr double kUnits = 480e6, kFewer = 15'000;  // the latter for each node, whose other passes take that
+  constexpr double kUnits = 410e6, kFewer = 10'300;  // the latter for each node, whose other passes take that
   constexpr double kNodes = 15'000, kMany = 60'000;
   const double n = static_cast<double>(nodes);
   const double units = kUnits - kFewer * std::min(n, kNodes);

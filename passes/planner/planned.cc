@@ -28,7 +28,6 @@ namespace {
 
 constexpr double kCriticalWindows[] = {1, 0.5, 2};
 constexpr int kCriticalRounds = 3;
-constexpr double kHidden = 1.002;        // step / compute at which there is nothing left to gain
 constexpr double kNearBound = 1.01;       // step / cut bound, likewise
 constexpr double kNearBoundOfFew = 1.003;  // the same for a graph of few operations, whose trials are cheap
 constexpr double kLeastGain = 0.999;     // a round must gain this much to be followed by another
@@ -86,6 +85,9 @@ int64_t HomeBytes(const GapGraph& gaps) {
   for (const Gap& gap : gaps.gaps) bytes += gap.home && !gap.feed ? gap.bytes : 0;
   return bytes;
 }
+
+// Units of WorkBudget for the bound, of an operation or gap.
+constexpr int64_t kBoundWork = 600;
 
 // Units of WorkBudget for deciding alone.
 int64_t DecisionWork(size_t decisions) {
@@ -301,13 +303,14 @@ class Portfolio {
   void BeginToImprove() {
     Improver::Options options;
     options.places = gaps_.num_operations() <= kReplayedOperations;
-    options.reprices = gaps_.num_operations() <= kPlacedOperations;
+    options.reprices = options.places;
     options.homes_matter = homes_matter_;
     options.may_carry = MayCarry();
     improver_.emplace(gaps_, budget_, options);
     if (Done()) return;
     // The bound of the plan, not of cuts alone: there the search may end.
     bound_ = std::max(bound_, LowerBound(gaps_, budget_, step_seconds()));
+    work_.Spend(kBoundWork * (gaps_.num_operations() + static_cast<int64_t>(gaps_.gaps.size())));
     goal_ = Goal();
   }
 

@@ -8,7 +8,8 @@
 namespace millrace {
 namespace {
 
-constexpr int64_t kLooks = 20'000'000;  // at gaps and operations, in all
+constexpr int64_t kLooks = 20'000'000;  // at gaps and operations, in the whole step
+constexpr int64_t kLooksFrom = 1'000'000;  // the same, from other times on
 constexpr int64_t kMostPrices = 60, kFewPrices = 2;
 // Steps that did not raise the bound, after which they get shorter, and by how much.
 constexpr int kPatience = 5;
@@ -17,7 +18,6 @@ constexpr double kShorter = 0.6;
 constexpr int kTimes = 12, kCloser = 3;
 // What a few prices bring must be so much of the bound that is known already, for more of them.
 constexpr double kPromising = 0.9;
-constexpr int32_t kManyOperations = 50'000;  // for which the whole step is looked at alone
 
 // Lagrangian relaxation of "working sets and kept gaps fit the budget at every operation": a byte at operation i costs
 // prices[i], and every gap is kept where its bytes cost less than their copy in. What all then pay is a bound for any prices
@@ -33,10 +33,11 @@ class Relaxation {
   double Run(double target_seconds, double known_seconds) {
     const auto most = static_cast<int32_t>(std::max_element(gaps_.full.begin(), gaps_.full.end()) - gaps_.full.begin());
     if (n_ == 0 || gaps_.full[most] <= budget_) return FedSeconds();
-    const int64_t rounds = kLooks / (n_ + static_cast<int64_t>(gaps_.gaps.size()));
+    const int64_t look = n_ + static_cast<int64_t>(gaps_.gaps.size());
     // All of the price where most bytes have no room: the cut there.
-    double best = Look(kWholeStep, PriceAt(most), std::clamp<int64_t>(rounds, 1, kMostPrices), target_seconds).seconds;
-    if (n_ > kManyOperations) return best;
+    double best = Look(kWholeStep, PriceAt(most), std::clamp<int64_t>(kLooks / look, 1, kMostPrices), target_seconds).seconds;
+    constexpr int64_t kLooksAtTimes = kFewPrices * (kTimes - 1 + 2 * kCloser);
+    if (best >= target_seconds || kLooksFrom / look < 2 * kLooksAtTimes) return best;
     Found found;
     const double step = gaps_.compute_seconds();
     double between = step / kTimes;
@@ -53,7 +54,9 @@ class Relaxation {
       look_from(center - between);
       look_from(center + between);
     }
-    if (found.seconds > kPromising * known_seconds) found = Look(found.from, std::move(found.prices), kMostPrices, target_seconds);
+    if (found.seconds > kPromising * known_seconds) {
+      found = Look(found.from, std::move(found.prices), std::min(kLooksFrom / look - kLooksAtTimes, kMostPrices), target_seconds);
+    }
     return std::max(best, found.seconds);
   }
 

@@ -8,6 +8,9 @@
 
 namespace millrace {
 
+// Step / compute, or bound, at which all copies hide: there is nothing left to gain.
+inline constexpr double kHidden = 1.002;
+
 // Length of the windows in which bytes stay for their copies, in units of a gap's copy time; 0: none.
 inline constexpr double kWindows[] = {1, 0.5, 2, 4, 0};
 // Parts of the budget that trials may plan for, so that placing finds holes.
