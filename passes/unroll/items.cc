@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "millrace/status.h"
+#include "passes/control_flow/control_flow_ops.h"
 #include "passes/shapes/needed_feeds.h"
 #include "passes/unroll/alternatives.h"
 #include "passes/unroll/lists.h"
@@ -15,6 +16,14 @@ namespace millrace {
 absl::Status CallError(const NodeCall& call, const std::string& message) {
   return absl::InvalidArgumentError(absl::StrCat("node '", call.node.name, "' (", call.node.op, "): ", message));
 }
+
+namespace {
+
+void WaitedFor(const Node& node, std::vector<OutputRef>& nodes) {
+  for (NodeId control : node.control_inputs) nodes.push_back({control, 0});
+}
+
+}  // namespace
 
 absl::Status NotKnown(const StraightGraph& out, const Node& node, OutputRef ref, const std::string& what) {
   std::set<std::string> feeds, others;
@@ -35,6 +44,11 @@ absl::Status NotKnown(const StraightGraph& out, const Node& node, OutputRef ref,
       others.insert(absl::StrCat("random numbers of node '", from.name, "'"));
     } else {
       pending.insert(pending.end(), from.inputs.begin(), from.inputs.end());
+      // Which of a Merge's constants comes is told by what they wait for.
+      for (const OutputRef& input : from.inputs) {
+        if (IsMerge(from)) WaitedFor(out.graph().node(input.node), pending);
+      }
+      if (from.op == "NoOp") WaitedFor(from, pending);
     }
   }
   std::vector<std::string> roots;

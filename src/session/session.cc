@@ -317,7 +317,11 @@ class SessionImpl final : public Session {
     Answers& answers = answers_[base];
     const double start = Now();
     const absl::Status found = FindAnswers([&](const Answers& so_far, int64_t guesses) {
-      return Ask({signature.feeds, signature.fetches, signature.targets, signature.feed_values, so_far, true, guesses}, values);
+      SignatureKey asking{signature.feeds, signature.fetches, signature.targets, signature.feed_values, so_far, true, guesses};
+      absl::StatusOr<Asked> asked = Ask(asking, values);
+      // What the questions were asked by, the plan goes by, too.
+      signature.feed_values.insert(asking.feed_values.begin(), asking.feed_values.end());
+      return asked;
     }, answers);
     seconds_asking_ += Now() - start;
     signature.answers = answers;
@@ -325,10 +329,9 @@ class SessionImpl final : public Session {
     return found;
   }
 
-  // Runs what answers: variables and random numbers are afterwards as they were.
-  absl::StatusOr<Asked> Ask(SignatureKey signature, const std::map<std::string, Tensor>& values) {
-    const std::string key = ProgramKey(signature);
-    auto program = asking_.find(key);
+  // Runs what answers: variables and random numbers are afterwards as they were. Fills in the feed values that planning takes.
+  absl::StatusOr<Asked> Ask(SignatureKey& signature, const std::map<std::string, Tensor>& values) {
+    auto program = asking_.find(ProgramKey(signature));
     if (program == asking_.end()) {
       if (asking_.size() >= kMaxProgramsByValue) {
         MR_RETURN_IF_ERROR(variables_.Acquire(nullptr));
@@ -337,7 +340,7 @@ class SessionImpl final : public Session {
       MR_ASSIGN_OR_RETURN(Compiled compiled, compiler_.CompileByValue(signature, values, variables_.Types(), nullptr));
       AskingProgram made{std::make_shared<const ExecutionPlan>(std::move(compiled.plan)), nullptr, compiled.stopped};
       MR_ASSIGN_OR_RETURN(made.executor, MakeExecutor(made.plan));
-      program = asking_.emplace(key, std::move(made)).first;
+      program = asking_.emplace(ProgramKey(signature), std::move(made)).first;
     }
     return RunAsking(program->second, values, variables_);
   }

@@ -130,6 +130,51 @@ TEST(OwnResults, AFrameTurnsAsOftenAsItsResultsSay) {
   EXPECT_EQ((*session->Variables())["v"].as<float>()[0], 40 - 6 * 9);
 }
 
+// Whether the loop goes on is a constant of the branch that is taken, so that only what the constants wait for says by which feed.
+constexpr char kConstants[] = R"(
+function goes_on
+  x = _Arg() {T=float, index=0}
+  n = _Arg() {T=int32, index=1}
+  more = _Arg() {T=bool, index=2}
+  r = _Retval(more) {T=bool, index=0}
+end
+function halve
+  x = _Arg() {T=float, index=0}
+  n = _Arg() {T=int32, index=1}
+  more = _Arg() {T=bool, index=2}
+  half = Const() {dtype=float, value=float[]{0.5}}
+  one = Const() {dtype=int32, value=int32[]{1}}
+  three = Const() {dtype=float, value=float[]{3}}
+  y = Mul(x, half) {T=float}
+  m = AddV2(n, one) {T=int32}
+  above = Greater(y, three) {T=float}
+  side = Switch(above, above) {T=bool}
+  taken = Identity(side:1) {T=bool}
+  other = Identity(side) {T=bool}
+  yes = Const() ^taken {dtype=bool, value=bool[]{true}}
+  no = Const() ^other {dtype=bool, value=bool[]{false}}
+  again = Merge(yes, no) {T=bool, N=2}
+  r0 = _Retval(y) {T=float, index=0}
+  r1 = _Retval(m) {T=int32, index=1}
+  r2 = _Retval(again) {T=bool, index=2}
+end
+x = Placeholder() {dtype=float, shape=shape[]}
+none = Const() {dtype=int32, value=int32[]{0}}
+yes = Const() {dtype=bool, value=bool[]{true}}
+loop = StatelessWhile(x, none, yes) {cond=&goes_on, body=&halve}
+n = Identity(loop:1) {T=int32}
+)";
+
+TEST(OwnResults, ALoopThatGoesOnByAConstantOfTheBranchTakenTurnsAsItsFeedSays) {
+  const std::unique_ptr<Session> session = MakeSession("planned", kConstants);
+  for (const auto& [x, turns] : {std::pair(40.0f, 4), std::pair(5.0f, 1), std::pair(100.0f, 6), std::pair(40.0f, 4)}) {
+    std::vector<Tensor> got;
+    const absl::Status ran = session->Run({{"x", Tensor::Scalar<float>(x)}}, {"n:0"}, {}, &got);
+    ASSERT_TRUE(ran.ok()) << ran;
+    EXPECT_EQ(got[0].IntAt(0), turns) << "x = " << x;
+  }
+}
+
 TEST(OwnResults, BeforeVariablesHaveValuesPlanningSaysWhatItLacks) {
   const std::unique_ptr<Session> session = MakeSession("planned");
   const absl::Status status = session->Plan({}, {"y:0"}, {"update"}).status();

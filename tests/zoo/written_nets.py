@@ -46,6 +46,19 @@ def skipped_turns(v, x, y):
     return tf.reduce_mean((total - y) ** 2)
 
 
+def break_beside_a_loop(v, x, y):
+    h = x
+    for i in tf.range(5):
+        if tf.reduce_sum(h * h) > 50.0:
+            break
+        h += tf.cast(i, tf.float32) * tf.tanh(h @ v["w"])
+        n = 0
+        while n < i:
+            h = tf.sin(h)
+            n += 1
+    return tf.reduce_mean((h - y) ** 2)
+
+
 def while_of_values(v, x, y):
     h, n = x, tf.constant(0)
     while tf.norm(h) > 1.0 and n < 8:
@@ -199,7 +212,7 @@ def scheduled_rate(v, x, y):
 def _table():
     xy = {"x": numbers(4, 3), "y": numbers(4, 3, seed=2)}
     w = {"w": numbers(3, 3, seed=3, scale=0.6)}
-    for loss in (early_break, skipped_turns, while_of_values, nested_python_loops, own_gradient_with_variables, recomputed_blocks,
+    for loss in (early_break, skipped_turns, break_beside_a_loop, while_of_values, nested_python_loops, own_gradient_with_variables, recomputed_blocks,
                  vectorized, meta_learning, looped_meta_learning, neural_ode, hutchinson, checked_and_printed, growing_array):
         yield loss, xy, w
     yield scheduled_rate, xy, {**w, "count": np.zeros((), F32)}
