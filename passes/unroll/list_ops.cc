@@ -254,10 +254,33 @@ class ListCall {
 
   absl::StatusOr<std::vector<Value>> Concat() {
     Shape shape = list_.element_shape;
-    if (op_ == "TensorListConcatV2") shape = Merged(ShapeAt(1), shape);
-    MR_ASSIGN_OR_RETURN(const auto joined, ConcatItems(out_, call_, AllItems(), list_.dtype, shape));
+    std::vector<Value> items = AllItems();
+    if (op_ == "TensorListConcatV2") {
+      shape = Merged(ShapeAt(1), shape);
+      MR_RETURN_IF_ERROR(FillByLengths(shape, items));
+    }
+    MR_ASSIGN_OR_RETURN(const auto joined, ConcatItems(out_, call_, items, list_.dtype, shape));
     MR_ASSIGN_OR_RETURN(const OutputRef lengths, out_.Constant(joined.second));
     return std::vector<Value>{Value::Of(joined.first), Value::Of(lengths)};
+  }
+
+  // Missing items are zeros, each as long as its number in input 2 says.
+  absl::Status FillByLengths(Shape shape, std::vector<Value>& items) {
+    if (std::none_of(items.begin(), items.end(), [](const Value& item) { return item.missing(); })) return absl::OkStatus();
+    MR_ASSIGN_OR_RETURN(const std::vector<int64_t> lengths, KnownNumbers(out_, call_, 2, "lengths of the items"));
+    if (lengths.size() != items.size()) return absl::OkStatus();
+    for (size_t i = 0; i < items.size() && (shape.unknown_rank() || !shape.fully_known()); ++i) {
+      if (items[i].missing()) continue;
+      MR_ASSIGN_OR_RETURN(const OutputRef ref, TensorOf(out_, call_, items[i]));
+      if (const auto type = out_.Type(ref); type.has_value()) shape = type->shape;
+    }
+    if (shape.unknown_rank() || shape.rank() < 1) return absl::OkStatus();
+    for (size_t i = 0; i < items.size(); ++i) {
+      if (!items[i].missing()) continue;
+      shape.set_dim(0, lengths[i]);
+      MR_ASSIGN_OR_RETURN(items[i], MissingItem(out_, call_, list_.dtype, shape));
+    }
+    return absl::OkStatus();
   }
 
   absl::StatusOr<std::vector<Value>> JoinLists() {
