@@ -63,9 +63,10 @@ Table MakeTable() {
   for (const char* op : {"Gather", "GatherV2", "GatherNd", "ResourceGather", "ResourceGatherNd"}) {
     table[op] = {{1, "Tindices"}};
   }
-  for (const char* op : {"Cholesky", "MatrixInverse", "MatrixSolve", "MatrixTriangularSolve", "SelfAdjointEigV2", "Lu"}) {
+  for (const char* op : {"Cholesky", "Eig", "MatrixInverse", "MatrixSolve", "MatrixTriangularSolve", "SelfAdjointEigV2", "Lu"}) {
     table[op] = {{0, "T", HarmlessValue::kIdentity}};
   }
+  table["BandedTriangularSolve"] = {{0, "T", HarmlessValue::kOnes}};
   table["InvertPermutation"] = {{0, "T", HarmlessValue::kPositions}};
   for (const char* op : {"AllCandidateSampler", "FixedUnigramCandidateSampler", "LogUniformCandidateSampler", "UniformCandidateSampler"}) {
     table[op] = {{0, nullptr, HarmlessValue::kZeros, Fails::kAlways, DataType::kInt64}};

@@ -22,7 +22,7 @@ const std::map<std::string, const char*>& Reasons() {
          "StatelessMultinomial", "StatelessRandomGetAlg", "StatelessRandomGetKeyCounter",
          "StatelessRandomGetKeyCounterAlg", "StatelessRandomUniformFullInt", "StatelessRandomUniformFullIntV2",
          "StatelessRandomUniformInt", "StatelessRandomUniformIntV2", "StringFormat", "StringJoin", "TensorSummary",
-         "TensorSummaryV2", "UpperBound", "VarIsInitializedOp", "VariableShape", "Where"});
+         "TensorSummaryV2", "DenseToDenseSetOperation", "DenseToSparseSetOperation", "SparseToSparseSetOperation", "SetSize", "SampleDistortedBoundingBox", "SampleDistortedBoundingBoxV2", "StatelessSampleDistortedBoundingBox", "UpperBound", "VarIsInitializedOp", "VariableShape", "Where"});
     add("its results are whole numbers",
         {"Bincount", "CTCBeamSearchDecoder", "CTCGreedyDecoder", "CountUpTo", "DenseCountSparseOutput", "RaggedBincount", "RaggedCountSparseOutput", "SparseCountSparseOutput", "ResourceCountUpTo", "SparseBincount", "SparseCross", "ComputeAccidentalHits", "DataFormatDimMap", "DataFormatVecPermute", "DenseBincount",
          "HistogramFixedWidth", "SparseReshape", "UnravelIndex"});
@@ -33,7 +33,7 @@ const std::map<std::string, const char*>& Reasons() {
     add("its results are drawn at random, whatever the inputs",
         {"AllCandidateSampler", "FixedUnigramCandidateSampler", "LogUniformCandidateSampler", "RandomPoissonV2", "StatelessRandomPoisson", "UniformCandidateSampler",
          "RandomShuffle", "StatelessRandomNormal", "StatelessRandomNormalV2", "StatelessRandomUniform",
-         "StatelessRandomUniformV2", "StatelessTruncatedNormal", "StatelessTruncatedNormalV2"});
+         "StatelessRandomUniformV2", "StatelessRandomBinomial", "StatelessShuffle", "StatelessTruncatedNormal", "StatelessTruncatedNormalV2"});
     add("it has no inputs to differentiate by",
         {"Const", "Empty", "Placeholder", "VarHandleOp", "Variable", "VariableV2", "_Feed"});
     add("it has no results", {"Assert", "ControlTrigger", "NoOp", "_Fetch"});
@@ -41,7 +41,7 @@ const std::map<std::string, const char*>& Reasons() {
         {"ListDiff", "RaggedTensorToTensor", "SparseAdd", "SparseSlice", "SparseSparseMaximum", "SparseSparseMinimum", "SparseSplit",
          "SparseSegmentMeanGradV2", "SparseSegmentSqrtNGradV2", "SparseSegmentSumGradV2", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2"});
     add("it is there to make differentiation an error", {"PreventGradient"});
-    add("its gradient is not written; TensorFlow's training graphs bring it along", {"Lu", "MatrixSolveLs", "TridiagonalMatMul", "TridiagonalSolve"});
+    add("its gradient is not written; TensorFlow's training graphs bring it along", {"BandedTriangularSolve", "Eig", "Lu", "MatrixSolveLs", "RaggedGather", "StatelessParameterizedTruncatedNormal", "TridiagonalMatMul", "TridiagonalSolve"});
     add("it is the derivative of Igamma by its first argument, which has no closed form", {"IgammaGradA"});
     add("the passes insert it, after gradients", {"Recv", "Send", "_AddProducts", "_Fused", "_FusedConv2D", "_FusedConv3D", "_FusedMatMul", "_SumColumns", "_SumProducts", "_View"});
     return all;

@@ -94,13 +94,41 @@ absl::Status QrShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// (bands [..., bands, n], rhs [..., n, k]) -> [..., n, k]: the matrix of these diagonals, batches broadcast.
+absl::Status BandedSolveShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(2));
+  MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {0, 1}));
+  MR_RETURN_IF_ERROR(ExpectMatrix(context, 0, false));
+  MR_RETURN_IF_ERROR(ExpectMatrix(context, 1, false));
+  const Shape &bands = context.shape(0), &rhs = context.shape(1);
+  const int64_t count = bands.dim(bands.rank() - 2), n = bands.dim(bands.rank() - 1);
+  if (count < 1 || count > n || n != rhs.dim(rhs.rank() - 2)) {
+    return context.Error(absl::StrCat("bands ", bands.ToString(), " and rhs ", rhs.ToString(), " are incompatible"));
+  }
+  absl::StatusOr<Shape> out = BroadcastShapes(BatchWith(bands, -1, -1), BatchWith(rhs, -1, -1));
+  if (!out.ok()) return ErrorAtNode(context, out.status());
+  out->AddDim(n);
+  out->AddDim(rhs.dim(rhs.rank() - 1));
+  context.AddOutput(context.dtype(0), *std::move(out));
+  return absl::OkStatus();
+}
+
 absl::Status EigenShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(1));
   MR_RETURN_IF_ERROR(ExpectMatrix(context, 0, true));
   const Shape& shape = context.shape(0);
   const int64_t n = shape.dim(shape.rank() - 1);
-  context.AddOutput(context.dtype(0), BatchWith(shape, n, -1));
-  context.AddOutput(context.dtype(0), context.attrs().GetOr<bool>("compute_v", true) ? shape : Shape({0}));
+  // Of matrices that need not be their own adjoints they are complex.
+  DataType dtype = context.dtype(0);
+  if (context.op() == "Eig") {
+    const bool wide = dtype == DataType::kDouble || dtype == DataType::kComplex128;
+    dtype = context.attrs().GetOr<DataType>("Tout", wide ? DataType::kComplex128 : DataType::kComplex64);
+    if (dtype != (wide ? DataType::kComplex128 : DataType::kComplex64)) {
+      return context.Error(absl::StrCat("gives ", std::string(DataTypeName(dtype)), " of ", context.input(0).ToString()));
+    }
+  }
+  context.AddOutput(dtype, BatchWith(shape, n, -1));
+  context.AddOutput(dtype, context.attrs().GetOr<bool>("compute_v", true) ? shape : Shape({0}));
   return absl::OkStatus();
 }
 
@@ -174,7 +202,8 @@ void RegisterLinalgOps(OpRegistry& registry) {
   AddOp(registry, {.name = "Lu", .shape = LuShape, .cost = CubicCost});
   for (const char* name : {"TridiagonalSolve", "TridiagonalMatMul"}) AddOp(registry, {.name = name, .shape = TridiagonalShape});
   AddOp(registry, {.name = "Qr", .shape = QrShape, .cost = CubicCost});
-  AddOp(registry, {.name = "SelfAdjointEigV2", .shape = EigenShape, .cost = CubicCost});
+  AddOp(registry, {.name = "BandedTriangularSolve", .shape = BandedSolveShape});
+  for (const char* name : {"Eig", "SelfAdjointEigV2"}) AddOp(registry, {.name = name, .shape = EigenShape, .cost = CubicCost});
   AddOp(registry, {.name = "Svd", .shape = SvdShape, .cost = CubicCost});
 }
 

@@ -1,5 +1,8 @@
-// Rows of different lengths: as sparse tensors, counts of their elements, ranges of their own per row; crossed features.
+// Rows of different lengths: as sparse tensors, by their numbers, counts of their elements, ranges of their own per row; crossed
+// features, sets.
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -168,6 +171,134 @@ absl::Status SparseCrossShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// What the chosen rows have, level by level, if splits and indices are known; else the most they may have.
+struct GatheredSizes {
+  std::vector<int64_t> elements;  // of the level below the rows, and so on
+  bool exact = true;
+};
+
+GatheredSizes SizesOfGathered(const InferenceContext& context, int levels) {
+  constexpr int64_t kMostRepeats = 16;  // a bound beyond that wastes more than planning for the values costs
+  GatheredSizes sizes;
+  const Tensor* indices = context.value(levels + 1);
+  bool known = indices != nullptr;
+  for (int level = 0; level < levels; ++level) known = context.value(level) != nullptr && known;
+  if (!known) {
+    const int64_t count = context.shape(levels + 1).fully_known() ? context.shape(levels + 1).num_elements() : -1;
+    for (int level = 0; level < levels; ++level) {
+      const Shape& below = context.shape(level + 1);
+      const int64_t rows = below.unknown_rank() ? -1 : below.dim(0) - (level + 1 < levels ? 1 : 0);
+      sizes.elements.push_back(count < 0 || rows < 0 || count > kMostRepeats ? -1 : SizeProduct(count, rows));
+    }
+    sizes.exact = false;
+    return sizes;
+  }
+  std::vector<int64_t> rows;
+  for (int64_t i = 0; i < indices->num_elements(); ++i) rows.push_back(indices->IntAt(i));
+  for (int level = 0; level < levels; ++level) {
+    const Tensor& splits = *context.value(level);
+    std::vector<int64_t> next;
+    for (int64_t row : rows) {
+      if (row < 0 || row + 1 >= splits.num_elements()) continue;  // the kernel's error
+      for (int64_t k = splits.IntAt(row); k < splits.IntAt(row + 1); ++k) next.push_back(k);
+    }
+    sizes.elements.push_back(static_cast<int64_t>(next.size()));
+    rows = std::move(next);
+  }
+  return sizes;
+}
+
+// (nested splits, values, indices) -> nested splits, values: splits of the indices' dimensions before those of the rows
+absl::Status RaggedGatherShape(InferenceContext& context) {
+  const int levels = context.num_inputs() - 2;
+  if (levels < 1) return context.Error("has no row splits");
+  for (int i = 0; i < levels; ++i) {
+    MR_RETURN_IF_ERROR(ExpectVector(context, i));
+    MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {0, i}));
+    if (context.shape(i).fully_known() && context.shape(i).num_elements() < 1) return context.Error("row splits must have at least one element");
+  }
+  const Shape &values = context.shape(levels), &indices = context.shape(levels + 1);
+  if (values.unknown_rank() || values.rank() < 1 || !indices.fully_known() || indices.rank() < 1) {
+    return context.Error(absl::StrCat("values are ", values.ToString(), " and indices ", indices.ToString(), ", expected at least one dimension"));
+  }
+  int64_t outer = 1;
+  for (int d = 0; d + 1 < indices.rank(); ++d) {
+    outer = SizeProduct(outer, indices.dim(d));
+    context.AddOutput(context.dtype(0), Shape({outer + 1}));
+  }
+  const GatheredSizes sizes = SizesOfGathered(context, levels);
+  if (std::count(sizes.elements.begin(), sizes.elements.end(), -1) > 0) {
+    return context.Error("row splits and indices must be known when the graph is planned");
+  }
+  context.AddOutput(context.dtype(0), Shape({indices.num_elements() + 1}));
+  Shape gathered = values;
+  for (int level = 0; level < levels; ++level) {
+    if (level + 1 < levels) context.AddOutput(context.dtype(0), Shape({sizes.elements[level] + 1}));
+    else gathered.set_dim(0, sizes.elements[level]);
+  }
+  context.AddOutput(context.dtype(levels), std::move(gathered));
+  const int first = indices.rank();  // the splits of the rows themselves are as many as there are indices
+  for (int output = first; !sizes.exact && output < first + levels; ++output) context.MarkBound(output);
+  return absl::OkStatus();
+}
+
+// The inputs of a sparse set from `first` on: (indices, values, dense shape).
+absl::Status ExpectSparseSet(const InferenceContext& context, int first) {
+  if (context.dtype(first) != DataType::kInt64 || context.dtype(first + 2) != DataType::kInt64) {
+    return context.Error(absl::StrCat("indices are ", context.input(first).ToString(), " and the dense shape ", context.input(first + 2).ToString(), ", expected int64"));
+  }
+  const Shape &indices = context.shape(first), &values = context.shape(first + 1), &dims = context.shape(first + 2);
+  if (!indices.fully_known() || !values.fully_known() || !dims.fully_known() || indices.rank() != 2 || values.rank() != 1 || dims.rank() != 1 ||
+      indices.dim(0) != values.dim(0) || indices.dim(1) != dims.dim(0) || dims.dim(0) < 1) {
+    return context.Error(absl::StrCat("indices ", indices.ToString(), ", values ", values.ToString(), " and dense shape ", dims.ToString(),
+                                      " are not those of one sparse tensor"));
+  }
+  return absl::OkStatus();
+}
+
+// Two sets for each group -> indices, values, dense shape of the sets that the operation gives.
+absl::Status SetOperationShape(InferenceContext& context) {
+  const bool first_dense = context.op() != "SparseToSparseSetOperation", second_dense = context.op() == "DenseToDenseSetOperation";
+  const int second = first_dense ? 1 : 3;
+  MR_RETURN_IF_ERROR(context.ExpectInputs(second + (second_dense ? 1 : 3)));
+  MR_ASSIGN_OR_RETURN(const std::string operation, RequiredAttr<std::string>(context, "set_operation"));
+  const std::string known[] = {"a-b", "b-a", "intersection", "union"};
+  if (std::find(std::begin(known), std::end(known), operation) == std::end(known)) return context.Error(absl::StrCat("Invalid set_operation ", operation, "."));
+  int64_t rank = -1, most = 0;
+  const int values[] = {first_dense ? 0 : 1, second_dense ? second : second + 1};
+  MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {values[0], values[1]}));
+  for (int i = 0; i < 2; ++i) {
+    const bool dense = i == 0 ? first_dense : second_dense;
+    if (!dense) MR_RETURN_IF_ERROR(ExpectSparseSet(context, values[i] - 1));
+    const Shape& shape = context.shape(values[i]);
+    if (!shape.fully_known()) return context.Error(absl::StrCat("input ", values[i], " has no known shape"));
+    const int64_t own = dense ? shape.rank() : context.shape(values[i] + 1).dim(0);
+    if (own < (dense ? 2 : 1) || (rank >= 0 && own != rank)) return context.Error(absl::StrCat("sets have ", own, " dimensions, expected ", std::max<int64_t>(rank, 2)));
+    rank = own;
+    most = SizeSum(most, shape.num_elements());
+  }
+  context.AddOutput(DataType::kInt64, Shape({most, rank}));
+  context.AddOutput(context.dtype(values[0]), Shape({most}));
+  context.AddOutput(DataType::kInt64, Shape({rank}));
+  context.MarkBound(0);
+  context.MarkBound(1);
+  return absl::OkStatus();
+}
+
+// (indices, values, dense shape) -> how many elements each set has
+absl::Status SetSizeShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(3));
+  MR_RETURN_IF_ERROR(ExpectSparseSet(context, 0));
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> dims, KnownInts(context, 2));
+  Shape out;
+  for (size_t d = 0; d + 1 < dims.size(); ++d) {
+    if (dims[d] < 0) return context.Error("the dense shape has a negative dimension");
+    out.AddDim(dims[d]);
+  }
+  context.AddOutput(DataType::kInt32, std::move(out));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void RegisterRaggedOps(OpRegistry& registry) {
@@ -179,6 +310,11 @@ void RegisterRaggedOps(OpRegistry& registry) {
   }
   AddOp(registry, {.name = "RaggedRange", .shape = RaggedRangeShape});
   AddOp(registry, {.name = "SparseCross", .shape = SparseCrossShape});
+  AddOp(registry, {.name = "RaggedGather", .shape = RaggedGatherShape, .cost = MoveCost});
+  for (const char* name : {"DenseToDenseSetOperation", "DenseToSparseSetOperation", "SparseToSparseSetOperation"}) {
+    AddOp(registry, {.name = name, .shape = SetOperationShape});
+  }
+  AddOp(registry, {.name = "SetSize", .shape = SetSizeShape});
 }
 
 }  // namespace millrace

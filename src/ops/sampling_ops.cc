@@ -87,6 +87,67 @@ absl::Status StatelessParameterShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// (value, key, counter, alg) -> the rows in another order
+absl::Status ShuffleShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(4));
+  if (context.dtype(1) != DataType::kUint64 || context.dtype(2) != DataType::kUint64) {
+    return context.Error(absl::StrCat("key and counter are ", context.input(1).ToString(), " and ", context.input(2).ToString(), ", expected uint64"));
+  }
+  const Shape &key = context.shape(1), &counter = context.shape(2);
+  if ((key.fully_known() && key.num_elements() != 1) || (counter.fully_known() && counter.num_elements() != 2)) {
+    return context.Error(absl::StrCat("key is ", key.ToString(), " and counter ", counter.ToString(), ", expected one and two elements"));
+  }
+  return SameAsFirstInput(context);
+}
+
+// (shape, seed, parameters ...): the parameters broadcast to the end of `shape`.
+absl::Status StatelessBroadcastShape(InferenceContext& context) {
+  const bool binomial = context.op() == "StatelessRandomBinomial";
+  const int inputs = binomial ? 4 : 6;
+  MR_RETURN_IF_ERROR(context.ExpectInputs(inputs));
+  MR_ASSIGN_OR_RETURN(Shape shape, ShapeOfValue(context, 0));
+  const Shape& seed = context.shape(1);
+  if (!IsInteger(context.dtype(1)) || (seed.fully_known() && seed.num_elements() != 2)) {
+    return context.Error(absl::StrCat("seed is ", context.input(1).ToString(), ", expected two integers"));
+  }
+  Shape all;
+  for (int i = 2; i < inputs; ++i) {
+    MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {2, i}));
+    if (!context.shape(i).fully_known()) return context.Error(absl::StrCat("parameters ", i, " have no known shape"));
+    absl::StatusOr<Shape> both = BroadcastShapes(all, context.shape(i));
+    if (!both.ok()) return ErrorAtNode(context, both.status());
+    all = *std::move(both);
+  }
+  bool ends = all.rank() <= shape.rank();
+  for (int d = 1; ends && d <= all.rank(); ++d) ends = all.dim(all.rank() - d) == shape.dim(shape.rank() - d);
+  if (!ends) {
+    return context.Error(absl::StrCat("Shape passed in must end with broadcasted shape: ", shape.ToString(), " does not end with ", all.ToString()));
+  }
+  const DataType dtype = binomial ? context.attrs().GetOr<DataType>("dtype", DataType::kInt64) : context.dtype(2);
+  context.AddOutput(dtype, std::move(shape));
+  return absl::OkStatus();
+}
+
+// (image size, boxes[, covered[, seed]]) -> begin [3], size [3], box [1, 1, 4]
+absl::Status SampledBoxShape(InferenceContext& context) {
+  const int inputs = context.op() == "SampleDistortedBoundingBox" ? 2 : context.op() == "SampleDistortedBoundingBoxV2" ? 3 : 4;
+  MR_RETURN_IF_ERROR(context.ExpectInputs(inputs));
+  const Shape &size = context.shape(0), &boxes = context.shape(1);
+  if (size.fully_known() && size != Shape({3})) return context.Error(absl::StrCat("image_size must contain 3 elements ", size.ToString()));
+  if (!boxes.unknown_rank() && (boxes.rank() != 3 || (boxes.dim(2) >= 0 && boxes.dim(2) != 4))) {
+    return context.Error(absl::StrCat("input boxes must be 3-dimensional [batch, num_boxes, coords]: ", boxes.ToString()));
+  }
+  const auto area = context.attrs().GetOr<std::vector<float>>("area_range", {0.05f, 1.0f});
+  const auto ratio = context.attrs().GetOr<std::vector<float>>("aspect_ratio_range", {0.75f, 1.33f});
+  if (area.size() != 2 || ratio.size() != 2 || !(area[0] > 0 && area[0] <= 1) || !(area[1] > 0 && area[1] <= 1) || !(ratio[0] > 0) || !(ratio[1] > 0)) {
+    return context.Error("area_range must be two numbers of (0, 1], aspect_ratio_range two positive ones");
+  }
+  if (context.attrs().GetOr<int64_t>("max_attempts", 100) < 1) return context.Error("max_attempts must be positive");
+  for (int i = 0; i < 2; ++i) context.AddOutput(context.dtype(0), Shape({3}));
+  context.AddOutput(DataType::kFloat, Shape({1, 1, 4}));
+  return absl::OkStatus();
+}
+
 // (true_classes [batch, num_true]) -> sampled [num_sampled], expected counts of both.
 absl::Status AddCandidates(InferenceContext& context, int64_t sampled, int64_t range) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(1));
@@ -182,6 +243,14 @@ void RegisterSamplingOps(OpRegistry& registry) {
   }
   AddOp(registry, {.name = "FixedUnigramCandidateSampler", .shape = FixedUnigramShape, .stateful = true, .state_bytes = kStreamBytes});
   AddOp(registry, {.name = "AllCandidateSampler", .shape = AllCandidatesShape});
+  AddOp(registry, {.name = "StatelessShuffle", .shape = ShuffleShape, .cost = MoveCost});
+  for (const char* name : {"StatelessRandomBinomial", "StatelessParameterizedTruncatedNormal"}) {
+    AddOp(registry, {.name = name, .shape = StatelessBroadcastShape, .cost = RejectionCost});
+  }
+  for (const char* name : {"SampleDistortedBoundingBox", "SampleDistortedBoundingBoxV2"}) {
+    AddOp(registry, {.name = name, .shape = SampledBoxShape, .cost = NoCost, .stateful = true, .state_bytes = kStreamBytes});
+  }
+  AddOp(registry, {.name = "StatelessSampleDistortedBoundingBox", .shape = SampledBoxShape, .cost = NoCost});
   AddOp(registry, {.name = "ComputeAccidentalHits", .shape = AccidentalHitsShape});
 }
 

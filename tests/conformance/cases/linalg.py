@@ -13,7 +13,59 @@ SWAPPING = Gen((2, 3, 4), low=0.5, high=2, seed=8).numpy().astype(np.float64) * 
 DIAGONALS = Gen((2, 3, 4), seed=9).numpy().astype(np.float64) + np.array([[0], [4], [0]])
 
 
+def complex_cases():
+    for dtype, close in ((np.complex64, {"rtol": 2e-4, "atol": 2e-5}), (np.complex128, {"rtol": 1e-9, "atol": 1e-12})):
+        name = np.dtype(dtype).name
+        general, sides = (GENERAL + 1j * ROOT[::-1]).astype(dtype), (SIDES + 1j * SIDES[::-1]).astype(dtype)
+        own_adjoint = (general @ general.conj().transpose(0, 2, 1) + np.eye(4)).astype(dtype)
+        yield Case(f"Cholesky_{name}", "Cholesky", [own_adjoint], **close)
+        yield Case(f"SelfAdjointEig_values_{name}", "SelfAdjointEigV2", [own_adjoint], {"compute_v": False}, skip=[1], **close)
+        yield Case(f"MatrixDeterminant_{name}", "MatrixDeterminant", [general], **close)
+        yield Case(f"LogMatrixDeterminant_{name}", "LogMatrixDeterminant", [general], **close)
+        yield Case(f"Lu_{name}", "Lu", [general[:, ::-1].copy()], **close)
+        for adjoint in (False, True):
+            yield Case(f"MatrixInverse_{name}_{adjoint}", "MatrixInverse", [general], {"adjoint": adjoint}, **close)
+            yield Case(f"MatrixSolve_{name}_{adjoint}", "MatrixSolve", [general, sides], {"adjoint": adjoint}, **close)
+            for lower in (False, True):
+                yield Case(f"TriangularSolve_{name}_{adjoint}_{lower}", "MatrixTriangularSolve", [general, sides],
+                           {"adjoint": adjoint, "lower": lower}, **close)
+                yield Case(f"BandedTriangularSolve_{name}_{adjoint}_{lower}", "BandedTriangularSolve", [sides.transpose(0, 2, 1).copy() + 2, sides],
+                           {"adjoint": adjoint, "lower": lower}, **close)
+        # In single precision the phases of vectors follow from rounding.
+        single = [1] if dtype == np.complex64 else []
+        yield Case(f"Eig_{name}", "Eig", [general], {"Tout": dtype}, skip=single, **close)
+
+
+def eigen_cases():
+    turn = np.array([[0.6, -0.8, 0], [0.8, 0.6, 0], [0, 0, 2]])
+    for dtype, out, close in ((np.float32, np.complex64, {"rtol": 2e-4, "atol": 2e-5}), (np.float64, np.complex128, {"rtol": 1e-9, "atol": 1e-12})):
+        name, single = np.dtype(dtype).name, [1] if dtype == np.float32 else []
+        yield Case(f"Eig_{name}", "Eig", [SPD.astype(dtype)], {"Tout": out}, skip=single, **close)
+        yield Case(f"Eig_values_{name}", "Eig", [GENERAL.astype(dtype)], {"Tout": out, "compute_v": False}, skip=[1], **close)
+        yield Case(f"Eig_turn_{name}", "Eig", [turn.astype(dtype)], {"Tout": out}, skip=single, **close)
+    yield Case("Eig_empty", "Eig", [np.zeros((0, 3, 3), np.float32)], {"Tout": np.complex64})
+    yield Case("Eig_wide", "Eig", [np.zeros((2, 3), np.float32)], {"Tout": np.complex64}, error="")
+
+
+def banded_cases():
+    for dtype, close in ((np.float32, {"rtol": 2e-4, "atol": 2e-5}), (np.float64, {"rtol": 1e-9, "atol": 1e-12})):
+        name = np.dtype(dtype).name
+        bands, sides = (SIDES.transpose(0, 2, 1) + 2).astype(dtype), SIDES.astype(dtype)
+        for adjoint in (False, True):
+            for lower in (False, True):
+                yield Case(f"BandedTriangularSolve_{name}_{adjoint}_{lower}", "BandedTriangularSolve", [bands, sides],
+                           {"adjoint": adjoint, "lower": lower}, **close)
+        yield Case(f"BandedTriangularSolve_diagonal_{name}", "BandedTriangularSolve", [bands[:, :1].copy(), sides], **close)
+        yield Case(f"BandedTriangularSolve_broadcast_{name}", "BandedTriangularSolve", [bands[0], sides], **close)
+    yield Case("BandedTriangularSolve_singular", "BandedTriangularSolve", [np.zeros((2, 3)), np.ones((3, 1))], error="not invertible")
+    yield Case("BandedTriangularSolve_rows", "BandedTriangularSolve", [np.ones((2, 3)), np.ones((4, 1))], error="")
+    yield Case("BandedTriangularSolve_too_many", "BandedTriangularSolve", [np.ones((4, 3)), np.ones((3, 1))], error="")
+
+
 def cases():
+    yield from complex_cases()
+    yield from eigen_cases()
+    yield from banded_cases()
     yield Case("Lu_singular", "Lu", [np.zeros((2, 2), np.float32)], error="not invertible")
     yield Case("Lu_empty", "Lu", [np.zeros((0, 2, 2), np.float32)])
     yield Case("TridiagonalSolve_singular", "TridiagonalSolve", [np.zeros((3, 3), np.float32), np.ones((3, 1), np.float32)])

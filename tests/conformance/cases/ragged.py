@@ -20,6 +20,42 @@ def to_sparse():
     yield Case("ToSparse_falls", "RaggedTensorToSparse", [L([np.array([0, 4, 3, 5], I64)]), Gen((5,))], error="")
 
 
+def gathers():
+    one = {"OUTPUT_RAGGED_RANK": 1}
+    rows = np.array([2, 0, 1, 2], np.int32)
+    for dtype in (np.float32, np.float64, np.int32, np.int64, np.bool_, np.uint8, np.float16):
+        yield Case(f"Gather_{np.dtype(dtype).name}", "RaggedGather", [L([SPLITS]), Gen((5,), dtype, 0, 9), rows], one)
+    yield Case("Gather_int32_splits", "RaggedGather", [L([SPLITS.astype(np.int32)]), Gen((5, 2)), rows.astype(I64)], one)
+    nested = L([np.array([0, 1, 3], I64), SPLITS])
+    yield Case("Gather_nested", "RaggedGather", [nested, Gen((5, 2)), np.array([1, 0, 1], I64)], {"OUTPUT_RAGGED_RANK": 2})
+    yield Case("Gather_table", "RaggedGather", [L([SPLITS]), Gen((5,)), np.array([[2, 0, 1], [0, 0, 1]], I64)], {"OUTPUT_RAGGED_RANK": 2})
+    yield Case("Gather_cube", "RaggedGather", [nested, Gen((5,)), np.array([[[1], [0]], [[1], [1]]], I64)], {"OUTPUT_RAGGED_RANK": 4})
+    yield Case("Gather_none", "RaggedGather", [L([SPLITS]), Gen((5,)), np.zeros(0, I64)], one)
+    yield Case("Gather_empty", "RaggedGather", [L([np.array([0, 0, 0], I64)]), np.zeros(0, np.float32), np.array([1, 0, 1], I64)], one)
+    yield Case("Gather_outside", "RaggedGather", [L([SPLITS]), Gen((5,)), np.array([1, 3], I64)], one, error="indices[1] = 3 is not in [0, 3)")
+    yield Case("Gather_scalar_values", "RaggedGather", [L([SPLITS]), np.float32(1), rows], one, error="")
+
+
+def sets():
+    a, b = np.array([[3, 1, 1], [5, 4, 0], [7, 7, 7]]), np.array([[1, 3, 9, 9], [8, 8, 8, 8], [7, 0, 7, 1]])
+    indices, dims = np.array([[0, 0], [0, 2], [2, 1]], I64), np.array([3, 4], I64)
+    values = np.array([1, 9, 7])
+    for operation in ("a-b", "b-a", "intersection", "union"):
+        attrs = {"set_operation": operation}
+        for dtype in (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16):
+            name = f"{operation.replace('-', '_less_')}_{np.dtype(dtype).name}"
+            sparse = [indices, values.astype(dtype), dims]
+            yield Case(f"Sets_dense_{name}", "DenseToDenseSetOperation", [a.astype(dtype), b.astype(dtype)], attrs)
+            yield Case(f"Sets_mixed_{name}", "DenseToSparseSetOperation", [a.astype(dtype), *sparse], attrs)
+            yield Case(f"Sets_sparse_{name}", "SparseToSparseSetOperation", [indices, (values + 8).astype(dtype), dims, *sparse], attrs)
+    yield Case("Sets_rank3", "DenseToDenseSetOperation", [Gen((2, 3, 4), np.int32, 0, 6), Gen((2, 3, 5), np.int32, 0, 6, seed=4)], {"set_operation": "intersection"})
+    yield Case("Sets_groups", "DenseToDenseSetOperation", [Gen((2, 3), np.int32, 0, 6), Gen((3, 3), np.int32, 0, 6)], {"set_operation": "union"}, error="")
+    yield Case("Sets_unknown", "DenseToDenseSetOperation", [Gen((2, 3), np.int32, 0, 6), Gen((2, 3), np.int32, 0, 6)], {"set_operation": "xor"}, error="")
+    yield Case("Sets_order", "DenseToSparseSetOperation", [a.astype(np.int32), indices[::-1].copy(), values.astype(np.int32), dims], {"set_operation": "union"}, error="order")
+    yield Case("SetSize", "SetSize", [indices, np.array([4, 4, 2], np.int32), dims])
+    yield Case("SetSize_outside", "SetSize", [indices + 3, np.array([4, 4, 2], np.int32), dims], error="")
+
+
 def counts():
     values = np.array([1, 3, 3, 0, 9], np.int32)
     indices, dims = np.array([[0, 0], [0, 4], [1, 1], [3, 0], [3, 2]], I64), np.array([4, 5], I64)
@@ -97,5 +133,7 @@ def cases():
     yield from to_sparse()
     yield from counts()
     yield from counts_there()
+    yield from gathers()
+    yield from sets()
     yield from ranges()
     yield from crosses()

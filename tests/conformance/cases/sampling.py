@@ -47,6 +47,64 @@ def parameter_cases():
                [np.array([8, 6], np.int32), np.array([1, 2], np.int64), rates], {"dtype": np.int32})
 
 
+def binomial_cases():
+    counts, probs = np.array([0, 1, 5, 20, 40, 1000]), np.array([.1, .5, .7, .05, .5, .93])
+    seed = np.array([3, 4], np.int32)
+    for dtype in (np.float32, np.float64):
+        for out in (np.int32, np.int64, np.float32, np.float64):
+            yield Case(f"Binomial_{np.dtype(dtype).name}_{np.dtype(out).name}", "StatelessRandomBinomial",
+                       [np.array([30, 6], np.int32), seed, counts.astype(dtype), probs.astype(dtype)], {"dtype": out})
+    yield Case("Binomial_certain", "StatelessRandomBinomial", [np.array([4, 3], np.int32), seed, np.float32(9), np.array([0, 1, -1], np.float32)])
+    yield Case("Binomial_broadcast", "StatelessRandomBinomial",
+               [np.array([5, 2, 3], np.int32), seed, np.array([[9], [60]], np.float32), np.array([.2, .5, .9], np.float32)], {"dtype": np.int32})
+    yield Case("Binomial_many", "StatelessRandomBinomial", [np.array([2000], np.int32), seed, np.float32(50), np.float32(.4)], {"dtype": np.int32})
+    yield Case("Binomial_empty", "StatelessRandomBinomial", [np.array([0], np.int32), seed, np.float32(9), np.float32(.5)])
+    yield Case("Binomial_shapes", "StatelessRandomBinomial", [np.array([5, 4], np.int32), seed, np.ones(3, np.float32), np.float32(.5)], error="")
+    yield Case("Binomial_parameters", "StatelessRandomBinomial", [np.array([5, 3], np.int32), seed, np.ones(3, np.float32), np.ones(2, np.float32)], error="")
+
+
+def truncated_cases():
+    seed, shape = np.array([3, 4], np.int32), np.array([40, 5], np.int32)
+    parameters = np.array([[0, 1, 0, -5, 2], [1, 2, 1, 1, .5], [-1, 3, -np.inf, -1, 1.9], [3, 9, -2.5, np.inf, 2]])
+    op = "StatelessParameterizedTruncatedNormal"
+    for dtype, close in ((np.float32, 1e-4), (np.float64, 1e-9)):
+        yield Case(f"Truncated_{np.dtype(dtype).name}", op, [shape, seed, *parameters.astype(dtype)], rtol=close, atol=close)
+    one = [np.float32(x) for x in (0, 1, -2, 2)]
+    yield Case("Truncated_scalars", op, [np.array([70], np.int32), seed, *one], rtol=1e-4, atol=1e-5)
+    yield Case("Truncated_broadcast", op, [np.array([9, 2, 3], np.int32), seed, np.zeros((2, 1), np.float32), np.array([1, 2, 3], np.float32), *one[2:]],
+               rtol=1e-4, atol=1e-5)
+    yield Case("Truncated_empty", op, [np.array([0], np.int32), seed, *one])
+    yield Case("Truncated_bounds", op, [np.array([3], np.int32), seed, *one[:2], np.float32(2), np.float32(-2)], error="Invalid parameters")
+    yield Case("Truncated_endless", op, [np.array([3], np.int32), seed, *one[:2], np.float32(-np.inf), np.float32(np.inf)], error="Invalid parameters")
+    yield Case("Truncated_shapes", op, [np.array([3, 2], np.int32), seed, np.zeros(3, np.float32), *one[1:]], error="")
+
+
+def shuffle_cases():
+    key, counter = np.array([5], np.uint64), np.array([1, 2], np.uint64)
+    for dtype in (np.float32, np.int64, np.uint8, np.float64, np.bool_):
+        yield Case(f"Shuffle_{np.dtype(dtype).name}", "StatelessShuffle", [Gen((9, 2), dtype, 0, 100), key, counter, np.int32(1)])
+    yield Case("Shuffle_auto", "StatelessShuffle", [Gen((40,)), key, counter, np.int32(1)])
+    yield Case("Shuffle_one", "StatelessShuffle", [Gen((1, 3)), key, counter, np.int32(1)])
+    yield Case("Shuffle_empty", "StatelessShuffle", [np.zeros((0, 3), np.float32), key, counter, np.int32(1)])
+    yield Case("Shuffle_algorithm", "StatelessShuffle", [Gen((9,)), key, counter, np.int32(77)], error="")
+
+
+def box_cases():
+    objects = np.array([[[.1, .2, .5, .6], [0, 0, .1, .1]]], np.float32)
+    for dtype in (np.uint8, np.int8, np.int16, np.int32, np.int64):
+        size = np.array([90, 120, 3]).astype(dtype)
+        yield Case(f"Box_{np.dtype(dtype).name}", "SampleDistortedBoundingBoxV2", [size, objects, np.float32(.3)], SEEDS, runs=3)
+        yield Case(f"Stateless_box_{np.dtype(dtype).name}", "StatelessSampleDistortedBoundingBox", [size, objects, np.float32(.3), np.array([5, 6], np.int64)])
+    size = np.array([64, 48, 3], np.int32)
+    for what, attrs in (("small", {"area_range": [.05, .2]}), ("tall", {"aspect_ratio_range": [.2, .4]}), ("once", {"max_attempts": 1})):
+        yield Case(f"Box_{what}", "SampleDistortedBoundingBox", [size, objects], {**SEEDS, "min_object_covered": .2, **attrs}, runs=2)
+    none = np.zeros((1, 0, 4), np.float32)
+    yield Case("Box_whole", "SampleDistortedBoundingBoxV2", [size, none, np.float32(.1)], {**SEEDS, "use_image_if_no_bounding_boxes": True})
+    yield Case("Box_none", "SampleDistortedBoundingBoxV2", [size, none, np.float32(.1)], SEEDS, error="No bounding boxes")
+    yield Case("Box_outside", "SampleDistortedBoundingBoxV2", [size, objects * 3, np.float32(.1)], SEEDS, error="must be in [0.0, 1.0]")
+    yield Case("Box_area", "SampleDistortedBoundingBoxV2", [size, objects, np.float32(.1)], {**SEEDS, "area_range": [.5, 2.]}, error="")
+
+
 def candidate_cases():
     classes = np.array([[3, 90], [0, 17], [55, 55]], np.int64)
     for op in ("LogUniformCandidateSampler", "UniformCandidateSampler"):
@@ -80,3 +138,7 @@ def cases():
     yield from generator_cases()
     yield from parameter_cases()
     yield from candidate_cases()
+    yield from binomial_cases()
+    yield from truncated_cases()
+    yield from shuffle_cases()
+    yield from box_cases()

@@ -106,7 +106,7 @@ MILLRACE_COMPLEX_BINARY(Pow, std::pow(a, b));
 MILLRACE_COMPLEX_BINARY(Equal, a == b);
 MILLRACE_COMPLEX_BINARY(NotEqual, a != b);
 // (y, dy): derivatives are conjugated, as gradients of real functions of complex numbers are.
-MILLRACE_COMPLEX_BINARY(InverseGrad, -Times(Times(std::conj(a), std::conj(a)), b));
+MILLRACE_COMPLEX_BINARY(InverseGrad, -Times(Times(std::conj(a), b), std::conj(a)));  // in this order: a may be huge where b is 0
 MILLRACE_COMPLEX_BINARY(SqrtGrad, b* C(0.5) / std::conj(a));
 MILLRACE_COMPLEX_BINARY(RsqrtGrad, Times(C(-0.5) * b, Times(Times(std::conj(a), std::conj(a)), std::conj(a))));
 // These are given y conjugated.

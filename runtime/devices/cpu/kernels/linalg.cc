@@ -11,73 +11,108 @@
 
 namespace millrace::cpu {
 
-Matrix LoadMatrix(const KernelContext& context, int input, int64_t i, int64_t rows, int64_t columns) {
-  Matrix matrix(rows, columns);
+namespace {
+
+// Between what is in memory and what is computed with.
+template <typename From, typename To>
+void Convert(const From* from, int64_t n, To* to) {
+  std::transform(from, from + n, to, [](const From& value) { return static_cast<To>(value); });
+}
+
+// The types in memory of single and double precision for matrices of S.
+template <typename S>
+struct InMemory {
+  using Single = float;
+  static constexpr DataType kDoubled = DataType::kDouble;
+};
+template <>
+struct InMemory<std::complex<double>> {
+  using Single = std::complex<float>;
+  static constexpr DataType kDoubled = DataType::kComplex128;
+};
+
+}  // namespace
+
+template <typename S>
+MatrixOf<S> LoadMatrix(const KernelContext& context, int input, int64_t i, int64_t rows, int64_t columns) {
+  using Single = typename InMemory<S>::Single;
+  MatrixOf<S> matrix(rows, columns);
   const int64_t n = rows * columns;
-  if (context.input_type(input).dtype == DataType::kDouble) {
-    std::copy_n(context.input<double>(input) + i * n, n, matrix.data());
+  if (context.input_type(input).dtype == InMemory<S>::kDoubled) {
+    Convert(static_cast<const S*>(context.inputs[input]) + i * n, n, matrix.data());
   } else {
-    std::copy_n(context.input<float>(input) + i * n, n, matrix.data());
+    Convert(static_cast<const Single*>(context.inputs[input]) + i * n, n, matrix.data());
   }
   return matrix;
 }
 
-void StoreMatrix(const KernelContext& context, int output, int64_t i, const Matrix& matrix) {
+template <typename S>
+void StoreMatrix(const KernelContext& context, int output, int64_t i, const MatrixOf<S>& matrix) {
+  using Single = typename InMemory<S>::Single;
   const int64_t n = matrix.size();
-  if (context.output_type(output).dtype == DataType::kDouble) {
-    std::copy_n(matrix.data(), n, context.output<double>(output) + i * n);
+  if (context.output_type(output).dtype == InMemory<S>::kDoubled) {
+    Convert(matrix.data(), n, static_cast<S*>(context.outputs[output]) + i * n);
   } else {
-    std::transform(matrix.data(), matrix.data() + n, context.output<float>(output) + i * n,
-                   [](double value) { return static_cast<float>(value); });
+    Convert(matrix.data(), n, static_cast<Single*>(context.outputs[output]) + i * n);
   }
 }
 
+template MatrixOf<double> LoadMatrix<double>(const KernelContext&, int, int64_t, int64_t, int64_t);
+template MatrixOf<std::complex<double>> LoadMatrix<std::complex<double>>(const KernelContext&, int, int64_t, int64_t, int64_t);
+template void StoreMatrix<double>(const KernelContext&, int, int64_t, const MatrixOf<double>&);
+template void StoreMatrix<std::complex<double>>(const KernelContext&, int, int64_t, const MatrixOf<std::complex<double>>&);
+
 namespace {
 
-using Lu = Eigen::PartialPivLU<Matrix>;
+template <typename S>
+using Lu = Eigen::PartialPivLU<MatrixOf<S>>;
 
 absl::Status NotInvertible() { return absl::InvalidArgumentError("Input is not invertible."); }
 
-absl::Status CheckInvertible(const Lu& lu) {
+template <typename S>
+absl::Status CheckInvertible(const Lu<S>& lu) {
   return lu.matrixLU().diagonal().cwiseAbs().minCoeff() > 0 ? absl::OkStatus() : NotInvertible();
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeCholesky(const OpInstance& node) {
-  return EachMatrix(node, [](const KernelContext& context, const MatrixBatch& batch, int64_t i) -> absl::Status {
+  return EachMatrix(node, [](auto scalar, const KernelContext& context, const MatrixBatch& batch, int64_t i) -> absl::Status {
+    using S = decltype(scalar);
     const int64_t n = batch.rows;
     if (n == 0) return absl::OkStatus();
-    const Eigen::LLT<Matrix> factor(LoadMatrix(context, 0, i, n, n));
-    Matrix out = factor.matrixL();
+    const Eigen::LLT<MatrixOf<S>> factor(LoadMatrix<S>(context, 0, i, n, n));
+    MatrixOf<S> out = factor.matrixL();
     // As in TensorFlow a matrix that is not positive definite gives NaN, no error.
     if (factor.info() != Eigen::Success) {
-      out.triangularView<Eigen::Lower>().setConstant(std::numeric_limits<double>::quiet_NaN());
+      out.template triangularView<Eigen::Lower>().setConstant(std::numeric_limits<double>::quiet_NaN());
     }
-    StoreMatrix(context, 0, i, out);
+    StoreMatrix<S>(context, 0, i, out);
     return absl::OkStatus();
   });
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeInverse(const OpInstance& node) {
   const bool adjoint = node.attrs.GetOr<bool>("adjoint", false);
-  return EachMatrix(node, [adjoint](const KernelContext& context, const MatrixBatch& batch, int64_t i) -> absl::Status {
+  return EachMatrix(node, [adjoint](auto scalar, const KernelContext& context, const MatrixBatch& batch, int64_t i) -> absl::Status {
+    using S = decltype(scalar);
     const int64_t n = batch.rows;
     if (n == 0) return absl::OkStatus();
-    Matrix in = LoadMatrix(context, 0, i, n, n);
-    if (adjoint) in.transposeInPlace();
-    const Lu lu(in);
+    MatrixOf<S> in = LoadMatrix<S>(context, 0, i, n, n);
+    if (adjoint) in.adjointInPlace();
+    const Lu<S> lu(in);
     MR_RETURN_IF_ERROR(CheckInvertible(lu));
-    StoreMatrix(context, 0, i, lu.inverse());
+    StoreMatrix<S>(context, 0, i, lu.inverse());
     return absl::OkStatus();
   });
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeLu(const OpInstance& node) {
-  return EachMatrix(node, [](const KernelContext& context, const MatrixBatch& batch, int64_t i) -> absl::Status {
+  return EachMatrix(node, [](auto scalar, const KernelContext& context, const MatrixBatch& batch, int64_t i) -> absl::Status {
+    using S = decltype(scalar);
     const int64_t n = batch.rows;
     if (n == 0) return absl::OkStatus();
-    const Lu lu(LoadMatrix(context, 0, i, n, n));
+    const Lu<S> lu(LoadMatrix<S>(context, 0, i, n, n));
     MR_RETURN_IF_ERROR(CheckInvertible(lu));
-    StoreMatrix(context, 0, i, lu.matrixLU());
+    StoreMatrix<S>(context, 0, i, lu.matrixLU());
     const Eigen::PermutationMatrix<Eigen::Dynamic> rows(lu.permutationP().transpose());
     for (int64_t k = 0; k < n; ++k) {
       if (context.output_type(1).dtype == DataType::kInt64) {
@@ -91,29 +126,39 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeLu(const OpInstance& node) {
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeDeterminant(const OpInstance& node) {
-  return EachMatrix(node, [](const KernelContext& context, const MatrixBatch& batch, int64_t i) {
+  return EachMatrix(node, [](auto scalar, const KernelContext& context, const MatrixBatch& batch, int64_t i) {
+    using S = decltype(scalar);
     const int64_t n = batch.rows;
-    const double value = n == 0 ? 1 : Lu(LoadMatrix(context, 0, i, n, n)).determinant();
-    StoreMatrix(context, 0, i, Matrix::Constant(1, 1, value));
+    const S value = n == 0 ? S(1) : Lu<S>(LoadMatrix<S>(context, 0, i, n, n)).determinant();
+    StoreMatrix<S>(context, 0, i, MatrixOf<S>::Constant(1, 1, value));
     return absl::OkStatus();
   });
 }
 
+// The number of size 1 in that direction; 0 and NaN have none but themselves.
+double Direction(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
+std::complex<double> Direction(std::complex<double> x) {
+  const double size = std::abs(x);
+  return size > 0 ? x / size : x;
+}
+
 absl::StatusOr<std::unique_ptr<Kernel>> MakeLogDeterminant(const OpInstance& node) {
-  return EachMatrix(node, [](const KernelContext& context, const MatrixBatch& batch, int64_t i) {
+  return EachMatrix(node, [](auto scalar, const KernelContext& context, const MatrixBatch& batch, int64_t i) {
+    using S = decltype(scalar);
     const int64_t n = batch.rows;
-    double sign = 1, sum = 0;
+    S sign = 1;
+    double sum = 0;
     if (n > 0) {
-      const Lu lu(LoadMatrix(context, 0, i, n, n));
-      sign = static_cast<double>(lu.permutationP().determinant());
+      const Lu<S> lu(LoadMatrix<S>(context, 0, i, n, n));
+      sign = static_cast<S>(static_cast<double>(lu.permutationP().determinant()));
       for (int64_t k = 0; k < n; ++k) {
-        const double pivot = lu.matrixLU()(k, k);
-        sign *= pivot > 0 ? 1 : pivot < 0 ? -1 : pivot;  // 0 or NaN
+        const S pivot = lu.matrixLU()(k, k);
+        sign *= Direction(pivot);
         sum += std::log(std::abs(pivot));
       }
     }
-    StoreMatrix(context, 0, i, Matrix::Constant(1, 1, sign));
-    StoreMatrix(context, 1, i, Matrix::Constant(1, 1, sum));
+    StoreMatrix<S>(context, 0, i, MatrixOf<S>::Constant(1, 1, sign));
+    StoreMatrix<S>(context, 1, i, MatrixOf<S>::Constant(1, 1, sum));
     return absl::OkStatus();
   });
 }
@@ -121,14 +166,15 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeLogDeterminant(const OpInstance& nod
 absl::StatusOr<std::unique_ptr<Kernel>> MakeSolve(const OpInstance& node) {
   const bool adjoint = node.attrs.GetOr<bool>("adjoint", false);
   const int64_t columns = node.inputs[1].shape.dim(node.inputs[1].shape.rank() - 1);
-  return EachMatrix(node, [=](const KernelContext& context, const MatrixBatch& batch, int64_t i) -> absl::Status {
+  return EachMatrix(node, [=](auto scalar, const KernelContext& context, const MatrixBatch& batch, int64_t i) -> absl::Status {
+    using S = decltype(scalar);
     const int64_t n = batch.rows;
     if (n == 0 || columns == 0) return absl::OkStatus();
-    Matrix in = LoadMatrix(context, 0, i, n, n);
-    if (adjoint) in.transposeInPlace();
-    const Lu lu(in);
+    MatrixOf<S> in = LoadMatrix<S>(context, 0, i, n, n);
+    if (adjoint) in.adjointInPlace();
+    const Lu<S> lu(in);
     MR_RETURN_IF_ERROR(CheckInvertible(lu));
-    StoreMatrix(context, 0, i, lu.solve(LoadMatrix(context, 1, i, n, columns)));
+    StoreMatrix<S>(context, 0, i, lu.solve(LoadMatrix<S>(context, 1, i, n, columns)));
     return absl::OkStatus();
   });
 }
@@ -147,32 +193,53 @@ int64_t BroadcastIndex(const Shape& shape, const Shape& out, int64_t i) {
   return index;
 }
 
-// x of triangle * x = side, by substitution.
-void SolveTriangle(const Matrix& triangle, bool lower, Matrix& side) {
+// x of triangle * x = side, by substitution. Beside the first `bands` diagonals, the main one among them, there is nothing.
+template <typename S>
+void SolveTriangle(const MatrixOf<S>& triangle, bool lower, int64_t bands, MatrixOf<S>& side) {
   const int64_t n = triangle.rows();
   for (int64_t k = 0; k < n; ++k) {
     const int64_t row = lower ? k : n - 1 - k;
-    const int64_t first = lower ? 0 : row + 1, last = lower ? row : n;
+    const int64_t first = lower ? std::max<int64_t>(0, row - bands + 1) : row + 1, last = lower ? row : std::min(n, row + bands);
     for (int64_t j = first; j < last; ++j) side.row(row) -= triangle(row, j) * side.row(j);
     side.row(row) /= triangle(row, row);
   }
 }
 
-absl::StatusOr<std::unique_ptr<Kernel>> MakeTriangularSolve(const OpInstance& node) {
-  const DataType dtype = node.inputs[0].dtype;
-  if (dtype != DataType::kFloat && dtype != DataType::kDouble) return UnsupportedType(node, dtype);
-  const bool lower = node.attrs.GetOr<bool>("lower", true), adjoint = node.attrs.GetOr<bool>("adjoint", false);
-  const Shape matrices = node.inputs[0].shape, sides = node.inputs[1].shape, result = node.outputs[0].shape;
-  return MakeKernel([=](const KernelContext& context) -> absl::Status {
-    const MatrixBatch batch(result);
-    for (int64_t i = 0; batch.elements() > 0 && i < batch.count; ++i) {
-      Matrix triangle = LoadMatrix(context, 0, BroadcastIndex(matrices, result, i), batch.rows, batch.rows);
-      if (adjoint) triangle.transposeInPlace();
-      Matrix side = LoadMatrix(context, 1, BroadcastIndex(sides, result, i), batch.rows, batch.columns);
-      SolveTriangle(triangle, lower != adjoint, side);
-      StoreMatrix(context, 0, i, side);
+// Rows of a triangle that has only some diagonals beside the main one, which is the first of them from above where the triangle
+// is the lower one, the last where it is the upper one.
+template <typename S>
+MatrixOf<S> TriangleOfBands(const MatrixOf<S>& bands, bool lower) {
+  const int64_t n = bands.cols(), count = bands.rows();
+  MatrixOf<S> triangle = MatrixOf<S>::Zero(n, n);
+  for (int64_t band = 0; band < count; ++band) {
+    const int64_t below = lower ? band : band - (count - 1);
+    for (int64_t row = std::max<int64_t>(below, 0); row < n && row - below < n; ++row) {
+      triangle(row, row - below) = bands(band, row);
     }
-    return absl::OkStatus();
+  }
+  return triangle;
+}
+
+// MatrixTriangularSolve, or BandedTriangularSolve whose matrices are given by their diagonals.
+template <bool kBanded>
+absl::StatusOr<std::unique_ptr<Kernel>> MakeTriangularSolve(const OpInstance& node) {
+  const bool lower = node.attrs.GetOr<bool>("lower", true), adjoint = node.attrs.GetOr<bool>("adjoint", false);
+  return DispatchMatrix(node, node.inputs[0].dtype, [&](auto scalar) -> std::unique_ptr<Kernel> {
+    using S = decltype(scalar);
+    return MakeKernel([=, matrices = node.inputs[0].shape, sides = node.inputs[1].shape, result = node.outputs[0].shape](
+                          const KernelContext& context) -> absl::Status {
+      const MatrixBatch batch(result), given(matrices);
+      for (int64_t i = 0; batch.elements() > 0 && i < batch.count; ++i) {
+        MatrixOf<S> triangle = LoadMatrix<S>(context, 0, BroadcastIndex(matrices, result, i), given.rows, given.columns);
+        if (kBanded) triangle = TriangleOfBands<S>(triangle, lower);
+        if (kBanded && triangle.diagonal().cwiseAbs().minCoeff() == 0) return NotInvertible();
+        if (adjoint) triangle.adjointInPlace();
+        MatrixOf<S> side = LoadMatrix<S>(context, 1, BroadcastIndex(sides, result, i), batch.rows, batch.columns);
+        SolveTriangle<S>(triangle, lower != adjoint, given.rows, side);
+        StoreMatrix<S>(context, 0, i, side);
+      }
+      return absl::OkStatus();
+    });
   });
 }
 
@@ -187,7 +254,8 @@ void RegisterLinalgKernels(KernelRegistry& registry) {
   AddKernel(registry, "MatrixDeterminant", MakeDeterminant);
   AddKernel(registry, "LogMatrixDeterminant", MakeLogDeterminant);
   AddKernel(registry, "MatrixSolve", MakeSolve);
-  AddKernel(registry, "MatrixTriangularSolve", MakeTriangularSolve);
+  AddKernel(registry, "MatrixTriangularSolve", MakeTriangularSolve<false>);
+  AddKernel(registry, "BandedTriangularSolve", MakeTriangularSolve<true>);
 }
 
 }  // namespace millrace::cpu

@@ -1,7 +1,9 @@
-// What the kernels of matrices share: a batch of matrices in memory, read and written in double. Eigen's algorithms are
-// compiled for double alone; matrices of floats are computed in double and rounded.
+// What the kernels of matrices share: a batch of matrices in memory, read and written in double or complex<double>. Eigen's
+// algorithms are compiled for these two alone; matrices of floats are computed in double and rounded.
 #ifndef MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_LINALG_H_
 #define MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_LINALG_H_
+
+#include <complex>
 
 #include <Eigen/Core>
 
@@ -10,7 +12,8 @@
 
 namespace millrace::cpu {
 
-using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+template <typename S>
+using MatrixOf = Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 // A tensor [..., rows, columns].
 struct MatrixBatch {
@@ -21,20 +24,48 @@ struct MatrixBatch {
   int64_t count = 1, rows, columns;
 };
 
-// Matrix i of an input of floats or doubles.
-Matrix LoadMatrix(const KernelContext& context, int input, int64_t i, int64_t rows, int64_t columns);
+// Matrix i of an input of floats or doubles, or of complex numbers where S is one.
+template <typename S>
+MatrixOf<S> LoadMatrix(const KernelContext& context, int input, int64_t i, int64_t rows, int64_t columns);
 // Writes matrix i of an output.
-void StoreMatrix(const KernelContext& context, int output, int64_t i, const Matrix& matrix);
+template <typename S>
+void StoreMatrix(const KernelContext& context, int output, int64_t i, const MatrixOf<S>& matrix);
 
-// A kernel that calls fn(context, batch, i) -> Status for every matrix i of input 0, in order, until one fails.
-template <typename Fn>
-absl::StatusOr<std::unique_ptr<Kernel>> EachMatrix(const OpInstance& node, Fn fn) {
-  const DataType dtype = node.inputs[0].dtype;
-  if (dtype != DataType::kFloat && dtype != DataType::kDouble) return UnsupportedType(node, dtype);
+// A kernel by visit(S()), S being the type that matrices of `dtype` are computed in.
+template <typename Visit>
+absl::StatusOr<std::unique_ptr<Kernel>> DispatchMatrix(const OpInstance& node, DataType dtype, Visit&& visit) {
+  switch (dtype) {
+    case DataType::kFloat:
+    case DataType::kDouble: return visit(double());
+    case DataType::kComplex64:
+    case DataType::kComplex128: return visit(std::complex<double>());
+    default: return UnsupportedType(node, dtype);
+  }
+}
+
+// A kernel that calls fn(S(), context, batch, i) -> Status for every matrix i of input 0, in order, until one fails.
+template <typename S, typename Fn>
+std::unique_ptr<Kernel> EachMatrixOf(const OpInstance& node, Fn fn) {
   return MakeKernel([batch = MatrixBatch(node.inputs[0].shape), fn](const KernelContext& context) -> absl::Status {
-    for (int64_t i = 0; i < batch.count; ++i) MR_RETURN_IF_ERROR(fn(context, batch, i));
+    for (int64_t i = 0; i < batch.count; ++i) MR_RETURN_IF_ERROR(fn(S(), context, batch, i));
     return absl::OkStatus();
   });
+}
+
+// Of floats and doubles only, without that first argument.
+template <typename Fn>
+absl::StatusOr<std::unique_ptr<Kernel>> EachRealMatrix(const OpInstance& node, Fn fn) {
+  const DataType dtype = node.inputs[0].dtype;
+  if (dtype != DataType::kFloat && dtype != DataType::kDouble) return UnsupportedType(node, dtype);
+  return EachMatrixOf<double>(node, [fn](double, const KernelContext& context, const MatrixBatch& batch, int64_t i) {
+    return fn(context, batch, i);
+  });
+}
+
+template <typename Fn>
+absl::StatusOr<std::unique_ptr<Kernel>> EachMatrix(const OpInstance& node, Fn fn) {
+  return DispatchMatrix(node, node.inputs[0].dtype,
+                        [&](auto scalar) -> std::unique_ptr<Kernel> { return EachMatrixOf<decltype(scalar)>(node, fn); });
 }
 
 }  // namespace millrace::cpu

@@ -27,14 +27,15 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeRandom(const OpInstance& node) {
   });
 }
 
-// Rows of the input in random order.
+// Rows of the input in random order, by a stream of the node's own or (value, key, counter, alg).
+template <bool kKeyed>
 absl::StatusOr<std::unique_ptr<Kernel>> MakeRandomShuffle(const OpInstance& node) {
   const TensorType& type = node.inputs[0];
   if (DataTypeSize(type.dtype) == 0) return UnsupportedType(node, type.dtype);
   const int64_t rows = type.shape.rank() == 0 ? 1 : type.shape.dim(0), bytes = type.size_bytes();
   const RandomStream seeds(node);
   return MakeKernel(
-      [=](const KernelContext& context) {
+      [=](const KernelContext& context) -> absl::Status {
         const char* from = context.input<char>(0);
         char* to = context.output<char>(0);
         if (rows <= 1 || bytes == 0) {
@@ -44,7 +45,13 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeRandomShuffle(const OpInstance& node
         const int64_t row_bytes = bytes / rows;
         int64_t* order = static_cast<int64_t*>(context.scratch);
         std::iota(order, order + rows, 0);
-        PhiloxWords words(seeds.Reserve(context, (rows - 1 + Philox::kWords - 1) / Philox::kWords));
+        Philox philox;
+        if constexpr (kKeyed) {
+          MR_ASSIGN_OR_RETURN(philox, StreamOfKey(context));
+        } else {
+          philox = seeds.Reserve(context, (rows - 1 + Philox::kWords - 1) / Philox::kWords);
+        }
+        PhiloxWords words(philox);
         for (int64_t i = 0; i + 1 < rows; ++i) std::swap(order[i], order[i + words() % static_cast<uint32_t>(rows - i)]);
         for (int64_t i = 0; i < rows; ++i) std::memcpy(to + i * row_bytes, from + order[i] * row_bytes, row_bytes);
         return absl::OkStatus();
@@ -132,7 +139,8 @@ void RegisterRandomKernels(KernelRegistry& registry) {
   AddKernel(registry, "RandomStandardNormal", MakeRandom<RandomKind::kNormal>);
   AddKernel(registry, "TruncatedNormal", MakeRandom<RandomKind::kTruncatedNormal>);
   AddKernel(registry, "RandomUniformInt", MakeRandom<RandomKind::kUniformInt>);
-  AddKernel(registry, "RandomShuffle", MakeRandomShuffle);
+  AddKernel(registry, "RandomShuffle", MakeRandomShuffle<false>);
+  AddKernel(registry, "StatelessShuffle", MakeRandomShuffle<true>);
   AddKernel(registry, "Multinomial", MakeMultinomial<false>);
   AddKernel(registry, "StatelessMultinomial", MakeMultinomial<true>);
 }

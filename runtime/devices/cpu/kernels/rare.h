@@ -17,6 +17,10 @@ void RegisterDecodeKernels(KernelRegistry& registry);  // CTCGreedyDecoder, Edit
 void RegisterCtcBeamKernels(KernelRegistry& registry);
 void RegisterCrossKernels(KernelRegistry& registry);   // SparseCross
 void RegisterRaggedKernels(KernelRegistry& registry);  // RaggedRange, RaggedTensorToSparse, RaggedBincount, SparseBincount
+void RegisterRaggedGatherKernels(KernelRegistry& registry);
+void RegisterRandomRareKernels(KernelRegistry& registry);   // StatelessRandomBinomial, StatelessParameterizedTruncatedNormal
+void RegisterSampleBoxesKernels(KernelRegistry& registry);  // SampleDistortedBoundingBox
+void RegisterSetKernels(KernelRegistry& registry);          // SetSize, *SetOperation
 void RegisterFractionalPoolKernels(KernelRegistry& registry);
 void RegisterResizeAreaKernels(KernelRegistry& registry);
 void RegisterTridiagonalKernels(KernelRegistry& registry);

@@ -57,6 +57,9 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterFakeQuantKernels(registry);
   RegisterLinalgKernels(registry);
   RegisterDecomposeKernels(registry);
+  RegisterSingularValueKernels(registry);
+  RegisterMatrixRootKernels(registry);
+  RegisterEigenvalueKernels(registry);
   RegisterSparseKernels(registry);
   RegisterMaxPoolArgmaxKernels(registry);
   RegisterComplexKernels(registry);
@@ -75,6 +78,10 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterCtcBeamKernels(registry);
   RegisterCrossKernels(registry);
   RegisterRaggedKernels(registry);
+  RegisterRaggedGatherKernels(registry);
+  RegisterRandomRareKernels(registry);
+  RegisterSampleBoxesKernels(registry);
+  RegisterSetKernels(registry);
   RegisterFractionalPoolKernels(registry);
   RegisterSparseAlgebraKernels(registry);
 }
