@@ -151,7 +151,7 @@ bool HoldsCallsOrControlFlow(const Graph& graph) {
       if (IsPlannedAway(node.op) || IsPartitionedCall(node)) return true;
       plain.insert(node.op);
     }
-    if (SpeaksOfFunctions(node)) return true;
+    if (SpeaksOfFunctions(node) || AddsToProduct(node)) return true;
   }
   return false;
 }

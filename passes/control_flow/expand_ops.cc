@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -64,7 +65,7 @@ class Expansion {
     bool changed = false;
     const int32_t nodes = graph_.num_ids();
     for (int32_t i = 0; i < nodes; ++i) {
-      if (!graph_.alive(NodeId{i}) || !IsExpanded(graph_.node(NodeId{i}).op)) continue;
+      if (!graph_.alive(NodeId{i}) || !(IsExpanded(graph_.node(NodeId{i}).op) || AddsToProduct(graph_.node(NodeId{i})))) continue;
       changed = true;
       MR_RETURN_IF_ERROR(Expand(NodeId{i}));
     }
@@ -87,9 +88,12 @@ class Expansion {
       graph_.mutable_node(id).op = renamed->second;
       return absl::OkStatus();
     }
-    if (op == "_FusedConv2D") return FusedConvolution(id, "Conv2D");
-    if (op == "_FusedConv3D") return FusedConvolution(id, "Conv3D");
-    if (op == "_FusedDepthwiseConv2dNative") return FusedConvolution(id, "DepthwiseConv2dNative");
+    if (op == "_FusedConv2D") return FusedProduct(id, "Conv2D");
+    if (op == "_FusedConv3D") return FusedProduct(id, "Conv3D");
+    if (op == "_FusedDepthwiseConv2dNative") return FusedProduct(id, "DepthwiseConv2dNative");
+    if (op == "_FusedMatMul") return FusedProduct(id, "MatMul");
+    if (op == "ApproxTopK") return LargestOnes(id);
+    if (op == "FakeParam") return NeverRead(id);
     if (op == "_FusedBatchNormEx") return FusedNorm(id);
     if (op == "_FusedBatchNormGradEx") return FusedNormGradient(id);
     if (op == "_UnaryOpsComposition") return Composition(id);
@@ -135,17 +139,20 @@ class Expansion {
     return std::any_of(std::begin(kNames), std::end(kNames), [&](const char* known) { return name == known; });
   }
 
-  absl::Status FusedConvolution(NodeId id, const char* op) {
+  absl::Status FusedProduct(NodeId id, const char* op) {
     const AttrMap attrs = graph_.node(id).attrs;
     const std::vector<OutputRef> inputs(graph_.node(id).inputs.begin(), graph_.node(id).inputs.end());
     const auto fused = attrs.GetOr<std::vector<std::string>>("fused_ops", {});
     if (inputs.size() < 2 || fused.empty()) return Refuse(id, "fuses nothing");
-    AttrMap conv;
-    for (const char* name : {"strides", "padding", "explicit_paddings", "data_format", "dilations"}) {
-      if (const AttrValue* value = attrs.Find(name); value != nullptr) conv.Set(name, *value);
+    AttrMap product;
+    const bool matrices = std::string_view(op) == "MatMul";
+    const std::vector<const char*> own = matrices ? std::vector<const char*>{"transpose_a", "transpose_b"}
+                                                  : std::vector<const char*>{"strides", "padding", "explicit_paddings", "data_format", "dilations"};
+    for (const char* name : own) {
+      if (const AttrValue* value = attrs.Find(name); value != nullptr) product.Set(name, *value);
     }
     const auto format = attrs.GetOr<std::string>("data_format", absl::StrContains(op, "3D") ? "NDHWC" : "NHWC");
-    OutputRef value = Before(id, op, {inputs[0], inputs[1]}, std::move(conv));
+    OutputRef value = Before(id, op, {inputs[0], inputs[1]}, std::move(product));
     size_t next = 2;
     for (size_t k = 0; k < fused.size(); ++k) {
       AttrMap more;
@@ -211,6 +218,43 @@ class Expansion {
     return absl::OkStatus();
   }
 
+  OutputRef Constant(NodeId id, const char* name, const Tensor& value) {
+    Node constant = Part(id, name, "Const", {}, {});
+    constant.attrs = AttrMap();
+    constant.attrs.Set("dtype", value.dtype());
+    constant.attrs.Set("value", value);
+    return {places_.AddBefore(graph_, id, std::move(constant)), 0};
+  }
+
+  // On a CPU TensorFlow's approximation of the largest elements along the last dimension is exact.
+  absl::Status LargestOnes(NodeId id) {
+    const AttrMap attrs = graph_.node(id).attrs;
+    if (!attrs.GetOr("is_max_k", true) || attrs.GetOr<int64_t>("reduction_dimension", -1) != -1 || !attrs.GetOr("aggregate_to_topk", true)) {
+      return Refuse(id, "takes other elements than the largest along the last dimension");
+    }
+    const OutputRef count = Constant(id, "k", Tensor::Scalar<int32_t>(static_cast<int32_t>(attrs.GetOr<int64_t>("k", 0))));
+    Become(id, "TopKV2", {graph_.node(id).inputs[0], count}, {{"sorted", true}});
+    return absl::OkStatus();
+  }
+
+  // What stands in for a result of the branch that was not taken.
+  absl::Status NeverRead(NodeId id) {
+    const DataType dtype = graph_.node(id).attrs.GetOr<DataType>("dtype", DataType::kFloat);
+    const Shape given = graph_.node(id).attrs.GetOr<Shape>("shape", Shape::UnknownRank());
+    if (DataTypeSize(dtype) == 0) return Refuse(id, "has no value to stand in for");
+    std::vector<int64_t> dims;
+    for (int d = 0; !given.unknown_rank() && d < given.rank(); ++d) dims.push_back(std::max<int64_t>(given.dim(d), 1));
+    const OutputRef shape = Constant(id, "shape", Tensor::Vector<int64_t>(absl::MakeConstSpan(dims)));
+    const OutputRef zero = Constant(id, "value", Tensor(dtype, Shape()));
+    Node& node = graph_.mutable_node(id);
+    node.op = "Fill";
+    node.inputs.assign({shape, zero});
+    node.attrs = AttrMap();
+    node.attrs.Set("T", dtype);
+    node.attrs.Set("index_type", DataType::kInt64);
+    return absl::OkStatus();
+  }
+
   absl::Status Composition(NodeId id) {
     const auto names = graph_.node(id).attrs.GetOr<std::vector<std::string>>("op_names", {});
     if (names.empty() || graph_.node(id).inputs.size() != 1) return Refuse(id, "composes nothing");
@@ -225,11 +269,7 @@ class Expansion {
     const AttrMap attrs = graph_.node(id).attrs;
     const std::vector<OutputRef> inputs(graph_.node(id).inputs.begin(), graph_.node(id).inputs.end());
     if (inputs.size() != 5) return Refuse(id, absl::StrCat("has ", inputs.size(), " inputs, expected 5"));
-    Node epsilon = Part(id, "epsilon", "Const", {}, {});
-    epsilon.attrs = AttrMap();
-    epsilon.attrs.Set("dtype", DataType::kFloat);
-    epsilon.attrs.Set("value", Tensor::Scalar<float>(attrs.GetOr<float>("variance_epsilon", 0.0f)));
-    const OutputRef small{places_.AddBefore(graph_, id, std::move(epsilon)), 0};
+    const OutputRef small = Constant(id, "epsilon", Tensor::Scalar<float>(attrs.GetOr<float>("variance_epsilon", 0.0f)));
     OutputRef scale = Before(id, "Rsqrt", {Before(id, "AddV2", {inputs[2], small})});
     if (attrs.GetOr("scale_after_normalization", false)) scale = Before(id, "Mul", {scale, inputs[4]});
     const OutputRef scaled = Before(id, "Mul", {Before(id, "Sub", {inputs[0], inputs[1]}), scale});
@@ -270,9 +310,12 @@ class Expansion {
 bool IsExpanded(const std::string& op) {
   static const auto& fused = *new std::set<std::string>{
       "_FusedConv2D",          "_FusedConv3D",          "_FusedDepthwiseConv2dNative",     "_FusedBatchNormEx", "_FusedBatchNormGradEx",
-      "Conv2DBackpropInputV2", "Conv2DBackpropFilterV2", "BatchNormWithGlobalNormalization", "_UnaryOpsComposition"};
+      "Conv2DBackpropInputV2", "Conv2DBackpropFilterV2", "BatchNormWithGlobalNormalization", "_UnaryOpsComposition",
+      "ApproxTopK",            "FakeParam"};
   return fused.count(op) > 0 || Renamed().count(op) > 0;
 }
+
+bool AddsToProduct(const Node& node) { return node.op == "_FusedMatMul" && node.inputs.size() > 3; }
 
 absl::StatusOr<bool> ExpandOps(Graph& graph) { return Expansion(graph).Run(); }
 

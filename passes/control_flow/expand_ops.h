@@ -22,6 +22,8 @@ absl::StatusOr<bool> ExpandOps(Graph& graph);
 
 // Whether an op is one of those that this pass takes away.
 bool IsExpanded(const std::string& op);
+// It takes away this node, too: a product with a bias and an activation is an op of Millrace's own, one to which a tensor is added is not.
+bool AddsToProduct(const Node& node);
 
 }  // namespace millrace
 

@@ -208,9 +208,10 @@ class Inferrer {
     }
   }
 
-  // Outputs of sparse ops that are dense shapes are known where those of the operands are.
+  // Outputs of sparse ops that are dense shapes are known where those of the operands are; so are row splits.
   void KnowSparseShapes(NodeId id) {
-    if (!may_replace_ || !absl::StartsWith(graph_.node(id).op, "Sparse")) return;
+    const std::string& op = graph_.node(id).op;
+    if (!may_replace_ || (!absl::StartsWith(op, "Sparse") && op != "RaggedGather")) return;
     OpInstance instance = MakeInstance(graph_, id, 0);
     for (OutputRef input : graph_.node(id).inputs) {
       const Tensor* value = Value(input);

@@ -81,6 +81,45 @@ std::vector<std::pair<int, Tensor>> SplitShapes(const OpInstance& instance) {
   return shapes;
 }
 
+// Row splits of the rows that are taken, level by level as far as those before are known.
+std::vector<std::pair<int, Tensor>> GatheredSplits(const OpInstance& instance) {
+  const int levels = static_cast<int>(instance.inputs.size()) - 2;
+  const std::optional<Dims> indices = levels < 1 ? std::nullopt : ValueOf(instance, levels + 1);
+  if (!indices.has_value()) return {};
+  std::vector<std::pair<int, Tensor>> all;
+  const auto add = [&](const Dims& splits) {
+    const int output = static_cast<int>(all.size());
+    Tensor tensor(instance.outputs[output].dtype, Shape({static_cast<int64_t>(splits.size())}));
+    for (size_t i = 0; i < splits.size(); ++i) {
+      if (tensor.dtype() == DataType::kInt32) tensor.mutable_as<int32_t>()[i] = static_cast<int32_t>(splits[i]);
+      else tensor.mutable_as<int64_t>()[i] = splits[i];
+    }
+    all.emplace_back(output, std::move(tensor));
+  };
+  const Shape& table = instance.inputs[levels + 1].shape;
+  int64_t rows_before = 1;
+  for (int d = 0; d + 1 < table.rank(); ++d) {
+    rows_before *= table.dim(d);
+    Dims splits;
+    for (int64_t i = 0; i <= rows_before; ++i) splits.push_back(i * table.dim(d + 1));
+    add(splits);
+  }
+  Dims rows = *indices;
+  for (int level = 0; level < levels; ++level) {
+    const std::optional<Dims> splits = ValueOf(instance, level);
+    if (!splits.has_value()) break;
+    Dims taken = {0}, below;
+    for (int64_t row : rows) {
+      if (row < 0 || row + 1 >= static_cast<int64_t>(splits->size())) return {};
+      for (int64_t k = (*splits)[row]; k < (*splits)[row + 1]; ++k) below.push_back(k);
+      taken.push_back(static_cast<int64_t>(below.size()));
+    }
+    add(taken);
+    rows = std::move(below);
+  }
+  return all;
+}
+
 // [batch, longest] per path, of scores [time, batch, classes].
 std::vector<std::pair<int, ValueBounds>> DecodedBounds(const OpInstance& instance, const Shape& scores) {
   if (scores.rank() != 3 || scores.dim(0) < 0 || scores.dim(1) < 0) return {};
@@ -124,6 +163,7 @@ std::vector<std::pair<int, ValueBounds>> SparseShapeBounds(const OpInstance& ins
 
 std::vector<std::pair<int, Tensor>> SparseShapes(const OpInstance& instance) {
   if (instance.op == "SparseSplit") return SplitShapes(instance);
+  if (instance.op == "RaggedGather") return GatheredSplits(instance);
   std::optional<Dims> dims;
   int output = 2;
   if (instance.op == "SparseAdd") {

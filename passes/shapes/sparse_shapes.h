@@ -1,5 +1,5 @@
-// Dense shapes of sparse results: they follow from those of the operands, whatever the indices are. Shape rules of dense
-// results need them when planning.
+// Dense shapes of sparse results: they follow from those of the operands, whatever the indices are. So do row splits of ragged rows
+// that are gathered, whatever is in them. Shape rules of dense results need them when planning.
 #ifndef MILLRACE_PASSES_SHAPES_SPARSE_SHAPES_H_
 #define MILLRACE_PASSES_SHAPES_SPARSE_SHAPES_H_
 
@@ -12,7 +12,7 @@
 
 namespace millrace {
 
-// Outputs and their values, as far as input_values of the node give them.
+// Outputs that are such shapes or splits and their values, as far as input_values of the node give them.
 std::vector<std::pair<int, Tensor>> SparseShapes(const OpInstance& instance);
 // Bounds of dense shapes that depend on data: of decoded sequences and of ragged rows. Outputs and their bounds.
 std::vector<std::pair<int, ValueBounds>> SparseShapeBounds(const OpInstance& instance, absl::Span<const BoundedInput> inputs);

@@ -209,12 +209,45 @@ def scheduled_rate(v, x, y):
     return rate * tf.reduce_mean((x @ v["w"] - y) ** 2)
 
 
+def joined_rows(v, x, y):
+    """Ragged rows put behind each other, taken by their numbers, filled up."""
+    rows = tf.RaggedTensor.from_row_splits(x @ v["w"], [0, 1, 1, 4])
+    both = tf.concat([rows, 2.0 * tf.gather(rows, [2, 0, 1])], 1)
+    return tf.reduce_mean((tf.gather(both, [0, 2, 2]).to_tensor()[:, :4] - y) ** 2)
+
+
+def modes_of_a_system(v, x, y):
+    """How fast a linear system decays, by the eigenvalues of its matrix, which need not be real."""
+    values, _ = tf.linalg.eig(v["w"])
+    return tf.reduce_mean(tf.abs(values) ** 2) + tf.reduce_mean(tf.square(tf.math.real(values) + 1.0)) + tf.reduce_mean((x @ v["w"] - y) ** 2)
+
+
+def complex_volumes(v, x, y):
+    """Determinants and inverses of complex matrices, as normalising flows on phases have them."""
+    m = tf.complex(v["w"] + 2.0 * tf.eye(3), 0.3 * tf.transpose(v["w"]))
+    _, size = tf.linalg.slogdet(m)
+    z = tf.linalg.inv(m) @ tf.complex(tf.transpose(x), tf.transpose(y))
+    return tf.reduce_mean(tf.abs(z) ** 2) - 0.1 * tf.math.real(size)
+
+
+def random_crops(v, x, y):
+    """Crops of random size, rows in random order, successes counted at random."""
+    picture = tf.reshape(tf.range(108.0) / 108.0, [6, 6, 3])
+    boxes = tf.constant([[[0.1, 0.1, 0.7, 0.8]]])
+    begin, size, _ = tf.image.stateless_sample_distorted_bounding_box([6, 6, 3], boxes, [3, 4], min_object_covered=0.3)
+    crop = tf.image.resize(tf.slice(picture, begin, size)[None], [2, 2])
+    rows = tf.gather(x @ v["w"], tf.random.experimental.stateless_shuffle(tf.range(4), [5, 6]))
+    counts = tf.random.stateless_binomial([4, 3], [7, 8], 20.0, tf.sigmoid(tf.stop_gradient(rows)), output_dtype=tf.float32)
+    return tf.reduce_mean((rows * tf.reduce_mean(crop) + 0.01 * counts - y) ** 2)
+
+
 def _table():
     xy = {"x": numbers(4, 3), "y": numbers(4, 3, seed=2)}
     w = {"w": numbers(3, 3, seed=3, scale=0.6)}
     for loss in (early_break, skipped_turns, break_beside_a_loop, while_of_values, nested_python_loops, own_gradient_with_variables, recomputed_blocks,
-                 vectorized, meta_learning, looped_meta_learning, neural_ode, hutchinson, checked_and_printed, growing_array):
+                 vectorized, meta_learning, looped_meta_learning, neural_ode, hutchinson, checked_and_printed, growing_array, modes_of_a_system, complex_volumes, random_crops):
         yield loss, xy, w
+    yield joined_rows, {"x": numbers(4, 3), "y": numbers(3, 4, 3, seed=2)}, w
     yield scheduled_rate, xy, {**w, "count": np.zeros((), F32)}
     yield sparse_lookup, {"ids": np.array([3, 1, 3, 0, 5, 2], np.int32), "splits": np.array([0, 2, 3, 5, 6], np.int32), "y": numbers(4, 3)}, {"table": numbers(8, 3, seed=5)}
     yield skip_gram, {"words": np.array([3, 1, 7], np.int32), "context": np.array([[4], [0], [11]], np.int64)}, {
