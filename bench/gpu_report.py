@@ -100,6 +100,9 @@ def goals(folder):
         ratio = measured / base if base and measured else None
         yield f"{model}: step with measured convolutions over without", ratio, "stated", None if ratio is None else True
     base = step_of(folder, "resnet50.baseline.auto.0")
+    last = step_of(folder, "resnet50.last.auto.0")
+    ratio = base / last if base and last else None
+    yield "resnet50: step with channels first over channels last", ratio, "stated", None if ratio is None else True
     for budget, limit in (("80", 1.01), ("60", 1.03), ("45", 1.10)):
         step = step_of(folder, f"resnet50.planned.auto.{budget}")
         ratio = step / base if step and base else None

@@ -6,11 +6,12 @@
 // A region is nodes that can compute either way (convolutions, their gradients, normalisation, pooling, biases,
 // concatenations, slices, sums over space, elementwise ops) and pass tensors to each other. It is turned around as a whole,
 // between Transposes where tensors enter and leave it, if these move fewer bytes than it saves: cuDNN's engines for float32
-// without tensor cores copy input and output of a convolution and of its input's gradient when channels are last, and of its
-// filter's gradient when they are first (tests/cuda/dnn_plans_test.cc asks it). With TF32 and halves, the other way round.
+// without tensor cores copy input and output of a convolution and of its input's gradient when channels are last, and of some
+// filters' gradients, which are all counted, when they are first (bench/results/cuda.md). With TF32 and halves, the other way round.
 //
 // Needs: types, constants folded; before variable accesses are ordered. Establishes: the same nodes, those in such regions
-// with data_format NCHW or NCDHW, under the same names, but for those whose results are fetched: their Transposes have these. Sums over space round in another order, the same under every plan.
+// with data_format NCHW or NCDHW, under the same names, but for those whose results are fetched: their Transposes have these.
+// Sums over space round in another order, the same under every plan.
 #ifndef MILLRACE_PASSES_REWRITE_CHANNELS_FIRST_H_
 #define MILLRACE_PASSES_REWRITE_CHANNELS_FIRST_H_
 
