@@ -1,0 +1,40 @@
+# Precompiled headers: the standard library's and Abseil's are two thirds of what a source file of ours reads, so a build
+# from nothing is shorter by a fifth. ccache saves more from the second build on, but does not keep what begins with a
+# precompiled header; where it is, it goes alone, and finds the includes that a file forgot.
+set(precompile_default OFF)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(precompile_default ON)
+endif()
+option(MILLRACE_PRECOMPILE "Precompile the headers of the standard library and Abseil; by default where there is no ccache" ${precompile_default})
+
+set(MILLRACE_COMMON_HEADERS
+  <algorithm> <array> <atomic> <chrono> <cmath> <cstdint> <cstring> <functional> <limits> <map> <memory> <numeric> <optional> <set> <string>
+  <string_view> <tuple> <utility> <variant> <vector>
+  <absl/status/status.h> <absl/status/statusor.h> <absl/strings/match.h> <absl/strings/str_cat.h> <absl/strings/str_format.h>
+  <absl/strings/str_join.h> <absl/types/span.h>)
+# One takes as long as two files, and a hundred megabytes; it serves what is compiled with the same flags only.
+set(MILLRACE_FEWEST_SOURCES_TO_PRECOMPILE 6)
+
+# millrace_precompile(target [header ...]): has a target of enough sources begin with the common headers and these.
+function(millrace_precompile target)
+  get_target_property(sources ${target} SOURCES)
+  list(LENGTH sources count)
+  if(MILLRACE_PRECOMPILE AND count GREATER_EQUAL MILLRACE_FEWEST_SOURCES_TO_PRECOMPILE)
+    target_precompile_headers(${target} PRIVATE ${MILLRACE_COMMON_HEADERS} ${ARGN})
+  endif()
+endfunction()
+
+# millrace_precompile_test(target): has a test begin with the common headers and GoogleTest's, which are compiled once for all tests.
+function(millrace_precompile_test target)
+  if(NOT MILLRACE_PRECOMPILE)
+    return()
+  endif()
+  if(NOT TARGET millrace_test_headers)
+    set(source ${CMAKE_BINARY_DIR}/test_headers.cc)
+    file(CONFIGURE OUTPUT ${source} CONTENT "int main() {}\n")
+    add_executable(millrace_test_headers ${source})
+    target_link_libraries(millrace_test_headers PRIVATE millrace_test_flags)
+    target_precompile_headers(millrace_test_headers PRIVATE ${MILLRACE_COMMON_HEADERS} <gmock/gmock.h> <gtest/gtest.h>)
+  endif()
+  target_precompile_headers(${target} REUSE_FROM millrace_test_headers)
+endfunction()
