@@ -28,6 +28,8 @@ constexpr HolePolicy kPolicies[] = {
 constexpr size_t kMostReserved = 200;
 // Holes, the largest first, that are made larger by sending away what lies about them.
 constexpr size_t kHolesWidened = 32;
+// Of blocks that need not be there yet, so many are looked at for the fewest bytes; behind those the first that make room will do.
+constexpr size_t kMostEarly = 1000;
 // Units of WorkBudget: of a slot, of a block, of a block that is looked at, and for a hole that is looked for.
 constexpr int64_t kSlotWork = 4, kBlockWork = 110, kStepWork = 1, kWindowSteps = 5, kFindSteps = 50, kIdleSteps = 20;
 constexpr int64_t kInputWork = 80;  // of a block, for what all sweeps need
@@ -400,8 +402,10 @@ class Sweep {
     const int64_t limit = LimitFor(b), wanted = live_[b].bytes;
     fewest_bytes_ = kNoEnd;
     if (done_copy == kNoCopy) {
+      size_t looked_at = 0;
       for (const auto& [offset, x] : early_) {
         if (offset >= limit || fewest_bytes_ == 0) break;
+        if (++looked_at > kMostEarly && fewest_bytes_ < kNoEnd) break;
         WidenWindow(x, wanted, limit);
       }
       return fewest_;

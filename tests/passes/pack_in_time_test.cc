@@ -109,6 +109,19 @@ TEST(PackInTimeTest, WhatIsThereEarlyIsTakenBackForWhatMustBeThere) {
   EXPECT_EQ(packing.first[0], 4);
 }
 
+// Six thousand copies in came early and fill the memory; looking at all of them for each of what must be there would take 600,000 steps.
+TEST(PackInTimeTest, RoomIsTakenBackWithoutALookAtAllThatCameEarly) {
+  constexpr int32_t kEarly = 6000, kLarge = 20;
+  Blocks blocks;
+  for (int32_t k = 0; k < kEarly; ++k) blocks.push_back({64, 0, kLarge + 1, kLarge + 1, kLarge + 1, 0});
+  const int64_t of_early = PackInTimeBest(blocks, 64 * kEarly, 1).work;
+  for (int32_t k = 1; k <= kLarge; ++k) blocks.push_back(Fixed(640, k, k));
+  const TimePacking packing = PackInTimeBest(blocks, 64 * kEarly, 1);
+  EXPECT_TRUE(packing.failed.empty());
+  EXPECT_EQ(packing.failed_bytes, 0);
+  EXPECT_LT(packing.work - of_early, 300'000);
+}
+
 TEST(PackInTimeTest, CopiesOutAreAwaitedInTheirOrderAndNoMoreThanNeeded) {
   // x, y and z leave after 0 and their copies take until 9; w needs the room of two.
   Blocks blocks = {Fixed(256, 0, 9), Fixed(256, 0, 9), Fixed(256, 0, 9), Fixed(512, 4, 5)};
