@@ -240,13 +240,12 @@ class Turner {
     const bool filter = node.op == "Conv2DBackpropFilter" || node.op == "Conv3DBackpropFilterV2";
     const bool image = node.op == "Conv2D" || node.op == "Conv3D" || node.op == "Conv2DBackpropInput" || node.op == "Conv3DBackpropInputV2";
     if (!filter && !image) return 0;
-    const OutputRef one = node.inputs[filter ? 0 : forms_of(node).images[0]];
+    const OutputRef one = node.inputs[filter ? 0 : FormattedOps().at(node.op).images[0]];
     const TensorType& other = filter ? TypeOf(node.inputs[2]) : node.outputs[0];
     const double moved = 2.0 * static_cast<double>(TypeOf(one).size_bytes() + other.size_bytes());
     const bool gains = image && node.outputs[0].dtype == DataType::kFloat;
     return gains ? moved : -moved;
   }
-  static const Form& forms_of(const Node& node) { return FormattedOps().at(node.op); }
 
   static double TransposeBytes(const TensorType& type) { return 2.0 * static_cast<double>(type.size_bytes()); }
 
@@ -281,7 +280,9 @@ class Turner {
     return id.value < static_cast<int32_t>(forms_.size()) && forms_[id.value] && chosen_.count(region_[id.value]) > 0;
   }
 
-  NodeId AddConst(NodeId neighbour, const std::string& name, DataType dtype, const Shape& shape, const Ints& numbers) {
+  // `add` puts it into creation order.
+  template <typename Add>
+  NodeId AddConst(Add&& add, const std::string& name, DataType dtype, const Shape& shape, const Ints& numbers) {
     Tensor value(dtype, shape);
     for (size_t i = 0; i < numbers.size(); ++i) {
       if (dtype == DataType::kInt32) {
@@ -295,7 +296,7 @@ class Turner {
     node.op = "Const";
     node.outputs = {{dtype, shape}};
     node.attrs = AttrMap({{"dtype", dtype}, {"value", std::move(value)}});
-    const NodeId id = places_.AddBefore(graph_, neighbour, std::move(node));
+    const NodeId id = add(std::move(node));
     by_value_.push_back(0);
     return id;
   }
@@ -326,7 +327,8 @@ class Turner {
   void ReplaceNumbers(NodeId id, int input, const Ints& numbers) {
     const OutputRef old = graph_.node(id).inputs[input];
     const TensorType type = TypeOf(old);
-    const NodeId added = AddConst(id, absl::StrCat(graph_.node(old.node).name, "/channels_first"), type.dtype, type.shape, numbers);
+    const auto before = [&](Node node) { return places_.AddBefore(graph_, id, std::move(node)); };
+    const NodeId added = AddConst(before, absl::StrCat(graph_.node(old.node).name, "/channels_first"), type.dtype, type.shape, numbers);
     graph_.mutable_node(id).inputs[input] = {added, 0};
   }
 
@@ -364,20 +366,9 @@ class Turner {
     for (int64_t dim : order) shape.AddDim(type.shape.dim(static_cast<int>(dim)));
     node.outputs = {{type.dtype, shape}};
     const auto add = [&](Node added) {
-      const NodeId at = to_first ? places_.AddBefore(graph_, consumer, std::move(added))
-                                 : places_.AddAfter(graph_, image.node, std::move(added));
-      return at;
+      return to_first ? places_.AddBefore(graph_, consumer, std::move(added)) : places_.AddAfter(graph_, image.node, std::move(added));
     };
-    Node perm;
-    perm.name = absl::StrCat(name, "/perm");
-    perm.op = "Const";
-    Tensor value(DataType::kInt32, Shape({rank}));
-    for (int i = 0; i < rank; ++i) value.mutable_as<int32_t>()[i] = static_cast<int32_t>(order[i]);
-    perm.outputs = {{DataType::kInt32, Shape({rank})}};
-    perm.attrs = AttrMap({{"dtype", DataType::kInt32}, {"value", std::move(value)}});
-    const NodeId perm_id = add(std::move(perm));
-    by_value_.push_back(0);
-    node.inputs = {image, {perm_id, 0}};
+    node.inputs = {image, {AddConst(add, absl::StrCat(name, "/perm"), DataType::kInt32, Shape({rank}), order), 0}};
     const NodeId id = add(std::move(node));
     by_value_.push_back(uint64_t{1} << 1);  // the permutation
     transposed_.emplace(image, id);
