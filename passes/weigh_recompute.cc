@@ -73,7 +73,7 @@ class Weigher {
     double seconds = 0;
     for (const Candidate& candidate : candidates_) {
       const Gap& gap = gaps_.gaps[candidate.gap];
-      seconds += Copies(gap) * CopySeconds(gap);
+      seconds += Copies(gap) * gaps_.in_seconds(gap.storage);
     }
     return seconds;
   }
@@ -141,7 +141,7 @@ class Weigher {
     for (size_t c = 0; c < chains.size(); ++c) {
       if (!chains[c].possible) continue;
       const Gap& gap = gaps_.gaps[gap_of[c]];
-      const double copies = Copies(gap) * CopySeconds(gap);
+      const double copies = Copies(gap) * gaps_.in_seconds(gap.storage);
       candidates_.push_back({gap_of[c], std::move(chains[c]), 0});
       candidates_.back().price = candidates_.back().chain.seconds / copies;
     }
@@ -164,10 +164,6 @@ class Weigher {
   }
 
   static double Copies(const Gap& gap) { return gap.last_write >= 0 ? 2 : 1; }
-  // Of the copy in.
-  double CopySeconds(const Gap& gap) const {
-    return gaps_.copy_latency + static_cast<double>(access_.storages[gap.storage].size_bytes) * gaps_.seconds_per_byte_in;
-  }
 
   // With the first `count` candidates, at the price of the last of them.
   Weighed Weigh(size_t count) {

@@ -56,6 +56,10 @@ struct GapGraph {
   int64_t largest_working_set() const {
     return working_set.empty() ? 0 : *std::max_element(working_set.begin(), working_set.end());
   }
+  // Of a copy, with its latency.
+  double out_seconds(int32_t storage) const { return copy_latency + bytes_of(storage) * seconds_per_byte_out; }
+  double in_seconds(int32_t storage) const { return copy_latency + bytes_of(storage) * seconds_per_byte_in; }
+  double bytes_of(int32_t storage) const { return static_cast<double>(graph->storages[storage].size_bytes); }
   // The operation that runs at time t without stalls, in [0, n].
   int32_t OperationAt(double t) const;
 

@@ -42,9 +42,7 @@ bool IdleStays::Find(int32_t b, int32_t slot, IdleTime& time) const {
   if (next == uses.begin() || next == uses.end() || std::prev(next)->operation == slot) return false;
   const Gap& gap = gaps_.gaps[gaps_.first_gap[s] + (next - uses.begin()) - 1];
   if (gap.overwritten) return false;
-  const auto bytes = static_cast<double>(info.size_bytes);
-  const double out = gap.last_write < 0 ? 0 : gaps_.copy_latency + bytes * gaps_.seconds_per_byte_out;
-  const double in = gaps_.copy_latency + bytes * gaps_.seconds_per_byte_in;
+  const double out = gap.last_write < 0 ? 0 : gaps_.out_seconds(s), in = gaps_.in_seconds(s);
   // What the copies take, and what of it operations have to wait for even if no other copy is in the way.
   const double since_write = gap.last_write < 0 ? 0 : gaps_.start[slot] - gaps_.start[gap.last_write + 1];
   const double until_use = gaps_.start[gap.before] - gaps_.start[slot + 1];

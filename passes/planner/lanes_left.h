@@ -1,4 +1,5 @@
-// What decisions leave to the lanes, and how long a step takes at least for that: no trial, packing or placement of these decisions is faster.
+// What decisions leave to the lanes, and how long a step takes at least for that: no trial, packing or placement of these
+// decisions is faster.
 #ifndef MILLRACE_PASSES_PLANNER_LANES_LEFT_H_
 #define MILLRACE_PASSES_PLANNER_LANES_LEFT_H_
 
@@ -26,11 +27,11 @@ struct LanesLeft {
     rest.assign(n + 1, 0);
     std::vector<double> out_after(n + 1, 0);
     for (const SwapDecision& d : decisions) {
-      if (d.copy_out) out_after[d.out_after + 1] += OutSeconds(gaps, d.storage);
-      if (d.copy_in && d.before != SwapDecision::kToHost) AddIn(d.before, InSeconds(gaps, d.storage));
+      if (d.copy_out) out_after[d.out_after + 1] += gaps.out_seconds(d.storage);
+      if (d.copy_in && d.before != SwapDecision::kToHost) AddIn(d.before, gaps.in_seconds(d.storage));
     }
     for (int32_t fetch : gaps.graph->fetches) {
-      for (const Access& access : gaps.graph->of(fetch)) out_after[fetch + 1] += OutSeconds(gaps, access.storage);
+      for (const Access& access : gaps.graph->of(fetch)) out_after[fetch + 1] += gaps.out_seconds(access.storage);
     }
     for (int32_t i = n - 1; i >= 0; --i) {
       out += out_after[i + 1];
@@ -54,13 +55,6 @@ struct LanesLeft {
   static int64_t Work(const GapGraph& gaps, size_t decisions) {
     constexpr int64_t kLookWork = 6;
     return kLookWork * (gaps.num_operations() + static_cast<int64_t>(decisions));
-  }
-
-  static double OutSeconds(const GapGraph& gaps, int32_t storage) {
-    return gaps.copy_latency + static_cast<double>(gaps.graph->storages[storage].size_bytes) * gaps.seconds_per_byte_out;
-  }
-  static double InSeconds(const GapGraph& gaps, int32_t storage) {
-    return gaps.copy_latency + static_cast<double>(gaps.graph->storages[storage].size_bytes) * gaps.seconds_per_byte_in;
   }
 
   // Of the whole step.

@@ -118,9 +118,6 @@ class Replay {
   int64_t Bytes(int32_t storage) const { return AlignUp(graph_.storages[storage].size_bytes); }
   double Raw(int32_t storage) const { return static_cast<double>(graph_.storages[storage].size_bytes); }
 
-  double OutSeconds(int32_t storage) const { return LanesLeft::OutSeconds(gaps_, storage); }
-  double InSeconds(int32_t storage) const { return LanesLeft::InSeconds(gaps_, storage); }
-
   // Of the step: each lane goes on from here with what it has still to do; looked at thoroughly at a few operations.
   double LeastSeconds() {
     const double out = out_end_ == kNever ? now_ : out_end_;
@@ -311,8 +308,8 @@ class Replay {
 
   bool StartOut() {
     if (outs_.empty()) return false;
-    out_end_ = now_ + OutSeconds(outs_.front());
-    left_.out -= OutSeconds(outs_.front());
+    out_end_ = now_ + gaps_.out_seconds(outs_.front());
+    left_.out -= gaps_.out_seconds(outs_.front());
     return true;
   }
 
@@ -330,8 +327,8 @@ class Replay {
       decisions_[k].anchor = done_;
       decisions_[k].order = next_order_++;
       arriving_ = k;
-      in_end_ = now_ + InSeconds(d.storage);
-      left_.BeginIn(d.before, InSeconds(d.storage));
+      in_end_ = now_ + gaps_.in_seconds(d.storage);
+      left_.BeginIn(d.before, gaps_.in_seconds(d.storage));
       ins_.erase(it);
       return true;
     }
@@ -462,7 +459,7 @@ class Replay {
     const bool copy_now = !state.host_has_it && d.copy_in;
     decisions_.push_back(d);
     if (copy_now) {
-      left_.out += OutSeconds(s);
+      left_.out += gaps_.out_seconds(s);
       QueueOut(k);
     }
     if (d.copy_in) AwaitAgain(k);
@@ -480,7 +477,7 @@ class Replay {
   void AwaitAgain(int32_t k) {
     const SwapDecision& d = decisions_[k];
     ++missing_[d.before];
-    left_.AddIn(d.before, InSeconds(d.storage));
+    left_.AddIn(d.before, gaps_.in_seconds(d.storage));
     if (d.before == done_) return QueueIn(k);
     const double latest = gaps_.start[d.before] - kEvictedSlack * gaps_.compute_seconds() -
                           Raw(d.storage) * gaps_.seconds_per_byte_in;
@@ -491,7 +488,7 @@ class Replay {
   Placement Finish() {
     double out = out_end_ == kNever ? now_ : out_end_;
     for (size_t k = out_end_ == kNever ? 0 : 1; k < outs_.size(); ++k) {
-      out += OutSeconds(outs_[k]);
+      out += gaps_.out_seconds(outs_[k]);
     }
     Placement placement;
     placement.step_seconds = std::max({now_, out, in_end_ == kNever ? 0.0 : in_end_});

@@ -97,12 +97,8 @@ class Relaxation {
 
   double FedSeconds() const {
     double seconds = 0;
-    for (const Gap& gap : gaps_.gaps) seconds += gap.feed ? CopyIn(gap) : 0;
+    for (const Gap& gap : gaps_.gaps) seconds += gap.feed ? gaps_.in_seconds(gap.storage) : 0;
     return seconds;
-  }
-
-  double CopyIn(const Gap& gap) const {
-    return gaps_.copy_latency + static_cast<double>(gaps_.graph->storages[gap.storage].size_bytes) * gaps_.seconds_per_byte_in;
   }
 
   // What all pay at these prices; and at every operation, how many bytes more than the budget are there then.
@@ -121,7 +117,7 @@ class Relaxation {
       const double stay = bytes * (gap.home ? until_[n_] + between : between);
       // What is used after `from` and not before, or left before it, is away then, or there, which costs its bytes there, and away later.
       const bool early = from != kWholeStep && gap.before <= from, late = gap.home || gap.after < from;
-      const double copy = gap.overwritten || early ? 0 : CopyIn(gap);
+      const double copy = gap.overwritten || early ? 0 : gaps_.in_seconds(gap.storage);
       const double there = from != kWholeStep && late ? bytes * prices_[from] : copy;
       paid += std::min({stay, copy, there});
       if (stay <= std::min(copy, there)) {
