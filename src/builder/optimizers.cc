@@ -7,8 +7,15 @@
 namespace millrace {
 namespace {
 
+// The name, or name_1, name_2, … where a node has it: a graph may hold several optimizers, each with state of its own.
+std::string FreeName(const GraphBuilder& b, const std::string& name) {
+  std::string free = name;
+  for (int suffix = 1; b.graph().Find(free).valid(); ++suffix) free = absl::StrCat(name, "_", suffix);
+  return absl::StrCat("/", free);
+}
+
 Variable Slot(GraphBuilder& b, const Variable& variable, const char* name, double value) {
-  return b.AddState(absl::StrCat("/", variable.name(), "/", name), variable.shape(), init::Constant(value),
+  return b.AddState(FreeName(b, absl::StrCat(variable.name(), "/", name)), variable.shape(), init::Constant(value),
                     variable.type().dtype);
 }
 
@@ -63,8 +70,8 @@ class AdamOptimizer final : public Optimizer {
   Operation Apply(GraphBuilder& b, const Variable& variable, const Output& gradient) override {
     const DataType dtype = variable.type().dtype;
     if (!power1_.valid()) {
-      power1_ = b.AddState("/beta1_power", Shape(), init::Constant(beta1_), dtype);
-      power2_ = b.AddState("/beta2_power", Shape(), init::Constant(beta2_), dtype);
+      power1_ = b.AddState(FreeName(b, "beta1_power"), Shape(), init::Constant(beta1_), dtype);
+      power2_ = b.AddState(FreeName(b, "beta2_power"), Shape(), init::Constant(beta2_), dtype);
       read1_ = power1_.Read();
       read2_ = power2_.Read();
     }

@@ -71,6 +71,33 @@ TEST(Optimizers, AdamMovesByTheRateAndItsPowersGoOn) {
   EXPECT_THAT(Values(trained, "beta2_power"), ElementsAre(FloatNear(0.31640625f, 1e-7f)));
 }
 
+TEST(Optimizers, SeveralInOneGraphHaveStateOfTheirOwn) {
+  for (const char* kind : {"momentum", "adam", "rmsprop", "adagrad"}) {
+    SCOPED_TRACE(kind);
+    GraphBuilder b;
+    const Variable w = b.AddVariable("w", {1, 2}, init::Ones());
+    const Output loss = ops::Sum(w * w, {}, false, "loss"), other = ops::Sum(w * w * w, {}, false, "other");
+    Minimize(b, *MakeOptimizer(kind, 0.1, 0), loss, "train");
+    Minimize(b, *MakeOptimizer(kind, 0.1, 0), other, "train_other");
+    b.AddInit("init");
+    const absl::StatusOr<Graph> graph = std::move(b).Build();
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    testing::GraphInterpreter interpreter(*graph);
+    ASSERT_TRUE(interpreter.Run({}, {}, {"init"}).ok());
+    std::map<std::string, std::vector<float>> before;  // tensors share their bytes
+    for (const auto& [name, tensor] : interpreter.variables()) before[name] = {tensor.as<float>().begin(), tensor.as<float>().end()};
+    ASSERT_TRUE(interpreter.Run({}, {}, {"train_other"}).ok());
+    int changed = 0;
+    for (const auto& [name, value] : before) {
+      const absl::Span<const float> after = interpreter.variables().at(name).as<float>();
+      const bool same = std::equal(value.begin(), value.end(), after.begin(), after.end());
+      EXPECT_TRUE(same || name == "w" || name.ends_with("_1")) << name;
+      if (!same) ++changed;
+    }
+    EXPECT_GE(changed, 2);
+  }
+}
+
 TEST(Optimizers, AdamWDecaysApartFromTheGradient) {
   const Trained trained = TrainLinear(AdamW(0.1, 0.5, 0.5, 0.75, 0), 1);
   ASSERT_TRUE(trained.status.ok()) << trained.status;
