@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <set>
 #include <string>
 
@@ -265,7 +266,11 @@ absl::Status Executor::RunStep(absl::Span<const Tensor> feeds, std::vector<Tenso
   std::vector<void*> fetch_data;
   for (const PlanFetch& fetch : plan().fetches) {
     const bool copied = fetch.value.empty() && has_data;
-    fetched.push_back(copied ? Tensor(fetch.type.dtype, fetch.type.shape) : fetch.value);
+    try {
+      fetched.push_back(copied ? Tensor(fetch.type.dtype, fetch.type.shape) : fetch.value);
+    } catch (const std::bad_alloc&) {
+      return absl::ResourceExhaustedError(absl::StrCat("no memory for fetch '", fetch.name, "' of ", fetch.type.size_bytes(), " bytes"));
+    }
     fetch_data.push_back(copied ? fetched.back().mutable_data() : nullptr);
   }
 

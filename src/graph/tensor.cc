@@ -3,11 +3,16 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <new>
+#include <stdexcept>
 
+#include "absl/strings/str_cat.h"
 #include "graph/float16.h"
 
 namespace millrace {
 namespace {
+
+constexpr int64_t kMostBytes = int64_t{1} << 60;
 
 template <typename T>
 T At(const Tensor& tensor, int64_t i) {
@@ -37,12 +42,19 @@ Result ElementAt(const Tensor& tensor, int64_t i) {
 }  // namespace
 
 Tensor::Tensor(DataType dtype, Shape shape) : type_{dtype, std::move(shape)} {
+  for (const int64_t size : type_.shape.dims()) {
+    if (size < 0) throw std::invalid_argument(absl::StrCat("a tensor of type ", type_.ToString(), ", whose shape is not known"));
+  }
+  // Sizes that are no number saturate; what the standard's containers throw then, this throws.
   if (dtype == DataType::kString) {
-    strings_ = std::make_shared<std::vector<std::string>>(type_.shape.num_elements());
+    if (num_elements() > kMostBytes / static_cast<int64_t>(sizeof(std::string))) throw std::bad_alloc();
+    strings_ = std::make_shared<std::vector<std::string>>(num_elements());
     return;
   }
-  const int64_t bytes = AlignUp(std::max<int64_t>(type_.size_bytes(), 1));
+  if (size_bytes() > kMostBytes) throw std::bad_alloc();
+  const int64_t bytes = AlignUp(std::max<int64_t>(size_bytes(), 1));
   void* data = std::aligned_alloc(kTensorAlignment, bytes);
+  if (data == nullptr) throw std::bad_alloc();
   std::memset(data, 0, bytes);
   data_ = std::shared_ptr<void>(data, std::free);
 }

@@ -1,0 +1,40 @@
+#include "millrace/tensor.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <new>
+#include <stdexcept>
+
+namespace millrace {
+namespace {
+
+TEST(TensorTest, WhatNoMemoryHoldsThrows) {
+  for (const DataType dtype : {DataType::kFloat, DataType::kUint8, DataType::kString}) {
+    EXPECT_THROW(Tensor(dtype, {int64_t{1} << 62}), std::bad_alloc);
+    EXPECT_THROW(Tensor(dtype, {int64_t{1} << 61, 3}), std::bad_alloc);
+    EXPECT_THROW(Tensor(dtype, {int64_t{1} << 40, int64_t{1} << 40}), std::bad_alloc);
+  }
+  EXPECT_EQ(Tensor(DataType::kFloat, {int64_t{1} << 40, int64_t{1} << 40, 0}).num_elements(), 0);
+}
+
+TEST(TensorTest, MemoryThatIsRefusedThrows) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer needs addresses of its own";
+#endif
+  rlimit former;
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &former), 0);
+  const rlimit small{rlim_t{32} << 30, former.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &small), 0);
+  EXPECT_THROW(Tensor(DataType::kUint8, {int64_t{33} << 30}), std::bad_alloc);
+  setrlimit(RLIMIT_AS, &former);
+}
+
+TEST(TensorTest, AShapeThatIsNotKnownThrows) {
+  EXPECT_THROW(Tensor(DataType::kFloat, {-1, 3}), std::invalid_argument);
+  EXPECT_THROW(Tensor(DataType::kString, {-1, -1}), std::invalid_argument);
+  EXPECT_EQ(Tensor(DataType::kFloat, {2, 3}).size_bytes(), 24);
+}
+
+}  // namespace
+}  // namespace millrace
