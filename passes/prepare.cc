@@ -165,8 +165,9 @@ absl::StatusOr<UnrollResult> ExpandCalls(Graph& graph, const OpRegistry& ops, Ke
   std::vector<std::string> effects;
   const ConditionalForm form = unroll.choose_branches ? ConditionalForm::kSwitches : ConditionalForm::kSimplest;
   // Conditionals with pure branches become calls, and calls may hold conditionals.
+  const int64_t max_inlined = MostInlinedNodes(graph, unroll.max_nodes);
   for (bool lowered = true; lowered;) {
-    MR_ASSIGN_OR_RETURN(const InlineResult inlined, InlineFunctions(graph, ops));
+    MR_ASSIGN_OR_RETURN(const InlineResult inlined, InlineFunctions(graph, ops, max_inlined));
     effects.insert(effects.end(), inlined.effects.begin(), inlined.effects.end());
     MR_ASSIGN_OR_RETURN(lowered, LowerConditionals(graph, ops, form));
   }

@@ -12,8 +12,7 @@
 namespace millrace {
 namespace {
 
-constexpr int kMaxDepth = 100;                // of calls in calls: more is recursion
-constexpr int64_t kMaxNodes = 50'000'000;     // of the result: calls in calls multiply
+constexpr int kMaxDepth = 100;  // of calls in calls: more is recursion
 
 // One graph being copied into the result: the main one, or a function's body for one call.
 struct Frame {
@@ -32,7 +31,8 @@ struct Frame {
 
 class Inliner {
  public:
-  Inliner(const Graph& graph, const OpRegistry& ops) : ops_(ops), library_(graph.library()) {
+  Inliner(const Graph& graph, const OpRegistry& ops, int64_t max_nodes)
+      : ops_(ops), max_nodes_(max_nodes), library_(graph.library()) {
     result_.producer_version = graph.producer_version;
     result_.set_library(library_);
     result_.Reserve(graph.num_nodes());
@@ -71,6 +71,8 @@ class Inliner {
   void AddEntries(const Frame& frame);
 
   const OpRegistry& ops_;
+  const int64_t max_nodes_;
+  int64_t added_ = 0;  // nodes of bodies, and calls
   std::shared_ptr<const Graph::Library> library_;
   std::deque<Frame> frames_;  // addresses are kept; a caller comes before its calls
   Graph result_;
@@ -212,14 +214,17 @@ absl::Status Inliner::CopyNodes(Frame& frame, const std::string& prefix) {
       frame.results[node.attrs.GetOr<int64_t>("index", 0)] = NodeId{i};
       continue;
     }
+    // A call is counted when it is entered: bodies that hold calls alone multiply as well.
     const AttrMap* attrs = nullptr;
     MR_ASSIGN_OR_RETURN(const Function* function, CalledFunction(frame, node, &attrs));
+    if (frame.function != nullptr || function != nullptr) ++added_;
+    if (added_ > max_nodes_) {
+      return absl::ResourceExhaustedError(absl::StrCat("node '", prefix, node.name, "' (", node.op, "): calls in calls make the graph ",
+                                                       "larger by more than ", max_nodes_, " nodes (--max_unrolled_nodes)"));
+    }
     if (function != nullptr) {
       MR_RETURN_IF_ERROR(CopyCall(frame, NodeId{i}, *function, *attrs, prefix));
       continue;
-    }
-    if (result_.num_ids() >= kMaxNodes) {
-      return AtCall(node, absl::StrCat("inlined calls make more than ", kMaxNodes, " nodes"));
     }
     Node copy = node;
     copy.name = absl::StrCat(prefix, node.name);
@@ -340,9 +345,15 @@ bool SpeaksOfFunctions(const Node& node) {
   });
 }
 
-absl::StatusOr<InlineResult> InlineFunctions(Graph& graph, const OpRegistry& ops) {
+int64_t MostInlinedNodes(const Graph& graph, int64_t beyond) {
+  if (graph.library() == nullptr) return beyond;
+  for (const auto& [name, function] : *graph.library()) beyond += function.body->num_nodes();
+  return beyond;
+}
+
+absl::StatusOr<InlineResult> InlineFunctions(Graph& graph, const OpRegistry& ops, int64_t max_nodes) {
   if (!MayHoldCalls(graph)) return InlineResult();
-  Inliner inliner(graph, ops);
+  Inliner inliner(graph, ops, max_nodes);
   MR_ASSIGN_OR_RETURN(InlineResult result, inliner.Run());
   result.changed = inliner.has_calls();
   if (result.changed) graph = inliner.TakeResult();

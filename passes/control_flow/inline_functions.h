@@ -34,9 +34,14 @@ struct InlineResult {
   std::vector<std::string> effects;
 };
 
+// How many nodes calls may add: what the library holds, once, and `beyond` (PlanningOptions::max_unrolled_nodes). Calls in
+// calls multiply: forty functions of two calls each are 2^40.
+int64_t MostInlinedNodes(const Graph& graph, int64_t beyond);
+
 // `ops`: a name that is an op there is not a call by name. InvalidArgument names the call: a function that the
-// library lacks, another number of arguments, a parameter without a value, recursion.
-absl::StatusOr<InlineResult> InlineFunctions(Graph& graph, const OpRegistry& ops);
+// library lacks, another number of arguments, a parameter without a value, recursion. ResourceExhausted when bodies and
+// calls are more than `max_nodes`.
+absl::StatusOr<InlineResult> InlineFunctions(Graph& graph, const OpRegistry& ops, int64_t max_nodes);
 
 // Whether an attribute names a function or a parameter of one.
 bool SpeaksOfFunctions(const Node& node);

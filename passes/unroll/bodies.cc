@@ -80,7 +80,7 @@ absl::StatusOr<const Body*> Bodies::OfFunction(const Graph& graph, const Node& n
   expanded.set_library(graph.library());
   std::vector<std::string> controls = found->second.control_rets;
   for (bool lowered = true; lowered;) {
-    MR_RETURN_IF_ERROR(InlineFunctions(expanded, ops_).status());
+    MR_RETURN_IF_ERROR(InlineFunctions(expanded, ops_, MostInlinedNodes(expanded, max_nodes_)).status());
     MR_ASSIGN_OR_RETURN(lowered, LowerConditionals(expanded, ops_, ConditionalForm::kSwitches));
   }
   MR_RETURN_IF_ERROR(LowerCollectives(expanded).status());

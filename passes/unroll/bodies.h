@@ -26,7 +26,8 @@ struct Body {
 
 class Bodies {
  public:
-  explicit Bodies(const OpRegistry& ops) : ops_(ops) {}
+  // `max_nodes`: what calls of one body may add (MostInlinedNodes).
+  Bodies(const OpRegistry& ops, int64_t max_nodes) : ops_(ops), max_nodes_(max_nodes) {}
   absl::StatusOr<std::unique_ptr<Body>> OfGraph(Graph graph);
   // The function that attribute `attr` of a node names.
   absl::StatusOr<const Body*> OfFunction(const Graph& graph, const Node& node, const char* attr);
@@ -35,6 +36,7 @@ class Bodies {
 
  private:
   const OpRegistry& ops_;
+  const int64_t max_nodes_;
   std::map<std::string, std::unique_ptr<Body>> functions_;
   int depth_ = 0;
 };

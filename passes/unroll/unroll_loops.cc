@@ -50,7 +50,7 @@ struct Run {
 class Unroller {
  public:
   Unroller(const Graph& graph, const OpRegistry& ops, KernelOracle& oracle, const UnrollOptions& options)
-      : ops_(ops), most_turns_(options.max_nodes), bodies_(ops),
+      : ops_(ops), most_turns_(options.max_nodes), bodies_(ops, options.max_nodes),
         out_(graph, ops, oracle, options.variable_types, options.max_nodes, options.questions), guards_(out_), arrays_(out_) {}
 
   absl::StatusOr<UnrollResult> UnrollGraph(Graph& graph) {

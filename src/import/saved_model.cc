@@ -13,6 +13,7 @@
 #include "import/graph_import.h"
 #include "import/tensor_proto.h"
 #include "millrace/op.h"
+#include "millrace/options.h"
 #include "millrace/status.h"
 #include "passes/control_flow/inline_functions.h"
 #include "passes/rewrite/prune.h"
@@ -146,7 +147,7 @@ absl::StatusOr<std::map<std::string, std::string>> CheckpointKeys(const Graph& g
     restore.feeds[saver.filename_tensor_name()] = {DataType::kString, Shape()};
   }
   MR_ASSIGN_OR_RETURN(Graph flat, Prune(graph, restore));
-  MR_RETURN_IF_ERROR(InlineFunctions(flat, OpRegistry::Builtin()).status());
+  MR_RETURN_IF_ERROR(InlineFunctions(flat, OpRegistry::Builtin(), MostInlinedNodes(flat, PlanningOptions().max_unrolled_nodes)).status());
   for (int32_t i = 0; i < flat.num_ids(); ++i) {
     const Node& assign = flat.node(NodeId{i});
     if ((assign.op != "AssignVariableOp" && assign.op != "Assign") || assign.inputs.size() != 2) continue;
