@@ -1,6 +1,7 @@
 #include "runtime/op_evaluator.h"
 
 #include "absl/strings/str_cat.h"
+#include "graph/exceptions.h"
 #include "millrace/status.h"
 
 namespace millrace {
@@ -39,7 +40,7 @@ absl::StatusOr<std::vector<Tensor>> EvaluateOp(const OpDef& def, const KernelReg
   if (factory == nullptr) {
     return absl::UnimplementedError(absl::StrCat("no kernel of op '", instance.op, "' (node '", instance.name, "')"));
   }
-  MR_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, (*factory)(instance));
+  MR_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, WithoutExceptions([&] { return (*factory)(instance); }));
   std::vector<Tensor> outputs;
   for (const TensorType& type : instance.outputs) {
     if (!type.shape.fully_known()) {
@@ -68,7 +69,7 @@ absl::StatusOr<std::vector<Tensor>> EvaluateOp(const OpDef& def, const KernelReg
   context.parallel = parallel != nullptr ? parallel : &serial;
   context.initialized = initialized_inputs.data();
   context.output_shapes = shapes.data();
-  MR_RETURN_IF_ERROR(kernel->Run(context));
+  MR_RETURN_IF_ERROR(WithoutExceptions([&] { return kernel->Run(context); }));
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (shapes[i] != outputs[i].shape()) outputs[i] = outputs[i].Reshaped(shapes[i]);
   }

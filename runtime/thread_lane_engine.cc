@@ -15,6 +15,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "graph/exceptions.h"
 #include "plan/step_order.h"
 #include "runtime/disk_tier.h"
 #include "runtime/lane_counter.h"
@@ -279,7 +280,7 @@ absl::Status ThreadLaneEngine::RunOp(int32_t l, int64_t step) {
   }
   const bool trace = recording_;
   if (trace) record.trace[step].start_seconds = Now();
-  absl::Status status = program_.RunOp(op);
+  absl::Status status = WithoutExceptions([&] { return program_.RunOp(op); });
   if (trace) record.trace[step].end_seconds = Now();
   program_.MarkWrites(lane, op, status.ok());
   return status;

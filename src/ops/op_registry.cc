@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "graph/exceptions.h"
 #include "millrace/guard.h"
 #include "ops/register.h"
 
@@ -29,7 +30,11 @@ const TensorType& InferenceContext::NoInput() {
 }
 
 absl::Status OpDef::InferShapes(InferenceContext& context) const {
-  const absl::Status ruled = shape(context);
+  absl::Status ruled = WithoutExceptions([&] { return shape(context); });
+  if (absl::IsInternal(ruled)) {
+    ruled = absl::InternalError(absl::StrCat("node '", std::string(context.node_name()), "' (", std::string(context.op()),
+                                             "): the shape rule ", ruled.message()));
+  }
   const absl::Status read = context.ExpectInputsRead();
   return read.ok() ? ruled : read;
 }

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <utility>
 
+#include "graph/exceptions.h"
 #include "millrace/status.h"
 
 namespace millrace {
@@ -63,7 +64,8 @@ void Replanner::AddStep(const StepStats& stats, double seconds, const CompileFun
 }
 
 void Replanner::Plan(const CompileFunction& compile) {
-  found_ = [&]() -> absl::StatusOr<Replanned> {
+  // Rules of the embedding program's ops run here, too, and nobody above this thread would catch what they throw.
+  found_ = WithoutExceptions([&]() -> absl::StatusOr<Replanned> {
     const auto start = std::chrono::steady_clock::now();
     const Machine machine = WithMeasuredLinks(settings_.machine, *times_, settings_.link_gbps);
     Replanned found;
@@ -82,7 +84,7 @@ void Replanner::Plan(const CompileFunction& compile) {
     }
     found.plan = std::make_shared<const ExecutionPlan>(std::move(present));
     return found;
-  }();
+  });
   done_ = true;
 }
 

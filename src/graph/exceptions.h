@@ -1,0 +1,28 @@
+// Millrace's own errors are statuses. Code of an embedding program (kernels, their factories, shape rules) may throw all
+// the same, and lanes that wait for each other would then wait for ever.
+#ifndef MILLRACE_SRC_GRAPH_EXCEPTIONS_H_
+#define MILLRACE_SRC_GRAPH_EXCEPTIONS_H_
+
+#include <exception>
+#include <type_traits>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace millrace {
+
+// What `call` returns, a Status or a StatusOr; Internal with the exception's words where it throws.
+template <typename Call>
+std::invoke_result_t<Call> WithoutExceptions(Call&& call) {
+  try {
+    return call();
+  } catch (const std::exception& error) {
+    return absl::InternalError(absl::StrCat("threw an exception: ", error.what()));
+  } catch (...) {
+    return absl::InternalError("threw something that is no std::exception");
+  }
+}
+
+}  // namespace millrace
+
+#endif  // MILLRACE_SRC_GRAPH_EXCEPTIONS_H_
