@@ -1,14 +1,17 @@
 #include "session/checks.h"
 
 #include <cstdint>
+#include <limits>
 #include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 #include "graph/device_spec.h"
 #include "millrace/status.h"
 #include "passes/strategy.h"
+#include "passes/swaps/swap_tflms.h"
 #include "session/signature_key.h"
 
 namespace millrace {
@@ -32,12 +35,77 @@ absl::Status CheckDevices(const SessionOptions& options) {
       absl::StrCat(budgets, " memory budgets for ", planning.num_devices(), " devices, expected one each"));
 }
 
+// A field of the options with the least and the most that it may be. NaN is neither.
+struct Range {
+  const char* field;
+  double value;
+  double least;
+  double most = std::numeric_limits<double>::max();
+};
+
+absl::Status CheckRanges(absl::Span<const Range> ranges) {
+  for (const Range& range : ranges) {
+    if (range.value >= range.least && range.value <= range.most) continue;
+    const std::string most = range.most < std::numeric_limits<double>::max() ? absl::StrCat(" to ", range.most) : " or more";
+    return absl::InvalidArgumentError(absl::StrCat(range.field, " is ", range.value, ", expected ", range.least, most));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPlanning(const PlanningOptions& planning) {
+  const auto of = [](int64_t value) { return static_cast<double>(value); };
+  MR_RETURN_IF_ERROR(FindStrategy(planning.strategy).status());
+  MR_RETURN_IF_ERROR(CheckRanges({
+      {"planning.partition_size", of(planning.partition_size), 0},
+      {"planning.swap_distance", of(planning.swap_distance), 0},
+      {"planning.max_unrolled_nodes", of(planning.max_unrolled_nodes), 1},
+      {"planning.min_swap_bytes", of(planning.min_swap_bytes), 0},
+      {"planning.occupancy_threshold", planning.occupancy_threshold, 0, 1},
+      {"planning.update_part_bytes", of(planning.update_part_bytes), of(PlanningOptions::kAutoBytes)},
+      {"planning.plan_seconds", planning.plan_seconds, 0},
+      {"planning.device_memory_bytes", of(planning.device_memory_bytes), 0},
+      {"planning.host_memory_bytes", of(planning.host_memory_bytes), 0},
+  }));
+  if (planning.occupancy_threshold == 0) return absl::InvalidArgumentError("planning.occupancy_threshold is 0, expected more");
+  for (const int64_t budget : planning.device_memory_bytes_of) {
+    MR_RETURN_IF_ERROR(CheckRanges({{"planning.device_memory_bytes_of", of(budget), 0}}));
+  }
+  return CheckTflmsOptions(planning.tflms);
+}
+
+absl::Status CheckMachine(const Machine& machine) {
+  constexpr double kLeastRate = 1;
+  return CheckRanges({
+      {"machine.device_memory_bytes", static_cast<double>(machine.device_memory_bytes), 0},
+      {"machine.host_memory_bytes", static_cast<double>(machine.host_memory_bytes), 0},
+      {"machine.flops_per_second", machine.flops_per_second, kLeastRate},
+      {"machine.memory_bytes_per_second", machine.memory_bytes_per_second, kLeastRate},
+      {"machine.to_host_bytes_per_second", machine.to_host_bytes_per_second, kLeastRate},
+      {"machine.to_device_bytes_per_second", machine.to_device_bytes_per_second, kLeastRate},
+      {"machine.disk_bytes_per_second", machine.disk_bytes_per_second, kLeastRate},
+      {"machine.copy_latency_seconds", machine.copy_latency_seconds, 0},
+      {"machine.launch_seconds", machine.launch_seconds, 0},
+      {"machine.disk_latency_seconds", machine.disk_latency_seconds, 0},
+  });
+}
+
 }  // namespace
 
 absl::Status CheckOptions(const SessionOptions& options) {
-  MR_RETURN_IF_ERROR(FindStrategy(options.planning.strategy).status());
-  if (options.planning.device_memory_bytes < 0 || options.planning.host_memory_bytes < 0) {
-    return absl::InvalidArgumentError("a memory budget is negative, expected a size in bytes");
+  constexpr double kMostThreads = 4096;
+  MR_RETURN_IF_ERROR(CheckPlanning(options.planning));
+  MR_RETURN_IF_ERROR(CheckMachine(options.machine));
+  MR_RETURN_IF_ERROR(CheckRanges({
+      {"threads", static_cast<double>(options.threads), 0, kMostThreads},
+      {"link_gbps", options.link_gbps, 0},
+      {"disk_gbps", options.disk_gbps, 0},
+      {"replan.skipped_steps", static_cast<double>(options.replan.skipped_steps), 0},
+      {"replan.measured_steps", static_cast<double>(options.replan.measured_steps), 1},
+      {"replan.least_gain", options.replan.least_gain, std::numeric_limits<double>::lowest()},
+  }));
+  const std::string& graph = options.cuda_graph;
+  if (graph != "auto" && graph != "on" && graph != "off") {
+    return absl::InvalidArgumentError(absl::StrCat("cuda_graph is '", graph, "', expected auto, on or off"));
   }
   return CheckDevices(options);
 }

@@ -15,7 +15,7 @@
 
 namespace millrace {
 
-// Strategy, budgets and device names.
+// Every number within its range, a strategy and devices that there are. InvalidArgument names the field.
 absl::Status CheckOptions(const SessionOptions& options);
 
 // Whether any of its nodes is in the graph. Bodies of functions have names of their own, so graphs with functions pass.

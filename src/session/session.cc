@@ -429,6 +429,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(Graph graph, SessionOpt
 }
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(std::shared_ptr<const Graph> graph, SessionOptions options) {
+  if (graph == nullptr) return absl::InvalidArgumentError("a session needs a graph, none was given");
   MR_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<RuntimeDevice>> devices,
                       OpenDevices(options, options.planning.num_devices()));
   auto session = std::make_unique<SessionImpl>(std::move(graph), std::move(options), std::move(devices));

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -98,6 +99,60 @@ y = Pass(x) {}
   std::vector<Tensor> out;
   const absl::Status status = (*session)->Run({}, {"y"}, {}, &out);
   EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("node 'y' (Pass)"), HasSubstr("boom")));
+}
+
+TEST(Options, OutOfTheirRangeAreRefusedByNameBeforeAnythingIsPlanned) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInfinity = std::numeric_limits<double>::infinity();
+  using Set = void (*)(SessionOptions&);
+  const std::pair<const char*, Set> wrong[] = {
+      {"planning.partition_size is -7", [](SessionOptions& o) { o.planning.partition_size = -7; }},
+      {"planning.swap_distance is -1", [](SessionOptions& o) { o.planning.swap_distance = -1; }},
+      {"planning.max_unrolled_nodes is -1", [](SessionOptions& o) { o.planning.max_unrolled_nodes = -1; }},
+      {"planning.min_swap_bytes", [](SessionOptions& o) { o.planning.min_swap_bytes = -1; }},
+      {"planning.occupancy_threshold is 0", [](SessionOptions& o) { o.planning.occupancy_threshold = 0; }},
+      {"planning.occupancy_threshold is 1.5", [](SessionOptions& o) { o.planning.occupancy_threshold = 1.5; }},
+      {"planning.update_part_bytes", [](SessionOptions& o) { o.planning.update_part_bytes = -2; }},
+      {"planning.plan_seconds", [](SessionOptions& o) { o.planning.plan_seconds = -1; }},
+      {"planning.device_memory_bytes", [](SessionOptions& o) { o.planning.device_memory_bytes = -1; }},
+      {"planning.host_memory_bytes", [](SessionOptions& o) { o.planning.host_memory_bytes = -1; }},
+      {"planning.device_memory_bytes_of is -5",
+       [](SessionOptions& o) {
+         o.planning.devices = {"cpu:0", "cpu:1"};
+         o.planning.device_memory_bytes_of = {4096, -5};
+       }},
+      {"sync_mode", [](SessionOptions& o) { o.planning.tflms.sync_mode = 99; }},
+      {"machine.flops_per_second is 0", [](SessionOptions& o) { o.machine.flops_per_second = 0; }},
+      {"machine.to_host_bytes_per_second is nan", [](SessionOptions& o) { o.machine.to_host_bytes_per_second = kNan; }},
+      {"machine.to_device_bytes_per_second is inf", [](SessionOptions& o) { o.machine.to_device_bytes_per_second = kInfinity; }},
+      {"machine.launch_seconds", [](SessionOptions& o) { o.machine.launch_seconds = -1; }},
+      {"threads is -5, expected 0 to 4096", [](SessionOptions& o) { o.threads = -5; }},
+      {"link_gbps is nan", [](SessionOptions& o) { o.link_gbps = kNan; }},
+      {"link_gbps is -3", [](SessionOptions& o) { o.link_gbps = -3; }},
+      {"replan.skipped_steps", [](SessionOptions& o) { o.replan.skipped_steps = -3; }},
+      {"replan.measured_steps is 0, expected 1 or more", [](SessionOptions& o) { o.replan.measured_steps = 0; }},
+      {"cuda_graph is 'never'", [](SessionOptions& o) { o.cuda_graph = "never"; }},
+  };
+  for (const auto& [message, set] : wrong) {
+    SessionOptions options;
+    set(options);
+    const absl::Status status = Session::Create(Parsed(kFedPass), options).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << message << ": " << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(message));
+  }
+  EXPECT_TRUE(Session::Create(Parsed(kFedPass), SessionOptions()).ok());
+}
+
+TEST(Session, WithoutAGraphIsRefused) {
+  EXPECT_TRUE(absl::IsInvalidArgument(Session::Create(std::shared_ptr<const Graph>(), SessionOptions()).status()));
+}
+
+TEST(Session, AnOpThatIsNotKnownIsFoundByTheFirstRunThatNeedsIt) {
+  const auto session = Session::Create(Parsed(kFedPass), SessionOptions());
+  ASSERT_TRUE(session.ok()) << session.status();
+  const Session::Feeds feeds = {{"x", Tensor::Vector<float>({1, 2})}};
+  std::vector<Tensor> out;
+  EXPECT_TRUE((*session)->Run(feeds, {"other"}, {}, &out).ok());
+  EXPECT_THAT(std::string((*session)->Run(feeds, {"z"}, {}, &out).message()), AllOf(HasSubstr("Pass"), HasSubstr("'y'")));
 }
 
 }  // namespace
