@@ -37,8 +37,9 @@ double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Of one signature, planned for several values of feeds.
+// Of one signature, planned for several values of feeds; and of all, beside those that UsePlan was given.
 constexpr size_t kMaxProgramsByValue = 8;
+constexpr size_t kMaxPrograms = 64;
 
 class SessionImpl final : public Session {
  public:
@@ -137,6 +138,7 @@ class SessionImpl final : public Session {
     ReplanOptions stays = options_.replan;
     stays.mode = ReplanOptions::Mode::kOff;
     program->replanner = MakeReplanner(stays, program->plan);
+    program->stays = true;
     FillPredicted(*program);
     programs_[ProgramKey({feeds, fetches, targets, {}})] = std::move(program);
     return absl::OkStatus();
@@ -195,6 +197,7 @@ class SessionImpl final : public Session {
     int64_t replans = 0;
     bool measured_times = false;
     int64_t last_use = 0;
+    bool stays = false;  // never forgotten
   };
 
   absl::Status OpenDisk() {
@@ -241,13 +244,13 @@ class SessionImpl final : public Session {
     return absl::OkStatus();
   }
 
-  // Programs of one signature differ by the values that they were planned for. Only so many are kept: each has an arena.
-  absl::Status ForgetOldest(const std::string& base) {
+  // Makes room for one more among the `most` programs whose keys begin so: each has lanes with threads of their own.
+  absl::Status ForgetOldest(const std::string& prefix, size_t most) {
     std::vector<std::map<std::string, std::unique_ptr<Program>>::iterator> kept;
-    for (auto it = programs_.lower_bound(base); it != programs_.end() && absl::StartsWith(it->first, base); ++it) {
-      kept.push_back(it);
+    for (auto it = programs_.lower_bound(prefix); it != programs_.end() && absl::StartsWith(it->first, prefix); ++it) {
+      if (!it->second->stays) kept.push_back(it);
     }
-    if (kept.size() < kMaxProgramsByValue) return absl::OkStatus();
+    if (kept.size() < most) return absl::OkStatus();
     const auto oldest = *std::min_element(kept.begin(), kept.end(), [](const auto& a, const auto& b) {
       return a->second->last_use < b->second->last_use;
     });
@@ -259,9 +262,11 @@ class SessionImpl final : public Session {
   // Fills in the feed values that planning takes of `values`.
   absl::StatusOr<Program*> FindOrCompile(SignatureKey& signature, const std::map<std::string, Tensor>& values) {
     const std::string base = ProgramKey(signature);
-    for (const std::string& name : by_value_[base]) {
-      const auto value = values.find(name);
-      if (value != values.end()) signature.feed_values.insert(*value);
+    if (const auto by_value = by_value_.find(base); by_value != by_value_.end()) {
+      for (const std::string& name : by_value->second) {
+        const auto value = values.find(name);
+        if (value != values.end()) signature.feed_values.insert(*value);
+      }
     }
     if (answers_.count(base) > 0) MR_RETURN_IF_ERROR(AnswerFor(base, signature, values));
     std::string key = ProgramKey(signature);
@@ -296,8 +301,9 @@ class SessionImpl final : public Session {
       if (!signature.feed_values.empty() || !signature.answers.empty()) {
         for (const auto& [name, value] : signature.feed_values) by_value_[base].insert(name);
         key = ProgramKey(signature);
-        MR_RETURN_IF_ERROR(ForgetOldest(absl::StrCat(base, ";")));
+        MR_RETURN_IF_ERROR(ForgetOldest(absl::StrCat(base, ";"), kMaxProgramsByValue));
       }
+      MR_RETURN_IF_ERROR(ForgetOldest("", kMaxPrograms));
       auto program = std::make_unique<Program>();
       program->plan_seconds = Now() - start;
       program->passes = clock.passes();

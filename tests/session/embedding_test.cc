@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <stdexcept>
@@ -153,6 +154,77 @@ TEST(Session, AnOpThatIsNotKnownIsFoundByTheFirstRunThatNeedsIt) {
   std::vector<Tensor> out;
   EXPECT_TRUE((*session)->Run(feeds, {"other"}, {}, &out).ok());
   EXPECT_THAT(std::string((*session)->Run(feeds, {"z"}, {}, &out).message()), AllOf(HasSubstr("Pass"), HasSubstr("'y'")));
+}
+
+// A batch of any size is summed up, with noise that goes on from step to step.
+const char* const kAnyBatch = R"(
+x = Placeholder() {dtype=float, shape=shape[?,4]}
+axes = Const() {dtype=int32, value=int32[2]{0, 1}}
+total = VarHandleOp() {dtype=float, shape=shape[], shared_name="total"}
+nothing = Const() {dtype=float, value=float[]{0}}
+init = AssignVariableOp(total, nothing) {dtype=float}
+size = Const() {dtype=int32, value=int32[0]{}}
+noise = RandomUniform(size) {T=int32, dtype=float, seed=3, seed2=4}
+sum = Sum(x, axes) {T=float, Tidx=int32, keep_dims=false}
+noisy = AddV2(sum, noise) {T=float}
+add = AssignAddVariableOp(total, noisy) {dtype=float}
+)";
+
+int64_t ThreadsOfThisProcess() {
+  const std::filesystem::directory_iterator threads("/proc/self/task");
+  return std::distance(begin(threads), end(threads));
+}
+
+absl::Status RunBatch(Session& session, int64_t size) {
+  Tensor x(DataType::kFloat, {size, 4});
+  for (float& element : x.mutable_as<float>()) element = 0.25f;
+  return session.Run({{"x", x}}, {}, {"add"}, nullptr);
+}
+
+float Total(Session& session) {
+  const auto variables = session.Variables();
+  EXPECT_TRUE(variables.ok()) << variables.status();
+  return variables->at("total").as<float>()[0];
+}
+
+TEST(ManySignatures, OnlySomeArePlannedAtATimeAndResultsAreAsIfAllWere) {
+  const auto many = Session::Create(Parsed(kAnyBatch), {}), few = Session::Create(Parsed(kAnyBatch), {});
+  ASSERT_TRUE(many.ok() && few.ok());
+  ASSERT_TRUE((*many)->Run({}, {}, {"init"}, nullptr).ok());
+  ASSERT_TRUE((*few)->Run({}, {}, {"init"}, nullptr).ok());
+  constexpr int64_t kSignatures = 64;
+  int64_t threads = 0, taken = 0;
+  for (int64_t size = 1; size <= 2 * kSignatures; ++size) {
+    const absl::Status ran = RunBatch(**many, size);
+    ASSERT_TRUE(ran.ok()) << ran;
+    if (size == kSignatures) threads = ThreadsOfThisProcess();
+    taken += size;
+  }
+  EXPECT_GT(threads, kSignatures);
+  EXPECT_LE(ThreadsOfThisProcess(), threads);
+  // One that has been forgotten comes again.
+  ASSERT_TRUE(RunBatch(**many, 1).ok());
+  EXPECT_GT((*many)->last_run().plan_seconds, 0);
+  ++taken;
+  // As many draws of the same stream.
+  for (int64_t i = 0; i < 2 * kSignatures; ++i) ASSERT_TRUE(RunBatch(**few, 1).ok());
+  ASSERT_TRUE(RunBatch(**few, taken - 2 * kSignatures).ok());
+  EXPECT_NEAR(Total(**many), Total(**few), 1e-2);
+  EXPECT_GT(Total(**many), static_cast<float>(taken));
+}
+
+TEST(ManySignatures, APlanThatWasGivenStays) {
+  const auto session = Session::Create(Parsed(kAnyBatch), {});
+  ASSERT_TRUE(session.ok());
+  ASSERT_TRUE((*session)->Run({}, {}, {"init"}, nullptr).ok());
+  const Session::FeedTypes feeds = {{"x", {DataType::kFloat, Shape({7, 4})}}};
+  const auto plan = (*session)->Plan(feeds, {}, {"add"});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto given = std::make_shared<const ExecutionPlan>(**plan);
+  ASSERT_TRUE((*session)->UsePlan(given, feeds, {}, {"add"}).ok());
+  for (int64_t size = 10; size < 80; ++size) ASSERT_TRUE(RunBatch(**session, size).ok());
+  ASSERT_TRUE(RunBatch(**session, 7).ok());
+  EXPECT_EQ((*session)->last_run().plan, given);
 }
 
 }  // namespace
