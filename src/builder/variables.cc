@@ -110,7 +110,10 @@ Variable GraphBuilder::AddState(std::string_view name, Shape shape, const Initia
   } else if (!type.shape.fully_known()) {
     Fail(absl::InvalidArgumentError(
         absl::StrCat("variable '", full_name, "' has shape ", type.shape.ToString(), ", expected a known one")));
+  } else if (initializer == nullptr) {
+    Fail(absl::InvalidArgumentError(absl::StrCat("variable '", full_name, "' has no initializer")));
   }
+  if (!ok()) return Variable(this, full_name, Output(), type);
   // Initial values run before the first step: they wait for nothing of it.
   std::vector<NodeId> control;
   control.swap(control_);

@@ -90,6 +90,7 @@ absl::StatusOr<NodeId> Graph::AddNode(Node node) {
 }
 
 NodeId Graph::AddUnique(Node node) {
+  if (node.name.empty()) node.name = node.op.empty() ? "node" : node.op;
   if (Find(node.name).valid()) {
     int32_t& suffix = next_suffix_[node.name];
     std::string candidate;
@@ -138,8 +139,12 @@ std::vector<NodeId> Graph::Compact() {
 
 void Graph::Rename(NodeId id, std::string name) {
   Node& node = nodes_[id.value];
+  if (node.name == name) return;
+  // A node whose name another one has would not be found again.
+  std::string free = name;
+  for (int suffix = 1; free.empty() || Find(free).valid(); ++suffix) free = absl::StrCat(name, "_", suffix);
   EraseName(node.name);
-  node.name = std::move(name);
+  node.name = std::move(free);
   InsertName(node.name, id.value);
 }
 

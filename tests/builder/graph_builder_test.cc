@@ -43,6 +43,13 @@ TEST(GraphBuilder, FirstErrorIsKeptAndLaterCallsDoNothing) {
   EXPECT_THAT(std::string(graph.status().message()), HasSubstr("'first'"));
 }
 
+TEST(GraphBuilder, AVariableWithoutInitializerIsAnErrorThatNamesIt) {
+  GraphBuilder b;
+  const Variable w = b.AddVariable("w", {2, 3}, Initializer());
+  EXPECT_FALSE(ops::Relu(w).valid());
+  EXPECT_EQ(b.status().message(), "variable 'w' has no initializer");
+}
+
 TEST(GraphBuilder, UnknownOpIsAnErrorThatNamesIt) {
   GraphBuilder b;
   b.Op("NoSuchOp", {Input(b, "x", {1})}, {}, "odd");

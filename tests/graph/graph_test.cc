@@ -137,6 +137,27 @@ TEST(TopologicalOrder, TakesTheReadyNodeOfLeastPriorityFirst) {
   }
 }
 
+TEST(Graph, RenamingNeverLosesANode) {
+  Graph graph;
+  const NodeId a = *graph.AddNode(Named("a")), b = *graph.AddNode(Named("b"));
+  graph.Rename(b, "a");
+  EXPECT_EQ(graph.Find("a"), a);
+  EXPECT_EQ(graph.Find("a_1"), b);
+  EXPECT_EQ(graph.node(b).name, "a_1");
+  EXPECT_FALSE(graph.Find("b").valid());
+  graph.Rename(a, "a");
+  EXPECT_EQ(graph.Find("a"), a);
+  graph.Rename(a, "b");
+  EXPECT_EQ(graph.Find("b"), a);
+}
+
+TEST(Graph, AUniqueNameIsMadeOfTheOpWhereThereIsNone) {
+  Graph graph;
+  EXPECT_EQ(graph.node(graph.AddUnique(Named(""))).name, "NoOp");
+  EXPECT_EQ(graph.node(graph.AddUnique(Named(""))).name, "NoOp_1");
+  EXPECT_EQ(graph.node(graph.AddUnique(Node())).name, "node");
+}
+
 TEST(TopologicalOrder, ACycleIsAnErrorThatNamesANode) {
   Graph graph;
   for (const char* name : {"a", "b", "c"}) ASSERT_TRUE(graph.AddNode(Named(name)).ok());
