@@ -76,6 +76,12 @@ absl::Status ZipWriter::Add(const std::string& name, const std::vector<std::stri
 }
 
 absl::Status ZipWriter::Finish() {
+  Record end("PK\x05\x06");
+  if (members_ == 0) {
+    // NumPy tells an archive of nothing by these first bytes alone.
+    end.U16(0).U16(0).U16(0).U16(0).U32(0).U32(0).U16(0);
+    return Append(end.bytes());
+  }
   const uint64_t directory_offset = offset_;
   MR_RETURN_IF_ERROR(Append(directory_));
   Record end64("PK\x06\x06");
@@ -83,7 +89,6 @@ absl::Status ZipWriter::Finish() {
   end64.U64(directory_.size()).U64(directory_offset);
   Record locator("PK\x06\x07");
   locator.U32(0).U64(offset_).U32(1);
-  Record end("PK\x05\x06");
   end.U16(0).U16(0).U16(kIn16).U16(kIn16).U32(kIn32).U32(kIn32).U16(0);
   return Append(absl::StrCat(end64.bytes(), locator.bytes(), end.bytes()));
 }

@@ -93,6 +93,15 @@ TEST(Npz, WritesTheBytesThatNumPyWasSeenToRead) {
   EXPECT_EQ(TextOf(LoadArrays(path)), kArrays);
 }
 
+// NumPy takes an archive for one by its first bytes: those of a file, or the end of an archive that has none.
+TEST(Npz, AnArchiveOfNothingBeginsAsNumPyExpects) {
+  const std::string path = ::testing::TempDir() + "/millrace_empty.npz";
+  ASSERT_TRUE(SaveArrays({}, path).ok());
+  EXPECT_EQ(ReadFile(path), std::string("PK\x05\x06") + std::string(18, '\0'));
+  EXPECT_EQ(TextOf(LoadArrays(path)), "");
+  std::filesystem::remove(path);
+}
+
 TEST(Npz, ASingleArrayHasTheNameOfItsFile) {
   const std::string path = ::testing::TempDir() + "/millrace_images.npy";
   std::ofstream(path) << Npy("{'descr': '<i4', 'fortran_order': False, 'shape': (1,)}", std::string("\x07\0\0\0", 4));
