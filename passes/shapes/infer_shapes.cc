@@ -299,7 +299,20 @@ class Inferrer {
     return std::all_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef in) { return Value(in) != nullptr; });
   }
 
+  // What comes out of a choice between equal values, whichever is taken: a shape that both branches of a conditional give, say.
+  const Tensor* EitherWay(const Node& node) const {
+    if ((node.op != "Select" && node.op != "SelectV2") || node.inputs.size() != 3 || node.outputs.size() != 1) return nullptr;
+    const Tensor *one = Value(node.inputs[1]), *other = Value(node.inputs[2]);
+    const bool same = one != nullptr && other != nullptr && one->BitEqual(*other) && one->type() == node.outputs[0];
+    return same && node.dynamic_outputs == 0 ? one : nullptr;
+  }
+
   absl::Status Fold(NodeId id, Node& node, const OpDef& def) {
+    if (const Tensor* either = EitherWay(node); either != nullptr) {
+      values_[id.value] = {*either};
+      if (may_replace_) ReplaceByConst(id);
+      return absl::OkStatus();
+    }
     if (!Foldable(node, def)) return absl::OkStatus();
     OpInstance instance = MakeInstance(graph_, id, 0);
     std::vector<Tensor> inputs;

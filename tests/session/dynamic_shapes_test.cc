@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "graph/text.h"
 #include "millrace/session.h"
 
@@ -388,6 +389,61 @@ TEST(DynamicShapes, AReshapeToAKnownShapeOfAnotherRankSettlesABound) {
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(out[0].shape(), Shape({1, 2, 1}));
   EXPECT_EQ(out[1].as<int64_t>()[1], 2);
+}
+
+// The gradient of a slice whose place a step computes, as a random crop's is: the shape is known, the place is not.
+TEST(DynamicShapes, GradientsOfSlicesAtComputedPlacesLieWhereTheSlicesWere) {
+  const std::unique_ptr<Session> session = Make(R"(
+place = VarHandleOp() {dtype=int32, shape=shape[1], shared_name="place"}
+one = Const() {dtype=int32, value=int32[1]{1}}
+init = AssignVariableOp(place, one) {dtype=int32}
+begin = ReadVariableOp(place) {dtype=int32}
+two = Const() {dtype=int32, value=int32[1]{2}}
+end = AddV2(begin, two) {T=int32}
+shape = Const() {dtype=int32, value=int32[1]{5}}
+dy = Placeholder() {dtype=float, shape=shape[2]}
+dx = StridedSliceGrad(shape, begin, end, one, dy) {Index=int32, T=float}
+move = AssignAddVariableOp(place, one) ^dx {dtype=int32}
+)");
+  ASSERT_TRUE(session->Run({}, {}, {"init"}, nullptr).ok());
+  Tensor dy(DataType::kFloat, Shape({2}));
+  dy.mutable_as<float>()[0] = 7;
+  dy.mutable_as<float>()[1] = 8;
+  std::vector<Tensor> out;
+  ASSERT_TRUE(session->Run({{"dy", dy}}, {"dx"}, {"move"}, &out).ok());
+  EXPECT_THAT(Values<float>(out[0]), ElementsAre(0, 7, 8, 0, 0));
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(session->Run({{"dy", dy}}, {"dx"}, {"move"}, &out).ok());
+  EXPECT_THAT(Values<float>(out[0]), ElementsAre(0, 0, 0, 7, 8));
+  // Beyond the end the slice is one shorter than dy.
+  const absl::Status status = session->Run({{"dy", dy}}, {"dx"}, {"move"}, &out);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("'dx'"));
+}
+
+// Both branches of a conditional give one shape, as Keras's sums of sparse gradients do: it is known whichever is taken.
+TEST(DynamicShapes, WhatIsTheSameOnBothSidesIsKnown) {
+  constexpr char kGraph[] = R"(
+which = VarHandleOp() {dtype=bool, shape=shape[], shared_name="which"}
+yes = Const() {dtype=bool, value=bool[]{true}}
+init = AssignVariableOp(which, yes) {dtype=bool}
+taken = ReadVariableOp(which) {dtype=bool}
+one = Const() {dtype=int32, value=int32[2]{2, 3}}
+other = Const() {dtype=int32, value=int32[2]{2, %d}}
+side = Switch(one, taken) {T=int32}
+other_side = Switch(other, taken) {T=int32}
+dims = Merge(other_side:0, side:1) {T=int32, N=2}
+half = Const() {dtype=float, value=float[]{0.5}}
+filled = Fill(dims, half) {T=float, index_type=int32}
+)";
+  const std::unique_ptr<Session> session = Make(absl::StrFormat(kGraph, 3));
+  ASSERT_TRUE(session->Run({}, {}, {"init"}, nullptr).ok());
+  std::vector<Tensor> out;
+  const absl::Status status = session->Run({}, {"filled"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(out[0].shape(), Shape({2, 3}));
+  const std::unique_ptr<Session> differs = Make(absl::StrFormat(kGraph, 4));
+  ASSERT_TRUE(differs->Run({}, {}, {"init"}, nullptr).ok());
+  EXPECT_THAT(differs->Run({}, {"filled"}, {}, &out).message(), HasSubstr("must be known when the graph is planned"));
 }
 
 }  // namespace
