@@ -22,6 +22,7 @@
 #include "passes/rewrite/channels_first.h"
 #include "passes/rewrite/fuse_biases.h"
 #include "passes/rewrite/fuse_elementwise.h"
+#include "passes/rewrite/lower_strings.h"
 #include "passes/rewrite/order_variable_accesses.h"
 #include "passes/rewrite/slice_updates.h"
 #include "passes/shapes/infer_shapes.h"
@@ -64,6 +65,7 @@ absl::Status PrepareTypes(const CompileRequest& request, Branches branches, Prep
   {
     const PassClock::Run run(request.clock, "inline functions");
     UnrollOptions unroll;
+    unroll.whole = &request.graph;
     unroll.max_nodes = request.options.max_unrolled_nodes;
     unroll.variable_types = request.variable_types;
     unroll.choose_branches = branches.choose;
@@ -148,7 +150,7 @@ bool HoldsCallsOrControlFlow(const Graph& graph) {
     const Node& node = graph.node(NodeId{i});
     if (node.removed) continue;
     if (plain.count(node.op) == 0) {
-      if (IsPlannedAway(node.op) || IsPartitionedCall(node)) return true;
+      if (IsPlannedAway(node.op) || IsPartitionedCall(node) || node.op.rfind("StringToHashBucket", 0) == 0) return true;
       plain.insert(node.op);
     }
     if (SpeaksOfFunctions(node) || AddsToProduct(node)) return true;
@@ -177,6 +179,8 @@ absl::StatusOr<UnrollResult> ExpandCalls(Graph& graph, const OpRegistry& ops, Ke
   // Loops next, whole: what they hold of the above they do themselves, turn by turn, with what is known by then.
   if (oracle != nullptr) {
     MR_ASSIGN_OR_RETURN(result, UnrollLoops(graph, ops, *oracle, unroll));
+    // Turns are nodes now, so what they look up is, too.
+    MR_RETURN_IF_ERROR(LowerStrings(graph, unroll.whole == nullptr ? graph : *unroll.whole, ops, *oracle).status());
   }
   if (unroll.questions.ask) {
     // What asks has no effects, and the nodes of what was left undone may lack the other half.

@@ -17,6 +17,17 @@ bool IsEnter(const Node& node) { return node.op == "Enter" || node.op == "RefEnt
 bool IsExit(const Node& node) { return node.op == "Exit" || node.op == "RefExit"; }
 bool IsNextIteration(const Node& node) { return node.op == "NextIteration" || node.op == "RefNextIteration"; }
 
+bool IsTable(const Node& node) { return node.op == "HashTable" || node.op == "HashTableV2"; }
+bool IsTableInitializer(const Node& node) {
+  return node.op == "InitializeTable" || node.op == "InitializeTableV2" || node.op == "LookupTableImport" || node.op == "LookupTableImportV2";
+}
+bool IsTableFromFile(const Node& node) { return node.op == "InitializeTableFromTextFile" || node.op == "InitializeTableFromTextFileV2"; }
+bool IsTableFind(const Node& node) { return node.op == "LookupTableFind" || node.op == "LookupTableFindV2"; }
+bool IsTableSize(const Node& node) { return node.op == "LookupTableSize" || node.op == "LookupTableSizeV2"; }
+bool IsTableOp(const Node& node) {
+  return IsTable(node) || IsTableInitializer(node) || IsTableFromFile(node) || IsTableFind(node) || IsTableSize(node);
+}
+
 bool HoldsAny(const Graph& graph, absl::FunctionRef<bool(const Node&)> predicate) {
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
     if (graph.alive(NodeId{i}) && predicate(graph.node(NodeId{i}))) return true;

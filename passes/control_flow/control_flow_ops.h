@@ -19,6 +19,14 @@ bool IsEnter(const Node& node);
 bool IsExit(const Node& node);
 bool IsNextIteration(const Node& node);
 
+// Tables from keys to values: those that are initialised once, what initialises and what reads them.
+bool IsTable(const Node& node);
+bool IsTableInitializer(const Node& node);
+bool IsTableFromFile(const Node& node);  // initialises from a file
+bool IsTableFind(const Node& node);
+bool IsTableSize(const Node& node);
+bool IsTableOp(const Node& node);  // any of these
+
 // Whether the predicate holds for a node of the graph or of a function of its library.
 bool HoldsAny(const Graph& graph, absl::FunctionRef<bool(const Node&)> predicate);
 

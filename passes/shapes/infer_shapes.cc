@@ -288,7 +288,7 @@ class Inferrer {
     if (!def.variables.empty() && !def.from_types) return false;
     int64_t bytes = 0;
     for (const TensorType& type : node.outputs) {
-      if (DataTypeSize(type.dtype) == 0) return false;
+      if (DataTypeSize(type.dtype) == 0 && type.dtype != DataType::kString) return false;
       bytes += type.size_bytes();
       if (bytes > kMaxFoldedBytes) return false;
     }

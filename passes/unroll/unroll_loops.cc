@@ -572,7 +572,7 @@ bool IsPlannedAway(const std::string& op) {
   Node node;
   node.op = op;
   return IsLoopOp(node) || IsSwitch(node) || IsMerge(node) || IsOptionalOp(node) || IsIf(node) || IsCase(node) ||
-         IsCollective(op) || IsExpanded(op);
+         IsCollective(op) || IsExpanded(op) || IsTableOp(node);
 }
 
 absl::StatusOr<UnrollResult> UnrollLoops(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,

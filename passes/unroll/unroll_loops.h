@@ -42,6 +42,7 @@ struct UnrollOptions {
   bool choose_branches = false;  // also of graphs without loops: those whose predicates are known
   bool any_shapes = false;  // what the two sides of a conditional give may differ in size (lower_switches)
   QuestionOptions questions;
+  const Graph* whole = nullptr;  // what the graph was pruned from, which may hold what initialises its tables; null: nothing else
 };
 
 struct UnrollResult {

@@ -21,7 +21,8 @@ const std::map<std::string, const char*>& Reasons() {
          "MergeSummary", "Multinomial", "NotEqual", "PopulationCount", "RandomUniformInt", "RightShift", "ScalarSummary",
          "StatelessMultinomial", "StatelessRandomGetAlg", "StatelessRandomGetKeyCounter",
          "StatelessRandomGetKeyCounterAlg", "StatelessRandomUniformFullInt", "StatelessRandomUniformFullIntV2",
-         "StatelessRandomUniformInt", "StatelessRandomUniformIntV2", "StringFormat", "StringJoin", "TensorSummary",
+         "StatelessRandomUniformInt", "StatelessRandomUniformIntV2", "StringFormat", "StringJoin", "StringLength", "StringLower", "StringStrip", "StringToHashBucketFast", "StringToHashBucketStrong",
+         "StringToNumber", "StringUpper", "TensorSummary",
          "TensorSummaryV2", "DenseToDenseSetOperation", "DenseToSparseSetOperation", "SparseToSparseSetOperation", "SetSize", "SampleDistortedBoundingBox", "SampleDistortedBoundingBoxV2", "StatelessSampleDistortedBoundingBox", "UpperBound", "VarIsInitializedOp", "VariableShape", "Where"});
     add("its results are whole numbers",
         {"Bincount", "CTCBeamSearchDecoder", "CTCGreedyDecoder", "CountUpTo", "DenseCountSparseOutput", "RaggedBincount", "RaggedCountSparseOutput", "SparseCountSparseOutput", "ResourceCountUpTo", "SparseBincount", "SparseCross", "ComputeAccidentalHits", "DataFormatDimMap", "DataFormatVecPermute", "DenseBincount",
@@ -43,7 +44,7 @@ const std::map<std::string, const char*>& Reasons() {
     add("it is there to make differentiation an error", {"PreventGradient"});
     add("its gradient is not written; TensorFlow's training graphs bring it along", {"BandedTriangularSolve", "Eig", "Lu", "MatrixSolveLs", "RaggedGather", "StatelessParameterizedTruncatedNormal", "TridiagonalMatMul", "TridiagonalSolve"});
     add("it is the derivative of Igamma by its first argument, which has no closed form", {"IgammaGradA"});
-    add("the passes insert it, after gradients", {"Recv", "Send", "_AddProducts", "_Fused", "_FusedConv2D", "_FusedConv3D", "_FusedMatMul", "_SumColumns", "_SumProducts", "_View"});
+    add("the passes insert it, after gradients", {"Recv", "Send", "_AddProducts", "_AsStringToHashBucket", "_FindInTable", "_Fused", "_FusedConv2D", "_FusedConv3D", "_FusedMatMul", "_SumColumns", "_SumProducts", "_View"});
     return all;
   }();
   return reasons;

@@ -23,6 +23,12 @@ add_library(millrace_xxhash INTERFACE)
 target_include_directories(millrace_xxhash SYSTEM INTERFACE ${XXHASH_INCLUDE_DIR})
 target_link_libraries(millrace_xxhash INTERFACE ${XXHASH_LIBRARY})
 
+find_path(FARMHASH_INCLUDE_DIR farmhash.h REQUIRED)
+find_library(FARMHASH_LIBRARY farmhash REQUIRED)
+add_library(millrace_farmhash INTERFACE)
+target_include_directories(millrace_farmhash SYSTEM INTERFACE ${FARMHASH_INCLUDE_DIR})
+target_link_libraries(millrace_farmhash INTERFACE ${FARMHASH_LIBRARY})
+
 # Debian's libzip package file asks for command line tools that it does not depend on.
 find_path(ZIP_INCLUDE_DIR zip.h REQUIRED)
 find_library(ZIP_LIBRARY zip REQUIRED)

@@ -1,5 +1,6 @@
-// Assert, Print, string formatting and summaries: what hangs around in real graphs beside the computation. Strings
-// have no memory on a device, so these ops' string outputs carry a type and a shape but no bytes.
+// Assert, Print, strings and summaries: what hangs around in real graphs beside the computation. Strings have no memory on a
+// device, so string outputs carry a type and a shape but no bytes; what planning knows of them becomes constants, and ops that make
+// numbers of strings need to know them then.
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "ops/register.h"
@@ -45,6 +46,48 @@ absl::Status StringJoinShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// Numbers of the strings of input 0, which planning must know.
+absl::Status NumbersOfStrings(InferenceContext& context, DataType type) {
+  if (context.num_inputs() < 1) return context.Error("has no inputs, expected strings");
+  if (context.dtype(0) != DataType::kString) {
+    return context.Error(absl::StrCat("input 0 is ", context.input(0).ToString(), ", expected strings"));
+  }
+  if (context.value(0) == nullptr) {
+    return context.Error("the strings must be known when the graph is planned: constants, fed, or numbers of either as strings");
+  }
+  context.AddOutput(type, context.shape(0));
+  return absl::OkStatus();
+}
+
+OpDef::ShapeRule NumbersOf(DataType type) {
+  return [type](InferenceContext& context) { return NumbersOfStrings(context, type); };
+}
+
+absl::Status ParsedShape(InferenceContext& context) {
+  return NumbersOfStrings(context, context.attrs().GetOr<DataType>("out_type", DataType::kFloat));
+}
+
+absl::Status HashOfNumbersShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(1));
+  context.AddOutput(DataType::kInt64, context.shape(0));
+  return absl::OkStatus();
+}
+
+// (keys, value of those that the table has not)
+absl::Status FindShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(2));
+  MR_ASSIGN_OR_RETURN(const Tensor keys, RequiredAttr<Tensor>(context, "keys"));
+  MR_ASSIGN_OR_RETURN(const Tensor values, RequiredAttr<Tensor>(context, "values"));
+  if (context.dtype(0) != keys.dtype() || context.dtype(1) != values.dtype()) {
+    return context.Error(absl::StrCat("looks for ", std::string(DataTypeName(context.dtype(0))), " in a table from ",
+                                      std::string(DataTypeName(keys.dtype())), " to ", std::string(DataTypeName(values.dtype()))));
+  }
+  if (context.shape(1).rank() > 0) return context.Error(absl::StrCat("the default is ", context.input(1).ToString(), ", expected a scalar"));
+  if (keys.dtype() == DataType::kString) return NumbersOfStrings(context, values.dtype());
+  context.AddOutput(values.dtype(), context.shape(0));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void RegisterStringOps(OpRegistry& registry) {
@@ -60,7 +103,15 @@ void RegisterStringOps(OpRegistry& registry) {
                            "TensorSummary", "TensorSummaryV2", "MergeSummary"}) {
     AddOp(registry, {.name = name, .shape = StringScalar, .cost = NoCost});
   }
-  AddOp(registry, {.name = "AsString", .shape = StringsLikeFirstInput, .cost = NoCost});
+  for (const char* name : {"AsString", "StringLower", "StringUpper", "StringStrip"}) {
+    AddOp(registry, {.name = name, .shape = StringsLikeFirstInput, .cost = NoCost});
+  }
+  AddOp(registry, {.name = "StringToHashBucketFast", .shape = NumbersOf(DataType::kInt64), .cost = MoveCost});
+  AddOp(registry, {.name = "StringToHashBucketStrong", .shape = NumbersOf(DataType::kInt64), .cost = MoveCost});
+  AddOp(registry, {.name = "StringLength", .shape = NumbersOf(DataType::kInt32), .cost = MoveCost});
+  AddOp(registry, {.name = "StringToNumber", .shape = ParsedShape, .cost = MoveCost});
+  AddOp(registry, {.name = "_AsStringToHashBucket", .shape = HashOfNumbersShape});
+  AddOp(registry, {.name = "_FindInTable", .shape = FindShape});
   AddOp(registry, {.name = "StringJoin", .shape = StringJoinShape, .cost = NoCost});
 }
 

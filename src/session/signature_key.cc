@@ -9,8 +9,12 @@ namespace {
 
 void AppendValues(const char* separator, const std::map<std::string, Tensor>& values, std::string* key) {
   for (const auto& [name, value] : values) {
-    absl::StrAppend(key, separator, name, ":",
-                    absl::string_view(static_cast<const char*>(value.data()), value.size_bytes()));
+    absl::StrAppend(key, separator, name, ":");
+    if (value.dtype() == DataType::kString) {
+      for (const std::string& text : value.strings()) absl::StrAppend(key, text.size(), "=", text);
+      continue;
+    }
+    absl::StrAppend(key, absl::string_view(static_cast<const char*>(value.data()), value.size_bytes()));
   }
 }
 

@@ -28,3 +28,26 @@ def cases():
     yield Case("StridedSlice_strings", "StridedSlice", [words] + [np.array([k], i32) for k in (0, 1, 1)])
     yield Case("Reshape_strings", "Reshape", [words, np.array([2, 1], i32)])
     yield Case("StringJoin", "StringJoin", [L([np.array(["a", "b"], object), "c"])])
+    numbers = [np.array([0, -7, 123], t) for t in (np.int8, np.int16, i32, np.int64)] + [np.array([0, 250], np.uint8), np.array([True, False])]
+    for value in numbers:
+        yield Case(f"AsString_{value.dtype}", "AsString", [value])
+    yield Case("AsString_width", "AsString", [np.array([3, -45], i32)], {"width": 5, "fill": "0"})
+    yield Case("AsString_precision", "AsString", [np.array([3.14159, 1e-5], np.float64)], {"precision": 2})
+    yield Case("AsString_shortest", "AsString", [np.array([0.1, 1e10], f32)], {"shortest": True})
+    yield Case("AsString_scientific", "AsString", [np.array([0.1, 1e10], f32)], {"scientific": True, "precision": 3})
+    yield Case("AsString_fill", "AsString", [np.array([1], i32)], {"fill": "x"}, error="Fill argument not supported")
+    texts = np.array([["Some", " WORDS\t"], ["", "a text of more than sixty-four bytes, so that every branch of the hash is taken by it"]], object)
+    for op in ("StringLower", "StringUpper", "StringStrip", "StringLength"):
+        yield Case(op, op, [texts])
+    yield Case("StringJoin_separator", "StringJoin", [L([texts, "-", texts])], {"separator": ", "})
+    hashed = np.array(["x" * k for k in (0, 1, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 200)], object)
+    yield Case("StringToHashBucketFast", "StringToHashBucketFast", [hashed], {"num_buckets": 1 << 62})
+    yield Case("StringToHashBucketFast_small", "StringToHashBucketFast", [texts], {"num_buckets": 7})
+    yield Case("StringToHashBucketStrong", "StringToHashBucketStrong", [hashed], {"num_buckets": 1 << 62, "key": [123, -4]})
+    yield Case("StringToHashBucketStrong_key", "StringToHashBucketStrong", [hashed], {"num_buckets": 5, "key": [1]}, error="Key must have 2 elements")
+    for t in ("float32", "float64", "int32", "int64"):
+        yield Case(f"StringToNumber_{t}", "StringToNumber", [np.array(["3", "-12"], object)], {"out_type": getattr(np, t)})
+    yield Case("StringToNumber_fraction", "StringToNumber", [np.array(["2.5e-3"], object)])
+    yield Case("StringToNumber_wrong", "StringToNumber", [np.array(["four"], object)], error="could not correctly convert string: four")
+    yield Case("GatherV2_strings", "GatherV2", [texts, np.array([1, 0, 1], i32), i32(1)])
+    yield Case("ConcatV2_strings", "ConcatV2", [L([texts, texts]), i32(1)])

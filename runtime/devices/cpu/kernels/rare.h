@@ -20,6 +20,7 @@ void RegisterRaggedKernels(KernelRegistry& registry);  // RaggedRange, RaggedTen
 void RegisterRaggedGatherKernels(KernelRegistry& registry);
 void RegisterRandomRareKernels(KernelRegistry& registry);   // StatelessRandomBinomial, StatelessParameterizedTruncatedNormal
 void RegisterSampleBoxesKernels(KernelRegistry& registry);  // SampleDistortedBoundingBox
+void RegisterStringNumberKernels(KernelRegistry& registry);  // StringToHashBucket*, tables
 void RegisterSetKernels(KernelRegistry& registry);          // SetSize, *SetOperation
 void RegisterFractionalPoolKernels(KernelRegistry& registry);
 void RegisterResizeAreaKernels(KernelRegistry& registry);

@@ -46,6 +46,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterTopKKernels(registry);
   RegisterDiagonalKernels(registry);
   RegisterStringKernels(registry);
+  RegisterStringNumberKernels(registry);
   RegisterRankKernels(registry);
   RegisterColourKernels(registry);
   RegisterProjectKernels(registry);

@@ -118,7 +118,8 @@ void RegisterStringKernels(KernelRegistry& registry) {
   AddKernel(registry, "Print", MakePrint);
   AddKernel(registry, "PrintV2", MakePrintV2);
   for (const char* name : {"StringFormat", "ScalarSummary", "HistogramSummary", "ImageSummary", "AudioSummaryV2",
-                           "TensorSummary", "TensorSummaryV2", "MergeSummary", "AsString", "StringJoin"}) {
+                           "TensorSummary", "TensorSummaryV2", "MergeSummary", "AsString", "StringJoin", "StringLower",
+                           "StringUpper", "StringStrip"}) {
     AddKernel(registry, name, MakeNothing);
   }
 }

@@ -1,0 +1,26 @@
+// Lower strings: tables and hashes of texts become ops on numbers, whose memory a device has.
+//
+//   HashTableV2 ──► LookupTableFindV2 (of x, else d) ──► y    becomes    x, d ──► _FindInTable {keys, values} ──► y
+//   x ──► AsString ──► StringToHashBucketFast ──► y           becomes    x ──► _AsStringToHashBucket ──► y
+//
+// What initialises a table may be a target of another run, or a function that a SavedModel's loader calls; its keys and values are
+// constants, or follow from constants. They are looked for in the whole graph, and nodes that initialise are NoOps here.
+//
+// Needs: calls inlined, loops unrolled. Establishes: no op of IsTableOp is left. Unimplemented names a table that steps may change,
+// one that nothing initialises with what is known, and one that comes from a file.
+#ifndef MILLRACE_PASSES_REWRITE_LOWER_STRINGS_H_
+#define MILLRACE_PASSES_REWRITE_LOWER_STRINGS_H_
+
+#include "absl/status/statusor.h"
+#include "millrace/graph.h"
+#include "millrace/op.h"
+#include "passes/kernel_oracle.h"
+
+namespace millrace {
+
+// `whole`: the graph that `graph` was pruned from, or `graph` itself. Returns whether the graph was changed.
+absl::StatusOr<bool> LowerStrings(Graph& graph, const Graph& whole, const OpRegistry& ops, KernelOracle& oracle);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_REWRITE_LOWER_STRINGS_H_

@@ -1,0 +1,144 @@
+// Numbers of strings: hashes, lengths, numbers that are written out, values from tables. Strings have no memory, so those of an input
+// are known when the kernel is made; integers that are looked up or hashed are a step's own.
+#include <farmhash.h>
+
+#include "absl/strings/numbers.h"
+#include "cpu/kernels/rare.h"
+#include "cpu/kernels/values.h"
+#include "graph/number_text.h"
+#include "graph/sip_hash.h"
+#include "graph/table.h"
+
+namespace millrace::cpu {
+namespace {
+
+using KernelOr = absl::StatusOr<std::unique_ptr<Kernel>>;
+
+constexpr int64_t kHashGrain = 1024;
+
+// TensorFlow's hash by the op: a keyed one where there is a key.
+class Bucket {
+ public:
+  static absl::StatusOr<Bucket> Create(const AttrMap& attrs, bool keyed) {
+    Bucket bucket;
+    bucket.buckets_ = static_cast<uint64_t>(attrs.GetOr<int64_t>("num_buckets", 0));
+    if (bucket.buckets_ == 0) return absl::InvalidArgumentError("num_buckets is 0, expected 1 or more");
+    const auto key = attrs.GetOr<std::vector<int64_t>>("key", {});
+    if (keyed && key.size() != 2) return absl::InvalidArgumentError("Key must have 2 elements");
+    bucket.keyed_ = keyed;
+    if (keyed) bucket.key_ = {static_cast<uint64_t>(key[0]), static_cast<uint64_t>(key[1])};
+    return bucket;
+  }
+  int64_t Of(std::string_view text) const {
+    const uint64_t hash = keyed_ ? SipHash(key_, text) : util::Fingerprint64(text.data(), text.size());
+    return static_cast<int64_t>(hash % buckets_);
+  }
+
+ private:
+  uint64_t buckets_ = 1;
+  bool keyed_ = false;
+  std::array<uint64_t, 2> key_ = {};
+};
+
+// The strings of input 0, which planning must know.
+absl::StatusOr<std::vector<std::string>> Strings(const OpInstance& instance) {
+  if (!ValueReader(instance).planned(0)) {
+    return absl::InvalidArgumentError("the strings must be known when the graph is planned");
+  }
+  return instance.input_values[0].strings();
+}
+
+// A kernel that writes what `of` makes of each string when the kernel is made.
+template <typename T, typename Of>
+KernelOr MakeOfStrings(const OpInstance& instance, Of of) {
+  MR_ASSIGN_OR_RETURN(const std::vector<std::string> strings, Strings(instance));
+  std::vector<T> numbers;
+  for (const std::string& text : strings) {
+    MR_ASSIGN_OR_RETURN(const T number, absl::StatusOr<T>(of(text)));
+    numbers.push_back(number);
+  }
+  return MakeKernel([numbers = std::move(numbers)](const KernelContext& context) {
+    std::copy(numbers.begin(), numbers.end(), context.output<T>(0));
+    return absl::OkStatus();
+  });
+}
+
+KernelOr MakeHash(const OpInstance& instance) {
+  MR_ASSIGN_OR_RETURN(const Bucket bucket, Bucket::Create(instance.attrs, instance.op == "StringToHashBucketStrong"));
+  return MakeOfStrings<int64_t>(instance, [&](const std::string& text) { return bucket.Of(text); });
+}
+
+KernelOr MakeLength(const OpInstance& instance) {
+  if (instance.attrs.GetOr<std::string>("unit", "BYTE") != "BYTE") return absl::UnimplementedError("lengths in other units than BYTE");
+  return MakeOfStrings<int32_t>(instance, [](const std::string& text) { return static_cast<int32_t>(text.size()); });
+}
+
+template <typename T, typename Parse>
+KernelOr MakeParsed(const OpInstance& instance, Parse parse) {
+  return MakeOfStrings<T>(instance, [&](const std::string& text) -> absl::StatusOr<T> {
+    T number;
+    if (parse(text, &number)) return number;
+    return absl::InvalidArgumentError(absl::StrCat("StringToNumberOp could not correctly convert string: ", text));
+  });
+}
+
+KernelOr MakeToNumber(const OpInstance& instance) {
+  const DataType type = instance.outputs[0].dtype;
+  switch (type) {
+    case DataType::kFloat: return MakeParsed<float>(instance, [](absl::string_view s, float* n) { return absl::SimpleAtof(s, n); });
+    case DataType::kDouble: return MakeParsed<double>(instance, [](absl::string_view s, double* n) { return absl::SimpleAtod(s, n); });
+    case DataType::kInt32: return MakeParsed<int32_t>(instance, [](absl::string_view s, int32_t* n) { return absl::SimpleAtoi(s, n); });
+    case DataType::kInt64: return MakeParsed<int64_t>(instance, [](absl::string_view s, int64_t* n) { return absl::SimpleAtoi(s, n); });
+    default: return UnsupportedType(instance, type);
+  }
+}
+
+KernelOr MakeHashOfNumbers(const OpInstance& instance) {
+  MR_ASSIGN_OR_RETURN(const Bucket bucket, Bucket::Create(instance.attrs, instance.attrs.Has("key")));
+  MR_ASSIGN_OR_RETURN(const NumberText text, NumberText::Create(instance.attrs, instance.inputs[0].dtype));
+  return MakeKernel([bucket, text](const KernelContext& context) {
+    const TensorType& type = context.input_type(0);
+    const Tensor numbers = Tensor::Wrap(type.dtype, type.shape, context.inputs[0], nullptr);
+    int64_t* buckets = context.output<int64_t>(0);
+    ParallelRange(context, type.shape.num_elements(), kHashGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) buckets[i] = bucket.Of(text.Of(numbers, i));
+    });
+    return absl::OkStatus();
+  });
+}
+
+KernelOr MakeFind(const OpInstance& instance) {
+  const int64_t size = DataTypeSize(instance.outputs[0].dtype);
+  if (size == 0) return UnsupportedType(instance, instance.outputs[0].dtype);
+  MR_ASSIGN_OR_RETURN(Table read, Table::Create(instance.attrs));
+  const auto table = std::make_shared<const Table>(std::move(read));
+  const bool strings = instance.inputs[0].dtype == DataType::kString;
+  if (strings && !ValueReader(instance).planned(0)) return Strings(instance).status();
+  return MakeKernel([table, size, strings](const KernelContext& context) {
+    const TensorType& type = context.input_type(0);
+    const Tensor keys = strings ? context.instance->input_values[0] : Tensor::Wrap(type.dtype, type.shape, context.inputs[0], nullptr);
+    const char* values = static_cast<const char*>(table->values().data());
+    const char* otherwise = static_cast<const char*>(context.inputs[1]);
+    char* found = static_cast<char*>(context.outputs[0]);
+    ParallelRange(context, type.shape.num_elements(), kHashGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t at = table->Find(keys, i);
+        std::memcpy(found + i * size, at < 0 ? otherwise : values + at * size, size);
+      }
+    });
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace
+
+void RegisterStringNumberKernels(KernelRegistry& registry) {
+  AddKernel(registry, "StringToHashBucketFast", MakeHash);
+  AddKernel(registry, "StringToHashBucketStrong", MakeHash);
+  AddKernel(registry, "StringLength", MakeLength);
+  AddKernel(registry, "StringToNumber", MakeToNumber);
+  AddKernel(registry, "_AsStringToHashBucket", MakeHashOfNumbers);
+  AddKernel(registry, "_FindInTable", MakeFind);
+}
+
+}  // namespace millrace::cpu

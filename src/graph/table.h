@@ -1,0 +1,33 @@
+// A table of keys and values that never changes, from the attributes "keys" and "values" of the op _FindInTable.
+#ifndef MILLRACE_SRC_GRAPH_TABLE_H_
+#define MILLRACE_SRC_GRAPH_TABLE_H_
+
+#include <string>
+#include <unordered_map>
+
+#include "absl/status/statusor.h"
+#include "millrace/attr.h"
+#include "millrace/tensor.h"
+
+namespace millrace {
+
+class Table {
+ public:
+  // InvalidArgument for keys that are neither integers nor strings, for as many values as there are not keys, and for a key
+  // that has two values.
+  static absl::StatusOr<Table> Create(const AttrMap& attrs);
+
+  const Tensor& values() const { return values_; }
+  // Where the value of a key is; -1 when it is not in the table.
+  int64_t Find(int64_t key) const;
+  int64_t Find(const Tensor& keys, int64_t i) const;
+
+ private:
+  Tensor values_;
+  std::unordered_map<int64_t, int64_t> by_number_;
+  std::unordered_map<std::string, int64_t> by_text_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_SRC_GRAPH_TABLE_H_

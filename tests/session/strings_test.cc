@@ -1,0 +1,137 @@
+// Strings have no memory on a device: what is made of known ones, of fed ones and of numbers, and what is refused by name.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "graph/text.h"
+#include "millrace/session.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::unique_ptr<Session> Make(const std::string& text) {
+  absl::StatusOr<Graph> graph = ParseGraphText(text);
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*std::move(graph), {});
+  EXPECT_TRUE(session.ok()) << session.status();
+  return *std::move(session);
+}
+
+std::vector<int64_t> Ints(const Tensor& tensor) {
+  std::vector<int64_t> values;
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) values.push_back(tensor.IntAt(i));
+  return values;
+}
+
+Tensor Words(const std::vector<std::string>& words) {
+  Tensor tensor(DataType::kString, Shape({static_cast<int64_t>(words.size())}));
+  tensor.mutable_strings() = words;
+  return tensor;
+}
+
+// TensorFlow's: tf.strings.to_hash_bucket_fast(["0", "12", "-7"], 1000) and to_hash_bucket_strong(…, 1000, [3, 4]).
+constexpr char kHashes[] = R"(
+x = Placeholder() {dtype=int32, shape=shape[3]}
+text = AsString(x) {T=int32}
+fast = StringToHashBucketFast(text) {num_buckets=1000}
+strong = StringToHashBucketStrong(text) {num_buckets=1000, key=[3, 4]}
+words = Placeholder() {dtype=string, shape=shape[3]}
+of_words = StringToHashBucketFast(words) {num_buckets=1000}
+)";
+
+TEST(Strings, HashesOfNumbersAreThoseOfTheirTexts) {
+  const auto session = Make(kHashes);
+  std::vector<Tensor> hashed, of_words;
+  for (const std::vector<int32_t>& numbers : {std::vector<int32_t>{0, 12, -7}, std::vector<int32_t>{-7, 0, 0}}) {
+    ASSERT_TRUE(session->Run({{"x", Tensor::Vector<int32_t>(numbers)}}, {"fast", "strong"}, {}, &hashed).ok());
+    std::vector<std::string> texts;
+    for (int32_t number : numbers) texts.push_back(absl::StrCat(number));
+    const absl::Status status = session->Run({{"words", Words(texts)}}, {"of_words"}, {}, &of_words);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(Ints(hashed[0]), Ints(of_words[0]));
+    EXPECT_NE(Ints(hashed[0]), Ints(hashed[1]));
+  }
+}
+
+// Names come before the ops of a run that does not initialise the table.
+constexpr char kLookup[] = R"(
+keys = Const() {dtype=int64, value=int64[3]{10, 20, 30}}
+values = Const() {dtype=int64, value=int64[3]{1, 2, 3}}
+other = Const() {dtype=int64, value=int64[]{-1}}
+table = HashTableV2() {key_dtype=int64, value_dtype=int64, shared_name="t"}
+fill = LookupTableImportV2(table, keys, values) {Tin=int64, Tout=int64}
+again = HashTableV2() {key_dtype=int64, value_dtype=int64, shared_name="t"}
+handle = Identity(again) {T=resource}
+x = Placeholder() {dtype=int64, shape=shape[4]}
+found = LookupTableFindV2(handle, x, other) {Tin=int64, Tout=int64}
+size = LookupTableSizeV2(handle)
+)";
+
+TEST(Strings, TablesGiveTheirValuesAndTheDefaultOfOtherKeys) {
+  const auto session = Make(kLookup);
+  std::vector<Tensor> out;
+  ASSERT_TRUE(session->Run({}, {}, {"fill"}, nullptr).ok());
+  const absl::Status status =
+      session->Run({{"x", Tensor::Vector<int64_t>(std::vector<int64_t>{30, 11, 10, 30})}}, {"found", "size"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(Ints(out[0]), ElementsAre(3, -1, 1, 3));
+  EXPECT_THAT(Ints(out[1]), ElementsAre(3));
+}
+
+TEST(Strings, TablesOfWordsAreAskedForConstantAndFedOnes) {
+  const auto session = Make(R"(
+keys = Const() {dtype=string, value=string[2]{"a", "b"}}
+values = Const() {dtype=float, value=float[2]{0.5, 2}}
+other = Const() {dtype=float, value=float[]{-1}}
+table = HashTableV2() {key_dtype=string, value_dtype=float}
+fill = LookupTableImportV2(table, keys, values) {Tin=string, Tout=float}
+x = Placeholder() {dtype=string, shape=shape[2]}
+lower = StringLower(x)
+two = Const() {dtype=string, value=string[1]{"b"}}
+zero = Const() {dtype=int32, value=int32[]{0}}
+all = ConcatV2(lower, two, zero) {T=string, N=2, Tidx=int32}
+found = LookupTableFindV2(table, all, other) {Tin=string, Tout=float}
+same = Equal(all, two) {T=string}
+kept = SelectV2(same, all, two) {T=string}
+kept_found = LookupTableFindV2(table, kept, other) {Tin=string, Tout=float}
+)");
+  std::vector<Tensor> out;
+  for (const auto& [words, want] : std::vector<std::pair<std::vector<std::string>, std::vector<double>>>{
+           {{"A", "c"}, {0.5, -1, 2}}, {{"", "b"}, {-1, 2, 2}}}) {
+    const absl::Status status = session->Run({{"x", Words(words)}}, {"found", "same", "kept_found"}, {}, &out);
+    ASSERT_TRUE(status.ok()) << status;
+    for (int64_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(out[0].DoubleAt(i), want[i]) << i;
+      EXPECT_EQ(out[1].IntAt(i), want[i] == 2) << i;
+      EXPECT_EQ(out[2].DoubleAt(i), 2) << i;
+    }
+  }
+}
+
+// One of the nodes of kLookup is another.
+absl::Status RunWith(const std::string& from, const std::string& to) {
+  std::string text = kLookup;
+  text.replace(text.find(from), from.size(), to);
+  const auto session = Make(text);
+  std::vector<Tensor> out;
+  return session->Run({{"x", Tensor(DataType::kInt64, Shape({4}))}}, {"found"}, {}, &out);
+}
+
+TEST(Strings, WhatIsNotKnownOfATableIsRefusedByName) {
+  const absl::Status nothing = RunWith("fill = LookupTableImportV2(table, keys, values) {Tin=int64, Tout=int64}\n", "");
+  EXPECT_EQ(nothing.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(nothing.message(), AllOf(HasSubstr("'found'"), HasSubstr("initialises table 't'")));
+  const absl::Status changing = RunWith("again = HashTableV2()", "again = MutableHashTableV2()");
+  EXPECT_THAT(changing.message(), AllOf(HasSubstr("'found'"), HasSubstr("MutableHashTableV2"), HasSubstr("StaticHashTable")));
+  const absl::Status twice = RunWith("int64[3]{10, 20, 30}", "int64[3]{10, 10, 30}");
+  EXPECT_THAT(twice.message(), AllOf(HasSubstr("'found'"), HasSubstr("key 10 has two values")));
+  const absl::Status fed = RunWith("keys = Const() {dtype=int64, value=int64[3]{10, 20, 30}}", "keys = Placeholder() {dtype=int64, shape=shape[3]}");
+  EXPECT_FALSE(fed.ok());
+}
+
+}  // namespace
+}  // namespace millrace
