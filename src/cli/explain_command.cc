@@ -1,7 +1,6 @@
 // millrace explain: why a tensor or node is kept, swapped or cut where it is.
 #include "cli/commands.h"
 #include "cli/exit_status.h"
-#include "cli/reuse_memory.h"
 #include "cli/train.h"
 #include "millrace/status.h"
 #include "report/explain.h"
@@ -9,7 +8,6 @@
 namespace millrace::cli {
 
 absl::Status ExplainCommand(const Options& options, const Environment& environment) {
-  ReuseFreedMemory();
   if (options.argument.empty()) return UsageError("explain what: millrace explain TENSOR or NODE, as conv1:0 or conv1");
   MR_ASSIGN_OR_RETURN(SessionOptions session, MakePlanningOptions(options));
   MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget(options.engine.device_memory));

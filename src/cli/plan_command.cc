@@ -11,7 +11,6 @@
 namespace millrace::cli {
 
 absl::Status PlanCommand(const Options& options, const Environment& environment) {
-  ReuseFreedMemory();
   MR_ASSIGN_OR_RETURN(SessionOptions session, MakePlanningOptions(options));
   MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget(options.engine.device_memory));
   MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
@@ -20,9 +19,6 @@ absl::Status PlanCommand(const Options& options, const Environment& environment)
   MR_ASSIGN_OR_RETURN(const DeviceBudgets budgets, ResolveBudget(budget, workload, session, environment));
   budgets.Apply(session.planning);
 
-  // What any plan takes; those that swap much take twice as much.
-  constexpr int64_t kBytesPerNode = 1000;
-  ExpectToAllocate(kBytesPerNode * workload.graph->num_nodes());
   TrainResult result = PlanOnly(workload, session, environment);
   KeepUntilTheEnd(workload.graph);
   KeepUntilTheEnd(result.run.plan);

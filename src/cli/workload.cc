@@ -1,6 +1,8 @@
 #include "cli/workload.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -9,6 +11,7 @@
 #include "absl/strings/strip.h"
 #include "cli/exit_status.h"
 #include "cli/feeds.h"
+#include "cli/reuse_memory.h"
 #include "millrace/status.h"
 #include "passes/unroll/questions.h"
 
@@ -135,6 +138,21 @@ absl::Status LoadOnnxModel(const InputOptions& options, const std::map<std::stri
   return absl::OkStatus();
 }
 
+// 0: no such file, which its reader reports.
+int64_t GraphFileBytes(const InputOptions& options) {
+  const std::string path = !options.graph.empty()         ? options.graph
+                           : !options.saved_model.empty() ? options.saved_model + "/saved_model.pb"
+                                                          : options.onnx;
+  std::error_code error;
+  const auto bytes = std::filesystem::file_size(path, error);
+  return error ? 0 : static_cast<int64_t>(bytes);
+}
+
+// What any plan takes; those that swap much take twice as much.
+constexpr int64_t kBytesPerNode = 1000;
+// Graph, plan and what planning needs in passing take up to 16 bytes for each of a GraphDef's; this is more, as untouched addresses cost nothing.
+constexpr int64_t kBytesPerByteOfGraph = 24;
+
 // Graph, fetches, targets and feeds from a file of arrays.
 absl::Status LoadGraphAndFeeds(const InputOptions& options, const std::map<std::string, Shape>& shapes,
                                const Environment& environment, Workload& workload) {
@@ -189,9 +207,15 @@ absl::StatusOr<Workload> LoadWorkload(const InputOptions& options, FeedValues va
   MR_RETURN_IF_ERROR(CheckInput(options));
   MR_ASSIGN_OR_RETURN(auto shapes, ParseFeedShapes(options.feed_shapes));
 
+  const bool only_planned = values == FeedValues::kTypesOnly;
+  if (only_planned) {
+    ReuseFreedMemory();
+    UseHugePages(kBytesPerByteOfGraph * GraphFileBytes(options));
+  }
   Workload workload;
   workload.init_targets = options.init_targets;
   MR_RETURN_IF_ERROR(LoadGraphAndFeeds(options, shapes, environment, workload));
+  if (only_planned) ExpectToAllocate(kBytesPerNode * workload.graph->num_nodes());
   if (!options.onnx.empty()) shapes.clear();  // the import has used them
   workload.steps = options.steps;
   if (!options.checkpoint_in.empty()) {
