@@ -1,6 +1,9 @@
 #include "report/html_page.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
 #include <map>
 #include <vector>
 
@@ -21,6 +24,9 @@ namespace {
 // Stays shown one by one; what is left is too small or too short to find with a pointer.
 constexpr size_t kMostStays = 6000;
 constexpr size_t kMostPoints = 4000;
+// A lane of more steps shows the longest of them one by one, half as many; a browser opens no page of a million. Others are drawn together
+// where they lie in the same column, of which there are half as many, too.
+constexpr size_t kMostEvents = 20'000;
 
 // Strings by number, each once.
 class Names {
@@ -82,7 +88,7 @@ class View {
         "{\"title\":", JsonString(absl::StrCat(run_.strategy, " on ", device.name)), ",\"clock\":",
         JsonString(measured_ ? "measured" : "predicted"), ",\"end\":", Micros(std::max(TraceEnd(run_.trace), TraceEnd(run_.simulated_trace))),
         ",\"budget\":", device.budget_bytes, ",\"arena\":", device.arena_bytes, ",\"stall\":", Micros(run_.stall_seconds),
-        ",\"left\":", left_out_, ",\"curves\":[", CurvesJson(), "],\"partitions\":", PartitionsJson(), ",\"lanes\":[", lanes,
+        ",\"left\":", left_out_, ",\"together\":", drawn_together_, ",\"curves\":[", CurvesJson(), "],\"partitions\":", PartitionsJson(), ",\"lanes\":[", lanes,
         "],\"stays\":[", stays, "],\"uses\":{", uses, "},\"names\":", names_.Finish(), "}");
     return text;
   }
@@ -114,27 +120,71 @@ class View {
     return text + "]";
   }
 
-  // Per lane its kind and [start, end, name, detail, partition] per event.
+  // Per lane its kind and [start, end, name, detail, partition] per event, or of events that are drawn together.
   std::string LanesJson() {
+    std::vector<std::vector<const TraceEvent*>> of_lane(plan_.lanes.size());
+    for (const TraceEvent& event : trace_) of_lane[event.lane].push_back(&event);
     std::string text;
     for (int32_t l = 0; l < static_cast<int32_t>(plan_.lanes.size()); ++l) {
       const Lane& lane = plan_.lanes[l];
       if (lane.device != device_ || lane.num_steps() == 0) continue;
-      std::string events;
-      for (const TraceEvent& event : trace_) {
-        if (event.lane != l) continue;
-        const bool compute = lane.kind == LaneKind::kCompute;
-        const std::string detail =
-            compute ? plan_.instances[lane.compute[event.step].instance].op
-                    : absl::StrCat(lane.copies[event.step].tensor, ", ", FormatBytes(lane.copies[event.step].bytes), ": ",
-                                   lane.copies[event.step].reason);
-        const int32_t partition = compute ? lane.compute[event.step].partition : lane.copies[event.step].partition;
-        absl::StrAppend(&events, events.empty() ? "" : ",", "[", Micros(event.start_seconds), ",", Micros(event.end_seconds), ",",
-                        names_.Of(NameOf(plan_, l, event.step)), ",", names_.Of(detail), ",", partition, "]");
+      const std::vector<const TraceEvent*>& events = of_lane[l];
+      const double least_alone = LeastShownAlone(events);
+      std::string shown;
+      for (size_t first = 0, end = 0; first < events.size(); first = end) {
+        end = EndOfBlock(events, first, least_alone);
+        absl::StrAppend(&shown, shown.empty() ? "" : ",", end == first + 1 ? EventJson(lane, *events[first])
+                                                                           : TogetherJson(lane, events, first, end));
       }
-      absl::StrAppend(&text, text.empty() ? "" : ",", "{\"kind\":", JsonString(LaneKindName(lane.kind)), ",\"events\":[", events, "]}");
+      absl::StrAppend(&text, text.empty() ? "" : ",", "{\"kind\":", JsonString(LaneKindName(lane.kind)), ",\"events\":[", shown, "]}");
     }
     return text;
+  }
+
+  static int32_t PartitionOf(const Lane& lane, const TraceEvent& event) {
+    return lane.kind == LaneKind::kCompute ? lane.compute[event.step].partition : lane.copies[event.step].partition;
+  }
+
+  std::string EventJson(const Lane& lane, const TraceEvent& event) {
+    const std::string detail =
+        lane.kind == LaneKind::kCompute ? plan_.instances[lane.compute[event.step].instance].op
+                                        : absl::StrCat(lane.copies[event.step].tensor, ", ", FormatBytes(lane.copies[event.step].bytes), ": ",
+                                                       lane.copies[event.step].reason);
+    return absl::StrCat("[", Micros(event.start_seconds), ",", Micros(event.end_seconds), ",",
+                        names_.Of(NameOf(plan_, event.lane, event.step)), ",", names_.Of(detail), ",", PartitionOf(lane, event), "]");
+  }
+
+  std::string TogetherJson(const Lane& lane, const std::vector<const TraceEvent*>& events, size_t first, size_t end) {
+    const TraceEvent &from = *events[first], &to = *events[end - 1];
+    drawn_together_ += static_cast<int64_t>(end - first);
+    double last = 0;
+    for (size_t i = first; i < end; ++i) last = std::max(last, events[i]->end_seconds);
+    return absl::StrCat("[", Micros(from.start_seconds), ",", Micros(last), ",",
+                        names_.Of(absl::StrCat(end - first, " short steps")), ",",
+                        names_.Of(absl::StrCat(NameOf(plan_, from.lane, from.step), " to ", NameOf(plan_, to.lane, to.step))), ",",
+                        PartitionOf(lane, from), "]");
+  }
+
+  // Seconds that an event takes at least to be shown by itself.
+  static double LeastShownAlone(const std::vector<const TraceEvent*>& events) {
+    if (events.size() <= kMostEvents) return 0;
+    std::vector<double> seconds;
+    seconds.reserve(events.size());
+    for (const TraceEvent* event : events) seconds.push_back(event->end_seconds - event->start_seconds);
+    const auto nth = seconds.begin() + kMostEvents / 2;
+    std::nth_element(seconds.begin(), nth, seconds.end(), std::greater<>());
+    return std::nextafter(*nth, std::numeric_limits<double>::infinity());  // of equally long ones none
+  }
+
+  // Events from `first` on that are drawn together: short ones that end within a column of where it starts.
+  size_t EndOfBlock(const std::vector<const TraceEvent*>& events, size_t first, double least_alone) const {
+    const double column = 2 * trace_end_ / kMostEvents, start = events[first]->start_seconds;
+    const auto is_short = [&](const TraceEvent& event) {
+      return event.end_seconds - event.start_seconds < least_alone && event.end_seconds - start < column;
+    };
+    size_t end = first;
+    while (end < events.size() && is_short(*events[end])) ++end;
+    return std::max(end, first + 1);
   }
 
   // [start, end, offset, bytes, tensor, kind, reason] of the stays that fill most of the map.
@@ -192,11 +242,12 @@ class View {
   const RunReport* const unswapped_;
   const bool measured_;
   const std::vector<TraceEvent>& trace_;
+  const double trace_end_ = TraceEnd(trace_);
   int64_t positions_ = 0;
   std::vector<double> start_, end_;  // by position
   Names names_;
   std::map<std::string, int64_t> shown_;
-  int64_t left_out_ = 0;
+  int64_t left_out_ = 0, drawn_together_ = 0;
 };
 
 // "</" would end the script that the data is in.

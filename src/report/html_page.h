@@ -11,7 +11,8 @@
 namespace millrace {
 
 // A view per run and device, on the measured trace where there is one, else on the simulated. `unswapped` (may be null) is
-// one more curve of memory. Only the tensors that hold most bytes for longest are listed one by one; the rest is one band.
+// one more curve of memory. Only the tensors that hold most bytes for longest and, of many thousand, the longest steps
+// are listed one by one: the page of a million nodes has some megabytes.
 // FailedPrecondition when no run has a plan and a trace.
 absl::StatusOr<std::string> HtmlPage(const Report& report, const RunReport* unswapped);
 

@@ -220,7 +220,8 @@ function zoom(px, factor) {
 function show(k) {
   view = views[k]; from = 0; to = view.end; marked = null;
   $('keys').innerHTML = kinds.map((kind, i) => '<span class="key" style="background:' + kindColors[i] + '"></span>' + kind).join('') +
-      '; times ' + view.clock + (view.left ? '; ' + view.left + ' stays of small or short-lived tensors are not drawn' : '');
+      '; times ' + view.clock + (view.left ? '; ' + view.left + ' stays of small or short-lived tensors are not drawn' : '') +
+      (view.together ? '; ' + view.together + ' short steps are drawn together' : '');
   draw();
   const peak = view.curves[0].points.reduce((best, p) => p[1] > best[1] ? p : best, [0, 0]);
   holdersAt(peak[0]);

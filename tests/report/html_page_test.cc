@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "example_plan.h"
 
@@ -75,6 +76,74 @@ TEST(HtmlPageTest, ManySmallTensorsAreLeftOutAndCounted) {
   EXPECT_LT(page->size(), 1 << 20);
   const auto view = Views(*page).fields().at("views").list_value().values(0).struct_value().fields();
   EXPECT_EQ(view.at("stays").list_value().values_size() + view.at("left").number_value(), 20003);
+}
+
+// What a step list of a view shows: events by themselves, and how many are in blocks.
+struct ShownEvents {
+  int64_t alone = 0, in_blocks = 0, blocks = 0;
+};
+
+ShownEvents CountEvents(const google::protobuf::Value& view, int lane) {
+  const auto& fields = view.struct_value().fields();
+  const auto& names = fields.at("names").list_value();
+  ShownEvents shown;
+  for (const auto& event : fields.at("lanes").list_value().values(lane).struct_value().fields().at("events").list_value().values()) {
+    const std::string& name = names.values(static_cast<int>(event.list_value().values(2).number_value())).string_value();
+    int64_t together = 0;
+    if (name.ends_with(" short steps") && absl::SimpleAtoi(name.substr(0, name.find(' ')), &together)) {
+      ++shown.blocks;
+      shown.in_blocks += together;
+    } else {
+      ++shown.alone;
+    }
+  }
+  return shown;
+}
+
+// The example's compute lane with `count` steps of a microsecond, but for every thousandth, which takes a millisecond.
+RunReport RunOfManySteps(int64_t count) {
+  RunReport run = ExampleRun();
+  auto plan = std::make_shared<ExecutionPlan>(*run.plan);
+  Lane& compute = plan->lanes[0];
+  const int32_t instance = static_cast<int32_t>(plan->instances.size());
+  plan->instances.push_back(ExampleInstance("many", "Relu"));
+  double now = 5;
+  for (int64_t i = 0; i < count; ++i) {
+    const double seconds = i % 1000 == 0 ? 1e-3 : 1e-6;
+    run.simulated_trace.push_back({.lane = 0, .step = compute.num_steps(), .start_seconds = now, .end_seconds = now + seconds});
+    compute.compute.push_back(ExampleCompute(instance, 2, 5 + i));
+    now += seconds;
+  }
+  run.trace.clear();
+  run.plan = plan;
+  return run;
+}
+
+TEST(HtmlPageTest, ManyShortStepsAreDrawnTogetherAndLongOnesAlone) {
+  constexpr int64_t kSteps = 200'000;
+  Report report;
+  report.runs = {RunOfManySteps(kSteps)};
+  const auto page = HtmlPage(report, nullptr);
+  ASSERT_TRUE(page.ok());
+  EXPECT_LT(page->size(), 3 << 20);  // 16 MB of one by one
+  const auto view = Views(*page).fields().at("views").list_value().values(0);
+  const ShownEvents shown = CountEvents(view, 0);
+  EXPECT_EQ(shown.alone + shown.in_blocks, kSteps + 3);
+  EXPECT_GE(shown.alone, kSteps / 1000);
+  EXPECT_LE(shown.alone + shown.blocks, 30'000);
+  EXPECT_EQ(view.struct_value().fields().at("together").number_value(), static_cast<double>(shown.in_blocks));
+}
+
+TEST(HtmlPageTest, SomeThousandStepsAreAllDrawnAlone) {
+  constexpr int64_t kSteps = 15'000;
+  Report report;
+  report.runs = {RunOfManySteps(kSteps)};
+  const auto page = HtmlPage(report, nullptr);
+  ASSERT_TRUE(page.ok());
+  const auto view = Views(*page).fields().at("views").list_value().values(0);
+  const ShownEvents shown = CountEvents(view, 0);
+  EXPECT_EQ(shown.alone, kSteps + 3);
+  EXPECT_EQ(shown.blocks, 0);
 }
 
 TEST(HtmlPageTest, SaysThatThereIsNothingToShow) {
