@@ -64,6 +64,8 @@ class Replay {
     int32_t last_write = -1;
     size_t next_access = 0;
     std::list<int32_t>::iterator place;  // in recent_
+    bool is_saved = false;
+    std::list<int32_t>::iterator saved_place;  // in saved_, where is_saved
   };
 
   absl::Status PlaceVariables() {
@@ -88,19 +90,21 @@ class Replay {
   void LeaveAbove(int32_t i) {
     const auto limit = static_cast<int64_t>(policy_.occupancy * static_cast<double>(budget_bytes_));
     while (held_bytes_ > limit) {
-      const auto victim = std::find_if(recent_.rbegin(), recent_.rend(), [&](int32_t s) { return IsSaved(s, i); });
-      if (victim == recent_.rend()) return;
+      // All but what operation `i` needs may leave, so this looks at few; among all that is on the device it would not.
+      const auto victim = std::find_if(saved_.rbegin(), saved_.rend(), [&](int32_t s) { return NextAccess(s) > i; });
+      if (victim == saved_.rend()) return;
       Evict(*victim, i, "the oldest saved activation, when device memory was filled above the threshold");
     }
   }
 
-  bool IsSaved(int32_t storage, int32_t i) const {
-    const State& state = state_[storage];
-    const absl::Span<const TimedAccess> accesses = lists_.of(storage);
-    return graph_.storages[storage].kind == StorageKind::kActivation && !state.came_back &&
-           graph_.storages[storage].size_bytes > kLeastSavedBytes && state.next_access < accesses.size() &&
-           accesses[state.next_access].operation > i;
+  // Whether a storage that comes to the device is one that the graph saves for later, as it does so for the first time.
+  bool Saves(int32_t storage) const {
+    return policy_.occupancy > 0 && graph_.storages[storage].kind == StorageKind::kActivation &&
+           graph_.storages[storage].size_bytes > kLeastSavedBytes && !state_[storage].came_back;
   }
+
+  // Of an activation on the device: there is one, or it would have left.
+  int32_t NextAccess(int32_t storage) const { return lists_.of(storage)[state_[storage].next_access].operation; }
 
   int64_t Bytes(int32_t storage) const { return AlignUp(graph_.storages[storage].size_bytes); }
 
@@ -153,6 +157,11 @@ class Replay {
     held_bytes_ += Bytes(access.storage);
     recent_.push_front(access.storage);
     state.place = recent_.begin();
+    state.is_saved = Saves(access.storage);
+    if (state.is_saved) {
+      saved_.push_front(access.storage);
+      state.saved_place = saved_.begin();
+    }
     return true;
   }
 
@@ -207,11 +216,8 @@ class Replay {
     } else if (came_for_this) {
       decisions.back().before = SwapDecision::kToHost;
     }
-    allocator_.Free(offsets_[storage].back(), Bytes(storage));
-    held_bytes_ -= Bytes(storage);
+    Remove(storage);
     offsets_[storage].pop_back();
-    recent_.erase(state.place);
-    state.on_device = false;
   }
 
   void Remove(int32_t storage) {
@@ -219,7 +225,8 @@ class Replay {
     allocator_.Free(offsets_[storage].back(), Bytes(storage));
     held_bytes_ -= Bytes(storage);
     recent_.erase(state.place);
-    state.on_device = false;
+    if (state.is_saved) saved_.erase(state.saved_place);
+    state.on_device = state.is_saved = false;
   }
 
   // After operation `i`: what it touched is the most recent; what is dead leaves for nothing.
@@ -254,6 +261,7 @@ class Replay {
   const AccessLists lists_;
   std::vector<State> state_;
   std::list<int32_t> recent_;  // on the device, most recently used first
+  std::list<int32_t> saved_;   // of them, saved activations that have not come back, the oldest last
   std::vector<std::vector<SwapDecision>> decisions_;
   std::vector<std::vector<int64_t>> offsets_;
 };

@@ -78,7 +78,7 @@ TEST_P(PlanTimeTest, GrowsAboutAsTheGraphDoes) {
   EXPECT_LT(large.seconds, 11 * small.seconds) << small.nodes << " and " << large.nodes << " nodes";
 }
 
-INSTANTIATE_TEST_SUITE_P(Strategies, PlanTimeTest, testing::Values("planned", "tensorflowmem", "tflms", "lru"));
+INSTANTIATE_TEST_SUITE_P(Strategies, PlanTimeTest, testing::Values("planned", "tensorflowmem", "tflms", "lru", "reactive"));
 
 // GB/s: no plan hides all copies, so the search goes on to its end.
 constexpr double kSlowLink = 0.1;
