@@ -6,7 +6,31 @@
 
 namespace millrace {
 namespace {
+
 constexpr int64_t kNothing = INT64_MIN / 4;
+
+// What depends on where a range begins and ends is masked, not branched on: which way such a branch goes cannot be foretold, and a
+// wrong guess takes longer than a block.
+int64_t OnesIf(uint32_t bit) { return -static_cast<int64_t>(bit); }
+int64_t Larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+// Seen from `size - k` on: ones from the k-th of so many elements on.
+template <size_t size>
+constexpr std::array<int64_t, 2 * size> kOnes = [] {
+  std::array<int64_t, 2 * size> ones{};
+  for (size_t i = size; i < 2 * size; ++i) ones[i] = -1;
+  return ones;
+}();
+
+template <size_t size>
+int64_t LargestOf(const std::array<int64_t, size>& values) {
+  std::array<int64_t, size> max = values;
+  for (size_t width = size / 2; width > 0; width /= 2) {
+    for (size_t i = 0; i < width; ++i) max[i] = Larger(max[i], max[i + width]);
+  }
+  return max[0];
+}
+
 }  // namespace
 
 SegmentTree::SegmentTree(const std::vector<int64_t>& values) : size_(static_cast<int32_t>(values.size())) {
@@ -16,70 +40,65 @@ SegmentTree::SegmentTree(const std::vector<int64_t>& values) : size_(static_cast
   values_ = values;
   values_.resize(static_cast<size_t>(blocks) * kBlock, kNothing);
   trees_.assign(2 * leaves_, {kNothing, 0});
-  for (int32_t b = 0; b < blocks; ++b) trees_[leaves_ + b].max = MaxOfBlock(b);
+  for (int32_t b = 0; b < blocks; ++b) trees_[leaves_ + b].max = MaxWithin(b * kBlock, (b + 1) * kBlock);
   for (int32_t node = leaves_ - 1; node > 0; --node) {
     trees_[node].max = std::max(trees_[2 * node].max, trees_[2 * node + 1].max);
   }
 }
 
-int64_t SegmentTree::MaxOf(int32_t begin, int32_t end) const {
-  int64_t max = values_[begin];
-  for (int32_t i = begin + 1; i < end; ++i) max = std::max(max, values_[i]);
-  return max;
-}
-
-int64_t SegmentTree::MaxOfBlock(int32_t block) const {
+int64_t SegmentTree::MaxWithin(int32_t begin, int32_t end) const {
+  const int32_t first = begin / kBlock * kBlock;
+  const int64_t* values = &values_[first];
+  const int64_t* from = &kOnes<kBlock>[kBlock - (begin - first)];
+  const int64_t* beyond = &kOnes<kBlock>[kBlock - (end - first)];
   std::array<int64_t, kBlock> max;
-  std::copy_n(values_.begin() + static_cast<std::ptrdiff_t>(block) * kBlock, kBlock, max.begin());
-  for (int32_t width = kBlock / 2; width > 0; width /= 2) {
-    for (int32_t i = 0; i < width; ++i) max[i] = std::max(max[i], max[i + width]);
+  for (int32_t i = 0; i < kBlock; ++i) {
+    const int64_t inside = from[i] & ~beyond[i];
+    max[i] = (values[i] & inside) | (kNothing & ~inside);
   }
-  return max[0];
+  return LargestOf(max);
 }
 
 void SegmentTree::AddWithin(int32_t begin, int32_t end, int64_t value) {
-  int64_t max = kNothing;
-  for (int32_t i = begin; i < end; ++i) max = std::max(max, values_[i] += value);
-  const int32_t block = begin / kBlock;
-  Subtree& leaf = trees_[leaves_ + block];
-  leaf.max = value > 0 ? std::max(leaf.max, max + leaf.added) : MaxOfBlock(block) + leaf.added;
+  const int32_t first = begin / kBlock * kBlock;
+  int64_t* values = &values_[first];
+  const int64_t* from = &kOnes<kBlock>[kBlock - (begin - first)];
+  const int64_t* beyond = &kOnes<kBlock>[kBlock - (end - first)];
+  std::array<int64_t, kBlock> max;
+  for (int32_t i = 0; i < kBlock; ++i) max[i] = values[i] += value & from[i] & ~beyond[i];
+  Subtree& leaf = trees_[leaves_ + begin / kBlock];
+  leaf.max = LargestOf(max) + leaf.added;
 }
 
 void SegmentTree::Add(int32_t begin, int32_t end, int64_t value) {
   if (begin >= end) return;
-  if (end == size_) end = static_cast<int32_t>(values_.size());  // nothing stays nothing
   const int32_t first_block = begin / kBlock, last_block = (end - 1) / kBlock;
-  const bool whole_first = begin % kBlock == 0, whole_last = end % kBlock == 0;
-  if (first_block == last_block && !(whole_first && whole_last)) {
+  uint32_t left = first_block + leaves_, right = last_block + leaves_;
+  if (left == right) {
     AddWithin(begin, end, value);
   } else {
-    if (!whole_first) AddWithin(begin, (first_block + 1) * kBlock, value);
-    if (!whole_last) AddWithin(last_block * kBlock, end, value);
+    AddWithin(begin, (first_block + 1) * kBlock, value);
+    AddWithin(last_block * kBlock, end, value);
+    // Up from both ends until they meet: what lies between is in the inner siblings.
+    while (left >> 1 != right >> 1) {
+      Subtree& beside_left = trees_[left ^ 1];
+      Subtree& beside_right = trees_[right ^ 1];
+      const int64_t to_left = value & ~OnesIf(left & 1), to_right = value & OnesIf(right & 1);
+      beside_left.max += to_left;
+      beside_left.added += to_left;
+      beside_right.max += to_right;
+      beside_right.added += to_right;
+      const int64_t left_max = Larger(beside_left.max, trees_[left].max), right_max = Larger(beside_right.max, trees_[right].max);
+      left >>= 1;
+      right >>= 1;
+      trees_[left].max = left_max + trees_[left].added;
+      trees_[right].max = right_max + trees_[right].added;
+    }
   }
-  const auto add = [&](uint32_t node) {
-    trees_[node].max += value;
-    trees_[node].added += value;
-  };
-  const uint32_t first = first_block + leaves_, last = last_block + leaves_;
-  int levels = 0;  // on which something was added
-  for (uint32_t left = first + (whole_first ? 0 : 1), right = last + (whole_last ? 1 : 0); left < right;
-       left >>= 1, right >>= 1, ++levels) {
-    if (left & 1) add(left++);
-    if (right & 1) add(--right);
-  }
-  const auto pull = [this](uint32_t node) {
-    const int64_t former = trees_[node].max;
-    trees_[node].max = std::max(trees_[2 * node].max, trees_[2 * node + 1].max) + trees_[node].added;
-    return trees_[node].max != former;
-  };
-  // Above what was added to, what does not change says that nothing above it does.
-  uint32_t left = first >> 1, right = last >> 1;
-  for (; left != right; left >>= 1, right >>= 1, --levels) {
-    const bool left_changed = pull(left), right_changed = pull(right);
-    if (levels <= 1 && !left_changed && !right_changed) return;
-  }
-  for (; left > 0; left >>= 1, --levels) {
-    if (!pull(left) && levels <= 1) return;
+  for (uint32_t node = left >> 1; node > 0; node >>= 1) {
+    const int64_t max = Larger(trees_[2 * node].max, trees_[2 * node + 1].max) + trees_[node].added;
+    if (max == trees_[node].max) return;
+    trees_[node].max = max;
   }
 }
 
@@ -91,24 +110,21 @@ int64_t SegmentTree::AddedTo(uint32_t node) const {
 
 int64_t SegmentTree::Max(int32_t begin, int32_t end) const {
   if (begin >= end) return kNothing;
-  if (end == size_) end = static_cast<int32_t>(values_.size());
   const int32_t first_block = begin / kBlock, last_block = (end - 1) / kBlock;
-  const bool whole_first = begin % kBlock == 0, whole_last = end % kBlock == 0;
-  // Up from both ends until they meet: what lies between is in the inner siblings.
   uint32_t left = first_block + leaves_, right = last_block + leaves_;
-  if (left == right && !(whole_first && whole_last)) return MaxOf(begin, end) + AddedTo(left);
-  int64_t left_max = whole_first ? trees_[left].max : MaxOf(begin, (first_block + 1) * kBlock) + trees_[left].added;
-  int64_t right_max = whole_last ? trees_[right].max : MaxOf(last_block * kBlock, end) + trees_[right].added;
-  if (left == right) return left_max + AddedTo(left >> 1);
+  if (left == right) return MaxWithin(begin, end) + AddedTo(left);
+  int64_t left_max = MaxWithin(begin, (first_block + 1) * kBlock) + trees_[left].added;
+  int64_t right_max = MaxWithin(last_block * kBlock, end) + trees_[right].added;
   while (left >> 1 != right >> 1) {
-    if ((left & 1) == 0) left_max = std::max(left_max, trees_[left + 1].max);
-    if ((right & 1) == 1) right_max = std::max(right_max, trees_[right - 1].max);
+    // Of two nothings the sum is still a number.
+    left_max = Larger(left_max, trees_[left ^ 1].max + (kNothing & OnesIf(left & 1)));
+    right_max = Larger(right_max, trees_[right ^ 1].max + (kNothing & ~OnesIf(right & 1)));
     left >>= 1;
     right >>= 1;
     left_max += trees_[left].added;
     right_max += trees_[right].added;
   }
-  return std::max(left_max, right_max) + AddedTo(left >> 1);
+  return Larger(left_max, right_max) + AddedTo(left >> 1);
 }
 
 void SegmentTree::Read(std::vector<int64_t>& values) const {

@@ -30,8 +30,7 @@ class SegmentTree {
   };
 
   // Of values of one block, without what was added to all of it and above it.
-  int64_t MaxOf(int32_t begin, int32_t end) const;
-  int64_t MaxOfBlock(int32_t block) const;
+  int64_t MaxWithin(int32_t begin, int32_t end) const;
   // To values of one block; what lies above it does not know yet.
   void AddWithin(int32_t begin, int32_t end, int64_t value);
   // To the node and its ancestors.
