@@ -89,11 +89,8 @@ int64_t HomeBytes(const GapGraph& gaps) {
 // Units of WorkBudget for the bound, of an operation or gap.
 constexpr int64_t kBoundWork = 600;
 
-// Units of WorkBudget for deciding alone.
-int64_t DecisionWork(size_t decisions) {
-  constexpr int64_t kDecisionWork = 30;
-  return kDecisionWork * static_cast<int64_t>(decisions);
-}
+// The same for deciding alone, of a decision.
+constexpr int64_t kDecisionWork = 30;
 
 // Of what trials decide.
 uint64_t HashOf(const std::vector<SwapDecision>& decisions) {
@@ -218,13 +215,12 @@ class Portfolio {
       selection = SelectGaps(gaps_, target, settings.window, settings.weights, carrying, starts());
       work_.Spend(selection.work);
     }
+    Trial trial{settings, {}, DecisionsOf(gaps_, selection)};
     if (known_seconds < kNotKnown) {
-      const std::vector<SwapDecision> copies = DecisionsOf(gaps_, selection, std::vector<int32_t>(gaps_.gaps.size(), 0));
-      work_.Spend(LanesLeft::Work(gaps_, copies.size()) + DecisionWork(copies.size()));
-      if (LanesLeft(gaps_, copies).LeastSeconds() >= known_seconds) return Trial{settings, {.step_seconds = kNotKnown}, {}};
+      work_.Spend(LanesLeft::Work(gaps_, trial.decisions.size()) + kDecisionWork * static_cast<int64_t>(trial.decisions.size()));
+      if (LanesLeft(gaps_, trial.decisions).LeastSeconds() >= known_seconds) return Trial{settings, {.step_seconds = kNotKnown}, {}};
     }
-    const std::vector<int32_t> anchors = ChooseAnchors(gaps_, target.budget_bytes, selection, SlackSeconds(settings));
-    Trial trial{settings, {}, DecisionsOf(gaps_, selection, anchors)};
+    SetAnchors(gaps_, ChooseAnchors(gaps_, target.budget_bytes, selection, SlackSeconds(settings)), trial.decisions);
     trial.result = SimulateTrial(gaps_, {budget_, target.set_aside, 0}, trial.decisions);
     work_.Spend(TrialWork(gaps_, trial.decisions.size()));
     return trial;

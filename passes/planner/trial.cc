@@ -14,8 +14,7 @@ constexpr double kUncriticalWeight = 0.05;
 
 class Decider {
  public:
-  Decider(const GapGraph& gaps, const Selection& selection, const std::vector<int32_t>& anchors)
-      : gaps_(gaps), selection_(selection), anchors_(anchors) {}
+  Decider(const GapGraph& gaps, const Selection& selection) : gaps_(gaps), selection_(selection) {}
 
   std::vector<SwapDecision> Run() {
     size_t decisions = 0;
@@ -40,12 +39,11 @@ class Decider {
     // Whether the host has what the storage holds when the step begins; and later, as long as nothing writes it.
     bool home_is_current = fetched || !written;
     if (carried) {
-      out_.push_back({last.storage, SwapDecision::kFromHost, last.before, anchors_[end - 1], true, true, -1, {}});
+      Decide(last.storage, SwapDecision::kFromHost, last.before, true, true, -1);
       home_is_current = true;
     }
     if (fetched) {
-      out_.push_back({last.storage, SwapDecision::kFromHost, last.before,
-                      last.overwritten ? last.before : anchors_[end - 1], !last.overwritten, false, 0, {}});
+      Decide(last.storage, SwapDecision::kFromHost, last.before, !last.overwritten, false, 0);
     }
     int32_t written_home = -1;  // the write whose bytes the host has
     for (int64_t k = begin; k < end - (home ? 1 : 0); ++k) {
@@ -55,19 +53,27 @@ class Decider {
       const bool copy_out = former || gap.copies_out(gap.last_write == written_home);
       if (former) home_is_current = true;
       if (copy_out && !former) written_home = gap.last_write;
-      out_.push_back({gap.storage, gap.after, gap.before, gap.overwritten ? gap.before : anchors_[k],
-                      !gap.overwritten, copy_out, copy_out ? gap.last_write : 0, {}});
+      Decide(gap.storage, gap.after, gap.before, !gap.overwritten, copy_out, copy_out ? gap.last_write : 0);
     }
     if (!fetched) return;
     const bool copy_home = last.last_write >= 0 && last.last_write != written_home && !last.feed &&
                            gaps_.graph->storages[last.storage].kind == StorageKind::kVariable;
-    out_.push_back({last.storage, last.after, SwapDecision::kToHost, 0, false, copy_home,
-                    copy_home ? last.last_write : 0, {}});
+    Decide(last.storage, last.after, SwapDecision::kToHost, false, copy_home, copy_home ? last.last_write : 0);
+  }
+
+  void Decide(int32_t storage, int32_t after, int32_t before, bool copy_in, bool copy_out, int32_t out_after) {
+    SwapDecision& d = out_.emplace_back();
+    d.storage = storage;
+    d.after = after;
+    d.before = before;
+    d.anchor = before == SwapDecision::kToHost ? 0 : before;
+    d.copy_in = copy_in;
+    d.copy_out = copy_out;
+    d.out_after = out_after;
   }
 
   const GapGraph& gaps_;
   const Selection& selection_;
-  const std::vector<int32_t>& anchors_;
   std::vector<SwapDecision> out_;
 };
 
@@ -264,9 +270,26 @@ void MarkCritical(const GapGraph& gaps, const TrialResult& trial, const std::vec
 
 }  // namespace
 
-std::vector<SwapDecision> DecisionsOf(const GapGraph& gaps, const Selection& selection,
-                                      const std::vector<int32_t>& anchors) {
-  return Decider(gaps, selection, anchors).Run();
+std::vector<SwapDecision> DecisionsOf(const GapGraph& gaps, const Selection& selection) { return Decider(gaps, selection).Run(); }
+
+void SetAnchors(const GapGraph& gaps, const std::vector<int32_t>& anchors, std::vector<SwapDecision>& decisions) {
+  int64_t k = 0;
+  for (SwapDecision& d : decisions) {
+    if (!d.copy_in) continue;
+    if (d.after == SwapDecision::kFromHost) {
+      d.anchor = anchors[gaps.first_gap[d.storage + 1] - 1];  // the home gap's
+      continue;
+    }
+    k = std::max(k, gaps.first_gap[d.storage]);
+    while (gaps.gaps[k].after != d.after) ++k;
+    d.anchor = anchors[k];
+  }
+}
+
+std::vector<SwapDecision> DecisionsOf(const GapGraph& gaps, const Selection& selection, const std::vector<int32_t>& anchors) {
+  std::vector<SwapDecision> decisions = DecisionsOf(gaps, selection);
+  SetAnchors(gaps, anchors, decisions);
+  return decisions;
 }
 
 std::string ReasonOf(const GapGraph& gaps, const SwapDecision& d) {

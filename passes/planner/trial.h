@@ -11,10 +11,15 @@
 
 namespace millrace {
 
-// Copies out start as soon as the value is written, copies in at their anchors. Reasons are left empty: trials are many,
+// Copies out start as soon as the value is written, copies in when they are needed. Reasons are left empty: trials are many,
 // and only the winner tells.
-std::vector<SwapDecision> DecisionsOf(const GapGraph& gaps, const Selection& selection,
-                                      const std::vector<int32_t>& anchors);
+std::vector<SwapDecision> DecisionsOf(const GapGraph& gaps, const Selection& selection);
+
+// Copies in start at the anchors that ChooseAnchors gave to the gaps of the selection that was decided on.
+void SetAnchors(const GapGraph& gaps, const std::vector<int32_t>& anchors, std::vector<SwapDecision>& decisions);
+
+// Both.
+std::vector<SwapDecision> DecisionsOf(const GapGraph& gaps, const Selection& selection, const std::vector<int32_t>& anchors);
 
 std::string ReasonOf(const GapGraph& gaps, const SwapDecision& decision);
 
