@@ -27,9 +27,11 @@ constexpr int64_t kLookWork = 300, kRewriteWork = 500;
 // What it takes at least to weigh what to compute again, of a node; from so many nodes on it is not begun where less is left.
 constexpr int64_t kLeastWeighWork = 1000;
 constexpr int32_t kManyNodes = 100'000;
-// For planning in full what was found: a part of all work, or so many units for a node if that is less.
+// For planning in full what was found: a part of all work, or so many units for a node if that is less, and no more than so many in a graph
+// that is not large, whose rewritings gain more.
 constexpr double kWorkForPlans = 0.5;
-constexpr double kPlansWork = 25'000;
+constexpr double kPlansWork = 25'000, kMostPlansWork = 108e6;
+constexpr int32_t kLargeGraph = 15'000;
 constexpr double kNotKnown = std::numeric_limits<double>::infinity();
 constexpr double kWorthRecompute = 1.01;  // … from which on recompute is looked at
 constexpr double kLeastGain = 0.995;      // of the step, for a rewriting to be taken
@@ -93,7 +95,8 @@ class Search {
         all_looks_(LooksFor(graph_->num_nodes())),
         looks_(all_looks_),
         work_for_plans_(static_cast<int64_t>(
-            std::min(kWorkForPlans * static_cast<double>(limits.work->left()), kPlansWork * graph_->num_nodes()))) {
+            std::min({kWorkForPlans * static_cast<double>(limits.work->left()), kPlansWork * graph_->num_nodes(),
+                      graph_->num_nodes() > kLargeGraph ? kNotKnown : kMostPlansWork}))) {
     limits_.effort = PlanEffort::kQuick;
   }
 

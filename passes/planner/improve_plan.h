@@ -46,7 +46,7 @@ class Improver {
   // many in vain.
   std::optional<Move> Next(const TrialSettings& best, const std::vector<SwapDecision>& decisions);
 
-  // Units of WorkBudget that the move took, which part of the step it gained, and the step that the trial had; 0: none was made.
+  // Units of WorkBudget that the move took, which part of the step it gained, and the step that the trial had; 0: none of use was made.
   void Told(const Move& move, int64_t work, double gained, double trial_seconds);
 
  private:

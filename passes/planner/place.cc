@@ -23,7 +23,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 // Copies in that may be overtaken because their bytes are not on the host yet, or find no room.
 constexpr int kMaxOvertaken = 8;
 // Units of WorkBudget: of an operation that ran, and of a decision.
-constexpr int64_t kOperationWork = 300, kDecisionWork = 20;
+constexpr int64_t kOperationWork = 380, kDecisionWork = 20;
 // Times that it is asked thoroughly how long the step takes at least.
 constexpr int32_t kLooks = 16;
 // How long before its use an evicted block may come back, in steps.

@@ -37,9 +37,10 @@ constexpr double kSlackOfLarge = 1.0 / 16;
 constexpr size_t kFewPolicies = 2;
 // Of the step without stalls: copies of variables that take less are not worth it.
 constexpr double kWorthCarrying = 0.02;
-// Moves at random: trials that take so much longer than the best plan are not placed. Moves of variables are, under so many policies.
+// Moves at random: trials that take so much longer than the best plan's are not placed, where placing has made that plan shorter than its
+// trial; elsewhere it hardly ever does. Moves of variables are, under so many policies.
 constexpr double kWorthMoving = 1.03;
-constexpr uint32_t kHomePolicies = 3;
+constexpr uint32_t kHomePolicies = 2;
 // A trial this much slower than the best plan is not placed: placing gains less.
 constexpr double kWorthPlacing = 1.15;
 // Trials that are placed, the best first.
@@ -315,12 +316,15 @@ class Portfolio {
     return std::max(kHidden * gaps_.compute_seconds(), near * bound_);
   }
 
-  // A trial with other settings, packed or placed where it promises something. The trial's step; 0 where there is no room for one.
+  // A trial with other settings, packed or placed where it promises something. The trial's step; 0 where there is no room for one, or its
+  // copies alone take too long.
   double Make(const Move& move) {
     if (TargetBytes(move.settings) < gaps_.largest_working_set()) return 0;
-    const Trial trial = MakeTrial(move.settings, {}, move.look ? kNotKnown : ToBeat());
+    const Trial trial = MakeTrial(move.settings, {}, ToBeat());
     const double seconds = trial.result.step_seconds;
-    if (move.look || seconds == kNotKnown) return seconds;
+    if (seconds == kNotKnown) return 0;
+    if (move.look) return seconds;
+    const double worth_moving = best_.ok() && best_trial_seconds_ > best_->step_seconds ? kWorthMoving : 1;
     const bool places = !best_.ok() || gaps_.num_operations() <= kReplayedOperations;
     const auto place = [&](double worth, size_t begin, size_t end) {
       for (size_t p = begin; places && p < end && seconds < worth * std::max(ToBeat(), best_trial_seconds_); ++p) Place(trial, p);
@@ -332,11 +336,11 @@ class Portfolio {
         break;
       case Move::kReprice:
         if (trial.settings.carried > 0) PackOrRelieve(trial, 0);
-        place(kWorthMoving, policy, policy + 1);
+        place(worth_moving, policy, policy + 1);
         break;
       case Move::kExchangeHomes:
         PackOrRelieve(trial, 0);
-        place(kWorthMoving, 0, kHomePolicies);
+        place(worth_moving, 0, kHomePolicies);
         break;
       case Move::kSpreadHomes:
         PackOrRelieve(trial, kReliefRounds);

@@ -18,8 +18,8 @@ namespace {
 constexpr int64_t kGapWork = 20, kCopyWork = 4, kTreeWork = 35;
 // Gaps are looked at in orders that are not those of memory: so many ahead are asked for.
 constexpr size_t kAhead = 12;
-// Starts that are kept.
-constexpr size_t kStarts = 6;
+// Starts that are kept: of so many gaps together, but at least a few.
+constexpr size_t kFewStarts = 6, kManyStarts = 64, kGapsOfStarts = 500'000;
 
 using Range = OperationRange;
 
@@ -396,7 +396,8 @@ const OpenedWindows* SelectionStarts::Find(const MemoryTarget& target, double wi
 }
 
 const OpenedWindows& SelectionStarts::Add(OpenedWindows opened) {
-  if (last_.size() == kStarts) last_.pop_back();
+  const size_t gaps = std::max<size_t>(1, opened.state.kept.size());
+  if (last_.size() >= std::clamp(kGapsOfStarts / gaps, kFewStarts, kManyStarts)) last_.pop_back();
   last_.push_front(std::move(opened));
   return last_.front();
 }
