@@ -37,6 +37,7 @@ std::vector<std::string> GoldenFiles(const std::string& folder) {
   for (const auto& entry : std::filesystem::directory_iterator(MILLRACE_SOURCE_DIR "/tests/golden/" + folder)) {
     if (entry.path().extension() == ".txt") files.push_back(entry.path().string());
   }
+  EXPECT_FALSE(files.empty()) << "no golden file in tests/golden/" << folder;
   std::sort(files.begin(), files.end());
   return files;
 }
