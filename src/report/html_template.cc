@@ -255,6 +255,17 @@ function selfTest() {
         clientY: canvas.getBoundingClientRect().top + py}), more || {}));
     event('mousemove', at[0], at[1]);
     check('a tensor under the pointer tells its life', $('tip').style.display === 'block' && $('tip').textContent.includes('on the device'));
+    // The tensor that most is told of, where it is drawn: its stays with their reasons, who made it, who takes it.
+    const told = t => (view.uses[t] || []).some(u => u[2]) + (view.uses[t] || []).some(u => !u[2]);
+    const life = view.stays.reduce((a, b) => told(b[4]) > told(a[4]) ? b : a);
+    check('a tensor is made and taken', told(life[4]) === 2);
+    event('mousemove', x((life[0] + life[1]) / 2), mapTop + mapHeight * (1 - (life[2] + life[3] / 2) / view.arena));
+    const shown = stayAt(x((life[0] + life[1]) / 2), mapTop + mapHeight * (1 - (life[2] + life[3] / 2) / view.arena));
+    const tip = $('tip').textContent, has = text => tip.includes(text);
+    check('the tip tells the reason of a stay: ' + tip, name(shown[6]).length > 0 && has(': ' + name(shown[6])));
+    for (const use of (view.uses[shown[4]] || []).slice(0, 12)) {
+      check('the tip tells producer and consumers: ' + tip, has((use[2] ? 'written by ' : 'read by ') + name(use[0]) + ' at '));
+    }
     event('mousedown', at[0], at[1]); event('mouseup', at[0], at[1]);
     check('a click lists holders', $('holders').rows.length > 1);
     const before = to - from;
