@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# Installs from Debian what the build and the tests need; does nothing when all of it is there. Needs root.
+# Installs from Debian what the build and the tests need, or the packages that are named; does nothing when all of it is there.
+# Needs root.
+#   .ci/install_packages.sh [PACKAGE …]
 set -euo pipefail
 
 packages=(
@@ -8,6 +10,8 @@ packages=(
   libfarmhash-dev libxxhash-dev libzip-dev zlib1g-dev libleveldb-dev libsnappy-dev liburing-dev
   libgtest-dev libgmock-dev libbenchmark-dev librsvg2-dev pkg-config python3-numpy
 )
+
+[ $# -eq 0 ] || packages=("$@")
 
 missing=()
 for package in "${packages[@]}"; do
