@@ -35,7 +35,6 @@ class Inserter {
   }
 
  private:
-  const std::string& StorageName(int32_t storage) const { return device_.access.storages[storage].name; }
   int32_t PartitionOf(int32_t operation) const { return device_.access.partition[operation]; }
 
   // Copies of equal types share theirs.

@@ -249,12 +249,6 @@ class Portfolio {
     if (trials_.size() > kPlacedTrials) trials_.pop_back();
   }
 
-  static void FastestFirst(std::vector<Trial>& trials) {
-    std::stable_sort(trials.begin(), trials.end(), [](const Trial& a, const Trial& b) {
-      return a.result.step_seconds < b.result.step_seconds;
-    });
-  }
-
   double best_trial() const { return trials_.front().result.step_seconds; }
 
   void TryWindows() {
