@@ -1,5 +1,6 @@
 // Random training-like graphs over the test ops: chains with long gaps, variables that are read and updated; over several
-// devices also nodes that ask for one, control edges and Identity.
+// devices also nodes that ask for one, control edges and Identity. With a backward pass, most tensors of a chain wait for
+// the node that takes them in reverse order, as activations do: small working sets, a high peak.
 #ifndef MILLRACE_TESTS_TESTLIB_RANDOM_GRAPH_H_
 #define MILLRACE_TESTS_TESTLIB_RANDOM_GRAPH_H_
 
@@ -15,12 +16,13 @@ namespace millrace {
 
 class RandomGraph {
  public:
-  explicit RandomGraph(uint32_t seed, int devices = 0) : random_(seed), devices_(devices) {
+  explicit RandomGraph(uint32_t seed, int devices = 0, bool backward = false) : random_(seed), devices_(devices) {
     const int variables = Below(4), nodes = 5 + Below(40);
     tensors_.push_back({Add("Placeholder", {}), 0});
     graph_.mutable_node(tensors_[0].node).attrs.Set("dtype", DataType::kFloat);
     for (int v = 0; v < variables; ++v) variables_.push_back(Add("Var", {}));
     for (int i = 0; i < nodes; ++i) AddRandomNode();
+    if (backward) AddBackward();
   }
 
   Graph& graph() { return graph_; }
@@ -68,6 +70,17 @@ class RandomGraph {
       if (Below(2) == 0) inputs.push_back(Any());
       tensors_.push_back({Add(ops[Below(3)], inputs), 0});
       if (Below(8) == 0) targets_.push_back(graph_.node(tensors_.back().node).name);
+    }
+  }
+
+  void AddBackward() {
+    OutputRef gradient = tensors_.back();
+    for (size_t k = tensors_.size(); k-- > 0;) {
+      if (Below(8) == 0) continue;
+      gradient = {Add(Below(2) == 0 ? "Op" : "InPlace", {gradient, tensors_[k]}), 0};
+      if (!variables_.empty() && Below(6) == 0) {
+        targets_.push_back(graph_.node(Add("Update", {{AnyVariable(), 0}, gradient})).name);
+      }
     }
   }
 
