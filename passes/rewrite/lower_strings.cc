@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "millrace/options.h"
 #include "millrace/status.h"
 #include "passes/control_flow/control_flow_ops.h"
 #include "passes/control_flow/inline_functions.h"
@@ -49,7 +50,7 @@ class Tables {
     }
     Tables tables;
     MR_ASSIGN_OR_RETURN(Graph graph, Prune(whole, signature));
-    MR_RETURN_IF_ERROR(InlineFunctions(graph, ops).status());
+    MR_RETURN_IF_ERROR(InlineFunctions(graph, ops, MostInlinedNodes(graph, PlanningOptions().max_unrolled_nodes)).status());
     MR_ASSIGN_OR_RETURN(const std::vector<NodeId> order, CreationOrder(graph));
     ShapeTracker tracker(graph, ops, oracle, {});
     for (NodeId id : order) {
