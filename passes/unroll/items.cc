@@ -26,7 +26,7 @@ void WaitedFor(const Node& node, std::vector<OutputRef>& nodes) {
 }  // namespace
 
 absl::Status NotKnown(const StraightGraph& out, const Node& node, OutputRef ref, const std::string& what) {
-  std::set<std::string> feeds, others;
+  std::set<std::string> feeds, others, unsupported;
   std::set<int32_t> seen;
   std::vector<OutputRef> pending = {ref};
   while (!pending.empty()) {
@@ -43,6 +43,9 @@ absl::Status NotKnown(const StraightGraph& out, const Node& node, OutputRef ref,
     } else if (def != nullptr && def->state_bytes > 0) {
       others.insert(absl::StrCat("random numbers of node '", from.name, "'"));
     } else {
+      if (def == nullptr && !IsMerge(from) && !IsSwitch(from)) {
+        unsupported.insert(absl::StrCat("node '", from.name, "' of op ", from.op, ", which is not supported"));
+      }
       pending.insert(pending.end(), from.inputs.begin(), from.inputs.end());
       // Which of a Merge's constants comes is told by what they wait for.
       for (const OutputRef& input : from.inputs) {
@@ -54,6 +57,7 @@ absl::Status NotKnown(const StraightGraph& out, const Node& node, OutputRef ref,
   std::vector<std::string> roots;
   for (const std::string& feed : feeds) roots.push_back(absl::StrCat("feed '", feed, "'"));
   roots.insert(roots.end(), others.begin(), others.end());
+  if (roots.empty()) roots.assign(unsupported.begin(), unsupported.end());
   if (roots.size() > 4) roots.resize(4);
   absl::Status status = absl::UnimplementedError(absl::StrCat(
       "node '", node.name, "' (", node.op, "): ", what, " depends on what is known only when running (",
