@@ -36,8 +36,9 @@ const std::map<std::string, const char*>& Reasons() {
          "RandomShuffle", "StatelessRandomNormal", "StatelessRandomNormalV2", "StatelessRandomUniform",
          "StatelessRandomUniformV2", "StatelessRandomBinomial", "StatelessShuffle", "StatelessTruncatedNormal", "StatelessTruncatedNormalV2"});
     add("it has no inputs to differentiate by",
-        {"Const", "Empty", "Placeholder", "VarHandleOp", "Variable", "VariableV2", "_Feed"});
-    add("it has no results", {"Assert", "ControlTrigger", "NoOp", "_Fetch"});
+        {"Const", "Empty", "Placeholder", "SummaryWriter", "VarHandleOp", "Variable", "VariableV2", "_Feed"});
+    add("it has no results", {"Assert", "CloseSummaryWriter", "ControlTrigger", "CreateSummaryFileWriter", "FlushSummaryWriter", "NoOp", "WriteAudioSummary",
+         "WriteGraphSummary", "WriteHistogramSummary", "WriteImageSummary", "WriteRawProtoSummary", "WriteScalarSummary", "WriteSummary", "_Fetch"});
     add("the shapes of its results depend on values",
         {"ListDiff", "RaggedTensorToTensor", "SparseAdd", "SparseSlice", "SparseSparseMaximum", "SparseSparseMinimum", "SparseSplit",
          "SparseSegmentMeanGradV2", "SparseSegmentSqrtNGradV2", "SparseSegmentSumGradV2", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2"});

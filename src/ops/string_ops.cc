@@ -23,6 +23,13 @@ absl::Status StringScalar(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// The handle of a writer of event files, which nothing is ever written to.
+absl::Status WriterShape(InferenceContext& context) {
+  static const Shape& scalar = *new Shape();
+  context.AddOutput(DataType::kResource, scalar);
+  return absl::OkStatus();
+}
+
 absl::Status StringsLikeFirstInput(InferenceContext& context) {
   if (context.num_inputs() < 1) return context.Error("has no inputs, expected at least 1");
   context.AddOutput(DataType::kString, context.shape(0));
@@ -102,6 +109,12 @@ void RegisterStringOps(OpRegistry& registry) {
   for (const char* name : {"StringFormat", "ScalarSummary", "HistogramSummary", "ImageSummary", "AudioSummaryV2",
                            "TensorSummary", "TensorSummaryV2", "MergeSummary"}) {
     AddOp(registry, {.name = name, .shape = StringScalar, .cost = NoCost});
+  }
+  // Millrace writes no event files: what is recorded for TensorBoard is computed only if something else needs it.
+  AddOp(registry, {.name = "SummaryWriter", .shape = WriterShape, .cost = NoCost});
+  for (const char* name : {"CreateSummaryFileWriter", "FlushSummaryWriter", "CloseSummaryWriter", "WriteSummary", "WriteScalarSummary",
+                           "WriteHistogramSummary", "WriteImageSummary", "WriteAudioSummary", "WriteGraphSummary", "WriteRawProtoSummary"}) {
+    AddOp(registry, {.name = name, .shape = NoOutputs, .cost = NoCost});
   }
   for (const char* name : {"AsString", "StringLower", "StringUpper", "StringStrip"}) {
     AddOp(registry, {.name = name, .shape = StringsLikeFirstInput, .cost = NoCost});

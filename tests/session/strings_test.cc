@@ -1,4 +1,6 @@
 // Strings have no memory on a device: what is made of known ones, of fed ones and of numbers, and what is refused by name.
+#include <filesystem>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -131,6 +133,46 @@ TEST(Strings, WhatIsNotKnownOfATableIsRefusedByName) {
   EXPECT_THAT(twice.message(), AllOf(HasSubstr("'found'"), HasSubstr("key 10 has two values")));
   const absl::Status fed = RunWith("keys = Const() {dtype=int64, value=int64[3]{10, 20, 30}}", "keys = Placeholder() {dtype=int64, shape=shape[3]}");
   EXPECT_FALSE(fed.ok());
+}
+
+// As tf.summary in a step: nothing is written, and the step is as without it.
+TEST(Strings, SummariesAreWrittenToNoFile) {
+  const std::string folder = ::testing::TempDir() + "/millrace_events";
+  const auto session = Make(absl::StrCat(R"(
+writer = SummaryWriter() {shared_name="events"}
+folder = Const() {dtype=string, value=string[]{")", folder, R"("}}
+ten = Const() {dtype=int32, value=int32[]{10}}
+suffix = Const() {dtype=string, value=string[]{".v2"}}
+open = CreateSummaryFileWriter(writer, folder, ten, ten, suffix)
+x = Placeholder() {dtype=float, shape=shape[]}
+step = Const() {dtype=int64, value=int64[]{1}}
+tag = Const() {dtype=string, value=string[]{"loss"}}
+write = WriteScalarSummary(writer, step, tag, x) {T=float}
+flush = FlushSummaryWriter(writer) ^write
+twice = AddV2(x, x) ^flush {T=float}
+)"));
+  ASSERT_TRUE(session->Run({}, {}, {"open"}, nullptr).ok());
+  std::vector<Tensor> out;
+  Tensor x(DataType::kFloat, Shape());
+  x.mutable_as<float>()[0] = 3;
+  const absl::Status status = session->Run({{"x", x}}, {"twice"}, {"write"}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(out[0].DoubleAt(0), 6);
+  EXPECT_FALSE(std::filesystem::exists(folder));
+}
+
+// A loop over what an op makes that Millrace has not: the op is what is missing, not the loop's turns.
+TEST(Strings, LoopsOverWhatAnUnsupportedOpMakesNameTheOp) {
+  const auto session = Make(R"(
+rows = Const() {dtype=int64, value=int64[3]{0, 1, 2}}
+x = Const() {dtype=float, value=float[2]{1, 2}}
+ragged = RaggedTensorToVariant(rows, x) {Tsplits=int64, Tvalues=float, RAGGED_RANK=1, batched_input=true}
+shape = Const() {dtype=int32, value=int32[0]{}}
+list = TensorListFromTensor(ragged, shape) {element_dtype=variant, shape_type=int32}
+count = TensorListLength(list)
+)");
+  std::vector<Tensor> out;
+  EXPECT_THAT(session->Run({}, {"count"}, {}, &out).message(), HasSubstr("RaggedTensorToVariant"));
 }
 
 }  // namespace

@@ -119,7 +119,9 @@ void RegisterStringKernels(KernelRegistry& registry) {
   AddKernel(registry, "PrintV2", MakePrintV2);
   for (const char* name : {"StringFormat", "ScalarSummary", "HistogramSummary", "ImageSummary", "AudioSummaryV2",
                            "TensorSummary", "TensorSummaryV2", "MergeSummary", "AsString", "StringJoin", "StringLower",
-                           "StringUpper", "StringStrip"}) {
+                           "StringUpper", "StringStrip", "SummaryWriter", "CreateSummaryFileWriter", "FlushSummaryWriter", "CloseSummaryWriter",
+                           "WriteSummary", "WriteScalarSummary", "WriteHistogramSummary", "WriteImageSummary", "WriteAudioSummary",
+                           "WriteGraphSummary", "WriteRawProtoSummary"}) {
     AddKernel(registry, name, MakeNothing);
   }
 }
