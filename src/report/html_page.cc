@@ -103,9 +103,9 @@ class View {
     };
     add("measured", run_, run_.trace);
     add("predicted", run_, run_.simulated_trace);
-    const std::vector<MemoryPoint> host = HostPoolOverTime(plan_, trace_, device_);
+    const std::vector<MemoryPoint> host = HostMemoryOverTime(plan_, trace_);
     if (!host.empty()) {
-      absl::StrAppend(&text, ",{\"label\":\"swapped bytes in host memory\",\"points\":", SeriesJson(host, TraceEnd(trace_)), "}");
+      absl::StrAppend(&text, ",{\"label\":\"host memory\",\"points\":", SeriesJson(host, TraceEnd(trace_)), "}");
     }
     if (unswapped_ != nullptr && unswapped_ != &run_) add("without swapping, predicted", *unswapped_, unswapped_->simulated_trace);
     return text;
@@ -127,7 +127,8 @@ class View {
     std::string text;
     for (int32_t l = 0; l < static_cast<int32_t>(plan_.lanes.size()); ++l) {
       const Lane& lane = plan_.lanes[l];
-      if (lane.device != device_ || lane.num_steps() == 0) continue;
+      const bool disk = lane.kind == LaneKind::kToDisk || lane.kind == LaneKind::kFromDisk;  // one for all devices
+      if ((lane.device != device_ && !disk) || lane.num_steps() == 0) continue;
       const std::vector<const TraceEvent*>& events = of_lane[l];
       const double least_alone = LeastShownAlone(events);
       std::string shown;

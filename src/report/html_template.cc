@@ -44,8 +44,8 @@ const canvas = $('canvas'), context = canvas.getContext('2d');
 // Okabe and Ito's colours, by Residence::Kind: activation, variable, constant, feed, scratch.
 const kinds = ['activation', 'variable', 'constant', 'feed', 'scratch'];
 const kindColors = ['#E69F00', '#0072B2', '#56B4E9', '#009E73', '#BBBBBB'];
-const laneColors = {'compute': '#56B4E9', 'to-host': '#009E73', 'to-device': '#CC79A7'};
-const curveStyles = {'measured': ['#0072B2', []], 'predicted': ['#000', [6, 4]], 'swapped bytes in host memory': ['#009E73', [2, 2]]};
+const laneColors = {'compute': '#56B4E9', 'to-host': '#009E73', 'to-device': '#CC79A7', 'to-disk': '#0072B2', 'from-disk': '#E69F00'};
+const curveStyles = {'measured': ['#0072B2', []], 'predicted': ['#000', [6, 4]], 'host memory': ['#009E73', [2, 2]]};
 const left = 96, right = 12, curveTop = 24, curveHeight = 200, mapTop = 252, mapHeight = 330, laneTop = 610, laneHeight = 22;
 let view, from = 0, to = 1, marked = null, width = 1000, drag = null;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -24,10 +25,8 @@ constexpr double kTitleHeight = 46;   // title and legend
 constexpr double kMemoryHeight = 240;
 constexpr double kLaneHeight = 16;
 constexpr double kLaneGap = 5;
-constexpr int kLaneRows = 5;
+constexpr int kLaneRows = 5, kDiskRows = 2;
 constexpr double kAxisHeight = 40;
-constexpr double kPanelHeight =
-    kTitleHeight + kMemoryHeight + 10 + kLaneRows * (kLaneHeight + kLaneGap) + kAxisHeight;
 // Partition boundaries closer than this in the mean would hide the curves: then only their row shows them.
 constexpr double kBoundaryPixels = 12;
 
@@ -44,7 +43,14 @@ struct Panel {
   const RunReport* run = nullptr;
   int32_t device = 0;
   std::vector<Curve> curves;  // back to front
+
+  int rows() const { return kLaneRows + (run->plan->tiered ? kDiskRows : 0); }
+  double lanes_height() const { return rows() * (kLaneHeight + kLaneGap); }
+  double height() const { return kTitleHeight + kMemoryHeight + 10 + lanes_height() + kAxisHeight; }
 };
+
+// The disk is one for all devices.
+bool IsOfDisk(LaneKind kind) { return kind == LaneKind::kToDisk || kind == LaneKind::kFromDisk; }
 
 // A staircase, thinned to what a quarter of a pixel shows: first, least, most and last of each column.
 std::vector<Svg::Point> Staircase(const Curve& curve, const Scale& x, const Scale& y) {
@@ -121,9 +127,9 @@ std::vector<Panel> MakePanels(const Report& report, const RunReport* unswapped) 
         panel.curves.push_back(MakeCurve("predicted", {.color = colors::kBlack, .width = 1.2, .dash = "5 3"}, *run.plan,
                                          run.simulated_trace, device));
       }
-      std::vector<MemoryPoint> host = HostPoolOverTime(*run.plan, BestTrace(run), device);
+      std::vector<MemoryPoint> host = HostMemoryOverTime(*run.plan, BestTrace(run));
       if (!host.empty()) {
-        panel.curves.push_back({run.trace.empty() ? "swapped bytes in host memory (predicted)" : "swapped bytes in host memory",
+        panel.curves.push_back({run.trace.empty() ? "host memory (predicted)" : "host memory",
                                 {.color = colors::kGreen, .width = 1.4, .dash = "1 2"}, std::move(host), TraceEnd(BestTrace(run))});
       }
       panels.push_back(std::move(panel));
@@ -206,13 +212,13 @@ void DrawPartitions(Svg& svg, const std::vector<PartitionSpan>& spans, const Sca
 void DrawLanes(Svg& svg, const Panel& panel, const Scale& x, double top) {
   const RunReport& run = *panel.run;
   const std::vector<TraceEvent>& trace = BestTrace(run);
-  std::vector<Interval> by_kind[3];
+  std::map<LaneKind, std::vector<Interval>> by_kind;
   for (const TraceEvent& event : trace) {
     const Lane& lane = run.plan->lanes[event.lane];
-    if (lane.device != panel.device) continue;
-    by_kind[static_cast<int>(lane.kind)].push_back({event.start_seconds, event.end_seconds});
+    if (lane.device != panel.device && !IsOfDisk(lane.kind)) continue;
+    by_kind[lane.kind].push_back({event.start_seconds, event.end_seconds});
   }
-  const auto ranges = [&](LaneKind kind) { return PixelRanges(by_kind[static_cast<int>(kind)], x); };
+  const auto ranges = [&](LaneKind kind) { return PixelRanges(by_kind[kind], x); };
   DrawRow(svg, 1, top, "compute", ranges(LaneKind::kCompute), colors::kSky);
   // Waits thinner than a tenth of a pixel would add up to a solid bar that is not there.
   std::vector<Interval> stalls = StallsOf(*run.plan, trace, panel.device);
@@ -221,6 +227,9 @@ void DrawLanes(Svg& svg, const Panel& panel, const Scale& x, double top) {
   DrawRow(svg, 2, top, "stalls", PixelRanges(stalls, x), colors::kVermillion);
   DrawRow(svg, 3, top, "to host", ranges(LaneKind::kToHost), colors::kGreen);
   DrawRow(svg, 4, top, "to device", ranges(LaneKind::kToDevice), colors::kPurple);
+  if (!run.plan->tiered) return;
+  DrawRow(svg, 5, top, "to disk", ranges(LaneKind::kToDisk), colors::kBlue);
+  DrawRow(svg, 6, top, "from disk", ranges(LaneKind::kFromDisk), colors::kOrange);
 }
 
 }  // namespace
@@ -228,7 +237,9 @@ void DrawLanes(Svg& svg, const Panel& panel, const Scale& x, double top) {
 absl::StatusOr<std::string> MemoryPlot(const Report& report, const RunReport* unswapped) {
   const std::vector<Panel> panels = MakePanels(report, unswapped);
   if (panels.empty()) return absl::FailedPreconditionError("nothing to plot: no run got as far as a plan with a trace");
-  Svg svg(kWidth, kTop + kPanelHeight * static_cast<double>(panels.size()));
+  double height = kTop;
+  for (const Panel& panel : panels) height += panel.height();
+  Svg svg(kWidth, height);
   double end_seconds = 0, most_bytes = 0;
   for (const Panel& panel : panels) {
     for (const Curve& curve : panel.curves) {
@@ -246,13 +257,13 @@ absl::StatusOr<std::string> MemoryPlot(const Report& report, const RunReport* un
   for (const Panel& panel : panels) {
     const double memory_top = top + kTitleHeight;
     const double lanes_top = memory_top + kMemoryHeight + 10;
-    const double bottom = lanes_top + kLaneRows * (kLaneHeight + kLaneGap);
+    const double bottom = lanes_top + panel.lanes_height();
     DrawTitleAndLegend(svg, panel, top);
     DrawPartitions(svg, PartitionSpans(*panel.run->plan, BestTrace(*panel.run), panel.device), x, memory_top, lanes_top);
     DrawMemory(svg, panel, x, {std::max(most_bytes * 1.06, 1.0), memory_top + kMemoryHeight, memory_top});
     DrawLanes(svg, panel, x, lanes_top);
     DrawXAxis(svg, x, SecondTicks(x.most), bottom);
-    top += kPanelHeight;
+    top += panel.height();
   }
   return svg.Finish();
 }

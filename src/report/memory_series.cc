@@ -72,7 +72,12 @@ std::vector<MemoryPoint> MemoryOverTime(const ExecutionPlan& plan, const std::ve
   return points;
 }
 
-std::vector<MemoryPoint> HostPoolOverTime(const ExecutionPlan& plan, const std::vector<TraceEvent>& trace, int32_t device) {
+std::vector<MemoryPoint> HostMemoryOverTime(const ExecutionPlan& plan, const std::vector<TraceEvent>& trace) {
+  const int64_t always = plan.tiered ? plan.host_bytes : plan.host_bytes - plan.host_pool_bytes;
+  std::vector<MemoryPoint> points;
+  if (trace.empty()) return points;
+  if (always > 0) points.push_back({0, always});
+  if (plan.tiered) return points;
   struct Swapped {
     int64_t bytes = 0;
     double begin = 0, end = 0;
@@ -81,11 +86,10 @@ std::vector<MemoryPoint> HostPoolOverTime(const ExecutionPlan& plan, const std::
   for (const TraceEvent& event : trace) {
     const Lane& lane = plan.lanes[event.lane];
     const bool host_copy = lane.kind == LaneKind::kToHost || lane.kind == LaneKind::kToDevice;
-    if (host_copy && lane.device == device && lane.copies[event.step].host.kind == HostRef::Kind::kPool) copies.push_back(&event);
+    if (host_copy && lane.copies[event.step].host.kind == HostRef::Kind::kPool) copies.push_back(&event);
   }
-  std::stable_sort(copies.begin(), copies.end(), [&](const TraceEvent* a, const TraceEvent* b) {
-    return PositionOf(plan.lanes[a->lane], a->step) < PositionOf(plan.lanes[b->lane], b->step);
-  });
+  std::stable_sort(copies.begin(), copies.end(),
+                   [](const TraceEvent* a, const TraceEvent* b) { return a->start_seconds < b->start_seconds; });
   std::vector<Swapped> swapped;
   std::map<int64_t, size_t> at;  // by offset in the pool
   for (const TraceEvent* event : copies) {
@@ -104,7 +108,6 @@ std::vector<MemoryPoint> HostPoolOverTime(const ExecutionPlan& plan, const std::
     changes.push_back({each.end, -each.bytes});
   }
   std::sort(changes.begin(), changes.end());
-  std::vector<MemoryPoint> points;
   for (const auto& [seconds, bytes] : changes) {
     if (points.empty()) points.push_back({0, 0});
     if (points.back().seconds != seconds) points.push_back({seconds, points.back().bytes});

@@ -15,9 +15,10 @@ namespace millrace {
 // its last position ends, as `trace` saw them. Points are in time order, one per time; empty without a trace.
 std::vector<MemoryPoint> MemoryOverTime(const ExecutionPlan& plan, const std::vector<TraceEvent>& trace, int32_t device);
 
-// Bytes of swapped tensors of `device` that host memory holds: from the start of the copy out to the end of the last copy
-// back, variables and constants not counted. Empty when nothing is swapped.
-std::vector<MemoryPoint> HostPoolOverTime(const ExecutionPlan& plan, const std::vector<TraceEvent>& trace, int32_t device);
+// Bytes that host memory holds for all devices: variables and constants all the time, swapped tensors from the start of
+// the copy out to the end of the last copy back. With a disk tier the whole pool, which is there all the time, whatever is
+// in it. Empty without a trace, and when there is nothing.
+std::vector<MemoryPoint> HostMemoryOverTime(const ExecutionPlan& plan, const std::vector<TraceEvent>& trace);
 
 // When `device`'s compute lanes wait: between the end of all steps so far and the start of the next.
 struct Interval {

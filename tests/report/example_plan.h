@@ -84,6 +84,25 @@ inline RunReport ExampleRun() {
   return run;
 }
 
+// The same with a disk below: a goes there while it is away, from 2 s to 3 s, and comes back until 4 s.
+inline RunReport TieredRun() {
+  RunReport run = ExampleRun();
+  auto plan = std::make_shared<ExecutionPlan>(*run.plan);
+  plan->tiered = true;
+  Lane to_disk, from_disk;
+  to_disk.kind = LaneKind::kToDisk;
+  to_disk.copies = {ExampleCopy("f/to_disk", 1, 5, 1)};
+  from_disk.kind = LaneKind::kFromDisk;
+  from_disk.copies = {ExampleCopy("f/from_disk", 1, 6, 1)};
+  plan->lanes.push_back(to_disk);
+  plan->lanes.push_back(from_disk);
+  run.trace.push_back({3, 0, 2, 3});
+  run.trace.push_back({4, 0, 3, 4});
+  run.simulated_trace = run.trace;
+  run.plan = std::move(plan);
+  return run;
+}
+
 }  // namespace millrace
 
 #endif  // MILLRACE_TESTS_REPORT_EXAMPLE_PLAN_H_

@@ -14,6 +14,7 @@
 namespace millrace {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -42,6 +43,17 @@ TEST(HtmlPageTest, HoldsEveryStayAndCopyWithItsReason) {
   EXPECT_EQ(view.at("lanes").list_value().values_size(), 3);
   EXPECT_EQ(view.at("partitions").list_value().values_size(), 3);
   EXPECT_THAT(*page, HasSubstr("h is 3 partitions away"));
+}
+
+TEST(HtmlPageTest, EveryKindOfLaneHasAColour) {
+  Report report;
+  report.runs = {TieredRun()};
+  const auto page = HtmlPage(report, nullptr);
+  ASSERT_TRUE(page.ok()) << page.status();
+  for (const LaneKind kind : {LaneKind::kCompute, LaneKind::kToHost, LaneKind::kToDevice, LaneKind::kToDisk, LaneKind::kFromDisk}) {
+    const std::string name(LaneKindName(kind));
+    EXPECT_THAT(*page, AllOf(HasSubstr("{\"kind\":\"" + name + "\",\"events\":[["), HasSubstr("'" + name + "': '#")));
+  }
 }
 
 TEST(HtmlPageTest, NeedsNothingFromOutside) {

@@ -33,14 +33,28 @@ TEST(MemorySeriesTest, HasNoPointsWithoutATraceOrOnAnotherDevice) {
   EXPECT_TRUE(MemoryOverTime(*run.plan, run.trace, 1).empty());
 }
 
-TEST(MemorySeriesTest, HostMemoryHoldsWhatIsSwappedUntilItIsBack) {
-  const RunReport run = ExampleRun();
+std::string HostText(const ExecutionPlan& plan, const std::vector<TraceEvent>& trace) {
   std::string text;
-  for (const MemoryPoint& point : HostPoolOverTime(*run.plan, run.trace, 0)) {
+  for (const MemoryPoint& point : HostMemoryOverTime(plan, trace)) {
     text += std::to_string(static_cast<int>(point.seconds)) + ":" + std::to_string(point.bytes) + " ";
   }
-  EXPECT_EQ(text, "0:0 1:16 4:0 ");
-  EXPECT_TRUE(HostPoolOverTime(*run.plan, run.trace, 1).empty());
+  return text;
+}
+
+TEST(MemorySeriesTest, HostMemoryHoldsWhatIsSwappedUntilItIsBack) {
+  const RunReport run = ExampleRun();
+  EXPECT_EQ(HostText(*run.plan, run.trace), "0:0 1:16 4:0 ");
+  EXPECT_EQ(HostText(*run.plan, {}), "");
+}
+
+TEST(MemorySeriesTest, HostMemoryHoldsVariablesAllTheTime) {
+  const RunReport run = ExampleRun();
+  ExecutionPlan plan = *run.plan;
+  plan.host_bytes = 116;
+  plan.host_pool_bytes = 16;
+  EXPECT_EQ(HostText(plan, run.trace), "0:100 1:116 4:100 ");
+  plan.tiered = true;  // the pool is there whatever is in it
+  EXPECT_EQ(HostText(plan, run.trace), "0:116 ");
 }
 
 TEST(MemorySeriesTest, FindsTheStallBeforeH) {
@@ -97,6 +111,20 @@ TEST(MemoryPlotTest, ShowsAllCurvesBudgetAndRows) {
   // The stall row: from 2 s to 4 s of 5 s on the pixels from 92 to 980.
   EXPECT_THAT(*svg, HasSubstr("fill=\"#D55E00\" d=\"M447.2 "));
   EXPECT_THAT(*svg, HasSubstr("H802.4v16H447.2z"));
+}
+
+TEST(MemoryPlotTest, ShowsTheDisksLanesOfATieredPlan) {
+  Report report;
+  report.runs = {ExampleRun()};
+  const auto plain = MemoryPlot(report, nullptr);
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  EXPECT_THAT(*plain, Not(HasSubstr(">to disk<")));
+  report.runs = {TieredRun()};
+  const auto svg = MemoryPlot(report, nullptr);
+  ASSERT_TRUE(svg.ok()) << svg.status();
+  // To disk from 2 s to 3 s, back from 3 s to 4 s of 5 s on the pixels from 92 to 980.
+  EXPECT_THAT(*svg, testing::AllOf(HasSubstr(">to disk<"), HasSubstr("fill=\"#0072B2\" d=\"M447.2 "), HasSubstr("H624.8v16H447.2z"),
+                                   HasSubstr(">from disk<"), HasSubstr("fill=\"#E69F00\" d=\"M624.8 "), HasSubstr("H802.4v16H624.8z")));
 }
 
 TEST(MemoryPlotTest, RefusesWhenNothingWasPlanned) {
