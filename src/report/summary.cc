@@ -34,6 +34,26 @@ std::string LongestPasses(std::vector<PassTime> passes, double plan_seconds) {
   return text;
 }
 
+// The first and the last; the report has all.
+std::string LossesText(const std::vector<double>& losses) {
+  constexpr size_t kAtEachEnd = 10;
+  std::string text;
+  for (size_t i = 0; i < losses.size(); ++i) {
+    if (losses.size() > 2 * kAtEachEnd && i == kAtEachEnd) {
+      absl::StrAppend(&text, " … (", FormatCount(static_cast<int64_t>(losses.size() - 2 * kAtEachEnd)), " more)");
+      i = losses.size() - kAtEachEnd;
+    }
+    absl::StrAppend(&text, " ", absl::StrFormat("%.9g", losses[i]));
+  }
+  return text;
+}
+
+// By how much the predicted step is above the bound: "1.3 %". Both are sums of the same times in another order.
+std::string AboveBound(const RunReport& run) {
+  const double above = run.predicted_step_seconds / run.lower_bound_seconds - 1;
+  return absl::StrFormat("%.1f %%", std::abs(above) < 1e-9 ? 0 : 100 * above);
+}
+
 }  // namespace
 
 std::string GraphLine(const GraphSummary& graph) {
@@ -94,15 +114,11 @@ std::string RunSummary(const RunReport& run) {
   }
   text += "\n";
   if (run.lower_bound_seconds > 0) {
-    // Both are sums of the same times in another order.
-    const double above = run.predicted_step_seconds / run.lower_bound_seconds - 1;
-    absl::StrAppend(&text, "lower bound    ", FormatSeconds(run.lower_bound_seconds), ", the predicted step is ",
-                    absl::StrFormat("%.1f %% above it\n", std::abs(above) < 1e-9 ? 0 : 100 * above));
+    absl::StrAppend(&text, "lower bound    ", FormatSeconds(run.lower_bound_seconds), ", the predicted step is ", AboveBound(run),
+                    " above it\n");
   }
   if (!run.losses.empty()) {
-    text += "losses        ";
-    for (const double loss : run.losses) absl::StrAppend(&text, " ", absl::StrFormat("%.9g", loss));
-    text += "\n";
+    absl::StrAppend(&text, "losses        ", LossesText(run.losses), "\n");
   }
   if (!run.variables_digest.empty()) {
     absl::StrAppend(&text, "digests        ", run.fetch_digest.empty() ? "" : absl::StrCat("fetches ", run.fetch_digest, ", "),
@@ -120,7 +136,7 @@ std::string ComparisonTable(const std::vector<ComparedRun>& runs) {
       absl::StrAppend(&errors, row.name, ": ", run.status.ToString(absl::StatusToStringMode::kWithNoExtraData), "\n");
     }
     if (run.step_seconds.empty() && !run.status.ok()) {
-      rows.push_back({row.name, BudgetText(run.device_memory_budget_bytes), "-", "-", "-", "-", "-", "-", "-", "-", "-",
+      rows.push_back({row.name, BudgetText(run.device_memory_budget_bytes), "-", "-", "-", "-", "-", "-", "-", "-", "-", "-",
                       Outcome(run)});
       continue;
     }
@@ -128,12 +144,13 @@ std::string ComparisonTable(const std::vector<ComparedRun>& runs) {
     const auto figure = [&](const std::string& text) { return measured ? text : "-"; };
     rows.push_back({row.name, BudgetText(run.device_memory_budget_bytes), FormatBytes(run.predicted_peak_device_bytes),
                     figure(FormatBytes(run.peak_device_bytes)), FormatSeconds(TypicalStepSeconds(run)),
+                    run.lower_bound_seconds > 0 ? AboveBound(run) : "-",
                     figure(FormatSeconds(run.compute_seconds)), figure(FormatSeconds(run.stall_seconds)),
                     FormatBytes(run.bytes_to_host), FormatBytes(run.bytes_to_device),
                     absl::StrCat(run.swap_outs, "/", run.swap_ins), FormatCount(run.partitions),
                     run.status.ok() ? row.same : Outcome(run)});
   }
-  return TextTable({"strategy", "budget", "peak predicted", "peak measured", "step", "compute", "stall", "to host",
+  return TextTable({"strategy", "budget", "peak predicted", "peak measured", "step", "above bound", "compute", "stall", "to host",
                     "to device", "swaps out/in", "partitions", "same bits"},
                    rows) +
          errors;

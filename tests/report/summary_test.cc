@@ -1,5 +1,6 @@
 #include "report/summary.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "example_plan.h"
@@ -48,6 +49,16 @@ TEST(SummaryTest, APlanHasNoMeasuredFigures) {
   EXPECT_EQ(TypicalStepSeconds(run), 5);
 }
 
+TEST(RunSummaryTest, OfManyLossesTheFirstAndTheLastAreShown) {
+  RunReport run = ExampleRun();
+  run.losses.resize(20, 0.5);
+  EXPECT_THAT(RunSummary(run), testing::Not(testing::HasSubstr("more)")));
+  run.losses.assign(1020, 0.5);
+  run.losses.front() = 2;
+  run.losses.back() = 0.125;
+  EXPECT_THAT(RunSummary(run), testing::ContainsRegex("losses         2( 0.5)+ … \\(1,000 more\\)( 0.5)+ 0.125\n"));
+}
+
 TEST(ComparisonTableTest, HasARowPerRunAndErrorsBelow) {
   const RunReport good = ExampleRun();
   RunReport refused;
@@ -55,15 +66,15 @@ TEST(ComparisonTableTest, HasARowPerRunAndErrorsBelow) {
   refused.device_memory_budget_bytes = 32;
   EXPECT_EQ(
       ComparisonTable({{&good, "baseline *", "reference"}, {&good, "tensorflowmem", "equal"}, {&refused, "lru", ""}}),
-      "strategy       budget  peak predicted  peak measured     step  compute    stall  to host  to device  "
+      "strategy       budget  peak predicted  peak measured     step  above bound  compute    stall  to host  to device  "
       "swaps out/in  partitions  same bits\n"
-      "-------------  ------  --------------  -------------  -------  -------  -------  -------  ---------  "
+      "-------------  ------  --------------  -------------  -------  -----------  -------  -------  -------  ---------  "
       "------------  ----------  ------------\n"
-      "baseline *       48 B            32 B           32 B  5.000 s  3.000 s  2.000 s     16 B       16 B  "
+      "baseline *       48 B            32 B           32 B  5.000 s       25.0 %  3.000 s  2.000 s     16 B       16 B  "
       "         1/1           3  reference\n"
-      "tensorflowmem    48 B            32 B           32 B  5.000 s  3.000 s  2.000 s     16 B       16 B  "
+      "tensorflowmem    48 B            32 B           32 B  5.000 s       25.0 %  3.000 s  2.000 s     16 B       16 B  "
       "         1/1           3  equal\n"
-      "lru              32 B               -              -        -        -        -        -          -  "
+      "lru              32 B               -              -        -            -        -        -        -          -  "
       "           -           -  does not fit\n"
       "lru: RESOURCE_EXHAUSTED: node h alone needs 48 B, budget is 32 B\n");
 }
