@@ -1,8 +1,11 @@
 // millrace fit: the largest batch, depth, image or number of steps at a budget, or the smallest budget.
+#include <algorithm>
+#include <iterator>
 #include <limits>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "cli/commands.h"
 #include "cli/exit_status.h"
 #include "cli/feeds.h"
@@ -27,6 +30,33 @@ constexpr Dimension kDimensions[] = {{"batch", &ModelOptions::batch, 1 << 20},
                                      {"image_size", &ModelOptions::image_size, 1 << 14},
                                      {"steps_unrolled", &ModelOptions::steps_unrolled, 1 << 13},
                                      {"layers", &ModelOptions::layers, 1 << 10}};
+
+// Of the dimensions those that the model has.
+std::vector<std::string> DimensionsOf(const std::string& name) {
+  std::vector<std::string> dimensions;
+  for (const ModelInfo& model : Models()) {
+    if (model.name != name) continue;
+    for (const Dimension& each : kDimensions) {
+      const auto& options = model.options;
+      if (std::find(options.begin(), options.end(), each.name) != options.end()) dimensions.emplace_back(each.name);
+    }
+  }
+  return dimensions;
+}
+
+// What --vary asks for: null for the budget. A graph varies by its batch only, a model by what its network has: others
+// would change nothing, and fit up to the end of the search.
+absl::StatusOr<const Dimension*> FindDimension(const std::string& vary, const std::string& model) {
+  if (vary == "budget") return nullptr;
+  const std::vector<std::string> has = model.empty() ? std::vector<std::string>{"batch"} : DimensionsOf(model);
+  if (has.empty()) return AsUsageError(BuildModel(model, {}).status());
+  if (std::find(has.begin(), has.end(), vary) == has.end()) {
+    return UsageError(absl::StrCat("--vary=", vary, ": ", model.empty() ? "a graph" : absl::StrCat("the model ", model),
+                                   " has no such size to search; expected budget, ", absl::StrJoin(has, ", ")));
+  }
+  return std::find_if(std::begin(kDimensions), std::end(kDimensions), [&](const Dimension& each) { return each.name == vary; });
+}
+
 // Some depths have no network: how many smaller ones are tried instead.
 constexpr int64_t kSmallerTries = 12;
 
@@ -126,14 +156,7 @@ absl::Status FitBudget(const Workload& workload, SessionOptions session, const E
 absl::Status FitCommand(const Options& options, const Environment& environment) {
   MR_ASSIGN_OR_RETURN(SessionOptions session, MakePlanningOptions(options));
   const bool model = !options.argument.empty();
-  const Dimension* dimension = nullptr;
-  for (const Dimension& each : kDimensions) {
-    if (each.name == options.vary && (model || each.name == "batch")) dimension = &each;
-  }
-  if (dimension == nullptr && options.vary != "budget") {
-    return UsageError(absl::StrCat("--vary=", options.vary, ": expected budget or batch",
-                                   model ? ", or depth, image_size, steps_unrolled or layers of the model" : ""));
-  }
+  MR_ASSIGN_OR_RETURN(const Dimension* const dimension, FindDimension(options.vary, options.argument));
   MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget(options.engine.device_memory));
   if (dimension != nullptr && (budget.percent > 0 || (!budget.given() && session.machine.device_memory_bytes == 0))) {
     return UsageError("at what budget: give --device_memory in bytes, or a --machine that has it");
