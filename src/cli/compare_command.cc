@@ -52,8 +52,13 @@ class Comparison {
 
   // Runs every strategy, the first one that succeeds being the reference of the others.
   absl::Status Run(const DeviceBudgets& budgets) {
+    std::vector<SessionOptions> sessions;  // a wrong name is found before anything runs
     for (const std::string& strategy : options_.strategy.strategies) {
       MR_ASSIGN_OR_RETURN(SessionOptions session, MakeSessionOptions(options_, strategy));
+      sessions.push_back(std::move(session));
+    }
+    for (SessionOptions& session : sessions) {
+      const std::string& strategy = session.planning.strategy;
       budgets.Apply(session.planning);
       TrainResult result = Train(workload_, session, environment_);
       std::string name = strategy;
@@ -87,9 +92,11 @@ class Comparison {
     return absl::StrCat(ComparisonTable(rows), over_budget_ ? "* does not fit the budget; ran without one, as the reference\n" : "");
   }
 
-  // The first failure; results that differ are one.
+  // The first failure; results that differ are one, and so are strategies that an interrupt left out.
   absl::Status Outcome() const {
     for (const Row& row : rows_) MR_RETURN_IF_ERROR(row.result.run.status);
+    const size_t asked = options_.strategy.strategies.size();
+    if (rows_.size() < asked) return absl::CancelledError(absl::StrCat("interrupted after strategy ", rows_.size(), " of ", asked));
     for (const Row& row : rows_) {
       if (row.verdict != "equal" && row.verdict != "reference") {
         return absl::InternalError(absl::StrCat(row.name, " does not give the same bits as ", rows_[reference_].name));

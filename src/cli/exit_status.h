@@ -23,6 +23,9 @@ absl::Status AsUsageError(const absl::Status& status);
 // The same error; a ResourceExhausted is marked as "does not fit". For errors of planning, before anything ran.
 absl::Status AsPlanningError(const absl::Status& status);
 
+// The same error in other words; its marks are kept.
+absl::Status WithMessage(const absl::Status& status, std::string_view message);
+
 int ExitStatus(const absl::Status& status);
 
 }  // namespace millrace::cli

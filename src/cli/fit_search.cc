@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "cli/exit_status.h"
 #include "cli/train.h"
 #include "millrace/status.h"
 #include "passes/strategy.h"
@@ -166,9 +167,7 @@ absl::Status WithAdvice(const RunReport& run) {
   if (run.status.ok() || run.advice.empty()) return run.status;
   std::string message(run.status.message());
   for (const std::string& line : run.advice) absl::StrAppend(&message, "\nhint: ", line);
-  absl::Status status(run.status.code(), message);
-  run.status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { status.SetPayload(url, payload); });
-  return status;
+  return WithMessage(run.status, message);
 }
 
 }  // namespace millrace::cli

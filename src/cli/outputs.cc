@@ -50,15 +50,28 @@ absl::Status CheckOutputNames(const Options& options) {
     if (fresh) return absl::OkStatus();
     return UsageError(absl::StrCat(flag, "=", path, " would overwrite the file of ", place->second, "; expected another name"));
   };
-  for (const auto& [flag, path] : {std::pair("--graph", in.graph), std::pair("--onnx", in.onnx), std::pair("--feeds", in.feeds),
-                                   std::pair("--machine", options.engine.machine)}) {
+  const auto file_of = [](const std::string& whole, const char* file) { return whole.empty() ? "" : absl::StrCat(whole, file); };
+  constexpr char kIndex[] = ".index", kData[] = ".data-00000-of-00001";
+  for (const auto& [flag, path] :
+       {std::pair("--graph", in.graph), std::pair("--onnx", in.onnx), std::pair("--feeds", in.feeds),
+        std::pair("--saved_model", file_of(in.saved_model, "/saved_model.pb")), std::pair("--machine", options.engine.machine)}) {
     take(flag, path).IgnoreError();
+  }
+  // These may be replaced by what becomes of them; they are read whole before.
+  if (in.plan_in != options.plan_out) take("--plan_in", in.plan_in).IgnoreError();
+  if (options.engine.profile_in != out.profile_out) take("--profile_in", options.engine.profile_in).IgnoreError();
+  if (absl::EndsWith(out.checkpoint_out, "/")) {
+    return UsageError(absl::StrCat("--checkpoint_out=", out.checkpoint_out, ": expected a prefix of file names, not a folder"));
+  }
+  if (in.checkpoint_in != out.checkpoint_out) {
+    for (const char* file : {kIndex, kData}) take("--checkpoint_in", file_of(in.checkpoint_in, file)).IgnoreError();
   }
   for (const auto& [flag, path] :
        {std::pair("--report_out", out.report_out), std::pair("--trace_out", out.trace_out), std::pair("--plot_out", out.plot_out),
         std::pair("--html_out", out.html_out), std::pair("--variables_out", out.variables_out),
         std::pair("--fetches_out", out.fetches_out), std::pair("--profile_out", out.profile_out),
-        std::pair("--csv_out", options.sweep.csv_out), std::pair("--plan_out", options.plan_out), std::pair("--out", options.out)}) {
+        std::pair("--csv_out", options.sweep.csv_out), std::pair("--plan_out", options.plan_out), std::pair("--out", options.out),
+        std::pair("--checkpoint_out", file_of(out.checkpoint_out, kIndex)), std::pair("--checkpoint_out", file_of(out.checkpoint_out, kData))}) {
     MR_RETURN_IF_ERROR(take(flag, path));
   }
   return absl::OkStatus();
@@ -78,6 +91,11 @@ absl::Status WritePlan(const ExecutionPlan& plan, const std::string& path, const
   OutputFile file;
   MR_RETURN_IF_ERROR(file.Open(path));
   return file.Write(PlanToText(plan, {.seconds = true, .types = true}));
+}
+
+absl::Status RunThenWritten(const absl::Status& run, const absl::Status& written) {
+  if (run.ok() || written.ok()) return run.ok() ? written : run;
+  return WithMessage(run, absl::StrCat(run.message(), "\nhint: files are missing, too: ", written.message()));
 }
 
 absl::StatusOr<Outputs> Outputs::Open(const OutputOptions& options) {

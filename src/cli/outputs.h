@@ -41,6 +41,9 @@ absl::Status CheckGraphOutput(const std::string& path);
 // Nothing for an empty path; .pb and .pbtxt are read back by --plan_in, anything else is for people.
 absl::Status WritePlan(const ExecutionPlan& plan, const std::string& path, const Environment& environment);
 
+// What became of the run, then of its files: that these could not be written must not hide that it did not fit.
+absl::Status RunThenWritten(const absl::Status& run, const absl::Status& written);
+
 class Outputs {
  public:
   // Errors are wrong usage.

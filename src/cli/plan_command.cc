@@ -32,8 +32,7 @@ absl::Status PlanCommand(const Options& options, const Environment& environment)
   }
   if (ExitStatus(result.run.status) == kExitDoesNotFit) result.run.advice = Advise(workload, session, environment);
   const Report report{.graph = result.graph, .machine = session.machine, .runs = {result.run}};
-  MR_RETURN_IF_ERROR(outputs.WriteReport(report, &unswapped));
-  MR_RETURN_IF_ERROR(WithAdvice(result.run));
+  MR_RETURN_IF_ERROR(RunThenWritten(WithAdvice(result.run), outputs.WriteReport(report, &unswapped)));
   MR_RETURN_IF_ERROR(WritePlan(*result.run.plan, options.plan_out, environment));
   *environment.out << "graph          " << GraphLine(result.graph) << "\n"
                    << "machine        " << session.machine.name << "\n"

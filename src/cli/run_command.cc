@@ -1,4 +1,5 @@
 // millrace run: one strategy, all steps.
+#include "absl/strings/str_cat.h"
 #include "cli/commands.h"
 #include "cli/exit_status.h"
 #include "cli/fit_search.h"
@@ -9,8 +10,21 @@
 
 namespace millrace::cli {
 
+namespace {
+
+// A profile is of the steps that are measured: fewer give none, which is better known before them than after.
+absl::Status CheckProfileSteps(const Options& options, const ReplanOptions& replan) {
+  const int64_t least = replan.skipped_steps + replan.measured_steps;
+  if (options.output.profile_out.empty() || options.input.steps >= least) return absl::OkStatus();
+  return UsageError(absl::StrCat("--profile_out: times are measured in steps ", replan.skipped_steps + 1, " to ", least,
+                                 ", it takes --steps=", least, " or more, not ", options.input.steps));
+}
+
+}  // namespace
+
 absl::Status RunCommand(const Options& options, const Environment& environment) {
   MR_ASSIGN_OR_RETURN(SessionOptions session, MakeSessionOptions(options, options.strategy.strategy));
+  MR_RETURN_IF_ERROR(CheckProfileSteps(options, session.replan));
   MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget(options.engine.device_memory));
   MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
   MR_RETURN_IF_ERROR(CheckWritable(options.plan_out));
@@ -38,8 +52,7 @@ absl::Status RunCommand(const Options& options, const Environment& environment) 
     written.Update(WritePlan(*result.run.plan, options.plan_out, environment));
     *environment.out << "graph          " << GraphLine(result.graph) << "\n" << RunSummary(result.run);
   }
-  MR_RETURN_IF_ERROR(written);
-  return WithAdvice(result.run);
+  return RunThenWritten(WithAdvice(result.run), written);
 }
 
 }  // namespace millrace::cli

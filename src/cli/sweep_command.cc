@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/commands.h"
 #include "cli/exit_status.h"
+#include "cli/graph_facts.h"
 #include "cli/outputs.h"
 #include "cli/train.h"
 #include "millrace/status.h"
@@ -115,6 +116,9 @@ class Sweep {
 absl::Status SweepCommand(const Options& options, const Environment& environment) {
   if (options.strategy.strategies.empty()) return UsageError("no strategies: give --strategies=tensorflowmem,...");
   MR_ASSIGN_OR_RETURN(const SessionOptions session, MakeSessionOptions(options, "baseline"));
+  for (const std::string& strategy : options.strategy.strategies) {
+    MR_RETURN_IF_ERROR(MakeSessionOptions(options, strategy).status());
+  }
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> sizes, PartitionSizes(options.sweep.partition_sizes));
   std::vector<Budget> given;
   for (const std::string& text : options.sweep.budgets) {
@@ -137,7 +141,7 @@ absl::Status SweepCommand(const Options& options, const Environment& environment
   } else {
     *environment.out << csv;
   }
-  Report report{.machine = session.machine};
+  Report report{.graph = SummaryOf(*workload.graph), .machine = session.machine};
   for (const SweepPoint& point : sweep.points()) report.runs.push_back(point.run);
   MR_RETURN_IF_ERROR(outputs.WriteReport(report, nullptr));
   MR_RETURN_IF_ERROR(run);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "cli/exit_status.h"
 #include "cli/progress.h"
 #include "glog/logging.h"
@@ -35,7 +36,7 @@ class Trainer {
     session_->PlanWithFeeds(workload_.feeds);
     // The steps come last: last_run() is theirs then.
     if (!workload_.init_targets.empty()) {
-      MR_RETURN_IF_ERROR(AsPlanningError(session_->Plan({}, {}, workload_.init_targets).status()));
+      MR_RETURN_IF_ERROR(AsPlanningError(OfInitTargets(session_->Plan({}, {}, workload_.init_targets).status())));
     }
     if (workload_.plan != nullptr) {
       MR_RETURN_IF_ERROR(session_->UsePlan(workload_.plan, workload_.feed_types, workload_.fetches, workload_.targets));
@@ -79,13 +80,23 @@ class Trainer {
   }
 
  private:
+  // Steps and initialisers are planned apart: says which of the two was refused.
+  absl::Status OfInitTargets(const absl::Status& status) const {
+    if (!absl::IsResourceExhausted(status)) return status;
+    return WithMessage(status, absl::StrCat("init_targets ", absl::StrJoin(workload_.init_targets, ","), ", before the first step: ",
+                                            status.message()));
+  }
+
   // The last run's figures, with the seconds and losses of all steps so far.
   void Record() {
     RunReport run = session_->last_run();
     run.plan_seconds = result_.run.plan_seconds;
     run.passes = result_.run.passes;
-    run.step_seconds.insert(run.step_seconds.begin(), result_.run.step_seconds.begin(), result_.run.step_seconds.end());
-    run.losses = result_.run.losses;
+    // Moved: copies of all former steps' would make the time of a step grow with their number.
+    std::vector<double> seconds = std::move(result_.run.step_seconds);
+    seconds.insert(seconds.end(), run.step_seconds.begin(), run.step_seconds.end());
+    run.step_seconds = std::move(seconds);
+    run.losses = std::move(result_.run.losses);
     for (const Tensor& tensor : result_.fetched) {
       if (!IsLoss(tensor)) continue;
       run.losses.push_back(tensor.DoubleAt(0));

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/exit_status.h"
+#include "cli/outputs.h"
 #include "fake_session.h"
 
 namespace millrace::cli {
@@ -228,12 +229,52 @@ TEST_F(CommandsTest, CompareRunsABaselineThatDoesNotFitWithoutABudget) {
   EXPECT_THAT(Read("report.json"), HasSubstr("\"device_memory_budget_bytes\": 0"));
 }
 
+TEST_F(CommandsTest, CompareThatWasInterruptedBetweenStrategiesSaysSo) {
+  world_.engine.interrupt_after = 3;  // the last step of the first strategy
+  const absl::Status status = CompareCommand(options_, world_.environment);
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("interrupted after strategy 1 of 3"));
+  EXPECT_EQ(world_.engine.steps_run, 3);
+}
+
+TEST_F(CommandsTest, AWrongStrategyIsFoundBeforeAnythingRuns) {
+  options_.strategy.strategies = {"baseline", "plannd"};
+  EXPECT_EQ(ExitStatus(CompareCommand(options_, world_.environment)), kExitUsage);
+  options_.engine.device = "null";
+  EXPECT_EQ(ExitStatus(SweepCommand(options_, world_.environment)), kExitUsage);
+  EXPECT_EQ(world_.engine.sessions, 0);
+}
+
+TEST_F(CommandsTest, AReportThatCannotBeWrittenDoesNotHideThatNothingFits) {
+  options_.engine.device_memory = "300";
+  options_.output.report_out = "/dev/full";
+  const absl::Status status = RunCommand(options_, world_.environment);
+  EXPECT_EQ(ExitStatus(status), kExitDoesNotFit) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("/dev/full"));
+}
+
+TEST_F(CommandsTest, ACheckpointIsNotOverwrittenByAnotherOutput) {
+  options_.output.checkpoint_out = Path("ck");
+  for (const char* file : {"ck.index", "ck.data-00000-of-00001"}) {
+    options_.output.report_out = Path(file);
+    EXPECT_EQ(ExitStatus(CheckOutputNames(options_)), kExitUsage) << file;
+  }
+  options_.output.report_out = Path("report.json");
+  options_.input.checkpoint_in = Path("ck");  // goes on where it is
+  EXPECT_TRUE(CheckOutputNames(options_).ok());
+  options_.output.checkpoint_out = Path("other");
+  options_.output.report_out = Path("ck.index");
+  EXPECT_EQ(ExitStatus(CheckOutputNames(options_)), kExitUsage);
+  options_.output = {.checkpoint_out = Path("")};
+  EXPECT_EQ(ExitStatus(CheckOutputNames(options_)), kExitUsage);
+}
+
 TEST_F(CommandsTest, CompareEndsWithDoesNotFitWhenAnotherStrategyDoesNot) {
   options_.engine.device_memory = "300";
   const absl::Status status = CompareCommand(options_, world_.environment);
   EXPECT_EQ(ExitStatus(status), kExitDoesNotFit);
   EXPECT_THAT(world_.out.str(), HasSubstr("does not fit"));
-  EXPECT_THAT(world_.out.str(), HasSubstr("lru: RESOURCE_EXHAUSTED: node f alone needs 400 B, budget is 300 B"));
+  EXPECT_THAT(world_.out.str(), HasSubstr("lru: RESOURCE_EXHAUSTED: init_targets init, before the first step: node f alone needs 400 B, budget is 300 B"));
 }
 
 TEST_F(CommandsTest, SweepCoversTheGridOnceAndKeepsWhatDoesNotFit) {

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <string>
+#include <tuple>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -83,7 +85,11 @@ TEST_F(PlanningCommandsTest, ExplainWantsANameThatIsThere) {
   options_.argument = "layer1/kernels";
   const absl::Status status = ExplainCommand(options_, environment_);
   EXPECT_THAT(status.message(), HasSubstr("no node or tensor 'layer1/kernels' in the plan"));
-  EXPECT_THAT(status.message(), HasSubstr("layer1/kernel"));
+  EXPECT_THAT(status.message(), HasSubstr("there are layer1/kernel"));
+  options_.argument = "kernel:0";
+  EXPECT_THAT(ExplainCommand(options_, environment_).message(), HasSubstr("there are layer1/kernel"));
+  options_.argument = "nothing/like/this";
+  EXPECT_THAT(ExplainCommand(options_, environment_).message(), HasSubstr("it may have been folded"));
   EXPECT_EQ(out_.str(), "");
 }
 
@@ -164,6 +170,36 @@ TEST_F(PlanningCommandsTest, FitAsksForABudgetAndForWhatCanVary) {
   options_.argument = "";
   options_.vary = "depth";  // of a model only
   EXPECT_EQ(ExitStatus(FitCommand(options_, environment_)), kExitUsage);
+}
+
+TEST_F(PlanningCommandsTest, FitRefusesWhatTheModelDoesNotHave) {
+  options_.engine.device_memory = "4GiB";
+  for (const auto& [model, vary, has] : {std::tuple{"lstm", "image_size", "budget, batch, steps_unrolled, layers"},
+                                         {"mlp", "depth", "budget, batch, layers"},
+                                         {"resnet", "steps_unrolled", "budget, batch, depth, image_size"}}) {
+    options_.argument = model;
+    options_.vary = vary;
+    const absl::Status status = FitCommand(options_, environment_);
+    EXPECT_EQ(ExitStatus(status), kExitUsage) << model;
+    EXPECT_THAT(std::string(status.message()), testing::AllOf(HasSubstr(absl::StrCat("the model ", model, " has no such size")), testing::EndsWith(has)));
+  }
+  options_.argument = "no_such_model";
+  options_.vary = "batch";
+  EXPECT_EQ(ExitStatus(FitCommand(options_, environment_)), kExitUsage);
+}
+
+TEST_F(PlanningCommandsTest, ARefusedInitialiserIsNamed) {
+  options_.strategy.strategy = "tflms";
+  options_.input.init_targets = {"init"};
+  options_.vary = "budget";
+  options_.input.fetches = {};
+  options_.input.targets = {"init"};
+  ASSERT_TRUE(FitCommand(options_, environment_).ok());
+  const int64_t smallest = NumberAfter("with tflms: ");
+  options_.input.targets = {"train"};
+  options_.engine.device_memory = absl::StrCat(smallest / 2);
+  const std::string message(PlanCommand(options_, environment_).message());
+  EXPECT_THAT(message, testing::StartsWith("init_targets init, before the first step: does not fit"));
 }
 
 TEST_F(PlanningCommandsTest, MachinePrintsWhatIsReadBack) {
