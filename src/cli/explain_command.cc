@@ -8,7 +8,7 @@
 namespace millrace::cli {
 
 absl::Status ExplainCommand(const Options& options, const Environment& environment) {
-  if (options.argument.empty()) return UsageError("explain what: millrace explain TENSOR or NODE, as conv1:0 or conv1");
+  if (options.argument.empty()) return UsageError("explain what: millrace explain TENSOR or NODE, as conv1/Conv2D:0 or conv1/Conv2D");
   MR_ASSIGN_OR_RETURN(SessionOptions session, MakePlanningOptions(options));
   MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget(options.engine.device_memory));
   MR_ASSIGN_OR_RETURN(const Workload workload, LoadWorkload(options.input, FeedValues::kTypesOnly, environment));

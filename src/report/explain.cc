@@ -1,6 +1,8 @@
 #include "report/explain.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -22,6 +24,20 @@ struct Use {
   std::string op;
   bool writes = false;
 };
+
+// How many letters must be put in, left out or changed to make one name of the other.
+size_t OtherLetters(const std::string& a, const std::string& b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i + 1);
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t changed = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = std::exchange(row[j + 1], std::min({changed, row[j] + 1, row[j + 1] + 1}));
+    }
+  }
+  return row.back();
+}
 
 class Explainer {
  public:
@@ -75,13 +91,24 @@ class Explainer {
     return owners;
   }
 
+  // Names that hold the asked one, the shortest first; where none does, names of a few other letters.
   std::string Similar(const std::string& name) const {
-    std::vector<std::string> names;
+    constexpr size_t kMost = 5;
+    const std::string base = name.substr(0, name.rfind(':'));
+    std::vector<std::pair<size_t, std::string>> holding, close;
     for (const std::string& tensor : plan_.tensors) {
-      if (absl::StrContains(tensor, name) && names.size() < 5) names.push_back(tensor);
+      if (absl::StrContains(tensor, base)) holding.push_back({tensor.size(), tensor});
     }
+    for (size_t t = 0; t < plan_.tensors.size() && holding.empty(); ++t) {
+      const std::string& tensor = plan_.tensors[t];
+      const size_t letters = OtherLetters(base, tensor.substr(0, tensor.rfind(':')));
+      if (letters <= std::max<size_t>(base.size() / 4, 1)) close.push_back({letters, tensor});
+    }
+    std::vector<std::pair<size_t, std::string>>& names = holding.empty() ? close : holding;
+    std::sort(names.begin(), names.end());
+    names.resize(std::min(names.size(), kMost));
     std::string text = names.empty() ? "; it may have been folded or not be needed" : "; there are";
-    for (const std::string& each : names) absl::StrAppend(&text, " ", each);
+    for (const auto& [distance, each] : names) absl::StrAppend(&text, " ", each);
     return text;
   }
 
