@@ -140,7 +140,8 @@ absl::StatusOr<Session::Feeds> SyntheticFeeds(const Session::FeedTypes& types, u
   double total_bytes = 0;
   uint64_t state = seed;
   for (const auto& [name, type] : types) {
-    double bytes = static_cast<double>(std::max<int64_t>(DataTypeSize(type.dtype), 1));
+    const int64_t of_string = type.dtype == DataType::kString ? sizeof(std::string) : 1;
+    double bytes = static_cast<double>(std::max<int64_t>(DataTypeSize(type.dtype), of_string));
     for (const int64_t dim : type.shape.dims()) bytes *= static_cast<double>(dim);
     total_bytes += bytes;
     if (total_bytes > memory_bytes) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <system_error>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -95,9 +96,15 @@ std::string RestoredKey(const Graph& graph, OutputRef ref) {
   return is_slice ? "" : element(1);
 }
 
+// Of what cannot be looked at, opening it says why.
+bool IsThere(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
+
 absl::Status ReadVariables(const std::string& dir, SavedModel* model) {
   const std::string prefix = absl::StrCat(dir, "/variables/variables");
-  if (!std::filesystem::exists(absl::StrCat(prefix, ".index"))) return absl::OkStatus();
+  if (!IsThere(absl::StrCat(prefix, ".index"))) return absl::OkStatus();
   MR_ASSIGN_OR_RETURN(const auto tensors, ReadCheckpoint(prefix));
   for (const auto& [variable, key] : model->checkpoint_keys) {
     const auto found = tensors.find(key);
@@ -168,7 +175,7 @@ absl::StatusOr<SavedModel> SavedModelFromBytes(std::string_view bytes, const std
 
 absl::StatusOr<SavedModel> LoadSavedModel(const std::string& dir, const std::vector<std::string>& tags) {
   std::string path = absl::StrCat(dir, "/saved_model.pb");
-  if (!std::filesystem::exists(path) && std::filesystem::exists(absl::StrCat(path, "txt"))) path += "txt";
+  if (!IsThere(path) && IsThere(absl::StrCat(path, "txt"))) path += "txt";
   MR_ASSIGN_OR_RETURN(const std::shared_ptr<const MappedFile> file, MappedFile::Open(path));
   absl::StatusOr<SavedModel> model = SavedModelFromBytes(file->bytes(), tags);
   if (!model.ok()) {
