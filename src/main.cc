@@ -6,8 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <exception>
 #include <iostream>
+#include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -64,8 +67,8 @@ DEFINE_int32(threads, 0, "threads of the kernels; 0: one per core");
 DEFINE_string(strategy, "", "how to fit the budget");
 DEFINE_string(strategies, "", "what to compare or sweep, separated by commas, out of");
 DEFINE_int64(partition_size, 0, "nodes per device and partition; 0: the strategy's choice");
-DEFINE_int64(swap_distance, 2, "swap tensors whose producer and consumer are more than this many partitions apart");
-DEFINE_string(min_swap_bytes, "0", "keep smaller tensors on the device");
+DEFINE_int64(swap_distance, 2, "tensorflowmem: swap tensors whose producer and consumer are more than this many partitions apart");
+DEFINE_string(min_swap_bytes, "0", "tensorflowmem: keep smaller tensors on the device");
 DEFINE_string(recompute, "auto", "planned: compute swapped values again instead: off, on, or auto (where the step gets shorter)");
 DEFINE_double(plan_seconds, 0, "take the best plan found so many seconds after planning began; the passes before the search count, and the first plan is always finished: at least about 5 us a node, 8 s for a million; 0: no limit, the same plan everywhere");
 DEFINE_bool(share_recv, false, "what several nodes of a device use is received from another device once, not once per use");
@@ -104,14 +107,14 @@ DEFINE_string(fetches_out, "", ".npz of the last step's fetches");
 DEFINE_string(checkpoint_out, "",
               "checkpoint of every variable after the last step, for TensorFlow or --checkpoint_in; it also holds how "
               "far random ops have come, which TensorFlow passes over");
-DEFINE_string(profile_out, "", "measured times of nodes and links, as text, for --profile_in");
+DEFINE_string(profile_out, "", "measured times of nodes and links, as text, for --profile_in; it takes 8 steps or more");
 // Of single commands.
 DEFINE_string(partition_sizes, "", "sweep: sizes, separated by commas");
 DEFINE_string(budgets, "", "sweep: device memory budgets, separated by commas");
 DEFINE_string(csv_out, "", "sweep: the table; stdout when not given");
 DEFINE_string(plan_in, "", "run this plan, made by --plan_out=F.pb or .pbtxt, instead of making one");
 DEFINE_string(plan_out, "", "the plan: .pb or .pbtxt for --plan_in, else text with a line per step");
-DEFINE_string(vary, "batch", "fit: what to search: budget, batch, or a model's depth, image_size, steps_unrolled or layers");
+DEFINE_string(vary, "batch", "fit: what to search: budget, batch, or of a model that has it, depth, image_size, steps_unrolled or layers (millrace model --help)");
 DEFINE_bool(measure, false, "machine: measure kernels and copies of the device here");
 DEFINE_bool(ops, false, "inspect: list the supported operations");
 DEFINE_string(out, "", "export, model: the file to write");
@@ -137,10 +140,13 @@ DEFINE_double(weight_decay, -1, "model, --train: of the optimizer; -1: the model
 namespace millrace::cli {
 namespace {
 
+constexpr std::string_view kFlagFile = "flagfile=";
+
 // What remains of the command line when the flags are taken out.
 struct Arguments {
   std::vector<std::string> words;  // the command, then its arguments
   std::vector<std::string> flags;  // names of the flags given on the command line itself
+  std::vector<std::string> flags_of_files;
   bool help = false;
 };
 
@@ -156,7 +162,10 @@ absl::Status SetFlag(std::string text, const std::string* next, bool& took_next,
   std::string name = text.substr(0, equals);
   std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
   gflags::CommandLineFlagInfo info;
-  bool known = gflags::GetCommandLineFlagInfo(name.c_str(), &info);
+  // The library's own, which its parser would act on, would be taken without a word.
+  const bool of_library = absl::StartsWith(name, "help") || name == "version" || name == "fromenv" || name == "tryfromenv" ||
+                          name == "undefok" || absl::StartsWith(name, "tab_completion") || name == "flagfile";
+  bool known = !of_library && gflags::GetCommandLineFlagInfo(name.c_str(), &info);
   if (!known && equals == std::string::npos && absl::StartsWith(name, "no")) {
     known = gflags::GetCommandLineFlagInfo(name.substr(2).c_str(), &info) && info.type == "bool";
     name = name.substr(2);
@@ -179,21 +188,25 @@ absl::Status SetFlag(std::string text, const std::string* next, bool& took_next,
   return absl::OkStatus();
 }
 
-// Flags from a file, one a line; blank lines and lines that begin with # are skipped.
-absl::Status ReadFlagFile(const std::string& path) {
+// Flags from a file, one a line; blank lines and lines that begin with # are skipped. A line may name another file.
+absl::Status ReadFlagFile(const std::string& path, int depth, std::vector<std::string>& flags) {
+  constexpr int kDeepest = 16;
+  if (depth > kDeepest) return UsageError(absl::StrCat("--flagfile=", path, ": more than ", kDeepest, " flag files that name one another"));
   const auto file = MappedFile::Open(path);
   if (!file.ok()) return UsageError(absl::StrCat("--flagfile: ", std::string(file.status().message())));
-  Arguments ignored;
+  Arguments of_file;
   int number = 0;
   for (const absl::string_view line : absl::StrSplit(std::string((*file)->bytes()), '\n')) {
     ++number;
     const std::string text(absl::StripAsciiWhitespace(line));
     if (text.empty() || text[0] == '#') continue;
+    const std::string flag(absl::StripPrefix(absl::StripPrefix(text, "-"), "-"));
     bool took_next = false;
-    const absl::Status status =
-        SetFlag(std::string(absl::StripPrefix(absl::StripPrefix(text, "-"), "-")), nullptr, took_next, ignored);
+    const absl::Status status = flag.starts_with(kFlagFile) ? ReadFlagFile(flag.substr(kFlagFile.size()), depth + 1, flags)
+                                                                  : SetFlag(flag, nullptr, took_next, of_file);
     if (!status.ok()) return UsageError(absl::StrCat(path, ":", number, ": ", std::string(status.message())));
   }
+  flags.insert(flags.end(), of_file.flags.begin(), of_file.flags.end());
   return absl::OkStatus();
 }
 
@@ -212,10 +225,10 @@ absl::StatusOr<Arguments> ParseArguments(const std::vector<std::string>& argv) {
     } else {
       const std::string flag(absl::StripPrefix(absl::StripPrefix(word, "-"), "-"));
       const std::string* next = i + 1 < argv.size() ? &argv[i + 1] : nullptr;
-      if (absl::StartsWith(flag, "flagfile")) {
-        const size_t equals = flag.find('=');
-        if (equals == std::string::npos && next == nullptr) return UsageError("--flagfile needs a value");
-        MR_RETURN_IF_ERROR(ReadFlagFile(equals == std::string::npos ? argv[++i] : flag.substr(equals + 1)));
+      if (flag == "flagfile" || flag.starts_with(kFlagFile)) {
+        const bool apart = flag == "flagfile";
+        if (apart && next == nullptr) return UsageError("--flagfile needs a value");
+        MR_RETURN_IF_ERROR(ReadFlagFile(apart ? argv[++i] : flag.substr(kFlagFile.size()), 1, arguments.flags_of_files));
         continue;
       }
       bool took_next = false;
@@ -266,97 +279,117 @@ std::string CommandUsage(const Command& command) {
   return absl::StrCat(text, "\nExample:\n  ", command.example, "\n");
 }
 
+InputOptions InputFromFlags() {
+  return {.graph = FLAGS_graph,
+          .saved_model = FLAGS_saved_model,
+          .signature = FLAGS_signature,
+          .checkpoint_in = FLAGS_checkpoint_in,
+          .onnx = FLAGS_onnx,
+          .train = FLAGS_train,
+          .loss = FLAGS_loss,
+          .optimizer = FLAGS_optimizer,
+          .learning_rate = FLAGS_learning_rate,
+          .weight_decay = FLAGS_weight_decay,
+          .feeds = FLAGS_feeds,
+          .synthetic_feeds = FLAGS_synthetic_feeds,
+          .feed_shapes = FLAGS_feed_shapes,
+          .fetches = List(FLAGS_fetches),
+          .targets = List(FLAGS_targets),
+          .init_targets = List(FLAGS_init_targets),
+          .steps = FLAGS_steps,
+          .seed = FLAGS_seed,
+          .plan_in = FLAGS_plan_in};
+}
+
+EngineOptions EngineFromFlags() {
+  return {.device = FLAGS_device,
+          .devices = FLAGS_devices,
+          .machine = FLAGS_machine,
+          .device_memory = FLAGS_device_memory,
+          .host_memory = FLAGS_host_memory,
+          .link_gbps = FLAGS_link_gbps,
+          .disk = FLAGS_disk,
+          .disk_gbps = FLAGS_disk_gbps,
+          .threads = FLAGS_threads,
+          .replan = FLAGS_replan,
+          .profile_in = FLAGS_profile_in,
+          .cuda_graph = FLAGS_cuda_graph,
+          .tf32 = FLAGS_tf32,
+          .measure_convolutions = FLAGS_measure_convolutions};
+}
+
+StrategyOptions StrategyFromFlags() {
+  return {.strategy = FLAGS_strategy,
+          .strategies = List(FLAGS_strategies),
+          .partition_size = FLAGS_partition_size,
+          .swap_distance = FLAGS_swap_distance,
+          .min_swap_bytes = FLAGS_min_swap_bytes,
+          .recompute = FLAGS_recompute,
+          .plan_seconds = FLAGS_plan_seconds,
+          .share_recv = FLAGS_share_recv,
+          .fuse = FLAGS_fuse,
+          .channels_first = FLAGS_channels_first,
+          .accumulate_products = FLAGS_accumulate_products,
+          .update_parts = FLAGS_update_parts,
+          .max_unrolled_nodes = FLAGS_max_unrolled_nodes,
+          .parts = List(FLAGS_parts),
+          .early_start = FLAGS_early_start,
+          .occupancy_threshold = FLAGS_occupancy_threshold,
+          .tflms = {.swapout_threshold = FLAGS_swapout_threshold,
+                    .swapin_ahead = FLAGS_swapin_ahead,
+                    .swapin_groupby = FLAGS_swapin_groupby,
+                    .sync_mode = FLAGS_sync_mode,
+                    .serialization = List(FLAGS_serialization),
+                    .memory_ratio = FLAGS_memory_ratio,
+                    .debug = FLAGS_tflms_debug},
+          .serialization_by_size = FLAGS_serialization_by_size,
+          .filters = {.exclude_outputs = List(FLAGS_exclude_outputs),
+                      .exclude_inputs = List(FLAGS_exclude_inputs),
+                      .include_outputs = List(FLAGS_include_outputs),
+                      .include_inputs = List(FLAGS_include_inputs)}};
+}
+
+OutputOptions OutputFromFlags() {
+  return {.report_out = FLAGS_report_out,
+          .trace_out = FLAGS_trace_out,
+          .plot_out = FLAGS_plot_out,
+          .html_out = FLAGS_html_out,
+          .variables_out = FLAGS_variables_out,
+          .fetches_out = FLAGS_fetches_out,
+          .checkpoint_out = FLAGS_checkpoint_out,
+          .profile_out = FLAGS_profile_out};
+}
+
+ModelOptions ModelFromFlags() {
+  return {.batch = FLAGS_batch,
+          .image_size = FLAGS_image_size,
+          .classes = FLAGS_classes,
+          .depth = FLAGS_depth,
+          .layers = FLAGS_layers,
+          .hidden = FLAGS_hidden,
+          .heads = FLAGS_heads,
+          .steps_unrolled = FLAGS_steps_unrolled,
+          .vocab = FLAGS_vocab,
+          .experts = FLAGS_experts,
+          .channels = FLAGS_channels,
+          .levels = FLAGS_levels,
+          .dropout = FLAGS_dropout,
+          .variant = FLAGS_variant,
+          .optimizer = FLAGS_optimizer,
+          .learning_rate = FLAGS_learning_rate,
+          .weight_decay = FLAGS_weight_decay,
+          .seed = static_cast<int64_t>(FLAGS_seed)};
+}
+
 Options OptionsFromFlags(const std::vector<std::string>& words) {
   Options options;
-  options.input = {.graph = FLAGS_graph,
-                   .saved_model = FLAGS_saved_model,
-                   .signature = FLAGS_signature,
-                   .checkpoint_in = FLAGS_checkpoint_in,
-                   .onnx = FLAGS_onnx,
-                   .train = FLAGS_train,
-                   .loss = FLAGS_loss,
-                   .optimizer = FLAGS_optimizer,
-                   .learning_rate = FLAGS_learning_rate,
-                   .weight_decay = FLAGS_weight_decay,
-                   .feeds = FLAGS_feeds,
-                   .synthetic_feeds = FLAGS_synthetic_feeds,
-                   .feed_shapes = FLAGS_feed_shapes,
-                   .fetches = List(FLAGS_fetches),
-                   .targets = List(FLAGS_targets),
-                   .init_targets = List(FLAGS_init_targets),
-                   .steps = FLAGS_steps,
-                   .seed = FLAGS_seed,
-                   .plan_in = FLAGS_plan_in};
-  options.engine = {.device = FLAGS_device,
-                    .devices = FLAGS_devices,
-                    .machine = FLAGS_machine,
-                    .device_memory = FLAGS_device_memory,
-                    .host_memory = FLAGS_host_memory,
-                    .link_gbps = FLAGS_link_gbps,
-                    .disk = FLAGS_disk,
-                    .disk_gbps = FLAGS_disk_gbps,
-                    .threads = FLAGS_threads,
-                    .replan = FLAGS_replan,
-                    .profile_in = FLAGS_profile_in,
-                    .cuda_graph = FLAGS_cuda_graph,
-                    .tf32 = FLAGS_tf32,
-                    .measure_convolutions = FLAGS_measure_convolutions};
-  options.strategy = {.strategy = FLAGS_strategy,
-                      .strategies = List(FLAGS_strategies),
-                      .partition_size = FLAGS_partition_size,
-                      .swap_distance = FLAGS_swap_distance,
-                      .min_swap_bytes = FLAGS_min_swap_bytes,
-                      .recompute = FLAGS_recompute,
-                      .plan_seconds = FLAGS_plan_seconds,
-                      .share_recv = FLAGS_share_recv,
-                      .fuse = FLAGS_fuse,
-                      .channels_first = FLAGS_channels_first,
-                      .accumulate_products = FLAGS_accumulate_products,
-                      .update_parts = FLAGS_update_parts,
-                      .max_unrolled_nodes = FLAGS_max_unrolled_nodes,
-                      .parts = List(FLAGS_parts),
-                      .early_start = FLAGS_early_start,
-                      .occupancy_threshold = FLAGS_occupancy_threshold,
-                      .tflms = {.swapout_threshold = FLAGS_swapout_threshold,
-                                .swapin_ahead = FLAGS_swapin_ahead,
-                                .swapin_groupby = FLAGS_swapin_groupby,
-                                .sync_mode = FLAGS_sync_mode,
-                                .serialization = List(FLAGS_serialization),
-                                .memory_ratio = FLAGS_memory_ratio,
-                                .debug = FLAGS_tflms_debug},
-                      .serialization_by_size = FLAGS_serialization_by_size,
-                      .filters = {.exclude_outputs = List(FLAGS_exclude_outputs),
-                                  .exclude_inputs = List(FLAGS_exclude_inputs),
-                                  .include_outputs = List(FLAGS_include_outputs),
-                                  .include_inputs = List(FLAGS_include_inputs)}};
-  options.output = {.report_out = FLAGS_report_out,
-                    .trace_out = FLAGS_trace_out,
-                    .plot_out = FLAGS_plot_out,
-                    .html_out = FLAGS_html_out,
-                    .variables_out = FLAGS_variables_out,
-                    .fetches_out = FLAGS_fetches_out,
-                    .checkpoint_out = FLAGS_checkpoint_out,
-                    .profile_out = FLAGS_profile_out};
+  options.input = InputFromFlags();
+  options.engine = EngineFromFlags();
+  options.strategy = StrategyFromFlags();
+  options.output = OutputFromFlags();
   options.sweep = {.partition_sizes = List(FLAGS_partition_sizes), .budgets = List(FLAGS_budgets), .csv_out = FLAGS_csv_out};
   options.argument = words.size() > 1 ? words[1] : "";
-  options.model = {.batch = FLAGS_batch,
-                   .image_size = FLAGS_image_size,
-                   .classes = FLAGS_classes,
-                   .depth = FLAGS_depth,
-                   .layers = FLAGS_layers,
-                   .hidden = FLAGS_hidden,
-                   .heads = FLAGS_heads,
-                   .steps_unrolled = FLAGS_steps_unrolled,
-                   .vocab = FLAGS_vocab,
-                   .experts = FLAGS_experts,
-                   .channels = FLAGS_channels,
-                   .levels = FLAGS_levels,
-                   .dropout = FLAGS_dropout,
-                   .variant = FLAGS_variant,
-                   .optimizer = FLAGS_optimizer,
-                   .learning_rate = FLAGS_learning_rate,
-                   .weight_decay = FLAGS_weight_decay,
-                   .seed = static_cast<int64_t>(FLAGS_seed)};
+  options.model = ModelFromFlags();
   options.vary = FLAGS_vary;
   options.out = FLAGS_out;
   options.plan_out = FLAGS_plan_out;
@@ -413,6 +446,23 @@ void WarnOfOtherModelsFlags(const std::string& name, const std::vector<std::stri
   }
 }
 
+// Likewise parts of strategies that are not the ones that plan. A description begins with the strategy that a flag belongs to.
+void WarnOfOtherStrategiesFlags(const Command& command, const std::vector<std::string>& given) {
+  const auto takes = [&](const char* flag) {
+    return std::any_of(command.flags.begin(), command.flags.end(), [&](const char* each) { return std::string_view(each) == flag; });
+  };
+  std::vector<std::string> chosen = takes("strategies") ? List(FLAGS_strategies) : std::vector<std::string>{FLAGS_strategy};
+  if (chosen == std::vector<std::string>{""}) chosen = {PlanningOptions().strategy};
+  if ((!takes("strategy") && !takes("strategies")) || !FLAGS_plan_in.empty() || chosen.empty()) return;
+  const std::vector<std::string> names = StrategyNames();
+  for (const std::string& flag : given) {
+    const std::string description = gflags::GetCommandLineFlagInfoOrDie(flag.c_str()).description;
+    const std::string owner = description.substr(0, description.find(':'));
+    if (std::count(names.begin(), names.end(), owner) == 0 || std::count(chosen.begin(), chosen.end(), owner) > 0) continue;
+    LOG(WARNING) << "--" << flag << " has no effect on strategy " << absl::StrJoin(chosen, ", ") << ": it is of " << owner;
+  }
+}
+
 // 0 stands for the model's own size, so that it cannot be asked for.
 absl::Status ExpectSizes(const std::vector<std::string>& given) {
   for (const char* size : {"batch", "depth", "image_size", "classes", "layers", "hidden", "heads", "steps_unrolled", "vocab",
@@ -450,7 +500,9 @@ absl::Status Main(const std::vector<std::string>& argv) {
   WarnOfUnusedFlags(*command, arguments.flags);
   const std::string_view name = command->name;
   if (words.size() == 2 && (name == "model" || name == "fit")) WarnOfOtherModelsFlags(words[1], arguments.flags);
+  WarnOfOtherStrategiesFlags(*command, arguments.flags);
   MR_RETURN_IF_ERROR(ExpectSizes(arguments.flags));
+  MR_RETURN_IF_ERROR(ExpectSizes(arguments.flags_of_files));
   // Other commands have no steps to come between.
   if (words[0] == "run" || words[0] == "compare" || words[0] == "sweep") CatchInterrupts();
   const Options options = OptionsFromFlags(words);
@@ -459,13 +511,26 @@ absl::Status Main(const std::vector<std::string>& argv) {
 }
 
 // Files of ours must not take the places of standard streams that are closed, and a reader who left (millrace … | head)
-// must not cost the files that are still to be written.
+// must not cost the files that are still to be written. Nor must a file that grows past the shell's limit (ulimit -f): the
+// write fails then, and says so.
 void PrepareStandardStreams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     // Opened the wrong way round: what is written to a closed stream stays an error.
     if (fcntl(stream, F_GETFD) < 0 && open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0) return;
   }
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
+}
+
+// What is thrown below us is mostly memory that the machine does not have: an error like others.
+absl::Status MainWithoutExceptions(const std::vector<std::string>& argv) {
+  try {
+    return Main(argv);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("this machine has no more memory to give");
+  } catch (const std::exception& error) {
+    return absl::InternalError(absl::StrCat("an exception: ", error.what()));
+  }
 }
 
 absl::Status FlushResults() {
@@ -481,7 +546,7 @@ int main(int argc, char** argv) {
   millrace::cli::PrepareStandardStreams();
   FLAGS_logtostderr = true;
   google::InitGoogleLogging(argv[0]);
-  absl::Status status = millrace::cli::Main(std::vector<std::string>(argv + 1, argv + argc));
+  absl::Status status = millrace::cli::MainWithoutExceptions(std::vector<std::string>(argv + 1, argv + argc));
   status.Update(millrace::cli::FlushResults());
   const int exit_status = millrace::cli::ExitStatus(status);
   if (exit_status == millrace::cli::kExitUsage) {

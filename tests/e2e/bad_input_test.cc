@@ -175,10 +175,19 @@ TEST_F(BadInputTest, AbsurdFlagsAreWrongUsage) {
   program_.Write("graph.pbtxt", kX + UnaryNode("y", "Relu", "x"));
   for (const char* flag : {"--device_memory=-1", "--device_memory=9999999TiB", "--device_memory=0%", "--host_memory=many",
                            "--steps=-1", "--steps=1.5", "--threads=-1", "--link_gbps=nan", "--partition_size=-1",
-                           "--strategy=magic", "--device=abacus", "--swap_distance=-1", "--no_such_flag", "--plot_out=a.tiff",
+                           "--strategy=magic", "--device=abacus", "--no_such_flag", "--plot_out=a.tiff",
                            "--report_out=/no/such/folder/report.json", "--machine=/no/such/machine.pbtxt"}) {
     ExpectRefused(Run("graph.pbtxt", {"--fetches=y:0", "--synthetic_feeds", flag}), 2, HasSubstr(""));
   }
+  ExpectRefused(Run("graph.pbtxt", {"--fetches=y:0", "--strategy=tensorflowmem", "--swap_distance=-1"}), 2, HasSubstr("--swap_distance"));
+  program_.Write("itself", "--flagfile=" + program_.Path("itself"));
+  ExpectRefused(Run("graph.pbtxt", {"--flagfile=" + program_.Path("itself")}), 2, HasSubstr("flag files that name one another"));
+  program_.Write("batch", "--batch=0");
+  ExpectRefused(Run("graph.pbtxt", {"--flagfile=" + program_.Path("batch")}), 2, HasSubstr("--batch=0: expected at least 1"));
+  for (const char* flag : {"--flagfileX=f", "--version", "--helpfull", "--undefok=steps"}) {
+    ExpectRefused(Run("graph.pbtxt", {"--fetches=y:0", flag}), 2, HasSubstr("unknown flag --"));
+  }
+  ExpectRefused(program_.Run({"run", "--fetches=y:0", "--saved_model=" + std::string(300, 'x')}), 1, HasSubstr("File name too long"));
   ExpectRefused(program_.Run({"frobnicate"}), 2, HasSubstr("frobnicate"));
   ExpectRefused(program_.Run({}), 2, HasSubstr("--help"));
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -60,6 +61,18 @@ TEST_F(ProgramTest, SizesOfOtherModelsAreWarnedOf) {
   ASSERT_EQ(outcome.exit_status, 0) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("--experts has no effect on the model vgg"));
   EXPECT_THAT(outcome.err, Not(HasSubstr("--batch")));
+}
+
+TEST_F(ProgramTest, FlagsOfOtherStrategiesAreWarnedOf) {
+  const std::vector<std::string> flags = {"--sync_mode=2", "--swap_distance=3", "--recompute=off", "--device_memory=4GiB"};
+  const Outcome planned = program_.Run(Training("plan", flags));
+  ASSERT_EQ(planned.exit_status, 0) << planned.err;
+  EXPECT_THAT(planned.err, AllOf(HasSubstr("--sync_mode has no effect on strategy planned: it is of tflms"),
+                                 HasSubstr("--swap_distance has no effect on strategy planned"), Not(HasSubstr("--recompute"))));
+  std::vector<std::string> of_two = flags;
+  of_two.insert(of_two.end(), {"--strategies=tflms,tensorflowmem", "--device=null"});
+  const Outcome sweep = program_.Run(Training("sweep", of_two));
+  EXPECT_THAT(sweep.err, AllOf(HasSubstr("--recompute has no effect on strategy tflms, tensorflowmem"), Not(HasSubstr("--sync_mode"))));
 }
 
 TEST_F(ProgramTest, RunWritesEveryOutputWhole) {
@@ -191,6 +204,25 @@ TEST_F(ProgramTest, AReportThatCannotBeWrittenCostsNoVariables) {
   EXPECT_THAT(program_.Files(), testing::Contains("variables.npz"));
 }
 
+TEST_F(ProgramTest, AFileThatGrowsPastTheLimitIsAnError) {
+  const rlimit small{.rlim_cur = 1 << 20, .rlim_max = 1 << 20};
+  const pid_t pid = program_.Start(Training("run", {"--variables_out=" + program_.Path("variables.npz")}));
+  ASSERT_EQ(prlimit(pid, RLIMIT_FSIZE, &small, nullptr), 0);
+  const Outcome outcome = program_.Wait(pid);
+  EXPECT_EQ(outcome.exit_status, 1);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("variables.npz"), HasSubstr("File too large")));
+  EXPECT_THAT(program_.Files(), testing::ElementsAre("model.pb"));
+}
+
+TEST_F(ProgramTest, APictureOfADiskTierHasItsLanes) {
+  const std::vector<std::string> flags = {"--device_memory=60%", "--host_memory=60MiB", "--disk=" + program_.Path(""),
+                                          "--plot_out=" + program_.Path("plot.svg"), "--html_out=" + program_.Path("page.html")};
+  const Outcome outcome = program_.Run(Training("run", flags));
+  ASSERT_EQ(outcome.exit_status, 0) << outcome.err;
+  EXPECT_THAT(program_.Read("plot.svg"), AllOf(HasSubstr(">to disk<"), HasSubstr(">from disk<")));
+  EXPECT_THAT(program_.Read("page.html"), HasSubstr("{\"kind\":\"to-disk\""));
+}
+
 TEST_F(ProgramTest, InterruptWhilePlanningAgainEndsAfterTheStepToo) {
   const pid_t pid = StartLongRun({"--device_memory=60%", "--threads=1"});
   // Somewhere around the eighth step, after which the planner starts.
@@ -210,8 +242,8 @@ TEST_F(ProgramTest, MeasuredTimesAreKeptAndPlannedWith) {
   ASSERT_EQ(plan.exit_status, 0) << plan.err;
   EXPECT_THAT(plan.out, HasSubstr("from measured times"));
   const Outcome early = program_.Run(Training("run", {"--steps=2", "--profile_out=" + profile}));
-  EXPECT_EQ(early.exit_status, 1);
-  EXPECT_THAT(early.err, HasSubstr("it takes 8 steps"));
+  EXPECT_EQ(early.exit_status, 2);  // before the steps
+  EXPECT_THAT(early.err, HasSubstr("it takes --steps=8 or more, not 2"));
   const Outcome wrong = program_.Run(Training("run", {"--profile_in=" + program_.Path("model.pb")}));
   EXPECT_EQ(wrong.exit_status, 2);
   EXPECT_THAT(wrong.err, HasSubstr("not a profile"));
