@@ -186,12 +186,23 @@ int64_t SmallBytes(const GapGraph& gaps, int64_t budget_bytes) {
 double CutBound(const GapGraph& gaps, int64_t budget_bytes) {
   const int32_t n = gaps.num_operations();
   // Bytes that cross operation i and are already on the host (variables not written since the step began), and
-  // those that need not come back in this step (the end of a home gap).
+  // those that need not come back in this step (the end of a home gap, and what is overwritten first).
   std::vector<int64_t> clean(n + 1, 0), done(n + 1, 0);
+  // Of the bytes that cross operation i, those beyond the storages' own: they take room and are never copied.
+  std::vector<int64_t> padding(n + 1, 0);
   // Feeds needed from operation i on: they come in when the step has begun.
   std::vector<int64_t> fed(n + 1, 0);
   for (const Gap& gap : gaps.gaps) {
-    if (gap.feed) fed[gap.before] += gaps.graph->storages[gap.storage].size_bytes;
+    const int64_t size_bytes = gaps.graph->storages[gap.storage].size_bytes;
+    if (gap.feed) fed[gap.before] += size_bytes;
+    if (gap.home) padding[0] += gap.bytes - size_bytes;
+    padding[gap.after + 1] += gap.bytes - size_bytes;
+    padding[gap.before] -= gap.bytes - size_bytes;
+    if (gap.overwritten) {
+      if (gap.home) done[0] += gap.bytes;
+      if (!gap.home) done[gap.after + 1] += gap.bytes;
+      done[gap.before] -= gap.bytes;
+    }
     if (gap.home) {
       clean[0] += gap.bytes;
       clean[gap.before] -= gap.bytes;
@@ -203,18 +214,20 @@ double CutBound(const GapGraph& gaps, int64_t budget_bytes) {
     }
   }
   double bound = gaps.compute_seconds();
-  int64_t clean_now = 0, done_now = 0, fed_now = 0;
+  int64_t clean_now = 0, done_now = 0, fed_now = 0, padding_now = 0;
   for (int32_t i = 0; i < n; ++i) {
     clean_now += clean[i];
     done_now += done[i];
+    padding_now += padding[i];
     if (fed[i] > 0) {
       fed_now += fed[i];
       bound = std::max(bound, static_cast<double>(fed_now) * gaps.seconds_per_byte_in + gaps.compute_seconds() - gaps.start[i]);
     }
     const int64_t excess = gaps.full[i] - budget_bytes;
     if (excess <= 0) continue;
-    const double out = static_cast<double>(std::max<int64_t>(0, excess - clean_now)) * gaps.seconds_per_byte_out;
-    const double in = static_cast<double>(std::max<int64_t>(0, excess - done_now)) * gaps.seconds_per_byte_in;
+    const int64_t copied = excess - padding_now;
+    const double out = static_cast<double>(std::max<int64_t>(0, copied - clean_now)) * gaps.seconds_per_byte_out;
+    const double in = static_cast<double>(std::max<int64_t>(0, copied - done_now)) * gaps.seconds_per_byte_in;
     const double before = std::max(gaps.start[i], out);
     const double after = std::max(gaps.compute_seconds() - gaps.start[i], in);
     bound = std::max(bound, before + after);

@@ -7,11 +7,11 @@
 namespace millrace {
 namespace {
 
-// Operations of a second each, that access storages of 64 bytes.
+// Operations of a second each, that access storages of 64 bytes unless they say otherwise.
 class Builder {
  public:
-  int32_t AddStorage(StorageKind kind) {
-    graph_.storages.push_back({.name = "s", .kind = kind, .size_bytes = 64});
+  int32_t AddStorage(StorageKind kind, int64_t size_bytes = 64) {
+    graph_.storages.push_back({.name = "s", .kind = kind, .size_bytes = size_bytes});
     return static_cast<int32_t>(graph_.storages.size()) - 1;
   }
   Builder& AddOperation(const std::vector<Access>& accesses) {
@@ -62,6 +62,22 @@ TEST(CutBound, WhatLeavesBeforeACutComesBackAfterIt) {
   builder.AddOperation({Writes(a)}).AddOperation({Writes(b)}).AddOperation({Reads(b)}).AddOperation({Reads(a)});
   EXPECT_EQ(builder.Bound(128), 4);
   EXPECT_EQ(builder.Bound(64), 64 + 64);
+}
+
+TEST(CutBound, WhatFillsUpAStorageToAlignmentIsNotCopied) {
+  Builder builder;
+  const int32_t a = builder.AddStorage(StorageKind::kActivation, 20), b = builder.AddStorage(StorageKind::kActivation, 20);
+  builder.AddOperation({Writes(a)}).AddOperation({Writes(b)}).AddOperation({Reads(b)}).AddOperation({Reads(a)});
+  EXPECT_EQ(builder.Bound(128), 4);
+  EXPECT_EQ(builder.Bound(64), 20 + 20);
+}
+
+TEST(CutBound, WhatIsOverwrittenBeforeItIsReadAgainLeavesForNothing) {
+  Builder builder;
+  const int32_t v = builder.AddStorage(StorageKind::kVariable), b = builder.AddStorage(StorageKind::kActivation);
+  builder.AddOperation({Reads(v)}).AddOperation({Writes(b)}).AddOperation({Reads(b)}).AddOperation({Writes(v)});
+  // The variable is on the device from operation 3 to operation 0 of the next step.
+  EXPECT_EQ(builder.Bound(64), 4);
 }
 
 TEST(CutBound, AVariableWithoutRoomComesInBeforeItsUseAndGoesHomeAfterItsUpdate) {
