@@ -1,14 +1,20 @@
-// Random graphs under random strategies, partition sizes, budgets and threads give the bits of `baseline`. See README.md.
+// Random graphs under random strategies, partition sizes, budgets and threads, and with lanes that are held up, give the bits of
+// `baseline`. See README.md.
 #include <cstdlib>
 #include <cstring>
 
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "cpu/cpu_device.h"
+#include "millrace/op.h"
 #include "millrace/session.h"
 #include "millrace/status.h"
 #include "passes/strategy.h"
 #include "random/random_graph.h"
+#include "runtime/executor.h"
+#include "runtime/op_evaluator.h"
+#include "testlib/lane_delays.h"
 
 namespace millrace {
 namespace {
@@ -38,6 +44,40 @@ absl::StatusOr<Result> Train(const RandomGraph& random, const SessionOptions& op
   }
   result.run = session->last_run();
   MR_ASSIGN_OR_RETURN(result.variables, session->Variables());
+  return result;
+}
+
+// As Train, by executors of the session's plans whose lanes are held up. `copies`: copies in of a step.
+absl::StatusOr<Result> TrainHeldUp(const RandomGraph& random, const SessionOptions& options, uint64_t seed, int64_t& copies) {
+  MR_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::Create(random.graph.Clone(), options));
+  MR_ASSIGN_OR_RETURN(const auto init_plan, session->Plan({}, {}, {"init"}));
+  MR_ASSIGN_OR_RETURN(const auto train_plan, session->Plan({}, random.fetches, {"train"}));
+  copies = train_plan->counts.swap_ins;
+  HostMemory host(0);
+  VariableStore variables(&host);
+  const std::unique_ptr<TaskRunner> runner = MakeTbbTaskRunner(options.threads);
+  const std::unique_ptr<RuntimeDevice> device = cpu::MakeCpuDevice(0);
+  KernelCache kernels(CpuKernels());
+  const auto infer_shapes = [](OpInstance& instance) -> absl::Status {
+    const OpDef* const def = OpRegistry::Builtin().Find(instance.op);
+    if (def == nullptr) return absl::NotFoundError(instance.op);
+    return InferOutputs(*def, instance);
+  };
+  const RuntimeContext context{{device.get()}, runner.get(), &kernels, &host, &variables, nullptr, infer_shapes};
+  testing::LaneDelays delays(seed);
+  ExecutorOptions held_up;
+  held_up.observer = &delays;
+  MR_ASSIGN_OR_RETURN(const auto init, Executor::Create(init_plan, context, held_up));
+  MR_RETURN_IF_ERROR(init->RunStep({}, nullptr, nullptr));
+  MR_ASSIGN_OR_RETURN(const auto train, Executor::Create(train_plan, context, held_up));
+  Result result;
+  for (int step = 0; step < kSteps; ++step) {
+    delays.NextStep();
+    std::vector<Tensor> fetched;
+    MR_RETURN_IF_ERROR(train->RunStep({}, &fetched, nullptr));
+    result.fetched.insert(result.fetched.end(), fetched.begin(), fetched.end());
+  }
+  MR_ASSIGN_OR_RETURN(result.variables, variables.Read());
   return result;
 }
 
@@ -118,6 +158,42 @@ TEST(RandomGraphs, GiveTheBitsOfBaselineUnderEveryPlan) {
   if (graphs >= 50) {
     EXPECT_GT(ran, graphs / 2);
     EXPECT_GT(compared, graphs);
+  }
+}
+
+// Every wait that a plan lacks shows where the lane it should wait for is late.
+TEST(RandomGraphs, GiveTheBitsOfBaselineWhenLanesAreHeldUp) {
+  const int64_t graphs = FromEnvironment("MILLRACE_RANDOM_GRAPHS", 40);
+  const uint64_t first = static_cast<uint64_t>(FromEnvironment("MILLRACE_RANDOM_SEED", 1));
+  const std::vector<conformance::Case> cases = UsableCases(kFolder);
+  int64_t compared = 0, copies = 0;
+  for (uint64_t seed = first; seed < first + static_cast<uint64_t>(graphs); ++seed) {
+    std::mt19937_64 random(seed);
+    const RandomGraph graph = MakeRandomGraph(cases, 2 + static_cast<int>(random() % 12), random);
+    SessionOptions options;
+    options.threads = 1;
+    options.planning.strategy = "baseline";
+    const absl::StatusOr<Result> expected = Train(graph, options);
+    if (!expected.ok()) continue;
+    for (const char* strategy : {"planned", "tensorflowmem", "lru", "tflms"}) {
+      options.threads = 1 + static_cast<int>(random() % 3);
+      options.planning.strategy = strategy;
+      options.planning.device_memory_bytes =
+          std::max<int64_t>(1, expected->run.predicted_peak_device_bytes * static_cast<int64_t>(50 + random() % 50) / 100);
+      int64_t copies_of_step = 0;
+      const absl::StatusOr<Result> found = TrainHeldUp(graph, options, random(), copies_of_step);
+      if (absl::IsResourceExhausted(found.status())) continue;
+      const std::string where = absl::StrCat("seed ", seed, ", ", Describe(options), ", made of ", graph.cases);
+      ASSERT_TRUE(found.ok()) << where << ": " << found.status();
+      EXPECT_EQ(Difference(graph, *found, *expected), "") << where;
+      ++compared;
+      copies += copies_of_step;
+    }
+  }
+  std::printf("%lld plans compared, %lld copies in\n", static_cast<long long>(compared), static_cast<long long>(copies));
+  if (graphs >= 40) {
+    EXPECT_GT(compared, graphs);
+    EXPECT_GT(copies, compared);
   }
 }
 

@@ -1,18 +1,18 @@
 // Random plans on lanes that are held up at random, with errors thrown in: bits against a serial run.
 #include <atomic>
-#include <chrono>
 #include <random>
-#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "millrace/status.h"
 #include "null/null_device.h"
 #include "plan/plan_text.h"
 #include "plan/plan_verifier.h"
 #include "plan/simulator.h"
 #include "testlib/executor_fixture.h"
+#include "testlib/lane_delays.h"
 #include "testlib/random_plan.h"
 
 namespace millrace::testing {
@@ -20,29 +20,21 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Sleeps before some steps, and fails one when told to. Called from all lanes at once.
-class Disturber final : public LaneObserver {
+// Delays, and an error when told to.
+class Disturber final : public LaneDelays {
  public:
-  explicit Disturber(uint64_t seed) : seed_(seed) {}
+  using LaneDelays::LaneDelays;
   absl::Status BeforeStep(int32_t lane, int64_t step) override {
-    const uint64_t dice = Mix(seed_ * 31 + lane * 1000003 + step);
-    if (dice % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(dice / 8 % 300));
+    MR_RETURN_IF_ERROR(LaneDelays::BeforeStep(lane, step));
     if (lane == fail_lane_ && step == fail_step_) return absl::DataLossError("thrown in");
     return absl::OkStatus();
   }
-  void NextStep() { ++seed_; }
   void FailAt(int32_t lane, int64_t step) {
     fail_lane_ = lane;
     fail_step_ = step;
   }
 
  private:
-  static uint64_t Mix(uint64_t x) {
-    x ^= x >> 33;
-    x *= 0xff51afd7ed558ccdULL;
-    return x ^ (x >> 33);
-  }
-  uint64_t seed_;
   int32_t fail_lane_ = -1;
   int64_t fail_step_ = -1;
 };
