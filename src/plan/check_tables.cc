@@ -10,12 +10,17 @@
 namespace millrace {
 namespace {
 
+// The end is not reckoned with: what a file says may be near the largest integer.
+bool LiesWithin(int64_t offset, int64_t bytes, int64_t limit) {
+  return offset >= 0 && bytes >= 0 && offset <= limit && bytes <= limit - offset;
+}
+
 // Places of variables and constants lie where they may, budgets are kept.
 absl::Status CheckPlaces(const ExecutionPlan& plan) {
   const auto resident = [&](const std::string& name, int32_t device, int64_t offset, int64_t bytes) {
     if (device >= 0 && device < static_cast<int32_t>(plan.devices.size()) &&
         (offset == kNoAddress ||
-         (offset >= 0 && offset % kTensorAlignment == 0 && offset + bytes <= plan.devices[device].arena_bytes))) {
+         (offset % kTensorAlignment == 0 && LiesWithin(offset, bytes, plan.devices[device].arena_bytes)))) {
       return absl::OkStatus();
     }
     return absl::InternalError(absl::StrCat("plan: '", name, "' lives at ", offset, "+", bytes, " of device ", device,
@@ -35,14 +40,14 @@ absl::Status CheckPlaces(const ExecutionPlan& plan) {
   }
   for (const PlanVariable& v : plan.variables) {
     MR_RETURN_IF_ERROR(resident(v.name, v.device, v.resident_offset, v.type.size_bytes()));
-    if (!v.whole.empty() && (plan.tiered || v.home_offset < 0 || v.type.dtype != v.whole_type.dtype ||
-                             v.home_offset + v.type.size_bytes() > v.whole_type.size_bytes())) {
+    if (!v.whole.empty() && (plan.tiered || v.type.dtype != v.whole_type.dtype ||
+                             !LiesWithin(v.home_offset, v.type.size_bytes(), v.whole_type.size_bytes()))) {
       return absl::InternalError(absl::StrCat("plan: '", v.name, "' is not a part of '", v.whole, "', ",
                                               v.whole_type.ToString(), ", or that is on disk"));
     }
     if (v.host_offset == kNoAddress) continue;
-    if (plan.tiered && v.resident_offset == kNoAddress && v.host_offset >= 0 && v.host_offset % kDiskPageBytes == 0 &&
-        v.host_offset + v.type.size_bytes() <= plan.host_pool_bytes) {
+    if (plan.tiered && v.resident_offset == kNoAddress && v.host_offset % kDiskPageBytes == 0 &&
+        LiesWithin(v.host_offset, v.type.size_bytes(), plan.host_pool_bytes)) {
       continue;
     }
     return absl::InternalError(absl::StrCat("plan: '", v.name, "' lives at ", v.host_offset, "+", v.type.size_bytes(),

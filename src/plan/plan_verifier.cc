@@ -34,6 +34,11 @@ struct Content {
 };
 using Memory = ByteRangeMap<Content>;
 
+// Whether a kernel knows an input by value, of the type that it is to have.
+bool KnowsValue(const OpInstance& instance, size_t input) {
+  return input < instance.input_values.size() && instance.input_values[input].type() == instance.inputs[input];
+}
+
 class Verifier {
  public:
   explicit Verifier(const ExecutionPlan& plan) : plan_(plan), order_(StepsInOrder(plan)), owners_(plan.tensors.size()) {}
@@ -159,10 +164,12 @@ void Verifier::PlaceStart() {
 }
 
 absl::Status Verifier::CheckAddress(const StepRef& ref, const Range& range, int64_t limit, const char* where) const {
-  if (range.begin >= 0 && range.bytes >= 0 && range.begin % kTensorAlignment == 0 && range.end() <= limit) {
+  // The end is not reckoned with: what a file says may be near the largest integer.
+  if (range.begin >= 0 && range.bytes >= 0 && range.begin % kTensorAlignment == 0 && range.begin <= limit &&
+      range.bytes <= limit - range.begin) {
     return absl::OkStatus();
   }
-  return Error(ref, absl::StrCat("bytes [", range.begin, ",", range.end(), ") are outside of the ", where, " of ", limit,
+  return Error(ref, absl::StrCat(range.bytes, " bytes at ", range.begin, " are outside of the ", where, " of ", limit,
                                  " bytes or not aligned"));
 }
 
@@ -323,6 +330,9 @@ absl::Status Verifier::CheckCompute(const StepRef& ref, const ComputeStep& step)
   Memory& memory = DeviceMemory(ref);
   for (size_t i = 0; i < step.inputs.size(); ++i) {
     const Range range{step.inputs[i], instance.inputs[i].size_bytes()};
+    if (range.begin == kNoAddress && range.bytes > 0 && !KnowsValue(instance, i)) {
+      return Error(ref, absl::StrCat("input ", i, " has neither an address nor a known value"));
+    }
     if (range.begin == kNoAddress || range.bytes == 0) continue;
     MR_RETURN_IF_ERROR(CheckAddress(ref, range, arena, "arena"));
     const int32_t variable = step.input_variables.empty() ? -1 : step.input_variables[i];

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "testlib/example_plans.h"
 
@@ -75,9 +78,42 @@ TEST(PlanVerifierTest, ReadOfBytesThatNobodyWrote) {
 
 TEST(PlanVerifierTest, AddressesOutsideOfTheArenaOrNotAligned) {
   EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) { plan.devices[0].arena_bytes = 128; }),
-              HasSubstr("bytes [128,144) are outside of the arena of 128 bytes"));
+              HasSubstr("16 bytes at 128 are outside of the arena of 128 bytes"));
   EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) { plan.lanes[kCompute].compute[0].outputs[0] = 8; }),
-              HasSubstr("bytes [8,24) are outside of the arena of 192 bytes or not aligned"));
+              HasSubstr("16 bytes at 8 are outside of the arena of 192 bytes or not aligned"));
+}
+
+// An end that is reckoned with would wrap around.
+TEST(PlanVerifierTest, AddressesNearTheLargestInteger) {
+  constexpr int64_t kFar = std::numeric_limits<int64_t>::max() / kTensorAlignment * kTensorAlignment;
+  const auto outside = HasSubstr(absl::StrCat(" bytes at ", kFar, " are outside of the "));
+  EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) { plan.lanes[kCompute].compute[0].outputs[0] = kFar; }), outside);
+  EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) { plan.lanes[kCompute].compute[1].inputs[0] = kFar; }), outside);
+  EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) {
+                plan.lanes[kCompute].compute[0].scratch_offset = kFar;
+                plan.lanes[kCompute].compute[0].scratch_bytes = 64;
+              }),
+              outside);
+  EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) { plan.lanes[kToDevice].copies[0].device_offset = kFar; }), outside);
+  EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) { plan.lanes[kToHost].copies[0].host.offset_bytes = kFar; }), outside);
+  EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) {
+                plan.variables.push_back({.name = "v", .type = Floats(4), .resident_offset = kFar});
+              }),
+              HasSubstr("outside of an arena or not aligned"));
+}
+
+TEST(PlanVerifierTest, InputWithoutAddressOrValue) {
+  EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) { plan.lanes[kCompute].compute[4].inputs[1] = kNoAddress; }),
+              HasSubstr("input 1 has neither an address nor a known value"));
+  const auto by_value = [](Tensor value) {
+    return [value = std::move(value)](ExecutionPlan& plan) {
+      ComputeStep& step = plan.lanes[kCompute].compute[4];
+      step.inputs[1] = kNoAddress;
+      plan.instances[step.instance].input_values = {Tensor(), value};
+    };
+  };
+  EXPECT_THAT(VerdictAfter(by_value(Tensor(DataType::kFloat, {2}))), HasSubstr("input 1 has neither an address nor a known value"));
+  EXPECT_EQ(VerdictAfter(by_value(Tensor(DataType::kFloat, {4}))), "OK");
 }
 
 TEST(PlanVerifierTest, ArenaOverTheBudget) {
