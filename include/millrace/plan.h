@@ -176,6 +176,8 @@ struct PlanCounts {
 
 struct ExecutionPlan {
   std::string strategy;
+  uint64_t graph_fingerprint = 0;    // of the graph that it is of; 0: not known (files of before)
+  std::vector<std::string> targets;  // that it runs beside what is fetched, as asked for
   int64_t partition_size = 0;  // 0: not cut by count
   std::vector<PlanDevice> devices;
   std::vector<OpInstance> instances;

@@ -53,8 +53,9 @@ class Session {
   // Values for Plan and RewrittenGraph where a loop's turns depend on feeds; Run takes those that it is given. A plan is for
   // such values: others get a plan of their own.
   virtual void PlanWithFeeds(const Feeds& values) { static_cast<void>(values); }
-  // Uses this plan (from a file, say) instead of making one when Run is called so. InvalidArgument when its feeds or fetches
-  // are others, or variables that exist already have other types.
+  // Uses this plan (from a file, say) instead of making one when Run is called so. InvalidArgument when it is of another graph,
+  // its feeds, fetches or targets are others, or variables that exist already have other types; ResourceExhausted when it
+  // needs more memory than the session's budgets.
   virtual absl::Status UsePlan(std::shared_ptr<const ExecutionPlan> plan, const FeedTypes& feeds,
                                const std::vector<std::string>& fetches, const std::vector<std::string>& targets) = 0;
   // The graph as the passes rewrote it for that plan: partitions, SwapOut and SwapIn nodes, reasons.

@@ -39,7 +39,8 @@ class Trainer {
       MR_RETURN_IF_ERROR(AsPlanningError(OfInitTargets(session_->Plan({}, {}, workload_.init_targets).status())));
     }
     if (workload_.plan != nullptr) {
-      MR_RETURN_IF_ERROR(session_->UsePlan(workload_.plan, workload_.feed_types, workload_.fetches, workload_.targets));
+      MR_RETURN_IF_ERROR(
+          AsPlanningError(session_->UsePlan(workload_.plan, workload_.feed_types, workload_.fetches, workload_.targets)));
     }
     auto plan = session_->Plan(workload_.feed_types, workload_.fetches, workload_.targets);
     if (NeedsAnswer(plan.status()) && runs) {

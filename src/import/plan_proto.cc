@@ -175,6 +175,8 @@ class Reader {
  private:
   void ReadFigures() {
     plan_.strategy = message_.strategy();
+    plan_.graph_fingerprint = message_.graph_fingerprint();
+    plan_.targets.assign(message_.targets().begin(), message_.targets().end());
     plan_.partition_size = message_.partition_size();
     for (const proto::PlanDevice& device : message_.devices()) {
       plan_.devices.push_back({device.name(), device.budget_bytes(), device.arena_bytes(), device.peak_live_bytes(),
@@ -373,6 +375,8 @@ class Reader {
 
 void PlanToProto(const ExecutionPlan& plan, proto::Plan* message) {
   message->set_strategy(plan.strategy);
+  message->set_graph_fingerprint(plan.graph_fingerprint);
+  for (const std::string& target : plan.targets) message->add_targets(target);
   message->set_partition_size(plan.partition_size);
   for (const PlanDevice& device : plan.devices) {
     proto::PlanDevice* to = message->add_devices();

@@ -154,6 +154,36 @@ absl::Status CheckPlanVariables(const ExecutionPlan& plan, const std::map<std::s
   return absl::OkStatus();
 }
 
+absl::Status CheckPlanIsOf(const ExecutionPlan& plan, uint64_t graph_fingerprint, const std::vector<std::string>& targets) {
+  if (plan.graph_fingerprint == 0) return absl::OkStatus();
+  if (plan.graph_fingerprint != graph_fingerprint) {
+    return absl::InvalidArgumentError("the plan is of another graph: nodes, attributes or constants differ");
+  }
+  const std::set<std::string> planned(plan.targets.begin(), plan.targets.end()), asked(targets.begin(), targets.end());
+  if (planned == asked) return absl::OkStatus();
+  const auto names = [](const std::set<std::string>& targets) {
+    return targets.empty() ? std::string("none") : absl::StrJoin(targets, ",");
+  };
+  return absl::InvalidArgumentError(absl::StrCat("the plan is for the targets ", names(planned), ", asked for are ", names(asked)));
+}
+
+absl::Status CheckPlanFits(const ExecutionPlan& plan, const PlanningOptions& options) {
+  const auto fits = [](const std::string& what, int64_t needed, int64_t budget) {
+    if (budget == 0 || needed <= budget) return absl::OkStatus();
+    return absl::ResourceExhaustedError(absl::StrCat("does not fit: the plan needs ", needed, " bytes of ", what, " (", FormatBytes(needed),
+                                                     "), the budget is ", budget, " (", FormatBytes(budget), "), short by ",
+                                                     needed - budget));
+  };
+  if (static_cast<int32_t>(plan.devices.size()) != options.num_devices()) {
+    return absl::InvalidArgumentError(absl::StrCat("the plan is for ", plan.devices.size(), " devices, the session has ", options.num_devices()));
+  }
+  for (size_t d = 0; d < plan.devices.size(); ++d) {
+    const PlanDevice& device = plan.devices[d];
+    MR_RETURN_IF_ERROR(fits(absl::StrCat("memory of ", device.name), device.arena_bytes, options.BudgetOf(static_cast<int32_t>(d))));
+  }
+  return fits("host memory", plan.host_bytes, options.host_memory_bytes);
+}
+
 bool CopiesEveryFeed(const ExecutionPlan& plan) {
   std::set<int32_t> copied;
   for (const Lane& lane : plan.lanes) {

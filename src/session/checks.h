@@ -2,6 +2,7 @@
 #ifndef MILLRACE_SRC_SESSION_CHECKS_H_
 #define MILLRACE_SRC_SESSION_CHECKS_H_
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -25,6 +26,12 @@ absl::Status CheckProfileIsOf(const Graph& graph, const Profile& profile);
 absl::Status CheckPlanFeeds(const ExecutionPlan& plan, const Session::FeedTypes& feeds);
 absl::Status CheckPlanFetches(const ExecutionPlan& plan, const std::vector<std::string>& fetches);
 absl::Status CheckPlanVariables(const ExecutionPlan& plan, const std::map<std::string, TensorType>& existing);
+
+// Whether it is of the graph with this fingerprint and runs these targets. What a file from before these were kept says nothing
+// about passes.
+absl::Status CheckPlanIsOf(const ExecutionPlan& plan, uint64_t graph_fingerprint, const std::vector<std::string>& targets);
+// Whether it is for as many devices and keeps the budgets; ResourceExhausted when not.
+absl::Status CheckPlanFits(const ExecutionPlan& plan, const PlanningOptions& options);
 
 // False where a feed was taken by value when the plan was made.
 bool CopiesEveryFeed(const ExecutionPlan& plan);

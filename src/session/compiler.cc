@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "graph/fingerprint.h"
 #include "millrace/status.h"
 #include "passes/shapes/needed_feeds.h"
 #include "plan/measured_times.h"
@@ -37,6 +38,18 @@ absl::Status StepCompiler::RecordChoices(ExecutionPlan& plan) {
   return absl::OkStatus();
 }
 
+uint64_t StepCompiler::GraphFingerprint() {
+  std::call_once(fingerprinted_, [this] { fingerprint_ = Fingerprint(parts_.graph); });
+  return fingerprint_;
+}
+
+// Writes into the plan what a session that reads it must know.
+absl::Status StepCompiler::FinishPlan(const std::vector<std::string>& targets, ExecutionPlan& plan) {
+  plan.graph_fingerprint = GraphFingerprint();
+  plan.targets = targets;
+  return RecordChoices(plan);
+}
+
 absl::StatusOr<Compiled> StepCompiler::Compile(const SignatureKey& key, const VariableTypes& variables, PassClock* clock) {
   const SessionOptions& options = parts_.options;
   const Profile* times = options.profile.get();
@@ -45,7 +58,7 @@ absl::StatusOr<Compiled> StepCompiler::Compile(const SignatureKey& key, const Va
   CpuOracle oracle(parts_.ops, parts_.host_kernels, parts_.kernel_cache, options.device == "null", times, nullptr);
   MR_ASSIGN_OR_RETURN(Compiled compiled, millrace::Compile({parts_.graph, parts_.ops, oracle, MakeSignature(key), Planning(),
                                                             machine, variables, !options.disk.empty(), clock}));
-  MR_RETURN_IF_ERROR(RecordChoices(compiled.plan));
+  MR_RETURN_IF_ERROR(FinishPlan(key.targets, compiled.plan));
   if (times == nullptr) return compiled;
   MR_RETURN_IF_ERROR(CheckProfile(*times, compiled.plan));
   MR_RETURN_IF_ERROR(PredictWithMeasuredTimes(*times, machine, &compiled.plan));
@@ -66,13 +79,13 @@ absl::StatusOr<Compiled> StepCompiler::CompileByValue(SignatureKey& key, const s
 }
 
 Replanner::CompileFunction StepCompiler::Later(const SignatureKey& key, VariableTypes variables) {
-  return [this, signature = MakeSignature(key), variables = std::move(variables)](
+  return [this, signature = MakeSignature(key), targets = key.targets, variables = std::move(variables)](
              const Profile& times, const Machine& machine, const std::atomic<bool>& stop) -> absl::StatusOr<Compiled> {
     CpuOracle oracle(parts_.ops, parts_.host_kernels, parts_.kernel_cache, false, &times, &stop);
     MR_ASSIGN_OR_RETURN(Compiled compiled,
                         millrace::Compile({parts_.graph, parts_.ops, oracle, signature, Planning(), machine, variables,
                                            !parts_.options.disk.empty()}));
-    MR_RETURN_IF_ERROR(RecordChoices(compiled.plan));
+    MR_RETURN_IF_ERROR(FinishPlan(targets, compiled.plan));
     return compiled;
   };
 }

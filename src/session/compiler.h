@@ -2,8 +2,11 @@
 #ifndef MILLRACE_SRC_SESSION_COMPILER_H_
 #define MILLRACE_SRC_SESSION_COMPILER_H_
 
+#include <cstdint>
 #include <map>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -43,14 +46,20 @@ class StepCompiler {
   absl::StatusOr<Compiled> CompileByValue(SignatureKey& key, const std::map<std::string, Tensor>& values,
                                           const VariableTypes& variables, PassClock* clock);
 
+  // Of the graph that plans are of. Taken when first asked for; from any thread.
+  uint64_t GraphFingerprint();
+
   // For the planner beside the steps: touches nothing that steps write.
   Replanner::CompileFunction Later(const SignatureKey& key, VariableTypes variables);
 
  private:
   PlanningOptions Planning() const;
+  absl::Status FinishPlan(const std::vector<std::string>& targets, ExecutionPlan& plan);
   absl::Status RecordChoices(ExecutionPlan& plan);
 
   const Parts parts_;
+  std::once_flag fingerprinted_;
+  uint64_t fingerprint_ = 0;
 };
 
 }  // namespace millrace

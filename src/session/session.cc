@@ -116,6 +116,8 @@ class SessionImpl final : public Session {
 
   absl::Status UsePlan(std::shared_ptr<const ExecutionPlan> plan, const FeedTypes& feeds,
                        const std::vector<std::string>& fetches, const std::vector<std::string>& targets) override {
+    if (plan == nullptr) return absl::InvalidArgumentError("there is no plan");
+    MR_RETURN_IF_ERROR(CheckPlanIsOf(*plan, compiler_.GraphFingerprint(), targets));
     MR_RETURN_IF_ERROR(CheckPlanFeeds(*plan, feeds));
     // What was taken by value is copied by no step.
     if (HoldsLoops(graph_) || !CopiesEveryFeed(*plan)) {
@@ -130,6 +132,7 @@ class SessionImpl final : public Session {
     }
     MR_RETURN_IF_ERROR(CheckPlanFetches(*plan, fetches));
     MR_RETURN_IF_ERROR(CheckPlanVariables(*plan, variables_.Types()));
+    MR_RETURN_IF_ERROR(CheckPlanFits(*plan, options_.planning));
     auto program = std::make_unique<Program>();
     program->summary.nodes = plan->counts.nodes;
     for (const PlanVariable& variable : plan->variables) program->summary.parameter_bytes += variable.type.size_bytes();

@@ -1,6 +1,7 @@
 // Plans as files: what is written is read back, runs with the same bits, and broken files are refused.
 #include "millrace/plan_file.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -16,18 +17,23 @@
 namespace millrace {
 namespace {
 
+using ::testing::HasSubstr;
+
 const Session::FeedTypes& Feeds() {
   static const auto* feeds = new Session::FeedTypes{{"inputs", {DataType::kFloat, Shape({8, 12})}}, {"labels", {DataType::kInt32, Shape({8})}}};
   return *feeds;
 }
 
-absl::StatusOr<std::unique_ptr<Session>> MlpSession(const std::string& device, const std::string& strategy) {
+absl::StatusOr<std::unique_ptr<Session>> MlpSession(const std::string& device, const std::string& strategy,
+                                                     int64_t device_bytes = 0, int64_t host_bytes = 0) {
   auto graph = BuildModel("mlp", {.batch = 8, .classes = 4, .layers = 3, .hidden = 16, .channels = 12, .seed = 7});
   EXPECT_TRUE(graph.ok()) << graph.status();
   SessionOptions options;
   options.device = device;
   options.planning.strategy = strategy;
   options.planning.partition_size = strategy == "tensorflowmem" ? 5 : 0;
+  options.planning.device_memory_bytes = device_bytes;
+  options.planning.host_memory_bytes = host_bytes;
   return Session::Create(*std::move(graph), options);
 }
 
@@ -88,6 +94,48 @@ TEST(PlanFileTest, APlanForOtherFeedsOrFetchesIsRefused) {
   others["inputs"].shape = Shape({9, 12});
   EXPECT_FALSE((*session)->UsePlan(plan, others, {"loss:0"}, {"train"}).ok());
   EXPECT_FALSE((*session)->UsePlan(plan, Feeds(), {"logits:0"}, {"train"}).ok());
+}
+
+TEST(PlanFileTest, APlanForOtherTargetsIsRefused) {
+  auto session = MlpSession("null", "baseline");
+  ASSERT_TRUE(session.ok());
+  const auto plan = std::make_shared<const ExecutionPlan>(MlpPlan("null"));
+  const absl::Status none = (*session)->UsePlan(plan, Feeds(), {"loss:0"}, {});
+  EXPECT_TRUE(absl::IsInvalidArgument(none)) << none;
+  EXPECT_THAT(std::string(none.message()), HasSubstr("the plan is for the targets train, asked for are none"));
+  EXPECT_FALSE((*session)->UsePlan(plan, Feeds(), {"loss:0"}, {"init", "train"}).ok());
+  EXPECT_TRUE((*session)->UsePlan(plan, Feeds(), {"loss:0"}, {"train"}).ok());
+}
+
+TEST(PlanFileTest, APlanOfAnotherGraphIsRefused) {
+  // The same nodes with another constant: a larger step along the gradient.
+  auto graph = BuildModel("mlp", {.batch = 8, .classes = 4, .layers = 3, .hidden = 16, .channels = 12, .learning_rate = 5, .seed = 7});
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  SessionOptions options;
+  options.device = "null";
+  auto session = Session::Create(*std::move(graph), options);
+  ASSERT_TRUE(session.ok());
+  ExecutionPlan plan = MlpPlan("null");
+  const auto use = [&] { return (*session)->UsePlan(std::make_shared<const ExecutionPlan>(plan), Feeds(), {"loss:0"}, {"train"}); };
+  EXPECT_TRUE(absl::IsInvalidArgument(use())) << use();
+  EXPECT_THAT(std::string(use().message()), HasSubstr("the plan is of another graph"));
+  // Files from before fingerprints are taken at their word.
+  plan.graph_fingerprint = 0;
+  EXPECT_TRUE(use().ok()) << use();
+}
+
+TEST(PlanFileTest, APlanOverTheBudgetsIsRefused) {
+  const auto plan = std::make_shared<const ExecutionPlan>(MlpPlan("null"));
+  const auto use = [&](int64_t device_bytes, int64_t host_bytes) {
+    auto session = MlpSession("null", "baseline", device_bytes, host_bytes);
+    EXPECT_TRUE(session.ok()) << session.status();
+    return (*session)->UsePlan(plan, Feeds(), {"loss:0"}, {"train"});
+  };
+  const int64_t arena = plan->devices[0].arena_bytes;
+  EXPECT_TRUE(use(arena, plan->host_bytes).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(use(arena - 1, 0)));
+  EXPECT_THAT(std::string(use(arena - 1, 0).message()), HasSubstr("of memory of cpu:0"));
+  EXPECT_TRUE(absl::IsResourceExhausted(use(0, plan->host_bytes - 1)));
 }
 
 TEST(PlanFileTest, BrokenFilesAreRefusedOrStillPlans) {
