@@ -295,17 +295,26 @@ absl::StatusOr<Compiled> FindPlan(const CompileRequest& request, Prepared& prepa
 }
 
 // Updates in parts may be the wrong choice: whole ones leave fewer nodes to search among, and where both orders come near their
-// bounds one bound may be lower; of single ops it is more of them. So both are planned, and the faster taken.
+// bounds one bound may be lower; of single ops it is more of them. So both are planned, and the faster taken. A partition size
+// that is asked for leaves no orders to search among.
 absl::StatusOr<Compiled> FindPlanOfParts(const CompileRequest& request, Prepared& prepared, const PlanLimits& limits) {
+  if (Clock::now() >= limits.deadline) return FindPlan(request, prepared, limits);
   MR_ASSIGN_OR_RETURN(const Strategy* strategy, FindStrategy(request.options.strategy));
-  if (Clock::now() >= limits.deadline) return FindFastest({{&request, &prepared}}, *strategy, limits);
   WholeUpdateTimes times(prepared.graph, request.ops, request.oracle);
   CompileRequest whole_request{request.graph,   request.ops,            times,
                                request.signature, request.options,      request.machine,
                                request.variable_types, request.disk_tier, request.clock};
   whole_request.options.update_part_bytes = 0;
   MR_ASSIGN_OR_RETURN(Prepared prepared_whole, Prepare(whole_request));
-  return FindFastest({{&request, &prepared}, {&whole_request, &prepared_whole}}, *strategy, limits);
+  if (request.options.partition_size == 0) {
+    return FindFastest({{&request, &prepared}, {&whole_request, &prepared_whole}}, *strategy, limits);
+  }
+  absl::StatusOr<Compiled> parts = FindPlan(request, prepared, limits);
+  if (!parts.ok() && !absl::IsResourceExhausted(parts.status())) return parts;
+  absl::StatusOr<Compiled> whole = FindPlan(whole_request, prepared_whole, limits);
+  const bool whole_is_faster =
+      whole.ok() && (!parts.ok() || whole->plan.predicted_step_seconds < parts->plan.predicted_step_seconds);
+  return whole_is_faster ? std::move(whole) : std::move(parts);
 }
 
 }  // namespace

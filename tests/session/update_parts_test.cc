@@ -207,6 +207,24 @@ TEST(UpdatePartsTest, WhereSlotsFillTheMemoryPartsAreChosenAndPay) {
   EXPECT_LT(chosen.predicted_step_seconds, 0.95 * whole.predicted_step_seconds);
 }
 
+TEST(UpdatePartsTest, APartitionSizeIsKeptWherePartsAreChosen) {
+  const auto graph = BuildModel("mlp", {.batch = 4, .classes = 8, .layers = 4, .hidden = 1024, .channels = 1024,
+                                        .optimizer = "adam", .seed = 3});
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const auto plan = [&](int64_t budget_bytes, int64_t partition_size) {
+    SessionOptions options = Under(budget_bytes > 0 ? "planned" : "baseline", budget_bytes, PlanningOptions::kAutoBytes);
+    options.device = "null";
+    options.planning.partition_size = partition_size;
+    return *ModelRun(*graph, options).TrainPlan();
+  };
+  const int64_t budget = plan(0, 0).devices[0].arena_bytes / 2;
+  ASSERT_GT(Parts(plan(budget, 0)), 0);
+  const ExecutionPlan small = plan(budget, 5), large = plan(budget, 40);
+  EXPECT_EQ(small.partition_size, 5);
+  EXPECT_EQ(large.partition_size, 40);
+  EXPECT_GT(small.devices[0].num_partitions, 4 * large.devices[0].num_partitions);
+}
+
 // Of layer @, on what $ makes.
 constexpr char kLayer[] = R"(
 w@ = VarHandleOp() {dtype=float, shape=shape[64,64], shared_name="w@"}
