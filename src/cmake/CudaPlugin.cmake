@@ -25,6 +25,42 @@ set_property(GLOBAL APPEND PROPERTY MILLRACE_LIBRARIES millrace_cuda_launch_host
 # Behind the kernels that call it, as linkers of static libraries want it.
 target_link_libraries(millrace_cuda_emulated PUBLIC millrace_cuda_kernels millrace_cuda_launch_host)
 
+# The same once more as the kernels that the device is given, on a grid of threads that the host runs: with what g++ does not
+# read, launches between three angle brackets, written as calls.
+if(MILLRACE_TESTS)
+  set(grid_sources)
+  file(GLOB launch_files RELATIVE ${plugin_folder} ${plugin_folder}/launch/*.h ${plugin_folder}/launch/*.cu)
+  foreach(name ${launch_files})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${plugin_folder}/${name})
+    file(READ ${plugin_folder}/${name} text)
+    if(NOT name STREQUAL "launch/scalar.h")
+      string(REGEX REPLACE "([A-Za-z]+(<[A-Za-z]+>)?)<<<([^;]*), kThreads, 0, [^;]*>>>\\(([^;]*)\\);"
+        "fake::LaunchGrid(queue.stream, \\3, kThreads, [=] { \\1(\\4); });" text "${text}")
+      string(REGEX REPLACE "defined\\(__CUDA(CC|_ARCH)__\\)" "defined(MILLRACE_GRID_ON_HOST)" text "${text}")
+      string(REPLACE "<cuda_runtime.h>" "\"cuda/fake/grid.h\"" text "${text}")
+      string(FIND "${text}" "<<<" launch)
+      if(NOT launch EQUAL -1)
+        message(FATAL_ERROR "${name} has a launch that is not written as the others are")
+      endif()
+    endif()
+    file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/grid/cuda/${name} CONTENT "${text}" @ONLY)
+    if(name MATCHES "launch/(.*)\\.cu")
+      list(APPEND grid_sources ${CMAKE_CURRENT_BINARY_DIR}/host/${CMAKE_MATCH_1}.cc)
+    endif()
+  endforeach()
+  add_library(millrace_cuda_launch_grid STATIC EXCLUDE_FROM_ALL ${grid_sources} ${plugin_folder}/fake/grid.cc)
+  target_compile_definitions(millrace_cuda_launch_grid PRIVATE MILLRACE_GRID_ON_HOST)
+  target_include_directories(millrace_cuda_launch_grid BEFORE PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/grid)
+  target_include_directories(millrace_cuda_launch_grid PUBLIC ${CMAKE_BINARY_DIR}/include_roots/cuda)
+  # The compiler unrolls turns that a list of a few numbers never comes to, and warns of them. What checks longjmp allows
+  # none from one stack to another.
+  target_compile_options(millrace_cuda_launch_grid PRIVATE -include ${plugin_folder}/fake/grid.h -U_FORTIFY_SOURCE -ffp-contract=off
+    -Wno-unknown-pragmas -Wno-array-bounds
+    -Wno-aggressive-loop-optimizations -Wno-unused-variable)
+  target_link_libraries(millrace_cuda_launch_grid PRIVATE millrace_flags PUBLIC glog::glog)
+  set_target_properties(millrace_cuda_launch_grid PROPERTIES POSITION_INDEPENDENT_CODE ON)
+endif()
+
 if(NOT MILLRACE_CUDA)
   return()
 endif()

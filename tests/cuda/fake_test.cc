@@ -63,10 +63,122 @@ TEST(FakeDriverTest, ARefusedCallNamesItAndIsNotBlamedOnTheNext) {
   ASSERT_NE(driver, nullptr);
   const auto stream = driver->CreateStream();
   ASSERT_TRUE(stream.ok()) << stream.status();
-  const absl::Status captured = driver->BeginCapture(*stream);
-  EXPECT_THAT(std::string(captured.message()), HasSubstr("cudaStreamBeginCapture"));
+  const absl::Status ended = driver->EndCapture(*stream).status();
+  EXPECT_THAT(std::string(ended.message()), HasSubstr("cudaStreamEndCapture"));
   EXPECT_TRUE(driver->Synchronize(*stream).ok());
   driver->DestroyStream(*stream);
+}
+
+// What a device would refuse is refused: the plugin's other tests show that it does none of it.
+class FakeRefusesTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    driver_ = OpenFake({.host_kernels = &CpuKernels()});
+    ASSERT_NE(driver_, nullptr);
+    first_ = driver_->CreateStream().value();
+    second_ = driver_->CreateStream().value();
+    event_ = driver_->CreateEvent(false).value();
+    timed_ = driver_->CreateEvent(true).value();
+    device_ = static_cast<char*>(driver_->AllocateDevice(kBytes).value());
+    ASSERT_TRUE(driver_->PinHost(host_, sizeof host_).ok());
+  }
+  void TearDown() override {
+    if (driver_ == nullptr) return;
+    driver_->UnpinHost(host_);
+    driver_->FreeDevice(device_);
+    for (DeviceEvent event : {event_, timed_}) driver_->DestroyEvent(event);
+    for (DeviceStream stream : {first_, second_}) driver_->DestroyStream(stream);
+  }
+  // In a capture of the first stream. Whatever it does, the streams are usable afterwards.
+  template <typename Call>
+  absl::Status InCapture(const Call& call) {
+    EXPECT_TRUE(driver_->BeginCapture(first_).ok());
+    const absl::Status called = call();
+    auto graph = driver_->EndCapture(first_);
+    EXPECT_EQ(graph.ok(), called.ok());
+    if (graph.ok()) driver_->DestroyGraph(*graph);
+    EXPECT_TRUE(driver_->Synchronize(first_).ok());
+    EXPECT_TRUE(driver_->Synchronize(second_).ok());
+    return called;
+  }
+
+  static constexpr int64_t kBytes = 256;
+  std::unique_ptr<DeviceDriver> driver_;
+  DeviceStream first_ = nullptr, second_ = nullptr;
+  DeviceEvent event_ = nullptr, timed_ = nullptr;
+  char* device_ = nullptr;
+  char host_[2 * kBytes] = {};
+};
+
+TEST_F(FakeRefusesTest, CopiesBeyondAnAllocationOrWithinTheHost) {
+  EXPECT_TRUE(driver_->CopyToDevice(device_, host_, kBytes, first_).ok());
+  EXPECT_FALSE(driver_->CopyToDevice(device_ + 1, host_, kBytes, first_).ok());
+  EXPECT_FALSE(driver_->CopyToHost(host_, device_, kBytes + 1, first_).ok());
+  EXPECT_FALSE(driver_->CopyToDevice(host_, host_ + kBytes, 8, first_).ok());
+  EXPECT_FALSE(driver_->CopyToHost(device_, device_ + 8, 8, first_).ok());
+}
+
+TEST_F(FakeRefusesTest, StreamsAndEventsThatAreNotThere) {
+  const DeviceStream gone = driver_->CreateStream().value();
+  driver_->DestroyStream(gone);
+  EXPECT_FALSE(driver_->CopyToDevice(device_, host_, 8, gone).ok());
+  EXPECT_FALSE(driver_->Record(event_, gone).ok());
+  EXPECT_FALSE(driver_->CopyToDevice(device_, host_, 8, nullptr).ok());
+  EXPECT_FALSE(driver_->WaitFor(first_, event_).ok()) << "it was never recorded";
+  EXPECT_TRUE(driver_->Record(event_, first_).ok());
+  EXPECT_TRUE(driver_->WaitFor(second_, event_).ok());
+}
+
+TEST_F(FakeRefusesTest, TimesOfEventsThatHaveNotComeToPass) {
+  EXPECT_FALSE(driver_->SecondsBetween(timed_, timed_).ok());
+  EXPECT_TRUE(driver_->Record(timed_, first_).ok());
+  EXPECT_FALSE(driver_->SecondsBetween(timed_, timed_).ok());
+  EXPECT_TRUE(driver_->Synchronize(first_).ok());
+  EXPECT_TRUE(driver_->SecondsBetween(timed_, timed_).ok());
+  EXPECT_FALSE(driver_->SecondsBetween(timed_, event_).ok()) << "one is not timed";
+}
+
+TEST_F(FakeRefusesTest, CallsThatACaptureForbids) {
+  EXPECT_TRUE(InCapture([&] { return driver_->CopyToDevice(device_, host_, 8, first_); }).ok());
+  EXPECT_FALSE(InCapture([&] { return driver_->Synchronize(first_); }).ok());
+  EXPECT_FALSE(InCapture([&] { return driver_->Synchronize(second_); }).ok());
+  EXPECT_FALSE(InCapture([&] { return driver_->AllocateDevice(8).status(); }).ok());
+  char pageable[8];
+  EXPECT_FALSE(InCapture([&] { return driver_->CopyToHost(pageable, device_, 8, first_); }).ok());
+  EXPECT_TRUE(driver_->Record(event_, second_).ok());
+  EXPECT_FALSE(InCapture([&] { return driver_->WaitFor(first_, event_); }).ok()) << "an event from outside";
+}
+
+TEST_F(FakeRefusesTest, StreamsThatACaptureDoesNotWaitFor) {
+  ASSERT_TRUE(driver_->BeginCapture(first_).ok());
+  EXPECT_TRUE(driver_->Record(event_, first_).ok());
+  EXPECT_TRUE(driver_->WaitFor(second_, event_).ok());
+  EXPECT_TRUE(driver_->CopyToDevice(device_, host_, 8, second_).ok());
+  EXPECT_FALSE(driver_->EndCapture(first_).ok());
+  EXPECT_FALSE(driver_->WaitFor(second_, event_).ok()) << "the event is of a capture that has ended";
+  EXPECT_TRUE(driver_->Synchronize(second_).ok());
+}
+
+TEST_F(FakeRefusesTest, WhatIsCapturedRunsInEveryLaunchAndNotBefore) {
+  ASSERT_TRUE(driver_->BeginCapture(first_).ok());
+  ASSERT_TRUE(driver_->CopyToDevice(device_, host_, 8, first_).ok());
+  ASSERT_TRUE(driver_->Record(event_, first_).ok());
+  ASSERT_TRUE(driver_->WaitFor(second_, event_).ok());
+  ASSERT_TRUE(driver_->CopyToHost(host_ + 8, device_, 8, second_).ok());
+  const DeviceEvent joined = driver_->CreateEvent(false).value();
+  ASSERT_TRUE(driver_->Record(joined, second_).ok());
+  ASSERT_TRUE(driver_->WaitFor(first_, joined).ok());
+  const auto graph = driver_->EndCapture(first_);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  for (const char value : {3, 5}) {
+    host_[0] = value;
+    EXPECT_NE(host_[8], value);
+    ASSERT_TRUE(driver_->LaunchGraph(*graph, first_).ok());
+    ASSERT_TRUE(driver_->Synchronize(first_).ok());
+    EXPECT_EQ(host_[8], value);
+  }
+  driver_->DestroyGraph(*graph);
+  driver_->DestroyEvent(joined);
 }
 
 }  // namespace

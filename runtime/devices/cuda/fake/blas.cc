@@ -7,12 +7,16 @@
 #include <vector>
 
 #include "cuda/fake/numbers.h"
+#include "cuda/fake/streams.h"
 
 namespace {
 
+using millrace::cuda::fake::Enqueue;
 using millrace::cuda::fake::Get;
+using millrace::cuda::fake::IsScratch;
 using millrace::cuda::fake::Number;
 using millrace::cuda::fake::Set;
+using millrace::cuda::fake::SpoilScratch;
 
 constexpr size_t kScratch = 1024;
 
@@ -35,6 +39,8 @@ Number NumberOf(cudaDataType_t type) {
   return type == CUDA_R_64F ? Number::kDouble : type == CUDA_R_16F ? Number::kHalf
          : type == CUDA_R_16BF ? Number::kBfloat16 : Number::kFloat;
 }
+
+size_t SizeOf(cudaDataType_t type) { return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2; }
 
 // Rows and columns fit together, and lines do not overlap.
 bool Agree(const Operation& operation, const Layout& a, const Layout& b, const Layout& c) {
@@ -62,6 +68,33 @@ double After(const Operation& operation, Number type, double sum, int64_t row) {
   if (operation.epilogue == CUBLASLT_EPILOGUE_RELU_BIAS) return x > 0 || std::isnan(x) ? x : 0;
   if (operation.epilogue == CUBLASLT_EPILOGUE_BIAS) return x;
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
+struct Multiplication {
+  Operation op;
+  Layout la, lb, lc, ld;
+  const void *a, *b, *c;
+  void* d;
+  double factor, keep;
+};
+void Multiply(const Multiplication& m) {
+  const Operation& op = m.op;
+  const Number type = NumberOf(m.lc.type);
+  const int64_t inner = op.a == CUBLAS_OP_N ? m.la.columns : m.la.rows;
+  for (int64_t p = 0; p < m.lc.batch; ++p) {
+    for (int64_t j = 0; j < m.lc.columns; ++j) {
+      for (int64_t i = 0; i < m.lc.rows; ++i) {
+        double sum = 0;
+        for (int64_t k = 0; k < inner; ++k) {
+          const int64_t at_a = op.a == CUBLAS_OP_N ? i + k * m.la.leading : k + i * m.la.leading;
+          const int64_t at_b = op.b == CUBLAS_OP_N ? k + j * m.lb.leading : j + k * m.lb.leading;
+          sum += Get(type, m.a, p * m.la.stride + at_a) * Get(type, m.b, p * m.lb.stride + at_b);
+        }
+        const double before = m.keep != 0 ? m.keep * Get(type, m.c, p * m.lc.stride + i + j * m.lc.leading) : 0;
+        Set(type, m.d, p * m.ld.stride + i + j * m.ld.leading, After(op, type, m.factor * sum + before, i));
+      }
+    }
+  }
 }
 
 }  // namespace
@@ -133,28 +166,19 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
                               cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout, const void* beta,
                               const void* c, cublasLtMatrixLayout_t c_layout, void* d, cublasLtMatrixLayout_t d_layout,
                               const cublasLtMatmulAlgo_t*, void* scratch, size_t scratch_bytes, cudaStream_t stream) {
-  const Operation& op = *Of(operation);
-  const Layout &la = *Of(a_layout), &lb = *Of(b_layout), &lc = *Of(c_layout), &ld = *Of(d_layout);
-  if (stream == nullptr || !Agree(op, la, lb, lc) || !Covers(op, ld)) return CUBLAS_STATUS_INVALID_VALUE;
-  if (!millrace::cuda::fake::SpoilScratch(scratch, scratch_bytes, kScratch)) return CUBLAS_STATUS_INVALID_VALUE;
-  const Number type = NumberOf(lc.type), scale = NumberOf(op.scale);
-  const double factor = Get(scale, alpha, 0), keep = Get(scale, beta, 0);
-  const int64_t inner = op.a == CUBLAS_OP_N ? la.columns : la.rows;
-  for (int64_t p = 0; p < lc.batch; ++p) {
-    for (int64_t j = 0; j < lc.columns; ++j) {
-      for (int64_t i = 0; i < lc.rows; ++i) {
-        double sum = 0;
-        for (int64_t k = 0; k < inner; ++k) {
-          const int64_t at_a = op.a == CUBLAS_OP_N ? i + k * la.leading : k + i * la.leading;
-          const int64_t at_b = op.b == CUBLAS_OP_N ? k + j * lb.leading : j + k * lb.leading;
-          sum += Get(type, a, p * la.stride + at_a) * Get(type, b, p * lb.stride + at_b);
-        }
-        const double before = keep != 0 ? keep * Get(type, c, p * lc.stride + i + j * lc.leading) : 0;
-        Set(type, d, p * ld.stride + i + j * ld.leading, After(op, type, factor * sum + before, i));
-      }
-    }
+  // What the caller may change before the stream comes to it is copied.
+  const Multiplication m{*Of(operation), *Of(a_layout), *Of(b_layout), *Of(c_layout), *Of(d_layout), a, b, c, d,
+                         Get(NumberOf(Of(operation)->scale), alpha, 0), Get(NumberOf(Of(operation)->scale), beta, 0)};
+  if (!Agree(m.op, m.la, m.lb, m.lc) || !Covers(m.op, m.ld)) return CUBLAS_STATUS_INVALID_VALUE;
+  for (const void* operand : {a, b, m.keep != 0 ? c : d, static_cast<const void*>(d)}) {
+    if (reinterpret_cast<uintptr_t>(operand) % SizeOf(m.ld.type) != 0) return CUBLAS_STATUS_INVALID_VALUE;
   }
-  return CUBLAS_STATUS_SUCCESS;
+  if (!IsScratch(scratch, scratch_bytes, kScratch)) return CUBLAS_STATUS_INVALID_VALUE;
+  const cudaError_t enqueued = Enqueue(stream, [m, scratch] {
+    SpoilScratch(scratch, kScratch);
+    Multiply(m);
+  });
+  return enqueued == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
 }  // extern "C"

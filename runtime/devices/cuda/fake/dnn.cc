@@ -11,11 +11,14 @@
 #include <vector>
 
 #include "cuda/fake/convolution.h"
+#include "cuda/fake/streams.h"
 
 namespace {
 
 using millrace::cuda::fake::Agree;
 using millrace::cuda::fake::Convolution;
+using millrace::cuda::fake::Enqueue;
+using millrace::cuda::fake::IsScratch;
 using millrace::cuda::fake::Number;
 using millrace::cuda::fake::Part;
 using millrace::cuda::fake::SpoilScratch;
@@ -489,11 +492,14 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     if (pointer == nullptr || reinterpret_cast<uintptr_t>(pointer) % 64 != 0) return CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER;
   }
   const auto bytes = static_cast<size_t>(engine.scratch_bytes);
-  if (!engine.runs || (bytes > 0 && !SpoilScratch(scratch, bytes, bytes))) return CUDNN_STATUS_EXECUTION_FAILED;
-  const void* const bias = convolution.bias ? pointers[3] : nullptr;
-  const void* const side = convolution.side ? pointers[4] : nullptr;
-  Compute(convolution, made.part, pointers[0], pointers[1], pointers[2], bias, side);
-  return CUDNN_STATUS_SUCCESS;
+  if (!engine.runs || !IsScratch(scratch, bytes, bytes)) return CUDNN_STATUS_EXECUTION_FAILED;
+  const auto work = [convolution = made.convolution, part = made.part, pointers, scratch, bytes] {
+    if (bytes > 0) SpoilScratch(scratch, bytes);
+    const void* const bias = convolution->bias ? pointers[3] : nullptr;
+    const void* const side = convolution->side ? pointers[4] : nullptr;
+    Compute(*convolution, part, pointers[0], pointers[1], pointers[2], bias, side);
+  };
+  return Enqueue(Of(handle)->stream, work) == cudaSuccess ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_EXECUTION_FAILED;
 }
 
 }  // extern "C"

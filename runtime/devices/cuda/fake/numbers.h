@@ -28,11 +28,13 @@ inline void Set(Number type, void* data, int64_t at, double value) {
   }
 }
 
-// Scratch that was asked for is there, begins where libraries want it, and is nobody else's: all of it is overwritten.
-inline bool SpoilScratch(void* scratch, size_t given, size_t wanted) {
-  if (scratch == nullptr || given < wanted || reinterpret_cast<uintptr_t>(scratch) % 256 != 0) return false;
-  for (size_t i = 0; i < wanted; ++i) static_cast<unsigned char*>(scratch)[i] = 0xa5;
-  return true;
+// Scratch that was asked for is there, and begins where libraries want it.
+inline bool IsScratch(const void* scratch, size_t given, size_t wanted) {
+  return wanted == 0 || (scratch != nullptr && given >= wanted && reinterpret_cast<uintptr_t>(scratch) % 256 == 0);
+}
+// It is nobody else's: all of it is overwritten.
+inline void SpoilScratch(void* scratch, size_t bytes) {
+  for (size_t i = 0; i < bytes; ++i) static_cast<unsigned char*>(scratch)[i] = 0xa5;
 }
 
 }  // namespace millrace::cuda::fake

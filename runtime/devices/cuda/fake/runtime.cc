@@ -1,29 +1,80 @@
-// A CUDA runtime without a device, for the plugin's own code: memory is the host's, streams do at once what they are
-// given, kernels are those compiled for the host. What it is given that CUDA would refuse, it refuses. No graphs: kernels
-// here cannot be recorded.
+// A CUDA runtime without a device, for the plugin's own code: memory is the host's, streams keep what they are given until they
+// are waited for (streams.h), kernels run on a grid of the host's (grid.h). What it is given that CUDA would refuse, it refuses:
+// copies beyond an allocation or of the wrong kind, memory that is not there, calls that a capture forbids.
 #include <cuda_runtime_api.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <mutex>
+
+#include "cuda/fake/streams.h"
 
 namespace {
 
-struct FakeEvent {
-  bool timed = false, recorded = false;
-  std::chrono::steady_clock::time_point when;
-};
-struct FakeStream {
-  int alive = 0x57;
-};
-cudaError_t last_error = cudaSuccess;
+using millrace::cuda::fake::Enqueue;
+using millrace::cuda::fake::IsCapturing;
+using millrace::cuda::fake::MayCall;
+using millrace::cuda::fake::RunAll;
+using millrace::cuda::fake::Say;
 
-cudaError_t Say(cudaError_t error) {
-  if (error != cudaSuccess) last_error = error;
-  return error;
+enum class Kind { kDevice, kHost, kRegistered };
+struct Piece {
+  size_t bytes = 0;
+  Kind kind = Kind::kDevice;
+};
+std::mutex memory_mutex;
+std::map<const char*, Piece> memory;  // by address
+
+// The piece that holds [at, at + bytes), or begins before and ends in it; end() where none does.
+const Piece* Holding(const void* at, size_t bytes, bool* whole) {
+  const std::lock_guard<std::mutex> lock(memory_mutex);
+  const char* const begin = static_cast<const char*>(at);
+  auto found = memory.upper_bound(begin);
+  if (found == memory.begin()) return nullptr;
+  --found;
+  if (begin >= found->first + found->second.bytes) return nullptr;
+  *whole = begin + bytes <= found->first + found->second.bytes;
+  return &found->second;
 }
-bool IsStream(cudaStream_t stream) { return stream != nullptr && reinterpret_cast<FakeStream*>(stream)->alive == 0x57; }
-FakeEvent* EventOf(cudaEvent_t event) { return reinterpret_cast<FakeEvent*>(event); }
+bool OnDevice(const void* at, size_t bytes) {
+  bool whole = false;
+  const Piece* const piece = Holding(at, bytes, &whole);
+  return piece != nullptr && piece->kind == Kind::kDevice && whole;
+}
+bool IsPinned(const void* at, size_t bytes) {
+  bool whole = false;
+  const Piece* const piece = Holding(at, bytes, &whole);
+  return piece != nullptr && piece->kind != Kind::kDevice && whole;
+}
+bool TouchesDevice(const void* at, size_t bytes) {
+  bool whole = false;
+  const Piece* const piece = Holding(at, bytes, &whole);
+  return piece != nullptr && piece->kind == Kind::kDevice;
+}
+
+cudaError_t Take(void** at, size_t bytes, Kind kind) {
+  if (const cudaError_t error = MayCall(); error != cudaSuccess) return error;
+  // Not a byte more than was asked for: AddressSanitizer sees what is read behind it.
+  if (bytes > size_t{1} << 30 || posix_memalign(at, 256, bytes > 0 ? bytes : 1) != 0) return Say(cudaErrorMemoryAllocation);
+  std::memset(*at, 0xcb, bytes);  // what nothing has written yet
+  const std::lock_guard<std::mutex> lock(memory_mutex);
+  memory[static_cast<char*>(*at)] = {bytes > 0 ? bytes : 1, kind};
+  return cudaSuccess;
+}
+
+// Once nothing uses it any more, as CUDA waits for that.
+cudaError_t GiveBack(void* at, Kind kind, cudaError_t otherwise) {
+  if (at == nullptr) return cudaSuccess;
+  if (const cudaError_t error = MayCall(); error != cudaSuccess) return error;
+  RunAll();
+  const std::lock_guard<std::mutex> lock(memory_mutex);
+  const auto found = memory.find(static_cast<const char*>(at));
+  if (found == memory.end() || found->second.kind != kind) return Say(otherwise);
+  memory.erase(found);
+  if (kind != Kind::kRegistered) std::free(at);
+  return cudaSuccess;
+}
 
 }  // namespace
 
@@ -51,80 +102,50 @@ cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   return *free_bytes = size_t{1} << 30, *total_bytes = size_t{2} << 30, cudaSuccess;
 }
 const char* cudaGetErrorName(cudaError_t) { return "fakeError"; }
-const char* cudaGetErrorString(cudaError_t) { return "an error of the fake"; }
-cudaError_t cudaPeekAtLastError() { return last_error; }
-cudaError_t cudaGetLastError() {
-  const cudaError_t error = last_error;
-  last_error = cudaSuccess;
-  return error;
-}
-
-cudaError_t cudaMalloc(void** memory, size_t bytes) {
-  if (bytes > size_t{1} << 30) return Say(cudaErrorMemoryAllocation);
-  // Not a byte more than was asked for: AddressSanitizer sees what is read behind it.
-  if (posix_memalign(memory, 256, bytes > 0 ? bytes : 1) != 0) return Say(cudaErrorMemoryAllocation);
-  std::memset(*memory, 0xcb, bytes);  // what nothing has written yet
-  return cudaSuccess;
-}
-cudaError_t cudaFree(void* memory) { return std::free(memory), cudaSuccess; }
-cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned) { return cudaMalloc(memory, bytes); }
-cudaError_t cudaFreeHost(void* memory) { return cudaFree(memory); }
-cudaError_t cudaHostRegister(void*, size_t, unsigned) { return cudaSuccess; }
-cudaError_t cudaHostUnregister(void*) { return cudaSuccess; }
-cudaError_t cudaMemset(void* memory, int value, size_t bytes) { return std::memset(memory, value, bytes), cudaSuccess; }
-cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t stream) {
-  return IsStream(stream) ? cudaMemset(memory, value, bytes) : Say(cudaErrorInvalidResourceHandle);
-}
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
-  if (!IsStream(stream)) return Say(cudaErrorInvalidResourceHandle);
-  return std::memmove(to, from, bytes), cudaSuccess;
-}
-
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  return *stream = reinterpret_cast<cudaStream_t>(new FakeStream), cudaSuccess;
-}
-cudaError_t cudaStreamDestroy(cudaStream_t stream) { return delete reinterpret_cast<FakeStream*>(stream), cudaSuccess; }
-cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return Say(IsStream(stream) ? cudaSuccess : cudaErrorInvalidResourceHandle); }
-cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  return Say(IsStream(stream) && event != nullptr ? cudaSuccess : cudaErrorInvalidResourceHandle);
-}
-cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* argument) {
-  if (!IsStream(stream)) return Say(cudaErrorInvalidResourceHandle);
-  return function(argument), cudaSuccess;
-}
-
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
-  *event = reinterpret_cast<cudaEvent_t>(new FakeEvent{(flags & cudaEventDisableTiming) == 0, false, {}});
-  return cudaSuccess;
-}
-cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
-cudaError_t cudaEventDestroy(cudaEvent_t event) { return delete EventOf(event), cudaSuccess; }
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  if (!IsStream(stream)) return Say(cudaErrorInvalidResourceHandle);
-  EventOf(event)->recorded = true;
-  EventOf(event)->when = std::chrono::steady_clock::now();
-  return cudaSuccess;
-}
-cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
-cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
-  for (cudaEvent_t event : {from, to}) {
-    if (!EventOf(event)->timed || !EventOf(event)->recorded) return Say(cudaErrorInvalidResourceHandle);
+const char* cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+    case cudaErrorStreamCaptureUnsupported: return "not permitted while the stream is captured";
+    case cudaErrorStreamCaptureInvalidated: return "the capture was spoilt before";
+    case cudaErrorStreamCaptureUnjoined: return "the capture has streams that its first does not wait for";
+    case cudaErrorStreamCaptureIsolation: return "an event from outside of the capture";
+    case cudaErrorCapturedEvent: return "an event of a capture that has ended";
+    case cudaErrorInvalidResourceHandle: return "no such stream or event";
+    case cudaErrorInvalidValue: return "an invalid value";
+    default: return "an error of the fake";
   }
-  *milliseconds = std::chrono::duration<float, std::milli>(EventOf(to)->when - EventOf(from)->when).count();
-  return cudaSuccess;
 }
 
-cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) { return Say(cudaErrorStreamCaptureUnsupported); }
-cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) {
-  return *graph = nullptr, Say(cudaErrorStreamCaptureUnmatched);
+cudaError_t cudaMalloc(void** at, size_t bytes) { return Take(at, bytes, Kind::kDevice); }
+cudaError_t cudaFree(void* at) { return GiveBack(at, Kind::kDevice, cudaErrorInvalidValue); }
+cudaError_t cudaHostAlloc(void** at, size_t bytes, unsigned) { return Take(at, bytes, Kind::kHost); }
+cudaError_t cudaFreeHost(void* at) { return GiveBack(at, Kind::kHost, cudaErrorInvalidValue); }
+cudaError_t cudaHostRegister(void* at, size_t bytes, unsigned) {
+  if (const cudaError_t error = MayCall(); error != cudaSuccess) return error;
+  if (at == nullptr || bytes == 0) return Say(cudaErrorInvalidValue);
+  bool whole = false;
+  if (Holding(at, bytes, &whole) != nullptr) return Say(cudaErrorHostMemoryAlreadyRegistered);
+  const std::lock_guard<std::mutex> lock(memory_mutex);
+  memory[static_cast<char*>(at)] = {bytes, Kind::kRegistered};
+  return cudaSuccess;
 }
-cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
-  return *status = cudaStreamCaptureStatusNone, cudaSuccess;
+cudaError_t cudaHostUnregister(void* at) { return GiveBack(at, Kind::kRegistered, cudaErrorHostMemoryNotRegistered); }
+cudaError_t cudaMemsetAsync(void* at, int value, size_t bytes, cudaStream_t stream) {
+  if (bytes > 0 && !OnDevice(at, bytes)) return Say(cudaErrorInvalidValue);
+  return Enqueue(stream, [=] { std::memset(at, value, bytes); });
 }
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t*, cudaGraph_t, unsigned long long) { return Say(cudaErrorNotSupported); }
-cudaError_t cudaGraphLaunch(cudaGraphExec_t, cudaStream_t) { return Say(cudaErrorNotSupported); }
-cudaError_t cudaGraphDestroy(cudaGraph_t) { return cudaSuccess; }
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t) { return cudaSuccess; }
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+  if (bytes == 0) return Enqueue(stream, [] {});
+  const bool to_host = kind == cudaMemcpyDeviceToHost;
+  if (!to_host && kind != cudaMemcpyHostToDevice) return Say(cudaErrorInvalidMemcpyDirection);
+  const void *const device = to_host ? from : to, *const host = to_host ? to : from;
+  if (!OnDevice(device, bytes) || TouchesDevice(host, bytes)) return Say(cudaErrorInvalidValue);
+  const auto copy = [=] { std::memmove(to, from, bytes); };
+  if (IsPinned(host, bytes)) return Enqueue(stream, copy);
+  // Pageable memory: the caller waits.
+  if (IsCapturing(stream)) return MayCall(), Say(cudaErrorStreamCaptureUnsupported);
+  const cudaError_t error = Enqueue(stream, copy);
+  return error == cudaSuccess ? cudaStreamSynchronize(stream) : error;
+}
 
 // Code for a device does not load here: groups of elementwise ops go to the kernel that reads them.
 cudaError_t cudaLibraryLoadData(cudaLibrary_t*, const void*, cudaJitOption*, void**, unsigned, cudaLibraryOption*, void**, unsigned) {

@@ -1,0 +1,27 @@
+// Streams, events, captures and graphs of the faked CUDA. What a stream is given is kept until somebody waits for it; then the
+// streams' heads that wait for nothing run in an order that chance chooses: work that should have waited for other work, and
+// memory that was used again too early, are seen. A call that CUDA refuses is refused in CUDA's words.
+#ifndef MILLRACE_RUNTIME_DEVICES_CUDA_FAKE_STREAMS_H_
+#define MILLRACE_RUNTIME_DEVICES_CUDA_FAKE_STREAMS_H_
+
+#include <cuda_runtime_api.h>
+
+#include <functional>
+
+namespace millrace::cuda::fake {
+
+// Keeps the error for cudaGetLastError, and returns it.
+cudaError_t Say(cudaError_t error);
+
+// `work` runs in the order of the stream, once or, where it is captured, in every launch of the graph: it must have copies of
+// what the caller may change. Invalid handle: no such stream, or the legacy one, which nothing here may use.
+cudaError_t Enqueue(cudaStream_t stream, std::function<void()> work);
+// All that streams were given has run.
+void RunAll();
+bool IsCapturing(cudaStream_t stream);
+// For calls that may not be made by a thread that captures, which they spoil, nor in a host function of a stream.
+cudaError_t MayCall();
+
+}  // namespace millrace::cuda::fake
+
+#endif  // MILLRACE_RUNTIME_DEVICES_CUDA_FAKE_STREAMS_H_
