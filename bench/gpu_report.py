@@ -74,6 +74,13 @@ def conformance_goals(folder):
         yield f"conformance on the device: {path.stem}", found and int(found.group(1)), "all", ok
 
 
+def fixture_goals(folder):
+    """A goal per training graph of TensorFlow's."""
+    for path in sorted((folder / "fixtures").glob("*.status")):
+        status = status_of(folder / "fixtures", path.stem)
+        yield f"TensorFlow's results, planned at 60 %: {path.stem}", status, "agrees", None if status is None else status == 0
+
+
 def goals(folder):
     """Yields (goal, measured or None, limit, met or None)."""
     seconds = folder / "build.seconds"
@@ -81,6 +88,7 @@ def goals(folder):
         int(seconds.read_text()) < 300 and status_of(folder, "build") == 0 if seconds.exists() else None
     families = list(conformance_goals(folder))
     yield from families or [("conformance cases on the device", None, "all", None)]
+    yield from list(fixture_goals(folder)) or [("TensorFlow's results on the device", None, "agrees", None)]
     status = status_of(folder, "stream_test")
     yield "stream engine, emulated", status, "0 failures", None if status is None else status == 0
     for tool in ("memcheck", "racecheck", "synccheck"):

@@ -309,16 +309,26 @@ def run_millrace(row, arguments):
             subprocess.run([arguments.millrace, "model", *generated.split(), f"--out={graph}"], capture_output=True, check=True,
                            timeout=arguments.timeout)
             done = subprocess.run(command, capture_output=True, text=True, timeout=arguments.timeout, check=False)
-            run = json.load(open(report))["runs"][0]
+            with open(report) as file:
+                run = json.load(file)["runs"][0]
             seconds = sorted(float(s) for s in run["step_seconds"][-5:])
             row["millrace_seconds"] = seconds[len(seconds) // 2]
             row["millrace_peak_bytes"] = int(run["peak_device_bytes"])
         except subprocess.TimeoutExpired:
             row["millrace_error"] = f"took longer than {arguments.timeout} s"
         except subprocess.CalledProcessError as error:
-            row["millrace_error"] = str(error)[:200]
-        except (OSError, KeyError, ValueError, IndexError):
+            row["millrace_error"] = f"exit status {error.returncode}: {(error.stderr or b'').decode(errors='replace').strip()[-200:]}"
+        except (OSError, KeyError, ValueError, IndexError, TypeError):
             row["millrace_error"] = (done.stderr.strip().splitlines() or ["no report"])[-1][:200]
+
+
+def kept_rows(path):
+    """Of a former run that was cut short: what it has measured is not measured again."""
+    try:
+        with open(path) as file:
+            return [row for row in json.load(file) if "error" not in row]
+    except (OSError, ValueError):
+        return []
 
 
 def main():
@@ -335,7 +345,7 @@ def main():
     arguments = parser.parse_args()
     if arguments.one:
         return run_one(arguments)
-    rows = []
+    rows = kept_rows(arguments.json)
     has_torch = importlib.util.find_spec("torch") is not None
     if not has_torch:
         print("PyTorch is not installed")
@@ -346,6 +356,8 @@ def main():
                 json.dump(rows, file, indent=1)
 
     def run_peer(model, variant):
+        if any((row["model"], row["variant"]) == (model, variant) for row in rows):
+            return
         row = run_child(model, variant, arguments)
         rows.append(row)
         if "step_seconds" in row:
@@ -370,7 +382,7 @@ def main():
             for model in arguments.models.split(","):
                 run_peer(model, variant)
         for row in rows if arguments.millrace else []:
-            if row["variant"] in beside and "step_seconds" in row:
+            if row["variant"] in beside and "step_seconds" in row and "millrace_seconds" not in row:
                 run_beside(row)
     return 0 if has_torch else 2
 
