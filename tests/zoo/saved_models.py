@@ -126,6 +126,29 @@ def plain_module(folder):
     return loaded(folder, rows(), "train")
 
 
+def looked_up(make_layer, values):
+    """A layer that turns its input into rows of a table, which the loader initialises; fed words are known when a step is planned."""
+    def build(folder):
+        keras.utils.set_random_seed(3)
+
+        class LookedUp(tf.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = make_layer()
+                self.rows = tf.Variable(RNG.normal(size=(20, 4)).astype(np.float32))
+
+            @tf.function(input_signature=[tf.TensorSpec(values.shape, tf.as_dtype(values.dtype), "x")])
+            def train(self, x):
+                with tf.GradientTape() as tape:
+                    loss = tf.reduce_mean(tf.gather(self.rows, self.layer(x)) ** 2)
+                self.rows.assign_sub(tf.convert_to_tensor(tape.gradient(loss, self.rows)))
+                return {"loss": loss}
+        module = LookedUp()
+        tf.saved_model.save(module, str(folder), signatures={"train": module.train})
+        return loaded(folder, {"x": values}, "train")
+    return build
+
+
 def old_net(resources=False):
     feeds = rows()
     x = tf1.placeholder(tf.float32, [None, 6], "x")
@@ -228,6 +251,10 @@ CASES = {
     "keras_attentive": keras_case(_attentive, words(), entropy, lambda: keras.optimizers.AdamW(1e-3, clipnorm=1.0), free_batch=True),
     "keras_averaged": keras_case(_dropping, rows(), entropy,
                                  lambda: keras.optimizers.Lion(keras.optimizers.schedules.CosineDecay(1e-2, 10), use_ema=True, gradient_accumulation_steps=2)),
+    "numbers_looked_up": looked_up(lambda: layers.IntegerLookup(vocabulary=[3, 5, 11], num_oov_indices=3, mask_token=0), np.array([[3, 5, 7], [0, 11, 900]])),
+    "words_looked_up": looked_up(lambda: layers.StringLookup(vocabulary=["a", "b"], num_oov_indices=3), np.array([["a", "x"], ["", "b"]])),
+    "numbers_hashed": looked_up(lambda: layers.Hashing(13), np.array([[3, 5, 7], [0, 11, 900]])),
+    "words_hashed": looked_up(lambda: layers.Hashing(13, salt=[1, 2]), np.array([["a", "x"], ["", "b"]])),
     "old": old_saved_model(),
     "old_resources": old_saved_model(resources=True),
     "meta": meta_graph(),
