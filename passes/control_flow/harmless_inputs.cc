@@ -75,6 +75,8 @@ Table MakeTable() {
   const std::tuple<const char*, int, const char*> bounds[] = {
       {"RandomUniformInt", 1, "Tout"}, {"StatelessRandomUniformInt", 2, "dtype"}, {"StatelessRandomUniformIntV2", 4, "dtype"}};
   for (const auto& [op, first, type] : bounds) table[op] = {{first, type}, {first + 1, type, HarmlessValue::kOnes}};
+  // Deviations, then bounds, of which the lower one must be lower.
+  table["StatelessParameterizedTruncatedNormal"] = {{3, "dtype", HarmlessValue::kOnes}, {4, "dtype"}, {5, "dtype", HarmlessValue::kOnes}};
   for (const char* op : {"CropAndResize", "CropAndResizeGradImage"}) table[op] = {{2, nullptr}};
   table["CropAndResizeGradBoxes"] = {{3, nullptr}};
   table["SparseTensorDenseMatMul"] = {{0, "Tindices"}};
@@ -93,6 +95,7 @@ Table MakeTable() {
 // Of the type attributes above where a graph leaves them to TensorFlow's defaults.
 DataType DefaultOf(const std::string& op, const std::string& attribute) {
   if (attribute == "T") return op == "InvertPermutation" ? DataType::kInt32 : DataType::kFloat;
+  if (op == "StatelessParameterizedTruncatedNormal") return DataType::kFloat;
   if (attribute == "Tindices" && op == "SparseTensorDenseMatMul") return DataType::kInt64;
   return attribute == "Tlabels" || attribute == "Tlen" ? DataType::kInt64 : DataType::kInt32;
 }

@@ -46,6 +46,11 @@ std::vector<Failure> Failures() {
       {"UnsortedSegmentSum", "int32", Ids({0, 1}), Ids({0, 9}),
        "op = UnsortedSegmentSum(two, x, three) {T=float, Tindices=int32, Tnumsegments=int32}", "segment_ids[1] = 9 is out of range [0, 3)"},
       {"InvertPermutation", "int32", Ids({1, 0}), Ids({1, 1}), "op = InvertPermutation(x) {T=int32}", "1"},
+      {"StatelessParameterizedTruncatedNormal", "float", Reals({1, 2}), Reals({1, -1}),
+       "dims = Const() {dtype=int32, value=int32[1]{2}}\nseed = Const() {dtype=int32, value=int32[2]{1, 2}}\n"
+       "low = Const() {dtype=float, value=float[2]{-1, -1}}\n"
+       "op = StatelessParameterizedTruncatedNormal(dims, seed, two, x, low, two) {dtype=float, S=int32, Tseed=int32}",
+       "Invalid parameters"},
       {"OneHot and Assert", "int32", Ids({1, 1}), Ids({1, 0}),
        "all = All(yes, zero) {Tidx=int32, keep_dims=false}\nop = Assert(all, x) {T=[int32], summarize=3}", "assertion failed"},
   };
