@@ -4,10 +4,13 @@
 #include <chrono>
 #include <cmath>
 #include <iterator>
+#include <map>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "graph/parameters.h"
 #include "millrace/status.h"
+#include "millrace/stream_name.h"
 #include "passes/emit/build_plan.h"
 #include "passes/emit/tier_host_memory.h"
 #include "passes/order/order_levels.h"
@@ -52,11 +55,20 @@ void NoteLargestNode(const Graph& graph, const DeviceGraph& device, GraphSummary
 }
 
 absl::Status CheckHostMemory(const ExecutionPlan& plan, int64_t budget_bytes) {
-  if (budget_bytes == 0 || plan.host_bytes <= budget_bytes) return absl::OkStatus();
+  if (budget_bytes == 0) return absl::OkStatus();
+  std::map<std::string, int64_t> states;  // copies of a node share one
+  for (const Lane& lane : plan.lanes) {
+    for (const ComputeStep& step : lane.compute) {
+      if (step.state_bytes > 0) states[StreamName(plan.instances[step.instance])] = AlignUp(step.state_bytes);
+    }
+  }
+  int64_t needed = plan.host_bytes;
+  for (const auto& [node, bytes] : states) needed += bytes;
+  if (needed <= budget_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
-      "does not fit: variables, constants and swapped tensors need ", plan.host_bytes, " bytes of host memory (",
-      FormatBytes(plan.host_bytes), ", of it ", FormatBytes(plan.host_pool_bytes), " swapped), the budget is ",
-      budget_bytes, " (", FormatBytes(budget_bytes), "), short by ", plan.host_bytes - budget_bytes));
+      "does not fit: variables, states of nodes, constants and swapped tensors need ", needed, " bytes of host memory (",
+      FormatBytes(needed), ", of it ", FormatBytes(plan.host_pool_bytes), " swapped), the budget is ", budget_bytes, " (",
+      FormatBytes(budget_bytes), "), short by ", needed - budget_bytes));
 }
 
 // The rewritten graph says where each node was placed; what has its home in host memory asks for what it asked.

@@ -65,6 +65,11 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(std::shared_ptr<const
     return absl::FailedPreconditionError(absl::StrCat("the plan has a disk tier, ",
                                                       context.disk == nullptr ? "the session" : "this device", " has none"));
   }
+  // Homes are made while no plan holds a pool or constants: theirs make room when another one runs.
+  if (context.devices[0]->has_data()) {
+    MR_RETURN_IF_ERROR(context.variables->Acquire(nullptr));
+    MR_RETURN_IF_ERROR(context.host->ReservePool(0, 0).status());
+  }
   auto executor = std::unique_ptr<Executor>(new Executor(context, options));
   ProgramOptions program_options;
   program_options.seed = options.seed;

@@ -25,6 +25,7 @@
 #include "session/asker.h"
 #include "session/checks.h"
 #include "session/compiler.h"
+#include "session/host_room.h"
 #include "session/open_device.h"
 #include "session/replanner.h"
 #include "session/run_report.h"
@@ -286,6 +287,13 @@ class SessionImpl final : public Session {
         const absl::Status answered = AnswerFor(base, signature, values);
         if (answered.ok()) compiled = compiler_.CompileByValue(signature, values, variables_.Types(), &clock);
         if (!answered.ok() && !absl::IsFailedPrecondition(answered)) compiled = answered;
+      }
+      if (compiled.ok()) {
+        std::vector<const ExecutionPlan*> others;
+        for (const auto& [name, program] : programs_) others.push_back(program->plan.get());
+        const absl::Status room =
+            CheckHostRoom(compiled->plan, others, host_, variables_, options_.planning.host_memory_bytes);
+        if (!room.ok()) compiled = room;
       }
       if (!compiled.ok()) {
         last_run_ = RunReport();
