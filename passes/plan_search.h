@@ -25,7 +25,8 @@ struct FoundOrder {
 };
 
 // What is worth a plan in full: the best, and with Recompute::kAuto what it was before values were computed again and the
-// second best, where they come near: quick plans only estimate. ResourceExhausted when no order fits. `limits.effort` is not looked at; past the deadline the best so far is taken.
+// second best, where they come near: quick plans only estimate. ResourceExhausted when no order fits.
+// `limits.effort` is not looked at; past the deadline the best so far is taken.
 // Takes the prepared graph; every graph returned is used by nothing else.
 absl::StatusOr<std::vector<FoundOrder>> SearchOrders(const CompileRequest& request, Prepared& prepared,
                                                      const Strategy& strategy, const PlanLimits& limits);

@@ -25,7 +25,8 @@ inline bool IsHeldByName(const Value& value) {
 // What comes out of a Switch by a predicate that is known only when running, for each side.
 std::pair<Value, Value> SwitchedByName(Guards& guards, const Value& value, OutputRef predicate);
 
-// What comes out of a Merge: `taken` where the literal holds, else `other`. Its own waits are those of neither side: who runs after both must not wait for one that may not run.
+// What comes out of a Merge: `taken` where the literal holds, else `other`. Its own waits are those of neither side: who
+// runs after both must not wait for one that may not run.
 Value MergedByName(Literal literal, Value other, Value taken);
 
 // What waits for the one side or the other, whichever runs.

@@ -150,8 +150,8 @@ int64_t GraphFileBytes(const InputOptions& options) {
 
 // What any plan takes; those that swap much take twice as much.
 constexpr int64_t kBytesPerNode = 1000;
-// Graph, plan and what planning needs in passing take some 16 bytes for each of a GraphDef's, where nine sizes of partitions are planned 33; untouched addresses
-// cost nothing.
+// Graph, plan and what planning needs in passing take some 16 bytes for each of a GraphDef's, where nine sizes of
+// partitions are planned 33; untouched addresses cost nothing.
 constexpr int64_t kBytesPerByteOfGraph = 40;
 
 // Graph, fetches, targets and feeds from a file of arrays.

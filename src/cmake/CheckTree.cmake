@@ -4,5 +4,5 @@ add_custom_target(check_tree ALL
   COMMENT "Checking file lengths and include directions"
   VERBATIM)
 if(MILLRACE_TESTS)
-  add_test(NAME check_tree COMMAND ${CMAKE_SOURCE_DIR}/src/cmake/check_tree.sh ${CMAKE_SOURCE_DIR})
+  add_test(NAME check_tree COMMAND ${CMAKE_SOURCE_DIR}/src/cmake/check_tree.sh ${CMAKE_SOURCE_DIR} --lines)
 endif()

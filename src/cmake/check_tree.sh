@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Usage: check_tree.sh SOURCE_DIR
+# Usage: check_tree.sh SOURCE_DIR [--lines]
 # Fails on source files of more than 1000 lines (warns above 600) and on includes that break the project's walls:
 # a library of one concern is used in its own files only, and boxes see each other in one direction. Most of the
-# second is enforced by include roots (MillraceLibrary.cmake); what shares include/millrace is checked here.
+# second is enforced by include roots (MillraceLibrary.cmake); what shares include/millrace is checked here. With --lines also on lines of
+# C++ beyond the columns of .clang-format, but for those with a literal: texts are not cut.
 set -euo pipefail
 cd "$1"
 mapfile -t files < <(find include src passes runtime tests bench -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.py' -o -name '*.sh' | sort)
@@ -42,4 +43,9 @@ rooms_upwards() {
     $2 != $3 && floor[$3] >= floor[$2] { print $1 " sees passes/" $3 "/" $4 }'
 }
 complain "rooms of passes/ that see upwards" "$(rooms_upwards)"
+if [ "${2:-}" = --lines ]; then
+  columns=$(sed -n 's/^ColumnLimit: //p' .clang-format)
+  complain "lines of more than $columns columns" \
+    "$(printf '%s\n' "${files[@]}" | grep -vE '\.(py|sh)$' | xargs grep -nE "^.{$((columns + 1)),}" | grep -v '"' | cut -d: -f1,2 || true)"
+fi
 exit $failed

@@ -43,7 +43,8 @@ absl::Status Resize(const KernelContext& context) {
   const std::vector<Cover> down = Covers(rows, out.dim(1), align_corners), across = Covers(columns, out.dim(2), align_corners);
   const float share = 1 / (ScaleOf(rows, out.dim(1), align_corners) * ScaleOf(columns, out.dim(2), align_corners));
   const auto clamp = [](int64_t at, int64_t size) { return std::min(std::max<int64_t>(at, 0), size - 1); };
-  ParallelRange(context, in.dim(0) * out.dim(1), std::max<int64_t>(kElementGrain / std::max<int64_t>(columns * channels, 1), 1), [&](int64_t begin, int64_t end) {
+  const int64_t rows_of_shard = std::max<int64_t>(kElementGrain / std::max<int64_t>(columns * channels, 1), 1);
+  ParallelRange(context, in.dim(0) * out.dim(1), rows_of_shard, [&](int64_t begin, int64_t end) {
     for (int64_t line = begin; line < end; ++line) {
       const int64_t b = line / out.dim(1);
       const Cover& y = down[line % out.dim(1)];

@@ -10,7 +10,8 @@
 namespace millrace::cuda {
 
 // For every op of either: `device`'s kernel; where it has none, or its factory refuses a node as Unimplemented, what
-// `wrap` makes of `host`'s, but for ops that only passes make (_SumProducts). The factories of `host` outlive the result. --v=1 logs each node that is left to the host.
+// `wrap` makes of `host`'s, but for ops that only passes make (_SumProducts). The factories of `host` outlive the result. --v=1 logs
+// each node that is left to the host.
 using WrapKernel = std::function<std::unique_ptr<Kernel>(const OpInstance& instance, std::unique_ptr<Kernel> kernel)>;
 KernelRegistry MergeKernels(const KernelRegistry& device, const KernelRegistry& host, WrapKernel wrap);
 
