@@ -55,6 +55,9 @@ class SyncChannel final : public DiskChannel {
 #ifdef MILLRACE_HAVE_URING
 
 constexpr unsigned kQueueDepth = 8;
+// A kernel short of memory is asked again after a pause; ten seconds of it without any progress are an error.
+constexpr int kPauseMicroseconds = 1000;
+constexpr int kMostPauses = 10'000;
 
 class UringChannel final : public DiskChannel {
  public:
@@ -91,10 +94,12 @@ class UringChannel final : public DiskChannel {
   // Pieces are put under way as others come back; a short one is sent again with what is left of it. After an error
   // nothing new is sent, and what is under way is waited for: the memory is the caller's again when this returns.
   absl::Status Transfer(bool write, int64_t offset, char* data, int64_t bytes) {
+    if (broken_ != 0) return DiskError(options_, broken_, write, offset, bytes);
     const int64_t size = AlignUp(bytes, kDiskPageBytes);
     int error = options_.fault ? options_.fault(write, offset, bytes) : 0;
     int64_t sent = 0, error_at = offset;
     unsigned under_way = 0;
+    int pauses = 0;
     Piece pieces[kQueueDepth];
     unsigned free_pieces[kQueueDepth], num_free = 0;
     while (num_free < kQueueDepth) {
@@ -109,10 +114,18 @@ class UringChannel final : public DiskChannel {
         Send(write, pieces[slot], slot);
         ++under_way;
       }
-      int submitted = io_uring_submit_and_wait(&ring_, 1);
-      if (submitted < 0 && submitted != -EINTR) return DiskError(options_, -submitted, write, offset, bytes);
+      const int submitted = Submit();
+      if (MayBeTriedAgain(submitted) ? pauses > kMostPauses : submitted < 0) {
+        Abandon(-submitted, under_way - io_uring_sq_ready(&ring_));
+        return DiskError(options_, -submitted, write, offset, bytes);
+      }
       io_uring_cqe* done = nullptr;
+      if (MayBeTriedAgain(submitted) && io_uring_cq_ready(&ring_) == 0) {
+        ++pauses;
+        usleep(kPauseMicroseconds);
+      }
       while (io_uring_peek_cqe(&ring_, &done) == 0) {
+        pauses = 0;
         const unsigned slot = static_cast<unsigned>(io_uring_cqe_get_data64(done));
         const int result = done->res;
         io_uring_cqe_seen(&ring_, done);
@@ -136,6 +149,26 @@ class UringChannel final : public DiskChannel {
     return error == 0 ? absl::OkStatus() : DiskError(options_, error, write, error_at, bytes);
   }
 
+  int Submit() {
+    const int told = options_.submit_fault ? options_.submit_fault() : 0;
+    return told != 0 ? -told : io_uring_submit_and_wait(&ring_, 1);
+  }
+  // EAGAIN: the kernel lacked memory; EBUSY: completions must be taken first.
+  static bool MayBeTriedAgain(int submitted) { return submitted == -EINTR || submitted == -EAGAIN || submitted == -EBUSY; }
+
+  // Ends the ring after an error of its own. What the kernel has is waited for by looking alone, as no call to it is known to work;
+  // what it has not taken yet must not be sent by a later transfer, so there is none.
+  void Abandon(int error, unsigned in_kernel) {
+    broken_ = error;
+    io_uring_cqe* done = nullptr;
+    while (in_kernel > 0) {
+      for (; in_kernel > 0 && io_uring_cq_ready(&ring_) > 0 && io_uring_peek_cqe(&ring_, &done) == 0; --in_kernel) {
+        io_uring_cqe_seen(&ring_, done);
+      }
+      if (in_kernel > 0) usleep(kPauseMicroseconds);
+    }
+  }
+
   void Send(bool write, const Piece& piece, unsigned slot) {
     io_uring_sqe* entry = io_uring_get_sqe(&ring_);  // never null: as many entries as pieces
     const unsigned bytes = static_cast<unsigned>(piece.bytes);
@@ -151,6 +184,7 @@ class UringChannel final : public DiskChannel {
   const int descriptor_;
   io_uring ring_ = {};
   bool made_ = false;
+  int broken_ = 0;  // the errno that ended the ring
   char* pool_ = nullptr;  // registered
   int64_t pool_bytes_ = 0;
 };

@@ -33,6 +33,8 @@ struct DiskTierOptions {
   bool direct = true;
   // Tests: the errno that the transfer of these bytes ends with, 0 for none. Called from any thread.
   std::function<int(bool write, int64_t offset, int64_t bytes)> fault;
+  // Tests: the errno that handing requests to io_uring ends with, 0 for none.
+  std::function<int()> submit_fault;
 };
 
 class DiskTier {

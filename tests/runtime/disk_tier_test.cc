@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -108,6 +109,47 @@ TEST_P(DiskTierTest, FailingTransfersSayWhere) {
   EXPECT_TRUE(channel->Write(0, page->data(), kDiskPageBytes).ok());
   // Beyond the end of the file.
   EXPECT_EQ(channel->Read(int64_t{1} << 40, page->data(), kDiskPageBytes).code(), absl::StatusCode::kDataLoss);
+}
+
+// What io_uring_enter may end with under load.
+TEST_P(DiskTierTest, AKernelThatIsShortOfMemoryIsAskedAgain) {
+  int asked = 0;
+  DiskTierOptions options = Options();
+  options.submit_fault = [&asked] { return ++asked % 3 == 0 ? 0 : asked % 3 == 1 ? EAGAIN : EBUSY; };
+  auto tier = Make(options);
+  ASSERT_TRUE(tier.ok()) << tier.status();
+  constexpr int64_t kBytes = 20 << 20;
+  auto pool = MappedRegion::Create(2 * kBytes, "a pool");
+  ASSERT_TRUE(pool.ok() && (*tier)->Reserve(kBytes, "a value").ok());
+  const auto channel = (*tier)->MakeChannel(pool->data(), pool->size_bytes());
+  for (int64_t i = 0; i < kBytes; ++i) pool->data()[i] = static_cast<char>(i * 31 >> 7);
+  ASSERT_TRUE(channel->Write(0, pool->data(), kBytes).ok());
+  ASSERT_TRUE(channel->Read(0, pool->data() + kBytes, kBytes).ok());
+  EXPECT_EQ(std::memcmp(pool->data(), pool->data() + kBytes, kBytes), 0);
+}
+
+TEST_P(DiskTierTest, AfterABrokenRingTheMemoryIsTheCallersAgain) {
+  int asked = 0, breaks_at = -1;
+  DiskTierOptions options = Options();
+  options.submit_fault = [&] { return ++asked == breaks_at ? EBADF : 0; };
+  auto tier = Make(options);
+  ASSERT_TRUE(tier.ok()) << tier.status();
+  constexpr int64_t kBytes = 64 << 20;
+  auto pool = MappedRegion::Create(kBytes, "a pool");
+  ASSERT_TRUE(pool.ok() && (*tier)->Reserve(kBytes, "a value").ok());
+  const auto channel = (*tier)->MakeChannel(pool->data(), pool->size_bytes());
+  std::memset(pool->data(), 1, kBytes);
+  ASSERT_TRUE(channel->Write(0, pool->data(), kBytes).ok());
+  if (asked == 0) GTEST_SKIP() << "no io_uring here";
+  breaks_at = asked + 2;
+  EXPECT_EQ(channel->Read(0, pool->data(), kBytes).code(), absl::StatusCode::kDataLoss);
+  std::memset(pool->data(), 2, kBytes);
+  // No piece comes late, and none is sent that was left over.
+  EXPECT_EQ(channel->Read(0, pool->data(), kDiskPageBytes).code(), absl::StatusCode::kDataLoss);
+  usleep(20'000);
+  EXPECT_TRUE(std::all_of(pool->data(), pool->data() + kBytes, [](char byte) { return byte == 2; }));
+  const auto another = (*tier)->MakeChannel(nullptr, 0);
+  EXPECT_TRUE(another->Read(0, pool->data(), kDiskPageBytes).ok());
 }
 
 TEST_P(DiskTierTest, AFullDiskIsFoundWhenRoomIsReserved) {
