@@ -8,7 +8,9 @@
 //   s = (*session)->Run({{"images", batch}}, {"loss:0"}, {"train"}, &out);
 //
 // A Session plans on the first Run of each signature (feed names and types, fetches, targets) and keeps the plan.
-// Variables persist from Run to Run. One thread at a time may call a Session.
+// Variables persist from Run to Run. Of the plans that a session made, the 64 used last are kept, each with a sleeping
+// thread per lane: a signature that comes again after so many others is planned again, with the same results.
+// One thread at a time may call a Session.
 #ifndef MILLRACE_SESSION_H_
 #define MILLRACE_SESSION_H_
 
@@ -34,7 +36,8 @@ class Session {
   using Feeds = std::map<std::string, Tensor>;  // by placeholder name, "x" or "x:0"
   using FeedTypes = std::map<std::string, TensorType>;
 
-  // Fails on unknown ops (all named at once) and on a device that is not there.
+  // InvalidArgument names an option that is out of its range. Fails on a device that is not there. What a graph holds is
+  // looked at when it is needed: an op that is not known is the error of the first Run or Plan of a signature with it.
   static absl::StatusOr<std::unique_ptr<Session>> Create(Graph graph, SessionOptions options);
   // The same for a graph that others use, too.
   static absl::StatusOr<std::unique_ptr<Session>> Create(std::shared_ptr<const Graph> graph, SessionOptions options);
