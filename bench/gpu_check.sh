@@ -54,6 +54,12 @@ collect() {
   [ -z "${MILLRACE_GPU_COPY:-}" ] || cp "$out"/results.json "$out"/summary.md "$out"/logs.tar.gz "$MILLRACE_GPU_COPY"
   return $status
 }
+# Nothing can run: goals are 'not built'.
+give_up() {
+  report --build-failed
+  [ -z "${MILLRACE_GPU_COPY:-}" ] || cp "$out"/results.json "$out"/summary.md "$out"/*.log "$MILLRACE_GPU_COPY"
+  exit 1
+}
 # Seconds until the part or the call is over.
 left() { echo $((part_end < deadline ? part_end - SECONDS : deadline - SECONDS)); }
 
@@ -96,13 +102,11 @@ if [ -n "$bundle" ]; then
   libc=$(ldd --version 2>/dev/null | head -1 | grep -oE '[0-9]+\.[0-9]+$')
   if [ "$(printf '%s\n2.34\n' "${libc:-0}" | sort -V | head -1)" != 2.34 ]; then
     echo "gpu_check: the bundle's libraries need glibc 2.34 or later (Debian 12, Ubuntu 22.04), this machine has ${libc:-none}" >&2
-    report --build-failed
-    exit 1
+    give_up
   fi
   if ! command -v dpkg >/dev/null; then
     echo "gpu_check: dpkg is needed to unpack the bundle" >&2
-    report --build-failed
-    exit 1
+    give_up
   fi
   if [ ! -e "$root/unpacked" ]; then
     mkdir -p "$root"
@@ -143,7 +147,7 @@ if begins build "${MILLRACE_GPU_BUILD_SECONDS:-500}"; then
   headers="-include cstdint -include stdexcept -include algorithm"
   # What is measured comes first; tests that do not build leave the rest to be measured.
   {
-    cmake -S . -B "$build" -G Ninja -DMILLRACE_CUDA_ARCHITECTURES="${architecture:-90}-real" -DMILLRACE_BENCH=OFF \
+    timeout --kill-after=5 "$(left)" cmake -S . -B "$build" -G Ninja -DMILLRACE_CUDA_ARCHITECTURES="${architecture:-90}-real" -DMILLRACE_BENCH=OFF \
       -DMILLRACE_TESTS=$tests -DMILLRACE_PYTHON="$numpy_python" -DMILLRACE_WERROR=OFF -DMILLRACE_PRECOMPILE=OFF \
       -DCMAKE_CXX_FLAGS="$headers" &&
       ninja_within millrace_main millrace_cuda_plugin
@@ -157,8 +161,7 @@ if begins build "${MILLRACE_GPU_BUILD_SECONDS:-500}"; then
 fi
 if [ ! -x "$millrace" ]; then
   tail -20 "$out/build.log"
-  report --build-failed
-  exit 1
+  give_up
 fi
 
 # name, arguments of the generator; bench/peers_gpu.py has counterparts.
