@@ -11,6 +11,7 @@
 #include "graph/parameters.h"
 #include "millrace/status.h"
 #include "millrace/stream_name.h"
+#include "passes/access/does_not_fit.h"
 #include "passes/emit/build_plan.h"
 #include "passes/emit/tier_host_memory.h"
 #include "passes/order/order_levels.h"
@@ -21,6 +22,7 @@
 #include "passes/rewrite/whole_update_times.h"
 #include "passes/strategy.h"
 #include "passes/swaps/choose_swaps.h"
+#include "passes/swaps/swap_tflms.h"
 #include "passes/swaps/tflms_values.h"
 #include "plan/plan_verifier.h"
 #include "plan/simulator.h"
@@ -294,14 +296,22 @@ absl::StatusOr<Compiled> FindPlan(const CompileRequest& request, Prepared& prepa
     // as it is: the original leaves such graphs alone.
     Strategy as_created = *strategy;
     as_created.order = Strategy::Order::kCreation;
-    as_created.swaps = [](const SwapRequest& request) -> absl::StatusOr<SwapChoice> {
+    const int64_t levels_bytes = NeededBytes(best.status());
+    as_created.swaps = [levels_bytes](const SwapRequest& request) -> absl::StatusOr<SwapChoice> {
       SwapChoice choice = KeepEverything(request.graph);
-      choice.notes = {"levels do not fit, creation order does without swapping"};
+      choice.notes = DescribeForTflms(request);
+      choice.notes.push_back(absl::StrCat("levels need ", FormatBytes(levels_bytes), " and do not fit, creation order does without swapping"));
       return choice;
     };
     MR_ASSIGN_OR_RETURN(OrderedGraph ordered, OrderOnce(request, as_created.order, prepared, 0, true));
     absl::StatusOr<Compiled> compiled = PlanOrdered(request, prepared, as_created, std::move(ordered), limits);
     if (compiled.ok()) return compiled;
+    // The message is about the order that needs less.
+    const int64_t created_bytes = NeededBytes(compiled.status());
+    if (created_bytes > 0 && created_bytes < levels_bytes) {
+      return DoesNotFitError(created_bytes, absl::StrCat(compiled.status().message(), "; that is in creation order, without swapping: levels need ",
+                                                         levels_bytes, " (", FormatBytes(levels_bytes), ")"));
+    }
   }
   return best;
 }

@@ -39,9 +39,8 @@ absl::Status PlanMemory(const CompileRequest& request, const PlanningOptions& op
                         const Graph& graph, const PlanLimits& limits, DevicePlan& plan) {
   const int64_t budget_bytes = options.device_memory_bytes;
   const AccessGraph& access = plan.device.access;
-  if (budget_bytes > 0) MR_RETURN_IF_ERROR(CheckWorkingSets(access, budget_bytes, [&](int32_t operation) {
-    return graph.node(plan.device.operations[operation].node()).name;
-  }));
+  const auto name_of = [&](int32_t operation) { return graph.node(plan.device.operations[operation].node()).name; };
+  if (budget_bytes > 0) MR_RETURN_IF_ERROR(CheckWorkingSets(access, budget_bytes, name_of));
   // When the time is over, orders are told apart by their bounds.
   if (limits.effort == PlanEffort::kQuick && std::chrono::steady_clock::now() >= limits.deadline) {
     plan.gaps = FindGaps(access, request.machine);
@@ -65,10 +64,10 @@ absl::Status PlanMemory(const CompileRequest& request, const PlanningOptions& op
   // … and the rest is the same for every policy: one total order, addresses.
   const PassClock::Run run(request.clock, "assign memory");
   plan.schedule = BuildSchedule(access, plan.choice);
-  absl::StatusOr<MemoryAssignment> memory = AssignMemory(access, plan.schedule, plan.choice, budget_bytes);
+  absl::StatusOr<MemoryAssignment> memory = AssignMemory(access, plan.schedule, plan.choice, budget_bytes, name_of);
   if (!memory.ok() && delayed) {
     // Shorter stays may pack worse. The addresses of the longer ones hold for them.
-    memory = AssignMemory(access, BuildSchedule(access, without_delay), without_delay, budget_bytes);
+    memory = AssignMemory(access, BuildSchedule(access, without_delay), without_delay, budget_bytes, name_of);
   }
   MR_RETURN_IF_ERROR(memory.status());
   plan.memory = *std::move(memory);

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "millrace/status.h"
 #include "passes/access/schedule.h"
 #include "passes/memory/assign_memory.h"
 #include "passes/planner/planned.h"
@@ -40,7 +41,7 @@ absl::StatusOr<SwapChoice> TensorFlowMemTight(const SwapRequest& request) {
     choice = SwapByDistance(request.graph, policy);
     choice.notes = {absl::StrCat("no partition size fits with copies in one partition ahead: they begin at their "
                                  "consumers, at a swap distance of ", distance)};
-    if (AssignMemory(request.graph, BuildSchedule(request.graph, choice), choice, budget_bytes).ok()) break;
+    if (PackMemory(request.graph, BuildSchedule(request.graph, choice), choice, budget_bytes).arena_bytes <= budget_bytes) break;
   }
   return choice;
 }
@@ -50,7 +51,7 @@ absl::StatusOr<SwapChoice> LeastRecentlyUsed(const SwapRequest& request) {
   const AccessGraph& graph = request.graph;
   const int64_t budget_bytes = request.options.device_memory_bytes;
   SwapChoice keep = KeepEverything(graph);
-  if (budget_bytes == 0 || AssignMemory(graph, BuildSchedule(graph, keep), keep, budget_bytes).ok()) return keep;
+  if (budget_bytes == 0 || PackMemory(graph, BuildSchedule(graph, keep), keep, budget_bytes).arena_bytes <= budget_bytes) return keep;
   return SwapLeastRecentlyUsed(graph, budget_bytes);
 }
 
@@ -65,6 +66,8 @@ absl::StatusOr<SwapChoice> Reactive(const SwapRequest& request) {
                                                    ", expected more than 0 and at most 1"));
   }
   if (options.device_memory_bytes == 0) return KeepEverything(request.graph);
+  MR_RETURN_IF_ERROR(CheckWorkingSets(
+      request.graph, options.device_memory_bytes, [&](int32_t i) { return request.NameOf(i); }, AtHome::kStays));
   return SwapReactive(request.graph, options.device_memory_bytes, options.occupancy_threshold);
 }
 

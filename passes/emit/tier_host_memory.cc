@@ -147,7 +147,8 @@ class Tierer {
     MR_ASSIGN_OR_RETURN(choice_, SwapPlanned(graph_, disk, pool_budget, limits));
     MR_RETURN_IF_ERROR(VerifySwaps(graph_, choice_));
     schedule_ = BuildSchedule(graph_, choice_);
-    auto memory = AssignMemory(graph_, schedule_, choice_, pool_budget);
+    auto memory = AssignMemory(graph_, schedule_, choice_, pool_budget,
+                               [&](int32_t copy) { return NameOf(plan_, steps_[copy].lane, steps_[copy].index); });
     if (!memory.ok()) {
       return absl::Status(memory.status().code(),
                           absl::StrCat("host memory: ", std::string(memory.status().message())));

@@ -24,12 +24,22 @@ std::vector<Keyed> Sorted(const std::vector<MemoryBlock>& blocks, int64_t Memory
   return order;
 }
 
-absl::Status DoesNotFit(const AccessGraph& graph, const Schedule& schedule, const MemoryAssignment& memory, int64_t budget) {
+// " at node 'x'", or at the node before which the copy at this position runs.
+std::string NodeWords(const Schedule& schedule, int64_t position, OperationName operation_name) {
+  for (; position < static_cast<int64_t>(schedule.items.size()); ++position) {
+    const ScheduleItem& item = schedule.items[position];
+    if (item.kind == ScheduleItem::Kind::kOperation) return absl::StrCat(" at node '", operation_name(item.index), "'");
+  }
+  return "";
+}
+
+absl::Status DoesNotFit(const AccessGraph& graph, const Schedule& schedule, const MemoryAssignment& memory, int64_t budget,
+                        OperationName operation_name) {
   // The position of the peak and the largest storages there.
   std::map<int64_t, int64_t> change;
-  for (const Stay& stay : schedule.residences) {
-    change[stay.first] += graph.storages[stay.storage].size_bytes;
-    change[stay.last + 1] -= graph.storages[stay.storage].size_bytes;
+  for (const MemoryBlock& block : BlocksOf(graph, schedule)) {
+    change[block.first] += block.bytes;
+    change[block.last + 1] -= block.bytes;
   }
   int64_t live = 0, peak = -1, at = 0;
   for (const auto& [position, bytes] : change) {
@@ -50,9 +60,9 @@ absl::Status DoesNotFit(const AccessGraph& graph, const Schedule& schedule, cons
   for (size_t i = 0; i < std::min<size_t>(5, holders.size()); ++i) {
     absl::StrAppend(&largest, i > 0 ? ", " : "", holders[i].second, " ", FormatBytes(holders[i].first));
   }
-  return absl::ResourceExhaustedError(absl::StrCat(
+  return DoesNotFitError(memory.arena_bytes, absl::StrCat(
       "does not fit: the plan needs ", memory.arena_bytes, " bytes (", FormatBytes(memory.arena_bytes),
-      "; most live at once ", memory.peak_bytes, "), the budget is ", budget, " (", FormatBytes(budget),
+      "; most live at once ", memory.peak_bytes, NodeWords(schedule, at, operation_name), "), the budget is ", budget, " (", FormatBytes(budget),
       "), short by ", memory.arena_bytes - budget, "; largest tensors at the peak: ", largest));
 }
 
@@ -105,9 +115,11 @@ MemoryAssignment PackMemory(const AccessGraph& graph, const Schedule& schedule, 
 }
 
 absl::StatusOr<MemoryAssignment> AssignMemory(const AccessGraph& graph, const Schedule& schedule,
-                                              const SwapChoice& choice, int64_t budget_bytes) {
+                                              const SwapChoice& choice, int64_t budget_bytes, OperationName operation_name) {
   MemoryAssignment memory = PackMemory(graph, schedule, choice, budget_bytes);
-  if (budget_bytes > 0 && memory.arena_bytes > budget_bytes) return DoesNotFit(graph, schedule, memory, budget_bytes);
+  if (budget_bytes > 0 && memory.arena_bytes > budget_bytes) {
+    return DoesNotFit(graph, schedule, memory, budget_bytes, operation_name);
+  }
   return memory;
 }
 

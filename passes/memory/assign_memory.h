@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "passes/access/does_not_fit.h"
 #include "passes/access/schedule.h"
 #include "passes/memory/pack_blocks.h"
 
@@ -39,9 +40,10 @@ MemoryAssignment AssignmentOf(const AccessGraph& graph, const Schedule& schedule
 MemoryAssignment PackMemory(const AccessGraph& graph, const Schedule& schedule, const SwapChoice& choice,
                             int64_t budget_bytes);
 
-// PackMemory within the budget (0: none): ResourceExhausted says what is needed and where the peak is.
+// PackMemory within the budget (0: none): ResourceExhausted says what is needed and at which operation the peak is, which
+// `operation_name` names.
 absl::StatusOr<MemoryAssignment> AssignMemory(const AccessGraph& graph, const Schedule& schedule,
-                                              const SwapChoice& choice, int64_t budget_bytes);
+                                              const SwapChoice& choice, int64_t budget_bytes, OperationName operation_name);
 
 // Recomputes from scratch that no two blocks live at one position overlap and all lie within the arena.
 absl::Status VerifyMemory(const AccessGraph& graph, const Schedule& schedule, const MemoryAssignment& memory);

@@ -134,13 +134,26 @@ SwapChoice SwapByDistance(const AccessGraph& graph, const DistancePolicy& policy
   return choice;
 }
 
-absl::Status CheckWorkingSets(const AccessGraph& graph, int64_t budget_bytes,
-                              absl::FunctionRef<std::string(int32_t operation)> operation_name) {
+absl::Status CheckWorkingSets(const AccessGraph& graph, int64_t budget_bytes, OperationName operation_name,
+                              AtHome variables) {
+  const auto stays = [&](int32_t storage) {
+    const StorageKind kind = graph.storages[storage].kind;
+    return variables == AtHome::kStays && (kind == StorageKind::kVariable || kind == StorageKind::kConstant);
+  };
+  int64_t staying_bytes = 0;
+  std::vector<bool> counted(graph.storages.size(), false);
+  for (const Access& access : graph.accesses) {
+    if (!stays(access.storage) || counted[access.storage]) continue;
+    counted[access.storage] = true;
+    staying_bytes += AlignUp(graph.storages[access.storage].size_bytes);
+  }
   int32_t worst = -1;
   int64_t worst_bytes = budget_bytes;
   for (int32_t i = 0; i < graph.num_operations(); ++i) {
-    int64_t bytes = AlignUp(graph.scratch_bytes[i]);
-    for (const Access& access : graph.of(i)) bytes += AlignUp(graph.storages[access.storage].size_bytes);
+    int64_t bytes = staying_bytes + AlignUp(graph.scratch_bytes[i]);
+    for (const Access& access : graph.of(i)) {
+      if (!stays(access.storage)) bytes += AlignUp(graph.storages[access.storage].size_bytes);
+    }
     if (bytes > worst_bytes) {
       worst = i;
       worst_bytes = bytes;
@@ -156,9 +169,11 @@ absl::Status CheckWorkingSets(const AccessGraph& graph, int64_t budget_bytes,
     const StorageInfo& info = graph.storages[access.storage];
     absl::StrAppend(out, info.name, " ", FormatBytes(info.size_bytes));
   });
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "does not fit: node '", operation_name(worst), "' alone needs ", worst_bytes, " bytes (",
-      FormatBytes(worst_bytes), "), the budget is ", budget_bytes, " (", FormatBytes(budget_bytes), "), short by ",
+  return DoesNotFitError(worst_bytes, absl::StrCat(
+      "does not fit: node '", operation_name(worst), staying_bytes > 0 ? "' needs " : "' alone needs ", worst_bytes, " bytes (",
+      FormatBytes(worst_bytes),
+      staying_bytes > 0 ? absl::StrCat(", of them ", FormatBytes(staying_bytes), " of variables and constants, which stay on the device") : "",
+      "), the budget is ", budget_bytes, " (", FormatBytes(budget_bytes), "), short by ",
       worst_bytes - budget_bytes, "; its largest tensors: ", largest, "; scratch ",
       FormatBytes(graph.scratch_bytes[worst])));
 }

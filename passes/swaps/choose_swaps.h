@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <string>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "passes/access/access_graph.h"
+#include "passes/access/does_not_fit.h"
 #include "passes/access/swap_choice.h"
 
 namespace millrace {
@@ -32,22 +32,23 @@ struct DistancePolicy {
 // swap-in. Variables and constants live in host memory and follow the same sharing rule for every use.
 SwapChoice SwapByDistance(const AccessGraph& graph, const DistancePolicy& policy);
 
-// On demand: bytes come when an operation needs them; for room, the least recently used leave. ResourceExhausted
-// when one operation's working set exceeds the budget.
+// On demand: bytes come when an operation needs them; for room, the least recently used leave. Needs: CheckWorkingSets.
 absl::StatusOr<SwapChoice> SwapLeastRecentlyUsed(const AccessGraph& graph, int64_t budget_bytes);
 
 // As TensorFlow's while loops do with swap_memory: above `occupancy_threshold` of the budget the oldest saved
 // activations leave, and come back when an operation needs them. For room, where the hard budget asks for it, the oldest
-// leave, too. Variables and constants stay on the device.
+// leave, too. Variables and constants stay on the device. Needs: CheckWorkingSets beside them.
 absl::StatusOr<SwapChoice> SwapReactive(const AccessGraph& graph, int64_t budget_bytes, double occupancy_threshold);
 
 // Checks that decisions are ordered, anchors lie inside their gaps and every copied-in byte exists on the host.
 absl::Status VerifySwaps(const AccessGraph& graph, const SwapChoice& choice);
 
 // ResourceExhausted naming the operation, working set, budget, shortfall and largest storages when an operation
-// cannot run alone within `budget_bytes`. `operation_name(i)` names operation i.
-absl::Status CheckWorkingSets(const AccessGraph& graph, int64_t budget_bytes,
-                              absl::FunctionRef<std::string(int32_t operation)> operation_name);
+// cannot run within `budget_bytes`: alone, or beside all variables and constants where they stay on the device.
+// `operation_name(i)` names operation i.
+enum class AtHome { kLeaves, kStays };
+absl::Status CheckWorkingSets(const AccessGraph& graph, int64_t budget_bytes, OperationName operation_name,
+                              AtHome variables = AtHome::kLeaves);
 
 }  // namespace millrace
 

@@ -74,11 +74,7 @@ class Replay {
       const bool at_home = kind == StorageKind::kVariable || kind == StorageKind::kConstant;
       if (!at_home || lists_.of(s).empty()) continue;
       const int64_t offset = allocator_.Allocate(Bytes(static_cast<int32_t>(s)));
-      if (offset < 0) {
-        return absl::ResourceExhaustedError(
-            absl::StrCat("does not fit: variables and constants alone, which stay on the device, exceed the budget of ",
-                         budget_bytes_, " bytes (", FormatBytes(budget_bytes_), ") with '", graph_.storages[s].name, "'"));
-      }
+      if (offset < 0) return absl::InternalError("variables and constants exceed the budget: CheckWorkingSets was passed over");
       offsets_[s].push_back(offset);
       state_[s].on_device = state_[s].stays = true;
       held_bytes_ += Bytes(static_cast<int32_t>(s));
@@ -138,10 +134,7 @@ class Replay {
   }
 
   absl::Status TooLarge(int32_t i) const {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "does not fit: operation ", i, " alone exceeds the budget of ", budget_bytes_, " bytes (",
-        FormatBytes(budget_bytes_), ")",
-        policy_.variables_stay ? " beside variables and constants, which stay on the device" : ""));
+    return absl::InternalError(absl::StrCat("operation ", i, " exceeds the budget: CheckWorkingSets was passed over"));
   }
 
   bool Place(const Access& access, int32_t i) {

@@ -2,6 +2,8 @@
 #ifndef MILLRACE_PASSES_SWAPS_SWAP_REQUEST_H_
 #define MILLRACE_PASSES_SWAPS_SWAP_REQUEST_H_
 
+#include <string>
+
 #include "millrace/options.h"
 #include "passes/access/access_graph.h"
 #include "passes/access/storage.h"
@@ -20,6 +22,8 @@ struct SwapRequest {
   const DeviceGraph& device;
   PlanLimits limits = {};
   GapGraph* gaps = nullptr;  // of `graph`, where they are known; what is found is left there
+
+  const std::string& NameOf(int32_t operation) const { return nodes.node(device.operations[operation].node()).name; }
 };
 
 }  // namespace millrace

@@ -8,6 +8,7 @@
 #include "graph/parameters.h"
 #include "millrace/options.h"
 #include "millrace/status.h"
+#include "passes/access/does_not_fit.h"
 #include "passes/access/schedule.h"
 #include "passes/memory/assign_memory.h"
 #include "passes/order/order_levels.h"
@@ -26,8 +27,10 @@ std::string GiB(int64_t bytes) {
   return gib < 0.1 ? absl::StrFormat("%.2g GiB", gib) : absl::StrFormat("%.2f GiB", gib);
 }
 
-// Vertices, edges, parameters and the largest operation.
-void DescribeGraph(const SwapRequest& request, std::vector<std::string>& notes) {
+}  // namespace
+
+std::vector<std::string> DescribeForTflms(const SwapRequest& request) {
+  std::vector<std::string> notes;
   int64_t edges = 0;
   for (int32_t i = 0; i < request.nodes.num_ids(); ++i) edges += static_cast<int64_t>(request.nodes.node(NodeId{i}).inputs.size());
   const double parameters = static_cast<double>(ParametersOf(request.nodes).bytes) / (1 << 20);
@@ -41,10 +44,13 @@ void DescribeGraph(const SwapRequest& request, std::vector<std::string>& notes) 
     largest = i;
     largest_bytes = bytes;
   }
-  if (largest < 0) return;
+  if (largest < 0) return notes;
   const Node& node = request.nodes.node(request.device.operations[largest].node());
   notes.push_back(absl::StrCat("largest operation ", node.name, " (", node.op, "), ", GiB(largest_bytes)));
+  return notes;
 }
+
+namespace {
 
 // How many uses lie how far below their producer, in powers of two: "1: 120, 2: 30, 3-4: 12".
 std::string Histogram(const TflmsGraph& graph) {
@@ -101,16 +107,19 @@ bool Pack(const SwapRequest& request, SwapChoice& choice) {
   return true;
 }
 
-absl::Status NothingFits(const TflmsGraph& graph, const TflmsOptions& options, int64_t budget) {
+absl::Status NothingFits(const SwapRequest& request, const TflmsGraph& graph) {
+  const TflmsOptions& options = request.options.tflms;
+  const int64_t budget = request.options.device_memory_bytes;
   const int64_t threshold = std::max<int64_t>(options.swapout_threshold, 1);
-  const int64_t least =
-      graph.resident_bytes + TflmsPeak(graph, {.threshold = threshold, .ahead = 1, .groupby = 0, .sync_mode = 3});
+  const TflmsPeakAt peak = TflmsPeak(graph, {.threshold = threshold, .ahead = 1, .groupby = 0, .sync_mode = 3});
+  const int64_t least = graph.resident_bytes + peak.bytes;
   const std::string swapped =
       threshold > 1 ? absl::StrCat("what a swapout_threshold of ", threshold, " allows") : "everything swapped that it may swap";
-  return absl::ResourceExhaustedError(absl::StrCat(
+  const std::string node = request.graph.num_operations() == 0 ? "" : absl::StrCat(" at node '", request.NameOf(peak.operation), "'");
+  return DoesNotFitError(least, absl::StrCat(
       "does not fit: tflms keeps variables and constants (", graph.resident_bytes, " bytes, ",
       FormatBytes(graph.resident_bytes), ") on the device and needs ", least, " bytes (", FormatBytes(least),
-      ") with ", swapped, ", the budget is ", budget, " (", FormatBytes(budget), ")",
+      ")", node, " with ", swapped, ", the budget is ", budget, " (", FormatBytes(budget), ")",
       least > budget ? absl::StrCat(", short by ", least - budget) : ", and addresses cost the rest"));
 }
 
@@ -136,8 +145,7 @@ absl::StatusOr<SwapChoice> SwapTflms(const SwapRequest& request) {
   const int64_t budget = request.options.device_memory_bytes;
   MR_RETURN_IF_ERROR(CheckTflmsOptions(options));
   const TflmsGraph graph = FindTflmsValues(request);
-  std::vector<std::string> notes;
-  DescribeGraph(request, notes);
+  std::vector<std::string> notes = DescribeForTflms(request);
 
   const auto finish = [&](SwapChoice choice) {
     DescribeSwaps(request, choice, notes);
@@ -180,7 +188,7 @@ absl::StatusOr<SwapChoice> SwapTflms(const SwapRequest& request) {
     notes.push_back(absl::StrCat("chosen, the most that can be swapped: ", most.ToString()));
     return finish(std::move(choice));
   }
-  return NothingFits(graph, options, budget);
+  return NothingFits(request, graph);
 }
 
 }  // namespace millrace

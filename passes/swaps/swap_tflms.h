@@ -16,6 +16,9 @@
 #ifndef MILLRACE_PASSES_SWAPS_SWAP_TFLMS_H_
 #define MILLRACE_PASSES_SWAPS_SWAP_TFLMS_H_
 
+#include <string>
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "passes/access/swap_choice.h"
 #include "passes/swaps/swap_request.h"
@@ -24,6 +27,9 @@ namespace millrace {
 
 // InvalidArgument for parameters out of range and for what is no slice of levels, whatever the graph.
 absl::Status CheckTflmsOptions(const TflmsOptions& options);
+
+// Vertices, edges, parameters and the largest operation: a line each.
+std::vector<std::string> DescribeForTflms(const SwapRequest& request);
 
 // ResourceExhausted when no parameters that the tuner may choose fit, saying what threshold 1 needs; InvalidArgument
 // for parameters out of range and for filters that name nothing in the graph. The choice's notes tell what the original

@@ -104,7 +104,7 @@ class Tuner {
 
  private:
   bool Fits() {
-    if (TflmsPeak(graph_, result_.parameters) > available_) return false;
+    if (TflmsPeak(graph_, result_.parameters).bytes > available_) return false;
     result_.notes.push_back(absl::StrCat("fits: ", result_.parameters.ToString()));
     return true;
   }
@@ -156,7 +156,7 @@ void ForEachTflmsSwap(const TflmsGraph& graph, const TflmsParameters& parameters
   for (const TflmsValue& value : graph.values) swapper.Swap(value);
 }
 
-int64_t TflmsPeak(const TflmsGraph& graph, const TflmsParameters& parameters) {
+TflmsPeakAt TflmsPeak(const TflmsGraph& graph, const TflmsParameters& parameters) {
   const size_t n = graph.profile.size();
   std::vector<int64_t> change(n + 1, 0);
   ForEachTflmsSwap(graph, parameters, [&](const SwapDecision& d) {
@@ -168,10 +168,11 @@ int64_t TflmsPeak(const TflmsGraph& graph, const TflmsParameters& parameters) {
     change[begin] -= graph.bytes(d.storage);
     change[d.anchor] += graph.bytes(d.storage);
   });
-  int64_t gone = 0, peak = 0;
+  int64_t gone = 0;
+  TflmsPeakAt peak;
   for (size_t i = 0; i < n; ++i) {
     gone += change[i];
-    peak = std::max(peak, graph.profile[i] + gone);
+    if (graph.profile[i] + gone > peak.bytes) peak = {graph.profile[i] + gone, static_cast<int32_t>(i)};
   }
   return peak;
 }

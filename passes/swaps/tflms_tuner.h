@@ -30,7 +30,11 @@ void ForEachTflmsSwap(const TflmsGraph& graph, const TflmsParameters& parameters
 
 // Most bytes on the device beside the resident ones. Room that a copy out leaves counts one level later, unless compute
 // waits for it: the simulation knows no times.
-int64_t TflmsPeak(const TflmsGraph& graph, const TflmsParameters& parameters);
+struct TflmsPeakAt {
+  int64_t bytes = 0;
+  int32_t operation = 0;
+};
+TflmsPeakAt TflmsPeak(const TflmsGraph& graph, const TflmsParameters& parameters);
 
 struct TflmsTuning {
   bool found = false;

@@ -142,7 +142,8 @@ class Fitter {
 
 absl::Status FitBudget(const Workload& workload, SessionOptions session, const Environment& environment) {
   int64_t plans_left = std::numeric_limits<int64_t>::max();
-  MR_ASSIGN_OR_RETURN(session.planning.device_memory_bytes, SmallestBudget(workload, session, environment, 0, plans_left));
+  MR_ASSIGN_OR_RETURN(const FoundBudget found, SmallestBudget(workload, session, environment, 0, 0, plans_left));
+  session.planning.device_memory_bytes = found.bytes;
   const TrainResult result = PlanOnly(workload, session, environment);
   MR_RETURN_IF_ERROR(result.run.status);
   *environment.out << "smallest device memory, to a hundredth, with " << session.planning.strategy << ": "

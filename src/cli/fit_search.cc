@@ -8,6 +8,7 @@
 #include "cli/exit_status.h"
 #include "cli/train.h"
 #include "millrace/status.h"
+#include "passes/access/does_not_fit.h"
 #include "passes/strategy.h"
 
 namespace millrace::cli {
@@ -37,34 +38,43 @@ TrainResult FirstPlan(const Workload& workload, SessionOptions session, const En
   return PlanOnly(workload, session, environment);
 }
 
-absl::StatusOr<int64_t> SmallestBudget(const Workload& workload, SessionOptions session, const Environment& environment,
-                                       int64_t too_small, int64_t& plans_left) {
-  session.planning.device_memory_bytes = 0;
+absl::StatusOr<FoundBudget> SmallestBudget(const Workload& workload, SessionOptions session, const Environment& environment,
+                                           int64_t too_small, int64_t likely, int64_t& plans_left) {
   session.planning.device_memory_bytes_of.clear();
-  const TrainResult unlimited = FirstPlan(workload, session, environment);
-  MR_RETURN_IF_ERROR(unlimited.run.status);
-  --plans_left;
-  int64_t fitting = std::max<int64_t>(unlimited.run.predicted_peak_device_bytes, 1), failing = std::max<int64_t>(too_small, 0);
-  // Initialisers may need more.
-  constexpr int kDoublings = 30;
-  bool fit = false;
-  const auto fits = [&](int64_t budget) -> absl::StatusOr<bool> {
+  const auto plan = [&](int64_t budget) {
     --plans_left;
     session.planning.device_memory_bytes = budget;
-    return Fits(FirstPlan(workload, session, environment).run.status);
+    return FirstPlan(workload, session, environment).run;
   };
+  const auto fits = [&](int64_t budget) -> absl::StatusOr<bool> { return Fits(plan(budget).status); };
+  int64_t fitting = likely, failing = std::max<int64_t>(too_small, 0);
+  bool fit = false;
+  if (likely > failing) {
+    MR_ASSIGN_OR_RETURN(fit, fits(likely));
+    if (!fit) failing = likely;
+  }
+  if (!fit) {
+    const RunReport unlimited = plan(0);
+    MR_RETURN_IF_ERROR(unlimited.status);
+    fitting = std::max<int64_t>(unlimited.predicted_peak_device_bytes, 1);
+  }
+  // Initialisers may need more.
+  constexpr int kDoublings = 30;
   for (int i = 0; i < kDoublings && !fit && plans_left > 0; ++i) {
     if (fitting <= failing) fitting = 2 * failing;
     MR_ASSIGN_OR_RETURN(fit, fits(fitting));
     if (!fit) failing = fitting;
   }
   if (!fit) return absl::NotFoundError("no budget was found that is enough");
+  // A need that was told is mostly the least: what is a little less is asked first, then the middle.
+  bool edge = fitting == likely;
   while (fitting - failing > std::max<int64_t>(fitting / 100, 1) && plans_left > 0) {
-    const int64_t middle = failing + (fitting - failing) / 2;
-    MR_ASSIGN_OR_RETURN(const bool enough, fits(middle));
-    (enough ? fitting : failing) = middle;
+    const int64_t below = edge ? fitting - std::max<int64_t>(fitting / 100, 1) : failing + (fitting - failing) / 2;
+    edge = false;
+    MR_ASSIGN_OR_RETURN(const bool enough, fits(below));
+    (enough ? fitting : failing) = below;
   }
-  return fitting;
+  return FoundBudget{fitting, fitting - failing <= std::max<int64_t>(fitting / 100, 1)};
 }
 
 Session::FeedTypes WithBatch(const Workload& workload, int64_t batch) {
@@ -113,8 +123,9 @@ std::vector<std::string> AdviseOnHost(const Workload& workload, const SessionOpt
 
 }  // namespace
 
-std::vector<std::string> Advise(const Workload& workload, const SessionOptions& session, const Environment& environment) {
-  constexpr int64_t kPlannedNodes = 100'000, kMostPlans = 32;
+std::vector<std::string> Advise(const Workload& workload, const SessionOptions& session, const absl::Status& refused,
+                                const Environment& environment) {
+  constexpr int64_t kPlannedNodes = 200'000, kMostPlans = 32;
   int64_t plans_left = std::min<int64_t>(kPlannedNodes / std::max(workload.graph->num_nodes(), 1), kMostPlans);
   std::vector<std::string> advice;
   if (plans_left == 0) {
@@ -131,10 +142,11 @@ std::vector<std::string> Advise(const Workload& workload, const SessionOptions& 
     int64_t for_budget = plans_left / 2;
     plans_left -= for_budget;
     const auto smallest =
-        SmallestBudget(workload, session, environment, session.planning.device_memory_bytes, for_budget);
+        SmallestBudget(workload, session, environment, session.planning.device_memory_bytes, NeededBytes(refused), for_budget);
     plans_left += for_budget;
     if (smallest.ok()) {
-      advice.push_back(absl::StrCat("--device_memory=", *smallest, " (", FormatBytes(*smallest), ") would fit with ", strategy));
+      advice.push_back(absl::StrCat("--device_memory=", smallest->bytes, " (", FormatBytes(smallest->bytes), ") would fit with ", strategy,
+                                    smallest->smallest ? "" : "; at most that is needed: millrace fit --vary=budget finds the least"));
     }
   }
   // The default first: it fits wherever anything does.

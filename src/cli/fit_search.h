@@ -27,17 +27,24 @@ absl::StatusOr<bool> Fits(const absl::Status& status);
 // The first plan that the strategy finds, rather than the fastest: it says whether anything fits.
 TrainResult FirstPlan(const Workload& workload, SessionOptions session, const Environment& environment);
 
+struct FoundBudget {
+  int64_t bytes = 0;
+  bool smallest = false;  // to a hundredth; else the search ended before
+};
 // The smallest device memory for which the strategy makes a plan, to a hundredth. `too_small`: one that does not do.
+// `likely`: one that may be enough, tried first (0: none is known).
 // `plans_left` counts down; at 0 the smallest found by then is returned, or NotFound.
-absl::StatusOr<int64_t> SmallestBudget(const Workload& workload, SessionOptions session, const Environment& environment,
-                                       int64_t too_small, int64_t& plans_left);
+absl::StatusOr<FoundBudget> SmallestBudget(const Workload& workload, SessionOptions session, const Environment& environment,
+                                           int64_t too_small, int64_t likely, int64_t& plans_left);
 
 // Feed types with the first dimension `batch` where the graph leaves it open; empty when it is open nowhere.
 Session::FeedTypes WithBatch(const Workload& workload, int64_t batch);
 
 // What to do about a workload that does not fit: smallest budget, strategies that would do, largest batch; a line each.
-// The larger the graph, the fewer plans are tried for that: together they are of some hundred thousand nodes.
-std::vector<std::string> Advise(const Workload& workload, const SessionOptions& session, const Environment& environment);
+// `refused` is what planning said of it. The larger the graph, the fewer plans are tried for that: together they are of some
+// hundred thousand nodes.
+std::vector<std::string> Advise(const Workload& workload, const SessionOptions& session, const absl::Status& refused,
+                                const Environment& environment);
 // The status of a run that failed, its advice below the message as lines of hints.
 absl::Status WithAdvice(const RunReport& run);
 

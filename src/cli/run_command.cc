@@ -38,7 +38,7 @@ absl::Status RunCommand(const Options& options, const Environment& environment) 
   if (result.run.status.ok() || absl::IsCancelled(result.run.status)) {
     written = outputs.WriteResults(result, workload, environment);
   }
-  if (ExitStatus(result.run.status) == kExitDoesNotFit) result.run.advice = Advise(workload, session, environment);
+  if (ExitStatus(result.run.status) == kExitDoesNotFit) result.run.advice = Advise(workload, session, result.run.status, environment);
   Report report{.graph = result.graph, .machine = session.machine, .runs = {result.run}};
   RunReport unswapped;
   if (outputs.wants_picture() && session.planning.strategy != "baseline" && result.run.plan != nullptr) {

@@ -188,6 +188,42 @@ TEST_F(PlanningCommandsTest, FitRefusesWhatTheModelDoesNotHave) {
   EXPECT_EQ(ExitStatus(FitCommand(options_, environment_)), kExitUsage);
 }
 
+TEST_F(PlanningCommandsTest, WhatDoesNotFitNamesNodeNeedAndShortfall) {
+  for (const char* strategy : {"baseline", "tensorflowmem", "lru", "reactive", "tflms", "planned"}) {
+    for (const char* budget : {"100", "40KiB", "100KiB", "150KiB"}) {
+      options_.strategy.strategy = strategy;
+      options_.engine.device_memory = budget;
+      const absl::Status status = PlanCommand(options_, environment_);
+      if (status.ok()) continue;
+      EXPECT_EQ(ExitStatus(status), kExitDoesNotFit) << strategy << " at " << budget;
+      const std::string first_line = std::string(status.message()).substr(0, status.message().find('\n'));
+      EXPECT_THAT(first_line, testing::ContainsRegex("node '[^']+'")) << strategy << " at " << budget;
+      EXPECT_THAT(first_line, testing::ContainsRegex("needs [0-9]+ bytes")) << strategy << " at " << budget;
+      EXPECT_THAT(first_line, testing::ContainsRegex("short by [0-9]+")) << strategy << " at " << budget;
+    }
+  }
+}
+
+// The hint of a refused plan is the least that fits, as fit finds it, though it tries few plans.
+TEST_F(PlanningCommandsTest, TheHintIsTheSmallestBudget) {
+  for (const char* strategy : {"baseline", "reactive", "tflms", "planned"}) {
+    options_.strategy.strategy = strategy;
+    options_.vary = "budget";
+    options_.engine.device_memory.clear();
+    out_.str("");
+    ASSERT_TRUE(FitCommand(options_, environment_).ok());
+    const int64_t smallest = NumberAfter(absl::StrCat("with ", strategy, ": "));
+    options_.engine.device_memory = absl::StrCat(smallest / 2);
+    const std::string message(PlanCommand(options_, environment_).message());
+    const std::string flag = "hint: --device_memory=";
+    const size_t at = message.find(flag);
+    ASSERT_NE(at, std::string::npos) << message;
+    const double hint = std::stod(message.substr(at + flag.size()));
+    EXPECT_NEAR(hint / static_cast<double>(smallest), 1, 0.021) << strategy << ": " << message;
+    EXPECT_THAT(message, testing::Not(HasSubstr("at most that is needed")));
+  }
+}
+
 TEST_F(PlanningCommandsTest, ARefusedInitialiserIsNamed) {
   options_.strategy.strategy = "tflms";
   options_.input.init_targets = {"init"};

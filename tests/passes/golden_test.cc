@@ -23,7 +23,7 @@
 namespace millrace {
 namespace {
 
-std::string ErrorText(const absl::Status& status) { return status.ToString() + "\n"; }
+std::string ErrorText(const absl::Status& status) { return status.ToString(absl::StatusToStringMode::kWithNoExtraData) + "\n"; }
 
 std::string Partition(const GoldenCase& golden) {
   absl::StatusOr<Graph> graph = ParseGraphText(golden.input);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "millrace/types.h"
 #include "passes/access/schedule.h"
@@ -43,7 +44,7 @@ Counts PackRandom(bool may_send_away) {
     ++counts.fit;
     counts.sent_away += static_cast<int>(packed.choice.decisions.size() - decisions.size());
     EXPECT_TRUE(VerifySwaps(graph, packed.choice).ok()) << VerifySwaps(graph, packed.choice);
-    const auto memory = AssignMemory(graph, BuildSchedule(graph, packed.choice), packed.choice, budget);
+    const auto memory = AssignMemory(graph, BuildSchedule(graph, packed.choice), packed.choice, budget, [](int32_t i) { return absl::StrCat(i); });
     EXPECT_TRUE(memory.ok()) << memory.status();
     if (!memory.ok()) continue;
     EXPECT_EQ(memory->residence_offsets, packed.choice.residence_offsets);

@@ -1,0 +1,28 @@
+#include "passes/access/does_not_fit.h"
+
+#include <string>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace millrace {
+namespace {
+
+constexpr char kPayload[] = "millrace/needed_bytes";
+
+}  // namespace
+
+absl::Status DoesNotFitError(int64_t needed_bytes, std::string_view message) {
+  absl::Status status = absl::ResourceExhaustedError(absl::string_view(message.data(), message.size()));
+  status.SetPayload(kPayload, absl::Cord(absl::StrCat(needed_bytes)));
+  return status;
+}
+
+int64_t NeededBytes(const absl::Status& status) {
+  const auto payload = status.GetPayload(kPayload);
+  int64_t bytes = 0;
+  return payload.has_value() && absl::SimpleAtoi(std::string(*payload), &bytes) ? bytes : 0;
+}
+
+}  // namespace millrace

@@ -1,0 +1,26 @@
+// The error of a budget that is too small for a strategy. It carries how many bytes would do, for whoever looks for a
+// budget that is enough: a working set, which no plan can go below, or what the best plan found would take.
+#ifndef MILLRACE_PASSES_ACCESS_DOES_NOT_FIT_H_
+#define MILLRACE_PASSES_ACCESS_DOES_NOT_FIT_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+
+namespace millrace {
+
+// Names operation i of an access graph, for messages.
+using OperationName = absl::FunctionRef<std::string(int32_t operation)>;
+
+// ResourceExhausted.
+absl::Status DoesNotFitError(int64_t needed_bytes, std::string_view message);
+
+// What `status` says is needed; 0 where it says nothing.
+int64_t NeededBytes(const absl::Status& status);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_ACCESS_DOES_NOT_FIT_H_
