@@ -91,7 +91,9 @@ class DepthFirst {
     for (NodeId copy : copies) {
       const int32_t made_in = graph_.node(id).partition;
       Node& node = graph_.mutable_node(copy);
-      node.partition = node.op == kRecvOp || (node.op == kSendOp && made_in == kNoPartition) ? partition_ : made_in;
+      // Of what is in no partition, a Variable or Constant, they are in the present one: copies in have them for their anchor.
+      const bool present = node.op == kRecvOp || (made_in == kNoPartition && !OnHost(copy));
+      node.partition = present ? partition_ : made_in;
       Emit(copy);
     }
   }
