@@ -11,6 +11,7 @@
 #include "millrace/session.h"
 #include "millrace/status.h"
 #include "passes/strategy.h"
+#include "plan/disk_layout.h"
 #include "random/random_graph.h"
 #include "runtime/executor.h"
 #include "runtime/op_evaluator.h"
@@ -109,13 +110,33 @@ SessionOptions RandomOptions(int64_t peak, std::mt19937_64& random) {
   options.planning.swap_distance = static_cast<int64_t>(random() % 4);
   options.planning.fuse = random() % 2 == 0;
   if (random() % 4 != 0) options.planning.device_memory_bytes = std::max<int64_t>(1, peak * static_cast<int64_t>(30 + random() % 80) / 100);
+  if (random() % 4 == 0) options.planning.update_part_bytes = static_cast<int64_t>(64 << random() % 6);
+  if (random() % 6 == 0) {
+    options.planning.host_memory_bytes = kDiskBounceBytes + kStateReserveBytes + static_cast<int64_t>(1 + random() % 12) * kDiskPageBytes;
+    options.disk = ::testing::TempDir();
+  } else if (random() % 4 == 0) {
+    options.planning.devices = {"cpu:0", "cpu:1"};
+    options.planning.share_recv = random() % 2 == 0;
+  }
   return options;
+}
+
+// A third of the nodes asks for each of two devices.
+RandomGraph Spread(const RandomGraph& whole, std::mt19937_64& random) {
+  RandomGraph spread{whole.graph.Clone(), whole.fetches, whole.cases};
+  for (int32_t i = 0; i < spread.graph.num_ids(); ++i) {
+    const uint64_t device = random() % 3;
+    if (device < 2) spread.graph.mutable_node(NodeId{i}).requested_device = absl::StrCat("/cpu:", device);
+  }
+  return spread;
 }
 
 std::string Describe(const SessionOptions& options) {
   return absl::StrCat(options.planning.strategy, " partition_size=", options.planning.partition_size, " swap_distance=",
                       options.planning.swap_distance, " device_memory=", options.planning.device_memory_bytes,
-                      options.planning.fuse ? " fuse" : "",
+                      options.planning.fuse ? " fuse" : "", " update_parts=", options.planning.update_part_bytes,
+                      options.disk.empty() ? "" : absl::StrCat(" disk below host_memory=", options.planning.host_memory_bytes),
+                      options.planning.devices.empty() ? "" : options.planning.share_recv ? " two devices, sharing" : " two devices",
                       " threads=", options.threads);
 }
 
@@ -124,7 +145,7 @@ TEST(RandomGraphs, GiveTheBitsOfBaselineUnderEveryPlan) {
   const int64_t graphs = FromEnvironment("MILLRACE_RANDOM_GRAPHS", 60);
   const uint64_t first = static_cast<uint64_t>(FromEnvironment("MILLRACE_RANDOM_SEED", 1));
   const std::vector<conformance::Case> cases = UsableCases(kFolder);
-  int64_t ran = 0, compared = 0, refused = 0;
+  int64_t ran = 0, compared = 0, refused = 0, spread = 0, tiered = 0;
   for (uint64_t seed = first; seed < first + static_cast<uint64_t>(graphs); ++seed) {
     std::mt19937_64 random(seed);
     const RandomGraph graph = MakeRandomGraph(cases, 2 + static_cast<int>(random() % 12), random);
@@ -138,26 +159,33 @@ TEST(RandomGraphs, GiveTheBitsOfBaselineUnderEveryPlan) {
     ++ran;
     for (int variant = 0; variant < kVariants; ++variant) {
       const SessionOptions options = RandomOptions(expected->run.predicted_peak_device_bytes, random);
-      const absl::StatusOr<Result> found = Train(graph, options);
+      const bool two = !options.planning.devices.empty();
+      const absl::StatusOr<Result> found = two ? Train(Spread(graph, random), options) : Train(graph, options);
       const std::string where = absl::StrCat("seed ", seed, ", ", Describe(options), ", made of ", graph.cases);
       if (absl::IsResourceExhausted(found.status())) {
-        EXPECT_GT(options.planning.device_memory_bytes, 0) << where << ": " << found.status();
+        EXPECT_GT(options.planning.device_memory_bytes + options.planning.host_memory_bytes, 0) << where << ": " << found.status();
         ++refused;
         continue;
       }
       ASSERT_TRUE(found.ok()) << where << ": " << found.status();
       EXPECT_EQ(Difference(graph, *found, *expected), "") << where;
       if (options.planning.device_memory_bytes > 0) {
-        EXPECT_LE(found->run.peak_device_bytes, options.planning.device_memory_bytes) << where;
+        // Of all devices together.
+        EXPECT_LE(found->run.peak_device_bytes, options.planning.num_devices() * options.planning.device_memory_bytes) << where;
       }
       ++compared;
+      spread += two ? 1 : 0;
+      tiered += found->run.bytes_to_disk > 0 ? 1 : 0;
     }
   }
-  std::printf("%lld graphs of %lld, %lld plans compared, %lld refused\n", static_cast<long long>(ran),
-              static_cast<long long>(graphs), static_cast<long long>(compared), static_cast<long long>(refused));
+  std::printf("%lld graphs of %lld, %lld plans compared (%lld on two devices, %lld with copies to disk), %lld refused\n",
+              static_cast<long long>(ran), static_cast<long long>(graphs), static_cast<long long>(compared),
+              static_cast<long long>(spread), static_cast<long long>(tiered), static_cast<long long>(refused));
   if (graphs >= 50) {
     EXPECT_GT(ran, graphs / 2);
     EXPECT_GT(compared, graphs);
+    EXPECT_GT(spread, graphs / 10);
+    EXPECT_GT(tiered, 0);
   }
 }
 
