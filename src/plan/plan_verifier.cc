@@ -330,12 +330,13 @@ absl::Status Verifier::CheckCompute(const StepRef& ref, const ComputeStep& step)
   Memory& memory = DeviceMemory(ref);
   for (size_t i = 0; i < step.inputs.size(); ++i) {
     const Range range{step.inputs[i], instance.inputs[i].size_bytes()};
-    if (range.begin == kNoAddress && range.bytes > 0 && !KnowsValue(instance, i)) {
+    const int32_t variable = step.input_variables.empty() ? -1 : step.input_variables[i];
+    // Of a variable a node may ask only whether it has a value.
+    if (range.begin == kNoAddress && range.bytes > 0 && variable < 0 && !KnowsValue(instance, i)) {
       return Error(ref, absl::StrCat("input ", i, " has neither an address nor a known value"));
     }
     if (range.begin == kNoAddress || range.bytes == 0) continue;
     MR_RETURN_IF_ERROR(CheckAddress(ref, range, arena, "arena"));
-    const int32_t variable = step.input_variables.empty() ? -1 : step.input_variables[i];
     const bool written = std::count(step.writes_variables.begin(), step.writes_variables.end(), variable) > 0;
     if (variable >= 0 && written && step.overwrites_variables) continue;
     MR_RETURN_IF_ERROR(Read(ref, memory, range, OwnerAt(step.input_owners, i), "device"));

@@ -1,5 +1,6 @@
 #include "session/checks.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <set>
@@ -182,6 +183,23 @@ absl::Status CheckPlanFits(const ExecutionPlan& plan, const PlanningOptions& opt
     MR_RETURN_IF_ERROR(fits(absl::StrCat("memory of ", device.name), device.arena_bytes, options.BudgetOf(static_cast<int32_t>(d))));
   }
   return fits("host memory", plan.host_bytes, options.host_memory_bytes);
+}
+
+absl::Status CheckPlanInputs(const ExecutionPlan& plan, const OpRegistry& ops) {
+  for (const Lane& lane : plan.lanes) {
+    for (const ComputeStep& step : lane.compute) {
+      const OpInstance& instance = plan.instances[step.instance];
+      for (size_t i = 0; i < step.input_variables.size(); ++i) {
+        if (step.input_variables[i] < 0 || step.inputs[i] != kNoAddress || instance.inputs[i].size_bytes() == 0) continue;
+        if (i < instance.input_values.size() && !instance.input_values[i].empty()) continue;
+        const OpDef* def = ops.Find(instance.op);
+        const auto asks = [i](const VariableUse& use) { return use.input == static_cast<int>(i) && use.access == VariableAccess::kPresence; };
+        if (def != nullptr && std::any_of(def->variables.begin(), def->variables.end(), asks)) continue;
+        return absl::InvalidArgumentError(absl::StrCat("the plan has no address for input ", i, " of node '", instance.name, "' (", instance.op, ")"));
+      }
+    }
+  }
+  return absl::OkStatus();
 }
 
 bool CopiesEveryFeed(const ExecutionPlan& plan) {

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "millrace/graph.h"
+#include "millrace/op.h"
 #include "millrace/options.h"
 #include "millrace/plan.h"
 #include "millrace/profile.h"
@@ -30,6 +31,8 @@ absl::Status CheckPlanVariables(const ExecutionPlan& plan, const std::map<std::s
 // Whether it is of the graph with this fingerprint and runs these targets. What a file from before these were kept says nothing
 // about passes.
 absl::Status CheckPlanIsOf(const ExecutionPlan& plan, uint64_t graph_fingerprint, const std::vector<std::string>& targets);
+// Whether steps know where the variables lie that they take: only ops that ask whether one has a value need not.
+absl::Status CheckPlanInputs(const ExecutionPlan& plan, const OpRegistry& ops);
 // Whether it is for as many devices and keeps the budgets; ResourceExhausted when not.
 absl::Status CheckPlanFits(const ExecutionPlan& plan, const PlanningOptions& options);
 

@@ -133,6 +133,7 @@ class SessionImpl final : public Session {
     }
     MR_RETURN_IF_ERROR(CheckPlanFetches(*plan, fetches));
     MR_RETURN_IF_ERROR(CheckPlanVariables(*plan, variables_.Types()));
+    MR_RETURN_IF_ERROR(CheckPlanInputs(*plan, ops_));
     MR_RETURN_IF_ERROR(CheckPlanFits(*plan, options_.planning));
     auto program = std::make_unique<Program>();
     program->summary.nodes = plan->counts.nodes;

@@ -124,6 +124,26 @@ TEST(PlanFileTest, APlanOfAnotherGraphIsRefused) {
   EXPECT_TRUE(use().ok()) << use();
 }
 
+TEST(PlanFileTest, APlanWithoutTheAddressOfAVariableIsRefused) {
+  ExecutionPlan plan = MlpPlan("null");
+  int changed = 0;
+  for (Lane& lane : plan.lanes) {
+    for (ComputeStep& step : lane.compute) {
+      for (size_t i = 0; i < step.input_variables.size() && changed == 0; ++i) {
+        if (step.input_variables[i] < 0) continue;
+        step.inputs[i] = kNoAddress;
+        ++changed;
+      }
+    }
+  }
+  ASSERT_EQ(changed, 1);
+  auto session = MlpSession("null", "baseline");
+  ASSERT_TRUE(session.ok());
+  const absl::Status used = (*session)->UsePlan(std::make_shared<const ExecutionPlan>(plan), Feeds(), {"loss:0"}, {"train"});
+  EXPECT_TRUE(absl::IsInvalidArgument(used)) << used;
+  EXPECT_THAT(std::string(used.message()), HasSubstr("the plan has no address for input"));
+}
+
 TEST(PlanFileTest, APlanOverTheBudgetsIsRefused) {
   const auto plan = std::make_shared<const ExecutionPlan>(MlpPlan("null"));
   const auto use = [&](int64_t device_bytes, int64_t host_bytes) {
