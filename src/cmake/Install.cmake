@@ -21,7 +21,10 @@ target_compile_features(millrace INTERFACE cxx_std_20)
 if(NOT MILLRACE_SANITIZE)
   target_link_options(millrace PRIVATE -Wl,--no-undefined)
 endif()
-set_target_properties(millrace PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+target_link_options(millrace PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/src/cmake/exports.map)
+set_target_properties(millrace PROPERTIES VERSION ${PROJECT_VERSION}
+  SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}  # before 1.0 a minor version may change what programs see
+  LINK_DEPENDS ${CMAKE_SOURCE_DIR}/src/cmake/exports.map)
 
 install(TARGETS millrace EXPORT millraceTargets)
 install(TARGETS millrace_main)

@@ -19,7 +19,7 @@
 #include "millrace/options.h"
 #include "millrace/status.h"
 #include "proto/parse.h"
-#include "proto/saved_model.pb.h"
+#include "millrace/proto/saved_model.pb.h"
 
 namespace millrace {
 namespace {

@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "millrace/graph.h"
-#include "proto/graph.pb.h"
+#include "millrace/proto/graph.pb.h"
 
 namespace millrace {
 

@@ -12,7 +12,7 @@
 #include "millrace/status.h"
 #include "plan/plan_verifier.h"
 #include "proto/parse.h"
-#include "proto/plan.pb.h"
+#include "millrace/proto/plan.pb.h"
 
 namespace millrace {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "millrace/plan.h"
-#include "proto/plan.pb.h"
+#include "millrace/proto/plan.pb.h"
 
 namespace millrace {
 

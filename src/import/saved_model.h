@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "millrace/import.h"
-#include "proto/saved_model.pb.h"
+#include "millrace/proto/saved_model.pb.h"
 
 namespace millrace {
 

@@ -5,7 +5,7 @@
 #include "absl/status/statusor.h"
 #include "millrace/attr.h"
 #include "millrace/tensor.h"
-#include "proto/graph.pb.h"
+#include "millrace/proto/graph.pb.h"
 
 namespace millrace {
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "files/mapped_file.h"
 #include "millrace/status.h"
-#include "proto/machine.pb.h"
+#include "millrace/proto/machine.pb.h"
 #include "proto/parse.h"
 
 namespace millrace {

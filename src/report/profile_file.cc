@@ -8,7 +8,7 @@
 #include "millrace/profile.h"
 #include "millrace/status.h"
 #include "proto/parse.h"
-#include "proto/profile.pb.h"
+#include "millrace/proto/profile.pb.h"
 
 namespace millrace {
 namespace {

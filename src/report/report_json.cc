@@ -3,7 +3,7 @@
 #include <google/protobuf/message.h>
 
 #include "absl/strings/str_cat.h"
-#include "proto/report.pb.h"
+#include "millrace/proto/report.pb.h"
 #include "report/json.h"
 
 namespace millrace {

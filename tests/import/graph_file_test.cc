@@ -12,7 +12,7 @@
 #include "import/graph_export.h"
 #include "import/graph_import.h"
 #include "millrace/import.h"
-#include "proto/saved_model.pb.h"
+#include "millrace/proto/saved_model.pb.h"
 
 namespace millrace {
 namespace {

@@ -11,5 +11,9 @@ cmake --install "$build" --prefix "$prefix/usr" >"$prefix/install.log"
 cmake -S "$source/tests/install/program" -B "$prefix/build" -G "$generator" -DCMAKE_BUILD_TYPE=Release \
   -DCMAKE_PREFIX_PATH="$prefix/usr" "$@" >"$prefix/configure.log"
 cmake --build "$prefix/build" >"$prefix/build.log" || { cat "$prefix/build.log"; exit 1; }
+# What the library shows is its own.
+strangers=$(find "$prefix/usr" -name 'libmillrace.so' -exec nm -D --defined-only --demangle {} + |
+  sed -E 's/^[0-9a-f]+ . //' | grep -vE '^((typeinfo( name)?|vtable|VTT) for )?millrace::' || true)
+[ -z "$strangers" ] || { echo "libmillrace.so shows names of others:"; head -20 <<<"$strangers"; exit 1; }
 "$prefix/usr/bin/millrace" model resnet --depth=50 --batch=1 --image_size=32 --out="$prefix/resnet.pbtxt"
 "$prefix/build/embedding" "$prefix/resnet.pbtxt"

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "millrace/onnx.h"
 #include "millrace/session.h"
-#include "proto/onnx.pb.h"
+#include "millrace/proto/onnx.pb.h"
 
 namespace millrace::testing {
 

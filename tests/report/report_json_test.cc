@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "proto/report.pb.h"
+#include "millrace/proto/report.pb.h"
 #include "report/json.h"
 
 namespace millrace {

@@ -15,7 +15,7 @@
 #include "millrace/graph_builder.h"
 #include "millrace/graph_ops.h"
 #include "millrace/status.h"
-#include "proto/onnx.pb.h"
+#include "millrace/proto/onnx.pb.h"
 
 namespace millrace::onnx {
 

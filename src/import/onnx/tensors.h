@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "millrace/tensor.h"
-#include "proto/onnx.pb.h"
+#include "millrace/proto/onnx.pb.h"
 
 namespace millrace::onnx {
 

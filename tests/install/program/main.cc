@@ -1,5 +1,5 @@
 // Embeds Millrace: builds a small network with an operation of its own, trains it without and with a budget, and
-// finds the same bits. Given a file, it runs that graph once as well.
+// finds the same bits. Given a file, it reads that graph as well. Its own messages are in a file that Millrace has, too.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -14,6 +14,7 @@
 #include "millrace/import.h"
 #include "millrace/optimizers.h"
 #include "millrace/session.h"
+#include "proto/graph.pb.h"
 
 namespace {
 
@@ -131,6 +132,9 @@ int main(int argc, char** argv) {
               static_cast<long long>(options.planning.device_memory_bytes));
   bool good = SameBits(free, bounded) && free.losses.back() < free.losses.front() &&
               bounded.peak_device_bytes <= options.planning.device_memory_bytes;
+  embedding::Graph message;
+  message.add_nodes("w1");
+  good = good && message.DebugString() == "nodes: \"w1\"\n";
   if (argc > 1) good = good && Value(millrace::LoadGraph(argv[1])).num_nodes() > 0;
   options.planning.device_memory_bytes = 1000;
   auto hopeless = Value(millrace::Session::Create(graph.Clone(), options));
