@@ -45,6 +45,12 @@ absl::StatusOr<std::shared_ptr<const Kernel>> KernelCache::Get(const OpInstance&
   return kernel;
 }
 
+void KernelCache::ForgetUnused() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  // New holders come from Get alone, which waits.
+  std::erase_if(kernels_, [](const auto& entry) { return entry.second.use_count() <= 1; });
+}
+
 absl::StatusOr<std::shared_ptr<const Kernel>> KernelCache::Make(const OpInstance& instance, int32_t device) const {
   const KernelFactory* factory = RegistryOf(device).Find(instance.op);
   if (factory == nullptr) {

@@ -32,6 +32,9 @@ class KernelCache {
   // A kernel that is not kept.
   absl::StatusOr<std::shared_ptr<const Kernel>> Make(const OpInstance& instance, int32_t device = 0) const;
 
+  // Drops the kernels that nobody holds.
+  void ForgetUnused();
+
   int64_t num_kernels() const {
     std::lock_guard<std::mutex> lock(mutex_);
     return static_cast<int64_t>(kernels_.size());

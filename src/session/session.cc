@@ -249,7 +249,7 @@ class SessionImpl final : public Session {
     return absl::OkStatus();
   }
 
-  // Makes room for one more among the `most` programs whose keys begin so: each has lanes with threads of their own.
+  // Makes room for one more among the `most` programs whose keys begin so: each has lanes with threads of their own, and kernels.
   absl::Status ForgetOldest(const std::string& prefix, size_t most) {
     std::vector<std::map<std::string, std::unique_ptr<Program>>::iterator> kept;
     for (auto it = programs_.lower_bound(prefix); it != programs_.end() && absl::StartsWith(it->first, prefix); ++it) {
@@ -261,6 +261,7 @@ class SessionImpl final : public Session {
     });
     MR_RETURN_IF_ERROR(variables_.Acquire(nullptr));
     programs_.erase(oldest);
+    kernel_cache_.ForgetUnused();
     return absl::OkStatus();
   }
 
