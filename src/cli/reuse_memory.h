@@ -13,7 +13,7 @@ namespace millrace::cli {
 void ReuseFreedMemory();
 
 // The next `bytes` that the heap grows by, up to some 16 GiB, lie on huge pages where the system has them for who asks: a hundredth of the page
-// faults, and a plan of a million nodes, which is spread over gigabytes, is made in 0.7 of the time. Takes addresses, no memory.
+// faults for a plan of a million nodes, which is spread over gigabytes (bench/results/planning.md). Takes addresses, no memory.
 // The C library does so by itself with GLIBC_TUNABLES=glibc.malloc.hugetlb=1, which is read before main; jemalloc with thp:always was
 // no faster. After ReuseFreedMemory; does nothing for little memory, or where the system cannot.
 void UseHugePages(int64_t bytes);
