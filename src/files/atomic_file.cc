@@ -22,11 +22,17 @@ absl::Status FileError(const std::string& path, const char* what, int error) {
   return absl::ErrnoToStatus(error, absl::StrCat("cannot ", what, " ", path));
 }
 
-// The file behind symbolic links, so that a link is written through instead of replaced.
+// The file behind symbolic links, so that a link is written through instead of replaced, also where it is not there yet.
 std::string ResolveLinks(const std::string& path) {
-  std::error_code error;
-  const auto resolved = std::filesystem::weakly_canonical(path, error);
-  return error ? path : resolved.string();
+  constexpr int kMostLinks = 40;  // as the kernel has it
+  std::filesystem::path resolved = path;
+  for (int i = 0; i < kMostLinks; ++i) {
+    std::error_code error;
+    const std::filesystem::path behind = std::filesystem::read_symlink(resolved, error);
+    if (error) break;
+    resolved = resolved.parent_path() / behind;
+  }
+  return resolved.string();
 }
 
 std::string ProcName(int descriptor) { return absl::StrCat("/proc/self/fd/", descriptor); }
@@ -41,13 +47,15 @@ int OpenNameless(const std::string& target) {
   return -1;
 }
 
-// The first temporary name beside `target` that `make`, called with it, does not find taken; what `make` returned, with errno.
+// The first temporary name in `target`'s folder that `make`, called with it, does not find taken; what `make` returned, with errno.
+// It does not hold the target's name, which may be as long as a name can be.
 template <typename Make>
 std::pair<std::string, int> NextFree(const std::string& target, const Make& make) {
+  const std::filesystem::path folder = std::filesystem::path(target).parent_path();
   std::string name;
   int result = -1;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    name = absl::StrCat(target, ".", getpid(), ".", attempt, ".part");
+    name = (folder / absl::StrCat(".millrace.", getpid(), ".", attempt, ".part")).string();
     result = make(name.c_str());
     if (result >= 0 || errno != EEXIST) break;
   }
@@ -59,20 +67,28 @@ std::pair<std::string, int> NextFree(const std::string& target, const Make& make
 absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string& path) {
   struct stat existing;
   const bool exists = stat(path.c_str(), &existing) == 0;
+  if (!exists && errno != ENOENT) return FileError(path, "write", errno);
   if (exists && S_ISDIR(existing.st_mode)) return FileError(path, "write", EISDIR);
   if (exists && !S_ISREG(existing.st_mode)) {
     const int descriptor = open(path.c_str(), O_WRONLY | O_CLOEXEC);
     if (descriptor < 0) return FileError(path, "write", errno);
     return std::unique_ptr<AtomicFile>(new AtomicFile(path, "", descriptor));
   }
+  if (exists && access(path.c_str(), W_OK) != 0) return FileError(path, "write", errno);
   const std::string target = ResolveLinks(path);
-  const int nameless = OpenNameless(target);
-  if (nameless >= 0) return std::unique_ptr<AtomicFile>(new AtomicFile(target, "", nameless, /*nameless=*/true));
-  const auto [temporary, descriptor] = NextFree(target, [](const char* name) {
-    return open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  });
-  if (descriptor < 0) return FileError(path, "write", errno);
-  return std::unique_ptr<AtomicFile>(new AtomicFile(target, temporary, descriptor));
+  std::unique_ptr<AtomicFile> file;
+  if (const int nameless = OpenNameless(target); nameless >= 0) {
+    file.reset(new AtomicFile(target, "", nameless, /*nameless=*/true));
+  } else {
+    const auto [temporary, descriptor] = NextFree(target, [](const char* name) {
+      return open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    });
+    if (descriptor < 0) return FileError(path, "write", errno);
+    file.reset(new AtomicFile(target, temporary, descriptor));
+  }
+  // Who could not read the former file cannot read the new one.
+  if (exists && fchmod(file->descriptor_, existing.st_mode & 07777) != 0) return FileError(path, "write", errno);
+  return file;
 }
 
 AtomicFile::~AtomicFile() {

@@ -88,6 +88,46 @@ TEST_F(AtomicFileTest, WritesThroughASymbolicLink) {
   EXPECT_EQ(Read("real"), "new");
 }
 
+TEST_F(AtomicFileTest, WritesThroughALinkToWhatIsNotThereYet) {
+  fs::create_directories(Path("folder"));
+  fs::create_symlink("folder/real", Path("link"));
+  ASSERT_TRUE(WriteFileAtomically(Path("link"), "new").ok());
+  EXPECT_TRUE(fs::is_symlink(Path("link")));
+  EXPECT_EQ(Read("folder/real"), "new");
+}
+
+TEST_F(AtomicFileTest, LinksInACircleAreAnError) {
+  fs::create_symlink("b", Path("a"));
+  fs::create_symlink("a", Path("b"));
+  EXPECT_FALSE(AtomicFile::Create(Path("a")).ok());
+  EXPECT_TRUE(fs::is_symlink(Path("a")));
+}
+
+TEST_F(AtomicFileTest, KeepsTheModeOfWhatItReplaces) {
+  ASSERT_TRUE(WriteFileAtomically(Path("out"), "old").ok());
+  const auto private_mode = fs::perms::owner_read | fs::perms::owner_write;
+  fs::permissions(Path("out"), private_mode);
+  ASSERT_TRUE(WriteFileAtomically(Path("out"), "new").ok());
+  EXPECT_EQ(fs::status(Path("out")).permissions(), private_mode);
+  EXPECT_EQ(Read("out"), "new");
+}
+
+TEST_F(AtomicFileTest, DoesNotReplaceWhatItMayNotWrite) {
+  ASSERT_TRUE(WriteFileAtomically(Path("out"), "old").ok());
+  fs::permissions(Path("out"), fs::perms::owner_read);
+  if (access(Path("out").c_str(), W_OK) == 0) GTEST_SKIP() << "this user may write everything";
+  EXPECT_FALSE(AtomicFile::Create(Path("out")).ok());
+  EXPECT_EQ(Read("out"), "old");
+}
+
+TEST_F(AtomicFileTest, NamesAsLongAsTheyCanBe) {
+  const std::string longest(255, 'n');
+  ASSERT_TRUE(WriteFileAtomically(Path(longest), "x").ok());
+  EXPECT_EQ(Read(longest), "x");
+  // Found before anything is written.
+  EXPECT_FALSE(AtomicFile::Create(Path(longest + "n")).ok());
+}
+
 TEST_F(AtomicFileTest, NamesAFolderThatIsNotThere) {
   const absl::Status status = WriteFileAtomically(Path("missing/out"), "x");
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
