@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 #include <numeric>
+#include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -124,13 +125,16 @@ absl::StatusOr<std::vector<std::string>> ParseDevices(const std::string& text, c
     for (int i = 0; i < count; ++i) devices.push_back(absl::StrCat(kind, ":", i));
     return devices;
   }
+  std::set<DeviceSpec> seen;
   for (const absl::string_view part : absl::StrSplit(text, ',')) {
     const std::string name(part);
     const auto spec = ParseDeviceSpec(name);
     if (!spec.ok() || spec->type.empty()) {
       return UsageError(absl::StrCat("--devices=", text, ": '", name, "' is not a device, expected cpu:0,cpu:1 or how many"));
     }
-    if (std::count(devices.begin(), devices.end(), name) > 0) {
+    DeviceSpec device = *spec;
+    device.index = std::max(device.index, 0);
+    if (!seen.insert(device).second) {
       return UsageError(absl::StrCat("--devices=", text, ": ", name, " is there twice"));
     }
     devices.push_back(name);

@@ -175,7 +175,7 @@ TEST_F(BadInputTest, AbsurdFlagsAreWrongUsage) {
   program_.Write("graph.pbtxt", kX + UnaryNode("y", "Relu", "x"));
   for (const char* flag : {"--device_memory=-1", "--device_memory=9999999TiB", "--device_memory=0%", "--host_memory=many",
                            "--steps=-1", "--steps=1.5", "--threads=-1", "--link_gbps=nan", "--partition_size=-1",
-                           "--strategy=magic", "--device=abacus", "--no_such_flag", "--plot_out=a.tiff",
+                           "--strategy=magic", "--device=abacus", "--devices=cpu:0,/device:CPU:0", "--no_such_flag", "--plot_out=a.tiff",
                            "--report_out=/no/such/folder/report.json", "--machine=/no/such/machine.pbtxt"}) {
     ExpectRefused(Run("graph.pbtxt", {"--fetches=y:0", "--synthetic_feeds", flag}), 2, HasSubstr(""));
   }
