@@ -1,6 +1,7 @@
 #include "cli/workload.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -19,6 +20,22 @@ namespace millrace::cli {
 
 namespace {
 
+// Flags of --train: none without it, and rates that are some.
+absl::Status CheckTraining(const InputOptions& options) {
+  constexpr double kNotGiven = -1;
+  if (!options.train) {
+    const bool given = !options.loss.empty() || !options.optimizer.empty() || options.learning_rate != 0 || options.weight_decay != kNotGiven;
+    return given ? UsageError("--loss, --optimizer, --learning_rate and --weight_decay are for --train, which is not given") : absl::OkStatus();
+  }
+  if (!std::isfinite(options.learning_rate) || options.learning_rate < 0) {
+    return UsageError(absl::StrCat("--learning_rate is ", options.learning_rate, ", expected a number from 0 on"));
+  }
+  if (!std::isfinite(options.weight_decay) || (options.weight_decay < 0 && options.weight_decay != kNotGiven)) {
+    return UsageError(absl::StrCat("--weight_decay is ", options.weight_decay, ", expected a number from 0 on"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckInput(const InputOptions& options) {
   if (!options.graph.empty() + !options.saved_model.empty() + !options.onnx.empty() != 1) {
     return UsageError("which graph: give --graph=FILE.pb or .pbtxt, --saved_model=FOLDER, or --onnx=FILE.onnx");
@@ -29,6 +46,7 @@ absl::Status CheckInput(const InputOptions& options) {
   if (options.train && options.loss.empty() && options.fetches.empty()) {
     return UsageError("--train needs a loss: --loss=cross_entropy:LOGITS:LABELS, mse:NAME:TARGET, mean:NAME or a scalar output");
   }
+  MR_RETURN_IF_ERROR(CheckTraining(options));
   if (!options.signature.empty() && options.saved_model.empty()) {
     return UsageError("--signature is one of a --saved_model, which is not given");
   }

@@ -35,6 +35,10 @@ def main(binary, folder):
             (["run", model, feeds, "--graph=x.pb"], 2, "which graph"),
             (["run", model, "--synthetic_feeds", "--fetches=gone"], 1, "gone"),
             (["run", model, feeds, "--train", "--loss=logits"], 1, "expected one number"),
+            (["run", model, feeds, "--loss=logits"], 2, "are for --train"),
+            (["run", model, feeds, *train, "--learning_rate=-1"], 2, "--learning_rate is -1"),
+            (["run", model, feeds, *train, "--learning_rate=nan"], 2, "--learning_rate is nan"),
+            (["run", model, feeds, *train, "--weight_decay=-5"], 2, "--weight_decay is -5"),
         ]
         for arguments, status, word in refused:
             done = subprocess.run([binary, *arguments], capture_output=True, text=True, check=False)
