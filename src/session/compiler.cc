@@ -2,8 +2,11 @@
 
 #include <atomic>
 #include <memory>
+#include <set>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "graph/fingerprint.h"
 #include "millrace/status.h"
 #include "passes/shapes/needed_feeds.h"
@@ -11,6 +14,20 @@
 #include "session/cpu_oracle.h"
 
 namespace millrace {
+
+namespace {
+
+// "x" and "x:0" are one tensor.
+absl::Status CheckFeedsDiffer(const SignatureKey& key) {
+  std::set<std::string> tensors;
+  for (const auto& [name, type] : key.feeds) {
+    if (tensors.insert(TensorNameOf(name)).second) continue;
+    return absl::InvalidArgumentError(absl::StrCat("tensor ", TensorNameOf(name), " is fed twice, once by the name of its node"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 // Without the rewritings whose nodes the device cannot run.
 PlanningOptions StepCompiler::Planning() const {
@@ -51,6 +68,7 @@ absl::Status StepCompiler::FinishPlan(const std::vector<std::string>& targets, E
 }
 
 absl::StatusOr<Compiled> StepCompiler::Compile(const SignatureKey& key, const VariableTypes& variables, PassClock* clock) {
+  MR_RETURN_IF_ERROR(CheckFeedsDiffer(key));
   const SessionOptions& options = parts_.options;
   const Profile* times = options.profile.get();
   const Machine machine =

@@ -147,6 +147,23 @@ TEST(Session, WithoutAGraphIsRefused) {
   EXPECT_TRUE(absl::IsInvalidArgument(Session::Create(std::shared_ptr<const Graph>(), SessionOptions()).status()));
 }
 
+TEST(Session, ATensorThatIsFedByTwoNamesIsRefused) {
+  const auto session = Session::Create(Parsed(kFedPass), WithPass(Where::kNowhere));
+  ASSERT_TRUE(session.ok()) << session.status();
+  const Tensor one = Tensor::Vector<float>({1, 2}), other = Tensor::Vector<float>({3, 4});
+  std::vector<Tensor> out;
+  const absl::Status status = (*session)->Run({{"x", one}, {"x:0", other}}, {"z"}, {}, &out);
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("tensor x:0 is fed twice"));
+  EXPECT_TRUE((*session)->Run({{"x:0", one}}, {"z"}, {}, &out).ok());
+}
+
+TEST(Session, NoPlanToUseIsAnError) {
+  const auto session = Session::Create(Parsed(kFedPass), WithPass(Where::kNowhere));
+  ASSERT_TRUE(session.ok()) << session.status();
+  EXPECT_TRUE(absl::IsInvalidArgument((*session)->UsePlan(nullptr, {}, {"z"}, {})));
+}
+
 TEST(Session, AnOpThatIsNotKnownIsFoundByTheFirstRunThatNeedsIt) {
   const auto session = Session::Create(Parsed(kFedPass), SessionOptions());
   ASSERT_TRUE(session.ok()) << session.status();
