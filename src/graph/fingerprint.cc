@@ -5,17 +5,12 @@
 #include <string_view>
 #include <type_traits>
 #include <variant>
-#include <vector>
 
+#include "millrace/attr.h"
 #include "xxhash.h"
 
 namespace millrace {
 namespace {
-
-template <typename T>
-inline constexpr bool kIsVector = false;
-template <typename T>
-inline constexpr bool kIsVector<std::vector<T>> = true;
 
 // A chain: each piece is hashed with what came before as its seed.
 class Hasher {
@@ -54,7 +49,7 @@ class Hasher {
   }
   template <typename T>
   void Value(const T& value) {
-    if constexpr (kIsVector<T>) {
+    if constexpr (kIsAttrList<T>) {
       Number(static_cast<int64_t>(value.size()));
       for (const auto& element : value) Value(static_cast<const typename T::value_type&>(element));
     } else {
