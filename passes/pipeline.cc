@@ -69,8 +69,8 @@ absl::Status CheckHostMemory(const ExecutionPlan& plan, int64_t budget_bytes) {
   if (needed <= budget_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
       "does not fit: variables, states of nodes, constants and swapped tensors need ", needed, " bytes of host memory (",
-      FormatBytes(needed), ", of it ", FormatBytes(plan.host_pool_bytes), " swapped), the budget is ", budget_bytes, " (",
-      FormatBytes(budget_bytes), "), short by ", needed - budget_bytes));
+      FormatBytes(needed), ", of it ", FormatBytes(plan.host_pool_bytes), " swapped), ",
+      BudgetWords(needed, budget_bytes)));
 }
 
 // The rewritten graph says where each node was placed; what has its home in host memory asks for what it asked.

@@ -5,6 +5,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "millrace/options.h"
 
 namespace millrace {
 namespace {
@@ -12,6 +13,10 @@ namespace {
 constexpr char kPayload[] = "millrace/needed_bytes";
 
 }  // namespace
+
+std::string BudgetWords(int64_t needed_bytes, int64_t budget_bytes) {
+  return absl::StrCat("the budget is ", budget_bytes, " (", FormatBytes(budget_bytes), "), short by ", needed_bytes - budget_bytes);
+}
 
 absl::Status DoesNotFitError(int64_t needed_bytes, std::string_view message) {
   absl::Status status = absl::ResourceExhaustedError(absl::string_view(message.data(), message.size()));

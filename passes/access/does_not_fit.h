@@ -15,6 +15,9 @@ namespace millrace {
 // Names operation i of an access graph, for messages.
 using OperationName = absl::FunctionRef<std::string(int32_t operation)>;
 
+// "the budget is 100 (100 B), short by 28", for such an error's message.
+std::string BudgetWords(int64_t needed_bytes, int64_t budget_bytes);
+
 // ResourceExhausted.
 absl::Status DoesNotFitError(int64_t needed_bytes, std::string_view message);
 

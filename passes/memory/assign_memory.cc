@@ -62,8 +62,8 @@ absl::Status DoesNotFit(const AccessGraph& graph, const Schedule& schedule, cons
   }
   return DoesNotFitError(memory.arena_bytes, absl::StrCat(
       "does not fit: the plan needs ", memory.arena_bytes, " bytes (", FormatBytes(memory.arena_bytes),
-      "; most live at once ", memory.peak_bytes, NodeWords(schedule, at, operation_name), "), the budget is ", budget, " (", FormatBytes(budget),
-      "), short by ", memory.arena_bytes - budget, "; largest tensors at the peak: ", largest));
+      "; most live at once ", memory.peak_bytes, NodeWords(schedule, at, operation_name), "), ",
+      BudgetWords(memory.arena_bytes, budget), "; largest tensors at the peak: ", largest));
 }
 
 }  // namespace

@@ -173,8 +173,7 @@ absl::Status CheckWorkingSets(const AccessGraph& graph, int64_t budget_bytes, Op
       "does not fit: node '", operation_name(worst), staying_bytes > 0 ? "' needs " : "' alone needs ", worst_bytes, " bytes (",
       FormatBytes(worst_bytes),
       staying_bytes > 0 ? absl::StrCat(", of them ", FormatBytes(staying_bytes), " of variables and constants, which stay on the device") : "",
-      "), the budget is ", budget_bytes, " (", FormatBytes(budget_bytes), "), short by ",
-      worst_bytes - budget_bytes, "; its largest tensors: ", largest, "; scratch ",
+      "), ", BudgetWords(worst_bytes, budget_bytes), "; its largest tensors: ", largest, "; scratch ",
       FormatBytes(graph.scratch_bytes[worst])));
 }
 

@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "graph/device_spec.h"
 #include "millrace/status.h"
+#include "passes/access/does_not_fit.h"
 #include "passes/strategy.h"
 #include "passes/swaps/swap_tflms.h"
 #include "session/signature_key.h"
@@ -171,9 +172,8 @@ absl::Status CheckPlanIsOf(const ExecutionPlan& plan, uint64_t graph_fingerprint
 absl::Status CheckPlanFits(const ExecutionPlan& plan, const PlanningOptions& options) {
   const auto fits = [](const std::string& what, int64_t needed, int64_t budget) {
     if (budget == 0 || needed <= budget) return absl::OkStatus();
-    return absl::ResourceExhaustedError(absl::StrCat("does not fit: the plan needs ", needed, " bytes of ", what, " (", FormatBytes(needed),
-                                                     "), the budget is ", budget, " (", FormatBytes(budget), "), short by ",
-                                                     needed - budget));
+    return absl::ResourceExhaustedError(absl::StrCat("does not fit: the plan needs ", needed, " bytes of ", what, " (", FormatBytes(needed), "), ",
+                                                     BudgetWords(needed, budget)));
   };
   if (static_cast<int32_t>(plan.devices.size()) != options.num_devices()) {
     return absl::InvalidArgumentError(absl::StrCat("the plan is for ", plan.devices.size(), " devices, the session has ", options.num_devices()));

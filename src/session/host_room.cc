@@ -8,6 +8,7 @@
 #include "millrace/options.h"
 #include "millrace/stream_name.h"
 #include "millrace/types.h"
+#include "passes/access/does_not_fit.h"
 
 namespace millrace {
 namespace {
@@ -59,8 +60,7 @@ absl::Status CheckHostRoom(const ExecutionPlan& plan, const std::vector<const Ex
   if (needed <= budget_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
       "does not fit: variables, states of nodes, constants and swapped tensors need ", needed, " bytes of host memory in all (",
-      FormatBytes(needed), "), the budget is ", budget_bytes, " (", FormatBytes(budget_bytes), "), short by ",
-      needed - budget_bytes));
+      FormatBytes(needed), "), ", BudgetWords(needed, budget_bytes)));
 }
 
 }  // namespace millrace
