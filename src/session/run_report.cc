@@ -4,26 +4,9 @@
 #include <cstdint>
 #include <string>
 
-#include "absl/strings/str_cat.h"
-#include "xxhash.h"
+#include "graph/digest.h"
 
 namespace millrace {
-namespace {
-
-std::string Digest(const std::vector<Tensor>& tensors) {
-  XXH3_state_t* state = XXH3_createState();
-  XXH3_64bits_reset(state);
-  for (const Tensor& tensor : tensors) {
-    const std::string type = tensor.type().ToString();
-    XXH3_64bits_update(state, type.data(), type.size());
-    if (tensor.size_bytes() > 0) XXH3_64bits_update(state, tensor.data(), tensor.size_bytes());
-  }
-  const uint64_t digest = XXH3_64bits_digest(state);
-  XXH3_freeState(state);
-  return absl::StrCat(absl::Hex(digest, absl::kZeroPad16));
-}
-
-}  // namespace
 
 RunReport PredictedRun(const ExecutionPlan& plan) {
   RunReport report;
@@ -75,7 +58,7 @@ void AddMeasuredStep(double seconds, const absl::Status& status, const StepStats
   }
   report->peak_host_bytes = stats.peak_host_bytes;
   if (!status.ok()) return;
-  report->fetch_digest = Digest(fetched);
+  report->fetch_digest = TensorsDigest(fetched);
   for (const Tensor& tensor : fetched) {
     if (tensor.num_elements() != 1 || !(IsFloating(tensor.dtype()) || IsInteger(tensor.dtype()))) continue;
     report->losses = {tensor.DoubleAt(0)};

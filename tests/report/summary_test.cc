@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "example_plan.h"
-#include "report/digest.h"
 #include "report/text_table.h"
 
 namespace millrace {
@@ -77,18 +76,6 @@ TEST(ComparisonTableTest, HasARowPerRunAndErrorsBelow) {
       "lru              32 B               -              -        -            -        -        -        -          -  "
       "           -           -  does not fit\n"
       "lru: RESOURCE_EXHAUSTED: node h alone needs 48 B, budget is 32 B\n");
-}
-
-TEST(DigestTest, DependsOnNamesTypesAndEveryBit) {
-  const Tensor ones = Tensor::Vector<float>({1, 1});
-  Tensor other = Tensor::Vector<float>({1, 1});
-  EXPECT_EQ(TensorsDigest({{"a", ones}}), TensorsDigest({{"a", other}}));
-  EXPECT_EQ(TensorsDigest({{"a", ones}}).size(), 16);
-  other.mutable_as<uint32_t>()[1] ^= 1;
-  EXPECT_NE(TensorsDigest({{"a", ones}}), TensorsDigest({{"a", other}}));
-  EXPECT_NE(TensorsDigest({{"a", ones}}), TensorsDigest({{"b", ones}}));
-  EXPECT_NE(TensorsDigest({{"a", ones}}), TensorsDigest({{"a", ones.Reshaped(Shape({2, 1}))}}));
-  EXPECT_NE(TensorsDigest({{"a", ones}}), TensorsDigest({}));
 }
 
 }  // namespace
