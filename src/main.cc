@@ -1,4 +1,5 @@
-// The program. All gflags of the project are here; commands get them as plain data (src/cli/options.h).
+// The program. All gflags of the project are here; commands get them as plain data (src/cli/options.h), how they are read
+// is src/cli/command_line.h.
 #include <gflags/gflags.h>
 #include <glog/logging.h>
 #include <fcntl.h>
@@ -13,23 +14,20 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/exit_status.h"
 #include "cli/interrupt.h"
 #include "cli/outputs.h"
-#include "files/mapped_file.h"
 #include "millrace/import.h"
 #include "millrace/onnx.h"
 #include "millrace/plan_file.h"
 #include "millrace/session.h"
 #include "millrace/status.h"
-#include "passes/strategy.h"
 
 // Input.
 DEFINE_string(graph, "", "GraphDef or MetaGraphDef, binary or text");
@@ -140,143 +138,11 @@ DEFINE_double(weight_decay, -1, "model, --train: of the optimizer; -1: the model
 namespace millrace::cli {
 namespace {
 
-constexpr std::string_view kFlagFile = "flagfile=";
-
-// What remains of the command line when the flags are taken out.
-struct Arguments {
-  std::vector<std::string> words;  // the command, then its arguments
-  std::vector<std::string> flags;  // names of the flags given on the command line itself
-  std::vector<std::string> flags_of_files;
-  bool help = false;
-};
-
+// "a, b" is a and b: no name begins or ends with a space.
 std::vector<std::string> List(const std::string& text) {
-  return absl::StrSplit(text, ',', absl::SkipWhitespace());
-}
-
-// Sets the flag of "name=value" or "name" (booleans, also "noname"). `next` is the word after it, which is the
-// value of other flags without "="; `took_next` says whether it was used.
-absl::Status SetFlag(std::string text, const std::string* next, bool& took_next, Arguments& arguments) {
-  took_next = false;
-  const size_t equals = text.find('=');
-  std::string name = text.substr(0, equals);
-  std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
-  gflags::CommandLineFlagInfo info;
-  // The library's own, which its parser would act on, would be taken without a word.
-  const bool of_library = absl::StartsWith(name, "help") || name == "version" || name == "fromenv" || name == "tryfromenv" ||
-                          name == "undefok" || absl::StartsWith(name, "tab_completion") || name == "flagfile";
-  bool known = !of_library && gflags::GetCommandLineFlagInfo(name.c_str(), &info);
-  if (!known && equals == std::string::npos && absl::StartsWith(name, "no")) {
-    known = gflags::GetCommandLineFlagInfo(name.substr(2).c_str(), &info) && info.type == "bool";
-    name = name.substr(2);
-    value = "false";
-  } else if (known && equals == std::string::npos) {
-    if (info.type == "bool") {
-      value = "true";
-    } else if (next != nullptr) {
-      value = *next;
-      took_next = true;
-    } else {
-      return UsageError(absl::StrCat("--", name, " needs a value"));
-    }
-  }
-  if (!known) return UsageError(absl::StrCat("unknown flag --", text.substr(0, equals)));
-  if (gflags::SetCommandLineOption(name.c_str(), value.c_str()).empty()) {
-    return UsageError(absl::StrCat("--", name, "=", value, ": expected a value of type ", info.type));
-  }
-  arguments.flags.push_back(name);
-  return absl::OkStatus();
-}
-
-// Flags from a file, one a line; blank lines and lines that begin with # are skipped. A line may name another file.
-absl::Status ReadFlagFile(const std::string& path, int depth, std::vector<std::string>& flags) {
-  constexpr int kDeepest = 16;
-  if (depth > kDeepest) return UsageError(absl::StrCat("--flagfile=", path, ": more than ", kDeepest, " flag files that name one another"));
-  const auto file = MappedFile::Open(path);
-  if (!file.ok()) return UsageError(absl::StrCat("--flagfile: ", std::string(file.status().message())));
-  Arguments of_file;
-  int number = 0;
-  for (const absl::string_view line : absl::StrSplit(std::string((*file)->bytes()), '\n')) {
-    ++number;
-    const std::string text(absl::StripAsciiWhitespace(line));
-    if (text.empty() || text[0] == '#') continue;
-    const std::string flag(absl::StripPrefix(absl::StripPrefix(text, "-"), "-"));
-    bool took_next = false;
-    const absl::Status status = flag.starts_with(kFlagFile) ? ReadFlagFile(flag.substr(kFlagFile.size()), depth + 1, flags)
-                                                                  : SetFlag(flag, nullptr, took_next, of_file);
-    if (!status.ok()) return UsageError(absl::StrCat(path, ":", number, ": ", std::string(status.message())));
-  }
-  flags.insert(flags.end(), of_file.flags.begin(), of_file.flags.end());
-  return absl::OkStatus();
-}
-
-// gflags' own parser ends the process with status 1; ours reports like everything else.
-absl::StatusOr<Arguments> ParseArguments(const std::vector<std::string>& argv) {
-  Arguments arguments;
-  bool flags_end = false;
-  for (size_t i = 0; i < argv.size(); ++i) {
-    const std::string& word = argv[i];
-    if (flags_end || word.size() < 2 || word[0] != '-') {
-      arguments.words.push_back(word);
-    } else if (word == "--") {
-      flags_end = true;
-    } else if (word == "--help" || word == "-help" || word == "-h") {
-      arguments.help = true;
-    } else {
-      const std::string flag(absl::StripPrefix(absl::StripPrefix(word, "-"), "-"));
-      const std::string* next = i + 1 < argv.size() ? &argv[i + 1] : nullptr;
-      if (flag == "flagfile" || flag.starts_with(kFlagFile)) {
-        const bool apart = flag == "flagfile";
-        if (apart && next == nullptr) return UsageError("--flagfile needs a value");
-        MR_RETURN_IF_ERROR(ReadFlagFile(apart ? argv[++i] : flag.substr(kFlagFile.size()), 1, arguments.flags_of_files));
-        continue;
-      }
-      bool took_next = false;
-      MR_RETURN_IF_ERROR(SetFlag(flag, next, took_next, arguments));
-      i += took_next ? 1 : 0;
-    }
-  }
-  return arguments;
-}
-
-std::string Usage() {
-  std::string text = "millrace trains and runs dataflow graphs larger than the memory of their device.\n\nUsage: millrace COMMAND [--flags]\n\n";
-  for (const Command& command : Commands()) {
-    const std::string name = absl::StrCat(command.name, *command.arguments == '\0' ? "" : " ", command.arguments);
-    absl::StrAppend(&text, "  ", name, std::string(16 - name.size(), ' '), command.summary, "\n");
-  }
-  return text + "\nmillrace COMMAND --help shows the command's flags. --flagfile=FILE reads flags from a file, one a line.\n"
-                "Exit status: 0 done, 1 the run failed, 2 wrong usage, 3 does not fit the budget.\n";
-}
-
-// The default as one would write it: 0.7, which gflags gives with 17 digits.
-std::string Shortest(const gflags::CommandLineFlagInfo& info) {
-  double value = 0;
-  return info.type == "double" && absl::SimpleAtod(info.default_value, &value) ? absl::StrCat(value) : info.default_value;
-}
-
-std::string CommandUsage(const Command& command) {
-  std::string text = absl::StrCat("millrace ", command.name, *command.arguments == '\0' ? "" : " ", command.arguments,
-                                  ": ", command.summary, "\n\n");
-  for (const char* flag : command.flags) {
-    const gflags::CommandLineFlagInfo info = gflags::GetCommandLineFlagInfoOrDie(flag);
-    const std::string name = absl::StrCat("--", flag);
-    absl::StrAppend(&text, "  ", name, std::string(name.size() < 18 ? 18 - name.size() : 1, ' '), info.description,
-                    absl::StartsWith(flag, "strateg") ? absl::StrCat(": ", absl::StrJoin(StrategyNames(), ", ")) : "",
-                    // Models have defaults of their own.
-                    info.default_value.empty() || info.type == "bool" || absl::StartsWith(info.description, "model")
-                        ? ""
-                        : absl::StrCat(" (", Shortest(info), ")"),
-                    "\n");
-  }
-  if (std::string_view(command.name) == "model") {
-    absl::StrAppend(&text, "\nModels, with the flags that they take:\n");
-    for (const ModelInfo& model : Models()) {
-      absl::StrAppend(&text, "  ", model.name, ": ", model.summary, model.variants.empty() ? "" : "; variants ",
-                      model.variants, "\n      --", absl::StrJoin(model.options, " --"), "\n");
-    }
-  }
-  return absl::StrCat(text, "\nExample:\n  ", command.example, "\n");
+  std::vector<std::string> list = absl::StrSplit(text, ',', absl::SkipWhitespace());
+  for (std::string& each : list) absl::StripAsciiWhitespace(&each);
+  return list;
 }
 
 InputOptions InputFromFlags() {
@@ -420,65 +286,23 @@ Environment RealEnvironment() {
   return environment;
 }
 
-// Flags that have no meaning for the command are likely a mistake, but scripts share flags among commands.
-void WarnOfUnusedFlags(const Command& command, const std::vector<std::string>& given) {
-  for (const std::string& flag : given) {
-    bool used = false, ours = false;
-    for (const char* name : command.flags) used = used || flag == name;
-    for (const Command& other : Commands()) {
-      for (const char* name : other.flags) ours = ours || flag == name;
-    }
-    if (ours && !used) LOG(WARNING) << "--" << flag << " has no effect on millrace " << command.name;
-  }
-}
-
-// Likewise sizes that other models have and this one does not.
-void WarnOfOtherModelsFlags(const std::string& name, const std::vector<std::string>& given) {
-  const auto takes = [](const ModelInfo& model, const std::string& flag) {
-    return std::find(model.options.begin(), model.options.end(), flag) != model.options.end();
+// The strategies that plan for the command; none where it plans nothing, or takes a plan.
+std::vector<std::string> ChosenStrategies(const Command& command) {
+  const auto takes = [&](std::string_view flag) {
+    return std::any_of(command.flags.begin(), command.flags.end(), [&](const char* each) { return flag == each; });
   };
-  for (const ModelInfo& model : Models()) {
-    if (model.name != name) continue;
-    for (const std::string& flag : given) {
-      const bool others = std::any_of(Models().begin(), Models().end(), [&](const ModelInfo& other) { return takes(other, flag); });
-      if (others && !takes(model, flag)) LOG(WARNING) << "--" << flag << " has no effect on the model " << name;
-    }
-  }
-}
-
-// Likewise parts of strategies that are not the ones that plan. A description begins with the strategy that a flag belongs to.
-void WarnOfOtherStrategiesFlags(const Command& command, const std::vector<std::string>& given) {
-  const auto takes = [&](const char* flag) {
-    return std::any_of(command.flags.begin(), command.flags.end(), [&](const char* each) { return std::string_view(each) == flag; });
-  };
-  std::vector<std::string> chosen = takes("strategies") ? List(FLAGS_strategies) : std::vector<std::string>{FLAGS_strategy};
-  if (chosen == std::vector<std::string>{""}) chosen = {PlanningOptions().strategy};
-  if ((!takes("strategy") && !takes("strategies")) || !FLAGS_plan_in.empty() || chosen.empty()) return;
-  const std::vector<std::string> names = StrategyNames();
-  for (const std::string& flag : given) {
-    const std::string description = gflags::GetCommandLineFlagInfoOrDie(flag.c_str()).description;
-    const std::string owner = description.substr(0, description.find(':'));
-    if (std::count(names.begin(), names.end(), owner) == 0 || std::count(chosen.begin(), chosen.end(), owner) > 0) continue;
-    LOG(WARNING) << "--" << flag << " has no effect on strategy " << absl::StrJoin(chosen, ", ") << ": it is of " << owner;
-  }
-}
-
-// 0 stands for the model's own size, so that it cannot be asked for.
-absl::Status ExpectSizes(const std::vector<std::string>& given) {
-  for (const char* size : {"batch", "depth", "image_size", "classes", "layers", "hidden", "heads", "steps_unrolled", "vocab",
-                           "experts", "channels", "levels"}) {
-    std::string value;
-    if (std::find(given.begin(), given.end(), size) == given.end()) continue;
-    if (gflags::GetCommandLineOption(size, &value) && value == "0") {
-      return UsageError(absl::StrCat("--", size, "=0: expected at least 1"));
-    }
-  }
-  return absl::OkStatus();
+  if (takes("strategies")) return List(FLAGS_strategies);
+  if (!takes("strategy") || !FLAGS_plan_in.empty()) return {};
+  return {FLAGS_strategy.empty() ? PlanningOptions().strategy : FLAGS_strategy};
 }
 
 absl::Status Main(const std::vector<std::string>& argv) {
   MR_ASSIGN_OR_RETURN(const Arguments arguments, ParseArguments(argv));
   const std::vector<std::string>& words = arguments.words;
+  if (arguments.version) {
+    std::cout << "millrace " << MILLRACE_VERSION << "\n";
+    return absl::OkStatus();
+  }
   if (words.empty()) {
     if (!arguments.help) return UsageError("no command: millrace --help lists them");
     std::cout << Usage();
@@ -495,14 +319,8 @@ absl::Status Main(const std::vector<std::string>& argv) {
     std::cout << CommandUsage(*command);
     return absl::OkStatus();
   }
-  const size_t most_words = *command->arguments == '\0' ? 1 : 2;
-  if (words.size() > most_words) return UsageError(absl::StrCat("unexpected argument ", words[most_words]));
-  WarnOfUnusedFlags(*command, arguments.flags);
-  const std::string_view name = command->name;
-  if (words.size() == 2 && (name == "model" || name == "fit")) WarnOfOtherModelsFlags(words[1], arguments.flags);
-  WarnOfOtherStrategiesFlags(*command, arguments.flags);
-  MR_RETURN_IF_ERROR(ExpectSizes(arguments.flags));
-  MR_RETURN_IF_ERROR(ExpectSizes(arguments.flags_of_files));
+  MR_RETURN_IF_ERROR(CheckArguments(*command, arguments));
+  WarnOfUselessFlags(*command, arguments, ChosenStrategies(*command));
   // Other commands have no steps to come between.
   if (words[0] == "run" || words[0] == "compare" || words[0] == "sweep") CatchInterrupts();
   const Options options = OptionsFromFlags(words);

@@ -184,7 +184,8 @@ TEST_F(BadInputTest, AbsurdFlagsAreWrongUsage) {
   ExpectRefused(Run("graph.pbtxt", {"--flagfile=" + program_.Path("itself")}), 2, HasSubstr("flag files that name one another"));
   program_.Write("batch", "--batch=0");
   ExpectRefused(Run("graph.pbtxt", {"--flagfile=" + program_.Path("batch")}), 2, HasSubstr("--batch=0: expected at least 1"));
-  for (const char* flag : {"--flagfileX=f", "--version", "--helpfull", "--undefok=steps"}) {
+  ExpectRefused(program_.Run({"fit", "mlp", "--batch=-3", "--vary=budget"}), 2, HasSubstr("--batch=-3: expected at least 1"));
+  for (const char* flag : {"--flagfileX=f", "--versions", "--helpfull", "--undefok=steps"}) {
     ExpectRefused(Run("graph.pbtxt", {"--fetches=y:0", flag}), 2, HasSubstr("unknown flag --"));
   }
   ExpectRefused(program_.Run({"run", "--fetches=y:0", "--saved_model=" + std::string(300, 'x')}), 1, HasSubstr("File name too long"));
