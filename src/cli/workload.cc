@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -13,7 +14,9 @@
 #include "cli/exit_status.h"
 #include "cli/feeds.h"
 #include "cli/reuse_memory.h"
+#include "glog/logging.h"
 #include "millrace/status.h"
+#include "passes/shapes/infer_shapes.h"
 #include "passes/unroll/questions.h"
 
 namespace millrace::cli {
@@ -200,6 +203,25 @@ absl::Status LoadGraphAndFeeds(const InputOptions& options, const std::map<std::
   return absl::OkStatus();
 }
 
+// Values that no node of the graph goes by are kept and written again by --checkpoint_out; but a name may be misspelt.
+void WarnOfStrangers(const std::string& prefix, const Graph& graph, const Arrays& values) {
+  std::set<std::string> names;
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    if (!node.removed) names.insert(VariableName(node));
+  }
+  std::vector<std::string> strangers;
+  for (const auto& [name, value] : values) {
+    if (names.count(name) == 0) strangers.push_back(name);
+  }
+  if (strangers.empty()) return;
+  constexpr size_t kMost = 5;
+  const size_t more = strangers.size() - std::min(strangers.size(), kMost);
+  strangers.resize(strangers.size() - more);
+  LOG(WARNING) << prefix << ": the graph has no variable " << absl::StrJoin(strangers, ", ")
+               << (more > 0 ? absl::StrCat(" and ", more, " more of the checkpoint") : "");
+}
+
 // The checkpoint's values instead of those that the model came with. Keys are what checkpoint_out writes.
 absl::Status ReadCheckpoint(const std::string& prefix, const Environment& environment, Workload& workload) {
   MR_ASSIGN_OR_RETURN(Arrays tensors, environment.read_checkpoint(prefix));
@@ -216,6 +238,7 @@ absl::Status ReadCheckpoint(const std::string& prefix, const Environment& enviro
     workload.initial_states[state->first.substr(sizeof(kNodeStatePrefix) - 1)] = state->second;
     tensors.erase(state);
   }
+  WarnOfStrangers(prefix, *workload.graph, tensors);
   workload.initial_values = std::move(tensors);
   return absl::OkStatus();
 }
