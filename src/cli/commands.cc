@@ -54,14 +54,14 @@ const std::vector<Command>& Table() {
        "millrace export --out=rewritten.pbtxt --graph=F.pb --fetches=loss:0 --targets=train --synthetic_feeds "
        "--device_memory=50%"},
       {"explain", "TENSOR", "why a tensor or node is kept, swapped, recomputed or cut where it is", ExplainCommand,
-       *input + Flags{"strategy"} + *parts + Flags{"device", "devices", "device_memory", "host_memory", "machine", "link_gbps", "disk", "disk_gbps", "profile_in"},
+       *input + Flags{"strategy"} + *parts + Flags{"device", "devices", "device_memory", "host_memory", "machine", "link_gbps", "disk", "disk_gbps", "profile_in", "report_out"},
        "millrace explain stage1_block1/conv1/Conv2D:0 --graph=resnet50.pb --fetches=loss:0 --targets=train --synthetic_feeds "
        "--device_memory=50%"},
       {"fit", "[MODEL]", "the largest --vary=batch, depth, image_size, steps_unrolled or layers at a budget, or the smallest --vary=budget",
-       FitCommand, Flags{"vary"} + *input + Flags{"strategy"} + *parts + Flags{"device", "device_memory", "host_memory", "machine", "link_gbps"} + *sizes,
+       FitCommand, Flags{"vary"} + *input + Flags{"strategy"} + *parts + Flags{"device", "device_memory", "host_memory", "machine", "link_gbps", "report_out"} + *sizes,
        "millrace fit resnet --depth=50 --vary=batch --device_memory=12GiB --machine=configs/machines/titanx.pbtxt"},
       {"machine", "", "rates that plans are made for: of a --machine file, or --measure to find this machine's", MachineCommand,
-       Flags{"measure", "machine", "device", "link_gbps", "threads", "out"}, "millrace machine --measure --out=here.pbtxt"},
+       Flags{"measure", "machine", "device", "link_gbps", "threads", "out", "report_out"}, "millrace machine --measure --out=here.pbtxt"},
       {"model", "NAME", "writes a generated training graph to --out=F.pb or .pbtxt", ModelCommand,
        Flags{"out"} + *sizes + Flags{"seed", "report_out"},
        "millrace model resnet --depth=50 --batch=8 --image_size=224 --out=resnet50.pb"},

@@ -1,6 +1,7 @@
 // millrace explain: why a tensor or node is kept, swapped or cut where it is.
 #include "cli/commands.h"
 #include "cli/exit_status.h"
+#include "cli/outputs.h"
 #include "cli/train.h"
 #include "millrace/status.h"
 #include "report/explain.h"
@@ -11,11 +12,13 @@ absl::Status ExplainCommand(const Options& options, const Environment& environme
   if (options.argument.empty()) return UsageError("explain what: millrace explain TENSOR or NODE, as conv1/Conv2D:0 or conv1/Conv2D");
   MR_ASSIGN_OR_RETURN(SessionOptions session, MakePlanningOptions(options));
   MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget(options.engine.device_memory));
+  MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
   MR_ASSIGN_OR_RETURN(const Workload workload, LoadWorkload(options.input, FeedValues::kTypesOnly, environment));
   MR_ASSIGN_OR_RETURN(const DeviceBudgets budgets, ResolveBudget(budget, workload, session, environment));
   budgets.Apply(session.planning);
   const TrainResult result = PlanOnly(workload, session, environment);
-  MR_RETURN_IF_ERROR(result.run.status);
+  MR_RETURN_IF_ERROR(RunThenWritten(
+      result.run.status, outputs.WriteReport({.graph = result.graph, .machine = session.machine, .runs = {result.run}}, nullptr)));
   MR_ASSIGN_OR_RETURN(const std::string text,
                       Explain(*result.run.plan, session.planning, session.machine, options.argument));
   *environment.out << text;

@@ -65,8 +65,9 @@ class Fitter {
   Fitter(const Options& options, SessionOptions session, const Environment& environment)
       : options_(options), session_(std::move(session)), environment_(environment) {}
 
-  absl::StatusOr<Workload> MakeModel(const ModelOptions& model) const {
+  absl::StatusOr<Workload> MakeModel(ModelOptions model) const {
     Workload workload;
+    model.devices = std::max<int64_t>(model.devices, static_cast<int64_t>(session_.planning.devices.size()));
     MR_ASSIGN_OR_RETURN(Graph graph, BuildModel(options_.argument, model));
     workload.graph = std::make_shared<const Graph>(std::move(graph));
     workload.fetches = workload.fetch_names = {"loss:0"};
@@ -83,8 +84,8 @@ class Fitter {
 
   // What was found, planned in full.
   absl::Status PlanBest(const Workload& workload) {
-    best_ = PlanOnly(workload, session_, environment_).run;
-    return best_.status;
+    best_ = PlanOnly(workload, session_, environment_);
+    return best_.run.status;
   }
 
   absl::StatusOr<int64_t> LargestOfModel(const Dimension& dimension) {
@@ -131,21 +132,22 @@ class Fitter {
     return found;
   }
 
-  const RunReport& best() const { return best_; }
+  const TrainResult& best() const { return best_; }
 
  private:
   const Options& options_;
   const SessionOptions session_;
   const Environment& environment_;
-  RunReport best_;
+  TrainResult best_;
 };
 
-absl::Status FitBudget(const Workload& workload, SessionOptions session, const Environment& environment) {
+absl::Status FitBudget(const Workload& workload, SessionOptions session, const Environment& environment, Outputs& outputs) {
   int64_t plans_left = std::numeric_limits<int64_t>::max();
   MR_ASSIGN_OR_RETURN(const FoundBudget found, SmallestBudget(workload, session, environment, 0, 0, plans_left));
   session.planning.device_memory_bytes = found.bytes;
   const TrainResult result = PlanOnly(workload, session, environment);
-  MR_RETURN_IF_ERROR(result.run.status);
+  MR_RETURN_IF_ERROR(RunThenWritten(
+      result.run.status, outputs.WriteReport({.graph = result.graph, .machine = session.machine, .runs = {result.run}}, nullptr)));
   *environment.out << "smallest device memory, to a hundredth, with " << session.planning.strategy << ": "
                    << session.planning.device_memory_bytes << " bytes (" << FormatBytes(session.planning.device_memory_bytes)
                    << ")\n" << RunSummary(result.run);
@@ -164,6 +166,7 @@ absl::Status FitCommand(const Options& options, const Environment& environment) 
   }
   session.planning.device_memory_bytes = budget.given() ? budget.bytes : session.machine.device_memory_bytes;
   session.planning.device_memory_bytes_of = budget.bytes_of;
+  MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
   Fitter fitter(options, session, environment);
   Workload workload;
   if (!model) {
@@ -173,14 +176,16 @@ absl::Status FitCommand(const Options& options, const Environment& environment) 
     if (model) {
       MR_ASSIGN_OR_RETURN(workload, fitter.MakeModel(options.model));
     }
-    return FitBudget(workload, session, environment);
+    return FitBudget(workload, session, environment, outputs);
   }
   MR_ASSIGN_OR_RETURN(const int64_t largest,
                       model ? fitter.LargestOfModel(*dimension) : fitter.LargestBatchOf(std::move(workload)));
   const std::string at = absl::StrCat(FormatBytes(session.planning.device_memory_bytes), " with ", session.planning.strategy);
   if (largest == 0) return AsPlanningError(absl::ResourceExhaustedError(absl::StrCat("not even ", options.vary, " 1 fits ", at)));
+  const TrainResult& best = fitter.best();
+  MR_RETURN_IF_ERROR(outputs.WriteReport({.graph = best.graph, .machine = session.machine, .runs = {best.run}}, nullptr));
   *environment.out << "largest " << options.vary << " that fits " << at << ": " << largest
-                   << (largest == dimension->most ? ", where the search ends" : "") << "\n" << RunSummary(fitter.best());
+                   << (largest == dimension->most ? ", where the search ends" : "") << "\n" << RunSummary(best.run);
   return absl::OkStatus();
 }
 

@@ -15,6 +15,7 @@ namespace millrace::cli {
 absl::Status MachineCommand(const Options& options, const Environment& environment) {
   MR_ASSIGN_OR_RETURN(SessionOptions session, MakeSessionOptions(options, "baseline"));
   if (options.measure && session.device == "null") return UsageError("--measure: the null device has no rates; use --device=cpu");
+  MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
   OutputFile file;
   MR_RETURN_IF_ERROR(file.Open(options.out));
   Machine machine = session.machine;
@@ -27,6 +28,7 @@ absl::Status MachineCommand(const Options& options, const Environment& environme
                            session.link_gbps > 0 ? absl::StrCat(" and a link of ", session.link_gbps, " GB/s") : "",
                            ": kernels of MatMul, Conv2D and AddV2, copies of 64 MiB and of 64 bytes.\n");
   }
+  MR_RETURN_IF_ERROR(outputs.WriteReport({.machine = machine}, nullptr));
   const std::string text = comment + MachineToText(machine);
   if (!file.wanted()) {
     *environment.out << text;

@@ -127,7 +127,7 @@ absl::StatusOr<std::vector<std::string>> ParseDevices(const std::string& text, c
   }
   std::set<DeviceSpec> seen;
   for (const absl::string_view part : absl::StrSplit(text, ',')) {
-    const std::string name(part);
+    const std::string name(absl::StripAsciiWhitespace(part));
     const auto spec = ParseDeviceSpec(name);
     if (!spec.ok() || spec->type.empty()) {
       return UsageError(absl::StrCat("--devices=", text, ": '", name, "' is not a device, expected cpu:0,cpu:1 or how many"));

@@ -5,11 +5,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cli/exit_status.h"
+#include "cli/graph_facts.h"
 #include "cli/progress.h"
 #include "glog/logging.h"
+#include "graph/digest.h"
 #include "millrace/status.h"
 #include "passes/unroll/questions.h"
-#include "report/digest.h"
 #include "report/text_table.h"
 
 namespace millrace::cli {
@@ -121,7 +122,9 @@ TrainResult EmptyResult(const SessionOptions& options) {
   return result;
 }
 
-void Finish(absl::Status status, const SessionOptions& options, TrainResult& result) {
+void Finish(absl::Status status, const Workload& workload, const SessionOptions& options, TrainResult& result) {
+  // What was refused was not pruned: the graph as it came.
+  if (result.graph.nodes == 0) result.graph = SummaryOf(*workload.graph);
   result.run.status = std::move(status);
   result.run.device_memory_budget_bytes = 0;
   for (int32_t d = 0; d < options.planning.num_devices(); ++d) {
@@ -153,13 +156,13 @@ TrainResult Train(const Workload& workload, const SessionOptions& options, const
     const absl::Status collected = trainer.Collect();
     if (status.ok()) status = collected;
   }
-  Finish(status, options, result);
+  Finish(status, workload, options, result);
   return result;
 }
 
 TrainResult PlanOnly(const Workload& workload, const SessionOptions& options, const Environment& environment) {
   TrainResult result = EmptyResult(options);
-  Finish(Trainer(workload, environment, result).Plan(options), options, result);
+  Finish(Trainer(workload, environment, result).Plan(options), workload, options, result);
   return result;
 }
 

@@ -106,6 +106,41 @@ TEST_F(PlanningCommandsTest, FitFindsLargerBatchesInMoreMemory) {
   EXPECT_THAT(out_.str(), HasSubstr("largest batch that fits 8.00 MiB with planned"));
 }
 
+TEST_F(PlanningCommandsTest, EveryPlanningCommandWritesAReport) {
+  const std::string path = (fs::temp_directory_path() / absl::StrCat("planning_report_", getpid(), ".json")).string();
+  const auto report = [&](absl::Status (*command)(const Options&, const Environment&)) {
+    fs::remove(path);
+    const absl::Status status = command(options_, environment_);
+    EXPECT_TRUE(status.ok()) << status;
+    std::stringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  };
+  options_.output.report_out = path;
+  EXPECT_THAT(report(MachineCommand), HasSubstr("\"machine\""));
+  options_.engine.device_memory = "1GiB";
+  options_.argument = "layer1/MatMul";
+  EXPECT_THAT(report(ExplainCommand), HasSubstr("\"predicted_step_seconds\""));
+  options_.argument = "mlp";
+  options_.vary = "batch";
+  EXPECT_THAT(report(FitCommand), HasSubstr("\"memory_budget_bytes\": 1073741824"));
+  options_.vary = "budget";
+  EXPECT_THAT(report(FitCommand), HasSubstr("\"predicted_peak_device_bytes\""));
+  fs::remove(path);
+}
+
+TEST_F(PlanningCommandsTest, FitSpreadsTheModelOverTheDevices) {
+  options_.engine.devices = "2";
+  options_.strategy.strategy = "baseline";
+  options_.argument = "moe_transformer";
+  options_.model.layers = 2;
+  options_.vary = "budget";
+  out_.str("");
+  const absl::Status status = FitCommand(options_, environment_);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(out_.str(), AllOf(HasSubstr("null:1"), testing::Not(HasSubstr(" 0 kernels"))));
+}
+
 TEST_F(PlanningCommandsTest, FitSaysThatNothingFits) {
   options_.argument = "mlp";
   options_.vary = "batch";

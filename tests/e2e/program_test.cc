@@ -150,12 +150,34 @@ TEST_F(ProgramTest, FlagsMayComeFromAFile) {
 TEST_F(ProgramTest, EveryCommandHasHelp) {
   const Outcome all = program_.Run({"--help"});
   EXPECT_EQ(all.exit_status, 0);
-  for (const char* command : {"run", "compare", "sweep", "plan", "inspect", "export", "model"}) {
+  for (const char* command : {"run", "compare", "sweep", "plan", "inspect", "export", "explain", "fit", "machine", "model"}) {
     EXPECT_THAT(all.out, HasSubstr(std::string("  ") + command));
     const Outcome outcome = program_.Run({command, "--help"});
     EXPECT_EQ(outcome.exit_status, 0);
     EXPECT_THAT(outcome.out, AllOf(HasSubstr("--report_out"), HasSubstr("Example:")));
   }
+}
+
+TEST_F(ProgramTest, TheVersionIsANumber) {
+  const Outcome outcome = program_.Run({"--version"});
+  EXPECT_EQ(outcome.exit_status, 0);
+  EXPECT_THAT(outcome.out, testing::MatchesRegex("millrace [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+}
+
+TEST_F(ProgramTest, NamesInAListMayHaveSpacesBetweenThem) {
+  const Outcome outcome = program_.Run(Training("run", {"--fetches=loss:0, loss:0", "--fetches_out=" + program_.Path("fetches.npz")}));
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
+}
+
+TEST_F(ProgramTest, NamesOfACheckpointThatTheGraphLacksAreWarnedOf) {
+  const std::string prefix = program_.Path("ck");
+  ASSERT_EQ(program_.Run(Training("run", {"--checkpoint_out=" + prefix})).exit_status, 0);
+  ASSERT_EQ(program_.Run({"model", "mlp", "--batch=2", "--layers=1", "--out=" + program_.Path("other.pb")}).exit_status, 0);
+  const Outcome same = program_.Run(Training("plan", {"--checkpoint_in=" + prefix}));
+  EXPECT_EQ(same.exit_status, 0);
+  EXPECT_THAT(same.err, Not(HasSubstr("the graph has no variable")));
+  const Outcome other = program_.Run(Training("plan", {"--checkpoint_in=" + prefix, "--graph=" + program_.Path("other.pb")}));
+  EXPECT_THAT(other.err, HasSubstr("the graph has no variable"));
 }
 
 TEST_F(ProgramTest, InterruptEndsAfterTheStepWithAReport) {
