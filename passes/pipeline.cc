@@ -261,6 +261,55 @@ absl::StatusOr<Compiled> FindFastest(const std::vector<Variant>& variants, const
   return best;
 }
 
+// What tflms says of a graph whose levels do not fit, told of the levels all the same.
+absl::StatusOr<std::vector<std::string>> NotesOfLevels(const CompileRequest& request, const Strategy& tflms, Prepared& prepared,
+                                                       const PlanLimits& limits, const std::string& why) {
+  CompileRequest unbounded = request;
+  unbounded.options.device_memory_bytes = 0;
+  unbounded.options.device_memory_bytes_of.clear();
+  Strategy describe = tflms;
+  describe.swaps = [&why](const SwapRequest& swaps) -> absl::StatusOr<SwapChoice> {
+    SwapChoice choice = KeepEverything(swaps.graph);
+    choice.notes = DescribeUnswapped(swaps, why);
+    return choice;
+  };
+  PlanLimits quick = limits;
+  quick.effort = PlanEffort::kQuick;
+  quick.deadline = Clock::time_point::max();
+  MR_ASSIGN_OR_RETURN(OrderedGraph ordered, OrderOnce(unbounded, Strategy::Order::kLevels, prepared, 0, true));
+  MR_ASSIGN_OR_RETURN(std::vector<DevicePlan> devices,
+                      DecideDevices(unbounded, describe, ordered.partitioning, ordered.inferred, quick, *ordered.graph));
+  std::vector<std::string> notes = std::move(ordered.notes);
+  for (DevicePlan& device : devices) std::move(device.choice.notes.begin(), device.choice.notes.end(), std::back_inserter(notes));
+  return notes;
+}
+
+// Levels hold everything that could run at once. Where nothing goes backwards (initialisers), creation order may fit as it
+// is: the original leaves such graphs alone. `missing`: what levels lack.
+absl::StatusOr<Compiled> PlanAsCreated(const CompileRequest& request, Prepared& prepared, const Strategy& tflms,
+                                       const PlanLimits& limits, const absl::Status& missing) {
+  Strategy as_created = tflms;
+  as_created.order = Strategy::Order::kCreation;
+  as_created.swaps = [](const SwapRequest& swaps) -> absl::StatusOr<SwapChoice> { return KeepEverything(swaps.graph); };
+  MR_ASSIGN_OR_RETURN(OrderedGraph ordered, OrderOnce(request, as_created.order, prepared, 0, false));
+  absl::StatusOr<Compiled> compiled = PlanOrdered(request, prepared, as_created, std::move(ordered), limits);
+  const int64_t levels_bytes = NeededBytes(missing);
+  if (compiled.ok()) {
+    MR_ASSIGN_OR_RETURN(compiled->plan.notes,
+                        NotesOfLevels(request, tflms, prepared, limits,
+                                      absl::StrCat("levels need ", FormatBytes(levels_bytes),
+                                                   " and do not fit, creation order does: swapping is not needed")));
+    return compiled;
+  }
+  // The message is about the order that needs less.
+  const int64_t created_bytes = NeededBytes(compiled.status());
+  if (created_bytes > 0 && created_bytes < levels_bytes) {
+    return DoesNotFitError(created_bytes, absl::StrCat(compiled.status().message(), "; that is in creation order, without swapping: levels need ",
+                                                       levels_bytes, " (", FormatBytes(levels_bytes), ")"));
+  }
+  return missing;
+}
+
 absl::StatusOr<Compiled> FindPlan(const CompileRequest& request, Prepared& prepared, const PlanLimits& limits) {
   MR_ASSIGN_OR_RETURN(const Strategy* strategy, FindStrategy(request.options.strategy));
   const bool best_order = strategy->order == Strategy::Order::kBest && request.options.partition_size == 0;
@@ -291,28 +340,7 @@ absl::StatusOr<Compiled> FindPlan(const CompileRequest& request, Prepared& prepa
     MR_RETURN_IF_ERROR(TrySizes(request, prepared, tight, limits, !levels, best));
     if (!best.ok()) best = missing;
   }
-  if (levels && absl::IsResourceExhausted(best.status())) {
-    // Levels hold everything that could run at once. Where nothing goes backwards (initialisers), creation order may fit
-    // as it is: the original leaves such graphs alone.
-    Strategy as_created = *strategy;
-    as_created.order = Strategy::Order::kCreation;
-    const int64_t levels_bytes = NeededBytes(best.status());
-    as_created.swaps = [levels_bytes](const SwapRequest& request) -> absl::StatusOr<SwapChoice> {
-      SwapChoice choice = KeepEverything(request.graph);
-      choice.notes = DescribeForTflms(request);
-      choice.notes.push_back(absl::StrCat("levels need ", FormatBytes(levels_bytes), " and do not fit, creation order does without swapping"));
-      return choice;
-    };
-    MR_ASSIGN_OR_RETURN(OrderedGraph ordered, OrderOnce(request, as_created.order, prepared, 0, true));
-    absl::StatusOr<Compiled> compiled = PlanOrdered(request, prepared, as_created, std::move(ordered), limits);
-    if (compiled.ok()) return compiled;
-    // The message is about the order that needs less.
-    const int64_t created_bytes = NeededBytes(compiled.status());
-    if (created_bytes > 0 && created_bytes < levels_bytes) {
-      return DoesNotFitError(created_bytes, absl::StrCat(compiled.status().message(), "; that is in creation order, without swapping: levels need ",
-                                                         levels_bytes, " (", FormatBytes(levels_bytes), ")"));
-    }
-  }
+  if (levels && absl::IsResourceExhausted(best.status())) return PlanAsCreated(request, prepared, *strategy, limits, best.status());
   return best;
 }
 

@@ -150,7 +150,8 @@ void DescribeLevels(const Graph& graph, const LevelOrder& order, std::vector<std
   const std::vector<std::vector<NodeId>> by_level = order.NodesByLevel();
   for (size_t level = 0; level < by_level.size(); ++level) {
     if (by_level[level].empty()) continue;
-    notes.push_back(absl::StrCat("level ", level, ": ", FormatBytes(order.BytesOf(by_level[level])), ": ",
+    notes.push_back(absl::StrCat("level ", level, ": operations ", by_level[level].size(), ", cumulative size ",
+                                 FormatBytes(order.BytesOf(by_level[level])), ": ",
                                  absl::StrJoin(by_level[level], ", ", [&](std::string* out, NodeId id) {
                                    absl::StrAppend(out, graph.node(id).name, " (", graph.node(id).op, ")");
                                  })));

@@ -27,9 +27,8 @@ std::string GiB(int64_t bytes) {
   return gib < 0.1 ? absl::StrFormat("%.2g GiB", gib) : absl::StrFormat("%.2f GiB", gib);
 }
 
-}  // namespace
-
-std::vector<std::string> DescribeForTflms(const SwapRequest& request) {
+// Vertices, edges, parameters and the largest operation.
+std::vector<std::string> DescribeGraph(const SwapRequest& request) {
   std::vector<std::string> notes;
   int64_t edges = 0;
   for (int32_t i = 0; i < request.nodes.num_ids(); ++i) edges += static_cast<int64_t>(request.nodes.node(NodeId{i}).inputs.size());
@@ -49,8 +48,6 @@ std::vector<std::string> DescribeForTflms(const SwapRequest& request) {
   notes.push_back(absl::StrCat("largest operation ", node.name, " (", node.op, "), ", GiB(largest_bytes)));
   return notes;
 }
-
-namespace {
 
 // How many uses lie how far below their producer, in powers of two: "1: 120, 2: 30, 3-4: 12".
 std::string Histogram(const TflmsGraph& graph) {
@@ -140,12 +137,20 @@ absl::Status CheckTflmsOptions(const TflmsOptions& options) {
   return ParseLevels(options.serialization, 0).status();
 }
 
+std::vector<std::string> DescribeUnswapped(const SwapRequest& request, const std::string& why) {
+  std::vector<std::string> notes = DescribeGraph(request);
+  notes.push_back(why);
+  DescribeSwaps(request, KeepEverything(request.graph), notes);
+  notes.push_back(Histogram(FindTflmsValues(request)));
+  return notes;
+}
+
 absl::StatusOr<SwapChoice> SwapTflms(const SwapRequest& request) {
   const TflmsOptions& options = request.options.tflms;
   const int64_t budget = request.options.device_memory_bytes;
   MR_RETURN_IF_ERROR(CheckTflmsOptions(options));
   const TflmsGraph graph = FindTflmsValues(request);
-  std::vector<std::string> notes = DescribeForTflms(request);
+  std::vector<std::string> notes = DescribeGraph(request);
 
   const auto finish = [&](SwapChoice choice) {
     DescribeSwaps(request, choice, notes);
@@ -173,8 +178,11 @@ absl::StatusOr<SwapChoice> SwapTflms(const SwapRequest& request) {
     TflmsTuning tuning = TuneTflms(graph, options, available);
     if (!tuning.found) break;
     SwapChoice choice = Decide(request, graph, tuning.parameters);
-    if (!Pack(request, choice)) continue;
     notes.insert(notes.end(), tuning.notes.begin(), tuning.notes.end());
+    if (!Pack(request, choice)) {
+      notes.push_back(absl::StrFormat("at memory ratio %.2f no addresses within the budget: %s", ratio, tuning.parameters.ToString()));
+      continue;
+    }
     notes.push_back(absl::StrFormat("chosen: %s; memory ratio %.2f of %s", tuning.parameters.ToString(), ratio,
                                     FormatBytes(budget - graph.resident_bytes)));
     return finish(std::move(choice));

@@ -28,8 +28,9 @@ namespace millrace {
 // InvalidArgument for parameters out of range and for what is no slice of levels, whatever the graph.
 absl::Status CheckTflmsOptions(const TflmsOptions& options);
 
-// Vertices, edges, parameters and the largest operation: a line each.
-std::vector<std::string> DescribeForTflms(const SwapRequest& request);
+// What is told of a graph in levels that is run in another order because they do not fit: vertices, edges, parameters and
+// the largest operation, `why`, that nothing is copied, and the histogram of distances; a line each. `request` is the graph in levels.
+std::vector<std::string> DescribeUnswapped(const SwapRequest& request, const std::string& why);
 
 // ResourceExhausted when no parameters that the tuner may choose fit, saying what threshold 1 needs; InvalidArgument
 // for parameters out of range and for filters that name nothing in the graph. The choice's notes tell what the original

@@ -3,6 +3,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "passes/order/order_levels.h"
 #include "passes/pipeline.h"
@@ -12,6 +13,8 @@
 
 namespace millrace {
 namespace {
+
+using testing::ElementsAre;
 
 TEST(ParseLevels, TakesPythonSlices) {
   const auto levels = [](std::vector<std::string> slices) { return ParseLevels(slices, 10).value_or(std::vector<int32_t>{-1}); };
@@ -23,30 +26,25 @@ TEST(ParseLevels, TakesPythonSlices) {
   for (const char* bad : {"", "x", "1:2:3:4", "1:2:0", "3-5"}) EXPECT_FALSE(ParseLevels({bad}, 10).ok()) << bad;
 }
 
-// A chain of `depth` layers and their gradients: layer i is used by gradient i, as in training.
-class Chain {
+// A graph of tensors of 1 KiB that takes the feed x.
+class SmallGraph {
  public:
-  explicit Chain(int depth) {
-    Add("x", "Placeholder", {});
-    for (int i = 0; i < depth; ++i) Add(absl::StrCat("f", i), "Op", {i == 0 ? "x" : absl::StrCat("f", i - 1)});
-    for (int i = depth - 1; i >= 0; --i) {
-      Add(absl::StrCat("g", i), "Op", {i == depth - 1 ? absl::StrCat("f", i) : absl::StrCat("g", i + 1), absl::StrCat("f", i)});
-    }
-  }
+  SmallGraph() { Add("x", "Placeholder", {}); }
 
   absl::StatusOr<Compiled> Plan(const TflmsOptions& tflms, int64_t budget) {
     const OpRegistry ops = TestOps();
     StubOracle oracle;
     CompileRequest request{graph_, ops, oracle, {}, {}, UnitMachine(), {}};
     request.signature.feeds["x:0"] = {DataType::kFloat, Shape({16, 16})};
-    request.signature.targets = {"g0"};
+    request.signature.targets = targets_;
     request.options.strategy = "tflms";
     request.options.tflms = tflms;
     request.options.device_memory_bytes = budget;
     return Compile(request);
   }
 
- private:
+ protected:
+  void AddTarget(const std::string& name) { targets_.push_back(name); }
   void Add(const std::string& name, const std::string& op, const std::vector<std::string>& inputs) {
     Node node;
     node.name = name;
@@ -57,7 +55,33 @@ class Chain {
     EXPECT_TRUE(graph_.AddNode(std::move(node)).ok());
   }
 
+ private:
   Graph graph_;
+  std::vector<std::string> targets_;
+};
+
+// A chain of `depth` layers and their gradients: layer i is used by gradient i, as in training.
+class Chain : public SmallGraph {
+ public:
+  explicit Chain(int depth) {
+    for (int i = 0; i < depth; ++i) Add(absl::StrCat("f", i), "Op", {i == 0 ? "x" : absl::StrCat("f", i - 1)});
+    for (int i = depth - 1; i >= 0; --i) {
+      Add(absl::StrCat("g", i), "Op", {i == depth - 1 ? absl::StrCat("f", i) : absl::StrCat("g", i + 1), absl::StrCat("f", i)});
+    }
+    AddTarget("g0");
+  }
+};
+
+// `count` chains of two nodes beside each other, as initialisers are: one level holds the first node of every chain.
+class Bundle : public SmallGraph {
+ public:
+  explicit Bundle(int count) {
+    for (int i = 0; i < count; ++i) {
+      Add(absl::StrCat("p", i), "Op", {"x"});
+      Add(absl::StrCat("q", i), "Op", {absl::StrCat("p", i)});
+      AddTarget(absl::StrCat("q", i));
+    }
+  }
 };
 
 bool HasNote(const ExecutionPlan& plan, const std::string& text) {
@@ -95,6 +119,52 @@ TEST(Tflms, SaysWhatItNeedsWhenNothingFits) {
   const auto compiled = Chain(32).Plan(nothing_leaves, 8 * 1024);
   EXPECT_TRUE(absl::IsResourceExhausted(compiled.status())) << compiled.status();
   EXPECT_TRUE(absl::StrContains(compiled.status().message(), "short by")) << compiled.status();
+}
+
+TEST(Tflms, TellsTheGraphTheSearchAndTheCopies) {
+  // f0 to f3 are on the levels 1 to 4, g3 to g0 on 5 to 8. Each is used a level below, f0 to f2 by g0 to g2 as well.
+  const auto compiled = Chain(4).Plan({.swapout_threshold = 2, .swapin_ahead = 1, .swapin_groupby = 0, .debug = true}, 0);
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  EXPECT_THAT(compiled->plan.notes,
+              ElementsAre("9 levels", "level 1: operations 1, cumulative size 2.00 KiB: f0 (Op)", "level 2: operations 1, cumulative size 2.00 KiB: f1 (Op)",
+                          "level 3: operations 1, cumulative size 2.00 KiB: f2 (Op)", "level 4: operations 1, cumulative size 2.00 KiB: f3 (Op)",
+                          "level 5: operations 1, cumulative size 3.00 KiB: g3 (Op)", "level 6: operations 1, cumulative size 3.00 KiB: g2 (Op)",
+                          "level 7: operations 1, cumulative size 3.00 KiB: g1 (Op)", "level 8: operations 1, cumulative size 3.00 KiB: g0 (Op)",
+                          "9 vertices, 12 edges, 0.00 MiB of parameters", "largest operation g2 (Op), 2.9e-06 GiB",
+                          "given: swapout_threshold 2, swapin_ahead 1, swapin_groupby 0, sync_mode 0",
+                          "3 swap-out operations (2.9e-06 GiB) and 3 swap-in operations (2.9e-06 GiB)",
+                          "uses by distance in levels: 1: 7, 3-4: 1, 5-8: 2"));
+}
+
+TEST(Tflms, TellsEveryPassingSetAndTheLastIsTheChosenOne) {
+  const auto compiled = Chain(32).Plan({}, 16 * 1024);
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  std::string last_passing, chosen;
+  int passing = 0;
+  for (const std::string& note : compiled->plan.notes) {
+    if (absl::StartsWith(note, "fits: ")) last_passing = note.substr(6), ++passing;
+    if (absl::StartsWith(note, "chosen: ")) chosen = note.substr(8);
+  }
+  EXPECT_GE(passing, 3);
+  EXPECT_TRUE(absl::StartsWith(chosen, last_passing)) << chosen;
+}
+
+TEST(Tflms, WhatRunsInCreationOrderIsToldWithItsLevels) {
+  const TflmsOptions options{.serialization = {"1:2"}, .debug = true};
+  const auto in_levels = Bundle(32).Plan(options, 64 * 1024);
+  const auto as_created = Bundle(32).Plan({.debug = true}, 16 * 1024);
+  ASSERT_TRUE(in_levels.ok()) << in_levels.status();
+  ASSERT_TRUE(as_created.ok()) << as_created.status();
+  EXPECT_TRUE(HasNote(in_levels->plan, "3 levels, 34 after 1 of them were serialised"));
+  for (const char* told : {"3 levels", "level 1: operations 32, cumulative size 64.00 KiB: p0 (Op), p1 (Op)", "65 vertices, 64 edges",
+                           "largest operation", "creation order does: swapping is not needed", "0 swap-out operations (0 GiB) and 0 swap-in",
+                           "uses by distance in levels: 1: 32"}) {
+    EXPECT_TRUE(HasNote(as_created->plan, told)) << told;
+  }
+  EXPECT_EQ(as_created->plan.counts.swap_outs, 0);
+  EXPECT_LE(as_created->plan.devices[0].arena_bytes, 16 * 1024);
+  // What fits neither way is refused.
+  EXPECT_TRUE(absl::IsResourceExhausted(Bundle(32).Plan({}, 2 * 1024).status()));
 }
 
 TEST(Tflms, ExcludedTensorsStay) {

@@ -48,6 +48,14 @@ TEST(SummaryTest, APlanHasNoMeasuredFigures) {
   EXPECT_EQ(TypicalStepSeconds(run), 5);
 }
 
+TEST(RunSummaryTest, TflmsTellsWhatTuningAndRewritingTook) {
+  RunReport run = ExampleRun();
+  run.passes = {{"order", 1, 1}, {"choose swaps", 0.25, 1}, {"insert swaps", 0.5, 1}};
+  EXPECT_THAT(RunSummary(run), testing::Not(testing::HasSubstr("rewrite"))) << "of " << run.strategy;
+  run.strategy = "tflms";
+  EXPECT_THAT(RunSummary(run), testing::HasSubstr("\nrewrite        750.0 ms: tuning and choosing 250.0 ms, copies into the graph 500.0 ms\n"));
+}
+
 TEST(RunSummaryTest, OfManyLossesTheFirstAndTheLastAreShown) {
   RunReport run = ExampleRun();
   run.losses.resize(20, 0.5);
