@@ -76,16 +76,28 @@ Machine MakeMachine(std::string name, double gib, double tflops, double memory_g
   return machine;
 }
 
-// Rates as in configs/machines. The models are float32: for the *_bf16 machines memory and links count double, which
-// is what tensors of half the size would see; the a100_skew link has two speeds.
+// configs/machines/FILE.pbtxt, under a name as short as the table's column.
+Machine LoadAs(const std::string& name, const std::string& file) {
+  const absl::StatusOr<Machine> machine = LoadMachine(absl::StrCat(MILLRACE_SOURCE_DIR "/configs/machines/", file, ".pbtxt"));
+  if (!machine.ok()) {
+    std::fprintf(stderr, "%s\n", machine.status().ToString().c_str());
+    std::exit(1);
+  }
+  Machine named = *machine;
+  named.name = name;
+  return named;
+}
+
+// Those of configs/machines, and the study's where no file has them: the models are float32, so for the *_bf16 machines
+// memory and links count double, which is what tensors of half the size would see; the link of a100_bf16_skew has two speeds.
 std::vector<Machine> BenchMachines() {
   return {
-      MakeMachine("titanx", 12, 6.1, 336.5, 12, 12),
-      MakeMachine("p100", 16, 10.6, 732, 32, 32),
-      MakeMachine("v100", 16, 14, 900, 12, 12),
-      MakeMachine("a100", 40, 19.5, 1555, 25, 25),
+      LoadAs("titanx", "titanx"),
+      LoadAs("p100", "p100_nvlink"),
+      LoadAs("v100", "v100_pcie"),
+      LoadAs("a100", "a100"),
       MakeMachine("a100_bf16_skew", 80, 200, 2 * 1900, 2 * 22, 2 * 25),
-      MakeMachine("h100", 80, 51, 2000, 50, 50),
+      LoadAs("h100", "h100_pcie"),
       MakeMachine("h100_bf16", 160, 400, 2 * 3000, 2 * 50, 2 * 50),
   };
 }

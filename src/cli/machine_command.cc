@@ -1,6 +1,10 @@
 // millrace machine: the rates that plans are made for, as a file says or as measured here.
+#include <fstream>
+#include <string>
 #include <thread>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cli/commands.h"
 #include "cli/exit_status.h"
@@ -11,6 +15,19 @@
 #include "report/machine_file.h"
 
 namespace millrace::cli {
+namespace {
+
+// "AMD EPYC", as the kernel names the processor; empty where it does not.
+std::string ProcessorName() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (!absl::StartsWith(line, "model name")) continue;
+    return std::string(absl::StripAsciiWhitespace(line.substr(line.find(':') + 1)));
+  }
+  return "";
+}
+
+}  // namespace
 
 absl::Status MachineCommand(const Options& options, const Environment& environment) {
   MR_ASSIGN_OR_RETURN(SessionOptions session, MakeSessionOptions(options, "baseline"));
@@ -24,7 +41,9 @@ absl::Status MachineCommand(const Options& options, const Environment& environme
     MR_ASSIGN_OR_RETURN(machine, MeasureMachine(session, environment));
     if (options.engine.machine.empty()) machine.name = session.device;
     const unsigned threads = session.threads > 0 ? session.threads : std::thread::hardware_concurrency();
+    const std::string processor = ProcessorName();
     comment = absl::StrCat("# Measured by millrace machine --measure on the device ", session.device, " with ", threads, " threads",
+                           processor.empty() ? "" : absl::StrCat(" (host: ", processor, ")"),
                            session.link_gbps > 0 ? absl::StrCat(" and a link of ", session.link_gbps, " GB/s") : "",
                            ": kernels of MatMul, Conv2D and AddV2, copies of 64 MiB and of 64 bytes.\n");
   }
