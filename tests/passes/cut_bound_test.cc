@@ -3,47 +3,21 @@
 #include "passes/planner/gaps.h"
 #include "passes/planner/timed_cut_bound.h"
 #include "passes/planner/transfer_bound.h"
+#include "testlib/small_access_graph.h"
 
 namespace millrace {
 namespace {
 
-// Operations of a second each, that access storages of 64 bytes unless they say otherwise.
-class Builder {
+class Builder : public SmallAccessGraph {
  public:
-  int32_t AddStorage(StorageKind kind, int64_t size_bytes = 64) {
-    graph_.storages.push_back({.name = "s", .kind = kind, .size_bytes = size_bytes});
-    return static_cast<int32_t>(graph_.storages.size()) - 1;
-  }
-  Builder& AddOperation(const std::vector<Access>& accesses) {
-    graph_.seconds.push_back(1);
-    graph_.scratch_bytes.push_back(0);
-    graph_.partition.push_back(0);
-    graph_.first_access.push_back(static_cast<int64_t>(graph_.accesses.size()));
-    graph_.accesses.insert(graph_.accesses.end(), accesses.begin(), accesses.end());
-    return *this;
-  }
-  double Bound(int64_t budget_bytes) {
-    graph_.first_access.push_back(static_cast<int64_t>(graph_.accesses.size()));
-    const double bound = CutBound(FindGaps(graph_, machine_), budget_bytes);
-    graph_.first_access.pop_back();
-    return bound;
-  }
-  double Timed(int64_t budget_bytes) {
-    graph_.first_access.push_back(static_cast<int64_t>(graph_.accesses.size()));
-    const double bound = TimedCutBound(FindGaps(graph_, machine_), budget_bytes);
-    graph_.first_access.pop_back();
-    return bound;
-  }
+  double Bound(int64_t budget_bytes) { return CutBound(FindGaps(access(), machine_), budget_bytes); }
+  double Timed(int64_t budget_bytes) { return TimedCutBound(FindGaps(access(), machine_), budget_bytes); }
   double Transfers(int64_t budget_bytes, double target_seconds) {
-    graph_.first_access.push_back(static_cast<int64_t>(graph_.accesses.size()));
-    const double bound = TransferBound(FindGaps(graph_, machine_), budget_bytes, target_seconds);
-    graph_.first_access.pop_back();
-    return bound;
+    return TransferBound(FindGaps(access(), machine_), budget_bytes, target_seconds);
   }
   Machine& machine() { return machine_; }
 
  private:
-  AccessGraph graph_;
   Machine machine_ = [] {
     Machine machine;
     machine.to_host_bytes_per_second = 1;
@@ -51,10 +25,6 @@ class Builder {
     return machine;
   }();
 };
-
-Access Reads(int32_t storage) { return {storage, true, false}; }
-Access Writes(int32_t storage) { return {storage, false, true}; }
-Access Updates(int32_t storage) { return {storage, true, true}; }
 
 TEST(CutBound, WhatLeavesBeforeACutComesBackAfterIt) {
   Builder builder;
