@@ -1,3 +1,4 @@
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "import/tensor_proto.h"
 #include "millrace/status.h"
@@ -78,6 +79,22 @@ struct ProtoWriter {
   }
 };
 
+// TensorFlow's optimizers note shapes down in which dimensions below -1 are unknown ones that they know to be equal.
+void ForgetEqualities(proto::TensorShapeProto* shape) {
+  for (int d = 0; d < shape->dim_size(); ++d) {
+    if (shape->dim(d).size() < -1) shape->mutable_dim(d)->set_size(-1);
+  }
+}
+
+// The value of an attribute that is a note: its name begins with an underscore.
+absl::StatusOr<AttrValue> NoteFromProto(const proto::AttrValue& proto) {
+  if (proto.value_case() != proto::AttrValue::kShape && proto.list().shape_size() == 0) return AttrFromProto(proto);
+  proto::AttrValue note = proto;
+  if (note.value_case() == proto::AttrValue::kShape) ForgetEqualities(note.mutable_shape());
+  for (int i = 0; i < note.list().shape_size(); ++i) ForgetEqualities(note.mutable_list()->mutable_shape(i));
+  return AttrFromProto(note);
+}
+
 }  // namespace
 
 absl::StatusOr<AttrValue> AttrFromProto(const proto::AttrValue& proto) {
@@ -112,7 +129,7 @@ absl::StatusOr<AttrMap> AttrMapFromProto(const google::protobuf::RepeatedPtrFiel
   AttrMap attrs;
   attrs.Reserve(entries.size());
   for (const proto::AttrEntry& entry : entries) {
-    absl::StatusOr<AttrValue> value = AttrFromProto(entry.value());
+    absl::StatusOr<AttrValue> value = absl::StartsWith(entry.key(), "_") ? NoteFromProto(entry.value()) : AttrFromProto(entry.value());
     if (!value.ok()) {
       return absl::Status(value.status().code(),
                           absl::StrCat("attribute '", entry.key(), "': ", value.status().message()));

@@ -111,5 +111,16 @@ TEST(AttrProto, ErrorsNameTheAttribute) {
             "attribute 'shape': a dimension of -2, expected -1 (unknown) or more");
 }
 
+TEST(AttrProto, NotesOfShapesMayNumberUnknownDimensions) {
+  google::protobuf::RepeatedPtrField<proto::AttrEntry> entries;
+  proto::AttrEntry* entry = entries.Add();
+  entry->set_key("_input_shapes");
+  proto::TensorShapeProto* shape = entry->mutable_value()->mutable_list()->add_shape();
+  for (const int size : {-13, 4, -1}) shape->add_dim()->set_size(size);
+  const absl::StatusOr<AttrMap> attrs = AttrMapFromProto(entries);
+  ASSERT_TRUE(attrs.ok()) << attrs.status();
+  EXPECT_EQ(attrs->GetOr<std::vector<Shape>>("_input_shapes", {}), std::vector<Shape>{Shape({-1, 4, -1})});
+}
+
 }  // namespace
 }  // namespace millrace
