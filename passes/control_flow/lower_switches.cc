@@ -138,8 +138,9 @@ class SwitchLowering {
     const Node& node = graph_.node(id);
     Guard& guard = guards_[id.value];
     if (node.op == "ControlTrigger") return absl::OkStatus();  // runs whichever of those that it waits for do
-    for (NodeId control : node.control_inputs) guard.insert(guards_[control.value].begin(), guards_[control.value].end());
+    // A Merge waits for its control inputs, but runs where one of them does not.
     if (IsMerge(node)) return FindSides(id);
+    for (NodeId control : node.control_inputs) guard.insert(guards_[control.value].begin(), guards_[control.value].end());
     for (OutputRef input : node.inputs) {
       const Guard more = GuardOf(input);
       guard.insert(more.begin(), more.end());
