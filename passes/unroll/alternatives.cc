@@ -133,6 +133,15 @@ absl::StatusOr<Value> AsOne(StraightGraph& out, const NodeCall& call, const Valu
   return merged;
 }
 
+absl::StatusOr<Value> ListBeforeSwitch(StraightGraph& out, Guards& guards, const NodeCall& call, const Value& value, OutputRef predicate) {
+  if (value.kind != Value::Kind::kEither) return value;
+  const Value &other = value.either->other, &taken = value.either->taken;
+  const bool lists = other.kind == Value::Kind::kList && taken.kind == Value::Kind::kList;
+  if (!lists || other.list->items.size() != taken.list->items.size()) return value;
+  if (guards.Source(predicate).predicate == value.either->predicate) return value;
+  return AsOne(out, call, value);
+}
+
 bool IsOptionalOp(const Node& node) { return absl::StartsWith(node.op, "Optional"); }
 
 namespace {

@@ -25,6 +25,10 @@ inline bool IsHeldByName(const Value& value) {
 // What comes out of a Switch by a predicate that is known only when running, for each side.
 std::pair<Value, Value> SwitchedByName(Guards& guards, const Value& value, OutputRef predicate);
 
+// As AsOne, for two lists of one length before a Switch that asks something else than what tells them apart: a list knows
+// which side it is on, an alternative does not. Other values stay as they are.
+absl::StatusOr<Value> ListBeforeSwitch(StraightGraph& out, Guards& guards, const NodeCall& call, const Value& value, OutputRef predicate);
+
 // What comes out of a Merge: `taken` where the literal holds, else `other`. Its own waits are those of neither side: who
 // runs after both must not wait for one that may not run.
 Value MergedByName(Literal literal, Value other, Value taken);

@@ -41,6 +41,7 @@ Guard Guards::Made(NodeId id) {
   Guard guard;
   if (node.op == "ControlTrigger") return guard;  // runs whichever of those that it waits for do
   for (NodeId control : node.control_inputs) {
+    if (IsMerge(node)) break;  // waits for them, but runs where one of them does not
     const Guard& of = known_[control.value];
     guard.insert(of.begin(), of.end());
   }
@@ -108,6 +109,11 @@ Guard Guards::Of(const Value& value) {
     if (IsSwitch(from) && from.inputs.size() == 2) guard.insert(Source(from.inputs[1], value.ref.index == 1));
   } else if (value.kind == Value::Kind::kList && value.list->predicate.node.valid()) {
     guard.insert(Source(value.list->predicate, value.list->side == 1));
+  } else if (value.kind == Value::Kind::kOptional && value.list != nullptr) {
+    for (int64_t i = 0; i < value.list->items.size(); ++i) {
+      const Guard of = Of(value.list->items.at(i));
+      guard.insert(of.begin(), of.end());
+    }
   }
   return guard;
 }

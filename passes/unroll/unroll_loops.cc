@@ -383,6 +383,7 @@ absl::Status Unroller::RunSwitch(Run& run, NodeId id, NodeCall call) {
     return absl::OkStatus();
   }
   if (IsHeldByName(data)) {
+    MR_ASSIGN_OR_RETURN(data, ListBeforeSwitch(out_, guards_, call, data, predicate));
     auto [other, taken] = SwitchedByName(guards_, data, predicate);
     state.values.push_back(std::move(other));
     state.values.push_back(std::move(taken));
