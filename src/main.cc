@@ -1,5 +1,4 @@
-// The program. All gflags of the project are here; commands get them as plain data (src/cli/options.h), how they are read
-// is src/cli/command_line.h.
+// The program. All gflags of the project are here; commands get them as plain data (src/cli/options.h).
 #include <gflags/gflags.h>
 #include <glog/logging.h>
 #include <fcntl.h>
@@ -10,11 +9,13 @@
 #include <exception>
 #include <iostream>
 #include <new>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -144,6 +145,27 @@ std::vector<std::string> List(const std::string& text) {
   for (std::string& each : list) absl::StripAsciiWhitespace(&each);
   return list;
 }
+
+// gflags' own parser ends the process with status 1; the one of src/cli/command_line.h reports like everything else.
+class Gflags final : public FlagRegistry {
+ public:
+  std::optional<Flag> Find(const std::string& name) const override {
+    gflags::CommandLineFlagInfo info;
+    // The library's own, which its parser would act on, would be taken without a word.
+    const bool of_library = absl::StartsWith(name, "help") || name == "version" || name == "fromenv" || name == "tryfromenv" ||
+                            name == "undefok" || absl::StartsWith(name, "tab_completion") || name == "flagfile";
+    if (of_library || !gflags::GetCommandLineFlagInfo(name.c_str(), &info)) return std::nullopt;
+    return Flag{info.type, info.default_value, info.description};
+  }
+  bool Set(const std::string& name, const std::string& value) override {
+    return !gflags::SetCommandLineOption(name.c_str(), value.c_str()).empty();
+  }
+  std::string Value(const std::string& name) const override {
+    std::string value;
+    gflags::GetCommandLineOption(name.c_str(), &value);
+    return value;
+  }
+};
 
 InputOptions InputFromFlags() {
   return {.graph = FLAGS_graph,
@@ -297,7 +319,8 @@ std::vector<std::string> ChosenStrategies(const Command& command) {
 }
 
 absl::Status Main(const std::vector<std::string>& argv) {
-  MR_ASSIGN_OR_RETURN(const Arguments arguments, ParseArguments(argv));
+  Gflags registry;
+  MR_ASSIGN_OR_RETURN(const Arguments arguments, ParseArguments(argv, registry));
   const std::vector<std::string>& words = arguments.words;
   if (arguments.version) {
     std::cout << "millrace " << MILLRACE_VERSION << "\n";
@@ -316,11 +339,11 @@ absl::Status Main(const std::vector<std::string>& argv) {
                                    })));
   }
   if (arguments.help) {
-    std::cout << CommandUsage(*command);
+    std::cout << CommandUsage(*command, registry);
     return absl::OkStatus();
   }
-  MR_RETURN_IF_ERROR(CheckArguments(*command, arguments));
-  WarnOfUselessFlags(*command, arguments, ChosenStrategies(*command));
+  MR_RETURN_IF_ERROR(CheckArguments(*command, arguments, registry));
+  WarnOfUselessFlags(*command, arguments, ChosenStrategies(*command), registry);
   // Other commands have no steps to come between.
   if (words[0] == "run" || words[0] == "compare" || words[0] == "sweep") CatchInterrupts();
   const Options options = OptionsFromFlags(words);

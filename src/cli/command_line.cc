@@ -1,7 +1,5 @@
 #include "cli/command_line.h"
 
-#include <gflags/gflags.h>
-
 #include <algorithm>
 #include <string_view>
 
@@ -25,22 +23,19 @@ constexpr std::string_view kFlagFile = "flagfile=";
 
 // Sets the flag of "name=value" or "name" (booleans, also "noname"). `next` is the word after it, which is the
 // value of other flags without "="; `took_next` says whether it was used.
-absl::Status SetFlag(std::string text, const std::string* next, bool& took_next, Arguments& arguments) {
+absl::Status SetFlag(FlagRegistry& registry, std::string text, const std::string* next, bool& took_next, Arguments& arguments) {
   took_next = false;
   const size_t equals = text.find('=');
   std::string name = text.substr(0, equals);
   std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
-  gflags::CommandLineFlagInfo info;
-  // The library's own, which its parser would act on, would be taken without a word.
-  const bool of_library = absl::StartsWith(name, "help") || name == "version" || name == "fromenv" || name == "tryfromenv" ||
-                          name == "undefok" || absl::StartsWith(name, "tab_completion") || name == "flagfile";
-  bool known = !of_library && gflags::GetCommandLineFlagInfo(name.c_str(), &info);
-  if (!known && equals == std::string::npos && absl::StartsWith(name, "no")) {
-    known = gflags::GetCommandLineFlagInfo(name.substr(2).c_str(), &info) && info.type == "bool";
+  std::optional<FlagRegistry::Flag> flag = registry.Find(name);
+  if (!flag && equals == std::string::npos && absl::StartsWith(name, "no")) {
     name = name.substr(2);
+    flag = registry.Find(name);
+    if (flag && flag->type != "bool") flag.reset();
     value = "false";
-  } else if (known && equals == std::string::npos) {
-    if (info.type == "bool") {
+  } else if (flag && equals == std::string::npos) {
+    if (flag->type == "bool") {
       value = "true";
     } else if (next != nullptr) {
       value = *next;
@@ -49,16 +44,16 @@ absl::Status SetFlag(std::string text, const std::string* next, bool& took_next,
       return UsageError(absl::StrCat("--", name, " needs a value"));
     }
   }
-  if (!known) return UsageError(absl::StrCat("unknown flag --", text.substr(0, equals)));
-  if (gflags::SetCommandLineOption(name.c_str(), value.c_str()).empty()) {
-    return UsageError(absl::StrCat("--", name, "=", value, ": expected a value of type ", info.type));
+  if (!flag) return UsageError(absl::StrCat("unknown flag --", text.substr(0, equals)));
+  if (!registry.Set(name, value)) {
+    return UsageError(absl::StrCat("--", name, "=", value, ": expected a value of type ", flag->type));
   }
   arguments.flags.push_back(name);
   return absl::OkStatus();
 }
 
 // Flags from a file, one a line; blank lines and lines that begin with # are skipped. A line may name another file.
-absl::Status ReadFlagFile(const std::string& path, int depth, std::vector<std::string>& flags) {
+absl::Status ReadFlagFile(FlagRegistry& registry, const std::string& path, int depth, std::vector<std::string>& flags) {
   constexpr int kDeepest = 16;
   if (depth > kDeepest) return UsageError(absl::StrCat("--flagfile=", path, ": more than ", kDeepest, " flag files that name one another"));
   const auto file = MappedFile::Open(path);
@@ -71,8 +66,8 @@ absl::Status ReadFlagFile(const std::string& path, int depth, std::vector<std::s
     if (text.empty() || text[0] == '#') continue;
     const std::string flag(absl::StripPrefix(absl::StripPrefix(text, "-"), "-"));
     bool took_next = false;
-    const absl::Status status = flag.starts_with(kFlagFile) ? ReadFlagFile(flag.substr(kFlagFile.size()), depth + 1, flags)
-                                                                  : SetFlag(flag, nullptr, took_next, of_file);
+    const absl::Status status = flag.starts_with(kFlagFile) ? ReadFlagFile(registry, flag.substr(kFlagFile.size()), depth + 1, flags)
+                                                                  : SetFlag(registry, flag, nullptr, took_next, of_file);
     if (!status.ok()) return UsageError(absl::StrCat(path, ":", number, ": ", std::string(status.message())));
   }
   flags.insert(flags.end(), of_file.flags.begin(), of_file.flags.end());
@@ -80,9 +75,9 @@ absl::Status ReadFlagFile(const std::string& path, int depth, std::vector<std::s
 }
 
 // The default as one would write it: 0.7, which gflags gives with 17 digits.
-std::string Shortest(const gflags::CommandLineFlagInfo& info) {
+std::string Shortest(const FlagRegistry::Flag& flag) {
   double value = 0;
-  return info.type == "double" && absl::SimpleAtod(info.default_value, &value) ? absl::StrCat(value) : info.default_value;
+  return flag.type == "double" && absl::SimpleAtod(flag.default_value, &value) ? absl::StrCat(value) : flag.default_value;
 }
 
 // Flags that have no meaning for the command are likely a mistake, but scripts share flags among commands.
@@ -112,10 +107,11 @@ void WarnOfOtherModelsFlags(const std::string& name, const std::vector<std::stri
 }
 
 // Likewise parts of strategies that are not the ones that plan. A description begins with the strategy that a flag belongs to.
-void WarnOfOtherStrategiesFlags(const std::vector<std::string>& chosen, const std::vector<std::string>& given) {
+void WarnOfOtherStrategiesFlags(const std::vector<std::string>& chosen, const std::vector<std::string>& given,
+                                const FlagRegistry& registry) {
   const std::vector<std::string> names = StrategyNames();
   for (const std::string& flag : given) {
-    const std::string description = gflags::GetCommandLineFlagInfoOrDie(flag.c_str()).description;
+    const std::string description = registry.Find(flag)->description;
     const std::string owner = description.substr(0, description.find(':'));
     if (std::count(names.begin(), names.end(), owner) == 0 || std::count(chosen.begin(), chosen.end(), owner) > 0) continue;
     LOG(WARNING) << "--" << flag << " has no effect on strategy " << absl::StrJoin(chosen, ", ") << ": it is of " << owner;
@@ -123,13 +119,12 @@ void WarnOfOtherStrategiesFlags(const std::vector<std::string>& chosen, const st
 }
 
 // 0 stands for the model's own size, so that it cannot be asked for.
-absl::Status ExpectSizes(const std::vector<std::string>& given) {
+absl::Status ExpectSizes(const std::vector<std::string>& given, const FlagRegistry& registry) {
   for (const std::string size : {"batch", "depth", "image_size", "classes", "layers", "hidden", "heads", "steps_unrolled", "vocab",
                                   "experts", "channels", "levels"}) {
-    std::string text;
     int64_t value = 0;
     if (std::find(given.begin(), given.end(), size) == given.end()) continue;
-    if (gflags::GetCommandLineOption(size.c_str(), &text) && absl::SimpleAtoi(text, &value) && value < 1) {
+    if (absl::SimpleAtoi(registry.Value(size), &value) && value < 1) {
       return UsageError(absl::StrCat("--", size, "=", value, ": expected at least 1"));
     }
   }
@@ -138,8 +133,7 @@ absl::Status ExpectSizes(const std::vector<std::string>& given) {
 
 }  // namespace
 
-// gflags' own parser ends the process with status 1; ours reports like everything else.
-absl::StatusOr<Arguments> ParseArguments(const std::vector<std::string>& argv) {
+absl::StatusOr<Arguments> ParseArguments(const std::vector<std::string>& argv, FlagRegistry& registry) {
   Arguments arguments;
   bool flags_end = false;
   for (size_t i = 0; i < argv.size(); ++i) {
@@ -158,29 +152,30 @@ absl::StatusOr<Arguments> ParseArguments(const std::vector<std::string>& argv) {
       if (flag == "flagfile" || flag.starts_with(kFlagFile)) {
         const bool apart = flag == "flagfile";
         if (apart && next == nullptr) return UsageError("--flagfile needs a value");
-        MR_RETURN_IF_ERROR(ReadFlagFile(apart ? argv[++i] : flag.substr(kFlagFile.size()), 1, arguments.flags_of_files));
+        MR_RETURN_IF_ERROR(ReadFlagFile(registry, apart ? argv[++i] : flag.substr(kFlagFile.size()), 1, arguments.flags_of_files));
         continue;
       }
       bool took_next = false;
-      MR_RETURN_IF_ERROR(SetFlag(flag, next, took_next, arguments));
+      MR_RETURN_IF_ERROR(SetFlag(registry, flag, next, took_next, arguments));
       i += took_next ? 1 : 0;
     }
   }
   return arguments;
 }
 
-absl::Status CheckArguments(const Command& command, const Arguments& arguments) {
+absl::Status CheckArguments(const Command& command, const Arguments& arguments, const FlagRegistry& registry) {
   const size_t most_words = *command.arguments == '\0' ? 1 : 2;
   if (arguments.words.size() > most_words) return UsageError(absl::StrCat("unexpected argument ", arguments.words[most_words]));
-  MR_RETURN_IF_ERROR(ExpectSizes(arguments.flags));
-  return ExpectSizes(arguments.flags_of_files);
+  MR_RETURN_IF_ERROR(ExpectSizes(arguments.flags, registry));
+  return ExpectSizes(arguments.flags_of_files, registry);
 }
 
-void WarnOfUselessFlags(const Command& command, const Arguments& arguments, const std::vector<std::string>& strategies) {
+void WarnOfUselessFlags(const Command& command, const Arguments& arguments, const std::vector<std::string>& strategies,
+                        const FlagRegistry& registry) {
   WarnOfUnusedFlags(command, arguments.flags);
   const std::string_view name = command.name;
   if (arguments.words.size() == 2 && (name == "model" || name == "fit")) WarnOfOtherModelsFlags(arguments.words[1], arguments.flags);
-  if (!strategies.empty()) WarnOfOtherStrategiesFlags(strategies, arguments.flags);
+  if (!strategies.empty()) WarnOfOtherStrategiesFlags(strategies, arguments.flags, registry);
 }
 
 std::string Usage() {
@@ -194,18 +189,18 @@ std::string Usage() {
                 "Exit status: 0 done, 1 the run failed, 2 wrong usage, 3 does not fit the budget.\n";
 }
 
-std::string CommandUsage(const Command& command) {
+std::string CommandUsage(const Command& command, const FlagRegistry& registry) {
   std::string text = absl::StrCat("millrace ", command.name, *command.arguments == '\0' ? "" : " ", command.arguments,
                                   ": ", command.summary, "\n\n");
-  for (const char* flag : command.flags) {
-    const gflags::CommandLineFlagInfo info = gflags::GetCommandLineFlagInfoOrDie(flag);
-    const std::string name = absl::StrCat("--", flag);
-    absl::StrAppend(&text, "  ", name, std::string(name.size() < 18 ? 18 - name.size() : 1, ' '), info.description,
-                    absl::StartsWith(flag, "strateg") ? absl::StrCat(": ", absl::StrJoin(StrategyNames(), ", ")) : "",
+  for (const char* each : command.flags) {
+    const FlagRegistry::Flag flag = *registry.Find(each);
+    const std::string name = absl::StrCat("--", each);
+    absl::StrAppend(&text, "  ", name, std::string(name.size() < 18 ? 18 - name.size() : 1, ' '), flag.description,
+                    absl::StartsWith(each, "strateg") ? absl::StrCat(": ", absl::StrJoin(StrategyNames(), ", ")) : "",
                     // Models have defaults of their own.
-                    info.default_value.empty() || info.type == "bool" || absl::StartsWith(info.description, "model")
+                    flag.default_value.empty() || flag.type == "bool" || absl::StartsWith(flag.description, "model")
                         ? ""
-                        : absl::StrCat(" (", Shortest(info), ")"),
+                        : absl::StrCat(" (", Shortest(flag), ")"),
                     "\n");
   }
   if (std::string_view(command.name) == "model") {

@@ -1,9 +1,8 @@
-// The words of a command line: the command, its arguments, and flags, which are set in gflags' registry as they are met.
-//
-// Who links this defines the flags (main.cc) that src/cli/commands.cc names.
+// The words of a command line: the command, its arguments, and flags, which are set as they are met.
 #ifndef MILLRACE_SRC_CLI_COMMAND_LINE_H_
 #define MILLRACE_SRC_CLI_COMMAND_LINE_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +11,21 @@
 #include "cli/commands.h"
 
 namespace millrace::cli {
+
+// The program's flags by name: main.cc has them.
+class FlagRegistry {
+ public:
+  struct Flag {
+    std::string type;  // "bool", "string", "int64", ...
+    std::string default_value;
+    std::string description;
+  };
+  virtual ~FlagRegistry() = default;
+  virtual std::optional<Flag> Find(const std::string& name) const = 0;
+  // False when the value is none of the flag's type.
+  virtual bool Set(const std::string& name, const std::string& value) = 0;
+  virtual std::string Value(const std::string& name) const = 0;
+};
 
 // What remains of the command line when the flags are taken out.
 struct Arguments {
@@ -23,18 +37,19 @@ struct Arguments {
 };
 
 // Errors are wrong usage: flags that are not known, values of another type, flag files that cannot be read.
-absl::StatusOr<Arguments> ParseArguments(const std::vector<std::string>& argv);
+absl::StatusOr<Arguments> ParseArguments(const std::vector<std::string>& argv, FlagRegistry& registry);
 
 // Errors are wrong usage: words that the command does not take, sizes of 0.
-absl::Status CheckArguments(const Command& command, const Arguments& arguments);
+absl::Status CheckArguments(const Command& command, const Arguments& arguments, const FlagRegistry& registry);
 
 // Warns of flags that are likely a mistake, since they have no effect on the command, its model or its `strategies`
 // (empty: no strategy plans here).
-void WarnOfUselessFlags(const Command& command, const Arguments& arguments, const std::vector<std::string>& strategies);
+void WarnOfUselessFlags(const Command& command, const Arguments& arguments, const std::vector<std::string>& strategies,
+                        const FlagRegistry& registry);
 
 // What --help shows: of the program, of a command.
 std::string Usage();
-std::string CommandUsage(const Command& command);
+std::string CommandUsage(const Command& command, const FlagRegistry& registry);
 
 }  // namespace millrace::cli
 
