@@ -1,5 +1,7 @@
 #include "passes/unroll/guards.h"
 
+#include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "passes/control_flow/control_flow_ops.h"
@@ -114,8 +116,20 @@ Guard Guards::Of(const Value& value) {
       const Guard of = Of(value.list->items.at(i));
       guard.insert(of.begin(), of.end());
     }
+  } else if (value.kind == Value::Kind::kEither) {
+    const Guard& of = OfBoth(value.either);
+    guard.insert(of.begin(), of.end());
   }
   return guard;
+}
+
+// What holds for the one and for the other.
+const Guard& Guards::OfBoth(const std::shared_ptr<Either>& either) {
+  if (const auto known = of_both_.find(either); known != of_both_.end()) return known->second;
+  const Guard other = Of(either->other), taken = Of(either->taken);
+  Guard both;
+  std::set_intersection(other.begin(), other.end(), taken.begin(), taken.end(), std::inserter(both, both.end()), other.value_comp());
+  return of_both_[either] = std::move(both);
 }
 
 }  // namespace millrace

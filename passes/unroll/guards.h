@@ -4,6 +4,7 @@
 #define MILLRACE_PASSES_UNROLL_GUARDS_H_
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -29,11 +30,13 @@ class Guards {
 
  private:
   const Guard& Of(NodeId id);
+  const Guard& OfBoth(const std::shared_ptr<Either>& either);
   Guard Made(NodeId id);
   OutputRef PassedOn(OutputRef ref) const;
 
   const StraightGraph& graph_;
   std::unordered_map<int32_t, Guard> known_;
+  std::unordered_map<std::shared_ptr<Either>, Guard> of_both_;
   std::map<std::pair<OutputRef, int64_t>, OutputRef> asked_;  // by index and number: the first node that compares them
 };
 

@@ -224,6 +224,15 @@ absl::Status Unroller::RunNode(Run& run, NodeId id) {
   });
   const Waits waits = ToWaits(controls);
   call.origin.waits = waits;
+  if (IsListOp(node) && !lists) {
+    // A list that is made on one side of a predicate says so: nothing else may wait for a pivot.
+    for (const Value& input : call.inputs) {
+      if (input.kind == Value::Kind::kTensor && out_.guarded(input.ref.node)) AddOnce(input.ref.node, controls);
+    }
+    call.origin.waits = ToWaits(controls);
+    MR_ASSIGN_OR_RETURN(const std::vector<Value> values, RunListOp(out_, call));
+    return PassOn(run, id, values, call.origin.waits);
+  }
   if (IsListOp(node) || IsArrayOp(node)) {
     MR_ASSIGN_OR_RETURN(const std::vector<Value> values, IsListOp(node) ? RunListOp(out_, call) : arrays_.Run(call));
     return PassOn(run, id, values, waits);
