@@ -153,7 +153,7 @@ bool HoldsCallsOrControlFlow(const Graph& graph) {
       if (IsPlannedAway(node.op) || IsPartitionedCall(node) || node.op.rfind("StringToHashBucket", 0) == 0) return true;
       plain.insert(node.op);
     }
-    if (SpeaksOfFunctions(node) || AddsToProduct(node)) return true;
+    if (SpeaksOfFunctions(node) || IsExpanded(node)) return true;
   }
   return false;
 }

@@ -45,6 +45,13 @@ const std::unordered_map<std::string, const char*>& Renamed() {
       {"DebugIdentityV2", "Identity"},
       {"DebugIdentityV3", "Identity"},
       {"Relayout", "Identity"},
+      // What speaks to XLA only.
+      {"XlaEinsum", "Einsum"},
+      {"XlaOptimizationBarrier", "IdentityN"},
+      {"XlaSharding", "Identity"},
+      // Memory that is lent for a step is a variable that is written before it is read.
+      {"TemporaryVariable", "VariableV2"},
+      {"DestroyTemporaryVariable", "Identity"},
       {"SegmentMaxV2", "UnsortedSegmentMax"},
       {"SegmentMinV2", "UnsortedSegmentMin"},
       {"SegmentProdV2", "UnsortedSegmentProd"},
@@ -65,13 +72,14 @@ class Expansion {
     bool changed = false;
     const int32_t nodes = graph_.num_ids();
     for (int32_t i = 0; i < nodes; ++i) {
-      if (!graph_.alive(NodeId{i}) || !(IsExpanded(graph_.node(NodeId{i}).op) || AddsToProduct(graph_.node(NodeId{i})))) continue;
+      if (!graph_.alive(NodeId{i}) || !IsExpanded(graph_.node(NodeId{i}))) continue;
       changed = true;
       MR_RETURN_IF_ERROR(Expand(NodeId{i}));
     }
-    for (int32_t i = 0; i < graph_.num_ids() && !redirected_.empty(); ++i) {
+    for (int32_t i = 0; i < graph_.num_ids() && !(redirected_.empty() && without_index_.empty()); ++i) {
       if (!graph_.alive(NodeId{i})) continue;
       for (OutputRef& input : graph_.mutable_node(NodeId{i}).inputs) {
+        if (input.index == 1 && without_index_.count(input.node.value) > 0) return Refuse(input.node, "is asked which of more than two inputs it took");
         const auto found = redirected_.find(input);
         // What was put behind takes the result itself.
         if (found != redirected_.end() && own_.count(i) == 0) input = found->second;
@@ -85,7 +93,9 @@ class Expansion {
   absl::Status Expand(NodeId id) {
     const std::string op = graph_.node(id).op;
     if (const auto renamed = Renamed().find(op); renamed != Renamed().end()) {
-      graph_.mutable_node(id).op = renamed->second;
+      Node& node = graph_.mutable_node(id);
+      node.op = renamed->second;
+      if (op == "XlaEinsum") node.attrs.Set("N", static_cast<int64_t>(node.inputs.size()));
       return absl::OkStatus();
     }
     if (op == "_FusedConv2D") return FusedProduct(id, "Conv2D");
@@ -98,6 +108,10 @@ class Expansion {
     if (op == "_FusedBatchNormGradEx") return FusedNormGradient(id);
     if (op == "_UnaryOpsComposition") return Composition(id);
     if (op == "BatchNormWithGlobalNormalization") return OldNorm(id);
+    if (op == "Merge") return MergeOfMany(id);
+    if (op == "_SwitchN") return SwitchToMany(id);
+    if (op == "XlaDynamicSlice" || op == "XlaDynamicUpdateSlice") return SliceWithin(id);
+    if (op == "MutexV2" || op == "MutexLock" || op == "ConsumeMutexLock") return Unlocked(id);
     return BackpropWithShape(id, op == "Conv2DBackpropInputV2" ? 0 : 1);
   }
 
@@ -277,6 +291,77 @@ class Expansion {
     return absl::OkStatus();
   }
 
+  // (data, index): output i is there where the index is i, the last one where it is any other. A Switch for each but the last.
+  absl::Status SwitchToMany(NodeId id) {
+    const OutputRef data = graph_.node(id).inputs[0], index = graph_.node(id).inputs[1];
+    const int64_t outputs = graph_.node(id).attrs.GetOr<int64_t>("num_outs", 0);
+    if (outputs < 1) return Refuse(id, "has no outputs");
+    if (outputs == 1) {
+      Become(id, "Identity", {data});
+      return absl::OkStatus();
+    }
+    OutputRef rest;
+    for (int64_t k = 0; k + 1 < outputs; ++k) {
+      const OutputRef number = Constant(id, "number", Tensor::Scalar<int32_t>(static_cast<int32_t>(k)));
+      const OutputRef asked = Before(id, "Equal", {index, number});
+      graph_.mutable_node(asked.node).attrs.Set("T", DataType::kInt32);
+      if (k == 0) {
+        Become(id, "Switch", {data, asked});
+        rest = {id, 0};
+      } else {
+        rest = Behind(id, "Switch", {rest, asked});
+      }
+      redirected_[{id, static_cast<int32_t>(k)}] = {rest.node, 1};
+    }
+    redirected_[{id, static_cast<int32_t>(outputs - 1)}] = rest;
+    return absl::OkStatus();
+  }
+
+  // The inputs are those of a _SwitchN's branches, in order: the last two are the sides of one predicate, and so on.
+  absl::Status MergeOfMany(NodeId id) {
+    const std::vector<OutputRef> inputs(graph_.node(id).inputs.begin(), graph_.node(id).inputs.end());
+    const AttrMap two{{"N", int64_t{2}}};
+    OutputRef rest = inputs.back();
+    for (size_t k = inputs.size() - 2; k > 0; --k) rest = Before(id, "Merge", {inputs[k], rest}, two);
+    Become(id, "Merge", {inputs[0], rest}, two);
+    without_index_.insert(id.value);
+    return absl::OkStatus();
+  }
+
+  // XLA moves a slice that would reach over the end back, so that it ends there.
+  absl::Status SliceWithin(NodeId id) {
+    const bool updates = graph_.node(id).op == "XlaDynamicUpdateSlice";
+    const std::vector<OutputRef> inputs(graph_.node(id).inputs.begin(), graph_.node(id).inputs.end());
+    const DataType index = graph_.node(id).attrs.GetOr<DataType>("Tindices", DataType::kInt32);
+    const OutputRef start = inputs[updates ? 2 : 1];
+    const auto of_indices = [&](const char* op, const std::vector<OutputRef>& of) {
+      const OutputRef made = Before(id, op, of);
+      graph_.mutable_node(made.node).attrs.Set("T", index);
+      return made;
+    };
+    const AttrMap as_index{{"out_type", index}};
+    const OutputRef size = updates ? Before(id, "Shape", {inputs[1]}, as_index) : inputs[2];
+    const OutputRef last = of_indices("Sub", {Before(id, "Shape", {inputs[0]}, as_index), size});
+    const OutputRef begin = of_indices("Maximum", {of_indices("Minimum", {start, last}), of_indices("ZerosLike", {last})});
+    if (!updates) {
+      Become(id, "Slice", {inputs[0], begin, size}, {{"Index", index}});
+      return absl::OkStatus();
+    }
+    const OutputRef end = of_indices("AddV2", {begin, size});
+    Become(id, "TensorStridedSliceUpdate", {inputs[0], begin, end, of_indices("OnesLike", {last}), inputs[1]}, {{"Index", index}});
+    return absl::OkStatus();
+  }
+
+  // A section under a lock excludes others by the order of variables' accesses, which is that of a run of one thread.
+  absl::Status Unlocked(NodeId id) {
+    Node& node = graph_.mutable_node(id);
+    for (OutputRef input : node.inputs) node.control_inputs.push_back(input.node);
+    node.inputs.clear();
+    node.op = "NoOp";
+    node.attrs = AttrMap();
+    return absl::OkStatus();
+  }
+
   // Conv2DBackprop*V2 take a tensor where their elders took its shape.
   absl::Status BackpropWithShape(NodeId id, size_t input) {
     if (graph_.node(id).inputs.size() != 3) return Refuse(id, "has not three inputs");
@@ -302,7 +387,8 @@ class Expansion {
   Graph& graph_;
   CreationPlaces places_;
   std::map<OutputRef, OutputRef> redirected_;
-  std::set<int32_t> own_;  // nodes put behind one that they take
+  std::set<int32_t> own_;            // nodes put behind one that they take
+  std::set<int32_t> without_index_;  // Merge nodes of more than two inputs
 };
 
 }  // namespace
@@ -311,11 +397,16 @@ bool IsExpanded(const std::string& op) {
   static const auto& fused = *new std::set<std::string>{
       "_FusedConv2D",          "_FusedConv3D",          "_FusedDepthwiseConv2dNative",     "_FusedBatchNormEx", "_FusedBatchNormGradEx",
       "Conv2DBackpropInputV2", "Conv2DBackpropFilterV2", "BatchNormWithGlobalNormalization", "_UnaryOpsComposition",
-      "ApproxTopK",            "FakeParam"};
+      "ApproxTopK",            "FakeParam",              "_SwitchN",                       "MutexV2",          "MutexLock",
+      "ConsumeMutexLock",      "XlaDynamicSlice",        "XlaDynamicUpdateSlice"};
   return fused.count(op) > 0 || Renamed().count(op) > 0;
 }
 
-bool AddsToProduct(const Node& node) { return node.op == "_FusedMatMul" && node.inputs.size() > 3; }
+bool IsExpanded(const Node& node) {
+  const bool adds_to_product = node.op == "_FusedMatMul" && node.inputs.size() > 3;
+  const bool merges_many = node.op == "Merge" && node.inputs.size() > 2;
+  return adds_to_product || merges_many || IsExpanded(node.op);
+}
 
 absl::StatusOr<bool> ExpandOps(Graph& graph) { return Expansion(graph).Run(); }
 

@@ -1,4 +1,5 @@
-// Expand ops: what TensorFlow's own graph optimizers have fused, and ops of its first versions, in today's single ops.
+// Expand ops: what TensorFlow's own graph optimizers have fused or lowered, ops of its first versions, and ops that speak to XLA or
+// of locks, in today's single ops.
 //
 //   x, w, b ──► _FusedConv2D {BiasAdd, Relu} ──► y     becomes     x, w ──► Conv2D ──► BiasAdd (of b) ──► Relu ──► y
 //
@@ -22,8 +23,9 @@ absl::StatusOr<bool> ExpandOps(Graph& graph);
 
 // Whether an op is one of those that this pass takes away.
 bool IsExpanded(const std::string& op);
-// It takes away this node, too: a product with a bias and an activation is an op of Millrace's own, one to which a tensor is added is not.
-bool AddsToProduct(const Node& node);
+// It takes away some nodes of other ops, too: a product with a bias and an activation is an op of Millrace's own, one to which a
+// tensor is added is not; a Merge has two sides, one of a _SwitchN more.
+bool IsExpanded(const Node& node);
 
 }  // namespace millrace
 
