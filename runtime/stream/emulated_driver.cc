@@ -13,7 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include <glog/logging.h>
+
 #include "absl/strings/str_cat.h"
+#include "graph/exceptions.h"
 #include "millrace/status.h"
 #include "runtime/mapped_region.h"
 #include "stream/driver_errors.h"
@@ -99,6 +102,7 @@ class EmulatedDriver final : public DeviceDriver {
   }
   ~EmulatedDriver() override {
     while (!streams_.empty()) DestroyStream(streams_.back().get());
+    CHECK(graphs_.empty()) << "a graph that nobody destroyed";
   }
 
   const DriverInfo& info() const override { return info_; }
@@ -239,7 +243,7 @@ class EmulatedDriver final : public DeviceDriver {
       for (const char& flag : initialized) flags.push_back(reinterpret_cast<const bool*>(&flag));
       KernelContext now = context;
       if (!flags.empty()) now.initialized = flags.data();
-      const absl::Status status = kernel.Run(now);
+      const absl::Status status = WithoutExceptions([&] { return kernel.Run(now); });
       if (status.ok()) return;
       std::lock_guard<std::mutex> lock(mutex_);
       if (fault_.position < 0 || position < fault_.position) fault_ = {position, status};
@@ -255,7 +259,7 @@ class EmulatedDriver final : public DeviceDriver {
         std::lock_guard<std::mutex> lock(mutex_);
         if (fault_.position >= 0) return;
       }
-      const absl::Status status = members[0].kernel->RunTogether(members);
+      const absl::Status status = WithoutExceptions([&] { return members[0].kernel->RunTogether(members); });
       std::lock_guard<std::mutex> lock(mutex_);
       if (!status.ok() && fault_.position < 0) fault_ = {position, status};
     });

@@ -12,6 +12,7 @@
 #include <glog/logging.h>
 
 #include "absl/strings/str_cat.h"
+#include "graph/exceptions.h"
 #include "millrace/status.h"
 #include "plan/step_order.h"
 #include "stream/launch_group.h"
@@ -138,7 +139,7 @@ class StreamLaneEngine final : public LaneEngine {
   int64_t graph_binding_ = -1;
   std::vector<bool> graph_initialized_;
   absl::Status capturable_;
-  int64_t warm_binding_ = -1;  // a step has run on streams since this Bind
+  int64_t warm_binding_ = -1;  // a step has run on streams since this Bind, launching what a graph would
   double busy_seconds_ = 0;    // of compute, measured on the last step that ran on streams
 };
 
@@ -366,7 +367,8 @@ absl::Status StreamLaneEngine::EnqueueStep(const StepRef& step) {
   MR_RETURN_IF_ERROR(EnqueueWaits(step.lane, waits, timed));
   const Span* span = recording() ? &out.steps[step.index] : nullptr;
   if (span != nullptr) MR_RETURN_IF_ERROR(out.driver->Record(span->from.get(), out.stream.get()));
-  MR_RETURN_IF_ERROR(compute ? EnqueueCompute(step.lane, step.index) : EnqueueCopy(step.lane, step.index));
+  MR_RETURN_IF_ERROR(compute ? WithoutExceptions([&] { return EnqueueCompute(step.lane, step.index); })
+                             : EnqueueCopy(step.lane, step.index));
   if (span != nullptr) MR_RETURN_IF_ERROR(out.driver->Record(span->to.get(), out.stream.get()));
   const auto reached = out.reached.find(step.index + 1);
   if (reached != out.reached.end()) MR_RETURN_IF_ERROR(out.driver->Record(reached->second.get(), out.stream.get()));
@@ -414,7 +416,8 @@ absl::Status StreamLaneEngine::EnqueueGroup(int64_t first, int64_t count) {
   const WaitRange& waits = lane.compute[order_[first].index].waits;
   const Span* timed = waits.count > 0 && timing() ? &out.waits[out.next_wait++] : nullptr;
   MR_RETURN_IF_ERROR(EnqueueWaits(l, waits, timed));
-  MR_RETURN_IF_ERROR(out.driver->LaunchTogether(group_.members(), out.stream.get(), order_[first].position));
+  MR_RETURN_IF_ERROR(WithoutExceptions(
+      [&] { return out.driver->LaunchTogether(group_.members(), out.stream.get(), order_[first].position); }));
   const auto reached = out.reached.find(order_[first + count - 1].index + 1);
   if (reached != out.reached.end()) MR_RETURN_IF_ERROR(out.driver->Record(reached->second.get(), out.stream.get()));
   return absl::OkStatus();
@@ -450,11 +453,12 @@ absl::Status StreamLaneEngine::CaptureGraph() {
   capturing_ = false;
   ForgetMarks();  // nothing has run
   enqueued_ = 0;
-  // Also after an error, so that the streams are usable again.
-  absl::StatusOr<DeviceGraph> graph = origin.driver->EndCapture(origin.stream.get());
+  // Also after an error, so that the streams are usable again; a graph of what was enqueued before it is nobody's.
+  const absl::StatusOr<DeviceGraph> ended = origin.driver->EndCapture(origin.stream.get());
+  OwnedGraph graph = ended.ok() ? OwnedGraph(origin.driver, *ended) : OwnedGraph();
   MR_RETURN_IF_ERROR(status);
-  MR_RETURN_IF_ERROR(graph.status());
-  graph_ = OwnedGraph(origin.driver, *graph);
+  MR_RETURN_IF_ERROR(ended.status());
+  graph_ = std::move(graph);
   graph_binding_ = program_.binding();
   graph_initialized_ = initialized_at_start_;
   return absl::OkStatus();
@@ -542,7 +546,8 @@ absl::Status StreamLaneEngine::RunStep(const StepBindings& bindings, StepStats* 
     return step == nullptr ? first->second.status : AtStep(*step, first->second.status);
   }
   MR_RETURN_IF_ERROR(status);
-  warm_binding_ = program_.binding();
+  // A step that is recorded launches each kernel by itself: those that go together have not been loaded.
+  if (!recording_) warm_binding_ = program_.binding();
   staged_.GiveFetches(bindings, *options_.runner);
   if (stats == nullptr) return absl::OkStatus();
   return FillStats(std::chrono::duration<double>(Clock::now() - start).count(), *replays, stats);

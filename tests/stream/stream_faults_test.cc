@@ -155,12 +155,12 @@ TEST_P(DeviceLostTest, InMidStepEveryCallReturnsAndVariablesAreOldOrNamed) {
 INSTANTIATE_TEST_SUITE_P(Capture, DeviceLostTest, ::testing::Values(GraphCapture::kOff, GraphCapture::kAuto));
 
 // x -> maybe fails -> the variable, which lives on the device, is added to.
-ExecutionPlan FailingPlan() {
+ExecutionPlan FailingPlan(const char* op = "FailIfNegative") {
   PlanBuilder b(256);
   b.Variable("v", 4, 0);
   b.Feed("x", 4);
   b.In("x:0", b.FeedRef("x"), 64, 16);
-  b.Compute("check", "FailIfNegative", {{64, 4}}, {{128, 4}}, {b.AfterIn()});
+  b.Compute("check", op, {{64, 4}}, {{128, 4}}, {b.AfterIn()});
   ComputeStep& add = b.Compute("add", "AddTo", {{0, 4, "v"}, {128, 4}}, {});
   add.input_variables = {0, -1};
   add.writes_variables = {0};
@@ -169,7 +169,48 @@ ExecutionPlan FailingPlan() {
   return b.Build();
 }
 
+// With a graph, a launch is refused while the second step is captured, on all streams and on the one that the graph begins on:
+// what had been captured by then is given back, which the driver checks when it is closed.
+TEST(StreamFaultsTest, ALaunchThatIsRefusedInACaptureLeavesNoGraph) {
+  for (const bool one_stream : {false, true}) {
+    PlanBuilder b(256);
+    b.Variable("v", 4, 0);
+    for (const char* name : {"first", "second"}) {
+      ComputeStep& add = b.Compute(name, "AddTo", {{0, 4, "v"}, {0, 4, "v"}}, {});
+      add.input_variables = {0, 0};
+      add.writes_variables = {0};
+    }
+    ExecutionPlan plan = b.Build();
+    if (one_stream) plan.lanes.resize(1);
+    EmulatedOptions options;
+    options.faults.fail_launch = 3;  // the second of the second step
+    StreamRuntime runtime(options, GraphCapture::kAuto);
+    auto executor = runtime.Make(plan);
+    ASSERT_TRUE(executor.ok()) << executor.status();
+    ASSERT_TRUE(runtime.variables.Set("v", Tensor::Vector<float>({1, 0, 0, 0})).ok());
+    for (int step = 0; step < 4; ++step) {
+      const absl::Status status = (*executor)->RunStep({}, nullptr, nullptr);
+      ASSERT_TRUE(status.ok()) << "step " << step << ": " << status;  // auto: on streams then
+    }
+    EXPECT_EQ(Values(runtime.variables.Read()->at("v"))[0], 256);
+  }
+}
+
 class KernelFaultTest : public ::testing::TestWithParam<GraphCapture> {};
+
+TEST_P(KernelFaultTest, AKernelThatThrowsIsAnErrorOfItsNode) {
+  StreamRuntime runtime({}, GetParam());
+  const ExecutionPlan plan = FailingPlan("ThrowIfNegative");
+  auto executor = runtime.Make(plan);
+  ASSERT_TRUE(executor.ok()) << executor.status();
+  ZeroVariables(plan, runtime.variables);
+  const Tensor good = Tensor::Vector<float>({0, 0, 0, 0}), bad = Tensor::Vector<float>({-1, 0, 0, 0});
+  for (int step = 0; step < 2; ++step) ASSERT_TRUE((*executor)->RunStep({good}, nullptr, nullptr).ok());
+  const absl::Status status = (*executor)->RunStep({bad}, nullptr, nullptr);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("node 'check' (ThrowIfNegative): threw an exception: boom"));
+  ASSERT_TRUE((*executor)->RunStep({good}, nullptr, nullptr).ok());
+  EXPECT_EQ(Values(runtime.variables.Read()->at("v")), std::vector<float>(4, 3));
+}
 
 TEST_P(KernelFaultTest, AKernelThatFailsStopsTheWritesBehindIt) {
   StreamRuntime runtime({}, GetParam());

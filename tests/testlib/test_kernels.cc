@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -43,6 +44,11 @@ absl::Status FailIfNegative(const KernelContext& context) {
   return Mix(context);
 }
 
+absl::Status ThrowIfNegative(const KernelContext& context) {
+  if (context.input<float>(0)[0] < 0) throw std::runtime_error("boom");
+  return Mix(context);
+}
+
 absl::Status AddTo(const KernelContext& context) {
   float* variable = context.variable<float>(0);
   for (int64_t k = 0; k < context.input_type(0).shape.num_elements(); ++k) variable[k] += context.input<float>(1)[k];
@@ -79,6 +85,7 @@ absl::Status Nothing(const KernelContext&) { return absl::OkStatus(); }
 KernelRegistry TestKernels() {
   KernelRegistry registry;
   const std::pair<const char*, Body> kernels[] = {{"Mix", Mix},       {"FailIfNegative", FailIfNegative},
+                                                  {"ThrowIfNegative", ThrowIfNegative},
                                                   {"AddTo", AddTo},   {"Assign", Assign},
                                                   {"Count", Count},   {"IsSet", IsSet},
                                                   {"HalfOf", HalfOf}, {"Nothing", Nothing}};

@@ -12,7 +12,7 @@ namespace millrace::testing {
 // AddTo: input 0, a variable, += input 1. Assign: input 0, a variable, = input 1.
 // Count: output 0 = number of runs of this node so far (int64 state).
 // IsSet: output 0 = 1 when the variable of input 0 holds a value, else 0. FailIfNegative: Mix, but an error when
-// input 0 starts with a negative element. Nothing: no inputs or outputs are touched.
+// input 0 starts with a negative element. ThrowIfNegative: an exception then. Nothing: no inputs or outputs are touched.
 // HalfOf: output 0 is the first half of input 0, and its shape is set to say so.
 KernelRegistry TestKernels();
 std::shared_ptr<const KernelRegistry> SharedTestKernels();
