@@ -2,10 +2,17 @@
 // graphs, and its kernels on a grid of threads.
 #include <cstdlib>
 #include <map>
+#include <memory>
+#include <stdexcept>
 #include <string>
+#include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "graph/text.h"
+#include "millrace/device.h"
+#include "millrace/session.h"
 #include "session/model_run.h"
 
 namespace millrace::testing {
@@ -53,6 +60,55 @@ INSTANTIATE_TEST_SUITE_P(Models, FakeModelsTest,
                                            SmallModelOf{"moe_transformer",
                                                         {.batch = 2, .layers = 1, .hidden = 8, .heads = 2, .steps_unrolled = 4, .vocab = 20, .experts = 2}}),
                          [](const auto& param) { return std::string(param.param.name); });
+
+// Cube, of a program's own: a kernel for the host, which throws for negative numbers.
+class CubeKernel final : public Kernel {
+ public:
+  absl::Status Run(const KernelContext& context) const override {
+    const float x = context.input<float>(0)[0];
+    if (x < 0) throw std::runtime_error("boom");
+    context.output<float>(0)[0] = x * x * x;
+    return absl::OkStatus();
+  }
+};
+
+// The host's kernels are called by a thread of CUDA's.
+TEST(FakeFallbackTest, AKernelOfTheHostThatThrowsIsAnErrorOfItsNode) {
+  ASSERT_EQ(setenv("MILLRACE_CUDA_PLUGIN", MILLRACE_CUDA_FAKE, 1), 0);
+  auto ops = std::make_shared<OpRegistry>(OpRegistry::Builtin());
+  OpDef def;
+  def.name = "Cube";
+  def.shape = [](InferenceContext& context) {
+    context.AddOutput(context.dtype(0), context.shape(0));
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(ops->Register(def).ok());
+  auto kernels = std::make_shared<KernelRegistry>(CpuKernels());
+  ASSERT_TRUE(kernels->Register("Cube", [](const OpInstance&) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+    return std::make_unique<CubeKernel>();
+  }).ok());
+  for (const char* cuda_graph : {"off", "on"}) {
+    SessionOptions options;
+    options.ops = ops;
+    options.kernels = kernels;
+    options.device = "cuda";
+    options.cuda_graph = cuda_graph;
+    auto graph = ParseGraphText("x = Placeholder() {dtype=float, shape=shape[1]}\ny = Cube(x) {}\nz = Neg(y) {T=float}\n");
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    const auto session = Session::Create(*std::move(graph), options);
+    ASSERT_TRUE(session.ok()) << session.status();
+    std::vector<Tensor> out;
+    for (const float x : {2.0f, 3.0f, -1.0f, 4.0f}) {
+      const absl::Status status = (*session)->Run({{"x", Tensor::Vector<float>({x})}}, {"z"}, {}, &out);
+      if (x < 0) {
+        EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("node 'y' (Cube): threw an exception: boom"));
+        continue;
+      }
+      ASSERT_TRUE(status.ok()) << status;
+      EXPECT_EQ(out[0].as<float>()[0], -x * x * x);
+    }
+  }
+}
 
 }  // namespace
 }  // namespace millrace::testing

@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "cuda/kernels/merge.h"
 #include "cuda/plugin/cuda_errors.h"
+#include "graph/exceptions.h"
 #include "millrace/status.h"
 
 namespace millrace::cuda {
@@ -67,7 +68,8 @@ void RunCall(void* argument) {
   if (call->fault->code != FaultCode::kNone) return;  // as kernels on the device do
   SerialRunner serial;
   call->context.parallel = &serial;
-  const absl::Status status = call->kernel->Run(call->context);
+  // CUDA's thread that calls this would not survive an exception.
+  const absl::Status status = WithoutExceptions([&] { return call->kernel->Run(call->context); });
   if (status.ok()) return;
   call->fault->code = FaultCode::kOnHost;
   call->fault->position = call->position;
