@@ -58,6 +58,7 @@ if(MILLRACE_TESTS)
     -Wno-unknown-pragmas -Wno-array-bounds
     -Wno-aggressive-loop-optimizations -Wno-unused-variable)
   target_link_libraries(millrace_cuda_launch_grid PRIVATE millrace_flags PUBLIC glog::glog)
+  millrace_watch(millrace_cuda_launch_grid cuda_kernels)
   set_target_properties(millrace_cuda_launch_grid PROPERTIES POSITION_INDEPENDENT_CODE ON)
 endif()
 

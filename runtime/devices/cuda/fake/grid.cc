@@ -12,6 +12,8 @@
 
 #include <glog/logging.h>
 
+#include "cuda/fake/fiber.h"
+
 namespace millrace::cuda {
 namespace fake {
 namespace {
@@ -48,7 +50,11 @@ class Block {
   void Wait(State at) {
     Thread& thread = *threads_[current_];
     thread.state = at;
-    if (_setjmp(thread.here) == 0) _longjmp(scheduler_, 1);
+    if (_setjmp(thread.here) == 0) {
+      thread.fiber.Leave(host_);
+      _longjmp(scheduler_, 1);
+    }
+    thread.fiber.Arrive();
   }
 
  private:
@@ -58,18 +64,22 @@ class Block {
     jmp_buf here;
     ucontext_t first;
     std::unique_ptr<char[]> stack;
+    Fiber fiber;
   };
 
   // Stacks that all began at the same place of a page would share a few lines of the processor's caches.
   static size_t StackOffset(int t) { return static_cast<size_t>(t) * 1088 % 32768; }
   static std::unique_ptr<Thread> MakeThread(int t) {
     auto thread = std::make_unique<Thread>();
-    thread->stack.reset(new char[kStackBytes + StackOffset(t)]);
+    const size_t bytes = kStackBytes + StackOffset(t);
+    thread->stack.reset(new char[bytes]);
+    thread->fiber = Fiber::Of(thread->stack.get(), bytes);
     return thread;
   }
 
   // A context serves one thread after another; its stack lives as long as the block.
   static void Serve() {
+    running->threads_[running->current_]->fiber.Arrive();
     while (true) {
       (*running->work_)();
       running->Wait(State::kDone);
@@ -80,7 +90,8 @@ class Block {
     current_ = t;
     threadIdx.x = static_cast<unsigned>(t);
     Thread& thread = *threads_[t];
-    if (_setjmp(scheduler_) != 0) return;
+    if (_setjmp(scheduler_) != 0) return host_.Arrive();
+    host_.Leave(thread.fiber);
     if (thread.started) _longjmp(thread.here, 1);
     thread.started = true;
     CHECK_EQ(getcontext(&thread.first), 0);
@@ -124,6 +135,7 @@ class Block {
   std::vector<int> order_;
   int current_ = 0;
   jmp_buf scheduler_;
+  Fiber host_ = Fiber::Caller();  // of the thread that runs the block, whose own this is
   std::mt19937 random_{7};
 };
 
