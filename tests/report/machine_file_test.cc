@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
 
 namespace millrace {
 namespace {
@@ -52,6 +55,19 @@ TEST(MachineFileTest, EveryCheckedInMachineLoadsAndIsNamedAsItsFile) {
   EXPECT_GE(count, 9);
   const auto missing = LoadMachine("no/such.pbtxt");
   EXPECT_EQ(missing.status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(MachineFileTest, TheCpuIsAsMachineMeasureWritesIt) {
+  const std::string path = MILLRACE_SOURCE_DIR "/configs/machines/cpu.pbtxt";
+  std::ifstream file(path);
+  std::string comment;
+  ASSERT_TRUE(std::getline(file, comment));
+  EXPECT_EQ(comment.rfind("# Measured by millrace machine --measure on the device cpu", 0), 0) << comment;
+  std::stringstream rates;
+  rates << file.rdbuf();
+  const auto machine = LoadMachine(path);
+  ASSERT_TRUE(machine.ok()) << machine.status();
+  EXPECT_EQ(rates.str(), MachineToText(*machine));
 }
 
 }  // namespace
