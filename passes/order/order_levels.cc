@@ -118,20 +118,29 @@ class LevelOrder {
     result.num_partitions = num_levels_;
     for (NodeId id : result.order) {
       Node& node = graph_.mutable_node(id);
-      const int32_t level = node.op == "_Fetch" ? level_[node.inputs[0].node.value] : level_[id.value];
-      node.partition = node.device == kHostDevice ? kNoPartition : level;
+      node.partition = node.device == kHostDevice ? kNoPartition : level_[PlaceOf(id)];
     }
     return result;
   }
 
  private:
-  // By level, then creation; a fetch follows its producer.
+  // The node whose place in the order is the node's: its own; a fetch comes right behind the last of its producer and what
+  // else it waits for, as a reference variable's fetch does for the updates.
+  int32_t PlaceOf(NodeId id) const {
+    const Node& node = graph_.node(id);
+    if (node.op != "_Fetch") return id.value;
+    int32_t last = node.inputs[0].node.value;
+    for (const NodeId control : node.control_inputs) {
+      if (std::tie(level_[last], last) < std::tie(level_[control.value], control.value)) last = control.value;
+    }
+    return last;
+  }
+
+  // By level, then creation.
   std::vector<NodeId> Sorted() const {
     const auto key = [&](NodeId id) {
-      const Node& node = graph_.node(id);
-      const bool fetch = node.op == "_Fetch";
-      const int32_t of = fetch ? node.inputs[0].node.value : id.value;
-      return std::make_tuple(level_[of], of, fetch, id.value);
+      const int32_t of = PlaceOf(id);
+      return std::make_tuple(level_[of], of, of != id.value, id.value);
     };
     std::vector<NodeId> order = creation_order_;
     std::sort(order.begin(), order.end(), [&](NodeId a, NodeId b) { return key(a) < key(b); });
