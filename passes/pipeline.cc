@@ -8,7 +8,6 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "graph/parameters.h"
 #include "millrace/status.h"
 #include "millrace/stream_name.h"
 #include "passes/access/does_not_fit.h"
@@ -35,16 +34,6 @@ namespace {
 constexpr int64_t kPartitionSizes[] = {1, 2, 5, 10, 20, 50, 100, 200, 500};
 // Without a budget there is nothing to choose by; the size at which the paper's figures start.
 constexpr int64_t kDefaultPartitionSize = 20;
-
-GraphSummary Summarize(const Graph& graph) {
-  GraphSummary summary;
-  summary.nodes = graph.num_nodes();
-  for (int32_t i = 0; i < graph.num_ids(); ++i) {
-    summary.edges += static_cast<int64_t>(graph.node(NodeId{i}).inputs.size());
-  }
-  summary.parameter_bytes = ParametersOf(graph).bytes;
-  return summary;
-}
 
 void NoteLargestNode(const Graph& graph, const DeviceGraph& device, GraphSummary& summary) {
   for (int32_t i = 0; i < device.access.num_operations(); ++i) {
@@ -232,7 +221,6 @@ absl::StatusOr<Compiled> FindFastest(const std::vector<Variant>& variants, const
   std::vector<size_t> variant_of;
   for (size_t v = 0; v < variants.size() && (v == 0 || Clock::now() < limits.deadline); ++v) {
     const auto& [request, prepared] = variants[v];
-    prepared->summary = Summarize(prepared->graph);
     WorkBudget own = PartOfWork(*prepared, v == 0 ? 1 : kWorkForOthers);
     const int64_t before = own.left();
     absl::StatusOr<std::vector<FoundOrder>> orders =
@@ -316,7 +304,6 @@ absl::StatusOr<Compiled> FindPlan(const CompileRequest& request, Prepared& prepa
   if (best_order && request.options.num_devices() == 1 && request.options.BudgetOf(0) > 0) {
     return FindFastest({{&request, &prepared}}, *strategy, limits);
   }
-  prepared.summary = Summarize(prepared.graph);
   if (strategy->order == Strategy::Order::kLevels) {
     MR_RETURN_IF_ERROR(CheckTflmsFilters(request.graph, prepared.graph, request.options.tflms));
   }

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "absl/strings/str_cat.h"
+#include "graph/graph_summary.h"
 #include "millrace/status.h"
 #include "passes/access/storage.h"
 #include "passes/control_flow/control_flow_ops.h"
@@ -198,6 +199,8 @@ absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
   Prepared prepared;
   Signature needed;
   MR_RETURN_IF_ERROR(PrepareTypesOfTaken(request, prepared, needed));
+  // The graph as its author knows it: what follows depends on strategy and budget.
+  prepared.summary = SummaryOf(prepared.graph);
   // What only passes several values on would have each wait for all.
   {
     const PassClock::Run run(request.clock, "bypass identities");

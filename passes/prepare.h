@@ -38,7 +38,7 @@ struct CompileRequest {
 struct Prepared {
   Graph graph;
   InferenceResult inferred;
-  GraphSummary summary;
+  GraphSummary summary;  // before the rewritings that depend on options; largest_node is found when an order is
   int64_t sliced_updates = 0;
   std::vector<std::string> placement_notes;  // requests for devices that are not there
   std::vector<std::string> asked;            // signature.ask: what the plan fetches

@@ -12,8 +12,10 @@
 #include "graph/device_spec.h"
 #include "millrace/status.h"
 #include "passes/access/does_not_fit.h"
+#include "passes/shapes/needed_feeds.h"
 #include "passes/strategy.h"
 #include "passes/swaps/swap_tflms.h"
+#include "passes/unroll/questions.h"
 #include "session/signature_key.h"
 
 namespace millrace {
@@ -169,15 +171,34 @@ absl::Status CheckPlanIsOf(const ExecutionPlan& plan, uint64_t graph_fingerprint
   return absl::InvalidArgumentError(absl::StrCat("the plan is for the targets ", names(planned), ", asked for are ", names(asked)));
 }
 
+namespace {
+
+// A plan says what runs on its first device, its second: with others in their places, budgets and pins would be of the wrong
+// ones. Kinds do not matter: a plan made for null:0,null:1 runs on cpu:0,cpu:1.
+absl::Status CheckSameDevices(const ExecutionPlan& plan, const PlanningOptions& options) {
+  if (static_cast<int32_t>(plan.devices.size()) != options.num_devices()) {
+    return absl::InvalidArgumentError(absl::StrCat("the plan is for ", plan.devices.size(), " devices, the session has ", options.num_devices()));
+  }
+  for (size_t d = 0; d < options.devices.size() && options.devices.size() > 1; ++d) {
+    MR_ASSIGN_OR_RETURN(const DeviceSpec planned, ParseDeviceSpec(plan.devices[d].name));
+    MR_ASSIGN_OR_RETURN(const DeviceSpec here, ParseDeviceSpec(options.devices[d]));
+    if (std::max(planned.index, 0) == std::max(here.index, 0)) continue;
+    const auto name = [](std::string* out, const PlanDevice& device) { out->append(device.name); };
+    return absl::InvalidArgumentError(absl::StrCat("the plan is for the devices ", absl::StrJoin(plan.devices, ",", name), ", the session has ",
+                                                   absl::StrJoin(options.devices, ","), ": expected the same in the same order"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status CheckPlanFits(const ExecutionPlan& plan, const PlanningOptions& options) {
   const auto fits = [](const std::string& what, int64_t needed, int64_t budget) {
     if (budget == 0 || needed <= budget) return absl::OkStatus();
     return absl::ResourceExhaustedError(absl::StrCat("does not fit: the plan needs ", needed, " bytes of ", what, " (", FormatBytes(needed), "), ",
                                                      BudgetWords(needed, budget)));
   };
-  if (static_cast<int32_t>(plan.devices.size()) != options.num_devices()) {
-    return absl::InvalidArgumentError(absl::StrCat("the plan is for ", plan.devices.size(), " devices, the session has ", options.num_devices()));
-  }
+  MR_RETURN_IF_ERROR(CheckSameDevices(plan, options));
   for (size_t d = 0; d < plan.devices.size(); ++d) {
     const PlanDevice& device = plan.devices[d];
     MR_RETURN_IF_ERROR(fits(absl::StrCat("memory of ", device.name), device.arena_bytes, options.BudgetOf(static_cast<int32_t>(d))));
@@ -202,14 +223,14 @@ absl::Status CheckPlanInputs(const ExecutionPlan& plan, const OpRegistry& ops) {
   return absl::OkStatus();
 }
 
-bool CopiesEveryFeed(const ExecutionPlan& plan) {
-  std::set<int32_t> copied;
-  for (const Lane& lane : plan.lanes) {
-    for (const CopyStep& step : lane.copies) {
-      if (step.host.kind == HostRef::Kind::kFeed) copied.insert(step.host.index);
-    }
+absl::Status CheckPlansOfAllValues(const absl::Status& planned) {
+  const std::vector<std::string> by_value = NeededFeeds(planned);
+  if (!by_value.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("shapes or turns of loops depend on the values of the feeds ",
+                                                   absl::StrJoin(by_value, ", "), ": such plans are made, not read"));
   }
-  return copied.size() == plan.feeds.size();
+  if (!NeedsAnswer(planned)) return planned;
+  return absl::InvalidArgumentError(absl::StrCat("turns of loops depend on what the step computes: such plans are made, not read (", planned.message(), ")"));
 }
 
 }  // namespace millrace

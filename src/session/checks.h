@@ -33,11 +33,11 @@ absl::Status CheckPlanVariables(const ExecutionPlan& plan, const std::map<std::s
 absl::Status CheckPlanIsOf(const ExecutionPlan& plan, uint64_t graph_fingerprint, const std::vector<std::string>& targets);
 // Whether steps know where the variables lie that they take: only ops that ask whether one has a value need not.
 absl::Status CheckPlanInputs(const ExecutionPlan& plan, const OpRegistry& ops);
-// Whether it is for as many devices and keeps the budgets; ResourceExhausted when not.
+// Whether it is for these devices and keeps the budgets; ResourceExhausted when only the budgets are others.
 absl::Status CheckPlanFits(const ExecutionPlan& plan, const PlanningOptions& options);
-
-// False where a feed was taken by value when the plan was made.
-bool CopiesEveryFeed(const ExecutionPlan& plan);
+// Whether a plan is right for all values of the feeds, given what became of planning without any: it does not say for which
+// its turns of loops and its shapes are.
+absl::Status CheckPlansOfAllValues(const absl::Status& planned);
 
 }  // namespace millrace
 

@@ -96,6 +96,32 @@ absl::StatusOr<Compiled> StepCompiler::CompileByValue(SignatureKey& key, const s
   }
 }
 
+absl::StatusOr<GraphSummary> StepCompiler::Summary(const SignatureKey& key, const VariableTypes& variables) {
+  MR_RETURN_IF_ERROR(CheckFeedsDiffer(key));
+  PlanningOptions planning = Planning();
+  planning.strategy = "baseline";
+  planning.device_memory_bytes = 0;
+  planning.device_memory_bytes_of.clear();
+  planning.host_memory_bytes = 0;
+  const SessionOptions& options = parts_.options;
+  CpuOracle oracle(parts_.ops, parts_.host_kernels, parts_.kernel_cache, options.device == "null", nullptr, nullptr);
+  MR_ASSIGN_OR_RETURN(Compiled compiled, millrace::Compile({parts_.graph, parts_.ops, oracle, MakeSignature(key), planning,
+                                                            options.machine, variables}));
+  return std::move(compiled.summary);
+}
+
+std::shared_ptr<const ExecutionPlan> StepCompiler::NamedHere(std::shared_ptr<const ExecutionPlan> plan) const {
+  const std::vector<std::string>& names = parts_.options.planning.devices;
+  std::shared_ptr<ExecutionPlan> renamed;
+  for (size_t d = 0; d < plan->devices.size(); ++d) {
+    const std::string name = names.empty() ? absl::StrCat(parts_.options.machine.name, ":", d) : names[d];
+    if (plan->devices[d].name == name) continue;
+    if (renamed == nullptr) renamed = std::make_shared<ExecutionPlan>(*plan);
+    renamed->devices[d].name = name;
+  }
+  return renamed == nullptr ? std::move(plan) : std::move(renamed);
+}
+
 Replanner::CompileFunction StepCompiler::Later(const SignatureKey& key, VariableTypes variables) {
   return [this, signature = MakeSignature(key), targets = key.targets, variables = std::move(variables)](
              const Profile& times, const Machine& machine, const std::atomic<bool>& stop) -> absl::StatusOr<Compiled> {

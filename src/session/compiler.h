@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -45,6 +46,12 @@ class StepCompiler {
   // Takes of `values` (by tensor name) into `key` what planning needs of them, one after another.
   absl::StatusOr<Compiled> CompileByValue(SignatureKey& key, const std::map<std::string, Tensor>& values,
                                           const VariableTypes& variables, PassClock* clock);
+
+  // What is told of the graph that the signature needs, as a plan in creation order without any budget has it.
+  absl::StatusOr<GraphSummary> Summary(const SignatureKey& key, const VariableTypes& variables);
+
+  // A plan that was read, its devices by the names that they have here.
+  std::shared_ptr<const ExecutionPlan> NamedHere(std::shared_ptr<const ExecutionPlan> plan) const;
 
   // Of the graph that plans are of. Taken when first asked for; from any thread.
   uint64_t GraphFingerprint();

@@ -120,25 +120,15 @@ class SessionImpl final : public Session {
     if (plan == nullptr) return absl::InvalidArgumentError("there is no plan");
     MR_RETURN_IF_ERROR(CheckPlanIsOf(*plan, compiler_.GraphFingerprint(), targets));
     MR_RETURN_IF_ERROR(CheckPlanFeeds(*plan, feeds));
-    // What was taken by value is copied by no step.
-    if (HoldsLoops(graph_) || !CopiesEveryFeed(*plan)) {
-      // A plan does not say for which values of feeds its turns and shapes are right.
-      const SignatureKey key{feeds, fetches, targets, {}};
-      const std::vector<std::string> by_value =
-          NeededFeeds(compiler_.Compile(key, variables_.Types(), nullptr).status());
-      if (!by_value.empty()) {
-        return absl::InvalidArgumentError(absl::StrCat("shapes or turns of loops depend on the values of the feeds ",
-                                                       absl::StrJoin(by_value, ", "), ": such plans are made, not read"));
-      }
-    }
     MR_RETURN_IF_ERROR(CheckPlanFetches(*plan, fetches));
     MR_RETURN_IF_ERROR(CheckPlanVariables(*plan, variables_.Types()));
     MR_RETURN_IF_ERROR(CheckPlanInputs(*plan, ops_));
     MR_RETURN_IF_ERROR(CheckPlanFits(*plan, options_.planning));
+    const absl::StatusOr<GraphSummary> summary = compiler_.Summary({feeds, fetches, targets, {}}, variables_.Types());
+    MR_RETURN_IF_ERROR(CheckPlansOfAllValues(summary.status()));
     auto program = std::make_unique<Program>();
-    program->summary.nodes = plan->counts.nodes;
-    for (const PlanVariable& variable : plan->variables) program->summary.parameter_bytes += variable.type.size_bytes();
-    program->plan = std::move(plan);
+    program->summary = *summary;
+    program->plan = compiler_.NamedHere(std::move(plan));
     // It is the plan that was asked for: it stays.
     ReplanOptions stays = options_.replan;
     stays.mode = ReplanOptions::Mode::kOff;

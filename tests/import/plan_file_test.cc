@@ -8,6 +8,7 @@
 #include <fstream>
 #include <random>
 #include <sstream>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "millrace/session.h"
@@ -142,6 +143,49 @@ TEST(PlanFileTest, APlanWithoutTheAddressOfAVariableIsRefused) {
   const absl::Status used = (*session)->UsePlan(std::make_shared<const ExecutionPlan>(plan), Feeds(), {"loss:0"}, {"train"});
   EXPECT_TRUE(absl::IsInvalidArgument(used)) << used;
   EXPECT_THAT(std::string(used.message()), HasSubstr("the plan has no address for input"));
+}
+
+TEST(PlanFileTest, APlanThatWasReadHasTheFactsOfItsGraph) {
+  auto session = MlpSession("null", "baseline");
+  ASSERT_TRUE(session.ok());
+  ASSERT_TRUE((*session)->Plan(Feeds(), {"loss:0"}, {"train"}).ok());
+  const GraphSummary want = (*session)->graph_summary();
+  EXPECT_GT(want.edges, want.nodes);
+  // Two layers of 12 to 16 and 16 units, one of 4 classes, each with its biases; no slots of the optimizer.
+  EXPECT_EQ(want.parameter_bytes, 4 * (12 * 16 + 16 + 16 * 16 + 16 + 16 * 4 + 4));
+  auto other = MlpSession("null", "lru");
+  ASSERT_TRUE(other.ok());
+  ASSERT_TRUE((*other)->UsePlan(std::make_shared<const ExecutionPlan>(MlpPlan("null")), Feeds(), {"loss:0"}, {"train"}).ok());
+  EXPECT_EQ((*other)->last_run().strategy, "tensorflowmem");
+  const GraphSummary& read = (*other)->graph_summary();
+  EXPECT_EQ(std::tie(read.nodes, read.edges, read.parameter_bytes, read.largest_node, read.largest_node_bytes),
+            std::tie(want.nodes, want.edges, want.parameter_bytes, want.largest_node, want.largest_node_bytes));
+}
+
+// What runs on the first device of a plan must not run on another, under its budget, because the names came in another order.
+TEST(PlanFileTest, APlanForDevicesInAnotherOrderIsRefused) {
+  const auto session_on = [](std::vector<std::string> devices) {
+    auto graph = BuildModel("moe_transformer", {.batch = 2, .layers = 1, .hidden = 16, .heads = 2, .steps_unrolled = 4, .vocab = 20,
+                                                .experts = 2, .devices = 2});
+    EXPECT_TRUE(graph.ok()) << graph.status();
+    SessionOptions options;
+    options.device = "null";
+    options.planning.devices = std::move(devices);
+    auto session = Session::Create(*std::move(graph), options);
+    EXPECT_TRUE(session.ok()) << session.status();
+    return *std::move(session);
+  };
+  const Session::FeedTypes feeds = {{"tokens", {DataType::kInt32, Shape({2, 4})}}, {"labels", {DataType::kInt32, Shape({2, 4})}}};
+  const auto plan = session_on({"cpu:1", "cpu:0"})->Plan(feeds, {"loss:0"}, {"train"});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const absl::Status turned = session_on({"cpu:0", "cpu:1"})->UsePlan(*plan, feeds, {"loss:0"}, {"train"});
+  EXPECT_TRUE(absl::IsInvalidArgument(turned)) << turned;
+  EXPECT_THAT(std::string(turned.message()), HasSubstr("the plan is for the devices cpu:1,cpu:0, the session has cpu:0,cpu:1"));
+  // Devices of another kind in their order are told of by the names that they have here.
+  const auto same = session_on({"null:1", "null:0"});
+  const absl::Status used = same->UsePlan(*plan, feeds, {"loss:0"}, {"train"});
+  ASSERT_TRUE(used.ok()) << used;
+  EXPECT_EQ(same->last_run().devices[0].name, "null:1");
 }
 
 TEST(PlanFileTest, APlanOverTheBudgetsIsRefused) {
