@@ -123,6 +123,9 @@ struct OpDef {
   std::vector<VariableUse> variables;
   // Output 0 is the variable of input 0 itself (Assign, ApplyAdam on references).
   bool returns_variable = false;
+  // Writes rows of its variable one after another, chosen by an input: an input that is the variable's own memory is read
+  // from a copy, or it would be found half written.
+  bool writes_chosen_rows = false;
   // The node declares a variable (VariableV2, VarHandleOp).
   bool is_variable = false;
   // Has effects or state beyond its outputs: never folded, merged or recomputed.

@@ -54,6 +54,7 @@ class Orderer {
       alias_[id.value] = Alias{VariableIndex(graph_.node(id)), true, 0};
       return;
     }
+    if (def.writes_chosen_rows) CopyWhatIsWritten(id, def);
     std::vector<std::pair<int32_t, VariableAccess>> accesses;
     for (size_t i = 0; i < graph_.node(id).inputs.size(); ++i) {
       const OutputRef input = graph_.node(id).inputs[i];
@@ -74,6 +75,23 @@ class Orderer {
       Order(id, variable, access);
     }
     if (!accesses.empty() && alias_[id.value].variable < 0) SetAlias(id, def);
+  }
+
+  // Inputs of `id` that are the memory of a variable that it writes: they become copies from before.
+  void CopyWhatIsWritten(NodeId id, const OpDef& def) {
+    for (const VariableUse& use : def.variables) {
+      const Alias written = alias_[graph_.node(id).inputs[use.input].node.value];
+      for (size_t i = 0; i < graph_.node(id).inputs.size(); ++i) {
+        const OutputRef input = graph_.node(id).inputs[i];
+        const Alias alias = alias_[input.node.value];
+        if (input.index != 0 || alias.handle || alias.variable < 0 || alias.variable != written.variable) continue;
+        const int32_t version = SeenVersion(id, alias);
+        // What an earlier write has ended is copied before that one.
+        if (version != states_[alias.variable].version) continue;
+        const NodeId copy = CopyOf(input.node, {alias.variable, false, version}, id);
+        graph_.mutable_node(id).inputs[i] = {copy, 0};
+      }
+    }
   }
 
   static VariableAccess AccessOf(const OpDef& def, int i, const Alias& alias) {
@@ -126,23 +144,22 @@ class Orderer {
 
   // Input `i` of node `id` is a value that a write has ended: read a copy from before that write.
   void ReadCopy(NodeId id, int i, const Alias& alias) {
-    const NodeId copy = CopyOf(graph_.node(id).inputs[i].node, alias);
+    const NodeId copy = CopyOf(graph_.node(id).inputs[i].node, alias, writers_[alias.variable][alias.version]);
     graph_.mutable_node(id).inputs[i] = {copy, 0};
   }
 
-  // The copy of the value that `view` holds, made before the write that ends it.
-  NodeId CopyOf(NodeId view, const Alias& alias) {
+  // The copy of the value that `view` holds, made before the write `ending` that ends it.
+  NodeId CopyOf(NodeId view, const Alias& alias, NodeId ending) {
     auto found = copies_.find({view.value, alias.version});
     if (found != copies_.end()) return found->second;
-    const NodeId ending = writers_[alias.variable][alias.version];
-    if (position_[view.value] > position_[ending.value]) return CopyOfLaterView(view, alias);
+    if (position_[view.value] > position_[ending.value]) return CopyOfLaterView(view, alias, ending);
     Node copy;
     copy.name = absl::StrCat(graph_.node(view).name, "/snapshot");
     copy.op = "DeepCopy";
     copy.attrs.Set("T", graph_.node(view).outputs[0].dtype);
     copy.inputs.push_back({view, 0});
     copy.outputs.push_back(graph_.node(view).outputs[0]);
-    copy.reason = "a later node reads the value from before a write to the variable";
+    copy.reason = "the value from before a write to the variable is read by the write or after it";
     const NodeId id = graph_.AddUnique(std::move(copy));
     alias_.emplace_back();
     copies_.emplace(std::pair(view.value, alias.version), id);
@@ -153,10 +170,10 @@ class Orderer {
   }
 
   // As CopyOf for a view that may itself come after the write: the same view of a copy.
-  NodeId CopyOfLaterView(NodeId view, const Alias& alias) {
+  NodeId CopyOfLaterView(NodeId view, const Alias& alias, NodeId ending) {
     Node same = graph_.node(view);
     same.name = absl::StrCat(same.name, "/snapshot");
-    same.inputs[0] = {CopyOf(same.inputs[0].node, alias), 0};
+    same.inputs[0] = {CopyOf(same.inputs[0].node, alias, ending), 0};
     const NodeId id = graph_.AddUnique(std::move(same));
     alias_.emplace_back();
     copies_.emplace(std::pair(view.value, alias.version), id);

@@ -273,11 +273,13 @@ void RegisterGatherScatterOps(OpRegistry& registry) {
                      .cost = ScatterCost,
                      .variables = updates,
                      .returns_variable = true,
+                     .writes_chosen_rows = true,
                      .stateful = true});
     AddOp(registry, {.name = absl::StrCat("Resource", name),
                      .shape = CheckVariableScatterNd,
                      .cost = ScatterCost,
                      .variables = updates,
+                     .writes_chosen_rows = true,
                      .stateful = true});
   }
   AddOp(registry, {.name = "SparseToDense", .shape = SparseToDenseShape, .cost = ScatterCost});

@@ -129,6 +129,7 @@ void AddUpdate(OpRegistry& registry, const Optimizer& optimizer, bool resource, 
                .shape = UpdateShape(optimizer, resource, sparse),
                .cost = UpdateCost(optimizer),
                .returns_variable = !resource,
+               .writes_chosen_rows = sparse,
                .stateful = true};
   for (int i = 0; i < optimizer.slots; ++i) def.variables.push_back({i, VariableAccess::kReadWrite});
   AddOp(registry, std::move(def));

@@ -131,11 +131,13 @@ void RegisterSliceOps(OpRegistry& registry) {
                    .cost = MoveCost,
                    .variables = {{.input = 0, .access = VariableAccess::kReadWrite}},
                    .returns_variable = true,
+                   .writes_chosen_rows = true,
                    .stateful = true});
   AddOp(registry, {.name = "ResourceStridedSliceAssign",
                    .shape = CheckSliceUpdate,
                    .cost = MoveCost,
                    .variables = {{.input = 0, .access = VariableAccess::kReadWrite}},
+                   .writes_chosen_rows = true,
                    .stateful = true});
 }
 

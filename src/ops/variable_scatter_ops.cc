@@ -54,6 +54,7 @@ void AddScatter(OpRegistry& registry, const std::string& name, bool resource) {
                    .cost = ScatterCost,
                    .variables = {{0, VariableAccess::kReadWrite}},
                    .returns_variable = !resource,
+                   .writes_chosen_rows = true,
                    .stateful = true});
 }
 

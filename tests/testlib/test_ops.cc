@@ -34,6 +34,8 @@ OpRegistry TestOps() {
               .variables = {{0, VariableAccess::kRead}}});
   AddOp(ops, {.name = "Update", .shape = SameAsFirstInput, .cost = OneSecond,
               .variables = {{0, VariableAccess::kReadWrite}}, .returns_variable = true, .stateful = true});
+  AddOp(ops, {.name = "UpdateRows", .shape = SameAsFirstInput, .cost = OneSecond,
+              .variables = {{0, VariableAccess::kReadWrite}}, .returns_variable = true, .writes_chosen_rows = true, .stateful = true});
   AddOp(ops, {.name = "Set", .shape = SameAsFirstInput, .cost = OneSecond,
               .variables = {{0, VariableAccess::kWrite}}, .returns_variable = true, .stateful = true});
   return ops;
