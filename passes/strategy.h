@@ -29,7 +29,6 @@ struct Strategy {
 
 // NotFound lists the names there are.
 absl::StatusOr<const Strategy*> FindStrategy(const std::string& name);
-std::vector<std::string> StrategyNames();
 
 }  // namespace millrace
 

@@ -25,7 +25,8 @@ namespace millrace {
 class ParallelRunner {
  public:
   virtual ~ParallelRunner() = default;
-  // Calls fn(0) … fn(shards-1), in any order, perhaps at once; returns when all are done.
+  // Calls fn(0) … fn(shards-1), in any order, perhaps at once; returns when all are done. What one of them throws is thrown
+  // here.
   virtual void For(int64_t shards, absl::FunctionRef<void(int64_t)> fn) = 0;
 };
 
@@ -67,7 +68,7 @@ class Kernel {
   // the factory takes it from the attribute kKernelChoice, so that a plan that holds it gives the same bits again.
   virtual std::string choice() const { return ""; }
   // Computes the outputs. Errors (an index out of range, a failed assertion) name what was wrong; the runtime
-  // adds the node's name.
+  // adds the node's name. An exception becomes the step's error, an Internal one.
   virtual absl::Status Run(const KernelContext& context) const = 0;
 };
 

@@ -79,8 +79,11 @@ struct TflmsOptions {
 // Whether swapped values may be computed again instead.
 enum class Recompute { kOff, kOn, kAuto };  // auto: where the simulated step is shorter; on: a round of it in any case
 
+// What PlanningOptions::strategy may be; README.md says what each does.
+std::vector<std::string> StrategyNames();
+
 struct PlanningOptions {
-  // One of StrategyNames() (passes/strategy.h). The other fields override its parts.
+  // One of StrategyNames(). The other fields override its parts.
   std::string strategy = "planned";
   // Nodes per device and partition; 0: the strategy's default (for tensorflowmem the size that fits the budget
   // with the shortest predicted step).

@@ -81,7 +81,7 @@ struct RunReport {
   std::vector<std::string> notes;   // what the strategy tells of its decisions, a line each
   std::vector<std::string> advice;  // what to do when it does not fit
   std::string fetch_digest;       // xxh3 of the last step's fetches, hex
-  std::string variables_digest;   // xxh3 of all variables in name order, hex
+  std::string variables_digest;   // xxh3 of all variables in name order, hex; of the command line, empty from a Session
   std::shared_ptr<const ExecutionPlan> plan;
   std::vector<TraceEvent> trace;            // measured, last step, when SessionOptions::trace
   std::vector<TraceEvent> simulated_trace;

@@ -17,6 +17,7 @@ namespace millrace {
 
 class Tensor {
  public:
+  // No tensor: empty(), of type kInvalid and without bytes, to be assigned to.
   Tensor() = default;
   // Zeroed elements. Requires a fully known shape; elements of type string are empty strings.
   Tensor(DataType dtype, Shape shape);
