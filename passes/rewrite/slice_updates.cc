@@ -18,6 +18,8 @@ namespace {
 
 // Parts begin at multiples of so many elements: aligned, whatever the type.
 constexpr int64_t kElements = 1024;
+// Of one variable: more are more nodes to plan than memory saved.
+constexpr int64_t kMostParts = 256;
 constexpr char kPartName[] = "/part_";
 
 // Apply* and ResourceApply* of TensorFlow: dense updates, elementwise in the variable, its slots and the gradient.
@@ -82,7 +84,7 @@ class Finder {
 // Elements of a part, so that parts are about equal.
 int64_t PartSize(const TensorType& whole, int64_t part_bytes) {
   const int64_t elements = whole.shape.num_elements();
-  const int64_t parts = std::max<int64_t>(1, whole.size_bytes() / part_bytes);
+  const int64_t parts = std::clamp<int64_t>(whole.size_bytes() / part_bytes, 1, kMostParts);
   return ((elements + parts - 1) / parts + kElements - 1) / kElements * kElements;
 }
 

@@ -47,6 +47,17 @@ int64_t PeakOf(const Graph& graph) {
   return run.report().peak_device_bytes;
 }
 
+TEST(UpdatePartsTest, ThereAreNoMorePartsThanCanBePlanned) {
+  const auto graph = BuildModel("mlp", {.batch = 4, .classes = 8, .layers = 2, .hidden = 1024, .optimizer = "momentum"});
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  ModelRun run(*graph, Under("planned", PeakOf(*graph), 8));
+  run.Steps(1);
+  ASSERT_TRUE(run.status().ok()) << run.status();
+  const int parts = Parts(*run.report().plan);
+  EXPECT_GE(parts, 128);
+  EXPECT_LE(parts, 3 * 256);  // two layers and what classifies
+}
+
 TEST(UpdatePartsTest, BitsAreThoseOfWholeUpdatesWhoeverReadsInBetween) {
   for (const char* optimizer : {"adam", "momentum", "rmsprop", "adagrad"}) {
     const Graph graph = Layers(optimizer);
