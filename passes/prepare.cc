@@ -28,6 +28,7 @@
 #include "passes/rewrite/slice_updates.h"
 #include "passes/shapes/infer_shapes.h"
 #include "passes/shapes/needed_feeds.h"
+#include "passes/unroll/loop_ops.h"
 
 namespace millrace {
 namespace {
@@ -184,10 +185,13 @@ absl::StatusOr<UnrollResult> ExpandCalls(Graph& graph, const OpRegistry& ops, Ke
     MR_RETURN_IF_ERROR(LowerStrings(graph, unroll.whole == nullptr ? graph : *unroll.whole, ops, *oracle).status());
   }
   if (unroll.questions.ask) {
-    // What asks has no effects, and the nodes of what was left undone may lack the other half.
+    // What asks has no effects but those of the loops that lead to its questions, and the nodes of what was left undone may
+    // lack the other half.
     effects.clear();
+    Signature needed;
+    needed.targets = result.effects;
     std::vector<uint64_t> nothing(graph.num_ids(), 0);
-    RemoveUnneeded(graph, Signature(), nothing);
+    RemoveUnneeded(graph, needed, nothing);
   }
   result.effects.insert(result.effects.begin(), effects.begin(), effects.end());
   // Conditionals with effects are Switch and Merge now, as those of TensorFlow 1 were from the beginning.

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "millrace/status.h"
 #include "passes/shapes/dynamic_shapes.h"
+#include "passes/shapes/effects.h"
 #include "passes/shapes/needed_feeds.h"
 #include "passes/shapes/parts.h"
 #include "passes/shapes/sparse_shapes.h"
@@ -21,12 +22,14 @@ class Inferrer {
            const std::map<std::string, TensorType>& variable_types)
       : graph_(graph), ops_(ops), oracle_(oracle), variable_types_(variable_types), values_(graph.num_ids()) {
     result_.by_value.assign(graph.num_ids(), 0);
+    behind_write_.assign(graph.num_ids(), false);
   }
 
   absl::StatusOr<InferenceResult> Run() {
     MR_RETURN_IF_ERROR(CheckOpsKnown(graph_, ops_));
     MR_ASSIGN_OR_RETURN(const std::vector<NodeId> order, CreationOrder(graph_));
     for (NodeId id : order) {
+      MarkBehindWrite(id);
       absl::Status status = Visit(id);
       if (status.ok()) continue;
       const auto known = [this](OutputRef ref) { return Value(ref); };
@@ -41,6 +44,7 @@ class Inferrer {
     may_replace_ = may_replace;
     Node& node = graph_.mutable_node(id);
     Rewire(node);
+    MarkBehindWrite(id);
     const bool typed = std::all_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) {
       return static_cast<size_t>(input.index) < graph_.node(input.node).outputs.size();
     });
@@ -70,6 +74,16 @@ class Inferrer {
   void Grow() {
     values_.resize(graph_.num_ids());
     result_.by_value.resize(graph_.num_ids(), 0);
+    behind_write_.resize(graph_.num_ids(), false);
+  }
+
+  void MarkBehindWrite(NodeId id) {
+    const Node& node = graph_.node(id);
+    const auto behind = [&](NodeId before) { return behind_write_[before.value]; };
+    const OpDef* def = ops_.Find(node.op);
+    behind_write_[id.value] =
+        (def != nullptr && WritesVariables(*def)) || std::any_of(node.control_inputs.begin(), node.control_inputs.end(), behind) ||
+        std::any_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) { return behind(input.node); });
   }
 
   void Rewire(Node& node) const {
@@ -201,7 +215,7 @@ class Inferrer {
       const OutputRef output{id, static_cast<int32_t>(o)};
       if (bounds[o].exact() && may_replace_) {
         const std::string name = absl::StrCat(graph_.node(id).name, "/output_", o);
-        replaced_.emplace(output, OutputRef{AddConstant(name, bounds[o].low, {}), 0});
+        replaced_.emplace(output, OutputRef{AddConstant(name, bounds[o].low, AfterWrites(id)), 0});
       } else {
         bounds_.emplace(output, std::move(bounds[o]));
       }
@@ -219,7 +233,7 @@ class Inferrer {
     }
     for (auto& [output, value] : SparseShapes(instance)) {
       const std::string name = absl::StrCat(instance.name, "/output_", output);
-      replaced_.emplace(OutputRef{id, output}, OutputRef{AddConstant(name, value, {}), 0});
+      replaced_.emplace(OutputRef{id, output}, OutputRef{AddConstant(name, value, AfterWrites(id)), 0});
     }
   }
 
@@ -239,9 +253,14 @@ class Inferrer {
       if (!bounds.exact()) {
         bounds_.emplace(output, std::move(bounds));
       } else if (may_replace_) {
-        replaced_.emplace(output, OutputRef{AddConstant(absl::StrCat(instance.name, "/output_", index), bounds.low, {}), 0});
+        replaced_.emplace(output, OutputRef{AddConstant(absl::StrCat(instance.name, "/output_", index), bounds.low, AfterWrites(id)), 0});
       }
     }
+  }
+
+  // What a constant in the place of the node's output waits for.
+  absl::InlinedVector<NodeId, 2> AfterWrites(NodeId id) const {
+    return behind_write_[id.value] ? absl::InlinedVector<NodeId, 2>{id} : absl::InlinedVector<NodeId, 2>();
   }
 
   NodeId AddConstant(const std::string& name, const Tensor& value, absl::InlinedVector<NodeId, 2> controls) {
@@ -255,6 +274,8 @@ class Inferrer {
     const NodeId added = graph_.AddUnique(std::move(constant));
     values_.push_back({value});
     result_.by_value.push_back(0);
+    behind_write_.push_back(false);
+    MarkBehindWrite(added);
     return added;
   }
 
@@ -342,7 +363,8 @@ class Inferrer {
     result_.changed = true;
     Node& node = graph_.mutable_node(id);
     for (OutputRef input : node.inputs) {
-      if (!graph_.node(input.node).control_inputs.empty()) node.control_inputs.push_back(input.node);
+      const bool ordered = !graph_.node(input.node).control_inputs.empty() || behind_write_[input.node.value];
+      if (ordered) node.control_inputs.push_back(input.node);
     }
     node.inputs.clear();
     node.attrs = AttrMap();
@@ -375,6 +397,7 @@ class Inferrer {
   KernelOracle& oracle_;
   const std::map<std::string, TensorType>& variable_types_;
   std::vector<std::vector<Tensor>> values_;
+  std::vector<bool> behind_write_;  // by node: it writes a variable, or its inputs come after a write
   bool may_replace_ = true;  // known nodes by Const
   std::map<OutputRef, OutputRef> replaced_;
   std::map<OutputRef, Shape> partial_;       // of dynamic outputs

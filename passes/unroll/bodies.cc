@@ -9,6 +9,7 @@
 #include "passes/control_flow/inline_functions.h"
 #include "passes/control_flow/lower_collectives.h"
 #include "passes/control_flow/lower_conditionals.h"
+#include "passes/shapes/effects.h"
 
 namespace millrace {
 namespace {
@@ -21,12 +22,6 @@ bool NeverWaits(const Node& node) {
 }
 
 }  // namespace
-
-bool OnlyReads(const OpDef& def) {
-  return !def.variables.empty() && std::all_of(def.variables.begin(), def.variables.end(), [](const VariableUse& use) {
-           return use.access == VariableAccess::kRead || use.access == VariableAccess::kPresence;
-         });
-}
 
 absl::StatusOr<std::unique_ptr<Body>> Bodies::OfGraph(Graph graph) {
   auto body = std::make_unique<Body>();
@@ -55,8 +50,7 @@ absl::StatusOr<std::unique_ptr<Body>> Bodies::OfGraph(Graph graph) {
       body->has_effects = body->has_effects || effects;
     }
     const OpDef* def = ops_.Find(node.op);
-    if (def == nullptr || !def->stateful || def->is_no_op || def->is_variable || OnlyReads(*def)) continue;
-    body->has_effects = body->has_effects || def->state_bytes == 0 || node.op == "Print";
+    body->has_effects = body->has_effects || (def != nullptr && HasEffect(*def));
   }
   return body;
 }

@@ -41,9 +41,6 @@ class Bodies {
   int depth_ = 0;
 };
 
-// Whether an op's one effect is that it reads variables.
-bool OnlyReads(const OpDef& def);
-
 }  // namespace millrace
 
 #endif  // MILLRACE_PASSES_UNROLL_BODIES_H_

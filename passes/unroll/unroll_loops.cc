@@ -11,41 +11,19 @@
 #include "millrace/status.h"
 #include "millrace/stream_name.h"
 #include "passes/control_flow/control_flow_ops.h"
-#include "passes/control_flow/expand_ops.h"
 #include "passes/control_flow/guard_effects.h"
-#include "passes/control_flow/lower_collectives.h"
+#include "passes/shapes/effects.h"
 #include "passes/unroll/alternatives.h"
 #include "passes/unroll/bodies.h"
 #include "passes/unroll/guards.h"
 #include "passes/unroll/lists.h"
+#include "passes/unroll/loop_ops.h"
+#include "passes/unroll/run.h"
 #include "passes/unroll/straight_graph.h"
 #include "passes/unroll/value.h"
 
 namespace millrace {
 namespace {
-
-// A node of a body in the present turn.
-struct NodeState {
-  absl::InlinedVector<Value, 1> values;
-  NodeId made;   // in the result; invalid when it needs no node
-  Waits waits;   // then: what those who wait for it wait for
-  bool dead = false;
-};
-
-// One run of a body: the graph itself, or a function for one turn.
-struct Run {
-  const Body* body = nullptr;
-  const std::vector<Value>* arguments = nullptr;
-  std::string prefix;         // of names, with turns
-  std::string suffix;         // also, of the frames that it is in
-  std::string stream_prefix;  // of names, without turns
-  std::string device;         // of nodes that ask for none
-  NodeId enter;               // what its first nodes wait for
-  bool top = false;
-  std::vector<NodeState> nodes;
-
-  bool in_loop() const { return !top || !suffix.empty(); }
-};
 
 class Unroller {
  public:
@@ -62,6 +40,9 @@ class Unroller {
     absl::Status status = RunFrame(run, 0);
     if (!status.ok() && !out_.questions().stopped()) return status;
     graph = out_.Take();
+    // Answers may depend on what earlier turns have written, so they keep these.
+    if (out_.questions().ask()) result_.effects.clear();
+    if (run.effects.valid()) result_.effects.push_back(graph.node(run.effects).name);
     if (out_.questions().ask()) FetchAnswers(graph);
     result_.changed = true;
     return std::move(result_);
@@ -70,11 +51,13 @@ class Unroller {
  private:
   absl::Status RunFrame(Run& run, int32_t frame);
   absl::Status RunLoop(Run& run, int32_t frame);
+  absl::Status KeepEffects(Run& run, const LoopFrame& loop);
   absl::Status RunNode(Run& run, NodeId id);
   absl::Status RunSwitch(Run& run, NodeId id, NodeCall call);
   absl::Status RunMerge(Run& run, NodeId id);
   absl::Status RunWhile(Run& run, NodeId id, const NodeCall& call, const std::vector<NodeId>& controls);
   absl::StatusOr<std::vector<Value>> RunFunction(Run& run);
+  absl::Status EndTurn(Run& turn, const std::string& name, std::vector<Value>& values);
   absl::StatusOr<bool> Holds(const Node& loop, const std::string& turn, const Value& condition);
   void FetchAnswers(Graph& graph);
   absl::Status Copy(Run& run, NodeId id, const NodeCall& call, const std::vector<NodeId>& controls);
@@ -83,6 +66,7 @@ class Unroller {
   absl::StatusOr<NodeId> AddNoOp(const std::string& name, std::vector<NodeId> controls);
   bool IsReference(OutputRef ref) const;
   bool Writes(NodeId made) const;
+  absl::StatusOr<Waits> WritesAmong(const std::string& name, std::vector<NodeId> controls);
   void DrawInOrder(const Run& run, const Node& node, Node& copy);
 
   std::string NameOf(const Run& run, const Node& node) const { return absl::StrCat(run.prefix, node.name, run.suffix); }
@@ -99,20 +83,8 @@ class Unroller {
   UnrollResult result_;
   std::map<std::pair<const Body*, int32_t>, OutputRef> constants_;
   std::map<std::string, NodeId> last_draw_;  // by stream
+  std::set<int32_t> ends_of_writes_;         // nodes that stand for many writes
 };
-
-void AddOnce(NodeId id, std::vector<NodeId>& nodes) {
-  if (id.valid() && std::find(nodes.begin(), nodes.end(), id) == nodes.end()) nodes.push_back(id);
-}
-
-void AddAll(const Waits& waits, std::vector<NodeId>& nodes) {
-  if (waits == nullptr) return;
-  for (NodeId id : *waits) AddOnce(id, nodes);
-}
-
-Waits ToWaits(std::vector<NodeId> nodes) {
-  return nodes.empty() ? nullptr : std::make_shared<const std::vector<NodeId>>(std::move(nodes));
-}
 
 absl::Status Unroller::RunFrame(Run& run, int32_t frame) {
   for (int32_t unit : run.body->frames[frame].units) {
@@ -129,17 +101,20 @@ absl::Status Unroller::RunLoop(Run& run, int32_t frame) {
   for (int64_t turn = 0;; ++turn) {
     run.suffix = absl::StrCat(suffix, "/turn_", turn);
     MR_RETURN_IF_ERROR(RunFrame(run, frame));
+    MR_RETURN_IF_ERROR(KeepEffects(run, loop));
     const NodeState& condition = run.nodes[loop.condition.value];
     if (condition.dead) break;
     if (out_.Known(condition.values[0].ref)->IntAt(0) == 0) break;
-    // What the next turn's Merges take, all at once.
+    // What the next turn's Merges take, all at once. Its nodes come after what this one has done.
     std::vector<std::pair<NodeId, Value>> next;
+    const Waits done = run.effects.valid() ? ToWaits({run.effects}) : nullptr;
     for (int32_t unit : loop.units) {
       if (unit < 0 || !IsMerge(graph.node(NodeId{unit}))) continue;
       for (OutputRef input : graph.node(NodeId{unit}).inputs) {
         if (!IsNextIteration(graph.node(input.node))) continue;
         const NodeState& from = run.nodes[input.node.value];
         next.emplace_back(NodeId{unit}, from.dead ? Value::Dead() : from.values[input.index]);
+        next.back().second.waits = Together(next.back().second.waits, done);
       }
     }
     for (auto& [merge, value] : next) {
@@ -152,6 +127,26 @@ absl::Status Unroller::RunLoop(Run& run, int32_t frame) {
     }
   }
   run.suffix = suffix;
+  return absl::OkStatus();
+}
+
+// All nodes of a frame run in every turn, whether what comes later needs them or not.
+absl::Status Unroller::KeepEffects(Run& run, const LoopFrame& loop) {
+  std::vector<NodeId> made;
+  for (int32_t unit : loop.units) {
+    if (unit < 0) continue;
+    const NodeState& state = run.nodes[unit];
+    const OpDef* def = ops_.Find(run.body->graph.node(NodeId{unit}).op);
+    if (!state.dead && def != nullptr && HasEffect(*def)) AddOnce(state.made, made);
+  }
+  if (made.empty()) return absl::OkStatus();
+  AddOnce(run.effects, made);
+  Node done;
+  done.name = absl::StrCat(run.prefix, loop.name, run.suffix, "/done");
+  done.op = "ControlTrigger";  // waits for what runs, whichever side of a conditional that is
+  done.control_inputs.assign(made.begin(), made.end());
+  MR_ASSIGN_OR_RETURN(run.effects, out_.Add(std::move(done)));
+  ends_of_writes_.insert(run.effects.value);
   return absl::OkStatus();
 }
 
@@ -192,6 +187,8 @@ absl::Status Unroller::RunNode(Run& run, NodeId id) {
   }
   std::vector<NodeId> controls = ControlsOf(run, node);
   for (const Value& input : call.inputs) AddAll(input.waits, controls);
+  const bool enters = std::any_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) { return IsEnter(graph.node(input.node)); });
+  if (enters) AddOnce(run.effects, controls);
   if (run.enter.valid() && run.body->first[id.value]) AddOnce(run.enter, controls);
   if (node.op == kArgOp && run.arguments != nullptr) {
     return PassOn(run, id, {(*run.arguments)[node.attrs.GetOr<int64_t>("index", 0)]}, nullptr);
@@ -317,6 +314,7 @@ absl::Status Unroller::Copy(Run& run, NodeId id, const NodeCall& call, const std
   }
   if (is_constant) {
     state.values.push_back(Value::Of({made, 0}));
+    MR_ASSIGN_OR_RETURN(state.values[0].waits, WritesAmong(call.origin.name, controls));
     return absl::OkStatus();
   }
   for (int32_t o = 0; o < run.body->outputs[id.value]; ++o) state.values.push_back(Value::Of(out_.Current({made, o})));
@@ -342,19 +340,26 @@ absl::Status Unroller::CopyConstant(Run& run, NodeId id, const std::vector<NodeI
     made = {added, 0};
   }
   run.nodes[id.value].waits = ToWaits(controls);
-  // TensorFlow leaves it to a constant to say that its consumer comes after a write.
-  std::vector<NodeId> writes = controls;
-  writes.erase(std::remove_if(writes.begin(), writes.end(), [&](NodeId control) { return !Writes(control); }), writes.end());
   run.nodes[id.value].values.push_back(Value::Of(made));
-  run.nodes[id.value].values[0].waits = ToWaits(std::move(writes));
+  MR_ASSIGN_OR_RETURN(run.nodes[id.value].values[0].waits, WritesAmong(NameOf(run, node), controls));
   return absl::OkStatus();
 }
 
+// What the consumers of a constant wait for: TensorFlow leaves it to a constant to say that they come after a write.
+absl::StatusOr<Waits> Unroller::WritesAmong(const std::string& name, std::vector<NodeId> controls) {
+  constexpr size_t kFew = 8;
+  controls.erase(std::remove_if(controls.begin(), controls.end(), [&](NodeId control) { return !Writes(control); }), controls.end());
+  if (controls.size() <= kFew) return ToWaits(std::move(controls));
+  // A counter would collect those of all its turns.
+  MR_ASSIGN_OR_RETURN(const NodeId all, AddNoOp(absl::StrCat(name, "/written"), std::move(controls)));
+  ends_of_writes_.insert(all.value);
+  return ToWaits({all});
+}
+
 bool Unroller::Writes(NodeId made) const {
+  if (ends_of_writes_.count(made.value) > 0) return true;
   const OpDef* def = ops_.Find(out_.graph().node(made).op);
-  return def != nullptr && std::any_of(def->variables.begin(), def->variables.end(), [](const VariableUse& use) {
-    return use.access == VariableAccess::kWrite || use.access == VariableAccess::kReadWrite;
-  });
+  return def != nullptr && WritesVariables(*def);
 }
 
 bool Unroller::IsReference(OutputRef ref) const {
@@ -498,7 +503,6 @@ void Unroller::FetchAnswers(Graph& graph) {
     result_.asked.push_back(name);
   }
   result_.stopped = out_.questions().stopped();
-  result_.effects.clear();
 }
 
 absl::StatusOr<std::vector<Value>> Unroller::RunFunction(Run& run) {
@@ -513,6 +517,24 @@ absl::StatusOr<std::vector<Value>> Unroller::RunFunction(Run& run) {
   return results;
 }
 
+// What comes next waits for the effects that the function which ran for this turn has, instead of each of its values.
+absl::Status Unroller::EndTurn(Run& turn, const std::string& name, std::vector<Value>& values) {
+  if (!turn.body->has_effects) return absl::OkStatus();
+  std::vector<NodeId> ends;
+  for (Value& value : values) {
+    AddAll(value.waits, ends);
+    value.waits = nullptr;
+  }
+  for (NodeId control : turn.body->control_results) {
+    AddOnce(turn.nodes[control.value].made, ends);
+    AddAll(turn.nodes[control.value].waits, ends);
+  }
+  AddOnce(std::exchange(turn.effects, NodeId()), ends);
+  AddOnce(turn.enter, ends);
+  MR_ASSIGN_OR_RETURN(turn.enter, AddNoOp(absl::StrCat(name, "/done"), std::move(ends)));
+  return absl::OkStatus();
+}
+
 absl::Status Unroller::RunWhile(Run& run, NodeId id, const NodeCall& call, const std::vector<NodeId>& controls) {
   const Graph& graph = run.body->graph;
   MR_ASSIGN_OR_RETURN(const Body* condition, bodies_.OfFunction(graph, call.node, "cond"));
@@ -523,7 +545,7 @@ absl::Status Unroller::RunWhile(Run& run, NodeId id, const NodeCall& call, const
   }
   Run turn;
   turn.device = call.origin.device;
-  turn.stream_prefix = absl::StrCat(run.stream_prefix, call.node.name, "/");
+  const std::string streams = absl::StrCat(run.stream_prefix, call.node.name, "/");
   if (run.enter.valid() || !controls.empty()) {
     std::vector<NodeId> waits = controls;
     AddOnce(run.enter, waits);
@@ -531,30 +553,21 @@ absl::Status Unroller::RunWhile(Run& run, NodeId id, const NodeCall& call, const
   }
   std::vector<Value> values = call.inputs;
   for (Value& value : values) value.waits = nullptr;  // the first nodes wait instead
+  turn.arguments = &values;
   for (int64_t number = 0;; ++number) {
     const std::string name = absl::StrCat(call.origin.name, "/turn_", number);
-    turn.arguments = &values;
     turn.body = condition;
     turn.prefix = absl::StrCat(name, "/cond/");
-    MR_ASSIGN_OR_RETURN(const std::vector<Value> goes_on, RunFunction(turn));
+    turn.stream_prefix = absl::StrCat(streams, "cond/");
+    MR_ASSIGN_OR_RETURN(std::vector<Value> goes_on, RunFunction(turn));
+    MR_RETURN_IF_ERROR(EndTurn(turn, absl::StrCat(name, "/cond"), goes_on));
     MR_ASSIGN_OR_RETURN(const bool holds, Holds(call.node, name, goes_on[0]));
     if (!holds) break;
     turn.body = body;
     turn.prefix = absl::StrCat(name, "/");
-    MR_ASSIGN_OR_RETURN(std::vector<Value> next, RunFunction(turn));
-    values = std::move(next);
-    if (!body->has_effects) continue;
-    std::vector<NodeId> ends;
-    for (Value& value : values) {
-      AddAll(value.waits, ends);
-      value.waits = nullptr;
-    }
-    for (NodeId control : body->control_results) {
-      AddOnce(turn.nodes[control.value].made, ends);
-      AddAll(turn.nodes[control.value].waits, ends);
-    }
-    AddOnce(turn.enter, ends);
-    MR_ASSIGN_OR_RETURN(turn.enter, AddNoOp(absl::StrCat(name, "/done"), std::move(ends)));
+    turn.stream_prefix = streams;
+    MR_ASSIGN_OR_RETURN(values, RunFunction(turn));
+    MR_RETURN_IF_ERROR(EndTurn(turn, name, values));
   }
   std::vector<NodeId> ends;
   AddOnce(turn.enter, ends);
@@ -565,25 +578,11 @@ absl::Status Unroller::RunWhile(Run& run, NodeId id, const NodeCall& call, const
   NodeState& state = run.nodes[id.value];
   MR_ASSIGN_OR_RETURN(state.made, AddNoOp(call.origin.name, std::move(ends)));
   state.values.assign(values.begin(), values.end());
-  if (run.top && body->has_effects) result_.effects.push_back(call.node.name);
+  if (run.top && (body->has_effects || condition->has_effects)) result_.effects.push_back(call.origin.name);
   return absl::OkStatus();
 }
 
 }  // namespace
-
-bool IsLoopOp(const Node& node) {
-  return IsWhile(node) || IsEnter(node) || IsExit(node) || IsNextIteration(node) || node.op == "LoopCond" ||
-         IsListOp(node) || IsArrayOp(node);
-}
-
-bool HoldsLoops(const Graph& graph) { return HoldsAny(graph, IsLoopOp); }
-
-bool IsPlannedAway(const std::string& op) {
-  Node node;
-  node.op = op;
-  return IsLoopOp(node) || IsSwitch(node) || IsMerge(node) || IsOptionalOp(node) || IsIf(node) || IsCase(node) ||
-         IsCollective(op) || IsExpanded(op) || IsTableOp(node);
-}
 
 absl::StatusOr<UnrollResult> UnrollLoops(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,
                                          const UnrollOptions& options) {

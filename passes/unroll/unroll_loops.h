@@ -57,13 +57,6 @@ struct UnrollResult {
 absl::StatusOr<UnrollResult> UnrollLoops(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,
                                          const UnrollOptions& options);
 
-// Whether the graph or a function of its library holds any.
-bool HoldsLoops(const Graph& graph);
-// Whether an op is one of those that this pass takes away.
-bool IsLoopOp(const Node& node);
-// Or that lowering conditionals or collectives, or expanding ops, does: ops that no device needs a kernel for.
-bool IsPlannedAway(const std::string& op);
-
 }  // namespace millrace
 
 #endif  // MILLRACE_PASSES_UNROLL_UNROLL_LOOPS_H_

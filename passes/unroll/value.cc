@@ -59,4 +59,17 @@ void Items::Resize(int64_t size) {
   size_ = size;
 }
 
+void AddOnce(NodeId id, std::vector<NodeId>& nodes) {
+  if (id.valid() && std::find(nodes.begin(), nodes.end(), id) == nodes.end()) nodes.push_back(id);
+}
+
+void AddAll(const Waits& waits, std::vector<NodeId>& nodes) {
+  if (waits == nullptr) return;
+  for (NodeId id : *waits) AddOnce(id, nodes);
+}
+
+Waits ToWaits(std::vector<NodeId> nodes) {
+  return nodes.empty() ? nullptr : std::make_shared<const std::vector<NodeId>>(std::move(nodes));
+}
+
 }  // namespace millrace

@@ -16,6 +16,10 @@ struct Either;
 // Nodes to wait for, in place of a node that is not made.
 using Waits = std::shared_ptr<const std::vector<NodeId>>;
 Waits Together(const Waits& a, const Waits& b);
+Waits ToWaits(std::vector<NodeId> nodes);  // null for none
+// Adds what is valid and not there yet.
+void AddOnce(NodeId id, std::vector<NodeId>& nodes);
+void AddAll(const Waits& waits, std::vector<NodeId>& nodes);
 
 struct Value {
   enum class Kind : uint8_t {

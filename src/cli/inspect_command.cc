@@ -13,6 +13,7 @@
 #include "millrace/op.h"
 #include "millrace/status.h"
 #include "passes/prepare.h"
+#include "passes/unroll/loop_ops.h"
 #include "report/summary.h"
 #include "report/text_table.h"
 

@@ -18,7 +18,7 @@
 #include "millrace/device.h"
 #include "millrace/status.h"
 #include "passes/shapes/needed_feeds.h"
-#include "passes/unroll/unroll_loops.h"
+#include "passes/unroll/loop_ops.h"
 #include "plan/simulator.h"
 #include "runtime/executor.h"
 #include "runtime/op_evaluator.h"

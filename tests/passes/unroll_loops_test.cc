@@ -1,3 +1,4 @@
+#include "passes/unroll/loop_ops.h"
 #include "passes/unroll/unroll_loops.h"
 
 #include <gtest/gtest.h>

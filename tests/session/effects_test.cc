@@ -1,0 +1,190 @@
+// Writes of variables that only order says are needed: every turn's of a loop of TensorFlow 1, those before a condition, those
+// behind a constant; and writes of what is being read. Expected values are TensorFlow's.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_replace.h"
+#include "graph/text.h"
+#include "millrace/session.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::ElementsAre;
+
+// The fetch `y` after each of `steps` steps that follow target `init`, x being fed.
+std::vector<float> ValuesOf(const std::string& text, const Tensor& x, int steps, const std::string& strategy = "planned") {
+  absl::StatusOr<Graph> graph = ParseGraphText(text);
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  SessionOptions options;
+  options.planning.strategy = strategy;
+  auto session = Session::Create(*std::move(graph), options);
+  EXPECT_TRUE(session.ok()) << session.status();
+  const absl::Status initialised = (*session)->Run({}, {}, {"init"}, nullptr);
+  EXPECT_TRUE(initialised.ok()) << initialised;
+  std::vector<float> values;
+  for (int step = 0; step < steps; ++step) {
+    std::vector<Tensor> fetched;
+    const absl::Status ran = (*session)->Run({{"x", x}}, {"y:0"}, {}, &fetched);
+    EXPECT_TRUE(ran.ok()) << ran;
+    if (!ran.ok()) return values;
+    values.insert(values.end(), fetched[0].as<float>().begin(), fetched[0].as<float>().end());
+  }
+  return values;
+}
+
+// `with control_dependencies([assign_add(v, x)]): return i + 1`, three turns; LATER is what reads v waits for.
+constexpr char kCounter[] = R"(
+x = Placeholder() {dtype=float, shape=shape[]}
+v = VarHandleOp() {dtype=float, shape=shape[], shared_name="v"}
+start = Const() {dtype=float, value=float[]{1}}
+init = AssignVariableOp(v, start) {dtype=float}
+zero = Const() {dtype=int32, value=int32[]{0}}
+i_in = Enter(zero) {T=int32, frame_name="loop"}
+x_in = Enter(x) {T=float, frame_name="loop", is_constant=true}
+v_in = Enter(v) {T=resource, frame_name="loop", is_constant=true}
+i = Merge(i_in, i_again) {T=int32, N=2}
+three = Const() ^i {dtype=int32, value=int32[]{3}}
+less = Less(i, three) {T=int32}
+goes_on = LoopCond(less)
+i_switch = Switch(i, goes_on) {T=int32}
+taken = Identity(i_switch:1) {T=int32}
+add = AssignAddVariableOp(v_in, x_in) ^taken {dtype=float}
+one = Const() ^taken {dtype=int32, value=int32[]{1}}
+next = AddV2(taken, one) WAITS {T=int32}
+i_again = NextIteration(next) {T=int32}
+i_out = Exit(i_switch) {T=int32}
+read = ReadVariableOp(v) ^i_out {dtype=float}
+y = Identity(read) {T=float}
+)";
+
+TEST(Effects, OfEveryTurnComeBeforeWhatWaitsForItsCounter) {
+  const std::string text = absl::StrReplaceAll(kCounter, {{"WAITS", "^add"}});
+  for (const char* strategy : {"baseline", "tensorflowmem", "planned"}) {
+    EXPECT_THAT(ValuesOf(text, Tensor::Scalar(2.0f), 2, strategy), ElementsAre(7, 13)) << strategy;
+  }
+}
+
+// One step of gradient descent a turn, on (v - x)^2; what the loop carries is the loss, which no later turn needs.
+constexpr char kDescent[] = R"(
+x = Placeholder() {dtype=float, shape=shape[]}
+v = VarHandleOp() {dtype=float, shape=shape[], shared_name="v"}
+start = Const() {dtype=float, value=float[]{1}}
+init = AssignVariableOp(v, start) {dtype=float}
+zero = Const() {dtype=int32, value=int32[]{0}}
+none = Const() {dtype=float, value=float[]{0}}
+i_in = Enter(zero) {T=int32, frame_name="loop"}
+l_in = Enter(none) {T=float, frame_name="loop"}
+x_in = Enter(x) {T=float, frame_name="loop", is_constant=true}
+v_in = Enter(v) {T=resource, frame_name="loop", is_constant=true}
+i = Merge(i_in, i_again) {T=int32, N=2}
+l = Merge(l_in, l_again) {T=float, N=2}
+three = Const() ^i {dtype=int32, value=int32[]{3}}
+less = Less(i, three) {T=int32}
+goes_on = LoopCond(less)
+i_switch = Switch(i, goes_on) {T=int32}
+l_switch = Switch(l, goes_on) {T=float}
+taken = Identity(i_switch:1) {T=int32}
+one = Const() ^taken {dtype=int32, value=int32[]{1}}
+half = Const() ^taken {dtype=float, value=float[]{0.5}}
+next = AddV2(taken, one) {T=int32}
+before = ReadVariableOp(v_in) ^taken {dtype=float}
+difference = Sub(before, x_in) {T=float}
+loss = Mul(difference, difference) {T=float}
+step = Mul(difference, half) {T=float}
+update = AssignSubVariableOp(v_in, step) {dtype=float}
+carried = Identity(loss) ^update {T=float}
+i_again = NextIteration(next) {T=int32}
+l_again = NextIteration(carried) {T=float}
+l_out = Exit(l_switch) {T=float}
+y = Identity(l_out) {T=float}
+)";
+
+TEST(Effects, OfEveryTurnHappenThoughOnlyTheLastTurnsValueIsTaken) {
+  // Differences from x = 3: -2, -1, -1/2 in the first step; -1/4, -1/8, -1/16 in the second.
+  for (const char* strategy : {"baseline", "planned"}) {
+    EXPECT_THAT(ValuesOf(kDescent, Tensor::Scalar(3.0f), 2, strategy), ElementsAre(0.25f, 1.0f / 256)) << strategy;
+  }
+}
+
+TEST(Effects, OfATurnAreFoundByTheNextThoughAReferenceWasReadBeforeTheLoop) {
+  // The same of a reference variable: what is read of it is its memory, in every turn.
+  const std::string text = absl::StrReplaceAll(kDescent, {{"VarHandleOp() {dtype=float, shape=shape[], shared_name=\"v\"}",
+                                                           "VariableV2() {dtype=float, shape=shape[]}"},
+                                                          {"AssignVariableOp(v, start) {dtype=float}", "Assign(v, start) {T=float}"},
+                                                          {"v_in = Enter(v) {T=resource,", "outside = Identity(v) {T=float}\nr_in = Enter(outside) {T=float, frame_name=\"loop\", is_constant=true}\nv_in = RefEnter(v) {T=float,"},
+                                                          {"ReadVariableOp(v_in) ^taken {dtype=float}", "Identity(r_in) ^taken {T=float}"},
+                                                          {"AssignSubVariableOp(v_in, step) {dtype=float}", "AssignSub(v_in, step) {T=float}"}});
+  EXPECT_THAT(ValuesOf(text, Tensor::Scalar(3.0f), 2), ElementsAre(0.25f, 1.0f / 256));
+}
+
+TEST(Effects, OfACondition) {
+  // The condition counts how often it is asked: four times for three turns.
+  const std::string text = R"(
+function ask ^count
+  i = _Arg() {T=int32, index=0}
+  v = _Arg() {T=resource, index=1}
+  one = Const() {dtype=float, value=float[]{1}}
+  count = AssignAddVariableOp(v, one) {dtype=float}
+  three = Const() {dtype=int32, value=int32[]{3}}
+  less = Less(i, three) {T=int32}
+  r = _Retval(less) {T=bool, index=0}
+end
+function turn
+  i = _Arg() {T=int32, index=0}
+  v = _Arg() {T=resource, index=1}
+  one = Const() {dtype=int32, value=int32[]{1}}
+  next = AddV2(i, one) {T=int32}
+  r0 = _Retval(next) {T=int32, index=0}
+  r1 = _Retval(v) {T=resource, index=1}
+end
+x = Placeholder() {dtype=float, shape=shape[]}
+v = VarHandleOp() {dtype=float, shape=shape[], shared_name="v"}
+start = Const() {dtype=float, value=float[]{0}}
+init = AssignVariableOp(v, start) {dtype=float}
+zero = Const() {dtype=int32, value=int32[]{0}}
+loop = While(zero, v) {cond=&ask, body=&turn, T=[int32, resource]}
+read = ReadVariableOp(v) ^loop {dtype=float}
+y = AddV2(read, x) {T=float}
+)";
+  EXPECT_THAT(ValuesOf(text, Tensor::Scalar(0.0f), 2), ElementsAre(4, 8));
+}
+
+// What is read waits for a constant that was computed from what was written.
+TEST(Effects, BehindWhatIsKnownWithoutThem) {
+  const std::string text = R"(
+x = Placeholder() {dtype=float, shape=shape[2]}
+v = VariableV2() {dtype=float, shape=shape[2]}
+start = Const() {dtype=float, value=float[2]{1, 2}}
+init = Assign(v, start) {T=float}
+add = AssignAdd(v, x) {T=float}
+exp = Exp(add) {T=float}
+shape = Shape(exp) {T=float}
+read = Identity(v) ^shape {T=float}
+y = Neg(read) {T=float}
+)";
+  EXPECT_THAT(ValuesOf(text, Tensor::Vector<float>({1, 1}), 2), ElementsAre(-2, -3, -3, -4));
+}
+
+TEST(Effects, RowsThatAreWrittenFromTheVariableItselfAreThoseOfBefore) {
+  const std::string text = R"(
+x = Placeholder() {dtype=float, shape=shape[]}
+v = VarHandleOp() {dtype=float, shape=shape[4, 2], shared_name="v"}
+start = Const() {dtype=float, value=float[4,2]{0, 1, 2, 3, 4, 5, 6, 7}}
+init = AssignVariableOp(v, start) {dtype=float}
+rows = Const() {dtype=int32, value=int32[4]{1, 2, 3, 0}}
+old = ReadVariableOp(v) {dtype=float}
+scatter = ResourceScatterUpdate(v, rows, old) {dtype=float, Tindices=int32}
+new = ReadVariableOp(v) ^scatter {dtype=float}
+y = AddV2(new, x) {T=float}
+)";
+  for (const char* strategy : {"baseline", "planned"}) {
+    EXPECT_THAT(ValuesOf(text, Tensor::Scalar(0.0f), 1, strategy), ElementsAre(6, 7, 0, 1, 2, 3, 4, 5)) << strategy;
+  }
+}
+
+}  // namespace
+}  // namespace millrace
