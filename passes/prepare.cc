@@ -11,6 +11,7 @@
 #include "passes/control_flow/control_flow_ops.h"
 #include "passes/control_flow/expand_ops.h"
 #include "passes/control_flow/inline_functions.h"
+#include "passes/control_flow/keep_predicates.h"
 #include "passes/control_flow/lower_collectives.h"
 #include "passes/control_flow/lower_conditionals.h"
 #include "passes/control_flow/lower_switches.h"
@@ -178,6 +179,7 @@ absl::StatusOr<UnrollResult> ExpandCalls(Graph& graph, const OpRegistry& ops, Ke
   // Calls gone, replicas' nodes are where they belong together, and what no device has a kernel for is other ops.
   MR_RETURN_IF_ERROR(LowerCollectives(graph).status());
   MR_RETURN_IF_ERROR(ExpandOps(graph).status());
+  KeepPredicates(graph, ops);
   // Loops next, whole: what they hold of the above they do themselves, turn by turn, with what is known by then.
   if (oracle != nullptr) {
     MR_ASSIGN_OR_RETURN(result, UnrollLoops(graph, ops, *oracle, unroll));

@@ -6,6 +6,7 @@
 #include "graph/text.h"
 #include "graph/verify.h"
 #include "passes/control_flow/expand_ops.h"
+#include "passes/control_flow/keep_predicates.h"
 #include "passes/control_flow/lower_collectives.h"
 #include "passes/control_flow/lower_switches.h"
 #include "testlib/golden.h"
@@ -34,6 +35,10 @@ std::string LowerSwitchesOf(const GoldenCase& golden) {
   return Lower(golden, [](Graph& graph, const OpRegistry& ops) { return LowerSwitches(graph, ops); });
 }
 
+std::string KeepPredicatesOf(const GoldenCase& golden) {
+  return Lower(golden, [](Graph& graph, const OpRegistry& ops) -> absl::StatusOr<bool> { return KeepPredicates(graph, ops) > 0; });
+}
+
 std::string LowerCollectivesOf(const GoldenCase& golden) {
   return Lower(golden, [](Graph& graph, const OpRegistry&) { return LowerCollectives(graph); });
 }
@@ -43,11 +48,13 @@ std::string ExpandOpsOf(const GoldenCase& golden) {
 
 class ConditionalsGolden : public ::testing::TestWithParam<std::string> {};
 class SwitchesGolden : public ::testing::TestWithParam<std::string> {};
+class PredicatesGolden : public ::testing::TestWithParam<std::string> {};
 class CollectivesGolden : public ::testing::TestWithParam<std::string> {};
 class ExpandedGolden : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(ConditionalsGolden, TextIsAsExpected) { CheckGolden(GetParam(), LowerConditionalsOf); }
 TEST_P(SwitchesGolden, TextIsAsExpected) { CheckGolden(GetParam(), LowerSwitchesOf); }
+TEST_P(PredicatesGolden, TextIsAsExpected) { CheckGolden(GetParam(), KeepPredicatesOf); }
 TEST_P(CollectivesGolden, TextIsAsExpected) { CheckGolden(GetParam(), LowerCollectivesOf); }
 TEST_P(ExpandedGolden, TextIsAsExpected) { CheckGolden(GetParam(), ExpandOpsOf); }
 
@@ -58,6 +65,7 @@ std::string CaseName(const ::testing::TestParamInfo<std::string>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Conditionals, ConditionalsGolden, ::testing::ValuesIn(GoldenFiles("conditionals")), CaseName);
 INSTANTIATE_TEST_SUITE_P(Switches, SwitchesGolden, ::testing::ValuesIn(GoldenFiles("switches")), CaseName);
+INSTANTIATE_TEST_SUITE_P(Predicates, PredicatesGolden, ::testing::ValuesIn(GoldenFiles("predicates")), CaseName);
 INSTANTIATE_TEST_SUITE_P(Collectives, CollectivesGolden, ::testing::ValuesIn(GoldenFiles("collectives")), CaseName);
 INSTANTIATE_TEST_SUITE_P(Expanded, ExpandedGolden, ::testing::ValuesIn(GoldenFiles("expanded")), CaseName);
 

@@ -169,6 +169,37 @@ y = Neg(read) {T=float}
   EXPECT_THAT(ValuesOf(text, Tensor::Vector<float>({1, 1}), 2), ElementsAre(-2, -3, -3, -4));
 }
 
+TEST(Effects, ABranchThatTurnsItsOwnPredicateOverIsTakenWhole) {
+  // The first step sets the flag, then w to ten times x; others give x and 1.
+  const std::string text = R"(
+x = Placeholder() {dtype=float, shape=shape[]}
+flag = VariableV2() {dtype=bool, shape=shape[]}
+w = VariableV2() {dtype=float, shape=shape[]}
+no = Const() {dtype=bool, value=bool[]{false}}
+yes = Const() {dtype=bool, value=bool[]{true}}
+start = Const() {dtype=float, value=float[]{0}}
+set_flag = Assign(flag, no) {T=bool}
+set_w = Assign(w, start) {T=float}
+init = NoOp() ^set_flag ^set_w
+one = Const() {dtype=float, value=float[]{1}}
+ten = Const() {dtype=float, value=float[]{10}}
+read = Identity(flag) {T=bool}
+p = Identity(read) {T=bool}
+pivot = Switch(p, p) {T=bool}
+x_switch = Switch(x, p) {T=float}
+first = Identity(pivot) {T=bool}
+now = Assign(flag, yes) ^first {T=bool}
+times = Mul(x_switch, ten) {T=float}
+keep = Assign(w, times) ^now {T=float}
+done = Identity(times) ^keep {T=float}
+later = AddV2(x_switch:1, one) {T=float}
+merge = Merge(done, later) {T=float, N=2}
+w_now = Identity(w) ^merge {T=float}
+y = Pack(merge, w_now) {T=float, N=2}
+)";
+  EXPECT_THAT(ValuesOf(text, Tensor::Scalar(2.0f), 2), ElementsAre(20, 20, 3, 20));
+}
+
 TEST(Effects, RowsThatAreWrittenFromTheVariableItselfAreThoseOfBefore) {
   const std::string text = R"(
 x = Placeholder() {dtype=float, shape=shape[]}
