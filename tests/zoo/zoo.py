@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Training graphs of many kinds, run by TensorFlow and by the program, and compared.
 
-  zoo.py BINARY [NAME|FAMILY ...] [--out=FOLDER] [--flags='FLAG ...']
+  zoo.py BINARY [NAME|FAMILY ...] [--out=FOLDER] [--flags='FLAG ...'] [--grappler]
 
-Without names every case runs. FOLDER keeps graph.pb and feeds.npz of each. Needs TensorFlow 2.21 with Keras 3.
+Without names every case runs. FOLDER keeps graph.pb and feeds.npz of each. With --grappler the program gets the graphs as
+TensorFlow's optimizers leave them: calls inlined, control flow lowered, ops folded and fused. Needs TensorFlow 2.21 with Keras 3.
 A case is a function in a file of this folder that adds a model to the default graph and returns a Net. One that is
 marked `eager` is called outside any graph and returns such a function. The program must support every op of it, give
 the losses of every step, and every variable after the last one.
@@ -25,11 +26,13 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
+from tensorflow.core.protobuf import config_pb2, rewriter_config_pb2  # noqa: E402
+from tensorflow.python.grappler import tf_optimizer  # noqa: E402
 
 tf1 = tf.compat.v1
 
 FAMILIES = ("optimizers", "keras_nets", "text_nets", "image_nets", "other_nets", "world_nets", "wild_nets", "branch_nets", "loop_nets",
-            "hangers_on", "unseen_nets", "unseen_old_nets", "far_nets", "far_keras", "random_effects", "branched_loops", "written_nets")
+            "hangers_on", "unseen_nets", "unseen_old_nets", "far_nets", "far_keras", "random_effects", "branched_loops", "written_nets", "stranger_nets")
 STEPS = 3
 NUDGES = 8
 
@@ -218,7 +221,21 @@ def differences(net, folder, losses, wanted, own=None):
                 yield f"variable {name}: off by {off:.3g} of a change of {moved:.3g}, norm {norm:.3g}"
 
 
-def check(binary, case, folder, flags):
+def optimised(graph, net):
+    """What Grappler makes of the graph, with the names that the program is asked for."""
+    meta = tf1.train.export_meta_graph(graph_def=graph.as_graph_def(add_shapes=True), graph=graph)
+    for collection in list(meta.collection_def):
+        del meta.collection_def[collection]
+    kept = ["loss:0", "train", "init_all"] + [tensor.name for tensor in net.fetches]
+    meta.collection_def["train_op"].node_list.value.extend(kept)
+    config = config_pb2.ConfigProto()
+    rewriting = config.graph_options.rewrite_options
+    rewriting.min_graph_nodes = -1  # small graphs, too
+    rewriting.meta_optimizer_iterations = rewriter_config_pb2.RewriterConfig.TWO
+    return tf_optimizer.OptimizeGraph(config, meta, verbose=False)
+
+
+def check(binary, case, folder, flags, grappler=False):
     """Lines that say what is wrong."""
     graph = tf.Graph()
     if getattr(case, "eager", False):
@@ -230,7 +247,7 @@ def check(binary, case, folder, flags):
         tf.identity(net.loss, name="loss")
         tf.group(net.train, name="train")
         tf.group(tf1.global_variables_initializer(), tf1.local_variables_initializer(), name="init_all")
-    definition = graph.as_graph_def()
+    definition = optimised(graph, net) if grappler else graph.as_graph_def()
     (folder / "graph.pb").write_bytes(definition.SerializeToString(deterministic=True))
     np.savez(folder / "feeds.npz", **net.feeds)
     losses = run_program(binary, folder, net, flags)
@@ -272,6 +289,7 @@ def main(description, find_cases):
     parser.add_argument("names", nargs="*")
     parser.add_argument("--out")
     parser.add_argument("--flags", default="")
+    parser.add_argument("--grappler", action="store_true")
     arguments = parser.parse_args()
     results = collections.Counter()
     for name, case in find_cases(arguments.names):
@@ -279,7 +297,7 @@ def main(description, find_cases):
             folder = pathlib.Path(arguments.out or temporary) / name
             folder.mkdir(parents=True, exist_ok=True)
             try:
-                wrong = check(arguments.binary, case, folder, shlex.split(arguments.flags))
+                wrong = check(arguments.binary, case, folder, shlex.split(arguments.flags), arguments.grappler)
             except Exception:  # one case that TensorFlow cannot build must not stop the others
                 wrong = [traceback.format_exc()[-900:]]
         print(f"{'FAIL' if wrong else 'ok  '} {name}" + "".join(f"\n     {line}" for line in wrong[:6]), flush=True)
