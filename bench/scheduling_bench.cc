@@ -46,7 +46,7 @@ ExecutionPlan MakePlan(const PlanShape& shape) {
   plan.lanes[2].kind = LaneKind::kToDevice;
   plan.host_pool_bytes = kSlot;
   int64_t position = 0;
-  std::vector<Wait> waits;
+  StepWaits waits;
   for (int i = 0; i < kNodes; ++i) {
     OpInstance instance;
     instance.name = absl::StrCat("n", i);

@@ -70,15 +70,15 @@ void NameDevices(const CompileRequest& request, Graph& graph) {
   }
 }
 
-// The prepared graph in the order of one partition size; 0 keeps creation order in one partition. The last order takes the
-// graph itself.
+// The prepared graph in the order of one partition size; 0 keeps creation order in one partition. The last order takes what
+// was prepared itself.
 absl::StatusOr<OrderedGraph> OrderOnce(const CompileRequest& request, Strategy::Order order, Prepared& prepared,
                                        int64_t partition_size, bool last) {
   const PlanningOptions& options = request.options;
   const PassClock::Run run(request.clock, "order");
   OrderedGraph ordered;
   ordered.graph = std::make_shared<Graph>(last ? std::move(prepared.graph) : prepared.graph.Clone());
-  ordered.inferred = prepared.inferred;
+  ordered.inferred = std::make_shared<const InferenceResult>(last ? std::move(prepared.inferred) : prepared.inferred);
   ordered.partition_size = partition_size;
   if (order == Strategy::Order::kLevels) {
     MR_ASSIGN_OR_RETURN(LevelPartitioning levels, PartitionByLevels(*ordered.graph, options.tflms));
@@ -104,7 +104,7 @@ absl::StatusOr<Compiled> PlanOrdered(const CompileRequest& request, const Prepar
   compiled.placement_notes = prepared.placement_notes;
   compiled.graph = std::move(*ordered.graph);
   MR_ASSIGN_OR_RETURN(std::vector<DevicePlan> devices,
-                      DecideDevices(request, strategy, ordered.partitioning, ordered.inferred, limits, compiled.graph, std::move(looked)));
+                      DecideDevices(request, strategy, ordered.partitioning, *ordered.inferred, limits, compiled.graph, std::move(looked)));
   MR_RETURN_IF_ERROR(InsertCopies(request, devices, compiled.graph));
   // Lanes: what runs and what it waits for.
   {
@@ -266,7 +266,7 @@ absl::StatusOr<std::vector<std::string>> NotesOfLevels(const CompileRequest& req
   quick.deadline = Clock::time_point::max();
   MR_ASSIGN_OR_RETURN(OrderedGraph ordered, OrderOnce(unbounded, Strategy::Order::kLevels, prepared, 0, true));
   MR_ASSIGN_OR_RETURN(std::vector<DevicePlan> devices,
-                      DecideDevices(unbounded, describe, ordered.partitioning, ordered.inferred, quick, *ordered.graph));
+                      DecideDevices(unbounded, describe, ordered.partitioning, *ordered.inferred, quick, *ordered.graph));
   std::vector<std::string> notes = std::move(ordered.notes);
   for (DevicePlan& device : devices) std::move(device.choice.notes.begin(), device.choice.notes.end(), std::back_inserter(notes));
   return notes;

@@ -55,15 +55,19 @@ absl::Status PlanMemory(const CompileRequest& request, const PlanningOptions& op
     MR_ASSIGN_OR_RETURN(plan.choice, strategy.swaps({access, options, request.machine, graph, plan.device, allowed, &plan.gaps}));
   }
   // … as if feeds were there from the start, which those of other devices are not …
-  const SwapChoice without_delay = plan.choice;
-  const bool delayed = options.num_devices() > 1 && DelayArrivals(access, request.machine, plan.choice);
-  if (options.num_devices() > 1) ReuseSent(graph, plan.device, plan.choice);
+  SwapChoice without_delay;
+  bool delayed = false;
+  if (options.num_devices() > 1) {
+    without_delay = plan.choice;
+    delayed = DelayArrivals(access, request.machine, plan.choice);
+    ReuseSent(graph, plan.device, plan.choice);
+  }
   MR_RETURN_IF_ERROR(VerifySwaps(access, plan.choice));
   if (limits.effort == PlanEffort::kQuick) return absl::OkStatus();
   if (LinkSeconds(access, request.machine, plan.choice) > limits.known_seconds) return absl::AbortedError("too many copies");
   // … and the rest is the same for every policy: one total order, addresses.
   const PassClock::Run run(request.clock, "assign memory");
-  plan.schedule = BuildSchedule(access, plan.choice);
+  plan.schedule = plan.gaps.graph != nullptr ? BuildSchedule(access, plan.gaps.lists, plan.choice.decisions) : BuildSchedule(access, plan.choice);
   absl::StatusOr<MemoryAssignment> memory = AssignMemory(access, plan.schedule, plan.choice, budget_bytes, name_of);
   if (!memory.ok() && delayed) {
     // Shorter stays may pack worse. The addresses of the longer ones hold for them.

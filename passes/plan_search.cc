@@ -88,8 +88,8 @@ class Search {
  public:
   Search(const CompileRequest& request, Prepared& prepared, const Strategy& strategy, PlanLimits limits)
       : request_(request),
-        prepared_(prepared),
         graph_(std::make_shared<Graph>(std::move(prepared.graph))),
+        inferred_(std::make_shared<const InferenceResult>(std::move(prepared.inferred))),
         strategy_(strategy),
         limits_(limits),
         all_looks_(LooksFor(graph_->num_nodes())),
@@ -131,7 +131,7 @@ class Search {
     MR_RETURN_IF_ERROR(VerifyPartitioning(graph, ordered.partitioning));
     Looked looked;
     for (int32_t i = 0; i < graph.num_ids(); ++i) looked.partitions.push_back(graph.node(NodeId{i}).partition);
-    MR_ASSIGN_OR_RETURN(looked.devices, DecideDevices(request_, strategy_, ordered.partitioning, ordered.inferred,
+    MR_ASSIGN_OR_RETURN(looked.devices, DecideDevices(request_, strategy_, ordered.partitioning, *ordered.inferred,
                                                       limits, graph));
     for (const DevicePlan& device : looked.devices) {
       const double compute = WithFeeds(device.device.access, request_.machine);
@@ -142,20 +142,20 @@ class Search {
     return looked;
   }
 
-  absl::StatusOr<OrderedGraph> Order(int which) const {
+  absl::StatusOr<OrderedGraph> Order(int which) {
     const PassClock::Run run(request_.clock, "order");
     OrderedGraph ordered;
     ordered.graph = graph_;
-    ordered.inferred = prepared_.inferred;
+    ordered.inferred = inferred_;
     if (which == 0) {
-      MR_ASSIGN_OR_RETURN(ordered.partitioning, KeepCreationOrder(*ordered.graph));
+      MR_ASSIGN_OR_RETURN(ordered.partitioning, KeepCreationOrder(*ordered.graph, fanout_));
     } else if (which == 1) {
-      MR_ASSIGN_OR_RETURN(ordered.partitioning, UpdateEarly(*ordered.graph, request_.ops));
+      MR_ASSIGN_OR_RETURN(ordered.partitioning, UpdateEarly(*ordered.graph, request_.ops, fanout_));
     } else if (which == 2 || which == 4) {
       MR_ASSIGN_OR_RETURN(ordered.partitioning,
                           PartitionDepthFirst(*ordered.graph, request_.options.num_devices(), kDepthFirstSize));
     } else {
-      MR_ASSIGN_OR_RETURN(ordered.partitioning, KeepCreationOrder(*ordered.graph));
+      MR_ASSIGN_OR_RETURN(ordered.partitioning, KeepCreationOrder(*ordered.graph, fanout_));
     }
     if (which >= kFirstFreesFirst) ordered.partitioning = FreesFirst(*ordered.graph, request_.ops, ordered.partitioning.order);
     return ordered;
@@ -337,8 +337,9 @@ class Search {
   }
 
   const CompileRequest& request_;
-  const Prepared& prepared_;
   const std::shared_ptr<Graph> graph_;  // as prepared: its nodes' partitions are those of the last order
+  LazyFanout fanout_{*graph_};
+  const std::shared_ptr<const InferenceResult> inferred_;
   const Strategy& strategy_;
   PlanLimits limits_;
   const int all_looks_;

@@ -32,7 +32,7 @@ class Recomputer {
 
   OrderedGraph Run(const std::vector<FarUses>& uses) {
     result_.graph = std::make_shared<Graph>(graph_.Clone());
-    result_.inferred = ordered_.inferred;
+    inferred_ = *ordered_.inferred;
     result_.partition_size = ordered_.partition_size;
     result_.recomputed_nodes = ordered_.recomputed_nodes;
     for (const FarUses& use : uses) {
@@ -40,6 +40,7 @@ class Recomputer {
       if (!locked_[use.storage] && FindChain(use.storage, use.before) && !far_uses_.empty()) Rewrite(use);
     }
     InsertIntoOrder();
+    result_.inferred = std::make_shared<const InferenceResult>(std::move(inferred_));
     return std::move(result_);
   }
 
@@ -81,7 +82,7 @@ class Recomputer {
     return true;
   }
 
-  const OpDef& Def(NodeId id) const { return *ordered_.inferred.defs[id.value]; }
+  const OpDef& Def(NodeId id) const { return *ordered_.inferred->defs[id.value]; }
 
   // Operation that made the value; views do not count. -1: there since before the step.
   int32_t MadeBy(OutputRef ref) const {
@@ -115,7 +116,7 @@ class Recomputer {
   bool MayRunAgain(NodeId id, const OpDef& def) const {
     const Node& node = graph_.node(id);
     if (operation_of_[id.value] < 0 || node.op[0] == '_' || def.stateful || def.is_variable || def.is_no_op ||
-        def.returns_variable || def.state_bytes > 0 || node.outputs.empty() || node_of_[id.value]->is_dynamic) {
+        def.returns_variable || def.state_bytes > 0 || node.outputs.empty() || node_of_[id.value]->is_dynamic()) {
       return false;
     }
     return std::all_of(def.variables.begin(), def.variables.end(), [](const VariableUse& use) {
@@ -153,13 +154,15 @@ class Recomputer {
       if (operation_of_[id.value] >= 0) ++result_.recomputed_nodes;
       const NodeId added = result_.graph->AddUnique(std::move(copy));
       again.emplace(id.value, added);
-      result_.inferred.by_value.resize(result_.graph->num_ids(), 0);
-      result_.inferred.by_value[added.value] = ordered_.inferred.by_value[id.value];
-      result_.inferred.estimates.resize(result_.graph->num_ids());
-      result_.inferred.estimates[added.value] = ordered_.inferred.estimates[id.value];
-      result_.inferred.defs.resize(result_.graph->num_ids(), nullptr);
-      result_.inferred.defs[added.value] = ordered_.inferred.defs[id.value];
-      result_.inferred.variable.resize(result_.graph->num_ids(), -1);
+      inferred_.by_value.resize(result_.graph->num_ids(), 0);
+      inferred_.by_value[added.value] = ordered_.inferred->by_value[id.value];
+      inferred_.estimates.resize(result_.graph->num_ids());
+      inferred_.estimates[added.value] = ordered_.inferred->estimates[id.value];
+      inferred_.defs.resize(result_.graph->num_ids(), nullptr);
+      inferred_.defs[added.value] = ordered_.inferred->defs[id.value];
+      inferred_.roles.resize(result_.graph->num_ids(), NodeRole::kNeverRuns);
+      inferred_.roles[added.value] = ordered_.inferred->roles[id.value];
+      inferred_.variable.resize(result_.graph->num_ids(), -1);
       added_before_[before_].push_back(added);
     }
     for (const FarUse& far : far_uses_) {
@@ -203,6 +206,7 @@ class Recomputer {
   std::map<int32_t, std::map<int32_t, NodeId>> again_;     // per far operation: node -> its copy there
   std::map<int32_t, std::vector<NodeId>> added_before_;    // per far operation
   OrderedGraph result_;
+  InferenceResult inferred_;  // of the result
 };
 
 }  // namespace

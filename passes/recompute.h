@@ -14,6 +14,7 @@
 #define MILLRACE_PASSES_RECOMPUTE_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,7 @@ namespace millrace {
 struct OrderedGraph {
   std::shared_ptr<Graph> graph;
   Partitioning partitioning;
-  InferenceResult inferred;
+  std::shared_ptr<const InferenceResult> inferred;  // orders of one graph share it
   int64_t partition_size = 0;
   int64_t recomputed_nodes = 0;
   std::vector<std::string> notes;  // what the order has to tell

@@ -25,7 +25,7 @@ class WaitReducer {
  public:
   WaitReducer(const ExecutionPlan& plan, int32_t own_lane) : own_lane_(own_lane), reached_(plan.lanes.size(), 0) {}
 
-  absl::StatusOr<WaitRange> Add(const ExecutionPlan& plan, const std::vector<Wait>& waits, const std::string& node,
+  absl::StatusOr<WaitRange> Add(const ExecutionPlan& plan, const StepWaits& waits, const std::string& node,
                                 std::vector<Wait>* out) {
     WaitRange range{static_cast<int64_t>(out->size()), 0};
     for (const Wait& wait : waits) {
@@ -210,7 +210,7 @@ absl::Status Program::AddComputeLane(int32_t l, KernelCache& kernels, VariableSt
     }
     if (end - i < 2 || seconds < 2 * options.batch_grain_seconds) end = i + 1;
     // A batch waits for all that its steps wait for; the waits of its later steps are then covered.
-    std::vector<Wait> waits;
+    StepWaits waits;
     for (int64_t s = i; s < end; ++s) {
       waits.insert(waits.end(), lane.compute[s].waits.begin(), lane.compute[s].waits.end());
     }
@@ -245,7 +245,7 @@ absl::Status Program::AddComputeOp(ProgramLane& out, const ComputeStep& step, Ke
   op.high_water = HighWater(step, instance);
   op.first_write = static_cast<int32_t>(out.writes.size());
   op.num_writes = static_cast<int32_t>(step.writes_variables.size());
-  for (const std::vector<int32_t>* list : {&step.writes_variables, &step.input_variables}) {
+  for (const StepIndices* list : {&step.writes_variables, &step.input_variables}) {
     for (int32_t v : *list) {
       if (v >= static_cast<int32_t>(plan_->variables.size())) {
         return PlanError(instance.name, "names a variable that is not there");

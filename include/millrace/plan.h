@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "millrace/op.h"
 #include "millrace/types.h"
 
@@ -31,6 +32,11 @@ struct Wait {
   int32_t lane = 0;
   int64_t count = 0;
 };
+
+// Plans have millions of steps: what most of them hold of these lies in the step itself.
+using StepWaits = absl::InlinedVector<Wait, 1>;
+using StepOffsets = absl::InlinedVector<int64_t, 2>;
+using StepIndices = absl::InlinedVector<int32_t, 4>;
 
 // Where the host side of a copy is.
 struct HostRef {
@@ -54,26 +60,26 @@ struct ComputeStep {
   int32_t group = 0;     // consecutive steps of equal group are independent and may run at once
   int64_t position = 0;
   // Offsets in the device arena; kNoAddress for empty tensors and for inputs that the kernel knows by value.
-  std::vector<int64_t> inputs;
-  std::vector<int64_t> outputs;
+  StepOffsets inputs;
+  StepOffsets outputs;
   // Whose memory each of them is, into plan.tensors; -1 without an address. Empty: unknown, which the verifier then
   // cannot check. Views and in-place outputs have the owner of the memory they share; a variable's owner is itself.
-  std::vector<int32_t> input_owners;
-  std::vector<int32_t> output_owners;
+  StepIndices input_owners;
+  StepIndices output_owners;
   int64_t scratch_offset = 0;
   int64_t scratch_bytes = 0;
-  std::vector<Wait> waits;
+  StepWaits waits;
   // Variables that this step writes, and those among its inputs (index or -1 per input), into plan.variables.
-  std::vector<int32_t> writes_variables;
-  std::vector<int32_t> input_variables;
+  StepIndices writes_variables;
+  StepIndices input_variables;
   // The variables it writes are written whole, without reading what they held (VariableAccess::kWrite).
   bool overwrites_variables = false;
   int64_t state_bytes = 0;  // OpDef::state_bytes
   double predicted_seconds = 0;
   // Of a node whose shapes are known only when it runs; all empty or zero for others. Per input and output: its
   // entry in plan.dynamic_tensors, or -1 for one that has the planned shape. The types of the instance are bounds.
-  std::vector<int32_t> input_shapes;
-  std::vector<int32_t> output_shapes;
+  StepIndices input_shapes;
+  StepIndices output_shapes;
   uint64_t run_time_values = 0;  // bit i: input i is read when the step runs, and given to shape rule and kernel
   bool is_view = false;          // computes the shape of its output and nothing else: the memory is the input's
   bool is_dynamic() const { return !input_shapes.empty() || !output_shapes.empty(); }
@@ -91,7 +97,7 @@ struct CopyStep {
   DiskRef disk;               // of disk lanes
   int32_t partition = 0;
   int64_t position = 0;
-  std::vector<Wait> waits;
+  StepWaits waits;
   int32_t writes_variable = -1;  // the copy after which the variable's home (or its place for good) is newer
   double predicted_seconds = 0;
 };

@@ -24,13 +24,13 @@ enum class StorageKind : uint8_t {
   kFeed,        // in host memory when the step starts (or from available_from on), fresh every step
 };
 
+// Small, since policies look at storages in the order of their accesses.
 struct StorageInfo {
-  std::string name;  // "node:0" of the tensor that made it, or the variable's name
   StorageKind kind = StorageKind::kActivation;
-  int64_t size_bytes = 0;
   bool pinned = false;  // must never leave the device
   // Of a feed that another device sends: the operation from which on it is in host memory.
   int32_t available_from = 0;
+  int64_t size_bytes = 0;
 };
 
 struct Access {
@@ -41,6 +41,9 @@ struct Access {
 
 struct AccessGraph {
   std::vector<StorageInfo> storages;
+  // Per storage, for messages and for the plan: "node:0" of the tensor that made it, or the variable's name. Empty while
+  // nobody asks.
+  std::vector<std::string> names;
   // Per operation, in order.
   std::vector<double> seconds;         // predicted time of the kernel
   std::vector<int64_t> scratch_bytes;
@@ -51,6 +54,10 @@ struct AccessGraph {
   // Operations that copy what they read to the host, in the lane of copies out (fetches, Sends); they take no time.
   std::vector<int32_t> fetches;
 
+  const std::string& name_of(int32_t storage) const {
+    static const std::string none;
+    return names.empty() ? none : names[storage];
+  }
   int32_t num_operations() const { return static_cast<int32_t>(seconds.size()); }
   absl::Span<const Access> of(int32_t operation) const {
     return absl::MakeConstSpan(accesses).subspan(first_access[operation],

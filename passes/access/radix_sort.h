@@ -1,4 +1,4 @@
-// Stable sorting by 64-bit keys in linear time: planning sorts the same lists by other keys again and again.
+// Stable sorting in linear time: planning sorts the same lists by other keys again and again.
 #ifndef MILLRACE_PASSES_ACCESS_RADIX_SORT_H_
 #define MILLRACE_PASSES_ACCESS_RADIX_SORT_H_
 
@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 namespace millrace {
@@ -59,6 +60,22 @@ inline void SortByKey(std::vector<Keyed>& items) {
     for (const Keyed& item : items) other[begin[d][item.key >> (8 * d) & 255]++] = item;
     items.swap(other);
   }
+}
+
+// The numbers below `count` by their key, which is below `limit`, equal ones in their own order. Those whose key is negative are
+// left out.
+template <typename KeyOfNumber>
+std::vector<int32_t> OrderByCounting(int32_t count, int64_t limit, KeyOfNumber&& key) {
+  std::vector<int32_t> begin(limit + 1, 0);
+  for (int32_t i = 0; i < count; ++i) {
+    if (const int64_t k = key(i); k >= 0) ++begin[k + 1];
+  }
+  std::partial_sum(begin.begin(), begin.end(), begin.begin());
+  std::vector<int32_t> order(begin.back());
+  for (int32_t i = 0; i < count; ++i) {
+    if (const int64_t k = key(i); k >= 0) order[begin[k]++] = i;
+  }
+  return order;
 }
 
 }  // namespace millrace

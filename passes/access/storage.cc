@@ -20,8 +20,14 @@ bool NeverRuns(const Node& node, const OpDef& def) {
 
 using AccessList = absl::InlinedVector<Access, 8>;
 
-// What a node is to its memory: its op, looked at once.
-enum class Role : uint8_t { kRuns, kNeverRuns, kView, kConst, kFeed, kRecv, kCopiesToHost };
+NodeRole RoleOfNode(const Node& node, const OpDef& def) {
+  if (node.op == "Const") return NodeRole::kConst;
+  if (node.op == "_Feed") return NodeRole::kFeed;
+  if (node.op == kRecvOp) return NodeRole::kRecv;
+  if (CopiesToHost(node)) return NodeRole::kCopiesToHost;
+  if (NeverRuns(node, def)) return NodeRole::kNeverRuns;
+  return def.is_view ? NodeRole::kView : NodeRole::kRuns;
+}
 
 class Builder {
  public:
@@ -35,7 +41,6 @@ class Builder {
         storage_of_variable_(inferred.num_variables, kNoStorage) {}
 
   DeviceGraph Run() {
-    FindRoles();
     NumberOutputs();
     FindLastUses();
     result_.operations.reserve(order_.size());
@@ -61,7 +66,7 @@ class Builder {
 
   // Whether input i of the node is an access of the producer's memory.
   bool UsesMemory(NodeId id, size_t i) const {
-    if (RoleOf(graph_.node(id).inputs[i].node) == Role::kConst &&
+    if (RoleOf(graph_.node(id).inputs[i].node) == NodeRole::kConst &&
         TakenByValue(graph_.node(id), i, inferred_.by_value[id.value])) {
       return false;
     }
@@ -71,27 +76,12 @@ class Builder {
     return true;
   }
 
-  Role RoleOf(NodeId id) const { return roles_[id.value]; }
-  bool ToHost(NodeId id) const { return RoleOf(id) == Role::kCopiesToHost; }
-
-  void FindRoles() {
-    roles_.assign(graph_.num_ids(), Role::kNeverRuns);
-    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
-      const NodeId id{i};
-      const Node& node = graph_.node(id);
-      if (node.removed) continue;
-      Role& role = roles_[i];
-      if (node.op == "Const") role = Role::kConst;
-      else if (node.op == "_Feed") role = Role::kFeed;
-      else if (node.op == kRecvOp) role = Role::kRecv;
-      else if (CopiesToHost(node)) role = Role::kCopiesToHost;
-      else if (!NeverRuns(node, Def(id))) role = Def(id).is_view ? Role::kView : Role::kRuns;
-    }
-  }
+  NodeRole RoleOf(NodeId id) const { return inferred_.roles[id.value]; }
+  bool ToHost(NodeId id) const { return RoleOf(id) == NodeRole::kCopiesToHost; }
 
   bool IsOperation(NodeId id) const {
-    const Role role = RoleOf(id);
-    return role == Role::kRuns || role == Role::kCopiesToHost || (role == Role::kView && IsDynamic(id));
+    const NodeRole role = RoleOf(id);
+    return role == NodeRole::kRuns || role == NodeRole::kCopiesToHost || (role == NodeRole::kView && IsDynamic(id));
   }
 
   // Whether shapes or values that the node needs are known only when it runs.
@@ -165,7 +155,7 @@ class Builder {
 
   int32_t NewStorage(OutputRef root, StorageKind kind) {
     result_.root.push_back(root);
-    result_.access.storages.push_back({{}, kind, graph_.type(root).size_bytes()});
+    result_.access.storages.push_back({.kind = kind, .size_bytes = graph_.type(root).size_bytes()});
     last_use_.push_back(-1);
     return static_cast<int32_t>(result_.root.size()) - 1;
   }
@@ -189,11 +179,11 @@ class Builder {
         Join(ref, result_.storage(node.inputs[0]));
       } else if (node.outputs[o].size_bytes() == 0) {
         continue;
-      } else if (RoleOf(id) == Role::kConst) {
+      } else if (RoleOf(id) == NodeRole::kConst) {
         Join(ref, NewStorage(ref, StorageKind::kConstant));
-      } else if (RoleOf(id) == Role::kFeed) {
+      } else if (RoleOf(id) == NodeRole::kFeed) {
         Join(ref, NewStorage(ref, StorageKind::kFeed));
-      } else if (RoleOf(id) == Role::kRecv) {
+      } else if (RoleOf(id) == NodeRole::kRecv) {
         Join(ref, NewStorage(ref, StorageKind::kFeed));
         result_.access.storages.back().available_from = static_cast<int32_t>(result_.operations.size());
       } else {
@@ -269,11 +259,13 @@ class Builder {
 
   void AddDynamicTensors(NodeId id, OperationNode& added) {
     const Node& node = graph_.node(id);
-    added.is_dynamic = true;
-    for (OutputRef input : node.inputs) added.input_shapes.push_back(dynamic_tensor_of_output_[OutputIndex(input)]);
+    DynamicNode dynamic;
+    for (OutputRef input : node.inputs) dynamic.input_shapes.push_back(dynamic_tensor_of_output_[OutputIndex(input)]);
     for (int32_t o = 0; o < static_cast<int32_t>(node.outputs.size()); ++o) {
-      added.output_shapes.push_back(ToHost(id) ? -1 : dynamic_tensor_of_output_[OutputIndex({id, o})]);
+      dynamic.output_shapes.push_back(ToHost(id) ? -1 : dynamic_tensor_of_output_[OutputIndex({id, o})]);
     }
+    added.dynamic = static_cast<int32_t>(result_.dynamic_nodes.size());
+    result_.dynamic_nodes.push_back(std::move(dynamic));
   }
 
   // Whether the node may run at once with the nodes of the last operation.
@@ -284,7 +276,7 @@ class Builder {
       return false;
     }
     const Operation& last = result_.operations.back();
-    if (added.is_dynamic || last.nodes.back().is_dynamic) return false;
+    if (added.is_dynamic() || last.nodes.back().is_dynamic()) return false;
     auto in_range = [](double seconds) { return seconds >= kMinJoinedSeconds && seconds <= kMaxJoinedSeconds; };
     if (last.is_fetch || last.nodes.size() >= kMaxJoinedNodes || !in_range(added.seconds) ||
         !in_range(last.nodes.back().seconds) || Def(last.node()).stateful ||
@@ -341,7 +333,6 @@ class Builder {
   const std::vector<int32_t>& others_before_;
   const InferenceResult& inferred_;
   const DeviceGraphOptions options_;
-  std::vector<Role> roles_;
   std::vector<int32_t> dynamic_tensor_of_output_;
   std::vector<int32_t> last_use_of_output_;  // position of the last node that takes it
   std::vector<int32_t> last_use_;            // per storage
@@ -379,18 +370,19 @@ absl::Status EstimateRuns(const Graph& graph, const OpRegistry& ops, KernelOracl
                           const PlanningOptions& options, InferenceResult& inferred) {
   inferred.estimates.assign(graph.num_ids(), {});
   inferred.defs.assign(graph.num_ids(), nullptr);
+  inferred.roles.assign(graph.num_ids(), NodeRole::kNeverRuns);
   inferred.variable.assign(graph.num_ids(), -1);
   std::map<std::string, int32_t> variables;
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
     const Node& node = graph.node(NodeId{i});
     if (node.removed) continue;
     inferred.defs[i] = ops.Find(node.op);
-    if (CopiesToHost(node)) continue;
     const OpDef& def = *inferred.defs[i];
+    const NodeRole role = inferred.roles[i] = RoleOfNode(node, def);
     if (def.is_variable) {
       inferred.variable[i] = variables.emplace(VariableName(node), static_cast<int32_t>(variables.size())).first->second;
     }
-    if (NeverRuns(node, def) || def.is_view) continue;
+    if (role != NodeRole::kRuns) continue;
     const OpInstance instance = MakeInstance(graph, NodeId{i}, inferred.by_value[i]);
     const auto possible = inferred.possible.empty() ? inferred.possible.end() : inferred.possible.find(node.name);
     const bool known = possible == inferred.possible.end() || possible->second.empty();
@@ -460,13 +452,15 @@ void NameAndCut(Graph& graph, DeviceGraph& device) {
 }
 
 void NameStorages(const Graph& graph, DeviceGraph& device) {
+  std::vector<std::string>& names = device.access.names;
+  names.resize(device.root.size());
   for (size_t s = 0; s < device.root.size(); ++s) {
     const OutputRef root = device.root[s];
     const Node& node = graph.node(root.node);
-    StorageInfo& storage = device.access.storages[s];
-    storage.name = storage.kind == StorageKind::kVariable     ? VariableName(node)
-                   : storage.kind == StorageKind::kActivation ? graph.TensorName(root)
-                                                              : node.name;
+    const StorageKind kind = device.access.storages[s].kind;
+    names[s] = kind == StorageKind::kVariable     ? VariableName(node)
+               : kind == StorageKind::kActivation ? graph.TensorName(root)
+                                                  : node.name;
   }
 }
 
@@ -483,13 +477,14 @@ void MakeInstances(const Graph& graph, const InferenceResult& inferred, DeviceGr
 }
 
 void NameReceived(const Graph& graph, std::vector<DeviceGraph*> devices) {
+  if (devices.size() < 2) return;
   for (DeviceGraph* device : devices) {
     for (size_t s = 0; s < device->root.size(); ++s) {
       const Node& recv = graph.node(device->root[s].node);
       if (recv.op != kRecvOp) continue;
       const Node& send = graph.node(recv.inputs[0].node);
       const DeviceGraph& sender = *devices[send.device];
-      device->access.storages[s].name = sender.access.storages[sender.storage(send.inputs[0])].name;
+      if (!sender.access.names.empty()) device->access.names[s] = sender.access.names[sender.storage(send.inputs[0])];
     }
   }
 }

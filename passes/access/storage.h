@@ -28,11 +28,16 @@ struct OperationNode {
   NodeId node;
   const OpDef* def = nullptr;
   absl::InlinedVector<int32_t, 4> input_storages;  // kNoStorage for inputs by value and for empty tensors
-  bool is_dynamic = false;              // has inputs or outputs whose shape, or values, are known only when running
-  std::vector<int32_t> input_shapes, output_shapes;  // then: into DeviceGraph::dynamic_tensors, -1 for known shapes
-  bool is_view = false;                 // runs for the shape of its output alone
+  int32_t dynamic = -1;  // into DeviceGraph::dynamic_nodes
+  bool is_view = false;  // runs for the shape of its output alone
+  bool is_dynamic() const { return dynamic >= 0; }
   double seconds = 0;
   int64_t scratch_bytes = 0;
+};
+
+// Of a node that has inputs or outputs whose shape, or values, are known only when running.
+struct DynamicNode {
+  std::vector<int32_t> input_shapes, output_shapes;  // into DeviceGraph::dynamic_tensors, -1 for known shapes
 };
 
 // What happens at one time of the device graph: one node, or a few small ones that are independent and may run at
@@ -61,6 +66,7 @@ struct DeviceGraph {
   std::vector<std::pair<NodeId, InPlace>> in_place;  // what Node::in_place holds, by node
 
   std::vector<std::string> dynamic_tensors;  // names of tensors whose shape is known only when running
+  std::vector<DynamicNode> dynamic_nodes;
   std::vector<OpInstance> instances;         // by MakeInstances: of the operations' nodes, in order, but for fetches
 
   int32_t storage(OutputRef ref) const { return storage_of[first_output[ref.node.value] + ref.index]; }

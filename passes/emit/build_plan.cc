@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 
@@ -91,6 +92,7 @@ class PlanBuilder {
       variable.name = it->first;
       variable.type = node.outputs[0];
       if (const std::optional<WholeVariable> whole = WholeOf(node)) {
+        shared_.has_parts = true;
         variable.whole = whole->name;
         variable.whole_type = whole->type;
         variable.home_offset = PartOf(node)->begin * DataTypeSize(variable.type.dtype);
@@ -103,6 +105,7 @@ class PlanBuilder {
     plan_.dynamic_tensors = in_.devices[0].device.dynamic_tensors;  // the same on every device
     plan_.lanes.resize(num_devices_ * kNumLanes);
     shared_.compute_count.resize(num_devices_);
+    for (int32_t d = 0; d < num_devices_; ++d) shared_.compute_count[d].reserve(in_.devices[d].device.operations.size());
     lanes_.reserve(num_devices_);
     for (int32_t d = 0; d < num_devices_; ++d) {
       Lane* lanes = &plan_.lanes[d * kNumLanes];
@@ -160,19 +163,28 @@ class PlanBuilder {
     }
   }
 
-  // Each name once: what is received has the name of what was sent.
+  // Each name once: what is received has the name of what was sent. Names are the plan's from here on.
   void ListOwners(int32_t d) {
-    plan_.tensors.reserve(plan_.tensors.size() + in_.devices[d].device.access.storages.size());
-    for (const StorageInfo& storage : in_.devices[d].device.access.storages) {
+    std::vector<std::string>& names = in_.devices[d].device.access.names;
+    plan_.tensors.reserve(plan_.tensors.size() + names.size());
+    lanes_[d].owner_of_storage().reserve(names.size());
+    for (std::string& name : names) {
       const int32_t next = static_cast<int32_t>(plan_.tensors.size());
-      const int32_t owner = num_devices_ == 1 ? next : owner_index_.emplace(storage.name, next).first->second;
-      if (owner == next) plan_.tensors.push_back(storage.name);
+      const int32_t owner = num_devices_ == 1 ? next : owner_index_.emplace(name, next).first->second;
+      if (owner == next) plan_.tensors.push_back(std::move(name));
       lanes_[d].owner_of_storage().push_back(owner);
     }
+    names = {};
   }
 
   // One order of all items: that of the operations' nodes; copies go with the operation beside which they stand.
   void MergeSchedules() {
+    if (num_devices_ == 1) {
+      device_of_item_.assign(in_.devices[0].schedule.items.size(), 0);
+      position_[0].resize(device_of_item_.size());
+      std::iota(position_[0].begin(), position_[0].end(), 0);
+      return;
+    }
     std::vector<int64_t> time(in_.graph.num_ids(), -1);
     for (size_t k = 0; k < in_.order.size(); ++k) time[in_.order[k].value] = static_cast<int64_t>(k);
     std::vector<std::vector<int64_t>> key(num_devices_);

@@ -19,7 +19,7 @@
 
 namespace millrace {
 
-// Everything that the passes established. `devices` give their instances away.
+// Everything that the passes established. `devices` give their instances and the names of their storages away.
 struct PlanInputs {
   const Graph& graph;
   const OpRegistry& ops;

@@ -33,10 +33,12 @@ DeviceLanes::DeviceLanes(const PlanInputs& inputs, int32_t device, PlanUnderWay&
       progress_(my_.schedule.residences.size()),
       needed_(inputs.devices.size() * kNumLanes, 0) {
   for (std::vector<int64_t>& reached : reached_) reached.assign(needed_.size(), 0);
+  first_position_.reserve(my_.schedule.items.size());
+  last_position_.reserve(my_.schedule.items.size());
   variable_of_storage_.assign(access_.storages.size(), -1);
   for (size_t s = 0; s < access_.storages.size(); ++s) {
     if (KindOf(static_cast<int32_t>(s)) != StorageKind::kVariable) continue;
-    variable_of_storage_[s] = shared_.variable_index.at(access_.storages[s].name);
+    variable_of_storage_[s] = shared_.variable_index.at(access_.names[s]);
   }
   ListBoundaries();
 }
@@ -181,15 +183,15 @@ void DeviceLanes::Touch(int32_t r, int kind, int64_t count, bool reads, bool wri
     Need(progress.read);
     progress.read = LaneCounts{};
     progress.written_lane = kind;
-    progress.written_count = count;
+    progress.written_count = static_cast<int32_t>(count);
   }
-  if (reads) progress.read[kind] = count;
-  progress.touched[kind] = count;
+  if (reads) progress.read[kind] = static_cast<int32_t>(count);
+  progress.touched[kind] = static_cast<int32_t>(count);
 }
 
 // What is needed as waits of the next step of a lane, without those that the lane has already made.
-std::vector<Wait> DeviceLanes::WaitsFor(int kind) {
-  std::vector<Wait> waits;
+StepWaits DeviceLanes::WaitsFor(int kind) {
+  StepWaits waits;
   const int32_t own = first_lane_ + kind;
   for (int32_t other = 0; other < static_cast<int32_t>(needed_.size()); ++other) {
     if (other == own || needed_[other] <= reached_[kind][other]) continue;
@@ -236,10 +238,10 @@ void DeviceLanes::EmitOperation(int32_t i, int64_t position) {
     const int64_t offset = my_.memory.scratch_offsets[i];
     Need(owners_.Claim(offset, access_.scratch_bytes[i]));
     LaneCounts mine{};
-    mine[kComputeLane] = count;
+    mine[kComputeLane] = static_cast<int32_t>(count);
     owners_.Release(offset, access_.scratch_bytes[i], mine);
   }
-  std::vector<Wait> waits = WaitsFor(kComputeLane);
+  StepWaits waits = WaitsFor(kComputeLane);
   int64_t scratch_offset = my_.memory.scratch_offsets[i];
   for (size_t k = 0; k < operation.nodes.size(); ++k) {
     AddComputeStep(i, operation.nodes[k], scratch_offset, k + 1 < operation.nodes.size() ? waits : std::move(waits));
@@ -248,7 +250,7 @@ void DeviceLanes::EmitOperation(int32_t i, int64_t position) {
   shared_.compute_count[device_].push_back(count);
 }
 
-void DeviceLanes::AddComputeStep(int32_t i, OperationNode& operation, int64_t scratch_offset, std::vector<Wait> waits) {
+void DeviceLanes::AddComputeStep(int32_t i, OperationNode& operation, int64_t scratch_offset, StepWaits waits) {
   const Node& node = in_.graph.node(operation.node);
   const OpDef& def = *operation.def;
   ComputeStep& step = LaneOf(kComputeLane).compute.emplace_back();
@@ -262,9 +264,10 @@ void DeviceLanes::AddComputeStep(int32_t i, OperationNode& operation, int64_t sc
   step.predicted_seconds = operation.seconds;
   FillAddresses(i, operation, def, step);
   FillVariables(operation.node, def, step);
-  if (operation.is_dynamic) {
-    step.input_shapes = operation.input_shapes;
-    step.output_shapes = operation.output_shapes;
+  if (operation.is_dynamic()) {
+    const DynamicNode& dynamic = my_.device.dynamic_nodes[operation.dynamic];
+    step.input_shapes.assign(dynamic.input_shapes.begin(), dynamic.input_shapes.end());
+    step.output_shapes.assign(dynamic.output_shapes.begin(), dynamic.output_shapes.end());
     step.run_time_values = node.run_time_values;
     step.is_view = operation.is_view;
   }
@@ -273,12 +276,12 @@ void DeviceLanes::AddComputeStep(int32_t i, OperationNode& operation, int64_t sc
 
 // Storages of the node's tensors as they were before copies were wired in.
 void DeviceLanes::FillAddresses(int32_t i, const OperationNode& operation, const OpDef& def, ComputeStep& step) const {
-  const auto add = [&](int32_t storage, std::vector<int64_t>& offsets, std::vector<int32_t>& owners) {
+  const auto add = [&](int32_t storage, StepOffsets& offsets, StepIndices& owners) {
     offsets.push_back(AddressOf(i, storage));
     owners.push_back(offsets.back() == kNoAddress ? -1 : owner_of_storage_[storage]);
   };
   const Node& node = in_.graph.node(operation.node);
-  const std::optional<Part> part = PartOf(node);
+  const std::optional<Part> part = shared_.has_parts ? PartOf(node) : std::nullopt;
   step.inputs.reserve(operation.input_storages.size());
   step.input_owners.reserve(operation.input_storages.size());
   step.outputs.reserve(node.outputs.size());
@@ -329,8 +332,8 @@ void DeviceLanes::EmitFetch(int32_t i) {
   const int32_t index = static_cast<int32_t>(node.attrs.GetOr<int64_t>("index", 0));
   PlanFetch& fetch = shared_.plan.fetches[index];
   if (access_.of(i).empty() || !fetch.value.empty()) return;
-  const std::vector<int32_t>& shapes = my_.device.operations[i].nodes.front().input_shapes;
-  if (!shapes.empty()) fetch.shape = shapes[0];
+  const int32_t dynamic = my_.device.operations[i].nodes.front().dynamic;
+  if (dynamic >= 0) fetch.shape = my_.device.dynamic_nodes[dynamic].input_shapes[0];
   const int32_t r = my_.schedule.residence_of[access_.first_access[i]];
   CopyStep step;
   step.tensor = fetch.name;
@@ -348,7 +351,7 @@ void DeviceLanes::EmitSend(int32_t i, int64_t position) {
   const int64_t k = access_.first_access[i];
   const int32_t slot = shared_.slot_of_send.at(id.value);
   CopyStep step;
-  step.tensor = access_.storages[access_.accesses[k].storage].name;
+  step.tensor = NameOf(access_.accesses[k].storage);
   step.reason = node.reason;
   step.bytes = node.outputs[0].size_bytes();
   step.host = {HostRef::Kind::kPool, 0, shared_.pool.offset(slot)};
@@ -378,7 +381,7 @@ CopyStep DeviceLanes::SwapStep(NodeId id, const SwapDecision& d) const {
   const Node& node = in_.graph.node(id);
   CopyStep step;
   step.name = node.name;
-  step.tensor = access_.storages[d.storage].name;
+  step.tensor = NameOf(d.storage);
   step.reason = node.op == kRecvOp ? node.reason : d.reason;
   step.bytes = access_.storages[d.storage].size_bytes;
   step.partition = node.partition;
@@ -411,7 +414,7 @@ void DeviceLanes::EmitCopyOut(int64_t position, const ScheduleItem& item) {
     shared_.pool.Write(slot_[item.index], first_lane_ + kToHostLane, count, position, needed_);
   }
   ++shared_.plan.counts.swap_outs;
-  if (d.wait_out) compute_waits_[kToHostLane] = count;
+  if (d.wait_out) compute_waits_[kToHostLane] = static_cast<int32_t>(count);
   AddCopy(kToHostLane, item.residence, std::move(step));
 }
 
@@ -424,7 +427,7 @@ void DeviceLanes::EmitCopyIn(int64_t position, const ScheduleItem& item) {
   if (d.anchor > 0) Need(kComputeLane, LaneOf(kComputeLane).num_steps());
   if (step.host.kind == HostRef::Kind::kVariable) {
     Need(kToHostLane, home_written_[step.host.index]);
-    home_read_[step.host.index][kToDeviceLane] = count;
+    home_read_[step.host.index][kToDeviceLane] = static_cast<int32_t>(count);
   } else if (step.host.kind == HostRef::Kind::kPool) {
     shared_.pool.Read(slot_[item.index], first_lane_ + kToDeviceLane, count, position, needed_);
   }
@@ -441,20 +444,17 @@ void DeviceLanes::ListResidences() {
   const std::vector<Stay>& stays = my_.schedule.residences;
   const std::vector<ComputeStep>& steps = LaneOf(kComputeLane).compute;
   // By their first position; scratch (behind the stays here) after what is there.
-  std::vector<Keyed> order;
-  order.reserve(stays.size() + steps.size());
-  for (size_t r = 0; r < stays.size(); ++r) {
-    order.push_back({KeyOf(static_cast<double>(first_position_[stays[r].first])), static_cast<int32_t>(r)});
-  }
-  for (size_t i = 0; i < steps.size(); ++i) {
-    if (steps[i].scratch_bytes == 0) continue;
-    order.push_back({KeyOf(static_cast<double>(steps[i].position)), static_cast<int32_t>(stays.size() + i)});
-  }
-  SortByKey(order);
+  const auto first_position = [&](int32_t r) {
+    if (static_cast<size_t>(r) < stays.size()) return first_position_[stays[r].first];
+    const ComputeStep& step = steps[r - stays.size()];
+    return step.scratch_bytes > 0 ? step.position : -1;
+  };
+  const std::vector<int32_t> order =
+      OrderByCounting(static_cast<int32_t>(stays.size() + steps.size()), shared_.next_position + 1, first_position);
   std::vector<Residence>& residences = shared_.plan.residences;
   residences.reserve(residences.size() + order.size());
-  for (const Keyed& next : order) {
-    const size_t r = static_cast<size_t>(next.index);
+  for (const int32_t next : order) {
+    const size_t r = static_cast<size_t>(next);
     if (r >= stays.size()) {
       const ComputeStep& step = steps[r - stays.size()];
       residences.push_back({shared_.plan.instances[step.instance].name + " scratch", Kind::kScratch, device_,
@@ -469,9 +469,9 @@ void DeviceLanes::ListResidences() {
                       : info.kind == StorageKind::kFeed && !IsReceived(stay.storage) ? Kind::kFeed
                                                                                      : Kind::kActivation;
     const bool leaves = stay.last + 1 < static_cast<int64_t>(my_.schedule.items.size());
-    residences.push_back({info.name, kind, device_, AlignUp(info.size_bytes), my_.memory.residence_offsets[r],
+    residences.push_back({NameOf(stay.storage), kind, device_, AlignUp(info.size_bytes), my_.memory.residence_offsets[r],
                           first_position_[stay.first], last_position_[stay.last],
-                          stay.decision >= 0 ? my_.choice.decisions[stay.decision].reason
+                          stay.decision >= 0 ? std::move(my_.choice.decisions[stay.decision].reason)  // told for the last time
                           : stay.resident && leaves ? "on the device since the last step, leaves in this one"
                           : stay.resident           ? "stays on the device"
                           : kind == Kind::kActivation && !IsReceived(stay.storage) && !RootOf(stay.storage).reason.empty()

@@ -24,6 +24,7 @@ struct PlanUnderWay {
   HostPool pool;
   std::map<int32_t, int32_t> slot_of_send;  // by Send node
   int64_t next_position = 0;
+  bool has_parts = false;      // some variables are parts of others (parts.h)
   bool has_instances = false;  // the plan's are those of its only device, all of them
   // Per device and operation that has been emitted: compute steps of its lane when it is done.
   std::vector<std::vector<int64_t>> compute_count;
@@ -54,14 +55,14 @@ class DeviceLanes {
   struct Progress {
     LaneCounts touched{};  // last step of each lane that touched its bytes
     LaneCounts read{};     // … that read them since the last write
-    int written_lane = -1;
-    int64_t written_count = 0;
+    int32_t written_lane = -1;
+    int32_t written_count = 0;
   };
 
   StorageKind KindOf(int32_t storage) const { return access_.storages[storage].kind; }
   const Node& RootOf(int32_t storage) const { return in_.graph.node(my_.device.root[storage].node); }
+  const std::string& NameOf(int32_t storage) const { return shared_.plan.tensors[owner_of_storage_[storage]]; }
   bool IsReceived(int32_t storage) const;
-  int32_t SlotOf(int32_t decision) const;
   Lane& LaneOf(int kind) { return shared_.plan.lanes[first_lane_ + kind]; }
   // needed[lane] as of this device's lanes.
   void Need(int kind, int64_t count);
@@ -73,10 +74,10 @@ class DeviceLanes {
   void ClaimRoom(int64_t item);
   void ReleaseRoom(int64_t item);
   void Touch(int32_t residence, int kind, int64_t count, bool reads, bool writes);
-  std::vector<Wait> WaitsFor(int kind);
+  StepWaits WaitsFor(int kind);
 
   void EmitOperation(int32_t i, int64_t position);
-  void AddComputeStep(int32_t i, OperationNode& operation, int64_t scratch_offset, std::vector<Wait> waits);
+  void AddComputeStep(int32_t i, OperationNode& operation, int64_t scratch_offset, StepWaits waits);
   int64_t AddressOf(int32_t operation, int32_t storage) const;
   void FillAddresses(int32_t i, const OperationNode& operation, const OpDef& def, ComputeStep& step) const;
   void FillVariables(NodeId id, const OpDef& def, ComputeStep& step) const;

@@ -78,7 +78,8 @@ class Tierer {
   };
 
   int32_t NewStorage(const std::string& name, StorageKind kind, int32_t variable, int64_t bytes) {
-    graph_.storages.push_back({name, kind, AlignUp(bytes, kDiskPageBytes), false});
+    graph_.names.push_back(name);
+    graph_.storages.push_back({.kind = kind, .size_bytes = AlignUp(bytes, kDiskPageBytes)});
     variable_of_.push_back(variable);
     bytes_of_.push_back(bytes);
     return static_cast<int32_t>(graph_.storages.size()) - 1;
@@ -124,10 +125,10 @@ class Tierer {
   absl::Status CheckRoom(int64_t pool_budget, int64_t fixed) const {
     int64_t largest = 0;
     std::string name = "nothing";
-    for (const StorageInfo& storage : graph_.storages) {
-      if (storage.size_bytes <= largest) continue;
-      largest = storage.size_bytes;
-      name = absl::StrCat("'", storage.name, "'");
+    for (size_t s = 0; s < graph_.storages.size(); ++s) {
+      if (graph_.storages[s].size_bytes <= largest) continue;
+      largest = graph_.storages[s].size_bytes;
+      name = absl::StrCat("'", graph_.names[s], "'");
     }
     if (largest <= pool_budget) return absl::OkStatus();
     return absl::ResourceExhaustedError(absl::StrCat(
@@ -239,7 +240,7 @@ class Tierer {
     progress.touched[lane] = count;
   }
 
-  static void AddWaits(int32_t lane, const Counts& needed, std::vector<Wait>& waits) {
+  static void AddWaits(int32_t lane, const Counts& needed, StepWaits& waits) {
     for (int32_t other = 0; other < static_cast<int32_t>(needed.size()); ++other) {
       if (other == lane || needed[other] == 0) continue;
       const auto made = std::find_if(waits.begin(), waits.end(), [&](const Wait& wait) { return wait.lane == other; });
@@ -284,7 +285,7 @@ class Tierer {
     Counts needed = ClaimRoom(item);
     Touch(what.residence, lane, count, !out, needed);
     CopyStep step;
-    step.tensor = graph_.storages[storage].name;
+    step.tensor = graph_.names[storage];
     step.name = absl::StrCat(step.tensor, out ? "/to_disk" : "/from_disk");
     step.reason = absl::StrCat("host memory: ", decision.reason);
     step.bytes = bytes_of_[storage];

@@ -52,7 +52,7 @@ absl::Status DoesNotFit(const AccessGraph& graph, const Schedule& schedule, cons
   std::vector<std::pair<int64_t, std::string>> holders;
   for (const Stay& stay : schedule.residences) {
     if (stay.first <= at && at <= stay.last) {
-      holders.emplace_back(graph.storages[stay.storage].size_bytes, graph.storages[stay.storage].name);
+      holders.emplace_back(graph.storages[stay.storage].size_bytes, graph.name_of(stay.storage));
     }
   }
   std::sort(holders.rbegin(), holders.rend());
@@ -139,7 +139,7 @@ std::vector<ReturningStay> StaysThatReturn(const Schedule& schedule) {
 absl::Status VerifyMemory(const AccessGraph& graph, const Schedule& schedule, const MemoryAssignment& memory) {
   for (const ReturningStay& stay : StaysThatReturn(schedule)) {
     if (memory.residence_offsets[stay.first] == memory.residence_offsets[stay.last] && stay.first != stay.last) continue;
-    return absl::InternalError(absl::StrCat("'", graph.storages[schedule.residences[stay.first].storage].name,
+    return absl::InternalError(absl::StrCat("'", graph.name_of(schedule.residences[stay.first].storage),
                                             "' stays over the step's end, but does not come back to its address"));
   }
   std::vector<MemoryBlock> blocks = BlocksOf(graph, schedule);

@@ -16,8 +16,8 @@ namespace millrace {
 // The lanes of one device.
 inline constexpr int kComputeLane = 0, kToHostLane = 1, kToDeviceLane = 2, kNumLanes = 3;
 
-// Per lane of one device, the number of steps that must be complete.
-using LaneCounts = std::array<int64_t, kNumLanes>;
+// Per lane of one device, the number of steps that must be complete. Small: there is one for each stay in device memory.
+using LaneCounts = std::array<int32_t, kNumLanes>;
 // Per lane of all devices (kNumLanes each, in their order); lanes beyond its end: none.
 using AllLaneCounts = absl::InlinedVector<int64_t, kNumLanes>;
 

@@ -130,6 +130,11 @@ absl::StatusOr<Partitioning> PartitionDepthFirst(Graph& graph, int32_t num_devic
 }
 
 absl::StatusOr<Partitioning> KeepCreationOrder(Graph& graph) {
+  LazyFanout fanout(graph);
+  return KeepCreationOrder(graph, fanout);
+}
+
+absl::StatusOr<Partitioning> KeepCreationOrder(Graph& graph, LazyFanout& fanout) {
   Partitioning result;
   // Fetches happen where their tensor is made, so that it need not wait on the device.
   std::vector<int64_t> priority(graph.num_ids());
@@ -139,14 +144,14 @@ absl::StatusOr<Partitioning> KeepCreationOrder(Graph& graph) {
     if (node.op == kRecvOp) priority[i] = graph.node(node.inputs[0].node).inputs[0].node.value;
     node.partition = node.device == kHostDevice ? kNoPartition : 0;
   }
-  MR_ASSIGN_OR_RETURN(result.order, TopologicalOrder(graph, priority));
+  MR_ASSIGN_OR_RETURN(result.order, TopologicalOrder(graph, priority, fanout));
   result.num_partitions = 1;
   return result;
 }
 
-absl::StatusOr<Partitioning> UpdateEarly(Graph& graph, const OpRegistry& ops) {
-  MR_ASSIGN_OR_RETURN(const std::vector<NodeId> created, CreationOrder(graph));
-  const Fanout fanout = ComputeFanout(graph);
+absl::StatusOr<Partitioning> UpdateEarly(Graph& graph, const OpRegistry& ops, LazyFanout& lazy_fanout) {
+  MR_ASSIGN_OR_RETURN(const std::vector<NodeId> created, CreationOrder(graph, lazy_fanout));
+  const Fanout& fanout = lazy_fanout.get();
   std::vector<bool> serves_updates(graph.num_ids(), false);
   for (size_t k = created.size(); k-- > 0;) {
     const Node& node = graph.node(created[k]);
@@ -174,25 +179,30 @@ absl::StatusOr<Partitioning> UpdateEarly(Graph& graph, const OpRegistry& ops) {
     for (NodeId control : node.control_inputs) latest = std::max(latest, priority[control.value]);
     priority[id.value] = latest;
   }
-  MR_ASSIGN_OR_RETURN(result.order, TopologicalOrder(graph, priority));
+  MR_ASSIGN_OR_RETURN(result.order, TopologicalOrder(graph, priority, lazy_fanout));
   result.num_partitions = 1;
   return result;
 }
 
 absl::Status VerifyPartitioning(const Graph& graph, const Partitioning& partitioning) {
-  std::vector<int32_t> position(graph.num_ids(), -1);
-  for (size_t i = 0; i < partitioning.order.size(); ++i) position[partitioning.order[i].value] = static_cast<int32_t>(i);
+  // Of every node, together: its inputs may lie anywhere in a large graph.
+  struct Place {
+    int32_t position = -1;
+    int32_t partition = kNoPartition;
+  };
+  std::vector<Place> places(graph.num_ids());
+  for (size_t i = 0; i < partitioning.order.size(); ++i) places[partitioning.order[i].value].position = static_cast<int32_t>(i);
+  for (int32_t i = 0; i < graph.num_ids(); ++i) places[i].partition = graph.node(NodeId{i}).partition;
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
     const Node& node = graph.node(NodeId{i});
     if (node.removed) continue;
     auto check = [&](NodeId from) -> absl::Status {
-      const Node& producer = graph.node(from);
-      if (position[i] < 0 || position[from.value] > position[i]) {
-        return absl::InternalError(absl::StrCat("'", node.name, "' is ordered before its input '", producer.name, "'"));
+      if (places[i].position < 0 || places[from.value].position > places[i].position) {
+        return absl::InternalError(absl::StrCat("'", node.name, "' is ordered before its input '", graph.node(from).name, "'"));
       }
-      if (producer.partition > node.partition && node.partition != kNoPartition) {
+      if (places[from.value].partition > node.partition && node.partition != kNoPartition) {
         return absl::InternalError(absl::StrCat("'", node.name, "' is in partition ", node.partition, ", its input '",
-                                                producer.name, "' in the later ", producer.partition));
+                                                graph.node(from).name, "' in the later ", places[from.value].partition));
       }
       return absl::OkStatus();
     };

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "graph/lazy_fanout.h"
 #include "millrace/graph.h"
 #include "millrace/op.h"
 
@@ -28,12 +29,13 @@ struct Partitioning {
 // Depth-first order, cut every `partition_size` nodes per device. Requires partition_size >= 1.
 absl::StatusOr<Partitioning> PartitionDepthFirst(Graph& graph, int32_t num_devices, int64_t partition_size);
 
-// Creation order in one partition; copies between devices follow their producer.
+// Creation order in one partition; copies between devices follow their producer. `fanout`: the graph's.
+absl::StatusOr<Partitioning> KeepCreationOrder(Graph& graph, LazyFanout& fanout);
 absl::StatusOr<Partitioning> KeepCreationOrder(Graph& graph);
 
 // Creation order, but nodes that only serve the updates of variables come as soon as their inputs are there: an
 // optimizer's update right after its gradient, as far as the edges allow. In one partition.
-absl::StatusOr<Partitioning> UpdateEarly(Graph& graph, const OpRegistry& ops);
+absl::StatusOr<Partitioning> UpdateEarly(Graph& graph, const OpRegistry& ops, LazyFanout& fanout);
 
 // Checks that the order is topological and that no edge leads to an earlier partition.
 absl::Status VerifyPartitioning(const Graph& graph, const Partitioning& partitioning);

@@ -149,7 +149,7 @@ void OrderGaps(GapGraph& gaps) {
   gaps.by_length = order_by([&](const Gap& gap) {
     return KeyOf(gap.home ? std::numeric_limits<double>::max() : gaps.start[gap.before] - gaps.start[gap.after]);
   });
-  gaps.by_before = order_by([](const Gap& gap) { return KeyOf(0, gap.before); });
+  gaps.by_before = OrderByCounting(static_cast<int32_t>(gaps.gaps.size()), n, [&](int32_t k) { return gaps.gaps[k].before; });
   gaps.makes_room.assign(n, 0);
   for (int32_t i = 0; i < n; ++i) gaps.makes_room[i] = gaps.graph->scratch_bytes[i] > 0 ? 1 : 0;
   for (size_t s = 0; s < gaps.graph->storages.size(); ++s) {

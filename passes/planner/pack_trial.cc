@@ -176,17 +176,20 @@ std::vector<int64_t> ExcessOf(const GapGraph& gaps, int64_t budget_bytes, const 
 // Per position the operation that runs then or next, and per position the one that runs then or ran last.
 class SlotsOfPositions {
  public:
-  explicit SlotsOfPositions(const Schedule& schedule) : positions_(schedule.position_of_operation) {}
-  int32_t AtOrAfter(int64_t position) const {
-    return static_cast<int32_t>(std::lower_bound(positions_.begin(), positions_.end(), position) - positions_.begin());
+  explicit SlotsOfPositions(const Schedule& schedule) {
+    operations_before_.reserve(schedule.items.size() + 1);
+    int32_t operations = 0;
+    for (const ScheduleItem& item : schedule.items) {
+      operations_before_.push_back(operations);
+      operations += item.kind == ScheduleItem::Kind::kOperation ? 1 : 0;
+    }
+    operations_before_.push_back(operations);
   }
-  int32_t AtOrBefore(int64_t position) const {
-    const auto after = std::upper_bound(positions_.begin(), positions_.end(), position);
-    return static_cast<int32_t>(std::max<int64_t>(0, after - positions_.begin() - 1));
-  }
+  int32_t AtOrAfter(int64_t position) const { return operations_before_[position]; }
+  int32_t AtOrBefore(int64_t position) const { return std::max(0, operations_before_[position + 1] - 1); }
 
  private:
-  const std::vector<int64_t>& positions_;
+  std::vector<int32_t> operations_before_;  // per position, and at the end
 };
 
 // What stays over the step's end, as FloorOf has it, but from the upper end down; what leaves and returns ends before it is

@@ -28,6 +28,9 @@ struct RunEstimate {
   int64_t scratch_bytes = 0;
 };
 
+// What a node is to memory, by its op.
+enum class NodeRole : uint8_t { kRuns, kNeverRuns, kView, kConst, kFeed, kRecv, kCopiesToHost };
+
 struct InferenceResult {
   bool changed = false;                // a node was folded
   std::vector<uint64_t> by_value;      // per node id: bit i set when input i is taken by value (op.h)
@@ -36,6 +39,7 @@ struct InferenceResult {
   // By EstimateRuns (storage.h), per node id.
   std::vector<RunEstimate> estimates;
   std::vector<const OpDef*> defs;      // nullptr for removed nodes
+  std::vector<NodeRole> roles;
   std::vector<int32_t> variable;       // that the node declares, numbered by name; -1 for none
   int32_t num_variables = 0;
 };

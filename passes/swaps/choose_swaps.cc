@@ -166,8 +166,7 @@ absl::Status CheckWorkingSets(const AccessGraph& graph, int64_t budget_bytes, Op
   });
   accesses.resize(std::min<size_t>(accesses.size(), 5));
   const std::string largest = absl::StrJoin(accesses, ", ", [&](std::string* out, const Access& access) {
-    const StorageInfo& info = graph.storages[access.storage];
-    absl::StrAppend(out, info.name, " ", FormatBytes(info.size_bytes));
+    absl::StrAppend(out, graph.name_of(access.storage), " ", FormatBytes(graph.storages[access.storage].size_bytes));
   });
   return DoesNotFitError(worst_bytes, absl::StrCat(
       "does not fit: node '", operation_name(worst), staying_bytes > 0 ? "' needs " : "' alone needs ", worst_bytes, " bytes (",
@@ -180,7 +179,7 @@ absl::Status CheckWorkingSets(const AccessGraph& graph, int64_t budget_bytes, Op
 absl::Status VerifySwaps(const AccessGraph& graph, const SwapChoice& choice) {
   for (size_t k = 0; k < choice.decisions.size(); ++k) {
     const SwapDecision& d = choice.decisions[k];
-    const std::string& name = graph.storages[d.storage].name;
+    const std::string& name = graph.name_of(d.storage);
     if (d.before != SwapDecision::kToHost && (d.anchor > d.before || d.anchor <= d.after)) {
       return absl::InternalError(absl::StrCat("'", name, "' is anchored at ", d.anchor, " outside its gap (", d.after,
                                               ", ", d.before, ")"));

@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "graph/lazy_fanout.h"
 #include "xxhash.h"
 
 namespace millrace {
@@ -91,15 +92,17 @@ absl::StatusOr<NodeId> Graph::AddNode(Node node) {
 
 NodeId Graph::AddUnique(Node node) {
   if (node.name.empty()) node.name = node.op.empty() ? "node" : node.op;
-  if (Find(node.name).valid()) {
+  const NodeId id{num_ids()};
+  if (!InsertName(node.name, id.value)) {
     int32_t& suffix = next_suffix_[node.name];
     std::string candidate;
     do {
       candidate = absl::StrCat(node.name, "_", ++suffix);
-    } while (Find(candidate).valid());
-    node.name = candidate;
+    } while (!InsertName(candidate, id.value));
+    node.name = std::move(candidate);
   }
-  return AddNode(std::move(node)).value();
+  nodes_.push_back(std::move(node));
+  return id;
 }
 
 void Graph::RemoveNode(NodeId id) {
@@ -206,6 +209,11 @@ Fanout ComputeFanout(const Graph& graph) {
 }
 
 absl::StatusOr<std::vector<NodeId>> CreationOrder(const Graph& graph) {
+  LazyFanout fanout(graph);
+  return CreationOrder(graph, fanout);
+}
+
+absl::StatusOr<std::vector<NodeId>> CreationOrder(const Graph& graph, LazyFanout& fanout) {
   std::vector<NodeId> order;
   order.reserve(graph.num_nodes());
   bool topological = true;
@@ -219,7 +227,7 @@ absl::StatusOr<std::vector<NodeId>> CreationOrder(const Graph& graph) {
   if (topological) return order;
   std::vector<int64_t> priority(graph.num_ids());
   std::iota(priority.begin(), priority.end(), 0);
-  return TopologicalOrder(graph, priority);
+  return TopologicalOrder(graph, priority, fanout);
 }
 
 namespace {
@@ -276,8 +284,13 @@ std::optional<std::vector<NodeId>> NearlyById(const Graph& graph, absl::Span<con
 }  // namespace
 
 absl::StatusOr<std::vector<NodeId>> TopologicalOrder(const Graph& graph, absl::Span<const int64_t> priority) {
+  LazyFanout fanout(graph);
+  return TopologicalOrder(graph, priority, fanout);
+}
+
+absl::StatusOr<std::vector<NodeId>> TopologicalOrder(const Graph& graph, absl::Span<const int64_t> priority, LazyFanout& lazy_fanout) {
   if (std::optional<std::vector<NodeId>> order = NearlyById(graph, priority)) return *std::move(order);
-  const Fanout fanout = ComputeFanout(graph);
+  const Fanout& fanout = lazy_fanout.get();
   std::vector<int32_t> pending(graph.num_ids(), 0);
   using Entry = std::pair<int64_t, int32_t>;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> ready;

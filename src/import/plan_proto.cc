@@ -14,7 +14,7 @@ void TypeToProto(const TensorType& type, proto::PlanType* message) {
   ShapeToProto(type.shape, message->mutable_shape());
 }
 
-void WaitsToProto(const std::vector<Wait>& waits, google::protobuf::RepeatedPtrField<proto::PlanWait>* messages) {
+void WaitsToProto(const StepWaits& waits, google::protobuf::RepeatedPtrField<proto::PlanWait>* messages) {
   for (const Wait& wait : waits) {
     proto::PlanWait* message = messages->Add();
     message->set_lane(wait.lane);
@@ -257,8 +257,8 @@ class Reader {
     return CheckIndex(variable, static_cast<int64_t>(plan_.variables.size()), -1, "variable");
   }
 
-  absl::StatusOr<std::vector<Wait>> ReadWaits(const google::protobuf::RepeatedPtrField<proto::PlanWait>& messages) const {
-    std::vector<Wait> waits;
+  absl::StatusOr<StepWaits> ReadWaits(const google::protobuf::RepeatedPtrField<proto::PlanWait>& messages) const {
+    StepWaits waits;
     for (const proto::PlanWait& message : messages) {
       MR_RETURN_IF_ERROR(CheckIndex(message.lane(), message_.lanes_size(), 0, "lane"));
       waits.push_back({message.lane(), message.count()});

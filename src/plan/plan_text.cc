@@ -19,7 +19,7 @@ std::string Range(int64_t offset, int64_t bytes) {
 }
 
 // "a:0@0+16 b:0@64+16".
-std::string Tensors(const ExecutionPlan& plan, const std::vector<int64_t>& offsets, const std::vector<int32_t>& owners,
+std::string Tensors(const ExecutionPlan& plan, const StepOffsets& offsets, const StepIndices& owners,
                     const std::vector<TensorType>& types, bool with_types) {
   std::string out;
   for (size_t i = 0; i < offsets.size(); ++i) {
@@ -41,7 +41,7 @@ std::string NameAt(const std::vector<T>& list, int32_t index) {
   return list[index].name;
 }
 
-std::string WaitsToText(const ExecutionPlan& plan, const std::vector<Wait>& waits) {
+std::string WaitsToText(const ExecutionPlan& plan, const StepWaits& waits) {
   if (waits.empty()) return "";
   return absl::StrCat("  [", absl::StrJoin(waits, " ", [&](std::string* out, const Wait& wait) {
     absl::StrAppend(out, LaneName(plan, wait.lane), ">=", wait.count);
@@ -59,7 +59,7 @@ std::string ComputeToText(const ExecutionPlan& plan, const ComputeStep& step, co
   if (step.scratch_bytes > 0) absl::StrAppend(&text, "  scratch ", Range(step.scratch_offset, step.scratch_bytes));
   if (step.state_bytes > 0) absl::StrAppend(&text, "  state ", step.state_bytes);
   if (step.is_dynamic()) {
-    const auto dynamic = [&](const std::vector<int32_t>& shapes) {
+    const auto dynamic = [&](const StepIndices& shapes) {
       std::vector<std::string> names;
       for (int32_t t : shapes) {
         if (t >= 0 && t < static_cast<int32_t>(plan.dynamic_tensors.size())) names.push_back(plan.dynamic_tensors[t]);

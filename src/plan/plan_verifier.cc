@@ -97,7 +97,7 @@ class Verifier {
     return owner == kUnknownOwner ? "an unnamed tensor" : absl::StrCat("'", std::string(owners_.name(owner)), "'");
   }
   int32_t Owner(std::string_view name) { return owners_.Add(name); }
-  static int32_t OwnerAt(const std::vector<int32_t>& owners, size_t i) {
+  static int32_t OwnerAt(const StepIndices& owners, size_t i) {
     return owners.empty() || owners[i] < 0 ? kUnknownOwner : owners[i];
   }
   Memory& DeviceMemory(const StepRef& ref) { return device_memory_[plan_.lanes[ref.lane].device]; }
@@ -237,7 +237,7 @@ absl::Status Verifier::Write(const StepRef& ref, Memory& memory, const Range& ra
 
 absl::Status Verifier::CheckComputeShape(const StepRef& ref, const ComputeStep& step) {
   const OpInstance& instance = plan_.instances[step.instance];
-  const auto indices = [](const std::vector<int32_t>& list, size_t limit) {
+  const auto indices = [](const StepIndices& list, size_t limit) {
     return std::all_of(list.begin(), list.end(),
                        [&](int32_t i) { return i >= -1 && i < static_cast<int64_t>(limit); });
   };

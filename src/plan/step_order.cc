@@ -24,9 +24,14 @@ std::vector<StepRef> StepsInOrder(const ExecutionPlan& plan) {
   for (int32_t l = 0; l < static_cast<int32_t>(plan.lanes.size()); ++l) {
     const Lane& lane = plan.lanes[l];
     lane_steps.clear();
+    lane_steps.reserve(lane.num_steps());
     for (int64_t i = 0; i < lane.num_steps(); ++i) lane_steps.push_back({l, i, PositionOf(lane, i)});
     if (!std::is_sorted(lane_steps.begin(), lane_steps.end(), before)) {
       std::sort(lane_steps.begin(), lane_steps.end(), before);
+    }
+    if (order.empty()) {
+      order.swap(lane_steps);
+      continue;
     }
     merged.resize(order.size() + lane_steps.size());
     std::merge(order.begin(), order.end(), lane_steps.begin(), lane_steps.end(), merged.begin(), before);

@@ -18,7 +18,7 @@ struct StepRef {
 // Sorted by position, then lane and index. Linear when lanes are in position order, as they should be.
 std::vector<StepRef> StepsInOrder(const ExecutionPlan& plan);
 
-inline const std::vector<Wait>& WaitsOf(const Lane& lane, int64_t index) {
+inline const StepWaits& WaitsOf(const Lane& lane, int64_t index) {
   return lane.kind == LaneKind::kCompute ? lane.compute[index].waits : lane.copies[index].waits;
 }
 inline double SecondsOf(const Lane& lane, int64_t index) {

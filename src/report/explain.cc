@@ -179,7 +179,7 @@ class Explainer {
       const Lane& lane = LaneOf(ref);
       if (lane.kind != LaneKind::kCompute) continue;
       const ComputeStep& step = lane.compute[ref.index];
-      const auto has = [&](const std::vector<int32_t>& owners) {
+      const auto has = [&](const StepIndices& owners) {
         return std::find(owners.begin(), owners.end(), owner) != owners.end();
       };
       const bool writes = has(step.output_owners);

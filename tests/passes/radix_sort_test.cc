@@ -26,6 +26,20 @@ TEST(RadixSort, OrdersAsAStableSortDoes) {
   }
 }
 
+TEST(RadixSort, CountingOrdersAsAStableSortDoesAndLeavesOutWhatHasNoKey) {
+  std::mt19937_64 random(3);
+  for (const int32_t count : {0, 1, 5000}) {
+    std::vector<int64_t> keys(count);
+    for (int64_t& key : keys) key = static_cast<int64_t>(random() % 701) - 1;
+    std::vector<int32_t> expected;
+    for (int32_t i = 0; i < count; ++i) {
+      if (keys[i] >= 0) expected.push_back(i);
+    }
+    std::stable_sort(expected.begin(), expected.end(), [&](int32_t a, int32_t b) { return keys[a] < keys[b]; });
+    EXPECT_EQ(OrderByCounting(count, 700, [&](int32_t i) { return keys[i]; }), expected) << count;
+  }
+}
+
 TEST(RadixSort, KeysAreInTheOrderOfWhatTheyStandFor) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const double numbers[] = {-kInfinity, -1e300, -2.5, -1e-310, 0.0, 1e-310, 1.0, 1.5, 1e300, kInfinity};

@@ -20,7 +20,7 @@ constexpr int64_t kSmallBytes = 64, kLargeBytes = kSmall * kSmallBytes;
 AccessGraph OneLargeAndManySmall() {
   AccessGraph graph;
   for (int32_t s = 0; s <= kSmall; ++s) {
-    graph.storages.push_back({.name = "s", .kind = StorageKind::kActivation, .size_bytes = s == 0 ? kLargeBytes : kSmallBytes});
+    graph.storages.push_back({.kind = StorageKind::kActivation, .size_bytes = s == 0 ? kLargeBytes : kSmallBytes});
   }
   graph.seconds.assign(kOperations, 1);
   graph.scratch_bytes.assign(kOperations, 0);

@@ -18,7 +18,8 @@ class GraphMaker {
  public:
   // An activation, to be made by the operation that writes it.
   int32_t AddStorage(int64_t size_bytes) {
-    graph_.storages.push_back({.name = absl::StrCat("s", graph_.storages.size()), .size_bytes = size_bytes});
+    graph_.names.push_back(absl::StrCat("s", graph_.storages.size()));
+    graph_.storages.push_back({.size_bytes = size_bytes});
     return static_cast<int32_t>(graph_.storages.size()) - 1;
   }
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -180,7 +181,7 @@ PlanBuilder VariablePlan(int64_t resident_offset) {
   b.Constant("c", {1, 2, 3, 4}, 128);
   const bool home = resident_offset == kNoAddress;
   for (int update = 0; update < 2; ++update) {
-    std::vector<Wait> waits;
+    StepWaits waits;
     if (home) {
       b.In("w", b.VariableRef("w"), 64, 16, {b.AfterOut()});
       waits = {b.AfterIn()};
@@ -232,7 +233,7 @@ TEST(PlanVerifierTest, ResidentVariablesGoHomeBeforeTheirPlaceServesOthers) {
   PlanBuilder never = LeavingPlan();
   never.plan().lanes[kToHost].copies.clear();
   for (auto* waits : {&never.plan().lanes[kCompute].compute[0].waits, &never.plan().lanes[kToDevice].copies[0].waits}) {
-    std::erase_if(*waits, [](const Wait& wait) { return wait.lane == kToHost; });
+    waits->erase(std::remove_if(waits->begin(), waits->end(), [](const Wait& wait) { return wait.lane == kToHost; }), waits->end());
   }
   EXPECT_THAT(Verdict(never.Build()), HasSubstr("reads the home of a variable whose newest value has not been copied there"));
   // What no step writes is at home all the time.

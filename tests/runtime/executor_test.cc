@@ -127,7 +127,7 @@ TEST(ExecutorTest, FirstErrorNamesTheNodeAndTheVariablesThatChanged) {
     const int32_t v = b.Variable("v", 2);
     b.plan().variables[v].read_before_write = b.plan().variables[v].written = true;
     b.In("v", b.VariableRef("v"), 192, 8);
-    std::vector<Wait> waits = {b.AfterIn()};
+    StepWaits waits = {b.AfterIn()};
     if (resident == kNoAddress) waits.push_back(b.AfterOut());
     b.Compute("check", "FailIfNegative", {{0, 2}}, {{128, 2}}, waits);
     ComputeStep& late = b.Compute("late", "AddTo", {{192, 2}, {128, 2}}, {});

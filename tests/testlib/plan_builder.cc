@@ -75,7 +75,7 @@ int32_t PlanBuilder::Owner(const std::string& name) {
 }
 
 ComputeStep& PlanBuilder::Compute(const std::string& name, const std::string& op, const std::vector<At>& inputs,
-                                  const std::vector<At>& outputs, std::vector<Wait> waits, double seconds) {
+                                  const std::vector<At>& outputs, StepWaits waits, double seconds) {
   OpInstance instance;
   instance.name = name;
   instance.op = op;
@@ -104,7 +104,7 @@ ComputeStep& PlanBuilder::Compute(const std::string& name, const std::string& op
 }
 
 CopyStep& PlanBuilder::Copy(int32_t lane, const std::string& tensor, HostRef host, int64_t offset, int64_t bytes,
-                            std::vector<Wait> waits, double seconds) {
+                            StepWaits waits, double seconds) {
   CopyStep step;
   step.tensor = tensor;
   step.name = tensor.substr(0, tensor.find(':')) + (lane == kToHost ? "_out" : "_in");
@@ -121,12 +121,12 @@ CopyStep& PlanBuilder::Copy(int32_t lane, const std::string& tensor, HostRef hos
 }
 
 CopyStep& PlanBuilder::In(const std::string& tensor, HostRef from, int64_t offset, int64_t bytes,
-                          std::vector<Wait> waits, double seconds) {
+                          StepWaits waits, double seconds) {
   return Copy(kToDevice, tensor, from, offset, bytes, std::move(waits), seconds);
 }
 
 CopyStep& PlanBuilder::Out(const std::string& tensor, int64_t offset, int64_t bytes, HostRef to,
-                           std::vector<Wait> waits, double seconds) {
+                           StepWaits waits, double seconds) {
   return Copy(kToHost, tensor, to, offset, bytes, std::move(waits), seconds);
 }
 

@@ -45,10 +45,10 @@ class PlanBuilder {
 
   // Adds a compute step and returns it for further changes (valid until the next call).
   ComputeStep& Compute(const std::string& name, const std::string& op, const std::vector<At>& inputs,
-                       const std::vector<At>& outputs, std::vector<Wait> waits = {}, double seconds = 1);
-  CopyStep& In(const std::string& tensor, HostRef from, int64_t offset, int64_t bytes, std::vector<Wait> waits = {},
+                       const std::vector<At>& outputs, StepWaits waits = {}, double seconds = 1);
+  CopyStep& In(const std::string& tensor, HostRef from, int64_t offset, int64_t bytes, StepWaits waits = {},
                double seconds = 1);
-  CopyStep& Out(const std::string& tensor, int64_t offset, int64_t bytes, HostRef to, std::vector<Wait> waits = {},
+  CopyStep& Out(const std::string& tensor, int64_t offset, int64_t bytes, HostRef to, StepWaits waits = {},
                 double seconds = 1);
 
   // "All that this lane has been given so far", or its first `count` steps.
@@ -66,7 +66,7 @@ class PlanBuilder {
     return {lane, count < 0 ? plan_.lanes[lane].num_steps() : count};
   }
   CopyStep& Copy(int32_t lane, const std::string& tensor, HostRef host, int64_t offset, int64_t bytes,
-                 std::vector<Wait> waits, double seconds);
+                 StepWaits waits, double seconds);
 
   int32_t Owner(const std::string& name);
 

@@ -20,7 +20,7 @@ inline AccessGraph RandomAccessGraph(uint32_t seed, int32_t operations) {
   const auto add = [&](StorageKind kind, int32_t first) {
     const auto s = static_cast<int32_t>(graph.storages.size());
     const int64_t sizes[] = {64, 192, 256, 1024, 640};
-    graph.storages.push_back({.name = "s", .kind = kind, .size_bytes = sizes[Below(random, 5)]});
+    graph.storages.push_back({.kind = kind, .size_bytes = sizes[Below(random, 5)]});
     accesses[first].push_back({s, kind != StorageKind::kActivation, kind == StorageKind::kActivation});
     int32_t at = first;
     for (int32_t uses = 1 + Below(random, 3); uses > 0; --uses) {

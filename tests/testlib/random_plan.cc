@@ -98,8 +98,8 @@ class Generator {
     uses.writer_lane = lane;
     uses.writer_count = NextCount(lane);
   }
-  std::vector<Wait> Waits(int lane, const std::vector<int64_t>& needed) const {
-    std::vector<Wait> waits;
+  StepWaits WaitsFor(int lane, const std::vector<int64_t>& needed) const {
+    StepWaits waits;
     for (int l = 0; l < kNumLanes; ++l) {
       if (l != lane && needed[l] > 0) waits.push_back({l, needed[l]});
     }
@@ -124,7 +124,7 @@ class Generator {
       pool_.push_back(Uses());
       Write(pool_.back(), lane, needed);
       builder_.Out(tensors_[tensor].name, Offset(slot), bytes_, builder_.PoolRef(stride_ * tensors_[tensor].pool_slot),
-                   Waits(lane, needed));
+                   WaitsFor(lane, needed));
     }
     tensors_[tensor].slot = -1;
     slots_[slot].tensor = -1;
@@ -155,7 +155,7 @@ class Generator {
     Read(pool_[tensors_[tensor].pool_slot], lane, needed);
     Write(slots_[slot].uses, lane, needed);
     builder_.In(tensors_[tensor].name, builder_.PoolRef(stride_ * tensors_[tensor].pool_slot), Offset(slot), bytes_,
-                Waits(lane, needed));
+                WaitsFor(lane, needed));
     tensors_[tensor].slot = slot;
     slots_[slot].tensor = tensor;
   }
@@ -186,7 +186,7 @@ class Generator {
     touched.writes.insert(slot);
     const std::string name = absl::StrCat("n", i);
     ComputeStep& step =
-        builder_.Compute(name, "Mix", at, {{Offset(slot), options_.elements}}, Waits(lane, needed));
+        builder_.Compute(name, "Mix", at, {{Offset(slot), options_.elements}}, WaitsFor(lane, needed));
     step.group = GroupFor(touched);
     const int out = NewTensor(name + ":0", slot);
     evaluate_.push_back([inputs, out](Values& values) {
@@ -212,10 +212,10 @@ class Generator {
     Read(variable_uses_[v], PlanBuilder::kToHost, home);
     Write(home_uses_[v], PlanBuilder::kToHost, home);
     builder_.Out(variable.name, variable.resident_offset, bytes_, builder_.VariableRef(variable.name),
-                 Waits(PlanBuilder::kToHost, home));
+                 WaitsFor(PlanBuilder::kToHost, home));
     Write(variable_uses_[v], PlanBuilder::kCompute, needed);
     builder_.Compute(absl::StrCat("in_place_of_", variable.name), "Mix", {}, {{variable.resident_offset, options_.elements}},
-                     Waits(PlanBuilder::kCompute, needed)).group = ++group_number_;
+                     WaitsFor(PlanBuilder::kCompute, needed)).group = ++group_number_;
     group_ = {{}, {options_.slots + v}};
     away_.insert(v);
   }
@@ -227,7 +227,7 @@ class Generator {
     Read(home_uses_[v], PlanBuilder::kToDevice, needed);
     Write(variable_uses_[v], PlanBuilder::kToDevice, needed);
     builder_.In(variable.name, builder_.VariableRef(variable.name), variable.resident_offset, bytes_,
-                Waits(PlanBuilder::kToDevice, needed));
+                WaitsFor(PlanBuilder::kToDevice, needed));
   }
 
   void Update(int i) {
@@ -243,7 +243,7 @@ class Generator {
       std::vector<int64_t> needed(kNumLanes, 0);
       Read(home_uses_[v], lane, needed);
       Write(variable_uses_[v], lane, needed);
-      builder_.In(variable.name, builder_.VariableRef(variable.name), offset, bytes_, Waits(lane, needed));
+      builder_.In(variable.name, builder_.VariableRef(variable.name), offset, bytes_, WaitsFor(lane, needed));
     }
     const int lane = PlanBuilder::kCompute;
     std::vector<int64_t> needed(kNumLanes, 0);
@@ -252,7 +252,7 @@ class Generator {
     ComputeStep& step = builder_.Compute(absl::StrCat("n", i), "AddTo",
                                          {{offset, options_.elements, variable.name},
                                           {Offset(tensors_[tensor].slot), options_.elements, tensors_[tensor].name}},
-                                         {}, Waits(lane, needed));
+                                         {}, WaitsFor(lane, needed));
     step.input_variables = {v, -1};
     step.writes_variables = {v};
     step.group = GroupFor({{tensors_[tensor].slot}, {options_.slots + v}});
@@ -261,7 +261,7 @@ class Generator {
       std::vector<int64_t> home(kNumLanes, 0);
       Read(variable_uses_[v], out, home);
       Write(home_uses_[v], out, home);
-      builder_.Out(variable.name, offset, bytes_, builder_.VariableRef(variable.name), Waits(out, home));
+      builder_.Out(variable.name, offset, bytes_, builder_.VariableRef(variable.name), WaitsFor(out, home));
     }
     evaluate_.push_back([tensor, name = variable.name](Values& values) {
       std::vector<float>& value = values.variables[name];
@@ -278,7 +278,7 @@ class Generator {
       std::vector<int64_t> needed(kNumLanes, 0);
       Read(slots_[tensors_[tensor].slot].uses, PlanBuilder::kToHost, needed);
       builder_.Out(tensors_[tensor].name, Offset(tensors_[tensor].slot), bytes_, builder_.FetchRef(name),
-                   Waits(PlanBuilder::kToHost, needed));
+                   WaitsFor(PlanBuilder::kToHost, needed));
       fetched_.push_back(tensor);
     }
   }

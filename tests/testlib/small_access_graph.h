@@ -32,7 +32,7 @@ class SmallAccessGraph {
   SmallAccessGraph() { graph_.first_access.push_back(0); }
 
   int32_t AddStorage(StorageKind kind, int64_t size_bytes = 64) {
-    graph_.storages.push_back({.name = "s", .kind = kind, .size_bytes = size_bytes});
+    graph_.storages.push_back({.kind = kind, .size_bytes = size_bytes});
     return static_cast<int32_t>(graph_.storages.size()) - 1;
   }
   SmallAccessGraph& AddOperation(const std::vector<Access>& accesses, double seconds = 1, int64_t scratch_bytes = 0) {
