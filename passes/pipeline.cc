@@ -160,13 +160,17 @@ absl::Status TrySizes(const CompileRequest& request, Prepared& prepared, const S
                       const PlanLimits& limits, bool last, absl::StatusOr<Compiled>& best) {
   std::vector<int64_t> sizes = PartitionSizes(strategy, request.options);
   std::reverse(sizes.begin(), sizes.end());
+  double last_seconds = 0;
   for (int64_t size : sizes) {
-    if (best.ok() && std::chrono::steady_clock::now() >= limits.deadline) break;
+    // The next size takes about what the last one took.
+    if (best.ok() && limits.deadline.passed(last_seconds)) break;
+    const double left = limits.deadline.seconds_left();
     MR_ASSIGN_OR_RETURN(OrderedGraph ordered,
                         OrderOnce(request, strategy.order, prepared, size, last && size == sizes.back()));
     PlanLimits faster = limits;
     if (best.ok()) faster.known_seconds = best->plan.predicted_step_seconds;
     absl::StatusOr<Compiled> compiled = PlanOrdered(request, prepared, strategy, std::move(ordered), faster);
+    if (std::isfinite(left)) last_seconds = left - limits.deadline.seconds_left();
     if (absl::IsAborted(compiled.status())) continue;
     if (!compiled.ok() && !absl::IsResourceExhausted(compiled.status())) return compiled.status();
     const bool slower =
@@ -176,21 +180,25 @@ absl::Status TrySizes(const CompileRequest& request, Prepared& prepared, const S
   return absl::OkStatus();
 }
 
-using Clock = std::chrono::steady_clock;
-
 // Of the work that another variant of a graph is worth: for its search.
 constexpr double kWorkForOthers = 0.3;
 
-double SecondsUntil(Clock::time_point time) { return std::chrono::duration<double>(time - Clock::now()).count(); }
+// Writing the plan down and verifying it takes one to two times what the passes before the search took, graphs of 10,000 nodes to a
+// million: storages' names, addresses, instances, steps. They measure the machine and its load, too.
+constexpr double kFinishing = 2;
 
-// Says so where the time for planning ran out. `left`: of it, seconds, when the passes before the search were done.
+double MachineSeconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Says so where the time for planning ended the search. `left`: to it, seconds, when the passes before it were done.
 void NoteDeadline(const CompileRequest& request, const PlanLimits& limits, double left, Compiled& compiled) {
-  if (request.options.plan_seconds <= 0 || SecondsUntil(limits.deadline) > 0) return;
+  if (!limits.deadline.told()) return;
   const auto milliseconds = [](double seconds) { return absl::StrCat(std::llround(1e3 * seconds), " ms"); };
+  const std::string asked = milliseconds(request.options.plan_seconds);
   compiled.plan.notes.push_back(
-      left > 0 ? absl::StrCat("planning stopped after ", milliseconds(request.options.plan_seconds), ", of which the passes before the search left it ", milliseconds(left))
-               : absl::StrCat("the ", milliseconds(request.options.plan_seconds),
-                              " for planning were over before the search: the first plan that fits"));
+      left > 0 ? absl::StrCat("the search ended after ", milliseconds(left), ": the rest of the ", asked, " for planning is for the passes before and after it")
+               : absl::StrCat("the ", asked, " for planning leave no time for a search beside the passes before and after it: the first plan that fits"));
 }
 
 WorkBudget PartOfWork(const Prepared& prepared, double part) {
@@ -201,7 +209,7 @@ WorkBudget PartOfWork(const Prepared& prepared, double part) {
 PlanLimits LimitsOfSearch(const PlanningOptions& options, const PlanLimits& limits, WorkBudget& work) {
   PlanLimits search = limits;
   search.work = &work;
-  if (options.plan_seconds > 0) search.deadline -= std::max(Clock::duration(0), limits.deadline - Clock::now()) / 2;
+  if (options.plan_seconds > 0) search.deadline = limits.deadline.Earlier(std::max(0.0, limits.deadline.seconds_left()) / 2);
   return search;
 }
 
@@ -219,7 +227,7 @@ absl::StatusOr<Compiled> FindFastest(const std::vector<Variant>& variants, const
   WorkBudget work(worth);
   std::vector<FoundOrder> found;
   std::vector<size_t> variant_of;
-  for (size_t v = 0; v < variants.size() && (v == 0 || Clock::now() < limits.deadline); ++v) {
+  for (size_t v = 0; v < variants.size() && (v == 0 || !limits.deadline.passed()); ++v) {
     const auto& [request, prepared] = variants[v];
     WorkBudget own = PartOfWork(*prepared, v == 0 ? 1 : kWorkForOthers);
     const int64_t before = own.left();
@@ -263,7 +271,7 @@ absl::StatusOr<std::vector<std::string>> NotesOfLevels(const CompileRequest& req
   };
   PlanLimits quick = limits;
   quick.effort = PlanEffort::kQuick;
-  quick.deadline = Clock::time_point::max();
+  quick.deadline = Deadline();
   MR_ASSIGN_OR_RETURN(OrderedGraph ordered, OrderOnce(unbounded, Strategy::Order::kLevels, prepared, 0, true));
   MR_ASSIGN_OR_RETURN(std::vector<DevicePlan> devices,
                       DecideDevices(unbounded, describe, ordered.partitioning, *ordered.inferred, quick, *ordered.graph));
@@ -335,13 +343,14 @@ absl::StatusOr<Compiled> FindPlan(const CompileRequest& request, Prepared& prepa
 // bounds one bound may be lower; of single ops it is more of them. So both are planned, and the faster taken. A partition size
 // that is asked for leaves no orders to search among.
 absl::StatusOr<Compiled> FindPlanOfParts(const CompileRequest& request, Prepared& prepared, const PlanLimits& limits) {
-  if (Clock::now() >= limits.deadline) return FindPlan(request, prepared, limits);
+  if (limits.deadline.passed()) return FindPlan(request, prepared, limits);
   MR_ASSIGN_OR_RETURN(const Strategy* strategy, FindStrategy(request.options.strategy));
   WholeUpdateTimes times(prepared.graph, request.ops, request.oracle);
   CompileRequest whole_request{request.graph,   request.ops,            times,
                                request.signature, request.options,      request.machine,
                                request.variable_types, request.disk_tier, request.clock};
   whole_request.options.update_part_bytes = 0;
+  whole_request.now = request.now;
   MR_ASSIGN_OR_RETURN(Prepared prepared_whole, Prepare(whole_request));
   if (request.options.partition_size == 0) {
     return FindFastest({{&request, &prepared}, {&whole_request, &prepared_whole}}, *strategy, limits);
@@ -359,12 +368,13 @@ absl::StatusOr<Compiled> FindPlanOfParts(const CompileRequest& request, Prepared
 absl::StatusOr<Compiled> Compile(CompileRequest request) {
   MR_RETURN_IF_ERROR(FindStrategy(request.options.strategy).status());
   PlanLimits limits;
-  if (request.options.plan_seconds > 0) {
-    limits.deadline =
-        Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(request.options.plan_seconds));
-  }
+  if (!request.now) request.now = MachineSeconds;
+  if (request.options.plan_seconds > 0) limits.deadline = Deadline(request.now, request.now() + request.options.plan_seconds);
   MR_ASSIGN_OR_RETURN(Prepared prepared, Prepare(request));
-  const double left = SecondsUntil(limits.deadline);
+  if (request.options.plan_seconds > 0) {
+    limits.deadline = limits.deadline.Earlier(kFinishing * (request.options.plan_seconds - limits.deadline.seconds_left()));
+  }
+  const double left = limits.deadline.seconds_left();
   if (request.signature.ask) {
     request.signature.fetches = prepared.asked;
     request.signature.targets.clear();

@@ -1,7 +1,6 @@
 #include "passes/plan_devices.h"
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <string>
 
@@ -42,7 +41,7 @@ absl::Status PlanMemory(const CompileRequest& request, const PlanningOptions& op
   const auto name_of = [&](int32_t operation) { return graph.node(plan.device.operations[operation].node()).name; };
   if (budget_bytes > 0) MR_RETURN_IF_ERROR(CheckWorkingSets(access, budget_bytes, name_of));
   // When the time is over, orders are told apart by their bounds.
-  if (limits.effort == PlanEffort::kQuick && std::chrono::steady_clock::now() >= limits.deadline) {
+  if (limits.effort == PlanEffort::kQuick && limits.deadline.passed()) {
     plan.gaps = FindGaps(access, request.machine);
     plan.choice.predicted_seconds = CutBound(plan.gaps, budget_bytes > 0 ? budget_bytes : std::numeric_limits<int64_t>::max());
     return absl::OkStatus();

@@ -1,7 +1,6 @@
 #include "passes/plan_found.h"
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -57,7 +56,7 @@ class Finder {
   }
 
  private:
-  bool Late() const { return std::chrono::steady_clock::now() >= limits_.deadline; }
+  bool Late() const { return limits_.deadline.passed(); }
 
   double Known() const {
     double seconds = kNotKnown;

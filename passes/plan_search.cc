@@ -161,7 +161,7 @@ class Search {
     return ordered;
   }
 
-  bool TimeIsOver() const { return std::chrono::steady_clock::now() >= limits_.deadline; }
+  bool TimeIsOver() const { return limits_.deadline.passed(); }
   bool Late() const { return limits_.work->left() <= work_for_plans_ || TimeIsOver(); }
 
   // Takes what was looked at if it is faster than the best by `factor`.

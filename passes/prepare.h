@@ -12,6 +12,7 @@
 #include "millrace/op.h"
 #include "millrace/options.h"
 #include "millrace/report.h"
+#include "passes/access/deadline.h"
 #include "passes/kernel_oracle.h"
 #include "passes/pass_clock.h"
 #include "passes/rewrite/prune.h"
@@ -32,6 +33,7 @@ struct CompileRequest {
   PassClock* clock = nullptr;
   // planned, one device: how much is searched, in parts of what SearchWork says. A plan of more work is never longer.
   double work = 1;
+  PlanClock now = {};  // what plan_seconds is measured by; the machine's clock when empty
 };
 
 // The graph before any order is chosen: pruned, inlined, typed, placed.

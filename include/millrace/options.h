@@ -116,7 +116,7 @@ struct PlanningOptions {
   // about so many bytes. 0: whole; kAutoBytes: a part of the budget, where slots fill much of it.
   static constexpr int64_t kAutoBytes = -1;
   int64_t update_part_bytes = kAutoBytes;
-  // planned: seconds after which the best plan so far is taken; 0: none, and the same plan on every machine.
+  // planned: seconds for all of planning, as near as can be told; 0: no limit, and the same plan on every machine.
   double plan_seconds = 0;
   // Most bytes the device may hold at any instant, scratch included; 0: no limit.
   int64_t device_memory_bytes = 0;

@@ -2,13 +2,13 @@
 #ifndef MILLRACE_PASSES_ACCESS_SWAP_CHOICE_H_
 #define MILLRACE_PASSES_ACCESS_SWAP_CHOICE_H_
 
-#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include "passes/access/access_graph.h"
+#include "passes/access/deadline.h"
 #include "passes/access/work_budget.h"
 
 namespace millrace {
@@ -31,7 +31,7 @@ enum class PlanEffort {
 // How long a policy may think. Without a deadline plans do not depend on the clock.
 struct PlanLimits {
   PlanEffort effort = PlanEffort::kFull;
-  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+  Deadline deadline;
   // The step of a plan that is known: one that is not faster is not wanted, Aborted may be the answer.
   double known_seconds = std::numeric_limits<double>::infinity();
   // What all plans of the graph may take together, and the part of what is left of it that this one may. Without it a plan

@@ -64,7 +64,6 @@ constexpr double kNotKnown = std::numeric_limits<double>::infinity();
 constexpr int32_t kManyOperations = 200'000;
 constexpr int32_t kLargeGraph = 50'000;
 constexpr size_t kTargetsOfMany[] = {7, 1, 2, 3, 4};
-constexpr auto kNoDeadline = std::chrono::steady_clock::time_point::max();
 
 // Trials of a quick plan of n operations, at most.
 int QuickTrialsFor(int32_t operations) {
@@ -197,7 +196,7 @@ class Portfolio {
     std::vector<SwapDecision> decisions;
   };
 
-  bool Late() const { return deadline_ != kNoDeadline && std::chrono::steady_clock::now() >= deadline_; }
+  bool Late() const { return deadline_.passed(); }
   int64_t Part(double part) const { return static_cast<int64_t>(part * static_cast<double>(left())); }
   // Every phase leaves a part of the work to the next.
   bool MayTry() const { return left() > reserve_ && !Late(); }
@@ -469,7 +468,7 @@ class Portfolio {
   const int64_t budget_;
   const int64_t small_;
   const PlanEffort effort_;
-  const std::chrono::steady_clock::time_point deadline_;
+  const Deadline deadline_;
   double bound_;
   double goal_;
   const double known_;  // seconds
