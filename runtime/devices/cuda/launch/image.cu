@@ -2,6 +2,13 @@
 
 #include "cuda/launch/portable.h"
 
+// Of the loop behind it: what is indexed by its counter alone stays in registers.
+#if defined(__CUDA_ARCH__)
+#define MR_UNROLL _Pragma("unroll")
+#else
+#define MR_UNROLL
+#endif
+
 namespace millrace::cuda {
 namespace {
 
@@ -83,11 +90,13 @@ void ForFloat(Type type, const Fn& fn) {
   }
 }
 
-// The input positions, with weights, of one position of the output.
+// The input positions, with weights, of one position of the output. Loops over them are unrolled, so that they stay in registers.
+inline constexpr int kMostTaps = 4;
 struct Taps {
   int count;
-  int64_t index[4];
-  float weight[4];
+  int64_t index[kMostTaps];
+  float weight[kMostTaps];
+  MR_DEVICE bool Has(int k) const { return k < count && weight[k] != 0.0f; }
 };
 
 // The cubic kernel with coefficient `a` at distance x and x + 1.
@@ -121,14 +130,16 @@ struct Sampler {
     const float a = half ? -0.5f : -0.75f, step = rintf(lerp * kSteps), x = step / kSteps, y = (kSteps - step) / kSteps;
     Taps taps = {4, {0, 0, 0, 0}, {CubicFar(a, x), CubicNear(a, x), CubicNear(a, y), CubicFar(a, y)}};
     float sum = 0;
-    for (int k = 0; k < 4; ++k) {
+MR_UNROLL
+    for (int k = 0; k < kMostTaps; ++k) {
       const int64_t at = lower - 1 + k, inside = at < 0 ? 0 : at < axis.input ? at : axis.input - 1;
       if (half && inside != at) taps.weight[k] = 0.0f;
       taps.index[k] = inside;
       sum += taps.weight[k];
     }
     if (half && fabsf(sum) >= 1000.0f * kLeast) {
-      for (int k = 0; k < 4; ++k) taps.weight[k] *= 1.0f / sum;
+MR_UNROLL
+      for (int k = 0; k < kMostTaps; ++k) taps.weight[k] *= 1.0f / sum;
     }
     return taps;
   }
@@ -155,11 +166,13 @@ struct BlendedBody {
     const ResizeAxis &rows = sampler.shape.rows, &columns = sampler.shape.columns;
     const Taps down = sampler.At(rows, spot.row), across = sampler.At(columns, spot.column);
     float result = 0;
-    for (int b = 0; b < across.count; ++b) {
-      if (across.weight[b] == 0.0f) continue;
+MR_UNROLL
+    for (int b = 0; b < kMostTaps; ++b) {
+      if (!across.Has(b)) continue;
       float column = 0;
-      for (int a = 0; a < down.count; ++a) {
-        if (down.weight[a] == 0.0f) continue;
+MR_UNROLL
+      for (int a = 0; a < kMostTaps; ++a) {
+        if (!down.Has(a)) continue;
         const int64_t at = ((spot.image * rows.input + down.index[a]) * columns.input + across.index[b]) *
                                sampler.shape.channels + spot.channel;
         column += down.weight[a] * static_cast<float>(Widen(x[at]));
@@ -207,13 +220,15 @@ struct ResizeGradBody {
     W sum = W(0);
     for (int64_t y = down.begin; y < down.end; ++y) {
       const Taps row = sampler.At(rows, y);
-      for (int a = 0; a < row.count; ++a) {
-        if (row.index[a] != spot.row || row.weight[a] == 0.0f) continue;
+MR_UNROLL
+      for (int a = 0; a < kMostTaps; ++a) {
+        if (!row.Has(a) || row.index[a] != spot.row) continue;
         W spread = W(0);
         for (int64_t x = across.begin; x < across.end; ++x) {
           const Taps column = sampler.At(columns, x);
-          for (int b = 0; b < column.count; ++b) {
-            if (column.index[b] != spot.column || column.weight[b] == 0.0f) continue;
+MR_UNROLL
+          for (int b = 0; b < kMostTaps; ++b) {
+            if (!column.Has(b) || column.index[b] != spot.column) continue;
             const int64_t at = ((spot.image * rows.output + y) * columns.output + x) * sampler.shape.channels + spot.channel;
             spread += column.weight[b] * static_cast<W>(Widen(dy[at]));
           }
