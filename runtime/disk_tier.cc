@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "glog/logging.h"
 #include "millrace/options.h"
 #include "millrace/status.h"
 #include "millrace/types.h"
@@ -61,13 +62,32 @@ absl::StatusOr<int64_t> DiskTier::Reserve(int64_t bytes, const std::string& what
     struct statvfs room = {};
     const bool known = statvfs(options_.folder.c_str(), &room) == 0;
     return absl::ResourceExhaustedError(absl::StrCat(
-        "disk tier in ", options_.folder, ": no room for ", size, " bytes of ", what, " beside the ", end_,
+        "disk tier in ", options_.folder, ": no room for ", size, " bytes of ", what, " beside the ", reserved_bytes(),
         " that are taken: ", strerror(error),
         known ? absl::StrCat("; ", FormatBytes(static_cast<int64_t>(room.f_bavail * room.f_frsize)), " are free") : ""));
   }
   const int64_t offset = end_;
   end_ += size;
   return offset;
+}
+
+absl::Status DiskTier::ReserveScratch(int64_t bytes) {
+  const int64_t size = AlignUp(bytes, kDiskPageBytes);
+  if (size <= scratch_bytes_) return absl::OkStatus();
+  const bool grows_in_place = scratch_bytes_ > 0 && scratch_offset_ + scratch_bytes_ == end_;
+  MR_ASSIGN_OR_RETURN(const int64_t offset, Reserve(grows_in_place ? size - scratch_bytes_ : size, "swapped tensors"));
+  // The former room goes when the new one is there: without it, steps of the plans that it was for could not run.
+  if (!grows_in_place && scratch_bytes_ > 0) {
+    if (fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, scratch_offset_, scratch_bytes_) == 0) {
+      hole_bytes_ += scratch_bytes_;
+    } else {
+      LOG(WARNING) << "disk tier in " << options_.folder << ": " << scratch_bytes_
+                   << " bytes that are not needed any more cannot be given back: " << strerror(errno);
+    }
+  }
+  if (!grows_in_place) scratch_offset_ = offset;
+  scratch_bytes_ = size;
+  return absl::OkStatus();
 }
 
 std::unique_ptr<DiskChannel> DiskTier::MakeChannel(void* pool, int64_t pool_bytes) const {

@@ -50,6 +50,11 @@ class DiskTier {
   // ResourceExhausted names `what`, the folder and the bytes. One thread at a time.
   absl::StatusOr<int64_t> Reserve(int64_t bytes, const std::string& what);
 
+  // Makes the room of swapped tensors at least that large. Plans use it in turn, as nothing in it outlives a step; it may
+  // move when it grows, not during one. After an error it is as before.
+  absl::Status ReserveScratch(int64_t bytes);
+  int64_t scratch_offset() const { return scratch_offset_; }
+
   // `pool` (may be null) is memory that most transfers go to and from.
   std::unique_ptr<DiskChannel> MakeChannel(void* pool, int64_t pool_bytes) const;
 
@@ -61,7 +66,8 @@ class DiskTier {
                            absl::FunctionRef<absl::Status(void* piece, int64_t at, int64_t size)> fill);
 
   bool direct() const { return direct_; }
-  int64_t reserved_bytes() const { return end_; }
+  // Of the file system's room.
+  int64_t reserved_bytes() const { return end_ - hole_bytes_; }
 
  private:
   DiskTier(const DiskTierOptions& options, int descriptor, bool direct)
@@ -71,6 +77,9 @@ class DiskTier {
   const int descriptor_;
   const bool direct_;
   int64_t end_ = 0;
+  int64_t hole_bytes_ = 0;  // given back, below end_
+  int64_t scratch_offset_ = 0;
+  int64_t scratch_bytes_ = 0;
   char* bounce_ = nullptr;
   std::unique_ptr<DiskChannel> channel_;
 };

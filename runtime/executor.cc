@@ -104,10 +104,9 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(std::shared_ptr<const
   engine_options.runner = context.runner;
   engine_options.link_bytes_per_second = options.link_gbps * 1e9;
   if (plan->disk_scratch_bytes > 0) {
-    MR_ASSIGN_OR_RETURN(executor->disk_scratch_, context.disk->Reserve(plan->disk_scratch_bytes, "swapped tensors"));
+    MR_RETURN_IF_ERROR(context.disk->ReserveScratch(plan->disk_scratch_bytes));
   }
   engine_options.disk = plan->tiered ? context.disk : nullptr;
-  engine_options.disk_scratch = executor->disk_scratch_;
   engine_options.disk_bytes_per_second = options.disk_gbps * 1e9;
   engine_options.trace = options.trace;
   engine_options.observer = options.observer;

@@ -100,7 +100,6 @@ class Executor final : private ResidentOwner {
   std::vector<void*> arenas_;         // as plan.devices
   void* pool_ = nullptr;
   int64_t constant_bytes_ = 0;
-  int64_t disk_scratch_ = 0;  // where the plan's scratch on disk begins
   int64_t pool_end_ = 0;      // highest end of a place in the host pool that holds a variable for good
   std::vector<int64_t> resident_end_;  // per device: highest end of an address that holds a variable or constant for good
 };

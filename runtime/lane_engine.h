@@ -27,7 +27,6 @@ struct EngineOptions {
   TaskRunner* runner = nullptr;  // not null; outlives the engine
   double link_bytes_per_second = 0;  // pace of each copy lane; 0: as fast as copies go
   DiskTier* disk = nullptr;     // of the disk lanes; outlives the engine
-  int64_t disk_scratch = 0;     // offset on it of the plan's scratch
   double disk_bytes_per_second = 0;
   bool trace = false;
   LaneObserver* observer = nullptr;

@@ -345,8 +345,8 @@ absl::Status ThreadLaneEngine::RunDiskTransfer(const ProgramLane& lane, const Co
   const bool write = lane.lane->kind == LaneKind::kToDisk;
   const DiskRef& disk = op.step->disk;
   Variable* const variable = disk.variable >= 0 ? &program_.variable(disk.variable) : nullptr;
-  int64_t offset = options_.disk_scratch + disk.offset_bytes;
-  if (variable != nullptr) offset = variable->disk_offsets[write ? 1 - variable->disk_place : variable->disk_place];
+  const int64_t offset = variable == nullptr ? options_.disk->scratch_offset() + disk.offset_bytes
+                                             : variable->disk_offsets[write ? 1 - variable->disk_place : variable->disk_place];
   char* const host = static_cast<char*>(op.host_address);
   for (int64_t at = 0; at < op.step->bytes; at += kDiskChunkBytes) {
     const int64_t bytes = std::min(kDiskChunkBytes, op.step->bytes - at);

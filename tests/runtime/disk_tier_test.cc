@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <random>
+#include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -38,6 +40,19 @@ class DiskTierTest : public ::testing::TestWithParam<std::tuple<bool, bool>> {
   }
   absl::StatusOr<std::unique_ptr<DiskTier>> Make(const DiskTierOptions& options) {
     return DiskTier::Create(options, &memory_);
+  }
+
+  // What the file system has given to the tiers' files, which have no names.
+  int64_t BytesOfFiles() const {
+    const std::string folder = std::filesystem::canonical(folder_).string();
+    int64_t bytes = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code error;
+      const std::string path = std::filesystem::read_symlink(entry.path(), error).string();
+      struct stat file;
+      if (path.rfind(folder, 0) == 0 && stat(entry.path().c_str(), &file) == 0) bytes += int64_t{file.st_blocks} * 512;
+    }
+    return bytes;
   }
 
   std::string folder_;
@@ -82,6 +97,26 @@ TEST_P(DiskTierTest, WhatIsWrittenIsReadBack) {
     }).ok());
     EXPECT_TRUE(pieces == value.data) << value.bytes;
   }
+}
+
+TEST_P(DiskTierTest, RoomOfSwappedTensorsIsTheLargestPlans) {
+  auto tier = Make(Options());
+  ASSERT_TRUE(tier.ok()) << tier.status();
+  ASSERT_TRUE((*tier)->ReserveScratch(1 << 20).ok());
+  ASSERT_TRUE((*tier)->ReserveScratch(3 << 20).ok());
+  ASSERT_TRUE((*tier)->ReserveScratch(2 << 20).ok());
+  EXPECT_EQ((*tier)->reserved_bytes(), 3 << 20);
+  // A variable comes behind it, so it must move to grow, and must not meet the variable.
+  const int64_t before = (*tier)->scratch_offset();
+  const auto variable = (*tier)->Reserve(1 << 20, "a variable");
+  ASSERT_TRUE(variable.ok());
+  ASSERT_TRUE((*tier)->ReserveScratch(8 << 20).ok());
+  EXPECT_NE((*tier)->scratch_offset(), before);
+  EXPECT_GE((*tier)->scratch_offset(), *variable + (1 << 20));
+  EXPECT_EQ((*tier)->reserved_bytes(), 9 << 20);
+  EXPECT_NEAR(static_cast<double>(BytesOfFiles()), 9 << 20, 1 << 19);
+  ASSERT_TRUE((*tier)->ReserveScratch(10 << 20).ok());
+  EXPECT_EQ((*tier)->reserved_bytes(), 11 << 20);
 }
 
 TEST_P(DiskTierTest, NothingIsSeenInTheFolder) {
@@ -161,6 +196,13 @@ TEST_P(DiskTierTest, AFullDiskIsFoundWhenRoomIsReserved) {
   const rlimit small{1 << 20, limit.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
   const absl::Status status = (*tier)->Reserve(2 << 20, "variable 'w'").status();
+  EXPECT_TRUE((*tier)->ReserveScratch(1 << 19).ok());
+  const int64_t scratch = (*tier)->scratch_offset();
+  EXPECT_EQ((*tier)->ReserveScratch(2 << 20).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE((*tier)->Reserve(4096, "a value").ok());
+  EXPECT_EQ((*tier)->ReserveScratch(2 << 20).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ((*tier)->scratch_offset(), scratch);
+  EXPECT_EQ((*tier)->reserved_bytes(), (1 << 19) + 4096);
   setrlimit(RLIMIT_FSIZE, &limit);
   signal(SIGXFSZ, former);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);

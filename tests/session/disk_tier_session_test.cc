@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <string>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -163,6 +164,9 @@ class TieredEngine : private LaneObserver {
     for (const PlanFeed& feed : train_[which]->plan().feeds) feeds.push_back(feeds_.at(feed.name.substr(0, feed.name.find(':'))));
     return train_[which]->RunStep(feeds, nullptr, nullptr);
   }
+  // Another executor of the same plan, as sessions make them of plans that were forgotten.
+  void MakeAgain(size_t which) { train_[which] = Make(std::make_shared<const ExecutionPlan>(train_[which]->plan())); }
+  int64_t disk_bytes() const { return disk_->reserved_bytes(); }
   absl::StatusOr<std::string> Digest() { return variables_.Digest(); }
   const ExecutionPlan& plan() const { return train_[0]->plan(); }
 
@@ -256,6 +260,24 @@ TEST(DiskTierSessionTest, BitsDoNotDependOnWhenAnotherPlanTakesOver) {
     if (digest.empty()) digest = *found;
     EXPECT_EQ(*found, digest) << plans[0] << plans[1] << plans[2] << plans[3];
   }
+}
+
+TEST(DiskTierSessionTest, ExecutorsThatComeAndGoTakeNoMoreOfTheDisk) {
+  const SessionOptions options = TightOptions();
+  const Graph graph = SmallModel();
+  TieredEngine kept(graph, options), again(graph, options);
+  ASSERT_GT(kept.plan().disk_scratch_bytes, 0);
+  ASSERT_TRUE(kept.Init().ok() && again.Init().ok());
+  const int64_t bytes = again.disk_bytes();
+  for (int step = 0; step < 3; ++step) {
+    ASSERT_TRUE(kept.Step().ok());
+    again.MakeAgain(0);
+    ASSERT_TRUE(again.Step().ok());
+    EXPECT_EQ(again.disk_bytes(), bytes);
+  }
+  const auto want = kept.Digest(), got = again.Digest();
+  ASSERT_TRUE(want.ok() && got.ok());
+  EXPECT_EQ(*got, *want);
 }
 
 TEST(DiskTierSessionTest, AFailedTransferEndsTheStepAndTheFormerValuesRunAgain) {
