@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "glog/logging.h"
 #include "millrace/status.h"
 #include "millrace/types.h"
 #include "plan/disk_layout.h"
@@ -63,17 +65,15 @@ class UringChannel final : public DiskChannel {
  public:
   UringChannel(const DiskTierOptions& options, int descriptor) : options_(options), descriptor_(descriptor) {}
   ~UringChannel() override {
+    // At once: a ring that is closed gives the pages back some time later.
+    if (pool_ != nullptr) io_uring_unregister_buffers(&ring_);
     if (made_) io_uring_queue_exit(&ring_);
   }
 
   bool Init(void* pool, int64_t pool_bytes) {
     made_ = io_uring_queue_init(kQueueDepth, &ring_, 0) == 0;
     if (!made_) return false;
-    const iovec buffer{pool, static_cast<size_t>(pool_bytes)};
-    if (pool != nullptr && pool_bytes > 0 && io_uring_register_buffers(&ring_, &buffer, 1) == 0) {
-      pool_ = static_cast<char*>(pool);
-      pool_bytes_ = pool_bytes;
-    }
+    if (pool != nullptr && pool_bytes > 0) Register(static_cast<char*>(pool), pool_bytes);
     return true;
   }
 
@@ -90,6 +90,29 @@ class UringChannel final : public DiskChannel {
     int64_t offset = 0;
     int64_t bytes = 0;
   };
+
+  // Makes fixed buffers of the pool, all or none.
+  void Register(char* pool, int64_t pool_bytes) {
+    std::vector<iovec> buffers;
+    for (int64_t at = 0; at < pool_bytes; at += options_.fixed_buffer_bytes) {
+      buffers.push_back({pool + at, static_cast<size_t>(std::min(options_.fixed_buffer_bytes, pool_bytes - at))});
+    }
+    const int result = io_uring_register_buffers(&ring_, buffers.data(), static_cast<unsigned>(buffers.size()));
+    if (result < 0) {
+      VLOG(1) << "disk tier in " << options_.folder << ": the " << pool_bytes
+              << " bytes of the pool do not become fixed buffers: " << strerror(-result);
+      return;
+    }
+    pool_ = pool;
+    pool_bytes_ = pool_bytes;
+  }
+  // The fixed buffer that holds the whole piece; -1: none does.
+  int FixedBuffer(const Piece& piece) const {
+    if (pool_ == nullptr || piece.data < pool_ || piece.data + piece.bytes > pool_ + pool_bytes_) return -1;
+    const int64_t first = (piece.data - pool_) / options_.fixed_buffer_bytes;
+    const int64_t last = (piece.data - pool_ + piece.bytes - 1) / options_.fixed_buffer_bytes;
+    return first == last ? static_cast<int>(first) : -1;
+  }
 
   // Pieces are put under way as others come back; a short one is sent again with what is left of it. After an error
   // nothing new is sent, and what is under way is waited for: the memory is the caller's again when this returns.
@@ -172,11 +195,11 @@ class UringChannel final : public DiskChannel {
   void Send(bool write, const Piece& piece, unsigned slot) {
     io_uring_sqe* entry = io_uring_get_sqe(&ring_);  // never null: as many entries as pieces
     const unsigned bytes = static_cast<unsigned>(piece.bytes);
-    const bool fixed = piece.data >= pool_ && piece.data + piece.bytes <= pool_ + pool_bytes_;
-    if (fixed && write) io_uring_prep_write_fixed(entry, descriptor_, piece.data, bytes, piece.offset, 0);
-    if (fixed && !write) io_uring_prep_read_fixed(entry, descriptor_, piece.data, bytes, piece.offset, 0);
-    if (!fixed && write) io_uring_prep_write(entry, descriptor_, piece.data, bytes, piece.offset);
-    if (!fixed && !write) io_uring_prep_read(entry, descriptor_, piece.data, bytes, piece.offset);
+    const int buffer = FixedBuffer(piece);
+    if (buffer >= 0 && write) io_uring_prep_write_fixed(entry, descriptor_, piece.data, bytes, piece.offset, buffer);
+    if (buffer >= 0 && !write) io_uring_prep_read_fixed(entry, descriptor_, piece.data, bytes, piece.offset, buffer);
+    if (buffer < 0 && write) io_uring_prep_write(entry, descriptor_, piece.data, bytes, piece.offset);
+    if (buffer < 0 && !write) io_uring_prep_read(entry, descriptor_, piece.data, bytes, piece.offset);
     io_uring_sqe_set_data64(entry, slot);
   }
 

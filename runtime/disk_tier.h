@@ -1,8 +1,8 @@
 // The tier below host memory: one file in a folder, unlinked as soon as it is open, so that nothing is left of it
 // however the process ends. Holds the homes of variables and the tensors that leave the host pool.
 //
-// Transfers go past the page cache where the file system lets them (O_DIRECT), through io_uring with the pool as a
-// fixed buffer where the kernel and the build have it, else through pread and pwrite.
+// Transfers go past the page cache where the file system lets them (O_DIRECT), through io_uring with the pool as
+// fixed buffers where the kernel and the build have it, else through pread and pwrite.
 #ifndef MILLRACE_RUNTIME_DISK_TIER_H_
 #define MILLRACE_RUNTIME_DISK_TIER_H_
 
@@ -31,6 +31,8 @@ struct DiskTierOptions {
   std::string folder;
   bool use_uring = true;
   bool direct = true;
+  // The kernel takes no larger ones; the pool is cut into such. Tests have smaller ones.
+  int64_t fixed_buffer_bytes = int64_t{1} << 30;
   // Tests: the errno that the transfer of these bytes ends with, 0 for none. Called from any thread.
   std::function<int(bool write, int64_t offset, int64_t bytes)> fault;
   // Tests: the errno that handing requests to io_uring ends with, 0 for none.
@@ -55,7 +57,8 @@ class DiskTier {
   absl::Status ReserveScratch(int64_t bytes);
   int64_t scratch_offset() const { return scratch_offset_; }
 
-  // `pool` (may be null) is memory that most transfers go to and from.
+  // `pool` (may be null) is memory that most transfers go to and from. The channel may keep its pages from being given back, so
+  // it goes before the pool does.
   std::unique_ptr<DiskChannel> MakeChannel(void* pool, int64_t pool_bytes) const;
 
   // Values from and to memory of any kind, piece by piece: `piece` is a part of the value that begins `at` bytes into it.

@@ -79,6 +79,7 @@ class Executor final : private ResidentOwner {
   absl::Status Activate();
   absl::Status LoadResidents();
   absl::Status Flush() override;
+  void Deactivate() override { engine_->LeavePool(); }
   // As VariableStore's, of plan variable i, which may be a part.
   absl::Status ReadHome(size_t i, absl::FunctionRef<absl::Status(const void* piece, int64_t at, int64_t size)> take) const;
   absl::Status WriteHome(size_t i, absl::FunctionRef<absl::Status(void* piece, int64_t at, int64_t size)> fill);

@@ -40,6 +40,8 @@ class LaneEngine {
   // homes and constants. One thread at a time; the caller's thread runs the first compute lane, threads of their own
   // the others.
   virtual absl::Status RunStep(const StepBindings& bindings, StepStats* stats) = 0;
+  // Between steps, before the host pool goes to another executor or away: lets go of what was made for it.
+  virtual void LeavePool() {}
 };
 
 }  // namespace millrace

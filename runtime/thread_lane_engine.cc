@@ -52,6 +52,9 @@ class ThreadLaneEngine final : public LaneEngine {
   ~ThreadLaneEngine() override;
 
   absl::Status RunStep(const StepBindings& bindings, StepStats* stats) override;
+  void LeavePool() override {
+    for (BoundChannel& bound : channels_) bound = {};
+  }
 
  private:
   void ThreadMain(int32_t lane);

@@ -174,6 +174,7 @@ absl::Status VariableStore::Acquire(ResidentOwner* owner) {
 absl::Status VariableStore::Release(ResidentOwner* owner) {
   if (owner_ != owner || owner == nullptr) return absl::OkStatus();
   const absl::Status flushed = owner_->Flush();
+  owner_->Deactivate();
   owner_ = nullptr;
   return flushed;
 }

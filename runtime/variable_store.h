@@ -37,6 +37,8 @@ class ResidentOwner {
   // Copies what is newer on the device to the homes. An error names the variables whose values are lost; they count as
   // not initialised then.
   virtual absl::Status Flush() = 0;
+  // After that, when the owner is one no more.
+  virtual void Deactivate() {}
 };
 
 class VariableStore {

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,7 +11,9 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <random>
+#include <sstream>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -117,6 +120,58 @@ TEST_P(DiskTierTest, RoomOfSwappedTensorsIsTheLargestPlans) {
   EXPECT_NEAR(static_cast<double>(BytesOfFiles()), 9 << 20, 1 << 19);
   ASSERT_TRUE((*tier)->ReserveScratch(10 << 20).ok());
   EXPECT_EQ((*tier)->reserved_bytes(), 11 << 20);
+}
+
+// Memory that the kernel holds for this process whatever it unmaps.
+int64_t PinnedBytes() {
+  std::ifstream status("/proc/self/status");
+  int64_t kib = 0;
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind("VmPin:", 0) == 0) std::istringstream(line.substr(6)) >> kib;
+  }
+  return kib << 10;
+}
+
+TEST_P(DiskTierTest, TransfersMeetTheEndsOfFixedBuffers) {
+  DiskTierOptions options = Options();
+  options.fixed_buffer_bytes = (1 << 20) + 3 * kDiskPageBytes;
+  auto tier = Make(options);
+  ASSERT_TRUE(tier.ok()) << tier.status();
+  constexpr int64_t kBytes = 9 << 20;
+  auto pool = MappedRegion::Create(2 * kBytes, "a pool");
+  ASSERT_TRUE(pool.ok() && (*tier)->Reserve(kBytes, "a value").ok());
+  auto channel = (*tier)->MakeChannel(pool->data(), pool->size_bytes());
+  const int64_t pinned = PinnedBytes();
+  EXPECT_TRUE(pinned == 0 || pinned >= 2 * kBytes) << pinned;
+  for (int64_t i = 0; i < kBytes; ++i) pool->data()[i] = static_cast<char>(i * 31 >> 7);
+  for (int64_t begin : {0, 5 * 4096}) {
+    const int64_t bytes = kBytes - begin;
+    ASSERT_TRUE(channel->Write(0, pool->data() + begin, bytes).ok());
+    ASSERT_TRUE(channel->Read(0, pool->data() + kBytes, bytes).ok());
+    EXPECT_EQ(std::memcmp(pool->data() + begin, pool->data() + kBytes, bytes), 0) << begin;
+  }
+  channel.reset();
+  EXPECT_EQ(PinnedBytes(), 0);
+}
+
+// The kernel takes no buffer above 1 GiB. This one has few pages, one after another again and again.
+TEST_P(DiskTierTest, APoolAboveOneGibibyteBecomesFixedBuffers) {
+  auto tier = Make(Options());
+  ASSERT_TRUE(tier.ok()) << tier.status();
+  constexpr int64_t kPart = 2 << 20, kBytes = (int64_t{1} << 30) + kPart;
+  auto pool = MappedRegion::Create(kBytes, "a pool");
+  ASSERT_TRUE(pool.ok());
+  const int pages = memfd_create("pages", 0);
+  ASSERT_TRUE(pages >= 0 && ftruncate(pages, kPart) == 0);
+  for (int64_t at = 0; at < kBytes; at += kPart) {
+    ASSERT_NE(mmap(pool->data() + at, kPart, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, pages, 0), MAP_FAILED);
+  }
+  close(pages);
+  auto channel = (*tier)->MakeChannel(pool->data(), kPart);
+  if (PinnedBytes() == 0) GTEST_SKIP() << "no fixed buffers of io_uring here";
+  channel.reset();
+  channel = (*tier)->MakeChannel(pool->data(), kBytes);
+  EXPECT_GE(PinnedBytes(), kPart);
 }
 
 TEST_P(DiskTierTest, NothingIsSeenInTheFolder) {

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <thread>
 
@@ -166,6 +168,8 @@ class TieredEngine : private LaneObserver {
   }
   // Another executor of the same plan, as sessions make them of plans that were forgotten.
   void MakeAgain(size_t which) { train_[which] = Make(std::make_shared<const ExecutionPlan>(train_[which]->plan())); }
+  // As before another plan is made: nobody's turn.
+  absl::Status Rest() { return variables_.Acquire(nullptr); }
   int64_t disk_bytes() const { return disk_->reserved_bytes(); }
   absl::StatusOr<std::string> Digest() { return variables_.Digest(); }
   const ExecutionPlan& plan() const { return train_[0]->plan(); }
@@ -278,6 +282,26 @@ TEST(DiskTierSessionTest, ExecutorsThatComeAndGoTakeNoMoreOfTheDisk) {
   const auto want = kept.Digest(), got = again.Digest();
   ASSERT_TRUE(want.ok() && got.ok());
   EXPECT_EQ(*got, *want);
+}
+
+// Memory that the kernel holds for this process whatever it unmaps.
+int64_t PinnedKiB() {
+  std::ifstream status("/proc/self/status");
+  int64_t kib = 0;
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind("VmPin:", 0) == 0) std::istringstream(line.substr(6)) >> kib;
+  }
+  return kib;
+}
+
+TEST(DiskTierSessionTest, AnExecutorWhoseTurnIsOverHoldsNoPagesOfThePool) {
+  TieredEngine engine(SmallModel(), TightOptions());
+  ASSERT_TRUE(engine.Init().ok() && engine.Step().ok());
+  if (PinnedKiB() == 0) GTEST_SKIP() << "no fixed buffers of io_uring here";
+  ASSERT_TRUE(engine.Rest().ok());
+  EXPECT_EQ(PinnedKiB(), 0);
+  ASSERT_TRUE(engine.Step().ok());
+  EXPECT_GT(PinnedKiB(), 0);
 }
 
 TEST(DiskTierSessionTest, AFailedTransferEndsTheStepAndTheFormerValuesRunAgain) {
