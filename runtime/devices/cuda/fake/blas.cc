@@ -157,9 +157,13 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatmulPreference_t, int wanted, cublasLtMatmulHeuristicResult_t* results,
                                               int* found) {
   if (wanted < 1 || !Agree(*Of(operation), *Of(a), *Of(b), *Of(c)) || Of(c)->rows != Of(d)->rows) return CUBLAS_STATUS_INVALID_VALUE;
-  if (!Covers(*Of(operation), *Of(d))) return CUBLAS_STATUS_NOT_SUPPORTED;
   std::memset(results, 0, sizeof *results);
   results->workspaceSize = kScratch;
+  if (!Covers(*Of(operation), *Of(d))) {
+    // There are two ways to say so.
+    if (Of(d)->columns % 2 == 0) return CUBLAS_STATUS_NOT_SUPPORTED;
+    results->state = CUBLAS_STATUS_NOT_SUPPORTED;
+  }
   return *found = 1, CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, const void* alpha, const void* a,

@@ -72,7 +72,9 @@ class BlasProduct final : public Product {
     }
     cublasLtMatmulPreferenceDestroy(preference);
     MR_RETURN_IF_ERROR(check(status, "cublasLtMatmulAlgoGetHeuristic"));
-    return found > 0 ? absl::OkStatus() : absl::UnimplementedError("cuBLASLt has no algorithm for this product");
+    // What else stands in a result holds only where its state is success.
+    const bool usable = found > 0 && choice_.state == CUBLAS_STATUS_SUCCESS;
+    return usable ? absl::OkStatus() : absl::UnimplementedError("cuBLASLt has no algorithm for this product");
   }
 
   int64_t scratch_bytes() const override { return AlignUp(static_cast<int64_t>(choice_.workspaceSize), kLibraryAlignment); }
