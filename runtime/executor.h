@@ -66,6 +66,10 @@ class Executor final : private ResidentOwner {
   // variables that hold new values already; all others are as before the step. `stats` may be null.
   absl::Status RunStep(absl::Span<const Tensor> feeds, std::vector<Tensor>* fetches, StepStats* stats);
 
+  // Takes over arena, pool and variables from the executor that had them. RunStep does so, too; before it, this tells whether
+  // there is room. After an error no executor has them, and whichever runs next takes them.
+  absl::Status Activate();
+
   // Whether the steps that follow fill StepStats::trace though ExecutorOptions does not ask for it.
   void set_recording(bool recording) { recording_ = recording; }
 
@@ -75,8 +79,6 @@ class Executor final : private ResidentOwner {
   Executor(const RuntimeContext& context, const ExecutorOptions& options) : context_(context), options_(options) {}
   absl::Status CheckFeeds(absl::Span<const Tensor> feeds) const;
   absl::Status CheckVariables() const;
-  // Takes over arena, pool and variables from the executor that had them.
-  absl::Status Activate();
   absl::Status LoadResidents();
   absl::Status Flush() override;
   void Deactivate() override { engine_->LeavePool(); }

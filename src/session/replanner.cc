@@ -96,11 +96,13 @@ std::optional<Replanner::Replanned> Replanner::Take() {
     LOG(WARNING) << "planning with measured times: " << found_.status() << "; the present plan stays";
     return std::nullopt;
   }
-  Replanned found = *std::move(found_);
+  return *std::move(found_);
+}
+
+void Replanner::Use(const Replanned& found) {
   plan_ = found.plan;
   // A plan that takes over is measured in its turn.
   if (found.switched) steps_ = 0;
-  return found;
 }
 
 }  // namespace millrace

@@ -56,8 +56,10 @@ class Replanner {
   bool WantsTimes() const;
   // After every step that succeeded. When the last one wanted is there, planning starts with `compile`.
   void AddStep(const StepStats& stats, double seconds, const CompileFunction& compile);
-  // Between steps: what planning found, once.
+  // Between steps: what planning found, once. The former plan stays in force until Use is told otherwise.
   std::optional<Replanned> Take();
+  // Steps run `found.plan` from now on.
+  void Use(const Replanned& found);
   // Of all steps recorded so far; nullptr before enough of them.
   const Profile* times() const { return times_ ? &*times_ : nullptr; }
 

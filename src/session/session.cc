@@ -221,22 +221,44 @@ class SessionImpl final : public Session {
   }
 
   // Between steps: takes what planning with measured times has found. The executor that goes hands the variables' values
-  // to their homes.
+  // to their homes. A plan for which there is no room, or that cannot run, leaves the present one in force.
   absl::Status SwitchPlan(Program& program) {
     if (program.replanner == nullptr) return absl::OkStatus();
     std::optional<Replanner::Replanned> found = program.replanner->Take();
     if (!found) return absl::OkStatus();
-    program.measured_times = true;
     if (found->seconds > 0) ++program.replans;
     if (found->switched) {
       MR_RETURN_IF_ERROR(variables_.Acquire(nullptr));
-      MR_ASSIGN_OR_RETURN(program.executor, MakeExecutor(found->plan));
-      program.summary = std::move(found->summary);
+      absl::StatusOr<std::unique_ptr<Executor>> executor = TakeOver(found->plan);
+      if (!executor.ok()) {
+        LOG(WARNING) << "a plan from measured times: " << executor.status() << "; the present plan stays";
+        FillPredicted(program);
+        return absl::OkStatus();
+      }
+      program.executor = *std::move(executor);
+      program.summary = found->summary;
       program.switched_after = program.steps;
     }
-    program.plan = std::move(found->plan);
+    program.replanner->Use(*found);
+    program.measured_times = true;
+    program.plan = found->plan;
     FillPredicted(program);
     return absl::OkStatus();
+  }
+
+  // An executor of `plan` that holds all that it needs. After an error the executors that were there run as before.
+  absl::StatusOr<std::unique_ptr<Executor>> TakeOver(std::shared_ptr<const ExecutionPlan> plan) {
+    MR_RETURN_IF_ERROR(CheckRoom(*plan));
+    MR_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor, MakeExecutor(std::move(plan)));
+    MR_RETURN_IF_ERROR(executor->Activate());
+    return executor;
+  }
+
+  // Whether host memory holds it beside what other programs keep there.
+  absl::Status CheckRoom(const ExecutionPlan& plan) const {
+    std::vector<const ExecutionPlan*> others;
+    for (const auto& [name, program] : programs_) others.push_back(program->plan.get());
+    return CheckHostRoom(plan, others, host_, variables_, options_.planning.host_memory_bytes);
   }
 
   // Makes room for one more among the `most` programs whose keys begin so: each has lanes with threads of their own, and kernels.
@@ -281,10 +303,7 @@ class SessionImpl final : public Session {
         if (!answered.ok() && !absl::IsFailedPrecondition(answered)) compiled = answered;
       }
       if (compiled.ok()) {
-        std::vector<const ExecutionPlan*> others;
-        for (const auto& [name, program] : programs_) others.push_back(program->plan.get());
-        const absl::Status room =
-            CheckHostRoom(compiled->plan, others, host_, variables_, options_.planning.host_memory_bytes);
+        const absl::Status room = CheckRoom(compiled->plan);
         if (!room.ok()) compiled = room;
       }
       if (!compiled.ok()) {

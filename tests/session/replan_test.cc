@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
+#include "millrace/device.h"
+#include "millrace/kernel.h"
 #include "model_run.h"
 
 namespace millrace::testing {
@@ -80,6 +84,56 @@ TEST(ReplanTest, OtherSignaturesAndSetVariablesComeBetween) {
     each->Steps(3);
   }
   EXPECT_EQ(run.Variables(), kept.Variables());
+}
+
+// A kernel of the CPU that asks for more scratch than it needs, as `extra` says.
+class HungryKernel final : public Kernel {
+ public:
+  HungryKernel(std::unique_ptr<Kernel> kernel, std::function<int64_t()> extra)
+      : kernel_(std::move(kernel)), extra_(std::move(extra)) {}
+  int64_t scratch_bytes() const override { return kernel_->scratch_bytes() + extra_(); }
+  absl::Status Run(const KernelContext& context) const override { return kernel_->Run(context); }
+
+ private:
+  const std::unique_ptr<Kernel> kernel_;
+  const std::function<int64_t()> extra_;
+};
+
+// The kernels of the CPU, with such ones for `op`.
+std::shared_ptr<const KernelRegistry> WithHungry(const std::string& op, const std::function<int64_t()>& extra) {
+  auto kernels = std::make_shared<KernelRegistry>();
+  for (const std::string& name : CpuKernels().Names()) {
+    const KernelFactory make = *CpuKernels().Find(name);
+    const KernelFactory hungry = [make, extra](const OpInstance& instance) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+      absl::StatusOr<std::unique_ptr<Kernel>> made = make(instance);
+      if (!made.ok()) return made.status();
+      return std::make_unique<HungryKernel>(*std::move(made), extra);
+    };
+    EXPECT_TRUE(kernels->Register(name, name == op ? hungry : make).ok());
+  }
+  return kernels;
+}
+
+TEST(ReplanTest, APlanThatCannotRunLeavesThePresentOneInForce) {
+  int64_t extra = 0;
+  bool grows = false;
+  SessionOptions options = Replanning(ReplanOptions::Mode::kWait, "planned");
+  options.kernels = WithHungry("Softmax", [&] { return grows ? extra += 64 : 0; });
+  ModelRun kept(Replanning(ReplanOptions::Mode::kOff, "planned"));
+  ModelRun run(options);
+  const std::vector<float> losses = kept.Steps(9);
+  std::vector<float> got = run.Steps(2);
+  const auto plan = run.report().plan;
+  grows = true;  // a plan made from now on has too little scratch for its kernels
+  for (const float loss : run.Steps(7)) got.push_back(loss);
+  ASSERT_TRUE(run.status().ok()) << run.status();
+  EXPECT_GT(extra, 0);
+  EXPECT_EQ(got, losses);
+  EXPECT_EQ(run.Variables(), kept.Variables());
+  EXPECT_EQ(run.report().plan, plan);
+  EXPECT_EQ(run.report().replans, 1);
+  EXPECT_EQ(run.report().switched_after, 0);
+  EXPECT_FALSE(run.report().measured_times);
 }
 
 TEST(ReplanTest, MeasuredTimesPlanALaterSessionFromItsFirstStep) {
