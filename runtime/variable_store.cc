@@ -1,6 +1,7 @@
 #include "runtime/variable_store.h"
 
 #include <cstring>
+#include <utility>
 
 #include <xxhash.h>
 
@@ -114,19 +115,50 @@ std::map<std::string, TensorType> VariableStore::Types() const {
 }
 
 absl::StatusOr<std::map<std::string, Tensor>> VariableStore::Read() {
-  if (owner_ != nullptr) MR_RETURN_IF_ERROR(owner_->Flush());
   std::map<std::string, Tensor> values;
+  MR_RETURN_IF_ERROR(ReadEach([&](const std::string& name, Tensor value) {
+    values.emplace(name, std::move(value));
+    return absl::OkStatus();
+  }));
+  return values;
+}
+
+absl::Status VariableStore::ReadEach(absl::FunctionRef<absl::Status(const std::string& name, Tensor value)> take) {
+  if (owner_ != nullptr) MR_RETURN_IF_ERROR(owner_->Flush());
   for (const auto& [name, variable] : variables_) {
     if (!variable->initialized) continue;
-    Tensor value(variable->type.dtype, variable->type.shape);
-    char* const data = static_cast<char*>(value.mutable_data());
-    MR_RETURN_IF_ERROR(ReadHome(*variable, [&](const void* piece, int64_t at, int64_t size) {
-      CopyBytes(data + at, piece, size);
-      return absl::OkStatus();
-    }));
-    values.emplace(name, std::move(value));
+    MR_ASSIGN_OR_RETURN(Tensor value, CopyOf(*variable));
+    MR_RETURN_IF_ERROR(take(name, std::move(value)));
   }
-  return values;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Tensor> VariableStore::Read(const std::string& name) {
+  if (owner_ != nullptr) MR_RETURN_IF_ERROR(owner_->Flush());
+  const Variable* const variable = Find(name);
+  if (variable == nullptr || !variable->initialized) {
+    return absl::FailedPreconditionError(absl::StrCat("variable '", name, "' has no value"));
+  }
+  return CopyOf(*variable);
+}
+
+absl::StatusOr<Tensor> VariableStore::CopyOf(const Variable& variable) {
+  Tensor value(variable.type.dtype, variable.type.shape);
+  char* const data = static_cast<char*>(value.mutable_data());
+  MR_RETURN_IF_ERROR(ReadHome(variable, [&](const void* piece, int64_t at, int64_t size) {
+    CopyBytes(data + at, piece, size);
+    return absl::OkStatus();
+  }));
+  return value;
+}
+
+absl::Status VariableStore::Clear(const std::string& name) {
+  const auto it = variables_.find(name);
+  if (it == variables_.end() || !it->second->initialized) return absl::OkStatus();
+  // It must not go on with a copy of its own.
+  if (owner_ != nullptr) MR_RETURN_IF_ERROR(Release(owner_));
+  it->second->initialized = false;
+  return absl::OkStatus();
 }
 
 absl::Status VariableStore::Set(const std::string& name, const Tensor& value) {

@@ -74,8 +74,14 @@ class VariableStore {
   std::map<std::string, TensorType> Types() const;
   // Copies of all initialised variables, by name.
   absl::StatusOr<std::map<std::string, Tensor>> Read();
+  // The same one by one, in name order: there is one copy at a time.
+  absl::Status ReadEach(absl::FunctionRef<absl::Status(const std::string& name, Tensor value)> take);
+  // A copy of that one. FailedPrecondition where it has no value.
+  absl::StatusOr<Tensor> Read(const std::string& name);
   // Sets a declared variable or declares it. InvalidArgument when the types differ.
   absl::Status Set(const std::string& name, const Tensor& value);
+  // The variable of that name has no value from now on; it need not have had one, or be declared.
+  absl::Status Clear(const std::string& name);
   // xxh3 over name, type and bytes of every initialised variable in name order, as 16 hex digits.
   absl::StatusOr<std::string> Digest();
 
@@ -87,6 +93,9 @@ class VariableStore {
   const ResidentOwner* owner() const { return owner_; }
 
  private:
+  // Of a home that is as new as the owner's value.
+  absl::StatusOr<Tensor> CopyOf(const Variable& variable);
+
   HostMemory* const memory_;
   DiskTier* disk_ = nullptr;
   std::map<std::string, std::unique_ptr<Variable>> variables_;

@@ -1,6 +1,7 @@
 #include "session/asker.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
@@ -55,18 +56,18 @@ absl::StatusOr<Asked> RunAsking(const AskingProgram& program, const std::map<std
     }
     ordered.push_back(value->second);
   }
-  const auto written = [](const PlanVariable& variable) { return variable.written; };
-  std::map<std::string, Tensor> before;
-  if (std::any_of(plan.variables.begin(), plan.variables.end(), written)) {
-    MR_ASSIGN_OR_RETURN(before, variables.Read());
+  std::map<std::string, std::optional<Tensor>> before;  // of what is written; nothing where there was no value
+  for (const PlanVariable& variable : plan.variables) {
+    if (!variable.written || before.count(variable.home_name()) > 0) continue;
+    std::optional<Tensor>& value = before[variable.home_name()];
+    const Variable* const home = variables.Find(variable.home_name());
+    if (home == nullptr || !home->initialized) continue;
+    MR_ASSIGN_OR_RETURN(value, variables.Read(variable.home_name()));
   }
   const std::map<std::string, Tensor> states = variables.ReadStates();
   const absl::Status ran = program.executor->RunStep(ordered, &asked.answers, nullptr);
-  for (const PlanVariable& variable : plan.variables) {
-    if (!written(variable)) continue;
-    if (const auto was = before.extract(variable.home_name()); !was.empty()) {
-      MR_RETURN_IF_ERROR(variables.Set(was.key(), was.mapped()));
-    }
+  for (const auto& [name, value] : before) {
+    MR_RETURN_IF_ERROR(value ? variables.Set(name, *value) : variables.Clear(name));
   }
   for (const auto& [node, state] : variables.ReadStates()) {
     const auto was = states.find(node);

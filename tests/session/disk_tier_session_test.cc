@@ -17,6 +17,7 @@
 #include "plan/disk_layout.h"
 #include "plan/plan_verifier.h"
 #include "runtime/executor.h"
+#include "session/asker.h"
 
 namespace millrace::testing {
 namespace {
@@ -142,7 +143,7 @@ class TieredEngine : private LaneObserver {
         device_(cpu::MakeCpuDevice(0)),
         kernels_(CpuKernels()) {
     auto disk = DiskTier::Create({.folder = ::testing::TempDir(),
-                                  .fault = [this](bool write, int64_t, int64_t) { return Fault(write); }},
+                                  .fault = [this](bool write, int64_t, int64_t bytes) { return Fault(write, bytes); }},
                                  &host_);
     EXPECT_TRUE(disk.ok()) << disk.status();
     disk_ = *std::move(disk);
@@ -168,6 +169,13 @@ class TieredEngine : private LaneObserver {
   }
   // Another executor of the same plan, as sessions make them of plans that were forgotten.
   void MakeAgain(size_t which) { train_[which] = Make(std::make_shared<const ExecutionPlan>(train_[which]->plan())); }
+  // Runs what initialises as if it were asked. After it, there is no such executor.
+  absl::Status Ask() {
+    AskingProgram program{std::make_shared<const ExecutionPlan>(init_->plan()), std::move(init_)};
+    return RunAsking(program, {}, variables_).status();
+  }
+  absl::Status Set(const std::string& name, const Tensor& value) { return variables_.Set(name, value); }
+  int64_t bytes_read() const { return bytes_read_; }
   // As before another plan is made: nobody's turn.
   absl::Status Rest() { return variables_.Acquire(nullptr); }
   int64_t disk_bytes() const { return disk_->reserved_bytes(); }
@@ -193,7 +201,8 @@ class TieredEngine : private LaneObserver {
     EXPECT_TRUE(executor.ok()) << executor.status();
     return *std::move(executor);
   }
-  int Fault(bool write) {
+  int Fault(bool write, int64_t bytes) {
+    if (!write) bytes_read_ += bytes;
     if (write != write_ || transfers_ < 0) return 0;
     return transfers_.fetch_sub(1) == 0 ? error_ : 0;
   }
@@ -209,6 +218,7 @@ class TieredEngine : private LaneObserver {
 
   const Session::Feeds feeds_;
   std::atomic<int> transfers_{-1};
+  std::atomic<int64_t> bytes_read_{0};
   bool write_ = true;
   int error_ = 0;
   uint64_t seed_ = 0;
@@ -282,6 +292,22 @@ TEST(DiskTierSessionTest, ExecutorsThatComeAndGoTakeNoMoreOfTheDisk) {
   const auto want = kept.Digest(), got = again.Digest();
   ASSERT_TRUE(want.ok() && got.ok());
   EXPECT_EQ(*got, *want);
+}
+
+TEST(DiskTierSessionTest, AQuestionReadsOnlyTheVariablesThatItWrites) {
+  TieredEngine engine(SmallModel(), TightOptions());
+  constexpr int64_t kOtherBytes = 8 << 20;
+  ASSERT_TRUE(engine.Init().ok() && engine.Step().ok());
+  ASSERT_TRUE(engine.Set("other", Tensor(DataType::kUint8, Shape({kOtherBytes}))).ok());
+  const auto before = engine.Digest();
+  const int64_t read = engine.bytes_read();
+  const absl::Status asked = engine.Ask();
+  ASSERT_TRUE(asked.ok()) << asked;
+  EXPECT_GT(engine.bytes_read(), read);
+  EXPECT_LT(engine.bytes_read(), read + kOtherBytes);
+  const auto after = engine.Digest();
+  ASSERT_TRUE(before.ok() && after.ok());
+  EXPECT_EQ(*after, *before);
 }
 
 // Memory that the kernel holds for this process whatever it unmaps.

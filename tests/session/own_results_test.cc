@@ -130,6 +130,46 @@ TEST(OwnResults, AFrameTurnsAsOftenAsItsResultsSay) {
   EXPECT_EQ((*session->Variables())["v"].as<float>()[0], 40 - 6 * 9);
 }
 
+// What x begins as is in a variable that the step gives a value, and that had none before the first.
+constexpr char kGivesAValue[] = R"(
+w = VarHandleOp() {dtype=float, shape=shape[], shared_name="w"}
+had = VarIsInitializedOp(w)
+forty = Const() {dtype=float, value=float[]{40}}
+zero = Const() {dtype=int32, value=int32[]{0}}
+scalar = Const() {dtype=int32, value=int32[0]{}}
+u = RandomUniform(scalar) {T=int32, dtype=float, seed=3, seed2=5}
+some = AddV2(forty, u) {T=float}
+set_w = AssignVariableOp(w, some) ^had {dtype=float}
+old = ReadVariableOp(w) ^set_w {dtype=float}
+x_in = Enter(old) {T=float, frame_name="halve"}
+n_in = Enter(zero) {T=int32, frame_name="halve"}
+x = Merge(x_in, x_again) {T=float, N=2}
+n = Merge(n_in, n_again) {T=int32, N=2}
+three = Const() ^x {dtype=float, value=float[]{3}}
+more = Greater(x, three) {T=float}
+goes_on = LoopCond(more)
+x_switch = Switch(x, goes_on) {T=float}
+n_switch = Switch(n, goes_on) {T=int32}
+half = Const() ^x_switch {dtype=float, value=float[]{0.5}}
+one = Const() ^n_switch {dtype=int32, value=int32[]{1}}
+halved = Mul(x_switch:1, half) {T=float}
+counted = AddV2(n_switch:1, one) {T=int32}
+x_again = NextIteration(halved) {T=float}
+n_again = NextIteration(counted) {T=int32}
+turns = Exit(n_switch) {T=int32}
+)";
+
+TEST(OwnResults, AVariableWithoutAValueHasNoneAfterAQuestion) {
+  const std::unique_ptr<Session> session = MakeSession("planned", kGivesAValue);
+  for (int step = 0; step < 2; ++step) {
+    std::vector<Tensor> got;
+    const absl::Status ran = session->Run({}, {"had:0", "turns:0"}, {"set_w"}, &got);
+    ASSERT_TRUE(ran.ok()) << ran;
+    EXPECT_EQ(got[0].as<bool>()[0], step > 0);
+    EXPECT_EQ(got[1].IntAt(0), 4);
+  }
+}
+
 // Whether the loop goes on is a constant of the branch that is taken, so that only what the constants wait for says by which feed.
 constexpr char kConstants[] = R"(
 function goes_on
