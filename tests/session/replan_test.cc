@@ -136,6 +136,28 @@ TEST(ReplanTest, APlanThatCannotRunLeavesThePresentOneInForce) {
   EXPECT_FALSE(run.report().measured_times);
 }
 
+TEST(ReplanTest, APlanThatHostMemoryHasNoRoomForLeavesThePresentOneInForce) {
+  constexpr int64_t kOthersBytes = 1 << 20;
+  int64_t extra = 0;
+  SessionOptions options = Replanning(ReplanOptions::Mode::kWait, "planned");
+  options.kernels = WithHungry("Softmax", [&] { return extra; });
+  ModelRun kept(Replanning(ReplanOptions::Mode::kOff, "planned"));
+  const std::vector<float> losses = kept.Steps(9);
+  options.planning.host_memory_bytes = kept.TrainPlan()->host_bytes + kOthersBytes + 4096;  // states of nodes
+  ModelRun run(options);
+  std::vector<float> got = run.Steps(2);
+  const auto plan = run.report().plan;
+  const Tensor others(DataType::kUint8, Shape({kOthersBytes}));
+  ASSERT_TRUE(run.session().SetVariable("of others", others).ok());
+  extra = kBudget / 3;  // so more must leave the device
+  for (const float loss : run.Steps(7)) got.push_back(loss);
+  ASSERT_TRUE(run.status().ok()) << run.status();
+  EXPECT_EQ(got, losses);
+  EXPECT_EQ(run.report().plan, plan);
+  EXPECT_EQ(run.report().replans, 1);
+  EXPECT_EQ(run.report().switched_after, 0);
+}
+
 TEST(ReplanTest, MeasuredTimesPlanALaterSessionFromItsFirstStep) {
   ModelRun run(Replanning(ReplanOptions::Mode::kWait, "planned"));
   EXPECT_EQ(run.session().MeasuredTimes().status().code(), absl::StatusCode::kFailedPrecondition);
