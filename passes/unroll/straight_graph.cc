@@ -36,6 +36,22 @@ absl::StatusOr<NodeId> StraightGraph::Add(Node node) {
   return id;
 }
 
+absl::StatusOr<NodeId> StraightGraph::AddNoOp(const std::string& name, const std::vector<NodeId>& controls) {
+  Node waiter;
+  waiter.name = name;
+  waiter.op = "NoOp";
+  waiter.control_inputs.assign(controls.begin(), controls.end());
+  return Add(std::move(waiter));
+}
+
+absl::StatusOr<NodeId> StraightGraph::AddTrigger(const std::string& name, const std::vector<NodeId>& controls) {
+  Node waiter;
+  waiter.name = name;
+  waiter.op = "ControlTrigger";
+  waiter.control_inputs.assign(controls.begin(), controls.end());
+  return Add(std::move(waiter));
+}
+
 // What lower_switches takes away later has no rule: Switch and Merge.
 bool StraightGraph::TypeByHand(NodeId id) {
   const Node& node = graph_.node(id);

@@ -26,6 +26,9 @@ class StraightGraph {
 
   // Adds the node under its name, or one near it. ResourceExhausted beyond max_nodes.
   absl::StatusOr<NodeId> Add(Node node);
+  // What waits for all of these; a trigger for those of them that run, whichever side of a conditional that is.
+  absl::StatusOr<NodeId> AddNoOp(const std::string& name, const std::vector<NodeId>& controls);
+  absl::StatusOr<NodeId> AddTrigger(const std::string& name, const std::vector<NodeId>& controls);
   // Without what planning establishes: types are inferred again.
   Graph Take();
   const Graph& graph() const { return graph_; }

@@ -63,11 +63,10 @@ class Unroller {
   absl::Status Copy(Run& run, NodeId id, const NodeCall& call, const std::vector<NodeId>& controls);
   absl::Status CopyConstant(Run& run, NodeId id, const std::vector<NodeId>& controls);
   absl::Status PassOn(Run& run, NodeId id, absl::Span<const Value> values, Waits waits);
-  absl::StatusOr<NodeId> AddNoOp(const std::string& name, std::vector<NodeId> controls);
   bool IsReference(OutputRef ref) const;
   bool Writes(NodeId made) const;
   absl::StatusOr<Waits> WritesAmong(const std::string& name, std::vector<NodeId> controls);
-  void DrawInOrder(const Run& run, const Node& node, Node& copy);
+  absl::Status DrawInOrder(const Run& run, const Node& node, Node& copy);
 
   std::string NameOf(const Run& run, const Node& node) const { return absl::StrCat(run.prefix, node.name, run.suffix); }
   std::vector<NodeId> ControlsOf(const Run& run, const Node& node) const;
@@ -141,11 +140,7 @@ absl::Status Unroller::KeepEffects(Run& run, const LoopFrame& loop) {
   }
   if (made.empty()) return absl::OkStatus();
   AddOnce(run.effects, made);
-  Node done;
-  done.name = absl::StrCat(run.prefix, loop.name, run.suffix, "/done");
-  done.op = "ControlTrigger";  // waits for what runs, whichever side of a conditional that is
-  done.control_inputs.assign(made.begin(), made.end());
-  MR_ASSIGN_OR_RETURN(run.effects, out_.Add(std::move(done)));
+  MR_ASSIGN_OR_RETURN(run.effects, out_.AddTrigger(absl::StrCat(run.prefix, loop.name, run.suffix, "/done"), made));
   ends_of_writes_.insert(run.effects.value);
   return absl::OkStatus();
 }
@@ -182,7 +177,7 @@ absl::Status Unroller::RunNode(Run& run, NodeId id) {
     state.dead = true;
     if (!run.top || !run.suffix.empty()) return absl::OkStatus();
     if (node.op == "_Fetch") return CallError(call, "fetches a tensor of a branch that is not taken");
-    MR_ASSIGN_OR_RETURN(state.made, AddNoOp(node.name, {}));
+    MR_ASSIGN_OR_RETURN(state.made, out_.AddNoOp(node.name, {}));
     return absl::OkStatus();
   }
   std::vector<NodeId> controls = ControlsOf(run, node);
@@ -263,26 +258,25 @@ absl::Status Unroller::PassOn(Run& run, NodeId id, absl::Span<const Value> value
   const std::string& name = run.body->graph.node(id).name;
   state.made = out_.graph().Find(name);
   if (state.made.valid()) return absl::OkStatus();
-  MR_ASSIGN_OR_RETURN(state.made, AddNoOp(name, waits == nullptr ? std::vector<NodeId>() : *waits));
+  MR_ASSIGN_OR_RETURN(state.made, out_.AddNoOp(name, waits == nullptr ? std::vector<NodeId>() : *waits));
   return absl::OkStatus();
 }
 
-absl::StatusOr<NodeId> Unroller::AddNoOp(const std::string& name, std::vector<NodeId> controls) {
-  Node done;
-  done.name = name;
-  done.op = "NoOp";
-  done.control_inputs.assign(controls.begin(), controls.end());
-  return out_.Add(std::move(done));
-}
-
 // Copies of one random op draw from one stream, one after another.
-void Unroller::DrawInOrder(const Run& run, const Node& node, Node& copy) {
+absl::Status Unroller::DrawInOrder(const Run& run, const Node& node, Node& copy) {
   const OpDef* def = ops_.Find(node.op);
-  if (!run.in_loop() || def == nullptr || def->state_bytes == 0) return;
+  if (!run.in_loop() || def == nullptr || def->state_bytes == 0) return absl::OkStatus();
   const std::string stream = absl::StrCat(run.stream_prefix, node.name);
   copy.attrs.Set(kStreamAttr, stream);
   const auto last = last_draw_.find(stream);
-  if (last != last_draw_.end()) copy.control_inputs.push_back(last->second);
+  if (last == last_draw_.end()) return absl::OkStatus();
+  NodeId drawn = last->second;
+  if (out_.guarded(drawn)) {
+    // Whether that turn took its branch says nothing of this one.
+    MR_ASSIGN_OR_RETURN(drawn, out_.AddTrigger(absl::StrCat(copy.name, "/drawn"), {drawn}));
+  }
+  copy.control_inputs.push_back(drawn);
+  return absl::OkStatus();
 }
 
 absl::Status Unroller::Copy(Run& run, NodeId id, const NodeCall& call, const std::vector<NodeId>& controls) {
@@ -297,7 +291,7 @@ absl::Status Unroller::Copy(Run& run, NodeId id, const NodeCall& call, const std
     copy.inputs.push_back(ref);
   }
   copy.control_inputs.assign(controls.begin(), controls.end());
-  DrawInOrder(run, node, copy);
+  MR_RETURN_IF_ERROR(DrawInOrder(run, node, copy));
   const bool draws = copy.attrs.Has(kStreamAttr);
   const std::string stream = draws ? copy.attrs.GetOr<std::string>(kStreamAttr, "") : "";
   MR_ASSIGN_OR_RETURN(state.made, out_.Add(std::move(copy)));
@@ -351,7 +345,7 @@ absl::StatusOr<Waits> Unroller::WritesAmong(const std::string& name, std::vector
   controls.erase(std::remove_if(controls.begin(), controls.end(), [&](NodeId control) { return !Writes(control); }), controls.end());
   if (controls.size() <= kFew) return ToWaits(std::move(controls));
   // A counter would collect those of all its turns.
-  MR_ASSIGN_OR_RETURN(const NodeId all, AddNoOp(absl::StrCat(name, "/written"), std::move(controls)));
+  MR_ASSIGN_OR_RETURN(const NodeId all, out_.AddNoOp(absl::StrCat(name, "/written"), std::move(controls)));
   ends_of_writes_.insert(all.value);
   return ToWaits({all});
 }
@@ -386,7 +380,7 @@ absl::Status Unroller::RunSwitch(Run& run, NodeId id, NodeCall call) {
       state.waits = waits;
       sides[taken ? 1 : 0].waits = Together(live.waits, waits);
     } else {
-      MR_ASSIGN_OR_RETURN(state.made, AddNoOp(call.node.name, controls));
+      MR_ASSIGN_OR_RETURN(state.made, out_.AddNoOp(call.node.name, controls));
     }
     state.values.assign(sides.begin(), sides.end());
     return absl::OkStatus();
@@ -432,7 +426,7 @@ absl::Status Unroller::RunMerge(Run& run, NodeId id) {
   if (live.empty()) {
     state.dead = true;
     if (run.in_loop()) return absl::OkStatus();
-    MR_ASSIGN_OR_RETURN(state.made, AddNoOp(node.name, {}));
+    MR_ASSIGN_OR_RETURN(state.made, out_.AddNoOp(node.name, {}));
     return absl::OkStatus();
   }
   if (live.size() == 1) {
@@ -531,7 +525,7 @@ absl::Status Unroller::EndTurn(Run& turn, const std::string& name, std::vector<V
   }
   AddOnce(std::exchange(turn.effects, NodeId()), ends);
   AddOnce(turn.enter, ends);
-  MR_ASSIGN_OR_RETURN(turn.enter, AddNoOp(absl::StrCat(name, "/done"), std::move(ends)));
+  MR_ASSIGN_OR_RETURN(turn.enter, out_.AddNoOp(absl::StrCat(name, "/done"), std::move(ends)));
   return absl::OkStatus();
 }
 
@@ -549,7 +543,7 @@ absl::Status Unroller::RunWhile(Run& run, NodeId id, const NodeCall& call, const
   if (run.enter.valid() || !controls.empty()) {
     std::vector<NodeId> waits = controls;
     AddOnce(run.enter, waits);
-    MR_ASSIGN_OR_RETURN(turn.enter, AddNoOp(absl::StrCat(call.origin.name, "/enter"), std::move(waits)));
+    MR_ASSIGN_OR_RETURN(turn.enter, out_.AddNoOp(absl::StrCat(call.origin.name, "/enter"), std::move(waits)));
   }
   std::vector<Value> values = call.inputs;
   for (Value& value : values) value.waits = nullptr;  // the first nodes wait instead
@@ -576,7 +570,7 @@ absl::Status Unroller::RunWhile(Run& run, NodeId id, const NodeCall& call, const
     if (out_.graph().node(value.ref.node).op != "Const") AddOnce(value.ref.node, ends);
   }
   NodeState& state = run.nodes[id.value];
-  MR_ASSIGN_OR_RETURN(state.made, AddNoOp(call.origin.name, std::move(ends)));
+  MR_ASSIGN_OR_RETURN(state.made, out_.AddNoOp(call.origin.name, std::move(ends)));
   state.values.assign(values.begin(), values.end());
   if (run.top && (body->has_effects || condition->has_effects)) result_.effects.push_back(call.origin.name);
   return absl::OkStatus();
