@@ -142,9 +142,9 @@ absl::Status FillShape(InferenceContext& context) {
 
 absl::Status RangeShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(3));
-  const Tensor* values[3];
+  // All are asked for before one is found missing: each that is known only when running needs a bound.
+  const Tensor* const values[3] = {context.value(0), context.value(1), context.value(2)};
   for (int i = 0; i < 3; ++i) {
-    values[i] = context.value(i);
     if (values[i] == nullptr) {
       return context.Error(absl::StrCat("input ", i, " must be known when the graph is planned"));
     }
