@@ -22,22 +22,24 @@ void Bypass::Remove(Graph& graph, NodeId id) {
 void Bypass::Redirect(Graph& graph) const {
   if (before_.empty()) return;
   const auto gone = [&](NodeId id) { return before_.count(id.value) > 0; };
+  std::vector<int32_t> opened_by(graph.num_ids(), -1);  // per node: who came past it last, so that none is looked for in a list
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
     Node& node = graph.mutable_node(NodeId{i});
     if (node.removed || std::none_of(node.control_inputs.begin(), node.control_inputs.end(), gone)) continue;
-    std::vector<NodeId> open(node.control_inputs.begin(), node.control_inputs.end());
+    std::vector<NodeId> open;
+    const auto add = [&](NodeId id) {
+      if (std::exchange(opened_by[id.value], i) != i) open.push_back(id);
+    };
+    for (NodeId control : node.control_inputs) add(control);
     absl::InlinedVector<NodeId, 2> controls;
     for (size_t at = 0; at < open.size(); ++at) {
-      const NodeId id = open[at];
-      const auto before = before_.find(id.value);
-      if (before != before_.end()) {
-        for (NodeId earlier : before->second) {
-          if (std::find(open.begin(), open.end(), earlier) != open.end()) continue;
-          if (!gone(earlier) && IsSource(graph.node(earlier))) continue;
-          open.push_back(earlier);
-        }
-      } else if (std::find(controls.begin(), controls.end(), id) == controls.end()) {
-        controls.push_back(id);
+      const auto before = before_.find(open[at].value);
+      if (before == before_.end()) {
+        controls.push_back(open[at]);
+        continue;
+      }
+      for (NodeId earlier : before->second) {
+        if (gone(earlier) || !IsSource(graph.node(earlier))) add(earlier);
       }
     }
     node.control_inputs = std::move(controls);
