@@ -10,6 +10,7 @@
 #include "passes/access/storage.h"
 #include "passes/control_flow/control_flow_ops.h"
 #include "passes/control_flow/expand_ops.h"
+#include "passes/control_flow/guard_failures.h"
 #include "passes/control_flow/inline_functions.h"
 #include "passes/control_flow/keep_predicates.h"
 #include "passes/control_flow/lower_collectives.h"
@@ -52,6 +53,9 @@ absl::Status Place(const CompileRequest& request, Prepared& prepared) {
   return VerifySendRecv(prepared.graph, request.ops, placement);
 }
 
+absl::StatusOr<UnrollResult> Expand(Graph& graph, const OpRegistry& ops, KernelOracle* oracle, const UnrollOptions& unroll,
+                                    std::vector<GuardedNode>& guarded);
+
 struct Branches {
   bool choose = false;      // those that are known not to be taken are left out
   bool any_shapes = false;  // the others may give tensors of different sizes
@@ -65,6 +69,7 @@ absl::Status PrepareTypes(const CompileRequest& request, Branches branches, Prep
     MR_ASSIGN_OR_RETURN(prepared.graph, Prune(request.graph, request.signature));
   }
   // Calls before types: shape rules know ops only. Every call left is needed, so its effects are, too.
+  std::vector<GuardedNode> guarded;
   {
     const PassClock::Run run(request.clock, "inline functions");
     UnrollOptions unroll;
@@ -74,7 +79,7 @@ absl::Status PrepareTypes(const CompileRequest& request, Branches branches, Prep
     unroll.choose_branches = branches.choose;
     unroll.any_shapes = branches.any_shapes;
     unroll.questions = {request.signature.answers, request.signature.ask, request.signature.guesses};
-    MR_ASSIGN_OR_RETURN(UnrollResult expanded, ExpandCalls(prepared.graph, request.ops, &request.oracle, unroll));
+    MR_ASSIGN_OR_RETURN(UnrollResult expanded, Expand(prepared.graph, request.ops, &request.oracle, unroll, guarded));
     needed = request.signature;
     if (request.signature.ask) needed.targets.clear();
     needed.targets.insert(needed.targets.end(), expanded.effects.begin(), expanded.effects.end());
@@ -85,6 +90,8 @@ absl::Status PrepareTypes(const CompileRequest& request, Branches branches, Prep
   const PassClock::Run run(request.clock, "infer shapes");
   MR_ASSIGN_OR_RETURN(prepared.inferred, InferShapesAndFold(prepared.graph, request.ops, request.oracle,
                                                             request.variable_types));
+  // Types say which nodes of branches have shapes that may be wrong where the branch is not taken; rules have seen them all.
+  GuardFailures(prepared.graph, guarded);
   // What only fed the folded nodes is gone now.
   RemoveUnneeded(prepared.graph, needed, prepared.inferred.by_value);
   return absl::OkStatus();
@@ -161,10 +168,9 @@ bool HoldsCallsOrControlFlow(const Graph& graph) {
   return false;
 }
 
-}  // namespace
-
-absl::StatusOr<UnrollResult> ExpandCalls(Graph& graph, const OpRegistry& ops, KernelOracle* oracle,
-                                         const UnrollOptions& unroll) {
+// `guarded`: what may fail in a branch (LowerSwitches).
+absl::StatusOr<UnrollResult> Expand(Graph& graph, const OpRegistry& ops, KernelOracle* oracle, const UnrollOptions& unroll,
+                                    std::vector<GuardedNode>& guarded) {
   UnrollResult result;
   if (!unroll.choose_branches && !unroll.questions.ask && !HoldsCallsOrControlFlow(graph)) return result;
   std::vector<std::string> effects;
@@ -197,8 +203,16 @@ absl::StatusOr<UnrollResult> ExpandCalls(Graph& graph, const OpRegistry& ops, Ke
   }
   result.effects.insert(result.effects.begin(), effects.begin(), effects.end());
   // Conditionals with effects are Switch and Merge now, as those of TensorFlow 1 were from the beginning.
-  MR_RETURN_IF_ERROR(LowerSwitches(graph, ops, unroll.any_shapes).status());
+  MR_RETURN_IF_ERROR(LowerSwitches(graph, ops, unroll.any_shapes, &guarded).status());
   return result;
+}
+
+}  // namespace
+
+absl::StatusOr<UnrollResult> ExpandCalls(Graph& graph, const OpRegistry& ops, KernelOracle* oracle,
+                                         const UnrollOptions& unroll) {
+  std::vector<GuardedNode> guarded;
+  return Expand(graph, ops, oracle, unroll, guarded);
 }
 
 absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {

@@ -4,11 +4,29 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "millrace/guard.h"
 #include "millrace/status.h"
 
 namespace millrace {
 
+namespace {
+
+// Whether the last input says if the node runs at all. A Print that is guarded passes its input on, which its kernel knows.
+bool IsGuarded(const OpInstance& planned) {
+  return planned.op != "Print" && !planned.inputs.empty() && planned.attrs.GetOr(kGuarded, false);
+}
+
+}  // namespace
+
 absl::Status DynamicOp::Run(const KernelContext& context, std::vector<Shape>& shapes, Launch launch) {
+  if (IsGuarded(planned_)) {
+    bool holds = true;
+    MR_RETURN_IF_ERROR(device_.CopyToHost(&holds, context.inputs[planned_.inputs.size() - 1], sizeof(holds)));
+    for (size_t o = 0; !holds && o < planned_.outputs.size(); ++o) {
+      if (step_.output_shapes[o] >= 0) shapes[step_.output_shapes[o]] = planned_.outputs[o].shape;
+    }
+    if (!holds) return absl::OkStatus();
+  }
   std::vector<Tensor> values(step_.run_time_values != 0 ? planned_.inputs.size() : 0);
   for (size_t i = 0; i < values.size(); ++i) {
     if (i >= 64 || (step_.run_time_values >> i & 1) == 0) continue;
@@ -40,7 +58,7 @@ absl::Status DynamicOp::Run(const KernelContext& context, std::vector<Shape>& sh
 }
 
 bool DynamicOp::Fits(const Instanced& made, const std::vector<Tensor>& values, const std::vector<Shape>& shapes) const {
-  for (size_t i = 0; i < planned_.inputs.size(); ++i) {
+  for (size_t i = 0; i < made.instance.inputs.size(); ++i) {
     if (made.instance.inputs[i].shape != InputShape(i, shapes)) return false;
     if (i < values.size() && !values[i].empty() && !values[i].BitEqual(made.instance.input_values[i])) return false;
   }
@@ -51,6 +69,12 @@ absl::Status DynamicOp::Add(std::vector<Tensor> values, const std::vector<Shape>
   auto made = std::make_unique<Instanced>();
   OpInstance& instance = made->instance;
   instance = planned_;
+  if (IsGuarded(planned_)) {  // rules and kernels of an op need not know of guards
+    instance.inputs.pop_back();
+    instance.attrs.Set(kGuarded, false);
+    if (instance.input_values.size() > instance.inputs.size()) instance.input_values.resize(instance.inputs.size());
+    if (values.size() > instance.inputs.size()) values.resize(instance.inputs.size());
+  }
   for (size_t i = 0; i < instance.inputs.size(); ++i) instance.inputs[i].shape = InputShape(i, shapes);
   if (!values.empty()) instance.input_values.resize(instance.inputs.size());
   for (size_t i = 0; i < values.size(); ++i) {

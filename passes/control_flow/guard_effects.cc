@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "graph/of_sides.h"
 #include "millrace/guard.h"
 #include "passes/control_flow/control_flow_ops.h"
 
@@ -84,6 +85,7 @@ OutputRef GuardWriter::Harmless(NodeId beside, OutputRef value, DataType type, H
 void GuardWriter::TakeUnlessGuarded(NodeId id, int input, DataType type, OutputRef other, const Guard& guard) {
   const OutputRef taken = graph_.node(id).inputs[input];
   const OutputRef value = AddBefore(id, "if_taken", "Select", {Expression(id, guard), taken, other}, type);
+  graph_.mutable_node(value.node).attrs.Set(kOfSides, true);
   graph_.mutable_node(id).inputs[input] = value;
 }
 

@@ -42,8 +42,10 @@ class GuardWriter {
   // Who waited for a node, or took the reference that it returns, does so for what was put behind it.
   void Redirect(NodeId id);
 
- private:
+  // A bool scalar that is true where the guard holds.
   OutputRef Expression(NodeId beside, const Guard& guard);
+
+ private:
   OutputRef AddBefore(NodeId beside, const char* name, const char* op, std::vector<OutputRef> inputs, DataType type);
   // In the shape of `value`.
   OutputRef Harmless(NodeId beside, OutputRef value, DataType type, HarmlessValue kind);

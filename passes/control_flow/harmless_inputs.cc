@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 #include <tuple>
+#include <unordered_set>
 #include <utility>
 
 #include "passes/control_flow/control_flow_ops.h"
@@ -28,6 +29,8 @@ void AddScatters(Table& table) {
     }
   }
   table["ScatterNd"] = {{0, "Tindices"}};
+  table["ScatterDiv"].push_back({2, "T", HarmlessValue::kOnes, Fails::kForIntegers});
+  table["ResourceScatterDiv"].push_back({2, "dtype", HarmlessValue::kOnes, Fails::kForIntegers});
 }
 
 void AddSegments(Table& table) {
@@ -80,6 +83,10 @@ Table MakeTable() {
   for (const char* op : {"CropAndResize", "CropAndResizeGradImage"}) table[op] = {{2, nullptr}};
   table["CropAndResizeGradBoxes"] = {{3, nullptr}};
   table["SparseTensorDenseMatMul"] = {{0, "Tindices"}};
+  for (const char* op : {"BlockLSTM", "BlockLSTMV2", "BlockLSTMGrad", "BlockLSTMGradV2"}) {
+    table[op] = {{0, nullptr, HarmlessValue::kZeros, Fails::kAlways, DataType::kInt64}};
+  }
+  table["Slice"] = {{1, "Index"}};
   table["UnravelIndex"] = {{0, "Tidx"}};
   table["SparseSoftmaxCrossEntropyWithLogits"] = {{1, "Tlabels"}};
   table["DynamicPartition"] = {{1, nullptr}};
@@ -115,6 +122,24 @@ std::vector<HarmlessInput> HarmlessInputsOf(const Node& node) {
     inputs.push_back({row.input, type, row.value});
   }
   return inputs;
+}
+
+bool ChecksValues(const Node& node) {
+  static const auto& ops = *new std::unordered_set<std::string>{
+      "BroadcastArgs", "CTCBeamSearchDecoder", "CTCGreedyDecoder", "CTCLoss", "CombinedNonMaxSuppression", "CountUpTo",
+      "DataFormatDimMap", "DenseCountSparseOutput", "DenseToDenseSetOperation", "DenseToSparseSetOperation", "EditDistance",
+      "FractionalAvgPoolGrad", "FractionalMaxPoolGrad", "HistogramFixedWidth", "InplaceAdd", "InplaceSub", "InplaceUpdate",
+      "MatrixDiagPartV2", "MatrixDiagPartV3", "MatrixDiagV2", "MatrixDiagV3", "MatrixSetDiagV2", "MatrixSetDiagV3", "MatrixSolveLs",
+      "MaxPoolGradWithArgmax", "NonMaxSuppression", "NonMaxSuppressionV2", "NonMaxSuppressionV3", "NonMaxSuppressionV4",
+      "NonMaxSuppressionV5", "NonMaxSuppressionWithOverlaps", "NthElement", "QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3",
+      "QuantizeAndDequantizeV4", "QuantizeAndDequantizeV4Grad", "RaggedBincount", "RaggedCountSparseOutput", "RaggedGather",
+      "RaggedRange", "RaggedTensorToSparse", "RaggedTensorToTensor", "ResourceCountUpTo", "Roll", "ScaleAndTranslate",
+      "ScaleAndTranslateGrad", "SetSize", "SparseAdd", "SparseAddGrad", "SparseBincount", "SparseConcat", "SparseCountSparseOutput",
+      "SparseCross", "SparseDenseCwiseAdd", "SparseDenseCwiseDiv", "SparseDenseCwiseMul", "SparseFillEmptyRows",
+      "SparseFillEmptyRowsGrad", "SparseReduceMax", "SparseReduceSum", "SparseReshape", "SparseSlice", "SparseSliceGrad",
+      "SparseSoftmax", "SparseSparseMaximum", "SparseSparseMinimum", "SparseSplit", "SparseTensorDenseAdd", "SparseToDense",
+      "SparseToSparseSetOperation", "StatelessSampleDistortedBoundingBox"};
+  return ops.count(node.op) > 0;
 }
 
 bool KnownWhenPlanned::Holds(OutputRef ref) {

@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "graph/of_sides.h"
 #include "millrace/status.h"
 #include "passes/control_flow/control_flow_ops.h"
 #include "passes/control_flow/creation_places.h"
 #include "passes/control_flow/harmless_inputs.h"
+#include "passes/control_flow/sizes_of_values.h"
 
 namespace millrace {
 namespace {
@@ -38,6 +41,7 @@ class ConditionalLowering {
     for (int32_t i = 0; i < ids; ++i) {
       const Node& node = graph_.node(NodeId{i});
       if (node.removed || !(IsIf(node) || IsCase(node))) continue;
+      if (!sizes_of_values_.has_value()) sizes_of_values_ = MayHaveSizesOfValues(graph_, ops_);
       MR_ASSIGN_OR_RETURN(const Form form, FormFor(node));
       if (form == Form::kSelects) Lower(NodeId{i});
       if (form == Form::kSwitches) LowerToSwitches(NodeId{i});
@@ -76,7 +80,8 @@ class ConditionalLowering {
     while (graph_.node(asked.node).op == "LogicalNot") asked = Source(graph_, graph_.node(asked.node).inputs[0]);
     const std::string& question = graph_.node(asked.node).op;
     const bool presence = question == "VarIsInitializedOp" || question == "IsVariableInitialized";
-    Form form = form_ == ConditionalForm::kSwitches ? Form::kSwitches : Form::kSelects;
+    const bool switches = form_ == ConditionalForm::kSwitches || (*sizes_of_values_ && !presence);
+    Form form = switches ? Form::kSwitches : Form::kSelects;
     for (size_t b = 0; b < branches.size(); ++b) {
       MR_ASSIGN_OR_RETURN(const Function* function, Find(node, branches[b]));
       if (function->ret_types.size() != (*Find(node, branches[0]))->ret_types.size()) return Form::kStays;
@@ -142,6 +147,9 @@ class ConditionalLowering {
       for (const HarmlessInput& input : HarmlessInputsOf(node)) {
         if (!known.Holds(node.inputs[input.input])) return true;
       }
+      if (ChecksValues(node) && !std::all_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) { return known.Holds(input); })) {
+        return true;
+      }
       for (const FunctionRef& ref : FunctionsOf(node)) {
         MR_ASSIGN_OR_RETURN(const Function* inner, Find(node, ref));
         MR_ASSIGN_OR_RETURN(const bool fails, MayFail(*inner, depth + 1));
@@ -187,6 +195,7 @@ class ConditionalLowering {
         const OutputRef taken = Taken(id, static_cast<int32_t>(b));
         Node select = Part(id, absl::StrCat("select_", output), "Select", {taken, {calls[b], index}, value},
                            first.ret_types[output]);
+        select.attrs.Set(kOfSides, true);
         value = {places_.AddBefore(graph_, id, std::move(select)), 0};
       }
       replaced_[{id, index}] = value;
@@ -307,6 +316,7 @@ class ConditionalLowering {
   std::shared_ptr<const Graph::Library> library_;
   CreationPlaces places_;
   bool changed_ = false;
+  std::optional<bool> sizes_of_values_;  // of the graph; asked only where there is a conditional
   std::map<OutputRef, OutputRef> replaced_;
   std::map<std::pair<OutputRef, int32_t>, OutputRef> taken_;  // by index and branch
 };

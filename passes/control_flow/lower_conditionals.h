@@ -7,7 +7,8 @@
 //                                           └───► c/branch_1 (call of else) ──┘
 //
 // A branch is pure when all its ops, called functions included, are known, have no effects and fail for no value that only a
-// step has. Two more things may be in one: reads of variables, and in an else branch an Assert whose condition is the
+// step has; where sizes may depend on values (sizes_of_values.h), none is.
+// Two more things may be in one: reads of variables, and in an else branch an Assert whose condition is the
 // predicate itself, which fails exactly when the branch would have been taken. The results of the branches must have equal
 // shapes: the Select says so if they have not.
 //

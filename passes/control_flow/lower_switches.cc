@@ -8,11 +8,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "graph/of_sides.h"
 #include "millrace/guard.h"
 #include "millrace/status.h"
 #include "passes/control_flow/control_flow_ops.h"
 #include "passes/control_flow/creation_places.h"
 #include "passes/control_flow/guard_effects.h"
+#include "passes/control_flow/harmless_inputs.h"
+#include "passes/control_flow/sizes_of_values.h"
 
 namespace millrace {
 namespace {
@@ -29,7 +32,8 @@ bool PassesVariable(const Node& node) {
 
 class SwitchLowering {
  public:
-  SwitchLowering(Graph& graph, const OpRegistry& ops, bool any_shapes) : graph_(graph), ops_(ops), any_shapes_(any_shapes) {}
+  SwitchLowering(Graph& graph, const OpRegistry& ops, bool any_shapes, std::vector<GuardedNode>* guarded)
+      : graph_(graph), ops_(ops), any_shapes_(any_shapes), guarded_(guarded) {}
 
   absl::StatusOr<bool> Run() {
     bool any = false;
@@ -43,9 +47,12 @@ class SwitchLowering {
     MR_ASSIGN_OR_RETURN(const std::vector<NodeId> order, CreationOrder(graph_));
     guards_.resize(graph_.num_ids());
     for (NodeId id : order) MR_RETURN_IF_ERROR(FindGuard(id));
+    const bool sizes_of_values = guarded_ != nullptr && (any_shapes_ || MayHaveSizesOfValues(graph_, ops_));
     GuardWriter writer(graph_, ops_, places_);
     for (NodeId id : order) {
-      if (!guards_[id.value].empty()) MR_RETURN_IF_ERROR(writer.Visit(id, guards_[id.value]));
+      if (guards_[id.value].empty()) continue;
+      MR_RETURN_IF_ERROR(writer.Visit(id, guards_[id.value]));
+      if (MayFail(graph_.node(id), sizes_of_values)) guarded_->push_back({id, writer.Expression(id, guards_[id.value])});
     }
     for (NodeId id : order) {
       if (IsSwitch(graph_.node(id))) LowerSwitch(id);
@@ -57,11 +64,27 @@ class SwitchLowering {
       writer.Redirect(NodeId{i});
       ForwardInputs(NodeId{i});
     }
-    places_.Renumber(graph_);
+    const std::vector<NodeId> renumbered = places_.Renumber(graph_);
+    if (guarded_ != nullptr) {
+      for (GuardedNode& guarded : *guarded_) {
+        for (auto found = forwarded_.find(guarded.guard); found != forwarded_.end(); found = forwarded_.find(guarded.guard)) {
+          guarded.guard = found->second;
+        }
+        guarded.node = renumbered[guarded.node.value];
+        guarded.guard.node = renumbered[guarded.guard.node.value];
+      }
+    }
     return true;
   }
 
  private:
+  // Before there are types, for values of any size or for none that are certain. What only passes values on never does.
+  bool MayFail(const Node& node, bool sizes_of_values) const {
+    if (guarded_ == nullptr || node.inputs.empty()) return false;
+    const bool passes = node.op == "Identity" || node.op == "IdentityN" || IsSwitch(node) || IsMerge(node) || IsOptional(node);
+    return !passes && (sizes_of_values || ChecksValues(node));
+  }
+
   // The OptionalFromValue that an Optional comes from, as far as the guard of who asks says; not valid where it does not.
   OutputRef OriginOf(OutputRef ref, const Guard& guard) const {
     while (true) {
@@ -222,7 +245,7 @@ class SwitchLowering {
     merge.inputs = {predicate, merge.inputs[1], merge.inputs[0]};
     merge.attrs = AttrMap();
     merge.attrs.Set("T", type);
-    if (any_shapes_) merge.attrs.Set(kEitherShape, true);
+    merge.attrs.Set(any_shapes_ ? kEitherShape : kOfSides, true);
   }
 
   // What an Optional may hold; none: nothing.
@@ -269,6 +292,7 @@ class SwitchLowering {
       select.name = absl::StrCat(graph_.node(merge).name, "/value_", i);
       select.op = "Select";
       select.inputs = {literal.predicate, second.values[i], first.values[i]};
+      select.attrs.Set(any_shapes_ ? kEitherShape : kOfSides, true);
       if (!literal.value) std::swap(select.inputs[1], select.inputs[2]);
       const NodeId added = places_.AddAfter(graph_, merge, std::move(select));
       chosen_[added.value] = {literal, first.values[i], second.values[i]};
@@ -333,6 +357,7 @@ class SwitchLowering {
   Graph& graph_;
   const OpRegistry& ops_;
   const bool any_shapes_;
+  std::vector<GuardedNode>* const guarded_;
   CreationPlaces places_;
   std::vector<Guard> guards_;          // by node
   std::map<int32_t, Literal> sides_;   // by Merge: holds when its second input is there
@@ -344,8 +369,8 @@ class SwitchLowering {
 
 }  // namespace
 
-absl::StatusOr<bool> LowerSwitches(Graph& graph, const OpRegistry& ops, bool any_shapes) {
-  return SwitchLowering(graph, ops, any_shapes).Run();
+absl::StatusOr<bool> LowerSwitches(Graph& graph, const OpRegistry& ops, bool any_shapes, std::vector<GuardedNode>* guarded) {
+  return SwitchLowering(graph, ops, any_shapes, guarded).Run();
 }
 
 }  // namespace millrace

@@ -12,7 +12,7 @@
 //   other writers    run between two reads of their variables, which then become Select(g, after, before)
 //   Assert           asserts Or(condition, Not g)
 //   failures         what can fail for a value (indices, divisors, CheckNumerics) gets Select(g, value, a harmless one)
-//                    (harmless_inputs.h)
+//                    (harmless_inputs.h); what none is known for, or shapes that do not fit, is for guard_failures.h
 //   prints, random   take g as one more input (millrace/guard.h): nothing is printed, streams of random numbers stand still
 //   numbers
 //   questions        whether a loop takes a turn (passes/unroll/questions.h) is answered by no
@@ -25,15 +25,25 @@
 #ifndef MILLRACE_PASSES_CONTROL_FLOW_LOWER_SWITCHES_H_
 #define MILLRACE_PASSES_CONTROL_FLOW_LOWER_SWITCHES_H_
 
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "millrace/graph.h"
 #include "millrace/op.h"
 
 namespace millrace {
 
+// What a node in a branch computes is asked for only where `guard`, a bool scalar, is true.
+struct GuardedNode {
+  NodeId node;
+  OutputRef guard;
+};
+
 // Whether the graph was changed. any_shapes: the sides may give tensors of different sizes, and what comes out has those of the one
-// that is taken, which is known only when running.
-absl::StatusOr<bool> LowerSwitches(Graph& graph, const OpRegistry& ops, bool any_shapes = false);
+// that is taken, which is known only when running. `guarded`, unless null, is given the nodes of branches that may fail for
+// values or shapes which only a step has; they must not run where the guard does not hold (guard_failures.h).
+absl::StatusOr<bool> LowerSwitches(Graph& graph, const OpRegistry& ops, bool any_shapes = false,
+                                   std::vector<GuardedNode>* guarded = nullptr);
 
 }  // namespace millrace
 

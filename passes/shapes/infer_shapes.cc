@@ -5,6 +5,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "graph/of_sides.h"
+#include "millrace/guard.h"
 #include "millrace/status.h"
 #include "passes/shapes/dynamic_shapes.h"
 #include "passes/shapes/effects.h"
@@ -176,6 +178,7 @@ class Inferrer {
   }
 
   absl::Status InferDynamicNode(NodeId id, Node& node, const OpDef& def, const absl::Status& static_status) {
+    if (node.attrs.GetOr(kOfSides, false)) node.attrs.Set(kEitherShape, true);
     OpInstance instance = MakeInstance(graph_, id, 0);
     std::vector<BoundedInput> inputs;
     for (OutputRef input : node.inputs) {

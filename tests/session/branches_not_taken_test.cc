@@ -1,0 +1,197 @@
+// Branches that are not taken: sizes and values that only a step has may be wrong there, and nothing comes of it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "graph/text.h"
+#include "millrace/session.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::unique_ptr<Session> Make(const std::string& text, const std::string& strategy) {
+  absl::StatusOr<Graph> graph = ParseGraphText(text);
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  SessionOptions options;
+  options.planning.strategy = strategy;
+  absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*std::move(graph), std::move(options));
+  EXPECT_TRUE(session.ok()) << session.status();
+  return *std::move(session);
+}
+
+Tensor Three(float a, float b, float c) {
+  Tensor tensor(DataType::kFloat, Shape({3}));
+  std::copy_n(std::vector<float>{a, b, c}.begin(), 3, tensor.mutable_as<float>().begin());
+  return tensor;
+}
+
+Tensor Bool(bool value) {
+  Tensor tensor(DataType::kBool, Shape());
+  tensor.mutable_as<bool>()[0] = value;
+  return tensor;
+}
+
+std::vector<float> Values(const Tensor& tensor) { return {tensor.as<float>().begin(), tensor.as<float>().end()}; }
+
+// Functions of two branches: what is positive, or everything.
+constexpr char kFunctions[] = R"(
+function positive
+  x = _Arg() {T=float, index=0}
+  zero = Const() {dtype=float, value=float[]{0}}
+  mask = Greater(x, zero) {T=float}
+  where = Where(mask) {T=bool}
+  flat = Const() {dtype=int32, value=int32[1]{-1}}
+  rows = Reshape(where, flat) {T=int64, Tshape=int32}
+  axis = Const() {dtype=int32, value=int32[]{0}}
+  kept = GatherV2(x, rows, axis) {Taxis=int32, Tindices=int64, Tparams=float}
+  r = _Retval(kept) {T=float, index=0}
+end
+function all
+  x = _Arg() {T=float, index=0}
+  y = Identity(x) {T=float}
+  r = _Retval(y) {T=float, index=0}
+end
+p = Placeholder() {dtype=bool, shape=shape[]}
+x = Placeholder() {dtype=float, shape=shape[3]}
+y = If(p, x) {Tcond=bool, then_branch=&positive, else_branch=&all}
+twice = AddV2(y, y) {T=float}
+)";
+
+// The same as TensorFlow 1 writes it, with the gradient of the sum of squares: what either side adds up has the rows of the side
+// that is taken.
+constexpr char kGradient[] = R"(
+p = Placeholder() {dtype=bool, shape=shape[]}
+x = Placeholder() {dtype=float, shape=shape[3]}
+s = Switch(x, p) {T=float}
+zero = Const() {dtype=float, value=float[]{0}}
+mask = Greater(s:1, zero) {T=float}
+where = Where(mask) {T=bool}
+flat = Const() {dtype=int32, value=int32[1]{-1}}
+rows = Reshape(where, flat) {T=int64, Tshape=int32}
+axis = Const() {dtype=int32, value=int32[]{0}}
+kept = GatherV2(s:1, rows, axis) {Taxis=int32, Tindices=int64, Tparams=float}
+all = Identity(s) {T=float}
+y = Merge(all, kept) {N=2, T=float}
+twice = AddV2(y, y) {T=float}
+d = Switch(twice, p) {T=float}
+three = Const() {dtype=int32, value=int32[]{3}}
+sums = UnsortedSegmentSum(d:1, rows, three) {T=float, Tindices=int64, Tnumsegments=int32}
+same = Identity(d) {T=float}
+dx = Merge(same, sums) {N=2, T=float}
+)";
+
+TEST(BranchesNotTaken, SidesMayDifferInSizesThatAreKnownOnlyWhenRunning) {
+  for (const char* strategy : {"baseline", "tensorflowmem", "planned"}) {
+    for (const char* text : {kFunctions, kGradient}) {
+      const std::unique_ptr<Session> session = Make(text, strategy);
+      const auto run = [&](bool p, const Tensor& x) {
+        std::vector<Tensor> out;
+        const absl::Status status = session->Run({{"p", Bool(p)}, {"x", x}}, {"twice"}, {}, &out);
+        EXPECT_TRUE(status.ok()) << strategy << ": " << status;
+        return status.ok() ? Values(out.at(0)) : std::vector<float>();
+      };
+      EXPECT_THAT(run(true, Three(1, -2, 3)), ElementsAre(2, 6));
+      EXPECT_THAT(run(false, Three(1, -2, 3)), ElementsAre(2, -4, 6));
+      EXPECT_THAT(run(true, Three(-1, -2, -3)), ElementsAre());
+      EXPECT_THAT(run(false, Three(-1, -2, -3)), ElementsAre(-2, -4, -6));
+    }
+  }
+}
+
+TEST(BranchesNotTaken, GradientsOfTheOtherSideTakeWhateverComes) {
+  for (const char* strategy : {"baseline", "tensorflowmem", "planned"}) {
+    const std::unique_ptr<Session> session = Make(kGradient, strategy);
+    const auto run = [&](bool p, const Tensor& x) {
+      std::vector<Tensor> out;
+      const absl::Status status = session->Run({{"p", Bool(p)}, {"x", x}}, {"dx"}, {}, &out);
+      EXPECT_TRUE(status.ok()) << strategy << ": " << status;
+      return status.ok() ? Values(out.at(0)) : std::vector<float>();
+    };
+    EXPECT_THAT(run(true, Three(1, -2, 3)), ElementsAre(2, 0, 6));
+    EXPECT_THAT(run(false, Three(1, -2, 3)), ElementsAre(2, -4, 6));
+    EXPECT_THAT(run(true, Three(-1, -2, -3)), ElementsAre(0, 0, 0));
+  }
+}
+
+// A branch of x and k, whose kernel refuses some values of k.
+struct Refusing {
+  std::string name;
+  std::string body;
+  int32_t good, bad;
+  float first;  // of the result for good and x = 1, 2, 3
+};
+
+const Refusing kRefusing[] = {
+    {"SparseToDense", R"(
+  one = Const() {dtype=int32, value=int32[1]{1}}
+  at = Reshape(k, one) {T=int32, Tshape=int32}
+  shape = Const() {dtype=int32, value=int32[1]{3}}
+  five = Const() {dtype=float, value=float[1]{5}}
+  zero = Const() {dtype=float, value=float[]{0}}
+  y = SparseToDense(at, shape, five, zero) {T=float, Tindices=int32})",
+     0, 7, 5},
+    {"Slice", R"(
+  one = Const() {dtype=int32, value=int32[1]{1}}
+  at = Reshape(k, one) {T=int32, Tshape=int32}
+  axis = Const() {dtype=int32, value=int32[]{0}}
+  both = ConcatV2(x, x, axis) {N=2, T=float, Tidx=int32}
+  size = Const() {dtype=int32, value=int32[1]{3}}
+  y = Slice(both, at, size) {T=float, Index=int32})",
+     2, 7, 3},
+    {"RaggedTensorToTensor", R"(
+  zero = Const() {dtype=int32, value=int32[]{0}}
+  splits = Pack(zero, k) {N=2, T=int32, axis=0}
+  shape = Const() {dtype=int32, value=int32[2]{1, 3}}
+  fill = Const() {dtype=float, value=float[]{0}}
+  row = RaggedTensorToTensor(shape, x, fill, splits) {T=float, Tindex=int32, Tshape=int32, num_row_partition_tensors=1, row_partition_types=["ROW_SPLITS"]}
+  flat = Const() {dtype=int32, value=int32[1]{3}}
+  y = Reshape(row, flat) {T=float, Tshape=int32})",
+     3, -7, 1},
+    {"NthElement", R"(
+  nth = NthElement(x, k) {T=float}
+  y = AddV2(x, nth) {T=float})",
+     1, 7, 3}};
+
+TEST(BranchesNotTaken, KernelsThatCheckValuesFailOnlyWhereTheyAreAsked) {
+  for (const Refusing& refusing : kRefusing) {
+    const std::unique_ptr<Session> session = Make(absl::StrCat(R"(
+function take
+  x = _Arg() {T=float, index=0}
+  k = _Arg() {T=int32, index=1})",
+                                                               refusing.body, R"(
+  r = _Retval(y) {T=float, index=0}
+end
+function pass
+  x = _Arg() {T=float, index=0}
+  k = _Arg() {T=int32, index=1}
+  r = _Retval(x) {T=float, index=0}
+end
+p = Placeholder() {dtype=bool, shape=shape[]}
+x = Placeholder() {dtype=float, shape=shape[3]}
+fed = Placeholder() {dtype=float, shape=shape[]}
+k = Cast(fed) {SrcT=float, DstT=int32}
+c = If(p, x, k) {Tcond=bool, then_branch=&take, else_branch=&pass}
+y = Identity(c) {T=float}
+)"),
+                                                  "planned");
+    const auto run = [&](bool p, int32_t k, std::vector<Tensor>* out) {
+      const Tensor fed = Tensor::Scalar<float>(static_cast<float>(k));
+      return session->Run({{"p", Bool(p)}, {"x", Three(1, 2, 3)}, {"fed", fed}}, {"y"}, {}, out);
+    };
+    std::vector<Tensor> out;
+    absl::Status status = run(false, refusing.bad, &out);
+    ASSERT_TRUE(status.ok()) << refusing.name << ": " << status;
+    EXPECT_THAT(Values(out.at(0)), ElementsAre(1, 2, 3)) << refusing.name;
+    status = run(true, refusing.good, &out);
+    ASSERT_TRUE(status.ok()) << refusing.name << ": " << status;
+    EXPECT_EQ(Values(out.at(0)).at(0), refusing.first) << refusing.name;
+    status = run(true, refusing.bad, &out);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(refusing.name));
+  }
+}
+
+}  // namespace
+}  // namespace millrace
