@@ -75,6 +75,33 @@ TEST(DynamicShapes, MaskKeepsAsManyRowsAsItHasNowNoneIncluded) {
   EXPECT_THAT(Values<float>(out.at(2)), ElementsAre(50, 60));
 }
 
+// The multiples of how many rows a variable keeps, as gradients of TopKV2 number the rows of a matrix.
+constexpr char kMultiples[] = R"(
+v = VarHandleOp() {dtype=bool, shape=shape[5], shared_name="v"}
+kept = Const() {dtype=bool, value=bool[5]{true, false, true, true, true}}
+init = AssignVariableOp(v, kept) {dtype=bool}
+mask = ReadVariableOp(v) {dtype=bool}
+where = Where(mask) {T=bool}
+shape = Shape(where) {T=int64, out_type=int32}
+begin = Const() {dtype=int32, value=int32[1]{0}}
+end = Const() {dtype=int32, value=int32[1]{1}}
+count = StridedSlice(shape, begin, end, end) {Index=int32, T=int32, shrink_axis_mask=1}
+three = Const() {dtype=int32, value=int32[]{3}}
+limit = Mul(count, three) {T=int32}
+zero = Const() {dtype=int32, value=int32[]{0}}
+multiples = Range(zero, limit, count) {Tidx=int32}
+)";
+
+TEST(DynamicShapes, ARangeMayHaveALimitAndAStepThatAreKnownOnlyWhenRunning) {
+  const std::unique_ptr<Session> session = Make(kMultiples);
+  absl::Status status = session->Run({}, {}, {"init"}, nullptr);
+  ASSERT_TRUE(status.ok()) << status;
+  std::vector<Tensor> out;
+  status = session->Run({}, {"multiples"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(Values<int32_t>(out.at(0)), ElementsAre(0, 4, 8));
+}
+
 // Twice as many rows or only the first, by the sign of their sum; what comes out is added up.
 std::string SidesOf(const std::string& fewer) {
   return absl::StrCat(R"(
