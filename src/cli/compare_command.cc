@@ -76,13 +76,16 @@ class Comparison {
     return absl::OkStatus();
   }
 
-  Report MakeReport() const {
+  // `session` is baseline's: the table's facts are of the graph as it came, not as a strategy rewrote it.
+  Report MakeReport(const SessionOptions& session) const {
     Report report;
     report.machine = machine_;
+    TrainResult baseline;
     for (const Row& row : rows_) {
-      if (row.result.run.plan != nullptr && report.graph.nodes == 0) report.graph = row.result.graph;
+      if (row.result.run.strategy == "baseline" && row.result.run.plan != nullptr) baseline.graph = row.result.graph;
       report.runs.push_back(row.result.run);
     }
+    report.graph = FactsOf(baseline, workload_, session, environment_);
     return report;
   }
 
@@ -147,7 +150,7 @@ absl::Status CompareCommand(const Options& options, const Environment& environme
 
   Comparison comparison(options, environment, workload);
   MR_RETURN_IF_ERROR(comparison.Run(budgets));
-  const Report report = comparison.MakeReport();
+  const Report report = comparison.MakeReport(session);
   const RunReport* unswapped = nullptr;
   for (const RunReport& run : report.runs) {
     if (run.strategy == "baseline" && run.plan != nullptr) unswapped = &run;

@@ -16,7 +16,8 @@ absl::Status ExplainCommand(const Options& options, const Environment& environme
   MR_ASSIGN_OR_RETURN(const Workload workload, LoadWorkload(options.input, FeedValues::kTypesOnly, environment));
   MR_ASSIGN_OR_RETURN(const DeviceBudgets budgets, ResolveBudget(budget, workload, session, environment));
   budgets.Apply(session.planning);
-  const TrainResult result = PlanOnly(workload, session, environment);
+  TrainResult result = PlanOnly(workload, session, environment);
+  if (outputs.wants_report()) result.graph = FactsOf(result, workload, session, environment);
   MR_RETURN_IF_ERROR(RunThenWritten(
       result.run.status, outputs.WriteReport({.graph = result.graph, .machine = session.machine, .runs = {result.run}}, nullptr)));
   MR_ASSIGN_OR_RETURN(const std::string text,

@@ -5,21 +5,9 @@
 #include <variant>
 #include <vector>
 
-#include "graph/parameters.h"
 #include "millrace/status.h"
 
 namespace millrace::cli {
-
-GraphSummary SummaryOf(const Graph& graph) {
-  GraphSummary summary;
-  summary.nodes = graph.num_nodes();
-  summary.parameter_bytes = ParametersOf(graph).bytes;
-  for (int32_t i = 0; i < graph.num_ids(); ++i) {
-    const Node& node = graph.node(NodeId{i});
-    if (!node.removed) summary.edges += static_cast<int64_t>(node.inputs.size() + node.control_inputs.size());
-  }
-  return summary;
-}
 
 absl::StatusOr<int64_t> Levels(const Graph& graph) {
   MR_ASSIGN_OR_RETURN(const std::vector<NodeId> order, CreationOrder(graph));

@@ -1,4 +1,4 @@
-// What can be said of a graph without feeds: counts, levels, parameters, operations.
+// What can be said of a graph without feeds, beside graph/graph_summary.h: levels and operations.
 #ifndef MILLRACE_SRC_CLI_GRAPH_FACTS_H_
 #define MILLRACE_SRC_CLI_GRAPH_FACTS_H_
 
@@ -8,13 +8,8 @@
 #include "absl/status/statusor.h"
 #include "millrace/graph.h"
 #include "millrace/op.h"
-#include "millrace/report.h"
 
 namespace millrace::cli {
-
-// Nodes, edges (data and control) and parameter bytes (graph/parameters.h). largest_node is left empty: it needs the
-// shapes of the feeds.
-GraphSummary SummaryOf(const Graph& graph);
 
 // Length of the longest path, in nodes. InvalidArgument names a node on a cycle.
 absl::StatusOr<int64_t> Levels(const Graph& graph);

@@ -10,6 +10,7 @@
 #include "cli/graph_facts.h"
 #include "cli/outputs.h"
 #include "cli/train.h"
+#include "graph/graph_summary.h"
 #include "millrace/op.h"
 #include "millrace/status.h"
 #include "passes/prepare.h"

@@ -53,6 +53,7 @@ class Outputs {
   // beside the runs: the plan without swapping.
   absl::Status WriteReport(const Report& report, const RunReport* unswapped);
   absl::Status WritePlot(const std::string& svg);
+  bool wants_report() const { return report_.wanted(); }
   bool wants_plot() const { return plot_.wanted(); }
   bool wants_picture() const { return plot_.wanted() || html_.wanted(); }
   // Variables, fetches, checkpoint and measured times of a run.

@@ -31,6 +31,7 @@ absl::Status PlanCommand(const Options& options, const Environment& environment)
     unswapped = PlanOnly(workload, without, environment).run;
   }
   if (ExitStatus(result.run.status) == kExitDoesNotFit) result.run.advice = Advise(workload, session, result.run.status, environment);
+  if (outputs.wants_report()) result.graph = FactsOf(result, workload, session, environment);
   const Report report{.graph = result.graph, .machine = session.machine, .runs = {result.run}};
   MR_RETURN_IF_ERROR(RunThenWritten(WithAdvice(result.run), outputs.WriteReport(report, &unswapped)));
   MR_RETURN_IF_ERROR(WritePlan(*result.run.plan, options.plan_out, environment));

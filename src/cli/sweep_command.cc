@@ -3,7 +3,6 @@
 #include "absl/strings/str_cat.h"
 #include "cli/commands.h"
 #include "cli/exit_status.h"
-#include "cli/graph_facts.h"
 #include "cli/outputs.h"
 #include "cli/train.h"
 #include "millrace/status.h"
@@ -141,7 +140,8 @@ absl::Status SweepCommand(const Options& options, const Environment& environment
   } else {
     *environment.out << csv;
   }
-  Report report{.graph = SummaryOf(*workload.graph), .machine = session.machine};
+  Report report{.machine = session.machine};
+  if (outputs.wants_report()) report.graph = FactsOf({}, workload, session, environment);
   for (const SweepPoint& point : sweep.points()) report.runs.push_back(point.run);
   MR_RETURN_IF_ERROR(outputs.WriteReport(report, nullptr));
   MR_RETURN_IF_ERROR(run);

@@ -5,10 +5,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cli/exit_status.h"
-#include "cli/graph_facts.h"
 #include "cli/progress.h"
 #include "glog/logging.h"
 #include "graph/digest.h"
+#include "graph/graph_summary.h"
 #include "millrace/status.h"
 #include "passes/unroll/questions.h"
 #include "report/text_table.h"
@@ -122,9 +122,7 @@ TrainResult EmptyResult(const SessionOptions& options) {
   return result;
 }
 
-void Finish(absl::Status status, const Workload& workload, const SessionOptions& options, TrainResult& result) {
-  // What was refused was not pruned: the graph as it came.
-  if (result.graph.nodes == 0) result.graph = SummaryOf(*workload.graph);
+void Finish(absl::Status status, const SessionOptions& options, TrainResult& result) {
   result.run.status = std::move(status);
   result.run.device_memory_budget_bytes = 0;
   for (int32_t d = 0; d < options.planning.num_devices(); ++d) {
@@ -156,13 +154,22 @@ TrainResult Train(const Workload& workload, const SessionOptions& options, const
     const absl::Status collected = trainer.Collect();
     if (status.ok()) status = collected;
   }
-  Finish(status, workload, options, result);
+  Finish(status, options, result);
   return result;
+}
+
+GraphSummary FactsOf(const TrainResult& result, const Workload& workload, SessionOptions session, const Environment& environment) {
+  if (result.graph.nodes > 0) return result.graph;
+  session.planning = BaselineOf(session.planning);
+  session.disk.clear();
+  session.profile = nullptr;
+  const TrainResult baseline = PlanOnly(workload, session, environment);
+  return baseline.graph.nodes > 0 ? baseline.graph : SummaryOf(*workload.graph);
 }
 
 TrainResult PlanOnly(const Workload& workload, const SessionOptions& options, const Environment& environment) {
   TrainResult result = EmptyResult(options);
-  Finish(Trainer(workload, environment, result).Plan(options), workload, options, result);
+  Finish(Trainer(workload, environment, result).Plan(options), options, result);
   return result;
 }
 

@@ -31,6 +31,10 @@ Arrays NamedFetches(const std::vector<Tensor>& fetched, const std::vector<std::s
 // With --v=1: what each pass of the run's planning took. Train logs its own.
 void LogPasses(const RunReport& run);
 
+// What is told of the graph: of the result when something was planned, else of a plan without swapping and budgets, else of the
+// graph as it came.
+GraphSummary FactsOf(const TrainResult& result, const Workload& workload, SessionOptions session, const Environment& environment);
+
 // Plans only: run.plan and the predicted figures.
 TrainResult PlanOnly(const Workload& workload, const SessionOptions& options, const Environment& environment);
 

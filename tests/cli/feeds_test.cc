@@ -5,6 +5,7 @@
 
 #include "cli/exit_status.h"
 #include "cli/graph_facts.h"
+#include "graph/graph_summary.h"
 
 namespace millrace::cli {
 namespace {

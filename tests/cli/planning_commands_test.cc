@@ -50,7 +50,7 @@ class PlanningCommandsTest : public testing::Test {
   }
 
   int64_t LargestBatchAt(const std::string& device_memory) {
-    options_.argument = "mlp";
+    FitModel("mlp");
     options_.vary = "batch";
     options_.engine.device_memory = device_memory;
     out_.str("");
@@ -59,10 +59,50 @@ class PlanningCommandsTest : public testing::Test {
     return NumberAfter("with planned: ");
   }
 
+  // A model takes the place of the graph.
+  void FitModel(const std::string& model) {
+    options_.argument = model;
+    options_.input.graph.clear();
+  }
+
+  // `command`'s report, whatever became of it.
+  std::string ReportOf(absl::Status (*command)(const Options&, const Environment&)) {
+    options_.output.report_out = (fs::temp_directory_path() / absl::StrCat("planning_report_", getpid(), ".json")).string();
+    command(options_, environment_).IgnoreError();
+    std::stringstream text;
+    text << std::ifstream(options_.output.report_out).rdbuf();
+    fs::remove(options_.output.report_out);
+    return text.str();
+  }
+
   std::ostringstream out_, err_;
   Environment environment_;
   Options options_;
 };
+
+TEST_F(PlanningCommandsTest, FactsOfTheGraphAreTheSameWhateverIsPlanned) {
+  const auto facts = [&](absl::Status (*command)(const Options&, const Environment&)) {
+    const std::string report = ReportOf(command);
+    EXPECT_THAT(report, HasSubstr("\"graph\": {"));
+    return report.substr(report.find("\"graph\""), report.find("\"largest_node\"") - report.find("\"graph\""));
+  };
+  options_.strategy.strategy = "baseline";
+  const std::string want = facts(PlanCommand);
+  EXPECT_THAT(want, testing::Not(HasSubstr("\"nodes\": 0,")));
+  for (const char* strategy : {"baseline", "tensorflowmem", "lru", "reactive", "tflms", "planned"}) {
+    // Some do not fit. What does has updates in parts, among others.
+    for (const char* budget : {"", "60%", "100"}) {
+      options_.strategy.strategy = strategy;
+      options_.strategy.update_parts = "1KiB";
+      options_.engine.device_memory = budget;
+      EXPECT_EQ(facts(PlanCommand), want) << strategy << " at " << budget;
+    }
+  }
+  options_.strategy.strategies = {"lru", "tflms"};
+  EXPECT_EQ(facts(CompareCommand), want);  // nothing runs on the null device
+  EXPECT_THAT(out_.str(), testing::Not(HasSubstr("graph: 0 nodes")));
+  EXPECT_EQ(facts(SweepCommand), want);
+}
 
 TEST_F(PlanningCommandsTest, ExplainSaysWhyAVariableIsFetched) {
   options_.strategy.strategy = "tensorflowmem";
@@ -107,32 +147,21 @@ TEST_F(PlanningCommandsTest, FitFindsLargerBatchesInMoreMemory) {
 }
 
 TEST_F(PlanningCommandsTest, EveryPlanningCommandWritesAReport) {
-  const std::string path = (fs::temp_directory_path() / absl::StrCat("planning_report_", getpid(), ".json")).string();
-  const auto report = [&](absl::Status (*command)(const Options&, const Environment&)) {
-    fs::remove(path);
-    const absl::Status status = command(options_, environment_);
-    EXPECT_TRUE(status.ok()) << status;
-    std::stringstream text;
-    text << std::ifstream(path).rdbuf();
-    return text.str();
-  };
-  options_.output.report_out = path;
-  EXPECT_THAT(report(MachineCommand), HasSubstr("\"machine\""));
+  EXPECT_THAT(ReportOf(MachineCommand), HasSubstr("\"machine\""));
   options_.engine.device_memory = "1GiB";
   options_.argument = "layer1/MatMul";
-  EXPECT_THAT(report(ExplainCommand), HasSubstr("\"predicted_step_seconds\""));
-  options_.argument = "mlp";
+  EXPECT_THAT(ReportOf(ExplainCommand), HasSubstr("\"predicted_step_seconds\""));
+  FitModel("mlp");
   options_.vary = "batch";
-  EXPECT_THAT(report(FitCommand), HasSubstr("\"memory_budget_bytes\": 1073741824"));
+  EXPECT_THAT(ReportOf(FitCommand), HasSubstr("\"memory_budget_bytes\": 1073741824"));
   options_.vary = "budget";
-  EXPECT_THAT(report(FitCommand), HasSubstr("\"predicted_peak_device_bytes\""));
-  fs::remove(path);
+  EXPECT_THAT(ReportOf(FitCommand), HasSubstr("\"predicted_peak_device_bytes\""));
 }
 
 TEST_F(PlanningCommandsTest, FitSpreadsTheModelOverTheDevices) {
   options_.engine.devices = "2";
   options_.strategy.strategy = "baseline";
-  options_.argument = "moe_transformer";
+  FitModel("moe_transformer");
   options_.model.layers = 2;
   options_.vary = "budget";
   out_.str("");
@@ -142,7 +171,7 @@ TEST_F(PlanningCommandsTest, FitSpreadsTheModelOverTheDevices) {
 }
 
 TEST_F(PlanningCommandsTest, FitSaysThatNothingFits) {
-  options_.argument = "mlp";
+  FitModel("mlp");
   options_.vary = "batch";
   options_.engine.device_memory = "1KiB";
   const absl::Status status = FitCommand(options_, environment_);
@@ -196,13 +225,14 @@ TEST_F(PlanningCommandsTest, WhatIsPlannedForThisCpuHasItsKernelsScratch) {
 }
 
 TEST_F(PlanningCommandsTest, FitAsksForABudgetAndForWhatCanVary) {
-  options_.argument = "mlp";
+  FitModel("mlp");
   for (const auto& [vary, memory] : {std::pair{"batch", ""}, {"batch", "50%"}, {"width", "4MiB"}, {"", "4MiB"}}) {
     options_.vary = vary;
     options_.engine.device_memory = memory;
     EXPECT_EQ(ExitStatus(FitCommand(options_, environment_)), kExitUsage) << vary << " at " << memory;
   }
   options_.argument = "";
+  options_.input.graph = "graph.pb";
   options_.vary = "depth";  // of a model only
   EXPECT_EQ(ExitStatus(FitCommand(options_, environment_)), kExitUsage);
 }
@@ -212,13 +242,13 @@ TEST_F(PlanningCommandsTest, FitRefusesWhatTheModelDoesNotHave) {
   for (const auto& [model, vary, has] : {std::tuple{"lstm", "image_size", "budget, batch, steps_unrolled, layers"},
                                          {"mlp", "depth", "budget, batch, layers"},
                                          {"resnet", "steps_unrolled", "budget, batch, depth, image_size"}}) {
-    options_.argument = model;
+    FitModel(model);
     options_.vary = vary;
     const absl::Status status = FitCommand(options_, environment_);
     EXPECT_EQ(ExitStatus(status), kExitUsage) << model;
     EXPECT_THAT(std::string(status.message()), testing::AllOf(HasSubstr(absl::StrCat("the model ", model, " has no such size")), testing::EndsWith(has)));
   }
-  options_.argument = "no_such_model";
+  FitModel("no_such_model");
   options_.vary = "batch";
   EXPECT_EQ(ExitStatus(FitCommand(options_, environment_)), kExitUsage);
 }
