@@ -78,8 +78,11 @@ class Fitter {
     return workload;
   }
 
-  absl::StatusOr<bool> Try(const Workload& workload) const {
-    return Fits(FirstPlan(workload, session_, environment_).run.status);
+  absl::StatusOr<bool> Try(const Workload& workload) {
+    TrainResult tried = FirstPlan(workload, session_, environment_);
+    const absl::StatusOr<bool> fits = Fits(tried.run.status);
+    if (fits.ok() && !*fits) refused_ = std::move(tried);
+    return fits;
   }
 
   // What was found, planned in full.
@@ -133,12 +136,14 @@ class Fitter {
   }
 
   const TrainResult& best() const { return best_; }
+  // The last that did not fit: where nothing does, the smallest.
+  const TrainResult& refused() const { return refused_; }
 
  private:
   const Options& options_;
   const SessionOptions session_;
   const Environment& environment_;
-  TrainResult best_;
+  TrainResult best_, refused_;
 };
 
 absl::Status FitBudget(const Workload& workload, SessionOptions session, const Environment& environment, Outputs& outputs) {
@@ -159,9 +164,12 @@ absl::Status FitBudget(const Workload& workload, SessionOptions session, const E
 absl::Status FitCommand(const Options& options, const Environment& environment) {
   MR_ASSIGN_OR_RETURN(SessionOptions session, MakePlanningOptions(options));
   const bool model = !options.argument.empty();
+  if (model && !(options.input.graph.empty() && options.input.saved_model.empty() && options.input.onnx.empty())) {
+    return UsageError(absl::StrCat("fit what: the model ", options.argument, " or the graph of --graph, --saved_model or --onnx; not both"));
+  }
   MR_ASSIGN_OR_RETURN(const Dimension* const dimension, FindDimension(options.vary, options.argument));
   MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget(options.engine.device_memory));
-  if (dimension != nullptr && (budget.percent > 0 || (!budget.given() && session.machine.device_memory_bytes == 0))) {
+  if (dimension != nullptr && (budget.percent > 0 || (budget.bytes == 0 && budget.bytes_of.empty() && (budget.given() || session.machine.device_memory_bytes == 0)))) {
     return UsageError("at what budget: give --device_memory in bytes, or a --machine that has it");
   }
   session.planning.device_memory_bytes = budget.given() ? budget.bytes : session.machine.device_memory_bytes;
@@ -180,8 +188,14 @@ absl::Status FitCommand(const Options& options, const Environment& environment) 
   }
   MR_ASSIGN_OR_RETURN(const int64_t largest,
                       model ? fitter.LargestOfModel(*dimension) : fitter.LargestBatchOf(std::move(workload)));
-  const std::string at = absl::StrCat(FormatBytes(session.planning.device_memory_bytes), " with ", session.planning.strategy);
-  if (largest == 0) return AsPlanningError(absl::ResourceExhaustedError(absl::StrCat("not even ", options.vary, " 1 fits ", at)));
+  const std::string at = absl::StrCat(budget.bytes_of.empty() ? FormatBytes(session.planning.device_memory_bytes) : budget.text,
+                                      " with ", session.planning.strategy);
+  if (largest == 0) {
+    const TrainResult& refused = fitter.refused();
+    return RunThenWritten(
+        WithMessage(refused.run.status, absl::StrCat("not even ", options.vary, " 1 fits ", at, ": ", refused.run.status.message())),
+        outputs.WriteReport({.graph = refused.graph, .machine = session.machine, .runs = {refused.run}}, nullptr));
+  }
   const TrainResult& best = fitter.best();
   MR_RETURN_IF_ERROR(outputs.WriteReport({.graph = best.graph, .machine = session.machine, .runs = {best.run}}, nullptr));
   *environment.out << "largest " << options.vary << " that fits " << at << ": " << largest

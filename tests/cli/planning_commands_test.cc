@@ -176,7 +176,27 @@ TEST_F(PlanningCommandsTest, FitSaysThatNothingFits) {
   options_.engine.device_memory = "1KiB";
   const absl::Status status = FitCommand(options_, environment_);
   EXPECT_EQ(ExitStatus(status), kExitDoesNotFit);
-  EXPECT_THAT(status.message(), HasSubstr("not even batch 1 fits"));
+  EXPECT_THAT(std::string(status.message()), testing::ContainsRegex("not even batch 1 fits 1.00 KiB with planned: .*node '[^']+'.*short by [0-9]+"));
+  EXPECT_THAT(ReportOf(FitCommand), HasSubstr("\"status\": \"RESOURCE_EXHAUSTED\""));
+}
+
+TEST_F(PlanningCommandsTest, FitSaysThatHostMemoryIsMissing) {
+  FitModel("mlp");
+  options_.vary = "batch";
+  options_.engine.device_memory = "20MiB";
+  options_.engine.host_memory = "1KiB";
+  const absl::Status status = FitCommand(options_, environment_);
+  EXPECT_EQ(ExitStatus(status), kExitDoesNotFit);
+  EXPECT_THAT(std::string(status.message()), testing::AllOf(HasSubstr("bytes of host memory"), HasSubstr("the budget is 1024")));
+}
+
+TEST_F(PlanningCommandsTest, FitIsOfAModelOrOfAGraph) {
+  options_.argument = "mlp";
+  options_.vary = "batch";
+  options_.engine.device_memory = "20MiB";
+  const absl::Status status = FitCommand(options_, environment_);
+  EXPECT_EQ(ExitStatus(status), kExitUsage);
+  EXPECT_THAT(status.message(), HasSubstr("the model mlp or the graph"));
 }
 
 TEST_F(PlanningCommandsTest, TheSmallestBudgetPlansAndHalfOfItDoesNot) {
