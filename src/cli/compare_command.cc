@@ -36,13 +36,16 @@ void AddDifferences(const Arrays& want, const Arrays& got, std::vector<std::stri
   if (count > kMost) differences.push_back(absl::StrCat("and ", count - kMost, " more"));
 }
 
+constexpr char kReference[] = "reference", kEqual[] = "equal";
+constexpr char kNothingRan[] = "-";  // --steps=0: what is the same are initial values
+
 // "equal", or what differs.
 std::string Verdict(const TrainResult& want, const TrainResult& got, const std::vector<std::string>& fetches) {
   std::vector<std::string> differences;
   if (!SameBits(want.run.losses, got.run.losses)) differences.push_back("losses");
   AddDifferences(NamedFetches(want.fetched, fetches), NamedFetches(got.fetched, fetches), differences);
   AddDifferences(want.variables, got.variables, differences);
-  return differences.empty() ? "equal" : absl::StrCat("DIFFERS: ", absl::StrJoin(differences, ", "));
+  return differences.empty() ? kEqual : absl::StrCat("DIFFERS: ", absl::StrJoin(differences, ", "));
 }
 
 class Comparison {
@@ -101,7 +104,7 @@ class Comparison {
     const size_t asked = options_.strategy.strategies.size();
     if (rows_.size() < asked) return absl::CancelledError(absl::StrCat("interrupted after strategy ", rows_.size(), " of ", asked));
     for (const Row& row : rows_) {
-      if (row.verdict != "equal" && row.verdict != "reference") {
+      if (row.verdict != kEqual && row.verdict != kReference && row.verdict != kNothingRan) {
         return absl::InternalError(absl::StrCat(row.name, " does not give the same bits as ", rows_[reference_].name));
       }
     }
@@ -119,7 +122,9 @@ class Comparison {
     std::string verdict;
     if (result.run.status.ok()) {
       const bool first = reference_ == kNone;
-      verdict = first ? "reference" : Verdict(rows_[reference_].result, result, workload_.fetch_names);
+      std::string found = first ? kReference : Verdict(rows_[reference_].result, result, workload_.fetch_names);
+      const bool nothing = workload_.steps == 0 && (first || found == kEqual);
+      verdict = nothing ? std::string(kNothingRan) : std::move(found);
       if (first) reference_ = rows_.size();
       // Only the reference's tensors are needed further on.
       if (!first) result.variables.clear();

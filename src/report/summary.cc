@@ -156,7 +156,7 @@ std::string ComparisonTable(const std::vector<ComparedRun>& runs) {
     const bool measured = !run.step_seconds.empty();
     const auto figure = [&](const std::string& text) { return measured ? text : "-"; };
     rows.push_back({row.name, BudgetText(run.device_memory_budget_bytes), FormatBytes(run.predicted_peak_device_bytes),
-                    figure(FormatBytes(run.peak_device_bytes)), FormatSeconds(TypicalStepSeconds(run)),
+                    figure(FormatBytes(run.peak_device_bytes)), figure(FormatSeconds(TypicalStepSeconds(run))),
                     run.lower_bound_seconds > 0 ? AboveBound(run) : "-",
                     figure(FormatSeconds(run.compute_seconds)), figure(FormatSeconds(run.stall_seconds)),
                     FormatBytes(run.bytes_to_host), FormatBytes(run.bytes_to_device),

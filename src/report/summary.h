@@ -22,10 +22,10 @@ std::string RunSummary(const RunReport& run);
 struct ComparedRun {
   const RunReport* run = nullptr;
   std::string name;  // the strategy, with a mark when the row needs a note
-  std::string same;  // "reference", "equal", "DIFFERS: losses, w:0", ""
+  std::string same;  // "reference", "equal", "DIFFERS: losses, w:0", "-" when nothing ran, ""
 };
 
-// Peak device bytes predicted and measured, step, compute and stall time, bytes each way, equal bits. Runs that
+// Peak device bytes predicted and measured, step, compute and stall time as measured, bytes each way, equal bits. Runs that
 // failed say so in their row, the error follows the table.
 std::string ComparisonTable(const std::vector<ComparedRun>& runs);
 

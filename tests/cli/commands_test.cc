@@ -218,6 +218,18 @@ TEST_F(CommandsTest, CompareNamesWhatDiffers) {
   EXPECT_THAT(world_.out.str(), HasSubstr("DIFFERS: losses, logits:0, loss:0, w"));
 }
 
+TEST_F(CommandsTest, CompareOfNoStepsClaimsNeitherTimesNorBits) {
+  options_.input.steps = 0;
+  ASSERT_TRUE(CompareCommand(options_, world_.environment).ok());
+  const std::string out = world_.out.str();
+  EXPECT_THAT(out, HasSubstr("1000 B"));
+  EXPECT_THAT(out, Not(HasSubstr("250.0 ms")));  // predicted
+  EXPECT_THAT(out, Not(HasSubstr("equal")));
+  EXPECT_THAT(out, Not(HasSubstr("reference")));
+  world_.engine.wrong_strategy = "lru";
+  EXPECT_EQ(ExitStatus(CompareCommand(options_, world_.environment)), kExitFailed);
+}
+
 TEST_F(CommandsTest, CompareRunsABaselineThatDoesNotFitWithoutABudget) {
   options_.engine.device_memory = "50%";
   options_.output.report_out = Path("report.json");
