@@ -93,8 +93,37 @@ Session::FeedTypes WithBatch(const Workload& workload, int64_t batch) {
 
 namespace {
 
+// The host memory that would do, with and without a disk below it; 0 when none was found. `likely` may be enough without one.
+int64_t SmallestHostMemory(const Workload& workload, const SessionOptions& session, const Environment& environment,
+                           int64_t likely, int64_t& plans_left) {
+  SessionOptions other = session;
+  const auto fits = [&](int64_t bytes) {
+    --plans_left;
+    other.planning.host_memory_bytes = bytes;
+    return FirstPlan(workload, other, environment).run.status.ok();
+  };
+  // What fits without a disk does with it. Initialisers and states of nodes may need more than the plan of the steps.
+  other.disk.clear();
+  int64_t failing = session.planning.host_memory_bytes, fitting = std::max(likely, failing + 1);
+  bool exact = true;
+  while (plans_left > 0 && !fits(fitting)) {
+    exact = false;
+    failing = fitting;
+    fitting *= 2;
+  }
+  if (plans_left <= 0) return 0;
+  if (!session.disk.empty()) failing = session.planning.host_memory_bytes;
+  other.disk = session.disk;
+  while (!(exact && other.disk.empty()) && plans_left > 0 && fitting - failing > fitting / 100) {
+    const int64_t middle = failing + (fitting - failing) / 2;
+    (fits(middle) ? fitting : failing) = middle;
+  }
+  return fitting;
+}
+
 // When host memory is what is missing: how much would do. The device's memory is not the question then.
-std::vector<std::string> AdviseOnHost(const Workload& workload, const SessionOptions& session, const Environment& environment) {
+std::vector<std::string> AdviseOnHost(const Workload& workload, const SessionOptions& session, const Environment& environment,
+                                      int64_t plans_left) {
   if (session.planning.host_memory_bytes == 0) return {};
   SessionOptions other = session;
   other.disk.clear();
@@ -102,20 +131,9 @@ std::vector<std::string> AdviseOnHost(const Workload& workload, const SessionOpt
   const TrainResult unlimited = FirstPlan(workload, other, environment);
   if (!unlimited.run.status.ok() || unlimited.run.plan == nullptr) return {};
   std::vector<std::string> advice;
-  const auto fits = [&](int64_t bytes) {
-    other.planning.host_memory_bytes = bytes;
-    return FirstPlan(workload, other, environment).run.status.ok();
-  };
-  int64_t fitting = unlimited.run.plan->host_bytes, failing = session.planning.host_memory_bytes;
-  if (fits(fitting)) {
-    other.disk = session.disk;
-    constexpr int kHalvings = 8;
-    for (int i = 0; i < kHalvings && !other.disk.empty() && fitting - failing > fitting / 100; ++i) {
-      const int64_t middle = failing + (fitting - failing) / 2;
-      (fits(middle) ? fitting : failing) = middle;
-    }
-    advice.push_back(absl::StrCat("--host_memory=", fitting, " (", FormatBytes(fitting), ") would fit with ",
-                                  session.planning.strategy));
+  const int64_t enough = SmallestHostMemory(workload, session, environment, unlimited.run.plan->host_bytes, plans_left);
+  if (enough > 0) {
+    advice.push_back(absl::StrCat("--host_memory=", enough, " (", FormatBytes(enough), ") would fit with ", session.planning.strategy));
   }
   if (session.disk.empty()) advice.push_back("--disk=DIR keeps in a file there what host memory has no room for");
   return advice;
@@ -135,7 +153,7 @@ std::vector<std::string> Advise(const Workload& workload, const SessionOptions& 
     }
     return advice;
   }
-  if (plans_left >= 4) advice = AdviseOnHost(workload, session, environment);
+  if (plans_left >= 4) advice = AdviseOnHost(workload, session, environment, plans_left);
   if (!advice.empty()) return advice;
   const std::string& strategy = session.planning.strategy;
   if (plans_left >= 4) {

@@ -33,7 +33,11 @@ class Trainer {
     options.planning_progress = [this, strategy](const std::string& pass) {
       progress_.Show(strategy, 0, workload_.steps, absl::StrCat("planning: ", pass));
     };
-    MR_ASSIGN_OR_RETURN(session_, environment_.create_session(workload_.graph, std::move(options)));
+    // A tier on disk takes its buffer of the host's budget.
+    const bool host_budget = options.planning.host_memory_bytes > 0;
+    auto created = environment_.create_session(workload_.graph, std::move(options));
+    if (!created.ok()) return host_budget ? AsPlanningError(created.status()) : created.status();
+    session_ = *std::move(created);
     session_->PlanWithFeeds(workload_.feeds);
     // The steps come last: last_run() is theirs then.
     if (!workload_.init_targets.empty()) {

@@ -222,6 +222,30 @@ TEST_F(PlanningCommandsTest, WhatHostMemoryLacksIsHintedAt) {
   EXPECT_TRUE(PlanCommand(options_, environment_).ok()) << options_.engine.host_memory;
 }
 
+// Initialisers, and states of nodes, may need more than the steps' plan; with a disk its buffer is of host memory, too.
+TEST_F(PlanningCommandsTest, HintsOfHostMemoryAreEnough) {
+  options_.engine.device = "cpu";
+  options_.input.init_targets = {"init"};
+  environment_.load_graph = [](const std::string&) {
+    return BuildModel("mlp", {.batch = 4, .layers = 2, .hidden = 400, .optimizer = "adam"});
+  };
+  for (const std::string& disk : {std::string(), fs::temp_directory_path().string()}) {
+    for (const char* memory : {"1", "1KiB", "1MiB", "2MiB"}) {
+      options_.engine.disk = disk;
+      options_.engine.host_memory = memory;
+      const absl::Status status = PlanCommand(options_, environment_);
+      if (status.ok()) continue;
+      EXPECT_EQ(ExitStatus(status), kExitDoesNotFit) << memory << " " << disk << status;
+      const std::string message(status.message()), flag = "hint: --host_memory=";
+      const size_t at = message.find(flag);
+      ASSERT_NE(at, std::string::npos) << memory << " " << disk << message;
+      options_.engine.host_memory = message.substr(at + flag.size(), message.find(' ', at + flag.size()) - at - flag.size());
+      const absl::Status hinted = PlanCommand(options_, environment_);
+      EXPECT_TRUE(hinted.ok()) << memory << " " << disk << ": " << hinted;
+    }
+  }
+}
+
 TEST_F(PlanningCommandsTest, FiltersOfTflmsNameNodesOfTheGraphWhetherInitialisersHaveThemOrNot) {
   options_.strategy.strategy = "tflms";
   options_.input.init_targets = {"init"};
