@@ -12,10 +12,13 @@ namespace millrace::cli {
 
 namespace {
 
-// A profile is of the steps that are measured: fewer give none, which is better known before them than after.
+// A profile is of the steps that are measured: where there will be none is better known before them than after.
 absl::Status CheckProfileSteps(const Options& options, const ReplanOptions& replan) {
   const int64_t least = replan.skipped_steps + replan.measured_steps;
-  if (options.output.profile_out.empty() || options.input.steps >= least) return absl::OkStatus();
+  if (options.output.profile_out.empty()) return absl::OkStatus();
+  if (replan.mode == ReplanOptions::Mode::kOff) return UsageError("--profile_out: no times are measured with --replan=off");
+  if (!options.input.plan_in.empty()) return UsageError("--profile_out: no times are measured in steps whose plan is that of --plan_in");
+  if (options.input.steps >= least) return absl::OkStatus();
   return UsageError(absl::StrCat("--profile_out: times are measured in steps ", replan.skipped_steps + 1, " to ", least,
                                  ", it takes --steps=", least, " or more, not ", options.input.steps));
 }

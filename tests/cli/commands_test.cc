@@ -186,6 +186,10 @@ TEST_F(CommandsTest, WrongUsageIsFoundBeforeTheGraphIsLoaded) {
   EXPECT_EQ(exit_status([](Options& o) { o.output.variables_out = "/no/such/folder/v.npz"; }), kExitUsage);
   EXPECT_EQ(exit_status([](Options& o) { o.input.feed_shapes = "x:3"; }), kExitUsage);
   EXPECT_EQ(exit_status([](Options& o) { o.input.synthetic_feeds = true; o.input.feed_shapes = "x=3"; }), kExitUsage);
+  // Times that nothing will measure.
+  const auto profile = [](Options& o) { o.input.steps = 8; o.output.profile_out = "times.pbtxt"; };
+  EXPECT_EQ(exit_status([&](Options& o) { profile(o); o.engine.replan = "off"; }), kExitUsage);
+  EXPECT_EQ(exit_status([&](Options& o) { profile(o); o.input.plan_in = "plan.pb"; }), kExitUsage);
   EXPECT_EQ(world_.engine.sessions, 0);
 }
 
