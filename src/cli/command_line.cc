@@ -106,15 +106,46 @@ void WarnOfOtherModelsFlags(const std::string& name, const std::vector<std::stri
   }
 }
 
+// What is no strategy is an error elsewhere.
+bool CutsBySize(const std::string& name) {
+  const auto strategy = FindStrategy(name);
+  return !strategy.ok() || (*strategy)->order == Strategy::Order::kDepthFirst || (*strategy)->order == Strategy::Order::kBest;
+}
+
 // Likewise parts of strategies that are not the ones that plan. A description begins with the strategy that a flag belongs to.
 void WarnOfOtherStrategiesFlags(const std::vector<std::string>& chosen, const std::vector<std::string>& given,
                                 const FlagRegistry& registry) {
   const std::vector<std::string> names = StrategyNames();
   for (const std::string& flag : given) {
+    if (flag == "partition_size" && std::none_of(chosen.begin(), chosen.end(), CutsBySize)) {
+      LOG(WARNING) << "--" << flag << " has no effect on strategy " << absl::StrJoin(chosen, ", ") << ": its order is not cut by size";
+      continue;
+    }
     const std::string description = registry.Find(flag)->description;
     const std::string owner = description.substr(0, description.find(':'));
     if (std::count(names.begin(), names.end(), owner) == 0 || std::count(chosen.begin(), chosen.end(), owner) > 0) continue;
     LOG(WARNING) << "--" << flag << " has no effect on strategy " << absl::StrJoin(chosen, ", ") << ": it is of " << owner;
+  }
+}
+
+bool Holds(const std::vector<const char*>& flags, const std::string& flag) {
+  return std::any_of(flags.begin(), flags.end(), [&](const char* each) { return flag == each; });
+}
+
+// Likewise how to plan steps whose plan is read.
+void WarnOfPlanningFlags(const std::vector<std::string>& given) {
+  for (const std::string& flag : given) {
+    if (Holds(PlanningFlags(), flag)) LOG(WARNING) << "--" << flag << " has no effect on the steps: their plan is that of --plan_in";
+  }
+}
+
+// Likewise, of `fit`, what is run where a model is generated, sizes where a graph is given, and the size that is searched.
+void WarnOfFitsFlags(bool model, const std::vector<std::string>& given, const FlagRegistry& registry) {
+  for (const std::string& flag : given) {
+    const bool of_input = Holds(InputFlags(), flag), of_models = Holds(SizeFlags(), flag) || flag == "seed";
+    if (model && of_input && !of_models) LOG(WARNING) << "--" << flag << " has no effect on fit of a generated model";
+    if (!model && of_models && !of_input && flag != "devices") LOG(WARNING) << "--" << flag << " has no effect on fit of a graph";
+    if (model && flag == registry.Value("vary")) LOG(WARNING) << "--" << flag << " has no effect: --vary=" << flag << " searches it";
   }
 }
 
@@ -175,6 +206,8 @@ void WarnOfUselessFlags(const Command& command, const Arguments& arguments, cons
   WarnOfUnusedFlags(command, arguments.flags);
   const std::string_view name = command.name;
   if (arguments.words.size() == 2 && (name == "model" || name == "fit")) WarnOfOtherModelsFlags(arguments.words[1], arguments.flags);
+  if (name == "fit") WarnOfFitsFlags(arguments.words.size() == 2, arguments.flags, registry);
+  if (name == "run" && !registry.Value("plan_in").empty()) WarnOfPlanningFlags(arguments.flags);
   if (!strategies.empty()) WarnOfOtherStrategiesFlags(strategies, arguments.flags, registry);
 }
 

@@ -34,6 +34,11 @@ struct Command {
   const char* example;
 };
 
+// Flags that commands share: what is run; what generated models are; how steps are planned.
+const std::vector<const char*>& InputFlags();
+const std::vector<const char*>& SizeFlags();
+const std::vector<const char*>& PlanningFlags();
+
 absl::Span<const Command> Commands();
 // nullptr when there is none of that name.
 const Command* FindCommand(std::string_view name);

@@ -1,0 +1,182 @@
+// Words, flags and warnings, with a registry of the test's own.
+#include "cli/command_line.h"
+
+#include <glog/logging.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "cli/exit_status.h"
+
+namespace millrace::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class TestRegistry : public FlagRegistry {
+ public:
+  std::optional<Flag> Find(const std::string& name) const override {
+    const auto flag = flags_.find(name);
+    if (flag == flags_.end()) return std::nullopt;
+    return flag->second.first;
+  }
+  bool Set(const std::string& name, const std::string& value) override {
+    auto& [flag, present] = flags_.at(name);
+    int64_t number = 0;
+    if (flag.type == "int64" && !absl::SimpleAtoi(value, &number)) return false;
+    if (flag.type == "bool" && value != "true" && value != "false") return false;
+    present = value;
+    return true;
+  }
+  std::string Value(const std::string& name) const override {
+    const auto flag = flags_.find(name);
+    return flag == flags_.end() ? "" : flag->second.second;
+  }
+
+ private:
+  std::map<std::string, std::pair<Flag, std::string>> flags_ = {
+      {"graph", {{"string", "", "a graph"}, ""}},
+      {"steps", {{"int64", "1", "training steps"}, "1"}},
+      {"seed", {{"int64", "0", "of feeds"}, "0"}},
+      {"batch", {{"int64", "0", "model: examples a step"}, "0"}},
+      {"depth", {{"int64", "0", "model: layers"}, "0"}},
+      {"vary", {{"string", "batch", "fit: what to search"}, "batch"}},
+      {"strategy", {{"string", "", "how to fit"}, ""}},
+      {"partition_size", {{"int64", "0", "nodes"}, "0"}},
+      {"sync_mode", {{"int64", "0", "tflms: waits"}, "0"}},
+      {"replan", {{"string", "auto", "when to plan again"}, "auto"}},
+      {"plan_in", {{"string", "", "a plan"}, ""}},
+      {"synthetic_feeds", {{"bool", "false", "fill feeds"}, "false"}},
+  };
+};
+
+// What is logged while it lives.
+class Warnings : public google::LogSink {
+ public:
+  Warnings() { google::AddLogSink(this); }
+  ~Warnings() override { google::RemoveLogSink(this); }
+  using google::LogSink::send;
+  void send(google::LogSeverity severity, const char*, const char*, int, const google::LogMessageTime&, const char* message,
+            size_t size) override {
+    if (severity == google::GLOG_WARNING) lines.emplace_back(message, size);
+  }
+  std::vector<std::string> lines;
+};
+
+class CommandLineTest : public testing::Test {
+ protected:
+  absl::StatusOr<Arguments> Parse(const std::vector<std::string>& argv) { return ParseArguments(argv, registry_); }
+  std::string Error(const std::vector<std::string>& argv) {
+    const absl::Status status = Parse(argv).status();
+    EXPECT_EQ(ExitStatus(status), kExitUsage) << status;
+    return std::string(status.message());
+  }
+  // What is warned of on this command line. `strategies` plan.
+  std::vector<std::string> WarningsOf(const std::vector<std::string>& argv, const std::vector<std::string>& strategies) {
+    registry_ = TestRegistry();
+    const auto arguments = Parse(argv);
+    EXPECT_TRUE(arguments.ok()) << arguments.status();
+    Warnings warnings;
+    WarnOfUselessFlags(*FindCommand(argv[0]), *arguments, strategies, registry_);
+    return warnings.lines;
+  }
+
+  TestRegistry registry_;
+};
+
+TEST_F(CommandLineTest, FlagsAreSetAndWordsRemain) {
+  const auto arguments = Parse({"fit", "--steps=3", "-graph", "g.pb", "mlp", "--synthetic_feeds", "--", "--depth=1"});
+  ASSERT_TRUE(arguments.ok()) << arguments.status();
+  EXPECT_THAT(arguments->words, ElementsAre("fit", "mlp", "--depth=1"));
+  EXPECT_THAT(arguments->flags, ElementsAre("steps", "graph", "synthetic_feeds"));
+  EXPECT_EQ(registry_.Value("steps"), "3");
+  EXPECT_EQ(registry_.Value("graph"), "g.pb");
+  EXPECT_EQ(registry_.Value("synthetic_feeds"), "true");
+  ASSERT_TRUE(Parse({"run", "--nosynthetic_feeds", "--help"})->help);
+  EXPECT_EQ(registry_.Value("synthetic_feeds"), "false");
+}
+
+TEST_F(CommandLineTest, WhatIsNoFlagOrNoValueIsWrongUsage) {
+  EXPECT_EQ(Error({"run", "--stpes=3"}), "unknown flag --stpes");
+  EXPECT_EQ(Error({"run", "--steps"}), "--steps needs a value");
+  EXPECT_EQ(Error({"run", "--steps=many"}), "--steps=many: expected a value of type int64");
+  EXPECT_EQ(Error({"run", "--nosteps"}), "unknown flag --nosteps");
+  EXPECT_EQ(Error({"run", "--synthetic_feeds=perhaps"}), "--synthetic_feeds=perhaps: expected a value of type bool");
+}
+
+TEST_F(CommandLineTest, FlagFilesNameTheirLine) {
+  const std::string path = (fs::temp_directory_path() / absl::StrCat("flags_", getpid())).string();
+  std::ofstream(path) << "# sizes\n\n--steps=7\n  --synthetic_feeds\n";
+  const auto arguments = Parse({"run", "--flagfile=" + path});
+  ASSERT_TRUE(arguments.ok()) << arguments.status();
+  EXPECT_THAT(arguments->flags, IsEmpty());
+  EXPECT_THAT(arguments->flags_of_files, ElementsAre("steps", "synthetic_feeds"));
+  EXPECT_EQ(registry_.Value("steps"), "7");
+  std::ofstream(path) << "--steps=7\n--setps=8\n";
+  EXPECT_THAT(Error({"run", "--flagfile", path}), HasSubstr(":2: unknown flag --setps"));
+  std::ofstream(path) << "--flagfile=" << path << "\n";
+  EXPECT_THAT(Error({"run", "--flagfile=" + path}), HasSubstr("more than 16 flag files"));
+  fs::remove(path);
+  EXPECT_THAT(Error({"run", "--flagfile=" + path}), HasSubstr("--flagfile: "));
+}
+
+TEST_F(CommandLineTest, WordsAndSizesAreChecked) {
+  const auto check = [&](const std::vector<std::string>& argv) {
+    const auto arguments = Parse(argv);
+    EXPECT_TRUE(arguments.ok()) << arguments.status();
+    return ExitStatus(CheckArguments(*FindCommand(argv[0]), *arguments, registry_));
+  };
+  EXPECT_EQ(check({"run"}), kExitDone);
+  EXPECT_EQ(check({"run", "mlp"}), kExitUsage);
+  EXPECT_EQ(check({"fit", "mlp"}), kExitDone);
+  EXPECT_EQ(check({"fit", "mlp", "vgg"}), kExitUsage);
+  EXPECT_EQ(check({"model", "mlp", "--batch=0"}), kExitUsage);
+  EXPECT_EQ(check({"model", "mlp", "--batch=1"}), kExitDone);
+}
+
+TEST_F(CommandLineTest, FlagsWithoutEffectAreWarnedOf) {
+  EXPECT_THAT(WarningsOf({"run", "--steps=2", "--graph=g.pb"}, {"planned"}), IsEmpty());
+  EXPECT_THAT(WarningsOf({"run", "--depth=2"}, {"planned"}), ElementsAre("--depth has no effect on millrace run"));
+  EXPECT_THAT(WarningsOf({"model", "mlp", "--depth=2"}, {}), ElementsAre("--depth has no effect on the model mlp"));
+  EXPECT_THAT(WarningsOf({"run", "--sync_mode=2"}, {"planned"}),
+              ElementsAre("--sync_mode has no effect on strategy planned: it is of tflms"));
+  EXPECT_THAT(WarningsOf({"run", "--sync_mode=2"}, {"planned", "tflms"}), IsEmpty());
+}
+
+TEST_F(CommandLineTest, PartitionSizesAreOfOrdersThatAreCut) {
+  for (const char* strategy : {"baseline", "lru", "reactive", "tflms"}) {
+    EXPECT_THAT(WarningsOf({"run", "--partition_size=7"}, {strategy}),
+                ElementsAre(absl::StrCat("--partition_size has no effect on strategy ", strategy, ": its order is not cut by size")));
+  }
+  for (const char* strategy : {"tensorflowmem", "planned"}) EXPECT_THAT(WarningsOf({"run", "--partition_size=7"}, {strategy}), IsEmpty());
+  EXPECT_THAT(WarningsOf({"compare", "--partition_size=7"}, {"baseline", "planned"}), IsEmpty());
+}
+
+TEST_F(CommandLineTest, APlanThatIsReadLeavesNothingToPlan) {
+  EXPECT_THAT(WarningsOf({"run", "--plan_in=p.pb", "--strategy=lru", "--replan=wait", "--partition_size=7", "--steps=2"}, {}),
+              ElementsAre("--strategy has no effect on the steps: their plan is that of --plan_in",
+                          "--replan has no effect on the steps: their plan is that of --plan_in",
+                          "--partition_size has no effect on the steps: their plan is that of --plan_in"));
+  EXPECT_THAT(WarningsOf({"run", "--strategy=lru", "--replan=wait"}, {"lru"}), IsEmpty());
+}
+
+TEST_F(CommandLineTest, FitTakesSizesOfModelsAndFeedsOfGraphs) {
+  EXPECT_THAT(WarningsOf({"fit", "resnet", "--depth=50", "--seed=3"}, {"planned"}), IsEmpty());
+  EXPECT_THAT(WarningsOf({"fit", "resnet", "--synthetic_feeds"}, {"planned"}),
+              ElementsAre("--synthetic_feeds has no effect on fit of a generated model"));
+  EXPECT_THAT(WarningsOf({"fit", "resnet", "--batch=8"}, {"planned"}), ElementsAre("--batch has no effect: --vary=batch searches it"));
+  EXPECT_THAT(WarningsOf({"fit", "--graph=g.pb", "--synthetic_feeds", "--depth=50"}, {"planned"}),
+              ElementsAre("--depth has no effect on fit of a graph"));
+}
+
+}  // namespace
+}  // namespace millrace::cli
