@@ -86,9 +86,9 @@ class Trainer {
   }
 
  private:
-  // Steps and initialisers are planned apart: says which of the two was refused.
+  // Steps and initialisers are planned apart, the latter without feeds: says which of the two was refused.
   absl::Status OfInitTargets(const absl::Status& status) const {
-    if (!absl::IsResourceExhausted(status)) return status;
+    if (status.ok()) return status;
     return WithMessage(status, absl::StrCat("init_targets ", absl::StrJoin(workload_.init_targets, ","), ", before the first step: ",
                                             status.message()));
   }

@@ -333,6 +333,11 @@ TEST_F(PlanningCommandsTest, TheHintIsTheSmallestBudget) {
   }
 }
 
+TEST_F(PlanningCommandsTest, AnInitialiserThatNeedsFeedsIsNamed) {
+  options_.input.init_targets = {"train"};
+  EXPECT_THAT(std::string(PlanCommand(options_, environment_).message()), testing::StartsWith("init_targets train, before the first step: "));
+}
+
 TEST_F(PlanningCommandsTest, ARefusedInitialiserIsNamed) {
   options_.strategy.strategy = "tflms";
   options_.input.init_targets = {"init"};
