@@ -32,6 +32,9 @@ std::string ProcessorName() {
 absl::Status MachineCommand(const Options& options, const Environment& environment) {
   MR_ASSIGN_OR_RETURN(SessionOptions session, MakeSessionOptions(options, "baseline"));
   if (options.measure && session.device == "null") return UsageError("--measure: the null device has no rates; use --device=cpu");
+  if (options.measure && !options.engine.machine.empty()) {
+    return UsageError("--measure finds the rates of this machine, --machine reads those of another: give one of them");
+  }
   MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
   OutputFile file;
   MR_RETURN_IF_ERROR(file.Open(options.out));
@@ -39,7 +42,7 @@ absl::Status MachineCommand(const Options& options, const Environment& environme
   std::string comment;
   if (options.measure) {
     MR_ASSIGN_OR_RETURN(machine, MeasureMachine(session, environment));
-    if (options.engine.machine.empty()) machine.name = session.device;
+    machine.name = session.device;
     const unsigned threads = session.threads > 0 ? session.threads : std::thread::hardware_concurrency();
     const std::string processor = ProcessorName();
     comment = absl::StrCat("# Measured by millrace machine --measure on the device ", session.device, " with ", threads, " threads",

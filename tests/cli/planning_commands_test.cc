@@ -338,6 +338,13 @@ TEST_F(PlanningCommandsTest, AnInitialiserThatNeedsFeedsIsNamed) {
   EXPECT_THAT(std::string(PlanCommand(options_, environment_).message()), testing::StartsWith("init_targets train, before the first step: "));
 }
 
+TEST_F(PlanningCommandsTest, MeasuringIsOfThisMachineNotOfAFile) {
+  options_.measure = true;
+  options_.engine.device = "cpu";
+  options_.engine.machine = MILLRACE_SOURCE_DIR "/configs/machines/titanx.pbtxt";
+  EXPECT_EQ(ExitStatus(MachineCommand(options_, environment_)), kExitUsage);
+}
+
 TEST_F(PlanningCommandsTest, ARefusedInitialiserIsNamed) {
   options_.strategy.strategy = "tflms";
   options_.input.init_targets = {"init"};
