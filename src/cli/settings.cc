@@ -22,6 +22,7 @@ namespace millrace::cli {
 namespace {
 
 constexpr int32_t kMostThreads = 4096;
+constexpr char kNone[] = "none";  // of budgets: no limit
 
 absl::StatusOr<int64_t> SizeFlag(const char* flag, const std::string& text) {
   if (text.empty()) return 0;
@@ -82,7 +83,7 @@ absl::StatusOr<ReplanOptions::Mode> ReplanMode(const std::string& text) {
 absl::StatusOr<Budget> ParseBudget(const std::string& text) {
   Budget budget;
   budget.text = text;
-  if (text.empty()) return budget;
+  if (text.empty() || text == kNone) return budget;
   const std::vector<std::string> parts = absl::StrSplit(text, ',');
   for (size_t i = 0; parts.size() > 1 && i < parts.size(); ++i) {
     MR_ASSIGN_OR_RETURN(const Budget part, ParseBudget(parts[i]));
@@ -159,58 +160,48 @@ absl::StatusOr<Recompute> ParseRecompute(const std::string& text) {
   return UsageError(absl::StrCat("--recompute=", text, ": expected off, on or auto"));
 }
 
-}  // namespace
+constexpr const char* kDevices[] = {"cpu", "cuda", "null", "cuda_emulated"};
 
-absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const std::string& strategy) {
-  const EngineOptions& engine = options.engine;
-  if (options.strategy.partition_size < 0) return UsageError("--partition_size: expected 0 (chosen) or more nodes");
-  if (options.strategy.swap_distance < 0) return UsageError("--swap_distance: expected 0 or more partitions");
-  if (engine.threads < 0 || engine.threads > kMostThreads) {
-    return UsageError(absl::StrCat("--threads: expected 0 (one per core) to ", kMostThreads));
+bool IsDevice(const std::string& kind) { return std::find(std::begin(kDevices), std::end(kDevices), kind) != std::end(kDevices); }
+
+// How steps are planned, but for memory and devices. Some rewritings pay on the kernels of some devices.
+absl::Status SetStrategy(const StrategyOptions& options, const EngineOptions& engine, const std::string& strategy,
+                         PlanningOptions& planning) {
+  if (options.partition_size < 0) return UsageError("--partition_size: expected 0 (chosen) or more nodes");
+  if (options.swap_distance < 0) return UsageError("--swap_distance: expected 0 or more partitions");
+  if (!strategy.empty()) planning.strategy = strategy;
+  MR_RETURN_IF_ERROR(AsUsageError(FindStrategy(planning.strategy).status()));
+  planning.partition_size = options.partition_size;
+  planning.swap_distance = options.swap_distance;
+  MR_ASSIGN_OR_RETURN(planning.recompute, ParseRecompute(options.recompute));
+  if (!std::isfinite(options.plan_seconds) || options.plan_seconds < 0) {
+    return UsageError("--plan_seconds: expected 0 (no limit) or more seconds");
+  }
+  planning.plan_seconds = options.plan_seconds;
+  MR_ASSIGN_OR_RETURN(planning.min_swap_bytes, SizeFlag("min_swap_bytes", options.min_swap_bytes));
+  const bool pays = engine.device == "cuda" || engine.device == "cuda_emulated";
+  MR_ASSIGN_OR_RETURN(planning.fuse, OffOnAuto("fuse", options.fuse, pays));
+  MR_ASSIGN_OR_RETURN(planning.channels_first, OffOnAuto("channels_first", options.channels_first, pays && !engine.tf32));
+  planning.accumulate_products = options.accumulate_products;
+  planning.share_recv = options.share_recv;
+  if (options.update_parts == "off") {
+    planning.update_part_bytes = 0;
+  } else if (options.update_parts != "auto") {
+    MR_ASSIGN_OR_RETURN(planning.update_part_bytes, SizeFlag("update_parts", options.update_parts));
+  }
+  planning.max_unrolled_nodes = options.max_unrolled_nodes;
+  if (planning.max_unrolled_nodes < 1) return UsageError("--max_unrolled_nodes must be at least 1");
+  return SetParts(options, planning);
+}
+
+// Host memory, disk and links, which may be slowed.
+absl::Status SetMemory(const EngineOptions& engine, SessionOptions& session) {
+  if (engine.host_memory != kNone) {
+    MR_ASSIGN_OR_RETURN(session.planning.host_memory_bytes, SizeFlag("host_memory", engine.host_memory));
+    if (session.planning.host_memory_bytes == 0) session.planning.host_memory_bytes = session.machine.host_memory_bytes;
   }
   if (!std::isfinite(engine.link_gbps) || engine.link_gbps < 0) {
     return UsageError("--link_gbps: expected 0 (not slowed) or more GB/s");
-  }
-  static constexpr const char* kDevices[] = {"cpu", "cuda", "null", "cuda_emulated"};
-  if (std::find(std::begin(kDevices), std::end(kDevices), engine.device) == std::end(kDevices)) {
-    return UsageError(absl::StrCat("--device=", engine.device, ": expected cpu, cuda, null or cuda_emulated"));
-  }
-  if (engine.cuda_graph != "auto" && engine.cuda_graph != "on" && engine.cuda_graph != "off") {
-    return UsageError(absl::StrCat("--cuda_graph=", engine.cuda_graph, ": expected auto, on or off"));
-  }
-  SessionOptions session;
-  if (!engine.machine.empty()) {
-    auto machine = LoadMachine(engine.machine);
-    if (!machine.ok()) return AsUsageError(machine.status());
-    session.machine = *machine;
-  }
-  if (!strategy.empty()) session.planning.strategy = strategy;
-  MR_RETURN_IF_ERROR(AsUsageError(FindStrategy(session.planning.strategy).status()));
-  session.planning.partition_size = options.strategy.partition_size;
-  session.planning.swap_distance = options.strategy.swap_distance;
-  MR_ASSIGN_OR_RETURN(session.planning.recompute, ParseRecompute(options.strategy.recompute));
-  if (!std::isfinite(options.strategy.plan_seconds) || options.strategy.plan_seconds < 0) {
-    return UsageError("--plan_seconds: expected 0 (no limit) or more seconds");
-  }
-  session.planning.plan_seconds = options.strategy.plan_seconds;
-  MR_ASSIGN_OR_RETURN(session.planning.min_swap_bytes, SizeFlag("min_swap_bytes", options.strategy.min_swap_bytes));
-  const bool pays = engine.device == "cuda" || engine.device == "cuda_emulated";
-  MR_ASSIGN_OR_RETURN(session.planning.fuse, OffOnAuto("fuse", options.strategy.fuse, pays));
-  MR_ASSIGN_OR_RETURN(session.planning.channels_first,
-                      OffOnAuto("channels_first", options.strategy.channels_first, pays && !engine.tf32));
-  session.planning.accumulate_products = options.strategy.accumulate_products;
-  const std::string& parts = options.strategy.update_parts;
-  if (parts == "off") {
-    session.planning.update_part_bytes = 0;
-  } else if (parts != "auto") {
-    MR_ASSIGN_OR_RETURN(session.planning.update_part_bytes, SizeFlag("update_parts", parts));
-  }
-  session.planning.max_unrolled_nodes = options.strategy.max_unrolled_nodes;
-  if (session.planning.max_unrolled_nodes < 1) return UsageError("--max_unrolled_nodes must be at least 1");
-  MR_RETURN_IF_ERROR(SetParts(options.strategy, session.planning));
-  MR_ASSIGN_OR_RETURN(session.planning.host_memory_bytes, SizeFlag("host_memory", engine.host_memory));
-  if (session.planning.host_memory_bytes == 0) {
-    session.planning.host_memory_bytes = session.machine.host_memory_bytes;
   }
   if (engine.link_gbps > 0) {
     session.link_gbps = engine.link_gbps;
@@ -227,29 +218,60 @@ absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const 
   session.disk = engine.disk;
   session.disk_gbps = engine.disk_gbps;
   if (engine.disk_gbps > 0) session.machine.disk_bytes_per_second = engine.disk_gbps * 1e9;
-  MR_ASSIGN_OR_RETURN(session.replan.mode, ReplanMode(engine.replan));
-  if (!engine.profile_in.empty()) {
-    auto profile = LoadProfile(engine.profile_in);
-    if (!profile.ok()) return AsUsageError(profile.status());
-    session.profile = std::make_shared<const Profile>(*std::move(profile));
-  }
+  return absl::OkStatus();
+}
+
+// What runs the steps, and on how many devices.
+absl::Status SetDevices(const EngineOptions& engine, SessionOptions& session) {
   session.device = engine.device;
   session.cuda_graph = engine.cuda_graph;
   session.tf32 = engine.tf32;
   session.measure_convolutions = engine.measure_convolutions;
+  session.threads = engine.threads;
   MR_ASSIGN_OR_RETURN(session.planning.devices, ParseDevices(engine.devices, engine.device));
   // "null:0,null:1" says of what kind the devices are.
   int32_t count = 0;
-  if (!session.planning.devices.empty() && !absl::SimpleAtoi(engine.devices, &count)) {
-    const std::string kind = absl::AsciiStrToLower(ParseDeviceSpec(session.planning.devices[0])->type);
-    // "gpu" is a CUDA device, or what stands for one in tests.
-    session.device = kind != "gpu" ? kind : engine.device == "cuda_emulated" ? engine.device : "cuda";
-    if (std::find(std::begin(kDevices), std::end(kDevices), session.device) == std::end(kDevices)) {
-      return UsageError(absl::StrCat("--devices=", engine.devices, ": expected cpu, gpu, cuda or null devices"));
-    }
+  if (session.planning.devices.empty() || absl::SimpleAtoi(engine.devices, &count)) return absl::OkStatus();
+  const std::string kind = absl::AsciiStrToLower(ParseDeviceSpec(session.planning.devices[0])->type);
+  // "gpu" is a CUDA device, or what stands for one in tests.
+  session.device = kind != "gpu" ? kind : engine.device == "cuda_emulated" ? engine.device : "cuda";
+  if (!IsDevice(session.device)) return UsageError(absl::StrCat("--devices=", engine.devices, ": expected cpu, gpu, cuda or null devices"));
+  return absl::OkStatus();
+}
+
+// Times of earlier steps to plan with, and those of this run's.
+absl::Status SetTimes(const EngineOptions& engine, SessionOptions& session) {
+  MR_ASSIGN_OR_RETURN(session.replan.mode, ReplanMode(engine.replan));
+  if (engine.profile_in.empty()) return absl::OkStatus();
+  auto profile = LoadProfile(engine.profile_in);
+  if (!profile.ok()) return AsUsageError(profile.status());
+  session.profile = std::make_shared<const Profile>(*std::move(profile));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const std::string& strategy) {
+  const EngineOptions& engine = options.engine;
+  if (engine.threads < 0 || engine.threads > kMostThreads) {
+    return UsageError(absl::StrCat("--threads: expected 0 (one per core) to ", kMostThreads));
   }
-  session.planning.share_recv = options.strategy.share_recv;
-  session.threads = engine.threads;
+  if (!IsDevice(engine.device)) {
+    return UsageError(absl::StrCat("--device=", engine.device, ": expected cpu, cuda, null or cuda_emulated"));
+  }
+  if (engine.cuda_graph != "auto" && engine.cuda_graph != "on" && engine.cuda_graph != "off") {
+    return UsageError(absl::StrCat("--cuda_graph=", engine.cuda_graph, ": expected auto, on or off"));
+  }
+  SessionOptions session;
+  if (!engine.machine.empty()) {
+    auto machine = LoadMachine(engine.machine);
+    if (!machine.ok()) return AsUsageError(machine.status());
+    session.machine = *machine;
+  }
+  MR_RETURN_IF_ERROR(SetStrategy(options.strategy, engine, strategy, session.planning));
+  MR_RETURN_IF_ERROR(SetMemory(engine, session));
+  MR_RETURN_IF_ERROR(SetDevices(engine, session));
+  MR_RETURN_IF_ERROR(SetTimes(engine, session));
   session.seed = options.input.seed;
   session.trace = !options.output.trace_out.empty() || !options.output.plot_out.empty() || !options.output.html_out.empty();
   return session;

@@ -105,6 +105,19 @@ TEST_F(CommandsTest, APercentageIsOfBaselinesPeak) {
   EXPECT_THAT(Read("report.json"), HasSubstr("\"device_memory_budget_bytes\": 500"));
 }
 
+TEST_F(CommandsTest, NoneIsNoLimit) {
+  options_.engine.machine = MILLRACE_SOURCE_DIR "/configs/machines/titanx.pbtxt";
+  options_.engine.device_memory = options_.engine.host_memory = "none";
+  ASSERT_TRUE(PlanCommand(options_, world_.environment).ok());
+  EXPECT_THAT(world_.out.str(), HasSubstr("budget none, peak predicted 400 B"));
+  options_.sweep.budgets = {"none", "500"};
+  options_.engine.machine.clear();
+  ASSERT_TRUE(SweepCommand(options_, world_.environment).ok());
+  EXPECT_THAT(world_.out.str(), HasSubstr("lru,none,0,OK,0,"));
+  options_.engine.device_memory = "none,1GiB";
+  EXPECT_EQ(ExitStatus(RunCommand(options_, world_.environment)), kExitUsage);
+}
+
 TEST_F(CommandsTest, AFailedStepIsReportedWithTheStepsBeforeIt) {
   world_.engine.fail_at_step = 2;
   options_.output.report_out = Path("report.json");
