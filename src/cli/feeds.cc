@@ -88,7 +88,9 @@ absl::StatusOr<std::map<std::string, Shape>> ParseFeedShapes(const std::string& 
     const auto& [name, dims] = parts;
     Shape shape;
     bool ok = !name.empty() && item.find(':') != item.npos;
-    for (const auto dim_text : absl::StrSplit(dims, 'x', absl::SkipEmpty())) {
+    // Nothing behind the colon is a scalar.
+    const std::vector<absl::string_view> texts = absl::StrSplit(dims, 'x');
+    for (const auto dim_text : dims.empty() ? std::vector<absl::string_view>() : texts) {
       int64_t dim = 0;
       ok = ok && absl::SimpleAtoi(dim_text, &dim) && dim >= 0;
       shape.AddDim(dim);

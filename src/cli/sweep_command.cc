@@ -54,7 +54,8 @@ class Sweep {
         for (const int64_t size : sizes) {
           MR_RETURN_IF_ERROR(RunPoint(strategy, budget, size));
           if (environment_.interrupted()) {
-            return absl::CancelledError(absl::StrCat("interrupted after point ", points_.size(), " of ", total));
+            const auto done = points_.size() - (absl::IsCancelled(points_.back().run.status) ? 1 : 0);
+            return absl::CancelledError(absl::StrCat("interrupted after point ", done, " of ", total));
           }
           // A strategy without partitions by count gives the same for every size.
           if (points_.back().partition_size != size) break;

@@ -40,8 +40,9 @@ absl::Status CheckTraining(const InputOptions& options) {
 }
 
 absl::Status CheckInput(const InputOptions& options) {
-  if (!options.graph.empty() + !options.saved_model.empty() + !options.onnx.empty() != 1) {
-    return UsageError("which graph: give --graph=FILE.pb or .pbtxt, --saved_model=FOLDER, or --onnx=FILE.onnx");
+  if (const int given = !options.graph.empty() + !options.saved_model.empty() + !options.onnx.empty(); given != 1) {
+    return UsageError(absl::StrCat("which graph: give ", given > 1 ? "one of " : "", "--graph=FILE.pb or .pbtxt, --saved_model=FOLDER, or --onnx=FILE.onnx",
+                                   given > 1 ? ", not several" : ""));
   }
   if (options.train && options.onnx.empty()) {
     return UsageError("--train is for --onnx models; other graphs hold their training step (--targets)");
@@ -176,7 +177,8 @@ constexpr int64_t kBytesPerNode = 1000;
 constexpr int64_t kBytesPerByteOfGraph = 40;
 
 // Graph, fetches, targets and feeds from a file of arrays.
-absl::Status LoadGraphAndFeeds(const InputOptions& options, const std::map<std::string, Shape>& shapes,
+// Shapes by input key become shapes by placeholder.
+absl::Status LoadGraphAndFeeds(const InputOptions& options, std::map<std::string, Shape>& shapes,
                                const Environment& environment, Workload& workload) {
   if (!options.feeds.empty()) {
     MR_ASSIGN_OR_RETURN(workload.feeds, environment.load_arrays(options.feeds));
@@ -196,6 +198,12 @@ absl::Status LoadGraphAndFeeds(const InputOptions& options, const std::map<std::
   MR_ASSIGN_OR_RETURN(const SavedSignature* signature, FindSignature(model, options.signature));
   MR_RETURN_IF_ERROR(UseSignature(*signature, options, workload));
   MR_ASSIGN_OR_RETURN(workload.feeds, FeedsByTensor(*signature, workload.feeds));
+  for (const auto& [key, info] : signature->inputs) {
+    auto shape = shapes.extract(key);
+    if (shape.empty()) continue;
+    shape.key() = WithoutIndex(info.tensor);
+    shapes.insert(std::move(shape));
+  }
   workload.graph = std::make_shared<const Graph>(std::move(model.graph));
   workload.initial_values = std::move(model.variables);
   workload.checkpoint_keys = std::move(model.checkpoint_keys);

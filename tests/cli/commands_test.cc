@@ -159,6 +159,29 @@ TEST_F(CommandsTest, ASavedModelRunsByTheKeysOfItsSignature) {
   EXPECT_EQ(world_.saved[Path("checkpoint")].at("layer/w/VALUE").DoubleAt(0), 12);
 }
 
+TEST_F(CommandsTest, ShapesOfASavedModelGoByTheKeysOfItsSignature) {
+  options_.input = {.saved_model = "folder", .signature = "train", .synthetic_feeds = true, .feed_shapes = "image:2x3", .fetches = {"loss"}};
+  world_.environment.load_saved_model = [](const std::string&) -> absl::StatusOr<SavedModel> {
+    SavedModel model;
+    Node image;
+    image.name = "serve_image";
+    image.op = "Placeholder";
+    image.attrs.Set("dtype", DataType::kFloat);
+    Node loss;
+    loss.name = "loss";
+    loss.op = "Identity";
+    MR_ASSIGN_OR_RETURN(const NodeId fed, model.graph.AddNode(std::move(image)));
+    loss.inputs = {{fed, 0}};
+    MR_RETURN_IF_ERROR(model.graph.AddNode(std::move(loss)).status());
+    model.signatures["train"] = {.inputs = {{"image", {"serve_image:0", {}}}}, .outputs = {{"loss", {"loss:0", {}}}}};
+    return model;
+  };
+  const absl::Status status = RunCommand(options_, world_.environment);
+  EXPECT_TRUE(status.ok()) << status;
+  options_.input.feed_shapes = "picture:2x3";
+  EXPECT_THAT(std::string(RunCommand(options_, world_.environment).message()), HasSubstr("picture"));
+}
+
 TEST_F(CommandsTest, ASavedModelNamesTheKeysThatItHas) {
   const auto message = [&](const InputOptions& input) {
     Options options = options_;

@@ -49,7 +49,7 @@ TEST(FeedShapesTest, ParsesShapesByName) {
 }
 
 TEST(FeedShapesTest, MalformedShapesAreWrongUsage) {
-  for (const char* text : {"x", ":3", "x:3x-1", "x:3xabc", "x:3,x:4", "x=3", "x:99999999999999999999"}) {
+  for (const char* text : {"x", ":3", "x:3x-1", "x:3xx4", "x:3x", "x:3xabc", "x:3,x:4", "x=3", "x:99999999999999999999"}) {
     EXPECT_EQ(ExitStatus(ParseFeedShapes(text).status()), kExitUsage) << text;
   }
 }
