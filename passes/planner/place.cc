@@ -15,6 +15,7 @@
 #include "millrace/types.h"
 #include "passes/memory/address_allocator.h"
 #include "passes/planner/lanes_left.h"
+#include "passes/planner/trial_settings.h"
 
 namespace millrace {
 namespace {
@@ -160,9 +161,19 @@ class Replay {
   int64_t Allocate(int32_t s, int32_t needed_by) {
     const int64_t bytes = Bytes(s);
     if (empty_) return allocator_.AllocateLowest(bytes);
+    if (policy_.large_bytes > 0) return AllocateBySize(bytes);
     if (policy_.long_lived_seconds < 0) return allocator_.Allocate(bytes);
     const double life = gaps_.start[EndOf(s, needed_by) + 1] - gaps_.start[std::min(done_, needed_by)];
     return life > policy_.long_lived_seconds ? allocator_.AllocateLowest(bytes) : allocator_.AllocateHighest(bytes);
+  }
+
+  int64_t AllocateBySize(int64_t bytes) {
+    return bytes >= policy_.large_bytes ? allocator_.AllocateLowest(bytes) : allocator_.AllocateHighest(bytes);
+  }
+
+  int64_t AllocateScratch(int64_t bytes) {
+    if (policy_.large_bytes > 0) return AllocateBySize(bytes);
+    return policy_.long_lived_seconds < 0 ? allocator_.Allocate(bytes) : allocator_.AllocateHighest(bytes);
   }
 
   // Notes that storage s lives at `offset`; false when that is -1.
@@ -266,7 +277,7 @@ class Replay {
     }
     const int64_t scratch = AlignUp(graph_.scratch_bytes[i]);
     if (fits && scratch > 0) {
-      scratch_offsets_[i] = policy_.long_lived_seconds < 0 ? allocator_.Allocate(scratch) : allocator_.AllocateHighest(scratch);
+      scratch_offsets_[i] = AllocateScratch(scratch);
       fits = scratch_offsets_[i] >= 0;
     }
     if (!fits) {
@@ -549,6 +560,12 @@ class Replay {
 };
 
 }  // namespace
+
+PlacementPolicy PolicyAt(size_t number, double step_seconds, int64_t budget_bytes) {
+  if (number < std::size(kLongLived)) return {kLongLived[number] * step_seconds};
+  const double part = kLargeParts[number - std::size(kLongLived)];
+  return {.large_bytes = static_cast<int64_t>(part * static_cast<double>(budget_bytes))};
+}
 
 absl::StatusOr<Placement> PlaceDecisions(const GapGraph& gaps, int64_t budget_bytes,
                                          const std::vector<SwapDecision>& decisions, const PlacementPolicy& policy,

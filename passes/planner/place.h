@@ -10,6 +10,7 @@
 #ifndef MILLRACE_PASSES_PLANNER_PLACE_H_
 #define MILLRACE_PASSES_PLANNER_PLACE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -20,10 +21,14 @@
 namespace millrace {
 
 // Where blocks go: those that live longer than `long_lived_seconds` to the lowest place that holds them, the others to
-// the highest; negative: all into the smallest hole that holds them.
+// the highest; negative: all into the smallest hole that holds them. With `large_bytes`, blocks of at least so many go to
+// the lowest place and the others to the highest, so that small ones do not lie where a large one needs its room in one piece.
 struct PlacementPolicy {
   double long_lived_seconds = -1;
+  int64_t large_bytes = 0;
 };
+// By number: those of kLongLived, in parts of the step, then those of kLargeParts, in parts of the budget (trial_settings.h).
+PlacementPolicy PolicyAt(size_t number, double step_seconds, int64_t budget_bytes);
 
 struct Placement {
   SwapChoice choice;  // decisions as replayed, with addresses

@@ -56,6 +56,7 @@ constexpr int kFirstReliefRounds = 5;
 constexpr double kRelief = 1.2, kLeastRelief = 0.0005;
 // A packing may make the step so much longer before another way to pack is tried.
 constexpr double kAsFast = 1.002;
+constexpr double kPacksBadly = 1.05;  // the same, before blocks are placed by size
 // A plan may take so much less than its fastest trial.
 constexpr double kLeastTrial = 0.98;
 constexpr double kNotKnown = std::numeric_limits<double>::infinity();
@@ -188,7 +189,7 @@ class Portfolio {
   }
 
  private:
-  static constexpr size_t kPacked = std::size(kLongLived);
+  static constexpr size_t kPacked = kPolicies;
 
   struct Trial {
     TrialSettings settings;
@@ -426,7 +427,7 @@ class Portfolio {
     if (trial.settings.carried > 0 || !IsNew(trial, p)) return false;
     int64_t work = 0;
     absl::StatusOr<Placement> placed =
-        PlaceDecisions(gaps_, budget_, trial.decisions, {kLongLived[p] * gaps_.compute_seconds()}, std::min(ToBeat(), most_seconds), work);
+        PlaceDecisions(gaps_, budget_, trial.decisions, PolicyAt(p, gaps_.compute_seconds(), budget_), std::min(ToBeat(), most_seconds), work);
     work_.Spend(work);
     if (absl::IsAborted(placed.status())) return false;
     if (!placed.ok()) {
@@ -451,10 +452,15 @@ class Portfolio {
 
   bool Done() const { return best_.ok() && best_->step_seconds <= goal_; }
 
+  // The first trial under all policies, the others under the best so far. Where nothing packs well, it is because large blocks find no
+  // room in one piece: policies by size come first then, whatever the packings have left of the work.
   void PlaceTheBest() {
+    if (!best_.ok() || best_->step_seconds > kPacksBadly * best_trial()) {
+      for (size_t p = std::size(kLongLived); p < kPolicies; ++p) Place(trials_.front(), p);
+      Place(trials_.front(), 0);
+    }
     const size_t policies = gaps_.num_operations() > kReplayedOperations ? kFewPolicies : std::size(kLongLived);
     for (size_t t = 0; t < trials_.size(); ++t) {
-      // The first trial under all policies, the others under the best so far.
       for (size_t p = 0; p < (t == 0 ? policies : 1); ++p) {
         if (Done() || (best_.ok() && !MayTry())) return;
         Place(trials_[t], t == 0 ? p : settings_.policy);

@@ -3,6 +3,7 @@
 #define MILLRACE_PASSES_PLANNER_TRIAL_SETTINGS_H_
 
 #include <cstddef>
+#include <iterator>
 
 #include "passes/planner/select_gaps.h"
 
@@ -19,6 +20,9 @@ inline constexpr double kTargets[] = {1, 0.97, 0.94, 0.9, 0.85, 0.8, 0.7, 0.985,
 inline constexpr double kAnchorSlack[] = {0.05, 0.02, 0.12, 0.3};
 // Of the step: PlacementPolicy's bounds.
 inline constexpr double kLongLived[] = {0.1, -1, 0.3, 0.02, 0.05, 0.2, 0.5};
+// Of the budget: what is large to policies by size, which come behind those.
+inline constexpr double kLargeParts[] = {0.05, 0.2};
+inline constexpr size_t kPolicies = std::size(kLongLived) + std::size(kLargeParts);
 // What goes home when the next step begins, in parts of what the best trial without that copies home. The first setting
 // carries nothing over the step's end, the second only what leaves after its first use.
 inline constexpr double kCarried[] = {-1, 0, 0.2, 0.1, 0.4, 0.7};

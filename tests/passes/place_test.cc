@@ -2,6 +2,7 @@
 #include "passes/planner/place.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <vector>
 
@@ -11,7 +12,9 @@
 #include "passes/planner/lanes_left.h"
 #include "passes/planner/select_gaps.h"
 #include "passes/planner/trial.h"
+#include "passes/planner/trial_settings.h"
 #include "testlib/random_access_graph.h"
+#include "testlib/small_access_graph.h"
 
 namespace millrace {
 namespace {
@@ -58,6 +61,47 @@ TEST(Place, GivesUpWhatIsNotFasterAndNothingElse) {
   EXPECT_GT(placed, 100);
   EXPECT_GT(at_once, 100);
   EXPECT_GT(later, 100);
+}
+
+// Small values that are made while a large one is there and outlive it, the large ones ever larger: what lies where by size.
+TEST(Place, BySizeSmallBlocksLeaveLargeOnesTheirRoomInOnePiece) {
+  constexpr int64_t kLarge = 1024, kSmallest = 64;
+  constexpr int64_t kLargeBytes[] = {256, 512, kLarge, kLarge};
+  SmallAccessGraph graph;
+  std::vector<int32_t> large, small;
+  for (int k = 0; k < 4; ++k) large.push_back(graph.AddStorage(StorageKind::kActivation, kLargeBytes[k]));
+  for (int k = 0; k < 4; ++k) small.push_back(graph.AddStorage(StorageKind::kActivation, kSmallest));
+  // Each small one is made beside a large one, and all are read at the end.
+  for (int k = 0; k < 4; ++k) {
+    graph.AddOperation({Writes(large[k])}).AddOperation({Reads(large[k]), Writes(small[k])});
+  }
+  graph.AddOperation({Reads(small[0]), Reads(small[1]), Reads(small[2]), Reads(small[3])});
+  GapGraph gaps = FindGaps(graph.access(), UnitLink());
+  OrderGaps(gaps);
+  const int64_t budget = kLarge + 4 * kSmallest;  // not a byte more than is live
+  const auto place = [&](const PlacementPolicy& policy) {
+    int64_t work = 0;
+    return PlaceDecisions(gaps, budget, {}, policy, std::numeric_limits<double>::infinity(), work);
+  };
+  const absl::StatusOr<Placement> by_size = place({.large_bytes = kLargeBytes[0]});
+  ASSERT_TRUE(by_size.ok()) << by_size.status();
+  EXPECT_EQ(by_size->evictions, 0);
+  EXPECT_EQ(by_size->step_seconds, gaps.compute_seconds());
+  for (int32_t s : large) EXPECT_EQ(by_size->choice.residence_offsets[s], 0);
+  for (int32_t s : small) EXPECT_GE(by_size->choice.residence_offsets[s], kLarge);
+  // Where what is large is taken for small, as the other policies do, small ones lie in the way and leave.
+  const absl::StatusOr<Placement> all_small = place({.large_bytes = 2 * kLarge});
+  ASSERT_TRUE(all_small.ok()) << all_small.status();
+  EXPECT_GT(all_small->evictions, 0);
+  EXPECT_GT(all_small->step_seconds, by_size->step_seconds);
+}
+
+TEST(Place, PoliciesAreNumberedByLifeThenBySize) {
+  EXPECT_EQ(PolicyAt(0, 10, 1000).long_lived_seconds, 1);
+  EXPECT_EQ(PolicyAt(0, 10, 1000).large_bytes, 0);
+  const size_t first = std::size(kLongLived);
+  EXPECT_EQ(PolicyAt(first, 10, 1000).large_bytes, 50);
+  EXPECT_EQ(PolicyAt(kPolicies - 1, 10, 1000).large_bytes, 200);
 }
 
 }  // namespace
