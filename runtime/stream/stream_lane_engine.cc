@@ -16,37 +16,13 @@
 #include "millrace/status.h"
 #include "plan/step_order.h"
 #include "stream/launch_group.h"
+#include "stream/owned_handle.h"
 #include "stream/staged_memory.h"
 
 namespace millrace {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// Frees a driver's handles when the engine dies.
-template <typename Handle, void (DeviceDriver::*Destroy)(Handle)>
-class Owned {
- public:
-  Owned() = default;
-  Owned(DeviceDriver* driver, Handle handle) : driver_(driver), handle_(handle) {}
-  Owned(Owned&& other) noexcept { *this = std::move(other); }
-  Owned& operator=(Owned&& other) noexcept {
-    std::swap(driver_, other.driver_);
-    std::swap(handle_, other.handle_);
-    return *this;
-  }
-  ~Owned() {
-    if (handle_ != nullptr) (driver_->*Destroy)(handle_);
-  }
-  Handle get() const { return handle_; }
-
- private:
-  DeviceDriver* driver_ = nullptr;
-  Handle handle_ = nullptr;
-};
-using OwnedStream = Owned<DeviceStream, &DeviceDriver::DestroyStream>;
-using OwnedEvent = Owned<DeviceEvent, &DeviceDriver::DestroyEvent>;
-using OwnedGraph = Owned<DeviceGraph, &DeviceDriver::DestroyGraph>;
 
 // Events around a step, or around the waits before it.
 struct Span {
