@@ -13,7 +13,6 @@ bool IsLoopOp(const Node& node) {
          IsListOp(node) || IsArrayOp(node);
 }
 
-bool HoldsLoops(const Graph& graph) { return HoldsAny(graph, IsLoopOp); }
 
 bool IsPlannedAway(const std::string& op) {
   Node node;

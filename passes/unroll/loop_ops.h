@@ -10,8 +10,6 @@ namespace millrace {
 
 // Whether unroll_loops takes an op away: loops, lists, arrays and stacks.
 bool IsLoopOp(const Node& node);
-// Whether the graph or a function of its library holds any.
-bool HoldsLoops(const Graph& graph);
 // IsLoopOp, or lowering conditionals or collectives, or expanding ops, takes it away: ops that no device needs a kernel for.
 bool IsPlannedAway(const std::string& op);
 

@@ -169,7 +169,9 @@ absl::Status FitCommand(const Options& options, const Environment& environment) 
   }
   MR_ASSIGN_OR_RETURN(const Dimension* const dimension, FindDimension(options.vary, options.argument));
   MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget(options.engine.device_memory));
-  if (dimension != nullptr && (budget.percent > 0 || (budget.bytes == 0 && budget.bytes_of.empty() && (budget.given() || session.machine.device_memory_bytes == 0)))) {
+  const bool in_bytes = budget.bytes > 0 || !budget.bytes_of.empty();
+  const bool of_machine = !budget.given() && session.machine.device_memory_bytes > 0;
+  if (dimension != nullptr && !in_bytes && !of_machine) {
     return UsageError("at what budget: give --device_memory in bytes, or a --machine that has it");
   }
   session.planning.device_memory_bytes = budget.given() ? budget.bytes : session.machine.device_memory_bytes;

@@ -17,8 +17,6 @@
 #include "glog/logging.h"
 #include "millrace/device.h"
 #include "millrace/status.h"
-#include "passes/shapes/needed_feeds.h"
-#include "passes/unroll/loop_ops.h"
 #include "plan/simulator.h"
 #include "runtime/executor.h"
 #include "runtime/op_evaluator.h"
