@@ -13,7 +13,6 @@ bool IsLoopOp(const Node& node) {
          IsListOp(node) || IsArrayOp(node);
 }
 
-
 bool IsPlannedAway(const std::string& op) {
   Node node;
   node.op = op;

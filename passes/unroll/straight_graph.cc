@@ -36,18 +36,10 @@ absl::StatusOr<NodeId> StraightGraph::Add(Node node) {
   return id;
 }
 
-absl::StatusOr<NodeId> StraightGraph::AddNoOp(const std::string& name, const std::vector<NodeId>& controls) {
+absl::StatusOr<NodeId> StraightGraph::AddWaiter(const char* op, const std::string& name, const std::vector<NodeId>& controls) {
   Node waiter;
   waiter.name = name;
-  waiter.op = "NoOp";
-  waiter.control_inputs.assign(controls.begin(), controls.end());
-  return Add(std::move(waiter));
-}
-
-absl::StatusOr<NodeId> StraightGraph::AddTrigger(const std::string& name, const std::vector<NodeId>& controls) {
-  Node waiter;
-  waiter.name = name;
-  waiter.op = "ControlTrigger";
+  waiter.op = op;
   waiter.control_inputs.assign(controls.begin(), controls.end());
   return Add(std::move(waiter));
 }

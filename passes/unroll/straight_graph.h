@@ -27,8 +27,12 @@ class StraightGraph {
   // Adds the node under its name, or one near it. ResourceExhausted beyond max_nodes.
   absl::StatusOr<NodeId> Add(Node node);
   // What waits for all of these; a trigger for those of them that run, whichever side of a conditional that is.
-  absl::StatusOr<NodeId> AddNoOp(const std::string& name, const std::vector<NodeId>& controls);
-  absl::StatusOr<NodeId> AddTrigger(const std::string& name, const std::vector<NodeId>& controls);
+  absl::StatusOr<NodeId> AddNoOp(const std::string& name, const std::vector<NodeId>& controls) {
+    return AddWaiter("NoOp", name, controls);
+  }
+  absl::StatusOr<NodeId> AddTrigger(const std::string& name, const std::vector<NodeId>& controls) {
+    return AddWaiter("ControlTrigger", name, controls);
+  }
   // Without what planning establishes: types are inferred again.
   Graph Take();
   const Graph& graph() const { return graph_; }
@@ -62,6 +66,7 @@ class StraightGraph {
   absl::StatusOr<OutputRef> Op(const Origin& origin, const char* op, std::vector<OutputRef> inputs, AttrMap attrs);
 
  private:
+  absl::StatusOr<NodeId> AddWaiter(const char* op, const std::string& name, const std::vector<NodeId>& controls);
   bool TypeByHand(NodeId id);
   absl::StatusOr<OutputRef> Slice(const Origin& origin, OutputRef tensor, int64_t begin, int64_t end, bool drop_dimension);
 
