@@ -107,7 +107,7 @@ class FakeRefusesTest : public ::testing::Test {
   DeviceStream first_ = nullptr, second_ = nullptr;
   DeviceEvent event_ = nullptr, timed_ = nullptr;
   char* device_ = nullptr;
-  char host_[2 * kBytes] = {};
+  alignas(4096) char host_[2 * kBytes] = {};  // which others share its page is not chance's
 };
 
 TEST_F(FakeRefusesTest, CopiesBeyondAnAllocationOrWithinTheHost) {
@@ -116,6 +116,11 @@ TEST_F(FakeRefusesTest, CopiesBeyondAnAllocationOrWithinTheHost) {
   EXPECT_FALSE(driver_->CopyToHost(host_, device_, kBytes + 1, first_).ok());
   EXPECT_FALSE(driver_->CopyToDevice(host_, host_ + kBytes, 8, first_).ok());
   EXPECT_FALSE(driver_->CopyToHost(device_, device_ + 8, 8, first_).ok());
+}
+
+TEST_F(FakeRefusesTest, PagesThatArePageLockedAlready) {
+  EXPECT_FALSE(driver_->PinHost(host_, sizeof host_).ok());
+  EXPECT_FALSE(driver_->PinHost(host_ + sizeof host_, 1).ok()) << "the rest of their page";
 }
 
 TEST_F(FakeRefusesTest, StreamsAndEventsThatAreNotThere) {

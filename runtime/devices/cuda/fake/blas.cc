@@ -14,7 +14,9 @@ namespace {
 using millrace::cuda::fake::Enqueue;
 using millrace::cuda::fake::Get;
 using millrace::cuda::fake::IsScratch;
+using millrace::cuda::fake::MayCall;
 using millrace::cuda::fake::Number;
+using millrace::cuda::fake::OnDevice;
 using millrace::cuda::fake::Set;
 using millrace::cuda::fake::SpoilScratch;
 
@@ -32,6 +34,17 @@ struct Layout {
   int64_t rows = 0, columns = 0, leading = 0, stride = 0;
   int32_t batch = 1;
 };
+// What operands are aligned to, as the caller promises when it asks for an algorithm.
+struct Promise {
+  uint32_t a = 256, b = 256, c = 256, d = 256;
+};
+// What an algorithm was looked for with: it may use all of it, and read in pieces as wide as was promised.
+struct Found {
+  Promise promise;
+  uint64_t bias = 1;
+};
+static_assert(sizeof(Found) <= sizeof(cublasLtMatmulAlgo_t));
+Promise* Of(cublasLtMatmulPreference_t preference) { return reinterpret_cast<Promise*>(preference); }
 Operation* Of(cublasLtMatmulDesc_t operation) { return reinterpret_cast<Operation*>(operation); }
 Layout* Of(cublasLtMatrixLayout_t layout) { return reinterpret_cast<Layout*>(layout); }
 
@@ -42,8 +55,12 @@ Number NumberOf(cudaDataType_t type) {
 
 size_t SizeOf(cudaDataType_t type) { return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2; }
 
-// Rows and columns fit together, and lines do not overlap.
+// Rows and columns fit together, there are some, and lines and results do not overlap.
 bool Agree(const Operation& operation, const Layout& a, const Layout& b, const Layout& c) {
+  for (const Layout* each : {&a, &b, &c}) {
+    if (each->rows < 1 || each->columns < 1 || each->batch < 1 || each->stride < 0) return false;
+  }
+  if (c.batch > 1 && c.stride < c.leading * (c.columns - 1) + c.rows) return false;
   const bool ta = operation.a != CUBLAS_OP_N, tb = operation.b != CUBLAS_OP_N;
   return (ta ? a.columns : a.rows) == c.rows && (tb ? b.rows : b.columns) == c.columns &&
          (ta ? a.rows : a.columns) == (tb ? b.columns : b.rows) && a.leading >= a.rows && b.leading >= b.rows &&
@@ -68,6 +85,12 @@ double After(const Operation& operation, Number type, double sum, int64_t row) {
   if (operation.epilogue == CUBLASLT_EPILOGUE_RELU_BIAS) return x > 0 || std::isnan(x) ? x : 0;
   if (operation.epilogue == CUBLASLT_EPILOGUE_BIAS) return x;
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
+// Where the operand may be read or written as an algorithm for `alignment` does.
+bool IsOperand(const void* at, const Layout& layout, uint64_t alignment) {
+  const int64_t elements = (layout.batch - 1) * layout.stride + layout.leading * (layout.columns - 1) + layout.rows;
+  return reinterpret_cast<uintptr_t>(at) % alignment == 0 && OnDevice(at, static_cast<size_t>(elements) * SizeOf(layout.type));
 }
 
 struct Multiplication {
@@ -102,6 +125,7 @@ void Multiply(const Multiplication& m) {
 extern "C" {
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  if (MayCall() != cudaSuccess) return CUBLAS_STATUS_NOT_INITIALIZED;  // it takes memory
   return *handle = reinterpret_cast<cublasLtHandle_t>(new int), CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) { return delete reinterpret_cast<int*>(handle), CUBLAS_STATUS_SUCCESS; }
@@ -142,23 +166,37 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout, c
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
-  return *preference = reinterpret_cast<cublasLtMatmulPreference_t>(new int), CUBLAS_STATUS_SUCCESS;
+  return *preference = reinterpret_cast<cublasLtMatmulPreference_t>(new Promise), CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
-  return delete reinterpret_cast<int*>(preference), CUBLAS_STATUS_SUCCESS;
+  return delete Of(preference), CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t which,
-                                                    const void*, size_t bytes) {
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t which, const void* value, size_t bytes) {
   const size_t wanted = which == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES ? sizeof(uint64_t) : sizeof(uint32_t);
-  return bytes == wanted ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+  if (bytes != wanted) return CUBLAS_STATUS_INVALID_VALUE;
+  const auto promise = [&](uint32_t& alignment) {
+    std::memcpy(&alignment, value, bytes);
+    return alignment > 0 && (alignment & (alignment - 1)) == 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+  };
+  switch (which) {
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES: return promise(Of(preference)->a);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES: return promise(Of(preference)->b);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES: return promise(Of(preference)->c);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES: return promise(Of(preference)->d);
+    default: return CUBLAS_STATUS_SUCCESS;
+  }
 }
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a,
                                               cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-                                              cublasLtMatmulPreference_t, int wanted, cublasLtMatmulHeuristicResult_t* results,
-                                              int* found) {
+                                              cublasLtMatmulPreference_t preference, int wanted,
+                                              cublasLtMatmulHeuristicResult_t* results, int* found) {
   if (wanted < 1 || !Agree(*Of(operation), *Of(a), *Of(b), *Of(c)) || Of(c)->rows != Of(d)->rows) return CUBLAS_STATUS_INVALID_VALUE;
   std::memset(results, 0, sizeof *results);
   results->workspaceSize = kScratch;
+  const auto bias = reinterpret_cast<uint64_t>(Of(operation)->bias);
+  const Found algorithm{*Of(preference), HasBias(*Of(operation)) ? bias & -bias : 1};
+  std::memcpy(static_cast<void*>(&results->algo), &algorithm, sizeof algorithm);
   if (!Covers(*Of(operation), *Of(d))) {
     // There are two ways to say so.
     if (Of(d)->columns % 2 == 0) return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -169,15 +207,20 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, const void* alpha, const void* a,
                               cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout, const void* beta,
                               const void* c, cublasLtMatrixLayout_t c_layout, void* d, cublasLtMatrixLayout_t d_layout,
-                              const cublasLtMatmulAlgo_t*, void* scratch, size_t scratch_bytes, cudaStream_t stream) {
+                              const cublasLtMatmulAlgo_t* algorithm, void* scratch, size_t scratch_bytes, cudaStream_t stream) {
   // What the caller may change before the stream comes to it is copied.
   const Multiplication m{*Of(operation), *Of(a_layout), *Of(b_layout), *Of(c_layout), *Of(d_layout), a, b, c, d,
                          Get(NumberOf(Of(operation)->scale), alpha, 0), Get(NumberOf(Of(operation)->scale), beta, 0)};
   if (!Agree(m.op, m.la, m.lb, m.lc) || !Covers(m.op, m.ld)) return CUBLAS_STATUS_INVALID_VALUE;
-  for (const void* operand : {a, b, m.keep != 0 ? c : d, static_cast<const void*>(d)}) {
-    if (reinterpret_cast<uintptr_t>(operand) % SizeOf(m.ld.type) != 0) return CUBLAS_STATUS_INVALID_VALUE;
+  Found found;
+  std::memcpy(static_cast<void*>(&found), algorithm, sizeof found);
+  if (!IsOperand(a, m.la, found.promise.a) || !IsOperand(b, m.lb, found.promise.b) || !IsOperand(d, m.ld, found.promise.d) ||
+      !IsOperand(m.keep != 0 ? c : d, m.lc, found.promise.c) || (c == d && c_layout != d_layout)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
   }
-  if (!IsScratch(scratch, scratch_bytes, kScratch)) return CUBLAS_STATUS_INVALID_VALUE;
+  const Layout bias{m.ld.type, m.ld.rows, 1, m.ld.rows};
+  if (HasBias(m.op) && !IsOperand(m.op.bias, bias, found.bias)) return CUBLAS_STATUS_INVALID_VALUE;
+  if (!IsScratch(scratch, scratch_bytes, kScratch) || !OnDevice(scratch, kScratch)) return CUBLAS_STATUS_INVALID_VALUE;
   const cudaError_t enqueued = Enqueue(stream, [m, scratch] {
     SpoilScratch(scratch, kScratch);
     Multiply(m);

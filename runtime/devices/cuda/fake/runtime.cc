@@ -15,6 +15,7 @@ namespace {
 using millrace::cuda::fake::Enqueue;
 using millrace::cuda::fake::IsCapturing;
 using millrace::cuda::fake::MayCall;
+using millrace::cuda::fake::OnDevice;
 using millrace::cuda::fake::RunAll;
 using millrace::cuda::fake::Say;
 
@@ -36,11 +37,6 @@ const Piece* Holding(const void* at, size_t bytes, bool* whole) {
   if (begin >= found->first + found->second.bytes) return nullptr;
   *whole = begin + bytes <= found->first + found->second.bytes;
   return &found->second;
-}
-bool OnDevice(const void* at, size_t bytes) {
-  bool whole = false;
-  const Piece* const piece = Holding(at, bytes, &whole);
-  return piece != nullptr && piece->kind == Kind::kDevice && whole;
 }
 bool IsPinned(const void* at, size_t bytes) {
   bool whole = false;
@@ -76,7 +72,25 @@ cudaError_t GiveBack(void* at, Kind kind, cudaError_t otherwise) {
   return cudaSuccess;
 }
 
+// Whether a page of [at, at + bytes) is page-locked already, as it stands in a page that another range has part of.
+bool SharesPage(const void* at, size_t bytes) {
+  constexpr uintptr_t kPage = 4096;
+  const auto first = [](const void* from) { return reinterpret_cast<uintptr_t>(from) / kPage; };
+  const auto last = [](const void* from, size_t size) { return (reinterpret_cast<uintptr_t>(from) + size - 1) / kPage; };
+  const std::lock_guard<std::mutex> lock(memory_mutex);
+  for (const auto& [from, piece] : memory) {
+    if (piece.kind == Kind::kRegistered && first(from) <= last(at, bytes) && first(at) <= last(from, piece.bytes)) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+bool millrace::cuda::fake::OnDevice(const void* at, size_t bytes) {
+  bool whole = false;
+  const Piece* const piece = Holding(at, bytes, &whole);
+  return piece != nullptr && piece->kind == Kind::kDevice && whole;
+}
 
 extern "C" {
 
@@ -123,7 +137,7 @@ cudaError_t cudaHostRegister(void* at, size_t bytes, unsigned) {
   if (const cudaError_t error = MayCall(); error != cudaSuccess) return error;
   if (at == nullptr || bytes == 0) return Say(cudaErrorInvalidValue);
   bool whole = false;
-  if (Holding(at, bytes, &whole) != nullptr) return Say(cudaErrorHostMemoryAlreadyRegistered);
+  if (SharesPage(at, bytes) || Holding(at, bytes, &whole) != nullptr) return Say(cudaErrorHostMemoryAlreadyRegistered);
   const std::lock_guard<std::mutex> lock(memory_mutex);
   memory[static_cast<char*>(at)] = {bytes, Kind::kRegistered};
   return cudaSuccess;

@@ -169,6 +169,11 @@ bool IsCapturing(cudaStream_t stream) {
   return known != nullptr && known->capture != nullptr;
 }
 
+bool IsStream(cudaStream_t stream) {
+  const std::lock_guard<std::recursive_mutex> lock(mutex);
+  return Of(stream) != nullptr;
+}
+
 cudaError_t MayCall() {
   const std::lock_guard<std::recursive_mutex> lock(mutex);
   if (in_host_function) return Say(cudaErrorNotPermitted);
@@ -176,7 +181,7 @@ cudaError_t MayCall() {
 }
 
 void LaunchGrid(void* stream, int64_t blocks, int threads, std::function<void()> thread) {
-  if (blocks <= 0 || blocks > INT32_MAX || threads > 1024) {
+  if (blocks <= 0 || blocks > INT32_MAX || threads <= 0 || threads > 1024) {
     Say(cudaErrorInvalidConfiguration);
     return;
   }

@@ -6,6 +6,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <functional>
 
 namespace millrace::cuda::fake {
@@ -19,6 +20,9 @@ cudaError_t Enqueue(cudaStream_t stream, std::function<void()> work);
 // All that streams were given has run.
 void RunAll();
 bool IsCapturing(cudaStream_t stream);
+bool IsStream(cudaStream_t stream);
+// All of [at, at + bytes) is of one allocation of the device's.
+bool OnDevice(const void* at, size_t bytes);
 // For calls that may not be made by a thread that captures, which they spoil, nor in a host function of a stream.
 cudaError_t MayCall();
 
