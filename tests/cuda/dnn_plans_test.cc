@@ -36,7 +36,7 @@ class AskedDevice final : public PlannedDevice {
   const Asked& asked() const { return asked_; }
 
   absl::StatusOr<std::unique_ptr<Convolution>> PlanConvolution(const ConvShape& shape) override {
-    const auto plans = RankDnnPlans(shape, limits_, device_);
+    const auto plans = RankDnnPlans(shape, limits_, {.device = &device_});
     if (!plans.ok()) {
       asked_.without.insert(absl::StrCat(shape.in_channels, " to ", shape.out_channels, ": ", plans.status().message()));
       return plans.status();
@@ -49,7 +49,7 @@ class AskedDevice final : public PlannedDevice {
     asked_.most_scratch = std::max(asked_.most_scratch, first.scratch_bytes);
     // What a plan file keeps of it makes it again.
     for (const DnnPlan& plan : *plans) {
-      const auto again = NamedDnnPlan(shape, limits_, device_, plan.name);
+      const auto again = NamedDnnPlan(shape, limits_, {.device = &device_}, plan.name);
       EXPECT_TRUE(again.ok() && again->scratch_bytes == plan.scratch_bytes) << plan.name << ": " << again.status();
     }
     return std::make_unique<PlannedConvolution>(first);

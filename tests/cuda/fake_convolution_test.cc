@@ -73,6 +73,16 @@ TEST_P(FakeConvolutionTest, TakesTheFirstEngineThatIsDeterministicAndRunsAndSays
   EXPECT_EQ(Chosen(Conv(2)), chosen) << "equal convolutions compute alike";
 }
 
+// Which this cuDNN has engines for where the device is described to it, and not by a handle.
+TEST_P(FakeConvolutionTest, WhatTheHandlesDeviceHasNoEngineForIsAskedOfTheDeviceAsDescribed) {
+  OpInstance dilated = Conv(2);
+  dilated.attrs.Set("dilations", std::vector<int64_t>{1, 2, 2, 1});
+  const std::string chosen = Chosen(dilated);
+  EXPECT_THAT(chosen, MatchesRegex("channels_(last|first):[0-9]+/(8:2=2|9)"));
+  dilated.attrs.Set(kKernelChoice, chosen);
+  EXPECT_EQ(Chosen(dilated), chosen);
+}
+
 TEST_P(FakeConvolutionTest, WhereALayoutHasNoEngineTheOtherOneIsTaken) {
   EXPECT_THAT(Chosen(Conv(3)), MatchesRegex("channels_first:[0-9]+/(8:2=2|9)"));
 }

@@ -59,7 +59,7 @@ class PlannedDevice : public DeviceServices {
   explicit PlannedDevice(const DnnDescriptor& device, DnnLimits limits = {}) : device_(device), limits_(limits) {}
 
   absl::StatusOr<std::unique_ptr<Convolution>> PlanConvolution(const ConvShape& shape) override {
-    const auto plans = RankDnnPlans(shape, limits_, device_);
+    const auto plans = RankDnnPlans(shape, limits_, {.device = &device_});
     if (!plans.ok()) return plans.status();
     return std::make_unique<PlannedConvolution>(plans->front());
   }

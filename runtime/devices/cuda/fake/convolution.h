@@ -13,6 +13,12 @@ struct Tensor {
   Number type = Number::kFloat;
   int rank = 0;
   int64_t dims[5] = {1, 1, 1, 1, 1}, strides[5] = {};
+  // From the first to behind the last.
+  int64_t elements() const {
+    int64_t last = 0;
+    for (int i = 0; i < rank; ++i) last += (dims[i] - 1) * strides[i];
+    return last + 1;
+  }
 };
 struct Window {
   int spatial = 0;

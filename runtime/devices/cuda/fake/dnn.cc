@@ -1,6 +1,7 @@
 // cuDNN's graph interface for convolutions, by its definition. Of its engines most are such as a user must not take, each for
-// another reason; it knows none for three dimensions with the channels last, so that the other layout is tried, and none for a
-// convolution in groups with something behind it, which then runs apart.
+// another reason; it knows none for three dimensions with the channels last, so that the other layout is tried, none for a
+// convolution in groups with something behind it, which then runs apart, and none for dilated windows by a handle, so that the
+// device is described.
 #include <cudnn.h>
 
 #include <cstring>
@@ -19,7 +20,10 @@ using millrace::cuda::fake::Agree;
 using millrace::cuda::fake::Convolution;
 using millrace::cuda::fake::Enqueue;
 using millrace::cuda::fake::IsScratch;
+using millrace::cuda::fake::IsStream;
+using millrace::cuda::fake::MayCall;
 using millrace::cuda::fake::Number;
+using millrace::cuda::fake::OnDevice;
 using millrace::cuda::fake::Part;
 using millrace::cuda::fake::SpoilScratch;
 using millrace::cuda::fake::Tensor;
@@ -61,6 +65,7 @@ struct Content {
   // Of an operation, and of all that is made for its graph.
   std::shared_ptr<const Convolution> convolution;
   Part part = Part::kY;
+  bool by_handle = false;  // that its graph has, or else the device is described
 };
 struct Descriptor {
   std::shared_ptr<Content> content;
@@ -78,6 +83,7 @@ size_t SizeOf(cudnnBackendAttributeType_t type) {
     case CUDNN_TYPE_INT32: return sizeof(int32_t);
     case CUDNN_TYPE_DOUBLE: return sizeof(double);
     case CUDNN_TYPE_FLOAT: return sizeof(float);
+    case CUDNN_TYPE_HANDLE:
     case CUDNN_TYPE_VOID_PTR: return sizeof(void*);
     case CUDNN_TYPE_BOOLEAN: return sizeof(bool);
     case CUDNN_TYPE_CHAR: return 1;
@@ -119,6 +125,9 @@ std::optional<Tensor> TensorOf(const Content* content) {
   const auto dims = Values<int64_t>(*content, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64);
   const auto strides = Values<int64_t>(*content, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64);
   if (!type || !alignment || dims.size() != strides.size() || dims.size() < 4 || dims.size() > 5) return std::nullopt;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] < 1 || strides[i] < 1) return std::nullopt;
+  }
   if (!One<int64_t>(*content, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64)) return std::nullopt;
   Tensor tensor;
   switch (*type) {
@@ -264,6 +273,12 @@ bool FinalizeGraph(Content& content, const std::vector<Link>& operations) {
   }
   content.convolution = std::make_shared<const Convolution>(convolution);
   content.part = first.part;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  const int handle = CUDNN_ATTR_OPERATIONGRAPH_HANDLE;
+#pragma GCC diagnostic pop
+  content.by_handle = content.values.count(handle) > 0;
+  if (content.by_handle && One<void*>(content, handle, CUDNN_TYPE_HANDLE).value_or(nullptr) == nullptr) return false;
   return !open && before == 3;
 }
 
@@ -272,10 +287,14 @@ bool Inherit(Content& content, const Content* from) {
   if (from == nullptr || from->convolution == nullptr) return false;
   content.convolution = from->convolution;
   content.part = from->part;
+  content.by_handle = from->by_handle;
   return true;
 }
 
-bool HasEngines(const Convolution& c) {
+bool HasEngines(const Convolution& c, bool by_handle) {
+  for (const int64_t dilation : c.window.dilation) {
+    if (by_handle && dilation > 1) return false;
+  }
   const bool channels_last_3d = c.window.spatial == 3 && c.x.strides[1] == 1 && c.x.dims[1] > 1;
   return !channels_last_3d && !(c.bias && c.groups() > 1);
 }
@@ -300,7 +319,10 @@ bool KnobsFit(const Content& config, const Engine& engine) {
 cudnnStatus_t Finalize(Content& content) {
   const auto says = [](bool right) { return right ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM; };
   const auto graph = [&](int name) { return Linked(content, name, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR); };
-  const auto on_device = [&](int name) { return Linked(content, name, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR) != nullptr; };
+  // By its graph's handle, or as this says: one of them.
+  const auto on_device = [&](int name) {
+    return content.by_handle != (Linked(content, name, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR) != nullptr);
+  };
   if (const auto names = NamesOf(content.type)) return says(FinalizeOperation(content, *names));
   switch (content.type) {
     case CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR:
@@ -318,7 +340,7 @@ cudnnStatus_t Finalize(Content& content) {
       const bool of_graph = Inherit(content, graph(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH));
       const auto mode = One<cudnnBackendHeurMode_t>(content, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE);
       if (!of_graph || !mode || !on_device(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP)) return CUDNN_STATUS_BAD_PARAM;
-      return HasEngines(*content.convolution) ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
+      return HasEngines(*content.convolution, content.by_handle) ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
     }
     case CUDNN_BACKEND_ENGINE_DESCRIPTOR: {
       const bool of_graph = Inherit(content, graph(CUDNN_ATTR_ENGINE_OPERATION_GRAPH));
@@ -402,12 +424,15 @@ extern "C" {
 
 size_t cudnnGetVersion() { return CUDNN_VERSION; }
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
+  if (MayCall() != cudaSuccess) return CUDNN_STATUS_NOT_INITIALIZED;  // it takes memory
   return *handle = reinterpret_cast<cudnnHandle_t>(new Handle), CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) { return delete Of(handle), CUDNN_STATUS_SUCCESS; }
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
-  Of(handle)->stream = stream;
-  return stream != nullptr ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
+  // The one before may be looked at, too.
+  cudaStream_t& now = Of(handle)->stream;
+  if (!IsStream(stream) || (now != nullptr && !IsStream(now))) return CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH;
+  return now = stream, CUDNN_STATUS_SUCCESS;
 }
 const char* cudnnGetErrorString(cudnnStatus_t) { return "an error of the fake"; }
 void cudnnGetLastErrorString(char* message, size_t most) { std::strncpy(message, "in detail", most); }
@@ -488,11 +513,17 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   if (convolution.bias) expected.push_back(4);
   if (convolution.side) expected.push_back(5);
   if (ids != expected) return CUDNN_STATUS_BAD_PARAM;
-  for (const void* pointer : pointers) {
-    if (pointer == nullptr || reinterpret_cast<uintptr_t>(pointer) % 64 != 0) return CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER;
+  const int64_t elements[] = {convolution.x.elements(), convolution.w.elements(), convolution.y.elements(),
+                              convolution.y.dims[1], convolution.y.elements()};
+  for (size_t i = 0; i < pointers.size(); ++i) {
+    if (reinterpret_cast<uintptr_t>(pointers[i]) % 64 != 0) return CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER;
+    const int64_t size = elements[ids[i] - 1] * SizeOf(convolution.x.type);
+    if (!OnDevice(pointers[i], static_cast<size_t>(size))) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
   }
   const auto bytes = static_cast<size_t>(engine.scratch_bytes);
-  if (!engine.runs || !IsScratch(scratch, bytes, bytes)) return CUDNN_STATUS_EXECUTION_FAILED;
+  if (!engine.runs || !IsScratch(scratch, bytes, bytes) || (bytes > 0 && !OnDevice(scratch, bytes))) {
+    return CUDNN_STATUS_EXECUTION_FAILED;
+  }
   const auto work = [convolution = made.convolution, part = made.part, pointers, scratch, bytes] {
     if (bytes > 0) SpoilScratch(scratch, bytes);
     const void* const bias = convolution->bias ? pointers[3] : nullptr;

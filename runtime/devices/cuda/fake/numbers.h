@@ -10,6 +10,7 @@ namespace millrace::cuda::fake {
 
 enum class Number { kFloat, kDouble, kHalf, kBfloat16 };
 
+inline int64_t SizeOf(Number type) { return type == Number::kDouble ? 8 : type == Number::kFloat ? 4 : 2; }
 inline double Get(Number type, const void* data, int64_t at) {
   switch (type) {
     case Number::kDouble: return static_cast<const double*>(data)[at];

@@ -93,7 +93,11 @@ class CudaDriver final : public DeviceDriver {
     MR_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     return static_cast<DeviceStream>(stream);
   }
-  void DestroyStream(DeviceStream stream) override { cudaStreamDestroy(Raw(stream)); }
+  void DestroyStream(DeviceStream stream) override {
+    cudaSetDevice(options_.index);
+    if (services_ != nullptr) services_->LeaveStream(Raw(stream));
+    cudaStreamDestroy(Raw(stream));
+  }
   absl::Status Synchronize(DeviceStream stream) override {
     MR_CUDA(cudaSetDevice(options_.index));
     MR_CUDA(cudaStreamSynchronize(Raw(stream)));

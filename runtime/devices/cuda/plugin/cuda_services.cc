@@ -25,8 +25,13 @@ absl::StatusOr<std::unique_ptr<CudaServices>> CudaServices::Create(const std::st
   }
   MR_RETURN_IF_ERROR(DnnStatus(cudnnCreate(&services->dnn_), "cudnnCreate"));
   MR_RETURN_IF_ERROR(DnnStatus(cudnnCreate(&services->planning_dnn_), "cudnnCreate"));
-  MR_ASSIGN_OR_RETURN(services->dnn_device_, DnnDevice(index));
-  if (VLOG_IS_ON(1)) {
+  MR_RETURN_IF_ERROR(CudaStatus(cudaStreamCreateWithFlags(&services->planning_stream_, cudaStreamNonBlocking), device,
+                                "cudaStreamCreateWithFlags"));
+  MR_RETURN_IF_ERROR(DnnStatus(cudnnSetStream(services->planning_dnn_, services->planning_stream_), "cudnnSetStream"));
+  absl::StatusOr<DnnDescriptor> described = DnnDevice(index);
+  VLOG_IF(1, !described.ok()) << device << ": " << described.status();
+  if (described.ok()) services->dnn_device_ = *std::move(described);
+  if (VLOG_IS_ON(1) && services->dnn_device_.get() != nullptr) {
     const absl::StatusOr<std::string> text = DnnDeviceText(services->dnn_device_);
     VLOG(1) << device << ": to cuDNN " << cudnnGetVersion() << " it is " << (text.ok() ? *text : text.status().ToString());
   }
@@ -35,8 +40,21 @@ absl::StatusOr<std::unique_ptr<CudaServices>> CudaServices::Create(const std::st
 
 CudaServices::~CudaServices() {
   if (planning_dnn_ != nullptr) cudnnDestroy(planning_dnn_);
+  if (planning_stream_ != nullptr) cudaStreamDestroy(planning_stream_);
   if (dnn_ != nullptr) cudnnDestroy(dnn_);
   if (blas_ != nullptr) cublasLtDestroy(blas_);
+}
+
+absl::StatusOr<cudnnHandle_t> CudaServices::DnnOn(cudaStream_t stream) {
+  if (stream != dnn_stream_) MR_RETURN_IF_ERROR(DnnStatus(cudnnSetStream(dnn_, stream), "cudnnSetStream"));
+  dnn_stream_ = stream;
+  return dnn_;
+}
+
+void CudaServices::LeaveStream(cudaStream_t stream) {
+  if (stream != dnn_stream_) return;
+  const absl::Status left = DnnOn(planning_stream_).status();
+  LOG_IF(WARNING, !left.ok()) << device_ << ": " << left;
 }
 
 absl::Status CudaServices::Use() const { return CudaStatus(cudaSetDevice(index_), device_, "cudaSetDevice"); }

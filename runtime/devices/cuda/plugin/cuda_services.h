@@ -52,7 +52,10 @@ class CudaServices final : public DeviceServices {
   absl::Status Use() const;
   Fault* fault() const { return fault_; }
   cublasLtHandle_t blas() const { return blas_; }
-  cudnnHandle_t dnn() const { return dnn_; }
+  // The steps' handle, for what is launched on `stream` next.
+  absl::StatusOr<cudnnHandle_t> DnnOn(cudaStream_t stream);
+  // Before the stream is destroyed: the handle does not keep it.
+  void LeaveStream(cudaStream_t stream);
   const Choices& choices() const { return choices_; }
   // Of the step that is being launched.
   int64_t position() const { return position_; }
@@ -69,8 +72,9 @@ class CudaServices final : public DeviceServices {
   CudaServices(const std::string& device, int index, Fault* fault, Choices choices)
       : device_(device), index_(index), fault_(fault), choices_(choices) {}
 
-  // Under the planning mutex.
+  // Under the planning mutex. By the handle; where cuDNN has nothing for it so, as for a device that is described.
   absl::StatusOr<ConvolutionChoice> Choose(const ConvShape& shape) const;
+  absl::StatusOr<ConvolutionChoice> ChooseFor(const ConvShape& shape, const DnnTarget& target) const;
 
   const std::string device_;
   const int index_;
@@ -78,9 +82,11 @@ class CudaServices final : public DeviceServices {
   const Choices choices_;
   cublasLtHandle_t blas_ = nullptr;
   cudnnHandle_t dnn_ = nullptr;
+  cudaStream_t dnn_stream_ = nullptr;  // that the handle is on
   // For planning, which another thread may do beside the steps: cuDNN's handles serve one thread at a time.
   cudnnHandle_t planning_dnn_ = nullptr;
-  DnnDescriptor dnn_device_;
+  cudaStream_t planning_stream_ = nullptr;
+  DnnDescriptor dnn_device_;  // none where cuDNN does not describe it
   std::mutex planning_mutex_;
   // By shape: equal ones compute alike, and are tried once. nullptr: cuDNN has none.
   std::map<std::string, std::shared_ptr<const ConvolutionChoice>> convolutions_;

@@ -18,7 +18,7 @@ namespace {
 
 class DnnConvolution final : public Convolution {
  public:
-  DnnConvolution(const CudaServices& services, std::shared_ptr<const ConvolutionChoice> choice)
+  DnnConvolution(CudaServices& services, std::shared_ptr<const ConvolutionChoice> choice)
       : services_(services), choice_(std::move(choice)) {}
 
   std::string algorithm() const override { return choice_->plan.name; }
@@ -26,12 +26,12 @@ class DnnConvolution final : public Convolution {
   int64_t scratch_bytes() const override { return AlignUp(choice_->plan.scratch_bytes, kLibraryAlignment); }
 
   absl::Status Run(const Queue& queue, const ConvTensors& tensors, void* scratch) const override {
-    MR_RETURN_IF_ERROR(DnnStatus(cudnnSetStream(services_.dnn(), static_cast<cudaStream_t>(queue.stream)), "cudnnSetStream"));
-    return ExecuteDnnPlan(services_.dnn(), choice_->plan, tensors, scratch);
+    MR_ASSIGN_OR_RETURN(const cudnnHandle_t handle, services_.DnnOn(static_cast<cudaStream_t>(queue.stream)));
+    return ExecuteDnnPlan(handle, choice_->plan, tensors, scratch);
   }
 
  private:
-  const CudaServices& services_;
+  CudaServices& services_;
   const std::shared_ptr<const ConvolutionChoice> choice_;
 };
 
@@ -58,18 +58,27 @@ std::string KeyOf(const ConvShape& shape) {
 
 }  // namespace
 
-absl::StatusOr<ConvolutionChoice> CudaServices::Choose(const ConvShape& shape) const {
+absl::StatusOr<ConvolutionChoice> CudaServices::ChooseFor(const ConvShape& shape, const DnnTarget& target) const {
   const DnnLimits limits{.tf32 = choices_.tf32};
   ConvolutionChoice choice;
   if (!shape.algorithm.empty()) {
-    MR_ASSIGN_OR_RETURN(choice.plan, NamedDnnPlan(shape, limits, dnn_device_, shape.algorithm));
+    MR_ASSIGN_OR_RETURN(choice.plan, NamedDnnPlan(shape, limits, target, shape.algorithm));
     return choice;
   }
-  MR_ASSIGN_OR_RETURN(std::vector<DnnPlan> plans, RankDnnPlans(shape, limits, dnn_device_));
-  MR_ASSIGN_OR_RETURN(const DnnTrial trial, TryDnnPlans(plans, shape, choices_.measure_convolutions, planning_dnn_, device_));
+  MR_ASSIGN_OR_RETURN(std::vector<DnnPlan> plans, RankDnnPlans(shape, limits, target));
+  MR_ASSIGN_OR_RETURN(const DnnTrial trial, TryDnnPlans(plans, shape, choices_.measure_convolutions, planning_dnn_,
+                                                        planning_stream_, device_));
   choice.plan = std::move(plans[trial.best]);
   choice.seconds = trial.seconds;
   return choice;
+}
+
+absl::StatusOr<ConvolutionChoice> CudaServices::Choose(const ConvShape& shape) const {
+  absl::StatusOr<ConvolutionChoice> choice = ChooseFor(shape, {.handle = planning_dnn_});
+  if (choice.ok() || absl::IsUnavailable(choice.status()) || dnn_device_.get() == nullptr) return choice;
+  absl::StatusOr<ConvolutionChoice> described = ChooseFor(shape, {.device = &dnn_device_});
+  VLOG_IF(1, described.ok()) << device_ << ": for the device as described, since by its handle: " << choice.status();
+  return described.ok() || absl::IsUnavailable(described.status()) ? std::move(described) : std::move(choice);
 }
 
 absl::StatusOr<std::unique_ptr<Convolution>> CudaServices::PlanConvolution(const ConvShape& shape) {

@@ -126,10 +126,15 @@ absl::StatusOr<DnnDescriptor> Convolve(const ConvShape& shape, const DnnDescript
 }
 
 // Of operations, which cuDNN looks at in this order.
-absl::StatusOr<DnnDescriptor> GraphOf(const std::vector<DnnDescriptor>& operations) {
+absl::StatusOr<DnnDescriptor> GraphOf(const std::vector<DnnDescriptor>& operations, cudnnHandle_t handle) {
   std::vector<cudnnBackendDescriptor_t> raw;
   for (const DnnDescriptor& operation : operations) raw.push_back(operation.get());
   DnnDescriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+// The name is marked as deprecated in some versions of cuDNN 9, where it is still what the others have.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  if (handle != nullptr) graph.Set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
+#pragma GCC diagnostic pop
   graph.Set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, static_cast<int64_t>(raw.size()), raw.data());
   MR_RETURN_IF_ERROR(graph.Finalize("the graph of a convolution"));
   return graph;
@@ -137,7 +142,7 @@ absl::StatusOr<DnnDescriptor> GraphOf(const std::vector<DnnDescriptor>& operatio
 
 }  // namespace
 
-absl::StatusOr<DnnDescriptor> DnnGraph(const ConvShape& shape) {
+absl::StatusOr<DnnDescriptor> DnnGraph(const ConvShape& shape, cudnnHandle_t handle) {
   MR_ASSIGN_OR_RETURN(const DnnDescriptor input, Tensor(shape, kInputId, shape.batch, shape.in_channels, shape.in));
   // cuDNN tells the groups by the channels of input and filter.
   MR_ASSIGN_OR_RETURN(const DnnDescriptor filter,
@@ -149,7 +154,7 @@ absl::StatusOr<DnnDescriptor> DnnGraph(const ConvShape& shape) {
   std::vector<DnnDescriptor> operations;
   if (shape.epilogue == Epilogue::kNone) {
     MR_ASSIGN_OR_RETURN(operations.emplace_back(), Convolve(shape, input, filter, output));
-    return GraphOf(operations);
+    return GraphOf(operations, handle);
   }
   if (shape.type == Type::kDouble || shape.epilogue == Epilogue::kBiasGelu) {
     return absl::UnimplementedError("cuDNN has no such epilogue that is compiled beforehand");
@@ -177,7 +182,7 @@ absl::StatusOr<DnnDescriptor> DnnGraph(const ConvShape& shape) {
     MR_ASSIGN_OR_RETURN(operations.emplace_back(), Pointwise(mode, before, other, after));
     before = std::move(after);
   }
-  return GraphOf(operations);
+  return GraphOf(operations, handle);
 }
 
 }  // namespace millrace::cuda

@@ -13,8 +13,9 @@ namespace millrace::cuda {
 // By which the graph's tensors are given their memory.
 inline constexpr int64_t kInputId = 1, kFilterId = 2, kOutputId = 3, kBiasId = 4, kSideId = 5;
 
-// Unimplemented for tensors of 2^31 elements, which not all engines can count.
-absl::StatusOr<DnnDescriptor> DnnGraph(const ConvShape& shape);
+// For the handle's device; without one the device is described to what is made of the graph. Unimplemented for tensors of 2^31
+// elements, which not all engines can count.
+absl::StatusOr<DnnDescriptor> DnnGraph(const ConvShape& shape, cudnnHandle_t handle);
 
 }  // namespace millrace::cuda
 

@@ -76,12 +76,11 @@ absl::StatusOr<bool> IsAllowed(const DnnDescriptor& engine, const ConvShape& sha
   return std::find(behaviour.begin(), behaviour.end(), CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) == behaviour.end();
 }
 
-absl::StatusOr<std::vector<DnnDescriptor>> Configs(const DnnDescriptor& graph, const DnnDescriptor& device,
+absl::StatusOr<std::vector<DnnDescriptor>> Configs(const DnnDescriptor& graph, const DnnTarget& target,
                                                    cudnnBackendHeurMode_t mode) {
   DnnDescriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-  heuristics.Set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)
-      .Set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, device)
-      .Set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+  heuristics.Set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph).Set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+  if (target.handle == nullptr) heuristics.Set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, *target.device);
   MR_RETURN_IF_ERROR(heuristics.Finalize("ranking engines"));
   std::vector<DnnDescriptor> configs;
   MR_RETURN_IF_ERROR(heuristics.Get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, kMostConfigs, &configs));
@@ -115,7 +114,7 @@ absl::StatusOr<std::string> NameIn(const DnnDescriptor& config, const DnnDescrip
 // Unimplemented where the device does not support it, or it needs more scratch than there may be.
 absl::StatusOr<DnnPlan> MakePlan(DnnDescriptor config, std::string name, int64_t most_scratch) {
   DnnPlan made{std::move(name), 0, std::move(config), DnnDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)};
-  made.plan.Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, made.config);  // which knows the device
+  made.plan.Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, made.config);  // which knows handle or device
   MR_RETURN_IF_ERROR(made.plan.Finalize("a plan"));
   MR_RETURN_IF_ERROR(made.plan.Get(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, &made.scratch_bytes));
   if (made.scratch_bytes > most_scratch) {
@@ -126,12 +125,11 @@ absl::StatusOr<DnnPlan> MakePlan(DnnDescriptor config, std::string name, int64_t
 }
 
 absl::StatusOr<DnnDescriptor> ConfigOf(const Engine& wanted, const ConvShape& shape, const DnnLimits& limits,
-                                       const DnnDescriptor& device) {
-  MR_ASSIGN_OR_RETURN(const DnnDescriptor graph, DnnGraph(shape));
+                                       const DnnTarget& target) {
+  MR_ASSIGN_OR_RETURN(const DnnDescriptor graph, DnnGraph(shape, target.handle));
   DnnDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-  engine.Set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph)
-      .Set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, wanted.number)
-      .Set(CUDNN_ATTR_ENGINE_DEVICEPROP, device);
+  engine.Set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph).Set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, wanted.number);
+  if (target.handle == nullptr) engine.Set(CUDNN_ATTR_ENGINE_DEVICEPROP, *target.device);
   MR_RETURN_IF_ERROR(engine.Finalize("an engine"));
   MR_ASSIGN_OR_RETURN(const bool allowed, IsAllowed(engine, shape, limits));
   if (!allowed) return absl::UnimplementedError("it does not compute as the device is asked to (the same bits always, --tf32)");
@@ -187,12 +185,12 @@ absl::StatusOr<std::string> DnnDeviceText(const DnnDescriptor& device) {
   return std::string(text.begin(), std::find(text.begin(), text.end(), '\0'));
 }
 
-absl::StatusOr<std::vector<DnnPlan>> RankDnnPlans(const ConvShape& shape, const DnnLimits& limits, const DnnDescriptor& device) {
-  MR_ASSIGN_OR_RETURN(const DnnDescriptor graph, DnnGraph(shape));
+absl::StatusOr<std::vector<DnnPlan>> RankDnnPlans(const ConvShape& shape, const DnnLimits& limits, const DnnTarget& target) {
+  MR_ASSIGN_OR_RETURN(const DnnDescriptor graph, DnnGraph(shape, target.handle));
   const int64_t most_scratch = MostScratchBytes(shape, limits);
   std::vector<DnnPlan> plans;
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    absl::StatusOr<std::vector<DnnDescriptor>> configs = Configs(graph, device, mode);
+    absl::StatusOr<std::vector<DnnDescriptor>> configs = Configs(graph, target, mode);
     if (!configs.ok()) continue;  // one way of ranking knows no engine; the other may
     for (DnnDescriptor& config : *configs) {
       if (plans.size() >= static_cast<size_t>(limits.plans)) return plans;
@@ -209,7 +207,7 @@ absl::StatusOr<std::vector<DnnPlan>> RankDnnPlans(const ConvShape& shape, const 
   return plans;
 }
 
-absl::StatusOr<DnnPlan> NamedDnnPlan(const ConvShape& shape, const DnnLimits& limits, const DnnDescriptor& device,
+absl::StatusOr<DnnPlan> NamedDnnPlan(const ConvShape& shape, const DnnLimits& limits, const DnnTarget& target,
                                      const std::string& name) {
   MR_ASSIGN_OR_RETURN(const Engine wanted, EngineOf(name));
   const auto refused = [&](absl::string_view why) {
@@ -218,7 +216,7 @@ absl::StatusOr<DnnPlan> NamedDnnPlan(const ConvShape& shape, const DnnLimits& li
   // Another version's engines may have other numbers, and other bits.
   const auto version = static_cast<int64_t>(cudnnGetVersion());
   if (wanted.version != version) return refused(absl::StrCat("this is version ", version, "; plan again"));
-  absl::StatusOr<DnnDescriptor> config = ConfigOf(wanted, shape, limits, device);
+  absl::StatusOr<DnnDescriptor> config = ConfigOf(wanted, shape, limits, target);
   if (!config.ok()) return refused(config.status().message());
   absl::StatusOr<DnnPlan> plan = MakePlan(*std::move(config), name, MostScratchBytes(shape, limits));
   if (!plan.ok()) return refused(plan.status().message());

@@ -17,11 +17,18 @@ namespace millrace::cuda {
 // The graph interface takes devices by description since cuDNN 9.8.
 inline constexpr size_t kOldestDnn = 90800;
 
-// The device that plans are for: one that is here, or one that cuDNN's own text describes.
+// A device that is here, or one that cuDNN's own text describes.
 absl::StatusOr<DnnDescriptor> DnnDevice(int index);
 absl::StatusOr<DnnDescriptor> DnnDeviceDescribed(std::string_view json);
 // What describes it to another machine.
 absl::StatusOr<std::string> DnnDeviceText(const DnnDescriptor& device);
+
+// What plans are for: the device of a handle, as most programs ask cuDNN, or else the device that is described. cuDNN 9 calls the
+// first way deprecated, and knows the second since 9.8.
+struct DnnTarget {
+  cudnnHandle_t handle = nullptr;
+  const DnnDescriptor* device = nullptr;
+};
 
 struct DnnLimits {
   bool tf32 = false;  // floats may be rounded to TF32 in products
@@ -41,10 +48,10 @@ struct DnnPlan {
 };
 
 // The best by cuDNN's ranking first. Unimplemented where there is none.
-absl::StatusOr<std::vector<DnnPlan>> RankDnnPlans(const ConvShape& shape, const DnnLimits& limits, const DnnDescriptor& device);
+absl::StatusOr<std::vector<DnnPlan>> RankDnnPlans(const ConvShape& shape, const DnnLimits& limits, const DnnTarget& target);
 
 // FailedPrecondition where this cuDNN or the device has no such plan, or not within the limits.
-absl::StatusOr<DnnPlan> NamedDnnPlan(const ConvShape& shape, const DnnLimits& limits, const DnnDescriptor& device,
+absl::StatusOr<DnnPlan> NamedDnnPlan(const ConvShape& shape, const DnnLimits& limits, const DnnTarget& target,
                                      const std::string& name);
 
 // On the stream of the handle. The tensor that shape.part names is written. Those that the plan's graph does not have are null.

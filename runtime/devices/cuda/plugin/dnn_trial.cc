@@ -18,31 +18,34 @@ constexpr int kMeasuredRuns = 3;
 // what is ranked behind it will hardly win.
 constexpr double kMostTimesBest = 40, kMostSeconds = 0.5;
 
-// A stream and two events for the time of a trial. Nothing here waits for the device as a whole, which is not allowed while
+// Two events on a stream, for the time of a trial. Nothing here waits for the device as a whole, which is not allowed while
 // another thread captures a step.
 class Clock {
  public:
-  explicit Clock(const std::string& device) : device_(device) {}
+  Clock(cudaStream_t stream, const std::string& device) : device_(device), stream_(stream) {}
   ~Clock() {
     if (to_ != nullptr) cudaEventDestroy(to_);
     if (from_ != nullptr) cudaEventDestroy(from_);
-    if (stream_ != nullptr) cudaStreamDestroy(stream_);
   }
   Clock(const Clock&) = delete;
   Clock& operator=(const Clock&) = delete;
 
   absl::Status Init() {
-    MR_RETURN_IF_ERROR(Check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)));
     MR_RETURN_IF_ERROR(Check(cudaEventCreate(&from_)));
     return Check(cudaEventCreate(&to_));
   }
-  cudaStream_t stream() const { return stream_; }
 
-  // Of what `launch` gives to the stream.
+  // Of what `launch` gives to the stream. Where it is refused, the stream is idle again, too.
   template <typename Launch>
   absl::StatusOr<double> Seconds(const Launch& launch) const {
     MR_RETURN_IF_ERROR(Check(cudaEventRecord(from_, stream_)));
-    MR_RETURN_IF_ERROR(launch());
+    const absl::Status launched = launch();
+    if (!launched.ok()) {
+      // A library may have launched a part of it, and have left an error that the next launch must not be blamed for.
+      cudaGetLastError();
+      MR_RETURN_IF_ERROR(Check(cudaStreamSynchronize(stream_)));
+      return launched;
+    }
     MR_RETURN_IF_ERROR(Check(cudaEventRecord(to_, stream_)));
     MR_RETURN_IF_ERROR(Check(cudaEventSynchronize(to_)));
     float milliseconds = 0;
@@ -54,7 +57,7 @@ class Clock {
   absl::Status Check(cudaError_t error) const { return CudaStatus(error, device_, "trying a convolution"); }
 
   const std::string& device_;
-  cudaStream_t stream_ = nullptr;
+  const cudaStream_t stream_;
   cudaEvent_t from_ = nullptr, to_ = nullptr;
 };
 
@@ -83,20 +86,19 @@ int64_t Volume(const ConvShape::Sizes& size) { return size[0] * size[1] * size[2
 }  // namespace
 
 absl::StatusOr<DnnTrial> TryDnnPlans(const std::vector<DnnPlan>& plans, const ConvShape& shape, bool measure, cudnnHandle_t handle,
-                                     const std::string& device) {
-  Clock clock(device);
+                                     cudaStream_t stream, const std::string& device) {
+  Clock clock(stream, device);
   MR_RETURN_IF_ERROR(clock.Init());
-  MR_RETURN_IF_ERROR(DnnStatus(cudnnSetStream(handle, clock.stream()), "cudnnSetStream"));
   int64_t most = 0;
   for (const DnnPlan& plan : plans) most = std::max(most, plan.scratch_bytes);
   const int64_t bytes = shape.type == Type::kDouble ? 8 : shape.type == Type::kFloat ? 4 : 2;
-  const Borrowed input(shape.batch * shape.in_channels * Volume(shape.in) * bytes, clock.stream());
-  const Borrowed output(shape.batch * shape.out_channels * Volume(shape.out) * bytes, clock.stream());
-  const Borrowed filter(shape.out_channels * shape.in_channels / shape.groups * Volume(shape.kernel) * bytes, clock.stream());
+  const Borrowed input(shape.batch * shape.in_channels * Volume(shape.in) * bytes, stream);
+  const Borrowed output(shape.batch * shape.out_channels * Volume(shape.out) * bytes, stream);
+  const Borrowed filter(shape.out_channels * shape.in_channels / shape.groups * Volume(shape.kernel) * bytes, stream);
   const bool has_bias = shape.epilogue != Epilogue::kNone;
-  const Borrowed bias(has_bias ? shape.out_channels * bytes : 0, clock.stream());
-  const Borrowed side(shape.side ? shape.batch * shape.out_channels * Volume(shape.out) * bytes : 0, clock.stream());
-  const Borrowed scratch(most, clock.stream());
+  const Borrowed bias(has_bias ? shape.out_channels * bytes : 0, stream);
+  const Borrowed side(shape.side ? shape.batch * shape.out_channels * Volume(shape.out) * bytes : 0, stream);
+  const Borrowed scratch(most, stream);
   DnnTrial trial;
   for (const Borrowed* memory : {&input, &output, &filter, &bias, &side, &scratch}) {
     if (memory->failed()) return trial;

@@ -2,6 +2,8 @@
 #ifndef MILLRACE_RUNTIME_DEVICES_CUDA_PLUGIN_DNN_TRIAL_H_
 #define MILLRACE_RUNTIME_DEVICES_CUDA_PLUGIN_DNN_TRIAL_H_
 
+#include <cuda_runtime_api.h>
+
 #include <string>
 #include <vector>
 
@@ -17,8 +19,9 @@ struct DnnTrial {
 
 // The first of `plans` that runs, or the fastest of them: what cuDNN ranks it may still refuse when it runs. Where the device
 // has no memory left to try in, the first. Unimplemented where none runs, Unavailable where the device is lost.
+// `stream` is the handle's.
 absl::StatusOr<DnnTrial> TryDnnPlans(const std::vector<DnnPlan>& plans, const ConvShape& shape, bool measure, cudnnHandle_t handle,
-                                     const std::string& device);
+                                     cudaStream_t stream, const std::string& device);
 
 }  // namespace millrace::cuda
 
