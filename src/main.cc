@@ -299,9 +299,9 @@ Environment RealEnvironment() {
   environment.load_saved_model = [](const std::string& folder) { return LoadSavedModel(folder); };
   environment.load_onnx = LoadOnnx;
   environment.read_checkpoint = ReadCheckpoint;
-  environment.write_checkpoint = WriteCheckpoint;
+  environment.open_checkpoint = OpenCheckpoint;
   environment.load_arrays = LoadArrays;
-  environment.save_arrays = SaveArrays;
+  environment.open_arrays = OpenArrays;
   environment.create_session = [](std::shared_ptr<const Graph> graph, SessionOptions options) {
     return Session::Create(std::move(graph), std::move(options));
   };

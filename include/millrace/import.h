@@ -7,6 +7,7 @@
 #define MILLRACE_IMPORT_H_
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,19 @@ absl::StatusOr<std::map<std::string, Tensor>> ReadCheckpoint(const std::string& 
 // Writes a checkpoint that TensorFlow reads. At any moment the files of `prefix` are the former checkpoint or the new
 // one, whole. The data file may be named -00000-of-00001 or -00000-of-00002, in turn.
 absl::Status WriteCheckpoint(const std::string& prefix, const std::map<std::string, Tensor>& tensors);
+
+// The same files, tensor by tensor, for more than memory holds. One thread at a time. Destroyed before Finish, or after an
+// error, it leaves the former files as they were.
+class TensorWriter {
+ public:
+  virtual ~TensorWriter() = default;
+  // Every name once, in any order. The tensor may go when this returns.
+  virtual absl::Status Add(const std::string& name, const Tensor& tensor) = 0;
+  // The files appear, whole. Nothing may be added afterwards.
+  virtual absl::Status Finish() = 0;
+};
+absl::StatusOr<std::unique_ptr<TensorWriter>> OpenArrays(const std::string& path);        // SaveArrays
+absl::StatusOr<std::unique_ptr<TensorWriter>> OpenCheckpoint(const std::string& prefix);  // WriteCheckpoint
 
 // A function of a SavedModel that can be run: keys as the model's author named them -> tensors of the graph.
 struct SavedSignature {

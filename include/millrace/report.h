@@ -75,8 +75,8 @@ struct RunReport {
   double predicted_step_seconds = 0;
   double lower_bound_seconds = 0;
   std::vector<double> step_seconds;
-  double compute_seconds = 0;     // of the last step: kernels running
-  double stall_seconds = 0;       // of the last step: the compute lane waiting
+  double compute_seconds = 0;     // of the last step: all of it but the waits of the busiest compute lane
+  double stall_seconds = 0;       // of the last step: that lane waiting for transfers, other lanes or room
   std::vector<double> losses;     // scalar fetches, a value per step (the first scalar fetch)
   std::vector<std::string> notes;   // what the strategy tells of its decisions, a line each
   std::vector<std::string> advice;  // what to do when it does not fit

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "millrace/graph.h"
@@ -57,8 +58,8 @@ class Session {
   // such values: others get a plan of their own.
   virtual void PlanWithFeeds(const Feeds& values) { static_cast<void>(values); }
   // Uses this plan (from a file, say) instead of making one when Run is called so. InvalidArgument when it is of another graph,
-  // its feeds, fetches or targets are others, or variables that exist already have other types; ResourceExhausted when it
-  // needs more memory than the session's budgets.
+  // its feeds, fetches or targets are others, it is for other devices or for the same ones in another order, or variables that
+  // exist already have other types; ResourceExhausted when it needs more memory than the session's budgets.
   virtual absl::Status UsePlan(std::shared_ptr<const ExecutionPlan> plan, const FeedTypes& feeds,
                                const std::vector<std::string>& fetches, const std::vector<std::string>& targets) = 0;
   // The graph as the passes rewrote it for that plan: partitions, SwapOut and SwapIn nodes, reasons.
@@ -78,6 +79,9 @@ class Session {
 
   // Initialised variables by name; their bytes are copies.
   virtual absl::StatusOr<std::map<std::string, Tensor>> Variables() = 0;
+  // The same one by one, in name order, as all of them may be more than memory holds: the next copy is made when `take`
+  // returns. Ends with its first error. `take` may not call the session.
+  virtual absl::Status ReadVariables(absl::FunctionRef<absl::Status(const std::string& name, Tensor value)> take) = 0;
   // Sets a variable of that name; its type must agree.
   virtual absl::Status SetVariable(const std::string& name, const Tensor& value) = 0;
 

@@ -39,15 +39,6 @@ void AddDifferences(const Arrays& want, const Arrays& got, std::vector<std::stri
 constexpr char kReference[] = "reference", kEqual[] = "equal";
 constexpr char kNothingRan[] = "-";  // --steps=0: what is the same are initial values
 
-// "equal", or what differs.
-std::string Verdict(const TrainResult& want, const TrainResult& got, const std::vector<std::string>& fetches) {
-  std::vector<std::string> differences;
-  if (!SameBits(want.run.losses, got.run.losses)) differences.push_back("losses");
-  AddDifferences(NamedFetches(want.fetched, fetches), NamedFetches(got.fetched, fetches), differences);
-  AddDifferences(want.variables, got.variables, differences);
-  return differences.empty() ? kEqual : absl::StrCat("DIFFERS: ", absl::StrJoin(differences, ", "));
-}
-
 class Comparison {
  public:
   Comparison(const Options& options, const Environment& environment, const Workload& workload)
@@ -63,17 +54,19 @@ class Comparison {
     for (SessionOptions& session : sessions) {
       const std::string& strategy = session.planning.strategy;
       budgets.Apply(session.planning);
-      TrainResult result = Train(workload_, session, environment_);
+      Arrays variables;
+      const VariableSink keep = [&](const std::string& variable, Tensor value) { variables[variable] = std::move(value); };
+      TrainResult result = Train(workload_, session, environment_, keep);
       std::string name = strategy;
       if (strategy == "baseline" && ExitStatus(result.run.status) == kExitDoesNotFit) {
         // What the budget costs is measured against what it would be without one.
         DeviceBudgets().Apply(session.planning);
-        result = Train(workload_, session, environment_);
+        result = Train(workload_, session, environment_, keep);
         name += kReferenceMark;
         over_budget_ = true;
       }
       machine_ = session.machine;
-      Add(std::move(name), std::move(result));
+      Add(std::move(name), std::move(result), std::move(variables));
       if (environment_.interrupted()) break;
     }
     return absl::OkStatus();
@@ -112,22 +105,32 @@ class Comparison {
   }
 
  private:
+  // "equal", or what differs from the reference.
+  std::string Verdict(const TrainResult& got, const Arrays& variables) const {
+    const TrainResult& want = rows_[reference_].result;
+    const std::vector<std::string>& fetches = workload_.fetch_names;
+    std::vector<std::string> differences;
+    if (!SameBits(want.run.losses, got.run.losses)) differences.push_back("losses");
+    AddDifferences(NamedFetches(want.fetched, fetches), NamedFetches(got.fetched, fetches), differences);
+    AddDifferences(reference_variables_, variables, differences);
+    return differences.empty() ? kEqual : absl::StrCat("DIFFERS: ", absl::StrJoin(differences, ", "));
+  }
+
   struct Row {
     std::string name;
     TrainResult result;
     std::string verdict;
   };
 
-  void Add(std::string name, TrainResult result) {
+  void Add(std::string name, TrainResult result, Arrays variables) {
     std::string verdict;
     if (result.run.status.ok()) {
       const bool first = reference_ == kNone;
-      std::string found = first ? kReference : Verdict(rows_[reference_].result, result, workload_.fetch_names);
+      std::string found = first ? kReference : Verdict(result, variables);
       const bool nothing = workload_.steps == 0 && (first || found == kEqual);
       verdict = nothing ? std::string(kNothingRan) : std::move(found);
       if (first) reference_ = rows_.size();
-      // Only the reference's tensors are needed further on.
-      if (!first) result.variables.clear();
+      if (first) reference_variables_ = std::move(variables);
     }
     rows_.push_back({std::move(name), std::move(result), std::move(verdict)});
   }
@@ -139,6 +142,7 @@ class Comparison {
   Machine machine_;
   std::vector<Row> rows_;
   size_t reference_ = kNone;
+  Arrays reference_variables_;
   bool over_budget_ = false;
 };
 

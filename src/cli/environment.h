@@ -33,9 +33,9 @@ struct Environment {
   std::function<absl::StatusOr<OnnxModel>(const std::string& path, const OnnxOptions& options)> load_onnx;
   // Tensors by key. Files that are written are whole or not there.
   std::function<absl::StatusOr<Arrays>(const std::string& prefix)> read_checkpoint;
-  std::function<absl::Status(const std::string& prefix, const Arrays&)> write_checkpoint;
+  std::function<absl::StatusOr<std::unique_ptr<TensorWriter>>(const std::string& prefix)> open_checkpoint;
   std::function<absl::StatusOr<Arrays>(const std::string& path)> load_arrays;
-  std::function<absl::Status(const Arrays&, const std::string& path)> save_arrays;
+  std::function<absl::StatusOr<std::unique_ptr<TensorWriter>>(const std::string& path)> open_arrays;
   std::function<absl::Status(const Graph&, const std::string& path)> save_graph;
   std::function<absl::StatusOr<ExecutionPlan>(const std::string& path)> load_plan;
   std::function<absl::Status(const ExecutionPlan&, const std::string& path)> save_plan;

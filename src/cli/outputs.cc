@@ -18,6 +18,15 @@
 #include "report/report_json.h"
 
 namespace millrace::cli {
+namespace {
+
+absl::Status WriteArrays(const Arrays& arrays, const std::string& path, const Environment& environment) {
+  MR_ASSIGN_OR_RETURN(const std::unique_ptr<TensorWriter> writer, environment.open_arrays(path));
+  for (const auto& [name, tensor] : arrays) MR_RETURN_IF_ERROR(writer->Add(name, tensor));
+  return writer->Finish();
+}
+
+}  // namespace
 
 absl::Status OutputFile::Open(const std::string& path) {
   if (path.empty()) return absl::OkStatus();
@@ -110,10 +119,8 @@ absl::StatusOr<Outputs> Outputs::Open(const OutputOptions& options) {
   MR_RETURN_IF_ERROR(CheckWritable(options.fetches_out));
   MR_RETURN_IF_ERROR(CheckWritable(options.profile_out));
   outputs.profile_path_ = options.profile_out;
-  outputs.variables_path_ = options.variables_out;
   outputs.fetches_path_ = options.fetches_out;
   if (!options.checkpoint_out.empty()) MR_RETURN_IF_ERROR(CheckWritable(options.checkpoint_out + ".index"));
-  outputs.checkpoint_prefix_ = options.checkpoint_out;
   return outputs;
 }
 
@@ -141,21 +148,12 @@ absl::Status Outputs::WritePlot(const std::string& svg) {
 
 absl::Status Outputs::WriteResults(const TrainResult& result, const Workload& workload, const Environment& environment) {
   absl::Status written;  // the first error; what can be written is
-  if (!variables_path_.empty()) written.Update(environment.save_arrays(result.variables, variables_path_));
   if (!fetches_path_.empty()) {
-    written.Update(environment.save_arrays(NamedFetches(result.fetched, workload.fetch_names), fetches_path_));
+    written.Update(WriteArrays(NamedFetches(result.fetched, workload.fetch_names), fetches_path_, environment));
   }
   if (!profile_path_.empty()) {
     written.Update(result.times.ok() ? SaveProfile(*result.times, profile_path_) : result.times.status());
   }
-  if (checkpoint_prefix_.empty()) return written;
-  Arrays tensors = workload.checkpoint_extras;
-  for (const auto& [name, value] : result.variables) {
-    const auto key = workload.checkpoint_keys.find(name);
-    tensors[key == workload.checkpoint_keys.end() ? name : key->second] = value;
-  }
-  for (const auto& [node, state] : result.node_states) tensors[absl::StrCat(kNodeStatePrefix, node)] = state;
-  written.Update(environment.write_checkpoint(checkpoint_prefix_, tensors));
   return written;
 }
 

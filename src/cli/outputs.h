@@ -56,7 +56,7 @@ class Outputs {
   bool wants_report() const { return report_.wanted(); }
   bool wants_plot() const { return plot_.wanted(); }
   bool wants_picture() const { return plot_.wanted() || html_.wanted(); }
-  // Variables, fetches, checkpoint and measured times of a run.
+  // Fetches and measured times of a run.
   absl::Status WriteResults(const TrainResult& result, const Workload& workload, const Environment& environment);
 
  private:
@@ -65,9 +65,7 @@ class Outputs {
   OutputFile trace_;
   OutputFile plot_;
   OutputFile html_;
-  std::string variables_path_;
   std::string fetches_path_;
-  std::string checkpoint_prefix_;
   std::string profile_path_;
 };
 

@@ -5,6 +5,7 @@
 #include "cli/fit_search.h"
 #include "cli/outputs.h"
 #include "cli/train.h"
+#include "cli/variable_files.h"
 #include "millrace/status.h"
 #include "report/summary.h"
 
@@ -35,11 +36,14 @@ absl::Status RunCommand(const Options& options, const Environment& environment) 
   MR_ASSIGN_OR_RETURN(const DeviceBudgets budgets, ResolveBudget(budget, workload, session, environment));
   budgets.Apply(session.planning);
 
-  TrainResult result = Train(workload, session, environment);
+  VariableFiles variables(options.output, workload, environment);
+  TrainResult result = Train(workload, session, environment,
+                             [&](const std::string& name, const Tensor& value) { variables.Add(name, value); });
   absl::Status written;  // every file is tried, what was trained first
   // An interrupt comes between steps: the variables are as the last one left them.
   if (result.run.status.ok() || absl::IsCancelled(result.run.status)) {
-    written = outputs.WriteResults(result, workload, environment);
+    written = variables.Finish(result.node_states);
+    written.Update(outputs.WriteResults(result, workload, environment));
   }
   if (ExitStatus(result.run.status) == kExitDoesNotFit) result.run.advice = Advise(workload, session, result.run.status, environment);
   if (outputs.wants_report()) result.graph = FactsOf(result, workload, session, environment);

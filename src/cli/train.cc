@@ -77,9 +77,14 @@ class Trainer {
   }
 
   // What is left when the last step is over, however it ended.
-  absl::Status Collect() {
-    MR_ASSIGN_OR_RETURN(result_.variables, session_->Variables());
-    result_.run.variables_digest = TensorsDigest(result_.variables);
+  absl::Status Collect(const VariableSink& sink) {
+    NamedTensorsDigest digest;
+    MR_RETURN_IF_ERROR(session_->ReadVariables([&](const std::string& name, Tensor value) {
+      digest.Add(name, value);
+      sink(name, std::move(value));
+      return absl::OkStatus();
+    }));
+    result_.run.variables_digest = digest.ToHex();
     MR_ASSIGN_OR_RETURN(result_.node_states, session_->NodeStates());
     result_.times = session_->MeasuredTimes();
     return absl::OkStatus();
@@ -148,14 +153,14 @@ void LogPasses(const RunReport& run) {
   }
 }
 
-TrainResult Train(const Workload& workload, const SessionOptions& options, const Environment& environment) {
+TrainResult Train(const Workload& workload, const SessionOptions& options, const Environment& environment, const VariableSink& sink) {
   TrainResult result = EmptyResult(options);
   Trainer trainer(workload, environment, result);
   absl::Status status = trainer.Plan(options);
   LogPasses(result.run);
   if (status.ok()) {
     status = trainer.Steps();
-    const absl::Status collected = trainer.Collect();
+    const absl::Status collected = trainer.Collect(sink);
     if (status.ok()) status = collected;
   }
   Finish(status, options, result);

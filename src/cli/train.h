@@ -15,15 +15,19 @@ struct TrainResult {
   GraphSummary graph;
   RunReport run;               // run.status says how it ended; what was measured until then is there
   std::vector<Tensor> fetched;  // of the last step, one per fetch
-  Arrays variables;             // after the last step
-  Arrays node_states;           // likewise (Session::NodeStates)
+  Arrays node_states;           // after the last step (Session::NodeStates)
   absl::StatusOr<Profile> times = absl::UnavailableError("nothing ran");  // Session::MeasuredTimes
 };
+
+// Gets the variables that the last step left, however it ended, one by one in name order: all of them may be more than memory
+// holds. Their digest is in the report in any case.
+using VariableSink = std::function<void(const std::string& name, Tensor value)>;
+inline void NoSink(const std::string& /*name*/, const Tensor& /*value*/) {}
 
 // Plans the steps and the initialisers first, so that what does not fit is refused before anything runs (its
 // status is marked, exit_status.h). Ends with Cancelled after the step in which the environment is interrupted.
 // Shows its progress on a terminal.
-TrainResult Train(const Workload& workload, const SessionOptions& options, const Environment& environment);
+TrainResult Train(const Workload& workload, const SessionOptions& options, const Environment& environment, const VariableSink& sink = NoSink);
 
 // Tensors of `fetched` by name.
 Arrays NamedFetches(const std::vector<Tensor>& fetched, const std::vector<std::string>& names);

@@ -5,14 +5,13 @@
 #include "xxhash.h"
 
 namespace millrace {
-namespace {
 
-class Digest {
+class BytesDigest {
  public:
-  Digest() : state_(XXH3_createState()) { XXH3_64bits_reset(state_); }
-  ~Digest() { XXH3_freeState(state_); }
-  Digest(const Digest&) = delete;
-  Digest& operator=(const Digest&) = delete;
+  BytesDigest() : state_(XXH3_createState()) { XXH3_64bits_reset(state_); }
+  ~BytesDigest() { XXH3_freeState(state_); }
+  BytesDigest(const BytesDigest&) = delete;
+  BytesDigest& operator=(const BytesDigest&) = delete;
 
   void Add(const std::string& text) { XXH3_64bits_update(state_, text.data(), text.size()); }
   void Add(const Tensor& tensor) {
@@ -28,10 +27,8 @@ class Digest {
   XXH3_state_t* state_;
 };
 
-}  // namespace
-
 std::string TensorsDigest(absl::Span<const Tensor> tensors) {
-  Digest digest;
+  BytesDigest digest;
   for (const Tensor& tensor : tensors) {
     digest.Add(tensor.type().ToString());
     digest.Add(tensor);
@@ -39,12 +36,19 @@ std::string TensorsDigest(absl::Span<const Tensor> tensors) {
   return digest.ToHex();
 }
 
+NamedTensorsDigest::NamedTensorsDigest() : digest_(std::make_unique<BytesDigest>()) {}
+NamedTensorsDigest::~NamedTensorsDigest() = default;
+
+void NamedTensorsDigest::Add(const std::string& name, const Tensor& tensor) {
+  digest_->Add(absl::StrCat(name, "\n", tensor.type().ToString(), "\n"));
+  digest_->Add(tensor);
+}
+
+std::string NamedTensorsDigest::ToHex() const { return digest_->ToHex(); }
+
 std::string TensorsDigest(const std::map<std::string, Tensor>& tensors) {
-  Digest digest;
-  for (const auto& [name, tensor] : tensors) {
-    digest.Add(absl::StrCat(name, "\n", tensor.type().ToString(), "\n"));
-    digest.Add(tensor);
-  }
+  NamedTensorsDigest digest;
+  for (const auto& [name, tensor] : tensors) digest.Add(name, tensor);
   return digest.ToHex();
 }
 

@@ -150,6 +150,45 @@ absl::StatusOr<std::string> IndexBytes(const CheckpointIndex& index) {
   return file.bytes();
 }
 
+class CheckpointWriter final : public TensorWriter {
+ public:
+  CheckpointWriter(std::string prefix, int32_t former_shards, int32_t shards, std::unique_ptr<AtomicFile> index_file,
+                   std::unique_ptr<AtomicFile> data_file)
+      : prefix_(std::move(prefix)), former_shards_(former_shards), index_file_(std::move(index_file)), data_file_(std::move(data_file)) {
+    index_.header.set_num_shards(shards);
+    index_.header.mutable_version()->set_producer(1);
+  }
+
+  absl::Status Add(const std::string& name, const Tensor& tensor) override {
+    if (name.empty() || (tensor.dtype() != DataType::kString && DataTypeSize(tensor.dtype()) == 0)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(prefix_, ": tensor '", name, "' of type ", tensor.type().ToString(), " cannot be saved"));
+    }
+    const auto [entry, fresh] = index_.entries.try_emplace(name);
+    if (!fresh) return absl::InvalidArgumentError(absl::StrCat(prefix_, ": two tensors are named '", name, "'"));
+    return WriteTensor(tensor, *data_file_, &offset_, &entry->second);
+  }
+
+  absl::Status Finish() override {
+    MR_RETURN_IF_ERROR(data_file_->Commit());
+    MR_ASSIGN_OR_RETURN(const std::string bytes, IndexBytes(index_));
+    MR_RETURN_IF_ERROR(index_file_->Append(bytes));
+    MR_RETURN_IF_ERROR(index_file_->Commit());
+    for (int32_t shard = 0; shard < std::min(former_shards_, 100000); ++shard) {
+      if (former_shards_ != index_.header.num_shards()) unlink(DataPath(prefix_, shard, former_shards_).c_str());
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::string prefix_;
+  const int32_t former_shards_;  // of the checkpoint that this one replaces, 0 where there is none
+  const std::unique_ptr<AtomicFile> index_file_;
+  const std::unique_ptr<AtomicFile> data_file_;
+  CheckpointIndex index_;
+  int64_t offset_ = 0;
+};
+
 }  // namespace
 
 absl::StatusOr<Tensor> TensorFromEntry(const proto::BundleEntryProto& entry, std::string_view data) {
@@ -207,35 +246,22 @@ absl::StatusOr<Tensors> ReadCheckpoint(const std::string& prefix) {
   return tensors;
 }
 
-absl::Status WriteCheckpoint(const std::string& prefix, const Tensors& tensors) {
+absl::StatusOr<std::unique_ptr<TensorWriter>> OpenCheckpoint(const std::string& prefix) {
   // The index decides which data file is the checkpoint's, by the number of shards in its name: the new data go to
   // the name that the former index does not use, and renaming the index switches from one to the other at once.
   const absl::StatusOr<CheckpointIndex> former = ReadIndex(prefix);
-  CheckpointIndex index;
-  index.header.set_num_shards(former.ok() && former->header.num_shards() == 1 ? 2 : 1);
-  index.header.mutable_version()->set_producer(1);
-  MR_ASSIGN_OR_RETURN(const std::unique_ptr<AtomicFile> index_file, AtomicFile::Create(IndexPath(prefix)));
-  MR_ASSIGN_OR_RETURN(const std::unique_ptr<AtomicFile> data_file,
-                      AtomicFile::Create(DataPath(prefix, 0, index.header.num_shards())));
-  int64_t offset = 0;
-  for (const auto& [name, tensor] : tensors) {
-    if (name.empty() || (tensor.dtype() != DataType::kString && DataTypeSize(tensor.dtype()) == 0)) {
-      return absl::InvalidArgumentError(absl::StrCat(prefix, ": tensor '", name, "' of type ",
-                                                     tensor.type().ToString(), " cannot be saved"));
-    }
-    MR_RETURN_IF_ERROR(WriteTensor(tensor, *data_file, &offset, &index.entries[name]));
-  }
-  MR_RETURN_IF_ERROR(data_file->Commit());
-  MR_ASSIGN_OR_RETURN(const std::string bytes, IndexBytes(index));
-  MR_RETURN_IF_ERROR(index_file->Append(bytes));
-  MR_RETURN_IF_ERROR(index_file->Commit());
-  if (!former.ok()) return absl::OkStatus();
-  for (int32_t shard = 0; shard < std::min(former->header.num_shards(), 100000); ++shard) {
-    if (former->header.num_shards() != index.header.num_shards()) {
-      unlink(DataPath(prefix, shard, former->header.num_shards()).c_str());
-    }
-  }
-  return absl::OkStatus();
+  const int32_t former_shards = former.ok() ? former->header.num_shards() : 0;
+  const int32_t shards = former_shards == 1 ? 2 : 1;
+  MR_ASSIGN_OR_RETURN(std::unique_ptr<AtomicFile> index_file, AtomicFile::Create(IndexPath(prefix)));
+  MR_ASSIGN_OR_RETURN(std::unique_ptr<AtomicFile> data_file, AtomicFile::Create(DataPath(prefix, 0, shards)));
+  return std::unique_ptr<TensorWriter>(
+      new CheckpointWriter(prefix, former_shards, shards, std::move(index_file), std::move(data_file)));
+}
+
+absl::Status WriteCheckpoint(const std::string& prefix, const Tensors& tensors) {
+  MR_ASSIGN_OR_RETURN(const std::unique_ptr<TensorWriter> writer, OpenCheckpoint(prefix));
+  for (const auto& [name, tensor] : tensors) MR_RETURN_IF_ERROR(writer->Add(name, tensor));
+  return writer->Finish();
 }
 
 }  // namespace millrace

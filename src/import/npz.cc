@@ -106,6 +106,30 @@ absl::StatusOr<std::map<std::string, Tensor>> ReadArchive(std::string_view bytes
   return arrays;
 }
 
+class ArrayWriter final : public TensorWriter {
+ public:
+  ArrayWriter(std::string path, std::unique_ptr<AtomicFile> file) : path_(std::move(path)), file_(std::move(file)), archive_(*file_) {}
+
+  absl::Status Add(const std::string& name, const Tensor& tensor) override {
+    absl::StatusOr<std::string> header = NpyHeader(tensor);
+    if (!header.ok()) {
+      return InFile(path_, absl::InvalidArgumentError(absl::StrCat("array '", name, "': ", header.status().message())));
+    }
+    std::string strings;
+    return archive_.Add(absl::StrCat(name, ".npy"), {*header, NpyData(tensor, &strings)});
+  }
+
+  absl::Status Finish() override {
+    MR_RETURN_IF_ERROR(archive_.Finish());
+    return file_->Commit();
+  }
+
+ private:
+  const std::string path_;
+  const std::unique_ptr<AtomicFile> file_;
+  ZipWriter archive_;
+};
+
 }  // namespace
 
 absl::StatusOr<Tensor> ArrayFromNpy(std::string_view bytes) {
@@ -138,19 +162,15 @@ absl::StatusOr<std::map<std::string, Tensor>> LoadArrays(const std::string& path
   return std::map<std::string, Tensor>{{std::filesystem::path(path).stem().string(), *std::move(array)}};
 }
 
+absl::StatusOr<std::unique_ptr<TensorWriter>> OpenArrays(const std::string& path) {
+  MR_ASSIGN_OR_RETURN(std::unique_ptr<AtomicFile> file, AtomicFile::Create(path));
+  return std::unique_ptr<TensorWriter>(new ArrayWriter(path, std::move(file)));
+}
+
 absl::Status SaveArrays(const std::map<std::string, Tensor>& arrays, const std::string& path) {
-  MR_ASSIGN_OR_RETURN(const std::unique_ptr<AtomicFile> file, AtomicFile::Create(path));
-  ZipWriter archive(*file);
-  for (const auto& [name, tensor] : arrays) {
-    absl::StatusOr<std::string> header = NpyHeader(tensor);
-    if (!header.ok()) {
-      return InFile(path, absl::InvalidArgumentError(absl::StrCat("array '", name, "': ", header.status().message())));
-    }
-    std::string strings;
-    MR_RETURN_IF_ERROR(archive.Add(absl::StrCat(name, ".npy"), {*header, NpyData(tensor, &strings)}));
-  }
-  MR_RETURN_IF_ERROR(archive.Finish());
-  return file->Commit();
+  MR_ASSIGN_OR_RETURN(const std::unique_ptr<TensorWriter> writer, OpenArrays(path));
+  for (const auto& [name, tensor] : arrays) MR_RETURN_IF_ERROR(writer->Add(name, tensor));
+  return writer->Finish();
 }
 
 }  // namespace millrace

@@ -161,6 +161,9 @@ class SessionImpl final : public Session {
   const GraphSummary& graph_summary() const override { return summary_; }
 
   absl::StatusOr<std::map<std::string, Tensor>> Variables() override { return variables_.Read(); }
+  absl::Status ReadVariables(absl::FunctionRef<absl::Status(const std::string& name, Tensor value)> take) override {
+    return variables_.ReadEach(take);
+  }
   absl::Status SetVariable(const std::string& name, const Tensor& value) override {
     return variables_.Set(name, value);
   }

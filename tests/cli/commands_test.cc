@@ -11,6 +11,7 @@
 #include "cli/exit_status.h"
 #include "cli/outputs.h"
 #include "fake_session.h"
+#include "millrace/profile.h"
 
 namespace millrace::cli {
 namespace {
@@ -103,6 +104,30 @@ TEST_F(CommandsTest, APercentageIsOfBaselinesPeak) {
   options_.output.report_out = Path("report.json");
   ASSERT_TRUE(RunCommand(options_, world_.environment).ok());
   EXPECT_THAT(Read("report.json"), HasSubstr("\"device_memory_budget_bytes\": 500"));
+}
+
+TEST_F(CommandsTest, APercentageIsTheSameWithMeasuredTimes) {
+  Profile profile;
+  profile.nodes["f"] = {"Relu", "float[2]->float[2]", 1};
+  ASSERT_TRUE(SaveProfile(profile, Path("profile.pbtxt")).ok());
+  options_.engine.profile_in = Path("profile.pbtxt");
+  options_.engine.device_memory = "50%";
+  options_.output.report_out = Path("report.json");
+  const absl::Status status = RunCommand(options_, world_.environment);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(Read("report.json"), HasSubstr("\"device_memory_budget_bytes\": 500"));
+}
+
+TEST_F(CommandsTest, AFileThatCannotBeWrittenLeavesTheOthersWhole) {
+  options_.output.variables_out = Path("variables.npz");
+  options_.output.checkpoint_out = Path("checkpoint");
+  options_.output.fetches_out = Path("fetches.npz");
+  world_.no_room = options_.output.variables_out;
+  const absl::Status status = RunCommand(options_, world_.environment);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("variables.npz: no room"));
+  EXPECT_EQ(world_.saved[options_.output.checkpoint_out].at("w").DoubleAt(0), 4);
+  EXPECT_EQ(world_.saved.count(options_.output.fetches_out), 1);
+  EXPECT_EQ(world_.saved.count(options_.output.variables_out), 0);
 }
 
 TEST_F(CommandsTest, NoneIsNoLimit) {

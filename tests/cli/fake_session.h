@@ -73,6 +73,9 @@ class FakeSession : public Session {
   absl::StatusOr<std::map<std::string, Tensor>> Variables() override {
     return std::map<std::string, Tensor>{{"w", Tensor::Scalar(Value())}};
   }
+  absl::Status ReadVariables(absl::FunctionRef<absl::Status(const std::string& name, Tensor value)> take) override {
+    return take("w", Tensor::Scalar(Value()));
+  }
   absl::Status SetVariable(const std::string& name, const Tensor& value) override {
     if (name != "w") return absl::NotFoundError(absl::StrCat("no variable ", name));
     w_ = static_cast<float>(value.DoubleAt(0));
@@ -80,7 +83,7 @@ class FakeSession : public Session {
   }
 
  private:
-  int64_t Need() const { return options_.planning.strategy == "baseline" ? 1000 : 400; }
+  int64_t Need() const { return (options_.planning.strategy == "baseline" ? 1000 : 400) + (options_.profile != nullptr ? 10 : 0); }
   float Value() const { return w_ + (options_.planning.strategy == engine_.wrong_strategy ? 1 : 0); }
   void Fill() {
     auto plan = std::make_shared<ExecutionPlan>();
@@ -103,11 +106,31 @@ class FakeSession : public Session {
   float w_ = 0;
 };
 
+// A file that is kept in `saved` when it is finished.
+class FakeWriter : public TensorWriter {
+ public:
+  FakeWriter(std::map<std::string, Arrays>& saved, std::string path) : saved_(saved), path_(std::move(path)) {}
+  absl::Status Add(const std::string& name, const Tensor& tensor) override {
+    arrays_[name] = tensor;
+    return absl::OkStatus();
+  }
+  absl::Status Finish() override {
+    saved_[path_] = std::move(arrays_);
+    return absl::OkStatus();
+  }
+
+ private:
+  std::map<std::string, Arrays>& saved_;
+  const std::string path_;
+  Arrays arrays_;
+};
+
 // An environment on fakes; files are kept in `saved`.
 struct FakeWorld {
   FakeEngine engine;
   std::ostringstream out, err;
   std::map<std::string, Arrays> saved;
+  std::string no_room;  // the file that cannot be written
   Environment environment;
 
   FakeWorld() {
@@ -129,20 +152,19 @@ struct FakeWorld {
       return model;
     };
     environment.read_checkpoint = [this](const std::string& prefix) -> absl::StatusOr<Arrays> { return saved.at(prefix); };
-    environment.write_checkpoint = [this](const std::string& prefix, const Arrays& arrays) {
-      saved[prefix] = arrays;
-      return absl::OkStatus();
-    };
+    environment.open_checkpoint = [this](const std::string& prefix) { return Open(prefix); };
     environment.load_arrays = [](const std::string&) -> absl::StatusOr<Arrays> {
       return Arrays{{"x", Tensor::Vector<float>({1, 2})}};
     };
-    environment.save_arrays = [this](const Arrays& arrays, const std::string& path) {
-      saved[path] = arrays;
-      return absl::OkStatus();
-    };
+    environment.open_arrays = [this](const std::string& path) { return Open(path); };
     environment.create_session = [this](std::shared_ptr<const Graph>, SessionOptions options) -> absl::StatusOr<std::unique_ptr<Session>> {
       return std::unique_ptr<Session>(new FakeSession(std::move(options), engine));
     };
+  }
+
+  absl::StatusOr<std::unique_ptr<TensorWriter>> Open(const std::string& path) {
+    if (path == no_room) return absl::ResourceExhaustedError(absl::StrCat(path, ": no room"));
+    return std::unique_ptr<TensorWriter>(new FakeWriter(saved, path));
   }
 };
 

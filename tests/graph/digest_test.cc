@@ -25,6 +25,17 @@ TEST(DigestTest, DependsOnNamesTypesAndEveryBit) {
   EXPECT_NE(TensorsDigest(Named{{"a", ones}}), TensorsDigest(none));
 }
 
+TEST(DigestTest, OfTensorsOneByOneIsThatOfAllAtOnce) {
+  const Tensor a = Tensor::Vector<float>({1, 2}), b = Tensor::Scalar<int64_t>(3);
+  NamedTensorsDigest digest, another;
+  EXPECT_EQ(digest.ToHex(), TensorsDigest(Named{}));
+  digest.Add("a", a);
+  digest.Add("b", b);
+  EXPECT_EQ(digest.ToHex(), TensorsDigest(Named{{"a", a}, {"b", b}}));
+  another.Add("a", a);
+  EXPECT_NE(another.ToHex(), digest.ToHex());
+}
+
 TEST(DigestTest, OfFetchesDependsOnOrderTypesAndStrings) {
   const Tensor one = Tensor::Vector<float>({1}), two = Tensor::Vector<float>({2});
   EXPECT_EQ(TensorsDigest(Fetches{one, two}), TensorsDigest(Fetches{one, two}));

@@ -106,6 +106,25 @@ TEST_F(Checkpoint, WritesTheBytesThatTensorFlowWasSeenToRead) {
   EXPECT_TRUE(ReadFile(Path("written.data-00000-of-00001")) == ReadFile(DataPath("tensorflow.data-00000-of-00001")));
 }
 
+TEST_F(Checkpoint, TensorByTensorItIsTheSameAndTheFormerIsThereUntilItIsFinished) {
+  const absl::StatusOr<Tensors> tensors = ReadCheckpoint(DataPath("tensorflow"));
+  ASSERT_TRUE(tensors.ok());
+  ASSERT_TRUE(WriteCheckpoint(Path("c"), {{"step", Tensor::Scalar<int32_t>(1)}}).ok());
+  for (const bool finished : {false, true}) {
+    auto writer = OpenCheckpoint(Path("c"));
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    for (auto at = tensors->rbegin(); at != tensors->rend(); ++at) ASSERT_TRUE((*writer)->Add(at->first, at->second).ok());
+    EXPECT_EQ((*writer)->Add("half", Tensor::Scalar(1.0f)).code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(TextOf(ReadCheckpoint(Path("c"))), "step int32[]{1}\n");
+    if (finished) {
+      ASSERT_TRUE((*writer)->Finish().ok());
+    }
+    writer->reset();
+    EXPECT_EQ(Files().size(), 2);
+  }
+  EXPECT_EQ(TextOf(ReadCheckpoint(Path("c"))), TextOf(tensors));
+}
+
 TEST_F(Checkpoint, SavingAgainReplacesTheFormerAndLeavesNoOtherFile) {
   for (int32_t step = 1; step <= 3; ++step) {
     ASSERT_TRUE(WriteCheckpoint(Path("c"), {{"step", Tensor::Scalar(step)}}).ok());

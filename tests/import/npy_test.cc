@@ -93,6 +93,24 @@ TEST(Npz, WritesTheBytesThatNumPyWasSeenToRead) {
   EXPECT_EQ(TextOf(LoadArrays(path)), kArrays);
 }
 
+TEST(Npz, WrittenArrayByArrayItAppearsWhenItIsFinished) {
+  const std::string path = ::testing::TempDir() + "/millrace_by_array.npz";
+  for (const bool finished : {false, true}) {
+    auto writer = OpenArrays(path);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    ASSERT_TRUE((*writer)->Add("b", Tensor::Scalar<int32_t>(2)).ok());
+    ASSERT_TRUE((*writer)->Add("a", Tensor::Scalar<int32_t>(1)).ok());
+    EXPECT_FALSE(std::filesystem::exists(path));
+    if (finished) {
+      ASSERT_TRUE((*writer)->Finish().ok());
+    }
+    writer->reset();
+    EXPECT_EQ(std::filesystem::exists(path), finished);
+  }
+  EXPECT_EQ(TextOf(LoadArrays(path)), "a int32[]{1}\nb int32[]{2}\n");
+  std::filesystem::remove(path);
+}
+
 // NumPy takes an archive for one by its first bytes: those of a file, or the end of an archive that has none.
 TEST(Npz, AnArchiveOfNothingBeginsAsNumPyExpects) {
   const std::string path = ::testing::TempDir() + "/millrace_empty.npz";

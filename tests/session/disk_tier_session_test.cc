@@ -86,6 +86,30 @@ TEST(DiskTierSessionTest, VariablesBeyondHostMemoryTrainWithTheSameBits) {
   }
 }
 
+TEST(DiskTierSessionTest, VariablesAreReadOneByOne) {
+  ModelRun plain(Options("planned"));
+  plain.Steps(1);
+  ModelRun tiered(WithDisk(Options("planned"), HostBudget(plain, 0.1)));
+  tiered.Steps(1);
+  ASSERT_TRUE(tiered.status().ok()) << tiered.status();
+  const auto all = plain.session().Variables();
+  ASSERT_TRUE(all.ok() && all->size() > 1);
+  auto next = all->begin();
+  const absl::Status read = tiered.session().ReadVariables([&](const std::string& name, const Tensor& value) {
+    EXPECT_EQ(name, next->first);
+    EXPECT_TRUE(value.BitEqual(next->second)) << name;
+    ++next;
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(read.ok() && next == all->end()) << read;
+  int taken = 0;
+  const absl::Status ended = tiered.session().ReadVariables([&](const std::string&, const Tensor&) {
+    return ++taken == 2 ? absl::ResourceExhaustedError("enough") : absl::OkStatus();
+  });
+  EXPECT_EQ(ended, absl::ResourceExhaustedError("enough"));
+  EXPECT_EQ(taken, 2);
+}
+
 TEST(DiskTierSessionTest, WhatLivesOnTheDeviceNeedsNoHostMemory) {
   ModelRun plain(Options("baseline", 0));
   const std::vector<float> losses = plain.Steps(2);
