@@ -27,6 +27,16 @@ absl::Status CheckFeedsDiffer(const SignatureKey& key) {
   return absl::OkStatus();
 }
 
+// Says so where times were measured under other conditions than those planned for.
+void NoteWhereMeasured(const Profile& times, const SessionOptions& options, ExecutionPlan& plan) {
+  if (options.device == "null" && options.machine.name != Machine().name) {
+    plan.notes.push_back(absl::StrCat("times of nodes and links are as the profile has them, not those of machine ", options.machine.name));
+  }
+  if (times.threads > 0 && options.threads > 0 && times.threads != options.threads) {
+    plan.notes.push_back(absl::StrCat("times of nodes are of kernels on ", times.threads, " threads, here they have ", options.threads));
+  }
+}
+
 }  // namespace
 
 // Without the rewritings whose nodes the device cannot run.
@@ -80,6 +90,7 @@ absl::StatusOr<Compiled> StepCompiler::Compile(const SignatureKey& key, const Va
   if (times == nullptr) return compiled;
   MR_RETURN_IF_ERROR(CheckProfile(*times, compiled.plan));
   MR_RETURN_IF_ERROR(PredictWithMeasuredTimes(*times, machine, &compiled.plan));
+  NoteWhereMeasured(*times, options, compiled.plan);
   return compiled;
 }
 

@@ -66,6 +66,7 @@ class SessionImpl final : public Session {
     if (!options_.disk.empty()) MR_RETURN_IF_ERROR(OpenDisk());
     if (!devices_.empty()) {
       runner_ = MakeTbbTaskRunner(options_.threads);
+      options_.threads = runner_->threads();  // of kernels, which measured times are told with
       options_.machine = MachineOf(*devices_[0], options_.machine);
     }
     return absl::OkStatus();

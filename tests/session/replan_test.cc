@@ -11,7 +11,9 @@
 namespace millrace::testing {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr int64_t kBudget = 60000;
 
@@ -189,6 +191,27 @@ TEST(ReplanTest, MeasuredTimesPlanALaterSessionFromItsFirstStep) {
   }
   EXPECT_GT(known, 50u);
   EXPECT_DOUBLE_EQ(later.report().plan->predicted_compute_seconds, compute);
+}
+
+TEST(ReplanTest, APlanSaysWhereItsTimesWereMeasuredUnderOtherConditions) {
+  ModelRun run(Replanning(ReplanOptions::Mode::kWait, "planned"));
+  run.Steps(4);
+  const auto times = run.session().MeasuredTimes();
+  ASSERT_TRUE(times.ok()) << times.status();
+  EXPECT_EQ(times->threads, 1);
+  const auto notes = [&](SessionOptions options) {
+    options.profile = std::make_shared<const Profile>(*times);
+    ModelRun later(options);
+    const auto plan = later.TrainPlan();
+    return plan != nullptr ? plan->notes : std::vector<std::string>{later.status().ToString()};
+  };
+  SessionOptions options = Replanning(ReplanOptions::Mode::kOff, "planned");
+  EXPECT_THAT(notes(options), Not(Contains(HasSubstr("times of nodes"))));
+  options.threads = 2;
+  EXPECT_THAT(notes(options), Contains(HasSubstr("kernels on 1 threads, here they have 2")));
+  options.device = "null";
+  options.machine.name = "titanx";
+  EXPECT_THAT(notes(options), Contains(HasSubstr("not those of machine titanx")));
 }
 
 TEST(ReplanTest, AProfileOfAnotherGraphIsRefused) {
