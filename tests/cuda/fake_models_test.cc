@@ -110,5 +110,42 @@ TEST(FakeFallbackTest, AKernelOfTheHostThatThrowsIsAnErrorOfItsNode) {
   }
 }
 
+// What is positive, or everything: the side that is taken says how many there are, which a kernel of the host finds out, as it
+// copies the side; what follows runs on the device.
+TEST(FakeFallbackTest, SizesOfTheBranchThatIsTakenReachTheDevice) {
+  ASSERT_EQ(setenv("MILLRACE_CUDA_PLUGIN", MILLRACE_CUDA_FAKE, 1), 0);
+  auto graph = ParseGraphText(R"(
+p = Placeholder() {dtype=bool, shape=shape[]}
+x = Placeholder() {dtype=float, shape=shape[3]}
+s = Switch(x, p) {T=float}
+zero = Const() {dtype=float, value=float[]{0}}
+mask = Greater(s:1, zero) {T=float}
+where = Where(mask) {T=bool}
+flat = Const() {dtype=int32, value=int32[1]{-1}}
+rows = Reshape(where, flat) {T=int64, Tshape=int32}
+axis = Const() {dtype=int32, value=int32[]{0}}
+kept = GatherV2(s:1, rows, axis) {Taxis=int32, Tindices=int64, Tparams=float}
+all = Identity(s) {T=float}
+y = Merge(all, kept) {N=2, T=float}
+twice = AddV2(y, y) {T=float}
+)");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  SessionOptions options;
+  options.device = "cuda";
+  const auto session = Session::Create(*std::move(graph), options);
+  ASSERT_TRUE(session.ok()) << session.status();
+  const auto run = [&](bool p, float a, float b, float c) {
+    Tensor taken(DataType::kBool, Shape());
+    taken.mutable_as<bool>()[0] = p;
+    std::vector<Tensor> out;
+    const absl::Status status = (*session)->Run({{"p", taken}, {"x", Tensor::Vector<float>({a, b, c})}}, {"twice"}, {}, &out);
+    EXPECT_TRUE(status.ok()) << status;
+    return status.ok() ? std::vector<float>(out[0].as<float>().begin(), out[0].as<float>().end()) : std::vector<float>{-1};
+  };
+  EXPECT_THAT(run(true, 1, -2, 3), ::testing::ElementsAre(2, 6));
+  EXPECT_THAT(run(false, 1, -2, 3), ::testing::ElementsAre(2, -4, 6));
+  EXPECT_THAT(run(true, -1, -2, -3), ::testing::ElementsAre());
+}
+
 }  // namespace
 }  // namespace millrace::testing

@@ -12,11 +12,12 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::unique_ptr<Session> Make(const std::string& text, const std::string& strategy) {
+std::unique_ptr<Session> Make(const std::string& text, const std::string& strategy, const std::string& device) {
   absl::StatusOr<Graph> graph = ParseGraphText(text);
   EXPECT_TRUE(graph.ok()) << graph.status();
   SessionOptions options;
   options.planning.strategy = strategy;
+  options.device = device;
   absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*std::move(graph), std::move(options));
   EXPECT_TRUE(session.ok()) << session.status();
   return *std::move(session);
@@ -83,10 +84,12 @@ same = Identity(d) {T=float}
 dx = Merge(same, sums) {N=2, T=float}
 )";
 
-TEST(BranchesNotTaken, SidesMayDifferInSizesThatAreKnownOnlyWhenRunning) {
+class BranchesNotTaken : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(BranchesNotTaken, SidesMayDifferInSizesThatAreKnownOnlyWhenRunning) {
   for (const char* strategy : {"baseline", "tensorflowmem", "planned"}) {
     for (const char* text : {kFunctions, kGradient}) {
-      const std::unique_ptr<Session> session = Make(text, strategy);
+      const std::unique_ptr<Session> session = Make(text, strategy, GetParam());
       const auto run = [&](bool p, const Tensor& x) {
         std::vector<Tensor> out;
         const absl::Status status = session->Run({{"p", Bool(p)}, {"x", x}}, {"twice"}, {}, &out);
@@ -101,9 +104,9 @@ TEST(BranchesNotTaken, SidesMayDifferInSizesThatAreKnownOnlyWhenRunning) {
   }
 }
 
-TEST(BranchesNotTaken, GradientsOfTheOtherSideTakeWhateverComes) {
+TEST_P(BranchesNotTaken, GradientsOfTheOtherSideTakeWhateverComes) {
   for (const char* strategy : {"baseline", "tensorflowmem", "planned"}) {
-    const std::unique_ptr<Session> session = Make(kGradient, strategy);
+    const std::unique_ptr<Session> session = Make(kGradient, strategy, GetParam());
     const auto run = [&](bool p, const Tensor& x) {
       std::vector<Tensor> out;
       const absl::Status status = session->Run({{"p", Bool(p)}, {"x", x}}, {"dx"}, {}, &out);
@@ -155,7 +158,7 @@ const Refusing kRefusing[] = {
   y = AddV2(x, nth) {T=float})",
      1, 7, 3}};
 
-TEST(BranchesNotTaken, KernelsThatCheckValuesFailOnlyWhereTheyAreAsked) {
+TEST_P(BranchesNotTaken, KernelsThatCheckValuesFailOnlyWhereTheyAreAsked) {
   for (const Refusing& refusing : kRefusing) {
     const std::unique_ptr<Session> session = Make(absl::StrCat(R"(
 function take
@@ -176,7 +179,7 @@ k = Cast(fed) {SrcT=float, DstT=int32}
 c = If(p, x, k) {Tcond=bool, then_branch=&take, else_branch=&pass}
 y = Identity(c) {T=float}
 )"),
-                                                  "planned");
+                                                  "planned", GetParam());
     const auto run = [&](bool p, int32_t k, std::vector<Tensor>* out) {
       const Tensor fed = Tensor::Scalar<float>(static_cast<float>(k));
       return session->Run({{"p", Bool(p)}, {"x", Three(1, 2, 3)}, {"fed", fed}}, {"y"}, {}, out);
@@ -192,6 +195,10 @@ y = Identity(c) {T=float}
     EXPECT_THAT(std::string(status.message()), HasSubstr(refusing.name));
   }
 }
+
+// On the CPU, and on CUDA's kernels as streams.
+INSTANTIATE_TEST_SUITE_P(Devices, BranchesNotTaken, ::testing::Values("cpu", "cuda_emulated"),
+                         [](const auto& param) { return std::string(param.param); });
 
 }  // namespace
 }  // namespace millrace
