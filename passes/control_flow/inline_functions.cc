@@ -161,6 +161,12 @@ void RenameColocation(const Graph& body, const std::string& prefix, AttrMap& att
   if (renamed) attrs.Set("_class", std::move(classes));
 }
 
+// Every call has loops of its own: frames of one name in one place are one loop.
+void RenameFrame(const std::string& prefix, Node& copy) {
+  if (!IsEnter(copy)) return;
+  copy.attrs.Set("frame_name", absl::StrCat(prefix, copy.attrs.GetOr<std::string>("frame_name", "")));
+}
+
 absl::Status Inliner::CopyCall(Frame& frame, NodeId id, const Function& function, const AttrMap& attrs,
                                const std::string& prefix) {
   const Node& call = frame.graph->node(id);
@@ -233,6 +239,7 @@ absl::Status Inliner::CopyNodes(Frame& frame, const std::string& prefix) {
     if (frame.function != nullptr) {
       MR_ASSIGN_OR_RETURN(copy.attrs, Substitute(frame, node));
       RenameColocation(graph, prefix, copy.attrs);
+      RenameFrame(prefix, copy);
       for (const Frame* at = &frame; copy.requested_device.empty() && at->caller != nullptr; at = at->caller) {
         copy.requested_device = at->caller->graph->node(at->call).requested_device;
       }
