@@ -1,15 +1,20 @@
 #include "passes/unroll/frames.h"
 
+#include <algorithm>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <queue>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "millrace/status.h"
 #include "passes/control_flow/control_flow_ops.h"
 
 namespace millrace {
 namespace {
+
+bool IsLoopCond(const Node& node) { return node.op == "LoopCond"; }
 
 absl::Status AtNode(const Node& node, const std::string& message) {
   return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' (", node.op, "): ", message));
@@ -22,11 +27,9 @@ class FrameFinder {
   absl::StatusOr<std::vector<LoopFrame>> Run() {
     frames_.emplace_back();
     MR_RETURN_IF_ERROR(AssignFrames());
+    SplitFrames();
+    MR_RETURN_IF_ERROR(NoteConditions());
     MR_RETURN_IF_ERROR(OrderUnits());
-    for (size_t f = 1; f < frames_.size(); ++f) {
-      if (frames_[f].condition.valid()) continue;
-      return absl::InvalidArgumentError(absl::StrCat("loop '", frames_[f].name, "' has no LoopCond"));
-    }
     return std::move(frames_);
   }
 
@@ -93,11 +96,75 @@ class FrameFinder {
       frame = found->second;
     }
     frame_of_[id.value] = frame;
-    if (IsExit(node)) {
-      if (frame == 0) return AtNode(node, "leaves a loop, but is in none");
-      frames_[frame].exits.push_back(id);
+    if (IsExit(node) && frame == 0) return AtNode(node, "leaves a loop, but is in none");
+    return absl::OkStatus();
+  }
+
+  // Loops of one name in one place, as of a graph that was imported twice, are frames of their own here: what hangs
+  // together within the frame. Inner frames come first, as loops in which they are two hang together by them otherwise.
+  void SplitFrames() {
+    std::vector<int32_t> conditions(frames_.size(), 0);
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+      if (graph_.alive(NodeId{i}) && IsLoopCond(graph_.node(NodeId{i}))) ++conditions[frame_of_[i]];
     }
-    if (node.op == "LoopCond") frames_[frame].condition = id;
+    for (int32_t f = static_cast<int32_t>(conditions.size()) - 1; f > 0; --f) {
+      if (conditions[f] > 1) SplitFrame(f);
+    }
+  }
+
+  void SplitFrame(int32_t frame) {
+    // A frame is the unit ids + its index here, too.
+    const int32_t ids = graph_.num_ids();
+    std::vector<int32_t> leads(ids + frames_.size());  // the way to the first unit of those that hang together
+    std::iota(leads.begin(), leads.end(), 0);
+    const auto first_of = [&](int32_t unit) {
+      while (leads[unit] != unit) unit = leads[unit] = leads[leads[unit]];
+      return unit;
+    };
+    const auto unit_of = [&](NodeId id) {
+      const int32_t of = frame_of_[id.value];
+      return of == frame ? id.value : ids + ~Below(frame, of);
+    };
+    for (int32_t i = 0; i < ids; ++i) {
+      if (!graph_.alive(NodeId{i}) || !Within(FrameBehind(NodeId{i}), frame)) continue;
+      for (const Fanout::Use& use : fanout_.of(NodeId{i})) {
+        if (!Within(frame_of_[use.consumer.value], frame)) continue;
+        const auto [low, high] = std::minmax({first_of(unit_of(NodeId{i})), first_of(unit_of(use.consumer))});
+        leads[high] = low;
+      }
+    }
+    std::map<int32_t, int32_t> frame_of_first;  // the first ones keep the frame
+    const auto frame_for = [&](int32_t unit) {
+      const auto [found, is_new] = frame_of_first.emplace(first_of(unit), frame);
+      if (is_new && frame_of_first.size() > 1) {
+        found->second = static_cast<int32_t>(frames_.size());
+        frames_.push_back(frames_[frame]);
+      }
+      return found->second;
+    };
+    const size_t inner_end = frames_.size();
+    for (int32_t i = 0; i < ids; ++i) {
+      if (graph_.alive(NodeId{i}) && frame_of_[i] == frame) frame_of_[i] = frame_for(i);
+    }
+    for (size_t f = frame + 1; f < inner_end; ++f) {
+      if (frames_[f].parent == frame) frames_[f].parent = frame_for(ids + static_cast<int32_t>(f));
+    }
+  }
+
+  absl::Status NoteConditions() {
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+      const Node& node = graph_.node(NodeId{i});
+      if (node.removed || !IsLoopCond(node)) continue;
+      LoopFrame& frame = frames_[frame_of_[i]];
+      if (frame.condition.valid()) {
+        return AtNode(node, absl::StrCat("is a second LoopCond of loop '", frame.name, "' after '", graph_.node(frame.condition).name, "'"));
+      }
+      frame.condition = NodeId{i};
+    }
+    for (size_t f = 1; f < frames_.size(); ++f) {
+      if (frames_[f].condition.valid()) continue;
+      return absl::InvalidArgumentError(absl::StrCat("loop '", frames_[f].name, "' has no LoopCond"));
+    }
     return absl::OkStatus();
   }
 
@@ -166,8 +233,33 @@ class FrameFinder {
         if (--pending[next] == 0) ready.push({place[next], next});
       }
     }
-    if (done < units) return absl::InvalidArgumentError("a loop takes in what comes out of it");
-    return absl::OkStatus();
+    return done < units ? CircleError(after, pending) : absl::OkStatus();
+  }
+
+  // Names a circle of units: those that still wait lead back to one of their own.
+  absl::Status CircleError(const std::vector<std::vector<int32_t>>& after, const std::vector<int32_t>& pending) const {
+    std::vector<int32_t> waits_for(after.size(), -1);
+    int32_t unit = 0;
+    for (size_t from = 0; from < after.size(); ++from) {
+      if (pending[from] == 0) continue;
+      unit = static_cast<int32_t>(from);
+      for (int32_t to : after[from]) waits_for[to] = unit;
+    }
+    // As many steps back as there are units end in a circle.
+    for (size_t i = 0; i < after.size(); ++i) unit = waits_for[unit];
+    std::vector<std::string> circle;
+    const auto describe = [&](int32_t of) {
+      if (of >= graph_.num_ids()) return absl::StrCat("loop '", frames_[of - graph_.num_ids()].name, "'");
+      return absl::StrCat("node '", graph_.node(NodeId{of}).name, "'");
+    };
+    for (int32_t at = waits_for[unit]; at != unit; at = waits_for[at]) circle.push_back(describe(at));
+    std::reverse(circle.begin(), circle.end());
+    constexpr size_t kNamed = 8;
+    const size_t left_out = circle.size() > kNamed ? circle.size() - kNamed : 0;
+    circle.resize(circle.size() - left_out);
+    if (left_out > 0) circle.push_back(absl::StrCat("(", left_out, " more)"));
+    circle.push_back(describe(unit));
+    return absl::InvalidArgumentError(absl::StrCat("a loop takes in what comes out of it: ", describe(unit), " -> ", absl::StrJoin(circle, " -> ")));
   }
 
   const Graph& graph_;

@@ -21,12 +21,11 @@ struct LoopFrame {
   int32_t parent = -1;
   // What is run once per turn: a node, or an inner frame ( ~index ), after those that it takes values from.
   std::vector<int32_t> units;
-  std::vector<NodeId> exits;
   NodeId condition;  // LoopCond; invalid outside
 };
 
-// Frame 0 is the graph outside of all loops. InvalidArgument names a node that takes values of two frames, or a frame
-// without a condition.
+// Frame 0 is the graph outside of all loops. Loops that share a name and a place, but nothing else, are frames of their own.
+// InvalidArgument names a node that takes values of two frames, a frame without a condition or with two, or a circle.
 absl::StatusOr<std::vector<LoopFrame>> FindFrames(const Graph& graph);
 
 }  // namespace millrace
