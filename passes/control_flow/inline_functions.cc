@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <memory>
 
 #include "absl/strings/match.h"
@@ -22,7 +23,10 @@ struct Frame {
   NodeId call;              // in caller->graph
   AttrMap parameters;       // of the function, from the call
   int depth = 0;
-  NodeId enter;             // in the result; invalid when the call waits for nothing but its arguments
+  NodeId enter;             // in the result; invalid when the call waits for nothing but its arguments, which always come
+  // In a graph of Switches arguments may not come, and then nothing of the body runs: `enter` waits for them, and for nothing else.
+  bool enters_by_arguments = false;
+  bool holds_switches = false;
   // Per node of `graph`: its node in the result (of a call: the NoOp that stands for it), and a call's own frame.
   std::vector<NodeId> copies;
   std::vector<const Frame*> calls;
@@ -48,7 +52,7 @@ class Inliner {
         if (frame.graph->alive(NodeId{i})) MR_RETURN_IF_ERROR(CopyEdges(frame, NodeId{i}));
       }
     }
-    for (Frame& frame : frames_) AddEntries(frame);
+    for (const Frame& frame : frames_) MR_RETURN_IF_ERROR(AddEntries(frame));
     return std::move(inlined_);
   }
 
@@ -68,7 +72,9 @@ class Inliner {
   absl::StatusOr<OutputRef> Resolve(const Frame* frame, OutputRef ref) const;
   // The node of the result whose end `id` of the frame's graph stands for; invalid for an argument's own.
   absl::StatusOr<NodeId> ResolveControl(const Frame& frame, NodeId id) const;
-  void AddEntries(const Frame& frame);
+  absl::Status AddEntries(const Frame& frame);
+  absl::Status WaitForArguments(const Frame& frame);
+  NodeId Pivot(std::string name, OutputRef predicate, int32_t side);
 
   const OpRegistry& ops_;
   const int64_t max_nodes_;
@@ -76,6 +82,7 @@ class Inliner {
   std::shared_ptr<const Graph::Library> library_;
   std::deque<Frame> frames_;  // addresses are kept; a caller comes before its calls
   Graph result_;
+  std::map<std::pair<OutputRef, int32_t>, NodeId> pivots_;
   InlineResult inlined_;
 };
 
@@ -192,7 +199,9 @@ absl::Status Inliner::CopyCall(Frame& frame, NodeId id, const Function& function
   }
   frame.calls[id.value] = &body;
   const std::string name = absl::StrCat(prefix, call.name);
-  if (!call.control_inputs.empty() || frame.enter.valid()) {
+  const bool waits = !call.control_inputs.empty() || (frame.enter.valid() && !frame.enters_by_arguments);
+  body.enters_by_arguments = !waits;
+  if (waits || frame.enter.valid() || (frame.holds_switches && !call.inputs.empty())) {
     Node enter;
     enter.name = absl::StrCat(name, "/enter");
     enter.op = "NoOp";
@@ -212,6 +221,9 @@ absl::Status Inliner::CopyNodes(Frame& frame, const std::string& prefix) {
   const Graph& graph = *frame.graph;
   frame.copies.resize(graph.num_ids());
   frame.calls.resize(graph.num_ids(), nullptr);
+  for (int32_t i = 0; i < graph.num_ids() && !frame.holds_switches; ++i) {
+    frame.holds_switches = graph.alive(NodeId{i}) && IsSwitch(graph.node(NodeId{i}));
+  }
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
     const Node& node = graph.node(NodeId{i});
     if (node.removed) continue;
@@ -274,6 +286,9 @@ absl::StatusOr<NodeId> Inliner::ResolveControl(const Frame& frame, NodeId id) co
   return argument.node;
 }
 
+// Constants and handles are there from the beginning.
+bool NeverWaits(const Node& node) { return node.op == "Const" || node.op == "VarHandleOp"; }
+
 void AddControl(Node& node, NodeId control) {
   if (!control.valid()) return;
   auto& controls = node.control_inputs;
@@ -311,26 +326,74 @@ absl::Status Inliner::CopyEdges(const Frame& frame, NodeId id) {
   return absl::OkStatus();
 }
 
+// A node that runs where Switches by the predicate let through that side; a Switch itself runs on both.
+NodeId Inliner::Pivot(std::string name, OutputRef predicate, int32_t side) {
+  NodeId& pivot = pivots_[{predicate, side}];
+  if (pivot.valid()) return pivot;
+  Node sides;
+  sides.name = absl::StrCat(name, "/switch_pred");
+  sides.op = "Switch";
+  sides.inputs = {predicate, predicate};
+  sides.attrs.Set("T", DataType::kBool);
+  Node identity;
+  identity.name = absl::StrCat(name, "/pivot");
+  identity.op = "Identity";
+  identity.inputs = {{result_.AddUnique(std::move(sides)), side}};
+  identity.attrs.Set("T", DataType::kBool);
+  return pivot = result_.AddUnique(std::move(identity));
+}
+
+absl::Status Inliner::WaitForArguments(const Frame& frame) {
+  const Node& call = frame.caller->graph->node(frame.call);
+  for (OutputRef input : call.inputs) {
+    MR_ASSIGN_OR_RETURN(const OutputRef argument, Resolve(frame.caller, input));
+    const Node& from = result_.node(argument.node);
+    if (NeverWaits(from)) continue;
+    if (!IsSwitch(from) || from.inputs.size() != 2) {
+      AddControl(result_.mutable_node(frame.enter), argument.node);
+      continue;
+    }
+    const OutputRef predicate = from.inputs[1];
+    const auto is_pivot = [&](NodeId control) {
+      const Node& node = result_.node(control);
+      if (node.op != "Identity" || node.inputs[0].index != argument.index) return false;
+      const Node& sides = result_.node(node.inputs[0].node);
+      return IsSwitch(sides) && sides.inputs.size() == 2 && sides.inputs[1] == predicate;
+    };
+    const Node& enter = result_.node(frame.enter);
+    if (std::any_of(enter.control_inputs.begin(), enter.control_inputs.end(), is_pivot)) continue;
+    const NodeId pivot = Pivot(enter.name, predicate, argument.index);
+    AddControl(result_.mutable_node(frame.enter), pivot);
+  }
+  return absl::OkStatus();
+}
+
 // Makes the body wait for its entry: nodes that no other waiting node of the body precedes. Constants and handles
 // need not wait, and a constant that does is no constant to later passes.
-void Inliner::AddEntries(const Frame& frame) {
-  if (!frame.enter.valid()) return;
+absl::Status Inliner::AddEntries(const Frame& frame) {
+  if (!frame.enter.valid()) return absl::OkStatus();
   AddControl(result_.mutable_node(frame.enter), frame.caller->enter);
+  if (frame.caller->holds_switches) MR_RETURN_IF_ERROR(WaitForArguments(frame));
   const Graph& graph = *frame.graph;
-  auto never_waits = [&](const Node& node) {
-    return node.op == "Const" || node.op == "VarHandleOp" || node.op == kArgOp || node.op == kRetvalOp;
-  };
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
     const Node& node = graph.node(NodeId{i});
-    if (node.removed || never_waits(node)) continue;
-    auto waits = [&](NodeId producer) { return !never_waits(graph.node(producer)); };
-    const bool follows =
-        std::any_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) { return waits(input.node); }) ||
-        std::any_of(node.control_inputs.begin(), node.control_inputs.end(), waits);
+    if (node.removed || NeverWaits(node) || node.op == kArgOp || node.op == kRetvalOp) continue;
+    bool follows = false;
+    const auto follow = [&](NodeId producer) -> absl::Status {
+      const Node& from = graph.node(producer);
+      follows = follows || (!NeverWaits(from) && from.op != kArgOp);
+      if (follows || from.op != kArgOp || !frame.enters_by_arguments) return absl::OkStatus();
+      MR_ASSIGN_OR_RETURN(const OutputRef argument, Resolve(&frame, {producer, 0}));
+      follows = !NeverWaits(result_.node(argument.node));
+      return absl::OkStatus();
+    };
+    for (OutputRef input : node.inputs) MR_RETURN_IF_ERROR(follow(input.node));
+    for (NodeId control : node.control_inputs) MR_RETURN_IF_ERROR(follow(control));
     if (follows) continue;
     const NodeId first = frame.calls[i] != nullptr ? frame.calls[i]->enter : frame.copies[i];
     AddControl(result_.mutable_node(first), frame.enter);
   }
+  return absl::OkStatus();
 }
 
 // Whether there can be anything to inline or to substitute; without it a large graph need not be copied.
