@@ -298,7 +298,7 @@ Environment RealEnvironment() {
   environment.save_plan = SavePlan;
   environment.load_saved_model = [](const std::string& folder) { return LoadSavedModel(folder); };
   environment.load_onnx = LoadOnnx;
-  environment.read_checkpoint = ReadCheckpoint;
+  environment.open_checkpoint_reader = OpenCheckpointReader;
   environment.open_checkpoint = OpenCheckpoint;
   environment.load_arrays = LoadArrays;
   environment.open_arrays = OpenArrays;

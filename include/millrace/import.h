@@ -38,7 +38,17 @@ absl::StatusOr<std::map<std::string, Tensor>> ReadCheckpoint(const std::string& 
 // one, whole. The data file may be named -00000-of-00001 or -00000-of-00002, in turn.
 absl::Status WriteCheckpoint(const std::string& prefix, const std::map<std::string, Tensor>& tensors);
 
-// The same files, tensor by tensor, for more than memory holds. One thread at a time. Destroyed before Finish, or after an
+// The same, tensor by tensor, for more than memory holds. One thread at a time.
+class TensorReader {
+ public:
+  virtual ~TensorReader() = default;
+  virtual const std::vector<std::string>& names() const = 0;  // sorted
+  // NotFound: there is no such tensor; otherwise the file's errors, found when the tensor is read.
+  virtual absl::StatusOr<Tensor> Read(const std::string& name) = 0;
+};
+absl::StatusOr<std::unique_ptr<TensorReader>> OpenCheckpointReader(const std::string& prefix);  // ReadCheckpoint
+
+// The same files, tensor by tensor. One thread at a time. Destroyed before Finish, or after an
 // error, it leaves the former files as they were.
 class TensorWriter {
  public:
@@ -65,9 +75,9 @@ struct SavedSignature {
 struct SavedModel {
   Graph graph;
   std::map<std::string, SavedSignature> signatures;
-  // What the model's checkpoint holds for the graph's variables, by variable name (shared_name or node name), and
-  // under which key: WriteCheckpoint under these keys makes a checkpoint that TensorFlow restores into the model.
-  std::map<std::string, Tensor> variables;
+  // The model's checkpoint, nullptr where it has none, and under which key it holds each of the graph's variables, by variable
+  // name (shared_name or node name): WriteCheckpoint under these keys makes a checkpoint that TensorFlow restores into the model.
+  std::shared_ptr<TensorReader> checkpoint;
   std::map<std::string, std::string> checkpoint_keys;
   // Other entries of the checkpoint that its reader needs (TensorFlow's object graph), by key.
   std::map<std::string, Tensor> checkpoint_extras;

@@ -7,6 +7,7 @@
 #include "cli/exit_status.h"
 #include "cli/outputs.h"
 #include "cli/train.h"
+#include "graph/digest.h"
 #include "millrace/status.h"
 #include "report/summary.h"
 
@@ -19,18 +20,27 @@ bool SameBits(const std::vector<double>& a, const std::vector<double>& b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0);
 }
 
+// By name. All variables of two strategies may be more than memory holds.
+using Digests = std::map<std::string, std::string>;
+
+Digests DigestsOf(const std::vector<Tensor>& tensors, const std::vector<std::string>& names) {
+  Digests digests;
+  for (size_t i = 0; i < tensors.size(); ++i) digests[names[i]] = TensorsDigest({tensors[i]});
+  return digests;
+}
+
 // Appends what of `got` is missing, extra or different: the first few names.
-void AddDifferences(const Arrays& want, const Arrays& got, std::vector<std::string>& differences) {
+void AddDifferences(const Digests& want, const Digests& got, std::vector<std::string>& differences) {
   constexpr size_t kMost = 3;
   size_t count = 0;
   const auto add = [&](const std::string& name) {
     if (++count <= kMost) differences.push_back(name);
   };
-  for (const auto& [name, tensor] : want) {
+  for (const auto& [name, digest] : want) {
     const auto other = got.find(name);
-    if (other == got.end() || !tensor.BitEqual(other->second)) add(name);
+    if (other == got.end() || digest != other->second) add(name);
   }
-  for (const auto& [name, tensor] : got) {
+  for (const auto& [name, digest] : got) {
     if (want.count(name) == 0) add(name);
   }
   if (count > kMost) differences.push_back(absl::StrCat("and ", count - kMost, " more"));
@@ -54,8 +64,8 @@ class Comparison {
     for (SessionOptions& session : sessions) {
       const std::string& strategy = session.planning.strategy;
       budgets.Apply(session.planning);
-      Arrays variables;
-      const VariableSink keep = [&](const std::string& variable, Tensor value) { variables[variable] = std::move(value); };
+      Digests variables;
+      const VariableSink keep = [&](const std::string& variable, const Tensor& value) { variables[variable] = TensorsDigest({value}); };
       TrainResult result = Train(workload_, session, environment_, keep);
       std::string name = strategy;
       if (strategy == "baseline" && ExitStatus(result.run.status) == kExitDoesNotFit) {
@@ -106,12 +116,12 @@ class Comparison {
 
  private:
   // "equal", or what differs from the reference.
-  std::string Verdict(const TrainResult& got, const Arrays& variables) const {
+  std::string Verdict(const TrainResult& got, const Digests& variables) const {
     const TrainResult& want = rows_[reference_].result;
     const std::vector<std::string>& fetches = workload_.fetch_names;
     std::vector<std::string> differences;
     if (!SameBits(want.run.losses, got.run.losses)) differences.push_back("losses");
-    AddDifferences(NamedFetches(want.fetched, fetches), NamedFetches(got.fetched, fetches), differences);
+    AddDifferences(DigestsOf(want.fetched, fetches), DigestsOf(got.fetched, fetches), differences);
     AddDifferences(reference_variables_, variables, differences);
     return differences.empty() ? kEqual : absl::StrCat("DIFFERS: ", absl::StrJoin(differences, ", "));
   }
@@ -122,7 +132,7 @@ class Comparison {
     std::string verdict;
   };
 
-  void Add(std::string name, TrainResult result, Arrays variables) {
+  void Add(std::string name, TrainResult result, Digests variables) {
     std::string verdict;
     if (result.run.status.ok()) {
       const bool first = reference_ == kNone;
@@ -142,7 +152,7 @@ class Comparison {
   Machine machine_;
   std::vector<Row> rows_;
   size_t reference_ = kNone;
-  Arrays reference_variables_;
+  Digests reference_variables_;
   bool over_budget_ = false;
 };
 

@@ -32,7 +32,7 @@ struct Environment {
   std::function<absl::StatusOr<SavedModel>(const std::string& folder)> load_saved_model;
   std::function<absl::StatusOr<OnnxModel>(const std::string& path, const OnnxOptions& options)> load_onnx;
   // Tensors by key. Files that are written are whole or not there.
-  std::function<absl::StatusOr<Arrays>(const std::string& prefix)> read_checkpoint;
+  std::function<absl::StatusOr<std::unique_ptr<TensorReader>>(const std::string& prefix)> open_checkpoint_reader;
   std::function<absl::StatusOr<std::unique_ptr<TensorWriter>>(const std::string& prefix)> open_checkpoint;
   std::function<absl::StatusOr<Arrays>(const std::string& path)> load_arrays;
   std::function<absl::StatusOr<std::unique_ptr<TensorWriter>>(const std::string& path)> open_arrays;

@@ -154,7 +154,9 @@ absl::Status LoadOnnxModel(const InputOptions& options, const std::map<std::stri
   }
   workload.feeds = std::move(feeds);
   workload.graph = std::make_shared<const Graph>(std::move(model.graph));
-  workload.initial_values = std::move(model.variables);
+  for (auto& [name, value] : model.variables) {
+    workload.initial_values[name] = [value = std::move(value)] { return value; };
+  }
   workload.init_targets.insert(workload.init_targets.begin(), model.init_targets.begin(), model.init_targets.end());
   if (options.train) workload.targets.push_back("train");
   return absl::OkStatus();
@@ -175,6 +177,10 @@ constexpr int64_t kBytesPerNode = 1000;
 // Graph, plan and what planning needs in passing take some 16 bytes for each of a GraphDef's, where nine sizes of
 // partitions are planned 33; untouched addresses cost nothing.
 constexpr int64_t kBytesPerByteOfGraph = 40;
+
+std::function<absl::StatusOr<Tensor>()> ValueIn(std::shared_ptr<TensorReader> reader, std::string key) {
+  return [reader = std::move(reader), key = std::move(key)] { return reader->Read(key); };
+}
 
 // Graph, fetches, targets and feeds from a file of arrays.
 // Shapes by input key become shapes by placeholder.
@@ -205,21 +211,24 @@ absl::Status LoadGraphAndFeeds(const InputOptions& options, std::map<std::string
     shapes.insert(std::move(shape));
   }
   workload.graph = std::make_shared<const Graph>(std::move(model.graph));
-  workload.initial_values = std::move(model.variables);
+  if (model.checkpoint != nullptr) {
+    for (const auto& [name, key] : model.checkpoint_keys) workload.initial_values[name] = ValueIn(model.checkpoint, key);
+  }
   workload.checkpoint_keys = std::move(model.checkpoint_keys);
   workload.checkpoint_extras = std::move(model.checkpoint_extras);
   return absl::OkStatus();
 }
 
 // Values that no node of the graph goes by are kept and written again by --checkpoint_out; but a name may be misspelt.
-void WarnOfStrangers(const std::string& prefix, const Graph& graph, const Arrays& values) {
+void WarnOfStrangers(const std::string& prefix, const Workload& workload) {
+  const Graph& graph = *workload.graph;
   std::set<std::string> names;
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
     const Node& node = graph.node(NodeId{i});
     if (!node.removed) names.insert(VariableName(node));
   }
   std::vector<std::string> strangers;
-  for (const auto& [name, value] : values) {
+  for (const auto& [name, value] : workload.initial_values) {
     if (names.count(name) == 0) strangers.push_back(name);
   }
   if (strangers.empty()) return;
@@ -232,22 +241,22 @@ void WarnOfStrangers(const std::string& prefix, const Graph& graph, const Arrays
 
 // The checkpoint's values instead of those that the model came with. Keys are what checkpoint_out writes.
 absl::Status ReadCheckpoint(const std::string& prefix, const Environment& environment, Workload& workload) {
-  MR_ASSIGN_OR_RETURN(Arrays tensors, environment.read_checkpoint(prefix));
+  MR_ASSIGN_OR_RETURN(const std::shared_ptr<TensorReader> reader, environment.open_checkpoint_reader(prefix));
+  workload.initial_values.clear();
+  std::set<std::string> keys(reader->names().begin(), reader->names().end());
   for (const auto& [name, key] : workload.checkpoint_keys) {
-    auto node = tensors.extract(key);
-    if (node.empty()) return absl::NotFoundError(absl::StrCat(prefix, ": no ", key, ", the value of variable ", name));
-    node.key() = name;
-    tensors.insert(std::move(node));
+    if (keys.erase(key) == 0) return absl::NotFoundError(absl::StrCat(prefix, ": no ", key, ", the value of variable ", name));
+    workload.initial_values[name] = ValueIn(reader, key);
   }
-  for (const auto& [key, tensor] : workload.checkpoint_extras) tensors.erase(key);
-  for (auto at = tensors.lower_bound(kNodeStatePrefix);
-       at != tensors.end() && absl::StartsWith(at->first, kNodeStatePrefix);) {
-    const auto state = at++;
-    workload.initial_states[state->first.substr(sizeof(kNodeStatePrefix) - 1)] = state->second;
-    tensors.erase(state);
+  for (const std::string& key : keys) {
+    if (workload.checkpoint_extras.count(key) > 0) continue;
+    if (!absl::StartsWith(key, kNodeStatePrefix)) {
+      workload.initial_values[key] = ValueIn(reader, key);
+      continue;
+    }
+    MR_ASSIGN_OR_RETURN(workload.initial_states[key.substr(sizeof(kNodeStatePrefix) - 1)], reader->Read(key));
   }
-  WarnOfStrangers(prefix, *workload.graph, tensors);
-  workload.initial_values = std::move(tensors);
+  WarnOfStrangers(prefix, workload);
   return absl::OkStatus();
 }
 
@@ -290,7 +299,10 @@ absl::StatusOr<Workload> LoadWorkload(const InputOptions& options, FeedValues va
 
 absl::Status Initialise(const Workload& workload, Session& session) {
   if (!workload.init_targets.empty()) MR_RETURN_IF_ERROR(session.Run({}, {}, workload.init_targets, nullptr));
-  for (const auto& [name, value] : workload.initial_values) MR_RETURN_IF_ERROR(session.SetVariable(name, value));
+  for (const auto& [name, read] : workload.initial_values) {
+    MR_ASSIGN_OR_RETURN(const Tensor value, read());
+    MR_RETURN_IF_ERROR(session.SetVariable(name, value));
+  }
   for (const auto& [node, state] : workload.initial_states) MR_RETURN_IF_ERROR(session.SetNodeState(node, state));
   return absl::OkStatus();
 }

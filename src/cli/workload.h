@@ -2,6 +2,7 @@
 #ifndef MILLRACE_SRC_CLI_WORKLOAD_H_
 #define MILLRACE_SRC_CLI_WORKLOAD_H_
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -24,8 +25,8 @@ struct Workload {
   std::vector<std::string> init_targets;
   int64_t steps = 1;
   std::shared_ptr<const ExecutionPlan> plan;  // of the steps, when it comes from a file
-  // Variables that get these values after the initialisers and before the first step (a checkpoint's).
-  Arrays initial_values;
+  // Variables that get these values after the initialisers and before the first step (a checkpoint's), each read then.
+  std::map<std::string, std::function<absl::StatusOr<Tensor>()>> initial_values;
   // States of nodes at the same moment, by node: streams of random ops go on where they were saved.
   Arrays initial_states;
   // How checkpoint_out names variables (the variable's own name where there is none), and what else it must hold.

@@ -150,6 +150,31 @@ absl::StatusOr<std::string> IndexBytes(const CheckpointIndex& index) {
   return file.bytes();
 }
 
+class CheckpointReader final : public TensorReader {
+ public:
+  CheckpointReader(std::string prefix, CheckpointIndex index) : prefix_(std::move(prefix)), index_(std::move(index)) {
+    for (const auto& [key, entry] : index_.entries) names_.push_back(key);
+  }
+
+  const std::vector<std::string>& names() const override { return names_; }
+
+  // The file is mapped for this tensor only, so that no more of it counts as memory.
+  absl::StatusOr<Tensor> Read(const std::string& name) override {
+    const auto found = index_.entries.find(name);
+    if (found == index_.entries.end()) return absl::NotFoundError(absl::StrCat(prefix_, ": no tensor '", name, "'"));
+    const std::string path = DataPath(prefix_, found->second.shard_id(), index_.header.num_shards());
+    MR_ASSIGN_OR_RETURN(const std::shared_ptr<const MappedFile> shard, MappedFile::Open(path));
+    absl::StatusOr<Tensor> tensor = TensorFromEntry(found->second, shard->bytes());
+    if (tensor.ok()) return tensor;
+    return absl::Status(tensor.status().code(), absl::StrCat(path, ": tensor '", name, "': ", tensor.status().message()));
+  }
+
+ private:
+  const std::string prefix_;
+  const CheckpointIndex index_;
+  std::vector<std::string> names_;
+};
+
 class CheckpointWriter final : public TensorWriter {
  public:
   CheckpointWriter(std::string prefix, int32_t former_shards, int32_t shards, std::unique_ptr<AtomicFile> index_file,
@@ -226,22 +251,17 @@ absl::StatusOr<Tensor> TensorFromEntry(const proto::BundleEntryProto& entry, std
   return tensor;
 }
 
+absl::StatusOr<std::unique_ptr<TensorReader>> OpenCheckpointReader(const std::string& prefix) {
+  MR_ASSIGN_OR_RETURN(CheckpointIndex index, ReadIndex(prefix));
+  return std::unique_ptr<TensorReader>(new CheckpointReader(prefix, std::move(index)));
+}
+
 absl::StatusOr<Tensors> ReadCheckpoint(const std::string& prefix) {
-  MR_ASSIGN_OR_RETURN(const CheckpointIndex index, ReadIndex(prefix));
-  std::map<int32_t, std::shared_ptr<const MappedFile>> shards;
+  MR_ASSIGN_OR_RETURN(const std::unique_ptr<TensorReader> reader, OpenCheckpointReader(prefix));
   Tensors tensors;
-  for (const auto& [key, entry] : index.entries) {
-    const std::string path = DataPath(prefix, entry.shard_id(), index.header.num_shards());
-    std::shared_ptr<const MappedFile>& shard = shards[entry.shard_id()];
-    if (shard == nullptr) {
-      MR_ASSIGN_OR_RETURN(shard, MappedFile::Open(path));
-    }
-    absl::StatusOr<Tensor> tensor = TensorFromEntry(entry, shard->bytes());
-    if (!tensor.ok()) {
-      return absl::Status(tensor.status().code(),
-                          absl::StrCat(path, ": tensor '", key, "': ", tensor.status().message()));
-    }
-    tensors.emplace(key, *std::move(tensor));
+  for (const std::string& name : reader->names()) {
+    MR_ASSIGN_OR_RETURN(Tensor tensor, reader->Read(name));
+    tensors.emplace(name, std::move(tensor));
   }
   return tensors;
 }

@@ -1,5 +1,5 @@
 // TensorFlow's checkpoints (tensor bundles): PREFIX.index, a sorted table of the tensors' types and places, and
-// PREFIX.data-XXXXX-of-XXXXX, their bytes. ReadCheckpoint and WriteCheckpoint are declared in millrace/import.h.
+// PREFIX.data-XXXXX-of-XXXXX, their bytes. ReadCheckpoint, WriteCheckpoint and kin are declared in millrace/import.h.
 #ifndef MILLRACE_SRC_IMPORT_CHECKPOINT_H_
 #define MILLRACE_SRC_IMPORT_CHECKPOINT_H_
 

@@ -102,21 +102,18 @@ bool IsThere(const std::string& path) {
   return std::filesystem::exists(path, error);
 }
 
-absl::Status ReadVariables(const std::string& dir, SavedModel* model) {
+absl::Status OpenVariables(const std::string& dir, SavedModel* model) {
   const std::string prefix = absl::StrCat(dir, "/variables/variables");
   if (!IsThere(absl::StrCat(prefix, ".index"))) return absl::OkStatus();
-  MR_ASSIGN_OR_RETURN(const auto tensors, ReadCheckpoint(prefix));
+  MR_ASSIGN_OR_RETURN(model->checkpoint, OpenCheckpointReader(prefix));
+  const std::vector<std::string>& names = model->checkpoint->names();
+  const auto holds = [&](const std::string& key) { return std::binary_search(names.begin(), names.end(), key); };
   for (const auto& [variable, key] : model->checkpoint_keys) {
-    const auto found = tensors.find(key);
-    if (found == tensors.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(prefix, ": no tensor '", key, "', which variable '", variable, "' is restored from"));
-    }
-    model->variables.emplace(variable, found->second);
+    if (holds(key)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(prefix, ": no tensor '", key, "', which variable '", variable, "' is restored from"));
   }
-  if (const auto found = tensors.find(kObjectGraphKey); found != tensors.end()) {
-    model->checkpoint_extras.insert(*found);
-  }
+  if (!holds(kObjectGraphKey)) return absl::OkStatus();
+  MR_ASSIGN_OR_RETURN(model->checkpoint_extras[kObjectGraphKey], model->checkpoint->Read(kObjectGraphKey));
   return absl::OkStatus();
 }
 
@@ -181,7 +178,7 @@ absl::StatusOr<SavedModel> LoadSavedModel(const std::string& dir, const std::vec
   if (!model.ok()) {
     return absl::Status(model.status().code(), absl::StrCat(path, ": ", model.status().message()));
   }
-  MR_RETURN_IF_ERROR(ReadVariables(dir, &*model));
+  MR_RETURN_IF_ERROR(OpenVariables(dir, &*model));
   return model;
 }
 

@@ -184,6 +184,24 @@ TEST_F(CommandsTest, ASavedModelRunsByTheKeysOfItsSignature) {
   EXPECT_EQ(world_.saved[Path("checkpoint")].at("layer/w/VALUE").DoubleAt(0), 12);
 }
 
+TEST_F(CommandsTest, ValuesOfACheckpointAreReadBeforeTheFirstStepOnly) {
+  class BrokenReader : public FakeReader {
+   public:
+    using FakeReader::FakeReader;
+    absl::StatusOr<Tensor> Read(const std::string& name) override {
+      return absl::InvalidArgumentError(absl::StrCat("tensor '", name, "': corrupt"));
+    }
+  };
+  world_.environment.open_checkpoint_reader = [](const std::string&) -> absl::StatusOr<std::unique_ptr<TensorReader>> {
+    return std::unique_ptr<TensorReader>(new BrokenReader({{"w", Tensor::Scalar(1.0f)}}));
+  };
+  options_.input.checkpoint_in = "checkpoint";
+  EXPECT_TRUE(PlanCommand(options_, world_.environment).ok());
+  const absl::Status status = RunCommand(options_, world_.environment);
+  EXPECT_EQ(status.message(), "tensor 'w': corrupt");
+  EXPECT_EQ(world_.engine.steps_run, 0);
+}
+
 TEST_F(CommandsTest, ShapesOfASavedModelGoByTheKeysOfItsSignature) {
   options_.input = {.saved_model = "folder", .signature = "train", .synthetic_feeds = true, .feed_shapes = "image:2x3", .fetches = {"loss"}};
   world_.environment.load_saved_model = [](const std::string&) -> absl::StatusOr<SavedModel> {

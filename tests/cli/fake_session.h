@@ -106,6 +106,23 @@ class FakeSession : public Session {
   float w_ = 0;
 };
 
+class FakeReader : public TensorReader {
+ public:
+  explicit FakeReader(Arrays arrays) : arrays_(std::move(arrays)) {
+    for (const auto& [name, tensor] : arrays_) names_.push_back(name);
+  }
+  const std::vector<std::string>& names() const override { return names_; }
+  absl::StatusOr<Tensor> Read(const std::string& name) override { return arrays_.at(name); }
+
+ private:
+  const Arrays arrays_;
+  std::vector<std::string> names_;
+};
+
+inline absl::StatusOr<std::unique_ptr<TensorReader>> OpenReader(Arrays arrays) {
+  return std::unique_ptr<TensorReader>(new FakeReader(std::move(arrays)));
+}
+
 // A file that is kept in `saved` when it is finished.
 class FakeWriter : public TensorWriter {
  public:
@@ -146,12 +163,12 @@ struct FakeWorld {
       SavedModel model;
       model.signatures["train"] = {.inputs = {{"image", {"serve_image:0", {}}}},
                                    .outputs = {{"loss", {"loss:0", {}}}, {"scores", {"logits:0", {}}}}};
-      model.variables = {{"w", Tensor::Scalar(10.0f)}};
+      model.checkpoint = *OpenReader({{"layer/w/VALUE", Tensor::Scalar(10.0f)}});
       model.checkpoint_keys = {{"w", "layer/w/VALUE"}};
       model.checkpoint_extras = {{"OBJECTS", Tensor::Scalar(0.0f)}};
       return model;
     };
-    environment.read_checkpoint = [this](const std::string& prefix) -> absl::StatusOr<Arrays> { return saved.at(prefix); };
+    environment.open_checkpoint_reader = [this](const std::string& prefix) { return OpenReader(saved.at(prefix)); };
     environment.open_checkpoint = [this](const std::string& prefix) { return Open(prefix); };
     environment.load_arrays = [](const std::string&) -> absl::StatusOr<Arrays> {
       return Arrays{{"x", Tensor::Vector<float>({1, 2})}};

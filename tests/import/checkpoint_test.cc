@@ -201,6 +201,22 @@ TEST_F(Checkpoint, DamageIsFoundAndNamed) {
   EXPECT_THAT(TextOf(ReadCheckpoint(Path("nowhere"))), HasSubstr("nowhere.index"));
 }
 
+TEST_F(Checkpoint, ATensorIsReadWithoutTheOthers) {
+  const std::string prefix = CopyOfTensorFlows();
+  const std::string data_path = prefix + ".data-00000-of-00001";
+  const absl::StatusOr<CheckpointIndex> index = ParseCheckpointIndex(ReadFile(prefix + ".index"));
+  ASSERT_TRUE(index.ok());
+  std::string data = ReadFile(data_path);
+  data[index->entries.at("uint8").offset()] ^= 1;
+  WriteFile(data_path, data);
+  const auto reader = OpenCheckpointReader(prefix);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_EQ((*reader)->names().size(), index->entries.size());
+  EXPECT_EQ((*reader)->Read("uint64")->type().ToString(), "uint64[1]");
+  EXPECT_THAT(std::string((*reader)->Read("uint8").status().message()), HasSubstr("tensor 'uint8': corrupt: its checksum is wrong"));
+  EXPECT_EQ((*reader)->Read("stranger").status().code(), absl::StatusCode::kNotFound);
+}
+
 TEST_F(Checkpoint, EveryTruncationOfTheIndexIsAnError) {
   const std::string whole = ReadFile(DataPath("tensorflow.index"));
   ASSERT_TRUE(ParseCheckpointIndex(whole).ok());
