@@ -5,7 +5,7 @@ tests/cpu/conv_test.cc holds those to a direct sum.
 """
 import numpy as np
 
-from case_builder import Case, Gen, bfloat16
+from case_builder import Case, Gen, L, bfloat16, run_tensorflow
 
 f32, f64, f16 = np.float32, np.float64, np.float16
 CLOSE = {f32: dict(rtol=1e-5, atol=2e-5), f64: dict(rtol=1e-13, atol=1e-13), f16: dict(rtol=1e-2, atol=2e-2),
@@ -94,7 +94,66 @@ def depthwise_cases():
     yield from layer("large", (28, 28), (3, 3), 40, 1, batch=4, depthwise=True)
 
 
+def by_parts(inputs, attrs, volume=False):
+    """A fused convolution's answer where TensorFlow has its ops on the CPU, but not all of them as one."""
+    def ask(op, given, attrs):
+        [answer], _, _ = run_tensorflow(Case("x", op, given, attrs))
+        return answer
+    x, w, args = inputs[:3]
+    plain = {k: v for k, v in attrs.items() if k not in ("fused_ops", "num_args")}
+    y = ask("BiasAdd", [ask("Conv3D" if volume else "Conv2D", [x, w], plain), args[0]], {})
+    if "Add" in attrs["fused_ops"]:
+        y = ask("AddV2", [y, args[1]], {})
+    return ask("Relu", [y], {}) if "Relu" in attrs["fused_ops"] else y
+
+
+def fused_cases():
+    """With a bias and perhaps a Relu as grappler makes them; with a sum in between, in halves and in three dimensions, where
+    TensorFlow's CPU has no kernel, by its parts."""
+    def attrs_of(ops, strides=(1, 1), padding="SAME", **more):
+        return {"strides": [1, *strides, 1], "padding": padding, "fused_ops": ops, "num_args": 2 if "Add" in ops else 1, **more}
+
+    def inputs_of(size, kernel, dtype, side=None):
+        args = [Gen(kernel[-1:], dtype, seed=3)] + ([] if side is None else [Gen(side, dtype, seed=4)])
+        return [Gen(size, dtype, seed=1), Gen(kernel, dtype, seed=2), L(args)]
+
+    x, w = (2, 6, 7, 3), (3, 2, 3, 4)
+    for name, ops in (("bias", ["BiasAdd"]), ("relu", ["BiasAdd", "Relu"])):
+        for dtype in (f32, f64):
+            yield Case(f"FusedConv2D_{name}_{np.dtype(dtype).name}", "_FusedConv2D", inputs_of(x, w, dtype) + [L([])], attrs_of(ops, (2, 1)),
+                       **CLOSE[dtype])
+        yield Case(f"FusedConv2D_{name}_VALID", "_FusedConv2D", inputs_of(x, w, f32) + [L([])], attrs_of(ops, padding="VALID"), **CLOSE[f32])
+        explicit = attrs_of(ops, (1, 2), "EXPLICIT", explicit_paddings=[0, 0, 1, 2, 0, 1, 0, 0])
+        yield Case(f"FusedConv2D_{name}_EXPLICIT", "_FusedConv2D", inputs_of(x, w, f32) + [L([])], explicit, **CLOSE[f32])
+        yield Case(f"FusedConv2D_{name}_dilated", "_FusedConv2D", inputs_of(x, w, f32) + [L([])], attrs_of(ops, dilations=[1, 2, 3, 1]), **CLOSE[f32])
+        yield Case(f"FusedConv2D_{name}_large", "_FusedConv2D", inputs_of((8, 28, 28, 16), (3, 3, 16, 32), f32) + [L([])], attrs_of(ops), **CLOSE[f32])
+    yield Case("FusedConv2D_empty_batch", "_FusedConv2D", inputs_of((0, 6, 7, 3), w, f32) + [L([])], attrs_of(["BiasAdd", "Relu"]))
+    # The sum goes through float32 once where the parts of halves are rounded each.
+    for dtype in (f32, f64, f16, bfloat16):
+        for ops in (["BiasAdd"], ["BiasAdd", "Relu"], ["BiasAdd", "Add"], ["BiasAdd", "Add", "Relu"]):
+            if "Add" not in ops and dtype in (f32, f64):
+                continue
+            label, attrs = "_".join(ops[1:]).lower() or "bias", attrs_of(ops, (2, 2))
+            inputs = inputs_of((2, 6, 8, 3), (3, 3, 3, 4), dtype, side=(2, 3, 4, 4) if "Add" in ops else None)
+            yield Case(f"FusedConv2D_{label}_{np.dtype(dtype).name}", "_FusedConv2D", inputs + [L([])], attrs, expected=[by_parts(inputs, attrs)], **CLOSE[dtype])
+    for dtype in (f32, f16, bfloat16):
+        for ops in (["BiasAdd"], ["BiasAdd", "Relu"], ["BiasAdd", "Add", "Relu"]):
+            label, attrs = "_".join(ops[1:]).lower() or "bias", attrs_of(ops, (1, 2, 1))
+            inputs = inputs_of((1, 4, 6, 5, 3), (2, 3, 2, 3, 4), dtype, side=(1, 4, 3, 5, 4) if "Add" in ops else None)
+            answer = by_parts(inputs, attrs, volume=True)
+            yield Case(f"FusedConv3D_{label}_{np.dtype(dtype).name}", "_FusedConv3D", inputs, attrs, expected=[answer], **CLOSE[dtype])
+            if dtype == f32:
+                first = [np.moveaxis(v.numpy(), -1, 1) for v in (inputs[0], *inputs[2][1:])]
+                yield Case(f"FusedConv3D_{label}_NCDHW", "_FusedConv3D", [first[0], inputs[1], L([inputs[2][0], *first[1:]])],
+                           {**attrs, "strides": [1, 1, 1, 2, 1], "data_format": "NCDHW"}, expected=[np.moveaxis(answer, -1, 1)], **CLOSE[f32])
+    inputs, attrs = inputs_of((1, 4, 6, 5, 3), (2, 3, 2, 3, 4), f32), attrs_of(["BiasAdd", "Relu"], (1, 2, 1), "VALID")
+    yield Case("FusedConv3D_VALID", "_FusedConv3D", inputs, attrs, expected=[by_parts(inputs, attrs, volume=True)], **CLOSE[f32])
+    empty = inputs_of((0, 4, 6, 5, 3), (2, 3, 2, 3, 4), f32)
+    yield Case("FusedConv3D_empty", "_FusedConv3D", empty, attrs, expected=[np.zeros((0, 3, 2, 4, 4), f32)])
+
+
 def cases():
     yield from conv2d_cases()
+    yield from fused_cases()
     yield from conv3d_cases()
     yield from depthwise_cases()

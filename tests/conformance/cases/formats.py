@@ -46,6 +46,22 @@ def convolutions():
         yield channels_first(f"Conv2DBackpropInput_NCHW_{padding}", "Conv2DBackpropInput", [shape, filters, gradient], attrs, {2}, {0}, **close)
         yield channels_first(f"Conv2DBackpropFilter_NCHW_{padding}", "Conv2DBackpropFilter", [image, np.array([3, 2, 3, 4], I), gradient],
                              attrs, {0, 2}, results=(), **close)
+    # Every type; an even size at stride 2 pads one side alone.
+    for dtype, near in ((np.float64, dict(rtol=1e-13, atol=1e-13)), (np.float16, dict(rtol=1e-2, atol=2e-2)), (bfloat16, dict(rtol=5e-2, atol=2e-1))):
+        attrs, suffix = {"strides": [1, 2, 2, 1], "padding": "SAME"}, f"NCHW_uneven_{np.dtype(dtype).name}"
+        even, weights, gradient = Gen((2, 6, 8, 3), dtype), Gen((3, 3, 3, 4), dtype, seed=2), Gen((2, 3, 4, 4), dtype, seed=3)
+        shape, size = np.array([2, 6, 8, 3], I), np.array([3, 3, 3, 4], I)
+        yield channels_first(f"Conv2D_{suffix}", "Conv2D", [even, weights], attrs, {0}, **near)
+        yield channels_first(f"Conv2DBackpropInput_{suffix}", "Conv2DBackpropInput", [shape, weights, gradient], attrs, {2}, {0}, **near)
+        yield channels_first(f"Conv2DBackpropFilter_{suffix}", "Conv2DBackpropFilter", [even, size, gradient], attrs, {0, 2}, results=(), **near)
+    for window in (1, 5):
+        attrs, weights = {"strides": [1, 1, 1, 1], "padding": "SAME"}, Gen((window, window, 3, 4), seed=2)
+        gradient, size = Gen((2, 5, 6, 4), seed=3), np.array([window, window, 3, 4], I)
+        yield channels_first(f"Conv2D_NCHW_{window}x{window}", "Conv2D", [image, weights], attrs, {0}, **close)
+        yield channels_first(f"Conv2DBackpropFilter_NCHW_{window}x{window}", "Conv2DBackpropFilter", [image, size, gradient], attrs, {0, 2}, results=(), **close)
+    for ops in (["BiasAdd"], ["BiasAdd", "Relu"]):
+        attrs = {"strides": [1, 2, 1, 1], "padding": "SAME", "fused_ops": ops, "num_args": 1}
+        yield channels_first(f"FusedConv2D_NCHW_{ops[-1]}", "_FusedConv2D", [image, filters, L([Gen((4,), seed=5)]), L([])], attrs, {0}, **close)
     thin = Gen((3, 2, 3, 2), seed=2)
     attrs = {"strides": [1, 1, 1, 1], "padding": "SAME"}
     gradient, shape = Gen((2, 5, 6, 6), seed=3), np.array([2, 5, 6, 3], I)
@@ -60,6 +76,13 @@ def convolutions():
     yield channels_first("Conv3DBackpropInputV2_NCDHW", "Conv3DBackpropInputV2", [shape, weights, gradient], attrs, {2}, {0}, **close)
     yield channels_first("Conv3DBackpropFilterV2_NCDHW", "Conv3DBackpropFilterV2", [volume, np.array([2, 2, 2, 2, 3], I), gradient],
                          attrs, {0, 2}, results=(), **close)
+    attrs = {"strides": [1, 2, 2, 2, 1], "padding": "SAME"}
+    even, weights, gradient = Gen((1, 4, 6, 4, 2)), Gen((3, 3, 3, 2, 3), seed=2), Gen((1, 2, 3, 2, 3), seed=3)
+    shape, size = np.array([1, 4, 6, 4, 2], I), np.array([3, 3, 3, 2, 3], I)
+    for op, inputs, images, results in (("Conv3D", [even, weights], {0}, {0}), ("Conv3DBackpropInputV2", [shape, weights, gradient], {2}, {0}),
+                                        ("Conv3DBackpropFilterV2", [even, size, gradient], {0, 2}, ())):
+        yield Case(f"{op}_uneven", op, inputs, attrs, **close)
+        yield channels_first(f"{op}_NCDHW_uneven", op, inputs, attrs, images, {0} if op == "Conv3DBackpropInputV2" else (), results, **close)
 
 
 def spread(filters, rates):

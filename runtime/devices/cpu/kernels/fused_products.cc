@@ -69,7 +69,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeFusedMatMul(const OpInstance& node) 
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeFusedConv(const OpInstance& node) {
-  if (!TypeFuses(node.outputs[0].dtype)) return UnsupportedType(node, node.outputs[0].dtype);
+  const DataType dtype = node.outputs[0].dtype;
+  if (!TypeFuses(dtype) && dtype != DataType::kDouble) return UnsupportedType(node, dtype);
   MR_ASSIGN_OR_RETURN(const ConvEpilogue epilogue, ConvEpilogueOf(node.attrs));
   std::vector<StagedKernel::Stage> stages;
   stages.push_back({ConvolutionOf(node), {0, 1}, nullptr});
