@@ -76,6 +76,8 @@ limited() {
 }
 
 device=cuda
+# Where the toolkit's programs are (compute-sanitizer, nvcc) in images that leave them out of the path.
+[ ! -d /usr/local/cuda/bin ] || export PATH=$PATH:/usr/local/cuda/bin
 # Where containers get their driver from.
 [ ! -d /usr/local/nvidia/lib64 ] || export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/usr/local/nvidia/lib64
 if ! timeout --kill-after=5 60 python3 - <<'PY'

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include <glog/logging.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -85,6 +86,30 @@ TEST_P(FakeConvolutionTest, WhatTheHandlesDeviceHasNoEngineForIsAskedOfTheDevice
 
 TEST_P(FakeConvolutionTest, WhereALayoutHasNoEngineTheOtherOneIsTaken) {
   EXPECT_THAT(Chosen(Conv(3)), MatchesRegex("channels_first:[0-9]+/(8:2=2|9)"));
+}
+
+// Warnings of the plugin, which shares the program's glog.
+class Warnings : public google::LogSink {
+ public:
+  Warnings() { google::AddLogSink(this); }
+  ~Warnings() override { google::RemoveLogSink(this); }
+  using google::LogSink::send;
+  void send(google::LogSeverity severity, const char*, const char*, int, const google::LogMessageTime&, const char* message,
+            size_t length) override {
+    if (severity == google::GLOG_WARNING) said.emplace_back(message, length);
+  }
+  std::vector<std::string> said;
+};
+
+TEST_P(FakeConvolutionTest, ALibraryThatIsMissingIsSaidOnceAndKernelsOfOursCompute) {
+  OpInstance wide = Conv(2);
+  wide.inputs[1] = {DataType::kFloat, Shape({3, 11, 4, 8})};
+  Warnings warnings;
+  EXPECT_EQ(Chosen(wide), "");
+  wide.inputs[1] = {DataType::kFloat, Shape({5, 11, 4, 8})};
+  EXPECT_EQ(Chosen(wide), "");
+  ASSERT_EQ(warnings.said.size(), 1);
+  EXPECT_THAT(warnings.said[0], HasSubstr("slower kernels take the place of cuDNN's convolutions"));
 }
 
 TEST_P(FakeConvolutionTest, APlansChoiceIsFollowed) {

@@ -1,7 +1,7 @@
 // cuDNN's graph interface for convolutions, by its definition. Of its engines most are such as a user must not take, each for
 // another reason; it knows none for three dimensions with the channels last, so that the other layout is tried, none for a
 // convolution in groups with something behind it, which then runs apart, and none for dilated windows by a handle, so that the
-// device is described.
+// device is described. For windows eleven wide one of its libraries is missing.
 #include <cudnn.h>
 
 #include <cstring>
@@ -291,6 +291,9 @@ bool Inherit(Content& content, const Content* from) {
   return true;
 }
 
+// As where one of cuDNN's libraries is not found when it is first wanted.
+bool LacksLibrary(const Convolution& c) { return c.w.dims[c.w.rank - 1] == 11; }
+
 bool HasEngines(const Convolution& c, bool by_handle) {
   for (const int64_t dilation : c.window.dilation) {
     if (by_handle && dilation > 1) return false;
@@ -340,6 +343,7 @@ cudnnStatus_t Finalize(Content& content) {
       const bool of_graph = Inherit(content, graph(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH));
       const auto mode = One<cudnnBackendHeurMode_t>(content, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE);
       if (!of_graph || !mode || !on_device(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP)) return CUDNN_STATUS_BAD_PARAM;
+      if (LacksLibrary(*content.convolution)) return CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE;
       return HasEngines(*content.convolution, content.by_handle) ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
     }
     case CUDNN_BACKEND_ENGINE_DESCRIPTOR: {

@@ -90,6 +90,7 @@ class CudaServices final : public DeviceServices {
   std::mutex planning_mutex_;
   // By shape: equal ones compute alike, and are tried once. nullptr: cuDNN has none.
   std::map<std::string, std::shared_ptr<const ConvolutionChoice>> convolutions_;
+  std::set<std::string> dnn_errors_;  // that have been said
   int64_t position_ = 0;
   std::vector<std::shared_ptr<void>> of_step_, of_graphs_;
   std::mutex mutex_;

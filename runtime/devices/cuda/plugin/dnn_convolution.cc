@@ -99,6 +99,9 @@ absl::StatusOr<std::unique_ptr<Convolution>> CudaServices::PlanConvolution(const
               << " bytes of scratch, " << kept->seconds << " s";
     } else {
       VLOG(1) << device_ << ": convolution " << key << ": " << choice.status();
+      // Not for want of an engine, but a library that is missing, or does not go with the others: said once for each reason.
+      LOG_IF(WARNING, !absl::IsUnimplemented(choice.status()) && dnn_errors_.insert(choice.status().ToString()).second)
+          << device_ << ": slower kernels take the place of cuDNN's convolutions: " << choice.status();
     }
     known = convolutions_.emplace(key, std::move(kept)).first;
   }

@@ -11,8 +11,10 @@ absl::Status DnnStatus(cudnnStatus_t status, std::string_view what) {
   cudnnGetLastErrorString(detail, sizeof detail);
   const std::string message = absl::StrCat("cuDNN: ", std::string(what), ": ", cudnnGetErrorString(status),
                                            detail[0] != 0 ? absl::StrCat(" (", detail, ")") : "");
-  return CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED ? absl::UnimplementedError(message)
-                                                                     : absl::InternalError(message);
+  // A library of cuDNN's that is not there is counted among what it does not support.
+  const bool unsupported =
+      CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED && status != CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE;
+  return unsupported ? absl::UnimplementedError(message) : absl::InternalError(message);
 }
 
 DnnDescriptor::DnnDescriptor(cudnnBackendDescriptorType_t type) : status_(cudnnBackendCreateDescriptor(type, &descriptor_)) {}

@@ -189,9 +189,16 @@ absl::StatusOr<std::vector<DnnPlan>> RankDnnPlans(const ConvShape& shape, const 
   MR_ASSIGN_OR_RETURN(const DnnDescriptor graph, DnnGraph(shape, target.handle));
   const int64_t most_scratch = MostScratchBytes(shape, limits);
   std::vector<DnnPlan> plans;
+  absl::Status none = absl::UnimplementedError("cuDNN has no deterministic engine for this convolution");
+  const auto failed = [&](const absl::Status& status) {
+    if (absl::IsUnimplemented(none) && !absl::IsUnimplemented(status)) none = status;
+  };
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     absl::StatusOr<std::vector<DnnDescriptor>> configs = Configs(graph, target, mode);
-    if (!configs.ok()) continue;  // one way of ranking knows no engine; the other may
+    if (!configs.ok()) {  // one way of ranking knows no engine; the other may
+      failed(configs.status());
+      continue;
+    }
     for (DnnDescriptor& config : *configs) {
       if (plans.size() >= static_cast<size_t>(limits.plans)) return plans;
       MR_ASSIGN_OR_RETURN(const DnnDescriptor engine, EngineIn(config));
@@ -200,10 +207,14 @@ absl::StatusOr<std::vector<DnnPlan>> RankDnnPlans(const ConvShape& shape, const 
       MR_ASSIGN_OR_RETURN(std::string name, NameIn(config, engine));
       if (std::any_of(plans.begin(), plans.end(), [&](const DnnPlan& plan) { return plan.name == name; })) continue;
       absl::StatusOr<DnnPlan> plan = MakePlan(std::move(config), std::move(name), most_scratch);
-      if (plan.ok()) plans.push_back(*std::move(plan));
+      if (plan.ok()) {
+        plans.push_back(*std::move(plan));
+      } else {
+        failed(plan.status());
+      }
     }
   }
-  if (plans.empty()) return absl::UnimplementedError("cuDNN has no deterministic engine for this convolution");
+  if (plans.empty()) return none;
   return plans;
 }
 
