@@ -1,10 +1,14 @@
 #include "graph/fingerprint.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <unordered_map>
 #include <variant>
+#include <vector>
 
 #include "millrace/attr.h"
 #include "xxhash.h"
@@ -12,12 +16,13 @@
 namespace millrace {
 namespace {
 
-// A chain: each piece is hashed with what came before as its seed.
-class Hasher {
+// Cuts what is hashed into pieces, which go to `Sink`::Bytes.
+template <typename Sink>
+class Pieces {
  public:
-  uint64_t digest() const { return digest_; }
+  explicit Pieces(Sink& sink) : sink_(sink) {}
 
-  void Bytes(const void* data, size_t size) { digest_ = XXH3_64bits_withSeed(data, size, digest_); }
+  void Bytes(const void* data, size_t size) { sink_.Bytes(data, size); }
   void Text(std::string_view text) { Bytes(text.data(), text.size()); }
   void Number(int64_t value) { Bytes(&value, sizeof(value)); }
 
@@ -58,7 +63,61 @@ class Hasher {
     }
   }
 
-  uint64_t digest_ = 0;
+  Sink& sink_;
+};
+
+// A chain: each piece is hashed with what came before as its seed.
+struct Chain {
+  uint64_t digest = 0;
+  void Bytes(const void* data, size_t size) { digest = XXH3_64bits_withSeed(data, size, digest); }
+};
+
+// Pieces, to be hashed again and again.
+struct Recorded {
+  std::string bytes;
+  std::vector<uint32_t> sizes;
+  void Bytes(const void* data, size_t size) {
+    bytes.append(static_cast<const char*>(data), size);
+    sizes.push_back(static_cast<uint32_t>(size));
+  }
+  void Replay(Chain& chain) const {
+    size_t at = 0;
+    for (const uint32_t size : sizes) {
+      chain.Bytes(bytes.data() + at, size);
+      at += size;
+    }
+  }
+};
+
+class Hasher : public Pieces<Chain> {
+ public:
+  Hasher() : Pieces<Chain>(chain_) {}
+  Hasher(const Hasher&) = delete;
+  Hasher& operator=(const Hasher&) = delete;
+  uint64_t digest() const { return chain_.digest; }
+
+  // Nodes of an unrolled network share a few maps of attributes.
+  void SharedAttributes(const AttrMap& attrs) {
+    constexpr size_t kMostMaps = 4096;
+    if (attrs.empty()) return Attributes(attrs);
+    const void* const entries = &*attrs.begin();
+    const auto known = recorded_.find(entries);
+    if (known != recorded_.end()) return known->second.Replay(chain_);
+    if (recorded_.size() == kMostMaps || HoldTensors(attrs)) return Attributes(attrs);
+    Recorded& recorded = recorded_[entries];
+    Pieces<Recorded>(recorded).Attributes(attrs);
+    recorded.Replay(chain_);
+  }
+
+ private:
+  static bool HoldTensors(const AttrMap& attrs) {
+    return std::any_of(attrs.begin(), attrs.end(), [](const AttrMap::Entry& attr) {
+      return std::holds_alternative<Tensor>(attr.second) || std::holds_alternative<std::vector<Tensor>>(attr.second);
+    });
+  }
+
+  Chain chain_;
+  std::unordered_map<const void*, Recorded> recorded_;  // by where a map's entries are
 };
 
 void AddNodes(const Graph& graph, Hasher& hasher) {
@@ -71,7 +130,7 @@ void AddNodes(const Graph& graph, Hasher& hasher) {
     hasher.Number(static_cast<int64_t>(node.inputs.size()));
     for (const OutputRef& input : node.inputs) hasher.Number((int64_t{input.node.value} << 32) + input.index);
     for (const NodeId input : node.control_inputs) hasher.Number(input.value);
-    hasher.Attributes(node.attrs);
+    hasher.SharedAttributes(node.attrs);
   }
 }
 

@@ -37,6 +37,18 @@ TEST(FingerprintTest, EqualGraphsHaveEqualOnes) {
   EXPECT_NE(Fingerprint(Graph()), 0u);
 }
 
+TEST(FingerprintTest, NodesThatShareAttributesCountAsThoseThatDoNot) {
+  constexpr char kAlike[] = R"(
+a = Op() {T=float, n=3, list=[1, 2], shape=shape[2,?], s="x"}
+b = Op(a) {T=float, n=3, list=[1, 2], shape=shape[2,?], s="x"}
+)";
+  auto graph = ParseGraphText(kAlike);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  graph->mutable_node(graph->Find("b")).attrs = graph->node(graph->Find("a")).attrs;
+  EXPECT_EQ(Fingerprint(*graph), OfText(kAlike));
+  EXPECT_EQ(OfText(kAlike), 2323900411953722332u) << "plans that were written before know their graphs by this number";
+}
+
 TEST(FingerprintTest, WhatPassesEstablishDoesNotCount) {
   auto graph = ParseGraphText(kGraph);
   ASSERT_TRUE(graph.ok());
