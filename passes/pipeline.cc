@@ -70,15 +70,27 @@ void NameDevices(const CompileRequest& request, Graph& graph) {
   }
 }
 
-// The prepared graph in the order of one partition size; 0 keeps creation order in one partition. The last order takes what
-// was prepared itself.
-absl::StatusOr<OrderedGraph> OrderOnce(const CompileRequest& request, Strategy::Order order, Prepared& prepared,
-                                       int64_t partition_size, bool last) {
+// A prepared graph, which several orders may share.
+struct SharedGraph {
+  explicit SharedGraph(Prepared& prepared)
+      : graph(std::make_shared<Graph>(std::move(prepared.graph))),
+        inferred(std::make_shared<InferenceResult>(std::move(prepared.inferred))) {}
+  void GiveBackTo(Prepared& prepared) {
+    prepared.graph = std::move(*graph);
+    prepared.inferred = std::move(*inferred);
+  }
+  std::shared_ptr<Graph> graph;
+  std::shared_ptr<InferenceResult> inferred;
+};
+
+// The graph in the order of one partition size; 0 keeps creation order in one partition.
+absl::StatusOr<OrderedGraph> OrderOnce(const CompileRequest& request, Strategy::Order order, const SharedGraph& shared,
+                                       int64_t partition_size) {
   const PlanningOptions& options = request.options;
   const PassClock::Run run(request.clock, "order");
   OrderedGraph ordered;
-  ordered.graph = std::make_shared<Graph>(last ? std::move(prepared.graph) : prepared.graph.Clone());
-  ordered.inferred = std::make_shared<const InferenceResult>(last ? std::move(prepared.inferred) : prepared.inferred);
+  ordered.graph = shared.graph;
+  ordered.inferred = shared.inferred;
   ordered.partition_size = partition_size;
   if (order == Strategy::Order::kLevels) {
     MR_ASSIGN_OR_RETURN(LevelPartitioning levels, PartitionByLevels(*ordered.graph, options.tflms));
@@ -93,6 +105,15 @@ absl::StatusOr<OrderedGraph> OrderOnce(const CompileRequest& request, Strategy::
   return ordered;
 }
 
+// The only order of what was prepared, or one of a copy.
+absl::StatusOr<OrderedGraph> OrderAlone(const CompileRequest& request, Strategy::Order order, Prepared& prepared, bool last) {
+  if (last) return OrderOnce(request, order, SharedGraph(prepared), 0);
+  Prepared copy;
+  copy.graph = prepared.graph.Clone();
+  copy.inferred = prepared.inferred;
+  return OrderOnce(request, order, SharedGraph(copy), 0);
+}
+
 // The plan of a graph whose order is chosen: it decides all lifetimes, so everything here is about memory.
 absl::StatusOr<Compiled> PlanOrdered(const CompileRequest& request, const Prepared& prepared, const Strategy& strategy,
                                      OrderedGraph ordered, const PlanLimits& limits,
@@ -102,9 +123,10 @@ absl::StatusOr<Compiled> PlanOrdered(const CompileRequest& request, const Prepar
   Compiled compiled;
   compiled.summary = prepared.summary;
   compiled.placement_notes = prepared.placement_notes;
-  compiled.graph = std::move(*ordered.graph);
   MR_ASSIGN_OR_RETURN(std::vector<DevicePlan> devices,
-                      DecideDevices(request, strategy, ordered.partitioning, *ordered.inferred, limits, compiled.graph, std::move(looked)));
+                      DecideDevices(request, strategy, ordered.partitioning, *ordered.inferred, limits, *ordered.graph, std::move(looked)));
+  // Copies are for this plan alone.
+  compiled.graph = ordered.graph.use_count() > 1 ? ordered.graph->Clone() : std::move(*ordered.graph);
   MR_RETURN_IF_ERROR(InsertCopies(request, devices, compiled.graph));
   // Lanes: what runs and what it waits for.
   {
@@ -160,13 +182,14 @@ absl::Status TrySizes(const CompileRequest& request, Prepared& prepared, const S
                       const PlanLimits& limits, bool last, absl::StatusOr<Compiled>& best) {
   std::vector<int64_t> sizes = PartitionSizes(strategy, request.options);
   std::reverse(sizes.begin(), sizes.end());
+  SharedGraph shared(prepared);
   double last_seconds = 0;
   for (int64_t size : sizes) {
     // The next size takes about what the last one took.
     if (best.ok() && limits.deadline.passed(last_seconds)) break;
     const double left = limits.deadline.seconds_left();
-    MR_ASSIGN_OR_RETURN(OrderedGraph ordered,
-                        OrderOnce(request, strategy.order, prepared, size, last && size == sizes.back()));
+    MR_ASSIGN_OR_RETURN(OrderedGraph ordered, OrderOnce(request, strategy.order, shared, size));
+    if (last && size == sizes.back()) shared.graph = nullptr;
     PlanLimits faster = limits;
     if (best.ok()) faster.known_seconds = best->plan.predicted_step_seconds;
     absl::StatusOr<Compiled> compiled = PlanOrdered(request, prepared, strategy, std::move(ordered), faster);
@@ -177,6 +200,7 @@ absl::Status TrySizes(const CompileRequest& request, Prepared& prepared, const S
         !compiled.ok() || (best.ok() && compiled->plan.predicted_step_seconds > best->plan.predicted_step_seconds);
     if (!best.ok() || !slower) best = std::move(compiled);
   }
+  if (!last) shared.GiveBackTo(prepared);
   return absl::OkStatus();
 }
 
@@ -272,7 +296,7 @@ absl::StatusOr<std::vector<std::string>> NotesOfLevels(const CompileRequest& req
   PlanLimits quick = limits;
   quick.effort = PlanEffort::kQuick;
   quick.deadline = Deadline();
-  MR_ASSIGN_OR_RETURN(OrderedGraph ordered, OrderOnce(unbounded, Strategy::Order::kLevels, prepared, 0, true));
+  MR_ASSIGN_OR_RETURN(OrderedGraph ordered, OrderAlone(unbounded, Strategy::Order::kLevels, prepared, true));
   MR_ASSIGN_OR_RETURN(std::vector<DevicePlan> devices,
                       DecideDevices(unbounded, describe, ordered.partitioning, *ordered.inferred, quick, *ordered.graph));
   std::vector<std::string> notes = std::move(ordered.notes);
@@ -287,7 +311,7 @@ absl::StatusOr<Compiled> PlanAsCreated(const CompileRequest& request, Prepared& 
   Strategy as_created = tflms;
   as_created.order = Strategy::Order::kCreation;
   as_created.swaps = [](const SwapRequest& swaps) -> absl::StatusOr<SwapChoice> { return KeepEverything(swaps.graph); };
-  MR_ASSIGN_OR_RETURN(OrderedGraph ordered, OrderOnce(request, as_created.order, prepared, 0, false));
+  MR_ASSIGN_OR_RETURN(OrderedGraph ordered, OrderAlone(request, as_created.order, prepared, false));
   absl::StatusOr<Compiled> compiled = PlanOrdered(request, prepared, as_created, std::move(ordered), limits);
   const int64_t levels_bytes = NeededBytes(missing);
   if (compiled.ok()) {
