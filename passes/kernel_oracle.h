@@ -19,6 +19,8 @@ class KernelOracle {
   virtual absl::StatusOr<int64_t> ScratchBytes(const OpInstance& instance) = 0;
   // Seconds that the node took when it was measured; nullopt: its cost rule has to do.
   virtual std::optional<double> MeasuredSeconds(const OpInstance&) { return std::nullopt; }
+  // Whether what it says of two nodes may differ though they differ in name alone, as measured times do.
+  virtual bool GoesByName() const { return true; }
   // Outputs of a stateless node on known inputs, computed on the host.
   virtual absl::StatusOr<std::vector<Tensor>> Evaluate(const OpDef& def, const OpInstance& instance,
                                                        std::vector<Tensor> inputs) = 0;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <string>
-#include <unordered_set>
 
 #include "absl/strings/str_cat.h"
 #include "graph/graph_summary.h"
@@ -30,6 +29,7 @@
 #include "passes/rewrite/slice_updates.h"
 #include "passes/shapes/infer_shapes.h"
 #include "passes/shapes/needed_feeds.h"
+#include "passes/shapes/per_op.h"
 #include "passes/unroll/loop_ops.h"
 
 namespace millrace {
@@ -155,15 +155,16 @@ namespace {
 // Whether there can be anything to expand, in one look at a large graph.
 bool HoldsCallsOrControlFlow(const Graph& graph) {
   if (graph.library() != nullptr && !graph.library()->empty()) return true;
-  std::unordered_set<std::string> plain;  // ops
+  const auto goes = [](const std::string& op) {
+    Node node;
+    node.op = op;
+    return IsPlannedAway(op) || IsPartitionedCall(node) || op.rfind("StringToHashBucket", 0) == 0;
+  };
+  PerOp<bool, decltype(goes)> goes_away(goes);
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
     const Node& node = graph.node(NodeId{i});
     if (node.removed) continue;
-    if (plain.count(node.op) == 0) {
-      if (IsPlannedAway(node.op) || IsPartitionedCall(node) || node.op.rfind("StringToHashBucket", 0) == 0) return true;
-      plain.insert(node.op);
-    }
-    if (SpeaksOfFunctions(node) || IsExpanded(node)) return true;
+    if (goes_away(node.op) || SpeaksOfFunctions(node) || IsExpandedForInputs(node)) return true;
   }
   return false;
 }

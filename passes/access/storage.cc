@@ -7,6 +7,8 @@
 #include "millrace/status.h"
 #include "passes/devices/add_send_recv.h"
 #include "passes/rewrite/order_variable_accesses.h"
+#include "passes/shapes/alike_nodes.h"
+#include "passes/shapes/per_op.h"
 
 namespace millrace {
 namespace {
@@ -349,6 +351,79 @@ int64_t LargestOutput(const OpInstance& instance) {
   return bytes;
 }
 
+// What nodes take when they run, once for all that are alike.
+class Estimator {
+ public:
+  Estimator(const Graph& graph, KernelOracle& oracle, const Machine& machine, const PlanningOptions& options,
+            const InferenceResult& inferred)
+      : graph_(graph),
+        oracle_(oracle),
+        machine_(machine),
+        options_(options),
+        inferred_(inferred),
+        alike_count_(!oracle.GoesByName()),
+        builtin_def_of_(OpRegistry::Builtin()) {}
+
+  absl::StatusOr<RunEstimate> Estimate(NodeId id, const OpDef& def) {
+    const Node& node = graph_.node(id);
+    const auto possible = inferred_.possible.empty() ? inferred_.possible.end() : inferred_.possible.find(node.name);
+    if (possible != inferred_.possible.end() && !possible->second.empty()) return EstimateDynamic(node, def, possible->second);
+    // Inputs by value are not part of a key; rules of other registries may go by anything.
+    if (!alike_count_ || inferred_.by_value[id.value] != 0 || node.inputs.size() > kKnownByValue || builtin_def_of_(node.op) != &def) {
+      return EstimateOne(node, def, MakeInstance(graph_, id, inferred_.by_value[id.value]));
+    }
+    types_.clear();
+    for (const OutputRef input : node.inputs) types_.push_back(&graph_.type(input));
+    for (const TensorType& type : node.outputs) types_.push_back(&type);
+    const AlikeNodes<RunEstimate>::Key key{node.op, node.attrs, types_, node.device};
+    if (const RunEstimate* known = alike_.Find(key); known != nullptr) return *known;
+    MR_ASSIGN_OR_RETURN(const RunEstimate estimate, EstimateOne(node, def, MakeInstance(graph_, id, 0)));
+    alike_.Add(key, estimate);
+    return estimate;
+  }
+
+ private:
+  static constexpr size_t kKnownByValue = 64;  // inputs
+
+  // Of a node's largest possible shapes. None where it is refused later.
+  absl::StatusOr<RunEstimate> EstimateOne(const Node& node, const OpDef& def, const OpInstance& largest) {
+    RunEstimate estimate;
+    // A kernel that can never run is not made: tables of its own may be as large as its output.
+    const int64_t budget = node.device == kHostDevice ? 0 : options_.BudgetOf(node.device);
+    const int64_t output_bytes = LargestOutput(largest);
+    if (output_bytes > kMostTensorBytes) {
+      return absl::ResourceExhaustedError(absl::StrCat("does not fit: node '", node.name, "' has an output of ",
+                                                       FormatBytes(output_bytes), " or more"));
+    }
+    if (budget > 0 && output_bytes > budget) return estimate;
+    MR_ASSIGN_OR_RETURN(estimate.scratch_bytes, oracle_.ScratchBytes(largest));
+    estimate.scratch_bytes = AlignUp(estimate.scratch_bytes);
+    estimate.seconds = oracle_.MeasuredSeconds(largest).value_or(PredictSeconds(def, largest, machine_));
+    return estimate;
+  }
+
+  absl::StatusOr<RunEstimate> EstimateDynamic(const Node& node, const OpDef& def, const std::vector<OpInstance>& possible) {
+    MR_ASSIGN_OR_RETURN(RunEstimate estimate, EstimateOne(node, def, possible[0]));
+    const int64_t budget = node.device == kHostDevice ? 0 : options_.BudgetOf(node.device);
+    if (budget > 0 && LargestOutput(possible[0]) > budget) return estimate;
+    for (size_t k = 1; k < possible.size(); ++k) {
+      const absl::StatusOr<int64_t> bytes = oracle_.ScratchBytes(possible[k]);
+      if (bytes.ok()) estimate.scratch_bytes = std::max(estimate.scratch_bytes, AlignUp(*bytes));
+    }
+    return estimate;
+  }
+
+  const Graph& graph_;
+  KernelOracle& oracle_;
+  const Machine& machine_;
+  const PlanningOptions& options_;
+  const InferenceResult& inferred_;
+  const bool alike_count_;
+  OpFinder builtin_def_of_;
+  AlikeNodes<RunEstimate> alike_;
+  std::vector<const TensorType*> types_;  // of the node that is looked at
+};
+
 }  // namespace
 
 double PredictSeconds(const OpDef& def, const OpInstance& instance, const Machine& machine) {
@@ -373,36 +448,19 @@ absl::Status EstimateRuns(const Graph& graph, const OpRegistry& ops, KernelOracl
   inferred.roles.assign(graph.num_ids(), NodeRole::kNeverRuns);
   inferred.variable.assign(graph.num_ids(), -1);
   std::map<std::string, int32_t> variables;
+  OpFinder def_of(ops);
+  Estimator estimator(graph, oracle, machine, options, inferred);
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
     const Node& node = graph.node(NodeId{i});
     if (node.removed) continue;
-    inferred.defs[i] = ops.Find(node.op);
+    inferred.defs[i] = def_of(node.op);
     const OpDef& def = *inferred.defs[i];
     const NodeRole role = inferred.roles[i] = RoleOfNode(node, def);
     if (def.is_variable) {
       inferred.variable[i] = variables.emplace(VariableName(node), static_cast<int32_t>(variables.size())).first->second;
     }
     if (role != NodeRole::kRuns) continue;
-    const OpInstance instance = MakeInstance(graph, NodeId{i}, inferred.by_value[i]);
-    const auto possible = inferred.possible.empty() ? inferred.possible.end() : inferred.possible.find(node.name);
-    const bool known = possible == inferred.possible.end() || possible->second.empty();
-    const OpInstance& largest = known ? instance : possible->second[0];
-    RunEstimate& estimate = inferred.estimates[i];
-    // A kernel that can never run is not made: tables of its own may be as large as its output.
-    const int64_t budget = node.device == kHostDevice ? 0 : options.BudgetOf(node.device);
-    const int64_t output_bytes = LargestOutput(largest);
-    if (output_bytes > kMostTensorBytes) {
-      return absl::ResourceExhaustedError(absl::StrCat("does not fit: node '", node.name, "' has an output of ",
-                                                       FormatBytes(output_bytes), " or more"));
-    }
-    if (budget > 0 && output_bytes > budget) continue;
-    MR_ASSIGN_OR_RETURN(estimate.scratch_bytes, oracle.ScratchBytes(largest));
-    for (size_t k = 1; !known && k < possible->second.size(); ++k) {
-      const absl::StatusOr<int64_t> bytes = oracle.ScratchBytes(possible->second[k]);
-      if (bytes.ok()) estimate.scratch_bytes = std::max(estimate.scratch_bytes, *bytes);
-    }
-    estimate.scratch_bytes = AlignUp(estimate.scratch_bytes);
-    estimate.seconds = oracle.MeasuredSeconds(largest).value_or(PredictSeconds(def, largest, machine));
+    MR_ASSIGN_OR_RETURN(inferred.estimates[i], estimator.Estimate(NodeId{i}, def));
   }
   inferred.num_variables = static_cast<int32_t>(variables.size());
   return absl::OkStatus();

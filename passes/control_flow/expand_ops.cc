@@ -402,11 +402,13 @@ bool IsExpanded(const std::string& op) {
   return fused.count(op) > 0 || Renamed().count(op) > 0;
 }
 
-bool IsExpanded(const Node& node) {
+bool IsExpandedForInputs(const Node& node) {
   const bool adds_to_product = node.op == "_FusedMatMul" && node.inputs.size() > 3;
   const bool merges_many = node.op == "Merge" && node.inputs.size() > 2;
-  return adds_to_product || merges_many || IsExpanded(node.op);
+  return adds_to_product || merges_many;
 }
+
+bool IsExpanded(const Node& node) { return IsExpandedForInputs(node) || IsExpanded(node.op); }
 
 absl::StatusOr<bool> ExpandOps(Graph& graph) { return Expansion(graph).Run(); }
 

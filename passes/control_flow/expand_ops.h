@@ -25,7 +25,8 @@ absl::StatusOr<bool> ExpandOps(Graph& graph);
 bool IsExpanded(const std::string& op);
 // It takes away some nodes of other ops, too: a product with a bias and an activation is an op of Millrace's own, one to which a
 // tensor is added is not; a Merge has two sides, one of a _SwitchN more.
-bool IsExpanded(const Node& node);
+bool IsExpandedForInputs(const Node& node);
+bool IsExpanded(const Node& node);  // for either
 
 }  // namespace millrace
 

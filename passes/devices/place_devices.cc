@@ -11,6 +11,7 @@
 #include "millrace/status.h"
 #include "passes/rewrite/order_variable_accesses.h"
 #include "passes/shapes/infer_shapes.h"
+#include "passes/shapes/per_op.h"
 
 namespace millrace {
 namespace {
@@ -20,7 +21,12 @@ constexpr int32_t kUnplaced = -2;
 class Placer {
  public:
   Placer(Graph& graph, const OpRegistry& ops, const PlaceOptions& options)
-      : graph_(graph), ops_(ops), options_(options), leader_(graph.num_ids()), device_(graph.num_ids(), kUnplaced) {
+      : graph_(graph),
+        ops_(ops),
+        def_of_(ops),
+        options_(options),
+        leader_(graph.num_ids()),
+        device_(graph.num_ids(), kUnplaced) {
     std::iota(leader_.begin(), leader_.end(), 0);
   }
 
@@ -40,7 +46,7 @@ class Placer {
   }
 
  private:
-  const OpDef& Def(int32_t id) const { return *ops_.Find(graph_.node(NodeId{id}).op); }
+  const OpDef& Def(int32_t id) const { return *def_of_(graph_.node(NodeId{id}).op); }
   bool Alive(int32_t id) const { return graph_.alive(NodeId{id}); }
 
   // Const, feed or variable: its home is host memory.
@@ -200,6 +206,7 @@ class Placer {
 
   Graph& graph_;
   const OpRegistry& ops_;
+  mutable OpFinder def_of_;
   const PlaceOptions& options_;
   DeviceMatcher matcher_;
   std::vector<NodeId> order_;

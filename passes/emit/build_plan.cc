@@ -11,6 +11,7 @@
 #include "passes/emit/device_lanes.h"
 #include "passes/shapes/infer_shapes.h"
 #include "passes/shapes/parts.h"
+#include "passes/shapes/per_op.h"
 
 namespace millrace {
 namespace {
@@ -79,10 +80,11 @@ class PlanBuilder {
 
   void ListVariables() {
     shared_.variable_of_node.assign(in_.graph.num_ids(), -1);
+    OpFinder def_of(in_.ops);
     for (int32_t i = 0; i < in_.graph.num_ids(); ++i) {
       const Node& node = in_.graph.node(NodeId{i});
       if (node.removed || node.outputs.size() != 1) continue;
-      const OpDef* def = in_.ops.Find(node.op);
+      const OpDef* def = def_of(node.op);
       if (def == nullptr || !def->is_variable) continue;
       auto [it, inserted] =
           shared_.variable_index.emplace(VariableName(node), static_cast<int32_t>(plan_.variables.size()));

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "passes/devices/add_send_recv.h"
+#include "passes/shapes/per_op.h"
 
 namespace millrace {
 namespace {
@@ -162,6 +163,7 @@ SwapNodes InsertSwaps(Graph& graph, const DeviceGraph& device, const SwapChoice&
 }
 
 absl::Status VerifySwapNodes(const Graph& graph, const OpRegistry& ops) {
+  OpFinder def_of(ops);
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
     const Node& node = graph.node(NodeId{i});
     if (node.removed || (node.op != "SwapIn" && node.op != "SwapOut" && node.op != kRecvOp)) continue;
@@ -171,7 +173,7 @@ absl::Status VerifySwapNodes(const Graph& graph, const OpRegistry& ops) {
                                               " copies from the later partition ", source.partition));
     }
     const bool at_home = source.op == "SwapOut" || source.op == kSendOp || source.op == "_Feed" || source.op == "Const" ||
-                         ops.Find(source.op)->is_variable;
+                         def_of(source.op)->is_variable;
     if (node.op != "SwapOut" && !at_home) {
       return absl::InternalError(absl::StrCat("'", node.name, "' copies in '", source.name, "' (", source.op,
                                               "), which is not in host memory"));

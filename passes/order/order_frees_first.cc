@@ -7,6 +7,7 @@
 #include <queue>
 
 #include "absl/types/span.h"
+#include "passes/shapes/per_op.h"
 
 namespace millrace {
 namespace {
@@ -23,11 +24,12 @@ class Reorderer {
     pending_.assign(ids, 0);
     done_.assign(ids, false);
     first_value_.assign(ids + 1, 0);
+    OpFinder def_of(ops);
     for (size_t i = 0; i < ids; ++i) {
       const Node& node = graph.node(NodeId{static_cast<int32_t>(i)});
       first_value_[i + 1] = first_value_[i] + (node.removed ? 0 : static_cast<int64_t>(node.outputs.size()));
       if (node.removed) continue;
-      const OpDef* def = ops.Find(node.op);
+      const OpDef* def = def_of(node.op);
       is_view_[i] = def != nullptr && def->is_view && !node.inputs.empty();
       takes_none_[i] = is_view_[i] || node.device == kHostDevice || node.op == "_Fetch" ||
                        (def != nullptr && def->returns_variable);

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "passes/devices/add_send_recv.h"
+#include "passes/shapes/per_op.h"
 
 namespace millrace {
 namespace {
@@ -153,9 +154,10 @@ absl::StatusOr<Partitioning> UpdateEarly(Graph& graph, const OpRegistry& ops, La
   MR_ASSIGN_OR_RETURN(const std::vector<NodeId> created, CreationOrder(graph, lazy_fanout));
   const Fanout& fanout = lazy_fanout.get();
   std::vector<bool> serves_updates(graph.num_ids(), false);
+  OpFinder def_of(ops);
   for (size_t k = created.size(); k-- > 0;) {
     const Node& node = graph.node(created[k]);
-    const OpDef* def = ops.Find(node.op);
+    const OpDef* def = def_of(node.op);
     if (node.device == kHostDevice || def == nullptr || node.op == "_Fetch") continue;
     const bool writes = std::any_of(def->variables.begin(), def->variables.end(), [](const VariableUse& use) {
       return use.access == VariableAccess::kWrite || use.access == VariableAccess::kReadWrite;

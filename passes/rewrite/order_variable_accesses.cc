@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "passes/shapes/infer_shapes.h"
+#include "passes/shapes/per_op.h"
 
 namespace millrace {
 namespace {
@@ -28,11 +29,12 @@ struct VariableState {
 
 class Orderer {
  public:
-  Orderer(Graph& graph, const OpRegistry& ops) : graph_(graph), ops_(ops), alias_(graph.num_ids()) {}
+  Orderer(Graph& graph, const OpRegistry& ops) : graph_(graph), ops_(ops), def_of_(ops), alias_(graph.num_ids()) {}
 
   absl::StatusOr<bool> Run() {
     // Fetches happen where their tensor is made; a reference variable's memory is looked at when the step is over.
     std::vector<int64_t> priority(graph_.num_ids());
+    given_controls_.reserve(graph_.num_ids());
     for (int32_t i = 0; i < graph_.num_ids(); ++i) {
       const Node& node = graph_.node(NodeId{i});
       const bool fetch = node.op == "_Fetch" && !node.inputs.empty();
@@ -49,7 +51,7 @@ class Orderer {
 
  private:
   void Visit(NodeId id) {
-    const OpDef& def = *ops_.Find(graph_.node(id).op);
+    const OpDef& def = *def_of_(graph_.node(id).op);
     if (def.is_variable) {
       alias_[id.value] = Alias{VariableIndex(graph_.node(id)), true, 0};
       return;
@@ -258,6 +260,7 @@ class Orderer {
 
   Graph& graph_;
   const OpRegistry& ops_;
+  OpFinder def_of_;
   std::vector<Alias> alias_;  // of output 0, by node id
   std::map<std::string, int32_t> index_;
   std::vector<VariableState> states_;

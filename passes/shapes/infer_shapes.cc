@@ -8,10 +8,12 @@
 #include "graph/of_sides.h"
 #include "millrace/guard.h"
 #include "millrace/status.h"
+#include "passes/shapes/alike_nodes.h"
 #include "passes/shapes/dynamic_shapes.h"
 #include "passes/shapes/effects.h"
 #include "passes/shapes/needed_feeds.h"
 #include "passes/shapes/parts.h"
+#include "passes/shapes/per_op.h"
 #include "passes/shapes/sparse_shapes.h"
 #include "passes/shapes/value_bounds.h"
 
@@ -22,7 +24,13 @@ class Inferrer {
  public:
   Inferrer(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,
            const std::map<std::string, TensorType>& variable_types)
-      : graph_(graph), ops_(ops), oracle_(oracle), variable_types_(variable_types), values_(graph.num_ids()) {
+      : graph_(graph),
+        ops_(ops),
+        oracle_(oracle),
+        variable_types_(variable_types),
+        values_(graph.num_ids()),
+        def_of_(ops),
+        builtin_def_of_(OpRegistry::Builtin()) {
     result_.by_value.assign(graph.num_ids(), 0);
     behind_write_.assign(graph.num_ids(), false);
   }
@@ -50,7 +58,7 @@ class Inferrer {
     const bool typed = std::all_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) {
       return static_cast<size_t>(input.index) < graph_.node(input.node).outputs.size();
     });
-    if (typed && ops_.Find(node.op) != nullptr && Visit(id).ok()) return true;
+    if (typed && def_of_(node.op) != nullptr && Visit(id).ok()) return true;
     graph_.mutable_node(id).outputs.clear();
     values_[id.value].clear();
     return false;
@@ -82,13 +90,14 @@ class Inferrer {
   void MarkBehindWrite(NodeId id) {
     const Node& node = graph_.node(id);
     const auto behind = [&](NodeId before) { return behind_write_[before.value]; };
-    const OpDef* def = ops_.Find(node.op);
+    const OpDef* def = def_of_(node.op);
     behind_write_[id.value] =
         (def != nullptr && WritesVariables(*def)) || std::any_of(node.control_inputs.begin(), node.control_inputs.end(), behind) ||
         std::any_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) { return behind(input.node); });
   }
 
   void Rewire(Node& node) const {
+    if (replaced_.empty()) return;
     for (OutputRef& input : node.inputs) {
       auto replaced = replaced_.find(input);
       if (replaced == replaced_.end()) continue;
@@ -100,7 +109,7 @@ class Inferrer {
 
   absl::Status Visit(NodeId id) {
     Node& node = graph_.mutable_node(id);
-    const OpDef& def = *ops_.Find(node.op);
+    const OpDef& def = *def_of_(node.op);
     Rewire(node);
     MR_RETURN_IF_ERROR(Infer(id, node, def));
     MR_RETURN_IF_ERROR(SettleVariables(node, def));
@@ -118,8 +127,9 @@ class Inferrer {
   }
 
   absl::Status Infer(NodeId id, Node& node, const OpDef& def) {
-    std::vector<TensorType> types;
-    std::vector<const Tensor*> values;
+    std::vector<const TensorType*>& types = input_types_;
+    types.clear();
+    bool dynamic = false;
     for (OutputRef input : node.inputs) {
       const Node& producer = graph_.node(input.node);
       if (input.index < 0 || static_cast<size_t>(input.index) >= producer.outputs.size()) {
@@ -127,19 +137,44 @@ class Inferrer {
                                                        input.index, " of '", producer.name, "' (", producer.op,
                                                        "), which has ", producer.outputs.size(), " outputs"));
       }
-      types.push_back(producer.outputs[input.index]);
-      values.push_back(Value(input));
+      types.push_back(&producer.outputs[input.index]);
+      dynamic = dynamic || producer.dynamic_output(input.index);
     }
+    const AlikeNodes<OutputTypes>::Key key{node.op, node.attrs, types};
+    // Rules of Millrace's own ops depend on nothing else, unless they ask for values: of up to 64 inputs it is known whether they do.
+    constexpr size_t kKnownByValue = 64;
+    const bool by_types = !dynamic && !def.is_variable && types.size() <= kKnownByValue && builtin_def_of_(node.op) == &def;
+    if (by_types) {
+      if (const OutputTypes* known = alike_.Find(key); known != nullptr) {
+        node.outputs = *known;
+        result_.by_value[id.value] = 0;
+        return absl::OkStatus();
+      }
+    }
+    MR_ASSIGN_OR_RETURN(const bool followed_from_types, InferByRule(id, node, def, types));
+    if (by_types && followed_from_types) alike_.Add(key, node.outputs);
+    return absl::OkStatus();
+  }
+
+  // Whether neither values nor what is known only when running had a part in it.
+  absl::StatusOr<bool> InferByRule(NodeId id, Node& node, const OpDef& def, absl::Span<const TensorType* const> input_types) {
+    std::vector<TensorType> types;
+    std::vector<const Tensor*> values;
+    for (const TensorType* type : input_types) types.push_back(*type);
+    for (OutputRef input : node.inputs) values.push_back(Value(input));
     InferenceContext context(node.name, node.op, node.attrs, types, values);
     const absl::Status status = def.InferShapes(context);
     result_.by_value[id.value] = context.by_value();
-    if (!def.is_variable && IsDynamic(node, context, status)) return InferDynamicNode(id, node, def, status);
+    if (!def.is_variable && IsDynamic(node, context, status)) {
+      MR_RETURN_IF_ERROR(InferDynamicNode(id, node, def, status));
+      return false;
+    }
     MR_RETURN_IF_ERROR(status);
     node.outputs.assign(context.outputs().begin(), context.outputs().end());
     if (def.is_variable) {
       auto known = variable_types_.find(VariableName(node));
       if (known != variable_types_.end()) node.outputs[0] = known->second;
-      return absl::OkStatus();
+      return false;
     }
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i].shape.fully_known()) continue;
@@ -147,7 +182,7 @@ class Inferrer {
           "output ", i, " of node '", node.name, "' (", node.op, ") has type ", node.outputs[i].ToString(),
           ", expected a shape that is known once feeds are"));
     }
-    return absl::OkStatus();
+    return context.by_value() == 0;
   }
 
   // Whether shapes of the node depend on what is known only when running: those of its inputs, or values that its
@@ -405,6 +440,10 @@ class Inferrer {
   std::map<OutputRef, OutputRef> replaced_;
   std::map<OutputRef, Shape> partial_;       // of dynamic outputs
   std::map<OutputRef, ValueBounds> bounds_;  // of small outputs that follow from dynamic shapes
+  OpFinder def_of_, builtin_def_of_;
+  using OutputTypes = absl::InlinedVector<TensorType, 1>;
+  AlikeNodes<OutputTypes> alike_;  // what rules gave that looked at types alone
+  std::vector<const TensorType*> input_types_;  // of the node that is looked at
   InferenceResult result_;
 };
 
@@ -468,9 +507,10 @@ OpInstance MakeInstance(const Graph& graph, NodeId id, uint64_t by_value) {
 
 absl::Status CheckOpsKnown(const Graph& graph, const OpRegistry& ops) {
   std::map<std::string, std::pair<int, std::string>> unknown;
+  OpFinder def_of(ops);
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
     const Node& node = graph.node(NodeId{i});
-    if (node.removed || ops.Find(node.op) != nullptr) continue;
+    if (node.removed || def_of(node.op) != nullptr) continue;
     auto [it, inserted] = unknown.emplace(node.op, std::make_pair(0, node.name));
     ++it->second.first;
   }

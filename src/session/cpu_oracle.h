@@ -28,6 +28,7 @@ class CpuOracle final : public KernelOracle {
   absl::StatusOr<int64_t> ScratchBytes(const OpInstance& instance) override;
   absl::Status MayGoOn() override;
   std::optional<double> MeasuredSeconds(const OpInstance& instance) override;
+  bool GoesByName() const override { return times_.has_value(); }
   absl::StatusOr<std::vector<Tensor>> Evaluate(const OpDef& def, const OpInstance& instance,
                                                std::vector<Tensor> inputs) override;
 
