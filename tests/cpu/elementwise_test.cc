@@ -243,6 +243,13 @@ TEST(UnaryTest, SpecialValuesComeOutAsTensorFlows) {
   EXPECT_THAT(values("Tanh"), are(kNan, 1, -1, 0));
   EXPECT_THAT(values("Softplus"), are(kNan, kInf, 0, std::log(2.0f)));
   EXPECT_THAT(values("Sign"), are(kNan, 1, -1, 0));
+  // TensorFlow flushes what is smaller than the smallest normal number.
+  const Tensor low = TensorOf(DataType::kFloat, {-87.2, -87.5, -90, -103.9});
+  for (const char* op : {"Exp", "Softplus"}) {
+    const Tensor small = EvaluateOnThreads({op, {}, {low}});
+    EXPECT_THAT(std::vector<float>(small.as<float>().begin(), small.as<float>().end()),
+                ElementsAre(testing::FloatNear(1.34748e-38f, 1e-42f), 0, 0, 0)) << op;
+  }
   const Tensor nan = EvaluateOnThreads({"IsNan", {}, {x}}), inf = EvaluateOnThreads({"IsInf", {}, {x}});
   const Tensor finite = EvaluateOnThreads({"IsFinite", {}, {x}});
   EXPECT_THAT(nan.as<bool>(), ElementsAre(true, false, false, false));

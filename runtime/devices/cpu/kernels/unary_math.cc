@@ -1,6 +1,7 @@
 // Exponentials, logarithms, trigonometric and hyperbolic functions, Sigmoid, Softplus.
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "cpu/kernels/elementwise.h"
 #include "cpu/kernels/vector_math.h"
@@ -13,20 +14,23 @@ namespace ei = Eigen::internal;
 // Eigen's exp is infinite a little before the largest power of e that a float can hold. There, it is taken of an
 // argument smaller by 64 ln 2, whose last bits go into the factor that makes up for it.
 struct FloatExp {
+  // Below the smallest normal number is nothing, as TensorFlow flushes subnormal ones; Eigen stops there at a value that
+  // differs from machine to machine.
+  static constexpr float kLogOfSmallest = -87.336544f;
   template <typename P>
   static P Apply(const P& x) {
     constexpr float kShift = 44.361419677734375f, kRest = 1.21897875e-7f;
     const P far = ei::pcmp_lt(ei::pset1<P>(88.0f), x), zero = ei::pzero(x), one = ei::pset1<P>(1.0f);
     const P power = ei::pexp(ei::psub(x, ei::pselect(far, ei::pset1<P>(kShift), zero)));
     const P result = ei::pmul(power, ei::pselect(far, ei::pset1<P>(0x1p64f * (1.0f + kRest)), one));
-    // Eigen holds on to the smallest normal number; below half of the smallest subnormal one there is nothing.
-    return ei::pselect(ei::pcmp_lt(x, ei::pset1<P>(-103.972084f)), zero, result);
+    return ei::pselect(ei::pcmp_lt(x, ei::pset1<P>(kLogOfSmallest)), zero, result);
   }
 };
 struct DoubleExp {
+  static constexpr double kLogOfSmallest = -708.3964185322641;
   template <typename P>
   static P Apply(const P& x) {
-    return ei::pselect(ei::pcmp_lt(x, ei::pset1<P>(-745.1332191019412)), ei::pzero(x), ei::pexp(x));
+    return ei::pselect(ei::pcmp_lt(x, ei::pset1<P>(kLogOfSmallest)), ei::pzero(x), ei::pexp(x));
   }
 };
 struct Log {
@@ -60,7 +64,7 @@ struct Softplus {
   static P Apply(const P& x) {
     using T = typename ei::unpacket_traits<P>::type;
     const P threshold = ei::pset1<P>(std::log(Eigen::NumTraits<T>::epsilon()) + T(2));
-    const P power = ei::pexp(x);
+    const P power = std::conditional_t<std::is_same_v<T, double>, DoubleExp, FloatExp>::Apply(x);
     const P small = ei::pselect(ei::pcmp_lt(x, threshold), power, ei::generic_plog1p(power));
     return ei::pselect(ei::pcmp_lt(ei::pnegate(threshold), x), x, small);
   }
