@@ -17,8 +17,10 @@ class GuardedKernel final : public Kernel {
 
   absl::Status Run(const KernelContext& context) const override {
     if (*static_cast<const bool*>(ValueReader(context).data(static_cast<int>(node_.inputs.size())))) {
+      OpInstance node = node_;
+      node.name = context.instance->name;  // the kernel is shared, and random ops without seeds draw by their names
       KernelContext inner = context;
-      inner.instance = &node_;
+      inner.instance = &node;
       return kernel_->Run(inner);
     }
     for (size_t i = 0; i < node_.outputs.size(); ++i) {
@@ -33,7 +35,7 @@ class GuardedKernel final : public Kernel {
   }
 
  private:
-  OpInstance node_;  // without the guard
+  OpInstance node_;  // without the guard; of the node that the kernel was made for
   std::unique_ptr<Kernel> kernel_;
 };
 
