@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "xxhash.h"
 
@@ -28,7 +29,7 @@ struct Printer {
   std::string* out;
   void operator()(std::monostate) const {}
   void operator()(int64_t value) const { absl::StrAppend(out, value); }
-  void operator()(float value) const { absl::StrAppend(out, value); }
+  void operator()(float value) const { absl::StrAppendFormat(out, "%.9g", value); }  // as many digits as tell floats apart
   void operator()(bool value) const { absl::StrAppend(out, value ? "true" : "false"); }
   void operator()(const std::string& value) const { absl::StrAppend(out, "\"", value, "\""); }
   void operator()(DataType value) const { out->append(DataTypeName(value)); }

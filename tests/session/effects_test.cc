@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "graph/text.h"
 #include "millrace/session.h"
@@ -215,6 +216,40 @@ y = AddV2(new, x) {T=float}
   for (const char* strategy : {"baseline", "planned"}) {
     EXPECT_THAT(ValuesOf(text, Tensor::Scalar(0.0f), 1, strategy), ElementsAre(6, 7, 0, 1, 2, 3, 4, 5)) << strategy;
   }
+}
+
+// As dropout makes them where a fed value says whether one trains.
+TEST(Effects, RandomOpsOfABranchDrawByTheirOwnNames) {
+  const std::string head = R"(
+x = Placeholder() {dtype=bool, shape=shape[]}
+init = NoOp()
+s = Switch(x, x) {T=bool}
+taken = Identity(s:1) {T=bool}
+left = Identity(s:0) {T=bool}
+shape = Const() {dtype=int32, value=int32[1]{4}}
+none = Const() ^left {dtype=float, value=float[4]{0, 0, 0, 0}}
+a = RandomUniform(shape) ^taken {T=int32, dtype=float}
+b = RandomUniform(shape) ^taken {T=int32, dtype=float}
+)";
+  const std::string merge = "m = Merge(none, d) {T=float, N=2}\ny = Identity(m) {T=float}\n";
+  const Tensor yes = Tensor::Scalar(true);
+  const std::vector<float> a = ValuesOf(absl::StrCat(head, "d = Identity(a) {T=float}\n", merge), yes, 1);
+  const std::vector<float> b = ValuesOf(absl::StrCat(head, "d = Identity(b) {T=float}\n", merge), yes, 1);
+  const std::vector<float> sum = ValuesOf(absl::StrCat(head, "d = AddV2(a, b) {T=float}\n", merge), yes, 1);
+  ASSERT_EQ(sum.size(), 4);
+  EXPECT_NE(a, b);
+  EXPECT_THAT(sum, ElementsAre(a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]));
+}
+
+TEST(Kernels, OfAttributesThatDifferInTheLastDigitAreTwo) {
+  const std::string text = R"(
+x = Placeholder() {dtype=float, shape=shape[]}
+init = NoOp()
+a = LeakyRelu(x) {T=float, alpha=1000001.0}
+b = LeakyRelu(x) {T=float, alpha=1000004.0}
+y = Pack(a, b) {T=float, N=2}
+)";
+  EXPECT_THAT(ValuesOf(text, Tensor::Scalar(-1.0f), 1), ElementsAre(-1000001, -1000004));
 }
 
 }  // namespace
