@@ -35,7 +35,9 @@ absl::StatusOr<SwapChoice> TensorFlowMemTight(const SwapRequest& request) {
   policy.early_in = false;
   const int64_t partitions = request.graph.partition.empty() ? 0 : request.graph.partition.back() + 1;
   policy.swap_distance = std::min(policy.swap_distance, partitions);  // further is none
-  for (int64_t distance = policy.swap_distance; distance >= 0; --distance) {
+  // Every distance costs a packing: far ones are tried in halves.
+  constexpr int64_t kFar = 8;
+  for (int64_t distance = policy.swap_distance; distance >= 0; distance = distance > kFar ? distance / 2 : distance - 1) {
     policy.swap_distance = distance;
     policy.share_distance = std::min<int64_t>(policy.share_distance, distance);
     choice = SwapByDistance(request.graph, policy);

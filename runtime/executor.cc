@@ -65,6 +65,9 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(std::shared_ptr<const
     return absl::FailedPreconditionError(absl::StrCat("the plan has a disk tier, ",
                                                       context.disk == nullptr ? "the session" : "this device", " has none"));
   }
+  if (!plan->tiered && context.disk != nullptr && !plan->variables.empty()) {
+    return absl::FailedPreconditionError("the plan has no disk tier, but the session's variables are on disk: make it with --disk");
+  }
   // Homes are made while no plan holds a pool or constants: theirs make room when another one runs.
   if (context.devices[0]->has_data()) {
     MR_RETURN_IF_ERROR(context.variables->Acquire(nullptr));
