@@ -114,6 +114,21 @@ absl::StatusOr<OrderedGraph> OrderAlone(const CompileRequest& request, Strategy:
   return OrderOnce(request, order, SharedGraph(copy), 0);
 }
 
+// Of all nodes: those of other plans, as of initializers, stay from plan to plan.
+int64_t StatesOf(const Graph& graph, const OpRegistry& ops) {
+  int64_t bytes = 0;
+  const auto add = [&](const Graph& of) {
+    for (int32_t i = 0; i < of.num_ids(); ++i) {
+      const OpDef* def = of.alive(NodeId{i}) ? ops.Find(of.node(NodeId{i}).op) : nullptr;
+      if (def != nullptr && def->state_bytes > 0) bytes += AlignUp(def->state_bytes);
+    }
+  };
+  add(graph);
+  if (graph.library() == nullptr) return bytes;
+  for (const auto& [name, function] : *graph.library()) add(*function.body);
+  return bytes;
+}
+
 // The plan of a graph whose order is chosen: it decides all lifetimes, so everything here is about memory.
 absl::StatusOr<Compiled> PlanOrdered(const CompileRequest& request, const Prepared& prepared, const Strategy& strategy,
                                      OrderedGraph ordered, const PlanLimits& limits,
@@ -150,7 +165,7 @@ absl::StatusOr<Compiled> PlanOrdered(const CompileRequest& request, const Prepar
   if (devices.size() > 1) NameDevices(request, compiled.graph);
   // The host's budget is planned from the finished copies: by the same policy with a disk below it, else refused.
   if (request.disk_tier && options.host_memory_bytes > 0) {
-    MR_RETURN_IF_ERROR(TierHostMemory(request.machine, options.host_memory_bytes, &compiled.plan));
+    MR_RETURN_IF_ERROR(TierHostMemory(request.machine, options.host_memory_bytes, StatesOf(request.graph, request.ops), &compiled.plan));
   } else {
     MR_RETURN_IF_ERROR(CheckHostMemory(compiled.plan, options.host_memory_bytes));
   }

@@ -29,12 +29,12 @@ void RaiseTo(Counts& into, const Counts& from) {
 }
 
 // Bytes of the budget that no plan can place elsewhere.
-int64_t FixedBytes(const ExecutionPlan& plan) {
+int64_t FixedBytes(const ExecutionPlan& plan, int64_t other_state_bytes) {
   int64_t states = 0;
   for (const Lane& lane : plan.lanes) {
     for (const ComputeStep& step : lane.compute) states += step.state_bytes > 0 ? AlignUp(step.state_bytes) : 0;
   }
-  int64_t bytes = kDiskBounceBytes + std::max(kStateReserveBytes, 2 * states);
+  int64_t bytes = kDiskBounceBytes + std::max({kStateReserveBytes, 2 * states, states + other_state_bytes});
   std::set<std::string> constants;  // several devices may take the same one
   for (const PlanConstant& constant : plan.constants) {
     if (constants.insert(constant.name).second) bytes += AlignUp(constant.value.size_bytes());
@@ -44,9 +44,10 @@ int64_t FixedBytes(const ExecutionPlan& plan) {
 
 class Tierer {
  public:
-  Tierer(const Machine& machine, int64_t budget_bytes, ExecutionPlan& plan)
+  Tierer(const Machine& machine, int64_t budget_bytes, int64_t other_state_bytes, ExecutionPlan& plan)
       : machine_(machine),
         budget_(budget_bytes),
+        other_state_bytes_(other_state_bytes),
         plan_(plan),
         order_(StepsInOrder(plan)),
         to_disk_(static_cast<int32_t>(plan.lanes.size())),
@@ -54,7 +55,7 @@ class Tierer {
 
   absl::Status Run() {
     MR_RETURN_IF_ERROR(ListAccesses());
-    const int64_t fixed = FixedBytes(plan_);
+    const int64_t fixed = FixedBytes(plan_, other_state_bytes_);
     const int64_t pool_budget = (budget_ - fixed) / kDiskPageBytes * kDiskPageBytes;
     MR_RETURN_IF_ERROR(CheckRoom(pool_budget, fixed));
     MR_RETURN_IF_ERROR(Decide(pool_budget));
@@ -329,7 +330,7 @@ class Tierer {
   }
 
   const Machine& machine_;
-  const int64_t budget_;
+  const int64_t budget_, other_state_bytes_;
   ExecutionPlan& plan_;
   const std::vector<StepRef> order_;
   const int32_t to_disk_, from_disk_;
@@ -353,8 +354,8 @@ class Tierer {
 
 }  // namespace
 
-absl::Status TierHostMemory(const Machine& machine, int64_t host_budget_bytes, ExecutionPlan* plan) {
-  return Tierer(machine, host_budget_bytes, *plan).Run();
+absl::Status TierHostMemory(const Machine& machine, int64_t host_budget_bytes, int64_t other_state_bytes, ExecutionPlan* plan) {
+  return Tierer(machine, host_budget_bytes, other_state_bytes, *plan).Run();
 }
 
 }  // namespace millrace

@@ -24,7 +24,8 @@
 namespace millrace {
 
 // `host_budget_bytes` > 0 is for the pool, constants, and what plan/disk_layout.h sets aside.
-absl::Status TierHostMemory(const Machine& machine, int64_t host_budget_bytes, ExecutionPlan* plan);
+// `other_state_bytes`: states of nodes of the session's other plans that may be there, too.
+absl::Status TierHostMemory(const Machine& machine, int64_t host_budget_bytes, int64_t other_state_bytes, ExecutionPlan* plan);
 
 }  // namespace millrace
 

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cpu/cpu_device.h"
+#include "graph/text.h"
 #include "model_run.h"
 #include "plan/disk_layout.h"
 #include "plan/plan_verifier.h"
@@ -144,6 +145,49 @@ TEST(DiskTierSessionTest, ABudgetBelowTheLargestTensorIsRefused) {
   refused.Steps(1);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("short by"));
+}
+
+// Whose pool takes all that the budget leaves: initializers' states are there before.
+TEST(DiskTierSessionTest, StatesOfManyInitializersHaveRoom) {
+  constexpr int kVariables = 1100;
+  std::string text = "x = Placeholder() {dtype=float, shape=shape[64]}\nshape = Const() {dtype=int32, value=int32[1]{64}}\n";
+  std::string inits, sum = "x";
+  for (int i = 0; i < kVariables; ++i) {
+    absl::StrAppend(&text, "v", i, " = VarHandleOp() {dtype=float, shape=shape[64], shared_name=\"v", i, "\"}\n",
+                    "r", i, " = RandomStandardNormal(shape) {T=int32, dtype=float}\n",
+                    "a", i, " = AssignVariableOp(v", i, ", r", i, ") {dtype=float}\n",
+                    "w", i, " = ReadVariableOp(v", i, ") {dtype=float}\n",
+                    "s", i, " = AddV2(", sum, ", w", i, ") {T=float}\n");
+    sum = absl::StrCat("s", i);
+    absl::StrAppend(&inits, " ^a", i);
+  }
+  absl::StrAppend(&text, "init = NoOp()", inits, "\n");
+  absl::StatusOr<Graph> graph = ParseGraphText(text);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  SessionOptions options = Options("planned");
+  options.planning.host_memory_bytes = int64_t{3} << 20;
+  options.disk = ::testing::TempDir();
+  auto session = Session::Create(*std::move(graph), options);
+  ASSERT_TRUE(session.ok()) << session.status();
+  absl::Status ran = (*session)->Run({}, {}, {"init"}, nullptr);
+  ASSERT_TRUE(ran.ok()) << ran;
+  std::vector<Tensor> fetched;
+  ran = (*session)->Run({{"x", Tensor(DataType::kFloat, Shape({64}))}}, {absl::StrCat(sum, ":0")}, {}, &fetched);
+  EXPECT_TRUE(ran.ok()) << ran;
+}
+
+TEST(DiskTierSessionTest, APlanWithoutATierIsRefused) {
+  ModelRun untiered(Options("planned"));
+  SessionOptions options = Options("planned");
+  options.planning.host_memory_bytes = int64_t{1} << 30;
+  options.disk = ::testing::TempDir();
+  ModelRun tiered(options);
+  Session::FeedTypes types;
+  for (const auto& [name, tensor] : tiered.feeds()) types.emplace(name, tensor.type());
+  const absl::Status used = tiered.session().UsePlan(untiered.TrainPlan(), types, {"loss:0"}, {"train"});
+  ASSERT_TRUE(used.ok()) << used;
+  tiered.Steps(1);
+  EXPECT_EQ(tiered.status().code(), absl::StatusCode::kFailedPrecondition) << tiered.status();
 }
 
 TEST(DiskTierSessionTest, ADiskNeedsABudgetAndAFolder) {
