@@ -12,6 +12,7 @@
 #include "passes/control_flow/creation_places.h"
 #include "passes/shapes/infer_shapes.h"
 #include "passes/shapes/parts.h"
+#include "plan/measured_times.h"
 
 namespace millrace {
 namespace {
@@ -20,7 +21,6 @@ namespace {
 constexpr int64_t kElements = 1024;
 // Of one variable: more are more nodes to plan than memory saved.
 constexpr int64_t kMostParts = 256;
-constexpr char kPartName[] = "/part_";
 
 // Apply* and ResourceApply* of TensorFlow: dense updates, elementwise in the variable, its slots and the gradient.
 bool IsDenseUpdate(const Node& node) { return absl::StartsWith(node.op, "Apply") || absl::StartsWith(node.op, "ResourceApply"); }
@@ -116,7 +116,7 @@ void Slice(NodeId id, int64_t part_bytes, const OpRegistry& ops, Graph& graph, C
       update.inputs[s] = {places.AddBefore(graph, id, std::move(slot)), 0};
     }
     if (former.valid()) update.control_inputs.push_back(former);
-    const std::string name = FreeName(graph, absl::StrCat(graph.node(id).name, kPartName, begin / size));
+    const std::string name = FreeName(graph, absl::StrCat(graph.node(id).name, kUpdatePartName, begin / size));
     if (begin + part.size < elements) {
       update.name = name;
       former = places.AddBefore(graph, id, std::move(update));
@@ -190,7 +190,7 @@ class ChainSlicer {
       for (TensorType& type : node.outputs) type = PartType(part, type);
     }
     node.reason = ReasonOf(part);
-    node.name = FreeName(graph_, absl::StrCat(graph_.node(id).name, kPartName, part.begin / size_));
+    node.name = FreeName(graph_, absl::StrCat(graph_.node(id).name, kUpdatePartName, part.begin / size_));
     const NodeId made = places_.AddBefore(graph_, anchor_, std::move(node));
     made_[id] = made;
     by_value_.resize(graph_.num_ids(), 0);
@@ -224,7 +224,7 @@ class ChainSlicer {
 
 }  // namespace
 
-std::string WholeUpdateName(const Node& part) { return part.name.substr(0, part.name.rfind(kPartName)); }
+std::string WholeUpdateName(const Node& part) { return part.name.substr(0, part.name.rfind(kUpdatePartName)); }
 
 absl::StatusOr<SliceableUpdates> FindSliceableUpdates(const Graph& graph, const OpRegistry& ops, PartBytes part) {
   SliceableUpdates updates;

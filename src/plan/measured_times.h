@@ -64,8 +64,11 @@ class NodeTimes {
   std::map<std::pair<std::string, std::string>, double> by_kind_;  // of op and types
 };
 
+// A part of an update that was cut is named by this and a number behind the update's name; its size follows the budget.
+inline constexpr char kUpdatePartName[] = "/part_";
+
 // InvalidArgument when the profile is not of this plan's graph: a node has another op or other types there. Nodes that
-// it does not know are fine (those of initializers, of other fetches).
+// it does not know are fine (those of initializers, of other fetches), and parts of other sizes.
 absl::Status CheckProfile(const Profile& profile, const ExecutionPlan& plan);
 
 // The machine with the link rates of the profile, where it has them and was measured with this link.

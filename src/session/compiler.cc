@@ -126,9 +126,11 @@ std::shared_ptr<const ExecutionPlan> StepCompiler::NamedHere(std::shared_ptr<con
   std::shared_ptr<ExecutionPlan> renamed;
   for (size_t d = 0; d < plan->devices.size(); ++d) {
     const std::string name = names.empty() ? absl::StrCat(parts_.options.machine.name, ":", d) : names[d];
-    if (plan->devices[d].name == name) continue;
+    const int64_t budget_bytes = parts_.options.planning.BudgetOf(static_cast<int32_t>(d));
+    if (plan->devices[d].name == name && plan->devices[d].budget_bytes == budget_bytes) continue;
     if (renamed == nullptr) renamed = std::make_shared<ExecutionPlan>(*plan);
     renamed->devices[d].name = name;
+    renamed->devices[d].budget_bytes = budget_bytes;  // an arena of the budget is reserved, which may be less here
   }
   return renamed == nullptr ? std::move(plan) : std::move(renamed);
 }

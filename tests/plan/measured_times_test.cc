@@ -134,5 +134,17 @@ TEST(MeasuredTimesTest, AProfileOfOtherShapesIsAnErrorThatNamesTheNode) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("'loss'"));
 }
 
+TEST(MeasuredTimesTest, PartsOfUpdatesMayHaveOtherSizes) {
+  PlanBuilder b(256);
+  b.Compute("w/update/part_0", "Mix", {}, {{0, 1}});
+  const ExecutionPlan plan = b.Build();
+  TimeRecorder recorder(plan);
+  recorder.AddStep(std::vector<TraceEvent>{{0, 0, 0, 3}}, 3);
+  Profile profile = recorder.Times();
+  profile.nodes.at("w/update/part_0").types = "float[7]->float[7]";
+  EXPECT_TRUE(CheckProfile(profile, plan).ok());
+  EXPECT_EQ(NodeTimes(profile).Find(plan.instances[0]), std::nullopt);
+}
+
 }  // namespace
 }  // namespace millrace::testing
