@@ -3,8 +3,8 @@
 
   run_backend_tests.py BINARY [--data=FOLDER] [--only=SUBSTRING] [--table=F.md] [--pack=F.npz]
 
-Needs the onnx package of PyPI (1.15, whose wheel holds the data of opsets up to 20) and numpy. Every test is one `millrace
-run` of its model with its inputs as feeds; outputs must have the expected type and shape, and values to ONNX's own tolerance
+Needs the onnx package of PyPI (1.23.2 for opsets up to 28) and numpy. The wheels hold no data of these tests since 1.16: they are
+generated into FOLDER, or a temporary one, unless they are there. Every test is one `millrace run` of its model with its inputs as feeds; outputs must have the expected type and shape, and values to ONNX's own tolerance
 (rtol 1e-3, atol 1e-7). --pack writes models, inputs and expected outputs of a slice of what passes into one archive, which
 backend_test.cc runs without Python.
 """
@@ -19,6 +19,8 @@ import tempfile
 import numpy as np
 import onnx
 from onnx import numpy_helper
+from onnx.backend.test import cmd_tools
+from onnx.backend.test.loader import load_node_model_tests
 
 # Tests that cannot agree, with the reason.
 RANDOM = "the expected values are draws of NumPy's generator"
@@ -170,15 +172,28 @@ def table(tests, results, path):
     pathlib.Path(path).write_text("\n".join(lines) + "\n")
 
 
+def generate(folder):
+    """Writes the package's node tests into folder/node."""
+    cmd_tools.model_test.collect_testcases = load_node_model_tests
+    cmd_tools.generate_data(argparse.Namespace(output=folder))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binary")
-    parser.add_argument("--data", default=os.path.join(os.path.dirname(onnx.__file__), "backend/test/data/node"))
+    parser.add_argument("--data")
     parser.add_argument("--only", default="")
     parser.add_argument("--table")
     parser.add_argument("--pack")
     arguments = parser.parse_args()
-    tests = [Test(f) for f in sorted(pathlib.Path(arguments.data).iterdir()) if arguments.only in f.name]
+    with tempfile.TemporaryDirectory() as temporary:
+        run_all(arguments, pathlib.Path(arguments.data or temporary) / "node")
+
+
+def run_all(arguments, folder):
+    if not folder.exists():
+        generate(str(folder.parent))
+    tests = [Test(f) for f in sorted(folder.iterdir()) if arguments.only in f.name]
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         results = dict(zip((t.name for t in tests), pool.map(lambda t: t.run(arguments.binary), tests)))
     counts = collections.Counter("passed" if r is None else r[0] for r in results.values())

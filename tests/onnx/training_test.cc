@@ -82,5 +82,24 @@ TEST(OnnxTraining, LossesThatMakeNoSenseAreNamed) {
   EXPECT_THAT(std::string(Classifier().Import(Minimising("mean:logits", "lion")).status().message()), HasSubstr("'lion'"));
 }
 
+// The first query sees no key: its row is 0 and passes no gradient, instead of NaN.
+TEST(OnnxTraining, QueriesThatSeeNoKeyPassNoGradient) {
+  ModelMaker maker(23);
+  maker.Input("q", {1, 1, 2, 2}).Input("seen", {2, 2}, TensorProto::BOOL).Output("y");
+  maker.Initializer("k", {1, 1, 2, 2}, {1, 2, 3, 4}).Initializer("v", {1, 1, 2, 2}, {1, 2, 3, 4});
+  maker.Node("Attention", {"q", "k", "v", "seen"}, {"y"});
+  absl::StatusOr<OnnxModel> model = maker.Import(Minimising("weighted_sum:y:c", "sgd", 1));
+  ASSERT_TRUE(model.ok()) << model.status();
+  Tensor seen(DataType::kBool, Shape({2, 2}));
+  for (int i = 0; i < 4; ++i) seen.mutable_as<bool>()[i] = i == 2;
+  std::unique_ptr<Session> session;
+  const Arrays feeds = {{"q", Floats({1, 1, 2, 2}, {1, 1, 1, 1})}, {"seen", seen}, {"c", Floats({1, 1, 2, 2}, {1, 1, 1, 10})}};
+  const absl::StatusOr<std::vector<float>> losses = TrainFor(*std::move(model), feeds, 1, &session);
+  ASSERT_TRUE(losses.ok()) << losses.status();
+  EXPECT_EQ((*losses)[0], 0 + 1 + 10 * 2);
+  EXPECT_THAT(session->Variables()->at("v").as<float>(), ::testing::ElementsAre(1 - 1, 2 - 10, 3, 4));
+  EXPECT_THAT(session->Variables()->at("k").as<float>(), ::testing::ElementsAre(1, 2, 3, 4));
+}
+
 }  // namespace
 }  // namespace millrace::testing

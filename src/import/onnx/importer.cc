@@ -21,7 +21,7 @@ using onnx_proto::NodeProto;
 using onnx_proto::TypeProto;
 using onnx_proto::ValueInfoProto;
 
-constexpr int64_t kNewestOpset = 22;
+constexpr int64_t kNewestOpset = 28;
 constexpr int kMostNested = 32;
 constexpr int64_t kMostElements = int64_t{1} << 40;
 
@@ -473,7 +473,7 @@ absl::StatusOr<OnnxModel> Importer::Run() {
   opset_ = MainOpset(model_.opset_import(), 0);
   if (model_.opset_import_size() == 0) opset_ = 1;
   if (opset_ > kNewestOpset || opset_ < 0) {
-    return absl::UnimplementedError(absl::StrCat("the model is of opset ", opset_, ", expected 13 to 20 (newest ", kNewestOpset, ")"));
+    return absl::UnimplementedError(absl::StrCat("the model is of opset ", opset_, ", expected at most ", kNewestOpset));
   }
   if (opset_ == 0) opset_ = kNewestOpset;  // only operators of other domains
   MR_RETURN_IF_ERROR(CheckOps());

@@ -87,6 +87,25 @@ absl::Status HardSwish(NodeContext& c) {
   return Simple(c, [](NodeContext&, const Output& x) { return x * Clamp(x * (1.0 / 6) + 0.5, 0, 1); });
 }
 
+// x sigmoid(alpha x).
+Output SwishOf(const NodeContext& c, const Output& x) {
+  const double alpha = c.Float("alpha", 1);
+  return x * ops::Sigmoid(alpha == 1 ? x : x * alpha);
+}
+
+absl::Status Swish(NodeContext& c) {
+  return Simple(c, [](NodeContext& c, const Output& x) { return SwishOf(c, x); });
+}
+
+absl::Status SwiGlu(NodeContext& c) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(2, 2));
+  const Output x = c.in(0), gated = c.in(1);
+  if (!x.valid() || !gated.valid()) return absl::OkStatus();
+  if (x.type() != gated.type()) return c.Error(absl::StrCat("inputs are ", x.type().ToString(), " and ", gated.type().ToString()));
+  c.Set(0, SwishOf(c, x) * gated);
+  return absl::OkStatus();
+}
+
 absl::Status Mish(NodeContext& c) {
   return Simple(c, [](NodeContext&, const Output& x) { return x * ops::Tanh(ops::Softplus(x)); });
 }
@@ -198,6 +217,7 @@ void AddActivationLowerings(LoweringTable& table) {
            {"Selu", Selu},           {"Celu", Celu},               {"LeakyRelu", LeakyRelu},
            {"HardSwish", HardSwish}, {"HardSigmoid", HardSigmoid}, {"ThresholdedRelu", ThresholdedRelu},
            {"Mish", Mish},           {"Gelu", Gelu},               {"Shrink", Shrink},
+           {"Swish", Swish},         {"SwiGLU", SwiGlu},
            {"PRelu", PRelu},         {"Clip", Clip},               {"Softmax", Softmax},
            {"Hardmax", Hardmax},     {"LogSoftmax", LogSoftmax}}) {
     table.Add(op, lowering);

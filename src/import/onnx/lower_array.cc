@@ -159,8 +159,11 @@ absl::Status SpaceToDepth(NodeContext& c) {
     return c.Error(absl::StrCat("blocks of ", block, " do not divide ", x.type().ToString()));
   }
   const int64_t n = x.dim(0), channels = x.dim(1), h = x.dim(2) / block, w = x.dim(3) / block;
+  const std::string mode = c.String("mode", "DCR");
+  if (mode != "DCR" && mode != "CRD") return c.Error(absl::StrCat("mode is '", mode, "'"));
   const Output split = ops::Reshape(x, {n, channels, h, block, w, block});
-  c.Set(0, ops::Reshape(ops::Transpose(split, {0, 3, 5, 1, 2, 4}), {n, channels * block * block, h, w}));
+  const Output moved = ops::Transpose(split, mode == "DCR" ? IntList{0, 3, 5, 1, 2, 4} : IntList{0, 1, 3, 5, 2, 4});
+  c.Set(0, ops::Reshape(moved, {n, channels * block * block, h, w}));
   return absl::OkStatus();
 }
 

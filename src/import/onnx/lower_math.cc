@@ -106,7 +106,19 @@ absl::Status BitShift(NodeContext& c) {
   if (direction != "LEFT" && direction != "RIGHT") {
     return c.Error(absl::StrCat("direction is '", direction, "', expected LEFT or RIGHT"));
   }
-  c.Set(0, ops::Binary(direction == "LEFT" ? "LeftShift" : "RightShift", c.in(0), c.in(1)));
+  const bool left = direction == "LEFT";
+  const Output x = c.in(0), y = c.in(1);
+  MR_RETURN_IF_ERROR(ExpectSameType(c, x, y));
+  if (!x.valid() || !y.valid()) return absl::OkStatus();
+  const Output shifted = ops::Binary(left ? "LeftShift" : "RightShift", x, y);
+  // Beyond the number's bits all of them are gone, and a right shift leaves the sign. Numbers of 64 bits without a sign that are that
+  // large are negative here.
+  const double bits = 8.0 * static_cast<double>(DataTypeSize(x.dtype()));
+  const Output amount = ops::Cast(y, DataType::kInt64);
+  const Output beyond = c.b.Op("LogicalOr", {ops::Binary("Less", amount, 0), ops::Binary("GreaterEqual", amount, bits)});
+  const bool has_sign = x.dtype() == DataType::kInt8 || x.dtype() == DataType::kInt16 || x.dtype() == DataType::kInt32 || x.dtype() == DataType::kInt64;
+  const Output rest = !left && has_sign ? ops::Binary("RightShift", x, bits - 1) : ops::ZerosLike(x);
+  c.Set(0, ops::Select(beyond, rest, shifted));
   return absl::OkStatus();
 }
 
@@ -129,9 +141,8 @@ absl::Status Mod(NodeContext& c) {
   const bool like_c = c.Int("fmod", 0) != 0;
   const Output x = c.in(0), y = c.in(1);
   MR_RETURN_IF_ERROR(ExpectSameType(c, x, y));
-  if (!like_c && IsFloating(x.dtype())) return c.Error("fmod is 0, expected integers");
   if (x.dtype() == DataType::kHalf || x.dtype() == DataType::kBfloat16) {
-    c.Set(0, ops::Cast(ops::Binary(IsFloating(x.dtype()) ? "Mod" : "TruncateMod", AsWide(x), AsWide(y)), x.dtype()));
+    c.Set(0, ops::Cast(ops::Binary(like_c ? "Mod" : "FloorMod", AsWide(x), AsWide(y)), x.dtype()));
     return absl::OkStatus();
   }
   c.Set(0, BinaryIn(!like_c ? "FloorMod" : IsFloating(x.dtype()) ? "Mod" : "TruncateMod", x, y));

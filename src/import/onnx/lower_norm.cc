@@ -129,6 +129,21 @@ absl::Status LayerNormalization(NodeContext& c) {
   return absl::OkStatus();
 }
 
+absl::Status RmsNormalization(NodeContext& c) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(2, 2));
+  const Output x = c.in(0);
+  if (!x.valid()) return absl::OkStatus();
+  MR_ASSIGN_OR_RETURN(const int64_t axis, c.Axis(c.Int("axis", -1), x.rank()));
+  IntList axes = Iota(x.rank());
+  axes.erase(axes.begin(), axes.begin() + axis);
+  const Output wide = AsWide(x);
+  const Output scaled = wide * ops::Rsqrt(ops::Mean(ops::Square(wide), axes, {}, true) + static_cast<double>(c.Float("epsilon", 1e-5f)));
+  const Output y = ops::Mul(ops::Cast(scaled, c.in(1).dtype()), c.in(1));
+  if (y.valid() && y.shape() != x.shape()) return c.Error(absl::StrCat("input ", x.type().ToString(), ", scale ", c.in(1).type().ToString()));
+  c.Set(0, y);
+  return absl::OkStatus();
+}
+
 absl::Status InstanceNormalization(NodeContext& c) {
   MR_RETURN_IF_ERROR(c.ExpectInputs(3, 3));
   const Output x = c.in(0);
@@ -223,6 +238,7 @@ void AddNormLowerings(LoweringTable& table) {
   for (const auto& [op, lowering] : std::initializer_list<std::pair<const char*, Lowering>>{
            {"BatchNormalization", BatchNormalization},
            {"LayerNormalization", LayerNormalization},
+           {"RMSNormalization", RmsNormalization},
            {"InstanceNormalization", InstanceNormalization},
            {"GroupNormalization", GroupNormalization},
            {"MeanVarianceNormalization", MeanVarianceNormalization},

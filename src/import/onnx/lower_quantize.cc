@@ -7,10 +7,26 @@
 namespace millrace::onnx {
 namespace {
 
-// Scale or zero point of rank 1 laid along `axis`.
+// A value of a block of block_size numbers along `axis`, for each of them.
+absl::StatusOr<Output> OverBlocks(const NodeContext& c, const Output& values, const Output& x, int64_t axis) {
+  const int64_t size = c.Int("block_size", 0);
+  IntList blocks = Dims(x);
+  if (size > 0 && size <= std::max<int64_t>(blocks[axis], 1)) blocks[axis] = (blocks[axis] + size - 1) / size;
+  if (blocks != Dims(values)) {
+    return c.Error(absl::StrCat("input ", x.type().ToString(), ", scale or zero point ", values.type().ToString(), " of blocks of ", size));
+  }
+  IntList apart = blocks, repeated = blocks;
+  apart.insert(apart.begin() + axis + 1, 1);
+  repeated.insert(repeated.begin() + axis + 1, size);
+  blocks[axis] *= size;
+  return Part(ops::Reshape(ops::BroadcastTo(ops::Reshape(values, apart), repeated), blocks), IntList(blocks.size(), 0), Dims(x));
+}
+
+// Scale or zero point of rank 1 laid along `axis`, or of blocks.
 absl::StatusOr<Output> AlongAxis(const NodeContext& c, const Output& values, const Output& x, int64_t axis) {
   if (values.rank() == 0 || (values.rank() == 1 && values.dim(0) == 1)) return ops::Reshape(values, {});
   MR_ASSIGN_OR_RETURN(const int64_t from_front, c.Axis(axis, x.rank()));
+  if (values.rank() == x.rank() && c.Int("block_size", 0) > 0) return OverBlocks(c, values, x, from_front);
   if (values.rank() != 1 || values.dim(0) != x.dim(static_cast<int>(from_front))) {
     return c.Error(absl::StrCat("input ", x.type().ToString(), ", scale or zero point ", values.type().ToString()));
   }
@@ -28,15 +44,25 @@ bool IsQuantized(DataType dtype) {
          dtype == DataType::kInt32;
 }
 
+// What the attribute says, or the fallback.
+absl::StatusOr<DataType> OutputType(const NodeContext& c, DataType fallback) {
+  const int64_t number = c.Int("output_dtype", 0);
+  if (number == 0) return fallback;
+  const DataType dtype = TypeFromOnnx(static_cast<int32_t>(std::clamp<int64_t>(number, 0, 1000)));
+  if (dtype == DataType::kInvalid) return c.Unsupported(absl::StrCat("element type ", number));
+  return dtype;
+}
+
 absl::Status QuantizeLinear(NodeContext& c) {
   MR_RETURN_IF_ERROR(c.ExpectInputs(2, 3));
   const Output x = c.in(0);
   if (!x.valid()) return absl::OkStatus();
   const int64_t axis = c.Int("axis", 1);
   MR_ASSIGN_OR_RETURN(const Output scale, AlongAxis(c, c.in(1), x, axis));
-  DataType dtype = DataType::kUint8;
+  MR_ASSIGN_OR_RETURN(DataType dtype, OutputType(c, DataType::kUint8));
   Output y = ops::Unary("Round", ops::Div(ops::Cast(x, DataType::kFloat), ops::Cast(scale, DataType::kFloat)));
   if (c.has(2)) {
+    if (c.Int("output_dtype", 0) != 0 && dtype != c.in(2).dtype()) return c.Error("output_dtype is not the zero point's type");
     dtype = c.in(2).dtype();
     MR_ASSIGN_OR_RETURN(const Output zero, AlongAxis(c, c.in(2), x, axis));
     y = y + ops::Cast(zero, DataType::kFloat);
@@ -51,7 +77,8 @@ absl::Status DequantizeLinear(NodeContext& c) {
   const Output x = c.in(0);
   if (!x.valid()) return absl::OkStatus();
   const int64_t axis = c.Int("axis", 1);
-  const DataType result = c.in(1).dtype();
+  MR_ASSIGN_OR_RETURN(const DataType result, OutputType(c, c.in(1).dtype()));
+  if (!IsFloating(result)) return c.Error(absl::StrCat("numbers of type ", std::string(DataTypeName(result))));
   MR_ASSIGN_OR_RETURN(const Output scale, AlongAxis(c, c.in(1), x, axis));
   Output y = ops::Cast(x, DataType::kFloat);
   if (c.has(2)) {

@@ -54,11 +54,17 @@ absl::Status ReduceMean(NodeContext& c) {
 absl::Status ReduceProd(NodeContext& c) {
   return Reduce(c, [](const Output& x, const Reduction& r) { return ReducedWide("Prod", x, r); });
 }
+// Of nothing the largest is the lowest value of the type, not of the wider one that it is computed in.
+Output ReducedExtreme(const char* op, const char* bound, double limit, const Output& x, const Reduction& r) {
+  const bool empty = x.shape().num_elements() == 0;
+  if (!empty || IsFloating(x.dtype()) || AsWide(x).dtype() == x.dtype()) return ReducedWide(op, x, r);
+  return ops::Cast(ops::Binary(bound, Reduced(op, AsWide(x), r), limit), x.dtype());
+}
 absl::Status ReduceMax(NodeContext& c) {
-  return Reduce(c, [](const Output& x, const Reduction& r) { return ReducedWide("Max", x, r); });
+  return Reduce(c, [](const Output& x, const Reduction& r) { return ReducedExtreme("Max", "Maximum", Lowest(x.dtype()), x, r); });
 }
 absl::Status ReduceMin(NodeContext& c) {
-  return Reduce(c, [](const Output& x, const Reduction& r) { return ReducedWide("Min", x, r); });
+  return Reduce(c, [](const Output& x, const Reduction& r) { return ReducedExtreme("Min", "Minimum", Highest(x.dtype()), x, r); });
 }
 absl::Status ReduceL1(NodeContext& c) {
   return Reduce(c, [](const Output& x, const Reduction& r) { return ReducedWide("Sum", ops::Abs(x), r); });
@@ -109,20 +115,27 @@ absl::Status ArgReduce(NodeContext& c, const char* op) {
 absl::Status ArgMax(NodeContext& c) { return ArgReduce(c, "ArgMax"); }
 absl::Status ArgMin(NodeContext& c) { return ArgReduce(c, "ArgMin"); }
 
-absl::Status CumSum(NodeContext& c) {
+// Cumsum or Cumprod along an axis that is known.
+template <const char* kOp>
+absl::Status Cumulate(NodeContext& c) {
   MR_RETURN_IF_ERROR(c.ExpectInputs(2, 2));
   MR_ASSIGN_OR_RETURN(const IntList axis, c.ConstantInts(1));
   const Output x = c.in(0);
   if (!x.valid()) return absl::OkStatus();
   if (axis.size() != 1) return c.Error("expected one axis");
   MR_ASSIGN_OR_RETURN(const int64_t from_front, c.Axis(axis[0], x.rank()));
-  c.Set(0, ops::Cumsum(x, from_front, c.Int("exclusive", 0) != 0, c.Int("reverse", 0) != 0));
+  c.Set(0, c.b.Op(kOp, {x, c.b.Int(from_front)},
+                  {{"T", x.dtype()},
+                   {"Tidx", DataType::kInt32},
+                   {"exclusive", c.Int("exclusive", 0) != 0},
+                   {"reverse", c.Int("reverse", 0) != 0}}));
   return absl::OkStatus();
 }
 
 }  // namespace
 
 void AddReductionLowerings(LoweringTable& table) {
+  static constexpr char kCumsum[] = "Cumsum", kCumprod[] = "Cumprod";
   for (const auto& [op, lowering] : std::initializer_list<std::pair<const char*, Lowering>>{
            {"ReduceSum", ReduceSum},
            {"ReduceMean", ReduceMean},
@@ -136,7 +149,8 @@ void AddReductionLowerings(LoweringTable& table) {
            {"ReduceSumSquare", ReduceSumSquare},
            {"ArgMax", ArgMax},
            {"ArgMin", ArgMin},
-           {"CumSum", CumSum}}) {
+           {"CumSum", Cumulate<kCumsum>},
+           {"CumProd", Cumulate<kCumprod>}}) {
     table.Add(op, lowering);
   }
 }

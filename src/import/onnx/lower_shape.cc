@@ -148,6 +148,19 @@ absl::Status CastLike(NodeContext& c) {
   return Convert(c, c.in(1).dtype());
 }
 
+// The same bits as another type of that size.
+absl::Status BitCast(NodeContext& c) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(1, 1));
+  const Output x = c.in(0);
+  if (!x.valid()) return absl::OkStatus();
+  MR_ASSIGN_OR_RETURN(const DataType dtype, TypeAttribute(c, "to", DataType::kInvalid));
+  if (dtype == DataType::kInvalid || DataTypeSize(dtype) != DataTypeSize(x.dtype())) {
+    return c.Error(absl::StrCat("input is ", x.type().ToString(), ", expected a type 'to' of that size"));
+  }
+  c.Set(0, c.b.Op("Bitcast", {x}, {{"T", x.dtype()}, {"type", dtype}}));
+  return absl::OkStatus();
+}
+
 absl::Status ExpectSmall(const NodeContext& c, const IntList& shape) {
   double elements = 1;
   for (int64_t dim : shape) {
@@ -204,7 +217,8 @@ absl::Status Range(NodeContext& c) {
   if (delta == 0 || !(count <= kMost)) return c.Error(absl::StrCat("steps of ", delta, " from ", start, " to ", limit));
   const DataType dtype = values[0].dtype();
   // start + i * delta, in the type of the result (in a wider one where there are no kernels).
-  const DataType compute = IsFloating(dtype) ? dtype : DataType::kInt64;
+  const bool narrow = dtype == DataType::kHalf || dtype == DataType::kBfloat16;
+  const DataType compute = narrow ? DataType::kFloat : IsFloating(dtype) ? dtype : DataType::kInt64;
   const Output steps = ops::Cast(ops::Range(c.b.Int(0), c.b.Int(static_cast<int64_t>(count)), c.b.Int(1)), compute);
   const Output scaled = ops::Mul(steps, ops::Cast(c.b.SharedConst(values[2].Reshaped(Shape())), compute));
   c.Set(0, ops::Cast(ops::Add(scaled, ops::Cast(c.b.SharedConst(values[0].Reshaped(Shape())), compute)), dtype));
@@ -238,6 +252,7 @@ void AddShapeLowerings(LoweringTable& table) {
            {"Constant", Constant},     {"Shape", ShapeOf},         {"Size", SizeOf},
            {"Reshape", Reshape},       {"Flatten", Flatten},       {"Squeeze", Squeeze},
            {"Unsqueeze", Unsqueeze},   {"Cast", Cast},             {"CastLike", CastLike},
+           {"BitCast", BitCast},
            {"EyeLike", EyeLike},       {"Range", Range},           {"ConstantOfShape", ConstantOfShape},
            {"HannWindow", HannWindow}, {"HammingWindow", HammingWindow},
            {"BlackmanWindow", BlackmanWindow}}) {

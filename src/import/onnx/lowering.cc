@@ -24,6 +24,7 @@ const LoweringTable& LoweringTable::Builtin() {
     AddConvLowerings(*built);
     AddPoolLowerings(*built);
     AddNormLowerings(*built);
+    AddAttentionLowerings(*built);
     AddResizeLowerings(*built);
     AddRecurrentLowerings(*built);
     AddLossLowerings(*built);

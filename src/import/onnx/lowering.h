@@ -107,6 +107,7 @@ std::string QualifiedOp(const onnx_proto::NodeProto& node);
 
 void AddActivationLowerings(LoweringTable& table);
 void AddArrayLowerings(LoweringTable& table);      // Concat, Split, Slice, Tile, Expand, …
+void AddAttentionLowerings(LoweringTable& table);  // attention, its caches and positions
 void AddControlLowerings(LoweringTable& table);    // If, Loop, Scan
 void AddConvLowerings(LoweringTable& table);
 void AddDetectionLowerings(LoweringTable& table);  // regions, deformed convolutions, boxes
