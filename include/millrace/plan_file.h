@@ -13,8 +13,9 @@ namespace millrace {
 // The same plan gives the same bytes.
 std::string PlanToBytes(const ExecutionPlan& plan, bool text);
 
-// InvalidArgument says where the bytes are no plan, or what about the plan cannot be: a plan from a file is verified as one
-// from the passes is (src/plan/plan_verifier.h), with indices checked first.
+// InvalidArgument says where the bytes are no plan, that they are not as they were written (a digest at their end tells), or
+// what about the plan cannot be: a plan from a file is verified as one from the passes is (src/plan/plan_verifier.h), with
+// indices checked first.
 absl::StatusOr<ExecutionPlan> PlanFromBytes(const std::string& bytes);
 
 // By the end of the name: .pbtxt is text, anything else binary. The file appears when it is whole.
