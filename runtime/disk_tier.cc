@@ -57,7 +57,10 @@ DiskTier::~DiskTier() { close(descriptor_); }
 
 absl::StatusOr<int64_t> DiskTier::Reserve(int64_t bytes, const std::string& what) {
   const int64_t size = AlignUp(std::max<int64_t>(bytes, 1), kDiskPageBytes);
-  const int error = posix_fallocate(descriptor_, end_, size);
+  int error;
+  do {
+    error = posix_fallocate(descriptor_, end_, size);
+  } while (error == EINTR);
   if (error != 0) {
     struct statvfs room = {};
     const bool known = statvfs(options_.folder.c_str(), &room) == 0;

@@ -113,7 +113,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(std::shared_ptr<const
   engine_options.disk_bytes_per_second = options.disk_gbps * 1e9;
   engine_options.trace = options.trace;
   engine_options.observer = options.observer;
-  executor->engine_ = context.devices[0]->MakeEngine(*executor->program_, engine_options);
+  MR_ASSIGN_OR_RETURN(executor->engine_, context.devices[0]->MakeEngine(*executor->program_, engine_options));
   return executor;
 }
 

@@ -28,8 +28,9 @@ class RuntimeDevice : public Device {
   // Whether its engine runs the lanes between host memory and disk.
   virtual bool runs_disk_lanes() const { return true; }
 
-  // What runs the lanes of a plan on this device and those of its kind. `program` outlives it.
-  virtual std::unique_ptr<LaneEngine> MakeEngine(const Program& program, const EngineOptions& options) = 0;
+  // What runs the lanes of a plan on this device and those of its kind. `program` outlives it. ResourceExhausted where the
+  // machine gives no more threads.
+  virtual absl::StatusOr<std::unique_ptr<LaneEngine>> MakeEngine(const Program& program, const EngineOptions& options) = 0;
 };
 
 }  // namespace millrace

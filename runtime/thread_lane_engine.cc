@@ -11,11 +11,13 @@
 #include <mutex>
 #include <numeric>
 #include <string>
+#include <system_error>
 #include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "graph/exceptions.h"
+#include "millrace/status.h"
 #include "plan/step_order.h"
 #include "runtime/disk_tier.h"
 #include "runtime/lane_counter.h"
@@ -51,6 +53,8 @@ class ThreadLaneEngine final : public LaneEngine {
   ThreadLaneEngine(const Program& program, const EngineOptions& options, CopyFunction copy);
   ~ThreadLaneEngine() override;
 
+  // The threads of all lanes but the caller's.
+  absl::Status Start();
   absl::Status RunStep(const StepBindings& bindings, StepStats* stats) override;
   void LeavePool() override {
     for (BoundChannel& bound : channels_) bound = {};
@@ -132,13 +136,20 @@ ThreadLaneEngine::ThreadLaneEngine(const Program& program, const EngineOptions& 
       records_[l].trace.resize(lane.num_steps);
       records_[l].ends.resize(lane.num_steps);
     }
-    if (lane.num_steps == 0) continue;
-    if (main_lane_ < 0 && lane.lane->kind == LaneKind::kCompute) {
-      main_lane_ = l;
-    } else {
+    if (main_lane_ < 0 && lane.num_steps > 0 && lane.lane->kind == LaneKind::kCompute) main_lane_ = l;
+  }
+}
+
+absl::Status ThreadLaneEngine::Start() {
+  for (int32_t l = 0; l < num_lanes_; ++l) {
+    if (l == main_lane_ || program_.lanes()[l].num_steps == 0) continue;
+    try {
       threads_.emplace_back([this, l] { ThreadMain(l); });
+    } catch (const std::system_error& error) {
+      return absl::ResourceExhaustedError(absl::StrCat("no thread for lane ", l, " of ", num_lanes_, ": ", error.what()));
     }
   }
+  return absl::OkStatus();
 }
 
 ThreadLaneEngine::~ThreadLaneEngine() {
@@ -450,9 +461,10 @@ void ThreadLaneEngine::FillStats(StepStats* stats, double seconds) const {
 
 }  // namespace
 
-std::unique_ptr<LaneEngine> MakeThreadLaneEngine(const Program& program, const EngineOptions& options,
-                                                 CopyFunction copy) {
-  return std::make_unique<ThreadLaneEngine>(program, options, copy);
+absl::StatusOr<std::unique_ptr<LaneEngine>> MakeThreadLaneEngine(const Program& program, const EngineOptions& options, CopyFunction copy) {
+  auto engine = std::make_unique<ThreadLaneEngine>(program, options, copy);
+  MR_RETURN_IF_ERROR(engine->Start());
+  return engine;
 }
 
 }  // namespace millrace

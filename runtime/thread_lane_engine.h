@@ -8,6 +8,7 @@
 
 #include <memory>
 
+#include "absl/status/statusor.h"
 #include "runtime/lane_engine.h"
 #include "runtime/program.h"
 
@@ -16,8 +17,8 @@ namespace millrace {
 // How a device of this kind copies: `destination` and `source` do not overlap. Called from lane threads.
 using CopyFunction = void (*)(void* destination, const void* source, int64_t bytes);
 
-std::unique_ptr<LaneEngine> MakeThreadLaneEngine(const Program& program, const EngineOptions& options,
-                                                 CopyFunction copy);
+// ResourceExhausted where the machine gives no more threads.
+absl::StatusOr<std::unique_ptr<LaneEngine>> MakeThreadLaneEngine(const Program& program, const EngineOptions& options, CopyFunction copy);
 
 }  // namespace millrace
 

@@ -54,7 +54,7 @@ class StreamDeviceImpl final : public StreamDevice, private HostMemoryListener {
   }
 
   HostMemoryListener* host_memory_listener() override { return this; }
-  std::unique_ptr<LaneEngine> MakeEngine(const Program& program, const EngineOptions& options) override {
+  absl::StatusOr<std::unique_ptr<LaneEngine>> MakeEngine(const Program& program, const EngineOptions& options) override {
     return MakeStreamLaneEngine(program, options, *this);
   }
 

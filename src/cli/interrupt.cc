@@ -1,5 +1,6 @@
 #include "cli/interrupt.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -12,10 +13,12 @@ std::atomic<bool> interrupted{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "set by a signal handler");
 
 void OnSignal(int) {
+  const int error = errno;  // of what was interrupted
   interrupted.store(true);
   constexpr char kMessage[] = "\ninterrupted: ending after this step (once more to stop at once)\n";
   // Nothing can be done about a failed write here.
-  if (write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1) < 0) return;
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
+  errno = error;
 }
 
 }  // namespace

@@ -7,8 +7,10 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <system_error>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "graph/exceptions.h"
 #include "millrace/status.h"
 
@@ -55,12 +57,17 @@ void Replanner::AddStep(const StepStats& stats, double seconds, const CompileFun
     Plan(compile);
     return;
   }
-  thread_ = std::thread([this, compile] {
-    pthread_setname_np(pthread_self(), "planner");
-    // Steps that run meanwhile come first.
-    setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kLowestPriority);
-    Plan(compile);
-  });
+  try {
+    thread_ = std::thread([this, compile] {
+      pthread_setname_np(pthread_self(), "planner");
+      // Steps that run meanwhile come first.
+      setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kLowestPriority);
+      Plan(compile);
+    });
+  } catch (const std::system_error& error) {
+    found_ = absl::ResourceExhaustedError(absl::StrCat("no thread: ", error.what()));
+    done_ = true;
+  }
 }
 
 void Replanner::Plan(const CompileFunction& compile) {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include "testlib/executor_fixture.h"
 #include "testlib/plan_builder.h"
@@ -52,6 +53,21 @@ TEST(ExecutorTest, TensorThatWentToTheHostComesBackAtAnotherAddress) {
     EXPECT_GT(stats.seconds, 0);
     EXPECT_DOUBLE_EQ(stats.seconds, stats.compute_seconds + stats.stall_seconds);
   }
+}
+
+// Stacks larger than all addresses stand for a machine that gives no more threads.
+TEST(ExecutorTest, ThreadsThatCannotStartAreAnError) {
+  Runtime runtime;
+  pthread_attr_t usual, huge;
+  ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
+  ASSERT_EQ(pthread_attr_init(&huge), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 50), 0);
+  ASSERT_EQ(pthread_setattr_default_np(&huge), 0);
+  const absl::Status refused = runtime.Make(SwapPlan().Build()).status();
+  ASSERT_EQ(pthread_setattr_default_np(&usual), 0);
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("no thread for lane"));
+  EXPECT_TRUE(runtime.Make(SwapPlan().Build()).ok());
 }
 
 TEST(ExecutorTest, FeedOfAnotherTypeIsRefusedBeforeAnythingRuns) {

@@ -138,7 +138,7 @@ class CountingDevice final : public RuntimeDevice {
     ++copies;
     return device_->CopyToHost(to, from, bytes);
   }
-  std::unique_ptr<LaneEngine> MakeEngine(const Program& program, const EngineOptions& options) override {
+  absl::StatusOr<std::unique_ptr<LaneEngine>> MakeEngine(const Program& program, const EngineOptions& options) override {
     return device_->MakeEngine(program, options);
   }
 

@@ -44,7 +44,7 @@ class CpuDevice final : public RuntimeDevice {
     return absl::OkStatus();
   }
 
-  std::unique_ptr<LaneEngine> MakeEngine(const Program& program, const EngineOptions& options) override {
+  absl::StatusOr<std::unique_ptr<LaneEngine>> MakeEngine(const Program& program, const EngineOptions& options) override {
     return MakeThreadLaneEngine(program, options, &CopyPastCaches);
   }
 

@@ -28,7 +28,7 @@ class NullDevice final : public RuntimeDevice {
   absl::Status CopyToDevice(void*, const void*, int64_t) override { return absl::OkStatus(); }
   absl::Status CopyToHost(void*, const void*, int64_t) override { return absl::OkStatus(); }
 
-  std::unique_ptr<LaneEngine> MakeEngine(const Program& program, const EngineOptions& options) override {
+  absl::StatusOr<std::unique_ptr<LaneEngine>> MakeEngine(const Program& program, const EngineOptions& options) override {
     return MakeThreadLaneEngine(program, options, nullptr);
   }
 
