@@ -126,7 +126,7 @@ struct Residence {
 };
 
 struct PlanVariable {
-  std::string name;        // a reference variable's node name, a resource variable's shared_name
+  std::string name;        // shared_name, or else the node's; "container:" comes before it
   TensorType type;
   int32_t device = 0;
   int64_t resident_offset = kNoAddress;  // address in the arena when it lives on the device

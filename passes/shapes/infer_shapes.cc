@@ -20,6 +20,12 @@
 namespace millrace {
 namespace {
 
+// Where the variable is kept; empty where all are that say nothing of it.
+std::string ContainerOf(const Node& variable) {
+  std::string container = variable.attrs.GetOr<std::string>("container", "");
+  return container == "localhost" ? "" : container;
+}
+
 class Inferrer {
  public:
   Inferrer(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,
@@ -45,6 +51,7 @@ class Inferrer {
       const auto known = [this](OutputRef ref) { return Value(ref); };
       return AskForFeeds(graph_, ops_, id, result_.by_value[id.value], known, std::move(status));
     }
+    MR_RETURN_IF_ERROR(CheckSharedVariables());
     return std::move(result_);
   }
 
@@ -173,7 +180,8 @@ class Inferrer {
     node.outputs.assign(context.outputs().begin(), context.outputs().end());
     if (def.is_variable) {
       auto known = variable_types_.find(VariableName(node));
-      if (known != variable_types_.end()) node.outputs[0] = known->second;
+      if (known != variable_types_.end() && known->second.dtype == node.outputs[0].dtype) node.outputs[0] = known->second;
+      SettleShape(id);
       return false;
     }
     for (size_t i = 0; i < node.outputs.size(); ++i) {
@@ -317,6 +325,45 @@ class Inferrer {
     return added;
   }
 
+  // What is known of a variable's shape, by whichever of its nodes.
+  struct VariableShape {
+    Shape shape = Shape::UnknownRank();
+    std::vector<NodeId> open;  // its nodes that were declared without one
+  };
+
+  void SettleShape(NodeId variable) {
+    Node& node = graph_.mutable_node(variable);
+    VariableShape& known = shape_of_variable_[VariableName(node)];
+    Shape& declared = node.outputs[0].shape;
+    if (!declared.fully_known()) declared = known.shape;
+    if (!declared.fully_known()) {
+      known.open.push_back(variable);
+    } else if (!known.shape.fully_known()) {
+      known.shape = declared;
+      for (NodeId id : std::exchange(known.open, {})) {
+        auto& outputs = graph_.mutable_node(id).outputs;
+        if (!outputs.empty()) outputs[0].shape = known.shape;
+      }
+    }
+  }
+
+  // Nodes of one name mean one variable. TensorFlow has references, handles and containers apart: they may not be mixed.
+  absl::Status CheckSharedVariables() {
+    std::map<std::string, NodeId> firsts;
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+      const Node& node = graph_.node(NodeId{i});
+      if (node.removed || !def_of_(node.op)->is_variable) continue;
+      const auto [found, is_first] = firsts.emplace(VariableName(node), NodeId{i});
+      const Node& first = graph_.node(found->second);
+      const bool same_kind = (node.op == "VarHandleOp") == (first.op == "VarHandleOp") && ContainerOf(node) == ContainerOf(first);
+      if (is_first || (same_kind && node.outputs[0] == first.outputs[0])) continue;
+      return absl::InvalidArgumentError(absl::StrCat("variable '", found->first, "' is ", first.outputs[0].ToString(), " by node '", first.name,
+                                                     "' (", first.op, ") and ", node.outputs[0].ToString(), " by node '", node.name, "' (",
+                                                     node.op, "), expected the same of both"));
+    }
+    return absl::OkStatus();
+  }
+
   // A variable declared without a shape takes that of the first value assigned to it.
   absl::Status SettleVariables(const Node& node, const OpDef& def) {
     for (const VariableUse& use : def.variables) {
@@ -332,7 +379,10 @@ class Inferrer {
             "node '", node.name, "' (", node.op, ") assigns a value whose shape is known only when running to variable '",
             declaration.name, "', expected a variable of known shape"));
       }
-      if (!type.shape.fully_known()) type = assigned;
+      if (!type.shape.fully_known()) {
+        type = assigned;
+        if (def_of_(declaration.op)->is_variable) SettleShape(variable.node);
+      }
       if (!(type == assigned) && node.attrs.GetOr<bool>("validate_shape", true)) {
         return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' (", node.op, ") assigns ",
                                                        assigned.ToString(), " to variable '", declaration.name,
@@ -434,6 +484,7 @@ class Inferrer {
   const OpRegistry& ops_;
   KernelOracle& oracle_;
   const std::map<std::string, TensorType>& variable_types_;
+  std::map<std::string, VariableShape> shape_of_variable_;
   std::vector<std::vector<Tensor>> values_;
   std::vector<bool> behind_write_;  // by node: it writes a variable, or its inputs come after a write
   bool may_replace_ = true;  // known nodes by Const
@@ -471,9 +522,10 @@ const Tensor* ShapeTracker::Value(OutputRef ref) const { return impl_->Value(ref
 OutputRef ShapeTracker::Current(OutputRef ref) const { return impl_->Current(ref); }
 
 std::string VariableName(const Node& node) {
-  if (node.op != "VarHandleOp") return node.name;
-  const std::string shared = node.attrs.GetOr<std::string>("shared_name", "");
-  return shared.empty() ? node.name : shared;
+  if (node.op != "VarHandleOp" && node.op != "VariableV2" && node.op != "Variable") return node.name;
+  const std::string shared = node.attrs.GetOr<std::string>("shared_name", ""), container = ContainerOf(node);
+  const std::string& name = shared.empty() ? node.name : shared;
+  return container.empty() ? name : absl::StrCat(container, ":", name);
 }
 
 bool TakenByValue(const Node& node, size_t input, uint64_t by_value) {

@@ -70,7 +70,8 @@ class ShapeTracker {
   std::unique_ptr<Impl> impl_;
 };
 
-// Name under which a variable node's value persists: shared_name of a handle, node name of a reference.
+// Name under which a variable node's value persists: its shared_name or else the name of the node, behind that of its container and a
+// colon if it has one.
 std::string VariableName(const Node& node);
 
 // Whether the node takes this input by value, given its bits of InferenceResult::by_value. Those end at 64 inputs; behind

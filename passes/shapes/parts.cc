@@ -30,7 +30,8 @@ void BecomePart(Node& variable, const Part& part) {
   variable.attrs.Set(kWholeName, whole);
   variable.attrs.Set(kWholeShape, variable.outputs[0].shape);
   variable.attrs.Set("shape", Shape({part.size}));
-  if (variable.op == "VarHandleOp") variable.attrs.Set("shared_name", name);
+  variable.attrs.Set("shared_name", name);
+  variable.attrs.Set("container", std::string());
   variable.name = name;
   variable.outputs[0] = PartType(part, variable.outputs[0]);
   SetPart(variable, part);

@@ -66,7 +66,7 @@ std::string GraphInterpreter::VariableName(OutputRef ref) const {
   if (def->returns_variable) return VariableName(node.inputs[0]);
   if (!def->is_variable) return "";
   const std::string shared = node.attrs.GetOr<std::string>("shared_name", "");
-  return node.op == "VarHandleOp" && !shared.empty() ? shared : node.name;
+  return shared.empty() ? node.name : shared;
 }
 
 absl::Status GraphInterpreter::GatherInputs(const Node& node, const OpDef& def, const Values& values,
