@@ -182,6 +182,23 @@ std::function<absl::StatusOr<Tensor>()> ValueIn(std::shared_ptr<TensorReader> re
   return [reader = std::move(reader), key = std::move(key)] { return reader->Read(key); };
 }
 
+// Checkpoints go by the names of variables without their containers, where no two become one.
+std::map<std::string, std::string> KeysWithoutContainers(const Graph& graph) {
+  std::map<std::string, std::set<std::string>> variables;  // by key
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    if (node.removed || (node.op != "VarHandleOp" && node.op != "VariableV2" && node.op != "Variable")) continue;
+    Node alone = node;
+    alone.attrs.Set("container", std::string());
+    variables[VariableName(alone)].insert(VariableName(node));
+  }
+  std::map<std::string, std::string> keys;
+  for (const auto& [key, names] : variables) {
+    if (names.size() == 1 && *names.begin() != key) keys[*names.begin()] = key;
+  }
+  return keys;
+}
+
 // Graph, fetches, targets and feeds from a file of arrays.
 // Shapes by input key become shapes by placeholder.
 absl::Status LoadGraphAndFeeds(const InputOptions& options, std::map<std::string, Shape>& shapes,
@@ -193,6 +210,7 @@ absl::Status LoadGraphAndFeeds(const InputOptions& options, std::map<std::string
   if (!options.onnx.empty()) return LoadOnnxModel(options, shapes, environment, workload);
   if (options.saved_model.empty()) {
     MR_ASSIGN_OR_RETURN(Graph graph, environment.load_graph(options.graph));
+    workload.checkpoint_keys = KeysWithoutContainers(graph);
     workload.graph = std::make_shared<const Graph>(std::move(graph));
     workload.fetches = options.fetches;
     for (const std::string& fetch : options.fetches) {

@@ -10,7 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "cli/exit_status.h"
 #include "cli/outputs.h"
+#include "cli/workload.h"
 #include "fake_session.h"
+#include "graph/text.h"
 #include "millrace/profile.h"
 
 namespace millrace::cli {
@@ -182,6 +184,24 @@ TEST_F(CommandsTest, ASavedModelRunsByTheKeysOfItsSignature) {
   status = RunCommand(options_, world_.environment);
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(world_.saved[Path("checkpoint")].at("layer/w/VALUE").DoubleAt(0), 12);
+}
+
+TEST_F(CommandsTest, CheckpointsNameVariablesWithoutTheirContainers) {
+  world_.environment.load_graph = [](const std::string&) {
+    return ParseGraphText(R"(
+a = VariableV2() {dtype=float, shape=shape[], container="c"}
+b = VariableV2() {dtype=float, shape=shape[], container="c"}
+d = VarHandleOp() {dtype=float, shape=shape[], shared_name="b"}
+e = VarHandleOp() {dtype=float, shape=shape[], shared_name="f", container="c"}
+)");
+  };
+  const Tensor value = Tensor::Scalar(1.0f);
+  world_.saved["checkpoint"] = {{"a", value}, {"b", value}, {"c:b", value}, {"f", value}};
+  options_.input.checkpoint_in = "checkpoint";
+  const absl::StatusOr<Workload> workload = LoadWorkload(options_.input, FeedValues::kTypesOnly, world_.environment);
+  ASSERT_TRUE(workload.ok()) << workload.status();
+  EXPECT_THAT(workload->initial_values, testing::ElementsAre(testing::Key("b"), testing::Key("c:a"), testing::Key("c:b"), testing::Key("c:f")));
+  EXPECT_THAT(workload->checkpoint_keys, testing::ElementsAre(testing::Pair("c:a", "a"), testing::Pair("c:f", "f")));
 }
 
 TEST_F(CommandsTest, ValuesOfACheckpointAreReadBeforeTheFirstStepOnly) {
