@@ -240,6 +240,18 @@ void NoteDeadline(const CompileRequest& request, const PlanLimits& limits, doubl
                : absl::StrCat("the ", asked, " for planning leave no time for a search beside the passes before and after it: the first plan that fits"));
 }
 
+// What was asked for and is not done here. (kAuto asks for what is worth it, which nothing is then.)
+void NoteWhatIsLeftOut(const CompileRequest& request, ExecutionPlan& plan) {
+  const PlanningOptions& options = request.options;
+  if (options.strategy != "planned") return;
+  const bool several = options.num_devices() > 1;
+  if (several && options.recompute == Recompute::kOn) {
+    plan.notes.push_back("recompute: nothing is computed again in plans for several devices");
+  }
+  const char* whole = several ? "in plans for several devices" : request.disk_tier ? "with a disk tier" : options.BudgetOf(0) == 0 ? "without a budget" : nullptr;
+  if (options.update_part_bytes > 0 && whole != nullptr) plan.notes.push_back(absl::StrCat("update parts: updates stay whole ", whole));
+}
+
 WorkBudget PartOfWork(const Prepared& prepared, double part) {
   return WorkBudget(static_cast<int64_t>(part * static_cast<double>(SearchWork(prepared.graph.num_nodes()))));
 }
@@ -423,6 +435,7 @@ absl::StatusOr<Compiled> Compile(CompileRequest request) {
                                                       : FindPlan(request, prepared, limits));
   compiled.stopped = prepared.stopped;
   NoteDeadline(request, limits, left, compiled);
+  NoteWhatIsLeftOut(request, compiled.plan);
   // The plan is checked from its steps alone, by code that shares nothing with the passes.
   const PassClock::Run run(request.clock, "verify plan");
   MR_RETURN_IF_ERROR(VerifyPlan(compiled.plan));

@@ -5,11 +5,18 @@
 #include <variant>
 #include <vector>
 
+#include "graph/verify.h"
 #include "millrace/status.h"
 
 namespace millrace::cli {
 
-absl::StatusOr<int64_t> Levels(const Graph& graph) {
+absl::StatusOr<int64_t> Levels(const Graph& whole) {
+  Graph graph = whole.Clone();
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    Node& node = graph.mutable_node(NodeId{i});
+    const auto is_back_edge = [&](const OutputRef& input) { return IsBackEdge(graph.node(input.node), node); };
+    node.inputs.erase(std::remove_if(node.inputs.begin(), node.inputs.end(), is_back_edge), node.inputs.end());
+  }
   MR_ASSIGN_OR_RETURN(const std::vector<NodeId> order, CreationOrder(graph));
   std::vector<int64_t> level(graph.num_ids(), 0);
   int64_t most = 0;

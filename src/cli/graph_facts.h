@@ -11,7 +11,7 @@
 
 namespace millrace::cli {
 
-// Length of the longest path, in nodes. InvalidArgument names a node on a cycle.
+// Length of the longest path, in nodes, through loops once. InvalidArgument names a node on a cycle that is no loop.
 absl::StatusOr<int64_t> Levels(const Graph& graph);
 
 // How often each op is used, by the graph and by the functions that it reaches (each counted once). Calls are not

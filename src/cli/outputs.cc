@@ -1,5 +1,7 @@
 #include "cli/outputs.h"
 
+#include <glog/logging.h>
+
 #include <filesystem>
 #include <map>
 #include <system_error>
@@ -128,8 +130,12 @@ absl::Status Outputs::WriteReport(const Report& report, const RunReport* unswapp
   absl::Status written;  // the first error; what can be written is
   if (report_.wanted()) written.Update(report_.Write(ReportToJson(report)));
   if (trace_.wanted()) written.Update(trace_.Write(ChromeTrace(report)));
-  bool drawable = false;
-  for (const RunReport& run : report.runs) drawable = drawable || run.plan != nullptr;
+  bool drawable = false, planned = false;
+  for (const RunReport& run : report.runs) {
+    planned = planned || run.plan != nullptr;
+    drawable = drawable || (run.plan != nullptr && !(run.trace.empty() && run.simulated_trace.empty()));
+  }
+  if (planned && !drawable && (plot_.wanted() || html_.wanted())) LOG(WARNING) << "no picture: the step runs no kernel and copies nothing";
   if (plot_.wanted() && drawable) {
     MR_ASSIGN_OR_RETURN(const std::string svg, MemoryPlot(report, unswapped));
     written.Update(WritePlot(svg));

@@ -6,6 +6,12 @@
 #include "millrace/status.h"
 
 namespace millrace {
+
+bool IsBackEdge(const Node& producer, const Node& consumer) {
+  return (producer.op == "NextIteration" || producer.op == "RefNextIteration") &&
+         (consumer.op == "Merge" || consumer.op == "RefMerge");
+}
+
 namespace {
 
 absl::Status VerifyReference(const Graph& graph, const Node& consumer, NodeId producer, const char* what) {
@@ -52,11 +58,6 @@ absl::Status VerifyNode(const Graph& graph, NodeId id) {
                                                    " in place of input ", pair.input, ", which it does not have"));
   }
   return absl::OkStatus();
-}
-
-bool IsBackEdge(const Node& producer, const Node& consumer) {
-  return (producer.op == "NextIteration" || producer.op == "RefNextIteration") &&
-         (consumer.op == "Merge" || consumer.op == "RefMerge");
 }
 
 // Names of the nodes of one cycle among those with pending inputs, "a -> b -> a".

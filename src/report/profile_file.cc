@@ -28,6 +28,8 @@ absl::StatusOr<Profile> FromProto(const proto::Profile& in) {
   profile.copy_latency_seconds = in.copy_latency_seconds();
   profile.wake_seconds = in.wake_seconds();
   profile.step_overhead_seconds = in.step_overhead_seconds();
+  MR_RETURN_IF_ERROR(CheckFigure("threads", profile.threads));
+  MR_RETURN_IF_ERROR(CheckFigure("steps", static_cast<double>(profile.steps)));
   MR_RETURN_IF_ERROR(CheckFigure("link_gbps", profile.link_gbps));
   MR_RETURN_IF_ERROR(CheckFigure("to_host_bytes_per_second", profile.to_host_bytes_per_second));
   MR_RETURN_IF_ERROR(CheckFigure("to_device_bytes_per_second", profile.to_device_bytes_per_second));

@@ -27,8 +27,19 @@ absl::Status CheckFeedsDiffer(const SignatureKey& key) {
   return absl::OkStatus();
 }
 
-// Says so where times were measured under other conditions than those planned for.
+// Says so where times were measured under other conditions than those planned for, or of few of the kernels.
 void NoteWhereMeasured(const Profile& times, const SessionOptions& options, ExecutionPlan& plan) {
+  const NodeTimes of_nodes(times);
+  int64_t kernels = 0, measured = 0;
+  for (const Lane& lane : plan.lanes) {
+    for (const ComputeStep& step : lane.compute) {
+      ++kernels;
+      measured += of_nodes.Find(plan.instances[step.instance]) ? 1 : 0;
+    }
+  }
+  if (measured < kernels - kernels / 10) {
+    plan.notes.push_back(absl::StrCat("times of nodes: the profile has ", measured, " of ", kernels, " kernels, the others are by the cost rules"));
+  }
   if (options.device == "null" && options.machine.name != Machine().name) {
     plan.notes.push_back(absl::StrCat("times of nodes and links are as the profile has them, not those of machine ", options.machine.name));
   }

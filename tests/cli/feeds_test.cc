@@ -119,6 +119,19 @@ TEST(GraphFactsTest, CountEdgesLevelsAndUnsupportedOps) {
               testing::ElementsAre(testing::Pair("Mul", 1), testing::Pair("Relu", 1)));
 }
 
+TEST(GraphFactsTest, LevelsGoThroughALoopOnce) {
+  Graph graph;
+  Add(graph, "enter", "Enter");
+  const NodeId merge = Add(graph, "merge", "Merge", {{graph.Find("enter"), 0}});
+  const NodeId next = Add(graph, "next", "NextIteration", {{Add(graph, "body", "Identity", {{merge, 0}}), 0}});
+  graph.mutable_node(merge).inputs.push_back({next, 0});
+  const auto levels = Levels(graph);
+  ASSERT_TRUE(levels.ok()) << levels.status();
+  EXPECT_EQ(*levels, 4);
+  graph.mutable_node(next).op = "Identity";
+  EXPECT_FALSE(Levels(graph).ok());
+}
+
 TEST(GraphFactsTest, CountsWhatCalledFunctionsHoldOnce) {
   auto inner = std::make_shared<Graph>(), outer = std::make_shared<Graph>();
   Add(*inner, "a", "_Arg");

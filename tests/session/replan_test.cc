@@ -214,6 +214,21 @@ TEST(ReplanTest, APlanSaysWhereItsTimesWereMeasuredUnderOtherConditions) {
   EXPECT_THAT(notes(options), Contains(HasSubstr("not those of machine titanx")));
 }
 
+TEST(ReplanTest, APlanSaysHowManyKernelsAProfileHasNoTimesOf) {
+  ModelRun run(Replanning(ReplanOptions::Mode::kWait, "planned"));
+  run.Steps(4);
+  const auto times = run.session().MeasuredTimes();
+  ASSERT_TRUE(times.ok()) << times.status();
+  Profile first = *times;
+  first.nodes.erase(std::next(first.nodes.begin()), first.nodes.end());
+  SessionOptions options = Replanning(ReplanOptions::Mode::kOff, "planned");
+  options.profile = std::make_shared<const Profile>(first);
+  ModelRun later(options);
+  const auto plan = later.TrainPlan();
+  ASSERT_NE(plan, nullptr) << later.status();
+  EXPECT_THAT(plan->notes, Contains(HasSubstr("the others are by the cost rules")));
+}
+
 TEST(ReplanTest, AProfileOfAnotherGraphIsRefused) {
   Profile profile;
   profile.nodes["nowhere"] = {"Relu", "float[2]->float[2]", 1};

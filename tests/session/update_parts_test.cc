@@ -18,7 +18,9 @@
 namespace millrace::testing {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Nearly all of its memory is weights and their slots.
 Graph Layers(const std::string& optimizer) {
@@ -135,6 +137,21 @@ TEST(UpdatePartsTest, OtherStrategiesUpdateWholeVariables) {
   }
   ModelRun run(graph, Under("planned", peak, 4096));
   EXPECT_GT(Parts(*run.TrainPlan()), 0);
+}
+
+TEST(UpdatePartsTest, APlanSaysWhatWasAskedForAndIsNotDone) {
+  const auto notes = [](SessionOptions options) {
+    ModelRun run(Layers("adam"), options);
+    const auto plan = run.TrainPlan();
+    return plan != nullptr ? plan->notes : std::vector<std::string>{run.status().ToString()};
+  };
+  EXPECT_THAT(notes(Under("planned", 0, 1024)), Contains("update parts: updates stay whole without a budget"));
+  EXPECT_THAT(notes(Under("planned", 0, PlanningOptions::kAutoBytes)), Not(Contains(HasSubstr("update parts"))));
+  SessionOptions several = Under("planned", int64_t{1} << 20, 1024);
+  several.planning.devices = {"cpu:0", "cpu:1"};
+  several.planning.recompute = Recompute::kOn;
+  EXPECT_THAT(notes(several), Contains("update parts: updates stay whole in plans for several devices"));
+  EXPECT_THAT(notes(several), Contains("recompute: nothing is computed again in plans for several devices"));
 }
 
 TEST(UpdatePartsTest, PartsAreExplainedByTheNameOfTheWhole) {
