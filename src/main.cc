@@ -343,6 +343,7 @@ absl::Status Main(const std::vector<std::string>& argv) {
     return absl::OkStatus();
   }
   MR_RETURN_IF_ERROR(CheckArguments(*command, arguments, registry));
+  DropUnusedFlags(*command, arguments, registry);
   WarnOfUselessFlags(*command, arguments, ChosenStrategies(*command), registry);
   // Other commands have no steps to come between.
   if (words[0] == "run" || words[0] == "compare" || words[0] == "sweep") CatchInterrupts();

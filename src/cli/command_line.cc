@@ -80,16 +80,14 @@ std::string Shortest(const FlagRegistry::Flag& flag) {
   return flag.type == "double" && absl::SimpleAtod(flag.default_value, &value) ? absl::StrCat(value) : flag.default_value;
 }
 
-// Flags that have no meaning for the command are likely a mistake, but scripts share flags among commands.
-void WarnOfUnusedFlags(const Command& command, const std::vector<std::string>& given) {
-  for (const std::string& flag : given) {
-    bool used = false, ours = false;
-    for (const char* name : command.flags) used = used || flag == name;
-    for (const Command& other : Commands()) {
-      for (const char* name : other.flags) ours = ours || flag == name;
-    }
-    if (ours && !used) LOG(WARNING) << "--" << flag << " has no effect on millrace " << command.name;
-  }
+bool Holds(const std::vector<const char*>& flags, const std::string& flag) {
+  return std::any_of(flags.begin(), flags.end(), [&](const char* each) { return flag == each; });
+}
+
+// Whether other commands take the flag and this one does not. (Flags of libraries are no command's.)
+bool IsOfOthers(const Command& command, const std::string& flag) {
+  const auto takes = [&](const Command& each) { return Holds(each.flags, flag); };
+  return !takes(command) && std::any_of(Commands().begin(), Commands().end(), takes);
 }
 
 // Likewise sizes that other models have and this one does not.
@@ -126,10 +124,6 @@ void WarnOfOtherStrategiesFlags(const std::vector<std::string>& chosen, const st
     if (std::count(names.begin(), names.end(), owner) == 0 || std::count(chosen.begin(), chosen.end(), owner) > 0) continue;
     LOG(WARNING) << "--" << flag << " has no effect on strategy " << absl::StrJoin(chosen, ", ") << ": it is of " << owner;
   }
-}
-
-bool Holds(const std::vector<const char*>& flags, const std::string& flag) {
-  return std::any_of(flags.begin(), flags.end(), [&](const char* each) { return flag == each; });
 }
 
 // Likewise how to plan steps whose plan is read.
@@ -201,9 +195,18 @@ absl::Status CheckArguments(const Command& command, const Arguments& arguments, 
   return ExpectSizes(arguments.flags_of_files, registry);
 }
 
+void DropUnusedFlags(const Command& command, const Arguments& arguments, FlagRegistry& registry) {
+  for (const auto* flags : {&arguments.flags, &arguments.flags_of_files}) {
+    for (const std::string& flag : *flags) {
+      if (!IsOfOthers(command, flag)) continue;
+      if (flags == &arguments.flags) LOG(WARNING) << "--" << flag << " has no effect on millrace " << command.name;
+      CHECK(registry.Set(flag, registry.Find(flag)->default_value)) << flag;
+    }
+  }
+}
+
 void WarnOfUselessFlags(const Command& command, const Arguments& arguments, const std::vector<std::string>& strategies,
                         const FlagRegistry& registry) {
-  WarnOfUnusedFlags(command, arguments.flags);
   const std::string_view name = command.name;
   if (arguments.words.size() == 2 && (name == "model" || name == "fit")) WarnOfOtherModelsFlags(arguments.words[1], arguments.flags);
   if (name == "fit") WarnOfFitsFlags(arguments.words.size() == 2, arguments.flags, registry);

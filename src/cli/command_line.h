@@ -42,8 +42,12 @@ absl::StatusOr<Arguments> ParseArguments(const std::vector<std::string>& argv, F
 // Errors are wrong usage: words that the command does not take, sizes of 0.
 absl::Status CheckArguments(const Command& command, const Arguments& arguments, const FlagRegistry& registry);
 
-// Warns of flags that are likely a mistake, since they have no effect on the command, its model or its `strategies`
-// (empty: no strategy plans here).
+// Sets flags back that the command does not take, and warns of them: they are likely a mistake, but scripts share flags among
+// commands. Files of flags are made for several: they are not warned of.
+void DropUnusedFlags(const Command& command, const Arguments& arguments, FlagRegistry& registry);
+
+// Warns of flags that are likely a mistake, since they have no effect on the command's model or its `strategies` (empty: no
+// strategy plans here).
 void WarnOfUselessFlags(const Command& command, const Arguments& arguments, const std::vector<std::string>& strategies,
                         const FlagRegistry& registry);
 

@@ -69,7 +69,8 @@ const std::vector<Command>& Table() {
        "millrace explain stage1_block1/conv1/Conv2D:0 --graph=resnet50.pb --fetches=loss:0 --targets=train --synthetic_feeds "
        "--device_memory=50%"},
       {"fit", "[MODEL]", "the largest --vary=batch, depth, image_size, steps_unrolled or layers at a budget, or the smallest --vary=budget",
-       FitCommand, Flags{"vary"} + InputFlags() + Flags{"strategy"} + PartFlags() + Flags{"device", "device_memory", "host_memory", "machine", "link_gbps", "report_out"} + SizeFlags(),
+       FitCommand, Flags{"vary"} + InputFlags() + Flags{"strategy"} + PartFlags() +
+           Flags{"device", "device_memory", "host_memory", "machine", "link_gbps", "disk", "disk_gbps", "profile_in", "report_out"} + SizeFlags(),
        "millrace fit resnet --depth=50 --vary=batch --device_memory=12GiB --machine=configs/machines/titanx.pbtxt"},
       {"machine", "", "rates that plans are made for: of a --machine file, or --measure to find this machine's", MachineCommand,
        Flags{"measure", "machine", "device", "link_gbps", "threads", "out", "report_out"}, "millrace machine --measure --out=here.pbtxt"},

@@ -86,6 +86,7 @@ class CommandLineTest : public testing::Test {
     const auto arguments = Parse(argv);
     EXPECT_TRUE(arguments.ok()) << arguments.status();
     Warnings warnings;
+    DropUnusedFlags(*FindCommand(argv[0]), *arguments, registry_);
     WarnOfUselessFlags(*FindCommand(argv[0]), *arguments, strategies, registry_);
     return warnings.lines;
   }
@@ -150,6 +151,21 @@ TEST_F(CommandLineTest, FlagsWithoutEffectAreWarnedOf) {
   EXPECT_THAT(WarningsOf({"run", "--sync_mode=2"}, {"planned"}),
               ElementsAre("--sync_mode has no effect on strategy planned: it is of tflms"));
   EXPECT_THAT(WarningsOf({"run", "--sync_mode=2"}, {"planned", "tflms"}), IsEmpty());
+}
+
+TEST_F(CommandLineTest, FlagsOfOtherCommandsAreAsIfTheyWereNotGiven) {
+  EXPECT_THAT(WarningsOf({"compare", "--plan_in=p.pb", "--steps=2"}, {"planned"}), ElementsAre("--plan_in has no effect on millrace compare"));
+  EXPECT_EQ(registry_.Value("plan_in"), "");
+  EXPECT_EQ(registry_.Value("steps"), "2");
+  EXPECT_THAT(WarningsOf({"run", "--plan_in=p.pb"}, {}), IsEmpty());
+  EXPECT_EQ(registry_.Value("plan_in"), "p.pb");
+  // A file of flags serves several commands.
+  const std::string path = (fs::temp_directory_path() / absl::StrCat("shared_flags_", getpid())).string();
+  std::ofstream(path) << "--plan_in=p.pb\n--steps=7\n";
+  EXPECT_THAT(WarningsOf({"sweep", "--flagfile=" + path}, {"planned"}), IsEmpty());
+  EXPECT_EQ(registry_.Value("plan_in"), "");
+  EXPECT_EQ(registry_.Value("steps"), "7");
+  fs::remove(path);
 }
 
 TEST_F(CommandLineTest, PartitionSizesAreOfOrdersThatAreCut) {
