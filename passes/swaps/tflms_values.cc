@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <variant>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -37,17 +39,34 @@ bool Allowed(const TflmsOptions::Filter& include, const TflmsOptions::Filter& ex
   return !NeverSwapped(node.op) && (include.empty() || Names(include, node)) && !Names(exclude, node);
 }
 
+// Whether nodes of this node's name and more may come of it: bodies of loops, of branches, of what it calls.
+bool HasBody(const Graph& graph, const Node& node) {
+  if (graph.library() == nullptr) return false;
+  if (graph.library()->count(node.op) > 0) return true;
+  return std::any_of(node.attrs.begin(), node.attrs.end(), [](const auto& attr) {
+    return std::holds_alternative<FunctionRef>(attr.second) || std::holds_alternative<std::vector<FunctionRef>>(attr.second);
+  });
+}
+
+// Plans of one session share the filters, and not every plan needs (or takes apart) what they name.
 absl::Status CheckFilter(const Graph& whole, const Graph& prepared, const char* flag, const TflmsOptions::Filter& filter) {
+  std::vector<const Graph*> graphs = {&prepared, &whole};
+  if (whole.library() != nullptr) {
+    for (const auto& [name, function] : *whole.library()) graphs.push_back(function.body.get());
+  }
   const auto any = [&](auto matches) {
-    for (const Graph* graph : {&prepared, &whole}) {
-      for (int32_t i = 0; i < graph->num_ids(); ++i) {
+    for (const Graph* graph : graphs) {
+      for (int32_t i = 0; graph != nullptr && i < graph->num_ids(); ++i) {
         if (!graph->node(NodeId{i}).removed && matches(graph->node(NodeId{i}))) return true;
       }
     }
     return false;
   };
   for (const std::string& scope : filter.scopes) {
-    if (any([&](const Node& node) { return absl::StartsWith(node.name, scope); })) continue;
+    const auto names = [&](const Node& node) {
+      return absl::StartsWith(node.name, scope) || (absl::StartsWith(scope, absl::StrCat(node.name, "/")) && HasBody(whole, node));
+    };
+    if (any(names)) continue;
     return absl::InvalidArgumentError(absl::StrCat("--", flag, ": no node's name begins with \"", scope, "\""));
   }
   for (const std::string& type : filter.types) {

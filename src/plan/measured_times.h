@@ -68,7 +68,8 @@ class NodeTimes {
 inline constexpr char kUpdatePartName[] = "/part_";
 
 // InvalidArgument when the profile is not of this plan's graph: a node has another op or other types there. Nodes that
-// it does not know are fine (those of initializers, of other fetches), and parts of other sizes.
+// it does not know are fine (those of initializers, of other fetches), and parts of other sizes, and nodes that are fused in
+// one of the two.
 absl::Status CheckProfile(const Profile& profile, const ExecutionPlan& plan);
 
 // The machine with the link rates of the profile, where it has them and was measured with this link.

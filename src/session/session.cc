@@ -153,7 +153,7 @@ class SessionImpl final : public Session {
     if (measured_.nodes.empty()) {
       return absl::FailedPreconditionError(absl::StrCat(
           "no times have been measured: it takes ", options_.replan.skipped_steps + options_.replan.measured_steps,
-          " steps, and re-planning must not be off"));
+          " steps of one plan (other shapes, or loops of other turns, are other plans), and re-planning must not be off"));
     }
     return measured_;
   }

@@ -1,12 +1,15 @@
 // The tuner of tflms and its parts, on graphs made for them.
 #include "passes/swaps/tflms_tuner.h"
 
+#include <memory>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "passes/order/order_levels.h"
 #include "passes/pipeline.h"
+#include "passes/swaps/tflms_values.h"
 #include "plan/plan_text.h"
 #include "testlib/processor_time.h"
 #include "testlib/test_ops.h"
@@ -119,6 +122,29 @@ TEST(Tflms, SaysWhatItNeedsWhenNothingFits) {
   const auto compiled = Chain(32).Plan(nothing_leaves, 8 * 1024);
   EXPECT_TRUE(absl::IsResourceExhausted(compiled.status())) << compiled.status();
   EXPECT_TRUE(absl::StrContains(compiled.status().message(), "short by")) << compiled.status();
+}
+
+TEST(Tflms, FiltersMayNameWhatBodiesOfLoopsHold) {
+  auto body = std::make_shared<Graph>();
+  Node gate;
+  gate.name = "gate";
+  gate.op = "Sigmoid";
+  ASSERT_TRUE(body->AddNode(gate).ok());
+  auto library = std::make_shared<Graph::Library>();
+  (*library)["body"].body = body;
+  Graph whole;
+  whole.set_library(library);
+  Node loop;
+  loop.name = "lstm/while";
+  loop.op = "While";
+  loop.attrs.Set("body", FunctionRef{.name = "body"});
+  ASSERT_TRUE(whole.AddNode(loop).ok());
+  const Graph prepared;  // of an initializer, which needs nothing of it
+  const auto check = [&](TflmsOptions::Filter filter) { return CheckTflmsFilters(whole, prepared, {.exclude_outputs = std::move(filter)}); };
+  EXPECT_TRUE(check({.types = {"Sigmoid"}}).ok());
+  EXPECT_FALSE(check({.types = {"Sigmoids"}}).ok());
+  EXPECT_TRUE(check({.scopes = {"lstm/while/turn_0"}}).ok());
+  EXPECT_FALSE(check({.scopes = {"lstm/other/turn_0"}}).ok());
 }
 
 TEST(Tflms, TellsTheGraphTheSearchAndTheCopies) {

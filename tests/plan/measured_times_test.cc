@@ -146,5 +146,19 @@ TEST(MeasuredTimesTest, PartsOfUpdatesMayHaveOtherSizes) {
   EXPECT_EQ(NodeTimes(profile).Find(plan.instances[0]), std::nullopt);
 }
 
+TEST(MeasuredTimesTest, FusedNodesMayHaveBeenMeasuredApart) {
+  PlanBuilder b(256);
+  b.Compute("relu", "Mix", {}, {{0, 1}});
+  const ExecutionPlan plan = b.Build();
+  TimeRecorder recorder(plan);
+  recorder.AddStep(std::vector<TraceEvent>{{0, 0, 0, 3}}, 3);
+  Profile profile = recorder.Times();
+  profile.nodes.at("relu").op = "_FusedConv2D";
+  EXPECT_TRUE(CheckProfile(profile, plan).ok());
+  EXPECT_EQ(NodeTimes(profile).Find(plan.instances[0]), std::nullopt);
+  profile.nodes.at("relu").op = "Relu";
+  EXPECT_FALSE(CheckProfile(profile, plan).ok());
+}
+
 }  // namespace
 }  // namespace millrace::testing
