@@ -41,10 +41,13 @@ const std::unordered_map<std::string, const char*>& Renamed() {
       {"Copy", "Identity"},
       {"CopyHost", "Identity"},
       {"CopyToMesh", "Identity"},
+      {"DebugGradientIdentity", "Identity"},
       {"DebugIdentity", "Identity"},
       {"DebugIdentityV2", "Identity"},
       {"DebugIdentityV3", "Identity"},
       {"Relayout", "Identity"},
+      // Where TensorFlow's optimizers put a constant.
+      {"HostConst", "Const"},
       // What speaks to XLA only.
       {"XlaEinsum", "Einsum"},
       {"XlaOptimizationBarrier", "IdentityN"},
@@ -112,7 +115,7 @@ class Expansion {
     if (op == "_SwitchN") return SwitchToMany(id);
     if (op == "XlaDynamicSlice" || op == "XlaDynamicUpdateSlice") return SliceWithin(id);
     if (op == "MutexV2" || op == "MutexLock" || op == "ConsumeMutexLock") return Unlocked(id);
-    return BackpropWithShape(id, op == "Conv2DBackpropInputV2" ? 0 : 1);
+    return BackpropWithShape(id, absl::StrContains(op, "Input") ? 0 : 1);
   }
 
   absl::Status Refuse(NodeId id, const std::string& what) const {
@@ -362,13 +365,14 @@ class Expansion {
     return absl::OkStatus();
   }
 
-  // Conv2DBackprop*V2 take a tensor where their elders took its shape.
+  // Conv2DBackprop*V2 and the first Conv3DBackprop* take a tensor where the others take its shape.
   absl::Status BackpropWithShape(NodeId id, size_t input) {
     if (graph_.node(id).inputs.size() != 3) return Refuse(id, "has not three inputs");
     const OutputRef of = graph_.node(id).inputs[input];
     const OutputRef shape = Before(id, "Shape", {of}, {{"out_type", DataType::kInt32}});
     Node& node = graph_.mutable_node(id);
-    node.op.resize(node.op.size() - 2);
+    const bool younger = absl::EndsWith(node.op, "V2");
+    node.op = younger ? node.op.substr(0, node.op.size() - 2) : node.op + "V2";
     node.inputs[input] = shape;
     return absl::OkStatus();
   }
@@ -397,8 +401,8 @@ bool IsExpanded(const std::string& op) {
   static const auto& fused = *new std::set<std::string>{
       "_FusedConv2D",          "_FusedConv3D",          "_FusedDepthwiseConv2dNative",     "_FusedBatchNormEx", "_FusedBatchNormGradEx",
       "Conv2DBackpropInputV2", "Conv2DBackpropFilterV2", "BatchNormWithGlobalNormalization", "_UnaryOpsComposition",
-      "ApproxTopK",            "FakeParam",              "_SwitchN",                       "MutexV2",          "MutexLock",
-      "ConsumeMutexLock",      "XlaDynamicSlice",        "XlaDynamicUpdateSlice"};
+      "Conv3DBackpropInput",   "Conv3DBackpropFilter",   "ApproxTopK",  "FakeParam", "_SwitchN", "MutexV2", "MutexLock", "ConsumeMutexLock",
+      "XlaDynamicSlice",       "XlaDynamicUpdateSlice"};
   return fused.count(op) > 0 || Renamed().count(op) > 0;
 }
 
