@@ -111,7 +111,12 @@ Output DeepQr(In q, In r, In dq, In dr) {
   return TimesInverseTransposed(dq + BatchMatMul(q, half + TransposeMatrix(half)), r);
 }
 
+absl::Status ExpectReal(Context& c) {
+  return IsComplex(c.input(0).dtype()) ? c.Error("its gradient is written for real matrices only") : absl::OkStatus();
+}
+
 absl::Status QrGradient(Context& c) {
+  MR_RETURN_IF_ERROR(ExpectReal(c));
   MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
   const Output a = c.input(0), q = c.output(0), r = c.output(1), dq = c.gradient(0), dr = c.gradient(1);
   const int64_t rows = a.dim(-2), columns = a.dim(-1);
@@ -180,6 +185,7 @@ Output SvdThroughVectors(In s, In u, In du, In v, In dv) {
 }
 
 absl::Status SvdGradient(Context& c) {
+  MR_RETURN_IF_ERROR(ExpectReal(c));
   MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
   const Output a = c.input(0);
   const bool vectors = c.attrs().GetOr<bool>("compute_uv", true);

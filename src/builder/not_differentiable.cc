@@ -29,6 +29,7 @@ const std::map<std::string, const char*>& Reasons() {
          "HistogramFixedWidth", "SparseReshape", "UnravelIndex"});
     add("TensorFlow has no gradient of it, either",
         {"AdjustHue", "AdjustSaturation", "BlockLSTMGrad", "BlockLSTMGradV2", "CropAndResizeGradBoxes",
+         "MatrixLogarithm",
          "Dilation2DBackpropFilter", "Dilation2DBackpropInput", "GRUBlockCell", "GRUBlockCellGrad", "HSVToRGB",
          "LSTMBlockCell", "LSTMBlockCellGrad", "CombinedNonMaxSuppression", "ResizeArea", "EditDistance", "FractionalAvgPoolGrad", "FractionalMaxPoolGrad", "RaggedRange", "RandomGammaGrad", "SparseAddGrad", "SparseConcat", "SparseFillEmptyRowsGrad", "SparseReduceMax", "SparseSliceGrad"});
     add("its results are drawn at random, whatever the inputs",

@@ -190,7 +190,7 @@ Cost CubicCost(const OpInstance& node) {
 
 void RegisterLinalgOps(OpRegistry& registry) {
   AddOp(registry, {.name = "MatrixSolveLs", .shape = LeastSquaresShape, .cost = CubicCost});
-  for (const char* name : {"Cholesky", "MatrixInverse", "MatrixSquareRoot"}) {
+  for (const char* name : {"Cholesky", "MatrixInverse", "MatrixLogarithm", "MatrixSquareRoot"}) {
     AddOp(registry, {.name = name, .shape = SquareShape, .cost = CubicCost});
   }
   for (const char* name : {"MatrixDeterminant", "LogMatrixDeterminant"}) {

@@ -31,6 +31,16 @@ def complex_cases():
                            {"adjoint": adjoint, "lower": lower}, **close)
                 yield Case(f"BandedTriangularSolve_{name}_{adjoint}_{lower}", "BandedTriangularSolve", [sides.transpose(0, 2, 1).copy() + 2, sides],
                            {"adjoint": adjoint, "lower": lower}, **close)
+        tall = np.concatenate([general, own_adjoint], axis=1)[:, :6].copy()
+        for full in (False, True):
+            yield Case(f"Qr_{name}_{full}", "Qr", [tall], {"full_matrices": full}, **close)
+            yield Case(f"Qr_wide_{name}_{full}", "Qr", [tall.transpose(0, 2, 1).copy()], {"full_matrices": full}, **close)
+        yield Case(f"Svd_values_{name}", "Svd", [tall], {"compute_uv": False}, skip=[1, 2], **close)
+        yield Case(f"MatrixLogarithm_{name}", "MatrixLogarithm", [general], **close)
+        yield Case(f"MatrixLogarithm_empty_{name}", "MatrixLogarithm", [np.zeros((0, 2, 2), dtype)])
+        # The phases of vectors are free: tests/cpu/singular_values_test.cc multiplies them.
+        for full in (False, True):
+            yield Case(f"Svd_{name}_{full}", "Svd", [tall], {"full_matrices": full}, skip=[1, 2], **close)
         # In single precision the phases of vectors follow from rounding.
         single = [1] if dtype == np.complex64 else []
         yield Case(f"Eig_{name}", "Eig", [general], {"Tout": dtype}, skip=single, **close)

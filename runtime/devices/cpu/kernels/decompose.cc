@@ -14,14 +14,15 @@ using Matrix = MatrixOf<double>;
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeQr(const OpInstance& node) {
   const bool full = node.attrs.GetOr<bool>("full_matrices", false);
-  return EachRealMatrix(node, [full](const KernelContext& context, const MatrixBatch& batch, int64_t i) -> absl::Status {
+  return EachMatrix(node, [full](auto scalar, const KernelContext& context, const MatrixBatch& batch, int64_t i) -> absl::Status {
+    using S = decltype(scalar);
     const int64_t m = batch.rows, n = batch.columns, inner = full ? m : std::min(m, n);
     if (batch.elements() == 0) return absl::OkStatus();
-    const Eigen::HouseholderQR<Matrix> qr(LoadMatrix<double>(context, 0, i, m, n));
-    Matrix q = Matrix::Identity(m, inner);
+    const Eigen::HouseholderQR<MatrixOf<S>> qr(LoadMatrix<S>(context, 0, i, m, n));
+    MatrixOf<S> q = MatrixOf<S>::Identity(m, inner);
     q.applyOnTheLeft(qr.householderQ());
-    StoreMatrix<double>(context, 0, i, q);
-    StoreMatrix<double>(context, 1, i, Matrix(qr.matrixQR().topRows(inner).triangularView<Eigen::Upper>()));
+    StoreMatrix<S>(context, 0, i, q);
+    StoreMatrix<S>(context, 1, i, MatrixOf<S>(qr.matrixQR().topRows(inner).template triangularView<Eigen::Upper>()));
     return absl::OkStatus();
   });
 }

@@ -8,17 +8,16 @@
 namespace millrace::cpu {
 namespace {
 
-using Matrix = MatrixOf<double>;
-
 absl::StatusOr<std::unique_ptr<Kernel>> MakeSvd(const OpInstance& node) {
   const bool full = node.attrs.GetOr<bool>("full_matrices", false), vectors = node.attrs.GetOr<bool>("compute_uv", true);
   const unsigned options = !vectors ? 0 : full ? Eigen::ComputeFullU | Eigen::ComputeFullV : Eigen::ComputeThinU | Eigen::ComputeThinV;
-  return EachRealMatrix(node, [=](const KernelContext& context, const MatrixBatch& batch, int64_t i) -> absl::Status {
+  return EachMatrix(node, [=](auto scalar, const KernelContext& context, const MatrixBatch& batch, int64_t i) -> absl::Status {
+    using S = decltype(scalar);
     if (batch.elements() == 0) return absl::OkStatus();
-    const Matrix matrix = LoadMatrix<double>(context, 0, i, batch.rows, batch.columns);
+    const MatrixOf<S> matrix = LoadMatrix<S>(context, 0, i, batch.rows, batch.columns);
     if (!matrix.allFinite()) {
       const auto fill = [&](int output, int64_t rows, int64_t columns) {
-        StoreMatrix<double>(context, output, i, Matrix::Constant(rows, columns, std::numeric_limits<double>::quiet_NaN()));
+        StoreMatrix<S>(context, output, i, MatrixOf<S>::Constant(rows, columns, std::numeric_limits<double>::quiet_NaN()));
       };
       const int64_t inner = std::min(batch.rows, batch.columns);
       fill(0, inner, 1);
@@ -26,11 +25,11 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeSvd(const OpInstance& node) {
       if (vectors) fill(2, batch.columns, full ? batch.columns : inner);
       return absl::OkStatus();
     }
-    const Eigen::BDCSVD<Matrix> svd(matrix, options);
-    StoreMatrix<double>(context, 0, i, svd.singularValues());
+    const Eigen::BDCSVD<MatrixOf<S>> svd(matrix, options);
+    StoreMatrix<S>(context, 0, i, svd.singularValues().template cast<S>());
     if (!vectors) return absl::OkStatus();
-    StoreMatrix<double>(context, 1, i, svd.matrixU());
-    StoreMatrix<double>(context, 2, i, svd.matrixV());
+    StoreMatrix<S>(context, 1, i, svd.matrixU());
+    StoreMatrix<S>(context, 2, i, svd.matrixV());
     return absl::OkStatus();
   });
 }
