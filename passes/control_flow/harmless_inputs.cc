@@ -80,6 +80,7 @@ Table MakeTable() {
   for (const auto& [op, first, type] : bounds) table[op] = {{first, type}, {first + 1, type, HarmlessValue::kOnes}};
   // Deviations, then bounds, of which the lower one must be lower.
   table["StatelessParameterizedTruncatedNormal"] = {{3, "dtype", HarmlessValue::kOnes}, {4, "dtype"}, {5, "dtype", HarmlessValue::kOnes}};
+  table["ParameterizedTruncatedNormal"] = {{2, "dtype", HarmlessValue::kOnes}, {3, "dtype"}, {4, "dtype", HarmlessValue::kOnes}};
   for (const char* op : {"CropAndResize", "CropAndResizeGradImage"}) table[op] = {{2, nullptr}};
   table["CropAndResizeGradBoxes"] = {{3, nullptr}};
   table["SparseTensorDenseMatMul"] = {{0, "Tindices"}};
@@ -102,7 +103,7 @@ Table MakeTable() {
 // Of the type attributes above where a graph leaves them to TensorFlow's defaults.
 DataType DefaultOf(const std::string& op, const std::string& attribute) {
   if (attribute == "T") return op == "InvertPermutation" ? DataType::kInt32 : DataType::kFloat;
-  if (op == "StatelessParameterizedTruncatedNormal") return DataType::kFloat;
+  if (op == "StatelessParameterizedTruncatedNormal" || op == "ParameterizedTruncatedNormal") return DataType::kFloat;
   if (attribute == "Tindices" && op == "SparseTensorDenseMatMul") return DataType::kInt64;
   return attribute == "Tlabels" || attribute == "Tlen" ? DataType::kInt64 : DataType::kInt32;
 }

@@ -18,7 +18,7 @@ const std::map<std::string, const char*>& Reasons() {
          "NonMaxSuppressionV4", "NonMaxSuppressionV5", "NonMaxSuppressionWithOverlaps", "Bucketize", "ConcatOffset", "Equal", "Greater", "GreaterEqual",
          "HistogramSummary", "ImageSummary", "Invert", "InvertPermutation", "IsFinite", "IsInf", "IsNan",
          "IsVariableInitialized", "LeftShift", "Less", "LessEqual", "LogicalAnd", "LogicalNot", "LogicalOr", "LowerBound",
-         "MergeSummary", "Multinomial", "NotEqual", "PopulationCount", "RandomUniformInt", "RightShift", "ScalarSummary",
+         "MergeSummary", "Multinomial", "NonDeterministicInts", "NotEqual", "PopulationCount", "RandomUniformInt", "RightShift", "ScalarSummary",
          "StatelessMultinomial", "StatelessRandomGetAlg", "StatelessRandomGetKeyCounter",
          "StatelessRandomGetKeyCounterAlg", "StatelessRandomUniformFullInt", "StatelessRandomUniformFullIntV2",
          "StatelessRandomUniformInt", "StatelessRandomUniformIntV2", "StringFormat", "StringJoin", "StringLength", "StringLower", "StringStrip", "StringToHashBucketFast", "StringToHashBucketStrong",
@@ -33,7 +33,7 @@ const std::map<std::string, const char*>& Reasons() {
          "Dilation2DBackpropFilter", "Dilation2DBackpropInput", "GRUBlockCell", "GRUBlockCellGrad", "HSVToRGB",
          "LSTMBlockCell", "LSTMBlockCellGrad", "CombinedNonMaxSuppression", "ResizeArea", "EditDistance", "FractionalAvgPoolGrad", "FractionalMaxPoolGrad", "RaggedRange", "RandomGammaGrad", "SparseAddGrad", "SparseConcat", "SparseFillEmptyRowsGrad", "SparseReduceMax", "SparseSliceGrad"});
     add("its results are drawn at random, whatever the inputs",
-        {"AllCandidateSampler", "FixedUnigramCandidateSampler", "LogUniformCandidateSampler", "RandomPoissonV2", "StatelessRandomPoisson", "UniformCandidateSampler",
+        {"AllCandidateSampler", "FixedUnigramCandidateSampler", "LogUniformCandidateSampler", "ParameterizedTruncatedNormal", "RandomPoissonV2", "StatelessRandomPoisson", "UniformCandidateSampler",
          "RandomShuffle", "StatelessRandomNormal", "StatelessRandomNormalV2", "StatelessRandomUniform",
          "StatelessRandomUniformV2", "StatelessRandomBinomial", "StatelessShuffle", "StatelessTruncatedNormal", "StatelessTruncatedNormalV2"});
     add("it has no inputs to differentiate by",

@@ -134,6 +134,14 @@ absl::Status MultinomialShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// What generators begin with: different in every run of TensorFlow, here they follow from the session's seed.
+absl::Status AnyIntsShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(1));
+  MR_ASSIGN_OR_RETURN(Shape shape, RequestedShape(context));
+  context.AddOutput(context.attrs().GetOr<DataType>("dtype", DataType::kInt64), std::move(shape));
+  return absl::OkStatus();
+}
+
 template <int kFlops>
 Cost RandomCost(const OpInstance& node) {
   Cost cost;
@@ -160,6 +168,8 @@ void RegisterRandomOps(OpRegistry& registry) {
                    .stateful = true, .state_bytes = kStreamBytes});
   AddOp(registry, {.name = "RandomUniformInt", .shape = RandomIntShape, .cost = RandomCost<kUniformFlops>,
                    .stateful = true, .state_bytes = kStreamBytes});
+  AddOp(registry, {.name = "NonDeterministicInts", .shape = AnyIntsShape, .cost = RandomCost<kUniformFlops>, .stateful = true,
+                   .state_bytes = kStreamBytes});
   AddOp(registry, {.name = "RandomShuffle", .shape = SameAsFirstInput, .stateful = true, .state_bytes = kStreamBytes});
   AddOp(registry, {.name = "Multinomial", .shape = MultinomialShape, .stateful = true, .state_bytes = kStreamBytes});
   AddOp(registry, {.name = "StatelessMultinomial", .shape = MultinomialShape});

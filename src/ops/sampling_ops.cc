@@ -100,19 +100,21 @@ absl::Status ShuffleShape(InferenceContext& context) {
   return SameAsFirstInput(context);
 }
 
-// (shape, seed, parameters ...): the parameters broadcast to the end of `shape`.
-absl::Status StatelessBroadcastShape(InferenceContext& context) {
-  const bool binomial = context.op() == "StatelessRandomBinomial";
-  const int inputs = binomial ? 4 : 6;
+// (shape, seed, parameters ...) or (generator, algorithm, shape, parameters ...): the parameters broadcast to the end of `shape`.
+absl::Status BroadcastParametersShape(InferenceContext& context) {
+  const bool stateful = context.op() == "StatefulRandomBinomial", binomial = stateful || context.op() == "StatelessRandomBinomial";
+  const int first = stateful ? 3 : 2, inputs = first + (binomial ? 2 : 4);
   MR_RETURN_IF_ERROR(context.ExpectInputs(inputs));
-  MR_ASSIGN_OR_RETURN(Shape shape, ShapeOfValue(context, 0));
+  MR_ASSIGN_OR_RETURN(Shape shape, ShapeOfValue(context, stateful ? 2 : 0));
   const Shape& seed = context.shape(1);
-  if (!IsInteger(context.dtype(1)) || (seed.fully_known() && seed.num_elements() != 2)) {
+  if (stateful) {
+    MR_RETURN_IF_ERROR(ExpectGenerator(context));
+  } else if (!IsInteger(context.dtype(1)) || (seed.fully_known() && seed.num_elements() != 2)) {
     return context.Error(absl::StrCat("seed is ", context.input(1).ToString(), ", expected two integers"));
   }
   Shape all;
-  for (int i = 2; i < inputs; ++i) {
-    MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {2, i}));
+  for (int i = first; i < inputs; ++i) {
+    MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {first, i}));
     if (!context.shape(i).fully_known()) return context.Error(absl::StrCat("parameters ", i, " have no known shape"));
     absl::StatusOr<Shape> both = BroadcastShapes(all, context.shape(i));
     if (!both.ok()) return ErrorAtNode(context, both.status());
@@ -125,6 +127,23 @@ absl::Status StatelessBroadcastShape(InferenceContext& context) {
   }
   const DataType dtype = binomial ? context.attrs().GetOr<DataType>("dtype", DataType::kInt64) : context.dtype(2);
   context.AddOutput(dtype, std::move(shape));
+  return absl::OkStatus();
+}
+
+// (shape, means, deviations, lower bounds, upper bounds): numbers for one batch after another, parameters for all or one for each.
+absl::Status BatchesShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(5));
+  MR_ASSIGN_OR_RETURN(Shape shape, ShapeOfValue(context, 0));
+  if (shape.rank() < 1) return context.Error("Shape tensor must not be empty, got []");
+  for (int i = 1; i < 5; ++i) {
+    MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {1, i}));
+    const Shape& given = context.shape(i);
+    const bool fits = !given.fully_known() || given.rank() == 0 || (given.rank() == 1 && (given.dim(0) == 1 || given.dim(0) == shape.dim(0)));
+    if (!fits) {
+      return context.Error(absl::StrCat("Input parameters should have length 1 or shape[0] = ", shape.dim(0), ", input ", i, " is ", given.ToString()));
+    }
+  }
+  context.AddOutput(context.attrs().GetOr<DataType>("dtype", context.dtype(1)), std::move(shape));
   return absl::OkStatus();
 }
 
@@ -235,6 +254,8 @@ void RegisterSamplingOps(OpRegistry& registry) {
     AddOp(registry, {.name = name, .shape = PerParameterShape, .cost = RejectionCost, .stateful = true,
                      .state_bytes = kStreamBytes});
   }
+  AddOp(registry, {.name = "ParameterizedTruncatedNormal", .shape = BatchesShape, .cost = RejectionCost, .stateful = true,
+                   .state_bytes = kStreamBytes});
   for (const char* name : {"StatelessRandomGammaV2", "StatelessRandomGammaV3", "StatelessRandomPoisson"}) {
     AddOp(registry, {.name = name, .shape = StatelessParameterShape, .cost = RejectionCost});
   }
@@ -245,8 +266,9 @@ void RegisterSamplingOps(OpRegistry& registry) {
   AddOp(registry, {.name = "AllCandidateSampler", .shape = AllCandidatesShape});
   AddOp(registry, {.name = "StatelessShuffle", .shape = ShuffleShape, .cost = MoveCost});
   for (const char* name : {"StatelessRandomBinomial", "StatelessParameterizedTruncatedNormal"}) {
-    AddOp(registry, {.name = name, .shape = StatelessBroadcastShape, .cost = RejectionCost});
+    AddOp(registry, {.name = name, .shape = BroadcastParametersShape, .cost = RejectionCost});
   }
+  AddOp(registry, {.name = "StatefulRandomBinomial", .shape = BroadcastParametersShape, .cost = RejectionCost, .variables = generator, .stateful = true});
   for (const char* name : {"SampleDistortedBoundingBox", "SampleDistortedBoundingBoxV2"}) {
     AddOp(registry, {.name = name, .shape = SampledBoxShape, .cost = NoCost, .stateful = true, .state_bytes = kStreamBytes});
   }

@@ -130,6 +130,17 @@ TEST(StatefulRandom, NormalStreamsAreTensorFlowsToRounding) {
                                                                    1.1484266519546509, -0.7775557041168213}));
 }
 
+TEST(StatefulRandom, WhatGeneratorsBeginWithFollowsFromTheSessionsSeed) {
+  const NodeRun run{"NonDeterministicInts", {}, {Tensor::Vector<int32_t>({3})}, {true}};
+  StatefulNode node(run, "node", 5), same(run, "node", 5), other_seed(run, "node", 6), other_name(run, "other", 5);
+  const Tensor first = node.Run();
+  EXPECT_EQ(first.dtype(), DataType::kInt64);
+  const std::vector<int64_t> begin(first.as<int64_t>().begin(), first.as<int64_t>().end());
+  EXPECT_NE(begin[0], begin[1]);
+  EXPECT_THAT(same.Run().as<int64_t>(), testing::ElementsAreArray(begin));
+  for (StatefulNode* different : {&node, &other_seed, &other_name}) EXPECT_NE(different->Run().as<int64_t>()[0], begin[0]);
+}
+
 TEST(StatefulRandom, ShufflesAndDrawsClassesAsTensorFlow) {
   StatefulNode shuffle({"RandomShuffle", Seeded(), {Tensor::Vector<int32_t>({0, 1, 2, 3, 4, 5, 6, 7, 8})}});
   EXPECT_THAT(shuffle.Run().as<int32_t>(), ElementsAre(8, 2, 6, 1, 7, 3, 0, 4, 5));

@@ -54,6 +54,12 @@ def binomial_cases():
         for out in (np.int32, np.int64, np.float32, np.float64):
             yield Case(f"Binomial_{np.dtype(dtype).name}_{np.dtype(out).name}", "StatelessRandomBinomial",
                        [np.array([30, 6], np.int32), seed, counts.astype(dtype), probs.astype(dtype)], {"dtype": out})
+        yield Case(f"StatefulBinomial_{np.dtype(dtype).name}", "StatefulRandomBinomial",
+                   [Var(STATE), np.int64(1), np.array([30, 6], np.int32), counts.astype(dtype), probs.astype(dtype)], {"dtype": np.int32}, runs=2)
+    yield Case("StatefulBinomial_broadcast", "StatefulRandomBinomial",
+               [Var(STATE), np.int64(1), np.array([5, 2, 3], np.int32), np.array([[9], [60]], np.float32), np.array([.2, .5, .9], np.float32)])
+    yield Case("StatefulBinomial_unknown_algorithm", "StatefulRandomBinomial",
+               [Var(STATE), np.int64(77), np.array([2], np.int32), np.float32(9), np.float32(.5)], error="")
     yield Case("Binomial_certain", "StatelessRandomBinomial", [np.array([4, 3], np.int32), seed, np.float32(9), np.array([0, 1, -1], np.float32)])
     yield Case("Binomial_broadcast", "StatelessRandomBinomial",
                [np.array([5, 2, 3], np.int32), seed, np.array([[9], [60]], np.float32), np.array([.2, .5, .9], np.float32)], {"dtype": np.int32})
@@ -77,6 +83,23 @@ def truncated_cases():
     yield Case("Truncated_bounds", op, [np.array([3], np.int32), seed, *one[:2], np.float32(2), np.float32(-2)], error="Invalid parameters")
     yield Case("Truncated_endless", op, [np.array([3], np.int32), seed, *one[:2], np.float32(-np.inf), np.float32(np.inf)], error="Invalid parameters")
     yield Case("Truncated_shapes", op, [np.array([3, 2], np.int32), seed, np.zeros(3, np.float32), *one[1:]], error="")
+
+
+def truncated_batch_cases():
+    op = "ParameterizedTruncatedNormal"
+    f = np.float32
+    for dtype, close in ((np.float32, 1e-4), (np.float64, 1e-9), (np.float16, 2e-3)):
+        means, deviations = np.array([0, 1, -2], dtype), np.array([1, .5, 3], dtype)
+        low, high = np.array([-3, 1.2, -np.inf], dtype), np.array([3, 1.5, -4], dtype)
+        name = np.dtype(dtype).name
+        yield Case(f"Batches_{name}", op, [np.array([3, 9], np.int32), means, deviations, low, high], SEEDS, rtol=close, atol=close, runs=2)
+        yield Case(f"Batches_scalars_{name}", op, [np.array([3, 90], np.int64), *(dtype(v) for v in (0, 1, -1.6, 1.6))], SEEDS, rtol=close, atol=close, runs=2)
+    one = [np.array([v], np.float32) for v in (0, 1, -1.6, 1.6)]
+    yield Case("Batches_one", op, [np.array([7, 50], np.int32), *one], SEEDS, rtol=1e-4, atol=1e-5)
+    yield Case("Batches_mixed", op, [np.array([2, 5], np.int32), f(0), np.array([1, 4], np.float32), one[2], f(9)], SEEDS, rtol=1e-4, atol=1e-5)
+    yield Case("Batches_empty", op, [np.array([0, 3], np.int32), *one], SEEDS)
+    yield Case("Batches_bounds", op, [np.array([3], np.int32), f(0), f(1), f(2), f(-2)], SEEDS, error="Invalid parameters")
+    yield Case("Batches_shapes", op, [np.array([3, 2], np.int32), np.zeros(2, np.float32), f(1), f(-1), f(1)], SEEDS, error="")
 
 
 def shuffle_cases():
@@ -142,3 +165,4 @@ def cases():
     yield from truncated_cases()
     yield from shuffle_cases()
     yield from box_cases()
+    yield from truncated_batch_cases()

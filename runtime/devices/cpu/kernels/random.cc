@@ -139,6 +139,7 @@ void RegisterRandomKernels(KernelRegistry& registry) {
   AddKernel(registry, "RandomStandardNormal", MakeRandom<RandomKind::kNormal>);
   AddKernel(registry, "TruncatedNormal", MakeRandom<RandomKind::kTruncatedNormal>);
   AddKernel(registry, "RandomUniformInt", MakeRandom<RandomKind::kUniformInt>);
+  AddKernel(registry, "NonDeterministicInts", MakeRandom<RandomKind::kUniformFullInt>);
   AddKernel(registry, "RandomShuffle", MakeRandomShuffle<false>);
   AddKernel(registry, "StatelessShuffle", MakeRandomShuffle<true>);
   AddKernel(registry, "Multinomial", MakeMultinomial<false>);

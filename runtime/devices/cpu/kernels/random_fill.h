@@ -19,6 +19,8 @@ absl::StatusOr<RandomFill> FindRandomFill(RandomKind kind, const OpInstance& nod
 // The stream of a stateless op: of the seed in that input, or of the key, counter and algorithm in inputs 1 to 3.
 Philox StreamOfSeed(const KernelContext& context, int input);
 absl::StatusOr<Philox> StreamOfKey(const KernelContext& context);
+// That of a generator kept in variable 0, which is moved on by what `outputs` numbers may need. Input 1 is the algorithm.
+absl::StatusOr<Philox> StreamOfVariable(const KernelContext& context, uint64_t outputs);
 
 // Element `i` of a tensor of integers in memory.
 int64_t ReadInt(DataType dtype, const void* data, int64_t i);

@@ -13,25 +13,10 @@ namespace {
 constexpr int64_t kAlgorithmPhilox = 1;
 constexpr int64_t kAlgorithmAuto = 3;
 
-// The generator as it is, moved on by what `outputs` numbers may need. Input 1 is the algorithm.
-absl::StatusOr<Philox> TakeStream(const KernelContext& context, uint64_t outputs) {
-  const int64_t algorithm = ReadInt(context.input_type(1).dtype, context.inputs[1], 0);
-  if (algorithm != kAlgorithmPhilox && algorithm != kAlgorithmAuto) {
-    return absl::InvalidArgumentError(absl::StrCat("Unsupported algorithm id: ", algorithm, ", expected ", kAlgorithmPhilox,
-                                                   " (Philox) or ", kAlgorithmAuto, " (auto)"));
-  }
-  int64_t* state = context.variable<int64_t>(0);
-  const Philox philox(static_cast<uint64_t>(state[2]), static_cast<uint64_t>(state[0]), static_cast<uint64_t>(state[1]));
-  const Philox after = philox.After(outputs * kSamplesPerOutput);
-  state[0] = static_cast<int64_t>(after.counter_low());
-  state[1] = static_cast<int64_t>(after.counter_high());
-  return philox;
-}
-
 absl::StatusOr<std::unique_ptr<Kernel>> MakeSkip(const OpInstance& node) {
   const bool reads = node.op == "RngReadAndSkip";
   return MakeKernel([reads](const KernelContext& context) -> absl::Status {
-    MR_ASSIGN_OR_RETURN(const Philox philox, TakeStream(context, ReadInt(context.input_type(2).dtype, context.inputs[2], 0)));
+    MR_ASSIGN_OR_RETURN(const Philox philox, StreamOfVariable(context, ReadInt(context.input_type(2).dtype, context.inputs[2], 0)));
     if (reads) {
       context.output<int64_t>(0)[0] = static_cast<int64_t>(philox.counter_low());
       context.output<int64_t>(0)[1] = static_cast<int64_t>(philox.counter_high());
@@ -48,13 +33,27 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeGenerator(const OpInstance& node) {
   return MakeKernel([=](const KernelContext& context) -> absl::Status {
     int64_t low = 0, high = 0;
     if (kKind == RandomKind::kUniformInt) MR_RETURN_IF_ERROR(ReadBounds(context, 3, &low, &high));
-    MR_ASSIGN_OR_RETURN(const Philox philox, TakeStream(context, elements));
+    MR_ASSIGN_OR_RETURN(const Philox philox, StreamOfVariable(context, elements));
     if (elements > 0) fill(context, philox, elements, low, high);
     return absl::OkStatus();
   });
 }
 
 }  // namespace
+
+absl::StatusOr<Philox> StreamOfVariable(const KernelContext& context, uint64_t outputs) {
+  const int64_t algorithm = ReadInt(context.input_type(1).dtype, context.inputs[1], 0);
+  if (algorithm != kAlgorithmPhilox && algorithm != kAlgorithmAuto) {
+    return absl::InvalidArgumentError(absl::StrCat("Unsupported algorithm id: ", algorithm, ", expected ", kAlgorithmPhilox,
+                                                   " (Philox) or ", kAlgorithmAuto, " (auto)"));
+  }
+  int64_t* state = context.variable<int64_t>(0);
+  const Philox philox(static_cast<uint64_t>(state[2]), static_cast<uint64_t>(state[0]), static_cast<uint64_t>(state[1]));
+  const Philox after = philox.After(outputs * kSamplesPerOutput);
+  state[0] = static_cast<int64_t>(after.counter_low());
+  state[1] = static_cast<int64_t>(after.counter_high());
+  return philox;
+}
 
 void RegisterRandomGeneratorKernels(KernelRegistry& registry) {
   AddKernel(registry, "RngReadAndSkip", MakeSkip);

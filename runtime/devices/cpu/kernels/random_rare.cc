@@ -1,12 +1,14 @@
 // Binomial numbers by inversion for few expected successes, by Hörmann's transformed rejection (Journal of Statistical Computation
 // and Simulation 46, 1993) for others; normal numbers between bounds by rejection of what Robert proposes (Statistics and
 // Computing 5, 1995).
+#include <algorithm>
 #include <cmath>
 #include <utility>
 #include <vector>
 
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/random_fill.h"
+#include "cpu/kernels/random_stream.h"
 #include "cpu/kernels/rare.h"
 #include "cpu/kernels/values.h"
 #include "millrace/status.h"
@@ -125,21 +127,30 @@ KernelOr DispatchParameters(const OpInstance& node, DataType dtype, Visit&& visi
   return DispatchFloating(node, dtype, visit);
 }
 
-// (shape, seed, counts, probs)
+// The outputs of a stream that TensorFlow sets aside for so many numbers of each set of parameters: two a try.
+int64_t Reserved(int64_t parameters, int64_t numbers, int64_t tries) { return parameters * 2 * tries * (numbers + 3) / Philox::kWords; }
+
+// (shape, seed, counts, probs), or (generator, algorithm, shape, counts, probs)
+template <int kCounts>
 KernelOr MakeBinomial(const OpInstance& node) {
-  const Shape all = BroadcastAll(node, 2);
+  constexpr int64_t kTriesPerNumber = 100;
+  const Shape all = BroadcastAll(node, kCounts);
   const int64_t parameters = all.num_elements(), elements = node.outputs[0].shape.num_elements();
-  const std::vector<int64_t> counts = ElementsOf(node.inputs[2].shape, all), probs = ElementsOf(node.inputs[3].shape, all);
-  return DispatchParameters(node, node.inputs[2].dtype, [&](auto in) {
+  const std::vector<int64_t> counts = ElementsOf(node.inputs[kCounts].shape, all), probs = ElementsOf(node.inputs[kCounts + 1].shape, all);
+  return DispatchParameters(node, node.inputs[kCounts].dtype, [&](auto in) {
     return DispatchParameters(node, node.outputs[0].dtype, [&](auto out) -> std::unique_ptr<Kernel> {
       using T = typename decltype(in)::type;
       using Out = typename decltype(out)::type;
-      return MakeKernel([=](const KernelContext& context) {
-        if (elements == 0) return absl::OkStatus();
-        const Philox philox = StreamOfSeed(context, 1);
-        const int64_t samples = elements / parameters;
+      return MakeKernel([=](const KernelContext& context) -> absl::Status {
+        const int64_t samples = parameters == 0 ? 0 : elements / parameters;
+        Philox philox;
+        if constexpr (kCounts == 2) {
+          philox = StreamOfSeed(context, 1);
+        } else {
+          MR_ASSIGN_OR_RETURN(philox, StreamOfVariable(context, Reserved(parameters, samples, kTriesPerNumber)));
+        }
         for (int64_t i = 0; i < elements; ++i) {
-          const T count = context.input<T>(2)[counts[i / samples]], p = context.input<T>(3)[probs[i / samples]];
+          const T count = context.input<T>(kCounts)[counts[i / samples]], p = context.input<T>(kCounts + 1)[probs[i / samples]];
           const double drawn = Binomial(static_cast<double>(count), static_cast<double>(p), static_cast<double>(T(1) - p), philox, i);
           context.output<Out>(0)[i % samples * parameters + i / samples] = static_cast<Out>(drawn);
         }
@@ -258,31 +269,37 @@ class Truncated {
   Samples<T>& samples_;
 };
 
+// Draws `count` numbers of these parameters, each handed to put(number).
+template <typename T, typename Put>
+absl::Status DrawTruncated(T mean, T deviation, T low, T high, int64_t count, Samples<T>& stream, Put&& put) {
+  const auto finite = [](T value) { return std::isfinite(static_cast<double>(value)); };
+  if (!(deviation > T(0)) || !(low < high) || (!finite(low) && !finite(high))) return absl::InvalidArgumentError("Invalid parameters");
+  if ((!finite(low) && low < T(0)) || high < mean) {
+    // Mirrored, the bound that there is, or the one nearer to the mean, is the lower one.
+    std::swap(low, high);
+    deviation = -deviation;
+  }
+  Truncated<T> truncated((low - mean) / deviation, (high - mean) / deviation, stream);
+  return truncated.Draw([&](T number) {
+    put(number * deviation + mean);
+    return --count > 0;
+  });
+}
+
 // (shape, seed, means, deviations, lower bounds, upper bounds). TensorFlow's draws depend on its threads when there are many; these
 // are the ones that it makes on one thread: the stream goes on from one set of parameters to the next.
 template <typename T>
 absl::Status FillTruncated(const KernelContext& context, const std::vector<int64_t> (&elements)[4]) {
   const int64_t count = context.output_type(0).shape.num_elements(), parameters = static_cast<int64_t>(elements[0].size());
   if (count == 0) return absl::OkStatus();
-  const int64_t samples = count / parameters;
   // The first skip rounds up to whole samples.
   Samples<T> stream(StreamOfSeed(context, 1).After((Samples<T>::kCount - 1) / Samples<T>::kCount));
   for (int64_t p = 0; p < parameters; ++p) {
     const auto parameter = [&](int which) { return context.input<T>(2 + which)[elements[which][p]]; };
-    const T mean = parameter(0);
-    T deviation = parameter(1), low = parameter(2), high = parameter(3);
-    const auto finite = [](T value) { return std::isfinite(static_cast<double>(value)); };
-    if (!(deviation > T(0)) || !(low < high) || (!finite(low) && !finite(high))) return absl::InvalidArgumentError("Invalid parameters");
-    if ((!finite(low) && low < T(0)) || high < mean) {
-      // Mirrored, the bound that there is, or the one nearer to the mean, is the lower one.
-      std::swap(low, high);
-      deviation = -deviation;
-    }
-    Truncated<T> truncated((low - mean) / deviation, (high - mean) / deviation, stream);
-    int64_t made = 0;
-    MR_RETURN_IF_ERROR(truncated.Draw([&](T number) {
-      context.output<T>(0)[made * parameters + p] = number * deviation + mean;
-      return ++made < samples;
+    T* to = context.output<T>(0) + p;
+    MR_RETURN_IF_ERROR(DrawTruncated<T>(parameter(0), parameter(1), parameter(2), parameter(3), count / parameters, stream, [&](T number) {
+      *to = number;
+      to += parameters;
     }));
   }
   return absl::OkStatus();
@@ -300,11 +317,39 @@ KernelOr MakeTruncated(const OpInstance& node) {
   });
 }
 
+// (shape, means, deviations, lower bounds, upper bounds): one batch after another. Where all parameters are scalars a batch is 100
+// numbers, whatever the shape. The draws of one thread, as above.
+KernelOr MakeTruncatedBatches(const OpInstance& node) {
+  constexpr int64_t kNumbersAtOnce = 100, kTriesPerNumber = 1000;
+  const Shape& shape = node.outputs[0].shape;
+  const int64_t count = shape.num_elements();
+  const bool scalars = std::all_of(node.inputs.begin() + 1, node.inputs.end(), [](const TensorType& type) { return type.shape.rank() == 0; });
+  const int64_t batch = scalars || shape.dim(0) == 0 ? kNumbersAtOnce : count / shape.dim(0);
+  const int64_t batches = scalars ? (count + batch - 1) / batch : shape.dim(0);
+  const RandomStream stream(node);
+  return DispatchFloating(node, node.outputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
+    using T = typename decltype(tag)::type;
+    return MakeKernel([=](const KernelContext& context) -> absl::Status {
+      Samples<T> samples(stream.Reserve(context, Reserved(batches, batch, kTriesPerNumber)));
+      if (count == 0) return absl::OkStatus();
+      T* to = context.output<T>(0);
+      for (int64_t b = 0; b < batches; ++b) {
+        const auto parameter = [&](int i) { return context.input<T>(i)[context.input_type(i).shape.num_elements() == 1 ? 0 : b]; };
+        const int64_t asked = std::min(batch, count - b * batch);
+        MR_RETURN_IF_ERROR(DrawTruncated<T>(parameter(1), parameter(2), parameter(3), parameter(4), asked, samples, [&](T number) { *to++ = number; }));
+      }
+      return absl::OkStatus();
+    });
+  });
+}
+
 }  // namespace
 
 void RegisterRandomRareKernels(KernelRegistry& registry) {
-  AddKernel(registry, "StatelessRandomBinomial", MakeBinomial);
+  AddKernel(registry, "StatelessRandomBinomial", MakeBinomial<2>);
+  AddKernel(registry, "StatefulRandomBinomial", MakeBinomial<3>);
   AddKernel(registry, "StatelessParameterizedTruncatedNormal", MakeTruncated);
+  AddKernel(registry, "ParameterizedTruncatedNormal", MakeTruncatedBatches);
 }
 
 }  // namespace millrace::cpu
