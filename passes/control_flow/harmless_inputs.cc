@@ -81,6 +81,7 @@ Table MakeTable() {
   // Deviations, then bounds, of which the lower one must be lower.
   table["StatelessParameterizedTruncatedNormal"] = {{3, "dtype", HarmlessValue::kOnes}, {4, "dtype"}, {5, "dtype", HarmlessValue::kOnes}};
   table["ParameterizedTruncatedNormal"] = {{2, "dtype", HarmlessValue::kOnes}, {3, "dtype"}, {4, "dtype", HarmlessValue::kOnes}};
+  for (const char* op : {"CudnnRNNV3", "CudnnRNNBackpropV3"}) table[op] = {{4, nullptr}};
   for (const char* op : {"CropAndResize", "CropAndResizeGradImage"}) table[op] = {{2, nullptr}};
   table["CropAndResizeGradBoxes"] = {{3, nullptr}};
   table["SparseTensorDenseMatMul"] = {{0, "Tindices"}};

@@ -48,6 +48,9 @@ EXPLAINED = {
     ("IRFFT2D", "empty"): "TensorFlow leaves memory as it was; zeros here",
     ("IRFFT3D", "empty"): "TensorFlow leaves memory as it was; zeros here",
 }
+CUDNN = [f"CudnnRNN{rest}" for rest in ("", "V2", "V3", "Backprop", "BackpropV2", "BackpropV3", "ParamsSize", "ParamsToCanonical",
+                                        "ParamsToCanonicalV2", "CanonicalToParams", "CanonicalToParamsV2")]
+EXPLAINED.update({(op, cell): "only on GPUs in TensorFlow" for op in CUDNN for cell in ("empty", "scalar", "rank8")})
 ABORTED = "TensorFlow aborts"
 
 

@@ -1,4 +1,5 @@
 #include "cpu/kernels/complex.h"
+#include "cpu/kernels/cudnn_rnn.h"
 #include "cpu/kernels/families.h"
 #include "cpu/kernels/guarded.h"
 #include "cpu/kernels/rare.h"
@@ -67,6 +68,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterFourierKernels(registry);
   RegisterLstmKernels(registry);
   RegisterGruKernels(registry);
+  RegisterCudnnRnnKernels(registry);
   RegisterSuppressionKernels(registry);
   RegisterScaleKernels(registry);
   RegisterDilationKernels(registry);
