@@ -17,11 +17,13 @@ using ops::BatchMatMul;
 using ops::IntList;
 using In = const Output&;
 
-Output TransposeMatrix(In x) {
+// Conjugated where it is complex.
+Output Adjoint(In x) {
   IntList permutation(x.rank());
   for (int i = 0; i < x.rank(); ++i) permutation[i] = i;
   std::swap(permutation[x.rank() - 1], permutation[x.rank() - 2]);
-  return ops::Transpose(x, permutation);
+  if (!IsComplex(x.dtype())) return ops::Transpose(x, permutation);
+  return Emit("ConjugateTranspose", {x, x.builder()->Ints(permutation)}, {{"T", x.dtype()}, {"Tperm", DataType::kInt32}});
 }
 
 // Keeps `lower` diagonals below the main one and `upper` above it; -1: all.
@@ -65,13 +67,21 @@ absl::Status InverseGradient(Context& c) {
 }
 
 absl::Status DeterminantGradient(Context& c) {
-  c.Set(0, AsMatrices(c.gradient() * c.output(0)) * Inverse(c.input(0), true));
+  c.Set(0, AsMatrices(c.gradient() * Conj(c.output(0))) * Inverse(c.input(0), true));
   return absl::OkStatus();
 }
 
-// (sign, logarithm of the absolute value)
+// (sign, logarithm of the absolute value): of a complex determinant, whose sign is exp(i angle), the imaginary part and the real part
+// of its logarithm.
 absl::Status LogDeterminantGradient(Context& c) {
-  c.Set(0, AsMatrices(c.gradient(1)) * Inverse(c.input(0), true));
+  Output gradient = c.gradient(1);
+  if (const DataType type = gradient.dtype(); IsComplex(type)) {
+    const DataType part = type == DataType::kComplex64 ? DataType::kFloat : DataType::kDouble;
+    const auto of = [&](const char* op, In z) -> Output { return Emit(op, {z}, {{"T", type}, {"Tout", part}}); };
+    const Output real = of("Real", gradient), angle = of("Imag", c.gradient(0) * Conj(c.output(0)));
+    gradient = Emit("Complex", {real, angle}, {{"T", part}, {"Tout", type}});
+  }
+  c.Set(0, AsMatrices(gradient) * Inverse(c.input(0), true));
   return absl::OkStatus();
 }
 
@@ -80,8 +90,8 @@ absl::Status CholeskyGradient(Context& c) {
   const Output l = c.output(0);
   const Output middle = HalfLower(BatchMatMul(l, c.gradient(), {.a = true}));
   const Output left = TriangularSolve(l, middle, true, true);                             // L^-T M
-  const Output both = TransposeMatrix(TriangularSolve(l, TransposeMatrix(left), true, true));  // L^-T M L^-1
-  c.Set(0, (both + TransposeMatrix(both)) * 0.5);
+  const Output both = Adjoint(TriangularSolve(l, Adjoint(left), true, true));  // L^-T M L^-1
+  c.Set(0, (both + Adjoint(both)) * 0.5);
   return absl::OkStatus();
 }
 
@@ -102,13 +112,13 @@ absl::Status SolveGradient(Context& c) {
 }
 
 // x R^-T for an upper triangular R.
-Output TimesInverseTransposed(In x, In r) { return TransposeMatrix(TriangularSolve(r, TransposeMatrix(x), false, false)); }
+Output TimesInverseTransposed(In x, In r) { return Adjoint(TriangularSolve(r, Adjoint(x), false, false)); }
 
 // Rows >= columns: (dQ + Q M) R^-T, M the symmetric matrix with the lower triangle of R dR' - dQ' Q.
 Output DeepQr(In q, In r, In dq, In dr) {
   const Output m = BatchMatMul(r, Band(dr, 0, -1), {.b = true}) - BatchMatMul(dq, q, {.a = true});
   const Output half = HalfLower(m);
-  return TimesInverseTransposed(dq + BatchMatMul(q, half + TransposeMatrix(half)), r);
+  return TimesInverseTransposed(dq + BatchMatMul(q, half + Adjoint(half)), r);
 }
 
 absl::Status ExpectReal(Context& c) {
@@ -151,7 +161,7 @@ absl::Status EigenGradient(Context& c) {
     middle = middle + InverseDifferences(values) * BatchMatMul(vectors, c.gradient(1), {.a = true});
   }
   const Output full = BatchMatMul(vectors, BatchMatMul(middle, vectors, {.b = true}));
-  c.Set(0, HalfLower(full + TransposeMatrix(full)));
+  c.Set(0, HalfLower(full + Adjoint(full)));
   return absl::OkStatus();
 }
 
@@ -169,7 +179,7 @@ Output SvdThroughVectors(In s, In u, In du, In v, In dv) {
   const Output f = InverseDifferences(ops::Square(s));
   const auto turn = [&f](In vectors, In gradient) {
     const Output product = f * BatchMatMul(vectors, gradient, {.a = true});
-    return product + TransposeMatrix(product);
+    return product + Adjoint(product);
   };
   const Output row = ops::ExpandDims(s, -2), column = ops::ExpandDims(s, -1);
   const Output inner = turn(u, du) * row + column * turn(v, dv);
@@ -208,7 +218,7 @@ absl::Status SvdGradient(Context& c) {
 // r r = a: the gradient g of r is g' of the Sylvester equation r' g' + g' r' = g, which is linear in the elements of g'.
 absl::Status SquareRootGradient(Context& c) {
   MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
-  const Output root = c.output(0), turned = TransposeMatrix(root);
+  const Output root = c.output(0), turned = Adjoint(root);
   const int64_t n = root.dim(-1);
   const Output unit = OfDiagonal(Diagonal(root) * 0.0 + 1.0);
   IntList batch = Dims(root);
@@ -223,9 +233,9 @@ absl::Status SquareRootGradient(Context& c) {
     return ops::Reshape(product, with({n * n, n * n}));
   };
   const Output sum = kronecker(unit, turned) + kronecker(root, unit);
-  const Output columns = ops::Reshape(TransposeMatrix(c.gradient()), with({n * n, 1}));
+  const Output columns = ops::Reshape(Adjoint(c.gradient()), with({n * n, 1}));
   const Output solved = Emit("MatrixSolve", {sum, columns}, {{"T", root.dtype()}, {"adjoint", false}});
-  c.Set(0, TransposeMatrix(ops::Reshape(solved, Dims(root))));
+  c.Set(0, Adjoint(ops::Reshape(solved, Dims(root))));
   return absl::OkStatus();
 }
 

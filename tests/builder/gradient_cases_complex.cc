@@ -110,6 +110,43 @@ void AddMoveCases(Cases& cases) {
   AddOfTwo(cases, "ConcatV2_complex", {2, 3}, {2, 2}, [](GraphBuilder&, In a, In c) { return ops::Concat({a, c}, 1); });
 }
 
+Output Raw(const char* op, const std::vector<Output>& inputs, AttrMap attrs = {}) {
+  attrs.Set("T", kComplex);
+  return inputs[0].builder()->Op(op, inputs, std::move(attrs));
+}
+
+Output WithUnit(In z) {
+  const Output diagonal = ops::Unary("MatrixDiagPart", z);
+  return z + ops::Unary("MatrixDiag", diagonal * 0.0 + 3.0);
+}
+
+void AddMatrixCases(Cases& cases) {
+  const auto hermitian = [](In z) { return WithUnit(ops::BatchMatMul(z, z, {.b = true})); };
+  AddOf(cases, "Cholesky_complex", {2, 3, 3}, [=](GraphBuilder&, In z) { return Raw("Cholesky", {hermitian(z)}); });
+  AddOf(cases, "MatrixDeterminant_complex", {2, 3, 3}, [](GraphBuilder&, In z) { return Raw("MatrixDeterminant", {z}); });
+  for (const int output : {0, 1}) {
+    AddOf(cases, absl::StrCat("LogMatrixDeterminant_complex_", output), {2, 3, 3}, [output](GraphBuilder& b, In z) {
+      return b.Op("LogMatrixDeterminant", {z}, {{"T", kComplex}}).output(output);
+    });
+  }
+  for (const bool adjoint : {false, true}) {
+    const std::string flag = adjoint ? "_complex_adjoint" : "_complex";
+    AddOf(cases, "MatrixInverse" + flag, {2, 3, 3}, [=](GraphBuilder&, In z) { return Raw("MatrixInverse", {WithUnit(z)}, {{"adjoint", adjoint}}); });
+    for (const char* op : {"MatrixSolve", "MatrixTriangularSolve"}) {
+      AddOfTwo(cases, op + flag, {2, 3, 3}, {2, 3, 2},
+               [=](GraphBuilder&, In a, In c) { return Raw(op, {WithUnit(a), c}, {{"adjoint", adjoint}}); });
+    }
+  }
+  AddOf(cases, "SelfAdjointEigV2_values_complex", {3, 3}, [=](GraphBuilder& b, In z) {
+    return b.Op("SelfAdjointEigV2", {hermitian(z)}, {{"T", kComplex}, {"compute_v", false}}).output(0);
+  });
+  // The phases of vectors are free, their absolute values are not.
+  AddOf(cases, "SelfAdjointEigV2_complex", {3, 3}, [=](GraphBuilder& b, In z) {
+    const Output vectors = b.Op("SelfAdjointEigV2", {hermitian(z)}, {{"T", kComplex}, {"compute_v", true}}).output(1);
+    return vectors * ops::Unary("Conj", vectors);
+  });
+}
+
 std::string WithLengths(const std::string& op, const std::vector<int64_t>& lengths) {
   std::string name = op;
   for (int64_t length : lengths) absl::StrAppend(&name, "_", length);
@@ -157,6 +194,7 @@ void AddComplexCases(std::vector<GradientCase>& cases) {
   AddElementwiseCases(cases);
   AddSumCases(cases);
   AddMoveCases(cases);
+  AddMatrixCases(cases);
   AddFourierCases(cases);
 }
 

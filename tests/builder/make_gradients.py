@@ -18,8 +18,10 @@ import tensorflow.compat.v1 as tf
 
 
 # TensorFlow's gradient is not the derivative: of BlockLSTMV2 it takes the gates in BlockLSTM's order, of
-# QuantizeAndDequantizeV4Grad the gradients for the values; of some complex products it leaves conjugates out.
-NOT_THE_DERIVATIVE = {"BlockLSTMV2", "QuantizeAndDequantizeV4Grad", "Cumprod_complex", "MulNoNan_complex"}
+# QuantizeAndDequantizeV4Grad the gradients for the values; of some complex products and of determinants it leaves conjugates out,
+# of the latter's logarithms the sign, too.
+NOT_THE_DERIVATIVE = {"BlockLSTMV2", "QuantizeAndDequantizeV4Grad", "Cumprod_complex", "MulNoNan_complex", "MatrixDeterminant_complex",
+                      "LogMatrixDeterminant_complex_0", "LogMatrixDeterminant_complex_1"}
 
 
 def dense(gradient):
