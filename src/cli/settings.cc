@@ -110,9 +110,11 @@ int64_t DeviceBudgets::total(int32_t devices) const {
 }
 
 PlanningOptions BaselineOf(const PlanningOptions& planning) {
-  PlanningOptions baseline{.strategy = "baseline"};
-  baseline.devices = planning.devices;
-  baseline.share_recv = planning.share_recv;
+  PlanningOptions baseline = planning;
+  baseline.strategy = "baseline";
+  baseline.partition_size = 0;
+  baseline.device_memory_bytes = baseline.host_memory_bytes = 0;
+  baseline.device_memory_bytes_of.clear();
   return baseline;
 }
 

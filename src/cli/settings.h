@@ -31,7 +31,7 @@ struct DeviceBudgets {
   int64_t total(int32_t devices) const;
 };
 
-// The same devices and graph without any swapping.
+// The same devices and rewriting of the graph, without any swapping, budgets or partitions.
 PlanningOptions BaselineOf(const PlanningOptions& planning);
 
 // "cpu:0,cpu:1", or "2" of `kind`. Errors are wrong usage.

@@ -1,4 +1,9 @@
 // millrace sweep: partition sizes x budgets x strategies.
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "cli/commands.h"
@@ -67,9 +72,8 @@ class Sweep {
 
   // A failure other than "does not fit", which is a finding here; then bits that differ; then nothing that fits.
   absl::Status Outcome() const {
-    std::string digest;
+    std::optional<std::pair<std::string, std::string>> first;
     absl::Status refused;
-    bool any = false;
     for (const SweepPoint& point : points_) {
       const absl::Status& status = point.run.status;
       if (ExitStatus(status) == kExitDoesNotFit) {
@@ -77,14 +81,14 @@ class Sweep {
         continue;
       }
       MR_RETURN_IF_ERROR(status);
-      any = true;
-      if (digest.empty()) digest = point.run.variables_digest;
-      if (digest != point.run.variables_digest) {
+      const std::pair digests(point.run.variables_digest, point.run.fetch_digest);
+      if (!first) first = digests;
+      if (*first != digests) {
         return absl::InternalError(absl::StrCat(point.strategy, ", budget ", point.budget, ", partition size ",
                                                 point.partition_size, " does not give the same bits as the points before"));
       }
     }
-    return any ? absl::OkStatus() : refused;
+    return first ? absl::OkStatus() : refused;
   }
 
   const std::vector<SweepPoint>& points() const { return points_; }

@@ -15,6 +15,7 @@
 #include "cli/feeds.h"
 #include "cli/reuse_memory.h"
 #include "glog/logging.h"
+#include "millrace/op.h"
 #include "millrace/status.h"
 #include "passes/shapes/infer_shapes.h"
 #include "passes/unroll/questions.h"
@@ -237,24 +238,37 @@ absl::Status LoadGraphAndFeeds(const InputOptions& options, std::map<std::string
   return absl::OkStatus();
 }
 
-// Values that no node of the graph goes by are kept and written again by --checkpoint_out; but a name may be misspelt.
+// "a, b, c, d, e and 7 more".
+std::string FirstOf(std::vector<std::string> names) {
+  constexpr size_t kMost = 5;
+  const size_t more = names.size() - std::min(names.size(), kMost);
+  names.resize(names.size() - more);
+  return absl::StrCat(absl::StrJoin(names, ", "), more > 0 ? absl::StrCat(" and ", more, " more") : "");
+}
+
+// Values that no node of the graph goes by are kept and written again by --checkpoint_out, and variables without values may
+// have an initializer; but a name may be misspelt.
 void WarnOfStrangers(const std::string& prefix, const Workload& workload) {
   const Graph& graph = *workload.graph;
-  std::set<std::string> names;
+  std::set<std::string> names, variables;
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
     const Node& node = graph.node(NodeId{i});
-    if (!node.removed) names.insert(VariableName(node));
+    if (node.removed) continue;
+    const OpDef* def = OpRegistry::Builtin().Find(node.op);
+    names.insert(VariableName(node));
+    if (def != nullptr && def->is_variable) variables.insert(VariableName(node));
   }
-  std::vector<std::string> strangers;
+  std::vector<std::string> strangers, missing;
   for (const auto& [name, value] : workload.initial_values) {
     if (names.count(name) == 0) strangers.push_back(name);
   }
-  if (strangers.empty()) return;
-  constexpr size_t kMost = 5;
-  const size_t more = strangers.size() - std::min(strangers.size(), kMost);
-  strangers.resize(strangers.size() - more);
-  LOG(WARNING) << prefix << ": the graph has no variable " << absl::StrJoin(strangers, ", ")
-               << (more > 0 ? absl::StrCat(" and ", more, " more of the checkpoint") : "");
+  for (const std::string& name : variables) {
+    if (workload.initial_values.count(name) == 0) missing.push_back(name);
+  }
+  if (!strangers.empty()) LOG(WARNING) << prefix << ": the graph has no variable " << FirstOf(std::move(strangers)) << " of the checkpoint";
+  if (missing.empty()) return;
+  LOG(WARNING) << prefix << ": no value of " << FirstOf(std::move(missing)) << ", which "
+               << (workload.init_targets.empty() ? "have none then" : "start as the init_targets leave them");
 }
 
 // The checkpoint's values instead of those that the model came with. Keys are what checkpoint_out writes.

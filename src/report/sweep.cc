@@ -115,6 +115,9 @@ double PeakBytes(const RunReport& run) {
   return static_cast<double>(run.step_seconds.empty() ? run.predicted_peak_device_bytes : run.peak_device_bytes);
 }
 
+// As readers of CSV take it: JSON's words for what is no number, without its quotes.
+std::string CsvNumber(double value) { return absl::StrReplaceAll(JsonNumber(value), {{"\"", ""}}); }
+
 }  // namespace
 
 std::string SweepCsv(const std::vector<SweepPoint>& points) {
@@ -138,13 +141,13 @@ std::string SweepCsv(const std::vector<SweepPoint>& points) {
       for (const int64_t bytes : {run.peak_host_bytes, run.bytes_to_host, run.bytes_to_device}) {
         fields.push_back(absl::StrCat(bytes));
       }
-      fields.push_back(JsonNumber(run.predicted_step_seconds));
-      fields.push_back(when_measured(JsonNumber(TypicalStepSeconds(run))));
-      fields.push_back(when_measured(JsonNumber(run.compute_seconds)));
-      fields.push_back(when_measured(JsonNumber(run.stall_seconds)));
-      fields.push_back(JsonNumber(run.lower_bound_seconds));
-      fields.push_back(JsonNumber(run.plan_seconds));
-      fields.push_back(run.losses.empty() ? "" : JsonNumber(run.losses.back()));
+      fields.push_back(CsvNumber(run.predicted_step_seconds));
+      fields.push_back(when_measured(CsvNumber(TypicalStepSeconds(run))));
+      fields.push_back(when_measured(CsvNumber(run.compute_seconds)));
+      fields.push_back(when_measured(CsvNumber(run.stall_seconds)));
+      fields.push_back(CsvNumber(run.lower_bound_seconds));
+      fields.push_back(CsvNumber(run.plan_seconds));
+      fields.push_back(run.losses.empty() ? "" : CsvNumber(run.losses.back()));
       fields.push_back(run.variables_digest);
     }
     fields.resize(static_cast<size_t>(std::count(csv.begin(), csv.begin() + static_cast<int64_t>(csv.find('\n')), ',')) + 1);

@@ -106,6 +106,11 @@ TEST_F(CommandsTest, APercentageIsOfBaselinesPeak) {
   options_.output.report_out = Path("report.json");
   ASSERT_TRUE(RunCommand(options_, world_.environment).ok());
   EXPECT_THAT(Read("report.json"), HasSubstr("\"device_memory_budget_bytes\": 500"));
+  // Of the graph as it is rewritten here.
+  options_.strategy.fuse = "on";
+  options_.engine.device_memory = "80%";
+  ASSERT_TRUE(RunCommand(options_, world_.environment).ok());
+  EXPECT_THAT(Read("report.json"), HasSubstr("\"device_memory_budget_bytes\": 1200"));
 }
 
 TEST_F(CommandsTest, APercentageIsTheSameWithMeasuredTimes) {
@@ -406,6 +411,16 @@ TEST_F(CommandsTest, SweepCoversTheGridOnceAndKeepsWhatDoesNotFit) {
   EXPECT_THAT(csv, HasSubstr("baseline,100%,0,OK"));
   EXPECT_THAT(csv, Not(HasSubstr("baseline,100%,5")));
   EXPECT_THAT(Read("sweep.svg"), HasSubstr("partition size (nodes)"));
+}
+
+TEST_F(CommandsTest, SweepComparesVariablesAndFetches) {
+  EXPECT_TRUE(SweepCommand(options_, world_.environment).ok());
+  for (std::string* wrong : {&world_.engine.wrong_strategy, &world_.engine.wrong_fetches}) {
+    *wrong = "lru";
+    const absl::Status status = SweepCommand(options_, world_.environment);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("lru, budget none, partition size 0 does not give the same bits"));
+    wrong->clear();
+  }
 }
 
 TEST_F(CommandsTest, SweepOnTheNullDeviceOnlyPlans) {

@@ -20,6 +20,7 @@ struct FakeEngine {
   bool init_run = false;
   int fail_at_step = -1;       // steps of a session, from 0
   std::string wrong_strategy;  // gives other bits
+  std::string wrong_fetches;   // the strategy whose last fetches alone have other bits
   int interrupt_after = -1;    // steps in all
 };
 
@@ -40,6 +41,7 @@ class FakeSession : public Session {
     w_ += 1;
     Fill();
     report_.step_seconds = {0.5};
+    report_.fetch_digest = options_.planning.strategy == engine_.wrong_fetches ? "ffff" : "aaaa";
     report_.peak_device_bytes = report_.predicted_peak_device_bytes;
     for (size_t i = 0; i < fetches.size(); ++i) {
       outputs->push_back(fetches[i] == "loss:0" ? Tensor::Scalar(1 / Value()) : Tensor::Vector<float>({Value(), 0}));
@@ -83,7 +85,7 @@ class FakeSession : public Session {
   }
 
  private:
-  int64_t Need() const { return (options_.planning.strategy == "baseline" ? 1000 : 400) + (options_.profile != nullptr ? 10 : 0); }
+  int64_t Need() const { return (options_.planning.strategy == "baseline" ? 1000 : 400) + (options_.profile != nullptr ? 10 : 0) + (options_.planning.fuse ? 500 : 0); }
   float Value() const { return w_ + (options_.planning.strategy == engine_.wrong_strategy ? 1 : 0); }
   void Fill() {
     auto plan = std::make_shared<ExecutionPlan>();

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "example_plan.h"
 #include "report/axes.h"
 #include "report/chrome_trace.h"
@@ -194,6 +196,9 @@ TEST(SweepTest, CsvHasALinePerPointAndEmptyFiguresWhereItDidNotFit) {
   EXPECT_THAT(csv, HasSubstr("\ntensorflowmem,50%,1,RESOURCE_EXHAUSTED,0,,,,,,,,,,,,,,,,\n"));
   EXPECT_THAT(csv, HasSubstr("\ntensorflowmem,50%,5,OK,48,3,1,1,32,32,0,16,16,5,5,3,2,4,0,0.125,bbbb\n"));
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 5);
+  std::vector<SweepPoint> diverged = ExampleSweep();
+  diverged[1].run.losses = {std::numeric_limits<double>::quiet_NaN()};
+  EXPECT_THAT(SweepCsv(diverged), HasSubstr(",0,NaN,bbbb\n"));
 }
 
 TEST(SweepTest, PlotsSizesOrBudgetsWhicheverVary) {
