@@ -28,6 +28,8 @@ bool IsTableOp(const Node& node) {
   return IsTable(node) || IsTableInitializer(node) || IsTableFromFile(node) || IsTableFind(node) || IsTableSize(node);
 }
 
+bool NeverWaits(const Node& node) { return node.op == "Const" || node.op == "VarHandleOp"; }
+
 bool HoldsAny(const Graph& graph, absl::FunctionRef<bool(const Node&)> predicate) {
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
     if (graph.alive(NodeId{i}) && predicate(graph.node(NodeId{i}))) return true;

@@ -27,6 +27,9 @@ bool IsTableFind(const Node& node);
 bool IsTableSize(const Node& node);
 bool IsTableOp(const Node& node);  // any of these
 
+// Constants and handles are there from the beginning of a step.
+bool NeverWaits(const Node& node);
+
 // Whether the predicate holds for a node of the graph or of a function of its library.
 bool HoldsAny(const Graph& graph, absl::FunctionRef<bool(const Node&)> predicate);
 

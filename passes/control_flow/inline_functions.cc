@@ -286,9 +286,6 @@ absl::StatusOr<NodeId> Inliner::ResolveControl(const Frame& frame, NodeId id) co
   return argument.node;
 }
 
-// Constants and handles are there from the beginning.
-bool NeverWaits(const Node& node) { return node.op == "Const" || node.op == "VarHandleOp"; }
-
 void AddControl(Node& node, NodeId control) {
   if (!control.valid()) return;
   auto& controls = node.control_inputs;

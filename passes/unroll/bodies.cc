@@ -16,10 +16,8 @@ namespace {
 
 constexpr int kMaxDepth = 50;  // of loops in loops: more is recursion
 
-// Constants and handles are there from the beginning.
-bool NeverWaits(const Node& node) {
-  return node.op == "Const" || node.op == "VarHandleOp" || node.op == kArgOp || node.op == kRetvalOp;
-}
+// Nor do arguments and results, within a body.
+bool WaitsInBody(const Node& node) { return !NeverWaits(node) && node.op != kArgOp && node.op != kRetvalOp; }
 
 }  // namespace
 
@@ -36,8 +34,8 @@ absl::StatusOr<std::unique_ptr<Body>> Bodies::OfGraph(Graph graph) {
     for (OutputRef input : node.inputs) {
       body->outputs[input.node.value] = std::max(body->outputs[input.node.value], input.index + 1);
     }
-    const auto waits = [&](NodeId id) { return !NeverWaits(made.node(id)); };
-    body->first[i] = !NeverWaits(node) &&
+    const auto waits = [&](NodeId id) { return WaitsInBody(made.node(id)); };
+    body->first[i] = WaitsInBody(node) &&
                      std::none_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) { return waits(input.node); }) &&
                      std::none_of(node.control_inputs.begin(), node.control_inputs.end(), waits);
     if (node.op == kRetvalOp) {
