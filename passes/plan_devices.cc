@@ -1,6 +1,7 @@
 #include "passes/plan_devices.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <string>
 
@@ -9,6 +10,7 @@
 #include "passes/access/sent_values.h"
 #include "passes/planner/gaps.h"
 #include "passes/planner/lower_bound.h"
+#include "passes/planner/replay_packed.h"
 #include "passes/swaps/choose_swaps.h"
 
 namespace millrace {
@@ -19,6 +21,9 @@ int64_t MaxJoinedBytes(int64_t budget_bytes) {
   constexpr int64_t kUnlimited = int64_t{64} << 20;
   return budget_bytes > 0 ? std::min(kUnlimited, budget_bytes / 32) : kUnlimited;
 }
+
+// By more than sums that are taken in another order differ.
+constexpr double kSurelyLonger = 1 + 1e-6;
 
 // Of the busier lane: no step is shorter.
 double LinkSeconds(const AccessGraph& graph, const Machine& machine, const SwapChoice& choice) {
@@ -77,6 +82,11 @@ absl::Status PlanMemory(const CompileRequest& request, const PlanningOptions& op
   MR_RETURN_IF_ERROR(VerifyMemory(access, plan.schedule, plan.memory));
   const double plan_seconds = std::max(plan.choice.predicted_seconds, LinkSeconds(access, request.machine, plan.choice));
   if (plan.gaps.graph == nullptr) plan.gaps = FindGaps(access, request.machine);
+  // A step that is longer than a known one need not be written down.
+  if (std::isfinite(limits.known_seconds) && options.num_devices() == 1 &&
+      LeastPackedSeconds(plan.gaps, plan.schedule, plan.choice, plan.memory) > kSurelyLonger * limits.known_seconds) {
+    return absl::AbortedError("waits too long");
+  }
   plan.lower_bound_seconds = LowerBound(plan.gaps, budget_bytes, plan_seconds);
   plan.gaps = GapGraph();
   return absl::OkStatus();
@@ -117,13 +127,14 @@ absl::StatusOr<std::vector<DevicePlan>> DecideDevices(const CompileRequest& requ
     const PassClock::Run run(request.clock, "storage");
     plans = Reusable(std::move(looked), graph);
     const bool known = !plans.empty();
+    const bool may_be_dropped = std::isfinite(limits.known_seconds);  // then names are made when it is not
     plans.resize(num_devices);
     // Tensors to storages: views and in-place results share memory before anything is counted.
     for (int32_t d = 0; d < num_devices; ++d) {
       if (!known) {
         plans[d].device = BuildDeviceGraph(graph, orders[d], inferred,
                                            {.max_joined_bytes = MaxJoinedBytes(request.options.BudgetOf(d)),
-                                            .names = limits.effort == PlanEffort::kFull});
+                                            .names = limits.effort == PlanEffort::kFull && (num_devices > 1 || !may_be_dropped)});
       }
       devices.push_back(&plans[d].device);
     }
@@ -141,7 +152,9 @@ absl::StatusOr<std::vector<DevicePlan>> DecideDevices(const CompileRequest& requ
       status = PlanMemory(request, options, strategy, graph, limits, plans[d]);
     }
     MR_RETURN_IF_ERROR(OnDevice(request, d, status));
-    if (limits.effort == PlanEffort::kFull) MakeInstances(graph, inferred, plans[d].device);
+    if (limits.effort != PlanEffort::kFull) continue;
+    if (plans[d].device.access.names.empty()) NameStorages(graph, plans[d].device);
+    MakeInstances(graph, inferred, plans[d].device);
   }
   return plans;
 }

@@ -19,7 +19,7 @@ namespace millrace {
 
 // `graph` is a prepared graph as ordered by `partitioning`. ResourceExhausted when a device's budget is too small.
 // With PlanEffort::kQuick only `device`, `gaps` and `choice` are made. `looked`: what that made of the same order, if that
-// has been cut into partitions since; else empty. Aborted when the copies take longer than limits.link_seconds.
+// has been cut into partitions since; else empty. Aborted when its step is surely longer than limits.known_seconds.
 absl::StatusOr<std::vector<DevicePlan>> DecideDevices(const CompileRequest& request, const Strategy& strategy,
                                                       const Partitioning& partitioning,
                                                       const InferenceResult& inferred, const PlanLimits& limits,

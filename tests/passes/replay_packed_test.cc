@@ -122,5 +122,18 @@ TEST(ReplayPacked, AFetchTakesTheLaneOfCopiesOutAndHoldsComputeUpOnlyByItsBytes)
   EXPECT_EQ(Replay(graph, choice), 7);  // b's operations begin when the fetch is done
 }
 
+TEST(LeastPackedSeconds, AFetchWaitsForItsWriterAlone) {
+  SmallAccessGraph graph;
+  const int32_t a = graph.AddStorage(StorageKind::kActivation, 256), b = graph.AddStorage(StorageKind::kActivation, 256);
+  graph.AddOperation({Writes(a)}).AddOperation({Writes(b)}, 2).AddOperation({Reads(a)}, 0);
+  graph.access().fetches = {2};
+  const GapGraph gaps = FindGaps(graph.access(), UnitLink());
+  const SwapChoice choice{.residence_offsets = {0, 256}, .scratch_offsets = {0, 0, 0}};
+  const Schedule schedule = BuildSchedule(graph.access(), choice);
+  EXPECT_EQ(ReplayPacked(gaps, schedule, choice), 7);  // from 3, when both have run
+  const MemoryAssignment memory{.residence_offsets = {0, 256}, .scratch_offsets = {0, 0, 0}};
+  EXPECT_EQ(LeastPackedSeconds(gaps, schedule, choice, memory), 5);  // from 1
+}
+
 }  // namespace
 }  // namespace millrace

@@ -1,0 +1,50 @@
+// Of the partition sizes that `tensorflowmem` tries, those that cannot be faster are left early: what is taken is the fastest all the same.
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "passes/pipeline.h"
+#include "plan/plan_text.h"
+#include "testlib/random_graph.h"
+#include "testlib/test_ops.h"
+
+namespace millrace {
+namespace {
+
+TEST(PartitionSizes, TheFastestOfAllIsTaken) {
+  constexpr int kGraphs = 300;
+  const OpRegistry ops = TestOps();
+  int plans = 0, not_the_largest = 0;
+  for (int seed = 0; seed < kGraphs; ++seed) {
+    RandomGraph random(static_cast<uint32_t>(4'000'000 + seed), 0, true);
+    StubOracle oracle;
+    CompileRequest request{random.graph(), ops, oracle, {}, {}, UnitMachine(), {}};
+    request.signature.feeds["n0:0"] = {DataType::kFloat, random.graph().node(NodeId{0}).attrs.GetOr<Shape>("shape", {})};
+    request.signature.targets = random.targets();
+    request.signature.fetches = {absl::StrCat("n", random.graph().num_ids() - 1, ":0")};
+    request.options.strategy = "tensorflowmem";
+    request.options.device_memory_bytes = 64 * (20 + random.Below(200));
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    absl::StatusOr<Compiled> fastest = absl::NotFoundError("no size fits");
+    for (const int64_t size : {500, 200, 100, 50, 20, 10, 5, 2, 1}) {
+      CompileRequest one = request;
+      one.options.partition_size = size;
+      absl::StatusOr<Compiled> compiled = Compile(one);
+      if (absl::IsResourceExhausted(compiled.status())) continue;
+      ASSERT_TRUE(compiled.ok()) << compiled.status();
+      const bool slower = fastest.ok() && compiled->plan.predicted_step_seconds > fastest->plan.predicted_step_seconds;
+      if (!slower) fastest = std::move(compiled);
+    }
+    if (!fastest.ok()) continue;
+    const absl::StatusOr<Compiled> taken = Compile(request);
+    ASSERT_TRUE(taken.ok()) << taken.status();
+    ASSERT_EQ(PlanToText(taken->plan, {}), PlanToText(fastest->plan, {}));
+    ++plans;
+    not_the_largest += taken->plan.partition_size < 50 ? 1 : 0;
+  }
+  EXPECT_GT(plans, kGraphs / 2);
+  EXPECT_GT(not_the_largest, kGraphs / 10);
+}
+
+}  // namespace
+}  // namespace millrace
