@@ -143,6 +143,7 @@ absl::StatusOr<Compiled> PlanOrdered(const CompileRequest& request, const Prepar
   // Copies are for this plan alone.
   compiled.graph = ordered.graph.use_count() > 1 ? ordered.graph->Clone() : std::move(*ordered.graph);
   MR_RETURN_IF_ERROR(InsertCopies(request, devices, compiled.graph));
+  for (const DevicePlan& device : devices) NoteLargestNode(compiled.graph, device.device, compiled.summary);
   // Lanes: what runs and what it waits for.
   {
     const PassClock::Run run(request.clock, "build plan");
@@ -157,7 +158,6 @@ absl::StatusOr<Compiled> PlanOrdered(const CompileRequest& request, const Prepar
   for (size_t d = 0; d < devices.size(); ++d) {
     std::vector<std::string>& told = devices[d].choice.notes;
     std::move(told.begin(), told.end(), std::back_inserter(compiled.plan.notes));
-    NoteLargestNode(compiled.graph, devices[d].device, compiled.summary);
     compiled.plan.devices[d].name = DeviceName(request, static_cast<int32_t>(d));
     compiled.plan.devices[d].budget_bytes = options.BudgetOf(static_cast<int32_t>(d));
     lower_bound_seconds = std::max(lower_bound_seconds, devices[d].lower_bound_seconds);

@@ -55,6 +55,7 @@ class PlanBuilder {
     for (int32_t d = 0; d < num_devices_; ++d) lanes_[d].ExtendSentSlots(position_[d]);
     plan_.host_pool_bytes = shared_.pool.AssignAddresses(static_cast<int32_t>(plan_.lanes.size()));
     for (size_t p = 0; p < device_of_item_.size(); ++p) lanes_[device_of_item_[p]].Emit(static_cast<int64_t>(p));
+    for (DeviceLanes& lanes : lanes_) lanes.ForgetEmitted();
     for (DeviceLanes& lanes : lanes_) lanes.ListResidences();
     Summarize();
     return std::move(plan_);
@@ -167,7 +168,7 @@ class PlanBuilder {
 
   // Each name once: what is received has the name of what was sent. Names are the plan's from here on.
   void ListOwners(int32_t d) {
-    std::vector<std::string>& names = in_.devices[d].device.access.names;
+    std::vector<std::string> names = std::move(in_.devices[d].device.access.names);
     plan_.tensors.reserve(plan_.tensors.size() + names.size());
     lanes_[d].owner_of_storage().reserve(names.size());
     for (std::string& name : names) {
@@ -176,7 +177,6 @@ class PlanBuilder {
       if (owner == next) plan_.tensors.push_back(std::move(name));
       lanes_[d].owner_of_storage().push_back(owner);
     }
-    names = {};
   }
 
   // One order of all items: that of the operations' nodes; copies go with the operation beside which they stand.

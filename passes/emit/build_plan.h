@@ -19,7 +19,8 @@
 
 namespace millrace {
 
-// Everything that the passes established. `devices` give their instances and the names of their storages away.
+// Everything that the passes established. `devices` give away what a finished plan is not told from: operations, instances, names of
+// storages.
 struct PlanInputs {
   const Graph& graph;
   const OpRegistry& ops;

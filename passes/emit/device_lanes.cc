@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "millrace/types.h"
 #include "passes/access/radix_sort.h"
@@ -437,6 +438,12 @@ void DeviceLanes::EmitCopyIn(int64_t position, const ScheduleItem& item) {
     ++shared_.plan.counts.swap_ins;
   }
   AddCopy(kToDeviceLane, item.residence, std::move(step));
+}
+
+void DeviceLanes::ForgetEmitted() {
+  const auto forget = [](auto&... lists) { (std::exchange(lists, {}), ...); };
+  forget(begins_, ends_, bytes_, progress_, owners_, slot_, my_.device.operations, my_.device.storage_of, my_.device.first_output,
+         my_.schedule.residence_of, my_.schedule.position_of_operation);
 }
 
 void DeviceLanes::ListResidences() {

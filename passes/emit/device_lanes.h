@@ -44,7 +44,9 @@ class DeviceLanes {
   // The next item of the schedule, at `position` in the order of all items.
   void Emit(int64_t position);
   int64_t next_item() const { return next_item_; }
-  // After the last item.
+  // After the last item: gives back what only emitting took, the device graph's operations among it …
+  void ForgetEmitted();
+  // … which is room for these.
   void ListResidences();
 
   int32_t variable_of(int32_t storage) const { return variable_of_storage_[storage]; }
