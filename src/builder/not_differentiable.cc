@@ -28,8 +28,8 @@ const std::map<std::string, const char*>& Reasons() {
         {"Bincount", "CTCBeamSearchDecoder", "CTCGreedyDecoder", "CountUpTo", "CudnnRNNParamsSize", "DenseCountSparseOutput", "RaggedBincount", "RaggedCountSparseOutput", "SparseCountSparseOutput", "ResourceCountUpTo", "SparseBincount", "SparseCross", "ComputeAccidentalHits", "DataFormatDimMap", "DataFormatVecPermute", "DenseBincount",
          "HistogramFixedWidth", "SparseReshape", "UnravelIndex"});
     add("TensorFlow has no gradient of it, either",
-        {"AdjustHue", "AdjustSaturation", "BlockLSTMGrad", "BlockLSTMGradV2", "CropAndResizeGradBoxes",
-         "CudnnRNNBackprop", "CudnnRNNBackpropV2", "CudnnRNNBackpropV3", "MatrixLogarithm",
+        {"AdjustHue", "AdjustSaturation", "AudioSpectrogram", "BlockLSTMGrad", "BlockLSTMGradV2", "CropAndResizeGradBoxes",
+         "CudnnRNNBackprop", "CudnnRNNBackpropV2", "CudnnRNNBackpropV3", "MatrixLogarithm", "Mfcc",
          "Dilation2DBackpropFilter", "Dilation2DBackpropInput", "GRUBlockCell", "GRUBlockCellGrad", "HSVToRGB",
          "LSTMBlockCell", "LSTMBlockCellGrad", "CombinedNonMaxSuppression", "ResizeArea", "EditDistance", "FractionalAvgPoolGrad", "FractionalMaxPoolGrad", "RaggedRange", "RandomGammaGrad", "SparseAddGrad", "SparseConcat", "SparseFillEmptyRowsGrad", "SparseReduceMax", "SparseSliceGrad"});
     add("its results are drawn at random, whatever the inputs",

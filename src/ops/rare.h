@@ -7,6 +7,7 @@
 namespace millrace {
 
 void RegisterRecurrentOps(OpRegistry& registry);  // LSTMBlockCell, BlockLSTM, GRUBlockCell and their gradients
+void RegisterAudioOps(OpRegistry& registry);  // AudioSpectrogram, Mfcc
 void RegisterCudnnRnnOps(OpRegistry& registry);  // CudnnRNN, its gradient, its weights
 void RegisterSparseAlgebraOps(OpRegistry& registry);  // SparseAdd, SparseConcat, SparseSlice, SparseReduceSum
 void RegisterDecoderOps(OpRegistry& registry);  // CTCGreedyDecoder, EditDistance, Fractional*Pool, RaggedTensorToTensor

@@ -36,6 +36,7 @@ void RegisterBuiltinOps(OpRegistry& registry) {
   RegisterSparseOps(registry);
   RegisterComplexOps(registry);
   RegisterRecurrentOps(registry);
+  RegisterAudioOps(registry);
   RegisterCudnnRnnOps(registry);
   RegisterRarePictureOps(registry);
   RegisterSpecialOps(registry);

@@ -68,6 +68,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterFourierKernels(registry);
   RegisterLstmKernels(registry);
   RegisterGruKernels(registry);
+  RegisterAudioKernels(registry);
   RegisterCudnnRnnKernels(registry);
   RegisterSuppressionKernels(registry);
   RegisterScaleKernels(registry);
