@@ -30,6 +30,7 @@
 #include "passes/shapes/infer_shapes.h"
 #include "passes/shapes/needed_feeds.h"
 #include "passes/shapes/per_op.h"
+#include "passes/unroll/exact_sizes.h"
 #include "passes/unroll/loop_ops.h"
 
 namespace millrace {
@@ -59,6 +60,7 @@ absl::StatusOr<UnrollResult> Expand(Graph& graph, const OpRegistry& ops, KernelO
 struct Branches {
   bool choose = false;      // those that are known not to be taken are left out
   bool any_shapes = false;  // the others may give tensors of different sizes
+  bool exact_sizes = false;  // sizes that follow from values are asked for
 };
 
 // Pruned, inlined and typed. `needed`: the signature, with nodes whose effects must happen.
@@ -78,6 +80,7 @@ absl::Status PrepareTypes(const CompileRequest& request, Branches branches, Prep
     unroll.variable_types = request.variable_types;
     unroll.choose_branches = branches.choose;
     unroll.any_shapes = branches.any_shapes;
+    unroll.exact_sizes = branches.exact_sizes;
     unroll.questions = {request.signature.answers, request.signature.ask, request.signature.guesses};
     MR_ASSIGN_OR_RETURN(UnrollResult expanded, Expand(prepared.graph, request.ops, &request.oracle, unroll, guarded));
     needed = request.signature;
@@ -118,6 +121,39 @@ absl::Status PrepareTypesOfTaken(const CompileRequest& request, Prepared& prepar
   }
   if (taken.ok()) prepared = std::move(chosen);
   return taken.ok() || (NeededFeeds(both).empty() && !NeededFeeds(taken).empty()) ? taken : both;
+}
+
+bool Settled(const absl::Status& status) { return status.ok() || NeedsAnswer(status) || !NeededFeeds(status).empty(); }
+
+// Where sizes have no bounds that do, they are found by running the step, as turns of loops are.
+absl::Status PrepareTypesOfSizes(const CompileRequest& request, Prepared& prepared, Signature& needed) {
+  const Branches with_sizes{.choose = true, .any_shapes = true, .exact_sizes = true};
+  if (request.signature.answers.count(kAsksForSizes) > 0) return PrepareTypes(request, with_sizes, prepared, needed);
+  absl::Status bounded = PrepareTypesOfTaken(request, prepared, needed);
+  if (!request.signature.ask && Settled(bounded)) return bounded;
+  if (request.signature.ask) {
+    if (!NeededFeeds(bounded).empty() || (bounded.ok() && prepared.stopped)) return bounded;
+    // All else is answered. The plan asks for sizes only where it needs them.
+    CompileRequest plan = request;
+    plan.signature.ask = false;
+    Prepared planned;
+    Signature needed_by_plan;
+    if (Settled(PrepareTypesOfTaken(plan, planned, needed_by_plan))) return bounded;
+  }
+  Prepared exact;
+  Signature needed_by_exact;
+  const absl::Status asked = PrepareTypes(request, with_sizes, exact, needed_by_exact);
+  if (!Settled(asked)) return bounded;
+  if (NeedsAnswer(asked) && !bounded.ok()) {
+    // Where nobody can answer, this is what stands in the way.
+    bounded.SetPayload(kNeededAnswer, *asked.GetPayload(kNeededAnswer));
+    return bounded;
+  }
+  if (asked.ok()) {
+    prepared = std::move(exact);
+    needed = std::move(needed_by_exact);
+  }
+  return asked;
 }
 
 // Of the budget: slots that fill less are not worth more nodes, and a part of a slot.
@@ -219,7 +255,7 @@ absl::StatusOr<UnrollResult> ExpandCalls(Graph& graph, const OpRegistry& ops, Ke
 absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
   Prepared prepared;
   Signature needed;
-  MR_RETURN_IF_ERROR(PrepareTypesOfTaken(request, prepared, needed));
+  MR_RETURN_IF_ERROR(PrepareTypesOfSizes(request, prepared, needed));
   // The graph as its author knows it: what follows depends on strategy and budget.
   prepared.summary = SummaryOf(prepared.graph);
   // What only passes several values on would have each wait for all.

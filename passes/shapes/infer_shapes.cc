@@ -75,6 +75,7 @@ class Inferrer {
     graph_.mutable_node(id).outputs.assign(types.begin(), types.end());
     values_[id.value] = std::move(values);
   }
+  uint64_t ByValue(NodeId id) const { return result_.by_value[id.value]; }
   OutputRef Current(OutputRef ref) const {
     const auto replaced = replaced_.find(ref);
     return replaced == replaced_.end() ? ref : replaced->second;
@@ -520,6 +521,7 @@ void ShapeTracker::Declare(NodeId id, std::vector<TensorType> types, std::vector
 }
 const Tensor* ShapeTracker::Value(OutputRef ref) const { return impl_->Value(ref); }
 OutputRef ShapeTracker::Current(OutputRef ref) const { return impl_->Current(ref); }
+uint64_t ShapeTracker::by_value(NodeId id) const { return impl_->ByValue(id); }
 
 std::string VariableName(const Node& node) {
   if (node.op != "VarHandleOp" && node.op != "VariableV2" && node.op != "Variable") return node.name;

@@ -64,6 +64,7 @@ class ShapeTracker {
   void Declare(NodeId id, std::vector<TensorType> types, std::vector<Tensor> values);
   const Tensor* Value(OutputRef ref) const;  // nullptr when not known
   OutputRef Current(OutputRef ref) const;    // what replaces it
+  uint64_t by_value(NodeId id) const;        // what its shape rule asked for: of no node that was not looked at
 
  private:
   class Impl;

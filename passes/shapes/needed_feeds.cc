@@ -50,6 +50,7 @@ class FeedSearch {
       return true;
     }
     if (def->stateful || def->is_variable || def->returns_variable || !def->variables.empty()) return false;
+    if (static_cast<size_t>(ref.index) >= node.outputs.size()) return false;
     const bool dynamic = node.dynamic_output(ref.index);
     if (!dynamic && graph_.type(ref).size_bytes() > kMaxFoldedBytes) return false;
     for (OutputRef input : node.inputs) NeedValue(input);

@@ -8,6 +8,7 @@
 #ifndef MILLRACE_PASSES_UNROLL_QUESTIONS_H_
 #define MILLRACE_PASSES_UNROLL_QUESTIONS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -53,6 +54,9 @@ class Questions {
   }
 
   bool ask() const { return options_.ask; }
+  bool CameUp(const std::string& name) const {
+    return std::any_of(asked_.begin(), asked_.end(), [&](const auto& asked) { return asked.first == name; });
+  }
   // Whether there may be more to ask when these are answered.
   bool stopped() const { return stopped_; }
   const std::vector<std::pair<std::string, OutputRef>>& asked() const { return asked_; }

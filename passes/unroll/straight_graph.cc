@@ -81,6 +81,17 @@ std::optional<TensorType> StraightGraph::Type(OutputRef ref) const {
   return type;
 }
 
+std::optional<size_t> StraightGraph::MissingValue(NodeId id) const {
+  const Node& node = graph_.node(id);
+  if (!node.outputs.empty()) return std::nullopt;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (!TakenByValue(node, i, tracker_.by_value(id)) || Known(node.inputs[i]) != nullptr) continue;
+    const std::optional<TensorType> type = Type(node.inputs[i]);
+    if (type && type->size_bytes() <= kMaxFoldedBytes) return i;
+  }
+  return std::nullopt;
+}
+
 bool StraightGraph::FreeConstant(NodeId id) {
   Node& node = graph_.mutable_node(id);
   if (node.op != "Const" || guarded_[id.value]) return false;

@@ -15,6 +15,7 @@
 #include "passes/shapes/effects.h"
 #include "passes/unroll/alternatives.h"
 #include "passes/unroll/bodies.h"
+#include "passes/unroll/exact_sizes.h"
 #include "passes/unroll/guards.h"
 #include "passes/unroll/lists.h"
 #include "passes/unroll/loop_ops.h"
@@ -28,7 +29,7 @@ namespace {
 class Unroller {
  public:
   Unroller(const Graph& graph, const OpRegistry& ops, KernelOracle& oracle, const UnrollOptions& options)
-      : ops_(ops), most_turns_(options.max_nodes), bodies_(ops, options.max_nodes),
+      : ops_(ops), most_turns_(options.max_nodes), exact_sizes_(options.exact_sizes), bodies_(ops, options.max_nodes),
         out_(graph, ops, oracle, options.variable_types, options.max_nodes, options.questions), guards_(out_), arrays_(out_) {}
 
   absl::StatusOr<UnrollResult> UnrollGraph(Graph& graph) {
@@ -73,6 +74,7 @@ class Unroller {
 
   const OpRegistry& ops_;
   const int64_t most_turns_;  // a turn may make no node
+  const bool exact_sizes_;
   int64_t turns_ = 0;
   std::set<std::string> turns_asked_for_;  // questions
   Bodies bodies_;
@@ -294,7 +296,7 @@ absl::Status Unroller::Copy(Run& run, NodeId id, const NodeCall& call, const std
   MR_RETURN_IF_ERROR(DrawInOrder(run, node, copy));
   const bool draws = copy.attrs.Has(kStreamAttr);
   const std::string stream = draws ? copy.attrs.GetOr<std::string>(kStreamAttr, "") : "";
-  MR_ASSIGN_OR_RETURN(state.made, out_.Add(std::move(copy)));
+  MR_ASSIGN_OR_RETURN(state.made, exact_sizes_ ? AddWithKnownSizes(out_, call, std::move(copy)) : out_.Add(std::move(copy)));
   if (draws) last_draw_[stream] = state.made;
   // Nobody need wait for a constant, nor for a read: creation order says what a later write must not overtake. Turns would
   // add up to long lists of them.
@@ -312,7 +314,7 @@ absl::Status Unroller::Copy(Run& run, NodeId id, const NodeCall& call, const std
     return absl::OkStatus();
   }
   for (int32_t o = 0; o < run.body->outputs[id.value]; ++o) state.values.push_back(Value::Of(out_.Current({made, o})));
-  return absl::OkStatus();
+  return exact_sizes_ ? SettleShapes(out_, call, made, absl::MakeSpan(state.values)) : absl::OkStatus();
 }
 
 // A constant is the same in every turn, unless it says that its branch was taken.

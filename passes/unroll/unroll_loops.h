@@ -41,6 +41,7 @@ struct UnrollOptions {
   std::map<std::string, TensorType> variable_types;  // of variables that exist already
   bool choose_branches = false;  // also of graphs without loops: those whose predicates are known
   bool any_shapes = false;  // what the two sides of a conditional give may differ in size (lower_switches)
+  bool exact_sizes = false;  // sizes that follow from values are asked for (unroll/exact_sizes.h)
   QuestionOptions questions;
   const Graph* whole = nullptr;  // what the graph was pruned from, which may hold what initialises its tables; null: nothing else
 };

@@ -1,0 +1,81 @@
+// Sizes that follow from the step's own values, where no bound of them is known or does: they are asked of the same variables
+// first, and the step is planned for the answers.
+#include <gtest/gtest.h>
+
+#include "graph/text.h"
+#include "millrace/session.h"
+
+namespace millrace {
+namespace {
+
+// As many rows of ones as n says, which grows by one in every step, after it was read.
+constexpr char kFilled[] = R"(
+n = VarHandleOp() {dtype=int32, shape=shape[], shared_name="n"}
+two = Const() {dtype=int32, value=int32[]{2}}
+one = Const() {dtype=int32, value=int32[]{1}}
+half = Const() {dtype=float, value=float[]{0.5}}
+init = AssignVariableOp(n, two) {dtype=int32}
+now = ReadVariableOp(n) {dtype=int32}
+dims = Pack(now, two) {T=int32, N=2, axis=0}
+rows = Fill(dims, half) {T=float, index_type=int32}
+twice = AddV2(rows, rows) {T=float}
+update = AssignAddVariableOp(n, one) ^twice {dtype=int32}
+)";
+
+// Where x is larger than t, which grows by one in every step: the rows go through a list, whose items must be counted.
+constexpr char kListed[] = R"(
+x = Placeholder() {dtype=float, shape=shape[6]}
+t = VarHandleOp() {dtype=float, shape=shape[], shared_name="t"}
+zero = Const() {dtype=float, value=float[]{0}}
+one = Const() {dtype=float, value=float[]{1}}
+init = AssignVariableOp(t, zero) {dtype=float}
+now = ReadVariableOp(t) {dtype=float}
+more = Greater(x, now) {T=float}
+found = Where(more) {T=bool}
+item = Const() {dtype=int32, value=int32[1]{1}}
+list = TensorListFromTensor(found, item) {element_dtype=int64, shape_type=int32}
+back = TensorListStack(list, item) {element_dtype=int64, num_elements=-1}
+update = AssignAddVariableOp(t, one) ^back {dtype=float}
+)";
+
+std::unique_ptr<Session> MakeSession(const std::string& strategy, const char* text) {
+  absl::StatusOr<Graph> graph = ParseGraphText(text);
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  SessionOptions options;
+  options.planning.strategy = strategy;
+  absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*std::move(graph), options);
+  EXPECT_TRUE(session.ok()) << session.status();
+  return *std::move(session);
+}
+
+TEST(OwnSizes, ASizeThatIsAVariablesValueIsFound) {
+  for (const char* strategy : {"baseline", "tensorflowmem", "planned"}) {
+    const std::unique_ptr<Session> session = MakeSession(strategy, kFilled);
+    ASSERT_TRUE(session->Run({}, {}, {"init"}, nullptr).ok());
+    for (int step = 0; step < 4; ++step) {
+      std::vector<Tensor> got;
+      const absl::Status ran = session->Run({}, {"twice:0", "now:0"}, {"update"}, &got);
+      ASSERT_TRUE(ran.ok()) << strategy << ": " << ran;
+      EXPECT_EQ(got[0].shape(), Shape({2 + step, 2}));
+      EXPECT_EQ(got[0].as<float>()[3], 1);
+      EXPECT_EQ(got[1].IntAt(0), 2 + step);
+    }
+  }
+}
+
+TEST(OwnSizes, RowsOfAListAreCounted) {
+  const std::unique_ptr<Session> session = MakeSession("planned", kListed);
+  ASSERT_TRUE(session->Run({}, {}, {"init"}, nullptr).ok());
+  const Tensor x = Tensor::Vector<float>({0.5f, 3.5f, -1.0f, 1.5f, 2.5f, 0.25f});
+  const std::vector<std::vector<int64_t>> want = {{0, 1, 3, 4, 5}, {1, 3, 4}, {1, 4}, {1}, {}};
+  for (const std::vector<int64_t>& rows : want) {
+    std::vector<Tensor> got;
+    const absl::Status ran = session->Run({{"x:0", x}}, {"back:0"}, {"update"}, &got);
+    ASSERT_TRUE(ran.ok()) << ran;
+    ASSERT_EQ(got[0].shape(), Shape({static_cast<int64_t>(rows.size()), 1}));
+    for (size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(got[0].IntAt(i), rows[i]);
+  }
+}
+
+}  // namespace
+}  // namespace millrace
