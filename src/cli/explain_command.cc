@@ -2,6 +2,7 @@
 #include "cli/commands.h"
 #include "cli/exit_status.h"
 #include "cli/outputs.h"
+#include "cli/reuse_memory.h"
 #include "cli/train.h"
 #include "millrace/status.h"
 #include "report/explain.h"
@@ -17,6 +18,8 @@ absl::Status ExplainCommand(const Options& options, const Environment& environme
   MR_ASSIGN_OR_RETURN(const DeviceBudgets budgets, ResolveBudget(budget, workload, session, environment));
   budgets.Apply(session.planning);
   TrainResult result = PlanOnly(workload, session, environment);
+  KeepUntilTheEnd(workload.graph);
+  KeepUntilTheEnd(result.run.plan);
   if (outputs.wants_report()) result.graph = FactsOf(result, workload, session, environment);
   MR_RETURN_IF_ERROR(RunThenWritten(
       result.run.status, outputs.WriteReport({.graph = result.graph, .machine = session.machine, .runs = {result.run}}, nullptr)));

@@ -8,7 +8,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "plan/plan_text.h"
 #include "plan/step_order.h"
 #include "report/text_table.h"
@@ -221,12 +220,12 @@ class Explainer {
 
   // Of a tensor that is computed a second time: where.
   std::string AgainWords(const std::string& tensor) const {
-    const std::vector<std::string> parts = absl::StrSplit(tensor, absl::MaxSplits(':', 1));
+    const std::string again = absl::StrCat(tensor.substr(0, tensor.find(':')), "/recompute");
     std::string text;
     for (const Lane& lane : plan_.lanes) {
       for (const ComputeStep& step : lane.compute) {
         const std::string& node = plan_.instances[step.instance].name;
-        if (node != absl::StrCat(parts[0], "/recompute") && !absl::StartsWith(node, absl::StrCat(parts[0], "/recompute_"))) continue;
+        if (!absl::StartsWith(node, again) || (node.size() > again.size() && node[again.size()] != '_')) continue;
         absl::StrAppend(&text, "  computed again at ", step.position, " by ", node, "\n");
       }
     }
