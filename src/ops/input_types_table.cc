@@ -108,6 +108,8 @@ const char* const kInputTypes[] = {
     "EluGrad T T",
     "Empty =int32",
     "Equal T T",
+    "ExtractGlimpse =float =int32 =float",
+    "ExtractGlimpseV2 =float =int32 =float",
     "FakeQuantWithMinMaxArgs =float",
     "FakeQuantWithMinMaxArgsGradient =float =float",
     "FakeQuantWithMinMaxVars =float =float =float",

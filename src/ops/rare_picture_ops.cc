@@ -1,4 +1,8 @@
 // Detection, antialiased resizing and morphology.
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "ops/rare.h"
@@ -203,6 +207,32 @@ Cost DilationCost(const OpInstance& node) {
   return cost;
 }
 
+// (images, [height, width] of the windows, places [batch, 2])
+absl::Status GlimpseShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(3));
+  const Shape &images = context.shape(0), &places = context.shape(2);
+  if (!images.unknown_rank() && images.rank() != 4) {
+    return context.Error(absl::StrCat("input must be 4-dimensional (batch_size, height, width, depth)", images.ToString()));
+  }
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> size, KnownInts(context, 1));
+  if (size.size() != 2) return context.Error("input must be a vector of size 2 (height, width)");
+  if (size[0] < 0 || size[1] < 0) return context.Error(absl::StrCat("Expected a non-negative size, got ", std::min(size[0], size[1])));
+  if (!places.unknown_rank() && (places.rank() != 2 || (places.dim(1) >= 0 && places.dim(1) != 2) ||
+                                 (images.fully_known() && places.dim(0) >= 0 && places.dim(0) != images.dim(0)))) {
+    return context.Error(absl::StrCat("offsets are ", places.ToString(), ", expected two for each of ", images.ToString()));
+  }
+  const auto noise = context.attrs().GetOr<std::string>("noise", "uniform");
+  if (noise != "uniform" && noise != "gaussian" && noise != "zero") {
+    return context.Error(absl::StrCat("The noise could only be uniform, gaussian, or zero, got", noise));
+  }
+  if (noise != "uniform" && context.attrs().GetOr("uniform_noise", true)) {
+    return context.Error("The uniform_noise and noise could not be specified at the same time");
+  }
+  context.AddOutput(DataType::kFloat, images.unknown_rank() ? Shape({-1, size[0], size[1], -1})
+                                                            : Shape({images.dim(0), size[0], size[1], images.dim(3)}));
+  return absl::OkStatus();
+}
+
 // Filters of about six pixels along each axis.
 Cost ScaleCost(const OpInstance& node) {
   Cost cost = MoveCost(node);
@@ -218,6 +248,9 @@ void RegisterRarePictureOps(OpRegistry& registry) {
   AddOp(registry, {.name = "ResizeArea", .shape = AreaShape});
   for (const char* name : {"NonMaxSuppression", "NonMaxSuppressionV2", "NonMaxSuppressionV3", "NonMaxSuppressionV4", "NonMaxSuppressionV5"}) {
     AddOp(registry, {.name = name, .shape = SuppressionShape});
+  }
+  for (const char* name : {"ExtractGlimpse", "ExtractGlimpseV2"}) {
+    AddOp(registry, {.name = name, .shape = GlimpseShape, .cost = MoveCost, .stateful = true, .state_bytes = sizeof(uint64_t)});
   }
   AddOp(registry, {.name = "ScaleAndTranslate", .shape = ScaleShape, .cost = ScaleCost});
   AddOp(registry, {.name = "ScaleAndTranslateGrad", .shape = ScaleGradShape, .cost = ScaleCost});

@@ -1,5 +1,8 @@
 // The expected numbers were made with TensorFlow 2.21: tf.raw_ops with seed=87654321, seed2=12, two runs of a session.
+#include <algorithm>
 #include <cstring>
+#include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 
@@ -139,6 +142,33 @@ TEST(StatefulRandom, WhatGeneratorsBeginWithFollowsFromTheSessionsSeed) {
   EXPECT_NE(begin[0], begin[1]);
   EXPECT_THAT(same.Run().as<int64_t>(), testing::ElementsAreArray(begin));
   for (StatefulNode* different : {&node, &other_seed, &other_name}) EXPECT_NE(different->Run().as<int64_t>()[0], begin[0]);
+}
+
+TEST(StatefulRandom, NoiseAroundAnImageIsOfItsNumbersAndAnotherInEveryRun) {
+  Tensor image(DataType::kFloat, Shape({1, 2, 2, 2})), place(DataType::kFloat, Shape({1, 2}));
+  std::ranges::copy(std::vector<float>{1, 10, 2, 20, 3, 30, 4, 40}, image.mutable_as<float>().begin());
+  std::ranges::fill(place.mutable_as<float>(), 0.0f);
+  for (const std::string noise : {"uniform", "gaussian"}) {
+    AttrMap attrs;
+    attrs.Set("noise", noise);
+    attrs.Set("uniform_noise", noise == "uniform");
+    StatefulNode node({"ExtractGlimpseV2", attrs, {image, Tensor::Vector<int32_t>({40, 40}), place}, {false, true}});
+    const Tensor first = node.Run(), second = node.Run();
+    EXPECT_NE(first.as<float>()[0], second.as<float>()[0]);
+    float least[2] = {100, 100}, largest[2] = {};
+    for (size_t i = 0; i < first.as<float>().size(); ++i) {
+      least[i % 2] = std::min(least[i % 2], first.as<float>()[i]);
+      largest[i % 2] = std::max(largest[i % 2], first.as<float>()[i]);
+    }
+    const bool uniform = noise == "uniform";
+    constexpr float kNear = 0.1f;
+    EXPECT_NEAR(least[0], 1, kNear);
+    EXPECT_NEAR(largest[0], uniform ? 40 : 4, kNear);
+    EXPECT_NEAR(least[1], uniform ? 1 : 10, kNear);
+    EXPECT_NEAR(largest[1], 40, kNear);
+    const size_t middle = (19 * 40 + 19) * 2;
+    EXPECT_EQ(first.as<float>()[middle], 1);  // where the image is
+  }
 }
 
 TEST(StatefulRandom, ShufflesAndDrawsClassesAsTensorFlow) {

@@ -103,7 +103,33 @@ def area():
     yield Case("Area_size", "ResizeArea", [Gen((1, 8, 10, 2)), np.array([0, 5], np.int32)], error="")
 
 
+def glimpses():
+    images = np.random.default_rng(0).normal(size=(3, 7, 9, 2)).astype(np.float32)
+    zero = {"uniform_noise": False, "noise": "zero"}
+    for op in ("ExtractGlimpse", "ExtractGlimpseV2"):
+        for centered in (False, True):
+            for normalized in (False, True):
+                reach = 1.3 if normalized else 6
+                places = (np.array([[.4, -.9], [-.3, 1], [.95, .1]]) * reach).astype(np.float32)
+                for rows, columns in ((3, 4), (10, 3), (2, 12)):
+                    yield Case(f"{op}_{rows}_{columns}_{centered}_{normalized}", op, [images, np.array([rows, columns], np.int32), places],
+                               {"centered": centered, "normalized": normalized, **zero})
+        # Inside there is no noise.
+        yield Case(f"{op}_inside", op, [images, np.array([3, 4], np.int32), np.zeros((3, 2), np.float32)], {"noise": "uniform"})
+        far = np.array([[1e20, 0], [np.nan, 1], [-np.inf, 0]], np.float32)
+        yield Case(f"{op}_far", op, [images, np.array([3, 4], np.int32), far], {"normalized": False, **zero})
+        small = np.array([3, 4], np.int32)
+        places = np.zeros((3, 2), np.float32)
+        yield Case(f"{op}_none", op, [images[:0], small, places[:0]], zero)
+        yield Case(f"{op}_no_size", op, [images, np.array([0, 4], np.int32), places], zero)
+        for name, inputs, attrs in (("size", [images, np.array([-1, 4], np.int32), places], zero), ("batch", [images, small, places[:1]], zero),
+                                    ("sizes", [images, small[:1], places], zero), ("places", [images, small, places[:, :1]], zero),
+                                    ("rank", [images[0], small, places], zero), ("noise", [images, small, places], {"noise": "gaussian"})):
+            yield Case(f"{op}_error_{name}", op, inputs, attrs, error="")
+
+
 def cases():
+    yield from glimpses()
     yield from combined()
     yield from given_overlaps()
     yield from area()

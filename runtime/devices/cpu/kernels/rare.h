@@ -8,6 +8,7 @@ namespace millrace::cpu {
 
 void RegisterLstmKernels(KernelRegistry& registry);
 void RegisterGruKernels(KernelRegistry& registry);
+void RegisterGlimpseKernels(KernelRegistry& registry);      // ExtractGlimpse
 void RegisterAudioKernels(KernelRegistry& registry);        // AudioSpectrogram, Mfcc
 void RegisterSuppressionKernels(KernelRegistry& registry);  // NonMaxSuppression*
 void RegisterScaleKernels(KernelRegistry& registry);        // ScaleAndTranslate

@@ -69,6 +69,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterLstmKernels(registry);
   RegisterGruKernels(registry);
   RegisterAudioKernels(registry);
+  RegisterGlimpseKernels(registry);
   RegisterCudnnRnnKernels(registry);
   RegisterSuppressionKernels(registry);
   RegisterScaleKernels(registry);
