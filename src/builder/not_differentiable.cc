@@ -15,7 +15,7 @@ const std::map<std::string, const char*>& Reasons() {
     add("its results are integers, bools or strings",
         {"All", "Any", "ApproximateEqual", "AsString", "AudioSummaryV2", "BitwiseAnd", "BitwiseOr", "BitwiseXor",
          "BroadcastArgs", "BroadcastGradientArgs", "NonMaxSuppression", "NonMaxSuppressionV2", "NonMaxSuppressionV3",
-         "NonMaxSuppressionV4", "NonMaxSuppressionV5", "NonMaxSuppressionWithOverlaps", "Bucketize", "ConcatOffset", "Equal", "Greater", "GreaterEqual",
+         "NonMaxSuppressionV4", "NonMaxSuppressionV5", "NonMaxSuppressionWithOverlaps", "Bucketize", "ConcatOffset", "Equal", "Fingerprint", "Greater", "GreaterEqual",
          "HistogramSummary", "ImageSummary", "Invert", "InvertPermutation", "IsFinite", "IsInf", "IsNan",
          "IsVariableInitialized", "LeftShift", "Less", "LessEqual", "LogicalAnd", "LogicalNot", "LogicalOr", "LowerBound",
          "MergeSummary", "Multinomial", "NonDeterministicInts", "NotEqual", "PopulationCount", "RandomUniformInt", "RightShift", "ScalarSummary",

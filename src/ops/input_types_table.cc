@@ -116,6 +116,7 @@ const char* const kInputTypes[] = {
     "FakeQuantWithMinMaxVarsGradient =float =float =float =float",
     "FakeQuantWithMinMaxVarsPerChannel =float =float =float",
     "FakeQuantWithMinMaxVarsPerChannelGradient =float =float =float =float",
+    "Fingerprint T =string",
     "FixedUnigramCandidateSampler =int64",
     "FloorDiv T T",
     "FloorMod T T",

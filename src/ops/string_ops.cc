@@ -95,6 +95,19 @@ absl::Status FindShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// (data, method) -> eight bytes of each row
+absl::Status FingerprintShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(2));
+  const Shape &data = context.shape(0), &method = context.shape(1);
+  if (!data.unknown_rank() && data.rank() == 0) return context.Error("`data` should have at least one dimension: []");
+  if (method.unknown_rank() || method.rank() != 0) return context.Error(absl::StrCat("`method` should be a scalar string: ", method.ToString()));
+  const Tensor* name = context.value(1);
+  if (name == nullptr || name->dtype() != DataType::kString) return context.Error("`method` must be known when the graph is planned");
+  if (name->strings()[0] != "farmhash64") return context.Error(absl::StrCat("Unsupported fingerprint method: ", name->strings()[0]));
+  context.AddOutput(DataType::kUint8, Shape({data.unknown_rank() ? -1 : data.dim(0), 8}));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void RegisterStringOps(OpRegistry& registry) {
@@ -119,6 +132,7 @@ void RegisterStringOps(OpRegistry& registry) {
   for (const char* name : {"AsString", "StringLower", "StringUpper", "StringStrip"}) {
     AddOp(registry, {.name = name, .shape = StringsLikeFirstInput, .cost = NoCost});
   }
+  AddOp(registry, {.name = "Fingerprint", .shape = FingerprintShape, .cost = MoveCost});
   AddOp(registry, {.name = "StringToHashBucketFast", .shape = NumbersOf(DataType::kInt64), .cost = MoveCost});
   AddOp(registry, {.name = "StringToHashBucketStrong", .shape = NumbersOf(DataType::kInt64), .cost = MoveCost});
   AddOp(registry, {.name = "StringLength", .shape = NumbersOf(DataType::kInt32), .cost = MoveCost});

@@ -1,7 +1,7 @@
 """Assert and Print; the outputs of summaries are strings and are not compared."""
 import numpy as np
 
-from case_builder import Case, L
+from case_builder import Case, Gen, L
 
 i32, f32 = np.int32, np.float32
 
@@ -21,6 +21,15 @@ def cases():
     yield Case("Print_int32", "Print", [np.arange(3), L([])])
     yield Case("ScalarSummary", "ScalarSummary", ["loss", f32(2)])
     yield Case("HistogramSummary", "HistogramSummary", ["h", x])
+    method = np.array("farmhash64", object)
+    for dtype in (np.float32, np.int64, np.uint8, np.bool_, np.float16):
+        yield Case(f"Fingerprint_{np.dtype(dtype).name}", "Fingerprint", [Gen((5, 3, 2), dtype, 0, 2), method])
+    yield Case("Fingerprint_vector", "Fingerprint", [np.arange(4, dtype=i32), method])
+    yield Case("Fingerprint_empty", "Fingerprint", [x[:0], method])
+    yield Case("Fingerprint_empty_rows", "Fingerprint", [x[:, :0], method])
+    yield Case("Fingerprint_large", "Fingerprint", [Gen((2000, 100)), method])
+    yield Case("Fingerprint_method", "Fingerprint", [x, np.array("md5", object)], error="Unsupported fingerprint method: md5")
+    yield Case("Fingerprint_scalar", "Fingerprint", [i32(3), method], error="")
     yield Case("StringFormat", "StringFormat", [L([x])], {"template": "x is %s"})
     yield Case("AsString", "AsString", [x])
     words = np.array(["a", "b"], object)

@@ -130,9 +130,26 @@ KernelOr MakeFind(const OpInstance& instance) {
   });
 }
 
+// Of the bytes of each row.
+KernelOr MakeFingerprint(const OpInstance& node) {
+  const TensorType& data = node.inputs[0];
+  if (DataTypeSize(data.dtype) == 0) return UnsupportedType(node, data.dtype);
+  const int64_t rows = node.outputs[0].shape.dim(0), size = rows == 0 ? 0 : data.size_bytes() / rows;
+  return MakeKernel([=](const KernelContext& context) {
+    ParallelRange(context, rows, std::max<int64_t>(kElementGrain / std::max<int64_t>(size, 1), 1), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const uint64_t hash = util::Fingerprint64(context.input<char>(0) + row * size, size);
+        for (int byte = 0; byte < 8; ++byte) context.output<uint8_t>(0)[8 * row + byte] = static_cast<uint8_t>(hash >> (8 * byte));
+      }
+    });
+    return absl::OkStatus();
+  });
+}
+
 }  // namespace
 
 void RegisterStringNumberKernels(KernelRegistry& registry) {
+  AddKernel(registry, "Fingerprint", MakeFingerprint);
   AddKernel(registry, "StringToHashBucketFast", MakeHash);
   AddKernel(registry, "StringToHashBucketStrong", MakeHash);
   AddKernel(registry, "StringLength", MakeLength);
