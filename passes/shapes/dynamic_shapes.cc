@@ -342,15 +342,18 @@ class DynamicInferrer {
     }
     int64_t numerator = 3, divisor = 4;  // 3/4, 1/2, 3/8, 1/4, …
     while (most * numerator >= divisor) {
-      OpInstance smaller = largest;
+      // All dimensions by one factor; or the long ones, where short ones (features, say) are not certain either.
+      OpInstance smaller = largest, shorter = largest;
       for (size_t i = 0; i < inputs_.size(); ++i) {
         for (int d = 0; d < rank(i); ++d) {
           if (inputs_[i].partial.dim(d) >= 0) continue;
-          Shape& shape = smaller.inputs[i].shape;
-          shape.set_dim(d, std::max<int64_t>(shape.dim(d) * numerator / divisor, 1));
+          const int64_t dim = largest.inputs[i].shape.dim(d);
+          smaller.inputs[i].shape.set_dim(d, std::max<int64_t>(dim * numerator / divisor, 1));
+          shorter.inputs[i].shape.set_dim(d, std::min(dim, most * numerator / divisor));
         }
       }
       AddPossible(std::move(smaller));
+      AddPossible(std::move(shorter));
       numerator = numerator == 3 ? 2 : 3;
       if (numerator == 3) divisor *= 2;
     }

@@ -73,6 +73,17 @@ def experts_in_loops():
     return Net(loss, sgd(loss, 1.0), feeds, fetches=tuple(tf.shape(rows) for rows in parts), steps=4)
 
 
+def attention_over_found():
+    """Attention over the frames that a gate lets through, few of them: kernels for short sides take scratch of their own."""
+    feeds, x = fed({"x": numbers(2, 12, 3)})
+    h = x @ weight("a", (3, 4))
+    gates = tf.sigmoid(tf.squeeze(h @ weight("h", (4, 1)), -1))
+    found = tf.where(gates > 0.5)
+    rows = tf.RaggedTensor.from_value_rowids(tf.gather_nd(h, found), found[:, 0], nrows=2).to_tensor()
+    loss = tf.reduce_mean((tf.nn.softmax(rows @ tf.transpose(rows, [0, 2, 1])) @ rows) ** 2) + tf.reduce_mean(gates)
+    return Net(loss, sgd(loss, 0.05), feeds)
+
+
 def parts_of_many_lengths():
     """Slices of fed lengths, written to an array in a loop, put one behind the other and taken apart again."""
     feeds, x, lengths = fed({"x": numbers(7, 4), "lengths": np.array([2, 0, 4, 1], np.int32)})
@@ -100,7 +111,7 @@ def in_frames(case):
 
 
 def cases():
-    for case in (counted, size_of_a_variable, durations, experts_in_loops, parts_of_many_lengths):
+    for case in (counted, size_of_a_variable, durations, experts_in_loops, attention_over_found, parts_of_many_lengths):
         yield case.__name__, case
     for case in (durations, experts_in_loops, parts_of_many_lengths):
         yield f"{case.__name__}_in_frames", in_frames(case)
