@@ -237,7 +237,7 @@ absl::Status Inliner::CopyNodes(Frame& frame, const std::string& prefix) {
     MR_ASSIGN_OR_RETURN(const Function* function, CalledFunction(frame, node, &attrs));
     if (frame.function != nullptr || function != nullptr) ++added_;
     if (added_ > max_nodes_) {
-      return absl::ResourceExhaustedError(absl::StrCat("node '", prefix, node.name, "' (", node.op, "): calls in calls make the graph ",
+      return absl::OutOfRangeError(absl::StrCat("node '", prefix, node.name, "' (", node.op, "): calls in calls make the graph ",
                                                        "larger by more than ", max_nodes_, " nodes (--max_unrolled_nodes)"));
     }
     if (function != nullptr) {

@@ -18,7 +18,7 @@ StraightGraph::StraightGraph(const Graph& original, const OpRegistry& ops, Kerne
 
 absl::StatusOr<NodeId> StraightGraph::Add(Node node) {
   if (graph_.num_ids() >= max_nodes_) {
-    return absl::ResourceExhaustedError(absl::StrCat("node '", node.name, "' (", node.op, "): its loop makes the graph larger ",
+    return absl::OutOfRangeError(absl::StrCat("node '", node.name, "' (", node.op, "): its loop makes the graph larger ",
                                                      "than ", max_nodes_, " nodes (--max_unrolled_nodes)"));
   }
   const auto is_guarded = [&](NodeId id) { return guarded_[id.value]; };

@@ -466,7 +466,7 @@ absl::Status Unroller::RunMerge(Run& run, NodeId id) {
 
 absl::StatusOr<bool> Unroller::Holds(const Node& loop, const std::string& turn, const Value& condition) {
   if (++turns_ > most_turns_) {
-    return absl::ResourceExhaustedError(absl::StrCat("node '", loop.name, "' (", loop.op, "): the graph's loops take more than ",
+    return absl::OutOfRangeError(absl::StrCat("node '", loop.name, "' (", loop.op, "): the graph's loops take more than ",
                                                      most_turns_, " turns (--max_unrolled_nodes)"));
   }
   const NodeCall call{loop, {}, {}};

@@ -33,6 +33,7 @@ class Trainer {
     options.planning_progress = [this, strategy](const std::string& pass) {
       progress_.Show(strategy, 0, workload_.steps, absl::StrCat("planning: ", pass));
     };
+    options.cancelled = environment_.interrupted;
     // A tier on disk takes its buffer of the host's budget.
     const bool host_budget = options.planning.host_memory_bytes > 0;
     auto created = environment_.create_session(workload_.graph, std::move(options));

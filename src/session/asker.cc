@@ -9,6 +9,7 @@
 namespace millrace {
 namespace {
 
+// Turns that do not come are run in vain: at most as many as came, or these.
 constexpr int64_t kMostGuesses = 64;
 
 }  // namespace
@@ -17,6 +18,7 @@ absl::Status FindAnswers(AskFunction ask, Answers& answers) {
   Answers certain;
   for (int64_t guesses = 1;;) {
     const absl::StatusOr<Asked> asked = ask(answers, guesses);
+    if (absl::IsCancelled(asked.status())) return asked.status();
     if (!asked.ok()) {
       // A turn that does not come may fail, or make the graph too large.
       if (guesses == 0 && answers.size() == certain.size()) return asked.status();
@@ -38,7 +40,7 @@ absl::Status FindAnswers(AskFunction ask, Answers& answers) {
       return absl::OkStatus();
     }
     for (const auto& [question, answer] : certain) answers[question] = answer;
-    guesses = held ? std::min(2 * guesses + 1, kMostGuesses) : 1;
+    guesses = held ? std::min(2 * guesses + 1, std::max(kMostGuesses, static_cast<int64_t>(certain.size()))) : 1;
   }
 }
 

@@ -94,7 +94,7 @@ absl::StatusOr<Compiled> StepCompiler::Compile(const SignatureKey& key, const Va
   const Profile* times = options.profile.get();
   const Machine machine =
       times != nullptr ? WithMeasuredLinks(options.machine, *times, options.link_gbps) : options.machine;
-  CpuOracle oracle(parts_.ops, parts_.host_kernels, parts_.kernel_cache, options.device == "null", times, nullptr);
+  CpuOracle oracle(parts_.ops, parts_.host_kernels, parts_.kernel_cache, options.device == "null", times, options.cancelled);
   MR_ASSIGN_OR_RETURN(Compiled compiled, millrace::Compile({parts_.graph, parts_.ops, oracle, MakeSignature(key), Planning(),
                                                             machine, variables, !options.disk.empty(), clock}));
   MR_RETURN_IF_ERROR(FinishPlan(key.targets, compiled.plan));
@@ -126,7 +126,7 @@ absl::StatusOr<GraphSummary> StepCompiler::Summary(const SignatureKey& key, cons
   planning.device_memory_bytes_of.clear();
   planning.host_memory_bytes = 0;
   const SessionOptions& options = parts_.options;
-  CpuOracle oracle(parts_.ops, parts_.host_kernels, parts_.kernel_cache, options.device == "null", nullptr, nullptr);
+  CpuOracle oracle(parts_.ops, parts_.host_kernels, parts_.kernel_cache, options.device == "null", nullptr, options.cancelled);
   MR_ASSIGN_OR_RETURN(Compiled compiled, millrace::Compile({parts_.graph, parts_.ops, oracle, MakeSignature(key), planning,
                                                             options.machine, variables}));
   return std::move(compiled.summary);
@@ -149,7 +149,7 @@ std::shared_ptr<const ExecutionPlan> StepCompiler::NamedHere(std::shared_ptr<con
 Replanner::CompileFunction StepCompiler::Later(const SignatureKey& key, VariableTypes variables) {
   return [this, signature = MakeSignature(key), targets = key.targets, variables = std::move(variables)](
              const Profile& times, const Machine& machine, const std::atomic<bool>& stop) -> absl::StatusOr<Compiled> {
-    CpuOracle oracle(parts_.ops, parts_.host_kernels, parts_.kernel_cache, false, &times, &stop);
+    CpuOracle oracle(parts_.ops, parts_.host_kernels, parts_.kernel_cache, false, &times, [&stop] { return stop.load(); });
     MR_ASSIGN_OR_RETURN(Compiled compiled,
                         millrace::Compile({parts_.graph, parts_.ops, oracle, signature, Planning(), machine, variables,
                                            !parts_.options.disk.empty()}));

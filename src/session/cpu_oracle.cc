@@ -9,8 +9,8 @@
 namespace millrace {
 
 CpuOracle::CpuOracle(const OpRegistry& ops, const KernelRegistry& registry, KernelCache& cache, bool estimate_scratch,
-                     const Profile* times, const std::atomic<bool>* stop)
-    : ops_(ops), registry_(registry), cache_(cache), estimate_scratch_(estimate_scratch), stop_(stop) {
+                     const Profile* times, std::function<bool()> cancelled)
+    : ops_(ops), registry_(registry), cache_(cache), estimate_scratch_(estimate_scratch), cancelled_(std::move(cancelled)) {
   if (times != nullptr) times_.emplace(*times);
 }
 
@@ -25,7 +25,7 @@ absl::StatusOr<int64_t> CpuOracle::ScratchBytes(const OpInstance& instance) {
 }
 
 absl::Status CpuOracle::MayGoOn() {
-  return stop_ != nullptr && *stop_ ? absl::CancelledError("the session ends") : absl::OkStatus();
+  return cancelled_ && cancelled_() ? absl::CancelledError("planning was interrupted") : absl::OkStatus();
 }
 
 std::optional<double> CpuOracle::MeasuredSeconds(const OpInstance& instance) {

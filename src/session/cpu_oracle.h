@@ -2,8 +2,8 @@
 #ifndef MILLRACE_SRC_SESSION_CPU_ORACLE_H_
 #define MILLRACE_SRC_SESSION_CPU_ORACLE_H_
 
-#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -21,9 +21,9 @@ namespace millrace {
 // from outlives it.
 class CpuOracle final : public KernelOracle {
  public:
-  // `times` and `stop` may be null; planning ends with Cancelled soon after `stop` is set.
+  // `times` may be null, `cancelled` empty; planning ends with Cancelled soon after it says so.
   CpuOracle(const OpRegistry& ops, const KernelRegistry& registry, KernelCache& cache, bool estimate_scratch,
-            const Profile* times, const std::atomic<bool>* stop);
+            const Profile* times, std::function<bool()> cancelled);
 
   absl::StatusOr<int64_t> ScratchBytes(const OpInstance& instance) override;
   absl::Status MayGoOn() override;
@@ -38,7 +38,7 @@ class CpuOracle final : public KernelOracle {
   KernelCache& cache_;
   const bool estimate_scratch_;
   std::optional<NodeTimes> times_;
-  const std::atomic<bool>* const stop_;
+  const std::function<bool()> cancelled_;
 };
 
 }  // namespace millrace

@@ -361,6 +361,7 @@ class SessionImpl final : public Session {
 
   // Runs what answers: variables and random numbers are afterwards as they were. Fills in the feed values that planning takes.
   absl::StatusOr<Asked> Ask(SignatureKey& signature, const std::map<std::string, Tensor>& values) {
+    if (options_.cancelled && options_.cancelled()) return absl::CancelledError("planning was interrupted");
     auto program = asking_.find(ProgramKey(signature));
     if (program == asking_.end()) {
       if (asking_.size() >= kMaxProgramsByValue) {

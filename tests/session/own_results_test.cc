@@ -356,6 +356,43 @@ TEST(FindAnswers, AsksUntilTheLoopEnds) {
   }
 }
 
+TEST(FindAnswers, RunsGrowWithTheLoop) {
+  Answers answers;
+  FakeLoop loop(3000, false);
+  ASSERT_TRUE(loop.Find(answers).ok());
+  EXPECT_EQ(answers.size(), 3001);
+  EXPECT_LE(loop.runs, 14);
+}
+
+TEST(FindAnswers, AnInterruptEndsAsking) {
+  Answers answers;
+  int runs = 0;
+  const absl::Status status = FindAnswers([&](const Answers&, int64_t) -> absl::StatusOr<Asked> {
+    ++runs;
+    return absl::CancelledError("planning was interrupted");
+  }, answers);
+  EXPECT_TRUE(absl::IsCancelled(status)) << status;
+  EXPECT_EQ(runs, 1);
+}
+
+TEST(OwnResults, AnInterruptEndsPlanning) {
+  absl::StatusOr<Graph> graph = ParseGraphText(kGraph);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  SessionOptions options;
+  bool interrupted = false;
+  options.cancelled = [&] { return interrupted; };
+  const auto session = Session::Create(*std::move(graph), options);
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_TRUE((*session)->Run({}, {}, {"init"}, nullptr).ok());
+  interrupted = true;
+  for (const char* fetch : {"y:0", "total:0"}) {
+    const absl::Status status = (*session)->Run({}, {fetch}, {}, nullptr);
+    EXPECT_TRUE(absl::IsCancelled(status)) << fetch << ": " << status;
+  }
+  interrupted = false;
+  EXPECT_TRUE((*session)->Run({}, {"y:0"}, {}, nullptr).ok());
+}
+
 TEST(FindAnswers, AnswersOfAnotherStepAreOnlyGuesses) {
   Answers answers;
   ASSERT_TRUE(FakeLoop(9).Find(answers).ok());
