@@ -21,6 +21,7 @@ struct Use {
   int32_t partition = 0;
   std::string node;
   std::string op;
+  bool reads = false;
   bool writes = false;
 };
 
@@ -181,10 +182,12 @@ class Explainer {
       const auto has = [&](const StepIndices& owners) {
         return std::find(owners.begin(), owners.end(), owner) != owners.end();
       };
-      const bool writes = has(step.output_owners);
-      if (!writes && !has(step.input_owners)) continue;
+      const auto is_it = [&](int32_t variable) { return plan_.variables[variable].name == plan_.tensors[owner]; };
+      const bool reads = has(step.input_owners);
+      const bool writes = has(step.output_owners) || std::any_of(step.writes_variables.begin(), step.writes_variables.end(), is_it);
+      if (!writes && !reads) continue;
       const OpInstance& instance = plan_.instances[step.instance];
-      uses.push_back({step.position, step.partition, instance.name, instance.op, writes});
+      uses.push_back({step.position, step.partition, instance.name, instance.op, reads, writes});
     }
     return uses;
   }
@@ -208,17 +211,17 @@ class Explainer {
                       stay.reason, "\n");
       for (const Use& use : uses) {
         if (use.position < stay.first || use.position > stay.last) continue;
-        absl::StrAppend(&text, "    ", use.writes ? "written" : "read", " by ", use.node, " (", use.op, ") at ", use.position,
+        absl::StrAppend(&text, "    ", use.reads && use.writes ? "read and written" : use.writes ? "written" : "read", " by ", use.node, " (", use.op, ") at ", use.position,
                         ", partition ", use.partition, "\n");
       }
       text += CopiesWithin(tensor, stay.first, s + 1 < stays.size() ? stays[s + 1]->first : INT64_MAX);
     }
-    text += AgainWords(tensor);
-    if (stays.size() == 1 && !Copied(tensor)) text += KeptWords(*stays[0], uses);
-    return text;
+    const std::string again = AgainWords(tensor);
+    if (again.empty() && stays.size() == 1 && !Copied(tensor)) text += KeptWords(*stays[0], uses);
+    return text + again;
   }
 
-  // Of a tensor that is computed a second time: where.
+  // Of a tensor that is computed a second time: where and why.
   std::string AgainWords(const std::string& tensor) const {
     const std::string again = absl::StrCat(tensor.substr(0, tensor.find(':')), "/recompute");
     std::string text;
@@ -226,10 +229,18 @@ class Explainer {
       for (const ComputeStep& step : lane.compute) {
         const std::string& node = plan_.instances[step.instance].name;
         if (!absl::StartsWith(node, again) || (node.size() > again.size() && node[again.size()] != '_')) continue;
-        absl::StrAppend(&text, "  computed again at ", step.position, " by ", node, "\n");
+        absl::StrAppend(&text, "  computed again at ", step.position, " by ", node, ReasonOf(node), "\n");
       }
     }
     return text;
+  }
+
+  // ": why", of what a node makes.
+  std::string ReasonOf(const std::string& node) const {
+    for (const Residence& stay : plan_.residences) {
+      if (absl::StartsWith(stay.tensor, absl::StrCat(node, ":"))) return absl::StrCat(": ", stay.reason);
+    }
+    return "";
   }
 
   bool Copied(const std::string& tensor) const {
@@ -277,20 +288,28 @@ class Explainer {
                                     FormatSeconds(copies), ". ");
     const auto distance = [&] { return absl::StrCat(to.partition - uses[0].partition); };
     if (plan_.strategy == "baseline") return text + "baseline moves nothing.\n";
+    const bool lasts = stay.kind == Residence::Kind::kVariable || stay.kind == Residence::Kind::kConstant;
+    if (plan_.strategy == "tflms" && lasts) return text + "tflms keeps variables and constants on the device.\n";
+    if (plan_.strategy == "tensorflowmem" && !(lasts ? options_.place_variables_on_host : options_.swap_activations)) {
+      return text + "--parts leaves such values where they are.\n";
+    }
     if (plan_.strategy == "tensorflowmem") {
       return absl::StrCat(text, "tensorflowmem swaps values used more than ", options_.swap_distance, " partitions later",
                           options_.min_swap_bytes > 0 ? absl::StrCat(", of at least ", FormatBytes(options_.min_swap_bytes)) : "", ".\n");
     }
     if (plan_.strategy == "tflms") {
-      return absl::StrCat(text, "tflms swaps matrices and larger made more than its threshold of levels above their use; here ",
-                          distance(), " levels.\n");
+      return absl::StrCat(text, "tflms swaps matrices and larger made more than its threshold of levels above their use (what was chosen "
+                          "is among the plan's notes) that the filters allow; here ", distance(), " levels.\n");
     }
     if (plan_.strategy == "lru" || plan_.strategy == "reactive") return text + "There was room for it until its last use.\n";
     return absl::StrCat(text, plan_.counts.swap_outs + plan_.counts.swap_ins == 0
                                   ? "Everything fits, so nothing moves.\n"
                               : copies > wait ? "Copies would take longer than it waits.\n"
+                              : stay.bytes * kSmallPart < options_.BudgetOf(stay.device) ? "It is too small beside the budget to be worth copies.\n"
                                   : "Others give more room per byte copied.\n");
   }
+
+  static constexpr int64_t kSmallPart = 1000;  // of the budget
 
   const ExecutionPlan& plan_;
   const PlanningOptions& options_;

@@ -12,6 +12,7 @@ namespace millrace {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 // x -> a -> … -> g, and ga of g and a: a waits long.
 ExecutionPlan LongWait(const PlanningOptions& options) {
@@ -60,6 +61,7 @@ TEST(ExplainTest, SaysWhyATensorIsKept) {
               HasSubstr("more than 9 partitions later"));
   TflmsOptions tflms{.swapout_threshold = 9, .swapin_ahead = 1, .swapin_groupby = 0};
   EXPECT_THAT(Words({.strategy = "tflms", .tflms = tflms}, "a:0"), HasSubstr("levels"));
+  EXPECT_THAT(Words({.strategy = "tensorflowmem", .partition_size = 1, .swap_activations = false}, "a:0"), HasSubstr("--parts leaves such values"));
   EXPECT_THAT(Words({.strategy = "planned"}, "a:0"), HasSubstr("Everything fits"));
 }
 
@@ -111,7 +113,8 @@ TEST(ExplainTest, SaysThatAValueIsComputedAgainAndWhy) {
   options.device_memory_bytes = 256;
   const ExecutionPlan plan = MadeAgain(options);
   const std::string first = Explain(plan, options, UnitMachine(), "a:0").value_or("");
-  EXPECT_THAT(first, HasSubstr("computed again at 10 by a/recompute"));
+  EXPECT_THAT(first, HasSubstr("computed again at 10 by a/recompute: computed again for 'ga' instead of moving 16 B"));
+  EXPECT_THAT(first, Not(HasSubstr("kept")));
   const std::string again = Explain(plan, options, UnitMachine(), "a/recompute").value_or("");
   EXPECT_THAT(again, HasSubstr("computed again for 'ga' instead of moving 16 B"));
   EXPECT_THAT(again, HasSubstr("It is the first and last of its partition: partition 7 makes"));
