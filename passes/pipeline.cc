@@ -245,6 +245,9 @@ void NoteWhatIsLeftOut(const CompileRequest& request, ExecutionPlan& plan) {
   const PlanningOptions& options = request.options;
   if (options.strategy != "planned") return;
   const bool several = options.num_devices() > 1;
+  if (options.partition_size > 0) {
+    plan.notes.push_back(absl::StrCat("partitions of ", options.partition_size, " nodes are cut depth first: no other order is tried, nothing computed again"));
+  }
   if (several && options.recompute == Recompute::kOn) {
     plan.notes.push_back("recompute: nothing is computed again in plans for several devices");
   }

@@ -1,4 +1,9 @@
 // millrace export: the graph with partitions, swap nodes and reasons.
+#include <string>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cli/commands.h"
 #include "cli/exit_status.h"
@@ -7,6 +12,21 @@
 #include "report/text_table.h"
 
 namespace millrace::cli {
+namespace {
+
+// Parts of variables are called "w[0:64]" in plans, which no GraphDef can name.
+void TakeNamesOfGraphDefs(Graph& graph) {
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    if (!graph.alive(NodeId{i})) continue;
+    std::string name = graph.node(NodeId{i}).name;
+    for (char& letter : name) {
+      if (!absl::ascii_isalnum(static_cast<unsigned char>(letter)) && !absl::StrContains("_.\\/>-", letter)) letter = '_';
+    }
+    graph.Rename(NodeId{i}, std::move(name));
+  }
+}
+
+}  // namespace
 
 absl::Status ExportCommand(const Options& options, const Environment& environment) {
   MR_RETURN_IF_ERROR(CheckGraphOutput(options.out));
@@ -19,8 +39,9 @@ absl::Status ExportCommand(const Options& options, const Environment& environmen
 
   MR_ASSIGN_OR_RETURN(const auto session, environment.create_session(workload.graph, session_options));
   session->PlanWithFeeds(workload.feeds);
-  const auto rewritten = session->RewrittenGraph(workload.feed_types, workload.fetches, workload.targets);
+  auto rewritten = session->RewrittenGraph(workload.feed_types, workload.fetches, workload.targets);
   MR_RETURN_IF_ERROR(AsPlanningError(rewritten.status()));
+  TakeNamesOfGraphDefs(*rewritten);
   MR_RETURN_IF_ERROR(environment.save_graph(*rewritten, options.out));
   const RunReport& run = session->last_run();
   MR_RETURN_IF_ERROR(outputs.WriteReport(

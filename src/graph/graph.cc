@@ -19,6 +19,17 @@ namespace {
 uint32_t NameHash(std::string_view name) { return static_cast<uint32_t>(XXH3_64bits(name.data(), name.size())); }
 
 // Up to three names of the graph that look like `name`: same last component, or a common prefix.
+// Of names that differ: a letter left out, put in, changed, or two exchanged.
+bool IsOneSlipFrom(std::string_view a, std::string_view b) {
+  if (a.size() < b.size()) std::swap(a, b);
+  if (a.size() > b.size() + 1) return false;
+  size_t begin = 0;
+  while (begin < b.size() && a[begin] == b[begin]) ++begin;
+  if (a.size() > b.size()) return a.substr(begin + 1) == b.substr(begin);
+  const bool exchanged = begin + 1 < b.size() && a[begin] == b[begin + 1] && a[begin + 1] == b[begin];
+  return a.substr(begin + (exchanged ? 2 : 1)) == b.substr(begin + (exchanged ? 2 : 1));
+}
+
 std::vector<std::string> NearestNames(const Graph& graph, const std::string& name) {
   const std::string tail = name.substr(name.rfind('/') + 1);
   std::vector<std::pair<size_t, std::string>> scored;
@@ -28,7 +39,7 @@ std::vector<std::string> NearestNames(const Graph& graph, const std::string& nam
     size_t prefix = 0;
     while (prefix < name.size() && prefix < node.name.size() && name[prefix] == node.name[prefix]) ++prefix;
     const bool same_tail = node.name.substr(node.name.rfind('/') + 1) == tail;
-    const size_t score = prefix + (same_tail ? 100 : 0);
+    const size_t score = prefix + (same_tail ? 100 : IsOneSlipFrom(node.name, name) ? 50 : 0);
     if (score > 2) scored.emplace_back(score, node.name);
   }
   const size_t count = std::min<size_t>(3, scored.size());

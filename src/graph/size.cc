@@ -55,6 +55,7 @@ absl::StatusOr<int64_t> ParseSize(const std::string& text) {
   for (const Unit& candidate : kUnits) {
     if (unit != candidate.name) continue;
     const double bytes = number * candidate.bytes;
+    if (bytes > 0 && bytes < 1) return SizeError(text, "is less than a byte");
     if (bytes > static_cast<double>(kLargestSize)) return SizeError(text, "is more than 2^60 bytes");
     // Whole byte counts stay exact beyond a double's 53 bits.
     int64_t exact = 0;

@@ -7,6 +7,9 @@ namespace {
 
 TEST(ParseSizeTest, ReadsBinaryAndDecimalUnitsInAnyCase) {
   EXPECT_EQ(*ParseSize("1000000"), 1000000);
+  EXPECT_EQ(*ParseSize("0"), 0);
+  EXPECT_EQ(*ParseSize("0.5KiB"), 512);
+  EXPECT_FALSE(ParseSize("0.5").ok());
   EXPECT_EQ(*ParseSize("12GiB"), int64_t{12} << 30);
   EXPECT_EQ(*ParseSize("12gib"), int64_t{12} << 30);
   EXPECT_EQ(*ParseSize("512MB"), 512000000);
