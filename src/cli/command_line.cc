@@ -233,6 +233,7 @@ std::string CommandUsage(const Command& command, const FlagRegistry& registry) {
     const std::string name = absl::StrCat("--", each);
     absl::StrAppend(&text, "  ", name, std::string(name.size() < 18 ? 18 - name.size() : 1, ' '), flag.description,
                     absl::StartsWith(each, "strateg") ? absl::StrCat(": ", absl::StrJoin(StrategyNames(), ", ")) : "",
+                    flag.type == "bool" && flag.default_value == "true" ? absl::StrCat(" (on; --no", each, " for off)") : "",
                     // Models have defaults of their own.
                     flag.default_value.empty() || flag.type == "bool" || absl::StartsWith(flag.description, "model")
                         ? ""

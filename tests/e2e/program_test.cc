@@ -167,6 +167,7 @@ TEST_F(ProgramTest, EveryCommandHasHelp) {
     EXPECT_EQ(outcome.exit_status, 0);
     EXPECT_THAT(outcome.out, AllOf(HasSubstr("--report_out"), HasSubstr("Example:")));
   }
+  EXPECT_THAT(program_.Run({"run", "--help"}).out, HasSubstr("(on; --noearly_start for off)"));
 }
 
 TEST_F(ProgramTest, TheVersionIsANumber) {
