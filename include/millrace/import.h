@@ -38,6 +38,14 @@ absl::StatusOr<std::map<std::string, Tensor>> ReadCheckpoint(const std::string& 
 // one, whole. The data file may be named -00000-of-00001 or -00000-of-00002, in turn.
 absl::Status WriteCheckpoint(const std::string& prefix, const std::map<std::string, Tensor>& tensors);
 
+// A box of a tensor: `shape` elements from `begin` on of one of shape `whole`. Checkpoints hold the parts of a partitioned
+// variable so, all under the name of the whole.
+struct TensorSlice {
+  Shape whole;
+  Shape::Dims begin;
+  Shape shape;
+};
+
 // The same, tensor by tensor, for more than memory holds. One thread at a time.
 class TensorReader {
  public:
@@ -45,6 +53,10 @@ class TensorReader {
   virtual const std::vector<std::string>& names() const = 0;  // sorted
   // NotFound: there is no such tensor; otherwise the file's errors, found when the tensor is read.
   virtual absl::StatusOr<Tensor> Read(const std::string& name) = 0;
+  // The slice of that tensor, in whatever slices or whole the file has it. Unimplemented where there are no slices.
+  virtual absl::StatusOr<Tensor> ReadSlice(const std::string& name, const TensorSlice& /*slice*/) {
+    return absl::UnimplementedError("no slices of tensors, asked for one of " + name);
+  }
 };
 absl::StatusOr<std::unique_ptr<TensorReader>> OpenCheckpointReader(const std::string& prefix);  // ReadCheckpoint
 
@@ -55,6 +67,10 @@ class TensorWriter {
   virtual ~TensorWriter() = default;
   // Every name once, in any order. The tensor may go when this returns.
   virtual absl::Status Add(const std::string& name, const Tensor& tensor) = 0;
+  // A slice of tensor `name`, which is not added otherwise. Unimplemented where there are no slices.
+  virtual absl::Status AddSlice(const std::string& name, const TensorSlice& /*slice*/, const Tensor& /*part*/) {
+    return absl::UnimplementedError("no slices of tensors, given one of " + name);
+  }
   // The files appear, whole. Nothing may be added afterwards.
   virtual absl::Status Finish() = 0;
 };

@@ -13,6 +13,10 @@ VariableFiles::VariableFiles(const OutputOptions& options, const Workload& workl
 void VariableFiles::Add(const std::string& name, const Tensor& value) {
   if (arrays_.wanted()) arrays_.Add(name, value);
   if (!checkpoint_.wanted()) return;
+  if (const auto part = workload_.checkpoint_parts.find(name); part != workload_.checkpoint_parts.end()) {
+    checkpoint_.Add(part->second, value);
+    return;
+  }
   const auto key = workload_.checkpoint_keys.find(name);
   checkpoint_.Add(key == workload_.checkpoint_keys.end() ? name : key->second, value);
 }
@@ -36,6 +40,11 @@ absl::Status VariableFiles::File::Open() {
 void VariableFiles::File::Add(const std::string& name, const Tensor& value) {
   if (status_.ok()) status_ = Open();
   if (status_.ok()) status_ = writer_->Add(name, value);
+}
+
+void VariableFiles::File::Add(const VariablePart& part, const Tensor& value) {
+  if (status_.ok()) status_ = Open();
+  if (status_.ok()) status_ = writer_->AddSlice(part.key, part.slice, value);
 }
 
 absl::Status VariableFiles::File::Finish() {

@@ -32,6 +32,7 @@ class VariableFiles {
 
     bool wanted() const { return !path_.empty(); }
     void Add(const std::string& name, const Tensor& value);
+    void Add(const VariablePart& part, const Tensor& value);
     absl::Status Finish();
 
    private:

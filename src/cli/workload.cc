@@ -183,6 +183,21 @@ std::function<absl::StatusOr<Tensor>()> ValueIn(std::shared_ptr<TensorReader> re
   return [reader = std::move(reader), key = std::move(key)] { return reader->Read(key); };
 }
 
+// Variables whose wholes the reader has, and not themselves.
+std::map<std::string, VariablePart> PartsIn(const TensorReader& reader, const std::map<std::string, VariablePart>& parts) {
+  const std::vector<std::string>& names = reader.names();
+  const auto holds = [&](const std::string& key) { return std::binary_search(names.begin(), names.end(), key); };
+  std::map<std::string, VariablePart> found;
+  for (const auto& [name, part] : parts) {
+    if (holds(part.key) && !holds(name)) found.emplace(name, part);
+  }
+  return found;
+}
+
+std::function<absl::StatusOr<Tensor>()> SliceIn(std::shared_ptr<TensorReader> reader, VariablePart part) {
+  return [reader = std::move(reader), part = std::move(part)] { return reader->ReadSlice(part.key, part.slice); };
+}
+
 // Checkpoints go by the names of variables without their containers, where no two become one.
 std::map<std::string, std::string> KeysWithoutContainers(const Graph& graph) {
   std::map<std::string, std::set<std::string>> variables;  // by key
@@ -212,6 +227,7 @@ absl::Status LoadGraphAndFeeds(const InputOptions& options, std::map<std::string
   if (options.saved_model.empty()) {
     MR_ASSIGN_OR_RETURN(Graph graph, environment.load_graph(options.graph));
     workload.checkpoint_keys = KeysWithoutContainers(graph);
+    workload.checkpoint_parts = PartitionedVariables(graph);
     workload.graph = std::make_shared<const Graph>(std::move(graph));
     workload.fetches = options.fetches;
     for (const std::string& fetch : options.fetches) {
@@ -229,9 +245,13 @@ absl::Status LoadGraphAndFeeds(const InputOptions& options, std::map<std::string
     shape.key() = WithoutIndex(info.tensor);
     shapes.insert(std::move(shape));
   }
+  workload.checkpoint_parts = PartitionedVariables(model.graph);
   workload.graph = std::make_shared<const Graph>(std::move(model.graph));
   if (model.checkpoint != nullptr) {
     for (const auto& [name, key] : model.checkpoint_keys) workload.initial_values[name] = ValueIn(model.checkpoint, key);
+    for (const auto& [name, part] : PartsIn(*model.checkpoint, workload.checkpoint_parts)) {
+      workload.initial_values[name] = SliceIn(model.checkpoint, part);
+    }
   }
   workload.checkpoint_keys = std::move(model.checkpoint_keys);
   workload.checkpoint_extras = std::move(model.checkpoint_extras);
@@ -279,6 +299,10 @@ absl::Status ReadCheckpoint(const std::string& prefix, const Environment& enviro
   for (const auto& [name, key] : workload.checkpoint_keys) {
     if (keys.erase(key) == 0) return absl::NotFoundError(absl::StrCat(prefix, ": no ", key, ", the value of variable ", name));
     workload.initial_values[name] = ValueIn(reader, key);
+  }
+  for (const auto& [name, part] : PartsIn(*reader, workload.checkpoint_parts)) {
+    keys.erase(part.key);
+    workload.initial_values[name] = SliceIn(reader, part);
   }
   for (const std::string& key : keys) {
     if (workload.checkpoint_extras.count(key) > 0) continue;

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "cli/environment.h"
 #include "cli/options.h"
+#include "cli/partitioned_variables.h"
 #include "cli/settings.h"
 
 namespace millrace::cli {
@@ -32,6 +33,7 @@ struct Workload {
   // How checkpoint_out names variables (the variable's own name where there is none), and what else it must hold.
   std::map<std::string, std::string> checkpoint_keys;
   Arrays checkpoint_extras;
+  std::map<std::string, VariablePart> checkpoint_parts;  // variables that checkpoints have as slices of others
 };
 
 // Checkpoints hold the state of node N under this followed by N; TensorFlow reads the keys that it knows and no others.

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -14,6 +15,7 @@
 #include "files/crc32c.h"
 #include "files/mapped_file.h"
 #include "import/tensor_proto.h"
+#include "import/tensor_slice.h"
 #include "millrace/import.h"
 #include "millrace/status.h"
 
@@ -153,23 +155,86 @@ absl::StatusOr<std::string> IndexBytes(const CheckpointIndex& index) {
 class CheckpointReader final : public TensorReader {
  public:
   CheckpointReader(std::string prefix, CheckpointIndex index) : prefix_(std::move(prefix)), index_(std::move(index)) {
-    for (const auto& [key, entry] : index_.entries) names_.push_back(key);
+    std::set<std::string> of_slices;
+    for (const auto& [key, entry] : index_.entries) {
+      for (const proto::TensorSliceProto& slice : entry.slices()) of_slices.insert(SliceKey(key, slice));
+    }
+    for (const auto& [key, entry] : index_.entries) {
+      if (of_slices.count(key) == 0) names_.push_back(key);
+    }
   }
 
   const std::vector<std::string>& names() const override { return names_; }
 
-  // The file is mapped for this tensor only, so that no more of it counts as memory.
   absl::StatusOr<Tensor> Read(const std::string& name) override {
-    const auto found = index_.entries.find(name);
-    if (found == index_.entries.end()) return absl::NotFoundError(absl::StrCat(prefix_, ": no tensor '", name, "'"));
-    const std::string path = DataPath(prefix_, found->second.shard_id(), index_.header.num_shards());
+    MR_ASSIGN_OR_RETURN(const proto::BundleEntryProto* entry, Find(name));
+    if (entry->slices_size() == 0) return ReadEntry(name, *entry);
+    absl::StatusOr<Shape> whole = ShapeFromProto(entry->shape());
+    if (whole.ok() && !whole->fully_known()) whole = Corrupt(absl::StrCat("of shape ", whole->ToString()));
+    if (!whole.ok()) return AtTensor(name, whole.status());
+    return ReadSlice(name, WholeSlice(*whole));
+  }
+
+  absl::StatusOr<Tensor> ReadSlice(const std::string& name, const TensorSlice& slice) override {
+    MR_ASSIGN_OR_RETURN(const proto::BundleEntryProto* entry, Find(name));
+    absl::StatusOr<Tensor> tensor = Assemble(name, *entry, slice);
+    if (tensor.ok() || entry->slices_size() == 0) return tensor;
+    return AtTensor(name, tensor.status());
+  }
+
+ private:
+  absl::StatusOr<const proto::BundleEntryProto*> Find(const std::string& key) const {
+    const auto found = index_.entries.find(key);
+    if (found == index_.entries.end()) return absl::NotFoundError(absl::StrCat(prefix_, ": no tensor '", key, "'"));
+    return &found->second;
+  }
+
+  absl::Status AtTensor(const std::string& name, const absl::Status& status) const {
+    return absl::Status(status.code(), absl::StrCat(prefix_, ": tensor '", name, "': ", status.message()));
+  }
+
+  // The file is mapped for this tensor only, so that no more of it counts as memory.
+  absl::StatusOr<Tensor> ReadEntry(const std::string& name, const proto::BundleEntryProto& entry) const {
+    const std::string path = DataPath(prefix_, entry.shard_id(), index_.header.num_shards());
     MR_ASSIGN_OR_RETURN(const std::shared_ptr<const MappedFile> shard, MappedFile::Open(path));
-    absl::StatusOr<Tensor> tensor = TensorFromEntry(found->second, shard->bytes());
+    absl::StatusOr<Tensor> tensor = TensorFromEntry(entry, shard->bytes());
     if (tensor.ok()) return tensor;
     return absl::Status(tensor.status().code(), absl::StrCat(path, ": tensor '", name, "': ", tensor.status().message()));
   }
 
- private:
+  absl::StatusOr<Tensor> Assemble(const std::string& name, const proto::BundleEntryProto& entry, const TensorSlice& wanted) const {
+    const DataType dtype = static_cast<DataType>(entry.dtype());
+    MR_ASSIGN_OR_RETURN(const Shape whole, ShapeFromProto(entry.shape()));
+    if (whole != wanted.whole) {
+      return absl::InvalidArgumentError(absl::StrCat("is ", TensorType{dtype, whole}.ToString(), ", expected ", wanted.whole.ToString(),
+                                                     " as slices of that are asked for"));
+    }
+    if (DataTypeSize(dtype) == 0) return absl::UnimplementedError("slices of strings, expected numbers or bools");
+    std::vector<std::pair<TensorSlice, const proto::BundleEntryProto*>> stored;
+    if (entry.slices_size() == 0) stored.push_back({WholeSlice(whole), &entry});
+    int64_t elements = 0;
+    for (const proto::TensorSliceProto& proto : entry.slices()) {
+      MR_ASSIGN_OR_RETURN(const TensorSlice slice, SliceFromProto(whole, proto));
+      const int64_t common = CommonElements(slice, wanted);
+      if (common == 0) continue;
+      elements += common;
+      const auto found = index_.entries.find(SliceKey(name, proto));
+      if (found == index_.entries.end()) return Corrupt("one of its slices is missing");
+      stored.push_back({slice, &found->second});
+    }
+    if (entry.slices_size() > 0 && elements != wanted.shape.num_elements()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("its slices hold ", elements, " of the ", wanted.shape.num_elements(), " elements that are asked for"));
+    }
+    Tensor tensor(dtype, wanted.shape);
+    for (const auto& [slice, part_entry] : stored) {
+      MR_ASSIGN_OR_RETURN(const Tensor part, ReadEntry(name, *part_entry));
+      if (part.dtype() != dtype || part.shape() != slice.shape) return Corrupt(absl::StrCat("one of its slices is ", part.type().ToString()));
+      CopyCommon(slice, part, wanted, tensor);
+    }
+    return tensor;
+  }
+
   const std::string prefix_;
   const CheckpointIndex index_;
   std::vector<std::string> names_;
@@ -192,6 +257,24 @@ class CheckpointWriter final : public TensorWriter {
     const auto [entry, fresh] = index_.entries.try_emplace(name);
     if (!fresh) return absl::InvalidArgumentError(absl::StrCat(prefix_, ": two tensors are named '", name, "'"));
     return WriteTensor(tensor, *data_file_, &offset_, &entry->second);
+  }
+
+  absl::Status AddSlice(const std::string& name, const TensorSlice& slice, const Tensor& part) override {
+    if (IsWhole(slice)) return Add(name, part);
+    proto::BundleEntryProto whole;
+    whole.set_dtype(static_cast<proto::DataType>(part.dtype()));
+    ShapeToProto(slice.whole, whole.mutable_shape());
+    const auto others = index_.entries.find(name);
+    const bool fresh = others == index_.entries.end();
+    const bool fits = fresh || (others->second.slices_size() > 0 && others->second.dtype() == whole.dtype() &&
+                                others->second.shape().SerializeAsString() == whole.shape().SerializeAsString());
+    if (part.shape() != slice.shape || !fits) {
+      return absl::InvalidArgumentError(absl::StrCat(prefix_, ": ", part.type().ToString(), " is no slice of tensor '", name, "' of shape ",
+                                                     slice.whole.ToString(), fits ? "" : ", which was added otherwise"));
+    }
+    proto::BundleEntryProto& entry = fresh ? index_.entries[name] = whole : others->second;
+    SliceToProto(slice, entry.add_slices());
+    return Add(SliceKey(name, *entry.slices().rbegin()), part);
   }
 
   absl::Status Finish() override {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/exit_status.h"
 #include "cli/outputs.h"
+#include "cli/variable_files.h"
 #include "cli/workload.h"
 #include "fake_session.h"
 #include "graph/text.h"
@@ -207,6 +208,31 @@ e = VarHandleOp() {dtype=float, shape=shape[], shared_name="f", container="c"}
   ASSERT_TRUE(workload.ok()) << workload.status();
   EXPECT_THAT(workload->initial_values, testing::ElementsAre(testing::Key("b"), testing::Key("c:a"), testing::Key("c:b"), testing::Key("c:f")));
   EXPECT_THAT(workload->checkpoint_keys, testing::ElementsAre(testing::Pair("c:a", "a"), testing::Pair("c:f", "f")));
+}
+
+TEST_F(CommandsTest, PartsOfAPartitionedVariableAreReadAndSavedAsSlices) {
+  world_.environment.load_graph = [](const std::string&) {
+    return ParseGraphText(R"(
+e/part_0 = VariableV2() {dtype=float, shape=shape[1]}
+e/part_1 = VariableV2() {dtype=float, shape=shape[2]}
+own/part_0 = VariableV2() {dtype=float, shape=shape[1]}
+)");
+  };
+  world_.saved["checkpoint"] = {{"e", Tensor::Vector<float>({1, 2, 3})}, {"own/part_0", Tensor::Vector<float>({4})}};
+  options_.input.checkpoint_in = "checkpoint";
+  const absl::StatusOr<Workload> workload = LoadWorkload(options_.input, FeedValues::kTypesOnly, world_.environment);
+  ASSERT_TRUE(workload.ok()) << workload.status();
+  EXPECT_THAT(workload->initial_values,
+              testing::ElementsAre(testing::Key("e/part_0"), testing::Key("e/part_1"), testing::Key("own/part_0")));
+  EXPECT_EQ(workload->initial_values.at("e/part_1")()->DoubleAt(1), 3);
+  EXPECT_EQ(workload->initial_values.at("own/part_0")()->DoubleAt(0), 4);
+
+  options_.output.checkpoint_out = Path("out");
+  VariableFiles files(options_.output, *workload, world_.environment);
+  files.Add("e/part_1", Tensor::Vector<float>({5, 6}));
+  files.Add("other", Tensor::Scalar(7.0f));
+  ASSERT_TRUE(files.Finish({}).ok());
+  EXPECT_THAT(world_.saved[Path("out")], testing::ElementsAre(testing::Key("e from 1 of 3"), testing::Key("other")));
 }
 
 TEST_F(CommandsTest, ValuesOfACheckpointAreReadBeforeTheFirstStepOnly) {

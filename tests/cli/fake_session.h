@@ -115,6 +115,10 @@ class FakeReader : public TensorReader {
   }
   const std::vector<std::string>& names() const override { return names_; }
   absl::StatusOr<Tensor> Read(const std::string& name) override { return arrays_.at(name); }
+  // Of a tensor of rank 1.
+  absl::StatusOr<Tensor> ReadSlice(const std::string& name, const TensorSlice& slice) override {
+    return Tensor::Vector<float>(arrays_.at(name).as<float>().subspan(slice.begin[0], slice.shape.dim(0)));
+  }
 
  private:
   const Arrays arrays_;
@@ -132,6 +136,9 @@ class FakeWriter : public TensorWriter {
   absl::Status Add(const std::string& name, const Tensor& tensor) override {
     arrays_[name] = tensor;
     return absl::OkStatus();
+  }
+  absl::Status AddSlice(const std::string& name, const TensorSlice& slice, const Tensor& part) override {
+    return Add(absl::StrCat(name, " from ", slice.begin[0], " of ", slice.whole.dim(0)), part);
   }
   absl::Status Finish() override {
     saved_[path_] = std::move(arrays_);

@@ -217,6 +217,86 @@ TEST_F(Checkpoint, ATensorIsReadWithoutTheOthers) {
   EXPECT_EQ((*reader)->Read("stranger").status().code(), absl::StatusCode::kNotFound);
 }
 
+// What make_checkpoint.py saved in slices, whole.
+constexpr char kEmbedding[] = "0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0, 16.0, 17.0, 18.0, 19.0, "
+                              "20.0, 21.0, 22.0, 23.0, 24.0, 25.0, 26.0, 27.0, 28.0, 29.0, 30.0, 31.0, 32.0, 33.0, 34.0, 35.0, 36.0, 37.0, 38.0, 39.0";
+
+Tensor Bytes(int64_t count, int8_t value) {
+  Tensor tensor(DataType::kInt8, Shape({count}));
+  for (int8_t& x : tensor.mutable_as<int8_t>()) x = value;
+  return tensor;
+}
+
+TEST_F(Checkpoint, SlicesThatTensorFlowWroteAreOneTensor) {
+  absl::StatusOr<Tensors> tensors = ReadCheckpoint(DataPath("sliced"));
+  ASSERT_TRUE(tensors.ok()) << tensors.status();
+  const Tensor bytes = tensors->extract("long").mapped();
+  EXPECT_EQ(TextOf(tensors), absl::StrCat(std::string("a\0b\xff bool[2]{true, false}\n", 26),
+                                          "columns int32[2,6]{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}\n"
+                                          "net/emb float[10,4]{", kEmbedding, "}\n"
+                                          "one int64[3]{1, 2, 3}\n"));
+  ASSERT_EQ(bytes.type().ToString(), "int8[9000]");
+  for (int64_t i = 0; i < 9000; ++i) ASSERT_EQ(bytes.IntAt(i), i < 64 ? 1 : i < 8200 ? 2 : 3) << i;
+}
+
+TEST_F(Checkpoint, OtherSlicesThanThoseSavedAreRead) {
+  const auto reader = OpenCheckpointReader(DataPath("sliced"));
+  ASSERT_TRUE(reader.ok());
+  const Shape whole({10, 4});
+  const absl::StatusOr<Tensor> middle = (*reader)->ReadSlice("net/emb", {whole, {3, 1}, Shape({5, 2})});
+  ASSERT_TRUE(middle.ok()) << middle.status();
+  EXPECT_EQ(AttrValueToText(*middle), "float[5,2]{13.0, 14.0, 17.0, 18.0, 21.0, 22.0, 25.0, 26.0, 29.0, 30.0}");
+  EXPECT_EQ(AttrValueToText(*(*reader)->ReadSlice("one", {Shape({3}), {1}, Shape({2})})), "int64[2]{2, 3}") << "saved whole";
+  EXPECT_THAT(std::string((*reader)->ReadSlice("net/emb", {Shape({12, 4}), {0, 0}, Shape({6, 4})}).status().message()),
+              HasSubstr("tensor 'net/emb': is float[10,4], expected [12,4]"));
+  EXPECT_EQ((*reader)->ReadSlice("stranger", {whole, {0, 0}, whole}).status().code(), absl::StatusCode::kNotFound);
+}
+
+// The same keys and entries, so TensorFlow reads it.
+TEST_F(Checkpoint, SlicesAreWrittenAsTensorFlowWritesThem) {
+  const auto reader = OpenCheckpointReader(DataPath("sliced"));
+  auto writer = OpenCheckpoint(Path("c"));
+  ASSERT_TRUE(reader.ok() && writer.ok());
+  const std::vector<std::pair<std::string, TensorSlice>> slices = {
+      {"net/emb", {Shape({10, 4}), {0, 0}, Shape({4, 4})}}, {"net/emb", {Shape({10, 4}), {4, 0}, Shape({3, 4})}},
+      {"net/emb", {Shape({10, 4}), {7, 0}, Shape({3, 4})}}, {"long", {Shape({9000}), {0}, Shape({64})}},
+      {"long", {Shape({9000}), {64}, Shape({8136})}},       {"long", {Shape({9000}), {8200}, Shape({800})}},
+      {"one", {Shape({3}), {0}, Shape({3})}},               {std::string("a\0b\xff", 4), {Shape({2}), {0}, Shape({1})}},
+      {std::string("a\0b\xff", 4), {Shape({2}), {1}, Shape({1})}}};
+  for (const auto& [name, slice] : slices) {
+    const absl::StatusOr<Tensor> part = (*reader)->ReadSlice(name, slice);
+    ASSERT_TRUE(part.ok()) << part.status();
+    const absl::Status added = (*writer)->AddSlice(name, slice, *part);
+    ASSERT_TRUE(added.ok()) << added;
+  }
+  EXPECT_THAT(std::string((*writer)->AddSlice("long", {Shape({9001}), {0}, Shape({9})}, Bytes(9, 0)).message()),
+              HasSubstr("int8[9] is no slice of tensor 'long' of shape [9001], which was added otherwise"));
+  EXPECT_FALSE((*writer)->AddSlice("one", {Shape({3}), {0}, Shape({2})}, Bytes(2, 0)).ok());
+  EXPECT_FALSE((*writer)->AddSlice("short", {Shape({9}), {0}, Shape({3})}, Bytes(2, 0)).ok());
+  ASSERT_TRUE((*writer)->Finish().ok());
+  const absl::StatusOr<CheckpointIndex> ours = ParseCheckpointIndex(ReadFile(Path("c.index")));
+  absl::StatusOr<CheckpointIndex> theirs = ParseCheckpointIndex(ReadFile(DataPath("sliced.index")));
+  ASSERT_TRUE(ours.ok() && theirs.ok());
+  std::erase_if(theirs->entries, [](const auto& entry) { return absl::StrContains(entry.first, "columns"); });  // with whole extents
+  ASSERT_EQ(ours->entries.size(), theirs->entries.size());
+  for (const auto& [key, entry] : theirs->entries) {
+    ASSERT_EQ(ours->entries.count(key), 1) << key;
+    proto::BundleEntryProto with_their_place = ours->entries.at(key);
+    with_their_place.set_offset(entry.offset());
+    EXPECT_EQ(with_their_place.SerializeAsString(), entry.SerializeAsString()) << key;
+  }
+}
+
+TEST_F(Checkpoint, ASliceThatIsMissingIsNamed) {
+  auto writer = OpenCheckpoint(Path("c"));
+  ASSERT_TRUE((*writer)->AddSlice("long", {Shape({9}), {0}, Shape({3})}, Bytes(3, 1)).ok());
+  ASSERT_TRUE((*writer)->Finish().ok());
+  const auto reader = OpenCheckpointReader(Path("c"));
+  EXPECT_THAT(std::string((*reader)->Read("long").status().message()),
+              HasSubstr("c: tensor 'long': its slices hold 3 of the 9 elements that are asked for"));
+  EXPECT_EQ((*reader)->ReadSlice("long", {Shape({9}), {1}, Shape({2})})->num_elements(), 2);
+}
+
 TEST_F(Checkpoint, EveryTruncationOfTheIndexIsAnError) {
   const std::string whole = ReadFile(DataPath("tensorflow.index"));
   ASSERT_TRUE(ParseCheckpointIndex(whole).ok());

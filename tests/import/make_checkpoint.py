@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checkpoints between TensorFlow and Millrace.
 
-  tests/import/make_checkpoint.py                 writes data/tensorflow.{index,data-…} with TensorFlow
+  tests/import/make_checkpoint.py                 writes data/tensorflow.{index,data-…} and data/sliced.{index,data-…} with TensorFlow
   tests/import/make_checkpoint.py --check PREFIX  TensorFlow reads the same tensors from PREFIX, which Millrace wrote
 """
 import pathlib
@@ -33,11 +33,29 @@ TENSORS = {
     "empty": np.zeros((0, 3), np.float32),
 }
 
+# Slices of partitioned variables: name, shape and slice, elements.
+SLICES = [
+    ("net/emb", "10 4 0,4:0,4", np.arange(16, dtype=np.float32).reshape(4, 4)),
+    ("net/emb", "10 4 4,3:0,4", np.arange(16, 28, dtype=np.float32).reshape(3, 4)),
+    ("net/emb", "10 4 7,3:0,4", np.arange(28, 40, dtype=np.float32).reshape(3, 4)),
+    ("columns", "2 6 -:0,2", np.array([[1, 2], [7, 8]], np.int32)),
+    ("columns", "2 6 -:2,4", np.array([[3, 4, 5, 6], [9, 10, 11, 12]], np.int32)),
+    ("long", "9000 0,64", np.full(64, 1, np.int8)),
+    ("long", "9000 64,8136", np.full(8136, 2, np.int8)),
+    ("long", "9000 8200,800", np.full(800, 3, np.int8)),
+    ("one", "3 0,3", np.array([1, 2, 3], np.int64)),
+    (b"a\x00b\xff", "2 0,1", np.array([True])),
+    (b"a\x00b\xff", "2 1,1", np.array([False])),
+]
+
 
 def make():
     names = sorted(TENSORS)
     tf.raw_ops.SaveV2(prefix=str(DATA / "tensorflow"), tensor_names=names, shape_and_slices=[""] * len(names),
                       tensors=[tf.constant(TENSORS[name]) for name in names])
+    names, slices, values = zip(*SLICES)
+    tf.raw_ops.SaveV2(prefix=str(DATA / "sliced"), tensor_names=tf.constant(names), shape_and_slices=slices,
+                      tensors=[tf.constant(value) for value in values])
 
 
 def check(prefix):

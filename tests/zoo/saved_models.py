@@ -36,6 +36,7 @@ class Saved:
     step: Callable  # () -> loss, of TensorFlow
     flags: tuple  # what the program is given
     rtol: float = 1e-3
+    restore: Callable = None  # (prefix): TensorFlow goes on from that checkpoint
 
 
 class Trained(tf.Module):
@@ -149,11 +150,12 @@ def looked_up(make_layer, values):
     return build
 
 
-def old_net(resources=False):
+def old_net(resources=False, parts=None):
     feeds = rows()
     x = tf1.placeholder(tf.float32, [None, 6], "x")
     y = tf1.placeholder(tf.int32, [None], "y")
-    with tf1.variable_scope("net", use_resource=resources):
+    partitioner = tf1.fixed_size_partitioner(parts) if parts else None
+    with tf1.variable_scope("net", use_resource=resources, partitioner=partitioner):
         kernel = tf1.get_variable("kernel", [6, 12], initializer=tf1.glorot_uniform_initializer(seed=1))
         out = tf1.get_variable("out", [12, 5], initializer=tf1.glorot_uniform_initializer(seed=2))
         logits = tf.nn.relu(x @ kernel) @ out
@@ -172,12 +174,12 @@ def session_of(graph):
     return tf1.Session(graph=graph, config=tf1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1))
 
 
-def old_saved_model(resources=False):
+def old_saved_model(resources=False, parts=None):
     def build(folder):
         graph = tf.Graph()
         with graph.as_default():
             tf1.set_random_seed(2)
-            feeds, loss, train = old_net(resources)
+            feeds, loss, train = old_net(resources, parts)
             with session_of(graph) as session:
                 session.run(tf1.global_variables_initializer())
                 session.run(train, {f"{name}:0": value for name, value in feeds.items()})
@@ -196,14 +198,14 @@ def old_saved_model(resources=False):
     return build
 
 
-def meta_graph(resources=False, sharded=False):
-    """What a Saver writes: PREFIX.meta and the checkpoint itself."""
+def meta_graph(resources=False, sharded=False, parts=None):
+    """What a Saver writes: PREFIX.meta and the checkpoint itself; and what a Saver reads."""
     def build(folder):
         graph = tf.Graph()
         prefix = str(folder / "model")
         with graph.as_default():
             tf1.set_random_seed(2)
-            feeds, _, train = old_net(resources)
+            feeds, _, train = old_net(resources, parts)
             with session_of(graph) as session:
                 session.run(tf1.global_variables_initializer())
                 session.run(train, {f"{name}:0": value for name, value in feeds.items()})
@@ -211,9 +213,11 @@ def meta_graph(resources=False, sharded=False):
         again = tf.Graph()
         session = session_of(again)
         with again.as_default():
-            tf1.train.import_meta_graph(prefix + ".meta").restore(session, prefix)
+            saver = tf1.train.import_meta_graph(prefix + ".meta")
+            saver.restore(session, prefix)
         return Saved(feeds, lambda: session.run(["loss:0", "train"], {f"{name}:0": value for name, value in feeds.items()})[0],
-                     (f"--graph={prefix}.meta", f"--checkpoint_in={prefix}", "--fetches=loss:0", "--targets=train"))
+                     (f"--graph={prefix}.meta", f"--checkpoint_in={prefix}", "--fetches=loss:0", "--targets=train"),
+                     restore=lambda written: session.run(saver.saver_def.restore_op_name, {saver.saver_def.filename_tensor_name: written}))
     return build
 
 
@@ -260,6 +264,10 @@ CASES = {
     "meta": meta_graph(),
     "meta_resources": meta_graph(resources=True),
     "meta_sharded": meta_graph(sharded=True),
+    "old_partitioned": old_saved_model(parts=4),
+    "meta_partitioned": meta_graph(parts=4),
+    "meta_partitioned_resources": meta_graph(resources=True, parts=5),
+    "meta_partitioned_sharded": meta_graph(sharded=True, parts=1),
 }
 
 
@@ -267,12 +275,19 @@ def check(binary, build, folder, flags):
     saved = build(folder / "model")
     np.savez(folder / "feeds.npz", **saved.feeds)
     report = folder / "report.json"
+    written = str(folder / "written")
+    if saved.restore is not None:
+        flags = [*flags, f"--checkpoint_out={written}"]
     done = subprocess.run([binary, "run", *saved.flags, f"--feeds={folder}/feeds.npz", f"--steps={STEPS}", f"--report_out={report}", *flags],
                           capture_output=True, text=True, check=False)
     if done.returncode != 0:
         return [f"exit status {done.returncode}: {done.stderr.strip()[-600:]}"]
     losses = json.loads(report.read_text())["runs"][0]["losses"]
     wanted = [float(saved.step()) for _ in range(STEPS)]
+    if saved.restore is not None:  # the step that comes next, from TensorFlow's variables and from the program's
+        wanted.append(float(saved.step()))
+        saved.restore(written)
+        losses.append(saved.step())
     return [f"loss of step {i}: {got}, TensorFlow has {want}" for i, (got, want) in enumerate(zip(losses, wanted, strict=True))
             if not abs(float(got) - want) <= saved.rtol * max(abs(want), 1e-3)]
 
