@@ -21,7 +21,7 @@ def descend(loss_of, feeds, variables, rate=0.05, **more):
             with tf.GradientTape() as tape:
                 loss = loss_of(made, **values)
             for variable, gradient in zip(made.values(), tape.gradient(loss, list(made.values()))):
-                if gradient is not None and variable.trainable:
+                if gradient is not None and variable.dtype.is_floating:
                     variable.assign_sub(rate * tf.convert_to_tensor(gradient))
             return loss
         return function_net(step, feeds, **more)
@@ -241,12 +241,30 @@ def random_crops(v, x, y):
     return tf.reduce_mean((rows * tf.reduce_mean(crop) + 0.01 * counts - y) ** 2)
 
 
+def draws_of_a_generator(v, x, y):
+    """Draws that only control edges order, which tf.function adds: in functions, branches and turns, and some that nothing uses."""
+    rng = tf.random.Generator(state=v["state"], alg="philox")
+    draw = tf.function(lambda scale: scale * rng.normal([4, 3]) + rng.uniform([3]))
+    late = draw(0.1)
+    rng.uniform([7])
+    early = rng.truncated_normal([4, 3])
+    total = tf.cond(tf.reduce_sum(x) > 0.0, lambda: rng.normal([4, 3]) * rng.uniform([]), lambda: draw(0.3) - rng.uniform([4, 1]))
+    for i in tf.range(3):
+        total += rng.normal([4, 3]) * tf.cast(rng.uniform([4, 3], 0, i + 2, tf.int32), tf.float32)
+        if rng.uniform([]) < 0.5:
+            total += draw(0.01)
+    keys = rng.make_seeds(2)
+    total += tf.random.stateless_normal([4, 3], tf.cast(keys[:, 1], tf.int64))
+    return tf.reduce_mean(((x + 0.1 * draw(2.0)) @ v["w"] + 0.1 * (early * total - late) - y) ** 2)
+
+
 def _table():
     xy = {"x": numbers(4, 3), "y": numbers(4, 3, seed=2)}
     w = {"w": numbers(3, 3, seed=3, scale=0.6)}
     for loss in (early_break, skipped_turns, break_beside_a_loop, while_of_values, nested_python_loops, own_gradient_with_variables, recomputed_blocks,
                  vectorized, meta_learning, looped_meta_learning, neural_ode, hutchinson, checked_and_printed, growing_array, modes_of_a_system, complex_volumes, random_crops):
         yield loss, xy, w
+    yield draws_of_a_generator, xy, {**w, "state": np.array([5, 0, 9], np.int64)}
     yield joined_rows, {"x": numbers(4, 3), "y": numbers(3, 4, 3, seed=2)}, w
     yield scheduled_rate, xy, {**w, "count": np.zeros((), F32)}
     yield sparse_lookup, {"ids": np.array([3, 1, 3, 0, 5, 2], np.int32), "splits": np.array([0, 2, 3, 5, 6], np.int32), "y": numbers(4, 3)}, {"table": numbers(8, 3, seed=5)}
