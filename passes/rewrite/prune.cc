@@ -30,6 +30,30 @@ absl::Status CheckFeed(const Node& node, const std::string& name, const TensorTy
   return absl::OkStatus();
 }
 
+// Marks what marked nodes need, and what that needs: producers come before their consumers but for the back edges of loops, so one
+// look from the last node to the first finds nearly all. `for_each_need` gives the ids that a node needs, `also` marks a node when it is
+// looked at.
+template <typename ForEachNeed, typename Also>
+void MarkNeeds(std::vector<bool>& needed, const ForEachNeed& for_each_need, const Also& also) {
+  std::vector<int32_t> later;  // needed by an earlier node
+  int32_t at = static_cast<int32_t>(needed.size());
+  const auto need = [&](NodeId id) {
+    if (needed[id.value]) return;
+    needed[id.value] = true;
+    if (id.value >= at) later.push_back(id.value);
+  };
+  while (at-- > 0) {
+    if (!needed[at] && !also(at)) continue;
+    needed[at] = true;
+    for_each_need(NodeId{at}, need);
+    while (!later.empty()) {
+      const NodeId id{later.back()};
+      later.pop_back();
+      for_each_need(id, need);
+    }
+  }
+}
+
 class Pruner {
  public:
   Pruner(const Graph& graph, const Signature& signature)
@@ -66,29 +90,24 @@ class Pruner {
   }
 
   void MarkNeeded() {
-    std::vector<NodeId> stack;
-    auto need = [&](NodeId id) {
-      if (needed_[id.value]) return;
-      needed_[id.value] = true;
-      stack.push_back(id);
-    };
-    auto need_tensor = [&](OutputRef ref) {
+    const auto need_tensor = [&](OutputRef ref, const auto& need) {
       if (!is_fed_[ref.node.value]) return need(ref.node);
       auto fed = feeds_.find(ref);
       if (fed == feeds_.end()) need(ref.node);
       else fed->second.used = true;
     };
-    for (OutputRef ref : fetches_) need_tensor(ref);
-    for (NodeId id : targets_) need(id);
-    while (!stack.empty()) {
-      const Node& node = graph_.node(stack.back());
-      stack.pop_back();
-      for (OutputRef input : node.inputs) need_tensor(input);
+    const auto mark = [&](NodeId id) { needed_[id.value] = true; };
+    for (OutputRef ref : fetches_) need_tensor(ref, mark);
+    for (NodeId id : targets_) mark(id);
+    const auto for_each_need = [&](NodeId id, const auto& need) {
+      const Node& node = graph_.node(id);
+      for (OutputRef input : node.inputs) need_tensor(input, need);
       // A control edge from a fed node is satisfied by the feed.
       for (NodeId control : node.control_inputs) {
         if (!is_fed_[control.value] || feeds_.count({control, 0}) == 0) need(control);
       }
-    }
+    };
+    MarkNeeds(needed_, for_each_need, [](int32_t) { return false; });
   }
 
   absl::Status CheckPlaceholders() const {
@@ -186,22 +205,15 @@ absl::StatusOr<Graph> Prune(const Graph& graph, const Signature& signature) {
 
 void RemoveUnneeded(Graph& graph, const Signature& signature, std::vector<uint64_t>& per_node) {
   std::vector<bool> needed(graph.num_ids(), false);
-  std::vector<NodeId> stack;
-  auto need = [&](NodeId id) {
-    if (!id.valid() || needed[id.value]) return;
-    needed[id.value] = true;
-    stack.push_back(id);
+  for (const std::string& target : signature.targets) {
+    const NodeId id = graph.Find(target.substr(0, target.rfind(':')));
+    if (id.valid()) needed[id.value] = true;
+  }
+  const auto for_each_need = [&graph](NodeId id, const auto& need) {
+    for (OutputRef input : graph.node(id).inputs) need(input.node);
+    for (NodeId control : graph.node(id).control_inputs) need(control);
   };
-  for (int32_t i = 0; i < graph.num_ids(); ++i) {
-    if (!graph.node(NodeId{i}).removed && graph.node(NodeId{i}).op == "_Fetch") need(NodeId{i});
-  }
-  for (const std::string& target : signature.targets) need(graph.Find(target.substr(0, target.rfind(':'))));
-  while (!stack.empty()) {
-    const Node& node = graph.node(stack.back());
-    stack.pop_back();
-    for (OutputRef input : node.inputs) need(input.node);
-    for (NodeId control : node.control_inputs) need(control);
-  }
+  MarkNeeds(needed, for_each_need, [&graph](int32_t i) { return graph.node(NodeId{i}).op == "_Fetch"; });
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
     if (!needed[i]) graph.RemoveNode(NodeId{i});
   }
