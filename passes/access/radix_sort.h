@@ -36,29 +36,39 @@ inline uint32_t BitsReversed(uint32_t number) {
   return reversed;
 }
 
-// By key, equal ones in the order they have.
-inline void SortByKey(std::vector<Keyed>& items) {
-  constexpr size_t kFew = 128;
-  constexpr int kDigits = 8;
-  if (items.size() < kFew) {
-    std::stable_sort(items.begin(), items.end(), [](const Keyed& a, const Keyed& b) { return a.key < b.key; });
-    return;
-  }
-  std::array<std::array<uint32_t, 256>, kDigits> begin = {};
+// By digits of so many bits, the lowest first.
+template <int kBits>
+void SortByDigits(std::vector<Keyed>& items) {
+  constexpr int kDigits = (64 + kBits - 1) / kBits;
+  constexpr size_t kValues = size_t{1} << kBits;
+  const auto digit = [](const Keyed& item, int d) { return item.key >> (kBits * d) & (kValues - 1); };
+  std::vector<std::array<uint32_t, kValues>> begin(kDigits);
   for (const Keyed& item : items) {
-    for (int d = 0; d < kDigits; ++d) ++begin[d][item.key >> (8 * d) & 255];
+    for (int d = 0; d < kDigits; ++d) ++begin[d][digit(item, d)];
   }
   std::vector<Keyed> other(items.size());
   for (int d = 0; d < kDigits; ++d) {
-    if (begin[d][items[0].key >> (8 * d) & 255] == items.size()) continue;  // all the same
+    if (begin[d][digit(items[0], d)] == items.size()) continue;  // all the same
     uint32_t next = 0;
     for (uint32_t& count : begin[d]) {
       const uint32_t first = next;
       next += count;
       count = first;
     }
-    for (const Keyed& item : items) other[begin[d][item.key >> (8 * d) & 255]++] = item;
+    for (const Keyed& item : items) other[begin[d][digit(item, d)]++] = item;
     items.swap(other);
+  }
+}
+
+// By key, equal ones in the order they have.
+inline void SortByKey(std::vector<Keyed>& items) {
+  constexpr size_t kFew = 128, kMany = 1 << 15;  // from which on fewer digits are worth more counts
+  if (items.size() < kFew) {
+    std::stable_sort(items.begin(), items.end(), [](const Keyed& a, const Keyed& b) { return a.key < b.key; });
+  } else if (items.size() < kMany) {
+    SortByDigits<8>(items);
+  } else {
+    SortByDigits<13>(items);
   }
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 TEST(RadixSort, OrdersAsAStableSortDoes) {
   std::mt19937_64 random(1);
-  for (const size_t count : {0, 1, 100, 128, 5000}) {
+  for (const size_t count : {0, 1, 100, 128, 5000, 40000}) {
     for (const uint64_t mask : {uint64_t{7}, uint64_t{0xff00}, uint64_t{0xff00000000000003}, ~uint64_t{0}}) {
       std::vector<Keyed> items(count);
       for (size_t i = 0; i < count; ++i) items[i] = {random() & mask, static_cast<int32_t>(i)};
