@@ -254,11 +254,15 @@ std::optional<std::vector<NodeId>> NearlyById(const Graph& graph, absl::Span<con
       return std::tie(after, priority, id) < std::tie(other.after, other.priority, other.id);
     }
   };
+  constexpr int32_t kInPlace = -1, kRemoved = -2;
   std::vector<Early> early;
-  std::vector<int32_t> early_of(graph.num_ids(), -1);  // its index in `early`
+  std::vector<int32_t> early_of(graph.num_ids(), kInPlace);  // its index in `early`
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
     const Node& node = graph.node(NodeId{i});
-    if (node.removed) continue;
+    if (node.removed) {
+      early_of[i] = kRemoved;
+      continue;
+    }
     Early at{-1, priority[i], i};
     bool valid = priority[i] <= i;
     const auto see = [&](NodeId input) {
@@ -285,8 +289,7 @@ std::optional<std::vector<NodeId>> NearlyById(const Graph& graph, absl::Span<con
   };
   take_after(-1);
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
-    if (graph.node(NodeId{i}).removed) continue;
-    if (early_of[i] < 0) order.push_back(NodeId{i});
+    if (early_of[i] == kInPlace) order.push_back(NodeId{i});
     take_after(i);
   }
   return order;
