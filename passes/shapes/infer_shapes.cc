@@ -573,7 +573,8 @@ absl::Status CheckOpsKnown(const Graph& graph, const OpRegistry& ops) {
     absl::StrAppend(out, entry.first, " (", entry.second.first, "x, first at '", entry.second.second, "')");
   });
   return absl::UnimplementedError(
-      absl::StrCat("the graph uses ops that are not supported: ", text, "; `millrace inspect --ops` lists those that are"));
+      absl::StrCat("the graph uses ops that are not supported: ", text, "; `millrace inspect --ops` lists those that are. What such a node "
+                   "makes can be fed in its place, as arrays '", unknown.begin()->second.second, ":0' and so on"));
 }
 
 }  // namespace millrace

@@ -161,6 +161,19 @@ twice = AddV2(x, x) ^flush {T=float}
   EXPECT_FALSE(std::filesystem::exists(folder));
 }
 
+TEST(Strings, WhatAnUnsupportedOpMakesCanBeFed) {
+  const auto session = Make(R"(
+rows = OneShotIterator() {dataset_factory="f"}
+row = IteratorGetNext(rows) {output_types=[float], output_shapes=[shape[2]]}
+y = Neg(row) {T=float}
+)");
+  std::vector<Tensor> out;
+  EXPECT_THAT(session->Run({}, {"y"}, {}, &out).message(), AllOf(HasSubstr("IteratorGetNext (1x, first at 'row')"), HasSubstr("'row:0'")));
+  const absl::Status status = session->Run({{"row:0", Tensor::Vector<float>({1, 2})}}, {"y"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(out[0].DoubleAt(1), -2);
+}
+
 // A loop over what an op makes that Millrace has not: the op is what is missing, not the loop's turns.
 TEST(Strings, LoopsOverWhatAnUnsupportedOpMakesNameTheOp) {
   const auto session = Make(R"(
