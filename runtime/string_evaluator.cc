@@ -6,8 +6,11 @@
 #include <string>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "graph/number_text.h"
+#include "graph/regex.h"
+#include "graph/string_pieces.h"
 #include "graph/table.h"
 #include "millrace/op.h"
 #include "millrace/status.h"
@@ -51,6 +54,86 @@ Outputs Join(const OpInstance& instance, absl::Span<const Tensor> inputs) {
     }
   }
   return std::vector<Tensor>{std::move(result)};
+}
+
+// Where element `at` of the result is in a tensor that is broadcast to its shape.
+int64_t BroadcastIndex(const Shape& result, int64_t at, const Shape& given) {
+  int64_t index = 0, stride = 1;
+  for (int d = 1; d <= result.rank(); ++d) {
+    const int64_t coordinate = at % result.dim(result.rank() - d);
+    at /= result.dim(result.rank() - d);
+    if (d > given.rank()) continue;
+    if (given.dim(given.rank() - d) > 1) index += coordinate * stride;
+    stride *= given.dim(given.rank() - d);
+  }
+  return index;
+}
+
+Outputs Substr(const OpInstance& instance, const Tensor& strings, const Tensor& begins, const Tensor& sizes) {
+  Tensor result(DataType::kString, instance.outputs[0].shape);
+  for (int64_t i = 0; i < result.num_elements(); ++i) {
+    const std::string& text = strings.strings()[BroadcastIndex(result.shape(), i, strings.shape())];
+    const int64_t at = BroadcastIndex(result.shape(), i, begins.shape());
+    const int64_t given = begins.IntAt(at), length = static_cast<int64_t>(text.size());
+    const int64_t begin = given < 0 ? length + given : given;
+    if (begin < 0 || begin > length) {
+      return absl::InvalidArgumentError(absl::StrCat("pos ", given, " out of range for string b'", text, "' at index ", i));
+    }
+    const int64_t size = sizes.IntAt(at);
+    result.mutable_strings()[i] = text.substr(begin, size < 0 ? std::string::npos : size);  // TensorFlow's size has no sign
+  }
+  return std::vector<Tensor>{std::move(result)};
+}
+
+Outputs Split(const OpInstance& instance, const Tensor& strings, const Tensor& separator) {
+  MR_ASSIGN_OR_RETURN(const auto rows, PiecesOf(instance.op, instance.attrs, strings, separator));
+  const int64_t count = CountPieces(rows);
+  Tensor places(DataType::kInt64, Shape({count, 2})), pieces(DataType::kString, Shape({count})), shape(DataType::kInt64, Shape({2}));
+  WritePlaces(rows, places.mutable_as<int64_t>().data(), shape.mutable_as<int64_t>().data());
+  auto next = pieces.mutable_strings().begin();
+  for (const auto& row : rows) {
+    for (std::string_view piece : row) *next++ = std::string(piece);
+  }
+  return std::vector<Tensor>{std::move(places), std::move(pieces), std::move(shape)};
+}
+
+// Elements joined in the order of the axes as they are given, the first one innermost.
+Outputs ReduceJoin(const OpInstance& instance, const Tensor& strings, const Tensor& axes) {
+  const std::string separator = instance.attrs.GetOr<std::string>("separator", "");
+  const Shape& shape = strings.shape();
+  std::vector<int64_t> strides(shape.rank(), 1), joined(shape.rank(), 0);
+  for (int d = shape.rank() - 2; d >= 0; --d) strides[d] = strides[d + 1] * shape.dim(d + 1);
+  std::vector<int64_t> offsets = {0};
+  for (int64_t a = axes.num_elements() - 1; a >= 0; --a) {
+    const int64_t axis = axes.IntAt(a) < 0 ? axes.IntAt(a) + shape.rank() : axes.IntAt(a);
+    joined[axis] = 1;
+    std::vector<int64_t> further;
+    for (int64_t offset : offsets) {
+      for (int64_t k = 0; k < shape.dim(static_cast<int>(axis)); ++k) further.push_back(offset + k * strides[axis]);
+    }
+    offsets = std::move(further);
+  }
+  Tensor result(DataType::kString, instance.outputs[0].shape);
+  for (int64_t i = 0; i < result.num_elements(); ++i) {
+    int64_t rest = i, base = 0;
+    for (int d = shape.rank() - 1; d >= 0; --d) {
+      if (joined[d] != 0) continue;
+      base += rest % shape.dim(d) * strides[d];
+      rest /= shape.dim(d);
+    }
+    std::string& text = result.mutable_strings()[i];
+    for (size_t k = 0; k < offsets.size(); ++k) absl::StrAppend(&text, k > 0 ? separator : "", strings.strings()[base + offsets[k]]);
+  }
+  return std::vector<Tensor>{std::move(result)};
+}
+
+Outputs Replace(const OpInstance& instance, absl::Span<const Tensor> inputs) {
+  const bool is_static = absl::StartsWith(instance.op, "Static");
+  MR_ASSIGN_OR_RETURN(const Regex regex, Regex::OfOp(instance.op, instance.attrs, is_static ? nullptr : &inputs[1]));
+  if (!is_static && inputs[2].shape().rank() != 0) return absl::InvalidArgumentError("Rewrite must be scalar");
+  const std::string rewrite = is_static ? instance.attrs.GetOr<std::string>("rewrite", "") : inputs[2].strings()[0];
+  const bool everywhere = instance.attrs.GetOr<bool>("replace_global", true);
+  return Changed(inputs[0], [&](const std::string& text) { return regex.Replaced(text, rewrite, everywhere); });
 }
 
 // Numbers in place of strings: equal ones have equal numbers.
@@ -109,6 +192,10 @@ Outputs EvaluateStrings(const KernelRegistry& kernels, const OpInstance& instanc
   const std::string& op = instance.op;
   if (op == "AsString") return AsString(instance, inputs[0]);
   if (op == "StringJoin") return Join(instance, inputs);
+  if (op == "Substr") return Substr(instance, inputs[0], inputs[1], inputs[2]);
+  if (op == "StringSplit" || op == "StringSplitV2") return Split(instance, inputs[0], inputs[1]);
+  if (op == "ReduceJoin") return ReduceJoin(instance, inputs[0], inputs[1]);
+  if (op == "RegexReplace" || op == "StaticRegexReplace") return Replace(instance, inputs);
   if (op == "_FindInTable") {
     MR_ASSIGN_OR_RETURN(const Table table, Table::Create(instance.attrs));
     Tensor found(DataType::kString, inputs[0].shape());

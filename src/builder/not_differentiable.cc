@@ -21,7 +21,8 @@ const std::map<std::string, const char*>& Reasons() {
          "MergeSummary", "Multinomial", "NonDeterministicInts", "NotEqual", "PopulationCount", "RandomUniformInt", "RightShift", "ScalarSummary",
          "StatelessMultinomial", "StatelessRandomGetAlg", "StatelessRandomGetKeyCounter",
          "StatelessRandomGetKeyCounterAlg", "StatelessRandomUniformFullInt", "StatelessRandomUniformFullIntV2",
-         "StatelessRandomUniformInt", "StatelessRandomUniformIntV2", "StringFormat", "StringJoin", "StringLength", "StringLower", "StringStrip", "StringToHashBucketFast", "StringToHashBucketStrong",
+         "RegexFullMatch", "RegexReplace", "ReduceJoin", "StatelessRandomUniformInt", "StatelessRandomUniformIntV2", "StaticRegexFullMatch", "StaticRegexReplace",
+         "StringFormat", "StringJoin", "StringLength", "StringLower", "StringSplit", "StringSplitV2", "StringStrip", "StringToHashBucketFast", "StringToHashBucketStrong", "Substr",
          "StringToNumber", "StringUpper", "TensorSummary",
          "TensorSummaryV2", "DenseToDenseSetOperation", "DenseToSparseSetOperation", "SparseToSparseSetOperation", "SetSize", "SampleDistortedBoundingBox", "SampleDistortedBoundingBoxV2", "StatelessSampleDistortedBoundingBox", "UpperBound", "VarIsInitializedOp", "VariableShape", "Where"});
     add("its results are whole numbers",

@@ -29,6 +29,12 @@ add_library(millrace_farmhash INTERFACE)
 target_include_directories(millrace_farmhash SYSTEM INTERFACE ${FARMHASH_INCLUDE_DIR})
 target_link_libraries(millrace_farmhash INTERFACE ${FARMHASH_LIBRARY})
 
+find_path(RE2_INCLUDE_DIR re2/re2.h REQUIRED)
+find_library(RE2_LIBRARY re2 REQUIRED)
+add_library(millrace_re2 INTERFACE)
+target_include_directories(millrace_re2 SYSTEM INTERFACE ${RE2_INCLUDE_DIR})
+target_link_libraries(millrace_re2 INTERFACE ${RE2_LIBRARY})
+
 # Debian's libzip package file asks for command line tools that it does not depend on.
 find_path(ZIP_INCLUDE_DIR zip.h REQUIRED)
 find_library(ZIP_LIBRARY zip REQUIRED)

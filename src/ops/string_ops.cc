@@ -1,7 +1,10 @@
 // Assert, Print, strings and summaries: what hangs around in real graphs beside the computation. Strings have no memory on a
 // device, so string outputs carry a type and a shape but no bytes; what planning knows of them becomes constants, and ops that make
 // numbers of strings need to know them then.
+#include <set>
+
 #include "absl/strings/str_cat.h"
+#include "graph/string_pieces.h"
 #include "millrace/status.h"
 #include "ops/register.h"
 #include "ops/rules.h"
@@ -53,15 +56,18 @@ absl::Status StringJoinShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+absl::Status ExpectKnownStrings(const InferenceContext& context, int input) {
+  if (input >= context.num_inputs()) return context.Error("has no inputs, expected strings");
+  if (context.dtype(input) != DataType::kString) {
+    return context.Error(absl::StrCat("input ", input, " is ", context.input(input).ToString(), ", expected strings"));
+  }
+  if (context.value(input) != nullptr) return absl::OkStatus();
+  return context.Error("the strings must be known when the graph is planned: constants, fed, or numbers of either as strings");
+}
+
 // Numbers of the strings of input 0, which planning must know.
 absl::Status NumbersOfStrings(InferenceContext& context, DataType type) {
-  if (context.num_inputs() < 1) return context.Error("has no inputs, expected strings");
-  if (context.dtype(0) != DataType::kString) {
-    return context.Error(absl::StrCat("input 0 is ", context.input(0).ToString(), ", expected strings"));
-  }
-  if (context.value(0) == nullptr) {
-    return context.Error("the strings must be known when the graph is planned: constants, fed, or numbers of either as strings");
-  }
+  MR_RETURN_IF_ERROR(ExpectKnownStrings(context, 0));
   context.AddOutput(type, context.shape(0));
   return absl::OkStatus();
 }
@@ -108,6 +114,62 @@ absl::Status FingerprintShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// (strings, where to begin, how many bytes), broadcast
+absl::Status SubstrShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(3));
+  const Shape &begin = context.shape(1), &size = context.shape(2);
+  if (begin.fully_known() && size.fully_known() && begin != size) {
+    return context.Error(absl::StrCat("pos and len must have the same shape, got: ", begin.ToString(), " and ", size.ToString()));
+  }
+  if (context.attrs().GetOr<std::string>("unit", "BYTE") != "BYTE") return context.Error("counts in other units than BYTE");
+  absl::StatusOr<Shape> shape = BroadcastShapes(context.shape(0), begin);
+  if (!shape.ok()) return ErrorAtNode(context, shape.status());
+  context.AddOutput(DataType::kString, *std::move(shape));
+  return absl::OkStatus();
+}
+
+// (strings, separator) -> [row, place] of each piece, the pieces, [rows, most pieces]
+absl::Status SplitShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(2));
+  for (int input = 0; input < 2; ++input) MR_RETURN_IF_ERROR(ExpectKnownStrings(context, input));
+  const auto rows = PiecesOf(context.op(), context.attrs(), *context.value(0), *context.value(1));
+  if (!rows.ok()) return ErrorAtNode(context, rows.status());
+  const int64_t pieces = CountPieces(*rows);
+  context.AddOutput(DataType::kInt64, Shape({pieces, 2}));
+  context.AddOutput(DataType::kString, Shape({pieces}));
+  context.AddOutput(DataType::kInt64, Shape({2}));
+  return absl::OkStatus();
+}
+
+// (strings, axes)
+absl::Status ReduceJoinShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(2));
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, KnownInts(context, 1));
+  const Shape& strings = context.shape(0);
+  std::set<int> joined;
+  for (int64_t axis : axes) {
+    if (strings.unknown_rank()) break;
+    MR_ASSIGN_OR_RETURN(const int d, NormalizeAxis(context, axis, strings.rank()));
+    if (!joined.insert(d).second) return context.Error(absl::StrCat("Duplicate reduction dimension ", axis));
+  }
+  Shape kept;
+  const bool keep_dims = context.attrs().GetOr<bool>("keep_dims", false);
+  for (int d = 0; d < strings.rank(); ++d) {
+    if (joined.count(d) == 0) kept.AddDim(strings.dim(d));
+    if (joined.count(d) > 0 && keep_dims) kept.AddDim(1);
+  }
+  context.AddOutput(DataType::kString, strings.unknown_rank() ? Shape::UnknownRank() : std::move(kept));
+  return absl::OkStatus();
+}
+
+// (strings[, pattern]) -> whether all of each matches
+absl::Status FullMatchShape(InferenceContext& context) {
+  const bool is_static = context.op() == "StaticRegexFullMatch";
+  MR_RETURN_IF_ERROR(context.ExpectInputs(is_static ? 1 : 2));
+  if (!is_static) MR_RETURN_IF_ERROR(ExpectKnownStrings(context, 1));
+  return NumbersOfStrings(context, DataType::kBool);
+}
+
 }  // namespace
 
 void RegisterStringOps(OpRegistry& registry) {
@@ -129,7 +191,7 @@ void RegisterStringOps(OpRegistry& registry) {
                            "WriteHistogramSummary", "WriteImageSummary", "WriteAudioSummary", "WriteGraphSummary", "WriteRawProtoSummary"}) {
     AddOp(registry, {.name = name, .shape = NoOutputs, .cost = NoCost});
   }
-  for (const char* name : {"AsString", "StringLower", "StringUpper", "StringStrip"}) {
+  for (const char* name : {"AsString", "StringLower", "StringUpper", "StringStrip", "RegexReplace", "StaticRegexReplace"}) {
     AddOp(registry, {.name = name, .shape = StringsLikeFirstInput, .cost = NoCost});
   }
   AddOp(registry, {.name = "Fingerprint", .shape = FingerprintShape, .cost = MoveCost});
@@ -139,6 +201,12 @@ void RegisterStringOps(OpRegistry& registry) {
   AddOp(registry, {.name = "StringToNumber", .shape = ParsedShape, .cost = MoveCost});
   AddOp(registry, {.name = "_AsStringToHashBucket", .shape = HashOfNumbersShape});
   AddOp(registry, {.name = "_FindInTable", .shape = FindShape});
+  AddOp(registry, {.name = "Substr", .shape = SubstrShape, .cost = NoCost});
+  AddOp(registry, {.name = "StringSplit", .shape = SplitShape, .cost = MoveCost});
+  AddOp(registry, {.name = "StringSplitV2", .shape = SplitShape, .cost = MoveCost});
+  AddOp(registry, {.name = "ReduceJoin", .shape = ReduceJoinShape, .cost = NoCost});
+  AddOp(registry, {.name = "RegexFullMatch", .shape = FullMatchShape, .cost = MoveCost});
+  AddOp(registry, {.name = "StaticRegexFullMatch", .shape = FullMatchShape, .cost = MoveCost});
   AddOp(registry, {.name = "StringJoin", .shape = StringJoinShape, .cost = NoCost});
 }
 

@@ -161,6 +161,32 @@ twice = AddV2(x, x) ^flush {T=float}
   EXPECT_FALSE(std::filesystem::exists(folder));
 }
 
+// What a text becomes before it is looked up; how many pieces there are follows from what is fed.
+TEST(Strings, FedTextsAreCutAndRewritten) {
+  const auto session = Make(R"(
+texts = Placeholder() {dtype=string, shape=shape[?]}
+none = Const() {dtype=string, value=string[]{""}}
+lower = StringLower(texts)
+plain = StaticRegexReplace(lower) {pattern="[!-/]", rewrite=""}
+cut = StringSplitV2(plain, none)
+length = StringLength(cut:1)
+axis = Const() {dtype=int32, value=int32[]{0}}
+longest = Max(length, axis) {T=int32, Tidx=int32}
+all = StaticRegexFullMatch(cut:1) {pattern="[a-z]*"}
+)");
+  std::vector<Tensor> out;
+  absl::Status status = session->Run({{"texts", Words({"Some, words!", "", "of it"})}}, {"cut", "cut:2", "length", "longest", "all"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(Ints(out[0]), ElementsAre(0, 0, 0, 1, 2, 0, 2, 1));
+  EXPECT_THAT(Ints(out[1]), ElementsAre(3, 2));
+  EXPECT_THAT(Ints(out[2]), ElementsAre(4, 5, 2, 2));
+  EXPECT_THAT(Ints(out[3]), ElementsAre(5));
+  status = session->Run({{"texts", Words({"a1"})}}, {"length", "all"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(Ints(out[0]), ElementsAre(2));
+  EXPECT_THAT(Ints(out[1]), ElementsAre(0));
+}
+
 TEST(Strings, WhatAnUnsupportedOpMakesCanBeFed) {
   const auto session = Make(R"(
 rows = OneShotIterator() {dataset_factory="f"}

@@ -259,6 +259,8 @@ CASES = {
     "words_looked_up": looked_up(lambda: layers.StringLookup(vocabulary=["a", "b"], num_oov_indices=3), np.array([["a", "x"], ["", "b"]])),
     "numbers_hashed": looked_up(lambda: layers.Hashing(13), np.array([[3, 5, 7], [0, 11, 900]])),
     "words_hashed": looked_up(lambda: layers.Hashing(13, salt=[1, 2]), np.array([["a", "x"], ["", "b"]])),
+    "texts_as_numbers": looked_up(lambda: layers.TextVectorization(vocabulary=["some", "words", "of", "it"], output_sequence_length=5),
+                                  np.array(["Some words, of it!", "", "it IS some  other text of  many words"])),
     "old": old_saved_model(),
     "old_resources": old_saved_model(resources=True),
     "meta": meta_graph(),

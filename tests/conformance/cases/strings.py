@@ -60,3 +60,60 @@ def cases():
     yield Case("StringToNumber_wrong", "StringToNumber", [np.array(["four"], object)], error="could not correctly convert string: four")
     yield Case("GatherV2_strings", "GatherV2", [texts, np.array([1, 0, 1], i32), i32(1)])
     yield Case("ConcatV2_strings", "ConcatV2", [L([texts, texts]), i32(1)])
+    yield from pieces()
+    yield from patterns()
+
+
+def pieces():
+    """Strings that are cut and put together; texts are bytes."""
+    texts = np.array([["Some", " WORDS\t"], ["xyz", "\u00e4\u00f6"]], object)
+    rows = np.array(["a,b,,c", "", ",", "a b\t c ", "   ", ", a"], object)
+    for dtype in (i32, np.int64):
+        yield Case(f"Substr_{np.dtype(dtype).name}", "Substr", [texts, dtype(1), dtype(2)])
+    yield Case("Substr_from_the_end", "Substr", [texts, i32(-2), i32(9)])
+    yield Case("Substr_none", "Substr", [texts, i32(3), i32(0)])
+    yield Case("Substr_negative_size", "Substr", [texts, i32(1), i32(-1)])
+    yield Case("Substr_each", "Substr", [texts, np.array([[0, 1], [2, 3]], i32), np.array([[1, 2], [0, 9]], i32)])
+    yield Case("Substr_rows", "Substr", [texts, np.array([1, 2], i32), np.array([2, 1], i32)])
+    yield Case("Substr_of_one", "Substr", ["a long text", np.array([1, 2, 3], i32), np.array([2, 1, 5], i32)])
+    yield Case("Substr_empty", "Substr", [texts[:0], i32(1), i32(2)])
+    yield Case("Substr_outside", "Substr", [texts, i32(4), i32(1)], error="pos 4 out of range for string b'xyz' at index 2")
+    yield Case("Substr_before", "Substr", [texts, i32(-5), i32(1)], error="pos -5 out of range for string b'Some' at index 0")
+    yield Case("Substr_shapes", "Substr", [texts, np.array([1, 2], i32), i32(1)], error="")
+    for separator in ("", ",", " ", ", "):
+        name = {"": "space", ",": "comma", " ": "blank", ", ": "both"}[separator]
+        yield Case(f"StringSplitV2_{name}", "StringSplitV2", [rows, separator])
+        for most in (0, 1, 2):
+            yield Case(f"StringSplitV2_{name}_{most}", "StringSplitV2", [rows, separator], {"maxsplit": most})
+        for skip in (True, False):
+            yield Case(f"StringSplit_{name}_{skip}", "StringSplit", [rows, separator], {"skip_empty": skip})
+    yield Case("StringSplitV2_empty", "StringSplitV2", [rows[:0], ","])
+    yield Case("StringSplitV2_matrix", "StringSplitV2", [texts, ","], error="")
+    yield Case("StringSplit_empty", "StringSplit", [rows[:0], ","])
+    yield Case("StringSplit_matrix", "StringSplit", [texts, ","], error="")
+    cube = np.array([[["a", "b", "c"], ["d", "e", "f"]], [["g", "h", "i"], ["j", "", "l"]]], object)
+    for axes in ([0], [1], [-1], [0, 1], [1, 0], [2, 0], [0, 1, 2], []):
+        name = "_".join(str(a).replace("-", "m") for a in axes) or "none"
+        yield Case(f"ReduceJoin_{name}", "ReduceJoin", [cube, np.array(axes, i32)], {"separator": "-"})
+    yield Case("ReduceJoin_kept", "ReduceJoin", [cube, np.array([2, 0], i32)], {"keep_dims": True})
+    yield Case("ReduceJoin_scalar_axis", "ReduceJoin", [cube, i32(1)])
+    yield Case("ReduceJoin_empty", "ReduceJoin", [cube[:, :0], np.array([1], i32)], {"separator": "-"})
+    yield Case("ReduceJoin_outside", "ReduceJoin", [cube, np.array([3], i32)], error="")
+    yield Case("ReduceJoin_twice", "ReduceJoin", [cube, np.array([1, -2], i32)], error="Duplicate reduction dimension")
+
+
+def patterns():
+    texts = np.array([["Hello, World!", "a.b-c"], ["", "\u00e4\u00f6 123 45"]], object)
+    for k, (pattern, rewrite) in enumerate((("[!-/]", ""), (r"(\w+), (\w+)", r"\2 \1"), (r"[[:digit:]]+", "#"), ("", "-"), (r"\s", ""), (".", "x"))):
+        for all_ in (True, False):
+            yield Case(f"StaticRegexReplace_{k}_{all_}", "StaticRegexReplace", [texts], {"pattern": pattern, "rewrite": rewrite, "replace_global": all_})
+            yield Case(f"RegexReplace_{k}_{all_}", "RegexReplace", [texts, pattern, rewrite], {"replace_global": all_})
+    for k, pattern in enumerate(("H.*", r".*\d\d", "", "(?i)hello.*", r"\pL\pL 123 45")):
+        yield Case(f"StaticRegexFullMatch_{k}", "StaticRegexFullMatch", [texts], {"pattern": pattern})
+        yield Case(f"RegexFullMatch_{k}", "RegexFullMatch", [texts, pattern])
+    yield Case("RegexReplace_wrong", "RegexReplace", [texts, "(", ""], error="Invalid pattern: (, error: ")
+    yield Case("RegexReplace_patterns", "RegexReplace", [texts, np.array(["a", "b"], object), ""], error="")
+    yield Case("StaticRegexReplace_wrong", "StaticRegexReplace", [texts], {"pattern": "(", "rewrite": ""}, error="Invalid pattern: (, error: ")
+    yield Case("RegexFullMatch_wrong", "RegexFullMatch", [texts, "["], error="Invalid pattern: [, error: ")
+    yield Case("RegexFullMatch_empty", "RegexFullMatch", [texts[:0], "a"])
+    yield Case("StaticRegexFullMatch_empty", "StaticRegexFullMatch", [texts[:0]], {"pattern": "a"})

@@ -121,7 +121,7 @@ void RegisterStringKernels(KernelRegistry& registry) {
                            "TensorSummary", "TensorSummaryV2", "MergeSummary", "AsString", "StringJoin", "StringLower",
                            "StringUpper", "StringStrip", "SummaryWriter", "CreateSummaryFileWriter", "FlushSummaryWriter", "CloseSummaryWriter",
                            "WriteSummary", "WriteScalarSummary", "WriteHistogramSummary", "WriteImageSummary", "WriteAudioSummary",
-                           "WriteGraphSummary", "WriteRawProtoSummary"}) {
+                           "WriteGraphSummary", "WriteRawProtoSummary", "Substr", "ReduceJoin", "RegexReplace", "StaticRegexReplace"}) {
     AddKernel(registry, name, MakeNothing);
   }
 }

@@ -1,12 +1,14 @@
-// Numbers of strings: hashes, lengths, numbers that are written out, values from tables. Strings have no memory, so those of an input
-// are known when the kernel is made; integers that are looked up or hashed are a step's own.
+// Numbers of strings: hashes, lengths, numbers that are written out, values from tables, what matches, where pieces are. Strings
+// have no memory, so those of an input are known when the kernel is made; integers that are looked up or hashed are a step's own.
 #include <farmhash.h>
 
 #include "absl/strings/numbers.h"
 #include "cpu/kernels/rare.h"
 #include "cpu/kernels/values.h"
 #include "graph/number_text.h"
+#include "graph/regex.h"
 #include "graph/sip_hash.h"
+#include "graph/string_pieces.h"
 #include "graph/table.h"
 
 namespace millrace::cpu {
@@ -130,6 +132,27 @@ KernelOr MakeFind(const OpInstance& instance) {
   });
 }
 
+KernelOr MakeFullMatch(const OpInstance& instance) {
+  MR_ASSIGN_OR_RETURN(const Regex regex,
+                      Regex::OfOp(instance.op, instance.attrs, ValueReader(instance).planned(1) ? &instance.input_values[1] : nullptr));
+  return MakeOfStrings<bool>(instance, [&](const std::string& text) { return regex.MatchesAll(text); });
+}
+
+// The pieces themselves are strings, which have no memory.
+KernelOr MakeSplit(const OpInstance& instance) {
+  for (int input = 0; input < 2; ++input) {
+    if (!ValueReader(instance).planned(input)) return absl::InvalidArgumentError("the strings must be known when the graph is planned");
+  }
+  MR_ASSIGN_OR_RETURN(const auto rows, PiecesOf(instance.op, instance.attrs, instance.input_values[0], instance.input_values[1]));
+  std::vector<int64_t> places(2 * CountPieces(rows)), shape(2);
+  WritePlaces(rows, places.data(), shape.data());
+  return MakeKernel([places = std::move(places), shape = std::move(shape)](const KernelContext& context) {
+    std::copy(places.begin(), places.end(), context.output<int64_t>(0));
+    std::copy(shape.begin(), shape.end(), context.output<int64_t>(2));
+    return absl::OkStatus();
+  });
+}
+
 // Of the bytes of each row.
 KernelOr MakeFingerprint(const OpInstance& node) {
   const TensorType& data = node.inputs[0];
@@ -154,6 +177,8 @@ void RegisterStringNumberKernels(KernelRegistry& registry) {
   AddKernel(registry, "StringToHashBucketStrong", MakeHash);
   AddKernel(registry, "StringLength", MakeLength);
   AddKernel(registry, "StringToNumber", MakeToNumber);
+  for (const char* name : {"RegexFullMatch", "StaticRegexFullMatch"}) AddKernel(registry, name, MakeFullMatch);
+  for (const char* name : {"StringSplit", "StringSplitV2"}) AddKernel(registry, name, MakeSplit);
   AddKernel(registry, "_AsStringToHashBucket", MakeHashOfNumbers);
   AddKernel(registry, "_FindInTable", MakeFind);
 }
