@@ -2,13 +2,15 @@
 
 #include <algorithm>
 
+#include "graph/function.h"
+
 namespace millrace {
 
 bool IsIf(const Node& node) { return node.op == "If" || node.op == "StatelessIf"; }
 bool IsCase(const Node& node) { return node.op == "Case" || node.op == "StatelessCase"; }
 bool IsWhile(const Node& node) { return node.op == "While" || node.op == "StatelessWhile"; }
 bool IsPartitionedCall(const Node& node) {
-  return node.op == "PartitionedCall" || node.op == "StatefulPartitionedCall";
+  return node.op == "PartitionedCall" || node.op == "StatefulPartitionedCall" || node.op == kSymbolicGradientOp;
 }
 
 bool IsSwitch(const Node& node) { return node.op == "Switch" || node.op == "RefSwitch"; }

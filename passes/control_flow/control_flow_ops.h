@@ -11,7 +11,7 @@ namespace millrace {
 bool IsIf(const Node& node);
 bool IsCase(const Node& node);
 bool IsWhile(const Node& node);
-bool IsPartitionedCall(const Node& node);  // the function is in its attr `f`
+bool IsPartitionedCall(const Node& node);  // the function is in its attr `f`; SymbolicGradient calls that one's gradient
 
 bool IsSwitch(const Node& node);
 bool IsMerge(const Node& node);

@@ -107,6 +107,7 @@ class Expansion {
     if (op == "_FusedMatMul") return FusedProduct(id, "MatMul");
     if (op == "ApproxTopK") return LargestOnes(id);
     if (op == "FakeParam") return NeverRead(id);
+    if (op == "DeviceIndex") return IndexOfDevice(id);
     if (op == "_FusedBatchNormEx") return FusedNorm(id);
     if (op == "_FusedBatchNormGradEx") return FusedNormGradient(id);
     if (op == "_UnaryOpsComposition") return Composition(id);
@@ -251,6 +252,18 @@ class Expansion {
     }
     const OutputRef count = Constant(id, "k", Tensor::Scalar<int32_t>(static_cast<int32_t>(attrs.GetOr<int64_t>("k", 0))));
     Become(id, "TopKV2", {graph_.node(id).inputs[0], count}, {{"sorted", true}});
+    return absl::OkStatus();
+  }
+
+  // Which implementation is for this device: the CPU's on every one, so that results are the same; behind the last where none is.
+  absl::Status IndexOfDevice(NodeId id) {
+    Node& node = graph_.mutable_node(id);
+    const auto names = node.attrs.GetOr<std::vector<std::string>>("device_names", {});
+    const auto index = std::find(names.begin(), names.end(), "CPU") - names.begin();
+    node.op = "Const";
+    node.attrs = AttrMap();
+    node.attrs.Set("dtype", DataType::kInt32);
+    node.attrs.Set("value", Tensor::Scalar<int32_t>(static_cast<int32_t>(index)));
     return absl::OkStatus();
   }
 
@@ -401,7 +414,7 @@ bool IsExpanded(const std::string& op) {
   static const auto& fused = *new std::set<std::string>{
       "_FusedConv2D",          "_FusedConv3D",          "_FusedDepthwiseConv2dNative",     "_FusedBatchNormEx", "_FusedBatchNormGradEx",
       "Conv2DBackpropInputV2", "Conv2DBackpropFilterV2", "BatchNormWithGlobalNormalization", "_UnaryOpsComposition",
-      "Conv3DBackpropInput",   "Conv3DBackpropFilter",   "ApproxTopK",  "FakeParam", "_SwitchN", "MutexV2", "MutexLock", "ConsumeMutexLock",
+      "Conv3DBackpropInput",   "Conv3DBackpropFilter",   "ApproxTopK",  "FakeParam", "DeviceIndex", "_SwitchN", "MutexV2", "MutexLock", "ConsumeMutexLock",
       "XlaDynamicSlice",       "XlaDynamicUpdateSlice"};
   return fused.count(op) > 0 || Renamed().count(op) > 0;
 }

@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "graph/function.h"
 #include "millrace/status.h"
 #include "passes/control_flow/control_flow_ops.h"
 
@@ -105,9 +106,18 @@ absl::StatusOr<const Function*> Inliner::CalledFunction(const Frame& frame, cons
   }
   const FunctionRef* ref = value == nullptr ? nullptr : std::get_if<FunctionRef>(value);
   if (ref == nullptr) return AtCall(node, "has no attribute 'f' that names a function");
-  const auto found = library_ == nullptr ? Graph::Library::const_iterator() : library_->find(ref->name);
+  const auto in_library = [&](const std::string& name) { return library_ == nullptr ? Graph::Library::const_iterator() : library_->find(name); };
+  auto found = in_library(ref->name);
   if (library_ == nullptr || found == library_->end()) {
     return AtCall(node, absl::StrCat("calls function '", ref->name, "', which the graph's library does not hold"));
+  }
+  if (node.op == kSymbolicGradientOp) {
+    found = in_library(found->second.attrs.GetOr<FunctionRef>(kGradientFunctionAttr, {}).name);
+    if (found == library_->end()) {
+      return absl::UnimplementedError(absl::StrCat("node '", node.name, "' (", node.op, ") is the gradient of function '", ref->name,
+                                                   "', for which the graph's library names none; differentiate a tf.function instead, or "
+                                                   "the ops themselves"));
+    }
   }
   static const AttrMap& no_attrs = *new AttrMap();
   *attrs = ref->attrs == nullptr ? &no_attrs : ref->attrs.get();

@@ -172,6 +172,10 @@ absl::StatusOr<std::shared_ptr<const Graph::Library>> LibraryFromProto(const pro
                                                      : absl::StrCat("two functions are named '", name, "'"));
     }
   }
+  for (const proto::GradientDef& gradient : proto.gradient()) {
+    const auto function = library->find(gradient.function_name());
+    if (function != library->end()) function->second.attrs.Set(kGradientFunctionAttr, FunctionRef{gradient.gradient_func()});
+  }
   return std::shared_ptr<const Graph::Library>(std::move(library));
 }
 

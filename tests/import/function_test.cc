@@ -84,6 +84,12 @@ TEST(Functions, CallsByNameUseTheResultsOfTheSignature) {
               HasSubstr("r = _Retval(call:1)"));
 }
 
+TEST(Functions, GradientsThatTheLibraryNamesAreAttributesOfTheirFunctions) {
+  EXPECT_EQ(Import("function { signature { name: 'f' } } function { signature { name: 'df' } } "
+                   "gradient { function_name: 'f' gradient_func: 'df' } gradient { function_name: 'elsewhere' gradient_func: 'df' }"),
+            "function df\nend\nfunction f {_gradient_func=&df}\nend\nx = NoOp()\n");
+}
+
 TEST(Functions, ErrorsNameTheFunctionAndTheNode) {
   EXPECT_EQ(Import("function { signature { name: 'f' } node_def { name: 'n' op: 'Neg' input: 'gone:y:0' } }"),
             "function 'f': 'n' takes input 'gone:y:0', but there is no node or argument 'gone'");
