@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph/lazy_fanout.h"
+#include "graph/near_names.h"
 #include "xxhash.h"
 
 namespace millrace {
@@ -18,18 +19,7 @@ namespace {
 
 uint32_t NameHash(std::string_view name) { return static_cast<uint32_t>(XXH3_64bits(name.data(), name.size())); }
 
-// Up to three names of the graph that look like `name`: same last component, or a common prefix.
-// Of names that differ: a letter left out, put in, changed, or two exchanged.
-bool IsOneSlipFrom(std::string_view a, std::string_view b) {
-  if (a.size() < b.size()) std::swap(a, b);
-  if (a.size() > b.size() + 1) return false;
-  size_t begin = 0;
-  while (begin < b.size() && a[begin] == b[begin]) ++begin;
-  if (a.size() > b.size()) return a.substr(begin + 1) == b.substr(begin);
-  const bool exchanged = begin + 1 < b.size() && a[begin] == b[begin + 1] && a[begin + 1] == b[begin];
-  return a.substr(begin + (exchanged ? 2 : 1)) == b.substr(begin + (exchanged ? 2 : 1));
-}
-
+// Up to three names of the graph that look like `name`: a slip away, the same last component, or a common prefix.
 std::vector<std::string> NearestNames(const Graph& graph, const std::string& name) {
   const std::string tail = name.substr(name.rfind('/') + 1);
   std::vector<std::pair<size_t, std::string>> scored;
@@ -39,7 +29,7 @@ std::vector<std::string> NearestNames(const Graph& graph, const std::string& nam
     size_t prefix = 0;
     while (prefix < name.size() && prefix < node.name.size() && name[prefix] == node.name[prefix]) ++prefix;
     const bool same_tail = node.name.substr(node.name.rfind('/') + 1) == tail;
-    const size_t score = prefix + (same_tail ? 100 : IsOneSlipFrom(node.name, name) ? 50 : 0);
+    const size_t score = prefix + (same_tail ? 100 : DifferingLetters(node.name, name, 1) <= 1 ? 50 : 0);
     if (score > 2) scored.emplace_back(score, node.name);
   }
   const size_t count = std::min<size_t>(3, scored.size());

@@ -1,13 +1,13 @@
 #include "report/explain.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "graph/near_names.h"
 #include "plan/plan_text.h"
 #include "plan/step_order.h"
 #include "report/text_table.h"
@@ -24,20 +24,6 @@ struct Use {
   bool reads = false;
   bool writes = false;
 };
-
-// How many letters must be put in, left out or changed to make one name of the other.
-size_t OtherLetters(const std::string& a, const std::string& b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i + 1);
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t changed = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = std::exchange(row[j + 1], std::min({changed, row[j] + 1, row[j + 1] + 1}));
-    }
-  }
-  return row.back();
-}
 
 class Explainer {
  public:
@@ -95,14 +81,15 @@ class Explainer {
   std::string Similar(const std::string& name) const {
     constexpr size_t kMost = 5;
     const std::string base = name.substr(0, name.rfind(':'));
+    const size_t most = std::max<size_t>(base.size() / 4, 1);
     std::vector<std::pair<size_t, std::string>> holding, close;
     for (const std::string& tensor : plan_.tensors) {
       if (absl::StrContains(tensor, base)) holding.push_back({tensor.size(), tensor});
     }
     for (size_t t = 0; t < plan_.tensors.size() && holding.empty(); ++t) {
       const std::string& tensor = plan_.tensors[t];
-      const size_t letters = OtherLetters(base, tensor.substr(0, tensor.rfind(':')));
-      if (letters <= std::max<size_t>(base.size() / 4, 1)) close.push_back({letters, tensor});
+      const size_t letters = DifferingLetters(base, std::string_view(tensor).substr(0, tensor.rfind(':')), most);
+      if (letters <= most) close.push_back({letters, tensor});
     }
     std::vector<std::pair<size_t, std::string>>& names = holding.empty() ? close : holding;
     std::sort(names.begin(), names.end());
