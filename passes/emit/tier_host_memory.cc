@@ -125,17 +125,17 @@ class Tierer {
 
   absl::Status CheckRoom(int64_t pool_budget, int64_t fixed) const {
     int64_t largest = 0;
-    std::string name = "nothing";
+    std::string name;
     for (size_t s = 0; s < graph_.storages.size(); ++s) {
       if (graph_.storages[s].size_bytes <= largest) continue;
       largest = graph_.storages[s].size_bytes;
       name = absl::StrCat("'", graph_.names[s], "'");
     }
-    if (largest <= pool_budget) return absl::OkStatus();
+    if (fixed <= budget_ && largest <= pool_budget) return absl::OkStatus();
+    const std::string way = largest > 0 ? absl::StrCat(", and ", name, " alone needs ", largest, " bytes on its way to or from disk") : "";
     return absl::ResourceExhaustedError(absl::StrCat(
         "does not fit: the host budget is ", budget_, " bytes (", FormatBytes(budget_), "), constants, states and the ",
-        "buffer of the disk take ", fixed, " of it, and ", name, " alone needs ", largest,
-        " bytes on its way to or from disk; short by ", fixed + largest - budget_));
+        "buffer of the disk take ", fixed, " of it", way, "; short by ", fixed + largest - budget_));
   }
 
   absl::Status Decide(int64_t pool_budget) {

@@ -69,6 +69,20 @@ SessionOptions WithDisk(SessionOptions options, int64_t host_budget) {
   return options;
 }
 
+// Nothing there that could go to disk.
+TEST(DiskTierSessionTest, ConstantsBeyondHostMemoryAreRefused) {
+  absl::StatusOr<Graph> graph = ParseGraphText(R"(
+x = Placeholder() {dtype=float, shape=shape[1024]}
+c = Const() {dtype=float, value=float[1024]{3 ...}}
+y = AddV2(x, c) {T=float})");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  auto session = Session::Create(*std::move(graph), WithDisk(Options("baseline"), kDiskBounceBytes + kStateReserveBytes + 1000));
+  ASSERT_TRUE(session.ok()) << session.status();
+  const absl::Status status = (*session)->Plan({{"x", {DataType::kFloat, Shape({1024})}}}, {"y"}, {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("short by 3096"));
+}
+
 TEST(DiskTierSessionTest, VariablesBeyondHostMemoryTrainWithTheSameBits) {
   for (const char* strategy : {"planned", "tensorflowmem", "lru"}) {
     ModelRun plain(Options(strategy));
