@@ -11,6 +11,7 @@
 #include "millrace/session.h"
 #include "millrace/status.h"
 #include "passes/strategy.h"
+#include "passes/unroll/questions.h"
 #include "plan/disk_layout.h"
 #include "random/random_graph.h"
 #include "runtime/executor.h"
@@ -210,7 +211,8 @@ TEST(RandomGraphs, GiveTheBitsOfBaselineWhenLanesAreHeldUp) {
           std::max<int64_t>(1, expected->run.predicted_peak_device_bytes * static_cast<int64_t>(50 + random() % 50) / 100);
       int64_t copies_of_step = 0;
       const absl::StatusOr<Result> found = TrainHeldUp(graph, options, random(), copies_of_step);
-      if (absl::IsResourceExhausted(found.status())) continue;
+      // What needs results of a step to be planned is planned by Run alone.
+      if (absl::IsResourceExhausted(found.status()) || NeedsAnswer(found.status())) continue;
       const std::string where = absl::StrCat("seed ", seed, ", ", Describe(options), ", made of ", graph.cases);
       ASSERT_TRUE(found.ok()) << where << ": " << found.status();
       EXPECT_EQ(Difference(graph, *found, *expected), "") << where;
