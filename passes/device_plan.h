@@ -24,6 +24,9 @@ struct DevicePlan {
   Schedule schedule;
   MemoryAssignment memory;
   SwapNodes swaps;
+  // Of several devices (device_timeline.h): what its operations take without waiting for others, and the step if memory were no matter.
+  std::vector<double> own_seconds;
+  double timeline_seconds = 0;
   double lower_bound_seconds = 0;  // no schedule of this order beats it, whatever it swaps
 };
 

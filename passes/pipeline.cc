@@ -219,8 +219,8 @@ absl::Status TrySizes(const CompileRequest& request, Prepared& prepared, const S
   return absl::OkStatus();
 }
 
-// Of the work that another variant of a graph is worth: for its search.
-constexpr double kWorkForOthers = 0.3;
+// Of the work that another variant of a graph is worth: for its search. The same, for the second look at several devices.
+constexpr double kWorkForOthers = 0.3, kWorkForWaits = 0.5;
 
 // Writing the plan down and verifying it takes one to two times what the passes before the search took, graphs of 10,000 nodes to a
 // million: storages' names, addresses, instances, steps. They measure the machine and its load, too.
@@ -244,14 +244,7 @@ void NoteDeadline(const CompileRequest& request, const PlanLimits& limits, doubl
 void NoteWhatIsLeftOut(const CompileRequest& request, ExecutionPlan& plan) {
   const PlanningOptions& options = request.options;
   if (options.strategy != "planned") return;
-  const bool several = options.num_devices() > 1;
-  if (options.partition_size > 0) {
-    plan.notes.push_back(absl::StrCat("partitions of ", options.partition_size, " nodes are cut depth first: no other order is tried, nothing computed again"));
-  }
-  if (several && options.recompute == Recompute::kOn) {
-    plan.notes.push_back("recompute: nothing is computed again in plans for several devices");
-  }
-  const char* whole = several ? "in plans for several devices" : request.disk_tier ? "with a disk tier" : options.BudgetOf(0) == 0 ? "without a budget" : nullptr;
+  const char* whole = options.num_devices() > 1 ? "in plans for several devices" : request.disk_tier ? "with a disk tier" : options.BudgetOf(0) == 0 ? "without a budget" : nullptr;
   if (options.update_part_bytes > 0 && whole != nullptr) plan.notes.push_back(absl::StrCat("update parts: updates stay whole ", whole));
 }
 
@@ -311,6 +304,55 @@ absl::StatusOr<Compiled> FindFastest(const std::vector<Variant>& variants, const
   return best;
 }
 
+// Plans in full what the search finds: what looks fastest, and what that was before values were computed again. `best`: the fastest plan so far.
+absl::Status PlanEachInFull(const CompileRequest& request, const Prepared& prepared, const Strategy& strategy, const PlanLimits& limits,
+                            const WorkBudget& work, std::vector<FoundOrder> found, absl::StatusOr<Compiled>& best) {
+  constexpr size_t kMost = 2;
+  found.resize(std::min(found.size(), kMost));
+  for (FoundOrder& order : found) {
+    if (best.ok() && limits.deadline.passed()) break;
+    WorkBudget own(work.left() / static_cast<int64_t>(found.size()));
+    PlanLimits full = limits;
+    full.work = &own;
+    absl::StatusOr<Compiled> compiled = PlanOrdered(request, prepared, strategy, std::move(order.ordered), full, std::move(order.looked));
+    if (!compiled.ok() && !absl::IsResourceExhausted(compiled.status())) return compiled.status();
+    const bool first = absl::IsInternal(best.status());
+    if (first || (compiled.ok() && (!best.ok() || compiled->plan.predicted_step_seconds < best->plan.predicted_step_seconds))) {
+      best = std::move(compiled);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Over several devices, or without a budget. A step over several devices, with all that they wait for each other, is what full plans alone
+// tell; whether copies are hidden while a device waits, too. So both are tried.
+absl::StatusOr<Compiled> FindFastestOfSeveral(const CompileRequest& request, Prepared& prepared, const Strategy& strategy, const PlanLimits& limits) {
+  const PlanningOptions& options = request.options;
+  bool limited = false;
+  for (int32_t d = 0; d < options.num_devices(); ++d) limited = limited || options.BudgetOf(d) > 0;
+  struct View {
+    bool waits_hide_copies = false;
+    double work = 1;
+  };
+  std::vector<View> views = {{false, 1}};
+  if (limited && options.num_devices() > 1) views.push_back({true, kWorkForWaits});
+  absl::StatusOr<Compiled> best = absl::InternalError("nothing was found");
+  for (size_t v = 0; v < views.size() && !(best.ok() && limits.deadline.passed()); ++v) {
+    const bool last = v + 1 == views.size();
+    Prepared view;
+    view.graph = last ? std::move(prepared.graph) : prepared.graph.Clone();
+    view.inferred = last ? std::move(prepared.inferred) : prepared.inferred;
+    WorkBudget work = PartOfWork(view, views[v].work);
+    PlanLimits of_view = limits;
+    of_view.waits_hide_copies = views[v].waits_hide_copies;
+    absl::StatusOr<std::vector<FoundOrder>> found = SearchOrders(request, view, strategy, LimitsOfSearch(options, of_view, work));
+    if (!found.ok() && best.ok()) break;
+    MR_RETURN_IF_ERROR(found.status());
+    MR_RETURN_IF_ERROR(PlanEachInFull(request, prepared, strategy, of_view, work, *std::move(found), best));
+  }
+  return best;
+}
+
 // What tflms says of a graph whose levels do not fit, told of the levels all the same.
 absl::StatusOr<std::vector<std::string>> NotesOfLevels(const CompileRequest& request, const Strategy& tflms, Prepared& prepared,
                                                        const PlanLimits& limits, const std::string& why) {
@@ -362,22 +404,14 @@ absl::StatusOr<Compiled> PlanAsCreated(const CompileRequest& request, Prepared& 
 
 absl::StatusOr<Compiled> FindPlan(const CompileRequest& request, Prepared& prepared, const PlanLimits& limits) {
   MR_ASSIGN_OR_RETURN(const Strategy* strategy, FindStrategy(request.options.strategy));
-  const bool best_order = strategy->order == Strategy::Order::kBest && request.options.partition_size == 0;
+  const bool best_order = strategy->order == Strategy::Order::kBest;
   if (best_order && request.options.num_devices() == 1 && request.options.BudgetOf(0) > 0) {
     return FindFastest({{&request, &prepared}}, *strategy, limits);
   }
   if (strategy->order == Strategy::Order::kLevels) {
     MR_RETURN_IF_ERROR(CheckTflmsFilters(request.graph, prepared.graph, request.options.tflms));
   }
-  if (best_order) {
-    WorkBudget work = PartOfWork(prepared, 1);
-    MR_ASSIGN_OR_RETURN(std::vector<FoundOrder> found,
-                        SearchOrders(request, prepared, *strategy, LimitsOfSearch(request.options, limits, work)));
-    PlanLimits full = limits;
-    full.work = &work;
-    // Over several devices, or without a budget, nothing is rewritten to be planned beside it: the first is all.
-    return PlanOrdered(request, prepared, *strategy, std::move(found[0].ordered), full, std::move(found[0].looked));
-  }
+  if (best_order) return FindFastestOfSeveral(request, prepared, *strategy, limits);
   absl::StatusOr<Compiled> best = absl::InternalError("no partition size was tried");
   const bool may_tighten = strategy->last_resort && request.options.partition_size == 0;
   const bool levels = strategy->order == Strategy::Order::kLevels;
@@ -394,8 +428,7 @@ absl::StatusOr<Compiled> FindPlan(const CompileRequest& request, Prepared& prepa
 }
 
 // Updates in parts may be the wrong choice: whole ones leave fewer nodes to search among, and where both orders come near their
-// bounds one bound may be lower; of single ops it is more of them. So both are planned, and the faster taken. A partition size
-// that is asked for leaves no orders to search among.
+// bounds one bound may be lower; of single ops it is more of them. So both are planned, and the faster taken.
 absl::StatusOr<Compiled> FindPlanOfParts(const CompileRequest& request, Prepared& prepared, const PlanLimits& limits) {
   if (limits.deadline.passed()) return FindPlan(request, prepared, limits);
   MR_ASSIGN_OR_RETURN(const Strategy* strategy, FindStrategy(request.options.strategy));
@@ -406,15 +439,7 @@ absl::StatusOr<Compiled> FindPlanOfParts(const CompileRequest& request, Prepared
   whole_request.options.update_part_bytes = 0;
   whole_request.now = request.now;
   MR_ASSIGN_OR_RETURN(Prepared prepared_whole, Prepare(whole_request));
-  if (request.options.partition_size == 0) {
-    return FindFastest({{&request, &prepared}, {&whole_request, &prepared_whole}}, *strategy, limits);
-  }
-  absl::StatusOr<Compiled> parts = FindPlan(request, prepared, limits);
-  if (!parts.ok() && !absl::IsResourceExhausted(parts.status())) return parts;
-  absl::StatusOr<Compiled> whole = FindPlan(whole_request, prepared_whole, limits);
-  const bool whole_is_faster =
-      whole.ok() && (!parts.ok() || whole->plan.predicted_step_seconds < parts->plan.predicted_step_seconds);
-  return whole_is_faster ? std::move(whole) : std::move(parts);
+  return FindFastest({{&request, &prepared}, {&whole_request, &prepared_whole}}, *strategy, limits);
 }
 
 }  // namespace

@@ -4,10 +4,12 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "passes/access/sent_values.h"
+#include "passes/device_timeline.h"
 #include "passes/planner/gaps.h"
 #include "passes/planner/lower_bound.h"
 #include "passes/planner/replay_packed.h"
@@ -81,13 +83,18 @@ absl::Status PlanMemory(const CompileRequest& request, const PlanningOptions& op
   plan.memory = *std::move(memory);
   MR_RETURN_IF_ERROR(VerifyMemory(access, plan.schedule, plan.memory));
   const double plan_seconds = std::max(plan.choice.predicted_seconds, LinkSeconds(access, request.machine, plan.choice));
+  if (options.num_devices() > 1) {
+    // Where others are waited for, an operation may begin later than the device itself is ready: bounds go by what it does itself.
+    plan.device.access.seconds = plan.own_seconds;
+    plan.gaps = GapGraph();
+  }
   if (plan.gaps.graph == nullptr) plan.gaps = FindGaps(access, request.machine);
   // A step that is longer than a known one need not be written down.
   if (std::isfinite(limits.known_seconds) && options.num_devices() == 1 &&
       LeastPackedSeconds(plan.gaps, plan.schedule, plan.choice, plan.memory) > kSurelyLonger * limits.known_seconds) {
     return absl::AbortedError("waits too long");
   }
-  plan.lower_bound_seconds = LowerBound(plan.gaps, budget_bytes, plan_seconds);
+  plan.lower_bound_seconds = std::max(plan.timeline_seconds, LowerBound(plan.gaps, budget_bytes, plan_seconds));
   plan.gaps = GapGraph();
   return absl::OkStatus();
 }
@@ -104,6 +111,14 @@ std::vector<DevicePlan> Reusable(std::vector<DevicePlan> looked, Graph& graph) {
   if (plan.gaps.graph != nullptr) plan.gaps.graph = &plan.device.access;
   if (!plan.decided) plan.choice = SwapChoice();
   return looked;
+}
+
+void ApplyTimeline(DeviceTimeline timeline, bool waits_hide_copies, std::vector<DevicePlan>& plans) {
+  for (size_t d = 0; d < plans.size(); ++d) {
+    plans[d].timeline_seconds = timeline.step_seconds;
+    plans[d].own_seconds = plans[d].device.access.seconds;
+    if (waits_hide_copies) plans[d].device.access.seconds = std::move(timeline.seconds[d]);
+  }
 }
 
 absl::Status OnDevice(const CompileRequest& request, int32_t device, const absl::Status& status) {
@@ -140,16 +155,23 @@ absl::StatusOr<std::vector<DevicePlan>> DecideDevices(const CompileRequest& requ
     }
     NameReceived(graph, devices);
     waits = FindRemoteWaits(graph, partitioning.order, {devices.begin(), devices.end()});
+    if (num_devices > 1) {
+      ApplyTimeline(TimeDevices(graph, partitioning.order, {devices.begin(), devices.end()}, waits, request.machine),
+                    limits.waits_hide_copies, plans);
+    }
   }
   for (int32_t d = 0; d < num_devices; ++d) {
     plans[d].remote_waits = std::move(waits[d]);
     PlanningOptions options = request.options;
     options.device_memory_bytes = request.options.BudgetOf(d);
-    absl::Status status = PlanMemory(request, options, strategy, graph, limits, plans[d]);
+    PlanLimits own = limits;
+    own.work_part /= num_devices - d;
+    absl::Status status = PlanMemory(request, options, strategy, graph, own, plans[d]);
     if (absl::IsResourceExhausted(status) && limits.effort == PlanEffort::kQuick) {
       // Again, for the message.
-      NameStorages(graph, plans[d].device);
-      status = PlanMemory(request, options, strategy, graph, limits, plans[d]);
+      for (DevicePlan& named : plans) NameStorages(graph, named.device);
+      NameReceived(graph, devices);
+      status = PlanMemory(request, options, strategy, graph, own, plans[d]);
     }
     MR_RETURN_IF_ERROR(OnDevice(request, d, status));
     if (limits.effort != PlanEffort::kFull) continue;

@@ -102,7 +102,7 @@ class Search {
 
   absl::StatusOr<std::vector<FoundOrder>> Run() {
     MR_RETURN_IF_ERROR(TryOrders());
-    if (request_.options.recompute != Recompute::kOff && request_.options.num_devices() == 1) RewriteOrders();
+    if (request_.options.recompute != Recompute::kOff) RewriteOrders();
     std::vector<FoundOrder> found;
     const double worth_a_plan = kWorthAPlan * best_->step_seconds;
     const auto worth = [&](const std::optional<Looked>& also) {
@@ -133,11 +133,16 @@ class Search {
     for (int32_t i = 0; i < graph.num_ids(); ++i) looked.partitions.push_back(graph.node(NodeId{i}).partition);
     MR_ASSIGN_OR_RETURN(looked.devices, DecideDevices(request_, strategy_, ordered.partitioning, *ordered.inferred,
                                                       limits, graph));
+    double lost = 0;  // to copies
     for (const DevicePlan& device : looked.devices) {
       const double compute = WithFeeds(device.device.access, request_.machine);
-      looked.compute_seconds = std::max(looked.compute_seconds, compute);
-      looked.step_seconds = std::max({looked.step_seconds, compute, device.choice.predicted_seconds});
+      const double step = std::max(compute, device.choice.predicted_seconds);
+      looked.compute_seconds = std::max({looked.compute_seconds, compute, device.timeline_seconds});
+      looked.step_seconds = std::max(looked.step_seconds, step);
+      lost += step - compute;
     }
+    // What one device waits for its copies, others may wait for it.
+    if (looked.devices.size() > 1) looked.step_seconds = looked.compute_seconds + lost;
     looked.ordered = std::move(ordered);
     return looked;
   }
@@ -152,13 +157,21 @@ class Search {
     } else if (which == 1) {
       MR_ASSIGN_OR_RETURN(ordered.partitioning, UpdateEarly(*ordered.graph, request_.ops, fanout_));
     } else if (which == 2 || which == 4) {
-      MR_ASSIGN_OR_RETURN(ordered.partitioning,
-                          PartitionDepthFirst(*ordered.graph, request_.options.num_devices(), kDepthFirstSize));
+      MR_ASSIGN_OR_RETURN(ordered.partitioning, PartitionDepthFirst(*ordered.graph, request_.options.num_devices(),
+                                                                    AskedSize() > 0 ? AskedSize() : kDepthFirstSize));
     } else {
       MR_ASSIGN_OR_RETURN(ordered.partitioning, KeepCreationOrder(*ordered.graph, fanout_));
     }
     if (which >= kFirstFreesFirst) ordered.partitioning = FreesFirst(*ordered.graph, request_.ops, ordered.partitioning.order);
+    CutAsAsked(ordered);
     return ordered;
+  }
+
+  int64_t AskedSize() const { return request_.options.partition_size; }
+  // Before anything is looked at: nodes of different partitions do not run at once.
+  void CutAsAsked(OrderedGraph& ordered) const {
+    if (AskedSize() > 0) CutEvery(*ordered.graph, request_.options.num_devices(), AskedSize(), ordered.partitioning);
+    ordered.partition_size = AskedSize();
   }
 
   bool TimeIsOver() const { return limits_.deadline.passed(); }
@@ -244,6 +257,42 @@ class Search {
     if (request_.options.recompute == Recompute::kOn && !as_it_is_) WeighOnce(1, {kMaxDepth, kPriceIfAsked, 0, any});
   }
 
+  // What to compute again on every device.
+  struct Weighed {
+    std::vector<std::vector<FarUses>> again;
+    size_t price = std::numeric_limits<size_t>::max();  // the lowest at which one gains
+    bool none() const { return std::all_of(again.begin(), again.end(), [](const auto& uses) { return uses.empty(); }); }
+  };
+
+  Weighed WeighDevices(double target, const WeighLimits& limits) {
+    Weighed weighed;
+    for (size_t d = 0; d < best_->devices.size(); ++d) {
+      DevicePlan& plan = best_->devices[d];
+      const auto budget = static_cast<int64_t>(target * static_cast<double>(request_.options.BudgetOf(static_cast<int32_t>(d))));
+      weighed.again.emplace_back();
+      if (budget == 0) continue;
+      WeighedRecompute one = WeighRecompute(best_->ordered, plan.device, request_.machine, plan.gaps, budget, limits);
+      limits_.work->Spend(one.work);
+      if (one.again.empty()) continue;
+      weighed.price = std::min(weighed.price, one.price);
+      weighed.again.back() = std::move(one.again);
+    }
+    return weighed;
+  }
+
+  // Rewriting a device's part leaves the nodes of the others what they were.
+  OrderedGraph RewriteDevices(const std::vector<std::vector<FarUses>>& again) {
+    OrderedGraph rewritten;
+    for (size_t d = 0; d < again.size(); ++d) {
+      if (again[d].empty()) continue;
+      const OrderedGraph& from = rewritten.graph == nullptr ? best_->ordered : rewritten;
+      limits_.work->Spend(kRewriteWork * from.graph->num_nodes());
+      rewritten = ComputeAgain(from, best_->devices[d].device, again[d], kMaxDepth);
+    }
+    CutAsAsked(rewritten);
+    return rewritten;
+  }
+
   // Rewrites the best, and takes that if it is faster. The price to go on with: the same where that gained much.
   size_t WeighOnce(double target, WeighLimits limits) {
     limits.most_work = limits_.work->left() - work_for_plans_;
@@ -251,19 +300,17 @@ class Search {
     const double much = all_looks_ <= kFewLooks ? kMuchForFew : kMuch, before = best_->step_seconds;
     const bool must = limits.least_gain > 1;
     OrderedGraph rewritten;
-    WeighedRecompute weighed;
+    Weighed weighed;
     {
       const PassClock::Run run(request_.clock, "recompute");
-      const auto budget = static_cast<int64_t>(target * static_cast<double>(request_.options.BudgetOf(0)));
-      const DeviceGraph& device = best_->devices[0].device;
-      weighed = WeighRecompute(best_->ordered, device, request_.machine, best_->devices[0].gaps, budget, limits);
-      limits_.work->Spend(weighed.work);
-      if (weighed.again.empty()) return limits.prices.size();
+      weighed = WeighDevices(target, limits);
+      if (weighed.none()) return limits.prices.size();
       if (!must && weighed.again == in_vain_) return weighed.price + 1;
-      limits_.work->Spend(kRewriteWork * best_->ordered.graph->num_nodes());
-      rewritten = ComputeAgain(best_->ordered, device, weighed.again, kMaxDepth);
+      rewritten = RewriteDevices(weighed.again);
     }
-    absl::StatusOr<Looked> looked = Look(std::move(rewritten), must ? kNotKnown : kLeastGain * before);
+    // A device's step alone says little of that of all.
+    const double known_seconds = must || best_->devices.size() > 1 ? kNotKnown : kLeastGain * before;
+    absl::StatusOr<Looked> looked = Look(std::move(rewritten), known_seconds);
     if (!looked.ok() || (!must && looked->step_seconds >= kLeastGain * before)) {
       in_vain_ = std::move(weighed.again);
       return weighed.price + 1;
@@ -296,8 +343,9 @@ class Search {
   }
 
   void CutPartitions(Looked& looked) const {
+    // The cuts that were asked for stay, and those over several devices.
+    if (AskedSize() > 0 || looked.devices.size() > 1) return;
     for (const DevicePlan& plan : looked.devices) {
-      if (looked.devices.size() > 1) return;  // ids run over all devices: the order's own cuts stay
       const AccessGraph& access = plan.device.access;
       std::vector<bool> cut(looked.ordered.graph->num_ids(), false);
       int64_t bytes = 0;
@@ -348,7 +396,7 @@ class Search {
   absl::StatusOr<Looked> best_ = absl::InternalError("no order was tried");
   std::optional<Looked> as_it_is_;  // what best_ was before anything was computed again
   std::vector<std::optional<Looked>> former_;  // what best_ was before it was rewritten again, the last few
-  std::vector<FarUses> in_vain_;    // what did not help to compute again, of the best
+  std::vector<std::vector<FarUses>> in_vain_;  // what did not help to compute again, of the best, on every device
   bool best_frees_first_ = false;
   std::optional<Looked> other_;            // the best order of the other kind, as it is
   std::optional<Looked> rewritten_other_;  // the slower of both kinds as rewritten

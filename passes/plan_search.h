@@ -3,7 +3,8 @@
 // Orders: creation; creation with what only serves updates moved up to its inputs; depth first; of small graphs creation and
 // depth first with what frees memory moved up (order_frees_first.h). Each is planned quickly (PlanEffort::kQuick); the best is
 // rewritten by recompute.h while that makes the step shorter, by short chains first, and cut into partitions by bytes and
-// time.
+// time; those that `partition_size` asks for are cut in every order before it is looked at. Over several devices there are
+// the first and the third order, what devices wait for each other is in their times (device_timeline.h), and all are rewritten at once.
 //
 // Needs: a prepared graph. Establishes: an order; copies of recomputed nodes; partitions.
 #ifndef MILLRACE_PASSES_PLAN_SEARCH_H_

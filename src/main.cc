@@ -65,7 +65,7 @@ DEFINE_int32(threads, 0, "threads of the kernels; 0: one per core");
 // Strategy and its parts.
 DEFINE_string(strategy, "", "how to fit the budget");
 DEFINE_string(strategies, "", "what to compare or sweep, separated by commas, out of");
-DEFINE_int64(partition_size, 0, "nodes per device and partition, cut depth first (planned tries no other order and computes nothing again then); 0: the "
+DEFINE_int64(partition_size, 0, "nodes per device and partition: tensorflowmem cuts its depth-first order so, planned the order that it finds; 0: the "
              "strategy's choice");
 DEFINE_int64(swap_distance, 2, "tensorflowmem: swap tensors whose producer and consumer are more than this many partitions apart");
 DEFINE_string(min_swap_bytes, "0", "tensorflowmem: keep smaller tensors on the device");

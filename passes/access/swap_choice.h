@@ -41,6 +41,9 @@ struct PlanLimits {
   // Variables that stay on the device over the step's end may be elsewhere in the middle of the step. Not with a disk
   // tier: a step that fails could leave such a value in the host pool alone.
   bool residents_leave = true;
+  // Of several devices: the time in which one waits for others is time in which its copies are hidden (device_timeline.h). Otherwise each
+  // is planned as if it never waited.
+  bool waits_hide_copies = false;
 };
 
 }  // namespace millrace

@@ -10,6 +10,9 @@
 namespace millrace {
 namespace {
 
+// Copies that leave a device follow their producer, those that come in follow what was sent.
+bool IsCopy(const std::string& op) { return op == "_Fetch" || op == kSendOp || op == kRecvOp; }
+
 class DepthFirst {
  public:
   DepthFirst(Graph& graph, int32_t num_devices, int64_t partition_size)
@@ -70,9 +73,6 @@ class DepthFirst {
     counts_.assign(counts_.size(), 0);
   }
 
-  // Copies that leave a device follow their producer, those that come in follow what was sent.
-  static bool IsCopy(const std::string& op) { return op == "_Fetch" || op == kSendOp || op == kRecvOp; }
-
   void Emit(NodeId id) {
     result_.order.push_back(id);
     absl::InlinedVector<NodeId, 2> copies;
@@ -128,6 +128,22 @@ absl::StatusOr<Partitioning> PartitionDepthFirst(Graph& graph, int32_t num_devic
         absl::StrCat("--partition_size is ", partition_size, ", expected at least 1"));
   }
   return DepthFirst(graph, num_devices, partition_size).Run();
+}
+
+void CutEvery(Graph& graph, int32_t num_devices, int64_t partition_size, Partitioning& partitioning) {
+  std::vector<int64_t> counts(num_devices, 0);
+  int32_t partition = 0;
+  for (NodeId id : partitioning.order) {
+    Node& node = graph.mutable_node(id);
+    if (node.device == kHostDevice) continue;
+    if (!IsCopy(node.op) && ++counts[node.device] > partition_size) {
+      ++partition;
+      counts.assign(counts.size(), 0);
+      counts[node.device] = 1;
+    }
+    node.partition = partition;
+  }
+  partitioning.num_partitions = partition + 1;
 }
 
 absl::StatusOr<Partitioning> KeepCreationOrder(Graph& graph) {

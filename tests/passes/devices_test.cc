@@ -1,5 +1,6 @@
 // Several devices: the placer, Send and Recv and whole plans as golden text; random graphs over random devices through
 // the verifier, the simulator and the executor on null devices.
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "graph/device_spec.h"
@@ -153,9 +154,10 @@ absl::StatusOr<StepStats> RunOnNullDevices(const ExecutionPlan& plan) {
 TEST(RandomDevices, PlansHoldTheirBudgetsAndRunAsSimulated) {
   const OpRegistry ops = TestOps();
   int planned = 0, refused = 0, sends = 0;
+  int64_t recomputed = 0;
   for (uint32_t seed = 0; seed < 150; ++seed) {
     const int devices = 1 + static_cast<int>(seed % 4);
-    RandomGraph random(seed, devices);
+    RandomGraph random(seed, devices, /*backward=*/seed % 8 >= 4);
     StubOracle oracle;
     CompileRequest request{random.graph(), ops, oracle, {}, {}, UnitMachine(), {}};
     request.signature.feeds["n0:0"] = {DataType::kFloat, random.graph().node(NodeId{0}).attrs.GetOr<Shape>("shape", {})};
@@ -181,6 +183,8 @@ TEST(RandomDevices, PlansHoldTheirBudgetsAndRunAsSimulated) {
       ++planned;
       const ExecutionPlan& plan = compiled->plan;
       sends += static_cast<int>(plan.counts.sends);
+      recomputed += devices > 1 ? plan.counts.recomputed_nodes : 0;
+      EXPECT_LE(plan.lower_bound_seconds, plan.predicted_step_seconds * (1 + 1e-9));
       ASSERT_TRUE(VerifyPlan(plan).ok());
       ASSERT_EQ(plan.devices.size(), devices);
       for (int d = 0; d < devices; ++d) {
@@ -205,6 +209,36 @@ TEST(RandomDevices, PlansHoldTheirBudgetsAndRunAsSimulated) {
   EXPECT_GT(planned, 200);
   EXPECT_GT(refused, 20);
   EXPECT_GT(sends, 500);
+  EXPECT_GT(recomputed, 0);
+}
+
+// Two devices in turn: the second has nothing to do until the first has sent, the first until the second has.
+TEST(DeviceTimeline, HasWhatDevicesWaitForEachOther) {
+  const OpRegistry ops = TestOps();
+  StubOracle oracle;
+  const absl::StatusOr<Graph> graph = ParseGraphText(R"(
+a = Op() on "/gpu:0"
+b = Op(a) on "/gpu:1"
+c = Op(b) on "/gpu:0"
+alone = Op() on "/gpu:1")");
+  ASSERT_TRUE(graph.ok());
+  CompileRequest request{*graph, ops, oracle, {}, {}, UnitMachine(), {}};
+  request.signature.fetches = {"c:0", "alone:0"};
+  request.options.strategy = "baseline";
+  request.options.devices = {"gpu:0", "gpu:1"};
+  const absl::StatusOr<Compiled> compiled = Compile(request);
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  // Three operations in a row and two pairs of copies between them; what the second device does alone is hidden.
+  double operations = 0, copies = 0;
+  for (const Lane& lane : compiled->plan.lanes) {
+    for (const ComputeStep& step : lane.compute) {
+      if (compiled->plan.instances[step.instance].name != "alone") operations += step.predicted_seconds;
+    }
+    for (const CopyStep& copy : lane.copies) {
+      if (!absl::StrContains(copy.name, "fetch")) copies += copy.predicted_seconds;
+    }
+  }
+  EXPECT_DOUBLE_EQ(compiled->plan.lower_bound_seconds, operations + copies);
 }
 
 TEST(SharedRecv, ReceivesOnceAndTheOtherOncePerUse) {

@@ -1,5 +1,7 @@
 // Of the partition sizes that `tensorflowmem` tries, those that cannot be faster are left early: what is taken is the fastest all the same.
+// `planned` cuts the order that it finds as it is asked to.
 #include <cstdint>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
@@ -44,6 +46,49 @@ TEST(PartitionSizes, TheFastestOfAllIsTaken) {
   }
   EXPECT_GT(plans, kGraphs / 2);
   EXPECT_GT(not_the_largest, kGraphs / 10);
+}
+
+// Nodes that compute, by partition.
+std::vector<int64_t> NodesOfPartitions(const ExecutionPlan& plan) {
+  std::vector<int64_t> nodes(plan.devices[0].num_partitions, 0);
+  for (const Lane& lane : plan.lanes) {
+    for (const ComputeStep& step : lane.compute) ++nodes[step.partition];
+  }
+  return nodes;
+}
+
+TEST(PartitionSizes, PlannedIsAsFastWhateverTheyAre) {
+  constexpr int kGraphs = 50;
+  const OpRegistry ops = TestOps();
+  double free_seconds = 0, asked_seconds = 0;
+  int64_t recomputed = 0;
+  for (int seed = 0; seed < kGraphs; ++seed) {
+    RandomGraph random(static_cast<uint32_t>(5'000'000 + seed), 0, true);
+    StubOracle oracle;
+    CompileRequest request{random.graph(), ops, oracle, {}, {}, UnitMachine(), {}};
+    request.signature.feeds["n0:0"] = {DataType::kFloat, random.graph().node(NodeId{0}).attrs.GetOr<Shape>("shape", {})};
+    request.signature.targets = random.targets();
+    request.signature.fetches = {absl::StrCat("n", random.graph().num_ids() - 1, ":0")};
+    request.options.strategy = "planned";
+    request.options.device_memory_bytes = 64 * (20 + random.Below(200));
+    request.machine.to_host_bytes_per_second = request.machine.to_device_bytes_per_second = 16 << random.Below(8);
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    const absl::StatusOr<Compiled> free = Compile(request);
+    for (const int64_t size : {1, 3, 20}) {
+      request.options.partition_size = size;
+      const absl::StatusOr<Compiled> asked = Compile(request);
+      ASSERT_EQ(asked.ok(), free.ok()) << asked.status();
+      if (!asked.ok()) continue;
+      EXPECT_EQ(asked->plan.partition_size, size);
+      const std::vector<int64_t> nodes = NodesOfPartitions(asked->plan);
+      for (const int64_t count : nodes) EXPECT_LE(count, size);
+      free_seconds += free->plan.predicted_step_seconds;
+      asked_seconds += asked->plan.predicted_step_seconds;
+      recomputed += asked->plan.counts.recomputed_nodes;
+    }
+  }
+  EXPECT_LE(asked_seconds, 1.02 * free_seconds);
+  EXPECT_GT(recomputed, 0);
 }
 
 }  // namespace

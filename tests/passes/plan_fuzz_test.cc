@@ -33,8 +33,7 @@ int GraphCount() {
 
 // Strategies that plan every graph down to 1.05 times the largest working set of a node, when they may cut as they like.
 bool PromisesLittleMemory(const PlanningOptions& options) {
-  return options.partition_size == 0 &&
-         (options.strategy == "planned" || options.strategy == "tensorflowmem" || options.strategy == "lru");
+  return options.strategy == "planned" || options.strategy == "lru" || (options.strategy == "tensorflowmem" && options.partition_size == 0);
 }
 
 struct Counts {

@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "graph/text.h"
 #include "millrace/session.h"
+#include "model_run.h"
 
 namespace millrace {
 namespace {
@@ -107,6 +109,43 @@ TEST(SeveralDevices, AreOfTheSessionsKindWithABudgetEach) {
   options.planning.devices = {"cpu:0", "cpu:1"};
   options.planning.device_memory_bytes_of = {1 << 20};
   EXPECT_EQ(Session::Create(Graph(), options).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+// A pipeline of two devices whose links are slow: what saves copies is computed again on either device.
+TEST(SeveralDevices, ValuesAreComputedAgainOnEachWithTheSameBits) {
+  const auto graph = BuildModel("resnet", {.batch = 8, .image_size = 32, .depth = 20, .devices = 2, .variant = "cifar", .seed = 3});
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const auto options = [](const std::string& strategy, const std::vector<int64_t>& budgets) {
+    SessionOptions options = testing::UnderBudget(strategy, 0);
+    options.planning.devices = {"cpu:0", "cpu:1"};
+    options.planning.device_memory_bytes_of = budgets;
+    options.machine.to_host_bytes_per_second = options.machine.to_device_bytes_per_second = 2e8;
+    options.replan.mode = ReplanOptions::Mode::kOff;
+    return options;
+  };
+  testing::ModelRun reference(*graph, options("baseline", {}));
+  const std::vector<float> losses = reference.Steps(3);
+  ASSERT_TRUE(reference.status().ok()) << reference.status();
+  std::vector<int64_t> budgets;
+  for (const PlanDevice& device : reference.TrainPlan()->devices) budgets.push_back(device.arena_bytes / 2);
+  SessionOptions again = options("planned", budgets), moved = again;
+  moved.planning.recompute = Recompute::kOff;
+  testing::ModelRun run(*graph, again);
+  const std::vector<float> again_losses = run.Steps(3);
+  ASSERT_TRUE(run.status().ok()) << run.status();
+  EXPECT_EQ(again_losses, losses);
+  EXPECT_TRUE(run.Variables() == reference.Variables());
+  const auto plan = run.TrainPlan(), plan_of_moves = testing::ModelRun(*graph, moved).TrainPlan();
+  std::vector<int> recomputed(2, 0);
+  for (const Lane& lane : plan->lanes) {
+    for (const ComputeStep& step : lane.compute) {
+      if (absl::StrContains(plan->instances[step.instance].name, "/recompute")) ++recomputed[lane.device];
+    }
+  }
+  EXPECT_GT(recomputed[0], 0);
+  EXPECT_GT(recomputed[1], 0);
+  EXPECT_LT(plan->predicted_step_seconds, 0.9 * plan_of_moves->predicted_step_seconds);
+  for (size_t d = 0; d < budgets.size(); ++d) EXPECT_LE(plan->devices[d].arena_bytes, budgets[d]);
 }
 
 }  // namespace

@@ -149,9 +149,7 @@ TEST(UpdatePartsTest, APlanSaysWhatWasAskedForAndIsNotDone) {
   EXPECT_THAT(notes(Under("planned", 0, PlanningOptions::kAutoBytes)), Not(Contains(HasSubstr("update parts"))));
   SessionOptions several = Under("planned", int64_t{1} << 20, 1024);
   several.planning.devices = {"cpu:0", "cpu:1"};
-  several.planning.recompute = Recompute::kOn;
   EXPECT_THAT(notes(several), Contains("update parts: updates stay whole in plans for several devices"));
-  EXPECT_THAT(notes(several), Contains("recompute: nothing is computed again in plans for several devices"));
 }
 
 TEST(UpdatePartsTest, PartsAreExplainedByTheNameOfTheWhole) {
