@@ -59,6 +59,8 @@ def main():
                 # The machine's memory is the budget when none is given.
                 limit = [] if budget == "none" else [f"--device_memory={budget}"]
                 for share in (text == "on" for text in options.share.split(",")):
+                    if label == "planned" and not share:
+                        continue  # it always shares
                     more = ["--share_recv"] if share else []
                     run = plan(options.binary, graph, options.machine,
                                [f"--devices={options.devices}", *(flags or ["--strategy=baseline"]), *limit, *more], folder)

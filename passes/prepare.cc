@@ -49,7 +49,9 @@ absl::Status Place(const CompileRequest& request, Prepared& prepared) {
   prepared.placement_notes = std::move(placement.notes);
   if (place.devices.size() == 1) return absl::OkStatus();
   // What crosses between devices becomes nodes before there is an order: they take part in it.
-  AddSendRecv(prepared.graph, request.ops, placement, {place.devices, request.options.share_recv},
+  // A tensor that came once may leave and come again: planned decides which is faster.
+  const bool share = request.options.share_recv || request.options.strategy == "planned";
+  AddSendRecv(prepared.graph, request.ops, placement, {place.devices, share},
               prepared.inferred.by_value);
   return VerifySendRecv(prepared.graph, request.ops, placement);
 }

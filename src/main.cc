@@ -71,7 +71,7 @@ DEFINE_int64(swap_distance, 2, "tensorflowmem: swap tensors whose producer and c
 DEFINE_string(min_swap_bytes, "0", "tensorflowmem: keep smaller tensors on the device");
 DEFINE_string(recompute, "auto", "planned: compute swapped values again instead: off, on, or auto (where the step gets shorter)");
 DEFINE_double(plan_seconds, 0, "seconds that planning may take, the passes before the search, writing the plan down and verifying it included: the search ends early enough, as far as the passes before it tell; the first plan is always finished, at least about 8 us a node, 8 s for a million; 0: no limit, the same plan everywhere");
-DEFINE_bool(share_recv, false, "what several nodes of a device use is received from another device once, not once per use");
+DEFINE_bool(share_recv, false, "what several nodes of a device use is received from another device once, not once per use (planned always does)");
 DEFINE_bool(accumulate_products, true, "add up sums of matrix products (gradients of a weight used in every time step) as the "
             "products are made, instead of keeping them for the sum, and reduce what sums of reductions take at once; results "
             "differ from the separate sums in rounding");
