@@ -19,9 +19,11 @@ bool IsEnter(const Node& node) { return node.op == "Enter" || node.op == "RefEnt
 bool IsExit(const Node& node) { return node.op == "Exit" || node.op == "RefExit"; }
 bool IsNextIteration(const Node& node) { return node.op == "NextIteration" || node.op == "RefNextIteration"; }
 
-bool IsTable(const Node& node) { return node.op == "HashTable" || node.op == "HashTableV2"; }
+bool IsMutableTable(const Node& node) { return node.op == "MutableHashTable" || node.op == "MutableHashTableV2"; }
+bool IsTable(const Node& node) { return node.op == "HashTable" || node.op == "HashTableV2" || IsMutableTable(node); }
 bool IsTableInitializer(const Node& node) {
-  return node.op == "InitializeTable" || node.op == "InitializeTableV2" || node.op == "LookupTableImport" || node.op == "LookupTableImportV2";
+  return node.op == "InitializeTable" || node.op == "InitializeTableV2" || node.op == "LookupTableImport" || node.op == "LookupTableImportV2" ||
+         node.op == "LookupTableInsert" || node.op == "LookupTableInsertV2";
 }
 bool IsTableFromFile(const Node& node) { return node.op == "InitializeTableFromTextFile" || node.op == "InitializeTableFromTextFileV2"; }
 bool IsTableFind(const Node& node) { return node.op == "LookupTableFind" || node.op == "LookupTableFindV2"; }

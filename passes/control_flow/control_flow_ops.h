@@ -21,6 +21,7 @@ bool IsNextIteration(const Node& node);
 
 // Tables from keys to values: those that are initialised once, what initialises and what reads them.
 bool IsTable(const Node& node);
+bool IsMutableTable(const Node& node);  // one of these that steps could change
 bool IsTableInitializer(const Node& node);
 bool IsTableFromFile(const Node& node);  // initialises from a file
 bool IsTableFind(const Node& node);

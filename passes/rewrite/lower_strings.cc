@@ -35,9 +35,15 @@ absl::Status Refuse(const Node& node, const std::string& why) {
   return absl::UnimplementedError(absl::StrCat("node '", node.name, "' (", node.op, "): ", why));
 }
 
+absl::Status RefuseChanging(const Node& user, const Node& table, const std::string& why) {
+  return Refuse(user, absl::StrCat("table '", table.name, "' (", table.op, ") ", why, " and may change from step to step; only tables that "
+                                   "are filled once (tf.lookup.StaticHashTable) are planned; look its values up before feeding"));
+}
+
 struct Contents {
   Tensor keys, values;
   bool from_file = false;
+  std::string filled_by, filled_again_by;  // nodes
 };
 
 // What is known of every table of the graph, by name.
@@ -68,17 +74,17 @@ class Tables {
         const Tensor *keys = tracker.Value(node.inputs[1]), *values = tracker.Value(node.inputs[2]);
         if (keys != nullptr && values != nullptr) contents = {*keys, *values};
       }
-      tables.by_name_[NameOf(table)] = std::move(contents);
+      Contents& found = tables.by_name_[NameOf(table)];
+      contents.filled_by = node.name;
+      contents.filled_again_by = found.filled_by;
+      found = std::move(contents);
     }
     return tables;
   }
 
   // Of a table that `user` reads.
   absl::StatusOr<Contents> Of(const Node& table, const Node& user) const {
-    if (IsChangingTable(table)) {
-      return Refuse(user, absl::StrCat("table '", table.name, "' (", table.op, ") may change from step to step, and only tables that are "
-                                       "initialised once (tf.lookup.StaticHashTable) are planned; look its values up before feeding"));
-    }
+    if (IsChangingTable(table) && !IsTable(table)) return RefuseChanging(user, table, "is of another kind than MutableHashTable");
     if (!IsTable(table)) {
       return Refuse(user, absl::StrCat("the table comes from node '", table.name, "' (", table.op, "), expected HashTableV2"));
     }
@@ -86,6 +92,9 @@ class Tables {
     if (found == by_name_.end()) {
       return Refuse(user, absl::StrCat("nothing in the graph initialises table '", NameOf(table),
                                        "'; export it with its initializer (LookupTableImportV2 of constants)"));
+    }
+    if (IsMutableTable(table) && !found->second.filled_again_by.empty()) {
+      return RefuseChanging(user, table, absl::StrCat("is filled by '", found->second.filled_again_by, "' and by '", found->second.filled_by, "'"));
     }
     if (found->second.from_file) {
       return Refuse(user, absl::StrCat("table '", NameOf(table), "' is initialised from a file, which is no part of the graph; "
@@ -131,6 +140,12 @@ class Lowering {
 
   absl::StatusOr<bool> Run() {
     for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+      const Node& node = graph_.node(NodeId{i});
+      if (!graph_.alive(NodeId{i}) || !IsTableInitializer(node) || node.inputs.empty()) continue;
+      const Node& table = graph_.node(Source(graph_, node.inputs[0]).node);
+      if (IsMutableTable(table)) filled_here_[NameOf(table)] = node.name;
+    }
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
       if (graph_.alive(NodeId{i})) MR_RETURN_IF_ERROR(Visit(NodeId{i}));
     }
     // Handles last: what reads them has found its table. What only waited for one has nothing to wait for but its inputs.
@@ -162,6 +177,9 @@ class Lowering {
       MR_ASSIGN_OR_RETURN(tables_, Tables::Find(whole_, ops_, oracle_));
     }
     const Node& table = graph_.node(Source(graph_, graph_.node(id).inputs[0]).node);
+    if (const auto filled = filled_here_.find(NameOf(table)); IsMutableTable(table) && filled != filled_here_.end()) {
+      return RefuseChanging(graph_.node(id), table, absl::StrCat("is filled by '", filled->second, "' in the same step"));
+    }
     MR_ASSIGN_OR_RETURN(const Contents contents, tables_->Of(table, graph_.node(id)));
     changed_ = true;
     Node& node = graph_.mutable_node(id);
@@ -210,6 +228,7 @@ class Lowering {
   const OpRegistry& ops_;
   KernelOracle& oracle_;
   std::optional<Tables> tables_;
+  std::map<std::string, std::string> filled_here_;  // tables that could change -> the node that fills them
   std::vector<NodeId> handles_;
   bool changed_ = false;
 };

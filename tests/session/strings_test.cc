@@ -127,12 +127,42 @@ TEST(Strings, WhatIsNotKnownOfATableIsRefusedByName) {
   const absl::Status nothing = RunWith("fill = LookupTableImportV2(table, keys, values) {Tin=int64, Tout=int64}\n", "");
   EXPECT_EQ(nothing.code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(nothing.message(), AllOf(HasSubstr("'found'"), HasSubstr("initialises table 't'")));
-  const absl::Status changing = RunWith("again = HashTableV2()", "again = MutableHashTableV2()");
-  EXPECT_THAT(changing.message(), AllOf(HasSubstr("'found'"), HasSubstr("MutableHashTableV2"), HasSubstr("StaticHashTable")));
+  const absl::Status changing = RunWith("again = HashTableV2()", "again = MutableDenseHashTableV2()");
+  EXPECT_THAT(changing.message(), AllOf(HasSubstr("'found'"), HasSubstr("MutableDenseHashTableV2"), HasSubstr("StaticHashTable")));
   const absl::Status twice = RunWith("int64[3]{10, 20, 30}", "int64[3]{10, 10, 30}");
   EXPECT_THAT(twice.message(), AllOf(HasSubstr("'found'"), HasSubstr("key 10 has two values")));
   const absl::Status fed = RunWith("keys = Const() {dtype=int64, value=int64[3]{10, 20, 30}}", "keys = Placeholder() {dtype=int64, shape=shape[3]}");
   EXPECT_FALSE(fed.ok());
+}
+
+// As tf.lookup.experimental.MutableHashTable whose insert runs before the first step.
+constexpr char kMutable[] = R"(
+keys = Const() {dtype=int64, value=int64[2]{10, 20}}
+values = Const() {dtype=float, value=float[2]{1, 2}}
+other = Const() {dtype=float, value=float[]{-1}}
+table = MutableHashTableV2() {key_dtype=int64, value_dtype=float}
+fill = LookupTableInsertV2(table, keys, values) {Tin=int64, Tout=float}
+x = Placeholder() {dtype=int64, shape=shape[3]}
+found = LookupTableFindV2(table, x, other) {Tin=int64, Tout=float}
+)";
+
+TEST(Strings, ATableThatIsFilledOnceBeforeTheStepsNeedNotBeStatic) {
+  const auto session = Make(kMutable);
+  ASSERT_TRUE(session->Run({}, {}, {"fill"}, nullptr).ok());
+  std::vector<Tensor> out;
+  const absl::Status status = session->Run({{"x", Tensor::Vector<int64_t>({20, 7, 10})}}, {"found"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(out[0].DoubleAt(0), 2);
+  EXPECT_EQ(out[0].DoubleAt(1), -1);
+  EXPECT_EQ(out[0].DoubleAt(2), 1);
+}
+
+TEST(Strings, ATableThatAStepFillsIsRefusedByName) {
+  const std::map<std::string, Tensor> x = {{"x", Tensor::Vector<int64_t>({20, 7, 10})}};
+  std::vector<Tensor> out;
+  EXPECT_THAT(Make(kMutable)->Run(x, {"found"}, {"fill"}, &out).message(), AllOf(HasSubstr("'found'"), HasSubstr("is filled by 'fill' in the same step")));
+  const auto twice = Make(absl::StrCat(kMutable, "more = LookupTableInsertV2(table, keys, values) {Tin=int64, Tout=float}\n"));
+  EXPECT_THAT(twice->Run(x, {"found"}, {}, &out).message(), AllOf(HasSubstr("'fill'"), HasSubstr("'more'"), HasSubstr("may change from step to step")));
 }
 
 // As tf.summary in a step: nothing is written, and the step is as without it.
