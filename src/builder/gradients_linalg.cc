@@ -111,22 +111,18 @@ absl::Status SolveGradient(Context& c) {
   return absl::OkStatus();
 }
 
-// x R^-T for an upper triangular R.
-Output TimesInverseTransposed(In x, In r) { return Adjoint(TriangularSolve(r, Adjoint(x), false, false)); }
+// x R^-H for an upper triangular R.
+Output TimesInverseAdjoint(In x, In r) { return Adjoint(TriangularSolve(r, Adjoint(x), false, false)); }
 
-// Rows >= columns: (dQ + Q M) R^-T, M the symmetric matrix with the lower triangle of R dR' - dQ' Q.
+// Rows >= columns: (dQ + Q M) R^-H, M the Hermitian matrix with the lower triangle of R dR' - dQ' Q. R's diagonal is real, which
+// is what determines complex factors.
 Output DeepQr(In q, In r, In dq, In dr) {
   const Output m = BatchMatMul(r, Band(dr, 0, -1), {.b = true}) - BatchMatMul(dq, q, {.a = true});
   const Output half = HalfLower(m);
-  return TimesInverseTransposed(dq + BatchMatMul(q, half + Adjoint(half)), r);
-}
-
-absl::Status ExpectReal(Context& c) {
-  return IsComplex(c.input(0).dtype()) ? c.Error("its gradient is written for real matrices only") : absl::OkStatus();
+  return TimesInverseAdjoint(dq + BatchMatMul(q, half + Adjoint(half)), r);
 }
 
 absl::Status QrGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectReal(c));
   MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
   const Output a = c.input(0), q = c.output(0), r = c.output(1), dq = c.gradient(0), dr = c.gradient(1);
   const int64_t rows = a.dim(-2), columns = a.dim(-1);
@@ -174,7 +170,14 @@ std::pair<Output, Output> FirstVectors(In vectors, In gradient, int64_t count) {
   return {first, Columns(gradient, 0, count) - BatchMatMul(others, turned)};
 }
 
-// a = u diag(s) v': the parts of the gradient through u and v.
+// The real part, as a number of the same type.
+Output RealPart(In z) {
+  if (!IsComplex(z.dtype())) return z;
+  return ops::Cast(Emit("Real", {z}, {{"T", z.dtype()}, {"Tout", z.dtype() == DataType::kComplex64 ? DataType::kFloat : DataType::kDouble}}), z.dtype());
+}
+
+// a = u diag(s) v': the parts of the gradient through u and v. Complex vectors have a phase in common that is not determined: the
+// gradient is that of results that do not depend on it.
 Output SvdThroughVectors(In s, In u, In du, In v, In dv) {
   const Output f = InverseDifferences(ops::Square(s));
   const auto turn = [&f](In vectors, In gradient) {
@@ -182,7 +185,11 @@ Output SvdThroughVectors(In s, In u, In du, In v, In dv) {
     return product + Adjoint(product);
   };
   const Output row = ops::ExpandDims(s, -2), column = ops::ExpandDims(s, -1);
-  const Output inner = turn(u, du) * row + column * turn(v, dv);
+  Output inner = turn(u, du) * row + column * turn(v, dv);
+  if (IsComplex(u.dtype())) {
+    const Output turned = Diagonal(BatchMatMul(u, du, {.a = true}));
+    inner = inner + OfDiagonal(ops::Binary("DivNoNan", turned - RealPart(turned), s));
+  }
   Output sum = BatchMatMul(u, BatchMatMul(inner, v, {.b = true}));
   const Output inverse = ops::Binary("DivNoNan", s.builder()->Scalar(s.dtype(), 1), row);
   // What leaves the span of the thin factor.
@@ -195,7 +202,6 @@ Output SvdThroughVectors(In s, In u, In du, In v, In dv) {
 }
 
 absl::Status SvdGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectReal(c));
   MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
   const Output a = c.input(0);
   const bool vectors = c.attrs().GetOr<bool>("compute_uv", true);
@@ -209,7 +215,7 @@ absl::Status SvdGradient(Context& c) {
     std::tie(u, du) = FirstVectors(u, c.gradient(1), count);
     std::tie(v, dv) = FirstVectors(v, c.gradient(2), count);
   }
-  Output da = BatchMatMul(u * ops::ExpandDims(c.gradient(0), -2), v, {.b = true});
+  Output da = BatchMatMul(u * ops::ExpandDims(RealPart(c.gradient(0)), -2), v, {.b = true});
   if (through_vectors) da = da + SvdThroughVectors(s, u, du, v, dv);
   c.Set(0, da);
   return absl::OkStatus();

@@ -147,6 +147,34 @@ void AddMatrixCases(Cases& cases) {
   });
 }
 
+void AddFactorCases(Cases& cases) {
+  for (const Shape& shape : {Shape({2, 3, 3}), Shape({4, 3}), Shape({3, 4})}) {
+    const std::string flag = absl::StrCat("_complex_", shape.dim(shape.rank() - 2), "x", shape.dim(shape.rank() - 1));
+    for (const int output : {0, 1}) {
+      AddOf(cases, absl::StrCat("Qr", flag, output == 0 ? "_q" : "_r"), shape, [output](GraphBuilder& b, In z) {
+        return b.Op("Qr", {z}, {{"T", kComplex}, {"full_matrices", false}}).output(output);
+      }, -2, 2);
+    }
+    // The values have no imaginary part.
+    AddOf(cases, "Svd_values" + flag, shape, [](GraphBuilder& b, In z) {
+      const Output values = Part("Real", b.Op("Svd", {z}, {{"T", kComplex}, {"compute_uv", false}, {"full_matrices", false}}).output(0));
+      return Join(values, values * values);
+    }, -2, 2);
+    // The phases of vectors are free, products of a left one with its right one are not.
+    for (const bool full : {false, true}) {
+      AddOf(cases, absl::StrCat("Svd_vectors", flag, full ? "_full" : ""), shape, [full](GraphBuilder& b, In z) -> Output {
+        const Operation svd = b.Op("Svd", {z}, {{"T", kComplex}, {"compute_uv", true}, {"full_matrices", full}});
+        const auto first_two = [](In vectors) {
+          std::vector<int64_t> begin(vectors.rank(), 0), size(vectors.rank(), -1);
+          size.back() = 2;
+          return ops::Slice(vectors, begin, size);
+        };
+        return ops::BatchMatMul(first_two(svd.output(1)), first_two(svd.output(2)), {.b = true});
+      }, -2, 2);
+    }
+  }
+}
+
 std::string WithLengths(const std::string& op, const std::vector<int64_t>& lengths) {
   std::string name = op;
   for (int64_t length : lengths) absl::StrAppend(&name, "_", length);
@@ -195,6 +223,7 @@ void AddComplexCases(std::vector<GradientCase>& cases) {
   AddSumCases(cases);
   AddMoveCases(cases);
   AddMatrixCases(cases);
+  AddFactorCases(cases);
   AddFourierCases(cases);
 }
 
