@@ -28,6 +28,25 @@ absl::Status BlockLstmGradient(Context& c) {
   return absl::OkStatus();
 }
 
+// (input, states h and c, weights[, lengths]) -> output, states h and c, what is kept[, nothing more]
+absl::Status CudnnRnnGradient(Context& c) {
+  if (!c.attrs().GetOr<bool>("is_training", true)) return c.Error("is_training must be true: else it keeps nothing for its gradient");
+  constexpr int kResults = 3;
+  std::vector<Output> inputs;
+  for (int i = 0; i < c.num_inputs(); ++i) inputs.push_back(c.input(i));
+  for (int i = 0; i < kResults; ++i) inputs.push_back(c.output(i));
+  for (int i = 0; i < kResults; ++i) inputs.push_back(c.gradient(i));
+  for (int i = kResults; i < c.num_outputs(); ++i) inputs.push_back(c.output(i));
+  AttrMap attrs = c.attrs();
+  attrs.Erase("is_training");
+  const std::string version = c.op().substr(std::string("CudnnRNN").size());
+  const Operation gradients = Emit("CudnnRNNBackprop" + version, absl::MakeConstSpan(inputs), attrs, {});
+  for (int i = 0; i < 4; ++i) {
+    if (c.wants(i)) c.Set(i, gradients.output(i));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status DilationGradient(Context& c) {
   if (c.wants(0)) c.Set(0, SameAttrs(c, "Dilation2DBackpropInput", {c.input(0), c.input(1), c.gradient()}));
   if (c.wants(1)) c.Set(1, SameAttrs(c, "Dilation2DBackpropFilter", {c.input(0), c.input(1), c.gradient()}));
@@ -76,6 +95,7 @@ absl::Status RoundTripGradGradient(Context& c) {
 
 void AddRareGradients(GradientTable& table) {
   table.Add({"BlockLSTM", "BlockLSTMV2"}, BlockLstmGradient);
+  table.Add({"CudnnRNN", "CudnnRNNV2", "CudnnRNNV3"}, CudnnRnnGradient);
   table.Add("Dilation2D", DilationGradient);
   table.Add("ScaleAndTranslate", ScaleGradient);
   table.Add("ScaleAndTranslateGrad", ScaleGradGradient);

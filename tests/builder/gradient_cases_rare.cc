@@ -1,4 +1,5 @@
 // Cases of recurrent blocks, morphology, antialiased scaling and round trips through integers.
+#include "absl/strings/str_cat.h"
 #include "builder/gradient_cases.h"
 #include "millrace/graph_ops.h"
 
@@ -26,6 +27,32 @@ void AddRecurrentCases(Cases& cases) {
                        return ops::Concat({lstm.output(1), lstm.output(6)}, 0);
                      },
                      false, kFloat});
+  }
+}
+
+// TensorFlow has kernels of these on GPUs only: differences check ours.
+void AddCudnnCases(Cases& cases) {
+  constexpr int64_t kSteps = 3, kBatch = 2, kInputs = 2, kUnits = 2;
+  for (const char* op : {"CudnnRNN", "CudnnRNNV2", "CudnnRNNV3"}) {
+    for (const std::string mode : {"lstm", "gru", "rnn_tanh"}) {
+      const int64_t gates = mode == "lstm" ? 4 : mode == "gru" ? 3 : 1, layers = mode == "gru" ? 2 : 1, both = mode == "rnn_tanh" ? 2 : 1;
+      int64_t weights = 0;
+      for (int64_t l = 0; l < layers; ++l) weights += both * gates * kUnits * ((l == 0 ? kInputs : both * kUnits) + kUnits + 2);
+      const Shape state({layers * both, kBatch, kUnits});
+      cases.push_back({absl::StrCat(op, "_", mode),
+                       {{{kSteps, kBatch, kInputs}, -1, 1}, {state, -1, 1}, {state, -1, 1}, {{weights}, -1, 1}},
+                       [=](GraphBuilder& b, Inputs x) {
+                         std::vector<Output> inputs(x.begin(), x.end());
+                         if (op == std::string("CudnnRNNV3")) inputs.push_back(b.Ints({kSteps, kSteps - 1}));
+                         AttrMap attrs = {{"T", x[0].dtype()}, {"rnn_mode", mode}, {"is_training", true}};
+                         attrs.Set("direction", std::string(both == 2 ? "bidirectional" : "unidirectional"));
+                         const Operation layer = b.Op(op, inputs, attrs);
+                         std::vector<Output> parts = {ops::Reshape(layer.output(0), {-1}), ops::Reshape(layer.output(1), {-1})};
+                         parts.push_back(mode == "lstm" ? ops::Reshape(layer.output(2), {-1}) : ops::Reshape(x[2], {-1}));
+                         return ops::Concat(parts, 0);
+                       },
+                       false});
+    }
   }
 }
 
@@ -78,6 +105,7 @@ void AddRoundTripCases(Cases& cases) {
 
 void AddRareCases(Cases& cases) {
   AddRecurrentCases(cases);
+  AddCudnnCases(cases);
   AddRareImageCases(cases);
   AddRoundTripCases(cases);
 }
