@@ -124,7 +124,7 @@ absl::Status EinsumGradient(Context& c) {
   for (int i = 0; i < c.num_inputs(); ++i) {
     if (!c.wants(i)) continue;
     std::optional<Operand> other;
-    if (c.num_inputs() == 2) other = WithoutBroadcast(c.input(1 - i), equation->inputs[1 - i], sizes);
+    if (c.num_inputs() == 2) other = WithoutBroadcast(Conj(c.input(1 - i)), equation->inputs[1 - i], sizes);
     c.Set(i, OperandGradient(g, *equation, i, c.input(i), other, sizes));
   }
   return absl::OkStatus();

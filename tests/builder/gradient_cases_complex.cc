@@ -84,6 +84,7 @@ void AddSumCases(Cases& cases) {
       return b.Op(op, {z, b.Int(1)}, {{"T", kComplex}, {"Tidx", kInt32}, {"exclusive", false}, {"reverse", true}});
     });
   }
+  AddOfTwo(cases, "Einsum_complex", {2, 3}, {3, 4}, [](GraphBuilder&, In x, In y) { return ops::Einsum({{x, y}}, "ab,bc->ca"); });
   for (const bool ta : {false, true}) {
     for (const bool tb : {false, true}) {
       const std::string flags = absl::StrCat("_complex", ta ? "_ta" : "", tb ? "_tb" : "");

@@ -74,6 +74,9 @@ def sums():
                 yield Case(f"BatchMatMul_{name}_{a}_{b}", "BatchMatMulV2",
                            [np.stack([left, right.T.reshape(-1)[:left.size].reshape(left.shape)]), right[None]],
                            {"adj_x": a, "adj_y": b}, rtol=tol, atol=tol)
+        for i, (equation, *shapes) in enumerate((("bixy,ioxy->boxy", (2, 3, 4, 2), (3, 5, 4, 2)), ("ij,jk->ki", (3, 4), (4, 2)), ("ij,ij->", (3, 4), (3, 4)),
+                                                 ("ij,ij->ij", (3, 4), (3, 4)), ("aecd,abcd->acbe", (2, 7, 3, 4), (2, 5, 3, 4)), ("ii->i", (3, 3)), ("ijk->k", (2, 3, 4)))):
+            yield Case(f"Einsum_{name}_{i}", "Einsum", [L([numbers(s, dtype, 1 + k) for k, s in enumerate(shapes)])], {"equation": equation}, rtol=tol, atol=tol)
         for op in ("Cumsum", "Cumprod"):
             for exclusive, reverse in ((False, False), (True, True)):
                 yield Case(f"{op}_{name}_{exclusive}_{reverse}", op, [x, np.int32(-2)],

@@ -5,10 +5,13 @@
 //
 // An input or output whose free and inner labels each merge into one stride goes into the product as it is; others
 // are copied into scratch as dense [batch, free, inner].
+#include <algorithm>
+#include <complex>
 #include <cstring>
 #include <map>
 #include <type_traits>
 
+#include "cpu/kernels/complex.h"
 #include "cpu/kernels/gemm.h"
 #include "cpu/kernels/register.h"
 #include "cpu/kernels/strided_view.h"
@@ -56,6 +59,9 @@ std::optional<Run> Merge(const View& view, const Labels& labels, const std::vect
   return run;
 }
 
+template <typename T>
+constexpr bool kIsComplex = std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
+
 // A view of dense storage with these labels, outermost first.
 View DenseView(const Labels& labels, const std::vector<int64_t>& sizes) {
   View view;
@@ -91,6 +97,44 @@ StridedSum CopyOf(const View& from, const View& to, const Labels& kept, const La
   return copy;
 }
 
+template <typename T>
+T Multiplied(T a, T b) {
+  if constexpr (kIsComplex<T>) {
+    return Times(a, b);
+  } else {
+    return static_cast<T>(a * b);
+  }
+}
+
+// Products of complex matrices, row by row.
+template <typename C>
+class ComplexGemm final : public Gemm {
+ public:
+  ComplexGemm(const GemmSizes& sizes, std::vector<GemmOffsets> products) : sizes_(sizes), products_(std::move(products)) {}
+
+  absl::Status RunSum(const KernelContext& context, const void* const* factors, void* c, void*) const override {
+    const int64_t rows = static_cast<int64_t>(products_.size()) * sizes_.m;
+    ParallelRange(context, rows, kElementGrain / (sizes_.n * sizes_.k) + 1, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const GemmOffsets& product = products_[row / sizes_.m];
+        const int64_t i = row % sizes_.m;
+        const C *a = static_cast<const C*>(factors[0]) + product.a, *b = static_cast<const C*>(factors[1]) + product.b;
+        C* to = static_cast<C*>(c) + product.c + i * sizes_.c_step;
+        std::fill(to, to + sizes_.n, C(0));
+        for (int64_t k = 0; k < sizes_.k; ++k) {
+          const C left = a[sizes_.a_at(i, k)];
+          for (int64_t j = 0; j < sizes_.n; ++j) to[j] += Times(left, b[sizes_.b_at(k, j)]);
+        }
+      }
+    });
+    return absl::OkStatus();
+  }
+
+ private:
+  const GemmSizes sizes_;
+  const std::vector<GemmOffsets> products_;
+};
+
 // Products of single elements: all labels are batch labels, with a stride in each tensor.
 template <typename T>
 class ElementwiseProduct final : public Gemm {
@@ -118,7 +162,7 @@ class ElementwiseProduct final : public Gemm {
           rest /= outer_[i].size;
         }
         for (int64_t i = 0; i < inner_.size; ++i) {
-          to[i * inner_.c] = static_cast<T>(from_a[i * inner_.a] * from_b[i * inner_.b]);
+          to[i * inner_.c] = Multiplied(from_a[i * inner_.a], from_b[i * inner_.b]);
         }
       }
     });
@@ -335,6 +379,8 @@ class EinsumPlanner {
         loops.push_back({p.sizes[label], p.a.strides.at(label), p.b.strides.at(label), p.c.strides.at(label)});
       }
       gemm = std::make_unique<ElementwiseProduct<T>>(std::move(loops));
+    } else if constexpr (kIsComplex<T>) {
+      gemm = std::make_unique<ComplexGemm<T>>(SizesOf(p), OffsetsOfBatch(p));
     } else {
       MR_ASSIGN_OR_RETURN(gemm, MakeGemm(instance_, instance_.outputs[0].dtype, SizesOf(p), OffsetsOfBatch(p)));
     }
@@ -355,6 +401,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeEinsum(const OpInstance& instance) {
   const DataType dtype = instance.outputs[0].dtype;
   if (dtype == DataType::kInt32) return planner.Make<int32_t>();
   if (dtype == DataType::kInt64) return planner.Make<int64_t>();
+  if (dtype == DataType::kComplex64) return planner.Make<std::complex<float>>();
+  if (dtype == DataType::kComplex128) return planner.Make<std::complex<double>>();
   return DispatchFloating(instance, dtype, [&](auto tag) { return planner.Make<typename decltype(tag)::type>(); });
 }
 
