@@ -54,10 +54,9 @@ absl::Status NotKnown(const StraightGraph& out, const Node& node, OutputRef ref,
       if (from.op == "NoOp") WaitedFor(from, pending);
     }
   }
-  std::vector<std::string> roots;
+  std::vector<std::string> roots(unsupported.begin(), unsupported.end());
   for (const std::string& feed : feeds) roots.push_back(absl::StrCat("feed '", feed, "'"));
   roots.insert(roots.end(), others.begin(), others.end());
-  if (roots.empty()) roots.assign(unsupported.begin(), unsupported.end());
   if (roots.size() > 4) roots.resize(4);
   absl::Status status = absl::UnimplementedError(absl::StrCat(
       "node '", node.name, "' (", node.op, "): ", what, " depends on what is known only when running (",

@@ -94,6 +94,8 @@ class ListCall {
 
   // A list's items are rows of the tensor, in order or where indices say.
   absl::StatusOr<std::vector<Value>> FromRows() {
+    // Variants are a list already.
+    if (op_ == "TensorListFromTensor" && call_.inputs[0].kind == Value::Kind::kList) return std::vector<Value>{call_.inputs[0]};
     MR_ASSIGN_OR_RETURN(const int64_t rows, RowsOf(0));
     list_.dtype = call_.node.attrs.GetOr<DataType>("element_dtype", DataType::kInvalid);
     const bool scatters = op_ != "TensorListFromTensor";
@@ -247,6 +249,12 @@ class ListCall {
         return CallError(call_, absl::StrCat("stacks ", expected, " items, the list has ", list_.items.size()));
       }
     }
+    if (list_.dtype == DataType::kVariant) {
+      ListValue rows = list_;
+      rows.items = Items();
+      for (Value& item : items) rows.items.PushBack(std::move(item));
+      return std::vector<Value>{ListOf(std::move(rows))};
+    }
     const Shape shape = Merged(ShapeAt(gathers ? 2 : 1), list_.element_shape);
     MR_ASSIGN_OR_RETURN(const OutputRef stacked, PackItems(out_, call_, std::move(items), list_.dtype, shape));
     return std::vector<Value>{Value::Of(stacked)};
@@ -382,13 +390,17 @@ absl::StatusOr<ListValue> ZerosLikeList(StraightGraph& out, const NodeCall& call
 
 }  // namespace
 
-bool IsListOp(const Node& node) { return node.op == "EmptyTensorList" || absl::StartsWith(node.op, "TensorList"); }
+bool IsListOp(const Node& node) {
+  return node.op == "EmptyTensorList" || absl::StartsWith(node.op, "TensorList") || IsRaggedVariantOp(node);
+}
 
 bool IsKeptItem(const Node& node, size_t input) {
   return (node.op == "TensorListPushBack" && input == 1) || (node.op == "TensorListSetItem" && input == 2);
 }
 
-absl::StatusOr<std::vector<Value>> RunListOp(StraightGraph& out, const NodeCall& call) { return ListCall(out, call).Run(); }
+absl::StatusOr<std::vector<Value>> RunListOp(StraightGraph& out, const NodeCall& call) {
+  return IsRaggedVariantOp(call.node) ? RunRaggedVariantOp(out, call) : ListCall(out, call).Run();
+}
 
 absl::StatusOr<std::vector<Value>> RunOnLists(StraightGraph& out, const NodeCall& call) {
   const std::string& op = call.node.op;

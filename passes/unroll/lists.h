@@ -51,6 +51,10 @@ absl::StatusOr<Value> MissingItem(StraightGraph& out, const NodeCall& call, Data
 bool IsListOp(const Node& node);
 bool IsArrayOp(const Node& node);
 
+// Ragged tensors as variants, each row an item of a list, which is how loops over rows take them (ragged_variants.cc).
+bool IsRaggedVariantOp(const Node& node);
+absl::StatusOr<std::vector<Value>> RunRaggedVariantOp(StraightGraph& out, const NodeCall& call);
+
 // Whether input `input` becomes an item of a list as it is.
 bool IsKeptItem(const Node& node, size_t input);
 
