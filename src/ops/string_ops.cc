@@ -12,12 +12,25 @@
 namespace millrace {
 namespace {
 
+// Text that is written for people: no device memory holds strings, so a kernel has those that are known when planning.
+void TakeStringsByValue(const InferenceContext& context) {
+  for (int i = 0; i < context.num_inputs(); ++i) {
+    if (context.dtype(i) == DataType::kString) context.value(i);
+  }
+}
+
 absl::Status AssertShape(InferenceContext& context) {
   if (context.num_inputs() < 1) return context.Error("has no condition");
   if (context.dtype(0) != DataType::kBool || context.shape(0).rank() > 0) {
     return context.Error(absl::StrCat("the condition is ", context.input(0).ToString(), ", expected a scalar bool"));
   }
+  TakeStringsByValue(context);
   return absl::OkStatus();
+}
+
+absl::Status PrintShape(InferenceContext& context) {
+  TakeStringsByValue(context);
+  return SameAsFirstInput(context);
 }
 
 absl::Status StringScalar(InferenceContext& context) {
@@ -175,7 +188,7 @@ absl::Status FullMatchShape(InferenceContext& context) {
 void RegisterStringOps(OpRegistry& registry) {
   AddOp(registry, {.name = "Assert", .shape = AssertShape, .cost = NoCost, .stateful = true});
   AddOp(registry, {.name = "Print",
-                   .shape = SameAsFirstInput,
+                   .shape = PrintShape,
                    .cost = MoveCost,
                    .in_place = {{0, 0}},
                    .stateful = true,

@@ -52,7 +52,8 @@ std::vector<Failure> Failures() {
        "op = StatelessParameterizedTruncatedNormal(dims, seed, two, x, low, two) {dtype=float, S=int32, Tseed=int32}",
        "Invalid parameters"},
       {"OneHot and Assert", "int32", Ids({1, 1}), Ids({1, 0}),
-       "all = All(yes, zero) {Tidx=int32, keep_dims=false}\nop = Assert(all, x) {T=[int32], summarize=3}", "assertion failed"},
+       "all = All(yes, zero) {Tidx=int32, keep_dims=false}\nwhat = Const() {dtype=string, value=string[]{\"all must hold\"}}\n"
+       "op = Assert(all, what, x) {T=[string, int32], summarize=3}", "assertion failed: [all must hold] [1 0]"},
   };
 }
 
@@ -209,6 +210,24 @@ op = CheckNumerics(x) ^add {T=float, message="x"}
   const absl::Status status = (*session)->Run({{"x", Reals({1, std::numeric_limits<float>::infinity()})}}, {"op"}, {}, nullptr);
   EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("'op'"), HasSubstr("first")));
   EXPECT_THAT(std::string((*session)->Run({{"x", Reals({1, 2})}}, {"op"}, {}, nullptr).message()), Not(HasSubstr("first")));
+}
+
+// What a graph takes from Python or a pipeline is not in it; it can be fed.
+TEST(RunTimeErrors, SayWhatToFeedInPlaceOfWhatComesFromOutside) {
+  absl::StatusOr<Graph> graph = ParseGraphText(R"(
+pipeline = OneShotIterator()
+next = IteratorGetNext(pipeline) {output_types=[float], output_shapes=[shape[2]]}
+y = Neg(next) {T=float}
+)");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*std::move(graph), {});
+  ASSERT_TRUE(session.ok()) << session.status();
+  std::vector<Tensor> out;
+  const absl::Status refused = (*session)->Run({}, {"y"}, {}, &out);
+  EXPECT_NE(refused.message().find("What such a node makes can be fed in its place, as arrays 'next:0'"), std::string::npos) << refused;
+  const absl::Status status = (*session)->Run({{"next:0", Reals({1, 2})}}, {"y"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(out[0].DoubleAt(1), -2);
 }
 
 }  // namespace
