@@ -33,7 +33,7 @@ tf1 = tf.compat.v1
 
 FAMILIES = ("optimizers", "keras_nets", "text_nets", "image_nets", "other_nets", "world_nets", "wild_nets", "branch_nets", "loop_nets",
             "hangers_on", "unseen_nets", "unseen_old_nets", "far_nets", "far_keras", "random_effects", "branched_loops", "written_nets", "stranger_nets",
-            "sized_nets")
+            "sized_nets", "guest_vision", "guest_text", "guest_learning", "guest_science", "guest_graphs")
 STEPS = 3
 NUDGES = 8
 
@@ -102,9 +102,11 @@ def _import(body, captures, specs, feeds, more):
     for name, spec in specs.items():
         inside = next(tensor for tensor in body.inputs if tensor.op.name == name)
         mapping[inside.name] = tf1.placeholder(spec.dtype, spec.shape, name=name)
-    wanted = [body.outputs[0].name] + [op.name for op in body.control_outputs]
+    wanted = [output.name for output in body.outputs] + [op.name for op in body.control_outputs]
     got = tf.graph_util.import_graph_def(body.as_graph_def(), input_map=mapping, return_elements=wanted, name="step")
-    return Net(tf.identity(got[0]), tf.group(*got[1:]), feeds, **more)
+    count = len(body.outputs)  # the loss and, where the function returns more, fetches
+    fetches = tuple(tf.identity(output) for output in got[1:count])
+    return Net(tf.identity(got[0]), tf.group(*got[count:]), feeds, **{"fetches": fetches, **more})
 
 
 def _own_variable(name, value):
@@ -132,7 +134,7 @@ def variable_readers(graph):
 def run_tensorflow(graph, net, first=None):
     """(losses, variables before, variables after, last fetches); `first` replaces what variables are initialised to."""
     readers = variable_readers(graph)
-    config = tf1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
+    config = tf1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1, allow_soft_placement=True)
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     with tf1.Session(graph=graph, config=config) as session:
         session.run("init_all")
@@ -247,7 +249,7 @@ def check(binary, case, folder, flags, grappler=False):
         net = case()
         tf.identity(net.loss, name="loss")
         tf.group(net.train, name="train")
-        tf.group(tf1.global_variables_initializer(), tf1.local_variables_initializer(), name="init_all")
+        tf.group(tf1.global_variables_initializer(), tf1.local_variables_initializer(), tf1.tables_initializer(), name="init_all")
     definition = optimised(graph, net) if grappler else graph.as_graph_def()
     (folder / "graph.pb").write_bytes(definition.SerializeToString(deterministic=True))
     np.savez(folder / "feeds.npz", **net.feeds)
