@@ -14,6 +14,8 @@ constexpr int64_t kMostElements = 1 << 24;
 struct Transform {
   int64_t length, samples, bins;  // samples: that there are, at most `length`
   bool inverse;
+  // Of an inverse: the samples are the first half of a spectrum whose other half mirrors them, the result is real.
+  bool mirrored = false;
 };
 
 struct Matrices {
@@ -24,10 +26,11 @@ Matrices MatricesOf(GraphBuilder& b, const Transform& t) {
   std::vector<double> cosine(t.samples * t.bins), sine(t.samples * t.bins);
   const double scale = t.inverse ? 1.0 / static_cast<double>(t.length) : 1.0;
   for (int64_t n = 0; n < t.samples; ++n) {
+    const double times = t.mirrored && n > 0 && 2 * n != t.length ? 2 : 1;
     for (int64_t k = 0; k < t.bins; ++k) {
       const double angle = 2 * M_PI * static_cast<double>(n * k % t.length) / static_cast<double>(t.length);
-      cosine[n * t.bins + k] = scale * std::cos(angle);
-      sine[n * t.bins + k] = (t.inverse ? scale : -scale) * std::sin(angle);
+      cosine[n * t.bins + k] = times * scale * std::cos(angle);
+      sine[n * t.bins + k] = times * (t.inverse ? scale : -scale) * std::sin(angle);
     }
   }
   const Shape shape({t.samples, t.bins});
@@ -46,13 +49,15 @@ Output Transformed(const Output& x, const Transform& t) {
   const Matrices m = MatricesOf(b, t);
   const auto part = [&](int64_t i) { return ops::Reshape(ops::Index(wide, i, -1), {rows, t.samples}); };
   const Output real = part(0);
-  Output re = ops::MatMul(real, m.cosine), im = ops::MatMul(real, m.sine);
-  if (parts == 2) {
-    const Output imaginary = part(1);
-    re = re - ops::MatMul(imaginary, m.sine);
-    im = im + ops::MatMul(imaginary, m.cosine);
-  }
+  Output re = ops::MatMul(real, m.cosine);
+  if (parts == 2) re = re - ops::MatMul(part(1), m.sine);
   dims.back() = t.bins;
+  if (t.mirrored) {
+    dims.push_back(1);
+    return ops::Cast(ops::Reshape(re, dims), x.dtype());
+  }
+  Output im = ops::MatMul(real, m.sine);
+  if (parts == 2) im = im + ops::MatMul(part(1), m.cosine);
   dims.push_back(2);
   return ops::Cast(ops::Reshape(ops::Pack({re, im}, -1), dims), x.dtype());
 }
@@ -85,21 +90,21 @@ absl::Status Dft(NodeContext& c) {
   }
   MR_ASSIGN_OR_RETURN(axis, c.Axis(axis, x.rank()));
   if (axis == x.rank() - 1) return c.Error("axis is that of the real and imaginary parts");
-  int64_t length = x.dim(static_cast<int>(axis));
+  const bool inverse = c.Int("inverse", 0) != 0, onesided = c.Int("onesided", 0) != 0, mirrored = inverse && onesided;
+  const int64_t present = x.dim(static_cast<int>(axis));
+  int64_t length = mirrored ? 2 * (present - 1) : present;
   if (c.has(1)) {
     MR_ASSIGN_OR_RETURN(const IntList given, c.ConstantInts(1));
     if (given.size() != 1) return c.Error("dft_length is not a scalar");
     length = given[0];
   }
-  const bool inverse = c.Int("inverse", 0) != 0, onesided = c.Int("onesided", 0) != 0;
-  if (inverse && onesided) return c.Unsupported("an inverse transform of half of the bins");
-  const int64_t samples = std::min(length, x.dim(static_cast<int>(axis)));
+  const int64_t samples = std::min(mirrored ? length / 2 + 1 : length, present);
   MR_RETURN_IF_ERROR(ExpectLength(c, length, samples));
   IntList begin(x.rank(), 0), size = Dims(x), order = Iota(x.rank());
   size[axis] = samples;
   std::swap(order[axis], order[x.rank() - 2]);
   const Output moved = ops::Transpose(Part(x, begin, size), order);
-  const Transform transform{length, samples, onesided ? length / 2 + 1 : length, inverse};
+  const Transform transform{length, samples, onesided && !inverse ? length / 2 + 1 : length, inverse, mirrored};
   c.Set(0, ops::Transpose(Transformed(moved, transform), order));
   return absl::OkStatus();
 }
