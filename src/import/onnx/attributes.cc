@@ -17,6 +17,14 @@ Output NodeContext::state(int i) {
   return has(i) ? source_.UseState(node_.input(i)) : Output(&b, OutputRef{}, TensorType{});
 }
 
+ModelValue NodeContext::any(int i) { return has(i) ? source_.UseAny(node_.input(i)) : ModelValue(); }
+
+absl::StatusOr<Sequence> NodeContext::sequence(int i) {
+  const ModelValue value = any(i);
+  if (value.sequence != nullptr) return *value.sequence;
+  return Error(absl::StrCat("input ", i, has(i) ? " is a tensor, expected a sequence of tensors" : " is missing"));
+}
+
 absl::StatusOr<Tensor> NodeContext::Constant(int i) {
   if (!has(i)) return Error(absl::StrCat("input ", i, " is missing"));
   absl::StatusOr<Tensor> value = source_.Value(node_.input(i));
@@ -54,8 +62,8 @@ absl::Status NodeContext::ExpectInputs(int least, int most) const {
   return Error(absl::StrCat("has ", num_inputs(), " inputs, expected at most ", most));
 }
 
-void NodeContext::Set(int i, const Output& output) {
-  if (i < static_cast<int>(outputs_.size())) outputs_[i] = output;
+void NodeContext::Set(int i, ModelValue value) {
+  if (i < static_cast<int>(outputs_.size())) outputs_[i] = std::move(value);
 }
 
 const AttributeProto* NodeContext::Attribute(std::string_view name) const {

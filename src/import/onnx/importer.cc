@@ -170,6 +170,10 @@ absl::Status Importer::AddInputs() {
     if (name.empty() || names_.count(name) > 0) {
       return absl::InvalidArgumentError(absl::StrCat("two inputs are named '", name, "'"));
     }
+    if (input.type().has_sequence_type()) {
+      MR_RETURN_IF_ERROR(AddSequenceInput(input));
+      continue;
+    }
     if (!input.type().has_tensor_type()) {
       return absl::UnimplementedError(absl::StrCat("input '", name, "' is not a tensor, which is not supported"));
     }
@@ -183,29 +187,67 @@ absl::Status Importer::AddInputs() {
       open.push_back(absl::StrCat(name, " ", type.ToString()));
       continue;
     }
-    if (!IsReasonable(type.shape)) {
-      return absl::InvalidArgumentError(absl::StrCat("input '", name, "' is ", type.ToString(), ", which no memory holds"));
-    }
     Entry entry;
-    if (baked_.count(name) > 0) {
-      const Tensor& value = options_.input_values.at(name);
-      if (value.dtype() != type.dtype) {
-        return absl::InvalidArgumentError(absl::StrCat("input '", name, "' is ", type.ToString(), ", the value given ",
-                                                       value.type().ToString()));
-      }
-      entry.output = b_.Const(value, NodeName(name));
-    } else {
-      const std::string node = NodeName(name);
-      entry.output = b_.Placeholder(training() && IsReserved(node) ? node + "_input" : node, type.dtype, type.shape);
-      MR_RETURN_IF_ERROR(b_.status());
-      inputs_[name] = b_.graph().node(entry.output.node()).name;
-      placeholders_[entry.output.node().value] = name;
-    }
+    MR_ASSIGN_OR_RETURN(entry.output, AddInput(name, type));
     names_[name] = std::move(entry);
   }
   if (open.empty()) return b_.status();
   return absl::InvalidArgumentError(absl::StrCat("inputs without a known shape: ", absl::StrJoin(open, ", "),
                                                  "; feed them, or give shapes with --feed_shapes=NAME:DIMxDIM..."));
+}
+
+absl::StatusOr<Output> Importer::AddInput(const std::string& name, const TensorType& type) {
+  if (!IsReasonable(type.shape)) {
+    return absl::InvalidArgumentError(absl::StrCat("input '", name, "' is ", type.ToString(), ", which no memory holds"));
+  }
+  if (baked_.count(name) > 0) {
+    const Tensor& value = options_.input_values.at(name);
+    if (value.dtype() == type.dtype) return b_.Const(value, NodeName(name));
+    return absl::InvalidArgumentError(absl::StrCat("input '", name, "' is ", type.ToString(), ", the value given ",
+                                                   value.type().ToString()));
+  }
+  const std::string node = NodeName(name);
+  const Output input = b_.Placeholder(training() && IsReserved(node) ? node + "_input" : node, type.dtype, type.shape);
+  MR_RETURN_IF_ERROR(b_.status());
+  inputs_[name] = b_.graph().node(input.node()).name;
+  placeholders_[input.node().value] = name;
+  return input;
+}
+
+// Its tensors are inputs NAME/0, NAME/1, …: as many as there are values or shapes of.
+absl::Status Importer::AddSequenceInput(const ValueInfoProto& input) {
+  const TypeProto& element = input.type().sequence_type().elem_type();
+  const DataType dtype = TypeFromOnnx(element.tensor_type().elem_type());
+  if (!element.has_tensor_type() || dtype == DataType::kInvalid || dtype == DataType::kString) {
+    return absl::UnimplementedError(absl::StrCat("input '", input.name(), "' is a sequence of what is not supported"));
+  }
+  Sequence tensors;
+  while (true) {
+    const std::string name = absl::StrCat(input.name(), "/", tensors.size());
+    const auto value = options_.input_values.find(name);
+    const auto shape = options_.input_shapes.find(name);
+    if (value == options_.input_values.end() && shape == options_.input_shapes.end()) break;
+    MR_ASSIGN_OR_RETURN(const Output tensor, AddInput(name, {dtype, value != options_.input_values.end() ? value->second.shape() : shape->second}));
+    Entry entry;
+    entry.output = tensor;
+    names_[name] = std::move(entry);
+    tensors.push_back(tensor);
+  }
+  names_[input.name()] = EntryOf(ValueOf(std::move(tensors)));
+  return absl::OkStatus();
+}
+
+Importer::Entry Importer::EntryOf(const ModelValue& value) const {
+  Entry entry;
+  entry.output = value.tensor;
+  entry.sequence = value.sequence;
+  return entry;
+}
+
+ModelValue Importer::UseAny(const std::string& name) {
+  const auto found = names_.find(name);
+  if (found != names_.end() && found->second.sequence != nullptr) return {Output(), found->second.sequence};
+  return ValueOf(Use(name));
 }
 
 Variable Importer::AddVariable(const std::string& name, const Tensor& value, bool trainable) {
@@ -227,6 +269,10 @@ Output Importer::UseAs(const std::string& name, bool trainable) {
     return none;
   }
   Entry& entry = found->second;
+  if (entry.sequence != nullptr) {
+    b_.Fail(absl::InvalidArgumentError(absl::StrCat("'", name, "' is a sequence of tensors, expected a tensor")));
+    return none;
+  }
   if (entry.output.valid() || entry.initializer == nullptr) return entry.output;
   if (!entry.variable.valid()) {
     absl::StatusOr<Tensor> value = TensorFromOnnx(*entry.initializer, folder_);
@@ -364,8 +410,11 @@ absl::Status Importer::AddNode(const NodeProto& node) {
   MR_RETURN_IF_ERROR(status);
   for (int i = 0; i < node.output_size(); ++i) {
     if (node.output(i).empty()) continue;
-    Entry entry;
-    entry.output = context.outputs()[i];
+    Entry entry = EntryOf(context.outputs()[i]);
+    if (entry.sequence != nullptr) {
+      names_[node.output(i)] = std::move(entry);
+      continue;
+    }
     if (!entry.output.valid()) return context.Unsupported(absl::StrCat("output ", i));
     if (!entry.output.shape().fully_known()) {
       return context.Error(absl::StrCat("output ", i, " is ", entry.output.type().ToString(),
@@ -422,7 +471,7 @@ absl::Status Importer::AddCall(const NodeProto& node, const FunctionProto& funct
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<Output>> Importer::Lower(const GraphProto& graph, const std::vector<Output>& inputs) {
+absl::StatusOr<std::vector<ModelValue>> Importer::Lower(const GraphProto& graph, const std::vector<ModelValue>& inputs) {
   if (++depth_ > kMostNested) return absl::InvalidArgumentError("graphs are nested without end");
   Names outer = names_;
   absl::Status status = AddInitializers(graph);
@@ -430,14 +479,12 @@ absl::StatusOr<std::vector<Output>> Importer::Lower(const GraphProto& graph, con
     status.Update(absl::InvalidArgumentError(absl::StrCat("a nested graph has ", graph.input_size(), " inputs, expected ", inputs.size())));
   }
   for (size_t i = 0; status.ok() && i < inputs.size(); ++i) {
-    Entry entry;
-    entry.output = inputs[i];
-    names_[graph.input(static_cast<int>(i)).name()] = std::move(entry);
+    names_[graph.input(static_cast<int>(i)).name()] = EntryOf(inputs[i]);
   }
   if (status.ok()) status = AddNodes(graph.node());
-  std::vector<Output> outputs;
+  std::vector<ModelValue> outputs;
   for (const ValueInfoProto& output : graph.output()) {
-    if (status.ok()) outputs.push_back(Use(output.name()));
+    if (status.ok()) outputs.push_back(UseAny(output.name()));
   }
   // Variables that were made inside stay known outside.
   for (auto& [name, entry] : names_) {
@@ -451,17 +498,24 @@ absl::StatusOr<std::vector<Output>> Importer::Lower(const GraphProto& graph, con
   return outputs;
 }
 
+absl::Status Importer::AddOutput(const std::string& name, const Output& value, OnnxModel& result) {
+  result.outputs.push_back(name);
+  Entry named;
+  named.output = ops::Identity(value, absl::StrCat("/", NodeName(name)));
+  names_[name] = named;
+  return b_.status();
+}
+
 absl::Status Importer::AddOutputs(OnnxModel& result) {
   for (const ValueInfoProto& output : model_.graph().output()) {
     if (names_.count(output.name()) == 0) {
       return absl::InvalidArgumentError(absl::StrCat("output '", output.name(), "' is not computed by any node"));
     }
-    result.outputs.push_back(output.name());
-    const Output value = Use(output.name());
-    Entry named;
-    named.output = ops::Identity(value, absl::StrCat("/", NodeName(output.name())));
-    MR_RETURN_IF_ERROR(b_.status());
-    names_[output.name()] = named;
+    const ModelValue value = UseAny(output.name());
+    if (value.sequence == nullptr) MR_RETURN_IF_ERROR(AddOutput(output.name(), value.tensor, result));
+    for (size_t i = 0; value.sequence != nullptr && i < value.sequence->size(); ++i) {
+      MR_RETURN_IF_ERROR(AddOutput(absl::StrCat(output.name(), "/", i), (*value.sequence)[i], result));
+    }
   }
   return absl::OkStatus();
 }

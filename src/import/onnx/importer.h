@@ -31,16 +31,18 @@ class Importer final : public ValueSource {
 
   Output Use(const std::string& name) override { return UseAs(name, true); }
   Output UseState(const std::string& name) override { return UseAs(name, false); }
+  ModelValue UseAny(const std::string& name) override;
   absl::StatusOr<Tensor> Value(const std::string& name) override;
   const Variable* FindVariable(const std::string& name) override;
-  absl::StatusOr<std::vector<Output>> Lower(const onnx_proto::GraphProto& graph,
-                                            const std::vector<Output>& inputs) override;
+  absl::StatusOr<std::vector<ModelValue>> Lower(const onnx_proto::GraphProto& graph,
+                                                const std::vector<ModelValue>& inputs) override;
   bool training() const override { return options_.training.has_value(); }
 
  private:
   // What a name stands for.
   struct Entry {
     Output output;                       // of nodes and inputs; an initialiser's constant once it is used
+    std::shared_ptr<const Sequence> sequence;  // in its place
     const onnx_proto::TensorProto* initializer = nullptr;
     Variable variable;                   // of an initialiser that is used as one
   };
@@ -52,6 +54,9 @@ class Importer final : public ValueSource {
                         std::map<std::string, int64_t>& counts) const;
   absl::Status AddInitializers(const onnx_proto::GraphProto& graph);
   absl::Status AddInputs();
+  absl::StatusOr<Output> AddInput(const std::string& name, const TensorType& type);
+  absl::Status AddSequenceInput(const onnx_proto::ValueInfoProto& input);
+  Entry EntryOf(const ModelValue& value) const;
   absl::StatusOr<Shape> InputShape(const onnx_proto::ValueInfoProto& input, std::map<std::string, int64_t>& symbols) const;
   absl::Status AddNodes(const google::protobuf::RepeatedPtrField<onnx_proto::NodeProto>& nodes);
   absl::StatusOr<std::vector<int>> Order(const google::protobuf::RepeatedPtrField<onnx_proto::NodeProto>& nodes) const;
@@ -59,6 +64,7 @@ class Importer final : public ValueSource {
   absl::Status AddCall(const onnx_proto::NodeProto& node, const onnx_proto::FunctionProto& function);
   const onnx_proto::FunctionProto* FindFunction(const onnx_proto::NodeProto& node) const;
   Variable AddVariable(const std::string& name, const Tensor& value, bool trainable);
+  absl::Status AddOutput(const std::string& name, const Output& value, OnnxModel& result);
   absl::Status AddOutputs(OnnxModel& result);
   // Nodes `loss`, `train`, `init` (training.cc).
   absl::Status AddTraining(OnnxModel& result);

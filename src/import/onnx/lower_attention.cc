@@ -171,8 +171,10 @@ absl::Status Attention(NodeContext& c) {
 absl::StatusOr<Output> Changed(NodeContext& c, const char* graph, const Output& x) {
   const onnx_proto::AttributeProto* attribute = c.Attribute(graph);
   if (attribute == nullptr) return x;
-  MR_ASSIGN_OR_RETURN(const std::vector<Output> outputs, c.source().Lower(attribute->g(), {x}));
-  if (outputs.size() == 1 && outputs[0].shape() == x.shape()) return ops::Cast(outputs[0], x.dtype());
+  MR_ASSIGN_OR_RETURN(const std::vector<ModelValue> outputs, c.source().Lower(attribute->g(), {ValueOf(x)}));
+  if (outputs.size() == 1 && outputs[0].tensor.valid() && outputs[0].tensor.shape() == x.shape()) {
+    return ops::Cast(outputs[0].tensor, x.dtype());
+  }
   return c.Error(absl::StrCat(graph, ": expected one output ", x.type().ToString()));
 }
 

@@ -18,7 +18,7 @@ absl::Status If(NodeContext& c) {
   if (condition.size() != 1) return c.Error("the condition is not one element");
   const AttributeProto* branch = c.Attribute(condition[0] != 0 ? "then_branch" : "else_branch");
   if (branch == nullptr) return c.Error("a branch is missing");
-  MR_ASSIGN_OR_RETURN(const std::vector<Output> outputs, c.source().Lower(branch->g(), {}));
+  MR_ASSIGN_OR_RETURN(const std::vector<ModelValue> outputs, c.source().Lower(branch->g(), {}));
   if (static_cast<int>(outputs.size()) != c.num_outputs()) return c.Error("the branch has another number of outputs");
   for (int i = 0; i < c.num_outputs(); ++i) c.Set(i, outputs[i]);
   return absl::OkStatus();
@@ -41,20 +41,20 @@ absl::Status Loop(NodeContext& c) {
     MR_ASSIGN_OR_RETURN(going, c.ConstantInts(1));
   }
   if (count.size() != 1 || going.size() != 1) return c.Error("count or condition is not one element");
-  std::vector<Output> values;
-  for (int i = 0; i < states; ++i) values.push_back(c.in(i + 2));
+  std::vector<ModelValue> values;
+  for (int i = 0; i < states; ++i) values.push_back(c.any(i + 2));
   std::vector<std::vector<Output>> scanned(scans);
   for (int64_t step = 0; step < count[0] && going[0] != 0; ++step) {
     if (step >= kMostSteps) return c.Unsupported(absl::StrCat("unrolling over more than ", kMostSteps, " steps"));
-    std::vector<Output> inputs = {c.b.SharedConst(Tensor::Scalar<int64_t>(step)),
-                                  c.b.SharedConst(Tensor::Scalar<bool>(true))};
+    std::vector<ModelValue> inputs = {ValueOf(c.b.SharedConst(Tensor::Scalar<int64_t>(step))),
+                                      ValueOf(c.b.SharedConst(Tensor::Scalar<bool>(true)))};
     inputs.insert(inputs.end(), values.begin(), values.end());
-    MR_ASSIGN_OR_RETURN(const std::vector<Output> outputs, c.source().Lower(body->g(), inputs));
-    const Tensor* next = c.b.ConstantValue(outputs[0]);
+    MR_ASSIGN_OR_RETURN(const std::vector<ModelValue> outputs, c.source().Lower(body->g(), inputs));
+    const Tensor* next = c.b.ConstantValue(outputs[0].tensor);
     if (next == nullptr || next->num_elements() != 1) return c.Unsupported("a loop that ends by what it computes");
     going[0] = next->IntAt(0);
     std::copy(outputs.begin() + 1, outputs.begin() + 1 + states, values.begin());
-    for (int i = 0; i < scans; ++i) scanned[i].push_back(outputs[1 + states + i]);
+    for (int i = 0; i < scans; ++i) scanned[i].push_back(outputs[1 + states + i].tensor);
   }
   for (int i = 0; i < states; ++i) c.Set(i, values[i]);
   for (int i = 0; i < scans && states + i < c.num_outputs(); ++i) {
@@ -96,11 +96,12 @@ absl::Status Scan(NodeContext& c) {
   }
   std::vector<std::vector<Output>> scanned(scans);
   for (size_t step = 0; step < elements[0].size(); ++step) {
-    std::vector<Output> inputs = values;
-    for (const std::vector<Output>& sequence : elements) inputs.push_back(sequence[step]);
-    MR_ASSIGN_OR_RETURN(const std::vector<Output> outputs, c.source().Lower(body->g(), inputs));
-    std::copy(outputs.begin(), outputs.begin() + states, values.begin());
-    for (int i = 0; i < scans; ++i) scanned[i].push_back(outputs[states + i]);
+    std::vector<ModelValue> inputs;
+    for (const Output& value : values) inputs.push_back(ValueOf(value));
+    for (const std::vector<Output>& sequence : elements) inputs.push_back(ValueOf(sequence[step]));
+    MR_ASSIGN_OR_RETURN(const std::vector<ModelValue> outputs, c.source().Lower(body->g(), inputs));
+    for (int i = 0; i < states; ++i) values[i] = outputs[i].tensor;
+    for (int i = 0; i < scans; ++i) scanned[i].push_back(outputs[states + i].tensor);
   }
   for (int i = 0; i < states; ++i) c.Set(i, values[i]);
   for (int i = 0; i < scans && states + i < c.num_outputs(); ++i) {

@@ -27,7 +27,7 @@ absl::Status UnaryOp(NodeContext& c) {
 
 absl::Status Identity(NodeContext& c) {
   MR_RETURN_IF_ERROR(c.ExpectInputs(1, 1));
-  c.Set(0, c.in(0));
+  c.Set(0, c.any(0));
   return absl::OkStatus();
 }
 
@@ -167,7 +167,7 @@ absl::Status Sum(NodeContext& c) { return Variadic(c, "AddV2"); }
 absl::Status Mean(NodeContext& c) {
   MR_RETURN_IF_ERROR(Variadic(c, "AddV2"));
   if (c.outputs().empty()) return absl::OkStatus();
-  c.Set(0, ops::Binary("RealDiv", c.outputs()[0], static_cast<double>(c.num_inputs())));
+  c.Set(0, ops::Binary("RealDiv", c.outputs()[0].tensor, static_cast<double>(c.num_inputs())));
   return absl::OkStatus();
 }
 

@@ -31,6 +31,7 @@ const LoweringTable& LoweringTable::Builtin() {
     AddQuantizeLowerings(*built);
     AddRandomLowerings(*built);
     AddControlLowerings(*built);
+    AddSequenceLowerings(*built);
     AddSamplingLowerings(*built);
     AddDetectionLowerings(*built);
     AddSignalLowerings(*built);

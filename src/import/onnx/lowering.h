@@ -6,6 +6,7 @@
 #define MILLRACE_SRC_IMPORT_ONNX_LOWERING_H_
 
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,16 @@ namespace millrace::onnx {
 
 using IntList = std::vector<int64_t>;
 
+// What a name of the model stands for: a tensor, or a sequence of tensors whose number is known.
+using Sequence = std::vector<Output>;
+struct ModelValue {
+  Output tensor;
+  std::shared_ptr<const Sequence> sequence;  // nullptr: a tensor
+  bool valid() const { return sequence != nullptr || tensor.valid(); }
+};
+inline ModelValue ValueOf(Output tensor) { return {std::move(tensor), nullptr}; }
+inline ModelValue ValueOf(Sequence tensors) { return {Output(), std::make_shared<const Sequence>(std::move(tensors))}; }
+
 // Where a node's inputs come from. The importer's side of a lowering.
 class ValueSource {
  public:
@@ -29,14 +40,16 @@ class ValueSource {
   virtual Output Use(const std::string& name) = 0;
   // The same, but an initialiser becomes a variable that does not train.
   virtual Output UseState(const std::string& name) = 0;
+  // The same, where sequences are welcome, too.
+  virtual ModelValue UseAny(const std::string& name) = 0;
   // Its value when it is known before the graph runs, else an error; an initialiser does not become a variable.
   virtual absl::StatusOr<Tensor> Value(const std::string& name) = 0;
   // A variable that an initialiser became, or nullptr.
   virtual const Variable* FindVariable(const std::string& name) = 0;
   // Lowers a nested graph, which sees the names of this one, with these inputs; its outputs in order. May be called
   // many times, once for every step of a loop.
-  virtual absl::StatusOr<std::vector<Output>> Lower(const onnx_proto::GraphProto& graph,
-                                                    const std::vector<Output>& inputs) = 0;
+  virtual absl::StatusOr<std::vector<ModelValue>> Lower(const onnx_proto::GraphProto& graph,
+                                                        const std::vector<ModelValue>& inputs) = 0;
   // True when gradients and updates will be added.
   virtual bool training() const = 0;
 };
@@ -55,6 +68,8 @@ class NodeContext {
   bool has(int i) const { return i < node_.input_size() && !node_.input(i).empty(); }
   Output in(int i);
   Output state(int i);
+  ModelValue any(int i);
+  absl::StatusOr<Sequence> sequence(int i);
   // Error when absent or not known before the graph runs.
   absl::StatusOr<Tensor> Constant(int i);
   absl::StatusOr<IntList> ConstantInts(int i);
@@ -64,8 +79,9 @@ class NodeContext {
   // ---- Outputs
   int num_outputs() const { return node_.output_size(); }
   bool wants(int i) const { return i < node_.output_size() && !node_.output(i).empty(); }
-  void Set(int i, const Output& output);
-  const std::vector<Output>& outputs() const { return outputs_; }
+  void Set(int i, const Output& output) { Set(i, ValueOf(output)); }
+  void Set(int i, ModelValue value);
+  const std::vector<ModelValue>& outputs() const { return outputs_; }
 
   // ---- Attributes, with the op's default
   const onnx_proto::AttributeProto* Attribute(std::string_view name) const;  // nullptr when absent
@@ -87,7 +103,7 @@ class NodeContext {
   const onnx_proto::NodeProto& node_;
   const int64_t opset_;
   ValueSource& source_;
-  std::vector<Output> outputs_;
+  std::vector<ModelValue> outputs_;
 };
 
 using Lowering = absl::Status (*)(NodeContext& c);
@@ -124,6 +140,7 @@ void AddRecurrentLowerings(LoweringTable& table);
 void AddReductionLowerings(LoweringTable& table);
 void AddResizeLowerings(LoweringTable& table);
 void AddSamplingLowerings(LoweringTable& table);   // GridSample and its kin
+void AddSequenceLowerings(LoweringTable& table);   // sequences, optionals
 void AddShapeLowerings(LoweringTable& table);      // shapes, constants, casts
 void AddSignalLowerings(LoweringTable& table);     // Fourier transforms
 

@@ -1,0 +1,106 @@
+// Sequences of tensors: what is taken from them, what is put in, where they go in loops and calls, how they are fed and fetched.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "model_maker.h"
+
+namespace millrace::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using onnx_proto::AttributeProto;
+using onnx_proto::TensorProto;
+
+// [a, b] with c in front; then the last, how many there are, and all behind each other.
+TEST(OnnxSequences, AreTakenApartByPlaces) {
+  ModelMaker maker;
+  maker.Input("a", {2}).Input("b", {1}).Input("c", {3}).IntInitializer("first", {}, {0}).IntInitializer("last", {}, {-1});
+  maker.Output("tail").Output("count").Output("joined");
+  maker.Node("SequenceConstruct", {"a", "b"}, {"two"});
+  maker.Node("SequenceInsert", {"two", "c", "first"}, {"three"});
+  maker.Node("SequenceAt", {"three", "last"}, {"tail"});
+  maker.Node("SequenceLength", {"three"}, {"count"});
+  SetInt(maker.Node("ConcatFromSequence", {"three"}, {"joined"}), "axis", 0);
+  const absl::StatusOr<Arrays> got =
+      RunOnce(maker.bytes(), {{"a", Floats({2}, {1, 2})}, {"b", Floats({1}, {3})}, {"c", Floats({3}, {4, 5, 6})}});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_THAT(got->at("tail").as<float>(), ElementsAre(3));
+  EXPECT_EQ(got->at("count").IntAt(0), 3);
+  EXPECT_THAT(got->at("joined").as<float>(), ElementsAre(4, 5, 6, 1, 2, 3));
+}
+
+// y = y + [x_i squared] for every row.
+TEST(OnnxSequences, GrowInLoops) {
+  ModelMaker maker;
+  maker.Input("x", {3}).IntInitializer("three", {}, {3}).Output("y");
+  maker.Node("SequenceEmpty", {}, {"none"});
+  onnx_proto::NodeProto& loop = maker.Node("Loop", {"three", "", "none"}, {"rows"});
+  AttributeProto* attribute = loop.add_attribute();
+  attribute->set_name("body");
+  attribute->set_type(AttributeProto::GRAPH);
+  ModelMaker body;
+  body.Input("i", {}, TensorProto::INT64).Input("going", {}, TensorProto::BOOL).Input("before", {}).Output("still").Output("after");
+  body.Node("Identity", {"going"}, {"still"});
+  body.Node("Gather", {"x", "i"}, {"row"});
+  body.Node("Mul", {"row", "row"}, {"square"});
+  body.Node("SequenceInsert", {"before", "square"}, {"after"});
+  *attribute->mutable_g() = body.graph();
+  onnx_proto::NodeProto& joined = maker.Node("ConcatFromSequence", {"rows"}, {"y"});
+  SetInt(joined, "axis", 0);
+  SetInt(joined, "new_axis", 1);
+  const absl::StatusOr<Arrays> got = RunOnce(maker.bytes(), {{"x", Floats({3}, {1, 2, 3})}});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_THAT(got->at("y").as<float>(), ElementsAre(1, 4, 9));
+}
+
+TEST(OnnxSequences, AreFedAndFetchedTensorByTensor) {
+  ModelMaker maker;
+  maker.graph().add_input()->set_name("s");
+  maker.graph().mutable_input(0)->mutable_type()->mutable_sequence_type()->mutable_elem_type()->mutable_tensor_type()->set_elem_type(TensorProto::FLOAT);
+  maker.Node("SequenceErase", {"s"}, {"t"});
+  maker.Output("t");
+  const absl::StatusOr<Arrays> got =
+      RunOnce(maker.bytes(), {{"s/0", Floats({1}, {1})}, {"s/1", Floats({2}, {2, 3})}, {"s/2", Floats({1}, {4})}});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(got->size(), 2);
+  EXPECT_THAT(got->at("t/1").as<float>(), ElementsAre(2, 3));
+}
+
+// The loss is of two of three parts, so the third part of w's gradient is 0.
+TEST(OnnxSequences, PassGradientsOn) {
+  ModelMaker maker;
+  maker.Initializer("w", {3}, {1, 2, 3}).IntInitializer("at", {}, {1}).IntInitializer("first", {}, {0}).Output("y");
+  maker.Node("SplitToSequence", {"w"}, {"parts"});
+  maker.Node("SequenceAt", {"parts", "at"}, {"b"});
+  maker.Node("SequenceAt", {"parts", "first"}, {"a"});
+  maker.Node("Mul", {"a", "b"}, {"product"});
+  maker.Node("ReduceSum", {"product"}, {"y"});
+  OnnxOptions options;
+  options.training.emplace();
+  options.training->loss = "y";
+  options.training->optimizer = "sgd";
+  options.training->learning_rate = 1;
+  absl::StatusOr<OnnxModel> model = maker.Import(options);
+  ASSERT_TRUE(model.ok()) << model.status();
+  std::unique_ptr<Session> session;
+  const absl::StatusOr<std::vector<float>> losses = TrainFor(*std::move(model), {}, 2, &session);
+  ASSERT_TRUE(losses.ok()) << losses.status();
+  EXPECT_THAT(*losses, ElementsAre(2, -1));  // 1 * 2, then (1 - 2) * (2 - 1)
+}
+
+TEST(OnnxSequences, ErrorsSayWhatIsWrong) {
+  const auto error = [](const char* op, std::vector<std::string> inputs) {
+    ModelMaker maker;
+    maker.Input("x", {2}).IntInitializer("nine", {}, {9}).Output("y");
+    maker.Node("SequenceConstruct", {"x"}, {"s"});
+    maker.Node(op, std::move(inputs), {"y"});
+    return std::string(RunOnce(maker.bytes(), {{"x", Floats({2}, {1, 2})}}).status().message());
+  };
+  EXPECT_THAT(error("SequenceAt", {"s", "nine"}), HasSubstr("place 9 in a sequence of 1"));
+  EXPECT_THAT(error("SequenceLength", {"x"}), HasSubstr("input 0 is a tensor, expected a sequence of tensors"));
+  EXPECT_THAT(error("Relu", {"s"}), HasSubstr("'s' is a sequence of tensors, expected a tensor"));
+}
+
+}  // namespace
+}  // namespace millrace::testing
