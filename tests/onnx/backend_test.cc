@@ -10,6 +10,7 @@ namespace millrace::testing {
 namespace {
 
 constexpr double kRelative = 1e-3, kAbsolute = 1e-7;  // ONNX's own
+constexpr double kRelativeOfHalves = 1.0 / 512;       // two units in the last place
 
 struct BackendCase {
   std::string model;
@@ -41,10 +42,11 @@ const std::map<std::string, BackendCase>& Cases() {
 
 void ExpectClose(const std::string& name, const Tensor& got, const Tensor& want) {
   ASSERT_EQ(got.type().ToString(), want.type().ToString()) << name;
+  const double relative = want.dtype() == DataType::kHalf ? kRelativeOfHalves : kRelative;
   for (int64_t i = 0; i < want.num_elements(); ++i) {
     const double a = got.DoubleAt(i), b = want.DoubleAt(i);
     if (a == b || (std::isnan(a) && std::isnan(b))) continue;
-    ASSERT_LE(std::abs(a - b), kAbsolute + kRelative * std::abs(b)) << name << "[" << i << "]: " << a << " and " << b;
+    ASSERT_LE(std::abs(a - b), kAbsolute + relative * std::abs(b)) << name << "[" << i << "]: " << a << " and " << b;
   }
 }
 
