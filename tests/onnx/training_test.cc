@@ -77,6 +77,7 @@ TEST(OnnxTraining, LossesThatMakeNoSenseAreNamed) {
   EXPECT_THAT(refused("cross_entropy:gone:labels"), HasSubstr("no tensor 'gone', its outputs are logits"));
   EXPECT_THAT(refused("mse:logits:x:3"), HasSubstr("expected mse:OUTPUT:INPUT"));
   EXPECT_THAT(refused("cross_entropy:logits:labels:7"), HasSubstr("no such axis"));
+  EXPECT_THAT(refused("cross_entropy:logits:labels:foo"), HasSubstr("expected a number for AXIS, not 'foo'"));
   EXPECT_THAT(refused(""), HasSubstr("nothing to minimise"));
   EXPECT_THAT(refused("mean:x"), HasSubstr("depends on none of"));
   EXPECT_THAT(std::string(Classifier().Import(Minimising("mean:logits", "lion")).status().message()), HasSubstr("'lion'"));

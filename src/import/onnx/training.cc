@@ -1,4 +1,5 @@
 // What makes a forward model trainable: a loss from its outputs, gradients, an optimizer.
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -92,7 +93,9 @@ absl::StatusOr<Output> Importer::LossTerm(const std::string& text) {
     return kind == "mse" ? ops::Mean(ops::Square(x - other)) : ops::Reduce("Sum", x * other, {});
   }
   int64_t axis = -1;
-  if (parts.size() == 4) axis = std::atoll(parts[3].c_str());
+  if (parts.size() == 4 && !absl::SimpleAtoi(parts[3], &axis)) {
+    return absl::InvalidArgumentError(absl::StrCat("loss '", text, "': expected a number for AXIS, not '", parts[3], "'"));
+  }
   if (axis < 0) axis += x.rank();
   if (x.rank() < 1 || axis < 0 || axis >= x.rank()) {
     return absl::InvalidArgumentError(absl::StrCat("loss '", text, "': no such axis of ", x.type().ToString()));
