@@ -14,6 +14,7 @@
 #include "files/atomic_file.h"
 #include "files/crc32c.h"
 #include "files/mapped_file.h"
+#include "import/first_error_writer.h"
 #include "import/tensor_proto.h"
 #include "import/tensor_slice.h"
 #include "millrace/import.h"
@@ -278,9 +279,10 @@ class CheckpointWriter final : public TensorWriter {
   }
 
   absl::Status Finish() override {
-    MR_RETURN_IF_ERROR(data_file_->Commit());
+    // Of both files all is written before one of them appears.
     MR_ASSIGN_OR_RETURN(const std::string bytes, IndexBytes(index_));
     MR_RETURN_IF_ERROR(index_file_->Append(bytes));
+    MR_RETURN_IF_ERROR(data_file_->Commit());
     MR_RETURN_IF_ERROR(index_file_->Commit());
     for (int32_t shard = 0; shard < std::min(former_shards_, 100000); ++shard) {
       if (former_shards_ != index_.header.num_shards()) unlink(DataPath(prefix_, shard, former_shards_).c_str());
@@ -357,8 +359,8 @@ absl::StatusOr<std::unique_ptr<TensorWriter>> OpenCheckpoint(const std::string& 
   const int32_t shards = former_shards == 1 ? 2 : 1;
   MR_ASSIGN_OR_RETURN(std::unique_ptr<AtomicFile> index_file, AtomicFile::Create(IndexPath(prefix)));
   MR_ASSIGN_OR_RETURN(std::unique_ptr<AtomicFile> data_file, AtomicFile::Create(DataPath(prefix, 0, shards)));
-  return std::unique_ptr<TensorWriter>(
-      new CheckpointWriter(prefix, former_shards, shards, std::move(index_file), std::move(data_file)));
+  return std::make_unique<FirstErrorWriter>(
+      std::make_unique<CheckpointWriter>(prefix, former_shards, shards, std::move(index_file), std::move(data_file)));
 }
 
 absl::Status WriteCheckpoint(const std::string& prefix, const Tensors& tensors) {

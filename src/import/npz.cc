@@ -5,6 +5,8 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <set>
+#include <string>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -12,6 +14,7 @@
 #include "files/mapped_file.h"
 #include "files/zip_writer.h"
 #include "graph/one_line.h"
+#include "import/first_error_writer.h"
 #include "import/npy.h"
 #include "millrace/import.h"
 #include "millrace/status.h"
@@ -115,6 +118,7 @@ class ArrayWriter final : public TensorWriter {
     if (!header.ok()) {
       return InFile(path_, absl::InvalidArgumentError(absl::StrCat("array '", name, "': ", header.status().message())));
     }
+    if (!names_.insert(name).second) return InFile(path_, absl::InvalidArgumentError(absl::StrCat("two arrays are named '", name, "'")));
     std::string strings;
     return archive_.Add(absl::StrCat(name, ".npy"), {*header, NpyData(tensor, &strings)});
   }
@@ -128,6 +132,7 @@ class ArrayWriter final : public TensorWriter {
   const std::string path_;
   const std::unique_ptr<AtomicFile> file_;
   ZipWriter archive_;
+  std::set<std::string> names_;
 };
 
 }  // namespace
@@ -164,7 +169,7 @@ absl::StatusOr<std::map<std::string, Tensor>> LoadArrays(const std::string& path
 
 absl::StatusOr<std::unique_ptr<TensorWriter>> OpenArrays(const std::string& path) {
   MR_ASSIGN_OR_RETURN(std::unique_ptr<AtomicFile> file, AtomicFile::Create(path));
-  return std::unique_ptr<TensorWriter>(new ArrayWriter(path, std::move(file)));
+  return std::make_unique<FirstErrorWriter>(std::make_unique<ArrayWriter>(path, std::move(file)));
 }
 
 absl::Status SaveArrays(const std::map<std::string, Tensor>& arrays, const std::string& path) {

@@ -101,6 +101,10 @@ TEST(Npz, WrittenArrayByArrayItAppearsWhenItIsFinished) {
     ASSERT_TRUE((*writer)->Add("b", Tensor::Scalar<int32_t>(2)).ok());
     ASSERT_TRUE((*writer)->Add("a", Tensor::Scalar<int32_t>(1)).ok());
     EXPECT_FALSE(std::filesystem::exists(path));
+    if (!finished) {
+      EXPECT_THAT(std::string((*writer)->Add("a", Tensor::Scalar<int32_t>(3)).message()), ::testing::HasSubstr("two arrays are named 'a'"));
+      EXPECT_FALSE((*writer)->Finish().ok());
+    }
     if (finished) {
       ASSERT_TRUE((*writer)->Finish().ok());
     }
