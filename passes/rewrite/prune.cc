@@ -73,6 +73,7 @@ class Pruner {
       absl::StatusOr<OutputRef> ref = graph_.FindTensor(name);
       if (!ref.ok()) return absl::Status(ref.status().code(), absl::StrCat("feed: ", ref.status().message()));
       MR_RETURN_IF_ERROR(CheckFeed(graph_.node(ref->node), name, type));
+      MR_RETURN_IF_ERROR(CheckTaken(*ref, "feed", name));
       feeds_.emplace(*ref, FeedNode{name, type, NodeId()});
       is_fed_[ref->node.value] = true;
     }
@@ -84,9 +85,20 @@ class Pruner {
     for (const std::string& name : signature_.targets) {
       absl::StatusOr<OutputRef> ref = graph_.FindTensor(name);
       if (!ref.ok()) return absl::Status(ref.status().code(), absl::StrCat("target: ", ref.status().message()));
+      MR_RETURN_IF_ERROR(CheckTaken(*ref, "target", name));
       targets_.push_back(ref->node);
     }
     return absl::OkStatus();
+  }
+
+  // How many outputs a node has is not known yet. Past the first, one that no node takes is most likely none.
+  absl::Status CheckTaken(OutputRef ref, const char* what, const std::string& name) const {
+    if (ref.index == 0) return absl::OkStatus();
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+      const Node& node = graph_.node(NodeId{i});
+      if (!node.removed && std::find(node.inputs.begin(), node.inputs.end(), ref) != node.inputs.end()) return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(absl::StrCat(what, " '", name, "': no node takes output ", ref.index, " of '", graph_.node(ref.node).name, "'"));
   }
 
   void MarkNeeded() {
