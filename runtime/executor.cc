@@ -50,6 +50,17 @@ void CopyBytes(void* to, const void* from, int64_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
+Tensor CopyOf(const Tensor& tensor) {
+  if (tensor.empty()) return tensor;
+  Tensor copy(tensor.dtype(), tensor.shape());
+  if (tensor.dtype() == DataType::kString) {
+    copy.mutable_strings() = tensor.strings();
+  } else {
+    CopyBytes(copy.mutable_data(), tensor.data(), tensor.size_bytes());
+  }
+  return copy;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(std::shared_ptr<const ExecutionPlan> plan,
@@ -238,6 +249,19 @@ void Executor::CommitVariables() {
   }
 }
 
+void Executor::KeepStates() {
+  states_before_.clear();
+  for (const auto& [data, bytes] : program_->states()) states_before_.insert(states_before_.end(), data, data + bytes);
+}
+
+void Executor::RestoreStates() {
+  const char* before = states_before_.data();
+  for (const auto& [data, bytes] : program_->states()) {
+    CopyBytes(data, before, bytes);
+    before += bytes;
+  }
+}
+
 absl::Status Executor::DescribeFailure(const absl::Status& error) const {
   std::vector<std::string> changed;
   for (size_t i = 0; i < variables_.size(); ++i) {
@@ -274,18 +298,23 @@ absl::Status Executor::RunStep(absl::Span<const Tensor> feeds, std::vector<Tenso
   for (const PlanFetch& fetch : plan().fetches) {
     const bool copied = fetch.value.empty() && has_data;
     try {
-      fetched.push_back(copied ? Tensor(fetch.type.dtype, fetch.type.shape) : fetch.value);
+      // A constant's bytes are those of the graph: the caller gets some of its own.
+      fetched.push_back(copied ? Tensor(fetch.type.dtype, fetch.type.shape) : CopyOf(fetch.value));
     } catch (const std::bad_alloc&) {
       return absl::ResourceExhaustedError(absl::StrCat("no memory for fetch '", fetch.name, "' of ", fetch.type.size_bytes(), " bytes"));
     }
     fetch_data.push_back(copied ? fetched.back().mutable_data() : nullptr);
   }
 
+  KeepStates();
   StepStats measured;
   const absl::Status status = engine_->RunStep({feed_data, fetch_data, recording_}, &measured);
   if (has_data) CommitVariables();
   places_are_stale_ = !status.ok() && has_data && program_->residents_leave();
-  if (!status.ok()) return DescribeFailure(status);
+  if (!status.ok()) {
+    RestoreStates();
+    return DescribeFailure(status);
+  }
 
   for (size_t i = 0; i < fetched.size(); ++i) {
     const Shape& shape = program_->fetch_shape(static_cast<int32_t>(i));

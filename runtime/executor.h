@@ -90,6 +90,9 @@ class Executor final : private ResidentOwner {
   }
   // After a step: which values outlive it.
   void CommitVariables();
+  // A step that fails leaves what nodes keep (how far random streams have come) as it was.
+  void KeepStates();
+  void RestoreStates();
   absl::Status DescribeFailure(const absl::Status& error) const;
 
   const RuntimeContext context_;
@@ -102,6 +105,7 @@ class Executor final : private ResidentOwner {
   bool places_are_stale_ = false;     // a step failed in which resident variables leave: their places may hold others
   std::vector<void*> arenas_;         // as plan.devices
   void* pool_ = nullptr;
+  std::vector<char> states_before_;   // Program::states, one after another
   int64_t constant_bytes_ = 0;
   int64_t pool_end_ = 0;      // highest end of a place in the host pool that holds a variable for good
   std::vector<int64_t> resident_end_;  // per device: highest end of an address that holds a variable or constant for good

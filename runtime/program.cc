@@ -270,6 +270,7 @@ absl::Status Program::AddComputeOp(ProgramLane& out, const ComputeStep& step, Ke
   }
   if (out.device->has_data() && step.state_bytes > 0) {
     MR_ASSIGN_OR_RETURN(op.context.state, variables.StateBlock(StreamName(instance), step.state_bytes));
+    states_.emplace(static_cast<char*>(op.context.state), step.state_bytes);
   }
   out.compute.push_back(op);
   return absl::OkStatus();

@@ -3,6 +3,7 @@
 #ifndef MILLRACE_RUNTIME_PROGRAM_H_
 #define MILLRACE_RUNTIME_PROGRAM_H_
 
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -115,6 +116,8 @@ class Program {
 
   const ExecutionPlan& plan() const { return *plan_; }
   const std::vector<ProgramLane>& lanes() const { return lanes_; }
+  // What its nodes keep from step to step: begin and bytes of each block.
+  const std::map<char*, int64_t>& states() const { return states_; }
   VariableState& variable_state() const { return variable_state_; }
   // Notes what a step that has run did to variables; `finished`: the op has not failed, which may have written in part.
   void MarkWrites(const ProgramLane& lane, const ComputeOp& op, bool finished) const;
@@ -151,6 +154,7 @@ class Program {
   std::vector<ProgramLane> lanes_;
   int64_t binding_ = 0;
   bool residents_leave_ = false;
+  std::map<char*, int64_t> states_;
   mutable VariableState variable_state_;
   std::vector<Variable*> variables_;                    // as plan.variables
   void* pool_ = nullptr;

@@ -73,17 +73,28 @@ const Variable* VariableStore::Find(const std::string& name) const {
   return it == variables_.end() ? nullptr : it->second.get();
 }
 
+absl::StatusOr<VariableStore::State*> VariableStore::StateOf(const std::string& node, int64_t bytes) {
+  State& state = states_[node];
+  if (state.asked_for && state.bytes != bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("node '", node, "' keeps ", bytes, " bytes of state, but had ", state.bytes, " in an earlier plan"));
+  }
+  if (state.data == nullptr || state.bytes != bytes) {
+    absl::StatusOr<void*> data = memory_->AllocateHome(bytes, absl::StrCat("the state of node '", node, "'"));
+    if (!data.ok() && state.data == nullptr) states_.erase(node);
+    MR_RETURN_IF_ERROR(data.status());
+    state = {*data, bytes, false};
+  }
+  return &state;
+}
+
 absl::StatusOr<void*> VariableStore::StateBlock(const std::string& node, int64_t bytes) {
-  auto it = states_.find(node);
-  if (it == states_.end()) {
-    MR_ASSIGN_OR_RETURN(void* data, memory_->AllocateHome(bytes, absl::StrCat("the state of node '", node, "'")));
-    it = states_.emplace(node, State{data, bytes}).first;
+  const auto set = states_.find(node);
+  if (set != states_.end() && !set->second.asked_for && set->second.bytes != bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("node '", node, "' keeps ", bytes, " bytes of state, but was set to ", set->second.bytes));
   }
-  if (it->second.bytes != bytes) {
-    return absl::InvalidArgumentError(absl::StrCat("node '", node, "' keeps ", bytes, " bytes of state, but had ",
-                                                   it->second.bytes, " in an earlier plan"));
-  }
-  return it->second.data;
+  MR_ASSIGN_OR_RETURN(State* state, StateOf(node, bytes));
+  state->asked_for = true;
+  return state->data;
 }
 
 std::map<std::string, Tensor> VariableStore::ReadStates() const {
@@ -101,8 +112,8 @@ absl::Status VariableStore::SetState(const std::string& node, const Tensor& stat
     return absl::InvalidArgumentError(
         absl::StrCat("the state of node '", node, "' is ", state.type().ToString(), ", expected bytes, uint8[n]"));
   }
-  MR_ASSIGN_OR_RETURN(void* data, StateBlock(node, state.size_bytes()));
-  CopyBytes(data, state.data(), state.size_bytes());
+  MR_ASSIGN_OR_RETURN(State* block, StateOf(node, state.size_bytes()));
+  CopyBytes(block->data, state.data(), state.size_bytes());
   return absl::OkStatus();
 }
 

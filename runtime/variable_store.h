@@ -67,7 +67,7 @@ class VariableStore {
   absl::StatusOr<void*> StateBlock(const std::string& node, int64_t bytes);
   // Copies of all state blocks by node, uint8[bytes].
   std::map<std::string, Tensor> ReadStates() const;
-  // Fills the node's block, made when it is new. InvalidArgument for another type or size.
+  // Fills the node's block, made when it is new. InvalidArgument for another type, or for another size than a plan has asked for.
   absl::Status SetState(const std::string& node, const Tensor& state);
 
   // Types of all initialised variables, by name.
@@ -102,7 +102,9 @@ class VariableStore {
   struct State {
     void* data = nullptr;
     int64_t bytes = 0;
+    bool asked_for = false;  // by StateBlock
   };
+  absl::StatusOr<State*> StateOf(const std::string& node, int64_t bytes);
   std::map<std::string, State> states_;
   ResidentOwner* owner_ = nullptr;
 };

@@ -4,6 +4,7 @@
 #define MILLRACE_SRC_GRAPH_EXCEPTIONS_H_
 
 #include <exception>
+#include <new>
 #include <type_traits>
 
 #include "absl/status/status.h"
@@ -11,11 +12,13 @@
 
 namespace millrace {
 
-// What `call` returns, a Status or a StatusOr; Internal with the exception's words where it throws.
+// What `call` returns, a Status or a StatusOr; where it throws, Internal with the exception's words, ResourceExhausted for bad_alloc.
 template <typename Call>
 std::invoke_result_t<Call> WithoutExceptions(Call&& call) {
   try {
     return call();
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("there is no memory for it");
   } catch (const std::exception& error) {
     return absl::InternalError(absl::StrCat("threw an exception: ", error.what()));
   } catch (...) {

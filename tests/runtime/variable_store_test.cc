@@ -59,6 +59,18 @@ TEST(VariableStoreTest, StateBlocksAreZeroAtFirstAndBelongToTheirNode) {
   EXPECT_FALSE(store.StateBlock("random", 8).ok());
 }
 
+TEST(VariableStoreTest, AStateThatWasSetWrongMaySetAgainUntilAPlanHasIt) {
+  HostMemory memory;
+  VariableStore store(&memory);
+  const auto state = [](int64_t bytes) { return Tensor(DataType::kUint8, Shape({bytes})); };
+  ASSERT_TRUE(store.SetState("random", state(3)).ok());
+  EXPECT_FALSE(store.StateBlock("random", 8).ok());
+  ASSERT_TRUE(store.SetState("random", state(8)).ok());
+  EXPECT_TRUE(store.StateBlock("random", 8).ok());
+  EXPECT_FALSE(store.SetState("random", state(3)).ok());
+  EXPECT_EQ(store.ReadStates().at("random").size_bytes(), 8);
+}
+
 TEST(VariableStoreTest, EmptyVariablesWork) {
   HostMemory memory;
   VariableStore store(&memory);
