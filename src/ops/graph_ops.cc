@@ -28,8 +28,12 @@ absl::Status ViewShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
-absl::Status PassThrough(InferenceContext& context) {
-  for (int i = 0; i < context.num_inputs(); ++i) context.AddOutput(context.dtype(i), context.shape(i));
+// Strings are known when the graph is planned or not at all.
+absl::Status FetchShape(InferenceContext& context) {
+  if (context.dtype(0) == DataType::kString && context.value(0) == nullptr) {
+    return context.Error("strings that are found only when running cannot be fetched");
+  }
+  context.AddOutput(context.dtype(0), context.shape(0));
   return absl::OkStatus();
 }
 
@@ -51,7 +55,7 @@ void RegisterGraphOps(OpRegistry& registry) {
   AddOp(registry, {.name = "_View", .shape = ViewShape, .is_view = true});
   AddOp(registry, {.name = "DeepCopy", .shape = SameAsFirstInput, .stateful = true});
   AddOp(registry, {.name = "_Feed", .shape = PlaceholderShape, .stateful = true});
-  AddOp(registry, {.name = "_Fetch", .shape = PassThrough, .stateful = true});
+  AddOp(registry, {.name = "_Fetch", .shape = FetchShape, .stateful = true});
 }
 
 }  // namespace millrace

@@ -17,6 +17,9 @@
 
 namespace millrace {
 
+// Whether every input and control input is a node of the graph: graphs that are put together by hand may have others.
+absl::Status CheckNodeIds(const Graph& graph);
+
 // Every number within its range, a strategy and devices that there are. InvalidArgument names the field.
 absl::Status CheckOptions(const SessionOptions& options);
 

@@ -60,7 +60,7 @@ void AddMeasuredStep(double seconds, const absl::Status& status, const StepStats
   if (!status.ok()) return;
   report->fetch_digest = TensorsDigest(fetched);
   for (const Tensor& tensor : fetched) {
-    if (tensor.num_elements() != 1 || !(IsFloating(tensor.dtype()) || IsInteger(tensor.dtype()))) continue;
+    if (tensor.shape().rank() != 0 || !(IsFloating(tensor.dtype()) || IsInteger(tensor.dtype()))) continue;
     report->losses = {tensor.DoubleAt(0)};
     break;
   }

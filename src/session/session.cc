@@ -15,8 +15,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "glog/logging.h"
+#include "graph/exceptions.h"
 #include "millrace/device.h"
 #include "millrace/status.h"
+#include "plan/plan_verifier.h"
 #include "plan/simulator.h"
 #include "runtime/executor.h"
 #include "runtime/op_evaluator.h"
@@ -58,6 +60,7 @@ class SessionImpl final : public Session {
 
   absl::Status Init() {
     MR_RETURN_IF_ERROR(CheckOptions(options_));
+    MR_RETURN_IF_ERROR(CheckNodeIds(graph_));
     if (options_.profile != nullptr) MR_RETURN_IF_ERROR(CheckProfileIsOf(graph_, *options_.profile));
     if (options_.link_gbps > 0) {
       options_.machine.to_host_bytes_per_second = options_.link_gbps * 1e9;
@@ -117,6 +120,7 @@ class SessionImpl final : public Session {
   absl::Status UsePlan(std::shared_ptr<const ExecutionPlan> plan, const FeedTypes& feeds,
                        const std::vector<std::string>& fetches, const std::vector<std::string>& targets) override {
     if (plan == nullptr) return absl::InvalidArgumentError("there is no plan");
+    MR_RETURN_IF_ERROR(VerifyPlan(*plan));
     MR_RETURN_IF_ERROR(CheckPlanIsOf(*plan, compiler_.GraphFingerprint(), targets));
     MR_RETURN_IF_ERROR(CheckPlanFeeds(*plan, feeds));
     MR_RETURN_IF_ERROR(CheckPlanFetches(*plan, fetches));
@@ -161,7 +165,9 @@ class SessionImpl final : public Session {
   const RunReport& last_run() const override { return last_run_; }
   const GraphSummary& graph_summary() const override { return summary_; }
 
-  absl::StatusOr<std::map<std::string, Tensor>> Variables() override { return variables_.Read(); }
+  absl::StatusOr<std::map<std::string, Tensor>> Variables() override {
+    return WithoutExceptions([this] { return variables_.Read(); });
+  }
   absl::Status ReadVariables(absl::FunctionRef<absl::Status(const std::string& name, Tensor value)> take) override {
     return variables_.ReadEach(take);
   }
@@ -297,11 +303,11 @@ class SessionImpl final : public Session {
         VLOG(2) << "planning: " << pass;
         if (options_.planning_progress) options_.planning_progress(pass);
       });
-      absl::StatusOr<Compiled> compiled = compiler_.CompileByValue(signature, values, variables_.Types(), &clock);
+      absl::StatusOr<Compiled> compiled = WithoutExceptions([&] { return compiler_.CompileByValue(signature, values, variables_.Types(), &clock); });
       if (NeedsAnswer(compiled.status()) && !devices_.empty()) {
         // Before variables have values nothing can be found, and what planning lacks says more.
         const absl::Status answered = AnswerFor(base, signature, values);
-        if (answered.ok()) compiled = compiler_.CompileByValue(signature, values, variables_.Types(), &clock);
+        if (answered.ok()) compiled = WithoutExceptions([&] { return compiler_.CompileByValue(signature, values, variables_.Types(), &clock); });
         if (!answered.ok() && !absl::IsFailedPrecondition(answered)) compiled = answered;
       }
       if (compiled.ok()) {

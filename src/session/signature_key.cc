@@ -1,15 +1,20 @@
 #include "session/signature_key.h"
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 
 namespace millrace {
 namespace {
 
+// With their lengths: a name may hold any character.
+void AppendNames(const std::vector<std::string>& names, std::string* key) {
+  absl::StrAppend(key, names.size(), ";");
+  for (const std::string& name : names) absl::StrAppend(key, name.size(), ":", name);
+}
+
 void AppendValues(const char* separator, const std::map<std::string, Tensor>& values, std::string* key) {
   for (const auto& [name, value] : values) {
-    absl::StrAppend(key, separator, name, ":");
+    absl::StrAppend(key, separator, name.size(), ":", name, ":");
     if (value.dtype() == DataType::kString) {
       for (const std::string& text : value.strings()) absl::StrAppend(key, text.size(), "=", text);
       continue;
@@ -37,8 +42,10 @@ Signature MakeSignature(const SignatureKey& key) {
 }
 
 std::string ProgramKey(const SignatureKey& signature) {
-  std::string key = absl::StrCat(absl::StrJoin(signature.fetches, ","), ";", absl::StrJoin(signature.targets, ","));
-  for (const auto& [name, type] : signature.feeds) absl::StrAppend(&key, ";", name, "=", type.ToString());
+  std::string key;
+  AppendNames(signature.fetches, &key);
+  AppendNames(signature.targets, &key);
+  for (const auto& [name, type] : signature.feeds) absl::StrAppend(&key, ";", name.size(), ":", name, "=", type.ToString());
   AppendValues(";", signature.feed_values, &key);
   AppendValues(";?", signature.answers, &key);
   if (signature.ask) absl::StrAppend(&key, ";asks", signature.guesses);

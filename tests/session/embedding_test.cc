@@ -244,5 +244,121 @@ TEST(ManySignatures, APlanThatWasGivenStays) {
   EXPECT_EQ((*session)->last_run().plan, given);
 }
 
+// A constant, strings and a sum of what is fed.
+const char* const kFetched = R"(
+x = Placeholder() {dtype=float, shape=shape[2]}
+c = Const() {dtype=float, value=float[2]{1, 2}}
+y = Mul(x, c) {T=float}
+s = Placeholder() {dtype=string, shape=shape[2]}
+low = StringLower(s) {encoding=""}
+text = AsString(y) {T=float, precision=-1, scientific=false, shortest=false, width=-1, fill=""}
+)";
+
+TEST(Fetches, OfConstantsAreTheCallersOwn) {
+  for (const char* strategy : {"baseline", "planned", "tensorflowmem"}) {
+    SessionOptions options;
+    options.planning.strategy = strategy;
+    const auto session = Session::Create(Parsed(kFetched), options);
+    ASSERT_TRUE(session.ok()) << session.status();
+    const Session::Feeds feeds = {{"x", Tensor::Vector<float>({3, 3})}};
+    std::vector<Tensor> out;
+    ASSERT_TRUE((*session)->Run({}, {"c"}, {}, &out).ok());
+    out[0].mutable_as<float>()[0] = 100;
+    ASSERT_TRUE((*session)->Run(feeds, {"y", "c"}, {}, &out).ok());
+    EXPECT_EQ(out[0].as<float>()[0], 3) << strategy;
+    EXPECT_EQ(out[1].as<float>()[0], 1) << strategy;
+  }
+}
+
+TEST(Fetches, OfStringsHaveTheirTextOrAreRefused) {
+  const auto session = Session::Create(Parsed(kFetched), SessionOptions());
+  ASSERT_TRUE(session.ok()) << session.status();
+  Tensor words(DataType::kString, {2});
+  words.mutable_strings() = {"One", "Two"};
+  std::vector<Tensor> out;
+  const absl::Status status = (*session)->Run({{"s", words}}, {"s", "low"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(out[0].strings(), words.strings());
+  EXPECT_THAT(out[1].strings(), ::testing::ElementsAre("one", "two"));
+  words.mutable_strings() = {"THREE", ""};
+  ASSERT_TRUE((*session)->Run({{"s", words}}, {"low"}, {}, &out).ok());
+  EXPECT_THAT(out[0].strings(), ::testing::ElementsAre("three", ""));
+  const absl::Status computed = (*session)->Run({{"x", Tensor::Vector<float>({3, 3})}}, {"text"}, {}, &out);
+  if (computed.ok()) {
+    EXPECT_THAT(out[0].strings(), ::testing::ElementsAre("3.000000", "6.000000"));
+  } else {
+    EXPECT_THAT(std::string(computed.message()), HasSubstr("strings that are found only when running"));
+  }
+}
+
+TEST(Session, NamesWithCommasAreNotSeveralNames) {
+  const auto session = Session::Create(Parsed(kFetched), SessionOptions());
+  ASSERT_TRUE(session.ok()) << session.status();
+  const Session::Feeds feeds = {{"x", Tensor::Vector<float>({3, 3})}};
+  std::vector<Tensor> out;
+  ASSERT_TRUE((*session)->Run(feeds, {"y", "c"}, {}, &out).ok());
+  EXPECT_TRUE(absl::IsNotFound((*session)->Run(feeds, {"y,c"}, {}, &out)));
+}
+
+TEST(Session, FeedsAndTargetsOfOutputsThatNothingTakesAreRefused) {
+  const auto session = Session::Create(Parsed(kFetched), SessionOptions());
+  ASSERT_TRUE(session.ok()) << session.status();
+  const Tensor x = Tensor::Vector<float>({3, 3});
+  std::vector<Tensor> out;
+  const absl::Status fed = (*session)->Run({{"x", x}, {"c:5", x}}, {"y"}, {}, &out);
+  EXPECT_THAT(std::string(fed.message()), HasSubstr("feed 'c:5': no node takes output 5 of 'c'"));
+  const absl::Status target = (*session)->Run({{"x", x}}, {}, {"y:99"}, nullptr);
+  EXPECT_THAT(std::string(target.message()), HasSubstr("target 'y:99': no node takes output 99 of 'y'"));
+}
+
+TEST(Session, AGraphWithInputsThatAreNotThereIsRefused) {
+  Graph graph = Parsed(kFetched);
+  graph.mutable_node(graph.Find("y")).inputs[1].node.value = 99;
+  EXPECT_THAT(std::string(Session::Create(std::move(graph), SessionOptions()).status().message()), HasSubstr("node 'y' has output 0 of node number 99"));
+  Graph control = Parsed(kFetched);
+  control.mutable_node(control.Find("y")).control_inputs.push_back(NodeId{-3});
+  EXPECT_THAT(std::string(Session::Create(std::move(control), SessionOptions()).status().message()), HasSubstr("node number -3"));
+}
+
+TEST(Session, APlanThatDoesNotHoldTogetherIsRefused) {
+  const auto session = Session::Create(Parsed(kFetched), SessionOptions());
+  ASSERT_TRUE(session.ok()) << session.status();
+  const Session::FeedTypes types = {{"x", {DataType::kFloat, Shape({2})}}};
+  const auto plan = (*session)->Plan(types, {"y"}, {});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  auto broken = std::make_shared<ExecutionPlan>(**plan);
+  for (Lane& lane : broken->lanes) {
+    for (ComputeStep& step : lane.compute) step.instance = 1000;
+  }
+  EXPECT_FALSE((*session)->UsePlan(broken, types, {"y"}, {}).ok());
+  EXPECT_TRUE((*session)->UsePlan(*plan, types, {"y"}, {}).ok());
+}
+
+// Random numbers are drawn before the index turns out to be wrong.
+TEST(Session, AStepThatFailsLeavesRandomStreamsWhereTheyWere) {
+  const char* const text = R"(
+size = Const() {dtype=int32, value=int32[1]{4}}
+noise = RandomUniform(size) {T=int32, dtype=float, seed=3, seed2=4}
+i = Placeholder() {dtype=int32, shape=shape[1]}
+axis = Const() {dtype=int32, value=int32[]{0}}
+picked = GatherV2(noise, i, axis) {Taxis=int32, Tindices=int32, Tparams=float}
+)";
+  const auto draws = [&](bool with_failures) {
+    std::vector<float> values;
+    const auto session = Session::Create(Parsed(text), SessionOptions());
+    EXPECT_TRUE(session.ok()) << session.status();
+    for (int step = 0; step < 4; ++step) {
+      std::vector<Tensor> out;
+      if (with_failures) {
+        EXPECT_FALSE((*session)->Run({{"i", Tensor::Vector<int32_t>({9})}}, {"picked"}, {}, &out).ok());
+      }
+      EXPECT_TRUE((*session)->Run({{"i", Tensor::Vector<int32_t>({1})}}, {"picked"}, {}, &out).ok());
+      values.push_back(out[0].as<float>()[0]);
+    }
+    return values;
+  };
+  EXPECT_EQ(draws(true), draws(false));
+}
+
 }  // namespace
 }  // namespace millrace
