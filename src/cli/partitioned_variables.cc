@@ -14,31 +14,6 @@ namespace {
 
 bool IsVariable(const Node& node) { return node.op == "VarHandleOp" || node.op == "VariableV2" || node.op == "Variable"; }
 
-// "10 4 0,3:-": the whole's dimensions, then where the slice begins in each and how many it has, - for all.
-std::optional<TensorSlice> SliceFromText(const std::string& text) {
-  std::vector<std::string> words = absl::StrSplit(text, ' ', absl::SkipEmpty());
-  if (words.empty()) return std::nullopt;
-  const std::vector<std::string> extents = absl::StrSplit(words.back(), ':');
-  words.pop_back();
-  if (extents.size() != words.size()) return std::nullopt;
-  TensorSlice slice;
-  for (size_t d = 0; d < words.size(); ++d) {
-    int64_t whole = 0, begin = 0, size = 0;
-    if (!absl::SimpleAtoi(words[d], &whole)) return std::nullopt;
-    if (extents[d] == "-") {
-      size = whole;
-    } else {
-      const std::pair<std::string, std::string> numbers = absl::StrSplit(extents[d], absl::MaxSplits(',', 1));
-      if (!absl::SimpleAtoi(numbers.first, &begin) || !absl::SimpleAtoi(numbers.second, &size)) return std::nullopt;
-    }
-    if (begin < 0 || size < 0 || begin > whole || size > whole - begin) return std::nullopt;
-    slice.whole.AddDim(whole);
-    slice.begin.push_back(begin);
-    slice.shape.AddDim(size);
-  }
-  return slice;
-}
-
 NodeId Source(const Graph& graph, OutputRef ref) {
   for (const Node* node = &graph.node(ref.node); (node->op == "Identity" || node->op == "ReadVariableOp") && node->inputs.size() == 1;
        node = &graph.node(ref.node)) {
@@ -53,12 +28,9 @@ std::map<std::string, std::optional<VariablePart>> Saved(const Graph& graph) {
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
     const Node& save = graph.node(NodeId{i});
     if (save.removed || save.op != "SaveV2" || save.inputs.size() < 3) continue;
-    const Tensor keys = graph.node(Source(graph, save.inputs[1])).attrs.GetOr<Tensor>("value", Tensor());
-    const Tensor slices = graph.node(Source(graph, save.inputs[2])).attrs.GetOr<Tensor>("value", Tensor());
+    const Tensor keys = StringsAt(graph, save.inputs[1]), slices = StringsAt(graph, save.inputs[2]);
     const int64_t count = static_cast<int64_t>(save.inputs.size()) - 3;
-    if (keys.dtype() != DataType::kString || slices.dtype() != DataType::kString || keys.num_elements() != count || slices.num_elements() != count) {
-      continue;
-    }
+    if (keys.empty() || slices.empty() || keys.num_elements() != count || slices.num_elements() != count) continue;
     for (int64_t k = 0; k < count; ++k) {
       const Node& variable = graph.node(Source(graph, save.inputs[3 + k]));
       if (!IsVariable(variable)) continue;
@@ -117,6 +89,37 @@ std::vector<TensorSlice> SlicesOf(const Parts& parts) {
 }
 
 }  // namespace
+
+std::optional<TensorSlice> SliceFromText(const std::string& text) {
+  std::vector<std::string> words = absl::StrSplit(text, ' ', absl::SkipEmpty());
+  if (words.empty()) return std::nullopt;
+  const std::vector<std::string> extents = absl::StrSplit(words.back(), ':');
+  words.pop_back();
+  if (extents.size() != words.size()) return std::nullopt;
+  TensorSlice slice;
+  for (size_t d = 0; d < words.size(); ++d) {
+    int64_t whole = 0, begin = 0, size = 0;
+    if (!absl::SimpleAtoi(words[d], &whole)) return std::nullopt;
+    if (extents[d] == "-") {
+      size = whole;
+    } else {
+      const std::pair<std::string, std::string> numbers = absl::StrSplit(extents[d], absl::MaxSplits(',', 1));
+      if (!absl::SimpleAtoi(numbers.first, &begin) || !absl::SimpleAtoi(numbers.second, &size)) return std::nullopt;
+    }
+    if (begin < 0 || size < 0 || begin > whole || size > whole - begin) return std::nullopt;
+    slice.whole.AddDim(whole);
+    slice.begin.push_back(begin);
+    slice.shape.AddDim(size);
+  }
+  return slice;
+}
+
+Tensor StringsAt(const Graph& graph, OutputRef ref) {
+  const Node* node = &graph.node(ref.node);
+  while ((node->op == "Identity" || node->op == "PlaceholderWithDefault") && node->inputs.size() == 1) node = &graph.node(node->inputs[0].node);
+  Tensor value = node->op == "Const" ? node->attrs.GetOr<Tensor>("value", Tensor()) : Tensor();
+  return value.dtype() == DataType::kString ? value : Tensor();
+}
 
 std::map<std::string, VariablePart> PartitionedVariables(const Graph& graph) {
   const std::map<std::string, std::optional<VariablePart>> saved = Saved(graph);

@@ -42,7 +42,7 @@ class Trainer {
     session_->PlanWithFeeds(workload_.feeds);
     // The steps come last: last_run() is theirs then.
     if (!workload_.init_targets.empty()) {
-      MR_RETURN_IF_ERROR(AsPlanningError(OfInitTargets(session_->Plan({}, {}, workload_.init_targets).status())));
+      MR_RETURN_IF_ERROR(AsPlanningError(OfInitTargets(session_->Plan(workload_.init_feed_types, {}, workload_.init_targets).status())));
     }
     if (workload_.plan != nullptr) {
       MR_RETURN_IF_ERROR(

@@ -13,6 +13,7 @@
 #include "absl/strings/strip.h"
 #include "cli/exit_status.h"
 #include "cli/feeds.h"
+#include "cli/restored_tensors.h"
 #include "cli/reuse_memory.h"
 #include "glog/logging.h"
 #include "millrace/op.h"
@@ -333,6 +334,9 @@ absl::StatusOr<Workload> LoadWorkload(const InputOptions& options, FeedValues va
   if (only_planned) ExpectToAllocate(kBytesPerNode * workload.graph->num_nodes());
   if (!options.onnx.empty()) shapes.clear();  // the import has used them
   workload.steps = options.steps;
+  workload.init_feeds = [graph = workload.graph, targets = workload.init_targets, environment] { return RestoredTensors(*graph, targets, environment); };
+  MR_ASSIGN_OR_RETURN(const Session::Feeds restored, workload.init_feeds());
+  workload.init_feed_types = TypesOf(restored);
   if (!options.checkpoint_in.empty()) {
     MR_RETURN_IF_ERROR(ReadCheckpoint(options.checkpoint_in, environment, workload));
   }
@@ -354,7 +358,10 @@ absl::StatusOr<Workload> LoadWorkload(const InputOptions& options, FeedValues va
 }
 
 absl::Status Initialise(const Workload& workload, Session& session) {
-  if (!workload.init_targets.empty()) MR_RETURN_IF_ERROR(session.Run({}, {}, workload.init_targets, nullptr));
+  if (!workload.init_targets.empty()) {
+    MR_ASSIGN_OR_RETURN(const Session::Feeds feeds, workload.init_feeds());
+    MR_RETURN_IF_ERROR(session.Run(feeds, {}, workload.init_targets, nullptr));
+  }
   for (const auto& [name, read] : workload.initial_values) {
     MR_ASSIGN_OR_RETURN(const Tensor value, read());
     MR_RETURN_IF_ERROR(session.SetVariable(name, value));

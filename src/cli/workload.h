@@ -24,6 +24,9 @@ struct Workload {
   std::vector<std::string> fetch_names;  // what results call them: "loss:0", or the signature's key
   std::vector<std::string> targets;
   std::vector<std::string> init_targets;
+  // What is fed when these run: what the graph restores itself (restored_tensors.h), read again each time.
+  Session::FeedTypes init_feed_types;
+  std::function<absl::StatusOr<Session::Feeds>()> init_feeds = [] { return Session::Feeds(); };
   int64_t steps = 1;
   std::shared_ptr<const ExecutionPlan> plan;  // of the steps, when it comes from a file
   // Variables that get these values after the initialisers and before the first step (a checkpoint's), each read then.

@@ -235,6 +235,37 @@ own/part_0 = VariableV2() {dtype=float, shape=shape[1]}
   EXPECT_THAT(world_.saved[Path("out")], testing::ElementsAre(testing::Key("e from 1 of 3"), testing::Key("other")));
 }
 
+TEST_F(CommandsTest, WhatInitTargetsRestoreIsFedToThem) {
+  std::string names = R"(string[3]{"w", "unused", "e"})";
+  world_.environment.load_graph = [&](const std::string&) {
+    return ParseGraphText(absl::StrCat(R"(
+default = Const() {dtype=string, value=string[]{"checkpoint"}}
+prefix = PlaceholderWithDefault(default) {dtype=string, shape=shape[]}
+names = Const() {dtype=string, value=)", names, R"(}
+slices = Const() {dtype=string, value=string[3]{"", "", "3 1,2"}}
+r = RestoreV2(prefix, names, slices) {dtypes=[float, float, float]}
+w = VariableV2() {dtype=float, shape=shape[2]}
+e/part_0 = VariableV2() {dtype=float, shape=shape[2]}
+a = Assign(w, r:0) {T=float}
+b = Assign(e/part_0, r:2) {T=float}
+init = NoOp() ^a ^b
+other = RestoreV2(prefix, names, slices) {dtypes=[float, float, float]}
+)"));
+  };
+  world_.saved["checkpoint"] = {{"e", Tensor::Vector<float>({1, 2, 3})}, {"w", Tensor::Vector<float>({4, 5})}};
+  absl::StatusOr<Workload> workload = LoadWorkload(options_.input, FeedValues::kTypesOnly, world_.environment);
+  ASSERT_TRUE(workload.ok()) << workload.status();
+  EXPECT_THAT(workload->init_feed_types, testing::ElementsAre(testing::Key("r:0"), testing::Key("r:2")));
+  const absl::StatusOr<Session::Feeds> feeds = workload->init_feeds();
+  ASSERT_TRUE(feeds.ok()) << feeds.status();
+  EXPECT_EQ(feeds->at("r:0").DoubleAt(1), 5);
+  EXPECT_EQ(feeds->at("r:2").DoubleAt(1), 3);
+
+  names = R"(string[2]{"w", "unused"})";
+  workload = LoadWorkload(options_.input, FeedValues::kTypesOnly, world_.environment);
+  EXPECT_THAT(std::string(workload.status().message()), HasSubstr("node 'r' (RestoreV2): prefix, names and slices must be constants"));
+}
+
 TEST_F(CommandsTest, ValuesOfACheckpointAreReadBeforeTheFirstStepOnly) {
   class BrokenReader : public FakeReader {
    public:

@@ -221,6 +221,28 @@ def meta_graph(resources=False, sharded=False, parts=None):
     return build
 
 
+def warm_start(parts=None):
+    """Another graph's variables by init_from_checkpoint: RestoreV2 behind the initializers, of slices where they are partitioned."""
+    def build(folder):
+        prefix, path = str(folder / "first"), folder / "graph.pb"
+        with tf.Graph().as_default() as graph, session_of(graph) as session:
+            tf1.set_random_seed(2)
+            old_net()
+            session.run(tf1.global_variables_initializer())
+            tf1.train.Saver().save(session, prefix, write_meta_graph=False)
+        graph = tf.Graph()
+        session = session_of(graph)
+        with graph.as_default():
+            feeds, _, _ = old_net(parts=parts)
+            tf1.train.init_from_checkpoint(prefix, {"net/": "net/"})
+            tf.group(tf1.global_variables_initializer(), name="init")
+        path.write_bytes(graph.as_graph_def().SerializeToString())
+        session.run("init")
+        return Saved(feeds, lambda: session.run(["loss:0", "train"], {f"{name}:0": value for name, value in feeds.items()})[0],
+                     (f"--graph={path}", "--fetches=loss:0", "--targets=train", "--init_targets=init"))
+    return build
+
+
 def _functional():
     a = keras.Input((16, 16, 3))
     h = layers.Conv2D(8, 3, padding="same", use_bias=False)(a)
@@ -270,6 +292,8 @@ CASES = {
     "meta_partitioned": meta_graph(parts=4),
     "meta_partitioned_resources": meta_graph(resources=True, parts=5),
     "meta_partitioned_sharded": meta_graph(sharded=True, parts=1),
+    "warm_start": warm_start(),
+    "warm_start_partitioned": warm_start(parts=3),
 }
 
 
