@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -15,26 +17,64 @@
 namespace millrace::cli {
 namespace {
 
-// Nodes that a run of `fetches` and `targets` reaches, by id.
-absl::StatusOr<std::vector<bool>> Needed(const Graph& graph, const std::vector<std::string>& fetches,
-                                         const std::vector<std::string>& targets) {
-  std::vector<NodeId> stack;
+bool IsIterator(const Node& node) { return node.op == "IteratorGetNext" || node.op == "IteratorGetNextSync"; }
+bool IsDequeue(const Node& node) { return absl::StartsWith(node.op, "QueueDequeue"); }
+
+// Placeholders, and where a TensorFlow input pipeline hands its elements over.
+int64_t NumFedOutputs(const Node& node) {
+  if (node.op == "Placeholder") return 1;
+  if (!IsIterator(node) && !IsDequeue(node)) return 0;
+  return static_cast<int64_t>(node.attrs.GetOr<std::vector<DataType>>(IsIterator(node) ? "output_types" : "component_types", {}).size());
+}
+
+// What the graph says of such a tensor.
+TensorType TypeInGraph(const Graph& graph, OutputRef ref) {
+  const Node& node = graph.node(ref.node);
+  if (node.op == "Placeholder") return {node.attrs.GetOr("dtype", DataType::kInvalid), node.attrs.GetOr("shape", Shape::UnknownRank())};
+  const Node& from = IsIterator(node) || node.inputs.empty() ? node : graph.node(node.inputs[0].node);
+  const auto types = node.attrs.GetOr<std::vector<DataType>>(IsIterator(node) ? "output_types" : "component_types", {});
+  const auto shapes = from.attrs.GetOr<std::vector<Shape>>(IsIterator(node) ? "output_shapes" : "shapes", {});
+  TensorType type{types[ref.index], ref.index < static_cast<int64_t>(shapes.size()) ? shapes[ref.index] : Shape::UnknownRank()};
+  const bool many = absl::StrContains(node.op, "Many") || absl::StrContains(node.op, "UpTo");
+  if (!many || type.shape.unknown_rank() || node.inputs.size() < 2) return type;
+  const Tensor count = graph.node(node.inputs[1].node).attrs.GetOr<Tensor>("value", Tensor());
+  Shape batch({count.empty() ? -1 : count.IntAt(0)});
+  for (const int64_t dim : type.shape.dims()) batch.AddDim(dim);
+  type.shape = batch;
+  return type;
+}
+
+// "x", "it:1": how feeds name output 0 and others.
+std::string FeedName(const Graph& graph, OutputRef ref) {
+  const std::string& name = graph.node(ref.node).name;
+  return ref.index == 0 ? name : absl::StrCat(name, ":", ref.index);
+}
+
+// Tensors that come from outside the graph, by id and output, which a run of `fetches` and `targets` reaches; the way goes no further.
+absl::StatusOr<std::set<OutputRef>> Reached(const Graph& graph, const std::vector<std::string>& fetches, const std::vector<std::string>& targets) {
+  std::vector<OutputRef> stack;
   for (const auto* names : {&fetches, &targets}) {
     for (const std::string& name : *names) {
       MR_ASSIGN_OR_RETURN(const OutputRef ref, graph.FindTensor(name));
-      stack.push_back(ref.node);
+      stack.push_back(ref);
     }
   }
-  std::vector<bool> needed(graph.num_ids(), false);
+  std::set<OutputRef> reached;
+  std::vector<bool> seen(graph.num_ids(), false);
   while (!stack.empty()) {
-    const NodeId id = stack.back();
+    const OutputRef ref = stack.back();
     stack.pop_back();
-    if (needed[id.value]) continue;
-    needed[id.value] = true;
-    for (const OutputRef input : graph.node(id).inputs) stack.push_back(input.node);
-    for (const NodeId control : graph.node(id).control_inputs) stack.push_back(control);
+    const Node& node = graph.node(ref.node);
+    if (NumFedOutputs(node) > ref.index) {
+      reached.insert(ref);
+      continue;
+    }
+    if (seen[ref.node.value]) continue;
+    seen[ref.node.value] = true;
+    stack.insert(stack.end(), node.inputs.begin(), node.inputs.end());
+    for (const NodeId control : node.control_inputs) stack.push_back({control, 0});
   }
-  return needed;
+  return reached;
 }
 
 // splitmix64: each call a new, well mixed number.
@@ -84,10 +124,10 @@ void FillSynthetic(Tensor& tensor, uint64_t state) {
 absl::StatusOr<std::map<std::string, Shape>> ParseFeedShapes(const std::string& text) {
   std::map<std::string, Shape> shapes;
   for (const auto item : absl::StrSplit(text, ',', absl::SkipWhitespace())) {
-    const std::pair<std::string, std::string> parts = absl::StrSplit(item, absl::MaxSplits(':', 1));
-    const auto& [name, dims] = parts;
+    const size_t colon = item.rfind(':');  // an output's number has one before it
+    const std::string name(item.substr(0, colon)), dims(colon == item.npos ? "" : item.substr(colon + 1));
     Shape shape;
-    bool ok = !name.empty() && item.find(':') != item.npos;
+    bool ok = !name.empty() && colon != item.npos;
     // Nothing behind the colon is a scalar.
     const std::vector<absl::string_view> texts = absl::StrSplit(dims, 'x');
     for (const auto dim_text : dims.empty() ? std::vector<absl::string_view>() : texts) {
@@ -110,27 +150,25 @@ absl::StatusOr<Session::FeedTypes> SyntheticFeedTypes(const Graph& graph, const 
                                                       const std::map<std::string, Shape>& shapes,
                                                       const Session::FeedTypes& given) {
   for (const auto& [name, shape] : shapes) {
-    const NodeId id = graph.Find(name);
-    if (!id.valid() || graph.node(id).op != "Placeholder") {
-      return absl::NotFoundError(absl::StrCat("feed shape of ", name, ": the graph has no placeholder of that name"));
+    const absl::StatusOr<OutputRef> ref = graph.FindTensor(name);
+    if (!ref.ok() || FeedName(graph, *ref) != name || NumFedOutputs(graph.node(ref->node)) <= ref->index) {
+      return absl::NotFoundError(absl::StrCat("feed shape of ", name, ": the graph has no placeholder and no iterator of that name"));
     }
   }
-  MR_ASSIGN_OR_RETURN(const std::vector<bool> needed, Needed(graph, fetches, targets));
+  MR_ASSIGN_OR_RETURN(const std::set<OutputRef> reached, Reached(graph, fetches, targets));
   Session::FeedTypes types;
   std::vector<std::string> unknown;
-  for (int32_t i = 0; i < graph.num_ids(); ++i) {
-    const Node& node = graph.node(NodeId{i});
-    if (node.removed || !needed[i] || node.op != "Placeholder") continue;
-    if (given.count(node.name) || given.count(node.name + ":0")) continue;
-    const auto shape = shapes.find(node.name);
-    const TensorType type{node.attrs.GetOr("dtype", DataType::kInvalid),
-                          shape != shapes.end() ? shape->second : node.attrs.GetOr("shape", Shape::UnknownRank())};
-    if (!type.shape.fully_known()) unknown.push_back(absl::StrCat(node.name, " ", type.ToString()));
-    types[node.name] = type;
+  for (const OutputRef ref : reached) {
+    const std::string name = FeedName(graph, ref);
+    if (given.count(name) || given.count(graph.TensorName(ref))) continue;
+    TensorType type = TypeInGraph(graph, ref);
+    if (const auto shape = shapes.find(name); shape != shapes.end()) type.shape = shape->second;
+    if (!type.shape.fully_known()) unknown.push_back(absl::StrCat(name, " ", type.ToString()));
+    types[name] = type;
   }
   if (!unknown.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("placeholders without a known shape: ", absl::StrJoin(unknown, ", "),
+        absl::StrCat("inputs without a known shape: ", absl::StrJoin(unknown, ", "),
                      "; give it with --feed_shapes=NAME:DIMxDIM..."));
   }
   return types;

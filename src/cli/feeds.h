@@ -12,11 +12,12 @@
 
 namespace millrace::cli {
 
-// "images:8x224x224x3,labels:8,rate:" -> shapes by placeholder name; nothing after the colon is a scalar.
+// "images:8x224x224x3,labels:8,rate:,it:1:8" -> shapes by the name that feeds have; nothing after the last colon is a scalar.
 absl::StatusOr<std::map<std::string, Shape>> ParseFeedShapes(const std::string& text);
 
-// Types of the placeholders that `fetches` and `targets` need, except those in `given`. The shape is that of
-// `shapes`, else the placeholder's own, which must be known then: all that are not are named at once.
+// Types of the placeholders that `fetches` and `targets` need, and of what iterators and queues hand over to them ("it", "it:1"),
+// except those in `given`. The shape is that of `shapes`, else the graph's own, which must be known then: all that are not are
+// named at once.
 absl::StatusOr<Session::FeedTypes> SyntheticFeedTypes(const Graph& graph, const std::vector<std::string>& fetches,
                                                       const std::vector<std::string>& targets,
                                                       const std::map<std::string, Shape>& shapes,

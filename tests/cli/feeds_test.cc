@@ -6,6 +6,7 @@
 #include "cli/exit_status.h"
 #include "cli/graph_facts.h"
 #include "graph/graph_summary.h"
+#include "graph/text.h"
 
 namespace millrace::cli {
 namespace {
@@ -45,6 +46,7 @@ TEST(FeedShapesTest, ParsesShapesByName) {
   EXPECT_EQ(shapes->at("labels"), Shape({8}));
   EXPECT_EQ(shapes->at("rate"), Shape());
   EXPECT_EQ(shapes->at("empty"), Shape({0}));
+  EXPECT_EQ(ParseFeedShapes("it:1:8x3")->at("it:1"), Shape({8, 3}));
   EXPECT_TRUE(ParseFeedShapes("")->empty());
 }
 
@@ -60,6 +62,33 @@ TEST(SyntheticFeedsTest, CoverThePlaceholdersThatTheFetchesNeed) {
   ASSERT_EQ(types->size(), 2);
   EXPECT_EQ(types->at("x").ToString(), "float[2,3]");
   EXPECT_EQ(types->at("y").ToString(), "int64[3]");
+}
+
+// What makes elements is not needed when they are fed; an element that nothing takes is not fed.
+TEST(SyntheticFeedsTest, StandInForWhatInputPipelinesHandOver) {
+  const absl::StatusOr<Graph> graph = ParseGraphText(R"(
+handle = Placeholder() {dtype=string, shape=shape[]}
+from = IteratorFromStringHandle(handle)
+it = IteratorGetNext(from) {output_types=[float, int64, int32], output_shapes=[shape[?,3], shape[?], shape[4]]}
+queue = FIFOQueueV2() {component_types=[float], shapes=[shape[2,2]]}
+count = Const() {dtype=int32, value=int32[]{8}}
+many = QueueDequeueManyV2(queue, count) {component_types=[float]}
+one = QueueDequeueV2(queue) {component_types=[float]}
+y = AddN(it, it:2, many, one)
+z = Neg(it:1)
+)");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const auto types = SyntheticFeedTypes(*graph, {"y", "it:2"}, {}, {{"it", Shape({5, 3})}}, {});
+  ASSERT_TRUE(types.ok()) << types.status();
+  EXPECT_EQ(types->size(), 4);
+  EXPECT_EQ(types->at("it").ToString(), "float[5,3]");
+  EXPECT_EQ(types->at("it:2").ToString(), "int32[4]");
+  EXPECT_EQ(types->at("many").ToString(), "float[8,2,2]");
+  EXPECT_EQ(types->at("one").ToString(), "float[2,2]");
+  EXPECT_THAT(std::string(SyntheticFeedTypes(*graph, {"z"}, {}, {}, {}).status().message()), HasSubstr("it:1 int64[?]"));
+  EXPECT_EQ(SyntheticFeedTypes(*graph, {"z"}, {}, {{"it:1", Shape({7})}}, {})->at("it:1").ToString(), "int64[7]");
+  EXPECT_TRUE(SyntheticFeedTypes(*graph, {"y"}, {"z"}, {}, {{"it:0", {}}, {"it:1", {}}}).ok());
+  EXPECT_EQ(SyntheticFeedTypes(*graph, {"z"}, {}, {{"it:3", Shape({7})}}, {}).status().code(), absl::StatusCode::kNotFound);
 }
 
 TEST(SyntheticFeedsTest, LeaveOutWhatAFileGives) {
