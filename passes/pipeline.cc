@@ -5,9 +5,11 @@
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "graph/lazy_fanout.h"
 #include "millrace/status.h"
 #include "millrace/stream_name.h"
 #include "passes/access/does_not_fit.h"
@@ -74,17 +76,24 @@ void NameDevices(const CompileRequest& request, Graph& graph) {
 struct SharedGraph {
   explicit SharedGraph(Prepared& prepared)
       : graph(std::make_shared<Graph>(std::move(prepared.graph))),
-        inferred(std::make_shared<InferenceResult>(std::move(prepared.inferred))) {}
+        inferred(std::make_shared<InferenceResult>(std::move(prepared.inferred))),
+        fanout(std::in_place, *graph) {}
   void GiveBackTo(Prepared& prepared) {
     prepared.graph = std::move(*graph);
     prepared.inferred = std::move(*inferred);
   }
+  // The last order is made: its plan has the graph alone.
+  void Leave() {
+    fanout.reset();
+    graph.reset();
+  }
   std::shared_ptr<Graph> graph;
   std::shared_ptr<InferenceResult> inferred;
+  std::optional<LazyFanout> fanout;
 };
 
 // The graph in the order of one partition size; 0 keeps creation order in one partition.
-absl::StatusOr<OrderedGraph> OrderOnce(const CompileRequest& request, Strategy::Order order, const SharedGraph& shared,
+absl::StatusOr<OrderedGraph> OrderOnce(const CompileRequest& request, Strategy::Order order, SharedGraph& shared,
                                        int64_t partition_size) {
   const PlanningOptions& options = request.options;
   const PassClock::Run run(request.clock, "order");
@@ -98,20 +107,22 @@ absl::StatusOr<OrderedGraph> OrderOnce(const CompileRequest& request, Strategy::
     ordered.notes = std::move(levels.notes);
   } else if (partition_size > 0) {
     MR_ASSIGN_OR_RETURN(ordered.partitioning,
-                        PartitionDepthFirst(*ordered.graph, options.num_devices(), partition_size));
+                        PartitionDepthFirst(*ordered.graph, options.num_devices(), partition_size, *shared.fanout));
   } else {
-    MR_ASSIGN_OR_RETURN(ordered.partitioning, KeepCreationOrder(*ordered.graph));
+    MR_ASSIGN_OR_RETURN(ordered.partitioning, KeepCreationOrder(*ordered.graph, *shared.fanout));
   }
   return ordered;
 }
 
 // The only order of what was prepared, or one of a copy.
 absl::StatusOr<OrderedGraph> OrderAlone(const CompileRequest& request, Strategy::Order order, Prepared& prepared, bool last) {
-  if (last) return OrderOnce(request, order, SharedGraph(prepared), 0);
   Prepared copy;
-  copy.graph = prepared.graph.Clone();
-  copy.inferred = prepared.inferred;
-  return OrderOnce(request, order, SharedGraph(copy), 0);
+  if (!last) {
+    copy.graph = prepared.graph.Clone();
+    copy.inferred = prepared.inferred;
+  }
+  SharedGraph shared(last ? prepared : copy);
+  return OrderOnce(request, order, shared, 0);
 }
 
 // Of all nodes: those of other plans, as of initializers, stay from plan to plan.
@@ -204,7 +215,7 @@ absl::Status TrySizes(const CompileRequest& request, Prepared& prepared, const S
     if (best.ok() && limits.deadline.passed(last_seconds)) break;
     const double left = limits.deadline.seconds_left();
     MR_ASSIGN_OR_RETURN(OrderedGraph ordered, OrderOnce(request, strategy.order, shared, size));
-    if (last && size == sizes.back()) shared.graph = nullptr;
+    if (last && size == sizes.back()) shared.Leave();
     PlanLimits faster = limits;
     if (best.ok()) faster.known_seconds = best->plan.predicted_step_seconds;
     absl::StatusOr<Compiled> compiled = PlanOrdered(request, prepared, strategy, std::move(ordered), faster);

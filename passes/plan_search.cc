@@ -158,7 +158,7 @@ class Search {
       MR_ASSIGN_OR_RETURN(ordered.partitioning, UpdateEarly(*ordered.graph, request_.ops, fanout_));
     } else if (which == 2 || which == 4) {
       MR_ASSIGN_OR_RETURN(ordered.partitioning, PartitionDepthFirst(*ordered.graph, request_.options.num_devices(),
-                                                                    AskedSize() > 0 ? AskedSize() : kDepthFirstSize));
+                                                                    AskedSize() > 0 ? AskedSize() : kDepthFirstSize, fanout_));
     } else {
       MR_ASSIGN_OR_RETURN(ordered.partitioning, KeepCreationOrder(*ordered.graph, fanout_));
     }

@@ -15,9 +15,9 @@ bool IsCopy(const std::string& op) { return op == "_Fetch" || op == kSendOp || o
 
 class DepthFirst {
  public:
-  DepthFirst(Graph& graph, int32_t num_devices, int64_t partition_size)
+  DepthFirst(Graph& graph, int32_t num_devices, int64_t partition_size, LazyFanout& fanout)
       : graph_(graph),
-        fanout_(ComputeFanout(graph)),
+        fanout_(fanout.get()),
         partition_size_(partition_size),
         stacks_(num_devices),
         counts_(num_devices, 0),
@@ -108,7 +108,7 @@ class DepthFirst {
   }
 
   Graph& graph_;
-  const Fanout fanout_;
+  const Fanout& fanout_;
   const int64_t partition_size_;
   std::vector<std::vector<NodeId>> stacks_;
   std::vector<int64_t> counts_;
@@ -123,11 +123,16 @@ class DepthFirst {
 }  // namespace
 
 absl::StatusOr<Partitioning> PartitionDepthFirst(Graph& graph, int32_t num_devices, int64_t partition_size) {
+  LazyFanout fanout(graph);
+  return PartitionDepthFirst(graph, num_devices, partition_size, fanout);
+}
+
+absl::StatusOr<Partitioning> PartitionDepthFirst(Graph& graph, int32_t num_devices, int64_t partition_size, LazyFanout& fanout) {
   if (partition_size < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("--partition_size is ", partition_size, ", expected at least 1"));
   }
-  return DepthFirst(graph, num_devices, partition_size).Run();
+  return DepthFirst(graph, num_devices, partition_size, fanout).Run();
 }
 
 void CutEvery(Graph& graph, int32_t num_devices, int64_t partition_size, Partitioning& partitioning) {

@@ -26,13 +26,14 @@ struct Partitioning {
   int32_t num_partitions = 0;
 };
 
-// Depth-first order, cut every `partition_size` nodes per device. Requires partition_size >= 1.
+// Depth-first order, cut every `partition_size` nodes per device. Requires partition_size >= 1. `fanout`: the graph's.
+absl::StatusOr<Partitioning> PartitionDepthFirst(Graph& graph, int32_t num_devices, int64_t partition_size, LazyFanout& fanout);
 absl::StatusOr<Partitioning> PartitionDepthFirst(Graph& graph, int32_t num_devices, int64_t partition_size);
 
 // Cuts an order that there is in the same way: whenever a device holds `partition_size` nodes of a partition, the next begins.
 void CutEvery(Graph& graph, int32_t num_devices, int64_t partition_size, Partitioning& partitioning);
 
-// Creation order in one partition; copies between devices follow their producer. `fanout`: the graph's.
+// Creation order in one partition; copies between devices follow their producer.
 absl::StatusOr<Partitioning> KeepCreationOrder(Graph& graph, LazyFanout& fanout);
 absl::StatusOr<Partitioning> KeepCreationOrder(Graph& graph);
 
