@@ -28,11 +28,20 @@ constexpr double kPromising = 0.9;
 class Relaxation {
  public:
   Relaxation(const GapGraph& gaps, int64_t budget_bytes)
-      : gaps_(gaps), n_(gaps.num_operations()), budget_(budget_bytes), until_(n_ + 1, 0), excess_(n_ + 1, 0) {}
+      : gaps_(gaps), n_(gaps.num_operations()), budget_(budget_bytes), until_(n_ + 1, 0), excess_(n_ + 1, 0) {
+    for (const Gap& gap : gaps.gaps) {
+      if (gap.feed) {
+        fed_seconds_ += gaps.in_seconds(gap.storage);
+      } else if (gap.home || gap.after + 1 < gap.before) {  // between neighbours nothing can leave
+        const double copy = gap.overwritten ? 0 : gaps.in_seconds(gap.storage);
+        stays_.push_back({gap.home, gap.after, gap.before, static_cast<double>(gap.bytes), copy});
+      }
+    }
+  }
 
   double Run(double target_seconds, double known_seconds) {
     const auto most = static_cast<int32_t>(std::max_element(gaps_.full.begin(), gaps_.full.end()) - gaps_.full.begin());
-    if (n_ == 0 || gaps_.full[most] <= budget_) return FedSeconds();
+    if (n_ == 0 || gaps_.full[most] <= budget_) return fed_seconds_;
     const int64_t look = n_ + static_cast<int64_t>(gaps_.gaps.size());
     // All of the price where most bytes have no room: the cut there.
     double best = Look(kWholeStep, PriceAt(most), std::clamp<int64_t>(kLooks / look, 1, kMostPrices), target_seconds).seconds;
@@ -95,29 +104,22 @@ class Relaxation {
     return found;
   }
 
-  double FedSeconds() const {
-    double seconds = 0;
-    for (const Gap& gap : gaps_.gaps) seconds += gap.feed ? gaps_.in_seconds(gap.storage) : 0;
-    return seconds;
-  }
-
   // What all pay at these prices; and at every operation, how many bytes more than the budget are there then.
   double Pay(int32_t from) {
-    double paid = from == kWholeStep ? FedSeconds() : gaps_.start[from + 1];
+    double paid = from == kWholeStep ? fed_seconds_ : gaps_.start[from + 1];
     for (int32_t i = 0; i < n_; ++i) {
       until_[i + 1] = until_[i] + prices_[i];
       const int64_t before = i == 0 ? 0 : gaps_.working_set[i - 1];
       excess_[i] = static_cast<double>(gaps_.working_set[i] - (i == 0 ? budget_ : before));
       paid += prices_[i] * static_cast<double>(gaps_.working_set[i] - budget_);
     }
-    for (const Gap& gap : gaps_.gaps) {
-      if (gap.feed) continue;
-      const auto bytes = static_cast<double>(gap.bytes);
+    for (const Stay& gap : stays_) {
+      const double bytes = gap.bytes;
       const double between = until_[gap.before] - until_[std::min(gap.after + 1, n_)];
       const double stay = bytes * (gap.home ? until_[n_] + between : between);
       // What is used after `from` and not before, or left before it, is away then, or there, which costs its bytes there, and away later.
       const bool early = from != kWholeStep && gap.before <= from, late = gap.home || gap.after < from;
-      const double copy = gap.overwritten || early ? 0 : gaps_.in_seconds(gap.storage);
+      const double copy = early ? 0 : gap.copy_seconds;
       const double there = from != kWholeStep && late ? bytes * prices_[from] : copy;
       paid += std::min({stay, copy, there});
       if (stay <= std::min(copy, there)) {
@@ -144,9 +146,19 @@ class Relaxation {
     return true;
   }
 
+  // A gap that may be kept or not.
+  struct Stay {
+    bool home = false;
+    int32_t after = 0, before = 0;
+    double bytes = 0;
+    double copy_seconds = 0;  // in; none where it is overwritten
+  };
+
   const GapGraph& gaps_;
   const int32_t n_;
   const int64_t budget_;
+  std::vector<Stay> stays_;
+  double fed_seconds_ = 0;
   std::vector<double> prices_;  // seconds per byte
   std::vector<double> until_;   // of all operations before
   std::vector<double> excess_;  // bytes
