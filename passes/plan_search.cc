@@ -130,6 +130,7 @@ class Search {
     limits_.work->Spend(kLookWork * graph.num_nodes());
     MR_RETURN_IF_ERROR(VerifyPartitioning(graph, ordered.partitioning));
     Looked looked;
+    looked.partitions.reserve(graph.num_ids());
     for (int32_t i = 0; i < graph.num_ids(); ++i) looked.partitions.push_back(graph.node(NodeId{i}).partition);
     MR_ASSIGN_OR_RETURN(looked.devices, DecideDevices(request_, strategy_, ordered.partitioning, *ordered.inferred,
                                                       limits, graph));

@@ -88,6 +88,7 @@ class Builder {
 
   // Whether shapes or values that the node needs are known only when it runs.
   bool IsDynamic(NodeId id) const {
+    if (!any_dynamic_) return false;
     const Node& node = graph_.node(id);
     return node.dynamic_outputs != 0 || node.run_time_values != 0 ||
            std::any_of(node.inputs.begin(), node.inputs.end(),
@@ -111,8 +112,10 @@ class Builder {
     int32_t next = 0;
     result_.first_output.reserve(graph_.num_ids());
     for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+      const Node& node = graph_.node(NodeId{i});
       result_.first_output.push_back(next);
-      next += static_cast<int32_t>(graph_.node(NodeId{i}).outputs.size());
+      next += static_cast<int32_t>(node.outputs.size());
+      any_dynamic_ = any_dynamic_ || node.dynamic_outputs != 0 || node.run_time_values != 0;
     }
     result_.storage_of.assign(next, kNoStorage);
     NumberDynamicTensors();
@@ -124,6 +127,7 @@ class Builder {
 
   // The same numbers on every device; what is received has the shape of what was sent.
   void NumberDynamicTensors() {
+    if (!any_dynamic_) return;
     dynamic_tensor_of_output_.assign(result_.storage_of.size(), -1);
     for (bool received : {false, true}) {
       for (int32_t i = 0; i < graph_.num_ids(); ++i) {
@@ -335,6 +339,7 @@ class Builder {
   const std::vector<int32_t>& others_before_;
   const InferenceResult& inferred_;
   const DeviceGraphOptions options_;
+  bool any_dynamic_ = false;  // nodes
   std::vector<int32_t> dynamic_tensor_of_output_;
   std::vector<int32_t> last_use_of_output_;  // position of the last node that takes it
   std::vector<int32_t> last_use_;            // per storage
