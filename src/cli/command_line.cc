@@ -110,7 +110,23 @@ bool CutsBySize(const std::string& name) {
   return !strategy.ok() || (*strategy)->order == Strategy::Order::kDepthFirst || (*strategy)->order == Strategy::Order::kBest;
 }
 
-// Likewise parts of strategies that are not the ones that plan. A description begins with the strategy that a flag belongs to.
+// A description begins with the device or the strategy that a flag belongs to.
+std::string OwnerOf(const std::string& flag, const FlagRegistry& registry) {
+  const std::string description = registry.Find(flag)->description;
+  return description.substr(0, description.find(':'));
+}
+
+// Likewise flags of CUDA devices where others run.
+void WarnOfOtherDevicesFlags(const std::vector<std::string>& given, const FlagRegistry& registry) {
+  const std::string device = registry.Value("device");
+  for (const std::string& flag : given) {
+    if (OwnerOf(flag, registry) == "cuda" && !absl::StartsWith(device, "cuda")) {
+      LOG(WARNING) << "--" << flag << " has no effect on device " << device << ": it is of cuda";
+    }
+  }
+}
+
+// Likewise parts of strategies that are not the ones that plan.
 void WarnOfOtherStrategiesFlags(const std::vector<std::string>& chosen, const std::vector<std::string>& given,
                                 const FlagRegistry& registry) {
   const std::vector<std::string> names = StrategyNames();
@@ -119,8 +135,7 @@ void WarnOfOtherStrategiesFlags(const std::vector<std::string>& chosen, const st
       LOG(WARNING) << "--" << flag << " has no effect on strategy " << absl::StrJoin(chosen, ", ") << ": its order is not cut by size";
       continue;
     }
-    const std::string description = registry.Find(flag)->description;
-    const std::string owner = description.substr(0, description.find(':'));
+    const std::string owner = OwnerOf(flag, registry);
     if (std::count(names.begin(), names.end(), owner) == 0 || std::count(chosen.begin(), chosen.end(), owner) > 0) continue;
     LOG(WARNING) << "--" << flag << " has no effect on strategy " << absl::StrJoin(chosen, ", ") << ": it is of " << owner;
   }
@@ -139,6 +154,7 @@ void WarnOfFitsFlags(bool model, const std::vector<std::string>& given, const Fl
     const bool of_input = Holds(InputFlags(), flag), of_models = Holds(SizeFlags(), flag) || flag == "seed";
     if (model && of_input && !of_models) LOG(WARNING) << "--" << flag << " has no effect on fit of a generated model";
     if (!model && of_models && !of_input && flag != "devices") LOG(WARNING) << "--" << flag << " has no effect on fit of a graph";
+    if (flag == "device_memory" && registry.Value("vary") == "budget") LOG(WARNING) << "--device_memory has no effect: --vary=budget searches it";
     if (model && flag == registry.Value("vary")) LOG(WARNING) << "--" << flag << " has no effect: --vary=" << flag << " searches it";
   }
 }
@@ -211,6 +227,7 @@ void WarnOfUselessFlags(const Command& command, const Arguments& arguments, cons
   if (arguments.words.size() == 2 && (name == "model" || name == "fit")) WarnOfOtherModelsFlags(arguments.words[1], arguments.flags);
   if (name == "fit") WarnOfFitsFlags(arguments.words.size() == 2, arguments.flags, registry);
   if (name == "run" && !registry.Value("plan_in").empty()) WarnOfPlanningFlags(arguments.flags);
+  WarnOfOtherDevicesFlags(arguments.flags, registry);
   if (!strategies.empty()) WarnOfOtherStrategiesFlags(strategies, arguments.flags, registry);
 }
 

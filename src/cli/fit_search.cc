@@ -77,14 +77,31 @@ absl::StatusOr<FoundBudget> SmallestBudget(const Workload& workload, SessionOpti
   return FoundBudget{fitting, fitting - failing <= std::max<int64_t>(fitting / 100, 1)};
 }
 
+namespace {
+
+// Whether the graph leaves the first dimension of that feed open.
+bool HasOpenBatch(const Workload& workload, const std::string& name, const TensorType& type) {
+  const NodeId id = workload.graph->Find(name.substr(0, name.find(':')));
+  if (!id.valid() || type.shape.rank() == 0) return false;
+  const Shape declared = workload.graph->node(id).attrs.GetOr<Shape>("shape", Shape::UnknownRank());
+  return declared.rank() <= 0 || declared.dim(0) < 0;
+}
+
+int64_t PresentBatch(const Workload& workload) {
+  int64_t batch = 1;
+  for (const auto& [name, type] : workload.feed_types) {
+    if (HasOpenBatch(workload, name, type)) batch = std::max(batch, type.shape.dim(0));
+  }
+  return batch;
+}
+
+}  // namespace
+
 Session::FeedTypes WithBatch(const Workload& workload, int64_t batch) {
   Session::FeedTypes types = workload.feed_types;
   bool open = false;
   for (auto& [name, type] : types) {
-    const NodeId id = workload.graph->Find(name.substr(0, name.find(':')));
-    if (!id.valid() || type.shape.rank() == 0) continue;
-    const Shape declared = workload.graph->node(id).attrs.GetOr<Shape>("shape", Shape::UnknownRank());
-    if (declared.rank() > 0 && declared.dim(0) >= 0) continue;
+    if (!HasOpenBatch(workload, name, type)) continue;
     type.shape.set_dim(0, batch);
     open = true;
   }
@@ -179,10 +196,10 @@ std::vector<std::string> Advise(const Workload& workload, const SessionOptions& 
   }
   if (!others.empty()) advice.push_back(absl::StrCat("this budget is enough for --strategy=", absl::StrJoin(others, " or ")));
   if (!WithBatch(workload, 1).empty()) {
-    const int64_t present = workload.feed_types.begin()->second.shape.rank() > 0
-                                ? std::max<int64_t>(workload.feed_types.begin()->second.shape.dim(0), 1)
-                                : 1;
-    Workload smaller = {.graph = workload.graph, .fetches = workload.fetches, .targets = workload.targets};
+    const int64_t present = PresentBatch(workload);
+    Workload smaller = workload;
+    smaller.plan = nullptr;
+    smaller.feeds.clear();  // of another batch
     const auto largest = LargestThatFits(present / 2, present, [&](int64_t batch) -> absl::StatusOr<bool> {
       if (plans_left-- <= 0) return false;
       smaller.feed_types = WithBatch(workload, batch);

@@ -120,7 +120,7 @@ std::string WithoutIndex(const std::string& name) { return std::string(absl::Str
 OnnxOptions MakeOnnxOptions(const InputOptions& options, const std::map<std::string, Shape>& shapes,
                             const Session::Feeds& feeds) {
   OnnxOptions onnx;
-  onnx.input_shapes = shapes;
+  for (const auto& [name, shape] : shapes) onnx.input_shapes[WithoutIndex(name)] = shape;
   for (const auto& [name, value] : feeds) onnx.input_values[WithoutIndex(name)] = value;
   if (!options.train) return onnx;
   OnnxTraining& training = onnx.training.emplace();
@@ -145,14 +145,16 @@ absl::Status LoadOnnxModel(const InputOptions& options, const std::map<std::stri
     workload.fetches.push_back(tensor == model.tensors.end() ? fetch : tensor->second);
     workload.fetch_names.push_back(absl::EndsWith(fetch, ":0") ? fetch : fetch + ":0");
   }
+  // An input may have become a constant.
+  const auto is_input = [&](const std::string& name) { return model.inputs.count(WithoutIndex(name)) + model.tensors.count(WithoutIndex(name)) > 0; };
+  for (const auto& [name, shape] : shapes) {
+    if (!is_input(name)) return absl::NotFoundError(absl::StrCat("--feed_shapes: the model has no input ", name, ", expected ", Keys(model.inputs)));
+  }
   Session::Feeds feeds;
   for (auto& [name, value] : workload.feeds) {
+    if (!is_input(name)) return absl::NotFoundError(absl::StrCat("feed ", name, ": the model has no such input, expected ", Keys(model.inputs)));
     const auto input = model.inputs.find(WithoutIndex(name));
-    if (input != model.inputs.end()) {
-      feeds.emplace(input->second, value);
-    } else if (model.tensors.count(WithoutIndex(name)) == 0) {  // not an input that became a constant
-      return absl::NotFoundError(absl::StrCat("feed ", name, ": the model has no such input, expected ", Keys(model.inputs)));
-    }
+    if (input != model.inputs.end()) feeds.emplace(input->second, value);
   }
   workload.feeds = std::move(feeds);
   workload.graph = std::make_shared<const Graph>(std::move(model.graph));

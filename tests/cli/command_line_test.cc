@@ -45,6 +45,9 @@ class TestRegistry : public FlagRegistry {
  private:
   std::map<std::string, std::pair<Flag, std::string>> flags_ = {
       {"graph", {{"string", "", "a graph"}, ""}},
+      {"device", {{"string", "cpu", "cpu; cuda"}, "cpu"}},
+      {"tf32", {{"bool", "false", "cuda: round"}, "false"}},
+      {"threads", {{"int64", "0", "of kernels"}, "0"}},
       {"steps", {{"int64", "1", "training steps"}, "1"}},
       {"seed", {{"int64", "0", "of feeds"}, "0"}},
       {"batch", {{"int64", "0", "model: examples a step"}, "0"}},
@@ -175,6 +178,11 @@ TEST_F(CommandLineTest, PartitionSizesAreOfOrdersThatAreCut) {
   }
   for (const char* strategy : {"tensorflowmem", "planned"}) EXPECT_THAT(WarningsOf({"run", "--partition_size=7"}, {strategy}), IsEmpty());
   EXPECT_THAT(WarningsOf({"compare", "--partition_size=7"}, {"baseline", "planned"}), IsEmpty());
+}
+
+TEST_F(CommandLineTest, FlagsOfCudaAreOfCudaDevices) {
+  EXPECT_THAT(WarningsOf({"run", "--tf32", "--threads=2"}, {}), ElementsAre("--tf32 has no effect on device cpu: it is of cuda"));
+  EXPECT_THAT(WarningsOf({"run", "--device=cuda", "--tf32"}, {}), IsEmpty());
 }
 
 TEST_F(CommandLineTest, APlanThatIsReadLeavesNothingToPlan) {

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/commands.h"
 #include "cli/exit_status.h"
+#include "graph/text.h"
 #include "models/models.h"
 #include "report/machine_file.h"
 
@@ -311,6 +312,28 @@ TEST_F(PlanningCommandsTest, WhatDoesNotFitNamesNodeNeedAndShortfall) {
       EXPECT_THAT(first_line, testing::ContainsRegex("short by [0-9]+")) << strategy << " at " << budget;
     }
   }
+}
+
+// Whatever feeds come first.
+TEST_F(PlanningCommandsTest, TheHintOfABatchIsOfFeedsWithAnOpenBatch) {
+  environment_.load_graph = [](const std::string&) {
+    return ParseGraphText(R"(
+a = Placeholder() {dtype=float, shape=shape[]}
+x = Placeholder() {dtype=float, shape=shape[?,1024]}
+y = Mul(x, a) {T=float}
+axes = Const() {dtype=int32, value=int32[2]{0, 1}}
+loss = Sum(y, axes) {T=float, Tidx=int32, keep_dims=false}
+)");
+  };
+  options_.input.targets = {};
+  options_.input.feed_shapes = "x:64x1024";
+  options_.engine.device_memory = "200KiB";
+  const std::string message(PlanCommand(options_, environment_).message()), words = "a batch of ";
+  const size_t at = message.find(words);
+  ASSERT_NE(at, std::string::npos) << message;
+  const double batch = std::stod(message.substr(at + words.size()));
+  EXPECT_GT(batch, 16);
+  EXPECT_LT(batch, 50);
 }
 
 // The hint of a refused plan is the least that fits, as fit finds it, though it tries few plans.
