@@ -228,7 +228,8 @@ Output GraphBuilder::Const(Tensor value, std::string_view name) {
 
 Output GraphBuilder::SharedConst(Tensor value) {
   if (!ok()) return Output(this, OutputRef{}, TensorType{});
-  if (value.size_bytes() > kMaxSharedConstBytes) return Const(std::move(value));
+  // Strings are not in the tensor's bytes.
+  if (value.dtype() == DataType::kString || value.size_bytes() > kMaxSharedConstBytes) return Const(std::move(value));
   std::string key = absl::StrCat(value.type().ToString(), ":");
   key.append(static_cast<const char*>(value.data()), value.size_bytes());
   auto [it, inserted] = cached_consts_.try_emplace(std::move(key));

@@ -174,6 +174,15 @@ TEST(GraphBuilder, FoldsWhatFollowsFromConstantsAndTypes) {
   EXPECT_EQ(computed, 2);
 }
 
+TEST(GraphBuilder, StringConstantsOfOtherValuesAreNotShared) {
+  GraphBuilder b;
+  Tensor one(DataType::kString, Shape()), two(DataType::kString, Shape());
+  one.mutable_strings()[0] = "one";
+  two.mutable_strings()[0] = "two";
+  EXPECT_EQ(b.ConstantValue(b.SharedConst(one))->strings()[0], "one");
+  EXPECT_EQ(b.ConstantValue(b.SharedConst(two))->strings()[0], "two");
+}
+
 TEST(GraphBuilder, SizesThatDoNotFitAndTooManyNodesAreErrors) {
   GraphBuilder b;
   NameScope scope(b, "layer");
