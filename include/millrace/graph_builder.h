@@ -142,13 +142,13 @@ class GraphBuilder {
   void LimitNodes(int64_t most) { most_nodes_ = most; }
   // Keeps `status` if it is the first error.
   void Fail(absl::Status status);
-  // The graph, or the first error.
+  // The graph, or the first error. The builder is done for then: what is called on it and its outputs fails.
   absl::StatusOr<Graph> Build() &&;
   const Graph& graph() const { return graph_; }
   const OpRegistry& ops() const { return *ops_; }
 
   // ---- Nodes. A name is relative to the scope, or to no scope when it begins with "/"; without one a node is
-  // called as its op. Names that are taken get a suffix "_1", "_2", …
+  // called as its op. Names that are taken get a suffix "_1", "_2", …; those that TensorFlow does not allow are errors.
   Operation Op(std::string_view op, absl::Span<const Output> inputs, AttrMap attrs = {}, std::string_view name = {});
   Output Placeholder(std::string_view name, DataType dtype, Shape shape);
   Output Const(Tensor value, std::string_view name = {});
@@ -210,6 +210,7 @@ class GraphBuilder {
   absl::Status InferMissingTypes();
   Operation Add(Node node);
   bool ExpectInt32(absl::Span<const int64_t> values);
+  bool ExpectOwn(const Operation& operation, std::string_view where);
   std::string FullName(std::string_view name, std::string_view op) const;
   void Fold(NodeId id);
 

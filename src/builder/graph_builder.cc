@@ -29,6 +29,12 @@ std::string Inputs(absl::Span<const TensorType> types, absl::Span<const Tensor* 
   return text;
 }
 
+bool Holds(const Graph& graph, NodeId id) { return id.valid() && id.value < graph.num_ids() && graph.alive(id); }
+
+bool Holds(const Graph& graph, OutputRef ref) {
+  return Holds(graph, ref.node) && ref.index >= 0 && ref.index < static_cast<int32_t>(graph.node(ref.node).outputs.size());
+}
+
 }  // namespace
 
 int64_t Output::dim(int i) const {
@@ -37,18 +43,13 @@ int64_t Output::dim(int i) const {
 }
 
 Output Operation::output(int i) const {
-  if (!valid()) return Output(builder_, OutputRef{}, TensorType{});
-  if (i < 0 || i >= static_cast<int>(builder_->graph().node(id_).outputs.size())) {
-    builder_->Fail(absl::InvalidArgumentError(absl::StrCat("node '", builder_->graph().node(id_).name,
-                                                           "' has no output ", i)));
-    return Output(builder_, OutputRef{}, TensorType{});
-  }
+  if (!valid() || builder_ == nullptr) return Output(builder_, OutputRef{}, TensorType{});
   return builder_->OutputOf(OutputRef{id_, i});
 }
 
 std::vector<Output> Operation::outputs() const {
   std::vector<Output> all;
-  if (!valid()) return all;
+  if (!valid() || builder_ == nullptr || !Holds(builder_->graph(), id_)) return all;
   const int count = static_cast<int>(builder_->graph().node(id_).outputs.size());
   for (int i = 0; i < count; ++i) all.push_back(output(i));
   return all;
@@ -69,7 +70,10 @@ void GraphBuilder::Fail(absl::Status status) {
 
 absl::StatusOr<Graph> GraphBuilder::Build() && {
   if (!status_.ok()) return status_;
-  return std::move(graph_);
+  Graph built = std::move(graph_);
+  graph_ = Graph();
+  status_ = absl::FailedPreconditionError("the builder's graph has been taken by Build()");
+  return built;
 }
 
 absl::Status GraphBuilder::InferTypes(Node& node, std::vector<int>* bounded) const {
@@ -200,7 +204,7 @@ Operation GraphBuilder::Op(std::string_view op, absl::Span<const Output> inputs,
   node.requested_device = device_;
   node.attrs = std::move(attrs);
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i].valid() || inputs[i].builder() != this) {
+    if (inputs[i].builder() != this || !Holds(graph_, inputs[i].ref())) {
       Fail(absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' (", node.op, "): input ", i,
                                                    " is not a tensor of this graph")));
       return Operation(this, NodeId());
@@ -282,29 +286,41 @@ Operation GraphBuilder::Group(absl::Span<const Operation> operations, std::strin
   node.requested_device = device_;
   node.control_inputs.assign(control_.begin(), control_.end());
   for (const Operation& operation : operations) {
-    if (operation.valid()) node.control_inputs.push_back(operation.id());
+    if (ExpectOwn(operation, absl::StrCat("node '", node.name, "'"))) node.control_inputs.push_back(operation.id());
   }
+  if (!ok()) return Operation(this, NodeId());
   return Add(std::move(node));
+}
+
+// Whether it is a node of this graph; if not, fails.
+bool GraphBuilder::ExpectOwn(const Operation& operation, std::string_view where) {
+  if (operation.builder() == this && Holds(graph_, operation.id())) return true;
+  Fail(absl::InvalidArgumentError(absl::StrCat(std::string(where), ": an operation is not a node of this graph")));
+  return false;
 }
 
 void GraphBuilder::AddControlEdge(const Operation& before, const Operation& after) {
   if (!ok()) return;
-  if (!before.valid() || !after.valid() || before.builder() != this || after.builder() != this) {
-    return Fail(absl::InvalidArgumentError("AddControlEdge: an end is not a node of this graph"));
-  }
+  if (!ExpectOwn(before, "AddControlEdge") || !ExpectOwn(after, "AddControlEdge")) return;
   graph_.mutable_node(after.id()).control_inputs.push_back(before.id());
 }
 
 std::pair<int64_t, int64_t> GraphBuilder::NextSeeds() { return {seed_, next_op_seed_++}; }
 
 Output GraphBuilder::OutputOf(OutputRef ref) {
-  if (!ref.node.valid()) return Output(this, OutputRef{}, TensorType{});
-  return Output(this, ref, graph_.type(ref));
+  if (Holds(graph_, ref)) return Output(this, ref, graph_.type(ref));
+  if (Holds(graph_, ref.node)) {
+    Fail(absl::InvalidArgumentError(absl::StrCat("node '", graph_.node(ref.node).name, "' has no output ", ref.index)));
+  } else if (ref.node.valid()) {
+    Fail(absl::InvalidArgumentError(absl::StrCat("the graph has no node of id ", ref.node.value)));
+  }
+  return Output(this, OutputRef{}, TensorType{});
 }
 
 const Tensor* GraphBuilder::ConstantValue(const Output& output) const {
   OutputRef ref = output.ref();
-  while (ref.node.valid()) {
+  if (output.builder() != nullptr && output.builder() != this) return nullptr;
+  while (Holds(graph_, ref)) {
     const auto folded = folded_.find(ref);
     if (folded != folded_.end()) return &folded->second;
     const Node& node = graph_.node(ref.node);
@@ -324,7 +340,7 @@ void GraphBuilder::Adopt(const Variable& variable, bool trainable) {
 }
 
 std::string GraphBuilder::TensorName(const Output& output) const {
-  return output.valid() ? graph_.TensorName(output.ref()) : "<no tensor>";
+  return output.builder() == this && Holds(graph_, output.ref()) ? graph_.TensorName(output.ref()) : "<no tensor>";
 }
 
 NameScope::NameScope(GraphBuilder& builder, std::string_view name) : builder_(builder), outer_(builder.scope_) {
@@ -342,7 +358,7 @@ DeviceScope::DeviceScope(GraphBuilder& builder, std::string device) : builder_(b
 ControlScope::ControlScope(GraphBuilder& builder, absl::Span<const Operation> operations)
     : builder_(builder), outer_size_(builder.control_.size()) {
   for (const Operation& operation : operations) {
-    if (operation.valid()) builder.control_.push_back(operation.id());
+    if (builder.ok() && builder.ExpectOwn(operation, "ControlScope")) builder.control_.push_back(operation.id());
   }
 }
 

@@ -186,6 +186,10 @@ absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer(std::string_view name, 
 
 Operation Minimize(GraphBuilder& builder, std::unique_ptr<Optimizer> optimizer, const Output& loss,
                    std::string_view name) {
+  if (optimizer == nullptr) {
+    builder.Fail(absl::InvalidArgumentError("Minimize: no optimizer"));
+    return Operation(&builder, NodeId());
+  }
   const std::vector<Variable> variables = builder.trainable();
   std::vector<Output> handles;
   for (const Variable& variable : variables) handles.push_back(variable.handle());

@@ -157,6 +157,53 @@ TEST(GraphBuilder, OutputsOfNoGraphAreErrorsThatNameTheNode) {
   EXPECT_THAT(std::string(c.status().message()), HasSubstr("AddControlEdge"));
 }
 
+TEST(GraphBuilder, OperationsOfAnotherGraphAreErrors) {
+  GraphBuilder other;
+  Output far = Input(other, "x", {2});
+  for (int i = 0; i < 100; ++i) far = ops::Neg(far);
+  const Operation foreign(&other, far.node());
+  for (const Operation& bad : {foreign, Operation()}) {
+    GraphBuilder b;
+    EXPECT_FALSE(b.Group({bad}, "train").valid());
+    EXPECT_EQ(b.status().message(), "node 'train': an operation is not a node of this graph");
+    GraphBuilder c;
+    ControlScope scope(c, {bad});
+    EXPECT_EQ(c.status().message(), "ControlScope: an operation is not a node of this graph");
+  }
+  GraphBuilder b;
+  EXPECT_EQ(b.TensorName(far), "<no tensor>");
+  EXPECT_EQ(b.ConstantValue(far), nullptr);
+}
+
+TEST(GraphBuilder, NodesAndOutputsThatAreNotThereAreErrors) {
+  GraphBuilder b;
+  const Output x = Input(b, "x", {2});
+  EXPECT_FALSE(b.OutputOf({x.node(), 7}).valid());
+  EXPECT_EQ(b.status().message(), "node 'x' has no output 7");
+  GraphBuilder c;
+  EXPECT_FALSE(c.OutputOf({NodeId{1000000}, 0}).valid());
+  EXPECT_EQ(c.status().message(), "the graph has no node of id 1000000");
+  GraphBuilder d;
+  EXPECT_FALSE(Operation(&d, NodeId{1000000}).output(0).valid());
+  EXPECT_TRUE(Operation(&d, NodeId{1000000}).outputs().empty());
+  EXPECT_FALSE(d.ok());
+  GraphBuilder e;
+  ops::Neg(Output(&e, {NodeId{1000000}, 0}, x.type()), "n");
+  EXPECT_THAT(std::string(e.status().message()), HasSubstr("'n' (Neg): input 0 is not a tensor"));
+}
+
+TEST(GraphBuilder, NothingIsAddedOnceTheGraphIsTaken) {
+  GraphBuilder b;
+  Output x = Input(b, "x", {2});
+  for (int i = 0; i < 100; ++i) x = ops::Neg(x);
+  ASSERT_TRUE(std::move(b).Build().ok());
+  EXPECT_EQ(b.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_FALSE(ops::Neg(x).valid());
+  EXPECT_EQ(b.TensorName(x), "<no tensor>");
+  EXPECT_FALSE(b.OutputOf(x.ref()).valid());
+  EXPECT_EQ(std::move(b).Build().status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
 TEST(GraphBuilder, FoldsWhatFollowsFromConstantsAndTypes) {
   GraphBuilder b;
   int computed = 0;

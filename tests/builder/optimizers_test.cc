@@ -118,6 +118,13 @@ TEST(Optimizers, RmsPropAndAdagradDivideByTheRootOfSquares) {
                                                 FloatNear(-2 - 0.4f / std::sqrt(16.5f), 1e-6f)));
 }
 
+TEST(Optimizers, NoneIsAnError) {
+  GraphBuilder b;
+  const Variable w = b.AddVariable("w", {2}, init::Ones());
+  EXPECT_FALSE(Minimize(b, nullptr, ops::Sum(w, {})).valid());
+  EXPECT_EQ(b.status().message(), "Minimize: no optimizer");
+}
+
 TEST(Optimizers, LossThatDependsOnNoVariableIsAnError) {
   GraphBuilder b;
   b.AddVariable("w", {2}, init::Zeros());
