@@ -115,6 +115,7 @@ class GradientBuilder {
   bool active(NodeId id) const { return states_[id.value].from_x && states_[id.value].to_y; }
   bool Differentiable(OutputRef ref) const { return IsDifferentiable(graph().type(ref).dtype); }
   const Graph& graph() const { return builder_.graph(); }
+  bool IsOwn(const Output& output) const;
   absl::Status CheckArguments() const;
   absl::Status FindActive();
   void SetPriorities(const std::vector<int32_t>& position);
@@ -141,10 +142,14 @@ class GradientBuilder {
   std::vector<Output> results_;
 };
 
+bool GradientBuilder::IsOwn(const Output& output) const {
+  return output.valid() && output.builder() == &builder_ && output.node().value < num_nodes_;
+}
+
 absl::Status GradientBuilder::CheckArguments() const {
   MR_RETURN_IF_ERROR(builder_.status());
   for (const Output& y : ys_) {
-    if (!y.valid()) return absl::InvalidArgumentError("AddGradients: a y is not a tensor");
+    if (!IsOwn(y)) return absl::InvalidArgumentError("AddGradients: a y is not a tensor of this graph");
     if (!IsDifferentiable(y.dtype())) {
       return absl::InvalidArgumentError(absl::StrCat("AddGradients: '", builder_.TensorName(y), "' is ",
                                                      y.type().ToString(), ", expected a floating-point tensor"));
@@ -155,7 +160,10 @@ absl::Status GradientBuilder::CheckArguments() const {
     }
   }
   for (const Output& x : xs_) {
-    if (!x.valid()) return absl::InvalidArgumentError("AddGradients: an x is not a tensor");
+    if (!IsOwn(x)) return absl::InvalidArgumentError("AddGradients: an x is not a tensor of this graph");
+  }
+  for (const Output& gradient : options_.y_gradients) {
+    if (!IsOwn(gradient)) return absl::InvalidArgumentError("AddGradients: a y_gradient is not a tensor of this graph");
   }
   if (!options_.y_gradients.empty() && options_.y_gradients.size() != ys_.size()) {
     return absl::InvalidArgumentError(absl::StrCat("AddGradients: ", options_.y_gradients.size(),

@@ -84,6 +84,26 @@ OpRegistry WithDouble() {
   return registry;
 }
 
+TEST(Gradients, TensorsOfAnotherGraphAreErrors) {
+  GraphBuilder other;
+  Output far = other.Placeholder("far", DataType::kFloat, {2});
+  for (int i = 0; i < 100; ++i) far = ops::Neg(far);
+  {
+    GraphBuilder b;
+    const Output x = b.Placeholder("x", DataType::kFloat, {2});
+    EXPECT_EQ(AddGradients(b, {ops::Neg(x)}, {far}).status().message(), "AddGradients: an x is not a tensor of this graph");
+  }
+  {
+    GraphBuilder b;
+    const Output x = b.Placeholder("x", DataType::kFloat, {2});
+    EXPECT_EQ(AddGradients(b, {far}, {x}).status().message(), "AddGradients: a y is not a tensor of this graph");
+  }
+  GraphBuilder b;
+  const Output x = b.Placeholder("x", DataType::kFloat, {2});
+  EXPECT_EQ(AddGradients(b, {ops::Neg(x)}, {x}, {.y_gradients = {far}}).status().message(),
+            "AddGradients: a y_gradient is not a tensor of this graph");
+}
+
 TEST(Gradients, OpOfOnesOwnBringsItsGradient) {
   GraphBuilder b(std::make_shared<OpRegistry>(WithDouble()));
   const Output x = Input(b, "x", {4}), dy = Input(b, "dy", {4});
