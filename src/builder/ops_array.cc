@@ -109,9 +109,14 @@ Output Index(const Output& x, int64_t index, int64_t axis, Name name) {
 Output Pad(const Output& x, absl::Span<const std::pair<int64_t, int64_t>> paddings, Name name) {
   if (!x.valid()) return x;
   Tensor tensor(kInt32, Shape({static_cast<int64_t>(paddings.size()), 2}));
-  for (size_t i = 0; i < paddings.size(); ++i) {
-    tensor.mutable_as<int32_t>()[2 * i] = static_cast<int32_t>(paddings[i].first);
-    tensor.mutable_as<int32_t>()[2 * i + 1] = static_cast<int32_t>(paddings[i].second);
+  for (size_t i = 0; i < 2 * paddings.size(); ++i) {
+    const int64_t padding = i % 2 == 0 ? paddings[i / 2].first : paddings[i / 2].second;
+    if (padding != static_cast<int32_t>(padding)) {
+      x.builder()->Fail(absl::InvalidArgumentError(
+          absl::StrCat("Pad of ", x.builder()->TensorName(x), ": a padding of ", padding, ", expected one that fits int32")));
+      return Output(x.builder(), OutputRef{}, TensorType{});
+    }
+    tensor.mutable_as<int32_t>()[i] = static_cast<int32_t>(padding);
   }
   return Emit("Pad", {x, x.builder()->SharedConst(std::move(tensor))}, {{"T", x.dtype()}, {"Tpaddings", kInt32}},
               name);

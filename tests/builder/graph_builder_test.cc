@@ -235,6 +235,9 @@ TEST(GraphBuilder, SizesThatDoNotFitAndTooManyNodesAreErrors) {
   NameScope scope(b, "layer");
   ops::Reshape(Input(b, "x", {2, 2}), {int64_t{1} << 32});
   EXPECT_THAT(std::string(b.status().message()), HasSubstr("scope 'layer/': a size of 4294967296, expected one that fits int32"));
+  GraphBuilder pad;
+  EXPECT_FALSE(ops::Pad(Input(pad, "x", {2}), {{1, int64_t{1} << 32}}).valid());
+  EXPECT_EQ(pad.status().message(), "Pad of x:0: a padding of 4294967296, expected one that fits int32");
   GraphBuilder c;
   c.LimitNodes(3);
   Output x = Input(c, "x", {2});
