@@ -1,4 +1,6 @@
 // Ops that move and select: shapes, parts, gathers.
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "builder/emit.h"
 #include "builder/tensors.h"
@@ -14,6 +16,14 @@ Output Ints(const Output& x, absl::Span<const int64_t> values) {
 }
 
 Output Int(const Output& x, int64_t value) { return x.builder() == nullptr ? Output() : x.builder()->Int(value); }
+
+// The outputs of a node that splits `x`; after an error as many that are not valid(), unless `count` is absurd.
+std::vector<Output> Parts(const Output& x, const Operation& split, int64_t count) {
+  constexpr int64_t kMostParts = 1 << 20;  // the ops' rules refuse more
+  std::vector<Output> parts = split.outputs();
+  parts.resize(std::clamp<int64_t>(count, 0, kMostParts), Output(x.builder(), OutputRef{}, TensorType{}));
+  return parts;
+}
 
 }  // namespace
 
@@ -47,19 +57,12 @@ Output Concat(absl::Span<const Output> values, int64_t axis, Name name) {
 }
 
 std::vector<Output> Split(const Output& x, int64_t count, int64_t axis, Name name) {
-  std::vector<Output> parts =
-      Emit("Split", {Int(x, axis), x}, {{"T", x.dtype()}, {"num_split", count}}, name).outputs();
-  parts.resize(std::max<int64_t>(count, 0), Output(x.builder(), OutputRef{}, TensorType{}));
-  return parts;
+  return Parts(x, Emit("Split", {Int(x, axis), x}, {{"T", x.dtype()}, {"num_split", count}}, name), count);
 }
 
 std::vector<Output> SplitV(const Output& x, IntList sizes, int64_t axis, Name name) {
   const int64_t count = static_cast<int64_t>(sizes.size());
-  std::vector<Output> parts = Emit("SplitV", {x, Ints(x, sizes), Int(x, axis)},
-                                   {{"T", x.dtype()}, {"Tlen", kInt32}, {"num_split", count}}, name)
-                                  .outputs();
-  parts.resize(count, Output(x.builder(), OutputRef{}, TensorType{}));
-  return parts;
+  return Parts(x, Emit("SplitV", {x, Ints(x, sizes), Int(x, axis)}, {{"T", x.dtype()}, {"Tlen", kInt32}, {"num_split", count}}, name), count);
 }
 
 Output Pack(absl::Span<const Output> values, int64_t axis, Name name) {
@@ -72,10 +75,7 @@ std::vector<Output> Unpack(const Output& x, int64_t axis, Name name) {
   // Of an axis that is not there the op's rule says so.
   const bool there = axis >= -x.rank() && axis < x.rank();
   const int64_t count = there ? x.dim(static_cast<int>(axis)) : 0;
-  std::vector<Output> parts =
-      Emit("Unpack", {x}, {{"T", x.dtype()}, {"num", count}, {"axis", axis}}, name).outputs();
-  parts.resize(std::max<int64_t>(count, 0), Output(x.builder(), OutputRef{}, TensorType{}));
-  return parts;
+  return Parts(x, Emit("Unpack", {x}, {{"T", x.dtype()}, {"num", count}, {"axis", axis}}, name), count);
 }
 
 Output Slice(const Output& x, IntList begin, IntList size, Name name) {

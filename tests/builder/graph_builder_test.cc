@@ -238,6 +238,12 @@ TEST(GraphBuilder, SizesThatDoNotFitAndTooManyNodesAreErrors) {
   GraphBuilder pad;
   EXPECT_FALSE(ops::Pad(Input(pad, "x", {2}), {{1, int64_t{1} << 32}}).valid());
   EXPECT_EQ(pad.status().message(), "Pad of x:0: a padding of 4294967296, expected one that fits int32");
+  GraphBuilder split;
+  ops::Split(Input(split, "x", {2}), int64_t{1} << 50, 0);
+  EXPECT_THAT(std::string(split.status().message()), HasSubstr("num_split is 1125899906842624"));
+  GraphBuilder unpack;
+  ops::Unpack(Input(unpack, "x", {int64_t{1} << 50}), 0);
+  EXPECT_THAT(std::string(unpack.status().message()), HasSubstr("num is 1125899906842624"));
   GraphBuilder c;
   c.LimitNodes(3);
   Output x = Input(c, "x", {2});
