@@ -31,6 +31,19 @@ Output ScaledRandom(GraphBuilder& b, const char* op, const TensorType& type, dou
   return offset == 0 ? value : ops::Add(value, b.Scalar(type.dtype, offset), "value");
 }
 
+// Puts a list aside while it lives, whatever is thrown.
+class SetAside {
+ public:
+  explicit SetAside(std::vector<NodeId>& list) : list_(list) { list_.swap(kept_); }
+  ~SetAside() { list_.swap(kept_); }
+  SetAside(const SetAside&) = delete;
+  SetAside& operator=(const SetAside&) = delete;
+
+ private:
+  std::vector<NodeId>& list_;
+  std::vector<NodeId> kept_;
+};
+
 }  // namespace
 
 namespace init {
@@ -115,8 +128,7 @@ Variable GraphBuilder::AddState(std::string_view name, Shape shape, const Initia
   }
   if (!ok()) return Variable(this, full_name, Output(), type);
   // Initial values run before the first step: they wait for nothing of it.
-  std::vector<NodeId> control;
-  control.swap(control_);
+  const SetAside no_control(control_);
   const Output handle = Op("VarHandleOp", {},
                            {{"dtype", dtype}, {"shape", type.shape}, {"shared_name", full_name}, {"container", ""}},
                            absl::StrCat("/", full_name));
@@ -130,7 +142,6 @@ Variable GraphBuilder::AddState(std::string_view name, Shape shape, const Initia
     }
     initializers_.push_back(variable.Assign(value, absl::StrCat("/", full_name, "/Assign")));
   }
-  control_.swap(control);
   variables_.push_back(variable);
   return variable;
 }

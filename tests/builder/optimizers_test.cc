@@ -1,6 +1,7 @@
 #include "millrace/optimizers.h"
 
 #include <cmath>
+#include <stdexcept>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -140,6 +141,15 @@ TEST(Variables, SecondOneOfANameAndAWrongInitialValueAreErrors) {
   GraphBuilder c;
   c.AddVariable("w", {2}, init::Value(Tensor::Scalar<float>(1)));
   EXPECT_THAT(std::string(c.status().message()), HasSubstr("variable 'w' is float[2], its initial value is float[]"));
+}
+
+TEST(Variables, AnInitializerThatThrowsLeavesTheControlEdges) {
+  GraphBuilder b;
+  const Output before = b.Const(Tensor::Scalar(1.0f), "before");
+  ControlScope scope(b, {Operation(&b, before.node())});
+  const auto throws = [](GraphBuilder&, const TensorType&) -> Output { throw std::runtime_error("no value"); };
+  EXPECT_THROW(b.AddVariable("w", {2}, throws), std::runtime_error);
+  EXPECT_THAT(b.graph().node(ops::Neg(before).node()).control_inputs, ElementsAre(before.node()));
 }
 
 TEST(Variables, InitialValuesFollowTheSeedAndTheirDistribution) {
