@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "builder/tensors.h"
@@ -27,6 +30,13 @@ std::string Inputs(absl::Span<const TensorType> types, absl::Span<const Tensor* 
     absl::StrAppend(&text, " (", absl::StrJoin(shown, " "), ")");
   }
   return text;
+}
+
+// TensorFlow's rule for names of nodes.
+bool IsNodeName(std::string_view name) {
+  const auto plain = [](char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.'; };
+  return !name.empty() && plain(name.front()) &&
+         std::all_of(name.begin(), name.end(), [&](char c) { return plain(c) || absl::StrContains("_\\/>-", c); });
 }
 
 bool Holds(const Graph& graph, NodeId id) { return id.valid() && id.value < graph.num_ids() && graph.alive(id); }
@@ -148,6 +158,11 @@ std::string GraphBuilder::FullName(std::string_view name, std::string_view op) c
 
 Operation GraphBuilder::Add(Node node) {
   std::vector<int> bounded;
+  if (!IsNodeName(node.name)) {
+    Fail(absl::InvalidArgumentError(absl::StrCat("node '", absl::CHexEscape(node.name),
+                                                 "': the name has characters that TensorFlow does not allow")));
+    return Operation(this, NodeId());
+  }
   if (graph_.num_ids() >= most_nodes_) {
     Fail(absl::InvalidArgumentError(absl::StrCat("node '", node.name, "': the graph has ", most_nodes_,
                                                    " nodes already, which is the most it may have")));

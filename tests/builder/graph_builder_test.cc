@@ -50,6 +50,18 @@ TEST(GraphBuilder, AVariableWithoutInitializerIsAnErrorThatNamesIt) {
   EXPECT_EQ(b.status().message(), "variable 'w' has no initializer");
 }
 
+TEST(GraphBuilder, NamesThatTensorFlowDoesNotAllowAreErrors) {
+  for (std::string_view name : {"a b", "a:0", "^a", "_a", "a\n", "//", "/"}) {
+    GraphBuilder b;
+    b.Op("NoOp", {}, {}, name);
+    EXPECT_THAT(std::string(b.status().message()), HasSubstr("the name has characters")) << name;
+  }
+  for (std::string_view name : {"a", "9", ".a", "a_b-c.d/e>f\\g", "/a", ""}) {
+    GraphBuilder b;
+    EXPECT_TRUE(b.Op("NoOp", {}, {}, name).valid()) << b.status();
+  }
+}
+
 TEST(GraphBuilder, UnknownOpIsAnErrorThatNamesIt) {
   GraphBuilder b;
   b.Op("NoSuchOp", {Input(b, "x", {1})}, {}, "odd");
