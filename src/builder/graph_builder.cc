@@ -239,6 +239,10 @@ Output GraphBuilder::Const(Tensor value, std::string_view name) {
   Node node;
   node.name = FullName(name, "Const");
   node.op = "Const";
+  if (value.dtype() == DataType::kInvalid) {
+    Fail(absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' (Const): the tensor has no type")));
+    return Output(this, OutputRef{}, TensorType{});
+  }
   node.requested_device = device_;
   node.attrs.Set("dtype", value.dtype());
   node.attrs.Set("value", std::move(value));
@@ -248,7 +252,7 @@ Output GraphBuilder::Const(Tensor value, std::string_view name) {
 Output GraphBuilder::SharedConst(Tensor value) {
   if (!ok()) return Output(this, OutputRef{}, TensorType{});
   // Strings are not in the tensor's bytes.
-  if (value.dtype() == DataType::kString || value.size_bytes() > kMaxSharedConstBytes) return Const(std::move(value));
+  if (DataTypeSize(value.dtype()) == 0 || value.size_bytes() > kMaxSharedConstBytes) return Const(std::move(value));
   std::string key = absl::StrCat(value.type().ToString(), ":");
   key.append(static_cast<const char*>(value.data()), value.size_bytes());
   auto [it, inserted] = cached_consts_.try_emplace(std::move(key));

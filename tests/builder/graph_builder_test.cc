@@ -62,6 +62,14 @@ TEST(GraphBuilder, NamesThatTensorFlowDoesNotAllowAreErrors) {
   }
 }
 
+TEST(GraphBuilder, AConstantWithoutATypeIsAnError) {
+  GraphBuilder b, c;
+  EXPECT_FALSE(b.Const(Tensor(), "none").valid());
+  EXPECT_EQ(b.status().message(), "node 'none' (Const): the tensor has no type");
+  EXPECT_FALSE(c.SharedConst(Tensor()).valid());
+  EXPECT_FALSE(c.ok());
+}
+
 TEST(GraphBuilder, UnknownOpIsAnErrorThatNamesIt) {
   GraphBuilder b;
   b.Op("NoSuchOp", {Input(b, "x", {1})}, {}, "odd");
