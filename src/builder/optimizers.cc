@@ -197,6 +197,9 @@ Operation Minimize(GraphBuilder& builder, std::unique_ptr<Optimizer> optimizer, 
   GradientOptions options;
   options.on_ready = [&](int index, const Output& gradient) {
     updates.push_back(optimizer->Apply(builder, variables[index], gradient));
+    if (builder.ok() && !updates.back().valid()) {
+      return absl::InvalidArgumentError(absl::StrCat("Minimize: the optimizer gives no update of variable '", variables[index].name(), "'"));
+    }
     return builder.status();
   };
   if (!AddGradients(builder, {loss}, handles, options).ok()) return Operation(&builder, NodeId());

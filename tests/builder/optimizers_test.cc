@@ -126,6 +126,16 @@ TEST(Optimizers, NoneIsAnError) {
   EXPECT_EQ(b.status().message(), "Minimize: no optimizer");
 }
 
+TEST(Optimizers, OneThatGivesNoUpdateIsAnError) {
+  struct Idle : Optimizer {
+    Operation Apply(GraphBuilder&, const Variable&, const Output&) override { return Operation(); }
+  };
+  GraphBuilder b;
+  const Variable w = b.AddVariable("w", {2}, init::Ones());
+  EXPECT_FALSE(Minimize(b, std::make_unique<Idle>(), ops::Sum(w, {})).valid());
+  EXPECT_EQ(b.status().message(), "Minimize: the optimizer gives no update of variable 'w'");
+}
+
 TEST(Optimizers, LossThatDependsOnNoVariableIsAnError) {
   GraphBuilder b;
   b.AddVariable("w", {2}, init::Zeros());
