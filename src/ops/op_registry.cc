@@ -36,7 +36,12 @@ absl::Status OpDef::InferShapes(InferenceContext& context) const {
                                              "): the shape rule ", ruled.message()));
   }
   const absl::Status read = context.ExpectInputsRead();
-  return read.ok() ? ruled : read;
+  if (!read.ok() || !ruled.ok()) return read.ok() ? ruled : read;
+  const int count = static_cast<int>(context.outputs().size());
+  for (int output : context.bound_outputs()) {
+    if (output < 0 || output >= count) return context.Error(absl::StrCat("marks a bound of output ", output, ", has ", count, " outputs"));
+  }
+  return absl::OkStatus();
 }
 
 const OpRegistry& OpRegistry::Builtin() {

@@ -127,6 +127,20 @@ TEST(ShapeRulesTest, ABlockWhoseSquareIsNoNumberDividesNothing) {
               testing::HasSubstr("is not divisible by the block size 1099511627776 squared in depth"));
 }
 
+TEST(ShapeRulesTest, ARuleThatMarksABoundOfNoOutputIsRefused) {
+  for (int output : {-1, 1, 3}) {
+    OpDef def;
+    def.shape = [output](InferenceContext& context) {
+      context.AddOutput(DataType::kFloat, Shape({2}));
+      context.MarkBound(output);
+      return absl::OkStatus();
+    };
+    const AttrMap attrs;
+    InferenceContext context("node", "Own", attrs, {}, {});
+    EXPECT_THAT(std::string(def.InferShapes(context).message()), ::testing::HasSubstr("marks a bound of output"));
+  }
+}
+
 TEST(ShapeRulesTest, ARuleThatReadsAMissingInputIsRefusedWhateverItReturns) {
   OpDef def;
   def.name = "Careless";
