@@ -7,8 +7,10 @@
 #define MILLRACE_GRADIENTS_H_
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -30,26 +32,35 @@ class GradientContext {
 
   int num_inputs() const { return static_cast<int>(inputs_.size()); }
   int num_outputs() const { return static_cast<int>(outputs_.size()); }
-  const Output& input(int i) const { return inputs_[i]; }
-  const Output& output(int i) const { return outputs_[i]; }
+  // An input or output that the node does not have is not valid(), and AddGradients fails whatever the rule returns.
+  const Output& input(int i) const { return Has("input", i, inputs_) ? inputs_[i] : NoTensor(); }
+  const Output& output(int i) const { return Has("output", i, outputs_) ? outputs_[i] : NoTensor(); }
   DataType dtype() const { return inputs_.empty() ? DataType::kInvalid : inputs_[0].dtype(); }
   // The constant value of an input (an axis, a permutation), or an error that names the node.
   absl::StatusOr<std::vector<int64_t>> ConstantInts(int input) const;
 
   // Whether a gradient flows into output i.
-  bool has_gradient(int i) const { return gradients_[i].valid(); }
+  bool has_gradient(int i) const { return Has("output", i, outputs_) && gradients_[i].valid(); }
   // The gradient of output i; zeros when none flows.
   Output gradient(int i = 0);
   // Whether the gradient of input i is asked for: rules skip the work otherwise.
-  bool wants(int i) const { return wanted_[i]; }
+  bool wants(int i) const { return Has("input", i, inputs_) && wanted_[i]; }
   // Leaves the gradient of input i, of the input's shape. Inputs that are left alone get none.
-  void Set(int i, const Output& gradient) { results_[i] = gradient; }
+  void Set(int i, const Output& gradient) {
+    if (Has("input", i, inputs_)) results_[i] = gradient;
+  }
   // InvalidArgument that names the node.
   absl::Status Error(std::string_view message) const;
 
  private:
   friend class GradientBuilder;
   GradientContext(GraphBuilder& builder, NodeId node);
+  bool Has(const char* what, int i, const std::vector<Output>& of) const {
+    if (i >= 0 && i < static_cast<int>(of.size())) return true;
+    missing_ = {what, i};
+    return false;
+  }
+  static const Output& NoTensor();
 
   GraphBuilder& builder_;
   NodeId node_;
@@ -61,6 +72,7 @@ class GradientContext {
   std::vector<Output> gradients_;
   std::vector<Output> results_;
   std::vector<bool> wanted_;
+  mutable std::optional<std::pair<const char*, int>> missing_;  // the last one asked for that the node does not have
 };
 
 struct GradientOptions {

@@ -75,6 +75,7 @@ GradientContext::GradientContext(GraphBuilder& builder, NodeId node) : builder_(
 }
 
 absl::StatusOr<std::vector<int64_t>> GradientContext::ConstantInts(int input) const {
+  if (!Has("input", input, inputs_)) return Error(absl::StrCat("the node has no input ", input));
   const Tensor* value = builder_.ConstantValue(inputs_[input]);
   if (value == nullptr || !IsInteger(value->dtype())) {
     return Error(absl::StrCat("input ", input, " is computed, expected an integer constant"));
@@ -84,7 +85,13 @@ absl::StatusOr<std::vector<int64_t>> GradientContext::ConstantInts(int input) co
   return ints;
 }
 
+const Output& GradientContext::NoTensor() {
+  static const Output& none = *new Output();
+  return none;
+}
+
 Output GradientContext::gradient(int i) {
+  if (!Has("output", i, outputs_)) return Output();
   if (!gradients_[i].valid()) {
     gradients_[i] = HasKnownShape(outputs_[i]) ? ops::Full(builder_, outputs_[i].type(), 0) : ops::ZerosLike(outputs_[i]);
   }
@@ -319,7 +326,11 @@ absl::Status GradientBuilder::Differentiate(NodeId id, std::vector<Output> gradi
                                                    reason == nullptr ? "" : ": ", reason == nullptr ? "" : reason));
     }
     NameScope scope(builder_, absl::StrCat(context.name(), "_grad"));
-    MR_RETURN_IF_ERROR((*rule)(context));
+    const absl::Status ruled = (*rule)(context);
+    if (context.missing_.has_value()) {
+      return context.Error(absl::StrCat("the node has no ", context.missing_->first, " ", context.missing_->second));
+    }
+    MR_RETURN_IF_ERROR(ruled);
     MR_RETURN_IF_ERROR(builder_.status());
   }
   for (int i = 0; i < context.num_inputs(); ++i) {

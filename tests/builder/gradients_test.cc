@@ -113,6 +113,40 @@ TEST(Gradients, OpOfOnesOwnBringsItsGradient) {
   EXPECT_EQ(b.graph().node((*gradients)[0].node()).op, "Double");
 }
 
+// The status of AddGradients through an op of one's own with that rule.
+absl::Status StatusOfRule(OpDef::GradientRule rule) {
+  auto registry = std::make_shared<OpRegistry>(OpRegistry::Builtin());
+  OpDef own;
+  own.name = "Own";
+  own.shape = [](InferenceContext& c) {
+    c.AddOutput(c.dtype(0), c.shape(0));
+    return absl::OkStatus();
+  };
+  own.gradient = std::move(rule);
+  EXPECT_TRUE(registry->Register(std::move(own)).ok());
+  GraphBuilder b(registry);
+  const Output x = b.Placeholder("x", DataType::kFloat, {2});
+  return AddGradients(b, {b.Op("Own", {x}, {}, "own")}, {x}).status();
+}
+
+TEST(Gradients, ARuleThatAsksForWhatTheNodeDoesNotHaveIsAnErrorThatNamesIt) {
+  const auto message = [](auto&& use) {
+    return std::string(StatusOfRule([use](GradientContext& c) {
+                         use(c);
+                         return absl::OkStatus();
+                       }).message());
+  };
+  const std::string input = "gradient of node 'own' (Own): the node has no input 200", output = "gradient of node 'own' (Own): the node has no output -1";
+  EXPECT_EQ(message([](GradientContext& c) { c.Set(200, c.gradient()); }), input);
+  EXPECT_EQ(message([](GradientContext& c) { c.Set(0, ops::Neg(c.input(200))); }), input);
+  EXPECT_EQ(message([](GradientContext& c) { (void)c.wants(200); }), input);
+  EXPECT_EQ(message([](GradientContext& c) { (void)c.ConstantInts(200); }), input);
+  EXPECT_EQ(message([](GradientContext& c) { c.Set(0, c.output(-1)); }), output);
+  EXPECT_EQ(message([](GradientContext& c) { c.Set(0, c.gradient(-1)); }), output);
+  EXPECT_EQ(message([](GradientContext& c) { (void)c.has_gradient(-1); }), output);
+  EXPECT_EQ(message([](GradientContext& c) { c.Set(0, c.gradient()); }), "");
+}
+
 TEST(Gradients, EveryOpHasOneOrAReasonNotTo) {
   for (const std::string& name : OpRegistry::Builtin().Names()) {
     const bool has_rule = OpRegistry::Builtin().Find(name)->gradient || GradientTable::Builtin().Find(name) != nullptr;
