@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "builder/gradient_rules.h"
 #include "glog/logging.h"
+#include "graph/exceptions.h"
 #include "millrace/graph_ops.h"
 #include "millrace/status.h"
 
@@ -326,7 +327,10 @@ absl::Status GradientBuilder::Differentiate(NodeId id, std::vector<Output> gradi
                                                    reason == nullptr ? "" : ": ", reason == nullptr ? "" : reason));
     }
     NameScope scope(builder_, absl::StrCat(context.name(), "_grad"));
-    const absl::Status ruled = (*rule)(context);
+    absl::Status ruled = WithoutExceptions([&] { return (*rule)(context); });
+    if (absl::IsInternal(ruled)) {
+      ruled = absl::InternalError(absl::StrCat("node '", context.name(), "' (", context.op(), "): the gradient rule ", ruled.message()));
+    }
     if (context.missing_.has_value()) {
       return context.Error(absl::StrCat("the node has no ", context.missing_->first, " ", context.missing_->second));
     }

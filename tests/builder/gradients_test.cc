@@ -1,5 +1,8 @@
 #include "millrace/gradients.h"
 
+#include <memory>
+#include <stdexcept>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -145,6 +148,11 @@ TEST(Gradients, ARuleThatAsksForWhatTheNodeDoesNotHaveIsAnErrorThatNamesIt) {
   EXPECT_EQ(message([](GradientContext& c) { c.Set(0, c.gradient(-1)); }), output);
   EXPECT_EQ(message([](GradientContext& c) { (void)c.has_gradient(-1); }), output);
   EXPECT_EQ(message([](GradientContext& c) { c.Set(0, c.gradient()); }), "");
+}
+
+TEST(Gradients, ARuleThatThrowsIsAnErrorThatNamesIt) {
+  const absl::Status status = StatusOfRule([](GradientContext&) -> absl::Status { throw std::runtime_error("boom"); });
+  EXPECT_EQ(status.message(), "node 'own' (Own): the gradient rule threw an exception: boom");
 }
 
 TEST(Gradients, EveryOpHasOneOrAReasonNotTo) {
