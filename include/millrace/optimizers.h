@@ -27,6 +27,8 @@ class Optimizer {
 std::unique_ptr<Optimizer> Sgd(double learning_rate, double weight_decay = 0);
 std::unique_ptr<Optimizer> Momentum(double learning_rate, double momentum = 0.9, double weight_decay = 0,
                                     bool nesterov = false);
+// Powers of the betas are kept in the variables' type, of 16-bit variables in float. A beta that is 1 in bfloat16 (0.999) is an
+// error for a bfloat16 variable: keep such a variable in float and cast what is read, as mixed precision does.
 std::unique_ptr<Optimizer> Adam(double learning_rate, double beta1 = 0.9, double beta2 = 0.999, double epsilon = 1e-7,
                                 double weight_decay = 0);
 // Decay apart from the gradient: w -= learning_rate * decay * w, on variables of rank 2 and more.

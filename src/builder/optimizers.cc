@@ -1,6 +1,9 @@
 #include "millrace/optimizers.h"
 
+#include <map>
+
 #include "absl/strings/str_cat.h"
+#include "graph/float16.h"
 #include "millrace/gradients.h"
 #include "millrace/graph_ops.h"
 
@@ -23,6 +26,9 @@ Output Decayed(const Variable& variable, const Output& gradient, double weight_d
   if (weight_decay == 0 || variable.shape().rank() < 2) return gradient;
   return gradient + variable.Read() * weight_decay;
 }
+
+// Whether a rate below 1 is 1 when rounded.
+bool IsOneInBfloat16(double rate) { return rate < 1 && FloatToBfloat16(static_cast<float>(rate)) == FloatToBfloat16(1.0f); }
 
 std::string UpdateName(const Variable& variable) { return absl::StrCat("/", variable.name(), "/update"); }
 
@@ -69,12 +75,12 @@ class AdamOptimizer final : public Optimizer {
 
   Operation Apply(GraphBuilder& b, const Variable& variable, const Output& gradient) override {
     const DataType dtype = variable.type().dtype;
-    if (!power1_.valid()) {
-      power1_ = b.AddState(FreeName(b, "beta1_power"), Shape(), init::Constant(beta1_), dtype);
-      power2_ = b.AddState(FreeName(b, "beta2_power"), Shape(), init::Constant(beta2_), dtype);
-      read1_ = power1_.Read();
-      read2_ = power2_.Read();
+    if (dtype == DataType::kBfloat16 && (IsOneInBfloat16(beta1_) || IsOneInBfloat16(beta2_))) {
+      b.Fail(absl::InvalidArgumentError(absl::StrCat("Adam: of variable '", variable.name(), "', which is bfloat16, beta1 ", beta1_, " or beta2 ",
+                                                     beta2_, " is 1 and nothing would be trained; keep it in float and cast what is read")));
+      return Operation(&b, NodeId());
     }
+    const Powers& powers = PowersFor(b, dtype);
     const Variable m = Slot(b, variable, "m", 0), v = Slot(b, variable, "v", 0);
     const Output g = Decayed(variable, gradient, decay_);
     std::vector<Operation> before;
@@ -86,7 +92,7 @@ class AdamOptimizer final : public Optimizer {
     }
     ControlScope after_decay(b, before);
     return b.Op("ResourceApplyAdam",
-                {variable.handle(), m.handle(), v.handle(), ops::Cast(read1_, dtype), ops::Cast(read2_, dtype),
+                {variable.handle(), m.handle(), v.handle(), ops::Cast(powers.read1, dtype), ops::Cast(powers.read2, dtype),
                  b.Scalar(dtype, rate_), b.Scalar(dtype, beta1_), b.Scalar(dtype, beta2_), b.Scalar(dtype, epsilon_),
                  g},
                 {{"T", dtype}, {"use_locking", false}, {"use_nesterov", false}}, UpdateName(variable));
@@ -94,16 +100,36 @@ class AdamOptimizer final : public Optimizer {
 
   std::vector<Operation> Finish(GraphBuilder& b, absl::Span<const Operation> updates) override {
     ControlScope after(b, updates);
-    return {power1_.Assign(ops::Mul(read1_, b.Scalar(read1_.dtype(), beta1_), "/beta1_power/next"),
-                           "/beta1_power/update"),
-            power2_.Assign(ops::Mul(read2_, b.Scalar(read2_.dtype(), beta2_), "/beta2_power/next"),
-                           "/beta2_power/update")};
+    std::vector<Operation> next;
+    for (const auto& [dtype, powers] : powers_) {
+      next.push_back(powers.power1.Assign(ops::Mul(powers.read1, b.Scalar(dtype, beta1_), "/beta1_power/next"), "/beta1_power/update"));
+      next.push_back(powers.power2.Assign(ops::Mul(powers.read2, b.Scalar(dtype, beta2_), "/beta2_power/next"), "/beta2_power/update"));
+    }
+    return next;
   }
 
  private:
+  struct Powers {
+    Variable power1, power2;
+    Output read1, read2;
+  };
+
+  // Those of the variable's type; of 16 bits they would soon not change any more, there float's are.
+  const Powers& PowersFor(GraphBuilder& b, DataType dtype) {
+    if (dtype == DataType::kHalf || dtype == DataType::kBfloat16) dtype = DataType::kFloat;
+    const auto [it, inserted] = powers_.try_emplace(dtype);
+    Powers& powers = it->second;
+    if (inserted) {
+      powers.power1 = b.AddState(FreeName(b, "beta1_power"), Shape(), init::Constant(beta1_), dtype);
+      powers.power2 = b.AddState(FreeName(b, "beta2_power"), Shape(), init::Constant(beta2_), dtype);
+      powers.read1 = powers.power1.Read();
+      powers.read2 = powers.power2.Read();
+    }
+    return powers;
+  }
+
   const double rate_, beta1_, beta2_, epsilon_, decay_, decoupled_decay_;
-  Variable power1_, power2_;
-  Output read1_, read2_;
+  std::map<DataType, Powers> powers_;
 };
 
 class RmsPropOptimizer final : public Optimizer {

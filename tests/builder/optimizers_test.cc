@@ -72,6 +72,47 @@ TEST(Optimizers, AdamMovesByTheRateAndItsPowersGoOn) {
   EXPECT_THAT(Values(trained, "beta2_power"), ElementsAre(FloatNear(0.31640625f, 1e-7f)));
 }
 
+TEST(Optimizers, AdamTrainsVariablesOfSeveralTypesInAnyOrder) {
+  for (const bool half_first : {true, false}) {
+    SCOPED_TRACE(half_first);
+    GraphBuilder b;
+    std::vector<Output> squares;
+    for (DataType dtype : half_first ? std::vector{DataType::kHalf, DataType::kFloat, DataType::kDouble}
+                                     : std::vector{DataType::kDouble, DataType::kFloat, DataType::kHalf}) {
+      const Output w = b.AddVariable(std::string(DataTypeName(dtype)), {2}, init::Ones(), dtype);
+      squares.push_back(ops::Sum(ops::Square(ops::Cast(w, DataType::kDouble)), {}));
+    }
+    Minimize(b, Adam(0.125), ops::AddN(squares), "train");
+    b.AddInit("init");
+    const absl::StatusOr<Graph> graph = std::move(b).Build();
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    testing::GraphInterpreter interpreter(*graph);
+    ASSERT_TRUE(interpreter.Run({}, {}, {"init"}).ok());
+    for (int step = 0; step < 4; ++step) ASSERT_TRUE(interpreter.Run({}, {}, {"train"}).ok());
+    // Every step is about the rate while the gradient changes little.
+    for (const char* name : {"half", "float", "double"}) {
+      EXPECT_NEAR(interpreter.variables().at(name).DoubleAt(0), 0.5, 0.02) << name;
+    }
+    std::map<DataType, double> powers;
+    for (const auto& [name, value] : interpreter.variables()) {
+      if (name.starts_with("beta2_power")) powers[value.dtype()] = value.DoubleAt(0);
+    }
+    ASSERT_EQ(powers.size(), 2u);
+    EXPECT_NEAR(powers.at(DataType::kFloat), std::pow(0.999, 5), 1e-6);
+    EXPECT_NEAR(powers.at(DataType::kDouble), std::pow(0.999, 5), 1e-12);
+  }
+}
+
+TEST(Optimizers, AdamRefusesABetaThatIsOneInBfloat16) {
+  GraphBuilder b;
+  const Variable w = b.AddVariable("w", {2}, init::Ones(), DataType::kBfloat16);
+  Minimize(b, Adam(0.1), ops::Sum(w, {}));
+  EXPECT_THAT(std::string(b.status().message()), HasSubstr("Adam: of variable 'w', which is bfloat16"));
+  GraphBuilder c;
+  const Variable coarse = c.AddVariable("w", {2}, init::Ones(), DataType::kBfloat16);
+  EXPECT_TRUE(Minimize(c, Adam(0.1, 0.875, 0.96875), ops::Sum(coarse, {})).valid()) << c.status();
+}
+
 TEST(Optimizers, SeveralInOneGraphHaveStateOfTheirOwn) {
   for (const char* kind : {"momentum", "adam", "rmsprop", "adagrad"}) {
     SCOPED_TRACE(kind);
