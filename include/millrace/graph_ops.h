@@ -61,7 +61,7 @@ inline Output Minimum(const Output& x, const Output& y, Name name = {}) { return
 inline Output Pow(const Output& x, const Output& y, Name name = {}) { return Binary("Pow", x, y, name); }
 // Less, LessEqual, Greater, GreaterEqual, Equal, NotEqual are Binary ops, too: their result is bool.
 Output Select(const Output& condition, const Output& x, const Output& y, Name name = {});
-Output AddN(absl::Span<const Output> values, Name name = {});  // the value itself when it is one
+Output AddN(absl::Span<const Output> values, Name name = {});  // the value itself when it is one; of none not valid()
 
 // ---- Linear algebra
 struct Transposed {
@@ -93,7 +93,7 @@ Output ExpandDims(const Output& x, int64_t axis, Name name = {});
 Output Squeeze(const Output& x, IntList axes, Name name = {});
 Output Transpose(const Output& x, IntList permutation, Name name = {});
 Output BroadcastTo(const Output& x, IntList shape, Name name = {});
-Output Concat(absl::Span<const Output> values, int64_t axis, Name name = {});
+Output Concat(absl::Span<const Output> values, int64_t axis, Name name = {});  // of none not valid(), as Pack and Einsum
 std::vector<Output> Split(const Output& x, int64_t count, int64_t axis, Name name = {});
 std::vector<Output> SplitV(const Output& x, IntList sizes, int64_t axis, Name name = {});
 Output Pack(absl::Span<const Output> values, int64_t axis, Name name = {});
@@ -140,7 +140,7 @@ Output Softmax(const Output& x, Name name = {});
 Output LogSoftmax(const Output& x, Name name = {});
 Output Lrn(const Output& x, int64_t depth_radius, float bias, float alpha, float beta, Name name = {});
 struct BatchNormResult {
-  Output y, mean, variance;  // of this batch
+  Output y, mean, variance;  // of this batch, the variance of n - 1 degrees of freedom; gradients flow through all three
 };
 // FusedBatchNormV3 in training mode.
 BatchNormResult FusedBatchNorm(const Output& x, const Output& scale, const Output& offset, float epsilon = 1e-3f,

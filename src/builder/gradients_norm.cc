@@ -1,4 +1,6 @@
 // Gradients of batch normalisation and local response normalisation.
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "builder/emit.h"
 #include "builder/gradient_rules.h"
@@ -7,6 +9,30 @@ namespace millrace {
 namespace {
 
 using Context = GradientContext;
+
+// What the mean and the variance of the batch, outputs 1 and 2, pass on to x. With a factor f below 1 they are averages,
+// (1 - f) the mean or variance that came in + f the batch's. The variance is that of n - 1 degrees of freedom.
+absl::StatusOr<Output> StatisticsGradient(Context& c) {
+  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  const Output& x = c.input(0);
+  const int channel_axis = c.attrs().GetOr<std::string>("data_format", "NHWC").starts_with("NC") ? 1 : x.rank() - 1;
+  ops::IntList axes, per_channel(x.rank(), 1);
+  for (int i = 0; i < x.rank(); ++i) {
+    if (i != channel_axis) axes.push_back(i);
+  }
+  per_channel[channel_axis] = x.dim(channel_axis);
+  const double count = static_cast<double>(x.shape().num_elements()) / static_cast<double>(std::max<int64_t>(x.dim(channel_axis), 1));
+  const double factor = c.attrs().GetOr<float>("exponential_avg_factor", 1.0f);
+  const auto spread = [&](const Output& channels) { return ops::Reshape(channels, per_channel); };
+  const Output wide_x = ops::Cast(x, c.input(1).dtype());
+  Output sum = ops::ZerosLike(wide_x);
+  if (c.has_gradient(1)) sum = sum + spread(c.gradient(1)) * (factor / std::max(count, 1.0));
+  if (c.has_gradient(2)) {
+    const Output centered = wide_x - ops::Mean(wide_x, axes, {}, true);
+    sum = sum + centered * (spread(c.gradient(2)) * (2 * factor / std::max(count - 1, 1.0)));
+  }
+  return ops::Cast(sum, x.dtype());
+}
 
 // FusedBatchNorm, V2 and V3: (x, scale, offset, mean, variance) -> y, mean, variance, two or three reserves.
 absl::Status BatchNormGradient(Context& c) {
@@ -26,6 +52,14 @@ absl::Status BatchNormGradient(Context& c) {
   const Operation gradient = Emit(op, inputs, std::move(attrs), {});
   for (int i = 0; i < 3; ++i) {
     if (c.wants(i)) c.Set(i, gradient.output(i));
+  }
+  if (training && c.wants(0) && (c.has_gradient(1) || c.has_gradient(2))) {
+    MR_ASSIGN_OR_RETURN(const Output statistics, StatisticsGradient(c));
+    c.Set(0, gradient.output(0) + statistics);
+  }
+  for (int i = 1; i < 3; ++i) {  // the averages that came in
+    const double kept = training ? 1 - c.attrs().GetOr<float>("exponential_avg_factor", 1.0f) : 1;
+    if (kept != 0 && c.wants(i + 2) && c.has_gradient(i)) c.Set(i + 2, c.gradient(i) * kept);
   }
   return absl::OkStatus();
 }

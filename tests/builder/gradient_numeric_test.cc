@@ -113,6 +113,29 @@ TEST_P(GradientRule, HasAGradientItself) {
   EXPECT_EQ(mismatch, "");
 }
 
+// Where TensorFlow passes no gradient on although there is one.
+std::vector<GradientCase> CasesBeyondTensorFlow() {
+  const std::vector<CaseInput> image = {{{3, 2, 2, 2}}, {{2}, 0.5, 2}, {{2}}, {{2}}, {{2}, 0.5, 2}};
+  const auto all_outputs = [](const Operation& op) {
+    return ops::Concat({ops::Reshape(op.output(0), {-1}), op.output(1), op.output(2)}, 0);
+  };
+  std::vector<GradientCase> cases;
+  cases.push_back({"FusedBatchNorm_statistics", {image.begin(), image.begin() + 3}, [=](GraphBuilder& b, const std::vector<Output>& x) {
+                     return all_outputs(Operation(&b, ops::FusedBatchNorm(x[0], x[1], x[2], 0.01f).y.node()));
+                   }, true, DataType::kFloat});
+  for (const bool average : {false, true}) {
+    cases.push_back({average ? "FusedBatchNorm_averages" : "FusedBatchNorm_nchw_statistics", image, [=](GraphBuilder& b, const std::vector<Output>& x) {
+                       return all_outputs(b.Op("FusedBatchNormV3", x, {{"T", DataType::kFloat}, {"U", DataType::kFloat}, {"epsilon", 0.01f},
+                                                                      {"exponential_avg_factor", average ? 0.25f : 1.0f},
+                                                                      {"data_format", average ? "NHWC" : "NCHW"}, {"is_training", true}}));
+                     }, true, DataType::kFloat});
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(BeyondTensorFlow, GradientRule, ::testing::ValuesIn(CasesBeyondTensorFlow()),
+                         [](const ::testing::TestParamInfo<GradientCase>& info) { return info.param.name; });
+
 INSTANTIATE_TEST_SUITE_P(Cases, GradientRule, ::testing::ValuesIn(GradientCases()),
                          [](const ::testing::TestParamInfo<GradientCase>& info) { return info.param.name; });
 
