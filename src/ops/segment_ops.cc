@@ -76,6 +76,13 @@ absl::Status CheckSparseIds(const InferenceContext& context) {
   return absl::OkStatus();
 }
 
+absl::Status CheckDataAndRowCount(const InferenceContext& context) {
+  const Shape &data = context.shape(0), &rows = context.shape(3);
+  if (!data.unknown_rank() && data.rank() < 1) return context.Error("data must be at least a vector");
+  if (rows.unknown_rank() || rows.rank() == 0) return absl::OkStatus();
+  return context.Error(absl::StrCat("input 3 is ", context.input(3).ToString(), ", expected a scalar number of rows"));
+}
+
 absl::Status SparseSegmentShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(3));
   MR_RETURN_IF_ERROR(CheckSparseIds(context));
@@ -86,6 +93,7 @@ absl::Status SparseSegmentShape(InferenceContext& context) {
 absl::Status SparseSegmentWithRowsShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(4));
   MR_RETURN_IF_ERROR(CheckSparseIds(context));
+  MR_RETURN_IF_ERROR(CheckDataAndRowCount(context));
   MR_ASSIGN_OR_RETURN(const int64_t rows, KnownInt(context, 3));
   if (rows < 0) return context.Error(absl::StrCat("expected at least 0 rows, got ", rows));
   const Shape& data = context.shape(0);
@@ -97,6 +105,7 @@ absl::Status SparseSegmentWithRowsShape(InferenceContext& context) {
 absl::Status SparseSegmentGradRowsShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(4));
   MR_RETURN_IF_ERROR(CheckSparseIds(context));
+  MR_RETURN_IF_ERROR(CheckDataAndRowCount(context));
   const Shape &data = context.shape(0), &indices = context.shape(1);
   const int64_t rows = indices.fully_known() ? indices.num_elements() : -1;
   context.AddOutput(context.dtype(0), data.unknown_rank() ? data : WithRows(rows, data, 1));

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "millrace/op.h"
@@ -125,6 +126,27 @@ TEST(ShapeRulesTest, ABlockWhoseSquareIsNoNumberDividesNothing) {
   InferenceContext context("n", "DepthToSpace", attrs, inputs, values);
   EXPECT_THAT(std::string(OpRegistry::Builtin().Find("DepthToSpace")->InferShapes(context).message()),
               testing::HasSubstr("is not divisible by the block size 1099511627776 squared in depth"));
+}
+
+TEST(ShapeRulesTest, SparseSegmentsNeedRowsAndAScalarCount) {
+  const Tensor count = Tensor::Scalar<int32_t>(4);
+  for (const char* reduction : {"Sum", "Mean", "SqrtN"}) {
+    for (const char* form : {"WithNumSegments", "Grad", "GradV2"}) {
+      const std::string name = absl::StrCat("SparseSegment", reduction, form);
+      SCOPED_TRACE(name);
+      const auto infer = [&](Shape data, Shape rows) {
+        const TensorType ids{DataType::kInt32, Shape({3})};
+        const std::vector<TensorType> inputs = {{DataType::kFloat, data}, ids, ids, {DataType::kInt32, rows}};
+        const std::vector<const Tensor*> values = {nullptr, nullptr, nullptr, &count};
+        const AttrMap attrs;
+        InferenceContext context("node", name, attrs, inputs, values);
+        return std::string(OpRegistry::Builtin().Find(name)->InferShapes(context).message());
+      };
+      EXPECT_EQ(infer({2, 5}, {}), "");
+      EXPECT_THAT(infer({}, {}), ::testing::HasSubstr("data must be at least a vector"));
+      EXPECT_THAT(infer({2, 5}, {0}), ::testing::HasSubstr("input 3 is int32[0], expected a scalar number of rows"));
+    }
+  }
 }
 
 TEST(ShapeRulesTest, ARuleThatMarksABoundOfNoOutputIsRefused) {
