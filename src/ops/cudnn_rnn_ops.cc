@@ -13,13 +13,15 @@ namespace millrace {
 namespace {
 
 struct Layers {
+  static constexpr double kMostWeights = 1e18;  // beyond, the products are no int64
   int64_t count = 0, directions = 1, gates = 1, inputs = 0, units = 0;
 
   int64_t width(int64_t layer) const { return layer == 0 ? inputs : directions * units; }
   int64_t weights() const {
-    int64_t sum = 0;
-    for (int64_t l = 0; l < count; ++l) sum += directions * gates * units * (width(l) + units + 2);
-    return sum;
+    if (count < 1 || units < 1) return 0;
+    const double u = static_cast<double>(units), first = static_cast<double>(inputs) + u + 2, other = static_cast<double>(directions) * u + u + 2;
+    if (static_cast<double>(directions * gates) * u * (first + static_cast<double>(count - 1) * other) > kMostWeights) return INT64_MAX;
+    return directions * gates * units * (inputs + units + 2 + (count - 1) * (width(1) + units + 2));
   }
 };
 

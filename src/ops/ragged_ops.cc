@@ -177,7 +177,7 @@ struct GatheredSizes {
   bool exact = true;
 };
 
-GatheredSizes SizesOfGathered(const InferenceContext& context, int levels) {
+absl::StatusOr<GatheredSizes> SizesOfGathered(const InferenceContext& context, int levels) {
   constexpr int64_t kMostRepeats = 16;  // a bound beyond that wastes more than planning for the values costs
   GatheredSizes sizes;
   const Tensor* indices = context.value(levels + 1);
@@ -197,12 +197,22 @@ GatheredSizes SizesOfGathered(const InferenceContext& context, int levels) {
   for (int64_t i = 0; i < indices->num_elements(); ++i) rows.push_back(indices->IntAt(i));
   for (int level = 0; level < levels; ++level) {
     const Tensor& splits = *context.value(level);
+    const bool last = level + 1 == levels;
+    const Shape& below = context.shape(level + 1);
+    const int64_t rows_below = below.dim(0) < 0 ? INT64_MAX : below.dim(0) - (last ? 0 : 1);
     std::vector<int64_t> next;
+    int64_t elements = 0;
     for (int64_t row : rows) {
       if (row < 0 || row + 1 >= splits.num_elements()) continue;  // the kernel's error
-      for (int64_t k = splits.IntAt(row); k < splits.IntAt(row + 1); ++k) next.push_back(k);
+      const int64_t begin = splits.IntAt(row), end = splits.IntAt(row + 1);
+      if (begin < 0 || end < begin || end > rows_below) {
+        return context.Error(absl::StrCat("Ragged splits must be sorted, begin with 0 and not exceed the number of values, got a row from ",
+                                          begin, " to ", end));
+      }
+      elements += end - begin;
+      for (int64_t k = begin; k < end && !last; ++k) next.push_back(k);
     }
-    sizes.elements.push_back(static_cast<int64_t>(next.size()));
+    sizes.elements.push_back(elements);
     rows = std::move(next);
   }
   return sizes;
@@ -226,7 +236,7 @@ absl::Status RaggedGatherShape(InferenceContext& context) {
     outer = SizeProduct(outer, indices.dim(d));
     context.AddOutput(context.dtype(0), Shape({outer + 1}));
   }
-  const GatheredSizes sizes = SizesOfGathered(context, levels);
+  MR_ASSIGN_OR_RETURN(const GatheredSizes sizes, SizesOfGathered(context, levels));
   if (std::count(sizes.elements.begin(), sizes.elements.end(), -1) > 0) {
     return context.Error("row splits and indices must be known when the graph is planned");
   }

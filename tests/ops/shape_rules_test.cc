@@ -149,6 +149,32 @@ TEST(ShapeRulesTest, SparseSegmentsNeedRowsAndAScalarCount) {
   }
 }
 
+TEST(ShapeRulesTest, GatheredRowsBeyondTheValuesAreRefusedWhatTheyHold) {
+  const int64_t split_values[] = {0, int64_t{1} << 33, 3};
+  const Tensor splits = Tensor::Vector<int64_t>(split_values), row = Tensor::Vector<int64_t>(absl::Span<const int64_t>(split_values, 1));
+  const std::vector<TensorType> inputs = {splits.type(), {DataType::kFloat, Shape({3})}, row.type()};
+  const std::vector<const Tensor*> values = {&splits, nullptr, &row};
+  const AttrMap attrs;
+  InferenceContext context("node", "RaggedGather", attrs, inputs, values);
+  EXPECT_THAT(std::string(OpRegistry::Builtin().Find("RaggedGather")->InferShapes(context).message()),
+              ::testing::HasSubstr("Ragged splits must be sorted, begin with 0 and not exceed the number of values"));
+}
+
+TEST(ShapeRulesTest, RecurrentLayersAreCountedAtOnce) {
+  const auto infer = [](int64_t layers, int64_t weights) {
+    const TensorType state{DataType::kFloat, Shape({layers, 3, 2})};
+    const std::vector<TensorType> inputs = {{DataType::kFloat, Shape({5, 3, 4})}, state, state, {DataType::kFloat, Shape({weights})}};
+    const std::vector<const Tensor*> values(4, nullptr);
+    const AttrMap attrs;
+    InferenceContext context("node", "CudnnRNN", attrs, inputs, values);
+    return std::string(OpRegistry::Builtin().Find("CudnnRNN")->InferShapes(context).message());
+  };
+  // Four gates of two units: from 4 inputs in the first layer, 2 in the others, from 2 units and with two biases.
+  EXPECT_EQ(infer(3, 8 * (4 + 2 + 2) + 2 * 8 * (2 + 2 + 2)), "");
+  EXPECT_THAT(infer(int64_t{1} << 36, 1), ::testing::HasSubstr("params has 1 elements, expected 3298534883344"));
+  EXPECT_THAT(infer(int64_t{1} << 60, 1), ::testing::HasSubstr("expected 9223372036854775807"));
+}
+
 TEST(ShapeRulesTest, ARuleThatMarksABoundOfNoOutputIsRefused) {
   for (int output : {-1, 1, 3}) {
     OpDef def;
