@@ -25,6 +25,34 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeSquareRoot(const OpInstance& node) {
   });
 }
 
+// Eigen takes roots of a block of close eigenvalues until it is near 1, which never ends where one is 0 or a root is not finite.
+// Of a singular matrix nothing is a logarithm: NaN, as Eigen gives where it ends.
+struct LogarithmOfBlock {
+  using Complex = std::complex<double>;
+  using Block = Eigen::Matrix<Complex, Eigen::Dynamic, Eigen::Dynamic>;
+
+  static bool Ends(const Block& block) {
+    constexpr int kMostRoots = 1100;  // halve the exponent of any number beyond its last bit
+    constexpr double kNear = 0.26;    // below, Eigen takes no more roots
+    if (block.rows() <= 2) return true;
+    const Block one = Block::Identity(block.rows(), block.cols());
+    Block root = block.triangularView<Eigen::Upper>(), next;
+    for (int roots = 0; roots < kMostRoots; ++roots) {
+      if (!root.allFinite() || root.diagonal().cwiseAbs().minCoeff() == 0) return false;
+      if ((root - one).cwiseAbs().colwise().sum().maxCoeff() < kNear) return true;
+      Eigen::matrix_sqrt_triangular(root, next);
+      root = next.triangularView<Eigen::Upper>();
+    }
+    return false;
+  }
+
+  Block compute(const Block& block) const {
+    constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+    if (!Ends(block)) return Block::Constant(block.rows(), block.cols(), Complex(kNan, kNan));
+    return Eigen::internal::MatrixLogarithmAtomic<Block>().compute(block);
+  }
+};
+
 // TensorFlow's is of complex matrices alone.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeLogarithm(const OpInstance& node) {
   using Complex = std::complex<double>;
@@ -35,7 +63,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeLogarithm(const OpInstance& node) {
     if (n == 0) return absl::OkStatus();
     const MatrixOf<Complex> matrix = LoadMatrix<Complex>(context, 0, i, n, n);
     const Complex none(std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::quiet_NaN());
-    StoreMatrix<Complex>(context, 0, i, matrix.allFinite() ? MatrixOf<Complex>(matrix.log()) : MatrixOf<Complex>(MatrixOf<Complex>::Constant(n, n, none)));
+    MatrixOf<Complex> logarithm = MatrixOf<Complex>::Constant(n, n, none);
+    LogarithmOfBlock of_block;
+    if (matrix.allFinite()) Eigen::internal::matrix_function_compute<MatrixOf<Complex>>::run(matrix, of_block, logarithm);
+    StoreMatrix<Complex>(context, 0, i, logarithm);
     return absl::OkStatus();
   });
 }
