@@ -1,6 +1,8 @@
 // The expected numbers were made with TensorFlow 2.21: tf.raw_ops with seed=87654321, seed2=12, two runs of a session.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -226,6 +228,20 @@ TEST(StatelessRandom, SeedAndKeyFormsAgree) {
     EXPECT_TRUE(EvaluateOnThreads(seeded).BitEqual(EvaluateOnThreads(Keyed((op + "V2").c_str(), DataType::kFloat, 3))));
   }
   EXPECT_EQ(Evaluate({"StatelessRandomGetAlg", {}, {}}).value()[0].IntAt(0), 1);
+}
+
+TEST(StatelessRandom, NumbersOfTriesThatAreNoNumberGiveNone) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const int32_t shape_values[] = {4}, seed_values[] = {1, 2};
+  const float count_values[] = {nan, nan, 5, nan}, prob_values[] = {0.25f, 0.75f, nan, 0};
+  AttrMap attrs = {{"dtype", DataType::kFloat}};
+  const auto drawn = Evaluate({"StatelessRandomBinomial", attrs,
+                               {Tensor::Vector<int32_t>(shape_values), Tensor::Vector<int32_t>(seed_values), Tensor::Vector<float>(count_values),
+                                Tensor::Vector<float>(prob_values)},
+                               {true}});
+  ASSERT_TRUE(drawn.ok()) << drawn.status();
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(std::isnan((*drawn)[0].as<float>()[i])) << i;
+  EXPECT_EQ((*drawn)[0].as<float>()[3], 0) << "nothing succeeds";
 }
 
 TEST(StatelessRandom, RefusesWhatItCannotDo) {

@@ -82,7 +82,7 @@ double Binomial(double count, double p, double q, const Philox& philox, int64_t 
   constexpr uint64_t kSamplesOfInversion = 42, kSamplesOfRejection = 256;
   if (count <= 0 || p <= 0) return 0;
   if (p >= 1) return count;
-  if (std::isnan(p)) return p;
+  if (std::isnan(p) || std::isnan(count)) return std::isnan(p) ? p : count;
   const bool failures = p > 0.5;
   const double rarer = failures ? q : p;
   const bool few = count * rarer < kFew;
