@@ -117,11 +117,22 @@ absl::StatusOr<Session::Feeds> FeedsByTensor(const SavedSignature& signature, co
 // "name" of "name:0".
 std::string WithoutIndex(const std::string& name) { return std::string(absl::StripSuffix(name, ":0")); }
 
+// Of an ONNX model's names: as it is, or with or without ":0".
+std::map<std::string, std::string>::const_iterator FindByName(const std::map<std::string, std::string>& names, const std::string& name) {
+  for (const std::string& form : {name, WithoutIndex(name), name + ":0"}) {
+    if (const auto found = names.find(form); found != names.end()) return found;
+  }
+  return names.end();
+}
+
 OnnxOptions MakeOnnxOptions(const InputOptions& options, const std::map<std::string, Shape>& shapes,
                             const Session::Feeds& feeds) {
   OnnxOptions onnx;
-  for (const auto& [name, shape] : shapes) onnx.input_shapes[WithoutIndex(name)] = shape;
-  for (const auto& [name, value] : feeds) onnx.input_values[WithoutIndex(name)] = value;
+  // A model from TensorFlow may call its inputs NAME:0 itself.
+  for (const std::string suffix : {"", ":0"}) {
+    for (const auto& [name, shape] : shapes) onnx.input_shapes[WithoutIndex(name) + suffix] = shape;
+    for (const auto& [name, value] : feeds) onnx.input_values[WithoutIndex(name) + suffix] = value;
+  }
   if (!options.train) return onnx;
   OnnxTraining& training = onnx.training.emplace();
   training.loss = options.loss.empty() ? WithoutIndex(options.fetches[0]) : options.loss;
@@ -140,20 +151,21 @@ absl::Status LoadOnnxModel(const InputOptions& options, const std::map<std::stri
   if (fetches.empty() && options.train) fetches = {"loss"};
   if (fetches.empty() && options.targets.empty()) fetches = model.outputs;
   for (const std::string& fetch : fetches) {
-    auto tensor = model.tensors.find(fetch);
-    if (tensor == model.tensors.end()) tensor = model.tensors.find(WithoutIndex(fetch));
+    const auto tensor = FindByName(model.tensors, fetch);
     workload.fetches.push_back(tensor == model.tensors.end() ? fetch : tensor->second);
     workload.fetch_names.push_back(absl::EndsWith(fetch, ":0") ? fetch : fetch + ":0");
   }
   // An input may have become a constant.
-  const auto is_input = [&](const std::string& name) { return model.inputs.count(WithoutIndex(name)) + model.tensors.count(WithoutIndex(name)) > 0; };
+  const auto is_input = [&](const std::string& name) {
+    return FindByName(model.inputs, name) != model.inputs.end() || FindByName(model.tensors, name) != model.tensors.end();
+  };
   for (const auto& [name, shape] : shapes) {
     if (!is_input(name)) return absl::NotFoundError(absl::StrCat("--feed_shapes: the model has no input ", name, ", expected ", Keys(model.inputs)));
   }
   Session::Feeds feeds;
   for (auto& [name, value] : workload.feeds) {
     if (!is_input(name)) return absl::NotFoundError(absl::StrCat("feed ", name, ": the model has no such input, expected ", Keys(model.inputs)));
-    const auto input = model.inputs.find(WithoutIndex(name));
+    const auto input = FindByName(model.inputs, name);
     if (input != model.inputs.end()) feeds.emplace(input->second, value);
   }
   workload.feeds = std::move(feeds);

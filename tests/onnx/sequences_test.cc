@@ -1,4 +1,5 @@
-// Sequences of tensors: what is taken from them, what is put in, where they go in loops and calls, how they are fed and fetched.
+// Sequences of tensors: what is taken from them, what is put in, where they go in loops, how they are fed and fetched;
+// loops that count their turns in floats.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -52,6 +53,31 @@ TEST(OnnxSequences, GrowInLoops) {
   const absl::StatusOr<Arrays> got = RunOnce(maker.bytes(), {{"x", Floats({3}, {1, 2, 3})}});
   ASSERT_TRUE(got.ok()) << got.status();
   EXPECT_THAT(got->at("y").as<float>(), ElementsAre(1, 4, 9));
+}
+
+// Numbers of turns that are compared as floats: small initialisers that decide them are constants, others train.
+TEST(OnnxLoops, MayCountTheirTurnsInFloats) {
+  ModelMaker maker;
+  maker.Initializer("zero", {}, {0}).Initializer("one", {}, {1}).Initializer("three", {}, {3}).Initializer("w", {2}, {1, 2}).Output("y");
+  maker.Node("Less", {"zero", "three"}, {"start"});
+  onnx_proto::NodeProto& loop = maker.Node("Loop", {"", "start", "zero", "w"}, {"end", "y"});
+  AttributeProto* attribute = loop.add_attribute();
+  attribute->set_name("body");
+  attribute->set_type(AttributeProto::GRAPH);
+  ModelMaker body;
+  body.Input("i", {}, TensorProto::INT64).Input("going", {}, TensorProto::BOOL).Input("count", {}).Input("h", {2});
+  body.Output("still").Output("next").Output("doubled");
+  body.Node("Add", {"count", "one"}, {"next"});
+  body.Node("Less", {"next", "three"}, {"still"});
+  body.Node("Add", {"h", "h"}, {"doubled"});
+  *attribute->mutable_g() = body.graph();
+  const absl::StatusOr<Arrays> got = RunOnce(maker.bytes(), {});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_THAT(got->at("y").as<float>(), ElementsAre(8, 16));
+  const absl::StatusOr<OnnxModel> model = maker.Import();
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->variables.count("w"), 1);
+  EXPECT_EQ(model->variables.count("three"), 0);
 }
 
 TEST(OnnxSequences, AreFedAndFetchedTensorByTensor) {

@@ -38,6 +38,18 @@ TEST(OnnxTraining, LossFallsWithEveryOptimizer) {
   }
 }
 
+// As converters from TensorFlow name tensors.
+TEST(OnnxTraining, NamesOfALossMayHoldColons) {
+  ModelMaker maker;
+  maker.Input("x:0", {1, 2}).Initializer("w", {2, 2}, {1, 2, 3, 4}).Output("Identity:0");
+  maker.Node("MatMul", {"x:0", "w"}, {"Identity:0"});
+  for (const char* loss : {"mse:Identity:0:goal", "weighted_sum:Identity:0:goal", "mean:Identity:0", "cross_entropy:Identity:0:goal:1"}) {
+    const absl::StatusOr<OnnxModel> model = maker.Import(Minimising(loss));
+    EXPECT_TRUE(model.ok()) << loss << ": " << model.status();
+  }
+  EXPECT_THAT(std::string(maker.Import(Minimising("mse:Identity:0:a:b")).status().message()), HasSubstr("expected mse:OUTPUT:INPUT"));
+}
+
 TEST(OnnxTraining, GradientsComeInTheWeightsLayoutWithTheGivenCotangent) {
   ModelMaker maker;
   maker.Input("x", {1, 2}).Initializer("w", {2, 2}, {1, 2, 3, 4}).Output("y");

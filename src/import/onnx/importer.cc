@@ -24,6 +24,7 @@ using onnx_proto::ValueInfoProto;
 constexpr int64_t kNewestOpset = 28;
 constexpr int kMostNested = 32;
 constexpr int64_t kMostElements = int64_t{1} << 40;
+constexpr int64_t kMostBaked = 16;  // elements of an initialiser that decides how many turns there are
 
 // Whether shapes derived from this one can be computed without overflow.
 bool IsReasonable(const Shape& shape) {
@@ -281,8 +282,9 @@ Output Importer::UseAs(const std::string& name, bool trainable) {
       return none;
     }
     NameScope root(b_, "/");
-    if (!IsFloating(value->dtype())) return entry.output = b_.Const(*std::move(value), NodeName(name));
+    if (!IsFloating(value->dtype()) || baked_.count(name) > 0) return entry.output = b_.Const(*std::move(value), NodeName(name));
     entry.variable = AddVariable(name, *value, trainable);
+    if (entry.variable.valid() && value->num_elements() <= kMostBaked) small_weights_[entry.variable.handle().node().value] = name;
   }
   if (!entry.variable.valid()) return none;
   return entry.variable.Read();
@@ -292,7 +294,12 @@ absl::StatusOr<Tensor> Importer::Value(const std::string& name) {
   const auto found = names_.find(name);
   if (found == names_.end()) return absl::InvalidArgumentError(absl::StrCat("('", name, "') is not in the model"));
   if (found->second.initializer != nullptr) return TensorFromOnnx(*found->second.initializer, folder_);
-  const Output& output = found->second.output;
+  absl::StatusOr<Tensor> value = Known(found->second.output);
+  if (value.ok()) return value;
+  return absl::Status(value.status().code(), absl::StrCat("('", name, "') ", value.status().message()));
+}
+
+absl::StatusOr<Tensor> Importer::Known(const Output& output) {
   if (const Tensor* value = b_.ConstantValue(output); value != nullptr) return *value;
   // The inputs that it is computed from.
   std::set<int32_t> seen;
@@ -304,6 +311,8 @@ absl::StatusOr<Tensor> Importer::Value(const std::string& name) {
     stack.pop_back();
     if (!seen.insert(id).second) continue;
     if (auto input = placeholders_.find(id); input != placeholders_.end()) inputs.push_back(input->second);
+    // Numbers of turns may be compared as floats: what decides them is a constant and does not train.
+    if (auto weight = small_weights_.find(id); weight != small_weights_.end()) missing_values_.insert(weight->second);
     for (const OutputRef& in : b_.graph().node(NodeId{id}).inputs) stack.push_back(in.node.value);
   }
   std::sort(inputs.begin(), inputs.end());
@@ -311,7 +320,7 @@ absl::StatusOr<Tensor> Importer::Value(const std::string& name) {
     if (options_.input_values.count(input) > 0) missing_values_.insert(input);
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("('", name, "') must be known before the graph runs; it is computed",
+      absl::StrCat("must be known before the graph runs; it is computed",
                    inputs.empty() ? "" : absl::StrCat(" from inputs ", absl::StrJoin(inputs, ", "), ", whose values are needed then")));
 }
 

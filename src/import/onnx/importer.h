@@ -19,8 +19,8 @@ absl::StatusOr<OnnxModel> OnnxFromBytes(std::string_view bytes, const std::strin
 // A node name that TensorFlow accepts: other characters become '_'.
 std::string NodeName(std::string_view onnx_name);
 
-// One attempt at importing. When it fails because values of inputs decide shapes, `missing_values` names them: another
-// attempt with these among `baked` may succeed.
+// One attempt at importing. When it fails because values of inputs or initialisers decide shapes or turns, `missing_values`
+// names them: another attempt with these among `baked` may succeed.
 class Importer final : public ValueSource {
  public:
   Importer(const onnx_proto::ModelProto& model, const std::string& folder, const OnnxOptions& options,
@@ -33,6 +33,7 @@ class Importer final : public ValueSource {
   Output UseState(const std::string& name) override { return UseAs(name, false); }
   ModelValue UseAny(const std::string& name) override;
   absl::StatusOr<Tensor> Value(const std::string& name) override;
+  absl::StatusOr<Tensor> Known(const Output& output) override;
   const Variable* FindVariable(const std::string& name) override;
   absl::StatusOr<std::vector<ModelValue>> Lower(const onnx_proto::GraphProto& graph,
                                                 const std::vector<ModelValue>& inputs) override;
@@ -69,6 +70,7 @@ class Importer final : public ValueSource {
   // Nodes `loss`, `train`, `init` (training.cc).
   absl::Status AddTraining(OnnxModel& result);
   absl::StatusOr<Output> LossTerm(const std::string& text);
+  size_t EndOfTensorName(const std::string& text) const;
   absl::StatusOr<Output> LossInput(const std::string& name, TensorType type);
   absl::StatusOr<Output> FindTensor(const std::string& name);
 
@@ -82,6 +84,7 @@ class Importer final : public ValueSource {
   int depth_ = 0;  // of nested graphs and calls
   std::map<std::string, std::string> inputs_;   // ONNX name -> placeholder
   std::map<int32_t, std::string> placeholders_;  // node id -> ONNX name
+  std::map<int32_t, std::string> small_weights_;  // of variables that initialisers of few elements became
   std::map<std::string, Tensor> variables_;
   std::set<std::string> missing_values_;
 };

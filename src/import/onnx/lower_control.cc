@@ -50,8 +50,9 @@ absl::Status Loop(NodeContext& c) {
                                       ValueOf(c.b.SharedConst(Tensor::Scalar<bool>(true)))};
     inputs.insert(inputs.end(), values.begin(), values.end());
     MR_ASSIGN_OR_RETURN(const std::vector<ModelValue> outputs, c.source().Lower(body->g(), inputs));
-    const Tensor* next = c.b.ConstantValue(outputs[0].tensor);
-    if (next == nullptr || next->num_elements() != 1) return c.Unsupported("a loop that ends by what it computes");
+    if (!outputs[0].tensor.valid()) return c.b.status();
+    const absl::StatusOr<Tensor> next = c.source().Known(outputs[0].tensor);
+    if (!next.ok() || next->num_elements() != 1) return c.Unsupported("a loop that ends by what it computes");
     going[0] = next->IntAt(0);
     std::copy(outputs.begin() + 1, outputs.begin() + 1 + states, values.begin());
     for (int i = 0; i < scans; ++i) scanned[i].push_back(outputs[1 + states + i].tensor);

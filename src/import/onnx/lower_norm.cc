@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "glog/logging.h"
 #include "onnx/lowering.h"
 
 namespace millrace::onnx {
@@ -86,6 +87,10 @@ absl::Status BatchNormalization(NodeContext& c) {
   fused = fused && x.shape().num_elements() > 0;
   const BatchNormOutputs out = fused ? FusedBatchNorm(n) : PlainBatchNorm(n);
   c.Set(0, out.y);
+  if (!n.training && c.source().training()) {
+    LOG_FIRST_N(WARNING, 1) << c.Describe() << " is for inference: training leaves its running mean and variance as they are, and those "
+                            << "of all that are like it; exporters have a training mode";
+  }
   if (!n.training || !out.mean.valid()) return absl::OkStatus();
   const double momentum = c.Float("momentum", 0.9f);
   const Output mean = n.mean * momentum + ops::Cast(out.mean, n.mean.dtype()) * (1 - momentum);

@@ -44,6 +44,8 @@ class ValueSource {
   virtual ModelValue UseAny(const std::string& name) = 0;
   // Its value when it is known before the graph runs, else an error; an initialiser does not become a variable.
   virtual absl::StatusOr<Tensor> Value(const std::string& name) = 0;
+  // The same of a tensor in the graph; the error says what it is computed from.
+  virtual absl::StatusOr<Tensor> Known(const Output& output) = 0;
   // A variable that an initialiser became, or nullptr.
   virtual const Variable* FindVariable(const std::string& name) = 0;
   // Lowers a nested graph, which sees the names of this one, with these inputs; its outputs in order. May be called

@@ -1,4 +1,5 @@
 // What makes a forward model trainable: a loss from its outputs, gradients, an optimizer.
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -64,6 +65,16 @@ absl::StatusOr<Output> Importer::LossInput(const std::string& name, TensorType t
   return ops::Cast(entry.output, type.dtype);
 }
 
+// Where the longest name of a tensor that `text` begins with ends, before a colon: names may hold colons, as TensorFlow's do. The
+// first colon where there is none.
+size_t Importer::EndOfTensorName(const std::string& text) const {
+  for (size_t colon = text.rfind(':'); colon != std::string::npos && colon > 0; colon = text.rfind(':', colon - 1)) {
+    const std::string name = text.substr(0, colon);
+    if (names_.count(name) > 0 || (name.ends_with(":0") && names_.count(name.substr(0, name.size() - 2)) > 0)) return colon;
+  }
+  return text.find(':');
+}
+
 absl::StatusOr<Output> Importer::LossTerm(const std::string& text) {
   // Tensor names may hold colons: the form is told by the kind in front.
   std::vector<std::string> parts = absl::StrSplit(text, ':');
@@ -81,20 +92,30 @@ absl::StatusOr<Output> Importer::LossTerm(const std::string& text) {
     MR_ASSIGN_OR_RETURN(const Output x, FindTensor(text.substr(kind.size() + 1)));
     return ops::Reduce(kind == "mean" ? "Mean" : "Sum", x, {});
   }
-  const size_t most = kind == "cross_entropy" ? 4 : 3;
-  if (parts.size() < 3 || parts.size() > most) {
-    return absl::InvalidArgumentError(absl::StrCat("loss '", text, "': expected ", kind, ":OUTPUT:INPUT", most == 4 ? "[:AXIS]" : ""));
-  }
-  MR_ASSIGN_OR_RETURN(Output x, FindTensor(parts[1]));
-  if (!x.valid()) return b_.status();
-  if (!IsFloating(x.dtype())) return absl::InvalidArgumentError(absl::StrCat("loss: '", parts[1], "' is ", x.type().ToString()));
-  if (kind != "cross_entropy") {
-    MR_ASSIGN_OR_RETURN(const Output other, LossInput(parts[2], x.type()));
-    return kind == "mse" ? ops::Mean(ops::Square(x - other)) : ops::Reduce("Sum", x * other, {});
-  }
+  const bool entropy = kind == "cross_entropy";
+  const std::string rest = text.substr(kind.size() + 1);
+  const size_t end = EndOfTensorName(rest);
+  std::string input = end == std::string::npos ? "" : rest.substr(end + 1);
   int64_t axis = -1;
-  if (parts.size() == 4 && !absl::SimpleAtoi(parts[3], &axis)) {
-    return absl::InvalidArgumentError(absl::StrCat("loss '", text, "': expected a number for AXIS, not '", parts[3], "'"));
+  const size_t last_colon = input.rfind(':');
+  const bool known_input = names_.count(input) > 0;
+  if (entropy && last_colon != std::string::npos && !known_input) {
+    const std::string number = input.substr(last_colon + 1);
+    if (!absl::SimpleAtoi(number, &axis)) {
+      return absl::InvalidArgumentError(absl::StrCat("loss '", text, "': expected a number for AXIS, not '", number, "'"));
+    }
+    input.resize(last_colon);
+  }
+  if (input.empty() || (absl::StrContains(input, ':') && !known_input)) {
+    return absl::InvalidArgumentError(absl::StrCat("loss '", text, "': expected ", kind, ":OUTPUT:INPUT", entropy ? "[:AXIS]" : ""));
+  }
+  const std::string output = rest.substr(0, end);
+  MR_ASSIGN_OR_RETURN(Output x, FindTensor(output));
+  if (!x.valid()) return b_.status();
+  if (!IsFloating(x.dtype())) return absl::InvalidArgumentError(absl::StrCat("loss: '", output, "' is ", x.type().ToString()));
+  if (!entropy) {
+    MR_ASSIGN_OR_RETURN(const Output other, LossInput(input, x.type()));
+    return kind == "mse" ? ops::Mean(ops::Square(x - other)) : ops::Reduce("Sum", x * other, {});
   }
   if (axis < 0) axis += x.rank();
   if (x.rank() < 1 || axis < 0 || axis >= x.rank()) {
@@ -105,7 +126,7 @@ absl::StatusOr<Output> Importer::LossTerm(const std::string& text) {
   last.push_back(axis);
   const int64_t classes = dims[axis];
   dims.erase(dims.begin() + axis);
-  MR_ASSIGN_OR_RETURN(const Output labels, LossInput(parts[2], {DataType::kInt64, Shape(dims)}));
+  MR_ASSIGN_OR_RETURN(const Output labels, LossInput(input, {DataType::kInt64, Shape(dims)}));
   if (last != Iota(x.rank())) x = ops::Transpose(x, last);
   const int64_t rows = Product(dims);
   return ops::Mean(ops::SparseSoftmaxCrossEntropy(ops::Reshape(x, {rows, classes}), ops::Reshape(labels, {rows})).loss);
