@@ -117,7 +117,9 @@ absl::Status BackwardShape(InferenceContext& context) {
 
 // (layers, units, inputs, ...)
 absl::StatusOr<Layers> KnownLayers(const InferenceContext& context) {
+  constexpr int64_t kMostLayers = 1 << 16;  // a corrupt file must not make us list outputs without end
   MR_ASSIGN_OR_RETURN(const int64_t count, KnownSize(context, 0));
+  if (count > kMostLayers) return context.Error(absl::StrCat("num_layers is ", count, ", expected at most ", kMostLayers));
   MR_ASSIGN_OR_RETURN(const int64_t units, KnownSize(context, 1));
   MR_ASSIGN_OR_RETURN(const int64_t inputs, KnownSize(context, 2));
   MR_ASSIGN_OR_RETURN(Layers layers, LayersOf(context, inputs, units));

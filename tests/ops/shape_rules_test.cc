@@ -175,6 +175,17 @@ TEST(ShapeRulesTest, RecurrentLayersAreCountedAtOnce) {
   EXPECT_THAT(infer(int64_t{1} << 60, 1), ::testing::HasSubstr("expected 9223372036854775807"));
 }
 
+TEST(ShapeRulesTest, WeightsOfLayersWithoutEndAreNotListed) {
+  const Tensor layers = Tensor::Scalar<int32_t>(1 << 30), size = Tensor::Scalar<int32_t>(2);
+  const std::vector<TensorType> inputs = {layers.type(), size.type(), size.type(), {DataType::kFloat, Shape::UnknownRank()}};
+  const std::vector<const Tensor*> values = {&layers, &size, &size, nullptr};
+  AttrMap attrs;
+  attrs.Set("num_params", int64_t{8} << 30);
+  InferenceContext context("node", "CudnnRNNParamsToCanonical", attrs, inputs, values);
+  EXPECT_THAT(std::string(OpRegistry::Builtin().Find("CudnnRNNParamsToCanonical")->InferShapes(context).message()),
+              ::testing::HasSubstr("num_layers is 1073741824, expected at most 65536"));
+}
+
 TEST(ShapeRulesTest, ARuleThatMarksABoundOfNoOutputIsRefused) {
   for (int output : {-1, 1, 3}) {
     OpDef def;
