@@ -15,6 +15,7 @@
 #include "cli/feeds.h"
 #include "cli/restored_tensors.h"
 #include "cli/reuse_memory.h"
+#include "cli/vocabularies.h"
 #include "glog/logging.h"
 #include "millrace/op.h"
 #include "millrace/status.h"
@@ -241,6 +242,7 @@ absl::Status LoadGraphAndFeeds(const InputOptions& options, std::map<std::string
   if (!options.onnx.empty()) return LoadOnnxModel(options, shapes, environment, workload);
   if (options.saved_model.empty()) {
     MR_ASSIGN_OR_RETURN(Graph graph, environment.load_graph(options.graph));
+    MR_RETURN_IF_ERROR(ReadVocabularies(graph));
     workload.checkpoint_keys = KeysWithoutContainers(graph);
     workload.checkpoint_parts = PartitionedVariables(graph);
     workload.graph = std::make_shared<const Graph>(std::move(graph));

@@ -243,6 +243,26 @@ def warm_start(parts=None):
     return build
 
 
+def vocabulary_file(folder):
+    """A table that a file initialises, whose name is all that the graph has of it."""
+    path, words = folder / "graph.pb", np.array([7, 12, 99, 3, 7], np.int64)
+    (folder / "numbers.txt").write_text("3\n7\n12\n")
+    graph = tf.Graph()
+    session = session_of(graph)
+    with graph.as_default():
+        index = tf.lookup.TextFileIndex
+        table = tf.lookup.StaticHashTable(tf.lookup.TextFileInitializer(str(folder / "numbers.txt"), tf.int64, index.WHOLE_LINE, tf.int64,
+                                                                        index.LINE_NUMBER), 3)
+        rows = tf1.get_variable("rows", [4, 2], initializer=tf1.random_normal_initializer(seed=1))
+        loss = tf.reduce_mean(tf.gather(rows, table.lookup(tf1.placeholder(tf.int64, [5], "x"))) ** 2, name="loss")
+        tf1.train.GradientDescentOptimizer(0.1).minimize(loss, name="train")
+        tf.group(tf1.global_variables_initializer(), tf1.tables_initializer(), name="start")
+    path.write_bytes(graph.as_graph_def().SerializeToString())
+    session.run("start")
+    return Saved({"x": words}, lambda: session.run(["loss:0", "train"], {"x:0": words})[0],
+                 (f"--graph={path}", "--fetches=loss:0", "--targets=train", "--init_targets=start"))
+
+
 def _functional():
     a = keras.Input((16, 16, 3))
     h = layers.Conv2D(8, 3, padding="same", use_bias=False)(a)
@@ -292,6 +312,7 @@ CASES = {
     "meta_partitioned": meta_graph(parts=4),
     "meta_partitioned_resources": meta_graph(resources=True, parts=5),
     "meta_partitioned_sharded": meta_graph(sharded=True, parts=1),
+    "vocabulary_file": vocabulary_file,
     "warm_start": warm_start(),
     "warm_start_partitioned": warm_start(parts=3),
 }

@@ -1,0 +1,17 @@
+// Tables that a text file initialises (tf.lookup.index_table_from_file, columns with a vocabulary file): the graph has the file's
+// name only. What it says becomes constants of the graph.
+#ifndef MILLRACE_SRC_CLI_VOCABULARIES_H_
+#define MILLRACE_SRC_CLI_VOCABULARIES_H_
+
+#include "absl/status/status.h"
+#include "millrace/graph.h"
+
+namespace millrace::cli {
+
+// InitializeTableFromTextFile nodes become LookupTableImportV2 of constants, where the file that they name is there; planning refuses
+// those that are left where something looks in their table. Errors name node, file and line.
+absl::Status ReadVocabularies(Graph& graph);
+
+}  // namespace millrace::cli
+
+#endif  // MILLRACE_SRC_CLI_VOCABULARIES_H_

@@ -1,0 +1,70 @@
+#include "cli/vocabularies.h"
+
+#include <unistd.h>
+
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "graph/text.h"
+
+namespace millrace::cli {
+namespace {
+
+using testing::HasSubstr;
+
+// The graph after a table of these types was read from a file of this text.
+std::string Read(const std::string& text, const std::string& types, const std::string& attrs) {
+  const std::string path = absl::StrCat(testing::TempDir(), "/vocabulary_", getpid());
+  std::ofstream(path, std::ios::binary) << text;
+  absl::StatusOr<Graph> graph = ParseGraphText(absl::StrCat("table = HashTableV2() {", types, "}\nfile = Const() {dtype=string, value=string[]{\"", path,
+                                                            "\"}}\ninit = InitializeTableFromTextFileV2(table, file) {", attrs, "}\n"));
+  if (!graph.ok()) return std::string(graph.status().message());
+  const absl::Status read = ReadVocabularies(*graph);
+  unlink(path.c_str());
+  if (!read.ok()) return std::string(read.message());
+  const std::string printed = GraphToText(*graph);
+  return printed.substr(printed.find("init = "));
+}
+
+TEST(Vocabularies, WordsAndTheNumbersOfTheirLines) {
+  EXPECT_EQ(Read("the\r\na b\n<unk>\nlast", "key_dtype=string, value_dtype=int64", "key_index=-2, value_index=-1"),
+            "init = LookupTableImportV2(table, init/keys, init/values) {Tin=string, Tout=int64}\n"
+            "init/keys = Const() {dtype=string, value=string[4]{\"the\", \"a b\", \"<unk>\", \"last\"}}\n"
+            "init/values = Const() {dtype=int64, value=int64[4]{0, 1, 2, 3}}\n");
+}
+
+TEST(Vocabularies, ColumnsOfSomeLines) {
+  EXPECT_EQ(Read("7,a,0.5\n8,b,2\n9,c,3\n", "key_dtype=int64, value_dtype=float", "key_index=0, value_index=2, vocab_size=2, delimiter=\",\""),
+            "init = LookupTableImportV2(table, init/keys, init/values) {Tin=int64, Tout=float}\n"
+            "init/keys = Const() {dtype=int64, value=int64[2]{7, 8}}\n"
+            "init/values = Const() {dtype=float, value=float[2]{0.5, 2.0}}\n");
+}
+
+TEST(Vocabularies, LinesMayBeCountedFromAnotherNumber) {
+  EXPECT_THAT(Read("a\nb", "key_dtype=string, value_dtype=int64", "key_index=-2, value_index=-1, offset=5"), HasSubstr("int64[2]{5, 6}"));
+}
+
+TEST(Vocabularies, WhatDoesNotFitIsNamed) {
+  EXPECT_THAT(Read("a\nb\n", "key_dtype=string, value_dtype=int64", "key_index=-2, value_index=-1, vocab_size=3"),
+              HasSubstr("Invalid vocab_size: expected 3 but got 2"));
+  EXPECT_THAT(Read("a\t1\nb\n", "key_dtype=string, value_dtype=int64", "key_index=0, value_index=1"),
+              testing::AllOf(HasSubstr("node 'init' (InitializeTableFromTextFileV2)"), HasSubstr("line 1 has 1 columns, expected more than 1")));
+  EXPECT_THAT(Read("a\n\nb\n", "key_dtype=string, value_dtype=int64", "key_index=-2, value_index=-1"), HasSubstr("Invalid content: line 1 is empty"));
+  EXPECT_THAT(Read("a\tx\n", "key_dtype=string, value_dtype=int64", "key_index=0, value_index=1"), HasSubstr("line 0: 'x' is no int64"));
+}
+
+TEST(Vocabularies, AFileThatIsNotThereIsLeftToPlanning) {
+  absl::StatusOr<Graph> graph = ParseGraphText(R"(
+table = HashTableV2() {key_dtype=string, value_dtype=int64}
+file = Const() {dtype=string, value=string[]{"/nowhere/words.txt"}}
+init = InitializeTableFromTextFileV2(table, file) {key_index=-2, value_index=-1}
+)");
+  ASSERT_TRUE(ReadVocabularies(*graph).ok());
+  EXPECT_EQ(graph->node(graph->Find("init")).op, "InitializeTableFromTextFileV2");
+}
+
+}  // namespace
+}  // namespace millrace::cli
