@@ -120,7 +120,7 @@ class SessionImpl final : public Session {
   absl::Status UsePlan(std::shared_ptr<const ExecutionPlan> plan, const FeedTypes& feeds,
                        const std::vector<std::string>& fetches, const std::vector<std::string>& targets) override {
     if (plan == nullptr) return absl::InvalidArgumentError("there is no plan");
-    MR_RETURN_IF_ERROR(VerifyPlan(*plan));
+    if (const absl::Status whole = VerifyPlan(*plan); !whole.ok()) return absl::InvalidArgumentError(whole.message());
     MR_RETURN_IF_ERROR(CheckPlanIsOf(*plan, compiler_.GraphFingerprint(), targets));
     MR_RETURN_IF_ERROR(CheckPlanFeeds(*plan, feeds));
     MR_RETURN_IF_ERROR(CheckPlanFetches(*plan, fetches));

@@ -144,7 +144,7 @@ TEST(PlanFileTest, APlanWithoutTheAddressOfAVariableIsRefused) {
   ASSERT_TRUE(session.ok());
   const absl::Status used = (*session)->UsePlan(std::make_shared<const ExecutionPlan>(plan), Feeds(), {"loss:0"}, {"train"});
   EXPECT_TRUE(absl::IsInvalidArgument(used)) << used;
-  EXPECT_THAT(std::string(used.message()), HasSubstr("the plan has no address for input"));
+  EXPECT_THAT(std::string(used.message()), HasSubstr("without an address for it"));
 }
 
 TEST(PlanFileTest, APlanThatWasReadHasTheFactsOfItsGraph) {
