@@ -60,7 +60,9 @@ class Finder {
       for (const OperationNode& node : operation.nodes) {
         for (const NodeId control : graph_.node(node.node).control_inputs) RaiseBy(latest.data(), control);
         for (const OutputRef input : graph_.node(node.node).inputs) {
-          if (operation_[input.node.value] == kNone) RaiseBy(latest.data(), input.node);
+          // Without bytes it comes without a Recv.
+          const bool remote = graph_.node(input.node).device != static_cast<int32_t>(device);
+          if (remote || operation_[input.node.value] == kNone) RaiseBy(latest.data(), input.node);
         }
       }
       for (size_t d = 0; d < num_devices_; ++d) {

@@ -1,4 +1,5 @@
-// Remote waits: what a device's operations must wait for on other devices because of control edges, which move no bytes.
+// Remote waits: what a device's operations must wait for on other devices because of edges that move no bytes: control edges, and tensors
+// without bytes, whose shape may be known only when running.
 //
 // An edge may lead through nodes that run nowhere (NoOp, views); what counts is the operations behind them. An earlier
 // operation of the same device needs no wait, nor does what Send and Recv order already.

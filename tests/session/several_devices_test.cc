@@ -63,6 +63,20 @@ TEST(SeveralDevices, ShapesKnownOnlyWhenRunningCross) {
   }
 }
 
+// No bytes cross, but how many rows there are does.
+TEST(SeveralDevices, ShapesOfTensorsWithoutBytesCross) {
+  const std::unique_ptr<Session> session = Make(R"(
+mask = Placeholder() {dtype=bool, shape=shape[0]}
+where = Where(mask) {T=bool} on "/cpu:0"
+first = Const() {dtype=int32, value=int32[1]{0}}
+total = Sum(where, first) {T=int64, Tidx=int32, keep_dims=false} on "/cpu:1"
+)", 2);
+  std::vector<Tensor> out;
+  const absl::Status status = session->Run({{"mask", Tensor(DataType::kBool, Shape({0}))}}, {"total"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(out[0].IntAt(0), 0);
+}
+
 // A counter on each device; the second is raised after the first by a control edge alone.
 constexpr char kGuarded[] = R"(
 a = VarHandleOp() {dtype=float, shape=shape[], shared_name="a"} on "/cpu:0"
