@@ -242,7 +242,9 @@ class Builder {
       added.scratch_bytes = inferred_.estimates[id.value].scratch_bytes;
     }
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      added.input_storages.push_back(UsesMemory(id, i) ? result_.storage(node.inputs[i]) : kNoStorage);
+      // The plan has the value of a constant that is fetched.
+      const bool known = node.op == "_Fetch" && graph_.node(node.inputs[i].node).op == "Const";
+      added.input_storages.push_back(!known && UsesMemory(id, i) ? result_.storage(node.inputs[i]) : kNoStorage);
     }
     if (IsDynamic(id)) AddDynamicTensors(id, added);
     const AccessList accesses = AccessesOf(id, def, added);

@@ -73,8 +73,9 @@ class PlanBuilder {
       if (node.removed || node.op != "_Fetch") continue;
       PlanFetch& fetch = plan_.fetches[node.attrs.GetOr<int64_t>("index", 0)];
       fetch.type = in_.graph.type(node.inputs[0]);
-      const Node& producer = in_.graph.node(node.inputs[0].node);
-      if (producer.op == "Const") fetch.value = producer.attrs.GetOr<Tensor>("value", Tensor());
+      const Node* producer = &in_.graph.node(node.inputs[0].node);
+      while (producer->op == "SwapIn" || producer->op == "SwapOut") producer = &in_.graph.node(producer->inputs[0].node);
+      if (producer->op == "Const") fetch.value = producer->attrs.GetOr<Tensor>("value", Tensor());
     }
     for (size_t i = 0; i < plan_.fetches.size(); ++i) plan_.fetches[i].name = in_.signature.fetches[i];
   }

@@ -270,6 +270,28 @@ TEST(Fetches, OfConstantsAreTheCallersOwn) {
   }
 }
 
+// A constant that is swapped for its other use, by the name of what it was folded from.
+TEST(Fetches, OfWhatIsKnownWhenPlanningNeedNoCopy) {
+  for (const char* strategy : {"baseline", "planned", "tensorflowmem", "lru"}) {
+    SessionOptions options;
+    options.planning.strategy = strategy;
+    options.planning.device_memory_bytes = 4096;
+    const auto session = Session::Create(Parsed(R"(
+x = Placeholder() {dtype=float, shape=shape[4]}
+value = Const() {dtype=float, value=float[1,4]{1, 2, 3, 4}}
+axis = Const() {dtype=int32, value=int32[]{0}}
+rows = Unpack(value) {T=float, axis=0, num=1}
+y = Mul(x, rows) {T=float}
+)"), options);
+    ASSERT_TRUE(session.ok()) << session.status();
+    std::vector<Tensor> out;
+    const absl::Status status = (*session)->Run({{"x", Tensor::Vector<float>({2, 2, 2, 2})}}, {"rows", "y"}, {}, &out);
+    ASSERT_TRUE(status.ok()) << strategy << ": " << status;
+    EXPECT_THAT(std::vector<float>(out[0].as<float>().begin(), out[0].as<float>().end()), ::testing::ElementsAre(1, 2, 3, 4));
+    EXPECT_THAT(std::vector<float>(out[1].as<float>().begin(), out[1].as<float>().end()), ::testing::ElementsAre(2, 4, 6, 8));
+  }
+}
+
 TEST(Fetches, OfStringsHaveTheirTextOrAreRefused) {
   const auto session = Session::Create(Parsed(kFetched), SessionOptions());
   ASSERT_TRUE(session.ok()) << session.status();
