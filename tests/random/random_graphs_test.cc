@@ -112,8 +112,8 @@ SessionOptions RandomOptions(int64_t peak, std::mt19937_64& random) {
   options.planning.fuse = random() % 2 == 0;
   if (random() % 4 != 0) options.planning.device_memory_bytes = std::max<int64_t>(1, peak * static_cast<int64_t>(30 + random() % 80) / 100);
   if (random() % 4 == 0) options.planning.update_part_bytes = static_cast<int64_t>(64 << random() % 6);
-  if (random() % 6 == 0) {
-    options.planning.host_memory_bytes = kDiskBounceBytes + kStateReserveBytes + static_cast<int64_t>(1 + random() % 12) * kDiskPageBytes;
+  if (random() % 4 == 0) {
+    options.planning.host_memory_bytes = kDiskBounceBytes + kStateReserveBytes + static_cast<int64_t>(1 + random() % 3) * kDiskPageBytes;
     options.disk = ::testing::TempDir();
   } else if (random() % 4 == 0) {
     options.planning.devices = {"cpu:0", "cpu:1"};
