@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "graph/exceptions.h"
 #include "graph/fingerprint.h"
 #include "millrace/status.h"
 #include "passes/shapes/needed_feeds.h"
@@ -108,7 +109,7 @@ absl::StatusOr<Compiled> StepCompiler::Compile(const SignatureKey& key, const Va
 absl::StatusOr<Compiled> StepCompiler::CompileByValue(SignatureKey& key, const std::map<std::string, Tensor>& values,
                                                       const VariableTypes& variables, PassClock* clock) {
   while (true) {
-    absl::StatusOr<Compiled> compiled = Compile(key, variables, clock);
+    absl::StatusOr<Compiled> compiled = WithoutExceptions([&] { return Compile(key, variables, clock); });
     bool more = false;
     for (const std::string& name : NeededFeeds(compiled.status())) {
       const auto value = values.find(name);

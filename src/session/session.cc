@@ -303,11 +303,11 @@ class SessionImpl final : public Session {
         VLOG(2) << "planning: " << pass;
         if (options_.planning_progress) options_.planning_progress(pass);
       });
-      absl::StatusOr<Compiled> compiled = WithoutExceptions([&] { return compiler_.CompileByValue(signature, values, variables_.Types(), &clock); });
+      absl::StatusOr<Compiled> compiled = compiler_.CompileByValue(signature, values, variables_.Types(), &clock);
       if (NeedsAnswer(compiled.status()) && !devices_.empty()) {
         // Before variables have values nothing can be found, and what planning lacks says more.
         const absl::Status answered = AnswerFor(base, signature, values);
-        if (answered.ok()) compiled = WithoutExceptions([&] { return compiler_.CompileByValue(signature, values, variables_.Types(), &clock); });
+        if (answered.ok()) compiled = compiler_.CompileByValue(signature, values, variables_.Types(), &clock);
         if (!answered.ok() && !absl::IsFailedPrecondition(answered)) compiled = answered;
       }
       if (compiled.ok()) {

@@ -90,6 +90,16 @@ TEST(Exceptions, OfAProgramsOwnOpAreErrorsThatNameTheNode) {
   }
 }
 
+TEST(Exceptions, OfCallbacksWhilePlanningAreErrors) {
+  SessionOptions options = WithPass(Where::kNowhere);
+  options.cancelled = []() -> bool { throw std::runtime_error("boom"); };
+  const auto session = Session::Create(Parsed(kFedPass), options);
+  ASSERT_TRUE(session.ok()) << session.status();
+  const Session::FeedTypes types = {{"x", {DataType::kFloat, Shape({2})}}};
+  EXPECT_THAT(std::string((*session)->Plan(types, {"z"}, {}).status().message()), HasSubstr("boom"));
+  EXPECT_THAT(std::string((*session)->RewrittenGraph(types, {"z"}, {}).status().message()), HasSubstr("boom"));
+}
+
 TEST(Exceptions, OfAKernelThatComputesAConstantAreErrors) {
   const char* const constant = R"(
 x = Const() {dtype=float, value=float[2]{-1, 2}}
