@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "graph/text.h"
 #include "millrace/session.h"
+#include "text_session.h"
 
 namespace millrace {
 namespace {
@@ -13,14 +13,10 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::unique_ptr<Session> Make(const std::string& text, const std::string& strategy, const std::string& device) {
-  absl::StatusOr<Graph> graph = ParseGraphText(text);
-  EXPECT_TRUE(graph.ok()) << graph.status();
   SessionOptions options;
   options.planning.strategy = strategy;
   options.device = device;
-  absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*std::move(graph), std::move(options));
-  EXPECT_TRUE(session.ok()) << session.status();
-  return *std::move(session);
+  return testing::SessionOf(text, std::move(options));
 }
 
 Tensor Three(float a, float b, float c) {

@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "graph/text.h"
 #include "millrace/session.h"
+#include "text_session.h"
 
 namespace millrace {
 namespace {
@@ -22,15 +22,11 @@ Tensor Numbers(const Shape& shape, uint32_t seed) {
 }
 
 std::unique_ptr<Session> Make(const std::string& text, bool channels_first) {
-  absl::StatusOr<Graph> graph = ParseGraphText(text);
-  EXPECT_TRUE(graph.ok()) << graph.status();
   SessionOptions options;
   options.planning.strategy = "baseline";
   options.planning.fuse = true;
   options.planning.channels_first = channels_first;
-  absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*std::move(graph), std::move(options));
-  EXPECT_TRUE(session.ok()) << session.status();
-  return *std::move(session);
+  return testing::SessionOf(text, std::move(options));
 }
 
 int CountTransposes(const Session& session) {

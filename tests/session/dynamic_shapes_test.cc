@@ -6,20 +6,14 @@
 #include "absl/strings/str_format.h"
 #include "graph/text.h"
 #include "millrace/session.h"
+#include "text_session.h"
 
 namespace millrace {
 namespace {
 
+using testing::SessionOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-std::unique_ptr<Session> Make(const std::string& text, SessionOptions options = {}) {
-  absl::StatusOr<Graph> graph = ParseGraphText(text);
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*std::move(graph), std::move(options));
-  EXPECT_TRUE(session.ok()) << session.status();
-  return *std::move(session);
-}
 
 template <typename T>
 std::vector<T> Values(const Tensor& tensor) {
@@ -50,7 +44,7 @@ total = Sum(twice, axis) {T=float, Tidx=int32, keep_dims=false}
 )";
 
 TEST(DynamicShapes, MaskKeepsAsManyRowsAsItHasNowNoneIncluded) {
-  const std::unique_ptr<Session> session = Make(kMasked);
+  const std::unique_ptr<Session> session = SessionOf(kMasked);
   const Tensor x = Matrix({5, 2}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
   const auto run = [&](std::vector<bool> keep) {
     Tensor mask(DataType::kBool, Shape({5}));
@@ -93,7 +87,7 @@ multiples = Range(zero, limit, count) {Tidx=int32}
 )";
 
 TEST(DynamicShapes, ARangeMayHaveALimitAndAStepThatAreKnownOnlyWhenRunning) {
-  const std::unique_ptr<Session> session = Make(kMultiples);
+  const std::unique_ptr<Session> session = SessionOf(kMultiples);
   absl::Status status = session->Run({}, {}, {"init"}, nullptr);
   ASSERT_TRUE(status.ok()) << status;
   std::vector<Tensor> out;
@@ -133,7 +127,7 @@ total = Sum(y, axis) {T=float, Tidx=int32, keep_dims=false}
 }
 
 TEST(DynamicShapes, SidesOfAConditionalMayGiveDifferentNumbersOfRows) {
-  const std::unique_ptr<Session> session = Make(SidesOf("kept = Identity(first) {T=float}"));
+  const std::unique_ptr<Session> session = SessionOf(SidesOf("kept = Identity(first) {T=float}"));
   const auto run = [&](const Tensor& x) {
     std::vector<Tensor> out;
     const absl::Status status = session->Run({{"x", x}}, {"y", "total"}, {}, &out);
@@ -152,7 +146,7 @@ TEST(DynamicShapes, SidesOfAConditionalMayGiveDifferentNumbersOfRows) {
 }
 
 TEST(DynamicShapes, SidesOfAConditionalMustGiveEqualRanks) {
-  const std::unique_ptr<Session> session = Make(SidesOf("kept = Sum(first, axis) {T=float, Tidx=int32, keep_dims=false}"));
+  const std::unique_ptr<Session> session = SessionOf(SidesOf("kept = Sum(first, axis) {T=float, Tidx=int32, keep_dims=false}"));
   const absl::Status status = session->Run({{"x", Matrix({3, 2}, {1, 2, 3, 4, 5, 6})}}, {"y"}, {}, nullptr);
   EXPECT_THAT(std::string(status.message()), HasSubstr("differ"));
 }
@@ -176,7 +170,7 @@ update = ResourceScatterAdd(table, unique, scaled) {Tindices=int32, dtype=float}
 )";
 
 TEST(DynamicShapes, SparseUpdateAddsRowsOfEqualIdsFirst) {
-  const std::unique_ptr<Session> session = Make(kSparseUpdate);
+  const std::unique_ptr<Session> session = SessionOf(kSparseUpdate);
   ASSERT_TRUE(session->Run({}, {}, {"init"}, nullptr).ok());
   const Tensor grads = Matrix({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
   for (const std::vector<int32_t>& ids : {std::vector<int32_t>{2, 0, 2, 2}, std::vector<int32_t>{1, 1, 1, 1}}) {
@@ -226,7 +220,7 @@ TEST(DynamicShapes, RowsGoToExpertsAndComeBackWithTheSameBitsUnderEveryPlan) {
   plans.emplace_back();
   plans.back().threads = 4;
   for (const SessionOptions& options : plans) {
-    const std::unique_ptr<Session> session = Make(kExperts, options);
+    const std::unique_ptr<Session> session = SessionOf(kExperts, options);
     const auto run = [&](std::vector<int32_t> choice) {
       std::vector<Tensor> out;
       const absl::Status status =
@@ -261,7 +255,7 @@ second = Slice(joined, offsets:1, shapes:1) {Index=int32, T=float}
 )";
 
 TEST(DynamicShapes, SplitByComputedSizesAndSlicedAgain) {
-  const std::unique_ptr<Session> session = Make(kSplit);
+  const std::unique_ptr<Session> session = SessionOf(kSplit);
   const Tensor x = Matrix({3, 2}, {1, 2, 3, 4, 5, 6});
   for (int first : {0, 1, 3}) {
     std::vector<Tensor> out;
@@ -282,7 +276,7 @@ TEST(DynamicShapes, SplitByComputedSizesAndSlicedAgain) {
 
 TEST(DynamicShapes, OutputLargerThanItsBoundIsAnErrorThatNamesTheNode) {
   // Sorted segment ids are taken to have no gaps.
-  const std::unique_ptr<Session> session = Make(R"(
+  const std::unique_ptr<Session> session = SessionOf(R"(
 x = Placeholder() {dtype=float, shape=shape[3]}
 ids = Placeholder() {dtype=int32, shape=shape[3]}
 sums = SegmentSum(x, ids) {T=float, Tindices=int32}
@@ -296,7 +290,7 @@ sums = SegmentSum(x, ids) {T=float, Tindices=int32}
 }
 
 TEST(DynamicShapes, SizesBetweenEqualLimitsAreKnownAndThoseBelowOneHaveABound) {
-  const std::unique_ptr<Session> session = Make(R"(
+  const std::unique_ptr<Session> session = SessionOf(R"(
 n = Placeholder() {dtype=int32, shape=shape[]}
 one = Const() {dtype=float, value=float[]{1}}
 axis = Const() {dtype=int32, value=int32[]{0}}
@@ -326,7 +320,7 @@ open = Fill(open_dims, one) {T=float, index_type=int32}
 
 // A sum over the last dimension of rows that a mask keeps, and its gradient's shape by DynamicStitch.
 TEST(DynamicShapes, ShapesStitchedOfBoundedPiecesHaveBounds) {
-  const std::unique_ptr<Session> session = Make(std::string(kMasked) + R"(
+  const std::unique_ptr<Session> session = SessionOf(std::string(kMasked) + R"(
 both = Const() {dtype=int32, value=int32[2]{0, 1}}
 last = Const() {dtype=int32, value=int32[1]{1}}
 single = Const() {dtype=int32, value=int32[1]{1}}
@@ -357,7 +351,7 @@ both = AddV2(n, size) {T=int32}
 )";
 
 TEST(DynamicShapes, SizeWithoutABoundIsFound) {
-  const std::unique_ptr<Session> session = Make(absl::StrCat(kSized, R"(
+  const std::unique_ptr<Session> session = SessionOf(absl::StrCat(kSized, R"(
 dims = ExpandDims(both, axis) {T=int32, Tdim=int32}
 filled = Fill(dims, zero) {T=float, index_type=int32}
 )"));
@@ -370,7 +364,7 @@ filled = Fill(dims, zero) {T=float, index_type=int32}
 
 // As many as the largest count of positive numbers in a row: planned again for each value of the feed that says so.
 TEST(DynamicShapes, SizeThatFollowsFromFedValuesAloneIsPlannedForThem) {
-  const std::unique_ptr<Session> session = Make(absl::StrCat(kSized, R"(
+  const std::unique_ptr<Session> session = SessionOf(absl::StrCat(kSized, R"(
 mask = Placeholder() {dtype=float, shape=shape[2,3]}
 positive = Greater(mask, zero) {T=float}
 ones = Cast(positive) {DstT=int32, SrcT=bool}
@@ -421,7 +415,7 @@ TEST(DynamicShapes, AReshapeToAKnownShapeOfAnotherRankSettlesABound) {
 
 // The gradient of a slice whose place a step computes, as a random crop's is: the shape is known, the place is not.
 TEST(DynamicShapes, GradientsOfSlicesAtComputedPlacesLieWhereTheSlicesWere) {
-  const std::unique_ptr<Session> session = Make(R"(
+  const std::unique_ptr<Session> session = SessionOf(R"(
 place = VarHandleOp() {dtype=int32, shape=shape[1], shared_name="place"}
 one = Const() {dtype=int32, value=int32[1]{1}}
 init = AssignVariableOp(place, one) {dtype=int32}
@@ -463,13 +457,13 @@ dims = Merge(other_side:0, side:1) {T=int32, N=2}
 half = Const() {dtype=float, value=float[]{0.5}}
 filled = Fill(dims, half) {T=float, index_type=int32}
 )";
-  const std::unique_ptr<Session> session = Make(absl::StrFormat(kGraph, 3));
+  const std::unique_ptr<Session> session = SessionOf(absl::StrFormat(kGraph, 3));
   ASSERT_TRUE(session->Run({}, {}, {"init"}, nullptr).ok());
   std::vector<Tensor> out;
   const absl::Status status = session->Run({}, {"filled"}, {}, &out);
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(out[0].shape(), Shape({2, 3}));
-  const std::unique_ptr<Session> differs = Make(absl::StrFormat(kGraph, 4));
+  const std::unique_ptr<Session> differs = SessionOf(absl::StrFormat(kGraph, 4));
   ASSERT_TRUE(differs->Run({}, {}, {"init"}, nullptr).ok());
   const absl::Status found = differs->Run({}, {"filled"}, {}, &out);
   ASSERT_TRUE(found.ok()) << found;

@@ -8,20 +8,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "graph/text.h"
 #include "millrace/session.h"
+#include "text_session.h"
 
 namespace millrace {
 namespace {
 
 std::unique_ptr<Session> Make(const std::string& text, bool fuse, SessionOptions options = {}) {
-  absl::StatusOr<Graph> graph = ParseGraphText(text);
-  EXPECT_TRUE(graph.ok()) << graph.status();
   options.planning.strategy = "baseline";
   options.planning.fuse = fuse;
-  absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*std::move(graph), std::move(options));
-  EXPECT_TRUE(session.ok()) << session.status();
-  return *std::move(session);
+  return testing::SessionOf(text, std::move(options));
 }
 
 // Small and large, negative and positive.

@@ -3,12 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "absl/types/span.h"
-#include "graph/text.h"
 #include "millrace/session.h"
+#include "text_session.h"
 
 namespace millrace {
 namespace {
 
+using testing::SessionOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -52,14 +53,6 @@ shape = Const() {dtype=int32, value=int32[1]{6}}
 gradient = RaggedTensorToVariantGradient(stacked, splits, shape) {Tvalues=float, Tsplits=int64}
 )";
 
-std::unique_ptr<Session> Make(const std::string& text) {
-  absl::StatusOr<Graph> graph = ParseGraphText(text);
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*std::move(graph), {});
-  EXPECT_TRUE(session.ok()) << session.status();
-  return *std::move(session);
-}
-
 std::vector<double> Numbers(const Tensor& tensor) {
   std::vector<double> values;
   for (int64_t i = 0; i < tensor.num_elements(); ++i) values.push_back(tensor.DoubleAt(i));
@@ -72,7 +65,7 @@ Session::Feeds Feeds(const std::vector<int64_t>& splits) {
 }
 
 TEST(RaggedRows, AreItemsOfAList) {
-  const auto session = Make(std::string(kRows) + kMapped);
+  const auto session = SessionOf(std::string(kRows) + kMapped);
   std::vector<Tensor> out;
   absl::Status status = session->Run(Feeds({0, 2, 3, 6}), {"out_splits", "out_values"}, {}, &out);
   ASSERT_TRUE(status.ok()) << status;
@@ -85,7 +78,7 @@ TEST(RaggedRows, AreItemsOfAList) {
 }
 
 TEST(RaggedRows, WithoutAGradientCountAsZeros) {
-  const auto session = Make(std::string(kRows) + kGradient);
+  const auto session = SessionOf(std::string(kRows) + kGradient);
   std::vector<Tensor> out;
   const absl::Status status = session->Run(Feeds({0, 2, 3, 6}), {"gradient"}, {}, &out);
   ASSERT_TRUE(status.ok()) << status;
@@ -93,7 +86,7 @@ TEST(RaggedRows, WithoutAGradientCountAsZeros) {
 }
 
 TEST(RaggedRows, ThatAreRaggedThemselvesAreRefused) {
-  const auto session = Make(std::string(kRows) + R"(
+  const auto session = SessionOf(std::string(kRows) + R"(
 nested = RaggedTensorToVariant(splits, splits, values) {Tsplits=int64, Tvalues=float, RAGGED_RANK=2, batched_input=true}
 rows = TensorListFromTensor(nested, none) {element_dtype=variant, shape_type=int32}
 count = TensorListLength(rows)
@@ -103,7 +96,7 @@ count = TensorListLength(rows)
 }
 
 TEST(RaggedRows, SplitsThatFallAreAnError) {
-  const auto session = Make(std::string(kRows) + kMapped);
+  const auto session = SessionOf(std::string(kRows) + kMapped);
   std::vector<Tensor> out;
   EXPECT_THAT(session->Run(Feeds({0, 4, 3, 6}), {"out_values"}, {}, &out).message(), HasSubstr("row splits that do not grow from 0"));
 }

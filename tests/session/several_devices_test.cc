@@ -5,9 +5,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "graph/text.h"
 #include "millrace/session.h"
 #include "model_run.h"
+#include "text_session.h"
 
 namespace millrace {
 namespace {
@@ -16,12 +16,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::unique_ptr<Session> Make(const std::string& text, int devices, SessionOptions options = {}) {
-  absl::StatusOr<Graph> graph = ParseGraphText(text);
-  EXPECT_TRUE(graph.ok()) << graph.status();
   for (int d = 0; d < devices; ++d) options.planning.devices.push_back(absl::StrCat("cpu:", d));
-  absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*std::move(graph), std::move(options));
-  EXPECT_TRUE(session.ok()) << session.status();
-  return *std::move(session);
+  return testing::SessionOf(text, std::move(options));
 }
 
 std::vector<float> Floats(const Tensor& tensor) { return {tensor.as<float>().begin(), tensor.as<float>().end()}; }

@@ -5,23 +5,16 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "graph/text.h"
 #include "millrace/session.h"
+#include "text_session.h"
 
 namespace millrace {
 namespace {
 
+using testing::SessionOf;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-std::unique_ptr<Session> Make(const std::string& text) {
-  absl::StatusOr<Graph> graph = ParseGraphText(text);
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*std::move(graph), {});
-  EXPECT_TRUE(session.ok()) << session.status();
-  return *std::move(session);
-}
 
 std::vector<int64_t> Ints(const Tensor& tensor) {
   std::vector<int64_t> values;
@@ -46,7 +39,7 @@ of_words = StringToHashBucketFast(words) {num_buckets=1000}
 )";
 
 TEST(Strings, HashesOfNumbersAreThoseOfTheirTexts) {
-  const auto session = Make(kHashes);
+  const auto session = SessionOf(kHashes);
   std::vector<Tensor> hashed, of_words;
   for (const std::vector<int32_t>& numbers : {std::vector<int32_t>{0, 12, -7}, std::vector<int32_t>{-7, 0, 0}}) {
     ASSERT_TRUE(session->Run({{"x", Tensor::Vector<int32_t>(numbers)}}, {"fast", "strong"}, {}, &hashed).ok());
@@ -74,7 +67,7 @@ size = LookupTableSizeV2(handle)
 )";
 
 TEST(Strings, TablesGiveTheirValuesAndTheDefaultOfOtherKeys) {
-  const auto session = Make(kLookup);
+  const auto session = SessionOf(kLookup);
   std::vector<Tensor> out;
   ASSERT_TRUE(session->Run({}, {}, {"fill"}, nullptr).ok());
   const absl::Status status =
@@ -85,7 +78,7 @@ TEST(Strings, TablesGiveTheirValuesAndTheDefaultOfOtherKeys) {
 }
 
 TEST(Strings, TablesOfWordsAreAskedForConstantAndFedOnes) {
-  const auto session = Make(R"(
+  const auto session = SessionOf(R"(
 keys = Const() {dtype=string, value=string[2]{"a", "b"}}
 values = Const() {dtype=float, value=float[2]{0.5, 2}}
 other = Const() {dtype=float, value=float[]{-1}}
@@ -118,7 +111,7 @@ kept_found = LookupTableFindV2(table, kept, other) {Tin=string, Tout=float}
 absl::Status RunWith(const std::string& from, const std::string& to) {
   std::string text = kLookup;
   text.replace(text.find(from), from.size(), to);
-  const auto session = Make(text);
+  const auto session = SessionOf(text);
   std::vector<Tensor> out;
   return session->Run({{"x", Tensor(DataType::kInt64, Shape({4}))}}, {"found"}, {}, &out);
 }
@@ -147,7 +140,7 @@ found = LookupTableFindV2(table, x, other) {Tin=int64, Tout=float}
 )";
 
 TEST(Strings, ATableThatIsFilledOnceBeforeTheStepsNeedNotBeStatic) {
-  const auto session = Make(kMutable);
+  const auto session = SessionOf(kMutable);
   ASSERT_TRUE(session->Run({}, {}, {"fill"}, nullptr).ok());
   std::vector<Tensor> out;
   const absl::Status status = session->Run({{"x", Tensor::Vector<int64_t>({20, 7, 10})}}, {"found"}, {}, &out);
@@ -160,15 +153,15 @@ TEST(Strings, ATableThatIsFilledOnceBeforeTheStepsNeedNotBeStatic) {
 TEST(Strings, ATableThatAStepFillsIsRefusedByName) {
   const std::map<std::string, Tensor> x = {{"x", Tensor::Vector<int64_t>({20, 7, 10})}};
   std::vector<Tensor> out;
-  EXPECT_THAT(Make(kMutable)->Run(x, {"found"}, {"fill"}, &out).message(), AllOf(HasSubstr("'found'"), HasSubstr("is filled by 'fill' in the same step")));
-  const auto twice = Make(absl::StrCat(kMutable, "more = LookupTableInsertV2(table, keys, values) {Tin=int64, Tout=float}\n"));
+  EXPECT_THAT(SessionOf(kMutable)->Run(x, {"found"}, {"fill"}, &out).message(), AllOf(HasSubstr("'found'"), HasSubstr("is filled by 'fill' in the same step")));
+  const auto twice = SessionOf(absl::StrCat(kMutable, "more = LookupTableInsertV2(table, keys, values) {Tin=int64, Tout=float}\n"));
   EXPECT_THAT(twice->Run(x, {"found"}, {}, &out).message(), AllOf(HasSubstr("'fill'"), HasSubstr("'more'"), HasSubstr("may change from step to step")));
 }
 
 // As tf.summary in a step: nothing is written, and the step is as without it.
 TEST(Strings, SummariesAreWrittenToNoFile) {
   const std::string folder = ::testing::TempDir() + "/millrace_events";
-  const auto session = Make(absl::StrCat(R"(
+  const auto session = SessionOf(absl::StrCat(R"(
 writer = SummaryWriter() {shared_name="events"}
 folder = Const() {dtype=string, value=string[]{")", folder, R"("}}
 ten = Const() {dtype=int32, value=int32[]{10}}
@@ -193,7 +186,7 @@ twice = AddV2(x, x) ^flush {T=float}
 
 // What a text becomes before it is looked up; how many pieces there are follows from what is fed.
 TEST(Strings, FedTextsAreCutAndRewritten) {
-  const auto session = Make(R"(
+  const auto session = SessionOf(R"(
 texts = Placeholder() {dtype=string, shape=shape[?]}
 none = Const() {dtype=string, value=string[]{""}}
 lower = StringLower(texts)
@@ -218,7 +211,7 @@ all = StaticRegexFullMatch(cut:1) {pattern="[a-z]*"}
 }
 
 TEST(Strings, WhatAnUnsupportedOpMakesCanBeFed) {
-  const auto session = Make(R"(
+  const auto session = SessionOf(R"(
 rows = OneShotIterator() {dataset_factory="f"}
 row = IteratorGetNext(rows) {output_types=[float], output_shapes=[shape[2]]}
 y = Neg(row) {T=float}
@@ -232,7 +225,7 @@ y = Neg(row) {T=float}
 
 // A loop over what an op makes that Millrace has not: the op is what is missing, not the loop's turns.
 TEST(Strings, LoopsOverWhatAnUnsupportedOpMakesNameTheOp) {
-  const auto session = Make(R"(
+  const auto session = SessionOf(R"(
 rows = Const() {dtype=int64, value=int64[3]{0, 1, 2}}
 x = Const() {dtype=float, value=float[2]{1, 2}}
 found = LookupVariants(rows, x) {T=float}
