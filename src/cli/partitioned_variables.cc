@@ -12,8 +12,6 @@
 namespace millrace::cli {
 namespace {
 
-bool IsVariable(const Node& node) { return node.op == "VarHandleOp" || node.op == "VariableV2" || node.op == "Variable"; }
-
 NodeId Source(const Graph& graph, OutputRef ref) {
   for (const Node* node = &graph.node(ref.node); (node->op == "Identity" || node->op == "ReadVariableOp") && node->inputs.size() == 1;
        node = &graph.node(ref.node)) {
@@ -89,6 +87,8 @@ std::vector<TensorSlice> SlicesOf(const Parts& parts) {
 }
 
 }  // namespace
+
+bool IsVariable(const Node& node) { return node.op == "VarHandleOp" || node.op == "VariableV2" || node.op == "Variable"; }
 
 std::optional<TensorSlice> SliceFromText(const std::string& text) {
   std::vector<std::string> words = absl::StrSplit(text, ' ', absl::SkipEmpty());

@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "cli/partitioned_variables.h"
 #include "millrace/status.h"
+#include "passes/control_flow/control_flow_ops.h"
 
 namespace millrace::cli {
 namespace {
@@ -111,8 +112,7 @@ absl::Status ReadVocabularies(Graph& graph) {
   const int32_t nodes = graph.num_ids();
   for (int32_t i = 0; i < nodes; ++i) {
     const Node& node = graph.node(NodeId{i});
-    const bool reads = node.op == "InitializeTableFromTextFile" || node.op == "InitializeTableFromTextFileV2";
-    if (!node.removed && reads && node.inputs.size() == 2) MR_RETURN_IF_ERROR(ReadVocabulary(graph, NodeId{i}));
+    if (!node.removed && IsTableFromFile(node) && node.inputs.size() == 2) MR_RETURN_IF_ERROR(ReadVocabulary(graph, NodeId{i}));
   }
   return absl::OkStatus();
 }

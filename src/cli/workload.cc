@@ -219,7 +219,7 @@ std::map<std::string, std::string> KeysWithoutContainers(const Graph& graph) {
   std::map<std::string, std::set<std::string>> variables;  // by key
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
     const Node& node = graph.node(NodeId{i});
-    if (node.removed || (node.op != "VarHandleOp" && node.op != "VariableV2" && node.op != "Variable")) continue;
+    if (node.removed || !IsVariable(node)) continue;
     Node alone = node;
     alone.attrs.Set("container", std::string());
     variables[VariableName(alone)].insert(VariableName(node));
