@@ -245,7 +245,7 @@ absl::Status Program::AddComputeOp(ProgramLane& out, const ComputeStep& step, Ke
   op.high_water = HighWater(step, instance);
   op.first_write = static_cast<int32_t>(out.writes.size());
   op.num_writes = static_cast<int32_t>(step.writes_variables.size());
-  for (const StepIndices* list : {&step.writes_variables, &step.input_variables}) {
+  for (const RareIndices* list : {&step.writes_variables, &step.input_variables}) {
     for (int32_t v : *list) {
       if (v >= static_cast<int32_t>(plan_->variables.size())) {
         return PlanError(instance.name, "names a variable that is not there");

@@ -413,7 +413,7 @@ void ThreadLaneEngine::Fail(int32_t lane, int64_t step, const absl::Status& stat
         where = absl::StrCat("node '", instance.name, "' (", instance.op, "): ");
         if (absl::StartsWith(status.message(), where)) where.clear();
       } else {
-        where = absl::StrCat("copy '", l.copies[step].name, "' of ", l.copies[step].tensor, ": ");
+        where = absl::StrCat("copy '", l.copies[step].name, "' of ", l.copies[step].tensor.str(), ": ");
       }
       error_ = absl::Status(status.code(), absl::StrCat(where, status.message()));
       error_position_ = position;

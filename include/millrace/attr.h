@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "millrace/copy_on_write.h"
 #include "millrace/tensor.h"
 #include "millrace/types.h"
 
@@ -42,8 +43,7 @@ inline constexpr bool kIsAttrList = false;
 template <typename T>
 inline constexpr bool kIsAttrList<std::vector<T>> = true;
 
-// Name -> value, sorted by name so that equal maps print equal text. Copies share their entries until one of them
-// changes: graphs, instances and plans hold the same attributes many times over. Copies may be used from several threads.
+// Name -> value, sorted by name so that equal maps print equal text. Copies share their entries.
 class AttrMap {
  public:
   using Entry = std::pair<std::string, AttrValue>;
@@ -54,18 +54,16 @@ class AttrMap {
     for (const Entry& entry : entries) Set(entry.first, entry.second);
   }
   AttrMap(const AttrMap& other);
-  AttrMap(AttrMap&& other) noexcept : shared_(std::exchange(other.shared_, nullptr)) {}
-  AttrMap& operator=(AttrMap other) noexcept {
-    std::swap(shared_, other.shared_);
-    return *this;
-  }
+  AttrMap(AttrMap&& other) noexcept = default;
+  AttrMap& operator=(const AttrMap& other);
+  AttrMap& operator=(AttrMap&& other) noexcept;
   ~AttrMap();
 
   // nullptr when absent.
   const AttrValue* Find(std::string_view name) const;
   bool Has(std::string_view name) const { return Find(name) != nullptr; }
   void Set(std::string_view name, AttrValue value);
-  void Reserve(size_t entries) { Own().reserve(entries); }
+  void Reserve(size_t entries);
   void Erase(std::string_view name);
 
   // The value, or an InvalidArgument that names the attribute, what is there and what was expected.
@@ -84,18 +82,13 @@ class AttrMap {
     return fallback;
   }
 
-  bool empty() const { return entries().empty(); }
-  size_t size() const { return entries().size(); }
-  Entries::const_iterator begin() const { return entries().begin(); }
-  Entries::const_iterator end() const { return entries().end(); }
+  bool empty() const { return entries_->empty(); }
+  size_t size() const { return entries_->size(); }
+  Entries::const_iterator begin() const { return entries_->begin(); }
+  Entries::const_iterator end() const { return entries_->end(); }
 
  private:
-  struct Shared;
-
-  const Entries& entries() const;
-  Entries& Own();  // the entries, this map's alone
-
-  Shared* shared_ = nullptr;  // none: empty
+  CopyOnWrite<Entries> entries_;
 };
 
 // "int 3", "list(int) [1,2]" ...: for messages, dumps and kernel cache keys (a Tensor prints its digest).

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "millrace/attr.h"
+#include "millrace/copy_on_write.h"
 #include "millrace/types.h"
 
 namespace millrace {
@@ -52,7 +53,7 @@ inline constexpr int32_t kHostDevice = -1;  // Node::device of Variables and Con
 struct Node {
   std::string name;
   std::string op;      // TensorFlow's op name; "SwapOut", "SwapIn", "_Feed", "_Fetch" are ours
-  std::string requested_device;  // as written in the graph, "" when none
+  SharedText requested_device;  // as written in the graph, "" when none
   absl::InlinedVector<OutputRef, 3> inputs;
   absl::InlinedVector<NodeId, 2> control_inputs;
   AttrMap attrs;
@@ -70,7 +71,7 @@ struct Node {
   int32_t partition = kNoPartition;
   absl::InlinedVector<InPlace, 1> in_place;
   // Why this node was inserted or placed here; shown by export and report. Empty for imported nodes.
-  std::string reason;
+  SharedText reason;
 
   bool removed = false;
 };
@@ -105,6 +106,9 @@ class Graph {
   absl::StatusOr<NodeId> AddNode(Node node);
   // Adds under `name`, or `name_1`, `name_2`, … when taken.
   NodeId AddUnique(Node node);
+  // Adds copies of the nodes of `from` that are to be kept, by id; what they take is named by ids of `from` still. Returns
+  // old id -> new id (invalid when not kept), or AlreadyExists.
+  absl::StatusOr<std::vector<NodeId>> AddNodesOf(const Graph& from, const std::vector<bool>& keep);
   void RemoveNode(NodeId id);
   // Closes the holes of removed nodes; ids change, order stays. Returns old id -> new id (invalid if removed).
   std::vector<NodeId> Compact();
@@ -145,7 +149,7 @@ class Graph {
   static constexpr int32_t kErasedSlot = -2;
   // The slot of that name, or the free slot that ends the search for it.
   size_t FindSlot(std::string_view name, uint32_t hash) const;
-  bool InsertName(std::string_view name, int32_t id);  // false when the name is taken
+  bool InsertName(std::string_view name, uint32_t hash, int32_t id);  // false when the name is taken
   void EraseName(std::string_view name);
   void RebuildNames(size_t expected_names);
 

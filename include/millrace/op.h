@@ -56,7 +56,7 @@ class InferenceContext {
   // Bit i: the rule asked for input i's value.
   uint64_t by_value() const { return by_value_; }
 
-  void AddOutput(DataType dtype, Shape shape) { outputs_.push_back({dtype, std::move(shape)}); }
+  void AddOutput(DataType dtype, Shape shape);
   // The output's real shape may turn out smaller in any dimension (Unique, Where): the shape given is a bound.
   void MarkBound(int output) { bound_outputs_.push_back(output); }
   absl::Span<const TensorType> outputs() const { return outputs_; }

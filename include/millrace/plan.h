@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "millrace/copy_on_write.h"
 #include "millrace/op.h"
 #include "millrace/types.h"
 
@@ -37,6 +38,7 @@ struct Wait {
 using StepWaits = absl::InlinedVector<Wait, 1>;
 using StepOffsets = absl::InlinedVector<int64_t, 2>;
 using StepIndices = absl::InlinedVector<int32_t, 4>;
+using RareIndices = SharedVector<int32_t>;
 
 // Where the host side of a copy is.
 struct HostRef {
@@ -58,6 +60,9 @@ struct ComputeStep {
   int32_t instance = 0;  // into plan.instances
   int32_t partition = 0;
   int32_t group = 0;     // consecutive steps of equal group are independent and may run at once
+  // The variables it writes are written whole, without reading what they held (VariableAccess::kWrite).
+  bool overwrites_variables = false;
+  bool is_view = false;  // of dynamic shapes: computes the shape of its output and nothing else, the memory is the input's
   int64_t position = 0;
   // Offsets in the device arena; kNoAddress for empty tensors and for inputs that the kernel knows by value.
   StepOffsets inputs;
@@ -70,18 +75,15 @@ struct ComputeStep {
   int64_t scratch_bytes = 0;
   StepWaits waits;
   // Variables that this step writes, and those among its inputs (index or -1 per input), into plan.variables.
-  StepIndices writes_variables;
-  StepIndices input_variables;
-  // The variables it writes are written whole, without reading what they held (VariableAccess::kWrite).
-  bool overwrites_variables = false;
+  RareIndices writes_variables;
+  RareIndices input_variables;
   int64_t state_bytes = 0;  // OpDef::state_bytes
   double predicted_seconds = 0;
   // Of a node whose shapes are known only when it runs; all empty or zero for others. Per input and output: its
   // entry in plan.dynamic_tensors, or -1 for one that has the planned shape. The types of the instance are bounds.
-  StepIndices input_shapes;
-  StepIndices output_shapes;
+  RareIndices input_shapes;
+  RareIndices output_shapes;
   uint64_t run_time_values = 0;  // bit i: input i is read when the step runs, and given to shape rule and kernel
-  bool is_view = false;          // computes the shape of its output and nothing else: the memory is the input's
   bool is_dynamic() const { return !input_shapes.empty() || !output_shapes.empty(); }
 };
 inline constexpr int64_t kNoAddress = -1;
@@ -89,8 +91,8 @@ inline constexpr int64_t kNoAddress = -1;
 // One copy between host and device memory, or between host memory and disk.
 struct CopyStep {
   std::string name;    // of the SwapOut, SwapIn, _Feed or _Fetch node
-  std::string tensor;  // what is moved, "name:0": the owner's name in plan.tensors
-  std::string reason;
+  SharedText tensor;   // what is moved, "name:0": the owner's name in plan.tensors
+  SharedText reason;
   int64_t bytes = 0;
   int64_t device_offset = 0;  // not of disk lanes
   HostRef host;
@@ -115,14 +117,14 @@ struct Lane {
 // One stay of a tensor in device memory: [first, last] positions it is live over, and its address.
 struct Residence {
   enum class Kind { kActivation, kVariable, kConstant, kFeed, kScratch };
-  std::string tensor;
+  SharedText tensor;
   Kind kind = Kind::kActivation;
   int32_t device = 0;
   int64_t bytes = 0;
   int64_t offset = 0;
   int64_t first = 0;
   int64_t last = 0;
-  std::string reason;  // why it stays, leaves or comes back
+  SharedText reason;  // why it stays, leaves or comes back
 };
 
 struct PlanVariable {
@@ -188,7 +190,7 @@ struct ExecutionPlan {
   std::vector<PlanDevice> devices;
   std::vector<OpInstance> instances;
   // Owners of device memory: names of tensors ("node:0") and variables, as in CopyStep and Residence.
-  std::vector<std::string> tensors;
+  std::vector<SharedText> tensors;
   // Names of the tensors whose shape is known only when running, "node:0".
   std::vector<std::string> dynamic_tensors;
   std::vector<Lane> lanes;

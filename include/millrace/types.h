@@ -11,6 +11,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
+#include "millrace/copy_on_write.h"
 
 namespace millrace {
 
@@ -49,14 +50,17 @@ DataType DataTypeFromName(std::string_view name);
 bool IsFloating(DataType dtype);
 bool IsInteger(DataType dtype);
 
-// A tensor's shape. A dimension of -1 is unknown; so may be the rank. Execution sees known shapes only.
+// A tensor's shape. A dimension of -1 is unknown; so may be the rank. Execution sees known shapes only. Copies share their
+// dimensions; it takes 16 bytes.
 class Shape {
  public:
-  using Dims = absl::InlinedVector<int64_t, 6>;
+  using Dims = absl::InlinedVector<int64_t, 4>;
 
   Shape() = default;  // rank 0, a scalar
-  Shape(std::initializer_list<int64_t> dims) : dims_(dims) {}
-  explicit Shape(absl::Span<const int64_t> dims) : dims_(dims.begin(), dims.end()) {}
+  Shape(std::initializer_list<int64_t> dims) : Shape(absl::MakeConstSpan(dims.begin(), dims.size())) {}
+  explicit Shape(absl::Span<const int64_t> dims) {
+    if (!dims.empty()) dims_ = CopyOnWrite<Dims>(Dims(dims.begin(), dims.end()));
+  }
   static Shape UnknownRank() {
     Shape shape;
     shape.unknown_rank_ = true;
@@ -64,26 +68,26 @@ class Shape {
   }
 
   bool unknown_rank() const { return unknown_rank_; }
-  int rank() const { return unknown_rank_ ? -1 : static_cast<int>(dims_.size()); }
-  int64_t dim(int i) const { return dims_[i]; }
-  absl::Span<const int64_t> dims() const { return dims_; }
+  int rank() const { return unknown_rank_ ? -1 : static_cast<int>(dims_->size()); }
+  int64_t dim(int i) const { return (*dims_)[i]; }
+  absl::Span<const int64_t> dims() const { return *dims_; }
   bool fully_known() const;
   // Product of the dimensions. Requires fully_known(); saturates at INT64_MAX.
   int64_t num_elements() const;
 
-  void set_dim(int i, int64_t value) { dims_[i] = value; }
-  void AddDim(int64_t value) { dims_.push_back(value); }
+  void set_dim(int i, int64_t value) { dims_.Own()[i] = value; }
+  void AddDim(int64_t value) { dims_.Own().push_back(value); }
 
   // "[8,224,224,3]", "[?,10]", "<unknown>".
   std::string ToString() const;
 
   friend bool operator==(const Shape& a, const Shape& b) {
-    return a.unknown_rank_ == b.unknown_rank_ && a.dims_ == b.dims_;
+    return a.unknown_rank_ == b.unknown_rank_ && (a.dims_.SharesWith(b.dims_) || *a.dims_ == *b.dims_);
   }
   friend bool operator!=(const Shape& a, const Shape& b) { return !(a == b); }
 
  private:
-  Dims dims_;
+  CopyOnWrite<Dims> dims_;
   bool unknown_rank_ = false;
 };
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "millrace/copy_on_write.h"
 
 namespace millrace {
 
@@ -91,7 +92,7 @@ struct SwapDecision {
   // what comes back last.
   int32_t out_order() const { return leaves_from_last_step() ? -1 - before : after; }
   bool fetched() const { return after == kFromHost && !copy_out; }
-  std::string reason;
+  SharedText reason;
   int32_t sent = -1;      // the Send operation that has copied these bytes to the host already: no copy out
   bool wait_out = false;  // operations after `out_after` wait until the copy out is done
   // Among copies in of equal anchor: their place in the lane, then the soonest needed first.

@@ -305,11 +305,11 @@ void DeviceLanes::FillAddresses(int32_t i, const OperationNode& operation, const
 void DeviceLanes::FillVariables(NodeId id, const OpDef& def, ComputeStep& step) const {
   if (def.variables.empty()) return;
   const Node& node = in_.graph.node(id);
-  step.input_variables.assign(node.inputs.size(), -1);
+  std::vector<int32_t> variables(node.inputs.size(), -1);
   for (const VariableUse& use : def.variables) {
     if (use.input >= static_cast<int>(node.inputs.size())) continue;
     const int32_t variable = VariableIndex(node.inputs[use.input]);
-    step.input_variables[use.input] = variable;
+    variables[use.input] = variable;
     const bool writes = use.access == VariableAccess::kWrite || use.access == VariableAccess::kReadWrite;
     if (variable >= 0 && writes) {
       step.writes_variables.push_back(variable);
@@ -317,6 +317,7 @@ void DeviceLanes::FillVariables(NodeId id, const OpDef& def, ComputeStep& step) 
     }
     if (use.access == VariableAccess::kWrite) step.overwrites_variables = true;
   }
+  step.input_variables.assign(variables.begin(), variables.end());
 }
 
 int32_t DeviceLanes::VariableIndex(OutputRef ref) const {

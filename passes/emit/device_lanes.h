@@ -63,7 +63,7 @@ class DeviceLanes {
 
   StorageKind KindOf(int32_t storage) const { return access_.storages[storage].kind; }
   const Node& RootOf(int32_t storage) const { return in_.graph.node(my_.device.root[storage].node); }
-  const std::string& NameOf(int32_t storage) const { return shared_.plan.tensors[owner_of_storage_[storage]]; }
+  const SharedText& NameOf(int32_t storage) const { return shared_.plan.tensors[owner_of_storage_[storage]]; }
   bool IsReceived(int32_t storage) const;
   Lane& LaneOf(int kind) { return shared_.plan.lanes[first_lane_ + kind]; }
   // needed[lane] as of this device's lanes.

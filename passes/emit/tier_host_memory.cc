@@ -287,8 +287,8 @@ class Tierer {
     Touch(what.residence, lane, count, !out, needed);
     CopyStep step;
     step.tensor = graph_.names[storage];
-    step.name = absl::StrCat(step.tensor, out ? "/to_disk" : "/from_disk");
-    step.reason = absl::StrCat("host memory: ", decision.reason);
+    step.name = absl::StrCat(step.tensor.str(), out ? "/to_disk" : "/from_disk");
+    step.reason = absl::StrCat("host memory: ", decision.reason.str());
     step.bytes = bytes_of_[storage];
     step.host = PlaceOf(what.residence);
     step.partition = partition_;

@@ -57,7 +57,7 @@ void MarkNeeds(std::vector<bool>& needed, const ForEachNeed& for_each_need, cons
 class Pruner {
  public:
   Pruner(const Graph& graph, const Signature& signature)
-      : graph_(graph), signature_(signature), renamed_(graph.num_ids()), needed_(graph.num_ids(), false), is_fed_(graph.num_ids(), false) {}
+      : graph_(graph), signature_(signature), needed_(graph.num_ids(), false), is_fed_(graph.num_ids(), false) {}
 
   absl::StatusOr<Graph> Run() {
     MR_RETURN_IF_ERROR(ResolveNames());
@@ -164,10 +164,7 @@ class Pruner {
     // With room for the copies that come later.
     const auto needed = static_cast<int64_t>(std::count(needed_.begin(), needed_.end(), true));
     result_.Reserve(needed + needed / 4 + 1);
-    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
-      if (!needed_[i]) continue;
-      MR_ASSIGN_OR_RETURN(renamed_[i], result_.AddNode(graph_.node(NodeId{i})));
-    }
+    MR_ASSIGN_OR_RETURN(renamed_, result_.AddNodesOf(graph_, needed_));
     for (int32_t i = 0; i < graph_.num_ids(); ++i) {
       if (needed_[i]) RewireInputs(result_.mutable_node(renamed_[i]));
     }

@@ -162,7 +162,7 @@ absl::Status Unroller::RunNode(Run& run, NodeId id) {
   const Node& node = graph.node(id);
   NodeState& state = run.nodes[id.value];
   if (IsMerge(node)) return RunMerge(run, id);
-  NodeCall call{node, {}, {NameOf(run, node), node.requested_device.empty() ? run.device : node.requested_device, nullptr}};
+  NodeCall call{node, {}, {NameOf(run, node), node.requested_device.empty() ? run.device : node.requested_device.str(), nullptr}};
   bool dead = false;
   for (OutputRef input : node.inputs) {
     const NodeState& from = run.nodes[input.node.value];

@@ -213,7 +213,7 @@ absl::Status StreamLaneEngine::AtStep(const StepRef& step, const absl::Status& s
     const OpInstance& instance = program_.plan().instances[lane.compute[step.index].instance];
     where = absl::StrCat("node '", instance.name, "' (", instance.op, "): ");
   } else {
-    where = absl::StrCat("copy '", lane.copies[step.index].name, "' of ", lane.copies[step.index].tensor, ": ");
+    where = absl::StrCat("copy '", lane.copies[step.index].name, "' of ", lane.copies[step.index].tensor.str(), ": ");
   }
   return absl::Status(status.code(), absl::StrCat(where, status.message()));
 }

@@ -1,7 +1,6 @@
 #include "millrace/attr.h"
 
 #include <algorithm>
-#include <atomic>
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
@@ -71,44 +70,19 @@ struct Printer {
 
 }  // namespace
 
-struct AttrMap::Shared {
-  std::atomic<int64_t> owners{1};
-  Entries entries;
-};
-
-AttrMap::AttrMap(const AttrMap& other) : shared_(other.shared_) {
-  if (shared_ != nullptr) shared_->owners.fetch_add(1, std::memory_order_relaxed);
-}
-
-AttrMap::~AttrMap() {
-  if (shared_ != nullptr && shared_->owners.fetch_sub(1, std::memory_order_acq_rel) == 1) delete shared_;
-}
-
-const AttrMap::Entries& AttrMap::entries() const {
-  static const Entries& none = *new Entries();
-  return shared_ == nullptr ? none : shared_->entries;
-}
-
-AttrMap::Entries& AttrMap::Own() {
-  if (shared_ == nullptr) {
-    shared_ = new Shared();
-  } else if (shared_->owners.load(std::memory_order_acquire) > 1) {
-    AttrMap own;
-    own.shared_ = new Shared();
-    own.shared_->entries = shared_->entries;
-    std::swap(shared_, own.shared_);
-  }
-  return shared_->entries;
-}
+AttrMap::AttrMap(const AttrMap& other) = default;
+AttrMap& AttrMap::operator=(const AttrMap& other) = default;
+AttrMap& AttrMap::operator=(AttrMap&& other) noexcept = default;
+AttrMap::~AttrMap() = default;
 
 const AttrValue* AttrMap::Find(std::string_view name) const {
-  const Entries& entries = this->entries();
+  const Entries& entries = *entries_;
   const auto it = std::lower_bound(entries.begin(), entries.end(), name, LowerName());
   return it != entries.end() && it->first == name ? &it->second : nullptr;
 }
 
 void AttrMap::Set(std::string_view name, AttrValue value) {
-  Entries& entries = Own();
+  Entries& entries = entries_.Own();
   const auto it = std::lower_bound(entries.begin(), entries.end(), name, LowerName());
   if (it != entries.end() && it->first == name) {
     it->second = std::move(value);
@@ -117,9 +91,11 @@ void AttrMap::Set(std::string_view name, AttrValue value) {
   }
 }
 
+void AttrMap::Reserve(size_t entries) { entries_.Own().reserve(entries); }
+
 void AttrMap::Erase(std::string_view name) {
   if (!Has(name)) return;
-  Entries& entries = Own();
+  Entries& entries = entries_.Own();
   entries.erase(std::lower_bound(entries.begin(), entries.end(), name, LowerName()));
 }
 

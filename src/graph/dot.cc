@@ -31,8 +31,8 @@ const char* FillColor(const Node& node) {
 
 void AppendNode(const Graph& graph, NodeId id, const char* indent, std::string* out) {
   const Node& node = graph.node(id);
-  std::string tooltip = node.reason.empty() ? node.name : absl::StrCat(node.name, ": ", node.reason);
-  if (!node.requested_device.empty()) absl::StrAppend(&tooltip, "\non ", node.requested_device);
+  std::string tooltip = node.reason.empty() ? node.name : absl::StrCat(node.name, ": ", node.reason.str());
+  if (!node.requested_device.empty()) absl::StrAppend(&tooltip, "\non ", node.requested_device.str());
   absl::StrAppend(out, indent, "n", id.value, " [label=", Quoted(absl::StrCat(node.name, "\n", node.op)),
                   ", fillcolor=\"", FillColor(node), "\", tooltip=", Quoted(tooltip), "];\n");
 }

@@ -52,9 +52,8 @@ size_t Graph::FindSlot(std::string_view name, uint32_t hash) const {
   return slot;
 }
 
-bool Graph::InsertName(std::string_view name, int32_t id) {
+bool Graph::InsertName(std::string_view name, uint32_t hash, int32_t id) {
   if (2 * (used_slots_ + 1) > name_slots_.size()) RebuildNames(num_nodes() + 1);
-  const uint32_t hash = NameHash(name);
   NameSlot& slot = name_slots_[FindSlot(name, hash)];
   if (slot.id >= 0) return false;
   slot = {hash, id};
@@ -86,20 +85,38 @@ void Graph::RebuildNames(size_t expected_names) {
 absl::StatusOr<NodeId> Graph::AddNode(Node node) {
   if (node.name.empty()) return absl::InvalidArgumentError(absl::StrCat("a node (", node.op, ") without a name"));
   const NodeId id{num_ids()};
-  if (!InsertName(node.name, id.value)) return absl::AlreadyExistsError(absl::StrCat("two nodes are named '", node.name, "'"));
+  if (!InsertName(node.name, NameHash(node.name), id.value)) return absl::AlreadyExistsError(absl::StrCat("two nodes are named '", node.name, "'"));
   nodes_.push_back(std::move(node));
   return id;
+}
+
+absl::StatusOr<std::vector<NodeId>> Graph::AddNodesOf(const Graph& from, const std::vector<bool>& keep) {
+  std::vector<uint32_t> hashes(from.num_ids());
+  for (const NameSlot& slot : from.name_slots_) {
+    if (slot.id >= 0) hashes[slot.id] = slot.hash;
+  }
+  std::vector<NodeId> renamed(from.num_ids());
+  for (int32_t i = 0; i < from.num_ids(); ++i) {
+    if (!keep[i]) continue;
+    const Node& node = from.nodes_[i];
+    if (!InsertName(node.name, hashes[i], num_ids())) {
+      return absl::AlreadyExistsError(absl::StrCat("two nodes are named '", node.name, "'"));
+    }
+    renamed[i] = NodeId{num_ids()};
+    nodes_.push_back(node);
+  }
+  return renamed;
 }
 
 NodeId Graph::AddUnique(Node node) {
   if (node.name.empty()) node.name = node.op.empty() ? "node" : node.op;
   const NodeId id{num_ids()};
-  if (!InsertName(node.name, id.value)) {
+  if (!InsertName(node.name, NameHash(node.name), id.value)) {
     int32_t& suffix = next_suffix_[node.name];
     std::string candidate;
     do {
       candidate = absl::StrCat(node.name, "_", ++suffix);
-    } while (!InsertName(candidate, id.value));
+    } while (!InsertName(candidate, NameHash(candidate), id.value));
     node.name = std::move(candidate);
   }
   nodes_.push_back(std::move(node));
@@ -149,7 +166,7 @@ void Graph::Rename(NodeId id, std::string name) {
   for (int suffix = 1; free.empty() || Find(free).valid(); ++suffix) free = absl::StrCat(name, "_", suffix);
   EraseName(node.name);
   node.name = std::move(free);
-  InsertName(node.name, id.value);
+  InsertName(node.name, NameHash(node.name), id.value);
 }
 
 void Graph::Reserve(int64_t nodes) {

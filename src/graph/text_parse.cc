@@ -410,7 +410,10 @@ absl::Status GraphParser::ParseSuffix(Cursor& cursor, Node& node) {
     MR_RETURN_IF_ERROR(cursor.Expect(")"));
   }
   if (cursor.Take("#")) {
-    return absl::CUnescape(cursor.Rest(), &node.reason) ? absl::OkStatus() : cursor.Error("bad escape in reason");
+    std::string reason;
+    if (!absl::CUnescape(cursor.Rest(), &reason)) return cursor.Error("bad escape in reason");
+    node.reason = std::move(reason);
+    return absl::OkStatus();
   }
   return cursor.AtEnd() ? absl::OkStatus() : cursor.Error("expected the end of the line");
 }

@@ -139,7 +139,7 @@ void AppendNode(const Graph& graph, const Node& node, const GraphTextOptions& op
   } else if (node.device != 0) {
     absl::StrAppend(out, " @d", node.device);
   }
-  if (!node.requested_device.empty()) absl::StrAppend(out, " on ", Quoted(node.requested_device));
+  if (!node.requested_device.empty()) absl::StrAppend(out, " on ", Quoted(node.requested_device.str()));
   if (!node.in_place.empty()) {
     out->append(" inplace(");
     for (size_t i = 0; i < node.in_place.size(); ++i) {
@@ -147,7 +147,7 @@ void AppendNode(const Graph& graph, const Node& node, const GraphTextOptions& op
     }
     out->append(")");
   }
-  if (options.reasons && !node.reason.empty()) absl::StrAppend(out, " # ", absl::CEscape(node.reason));
+  if (options.reasons && !node.reason.empty()) absl::StrAppend(out, " # ", absl::CEscape(node.reason.str()));
 }
 
 void AppendNodes(const Graph& graph, const GraphTextOptions& options, const char* indent, std::string* out) {

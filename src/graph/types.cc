@@ -85,7 +85,7 @@ bool IsInteger(DataType dtype) {
 
 bool Shape::fully_known() const {
   if (unknown_rank_) return false;
-  for (int64_t dim : dims_) {
+  for (int64_t dim : *dims_) {
     if (dim < 0) return false;
   }
   return true;
@@ -94,7 +94,7 @@ bool Shape::fully_known() const {
 int64_t Shape::num_elements() const {
   int64_t count = 1;
   bool saturated = false;
-  for (int64_t dim : dims_) {
+  for (int64_t dim : *dims_) {
     if (dim == 0) return 0;
     saturated = saturated || __builtin_mul_overflow(count, dim, &count);
   }
@@ -103,7 +103,7 @@ int64_t Shape::num_elements() const {
 
 std::string Shape::ToString() const {
   if (unknown_rank_) return "<unknown>";
-  return absl::StrCat("[", absl::StrJoin(dims_, ",", [](std::string* out, int64_t dim) {
+  return absl::StrCat("[", absl::StrJoin(*dims_, ",", [](std::string* out, int64_t dim) {
                         dim < 0 ? absl::StrAppend(out, "?") : absl::StrAppend(out, dim);
                       }), "]");
 }

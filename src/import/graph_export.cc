@@ -25,7 +25,7 @@ void SetAttr(const char* name, const AttrValue& value, proto::NodeDef* proto) {
 void AddDecisions(const Node& node, proto::NodeDef* proto) {
   if (node.partition != kNoPartition) SetAttr("_partition", int64_t{node.partition}, proto);
   if (node.device != 0) SetAttr("_device", int64_t{node.device}, proto);
-  if (!node.reason.empty()) SetAttr("_reason", node.reason, proto);
+  if (!node.reason.empty()) SetAttr("_reason", node.reason.str(), proto);
   // Of a handle we know the variable's type; TensorFlow means the handle's own, a scalar.
   if (!node.outputs.empty() && node.op != "VarHandleOp") {
     std::vector<Shape> shapes;
@@ -42,7 +42,7 @@ void AddDecisions(const Node& node, proto::NodeDef* proto) {
 void NodeHeadToProto(const Node& node, proto::NodeDef* proto) {
   proto->set_name(node.name);
   proto->set_op(node.op);
-  proto->set_device(node.requested_device);
+  proto->set_device(node.requested_device.str());
   AttrMapToProto(node.attrs, proto->mutable_attr());
 }
 

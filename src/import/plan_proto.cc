@@ -67,8 +67,8 @@ void ComputeToProto(const ComputeStep& step, proto::PlanComputeStep* message) {
 
 void CopyToProto(const CopyStep& copy, proto::PlanCopyStep* message) {
   message->set_name(copy.name);
-  message->set_tensor(copy.tensor);
-  message->set_reason(copy.reason);
+  message->set_tensor(copy.tensor.str());
+  message->set_reason(copy.reason.str());
   message->set_bytes(copy.bytes);
   message->set_device_offset(copy.device_offset);
   message->set_host(static_cast<proto::PlanCopyStep::Host>(copy.host.kind));
@@ -91,14 +91,14 @@ void LaneToProto(const Lane& lane, proto::PlanLane* message) {
 }
 
 void ResidenceToProto(const Residence& residence, proto::PlanResidence* message) {
-  message->set_tensor(residence.tensor);
+  message->set_tensor(residence.tensor.str());
   message->set_kind(static_cast<proto::PlanResidence::Kind>(residence.kind));
   message->set_device(residence.device);
   message->set_bytes(residence.bytes);
   message->set_offset(residence.offset);
   message->set_first(residence.first);
   message->set_last(residence.last);
-  message->set_reason(residence.reason);
+  message->set_reason(residence.reason.str());
 }
 
 void VariableToProto(const PlanVariable& variable, proto::PlanVariable* message) {
@@ -387,7 +387,7 @@ void PlanToProto(const ExecutionPlan& plan, proto::Plan* message) {
     to->set_num_partitions(device.num_partitions);
   }
   for (const OpInstance& instance : plan.instances) InstanceToProto(instance, message->add_instances());
-  for (const std::string& tensor : plan.tensors) message->add_tensors(tensor);
+  for (const SharedText& tensor : plan.tensors) message->add_tensors(tensor.str());
   for (const std::string& tensor : plan.dynamic_tensors) message->add_dynamic_tensors(tensor);
   for (const Lane& lane : plan.lanes) LaneToProto(lane, message->add_lanes());
   for (const PlanVariable& variable : plan.variables) VariableToProto(variable, message->add_variables());

@@ -9,6 +9,18 @@
 
 namespace millrace {
 
+void InferenceContext::AddOutput(DataType dtype, Shape shape) {
+  // Most shapes are an input's, and then share its memory.
+  constexpr size_t kLooks = 2;
+  for (size_t i = 0; i < std::min(inputs_.size(), kLooks); ++i) {
+    if (inputs_[i].shape == shape) {
+      shape = inputs_[i].shape;
+      break;
+    }
+  }
+  outputs_.push_back({dtype, std::move(shape)});
+}
+
 absl::Status InferenceContext::Error(std::string_view message) const {
   return absl::InvalidArgumentError(
       absl::StrCat("node '", std::string(node_name_), "' (", std::string(op_), "): ", std::string(message)));

@@ -59,7 +59,7 @@ std::string ComputeToText(const ExecutionPlan& plan, const ComputeStep& step, co
   if (step.scratch_bytes > 0) absl::StrAppend(&text, "  scratch ", Range(step.scratch_offset, step.scratch_bytes));
   if (step.state_bytes > 0) absl::StrAppend(&text, "  state ", step.state_bytes);
   if (step.is_dynamic()) {
-    const auto dynamic = [&](const StepIndices& shapes) {
+    const auto dynamic = [&](const RareIndices& shapes) {
       std::vector<std::string> names;
       for (int32_t t : shapes) {
         if (t >= 0 && t < static_cast<int32_t>(plan.dynamic_tensors.size())) names.push_back(plan.dynamic_tensors[t]);
@@ -87,11 +87,11 @@ std::string CopyToText(const ExecutionPlan& plan, const CopyStep& step, LaneKind
     const std::string disk = step.disk.variable >= 0 ? absl::StrCat("disk ", NameAt(plan.variables, step.disk.variable))
                                                      : absl::StrCat("disk@", step.disk.offset_bytes);
     const bool out = kind == LaneKind::kToDisk;
-    absl::StrAppend(&text, step.tensor, "  ", out ? host : disk, " -> ", out ? disk : host, "+", step.bytes);
+    absl::StrAppend(&text, step.tensor.str(), "  ", out ? host : disk, " -> ", out ? disk : host, "+", step.bytes);
   } else if (kind == LaneKind::kToHost) {
-    absl::StrAppend(&text, step.tensor, device, " -> ", host);
+    absl::StrAppend(&text, step.tensor.str(), device, " -> ", host);
   } else {
-    absl::StrAppend(&text, host, " -> ", step.tensor, device);
+    absl::StrAppend(&text, host, " -> ", step.tensor.str(), device);
   }
   if (step.writes_variable >= 0) absl::StrAppend(&text, "  writes ", NameAt(plan.variables, step.writes_variable));
   return text;
@@ -195,7 +195,7 @@ std::string StepToText(const ExecutionPlan& plan, int32_t lane, int64_t step, co
                                           : CopyToText(plan, l.copies[step], l.kind),
                                   WaitsToText(plan, WaitsOf(l, step)));
   if (options.seconds) absl::StrAppendFormat(&text, "  %.6gs", SecondsOf(l, step));
-  if (!compute && !l.copies[step].reason.empty()) absl::StrAppend(&text, "  \"", l.copies[step].reason, "\"");
+  if (!compute && !l.copies[step].reason.empty()) absl::StrAppend(&text, "  \"", l.copies[step].reason.str(), "\"");
   return text;
 }
 
@@ -212,8 +212,8 @@ std::string PlanToText(const ExecutionPlan& plan, const PlanTextOptions& options
     absl::StrAppend(&out, "  ");
     if (plan.devices.size() > 1) absl::StrAppend(&out, residence.device, " ");
     absl::StrAppend(&out, "[", residence.first, ",", residence.last, "]  ", Range(residence.offset, residence.bytes),
-                    "  ", ResidenceKindName(residence.kind), "  ", residence.tensor);
-    if (!residence.reason.empty()) absl::StrAppend(&out, "  \"", residence.reason, "\"");
+                    "  ", ResidenceKindName(residence.kind), "  ", residence.tensor.str());
+    if (!residence.reason.empty()) absl::StrAppend(&out, "  \"", residence.reason.str(), "\"");
     absl::StrAppend(&out, "\n");
   }
   return out;

@@ -237,7 +237,7 @@ absl::Status Verifier::Write(const StepRef& ref, Memory& memory, const Range& ra
 
 absl::Status Verifier::CheckComputeShape(const StepRef& ref, const ComputeStep& step) {
   const OpInstance& instance = plan_.instances[step.instance];
-  const auto indices = [](const StepIndices& list, size_t limit) {
+  const auto indices = [](const auto& list, size_t limit) {
     return std::all_of(list.begin(), list.end(),
                        [&](int32_t i) { return i >= -1 && i < static_cast<int64_t>(limit); });
   };

@@ -112,9 +112,9 @@ class Explainer {
                       ".\n", CutWords(lane, ref.index));
     } else {
       const CopyStep& copy = lane.copies[ref.index];
-      absl::StrAppend(&text, copy.name, " copies ", copy.tensor, " (", FormatBytes(copy.bytes), ") ",
+      absl::StrAppend(&text, copy.name, " copies ", copy.tensor.str(), " (", FormatBytes(copy.bytes), ") ",
                       lane.kind == LaneKind::kToHost ? "to " : "from ", HostRefToText(plan_, copy.host), " in ",
-                      FormatSeconds(copy.predicted_seconds), " as predicted, at position ", copy.position, ": ", copy.reason, ".\n");
+                      FormatSeconds(copy.predicted_seconds), " as predicted, at position ", copy.position, ": ", copy.reason.str(), ".\n");
     }
     for (const Wait& wait : WaitsOf(lane, ref.index)) {
       const Lane& other = plan_.lanes[wait.lane];
@@ -195,7 +195,7 @@ class Explainer {
     for (size_t s = 0; s < stays.size(); ++s) {
       const Residence& stay = *stays[s];
       absl::StrAppend(&text, "  on the device over positions ", stay.first, " to ", stay.last, " at address ", stay.offset, ": ",
-                      stay.reason, "\n");
+                      stay.reason.str(), "\n");
       for (const Use& use : uses) {
         if (use.position < stay.first || use.position > stay.last) continue;
         absl::StrAppend(&text, "    ", use.reads && use.writes ? "read and written" : use.writes ? "written" : "read", " by ", use.node, " (", use.op, ") at ", use.position,
@@ -225,7 +225,7 @@ class Explainer {
   // ": why", of what a node makes.
   std::string ReasonOf(const std::string& node) const {
     for (const Residence& stay : plan_.residences) {
-      if (absl::StartsWith(stay.tensor, absl::StrCat(node, ":"))) return absl::StrCat(": ", stay.reason);
+      if (absl::StartsWith(stay.tensor.str(), absl::StrCat(node, ":"))) return absl::StrCat(": ", stay.reason.str());
     }
     return "";
   }
@@ -248,7 +248,7 @@ class Explainer {
       if (copy.tensor != tensor) continue;
       absl::StrAppend(&text, "    ", lane.kind == LaneKind::kToHost ? "copied to " : "copied in from ",
                       HostRefToText(plan_, copy.host), " at ", copy.position, " in ", FormatSeconds(copy.predicted_seconds),
-                      ": ", copy.reason, "\n");
+                      ": ", copy.reason.str(), "\n");
     }
     return text;
   }

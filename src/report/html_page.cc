@@ -149,8 +149,8 @@ class View {
   std::string EventJson(const Lane& lane, const TraceEvent& event) {
     const std::string detail =
         lane.kind == LaneKind::kCompute ? plan_.instances[lane.compute[event.step].instance].op
-                                        : absl::StrCat(lane.copies[event.step].tensor, ", ", FormatBytes(lane.copies[event.step].bytes), ": ",
-                                                       lane.copies[event.step].reason);
+                                        : absl::StrCat(lane.copies[event.step].tensor.str(), ", ", FormatBytes(lane.copies[event.step].bytes), ": ",
+                                                       lane.copies[event.step].reason.str());
     return absl::StrCat("[", Micros(event.start_seconds), ",", Micros(event.end_seconds), ",",
                         names_.Of(NameOf(plan_, event.lane, event.step)), ",", names_.Of(detail), ",", PartitionOf(lane, event), "]");
   }

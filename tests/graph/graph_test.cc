@@ -29,6 +29,28 @@ TEST(Graph, NamesAreUnique) {
   EXPECT_EQ(graph.node(graph.AddUnique(Named("a"))).name, "a_2");
 }
 
+TEST(Graph, CopiesOfSomeNodesAreFoundByName) {
+  Graph from;
+  std::vector<bool> keep;
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_TRUE(from.AddNode(Named(absl::StrCat("n", i))).ok());
+    keep.push_back(i % 3 != 0);
+  }
+  from.RemoveNode(NodeId{199});
+  keep[199] = false;
+  Graph to;
+  ASSERT_TRUE(to.AddNode(Named("mine")).ok());
+  const absl::StatusOr<std::vector<NodeId>> renamed = to.AddNodesOf(from, keep);
+  ASSERT_TRUE(renamed.ok()) << renamed.status();
+  for (int i = 0; i < 200; ++i) {
+    EXPECT_EQ(renamed->at(i).valid(), keep[i]);
+    EXPECT_EQ(to.Find(absl::StrCat("n", i)), renamed->at(i));
+  }
+  EXPECT_EQ(to.num_nodes(), 1 + std::count(keep.begin(), keep.end(), true));
+  EXPECT_TRUE(to.Find("mine").valid());
+  EXPECT_EQ(to.AddNodesOf(from, keep).status().code(), absl::StatusCode::kAlreadyExists);
+}
+
 TEST(AttrMap, CopiesDifferAfterAChangeOfEither) {
   AttrMap first = {{"N", int64_t{2}}, {"name", std::string("x")}};
   AttrMap second = first;

@@ -212,7 +212,7 @@ TEST(UpdatePartsTest, WrongPartsAreRefused) {
   // A write that names no place.
   EXPECT_THAT(verdict([](ExecutionPlan& plan) {
                 ComputeStep& step = FirstPart(plan);
-                step.input_variables[0] = -1;
+                step.input_variables.set(0, -1);
               }),
               HasSubstr("without an address for it"));
 }
