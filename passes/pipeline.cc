@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -191,13 +192,18 @@ absl::StatusOr<Compiled> PlanOrdered(const CompileRequest& request, const Prepar
   return compiled;
 }
 
+bool AnyBudget(const PlanningOptions& options) {
+  for (int32_t d = 0; d < options.num_devices(); ++d) {
+    if (options.BudgetOf(d) > 0) return true;
+  }
+  return false;
+}
+
 // Partition sizes to try, 0 for creation order uncut. The fastest plan wins.
 std::vector<int64_t> PartitionSizes(const Strategy& strategy, const PlanningOptions& options) {
   if (strategy.order == Strategy::Order::kCreation || strategy.order == Strategy::Order::kLevels) return {0};
   if (options.partition_size != 0) return {options.partition_size};
-  bool budget = false;
-  for (int32_t d = 0; d < options.num_devices(); ++d) budget = budget || options.BudgetOf(d) > 0;
-  if (!budget) return {kDefaultPartitionSize};
+  if (!AnyBudget(options)) return {kDefaultPartitionSize};
   return {std::begin(kPartitionSizes), std::end(kPartitionSizes)};
 }
 
@@ -255,7 +261,7 @@ void NoteDeadline(const CompileRequest& request, const PlanLimits& limits, doubl
 void NoteWhatIsLeftOut(const CompileRequest& request, ExecutionPlan& plan) {
   const PlanningOptions& options = request.options;
   if (options.strategy != "planned") return;
-  const char* whole = options.num_devices() > 1 ? "in plans for several devices" : request.disk_tier ? "with a disk tier" : options.BudgetOf(0) == 0 ? "without a budget" : nullptr;
+  const char* whole = request.disk_tier ? "with a disk tier" : !AnyBudget(options) ? "without a budget" : nullptr;
   if (options.update_part_bytes > 0 && whole != nullptr) plan.notes.push_back(absl::StrCat("update parts: updates stay whole ", whole));
 }
 
@@ -335,31 +341,46 @@ absl::Status PlanEachInFull(const CompileRequest& request, const Prepared& prepa
   return absl::OkStatus();
 }
 
+// One search for what is to be planned over several devices, or without a budget.
+struct View {
+  bool waits_hide_copies = false;
+  double work = 1;
+  bool last = false;  // nothing else looks at the variant's graph
+};
+
+absl::Status PlanView(const Variant& variant, const View& view, const Strategy& strategy, const PlanLimits& limits, absl::StatusOr<Compiled>& best) {
+  const auto& [request, prepared] = variant;
+  Prepared own;
+  own.graph = view.last ? std::move(prepared->graph) : prepared->graph.Clone();
+  own.inferred = view.last ? std::move(prepared->inferred) : prepared->inferred;
+  WorkBudget work = PartOfWork(own, view.work);
+  PlanLimits of_view = limits;
+  of_view.waits_hide_copies = view.waits_hide_copies;
+  absl::StatusOr<std::vector<FoundOrder>> found = SearchOrders(*request, own, strategy, LimitsOfSearch(request->options, of_view, work));
+  MR_RETURN_IF_ERROR(found.status());
+  return PlanEachInFull(*request, *prepared, strategy, of_view, work, *std::move(found), best);
+}
+
 // Over several devices, or without a budget. A step over several devices, with all that they wait for each other, is what full plans alone
-// tell; whether copies are hidden while a device waits, too. So both are tried.
-absl::StatusOr<Compiled> FindFastestOfSeveral(const CompileRequest& request, Prepared& prepared, const Strategy& strategy, const PlanLimits& limits) {
-  const PlanningOptions& options = request.options;
-  bool limited = false;
-  for (int32_t d = 0; d < options.num_devices(); ++d) limited = limited || options.BudgetOf(d) > 0;
-  struct View {
-    bool waits_hide_copies = false;
-    double work = 1;
-  };
-  std::vector<View> views = {{false, 1}};
-  if (limited && options.num_devices() > 1) views.push_back({true, kWorkForWaits});
+// tell; whether copies are hidden while a device waits, too. So both are tried, the second of the variants that are about as fast by the first.
+absl::StatusOr<Compiled> FindFastestOfSeveral(const std::vector<Variant>& variants, const Strategy& strategy, const PlanLimits& limits) {
+  constexpr double kAboutAsFast = 1.1;
+  const PlanningOptions& options = variants[0].request->options;
+  const bool waits = options.num_devices() > 1 && AnyBudget(options);
   absl::StatusOr<Compiled> best = absl::InternalError("nothing was found");
-  for (size_t v = 0; v < views.size() && !(best.ok() && limits.deadline.passed()); ++v) {
-    const bool last = v + 1 == views.size();
-    Prepared view;
-    view.graph = last ? std::move(prepared.graph) : prepared.graph.Clone();
-    view.inferred = last ? std::move(prepared.inferred) : prepared.inferred;
-    WorkBudget work = PartOfWork(view, views[v].work);
-    PlanLimits of_view = limits;
-    of_view.waits_hide_copies = views[v].waits_hide_copies;
-    absl::StatusOr<std::vector<FoundOrder>> found = SearchOrders(request, view, strategy, LimitsOfSearch(options, of_view, work));
-    if (!found.ok() && best.ok()) break;
-    MR_RETURN_IF_ERROR(found.status());
-    MR_RETURN_IF_ERROR(PlanEachInFull(request, prepared, strategy, of_view, work, *std::move(found), best));
+  std::vector<double> seconds(variants.size(), std::numeric_limits<double>::infinity());
+  for (size_t v = 0; v < variants.size() && !(best.ok() && limits.deadline.passed()); ++v) {
+    absl::StatusOr<Compiled> found = absl::InternalError("nothing was found");
+    const absl::Status planned = PlanView(variants[v], {false, 1, !waits}, strategy, limits, found);
+    if (!planned.ok() && (v == 0 || !absl::IsResourceExhausted(planned))) return planned;
+    if (found.ok()) seconds[v] = found->plan.predicted_step_seconds;
+    if (v == 0 || (found.ok() && (!best.ok() || seconds[v] < best->plan.predicted_step_seconds))) best = std::move(found);
+  }
+  const double fastest = *std::min_element(seconds.begin(), seconds.end());
+  for (size_t v = 0; v < variants.size() && waits && !(best.ok() && limits.deadline.passed()); ++v) {
+    if (seconds[v] > kAboutAsFast * fastest) continue;
+    const absl::Status planned = PlanView(variants[v], {true, kWorkForWaits, true}, strategy, limits, best);
+    if (!planned.ok() && (!best.ok() || !absl::IsResourceExhausted(planned))) return planned;
   }
   return best;
 }
@@ -422,7 +443,7 @@ absl::StatusOr<Compiled> FindPlan(const CompileRequest& request, Prepared& prepa
   if (strategy->order == Strategy::Order::kLevels) {
     MR_RETURN_IF_ERROR(CheckTflmsFilters(request.graph, prepared.graph, request.options.tflms));
   }
-  if (best_order) return FindFastestOfSeveral(request, prepared, *strategy, limits);
+  if (best_order) return FindFastestOfSeveral({{&request, &prepared}}, *strategy, limits);
   absl::StatusOr<Compiled> best = absl::InternalError("no partition size was tried");
   const bool may_tighten = strategy->last_resort && request.options.partition_size == 0;
   const bool levels = strategy->order == Strategy::Order::kLevels;
@@ -450,7 +471,8 @@ absl::StatusOr<Compiled> FindPlanOfParts(const CompileRequest& request, Prepared
   whole_request.options.update_part_bytes = 0;
   whole_request.now = request.now;
   MR_ASSIGN_OR_RETURN(Prepared prepared_whole, Prepare(whole_request));
-  return FindFastest({{&request, &prepared}, {&whole_request, &prepared_whole}}, *strategy, limits);
+  const std::vector<Variant> variants = {{&request, &prepared}, {&whole_request, &prepared_whole}};
+  return request.options.num_devices() == 1 ? FindFastest(variants, *strategy, limits) : FindFastestOfSeveral(variants, *strategy, limits);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "passes/prepare.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -165,18 +166,24 @@ constexpr int64_t kChainTimes = 2;  // larger parts where each is many nodes
 
 absl::Status SliceLargeUpdates(const CompileRequest& request, Prepared& prepared) {
   const PlanningOptions& options = request.options;
-  const int64_t budget = options.BudgetOf(0);
   const int64_t part_bytes = options.update_part_bytes;
-  if (options.strategy != "planned" || options.num_devices() > 1 || request.disk_tier || budget == 0 || part_bytes == 0) return absl::OkStatus();
+  // Where there are several devices, who updates what is not known yet: the smallest must do with its parts.
+  int64_t least_budget = std::numeric_limits<int64_t>::max(), all_budgets = 0;
+  for (int32_t d = 0; d < options.num_devices(); ++d) {
+    if (options.BudgetOf(d) == 0) continue;
+    least_budget = std::min(least_budget, options.BudgetOf(d));
+    all_budgets += options.BudgetOf(d);
+  }
+  if (options.strategy != "planned" || request.disk_tier || all_budgets == 0 || part_bytes == 0) return absl::OkStatus();
   const PassClock::Run run(request.clock, "slice updates");
   const bool automatic = part_bytes == PlanningOptions::kAutoBytes;
   PartBytes part{part_bytes, part_bytes};
   if (automatic) {
-    part.of_op = std::max(kLeastPartBytes, budget / kUpdateParts);
+    part.of_op = std::max(kLeastPartBytes, least_budget / kUpdateParts);
     part.of_chain = kChainTimes * part.of_op;
   }
   MR_ASSIGN_OR_RETURN(const SliceableUpdates updates, FindSliceableUpdates(prepared.graph, request.ops, part));
-  if (automatic && updates.slot_bytes < budget / kSlotsPart) return absl::OkStatus();
+  if (automatic && updates.slot_bytes < all_budgets / kSlotsPart) return absl::OkStatus();
   prepared.sliced_updates = SliceUpdates(prepared.graph, request.ops, updates, part, prepared.inferred.by_value);
   return absl::OkStatus();
 }
