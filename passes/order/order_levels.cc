@@ -167,6 +167,15 @@ void DescribeLevels(const Graph& graph, const LevelOrder& order, std::vector<std
   }
 }
 
+// An initializer has fewer levels than the step that is meant, so it is no error; but a level may be misspelt.
+absl::Status NoteWhatNamesNoLevel(const std::vector<std::string>& slices, int32_t num_levels, std::vector<std::string>& notes) {
+  for (const std::string& slice : slices) {
+    MR_ASSIGN_OR_RETURN(const std::vector<int32_t> levels, ParseLevels({slice}, num_levels));
+    if (levels.empty()) notes.push_back(absl::StrCat("--serialization: ", slice, " is none of the ", num_levels, " levels, which count from 0: it serialises nothing"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<int32_t>> ParseLevels(const std::vector<std::string>& slices, int32_t num_levels) {
@@ -181,6 +190,7 @@ absl::StatusOr<LevelPartitioning> PartitionByLevels(Graph& graph, const TflmsOpt
   MR_RETURN_IF_ERROR(order.FindLevels());
   result.notes.push_back(absl::StrCat(order.num_levels(), " levels"));
   MR_ASSIGN_OR_RETURN(const std::vector<int32_t> asked, ParseLevels(options.serialization, order.num_levels()));
+  MR_RETURN_IF_ERROR(NoteWhatNamesNoLevel(options.serialization, order.num_levels(), result.notes));
   std::set<int32_t> serialized(asked.begin(), asked.end());
   if (options.serialization_by_size_bytes > 0) {
     const std::vector<std::vector<NodeId>> by_level = order.NodesByLevel();
@@ -192,7 +202,7 @@ absl::StatusOr<LevelPartitioning> PartitionByLevels(Graph& graph, const TflmsOpt
     const int32_t before = order.num_levels();
     order.Serialize(serialized);
     MR_RETURN_IF_ERROR(order.FindLevels());
-    result.notes.back() = absl::StrCat(before, " levels, ", order.num_levels(), " after ", serialized.size(),
+    result.notes.front() = absl::StrCat(before, " levels, ", order.num_levels(), " after ", serialized.size(),
                                        " of them were serialised");
   }
   if (options.debug) DescribeLevels(graph, order, result.notes);

@@ -193,6 +193,16 @@ TEST(Tflms, WhatRunsInCreationOrderIsToldWithItsLevels) {
   EXPECT_TRUE(absl::IsResourceExhausted(Bundle(32).Plan({}, 2 * 1024).status()));
 }
 
+TEST(Tflms, LevelsThatThereAreNotAreTold) {
+  const auto compiled = Chain(4).Plan({.serialization = {"1", "999", "-10", "20:30", "5:"}}, 0);
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  for (const char* slice : {"999", "-10", "20:30"}) {
+    EXPECT_TRUE(HasNote(compiled->plan, absl::StrCat("--serialization: ", slice, " is none of the 9 levels"))) << slice;
+  }
+  EXPECT_TRUE(HasNote(compiled->plan, "9 levels, 9 after 5 of them were serialised"));
+  for (const char* slice : {"1", "5:"}) EXPECT_FALSE(HasNote(compiled->plan, absl::StrCat("--serialization: ", slice, " is"))) << slice;
+}
+
 TEST(Tflms, ExcludedTensorsStay) {
   const TflmsOptions all{.swapout_threshold = 2, .swapin_ahead = 1, .swapin_groupby = 0};
   const auto count = [&](const TflmsOptions& options) {
