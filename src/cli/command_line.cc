@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "cli/exit_status.h"
+#include "cli/settings.h"
 #include "files/mapped_file.h"
 #include "glog/logging.h"
 #include "millrace/status.h"
@@ -118,7 +119,7 @@ std::string OwnerOf(const std::string& flag, const FlagRegistry& registry) {
 
 // Likewise flags of CUDA devices where others run.
 void WarnOfOtherDevicesFlags(const std::vector<std::string>& given, const FlagRegistry& registry) {
-  const std::string device = registry.Value("device");
+  const std::string device = KindOfDevices(registry.Value("devices"), registry.Value("device")).value_or("cuda");  // no warning beside an error
   for (const std::string& flag : given) {
     if (OwnerOf(flag, registry) == "cuda" && !absl::StartsWith(device, "cuda")) {
       LOG(WARNING) << "--" << flag << " has no effect on device " << device << ": it is of cuda";

@@ -166,8 +166,8 @@ constexpr const char* kDevices[] = {"cpu", "cuda", "null", "cuda_emulated"};
 
 bool IsDevice(const std::string& kind) { return std::find(std::begin(kDevices), std::end(kDevices), kind) != std::end(kDevices); }
 
-// How steps are planned, but for memory and devices. Some rewritings pay on the kernels of some devices.
-absl::Status SetStrategy(const StrategyOptions& options, const EngineOptions& engine, const std::string& strategy,
+// How steps are planned, but for memory and devices. Some rewritings pay on the kernels of `device`.
+absl::Status SetStrategy(const StrategyOptions& options, const std::string& device, bool tf32, const std::string& strategy,
                          PlanningOptions& planning) {
   if (options.partition_size < 0) return UsageError("--partition_size: expected 0 (chosen) or more nodes");
   if (options.swap_distance < 0) return UsageError("--swap_distance: expected 0 or more partitions");
@@ -181,9 +181,9 @@ absl::Status SetStrategy(const StrategyOptions& options, const EngineOptions& en
   }
   planning.plan_seconds = options.plan_seconds;
   MR_ASSIGN_OR_RETURN(planning.min_swap_bytes, SizeFlag("min_swap_bytes", options.min_swap_bytes));
-  const bool pays = engine.device == "cuda" || engine.device == "cuda_emulated";
+  const bool pays = device == "cuda" || device == "cuda_emulated";
   MR_ASSIGN_OR_RETURN(planning.fuse, OffOnAuto("fuse", options.fuse, pays));
-  MR_ASSIGN_OR_RETURN(planning.channels_first, OffOnAuto("channels_first", options.channels_first, pays && !engine.tf32));
+  MR_ASSIGN_OR_RETURN(planning.channels_first, OffOnAuto("channels_first", options.channels_first, pays && !tf32));
   planning.accumulate_products = options.accumulate_products;
   planning.share_recv = options.share_recv;
   if (options.update_parts == "off") {
@@ -223,21 +223,13 @@ absl::Status SetMemory(const EngineOptions& engine, SessionOptions& session) {
   return absl::OkStatus();
 }
 
-// What runs the steps, and on how many devices.
+// How many devices there are, and how the steps run on them.
 absl::Status SetDevices(const EngineOptions& engine, SessionOptions& session) {
-  session.device = engine.device;
   session.cuda_graph = engine.cuda_graph;
   session.tf32 = engine.tf32;
   session.measure_convolutions = engine.measure_convolutions;
   session.threads = engine.threads;
   MR_ASSIGN_OR_RETURN(session.planning.devices, ParseDevices(engine.devices, engine.device));
-  // "null:0,null:1" says of what kind the devices are.
-  int32_t count = 0;
-  if (session.planning.devices.empty() || absl::SimpleAtoi(engine.devices, &count)) return absl::OkStatus();
-  const std::string kind = absl::AsciiStrToLower(ParseDeviceSpec(session.planning.devices[0])->type);
-  // "gpu" is a CUDA device, or what stands for one in tests.
-  session.device = kind != "gpu" ? kind : engine.device == "cuda_emulated" ? engine.device : "cuda";
-  if (!IsDevice(session.device)) return UsageError(absl::StrCat("--devices=", engine.devices, ": expected cpu, gpu, cuda or null devices"));
   return absl::OkStatus();
 }
 
@@ -253,24 +245,33 @@ absl::Status SetTimes(const EngineOptions& engine, SessionOptions& session) {
 
 }  // namespace
 
+absl::StatusOr<std::string> KindOfDevices(const std::string& text, const std::string& device) {
+  if (!IsDevice(device)) return UsageError(absl::StrCat("--device=", device, ": expected cpu, cuda, null or cuda_emulated"));
+  MR_ASSIGN_OR_RETURN(const std::vector<std::string> devices, ParseDevices(text, device));
+  int32_t count = 0;
+  if (devices.empty() || absl::SimpleAtoi(text, &count)) return device;
+  const std::string type = absl::AsciiStrToLower(ParseDeviceSpec(devices[0])->type);
+  const std::string kind = type != "gpu" ? type : device == "cuda_emulated" ? device : "cuda";
+  if (!IsDevice(kind)) return UsageError(absl::StrCat("--devices=", text, ": expected cpu, gpu, cuda or null devices"));
+  return kind;
+}
+
 absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const std::string& strategy) {
   const EngineOptions& engine = options.engine;
   if (engine.threads < 0 || engine.threads > kMostThreads) {
     return UsageError(absl::StrCat("--threads: expected 0 (one per core) to ", kMostThreads));
   }
-  if (!IsDevice(engine.device)) {
-    return UsageError(absl::StrCat("--device=", engine.device, ": expected cpu, cuda, null or cuda_emulated"));
-  }
   if (engine.cuda_graph != "auto" && engine.cuda_graph != "on" && engine.cuda_graph != "off") {
     return UsageError(absl::StrCat("--cuda_graph=", engine.cuda_graph, ": expected auto, on or off"));
   }
   SessionOptions session;
+  MR_ASSIGN_OR_RETURN(session.device, KindOfDevices(engine.devices, engine.device));
   if (!engine.machine.empty()) {
     auto machine = LoadMachine(engine.machine);
     if (!machine.ok()) return AsUsageError(machine.status());
     session.machine = *machine;
   }
-  MR_RETURN_IF_ERROR(SetStrategy(options.strategy, engine, strategy, session.planning));
+  MR_RETURN_IF_ERROR(SetStrategy(options.strategy, session.device, engine.tf32, strategy, session.planning));
   MR_RETURN_IF_ERROR(SetMemory(engine, session));
   MR_RETURN_IF_ERROR(SetDevices(engine, session));
   MR_RETURN_IF_ERROR(SetTimes(engine, session));

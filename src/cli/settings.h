@@ -37,6 +37,10 @@ PlanningOptions BaselineOf(const PlanningOptions& planning);
 // "cpu:0,cpu:1", or "2" of `kind`. Errors are wrong usage.
 absl::StatusOr<std::vector<std::string>> ParseDevices(const std::string& text, const std::string& kind);
 
+// What the devices of --devices are: of "null:0,null:1" null, of "gpu:0" CUDA devices or what stands for them in tests, of none
+// and of a number what --device says. Errors are wrong usage.
+absl::StatusOr<std::string> KindOfDevices(const std::string& devices, const std::string& device);
+
 // Errors are wrong usage. A budget of 0 bytes is refused: leave the flag out for no limit.
 absl::StatusOr<Budget> ParseBudget(const std::string& text);
 

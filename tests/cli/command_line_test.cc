@@ -56,6 +56,7 @@ class TestRegistry : public FlagRegistry {
       {"strategy", {{"string", "", "how to fit"}, ""}},
       {"partition_size", {{"int64", "0", "nodes"}, "0"}},
       {"sync_mode", {{"int64", "0", "tflms: waits"}, "0"}},
+      {"devices", {{"string", "", "of the graph"}, ""}},
       {"replan", {{"string", "auto", "when to plan again"}, "auto"}},
       {"plan_in", {{"string", "", "a plan"}, ""}},
       {"synthetic_feeds", {{"bool", "false", "fill feeds"}, "false"}},
@@ -181,6 +182,8 @@ TEST_F(CommandLineTest, PartitionSizesAreOfOrdersThatAreCut) {
 }
 
 TEST_F(CommandLineTest, FlagsOfCudaAreOfCudaDevices) {
+  EXPECT_THAT(WarningsOf({"run", "--devices=gpu:0,gpu:1", "--tf32"}, {}), IsEmpty());
+  EXPECT_THAT(WarningsOf({"run", "--device=cuda", "--devices=cpu:0,cpu:1", "--tf32"}, {}), ElementsAre("--tf32 has no effect on device cpu: it is of cuda"));
   EXPECT_THAT(WarningsOf({"run", "--tf32", "--threads=2"}, {}), ElementsAre("--tf32 has no effect on device cpu: it is of cuda"));
   EXPECT_THAT(WarningsOf({"run", "--device=cuda", "--tf32"}, {}), IsEmpty());
 }

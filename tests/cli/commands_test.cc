@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/exit_status.h"
 #include "cli/outputs.h"
+#include "cli/settings.h"
 #include "cli/variable_files.h"
 #include "cli/workload.h"
 #include "fake_session.h"
@@ -478,6 +479,19 @@ TEST_F(CommandsTest, SweepComparesVariablesAndFetches) {
     EXPECT_THAT(std::string(status.message()), HasSubstr("lru, budget none, partition size 0 does not give the same bits"));
     wrong->clear();
   }
+}
+
+// On CUDA devices: products take their bias there, which --fuse=auto asks for.
+TEST_F(CommandsTest, WhatIsAutomaticGoesByTheDevicesThatAreNamed) {
+  options_.engine.devices = "gpu:0,gpu:1";
+  const auto named = MakeSessionOptions(options_, "planned");
+  ASSERT_TRUE(named.ok()) << named.status();
+  EXPECT_EQ(named->device, "cuda");
+  EXPECT_TRUE(named->planning.fuse);
+  EXPECT_TRUE(named->planning.channels_first);
+  options_.engine.device = "cuda";
+  options_.engine.devices = "cpu:0,cpu:1";
+  EXPECT_FALSE(MakeSessionOptions(options_, "planned")->planning.fuse);
 }
 
 TEST_F(CommandsTest, SweepOnTheNullDeviceOnlyPlans) {
