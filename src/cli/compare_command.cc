@@ -161,6 +161,7 @@ class Comparison {
 absl::Status CompareCommand(const Options& options, const Environment& environment) {
   if (options.strategy.strategies.empty()) return UsageError("no strategies: give --strategies=baseline,tensorflowmem,...");
   MR_ASSIGN_OR_RETURN(const SessionOptions session, MakeSessionOptions(options, "baseline"));
+  MR_RETURN_IF_ERROR(CheckRuns(session));
   MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget(options.engine.device_memory));
   MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
   MR_ASSIGN_OR_RETURN(const Workload workload, LoadWorkload(options.input, FeedValues::kMade, environment));

@@ -28,6 +28,7 @@ absl::Status CheckProfileSteps(const Options& options, const ReplanOptions& repl
 
 absl::Status RunCommand(const Options& options, const Environment& environment) {
   MR_ASSIGN_OR_RETURN(SessionOptions session, MakeSessionOptions(options, options.strategy.strategy));
+  MR_RETURN_IF_ERROR(CheckRuns(session));
   MR_RETURN_IF_ERROR(CheckProfileSteps(options, session.replan));
   MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget(options.engine.device_memory));
   MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));

@@ -256,6 +256,11 @@ absl::StatusOr<std::string> KindOfDevices(const std::string& text, const std::st
   return kind;
 }
 
+absl::Status CheckRuns(const SessionOptions& session) {
+  if (session.device != "null") return absl::OkStatus();
+  return UsageError("the null device runs nothing: millrace plan shows what it would do, sweep plans several strategies; --device=cpu runs");
+}
+
 absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const std::string& strategy) {
   const EngineOptions& engine = options.engine;
   if (engine.threads < 0 || engine.threads > kMostThreads) {

@@ -47,6 +47,9 @@ absl::StatusOr<Budget> ParseBudget(const std::string& text);
 // Everything but the device memory budget, which stays 0: no limit. Errors are wrong usage.
 absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const std::string& strategy);
 
+// Wrong usage where steps are to run and the device only plans.
+absl::Status CheckRuns(const SessionOptions& session);
+
 // MakeSessionOptions for commands that run nothing and need no device. A --machine and devices other than this CPU are
 // planned for by cost rules alone; without them scratch is that of the CPU's kernels, so what is found holds for `run`.
 absl::StatusOr<SessionOptions> MakePlanningOptions(const Options& options);

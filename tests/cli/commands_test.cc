@@ -494,6 +494,19 @@ TEST_F(CommandsTest, WhatIsAutomaticGoesByTheDevicesThatAreNamed) {
   EXPECT_FALSE(MakeSessionOptions(options_, "planned")->planning.fuse);
 }
 
+TEST_F(CommandsTest, WhatRunsIsRefusedTheNullDeviceBeforeAnythingIsRead) {
+  for (const char* devices : {"", "2", "null:0,null:1"}) {
+    options_.engine.device = *devices == 'n' ? "cpu" : "null";
+    options_.engine.devices = devices;
+    for (const auto command : {RunCommand, CompareCommand}) {
+      const absl::Status status = command(options_, world_.environment);
+      EXPECT_EQ(ExitStatus(status), kExitUsage) << devices;
+      EXPECT_THAT(std::string(status.message()), HasSubstr("the null device runs nothing"));
+    }
+  }
+  EXPECT_EQ(world_.engine.sessions, 0);
+}
+
 TEST_F(CommandsTest, SweepOnTheNullDeviceOnlyPlans) {
   options_.engine.device = "null";
   ASSERT_TRUE(SweepCommand(options_, world_.environment).ok());
