@@ -81,8 +81,9 @@ std::string Shortest(const FlagRegistry::Flag& flag) {
   return flag.type == "double" && absl::SimpleAtod(flag.default_value, &value) ? absl::StrCat(value) : flag.default_value;
 }
 
-bool Holds(const std::vector<const char*>& flags, const std::string& flag) {
-  return std::any_of(flags.begin(), flags.end(), [&](const char* each) { return flag == each; });
+template <typename Text>
+bool Holds(const std::vector<Text>& flags, const std::string& flag) {
+  return std::any_of(flags.begin(), flags.end(), [&](const Text& each) { return flag == each; });
 }
 
 // Whether other commands take the flag and this one does not. (Flags of libraries are no command's.)
@@ -136,9 +137,25 @@ void WarnOfOtherStrategiesFlags(const std::vector<std::string>& chosen, const st
       LOG(WARNING) << "--" << flag << " has no effect on strategy " << absl::StrJoin(chosen, ", ") << ": its order is not cut by size";
       continue;
     }
+    if (flag == "plan_seconds" && std::none_of(chosen.begin(), chosen.end(), CutsBySize)) {
+      LOG(WARNING) << "--" << flag << " has no effect on strategy " << absl::StrJoin(chosen, ", ") << ": its order is found without a search";
+      continue;
+    }
     const std::string owner = OwnerOf(flag, registry);
     if (std::count(names.begin(), names.end(), owner) == 0 || std::count(chosen.begin(), chosen.end(), owner) > 0) continue;
     LOG(WARNING) << "--" << flag << " has no effect on strategy " << absl::StrJoin(chosen, ", ") << ": it is of " << owner;
+  }
+}
+
+// Likewise how to copy between devices where there is one, or where that is decided.
+void WarnOfSharedReceives(const std::vector<std::string>& chosen, const std::vector<std::string>& given, const FlagRegistry& registry) {
+  if (!Holds(given, "share_recv") || registry.Value("share_recv") != "true") return;
+  const auto devices = ParseDevices(registry.Value("devices"), registry.Value("device"));
+  const bool planned = std::all_of(chosen.begin(), chosen.end(), [](const std::string& name) { return name == "planned"; });
+  if (devices.ok() && devices->size() < 2) {
+    LOG(WARNING) << "--share_recv has no effect on one device: nothing is received from another";
+  } else if (planned) {
+    LOG(WARNING) << "--share_recv has no effect on strategy planned, which always does so";
   }
 }
 
@@ -229,7 +246,9 @@ void WarnOfUselessFlags(const Command& command, const Arguments& arguments, cons
   if (name == "fit") WarnOfFitsFlags(arguments.words.size() == 2, arguments.flags, registry);
   if (name == "run" && !registry.Value("plan_in").empty()) WarnOfPlanningFlags(arguments.flags);
   WarnOfOtherDevicesFlags(arguments.flags, registry);
-  if (!strategies.empty()) WarnOfOtherStrategiesFlags(strategies, arguments.flags, registry);
+  if (strategies.empty()) return;
+  WarnOfOtherStrategiesFlags(strategies, arguments.flags, registry);
+  WarnOfSharedReceives(strategies, arguments.flags, registry);
 }
 
 std::string Usage() {

@@ -56,6 +56,8 @@ class TestRegistry : public FlagRegistry {
       {"strategy", {{"string", "", "how to fit"}, ""}},
       {"partition_size", {{"int64", "0", "nodes"}, "0"}},
       {"sync_mode", {{"int64", "0", "tflms: waits"}, "0"}},
+      {"plan_seconds", {{"int64", "0", "for planning"}, "0"}},
+      {"share_recv", {{"bool", "false", "receive once"}, "false"}},
       {"devices", {{"string", "", "of the graph"}, ""}},
       {"replan", {{"string", "auto", "when to plan again"}, "auto"}},
       {"plan_in", {{"string", "", "a plan"}, ""}},
@@ -179,6 +181,24 @@ TEST_F(CommandLineTest, PartitionSizesAreOfOrdersThatAreCut) {
   }
   for (const char* strategy : {"tensorflowmem", "planned"}) EXPECT_THAT(WarningsOf({"run", "--partition_size=7"}, {strategy}), IsEmpty());
   EXPECT_THAT(WarningsOf({"compare", "--partition_size=7"}, {"baseline", "planned"}), IsEmpty());
+}
+
+TEST_F(CommandLineTest, TimeForPlanningIsOfStrategiesThatSearch) {
+  for (const char* strategy : {"baseline", "lru", "reactive", "tflms"}) {
+    EXPECT_THAT(WarningsOf({"run", "--plan_seconds=7"}, {strategy}),
+                ElementsAre(absl::StrCat("--plan_seconds has no effect on strategy ", strategy, ": its order is found without a search")));
+  }
+  for (const char* strategy : {"tensorflowmem", "planned"}) EXPECT_THAT(WarningsOf({"run", "--plan_seconds=7"}, {strategy, "lru"}), IsEmpty());
+}
+
+TEST_F(CommandLineTest, ReceivesAreSharedBetweenDevices) {
+  const char* const alone = "--share_recv has no effect on one device: nothing is received from another";
+  EXPECT_THAT(WarningsOf({"run", "--share_recv"}, {"tensorflowmem"}), ElementsAre(alone));
+  EXPECT_THAT(WarningsOf({"run", "--share_recv", "--devices=1"}, {"planned"}), ElementsAre(alone));
+  EXPECT_THAT(WarningsOf({"run", "--share_recv", "--devices=2"}, {"planned"}),
+              ElementsAre("--share_recv has no effect on strategy planned, which always does so"));
+  EXPECT_THAT(WarningsOf({"compare", "--share_recv", "--devices=cpu:0,cpu:1"}, {"planned", "lru"}), IsEmpty());
+  EXPECT_THAT(WarningsOf({"run", "--noshare_recv"}, {"planned"}), IsEmpty());
 }
 
 TEST_F(CommandLineTest, FlagsOfCudaAreOfCudaDevices) {
