@@ -1,4 +1,4 @@
-# What `cmake --install` puts in place: the headers, one library of all boxes, find_package(millrace), the program.
+# What `cmake --install` puts in place: the headers, one library of all boxes, find_package(millrace), the program, machines.
 #
 # The library is shared, so that a program which embeds it names nothing but millrace::millrace: of what the boxes
 # use, only Abseil shows in the headers.
@@ -29,6 +29,7 @@ set_target_properties(millrace PROPERTIES VERSION ${PROJECT_VERSION}
 install(TARGETS millrace EXPORT millraceTargets)
 install(TARGETS millrace_main)
 install(DIRECTORY include/millrace DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY configs/machines DESTINATION ${CMAKE_INSTALL_DATADIR}/millrace FILES_MATCHING PATTERN "*.pbtxt")
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/millrace)
 install(EXPORT millraceTargets NAMESPACE millrace:: DESTINATION ${package_dir})

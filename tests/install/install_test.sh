@@ -16,4 +16,11 @@ strangers=$(find "$prefix/usr" -name 'libmillrace.so' -exec nm -D --defined-only
   sed -E 's/^[0-9a-f]+ . //' | grep -vE '^((typeinfo( name)?|vtable|VTT) for )?millrace::' || true)
 [ -z "$strangers" ] || { echo "libmillrace.so shows names of others:"; head -20 <<<"$strangers"; exit 1; }
 "$prefix/usr/bin/millrace" model resnet --depth=50 --batch=1 --image_size=32 --out="$prefix/resnet.pbtxt"
-"$prefix/build/embedding" "$prefix/resnet.pbtxt"
+"$prefix/usr/bin/millrace" plan --graph="$prefix/resnet.pbtxt" --fetches=loss:0 --targets=train --synthetic_feeds \
+  --machine="$prefix/usr/share/millrace/machines/titanx.pbtxt" >"$prefix/plan.log"
+library=$(find "$prefix/usr" -name 'libmillrace.so' -printf '%h')
+"$prefix/build/embedding" "$prefix/resnet.pbtxt" "$library"
+# A program that is moved with its libraries still finds them.
+mv "$prefix/usr" "$prefix/moved"
+LD_LIBRARY_PATH=${library/"$prefix/usr"/"$prefix/moved"} "$prefix/build/embedding" "$prefix/resnet.pbtxt" \
+  "${library/"$prefix/usr"/"$prefix/moved"}"

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
@@ -13,16 +14,28 @@
 namespace millrace::cuda {
 namespace {
 
+// The folder of the library that this code is in. Empty where it is a program's own, which dladdr may know by a relative name.
+std::filesystem::path FolderOfLibrary() {
+  Dl_info info;
+  if (dladdr(reinterpret_cast<void*>(&FolderOfLibrary), &info) == 0 || info.dli_fname == nullptr) return {};
+  const std::filesystem::path library = info.dli_fname;
+  return library.is_absolute() ? library.parent_path() : std::filesystem::path();
+}
+
 std::vector<std::string> Candidates(const std::string& path) {
   if (!path.empty()) return {path};
   const char* given = std::getenv("MILLRACE_CUDA_PLUGIN");
   if (given != nullptr && *given != '\0') return {given};
   std::vector<std::string> candidates;
+  // Installed, it lies beside the library that other programs embed.
+  const std::filesystem::path library = FolderOfLibrary();
+  if (!library.empty()) candidates.push_back((library / kPluginFile).lexically_normal());
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
   if (!error) {
     for (const char* folder : {"", "../lib", "../lib64"}) {
-      candidates.push_back((program.parent_path() / folder / kPluginFile).lexically_normal());
+      const std::string beside = (program.parent_path() / folder / kPluginFile).lexically_normal();
+      if (std::find(candidates.begin(), candidates.end(), beside) == candidates.end()) candidates.push_back(beside);
     }
   }
   candidates.push_back(kPluginFile);

@@ -1,13 +1,16 @@
 // Embeds Millrace: builds a small network with an operation of its own, trains it without and with a budget, and
-// finds the same bits. Given a file, it reads that graph as well. Its own messages are in a file that Millrace has, too.
+// finds the same bits. Given a file, it reads that graph as well; given a folder, too, it expects the CUDA plugin to be looked for
+// there. Its own messages are in a file that Millrace has, too.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "millrace/device.h"
 #include "millrace/graph_builder.h"
 #include "millrace/graph_ops.h"
@@ -112,6 +115,17 @@ bool SameBits(const Trained& a, const Trained& b) {
   return true;
 }
 
+// The CUDA plugin is beside the library. There may be none of it, or no device: then the error says so.
+bool LooksForThePluginIn(const std::string& folder, millrace::Graph graph, millrace::SessionOptions options) {
+  const std::string plugin = folder + "/libmillrace_cuda.so";
+  options.device = "cuda";
+  const absl::Status status = millrace::Session::Create(std::move(graph), options).status();
+  const bool looked_there = absl::StrContains(status.message(), plugin + ": no such file");
+  const bool good = std::filesystem::exists(plugin) ? !looked_there && !absl::IsNotFound(status) : looked_there;
+  if (!good) std::fprintf(stderr, "looking for %s: %s\n", plugin.c_str(), status.ToString().c_str());
+  return good;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -136,6 +150,7 @@ int main(int argc, char** argv) {
   message.add_nodes("w1");
   good = good && message.DebugString() == "nodes: \"w1\"\n";
   if (argc > 1) good = good && Value(millrace::LoadGraph(argv[1])).num_nodes() > 0;
+  if (argc > 2) good = good && LooksForThePluginIn(argv[2], graph.Clone(), options);
   options.planning.device_memory_bytes = 1000;
   auto hopeless = Value(millrace::Session::Create(graph.Clone(), options));
   good = good && absl::IsResourceExhausted(hopeless->Run({}, {}, {"init"}, nullptr));
