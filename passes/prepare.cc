@@ -203,7 +203,7 @@ bool HoldsCallsOrControlFlow(const Graph& graph) {
   const auto goes = [](const std::string& op) {
     Node node;
     node.op = op;
-    return IsPlannedAway(op) || IsPartitionedCall(node) || op.rfind("StringToHashBucket", 0) == 0;
+    return IsPlannedAway(op) || IsPartitionedCall(node) || op.rfind("StringToHashBucket", 0) == 0 || op == "StringFormat";
   };
   PerOp<bool, decltype(goes)> goes_away(goes);
   for (int32_t i = 0; i < graph.num_ids(); ++i) {

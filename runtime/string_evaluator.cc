@@ -12,6 +12,7 @@
 #include "graph/regex.h"
 #include "graph/string_pieces.h"
 #include "graph/table.h"
+#include "graph/value_text.h"
 #include "millrace/op.h"
 #include "millrace/status.h"
 #include "runtime/op_evaluator.h"
@@ -136,6 +137,15 @@ Outputs Replace(const OpInstance& instance, absl::Span<const Tensor> inputs) {
   return Changed(inputs[0], [&](const std::string& text) { return regex.Replaced(text, rewrite, everywhere); });
 }
 
+Outputs Format(const OpInstance& instance, absl::Span<const Tensor> inputs) {
+  const ValueTemplate text(instance.attrs);
+  std::vector<std::string> values;
+  for (const Tensor& input : inputs) values.push_back(EndValuesText(input, text.most()));
+  Tensor result(DataType::kString, Shape());
+  result.mutable_strings()[0] = text.Filled(values);
+  return std::vector<Tensor>{std::move(result)};
+}
+
 // Numbers in place of strings: equal ones have equal numbers.
 class Numbering {
  public:
@@ -212,6 +222,7 @@ Outputs EvaluateStrings(const KernelRegistry& kernels, const OpInstance& instanc
   if (op == "StringStrip") {
     return Changed(inputs[0], [](const std::string& s) { return std::string(absl::StripAsciiWhitespace(s)); });
   }
+  if (op == "StringFormat") return Format(instance, inputs);
   if (MovesElements(op)) return MoveNumbers(kernels, instance, inputs);
   return absl::UnimplementedError(absl::StrCat("the strings of op '", op, "' (node '", instance.name, "') are not computed"));
 }

@@ -15,7 +15,7 @@ namespace millrace {
 bool EvaluatesStrings(const OpInstance& instance);
 
 // Requires EvaluatesStrings. Ops that only move or compare elements do so with numbers of the strings, by their kernel in `kernels`.
-// Unimplemented where the op's strings are for people to read (summaries, StringFormat).
+// Unimplemented where the op's strings are for people to read (summaries).
 absl::StatusOr<std::vector<Tensor>> EvaluateStrings(const KernelRegistry& kernels, const OpInstance& instance,
                                                     absl::Span<const Tensor> inputs);
 

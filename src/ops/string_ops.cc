@@ -33,6 +33,11 @@ absl::Status PrintShape(InferenceContext& context) {
   return SameAsFirstInput(context);
 }
 
+absl::Status ShowShape(InferenceContext& context) {
+  TakeStringsByValue(context);
+  return NoOutputs(context);
+}
+
 absl::Status StringScalar(InferenceContext& context) {
   static const Shape& scalar = *new Shape();  // a temporary makes g++ 12 warn of Abseil's uninitialised bytes
   context.AddOutput(DataType::kString, scalar);
@@ -193,7 +198,7 @@ void RegisterStringOps(OpRegistry& registry) {
                    .in_place = {{0, 0}},
                    .stateful = true,
                    .state_bytes = sizeof(int64_t)});
-  AddOp(registry, {.name = "PrintV2", .shape = NoOutputs, .cost = NoCost, .stateful = true});
+  for (const char* name : {"PrintV2", "_PrintFormatted"}) AddOp(registry, {.name = name, .shape = ShowShape, .cost = NoCost, .stateful = true});
   for (const char* name : {"StringFormat", "ScalarSummary", "HistogramSummary", "ImageSummary", "AudioSummaryV2",
                            "TensorSummary", "TensorSummaryV2", "MergeSummary"}) {
     AddOp(registry, {.name = name, .shape = StringScalar, .cost = NoCost});

@@ -185,6 +185,38 @@ twice = AddV2(x, x) ^flush {T=float}
 }
 
 // What a text becomes before it is looked up; how many pieces there are follows from what is fed.
+// What tf.strings.format makes of the same values.
+constexpr char kPrinted[] = R"(
+x = Placeholder() {dtype=float32, shape=shape[2,2,8]}
+n = Const() {dtype=bool, value=bool[2]{true, false}}
+word = Const() {dtype=string, value=string[1]{"a"}}
+text = StringFormat(x, n, word) {template="x {} n {} {} of 100 {}", placeholder="{}", summarize=2}
+same = Identity(text) {T=string}
+show = PrintV2(same)
+known = StringFormat(n, word) {template="known {} {}", placeholder="{}", summarize=3}
+whole = Const() {dtype=int32, value=int32[2,2]{1, 2, 3, 4}}
+all = StringFormat(whole) {template="all {}", placeholder="{}", summarize=-1}
+show_known = PrintV2(known)
+show_all = PrintV2(all)
+)";
+
+TEST(Strings, WhatIsPrintedHasTheValuesOfItsStep) {
+  for (const char* strategy : {"baseline", "tensorflowmem", "planned"}) {
+    SessionOptions options;
+    options.planning.strategy = strategy;
+    const auto session = SessionOf(kPrinted, options);
+    Tensor values(DataType::kFloat, Shape({2, 2, 8}));
+    for (int i = 0; i < 32; ++i) values.mutable_as<float>()[i] = static_cast<float>(i) / 3;
+    ::testing::internal::CaptureStderr();
+    const absl::Status status = session->Run({{"x", values}}, {}, {"show", "show_known", "show_all"}, nullptr);
+    const std::string printed = ::testing::internal::GetCapturedStderr();
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_THAT(printed, HasSubstr("x [[[0 0.333333343 ... 2 2.33333325]\n  [2.66666675 3 ... 4.66666651 5]]\n\n [[5.33333349 5.66666651 ... 7.33333349 "
+                                   "7.66666651]\n  [8 8.33333302 ... 10 10.333333]]] n [1 0] [\"a\"] of 100 {}\n"));
+    EXPECT_THAT(printed, AllOf(HasSubstr("known [1 0] [\"a\"]\n"), HasSubstr("all [[1 2]\n [3 4]]\n")));
+  }
+}
+
 TEST(Strings, FedTextsAreCutAndRewritten) {
   const auto session = SessionOf(R"(
 texts = Placeholder() {dtype=string, shape=shape[?]}
