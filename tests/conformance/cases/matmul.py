@@ -88,6 +88,10 @@ def batch_cases():
     yield product("BatchMatMulV2_empty_batch", "BatchMatMulV2", (0, 3, 4), (0, 4, 5), {})
     yield product("BatchMatMulV2_attention", "BatchMatMulV2", (8, 4, 50, 16), (8, 4, 50, 16), {"adj_y": True})
     yield product("BatchMatMulV2_does_not_broadcast", "BatchMatMulV2", (2, 3, 4), (3, 4, 5), {}, error="")
+    for one, other in ((np.int8, np.int8), (np.int8, np.uint8), (np.uint8, np.int8), (np.uint8, np.uint8)):
+        whole = [Gen(shape, dtype, 0 if dtype is np.uint8 else -128, 127, seed) for shape, dtype, seed in (((2, 3, 70), one, 1), ((70, 5), other, 2))]
+        yield Case(f"BatchMatMulV3_{np.dtype(one).name}_{np.dtype(other).name}", "BatchMatMulV3", whole, {"Tout": np.int32})
+    yield Case("BatchMatMulV3_int8_adjoint", "BatchMatMulV3", [gen((4, 3, 2), np.int8, 1), gen((5, 3), np.int8, 2)], {"adj_x": True, "adj_y": True, "Tout": np.int32})
     yield Case("BatchMatMulV3", "BatchMatMulV3", [gen((2, 3, 4), f32, 1), gen((2, 4, 5), f32, 2)],
                {"Tout": f32}, **CLOSE[f32])
 

@@ -1,4 +1,5 @@
 // MatMul, BatchMatMul, and sums of products.
+#include <algorithm>
 #include <cstring>
 
 #include "cpu/kernels/common.h"
@@ -53,6 +54,37 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const OpInstance& instance, 
   return GemmKernel(std::move(gemm));
 }
 
+bool IsEightBits(DataType type) { return type == DataType::kInt8 || type == DataType::kUint8; }
+
+void CopyToInt32(DataType from, const void* numbers, int64_t count, int32_t* to) {
+  if (from == DataType::kInt8) {
+    std::copy_n(static_cast<const int8_t*>(numbers), count, to);
+  } else {
+    std::copy_n(static_cast<const uint8_t*>(numbers), count, to);
+  }
+}
+
+// The product in int32 of integers of eight bits, signed or not: of copies of the factors.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeWideningProduct(const OpInstance& instance, bool transpose_a, bool transpose_b) {
+  OpInstance wide = instance;
+  for (TensorType& input : wide.inputs) input.dtype = DataType::kInt32;
+  MR_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> made, MakeProduct(wide, transpose_a, transpose_b));
+  const int64_t own = AlignUp(made->scratch_bytes()), size_a = AlignUp(wide.inputs[0].size_bytes()), size_b = wide.inputs[1].size_bytes();
+  return MakeKernel(
+      [kernel = std::shared_ptr<const Kernel>(std::move(made)), own, size_a](const KernelContext& context) {
+        char* scratch = static_cast<char*>(context.scratch);
+        void* factors[] = {scratch + own, scratch + own + size_a};
+        for (int i = 0; i < 2; ++i) {
+          const TensorType& type = context.input_type(i);
+          CopyToInt32(type.dtype, context.inputs[i], type.shape.num_elements(), static_cast<int32_t*>(factors[i]));
+        }
+        KernelContext inner = context;
+        inner.inputs = factors;
+        return kernel->Run(inner);
+      },
+      own + size_a + size_b);
+}
+
 // Inputs from `first` on are pairs of factors; input 0 is what their products are added onto when first == 1.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeSum(const OpInstance& instance, int first) {
   const bool ta = instance.attrs.GetOr("transpose_a", false), tb = instance.attrs.GetOr("transpose_b", false);
@@ -87,7 +119,9 @@ void RegisterMatMulKernels(KernelRegistry& registry) {
   });
   for (const char* name : {"BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"}) {
     AddKernel(registry, name, [](const OpInstance& instance) {
-      return MakeProduct(instance, instance.attrs.GetOr("adj_x", false), instance.attrs.GetOr("adj_y", false));
+      const bool a = instance.attrs.GetOr("adj_x", false), b = instance.attrs.GetOr("adj_y", false);
+      const bool widens = instance.outputs[0].dtype == DataType::kInt32 && IsEightBits(instance.inputs[0].dtype) && IsEightBits(instance.inputs[1].dtype);
+      return widens ? MakeWideningProduct(instance, a, b) : MakeProduct(instance, a, b);
     });
   }
 }
