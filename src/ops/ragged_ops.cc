@@ -138,23 +138,28 @@ absl::Status RaggedRangeShape(InferenceContext& context) {
 }
 
 // (indices of n sparse features, their values, their shapes, dense features) -> indices [m, 2], values [m], shape [2]
+// Whether input `i` is of numbers, or of strings that are known.
+bool IsFeature(const InferenceContext& context, int i) {
+  return context.dtype(i) == DataType::kInt64 || (context.dtype(i) == DataType::kString && context.value(i) != nullptr);
+}
+
 absl::Status SparseCrossShape(InferenceContext& context) {
   const int64_t sparse = context.attrs().GetOr<int64_t>("N", 0);
   if (sparse < 0 || context.num_inputs() < 3 * sparse) return context.Error("has fewer inputs than its sparse features have parts");
   if (!context.attrs().GetOr<bool>("hashed_output", false)) {
     return context.Error("makes strings; only hashed_output is supported");
   }
+  constexpr char kFeatures[] = ", expected int64 or strings that are known when the graph is planned";
   int64_t most = 1, batch = -1;
   for (int i = 0; i < sparse; ++i) {
     const int values = static_cast<int>(sparse) + i;
-    if (context.dtype(values) != DataType::kInt64) return context.Error(absl::StrCat("input ", values, " is ", context.input(values).ToString(), ", expected int64"));
+    if (!IsFeature(context, values)) return context.Error(absl::StrCat("input ", values, " is ", context.input(values).ToString(), kFeatures));
     most = SizeProduct(most, context.shape(values).fully_known() ? context.shape(values).num_elements() : 0);
   }
   for (int i = static_cast<int>(3 * sparse); i < context.num_inputs(); ++i) {
     const TensorType& dense = context.input(i);
-    if (dense.dtype != DataType::kInt64 || dense.shape.rank() != 2) {
-      return context.Error(absl::StrCat("dense feature ", i - 3 * sparse, " is ", dense.ToString(), ", expected int64 [batch,columns]"));
-    }
+    if (!IsFeature(context, i)) return context.Error(absl::StrCat("dense feature ", i - 3 * sparse, " is ", dense.ToString(), kFeatures));
+    if (dense.shape.rank() != 2) return context.Error(absl::StrCat("dense feature ", i - 3 * sparse, " is ", dense.ToString(), ", expected [batch,columns]"));
     if (batch >= 0 && dense.shape.dim(0) != batch) return context.Error("dense features have different batch sizes");
     batch = dense.shape.dim(0);
     most = SizeProduct(most, dense.shape.dim(1));

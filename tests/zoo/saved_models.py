@@ -296,6 +296,10 @@ def _dropping():
     return sequential(layers.Dense(12, activation="gelu"), layers.BatchNormalization(), layers.Dense(5), shape=(6,))
 
 
+def _crossed(x):
+    return layers.HashedCrossing(13)((x[:, 0], x[:, 1])) + layers.HashedCrossing(5)((x[:, 0], tf.strings.length(x[:, 1])))
+
+
 CASES = {
     "plain_module": plain_module,
     "keras_functional": keras_case(_functional, pictures(), entropy, lambda: keras.optimizers.Adam(1e-3)),
@@ -311,6 +315,9 @@ CASES = {
     "words_hashed": looked_up(lambda: layers.Hashing(13, salt=[1, 2]), np.array([["a", "x"], ["", "b"]])),
     "texts_as_numbers": looked_up(lambda: layers.TextVectorization(vocabulary=["some", "words", "of", "it"], output_sequence_length=5),
                                   np.array(["Some words, of it!", "", "it IS some  other text of  many words"])),
+    "runs_of_words": looked_up(lambda: layers.TextVectorization(ngrams=2, vocabulary=["some", "some words", "of it"], output_sequence_length=6),
+                               np.array(["Some words, of it!", "", "it IS some  other text"])),
+    "words_crossed": looked_up(lambda: _crossed, np.array([["a", "x"], ["", "b"], ["a", "b"]])),
     "old": old_saved_model(),
     "old_resources": old_saved_model(resources=True),
     "meta": meta_graph(),

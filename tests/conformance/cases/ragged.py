@@ -126,6 +126,10 @@ def crosses():
     yield Case("Cross_key", "SparseCross", [L([]), L([]), L([]), L([b, a, b])], {**hashed, "N": 0, "hash_key": 17})
     yield Case("Cross_sparse", "SparseCross", [L([sparse[0]]), L([sparse[1]]), L([sparse[2]]), L([a])], hashed)
     yield Case("Cross_two", "SparseCross", [L([sparse[0]] * 2), L([sparse[1], sparse[1] * 3]), L([sparse[2]] * 2), L([])], hashed)
+    words, rare = np.array([["a", "bc"], ["", "a"], ["xyz", "a long text of more than thirty-two bytes"]], object), np.array(["p", "q", "r"], object)
+    yield Case("Cross_words", "SparseCross", [L([]), L([]), L([]), L([words, a])], {**hashed, "N": 0})
+    yield Case("Cross_words_alone", "SparseCross", [L([]), L([]), L([]), L([words])], {**hashed, "N": 0, "num_buckets": 0})
+    yield Case("Cross_sparse_words", "SparseCross", [L([sparse[0]] * 2), L([rare, sparse[1]]), L([sparse[2]] * 2), L([words])], hashed)
     yield Case("Cross_batches", "SparseCross", [L([]), L([]), L([]), L([a, Gen((2, 3), I64, 0, 9)])], {**hashed, "N": 0}, error="")
 
 

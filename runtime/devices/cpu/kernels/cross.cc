@@ -1,4 +1,6 @@
 // Crossed features: the hash of every combination of one value of each feature of an example.
+#include <farmhash.h>
+
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -25,11 +27,24 @@ uint64_t Mixed(uint64_t a, uint64_t b) {
 struct Feature {
   const int64_t* values = nullptr;
   std::vector<int64_t> first, count;
+  std::vector<int64_t> of_texts;  // what `values` are where the feature is of strings
 };
+
+// Input `i` as the feature's values: numbers as they are, the fingerprints of strings, which are known when planning.
+void TakeValues(const KernelContext& context, int i, Feature& feature) {
+  if (context.input_type(i).dtype != DataType::kString) {
+    feature.values = context.input<int64_t>(i);
+    return;
+  }
+  for (const std::string& text : context.instance->input_values[i].strings()) {
+    feature.of_texts.push_back(static_cast<int64_t>(util::Fingerprint64(text.data(), text.size())));
+  }
+  feature.values = feature.of_texts.data();
+}
 
 absl::StatusOr<Feature> SparseFeature(const KernelContext& context, int i, int sparse, int64_t batch) {
   Feature feature;
-  feature.values = context.input<int64_t>(sparse + i);
+  TakeValues(context, sparse + i, feature);
   feature.first.assign(batch, 0);
   feature.count.assign(batch, 0);
   const int64_t values = context.input_type(sparse + i).shape.num_elements();
@@ -65,7 +80,7 @@ absl::Status Cross(const KernelContext& context) {
     const Shape& shape = context.input_type(i).shape;
     if (shape.dim(0) != batch) return absl::InvalidArgumentError("features have different batch sizes");
     Feature& feature = features.emplace_back();
-    feature.values = context.input<int64_t>(i);
+    TakeValues(context, i, feature);
     for (int64_t b = 0; b < batch; ++b) feature.first.push_back(b * shape.dim(1));
     feature.count.assign(batch, shape.dim(1));
   }
