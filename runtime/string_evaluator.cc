@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "graph/ngrams.h"
 #include "graph/number_text.h"
 #include "graph/regex.h"
 #include "graph/string_pieces.h"
@@ -96,6 +97,21 @@ Outputs Split(const OpInstance& instance, const Tensor& strings, const Tensor& s
     for (std::string_view piece : row) *next++ = std::string(piece);
   }
   return std::vector<Tensor>{std::move(places), std::move(pieces), std::move(shape)};
+}
+
+Outputs MakeNGrams(const OpInstance& instance, const Tensor& words, const Tensor& splits) {
+  MR_ASSIGN_OR_RETURN(NGrams made, NGramsOf(instance.attrs, words, splits));
+  Tensor texts(DataType::kString, Shape({static_cast<int64_t>(made.texts.size())}));
+  Tensor ends(splits.dtype(), splits.shape());
+  texts.mutable_strings() = std::move(made.texts);
+  for (int64_t i = 0; i < ends.num_elements(); ++i) {
+    if (ends.dtype() == DataType::kInt32) {
+      ends.mutable_as<int32_t>()[i] = static_cast<int32_t>(made.splits[i]);
+    } else {
+      ends.mutable_as<int64_t>()[i] = made.splits[i];
+    }
+  }
+  return std::vector<Tensor>{std::move(texts), std::move(ends)};
 }
 
 // Elements joined in the order of the axes as they are given, the first one innermost.
@@ -204,6 +220,7 @@ Outputs EvaluateStrings(const KernelRegistry& kernels, const OpInstance& instanc
   if (op == "StringJoin") return Join(instance, inputs);
   if (op == "Substr") return Substr(instance, inputs[0], inputs[1], inputs[2]);
   if (op == "StringSplit" || op == "StringSplitV2") return Split(instance, inputs[0], inputs[1]);
+  if (op == "StringNGrams") return MakeNGrams(instance, inputs[0], inputs[1]);
   if (op == "ReduceJoin") return ReduceJoin(instance, inputs[0], inputs[1]);
   if (op == "RegexReplace" || op == "StaticRegexReplace") return Replace(instance, inputs);
   if (op == "_FindInTable") {

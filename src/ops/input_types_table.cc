@@ -377,6 +377,7 @@ const char* const kInputTypes[] = {
     "StringJoin =string*N",
     "StringLength =string",
     "StringLower =string",
+    "StringNGrams =string Tsplits",
     "StringSplit =string =string",
     "StringSplitV2 =string =string",
     "StringStrip =string",

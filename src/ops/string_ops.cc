@@ -4,6 +4,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "graph/ngrams.h"
 #include "graph/string_pieces.h"
 #include "millrace/status.h"
 #include "ops/register.h"
@@ -159,6 +160,19 @@ absl::Status SplitShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// (words, where rows begin) -> runs of words, where the runs of each row begin
+absl::Status NGramsShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(2));
+  MR_RETURN_IF_ERROR(ExpectKnownStrings(context, 0));
+  const Tensor* splits = context.value(1);
+  if (splits == nullptr) return context.Error("where rows of words begin must be known when the graph is planned");
+  const auto made = NGramsOf(context.attrs(), *context.value(0), *splits);
+  if (!made.ok()) return ErrorAtNode(context, made.status());
+  context.AddOutput(DataType::kString, Shape({static_cast<int64_t>(made->texts.size())}));
+  context.AddOutput(context.dtype(1), Shape({splits->num_elements()}));
+  return absl::OkStatus();
+}
+
 // (strings, axes)
 absl::Status ReduceJoinShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(2));
@@ -222,6 +236,7 @@ void RegisterStringOps(OpRegistry& registry) {
   AddOp(registry, {.name = "Substr", .shape = SubstrShape, .cost = NoCost});
   AddOp(registry, {.name = "StringSplit", .shape = SplitShape, .cost = MoveCost});
   AddOp(registry, {.name = "StringSplitV2", .shape = SplitShape, .cost = MoveCost});
+  AddOp(registry, {.name = "StringNGrams", .shape = NGramsShape, .cost = MoveCost});
   AddOp(registry, {.name = "ReduceJoin", .shape = ReduceJoinShape, .cost = NoCost});
   AddOp(registry, {.name = "RegexFullMatch", .shape = FullMatchShape, .cost = MoveCost});
   AddOp(registry, {.name = "StaticRegexFullMatch", .shape = FullMatchShape, .cost = MoveCost});

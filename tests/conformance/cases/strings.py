@@ -95,6 +95,19 @@ def pieces():
     for axes in ([0], [1], [-1], [0, 1], [1, 0], [2, 0], [0, 1, 2], []):
         name = "_".join(str(a).replace("-", "m") for a in axes) or "none"
         yield Case(f"ReduceJoin_{name}", "ReduceJoin", [cube, np.array(axes, i32)], {"separator": "-"})
+    words, splits = np.array(["a", "b", "c", "", "e", "f"], object), np.array([0, 3, 3, 4, 6], np.int64)
+    for name, more in {"pairs": {"ngram_widths": [2]}, "both": {"ngram_widths": [1, 3], "separator": "|"},
+                       "padded": {"ngram_widths": [2, 4], "pad_width": -1, "left_pad": "<", "right_pad": ">"},
+                       "padded_once": {"ngram_widths": [3, 1], "pad_width": 1, "left_pad": "<", "right_pad": ">"},
+                       "short": {"ngram_widths": [3], "preserve_short_sequences": True},
+                       "short_padded": {"ngram_widths": [5], "pad_width": 1, "left_pad": "<", "right_pad": ">", "preserve_short_sequences": True}}.items():
+        attrs = {"separator": " ", "left_pad": "", "right_pad": "", "pad_width": 0, "preserve_short_sequences": False, **more}
+        yield Case(f"StringNGrams_{name}", "StringNGrams", [words, splits], attrs)
+        yield Case(f"StringNGrams_{name}_int32", "StringNGrams", [words, splits.astype(i32)], attrs)
+    yield Case("StringNGrams_empty", "StringNGrams", [words[:0], np.array([0, 0], np.int64)], attrs)
+    yield Case("StringNGrams_falling", "StringNGrams", [words, np.array([0, 4, 3, 6], np.int64)], attrs, error="Invalid split value 3, must be in [4, 6]")
+    yield Case("StringNGrams_first", "StringNGrams", [words, np.array([1, 6], np.int64)], attrs, error="First split value must be 0, got 1")
+    yield Case("StringNGrams_last", "StringNGrams", [words, np.array([0, 5], np.int64)], attrs, error="Last split value must be data size. Expected 6, got 5")
     yield Case("ReduceJoin_kept", "ReduceJoin", [cube, np.array([2, 0], i32)], {"keep_dims": True})
     yield Case("ReduceJoin_scalar_axis", "ReduceJoin", [cube, i32(1)])
     yield Case("ReduceJoin_empty", "ReduceJoin", [cube[:, :0], np.array([1], i32)], {"separator": "-"})

@@ -5,6 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "cpu/kernels/rare.h"
 #include "cpu/kernels/values.h"
+#include "graph/ngrams.h"
 #include "graph/number_text.h"
 #include "graph/regex.h"
 #include "graph/sip_hash.h"
@@ -153,6 +154,23 @@ KernelOr MakeSplit(const OpInstance& instance) {
   });
 }
 
+// The runs of words are strings; where those of each row begin is known when planning, too.
+template <typename T>
+KernelOr MakeNGramSplits(const OpInstance& instance) {
+  for (int input = 0; input < 2; ++input) {
+    if (!ValueReader(instance).planned(input)) return absl::InvalidArgumentError("the words and their rows must be known when the graph is planned");
+  }
+  MR_ASSIGN_OR_RETURN(NGrams made, NGramsOf(instance.attrs, instance.input_values[0], instance.input_values[1]));
+  return MakeKernel([splits = std::move(made.splits)](const KernelContext& context) {
+    std::transform(splits.begin(), splits.end(), context.output<T>(1), [](int64_t at) { return static_cast<T>(at); });
+    return absl::OkStatus();
+  });
+}
+
+KernelOr MakeNGrams(const OpInstance& instance) {
+  return instance.outputs[1].dtype == DataType::kInt32 ? MakeNGramSplits<int32_t>(instance) : MakeNGramSplits<int64_t>(instance);
+}
+
 // Of the bytes of each row.
 KernelOr MakeFingerprint(const OpInstance& node) {
   const TensorType& data = node.inputs[0];
@@ -179,6 +197,7 @@ void RegisterStringNumberKernels(KernelRegistry& registry) {
   AddKernel(registry, "StringToNumber", MakeToNumber);
   for (const char* name : {"RegexFullMatch", "StaticRegexFullMatch"}) AddKernel(registry, name, MakeFullMatch);
   for (const char* name : {"StringSplit", "StringSplitV2"}) AddKernel(registry, name, MakeSplit);
+  AddKernel(registry, "StringNGrams", MakeNGrams);
   AddKernel(registry, "_AsStringToHashBucket", MakeHashOfNumbers);
   AddKernel(registry, "_FindInTable", MakeFind);
 }
