@@ -78,9 +78,9 @@ Table MakeTable() {
   const std::tuple<const char*, int, const char*> bounds[] = {
       {"RandomUniformInt", 1, "Tout"}, {"StatelessRandomUniformInt", 2, "dtype"}, {"StatelessRandomUniformIntV2", 4, "dtype"}};
   for (const auto& [op, first, type] : bounds) table[op] = {{first, type}, {first + 1, type, HarmlessValue::kOnes}};
-  // Deviations, then bounds, of which the lower one must be lower.
-  table["StatelessParameterizedTruncatedNormal"] = {{3, "dtype", HarmlessValue::kOnes}, {4, "dtype"}, {5, "dtype", HarmlessValue::kOnes}};
-  table["ParameterizedTruncatedNormal"] = {{2, "dtype", HarmlessValue::kOnes}, {3, "dtype"}, {4, "dtype", HarmlessValue::kOnes}};
+  // Means, deviations, then bounds, of which the lower one must be lower.
+  table["StatelessParameterizedTruncatedNormal"] = {{2, "dtype"}, {3, "dtype", HarmlessValue::kOnes}, {4, "dtype"}, {5, "dtype", HarmlessValue::kOnes}};
+  table["ParameterizedTruncatedNormal"] = {{1, "dtype"}, {2, "dtype", HarmlessValue::kOnes}, {3, "dtype"}, {4, "dtype", HarmlessValue::kOnes}};
   for (const char* op : {"CudnnRNNV3", "CudnnRNNBackpropV3"}) table[op] = {{4, nullptr}};
   for (const char* op : {"CropAndResize", "CropAndResizeGradImage"}) table[op] = {{2, nullptr}};
   table["CropAndResizeGradBoxes"] = {{3, nullptr}};

@@ -51,6 +51,11 @@ std::vector<Failure> Failures() {
        "low = Const() {dtype=float, value=float[2]{-1, -1}}\n"
        "op = StatelessParameterizedTruncatedNormal(dims, seed, two, x, low, two) {dtype=float, S=int32, Tseed=int32}",
        "Invalid parameters"},
+      {"StatelessParameterizedTruncatedNormal of no number", "float", Reals({1, 2}), Reals({1, nan}),
+       "dims = Const() {dtype=int32, value=int32[1]{2}}\nseed = Const() {dtype=int32, value=int32[2]{1, 2}}\n"
+       "low = Const() {dtype=float, value=float[2]{-1, -1}}\nhigh = Const() {dtype=float, value=float[2]{5, 5}}\n"
+       "op = StatelessParameterizedTruncatedNormal(dims, seed, x, two, low, high) {dtype=float, S=int32, Tseed=int32}",
+       "failed to accept a sample: mean nan, deviation"},
       {"OneHot and Assert", "int32", Ids({1, 1}), Ids({1, 0}),
        "all = All(yes, zero) {Tidx=int32, keep_dims=false}\nwhat = Const() {dtype=string, value=string[]{\"all must hold\"}}\n"
        "op = Assert(all, what, x) {T=[string, int32], summarize=3}", "assertion failed: [all must hold] [1 0]"},

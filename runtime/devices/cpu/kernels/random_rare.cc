@@ -214,9 +214,9 @@ class Truncated {
     alpha_ = (low + root) / T(2);
   }
 
-  // Calls take(number) -> whether more are wanted, for what is accepted.
+  // Calls take(number) -> whether more are wanted, for what is accepted. False when nothing is.
   template <typename Take>
-  absl::Status Draw(Take&& take) {
+  bool Draw(Take&& take) {
     constexpr int kMostTries = 1000;
     for (int tries = 0;;) {
       T drawn[Samples<T>::kCount];
@@ -224,10 +224,10 @@ class Truncated {
       const int count = Propose(drawn, accepted);
       for (int i = 0; i < count; ++i) {
         if (accepted[i]) {
-          if (!take(drawn[i])) return absl::OkStatus();
+          if (!take(drawn[i])) return true;
           tries = 0;
         } else if (++tries >= kMostTries) {
-          return absl::InternalError("TruncatedNormal rejection sampler failed to accept a sample.");
+          return false;
         }
       }
     }
@@ -280,10 +280,14 @@ absl::Status DrawTruncated(T mean, T deviation, T low, T high, int64_t count, Sa
     deviation = -deviation;
   }
   Truncated<T> truncated((low - mean) / deviation, (high - mean) / deviation, stream);
-  return truncated.Draw([&](T number) {
+  const bool drawn = truncated.Draw([&](T number) {
     put(number * deviation + mean);
     return --count > 0;
   });
+  if (drawn) return absl::OkStatus();
+  const auto text = [](T value) { return absl::StrCat(static_cast<double>(value)); };
+  return absl::InvalidArgumentError(absl::StrCat("TruncatedNormal rejection sampler failed to accept a sample: mean ", text(mean),
+                                                 ", deviation ", text(deviation), ", bounds ", text(low), " and ", text(high)));
 }
 
 // (shape, seed, means, deviations, lower bounds, upper bounds). TensorFlow's draws depend on its threads when there are many; these
