@@ -5,6 +5,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -36,6 +37,14 @@ namespace {
 
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Programs plan a graph in one session after another, trial by trial: what it asks for is told once.
+void LogOnce(const std::string& note) {
+  static std::mutex mutex;
+  static std::set<std::string>& told = *new std::set<std::string>;
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (told.insert(note).second) LOG(INFO) << note;
 }
 
 // Of one signature, planned for several values of feeds; and of all, beside those that UsePlan was given.
@@ -325,9 +334,7 @@ class SessionImpl final : public Session {
         last_run_.status = compiled.status();
         return compiled.status();
       }
-      for (const std::string& note : compiled->placement_notes) {
-        if (noted_.insert(note).second) LOG(INFO) << note;
-      }
+      for (const std::string& note : compiled->placement_notes) LogOnce(note);
       if (!signature.feed_values.empty() || !signature.answers.empty()) {
         for (const auto& [name, value] : signature.feed_values) by_value_[base].insert(name);
         key = ProgramKey(signature);
@@ -454,7 +461,6 @@ class SessionImpl final : public Session {
   std::map<std::string, std::set<std::string>> by_value_;  // by program key: feeds that planning takes by value
   std::map<std::string, Tensor> planned_feeds_;            // what Plan takes for them
   int64_t uses_ = 0;
-  std::set<std::string> noted_;  // placement notes that have been logged
   RunReport last_run_;
   GraphSummary summary_;
 };

@@ -82,12 +82,16 @@ TEST_F(DevicesTest, PlansPlotsTracesExportsAndReportsOneSchedule) {
 
 TEST_F(DevicesTest, ASoftPlacementIsSaidOnce) {
   MakeModel({"resnet", "--devices=2", "--variant=cifar", "--depth=11", "--image_size=8", "--batch=2", "--classes=10"});
-  const Outcome outcome = Run("run", {});
-  EXPECT_EQ(outcome.exit_status, 0);
   const std::string line = "device /device:GPU:1 is not there: its nodes are placed on cpu:0";
-  const size_t first = outcome.err.find(line);
-  EXPECT_NE(first, std::string::npos) << outcome.err;
-  EXPECT_EQ(outcome.err.find(line, first + 1), std::string::npos) << outcome.err;
+  const auto expect_once = [&](const Outcome& outcome, int exit_status) {
+    EXPECT_EQ(outcome.exit_status, exit_status) << outcome.err;
+    const size_t first = outcome.err.find(line);
+    EXPECT_NE(first, std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.err.find(line, first + 1), std::string::npos) << outcome.err;
+  };
+  expect_once(Run("run", {}), 0);
+  expect_once(Run("run", {"--device_memory=100KiB", "--plot_out=" + program_.Path("plot.svg")}), 3);  // and hints, by further plans
+  expect_once(Run("compare", {"--strategies=baseline,lru", "--device_memory=90%"}), 0);
 }
 
 TEST_F(DevicesTest, WrongDevicesAreWrongUsage) {
