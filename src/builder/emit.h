@@ -3,6 +3,7 @@
 #define MILLRACE_SRC_BUILDER_EMIT_H_
 
 #include <initializer_list>
+#include <string_view>
 
 #include "millrace/graph_builder.h"
 
@@ -24,6 +25,13 @@ inline Operation Emit(std::string_view op, absl::Span<const Output> inputs, Attr
 inline Operation Emit(std::string_view op, std::initializer_list<Output> inputs, AttrMap attrs,
                       std::string_view name = {}) {
   return Emit(op, absl::MakeConstSpan(inputs.begin(), inputs.size()), std::move(attrs), name);
+}
+
+// What to say of one that is no tensor of the graph. Functions that get no tensor at all have no builder to tell it to: whoever takes
+// what they return tells it.
+inline const char* WhyNotOwn(const Output& output) {
+  return output.builder() != nullptr ? " is not a tensor of this graph"
+                                     : " is not a tensor of this graph, but a default Output or what Concat, Pack, AddN or Einsum make of an empty list";
 }
 
 }  // namespace millrace

@@ -6,6 +6,7 @@
 #include <queue>
 
 #include "absl/strings/str_cat.h"
+#include "builder/emit.h"
 #include "builder/gradient_rules.h"
 #include "glog/logging.h"
 #include "graph/exceptions.h"
@@ -157,7 +158,7 @@ bool GradientBuilder::IsOwn(const Output& output) const {
 absl::Status GradientBuilder::CheckArguments() const {
   MR_RETURN_IF_ERROR(builder_.status());
   for (const Output& y : ys_) {
-    if (!IsOwn(y)) return absl::InvalidArgumentError("AddGradients: a y is not a tensor of this graph");
+    if (!IsOwn(y)) return absl::InvalidArgumentError(absl::StrCat("AddGradients: a y", WhyNotOwn(y)));
     if (!IsDifferentiable(y.dtype())) {
       return absl::InvalidArgumentError(absl::StrCat("AddGradients: '", builder_.TensorName(y), "' is ",
                                                      y.type().ToString(), ", expected a floating-point tensor"));
@@ -168,10 +169,10 @@ absl::Status GradientBuilder::CheckArguments() const {
     }
   }
   for (const Output& x : xs_) {
-    if (!IsOwn(x)) return absl::InvalidArgumentError("AddGradients: an x is not a tensor of this graph");
+    if (!IsOwn(x)) return absl::InvalidArgumentError(absl::StrCat("AddGradients: an x", WhyNotOwn(x)));
   }
   for (const Output& gradient : options_.y_gradients) {
-    if (!IsOwn(gradient)) return absl::InvalidArgumentError("AddGradients: a y_gradient is not a tensor of this graph");
+    if (!IsOwn(gradient)) return absl::InvalidArgumentError(absl::StrCat("AddGradients: a y_gradient", WhyNotOwn(gradient)));
   }
   if (!options_.y_gradients.empty() && options_.y_gradients.size() != ys_.size()) {
     return absl::InvalidArgumentError(absl::StrCat("AddGradients: ", options_.y_gradients.size(),

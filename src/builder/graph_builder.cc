@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "builder/emit.h"
 #include "builder/tensors.h"
 #include "millrace/status.h"
 
@@ -221,7 +222,7 @@ Operation GraphBuilder::Op(std::string_view op, absl::Span<const Output> inputs,
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].builder() != this || !Holds(graph_, inputs[i].ref())) {
       Fail(absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' (", node.op, "): input ", i,
-                                                   " is not a tensor of this graph")));
+                                                   WhyNotOwn(inputs[i]))));
       return Operation(this, NodeId());
     }
     node.inputs.push_back(inputs[i].ref());

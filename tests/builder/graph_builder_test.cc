@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "millrace/graph_ops.h"
 #include "millrace/optimizers.h"
 
@@ -175,6 +176,19 @@ TEST(GraphBuilder, OutputsOfNoGraphAreErrorsThatNameTheNode) {
   GraphBuilder c;
   c.AddControlEdge(c.Op("NoOp", {}), Operation());
   EXPECT_THAT(std::string(c.status().message()), HasSubstr("AddControlEdge"));
+}
+
+// There is no builder to tell it to: the first that takes the result tells.
+TEST(GraphBuilder, WhatIsMadeOfNoTensorsIsAnErrorOfTheBuilderThatTakesIt) {
+  const char* const why = "is not a tensor of this graph, but a default Output or what Concat, Pack, AddN or Einsum make of an empty list";
+  for (const Output& none : {ops::Concat({}, 0), ops::Pack({}, 0), ops::AddN({}), ops::Einsum({}, "->"), ops::Relu(ops::Mean(ops::AddN({})))}) {
+    GraphBuilder b, c;
+    ops::Add(Input(b, "x", {2}), none, "sum");
+    EXPECT_THAT(std::string(b.status().message()), HasSubstr(absl::StrCat("node 'sum' (AddV2): input 1 ", why)));
+    EXPECT_FALSE(std::move(b).Build().ok());
+    Minimize(c, Sgd(0.1), none);
+    EXPECT_THAT(std::string(c.status().message()), HasSubstr(why));
+  }
 }
 
 TEST(GraphBuilder, OperationsOfAnotherGraphAreErrors) {
