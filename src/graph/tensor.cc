@@ -39,12 +39,16 @@ Result ElementAt(const Tensor& tensor, int64_t i) {
   }
 }
 
+void ExpectKnownShape(const TensorType& type) {
+  for (const int64_t size : type.shape.dims()) {
+    if (size < 0) throw std::invalid_argument(absl::StrCat("a tensor of type ", type.ToString(), ", whose shape is not known"));
+  }
+}
+
 }  // namespace
 
 Tensor::Tensor(DataType dtype, Shape shape) : type_{dtype, std::move(shape)} {
-  for (const int64_t size : type_.shape.dims()) {
-    if (size < 0) throw std::invalid_argument(absl::StrCat("a tensor of type ", type_.ToString(), ", whose shape is not known"));
-  }
+  ExpectKnownShape(type_);
   // Sizes that are no number saturate; what the standard's containers throw then, this throws.
   if (dtype == DataType::kString) {
     if (num_elements() > kMostBytes / static_cast<int64_t>(sizeof(std::string))) throw std::bad_alloc();
@@ -62,6 +66,11 @@ Tensor::Tensor(DataType dtype, Shape shape) : type_{dtype, std::move(shape)} {
 Tensor Tensor::Wrap(DataType dtype, Shape shape, void* data, std::shared_ptr<void> owner) {
   Tensor tensor;
   tensor.type_ = {dtype, std::move(shape)};
+  ExpectKnownShape(tensor.type_);
+  if (dtype == DataType::kString) throw std::invalid_argument("Tensor::Wrap: strings are no bytes to wrap, expected a Tensor and its mutable_strings()");
+  if (data == nullptr && tensor.size_bytes() > 0) {
+    throw std::invalid_argument(absl::StrCat("Tensor::Wrap: no memory for ", tensor.type_.ToString(), ", expected ", tensor.size_bytes(), " bytes"));
+  }
   tensor.data_ = std::shared_ptr<void>(std::move(owner), data);
   return tensor;
 }

@@ -5,6 +5,7 @@
 
 #include <new>
 #include <stdexcept>
+#include <string>
 
 namespace millrace {
 namespace {
@@ -34,6 +35,16 @@ TEST(TensorTest, AShapeThatIsNotKnownThrows) {
   EXPECT_THROW(Tensor(DataType::kFloat, {-1, 3}), std::invalid_argument);
   EXPECT_THROW(Tensor(DataType::kString, {-1, -1}), std::invalid_argument);
   EXPECT_EQ(Tensor(DataType::kFloat, {2, 3}).size_bytes(), 24);
+}
+
+TEST(TensorTest, WrappingNoMemoryThrows) {
+  EXPECT_THROW(Tensor::Wrap(DataType::kFloat, {2}, nullptr, nullptr), std::invalid_argument);
+  float values[2] = {1, 2};
+  EXPECT_THROW(Tensor::Wrap(DataType::kFloat, {-1}, values, nullptr), std::invalid_argument);
+  std::string text = "text";
+  EXPECT_THROW(Tensor::Wrap(DataType::kString, {}, &text, nullptr), std::invalid_argument);
+  EXPECT_EQ(Tensor::Wrap(DataType::kFloat, {0, 3}, nullptr, nullptr).num_elements(), 0);
+  EXPECT_EQ(Tensor::Wrap(DataType::kFloat, {2}, values, nullptr).as<float>()[1], 2);
 }
 
 }  // namespace
