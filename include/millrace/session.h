@@ -9,7 +9,8 @@
 //
 // A Session plans on the first Run of each signature (feed names and types, fetches, targets) and keeps the plan.
 // Variables persist from Run to Run. Of the plans that a session made, the 64 used last are kept, each with a sleeping
-// thread per lane: a signature that comes again after so many others is planned again, with the same results.
+// thread per lane, and of one signature whose plans go by the values of feeds the 8 used last: what comes again after so
+// many others is planned again, with the same results.
 // One thread at a time may call a Session.
 #ifndef MILLRACE_SESSION_H_
 #define MILLRACE_SESSION_H_
