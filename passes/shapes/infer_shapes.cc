@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph/of_sides.h"
+#include "graph/parameters.h"
 #include "millrace/guard.h"
 #include "millrace/status.h"
 #include "passes/shapes/alike_nodes.h"
@@ -524,7 +525,7 @@ OutputRef ShapeTracker::Current(OutputRef ref) const { return impl_->Current(ref
 uint64_t ShapeTracker::by_value(NodeId id) const { return impl_->ByValue(id); }
 
 std::string VariableName(const Node& node) {
-  if (node.op != "VarHandleOp" && node.op != "VariableV2" && node.op != "Variable") return node.name;
+  if (!IsVariable(node)) return node.name;
   const std::string shared = node.attrs.GetOr<std::string>("shared_name", ""), container = ContainerOf(node);
   const std::string& name = shared.empty() ? node.name : shared;
   return container.empty() ? name : absl::StrCat(container, ":", name);

@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "graph/parameters.h"
 #include "passes/shapes/infer_shapes.h"
 
 namespace millrace::cli {
@@ -87,8 +88,6 @@ std::vector<TensorSlice> SlicesOf(const Parts& parts) {
 }
 
 }  // namespace
-
-bool IsVariable(const Node& node) { return node.op == "VarHandleOp" || node.op == "VariableV2" || node.op == "Variable"; }
 
 std::optional<TensorSlice> SliceFromText(const std::string& text) {
   std::vector<std::string> words = absl::StrSplit(text, ' ', absl::SkipEmpty());

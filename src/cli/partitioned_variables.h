@@ -11,9 +11,6 @@
 
 namespace millrace::cli {
 
-// Whether the node declares a variable, of TensorFlow 1 or 2.
-bool IsVariable(const Node& node);
-
 struct VariablePart {
   std::string key;  // of the whole in a checkpoint
   TensorSlice slice;

@@ -17,6 +17,7 @@
 #include "cli/reuse_memory.h"
 #include "cli/vocabularies.h"
 #include "glog/logging.h"
+#include "graph/parameters.h"
 #include "millrace/op.h"
 #include "millrace/status.h"
 #include "passes/shapes/infer_shapes.h"

@@ -7,10 +7,6 @@
 namespace millrace {
 namespace {
 
-bool IsVariable(const Node& node) {
-  return node.op == "VarHandleOp" || node.op == "VariableV2" || node.op == "Variable";
-}
-
 bool IsOptimizerUpdate(const Node& node) {
   for (const char* prefix : {"Apply", "SparseApply", "ResourceApply", "ResourceSparseApply"}) {
     if (absl::StartsWith(node.op, prefix)) return !node.inputs.empty();
@@ -19,6 +15,10 @@ bool IsOptimizerUpdate(const Node& node) {
 }
 
 }  // namespace
+
+bool IsVariable(const Node& node) {
+  return node.op == "VarHandleOp" || node.op == "VariableV2" || node.op == "Variable";
+}
 
 Parameters ParametersOf(const Graph& graph) {
   std::vector<bool> updated(graph.num_ids(), false);

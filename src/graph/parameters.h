@@ -8,6 +8,9 @@
 
 namespace millrace {
 
+// Whether the node declares a variable, of TensorFlow 1 or 2.
+bool IsVariable(const Node& node);
+
 struct Parameters {
   int64_t elements = 0;
   int64_t bytes = 0;

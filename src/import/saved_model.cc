@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "files/mapped_file.h"
 #include "graph/one_line.h"
+#include "graph/parameters.h"
 #include "import/graph_import.h"
 #include "import/tensor_proto.h"
 #include "millrace/op.h"
@@ -157,9 +158,7 @@ absl::StatusOr<std::map<std::string, std::string>> CheckpointKeys(const Graph& g
     if ((assign.op != "AssignVariableOp" && assign.op != "Assign") || assign.inputs.size() != 2) continue;
     const Node& variable = flat.node(Source(flat, assign.inputs[0]).node);
     const std::string key = RestoredKey(flat, assign.inputs[1]);
-    if (!key.empty() && (variable.op == "VarHandleOp" || variable.op == "VariableV2" || variable.op == "Variable")) {
-      keys[VariableName(variable)] = key;
-    }
+    if (!key.empty() && IsVariable(variable)) keys[VariableName(variable)] = key;
   }
   return keys;
 }
