@@ -390,8 +390,6 @@ class Estimator {
   }
 
  private:
-  static constexpr size_t kKnownByValue = 64;  // inputs
-
   // Of a node's largest possible shapes. None where it is refused later.
   absl::StatusOr<RunEstimate> EstimateOne(const Node& node, const OpDef& def, const OpInstance& largest) {
     RunEstimate estimate;

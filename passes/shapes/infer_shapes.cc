@@ -150,8 +150,7 @@ class Inferrer {
       dynamic = dynamic || producer.dynamic_output(input.index);
     }
     const AlikeNodes<OutputTypes>::Key key{node.op, node.attrs, types};
-    // Rules of Millrace's own ops depend on nothing else, unless they ask for values: of up to 64 inputs it is known whether they do.
-    constexpr size_t kKnownByValue = 64;
+    // Rules of Millrace's own ops depend on nothing else, unless they ask for values.
     const bool by_types = !dynamic && !def.is_variable && types.size() <= kKnownByValue && builtin_def_of_(node.op) == &def;
     if (by_types) {
       if (const OutputTypes* known = alike_.Find(key); known != nullptr) {
@@ -532,7 +531,7 @@ std::string VariableName(const Node& node) {
 }
 
 bool TakenByValue(const Node& node, size_t input, uint64_t by_value) {
-  if (input < 64) return (by_value >> input & 1) != 0;
+  if (input < kKnownByValue) return (by_value >> input & 1) != 0;
   return node.op == "ConcatV2" && input + 1 == node.inputs.size();
 }
 

@@ -75,8 +75,11 @@ class ShapeTracker {
 // colon if it has one.
 std::string VariableName(const Node& node);
 
-// Whether the node takes this input by value, given its bits of InferenceResult::by_value. Those end at 64 inputs; behind
-// so many there is the axis of a concatenation.
+// Of how many inputs of a node it is known whether they are taken by value: the bits of InferenceResult::by_value.
+inline constexpr size_t kKnownByValue = 64;
+
+// Whether the node takes this input by value, given its bits of InferenceResult::by_value. Behind so many inputs there is the axis of
+// a concatenation.
 bool TakenByValue(const Node& node, size_t input, uint64_t by_value);
 
 // The description of a node for cost rules and kernels; values only of inputs taken by value.
