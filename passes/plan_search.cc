@@ -346,33 +346,32 @@ class Search {
   void CutPartitions(Looked& looked) const {
     // The cuts that were asked for stay, and those over several devices.
     if (AskedSize() > 0 || looked.devices.size() > 1) return;
-    for (const DevicePlan& plan : looked.devices) {
-      const AccessGraph& access = plan.device.access;
-      std::vector<bool> cut(looked.ordered.graph->num_ids(), false);
-      int64_t bytes = 0;
-      double seconds = 0;
-      int operations = 0;
-      for (int32_t i = 0; i < access.num_operations(); ++i) {
-        int64_t made = access.scratch_bytes[i];
-        for (const Access& a : access.of(i)) {
-          if (a.writes && !a.reads) made += access.storages[a.storage].size_bytes;
-        }
-        const bool full = (request_.options.device_memory_bytes > 0 &&
-                           bytes + made > request_.options.device_memory_bytes / kBytesPart) ||
-                          seconds + access.seconds[i] > kTimePart * looked.step_seconds ||
-                          (operations >= kOperations && seconds >= kTinySeconds);
-        if (operations > 0 && full) {
-          cut[plan.device.operations[i].node().value] = true;
-          bytes = 0;
-          seconds = 0;
-          operations = 0;
-        }
-        bytes += made;
-        seconds += access.seconds[i];
-        ++operations;
+    const DevicePlan& plan = looked.devices[0];
+    const AccessGraph& access = plan.device.access;
+    std::vector<bool> cut(looked.ordered.graph->num_ids(), false);
+    int64_t bytes = 0;
+    double seconds = 0;
+    int operations = 0;
+    for (int32_t i = 0; i < access.num_operations(); ++i) {
+      int64_t made = access.scratch_bytes[i];
+      for (const Access& a : access.of(i)) {
+        if (a.writes && !a.reads) made += access.storages[a.storage].size_bytes;
       }
-      NumberPartitions(cut, looked.ordered);
+      const bool full = (request_.options.device_memory_bytes > 0 &&
+                         bytes + made > request_.options.device_memory_bytes / kBytesPart) ||
+                        seconds + access.seconds[i] > kTimePart * looked.step_seconds ||
+                        (operations >= kOperations && seconds >= kTinySeconds);
+      if (operations > 0 && full) {
+        cut[plan.device.operations[i].node().value] = true;
+        bytes = 0;
+        seconds = 0;
+        operations = 0;
+      }
+      bytes += made;
+      seconds += access.seconds[i];
+      ++operations;
     }
+    NumberPartitions(cut, looked.ordered);
   }
 
   static void NumberPartitions(const std::vector<bool>& cut, OrderedGraph& ordered) {
