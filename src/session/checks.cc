@@ -232,7 +232,6 @@ absl::Status CheckPlanInputs(const ExecutionPlan& plan, const OpRegistry& ops) {
       const OpInstance& instance = plan.instances[step.instance];
       for (size_t i = 0; i < step.input_variables.size(); ++i) {
         if (step.input_variables[i] < 0 || step.inputs[i] != kNoAddress || instance.inputs[i].size_bytes() == 0) continue;
-        if (i < instance.input_values.size() && !instance.input_values[i].empty()) continue;
         const OpDef* def = ops.Find(instance.op);
         const auto asks = [i](const VariableUse& use) { return use.input == static_cast<int>(i) && use.access == VariableAccess::kPresence; };
         if (def != nullptr && std::any_of(def->variables.begin(), def->variables.end(), asks)) continue;
