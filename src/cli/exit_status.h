@@ -20,7 +20,7 @@ inline constexpr int kExitDoesNotFit = 3;
 absl::Status UsageError(std::string_view message);
 // The same error marked as wrong usage.
 absl::Status AsUsageError(const absl::Status& status);
-// The same error; a ResourceExhausted is marked as "does not fit". For errors of planning, before anything ran.
+// The same error; a ResourceExhausted is marked as "does not fit". For errors of planning: of what runs it may be the disk that is full.
 absl::Status AsPlanningError(const absl::Status& status);
 
 // The same error in other words; its marks are kept.

@@ -68,7 +68,7 @@ class Trainer {
         return absl::CancelledError(absl::StrCat("interrupted after step ", step, " of ", workload_.steps));
       }
       std::vector<Tensor> fetched;
-      MR_RETURN_IF_ERROR(session_->Run(workload_.feeds, workload_.fetches, workload_.targets, &fetched));
+      MR_RETURN_IF_ERROR(OfStep(session_->Run(workload_.feeds, workload_.fetches, workload_.targets, &fetched)));
       result_.fetched = std::move(fetched);
       Record();
       progress_.Show(result_.run.strategy, step + 1, workload_.steps,
@@ -97,6 +97,11 @@ class Trainer {
     if (status.ok()) return status;
     return WithMessage(status, absl::StrCat("init_targets ", absl::StrJoin(workload_.init_targets, ","), ", before the first step: ",
                                             status.message()));
+  }
+
+  // Sizes that follow from variables grow from step to step: a later step is planned anew, and may be the one that does not fit.
+  absl::Status OfStep(const absl::Status& status) const {
+    return session_->last_run().plan == nullptr ? AsPlanningError(status) : status;
   }
 
   // The last run's figures, with the seconds and losses of all steps so far.

@@ -107,6 +107,36 @@ TEST_F(PlanningCommandsTest, FactsOfTheGraphAreTheSameWhateverIsPlanned) {
   EXPECT_EQ(facts(SweepCommand), want);
 }
 
+// As many rows as n says, which grows by one in every step: some step's rows are too many.
+TEST_F(PlanningCommandsTest, ALaterStepThatDoesNotFitEndsAsTheFirstWould) {
+  environment_.load_graph = [](const std::string&) {
+    return ParseGraphText(R"(
+n = VarHandleOp() {dtype=int32, shape=shape[], shared_name="n"}
+start = Const() {dtype=int32, value=int32[]{50}}
+wide = Const() {dtype=int32, value=int32[]{1000}}
+one = Const() {dtype=int32, value=int32[]{10}}
+half = Const() {dtype=float, value=float[]{0.5}}
+init = AssignVariableOp(n, start) {dtype=int32}
+now = ReadVariableOp(n) {dtype=int32}
+dims = Pack(now, wide) {T=int32, N=2, axis=0}
+rows = Fill(dims, half) {T=float, index_type=int32}
+twice = AddV2(rows, rows) {T=float}
+update = AssignAddVariableOp(n, one) ^twice {dtype=int32}
+)");
+  };
+  options_.engine.device = "cpu";
+  options_.input.synthetic_feeds = false;
+  options_.input.fetches = {"twice:0"};
+  options_.input.targets = {"update"};
+  options_.input.init_targets = {"init"};
+  options_.input.steps = 10;
+  options_.engine.device_memory = "500KiB";
+  const absl::Status status = RunCommand(options_, environment_);
+  EXPECT_EQ(ExitStatus(status), kExitDoesNotFit) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("does not fit"));
+  EXPECT_THAT(out_.str(), HasSubstr("(median of "));
+}
+
 TEST_F(PlanningCommandsTest, ExplainSaysWhyAVariableIsFetched) {
   options_.strategy.strategy = "tensorflowmem";
   options_.strategy.partition_size = 1;
