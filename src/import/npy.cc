@@ -6,6 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
@@ -316,6 +317,13 @@ absl::StatusOr<std::string> NpyHeader(const Tensor& tensor) {
   const std::string descr = DescrOf(tensor);
   if (descr.empty()) {
     return Bad(absl::StrCat("a tensor ", tensor.type().ToString(), ", which NumPy has no element type for"));
+  }
+  if (tensor.dtype() == DataType::kString) {
+    for (size_t i = 0; i < tensor.strings().size(); ++i) {
+      if (!absl::EndsWith(tensor.strings()[i], absl::string_view("\0", 1))) continue;
+      return Bad(absl::StrCat("string ", i, " of a tensor ", tensor.type().ToString(),
+                              " ends in a NUL, which NumPy's strings cannot: it would be read without it"));
+    }
   }
   std::string shape;
   for (int64_t dim : tensor.shape().dims()) absl::StrAppend(&shape, dim, ", ");

@@ -116,6 +116,16 @@ TEST(Npz, WrittenArrayByArrayItAppearsWhenItIsFinished) {
 }
 
 // NumPy takes an archive for one by its first bytes: those of a file, or the end of an archive that has none.
+// NumPy fills strings up with NULs, so those at the end would be lost. Those before it are not.
+TEST(Npz, StringsThatEndInNulAreRefused) {
+  Tensor strings(DataType::kString, {2});
+  strings.mutable_strings() = {std::string("a\0b", 3), std::string("ab\0", 3)};
+  EXPECT_EQ(NpyHeader(strings).status().message(),
+            "string 1 of a tensor string[2] ends in a NUL, which NumPy's strings cannot: it would be read without it");
+  strings.mutable_strings()[1] = "ab";
+  EXPECT_TRUE(NpyHeader(strings).ok());
+}
+
 TEST(Npz, AnArchiveOfNothingBeginsAsNumPyExpects) {
   const std::string path = ::testing::TempDir() + "/millrace_empty.npz";
   ASSERT_TRUE(SaveArrays({}, path).ok());
