@@ -17,6 +17,8 @@ struct StepStats {
   int64_t bytes_to_device = 0;
   int64_t bytes_to_disk = 0;
   int64_t bytes_from_disk = 0;
+  double to_disk_seconds = 0;     // of transfers, without waits
+  double from_disk_seconds = 0;
   int64_t peak_device_bytes = 0;  // sum of the devices'
   std::vector<int64_t> device_peak_bytes;  // per device: highest end of an address that a step was handed
   int64_t peak_host_bytes = 0;    // homes of all variables, this plan's constants, highest end of a pool slot

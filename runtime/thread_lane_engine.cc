@@ -41,6 +41,7 @@ struct alignas(128) LaneRecord {
   int64_t peak_device_bytes = 0;
   int64_t peak_pool_bytes = 0;
   int64_t bytes = 0;
+  double disk_seconds = 0;     // of transfers
   double done_seconds = 0;     // when a compute lane came to rest
   double virtual_seconds = 0;  // when the lane is free, on a virtual clock
   // Ends of the steps on a virtual clock, read by other lanes after the counter says they are there.
@@ -209,6 +210,7 @@ absl::Status ThreadLaneEngine::RunStep(const StepBindings& bindings, StepStats* 
     if (recording_) record.trace.resize(program_.lanes()[l].num_steps);
     record.stall_seconds = record.done_seconds = record.virtual_seconds = 0;
     record.peak_device_bytes = record.peak_pool_bytes = record.bytes = 0;
+    record.disk_seconds = 0;
   }
   step_start_ = Clock::now();
   StartThreads();
@@ -327,7 +329,9 @@ void ThreadLaneEngine::RunCopyLane(int32_t l) {
       const bool trace = recording_;
       if (trace) record.trace[i].start_seconds = Now();
       if (disk) {
+        const double start = Now();
         const absl::Status status = RunDiskTransfer(lane, op, *channels_[l].channel, pacer);
+        record.disk_seconds += Now() - start;
         if (!status.ok()) return Fail(l, i, status);
       } else {
         RunCopy(lane, op, pacer);
@@ -441,8 +445,14 @@ void ThreadLaneEngine::FillStats(StepStats* stats, double seconds) const {
       }
       compute_seconds = std::max(compute_seconds, busy);
     }
-    if (lane.kind == LaneKind::kToDisk) stats->bytes_to_disk += record.bytes;
-    if (lane.kind == LaneKind::kFromDisk) stats->bytes_from_disk += record.bytes;
+    if (lane.kind == LaneKind::kToDisk) {
+      stats->bytes_to_disk += record.bytes;
+      stats->to_disk_seconds += record.disk_seconds;
+    }
+    if (lane.kind == LaneKind::kFromDisk) {
+      stats->bytes_from_disk += record.bytes;
+      stats->from_disk_seconds += record.disk_seconds;
+    }
     if (lane.kind == LaneKind::kToHost) stats->bytes_to_host += record.bytes;
     if (lane.kind == LaneKind::kToDevice) stats->bytes_to_device += record.bytes;
     int64_t& peak = stats->device_peak_bytes[lane.device];

@@ -69,6 +69,9 @@ struct RunReport {
   int64_t bytes_to_device = 0;
   int64_t bytes_to_disk = 0;
   int64_t bytes_from_disk = 0;
+  double disk_bytes_per_second = 0;       // planned for, each way; 0: there is no disk tier
+  double to_disk_bytes_per_second = 0;    // of the last step, while it transferred; 0: nothing went that way
+  double from_disk_bytes_per_second = 0;
   int64_t replans = 0;            // plans made from measured times
   int64_t switched_after = 0;     // steps that ran before the present plan took over; 0: it is the first
   bool measured_times = false;    // the predictions rest on measured times, not on cost rules

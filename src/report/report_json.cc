@@ -73,6 +73,8 @@ proto::ReportMachine MachineToProto(const Machine& machine) {
   out.set_to_device_bytes_per_second(machine.to_device_bytes_per_second);
   out.set_copy_latency_seconds(machine.copy_latency_seconds);
   out.set_launch_seconds(machine.launch_seconds);
+  out.set_disk_bytes_per_second(machine.disk_bytes_per_second);
+  out.set_disk_latency_seconds(machine.disk_latency_seconds);
   return out;
 }
 
@@ -121,6 +123,9 @@ void RunToProto(const RunReport& run, proto::ReportRun& out) {
   for (const std::string& line : run.advice) out.add_advice(line);
   out.set_bytes_to_disk(run.bytes_to_disk);
   out.set_bytes_from_disk(run.bytes_from_disk);
+  out.set_disk_bytes_per_second(run.disk_bytes_per_second);
+  out.set_to_disk_bytes_per_second(run.to_disk_bytes_per_second);
+  out.set_from_disk_bytes_per_second(run.from_disk_bytes_per_second);
   out.set_replans(run.replans);
   out.set_switched_after(run.switched_after);
   out.set_measured_times(run.measured_times ? 1 : 0);

@@ -60,6 +60,11 @@ std::string LossesText(const std::vector<double>& losses) {
   return text;
 }
 
+// " at 1.2 GB/s"; nothing for what was not measured.
+std::string At(double bytes_per_second) {
+  return bytes_per_second > 0 ? absl::StrFormat(" at %.3g GB/s", bytes_per_second / 1e9) : "";
+}
+
 // By how much the predicted step is above the bound: "1.3 %". Both are sums of the same times in another order.
 std::string AboveBound(const RunReport& run) {
   const double above = run.predicted_step_seconds / run.lower_bound_seconds - 1;
@@ -114,8 +119,9 @@ std::string RunSummary(const RunReport& run) {
   }
   text += RewriteLine(run);
   if (run.bytes_to_disk + run.bytes_from_disk > 0) {
-    absl::StrAppend(&text, "disk           per step ", FormatBytes(run.bytes_to_disk), " to disk, ",
-                    FormatBytes(run.bytes_from_disk), " from disk\n");
+    absl::StrAppend(&text, "disk           per step ", FormatBytes(run.bytes_to_disk), " to disk", At(run.to_disk_bytes_per_second), ", ",
+                    FormatBytes(run.bytes_from_disk), " from disk", At(run.from_disk_bytes_per_second),
+                    run.disk_bytes_per_second > 0 ? absl::StrCat("; planned", At(run.disk_bytes_per_second)) : "", "\n");
   }
   if (run.recomputed_nodes > 0) absl::StrAppend(&text, "recomputed     ", FormatCount(run.recomputed_nodes), " nodes\n");
   absl::StrAppend(&text, "step           predicted ", FormatSeconds(run.predicted_step_seconds),

@@ -50,6 +50,9 @@ void AddMeasuredStep(double seconds, const absl::Status& status, const StepStats
   report->bytes_to_device = stats.bytes_to_device;
   report->bytes_to_disk = stats.bytes_to_disk;
   report->bytes_from_disk = stats.bytes_from_disk;
+  const auto rate = [](int64_t bytes, double seconds) { return seconds > 0 ? static_cast<double>(bytes) / seconds : 0; };
+  report->to_disk_bytes_per_second = rate(stats.bytes_to_disk, stats.to_disk_seconds);
+  report->from_disk_bytes_per_second = rate(stats.bytes_from_disk, stats.from_disk_seconds);
   // Memory is handed out in these units, so the last one belongs to its tensor as a whole.
   report->peak_device_bytes = 0;
   for (size_t d = 0; d < stats.device_peak_bytes.size() && d < report->devices.size(); ++d) {

@@ -435,6 +435,7 @@ class SessionImpl final : public Session {
     last_run_.switched_after = program.switched_after;
     last_run_.measured_times = program.measured_times;
     last_run_.plan = program.plan;
+    last_run_.disk_bytes_per_second = program.plan->tiered ? options_.machine.disk_bytes_per_second : 0;
     if (!options_.trace) return;
     absl::StatusOr<Simulation> simulation = SimulatePlan(*program.plan, options_.machine);
     if (simulation.ok()) last_run_.simulated_trace = std::move(simulation->events);

@@ -114,6 +114,12 @@ TEST(DiskTierSessionTest, TransfersTakeTheTimeOfTheRateThatIsAskedFor) {
   ASSERT_GT(least, 0.05);  // far more than the disk takes
   EXPECT_GE(report.step_seconds.back(), 0.95 * least);
   EXPECT_GE(report.predicted_step_seconds, 0.95 * least);
+  // It is told what was planned for, and what came of it.
+  EXPECT_EQ(report.disk_bytes_per_second, 1e6);
+  for (const double measured : {report.to_disk_bytes_per_second, report.from_disk_bytes_per_second}) {
+    EXPECT_GT(measured, 0.2e6);
+    EXPECT_LT(measured, 1.3e6);
+  }
 }
 
 TEST(DiskTierSessionTest, VariablesAreReadOneByOne) {
