@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <string>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,7 @@
 #include "cli/fit_search.h"
 #include "cli/outputs.h"
 #include "cli/train.h"
+#include "glog/logging.h"
 #include "millrace/status.h"
 #include "models/models.h"
 #include "report/summary.h"
@@ -60,6 +62,9 @@ absl::StatusOr<const Dimension*> FindDimension(const std::string& vary, const st
 // Some depths have no network: how many smaller ones are tried instead.
 constexpr int64_t kSmallerTries = 12;
 
+// Searching takes many plans, and where there is no terminal nothing else shows that it goes on.
+void TellTried(std::string_view what, const std::string& value) { LOG(INFO) << "fit: trying " << what << " " << value; }
+
 class Fitter {
  public:
   Fitter(const Options& options, SessionOptions session, const Environment& environment)
@@ -105,6 +110,7 @@ class Fitter {
         const auto workload = MakeModel(model);
         status = workload.status();
         if (!workload.ok()) continue;
+        TellTried(dimension.name, std::to_string(v));
         MR_ASSIGN_OR_RETURN(const bool fits, Try(*workload));
         if (fits) largest = std::max(largest, v);
         return fits;
@@ -127,6 +133,7 @@ class Fitter {
     for (const auto& [name, type] : workload.feed_types) start = std::max(start, type.shape.rank() > 0 ? type.shape.dim(0) : 1);
     MR_ASSIGN_OR_RETURN(const int64_t found, LargestThatFits(start, kDimensions[0].most, [&](int64_t batch) -> absl::StatusOr<bool> {
       workload.feed_types = WithBatch(workload, batch);
+      TellTried("batch", std::to_string(batch));
       return Try(workload);
     }));
     if (found == 0) return 0;
@@ -148,7 +155,13 @@ class Fitter {
 
 absl::Status FitBudget(const Workload& workload, SessionOptions session, const Environment& environment, Outputs& outputs) {
   int64_t plans_left = std::numeric_limits<int64_t>::max();
-  MR_ASSIGN_OR_RETURN(const FoundBudget found, SmallestBudget(workload, session, environment, 0, 0, plans_left));
+  Environment telling = environment;
+  telling.create_session = [&](std::shared_ptr<const Graph> graph, SessionOptions options) {
+    const int64_t bytes = options.planning.device_memory_bytes;
+    TellTried("budget", bytes == 0 ? "none" : FormatBytes(bytes));
+    return environment.create_session(std::move(graph), std::move(options));
+  };
+  MR_ASSIGN_OR_RETURN(const FoundBudget found, SmallestBudget(workload, session, telling, 0, 0, plans_left));
   session.planning.device_memory_bytes = found.bytes;
   const TrainResult result = PlanOnly(workload, session, environment);
   MR_RETURN_IF_ERROR(RunThenWritten(

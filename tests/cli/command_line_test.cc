@@ -1,7 +1,6 @@
 // Words, flags and warnings, with a registry of the test's own.
 #include "cli/command_line.h"
 
-#include <glog/logging.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "cli/exit_status.h"
+#include "logged.h"
 
 namespace millrace::cli {
 namespace {
@@ -65,19 +65,6 @@ class TestRegistry : public FlagRegistry {
   };
 };
 
-// What is logged while it lives.
-class Warnings : public google::LogSink {
- public:
-  Warnings() { google::AddLogSink(this); }
-  ~Warnings() override { google::RemoveLogSink(this); }
-  using google::LogSink::send;
-  void send(google::LogSeverity severity, const char*, const char*, int, const google::LogMessageTime&, const char* message,
-            size_t size) override {
-    if (severity == google::GLOG_WARNING) lines.emplace_back(message, size);
-  }
-  std::vector<std::string> lines;
-};
-
 class CommandLineTest : public testing::Test {
  protected:
   absl::StatusOr<Arguments> Parse(const std::vector<std::string>& argv) { return ParseArguments(argv, registry_); }
@@ -91,7 +78,7 @@ class CommandLineTest : public testing::Test {
     registry_ = TestRegistry();
     const auto arguments = Parse(argv);
     EXPECT_TRUE(arguments.ok()) << arguments.status();
-    Warnings warnings;
+    Logged warnings(google::GLOG_WARNING);
     DropUnusedFlags(*FindCommand(argv[0]), *arguments, registry_);
     WarnOfUselessFlags(*FindCommand(argv[0]), *arguments, strategies, registry_);
     return warnings.lines;

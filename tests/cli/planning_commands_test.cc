@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/exit_status.h"
 #include "graph/text.h"
+#include "logged.h"
 #include "models/models.h"
 #include "report/machine_file.h"
 
@@ -211,6 +212,21 @@ TEST_F(PlanningCommandsTest, FitSaysThatNothingFits) {
   EXPECT_EQ(ExitStatus(status), kExitDoesNotFit);
   EXPECT_THAT(std::string(status.message()), testing::ContainsRegex("not even batch 1 fits 1.00 KiB with planned: .*node '[^']+'.*short by [0-9]+"));
   EXPECT_THAT(ReportOf(FitCommand), HasSubstr("\"status\": \"RESOURCE_EXHAUSTED\""));
+}
+
+TEST_F(PlanningCommandsTest, FitTellsWhatItTries) {
+  const auto tried = [&](const char* vary) {
+    FitModel("mlp");
+    options_.vary = vary;
+    Logged told(google::GLOG_INFO);
+    EXPECT_TRUE(FitCommand(options_, environment_).ok());
+    return told.lines;
+  };
+  options_.engine.device_memory = "20MiB";
+  EXPECT_THAT(tried("batch"), testing::Contains(testing::StartsWith("fit: trying batch ")));
+  options_.engine.device_memory = "";
+  EXPECT_THAT(tried("budget"), testing::AllOf(testing::Contains("fit: trying budget none"),
+                                              testing::Contains(testing::ContainsRegex("fit: trying budget [0-9.]+ MiB"))));
 }
 
 TEST_F(PlanningCommandsTest, FitSaysThatHostMemoryIsMissing) {
