@@ -200,6 +200,9 @@ absl::Status SetStrategy(const StrategyOptions& options, const std::string& devi
 absl::Status SetMemory(const EngineOptions& engine, SessionOptions& session) {
   if (engine.host_memory != kNone) {
     MR_ASSIGN_OR_RETURN(session.planning.host_memory_bytes, SizeFlag("host_memory", engine.host_memory));
+    if (!engine.host_memory.empty() && session.planning.host_memory_bytes == 0) {
+      return UsageError("--host_memory: 0 bytes hold nothing; leave the flag out, or give none for no limit");
+    }
     if (session.planning.host_memory_bytes == 0) session.planning.host_memory_bytes = session.machine.host_memory_bytes;
   }
   if (!std::isfinite(engine.link_gbps) || engine.link_gbps < 0) {
