@@ -37,6 +37,12 @@ absl::Status FetchShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+absl::Status TimestampShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(0));
+  context.AddOutput(DataType::kDouble, Shape());
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void RegisterGraphOps(OpRegistry& registry) {
@@ -54,6 +60,7 @@ void RegisterGraphOps(OpRegistry& registry) {
   AddOp(registry, {.name = "Recv", .shape = SameAsFirstInput, .stateful = true});
   AddOp(registry, {.name = "_View", .shape = ViewShape, .is_view = true});
   AddOp(registry, {.name = "DeepCopy", .shape = SameAsFirstInput, .stateful = true});
+  AddOp(registry, {.name = "Timestamp", .shape = TimestampShape, .cost = NoCost, .stateful = true});
   AddOp(registry, {.name = "_Feed", .shape = PlaceholderShape, .stateful = true});
   AddOp(registry, {.name = "_Fetch", .shape = FetchShape, .stateful = true});
 }

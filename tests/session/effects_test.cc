@@ -241,6 +241,21 @@ b = RandomUniform(shape) ^taken {T=int32, dtype=float}
   EXPECT_THAT(sum, ElementsAre(a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]));
 }
 
+TEST(Effects, TheTimeIsAskedAnewInEveryStepAndInOrder) {
+  const std::string text = R"(
+x = Placeholder() {dtype=float, shape=shape[]}
+init = NoOp()
+first = Timestamp()
+later = Timestamp() ^first
+early = Const() {dtype=double, value=double[]{1.5e9}}
+is_now = Greater(first, early) {T=double}
+is_later = GreaterEqual(later, first) {T=double}
+both = Pack(is_now, is_later) {T=bool, N=2}
+y = Cast(both) {SrcT=bool, DstT=float}
+)";
+  EXPECT_THAT(ValuesOf(text, Tensor::Scalar(0.0f), 2), ElementsAre(1, 1, 1, 1));
+}
+
 TEST(Kernels, OfAttributesThatDifferInTheLastDigitAreTwo) {
   const std::string text = R"(
 x = Placeholder() {dtype=float, shape=shape[]}

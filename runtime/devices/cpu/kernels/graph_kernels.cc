@@ -1,4 +1,5 @@
-// Kernels of the ops that hold a graph together and that move bytes: DeepCopy.
+// Kernels of the ops that hold a graph together and that move bytes: DeepCopy; the time of day.
+#include <chrono>
 #include <cstring>
 
 #include "cpu/kernels/common.h"
@@ -17,8 +18,20 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeDeepCopy(const OpInstance& instance)
   });
 }
 
+// Seconds since 1970, to the microsecond.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeTimestamp(const OpInstance&) {
+  return MakeKernel([](const KernelContext& context) {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    *context.output<double>(0) = static_cast<double>(std::chrono::duration_cast<std::chrono::microseconds>(now).count()) / 1e6;
+    return absl::OkStatus();
+  });
+}
+
 }  // namespace
 
-void RegisterGraphKernels(KernelRegistry& registry) { AddKernel(registry, "DeepCopy", MakeDeepCopy); }
+void RegisterGraphKernels(KernelRegistry& registry) {
+  AddKernel(registry, "DeepCopy", MakeDeepCopy);
+  AddKernel(registry, "Timestamp", MakeTimestamp);
+}
 
 }  // namespace millrace::cpu
