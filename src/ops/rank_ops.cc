@@ -46,11 +46,20 @@ absl::Status NthElementShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// IsotonicRegression(input [..., columns] or a number) -> the nearest rows that never rise, which stretch of equal numbers each is in.
+absl::Status IsotonicShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(1));
+  context.AddOutput(context.attrs().GetOr<DataType>("output_dtype", DataType::kFloat), context.shape(0));
+  context.AddOutput(DataType::kInt32, context.shape(0));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void RegisterRankOps(OpRegistry& registry) {
   for (const char* name : {"InTopK", "InTopKV2"}) AddOp(registry, {.name = name, .shape = InTopKShape});
   AddOp(registry, {.name = "NthElement", .shape = NthElementShape});
+  AddOp(registry, {.name = "IsotonicRegression", .shape = IsotonicShape});
 }
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-"""InTopK and NthElement."""
+"""InTopK, NthElement and IsotonicRegression."""
 import numpy as np
 
 from case_builder import Case, Gen, bfloat16
@@ -24,3 +24,12 @@ def cases():
     yield Case("NthElement_large", "NthElement", [Gen((900, 300)), i32(20)])
     yield Case("NthElement_out_of_range", "NthElement", [Gen((3, 4)), i32(4)], error="")
     yield Case("NthElement_scalar", "NthElement", [f32(1), i32(0)], error="")
+    for dtype, out, rtol in ((f32, f32, 1e-6), (f64, f64, 1e-12), (f16, f16, 4e-3), (bfloat16, bfloat16, 2e-2), (i32, f64, 1e-12), (i64, f64, 1e-12), (np.int8, f32, 1e-6), (np.int16, f32, 1e-6)):
+        values = Gen((2, 3, 9), i32, 0, 9).numpy().astype(dtype)
+        yield Case(f"Isotonic_{np.dtype(dtype).name}", "IsotonicRegression", [values], {"output_dtype": out}, rtol=rtol, atol=rtol)
+    isotonic = {"output_dtype": f32}
+    yield Case("Isotonic_row", "IsotonicRegression", [np.array([3, 3, 1, 2, 5, 5, 0], f32)], isotonic)
+    yield Case("Isotonic_falling", "IsotonicRegression", [np.array([[7, 7, 3, 3, 1]], f32)], isotonic)
+    yield Case("Isotonic_nan", "IsotonicRegression", [np.array([[np.nan, 1, 2], [1, np.nan, 2], [np.inf, 1, -np.inf]], f32)], isotonic)
+    yield Case("Isotonic_empty", "IsotonicRegression", [np.zeros((2, 0), f32)], isotonic)
+    yield Case("Isotonic_large", "IsotonicRegression", [Gen((900, 300))], isotonic, rtol=1e-4, atol=1e-5)

@@ -14,7 +14,8 @@ void RegisterSuppressionKernels(KernelRegistry& registry);  // NonMaxSuppression
 void RegisterScaleKernels(KernelRegistry& registry);        // ScaleAndTranslate
 void RegisterDilationKernels(KernelRegistry& registry);     // Dilation2D
 void RegisterRoundTripKernels(KernelRegistry& registry);    // QuantizeAndDequantize*
-void RegisterFillRowsKernels(KernelRegistry& registry);     // SparseFillEmptyRows
+void RegisterFillRowsKernels(KernelRegistry& registry);     // SparseFillEmptyRows, RaggedFillEmptyRows
+void RegisterIsotonicKernels(KernelRegistry& registry);     // IsotonicRegression
 void RegisterDecodeKernels(KernelRegistry& registry);  // CTCGreedyDecoder, EditDistance, RaggedTensorToTensor
 void RegisterCtcBeamKernels(KernelRegistry& registry);
 void RegisterCrossKernels(KernelRegistry& registry);   // SparseCross
