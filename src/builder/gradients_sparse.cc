@@ -111,11 +111,11 @@ absl::Status SoftmaxGradient(Context& c) {
   return absl::OkStatus();
 }
 
-// (indices, values, shape, default) -> (indices, values, empty rows, where each value went)
+// (indices, values, shape, default) -> (indices, values, empty rows, where each value went); of ragged rows, too
 absl::Status FillRowsGradient(Context& c) {
   constexpr int kValues = 1, kDefault = 3, kPlaces = 3;
   const Operation gradients =
-      Emit("SparseFillEmptyRowsGrad", {c.output(kPlaces), c.gradient(kValues)}, {{"T", c.input(kValues).dtype()}});
+      Emit(absl::StrCat(c.op(), "Grad"), {c.output(kPlaces), c.gradient(kValues)}, {{"T", c.input(kValues).dtype()}});
   if (c.wants(kValues)) c.Set(kValues, gradients.output(0));
   if (c.wants(kDefault)) c.Set(kDefault, gradients.output(1));
   return absl::OkStatus();
@@ -158,7 +158,7 @@ void AddSparseGradients(GradientTable& table) {
   table.Add("SparseTensorDenseMatMul", DenseMatMulGradient);
   table.Add("SparseReorder", ReorderGradient);
   table.Add("SparseSoftmax", SoftmaxGradient);
-  table.Add("SparseFillEmptyRows", FillRowsGradient);
+  for (const char* name : {"SparseFillEmptyRows", "RaggedFillEmptyRows"}) table.Add(name, FillRowsGradient);
 }
 
 }  // namespace millrace

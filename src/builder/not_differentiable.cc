@@ -32,20 +32,20 @@ const std::map<std::string, const char*>& Reasons() {
         {"AdjustHue", "AdjustSaturation", "AudioSpectrogram", "BlockLSTMGrad", "BlockLSTMGradV2", "CropAndResizeGradBoxes",
          "CudnnRNNBackprop", "CudnnRNNBackpropV2", "CudnnRNNBackpropV3", "MatrixLogarithm", "Mfcc",
          "Dilation2DBackpropFilter", "Dilation2DBackpropInput", "GRUBlockCell", "GRUBlockCellGrad", "HSVToRGB",
-         "LSTMBlockCell", "LSTMBlockCellGrad", "CombinedNonMaxSuppression", "ResizeArea", "EditDistance", "ExtractGlimpse", "ExtractGlimpseV2", "FractionalAvgPoolGrad", "FractionalMaxPoolGrad", "RaggedRange", "RandomGammaGrad", "SparseAddGrad", "SparseConcat", "SparseFillEmptyRowsGrad", "SparseReduceMax", "SparseSliceGrad"});
+         "LSTMBlockCell", "LSTMBlockCellGrad", "CombinedNonMaxSuppression", "ResizeArea", "EditDistance", "ExtractGlimpse", "ExtractGlimpseV2", "FractionalAvgPoolGrad", "FractionalMaxPoolGrad", "RaggedFillEmptyRowsGrad", "RaggedRange", "RandomGammaGrad", "SparseAddGrad", "SparseConcat", "SparseFillEmptyRowsGrad", "SparseReduceMax", "SparseSliceGrad"});
     add("its results are drawn at random, whatever the inputs",
         {"AllCandidateSampler", "FixedUnigramCandidateSampler", "LogUniformCandidateSampler", "ParameterizedTruncatedNormal", "RandomPoissonV2", "StatelessRandomPoisson", "UniformCandidateSampler",
          "RandomShuffle", "StatelessRandomNormal", "StatelessRandomNormalV2", "StatelessRandomUniform",
          "StatelessRandomUniformV2", "StatelessRandomBinomial", "StatelessShuffle", "StatelessTruncatedNormal", "StatelessTruncatedNormalV2"});
     add("it has no inputs to differentiate by",
-        {"Const", "Empty", "Placeholder", "SummaryWriter", "VarHandleOp", "Variable", "VariableV2", "_Feed"});
+        {"Const", "Empty", "Placeholder", "SummaryWriter", "Timestamp", "VarHandleOp", "Variable", "VariableV2", "_Feed"});
     add("it has no results", {"Assert", "CloseSummaryWriter", "ControlTrigger", "CreateSummaryFileWriter", "FlushSummaryWriter", "NoOp", "WriteAudioSummary",
          "WriteGraphSummary", "WriteHistogramSummary", "WriteImageSummary", "WriteRawProtoSummary", "WriteScalarSummary", "WriteSummary", "_Fetch"});
     add("the shapes of its results depend on values",
         {"ListDiff", "RaggedTensorToTensor", "SparseAdd", "SparseSlice", "SparseSparseMaximum", "SparseSparseMinimum", "SparseSplit",
          "SparseSegmentMeanGradV2", "SparseSegmentSqrtNGradV2", "SparseSegmentSumGradV2", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2"});
     add("it is there to make differentiation an error", {"PreventGradient"});
-    add("its gradient is not written; TensorFlow's training graphs bring it along", {"BandedTriangularSolve", "CudnnRNNCanonicalToParams", "CudnnRNNCanonicalToParamsV2", "CudnnRNNParamsToCanonical", "CudnnRNNParamsToCanonicalV2", "Eig", "Lu", "MatrixSolveLs", "RaggedGather", "StatelessParameterizedTruncatedNormal", "TridiagonalMatMul", "TridiagonalSolve"});
+    add("its gradient is not written; TensorFlow's training graphs bring it along", {"BandedTriangularSolve", "CudnnRNNCanonicalToParams", "CudnnRNNCanonicalToParamsV2", "CudnnRNNParamsToCanonical", "CudnnRNNParamsToCanonicalV2", "Eig", "IsotonicRegression", "Lu", "MatrixSolveLs", "RaggedGather", "StatelessParameterizedTruncatedNormal", "TridiagonalMatMul", "TridiagonalSolve"});
     add("it is the derivative of Igamma by its first argument, which has no closed form", {"IgammaGradA"});
     add("the passes insert it, after gradients", {"Recv", "Send", "_AddProducts", "_AsStringToHashBucket", "_FindInTable", "_Fused", "_FusedConv2D", "_FusedConv3D", "_FusedMatMul", "_PrintFormatted", "_SumColumns", "_SumProducts", "_View"});
     return all;

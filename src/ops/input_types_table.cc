@@ -219,6 +219,8 @@ const char* const kInputTypes[] = {
     "RFFT3D Treal =int32",
     "RaggedBincount =int64 Tidx Tidx T",
     "RaggedCountSparseOutput =int64 T output_type",
+    "RaggedFillEmptyRows =int64 T =int64 T",
+    "RaggedFillEmptyRowsGrad =int64 T",
     "RaggedGather Tsplits*PARAMS_RAGGED_RANK Tvalues Tindices",
     "RaggedRange T T T",
     "RaggedTensorToSparse Tsplits*RAGGED_RANK T",

@@ -101,6 +101,29 @@ absl::Status FillRowsShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// (row of each value, values, number of rows, default_value) -> the same, empty_row_indicator, reverse_index_map
+absl::Status FillRaggedRowsShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(4));
+  MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {1, 3}));
+  MR_ASSIGN_OR_RETURN(const int64_t rows, KnownInt(context, 2));
+  const Shape &of_values = context.shape(0), &values = context.shape(1), &fill = context.shape(3);
+  if (!of_values.unknown_rank() && of_values.rank() != 1) return context.Error(absl::StrCat("`value_rowids` must be a vector, saw: ", of_values.ToString()));
+  if (!values.unknown_rank() && values.rank() != 1) return context.Error(absl::StrCat("`values` must be a vector, saw: ", values.ToString()));
+  if (fill.fully_known() && fill.rank() != 0) return context.Error(absl::StrCat("`default_value` must be a scalar, saw: ", fill.ToString()));
+  if (of_values.fully_known() && values.fully_known() && of_values != values) {
+    return context.Error(absl::StrCat("The length of `values` (", values.dim(0), ") must match the first dimension of `value_rowids` (", of_values.dim(0), ")."));
+  }
+  if (rows < 0) return context.Error(absl::StrCat("`nrows` is ", rows, ", expected at least 0"));
+  const int64_t count = of_values.fully_known() ? of_values.dim(0) : -1, most = count < 0 ? -1 : count + rows;
+  context.AddOutput(DataType::kInt64, Shape({most}));
+  context.AddOutput(context.dtype(1), Shape({most}));
+  context.AddOutput(DataType::kBool, Shape({rows}));
+  context.AddOutput(DataType::kInt64, Shape({count}));
+  context.MarkBound(0);
+  context.MarkBound(1);
+  return absl::OkStatus();
+}
+
 // (reverse_index_map, grad_values) -> d_values, d_default_value
 absl::Status FillRowsGradShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(2));
@@ -135,7 +158,8 @@ void RegisterSparseOps(OpRegistry& registry) {
   AddOp(registry, {.name = "SparseTensorDenseAdd", .shape = DenseAddShape, .in_place = {{0, 3}}});
   AddOp(registry, {.name = "SparseSoftmax", .shape = SparseSoftmaxShape});
   AddOp(registry, {.name = "SparseFillEmptyRows", .shape = FillRowsShape});
-  AddOp(registry, {.name = "SparseFillEmptyRowsGrad", .shape = FillRowsGradShape});
+  AddOp(registry, {.name = "RaggedFillEmptyRows", .shape = FillRaggedRowsShape});
+  for (const char* name : {"SparseFillEmptyRowsGrad", "RaggedFillEmptyRowsGrad"}) AddOp(registry, {.name = name, .shape = FillRowsGradShape});
 }
 
 }  // namespace millrace

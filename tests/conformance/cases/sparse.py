@@ -47,4 +47,14 @@ def cases():
     yield Case("FillEmptyRows_none", "SparseFillEmptyRows", [np.zeros((0, 2), np.int64), VALUES[:0], SHAPE, np.float32(-1)])
     yield Case("FillEmptyRows_outside", "SparseFillEmptyRows", [np.array([[3, 0]], np.int64), VALUES[:1], SHAPE, np.float32(-1)],
                error="indices(0, 0) is invalid: 3 >= 3")
+    rows = np.array([0, 0, 2, 1], np.int64)
+    for dtype in (np.float32, np.int64):
+        values = (2 * VALUES).astype(dtype)[:4]
+        yield Case(f"FillRagged_{np.dtype(dtype).name}", "RaggedFillEmptyRows", [rows, values, np.int64(5), dtype(7)])
+        yield Case(f"FillRaggedGrad_{np.dtype(dtype).name}", "RaggedFillEmptyRowsGrad", [np.array([2, 1], np.int64), np.array([1, 2, 3, 4], dtype)])
+    yield Case("FillRagged_full", "RaggedFillEmptyRows", [rows, VALUES[:4], np.int64(3), np.float32(7)])
+    yield Case("FillRagged_none", "RaggedFillEmptyRows", [rows[:0], VALUES[:0], np.int64(3), np.float32(7)])
+    yield Case("FillRagged_outside", "RaggedFillEmptyRows", [rows, VALUES[:4], np.int64(2), np.float32(7)], error="indices(2, 0) is invalid: 2 >= 2")
+    yield Case("FillRagged_lengths", "RaggedFillEmptyRows", [rows[:2], VALUES[:4], np.int64(2), np.float32(7)], error="")
+    yield Case("FillRaggedGrad_outside", "RaggedFillEmptyRowsGrad", [np.array([9], np.int64), VALUES], error="reverse index must be in [0, 5)")
     yield Case("FillEmptyRowsGrad_outside", "SparseFillEmptyRowsGrad", [np.array([9], np.int64), VALUES], error="reverse index must be in [0, 5)")

@@ -1,4 +1,4 @@
-// SparseFillEmptyRows: a default value at column 0 of every row without values; and its gradient.
+// SparseFillEmptyRows, RaggedFillEmptyRows: a default value at column 0 of every row without values; and their gradient.
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -28,11 +28,13 @@ absl::StatusOr<std::vector<int64_t>> RowStarts(const int64_t* indices, int64_t c
   return starts;
 }
 
-// (indices, values, dense_shape, default_value) -> indices, values, empty_row_indicator, reverse_index_map
+// (indices, values, dense_shape, default_value) -> indices, values, empty_row_indicator, reverse_index_map;
+// of ragged rows, each value's row in place of its indices, and the number of rows in place of the shape.
 template <typename T>
 absl::Status FillRows(const KernelContext& context) {
   const Shape& shape = context.input_type(0).shape;
-  const int64_t count = shape.dim(0), rank = shape.dim(1);
+  const bool ragged = shape.rank() == 1;
+  const int64_t count = shape.dim(0), rank = ragged ? 1 : shape.dim(1);
   MR_ASSIGN_OR_RETURN(const Ints dense, ValueReader(context).ints(2));
   const int64_t rows = dense[0];
   const int64_t* indices = context.input<int64_t>(0);
@@ -52,6 +54,7 @@ absl::Status FillRows(const KernelContext& context) {
     context.output<T>(1)[starts[row]] = *context.input<T>(3);
   }
   SetRealRows(context, 0, 1, starts[rows], rank);
+  if (ragged) SetRealShape(context, 0, Shape({starts[rows]}));
   return absl::OkStatus();
 }
 
@@ -93,8 +96,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeFillRowsGrad(const OpInstance& node)
 }  // namespace
 
 void RegisterFillRowsKernels(KernelRegistry& registry) {
-  AddKernel(registry, "SparseFillEmptyRows", MakeFillRows);
-  AddKernel(registry, "SparseFillEmptyRowsGrad", MakeFillRowsGrad);
+  for (const char* name : {"SparseFillEmptyRows", "RaggedFillEmptyRows"}) AddKernel(registry, name, MakeFillRows);
+  for (const char* name : {"SparseFillEmptyRowsGrad", "RaggedFillEmptyRowsGrad"}) AddKernel(registry, name, MakeFillRowsGrad);
 }
 
 }  // namespace millrace::cpu

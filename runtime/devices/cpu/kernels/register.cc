@@ -76,6 +76,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterDilationKernels(registry);
   RegisterRoundTripKernels(registry);
   RegisterFillRowsKernels(registry);
+  RegisterIsotonicKernels(registry);
   RegisterSpecialRareKernels(registry);
   RegisterResizeAreaKernels(registry);
   RegisterTridiagonalKernels(registry);
