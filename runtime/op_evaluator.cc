@@ -37,7 +37,7 @@ absl::StatusOr<std::vector<Tensor>> EvaluateOp(const OpDef& def, const KernelReg
     auto owner = std::make_shared<Tensor>(inputs[0]);  // Bitcast
     return std::vector<Tensor>{Tensor::Wrap(type.dtype, type.shape, owner->mutable_data(), owner)};
   }
-  if (EvaluatesStrings(instance)) return EvaluateStrings(kernels, instance, inputs);
+  if (EvaluatesStrings(instance)) return EvaluateStrings(def, kernels, instance, inputs);
   const KernelFactory* factory = kernels.Find(instance.op);
   if (factory == nullptr) {
     return absl::UnimplementedError(absl::StrCat("no kernel of op '", instance.op, "' (node '", instance.name, "')"));

@@ -14,7 +14,6 @@
 #include "graph/string_pieces.h"
 #include "graph/table.h"
 #include "graph/value_text.h"
-#include "millrace/op.h"
 #include "millrace/status.h"
 #include "runtime/op_evaluator.h"
 
@@ -185,7 +184,7 @@ class Numbering {
   std::vector<std::string> texts_;
 };
 
-Outputs MoveNumbers(const KernelRegistry& kernels, const OpInstance& instance, absl::Span<const Tensor> inputs) {
+Outputs MoveNumbers(const OpDef& def, const KernelRegistry& kernels, const OpInstance& instance, absl::Span<const Tensor> inputs) {
   Numbering numbering;
   OpInstance of_numbers = instance;
   std::vector<Tensor> numbers(inputs.begin(), inputs.end());
@@ -198,8 +197,7 @@ Outputs MoveNumbers(const KernelRegistry& kernels, const OpInstance& instance, a
   for (TensorType& type : of_numbers.outputs) {
     if (type.dtype == DataType::kString) type.dtype = DataType::kInt32;
   }
-  const OpDef* def = OpRegistry::Builtin().Find(instance.op);
-  MR_ASSIGN_OR_RETURN(std::vector<Tensor> outputs, EvaluateOp(*def, kernels, of_numbers, std::move(numbers)));
+  MR_ASSIGN_OR_RETURN(std::vector<Tensor> outputs, EvaluateOp(def, kernels, of_numbers, std::move(numbers)));
   for (size_t o = 0; o < outputs.size(); ++o) {
     if (instance.outputs[o].dtype == DataType::kString) outputs[o] = numbering.Strings(outputs[o]);
   }
@@ -214,7 +212,7 @@ bool EvaluatesStrings(const OpInstance& instance) {
   return MovesElements(instance.op) && std::any_of(instance.inputs.begin(), instance.inputs.end(), is_string);
 }
 
-Outputs EvaluateStrings(const KernelRegistry& kernels, const OpInstance& instance, absl::Span<const Tensor> inputs) {
+Outputs EvaluateStrings(const OpDef& def, const KernelRegistry& kernels, const OpInstance& instance, absl::Span<const Tensor> inputs) {
   const std::string& op = instance.op;
   if (op == "AsString") return AsString(instance, inputs[0]);
   if (op == "StringJoin") return Join(instance, inputs);
@@ -240,7 +238,7 @@ Outputs EvaluateStrings(const KernelRegistry& kernels, const OpInstance& instanc
     return Changed(inputs[0], [](const std::string& s) { return std::string(absl::StripAsciiWhitespace(s)); });
   }
   if (op == "StringFormat") return Format(instance, inputs);
-  if (MovesElements(op)) return MoveNumbers(kernels, instance, inputs);
+  if (MovesElements(op)) return MoveNumbers(def, kernels, instance, inputs);
   return absl::UnimplementedError(absl::StrCat("the strings of op '", op, "' (node '", instance.name, "') are not computed"));
 }
 

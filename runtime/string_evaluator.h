@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "millrace/kernel.h"
+#include "millrace/op.h"
 
 namespace millrace {
 
@@ -16,7 +17,7 @@ bool EvaluatesStrings(const OpInstance& instance);
 
 // Requires EvaluatesStrings. Ops that only move or compare elements do so with numbers of the strings, by their kernel in `kernels`.
 // Unimplemented where the op's strings are for people to read (summaries).
-absl::StatusOr<std::vector<Tensor>> EvaluateStrings(const KernelRegistry& kernels, const OpInstance& instance,
+absl::StatusOr<std::vector<Tensor>> EvaluateStrings(const OpDef& def, const KernelRegistry& kernels, const OpInstance& instance,
                                                     absl::Span<const Tensor> inputs);
 
 }  // namespace millrace

@@ -1,0 +1,57 @@
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "graph/exceptions.h"
+#include "millrace/guard.h"
+#include "millrace/op.h"
+
+namespace millrace {
+
+void InferenceContext::AddOutput(DataType dtype, Shape shape) {
+  // Most shapes are an input's, and then share its memory.
+  constexpr size_t kLooks = 2;
+  for (size_t i = 0; i < std::min(inputs_.size(), kLooks); ++i) {
+    if (inputs_[i].shape == shape) {
+      shape = inputs_[i].shape;
+      break;
+    }
+  }
+  outputs_.push_back({dtype, std::move(shape)});
+}
+
+absl::Status InferenceContext::Error(std::string_view message) const {
+  return absl::InvalidArgumentError(
+      absl::StrCat("node '", std::string(node_name_), "' (", std::string(op_), "): ", std::string(message)));
+}
+
+absl::Status InferenceContext::ExpectInputs(int count) const {
+  if (num_inputs() == count + (attrs().GetOr(kGuarded, false) ? 1 : 0)) return absl::OkStatus();
+  return Error(absl::StrCat("has ", num_inputs(), " inputs, expected ", count));
+}
+
+absl::Status InferenceContext::ExpectInputsRead() const {
+  if (!missing_input_.has_value()) return absl::OkStatus();
+  return Error(absl::StrCat("has ", num_inputs(), " inputs, expected an input ", *missing_input_));
+}
+
+const TensorType& InferenceContext::NoInput() {
+  static const TensorType& none = *new TensorType{DataType::kInvalid, Shape({})};
+  return none;
+}
+
+absl::Status OpDef::InferShapes(InferenceContext& context) const {
+  absl::Status ruled = WithoutExceptions([&] { return shape(context); });
+  if (absl::IsInternal(ruled)) {
+    ruled = absl::InternalError(absl::StrCat("node '", std::string(context.node_name()), "' (", std::string(context.op()),
+                                             "): the shape rule ", ruled.message()));
+  }
+  const absl::Status read = context.ExpectInputsRead();
+  if (!read.ok() || !ruled.ok()) return read.ok() ? ruled : read;
+  const int count = static_cast<int>(context.outputs().size());
+  for (int output : context.bound_outputs()) {
+    if (output < 0 || output >= count) return context.Error(absl::StrCat("marks a bound of output ", output, ", has ", count, " outputs"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace millrace
