@@ -115,14 +115,18 @@ absl::StatusOr<OrderedGraph> OrderOnce(const CompileRequest& request, Strategy::
   return ordered;
 }
 
+// Graph and types of what was prepared, to be changed: they themselves when nothing looks at them after this, else copies.
+Prepared OwnGraph(Prepared& prepared, bool last) {
+  Prepared own;
+  own.graph = last ? std::move(prepared.graph) : prepared.graph.Clone();
+  own.inferred = last ? std::move(prepared.inferred) : prepared.inferred;
+  return own;
+}
+
 // The only order of what was prepared, or one of a copy.
 absl::StatusOr<OrderedGraph> OrderAlone(const CompileRequest& request, Strategy::Order order, Prepared& prepared, bool last) {
-  Prepared copy;
-  if (!last) {
-    copy.graph = prepared.graph.Clone();
-    copy.inferred = prepared.inferred;
-  }
-  SharedGraph shared(last ? prepared : copy);
+  Prepared own = OwnGraph(prepared, last);
+  SharedGraph shared(own);
   return OrderOnce(request, order, shared, 0);
 }
 
@@ -350,9 +354,7 @@ struct View {
 
 absl::Status PlanView(const Variant& variant, const View& view, const Strategy& strategy, const PlanLimits& limits, absl::StatusOr<Compiled>& best) {
   const auto& [request, prepared] = variant;
-  Prepared own;
-  own.graph = view.last ? std::move(prepared->graph) : prepared->graph.Clone();
-  own.inferred = view.last ? std::move(prepared->inferred) : prepared->inferred;
+  Prepared own = OwnGraph(*prepared, view.last);
   WorkBudget work = PartOfWork(own, view.work);
   PlanLimits of_view = limits;
   of_view.waits_hide_copies = view.waits_hide_copies;

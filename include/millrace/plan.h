@@ -38,7 +38,7 @@ struct Wait {
 using StepWaits = absl::InlinedVector<Wait, 1>;
 using StepOffsets = absl::InlinedVector<int64_t, 2>;
 using StepIndices = absl::InlinedVector<int32_t, 4>;
-using RareIndices = SharedVector<int32_t>;
+using RareIndices = SharedVector<int32_t>;  // of few steps: a pointer in the others
 
 // Where the host side of a copy is.
 struct HostRef {

@@ -17,6 +17,8 @@
 namespace millrace {
 namespace {
 
+absl::Status TakenError(const std::string& name) { return absl::AlreadyExistsError(absl::StrCat("two nodes are named '", name, "'")); }
+
 uint32_t NameHash(std::string_view name) { return static_cast<uint32_t>(XXH3_64bits(name.data(), name.size())); }
 
 // Up to three names of the graph that look like `name`: a slip away, the same last component, or a common prefix.
@@ -85,7 +87,7 @@ void Graph::RebuildNames(size_t expected_names) {
 absl::StatusOr<NodeId> Graph::AddNode(Node node) {
   if (node.name.empty()) return absl::InvalidArgumentError(absl::StrCat("a node (", node.op, ") without a name"));
   const NodeId id{num_ids()};
-  if (!InsertName(node.name, NameHash(node.name), id.value)) return absl::AlreadyExistsError(absl::StrCat("two nodes are named '", node.name, "'"));
+  if (!InsertName(node.name, NameHash(node.name), id.value)) return TakenError(node.name);
   nodes_.push_back(std::move(node));
   return id;
 }
@@ -99,9 +101,7 @@ absl::StatusOr<std::vector<NodeId>> Graph::AddNodesOf(const Graph& from, const s
   for (int32_t i = 0; i < from.num_ids(); ++i) {
     if (!keep[i]) continue;
     const Node& node = from.nodes_[i];
-    if (!InsertName(node.name, hashes[i], num_ids())) {
-      return absl::AlreadyExistsError(absl::StrCat("two nodes are named '", node.name, "'"));
-    }
+    if (!InsertName(node.name, hashes[i], num_ids())) return TakenError(node.name);
     renamed[i] = NodeId{num_ids()};
     nodes_.push_back(node);
   }
