@@ -14,6 +14,7 @@
 #include "millrace/status.h"
 #include "millrace/stream_name.h"
 #include "passes/access/does_not_fit.h"
+#include "passes/at_once.h"
 #include "passes/emit/build_plan.h"
 #include "passes/emit/tier_host_memory.h"
 #include "passes/order/order_levels.h"
@@ -26,6 +27,7 @@
 #include "passes/swaps/choose_swaps.h"
 #include "passes/swaps/swap_tflms.h"
 #include "passes/swaps/tflms_values.h"
+#include "passes/urgent_copies.h"
 #include "plan/plan_verifier.h"
 #include "plan/simulator.h"
 
@@ -160,11 +162,15 @@ absl::StatusOr<Compiled> PlanOrdered(const CompileRequest& request, const Prepar
   compiled.graph = ordered.graph.use_count() > 1 ? ordered.graph->Clone() : std::move(*ordered.graph);
   MR_RETURN_IF_ERROR(InsertCopies(request, devices, compiled.graph));
   for (const DevicePlan& device : devices) NoteLargestNode(compiled.graph, device.device, compiled.summary);
-  // Lanes: what runs and what it waits for.
+  // Lanes: what runs and what it waits for. Without a limit the host pool has room enough that devices do not wait for its slots.
   {
     const PassClock::Run run(request.clock, "build plan");
+    std::vector<std::vector<CopyTimes>> times;
+    if (devices.size() > 1 && options.host_memory_bytes == 0) {
+      times = ReplayDevices(compiled.graph, ordered.partitioning.order, request.machine, devices).items;
+    }
     compiled.plan = BuildPlan({compiled.graph, request.ops, request.signature, request.machine,
-                               ordered.partitioning.order, devices, !options.early_start});
+                               ordered.partitioning.order, devices, !options.early_start, std::move(times)});
   }
   compiled.plan.strategy = strategy.name;
   compiled.plan.notes = std::move(ordered.notes);
@@ -287,24 +293,38 @@ struct Variant {
   Prepared* prepared = nullptr;
 };
 
+// Runs task(0) to task(n - 1), which say whether they found something: at once, or with a deadline one after another until something is
+// found and it has passed.
+void RunWithin(const Deadline& deadline, size_t n, const std::function<bool(size_t)>& task) {
+  if (!std::isfinite(deadline.seconds_left())) return RunAtOnce(n, task);
+  bool found = false;
+  for (size_t k = 0; k < n && !(found && deadline.passed()); ++k) found = task(k) || found;
+}
+
 // The fastest plan of what the search finds for the variants of one graph, on one device with a budget. The first is worth all the work, and
 // its errors count.
 absl::StatusOr<Compiled> FindFastest(const std::vector<Variant>& variants, const Strategy& strategy, const PlanLimits& limits) {
   const PlanningOptions& options = variants[0].request->options;
   const int64_t worth = SearchWork(variants[0].prepared->graph.num_nodes());
   WorkBudget work(worth);
-  std::vector<FoundOrder> found;
-  std::vector<size_t> variant_of;
-  for (size_t v = 0; v < variants.size() && (v == 0 || !limits.deadline.passed()); ++v) {
+  std::vector<absl::StatusOr<std::vector<FoundOrder>>> searched;
+  for (size_t v = 0; v < variants.size(); ++v) searched.push_back(absl::ResourceExhaustedError("there was no time to search this"));
+  std::vector<int64_t> spent(variants.size(), 0);
+  RunWithin(limits.deadline, variants.size(), [&](size_t v) {
     const auto& [request, prepared] = variants[v];
     WorkBudget own = PartOfWork(*prepared, v == 0 ? 1 : kWorkForOthers);
     const int64_t before = own.left();
-    absl::StatusOr<std::vector<FoundOrder>> orders =
-        SearchOrders(*request, *prepared, strategy, LimitsOfSearch(options, limits, own));
-    work.Spend(before - own.left());
-    if (v > 0 && absl::IsResourceExhausted(orders.status())) continue;
-    MR_RETURN_IF_ERROR(orders.status());
-    std::move(orders->begin(), orders->end(), std::back_inserter(found));
+    searched[v] = SearchOrders(*request, *prepared, strategy, LimitsOfSearch(options, limits, own));
+    spent[v] = before - own.left();
+    return searched[v].ok();
+  });
+  std::vector<FoundOrder> found;
+  std::vector<size_t> variant_of;
+  for (size_t v = 0; v < variants.size(); ++v) {
+    work.Spend(spent[v]);
+    if (v > 0 && absl::IsResourceExhausted(searched[v].status())) continue;
+    MR_RETURN_IF_ERROR(searched[v].status());
+    std::move(searched[v]->begin(), searched[v]->end(), std::back_inserter(found));
     variant_of.resize(found.size(), v);
   }
   PlanLimits plans = limits;
@@ -325,42 +345,64 @@ absl::StatusOr<Compiled> FindFastest(const std::vector<Variant>& variants, const
   return best;
 }
 
-// Plans in full what the search finds: what looks fastest, and what that was before values were computed again. `best`: the fastest plan so far.
-absl::Status PlanEachInFull(const CompileRequest& request, const Prepared& prepared, const Strategy& strategy, const PlanLimits& limits,
-                            const WorkBudget& work, std::vector<FoundOrder> found, absl::StatusOr<Compiled>& best) {
+// One search for what is to be planned over several devices, or without a budget, and its plan.
+struct View {
+  View(const Variant& planned, bool waits_hide, double part_of_work, bool last)
+      : of(planned), own(OwnGraph(*planned.prepared, last)), waits_hide_copies(waits_hide), work(part_of_work) {}
+
+  Variant of;
+  Prepared own;  // graph and types
+  bool waits_hide_copies;
+  double work;
+  absl::StatusOr<Compiled> plan = absl::ResourceExhaustedError("there was no time to plan this");
+  double seconds = std::numeric_limits<double>::infinity();  // of the plan's step
+};
+
+// Plans in full what the search finds: what looks fastest, and what that was before values were computed again.
+absl::StatusOr<Compiled> PlanEachInFull(const View& view, const Strategy& strategy, const PlanLimits& limits, const WorkBudget& work,
+                                        std::vector<FoundOrder> found) {
   constexpr size_t kMost = 2;
   found.resize(std::min(found.size(), kMost));
+  absl::StatusOr<Compiled> best = absl::InternalError("nothing was found");
   for (FoundOrder& order : found) {
     if (best.ok() && limits.deadline.passed()) break;
     WorkBudget own(work.left() / static_cast<int64_t>(found.size()));
     PlanLimits full = limits;
     full.work = &own;
-    absl::StatusOr<Compiled> compiled = PlanOrdered(request, prepared, strategy, std::move(order.ordered), full, std::move(order.looked));
+    absl::StatusOr<Compiled> compiled =
+        PlanOrdered(*view.of.request, *view.of.prepared, strategy, std::move(order.ordered), full, std::move(order.looked));
     if (!compiled.ok() && !absl::IsResourceExhausted(compiled.status())) return compiled.status();
     const bool first = absl::IsInternal(best.status());
     if (first || (compiled.ok() && (!best.ok() || compiled->plan.predicted_step_seconds < best->plan.predicted_step_seconds))) {
       best = std::move(compiled);
     }
   }
-  return absl::OkStatus();
+  return best;
 }
 
-// One search for what is to be planned over several devices, or without a budget.
-struct View {
-  bool waits_hide_copies = false;
-  double work = 1;
-  bool last = false;  // nothing else looks at the variant's graph
-};
-
-absl::Status PlanView(const Variant& variant, const View& view, const Strategy& strategy, const PlanLimits& limits, absl::StatusOr<Compiled>& best) {
-  const auto& [request, prepared] = variant;
-  Prepared own = OwnGraph(*prepared, view.last);
-  WorkBudget work = PartOfWork(own, view.work);
+absl::StatusOr<Compiled> PlanView(View& view, const Strategy& strategy, const PlanLimits& limits) {
+  WorkBudget work = PartOfWork(view.own, view.work);
   PlanLimits of_view = limits;
   of_view.waits_hide_copies = view.waits_hide_copies;
-  absl::StatusOr<std::vector<FoundOrder>> found = SearchOrders(*request, own, strategy, LimitsOfSearch(request->options, of_view, work));
+  absl::StatusOr<std::vector<FoundOrder>> found =
+      SearchOrders(*view.of.request, view.own, strategy, LimitsOfSearch(view.of.request->options, of_view, work));
   MR_RETURN_IF_ERROR(found.status());
-  return PlanEachInFull(*request, *prepared, strategy, of_view, work, *std::move(found), best);
+  return PlanEachInFull(view, strategy, of_view, work, *std::move(found));
+}
+
+// The fastest of them and of `best`. What does not fit is an error only where nothing does, and then the first one's.
+absl::Status PlanViews(std::vector<View>& views, const Strategy& strategy, const PlanLimits& limits, std::optional<absl::StatusOr<Compiled>>& best) {
+  RunWithin(limits.deadline, views.size(), [&](size_t v) {
+    views[v].plan = PlanView(views[v], strategy, limits);
+    if (views[v].plan.ok()) views[v].seconds = views[v].plan->plan.predicted_step_seconds;
+    return views[v].plan.ok();
+  });
+  for (View& view : views) {
+    if (!view.plan.ok() && !absl::IsResourceExhausted(view.plan.status())) return view.plan.status();
+    const bool faster = view.plan.ok() && best && (!best->ok() || view.seconds < (*best)->plan.predicted_step_seconds);
+    if (!best || faster) best = std::move(view.plan);
+  }
+  return absl::OkStatus();
 }
 
 // Over several devices, or without a budget. A step over several devices, with all that they wait for each other, is what full plans alone
@@ -368,23 +410,21 @@ absl::Status PlanView(const Variant& variant, const View& view, const Strategy& 
 absl::StatusOr<Compiled> FindFastestOfSeveral(const std::vector<Variant>& variants, const Strategy& strategy, const PlanLimits& limits) {
   constexpr double kAboutAsFast = 1.1;
   const PlanningOptions& options = variants[0].request->options;
-  const bool waits = options.num_devices() > 1 && AnyBudget(options);
-  absl::StatusOr<Compiled> best = absl::InternalError("nothing was found");
-  std::vector<double> seconds(variants.size(), std::numeric_limits<double>::infinity());
-  for (size_t v = 0; v < variants.size() && !(best.ok() && limits.deadline.passed()); ++v) {
-    absl::StatusOr<Compiled> found = absl::InternalError("nothing was found");
-    const absl::Status planned = PlanView(variants[v], {false, 1, !waits}, strategy, limits, found);
-    if (!planned.ok() && (v == 0 || !absl::IsResourceExhausted(planned))) return planned;
-    if (found.ok()) seconds[v] = found->plan.predicted_step_seconds;
-    if (v == 0 || (found.ok() && (!best.ok() || seconds[v] < best->plan.predicted_step_seconds))) best = std::move(found);
+  const bool waits = options.num_devices() > 1 && AnyBudget(options), alone = variants.size() == 1;
+  std::vector<View> views;
+  for (const Variant& variant : variants) views.emplace_back(variant, false, 1, !waits);
+  if (waits && alone) views.emplace_back(variants[0], true, kWorkForWaits, true);
+  std::optional<absl::StatusOr<Compiled>> best;
+  MR_RETURN_IF_ERROR(PlanViews(views, strategy, limits, best));
+  if (!waits || alone || (best->ok() && limits.deadline.passed())) return *std::move(best);
+  double fastest = std::numeric_limits<double>::infinity();
+  for (const View& view : views) fastest = std::min(fastest, view.seconds);
+  std::vector<View> others;
+  for (const View& view : views) {
+    if (view.seconds <= kAboutAsFast * fastest) others.emplace_back(view.of, true, kWorkForWaits, true);
   }
-  const double fastest = *std::min_element(seconds.begin(), seconds.end());
-  for (size_t v = 0; v < variants.size() && waits && !(best.ok() && limits.deadline.passed()); ++v) {
-    if (seconds[v] > kAboutAsFast * fastest) continue;
-    const absl::Status planned = PlanView(variants[v], {true, kWorkForWaits, true}, strategy, limits, best);
-    if (!planned.ok() && (!best.ok() || !absl::IsResourceExhausted(planned))) return planned;
-  }
-  return best;
+  MR_RETURN_IF_ERROR(PlanViews(others, strategy, limits, best));
+  return *std::move(best);
 }
 
 // What tflms says of a graph whose levels do not fit, told of the levels all the same.

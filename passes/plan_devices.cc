@@ -14,6 +14,7 @@
 #include "passes/planner/lower_bound.h"
 #include "passes/planner/replay_packed.h"
 #include "passes/swaps/choose_swaps.h"
+#include "passes/urgent_copies.h"
 
 namespace millrace {
 namespace {
@@ -177,6 +178,10 @@ absl::StatusOr<std::vector<DevicePlan>> DecideDevices(const CompileRequest& requ
     if (limits.effort != PlanEffort::kFull) continue;
     if (plans[d].device.access.names.empty()) NameStorages(graph, plans[d].device);
     MakeInstances(graph, inferred, plans[d].device);
+  }
+  if (num_devices > 1 && limits.effort == PlanEffort::kFull && strategy.order == Strategy::Order::kBest) {
+    const PassClock::Run run(request.clock, "urgent copies");
+    LetUrgentCopiesPass(graph, partitioning.order, request.machine, plans);
   }
   return plans;
 }

@@ -157,7 +157,7 @@ struct SessionOptions {
   double disk_gbps = 0;        // slows the disk to this many GB/s each way; 0: as fast as it is
   // Called on the planning thread whenever a pass begins, with its name: planning large graphs takes seconds.
   std::function<void(const std::string& pass)> planning_progress;
-  // Asked now and then on the planning thread: true ends planning with Cancelled.
+  // Asked now and then by any thread that plans: true ends planning with Cancelled.
   std::function<bool()> cancelled;
   // nullptr: the built-in ops and kernels.
   std::shared_ptr<const OpRegistry> ops;

@@ -1,14 +1,13 @@
 #include "passes/emit/build_plan.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 
 #include "millrace/types.h"
 #include "passes/emit/device_lanes.h"
+#include "passes/emit/merge_schedules.h"
 #include "passes/shapes/infer_shapes.h"
 #include "passes/shapes/parts.h"
 #include "passes/shapes/per_op.h"
@@ -50,7 +49,8 @@ class PlanBuilder {
     ListVariables();
     MakeLanes();
     ReserveSteps();
-    MergeSchedules();
+    device_of_item_ = MergeSchedules(in_.graph, in_.order, in_.devices);
+    for (size_t p = 0; p < device_of_item_.size(); ++p) position_[device_of_item_[p]].push_back(static_cast<int64_t>(p));
     for (int32_t d = 0; d < num_devices_; ++d) lanes_[d].AddSlots(position_[d]);
     for (int32_t d = 0; d < num_devices_; ++d) lanes_[d].ExtendSentSlots(position_[d]);
     plan_.host_pool_bytes = shared_.pool.AssignAddresses(static_cast<int32_t>(plan_.lanes.size()));
@@ -178,52 +178,6 @@ class PlanBuilder {
       if (owner == next) plan_.tensors.push_back(std::move(name));
       lanes_[d].owner_of_storage().push_back(owner);
     }
-  }
-
-  // One order of all items: that of the operations' nodes; copies go with the operation beside which they stand.
-  void MergeSchedules() {
-    if (num_devices_ == 1) {
-      device_of_item_.assign(in_.devices[0].schedule.items.size(), 0);
-      position_[0].resize(device_of_item_.size());
-      std::iota(position_[0].begin(), position_[0].end(), 0);
-      return;
-    }
-    std::vector<int64_t> time(in_.graph.num_ids(), -1);
-    for (size_t k = 0; k < in_.order.size(); ++k) time[in_.order[k].value] = static_cast<int64_t>(k);
-    std::vector<std::vector<int64_t>> key(num_devices_);
-    size_t total = 0;
-    for (int32_t d = 0; d < num_devices_; ++d) {
-      key[d] = KeysOf(d, time);
-      position_[d].reserve(key[d].size());
-      total += key[d].size();
-    }
-    device_of_item_.reserve(total);
-    while (device_of_item_.size() < total) {
-      int32_t first = -1;
-      int64_t least = std::numeric_limits<int64_t>::max();
-      for (int32_t d = 0; d < num_devices_; ++d) {
-        const size_t next = position_[d].size();
-        if (next == key[d].size() || key[d][next] >= least) continue;
-        least = key[d][next];
-        first = d;
-      }
-      position_[first].push_back(static_cast<int64_t>(device_of_item_.size()));
-      device_of_item_.push_back(first);
-    }
-  }
-
-  std::vector<int64_t> KeysOf(int32_t d, const std::vector<int64_t>& time) const {
-    const DevicePlan& device = in_.devices[d];
-    std::vector<int64_t> keys;
-    int64_t last = -1;
-    for (const ScheduleItem& item : device.schedule.items) {
-      int32_t operation = -1;
-      if (item.kind == ScheduleItem::Kind::kOperation) operation = item.index;
-      if (item.kind == ScheduleItem::Kind::kCopyIn) operation = device.choice.decisions[item.index].anchor;
-      if (operation >= 0) last = time[device.device.operations[operation].nodes.back().node.value];
-      keys.push_back(last);
-    }
-    return keys;
   }
 
   void Summarize() {

@@ -15,6 +15,7 @@
 #include "millrace/options.h"
 #include "millrace/plan.h"
 #include "passes/device_plan.h"
+#include "passes/emit/host_pool.h"
 #include "passes/rewrite/prune.h"
 
 namespace millrace {
@@ -30,6 +31,9 @@ struct PlanInputs {
   std::vector<DevicePlan>& devices;
   // The first compute of a partition waits for the copies of the partitions before.
   bool finish_copies_first = false;
+  // Of several devices: when the items of each one's schedule begin and end, so that no slot of the host pool makes one wait for another.
+  // Empty: slots are taken again as soon as may be.
+  std::vector<std::vector<CopyTimes>> item_times = {};
 };
 
 ExecutionPlan BuildPlan(const PlanInputs& inputs);

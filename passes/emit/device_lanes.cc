@@ -77,28 +77,28 @@ void DeviceLanes::ListResidents() {
 void DeviceLanes::AddSlots(const std::vector<int64_t>& position) {
   const std::vector<SwapDecision>& decisions = my_.choice.decisions;
   slot_.assign(decisions.size(), -1);
-  std::vector<int64_t> position_in(decisions.size(), -1), position_out(decisions.size(), -1);
+  std::vector<int64_t> item_in(decisions.size(), -1), item_out(decisions.size(), -1);
   for (size_t p = 0; p < my_.schedule.items.size(); ++p) {
     const ScheduleItem& item = my_.schedule.items[p];
-    if (item.kind == ScheduleItem::Kind::kCopyIn) position_in[item.index] = position[p];
-    if (item.kind == ScheduleItem::Kind::kCopyOut) position_out[item.index] = position[p];
+    if (item.kind == ScheduleItem::Kind::kCopyIn) item_in[item.index] = static_cast<int64_t>(p);
+    if (item.kind == ScheduleItem::Kind::kCopyOut) item_out[item.index] = static_cast<int64_t>(p);
     if (item.kind != ScheduleItem::Kind::kOperation) continue;
     const NodeId node = my_.device.operations[item.index].node();
     if (in_.graph.node(node).op != kSendOp) continue;
     shared_.slot_of_send[node.value] =
-        shared_.pool.AddSlot(in_.graph.node(node).outputs[0].size_bytes(), position[p]);
+        shared_.pool.AddSlot(in_.graph.node(node).outputs[0].size_bytes(), position[p], TimesOf(p));
   }
   for (size_t k = 0; k < decisions.size(); ++k) {
     const SwapDecision& d = decisions[k];
     if (KindOf(d.storage) != StorageKind::kActivation) continue;
     if (d.copy_out) {
-      slot_[k] = shared_.pool.AddSlot(access_.storages[d.storage].size_bytes, position_out[k]);
+      slot_[k] = shared_.pool.AddSlot(access_.storages[d.storage].size_bytes, position[item_out[k]], TimesOf(item_out[k]));
     } else if (d.sent >= 0) {
       slot_[k] = shared_.slot_of_send.at(my_.device.operations[d.sent].node().value);
     } else if (k > 0 && decisions[k - 1].storage == d.storage) {
       slot_[k] = slot_[k - 1];
     }
-    if (position_in[k] >= 0 && slot_[k] >= 0) shared_.pool.ExtendSlot(slot_[k], position_in[k]);
+    if (item_in[k] >= 0 && slot_[k] >= 0) shared_.pool.ExtendSlot(slot_[k], position[item_in[k]], TimesOf(item_in[k]));
   }
 }
 
@@ -112,7 +112,7 @@ void DeviceLanes::ExtendSentSlots(const std::vector<int64_t>& position) {
   for (size_t p = 0; p < my_.schedule.items.size(); ++p) {
     const ScheduleItem& item = my_.schedule.items[p];
     if (item.kind != ScheduleItem::Kind::kCopyIn || !IsReceived(decisions[item.index].storage)) continue;
-    shared_.pool.ExtendSlot(slot_[item.index], position[p]);
+    shared_.pool.ExtendSlot(slot_[item.index], position[p], TimesOf(static_cast<int64_t>(p)));
   }
 }
 

@@ -65,6 +65,7 @@ class DeviceLanes {
   const Node& RootOf(int32_t storage) const { return in_.graph.node(my_.device.root[storage].node); }
   const SharedText& NameOf(int32_t storage) const { return shared_.plan.tensors[owner_of_storage_[storage]]; }
   bool IsReceived(int32_t storage) const;
+  CopyTimes TimesOf(int64_t item) const { return in_.item_times.empty() ? CopyTimes{} : in_.item_times[device_][item]; }
   Lane& LaneOf(int kind) { return shared_.plan.lanes[first_lane_ + kind]; }
   // needed[lane] as of this device's lanes.
   void Need(int kind, int64_t count);

@@ -1,5 +1,6 @@
 // Host pool: slots of host memory for values that left a device, by SwapOut or Send, until they have come back for the
-// last time. Slots share bytes when their lives do not meet in the order of all steps.
+// last time. Slots share bytes when their lives do not meet in the order of all steps, and, where times are known, in time: a device that
+// is ahead need not wait until another one, which is behind, has read a slot.
 #ifndef MILLRACE_PASSES_EMIT_HOST_POOL_H_
 #define MILLRACE_PASSES_EMIT_HOST_POOL_H_
 
@@ -10,11 +11,16 @@
 
 namespace millrace {
 
+// When a copy begins and ends, seconds of the step.
+struct CopyTimes {
+  double begin = 0, end = 0;
+};
+
 class HostPool {
  public:
-  // First all slots are told, then addresses are given, then steps use them in order.
-  int32_t AddSlot(int64_t bytes, int64_t position);
-  void ExtendSlot(int32_t slot, int64_t position);
+  // First all slots are told, then addresses are given, then steps use them in order. `times`: of the copy at the position, if known.
+  int32_t AddSlot(int64_t bytes, int64_t position, CopyTimes times = {});
+  void ExtendSlot(int32_t slot, int64_t position, CopyTimes times = {});
   // Returns the bytes of the pool.
   int64_t AssignAddresses(int32_t num_lanes);
 
@@ -29,11 +35,13 @@ class HostPool {
     int64_t bytes = 0;
     int64_t first = 0;
     int64_t last = 0;
+    CopyTimes life;
     int64_t offset = 0;
     int32_t writer_lane = 0;
     int64_t written = 0;
     AllLaneCounts touched;
   };
+  std::vector<int64_t> LastPositions() const;
   void Touch(Slot& slot, int32_t lane, int64_t count, int64_t position);
 
   std::vector<Slot> slots_;
