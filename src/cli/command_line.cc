@@ -120,10 +120,11 @@ std::string OwnerOf(const std::string& flag, const FlagRegistry& registry) {
 
 // Likewise flags of CUDA devices where others run.
 void WarnOfOtherDevicesFlags(const std::vector<std::string>& given, const FlagRegistry& registry) {
-  const std::string device = KindOfDevices(registry.Value("devices"), registry.Value("device")).value_or("cuda");  // no warning beside an error
+  const auto devices = ParseDevices(registry.Value("devices"), registry.Value("device"));
+  if (!devices.ok()) return;  // no warning beside an error
   for (const std::string& flag : given) {
-    if (OwnerOf(flag, registry) == "cuda" && !absl::StartsWith(device, "cuda")) {
-      LOG(WARNING) << "--" << flag << " has no effect on device " << device << ": it is of cuda";
+    if (OwnerOf(flag, registry) == "cuda" && !absl::StartsWith(devices->kind, "cuda")) {
+      LOG(WARNING) << "--" << flag << " has no effect on device " << devices->kind << ": it is of cuda";
     }
   }
 }
@@ -152,10 +153,28 @@ void WarnOfSharedReceives(const std::vector<std::string>& chosen, const std::vec
   if (!Holds(given, "share_recv") || registry.Value("share_recv") != "true") return;
   const auto devices = ParseDevices(registry.Value("devices"), registry.Value("device"));
   const bool planned = std::all_of(chosen.begin(), chosen.end(), [](const std::string& name) { return name == "planned"; });
-  if (devices.ok() && devices->size() < 2) {
+  if (devices.ok() && devices->names.size() < 2) {
     LOG(WARNING) << "--share_recv has no effect on one device: nothing is received from another";
   } else if (planned) {
     LOG(WARNING) << "--share_recv has no effect on strategy planned, which always does so";
+  }
+}
+
+// Likewise how to plan again where no step comes after those that are measured.
+void WarnOfReplanning(const std::vector<std::string>& given, const FlagRegistry& registry) {
+  const ReplanOptions replan;
+  const int64_t measured = replan.skipped_steps + replan.measured_steps;
+  int64_t steps = 0;
+  if (!Holds(given, "replan") || registry.Value("replan") != "wait" || !absl::SimpleAtoi(registry.Value("steps"), &steps) || steps > measured) return;
+  LOG(WARNING) << "--replan=wait has no effect on --steps=" << steps << ": what the first " << measured << " take plans those after them";
+}
+
+// Likewise which tensors are swapped where none is.
+void WarnOfSwaps(const std::vector<std::string>& chosen, const std::vector<std::string>& given, const FlagRegistry& registry) {
+  const std::vector<std::string> parts = absl::StrSplit(registry.Value("parts"), ',');
+  if (!Holds(chosen, "tensorflowmem") || Holds(parts, "swap")) return;
+  for (const char* const flag : {"swap_distance", "min_swap_bytes"}) {
+    if (Holds(given, flag)) LOG(WARNING) << "--" << flag << " has no effect on --parts=" << registry.Value("parts") << ": nothing is swapped";
   }
 }
 
@@ -248,6 +267,8 @@ void WarnOfUselessFlags(const Command& command, const Arguments& arguments, cons
   WarnOfOtherDevicesFlags(arguments.flags, registry);
   if (strategies.empty()) return;
   WarnOfOtherStrategiesFlags(strategies, arguments.flags, registry);
+  WarnOfSwaps(strategies, arguments.flags, registry);
+  if (!IsOfOthers(command, "replan")) WarnOfReplanning(arguments.flags, registry);
   WarnOfSharedReceives(strategies, arguments.flags, registry);
 }
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 
 namespace millrace::cli {
 namespace {
@@ -31,6 +32,14 @@ absl::Status WithMessage(const absl::Status& status, std::string_view message) {
   absl::Status result(status.code(), absl::string_view(message.data(), message.size()));
   status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { result.SetPayload(url, payload); });
   return result;
+}
+
+void AddError(const absl::Status& another, absl::Status& status) {
+  if (status.ok()) {
+    status = another;
+  } else if (!another.ok()) {
+    status = WithMessage(status, absl::StrCat(status.message(), "; ", another.message()));
+  }
 }
 
 int ExitStatus(const absl::Status& status) {

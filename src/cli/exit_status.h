@@ -26,6 +26,9 @@ absl::Status AsPlanningError(const absl::Status& status);
 // The same error in other words; its marks are kept.
 absl::Status WithMessage(const absl::Status& status, std::string_view message);
 
+// Adds an error to one that may be there already: the first one's kind, the messages of both.
+void AddError(const absl::Status& another, absl::Status& status);
+
 int ExitStatus(const absl::Status& status);
 
 }  // namespace millrace::cli

@@ -22,7 +22,7 @@ absl::Status ModelCommand(const Options& options, const Environment& environment
   MR_RETURN_IF_ERROR(CheckGraphOutput(options.out));
   MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
   ModelOptions model = options.model;
-  MR_ASSIGN_OR_RETURN(const std::vector<std::string> devices, ParseDevices(options.engine.devices, "gpu"));
+  MR_ASSIGN_OR_RETURN(const std::vector<std::string> devices, ParseDeviceNames(options.engine.devices, "gpu"));
   if (!devices.empty()) model.devices = static_cast<int64_t>(devices.size());
   const auto graph = BuildModel(options.argument, model);
   MR_RETURN_IF_ERROR(AsUsageError(graph.status()));

@@ -127,9 +127,9 @@ absl::StatusOr<Outputs> Outputs::Open(const OutputOptions& options) {
 }
 
 absl::Status Outputs::WriteReport(const Report& report, const RunReport* unswapped) {
-  absl::Status written;  // the first error; what can be written is
-  if (report_.wanted()) written.Update(report_.Write(ReportToJson(report)));
-  if (trace_.wanted()) written.Update(trace_.Write(ChromeTrace(report)));
+  absl::Status written;  // all errors; what can be written is
+  if (report_.wanted()) AddError(report_.Write(ReportToJson(report)), written);
+  if (trace_.wanted()) AddError(trace_.Write(ChromeTrace(report)), written);
   bool drawable = false, planned = false;
   for (const RunReport& run : report.runs) {
     planned = planned || run.plan != nullptr;
@@ -137,28 +137,28 @@ absl::Status Outputs::WriteReport(const Report& report, const RunReport* unswapp
   }
   if (planned && !drawable && (plot_.wanted() || html_.wanted())) LOG(WARNING) << "no picture: the step runs no kernel and copies nothing";
   if (plot_.wanted() && drawable) {
-    MR_ASSIGN_OR_RETURN(const std::string svg, MemoryPlot(report, unswapped));
-    written.Update(WritePlot(svg));
+    AddError(WritePlot(MemoryPlot(report, unswapped)), written);
   }
   if (html_.wanted() && drawable) {
-    MR_ASSIGN_OR_RETURN(const std::string page, HtmlPage(report, unswapped));
-    written.Update(html_.Write(page));
+    const absl::StatusOr<std::string> page = HtmlPage(report, unswapped);
+    AddError(page.ok() ? html_.Write(*page) : page.status(), written);
   }
   return written;
 }
 
-absl::Status Outputs::WritePlot(const std::string& svg) {
-  MR_ASSIGN_OR_RETURN(const std::string image, ImageBytes(plot_path_, svg));
+absl::Status Outputs::WritePlot(const absl::StatusOr<std::string>& svg) {
+  MR_RETURN_IF_ERROR(svg.status());
+  MR_ASSIGN_OR_RETURN(const std::string image, ImageBytes(plot_path_, *svg));
   return plot_.Write(image);
 }
 
 absl::Status Outputs::WriteResults(const TrainResult& result, const Workload& workload, const Environment& environment) {
-  absl::Status written;  // the first error; what can be written is
+  absl::Status written;  // all errors; what can be written is
   if (!fetches_path_.empty()) {
-    written.Update(WriteArrays(NamedFetches(result.fetched, workload.fetch_names), fetches_path_, environment));
+    AddError(WriteArrays(NamedFetches(result.fetched, workload.fetch_names), fetches_path_, environment), written);
   }
   if (!profile_path_.empty()) {
-    written.Update(result.times.ok() ? SaveProfile(*result.times, profile_path_) : result.times.status());
+    AddError(result.times.ok() ? SaveProfile(*result.times, profile_path_) : result.times.status(), written);
   }
   return written;
 }

@@ -52,7 +52,7 @@ class Outputs {
   // Report, trace and plot of a command, whether its runs went well or not. `unswapped` (may be null) is drawn
   // beside the runs: the plan without swapping.
   absl::Status WriteReport(const Report& report, const RunReport* unswapped);
-  absl::Status WritePlot(const std::string& svg);
+  absl::Status WritePlot(const absl::StatusOr<std::string>& svg);
   bool wants_report() const { return report_.wanted(); }
   bool wants_plot() const { return plot_.wanted(); }
   bool wants_picture() const { return plot_.wanted() || html_.wanted(); }

@@ -44,7 +44,7 @@ absl::Status RunCommand(const Options& options, const Environment& environment) 
   // An interrupt comes between steps: the variables are as the last one left them.
   if (result.run.status.ok() || absl::IsCancelled(result.run.status)) {
     written = variables.Finish(result.node_states);
-    written.Update(outputs.WriteResults(result, workload, environment));
+    AddError(outputs.WriteResults(result, workload, environment), written);
   }
   if (ExitStatus(result.run.status) == kExitDoesNotFit) result.run.advice = Advise(workload, session, result.run.status, environment);
   if (outputs.wants_report()) result.graph = FactsOf(result, workload, session, environment);
@@ -56,9 +56,9 @@ absl::Status RunCommand(const Options& options, const Environment& environment) 
     without.disk.clear();
     unswapped = PlanOnly(workload, without, environment).run;
   }
-  written.Update(outputs.WriteReport(report, &unswapped));
+  AddError(outputs.WriteReport(report, &unswapped), written);
   if (result.run.plan != nullptr) {
-    written.Update(WritePlan(*result.run.plan, options.plan_out, environment));
+    AddError(WritePlan(*result.run.plan, options.plan_out, environment), written);
     *environment.out << "graph          " << GraphLine(result.graph) << "\n" << RunSummary(result.run);
   }
   return RunThenWritten(WithAdvice(result.run), written);

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <iterator>
 #include <numeric>
 #include <set>
+#include <system_error>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -118,7 +121,7 @@ PlanningOptions BaselineOf(const PlanningOptions& planning) {
   return baseline;
 }
 
-absl::StatusOr<std::vector<std::string>> ParseDevices(const std::string& text, const std::string& kind) {
+absl::StatusOr<std::vector<std::string>> ParseDeviceNames(const std::string& text, const std::string& kind) {
   constexpr int kMostDevices = 1024;
   std::vector<std::string> devices;
   int count = 0;
@@ -226,14 +229,12 @@ absl::Status SetMemory(const EngineOptions& engine, SessionOptions& session) {
   return absl::OkStatus();
 }
 
-// How many devices there are, and how the steps run on them.
-absl::Status SetDevices(const EngineOptions& engine, SessionOptions& session) {
+// How steps run on devices.
+void SetRunning(const EngineOptions& engine, SessionOptions& session) {
   session.cuda_graph = engine.cuda_graph;
   session.tf32 = engine.tf32;
   session.measure_convolutions = engine.measure_convolutions;
   session.threads = engine.threads;
-  MR_ASSIGN_OR_RETURN(session.planning.devices, ParseDevices(engine.devices, engine.device));
-  return absl::OkStatus();
 }
 
 // Times of earlier steps to plan with, and those of this run's.
@@ -248,20 +249,31 @@ absl::Status SetTimes(const EngineOptions& engine, SessionOptions& session) {
 
 }  // namespace
 
-absl::StatusOr<std::string> KindOfDevices(const std::string& text, const std::string& device) {
+absl::StatusOr<Devices> ParseDevices(const std::string& names, const std::string& device) {
   if (!IsDevice(device)) return UsageError(absl::StrCat("--device=", device, ": expected cpu, cuda, null or cuda_emulated"));
-  MR_ASSIGN_OR_RETURN(const std::vector<std::string> devices, ParseDevices(text, device));
+  Devices devices{.kind = device};
+  MR_ASSIGN_OR_RETURN(devices.names, ParseDeviceNames(names, device));
   int32_t count = 0;
-  if (devices.empty() || absl::SimpleAtoi(text, &count)) return device;
-  const std::string type = absl::AsciiStrToLower(ParseDeviceSpec(devices[0])->type);
-  const std::string kind = type != "gpu" ? type : device == "cuda_emulated" ? device : "cuda";
-  if (!IsDevice(kind)) return UsageError(absl::StrCat("--devices=", text, ": expected cpu, gpu, cuda or null devices"));
-  return kind;
+  if (devices.names.empty() || absl::SimpleAtoi(names, &count) || device == "null") return devices;
+  for (const std::string& name : devices.names) {
+    const std::string type = absl::AsciiStrToLower(ParseDeviceSpec(name)->type);
+    const std::string kind = type != "gpu" ? type : device == "cuda_emulated" ? device : "cuda";
+    if (!IsDevice(kind)) return UsageError(absl::StrCat("--devices=", names, ": ", name, " is none of cpu, gpu, cuda and null"));
+    if (&name == &devices.names.front()) devices.kind = kind;
+    if (kind != devices.kind) {
+      return UsageError(absl::StrCat("--devices=", names, ": ", devices.names.front(), " and ", name, " are of two kinds, expected one"));
+    }
+  }
+  return devices;
 }
 
 absl::Status CheckRuns(const SessionOptions& session) {
-  if (session.device != "null") return absl::OkStatus();
-  return UsageError("the null device runs nothing: millrace plan shows what it would do, sweep plans several strategies; --device=cpu runs");
+  if (session.device == "null") {
+    return UsageError("the null device runs nothing: millrace plan shows what it would do, sweep plans several strategies; --device=cpu runs");
+  }
+  std::error_code error;
+  if (session.disk.empty() || std::filesystem::is_directory(session.disk, error)) return absl::OkStatus();
+  return UsageError(absl::StrCat("--disk=", session.disk, ": ", error ? error.message() : "not a folder", ", expected a folder to write in"));
 }
 
 absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const std::string& strategy) {
@@ -273,7 +285,9 @@ absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const 
     return UsageError(absl::StrCat("--cuda_graph=", engine.cuda_graph, ": expected auto, on or off"));
   }
   SessionOptions session;
-  MR_ASSIGN_OR_RETURN(session.device, KindOfDevices(engine.devices, engine.device));
+  MR_ASSIGN_OR_RETURN(Devices devices, ParseDevices(engine.devices, engine.device));
+  session.device = std::move(devices.kind);
+  session.planning.devices = std::move(devices.names);
   if (!engine.machine.empty()) {
     auto machine = LoadMachine(engine.machine);
     if (!machine.ok()) return AsUsageError(machine.status());
@@ -281,7 +295,7 @@ absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const 
   }
   MR_RETURN_IF_ERROR(SetStrategy(options.strategy, session.device, engine.tf32, strategy, session.planning));
   MR_RETURN_IF_ERROR(SetMemory(engine, session));
-  MR_RETURN_IF_ERROR(SetDevices(engine, session));
+  SetRunning(engine, session);
   MR_RETURN_IF_ERROR(SetTimes(engine, session));
   session.seed = options.input.seed;
   session.trace = !options.output.trace_out.empty() || !options.output.plot_out.empty() || !options.output.html_out.empty();

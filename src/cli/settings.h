@@ -35,11 +35,17 @@ struct DeviceBudgets {
 PlanningOptions BaselineOf(const PlanningOptions& planning);
 
 // "cpu:0,cpu:1", or "2" of `kind`. Errors are wrong usage.
-absl::StatusOr<std::vector<std::string>> ParseDevices(const std::string& text, const std::string& kind);
+absl::StatusOr<std::vector<std::string>> ParseDeviceNames(const std::string& text, const std::string& kind);
 
-// What the devices of --devices are: of "null:0,null:1" null, of "gpu:0" CUDA devices or what stands for them in tests, of none
-// and of a number what --device says. Errors are wrong usage.
-absl::StatusOr<std::string> KindOfDevices(const std::string& devices, const std::string& device);
+// What a session runs on. `kind` of "null:0,null:1" is null, of "gpu:0" cuda or what stands for it in tests; without names and for a
+// number of them it is what --device says, and for names of any kind the null device, which only plans, if --device says that.
+struct Devices {
+  std::string kind;
+  std::vector<std::string> names;
+};
+
+// Of --devices and --device. Errors are wrong usage.
+absl::StatusOr<Devices> ParseDevices(const std::string& names, const std::string& device);
 
 // Errors are wrong usage. A budget of 0 bytes is refused: leave the flag out for no limit.
 absl::StatusOr<Budget> ParseBudget(const std::string& text);
@@ -47,7 +53,7 @@ absl::StatusOr<Budget> ParseBudget(const std::string& text);
 // Everything but the device memory budget, which stays 0: no limit. Errors are wrong usage.
 absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const std::string& strategy);
 
-// Wrong usage where steps are to run and the device only plans.
+// Wrong usage where steps are to run and the device only plans, or the folder of --disk is none.
 absl::Status CheckRuns(const SessionOptions& session);
 
 // MakeSessionOptions for commands that run nothing and need no device. A --machine and devices other than this CPU are

@@ -1,6 +1,7 @@
 #include "cli/variable_files.h"
 
 #include "absl/strings/str_cat.h"
+#include "cli/exit_status.h"
 #include "millrace/status.h"
 
 namespace millrace::cli {
@@ -23,11 +24,11 @@ void VariableFiles::Add(const std::string& name, const Tensor& value) {
 
 absl::Status VariableFiles::Finish(const Arrays& node_states) {
   absl::Status written;
-  if (arrays_.wanted()) written.Update(arrays_.Finish());
+  if (arrays_.wanted()) AddError(arrays_.Finish(), written);
   if (!checkpoint_.wanted()) return written;
   for (const auto& [key, value] : workload_.checkpoint_extras) checkpoint_.Add(key, value);
   for (const auto& [node, state] : node_states) checkpoint_.Add(absl::StrCat(kNodeStatePrefix, node), state);
-  written.Update(checkpoint_.Finish());
+  AddError(checkpoint_.Finish(), written);
   return written;
 }
 

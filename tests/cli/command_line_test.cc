@@ -56,6 +56,8 @@ class TestRegistry : public FlagRegistry {
       {"strategy", {{"string", "", "how to fit"}, ""}},
       {"partition_size", {{"int64", "0", "nodes"}, "0"}},
       {"sync_mode", {{"int64", "0", "tflms: waits"}, "0"}},
+      {"swap_distance", {{"int64", "2", "tensorflowmem: partitions apart"}, "2"}},
+      {"parts", {{"string", "placement,swap", "tensorflowmem: parts"}, "placement,swap"}},
       {"plan_seconds", {{"int64", "0", "for planning"}, "0"}},
       {"share_recv", {{"bool", "false", "receive once"}, "false"}},
       {"devices", {{"string", "", "of the graph"}, ""}},
@@ -178,6 +180,20 @@ TEST_F(CommandLineTest, TimeForPlanningIsOfStrategiesThatSearch) {
   for (const char* strategy : {"tensorflowmem", "planned"}) EXPECT_THAT(WarningsOf({"run", "--plan_seconds=7"}, {strategy, "lru"}), IsEmpty());
 }
 
+TEST_F(CommandLineTest, PlanningAgainTakesStepsToMeasure) {
+  EXPECT_THAT(WarningsOf({"run", "--replan=wait", "--steps=8"}, {"planned"}),
+              ElementsAre("--replan=wait has no effect on --steps=8: what the first 8 take plans those after them"));
+  EXPECT_THAT(WarningsOf({"run", "--replan=wait", "--steps=9"}, {"planned"}), IsEmpty());
+  for (const char* mode : {"--replan=off", "--replan=auto"}) EXPECT_THAT(WarningsOf({"run", mode, "--steps=2"}, {"planned"}), IsEmpty());
+  EXPECT_THAT(WarningsOf({"run", "--steps=2"}, {"planned"}), IsEmpty());
+}
+
+TEST_F(CommandLineTest, SwappedTensorsAreChosenWhereSomeAreSwapped) {
+  EXPECT_THAT(WarningsOf({"run", "--swap_distance=3", "--parts=placement"}, {"tensorflowmem"}),
+              ElementsAre("--swap_distance has no effect on --parts=placement: nothing is swapped"));
+  EXPECT_THAT(WarningsOf({"run", "--swap_distance=3", "--parts=swap"}, {"tensorflowmem"}), IsEmpty());
+}
+
 TEST_F(CommandLineTest, ReceivesAreSharedBetweenDevices) {
   const char* const alone = "--share_recv has no effect on one device: nothing is received from another";
   EXPECT_THAT(WarningsOf({"run", "--share_recv"}, {"tensorflowmem"}), ElementsAre(alone));
@@ -200,7 +216,7 @@ TEST_F(CommandLineTest, APlanThatIsReadLeavesNothingToPlan) {
               ElementsAre("--strategy has no effect on the steps: their plan is that of --plan_in",
                           "--replan has no effect on the steps: their plan is that of --plan_in",
                           "--partition_size has no effect on the steps: their plan is that of --plan_in"));
-  EXPECT_THAT(WarningsOf({"run", "--strategy=lru", "--replan=wait"}, {"lru"}), IsEmpty());
+  EXPECT_THAT(WarningsOf({"run", "--strategy=lru", "--replan=wait", "--steps=10"}, {"lru"}), IsEmpty());
 }
 
 TEST_F(CommandLineTest, FitTakesSizesOfModelsAndFeedsOfGraphs) {
