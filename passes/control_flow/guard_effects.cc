@@ -159,7 +159,7 @@ void GuardWriter::RestoreUnless(NodeId id, const OpDef& def, const Guard& guard)
   }
 }
 
-absl::Status GuardWriter::Visit(NodeId id, const Guard& guard) {
+absl::Status GuardWriter::Visit(NodeId id, const Guard& guard, NodeId unsure) {
   const std::string op = graph_.node(id).op;
   if (graph_.node(id).attrs.Has(kAsksForATurn)) {
     const OutputRef no = Harmless(id, graph_.node(id).inputs[0], DataType::kBool, HarmlessValue::kZeros);
@@ -171,6 +171,11 @@ absl::Status GuardWriter::Visit(NodeId id, const Guard& guard) {
   const bool writes = std::any_of(def->variables.begin(), def->variables.end(), [](const VariableUse& use) {
     return use.access == VariableAccess::kWrite || use.access == VariableAccess::kReadWrite;
   });
+  if (unsure.valid() && (writes || def->state_bytes > 0 || op == "PrintV2" || op == "Assert")) {
+    return absl::UnimplementedError(absl::StrCat("node '", graph_.node(id).name, "' (", op, ") has an effect behind node '",
+                                                 graph_.node(unsure).name, "' (", graph_.node(unsure).op,
+                                                 "), whose inputs are there under conditions that differ by more than one predicate"));
+  }
   if (writes) {
     for (const Literal& literal : guard) {
       const Node& asked = graph_.node(literal.predicate.node);

@@ -25,6 +25,7 @@ inline constexpr char kAsksForATurn[] = "_asks_for_a_turn";
 struct Literal {
   OutputRef predicate;
   bool value = true;
+  friend bool operator==(const Literal& a, const Literal& b) { return a.predicate == b.predicate && a.value == b.value; }
   friend bool operator<(const Literal& a, const Literal& b) {
     return a.predicate == b.predicate ? a.value < b.value : a.predicate < b.predicate;
   }
@@ -37,8 +38,9 @@ class GuardWriter {
   GuardWriter(Graph& graph, const OpRegistry& ops, CreationPlaces& places) : graph_(graph), ops_(ops), places_(places), known_(graph, ops) {}
 
   // Adds what is needed beside the node. Unimplemented where a branch touches a variable and whether it is taken depends on
-  // one being initialised: both sides run, and one of them would read what is not there.
-  absl::Status Visit(NodeId id, const Guard& guard);
+  // one being initialised: both sides run, and one of them would read what is not there. `unsure`: a node before it that runs at
+  // other times, too, than the guard tells; then what has an effect is Unimplemented.
+  absl::Status Visit(NodeId id, const Guard& guard, NodeId unsure = NodeId());
   // Who waited for a node, or took the reference that it returns, does so for what was put behind it.
   void Redirect(NodeId id);
 

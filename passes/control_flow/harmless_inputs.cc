@@ -134,13 +134,16 @@ bool ChecksValues(const Node& node) {
       "MatrixDiagPartV2", "MatrixDiagPartV3", "MatrixDiagV2", "MatrixDiagV3", "MatrixSetDiagV2", "MatrixSetDiagV3", "MatrixSolveLs",
       "MaxPoolGradWithArgmax", "NonMaxSuppression", "NonMaxSuppressionV2", "NonMaxSuppressionV3", "NonMaxSuppressionV4",
       "NonMaxSuppressionV5", "NonMaxSuppressionWithOverlaps", "NthElement", "QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3",
-      "QuantizeAndDequantizeV4", "QuantizeAndDequantizeV4Grad", "RaggedBincount", "RaggedCountSparseOutput",
+      "QuantizeAndDequantizeV4", "QuantizeAndDequantizeV4Grad", "QuantizeV2", "RaggedBincount", "RaggedCountSparseOutput",
+      "RaggedCross", "RandomIndexShuffle",
       "RaggedFillEmptyRows", "RaggedFillEmptyRowsGrad", "RaggedGather", "RaggedRange", "RaggedTensorToSparse", "RaggedTensorToTensor", "ResourceCountUpTo", "Roll", "ScaleAndTranslate",
       "ScaleAndTranslateGrad", "SetSize", "SparseAdd", "SparseAddGrad", "SparseBincount", "SparseConcat", "SparseCountSparseOutput",
       "SparseCross", "SparseDenseCwiseAdd", "SparseDenseCwiseDiv", "SparseDenseCwiseMul", "SparseFillEmptyRows",
       "SparseFillEmptyRowsGrad", "SparseReduceMax", "SparseReduceSum", "SparseReshape", "SparseSlice", "SparseSliceGrad",
       "SparseSoftmax", "SparseSparseMaximum", "SparseSparseMinimum", "SparseSplit", "SparseTensorDenseAdd", "SparseToDense",
-      "SparseToSparseSetOperation", "StatelessSampleDistortedBoundingBox"};
+      "SparseToSparseSetOperation", "StatelessSampleDistortedBoundingBox", "_AccumulatorTake", "_QueueDequeue",
+      "_QueueEnqueue", "_SparseAccumulatorApply", "_SparseAccumulatorTake", "_SparseMatrixProduct", "_TableFind", "_TableInsert",
+      "_TableRemove"};
   return ops.count(node.op) > 0;
 }
 

@@ -46,12 +46,13 @@ class SwitchLowering {
     if (!any) return false;
     MR_ASSIGN_OR_RETURN(const std::vector<NodeId> order, CreationOrder(graph_));
     guards_.resize(graph_.num_ids());
+    unsure_.resize(graph_.num_ids());
     for (NodeId id : order) MR_RETURN_IF_ERROR(FindGuard(id));
     const bool sizes_of_values = guarded_ != nullptr && (any_shapes_ || MayHaveSizesOfValues(graph_, ops_));
     GuardWriter writer(graph_, ops_, places_);
     for (NodeId id : order) {
       if (guards_[id.value].empty()) continue;
-      MR_RETURN_IF_ERROR(writer.Visit(id, guards_[id.value]));
+      MR_RETURN_IF_ERROR(writer.Visit(id, guards_[id.value], unsure_[id.value]));
       if (MayFail(graph_.node(id), sizes_of_values)) guarded_->push_back({id, writer.Expression(id, guards_[id.value])});
     }
     for (NodeId id : order) {
@@ -132,7 +133,7 @@ class SwitchLowering {
     }
   }
 
-  // The predicate that a literal is named by; *value is turned over by every LogicalNot.
+  // The predicate that a literal is named by; `value` is turned over by every LogicalNot.
   Literal Source(OutputRef ref, bool value) {
     while (true) {
       ref = PassedOn(ref);
@@ -141,12 +142,19 @@ class SwitchLowering {
       value = !value;
       ref = node.inputs[0];
     }
-    // Whether an index is the number of a branch: the same question wherever it is asked.
     const Node& node = graph_.node(ref.node);
     if (node.op != "Equal" || node.inputs.size() != 2) return {ref, value};
     const auto number = graph_.node(node.inputs[1].node).attrs.Get<Tensor>("value");
     if (!number.ok() || number->dtype() != DataType::kInt32 || number->num_elements() != 1) return {ref, value};
-    return {asked_.try_emplace({PassedOn(node.inputs[0]), number->IntAt(0)}, ref).first->second, value};
+    const OutputRef index = PassedOn(node.inputs[0]);
+    // Which input a Merge took, as gradients of gradients ask: its own predicate under another name.
+    const auto sides = sides_.find(index.node.value);
+    if (sides != sides_.end() && index.index == 1 && (number->IntAt(0) == 0 || number->IntAt(0) == 1)) {
+      const bool second = (number->IntAt(0) == 1) == value;
+      return {sides->second.predicate, sides->second.value == second};
+    }
+    // Whether an index is the number of a branch: the same question wherever it is asked.
+    return {asked_.try_emplace({index, number->IntAt(0)}, ref).first->second, value};
   }
 
   // Literals by which an output of a node differs from the node's own guard.
@@ -162,13 +170,27 @@ class SwitchLowering {
     Guard& guard = guards_[id.value];
     if (node.op == "ControlTrigger") return absl::OkStatus();  // runs whichever of those that it waits for do
     // A Merge waits for its control inputs, but runs where one of them does not.
+    for (OutputRef input : node.inputs) BeUnsureBehind(input.node, id);
     if (IsMerge(node)) return FindSides(id);
-    for (NodeId control : node.control_inputs) guard.insert(guards_[control.value].begin(), guards_[control.value].end());
+    for (NodeId control : node.control_inputs) {
+      guard.insert(guards_[control.value].begin(), guards_[control.value].end());
+      BeUnsureBehind(control, id);
+    }
     for (OutputRef input : node.inputs) {
       const Guard more = GuardOf(input);
       guard.insert(more.begin(), more.end());
     }
     return absl::OkStatus();
+  }
+
+  void BeUnsureBehind(NodeId from, NodeId id) {
+    if (!unsure_[id.value].valid()) unsure_[id.value] = unsure_[from.value];
+  }
+
+  static Guard Without(Guard guard, OutputRef predicate) {
+    guard.erase({predicate, true});
+    guard.erase({predicate, false});
+    return guard;
   }
 
   // The predicate that decides which input of a Merge is there, and the guard that both inputs share.
@@ -180,11 +202,11 @@ class SwitchLowering {
         const Literal opposite{literal.predicate, !literal.value};
         if (b.count(opposite) == 0) continue;
         sides_[id.value] = opposite;
-        for (const Guard* side : {&a, &b}) {
-          for (const Literal& other : *side) {
-            if (!(other.predicate == literal.predicate)) guards_[id.value].insert(other);
-          }
-        }
+        Guard of_first = Without(a, literal.predicate);
+        const Guard of_second = Without(b, literal.predicate);
+        if (of_first != of_second) unsure_[id.value] = id;
+        of_first.insert(of_second.begin(), of_second.end());
+        guards_[id.value] = std::move(of_first);
         return absl::OkStatus();
       }
     }
@@ -360,6 +382,7 @@ class SwitchLowering {
   std::vector<GuardedNode>* const guarded_;
   CreationPlaces places_;
   std::vector<Guard> guards_;          // by node
+  std::vector<NodeId> unsure_;         // by node: a Merge before it, or it itself, whose sides differ by more than their predicate
   std::map<int32_t, Literal> sides_;   // by Merge: holds when its second input is there
   // By Select of what two Optionals hold, which may be Optionals again: what it chooses between, the second where it holds.
   std::map<int32_t, std::tuple<Literal, OutputRef, OutputRef>> chosen_;

@@ -21,7 +21,8 @@
 //
 // Needs: no calls. Establishes: no Switch, Merge or Optional* is left, unless the graph holds loops (Enter): then nothing
 // is changed, and they are refused as unknown ops later. InvalidArgument names a Merge whose inputs are not the two
-// sides of one predicate.
+// sides of one predicate; Unimplemented an effect behind a Merge whose inputs differ by more than that, for which no And of predicates
+// says whether it happens.
 #ifndef MILLRACE_PASSES_CONTROL_FLOW_LOWER_SWITCHES_H_
 #define MILLRACE_PASSES_CONTROL_FLOW_LOWER_SWITCHES_H_
 

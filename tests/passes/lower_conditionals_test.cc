@@ -8,6 +8,7 @@
 #include "passes/control_flow/expand_ops.h"
 #include "passes/control_flow/keep_predicates.h"
 #include "passes/control_flow/lower_collectives.h"
+#include "passes/control_flow/lower_sparse_matrices.h"
 #include "passes/control_flow/lower_switches.h"
 #include "testlib/golden.h"
 
@@ -46,17 +47,23 @@ std::string ExpandOpsOf(const GoldenCase& golden) {
   return Lower(golden, [](Graph& graph, const OpRegistry&) { return ExpandOps(graph); });
 }
 
+std::string LowerSparseMatricesOf(const GoldenCase& golden) {
+  return Lower(golden, [](Graph& graph, const OpRegistry&) { return LowerSparseMatrices(graph); });
+}
+
 class ConditionalsGolden : public ::testing::TestWithParam<std::string> {};
 class SwitchesGolden : public ::testing::TestWithParam<std::string> {};
 class PredicatesGolden : public ::testing::TestWithParam<std::string> {};
 class CollectivesGolden : public ::testing::TestWithParam<std::string> {};
 class ExpandedGolden : public ::testing::TestWithParam<std::string> {};
+class SparseMatricesGolden : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(ConditionalsGolden, TextIsAsExpected) { CheckGolden(GetParam(), LowerConditionalsOf); }
 TEST_P(SwitchesGolden, TextIsAsExpected) { CheckGolden(GetParam(), LowerSwitchesOf); }
 TEST_P(PredicatesGolden, TextIsAsExpected) { CheckGolden(GetParam(), KeepPredicatesOf); }
 TEST_P(CollectivesGolden, TextIsAsExpected) { CheckGolden(GetParam(), LowerCollectivesOf); }
 TEST_P(ExpandedGolden, TextIsAsExpected) { CheckGolden(GetParam(), ExpandOpsOf); }
+TEST_P(SparseMatricesGolden, TextIsAsExpected) { CheckGolden(GetParam(), LowerSparseMatricesOf); }
 
 std::string CaseName(const ::testing::TestParamInfo<std::string>& info) {
   std::string name = info.param.substr(info.param.rfind('/') + 1);
@@ -67,6 +74,7 @@ INSTANTIATE_TEST_SUITE_P(Conditionals, ConditionalsGolden, ::testing::ValuesIn(G
 INSTANTIATE_TEST_SUITE_P(Switches, SwitchesGolden, ::testing::ValuesIn(GoldenFiles("switches")), CaseName);
 INSTANTIATE_TEST_SUITE_P(Predicates, PredicatesGolden, ::testing::ValuesIn(GoldenFiles("predicates")), CaseName);
 INSTANTIATE_TEST_SUITE_P(Collectives, CollectivesGolden, ::testing::ValuesIn(GoldenFiles("collectives")), CaseName);
+INSTANTIATE_TEST_SUITE_P(SparseMatrices, SparseMatricesGolden, ::testing::ValuesIn(GoldenFiles("sparse_matrices")), CaseName);
 INSTANTIATE_TEST_SUITE_P(Expanded, ExpandedGolden, ::testing::ValuesIn(GoldenFiles("expanded")), CaseName);
 
 TEST(LowerConditionals, AMissingBranchIsAnErrorThatNamesTheNode) {
