@@ -1,5 +1,7 @@
 // TopK, LowerBound and UpperBound, ExtractImagePatches and ExtractVolumePatches.
+#include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "cpu/kernels/indices.h"
 #include "cpu/kernels/register.h"
@@ -10,35 +12,41 @@ namespace {
 
 using KernelOr = absl::StatusOr<std::unique_ptr<Kernel>>;
 
-// The k greatest of a row, greatest first, equal ones by index. The row's indices in the output serve as the heap.
+// The k greatest of a row, greatest first, equal ones by index. Unsorted ones stay in the order of TensorFlow's heap, which is made
+// of the first k + 1: what follows by position, as dropout does, depends on it. `heap`: room for k + 1.
 template <typename T, typename Index>
-void TopKRow(const T* in, int64_t size, int64_t k, T* values, Index* indices) {
+void TopKRow(const T* in, int64_t size, int64_t k, bool sorts, Index* heap, T* values, Index* indices) {
   const auto before = [in](Index a, Index b) { return in[b] < in[a] || (!(in[a] < in[b]) && a < b); };
-  for (int64_t i = 0; i < k; ++i) indices[i] = static_cast<Index>(i);
-  std::make_heap(indices, indices + k, before);  // the front is the last of the k
-  for (int64_t i = k; i < size; ++i) {
-    if (!before(static_cast<Index>(i), indices[0])) continue;
-    std::pop_heap(indices, indices + k, before);
-    indices[k - 1] = static_cast<Index>(i);
-    std::push_heap(indices, indices + k, before);
+  const int64_t first = std::min(k + 1, size);
+  for (int64_t i = 0; i < first; ++i) heap[i] = static_cast<Index>(i);
+  std::make_heap(heap, heap + first, before);  // the front is the last of them
+  if (first > k) std::pop_heap(heap, heap + first, before);
+  for (int64_t i = first; i < size; ++i) {
+    if (!before(static_cast<Index>(i), heap[0])) continue;
+    std::pop_heap(heap, heap + k, before);
+    heap[k - 1] = static_cast<Index>(i);
+    std::push_heap(heap, heap + k, before);
   }
-  std::sort_heap(indices, indices + k, before);
+  if (sorts || k == size) std::sort_heap(heap, heap + k, before);
+  std::copy_n(heap, k, indices);
   for (int64_t i = 0; i < k; ++i) values[i] = in[indices[i]];
 }
 
 KernelOr MakeTopK(const OpInstance& instance) {
   const Shape &in = instance.inputs[0].shape, &out = instance.outputs[0].shape;
   const int64_t size = in.dim(in.rank() - 1), k = out.dim(out.rank() - 1);
+  const bool sorts = instance.attrs.GetOr<bool>("sorted", true);
   return DispatchNumeric(instance, instance.inputs[0].dtype, [&](auto value) -> KernelOr {
     using T = typename decltype(value)::type;
     const auto make = [&](auto index) -> KernelOr {
       using Index = typename decltype(index)::type;
-      return MakeKernel([size, k](const KernelContext& context) {
+      return MakeKernel([size, k, sorts](const KernelContext& context) {
         if (k == 0) return absl::OkStatus();
         const int64_t rows = context.output_type(0).shape.num_elements() / k;
         ParallelRange(context, rows, std::max<int64_t>(kElementGrain / 4 / size, 1), [&](int64_t begin, int64_t end) {
+          std::vector<Index> heap(k + 1);
           for (int64_t r = begin; r < end; ++r) {
-            TopKRow(context.input<T>(0) + r * size, size, k, context.output<T>(0) + r * k,
+            TopKRow(context.input<T>(0) + r * size, size, k, sorts, heap.data(), context.output<T>(0) + r * k,
                     context.output<Index>(1) + r * k);
           }
         });

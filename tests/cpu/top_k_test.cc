@@ -1,0 +1,42 @@
+// TopKV2 without sorting: the order is the one that TensorFlow's heap leaves, here as TensorFlow 2.17 and 2.21 gave it.
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+#include "kernel_testing.h"
+
+namespace millrace::cpu {
+namespace {
+
+constexpr int64_t kRows = 3, kColumns = 8;
+constexpr float kValues[kRows * kColumns] = {7, 2, 9, 4, 1, 6, 8, 3, 5, 5, 3, 5, 8, 3, 8, 5, 3, 1, 4, 1, 5, 9, 2, 6};
+
+std::vector<int32_t> UnsortedTop(int32_t k) {
+  Tensor input(DataType::kFloat, Shape({kRows, kColumns})), count(DataType::kInt32, Shape());
+  std::memcpy(input.mutable_data(), kValues, sizeof(kValues));
+  std::memcpy(count.mutable_data(), &k, sizeof(k));
+  AttrMap attrs;
+  attrs.Set("sorted", false);
+  const auto outputs = Evaluate({"TopKV2", attrs, {input, count}, {false, true}});
+  EXPECT_TRUE(outputs.ok()) << outputs.status();
+  if (!outputs.ok()) return {};
+  std::vector<int32_t> indices(kRows * k);
+  std::memcpy(indices.data(), (*outputs)[1].data(), (*outputs)[1].size_bytes());
+  const float* values = static_cast<const float*>((*outputs)[0].data());
+  for (int64_t i = 0; i < kRows * k; ++i) EXPECT_EQ(values[i], kValues[i / k * kColumns + indices[i]]);
+  return indices;
+}
+
+TEST(TopK, WithoutSortingTheOrderIsThatOfAHeap) {
+  EXPECT_EQ(UnsortedTop(1), (std::vector<int32_t>{2, 4, 5}));
+  EXPECT_EQ(UnsortedTop(3), (std::vector<int32_t>{0, 2, 6, 0, 4, 6, 4, 5, 7}));
+  EXPECT_EQ(UnsortedTop(4), (std::vector<int32_t>{5, 0, 2, 6, 1, 6, 0, 4, 2, 4, 5, 7}));
+  EXPECT_EQ(UnsortedTop(7), (std::vector<int32_t>{1, 7, 5, 3, 0, 2, 6, 2, 7, 1, 3, 4, 0, 6, 1, 0, 6, 7, 4, 5, 2}));
+}
+
+TEST(TopK, AllOfARowAreSortedWhetherAskedForOrNot) {
+  EXPECT_EQ(UnsortedTop(8), (std::vector<int32_t>{2, 6, 0, 5, 3, 7, 1, 4, 4, 6, 0, 1, 3, 7, 2, 5, 5, 7, 4, 2, 0, 6, 1, 3}));
+}
+
+}  // namespace
+}  // namespace millrace::cpu
