@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/float16.h"
+#include "millrace/quantized_types.h"
 
 namespace millrace {
 namespace {
@@ -21,7 +22,7 @@ T At(const Tensor& tensor, int64_t i) {
 
 template <typename Result>
 Result ElementAt(const Tensor& tensor, int64_t i) {
-  switch (tensor.dtype()) {
+  switch (HeldIn(tensor.dtype())) {
     case DataType::kFloat: return static_cast<Result>(At<float>(tensor, i));
     case DataType::kDouble: return static_cast<Result>(At<double>(tensor, i));
     case DataType::kInt8: return static_cast<Result>(At<int8_t>(tensor, i));

@@ -10,6 +10,7 @@
 #include "graph/function.h"
 #include "graph/one_line.h"
 #include "graph/text.h"
+#include "millrace/quantized_types.h"
 #include "millrace/status.h"
 
 namespace millrace {
@@ -183,7 +184,7 @@ absl::Status ParseComplex(Cursor& cursor, Tensor& tensor, int64_t i) {
 }
 
 absl::Status ParseElement(Cursor& cursor, Tensor& tensor, int64_t i) {
-  switch (tensor.dtype()) {
+  switch (HeldIn(tensor.dtype())) {
     case DataType::kString: {
       MR_ASSIGN_OR_RETURN(tensor.mutable_strings()[i], cursor.QuotedText());
       return absl::OkStatus();

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "millrace/quantized_types.h"
 
 namespace millrace {
 namespace {
@@ -34,6 +35,11 @@ constexpr TypeRow kTypes[] = {
     {DataType::kVariant, "variant", "variant", 0},
     {DataType::kUint32, "uint32", "uint32", 4},
     {DataType::kUint64, "uint64", "uint64", 8},
+    {kQint8, "qint8", "qint8", 1},
+    {kQuint8, "quint8", "quint8", 1},
+    {kQint32, "qint32", "qint32", 4},
+    {kQint16, "qint16", "qint16", 2},
+    {kQuint16, "quint16", "quint16", 2},
 };
 
 const TypeRow* FindType(DataType dtype) {

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "millrace/quantized_types.h"
 #include "millrace/status.h"
 
 namespace millrace {
@@ -253,7 +254,7 @@ absl::Status FillStrings(const std::string& data, const Elements& elements, Tens
 }
 
 std::string DescrOf(const Tensor& tensor) {
-  switch (tensor.dtype()) {
+  switch (HeldIn(tensor.dtype())) {
     case DataType::kBool: return "|b1";
     case DataType::kInt8: return "|i1";
     case DataType::kInt16: return "<i2";

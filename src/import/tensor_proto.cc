@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "millrace/options.h"
+#include "millrace/quantized_types.h"
 #include "millrace/status.h"
 
 namespace millrace {
@@ -42,7 +43,7 @@ absl::Status FillStrings(const proto::TensorProto& proto, Tensor& tensor) {
 }
 
 absl::Status FillFromValues(const proto::TensorProto& proto, Tensor& tensor) {
-  switch (tensor.dtype()) {
+  switch (HeldIn(tensor.dtype())) {
     case DataType::kFloat: return FillFrom<float>(proto.float_val(), 1, tensor);
     case DataType::kDouble: return FillFrom<double>(proto.double_val(), 1, tensor);
     case DataType::kInt32: return FillFrom<int32_t>(proto.int_val(), 1, tensor);
@@ -71,7 +72,7 @@ int64_t NumValues(const proto::TensorProto& proto) {
 
 // Writes one value that stands for every element; false when this type has no short form.
 bool OneValueToProto(const Tensor& tensor, proto::TensorProto* proto) {
-  switch (tensor.dtype()) {
+  switch (HeldIn(tensor.dtype())) {
     case DataType::kFloat: proto->add_float_val(tensor.as<float>()[0]); return true;
     case DataType::kDouble: proto->add_double_val(tensor.as<double>()[0]); return true;
     case DataType::kInt64: proto->add_int64_val(tensor.as<int64_t>()[0]); return true;

@@ -1,5 +1,7 @@
-// Fake quantisation: floats rounded to what a few bits can hold, for training that prepares for integers.
+// Quantisation: floats as integers over a range and back; fake quantisation, which rounds floats to what a few bits can
+// hold, for training that prepares for integers.
 #include "absl/strings/str_cat.h"
+#include "millrace/quantized_types.h"
 #include "millrace/status.h"
 #include "ops/register.h"
 #include "ops/rules.h"
@@ -111,6 +113,86 @@ absl::Status RoundTripGradientShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// (data, min_range, max_range): scalars, or one each per slice along `axis`.
+absl::Status ExpectSlices(const InferenceContext& context, int64_t axis) {
+  const Shape& data = context.shape(0);
+  if (axis < -1 || (!data.unknown_rank() && axis >= data.rank())) {
+    return context.Error(absl::StrCat("axis ", axis, " is out of range for ", data.ToString()));
+  }
+  const int64_t slices = axis < 0 || data.unknown_rank() ? 1 : data.dim(static_cast<int>(axis));
+  for (int i = 1; i < 3; ++i) {
+    const Shape& range = context.shape(i);
+    if (!range.fully_known() || !data.fully_known()) continue;
+    if (range.rank() == (axis < 0 ? 0 : 1) && range.num_elements() == slices) continue;
+    return context.Error(absl::StrCat("input ", i, " is ", context.input(i).ToString(), ", expected ",
+                                      axis < 0 ? "a scalar" : absl::StrCat(slices, " elements, one per slice of axis ", axis)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ExpectMode(const InferenceContext& context) {
+  const auto mode = context.attrs().GetOr<std::string>("mode", "MIN_COMBINED");
+  if (mode == "MIN_COMBINED" || mode == "MIN_FIRST" || mode == "SCALED") return absl::OkStatus();
+  return context.Error(absl::StrCat("Mode string must be 'MIN_COMBINED', 'MIN_FIRST', or 'SCALED', is '", mode, "'"));
+}
+
+// TensorFlow knows MIN_FIRST of one slice only.
+absl::Status ExpectNoFirstOfSlices(const InferenceContext& context, const char* what) {
+  if (context.attrs().GetOr<std::string>("mode", "MIN_COMBINED") != "MIN_FIRST") return absl::OkStatus();
+  const Shape& range = context.shape(1);
+  if (!range.fully_known() || range.num_elements() == 1) return absl::OkStatus();
+  return context.Error(absl::StrCat("MIN_FIRST mode is not implemented for ", what, " with axis != -1"));
+}
+
+absl::Status ExpectQuantized(const InferenceContext& context, DataType dtype) {
+  if (IsQuantized(dtype)) return absl::OkStatus();
+  return context.Error(absl::StrCat("T is ", std::string(DataTypeName(dtype)), ", expected qint8, quint8, qint16, quint16 or qint32"));
+}
+
+// (input, min_range, max_range) -> output, output_min, output_max
+absl::Status QuantizeShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(3));
+  MR_ASSIGN_OR_RETURN(const DataType dtype, RequiredAttr<DataType>(context, "T"));
+  MR_RETURN_IF_ERROR(ExpectQuantized(context, dtype));
+  MR_RETURN_IF_ERROR(ExpectMode(context));
+  const auto mode = context.attrs().GetOr<std::string>("mode", "MIN_COMBINED");
+  const auto rounding = context.attrs().GetOr<std::string>("round_mode", "HALF_AWAY_FROM_ZERO");
+  if (rounding != "HALF_AWAY_FROM_ZERO" && rounding != "HALF_TO_EVEN") {
+    return context.Error(absl::StrCat("Round mode string must be 'HALF_AWAY_FROM_ZERO' or 'HALF_TO_EVEN', is '", rounding, "'"));
+  }
+  if (rounding == "HALF_TO_EVEN" && mode != "SCALED") {
+    return context.Error(absl::StrCat("Round mode 'HALF_TO_EVEN' only supported for mode 'SCALED', but mode is '", mode, "'"));
+  }
+  const int64_t axis = context.attrs().GetOr<int64_t>("axis", -1);
+  MR_RETURN_IF_ERROR(ExpectSlices(context, axis));
+  MR_RETURN_IF_ERROR(ExpectNoFirstOfSlices(context, "Quantize"));
+  context.AddOutput(dtype, context.shape(0));
+  const Shape& data = context.shape(0);
+  const Shape range = axis < 0 ? Shape() : Shape({data.unknown_rank() ? -1 : data.dim(static_cast<int>(axis))});
+  for (int i = 0; i < 2; ++i) context.AddOutput(DataType::kFloat, range);
+  return absl::OkStatus();
+}
+
+// (input, min_range, max_range)
+absl::Status DequantizeShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(3));
+  MR_RETURN_IF_ERROR(ExpectQuantized(context, context.dtype(0)));
+  MR_RETURN_IF_ERROR(ExpectMode(context));
+  const auto mode = context.attrs().GetOr<std::string>("mode", "MIN_COMBINED");
+  const DataType dtype = context.attrs().GetOr("dtype", DataType::kFloat);
+  if (dtype != DataType::kFloat && dtype != DataType::kBfloat16) {
+    return context.Error(absl::StrCat("Output type must be bfloat16 or float, is '", std::string(DataTypeName(dtype)), "'"));
+  }
+  if (dtype == DataType::kBfloat16 && mode != "MIN_COMBINED") {
+    return context.Error(absl::StrCat("When output type is bfloat16, Mode string must be 'MIN_COMBINED', is '", mode, "'"));
+  }
+  const int64_t axis = context.attrs().GetOr<int64_t>("axis", -1);
+  MR_RETURN_IF_ERROR(ExpectSlices(context, axis));
+  MR_RETURN_IF_ERROR(ExpectNoFirstOfSlices(context, "Dequantize"));
+  context.AddOutput(dtype, context.shape(0));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void RegisterQuantizeOps(OpRegistry& registry) {
@@ -123,6 +205,8 @@ void RegisterQuantizeOps(OpRegistry& registry) {
   for (const char* name : {"QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3", "QuantizeAndDequantizeV4"}) {
     AddOp(registry, {.name = name, .shape = RoundTripShape});
   }
+  AddOp(registry, {.name = "QuantizeV2", .shape = QuantizeShape});
+  AddOp(registry, {.name = "Dequantize", .shape = DequantizeShape});
   AddOp(registry, {.name = "QuantizeAndDequantizeV4Grad", .shape = RoundTripGradientShape});
 }
 

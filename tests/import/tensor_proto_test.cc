@@ -31,6 +31,8 @@ TEST(TensorProto, ContentAndValuesAreTheSameTensor) {
   EXPECT_EQ(Read("dtype: DT_BFLOAT16 tensor_shape { } half_val: 16256"), "bfloat16[]{1.0}");
   EXPECT_EQ(Read("dtype: DT_COMPLEX64 tensor_shape { } scomplex_val: 1 scomplex_val: 2"), "complex64[]{(1.0, 2.0)}");
   EXPECT_EQ(Read(R"(dtype: DT_STRING tensor_shape { } string_val: "a")"), "string[]{\"a\"}");
+  EXPECT_EQ(Read("dtype: DT_QINT8 tensor_shape { dim { size: 2 } } int_val: -128 int_val: 7"), "qint8[2]{-128, 7}");
+  EXPECT_EQ(Read(R"(dtype: DT_QUINT16 tensor_shape { } tensor_content: "\377\377")"), "quint16[]{65535}");
 }
 
 TEST(TensorProto, TheLastValueIsRepeated) {
@@ -65,8 +67,8 @@ TEST(TensorProto, WhatDoesNotFitItsShapeIsAnError) {
   EXPECT_EQ(Read("dtype: DT_FLOAT tensor_shape { dim { size: -1 } }"), "a tensor float[?], expected a known shape");
   EXPECT_EQ(Read("dtype: DT_FLOAT tensor_shape { dim { size: -7 } }"),
             "a dimension of -7, expected -1 (unknown) or more");
-  EXPECT_EQ(Read("dtype: DT_QINT8 tensor_shape { }"),
-            "a tensor of element type 11 (TensorFlow's DataType), expected a number, bool or string type");
+  EXPECT_EQ(Read("dtype: DT_FLOAT8_E5M2 tensor_shape { }"),
+            "a tensor of element type 24 (TensorFlow's DataType), expected a number, bool or string type");
   EXPECT_EQ(Read("tensor_shape { }"),
             "a tensor of element type 0 (TensorFlow's DataType), expected a number, bool or string type");
   proto::TensorProto deep = FromText("dtype: DT_FLOAT");

@@ -3,6 +3,7 @@
 #include "cpu/kernels/families.h"
 #include "cpu/kernels/guarded.h"
 #include "cpu/kernels/rare.h"
+#include "cpu/kernels/rarest.h"
 
 #include "glog/logging.h"
 
@@ -75,6 +76,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterScaleKernels(registry);
   RegisterDilationKernels(registry);
   RegisterRoundTripKernels(registry);
+  RegisterQuantizeKernels(registry);
   RegisterFillRowsKernels(registry);
   RegisterIsotonicKernels(registry);
   RegisterSpecialRareKernels(registry);

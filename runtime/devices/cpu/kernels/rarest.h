@@ -1,0 +1,13 @@
+// The rarest families of ops. Only register.cc and the family itself need these.
+#ifndef MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_RAREST_H_
+#define MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_RAREST_H_
+
+#include "cpu/kernels/register.h"
+
+namespace millrace::cpu {
+
+void RegisterQuantizeKernels(KernelRegistry& registry);      // QuantizeV2, Dequantize
+
+}  // namespace millrace::cpu
+
+#endif  // MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_RAREST_H_
