@@ -1,5 +1,6 @@
 #include "runtime/string_evaluator.h"
 
+#include <algorithm>
 #include <cctype>
 #include <map>
 #include <set>
@@ -11,6 +12,7 @@
 #include "graph/ngrams.h"
 #include "graph/number_text.h"
 #include "graph/regex.h"
+#include "graph/string_codes.h"
 #include "graph/string_pieces.h"
 #include "graph/table.h"
 #include "graph/value_text.h"
@@ -239,6 +241,8 @@ Outputs EvaluateStrings(const OpDef& def, const KernelRegistry& kernels, const O
   }
   if (op == "StringFormat") return Format(instance, inputs);
   if (MovesElements(op)) return MoveNumbers(def, kernels, instance, inputs);
+  const auto codes = StringCodeOps();
+  if (std::find(codes.begin(), codes.end(), op) != codes.end()) return StringCodes(op, instance.attrs, inputs);
   return absl::UnimplementedError(absl::StrCat("the strings of op '", op, "' (node '", instance.name, "') are not computed"));
 }
 

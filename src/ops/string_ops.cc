@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/ngrams.h"
+#include "graph/string_codes.h"
 #include "graph/string_pieces.h"
 #include "millrace/status.h"
 #include "ops/register.h"
@@ -202,6 +203,21 @@ absl::Status FullMatchShape(InferenceContext& context) {
   return NumbersOfStrings(context, DataType::kBool);
 }
 
+// What the bytes or characters of strings say: of what size it is follows from the strings.
+absl::Status StringCodesShape(InferenceContext& context) {
+  std::vector<Tensor> values;
+  for (int i = 0; i < context.num_inputs(); ++i) {
+    const Tensor* value = context.value(i);
+    if (value == nullptr && context.dtype(i) == DataType::kString) return ExpectKnownStrings(context, i);
+    if (value == nullptr) return context.Error(absl::StrCat("input ", i, " must be known when the graph is planned"));
+    values.push_back(*value);
+  }
+  const auto outputs = StringCodes(context.op(), context.attrs(), values);
+  if (!outputs.ok()) return ErrorAtNode(context, outputs.status());
+  for (const Tensor& output : *outputs) context.AddOutput(output.dtype(), output.shape());
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void RegisterStringOps(OpRegistry& registry) {
@@ -240,6 +256,7 @@ void RegisterStringOps(OpRegistry& registry) {
   AddOp(registry, {.name = "ReduceJoin", .shape = ReduceJoinShape, .cost = NoCost});
   AddOp(registry, {.name = "RegexFullMatch", .shape = FullMatchShape, .cost = MoveCost});
   AddOp(registry, {.name = "StaticRegexFullMatch", .shape = FullMatchShape, .cost = MoveCost});
+  for (const char* name : StringCodeOps()) AddOp(registry, {.name = name, .shape = StringCodesShape, .cost = MoveCost});
   AddOp(registry, {.name = "StringJoin", .shape = StringJoinShape, .cost = NoCost});
 }
 

@@ -217,7 +217,10 @@ def run_tensorflow(case):
                          for i, v in reads.items()}
             outputs, values = [], iter(values)
             for i in range(len(op.outputs)):
-                outputs.append(None if i in case.skip else np.asarray(next(values)))
+                output = None if i in case.skip else np.asarray(next(values))
+                if output is not None and op.outputs[i].dtype.is_quantized:  # fetched as plain integers
+                    output = output.astype(op.outputs[i].dtype.as_numpy_dtype)
+                outputs.append(output)
             return outputs, after, None
     except (tf.errors.OpError, ValueError) as error:
         if case.error is None:

@@ -9,6 +9,7 @@
 namespace millrace {
 namespace {
 
+using testing::Numbers;
 using testing::SessionOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -52,12 +53,6 @@ stacked = TensorListStack(with_b, none) {element_dtype=variant, num_elements=3}
 shape = Const() {dtype=int32, value=int32[1]{6}}
 gradient = RaggedTensorToVariantGradient(stacked, splits, shape) {Tvalues=float, Tsplits=int64}
 )";
-
-std::vector<double> Numbers(const Tensor& tensor) {
-  std::vector<double> values;
-  for (int64_t i = 0; i < tensor.num_elements(); ++i) values.push_back(tensor.DoubleAt(i));
-  return values;
-}
 
 // The rows [1 2 | 3 | 4 5 6] and then [ | 1 2 3 4 | 5 6].
 Session::Feeds Feeds(const std::vector<int64_t>& splits) {

@@ -1,26 +1,23 @@
 // Strings have no memory on a device: what is made of known ones, of fed ones and of numbers, and what is refused by name.
 #include <filesystem>
+#include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "millrace/session.h"
 #include "text_session.h"
 
 namespace millrace {
 namespace {
 
+using testing::Ints;
 using testing::SessionOf;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-std::vector<int64_t> Ints(const Tensor& tensor) {
-  std::vector<int64_t> values;
-  for (int64_t i = 0; i < tensor.num_elements(); ++i) values.push_back(tensor.IntAt(i));
-  return values;
-}
 
 Tensor Words(const std::vector<std::string>& words) {
   Tensor tensor(DataType::kString, Shape({static_cast<int64_t>(words.size())}));
@@ -121,7 +118,7 @@ TEST(Strings, WhatIsNotKnownOfATableIsRefusedByName) {
   EXPECT_EQ(nothing.code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(nothing.message(), AllOf(HasSubstr("'found'"), HasSubstr("initialises table 't'")));
   const absl::Status changing = RunWith("again = HashTableV2()", "again = MutableDenseHashTableV2()");
-  EXPECT_THAT(changing.message(), AllOf(HasSubstr("'found'"), HasSubstr("MutableDenseHashTableV2"), HasSubstr("StaticHashTable")));
+  EXPECT_THAT(changing.message(), AllOf(HasSubstr("'again'"), HasSubstr("MutableDenseHashTableV2"), HasSubstr("empty buckets")));
   const absl::Status twice = RunWith("int64[3]{10, 20, 30}", "int64[3]{10, 10, 30}");
   EXPECT_THAT(twice.message(), AllOf(HasSubstr("'found'"), HasSubstr("key 10 has two values")));
   const absl::Status fed = RunWith("keys = Const() {dtype=int64, value=int64[3]{10, 20, 30}}", "keys = Placeholder() {dtype=int64, shape=shape[3]}");
@@ -150,12 +147,18 @@ TEST(Strings, ATableThatIsFilledOnceBeforeTheStepsNeedNotBeStatic) {
   EXPECT_EQ(out[0].DoubleAt(2), 1);
 }
 
-TEST(Strings, ATableThatAStepFillsIsRefusedByName) {
-  const std::map<std::string, Tensor> x = {{"x", Tensor::Vector<int64_t>({20, 7, 10})}};
+// Words have no memory on a device.
+TEST(Strings, ATableOfWordsThatAStepFillsIsRefusedByName) {
+  const std::string words = absl::StrReplaceAll(kMutable, {{"{dtype=int64, value=int64[2]{10, 20}}", "{dtype=string, value=string[2]{\"a\", \"b\"}}"},
+                                                           {"key_dtype=int64", "key_dtype=string"},
+                                                           {"dtype=int64, shape", "dtype=string, shape"},
+                                                           {"Tin=int64", "Tin=string"}});
+  const std::map<std::string, Tensor> x = {{"x", Words({"b", "c", "a"})}};
   std::vector<Tensor> out;
-  EXPECT_THAT(SessionOf(kMutable)->Run(x, {"found"}, {"fill"}, &out).message(), AllOf(HasSubstr("'found'"), HasSubstr("is filled by 'fill' in the same step")));
-  const auto twice = SessionOf(absl::StrCat(kMutable, "more = LookupTableInsertV2(table, keys, values) {Tin=int64, Tout=float}\n"));
+  EXPECT_THAT(SessionOf(words)->Run(x, {"found"}, {"fill"}, &out).message(), AllOf(HasSubstr("'found'"), HasSubstr("is filled by 'fill' in the same step")));
+  const auto twice = SessionOf(absl::StrCat(words, "more = LookupTableInsertV2(table, keys, values) {Tin=string, Tout=float}\n"));
   EXPECT_THAT(twice->Run(x, {"found"}, {}, &out).message(), AllOf(HasSubstr("'fill'"), HasSubstr("'more'"), HasSubstr("may change from step to step")));
+  EXPECT_TRUE(SessionOf(words)->Run(x, {"found"}, {}, &out).ok());
 }
 
 // As tf.summary in a step: nothing is written, and the step is as without it.
@@ -215,6 +218,27 @@ TEST(Strings, WhatIsPrintedHasTheValuesOfItsStep) {
                                    "7.66666651]\n  [8 8.33333302 ... 10 10.333333]]] n [1 0] [\"a\"] of 100 {}\n"));
     EXPECT_THAT(printed, AllOf(HasSubstr("known [1 0] [\"a\"]\n"), HasSubstr("all [[1 2]\n [3 4]]\n")));
   }
+}
+
+TEST(Strings, WhatIsPrintedGoesToItsStream) {
+  const std::string path = ::testing::TempDir() + "/millrace_printed.txt";
+  std::filesystem::remove(path);
+  const auto printing = [](const std::string& stream) {
+    return SessionOf(absl::StrCat("x = Placeholder() {dtype=float, shape=shape[]}\ntext = StringFormat(x) {template=\"x {}\", placeholder=\"{}\"}\n",
+                                  "show = PrintV2(text) {output_stream=\"", stream, "\", end=\".\"}\n"))
+        ->Run({{"x", Tensor::Scalar<float>(2)}}, {}, {"show"}, nullptr);
+  };
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(printing("file://" + path).ok());
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  EXPECT_EQ(line, "x 2.x 2.");
+  ::testing::internal::CaptureStdout();
+  const absl::Status status = printing("stdout");
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "x 2.");
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_THAT(printing("file:///nowhere/at/all").ToString(), HasSubstr("cannot append to file:///nowhere/at/all"));
+  EXPECT_THAT(printing("teletype").ToString(), HasSubstr("Unknown output stream: teletype"));
 }
 
 TEST(Strings, FedTextsAreCutAndRewritten) {

@@ -24,6 +24,7 @@ void RegisterRaggedGatherKernels(KernelRegistry& registry);
 void RegisterRandomRareKernels(KernelRegistry& registry);   // StatelessRandomBinomial, StatelessParameterizedTruncatedNormal
 void RegisterSampleBoxesKernels(KernelRegistry& registry);  // SampleDistortedBoundingBox
 void RegisterStringNumberKernels(KernelRegistry& registry);  // StringToHashBucket*, tables
+void RegisterStringCodeKernels(KernelRegistry& registry);   // DecodeRaw, base 64, Unicode*
 void RegisterSetKernels(KernelRegistry& registry);          // SetSize, *SetOperation
 void RegisterFractionalPoolKernels(KernelRegistry& registry);
 void RegisterResizeAreaKernels(KernelRegistry& registry);

@@ -92,6 +92,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterSetKernels(registry);
   RegisterFractionalPoolKernels(registry);
   RegisterSparseAlgebraKernels(registry);
+  RegisterStringCodeKernels(registry);
 }
 
 }  // namespace millrace::cpu

@@ -1,4 +1,9 @@
 // Assert and Print, and the ops whose outputs are strings: those have no memory and their kernels do nothing.
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "cpu/kernels/register.h"
 #include "cpu/kernels/strided_copy.h"
@@ -49,21 +54,56 @@ KernelOr MakePrint(const OpInstance& instance) {
   });
 }
 
-KernelOr MakePrintV2(const OpInstance&) {
-  return MakeKernel([](const KernelContext& context) {
-    LOG(INFO) << InputSummary(context, 0, -1);
-    return absl::OkStatus();
-  });
+// Where PrintV2 writes to: a stream, the log, or the end of a file.
+class PrintStream {
+ public:
+  static absl::StatusOr<PrintStream> Of(const AttrMap& attrs) {
+    PrintStream stream;
+    stream.name_ = attrs.GetOr<std::string>("output_stream", "stderr");
+    stream.end_ = attrs.GetOr<std::string>("end", "\n");
+    const bool known = absl::StartsWith(stream.name_, kFile) || stream.name_ == "stdout" || stream.name_ == "stderr" || stream.name_ == "log(info)" ||
+                       stream.name_ == "log(warning)" || stream.name_ == "log(error)";
+    if (known) return stream;
+    return absl::InvalidArgumentError(absl::StrCat("Unknown output stream: ", stream.name_));
+  }
+
+  absl::Status Write(const std::string& text) const {
+    if (name_ == "log(info)") LOG(INFO) << text << end_;
+    if (name_ == "log(warning)") LOG(WARNING) << text << end_;
+    if (name_ == "log(error)") LOG(ERROR) << text << end_;
+    if (name_ == "stdout") return Put(stdout, text);
+    if (name_ == "stderr") return Put(stderr, text);
+    if (!absl::StartsWith(name_, kFile)) return absl::OkStatus();
+    const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(name_.c_str() + kFile.size(), "a"), std::fclose);
+    if (file != nullptr) return Put(file.get(), text);
+    return absl::InvalidArgumentError(absl::StrCat("cannot append to ", name_, ": ", std::strerror(errno)));
+  }
+
+ private:
+  static constexpr absl::string_view kFile = "file://";
+
+  absl::Status Put(FILE* file, const std::string& text) const {
+    const std::string line = text + end_;
+    if (std::fwrite(line.data(), 1, line.size(), file) == line.size() && std::fflush(file) == 0) return absl::OkStatus();
+    return absl::UnavailableError(absl::StrCat("cannot write to ", name_, ": ", std::strerror(errno)));
+  }
+
+  std::string name_, end_;
+};
+
+KernelOr MakePrintV2(const OpInstance& instance) {
+  MR_ASSIGN_OR_RETURN(const PrintStream stream, PrintStream::Of(instance.attrs));
+  return MakeKernel([stream](const KernelContext& context) { return stream.Write(InputSummary(context, 0, -1)); });
 }
 
 KernelOr MakePrintFormatted(const OpInstance& instance) {
-  return MakeKernel([text = ValueTemplate(instance.attrs)](const KernelContext& context) {
+  MR_ASSIGN_OR_RETURN(const PrintStream stream, PrintStream::Of(instance.attrs));
+  return MakeKernel([stream, text = ValueTemplate(instance.attrs)](const KernelContext& context) {
     std::vector<std::string> values;
     for (size_t i = 0; i < context.instance->inputs.size(); ++i) {
       values.push_back(InputSummary(context, static_cast<int>(i), text.most(), EndValuesText));
     }
-    LOG(INFO) << text.Filled(values);
-    return absl::OkStatus();
+    return stream.Write(text.Filled(values));
   });
 }
 
