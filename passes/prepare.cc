@@ -25,6 +25,7 @@
 #include "passes/rewrite/channels_first.h"
 #include "passes/rewrite/fuse_biases.h"
 #include "passes/rewrite/fuse_elementwise.h"
+#include "passes/rewrite/keep_accumulators.h"
 #include "passes/rewrite/lower_strings.h"
 #include "passes/rewrite/order_variable_accesses.h"
 #include "passes/rewrite/slice_updates.h"
@@ -203,7 +204,7 @@ bool HoldsCallsOrControlFlow(const Graph& graph) {
   const auto goes = [](const std::string& op) {
     Node node;
     node.op = op;
-    return IsPlannedAway(op) || IsPartitionedCall(node) || op.rfind("StringToHashBucket", 0) == 0 || op == "StringFormat";
+    return IsPlannedAway(op) || IsPartitionedCall(node) || op.rfind("StringToHashBucket", 0) == 0 || op == "StringFormat" || HoldsKeptResource(op);
   };
   PerOp<bool, decltype(goes)> goes_away(goes);
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
@@ -238,6 +239,7 @@ absl::StatusOr<UnrollResult> Expand(Graph& graph, const OpRegistry& ops, KernelO
     // Turns are nodes now, so what they look up is, too.
     MR_RETURN_IF_ERROR(LowerStrings(graph, unroll.whole == nullptr ? graph : *unroll.whole, ops, *oracle).status());
   }
+  MR_RETURN_IF_ERROR(KeepAccumulators(graph, unroll.whole == nullptr ? graph : *unroll.whole).status());
   if (unroll.questions.ask) {
     // What asks has no effects but those of the loops that lead to its questions, and the nodes of what was left undone may
     // lack the other half.

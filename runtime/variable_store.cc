@@ -187,6 +187,20 @@ absl::Status VariableStore::Set(const std::string& name, const Tensor& value) {
   return absl::OkStatus();
 }
 
+absl::Status VariableStore::Replace(const std::string& name, const Tensor& value) {
+  const auto it = variables_.find(name);
+  if (it != variables_.end() && it->second->type != value.type()) {
+    if (owner_ != nullptr) MR_RETURN_IF_ERROR(Release(owner_));
+    std::unique_ptr<Variable> former = std::move(it->second);
+    variables_.erase(it);
+    if (const absl::Status declared = Declare(name, value.type()).status(); !declared.ok()) {
+      variables_.emplace(name, std::move(former));
+      return declared;
+    }
+  }
+  return Set(name, value);
+}
+
 absl::StatusOr<std::string> VariableStore::Digest() {
   if (owner_ != nullptr) MR_RETURN_IF_ERROR(owner_->Flush());
   XXH3_state_t* state = XXH3_createState();

@@ -80,6 +80,9 @@ class VariableStore {
   absl::StatusOr<Tensor> Read(const std::string& name);
   // Sets a declared variable or declares it. InvalidArgument when the types differ.
   absl::Status Set(const std::string& name, const Tensor& value);
+  // The same, of any type: a variable that had another has a home of the new one from now on, and no executor may use the former,
+  // whose memory is not given back.
+  absl::Status Replace(const std::string& name, const Tensor& value);
   // The variable of that name has no value from now on; it need not have had one, or be declared.
   absl::Status Clear(const std::string& name);
   // xxh3 over name, type and bytes of every initialised variable in name order, as 16 hex digits.

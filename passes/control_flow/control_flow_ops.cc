@@ -21,6 +21,10 @@ bool IsNextIteration(const Node& node) { return node.op == "NextIteration" || no
 
 bool IsMutableTable(const Node& node) { return node.op == "MutableHashTable" || node.op == "MutableHashTableV2"; }
 bool IsTable(const Node& node) { return node.op == "HashTable" || node.op == "HashTableV2" || IsMutableTable(node); }
+bool IsDenseTable(const Node& node) { return node.op == "MutableDenseHashTable" || node.op == "MutableDenseHashTableV2"; }
+bool IsChangingTable(const Node& node) {
+  return IsMutableTable(node) || IsDenseTable(node) || node.op == "MutableHashTableOfTensors" || node.op == "MutableHashTableOfTensorsV2";
+}
 bool IsTableInitializer(const Node& node) {
   return node.op == "InitializeTable" || node.op == "InitializeTableV2" || node.op == "LookupTableImport" || node.op == "LookupTableImportV2" ||
          node.op == "LookupTableInsert" || node.op == "LookupTableInsertV2";
@@ -28,9 +32,12 @@ bool IsTableInitializer(const Node& node) {
 bool IsTableFromFile(const Node& node) { return node.op == "InitializeTableFromTextFile" || node.op == "InitializeTableFromTextFileV2"; }
 bool IsTableFind(const Node& node) { return node.op == "LookupTableFind" || node.op == "LookupTableFindV2"; }
 bool IsTableSize(const Node& node) { return node.op == "LookupTableSize" || node.op == "LookupTableSizeV2"; }
-bool IsTableOp(const Node& node) {
-  return IsTable(node) || IsTableInitializer(node) || IsTableFromFile(node) || IsTableFind(node) || IsTableSize(node);
+bool IsTableRemove(const Node& node) { return node.op == "LookupTableRemoveV2"; }
+bool IsTableExport(const Node& node) { return node.op == "LookupTableExport" || node.op == "LookupTableExportV2"; }
+bool UsesTable(const Node& node) {
+  return IsTableInitializer(node) || IsTableFromFile(node) || IsTableFind(node) || IsTableSize(node) || IsTableRemove(node) || IsTableExport(node);
 }
+bool IsTableOp(const Node& node) { return IsTable(node) || IsChangingTable(node) || UsesTable(node); }
 
 bool NeverWaits(const Node& node) { return node.op == "Const" || node.op == "VarHandleOp"; }
 

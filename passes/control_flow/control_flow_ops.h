@@ -19,13 +19,18 @@ bool IsEnter(const Node& node);
 bool IsExit(const Node& node);
 bool IsNextIteration(const Node& node);
 
-// Tables from keys to values: those that are initialised once, what initialises and what reads them.
-bool IsTable(const Node& node);
+// Tables from keys to values, what changes and what reads them.
+bool IsTable(const Node& node);         // that may be initialised once and for all
 bool IsMutableTable(const Node& node);  // one of these that steps could change
+bool IsDenseTable(const Node& node);    // TensorFlow's, in buckets, with a key that marks empty ones
+bool IsChangingTable(const Node& node);  // any that steps could change
 bool IsTableInitializer(const Node& node);
 bool IsTableFromFile(const Node& node);  // initialises from a file
 bool IsTableFind(const Node& node);
 bool IsTableSize(const Node& node);
+bool IsTableRemove(const Node& node);
+bool IsTableExport(const Node& node);
+bool UsesTable(const Node& node);  // takes a table's handle
 bool IsTableOp(const Node& node);  // any of these
 
 // Constants and handles are there from the beginning of a step.

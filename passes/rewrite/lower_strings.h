@@ -6,10 +6,11 @@
 //
 // What initialises a table may be a target of another run, or a function that a SavedModel's loader calls; its keys and values are
 // constants, or follow from constants. They are looked for in the whole graph, and nodes that initialise are NoOps here. A table that
-// could change (MutableHashTableV2) is as good where one node of the whole graph fills it, and not in a step that looks in it.
+// could change (MutableHashTableV2) is as good where one node of the whole graph fills it, and not in a step that looks in it; others
+// are kept in variables (keep_tables.h).
 //
-// Needs: calls inlined, loops unrolled. Establishes: no op of IsTableOp is left. Unimplemented names a table that steps may change,
-// one that nothing initialises with what is known, and one that comes from a file.
+// Needs: calls inlined, loops unrolled. Establishes: no op of IsTableOp is left. Unimplemented names a table of words that steps may
+// change, one that nothing initialises with what is known, and one that comes from a file.
 #ifndef MILLRACE_PASSES_REWRITE_LOWER_STRINGS_H_
 #define MILLRACE_PASSES_REWRITE_LOWER_STRINGS_H_
 

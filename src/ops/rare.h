@@ -14,6 +14,8 @@ void RegisterDecoderOps(OpRegistry& registry);  // CTCGreedyDecoder, EditDistanc
 void RegisterRaggedOps(OpRegistry& registry);  // RaggedRange, RaggedTensorToSparse, *Bincount, *CountSparseOutput, SparseCross
 void RegisterSpecialOps(OpRegistry& registry);      // Bessel functions, integrals, Betainc
 void RegisterRarePictureOps(OpRegistry& registry);  // NonMaxSuppression, ScaleAndTranslate, Dilation2D
+void RegisterAccumulatorOps(OpRegistry& registry);     // conditional accumulators of gradients
+void RegisterTableOps(OpRegistry& registry);           // tables that steps change
 
 }  // namespace millrace
 

@@ -40,6 +40,8 @@ void RegisterBuiltinOps(OpRegistry& registry) {
   RegisterCudnnRnnOps(registry);
   RegisterRarePictureOps(registry);
   RegisterSpecialOps(registry);
+  RegisterTableOps(registry);
+  RegisterAccumulatorOps(registry);
   RegisterDecoderOps(registry);
   RegisterRaggedOps(registry);
   RegisterSparseAlgebraOps(registry);

@@ -15,6 +15,7 @@
 #include "millrace/tensor.h"
 #include "runtime/executor.h"
 #include "runtime/variable_store.h"
+#include "session/hidden_states.h"
 
 namespace millrace {
 
@@ -39,6 +40,7 @@ struct AskingProgram {
   std::shared_ptr<const ExecutionPlan> plan;
   std::unique_ptr<Executor> executor;
   bool stopped = false;
+  std::shared_ptr<const HiddenStateUses> hidden = {};  // the plan's
 };
 
 // Runs it; `feeds` by tensor name. Variables and random numbers are afterwards as they were. FailedPrecondition where a feed

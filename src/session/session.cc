@@ -26,6 +26,7 @@
 #include "session/asker.h"
 #include "session/checks.h"
 #include "session/compiler.h"
+#include "session/hidden_states.h"
 #include "session/host_room.h"
 #include "session/open_device.h"
 #include "session/replanner.h"
@@ -94,7 +95,7 @@ class SessionImpl final : public Session {
     std::map<std::string, Tensor> by_tensor;
     for (const auto& [name, tensor] : feeds) by_tensor.emplace(TensorNameOf(name), tensor);
     SignatureKey key{types, fetches, targets, {}};
-    MR_ASSIGN_OR_RETURN(Program* program, FindOrCompile(key, by_tensor));
+    MR_ASSIGN_OR_RETURN(Program* program, FindReady(key, by_tensor));
     MR_RETURN_IF_ERROR(SwitchPlan(*program));
     MR_RETURN_IF_ERROR(EnsureExecutor(*program));
     std::vector<Tensor> ordered;
@@ -181,6 +182,7 @@ class SessionImpl final : public Session {
     return variables_.ReadEach(take);
   }
   absl::Status SetVariable(const std::string& name, const Tensor& value) override {
+    hidden_states_.WasSet(name);
     return variables_.Set(name, value);
   }
   absl::StatusOr<std::map<std::string, Tensor>> NodeStates() override { return variables_.ReadStates(); }
@@ -199,6 +201,7 @@ class SessionImpl final : public Session {
   // A compiled signature.
   struct Program {
     std::shared_ptr<const ExecutionPlan> plan;
+    std::shared_ptr<const HiddenStateUses> hidden;  // the plan's, whichever measured times it was made with
     GraphSummary summary;
     double plan_seconds = 0;
     std::vector<PassTime> passes;  // of plan_seconds
@@ -294,6 +297,41 @@ class SessionImpl final : public Session {
     return absl::OkStatus();
   }
 
+  // A program whose hidden states are there and have room for its step.
+  absl::StatusOr<Program*> FindReady(SignatureKey& signature, const std::map<std::string, Tensor>& values) {
+    const SignatureKey given = signature;
+    for (;;) {
+      signature = given;
+      MR_ASSIGN_OR_RETURN(Program* const program, FindOrCompile(signature, values));
+      if (program->hidden == nullptr) {
+        MR_ASSIGN_OR_RETURN(program->hidden, FindHiddenStateUses(*program->plan));
+      }
+      MR_ASSIGN_OR_RETURN(const bool outgrown, MakeReady(program->hidden));
+      if (!outgrown) return program;
+    }
+  }
+
+  // Whether it was planned for hidden states that were too small.
+  absl::StatusOr<bool> MakeReady(std::shared_ptr<const HiddenStateUses> uses) {
+    return hidden_states_.MakeReady(*uses, [this](const std::string& name) { return AbandonPlansOf(name); });
+  }
+
+  // The variable is about to get another type: plans that use it are forgotten. FailedPrecondition where one was given by UsePlan.
+  absl::Status AbandonPlansOf(const std::string& name) {
+    const auto uses = [&](const ExecutionPlan& plan) {
+      return std::any_of(plan.variables.begin(), plan.variables.end(), [&](const PlanVariable& v) { return v.home_name() == name; });
+    };
+    for (const auto& [key, program] : programs_) {
+      if (!program->stays || !uses(*program->plan)) continue;
+      return absl::FailedPreconditionError(absl::StrCat("'", name, "' needs more room than it has in the plan that was given; plan again"));
+    }
+    MR_RETURN_IF_ERROR(variables_.Acquire(nullptr));
+    std::erase_if(programs_, [&](const auto& entry) { return uses(*entry.second->plan); });
+    std::erase_if(asking_, [&](const auto& entry) { return uses(*entry.second.plan); });
+    kernel_cache_.ForgetUnused();
+    return absl::OkStatus();
+  }
+
   // Fills in the feed values that planning takes of `values`.
   absl::StatusOr<Program*> FindOrCompile(SignatureKey& signature, const std::map<std::string, Tensor>& values) {
     const std::string base = ProgramKey(signature);
@@ -382,10 +420,13 @@ class SessionImpl final : public Session {
         asking_.clear();
       }
       MR_ASSIGN_OR_RETURN(Compiled compiled, compiler_.CompileByValue(signature, values, variables_.Types(), nullptr));
-      AskingProgram made{std::make_shared<const ExecutionPlan>(std::move(compiled.plan)), nullptr, compiled.stopped};
+      AskingProgram made{.plan = std::make_shared<const ExecutionPlan>(std::move(compiled.plan)), .stopped = compiled.stopped};
       MR_ASSIGN_OR_RETURN(made.executor, MakeExecutor(made.plan));
+      MR_ASSIGN_OR_RETURN(made.hidden, FindHiddenStateUses(*made.plan));
       program = asking_.emplace(ProgramKey(signature), std::move(made)).first;
     }
+    MR_ASSIGN_OR_RETURN(const bool outgrown, MakeReady(program->second.hidden));
+    if (outgrown) return Ask(signature, values);
     return RunAsking(program->second, values, variables_);
   }
 
@@ -450,6 +491,7 @@ class SessionImpl final : public Session {
   HostMemory host_;
   std::unique_ptr<DiskTier> disk_;
   VariableStore variables_;
+  HiddenStates hidden_states_{&variables_};
   KernelCache kernel_cache_;
   StepCompiler compiler_;
   std::unique_ptr<TaskRunner> runner_;

@@ -31,6 +31,8 @@ void RegisterResizeAreaKernels(KernelRegistry& registry);
 void RegisterTridiagonalKernels(KernelRegistry& registry);
 void RegisterSpecialRareKernels(KernelRegistry& registry);  // Bessel functions, integrals, Betainc
 void RegisterSparseAlgebraKernels(KernelRegistry& registry);  // SparseAdd, SparseConcat, SparseSlice, SparseReduceSum
+void RegisterAccumulatorKernels(KernelRegistry& registry);  // conditional accumulators of gradients
+void RegisterTableKernels(KernelRegistry& registry);        // tables that steps change
 
 }  // namespace millrace::cpu
 

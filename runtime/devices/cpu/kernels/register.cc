@@ -92,7 +92,9 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterSetKernels(registry);
   RegisterFractionalPoolKernels(registry);
   RegisterSparseAlgebraKernels(registry);
+  RegisterTableKernels(registry);
   RegisterStringCodeKernels(registry);
+  RegisterAccumulatorKernels(registry);
 }
 
 }  // namespace millrace::cpu

@@ -1,0 +1,198 @@
+#include "passes/rewrite/keep_accumulators.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "graph/accumulator.h"
+#include "millrace/status.h"
+#include "passes/rewrite/kept_state.h"
+
+namespace millrace {
+namespace {
+
+constexpr int64_t kQueueRoom = 512;  // of queues that are given no capacity
+
+bool IsAccumulator(const Node& node) { return absl::EndsWith(node.op, "ConditionalAccumulator"); }
+bool IsQueue(const Node& node) { return absl::StartsWith(node.op, "FIFOQueue"); }
+
+struct Use {
+  const char* op;
+  bool gives = false, takes = false;
+};
+
+// By TensorFlow's op, without "Resource" before it and "V2" behind.
+const std::map<std::string, Use>& Uses() {
+  static const auto& uses = *new std::map<std::string, Use>{
+      {"AccumulatorApplyGradient", {"_AccumulatorApply", true, false}},
+      {"AccumulatorTakeGradient", {"_AccumulatorTake", false, true}},
+      {"AccumulatorNumAccumulated", {"_AccumulatorCount"}},
+      {"AccumulatorSetGlobalStep", {"_AccumulatorSetStep"}},
+      {"SparseAccumulatorApplyGradient", {"_SparseAccumulatorApply", true, false}},
+      {"SparseAccumulatorTakeGradient", {"_SparseAccumulatorTake", false, true}},
+      {"QueueEnqueue", {"_QueueEnqueue", true, false}},
+      {"QueueEnqueueMany", {"_QueueEnqueue", true, false}},
+      {"QueueDequeue", {"_QueueDequeue", false, true}},
+      {"QueueSize", {"_QueueCount"}}};
+  return uses;
+}
+
+const Use* UseOf(const Node& node) {
+  const auto op = absl::StripSuffix(absl::StripPrefix(node.op, "Resource"), "V2");
+  const auto found = Uses().find(std::string(op));
+  return found == Uses().end() ? nullptr : &found->second;
+}
+
+// A single whole number at a time.
+bool IsQueueOfNumbers(const Node& node) {
+  const auto types = node.attrs.GetOr<std::vector<DataType>>("component_types", {});
+  const auto shapes = node.attrs.GetOr<std::vector<Shape>>("shapes", {});
+  return IsQueue(node) && types.size() == 1 && IsInteger(types[0]) && (shapes.empty() || (shapes.size() == 1 && shapes[0] == Shape({})));
+}
+
+// What a vector of sizes is that a constant or the shape of a variable says; unknown rank where others do.
+Shape ShapeSaidBy(const Graph& graph, OutputRef ref) {
+  const Node* node = &graph.node(ref.node);
+  while ((node->op == "Identity" || node->op == "Cast") && !node->inputs.empty()) node = &graph.node(node->inputs[0].node);
+  if (node->op == "Const") {
+    const Tensor sizes = node->attrs.GetOr<Tensor>("value", Tensor());
+    if (!IsInteger(sizes.dtype()) || sizes.shape().rank() != 1) return Shape::UnknownRank();
+    Shape shape;
+    for (int64_t i = 0; i < sizes.num_elements(); ++i) shape.AddDim(sizes.IntAt(i));
+    return shape;
+  }
+  if ((node->op != "Shape" && node->op != "VariableShape") || node->inputs.empty()) return Shape::UnknownRank();
+  const Node* of = &graph.node(node->inputs[0].node);
+  while ((of->op == "Identity" || of->op == "ReadVariableOp") && !of->inputs.empty()) of = &graph.node(of->inputs[0].node);
+  return of->attrs.GetOr<Shape>("shape", Shape::UnknownRank());
+}
+
+// Of gradients by rows, which say of what tensor the rows are, by the name of what gathers them.
+std::map<std::string, Shape> ShapesOfWholes(const Graph& graph) {
+  std::map<std::string, Shape> shapes;
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    const Use* use = graph.alive(NodeId{i}) ? UseOf(node) : nullptr;
+    constexpr size_t kInputs = 5;  // the last one is the shape
+    if (use == nullptr || use->op != std::string("_SparseAccumulatorApply") || node.inputs.size() != kInputs) continue;
+    const Shape shape = ShapeSaidBy(graph, node.inputs[kInputs - 1]);
+    if (shape.fully_known()) shapes[NameOfResource(graph.node(SourceOfHandle(graph, node.inputs[0]).node))] = shape;
+  }
+  return shapes;
+}
+
+absl::StatusOr<KeptState> Describe(const Node& resource, const std::map<std::string, Shape>& shapes) {
+  KeptState kept;
+  if (IsQueue(resource)) {
+    const DataType type = resource.attrs.GetOr<std::vector<DataType>>("component_types", {})[0];
+    const int64_t capacity = resource.attrs.GetOr<int64_t>("capacity", -1);
+    kept.attrs.Set("element_dtype", type);
+    kept.bytes = 2 * static_cast<int64_t>(sizeof(int64_t)) + (capacity > 0 ? std::min(capacity, kQueueRoom) : kQueueRoom) * DataTypeSize(type);
+  } else {
+    AccumulatorLayout layout;
+    layout.dtype = resource.attrs.GetOr<DataType>("dtype", DataType::kInvalid);
+    layout.shape = resource.attrs.GetOr<Shape>("shape", Shape::UnknownRank());
+    layout.mean = resource.attrs.GetOr<std::string>("reduction_type", "MEAN") == "MEAN";
+    layout.sparse = absl::StartsWith(resource.op, "Sparse");
+    if (const auto said = shapes.find(NameOfResource(resource)); layout.sparse && said != shapes.end()) layout.shape = said->second;
+    if (!layout.shape.fully_known() || (layout.sparse && layout.shape.rank() == 0) || DataTypeSize(layout.dtype) == 0) {
+      return absl::UnimplementedError(absl::StrCat("node '", resource.name, "' (", resource.op, ") gathers gradients of ",
+                                                   TensorType{layout.dtype, layout.shape}.ToString(),
+                                                   "; their shape must be known, that of a variable, say"));
+    }
+    layout.WriteTo(kept.attrs);
+    kept.bytes = layout.bytes();
+  }
+  return kept;
+}
+
+class Keeper {
+ public:
+  Keeper(Graph& graph, const Graph& whole) : graph_(graph), shapes_(ShapesOfWholes(whole)) {}
+
+  absl::StatusOr<bool> Run() {
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+      if (graph_.alive(NodeId{i})) MR_RETURN_IF_ERROR(Look(NodeId{i}));
+    }
+    for (const auto& [id, kept] : users_) RewriteUser(id, kept);
+    for (const auto& [id, kept] : resources_) RewriteResource(id, kept);
+    for (const auto& [name, takers] : takers_) {
+      for (NodeId taker : takers) TakeAfter(givers_[name], taker);
+    }
+    return !resources_.empty();
+  }
+
+ private:
+  absl::Status Look(NodeId id) {
+    const Node& node = graph_.node(id);
+    const Use* use = UseOf(node);
+    if (use != nullptr && node.inputs.empty()) return absl::OkStatus();
+    const Node& resource = use == nullptr ? node : graph_.node(SourceOfHandle(graph_, node.inputs[0]).node);
+    if (!IsAccumulator(resource) && !IsQueueOfNumbers(resource)) return absl::OkStatus();
+    MR_ASSIGN_OR_RETURN(KeptState kept, Describe(resource, shapes_));
+    if (use == nullptr) {
+      resources_.emplace_back(id, std::move(kept));
+      return absl::OkStatus();
+    }
+    if (use->gives) givers_[NameOfResource(resource)].push_back(id);
+    if (use->takes) takers_[NameOfResource(resource)].push_back(id);
+    users_.emplace_back(id, std::move(kept));
+    return absl::OkStatus();
+  }
+
+  void RewriteUser(NodeId id, const KeptState& kept) {
+    Node& node = graph_.mutable_node(id);
+    node.op = UseOf(node)->op;
+    node.attrs = kept.attrs;
+  }
+
+  void RewriteResource(NodeId id, const KeptState& kept) {
+    Node& node = graph_.mutable_node(id);
+    BecomeKeptState(kept, IsQueue(node) ? "/queue" : "/accumulator", node);
+  }
+
+  // All that gives and does not wait for the taker comes before it.
+  void TakeAfter(const std::vector<NodeId>& givers, NodeId taker) {
+    for (NodeId giver : givers) {
+      if (WaitsFor(giver, taker) || WaitsFor(taker, giver)) continue;
+      graph_.mutable_node(taker).control_inputs.push_back(giver);
+    }
+  }
+
+  bool WaitsFor(NodeId later, NodeId earlier) const {
+    std::vector<NodeId> open = {later};
+    std::set<int32_t> seen;
+    while (!open.empty()) {
+      const NodeId id = open.back();
+      open.pop_back();
+      if (id == earlier) return true;
+      if (!seen.insert(id.value).second) continue;
+      for (OutputRef input : graph_.node(id).inputs) open.push_back(input.node);
+      for (NodeId control : graph_.node(id).control_inputs) open.push_back(control);
+    }
+    return false;
+  }
+
+  Graph& graph_;
+  const std::map<std::string, Shape> shapes_;
+  std::vector<std::pair<NodeId, KeptState>> resources_, users_;
+  std::map<std::string, std::vector<NodeId>> givers_, takers_;  // by the resource's name
+};
+
+}  // namespace
+
+bool HoldsKeptResource(const std::string& op) {
+  Node node;
+  node.op = op;
+  return IsAccumulator(node) || IsQueue(node);
+}
+
+absl::StatusOr<bool> KeepAccumulators(Graph& graph, const Graph& whole) { return Keeper(graph, whole).Run(); }
+
+}  // namespace millrace

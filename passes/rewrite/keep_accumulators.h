@@ -1,0 +1,29 @@
+// Keep accumulators: conditional accumulators of gradients, and queues of single whole numbers (the tokens of
+// tf.train.SyncReplicasOptimizer), become variables of bytes, as tables do (keep_tables.h).
+//
+//   ConditionalAccumulator ──► AccumulatorApplyGradient, AccumulatorTakeGradient
+//       becomes    VarHandleOp {uint8[n]} ──► _AccumulatorApply, _AccumulatorTake
+//
+// What takes waits in TensorFlow until enough is there. Here it comes after all that gives and does not itself wait for what is taken;
+// if that is too little, nothing else could come, and the step is an error.
+#ifndef MILLRACE_PASSES_REWRITE_KEEP_ACCUMULATORS_H_
+#define MILLRACE_PASSES_REWRITE_KEEP_ACCUMULATORS_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "millrace/graph.h"
+
+namespace millrace {
+
+// Ops that hold what this pass may keep.
+bool HoldsKeptResource(const std::string& op);
+
+// Needs: calls inlined, loops unrolled. `whole`: the graph that `graph` was pruned from, or `graph` itself; what gives to an accumulator
+// may say of what shape its gradients are. Unimplemented names one of which that is not known. Queues of anything but single integers
+// are left alone. True when the graph was changed.
+absl::StatusOr<bool> KeepAccumulators(Graph& graph, const Graph& whole);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_REWRITE_KEEP_ACCUMULATORS_H_

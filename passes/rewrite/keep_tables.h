@@ -1,0 +1,27 @@
+// Keep tables: tables that steps change become variables, so that they live, move and are ordered as variables do.
+//
+//   MutableHashTableV2 ──► LookupTableFindV2 (of x, else d) ──► y    becomes    VarHandleOp {uint8[n]}, x, d ──► _TableFind ──► y
+//
+// The variable NAME/table holds the table's bytes (graph/mutable_table.h), all zero in the beginning: an empty table. A session makes it
+// larger between steps, before a step that might fill it; plans are then made again.
+#ifndef MILLRACE_PASSES_REWRITE_KEEP_TABLES_H_
+#define MILLRACE_PASSES_REWRITE_KEEP_TABLES_H_
+
+#include <set>
+#include <string>
+
+#include "absl/status/status.h"
+#include "millrace/graph.h"
+
+namespace millrace {
+
+// From integers to numbers.
+bool CanKeepTable(const Node& table);
+
+// Rewrites the tables of these names (NameOfResource), which can be kept, and all that uses them. InvalidArgument and Unimplemented name
+// a table whose attributes or keys for empty buckets are not what TensorFlow's are.
+absl::Status KeepTables(Graph& graph, const std::set<std::string>& names);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_REWRITE_KEEP_TABLES_H_

@@ -1,0 +1,30 @@
+// Kept state: a resource of the graph as a variable of bytes, all zero in the beginning (graph/hidden_state.h); what keep_tables and
+// keep_accumulators share.
+#ifndef MILLRACE_PASSES_REWRITE_KEPT_STATE_H_
+#define MILLRACE_PASSES_REWRITE_KEPT_STATE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "millrace/graph.h"
+
+namespace millrace {
+
+// Where a handle comes from, through what passes it on.
+OutputRef SourceOfHandle(const Graph& graph, OutputRef ref);
+// Nodes of one name are one resource.
+std::string NameOfResource(const Node& resource);
+
+// What the ops that use it are told: how the bytes are laid out, and that they are such a variable.
+struct KeptState {
+  KeptState();
+  AttrMap attrs;
+  int64_t bytes = 0;
+};
+
+// The node declares the variable in place of the resource; `suffix` comes behind its name.
+void BecomeKeptState(const KeptState& state, const std::string& suffix, Node& resource);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_REWRITE_KEPT_STATE_H_

@@ -1,0 +1,113 @@
+#include "passes/rewrite/known_tables.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "millrace/options.h"
+#include "millrace/status.h"
+#include "passes/control_flow/control_flow_ops.h"
+#include "passes/control_flow/inline_functions.h"
+#include "passes/rewrite/kept_state.h"
+#include "passes/rewrite/prune.h"
+#include "passes/shapes/infer_shapes.h"
+
+namespace millrace {
+namespace {
+
+bool Fills(const Node& node) { return IsTableInitializer(node) || IsTableFromFile(node); }
+bool Changes(const Node& node) { return Fills(node) || IsTableRemove(node); }
+
+absl::Status Refuse(const Node& node, const std::string& why) {
+  return absl::UnimplementedError(absl::StrCat("node '", node.name, "' (", node.op, "): ", why));
+}
+
+// Nodes that change tables, and calls of functions that hold such a node.
+bool MayChange(const Graph& graph, const Node& node) {
+  if (Changes(node)) return true;
+  if (!IsPartitionedCall(node) || graph.library() == nullptr) return false;
+  const auto called = graph.library()->find(node.attrs.GetOr<FunctionRef>("f", {}).name);
+  if (called == graph.library()->end() || called->second.body == nullptr) return false;
+  const Graph& body = *called->second.body;
+  for (int32_t i = 0; i < body.num_ids(); ++i) {
+    if (body.alive(NodeId{i}) && Changes(body.node(NodeId{i}))) return true;
+  }
+  return false;
+}
+
+TableContents ContentsFrom(const Node& node, const ShapeTracker& tracker) {
+  TableContents contents;
+  contents.from_file = IsTableFromFile(node);
+  if (!contents.from_file && node.inputs.size() == 3) {
+    const Tensor *keys = tracker.Value(node.inputs[1]), *values = tracker.Value(node.inputs[2]);
+    if (keys != nullptr && values != nullptr) contents = {*keys, *values};
+  }
+  return contents;
+}
+
+}  // namespace
+
+absl::StatusOr<KnownTables> KnownTables::Find(const Graph& whole, const OpRegistry& ops, KernelOracle& oracle) {
+  Signature signature;
+  for (int32_t i = 0; i < whole.num_ids(); ++i) {
+    const Node& node = whole.node(NodeId{i});
+    if (!whole.alive(NodeId{i})) continue;
+    if (MayChange(whole, node)) signature.targets.push_back(node.name);
+    // What is fed in other steps is not known here, and no reason to fail.
+    if (node.op != "Placeholder" && node.op != "PlaceholderV2") continue;
+    signature.feeds[absl::StrCat(node.name, ":0")] = {node.attrs.GetOr<DataType>("dtype", DataType::kFloat),
+                                                      node.attrs.GetOr<Shape>("shape", Shape::UnknownRank())};
+  }
+  KnownTables tables;
+  MR_ASSIGN_OR_RETURN(Graph graph, Prune(whole, signature));
+  MR_RETURN_IF_ERROR(InlineFunctions(graph, ops, MostInlinedNodes(graph, PlanningOptions().max_unrolled_nodes)).status());
+  MR_ASSIGN_OR_RETURN(const std::vector<NodeId> order, CreationOrder(graph));
+  ShapeTracker tracker(graph, ops, oracle, {});
+  for (NodeId id : order) {
+    const Node node = graph.node(id);
+    if (!Changes(node)) {
+      if (ops.Find(node.op) != nullptr) tracker.Track(id, false);
+      continue;
+    }
+    if (node.inputs.empty()) continue;
+    const Node& table = graph.node(SourceOfHandle(graph, node.inputs[0]).node);
+    if (!IsTable(table)) continue;
+    TableContents& found = tables.by_name_[NameOfResource(table)];
+    if (Fills(node)) {
+      TableContents contents = ContentsFrom(node, tracker);
+      contents.filled_by = node.name;
+      contents.changed_by = found.changed_by.empty() ? found.filled_by : found.changed_by;
+      found = std::move(contents);
+    } else {
+      found.changed_by = node.name;
+    }
+  }
+  return tables;
+}
+
+absl::StatusOr<TableContents> KnownTables::Of(const Node& table, const Node& user) const {
+  if (!IsTable(table)) {
+    return Refuse(user, absl::StrCat("the table comes from node '", table.name, "' (", table.op, "), expected HashTableV2"));
+  }
+  const auto found = by_name_.find(NameOfResource(table));
+  if (found == by_name_.end()) {
+    return Refuse(user, absl::StrCat("nothing in the graph initialises table '", NameOfResource(table),
+                                     "'; export it with its initializer (LookupTableImportV2 of constants)"));
+  }
+  const TableContents& contents = found->second;
+  if (IsMutableTable(table) && !contents.changed_by.empty()) {
+    return Refuse(user, absl::StrCat("table '", table.name, "' (", table.op, ") is changed by '", contents.filled_by, "' and by '",
+                                     contents.changed_by, "'"));
+  }
+  if (contents.from_file) {
+    return Refuse(user, absl::StrCat("table '", NameOfResource(table), "' is initialised from a file, which is no part of the graph; "
+                                     "initialise it with constants (tf.lookup.KeyValueTensorInitializer)"));
+  }
+  if (contents.keys.empty()) {
+    return Refuse(user, absl::StrCat("the keys and values of table '", NameOfResource(table), "' are not known when the graph is planned, "
+                                     "expected constants"));
+  }
+  return contents;
+}
+
+}  // namespace millrace
