@@ -15,6 +15,7 @@
 #include "passes/control_flow/keep_predicates.h"
 #include "passes/control_flow/lower_collectives.h"
 #include "passes/control_flow/lower_conditionals.h"
+#include "passes/control_flow/lower_sparse_matrices.h"
 #include "passes/control_flow/lower_switches.h"
 #include "passes/devices/add_send_recv.h"
 #include "passes/devices/place_devices.h"
@@ -232,6 +233,7 @@ absl::StatusOr<UnrollResult> Expand(Graph& graph, const OpRegistry& ops, KernelO
   // Calls gone, replicas' nodes are where they belong together, and what no device has a kernel for is other ops.
   MR_RETURN_IF_ERROR(LowerCollectives(graph).status());
   MR_RETURN_IF_ERROR(ExpandOps(graph).status());
+  MR_RETURN_IF_ERROR(LowerSparseMatrices(graph).status());
   KeepPredicates(graph, ops);
   // Loops next, whole: what they hold of the above they do themselves, turn by turn, with what is known by then.
   if (oracle != nullptr) {

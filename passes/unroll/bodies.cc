@@ -9,6 +9,7 @@
 #include "passes/control_flow/inline_functions.h"
 #include "passes/control_flow/lower_collectives.h"
 #include "passes/control_flow/lower_conditionals.h"
+#include "passes/control_flow/lower_sparse_matrices.h"
 #include "passes/shapes/effects.h"
 
 namespace millrace {
@@ -77,6 +78,7 @@ absl::StatusOr<const Body*> Bodies::OfFunction(const Graph& graph, const Node& n
   }
   MR_RETURN_IF_ERROR(LowerCollectives(expanded).status());
   MR_RETURN_IF_ERROR(ExpandOps(expanded).status());
+  MR_RETURN_IF_ERROR(LowerSparseMatrices(expanded).status());
   MR_ASSIGN_OR_RETURN(std::unique_ptr<Body> made, OfGraph(std::move(expanded)));
   for (const std::string& control : controls) {
     const NodeId id = made->graph.Find(control);

@@ -391,7 +391,7 @@ absl::StatusOr<ListValue> ZerosLikeList(StraightGraph& out, const NodeCall& call
 }  // namespace
 
 bool IsListOp(const Node& node) {
-  return node.op == "EmptyTensorList" || absl::StartsWith(node.op, "TensorList") || IsRaggedVariantOp(node);
+  return node.op == "EmptyTensorList" || absl::StartsWith(node.op, "TensorList") || IsRaggedVariantOp(node) || IsSparseVariantOp(node);
 }
 
 bool IsKeptItem(const Node& node, size_t input) {
@@ -399,6 +399,7 @@ bool IsKeptItem(const Node& node, size_t input) {
 }
 
 absl::StatusOr<std::vector<Value>> RunListOp(StraightGraph& out, const NodeCall& call) {
+  if (IsSparseVariantOp(call.node)) return RunSparseVariantOp(out, call);
   return IsRaggedVariantOp(call.node) ? RunRaggedVariantOp(out, call) : ListCall(out, call).Run();
 }
 
@@ -418,6 +419,13 @@ absl::StatusOr<std::vector<Value>> RunOnLists(StraightGraph& out, const NodeCall
   }
   const bool all = std::all_of(call.inputs.begin(), call.inputs.end(),
                                [](const Value& input) { return input.kind == Value::Kind::kList; });
+  if (all && op == "Shape" && IsSparseBatch(*call.inputs[0].list)) {
+    const auto rows = static_cast<int32_t>(call.inputs[0].list->items.size());
+    const bool wide = call.node.attrs.GetOr<DataType>("out_type", DataType::kInt32) == DataType::kInt64;
+    const Tensor sizes = wide ? Tensor::Vector<int64_t>({rows, 3}) : Tensor::Vector<int32_t>({rows, 3});
+    MR_ASSIGN_OR_RETURN(const OutputRef shape, out.Constant(sizes));
+    return std::vector<Value>{Value::Of(shape)};
+  }
   const bool adds = op == "AddN" || op == "AddV2" || op == "Add" || IsListOp(call.node);
   if (!all || !(adds || op == "ZerosLike")) {
     return absl::UnimplementedError(absl::StrCat("node '", call.node.name, "' (", op, ") takes a list (TensorList, TensorArray or ",

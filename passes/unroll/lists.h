@@ -55,6 +55,12 @@ bool IsArrayOp(const Node& node);
 bool IsRaggedVariantOp(const Node& node);
 absl::StatusOr<std::vector<Value>> RunRaggedVariantOp(StraightGraph& out, const NodeCall& call);
 
+// Sparse tensors as variants, each a list of indices, values and shape (sparse_variants.cc).
+bool IsSparseVariantOp(const Node& node);
+absl::StatusOr<std::vector<Value>> RunSparseVariantOp(StraightGraph& out, const NodeCall& call);
+// Whether the list is a batch of them.
+bool IsSparseBatch(const ListValue& list);
+
 // Whether input `input` becomes an item of a list as it is.
 bool IsKeptItem(const Node& node, size_t input);
 

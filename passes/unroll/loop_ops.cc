@@ -3,6 +3,7 @@
 #include "passes/control_flow/control_flow_ops.h"
 #include "passes/control_flow/expand_ops.h"
 #include "passes/control_flow/lower_collectives.h"
+#include "passes/control_flow/lower_sparse_matrices.h"
 #include "passes/unroll/alternatives.h"
 #include "passes/unroll/lists.h"
 
@@ -17,7 +18,7 @@ bool IsPlannedAway(const std::string& op) {
   Node node;
   node.op = op;
   return IsLoopOp(node) || IsSwitch(node) || IsMerge(node) || IsOptionalOp(node) || IsIf(node) || IsCase(node) ||
-         IsCollective(op) || IsExpanded(op) || IsTableOp(node);
+         IsCollective(op) || IsExpanded(op) || IsSparseMatrixOp(op) || IsTableOp(node);
 }
 
 }  // namespace millrace

@@ -1,11 +1,13 @@
 // Sparse tensors combined with sparse tensors, cut, joined and reduced. Each is indices [n, rank] in lexical order,
 // values [n] and dense shape [rank]. How many values a result has depends on the indices: shapes are bounds.
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "ops/rare.h"
 #include "ops/rules.h"
+#include "ops/sizes.h"
 
 namespace millrace {
 namespace {
@@ -152,18 +154,64 @@ absl::Status ReduceShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// (indices, values, shape, axes) -> indices, values and shape of what is there
+absl::Status ReduceSparseShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(4));
+  MR_RETURN_IF_ERROR(ExpectSparse(context, 0, 1, 2));
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, KnownInts(context, 3));
+  const int64_t rank = RowsOf(context.shape(2));
+  if (rank < 0) return context.Error("the rank of input_shape must be known when planning");
+  std::vector<bool> reduced(rank, false);
+  for (int64_t axis : axes) {
+    MR_ASSIGN_OR_RETURN(const int at, NormalizeAxis(context, axis, static_cast<int>(rank)));
+    reduced[at] = true;
+  }
+  const bool keep = context.attrs().GetOr<bool>("keep_dims", false);
+  const int64_t left = keep ? rank : std::count(reduced.begin(), reduced.end(), false);
+  AddBounded(context, 0, RowsOf(context.shape(1)), left, context.dtype(1));
+  context.AddOutput(DataType::kInt64, Shape({left}));
+  return absl::OkStatus();
+}
+
+// (a: indices, values, shape; b: the same), matrices -> indices, values of the product
+absl::Status ProductShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(6));
+  MR_RETURN_IF_ERROR(ExpectSparse(context, 0, 1, 2));
+  MR_RETURN_IF_ERROR(ExpectSparse(context, 3, 4, 5));
+  MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {1, 4}));
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> a, KnownInts(context, 2));
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> b, KnownInts(context, 5));
+  if (a.size() != 2 || b.size() != 2) return context.Error(absl::StrCat("operands have ", a.size(), " and ", b.size(), " dimensions, expected matrices"));
+  const bool turn_a = context.attrs().GetOr<bool>("transpose_a", false), turn_b = context.attrs().GetOr<bool>("transpose_b", false);
+  const int64_t rows = a[turn_a ? 1 : 0], inner = a[turn_a ? 0 : 1], columns = b[turn_b ? 0 : 1];
+  if (inner != b[turn_b ? 1 : 0]) {
+    return context.Error(absl::StrCat("Cannot multiply A and B because inner dimension does not match: ", inner, " vs. ", b[turn_b ? 1 : 0]));
+  }
+  // TensorFlow's sparse matrices hold rows and columns in 32 bits.
+  for (int64_t dim : {rows, inner, columns}) {
+    if (dim < 0 || dim > std::numeric_limits<int32_t>::max()) return context.Error(absl::StrCat("a dimension of ", dim, ", expected 31 bits"));
+  }
+  const int64_t of_a = RowsOf(context.shape(1)), of_b = RowsOf(context.shape(4));
+  // Each of a's values meets a row of b.
+  const int64_t most = of_a < 0 || of_b < 0 ? -1 : std::min(SizeProduct(rows, columns), SizeProduct(of_a, std::min(columns, of_b)));
+  AddBounded(context, 0, most, 2, context.dtype(1));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void RegisterSparseAlgebraOps(OpRegistry& registry) {
   for (const char* name : {"SparseAdd", "SparseSparseMaximum", "SparseSparseMinimum"}) {
     AddOp(registry, {.name = name, .shape = UnionShape, .cost = MoveCost});
   }
+  AddOp(registry, {.name = "_SparseMatrixProduct", .shape = ProductShape, .cost = MoveCost});
   AddOp(registry, {.name = "SparseAddGrad", .shape = AddGradShape, .cost = MoveCost});
   AddOp(registry, {.name = "SparseConcat", .shape = ConcatShape, .cost = MoveCost});
   AddOp(registry, {.name = "SparseSlice", .shape = SliceShape, .cost = MoveCost});
   AddOp(registry, {.name = "SparseSliceGrad", .shape = SliceGradShape, .cost = MoveCost});
   AddOp(registry, {.name = "SparseSplit", .shape = SplitShape, .cost = MoveCost});
   for (const char* name : {"SparseReduceSum", "SparseReduceMax"}) AddOp(registry, {.name = name, .shape = ReduceShape});
+  for (const char* name : {"SparseReduceSumSparse", "SparseReduceMaxSparse"}) AddOp(registry, {.name = name, .shape = ReduceSparseShape});
 }
 
 }  // namespace millrace

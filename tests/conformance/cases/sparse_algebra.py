@@ -1,7 +1,7 @@
 """Sparse tensors combined with sparse tensors, cut, joined and reduced."""
 import numpy as np
 
-from case_builder import Case, Gen, L
+from case_builder import Case, Gen, L, bfloat16
 
 A = np.array([[0, 1], [1, 0], [1, 3], [2, 2]], np.int64)
 B = np.array([[0, 1], [0, 2], [1, 3], [2, 3]], np.int64)
@@ -50,6 +50,18 @@ def cases():
         label = "_".join(map(str, axes)).replace("-", "m")
         yield Case(f"ReduceSum_rank3_{label}", "SparseReduceSum", [three, X, np.array([2, 2, 2], np.int64), np.array(axes, np.int32)])
         yield Case(f"ReduceMax_rank3_{label}", "SparseReduceMax", [three, -np.abs(X), np.array([2, 2, 2], np.int64), np.array(axes, np.int32)])
+    for op in ("SparseReduceSumSparse", "SparseReduceMaxSparse"):
+        for label, axes in (("0", [0]), ("1", [1]), ("last", [-1]), ("outer", [0, 2]), ("all", [0, 1, 2]), ("none", [])):
+            for keep in (False, True):
+                attrs = {"keep_dims": keep}
+                yield Case(f"{op}_{label}_{keep}", op, [three, X, np.array([2, 2, 2], np.int64), np.array(axes, np.int32)], attrs)
+                yield Case(f"{op}_{label}_{keep}_turned", op, [three[::-1].copy(), X, np.array([2, 2, 2], np.int64), np.array(axes, np.int32)], attrs)
+        types = (np.float16, np.float64, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, bfloat16)
+        for dtype in types + ((np.complex64, np.complex128) if op == "SparseReduceSumSparse" else ()):
+            yield Case(f"{op}_{np.dtype(dtype).name}", op, [A, np.arange(len(A)).astype(dtype), DIMS, np.array([1], np.int32)])
+        yield Case(f"{op}_empty", op, [*NONE, np.array([0], np.int32)])
+        yield Case(f"{op}_axis", op, [A, X[:len(A)], DIMS, np.array([5], np.int32)], error="")
+        yield Case(f"{op}_nan", op, [A, np.full(len(A), np.nan, np.float32), DIMS, np.array([-1], np.int32)])
     yield Case("ReduceSum_empty", "SparseReduceSum", [*NONE, np.array([0], np.int32)])
     many = np.stack(np.unravel_index(np.arange(0, 400000, 131), (200, 2000)), 1).astype(np.int64)
     dims = np.array([200, 2000], np.int64)

@@ -7,6 +7,7 @@
 namespace millrace::cpu {
 
 void RegisterQuantizeKernels(KernelRegistry& registry);      // QuantizeV2, Dequantize
+void RegisterSparseProductKernels(KernelRegistry& registry);  // _SparseMatrixProduct
 
 }  // namespace millrace::cpu
 

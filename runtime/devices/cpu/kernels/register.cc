@@ -77,6 +77,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterDilationKernels(registry);
   RegisterRoundTripKernels(registry);
   RegisterQuantizeKernels(registry);
+  RegisterSparseProductKernels(registry);
   RegisterFillRowsKernels(registry);
   RegisterIsotonicKernels(registry);
   RegisterSpecialRareKernels(registry);

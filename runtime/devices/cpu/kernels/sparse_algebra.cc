@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cpu/kernels/common.h"
+#include "cpu/kernels/complex.h"
 #include "cpu/kernels/rare.h"
 #include "cpu/kernels/real_shapes.h"
 #include "cpu/kernels/values.h"
@@ -291,6 +292,76 @@ KernelOr MakeReduce(const OpInstance& node) {
   });
 }
 
+// Entries that agree in all but the reduced dimensions become one, in the order of their indices; where there are none, there is none.
+template <typename T, bool kMax>
+absl::Status ReduceToSparse(const KernelContext& context) {
+  const ValueReader reader(context);
+  MR_ASSIGN_OR_RETURN(const Ints dims, reader.ints(2));
+  MR_ASSIGN_OR_RETURN(const Ints axes, reader.ints(3));
+  const auto rank = static_cast<int64_t>(dims.size()), count = RowsOf(context, 0);
+  std::vector<bool> reduced(rank, false);
+  for (int64_t axis : axes) {
+    MR_ASSIGN_OR_RETURN(const int at, ResolveAxis(axis, static_cast<int>(rank)));
+    reduced[at] = true;
+  }
+  Ints kept, order_of;
+  for (int64_t d = 0; d < rank; ++d) {
+    if (!reduced[d]) kept.push_back(d);
+  }
+  order_of = kept;
+  for (int64_t d = 0; d < rank; ++d) {
+    if (reduced[d]) order_of.push_back(d);
+  }
+  const int64_t* indices = context.input<int64_t>(0);
+  const auto compare = [&](int64_t a, int64_t b, const Ints& by) {
+    for (int64_t d : by) {
+      if (indices[a * rank + d] != indices[b * rank + d]) return indices[a * rank + d] < indices[b * rank + d] ? -1 : 1;
+    }
+    return 0;
+  };
+  std::vector<int64_t> order(count);
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return compare(a, b, order_of) < 0; });
+  const bool keep = context.instance->attrs.GetOr<bool>("keep_dims", false);
+  int64_t rows = 0;
+  int64_t* out = context.output<int64_t>(0);
+  for (int64_t k = 0; k < count; ++k) {
+    const T value = context.input<T>(1)[order[k]];
+    if (k > 0 && compare(order[k - 1], order[k], kept) == 0) {
+      T& sum = context.output<T>(1)[rows - 1];
+      if constexpr (kMax) {
+        sum = std::max(sum, value);
+      } else {
+        sum = static_cast<T>(sum + value);
+      }
+      continue;
+    }
+    for (int64_t d = 0; d < rank; ++d) {
+      if (!reduced[d] || keep) *out++ = reduced[d] ? 0 : indices[order[k] * rank + d];
+    }
+    context.output<T>(1)[rows++] = value;
+  }
+  const int64_t left = context.output_type(2).shape.dim(0);
+  int64_t* shape = context.output<int64_t>(2);
+  for (int64_t d = 0; d < rank; ++d) {
+    if (!reduced[d] || keep) *shape++ = reduced[d] ? 1 : dims[d];
+  }
+  SetRealRows(context, 0, 1, rows, left);
+  return absl::OkStatus();
+}
+
+template <bool kMax>
+KernelOr MakeReduceToSparse(const OpInstance& node) {
+  const auto make = [](auto tag) -> std::unique_ptr<Kernel> {
+    using T = typename decltype(tag)::type;
+    return MakeKernel([](const KernelContext& context) { return ReduceToSparse<T, kMax>(context); });
+  };
+  if constexpr (!kMax) {
+    if (IsComplex(node.inputs[1].dtype)) return DispatchComplex(node, node.inputs[1].dtype, make);
+  }
+  return DispatchNumeric(node, node.inputs[1].dtype, make);
+}
+
 }  // namespace
 
 void RegisterSparseAlgebraKernels(KernelRegistry& registry) {
@@ -304,6 +375,8 @@ void RegisterSparseAlgebraKernels(KernelRegistry& registry) {
   AddKernel(registry, "SparseSliceGrad", MakeSliceGrad);
   AddKernel(registry, "SparseReduceSum", MakeReduce<false>);
   AddKernel(registry, "SparseReduceMax", MakeReduce<true>);
+  AddKernel(registry, "SparseReduceSumSparse", MakeReduceToSparse<false>);
+  AddKernel(registry, "SparseReduceMaxSparse", MakeReduceToSparse<true>);
 }
 
 }  // namespace millrace::cpu
