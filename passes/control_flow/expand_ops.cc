@@ -20,6 +20,7 @@ namespace {
 const std::unordered_map<std::string, const char*>& Renamed() {
   static const auto& names = *new std::unordered_map<std::string, const char*>{
       {"BatchCholesky", "Cholesky"},
+      {"BatchCholeskyGrad", "CholeskyGrad"},
       {"BatchFFT", "FFT"},
       {"BatchFFT2D", "FFT2D"},
       {"BatchFFT3D", "FFT3D"},
@@ -55,6 +56,7 @@ const std::unordered_map<std::string, const char*>& Renamed() {
       // Memory that is lent for a step is a variable that is written before it is read.
       {"TemporaryVariable", "VariableV2"},
       {"DestroyTemporaryVariable", "Identity"},
+      {"RandomPoisson", "RandomPoissonV2"},
       {"SegmentMaxV2", "UnsortedSegmentMax"},
       {"SegmentMinV2", "UnsortedSegmentMin"},
       {"SegmentProdV2", "UnsortedSegmentProd"},
@@ -105,6 +107,9 @@ class Expansion {
     if (op == "_FusedConv3D") return FusedProduct(id, "Conv3D");
     if (op == "_FusedDepthwiseConv2dNative") return FusedProduct(id, "DepthwiseConv2dNative");
     if (op == "_FusedMatMul") return FusedProduct(id, "MatMul");
+    if (op == "FusedPadConv2D" || op == "FusedResizeAndPadConv2D") return PaddedConvolution(id);
+    if (op == "QuantizeAndDequantize") return OldRoundTrip(id);
+    if (op == "SelfAdjointEig" || op == "BatchSelfAdjointEig") return OldEigenvalues(id);
     if (op == "ApproxTopK") return LargestOnes(id);
     if (op == "FakeParam") return NeverRead(id);
     if (op == "DeviceIndex") return IndexOfDevice(id);
@@ -203,6 +208,46 @@ class Expansion {
       if (!last) value = Before(id, next_op, operands, std::move(more));
       if (last) Become(id, next_op, operands, std::move(more));
     }
+    return absl::OkStatus();
+  }
+
+  // (x[, size], paddings, filter): resized where there is a size, mirrored at its borders, convolved.
+  absl::Status PaddedConvolution(NodeId id) {
+    const AttrMap attrs = graph_.node(id).attrs;
+    const std::vector<OutputRef> inputs(graph_.node(id).inputs.begin(), graph_.node(id).inputs.end());
+    const bool resizes = graph_.node(id).op == "FusedResizeAndPadConv2D";
+    if (inputs.size() != (resizes ? 4 : 3)) return Refuse(id, absl::StrCat("has ", inputs.size(), " inputs, expected ", resizes ? 4 : 3));
+    OutputRef value = inputs[0];
+    if (resizes) {
+      value = Before(id, "ResizeBilinear", {value, inputs[1]}, {{"align_corners", attrs.GetOr("resize_align_corners", false)}});
+      if (TypeOf(id) != DataType::kFloat) value = Before(id, "Cast", {value}, {{"SrcT", DataType::kFloat}, {"DstT", TypeOf(id)}});
+    }
+    const OutputRef padded = Before(id, "MirrorPad", {value, inputs[inputs.size() - 2]},
+                                    {{"Tpaddings", DataType::kInt32}, {"mode", attrs.GetOr<std::string>("mode", "REFLECT")}});
+    Become(id, "Conv2D", {padded, inputs.back()}, Without(attrs, {"mode", "resize_align_corners"}));
+    return absl::OkStatus();
+  }
+
+  // The range was two attributes.
+  absl::Status OldRoundTrip(NodeId id) {
+    AttrMap attrs = graph_.node(id).attrs;
+    const DataType dtype = TypeOf(id);
+    if (dtype != DataType::kFloat && dtype != DataType::kDouble) return Refuse(id, "is of numbers other than float and double");
+    std::vector<OutputRef> inputs = {graph_.node(id).inputs[0]};
+    for (const char* name : {"input_min", "input_max"}) {
+      const float bound = attrs.GetOr<float>(name, 0.0f);
+      inputs.push_back(Constant(id, name, dtype == DataType::kFloat ? Tensor::Scalar<float>(bound) : Tensor::Scalar<double>(bound)));
+    }
+    Become(id, "QuantizeAndDequantizeV2", inputs, Without(attrs, {"input_min", "input_max"}));
+    return absl::OkStatus();
+  }
+
+  // Eigenvalues were the row before the eigenvectors.
+  absl::Status OldEigenvalues(NodeId id) {
+    const OutputRef values = Before(id, "SelfAdjointEigV2", {graph_.node(id).inputs[0]}, {{"compute_v", true}});
+    const OutputRef axis = Constant(id, "axis", Tensor::Scalar<int32_t>(-2));
+    const OutputRef row = Before(id, "ExpandDims", {values, axis}, {{"Tdim", DataType::kInt32}});
+    Become(id, "ConcatV2", {row, {values.node, 1}, axis}, {{"N", int64_t{2}}, {"Tidx", DataType::kInt32}});
     return absl::OkStatus();
   }
 
@@ -415,7 +460,8 @@ bool IsExpanded(const std::string& op) {
       "_FusedConv2D",          "_FusedConv3D",          "_FusedDepthwiseConv2dNative",     "_FusedBatchNormEx", "_FusedBatchNormGradEx",
       "Conv2DBackpropInputV2", "Conv2DBackpropFilterV2", "BatchNormWithGlobalNormalization", "_UnaryOpsComposition",
       "Conv3DBackpropInput",   "Conv3DBackpropFilter",   "ApproxTopK",  "FakeParam", "DeviceIndex", "_SwitchN", "MutexV2", "MutexLock", "ConsumeMutexLock",
-      "XlaDynamicSlice",       "XlaDynamicUpdateSlice"};
+      "XlaDynamicSlice",       "XlaDynamicUpdateSlice", "FusedPadConv2D", "FusedResizeAndPadConv2D", "QuantizeAndDequantize", "SelfAdjointEig",
+      "BatchSelfAdjointEig"};
   return fused.count(op) > 0 || Renamed().count(op) > 0;
 }
 

@@ -15,6 +15,8 @@ namespace millrace {
 namespace {
 
 constexpr int kMaxDepth = 100;  // of calls in calls: more is recursion
+constexpr const char* kImplementsAttr = "api_implements";             // what functions that may stand for one another share
+constexpr const char* kPreferredDeviceAttr = "api_preferred_device";  // the kind of device that one of them is for
 
 // One graph being copied into the result: the main one, or a function's body for one call.
 struct Frame {
@@ -91,6 +93,24 @@ absl::Status AtCall(const Node& call, const std::string& message) {
   return absl::InvalidArgumentError(absl::StrCat("node '", call.name, "' (", call.op, "): ", message));
 }
 
+// TensorFlow's choice among functions that stand for one another: the one for CPUs, whose bits ours are compared with. A forward
+// function stays, since its gradient is called with what that very one gave.
+const Function* ForCpu(const Graph::Library& library, const Function& called) {
+  const auto device_of = [](const Function& function) { return function.attrs.GetOr<std::string>(kPreferredDeviceAttr, ""); };
+  const auto interface_of = [](const Function& function) { return function.attrs.GetOr<std::string>(kImplementsAttr, ""); };
+  const auto has_gradient = [](const Function& function) {
+    return function.attrs.Find("forward_function_name") != nullptr || function.attrs.Find("backward_function_name") != nullptr;
+  };
+  if (interface_of(called).empty() || device_of(called) == "CPU" || has_gradient(called)) return &called;
+  for (const auto& [name, other] : library) {
+    if (interface_of(other) == interface_of(called) && device_of(other) == "CPU" && !has_gradient(other) &&
+        other.arg_types == called.arg_types && other.ret_types == called.ret_types) {
+      return &other;
+    }
+  }
+  return &called;
+}
+
 absl::StatusOr<const Function*> Inliner::CalledFunction(const Frame& frame, const Node& node,
                                                         const AttrMap** attrs) const {
   const bool by_attr = IsPartitionedCall(node);
@@ -121,7 +141,7 @@ absl::StatusOr<const Function*> Inliner::CalledFunction(const Frame& frame, cons
   }
   static const AttrMap& no_attrs = *new AttrMap();
   *attrs = ref->attrs == nullptr ? &no_attrs : ref->attrs.get();
-  return &found->second;
+  return ForCpu(*library_, found->second);
 }
 
 absl::Status Inliner::SubstituteValue(const Frame& frame, const Node& node, AttrValue& value) const {

@@ -13,6 +13,9 @@
 //   enter     nodes of the body wait for what the call waited for
 //   call      waits for the function's control results; for its results where it has no control results
 //
+// Of functions that stand for one another (attributes api_implements and api_preferred_device) the one for CPUs is taken,
+// as TensorFlow does on a CPU: one of them may draw other random numbers than another.
+//
 // Needs: nothing. Establishes: no calls are left; attributes that name a parameter of the function ($T) hold the
 // call's value. Functions that other attributes name (While, If) stay in the library.
 #ifndef MILLRACE_PASSES_CONTROL_FLOW_INLINE_FUNCTIONS_H_

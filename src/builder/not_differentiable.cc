@@ -18,7 +18,7 @@ const std::map<std::string, const char*>& Reasons() {
          "NonMaxSuppressionV4", "NonMaxSuppressionV5", "NonMaxSuppressionWithOverlaps", "Bucketize", "ConcatOffset", "Equal", "Fingerprint", "Greater", "GreaterEqual",
          "HistogramSummary", "ImageSummary", "Invert", "InvertPermutation", "IsFinite", "IsInf", "IsNan",
          "IsVariableInitialized", "LeftShift", "Less", "LessEqual", "LogicalAnd", "LogicalNot", "LogicalOr", "LowerBound",
-         "MergeSummary", "Multinomial", "NonDeterministicInts", "NotEqual", "PopulationCount", "QuantizeV2", "RandomUniformInt", "RightShift", "ScalarSummary",
+         "MergeSummary", "Multinomial", "KMC2ChainInitialization", "NonDeterministicInts", "NotEqual", "PopulationCount", "QuantizeV2", "RandomUniformInt", "RightShift", "ScalarSummary",
          "StatelessMultinomial", "StatelessRandomGetAlg", "StatelessRandomGetKeyCounter",
          "StatelessRandomGetKeyCounterAlg", "StatelessRandomUniformFullInt", "StatelessRandomUniformFullIntV2",
          "RegexFullMatch", "RegexReplace", "ReduceJoin", "StatelessRandomUniformInt", "StatelessRandomUniformIntV2", "StaticRegexFullMatch", "StaticRegexReplace",
@@ -27,15 +27,15 @@ const std::map<std::string, const char*>& Reasons() {
          "StringToNumber", "StringUpper", "TensorSummary",
          "TensorSummaryV2", "DenseToDenseSetOperation", "DenseToSparseSetOperation", "SparseToSparseSetOperation", "SetSize", "SampleDistortedBoundingBox", "SampleDistortedBoundingBoxV2", "StatelessSampleDistortedBoundingBox", "UpperBound", "VarIsInitializedOp", "VariableShape", "Where"});
     add("its results are whole numbers",
-        {"Bincount", "CTCBeamSearchDecoder", "CTCGreedyDecoder", "CountUpTo", "CudnnRNNParamsSize", "DenseCountSparseOutput", "RaggedBincount", "RaggedCountSparseOutput", "SparseCountSparseOutput", "ResourceCountUpTo", "SparseBincount", "SparseCross", "ComputeAccidentalHits", "DataFormatDimMap", "DataFormatVecPermute", "DenseBincount",
+        {"Bincount", "CTCBeamSearchDecoder", "CTCGreedyDecoder", "CountUpTo", "CudnnRNNParamsSize", "DenseCountSparseOutput", "RaggedBincount", "RaggedCross", "RaggedCountSparseOutput", "SparseCountSparseOutput", "ResourceCountUpTo", "SparseBincount", "SparseCross", "ComputeAccidentalHits", "DataFormatDimMap", "DataFormatVecPermute", "DenseBincount",
          "HistogramFixedWidth", "SparseReshape", "UnravelIndex"});
     add("TensorFlow has no gradient of it, either",
-        {"AdjustHue", "AdjustSaturation", "AudioSpectrogram", "BlockLSTMGrad", "BlockLSTMGradV2", "CropAndResizeGradBoxes",
+        {"AdjustHue", "AdjustSaturation", "AudioSpectrogram", "BlockLSTMGrad", "CholeskyGrad", "BlockLSTMGradV2", "CropAndResizeGradBoxes",
          "CudnnRNNBackprop", "CudnnRNNBackpropV2", "CudnnRNNBackpropV3", "MatrixLogarithm", "Mfcc",
          "Dilation2DBackpropFilter", "Dilation2DBackpropInput", "GRUBlockCell", "GRUBlockCellGrad", "HSVToRGB",
-         "LSTMBlockCell", "LSTMBlockCellGrad", "CombinedNonMaxSuppression", "ResizeArea", "EditDistance", "ExtractGlimpse", "ExtractGlimpseV2", "FractionalAvgPoolGrad", "FractionalMaxPoolGrad", "RaggedFillEmptyRowsGrad", "Dequantize", "RaggedRange", "RandomGammaGrad", "SparseAddGrad", "SparseConcat", "SparseFillEmptyRowsGrad", "SparseReduceMax", "SparseReduceMaxSparse", "SparseReduceSumSparse", "SparseSliceGrad"});
+         "LSTMBlockCell", "LSTMBlockCellGrad", "CombinedNonMaxSuppression", "KmeansPlusPlusInitialization", "NearestNeighbors", "ResizeArea", "EditDistance", "ExtractGlimpse", "ExtractGlimpseV2", "FractionalAvgPoolGrad", "FractionalMaxPoolGrad", "RaggedFillEmptyRowsGrad", "Dequantize", "RaggedRange", "RandomGammaGrad", "SparseAddGrad", "SparseConcat", "SparseFillEmptyRowsGrad", "SparseReduceMax", "SparseReduceMaxSparse", "SparseReduceSumSparse", "SparseSliceGrad"});
     add("its results are drawn at random, whatever the inputs",
-        {"AllCandidateSampler", "FixedUnigramCandidateSampler", "LogUniformCandidateSampler", "ParameterizedTruncatedNormal", "RandomPoissonV2", "StatelessRandomPoisson", "UniformCandidateSampler",
+        {"AllCandidateSampler", "FixedUnigramCandidateSampler", "LogUniformCandidateSampler", "ParameterizedTruncatedNormal", "RandomIndexShuffle", "RandomPoissonV2", "StatelessRandomPoisson", "UniformCandidateSampler",
          "RandomShuffle", "StatelessRandomNormal", "StatelessRandomNormalV2", "StatelessRandomUniform",
          "StatelessRandomUniformV2", "StatelessRandomBinomial", "StatelessShuffle", "StatelessTruncatedNormal", "StatelessTruncatedNormalV2"});
     add("it has no inputs to differentiate by",

@@ -35,6 +35,17 @@ absl::Status SquareShape(InferenceContext& context) {
   return SameAsFirstInput(context);
 }
 
+// (factor, gradient of the factor) -> gradient of the matrix
+absl::Status CholeskyGradShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(2));
+  MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {0, 1}));
+  MR_RETURN_IF_ERROR(ExpectMatrix(context, 0, true));
+  if (context.shape(0) != context.shape(1)) {
+    return context.Error(absl::StrCat("Inputs (L and grad) must have the same shape, got ", context.shape(0).ToString(), " and ", context.shape(1).ToString()));
+  }
+  return SameAsFirstInput(context);
+}
+
 // A number for every matrix; LogMatrixDeterminant has its sign before it.
 absl::Status DeterminantShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(1));
@@ -193,6 +204,7 @@ void RegisterLinalgOps(OpRegistry& registry) {
   for (const char* name : {"Cholesky", "MatrixInverse", "MatrixLogarithm", "MatrixSquareRoot"}) {
     AddOp(registry, {.name = name, .shape = SquareShape, .cost = CubicCost});
   }
+  AddOp(registry, {.name = "CholeskyGrad", .shape = CholeskyGradShape, .cost = CubicCost});
   for (const char* name : {"MatrixDeterminant", "LogMatrixDeterminant"}) {
     AddOp(registry, {.name = name, .shape = DeterminantShape, .cost = CubicCost});
   }

@@ -176,6 +176,60 @@ absl::Status SparseCrossShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// (ragged values, ragged row splits, sparse indices, sparse values, sparse shapes, dense features), each a list -> values, row splits
+absl::Status RaggedCrossShape(InferenceContext& context) {
+  if (!context.attrs().GetOr<bool>("hashed_output", false)) return context.Error("makes strings; only hashed_output is supported");
+  const auto order = context.attrs().GetOr<std::string>("input_order", "");
+  const int ragged = static_cast<int>(std::count(order.begin(), order.end(), 'R')), dense = static_cast<int>(std::count(order.begin(), order.end(), 'D'));
+  const int sparse = static_cast<int>(order.size()) - ragged - dense, first_dense = 2 * ragged + 3 * sparse;
+  if (context.attrs().GetOr<int64_t>("Nsparse", 0) != sparse || order.empty()) return context.Error("Invalid length for input_order");
+  MR_RETURN_IF_ERROR(context.ExpectInputs(first_dense + dense));
+  constexpr char kFeatures[] = ", expected int64 or strings that are known when the graph is planned";
+  int64_t most = 1, batch = -1;
+  bool known = true;
+  const auto take = [&](int values, int rank) -> absl::Status {
+    const TensorType& type = context.input(values);
+    if (!IsFeature(context, values)) return context.Error(absl::StrCat("input ", values, " is ", type.ToString(), kFeatures));
+    if (!type.shape.unknown_rank() && type.shape.rank() != rank) return context.Error("tf.ragged.cross only supports inputs with rank=2.");
+    known = known && type.shape.fully_known();
+    if (rank == 1 && known) most = SizeProduct(most, type.shape.dim(0));
+    return absl::OkStatus();
+  };
+  const auto has_batch = [&](int64_t size) {
+    if (batch < 0) batch = size;
+    return size < 0 || size == batch;
+  };
+  for (int i = 0; i < ragged; ++i) {
+    MR_RETURN_IF_ERROR(take(i, 1));
+    const Shape& splits = context.shape(ragged + i);
+    if (!splits.fully_known()) continue;
+    if (splits.rank() != 1 || splits.dim(0) < 1) return context.Error(absl::StrCat("row splits are ", splits.ToString(), ", expected a vector of one or more"));
+    if (!has_batch(splits.dim(0) - 1)) return context.Error("inputs must all have the same batch dimension size.");
+  }
+  for (int i = 0; i < sparse; ++i) {
+    MR_RETURN_IF_ERROR(take(2 * ragged + sparse + i, 1));
+    const int at = 2 * ragged + 2 * sparse + i;
+    if (context.shape(at).fully_known() && context.shape(at).num_elements() != 2) return context.Error("tf.ragged.cross only supports inputs with rank=2.");
+    if (ragged + dense > 0 && context.value(at) == nullptr) continue;  // another feature tells the size
+    MR_ASSIGN_OR_RETURN(const std::vector<int64_t> dims, KnownInts(context, at));
+    if (!has_batch(dims[0])) return context.Error("inputs must all have the same batch dimension size.");
+  }
+  int64_t columns = 1;
+  for (int i = first_dense; i < context.num_inputs(); ++i) {
+    MR_RETURN_IF_ERROR(take(i, 2));
+    if (!context.shape(i).fully_known()) return context.Error(absl::StrCat("dense feature ", i - first_dense, " has no known shape"));
+    if (!has_batch(context.shape(i).dim(0))) return context.Error("inputs must all have the same batch dimension size.");
+    columns = SizeProduct(columns, context.shape(i).dim(1));
+  }
+  // Where every feature is dense, every row has as many.
+  const bool bound = ragged + sparse > 0;
+  context.AddOutput(DataType::kInt64, Shape({known ? SizeProduct(bound ? most : std::max<int64_t>(batch, 0), columns) : -1}));
+  MR_ASSIGN_OR_RETURN(const DataType splits, IndexTypeAttr(context, "out_row_splits_type", DataType::kInt64));
+  context.AddOutput(splits, Shape({batch < 0 ? -1 : batch + 1}));
+  if (bound) context.MarkBound(0);
+  return absl::OkStatus();
+}
+
 // What the chosen rows have, level by level, if splits and indices are known; else the most they may have.
 struct GatheredSizes {
   std::vector<int64_t> elements;  // of the level below the rows, and so on
@@ -325,6 +379,7 @@ void RegisterRaggedOps(OpRegistry& registry) {
   }
   AddOp(registry, {.name = "RaggedRange", .shape = RaggedRangeShape});
   AddOp(registry, {.name = "SparseCross", .shape = SparseCrossShape});
+  AddOp(registry, {.name = "RaggedCross", .shape = RaggedCrossShape});
   AddOp(registry, {.name = "RaggedGather", .shape = RaggedGatherShape, .cost = MoveCost});
   for (const char* name : {"DenseToDenseSetOperation", "DenseToSparseSetOperation", "SparseToSparseSetOperation"}) {
     AddOp(registry, {.name = name, .shape = SetOperationShape});

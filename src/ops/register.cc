@@ -1,6 +1,7 @@
 #include "ops/register.h"
 
 #include "ops/rare.h"
+#include "ops/rarest.h"
 
 namespace millrace {
 
@@ -39,6 +40,7 @@ void RegisterBuiltinOps(OpRegistry& registry) {
   RegisterAudioOps(registry);
   RegisterCudnnRnnOps(registry);
   RegisterRarePictureOps(registry);
+  RegisterClusteringOps(registry);
   RegisterSpecialOps(registry);
   RegisterTableOps(registry);
   RegisterAccumulatorOps(registry);

@@ -100,6 +100,35 @@ absl::Status ShuffleShape(InferenceContext& context) {
   return SameAsFirstInput(context);
 }
 
+// (index, seed [3] or [n,3], max_index): scalars, or vectors of n
+absl::Status IndexShuffleShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(3));
+  MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {0, 2}));
+  const int64_t rounds = context.attrs().GetOr<int64_t>("rounds", 4);
+  constexpr int64_t kMostRounds = 1 << 16;
+  if (rounds < 4 || rounds % 2 != 0 || rounds > kMostRounds) return context.Error(absl::StrCat("rounds must be even and at least 4, got ", rounds));
+  for (int i = 0; i < 3; ++i) {
+    const DataType dtype = context.dtype(i);
+    const bool good = dtype == DataType::kInt32 || dtype == DataType::kInt64 || dtype == DataType::kUint32 || dtype == DataType::kUint64;
+    if (!good) return context.Error(absl::StrCat("input ", i, " is ", context.input(i).ToString(), ", expected integers of 32 or 64 bits"));
+  }
+  if (!context.shape(0).fully_known() || !context.shape(1).fully_known() || !context.shape(2).fully_known()) {
+    context.AddOutput(context.dtype(0), Shape::UnknownRank());
+    return absl::OkStatus();
+  }
+  const Shape &index = context.shape(0), &seed = context.shape(1), &most = context.shape(2);
+  const int64_t count = std::max({index.num_elements(), most.num_elements(), seed.num_elements() / 3});
+  const auto fits = [&](const Shape& shape) { return shape.rank() == 0 || (shape.rank() == 1 && shape.dim(0) == count); };
+  if (!fits(index)) return context.Error(absl::StrCat("Index must be a scalar or vector of ", count, " elements, is ", index.ToString()));
+  if (!(seed == Shape({3}) || seed == Shape({count, 3}))) {
+    return context.Error(absl::StrCat("Seed must be a vector of size [3] or a matrix of size [", count, ", 3] but got ", seed.ToString()));
+  }
+  if (!fits(most)) return context.Error(absl::StrCat("Maxval must be a scalar or a vector of the same size as index but got ", most.ToString()));
+  const bool scalar = index.rank() == 0 && seed.rank() == 1 && most.rank() == 0;
+  context.AddOutput(context.dtype(0), scalar ? Shape() : Shape({count}));
+  return absl::OkStatus();
+}
+
 // (shape, seed, parameters ...) or (generator, algorithm, shape, parameters ...): the parameters broadcast to the end of `shape`.
 absl::Status BroadcastParametersShape(InferenceContext& context) {
   const bool stateful = context.op() == "StatefulRandomBinomial", binomial = stateful || context.op() == "StatelessRandomBinomial";
@@ -264,6 +293,7 @@ void RegisterSamplingOps(OpRegistry& registry) {
   }
   AddOp(registry, {.name = "FixedUnigramCandidateSampler", .shape = FixedUnigramShape, .stateful = true, .state_bytes = kStreamBytes});
   AddOp(registry, {.name = "AllCandidateSampler", .shape = AllCandidatesShape});
+  AddOp(registry, {.name = "RandomIndexShuffle", .shape = IndexShuffleShape, .cost = RejectionCost});
   AddOp(registry, {.name = "StatelessShuffle", .shape = ShuffleShape, .cost = MoveCost});
   for (const char* name : {"StatelessRandomBinomial", "StatelessParameterizedTruncatedNormal"}) {
     AddOp(registry, {.name = name, .shape = BroadcastParametersShape, .cost = RejectionCost});

@@ -37,6 +37,8 @@ EXPLAINED = {
     ("RaggedBincount", "rank8"): "splits are a vector",
     ("RaggedCountSparseOutput", "rank8"): "splits are a vector, sorted",
     ("Empty", "nan"): "without init the value is what memory held",
+    ("RaggedCross", "scalar"): "rows of features have two dimensions",
+    ("RaggedCross", "rank8"): "rows of features have two dimensions",
     ("LinSpace", "empty"): "at least one number",
     ("RandomShuffle", "nan"): "rows are moved whatever they hold",
     ("ScalarSummary", "empty"): "dropped with other summaries",

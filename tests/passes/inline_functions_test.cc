@@ -46,6 +46,34 @@ TEST(InlineFunctions, AnOpOfTheRegistryIsNotACallByName) {
   EXPECT_TRUE(InlineFunctions(*graph, OpRegistry(), 1000)->changed);
 }
 
+// Calls of function Any, of (int32) -> int32, in whose place Cpu may stand; the op of the body that was taken.
+std::string TakenOf(const std::string& interface_of_cpu, const std::string& type_of_cpu, bool any_has_a_gradient) {
+  const auto function = [](const std::string& name, const std::string& op, const std::string& type) {
+    return absl::StrCat("function ", name, "\n  a = _Arg() {T=", type, ", index=0}\n  y = ", op, "(a) {T=", type, "}\n",
+                        "  r = _Retval(y) {T=", type, ", index=0}\nend\n");
+  };
+  absl::StatusOr<Graph> graph = ParseGraphText(
+      absl::StrCat(function("Any", "Neg", "int32"), function("Cpu", "Abs", type_of_cpu),
+                   "x = Placeholder() {dtype=int32, shape=shape[]}\ncall = PartitionedCall(x) {f=&Any}\nz = Square(call) {T=int32}\n"));
+  if (!graph.ok()) return std::string(graph.status().message());
+  Graph::Library library = *graph->library();
+  for (const std::string name : {"Any", "Cpu"}) {
+    library.at(name).attrs.Set("api_implements", name == "Cpu" ? interface_of_cpu : std::string("sampler"));
+  }
+  library.at("Cpu").attrs.Set("api_preferred_device", std::string("CPU"));
+  if (any_has_a_gradient) library.at("Any").attrs.Set("backward_function_name", std::string("Back"));
+  graph->set_library(std::make_shared<const Graph::Library>(std::move(library)));
+  const absl::StatusOr<InlineResult> result = InlineFunctions(*graph, OpRegistry(), 1000);
+  return result.ok() ? graph->node(graph->Find("call/y")).op : std::string(result.status().message());
+}
+
+TEST(InlineFunctions, OfFunctionsThatStandForOneAnotherTheOneForCpusIsTaken) {
+  EXPECT_EQ(TakenOf("sampler", "int32", false), "Abs");
+  EXPECT_EQ(TakenOf("another sampler", "int32", false), "Neg");
+  EXPECT_EQ(TakenOf("sampler", "float", false), "Neg") << "it takes arguments of other types";
+  EXPECT_EQ(TakenOf("sampler", "int32", true), "Neg") << "its gradient would get what another function made";
+}
+
 // Function k is two calls of function k + 1; the last one, and with `leaves` every one, holds a node as well.
 absl::StatusOr<Graph> CallsInCalls(int functions, bool leaves) {
   std::string text;

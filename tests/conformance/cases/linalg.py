@@ -126,6 +126,16 @@ def cases():
                {"fast": False}, rtol=1e-9)
     yield Case("MatrixSolveLs_zero", "MatrixSolveLs", [np.zeros((3, 2)), np.ones((3, 1)), np.float64(0)], error="Input matrix was rank deficient")
     yield Case("MatrixSolveLs_rows", "MatrixSolveLs", [np.ones((3, 2)), np.ones((4, 1)), np.float64(0)], error="")
+    for dtype, tol in ((np.float32, 1e-5), (np.float64, 1e-12)):
+        name, factor = np.dtype(dtype).name, np.linalg.cholesky(SPD).astype(dtype)
+        slope = np.random.default_rng(5).normal(size=factor.shape).astype(dtype)
+        yield Case(f"CholeskyGrad_{name}", "CholeskyGrad", [factor, slope], rtol=tol, atol=tol)
+        yield Case(f"CholeskyGrad_{name}_upper", "CholeskyGrad", [factor + np.triu(np.ones_like(factor), 1), slope], rtol=tol, atol=tol)
+    yield Case("CholeskyGrad_one", "CholeskyGrad", [np.array([[2]], np.float32), np.array([[3]], np.float32)], rtol=1e-6)
+    yield Case("CholeskyGrad_none", "CholeskyGrad", [np.zeros((2, 0, 0), np.float32)] * 2)
+    yield Case("CholeskyGrad_nan", "CholeskyGrad", [np.array([[np.nan]], np.float32), np.array([[3]], np.float32)])
+    yield Case("CholeskyGrad_wide", "CholeskyGrad", [np.zeros((2, 3), np.float32)] * 2, error="")
+    yield Case("CholeskyGrad_shapes", "CholeskyGrad", [np.eye(2), np.eye(3)], error="must have the same shape")
     yield Case("Cholesky_empty", "Cholesky", [np.zeros((0, 3, 3), np.float32)])
     yield Case("MatrixInverse_singular", "MatrixInverse", [np.array([[1, 2], [2, 4]], np.float32)],
                error="Input is not invertible")

@@ -133,7 +133,36 @@ def crosses():
     yield Case("Cross_batches", "SparseCross", [L([]), L([]), L([]), L([a, Gen((2, 3), I64, 0, 9)])], {**hashed, "N": 0}, error="")
 
 
+def ragged_crosses():
+    def cross(name, order, ragged=(), sparse=(), dense=(), rows=I64, error=None, **attrs):
+        attrs = {"input_order": order, "hashed_output": True, "num_buckets": 0, "hash_key": 956888297470, "out_values_type": I64,
+                 "out_row_splits_type": rows, **attrs}
+        lists = [[r[0] for r in ragged], [r[1] for r in ragged], [s[0] for s in sparse], [s[1] for s in sparse], [s[2] for s in sparse], dense]
+        return Case(f"RaggedCross_{name}", "RaggedCross", [L(values) for values in lists], attrs, error=error)
+    a, b = (np.array([3, 1, 4, 1, 5], I64), np.array([0, 2, 2, 5], I64)), (np.array([9, -2, 6], I64), np.array([0, 1, 2, 3], I64))
+    small = (a[0], a[1].astype(np.int32))
+    words = (np.array(["a", "", "a long text of more than thirty-two bytes"], object), np.array([0, 2, 2, 3], I64))
+    dense, texts = np.array([[1, 2], [3, 4], [5, 6]], I64), np.array([["x", "yz"], ["", "x"], ["p", "q"]], object)
+    sparse = (np.array([[0, 0], [0, 1], [2, 0]], I64), np.array([5, 7, 11], I64), np.array([3, 2], I64))
+    yield cross("ragged", "RR", [a, b])
+    yield cross("buckets", "RR", [a, b], num_buckets=7)
+    yield cross("key", "RR", [b, a], hash_key=-3)
+    yield cross("one", "R", [a])
+    yield cross("small_rows", "RR", [small, small], rows=np.int32)
+    yield cross("dense", "DD", dense=[dense, texts])
+    yield cross("all", "SRDR", [a, words], [sparse], [dense])
+    yield cross("order", "DRSR", [words, a], [sparse], [dense], num_buckets=100)
+    yield cross("sparse", "SS", sparse=[sparse, (sparse[0], words[0], sparse[2])])
+    yield cross("empty", "RD", [(a[0][:0], np.zeros(4, I64))], dense=[dense])
+    yield cross("no_rows", "R", [(a[0][:0], np.zeros(1, I64))])
+    yield cross("batches", "RD", [a], dense=[dense[:2]], error="same batch dimension size")
+    yield cross("splits", "R", [(a[0], np.array([0, 3, 2, 5], I64))], error="")
+    yield cross("too_few_values", "R", [(a[0], np.array([0, 2, 2, 9], I64))], error="")
+    yield cross("kinds", "RS", [a], dense=[dense], error="")
+
+
 def cases():
+    yield from ragged_crosses()
     yield from to_sparse()
     yield from counts()
     yield from counts_there()

@@ -12,6 +12,7 @@
 #include "cpu/kernels/families.h"
 #include "cpu/kernels/random_stream.h"
 #include "cpu/kernels/real_shapes.h"
+#include "cpu/kernels/uniform_below.h"
 #include "millrace/status.h"
 
 namespace millrace::cpu {
@@ -24,14 +25,7 @@ constexpr uint64_t kWordsPerCandidate = 2048;
 struct UniformClasses {
   explicit UniformClasses(const AttrMap& attrs) : range(attrs.GetOr<int64_t>("range_max", 1)) {}
   int64_t Draw(PhiloxWords& words) const {
-    const uint64_t n = static_cast<uint64_t>(range);
-    const uint64_t rest = std::numeric_limits<uint64_t>::max() % n + 1;  // numbers below it would favour small classes
-    uint64_t number;
-    do {
-      const uint32_t low = words(), high = words();
-      number = JoinWords(low, high);
-    } while (rest != n && number < rest);
-    return static_cast<int64_t>(number % n);
+    return static_cast<int64_t>(UniformBelow(static_cast<uint64_t>(range), words));
   }
   float Probability(int64_t) const { return 1.0f / static_cast<float>(range); }
   int64_t range;

@@ -1,16 +1,21 @@
 // Crossed features: the hash of every combination of one value of each feature of an example.
 #include <farmhash.h>
 
+#include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/rare.h"
 #include "cpu/kernels/real_shapes.h"
+#include "cpu/kernels/values.h"
 #include "millrace/status.h"
 
 namespace millrace::cpu {
 namespace {
+
+constexpr int64_t kMostExamples = int64_t{1} << 40;
 
 // Two fingerprints as one: the mixing step of MurmurHash64A (A. Appleby).
 uint64_t Mixed(uint64_t a, uint64_t b) {
@@ -42,20 +47,22 @@ void TakeValues(const KernelContext& context, int i, Feature& feature) {
   feature.values = feature.of_texts.data();
 }
 
-absl::StatusOr<Feature> SparseFeature(const KernelContext& context, int i, int sparse, int64_t batch) {
+// Feature `number` of indices and values in these inputs.
+absl::StatusOr<Feature> SparseFeature(const KernelContext& context, int number, int indices, int values_at, int64_t batch) {
   Feature feature;
-  TakeValues(context, sparse + i, feature);
+  TakeValues(context, values_at, feature);
   feature.first.assign(batch, 0);
   feature.count.assign(batch, 0);
-  const int64_t values = context.input_type(sparse + i).shape.num_elements();
-  if (context.input_type(i).shape.rank() != 2 || context.input_type(i).shape.dim(1) != 2 || context.input_type(i).shape.dim(0) != values) {
-    return absl::InvalidArgumentError(absl::StrCat("indices of feature ", i, " are ", context.input_type(i).ToString(), ", expected [", values, ",2]"));
+  const int64_t values = context.input_type(values_at).shape.num_elements();
+  const TensorType& type = context.input_type(indices);
+  if (type.shape.rank() != 2 || type.shape.dim(1) != 2 || type.shape.dim(0) != values) {
+    return absl::InvalidArgumentError(absl::StrCat("indices of feature ", number, " are ", type.ToString(), ", expected [", values, ",2]"));
   }
   int64_t last = 0;
   for (int64_t k = 0; k < values; ++k) {
-    const int64_t example = context.input<int64_t>(i)[2 * k];
+    const int64_t example = context.input<int64_t>(indices)[2 * k];
     if (example < last || example >= batch) {
-      return absl::InvalidArgumentError(absl::StrCat("index ", k, " of feature ", i, " is of example ", example, ", expected them in order and below ", batch));
+      return absl::InvalidArgumentError(absl::StrCat("index ", k, " of feature ", number, " is of example ", example, ", expected them in order and below ", batch));
     }
     if (feature.count[example]++ == 0) feature.first[example] = k;
     last = example;
@@ -63,45 +70,59 @@ absl::StatusOr<Feature> SparseFeature(const KernelContext& context, int i, int s
   return feature;
 }
 
+// Calls take(hash) for every combination of the features' values of example b, those of the last feature changing first.
+template <typename Take>
+void HashCombinations(const std::vector<Feature>& features, int64_t b, const OpInstance& node, Take&& take) {
+  const auto buckets = static_cast<uint64_t>(node.attrs.GetOr<int64_t>("num_buckets", 0));
+  const auto key = static_cast<uint64_t>(node.attrs.GetOr<int64_t>("hash_key", 0));
+  int64_t crosses = features.empty() ? 0 : 1;
+  for (const Feature& feature : features) crosses *= feature.count[b];
+  std::vector<int64_t> at(features.size(), 0);
+  for (int64_t k = 0; k < crosses; ++k) {
+    uint64_t hash = key;
+    for (size_t f = 0; f < features.size(); ++f) hash = Mixed(hash, static_cast<uint64_t>(features[f].values[features[f].first[b] + at[f]]));
+    take(static_cast<int64_t>(buckets > 0 ? hash % buckets : hash % INT64_MAX));
+    for (size_t f = features.size(); f-- > 0;) {
+      if (++at[f] < features[f].count[b]) break;
+      at[f] = 0;
+    }
+  }
+}
+
+Feature DenseFeature(const KernelContext& context, int i) {
+  const Shape& shape = context.input_type(i).shape;
+  Feature feature;
+  TakeValues(context, i, feature);
+  for (int64_t b = 0; b < shape.dim(0); ++b) feature.first.push_back(b * shape.dim(1));
+  feature.count.assign(shape.dim(0), shape.dim(1));
+  return feature;
+}
+
 absl::Status Cross(const KernelContext& context) {
   const AttrMap& attrs = context.instance->attrs;
   const int sparse = static_cast<int>(attrs.GetOr<int64_t>("N", 0)), inputs = static_cast<int>(context.instance->inputs.size());
-  const uint64_t buckets = static_cast<uint64_t>(attrs.GetOr<int64_t>("num_buckets", 0));
-  const uint64_t key = static_cast<uint64_t>(attrs.GetOr<int64_t>("hash_key", 0));
   const int64_t batch = sparse > 0 ? context.input<int64_t>(2 * sparse)[0] : inputs > 0 ? context.input_type(0).shape.dim(0) : 0;
-  if (batch < 0 || batch > (int64_t{1} << 40)) return absl::InvalidArgumentError(absl::StrCat("batch size ", batch));
+  if (batch < 0 || batch > kMostExamples) return absl::InvalidArgumentError(absl::StrCat("batch size ", batch));
   std::vector<Feature> features;
   for (int i = 0; i < sparse; ++i) {
     if (context.input<int64_t>(2 * sparse + i)[0] != batch) return absl::InvalidArgumentError("features have different batch sizes");
-    MR_ASSIGN_OR_RETURN(Feature feature, SparseFeature(context, i, sparse, batch));
+    MR_ASSIGN_OR_RETURN(Feature feature, SparseFeature(context, i, i, sparse + i, batch));
     features.push_back(std::move(feature));
   }
   for (int i = 3 * sparse; i < inputs; ++i) {
     const Shape& shape = context.input_type(i).shape;
     if (shape.dim(0) != batch) return absl::InvalidArgumentError("features have different batch sizes");
-    Feature& feature = features.emplace_back();
-    TakeValues(context, i, feature);
-    for (int64_t b = 0; b < batch; ++b) feature.first.push_back(b * shape.dim(1));
-    feature.count.assign(batch, shape.dim(1));
+    features.push_back(DenseFeature(context, i));
   }
   int64_t found = 0, longest = 0;
-  std::vector<int64_t> at(features.size());
   for (int64_t b = 0; b < batch; ++b) {
-    int64_t crosses = features.empty() ? 0 : 1;
-    for (const Feature& feature : features) crosses *= feature.count[b];
-    longest = std::max(longest, crosses);
-    std::fill(at.begin(), at.end(), 0);
-    for (int64_t k = 0; k < crosses; ++k) {
-      uint64_t hash = key;
-      for (size_t f = 0; f < features.size(); ++f) hash = Mixed(hash, static_cast<uint64_t>(features[f].values[features[f].first[b] + at[f]]));
+    int64_t crosses = 0;
+    HashCombinations(features, b, *context.instance, [&](int64_t hash) {
       context.output<int64_t>(0)[2 * found] = b;
-      context.output<int64_t>(0)[2 * found + 1] = k;
-      context.output<int64_t>(1)[found++] = static_cast<int64_t>(buckets > 0 ? hash % buckets : hash % INT64_MAX);
-      for (size_t f = features.size(); f-- > 0;) {  // the last feature's values change first
-        if (++at[f] < features[f].count[b]) break;
-        at[f] = 0;
-      }
-    }
+      context.output<int64_t>(0)[2 * found + 1] = crosses++;
+      context.output<int64_t>(1)[found++] = hash;
+    });
+    longest = std::max(longest, crosses);
   }
   context.output<int64_t>(2)[0] = batch;
   context.output<int64_t>(2)[1] = longest;
@@ -109,10 +130,86 @@ absl::Status Cross(const KernelContext& context) {
   return absl::OkStatus();
 }
 
+// Values and row splits in these inputs.
+absl::StatusOr<Feature> RaggedFeature(const KernelContext& context, int values_at, int splits_at) {
+  MR_ASSIGN_OR_RETURN(const Ints splits, ValueReader(context).ints(splits_at));
+  Feature feature;
+  TakeValues(context, values_at, feature);
+  const int64_t values = context.input_type(values_at).shape.num_elements();
+  if (splits.empty() || splits.front() != 0 || splits.back() != values || !std::is_sorted(splits.begin(), splits.end())) {
+    return absl::InvalidArgumentError(absl::StrCat("Invalid row splits of input ", splits_at, ": expected them to grow from 0 to ", values));
+  }
+  for (size_t b = 0; b + 1 < splits.size(); ++b) {
+    feature.first.push_back(splits[b]);
+    feature.count.push_back(splits[b + 1] - splits[b]);
+  }
+  return feature;
+}
+
+// Features of RaggedCross in the order that `input_order` names them by kind: (ragged values, ragged row splits, sparse indices,
+// sparse values, sparse shapes, dense features), each a list.
+absl::StatusOr<std::vector<Feature>> OrderedFeatures(const KernelContext& context) {
+  const AttrMap& attrs = context.instance->attrs;
+  const auto order = attrs.GetOr<std::string>("input_order", "");
+  const int sparse = static_cast<int>(attrs.GetOr<int64_t>("Nsparse", 0));
+  const int ragged = static_cast<int>(std::count(order.begin(), order.end(), 'R')), first_sparse = 2 * ragged;
+  int next_ragged = 0, next_sparse = 0, next_dense = 2 * ragged + 3 * sparse;
+  std::vector<Feature> features;
+  for (const char kind : order) {
+    if (kind == 'R') {
+      MR_ASSIGN_OR_RETURN(features.emplace_back(), RaggedFeature(context, next_ragged, ragged + next_ragged));
+      ++next_ragged;
+    } else if (kind == 'S') {
+      const int indices = first_sparse + next_sparse;
+      MR_ASSIGN_OR_RETURN(const Ints dims, ValueReader(context).ints(indices + 2 * sparse));
+      const int64_t batch = dims[0];
+      if (batch < 0 || batch > kMostExamples) return absl::InvalidArgumentError(absl::StrCat("batch size ", batch));
+      MR_ASSIGN_OR_RETURN(features.emplace_back(), SparseFeature(context, static_cast<int>(features.size()), indices, indices + sparse, batch));
+      ++next_sparse;
+    } else {
+      features.push_back(DenseFeature(context, next_dense++));
+    }
+    if (features.back().count.size() != features.front().count.size()) {
+      return absl::InvalidArgumentError("inputs must all have the same batch dimension size.");
+    }
+  }
+  return features;
+}
+
+template <typename Splits>
+absl::Status CrossRagged(const KernelContext& context) {
+  MR_ASSIGN_OR_RETURN(const std::vector<Feature> features, OrderedFeatures(context));
+  const int64_t batch = features.empty() ? 0 : static_cast<int64_t>(features[0].count.size()), most = context.output_type(0).shape.dim(0);
+  if (batch + 1 != context.output_type(1).shape.dim(0)) return absl::InvalidArgumentError("the batch is another one than planned for");
+  int64_t total = 0;
+  for (int64_t b = 0; b < batch; ++b) {
+    int64_t crosses = 1;
+    for (const Feature& feature : features) crosses *= feature.count[b];
+    total += crosses;
+  }
+  if (total > std::min<int64_t>(most, std::numeric_limits<Splits>::max())) return absl::InvalidArgumentError(absl::StrCat(total, " crosses are too many"));
+  int64_t found = 0;
+  context.output<Splits>(1)[0] = 0;
+  for (int64_t b = 0; b < batch; ++b) {
+    HashCombinations(features, b, *context.instance, [&](int64_t hash) { context.output<int64_t>(0)[found++] = hash; });
+    context.output<Splits>(1)[b + 1] = static_cast<Splits>(found);
+  }
+  SetRealShape(context, 0, Shape({found}));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeRaggedCross(const OpInstance& node) {
+  if (node.outputs[1].dtype == DataType::kInt32) return MakeKernel(CrossRagged<int32_t>);
+  return MakeKernel(CrossRagged<int64_t>);
+}
+
 absl::StatusOr<std::unique_ptr<Kernel>> MakeCross(const OpInstance&) { return MakeKernel(Cross); }
 
 }  // namespace
 
-void RegisterCrossKernels(KernelRegistry& registry) { AddKernel(registry, "SparseCross", MakeCross); }
+void RegisterCrossKernels(KernelRegistry& registry) {
+  AddKernel(registry, "SparseCross", MakeCross);
+  AddKernel(registry, "RaggedCross", MakeRaggedCross);
+}
 
 }  // namespace millrace::cpu

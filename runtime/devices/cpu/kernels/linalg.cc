@@ -90,6 +90,24 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeCholesky(const OpInstance& node) {
   });
 }
 
+// (L, gradient of L). With P the lower triangle of L^T times the gradient, its diagonal halved: the symmetric part of L^-T P L^-1.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeCholeskyGrad(const OpInstance& node) {
+  return EachRealMatrix(node, [](const KernelContext& context, const MatrixBatch& batch, int64_t i) -> absl::Status {
+    const int64_t n = batch.rows;
+    if (n == 0) return absl::OkStatus();
+    const MatrixOf<double> factor = LoadMatrix<double>(context, 0, i, n, n), gradient = LoadMatrix<double>(context, 1, i, n, n);
+    const auto lower = factor.triangularView<Eigen::Lower>();
+    const MatrixOf<double> of_factor = gradient.triangularView<Eigen::Lower>();
+    const MatrixOf<double> product = lower.transpose() * of_factor;
+    MatrixOf<double> middle = product.triangularView<Eigen::Lower>();
+    middle.diagonal() *= 0.5;
+    lower.transpose().solveInPlace(middle);
+    lower.solveInPlace<Eigen::OnTheRight>(middle);
+    StoreMatrix<double>(context, 0, i, (middle + middle.transpose()) * 0.5);
+    return absl::OkStatus();
+  });
+}
+
 absl::StatusOr<std::unique_ptr<Kernel>> MakeInverse(const OpInstance& node) {
   const bool adjoint = node.attrs.GetOr<bool>("adjoint", false);
   return EachMatrix(node, [adjoint](auto scalar, const KernelContext& context, const MatrixBatch& batch, int64_t i) -> absl::Status {
@@ -248,6 +266,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeTriangularSolve(const OpInstance& no
 void RegisterLinalgKernels(KernelRegistry& registry) {
   // Eigen would cut its products by the number of OpenMP's threads, which no result may depend on.
   Eigen::setNbThreads(1);
+  AddKernel(registry, "CholeskyGrad", MakeCholeskyGrad);
   AddKernel(registry, "Cholesky", MakeCholesky);
   AddKernel(registry, "MatrixInverse", Widened(MakeInverse));
   AddKernel(registry, "Lu", MakeLu);

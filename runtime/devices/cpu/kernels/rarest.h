@@ -7,6 +7,8 @@
 namespace millrace::cpu {
 
 void RegisterQuantizeKernels(KernelRegistry& registry);      // QuantizeV2, Dequantize
+void RegisterClusteringKernels(KernelRegistry& registry);    // NearestNeighbors, KmeansPlusPlusInitialization
+void RegisterIndexShuffleKernels(KernelRegistry& registry);  // RandomIndexShuffle
 void RegisterSparseProductKernels(KernelRegistry& registry);  // _SparseMatrixProduct
 
 }  // namespace millrace::cpu

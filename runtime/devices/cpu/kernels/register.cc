@@ -77,6 +77,8 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterDilationKernels(registry);
   RegisterRoundTripKernels(registry);
   RegisterQuantizeKernels(registry);
+  RegisterClusteringKernels(registry);
+  RegisterIndexShuffleKernels(registry);
   RegisterSparseProductKernels(registry);
   RegisterFillRowsKernels(registry);
   RegisterIsotonicKernels(registry);
