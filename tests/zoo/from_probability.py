@@ -151,15 +151,15 @@ DISTRIBUTIONS = {
     "logistic": lambda a, b: tfd.Logistic(a, positive(b)),
     "gumbel": lambda a, b: tfd.Gumbel(a, positive(b)),
     "sinh_arcsinh": lambda a, b: tfd.SinhArcsinh(a, positive(b), skewness=0.3),
-    "normal_inverse_gaussian": lambda a, b: tfd.NormalInverseGaussian(a, positive(b), 0.1, 1.0),
+    "normal_inverse_gaussian": lambda a, b: tfd.NormalInverseGaussian(a, 1.0, positive(b) + 1, 0.1),
     "generalized_normal": lambda a, b: tfd.GeneralizedNormal(a, positive(b), 1.5),
     "mixture_same_family": lambda a, b: tfd.MixtureSameFamily(
         tfd.Categorical(logits=a), tfd.Normal(b, 1.0), validate_args=True),
     "multivariate_tril": lambda a, b: tfd.MultivariateNormalTriL(a, tf.linalg.diag(positive(b)) + 0.1 * tf.linalg.band_part(tf.ones((3, 3)), -1, 0)),
     "multivariate_low_rank": lambda a, b: tfd.MultivariateNormalDiagPlusLowRankCovariance(a, positive(b), 0.1 * tf.ones((3, 1))),
     "autoregressive_ar1": lambda a, b: tfd.LinearGaussianStateSpaceModel(
-        3, tf.linalg.LinearOperatorIdentity(1), tfd.MultivariateNormalDiag(scale_diag=positive(b[:1])),
-        tf.linalg.LinearOperatorIdentity(1), tfd.MultivariateNormalDiag(scale_diag=[0.5]), tfd.MultivariateNormalDiag(a[:1], [1.0])),
+        8, tf.linalg.LinearOperatorScaledIdentity(3, 0.9), tfd.MultivariateNormalDiag(scale_diag=positive(b)),
+        tf.linalg.LinearOperatorIdentity(3), tfd.MultivariateNormalDiag(scale_diag=[0.5] * 3), tfd.MultivariateNormalDiag(a, [1.0] * 3)),
 }
 SAMPLERS = {
     "normal": DISTRIBUTIONS["normal"],

@@ -212,7 +212,7 @@ MODELS = {
                              resolution=2, key_dim=8, num_labels=4), image(64, **per_text(4))),
     "swiftformer": ("TFSwiftFormerForImageClassification", "SwiftFormerConfig",
                     dict(depths=[1, 1, 1, 1], embed_dims=[8, 8, 16, 16], num_labels=4, image_size=64), image(64, **per_text(4))),
-    "cvt": ("TFCvtForImageClassification", "CvtConfig", dict(embed_dim=[8, 16, 16], num_heads=[1, 2, 2], depth=[1, 1, 2], num_labels=4),
+    "cvt": ("TFCvtForImageClassification", "CvtConfig", dict(embed_dim=[8, 16, 16], num_heads=[1, 2, 2], depth=[1, 2, 3], num_labels=4),
             image(64, **per_text(4))),
     "segformer_classification": ("TFSegformerForImageClassification", "SegformerConfig",
                                  dict(hidden_sizes=[8, 8, 16, 16], depths=[1, 1, 1, 1], num_attention_heads=[1, 1, 2, 2], num_labels=4),
@@ -251,8 +251,9 @@ def make_model(name):
         both = getattr(hf, model)(encoder=encoder, decoder=decoder)
         both.config.decoder_start_token_id, both.config.pad_token_id = 1, 0
         return both
-    if name in ("cvt", "blip"):  # whose configs do not tell the size of their images
-        getattr(hf, model).input_signature = {"pixel_values": tf.TensorSpec((None, 3, None, None), tf.float32)}
+    for part in ([model] if name == "cvt" else ["TFBlipVisionModel", model] if name == "blip" else []):
+        # whose configs do not tell how many channels their images have
+        getattr(hf, part).input_signature = {"pixel_values": tf.TensorSpec((None, 3, None, None), tf.float32)}
     return getattr(hf, model)(getattr(hf, config)(**arguments))
 
 

@@ -18,6 +18,7 @@ zoo.tf.get_logger().setLevel("ERROR")
 warnings.simplefilter("ignore")
 
 TF_2_17 = "'tensorflow-cpu==2.17.*' 'tf-keras==2.17.*'"
+TF_2_14 = "'tensorflow-cpu==2.14.*'"
 
 # family (a file of this folder): what to install for it, and the modules that must then be there.
 FAMILIES = {
@@ -30,6 +31,16 @@ FAMILIES = {
                           ("deepctr", "tensorflow_recommenders", "tensorflow_lattice")),
     "from_vision": (f"{TF_2_17} segmentation-models keras-unet-collection larq keras-tcn keras-self-attention",
                     ("segmentation_models", "keras_unet_collection", "larq", "tcn", "keras_self_attention")),
+    "from_keras_hub": (f"{TF_2_17} 'keras-hub==0.17.*'", ("keras_hub", "keras")),
+    "from_official": (f"{TF_2_17} 'tf-models-official==2.17.*'", ("official", "tf_keras")),
+    "from_agents": (f"{TF_2_17} 'tf-agents==0.19.*' gin-config gym", ("tf_agents", "tf_keras")),
+    "from_graphs": (f"{TF_2_17} 'tensorflow-gnn==1.0.*' ml-collections", ("tensorflow_gnn", "tf_keras")),
+    "from_microscopy": (f"{TF_2_17} stardist csbdeep keras-gpt-2 keras-multi-head keras-transformer kapre tensorflow-model-optimization",
+                        ("stardist", "csbdeep", "keras_gpt_2", "keras_multi_head", "keras_transformer", "kapre", "tensorflow_model_optimization")),
+    "from_finance": (f"{TF_2_17} tf-quant-finance; PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=python", ("tf_quant_finance", "tf_keras")),
+    "from_deepxde": (f"{TF_2_17} 'deepxde==1.15.*'", ("deepxde", "tf_keras")),
+    "from_addons": (f"{TF_2_14} 'tensorflow-addons==0.22.*' tensorflow-ranking neural-structured-learning tensorflow-privacy edward2",
+                    ("tensorflow_addons", "tensorflow_ranking", "neural_structured_learning", "tensorflow_privacy", "edward2")),
 }
 
 
