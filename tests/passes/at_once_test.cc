@@ -8,12 +8,12 @@
 #include <thread>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "passes/pass_clock.h"
 #include "passes/pipeline.h"
 #include "plan/plan_text.h"
 #include "testlib/random_graph.h"
+#include "testlib/random_request.h"
 #include "testlib/test_ops.h"
 
 namespace millrace {
@@ -58,11 +58,7 @@ std::string PlanOf(uint32_t seed, int devices, int64_t budget_bytes, bool one_by
   const OpRegistry ops = TestOps();
   RandomGraph random(seed, devices, /*backward=*/true);
   StubOracle oracle;
-  CompileRequest request{random.graph(), ops, oracle, {}, {}, UnitMachine(), {}};
-  for (int d = 0; d < devices; ++d) request.options.devices.push_back(absl::StrCat("gpu:", d));
-  request.signature.feeds["n0:0"] = {DataType::kFloat, random.graph().node(NodeId{0}).attrs.GetOr<Shape>("shape", {})};
-  request.signature.targets = random.targets();
-  request.signature.fetches = {absl::StrCat("n", random.graph().num_ids() - 1, ":0")};
+  CompileRequest request = RequestOf(random, ops, oracle, devices);
   request.options.device_memory_bytes = budget_bytes;
   if (one_by_one) request.options.plan_seconds = 1e6;
   const absl::StatusOr<Compiled> compiled = Compile(request);

@@ -20,6 +20,7 @@
 #include "runtime/executor.h"
 #include "testlib/golden.h"
 #include "testlib/random_graph.h"
+#include "testlib/random_request.h"
 #include "testlib/test_kernels.h"
 #include "testlib/test_ops.h"
 
@@ -159,11 +160,7 @@ TEST(RandomDevices, PlansHoldTheirBudgetsAndRunAsSimulated) {
     const int devices = 1 + static_cast<int>(seed % 4);
     RandomGraph random(seed, devices, /*backward=*/seed % 8 >= 4);
     StubOracle oracle;
-    CompileRequest request{random.graph(), ops, oracle, {}, {}, UnitMachine(), {}};
-    request.signature.feeds["n0:0"] = {DataType::kFloat, random.graph().node(NodeId{0}).attrs.GetOr<Shape>("shape", {})};
-    request.signature.targets = random.targets();
-    request.signature.fetches = {absl::StrCat("n", random.graph().num_ids() - 1, ":0")};
-    for (int d = 0; d < devices; ++d) request.options.devices.push_back(absl::StrCat("gpu:", d));
+    CompileRequest request = RequestOf(random, ops, oracle, devices);
     for (const std::string& strategy : StrategyNames()) {
       request.options.strategy = strategy;
       request.options.partition_size = strategy == "tensorflowmem" ? 1 + random.Below(8) : 0;

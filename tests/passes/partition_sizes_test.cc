@@ -8,6 +8,7 @@
 #include "passes/pipeline.h"
 #include "plan/plan_text.h"
 #include "testlib/random_graph.h"
+#include "testlib/random_request.h"
 #include "testlib/test_ops.h"
 
 namespace millrace {
@@ -20,10 +21,7 @@ TEST(PartitionSizes, TheFastestOfAllIsTaken) {
   for (int seed = 0; seed < kGraphs; ++seed) {
     RandomGraph random(static_cast<uint32_t>(4'000'000 + seed), 0, true);
     StubOracle oracle;
-    CompileRequest request{random.graph(), ops, oracle, {}, {}, UnitMachine(), {}};
-    request.signature.feeds["n0:0"] = {DataType::kFloat, random.graph().node(NodeId{0}).attrs.GetOr<Shape>("shape", {})};
-    request.signature.targets = random.targets();
-    request.signature.fetches = {absl::StrCat("n", random.graph().num_ids() - 1, ":0")};
+    CompileRequest request = RequestOf(random, ops, oracle);
     request.options.strategy = "tensorflowmem";
     request.options.device_memory_bytes = 64 * (20 + random.Below(200));
     SCOPED_TRACE(absl::StrCat("seed ", seed));
@@ -65,10 +63,7 @@ TEST(PartitionSizes, PlannedIsAsFastWhateverTheyAre) {
   for (int seed = 0; seed < kGraphs; ++seed) {
     RandomGraph random(static_cast<uint32_t>(5'000'000 + seed), 0, true);
     StubOracle oracle;
-    CompileRequest request{random.graph(), ops, oracle, {}, {}, UnitMachine(), {}};
-    request.signature.feeds["n0:0"] = {DataType::kFloat, random.graph().node(NodeId{0}).attrs.GetOr<Shape>("shape", {})};
-    request.signature.targets = random.targets();
-    request.signature.fetches = {absl::StrCat("n", random.graph().num_ids() - 1, ":0")};
+    CompileRequest request = RequestOf(random, ops, oracle);
     request.options.strategy = "planned";
     request.options.device_memory_bytes = 64 * (20 + random.Below(200));
     request.machine.to_host_bytes_per_second = request.machine.to_device_bytes_per_second = 16 << random.Below(8);

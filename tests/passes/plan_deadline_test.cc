@@ -3,7 +3,6 @@
 #include <map>
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -11,6 +10,7 @@
 #include "passes/pipeline.h"
 #include "plan/plan_text.h"
 #include "testlib/random_graph.h"
+#include "testlib/random_request.h"
 #include "testlib/test_ops.h"
 
 namespace millrace {
@@ -37,10 +37,7 @@ Planned PlanWithin(double plan_seconds, const std::map<std::string, double>& pas
     const auto seconds = pass_seconds.find(pass);
     if (seconds != pass_seconds.end()) now += seconds->second;
   });
-  CompileRequest request{random.graph(), ops, oracle, {}, {}, UnitMachine(), {}};
-  request.signature.feeds["n0:0"] = {DataType::kFloat, random.graph().node(NodeId{0}).attrs.GetOr<Shape>("shape", {})};
-  request.signature.targets = random.targets();
-  request.signature.fetches = {absl::StrCat("n", random.graph().num_ids() - 1, ":0")};
+  CompileRequest request = RequestOf(random, ops, oracle);
   request.options.device_memory_bytes = 3712;
   request.options.plan_seconds = plan_seconds;
   request.clock = &clock;

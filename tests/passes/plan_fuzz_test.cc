@@ -19,6 +19,7 @@
 #include "plan/plan_text.h"
 #include "testlib/plan_text_checker.h"
 #include "testlib/random_graph.h"
+#include "testlib/random_request.h"
 #include "testlib/test_ops.h"
 
 namespace millrace {
@@ -64,10 +65,7 @@ TEST(PlanFuzz, PlansAreSafeUnderAnyTiming) {
   for (int seed = 0; seed < GraphCount(); ++seed) {
     RandomGraph random(static_cast<uint32_t>(1'000'000 + seed), /*devices=*/0, /*backward=*/seed % 4 != 0);
     StubOracle oracle;
-    CompileRequest request{random.graph(), ops, oracle, {}, {}, UnitMachine(), {}};
-    request.signature.feeds["n0:0"] = {DataType::kFloat, random.graph().node(NodeId{0}).attrs.GetOr<Shape>("shape", {})};
-    request.signature.targets = random.targets();
-    request.signature.fetches = {absl::StrCat("n", random.graph().num_ids() - 1, ":0")};
+    CompileRequest request = RequestOf(random, ops, oracle);
     // Every second plan is the planner's.
     request.options.strategy = seed % 2 == 0 ? "planned" : strategies[seed / 2 % strategies.size()];
     request.options.partition_size = random.Below(4) == 0 ? 1 + random.Below(8) : 0;

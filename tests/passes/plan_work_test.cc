@@ -5,6 +5,7 @@
 #include "gtest/gtest.h"
 #include "passes/pipeline.h"
 #include "testlib/random_graph.h"
+#include "testlib/random_request.h"
 #include "testlib/test_ops.h"
 
 namespace millrace {
@@ -17,10 +18,7 @@ TEST(PlanWork, MoreIsNeverSlower) {
   for (int seed = 0; seed < kGraphs; ++seed) {
     RandomGraph random(static_cast<uint32_t>(3'000'000 + seed));
     StubOracle oracle;
-    CompileRequest request{random.graph(), ops, oracle, {}, {}, UnitMachine(), {}};
-    request.signature.feeds["n0:0"] = {DataType::kFloat, random.graph().node(NodeId{0}).attrs.GetOr<Shape>("shape", {})};
-    request.signature.targets = random.targets();
-    request.signature.fetches = {absl::StrCat("n", random.graph().num_ids() - 1, ":0")};
+    CompileRequest request = RequestOf(random, ops, oracle);
     request.options.device_memory_bytes = 64 * (8 + random.Below(90));
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     double first = 0, last = 0;

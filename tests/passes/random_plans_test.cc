@@ -9,19 +9,11 @@
 #include "plan/disk_layout.h"
 #include "plan/plan_verifier.h"
 #include "testlib/random_graph.h"
+#include "testlib/random_request.h"
 #include "testlib/test_ops.h"
 
 namespace millrace {
 namespace {
-
-// Feeds n0, fetches the last node, runs all targets.
-CompileRequest RequestOf(RandomGraph& random, const OpRegistry& ops, KernelOracle& oracle) {
-  CompileRequest request{random.graph(), ops, oracle, {}, {}, UnitMachine(), {}};
-  request.signature.feeds["n0:0"] = {DataType::kFloat, random.graph().node(NodeId{0}).attrs.GetOr<Shape>("shape", {})};
-  request.signature.targets = random.targets();
-  request.signature.fetches = {absl::StrCat("n", random.graph().num_ids() - 1, ":0")};
-  return request;
-}
 
 TEST(RandomPlans, FitTheBudgetOrAreRefused) {
   const OpRegistry ops = TestOps();

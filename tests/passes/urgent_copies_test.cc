@@ -18,6 +18,7 @@
 #include "plan/plan_verifier.h"
 #include "plan/simulator.h"
 #include "testlib/random_graph.h"
+#include "testlib/random_request.h"
 #include "testlib/test_ops.h"
 
 namespace millrace {
@@ -97,7 +98,7 @@ z = Op(y) on "/gpu:0")");
     SwapChoice choice = KeepEverything(swaps.graph);
     for (size_t s = 0; s < swaps.graph.storages.size(); ++s) {
       if (swaps.graph.storages[s].kind != StorageKind::kVariable) continue;
-    const SwapDecision fetched{.storage = static_cast<int32_t>(s), .before = 1, .anchor = 0};
+      const SwapDecision fetched{.storage = static_cast<int32_t>(s), .before = 1, .anchor = 0};
       const SwapDecision home{.storage = static_cast<int32_t>(s), .after = 1, .copy_in = false, .copy_out = true, .out_after = 1};
       choice.decisions.insert(choice.decisions.begin(), {fetched, home});
     }
@@ -121,11 +122,7 @@ TEST(UrgentCopies, PlansOfRandomGraphsStayPlansAndGetShorter) {
     const int devices = 2 + static_cast<int>(seed % 3);
     RandomGraph random(seed, devices, /*backward=*/seed % 2 == 0);
     StubOracle oracle;
-    CompileRequest request{random.graph(), ops, oracle, {}, {}, UnitMachine(), {}};
-    request.signature.feeds["n0:0"] = {DataType::kFloat, random.graph().node(NodeId{0}).attrs.GetOr<Shape>("shape", {})};
-    request.signature.targets = random.targets();
-    request.signature.fetches = {absl::StrCat("n", random.graph().num_ids() - 1, ":0")};
-    for (int d = 0; d < devices; ++d) request.options.devices.push_back(absl::StrCat("gpu:", d));
+    CompileRequest request = RequestOf(random, ops, oracle, devices);
     request.options.device_memory_bytes = 1200 + 64 * random.Below(60);
     const int64_t budget = request.options.device_memory_bytes;
     Decided decided(std::move(request), Alone("planned"));
