@@ -59,6 +59,13 @@ absl::Status MissingNode(const std::string& consumer, const std::string& input, 
       absl::StrCat("node '", consumer, "' takes input '", input, "', but there is no node '", producer, "'"));
 }
 
+// Up to this version of a GraphDef TensorFlow wrote an unknown shape as that of a scalar, and so it reads it in such files.
+constexpr int32_t kLastWithoutUnknownShapes = 21;
+
+void ForgetShapeOfOldPlaceholder(Node& node) {
+  if (node.op == "Placeholder" && node.attrs.GetOr("shape", Shape::UnknownRank()) == Shape()) node.attrs.Set("shape", Shape::UnknownRank());
+}
+
 }  // namespace
 
 absl::StatusOr<Node> NodeFromProto(const proto::NodeDef& proto) {
@@ -163,6 +170,9 @@ absl::StatusOr<Graph> GraphImporter::Finish() {
     }
   }
   forward_.clear();
+  if (graph_.producer_version > 0 && graph_.producer_version <= kLastWithoutUnknownShapes) {
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) ForgetShapeOfOldPlaceholder(graph_.mutable_node(NodeId{i}));
+  }
   MR_RETURN_IF_ERROR(VerifyEdges(graph_));
   return std::move(graph_);
 }

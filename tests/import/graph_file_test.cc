@@ -63,6 +63,18 @@ constexpr const char* kSmallText =
     "b = Split(later:1, a) ^a on \"/cpu:0\"\n"
     "later = Unpack(a) {axes=[], num=2}\n";
 
+TEST(GraphFile, OldFilesWriteUnknownShapesAsScalars) {
+  const std::string placeholder = R"(
+    node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } attr { key: "shape" value { shape { } } } })";
+  const auto shape = [&](const std::string& versions) {
+    const absl::StatusOr<Graph> graph = GraphFromBytes(placeholder + versions);
+    return graph.ok() ? graph->node(graph->Find("x")).attrs.GetOr("shape", Shape({7})) : Shape({8});
+  };
+  EXPECT_EQ(shape("versions { producer: 21 }"), Shape::UnknownRank());
+  EXPECT_EQ(shape("versions { producer: 22 }"), Shape());
+  EXPECT_EQ(shape(""), Shape());
+}
+
 TEST(GraphFile, AProductOfSparseFactorsIsAProduct) {
   const absl::StatusOr<Graph> graph = GraphFromBytes(R"(
     node { name: "a" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } }
