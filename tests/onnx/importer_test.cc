@@ -65,6 +65,17 @@ TEST(OnnxImport, OpenDimensionsAreResolvedByFeedsAndByTheirNames) {
   ExpectRefused(maker, AllOf(HasSubstr("'a' is [?,2]"), HasSubstr("[5,3]")), {.input_shapes = {{"a", {5, 3}}}});
 }
 
+TEST(OnnxImport, NegativeDimensionsOfInputsAreOpen) {
+  ModelMaker maker;
+  maker.Input("a", {3, 2}).Output("y");
+  maker.Node("Relu", {"a"}, {"y"});
+  maker.graph().mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(0)->set_dim_value(-1);
+  const absl::StatusOr<Arrays> result = RunOnce(maker.bytes(), {{"a", Floats({1, 2}, {-3, 4})}});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_THAT(result->at("y").as<float>(), ElementsAre(0, 4));
+  ExpectRefused(maker, HasSubstr("'a'"));
+}
+
 TEST(OnnxImport, ShapeArithmeticIsComputedWhileTheModelIsRead) {
   ModelMaker maker;
   maker.Input("x", {2, 3, 4}).IntInitializer("zero", {}, {0}).IntInitializer("rest", {1}, {-1}).Output("y");

@@ -132,11 +132,8 @@ absl::StatusOr<Shape> Importer::InputShape(const ValueInfoProto& input, std::map
   if (!type.has_shape()) return given != nullptr ? *given : Shape::UnknownRank();
   Shape declared;
   for (const auto& dim : type.shape().dim()) {
-    // 0 stands for unknown in some exporters' files.
-    const bool known = dim.value_case() == onnx_proto::TensorShapeProto::Dimension::kDimValue;
-    if (known && dim.dim_value() < 0) {
-      return absl::InvalidArgumentError(absl::StrCat("input '", input.name(), "' has a dimension of ", dim.dim_value()));
-    }
+    // Some exporters write -1 for a dimension that is open.
+    const bool known = dim.value_case() == onnx_proto::TensorShapeProto::Dimension::kDimValue && dim.dim_value() >= 0;
     declared.AddDim(known ? dim.dim_value() : -1);
   }
   if (given != nullptr) {
