@@ -27,9 +27,11 @@ using Outputs = absl::StatusOr<std::vector<Tensor>>;
 // Ops that move elements whatever these are, or compare two for equality.
 bool MovesElements(const std::string& op) {
   static const auto& ops = *new std::set<std::string>{
-      "BroadcastTo", "Concat",   "ConcatV2", "DynamicPartition", "DynamicStitch", "Equal",     "Fill",   "Gather",       "GatherNd", "GatherV2",
-      "NotEqual",    "Pack",     "Reverse",  "ReverseV2",        "Roll",          "Select",    "SelectV2", "Slice",      "Split",    "SplitV",
-      "StridedSlice", "Tile",    "Transpose", "Unpack",          "Unique",        "UniqueV2"};
+      "BroadcastTo", "Concat", "ConcatV2", "DynamicPartition", "DynamicStitch", "Equal", "Fill", "Gather", "GatherNd",
+      "GatherV2", "ListDiff", "MirrorPad", "NotEqual", "Pack", "Pad", "PadV2", 
+      "RaggedTensorToTensor", "Reverse", "ReverseV2", "Roll", "Select", "SelectV2", "Slice", "SparseConcat",
+      "SparseFillEmptyRows", "SparseReorder", "SparseSlice", "SparseToDense", "Split", "SplitV", "StridedSlice",
+      "Tile", "Transpose", "Unique", "UniqueV2", "UniqueWithCounts", "Unpack", "ZerosLike"};
   return ops.count(op) > 0;
 }
 
@@ -163,9 +165,11 @@ Outputs Format(const OpInstance& instance, absl::Span<const Tensor> inputs) {
   return std::vector<Tensor>{std::move(result)};
 }
 
-// Numbers in place of strings: equal ones have equal numbers.
+// Numbers in place of strings: equal ones have equal numbers. What pads with zeros pads with empty strings.
 class Numbering {
  public:
+  Numbering() : numbers_({{"", 0}}), texts_({""}) {}
+
   Tensor Numbers(const Tensor& strings) {
     Tensor numbers(DataType::kInt32, strings.shape());
     for (int64_t i = 0; i < strings.num_elements(); ++i) {

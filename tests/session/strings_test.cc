@@ -266,6 +266,58 @@ all = StaticRegexFullMatch(cut:1) {pattern="[a-z]*"}
   EXPECT_THAT(Ints(out[1]), ElementsAre(0));
 }
 
+// Rows of words made rectangular: ops that move strings as they move numbers.
+TEST(Strings, WordsArePaddedSortedAndScattered) {
+  const auto session = SessionOf(R"(
+texts = Placeholder() {dtype=string, shape=shape[?]}
+spaces = Const() {dtype=string, value=string[]{""}}
+empty = Const() {dtype=string, value=string[]{""}}
+unknown = Const() {dtype=string, value=string[]{"?"}}
+cut = StringSplitV2(texts, spaces)
+dense = SparseToDense(cut, cut:2, cut:1, empty) {T=string, Tindices=int64}
+places = Const() {dtype=int32, value=int32[2,2]{0, 1, 1, 0}}
+padded = Pad(dense, places) {T=string}
+edges = PadV2(dense, places, unknown) {T=string}
+filled = SparseFillEmptyRows(cut, cut:1, cut:2, unknown) {T=string}
+sorted = SparseReorder(filled, filled:1, cut:2) {T=string}
+left = ListDiff(filled:1, cut:1) {T=string}
+counts = UniqueWithCounts(cut:1) {T=string}
+splits = Const() {dtype=int64, value=int64[4]{0, 2, 2, 3}}
+open = Const() {dtype=int64, value=int64[2]{-1, -1}}
+rows = RaggedTensorToTensor(open, cut:1, unknown, splits) {T=string, Tindex=int64, Tshape=int64, num_row_partition_tensors=1, row_partition_types=["ROW_SPLITS"]}
+mirrored = MirrorPad(dense, places) {T=string, mode="SYMMETRIC"}
+first = Const() {dtype=int64, value=int64[2]{0, 0}}
+column = Const() {dtype=int64, value=int64[2]{3, 1}}
+slice = SparseSlice(cut, cut:1, cut:2, first, column) {T=string}
+both = SparseConcat(slice, slice, slice:1, slice:1, slice:2, slice:2) {N=2, T=string, concat_dim=1}
+nothing = ZerosLike(dense) {T=string}
+of_dense = StringLength(dense)
+of_padded = StringLength(padded)
+of_edges = StringLength(edges)
+of_sorted = StringLength(sorted:1)
+of_left = StringLength(left)
+of_rows = StringLength(rows)
+of_mirrored = StringLength(mirrored)
+of_both = StringLength(both:1)
+of_nothing = StringLength(nothing)
+)");
+  std::vector<Tensor> out;
+  const absl::Status status = session->Run({{"texts", Words({"some words", "", "some"})}},
+                                           {"of_dense", "of_padded", "of_edges", "of_sorted", "of_left", "counts:2", "of_rows", "of_mirrored", "of_both",
+                                            "of_nothing"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(Ints(out[0]), ElementsAre(4, 5, 0, 0, 4, 0));
+  EXPECT_THAT(Ints(out[1]), ElementsAre(0, 4, 5, 0, 0, 0, 0, 4, 0, 0, 0, 0));
+  EXPECT_THAT(Ints(out[2]), ElementsAre(1, 4, 5, 1, 0, 0, 1, 4, 0, 1, 1, 1));
+  EXPECT_THAT(Ints(out[3]), ElementsAre(4, 5, 1, 4));
+  EXPECT_THAT(Ints(out[4]), ElementsAre(1));
+  EXPECT_THAT(Ints(out[5]), ElementsAre(2, 1));
+  EXPECT_THAT(Ints(out[6]), ElementsAre(4, 5, 1, 1, 4, 1));
+  EXPECT_THAT(Ints(out[7]), ElementsAre(4, 4, 5, 0, 0, 0, 4, 4, 0, 4, 4, 0));
+  EXPECT_THAT(Ints(out[8]), ElementsAre(4, 4, 4, 4));
+  EXPECT_THAT(Ints(out[9]), ElementsAre(0, 0, 0, 0, 0, 0));
+}
+
 TEST(Strings, WhatAnUnsupportedOpMakesCanBeFed) {
   const auto session = SessionOf(R"(
 rows = OneShotIterator() {dataset_factory="f"}
