@@ -28,7 +28,7 @@ using Outputs = absl::StatusOr<std::vector<Tensor>>;
 bool MovesElements(const std::string& op) {
   static const auto& ops = *new std::set<std::string>{
       "BroadcastTo", "Concat", "ConcatV2", "DynamicPartition", "DynamicStitch", "Equal", "Fill", "Gather", "GatherNd",
-      "GatherV2", "ListDiff", "MirrorPad", "NotEqual", "Pack", "Pad", "PadV2", 
+      "GatherV2", "ListDiff", "MirrorPad", "NotEqual", "Pack", "Pad", "PadV2",
       "RaggedTensorToTensor", "Reverse", "ReverseV2", "Roll", "Select", "SelectV2", "Slice", "SparseConcat",
       "SparseFillEmptyRows", "SparseReorder", "SparseSlice", "SparseToDense", "Split", "SplitV", "StridedSlice",
       "Tile", "Transpose", "Unique", "UniqueV2", "UniqueWithCounts", "Unpack", "ZerosLike"};

@@ -26,6 +26,7 @@ const std::map<std::string, const char*>& Reasons() {
          "StringFormat", "StringJoin", "StringLength", "StringLower", "StringNGrams", "StringSplit", "StringSplitV2", "StringStrip", "StringToHashBucketFast", "StringToHashBucketStrong", "Substr",
          "StringToNumber", "StringUpper", "TensorSummary",
          "TensorSummaryV2", "DenseToDenseSetOperation", "DenseToSparseSetOperation", "SparseToSparseSetOperation", "SetSize", "SampleDistortedBoundingBox", "SampleDistortedBoundingBoxV2", "StatelessSampleDistortedBoundingBox", "UpperBound", "VarIsInitializedOp", "VariableShape", "Where"});
+    add("it reads what strings say", {"ParseExample", "ParseExampleV2", "ParseSingleExample"});
     add("its results are whole numbers",
         {"Bincount", "CTCBeamSearchDecoder", "CTCGreedyDecoder", "CountUpTo", "CudnnRNNParamsSize", "DenseCountSparseOutput", "RaggedBincount", "RaggedCross", "RaggedCountSparseOutput", "SparseCountSparseOutput", "ResourceCountUpTo", "SparseBincount", "SparseCross", "ComputeAccidentalHits", "DataFormatDimMap", "DataFormatVecPermute", "DenseBincount",
          "HistogramFixedWidth", "SparseReshape", "UnravelIndex"});

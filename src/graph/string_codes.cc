@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "graph/example_records.h"
 #include "graph/unicode.h"
 #include "millrace/status.h"
 
@@ -211,12 +212,15 @@ Outputs SegmentJoin(const AttrMap& attrs, const Tensor& strings, const Tensor& i
 }  // namespace
 
 absl::Span<const char* const> StringCodeOps() {
-  static const char* const ops[] = {"DecodeBase64",     "DecodePaddedRaw", "DecodeRaw",     "EncodeBase64", "UnicodeDecode", "UnicodeDecodeWithOffsets",
-                                    "UnicodeTranscode", "UnicodeEncode",   "UnsortedSegmentJoin"};
+  static const char* const ops[] = {"DecodeBase64",       "DecodePaddedRaw", "DecodeRaw",
+                                    "EncodeBase64",       "ParseExample",    "ParseExampleV2",
+                                    "ParseSingleExample", "UnicodeDecode",   "UnicodeDecodeWithOffsets",
+                                    "UnicodeTranscode",   "UnicodeEncode",   "UnsortedSegmentJoin"};
   return ops;
 }
 
 Outputs StringCodes(std::string_view op, const AttrMap& attrs, absl::Span<const Tensor> inputs) {
+  if (ParsesExamples(op)) return ParsedExamples(op, attrs, inputs);
   const size_t expected = op == "UnsortedSegmentJoin" ? 3 : op == "UnicodeEncode" || op == "DecodePaddedRaw" ? 2 : 1;
   if (inputs.size() != expected) return absl::InvalidArgumentError(absl::StrCat("has ", inputs.size(), " inputs, expected ", expected));
   const bool of_strings = op != "UnicodeEncode";

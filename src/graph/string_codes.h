@@ -1,4 +1,4 @@
-// What ops make of the bytes and characters of strings that planning knows: numbers that lie in them, base 64, Unicode. Shape rule,
+// What ops make of the bytes and characters of strings that planning knows: numbers that lie in them, base 64, Unicode, records. Shape rule,
 // kernel and the evaluator of strings take their outputs from here.
 #ifndef MILLRACE_SRC_GRAPH_STRING_CODES_H_
 #define MILLRACE_SRC_GRAPH_STRING_CODES_H_
@@ -13,7 +13,8 @@
 
 namespace millrace {
 
-// DecodeRaw, DecodePaddedRaw, EncodeBase64, DecodeBase64, UnsortedSegmentJoin and the Unicode* ops of unicode.h.
+// DecodeRaw, DecodePaddedRaw, EncodeBase64, DecodeBase64, UnsortedSegmentJoin, the Unicode* ops of unicode.h and what
+// example_records.h parses.
 absl::Span<const char* const> StringCodeOps();
 // The op's outputs. InvalidArgument in TensorFlow's words, Unimplemented for encodings other than Unicode's own, ASCII and Latin 1.
 absl::StatusOr<std::vector<Tensor>> StringCodes(std::string_view op, const AttrMap& attrs, absl::Span<const Tensor> inputs);

@@ -1,8 +1,9 @@
-"""Numbers in the bytes of strings, base 64, Unicode. Outputs that are strings have no memory: tests/session/string_codes_test.cc."""
+"""Numbers in the bytes of strings, base 64, Unicode, records of features. Outputs that are strings have no memory: tests/session
+(string_codes_test.cc, example_records_test.cc)."""
 import numpy as np
 import tensorflow as tf
 
-from case_builder import Case
+from case_builder import Case, L
 
 TEXTS = ["", "abc", "Grüße", "日本\U0001F600", "\t x"]
 
@@ -11,7 +12,71 @@ def strings(values):
     return np.array(values, object)
 
 
+def example(**features):
+    """A serialized tf.train.Example; a feature is a list of numbers or of bytes, or None for one that says nothing."""
+    record = tf.train.Example()
+    for key, values in features.items():
+        feature = record.features.feature[key]
+        if values and isinstance(values[0], float):
+            feature.float_list.value.extend(values)
+        elif values and isinstance(values[0], bytes):
+            feature.bytes_list.value.extend(values)
+        elif values is not None:
+            feature.int64_list.value.extend(values)
+    return record.SerializeToString()
+
+
+def parse(name, op, records, sparse=(), dense=(), ragged=(), names=(), **case):
+    """sparse: (key, type); dense: (key, default, shape); ragged: (key, type, type of its splits)."""
+    def keys(of):
+        return strings([feature[0].encode() for feature in of]) if of else np.zeros([0], object)
+    attrs = {"sparse_types": [tf.as_dtype(t) for _, t in sparse], "Tdense": [tf.as_dtype(default.dtype) for _, default, _ in dense],
+             "dense_shapes": [shape for _, _, shape in dense]}
+    defaults = L([default for _, default, _ in dense])
+    names = strings(names) if names else np.zeros([0], object)
+    if op == "ParseSingleExample":
+        attrs.update(num_sparse=len(sparse), sparse_keys=[k.encode() for k, _ in sparse], dense_keys=[k.encode() for k, _, _ in dense])
+        return Case(name, op, [records, defaults], attrs, **case)
+    if op == "ParseExample":
+        scalars = [L([strings(feature[0].encode()) for feature in of]) for of in (sparse, dense)]
+        return Case(name, op, [records, names, *scalars, defaults], attrs, **case)
+    attrs.update(num_sparse=len(sparse), ragged_value_types=[tf.as_dtype(t) for _, t, _ in ragged],
+                 ragged_split_types=[tf.as_dtype(t) for _, _, t in ragged])
+    return Case(name, op, [records, names, keys(sparse), keys(dense), keys(ragged), defaults], attrs, **case)
+
+
+def parse_cases():
+    none, ints, floats = np.zeros([0], np.float32), np.int64, np.float32
+    rows = strings([example(a=[1.5, -2.0], n=[7, -8, 9], w=[3], v=[2.5]), example(a=[0.25, 4.0], n=[], w=[-5], other=[b"x"]),
+                    example(a=[np.inf, np.nan], w=[1 << 62], v=[1.0, -1.0])])
+    dense = [("a", none, [2]), ("w", np.zeros([0], ints), [])]
+    for op in ("ParseExample", "ParseExampleV2"):
+        yield parse(f"{op}_mixed", op, rows, [("n", ints), ("v", floats), ("absent", floats)], dense)
+        yield parse(f"{op}_dense", op, rows, dense=dense)
+        yield parse(f"{op}_sparse", op, rows, sparse=[("n", ints)])
+        yield parse(f"{op}_defaults", op, rows, dense=[("b", np.array([[1, 2], [3, 4]], floats), [2, 2]), ("c", np.array(6, ints), [])])
+        yield parse(f"{op}_padded", op, strings([example(n=[1, 2, 3, 4]), example(), example(n=[5, 6])]),
+                    dense=[("n", np.array([9], ints), [None, 2])])
+        yield parse(f"{op}_no_rows", op, np.zeros([0], object), [("n", ints)], [("a", none, [2])])
+        yield parse(f"{op}_required", op, rows, dense=[("n", np.zeros([0], ints), [3])], error="Values size: 0 but output shape: [3]")
+        yield parse(f"{op}_missing", op, rows, dense=[("m", none, [3])], error="Feature: m (data type: float) is required but could not be found.")
+        yield parse(f"{op}_named", op, rows, dense=[("m", none, [3])], names=[b"p", b"q", b"r"], error="Name: p, Feature: m")
+        yield parse(f"{op}_type", op, rows, dense=[("w", none, [1])], error="Data types don't match. Data type: int64 but expected type: float")
+        yield parse(f"{op}_default_shape", op, rows, dense=[("a", np.array([1], floats), [2])], error="is not compatible with dense_shapes_[0]")
+        yield parse(f"{op}_stride", op, strings([example(n=[1, 2, 3])]), dense=[("n", np.array([9], ints), [None, 2])], error="is not a multiple of stride length")
+        yield parse(f"{op}_wrong", op, strings([b"movie was good"]), sparse=[("n", ints)], error="Could not parse example input, value: 'movie was good'")
+    for splits in (np.int32, np.int64):
+        yield parse(f"ParseExampleV2_ragged_{np.dtype(splits)}", "ParseExampleV2", rows, (), dense, [("n", ints, splits), ("v", floats, splits), ("absent", ints, splits)])
+    for op in ("ParseExampleV2", "ParseSingleExample"):
+        one = strings(example(a=[1.5, -2.0], n=[7, -8, 9], w=[3], texts=[b"x", b""]))
+        yield parse(f"{op}_one", op, one, [("n", ints), ("absent", floats)], dense)
+        yield parse(f"{op}_one_default", op, one, dense=[("b", np.array([1, 2], floats), [2]), ("n", np.array([9], ints), [None])])
+        yield parse(f"{op}_one_missing", op, one, dense=[("m", none, [3])], error="Feature: m (data type: float) is required but could not be found.")
+    yield parse("ParseExampleV2_one_ragged", "ParseExampleV2", strings(example(n=[4, 5])), ragged=[("n", ints, np.int32)])
+
+
 def cases():
+    yield from parse_cases()
     eight = strings([[bytes(range(8 * k, 8 * k + 8)) for k in range(3)]] * 2)
     for t in ("int8", "uint8", "int16", "uint16", "int32", "int64", "float16", "float32", "float64", "complex64"):
         yield Case(f"DecodeRaw_{t}", "DecodeRaw", [eight], {"out_type": np.dtype(t)})
