@@ -1,5 +1,7 @@
 #include "passes/rewrite/known_tables.h"
 
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -62,7 +64,8 @@ absl::StatusOr<KnownTables> KnownTables::Find(const Graph& whole, const OpRegist
   MR_ASSIGN_OR_RETURN(Graph graph, Prune(whole, signature));
   MR_RETURN_IF_ERROR(InlineFunctions(graph, ops, MostInlinedNodes(graph, PlanningOptions().max_unrolled_nodes)).status());
   MR_ASSIGN_OR_RETURN(const std::vector<NodeId> order, CreationOrder(graph));
-  ShapeTracker tracker(graph, ops, oracle, {});
+  const std::map<std::string, TensorType> no_variables;
+  ShapeTracker tracker(graph, ops, oracle, no_variables);
   for (NodeId id : order) {
     const Node node = graph.node(id);
     if (!Changes(node)) {

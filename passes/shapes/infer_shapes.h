@@ -54,8 +54,10 @@ absl::StatusOr<InferenceResult> InferShapesAndFold(Graph& graph, const OpRegistr
 // known stays untyped, and is no error: this is for a pass that looks ahead (unroll_loops).
 class ShapeTracker {
  public:
+  // Refers to all of them.
   ShapeTracker(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,
                const std::map<std::string, TensorType>& variable_types);
+  ShapeTracker(Graph& graph, const OpRegistry& ops, KernelOracle& oracle, std::map<std::string, TensorType>&& variable_types) = delete;
   ~ShapeTracker();
   // Whether the types of the node's outputs are known now. A node whose values are known becomes a Const, or as many as it
   // has outputs, if it may.

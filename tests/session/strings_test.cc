@@ -74,6 +74,21 @@ TEST(Strings, TablesGiveTheirValuesAndTheDefaultOfOtherKeys) {
   EXPECT_THAT(Ints(out[1]), ElementsAre(3));
 }
 
+// What fills the table comes after a variable is set: what variables there are is not asked then.
+TEST(Strings, ATableIsFilledBesideVariables) {
+  std::string text = kLookup;
+  text.replace(text.find("fill = LookupTableImportV2(table, keys, values)"), 47, R"(variable = VarHandleOp() {dtype=int64, shape=shape[3], shared_name="v"}
+set = AssignVariableOp(variable, values) {dtype=int64}
+fill = LookupTableImportV2(table, keys, values) ^set)");
+  const auto session = SessionOf(text);
+  std::vector<Tensor> out;
+  ASSERT_TRUE(session->Run({}, {}, {"fill"}, nullptr).ok());
+  const Tensor x = Tensor::Vector<int64_t>(std::vector<int64_t>{30, 11, 10, 30});
+  const absl::Status status = session->Run({{"x", x}}, {"found"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(Ints(out[0]), ElementsAre(3, -1, 1, 3));
+}
+
 TEST(Strings, TablesOfWordsAreAskedForConstantAndFedOnes) {
   const auto session = SessionOf(R"(
 keys = Const() {dtype=string, value=string[2]{"a", "b"}}
