@@ -37,6 +37,7 @@ bool TypeFuses(DataType dtype) { return IsFloating(dtype) || dtype == DataType::
 struct Outside {
   std::vector<OutputRef> inputs;
   int64_t row = 0;
+  bool spreads = false;  // some of it repeats in other ways
   bool fits = true;
 };
 
@@ -90,9 +91,11 @@ class Fuser {
     for (OutputRef input : node.inputs) {
       const TensorType& type = graph_.type(input);
       if (graph_.node(input.node).dynamic_output(input.index) || !TypeFuses(type.dtype) ||
-          !type.shape.fully_known() || OperandOf(type.shape, ShapeOf(id), &row) == Operand::kOther) {
+          !type.shape.fully_known()) {
         return false;
       }
+      const Operand operand = OperandOf(type.shape, ShapeOf(id), &row);
+      if (operand == Operand::kOther || (operand == Operand::kSpread && node.op == "BiasAdd")) return false;
       // A condition that is a vector chooses rows.
       if (node.op == "Select" && type.shape != ShapeOf(id)) return false;
     }
@@ -110,10 +113,12 @@ class Fuser {
       for (OutputRef input : graph_.node(id).inputs) {
         if (Has(draft, input.node)) continue;
         int64_t row = 0;
-        if (OperandOf(graph_.type(input).shape, draft.shape, &row) == Operand::kRow) {
+        const Operand operand = OperandOf(graph_.type(input).shape, draft.shape, &row);
+        if (operand == Operand::kRow) {
           outside.fits = outside.fits && (outside.row == 0 || outside.row == row);
           outside.row = row;
         }
+        outside.spreads = outside.spreads || operand == Operand::kSpread;
         if (std::find(outside.inputs.begin(), outside.inputs.end(), input) == outside.inputs.end()) {
           outside.inputs.push_back(input);
         }
@@ -156,19 +161,27 @@ class Fuser {
     const Outside outside = OutsideOf(draft);
     if (!outside.fits || !ResultsKeepOff(draft, outside.inputs)) return false;
     const std::vector<NodeId> side = SideResults(draft);
-    if (side.empty() && !draft.concat) return true;
+    const bool several = !side.empty() || draft.concat;
+    if ((several || outside.spreads) && !IsOneKernel(draft)) return false;
+    if (!several) return true;
     // Each is a tensor more that is there at once: worth it where the launch is what takes time.
     const size_t parts = draft.concat ? graph_.node(draft.root).inputs.size() - 1 : 1;
     if (side.size() + parts > kMaxFusedResults) return false;
+    const auto is_large = [&](NodeId id) { return graph_.node(id).outputs[0].size_bytes() > kMaxSideResultBytes; };
+    return std::none_of(draft.members.begin(), draft.members.end(), is_large) &&
+           std::all_of(side.begin(), side.end(),
+                       [&](NodeId id) { return position_[draft.root.value] - position_[id.value] <= kMaxFusedDistance; });
+  }
+
+  // Whether a device's kernel takes it all; else its ops run one by one, which several results and spread operands cannot.
+  bool IsOneKernel(const Draft& draft) const {
     size_t steps = 0;
     for (NodeId id : draft.members) {
       const Node& node = graph_.node(id);
       steps += node.op == "AddN" ? 2 * node.inputs.size() + 1 : 1;
-      if (node.outputs[0].size_bytes() > kMaxSideResultBytes || node.attrs.GetOr<bool>("Truncate", false)) return false;
+      if (node.attrs.GetOr<bool>("Truncate", false)) return false;
     }
-    return steps <= kMaxStepsOfSeveralResults && std::all_of(side.begin(), side.end(), [&](NodeId id) {
-      return position_[draft.root.value] - position_[id.value] <= kMaxFusedDistance;
-    });
+    return steps <= kMaxOneKernelSteps;
   }
 
   void Extend(Draft& draft) const {

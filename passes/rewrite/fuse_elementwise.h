@@ -30,7 +30,7 @@ inline constexpr size_t kMaxFusedResults = 8;
 // Largest result beside the root's. Writing and reading as much takes a device about as long as a launch.
 inline constexpr int64_t kMaxSideResultBytes = 4 << 20;
 // Additions of an AddN counted one by one; a device's kernel takes no more steps.
-inline constexpr size_t kMaxStepsOfSeveralResults = 48;
+inline constexpr size_t kMaxOneKernelSteps = 48;
 // Longest row that an operand repeated over rows (a bias) may have.
 inline constexpr int64_t kMaxFusedRow = 16384;
 // A value that needs two tensors to stay alive instead of one is fused into users this near in creation order.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/spread.h"
 #include "passes/rewrite/fuse_elementwise.h"
 #include "passes/rewrite/strided_views.h"
 
@@ -11,14 +12,11 @@ Operand OperandOf(const Shape& operand, const Shape& shape, int64_t* row) {
   if (operand == shape) return Operand::kFull;
   if (operand.rank() > shape.rank()) return Operand::kOther;
   if (operand.num_elements() == 1) return Operand::kOne;
-  int first = 0;
-  while (first < operand.rank() && operand.dim(first) == 1) ++first;
-  const int rank = operand.rank() - first;
-  for (int d = 0; d < rank; ++d) {
-    if (operand.dim(first + d) != shape.dim(shape.rank() - rank + d)) return Operand::kOther;
-  }
-  *row = operand.num_elements();
-  return *row <= kMaxFusedRow ? Operand::kRow : Operand::kOther;
+  const std::optional<Spread> spread = SpreadOver(operand, shape);
+  if (!spread) return Operand::kOther;
+  const bool is_row = spread->each == spread->width && spread->count == 1 && spread->width <= kMaxFusedRow;
+  if (is_row) *row = spread->width;
+  return is_row ? Operand::kRow : Operand::kSpread;
 }
 
 FusedWriter::FusedWriter(const Graph& graph, const Draft& group) : graph_(graph), group_(group) {
@@ -53,11 +51,27 @@ AttrMap FusedWriter::Attributes(std::vector<Shape> output_shapes) const {
     attrs.Set("pitches", std::move(pitches));
     attrs.Set("offsets", std::move(offsets));
   }
+  if (std::vector<int64_t> spreads = Spreads(); !spreads.empty()) attrs.Set("spreads", std::move(spreads));
   if (results_ != std::vector<int64_t>{static_cast<int64_t>(ops_.size()) - 1, 0, -1, 0}) {
     attrs.Set("results", results_);
     attrs.Set("output_shapes", std::move(output_shapes));
   }
   return attrs;
+}
+
+// Empty where no input is spread.
+std::vector<int64_t> FusedWriter::Spreads() const {
+  std::vector<int64_t> numbers;
+  bool any = false;
+  for (const FusedInput& input : inputs_) {
+    int64_t row = 0;
+    const Shape& shape = graph_.type(input.ref).shape;
+    const bool is = input.pitch < 0 && OperandOf(shape, group_.shape, &row) == Operand::kSpread;
+    const Spread spread = is ? *SpreadOver(shape, group_.shape) : Spread{};
+    numbers.insert(numbers.end(), {spread.each, spread.count, spread.width});
+    any = any || is;
+  }
+  return any ? numbers : std::vector<int64_t>{};
 }
 
 // -1 - k for the result of op k.

@@ -4,6 +4,7 @@
 //   ops, types     the ops with their attributes, and the types of their results
 //   operands       for each op how many, then input i or -1 - k for the result of op k
 //   shape, row     of every op's result; the length of what is read or written by rows, 0 for none
+//   spreads        (where an input repeats in other ways) per input three numbers (graph/spread.h), zeros: it does not
 //   pitches, offsets  (where an input is read by rows) per input, elements: row r begins at offset + r * pitch; -1: whole,
 //                  one element, or one row that repeats
 //   results, output_shapes  (unless the last op's result is the only one) op, output, pitch, offset for each result, pitch
@@ -20,9 +21,9 @@
 namespace millrace {
 
 // How an operand goes with a shape.
-enum class Operand { kFull, kOne, kRow, kOther };
+enum class Operand { kFull, kOne, kRow, kSpread, kOther };
 
-// `row`: of a kRow its length.
+// `row`: of a kRow its length. One element and rows are told from other spreads.
 Operand OperandOf(const Shape& operand, const Shape& shape, int64_t* row);
 
 // A copy whose readers go to what it copies from, and the addition of a bias that is repeated for what they read.
@@ -61,6 +62,7 @@ class FusedWriter {
   AttrMap Attributes(std::vector<Shape> output_shapes) const;
 
  private:
+  std::vector<int64_t> Spreads() const;
   int64_t WriteOp(const Node& node, const std::vector<int64_t>& operands);
   int64_t Input(const FusedInput& input);
   int64_t OperandOfRef(OutputRef ref);

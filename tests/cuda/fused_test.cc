@@ -181,6 +181,8 @@ class FusedTest : public ::testing::TestWithParam<DataType> {
     }
     return all;
   }
+  // The CPU's kernel, the kernel that reads the ops and the text agree.
+  void ExpectAllAlike(const OpInstance& node);
   TextServices services_;
   KernelRegistry kernels_;
 };
@@ -223,8 +225,7 @@ TEST_P(FusedTest, TheTextCompiledForTheHostHasTheBitsOfTheOps) {
   dlclose(library);
 }
 
-// Two inputs read by rows out of one tensor, a bias of theirs, and results written whole and by rows: the CPU's kernel, the
-// kernel that reads the ops and the text agree.
+// Two inputs read by rows out of one tensor, a bias of theirs, and results written whole and by rows.
 OpInstance RowsNode(DataType type) {
   constexpr int64_t kParts = 3;
   OpInstance node;
@@ -247,6 +248,27 @@ OpInstance RowsNode(DataType type) {
   return node;
 }
 
+// Inputs of every kind of repetition: one for each run, for runs that come again, parts of several elements.
+OpInstance SpreadNode(DataType type) {
+  constexpr int64_t kImages = 3, kChannels = 5, kPixels = 11;
+  OpInstance node;
+  node.name = "spread";
+  node.op = "_Fused";
+  const Shape whole({kImages, kChannels, kPixels});
+  node.inputs = {{type, whole}, {type, Shape({kImages, kChannels, 1})}, {type, Shape({kChannels, 1})}, {type, Shape({kImages, 1, kPixels})}};
+  node.outputs = {{type, whole}};
+  const auto no_attrs = std::make_shared<AttrMap>();
+  const std::vector<FunctionRef> ops{{"Sub", no_attrs}, {"Mul", no_attrs}, {"Maximum", no_attrs}};
+  node.attrs = AttrMap({{"ops", ops},
+                        {"types", std::vector<DataType>{type, type, type}},
+                        {"operands", std::vector<int64_t>{2, 0, 1, 2, -1, 2, 2, 3, -2}},
+                        {"row", int64_t{0}},
+                        {"shape", whole},
+                        {"spreads", std::vector<int64_t>{0, 0, 0, kPixels, kImages * kChannels, 1, kPixels, kChannels, 1,
+                                                         kChannels * kPixels, kImages, kPixels}}});
+  return node;
+}
+
 std::string RunAll(const Kernel& kernel, const OpInstance& node, const std::vector<Tensor>& inputs) {
   std::vector<void*> in, out;
   for (const Tensor& tensor : inputs) in.push_back(const_cast<void*>(tensor.data()));
@@ -263,8 +285,7 @@ std::string RunAll(const Kernel& kernel, const OpInstance& node, const std::vect
   return absl::StrJoin(bytes, "");
 }
 
-TEST_P(FusedTest, RowsOfLargerTensorsAreReadAndWrittenAlike) {
-  const OpInstance node = RowsNode(GetParam());
+void FusedTest::ExpectAllAlike(const OpInstance& node) {
   const std::vector<Tensor> inputs = InputsOf(node);
   KernelRegistry cpu;
   cpu::RegisterCpuKernels(cpu);
@@ -275,7 +296,7 @@ TEST_P(FusedTest, RowsOfLargerTensorsAreReadAndWrittenAlike) {
   ASSERT_TRUE(reads.ok()) << reads.status();
   EXPECT_TRUE(RunAll(**reads, node, inputs) == bytes);
   ASSERT_EQ(services_.texts.size(), 1);
-  void* library = Compiled(services_.texts[0], "rows");
+  void* library = Compiled(services_.texts[0], node.name);
   ASSERT_NE(library, nullptr);
   services_.kernel = reinterpret_cast<void (*)(const FusedArguments*)>(dlsym(library, "millrace_fused"));
   ASSERT_NE(services_.kernel, nullptr);
@@ -285,11 +306,30 @@ TEST_P(FusedTest, RowsOfLargerTensorsAreReadAndWrittenAlike) {
   dlclose(library);
 }
 
+TEST_P(FusedTest, RowsOfLargerTensorsAreReadAndWrittenAlike) { ExpectAllAlike(RowsNode(GetParam())); }
+
+TEST_P(FusedTest, SpreadOperandsAreReadAlike) { ExpectAllAlike(SpreadNode(GetParam())); }
+
+TEST_P(FusedTest, OperandsThatDoNotSpreadSoAreRefused) {
+  OpInstance node = SpreadNode(GetParam());
+  auto spreads = *node.attrs.Get<std::vector<int64_t>>("spreads");
+  spreads[4] += 1;
+  node.attrs.Set("spreads", spreads);
+  KernelRegistry cpu;
+  cpu::RegisterCpuKernels(cpu);
+  for (const KernelRegistry* kernels : {&cpu, &kernels_}) {
+    EXPECT_EQ((*kernels->Find("_Fused"))(node).status().code(), absl::StatusCode::kInvalidArgument);
+  }
+}
+
 #ifdef MILLRACE_HAS_CUDA_PLUGIN
 TEST_P(FusedTest, TheDevicesCompilerTakesEveryText) {
   std::string text = AllTexts(Trees(GetParam()));
-  EXPECT_TRUE((*kernels_.Find("_Fused"))(RowsNode(GetParam())).ok());
-  absl::StrAppend(&text, services_.texts.back());
+  for (const OpInstance& node : {RowsNode(GetParam()), SpreadNode(GetParam())}) {
+    EXPECT_TRUE((*kernels_.Find("_Fused"))(node).ok());
+    absl::StrAppend(&text, "#define FusedBody FusedBody_", node.name, "\n#define millrace_fused millrace_fused_", node.name, "\n",
+                    services_.texts.back(), "#undef FusedBody\n#undef millrace_fused\n");
+  }
   for (const char* architecture : {"compute_80", "sm_90", "compute_100"}) {
     const auto compiled = CompileAtRunTime(text, architecture);
     if (absl::IsUnimplemented(compiled.status())) GTEST_SKIP() << compiled.status().message();

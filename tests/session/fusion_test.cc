@@ -78,6 +78,48 @@ TEST(Fusion, TreeIsOneStepWithTheSameBits) {
   }
 }
 
+// Operands that repeat within the tensor: a mean of each row, a weight of each channel, with and without the batch's images apart.
+std::string Norm(const Shape& shape, const Shape& mean, const Shape& scale, const Shape& mask) {
+  const auto typed = [](const char* type, const Shape& shape) {
+    return absl::StrCat("{dtype=", type, ", shape=shape[", absl::StrJoin(shape.dims(), ","), "]}\n");
+  };
+  return absl::StrCat("x = Placeholder() ", typed("float", shape), "m = Placeholder() ", typed("float", mean), "g = Placeholder() ",
+                      typed("float", scale), "k = Placeholder() ", typed("float", mask), R"(
+zero = Const() {dtype=float, value=float[]{0}}
+d = Sub(x, m) {T=float}
+s = Mul(d, g) {T=float}
+b = AddV2(m, s) {T=float}
+r = Relu(b) {T=float}
+h = Greater(k, zero) {T=float}
+z = SelectV2(h, r, g) {T=float}
+)");
+}
+
+TEST(Fusion, OperandsThatRepeatWithinTheTensorAreReadAsTheyAre) {
+  struct Case {
+    Shape shape, mean, scale, mask;
+    int64_t steps;
+  };
+  for (const Case& c : {Case{Shape({700, 33}), Shape({700, 1}), Shape({33}), Shape({1, 33}), 2},
+                        Case{Shape({3, 9000}), Shape({3, 1}), Shape({3, 9000}), Shape({3, 1}), 2},
+                        Case{Shape({2, 5, 7, 6}), Shape({2, 1, 1, 6}), Shape({1, 1, 1, 6}), Shape({2, 5, 7, 1}), 2},
+                        Case{Shape({2, 6, 5, 7}), Shape({2, 6, 1, 1}), Shape({6, 1, 1}), Shape({2, 1, 5, 7}), 2},
+                        Case{Shape({4, 300, 1, 50}), Shape({300, 1, 1}), Shape({4, 1, 1, 50}), Shape({1, 300, 1, 1}), 2}}) {
+    const std::string text = Norm(c.shape, c.mean, c.scale, c.mask);
+    SCOPED_TRACE(text);
+    const Session::Feeds feeds = {{"x", Numbers(c.shape, 1)}, {"m", Numbers(c.mean, 2)}, {"g", Numbers(c.scale, 3)}, {"k", Numbers(c.mask, 4)}};
+    std::vector<Tensor> apart, fused;
+    ASSERT_TRUE(Make(text, false)->Run(feeds, {"z"}, {}, &apart).ok());
+    for (int threads : {1, 4}) {
+      const std::unique_ptr<Session> other = Make(text, true, {.threads = threads});
+      const absl::Status status = other->Run(feeds, {"z"}, {}, &fused);
+      ASSERT_TRUE(status.ok()) << status;
+      EXPECT_EQ(Steps(*other), c.steps);  // the comparison is of another shape
+      EXPECT_TRUE(fused.at(0).BitEqual(apart.at(0))) << threads << " threads";
+    }
+  }
+}
+
 // What others need later comes out beside the root; what others need before the root runs stays on its own.
 TEST(Fusion, ValuesThatOthersNeedAreResultsOfTheirOwn) {
   const char* const text = R"(

@@ -8,6 +8,7 @@
 #include "absl/container/inlined_vector.h"
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/register.h"
+#include "graph/spread.h"
 #include "millrace/status.h"
 
 namespace millrace::cpu {
@@ -37,15 +38,41 @@ struct FusedOp {
   Sized whole, rest;
 };
 
-// An input of the node: whole, one row that repeats, one element, or rows that lie apart.
+// An input of the node: whole, one row that repeats, one element, rows that lie apart, or spread.
 struct FusedInput {
   Shape block, rest;
   int64_t step_bytes = 0;    // from block to block
   int64_t offset_bytes = 0;  // of the first element
   int64_t pitch_bytes = 0;   // from row to row, where rows are gathered into a temporary
-  int64_t row_bytes = 0;
+  int64_t row_bytes = 0, element_bytes = 0;
+  Spread spread;             // where elements are spread over a temporary
   int slot = -1;             // of that temporary
 };
+
+// Elements [first, first + count) of what the input is spread over.
+template <typename T>
+void SpreadElements(const Spread& spread, const std::byte* from, int64_t first, int64_t count, std::byte* to) {
+  const T* const operand = reinterpret_cast<const T*>(from);
+  T* out = reinterpret_cast<T*>(to);
+  for (int64_t i = first, end = first + count; i < end;) {
+    const int64_t stop = std::min(end, (i / spread.each + 1) * spread.each);
+    const T* const part = operand + i / spread.each % spread.count * spread.width;
+    if (spread.width == 1) {
+      out = std::fill_n(out, stop - i, *part);
+      i = stop;
+    }
+    for (; i < stop; ++i) *out++ = part[i % spread.width];
+  }
+}
+
+void SpreadBlock(const Spread& spread, int64_t element_bytes, const std::byte* from, int64_t first, int64_t count, std::byte* to) {
+  switch (element_bytes) {
+    case 1: return SpreadElements<uint8_t>(spread, from, first, count, to);
+    case 2: return SpreadElements<uint16_t>(spread, from, first, count, to);
+    case 4: return SpreadElements<uint32_t>(spread, from, first, count, to);
+    default: return SpreadElements<uint64_t>(spread, from, first, count, to);
+  }
+}
 
 // What an op gives to the outside: to all of an output, or to rows of one that lie apart.
 struct FusedResult {
@@ -69,7 +96,7 @@ class FusedKernel final : public Kernel {
   absl::Status MakeOp(const OpInstance& node, const FunctionRef& ref, FusedOp& op, FusedOp::Sized& sized, bool rest);
   void AssignSlots();
   absl::Status RunBlock(const KernelContext& context, int64_t block, std::byte* temporaries) const;
-  void GatherRows(const KernelContext& context, int64_t block, std::byte* temporaries) const;
+  void GatherInputs(const KernelContext& context, int64_t block, std::byte* temporaries) const;
   void StoreResults(const KernelContext& context, int64_t block, const std::byte* temporaries) const;
 
   int64_t elements_ = 0, row_ = 1, block_ = 0, blocks_ = 0, last_ = 0, shards_ = 1;
@@ -99,9 +126,14 @@ absl::Status FusedKernel::ReadInputs(const OpInstance& instance) {
   const auto pitches = instance.attrs.GetOr<std::vector<int64_t>>("pitches", {});
   const auto offsets = instance.attrs.GetOr<std::vector<int64_t>>("offsets", {});
   const auto sized = [&](int64_t count) { return row > 0 ? Shape({count / row_, row_}) : Shape({count}); };
+  const auto in_temporary = [&](FusedInput& input, int64_t size) {
+    input.slot = slots_++;
+    slot_bytes_ = std::max(slot_bytes_, AlignUp(block_ * size));
+  };
   for (size_t i = 0; i < instance.inputs.size(); ++i) {
     const TensorType& input = instance.inputs[i];
     const int64_t size = DataTypeSize(input.dtype);
+    const Spread spread = SpreadOfInput(instance.attrs, i);
     FusedInput made;
     if (i < pitches.size() && i < offsets.size() && pitches[i] >= 0) {
       const int64_t end = offsets[i] + (elements_ / row_ - 1) * pitches[i] + row_;
@@ -113,8 +145,14 @@ absl::Status FusedKernel::ReadInputs(const OpInstance& instance) {
       made.offset_bytes = offsets[i] * size;
       made.pitch_bytes = pitches[i] * size;
       made.row_bytes = row_ * size;
-      if (!repeats) made.slot = slots_++;
-      if (!repeats) slot_bytes_ = std::max(slot_bytes_, AlignUp(block_ * size));
+      if (!repeats) in_temporary(made, size);
+    } else if (!(spread == Spread{})) {
+      if (!SpreadFits(spread, input.shape.num_elements(), elements_) || size > 8) {
+        return absl::InvalidArgumentError(absl::StrCat("input ", i, " is ", input.ToString(), ", which does not spread so"));
+      }
+      made = {sized(block_), sized(last_)};
+      made.spread = spread;
+      in_temporary(made, size);
     } else if (input.shape == shape) {
       made = {sized(block_), sized(last_), block_ * size};
     } else if (input.shape.num_elements() == 1) {
@@ -125,6 +163,7 @@ absl::Status FusedKernel::ReadInputs(const OpInstance& instance) {
       return absl::InvalidArgumentError(absl::StrCat("an input is ", input.ToString(), ", expected ", shape.ToString(),
                                                      ", a row or one element"));
     }
+    made.element_bytes = size;
     inputs_.push_back(std::move(made));
   }
   return absl::OkStatus();
@@ -224,7 +263,7 @@ void FusedKernel::AssignSlots() {
 absl::Status FusedKernel::RunBlock(const KernelContext& context, int64_t block, std::byte* temporaries) const {
   static NoThreads no_threads;
   const bool rest = block == blocks_ - 1;
-  GatherRows(context, block, temporaries);
+  GatherInputs(context, block, temporaries);
   const auto place_of = [&](int64_t operand) {
     if (operand < 0) return temporaries + ops_[-1 - operand].slot * slot_bytes_;
     const FusedInput& input = inputs_[operand];
@@ -252,7 +291,7 @@ absl::Status FusedKernel::RunBlock(const KernelContext& context, int64_t block, 
   return absl::OkStatus();
 }
 
-void FusedKernel::GatherRows(const KernelContext& context, int64_t block, std::byte* temporaries) const {
+void FusedKernel::GatherInputs(const KernelContext& context, int64_t block, std::byte* temporaries) const {
   const int64_t rows = (block == blocks_ - 1 ? last_ : block_) / row_, first = block * (block_ / row_);
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const FusedInput& input = inputs_[i];
@@ -260,6 +299,10 @@ void FusedKernel::GatherRows(const KernelContext& context, int64_t block, std::b
     const int64_t bytes = input.row_bytes;
     const std::byte* from = static_cast<const std::byte*>(context.inputs[i]) + input.offset_bytes + first * input.pitch_bytes;
     std::byte* to = temporaries + input.slot * slot_bytes_;
+    if (input.spread.each > 0) {
+      SpreadBlock(input.spread, input.element_bytes, from, block * block_, rows * row_, to);
+      continue;
+    }
     for (int64_t r = 0; r < rows; ++r) std::memcpy(to + r * bytes, from + r * input.pitch_bytes, bytes);
   }
 }

@@ -12,6 +12,7 @@
 #include "cuda/kernels/fused_source.h"
 #include "cuda/kernels/register.h"
 #include "cuda/launch/fused.h"
+#include "graph/spread.h"
 
 namespace millrace::cuda {
 namespace {
@@ -99,13 +100,7 @@ class ProgramBuilder {
     for (size_t i = 0; i < node_.inputs.size(); ++i) {
       const TensorType& input = node_.inputs[i];
       MR_ASSIGN_OR_RETURN(program_.types[program_.inputs], FusedType(input.dtype));
-      if (RowStepsOf(node_, i).pitch >= 0) {
-        program_.operands[program_.inputs++] = FusedOperand::kRow;
-        continue;
-      }
-      program_.operands[program_.inputs++] = input.shape.num_elements() == shape.num_elements() ? FusedOperand::kFull
-                                             : input.shape.num_elements() == 1                  ? FusedOperand::kOne
-                                                                                                : FusedOperand::kRow;
+      MR_ASSIGN_OR_RETURN(program_.operands[program_.inputs++], OperandOf(i, shape.num_elements()));
     }
     for (const FusedOp& op : ops) {
       MR_RETURN_IF_ERROR(AddOp(op));
@@ -119,6 +114,16 @@ class ProgramBuilder {
   }
 
  private:
+  absl::StatusOr<FusedOperand> OperandOf(size_t i, int64_t elements) const {
+    if (RowStepsOf(node_, i).pitch >= 0) return FusedOperand::kRow;
+    const int64_t own = node_.inputs[i].shape.num_elements();
+    const Spread spread = SpreadOfInput(node_.attrs, i);
+    if (spread == Spread{}) return own == elements ? FusedOperand::kFull : own == 1 ? FusedOperand::kOne : FusedOperand::kRow;
+    if (!SpreadFits(spread, own, elements)) return absl::InvalidArgumentError(absl::StrCat("input ", i, " does not spread so"));
+    if (spread.width > 1) return FusedOperand::kPart;
+    return spread.each * spread.count == elements ? FusedOperand::kRun : FusedOperand::kTurn;
+  }
+
   absl::StatusOr<Type> FusedType(DataType dtype) const {
     if (!IsFloating(dtype) && dtype != DataType::kBool) return Refused(node_, "this element type");
     return TypeOf(node_, dtype);
@@ -207,6 +212,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeProgram(DeviceServices& services, co
     const RowSteps rows = RowStepsOf(node, k);
     known.pitches[k] = std::max<int64_t>(rows.pitch, 0);
     input_offsets.push_back(rows.offset * DataTypeSize(node.inputs[k].dtype));
+    const Spread spread = SpreadOfInput(node.attrs, k);
+    known.each[k] = DivideBy(spread.each, known.elements);
+    known.count[k] = DivideBy(spread.count, known.elements);
+    known.width[k] = DivideBy(spread.width, known.elements);
   }
   for (const Result& result : results) {
     known.output_pitches[outputs.size()] = result.rows.pitch;
@@ -235,7 +244,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeProgram(DeviceServices& services, co
 class OpByOpKernel final : public Kernel {
  public:
   absl::Status Prepare(const KernelRegistry& registry, const OpInstance& node, std::vector<FusedOp> ops) {
-    if (node.attrs.Has("results") || node.attrs.Has("pitches")) return Refused(node, "results or rows like these");
+    for (const char* attribute : {"results", "pitches", "spreads"}) {
+      if (node.attrs.Has(attribute)) return Refused(node, absl::StrCat(attribute, " like these"));
+    }
     ops_ = std::move(ops);
     for (FusedOp& op : ops_) {
       const KernelFactory* factory = registry.Find(op.instance.op);

@@ -41,7 +41,7 @@ std::string Expression(const FusedStep& step) {
 }  // namespace
 
 std::string FusedSource(const FusedProgram& program) {
-  static const char* const kLoads[] = {"Full", "One", "Row"};
+  static const char* const kLoads[] = {"Full", "One", "Row", "Run", "Turn", "Part"};
   std::string text = "#include \"cuda/launch/fused_body.h\"\nnamespace millrace::cuda {\nstruct FusedBody {\n  struct Values {\n";
   std::string values, stores;
   for (int k = 0; k < program.results; ++k) {

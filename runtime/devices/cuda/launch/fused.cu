@@ -23,8 +23,14 @@ struct Slot {
 
 template <typename T>
 MR_DEVICE T Operand(const FusedArguments& a, FusedOperand how, int k, int64_t i) {
-  return how == FusedOperand::kFull ? FullOperand<T>(a, k, i) : how == FusedOperand::kOne ? OneOperand<T>(a, k, i)
-                                                                                          : RowOperand<T>(a, k, i);
+  switch (how) {
+    case FusedOperand::kFull: return FullOperand<T>(a, k, i);
+    case FusedOperand::kOne: return OneOperand<T>(a, k, i);
+    case FusedOperand::kRow: return RowOperand<T>(a, k, i);
+    case FusedOperand::kRun: return RunOperand<T>(a, k, i);
+    case FusedOperand::kTurn: return TurnOperand<T>(a, k, i);
+    default: return PartOperand<T>(a, k, i);
+  }
 }
 
 template <typename T>

@@ -12,7 +12,7 @@ namespace millrace::cuda {
 inline constexpr int kMaxFusedSteps = 64;
 
 enum class FusedKind : uint8_t { kUnary, kBinary, kCompare, kLogical, kSelect, kCast, kConstant };
-enum class FusedOperand : uint8_t { kFull, kOne, kRow };
+enum class FusedOperand : uint8_t { kFull, kOne, kRow, kRun, kTurn, kPart };
 
 // One op. Operands below kMaxFusedOperands are inputs, others the result of step (operand - kMaxFusedOperands).
 struct FusedStep {

@@ -15,12 +15,14 @@ struct FusedArguments {
   Divider row;  // length of what is read or written by rows
   const void* inputs[kMaxFusedOperands] = {};
   int64_t pitches[kMaxFusedOperands] = {};  // elements from row to row of inputs that are read by rows; 0: one row repeats
+  Divider each[kMaxFusedOperands], count[kMaxFusedOperands], width[kMaxFusedOperands];  // of spread inputs (graph/spread.h)
   void* outputs[kMaxFusedResults] = {};     // one may be an input of which element i is read for element i alone
   int64_t output_pitches[kMaxFusedResults] = {};
   const void* fault = nullptr;  // its first word says that something before has gone wrong
 };
 
-// Operands: one per element, one for all, rows that lie apart or repeat.
+// Operands: one per element, one for all, rows that lie apart or repeat; spread: one for each run of elements, of runs that
+// repeat, or parts of several elements.
 template <typename T>
 MR_DEVICE T FullOperand(const FusedArguments& a, int k, int64_t i) {
   return static_cast<const T*>(a.inputs[k])[i];
@@ -33,6 +35,21 @@ template <typename T>
 MR_DEVICE T RowOperand(const FusedArguments& a, int k, int64_t i) {
   const int64_t row = a.row(i);
   return static_cast<const T*>(a.inputs[k])[row * a.pitches[k] + i - row * a.row.by];
+}
+
+template <typename T>
+MR_DEVICE T RunOperand(const FusedArguments& a, int k, int64_t i) {
+  return static_cast<const T*>(a.inputs[k])[a.each[k](i)];
+}
+template <typename T>
+MR_DEVICE T TurnOperand(const FusedArguments& a, int k, int64_t i) {
+  const int64_t run = a.each[k](i);
+  return static_cast<const T*>(a.inputs[k])[run - a.count[k](run) * a.count[k].by];
+}
+template <typename T>
+MR_DEVICE T PartOperand(const FusedArguments& a, int k, int64_t i) {
+  const int64_t run = a.each[k](i), part = run - a.count[k](run) * a.count[k].by;
+  return static_cast<const T*>(a.inputs[k])[part * a.width[k].by + i - a.width[k](i) * a.width[k].by];
 }
 
 template <typename T>
