@@ -3,13 +3,13 @@
 //
 //   x ─► Conv2D ─► Relu ─► MaxPool ─► y       becomes     x ─► Transpose ─► Conv2D ─► Relu ─► MaxPool ─► Transpose ─► y
 //
-// A region is nodes that can compute either way (convolutions, their gradients, normalisation, pooling, biases,
-// concatenations, slices, sums over space, elementwise ops) and pass tensors to each other. It is turned around as a whole,
-// between Transposes where tensors enter and leave it, if these move fewer bytes than it saves: cuDNN's engines for float32
-// without tensor cores copy input and output of a convolution and of its input's gradient when channels are last, and of some
-// filters' gradients, which are all counted, when they are first (bench/results/cuda.md). With TF32 and halves, the other way round.
+// Convolutions, their gradients, normalisation, pooling, biases, concatenations, slices, reductions over space or with their
+// dimensions kept, and elementwise ops compute either way (layout_forms.h): what repeats over an image turns with it. Which of
+// them turn is the choice that moves the fewest bytes (choose_layouts.h): cuDNN's engines for float32 without tensor cores copy
+// input and output of a convolution and of its input's gradient when channels are last, and of some filters' gradients when they
+// are first (bench/results/cuda.md). With TF32 and halves, the other way round.
 //
-// Needs: types, constants folded; before variable accesses are ordered. Establishes: the same nodes, those in such regions
+// Needs: types, constants folded; before variable accesses are ordered. Establishes: the same nodes, those that turned
 // with data_format NCHW or NCDHW, under the same names, but for those whose results are fetched: their Transposes have these.
 // Sums over space round in another order, the same under every plan.
 #ifndef MILLRACE_PASSES_REWRITE_CHANNELS_FIRST_H_

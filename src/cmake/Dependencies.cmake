@@ -29,6 +29,11 @@ add_library(millrace_farmhash INTERFACE)
 target_include_directories(millrace_farmhash SYSTEM INTERFACE ${FARMHASH_INCLUDE_DIR})
 target_link_libraries(millrace_farmhash INTERFACE ${FARMHASH_LIBRARY})
 
+# Headers only: the graph library's flows.
+find_path(BOOST_INCLUDE_DIR boost/graph/boykov_kolmogorov_max_flow.hpp REQUIRED)
+add_library(millrace_boost INTERFACE)
+target_include_directories(millrace_boost SYSTEM INTERFACE ${BOOST_INCLUDE_DIR})
+
 find_path(RE2_INCLUDE_DIR re2/re2.h REQUIRED)
 find_library(RE2_LIBRARY re2 REQUIRED)
 add_library(millrace_re2 INTERFACE)
