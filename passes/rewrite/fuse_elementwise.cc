@@ -35,7 +35,7 @@ bool TypeFuses(DataType dtype) { return IsFloating(dtype) || dtype == DataType::
 
 // What a group takes from outside, and the one length of its repeated rows.
 struct Outside {
-  std::vector<OutputRef> inputs;
+  std::vector<FusedInput> inputs;
   int64_t row = 0;
   bool spreads = false;  // some of it repeats in other ways
   bool fits = true;
@@ -57,7 +57,7 @@ class Fuser {
       } else if (Fuses(*id)) {
         Draft draft{*id, false, ShapeOf(*id), {*id}, {}};
         Extend(draft);
-        if (draft.members.size() > 1) Keep(std::move(draft));
+        if (draft.members.size() > 1 || ReadsThrough(draft)) Keep(std::move(draft));
       }
     }
     const int32_t before = graph_.num_nodes();
@@ -112,15 +112,16 @@ class Fuser {
     for (NodeId id : draft.members) {
       for (OutputRef input : graph_.node(id).inputs) {
         if (Has(draft, input.node)) continue;
+        const FusedInput read = ReadFor(graph_, input);
         int64_t row = 0;
-        const Operand operand = OperandOf(graph_.type(input).shape, draft.shape, &row);
-        if (operand == Operand::kRow) {
+        const Operand operand = OperandOf(graph_.type(read.ref).shape, draft.shape, &row);
+        if (operand == Operand::kRow && !read.spread) {
           outside.fits = outside.fits && (outside.row == 0 || outside.row == row);
           outside.row = row;
         }
-        outside.spreads = outside.spreads || operand == Operand::kSpread;
-        if (std::find(outside.inputs.begin(), outside.inputs.end(), input) == outside.inputs.end()) {
-          outside.inputs.push_back(input);
+        outside.spreads = outside.spreads || read.spread || operand == Operand::kSpread;
+        if (std::find(outside.inputs.begin(), outside.inputs.end(), read) == outside.inputs.end()) {
+          outside.inputs.push_back(read);
         }
       }
     }
@@ -135,6 +136,13 @@ class Fuser {
                        [&](const Fanout::Use& use) { return use.input >= 0 && !Has(draft, use.consumer); });
   }
 
+  // Whether a tensor need not be there since what it repeats is read.
+  bool ReadsThrough(const Draft& draft) const {
+    const Outside outside = OutsideOf(draft);
+    return outside.fits && IsOneKernel(draft) && ResultsKeepOff(draft, outside.inputs) &&
+           std::any_of(outside.inputs.begin(), outside.inputs.end(), [](const FusedInput& input) { return input.spread; });
+  }
+
   // Results other than the root's.
   std::vector<NodeId> SideResults(const Draft& draft) const {
     std::vector<NodeId> results;
@@ -146,9 +154,9 @@ class Fuser {
 
   // No result may take the memory of an input that is read for other elements, too: of a row, of one element, and where
   // results are written by rows, of any.
-  bool ResultsKeepOff(const Draft& draft, const std::vector<OutputRef>& inputs) const {
-    for (OutputRef input : inputs) {
-      const TensorType& type = graph_.type(input);
+  bool ResultsKeepOff(const Draft& draft, const std::vector<FusedInput>& inputs) const {
+    for (const FusedInput& input : inputs) {
+      const TensorType& type = graph_.type(input.ref);
       const auto as_large = [&](NodeId id) { return graph_.node(id).outputs[0].size_bytes() == type.size_bytes(); };
       const bool other_elements = type.shape.num_elements() != draft.shape.num_elements();
       if (other_elements && std::any_of(draft.members.begin(), draft.members.end(), as_large)) return false;
@@ -231,7 +239,7 @@ class Fuser {
     // What it was computed from now lives until the root; one tensor instead of its result is no loss.
     int kept = 0;
     for (OutputRef input : graph_.node(id).inputs) {
-      const bool full = graph_.type(input).shape == draft.shape;
+      const bool full = graph_.type(ReadFor(graph_, input).ref).shape == draft.shape;
       kept += full && last_use_[input.node.value] <= position_[id.value] && graph_.node(input.node).op != "Const";
     }
     return kept <= 1 || position_[root.value] - position_[id.value] <= kMaxFusedDistance;
@@ -240,7 +248,7 @@ class Fuser {
   void Keep(Draft draft) {
     std::sort(draft.members.begin(), draft.members.end(),
               [&](NodeId a, NodeId b) { return position_[a.value] < position_[b.value]; });
-    for (OutputRef input : OutsideOf(draft).inputs) TryCut(input.node, draft);
+    for (const FusedInput& input : OutsideOf(draft).inputs) TryCut(input.ref.node, draft);
     const auto mark = [&](NodeId id) {
       group_of_[id.value] = static_cast<int32_t>(groups_.size());
       runs_at_[id.value] = position_[draft.root.value];
@@ -324,7 +332,7 @@ class Fuser {
   }
 
   void Replace(const Draft& group);
-  void RemoveConstants(const std::set<NodeId>& constants);
+  void RemoveUnused(const std::set<NodeId>& nodes);
   void FollowMoved();
 
   Graph& graph_;
@@ -365,7 +373,7 @@ void Fuser::Replace(const Draft& group) {
     root.outputs.push_back(graph_.node(id).outputs[0]);
     shapes.push_back(group.shape);
   }
-  std::set<NodeId> constants;
+  std::set<NodeId> constants, repeated;
   absl::InlinedVector<NodeId, 2> controls;
   for (NodeId id : gone) {
     for (NodeId control : graph_.node(id).control_inputs) {
@@ -376,6 +384,7 @@ void Fuser::Replace(const Draft& group) {
     }
     for (OutputRef input : graph_.node(id).inputs) {
       if (graph_.node(input.node).op == "Const") constants.insert(input.node);
+      if (ReadFor(graph_, input).spread) repeated.insert(input.node);
     }
   }
   root.op = "_Fused";
@@ -388,12 +397,17 @@ void Fuser::Replace(const Draft& group) {
   for (NodeId id : gone) {
     if (id != group.root) graph_.RemoveNode(id);
   }
-  RemoveConstants(constants);
+  for (NodeId id : repeated) {
+    const OutputRef numbers = graph_.node(id).inputs[1];
+    if (graph_.node(numbers.node).op == "Const") constants.insert(numbers.node);
+  }
+  RemoveUnused(repeated);
+  RemoveUnused(constants);
 }
 
-// Those that nobody takes now: axes and begins of copies that are gone.
-void Fuser::RemoveConstants(const std::set<NodeId>& constants) {
-  for (NodeId id : constants) {
+// Those that nobody takes now: what is repeated by who reads it, axes and begins of copies that are gone.
+void Fuser::RemoveUnused(const std::set<NodeId>& nodes) {
+  for (NodeId id : nodes) {
     const auto uses = fanout_.of(id);
     if (std::all_of(uses.begin(), uses.end(), [&](const Fanout::Use& use) { return !Takes(use.consumer, id); })) {
       graph_.RemoveNode(id);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/spread.h"
+#include "millrace/guard.h"
 #include "passes/rewrite/fuse_elementwise.h"
 #include "passes/rewrite/strided_views.h"
 
@@ -17,6 +18,22 @@ Operand OperandOf(const Shape& operand, const Shape& shape, int64_t* row) {
   const bool is_row = spread->each == spread->width && spread->count == 1 && spread->width <= kMaxFusedRow;
   if (is_row) *row = spread->width;
   return is_row ? Operand::kRow : Operand::kSpread;
+}
+
+FusedInput ReadFor(const Graph& graph, OutputRef ref) {
+  const Node& node = graph.node(ref.node);
+  if ((node.op != "BroadcastTo" && node.op != "Tile") || node.dynamic_outputs != 0 || node.run_time_values != 0 ||
+      node.attrs.GetOr(kGuarded, false) || !node.control_inputs.empty()) {
+    return {ref};
+  }
+  const OutputRef operand = node.inputs[0];
+  const Shape& shape = graph.type(operand).shape;
+  int64_t row = 0;
+  if (graph.node(operand.node).dynamic_output(operand.index) || !shape.fully_known() || !node.outputs[0].shape.fully_known() ||
+      OperandOf(shape, node.outputs[0].shape, &row) == Operand::kOther) {
+    return {ref};
+  }
+  return {.ref = operand, .spread = true};
 }
 
 FusedWriter::FusedWriter(const Graph& graph, const Draft& group) : graph_(graph), group_(group) {
@@ -41,7 +58,8 @@ AttrMap FusedWriter::Attributes(std::vector<Shape> output_shapes) const {
   std::vector<int64_t> pitches, offsets;
   for (const FusedInput& input : inputs_) {
     int64_t length = 0;
-    if (input.pitch < 0 && OperandOf(graph_.type(input.ref).shape, group_.shape, &length) == Operand::kRow) row = length;
+    const bool as_it_is = input.pitch < 0 && !input.spread;
+    if (as_it_is && OperandOf(graph_.type(input.ref).shape, group_.shape, &length) == Operand::kRow) row = length;
     by_rows = by_rows || input.pitch >= 0;
     pitches.push_back(input.pitch);
     offsets.push_back(input.offset);
@@ -66,7 +84,7 @@ std::vector<int64_t> FusedWriter::Spreads() const {
   for (const FusedInput& input : inputs_) {
     int64_t row = 0;
     const Shape& shape = graph_.type(input.ref).shape;
-    const bool is = input.pitch < 0 && OperandOf(shape, group_.shape, &row) == Operand::kSpread;
+    const bool is = input.spread || (input.pitch < 0 && OperandOf(shape, group_.shape, &row) == Operand::kSpread);
     const Spread spread = is ? *SpreadOver(shape, group_.shape) : Spread{};
     numbers.insert(numbers.end(), {spread.each, spread.count, spread.width});
     any = any || is;
@@ -92,7 +110,7 @@ int64_t FusedWriter::Input(const FusedInput& input) {
 
 int64_t FusedWriter::OperandOfRef(OutputRef ref) {
   const auto known = operand_of_.find(ref);
-  return known != operand_of_.end() ? known->second : Input({ref, -1, 0});
+  return known != operand_of_.end() ? known->second : Input(ReadFor(graph_, ref));
 }
 
 void FusedWriter::WriteCut(const Cut& cut, OutputRef ref) {

@@ -41,14 +41,19 @@ struct Draft {
   std::vector<Cut> cuts;
 };
 
-// An input of a fused node: whole, or (pitch >= 0) read by rows that are `pitch` apart, from `offset` on.
+// An input of a fused node: as it is; (pitch >= 0) read by rows that are `pitch` apart, from `offset` on; or spread, for ops
+// that take nothing but whole tensors.
 struct FusedInput {
   OutputRef ref;
   int64_t pitch = -1, offset = 0;
+  bool spread = false;
   friend bool operator==(const FusedInput& a, const FusedInput& b) {
-    return a.ref == b.ref && a.pitch == b.pitch && a.offset == b.offset;
+    return a.ref == b.ref && a.pitch == b.pitch && a.offset == b.offset && a.spread == b.spread;
   }
 };
+
+// What a group reads for a tensor from outside: of a BroadcastTo, or a Tile of dimensions of 1, the operand, spread.
+FusedInput ReadFor(const Graph& graph, OutputRef ref);
 
 class FusedWriter {
  public:

@@ -33,6 +33,7 @@ std::optional<Spread> SpreadOver(const Shape& operand, const Shape& shape) {
   // A repetition around everything is `count`'s doing.
   if (!runs->empty() && runs->front().repeats) runs->erase(runs->begin());
   switch (runs->size()) {
+    case 0: return Spread{shape.num_elements(), 1, 1};
     case 1: return Spread{(*runs)[0].size, 1, (*runs)[0].size};
     case 2: return Spread{(*runs)[1].size, (*runs)[0].size, 1};
     case 3: return Spread{(*runs)[1].size * (*runs)[2].size, (*runs)[0].size, (*runs)[2].size};

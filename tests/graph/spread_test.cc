@@ -37,6 +37,7 @@ TEST(Spread, SaysWhatBroadcastingTakes) {
     ExpectSpread(operand, Shape({2, 3, 4, 2, 5}));
   }
   ExpectSpread(Shape({3, 1}), Shape({1, 3, 7}));
+  for (const Shape& operand : {Shape(), Shape({1, 1}), Shape({1})}) ExpectSpread(operand, Shape({4, 5}));
   EXPECT_EQ(*SpreadOver(Shape({3, 1, 1}), Shape({2, 3, 4, 5})), (Spread{20, 3, 1}));
 }
 

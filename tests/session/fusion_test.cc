@@ -120,6 +120,38 @@ TEST(Fusion, OperandsThatRepeatWithinTheTensorAreReadAsTheyAre) {
   }
 }
 
+// Of a BroadcastTo or a Tile a group reads what it repeats, for ops that take nothing but whole tensors, too.
+TEST(Fusion, WhatIsRepeatedIsReadInPlaceOfItsRepetition) {
+  const char* const text = R"(
+x = Placeholder() {dtype=float, shape=shape[3,50,40]}
+m = Placeholder() {dtype=float, shape=shape[3,1,40]}
+r = Placeholder() {dtype=float, shape=shape[40]}
+o = Placeholder() {dtype=float, shape=shape[1]}
+whole = Const() {dtype=int32, value=int32[3]{3,50,40}}
+often = Const() {dtype=int32, value=int32[3]{1,50,1}}
+axis = Const() {dtype=int32, value=int32[1]{1}}
+mt = Tile(m, often) {T=float, Tmultiples=int32}
+rb = BroadcastTo(r, whole) {T=float, Tidx=int32}
+ob = BroadcastTo(o, whole) {T=float, Tidx=int32}
+a = AddN(x, mt, rb, ob) {N=4, T=float}
+total = Sum(a, axis) {T=float, Tidx=int32}
+g = ReluGrad(mt, a) {T=float}
+n = Neg(g) {T=float}
+)";
+  const Session::Feeds feeds = {{"x", Numbers(Shape({3, 50, 40}), 1)}, {"m", Numbers(Shape({3, 1, 40}), 2)}, {"r", Numbers(Shape({40}), 3)},
+                                {"o", Numbers(Shape({1}), 4)}};
+  for (const auto& [fetches, steps] : std::vector<std::pair<std::vector<std::string>, int64_t>>{
+           {{"n"}, 1}, {{"total"}, 2}, {{"total", "n"}, 3}, {{"n", "mt"}, 2}, {{"n", "rb", "ob"}, 3}}) {
+    std::vector<Tensor> apart, fused;
+    ASSERT_TRUE(Make(text, false)->Run(feeds, fetches, {}, &apart).ok());
+    const std::unique_ptr<Session> other = Make(text, true);
+    const absl::Status status = other->Run(feeds, fetches, {}, &fused);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(Steps(*other), steps) << absl::StrJoin(fetches, ",");
+    for (size_t k = 0; k < fetches.size(); ++k) EXPECT_TRUE(fused[k].BitEqual(apart[k])) << fetches[k];
+  }
+}
+
 // What others need later comes out beside the root; what others need before the root runs stays on its own.
 TEST(Fusion, ValuesThatOthersNeedAreResultsOfTheirOwn) {
   const char* const text = R"(

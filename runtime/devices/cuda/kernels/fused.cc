@@ -120,6 +120,7 @@ class ProgramBuilder {
     const Spread spread = SpreadOfInput(node_.attrs, i);
     if (spread == Spread{}) return own == elements ? FusedOperand::kFull : own == 1 ? FusedOperand::kOne : FusedOperand::kRow;
     if (!SpreadFits(spread, own, elements)) return absl::InvalidArgumentError(absl::StrCat("input ", i, " does not spread so"));
+    if (own == 1) return FusedOperand::kOne;
     if (spread.width > 1) return FusedOperand::kPart;
     return spread.each * spread.count == elements ? FusedOperand::kRun : FusedOperand::kTurn;
   }
