@@ -26,8 +26,10 @@
 #include "passes/rewrite/channels_first.h"
 #include "passes/rewrite/fuse_biases.h"
 #include "passes/rewrite/fuse_elementwise.h"
+#include "passes/rewrite/gather_updates.h"
 #include "passes/rewrite/keep_accumulators.h"
 #include "passes/rewrite/lower_strings.h"
+#include "passes/rewrite/negate_last.h"
 #include "passes/rewrite/order_variable_accesses.h"
 #include "passes/rewrite/slice_updates.h"
 #include "passes/shapes/infer_shapes.h"
@@ -282,6 +284,11 @@ absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
     MR_ASSIGN_OR_RETURN(const int64_t gone, BypassUnused(prepared.graph, request.ops, needed.targets));
     if (gone > 0) RemoveUnneeded(prepared.graph, needed, prepared.inferred.by_value);
   }
+  // One pass over a tensor less, wherever it runs.
+  {
+    const PassClock::Run run(request.clock, "negate last");
+    NegateLast(prepared.graph, needed.targets, prepared.inferred.by_value);
+  }
   // Sums of products before any order, that of variable accesses included: some factors are read later than before.
   if (request.options.accumulate_products) {
     const PassClock::Run run(request.clock, "accumulate products");
@@ -314,6 +321,11 @@ absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
   if (request.options.fuse) {
     const PassClock::Run run(request.clock, "fuse elementwise");
     MR_RETURN_IF_ERROR(FuseElementwise(prepared.graph, prepared.inferred.by_value).status());
+  }
+  // Where a node is a launch, updates that follow one another are one.
+  if (request.options.fuse) {
+    const PassClock::Run run(request.clock, "gather updates");
+    MR_RETURN_IF_ERROR(GatherUpdates(prepared.graph, request.ops, prepared.inferred.by_value).status());
   }
   // Variables and constants have their home in host memory, the rest runs where it asks to, or where it fits.
   {

@@ -15,31 +15,36 @@ NodeId CreationPlaces::Add(Graph& graph, NodeId neighbour, Node node, int32_t si
   return id;
 }
 
-std::vector<NodeId> CreationPlaces::Renumber(Graph& graph) const {
-  std::vector<int32_t> order;
-  order.reserve(graph.num_nodes());
-  for (int32_t i = 0; i < graph.num_ids(); ++i) {
-    if (graph.alive(NodeId{i})) order.push_back(i);
-  }
-  const auto key = [this](int32_t id) {
-    const auto found = places_.find(id);
-    return found == places_.end() ? std::make_tuple(id, 0, 0) : std::make_tuple(found->second.neighbour, found->second.side, id);
-  };
-  std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return key(a) < key(b); });
+std::vector<NodeId> RenumberAs(Graph& graph, const std::vector<NodeId>& order) {
+  CHECK_EQ(static_cast<int32_t>(order.size()), graph.num_nodes());
   std::vector<NodeId> renumbered(graph.num_ids());
-  for (size_t i = 0; i < order.size(); ++i) renumbered[order[i]] = NodeId{static_cast<int32_t>(i)};
+  for (size_t i = 0; i < order.size(); ++i) renumbered[order[i].value] = NodeId{static_cast<int32_t>(i)};
   Graph result;
   result.producer_version = graph.producer_version;
   result.set_library(graph.library());
   result.Reserve(static_cast<int64_t>(order.size()));
-  for (int32_t id : order) {
-    Node node = std::move(graph.mutable_node(NodeId{id}));
+  for (NodeId id : order) {
+    Node node = std::move(graph.mutable_node(id));
     for (OutputRef& input : node.inputs) input.node = renumbered[input.node.value];
     for (NodeId& control : node.control_inputs) control = renumbered[control.value];
     CHECK(result.AddNode(std::move(node)).ok());
   }
   graph = std::move(result);
   return renumbered;
+}
+
+std::vector<NodeId> CreationPlaces::Renumber(Graph& graph) const {
+  std::vector<NodeId> order;
+  order.reserve(graph.num_nodes());
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    if (graph.alive(NodeId{i})) order.push_back(NodeId{i});
+  }
+  const auto key = [this](NodeId id) {
+    const auto found = places_.find(id.value);
+    return found == places_.end() ? std::make_tuple(id.value, 0, 0) : std::make_tuple(found->second.neighbour, found->second.side, id.value);
+  };
+  std::sort(order.begin(), order.end(), [&](NodeId a, NodeId b) { return key(a) < key(b); });
+  return RenumberAs(graph, order);
 }
 
 }  // namespace millrace

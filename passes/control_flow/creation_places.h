@@ -10,6 +10,9 @@
 
 namespace millrace {
 
+// Gives the nodes, all that there are, ids in this order. Returns old id -> new id (invalid if removed).
+std::vector<NodeId> RenumberAs(Graph& graph, const std::vector<NodeId>& order);
+
 class CreationPlaces {
  public:
   // Adds the node; it will stand after what was added before it for the same neighbour, all of them before or after it.

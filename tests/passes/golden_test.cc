@@ -13,6 +13,8 @@
 #include "passes/rewrite/fuse_biases.h"
 #include "passes/rewrite/bypass_identities.h"
 #include "passes/rewrite/bypass_unused.h"
+#include "passes/rewrite/gather_updates.h"
+#include "passes/rewrite/negate_last.h"
 #include "passes/rewrite/order_variable_accesses.h"
 #include "passes/rewrite/slice_updates.h"
 #include "passes/shapes/infer_shapes.h"
@@ -97,6 +99,19 @@ std::string OrderVariables(const GoldenCase& golden) {
     if (!changed.ok()) return changed.status();
     return *changed ? 1 : 0;
   });
+}
+
+std::string Negated(const GoldenCase& golden) {
+  const auto title = [](int64_t changes) { return absl::StrCat(changes, " sums negated"); };
+  return Rewrite(golden, &OpRegistry::Builtin(), title, [&](Graph& graph, InferenceResult& inferred) -> absl::StatusOr<int64_t> {
+    return NegateLast(graph, golden.List("targets"), inferred.by_value);
+  });
+}
+
+std::string Gathered(const GoldenCase& golden) {
+  const OpRegistry& ops = OpRegistry::Builtin();
+  const auto title = [](int64_t changes) { return absl::StrCat(changes, " updates moved"); };
+  return Rewrite(golden, &ops, title, [&](Graph& graph, InferenceResult& inferred) { return GatherUpdates(graph, ops, inferred.by_value); });
 }
 
 std::string Unused(const GoldenCase& golden) {
@@ -231,6 +246,14 @@ TEST(Golden, AccumulatesReductions) {
 
 TEST(Golden, GivesProductsTheirBias) {
   for (const std::string& file : GoldenFiles("biases")) CheckGolden(file, Biases);
+}
+
+TEST(Golden, NegatesAfterSums) {
+  for (const std::string& file : GoldenFiles("negated")) CheckGolden(file, Negated);
+}
+
+TEST(Golden, GathersUpdates) {
+  for (const std::string& file : GoldenFiles("gathered")) CheckGolden(file, Gathered);
 }
 
 TEST(Golden, TurnsRegionsOfConvolutionsAround) {
