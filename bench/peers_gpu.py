@@ -17,6 +17,7 @@ import tempfile
 import time
 
 MODELS = ["resnet50", "lstm", "unet3d", "moe_transformer"]
+TOO_LONG = "took longer than"  # how the error begins of what was cut short
 VARIANTS = ["eager", "offload", "checkpoint", "compile"]  # what takes longest to start comes last
 # Arguments of `millrace model`: as on a GPU, and small (--cpu).
 GENERATED = {
@@ -77,7 +78,7 @@ def lstm(torch, batch=64, hidden=1000, steps=100, vocab=1000):
     return Lstm(), torch.randint(0, vocab, (batch, steps)), torch.randint(0, vocab, (batch * steps,))
 
 
-def unet3d(torch, size=144, channels=32, levels=4):
+def unet3d(torch, channels_last, size=144, channels=32, levels=4):
     nn = torch.nn
 
     def convs(inputs, first, second):
@@ -107,7 +108,10 @@ def unet3d(torch, size=144, channels=32, levels=4):
             for wider, block, skip in zip(self.wider, self.up, reversed(skips[:-1])):
                 x = block(torch.cat([wider(x), skip], 1))
             return self.head(x)
-    return Unet(), torch.randn(1, 3, size, size, size), torch.randint(0, 3, (1, size, size, size))
+    model, volume = Unet(), torch.randn(1, 3, size, size, size)
+    if channels_last:
+        model, volume = model.to(memory_format=torch.channels_last_3d), volume.contiguous(memory_format=torch.channels_last_3d)
+    return model, volume, torch.randint(0, 3, (1, size, size, size))
 
 
 def moe_transformer(torch, batch=8, steps=256, width=1024, heads=16, layers=6, experts=12, vocab=32000):
@@ -164,7 +168,7 @@ def moe_transformer(torch, batch=8, steps=256, width=1024, heads=16, layers=6, e
     return Transformer(), torch.randint(0, vocab, (batch, steps)), torch.randint(0, vocab, (tokens_each,))
 
 
-def build(torch, name, small, channels_last=True):
+def build(torch, name, small, channels_last):
     """(module, inputs, labels) of a model."""
     torch.manual_seed(0)
     if name == "resnet50":
@@ -172,7 +176,7 @@ def build(torch, name, small, channels_last=True):
     if name == "lstm":
         return lstm(torch, 4, 32, 8, 50) if small else lstm(torch)
     if name == "unet3d":
-        return unet3d(torch, size=16, channels=4, levels=2) if small else unet3d(torch)
+        return unet3d(torch, channels_last, size=16, channels=4, levels=2) if small else unet3d(torch, channels_last)
     if name == "moe_transformer":
         return moe_transformer(torch, 2, 8, 32, 2, 1, 4, 50) if small else moe_transformer(torch)
     raise ValueError(name)
@@ -189,11 +193,20 @@ def checkpointed(torch, model):
     return model
 
 
-def measure(torch, name, variant, device, steps, small, channels_last=True):
-    """Median seconds of a step and peak bytes; of eager ResNet-50 in the faster of both layouts."""
-    if name == "resnet50" and variant == "eager" and channels_last:
-        first = measure(torch, name, variant, device, steps, small, channels_last=False)
-        return min(first, measure(torch, name, "eager, channels last", device, steps, small))
+def layouts(name, variant):
+    """Whether channels are last, of each layout that a row is measured in: eager convolutions in both, so that goals are set
+    against the better one; what takes longer to start in what is usual for the model."""
+    if name in ("resnet50", "unet3d") and variant == "eager":
+        return [False, True]
+    return [name == "resnet50"]
+
+
+def measure(torch, name, variant, device, steps, small):
+    """Median seconds of a step and peak bytes, in the fastest layout."""
+    return min(measure_in(torch, name, variant, device, steps, small, channels_last) for channels_last in layouts(name, variant))
+
+
+def measure_in(torch, name, variant, device, steps, small, channels_last):
     model, inputs, labels = build(torch, name, small, channels_last)
     model = model.to(device)
     if device == "cuda":
@@ -290,7 +303,7 @@ def run_child(model, variant, arguments):
         done = subprocess.run(command, capture_output=True, text=True, timeout=arguments.timeout, check=False)
         return json.loads(done.stdout.strip().splitlines()[-1])
     except subprocess.TimeoutExpired:
-        return {"model": model, "variant": variant, "error": f"took longer than {arguments.timeout} s"}
+        return {"model": model, "variant": variant, "error": f"{TOO_LONG} {arguments.timeout} s"}
     except (IndexError, ValueError):
         return {"model": model, "variant": variant, "error": (done.stderr.strip().splitlines() or ["no output"])[-1][:200]}
 
@@ -309,26 +322,35 @@ def run_millrace(row, arguments):
             subprocess.run([arguments.millrace, "model", *generated.split(), f"--out={graph}"], capture_output=True, check=True,
                            timeout=arguments.timeout)
             done = subprocess.run(command, capture_output=True, text=True, timeout=arguments.timeout, check=False)
+            if done.returncode != 0:
+                raise RuntimeError(f"exit status {done.returncode}: {(done.stderr.strip().splitlines() or ['nothing said'])[-1][:200]}")
             with open(report) as file:
                 run = json.load(file)["runs"][0]
             seconds = sorted(float(s) for s in run["step_seconds"][-5:])
             row["millrace_seconds"] = seconds[len(seconds) // 2]
             row["millrace_peak_bytes"] = int(run["peak_device_bytes"])
         except subprocess.TimeoutExpired:
-            row["millrace_error"] = f"took longer than {arguments.timeout} s"
+            row["millrace_error"] = f"{TOO_LONG} {arguments.timeout} s"
         except subprocess.CalledProcessError as error:
             row["millrace_error"] = f"exit status {error.returncode}: {(error.stderr or b'').decode(errors='replace').strip()[-200:]}"
-        except (OSError, KeyError, ValueError, IndexError, TypeError):
-            row["millrace_error"] = (done.stderr.strip().splitlines() or ["no report"])[-1][:200]
+        except RuntimeError as error:
+            row["millrace_error"] = str(error)
+        except (OSError, KeyError, ValueError, IndexError, TypeError) as error:
+            row["millrace_error"] = f"no report: {type(error).__name__}"
 
 
-def kept_rows(path):
-    """Of a former run that was cut short: what it has measured is not measured again."""
+def kept_rows(path, program=""):
+    """Of a former run: what it has measured is not measured again, what failed beside it neither, unless `program` is newer."""
     try:
         with open(path) as file:
-            return [row for row in json.load(file) if "error" not in row]
+            rows = [row for row in json.load(file) if "error" not in row]
+        newer = bool(program) and os.path.getmtime(program) > os.path.getmtime(path)
     except (OSError, ValueError):
         return []
+    for row in rows:
+        if newer or row.get("millrace_error", "").startswith(TOO_LONG):
+            row.pop("millrace_error", None)
+    return rows
 
 
 def main():
@@ -345,7 +367,7 @@ def main():
     arguments = parser.parse_args()
     if arguments.one:
         return run_one(arguments)
-    rows = kept_rows(arguments.json)
+    rows = kept_rows(arguments.json, arguments.millrace)
     has_torch = importlib.util.find_spec("torch") is not None
     if not has_torch:
         print("PyTorch is not installed")
@@ -374,7 +396,7 @@ def main():
         save()
 
     # Eager of all models first: that is what goals are set against. What is compiled takes longest to start.
-    if not arguments.cpu:
+    if not arguments.cpu and not arguments.tf32:
         run_peer("copy", "pinned")
     chosen = arguments.variants.split(",") if has_torch else []
     for peers, beside in ((("eager", "offload", "checkpoint"), ("offload", "checkpoint")), (("compile",), ("compile", "eager"))):
@@ -382,7 +404,7 @@ def main():
             for model in arguments.models.split(","):
                 run_peer(model, variant)
         for row in rows if arguments.millrace else []:
-            if row["variant"] in beside and "step_seconds" in row and "millrace_seconds" not in row:
+            if row["variant"] in beside and "step_seconds" in row and not {"millrace_seconds", "millrace_error"} & row.keys():
                 run_beside(row)
     return 0 if has_torch else 2
 

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import types
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.dont_write_bytecode = True
@@ -150,6 +151,26 @@ echo '{"runs": [{"step_seconds": [9, 9, 0.3, 0.1, 0.2, 0.4, 0.5], "peak_device_b
         self.assertIn("longer than 1 s", self.beside("exec sleep 30\n", timeout=1)["millrace_error"])
         self.assertEqual(self.beside("echo why >&2; exit 3\n")["millrace_error"], "exit status 3: why")
 
+    def test_a_step_of_a_run_that_fails_later_does_not_count(self):
+        row = self.beside('''[ "$1" = model ] && exit 0
+for flag in "$@"; do [[ $flag != --report_out=* ]] || out=${flag#*=}; done
+echo '{"runs": [{"step_seconds": [0.1], "peak_device_bytes": 900}]}' >"$out"
+echo device lost >&2; exit 1
+''')
+        self.assertNotIn("millrace_seconds", row)
+        self.assertEqual(row["millrace_error"], "exit status 1: device lost")
+
+    def test_eager_convolutions_take_the_better_layout(self):
+        times = {False: (0.2, 10), True: (0.1, 20)}
+        with unittest.mock.patch.object(peers_gpu, "measure_in", lambda *arguments: times[arguments[-1]]):
+            for model in ("unet3d", "resnet50"):
+                self.assertEqual(peers_gpu.measure(None, model, "eager", "cuda", 1, False), (0.1, 20))
+                times[True] = (0.3, 20)
+                self.assertEqual(peers_gpu.measure(None, model, "eager", "cuda", 1, False), (0.2, 10))
+                times[True] = (0.1, 20)
+        self.assertEqual(peers_gpu.layouts("unet3d", "compile"), [False])
+        self.assertEqual(peers_gpu.layouts("lstm", "eager"), [False])
+
     def test_a_peer_that_dies_or_hangs_is_a_row(self):
         arguments = types.SimpleNamespace(steps=1, tf32=False, cpu=True, timeout=30)
         environment = dict(os.environ)
@@ -170,6 +191,12 @@ echo '{"runs": [{"step_seconds": [9, 9, 0.3, 0.1, 0.2, 0.4, 0.5], "peak_device_b
         rows = [{"model": "lstm", "variant": "eager", "step_seconds": 1}, {"model": "lstm", "variant": "offload", "error": "hung"}]
         path.write_text(json.dumps(rows))
         self.assertEqual(peers_gpu.kept_rows(path), rows[:1])
+        rows = [{"millrace_error": "exit status 1: device lost"}, {"millrace_error": peers_gpu.TOO_LONG + " 100 s"}]
+        path.write_text(json.dumps(rows))
+        self.assertEqual(peers_gpu.kept_rows(path), [rows[0], {}])
+        program = self.program("exit 0\n")
+        os.utime(program, (2e9 * 2, 2e9 * 2))
+        self.assertEqual(peers_gpu.kept_rows(path, program), [{}, {}])
         path.write_text("[")
         self.assertEqual(peers_gpu.kept_rows(path), [])
         self.assertEqual(peers_gpu.kept_rows(self.folder / "none"), [])
