@@ -5,7 +5,7 @@
   run_fixture.py same_bits BINARY FOLDER CASE ...    every case gives the bits of `baseline` without a budget
   run_fixture.py little_memory BINARY FOLDER CASE ...  the same within 1.05 times the largest working set
 
-A CASE is a list of flags in one argument. A case that does not fit its budget is an error, as is one whose measured
+A CASE is a list of flags in one argument. --in_all=FLAGS before the cases are flags of every run, baseline's included. A case that does not fit its budget is an error, as is one whose measured
 peak is not the predicted one or exceeds the budget. Needs numpy.
 """
 import gzip
@@ -99,12 +99,15 @@ def main(mode, binary, folder, *arguments):
         if mode == "agree":
             found = list(disagreements(fixture, fixture.run(binary, arguments)))
         else:
-            reference = fixture.run(binary, ["--strategy=baseline"])
+            common = []
+            if arguments and arguments[0].startswith("--in_all="):
+                common, arguments = shlex.split(arguments[0].removeprefix("--in_all=")), arguments[1:]
+            reference = fixture.run(binary, ["--strategy=baseline"] + common)
             budget = []
             if mode == "little_memory":
                 budget = [f"--device_memory={math.ceil(1.05 * fixture.largest_working_set(binary))}"]
             found = [f"{case}: {difference}" for case in arguments
-                     for difference in differences(reference, fixture.run(binary, shlex.split(case) + budget))]
+                     for difference in differences(reference, fixture.run(binary, shlex.split(case) + budget + common))]
     print("\n".join(found[:20]) if found else "good")
     return 1 if found else 0
 
