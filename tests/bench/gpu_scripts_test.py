@@ -119,6 +119,23 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(rows["lstm: baseline step over PyTorch eager's"]["verdict"], "no PyTorch")
 
 
+class CheckTest(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.folder = pathlib.Path(self.temporary.name)
+
+    def tearDown(self):
+        self.temporary.cleanup()
+
+    @unittest.skipUnless(os.environ.get("MILLRACE_PROGRAM"), "MILLRACE_PROGRAM is not set")
+    def test_the_chain_is_as_many_nodes_in_the_plan(self):
+        graph, report = self.folder / "chain.pbtxt", self.folder / "report.json"
+        subprocess.run([sys.executable, str(ROOT / "bench/chain_graph.py"), "2000", str(graph)], check=True)
+        subprocess.run([os.environ["MILLRACE_PROGRAM"], "run", f"--graph={graph}", "--fetches=result:0", "--synthetic_feeds", "--fuse=on",
+                        "--strategy=baseline", f"--report_out={report}"], check=True, capture_output=True)
+        self.assertEqual(json.loads(report.read_text())["runs"][0]["devices"][0]["nodes"], 2000)
+
+
 class PeersTest(unittest.TestCase):
     def setUp(self):
         self.temporary = tempfile.TemporaryDirectory()
