@@ -135,6 +135,15 @@ class CheckTest(unittest.TestCase):
                         "--strategy=baseline", f"--report_out={report}"], check=True, capture_output=True)
         self.assertEqual(json.loads(report.read_text())["runs"][0]["devices"][0]["nodes"], 2000)
 
+    def test_what_it_ran_on_is_written_down(self):
+        (self.folder / "opens.log").write_text("I cuda_services.cc:36] cuda:0: to cuDNN 91900 it is {}\n")
+        subprocess.run([sys.executable, str(ROOT / "bench/gpu_about.py"), str(self.folder), "emulated"], check=True,
+                       env={**os.environ, "MILLRACE_GPU_COMMIT": "abc"})
+        about = json.loads((self.folder / "about.json").read_text())
+        self.assertEqual(list(about), ["device", "driver", "CUDA", "cuDNN", "commit", "machine", "date"])
+        self.assertEqual((about["cuDNN"], about["commit"]), ("91900", "abc"))
+        self.assertIn("cores of", about["machine"])
+
 
 class PeersTest(unittest.TestCase):
     def setUp(self):
