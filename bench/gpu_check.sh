@@ -5,12 +5,30 @@
 # (bench/gpu_bundle.sh; "" for none). A part that fails, hangs or loses the device leaves the others their turn: each
 # program runs in a process of its own under a time limit, and so does each part. Exit status 1 when a goal was missed.
 #
-# Parts, all by default and in this order: build conformance fixtures models peers sizes sanitizer stream. They share the build
-# (MILLRACE_GPU_BUILD, build-gpu) and OUT_FOLDER, so they may also be run by several calls, each of which reports on all
-# that there is by then. A part that is named again does what is missing of it: what a former call was cut short in. After every part results.json, summary.md and logs.tar.gz in OUT_FOLDER are up to date, and copied
-# to the folder MILLRACE_GPU_COPY where that is set: all there is to take away, also of a call that is cut short.
-# MILLRACE_GPU_HOST_MEMORY (90GB) is what a run of a large model may page-lock. MILLRACE_GPU_SECONDS (570): no program
-# runs longer than this after the script began; the build not longer than MILLRACE_GPU_BUILD_SECONDS (500).
+# Parts, all by default and in this order, with the seconds that each is sure to have of a call's 570 on 16 cores (estimated, not
+# measured); what a part leaves goes to those behind it:
+#
+#   build        190   the program and the plugin, then tests; not in less than it needs, at most MILLRACE_GPU_BUILD_SECONDS (500)
+#   device        20   opens it, and is refused a budget above its memory and a device that is not visible
+#   conformance   45   a process per family of cases, eight at once
+#   fixtures      20   TensorFlow's graphs: its results; the same bits under strategies and partition sizes; eight at once
+#   models        35   baseline of four models
+#   peers         60   PyTorch eager, plain copies, ResNet-50 with TF32 on both sides
+#   budgets       95   60 % of all models, 80 and 45 % of ResNet-50, as streams, copies beside compute; then what only its bits count of
+#   launches      10   a chain of tiny nodes, as streams and as a graph
+#   sizes         60   TensorFlowMem's and TFLMS's tables, two at once
+#   stream         0   the stream engine's tests on the CPU, beside what follows
+#   sanitizer     30   compute-sanitizer's tools at once, each on one family of cases after the other
+#   more           0   measured convolutions, channels last, PyTorch's other ways and Millrace beside them: for further calls
+#
+# They share the build (MILLRACE_GPU_BUILD, build-gpu) and OUT_FOLDER, so they may also be run by several calls, each of which
+# reports on all that there is by then. A part that is named again does what is missing of it: what a call had no time for or cut
+# short. What failed, or took longer than its own limit, is a result, and is done again only after another build. Beside every
+# LABEL.log is LABEL.status: the exit status, or 124 and which limit ended it. After every part results.json, summary.md and
+# logs.tar.gz in OUT_FOLDER are up to date, and copied to the folder MILLRACE_GPU_COPY where that is set: all there is to take
+# away, also of a call that is cut short. MILLRACE_GPU_HOST_MEMORY (90GB) is what a run of a large model may page-lock.
+# MILLRACE_GPU_SECONDS (570): no program runs longer than this after the script began. MILLRACE_GPU_COMMIT names the commit where
+# the tree came without its history.
 #
 # Without a device every goal is 'no device' and the exit status is 0. MILLRACE_GPU_DRY_RUN=1 then runs all parts
 # nonetheless, small models on the emulated device, which tries the script and measures nothing.
@@ -18,29 +36,42 @@ set -uo pipefail
 out=${1:?usage: gpu_check.sh OUT_FOLDER [BUNDLE_FOLDER [PART ...]]}
 bundle=${2:-}
 shift $(($# < 2 ? $# : 2))
-known="build conformance fixtures models peers sizes sanitizer stream"
+known="build device conformance fixtures models peers budgets launches sizes stream sanitizer more"
+declare -A share=([build]=190 [device]=20 [conformance]=45 [fixtures]=20 [models]=35 [peers]=60 [budgets]=95 [launches]=10
+  [sizes]=60 [stream]=0 [sanitizer]=30 [more]=0)
 parts=" ${*:-$known} "
 for part in $parts; do
   [[ " $known " == *" $part "* ]] || { echo "gpu_check: no part '$part', only: $known" >&2; exit 2; }
 done
 [ -z "${MILLRACE_GPU_COPY:-}" ] || MILLRACE_GPU_COPY=$(realpath "$MILLRACE_GPU_COPY")
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 2
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
-build=${MILLRACE_GPU_BUILD:-build-gpu}
+build=$(realpath -m "${MILLRACE_GPU_BUILD:-build-gpu}")
 jobs=$(nproc)
 deadline=$((SECONDS + ${MILLRACE_GPU_SECONDS:-570}))
 report() { python3 bench/gpu_report.py "$out" "$@"; }
 log() { printf '%s %s\n' "$(date +%T)" "$*"; }
 part_end=$deadline
-# begins PART SECONDS: whether the part is wanted; what it runs ends that long from now.
+# begins PART: whether the part is wanted. What it runs ends when only the shares of the wanted parts behind it are left of
+# the call, not before it has had its own.
 begins() {
   [[ $parts == *" $1 "* ]] || return 1
-  part_end=$((SECONDS + $2))
-  log "$1"
+  local part later=0 seen=
+  for part in $known; do
+    [ -z "$seen" ] || [[ $parts != *" $part "* ]] || later=$((later + share[$part]))
+    [ "$part" != "$1" ] || seen=1
+  done
+  part_end=$((deadline - later))
+  [ $part_end -gt $((SECONDS + share[$1])) ] || part_end=$((SECONDS + share[$1]))
+  log "$1, within $(left) s"
 }
+# room COUNT: waits until fewer background jobs run.
+room() { while [ "$(jobs -rp | wc -l)" -ge "$1" ]; do wait -n; done; }
+# A log that grows as it is read (tar's status 1) is packed as far as it was.
 pack_logs() {
-  tar -C "$out" --exclude=logs.tar.gz --exclude='*.pb' "$@" -czf "$out.logs.tar.gz" . && mv "$out.logs.tar.gz" "$out/logs.tar.gz"
+  tar -C "$out" --exclude=logs.tar.gz --exclude='*.pb' --warning=no-file-changed "$@" -czf "$out.logs.tar.gz" .
+  [ $? -gt 1 ] || mv "$out.logs.tar.gz" "$out/logs.tar.gz"
 }
 # What there is by now: report and logs.
 collect() {
@@ -63,16 +94,30 @@ give_up() {
 # Seconds until the part or the call is over.
 left() { echo $((part_end < deadline ? part_end - SECONDS : deadline - SECONDS)); }
 
-# limited SECONDS LOG COMMAND ...: its exit status, 124 when it ran too long or there was no time left to start it.
+# limited SECONDS BASE COMMAND ...: writes BASE.log and BASE.status, and returns the exit status, 124 when a limit ended it. Where no
+# time is left it does not start, and leaves neither.
 limited() {
-  local left limit=$1 log_file=$2
+  local limit=$1 base=$2 left started=$SECONDS status note
   left=$(left)
   shift 2
-  [ "$left" -gt 5 ] || {
-    echo "not started: no time left" >"$log_file"
-    return 124
-  }
-  timeout --kill-after=5 $((limit < left ? limit : left)) "$@" >"$log_file" 2>&1
+  [ "$left" -gt 5 ] || return 124
+  note="took longer than its $limit s"
+  [ "$limit" -lt "$left" ] || { limit=$left note="ended after $left s, when its part or the call was over"; }
+  timeout --kill-after=5 "$limit" "$@" >"$base.log" 2>&1
+  status=$?
+  # Killed by `timeout` itself only where the limit has passed.
+  [ $status != 137 ] || [ $((SECONDS - started)) -lt "$limit" ] || status=124
+  [ $status = 124 ] || note=
+  echo "$status $note" >"$base.status"
+  return $status
+}
+# is_done BASE: it need not run again.
+is_done() {
+  local status note
+  read -r status note 2>/dev/null <"$1.status" || return 1
+  [ "$status" != 0 ] || return 0
+  [ "$status" != 124 ] || [[ $note == took* ]] || return 1
+  [ -z "$(find "$build/bin" -newer "$1.status" -print -quit)" ]
 }
 
 device=cuda
@@ -80,16 +125,20 @@ device=cuda
 [ ! -d /usr/local/cuda/bin ] || export PATH=$PATH:/usr/local/cuda/bin
 # Where containers get their driver from.
 [ ! -d /usr/local/nvidia/lib64 ] || export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/usr/local/nvidia/lib64
-if ! timeout --kill-after=5 60 python3 - <<'PY'
-import ctypes, sys
+# 0: there is a device. 1: there is none. Else there is one that does not answer, which the goals will say.
+timeout --kill-after=5 60 python3 - <<'PY'
+import ctypes, glob, sys
 try:
     cuda = ctypes.CDLL("libcuda.so.1")
-    count = ctypes.c_int(0)
-    sys.exit(0 if cuda.cuInit(0) == 0 and cuda.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0 else 1)
 except OSError:
-    sys.exit(1)
+    sys.exit(2 if glob.glob("/dev/nvidia[0-9]*") else 1)
+count, no_device = ctypes.c_int(0), 100
+status = cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count))
+sys.exit(1 if status == no_device else 2 if status != 0 else 0 if count.value > 0 else 1)
 PY
-then
+probed=$?
+[ $probed -lt 2 ] || echo "gpu_check: a device is there, but its driver does not answer" >&2
+if [ $probed = 1 ]; then
   echo "no device"
   if [ "${MILLRACE_GPU_DRY_RUN:-0}" != 1 ]; then
     report --no-device
@@ -99,7 +148,7 @@ then
 fi
 
 if [ -n "$bundle" ]; then
-  root=$PWD/$build/root
+  root=$build/root
   # Debian 12's libraries need its C library or a later one.
   libc=$(ldd --version 2>/dev/null | head -1 | grep -oE '[0-9]+\.[0-9]+$')
   if [ "$(printf '%s\n2.34\n' "${libc:-0}" | sort -V | head -1)" != 2.34 ]; then
@@ -123,7 +172,7 @@ if [ -n "$bundle" ]; then
   export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$system:$root$system:$root/lib/x86_64-linux-gnu:$root/usr/lib:$root$system/blas:$root$system/lapack
   export CPATH=$root/usr/include LIBRARY_PATH=$root$system PKG_CONFIG_PATH=$root$system/pkgconfig
 fi
-millrace=$PWD/$build/bin/millrace
+millrace=$build/bin/millrace
 # Tests ask for it when they are configured, the fixtures when they run.
 numpy_python=
 for candidate in "$(command -v python3)" /usr/bin/python3; do
@@ -136,8 +185,10 @@ ninja_within() {
   left=$(left)
   timeout --kill-after=5 $((left > 5 ? left : 5)) ninja -C "$build" -j "$jobs" -k 0 "$@"
 }
-if begins build "${MILLRACE_GPU_BUILD_SECONDS:-500}"; then
-  started=$SECONDS
+if begins build; then
+  started=$SECONDS part_end=$((SECONDS + ${MILLRACE_GPU_BUILD_SECONDS:-500}))
+  # Of a build that goes on where a former call was cut short, all seconds count; a build that was finished keeps its figure.
+  before=$([ "$(cat "$out/build.status" 2>/dev/null || echo 0)" = 0 ] || cat "$out/build.seconds" 2>/dev/null)
   for tool in cmake ninja g++ nvcc; do
     command -v $tool >/dev/null || [ -x /usr/local/cuda/bin/$tool ] || echo "gpu_check: $tool was not found" >&2
   done
@@ -150,14 +201,14 @@ if begins build "${MILLRACE_GPU_BUILD_SECONDS:-500}"; then
   # What is measured comes first; tests that do not build leave the rest to be measured.
   {
     timeout --kill-after=5 "$(left)" cmake -S . -B "$build" -G Ninja -DMILLRACE_CUDA_ARCHITECTURES="${architecture:-90}-real" -DMILLRACE_BENCH=OFF \
-      -DMILLRACE_TESTS=$tests -DMILLRACE_PYTHON="$numpy_python" -DMILLRACE_WERROR=OFF -DMILLRACE_PRECOMPILE=OFF \
+      -DMILLRACE_TESTS="$tests" -DMILLRACE_PYTHON="$numpy_python" -DMILLRACE_WERROR=OFF -DMILLRACE_PRECOMPILE=OFF \
       -DCMAKE_CXX_FLAGS="$headers" &&
       ninja_within millrace_main millrace_cuda_plugin
   } >"$out/build.log" 2>&1
   echo $? >"$out/build.status"
-  part_end=$((SECONDS + ${MILLRACE_GPU_BUILD_SECONDS:-120}))  # what is not built by then, the parts that need it build
+  part_end=$((SECONDS + 60))  # what is not built by then, the parts that need it build
   ninja_within cuda_test stream_test >>"$out/build.log" 2>&1
-  echo $((SECONDS - started)) >"$out/build.seconds"
+  [ -z "$before" ] && [ -e "$out/build.seconds" ] || echo $((${before:-0} + SECONDS - started)) >"$out/build.seconds"
   log "built in $((SECONDS - started)) s"
   [ "$(cat "$out/build.status")" = 0 ] || grep -m 10 -iE "error|not found|failed|is required" "$out/build.log"
 fi
@@ -166,12 +217,13 @@ if [ ! -x "$millrace" ]; then
   give_up
 fi
 
-# name, arguments of the generator; bench/peers_gpu.py has counterparts.
+# name, arguments of the generator; bench/peers_gpu.py has counterparts of the first four.
 models=(
   "resnet50 resnet --depth=50 --batch=64 --image_size=224"
   "lstm lstm --batch=64 --hidden=1000 --layers=1 --steps_unrolled=100 --vocab=1000 --dropout=0"
   "unet3d unet3d --batch=1"
   "moe_transformer moe_transformer --batch=8 --dropout=0"
+  "lstm_dropout lstm --batch=64 --hidden=1000 --layers=1 --steps_unrolled=25 --vocab=1000 --dropout=0.5"
 )
 # name, budget, arguments: TensorFlowMem's tables, those that nothing else fits first, then TFLMS's resolutions. bench/
 # gpu_report.py names them too. No budget is below what a single node needs: the gradient of GoogLeNet's second LRN holds four
@@ -192,132 +244,218 @@ sizes=(
   "moe_12 12GB moe_transformer --experts=12 --batch=8"
 )
 if [ $device = cuda_emulated ]; then
-  models=("resnet50 resnet --depth=11 --batch=1 --image_size=32 --variant=cifar"
-    "lstm lstm --batch=2 --hidden=16 --layers=1 --steps_unrolled=4 --vocab=50 --dropout=0"
+  models=("resnet50 resnet --depth=11 --batch=2 --image_size=32 --variant=cifar"
+    "lstm lstm --batch=4 --hidden=16 --layers=1 --steps_unrolled=8 --vocab=50 --dropout=0"
     "unet3d unet3d --batch=1 --image_size=8 --channels=2 --levels=2"
-    "moe_transformer moe_transformer --batch=2 --hidden=16 --heads=2 --layers=1 --steps_unrolled=4 --vocab=50 --dropout=0")
+    "moe_transformer moe_transformer --batch=2 --hidden=16 --heads=2 --layers=1 --steps_unrolled=4 --vocab=50 --dropout=0"
+    "lstm_dropout lstm --batch=2 --hidden=16 --layers=1 --steps_unrolled=4 --vocab=50 --dropout=0.5")
   sizes=("resnet_1001_b32 70% resnet --depth=11 --batch=1 --image_size=32 --variant=cifar")
 fi
 # Page-locked memory does not come back when a machine runs short of it. Not read from /proc/meminfo: virtual machines
 # whose memory grows as it is used show less there.
 host_memory=${MILLRACE_GPU_HOST_MEMORY:-90GB}
-train="--fetches=loss:0 --targets=train --init_targets=init --synthetic_feeds --device=$device"
+train="--fetches=loss:0 --targets=train --init_targets=init --synthetic_feeds"
+# What may run at once where no time is measured.
+wide=$((jobs < 8 ? jobs : 8))
 
 # generate NAME ARGUMENTS ...
 generate() {
   local name=$1
   shift
-  [ -s "$out/$name.pb" ] || limited 60 "$out/$name.model.log" "$millrace" model "$@" --out="$out/$name.pb"
+  [ -s "$out/$name.pb" ] || limited 60 "$out/$name.model" "$millrace" model "$@" --out="$out/$name.pb"
+}
+# graph_of NAME: generates a model's graph.
+graph_of() {
+  local line
+  for line in "${models[@]}"; do
+    # shellcheck disable=SC2086
+    [ "${line%% *}" != "$1" ] || generate $line || return 1
+  done
+}
+# run_model NAME STRATEGY GRAPH BUDGET SECONDS [FLAG ...]: the run NAME.STRATEGY.GRAPH.BUDGET, where it is not done. Steps enough for
+# two rounds of measured times, after each of which a step runs on streams and one is captured; the last ones are what counts.
+# `measured`, `last` and `tf32` are baseline with the flags given.
+run_model() {
+  local name=$1 strategy=$2 graph=$3 budget=$4 seconds=$5 label=$1.$2.$3.$4 options=()
+  shift 5
+  ! is_done "$out/$label" || return 0
+  graph_of "$name" || return 1
+  [[ $strategy == planned ]] || strategy=baseline
+  [ "$budget" = 0 ] || options=(--device_memory="$budget%")
+  rm -f "$out/$label.json"
+  [ "$strategy" != planned ] || options+=(--plan_out="$out/$label.plan.txt")
+  # shellcheck disable=SC2086
+  limited "$seconds" "$out/$label" "$millrace" run --graph="$out/$name.pb" $train --device=$device --steps=25 --replan=wait \
+    --cuda_graph="$graph" --strategy=$strategy "${options[@]}" "$@" --v=1 --report_out="$out/$label.json"
 }
 
-if begins conformance 200; then
+if begins device; then
+  if generate opening lstm --batch=2 --hidden=16 --layers=1 --steps_unrolled=4 --vocab=50 --dropout=0; then
+    # shellcheck disable=SC2086
+    limited 20 "$out/too_large" "$millrace" run --graph="$out/opening.pb" $train --device=$device --device_memory=100000GB &
+    # shellcheck disable=SC2086
+    limited 20 "$out/hidden" env CUDA_VISIBLE_DEVICES= "$millrace" run --graph="$out/opening.pb" $train --device=cuda &
+    # shellcheck disable=SC2086
+    limited 30 "$out/opens" "$millrace" run --graph="$out/opening.pb" $train --device=$device --steps=2 --v=1
+    wait
+  fi
+  about=()
+  [ $device = cuda ] || about=(emulated)
+  python3 bench/gpu_about.py "$out" "${about[@]}"
+  collect
+fi
+
+if begins conformance; then
   [ -x "$build/bin/cuda_test" ] || ninja_within cuda_test >>"$out/build.log" 2>&1
   # A process per family, some at once: one that loses the device ends alone.
   mkdir -p "$out/conformance"
   "$build/bin/cuda_test" --gtest_list_tests 2>/dev/null | awk '/^[^ ]/{suite=$1} /^ /&&suite~/CudaDeviceTest/{print suite $1}' \
     >"$out/conformance/tests.txt"
   while read -r test; do
-    family=${test##*/}
-    [ "$(cat "$out/conformance/$family.status" 2>/dev/null)" != 0 ] || continue
-    while [ "$(jobs -rp | wc -l)" -ge 4 ]; do wait -n; done
-    {
-      limited 100 "$out/conformance/$family.log" "$build/bin/cuda_test" --gtest_filter="$test"
-      echo $? >"$out/conformance/$family.status"
-    } &
+    ! is_done "$out/conformance/${test##*/}" || continue
+    room $wide
+    limited 100 "$out/conformance/${test##*/}" "$build/bin/cuda_test" --gtest_filter="$test" &
   done <"$out/conformance/tests.txt"
   wait
   collect
 fi
 
 [ -n "$numpy_python" ] || echo "gpu_check: no python3 with NumPy: without fixtures and tests" >&2
-if [ -n "$numpy_python" ] && begins fixtures 150; then
-  # TensorFlow's own training graphs: its results, and the same bits in a budget.
-  mkdir -p "$out/fixtures"
+# fixture SECONDS BASE MODE NAME ARGUMENT ...: in the background, where it is not done.
+fixture() {
+  local seconds=$1 base=$2 mode=$3 name=$4
+  shift 4
+  ! is_done "$base" || return 0
+  room $wide
+  limited "$seconds" "$base" "$numpy_python" tests/e2e/run_fixture.py "$mode" "$millrace" "tests/e2e/fixtures/$name" "$@" &
+}
+if [ -n "$numpy_python" ] && begins fixtures; then
+  mkdir -p "$out/fixtures" "$out/bits"
+  strategies=("--strategy=tensorflowmem --partition_size=1" "--strategy=tensorflowmem --partition_size=50"
+    "--strategy=tensorflowmem --device_memory=80%" "--strategy=lru --device_memory=80%" "--strategy=tflms --swapout_threshold=3"
+    "--strategy=reactive --occupancy_threshold=0.2 --device_memory=140%" "--strategy=planned --device_memory=70%")
+  fixture 100 "$out/bits/mlp_ref" same_bits mlp_ref --in_all=--device=$device "${strategies[@]}"
+  fixture 100 "$out/bits/lstm_ptb" same_bits lstm_ptb --in_all=--device=$device "${strategies[@]}"
   for folder in tests/e2e/fixtures/*/; do
-    fixture=$(basename "$folder")
-    [ "$(cat "$out/fixtures/$fixture.status" 2>/dev/null)" != 0 ] || continue
-    while [ "$(jobs -rp | wc -l)" -ge 4 ]; do wait -n; done
-    {
-      limited 100 "$out/fixtures/$fixture.log" "$numpy_python" tests/e2e/run_fixture.py agree "$millrace" "$folder" --device=$device \
-        --strategy=planned --device_memory=60%
-      echo $? >"$out/fixtures/$fixture.status"
-    } &
+    name=$(basename "$folder")
+    fixture 100 "$out/fixtures/$name" agree "$name" --device=$device --strategy=planned --device_memory=60%
   done
   wait
   collect
 fi
 
-if begins models 560; then
-  # Round by round, so that every model has its first figure before any has its last. Steps enough for two rounds of
-  # measured times, after each of which a step runs on streams and one is captured; the last ones are what counts.
-  for run in "baseline auto 0" "measured auto 0" "planned auto 60%" "baseline off 0" "planned auto 80%" "planned auto 45%" "last auto 0"; do
-    read -r strategy graph budget <<<"$run"
-    for line in "${models[@]}"; do
-      read -r name arguments <<<"$line"
-      # shellcheck disable=SC2086
-      generate "$name" $arguments || continue
-      label=$name.$strategy.$graph.${budget%\%} seconds=60
-      extra=(--strategy="$strategy")
-      [ "$strategy" != measured ] || extra=(--strategy=baseline --measure_convolutions) seconds=120
-      # What turning convolutions around to channels first is worth.
-      [ "$strategy" != last ] || [ "$name" = resnet50 ] || continue
-      [ "$strategy" != last ] || extra=(--strategy=baseline --channels_first=off)
-      [ "$budget" = 0 ] || extra+=(--device_memory="$budget")
-      [ ! -s "$out/$label.json" ] || continue
-      # shellcheck disable=SC2086
-      limited $seconds "$out/$label.log" "$millrace" run --graph="$out/$name.pb" $train --steps=25 --replan=wait \
-        --cuda_graph="$graph" "${extra[@]}" --v=1 --report_out="$out/$label.json"
-    done
-    log "models: $run"
-    collect
-  done
+if begins models; then
+  for name in resnet50 lstm unet3d moe_transformer; do run_model $name baseline auto 0 60; done
+  collect
+fi
+
+peers=(python3 -u bench/peers_gpu.py --steps=8 --timeout=100)
+[ $device = cuda ] || peers+=(--cpu --timeout=300 --models=unet3d)
+if begins peers; then
+  limited 450 "$out/peers" "${peers[@]}" --json="$out/peers.json" --variants=eager || tail -3 "$out/peers.log"
+  run_model resnet50 tf32 auto 0 60 --tf32
+  limited 200 "$out/peers_tf32" "${peers[@]}" --json="$out/peers_tf32.json" --variants=eager --tf32 --models=resnet50 ||
+    tail -3 "$out/peers_tf32.log"
+  collect
+fi
+
+if begins budgets; then
+  for name in resnet50 lstm unet3d moe_transformer; do run_model $name planned auto 60 60; done
+  for budget in 80 45; do run_model resnet50 planned auto $budget 60; done
+  collect
   # Copies beside compute, one by one; a step that is traced is not captured.
   # shellcheck disable=SC2086
-  [ -s "$out/copies.trace.json" ] || limited 60 "$out/copies.log" "$millrace" run --graph="$out/resnet50.pb" $train --steps=5 --strategy=planned \
-    --device_memory=60% --trace_out="$out/copies.trace.json"
+  is_done "$out/copies" || ! graph_of resnet50 || limited 60 "$out/copies" "$millrace" run --graph="$out/resnet50.pb" $train --device=$device --steps=5 \
+    --strategy=planned --recompute=off --device_memory=60% --trace_out="$out/copies.trace.json"
+  for name in resnet50 lstm unet3d moe_transformer; do run_model $name baseline off 0 60; done
+  collect
+  # Only their bits count: some at once.
+  for name in lstm unet3d moe_transformer; do
+    graph_of $name || continue
+    for budget in 80 45; do
+      room 3
+      run_model $name planned auto $budget 100 &
+    done
+  done
+  wait
+  graph_of lstm_dropout
+  for graph in auto off; do run_model lstm_dropout baseline $graph 0 60 & done
+  wait
   collect
 fi
 
-if begins peers 450; then
-  small=()
-  [ $device = cuda ] || small=(--cpu --timeout=300 --models=unet3d --variants=eager,offload)
-  limited 450 "$out/peers.log" python3 -u bench/peers_gpu.py --json="$out/peers.json" --steps=8 --timeout=100 --millrace="$millrace" \
-    "${small[@]}" || tail -3 "$out/peers.log"
+if begins launches; then
+  python3 bench/chain_graph.py 2000 "$out/chain.pbtxt"
+  for graph in on off; do
+    label=chain.baseline.$graph.0
+    is_done "$out/$label" || limited 60 "$out/$label" "$millrace" run --graph="$out/chain.pbtxt" --fetches=result:0 --synthetic_feeds \
+      --device=$device --strategy=baseline --replan=off --steps=25 --cuda_graph=$graph --report_out="$out/$label.json"
+  done
   collect
 fi
 
-if begins sizes "${MILLRACE_GPU_SIZES_SECONDS:-280}"; then
+# size NAME BUDGET ARGUMENT ...: trains it for two steps.
+size() {
+  local name=$1 budget=$2
+  shift 2
+  generate "$name" "$@" || return 1
+  rm -f "$out/$name.json"
+  # shellcheck disable=SC2086
+  limited 60 "$out/$name" "$millrace" run --graph="$out/$name.pb" $train --device=$device --steps=2 --device_memory="$budget" \
+    --host_memory="$host_memory" --v=1 --report_out="$out/$name.json"
+  rm -f "$out/$name.pb"
+}
+if begins sizes; then
   for line in "${sizes[@]}"; do
-    read -r name budget arguments <<<"$line"
+    ! is_done "$out/${line%% *}" || continue
     [ "$(left)" -gt 5 ] || break
-    [ ! -s "$out/$name.json" ] || continue
-    # shellcheck disable=SC2086
-    generate "$name" $arguments || continue
-    # shellcheck disable=SC2086
-    limited 60 "$out/$name.log" "$millrace" run --graph="$out/$name.pb" $train --steps=2 --device_memory="$budget" \
-      --host_memory="$host_memory" --v=1 --report_out="$out/$name.json"
-    rm -f "$out/$name.pb"
-    log "size $name"
+    room 2
     collect
+    log "size ${line%% *}"
+    # shellcheck disable=SC2086
+    size $line &
   done
-fi
-
-if begins sanitizer 120 && [ $device = cuda ] && command -v compute-sanitizer >/dev/null; then
-  for tool in memcheck racecheck synccheck; do
-    log "compute-sanitizer $tool"
-    [ "$(cat "$out/$tool.status" 2>/dev/null)" != 0 ] || continue
-    limited 40 "$out/$tool.log" compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/bin/cuda_test" \
-      --gtest_filter='*CudaDeviceTest.*/reduction:*CudaDeviceTest.*/gather_scatter'
-    echo $? >"$out/$tool.status"
-  done
+  wait
   collect
 fi
 
-if begins stream 90; then
+if begins stream; then
   [ -x "$build/bin/stream_test" ] || ninja_within stream_test >>"$out/build.log" 2>&1
-  limited 90 "$out/stream_test.log" "$build/bin/stream_test"
-  echo $? >"$out/stream_test.status"
+  part_end=$deadline
+  is_done "$out/stream_test" || limited 90 "$out/stream_test" "$build/bin/stream_test" &
+fi
+
+# Kernels whose threads share memory or order each other's writes: sums, sorts, losses, transposes, norms.
+sanitized="reduction gather_scatter loss layout array norm segment"
+sanitize() {
+  local tool=$1 family
+  for family in $sanitized; do
+    is_done "$out/sanitizer/$tool.$family" || limited 60 "$out/sanitizer/$tool.$family" compute-sanitizer --tool "$tool" \
+      --error-exitcode 9 "$build/bin/cuda_test" --gtest_filter="*CudaDeviceTest.*/$family"
+  done
+}
+if begins sanitizer; then
+  mkdir -p "$out/sanitizer"
+  echo "$sanitized" >"$out/sanitizer/families"
+  rm -f "$out/sanitizer/absent"
+  if [ $device != cuda ]; then
+    echo "no device" >"$out/sanitizer/absent"
+  elif ! command -v compute-sanitizer >/dev/null; then
+    echo "compute-sanitizer was not found" >"$out/sanitizer/absent"
+  else
+    for tool in memcheck racecheck synccheck; do sanitize $tool & done
+  fi
+  wait
   collect
+fi
+wait
+
+if begins more; then
+  for name in resnet50 unet3d lstm moe_transformer; do run_model $name measured auto 0 120 --measure_convolutions; done
+  # What turning convolutions around to channels first is worth.
+  run_model resnet50 last auto 0 60 --channels_first=off
+  collect
+  limited 450 "$out/peers" "${peers[@]}" --json="$out/peers.json" --millrace="$millrace" || tail -3 "$out/peers.log"
 fi
 
 rm -f "$out"/*.pb

@@ -3,6 +3,8 @@
 import json
 import os
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,8 +24,8 @@ def run_report(folder, *options):
     done = subprocess.run([sys.executable, str(ROOT / "bench/gpu_report.py"), str(folder), *options], capture_output=True,
                           text=True, check=False)
     assert not done.stderr, done.stderr
-    rows = json.loads((folder / "results.json").read_text())
-    assert (folder / "summary.md").read_text().count("\n") == len(rows) + 2
+    rows = json.loads((folder / "results.json").read_text())["goals"]
+    assert (folder / "summary.md").read_text().count("\n|") == len(rows) + 2
     return done.returncode, {row["goal"]: row for row in rows}
 
 
@@ -31,11 +33,29 @@ def report_of(seconds, steps=25, digest="d", **more):
     return json.dumps({"runs": [{"status": "OK", "step_seconds": [seconds] * steps, "variables_digest": digest, **more}]})
 
 
+def trace_of(copies, kernels=((0, 5000),)):
+    """A trace with kernels (start, end) and copies (lane, bytes, start, end) in microseconds."""
+    events = [{"ph": "M", "name": "process_name", "pid": 2, "args": {"name": "measured"}}]
+    events += [{"ph": "X", "pid": 2, "cat": "compute", "ts": a, "dur": b - a, "args": {"op": "Conv2D"}} for a, b in kernels]
+    events += [{"ph": "X", "pid": 2, "cat": lane, "ts": a, "dur": b - a, "args": {"bytes": size}} for lane, size, a, b in copies]
+    return json.dumps({"traceEvents": events})
+
+
+def plan_of(seconds):
+    return f"plan planned  nodes 3\nseconds  step 9  compute {seconds}  lower_bound 9\n"
+
+
+PASSED = "120 cases passed on NVIDIA H200\n"
+SKIPPED = "conformance_test.cc:55: Skipped\ncuda:0: cuDNN 90100 is too old, 90800 is needed\n[  SKIPPED ] Families/layout\n"
+NO_MEMORY = json.dumps({"runs": [{"status": "RESOURCE_EXHAUSTED", "error": "does not fit"}]})
+BITS = "same bits as graph, as streams, at 80, 60 and 45 %"
+
+
 class ReportTest(unittest.TestCase):
     def setUp(self):
         self.temporary = tempfile.TemporaryDirectory()
         self.folder = pathlib.Path(self.temporary.name)
-        for name in ("conformance", "fixtures"):
+        for name in ("conformance", "fixtures", "bits", "sanitizer"):
             (self.folder / name).mkdir()
 
     def tearDown(self):
@@ -43,47 +63,76 @@ class ReportTest(unittest.TestCase):
 
     def write(self, files):
         for name, text in files.items():
-            (self.folder / name).write_text(text)
+            if text is None:
+                (self.folder / name).unlink(missing_ok=True)
+            else:
+                (self.folder / name).write_text(text)
+
+    def judged(self, **files):
+        """Rows of all goals met but for what `files`, by name with __ for a dot and ___ for a slash, change."""
+        self.write({**self.everything(), **{name.replace("___", "/").replace("__", "."): text for name, text in files.items()}})
+        return run_report(self.folder)
 
     def everything(self):
-        files = {"build.seconds": "200", "build.status": "0", "stream_test.status": "0", "memcheck.status": "0",
-                 "conformance/conv.status": "0", "conformance/conv.log": "120 cases passed on NVIDIA H200\n",
-                 "fixtures/lstm_ptb.status": "0"}
+        files = {"build.seconds": "200", "build.status": "0", "stream_test.status": "0", "opens.status": "0 ", "too_large.status": "1",
+                 "too_large.log": "cuda:0: cannot allocate 9 bytes of device memory, 5 of 6 are free; lower --device_memory\n",
+                 "hidden.status": "1", "hidden.log": "no CUDA device 0: the driver sees 0 devices\n",
+                 "conformance/conv.status": "0", "conformance/conv.log": PASSED, "fixtures/lstm_ptb.status": "0",
+                 "bits/mlp_ref.status": "0", "sanitizer/families": "reduction layout\n", "copies.status": "0",
+                 "about.json": json.dumps({"device": "NVIDIA H200", "commit": "abc", "cuDNN": "91900"})}
+        for tool in ("memcheck", "racecheck", "synccheck"):
+            for family in ("reduction", "layout"):
+                files.update({f"sanitizer/{tool}.{family}.status": "0", f"sanitizer/{tool}.{family}.log": PASSED})
         peers = [{"model": "copy", "variant": "pinned", "to_host_bytes_per_second": 50e9, "to_device_bytes_per_second": 50e9}]
         for model in gpu_report.MODELS:
-            for run in ("baseline.auto.0", "baseline.off.0", "measured.auto.0", "planned.auto.80", "planned.auto.60", "planned.auto.45"):
-                files[f"{model}.{run}.json"] = report_of(0.1, lower_bound_seconds=0.099)
+            for run in (*gpu_report.COMPARED, "measured.auto.0"):
+                files[f"{model}.{run}.json"] = report_of(0.1, lower_bound_seconds=0.099, measured_times=1)
+                files[f"{model}.{run}.status"] = "0 "
+            files[f"{model}.planned.auto.60.plan.txt"] = plan_of(0.099)
             files[f"{model}.baseline.auto.0.log"] = "nothing of note\n"
-            peers.append({"model": model, "variant": "eager", "step_seconds": 0.11, "peak_bytes": 1})
+            peers.append({"model": model, "variant": "eager", "step_seconds": 0.11, "peak_bytes": 1, "millrace_seconds": 0.1})
             peers.append({"model": model, "variant": "offload", "step_seconds": 0.2, "peak_bytes": 1, "millrace_seconds": 0.1})
-        files["resnet50.last.auto.0.json"] = report_of(0.12)
-        events = [{"ph": "M", "name": "process_name", "pid": 2, "args": {"name": "measured"}}]
-        events += [{"ph": "X", "pid": 2, "cat": lane, "dur": 1000.0, "args": {"bytes": 48 << 20}} for lane in ("to-host", "to-device")]
-        files["copies.trace.json"] = json.dumps({"traceEvents": events})
+        files.update({"resnet50.last.auto.0.json": report_of(0.12), "resnet50.tf32.auto.0.json": report_of(0.05)})
+        files["peers_tf32.json"] = json.dumps([{"model": "resnet50", "variant": "eager", "step_seconds": 0.06}])
+        for graph in ("auto", "off"):
+            files[f"lstm_dropout.baseline.{graph}.0.json"] = report_of(0.1)
+        for graph in ("on", "off"):
+            files[f"chain.baseline.{graph}.0.json"] = report_of(0.002, devices=[{"nodes": 2000}])
+        files["copies.trace.json"] = trace_of([(lane, 48 << 20, 1000, 2000) for lane in ("to-host", "to-device")])
         for size in gpu_report.SIZES:
             files[f"{size}.json"] = report_of(2.0, steps=2)
         files["peers.json"] = json.dumps(peers)
         return files
 
     def test_goals_that_are_met(self):
-        self.write(self.everything())
-        status, rows = run_report(self.folder)
+        status, rows = self.judged()
+        self.assertEqual([goal for goal, row in rows.items() if row["verdict"] != "met"], [])
         self.assertEqual(status, 0)
-        missing = sorted(goal for goal, row in rows.items() if row["verdict"] != "met")
-        self.assertEqual(missing, ["compute-sanitizer racecheck", "compute-sanitizer synccheck"])
         self.assertAlmostEqual(rows["resnet50: baseline step over PyTorch eager's"]["measured"], 0.1 / 0.11)
+        self.assertAlmostEqual(rows["resnet50 with TF32: baseline step over PyTorch eager's"]["measured"], 0.05 / 0.06)
         self.assertAlmostEqual(rows["copies to-host beside compute over a plain pinned copy"]["measured"], (48 << 20) / 1e-3 / 50e9)
+        self.assertAlmostEqual(rows["launch overhead as graph: microseconds a node"]["measured"], 1.0)
 
     def test_each_goal_is_missed_by_itself(self):
         cases = {"conformance on the device: conv": {"conformance/conv.status": "1"},
                  "TensorFlow's results, planned at 60 %: lstm_ptb": {"fixtures/lstm_ptb.status": "1"},
+                 "same bits on the device under partition sizes and strategies: mlp_ref": {"bits/mlp_ref.status": "1"},
                  "build from source, seconds": {"build.seconds": "301"},
-                 "lstm: same bits as graph, as streams, at 80, 60 and 45 %": {"lstm.planned.auto.45.json": report_of(0.1, digest="e")},
+                 "the device opens": {"opens.status": "1 "},
+                 "a budget above the device's memory is refused": {"too_large.status": "0"},
+                 "no visible device is refused": {"hidden.log": "Segmentation fault\n"},
+                 f"lstm: {BITS}": {"lstm.planned.auto.45.json": report_of(0.1, digest="e")},
+                 f"moe_transformer: {BITS}": {"moe_transformer.planned.auto.80.json": NO_MEMORY},
+                 f"unet3d: {BITS}": {"unet3d.planned.auto.45.json": report_of(0.1, steps=3)},
+                 "lstm with dropout: same bits as graph and as streams": {"lstm_dropout.baseline.off.0.json": report_of(1, digest="e")},
                  "resnet50: step at 80 % over baseline's": {"resnet50.planned.auto.80.json": report_of(0.102)},
-                 "unet3d: step at 60 % over its lower bound": {"unet3d.planned.auto.60.json": report_of(0.1, lower_bound_seconds=0.09)},
+                 "resnet50 with TF32: baseline step over PyTorch eager's": {"resnet50.tf32.auto.0.json": report_of(0.07)},
+                 "unet3d: step at 60 % over its lower bound": {"unet3d.planned.auto.60.json": report_of(
+                     0.1, lower_bound_seconds=0.09, measured_times=1)},
+                 "launch overhead as streams: microseconds a node": {"chain.baseline.off.0.json": report_of(1, devices=[{"nodes": 5}])},
                  "lstm: nodes that are left to the host": {"lstm.baseline.auto.0.log": "node 'a' (Where) runs on the host\n"},
-                 "compute-sanitizer memcheck": {"memcheck.status": "9"},
-                 "moe_48 trains in 12 GB: seconds of a step": {"moe_48.json": json.dumps({"runs": [{"status": "no memory"}]})}}
+                 "compute-sanitizer memcheck": {"sanitizer/memcheck.layout.status": "9"},
+                 "moe_48 trains in 12 GB: seconds of a step": {"moe_48.json": NO_MEMORY}}
         for goal, files in cases.items():
             with self.subTest(goal):
                 self.write({**self.everything(), **files})
@@ -91,41 +140,226 @@ class ReportTest(unittest.TestCase):
                 self.assertEqual([g for g, row in rows.items() if row["verdict"] == "MISSED"], [goal])
                 self.assertEqual(status, 1)
 
-    def test_what_was_cut_short_is_not_run_and_takes_nothing_else_along(self):
-        files = self.everything()
-        files.update({"lstm.baseline.auto.0.json": '{"runs": [{"st', "unet3d.planned.auto.60.json": '{"runs": []}',
-                      "peers.json": "[", "copies.trace.json": "", "conformance/conv.status": "124", "build.seconds": "100",
-                      "fixtures/lstm_ptb.status": "124", "moe_12.json": ""})
-        self.write(files)
-        status, rows = run_report(self.folder)
+    def test_what_was_cut_short_is_not_met_and_takes_nothing_else_along(self):
+        cut = "124 took longer than its 60 s"
+        status, rows = self.judged(lstm__baseline__auto__0__json='{"runs": [{"st', lstm__baseline__auto__0__status=cut, peers__json="[",
+                                   copies__trace__json="", copies__status=cut, conformance___conv__status="124",
+                                   fixtures___lstm_ptb__status="124", moe_12__json=None, moe_12__status=cut, moe_48__json=None)
         self.assertEqual(status, 0)
         for goal in ("lstm: seconds of a baseline step", "conformance on the device: conv", "moe_12 trains in 12 GB: seconds of a step",
                      "copies to-host beside compute over a plain pinned copy", "TensorFlow's results, planned at 60 %: lstm_ptb"):
-            self.assertEqual(rows[goal]["verdict"], "not run", goal)
+            self.assertEqual(rows[goal]["verdict"], "cut short", goal)
+        self.assertIn("took longer than its 60 s", rows["moe_12 trains in 12 GB: seconds of a step"]["why"])
+        self.assertEqual(rows["moe_48 trains in 12 GB: seconds of a step"]["verdict"], "not run")
         self.assertEqual(rows["resnet50: seconds of a baseline step"]["verdict"], "met")
 
-    def test_fewer_steps_have_no_digest(self):
-        self.write({"lstm.baseline.auto.0.json": report_of(0.1, digest="x"), "lstm.baseline.off.0.json": report_of(0.1, steps=3)})
-        _, rows = run_report(self.folder)
-        self.assertEqual(rows["lstm: same bits as graph, as streams, at 80, 60 and 45 %"]["verdict"], "not run")
+    def test_a_device_that_cannot_be_used_is_a_miss_that_says_why(self):
+        status, rows = self.judged(opens__status="1 ", opens__log="I cuda\nmillrace: libcublasLt.so.13 was not found\n",
+                                   conformance___conv__log=SKIPPED)
+        self.assertEqual(status, 1)
+        self.assertEqual(rows["the device opens"]["verdict"], "MISSED")
+        self.assertIn("libcublasLt.so.13 was not found", rows["the device opens"]["why"])
+        self.assertEqual(rows["conformance on the device: conv"]["verdict"], "MISSED")
+        self.assertIn("cuDNN 90100 is too old", rows["conformance on the device: conv"]["why"])
+
+    def test_families_that_were_not_reached_are_named(self):
+        _, rows = self.judged(conformance___tests__txt="Families/CudaDeviceTest.Passes/conv\nFamilies/CudaDeviceTest.Passes/pool\n")
+        self.assertEqual(rows["conformance on the device: pool"]["verdict"], "not run")
+
+    def test_runs_that_fail_are_misses_with_the_reason(self):
+        cases = {"does not fit": {"resnet50.planned.auto.80.json": NO_MEMORY},
+                 "exit status 1: I / device lost": {"resnet50.planned.auto.80.json": None, "resnet50.planned.auto.80.status": "1 ",
+                                                "resnet50.planned.auto.80.log": "I\n\ndevice lost\n"},
+                 "exit status 139": {"resnet50.planned.auto.80.status": "139 "},
+                 "no step in its report": {"resnet50.planned.auto.80.json": '{"runs": []}'},
+                 "peak of 9 bytes in a budget of 8": {"resnet50.planned.auto.80.json": report_of(
+                     0.1, peak_device_bytes=9, device_memory_budget_bytes=8)},
+                 "a loss is not finite": {"resnet50.planned.auto.80.json": report_of(0.1, losses=["NaN"])},
+                 "exit status 2": {"resnet50.planned.auto.80.json": None, "resnet50.planned.auto.80.status": None,
+                                   "resnet50.model.status": "2", "resnet50.model.log": "usage\n"}}
+        for why, files in cases.items():
+            with self.subTest(why):
+                self.write({**self.everything(), "resnet50.model.status": None, **files})
+                status, rows = run_report(self.folder)
+                self.assertEqual(status, 1)
+                for goal in ("resnet50: step at 80 % over baseline's", f"resnet50: {BITS}"):
+                    self.assertEqual(rows[goal]["verdict"], "MISSED", goal)
+                    self.assertIn(why, rows[goal]["why"])
+                self.assertEqual(rows[f"resnet50: {BITS}"]["measured"], "1 in 4 of 5 runs")
+
+    def test_a_size_that_crashes_without_a_report_is_a_miss(self):
+        status, rows = self.judged(moe_48__json=None, moe_48__status="137 ", moe_48__log="terminate called\n")
+        self.assertEqual((status, rows["moe_48 trains in 12 GB: seconds of a step"]["verdict"]), (1, "MISSED"))
+        self.assertIn("terminate called", rows["moe_48 trains in 12 GB: seconds of a step"]["why"])
+
+    def test_digests_of_some_runs_are_not_met(self):
+        status, rows = self.judged(lstm__planned__auto__45__json=None, lstm__planned__auto__45__status=None)
+        row = rows[f"lstm: {BITS}"]
+        self.assertEqual((status, row["verdict"], row["measured"]), (0, "cut short", "1 in 4 of 5 runs"))
+
+    def test_a_failure_beside_a_peer_is_a_miss_and_a_peer_that_cannot_run_is_none(self):
+        goal = "lstm: step over PyTorch offload's, in its peak memory"
+        row = {"model": "lstm", "variant": "offload", "step_seconds": 0.2, "peak_bytes": 1}
+        for more, verdict in (({"millrace_error": "exit status 3: does not fit"}, "MISSED"), ({}, "not run"),
+                              ({"millrace_error": peers_gpu.TOO_LONG + " 100 s"}, "cut short")):
+            _, rows = self.judged(peers__json=json.dumps([{**row, **more}]))
+            self.assertEqual(rows[goal]["verdict"], verdict)
+        _, rows = self.judged(peers__json=json.dumps([{"model": "lstm", "variant": "eager", "error": "out of memory"}]))
+        self.assertEqual(rows["lstm: baseline step over PyTorch eager's"]["verdict"], "not run")
+        self.assertIn("out of memory", rows["lstm: baseline step over PyTorch eager's"]["why"])
+
+    def test_a_sanitizer_that_has_seen_no_case_does_not_say_clean(self):
+        _, rows = self.judged(sanitizer___racecheck__layout__log=SKIPPED, sanitizer___synccheck__layout__log="0 cases passed on X\n",
+                              sanitizer___memcheck__layout__status=None)
+        self.assertEqual([rows[f"compute-sanitizer {tool}"]["verdict"] for tool in ("racecheck", "synccheck", "memcheck")],
+                         ["MISSED", "MISSED", "cut short"])
+        self.assertEqual(rows["compute-sanitizer memcheck"]["measured"], "cases of reduction (120)")
+        _, rows = self.judged(sanitizer___racecheck__layout__log=PASSED + "========= RACECHECK SUMMARY: 2 hazards displayed\n")
+        self.assertEqual(rows["compute-sanitizer racecheck"]["verdict"], "MISSED")
+        for files in ({"sanitizer/absent": "not found"}, {"sanitizer/absent": None, "sanitizer/memcheck.layout.log": "Device not supported"}):
+            self.write({**self.everything(), **files})
+            self.assertEqual(run_report(self.folder)[1]["compute-sanitizer memcheck"]["verdict"], "not run")
+
+    def test_a_bound_of_times_on_streams_is_brought_down_to_the_graph(self):
+        goal = "lstm: step at 60 % over its lower bound"
+
+        def judged(nodes, bound, step, measured_times=1):
+            status, rows = self.judged(lstm__baseline__auto__0__json=report_of(0.1), lstm__planned__auto__60__plan__txt=plan_of(nodes),
+                                       lstm__planned__auto__60__json=report_of(step, lower_bound_seconds=bound,
+                                                                               measured_times=measured_times))
+            return status, rows[goal]["verdict"], round(rows[goal]["measured"] or 0, 6)
+
+        # Nodes take 0.15 s with events around them, at most 0.1 s in a graph; copies add 0.02 s.
+        self.assertEqual(judged(0.15, 0.17, 0.126), (0, "met", 1.05))
+        self.assertEqual(judged(0.15, 0.17, 0.144), (1, "MISSED", 1.2))
+        # Nodes that are quicker than baseline's step stay as they are.
+        self.assertEqual(judged(0.09, 0.12, 0.126), (0, "met", 1.05))
+        # The sum has nodes that are computed again.
+        self.assertEqual(judged(0.30, 0.17, 0.105), (0, "met", 1.05))
+        self.assertEqual(judged(0.1, 0.2, 0.12), (1, "suspect", 0.6))
+        self.assertEqual(judged(0.15, 0.17, 0.126, measured_times=0), (0, "not run", 0))
+        self.assertEqual(self.judged(lstm__planned__auto__60__plan__txt=None)[1][goal]["verdict"], "not run")
+
+    def test_copies_count_where_kernels_run_beside_them(self):
+        size = 50_000_000
+        kernels = [(1000, 2000), (2000, 3000)]
+        copies = [("to-device", size, 0, 1000), ("to-device", size, 1500, 2500), ("to-device", 1000, 1500, 1501),
+                  ("to-device", size, 2900, 3900), ("to-host", size, 3000, 4000)]
+        _, rows = self.judged(copies__trace__json=trace_of(copies, kernels))
+        row = rows["copies to-device beside compute over a plain pinned copy"]
+        self.assertEqual((row["verdict"], row["measured"]), ("met", 1.0))
+        self.assertEqual(row["why"], "1 of 3 copies of 8 MiB or more ran beside compute")
+        row = rows["copies to-host beside compute over a plain pinned copy"]
+        self.assertEqual((row["verdict"], row["why"]), ("MISSED", "0 of 1 copies of 8 MiB or more ran beside compute"))
+        _, rows = self.judged(copies__trace__json=trace_of(copies[1:2], kernels))
+        self.assertEqual(rows["copies to-host beside compute over a plain pinned copy"]["verdict"], "not run")
+
+    def test_results_say_what_they_are_of(self):
+        self.judged()
+        about = json.loads((self.folder / "results.json").read_text())["about"]
+        self.assertEqual((about["device"], about["commit"], about["driver"]), ("NVIDIA H200", "abc", "not known"))
+        self.assertIn("- device: NVIDIA H200\n", (self.folder / "summary.md").read_text())
 
     def test_without_device_build_or_pytorch(self):
         status, rows = run_report(self.folder, "--no-device")
         self.assertEqual((status, {row["verdict"] for row in rows.values()}), (0, {"no device"}))
         status, rows = run_report(self.folder, "--build-failed")
         self.assertEqual((status, {row["verdict"] for row in rows.values()}), (1, {"not built"}))
-        self.write({"peers.log": "PyTorch is not installed\n"})
+        self.write({"peers.log": "PyTorch is not installed\n", "lstm.baseline.auto.0.json": report_of(0.1)})
         _, rows = run_report(self.folder)
         self.assertEqual(rows["lstm: baseline step over PyTorch eager's"]["verdict"], "no PyTorch")
+        self.write({**self.everything(), "opens.status": "1 "})
+        status, rows = run_report(self.folder, "--dry-run")
+        self.assertEqual((status, {row["verdict"] for row in rows.values()}), (0, {"tried"}))
+
+
+STUB = '''#!/usr/bin/env bash
+for flag in "$@"; do
+  case $flag in
+    --out=*) echo graph >"${flag#*=}" ;;
+    --report_out=*) report=${flag#*=} ;;
+  esac
+done
+[ "$1" = run ] || exit 0
+case $report in
+  *planned.auto.80.json) [ -n "$MENDED" ] || { echo device lost >&2; exit 1; } ;;
+  *planned.auto.45.json) [ -n "$FAST" ] || exec sleep 60 ;;
+esac
+echo '{"runs": [{"status": "OK", "step_seconds": [1]}]}' >"$report"
+'''
 
 
 class CheckTest(unittest.TestCase):
+    """bench/gpu_check.sh with a program that is none."""
+
     def setUp(self):
         self.temporary = tempfile.TemporaryDirectory()
         self.folder = pathlib.Path(self.temporary.name)
+        self.program = self.folder / "build/bin/millrace"
+        self.program.parent.mkdir(parents=True)
+        self.program.write_text(STUB)
+        self.program.chmod(0o755)
+        os.utime(self.program, (1e9, 1e9))
 
     def tearDown(self):
         self.temporary.cleanup()
+
+    def check(self, *parts, seconds=100, **environment):
+        subprocess.run([str(ROOT / "bench/gpu_check.sh"), str(self.folder / "out"), "", *parts], capture_output=True, check=False,
+                       env={**os.environ, "MILLRACE_GPU_BUILD": str(self.folder / "build"), "MILLRACE_GPU_DRY_RUN": "1",
+                            "MILLRACE_GPU_SECONDS": str(seconds), "MENDED": "", "FAST": "", **environment})
+
+    def status(self, label):
+        path = self.folder / f"out/{label}.status"
+        return path.read_text().strip() if path.exists() else None
+
+    def test_failed_cut_short_and_not_reached_are_told_apart_and_what_is_missing_is_done_later(self):
+        self.check("budgets", seconds=9)
+        self.assertEqual(self.status("resnet50.planned.auto.60"), "0")
+        self.assertEqual(self.status("resnet50.planned.auto.80"), "1")
+        self.assertRegex(self.status("resnet50.planned.auto.45"), r"^124 ended after")
+        self.assertIsNone(self.status("lstm.baseline.off.0"))
+        self.check("budgets", FAST="1", MENDED="1")
+        self.assertEqual(self.status("resnet50.planned.auto.45"), "0")
+        self.assertEqual(self.status("lstm.baseline.off.0"), "0")
+        self.assertEqual(self.status("resnet50.planned.auto.80"), "1", "a failure is a result until there is another build")
+        os.utime(self.program)
+        self.check("budgets", FAST="1", MENDED="1")
+        self.assertEqual(self.status("resnet50.planned.auto.80"), "0")
+
+    @unittest.skipUnless(shutil.which("cc"), "no compiler")
+    def test_a_driver_that_does_not_answer_is_not_taken_for_a_missing_device(self):
+        source = self.folder / "driver.c"
+        source.write_text("int cuInit(unsigned flags) { return 802; }\n")
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", str(self.folder / "libcuda.so.1"), str(source)], check=True)
+        self.program.write_text('#!/usr/bin/env bash\n[ "$1" = model ] || { echo system not yet initialized >&2; exit 1; }\n' + STUB)
+        self.check("device", MILLRACE_GPU_DRY_RUN="0", LD_LIBRARY_PATH=str(self.folder))
+        rows = {row["goal"]: row for row in json.loads((self.folder / "out/results.json").read_text())["goals"]}
+        self.assertEqual(rows["the device opens"]["verdict"], "MISSED")
+        self.assertIn("system not yet initialized", rows["the device opens"]["why"])
+
+    def test_what_it_ran_on_is_written_down(self):
+        (self.folder / "opens.log").write_text("I cuda_services.cc:36] cuda:0: to cuDNN 91900 it is {}\n")
+        subprocess.run([sys.executable, str(ROOT / "bench/gpu_about.py"), str(self.folder), "emulated"], check=True,
+                       env={**os.environ, "MILLRACE_GPU_COMMIT": "abc"})
+        about = json.loads((self.folder / "about.json").read_text())
+        self.assertEqual(list(about), gpu_report.ABOUT)
+        self.assertEqual((about["cuDNN"], about["commit"]), ("91900", "abc"))
+        self.assertIn("cores of", about["machine"])
+
+    def test_the_parts_of_a_call_have_the_seconds_of_the_table(self):
+        text = (ROOT / "bench/gpu_check.sh").read_text()
+        table = dict(re.findall(r"^#   (\w+) +(\d+)   ", text, re.MULTILINE))
+        shares = dict(re.findall(r"\[(\w+)\]=(\d+)", text.split("declare -A share=(")[1].split(")")[0]))
+        self.assertEqual(table, shares)
+        self.assertEqual(list(table), re.search(r'^known="(.*)"$', text, re.MULTILINE).group(1).split())
+        self.assertLessEqual(sum(map(int, shares.values())), 570)
+
+    def test_what_the_report_knows_is_what_the_script_runs(self):
+        text = (ROOT / "bench/gpu_check.sh").read_text()
+        self.assertEqual(sorted(re.findall(r'^  "(\w+) \d+GB ', text, re.MULTILINE)), sorted(gpu_report.SIZES))
+        self.assertIn(f"chain_graph.py {gpu_report.CHAIN_NODES} ", text)
+        self.assertIn(f"--steps={gpu_report.STEPS} ", text)
 
     @unittest.skipUnless(os.environ.get("MILLRACE_PROGRAM"), "MILLRACE_PROGRAM is not set")
     def test_the_chain_is_as_many_nodes_in_the_plan(self):
@@ -134,15 +368,6 @@ class CheckTest(unittest.TestCase):
         subprocess.run([os.environ["MILLRACE_PROGRAM"], "run", f"--graph={graph}", "--fetches=result:0", "--synthetic_feeds", "--fuse=on",
                         "--strategy=baseline", f"--report_out={report}"], check=True, capture_output=True)
         self.assertEqual(json.loads(report.read_text())["runs"][0]["devices"][0]["nodes"], 2000)
-
-    def test_what_it_ran_on_is_written_down(self):
-        (self.folder / "opens.log").write_text("I cuda_services.cc:36] cuda:0: to cuDNN 91900 it is {}\n")
-        subprocess.run([sys.executable, str(ROOT / "bench/gpu_about.py"), str(self.folder), "emulated"], check=True,
-                       env={**os.environ, "MILLRACE_GPU_COMMIT": "abc"})
-        about = json.loads((self.folder / "about.json").read_text())
-        self.assertEqual(list(about), ["device", "driver", "CUDA", "cuDNN", "commit", "machine", "date"])
-        self.assertEqual((about["cuDNN"], about["commit"]), ("91900", "abc"))
-        self.assertIn("cores of", about["machine"])
 
 
 class PeersTest(unittest.TestCase):
