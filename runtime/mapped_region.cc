@@ -3,7 +3,10 @@
 #include <sys/mman.h>
 
 #include <cerrno>
+#include <cinttypes>
+#include <cstdio>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -45,6 +48,19 @@ absl::StatusOr<MappedRegion> MappedRegion::Create(int64_t bytes, const char* wha
   region.data_ = data;
   region.size_bytes_ = size;
   return region;
+}
+
+int64_t HugePageBytes(std::istream& smaps, const void* data, int64_t bytes) {
+  const auto begin = reinterpret_cast<uintptr_t>(data), end = begin + static_cast<uintptr_t>(bytes);
+  int64_t huge = 0;
+  bool holds = false;  // the mapping that is being read
+  for (std::string line; std::getline(smaps, line);) {
+    uintptr_t from = 0, to = 0;
+    int64_t kilobytes = 0;
+    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " ", &from, &to) == 2) holds = from < end && begin < to;
+    if (holds && std::sscanf(line.c_str(), "AnonHugePages: %" SCNd64 " kB", &kilobytes) == 1) huge += kilobytes << 10;
+  }
+  return huge;
 }
 
 }  // namespace millrace

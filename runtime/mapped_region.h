@@ -4,6 +4,7 @@
 #define MILLRACE_RUNTIME_MAPPED_REGION_H_
 
 #include <cstdint>
+#include <istream>
 
 #include "absl/status/statusor.h"
 
@@ -26,6 +27,9 @@ class MappedRegion {
   char* data_ = nullptr;
   int64_t size_bytes_ = 0;
 };
+
+// Of [data, data + bytes), or of mappings that go beyond it: how much lies on huge pages now, by the text of /proc/self/smaps.
+int64_t HugePageBytes(std::istream& smaps, const void* data, int64_t bytes);
 
 }  // namespace millrace
 

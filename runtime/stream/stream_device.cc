@@ -1,11 +1,13 @@
 #include "stream/stream_device.h"
 
+#include <fstream>
 #include <set>
 
 #include <glog/logging.h>
 
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
+#include "runtime/mapped_region.h"
 #include "stream/stream_lane_engine.h"
 
 namespace millrace {
@@ -63,6 +65,7 @@ class StreamDeviceImpl final : public StreamDevice, private HostMemoryListener {
     const absl::Status pinned = driver_->PinHost(data, bytes);
     if (pinned.ok()) {
       pinned_.insert(data);
+      LogPages(data, bytes);
       return;
     }
     if (pinning_.ok()) LOG(WARNING) << name_ << ": " << pinned.message();
@@ -70,6 +73,12 @@ class StreamDeviceImpl final : public StreamDevice, private HostMemoryListener {
   }
   void Unmapped(void* data) override {
     if (pinned_.erase(data) > 0) driver_->UnpinHost(data);
+  }
+  void LogPages(const void* data, int64_t bytes) const {
+    if (!VLOG_IS_ON(1)) return;
+    std::ifstream smaps("/proc/self/smaps");
+    VLOG(1) << name_ << ": " << bytes << " bytes of host memory are page-locked, " << HugePageBytes(smaps, data, bytes)
+            << " of them or of their neighbours' on huge pages";
   }
   absl::Status EnsureStream() {
     if (stream_ != nullptr) return absl::OkStatus();

@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <fstream>
+#include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -170,6 +171,21 @@ TEST(ExecutorMemoryTest, DeviceMemoryIsReservedOnceAndResidentsLoadedOnce) {
   EXPECT_EQ(device->copies, 3) << "w home";
   ASSERT_TRUE(runtime.variables.Digest().ok());
   EXPECT_EQ(device->copies, 3) << "nothing new to copy";
+}
+
+TEST(MappedRegionTest, HugePagesAreCountedWhereTheRegionLies) {
+  const std::string text =
+      "7f0000000000-7f0000200000 rw-p 00000000 00:00 0\nRss: 2048 kB\nAnonHugePages:      2048 kB\n"
+      "7f0000200000-7f0000800000 rw-p 00000000 00:00 0\nRss: 6144 kB\nAnonHugePages:      4096 kB\n"
+      "7f0000900000-7f0000a00000 rw-p 00000000 00:00 0 [heap]\nAnonHugePages:         0 kB\n";
+  const auto huge = [&](uintptr_t from, int64_t bytes) {
+    std::istringstream smaps(text);
+    return HugePageBytes(smaps, reinterpret_cast<const void*>(from), bytes);
+  };
+  EXPECT_EQ(huge(0x7f0000000000, 0x200000), 2 << 20);
+  EXPECT_EQ(huge(0x7f0000200000, 0x600000), 4 << 20);
+  EXPECT_EQ(huge(0x7f0000100000, 0x200000), 6 << 20);
+  EXPECT_EQ(huge(0x7f0000800000, 0x200000), 0);
 }
 
 }  // namespace
