@@ -262,12 +262,17 @@ void Executor::RestoreStates() {
   }
 }
 
-absl::Status Executor::DescribeFailure(const absl::Status& error) const {
+// Parts of a variable follow one another.
+std::vector<std::string> Executor::ChangedVariables() const {
   std::vector<std::string> changed;
   for (size_t i = 0; i < variables_.size(); ++i) {
     if (!program_->variable_state().changed[i]) continue;
     if (changed.empty() || changed.back() != variables_[i]->name) changed.push_back(variables_[i]->name);
   }
+  return changed;
+}
+
+absl::Status Executor::DescribeFailure(const absl::Status& error, const std::vector<std::string>& changed) {
   const size_t shown = std::min<size_t>(changed.size(), 10);
   std::string note = "; no variable has changed";
   if (!changed.empty()) {
@@ -313,7 +318,10 @@ absl::Status Executor::RunStep(absl::Span<const Tensor> feeds, std::vector<Tenso
   places_are_stale_ = !status.ok() && has_data && program_->residents_leave();
   if (!status.ok()) {
     RestoreStates();
-    return DescribeFailure(status);
+    std::vector<std::string> changed = ChangedVariables();
+    const absl::Status described = DescribeFailure(status, changed);
+    if (stats != nullptr) stats->changed_variables = std::move(changed);
+    return described;
   }
 
   for (size_t i = 0; i < fetched.size(); ++i) {

@@ -14,6 +14,7 @@
 #define MILLRACE_RUNTIME_EXECUTOR_H_
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -62,8 +63,8 @@ class Executor final : private ResidentOwner {
 
   // Runs one training step. `feeds` are in plan.feeds order; `fetches` (may be null) gets plan.fetches in order.
   // InvalidArgument for a feed of another type, FailedPrecondition for a variable that is read without a value (it
-  // and its first reader are named): nothing has run then. The error of a failed node names the node and the
-  // variables that hold new values already; all others are as before the step. `stats` may be null.
+  // and its first reader are named): nothing has run then. The error of a failed node names the node and the first
+  // few variables that hold new values already, `stats` has them all; all others are as before the step. `stats` may be null.
   absl::Status RunStep(absl::Span<const Tensor> feeds, std::vector<Tensor>* fetches, StepStats* stats);
 
   // Takes over arena, pool and variables from the executor that had them. RunStep does so, too; before it, this tells whether
@@ -93,7 +94,8 @@ class Executor final : private ResidentOwner {
   // A step that fails leaves what nodes keep (how far random streams have come) as it was.
   void KeepStates();
   void RestoreStates();
-  absl::Status DescribeFailure(const absl::Status& error) const;
+  std::vector<std::string> ChangedVariables() const;
+  static absl::Status DescribeFailure(const absl::Status& error, const std::vector<std::string>& changed);
 
   const RuntimeContext context_;
   const ExecutorOptions options_;

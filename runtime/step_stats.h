@@ -3,6 +3,7 @@
 #define MILLRACE_RUNTIME_STEP_STATS_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "millrace/report.h"
@@ -22,6 +23,9 @@ struct StepStats {
   int64_t peak_device_bytes = 0;  // sum of the devices'
   std::vector<int64_t> device_peak_bytes;  // per device: highest end of an address that a step was handed
   int64_t peak_host_bytes = 0;    // homes of all variables, this plan's constants, highest end of a pool slot
+  // Per device: memory in use beside the arena (DeviceDriver::FreeBytes); none where devices have no driver.
+  std::vector<int64_t> device_context_bytes;
+  std::vector<std::string> changed_variables;  // of a step that failed, which fills nothing else: in the plan's order
   std::vector<TraceEvent> trace;  // by lane and step; only when asked for
 };
 

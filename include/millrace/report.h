@@ -36,6 +36,7 @@ struct DeviceReport {
   int64_t memory_budget_bytes = 0;  // 0: none
   int64_t predicted_peak_bytes = 0;
   int64_t peak_bytes = 0;           // measured, 0 before a step
+  int64_t context_bytes = 0;        // its part of RunReport::device_context_bytes
   int64_t partitions = 0;
   int64_t nodes = 0;                // kernels that run there
 };
@@ -63,6 +64,9 @@ struct RunReport {
   int64_t device_memory_budget_bytes = 0;
   int64_t predicted_peak_device_bytes = 0;
   int64_t peak_device_bytes = 0;  // measured: highest address that a step touched
+  // Measured after the first step that was complete, and after the first of a captured graph: device memory in use beside
+  // the arenas. That is the driver's context, code and libraries, and what other processes have on these devices. 0 on the CPU.
+  int64_t device_context_bytes = 0;
   std::vector<DeviceReport> devices;
   int64_t peak_host_bytes = 0;
   int64_t bytes_to_host = 0;      // per step
@@ -81,6 +85,8 @@ struct RunReport {
   double compute_seconds = 0;     // of the last step: all of it but the waits of the busiest compute lane
   double stall_seconds = 0;       // of the last step: that lane waiting for transfers, other lanes or room
   std::vector<double> losses;     // scalar fetches, a value per step (the first scalar fetch)
+  // Of a step that failed in the middle: all variables that hold new values already. Others are as before the step.
+  std::vector<std::string> changed_variables;
   std::vector<std::string> notes;   // what the strategy tells of its decisions, a line each
   std::vector<std::string> advice;  // what to do when it does not fit
   std::string fetch_digest;       // xxh3 of the last step's fetches, hex

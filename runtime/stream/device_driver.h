@@ -31,7 +31,7 @@ struct DriverInfo {
   int runtime_version = 0;         // 13000: what the device code was built for
   int64_t total_bytes = 0;         // device memory
   int64_t free_bytes = 0;          // of it, when the driver had been opened
-  int64_t context_bytes = 0;       // device memory that the driver and its libraries hold beside the arena
+  int64_t context_bytes = 0;       // of it, what was not free then: the context, and what other programs have
   int32_t numa_node = -1;          // of the host memory near the device; -1: unknown
   double flops_per_second = 0;     // float32; 0: unknown
   double memory_bytes_per_second = 0;
@@ -53,6 +53,8 @@ class DeviceDriver {
   // ResourceExhausted names the bytes asked for and what is free.
   virtual absl::StatusOr<void*> AllocateDevice(int64_t bytes) = 0;
   virtual void FreeDevice(void* memory) = 0;
+  // Of device memory, now: libraries load their code when it is first used, and other programs come and go.
+  virtual absl::StatusOr<int64_t> FreeBytes() = 0;
   // Page-locks memory of the host that is there already.
   virtual absl::Status PinHost(void* memory, int64_t bytes) = 0;
   virtual void UnpinHost(void* memory) = 0;

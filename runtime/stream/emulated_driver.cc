@@ -126,6 +126,10 @@ class EmulatedDriver final : public DeviceDriver {
     info_.free_bytes += it->second.second;
     arenas_.erase(it);
   }
+  absl::StatusOr<int64_t> FreeBytes() override {
+    MR_RETURN_IF_ERROR(CheckAlive());
+    return info_.free_bytes;
+  }
   absl::Status PinHost(void* memory, int64_t bytes) override {
     MR_RETURN_IF_ERROR(CheckAlive());
     if (options_.faults.refuse_pinning) return PinningRefused(bytes, "the emulated driver was told to");

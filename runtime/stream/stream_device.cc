@@ -32,13 +32,18 @@ class StreamDeviceImpl final : public StreamDevice, private HostMemoryListener {
   GraphCapture graph_capture() const override { return graph_capture_; }
   const absl::Status& pinning() const override { return pinning_; }
 
+  absl::StatusOr<int64_t> ContextBytes() override {
+    MR_ASSIGN_OR_RETURN(const int64_t free_bytes, driver_->FreeBytes());
+    return driver_->info().total_bytes - free_bytes - (arena_ != nullptr ? arena_bytes_ : 0);
+  }
+
   absl::StatusOr<void*> ReserveArena(int64_t bytes) override {
     if (arena_ != nullptr && bytes <= arena_bytes_) return arena_;
     // Given back first: two arenas together could be more than there is.
     if (arena_ != nullptr) driver_->FreeDevice(arena_);
     arena_ = nullptr;
-    MR_ASSIGN_OR_RETURN(arena_, driver_->AllocateDevice(std::max<int64_t>(bytes, kTensorAlignment)));
-    arena_bytes_ = bytes;
+    arena_bytes_ = std::max<int64_t>(bytes, kTensorAlignment);
+    MR_ASSIGN_OR_RETURN(arena_, driver_->AllocateDevice(arena_bytes_));
     return arena_;
   }
 

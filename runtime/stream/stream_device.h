@@ -23,6 +23,8 @@ class StreamDevice : public RuntimeDevice {
   virtual GraphCapture graph_capture() const = 0;
   // Why host memory could not be page-locked, if any could not: copies are slower then, and steps are not captured.
   virtual const absl::Status& pinning() const = 0;
+  // Device memory in use beside the arena, now: the driver's context and libraries, and other programs.
+  virtual absl::StatusOr<int64_t> ContextBytes() = 0;
 };
 
 // Device "<kind>:<index>".

@@ -88,6 +88,8 @@ class StreamLaneEngine final : public LaneEngine {
 
   absl::Status FillStats(double seconds, bool replayed, StepStats* stats);
   absl::Status FillTrace(StepStats* stats) const;
+  // What the devices hold beside their arenas, once the code of this step's kernels has been loaded.
+  absl::Status MeasureContexts();
   bool timing() const { return !capturing_; }
   bool recording() const { return recording_ && !capturing_; }
 
@@ -102,6 +104,8 @@ class StreamLaneEngine final : public LaneEngine {
   bool is_prepared_ = false;
   std::vector<int64_t> peak_device_bytes_;  // per device of the plan
   int64_t peak_pool_bytes_ = 0;
+  std::vector<int64_t> context_bytes_;  // per device of the plan
+  bool context_is_measured_ = false;
 
   // Of the step that runs.
   int64_t enqueued_ = 0;  // steps of order_
@@ -437,6 +441,7 @@ absl::Status StreamLaneEngine::CaptureGraph() {
   graph_ = std::move(graph);
   graph_binding_ = program_.binding();
   graph_initialized_ = initialized_at_start_;
+  context_is_measured_ = false;
   return absl::OkStatus();
 }
 
@@ -529,11 +534,25 @@ absl::Status StreamLaneEngine::RunStep(const StepBindings& bindings, StepStats* 
   return FillStats(std::chrono::duration<double>(Clock::now() - start).count(), *replays, stats);
 }
 
+absl::Status StreamLaneEngine::MeasureContexts() {
+  if (context_is_measured_) return absl::OkStatus();
+  context_bytes_.assign(program_.plan().devices.size(), 0);
+  for (const ProgramLane& lane : program_.lanes()) {
+    auto* device = dynamic_cast<StreamDevice*>(lane.device);
+    if (lane.lane->kind != LaneKind::kCompute) continue;
+    MR_ASSIGN_OR_RETURN(context_bytes_[lane.lane->device], device->ContextBytes());
+  }
+  context_is_measured_ = true;
+  return absl::OkStatus();
+}
+
 absl::Status StreamLaneEngine::FillStats(double seconds, bool replayed, StepStats* stats) {
   stats->seconds = seconds;
   stats->device_peak_bytes = peak_device_bytes_;
   stats->peak_device_bytes = std::accumulate(peak_device_bytes_.begin(), peak_device_bytes_.end(), int64_t{0});
   stats->peak_host_bytes = peak_pool_bytes_;
+  MR_RETURN_IF_ERROR(MeasureContexts());
+  stats->device_context_bytes = context_bytes_;
   if (!replayed) busy_seconds_ = 0;
   for (int32_t l = 0; l < static_cast<int32_t>(lanes_.size()); ++l) {
     const StreamLane& lane = lanes_[l];

@@ -61,20 +61,9 @@ class Trainer {
   }
 
   absl::Status Steps() {
-    if (!initialised_) MR_RETURN_IF_ERROR(Initialise(workload_, *session_));
-    progress_.Show(result_.run.strategy, 0, workload_.steps, "");
-    for (int64_t step = 0; step < workload_.steps; ++step) {
-      if (environment_.interrupted()) {
-        return absl::CancelledError(absl::StrCat("interrupted after step ", step, " of ", workload_.steps));
-      }
-      std::vector<Tensor> fetched;
-      MR_RETURN_IF_ERROR(OfStep(session_->Run(workload_.feeds, workload_.fetches, workload_.targets, &fetched)));
-      result_.fetched = std::move(fetched);
-      Record();
-      progress_.Show(result_.run.strategy, step + 1, workload_.steps,
-                    absl::StrCat(FormatSeconds(result_.run.step_seconds.back()), " a step"));
-    }
-    return absl::OkStatus();
+    const absl::Status status = RunSteps();
+    result_.run.changed_variables = session_->last_run().changed_variables;
+    return status;
   }
 
   // What is left when the last step is over, however it ended.
@@ -92,6 +81,23 @@ class Trainer {
   }
 
  private:
+  absl::Status RunSteps() {
+    if (!initialised_) MR_RETURN_IF_ERROR(Initialise(workload_, *session_));
+    progress_.Show(result_.run.strategy, 0, workload_.steps, "");
+    for (int64_t step = 0; step < workload_.steps; ++step) {
+      if (environment_.interrupted()) {
+        return absl::CancelledError(absl::StrCat("interrupted after step ", step, " of ", workload_.steps));
+      }
+      std::vector<Tensor> fetched;
+      MR_RETURN_IF_ERROR(OfStep(session_->Run(workload_.feeds, workload_.fetches, workload_.targets, &fetched)));
+      result_.fetched = std::move(fetched);
+      Record();
+      progress_.Show(result_.run.strategy, step + 1, workload_.steps,
+                    absl::StrCat(FormatSeconds(result_.run.step_seconds.back()), " a step"));
+    }
+    return absl::OkStatus();
+  }
+
   // Steps and initialisers are planned apart, the latter without feeds: says which of the two was refused.
   absl::Status OfInitTargets(const absl::Status& status) const {
     if (status.ok()) return status;

@@ -116,6 +116,7 @@ void RunToProto(const RunReport& run, proto::ReportRun& out) {
     made.set_peak_bytes(device.peak_bytes);
     made.set_partitions(device.partitions);
     made.set_nodes(device.nodes);
+    made.set_context_bytes(device.context_bytes);
   }
   out.set_sends(run.sends);
   out.set_recvs(run.recvs);
@@ -128,6 +129,8 @@ void RunToProto(const RunReport& run, proto::ReportRun& out) {
   out.set_from_disk_bytes_per_second(run.from_disk_bytes_per_second);
   out.set_replans(run.replans);
   out.set_switched_after(run.switched_after);
+  out.set_device_context_bytes(run.device_context_bytes);
+  for (const std::string& name : run.changed_variables) out.add_changed_variables(name);
   out.set_measured_times(run.measured_times ? 1 : 0);
 }
 

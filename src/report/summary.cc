@@ -100,11 +100,15 @@ std::string RunSummary(const RunReport& run) {
       "device memory  budget ", BudgetText(run.device_memory_budget_bytes), ", peak predicted ",
       FormatBytes(run.predicted_peak_device_bytes));
   if (measured) absl::StrAppend(&text, ", measured ", FormatBytes(run.peak_device_bytes));
+  if (run.device_context_bytes > 0) {
+    absl::StrAppend(&text, "; in use beside it ", FormatBytes(run.device_context_bytes), " (context, libraries, other programs)");
+  }
   for (const DeviceReport& device : run.devices) {
     if (run.devices.size() < 2) break;
     absl::StrAppend(&text, "\n  ", device.name, std::string(device.name.size() < 13 ? 13 - device.name.size() : 1, ' '), "budget ",
                     BudgetText(device.memory_budget_bytes), ", peak predicted ", FormatBytes(device.predicted_peak_bytes));
     if (measured) absl::StrAppend(&text, ", measured ", FormatBytes(device.peak_bytes));
+    if (device.context_bytes > 0) absl::StrAppend(&text, ", beside it ", FormatBytes(device.context_bytes));
     absl::StrAppend(&text, "; ", FormatCount(device.nodes), " kernels, ", FormatCount(device.partitions), " partitions");
   }
   if (!run.passes.empty()) absl::StrAppend(&text, "\nplanning       ", LongestPasses(run.passes, run.plan_seconds));

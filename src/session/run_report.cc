@@ -60,6 +60,12 @@ void AddMeasuredStep(double seconds, const absl::Status& status, const StepStats
     report->peak_device_bytes += report->devices[d].peak_bytes;
   }
   report->peak_host_bytes = stats.peak_host_bytes;
+  report->changed_variables = stats.changed_variables;
+  report->device_context_bytes = 0;
+  for (size_t d = 0; d < stats.device_context_bytes.size() && d < report->devices.size(); ++d) {
+    report->devices[d].context_bytes = stats.device_context_bytes[d];
+    report->device_context_bytes += stats.device_context_bytes[d];
+  }
   if (!status.ok()) return;
   report->fetch_digest = TensorsDigest(fetched);
   for (const Tensor& tensor : fetched) {

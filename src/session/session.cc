@@ -90,6 +90,7 @@ class SessionImpl final : public Session {
     if (devices_.empty()) {
       return absl::FailedPreconditionError("the null device only plans; run on --device=cpu");
     }
+    last_run_.changed_variables.clear();  // whatever refuses this step before it begins
     FeedTypes types;
     for (const auto& [name, tensor] : feeds) types.emplace(name, tensor.type());
     std::map<std::string, Tensor> by_tensor;

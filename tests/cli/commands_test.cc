@@ -160,6 +160,7 @@ TEST_F(CommandsTest, AFailedStepIsReportedWithTheStepsBeforeIt) {
   EXPECT_EQ(ExitStatus(status), kExitFailed);
   EXPECT_THAT(Read("report.json"), HasSubstr("\"error\": \"kernel of node f failed\""));
   EXPECT_THAT(Read("report.json"), HasSubstr("\"step_seconds\": [0.5, 0.5]"));
+  EXPECT_THAT(Read("report.json"), HasSubstr("\"changed_variables\": [\"w\"]"));
   EXPECT_TRUE(world_.saved.empty());
 }
 

@@ -35,7 +35,10 @@ class FakeSession : public Session {
       w_ = 1;
       return absl::OkStatus();
     }
-    if (step_ == engine_.fail_at_step) return absl::InternalError("kernel of node f failed");
+    if (step_ == engine_.fail_at_step) {
+      report_.changed_variables = {"w"};
+      return absl::InternalError("kernel of node f failed");
+    }
     ++step_;
     ++engine_.steps_run;
     w_ += 1;

@@ -27,10 +27,13 @@ Report FullReport() {
   run.step_seconds = {0.1, 0.2};
   run.losses = {2.497148036956787, std::numeric_limits<double>::quiet_NaN()};
   run.variables_digest = "00ff";
+  run.device_context_bytes = 300;
+  run.devices = {{.name = "cuda:0", .context_bytes = 300}};
   report.runs.push_back(run);
   RunReport refused;
   refused.strategy = "baseline";
   refused.status = absl::ResourceExhaustedError("node f3_grad alone needs 48 B");
+  refused.changed_variables = {"a", "b"};
   report.runs.push_back(refused);
   return report;
 }
@@ -57,6 +60,11 @@ TEST(ReportJsonTest, ProtobufReadsItBack) {
   EXPECT_EQ(run.losses(0), 2.497148036956787);
   EXPECT_TRUE(std::isnan(run.losses(1)));
   EXPECT_EQ(run.variables_digest(), "00ff");
+  EXPECT_EQ(run.device_context_bytes(), 300);
+  EXPECT_EQ(run.devices(0).context_bytes(), 300);
+  EXPECT_EQ(run.changed_variables_size(), 0);
+  ASSERT_EQ(message.runs(1).changed_variables_size(), 2);
+  EXPECT_EQ(message.runs(1).changed_variables(1), "b");
   EXPECT_EQ(message.runs(1).status(), "RESOURCE_EXHAUSTED");
   EXPECT_EQ(message.runs(1).error(), "node f3_grad alone needs 48 B");
 }

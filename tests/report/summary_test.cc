@@ -40,6 +40,14 @@ TEST(SummaryTest, SaysPredictedBesideMeasured) {
             "digests        fetches aaaa, variables bbbb\n");
 }
 
+TEST(SummaryTest, SaysWhatDevicesHoldBesideTheArena) {
+  RunReport run = ExampleRun();
+  run.device_context_bytes = int64_t{300} << 20;
+  EXPECT_THAT(RunSummary(run), testing::HasSubstr("measured 32 B; in use beside it 300.00 MiB (context, libraries, other programs)\n"));
+  run.devices = {{.name = "cuda:0", .context_bytes = int64_t{100} << 20}, {.name = "cuda:1", .context_bytes = int64_t{200} << 20}};
+  EXPECT_THAT(RunSummary(run), testing::HasSubstr("cuda:1       budget none, peak predicted 0 B, measured 0 B, beside it 200.00 MiB;"));
+}
+
 TEST(SummaryTest, APlanHasNoMeasuredFigures) {
   RunReport run = ExampleRun();
   run.step_seconds.clear();

@@ -118,6 +118,36 @@ TEST(RunTimeErrors, NameTheNodeAndLeaveVariablesAsBeforeTheStep) {
   }
 }
 
+// More than a message lists.
+TEST(RunTimeErrors, TheReportHasAllVariablesThatAFailedStepHasChanged) {
+  std::string text = R"(
+x = Placeholder() {dtype=float, shape=shape[2]}
+one = Const() {dtype=float, value=float[]{1}}
+)";
+  std::string adds;
+  std::vector<std::string> inits, names;
+  for (int i = 10; i < 23; ++i) {
+    names.push_back(absl::StrCat("v", i));
+    absl::StrAppend(&text, names.back(), " = VarHandleOp() {dtype=float, shape=shape[], shared_name=\"", names.back(), "\"}\n", "init", i,
+                    " = AssignVariableOp(", names.back(), ", one) {dtype=float}\n");
+    absl::StrAppend(&text, "add", i, " = AssignAddVariableOp(", names.back(), ", one) {dtype=float}\n");
+    absl::StrAppend(&adds, " ^add", i);
+    inits.push_back(absl::StrCat("init", i));
+  }
+  absl::StrAppend(&text, "op = CheckNumerics(x)", adds, " {T=float, message=\"x\"}\n");
+  absl::StatusOr<Graph> graph = ParseGraphText(text);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const auto session = Session::Create(*std::move(graph), {});
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_TRUE((*session)->Run({}, {}, inits, nullptr).ok());
+  const absl::Status failed = (*session)->Run({{"x", Reals({0, std::numeric_limits<float>::infinity()})}}, {}, {"op"}, nullptr);
+  EXPECT_THAT(std::string(failed.message()), HasSubstr(" and 3 more"));
+  EXPECT_THAT((*session)->last_run().changed_variables, ::testing::UnorderedElementsAreArray(names));
+  ASSERT_TRUE((*session)->Run({{"x", Reals({0, 1})}}, {}, {"op"}, nullptr).ok());
+  EXPECT_THAT((*session)->last_run().changed_variables, ::testing::IsEmpty());
+  EXPECT_EQ((*session)->last_run().device_context_bytes, 0) << "on the CPU";
+}
+
 // Programs ask for what would fail: both sides run here, and only the one that is taken may.
 TEST(RunTimeErrors, ComeFromBranchesThatAreTakenAlone) {
   const Tensor yes = Tensor::Scalar<bool>(true), no = Tensor::Scalar<bool>(false);

@@ -74,6 +74,12 @@ class CudaDriver final : public DeviceDriver {
     cudaSetDevice(options_.index);
     cudaFree(memory);
   }
+  absl::StatusOr<int64_t> FreeBytes() override {
+    MR_CUDA(cudaSetDevice(options_.index));
+    size_t free_bytes = 0, total_bytes = 0;
+    MR_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
+    return static_cast<int64_t>(free_bytes);
+  }
   absl::Status PinHost(void* memory, int64_t bytes) override {
     MR_CUDA(cudaSetDevice(options_.index));
     PreferNode(memory, bytes);
