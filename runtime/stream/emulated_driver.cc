@@ -82,8 +82,6 @@ struct EmulatedMachine {
   std::condition_variable changed;
   std::vector<std::unique_ptr<Event>> events;
   std::unique_ptr<Capture> capture;
-  int64_t operations = 0;
-  bool lost = false;
 };
 
 namespace {
@@ -96,9 +94,12 @@ class EmulatedDriver final : public DeviceDriver {
         options_(options),
         machine_(std::move(machine)),
         mutex_(machine_->mutex),
-        changed_(machine_->changed) {
+        changed_(machine_->changed),
+        counts_(options.counts != nullptr ? *options.counts : own_counts_) {
     info_.name = "emulated device";
-    info_.total_bytes = info_.free_bytes = options.device_memory_bytes;
+    info_.total_bytes = options.device_memory_bytes;
+    info_.context_bytes = options.context_bytes;
+    info_.free_bytes = info_.total_bytes - info_.context_bytes;
   }
   ~EmulatedDriver() override {
     while (!streams_.empty()) DestroyStream(streams_.back().get());
@@ -110,7 +111,7 @@ class EmulatedDriver final : public DeviceDriver {
 
   absl::StatusOr<void*> AllocateDevice(int64_t bytes) override {
     MR_RETURN_IF_ERROR(CheckAlive());
-    const bool refused = allocations_++ == options_.faults.fail_allocation;
+    const bool refused = counts_.allocations++ == options_.faults.fail_allocation;
     if (refused || bytes > info_.free_bytes) {
       return OutOfDeviceMemory(info_.name, bytes, refused ? 0 : info_.free_bytes, info_.total_bytes);
     }
@@ -132,7 +133,8 @@ class EmulatedDriver final : public DeviceDriver {
   }
   absl::Status PinHost(void* memory, int64_t bytes) override {
     MR_RETURN_IF_ERROR(CheckAlive());
-    if (options_.faults.refuse_pinning) return PinningRefused(bytes, "the emulated driver was told to");
+    const bool refused = counts_.pinnings++ == options_.faults.fail_pinning;
+    if (refused || options_.faults.refuse_pinning) return PinningRefused(bytes, "the emulated driver was told to");
     machine_->pinned[memory] = bytes;
     return absl::OkStatus();
   }
@@ -140,6 +142,7 @@ class EmulatedDriver final : public DeviceDriver {
 
   absl::StatusOr<DeviceStream> CreateStream() override {
     MR_RETURN_IF_ERROR(CheckAlive());
+    if (counts_.streams++ == options_.faults.fail_stream) return Refused("a stream");
     streams_.push_back(std::make_unique<Stream>());
     Stream* stream = streams_.back().get();
     stream->thread = std::thread([this, stream] { StreamMain(*stream); });
@@ -160,11 +163,12 @@ class EmulatedDriver final : public DeviceDriver {
     std::unique_lock<std::mutex> lock(mutex_);
     if (stream->capture != nullptr) return absl::InternalError("cannot wait for a stream that is being captured");
     changed_.wait(lock, [&] { return stream->queue.empty() && !stream->busy; });
-    return machine_->lost ? DeviceLost(info_.name, "synchronize") : absl::OkStatus();
+    return lost_ ? DeviceLost(info_.name, "synchronize") : absl::OkStatus();
   }
 
   absl::StatusOr<DeviceEvent> CreateEvent(bool timed) override {
     MR_RETURN_IF_ERROR(CheckAlive());
+    if (counts_.events++ == options_.faults.fail_event) return Refused("an event");
     machine_->events.push_back(std::make_unique<Event>());
     machine_->events.back()->timed = timed;
     return machine_->events.back().get();
@@ -176,7 +180,7 @@ class EmulatedDriver final : public DeviceDriver {
     Event* event = static_cast<Event*>(event_handle);
     Stream* stream = static_cast<Stream*>(stream_handle);
     std::unique_lock<std::mutex> lock(mutex_);
-    if (machine_->lost) return DeviceLost(info_.name, "record an event");
+    if (lost_) return DeviceLost(info_.name, "record an event");
     if (stream->capture != nullptr) {
       event->capture = stream->capture;
       event->capture_lane = stream->capture_lane;
@@ -198,14 +202,14 @@ class EmulatedDriver final : public DeviceDriver {
     Event* event = static_cast<Event*>(event_handle);
     Stream* stream = static_cast<Stream*>(stream_handle);
     std::unique_lock<std::mutex> lock(mutex_);
-    if (machine_->lost) return DeviceLost(info_.name, "wait for an event");
+    if (lost_) return DeviceLost(info_.name, "wait for an event");
     if (event->capture != nullptr) return WaitCaptured(*stream, *event);
     if (stream->capture != nullptr) {
       return absl::InternalError("a captured stream waits for an event from outside the capture");
     }
     stream->queue.push_back([this, event, generation = event->recorded] {
       std::unique_lock<std::mutex> guard(mutex_);
-      changed_.wait(guard, [&] { return event->done >= generation || machine_->lost; });
+      changed_.wait(guard, [&] { return event->done >= generation || lost_; });
     });
     lock.unlock();
     changed_.notify_all();
@@ -214,7 +218,7 @@ class EmulatedDriver final : public DeviceDriver {
   absl::StatusOr<double> SecondsBetween(DeviceEvent from, DeviceEvent to) override {
     const Event *a = static_cast<Event*>(from), *b = static_cast<Event*>(to);
     std::lock_guard<std::mutex> lock(mutex_);
-    if (machine_->lost) return DeviceLost(info_.name, "read a time");
+    if (lost_) return DeviceLost(info_.name, "read a time");
     if (!a->timed || !b->timed || a->done == 0 || b->done == 0) {
       return absl::InternalError("time between events that are not timed or have not come to pass");
     }
@@ -230,9 +234,7 @@ class EmulatedDriver final : public DeviceDriver {
 
   absl::Status Launch(const Kernel& kernel, const KernelContext& context, DeviceStream stream,
                       int64_t position) override {
-    if (launches_++ == options_.faults.fail_launch) {
-      return absl::InternalError(absl::StrCat(info_.name, ": the launch was refused (told to)"));
-    }
+    if (counts_.launches++ == options_.faults.fail_launch) return Refused("the launch", absl::StatusCode::kInternal);
     // Whether variables hold values is asked now: by the time the kernel runs, later nodes have been launched.
     std::vector<char> initialized;
     if (context.initialized != nullptr) {
@@ -255,9 +257,7 @@ class EmulatedDriver final : public DeviceDriver {
   }
   const GroupedKernel* Grouped(const Kernel& kernel) const override { return dynamic_cast<const GroupedKernel*>(&kernel); }
   absl::Status LaunchTogether(absl::Span<const GroupMember> members, DeviceStream stream, int64_t position) override {
-    if (launches_++ == options_.faults.fail_launch) {
-      return absl::InternalError(absl::StrCat(info_.name, ": the launch was refused (told to)"));
-    }
+    if (counts_.launches++ == options_.faults.fail_launch) return Refused("the launch", absl::StatusCode::kInternal);
     return Enqueue(stream, [this, members = std::vector<GroupMember>(members.begin(), members.end()), position] {
       {
         std::lock_guard<std::mutex> lock(mutex_);
@@ -270,14 +270,14 @@ class EmulatedDriver final : public DeviceDriver {
   }
   absl::StatusOr<KernelFault> TakeFault(DeviceStream) override {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (machine_->lost) return DeviceLost(info_.name, "read the fault word");
+    if (lost_) return DeviceLost(info_.name, "read the fault word");
     return std::exchange(fault_, KernelFault());
   }
 
   absl::Status BeginCapture(DeviceStream handle) override {
     Stream* stream = static_cast<Stream*>(handle);
     std::lock_guard<std::mutex> lock(mutex_);
-    if (machine_->lost) return DeviceLost(info_.name, "begin a capture");
+    if (lost_) return DeviceLost(info_.name, "begin a capture");
     if (stream->capture != nullptr) return absl::InternalError("the stream is being captured already");
     machine_->capture = std::make_unique<Capture>();
     machine_->capture->origin = stream;
@@ -296,10 +296,8 @@ class EmulatedDriver final : public DeviceDriver {
     for (const auto& event : machine_->events) {
       if (event->capture == capture.get()) event->capture = nullptr;
     }
-    if (captures_++ == options_.faults.fail_graph) {
-      return absl::ResourceExhaustedError(absl::StrCat(info_.name, ": the graph was refused (told to)"));
-    }
-    if (machine_->lost) return DeviceLost(info_.name, "end a capture");
+    if (counts_.captures++ == options_.faults.fail_graph) return Refused("the graph");
+    if (lost_) return DeviceLost(info_.name, "end a capture");
     for (size_t lane = 1; lane < capture->lanes.size(); ++lane) {
       const std::pair<int32_t, int64_t> all(lane, capture->lanes[lane].size());
       const bool joined = std::any_of(capture->lanes[0].begin(), capture->lanes[0].end(), [&](const GraphNode& node) {
@@ -313,6 +311,7 @@ class EmulatedDriver final : public DeviceDriver {
   absl::Status LaunchGraph(DeviceGraph handle, DeviceStream stream) override {
     Graph* graph = static_cast<Graph*>(handle);
     MR_RETURN_IF_ERROR(CheckAlive());
+    if (counts_.graph_launches++ == options_.faults.fail_graph_launch) return Refused("the launch of the graph", absl::StatusCode::kInternal);
     {
       std::lock_guard<std::mutex> lock(mutex_);
       static_cast<Stream*>(stream)->queue.push_back([this, graph] { RunGraph(*graph); });
@@ -326,9 +325,12 @@ class EmulatedDriver final : public DeviceDriver {
   bool CanCapture(const Kernel&) const override { return true; }
 
  private:
+  absl::Status Refused(const char* what, absl::StatusCode code = absl::StatusCode::kResourceExhausted) const {
+    return absl::Status(code, absl::StrCat(info_.name, ": ", what, " was refused (told to)"));
+  }
   absl::Status CheckAlive() {
     std::lock_guard<std::mutex> lock(mutex_);
-    return machine_->lost ? DeviceLost(info_.name, "call the driver") : absl::OkStatus();
+    return lost_ ? DeviceLost(info_.name, "call the driver") : absl::OkStatus();
   }
 
   // Requires mutex_.
@@ -355,7 +357,7 @@ class EmulatedDriver final : public DeviceDriver {
     };
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      if (machine_->lost) return DeviceLost(info_.name, "enqueue");
+      if (lost_) return DeviceLost(info_.name, "enqueue");
       if (stream->capture != nullptr) {
         stream->capture->lanes[stream->capture_lane].push_back({{}, std::move(disturbed)});
         return absl::OkStatus();
@@ -374,9 +376,9 @@ class EmulatedDriver final : public DeviceDriver {
     bool losing, lost;
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      operation = machine_->operations++;
-      losing = !machine_->lost && operation == options_.faults.lose_device;
-      machine_->lost = lost = machine_->lost || losing;
+      operation = counts_.operations++;
+      losing = !lost_ && operation == options_.faults.lose_device;
+      lost_ = lost = lost_ || losing;
     }
     if (lost) {
       changed_.notify_all();
@@ -470,10 +472,10 @@ class EmulatedDriver final : public DeviceDriver {
   std::condition_variable& changed_;
   // Of the calling thread.
   std::map<const void*, std::pair<MappedRegion, int64_t>> arenas_;
-  int64_t allocations_ = 0;
-  int64_t launches_ = 0;
-  int64_t captures_ = 0;
-  // Guarded by mutex_.
+  // Of the calling thread, but for the operations, which mutex_ guards, as all that follows.
+  EmulatedCounts own_counts_;
+  EmulatedCounts& counts_;
+  bool lost_ = false;
   std::vector<std::unique_ptr<Graph>> graphs_;
   KernelFault fault_;
   std::vector<std::unique_ptr<Stream>> streams_;
@@ -486,9 +488,6 @@ std::shared_ptr<EmulatedMachine> MakeEmulatedMachine() { return std::make_shared
 absl::StatusOr<std::unique_ptr<DeviceDriver>> MakeEmulatedDriver(std::shared_ptr<const KernelRegistry> kernels,
                                                                  const EmulatedOptions& options,
                                                                  std::shared_ptr<EmulatedMachine> machine) {
-  if (options.faults.no_driver) return NoDriver("emulated");
-  if (options.faults.driver_too_old) return DriverTooOld(12040, 13000);
-  if (options.faults.no_device) return NoDevice(0, 0);
   if (machine == nullptr) machine = MakeEmulatedMachine();
   return std::make_unique<EmulatedDriver>(std::move(kernels), options, std::move(machine));
 }

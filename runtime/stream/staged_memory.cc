@@ -15,6 +15,8 @@ StagedMemory::~StagedMemory() {
 
 absl::Status StagedMemory::Prepare(const Program& program, StreamDevice& device) {
   const ExecutionPlan& plan = program.plan();
+  staged_.clear();
+  address_.clear();
   int64_t end = 0;
   for (const ProgramLane& lane : program.lanes()) {
     for (const CopyOp& op : lane.copies) {

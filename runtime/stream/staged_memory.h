@@ -23,7 +23,7 @@ class StagedMemory {
   StagedMemory& operator=(const StagedMemory&) = delete;
   ~StagedMemory();
 
-  // Once. `device` page-locks the memory and outlives this; where that is refused, copies are slower.
+  // Until it succeeds. `device` page-locks the memory and outlives this; where that is refused, copies are slower.
   absl::Status Prepare(const Program& program, StreamDevice& device);
   // nullptr for what lies elsewhere (variables, the pool).
   void* Find(const HostRef& host) const;

@@ -39,6 +39,8 @@ class StreamDeviceImpl final : public StreamDevice, private HostMemoryListener {
 
   absl::StatusOr<void*> ReserveArena(int64_t bytes) override {
     if (arena_ != nullptr && bytes <= arena_bytes_) return arena_;
+    // Before there are values on the device that only a stream could bring home.
+    MR_RETURN_IF_ERROR(EnsureStream());
     // Given back first: two arenas together could be more than there is.
     if (arena_ != nullptr) driver_->FreeDevice(arena_);
     arena_ = nullptr;

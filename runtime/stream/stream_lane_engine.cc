@@ -44,12 +44,12 @@ struct StreamLane {
 class StreamLaneEngine final : public LaneEngine {
  public:
   StreamLaneEngine(const Program& program, const EngineOptions& options, StreamDevice& device)
-      : program_(program), options_(options), device_(device), lanes_(program.lanes().size()) {}
+      : program_(program), options_(options), device_(device) {}
 
   absl::Status RunStep(const StepBindings& bindings, StepStats* stats) override;
 
  private:
-  // Streams, events and staging memory; once, before the first step.
+  // Streams, events and staging memory, before the first step; all of them again where one was refused.
   absl::Status Prepare();
   absl::Status PrepareLane(int32_t l);
   absl::Status PrepareRecording();
@@ -100,7 +100,6 @@ class StreamLaneEngine final : public LaneEngine {
   std::vector<StreamLane> lanes_;
   int32_t origin_ = 0;  // the lane whose stream begins captures and launches graphs
   StagedMemory staged_;
-  absl::Status prepared_;
   bool is_prepared_ = false;
   std::vector<int64_t> peak_device_bytes_;  // per device of the plan
   int64_t peak_pool_bytes_ = 0;
@@ -130,6 +129,8 @@ absl::StatusOr<OwnedEvent> StreamLaneEngine::MakeEvent(DeviceDriver& driver, boo
 
 absl::Status StreamLaneEngine::Prepare() {
   order_ = StepsInOrder(program_.plan());
+  lanes_.clear();
+  lanes_.resize(program_.lanes().size());
   MR_RETURN_IF_ERROR(CheckOrder());
   for (size_t l = 0; l < lanes_.size(); ++l) {
     const ProgramLane& lane = program_.lanes()[l];
@@ -190,8 +191,9 @@ absl::Status StreamLaneEngine::PrepareRecording() {
   for (size_t l = 0; l < lanes_.size(); ++l) {
     StreamLane& lane = lanes_[l];
     if (!lane.steps.empty()) continue;
-    lane.steps.resize(program_.lanes()[l].num_steps);
-    for (Span& span : lane.steps) MR_RETURN_IF_ERROR(MakeSpan(*lane.driver, span));
+    std::vector<Span> steps(program_.lanes()[l].num_steps);
+    for (Span& span : steps) MR_RETURN_IF_ERROR(MakeSpan(*lane.driver, span));
+    lane.steps = std::move(steps);
   }
   return absl::OkStatus();
 }
@@ -494,11 +496,8 @@ absl::Status StreamLaneEngine::Replay() {
 
 absl::Status StreamLaneEngine::RunStep(const StepBindings& bindings, StepStats* stats) {
   const Clock::time_point start = Clock::now();
-  if (!is_prepared_) {
-    is_prepared_ = true;
-    prepared_ = Prepare();
-  }
-  MR_RETURN_IF_ERROR(prepared_);
+  if (!is_prepared_) MR_RETURN_IF_ERROR(Prepare());
+  is_prepared_ = true;
   recording_ = options_.trace || bindings.record;
   if (recording_) MR_RETURN_IF_ERROR(PrepareRecording());
   const VariableState& state = program_.variable_state();
@@ -513,6 +512,10 @@ absl::Status StreamLaneEngine::RunStep(const StepBindings& bindings, StepStats* 
   absl::Status status = *replays ? Replay() : RunOnStreams();
   // Whatever went wrong: nothing is in flight when this returns.
   const absl::Status drained = Drain();
+  if (!status.ok() && !absl::IsUnavailable(status) && absl::IsUnavailable(drained)) {
+    // A library has its own words for what it meets on a device that is lost.
+    status = absl::Status(drained.code(), absl::StrCat(drained.message(), "; met first as: ", status.message()));
+  }
   status.Update(drained);
   absl::StatusOr<Faults> faults = TakeFaults();
   status.Update(faults.status());

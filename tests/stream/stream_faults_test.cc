@@ -30,17 +30,6 @@ void ExpectOthersUnchanged(const std::string& message, VariableStore& store, con
   }
 }
 
-TEST(StreamFaultsTest, ADeviceThatCannotBeOpenedSaysWhy) {
-  const auto open = [](EmulatedFaults faults) {
-    return MakeEmulatedDriver(SharedTestKernels(), {.faults = faults}).status();
-  };
-  EXPECT_THAT(std::string(open({.no_driver = true}).message()), HasSubstr("no CUDA driver"));
-  EXPECT_THAT(std::string(open({.driver_too_old = true}).message()),
-              HasSubstr("supports CUDA 12.4, this build needs 13.0"));
-  EXPECT_THAT(std::string(open({.no_device = true}).message()), HasSubstr("no CUDA device 0"));
-  EXPECT_TRUE(open({}).ok());
-}
-
 TEST(StreamFaultsTest, AnArenaThatDoesNotFitIsRefusedWithFigures) {
   const RandomPlan random = MakeRandomPlan(PlanOptionsFor(1), 1);
   for (const bool refused : {false, true}) {
