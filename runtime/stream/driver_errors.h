@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,12 @@ namespace millrace {
 
 inline absl::Status NoDriver(const std::string& why) {
   return absl::FailedPreconditionError(absl::StrCat("no CUDA driver on this machine (", why,
+                                                    "); run with --device=cpu, or plan with --device=null"));
+}
+
+// It is there and does not work: another version than its module in the kernel, devices that do not come up.
+inline absl::Status DriverFails(const std::string& why) {
+  return absl::FailedPreconditionError(absl::StrCat("the CUDA driver of this machine does not start (", why,
                                                     "); run with --device=cpu, or plan with --device=null"));
 }
 
@@ -25,6 +32,15 @@ inline absl::Status DriverTooOld(int driver_version, int needed_version) {
 inline absl::Status NoDevice(int index, int count) {
   return absl::FailedPreconditionError(absl::StrCat("no CUDA device ", index, ": the driver sees ", count,
                                                     " devices; run with --device=cpu, or plan with --device=null"));
+}
+
+// Capabilities as CUDA counts them: 90 is 9.0; of the code in this build, 900.
+inline absl::Status NoDeviceCode(const std::string& device, int capability, const std::vector<int>& architectures, const std::string& why) {
+  std::string built;
+  for (const int one : architectures) absl::StrAppend(&built, built.empty() ? "" : ", ", one / 100, ".", one % 100 / 10);
+  return absl::FailedPreconditionError(absl::StrCat(device, " has compute capability ", capability / 10, ".", capability % 10,
+                                                    ", this build has code for ", built, " (", why,
+                                                    "); build with -DMILLRACE_CUDA_ARCHITECTURES=", capability, "-real"));
 }
 
 inline absl::Status OutOfDeviceMemory(const std::string& device, int64_t bytes, int64_t free_bytes,

@@ -3,21 +3,26 @@
 // copies beyond an allocation or of the wrong kind, memory that is not there, calls that a capture forbids.
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
 
+#include "cuda/fake/faults.h"
 #include "cuda/fake/streams.h"
 
 namespace {
 
+using millrace::cuda::fake::Count;
 using millrace::cuda::fake::Enqueue;
+using millrace::cuda::fake::Enter;
 using millrace::cuda::fake::IsCapturing;
 using millrace::cuda::fake::MayCall;
 using millrace::cuda::fake::OnDevice;
 using millrace::cuda::fake::RunAll;
 using millrace::cuda::fake::Say;
+using millrace::cuda::fake::Setting;
 
 enum class Kind { kDevice, kHost, kRegistered };
 struct Piece {
@@ -49,10 +54,20 @@ bool TouchesDevice(const void* at, size_t bytes) {
   return piece != nullptr && piece->kind == Kind::kDevice;
 }
 
+// What a context and libraries take at once, and what code does once a kernel has been launched.
+constexpr size_t kTotalBytes = size_t{2} << 30, kContextBytes = size_t{1} << 30, kCodeBytes = size_t{64} << 20;
+size_t FreeBytes() {
+  size_t taken = kContextBytes + (Count("launch") > 0 ? kCodeBytes : 0);
+  const std::lock_guard<std::mutex> lock(memory_mutex);
+  for (const auto& [at, piece] : memory) taken += piece.kind == Kind::kDevice ? piece.bytes : 0;
+  return kTotalBytes - std::min(taken, kTotalBytes);
+}
+
 cudaError_t Take(void** at, size_t bytes, Kind kind) {
+  if (const cudaError_t error = Enter(kind == Kind::kDevice ? "alloc" : "hostalloc"); error != cudaSuccess) return error;
   if (const cudaError_t error = MayCall(); error != cudaSuccess) return error;
   // Not a byte more than was asked for: AddressSanitizer sees what is read behind it.
-  if (bytes > size_t{1} << 30 || posix_memalign(at, 256, bytes > 0 ? bytes : 1) != 0) return Say(cudaErrorMemoryAllocation);
+  if (bytes > FreeBytes() || posix_memalign(at, 256, bytes > 0 ? bytes : 1) != 0) return Say(cudaErrorMemoryAllocation);
   std::memset(*at, 0xcb, bytes);  // what nothing has written yet
   const std::lock_guard<std::mutex> lock(memory_mutex);
   memory[static_cast<char*>(*at)] = {bytes > 0 ? bytes : 1, kind};
@@ -62,6 +77,7 @@ cudaError_t Take(void** at, size_t bytes, Kind kind) {
 // Once nothing uses it any more, as CUDA waits for that.
 cudaError_t GiveBack(void* at, Kind kind, cudaError_t otherwise) {
   if (at == nullptr) return cudaSuccess;
+  const cudaError_t entered = Enter();
   if (const cudaError_t error = MayCall(); error != cudaSuccess) return error;
   RunAll();
   const std::lock_guard<std::mutex> lock(memory_mutex);
@@ -69,7 +85,7 @@ cudaError_t GiveBack(void* at, Kind kind, cudaError_t otherwise) {
   if (found == memory.end() || found->second.kind != kind) return Say(otherwise);
   memory.erase(found);
   if (kind != Kind::kRegistered) std::free(at);
-  return cudaSuccess;
+  return entered;  // a device that is lost gives nothing back before the process ends, but this one is the host's
 }
 
 // Whether a page of [at, at + bytes) is page-locked already, as it stands in a page that another range has part of.
@@ -94,30 +110,58 @@ bool millrace::cuda::fake::OnDevice(const void* at, size_t bytes) {
 
 extern "C" {
 
-cudaError_t cudaDriverGetVersion(int* version) { return *version = 13000, cudaSuccess; }
+cudaError_t cudaDriverGetVersion(int* version) { return *version = Setting("driver", 13000), cudaSuccess; }
 cudaError_t cudaRuntimeGetVersion(int* version) { return *version = 13000, cudaSuccess; }
-cudaError_t cudaGetDeviceCount(int* count) { return *count = 1, cudaSuccess; }
-cudaError_t cudaSetDevice(int device) { return Say(device == 0 ? cudaSuccess : cudaErrorInvalidDevice); }
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = Setting("devices", 1);
+  if (const int error = Setting("init", 0); error != 0) return Say(static_cast<cudaError_t>(error));
+  return Say(*count > 0 ? cudaSuccess : cudaErrorNoDevice);
+}
+cudaError_t cudaSetDevice(int device) {
+  const cudaError_t error = Enter();
+  return error != cudaSuccess ? error : Say(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+}
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   std::memset(properties, 0, sizeof *properties);
   std::strcpy(properties->name, "fake");
-  properties->major = 9;
+  properties->major = Setting("capability", 90) / 10;
+  properties->minor = Setting("capability", 90) % 10;
   properties->multiProcessorCount = 1;
   return cudaSuccess;
 }
-// As where a container hides what the device is.
+// Otherwise as where a container hides what the device is.
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
-  if (attribute != cudaDevAttrComputeCapabilityMajor && attribute != cudaDevAttrComputeCapabilityMinor) {
-    return Say(cudaErrorNotSupported);
+  switch (attribute) {
+    case cudaDevAttrComputeCapabilityMajor: return *value = Setting("capability", 90) / 10, cudaSuccess;
+    case cudaDevAttrComputeCapabilityMinor: return *value = Setting("capability", 90) % 10, cudaSuccess;
+    case cudaDevAttrHostNumaId: return *value = 0, cudaSuccess;
+    default: return Say(cudaErrorNotSupported);
   }
-  return *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : 0, cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
-  return *free_bytes = size_t{1} << 30, *total_bytes = size_t{2} << 30, cudaSuccess;
+  if (const cudaError_t error = Enter(); error != cudaSuccess) return error;
+  return *free_bytes = FreeBytes(), *total_bytes = kTotalBytes, cudaSuccess;
 }
-const char* cudaGetErrorName(cudaError_t) { return "fakeError"; }
+const char* cudaGetErrorName(cudaError_t error) {
+  switch (error) {
+    case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
+    case cudaErrorECCUncorrectable: return "cudaErrorECCUncorrectable";
+    case cudaErrorLaunchFailure: return "cudaErrorLaunchFailure";
+    case cudaErrorLaunchOutOfResources: return "cudaErrorLaunchOutOfResources";
+    case cudaErrorInitializationError: return "cudaErrorInitializationError";
+    case cudaErrorUnknown: return "cudaErrorUnknown";
+    default: return "fakeError";
+  }
+}
 const char* cudaGetErrorString(cudaError_t error) {
   switch (error) {
+    case cudaErrorMemoryAllocation: return "out of memory";
+    case cudaErrorECCUncorrectable: return "uncorrectable ECC error encountered";
+    case cudaErrorLaunchFailure: return "unspecified launch failure";
+    case cudaErrorLaunchOutOfResources: return "too many resources requested for launch";
+    case cudaErrorNoKernelImageForDevice: return "no kernel image is available for execution on the device";
+    case cudaErrorInitializationError: return "initialization error";
+    case cudaErrorUnknown: return "unknown error";
     case cudaErrorStreamCaptureUnsupported: return "not permitted while the stream is captured";
     case cudaErrorStreamCaptureInvalidated: return "the capture was spoilt before";
     case cudaErrorStreamCaptureUnjoined: return "the capture has streams that its first does not wait for";
@@ -134,6 +178,7 @@ cudaError_t cudaFree(void* at) { return GiveBack(at, Kind::kDevice, cudaErrorInv
 cudaError_t cudaHostAlloc(void** at, size_t bytes, unsigned) { return Take(at, bytes, Kind::kHost); }
 cudaError_t cudaFreeHost(void* at) { return GiveBack(at, Kind::kHost, cudaErrorInvalidValue); }
 cudaError_t cudaHostRegister(void* at, size_t bytes, unsigned) {
+  if (const cudaError_t error = Enter("pin"); error != cudaSuccess) return error;
   if (const cudaError_t error = MayCall(); error != cudaSuccess) return error;
   if (at == nullptr || bytes == 0) return Say(cudaErrorInvalidValue);
   bool whole = false;
@@ -148,6 +193,7 @@ cudaError_t cudaMemsetAsync(void* at, int value, size_t bytes, cudaStream_t stre
   return Enqueue(stream, [=] { std::memset(at, value, bytes); });
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+  if (const cudaError_t error = Enter("copy"); error != cudaSuccess) return error;
   if (bytes == 0) return Enqueue(stream, [] {});
   const bool to_host = kind == cudaMemcpyDeviceToHost;
   if (!to_host && kind != cudaMemcpyHostToDevice) return Say(cudaErrorInvalidMemcpyDirection);
@@ -163,10 +209,18 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
 
 // Code for a device does not load here: groups of elementwise ops go to the kernel that reads them.
 cudaError_t cudaLibraryLoadData(cudaLibrary_t*, const void*, cudaJitOption*, void**, unsigned, cudaLibraryOption*, void**, unsigned) {
-  return Say(cudaErrorNotSupported);
+  const cudaError_t error = Enter("library");
+  return error != cudaSuccess ? error : Say(cudaErrorNotSupported);
 }
 cudaError_t cudaLibraryUnload(cudaLibrary_t) { return cudaSuccess; }
 cudaError_t cudaLibraryGetKernel(cudaKernel_t*, cudaLibrary_t, const char*) { return Say(cudaErrorNotSupported); }
+// Kernels here are compiled for devices of compute capability 9.0.
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel) {
+  if (const cudaError_t error = Enter(); error != cudaSuccess) return error;
+  if (kernel == nullptr) return Say(cudaErrorInvalidDeviceFunction);
+  std::memset(attributes, 0, sizeof *attributes);
+  return Say(Setting("capability", 90) == 90 ? cudaSuccess : cudaErrorNoKernelImageForDevice);
+}
 cudaError_t cudaLaunchKernel(const void*, dim3, dim3, void**, size_t, cudaStream_t) { return Say(cudaErrorNotSupported); }
 
 }  // extern "C"

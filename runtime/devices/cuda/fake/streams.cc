@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/fake/faults.h"
 #include "cuda/fake/grid.h"
 
 namespace millrace::cuda::fake {
@@ -94,7 +95,7 @@ void RunUntil(const std::function<bool()>& enough) {
     Stream* const next = ready[chance() % ready.size()];
     const Link item = next->queue.front();
     next->queue.pop_front();
-    if (item->work) item->work();
+    if (item->work && MayRun()) item->work();
     item->done = true;
     item->work = nullptr;
     item->after.clear();
@@ -115,7 +116,7 @@ void RunGraph(const Graph& graph) {
     const size_t next = ready[chance() % ready.size()];
     const Link item = left[next];
     left.erase(left.begin() + static_cast<std::ptrdiff_t>(next));
-    if (item->work) item->work();
+    if (item->work && MayRun()) item->work();
     item->done = true;
   }
 }
@@ -149,6 +150,7 @@ cudaError_t Say(cudaError_t error) {
 }
 
 cudaError_t Enqueue(cudaStream_t stream, std::function<void()> work) {
+  if (const cudaError_t error = Enter(); error != cudaSuccess) return error;
   const std::lock_guard<std::recursive_mutex> lock(mutex);
   Stream* const known = Of(stream);
   if (known == nullptr) return Say(cudaErrorInvalidResourceHandle);
@@ -181,6 +183,7 @@ cudaError_t MayCall() {
 }
 
 void LaunchGrid(void* stream, int64_t blocks, int threads, std::function<void()> thread) {
+  if (Enter("launch") != cudaSuccess) return;
   if (blocks <= 0 || blocks > INT32_MAX || threads <= 0 || threads > 1024) {
     Say(cudaErrorInvalidConfiguration);
     return;
@@ -196,10 +199,15 @@ using Lock = std::lock_guard<std::recursive_mutex>;
 
 extern "C" {
 
-cudaError_t cudaPeekAtLastError() { return last_error; }
-cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
+// The error of a device that is lost stays.
+cudaError_t cudaPeekAtLastError() { return LostWith() != cudaSuccess ? LostWith() : last_error; }
+cudaError_t cudaGetLastError() {
+  const cudaError_t last = std::exchange(last_error, cudaSuccess);
+  return LostWith() != cudaSuccess ? LostWith() : last;
+}
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  if (const cudaError_t error = Enter("stream"); error != cudaSuccess) return error;
   const Lock lock(mutex);
   // One that waits for the legacy stream waits for whatever a library does there.
   if (flags != cudaStreamNonBlocking) return Say(cudaErrorInvalidValue);
@@ -213,7 +221,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   RunUntil([&] { return known->queue.empty(); });
   streams.erase(known);
   delete known;
-  return cudaSuccess;
+  return Enter();
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   const Lock lock(mutex);
@@ -222,9 +230,10 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (known->capture != nullptr) return Spoil(*known->capture, cudaErrorStreamCaptureUnsupported);
   if (const cudaError_t error = MayCall(); error != cudaSuccess) return error;
   RunUntil([&] { return known->queue.empty(); });
-  return cudaSuccess;
+  return Enter();
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  if (const cudaError_t error = Enter(); error != cudaSuccess) return error;
   const Lock lock(mutex);
   Stream* const known = Of(stream);
   Event* const waited = Of(event);
@@ -242,6 +251,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   return cudaSuccess;
 }
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* argument) {
+  if (const cudaError_t error = Enter("launch"); error != cudaSuccess) return error;
   return Enqueue(stream, [=] {
     in_host_function = true;
     function(argument);
@@ -250,6 +260,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  if (const cudaError_t error = Enter("event"); error != cudaSuccess) return error;
   const Lock lock(mutex);
   auto* const made = *events.insert(new Event).first;
   made->timed = (flags & cudaEventDisableTiming) == 0;
@@ -260,9 +271,11 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   const Lock lock(mutex);
   if (Of(event) == nullptr) return Say(cudaErrorInvalidResourceHandle);
   events.erase(Of(event));
-  return delete reinterpret_cast<Event*>(event), cudaSuccess;
+  delete reinterpret_cast<Event*>(event);
+  return Enter();
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  if (const cudaError_t error = Enter(); error != cudaSuccess) return error;
   const Lock lock(mutex);
   Stream* const known = Of(stream);
   Event* const record = Of(event);
@@ -278,9 +291,10 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (waited->capture != nullptr) return Say(cudaErrorCapturedEvent);
   if (const cudaError_t error = MayCall(); error != cudaSuccess) return error;
   RunUntil([&] { return waited->recorded == nullptr || waited->recorded->done; });
-  return cudaSuccess;
+  return Enter();
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
+  if (const cudaError_t error = Enter(); error != cudaSuccess) return error;
   const Lock lock(mutex);
   for (cudaEvent_t event : {from, to}) {
     const Event* const known = Of(event);
@@ -293,6 +307,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEven
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
+  if (const cudaError_t error = Enter(); error != cudaSuccess) return error;
   const Lock lock(mutex);
   Stream* const known = Of(stream);
   if (known == nullptr) return Say(cudaErrorInvalidResourceHandle);
@@ -317,6 +332,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   if (own_capture != capture) return Say(cudaErrorStreamCaptureWrongThread);
   cudaError_t error = capture->spoilt != cudaSuccess ? cudaErrorStreamCaptureInvalidated : cudaSuccess;
   if (error == cudaSuccess && !AllJoined(*capture)) error = cudaErrorStreamCaptureUnjoined;
+  if (const cudaError_t lost = Enter(); lost != cudaSuccess) error = lost;
   for (Stream* each : capture->streams) {
     each->capture = nullptr;
     each->captured = nullptr;
@@ -331,11 +347,13 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
   if (graph == nullptr) return Say(cudaErrorInvalidValue);
+  if (const cudaError_t error = Enter("instantiate"); error != cudaSuccess) return error;
   auto* const made = new std::shared_ptr<Graph>(std::make_shared<Graph>(*reinterpret_cast<Graph*>(graph)));
   return *executable = reinterpret_cast<cudaGraphExec_t>(made), cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   if (executable == nullptr) return Say(cudaErrorInvalidValue);
+  if (const cudaError_t error = Enter("graph"); error != cudaSuccess) return error;
   return Enqueue(stream, [graph = *reinterpret_cast<std::shared_ptr<Graph>*>(executable)] { RunGraph(*graph); });
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return delete reinterpret_cast<Graph*>(graph), cudaSuccess; }

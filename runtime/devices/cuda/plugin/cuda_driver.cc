@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cuda/kernels/register.h"
+#include "cuda/launch/device_code.h"
 #include "cuda/plugin/cuda_errors.h"
 #include "cuda/plugin/cuda_services.h"
 #include "cuda/plugin/host_fallback.h"
@@ -37,6 +38,7 @@ class CudaDriver final : public DeviceDriver {
     info_.name = absl::StrCat("cuda:", options_.index);
     MR_CUDA(cudaSetDevice(options_.index));
     MR_RETURN_IF_ERROR(FillInfo());
+    MR_RETURN_IF_ERROR(CheckCode());
     void* fault = nullptr;
     MR_CUDA(cudaMalloc(&fault, sizeof(Fault)));
     fault_ = static_cast<Fault*>(fault);
@@ -181,11 +183,12 @@ class CudaDriver final : public DeviceDriver {
     return absl::OkStatus();
   }
   absl::StatusOr<DeviceGraph> EndCapture(DeviceStream stream) override {
-    MR_CUDA(cudaSetDevice(options_.index));
     cudaGraph_t graph = nullptr;
+    // Before all that may go wrong: nothing is to be captured any more.
     MR_CUDA(cudaStreamEndCapture(Raw(stream), &graph));
     cudaGraphExec_t executable = nullptr;
-    const cudaError_t error = cudaGraphInstantiate(&executable, graph, 0);
+    cudaError_t error = cudaSetDevice(options_.index);
+    if (error == cudaSuccess) error = cudaGraphInstantiate(&executable, graph, 0);
     cudaGraphDestroy(graph);
     MR_RETURN_IF_ERROR(CudaStatus(error, info_.name, "cudaGraphInstantiate"));
     return static_cast<DeviceGraph>(executable);
@@ -232,6 +235,22 @@ class CudaDriver final : public DeviceDriver {
     return absl::OkStatus();
   }
 
+  // Otherwise the first kernel of the first step would find out.
+  absl::Status CheckCode() const {
+    const DeviceCode code = CompiledDeviceCode();
+    cudaFuncAttributes attributes;
+    const cudaError_t error = cudaFuncGetAttributes(&attributes, code.kernel);
+    switch (error) {
+      case cudaErrorNoKernelImageForDevice:
+      case cudaErrorInvalidDeviceFunction:
+      case cudaErrorInvalidKernelImage:
+      case cudaErrorUnsupportedPtxVersion:
+        cudaGetLastError();
+        return NoDeviceCode(info_.name, info_.compute_capability, code.architectures, cudaGetErrorString(error));
+      default: return CudaStatus(error, info_.name, "cudaFuncGetAttributes");
+    }
+  }
+
   // Pages that come from now on lie near the device, where there are nodes to choose from.
   void PreferNode(void* memory, int64_t bytes) const {
     constexpr int kPreferred = 1;  // MPOL_PREFERRED
@@ -253,16 +272,17 @@ class CudaDriver final : public DeviceDriver {
 
 absl::StatusOr<std::unique_ptr<DeviceDriver>> OpenCudaDriver(const DriverOptions& options) {
   int version = 0, runtime = 0, count = 0;
-  // Zero where no driver is installed.
-  if (cudaDriverGetVersion(&version) != cudaSuccess || version == 0) return NoDriver("libcuda.so.1 was not found");
-  if (cudaRuntimeGetVersion(&runtime) != cudaSuccess) return NoDriver("the CUDA runtime does not answer");
+  const auto fails = [](cudaError_t error) { return DriverFails(absl::StrCat(cudaGetErrorName(error), ", ", cudaGetErrorString(error))); };
+  if (const cudaError_t error = cudaDriverGetVersion(&version); error != cudaSuccess) return fails(error);
+  if (version == 0) return NoDriver("libcuda.so.1 was not found");
+  if (const cudaError_t error = cudaRuntimeGetVersion(&runtime); error != cudaSuccess) return fails(error);
   if (version / 1000 < runtime / 1000) return DriverTooOld(version, runtime / 1000 * 1000);
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error == cudaErrorInsufficientDriver) return DriverTooOld(version, runtime);
   if (error == cudaErrorNoDevice) {
     count = 0;
   } else if (error != cudaSuccess) {
-    return NoDriver(cudaGetErrorString(error));
+    return fails(error);
   }
   if (options.index < 0 || options.index >= count) return NoDevice(options.index, count);
   auto driver = std::make_unique<CudaDriver>(options);
