@@ -378,5 +378,23 @@ TEST_F(FakeFaultsTest, WhatIsBesideTheArenaIsMeasuredOnceKernelsHaveBeenLoaded) 
   }
 }
 
+TEST_F(FakeFaultsTest, WhatAGraphsHostFunctionsReadGoesWithTheGraph) {
+  const int64_t before = Count("object");
+  {
+    const auto session = OpenAndInitialise();
+    ASSERT_TRUE(session.ok()) << session.status();
+    // Another plan's turn ends a graph, and the next one is captured anew.
+    int64_t of_a_graph = 0;
+    for (int turn = 0; turn < 3; ++turn) {
+      for (int step = 0; step < 3; ++step) ASSERT_TRUE(Step(**session).ok());
+      if (turn == 0) of_a_graph = Count("object") - before;
+      EXPECT_GT(of_a_graph, 0) << "the graph has a kernel of the host";
+      EXPECT_EQ(Count("object") - before, of_a_graph) << turn;
+      ASSERT_TRUE((*session)->Run({}, {}, {"init_w", "init_b"}, nullptr).ok());
+    }
+  }
+  EXPECT_EQ(Count("object"), before);
+}
+
 }  // namespace
 }  // namespace millrace::testing

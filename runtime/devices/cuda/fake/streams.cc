@@ -28,11 +28,28 @@ struct Item {
 };
 using Link = std::shared_ptr<Item>;
 
+// What a graph keeps for who made it, until the last of its copies is gone.
+struct UserObject {
+  UserObject(void* what, cudaHostFn_t destroy) : what(what), destroy(destroy) { CountObject(1); }
+  UserObject(const UserObject&) = delete;
+  UserObject& operator=(const UserObject&) = delete;
+  ~UserObject() {
+    destroy(what);
+    CountObject(-1);
+  }
+  void* const what;
+  const cudaHostFn_t destroy;
+};
+struct Graph {
+  std::vector<Link> items;
+  std::vector<std::shared_ptr<UserObject>> objects;
+};
+
 struct Stream;
 struct Capture {
   Stream* origin = nullptr;
   std::set<Stream*> streams;
-  std::vector<Link> items;
+  Graph graph;
   cudaError_t spoilt = cudaSuccess;
 };
 struct Stream {
@@ -46,9 +63,6 @@ struct Event {
   Link recorded;
   std::shared_ptr<Capture> capture;  // that it was recorded in last
   std::shared_ptr<std::chrono::steady_clock::time_point> when = std::make_shared<std::chrono::steady_clock::time_point>();
-};
-struct Graph {
-  std::vector<Link> items;
 };
 
 std::recursive_mutex mutex;
@@ -76,7 +90,7 @@ Link Add(Stream& stream, std::function<void()> work, const Link& also = nullptr)
   if (before != nullptr) item->after.push_back(before);
   if (also != nullptr) item->after.push_back(also);
   if (stream.capture != nullptr) {
-    stream.capture->items.push_back(item);
+    stream.capture->graph.items.push_back(item);
     stream.captured = item;
   } else {
     stream.queue.push_back(item);
@@ -340,10 +354,38 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   capture->origin = nullptr;
   own_capture = nullptr;
   if (error != cudaSuccess) return Say(error);
-  return *graph = reinterpret_cast<cudaGraph_t>(new Graph{capture->items}), cudaSuccess;
+  return *graph = reinterpret_cast<cudaGraph_t>(new Graph(capture->graph)), cudaSuccess;
 }
-cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
-  return *status = IsCapturing(stream) ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone, cudaSuccess;
+#if CUDART_VERSION >= 13000
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long*, cudaGraph_t* graph,
+                                     const cudaGraphNode_t**, const cudaGraphEdgeData**, size_t*) {
+#else
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long*, cudaGraph_t* graph,
+                                     const cudaGraphNode_t**, size_t*) {
+#endif
+  if (const cudaError_t error = Enter(); error != cudaSuccess) return error;
+  const Lock lock(mutex);
+  Stream* const known = Of(stream);
+  if (known == nullptr) return Say(cudaErrorInvalidResourceHandle);
+  *status = known->capture != nullptr ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  if (known->capture != nullptr) *graph = reinterpret_cast<cudaGraph_t>(&known->capture->graph);
+  return cudaSuccess;
+}
+cudaError_t cudaUserObjectCreate(cudaUserObject_t* object, void* what, cudaHostFn_t destroy, unsigned references, unsigned flags) {
+  if (references != 1 || flags != cudaUserObjectNoDestructorSync) return Say(cudaErrorInvalidValue);
+  if (const cudaError_t error = Enter(); error != cudaSuccess) return error;
+  return *object = reinterpret_cast<cudaUserObject_t>(new std::shared_ptr<UserObject>(std::make_shared<UserObject>(what, destroy))),
+         cudaSuccess;
+}
+cudaError_t cudaUserObjectRelease(cudaUserObject_t object, unsigned) {
+  return delete reinterpret_cast<std::shared_ptr<UserObject>*>(object), cudaSuccess;
+}
+cudaError_t cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t object, unsigned references, unsigned flags) {
+  if (references != 1 || flags != cudaGraphUserObjectMove) return Say(cudaErrorInvalidValue);
+  if (const cudaError_t error = Enter(); error != cudaSuccess) return error;
+  auto* const moved = reinterpret_cast<std::shared_ptr<UserObject>*>(object);
+  reinterpret_cast<Graph*>(graph)->objects.push_back(*moved);
+  return delete moved, cudaSuccess;
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
   if (graph == nullptr) return Say(cudaErrorInvalidValue);

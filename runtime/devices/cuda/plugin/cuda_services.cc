@@ -82,10 +82,24 @@ KernelFault CudaServices::TakeHostFault() {
   return std::exchange(host_fault_, KernelFault());
 }
 
-void CudaServices::Keep(std::shared_ptr<void> what, cudaStream_t stream) {
+absl::Status CudaServices::Keep(std::shared_ptr<void> what, cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  cudaStreamIsCapturing(stream, &status);
-  (status == cudaStreamCaptureStatusActive ? of_graphs_ : of_step_).push_back(std::move(what));
+  cudaGraph_t graph = nullptr;
+  const cudaError_t error = cudaStreamGetCaptureInfo(stream, &status, nullptr, &graph);
+  if (error != cudaSuccess || status != cudaStreamCaptureStatusActive) {
+    of_step_.push_back(std::move(what));
+    return CudaStatus(error, device_, "cudaStreamGetCaptureInfo");
+  }
+  // The graph's, and every executable's that is made of it: CUDA lets go of it with the last of them.
+  auto owned = std::make_unique<std::shared_ptr<void>>(std::move(what));
+  const auto release = [](void* object) { delete static_cast<std::shared_ptr<void>*>(object); };
+  cudaUserObject_t object = nullptr;
+  MR_RETURN_IF_ERROR(CudaStatus(cudaUserObjectCreate(&object, owned.get(), release, 1, cudaUserObjectNoDestructorSync), device_,
+                                "cudaUserObjectCreate"));
+  static_cast<void>(owned.release());
+  const cudaError_t retained = cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove);
+  if (retained != cudaSuccess) cudaUserObjectRelease(object, 1);
+  return CudaStatus(retained, device_, "cudaGraphRetainUserObject");
 }
 
 }  // namespace millrace::cuda

@@ -65,8 +65,8 @@ class CudaServices final : public DeviceServices {
   void ReportHostFault(KernelFault fault);
   KernelFault TakeHostFault();
   // Keeps what a host function given to `stream` will read: until the faults of the step are taken, or, in a capture,
-  // as long as this object lives.
-  void Keep(std::shared_ptr<void> what, cudaStream_t stream);
+  // as long as the graph.
+  absl::Status Keep(std::shared_ptr<void> what, cudaStream_t stream);
 
  private:
   CudaServices(const std::string& device, int index, Fault* fault, Choices choices)
@@ -92,7 +92,7 @@ class CudaServices final : public DeviceServices {
   std::map<std::string, std::shared_ptr<const ConvolutionChoice>> convolutions_;
   std::set<std::string> dnn_errors_;  // that have been said
   int64_t position_ = 0;
-  std::vector<std::shared_ptr<void>> of_step_, of_graphs_;
+  std::vector<std::shared_ptr<void>> of_step_;
   std::mutex mutex_;
   KernelFault host_fault_;
   std::mutex fusions_mutex_;

@@ -114,7 +114,7 @@ class FallbackKernel final : public Kernel {
     MR_RETURN_IF_ERROR(CopyBytes(call->fault, services_.fault(), sizeof(Fault), cudaMemcpyDeviceToHost, stream));
     MR_RETURN_IF_ERROR(
         CudaStatus(cudaLaunchHostFunc(stream, &RunCall, call.get()), services_.device(), "cudaLaunchHostFunc"));
-    services_.Keep(call, stream);
+    MR_RETURN_IF_ERROR(services_.Keep(call, stream));
     MR_RETURN_IF_ERROR(CopyBytes(services_.fault(), call->fault, sizeof(Fault), cudaMemcpyHostToDevice, stream));
     for (size_t o = 0; o < instance.outputs.size(); ++o) {
       MR_RETURN_IF_ERROR(Copy(context.outputs[o], call->outputs[o], instance.outputs[o], cudaMemcpyHostToDevice, stream));
