@@ -396,5 +396,31 @@ TEST_F(FakeFaultsTest, WhatAGraphsHostFunctionsReadGoesWithTheGraph) {
   EXPECT_EQ(Count("object"), before);
 }
 
+// The fake refuses code that is compiled at run time, as a driver that is older than the compiler does.
+TEST_F(FakeFaultsTest, AFusedKernelThatCannotBeLoadedIsNotCompiledAgain) {
+  auto graph = ParseGraphText(R"(
+x = Placeholder() {dtype=float, shape=shape[2,3]}
+a = Square(x) {T=float}
+b = Tanh(a) {T=float}
+y = MatMul(b, b) {T=float, transpose_a=true, transpose_b=false}
+c = Square(y) {T=float}
+d = Tanh(c) {T=float}
+)");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  SessionOptions options;
+  options.device = "cuda";
+  options.threads = 1;
+  options.planning.fuse = true;
+  const auto session = Session::Create(*std::move(graph), options);
+  ASSERT_TRUE(session.ok()) << session.status();
+  Throw("");
+  std::vector<Tensor> out;
+  const Tensor x = Tensor::Vector<float>({1, 2, 3, 4, 5, 6}).Reshaped(Shape({2, 3}));
+  const absl::Status status = (*session)->Run({{"x", x}}, {"d"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  if (Count("library") == 0) GTEST_SKIP() << "there is no compiler";
+  EXPECT_EQ(Count("library"), 1) << "two groups of one text, for two shapes";
+}
+
 }  // namespace
 }  // namespace millrace::testing

@@ -55,6 +55,8 @@ absl::StatusOr<std::shared_ptr<const CompiledFusion>> CudaServices::CompileFusio
   std::lock_guard<std::mutex> lock(fusions_mutex_);
   const auto known = fusions_.find(source);
   if (known != fusions_.end()) return known->second;
+  const auto refused = refused_fusions_.find(source);
+  if (refused != refused_fusions_.end()) return refused->second;
   const auto make = [&]() -> absl::StatusOr<std::shared_ptr<const CompiledFusion>> {
     MR_RETURN_IF_ERROR(Use());
     int major = 0, minor = 0;
@@ -74,7 +76,7 @@ absl::StatusOr<std::shared_ptr<const CompiledFusion>> CudaServices::CompileFusio
       if (fusion_errors_.insert(std::string(made.status().message())).second) {
         LOG(WARNING) << device_ << ": fused kernels are not compiled: " << made.status().message();
       }
-      made = absl::UnimplementedError(made.status().message());
+      made = refused_fusions_[source] = absl::UnimplementedError(made.status().message());
     }
     return made;
   }

@@ -97,6 +97,7 @@ class CudaServices final : public DeviceServices {
   KernelFault host_fault_;
   std::mutex fusions_mutex_;
   std::map<std::string, std::shared_ptr<const CompiledFusion>> fusions_;  // by text
+  std::map<std::string, absl::Status> refused_fusions_;                   // by text
   std::set<std::string> fusion_errors_;                                    // that have been said
 };
 
