@@ -1,6 +1,11 @@
 // The plugin's own code on a CUDA runtime, cuBLASLt and cuDNN that are faked on the host (runtime/devices/cuda/fake): what it tells them, what
 // it does with their answers, and the ops that it leaves to the host.
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,6 +13,7 @@
 #include "conformance_device.h"
 #include "cuda/plugin_loader.h"
 #include "millrace/device.h"
+#include "runtime/mapped_region.h"
 
 namespace millrace::cuda {
 namespace {
@@ -58,6 +64,29 @@ TEST(FakeDriverTest, MemoryThatIsNotThereIsRefusedWithFigures) {
   const auto some = driver->AllocateDevice(1 << 20);  // the error is over
   ASSERT_TRUE(some.ok()) << some.status();
   driver->FreeDevice(*some);
+}
+
+TEST(FakeDriverTest, PageLockedMemoryPrefersTheNodeNearTheDevice) {
+  constexpr int kPreferred = 1;            // MPOL_PREFERRED
+  constexpr unsigned long kOfAddress = 2;  // MPOL_F_ADDR
+  const auto driver = OpenFake({.host_kernels = &CpuKernels()});
+  ASSERT_NE(driver, nullptr);
+  ASSERT_EQ(driver->info().numa_node, 0);
+  auto region = MappedRegion::Create(1 << 20, "a test");
+  ASSERT_TRUE(region.ok()) << region.status();
+  int mode = -1;
+  unsigned long nodes[16] = {};
+  const auto ask = [&] { return syscall(SYS_get_mempolicy, &mode, nodes, 8 * sizeof nodes, region->data(), kOfAddress); };
+  if (ask() != 0) GTEST_SKIP() << "policies of memory cannot be asked for: " << std::strerror(errno);
+  ASSERT_EQ(mode, 0) << "the default";
+  if (syscall(SYS_mbind, region->data(), 4096UL, 0, nullptr, 0UL, 0U) != 0) {
+    GTEST_SKIP() << "policies of memory cannot be set: " << std::strerror(errno);
+  }
+  ASSERT_TRUE(driver->PinHost(region->data(), region->size_bytes()).ok());
+  ASSERT_EQ(ask(), 0) << std::strerror(errno);
+  EXPECT_EQ(mode, kPreferred);
+  EXPECT_EQ(nodes[0], 1) << "node 0 alone";
+  driver->UnpinHost(region->data());
 }
 
 TEST(FakeDriverTest, ARefusedCallNamesItAndIsNotBlamedOnTheNext) {

@@ -4,7 +4,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <string>
+
+#include <glog/logging.h>
 
 #include "absl/strings/str_cat.h"
 #include "cuda/kernels/register.h"
@@ -254,10 +258,17 @@ class CudaDriver final : public DeviceDriver {
   // Pages that come from now on lie near the device, where there are nodes to choose from.
   void PreferNode(void* memory, int64_t bytes) const {
     constexpr int kPreferred = 1;  // MPOL_PREFERRED
-    if (info_.numa_node < 0 || info_.numa_node >= 64) return;
+    constexpr int kMostNodes = 64;
+    if (info_.numa_node < 0 || info_.numa_node >= kMostNodes) {
+      VLOG(1) << info_.name << ": no host memory is known to be near, " << bytes << " bytes lie where the system puts them";
+      return;
+    }
     const unsigned long mask = 1UL << info_.numa_node;
-    // A hint: where it is refused, pages lie wherever the system puts them.
-    static_cast<void>(syscall(SYS_mbind, memory, static_cast<unsigned long>(bytes), kPreferred, &mask, 64UL, 0U));
+    // The kernel takes one node less than it is told of. A hint: where it is refused, pages lie wherever the system puts them.
+    const bool done = syscall(SYS_mbind, memory, static_cast<unsigned long>(bytes), kPreferred, &mask, kMostNodes + 1UL, 0U) == 0;
+    const std::string refused = done ? "" : std::strerror(errno);
+    VLOG(1) << info_.name << ": " << bytes << " bytes of host memory " << (done ? "" : "do not ") << "prefer NUMA node " << info_.numa_node
+            << (done ? "" : ": ") << refused;
   }
 
   const DriverOptions options_;
