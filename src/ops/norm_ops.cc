@@ -113,7 +113,7 @@ void RegisterNormOps(OpRegistry& registry) {
           {.name = name, .shape = BatchNormGradShape, .cost = BatchNormGradCost, .in_place = {{0, 0}, {0, 1}}});
   }
   AddOp(registry, {.name = "LRN", .shape = LrnShape, .cost = LrnCost});
-  AddOp(registry, {.name = "LRNGrad", .shape = LrnShape, .cost = LrnCost});
+  AddOp(registry, {.name = "LRNGrad", .shape = LrnShape, .cost = LrnCost, .in_place = {{0, 0}, {0, 1}, {0, 2}}});
 }
 
 }  // namespace millrace

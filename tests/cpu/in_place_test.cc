@@ -107,6 +107,12 @@ TEST(InPlaceTest, OpsOfOtherFormsOverwriteWhatTheyDeclare) {
       CheckInPlace({"Cumsum", attrs, {x(1), Tensor::Scalar<int32_t>(axis)}, {false, true}});
     }
   }
+  const auto image = [](DataType dtype, uint32_t seed) { return NumbersOf(dtype, Shape({2, 3, 60, 17}), seed); };
+  for (const DataType dtype : {DataType::kFloat, DataType::kHalf}) {
+    AttrMap attrs;
+    attrs.Set("depth_radius", int64_t{2});
+    CheckInPlace({"LRNGrad", attrs, {image(dtype, 1), image(dtype, 2), image(dtype, 3)}});
+  }
   for (const auto& [from, to] : {std::pair{DataType::kFloat, DataType::kInt32},
                                  {DataType::kInt32, DataType::kFloat},
                                  {DataType::kInt64, DataType::kDouble},

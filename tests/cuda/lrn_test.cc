@@ -36,5 +36,21 @@ TEST(LrnGradTest, PartsHaveTheBitsOfPositionsOneByOne) {
   for (const float value : dx) ASSERT_NE(value, -7);
 }
 
+TEST(LrnGradTest, MayOverwriteAnyOfItsInputs) {
+  const LrnShape all = {.positions = kPositions, .channels = kChannels, .radius = 2, .bias = 1, .alpha = 0.5f, .beta = 0.75f};
+  const std::vector<float> inputs[] = {Values(kPositions * kChannels, 31), Values(kPositions * kChannels, 17),
+                                       Values(kPositions * kChannels, 5)};
+  Fault fault;
+  const Queue queue = {nullptr, &fault, 0};
+  std::vector<float> apart(inputs[0].size()), scratch(LrnGradScratchBytes(all) / sizeof(float));
+  LaunchLrnGrad(queue, Type::kFloat, all, inputs[0].data(), inputs[1].data(), inputs[2].data(), apart.data(), scratch.data());
+  for (int reused = 0; reused < 3; ++reused) {
+    std::vector<float> place = inputs[reused];
+    const auto input = [&](int i) { return i == reused ? place.data() : inputs[i].data(); };
+    LaunchLrnGrad(queue, Type::kFloat, all, input(0), input(1), input(2), place.data(), scratch.data());
+    EXPECT_TRUE(place == apart) << "over input " << reused;
+  }
+}
+
 }  // namespace
 }  // namespace millrace::cuda
