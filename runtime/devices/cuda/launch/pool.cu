@@ -190,25 +190,45 @@ void LaunchPool(const Queue& queue, Type type, bool average, const PoolShape& sh
   });
 }
 
+// The images of `shape` that are gone through at once, so that scratch stays small beside large tensors. Where nothing is kept
+// of them, all.
+PoolShape PoolGradPart(PoolGradRule rule, PoolShape shape) {
+  constexpr int64_t kElements = int64_t{4} << 20;
+  if (rule != PoolGradRule::kFirstMaximum || shape.batch == 0) return shape;
+  const int64_t of_image = Elements(shape, shape.out) / shape.batch, images = of_image > 0 ? kElements / of_image : shape.batch;
+  shape.batch = images < 1 ? 1 : images < shape.batch ? images : shape.batch;
+  return shape;
+}
 int64_t PoolGradScratchBytes(PoolGradRule rule, const PoolShape& shape) {
-  return rule == PoolGradRule::kFirstMaximum ? Elements(shape, shape.out) * static_cast<int64_t>(sizeof(int32_t)) : 0;
+  if (rule != PoolGradRule::kFirstMaximum) return 0;
+  return Elements(PoolGradPart(rule, shape), shape.out) * static_cast<int64_t>(sizeof(int32_t));
 }
 
 void LaunchPoolGrad(const Queue& queue, Type type, PoolGradRule rule, const PoolShape& shape, const void* x, const void* y,
                     const void* dy, void* dx, void* scratch) {
   int32_t* const taps = static_cast<int32_t*>(scratch);
-  const Grid in = GridOf(shape, shape.in), out = GridOf(shape, shape.out);
+  const PoolShape part = PoolGradPart(rule, shape);
+  const Grid in = GridOf(part, part.in), out = GridOf(part, part.out);
   ForFloating(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const T* const from = static_cast<const T*>(x);
-    if (rule == PoolGradRule::kFirstMaximum) {
-      MapEach(queue, Elements(shape, shape.out), taps, FirstTapBody<T>{shape, in, out, from});
-    }
-    PoolGradBody<T> body = {rule, shape, in, out, {}, from, static_cast<const T*>(y), static_cast<const T*>(dy), taps};
+    const auto behind = [](const void* tensor, int64_t elements) {
+      return tensor == nullptr ? nullptr : static_cast<const T*>(tensor) + elements;
+    };
+    PoolGradBody<T> body = {rule, part, in, out, {}, nullptr, nullptr, nullptr, taps};
     for (int d = 0; d < 3; ++d) {
       body.stride[d] = DivideBy(shape.stride[d], shape.in[d] + shape.pad[d] + shape.window[d] + shape.stride[d]);
     }
-    MapEach(queue, Elements(shape, shape.in), static_cast<T*>(dx), body);
+    const int64_t inputs = Elements(part, part.in), outputs = Elements(part, part.out);
+    for (int64_t image = 0, k = 0; image < shape.batch; image += part.batch, ++k) {
+      const int64_t images = shape.batch - image < part.batch ? shape.batch - image : part.batch;
+      body.x = behind(x, k * inputs);
+      body.y = behind(y, k * outputs);
+      body.dy = behind(dy, k * outputs);
+      if (rule == PoolGradRule::kFirstMaximum) {
+        MapEach(queue, outputs / part.batch * images, taps, FirstTapBody<T>{part, in, out, body.x});
+      }
+      MapEach(queue, inputs / part.batch * images, static_cast<T*>(dx) + k * inputs, body);
+    }
   });
 }
 
