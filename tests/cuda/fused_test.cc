@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <random>
 #include <set>
@@ -337,6 +338,31 @@ TEST_P(FusedTest, TheDevicesCompilerTakesEveryText) {
     EXPECT_EQ(compiled->log, "") << architecture;
     EXPECT_GT(compiled->code.size(), 1000) << architecture;
   }
+}
+
+// In a process whose loader looks into no list of libraries: what lies beside NVRTC is found by NVRTC's folder alone, as in a
+// Python package's.
+TEST(RunTimeCompilerTest, CompilesWhereTheLoaderKnowsNvrtcsFolderOnlyFromNvrtc) {
+  constexpr const char* kLoader = "/lib64/ld-linux-x86-64.so.2";
+  if (!std::filesystem::exists(kLoader)) GTEST_SKIP() << "no " << kLoader;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers start programs their own way";
+#endif
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+  const std::string command = absl::StrCat("env -u LD_LIBRARY_PATH ", kLoader, " --inhibit-cache ", self,
+                                           " --gtest_filter=RunTimeCompilerTest.Compiles 2>&1");
+  FILE* const child = popen(command.c_str(), "r");
+  ASSERT_NE(child, nullptr);
+  std::string said;
+  for (int c = fgetc(child); c != EOF; c = fgetc(child)) said.push_back(static_cast<char>(c));
+  EXPECT_EQ(pclose(child), 0) << said;
+  EXPECT_THAT(said, ::testing::HasSubstr("RunTimeCompilerTest.Compiles"));
+}
+
+TEST(RunTimeCompilerTest, Compiles) {
+  const auto compiled = CompileAtRunTime("__global__ void Nothing() {}", "sm_90");
+  if (absl::IsUnimplemented(compiled.status())) GTEST_SKIP() << compiled.status().message();
+  EXPECT_TRUE(compiled.ok()) << compiled.status();
 }
 
 TEST(RunTimeCompilerTest, SaysWhatIsWrongWithAText) {

@@ -1,6 +1,7 @@
 #include "cuda/plugin/run_time_compiler.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <nvrtc.h>
 
 #include <mutex>
@@ -35,6 +36,18 @@ void Find(void* library, const char* name, Function& function, std::string& miss
   if (function == nullptr) missing = absl::StrCat("NVRTC has no ", name);
 }
 
+// NVRTC opens its other library by a bare name, which the loader may not know in the folder that NVRTC was found in: one that is
+// loaded already, from there, bears the name.
+void LoadBuiltins(void* nvrtc) {
+  decltype(&nvrtcVersion) version = nullptr;
+  std::string missing;
+  Find(nvrtc, "nvrtcVersion", version, missing);
+  char folder[PATH_MAX] = "";
+  int major = 0, minor = 0;
+  if (version == nullptr || version(&major, &minor) != NVRTC_SUCCESS || dlinfo(nvrtc, RTLD_DI_ORIGIN, folder) != 0) return;
+  dlopen(absl::StrCat(folder, "/libnvrtc-builtins.so.", major, ".", minor).c_str(), RTLD_NOW | RTLD_LOCAL);
+}
+
 Nvrtc LoadNvrtc() {
   Nvrtc nvrtc;
   void* library = nullptr;
@@ -52,6 +65,7 @@ Nvrtc LoadNvrtc() {
     nvrtc.missing = absl::StrCat(numbered, " was not found");
     return nvrtc;
   }
+  LoadBuiltins(library);
   Find(library, "nvrtcCreateProgram", nvrtc.create, nvrtc.missing);
   Find(library, "nvrtcDestroyProgram", nvrtc.destroy, nvrtc.missing);
   Find(library, "nvrtcCompileProgram", nvrtc.compile, nvrtc.missing);
