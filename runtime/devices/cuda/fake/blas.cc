@@ -1,5 +1,6 @@
 // cuBLASLt's products by their definition: column-major, D = epilogue(alpha op(A) op(B) + beta C), in strided batches. There
-// is no epilogue for results of fewer than four columns, so that callers show what they do without.
+// is no epilogue for results of fewer than four columns, so that callers show what they do without. Where sums may be rounded to
+// the type of the result on their way, they are.
 #include <cublasLt.h>
 
 #include <cmath>
@@ -37,6 +38,7 @@ struct Layout {
 // What operands are aligned to, as the caller promises when it asks for an algorithm.
 struct Promise {
   uint32_t a = 256, b = 256, c = 256, d = 256;
+  uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
 };
 // What an algorithm was looked for with: it may use all of it, and read in pieces as wide as was promised.
 struct Found {
@@ -93,12 +95,19 @@ bool IsOperand(const void* at, const Layout& layout, uint64_t alignment) {
   return reinterpret_cast<uintptr_t>(at) % alignment == 0 && OnDevice(at, static_cast<size_t>(elements) * SizeOf(layout.type));
 }
 
+double Rounded(Number type, double value) {
+  double place = 0;
+  Set(type, &place, 0, value);
+  return Get(type, &place, 0);
+}
+
 struct Multiplication {
   Operation op;
   Layout la, lb, lc, ld;
   const void *a, *b, *c;
   void* d;
   double factor, keep;
+  bool rounds;  // the sum of the first half
 };
 void Multiply(const Multiplication& m) {
   const Operation& op = m.op;
@@ -112,6 +121,7 @@ void Multiply(const Multiplication& m) {
           const int64_t at_a = op.a == CUBLAS_OP_N ? i + k * m.la.leading : k + i * m.la.leading;
           const int64_t at_b = op.b == CUBLAS_OP_N ? k + j * m.lb.leading : j + k * m.lb.leading;
           sum += Get(type, m.a, p * m.la.stride + at_a) * Get(type, m.b, p * m.lb.stride + at_b);
+          if (m.rounds && k + 1 == inner / 2) sum = Rounded(type, sum);
         }
         const double before = m.keep != 0 ? m.keep * Get(type, m.c, p * m.lc.stride + i + j * m.lc.leading) : 0;
         Set(type, m.d, p * m.ld.stride + i + j * m.ld.leading, After(op, type, m.factor * sum + before, i));
@@ -184,6 +194,9 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES: return promise(Of(preference)->b);
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES: return promise(Of(preference)->c);
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES: return promise(Of(preference)->d);
+    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
+      std::memcpy(&Of(preference)->reductions, value, bytes);
+      return Of(preference)->reductions <= CUBLASLT_REDUCTION_SCHEME_MASK ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
     default: return CUBLAS_STATUS_SUCCESS;
   }
 }
@@ -208,12 +221,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
                               cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout, const void* beta,
                               const void* c, cublasLtMatrixLayout_t c_layout, void* d, cublasLtMatrixLayout_t d_layout,
                               const cublasLtMatmulAlgo_t* algorithm, void* scratch, size_t scratch_bytes, cudaStream_t stream) {
-  // What the caller may change before the stream comes to it is copied.
-  const Multiplication m{*Of(operation), *Of(a_layout), *Of(b_layout), *Of(c_layout), *Of(d_layout), a, b, c, d,
-                         Get(NumberOf(Of(operation)->scale), alpha, 0), Get(NumberOf(Of(operation)->scale), beta, 0)};
-  if (!Agree(m.op, m.la, m.lb, m.lc) || !Covers(m.op, m.ld)) return CUBLAS_STATUS_INVALID_VALUE;
   Found found;
   std::memcpy(static_cast<void*>(&found), algorithm, sizeof found);
+  // What the caller may change before the stream comes to it is copied.
+  const Multiplication m{*Of(operation), *Of(a_layout), *Of(b_layout), *Of(c_layout), *Of(d_layout), a, b, c, d,
+                         Get(NumberOf(Of(operation)->scale), alpha, 0), Get(NumberOf(Of(operation)->scale), beta, 0),
+                         (found.promise.reductions & ~CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) != 0};
+  if (!Agree(m.op, m.la, m.lb, m.lc) || !Covers(m.op, m.ld)) return CUBLAS_STATUS_INVALID_VALUE;
   if (!IsOperand(a, m.la, found.promise.a) || !IsOperand(b, m.lb, found.promise.b) || !IsOperand(d, m.ld, found.promise.d) ||
       !IsOperand(m.keep != 0 ? c : d, m.lc, found.promise.c) || (c == d && c_layout != d_layout)) {
     return CUBLAS_STATUS_INVALID_VALUE;

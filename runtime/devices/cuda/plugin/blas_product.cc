@@ -55,9 +55,10 @@ class BlasProduct final : public Product {
     MR_RETURN_IF_ERROR(check(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate"));
     cublasStatus_t status = cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                                                  &kMostScratch, sizeof kMostScratch);
-    // Tensors lie where the plan puts them, and sums are made in one order: no reduction in place.
+    // Tensors lie where the plan puts them, and sums are made in one order, in the type that is computed in: no reduction in place,
+    // and none of parts that were rounded to the type of the result.
     const uint32_t alignment = static_cast<uint32_t>(shape_.alignment);
-    const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+    const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     for (const auto& [attribute, value] : {std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment),
                                           std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment),
                                           std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment),
