@@ -112,6 +112,21 @@ TEST_P(FakeConvolutionTest, ALibraryThatIsMissingIsSaidOnceAndKernelsOfOursCompu
   EXPECT_THAT(warnings.said[0], HasSubstr("slower kernels take the place of cuDNN's convolutions"));
 }
 
+// Number 7 would be refused when it runs.
+TEST_P(FakeConvolutionTest, WhereMemoryIsShortTheFirstEngineIsTakenUntriedWhichIsSaidOnce) {
+  OpInstance large = Conv(2);
+  large.inputs[0] = {DataType::kFloat, Shape({2'000'000, 6, 6, 4})};
+  large.outputs[0] = {DataType::kFloat, Shape({2'000'000, 6, 6, 8})};
+  Warnings warnings;
+  EXPECT_THAT(Chosen(large), MatchesRegex("channels_(last|first):[0-9]+/7"));
+  ASSERT_EQ(warnings.said.size(), 1);
+  EXPECT_THAT(warnings.said[0], HasSubstr("forward, channels last"));
+  EXPECT_THAT(warnings.said[0], HasSubstr("batch 2000000, 4 to 8 channels in 1 groups, in 6 6, out 6 6, window 3 3"));
+  EXPECT_THAT(warnings.said[0], HasSubstr("untried: a trial takes 3456003200 bytes beside the budget, and 1073"));
+  EXPECT_THAT(Chosen(large), MatchesRegex("channels_(last|first):[0-9]+/7"));
+  EXPECT_EQ(warnings.said.size(), 1);
+}
+
 TEST_P(FakeConvolutionTest, APlansChoiceIsFollowed) {
   const std::string chosen = Chosen(Conv(2));
   const std::string version = chosen.substr(chosen.find(':') + 1, chosen.find('/') - chosen.find(':') - 1);

@@ -68,16 +68,19 @@ class Borrowed {
     const auto size = static_cast<size_t>(bytes);
     if (size > 0 && cudaMalloc(&memory_, size) == cudaSuccess) cudaMemsetAsync(memory_, 0, size, stream);
     failed_ = size > 0 && memory_ == nullptr;
+    bytes_ = bytes;
     cudaGetLastError();
   }
   ~Borrowed() { cudaFree(memory_); }
   Borrowed(const Borrowed&) = delete;
   Borrowed& operator=(const Borrowed&) = delete;
   void* get() const { return memory_; }
+  int64_t bytes() const { return bytes_; }
   bool failed() const { return failed_; }
 
  private:
   void* memory_ = nullptr;
+  int64_t bytes_ = 0;
   bool failed_ = false;
 };
 
@@ -101,7 +104,15 @@ absl::StatusOr<DnnTrial> TryDnnPlans(const std::vector<DnnPlan>& plans, const Co
   const Borrowed scratch(most, stream);
   DnnTrial trial;
   for (const Borrowed* memory : {&input, &output, &filter, &bias, &side, &scratch}) {
-    if (memory->failed()) return trial;
+    trial.tried = trial.tried && !memory->failed();
+    trial.needed_bytes += memory->bytes();
+    trial.free_bytes += memory->failed() ? 0 : memory->bytes();
+  }
+  if (!trial.tried) {
+    size_t free = 0, all = 0;
+    MR_RETURN_IF_ERROR(CudaStatus(cudaMemGetInfo(&free, &all), device, "cudaMemGetInfo"));
+    trial.free_bytes += static_cast<int64_t>(free);
+    return trial;
   }
   const ConvTensors tensors{input.get(), filter.get(), output.get(), bias.get(), side.get()};
   bool found = false;
@@ -128,7 +139,7 @@ absl::StatusOr<DnnTrial> TryDnnPlans(const std::vector<DnnPlan>& plans, const Co
     if (!seconds.ok()) {
       refused = seconds.status();
     } else if (!found || *seconds < trial.seconds) {
-      trial = {i, *seconds};
+      trial = {.best = i, .seconds = *seconds};
       found = true;
     }
   }

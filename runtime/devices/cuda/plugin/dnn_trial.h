@@ -15,6 +15,9 @@ namespace millrace::cuda {
 struct DnnTrial {
   size_t best = 0;
   double seconds = 0;  // of the best; 0 where it was not measured
+  // Where none was run: what that takes, and what was free.
+  bool tried = true;
+  int64_t needed_bytes = 0, free_bytes = 0;
 };
 
 // The first of `plans` that runs, or the fastest of them: what cuDNN ranks it may still refuse when it runs. Where the device
