@@ -7,8 +7,12 @@
 #include <gtest/gtest.h>
 
 #include "cuda/fake/grid.h"
+#include "cuda/launch/reduce.h"
 
 namespace millrace::cuda {
+
+void fake::LaunchGrid(void*, int64_t blocks, int threads, std::function<void()> thread) { RunGrid(blocks, threads, thread); }
+
 namespace {
 
 TEST(GridTest, EveryThreadOfEveryBlockRunsOnce) {
@@ -50,6 +54,43 @@ TEST(GridTest, WarpsWaitForThemselvesAlone) {
 
 TEST(GridDeathTest, ThreadsAtDifferentBarriersAreABug) {
   EXPECT_DEATH(fake::RunGrid(1, 64, [] { threadIdx.x == 3 ? __syncwarp() : __syncthreads(); }), "wait at different barriers");
+}
+
+TEST(GridTest, AVoteIsAllThreadsAndIsOverWithItsBarrier) {
+  std::vector<int> votes(2 * 64);
+  fake::RunGrid(1, 64, [&] {
+    const int t = static_cast<int>(threadIdx.x);
+    votes[t] = __syncthreads_or(t == 40 ? 7 : 0);
+    votes[64 + t] = __syncthreads_or(0);
+  });
+  EXPECT_EQ(std::count(votes.begin(), votes.begin() + 64, 0), 0);
+  EXPECT_EQ(std::count(votes.begin() + 64, votes.end(), 0), 64);
+}
+
+TEST(GridDeathTest, ThreadsThatEndBeforeOthersWaitAreABug) {
+  const auto end_unless = [](bool (*goes_on)(), void (*wait)()) {
+    fake::RunGrid(1, 64, [=] {
+      if (goes_on()) wait();
+    });
+  };
+  EXPECT_DEATH(end_unless([] { return threadIdx.x >= 32; }, __syncthreads), "block wait for some that have ended");
+  EXPECT_DEATH(end_unless([] { return threadIdx.x != 3; }, __syncwarp), "warp wait for some that have ended");
+  end_unless([] { return threadIdx.x >= 32; }, __syncwarp);
+}
+
+// Warps of a block, and blocks, that look for a fault after the first of them has reported one.
+TEST(GridTest, KernelsWhoseThreadsWaitForOneAnotherStopByWholeBlocks) {
+  for (const int64_t columns : {100, 3000}) {
+    constexpr int64_t kRows = 40;
+    const std::vector<float> logits(kRows * columns, 0.5f);
+    std::vector<float> loss(kRows), gradient(logits.size());
+    const std::vector<int32_t> labels(kRows, -1);
+    Fault fault;
+    LaunchCrossEntropy({nullptr, &fault, 3}, Type::kFloat, true, false, kRows, columns, logits.data(), labels.data(), loss.data(),
+                       gradient.data());
+    EXPECT_EQ(fault.code, FaultCode::kBadLabel);
+    EXPECT_EQ(fault.position, 3);
+  }
 }
 
 TEST(GridDeathTest, AGridWithoutBlocksIsABug) { EXPECT_DEATH(fake::RunGrid(0, 64, [] {}), "0 blocks"); }

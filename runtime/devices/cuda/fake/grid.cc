@@ -8,6 +8,7 @@
 #include <memory>
 #include <numeric>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include <glog/logging.h>
@@ -44,6 +45,13 @@ class Block {
       }
     } while (Release());
     running = nullptr;
+  }
+
+  // As Wait for the block. Whether any thread says so.
+  bool Vote(bool mine) {
+    says_ = says_ || mine;
+    Wait(State::kAtBlock);
+    return said_;
   }
 
   // Called by a thread of the block: goes on with the others.
@@ -117,6 +125,7 @@ class Block {
       }
       left += alive;
       if (alive == 0 || at_warp < alive) continue;
+      CHECK_EQ(alive, end - first) << "threads of a warp wait for some that have ended";
       any = true;
       for (int t = first; t < end; ++t) {
         if (threads_[t]->state == State::kAtWarp) threads_[t]->state = State::kReady;
@@ -124,6 +133,8 @@ class Block {
     }
     if (any || left == 0) return any;
     CHECK_EQ(at_block, left) << "threads of a block wait at different barriers";
+    CHECK_EQ(left, count) << "threads of a block wait for some that have ended";
+    said_ = std::exchange(says_, false);
     for (int t = 0; t < count; ++t) {
       if (threads_[t]->state == State::kAtBlock) threads_[t]->state = State::kReady;
     }
@@ -134,6 +145,7 @@ class Block {
   std::vector<std::unique_ptr<Thread>> threads_;
   std::vector<int> order_;
   int current_ = 0;
+  bool says_ = false, said_ = false;  // at the barrier to come, at the last one
   jmp_buf scheduler_;
   Fiber host_ = Fiber::Caller();  // of the thread that runs the block, whose own this is
   std::mt19937 random_{7};
@@ -156,6 +168,7 @@ void RunGrid(int64_t blocks, int threads, const std::function<void()>& thread) {
 }  // namespace fake
 
 void __syncthreads() { fake::running->Wait(fake::State::kAtBlock); }
+int __syncthreads_or(int mine) { return fake::running->Vote(mine != 0) ? 1 : 0; }
 void __syncwarp() { fake::running->Wait(fake::State::kAtWarp); }
 
 }  // namespace millrace::cuda

@@ -27,6 +27,7 @@ struct GridIndex {
 inline thread_local GridIndex threadIdx, blockIdx, gridDim, blockDim;
 
 void __syncthreads();
+int __syncthreads_or(int mine);
 void __syncwarp();
 inline int atomicCAS(int* at, int expected, int value) {
   const int before = *at;
@@ -36,7 +37,8 @@ inline int atomicCAS(int* at, int expected, int value) {
 
 namespace fake {
 
-// Runs `thread` for all threads of all blocks. Ends the program where the threads of a block wait at different barriers.
+// Runs `thread` for all threads of all blocks. Ends the program where the threads of a block wait at different barriers, or some
+// have ended that others wait for: devices go on then, and whoever waited finds nothing of theirs.
 void RunGrid(int64_t blocks, int threads, const std::function<void()>& thread);
 
 // What a launch becomes: RunGrid at once, or in the order of a stream, as whoever links this has it.

@@ -63,7 +63,7 @@ struct Crew {
 
 template <int kSize, typename Body>
 __global__ void __launch_bounds__(kThreads) CrewKernel(int64_t rows, Body body, const Fault* fault) {
-  if (fault->code != FaultCode::kNone) return;
+  if (BlockStops(fault)) return;
   __shared__ double values[kThreads];
   constexpr int kCrews = kThreads / kSize;
   const int first = static_cast<int>(threadIdx.x) / kSize * kSize;
@@ -90,7 +90,7 @@ void ForEachRow(const Queue& queue, int64_t rows, int64_t columns, const Body& b
 
 template <typename Body>
 __global__ void __launch_bounds__(kThreads) TaskKernel(int64_t tasks, Body body, const Fault* fault) {
-  if (fault->code != FaultCode::kNone) return;
+  if (BlockStops(fault)) return;
   __shared__ double values[kThreads];
   __shared__ typename Body::Shared shared;
   const Crew<kThreads> crew = {values, static_cast<int>(threadIdx.x)};

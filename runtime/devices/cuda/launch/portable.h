@@ -63,6 +63,10 @@ struct StridedIndex {
 
 #if defined(__CUDACC__)
 
+// Whether something was reported before, for all threads of a block alike: another block may report it meanwhile, and those that
+// wait for one another go on or end together. All threads call it.
+__device__ inline bool BlockStops(const Fault* fault) { return __syncthreads_or(fault->code != FaultCode::kNone ? 1 : 0) != 0; }
+
 template <typename Body>
 __global__ void __launch_bounds__(kThreads) ForEachKernel(int64_t n, Body body, const Fault* fault) {
   if (fault->code != FaultCode::kNone) return;
@@ -109,7 +113,7 @@ void Map(const Queue& queue, int64_t n, T* y, const Body& body) {
 template <typename Acc, typename Body>
 __global__ void __launch_bounds__(kThreads)
     RowSumKernel(int64_t rows, int64_t terms, int64_t chunks, Acc* partial, Body body, const Fault* fault) {
-  if (fault->code != FaultCode::kNone) return;
+  if (BlockStops(fault)) return;
   __shared__ Acc shared[kThreads];
   const int64_t per_chunk = (terms + chunks - 1) / chunks;
   for (int64_t block = blockIdx.x; block < rows * chunks; block += gridDim.x) {
@@ -138,7 +142,7 @@ __global__ void __launch_bounds__(kThreads)
 inline constexpr int kWarp = 32, kWarps = kThreads / kWarp;
 template <typename Acc, typename Body>
 __global__ void __launch_bounds__(kThreads) WarpSumKernel(int64_t rows, int64_t terms, Body body, const Fault* fault) {
-  if (fault->code != FaultCode::kNone) return;
+  if (BlockStops(fault)) return;
   __shared__ Acc shared[kThreads];
   const int lane = threadIdx.x % kWarp;
   Acc* const mine = shared + threadIdx.x;
@@ -162,7 +166,7 @@ inline constexpr int kColumnThreads = 32, kColumnParts = 8;
 template <typename Acc, typename Body>
 __global__ void __launch_bounds__(kThreads)
     ColumnSumKernel(int64_t rows, int64_t terms, int64_t chunks, Acc* partial, Body body, const Fault* fault) {
-  if (fault->code != FaultCode::kNone) return;
+  if (BlockStops(fault)) return;
   __shared__ Acc shared[kColumnParts][kColumnThreads];
   const int column = threadIdx.x % kColumnThreads, part = threadIdx.x / kColumnThreads;
   const int64_t per_chunk = (terms + chunks - 1) / chunks;
