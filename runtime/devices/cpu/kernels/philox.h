@@ -4,10 +4,11 @@
 #define MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_PHILOX_H_
 
 #include <bit>
-#include <cmath>
 #include <cstdint>
 
 #include <Eigen/Core>
+
+#include "graph/normal_pair.h"
 
 namespace millrace::cpu {
 
@@ -84,20 +85,12 @@ inline Eigen::bfloat16 UniformBfloat16(uint32_t word) {
 }
 inline uint64_t JoinWords(uint32_t low, uint32_t high) { return low | static_cast<uint64_t>(high) << 32; }
 
-// Two normal numbers from two words (four for double), by Box and Muller.
+// Two normal numbers from two words (four for double).
 inline void NormalPair(const uint32_t* words, float* pair) {
-  const float u = std::max(UniformFloat(words[0]), 1.0e-7f);
-  const float angle = static_cast<float>(2 * M_PI * UniformFloat(words[1]));
-  const float radius = std::sqrt(-2.0f * std::log(u));
-  pair[0] = std::sin(angle) * radius;
-  pair[1] = std::cos(angle) * radius;
+  NormalPairOf(UniformFloat(words[0]), UniformFloat(words[1]), pair);
 }
 inline void NormalPair(const uint32_t* words, double* pair) {
-  const double u = std::max(UniformDouble(words[0], words[1]), 1.0e-7);
-  const double angle = 2 * M_PI * UniformDouble(words[2], words[3]);
-  const double radius = std::sqrt(-2.0 * std::log(u));
-  pair[0] = std::sin(angle) * radius;
-  pair[1] = std::cos(angle) * radius;
+  NormalPairOf(UniformDouble(words[0], words[1]), UniformDouble(words[2], words[3]), pair);
 }
 
 }  // namespace millrace::cpu

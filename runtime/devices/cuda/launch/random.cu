@@ -3,6 +3,7 @@
 #include "cuda/launch/random.h"
 
 #include "cuda/launch/portable.h"
+#include "graph/normal_pair.h"
 
 namespace millrace::cuda {
 namespace {
@@ -60,20 +61,11 @@ MR_DEVICE inline double UniformDouble(uint32_t high, uint32_t low) {
   return value - 1.0;
 }
 
-inline constexpr double kTwoPi = 6.283185307179586;
 MR_DEVICE inline void NormalPair(const uint32_t* words, float* pair) {
-  const float first = UniformFloat(words[0]), u = first < 1.0e-7f ? 1.0e-7f : first;
-  const float angle = static_cast<float>(kTwoPi * static_cast<double>(UniformFloat(words[1])));
-  const float radius = sqrtf(-2.0f * logf(u));
-  pair[0] = sinf(angle) * radius;
-  pair[1] = cosf(angle) * radius;
+  NormalPairOf(UniformFloat(words[0]), UniformFloat(words[1]), pair);
 }
 MR_DEVICE inline void NormalPair(const uint32_t* words, double* pair) {
-  const double first = UniformDouble(words[0], words[1]), u = first < 1.0e-7 ? 1.0e-7 : first;
-  const double angle = kTwoPi * UniformDouble(words[2], words[3]);
-  const double radius = sqrt(-2.0 * log(u));
-  pair[0] = sin(angle) * radius;
-  pair[1] = cos(angle) * radius;
+  NormalPairOf(UniformDouble(words[0], words[1]), UniformDouble(words[2], words[3]), pair);
 }
 
 // Values that a sample gives, and the words of each.
