@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <barrier>
 #include <cmath>
+#include <cstring>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <thread>
 #include <vector>
@@ -11,6 +13,7 @@
 
 #include "cuda/launch/layout.cu"
 #include "cuda/launch/reduce.cu"
+#include "cuda/launch/scan.cu"
 #include "cuda/launch/sort.cu"
 
 namespace millrace::cuda {
@@ -115,6 +118,36 @@ TEST(CrewTest, SortsShortListsOfRowsKeepingTheOrderOfEqualOnes) {
     EXPECT_EQ(items, expected);
     for (int64_t i = 0; i < n; ++i) EXPECT_EQ(keys[i], key(expected[i]));
     EXPECT_EQ(fault.code, FaultCode::kNone);
+  }
+}
+
+// By value, then by column: NaNs last, zeros of either sign alike.
+TEST(CrewTest, TheGreatestOfARowAreThoseOfAStableSort) {
+  for (const int64_t columns : {1, 17, 300, 1000}) {
+    constexpr int64_t kRows = 3;
+    std::vector<float> x = Noise(kRows * columns, static_cast<uint32_t>(columns));
+    for (float& value : x) value = std::floor(value);  // equal ones
+    for (size_t i = 0; i < x.size(); i += 7) x[i] = i % 2 == 0 ? -0.0f : i % 3 == 0 ? static_cast<float>(NAN) : INFINITY;
+    const int64_t k = (columns + 1) / 2;
+    std::vector<float> values(kRows * k);
+    std::vector<int32_t> indices(kRows * k);
+    const SortedTopTask<float> task{false, columns, k, x.data(), values.data(), indices.data()};
+    auto shared = std::make_unique<SortedTopTask<float>::Shared>();
+    RunCrew([&](const ThreadCrew& crew) {
+      for (int64_t row = 0; row < kRows; ++row) task(crew, row, *shared);
+    });
+    for (int64_t row = 0; row < kRows; ++row) {
+      const float* const from = x.data() + row * columns;
+      std::vector<int32_t> expected(columns);
+      std::iota(expected.begin(), expected.end(), 0);
+      std::stable_sort(expected.begin(), expected.end(), [&](int32_t a, int32_t b) {
+        return std::isnan(from[b]) ? !std::isnan(from[a]) : from[a] > from[b];
+      });
+      for (int64_t rank = 0; rank < k; ++rank) {
+        ASSERT_EQ(indices[row * k + rank], expected[rank]) << columns << ", " << row << ", " << rank;
+        ASSERT_EQ(std::memcmp(&values[row * k + rank], &from[expected[rank]], sizeof(float)), 0);
+      }
+    }
   }
 }
 

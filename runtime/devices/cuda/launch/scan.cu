@@ -1,6 +1,9 @@
 #include "cuda/launch/scan.h"
 
-#include "cuda/launch/portable.h"
+#include <type_traits>
+
+#include "cuda/launch/crew.h"
+#include "cuda/launch/sort.h"
 
 namespace millrace::cuda {
 namespace {
@@ -165,6 +168,50 @@ struct NextBestBody {
   }
 };
 
+// Where a value comes among others, the greatest first: equal ones, zeros of either sign and NaNs at the same place, NaNs last.
+MR_DEVICE inline uint32_t PlaceOf(float value) {
+  if (value != value) return ~uint32_t{0};
+  const uint32_t bits = BitsOf(value + 0.0f);
+  return bits >> 31 != 0 ? bits : ~(bits | 0x80000000u);
+}
+MR_DEVICE inline uint32_t PlaceOf(int32_t value) { return ~(static_cast<uint32_t>(value) ^ 0x80000000u); }
+
+// A row: places and columns together, which are all different.
+template <typename T>
+struct SortedTopTask {
+  struct Shared {
+    uint64_t list[kMostSortedAtOnce];
+  };
+  using W = std::conditional_t<std::is_same_v<typename Wide<T>::type, float>, float, int32_t>;
+  bool wide;
+  int64_t columns, k;
+  const T* x;
+  T* values;
+  void* indices;
+  template <typename Crew>
+  MR_DEVICE void operator()(const Crew& crew, int64_t row, Shared& shared) const {
+    uint64_t* const list = shared.list;
+    int64_t size = 1;
+    while (size < columns) size *= 2;
+    for (int64_t i = crew.rank(); i < size; i += crew.size()) {
+      list[i] = ~uint64_t{0};
+      if (i < columns) list[i] = static_cast<uint64_t>(PlaceOf(static_cast<W>(Widen(x[row * columns + i])))) << 32 | static_cast<uint64_t>(i);
+    }
+    crew.Sync();
+    SortAtOnce(crew, list, size);
+    for (int64_t rank = crew.rank(); rank < k; rank += crew.size()) {
+      const int64_t column = static_cast<int64_t>(list[rank] & 0xffffffffu), to = row * k + rank;
+      values[to] = x[row * columns + column];
+      if (wide) {
+        static_cast<int64_t*>(indices)[to] = column;
+      } else {
+        static_cast<int32_t*>(indices)[to] = static_cast<int32_t>(column);
+      }
+    }
+    crew.Sync();  // the list is the next row's
+  }
+};
+
 template <typename Fn>
 void ForNumber(Type type, const Fn& fn) {
   if (type <= Type::kBfloat16) return ForFloating(type, fn);
@@ -207,12 +254,21 @@ void LaunchArgMax(const Queue& queue, bool smallest, Type type, bool wide_index,
   });
 }
 
+bool TopKSorts(Type type, int64_t columns) {
+  return type != Type::kDouble && type != Type::kInt64 && columns <= kMostSortedAtOnce;
+}
 int64_t TopKScratchBytes(int64_t rows, int64_t columns) { return ArgScratchBytes({rows, columns, 1}); }
 
 void LaunchTopK(const Queue& queue, Type type, bool wide_index, int64_t rows, int64_t columns, int64_t k, const void* x,
                 void* values, void* indices, void* scratch) {
   ForNumber(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
+    if constexpr (sizeof(T) <= sizeof(int32_t)) {
+      constexpr int64_t kFewRanks = 16;
+      if (k > kFewRanks && TopKSorts(type, columns)) {
+        return ForEachTask(queue, rows, SortedTopTask<T>{wide_index, columns, k, static_cast<const T*>(x), static_cast<T*>(values), indices});
+      }
+    }
     for (int64_t rank = 0; rank < k; ++rank) {
       SumRows<Choice<typename Wide<T>::type>>(
           queue, rows, columns, false, scratch,

@@ -23,6 +23,8 @@ void LaunchArgMax(const Queue& queue, bool smallest, Type type, bool wide_index,
                   void* index, void* scratch);
 
 // The k greatest of each row and their indices, greatest first, equal ones by index.
+// Short rows of narrow elements are sorted; of others, every rank is a pass over the row.
+bool TopKSorts(Type type, int64_t columns);
 int64_t TopKScratchBytes(int64_t rows, int64_t columns);
 void LaunchTopK(const Queue& queue, Type type, bool wide_index, int64_t rows, int64_t columns, int64_t k, const void* x,
                 void* values, void* indices, void* scratch);

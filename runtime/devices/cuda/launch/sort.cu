@@ -24,9 +24,9 @@ struct KeyBody {
   }
 };
 
-// Short lists in one launch: Batcher's bitonic sort (AFIPS 1968) of row and place together, which are all different.
+// Short lists in one launch: row and place together, which are all different.
 struct ShortSort {
-  static constexpr int64_t kMost = 4096;
+  static constexpr int64_t kMost = kMostSortedAtOnce;
   struct Shared {
     uint64_t list[kMost];
   };
@@ -47,18 +47,7 @@ struct ShortSort {
       list[i] = i < n ? static_cast<uint64_t>(key) << 32 | static_cast<uint64_t>(i) : ~uint64_t{0};
     }
     crew.Sync();
-    for (int64_t run = 2; run <= size; run *= 2) {
-      for (int64_t gap = run / 2; gap > 0; gap /= 2) {
-        for (int64_t i = crew.rank(); i < size / 2; i += crew.size()) {
-          const int64_t low = 2 * i - (i & (gap - 1)), high = low + gap;
-          const uint64_t a = list[low], b = list[high];
-          if ((a > b) != ((low & run) == 0)) continue;
-          list[low] = b;
-          list[high] = a;
-        }
-        crew.Sync();
-      }
-    }
+    SortAtOnce(crew, list, size);
     for (int64_t i = crew.rank(); i < n; i += crew.size()) {
       keys[i] = static_cast<int32_t>(list[i] >> 32);
       items[i] = static_cast<int32_t>(list[i] & 0xffffffffu);

@@ -1,4 +1,5 @@
-// Rows that indices name, brought together: a stable sort of their numbers. Included by launch/*.cu alone.
+// Rows that indices name, brought together: a stable sort of their numbers; and what sorts a short list. Included by launch/*.cu
+// alone.
 #ifndef MILLRACE_RUNTIME_DEVICES_CUDA_LAUNCH_SORT_H_
 #define MILLRACE_RUNTIME_DEVICES_CUDA_LAUNCH_SORT_H_
 
@@ -6,6 +7,27 @@
 #include "cuda/launch/scatter.h"
 
 namespace millrace::cuda {
+
+// Numbers that a crew sorts in the memory that it shares, at most.
+inline constexpr int64_t kMostSortedAtOnce = 4096;
+
+// list[0, size) ascending, by Batcher's bitonic sort (AFIPS 1968); `size` is a power of two. The crew has written the list before
+// its last Sync, and may read it afterwards.
+template <typename Crew>
+MR_DEVICE void SortAtOnce(const Crew& crew, uint64_t* list, int64_t size) {
+  for (int64_t run = 2; run <= size; run *= 2) {
+    for (int64_t gap = run / 2; gap > 0; gap /= 2) {
+      for (int64_t i = crew.rank(); i < size / 2; i += crew.size()) {
+        const int64_t low = 2 * i - (i & (gap - 1)), high = low + gap;
+        const uint64_t a = list[low], b = list[high];
+        if ((a > b) != ((low & run) == 0)) continue;
+        list[low] = b;
+        list[high] = a;
+      }
+      crew.Sync();
+    }
+  }
+}
 
 // The row that index row i names, or -1.
 MR_DEVICE inline int64_t RowOf(const Queue& queue, const RowIndex& index, const void* indices, int64_t i) {
