@@ -133,6 +133,7 @@ DEFINE_double(dropout, -1, "model: rate of dropout");
 DEFINE_int64(channels, 0, "model: channels of the first level");
 DEFINE_int64(levels, 0, "model: levels of resolution");
 DEFINE_string(variant, "", "model: form of the network");
+DEFINE_string(precision, "", "model: float32, or bfloat16 or float16 for activations and products, with weights, statistics and losses in float32");
 DEFINE_string(optimizer, "", "model, --train: sgd, momentum, adam, adamw, rmsprop or adagrad");
 DEFINE_double(learning_rate, 0, "model, --train: of the optimizer; 0: the model's, 0.01 of --train");
 DEFINE_double(weight_decay, -1, "model, --train: of the optimizer; -1: the model's, 0 of --train");
@@ -264,6 +265,7 @@ ModelOptions ModelFromFlags() {
           .levels = FLAGS_levels,
           .dropout = FLAGS_dropout,
           .variant = FLAGS_variant,
+          .precision = FLAGS_precision,
           .optimizer = FLAGS_optimizer,
           .learning_rate = FLAGS_learning_rate,
           .weight_decay = FLAGS_weight_decay,

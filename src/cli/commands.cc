@@ -93,7 +93,7 @@ const std::vector<const char*>& InputFlags() {
 const std::vector<const char*>& SizeFlags() {
   static const auto* const flags = new Flags{
       "batch", "depth", "image_size", "classes", "layers", "hidden", "heads", "steps_unrolled", "vocab",
-      "experts", "devices", "channels", "levels", "variant", "dropout", "optimizer", "learning_rate", "weight_decay"};
+      "experts", "devices", "channels", "levels", "variant", "precision", "dropout", "optimizer", "learning_rate", "weight_decay"};
   return *flags;
 }
 

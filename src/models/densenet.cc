@@ -48,7 +48,8 @@ Output DenseLayer(const Output& x, int64_t growth) {
 absl::StatusOr<Output> BuildDensenet(GraphBuilder& b, const ModelOptions& options) {
   MR_ASSIGN_OR_RETURN(const Configuration configuration, Configure(options));
   MR_RETURN_IF_ERROR(layers::ExpectAtLeast("densenet", "image_size", options.image_size, 32));
-  Output x = b.Placeholder("images", DataType::kFloat, {options.batch, options.image_size, options.image_size, 3});
+  Output x = ops::Cast(b.Placeholder("images", DataType::kFloat, {options.batch, options.image_size, options.image_size, 3}),
+                       PrecisionOf(options));
   const Output labels = b.Placeholder("labels", DataType::kInt32, {options.batch});
   x = NormRelu(layers::PaddedConv(x, 2 * configuration.growth, 7, 2, "stem"), "stem_norm");
   x = ops::MaxPool(x, {3}, {.strides = {2}});
@@ -79,7 +80,7 @@ ModelGenerator DensenetGenerator() {
                               .optimizer = "momentum",
                               .learning_rate = 0.01,
                               .weight_decay = 1e-4},
-                 .options = {"depth", "image_size", "classes", "channels"},
+                 .options = {"depth", "image_size", "classes", "channels", "precision"},
                  .variants = ""};
   return {std::move(info), BuildDensenet};
 }

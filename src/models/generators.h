@@ -14,6 +14,9 @@ struct ModelGenerator {
   absl::StatusOr<Output> (*build)(GraphBuilder& b, const ModelOptions& options);
 };
 
+// Of activations and products.
+DataType PrecisionOf(const ModelOptions& options);
+
 ModelGenerator BertGenerator();
 ModelGenerator DeeplabGenerator();
 ModelGenerator DeepspeechGenerator();

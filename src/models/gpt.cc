@@ -16,7 +16,8 @@ absl::StatusOr<Output> BuildGpt(GraphBuilder& b, const ModelOptions& options) {
   const Output labels = b.Placeholder("labels", DataType::kInt32, {dims.batch, dims.steps});
   const Variable table = b.AddVariable("embedding/tokens", {options.vocab, dims.width}, transformer::WeightInit());
   const Variable places = b.AddVariable("embedding/positions", {dims.steps, dims.width}, transformer::WeightInit());
-  Output x = layers::Dropout(transformer::EmbedTokens(tokens, table, places, dims), dims.dropout);
+  const Output embedded = ops::Cast(transformer::EmbedTokens(tokens, table, places, dims), PrecisionOf(options));
+  Output x = layers::Dropout(embedded, dims.dropout);
   for (int64_t layer = 1; layer <= options.layers; ++layer) {
     NameScope scope(b, absl::StrCat("layer", layer));
     const Output attention =
@@ -26,7 +27,7 @@ absl::StatusOr<Output> BuildGpt(GraphBuilder& b, const ModelOptions& options) {
                                                     transformer::Activation::kGeluTanh, "feed_forward");
     x = x + layers::Dropout(forward, dims.dropout);
   }
-  const Output logits = ops::MatMul(layers::LayerNorm(x, "last_norm"), table, {.b = true}, "logits");
+  const Output logits = ops::MatMul(layers::LayerNorm(x, "last_norm"), ops::Cast(table, x.dtype()), {.b = true}, "logits");
   return layers::ClassificationLoss(logits, ops::Reshape(labels, {-1}), "loss");
 }
 
@@ -45,7 +46,7 @@ ModelGenerator GptGenerator() {
                               .optimizer = "adamw",
                               .learning_rate = 3e-4,
                               .weight_decay = 0.1},
-                 .options = {"layers", "hidden", "heads", "steps_unrolled", "vocab", "dropout"},
+                 .options = {"layers", "hidden", "heads", "steps_unrolled", "vocab", "dropout", "precision"},
                  .variants = ""};
   return {std::move(info), BuildGpt};
 }

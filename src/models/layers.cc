@@ -7,9 +7,9 @@
 namespace millrace::layers {
 namespace {
 
-Output AddBias(const Output& x) {
-  return ops::BiasAdd(x, x.builder()->AddVariable("bias", {x.dim(-1)}, init::Zeros(), x.dtype()));
-}
+bool HasSixteenBits(const Output& x) { return x.dtype() == DataType::kBfloat16 || x.dtype() == DataType::kHalf; }
+
+Output AddBias(const Output& x) { return ops::BiasAdd(x, Weight(x, "bias", {x.dim(-1)}, init::Zeros())); }
 
 // average -= (average - value) (1 - momentum)
 void UpdateMovingAverage(GraphBuilder& b, const Variable& average, const Output& value) {
@@ -20,6 +20,13 @@ void UpdateMovingAverage(GraphBuilder& b, const Variable& average, const Output&
 
 }  // namespace
 
+Output Weight(const Output& x, std::string_view name, const Shape& shape, const Initializer& initializer) {
+  const DataType kept = HasSixteenBits(x) ? DataType::kFloat : x.dtype();
+  return ops::Cast(x.builder()->AddVariable(name, shape, initializer, kept), x.dtype());
+}
+
+Output Wide(const Output& x) { return x.valid() && HasSixteenBits(x) ? ops::Cast(x, DataType::kFloat) : x; }
+
 Output Conv(const Output& x, int64_t filters, const ConvOptions& options, std::string_view name) {
   if (!x.valid()) return x;
   NameScope scope(*x.builder(), name);
@@ -28,7 +35,7 @@ Output Conv(const Output& x, int64_t filters, const ConvOptions& options, std::s
   for (int i = 0; i < spatial; ++i) shape.AddDim(options.size);
   shape.AddDim(x.dim(-1));
   shape.AddDim(filters);
-  const Variable kernel = x.builder()->AddVariable("kernel", shape, init::HeNormal(), x.dtype());
+  const Output kernel = Weight(x, "kernel", shape, init::HeNormal());
   const ops::WindowOptions window{.strides = {options.stride}, .dilations = {options.dilation}};
   const Output y = spatial == 3 ? ops::Conv3D(x, kernel, window) : ops::Conv2D(x, kernel, window);
   return options.bias ? AddBias(y) : y;
@@ -40,8 +47,7 @@ Output PaddedConv(const Output& x, int64_t filters, int64_t size, int64_t stride
   NameScope scope(*x.builder(), name);
   const int64_t before = (size - 1) / 2, after = size - 1 - before;
   const Output padded = size == 1 ? x : ops::Pad(x, {{0, 0}, {before, after}, {before, after}, {0, 0}});
-  const Variable kernel =
-      x.builder()->AddVariable("kernel", {size, size, x.dim(-1), filters}, init::HeNormal(), x.dtype());
+  const Output kernel = Weight(x, "kernel", {size, size, x.dim(-1), filters}, init::HeNormal());
   return ops::Conv2D(padded, kernel, {.strides = {stride}, .padding = "VALID"});
 }
 
@@ -49,8 +55,8 @@ Output DepthwiseConv(const Output& x, int64_t size, int64_t stride, int64_t dila
   if (!x.valid()) return x;
   GraphBuilder& b = *x.builder();
   NameScope scope(b, name);
-  const Variable kernel = b.AddVariable("kernel", {size, size, x.dim(-1), 1},
-                                        init::TruncatedNormal(std::sqrt(2.0 / static_cast<double>(size * size))));
+  const Output kernel = Weight(x, "kernel", {size, size, x.dim(-1), 1},
+                               init::TruncatedNormal(std::sqrt(2.0 / static_cast<double>(size * size))));
   if (dilation == 1) return ops::DepthwiseConv2D(x, kernel, {.strides = {stride}});
   // The pixels of one phase of the dilation become an image of the batch. Padding for SAME, and to whole phases.
   const int64_t reach = dilation * (size - 1), before = reach / 2;
@@ -89,8 +95,7 @@ Output BatchNorm(const Output& x, std::string_view name, double gamma) {
 Output Dense(const Output& x, int64_t units, std::string_view name, const Initializer& initializer) {
   if (!x.valid()) return x;
   NameScope scope(*x.builder(), name);
-  const Variable kernel = x.builder()->AddVariable("kernel", {x.dim(-1), units},
-                                                   initializer ? initializer : init::GlorotUniform(), x.dtype());
+  const Output kernel = Weight(x, "kernel", {x.dim(-1), units}, initializer ? initializer : init::GlorotUniform());
   return AddBias(ops::MatMul(x, kernel));
 }
 
@@ -113,15 +118,15 @@ Output LayerNorm(const Output& x, std::string_view name, double epsilon) {
   const Shape shape({x.dim(-1)});
   const Variable gamma = b.AddVariable("gamma", shape, init::Ones());
   const Variable beta = b.AddVariable("beta", shape, init::Zeros());
-  const Output centered = x - ops::Mean(x, {-1}, {}, true);
+  const Output wide = Wide(x), centered = wide - ops::Mean(wide, {-1}, {}, true);
   const Output variance = ops::Mean(ops::Square(centered), {-1}, {}, true);
-  return centered * ops::Rsqrt(variance + epsilon) * gamma + beta;
+  return ops::Cast(centered * ops::Rsqrt(variance + epsilon) * gamma + beta, x.dtype());
 }
 
 Output Embedding(const Variable& table, const Output& ids) { return ops::Gather(table, ids); }
 
 Output ClassificationLoss(const Output& logits, const Output& labels, std::string_view name) {
-  return ops::Mean(ops::SparseSoftmaxCrossEntropy(logits, labels).loss, {}, name);
+  return ops::Mean(ops::SparseSoftmaxCrossEntropy(Wide(logits), labels).loss, {}, name);
 }
 
 absl::Status ExpectAtLeast(std::string_view model, std::string_view option, int64_t value, int64_t least) {

@@ -10,6 +10,11 @@
 
 namespace millrace::layers {
 
+// A trainable variable for a layer of x, as the layer takes it: kept in float32 where x is of 16 bits, and cast.
+Output Weight(const Output& x, std::string_view name, const Shape& shape, const Initializer& initializer);
+// x in float32 where it is of 16 bits: for statistics, routing and losses.
+Output Wide(const Output& x);
+
 struct ConvOptions {
   int64_t size = 3;  // of the window, in every spatial dimension
   int64_t stride = 1;
@@ -34,10 +39,10 @@ Output Dropout(const Output& x, double rate);
 Output ClippedRelu(const Output& x, double limit);
 // Normalises the last dimension, with scale and offset.
 Output LayerNorm(const Output& x, std::string_view name, double epsilon = 1e-5);
-// Rows of a table [rows, width] for `ids`: ids' shape and one more dimension.
+// Rows of a table [rows, width] for `ids`: ids' shape and one more dimension, of the table's type.
 Output Embedding(const Variable& table, const Output& ids);
 
-// Mean over rows of the softmax cross entropy, a scalar.
+// Mean over rows of the softmax cross entropy, a scalar of float32 (float64 for such logits).
 Output ClassificationLoss(const Output& logits, const Output& labels, std::string_view name);
 
 // InvalidArgument "model NAME: OPTION is VALUE, expected at least LEAST".

@@ -8,7 +8,7 @@ namespace millrace {
 namespace {
 
 absl::StatusOr<Output> BuildMlp(GraphBuilder& b, const ModelOptions& options) {
-  Output x = b.Placeholder("inputs", DataType::kFloat, {options.batch, options.channels});
+  Output x = ops::Cast(b.Placeholder("inputs", DataType::kFloat, {options.batch, options.channels}), PrecisionOf(options));
   const Output labels = b.Placeholder("labels", DataType::kInt32, {options.batch});
   for (int64_t i = 1; i < options.layers; ++i) {
     x = ops::Relu(layers::Dense(x, options.hidden, absl::StrCat("layer", i), init::HeNormal()));
@@ -32,7 +32,7 @@ ModelGenerator MlpGenerator() {
                               .optimizer = "sgd",
                               .learning_rate = 0.1,
                               .weight_decay = 0},
-                 .options = {"layers", "hidden", "channels", "classes", "dropout"},
+                 .options = {"layers", "hidden", "channels", "classes", "dropout", "precision"},
                  .variants = ""};
   return {std::move(info), BuildMlp};
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -25,6 +26,16 @@ const std::vector<ModelGenerator>& Generators() {
 
 constexpr int64_t kMostElements = (int64_t{1} << 31) - 1;  // along a dimension
 constexpr int64_t kMostParts = 100'000;                    // that have nodes of their own
+
+constexpr const char* kPrecisions[] = {"float32", "bfloat16", "float16"};
+
+absl::Status CheckPrecision(const ModelInfo& info, const ModelOptions& options) {
+  const bool known = options.precision.empty() || std::count(std::begin(kPrecisions), std::end(kPrecisions), options.precision) > 0;
+  const bool has = std::count(info.options.begin(), info.options.end(), "precision") > 0;
+  if (known && (has || PrecisionOf(options) == DataType::kFloat)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("model ", info.name, ": precision is '", options.precision, "', expected ",
+                                                 has ? absl::StrJoin(kPrecisions, ", ") : kPrecisions[0]));
+}
 
 // Options with the model's defaults where nothing was given.
 absl::StatusOr<ModelOptions> Complete(const ModelInfo& info, const ModelOptions& given) {
@@ -66,6 +77,8 @@ absl::StatusOr<ModelOptions> Complete(const ModelInfo& info, const ModelOptions&
   MR_RETURN_IF_ERROR(take_rate("weight_decay", given.weight_decay, -1, options.weight_decay, false));
   MR_RETURN_IF_ERROR(take_rate("dropout", given.dropout, -1, options.dropout, true));
   options.seed = given.seed;
+  if (!given.precision.empty()) options.precision = given.precision;
+  MR_RETURN_IF_ERROR(CheckPrecision(info, options));
   return options;
 }
 
@@ -104,6 +117,11 @@ absl::StatusOr<Graph> BuildModel(std::string_view name, const ModelOptions& give
   Minimize(b, std::move(optimizer), loss, "train");
   b.AddInit("init");
   return std::move(b).Build();
+}
+
+DataType PrecisionOf(const ModelOptions& options) {
+  if (options.precision == "bfloat16") return DataType::kBfloat16;
+  return options.precision == "float16" ? DataType::kHalf : DataType::kFloat;
 }
 
 int64_t CountParameters(const Graph& graph) { return ParametersOf(graph).elements; }

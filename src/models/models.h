@@ -33,6 +33,7 @@ struct ModelOptions {
   int64_t levels = 0;
   double dropout = -1;         // -1: the model's default
   std::string variant;
+  std::string precision;       // of activations and products: float32, bfloat16, float16; weights and losses are float32
   std::string optimizer;       // sgd, momentum, adam, adamw, rmsprop, adagrad
   double learning_rate = 0;
   double weight_decay = -1;    // -1: the model's default

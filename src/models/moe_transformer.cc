@@ -46,7 +46,7 @@ Routing RouteTokens(const Output& x, int64_t experts, int64_t capacity) {
   GraphBuilder& b = *x.builder();
   NameScope scope(b, "router");
   const Variable kernel = b.AddVariable("kernel", {x.dim(1), experts}, transformer::WeightInit());
-  const Output probabilities = ops::Softmax(ops::MatMul(x, kernel));
+  const Output probabilities = ops::Softmax(ops::MatMul(layers::Wide(x), kernel));
   const ops::TopKResult top = ops::TopK(probabilities, 2);
   const std::vector<Output> values = ops::Split(top.values, 2, 1), choices = ops::Unpack(top.indices, 1);
   const Output total = values[0] + values[1];
@@ -72,7 +72,8 @@ Output Combined(const Output& outputs, const Route& route) {
   GraphBuilder& b = *outputs.builder();
   const Output has_slot = ops::Binary("GreaterEqual", route.slots, b.Int(0));
   const Output rows = ops::Gather(outputs, ops::Maximum(route.slots, b.Int(0)));
-  return rows * (route.gate * ops::ExpandDims(ops::Cast(has_slot, outputs.dtype()), 1));
+  const Output gate = route.gate * ops::ExpandDims(ops::Cast(has_slot, route.gate.dtype()), 1);
+  return rows * ops::Cast(gate, rows.dtype());
 }
 
 struct MixtureResult {
@@ -109,7 +110,8 @@ absl::StatusOr<Output> BuildMoeTransformer(GraphBuilder& b, const ModelOptions& 
   const Output labels = b.Placeholder("labels", DataType::kInt32, {dims.batch, dims.steps});
   const Variable table = b.AddVariable("embedding/tokens", {options.vocab, dims.width}, transformer::WeightInit());
   const Variable places = b.AddVariable("embedding/positions", {dims.steps, dims.width}, transformer::WeightInit());
-  Output x = layers::Dropout(transformer::EmbedTokens(tokens, table, places, dims), dims.dropout);
+  const Output embedded = ops::Cast(transformer::EmbedTokens(tokens, table, places, dims), PrecisionOf(options));
+  Output x = layers::Dropout(embedded, dims.dropout);
   std::vector<Output> balance;
   for (int64_t layer = 1; layer <= options.layers; ++layer) {
     if (!b.ok()) return b.status();
@@ -121,7 +123,7 @@ absl::StatusOr<Output> BuildMoeTransformer(GraphBuilder& b, const ModelOptions& 
     x = x + layers::Dropout(mixture.y, dims.dropout);
     balance.push_back(mixture.balance_loss);
   }
-  const Output logits = ops::MatMul(layers::LayerNorm(x, "last_norm"), table, {.b = true}, "logits");
+  const Output logits = ops::MatMul(layers::LayerNorm(x, "last_norm"), ops::Cast(table, x.dtype()), {.b = true}, "logits");
   const Output words = layers::ClassificationLoss(logits, ops::Reshape(labels, {-1}), "word_loss");
   return ops::Add(words, ops::AddN(balance) * kBalanceWeight, "loss");
 }
@@ -143,7 +145,7 @@ ModelGenerator MoeTransformerGenerator() {
                               .optimizer = "adam",
                               .learning_rate = 1e-4,
                               .weight_decay = 0},
-                 .options = {"experts", "devices", "layers", "hidden", "heads", "steps_unrolled", "vocab", "dropout"},
+                 .options = {"experts", "devices", "layers", "hidden", "heads", "steps_unrolled", "vocab", "dropout", "precision"},
                  .variants = ""};
   return {std::move(info), BuildMoeTransformer};
 }

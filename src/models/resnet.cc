@@ -122,8 +122,8 @@ Output Stem(const Output& images, const Plan& plan) {
 
 absl::StatusOr<Output> BuildResnet(GraphBuilder& b, const ModelOptions& options) {
   MR_ASSIGN_OR_RETURN(const Plan plan, MakePlan(options));
-  const Output images =
-      b.Placeholder("images", DataType::kFloat, {options.batch, options.image_size, options.image_size, 3});
+  const Output images = ops::Cast(
+      b.Placeholder("images", DataType::kFloat, {options.batch, options.image_size, options.image_size, 3}), PrecisionOf(options));
   const Output labels = b.Placeholder("labels", DataType::kInt32, {options.batch});
   // Over several devices: consecutive blocks, about as many on each.
   const int64_t total = std::accumulate(plan.blocks.begin(), plan.blocks.end(), int64_t{0});
@@ -166,7 +166,7 @@ ModelGenerator ResnetGenerator() {
                               .optimizer = "momentum",
                               .learning_rate = 0.01,
                               .weight_decay = 1e-4},
-                 .options = {"depth", "image_size", "classes", "variant", "devices"},
+                 .options = {"depth", "image_size", "classes", "variant", "devices", "precision"},
                  .variants = "auto, v1.5, preact, cifar"};
   return {std::move(info), BuildResnet};
 }

@@ -18,9 +18,9 @@ constexpr int64_t kInputChannels = 3;
 // Every channel of every volume to mean 0 and variance 1.
 Output InstanceNorm(const Output& x) {
   constexpr double kEpsilon = 1e-5;
-  const Output centered = x - ops::Mean(x, {1, 2, 3}, {}, true);
+  const Output wide = layers::Wide(x), centered = wide - ops::Mean(wide, {1, 2, 3}, {}, true);
   const Output variance = ops::Mean(ops::Square(centered), {1, 2, 3}, {}, true);
-  return centered * ops::Rsqrt(variance + kEpsilon);
+  return ops::Cast(centered * ops::Rsqrt(variance + kEpsilon), x.dtype());
 }
 
 // FusedBatchNormV3 takes images: two of the three dimensions are one to it.
@@ -45,7 +45,7 @@ Output UpConv(const Output& x, const std::string& name) {
   if (!x.valid()) return x;
   NameScope scope(*x.builder(), name);
   const int64_t channels = x.dim(-1);
-  const Variable kernel = x.builder()->AddVariable("kernel", {2, 2, 2, channels, channels}, init::HeNormal());
+  const Output kernel = layers::Weight(x, "kernel", {2, 2, 2, channels, channels}, init::HeNormal());
   return ops::ConvTranspose3D(x, kernel, {x.dim(0), 2 * x.dim(1), 2 * x.dim(2), 2 * x.dim(3), channels},
                               {.strides = {2}});
 }
@@ -62,7 +62,7 @@ absl::StatusOr<Output> BuildUnet3d(GraphBuilder& b, const ModelOptions& options)
     return absl::InvalidArgumentError(
         absl::StrCat("model unet3d: variant '", options.variant, "', expected instance or batch"));
   }
-  Output x = b.Placeholder("volumes", DataType::kFloat, {options.batch, size, size, size, kInputChannels});
+  Output x = ops::Cast(b.Placeholder("volumes", DataType::kFloat, {options.batch, size, size, size, kInputChannels}), PrecisionOf(options));
   const Output labels = b.Placeholder("labels", DataType::kInt32, {options.batch, size, size, size});
   std::vector<Output> skips;
   for (int64_t level = 0; level < options.levels; ++level) {
@@ -99,7 +99,7 @@ ModelGenerator Unet3dGenerator() {
                               .optimizer = "adam",
                               .learning_rate = 5e-4,
                               .weight_decay = 0},
-                 .options = {"variant", "image_size", "classes", "channels", "levels"},
+                 .options = {"variant", "image_size", "classes", "channels", "levels", "precision"},
                  .variants = "instance, batch"};
   return {std::move(info), BuildUnet3d};
 }

@@ -23,7 +23,8 @@ absl::StatusOr<std::vector<int64_t>> ConvolutionsPerStage(int64_t depth) {
 absl::StatusOr<Output> BuildVgg(GraphBuilder& b, const ModelOptions& options) {
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> stages, ConvolutionsPerStage(options.depth));
   MR_RETURN_IF_ERROR(layers::ExpectAtLeast("vgg", "image_size", options.image_size, 32));
-  Output x = b.Placeholder("images", DataType::kFloat, {options.batch, options.image_size, options.image_size, 3});
+  Output x = ops::Cast(b.Placeholder("images", DataType::kFloat, {options.batch, options.image_size, options.image_size, 3}),
+                       PrecisionOf(options));
   const Output labels = b.Placeholder("labels", DataType::kInt32, {options.batch});
   for (size_t stage = 0; stage < stages.size(); ++stage) {
     NameScope scope(b, absl::StrCat("stage", stage + 1));
@@ -56,7 +57,7 @@ ModelGenerator VggGenerator() {
                               .optimizer = "momentum",
                               .learning_rate = 0.001,
                               .weight_decay = 5e-4},
-                 .options = {"depth", "image_size", "classes", "hidden", "channels", "dropout"},
+                 .options = {"depth", "image_size", "classes", "hidden", "channels", "dropout", "precision"},
                  .variants = ""};
   return {std::move(info), BuildVgg};
 }

@@ -36,6 +36,15 @@ const SmallModelOf kModels[] = {
     {"deepspeech", {.batch = 2, .layers = 1, .hidden = 8, .steps_unrolled = 12, .dropout = 0}},
 };
 
+// Sixteen bits between the layers, weights in float32.
+const SmallModelOf kNarrowModels[] = {
+    {"mlp", {.batch = 4, .hidden = 16, .precision = "float16"}},
+    {"resnet", {.batch = 2, .image_size = 16, .classes = 10, .depth = 11, .variant = "cifar", .precision = "bfloat16"}},
+    {"unet3d", {.batch = 1, .image_size = 8, .channels = 4, .levels = 2, .precision = "bfloat16"}},
+    {"moe_transformer",
+     {.batch = 2, .layers = 2, .hidden = 16, .heads = 2, .steps_unrolled = 8, .vocab = 20, .experts = 4, .dropout = 0, .precision = "bfloat16"}},
+};
+
 class CudaModelsTest : public ::testing::TestWithParam<SmallModelOf> {
  protected:
   Graph Model() const {
@@ -45,9 +54,9 @@ class CudaModelsTest : public ::testing::TestWithParam<SmallModelOf> {
   }
 };
 
-void ExpectClose(const std::vector<float>& a, const std::vector<float>& b) {
+void ExpectClose(const std::vector<float>& a, const std::vector<float>& b, double relative = 1e-3) {
   ASSERT_EQ(a.size(), b.size());
-  for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-3 * std::abs(a[i])) << "step " << i;
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], relative * std::abs(a[i])) << "step " << i;
 }
 
 // Only what cuBLASLt and cuDNN do on a device is left to the CPU here.
@@ -74,7 +83,7 @@ TEST_P(CudaModelsTest, RunsOnItsOwnKernelsAndAgreesWithTheCpu) {
     ASSERT_TRUE(cuda.status().ok()) << cuda.status();
   }
   ASSERT_EQ(losses.size(), 3);
-  ExpectClose(expected, losses);
+  ExpectClose(expected, losses, GetParam().options.precision.empty() ? 1e-3 : 1e-2);
   const std::set<std::string> libraries = {"Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter", "Conv3D",
                                            "Conv3DBackpropInputV2", "Conv3DBackpropFilterV2", "MatMul", "_FusedMatMul", "BatchMatMulV2",
                                            "_SumProducts", "_AddProducts"};
@@ -103,6 +112,10 @@ TEST_P(CudaModelBitsTest, StreamsPartitionsBudgetsAndFusionDoNotChangeABit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, CudaModelsTest, ::testing::ValuesIn(kModels),
+                         [](const auto& param) { return std::string(param.param.name); });
+INSTANTIATE_TEST_SUITE_P(NarrowModels, CudaModelsTest, ::testing::ValuesIn(kNarrowModels),
+                         [](const auto& param) { return std::string(param.param.name); });
+INSTANTIATE_TEST_SUITE_P(NarrowModels, CudaModelBitsTest, ::testing::ValuesIn(kNarrowModels),
                          [](const auto& param) { return std::string(param.param.name); });
 INSTANTIATE_TEST_SUITE_P(Models, CudaModelBitsTest, ::testing::ValuesIn(std::begin(kModels), std::end(kModels) - 1),
                          [](const auto& param) { return std::string(param.param.name); });

@@ -1,9 +1,12 @@
 // A small size of every generated model learns one fixed batch.
+#include <algorithm>
 #include <cmath>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
 #include "models/models.h"
 #include "testlib/graph_interpreter.h"
 
@@ -74,22 +77,40 @@ std::map<std::string, Tensor> FixedFeeds(const Graph& graph) {
 
 class SmallModel : public ::testing::TestWithParam<Learner> {};
 
-TEST_P(SmallModel, Learns) {
-  const Learner& learner = GetParam();
-  const absl::StatusOr<Graph> graph = BuildModel(learner.model, learner.options);
-  ASSERT_TRUE(graph.ok()) << graph.status();
-  testing::GraphInterpreter interpreter(*graph);
-  const absl::Status initialized = interpreter.Run({}, {}, {"init"}).status();
-  ASSERT_TRUE(initialized.ok()) << initialized;
-  const std::map<std::string, Tensor> feeds = FixedFeeds(*graph);
+// Of every step.
+absl::StatusOr<std::vector<float>> Losses(const Learner& learner, const std::string& precision) {
+  ModelOptions options = learner.options;
+  options.precision = precision;
+  MR_ASSIGN_OR_RETURN(const Graph graph, BuildModel(learner.model, options));
+  testing::GraphInterpreter interpreter(graph);
+  MR_RETURN_IF_ERROR(interpreter.Run({}, {}, {"init"}).status());
+  const std::map<std::string, Tensor> feeds = FixedFeeds(graph);
   std::vector<float> losses;
   for (int step = 0; step < learner.steps; ++step) {
-    const absl::StatusOr<std::vector<Tensor>> fetched = interpreter.Run(feeds, {"loss:0"}, {"train"});
-    ASSERT_TRUE(fetched.ok()) << fetched.status();
-    losses.push_back(fetched->front().as<float>()[0]);
-    ASSERT_TRUE(std::isfinite(losses.back())) << "step " << step;
+    MR_ASSIGN_OR_RETURN(const std::vector<Tensor> fetched, interpreter.Run(feeds, {"loss:0"}, {"train"}));
+    losses.push_back(fetched.front().as<float>()[0]);
+    if (!std::isfinite(losses.back())) return absl::InternalError(absl::StrCat("step ", step, ": ", losses.back()));
   }
-  EXPECT_LT(losses.back(), 0.7f * losses.front()) << ::testing::PrintToString(losses);
+  return losses;
+}
+
+TEST_P(SmallModel, Learns) {
+  const absl::StatusOr<std::vector<float>> losses = Losses(GetParam(), "");
+  ASSERT_TRUE(losses.ok()) << losses.status();
+  EXPECT_LT(losses->back(), 0.7f * losses->front()) << ::testing::PrintToString(*losses);
+}
+
+TEST_P(SmallModel, LearnsInSixteenBitsWhereItHasThem) {
+  const auto& options = std::find_if(Models().begin(), Models().end(), [](const ModelInfo& info) { return info.name == GetParam().model; })->options;
+  if (std::find(options.begin(), options.end(), "precision") == options.end()) return;
+  const absl::StatusOr<std::vector<float>> wide = Losses(GetParam(), "float32");
+  ASSERT_TRUE(wide.ok()) << wide.status();
+  for (const char* precision : {"bfloat16", "float16"}) {
+    const absl::StatusOr<std::vector<float>> losses = Losses(GetParam(), precision);
+    ASSERT_TRUE(losses.ok()) << precision << ": " << losses.status();
+    EXPECT_NEAR(losses->front(), wide->front(), 0.02f * wide->front()) << precision;
+    EXPECT_LT(losses->back(), 0.7f * losses->front()) << precision << ::testing::PrintToString(*losses);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, SmallModel, ::testing::ValuesIn(kLearners),

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/match.h"
+
 namespace millrace {
 namespace {
 
@@ -90,6 +92,34 @@ TEST_P(GeneratedModel, HasLossTrainInitFullShapesAndNoWeightsInTheFile) {
     if (node.op != "Const") continue;
     EXPECT_LE(node.outputs[0].size_bytes(), 65536) << node.name;
   }
+}
+
+// Sixteen bits between the layers; variables, and so checkpoints and parameters, are those of float32.
+TEST(Precision, IsOfActivationsAndProducts) {
+  const absl::StatusOr<Graph> wide = BuildModel("resnet", {.batch = 1, .image_size = 32, .depth = 11, .variant = "cifar"});
+  const absl::StatusOr<Graph> narrow =
+      BuildModel("resnet", {.batch = 1, .image_size = 32, .depth = 11, .variant = "cifar", .precision = "bfloat16"});
+  ASSERT_TRUE(wide.ok() && narrow.ok()) << wide.status() << narrow.status();
+  EXPECT_EQ(CountParameters(*narrow), CountParameters(*wide));
+  int convolutions = 0;
+  for (int32_t i = 0; i < narrow->num_ids(); ++i) {
+    const Node& node = narrow->node(NodeId{i});
+    if (absl::StartsWith(node.op, "Conv2D")) {
+      EXPECT_EQ(node.outputs[0].dtype, DataType::kBfloat16) << node.name;
+      ++convolutions;
+    }
+    if (node.op == "VarHandleOp") {
+      EXPECT_EQ(node.attrs.GetOr("dtype", DataType::kInvalid), DataType::kFloat) << node.name;
+    }
+  }
+  EXPECT_GT(convolutions, 20);
+}
+
+TEST(Precision, IsRefusedByNameWhereAModelHasNoOther) {
+  EXPECT_EQ(BuildModel("lstm", {.precision = "bfloat16"}).status().message(), "model lstm: precision is 'bfloat16', expected float32");
+  EXPECT_EQ(BuildModel("mlp", {.precision = "int8"}).status().message(),
+            "model mlp: precision is 'int8', expected float32, bfloat16, float16");
+  EXPECT_TRUE(BuildModel("lstm", {.batch = 1, .hidden = 4, .steps_unrolled = 2, .precision = "float32"}).ok());
 }
 
 std::vector<std::string> ModelNames() {
