@@ -147,6 +147,16 @@ if [ $probed = 1 ]; then
   device=cuda_emulated
 fi
 
+# All of the bundle, or a status that is not 0.
+unpack() {
+  rm -rf "$root"
+  mkdir -p "$root" || return
+  local package
+  for package in "$bundle"/*.deb; do dpkg -x "$package" "$root" || return; done
+  # Its package file looks for a module where it would have been installed.
+  sed -i "s|\"/usr/share/glog|\"$root/usr/share/glog|" "$root"/usr/lib/*/cmake/glog/glog-modules.cmake || return
+  touch "$root/unpacked"
+}
 if [ -n "$bundle" ]; then
   root=$build/root
   # Debian 12's libraries need its C library or a later one.
@@ -160,11 +170,15 @@ if [ -n "$bundle" ]; then
     give_up
   fi
   if [ ! -e "$root/unpacked" ]; then
-    mkdir -p "$root"
-    for package in "$bundle"/*.deb; do dpkg -x "$package" "$root"; done
-    # Its package file looks for a module where it would have been installed.
-    sed -i "s|\"/usr/share/glog|\"$root/usr/share/glog|" "$root"/usr/lib/*/cmake/glog/glog-modules.cmake
-    touch "$root/unpacked"
+    if ! compgen -G "$bundle/*.deb" >/dev/null; then
+      echo "gpu_check: no .deb in $bundle: is it gathered (bench/gpu_bundle.sh), and carried along though git ignores it?" >&2
+      exit 2
+    fi
+    if ! unpack; then
+      rm -rf "$root"
+      echo "gpu_check: $bundle could not be unpacked" >&2
+      give_up
+    fi
   fi
   # What the machine has of its own goes first: the bundle fills in what is missing.
   system=/usr/lib/x86_64-linux-gnu
@@ -258,11 +272,12 @@ train="--fetches=loss:0 --targets=train --init_targets=init --synthetic_feeds"
 # What may run at once where no time is measured.
 wide=$((jobs < 8 ? jobs : 8))
 
-# generate NAME ARGUMENTS ...
+# generate NAME ARGUMENTS ...: NAME.pb is there only as a whole.
 generate() {
   local name=$1
   shift
-  [ -s "$out/$name.pb" ] || limited 60 "$out/$name.model" "$millrace" model "$@" --out="$out/$name.pb"
+  [ ! -s "$out/$name.pb" ] || return 0
+  limited 60 "$out/$name.model" "$millrace" model "$@" --out="$out/$name.part.pb" && mv "$out/$name.part.pb" "$out/$name.pb"
 }
 # graph_of NAME: generates a model's graph.
 graph_of() {

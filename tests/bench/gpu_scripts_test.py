@@ -304,9 +304,10 @@ class CheckTest(unittest.TestCase):
     def tearDown(self):
         self.temporary.cleanup()
 
-    def check(self, *parts, seconds=100, **environment):
-        subprocess.run([str(ROOT / "bench/gpu_check.sh"), str(self.folder / "out"), "", *parts], capture_output=True, check=False,
-                       env={**os.environ, "MILLRACE_GPU_BUILD": str(self.folder / "build"), "MILLRACE_GPU_DRY_RUN": "1",
+    def check(self, *parts, seconds=100, bundle="", **environment):
+        return subprocess.run(
+            [str(ROOT / "bench/gpu_check.sh"), str(self.folder / "out"), str(bundle), *parts], capture_output=True, check=False,
+            text=True, env={**os.environ, "MILLRACE_GPU_BUILD": str(self.folder / "build"), "MILLRACE_GPU_DRY_RUN": "1",
                             "MILLRACE_GPU_SECONDS": str(seconds), "MENDED": "", "FAST": "", **environment})
 
     def status(self, label):
@@ -325,6 +326,44 @@ class CheckTest(unittest.TestCase):
         self.assertEqual(self.status("resnet50.planned.auto.80"), "1", "a failure is a result until there is another build")
         os.utime(self.program)
         self.check("budgets", FAST="1", MENDED="1")
+        self.assertEqual(self.status("resnet50.planned.auto.80"), "0")
+
+    @unittest.skipUnless(shutil.which("dpkg-deb"), "no Debian packages here")
+    def test_a_bundle_that_did_not_arrive_or_is_broken_is_not_taken_for_unpacked(self):
+        bundle, unpacked = self.folder / "bundle", self.folder / "build/root/unpacked"
+        done = self.check("launches", bundle=bundle)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(f"no .deb in {bundle}", done.stderr)
+        cmake = self.folder / "glog/usr/lib/any/cmake/glog"
+        for made in (bundle, cmake, self.folder / "glog/DEBIAN"):
+            made.mkdir(parents=True)
+        (cmake / "glog-modules.cmake").write_text('include("/usr/share/glog/cmake/FindUnwind.cmake")\n')
+        (self.folder / "glog/DEBIAN/control").write_text("Package: glog\nVersion: 1\nArchitecture: all\nMaintainer: n\nDescription: d\n")
+        subprocess.run(["dpkg-deb", "--build", str(self.folder / "glog"), str(bundle / "a.deb")], check=True, capture_output=True)
+        (bundle / "b.deb").write_text("half of one")
+        done = self.check("launches", bundle=bundle)
+        self.assertEqual((done.returncode, unpacked.exists()), (1, False))
+        self.assertIn("could not be unpacked", done.stderr)
+        (bundle / "b.deb").unlink()
+        self.check("launches", bundle=bundle)
+        self.assertTrue(unpacked.exists())
+        self.assertIn(f'"{unpacked.parent}/usr/share/glog/', next(unpacked.parent.rglob("glog-modules.cmake")).read_text())
+        (bundle / "a.deb").unlink()
+        self.check("launches", bundle=bundle)
+        self.assertEqual(self.status("chain.baseline.on.0"), "0", "what is unpacked needs no bundle")
+
+    def test_half_a_graph_is_not_taken_for_one(self):
+        # The first graph is left as half of one.
+        self.program.write_text("""#!/usr/bin/env bash
+for flag in "$@"; do [[ $flag != --out=* ]] || out=${flag#*=}; done
+for flag in "$@"; do [[ $flag != --graph=*.pb ]] || grep -q whole "${flag#*=}" || exit 7; done
+[ "$1" != model ] || [ -e "$STUB.once" ] || { touch "$STUB.once"; echo half >"$out"; exit 1; }
+[ "$1" != model ] || { echo whole >"$out"; exit; }
+exec bash "$STUB" "$@"
+""")
+        (self.folder / "stub").write_text(STUB)
+        self.check("budgets", FAST="1", MENDED="1", STUB=str(self.folder / "stub"))
+        self.assertIsNone(self.status("resnet50.planned.auto.60"))
         self.assertEqual(self.status("resnet50.planned.auto.80"), "0")
 
     @unittest.skipUnless(shutil.which("cc"), "no compiler")
