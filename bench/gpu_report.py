@@ -21,6 +21,7 @@ COMPARED = ["baseline.auto.0", "baseline.off.0", "planned.auto.80", "planned.aut
 STEPS = 25            # of a run of a model
 CHAIN_NODES = 2000    # of bench/chain_graph.py
 LARGE_COPY = 8 << 20  # bytes: smaller copies say more of latency than of the link
+PRINTED_LOGS = 3000   # characters of the ends of failing logs
 TIME_LIMIT = 124      # exit status of what a time limit ended
 ABOUT = ["device", "driver", "CUDA", "cuDNN", "commit", "machine", "date"]
 
@@ -83,12 +84,15 @@ def run_of(folder, label):
     outcome = ended(folder, label)
     report = read_json(folder / f"{label}.json")
     run = report["runs"][0] if report and report.get("runs") else None
+    # A run that is told to end ends its step and writes its report.
+    if outcome.verdict == "cut short":
+        return outcome
     if run and run.get("status", "OK") != "OK":
         return Outcome("MISSED", f"{label}: {run['status']}: {run.get('error', '')}"[:400])
     if outcome.verdict == "not run" and not run:
         model = ended(folder, f"{label.split('.')[0]}.model")
         return model if model.verdict not in ("met", "not run") else outcome
-    if outcome.verdict in ("MISSED", "cut short"):
+    if outcome.verdict == "MISSED":
         return outcome
     if not run or not run.get("step_seconds"):
         return Outcome("MISSED", f"{label}: no step in its report")
@@ -408,6 +412,39 @@ def spoken(goal, options):
     return goal._replace(verdict="no PyTorch", why="") if goal.why == "no PyTorch" else goal
 
 
+def failing_logs(folder):
+    """Lines that say of each program that failed how it ended, the first ones first. Two are expected to fail."""
+    said = set()
+    paths = [path for path in folder.rglob("*.status") if path.stem not in ("too_large", "hidden")]
+    for path in sorted(paths, key=lambda path: (path.stat().st_mtime, path)):
+        status = read_text(path).split()[:1]
+        if status in ([], ["0"], [str(TIME_LIMIT)]):
+            continue
+        base = path.with_suffix("")
+        lines = [line for name in ("log", "cuda.txt", "cublaslt.txt", "cudnn.txt")
+                 for line in [text.strip()[:200] for text in read_text(pathlib.Path(f"{base}.{name}")).splitlines() if text.strip()][-3:]]
+        new = [line for line in lines if line not in said]
+        said.update(lines)
+        yield f"failed: {base.relative_to(folder)}, exit status {status[0]}", new
+
+
+def print_table(table, folder):
+    """What matters most comes last and is short: who runs this may see only the end of what it prints."""
+    order = ["tried", "no device", "not built", "met", "no PyTorch", "not run", "cut short", "suspect", "MISSED"]
+    for goal in sorted(table, key=lambda goal: order.index(goal.verdict)):
+        print(f"{goal.verdict:10} {goal.name} {as_cell(goal.measured)}{'; ' + goal.why[:100] if goal.why else ''}")
+    printed, more = 0, 0
+    for name, lines in failing_logs(folder):
+        text = "\n  ".join([name, *lines])
+        printed += len(text)
+        if printed <= PRINTED_LOGS:
+            print(text)
+        else:
+            more += 1
+    if more:
+        print(f"and {more} more that failed")
+
+
 def as_cell(value):
     text = "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
     return text.replace("|", "/").replace("\n", " ")
@@ -424,7 +461,7 @@ def main():
     lines += ["", "| goal | measured | limit | verdict | why |", "|---|---|---|---|---|"]
     for goal in table:
         lines.append(f"| {goal.name} | {as_cell(goal.measured)} | {goal.limit} | {goal.verdict} | {as_cell(goal.why)} |")
-        print(f"{goal.verdict:10} {goal.name} {as_cell(goal.measured)}{'; ' + goal.why if goal.why else ''}")
+    print_table(table, folder)
     (folder / "summary.md").write_text("\n".join(lines) + "\n")
     sys.exit(1 if any(goal.verdict in ("MISSED", "suspect") for goal in table) or "--build-failed" in options else 0)
 

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""bench/gpu_check.sh with programs that are none: there is no GPU where it is tested."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "bench"))
+import gpu_report  # noqa: E402
+
+STUB = '''#!/usr/bin/env bash
+for flag in "$@"; do
+  case $flag in
+    --out=*) echo graph >"${flag#*=}" ;;
+    --report_out=*) report=${flag#*=} ;;
+  esac
+done
+[ "$1" = run ] || exit 0
+case $report in
+  *planned.auto.80.json) [ -n "$MENDED" ] || { echo device lost >&2; exit 1; } ;;
+  *planned.auto.45.json) [ -n "$FAST" ] || exec sleep 60 ;;
+esac
+echo '{"runs": [{"status": "OK", "step_seconds": [1]}]}' >"$report"
+'''
+
+
+class CheckTest(unittest.TestCase):
+    """bench/gpu_check.sh with a program that is none."""
+
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.folder = pathlib.Path(self.temporary.name)
+        self.program = self.folder / "build/bin/millrace"
+        self.program.parent.mkdir(parents=True)
+        self.program.write_text(STUB)
+        self.program.chmod(0o755)
+        os.utime(self.program, (1e9, 1e9))
+
+    def tearDown(self):
+        self.temporary.cleanup()
+
+    def check(self, *parts, seconds=100, bundle="", **environment):
+        return subprocess.run(
+            [str(ROOT / "bench/gpu_check.sh"), str(self.folder / "out"), str(bundle), *parts], capture_output=True, check=False,
+            text=True, env={**os.environ, "MILLRACE_GPU_BUILD": str(self.folder / "build"), "MILLRACE_GPU_DRY_RUN": "1",
+                            "MILLRACE_GPU_SECONDS": str(seconds), "MENDED": "", "FAST": "", **environment})
+
+    def status(self, label):
+        path = self.folder / f"out/{label}.status"
+        return path.read_text().strip() if path.exists() else None
+
+    def test_failed_cut_short_and_not_reached_are_told_apart_and_what_is_missing_is_done_later(self):
+        self.check("budgets", seconds=9)
+        self.assertEqual(self.status("resnet50.planned.auto.60"), "0")
+        self.assertEqual(self.status("resnet50.planned.auto.80"), "1")
+        self.assertRegex(self.status("resnet50.planned.auto.45"), r"^124 ended after")
+        self.assertIsNone(self.status("lstm.baseline.off.0"))
+        self.check("budgets", FAST="1", MENDED="1")
+        self.assertEqual(self.status("resnet50.planned.auto.45"), "0")
+        self.assertEqual(self.status("lstm.baseline.off.0"), "0")
+        self.assertEqual(self.status("resnet50.planned.auto.80"), "1", "a failure is a result until there is another build")
+        os.utime(self.program)
+        self.check("budgets", FAST="1", MENDED="1")
+        self.assertEqual(self.status("resnet50.planned.auto.80"), "0")
+
+    @unittest.skipUnless(shutil.which("dpkg-deb"), "no Debian packages here")
+    def test_a_bundle_that_did_not_arrive_or_is_broken_is_not_taken_for_unpacked(self):
+        bundle, unpacked = self.folder / "bundle", self.folder / "build/root/unpacked"
+        done = self.check("launches", bundle=bundle)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(f"no .deb in {bundle}", done.stderr)
+        cmake = self.folder / "glog/usr/lib/any/cmake/glog"
+        for made in (bundle, cmake, self.folder / "glog/DEBIAN"):
+            made.mkdir(parents=True)
+        (cmake / "glog-modules.cmake").write_text('include("/usr/share/glog/cmake/FindUnwind.cmake")\n')
+        (self.folder / "glog/DEBIAN/control").write_text("Package: glog\nVersion: 1\nArchitecture: all\nMaintainer: n\nDescription: d\n")
+        subprocess.run(["dpkg-deb", "--build", str(self.folder / "glog"), str(bundle / "a.deb")], check=True, capture_output=True)
+        (bundle / "b.deb").write_text("half of one")
+        done = self.check("launches", bundle=bundle)
+        self.assertEqual((done.returncode, unpacked.exists()), (1, False))
+        self.assertIn("could not be unpacked", done.stderr)
+        (bundle / "b.deb").unlink()
+        self.check("launches", bundle=bundle)
+        self.assertTrue(unpacked.exists())
+        self.assertIn(f'"{unpacked.parent}/usr/share/glog/', next(unpacked.parent.rglob("glog-modules.cmake")).read_text())
+        (bundle / "a.deb").unlink()
+        self.check("launches", bundle=bundle)
+        self.assertEqual(self.status("chain.baseline.on.0"), "0", "what is unpacked needs no bundle")
+
+    def test_half_a_graph_is_not_taken_for_one(self):
+        # The first graph is left as half of one.
+        self.program.write_text("""#!/usr/bin/env bash
+for flag in "$@"; do [[ $flag != --out=* ]] || out=${flag#*=}; done
+for flag in "$@"; do [[ $flag != --graph=*.pb ]] || grep -q whole "${flag#*=}" || exit 7; done
+[ "$1" != model ] || [ -e "$STUB.once" ] || { touch "$STUB.once"; echo half >"$out"; exit 1; }
+[ "$1" != model ] || { echo whole >"$out"; exit; }
+exec bash "$STUB" "$@"
+""")
+        (self.folder / "stub").write_text(STUB)
+        self.check("budgets", FAST="1", MENDED="1", STUB=str(self.folder / "stub"))
+        self.assertIsNone(self.status("resnet50.planned.auto.60"))
+        self.assertEqual(self.status("resnet50.planned.auto.80"), "0")
+
+    @unittest.skipUnless(shutil.which("cc"), "no compiler")
+    def test_a_driver_that_does_not_answer_is_not_taken_for_a_missing_device(self):
+        source = self.folder / "driver.c"
+        source.write_text("int cuInit(unsigned flags) { return 802; }\n")
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", str(self.folder / "libcuda.so.1"), str(source)], check=True)
+        self.program.write_text('#!/usr/bin/env bash\n[ "$1" = model ] || { echo system not yet initialized >&2; exit 1; }\n' + STUB)
+        self.check("device", MILLRACE_GPU_DRY_RUN="0", LD_LIBRARY_PATH=str(self.folder))
+        rows = {row["goal"]: row for row in json.loads((self.folder / "out/results.json").read_text())["goals"]}
+        self.assertEqual(rows["the device opens"]["verdict"], "MISSED")
+        self.assertIn("system not yet initialized", rows["the device opens"]["why"])
+
+    def test_what_it_ran_on_is_written_down(self):
+        (self.folder / "opens.log").write_text("I cuda_services.cc:36] cuda:0: to cuDNN 91900 it is {}\n")
+        subprocess.run([sys.executable, str(ROOT / "bench/gpu_about.py"), str(self.folder), "emulated"], check=True,
+                       env={**os.environ, "MILLRACE_GPU_COMMIT": "abc"})
+        about = json.loads((self.folder / "about.json").read_text())
+        self.assertEqual(list(about), gpu_report.ABOUT)
+        self.assertEqual((about["cuDNN"], about["commit"]), ("91900", "abc"))
+        self.assertIn("cores of", about["machine"])
+
+    def test_the_parts_of_a_call_have_the_seconds_of_the_table(self):
+        text = (ROOT / "bench/gpu_check.sh").read_text()
+        table = dict(re.findall(r"^#   (\w+) +(\d+)   ", text, re.MULTILINE))
+        shares = dict(re.findall(r"\[(\w+)\]=(\d+)", text.split("declare -A share=(")[1].split(")")[0]))
+        self.assertEqual(table, shares)
+        self.assertEqual(list(table), re.search(r'^known="(.*)"$', text, re.MULTILINE).group(1).split())
+        self.assertLessEqual(sum(map(int, shares.values())), 570)
+
+    def test_what_the_report_knows_is_what_the_script_runs(self):
+        text = (ROOT / "bench/gpu_check.sh").read_text()
+        self.assertEqual(sorted(re.findall(r'^  "(\w+) \d+GB ', text, re.MULTILINE)), sorted(gpu_report.SIZES))
+        self.assertIn(f"chain_graph.py {gpu_report.CHAIN_NODES} ", text)
+        self.assertIn(f"--steps={gpu_report.STEPS} ", text)
+
+    @unittest.skipUnless(os.environ.get("MILLRACE_PROGRAM"), "MILLRACE_PROGRAM is not set")
+    def test_the_chain_is_as_many_nodes_in_the_plan(self):
+        graph, report = self.folder / "chain.pbtxt", self.folder / "report.json"
+        subprocess.run([sys.executable, str(ROOT / "bench/chain_graph.py"), "2000", str(graph)], check=True)
+        subprocess.run([os.environ["MILLRACE_PROGRAM"], "run", f"--graph={graph}", "--fetches=result:0", "--synthetic_feeds", "--fuse=on",
+                        "--strategy=baseline", f"--report_out={report}"], check=True, capture_output=True)
+        self.assertEqual(json.loads(report.read_text())["runs"][0]["devices"][0]["nodes"], 2000)
+
+
+if __name__ == "__main__":
+    unittest.main()
