@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Usage: bench/gpu_check.sh OUT_FOLDER [BUNDLE_FOLDER [PART ...]]
 # Builds from source, runs the GPU tests and benches, and writes results.json, summary.md and logs into OUT_FOLDER; the
-# last lines printed are a verdict per goal. Uses no network: what the machine lacks comes from BUNDLE_FOLDER
+# last lines printed are a verdict per goal, misses last, and the ends of failing logs. Uses no network: what the machine lacks comes from BUNDLE_FOLDER
 # (bench/gpu_bundle.sh; "" for none). A part that fails, hangs or loses the device leaves the others their turn: each
 # program runs in a process of its own under a time limit, and so does each part. Exit status 1 when a goal was missed.
 #
 # Parts, all by default and in this order, with the seconds that each is sure to have of a call's 570 on 16 cores (estimated, not
 # measured); what a part leaves goes to those behind it:
 #
-#   build        190   the program and the plugin, then tests; not in less than it needs, at most MILLRACE_GPU_BUILD_SECONDS (500)
+#   build        190   the program and the plugin, then the device's tests; not in less than it needs, at most
+#                      MILLRACE_GPU_BUILD_SECONDS (500)
 #   device        20   opens it, and is refused a budget above its memory and a device that is not visible
 #   conformance   45   a process per family of cases, eight at once
 #   fixtures      20   TensorFlow's graphs: its results; the same bits under strategies and partition sizes; eight at once
@@ -17,9 +18,9 @@
 #   budgets       95   60 % of all models, 80 and 45 % of ResNet-50, as streams, copies beside compute; then what only its bits count of
 #   launches      10   a chain of tiny nodes, as streams and as a graph
 #   sizes         60   TensorFlowMem's and TFLMS's tables, two at once
-#   stream         0   the stream engine's tests on the CPU, beside what follows
 #   sanitizer     30   compute-sanitizer's tools at once, each on one family of cases after the other
 #   more           0   measured convolutions, channels last, PyTorch's other ways and Millrace beside them: for further calls
+#   stream         0   the stream engine's tests, built and run on the CPU when all else is done
 #
 # They share the build (MILLRACE_GPU_BUILD, build-gpu) and OUT_FOLDER, so they may also be run by several calls, each of which
 # reports on all that there is by then. A part that is named again does what is missing of it: what a call had no time for or cut
@@ -36,9 +37,9 @@ set -uo pipefail
 out=${1:?usage: gpu_check.sh OUT_FOLDER [BUNDLE_FOLDER [PART ...]]}
 bundle=${2:-}
 shift $(($# < 2 ? $# : 2))
-known="build device conformance fixtures models peers budgets launches sizes stream sanitizer more"
+known="build device conformance fixtures models peers budgets launches sizes sanitizer more stream"
 declare -A share=([build]=190 [device]=20 [conformance]=45 [fixtures]=20 [models]=35 [peers]=60 [budgets]=95 [launches]=10
-  [sizes]=60 [stream]=0 [sanitizer]=30 [more]=0)
+  [sizes]=60 [sanitizer]=30 [more]=0 [stream]=0)
 parts=" ${*:-$known} "
 for part in $parts; do
   [[ " $known " == *" $part "* ]] || { echo "gpu_check: no part '$part', only: $known" >&2; exit 2; }
@@ -85,9 +86,9 @@ collect() {
   [ -z "${MILLRACE_GPU_COPY:-}" ] || cp "$out"/results.json "$out"/summary.md "$out"/logs.tar.gz "$MILLRACE_GPU_COPY"
   return $status
 }
-# Nothing can run: goals are 'not built'.
+# Nothing can run: goals are 'not built'. What was printed before says why.
 give_up() {
-  report --build-failed
+  report --build-failed >/dev/null
   [ -z "${MILLRACE_GPU_COPY:-}" ] || cp "$out"/results.json "$out"/summary.md "$out"/*.log "$MILLRACE_GPU_COPY"
   exit 1
 }
@@ -111,6 +112,25 @@ limited() {
   echo "$status $note" >"$base.status"
   return $status
 }
+# watched SECONDS BASE COMMAND ...: `limited`, with what the driver, cuBLASLt and cuDNN say of errors in BASE.*.txt. Where no time is
+# measured.
+watched() {
+  local seconds=$1 base=$2 status
+  shift 2
+  limited "$seconds" "$base" env CUDA_LOG_FILE="$base.cuda.txt" CUBLASLT_LOG_LEVEL=1 CUBLASLT_LOG_FILE="$base.cublaslt.txt" \
+    CUDNN_LOGLEVEL_DBG=1 CUDNN_LOGDEST_DBG="$base.cudnn.txt" "$@"
+  status=$?
+  [ $status != 0 ] || rm -f "$base".{cuda,cublaslt,cudnn}.txt
+  return $status
+}
+# again STATUS BASE COMMAND ...: repeats what failed (it was not refused, 2 and 3, or ended by a limit) to hear why.
+again() {
+  local status=$1 base=$2
+  shift 2
+  rm -f "$base.again".*
+  case $status in 0 | 2 | 3 | 124) ;; *) watched 30 "$base.again" "$@" ;; esac
+  return "$status"
+}
 # is_done BASE: it need not run again.
 is_done() {
   local status note
@@ -123,8 +143,13 @@ is_done() {
 device=cuda
 # Where the toolkit's programs are (compute-sanitizer, nvcc) in images that leave them out of the path.
 [ ! -d /usr/local/cuda/bin ] || export PATH=$PATH:/usr/local/cuda/bin
-# Where containers get their driver from.
-[ ! -d /usr/local/nvidia/lib64 ] || export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/usr/local/nvidia/lib64
+# later_libraries FOLDER: searched behind what is searched by now.
+later_libraries() { export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$1; }
+# The driver that is found without this variable (it may be a newer one than the system's, of CUDA's compatibility package) stays the
+# one that is found with it; then where containers get their driver from.
+driver=$(PATH=$PATH:/sbin:/usr/sbin ldconfig -p 2>/dev/null | awk '$1 == "libcuda.so.1" && /x86-64/ { print $NF; exit }')
+[ -z "$driver" ] || later_libraries "$(dirname "$driver")"
+[ ! -d /usr/local/nvidia/lib64 ] || later_libraries /usr/local/nvidia/lib64
 # 0: there is a device. 1: there is none. Else there is one that does not answer, which the goals will say.
 timeout --kill-after=5 60 python3 - <<'PY'
 import ctypes, glob, sys
@@ -183,7 +208,7 @@ if [ -n "$bundle" ]; then
   # What the machine has of its own goes first: the bundle fills in what is missing.
   system=/usr/lib/x86_64-linux-gnu
   export CMAKE_PREFIX_PATH=$root/usr PATH=$PATH:$root/usr/bin
-  export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$system:$root$system:$root/lib/x86_64-linux-gnu:$root/usr/lib:$root$system/blas:$root$system/lapack
+  later_libraries "$system:$root$system:$root/lib/x86_64-linux-gnu:$root/usr/lib:$root$system/blas:$root$system/lapack"
   export CPATH=$root/usr/include LIBRARY_PATH=$root$system PKG_CONFIG_PATH=$root$system/pkgconfig
 fi
 millrace=$build/bin/millrace
@@ -192,6 +217,21 @@ numpy_python=
 for candidate in "$(command -v python3)" /usr/bin/python3; do
   [ -n "$numpy_python" ] || ! "$candidate" -c "import numpy" 2>/dev/null || numpy_python=$candidate
 done
+
+train="--fetches=loss:0 --targets=train --init_targets=init --synthetic_feeds"
+# generate NAME ARGUMENTS ...: NAME.pb is there only as a whole.
+generate() {
+  local name=$1
+  shift
+  [ ! -s "$out/$name.pb" ] || return 0
+  limited 60 "$out/$name.model" "$millrace" model "$@" --out="$out/$name.part.pb" && mv "$out/$name.part.pb" "$out/$name.pb"
+}
+# opens: whether a small model trains on the device.
+opens() {
+  generate opening lstm --batch=2 --hidden=16 --layers=1 --steps_unrolled=4 --vocab=50 --dropout=0 || return
+  # shellcheck disable=SC2086
+  watched 30 "$out/opens" "$millrace" run --graph="$out/opening.pb" $train --device=$device --steps=2 --v=1
+}
 
 # ninja TARGETS ..., which go on where one does not build.
 ninja_within() {
@@ -221,13 +261,19 @@ if begins build; then
   } >"$out/build.log" 2>&1
   echo $? >"$out/build.status"
   part_end=$((SECONDS + 60))  # what is not built by then, the parts that need it build
-  ninja_within cuda_test stream_test >>"$out/build.log" 2>&1
+  # What is wrong with the device or its libraries is known before the tests are there.
+  opening=$SECONDS
+  [ ! -x "$millrace" ] || opens || { echo "gpu_check: the device does not open:" && tail -qn 3 "$out"/opens.{log,*.txt} | cut -c 1-300; } 2>/dev/null
+  started=$((started + SECONDS - opening))
+  ninja_within cuda_test >>"$out/build.log" 2>&1
   [ -z "$before" ] && [ -e "$out/build.seconds" ] || echo $((${before:-0} + SECONDS - started)) >"$out/build.seconds"
   log "built in $((SECONDS - started)) s"
-  [ "$(cat "$out/build.status")" = 0 ] || grep -m 10 -iE "error|not found|failed|is required" "$out/build.log"
+  [ "$(cat "$out/build.status")" = 0 ] || grep -m 10 -iE "error|not found|failed|is required" "$out/build.log" | cut -c 1-300
 fi
 if [ ! -x "$millrace" ]; then
-  tail -20 "$out/build.log"
+  echo "gpu_check: not built"
+  grep -m 10 -iE "error|not found|failed|is required" "$out/build.log" | cut -c 1-300
+  tail -15 "$out/build.log" | cut -c 1-300
   give_up
 fi
 
@@ -268,17 +314,9 @@ fi
 # Page-locked memory does not come back when a machine runs short of it. Not read from /proc/meminfo: virtual machines
 # whose memory grows as it is used show less there.
 host_memory=${MILLRACE_GPU_HOST_MEMORY:-90GB}
-train="--fetches=loss:0 --targets=train --init_targets=init --synthetic_feeds"
 # What may run at once where no time is measured.
 wide=$((jobs < 8 ? jobs : 8))
 
-# generate NAME ARGUMENTS ...: NAME.pb is there only as a whole.
-generate() {
-  local name=$1
-  shift
-  [ ! -s "$out/$name.pb" ] || return 0
-  limited 60 "$out/$name.model" "$millrace" model "$@" --out="$out/$name.part.pb" && mv "$out/$name.part.pb" "$out/$name.pb"
-}
 # graph_of NAME: generates a model's graph.
 graph_of() {
   local line
@@ -289,29 +327,30 @@ graph_of() {
 }
 # run_model NAME STRATEGY GRAPH BUDGET SECONDS [FLAG ...]: the run NAME.STRATEGY.GRAPH.BUDGET, where it is not done. Steps enough for
 # two rounds of measured times, after each of which a step runs on streams and one is captured; the last ones are what counts.
-# `measured`, `last` and `tf32` are baseline with the flags given.
+# `measured`, `last` and `tf32` are baseline with the flags given, `queues` is planned with more of the device's queues.
 run_model() {
-  local name=$1 strategy=$2 graph=$3 budget=$4 seconds=$5 label=$1.$2.$3.$4 options=()
+  local name=$1 strategy=$2 graph=$3 budget=$4 seconds=$5 label=$1.$2.$3.$4 options=() run
   shift 5
   ! is_done "$out/$label" || return 0
   graph_of "$name" || return 1
-  [[ $strategy == planned ]] || strategy=baseline
+  case $strategy in planned | queues) strategy=planned ;; *) strategy=baseline ;; esac
   [ "$budget" = 0 ] || options=(--device_memory="$budget%")
   rm -f "$out/$label.json"
   [ "$strategy" != planned ] || options+=(--plan_out="$out/$label.plan.txt")
-  # shellcheck disable=SC2086
-  limited "$seconds" "$out/$label" "$millrace" run --graph="$out/$name.pb" $train --device=$device --steps=25 --replan=wait \
-    --cuda_graph="$graph" --strategy=$strategy "${options[@]}" "$@" --v=1 --report_out="$out/$label.json"
+  # shellcheck disable=SC2206
+  run=("$millrace" run --graph="$out/$name.pb" $train --device=$device --steps=25 --replan=wait --cuda_graph="$graph"
+    --strategy=$strategy "${options[@]}" "$@" --v=1)
+  limited "$seconds" "$out/$label" "${run[@]}" --report_out="$out/$label.json"
+  again $? "$out/$label" "${run[@]}"
 }
 
 if begins device; then
-  if generate opening lstm --batch=2 --hidden=16 --layers=1 --steps_unrolled=4 --vocab=50 --dropout=0; then
+  opens
+  if [ -s "$out/opening.pb" ]; then
     # shellcheck disable=SC2086
     limited 20 "$out/too_large" "$millrace" run --graph="$out/opening.pb" $train --device=$device --device_memory=100000GB &
     # shellcheck disable=SC2086
     limited 20 "$out/hidden" env CUDA_VISIBLE_DEVICES= "$millrace" run --graph="$out/opening.pb" $train --device=cuda &
-    # shellcheck disable=SC2086
-    limited 30 "$out/opens" "$millrace" run --graph="$out/opening.pb" $train --device=$device --steps=2 --v=1
     wait
   fi
   about=()
@@ -320,16 +359,20 @@ if begins device; then
   collect
 fi
 
+first_families="conv matmul reduction gather_scatter slice array unary binary variable"
 if begins conformance; then
   [ -x "$build/bin/cuda_test" ] || ninja_within cuda_test >>"$out/build.log" 2>&1
-  # A process per family, some at once: one that loses the device ends alone.
+  # A process per family, some at once: one that loses the device ends alone. What every model is made of comes first.
   mkdir -p "$out/conformance"
-  "$build/bin/cuda_test" --gtest_list_tests 2>/dev/null | awk '/^[^ ]/{suite=$1} /^ /&&suite~/CudaDeviceTest/{print suite $1}' \
-    >"$out/conformance/tests.txt"
+  "$build/bin/cuda_test" --gtest_list_tests 2>/dev/null | awk -v first="$first_families" '
+    BEGIN { count = split(first, family, " "); for (i = 1; i <= count; ++i) rank[family[i]] = i }
+    /^[^ ]/ { suite = $1 }
+    /^ / && suite ~ /CudaDeviceTest/ { name = $1; sub(/.*\//, "", name); print (name in rank ? rank[name] : count + 1), suite $1 }' |
+    sort -s -n -k 1,1 | cut -d ' ' -f 2 >"$out/conformance/tests.txt"
   while read -r test; do
     ! is_done "$out/conformance/${test##*/}" || continue
     room $wide
-    limited 100 "$out/conformance/${test##*/}" "$build/bin/cuda_test" --gtest_filter="$test" &
+    watched 100 "$out/conformance/${test##*/}" "$build/bin/cuda_test" --gtest_filter="$test" &
   done <"$out/conformance/tests.txt"
   wait
   collect
@@ -342,7 +385,7 @@ fixture() {
   shift 4
   ! is_done "$base" || return 0
   room $wide
-  limited "$seconds" "$base" "$numpy_python" tests/e2e/run_fixture.py "$mode" "$millrace" "tests/e2e/fixtures/$name" "$@" &
+  watched "$seconds" "$base" "$numpy_python" tests/e2e/run_fixture.py "$mode" "$millrace" "tests/e2e/fixtures/$name" "$@" &
 }
 if [ -n "$numpy_python" ] && begins fixtures; then
   mkdir -p "$out/fixtures" "$out/bits"
@@ -409,15 +452,17 @@ if begins launches; then
   collect
 fi
 
-# size NAME BUDGET ARGUMENT ...: trains it for two steps.
+# size NAME BUDGET ARGUMENT ...: trains it for four steps: kernels are loaded in the first, the second is captured.
 size() {
-  local name=$1 budget=$2
+  local name=$1 budget=$2 run
   shift 2
   generate "$name" "$@" || return 1
   rm -f "$out/$name.json"
-  # shellcheck disable=SC2086
-  limited 60 "$out/$name" "$millrace" run --graph="$out/$name.pb" $train --device=$device --steps=2 --device_memory="$budget" \
-    --host_memory="$host_memory" --v=1 --report_out="$out/$name.json"
+  # shellcheck disable=SC2206
+  run=("$millrace" run --graph="$out/$name.pb" $train --device=$device --steps=4 --device_memory="$budget"
+    --host_memory="$host_memory" --v=1)
+  limited 90 "$out/$name" "${run[@]}" --report_out="$out/$name.json"
+  again $? "$out/$name" "${run[@]}"
   rm -f "$out/$name.pb"
 }
 if begins sizes; then
@@ -434,19 +479,18 @@ if begins sizes; then
   collect
 fi
 
-if begins stream; then
-  [ -x "$build/bin/stream_test" ] || ninja_within stream_test >>"$out/build.log" 2>&1
-  part_end=$deadline
-  is_done "$out/stream_test" || limited 90 "$out/stream_test" "$build/bin/stream_test" &
-fi
-
 # Kernels whose threads share memory or order each other's writes: sums, sorts, losses, transposes, norms.
 sanitized="reduction gather_scatter loss layout array norm segment"
+# Only this project's own kernels, by their names: opening cuBLASLt and cuDNN takes long where every kernel of theirs is watched. Errors
+# of calls are no finding: some are asked for, such as whether memory is page-locked.
 sanitize() {
-  local tool=$1 family
+  local tool=$1 help family options=(--error-exitcode 9)
+  help=$(compute-sanitizer --help 2>&1)
+  [[ $help != *--kernel-name* ]] || options+=(--kernel-name kernel_substring=millrace)
+  [[ $tool != memcheck || $help != *--report-api-errors* ]] || options+=(--report-api-errors no)
   for family in $sanitized; do
-    is_done "$out/sanitizer/$tool.$family" || limited 60 "$out/sanitizer/$tool.$family" compute-sanitizer --tool "$tool" \
-      --error-exitcode 9 "$build/bin/cuda_test" --gtest_filter="*CudaDeviceTest.*/$family"
+    is_done "$out/sanitizer/$tool.$family" || watched 60 "$out/sanitizer/$tool.$family" compute-sanitizer --tool "$tool" \
+      "${options[@]}" "$build/bin/cuda_test" --gtest_filter="*CudaDeviceTest.*/$family"
   done
 }
 if begins sanitizer; then
@@ -463,14 +507,21 @@ if begins sanitizer; then
   wait
   collect
 fi
-wait
 
 if begins more; then
   for name in resnet50 unet3d lstm moe_transformer; do run_model $name measured auto 0 120 --measure_convolutions; done
   # What turning convolutions around to channels first is worth.
   run_model resnet50 last auto 0 60 --channels_first=off
+  # Whether streams that share the eight queues there are by default wait for one another.
+  CUDA_DEVICE_MAX_CONNECTIONS=32 run_model resnet50 queues auto 60 60
   collect
   limited 450 "$out/peers" "${peers[@]}" --json="$out/peers.json" --millrace="$millrace" || tail -3 "$out/peers.log"
+  collect
+fi
+
+if begins stream; then
+  [ -x "$build/bin/stream_test" ] || ninja_within stream_test >>"$out/build.log" 2>&1
+  [ ! -x "$build/bin/stream_test" ] || is_done "$out/stream_test" || limited 90 "$out/stream_test" "$build/bin/stream_test"
 fi
 
 rm -f "$out"/*.pb

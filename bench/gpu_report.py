@@ -306,6 +306,9 @@ def bound_goal(folder, model):
 def resnet_goals(folder):
     base, last = run_of(folder, "resnet50.baseline.auto.0"), run_of(folder, "resnet50.last.auto.0")
     yield figure("resnet50: step with channels first over channels last", "stated", [base, last], lambda: base.step() / last.step())
+    planned, queues = run_of(folder, "resnet50.planned.auto.60"), run_of(folder, "resnet50.queues.auto.60")
+    yield figure("resnet50: step at 60 % with 32 of the device's queues over 8", "stated", [planned, queues],
+                 lambda: queues.step() / planned.step())
     for budget, most in (("80", 1.01), ("60", 1.03), ("45", 1.10)):
         planned = run_of(folder, f"resnet50.planned.auto.{budget}")
         yield figure(f"resnet50: step at {budget} % over baseline's", f"<= {most}", [base, planned],

@@ -23,6 +23,7 @@ for flag in "$@"; do
   esac
 done
 [ "$1" = run ] || exit 0
+[ -n "$report" ] || { echo "the driver's words" >"$CUDA_LOG_FILE"; exit 1; }
 case $report in
   *planned.auto.80.json) [ -n "$MENDED" ] || { echo device lost >&2; exit 1; } ;;
   *planned.auto.45.json) [ -n "$FAST" ] || exec sleep 60 ;;
@@ -52,16 +53,35 @@ class CheckTest(unittest.TestCase):
             text=True, env={**os.environ, "MILLRACE_GPU_BUILD": str(self.folder / "build"), "MILLRACE_GPU_DRY_RUN": "1",
                             "MILLRACE_GPU_SECONDS": str(seconds), "MENDED": "", "FAST": "", **environment})
 
+    def script(self, name, text):
+        """A program in a folder of its own, which PATH begins with."""
+        path = self.folder / "programs" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("#!/usr/bin/env bash\n" + text)
+        path.chmod(0o755)
+        return f"{path.parent}:{os.environ['PATH']}"
+
+    def driver(self, text):
+        """A folder with a CUDA driver that is none."""
+        (self.folder / "driver.c").write_text(text)
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", str(self.folder / "libcuda.so.1"), str(self.folder / "driver.c")], check=True)
+        return str(self.folder)
+
     def status(self, label):
         path = self.folder / f"out/{label}.status"
         return path.read_text().strip() if path.exists() else None
 
     def test_failed_cut_short_and_not_reached_are_told_apart_and_what_is_missing_is_done_later(self):
-        self.check("budgets", seconds=9)
+        done = self.check("budgets", seconds=9)
         self.assertEqual(self.status("resnet50.planned.auto.60"), "0")
         self.assertEqual(self.status("resnet50.planned.auto.80"), "1")
         self.assertRegex(self.status("resnet50.planned.auto.45"), r"^124 ended after")
         self.assertIsNone(self.status("lstm.baseline.off.0"))
+        self.assertTrue(done.stdout.endswith("""failed: resnet50.planned.auto.80, exit status 1
+  device lost
+failed: resnet50.planned.auto.80.again, exit status 1
+  the driver's words
+"""), done.stdout)
         self.check("budgets", FAST="1", MENDED="1")
         self.assertEqual(self.status("resnet50.planned.auto.45"), "0")
         self.assertEqual(self.status("lstm.baseline.off.0"), "0")
@@ -69,6 +89,7 @@ class CheckTest(unittest.TestCase):
         os.utime(self.program)
         self.check("budgets", FAST="1", MENDED="1")
         self.assertEqual(self.status("resnet50.planned.auto.80"), "0")
+        self.assertIsNone(self.status("resnet50.planned.auto.80.again"), "nothing of a failure that is mended is left")
 
     @unittest.skipUnless(shutil.which("dpkg-deb"), "no Debian packages here")
     def test_a_bundle_that_did_not_arrive_or_is_broken_is_not_taken_for_unpacked(self):
@@ -110,14 +131,84 @@ exec bash "$STUB" "$@"
 
     @unittest.skipUnless(shutil.which("cc"), "no compiler")
     def test_a_driver_that_does_not_answer_is_not_taken_for_a_missing_device(self):
-        source = self.folder / "driver.c"
-        source.write_text("int cuInit(unsigned flags) { return 802; }\n")
-        subprocess.run(["cc", "-shared", "-fPIC", "-o", str(self.folder / "libcuda.so.1"), str(source)], check=True)
+        driver = self.driver("int cuInit(unsigned flags) { return 802; }\n")
         self.program.write_text('#!/usr/bin/env bash\n[ "$1" = model ] || { echo system not yet initialized >&2; exit 1; }\n' + STUB)
-        self.check("device", MILLRACE_GPU_DRY_RUN="0", LD_LIBRARY_PATH=str(self.folder))
+        self.check("device", MILLRACE_GPU_DRY_RUN="0", LD_LIBRARY_PATH=driver)
         rows = {row["goal"]: row for row in json.loads((self.folder / "out/results.json").read_text())["goals"]}
         self.assertEqual(rows["the device opens"]["verdict"], "MISSED")
         self.assertIn("system not yet initialized", rows["the device opens"]["why"])
+
+    def test_what_the_device_is_wrong_with_is_known_before_the_tests_are_built(self):
+        order = self.folder / "order"
+        self.script("cmake", "")
+        path = self.script("ninja", f'echo "built ${{*:7}}" >>{order}\n')
+        self.program.write_text(f"""#!/usr/bin/env bash
+echo "$1" >>{order}
+[ "$1" = model ] && {{ for flag in "$@"; do [[ $flag != --out=* ]] || echo graph >"${{flag#*=}}"; done; exit 0; }}
+echo cuDNN is too old >&2; exit 1
+""")
+        done = self.check("build", PATH=path)
+        self.assertEqual(order.read_text().splitlines(), ["built millrace_main millrace_cuda_plugin", "model", "run", "built cuda_test"])
+        self.assertIn("the device does not open:\ncuDNN is too old", done.stdout)
+
+    def test_the_driver_that_is_found_by_itself_is_found_before_the_bundle_and_the_system(self):
+        seen = self.folder / "seen"
+        self.program.write_text(f'#!/usr/bin/env bash\necho "$LD_LIBRARY_PATH" >>{seen}\n' + STUB)
+        path = self.script("ldconfig", """cat <<'END'
+2 libs found in cache `/etc/ld.so.cache'
+\tlibcuda.so.1 (libc6) => /usr/lib32/libcuda.so.1
+\tlibcuda.so.1 (libc6,x86-64) => /usr/local/cuda/compat/libcuda.so.1
+\tlibcuda.so.1 (libc6,x86-64) => /usr/lib/x86_64-linux-gnu/libcuda.so.1
+END
+""")
+        root = self.folder / "build/root"
+        root.mkdir()
+        (root / "unpacked").touch()
+        self.check("launches", bundle=self.folder, PATH=path, LD_LIBRARY_PATH="/own")
+        folders = [folder for folder in seen.read_text().splitlines()[0].split(":") if folder != "/usr/local/nvidia/lib64"]
+        self.assertEqual(folders[:4], ["/own", "/usr/local/cuda/compat", "/usr/lib/x86_64-linux-gnu", f"{root}/usr/lib/x86_64-linux-gnu"])
+
+    def test_families_that_models_are_made_of_come_first(self):
+        families = ["array", "audio", "conv", "ctc", "matmul", "reduction", "variable"]
+        tests = self.program.with_name("cuda_test")
+        tests.write_text("""#!/usr/bin/env bash
+[ "$1" = --gtest_list_tests ] || exit 0
+echo "HostTest."; echo "  PassesTheCases/conv"; echo "Families/CudaDeviceTest."
+""" + "".join(f"echo '  PassesTheCases/{name}  # GetParam() = \"{name}\"'\n" for name in families))
+        tests.chmod(0o755)
+        self.check("conformance")
+        self.assertEqual([line.split("/")[-1] for line in (self.folder / "out/conformance/tests.txt").read_text().split()],
+                         ["conv", "matmul", "reduction", "array", "variable", "audio", "ctc"])
+        self.assertEqual({self.status(f"conformance/{name}") for name in families}, {"0"})
+
+    @unittest.skipUnless(shutil.which("cc"), "no compiler")
+    def test_sanitizers_watch_the_kernels_of_this_project(self):
+        driver = self.driver("int cuInit(unsigned flags) { return 0; }\nint cuDeviceGetCount(int* count) { *count = 1; return 0; }\n")
+        for help_text, options in (("--kernel-name arg --report-api-errors arg", "--kernel-name kernel_substring=millrace "), ("", "")):
+            shutil.rmtree(self.folder / "out", ignore_errors=True)
+            path = self.script("compute-sanitizer", f'[ "$1" = --help ] && echo "{help_text}" || echo "$*"\n')
+            self.check("sanitizer", MILLRACE_GPU_DRY_RUN="0", LD_LIBRARY_PATH=driver, PATH=path)
+            log = (self.folder / "out/sanitizer/racecheck.norm.log").read_text()
+            self.assertTrue(log.startswith(f"--tool racecheck --error-exitcode 9 {options}{self.program.parent}/cuda_test "), log)
+            errors = "--report-api-errors no " if help_text else ""
+            self.assertIn(f" {options}{errors}/", (self.folder / "out/sanitizer/memcheck.norm.log").read_text())
+
+    def test_a_part_that_fills_its_time_leaves_the_others_theirs(self):
+        text = (ROOT / "bench/gpu_check.sh").read_text()
+        functions = "\n".join(re.search(pattern, text, re.MULTILINE | re.DOTALL).group(0) for pattern in (
+            r'^known=.*?$', r"^declare -A share=.*?\)$", r"^begins\(\) \{.*?^\}$", r"^left\(\) .*?$"))
+        # The build takes no time, as it does in a second call; every other part all that it is given.
+        script = functions + """
+log() { :; }
+parts=" $known " SECONDS=0 deadline=570 part_end=570
+for part in $known; do begins $part && echo $part $(left); [ $part = build ] || SECONDS=$((SECONDS + $(left))); done
+"""
+        done = subprocess.run(["bash", "-uc", script], capture_output=True, text=True, check=True)
+        given = {part: int(seconds) for part, seconds in map(str.split, done.stdout.splitlines())}
+        shares = {part: int(seconds) for part, seconds in re.findall(r"\[(\w+)\]=(\d+)", text.split("share=(")[1].split(")")[0])}
+        self.assertEqual(list(given), list(shares))
+        for part, seconds in given.items():
+            self.assertGreaterEqual(seconds, shares[part], part)
 
     def test_what_it_ran_on_is_written_down(self):
         (self.folder / "opens.log").write_text("I cuda_services.cc:36] cuda:0: to cuDNN 91900 it is {}\n")
@@ -141,6 +232,7 @@ exec bash "$STUB" "$@"
         self.assertEqual(sorted(re.findall(r'^  "(\w+) \d+GB ', text, re.MULTILINE)), sorted(gpu_report.SIZES))
         self.assertIn(f"chain_graph.py {gpu_report.CHAIN_NODES} ", text)
         self.assertIn(f"--steps={gpu_report.STEPS} ", text)
+        self.assertIn("--steps=4 --device_memory=", text, "the first steps of a size load kernels and are captured")
 
     @unittest.skipUnless(os.environ.get("MILLRACE_PROGRAM"), "MILLRACE_PROGRAM is not set")
     def test_the_chain_is_as_many_nodes_in_the_plan(self):
