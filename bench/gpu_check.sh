@@ -286,8 +286,8 @@ models=(
   "lstm_dropout lstm --batch=64 --hidden=1000 --layers=1 --steps_unrolled=25 --vocab=1000 --dropout=0.5"
 )
 # name, budget, arguments: TensorFlowMem's tables, those that nothing else fits first, then TFLMS's resolutions. bench/
-# gpu_report.py names them too. No budget is below what a single node needs: the gradient of GoogLeNet's second LRN holds four
-# tensors, at batch 15 14.5 GB together; a concatenation of the 3D U-Net at 256^3 26 GB.
+# gpu_report.py names them too. No budget is below what a single node needs: the gradient of GoogLeNet's first pool holds 12.05 GB at
+# batch 15; a concatenation of the 3D U-Net at 256^3 26 GB.
 sizes=(
   "resnet_1916_b16 12GB resnet --depth=1916 --batch=16"
   "moe_48 12GB moe_transformer --experts=48 --batch=8"
