@@ -13,6 +13,7 @@
 #include "cuda/kernels/register.h"
 #include "cuda/plugin_loader.h"
 #include "millrace/device.h"
+#include "product_sums.h"
 
 namespace millrace::cuda {
 namespace {
@@ -42,6 +43,14 @@ TEST(CudaKernelsTest, LaunchedOnTheHostTheyPassTheConformanceCases) {
   for (const char* family : {"array", "binary", "conv", "gather_scatter", "matmul", "reduction", "slice", "unary", "variable"}) {
     EXPECT_EQ(covered.count(family), 1) << family;
   }
+}
+
+TEST(CudaKernelsTest, LaunchedOnTheHostSumsOfProductsAreExact) {
+  HostServices services(/*written_out=*/true);
+  KernelRegistry registry;
+  RegisterCudaKernels(registry, services);
+  const auto cases = ProductSums({DataType::kFloat});
+  EXPECT_EQ(RunCases(*conformance::MakeHostDevice(registry), cases).passed, static_cast<int>(cases.size()));
 }
 
 // A process per family is what bench/gpu_check.sh runs: an access out of bounds takes the device from all that comes

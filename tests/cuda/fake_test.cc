@@ -14,6 +14,7 @@
 #include "conformance_device.h"
 #include "cuda/plugin_loader.h"
 #include "millrace/device.h"
+#include "product_sums.h"
 #include "runtime/mapped_region.h"
 
 namespace millrace::cuda {
@@ -86,6 +87,14 @@ TEST(FakeDriverTest, ProductsOfHalvesAreSummedInFloat) {
     const absl::Status checked = conformance::CheckCase(test, OpRegistry::Builtin(), device);
     EXPECT_TRUE(checked.ok()) << checked;
   }
+}
+
+TEST(FakeProductsTest, SumsOfProductsAreExactInEveryType) {
+  const auto driver = OpenFake({.host_kernels = &CpuKernels()});
+  ASSERT_NE(driver, nullptr);
+  DriverDevice device(*driver);
+  const auto cases = ProductSums({DataType::kFloat, DataType::kDouble, DataType::kHalf, DataType::kBfloat16});
+  EXPECT_EQ(RunCases(device, cases).passed, static_cast<int>(cases.size()));
 }
 
 TEST(FakeDriverTest, MemoryThatIsNotThereIsRefusedWithFigures) {

@@ -106,8 +106,94 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeMatMul(DeviceServices& services, con
   return MakeOf(services, shape, std::move(begins));
 }
 
-// _SumProducts and _AddProducts: input 0 is what the others' products are added onto where `first` is 1. One after another,
-// so that the order of the sum is the plan's.
+// Terms of a sum that follow one another and are one product: their factors stand side by side in scratch. One term alone
+// is read where it is.
+struct SumGroup {
+  int terms = 1;
+  std::shared_ptr<Product> product;
+  std::vector<StridedCopy> a_parts, b_parts;  // none of a term alone
+};
+inline constexpr int kMostPacked = 8;
+inline constexpr int64_t kMostPackedBytes = int64_t{64} << 20;
+
+// Terms from the first of `depths` on that are packed: as many as may be, where copies of their factors move fewer bytes
+// than the sum, which every further product reads and writes again. By sizes alone, so that bits depend on nothing else.
+int PackedTerms(const ProductShape& shape, absl::Span<const int64_t> depths, int64_t bytes) {
+  constexpr int64_t kLaunchBytes = int64_t{2} << 20;  // about what moves while another kernel begins
+  const int64_t line = (shape.m + shape.n) * bytes;
+  int terms = 0;
+  int64_t depth = 0;
+  for (int64_t next : depths) {
+    if (terms == kMostPacked || (depth + next) * line > kMostPackedBytes) break;
+    depth += next;
+    ++terms;
+  }
+  if (terms < 2) return 1;
+  const int64_t copies = 2 * depth * line + (2 * terms > kMostPacked ? 2 : 1) * kLaunchBytes;
+  const int64_t sums = (terms - 1) * (2 * shape.m * shape.n * bytes + kLaunchBytes);
+  return copies < sums ? terms : 1;
+}
+
+// A factor of `depth` along the dimension that is summed over and `lines` along the other one, to place `at` of `total`.
+// `outer`: that dimension is the outer one.
+StridedCopy PackedPart(bool outer, int64_t lines, int64_t depth, int64_t at, int64_t total) {
+  StridedCopy copy;
+  copy.rank = 2;
+  copy.elements = lines * depth;
+  copy.dims[0] = outer ? depth : lines;
+  copy.dims[1] = outer ? lines : depth;
+  copy.from_strides[0] = copy.dims[1];
+  copy.to_strides[0] = outer ? lines : total;
+  copy.from_strides[1] = copy.to_strides[1] = 1;
+  copy.to_offset = outer ? at * lines : at;
+  return copy;
+}
+
+SumGroup GroupOf(const ProductShape& shape, absl::Span<const int64_t> depths) {
+  SumGroup group;
+  group.terms = static_cast<int>(depths.size());
+  if (group.terms == 1) return group;
+  int64_t at = 0;
+  for (int64_t depth : depths) {
+    group.a_parts.push_back(PackedPart(shape.transpose_a, shape.m, depth, at, shape.k));
+    group.b_parts.push_back(PackedPart(!shape.transpose_b, shape.n, depth, at, shape.k));
+    at += depth;
+  }
+  return group;
+}
+
+struct PackedSum {
+  int first = 0;  // input that the factors begin with; those before it are what they are added onto
+  int bytes = 0;  // of an element
+  std::vector<SumGroup> groups;
+  int64_t b_at = 0, library_at = 0;  // of packed factors b, of the library's, in scratch
+};
+
+absl::Status RunSum(const PackedSum& sum, const Queue& queue, const KernelContext& context) {
+  const void* onto = sum.first > 0 ? context.inputs[0] : nullptr;
+  char* const scratch = AlignedScratch(context);
+  int at = sum.first;
+  for (const SumGroup& group : sum.groups) {
+    const void *a = context.inputs[at], *b = context.inputs[at + 1];
+    if (group.terms > 1) {
+      std::vector<CopyTask> tasks;
+      for (int k = 0; k < group.terms; ++k) tasks.push_back({group.a_parts[k], context.inputs[at + 2 * k], scratch});
+      for (int k = 0; k < group.terms; ++k) {
+        tasks.push_back({group.b_parts[k], context.inputs[at + 2 * k + 1], scratch + sum.b_at});
+      }
+      LaunchStridedCopies(queue, sum.bytes, tasks.data(), static_cast<int>(tasks.size()));
+      a = scratch;
+      b = scratch + sum.b_at;
+    }
+    MR_RETURN_IF_ERROR(group.product->Run(queue, a, b, onto, nullptr, context.outputs[0], scratch + sum.library_at));
+    onto = context.outputs[0];
+    at += 2 * group.terms;
+  }
+  return absl::OkStatus();
+}
+
+// _SumProducts and _AddProducts: input 0 is what the others' products are added onto where `first` is 1. One group after
+// another, so that the order of the sum is the plan's; within a group it is the library's, and halves are rounded once.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeSum(DeviceServices& services, const OpInstance& instance, int first) {
   const Shape& c = instance.outputs[0].shape;
   ProductShape shape;
@@ -117,36 +203,44 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeSum(DeviceServices& services, const 
   shape.m = c.dim(0);
   shape.n = c.dim(1);
   shape.stride_c = shape.m * shape.n;
-  std::vector<std::shared_ptr<Product>> products;
-  int64_t scratch = 0;
+  std::vector<int64_t> depths;
   for (size_t i = first; i + 1 < instance.inputs.size(); i += 2) {
     for (size_t k : {i, i + 1}) {
       if (instance.inputs[k].dtype != instance.outputs[0].dtype) return Refused(instance, "operands of several types");
     }
-    shape.k = instance.inputs[i].shape.dim(shape.transpose_a ? 0 : 1);
-    if (c.num_elements() == 0 || shape.k == 0) return Refused(instance, "empty factors");
+    depths.push_back(instance.inputs[i].shape.dim(shape.transpose_a ? 0 : 1));
+    if (c.num_elements() == 0 || depths.back() == 0) return Refused(instance, "empty factors");
+  }
+  PackedSum sum;
+  sum.first = first;
+  sum.bytes = static_cast<int>(DataTypeSize(instance.outputs[0].dtype));
+  int64_t packed_a = 0, packed_b = 0, library = 0;
+  for (absl::Span<const int64_t> rest = depths; !rest.empty();) {
+    const auto group = rest.first(PackedTerms(shape, rest, sum.bytes));
+    rest.remove_prefix(group.size());
+    const int64_t before = shape.k;
+    shape.k = std::accumulate(group.begin(), group.end(), int64_t{0});
     shape.stride_a = shape.m * shape.k;
     shape.stride_b = shape.k * shape.n;
-    const bool same = i > static_cast<size_t>(first) && instance.inputs[i].shape == instance.inputs[i - 2].shape;
-    if (!same) {
-      MR_ASSIGN_OR_RETURN(std::shared_ptr<Product> product, services.PlanProduct(shape));
-      scratch = std::max(scratch, product->scratch_bytes());
-      products.push_back(std::move(product));
+    SumGroup made = GroupOf(shape, group);
+    if (!sum.groups.empty() && shape.k == before) {
+      made.product = sum.groups.back().product;
     } else {
-      products.push_back(products.back());
+      MR_ASSIGN_OR_RETURN(made.product, services.PlanProduct(shape));
     }
+    if (made.terms > 1) {
+      packed_a = std::max(packed_a, AlignUp(shape.stride_a * sum.bytes, kLibraryAlignment));
+      packed_b = std::max(packed_b, AlignUp(shape.stride_b * sum.bytes, kLibraryAlignment));
+    }
+    library = std::max(library, made.product->scratch_bytes());
+    sum.groups.push_back(std::move(made));
   }
+  sum.b_at = packed_a;
+  sum.library_at = packed_a + packed_b;
+  const int64_t scratch = sum.library_at + library;
   return MakeLaunch(
       services,
-      [products = std::move(products), first](const Queue& queue, const KernelContext& context) -> absl::Status {
-        const void* onto = first > 0 ? context.inputs[0] : nullptr;
-        for (size_t k = 0; k < products.size(); ++k) {
-          MR_RETURN_IF_ERROR(products[k]->Run(queue, context.inputs[first + 2 * k], context.inputs[first + 2 * k + 1], onto,
-                                              nullptr, context.outputs[0], AlignedScratch(context)));
-          onto = context.outputs[0];
-        }
-        return absl::OkStatus();
-      },
+      [sum = std::move(sum)](const Queue& queue, const KernelContext& context) { return RunSum(sum, queue, context); },
       scratch > 0 ? scratch + kLibraryAlignment : 0);
 }
 
