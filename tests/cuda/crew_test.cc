@@ -62,31 +62,68 @@ std::vector<float> Noise(int64_t n, uint32_t seed) {
   return values;
 }
 
-TEST(CrewTest, TransposesSquaresAndTheirRaggedEdges) {
-  constexpr int64_t kMatrices = 3, kRows = 45, kColumns = 70;
-  const std::vector<float> from = Noise(kMatrices * kRows * kColumns, 1);
-  std::vector<float> to(from.size(), -1.0f);
-  TransposeBody<float> body;
-  body.from_size = kColumns;
-  body.to_size = kRows;
-  body.from_stride = kColumns;
-  body.to_stride = kRows;
-  body.from = from.data();
-  body.to = to.data();
-  const int64_t tasks = kMatrices * CeilDiv(kColumns, kTile) * CeilDiv(kRows, kTile);
-  body.from_tiles = DivideBy(CeilDiv(kColumns, kTile), tasks);
-  body.to_tiles = DivideBy(CeilDiv(kRows, kTile), tasks);
-  body.rest.rank = 1;
-  body.rest.SetDim(0, kMatrices, tasks);
-  body.rest.strides[0][0] = body.rest.strides[1][0] = kRows * kColumns;
+// What LaunchStridedCopy makes of a copy that goes through squares, by a crew; elements as the contract says them.
+void CheckTransposed(const StridedCopy& copy, int64_t from_size, int64_t to_size) {
+  const std::vector<float> from = Noise(from_size, 1);
+  std::vector<float> to(to_size, -1.0f), expected = to;
+  std::vector<int64_t> at(copy.rank, 0);
+  for (int64_t i = 0; i < copy.elements; ++i) {
+    int64_t source = 0, target = 0;
+    for (int d = 0; d < copy.rank; ++d) {
+      source += at[d] * copy.from_strides[d];
+      target += at[d] * copy.to_strides[d];
+    }
+    expected[target] = from[source];
+    for (int d = copy.rank - 1; d >= 0 && ++at[d] == copy.dims[d]; --d) at[d] = 0;
+  }
+  TileDims dims;
+  const StridedCopy simple = Simplify(copy);
+  ASSERT_TRUE(FindTranspose(simple, &dims));
+  int64_t tasks = 0;
+  const auto body = TransposeOf<float>(simple, dims, from.data(), to.data(), &tasks);
   TransposeBody<float>::Shared shared;
   RunCrew([&](const ThreadCrew& crew) {
     for (int64_t task = 0; task < tasks; ++task) body(crew, task, shared);
   });
-  for (int64_t m = 0; m < kMatrices; ++m) {
-    for (int64_t r = 0; r < kRows; ++r) {
-      for (int64_t c = 0; c < kColumns; ++c) {
-        ASSERT_EQ(to[(m * kColumns + c) * kRows + r], from[(m * kRows + r) * kColumns + c]) << m << " " << r << " " << c;
+  EXPECT_EQ(to, expected);
+}
+
+TEST(CrewTest, TransposesSquaresAndTheirRaggedEdges) {
+  constexpr int64_t kMatrices = 3, kRows = 45, kColumns = 70;
+  StridedCopy copy;
+  copy.rank = 3;
+  copy.elements = kMatrices * kRows * kColumns;
+  const int64_t dims[] = {kMatrices, kRows, kColumns}, from[] = {kRows * kColumns, kColumns, 1};
+  const int64_t to[] = {kRows * kColumns, 1, kRows};
+  for (int d = 0; d < 3; ++d) {
+    copy.dims[d] = dims[d];
+    copy.from_strides[d] = from[d];
+    copy.to_strides[d] = to[d];
+  }
+  CheckTransposed(copy, copy.elements, copy.elements);
+}
+
+// Filters as convolutions have them, [taps][inputs][outputs], and as cuDNN does, in both of its layouts, there and back.
+TEST(CrewTest, EveryFilterGoesThroughSquares) {
+  for (const int64_t taps : {1, 3, 9, 25, 27, 49}) {
+    for (const int64_t inner : {3, 16, 37}) {
+      for (const int64_t out : {16, 40}) {
+        if (taps * inner < 16) continue;
+        for (const int way : {0, 1, 2, 3}) {
+          SCOPED_TRACE(::testing::Message() << taps << " taps, " << inner << " to " << out << ", way " << way);
+          const bool first = way % 2 == 0, back = way / 2 == 0;
+          const int64_t dims[] = {out, taps, inner}, node[] = {1, inner * out, out};
+          const int64_t library[] = {taps * inner, first ? 1 : inner, first ? taps : 1};
+          StridedCopy copy;
+          copy.rank = 3;
+          copy.elements = taps * inner * out;
+          for (int d = 0; d < 3; ++d) {
+            copy.dims[d] = dims[d];
+            copy.from_strides[d] = back ? library[d] : node[d];
+            copy.to_strides[d] = back ? node[d] : library[d];
+          }
+          CheckTransposed(copy, copy.elements, copy.elements);
+        }
       }
     }
   }

@@ -1,5 +1,5 @@
 // The grid that the host runs kernels on (runtime/devices/cuda/fake/grid.h): its barriers hold, and one that is missing is seen.
-// All conformance cases run on it in cuda_fake_test.
+// All conformance cases run on it in cuda_fake_test, copies (copies_test.cc) beside this one.
 #include <algorithm>
 #include <numeric>
 #include <vector>

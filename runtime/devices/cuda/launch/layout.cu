@@ -32,17 +32,30 @@ struct CopiesBody {
   }
 };
 
-// A copy between two dimensions, each contiguous on one side: squares go through shared memory, so that both sides are
-// read and written along their lines.
-inline constexpr int64_t kTile = 32;
+// Elements that follow one another in one of two tensors, along one dimension or along two that are one there: how far the
+// other tensor is apart.
+struct TileLine {
+  int64_t size = 1;
+  Divider inner;
+  int64_t inner_stride = 0, outer_stride = 0;  // in the other tensor
+  MR_DEVICE int64_t Offset(int64_t i) const {
+    const int64_t outer = inner(i);
+    return outer * outer_stride + (i - outer * inner.by) * inner_stride;
+  }
+};
+
+// A copy between two lines, one of the source and one of the target: squares go through shared memory, so that both sides
+// are read and written along their lines.
+inline constexpr int kTile = 32;
 template <typename T>
 struct TransposeBody {
   struct Shared {
     T tile[kTile][kTile + 1];
+    int64_t rows[kTile], columns[kTile];  // of the tile, where they begin in the source, in the target
   };
+  static constexpr int kAtOnce = 4;  // elements that are on their way to a thread
   Divider from_tiles, to_tiles;
-  int64_t from_size, to_size;      // of the dimension that is contiguous in the source, in the target
-  int64_t from_stride, to_stride;  // of the other one
+  TileLine from_line, to_line;  // of the source, of the target
   StridedIndex<2> rest;
   const T* from;
   T* to;
@@ -52,18 +65,27 @@ struct TransposeBody {
     const int64_t matrix = to_tiles(line), second = (line - matrix * to_tiles.by) * kTile;
     int64_t at[2];
     rest.Offsets(matrix, at);
-    for (int k = crew.rank(); k < kTile * kTile; k += crew.size()) {
-      const int64_t x = k % kTile, y = k / kTile;
-      if (first + x < from_size && second + y < to_size) {
-        shared.tile[y][x] = from[at[0] + first + x + (second + y) * from_stride];
+    for (int k = crew.rank(); k < kTile; k += crew.size()) {
+      shared.rows[k] = at[0] + first + to_line.Offset(second + k);
+      shared.columns[k] = at[1] + second + from_line.Offset(first + k);
+    }
+    crew.Sync();
+    const int64_t wide = from_line.size - first, high = to_line.size - second;
+    for (int k = crew.rank(); k < kTile * kTile; k += kAtOnce * crew.size()) {
+      T values[kAtOnce];
+      for (int u = 0; u < kAtOnce; ++u) {
+        const int x = (k + u * crew.size()) % kTile, y = (k + u * crew.size()) / kTile;
+        values[u] = y < kTile && x < wide && y < high ? from[shared.rows[y] + x] : T{};
+      }
+      for (int u = 0; u < kAtOnce; ++u) {
+        const int x = (k + u * crew.size()) % kTile, y = (k + u * crew.size()) / kTile;
+        if (y < kTile) shared.tile[y][x] = values[u];
       }
     }
     crew.Sync();
     for (int k = crew.rank(); k < kTile * kTile; k += crew.size()) {
-      const int64_t x = k % kTile, y = k / kTile;
-      if (first + y < from_size && second + x < to_size) {
-        to[at[1] + (first + y) * to_stride + second + x] = shared.tile[x][y];
-      }
+      const int x = k % kTile, y = k / kTile;
+      if (y < wide && x < high) to[shared.columns[y] + x] = shared.tile[x][y];
     }
     crew.Sync();
   }
@@ -129,39 +151,68 @@ CopyBody<T> BodyOf(const StridedCopy& copy, const void* from, void* to) {
   return {index, static_cast<const T*>(from), static_cast<T*>(to)};
 }
 
-// The dimensions to transpose; false where there are none worth it.
-bool FindTranspose(const StridedCopy& copy, int* from_dim, int* to_dim) {
-  constexpr int64_t kLeast = 16;
-  *from_dim = *to_dim = -1;
+// The dimensions of a line in the source and in the target, inner ones first; -1: none.
+struct TileDims {
+  int from[2] = {-1, -1}, to[2] = {-1, -1};
+  bool Has(int d) const { return d == from[0] || d == from[1] || d == to[0] || d == to[1]; }
+};
+
+// A second dimension that goes on where the first of `line` ends.
+void Extend(const StridedCopy& copy, const int64_t* strides, const TileDims& dims, int* line) {
   for (int d = 0; d < copy.rank; ++d) {
-    if (copy.dims[d] < kLeast) continue;
-    if (copy.from_strides[d] == 1 && copy.to_strides[d] != 1) *from_dim = d;
-    if (copy.to_strides[d] == 1 && copy.from_strides[d] != 1) *to_dim = d;
+    if (!dims.Has(d) && strides[d] == copy.dims[line[0]]) line[1] = d;
   }
-  return *from_dim >= 0 && *to_dim >= 0;
+}
+
+int64_t LineSize(const StridedCopy& copy, const int* line) {
+  return copy.dims[line[0]] * (line[1] < 0 ? 1 : copy.dims[line[1]]);
+}
+
+// False where there are no lines worth it. Of a filter's taps, inputs and outputs, each in its place on either side, the
+// taps are few: they and the inputs are one line.
+bool FindTranspose(const StridedCopy& copy, TileDims* dims) {
+  constexpr int64_t kLeast = 16;
+  *dims = TileDims();
+  for (int d = 0; d < copy.rank; ++d) {
+    if (copy.from_strides[d] == 1 && copy.to_strides[d] != 1) dims->from[0] = d;
+    if (copy.to_strides[d] == 1 && copy.from_strides[d] != 1) dims->to[0] = d;
+  }
+  if (dims->from[0] < 0 || dims->to[0] < 0) return false;
+  const bool from_first = copy.dims[dims->from[0]] < copy.dims[dims->to[0]];
+  if (from_first) Extend(copy, copy.from_strides, *dims, dims->from);
+  Extend(copy, copy.to_strides, *dims, dims->to);
+  if (!from_first) Extend(copy, copy.from_strides, *dims, dims->from);
+  return LineSize(copy, dims->from) >= kLeast && LineSize(copy, dims->to) >= kLeast;
+}
+
+TileLine LineOf(const StridedCopy& copy, const int* dims, const int64_t* strides) {
+  TileLine line;
+  line.size = LineSize(copy, dims);
+  line.inner = DivideBy(copy.dims[dims[0]], line.size);
+  line.inner_stride = strides[dims[0]];
+  if (dims[1] >= 0) line.outer_stride = strides[dims[1]];
+  return line;
 }
 
 template <typename T>
-void LaunchTranspose(const Queue& queue, const StridedCopy& copy, int from_dim, int to_dim, const void* from, void* to) {
+TransposeBody<T> TransposeOf(const StridedCopy& copy, const TileDims& dims, const void* from, void* to, int64_t* tasks) {
   TransposeBody<T> body;
-  body.from_size = copy.dims[from_dim];
-  body.to_size = copy.dims[to_dim];
-  body.from_stride = copy.from_strides[to_dim];
-  body.to_stride = copy.to_strides[from_dim];
+  body.from_line = LineOf(copy, dims.from, copy.to_strides);
+  body.to_line = LineOf(copy, dims.to, copy.from_strides);
   body.from = static_cast<const T*>(from);
   body.to = static_cast<T*>(to);
-  const int64_t matrices = copy.elements / (body.from_size * body.to_size);
-  const int64_t from_tiles = CeilDiv(body.from_size, kTile), to_tiles = CeilDiv(body.to_size, kTile);
-  const int64_t tasks = matrices * from_tiles * to_tiles;
-  body.from_tiles = DivideBy(from_tiles, tasks);
-  body.to_tiles = DivideBy(to_tiles, tasks);
+  const int64_t matrices = copy.elements / (body.from_line.size * body.to_line.size);
+  const int64_t from_tiles = CeilDiv(body.from_line.size, kTile), to_tiles = CeilDiv(body.to_line.size, kTile);
+  *tasks = matrices * from_tiles * to_tiles;
+  body.from_tiles = DivideBy(from_tiles, *tasks);
+  body.to_tiles = DivideBy(to_tiles, *tasks);
   for (int d = 0; d < copy.rank; ++d) {
-    if (d == from_dim || d == to_dim) continue;
+    if (dims.Has(d)) continue;
     body.rest.strides[0][body.rest.rank] = copy.from_strides[d];
     body.rest.strides[1][body.rest.rank] = copy.to_strides[d];
-    body.rest.SetDim(body.rest.rank++, copy.dims[d], tasks);
+    body.rest.SetDim(body.rest.rank++, copy.dims[d], *tasks);
   }
-  ForEachTask(queue, tasks, body);
+  return body;
 }
 
 template <typename T>
@@ -289,10 +340,12 @@ void LaunchStridedCopy(const Queue& queue, int bytes, const StridedCopy& given, 
   const StridedCopy copy = Simplify(given);
   const char* const from = static_cast<const char*>(source) + given.from_offset * bytes;
   char* const to = static_cast<char*>(target) + given.to_offset * bytes;
-  int from_dim = 0, to_dim = 0;
-  if (FindTranspose(copy, &from_dim, &to_dim)) {
+  TileDims dims;
+  if (FindTranspose(copy, &dims)) {
     return ForSize(bytes, [&](auto tag) {
-      LaunchTranspose<typename decltype(tag)::type>(queue, copy, from_dim, to_dim, from, to);
+      int64_t tasks = 0;
+      const auto body = TransposeOf<typename decltype(tag)::type>(copy, dims, from, to, &tasks);
+      ForEachTask(queue, tasks, body);
     });
   }
   const int wide = WidestOf(copy, bytes, from, to);
