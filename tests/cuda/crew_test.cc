@@ -130,7 +130,7 @@ TEST(CrewTest, EveryFilterGoesThroughSquares) {
 }
 
 TEST(CrewTest, SortsShortListsOfRowsKeepingTheOrderOfEqualOnes) {
-  for (const int64_t n : {1, 2, 7, 64, 1000}) {
+  for (const int64_t n : {1, 2, 7, 32, 33, 64, 1000, 4096}) {
     std::mt19937 random(static_cast<uint32_t>(n));
     std::vector<int32_t> indices(n);
     for (int32_t& index : indices) index = static_cast<int32_t>(random() % 12) - 1;
@@ -148,7 +148,9 @@ TEST(CrewTest, SortsShortListsOfRowsKeepingTheOrderOfEqualOnes) {
     sort.items = items.data();
     sort.skipped = 11;
     auto shared = std::make_unique<ShortSort::Shared>();
-    RunCrew([&](const ThreadCrew& crew) { sort(crew, 0, *shared); });
+    RunCrew([&](const ThreadCrew& crew) {
+      for (int64_t task = 0; task < sort.tasks(); ++task) sort(crew, task, *shared);
+    });
     for (int64_t i = 0; i < n; ++i) expected[i] = static_cast<int32_t>(i);
     const auto key = [&](int32_t i) { return indices[i] < 0 ? 11 : indices[i]; };
     std::stable_sort(expected.begin(), expected.end(), [&](int32_t a, int32_t b) { return key(a) < key(b); });

@@ -24,11 +24,14 @@ struct KeyBody {
   }
 };
 
-// Short lists in one launch: row and place together, which are all different.
+// Short lists in one launch: an item's place is the number of those below it, row and place together, which are all
+// different. A task places kItems; its crew counts in kParts of the list.
 struct ShortSort {
   static constexpr int64_t kMost = kMostSortedAtOnce;
+  static constexpr int kItems = 32, kParts = 8;
   struct Shared {
     uint64_t list[kMost];
+    int32_t below[kParts][kItems];
   };
   Queue queue;
   RowIndex index;
@@ -37,21 +40,32 @@ struct ShortSort {
   int32_t* keys;
   int32_t* items;
   int32_t skipped;
+  int64_t tasks() const { return CeilDiv(n, kItems); }
   template <typename Crew>
-  MR_DEVICE void operator()(const Crew& crew, int64_t, Shared& shared) const {
-    uint64_t* const list = shared.list;
-    int64_t size = 1;
-    while (size < n) size *= 2;
-    for (int64_t i = crew.rank(); i < size; i += crew.size()) {
-      const int64_t row = i < n ? RowOf(queue, index, indices, i) : -1, key = row < 0 ? skipped : row;
-      list[i] = i < n ? static_cast<uint64_t>(key) << 32 | static_cast<uint64_t>(i) : ~uint64_t{0};
+  MR_DEVICE void operator()(const Crew& crew, int64_t task, Shared& shared) const {
+    const int count = static_cast<int>(n), first = static_cast<int>(task) * kItems, part = (count + kParts - 1) / kParts;
+    for (int i = crew.rank(); i < count; i += crew.size()) {
+      const int64_t row = RowOf(queue, index, indices, i);
+      shared.list[i] = static_cast<uint64_t>(row < 0 ? skipped : row) << 32 | static_cast<uint32_t>(i);
     }
     crew.Sync();
-    SortAtOnce(crew, list, size);
-    for (int64_t i = crew.rank(); i < n; i += crew.size()) {
-      keys[i] = static_cast<int32_t>(list[i] >> 32);
-      items[i] = static_cast<int32_t>(list[i] & 0xffffffffu);
+    for (int k = crew.rank(); k < kItems * kParts; k += crew.size()) {
+      const int item = k % kItems, begin = k / kItems * part, end = begin + part < count ? begin + part : count;
+      int32_t below = 0;
+      if (first + item < count) {
+        const uint64_t mine = shared.list[first + item];
+        for (int i = begin; i < end; ++i) below += shared.list[i] < mine ? 1 : 0;
+      }
+      shared.below[k / kItems][item] = below;
     }
+    crew.Sync();
+    for (int item = crew.rank(); item < kItems && first + item < count; item += crew.size()) {
+      int32_t place = 0;
+      for (int p = 0; p < kParts; ++p) place += shared.below[p][item];
+      keys[place] = static_cast<int32_t>(shared.list[first + item] >> 32);
+      items[place] = first + item;
+    }
+    crew.Sync();
   }
 };
 
@@ -159,7 +173,8 @@ SortedRows SortRows(const Queue& queue, const RowIndex& index, int64_t rows, con
   SortScratch s = Place(scratch, n);
   const int32_t skipped = static_cast<int32_t>(rows);
   if (n <= ShortSort::kMost) {
-    ForEachTask(queue, 1, ShortSort{queue, index, indices, n, s.keys[0], s.items[0], skipped});
+    const ShortSort sort = {queue, index, indices, n, s.keys[0], s.items[0], skipped};
+    ForEachTask(queue, sort.tasks(), sort);
     return {s.keys[0], s.items[0], skipped};
   }
   ForEach(queue, n, KeyBody{queue, index, indices, s.keys[0], s.items[0], skipped});
