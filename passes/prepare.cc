@@ -24,6 +24,7 @@
 #include "passes/rewrite/bypass_identities.h"
 #include "passes/rewrite/bypass_unused.h"
 #include "passes/rewrite/channels_first.h"
+#include "passes/rewrite/fold_pads.h"
 #include "passes/rewrite/fuse_biases.h"
 #include "passes/rewrite/fuse_elementwise.h"
 #include "passes/rewrite/gather_updates.h"
@@ -298,6 +299,12 @@ absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
   if (request.options.accumulate_products) {
     const PassClock::Run run(request.clock, "accumulate reductions");
     MR_RETURN_IF_ERROR(AccumulateReductions(prepared.graph, request.ops, prepared.inferred.by_value).status());
+  }
+  // Pads before layouts, which would have to turn them.
+  if (request.options.fuse) {
+    const PassClock::Run run(request.clock, "fold pads");
+    MR_ASSIGN_OR_RETURN(const int64_t gone, FoldPads(prepared.graph, needed.targets, prepared.inferred.by_value));
+    if (gone > 0) RemoveUnneeded(prepared.graph, needed, prepared.inferred.by_value);
   }
   // Layouts before variable accesses, which Transposes may be, and before biases, which convolutions take in either layout.
   if (request.options.channels_first) {

@@ -10,6 +10,7 @@
 #include "passes/rewrite/accumulate_products.h"
 #include "passes/rewrite/accumulate_reductions.h"
 #include "passes/rewrite/channels_first.h"
+#include "passes/rewrite/fold_pads.h"
 #include "passes/rewrite/fuse_biases.h"
 #include "passes/rewrite/bypass_identities.h"
 #include "passes/rewrite/bypass_unused.h"
@@ -155,6 +156,13 @@ std::string Biases(const GoldenCase& golden) {
   });
 }
 
+std::string Pads(const GoldenCase& golden) {
+  const auto title = [](int64_t changes) { return absl::StrCat(changes, " nodes gone"); };
+  return Rewrite(golden, &OpRegistry::Builtin(), title, [&](Graph& graph, InferenceResult& inferred) {
+    return FoldPads(graph, golden.List("targets"), inferred.by_value);
+  });
+}
+
 std::string Turned(const GoldenCase& golden) {
   const auto title = [](int64_t changes) { return absl::StrCat(changes, " nodes with channels first"); };
   return Rewrite(golden, &OpRegistry::Builtin(), title, [&](Graph& graph, InferenceResult& inferred) {
@@ -254,6 +262,10 @@ TEST(Golden, NegatesAfterSums) {
 
 TEST(Golden, GathersUpdates) {
   for (const std::string& file : GoldenFiles("gathered")) CheckGolden(file, Gathered);
+}
+
+TEST(Golden, FoldsPads) {
+  for (const std::string& file : GoldenFiles("pads")) CheckGolden(file, Pads);
 }
 
 TEST(Golden, TurnsRegionsOfConvolutionsAround) {

@@ -1,4 +1,5 @@
 // Fused elementwise trees give the bits of the ops on their own.
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -8,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "millrace/session.h"
 #include "text_session.h"
 
@@ -366,6 +368,52 @@ z3 = Cast(r4) {SrcT=TYPE, DstT=float}
     ASSERT_TRUE(status.ok()) << status;
     EXPECT_LE(Steps(*other), Steps(*one) - 8) << type;
     for (size_t i = 0; i < apart.size(); ++i) EXPECT_TRUE(fused[i].BitEqual(apart[i])) << type << ", " << i;
+  }
+}
+
+// Pads before convolutions, in both layouts of the node, and both gradients: none is left.
+TEST(Fusion, ConvolutionsPadByThemselvesWithTheSameResults) {
+  struct Case {
+    const char *around, *strides, *dilations, *images, *padded, *gradient, *begin, *format;
+  };
+  for (const Case& c :
+       {Case{"0,0,1,1,1,1,0,0", "1,2,2,1", "1,1,1,1", "2,9,7,4", "2,11,9,4", "2,5,4,6", "0,1,1,0", "NHWC"},
+        Case{"0,0,2,0,0,1,0,0", "1,1,2,1", "1,1,1,1", "2,9,7,4", "2,11,8,4", "2,9,3,6", "0,2,0,0", "NHWC"},
+        Case{"0,0,3,4,2,2,0,0", "1,1,1,1", "1,2,2,1", "2,9,7,4", "2,16,11,4", "2,12,7,6", "0,3,2,0", "NHWC"},
+        Case{"0,0,0,0,1,2,2,1", "1,1,2,2", "1,1,1,1", "2,4,9,7", "2,4,12,10", "2,6,5,4", "0,0,1,2", "NCHW"}}) {
+    const std::string attrs = absl::StrCat("{T=float, strides=[", c.strides, "], dilations=[", c.dilations,
+                                           "], padding=\"VALID\", data_format=\"", c.format, "\"}\n");
+    const std::string text = absl::StrCat(
+        "x = Placeholder() {dtype=float, shape=shape[", c.images, "]}\nw = Placeholder() {dtype=float, shape=shape[3,3,4,6]}\n",
+        "gy = Placeholder() {dtype=float, shape=shape[", c.gradient, "]}\naround = Const() {dtype=int32, value=int32[4,2]{", c.around,
+        "}}\nwhole = Const() {dtype=int32, value=int32[4]{", c.padded, "}}\nfilter = Const() {dtype=int32, value=int32[4]{3,3,4,6}}\n",
+        "begin = Const() {dtype=int32, value=int32[4]{", c.begin, "}}\nsize = Const() {dtype=int32, value=int32[4]{", c.images,
+        "}}\np = Pad(x, around) {T=float, Tpaddings=int32}\ny = Conv2D(p, w) ", attrs, "gw = Conv2DBackpropFilter(p, filter, gy) ", attrs,
+        "gp = Conv2DBackpropInput(whole, w, gy) ", attrs, "gx = Slice(gp, begin, size) {T=float, Index=int32}\n");
+    SCOPED_TRACE(text);
+    const auto shape = [](const char* dims) {
+      std::vector<int64_t> sizes;
+      for (absl::string_view dim : absl::StrSplit(dims, ',')) sizes.push_back(std::stoll(std::string(dim)));
+      return Shape(sizes);
+    };
+    const Session::Feeds feeds = {
+        {"x", Numbers(shape(c.images), 1)}, {"w", Numbers(Shape({3, 3, 4, 6}), 2)}, {"gy", Numbers(shape(c.gradient), 3)}};
+    const auto apart = Make(text, false), folded = Make(text, true);
+    std::vector<Tensor> expected, found;
+    absl::Status status = apart->Run(feeds, {"y", "gw", "gx"}, {}, &expected);
+    ASSERT_TRUE(status.ok()) << status;
+    status = folded->Run(feeds, {"y", "gw", "gx"}, {}, &found);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(Steps(*folded), 3);
+    EXPECT_EQ(Steps(*apart), 5);
+    for (int k = 0; k < 3; ++k) {
+      ASSERT_EQ(found[k].shape(), expected[k].shape()) << k;
+      double largest = 0;
+      for (int64_t i = 0; i < found[k].num_elements(); ++i) largest = std::max(largest, std::abs(expected[k].DoubleAt(i)));
+      for (int64_t i = 0; i < found[k].num_elements(); ++i) {
+        ASSERT_NEAR(found[k].DoubleAt(i), expected[k].DoubleAt(i), 1e-6 * largest) << k << ", " << i;
+      }
+    }
   }
 }
 
