@@ -26,28 +26,57 @@ using uint64_t = unsigned long;
 
 namespace millrace::cuda {
 
-// Divides by a number that is known before the launch: a product and a shift, where dividends stay below 2^31.
+// The upper half of a product.
+MR_DEVICE inline uint64_t HighProduct(uint64_t a, uint64_t b) {
+#if defined(__CUDA_ARCH__)
+  return __umul64hi(a, b);
+#else
+  __extension__ using Product = unsigned __int128;
+  return static_cast<uint64_t>(static_cast<Product>(a) * b >> 64);
+#endif
+}
+
+// Divides numbers that are not negative by one that is known before the launch: a product and a shift, without a branch, so
+// that what is loaded by quotients of several elements is on its way at once.
 struct Divider {
+  struct Parts {
+    int64_t quotient, rest;
+  };
   int64_t by = 1;
-  uint32_t magic = 0;  // 0: dividends may be larger
+  uint64_t magic = uint64_t{1} << 63;
+  uint32_t small_magic = uint32_t{1} << 31;  // for dividends below 2^31; 0: there may be others
   int32_t shift = 0;
   MR_DEVICE int64_t operator()(int64_t i) const {
-    if (magic == 0) return i / by;
-    return static_cast<int64_t>(static_cast<uint64_t>(static_cast<uint32_t>(i)) * magic >> shift);
+    return static_cast<int64_t>(HighProduct(static_cast<uint64_t>(i) << 1, magic) >> shift);
+  }
+  // kSmall: small_magic is not 0, and half of the instructions do.
+  template <bool kSmall>
+  MR_DEVICE Parts Split(int64_t i) const {
+    if constexpr (kSmall) {
+      const uint32_t n = static_cast<uint32_t>(i);
+      const uint32_t quotient = static_cast<uint32_t>(static_cast<uint64_t>(n << 1) * small_magic >> 32) >> shift;
+      return {quotient, n - quotient * static_cast<uint32_t>(by)};
+    } else {
+      const int64_t quotient = (*this)(i);
+      return {quotient, i - quotient * by};
+    }
   }
 };
 
 #if !defined(__CUDACC_RTC__)
-// Dividends are in [0, bound). With s = ceil(log2(by)) and magic = ceil(2^(31+s) / by), the error magic * by - 2^(31+s) is
-// below 2^s, too little to reach the next quotient of any dividend below 2^31 (Granlund and Montgomery, PLDI 1994).
+// Dividends are in [0, bound). With s = ceil(log2(by)) and magic = ceil(2^(N+s) / by), the error magic * by - 2^(N+s) is
+// below 2^s, too little to reach the next quotient of any dividend below 2^N (Granlund and Montgomery, PLDI 1994); N is 63,
+// and 31 for the small one.
 inline Divider DivideBy(int64_t by, int64_t bound) {
+  __extension__ using Wide = unsigned __int128;
   Divider divider;
   divider.by = by > 0 ? by : 1;
-  if (bound > int64_t{1} << 31 || divider.by >= int64_t{1} << 31) return divider;
-  int log = 0;
-  while (int64_t{1} << log < divider.by) ++log;
-  divider.shift = 31 + log;
-  divider.magic = static_cast<uint32_t>(((uint64_t{1} << divider.shift) + divider.by - 1) / divider.by);
+  while (uint64_t{1} << divider.shift < static_cast<uint64_t>(divider.by)) ++divider.shift;
+  const auto inverse = [&](int bits) {
+    return static_cast<uint64_t>(((Wide{1} << (bits + divider.shift)) + divider.by - 1) / divider.by);
+  };
+  divider.magic = inverse(63);
+  divider.small_magic = bound > int64_t{1} << 31 || divider.by >= int64_t{1} << 31 ? 0 : static_cast<uint32_t>(inverse(31));
   return divider;
 }
 #endif
