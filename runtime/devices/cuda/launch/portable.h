@@ -13,6 +13,13 @@
 #if defined(__CUDACC__)
 #include <cuda_runtime.h>
 #endif
+#if defined(__CUDA_ARCH__)
+#define MR_UNROLL _Pragma("unroll")
+#define MR_NO_UNROLL _Pragma("unroll 1")
+#else
+#define MR_UNROLL
+#define MR_NO_UNROLL
+#endif
 
 namespace millrace::cuda {
 
@@ -44,7 +51,7 @@ struct StridedIndex {
   int64_t strides[kOperands][kMostDims] = {};
   MR_DEVICE void Offsets(int64_t i, int64_t* at) const {
     for (int k = 0; k < kOperands; ++k) at[k] = 0;
-    for (int d = rank - 1; d > 0; --d) {
+    MR_NO_UNROLL for (int d = rank - 1; d > 0; --d) {
       const int64_t next = dims[d](i), index = i - next * dims[d].by;
       i = next;
       for (int k = 0; k < kOperands; ++k) at[k] += index * strides[k][d];
@@ -60,6 +67,31 @@ struct StridedIndex {
   // Host: dimension `d` of `rank`, outermost first; indices stay below `bound`.
   void SetDim(int d, int64_t dim, int64_t bound) { dims[d] = DivideBy(dim, bound); }
 };
+
+// What Combine makes of a row's terms k, k + kStep, ... below `end`, in this order. Where the body has Row(row), terms are read
+// in two steps, Fetch(k) and Value of what that gave, so that kAtOnce of them are on their way at once.
+template <int kStep, typename Acc, typename Body>
+MR_DEVICE Acc SumTerms(const Body& body, int64_t row, int64_t k, int64_t end) {
+  Acc acc = body.Identity();
+  if constexpr (requires { body.Row(row); }) {
+    const auto terms = body.Row(row);
+    constexpr int kAtOnce = decltype(terms)::kAtOnce;
+    decltype(terms.Fetch(k)) loaded[kAtOnce];
+    MR_NO_UNROLL for (; k + (kAtOnce - 1) * kStep < end; k += kAtOnce * kStep) {
+      MR_UNROLL for (int u = 0; u < kAtOnce; ++u) loaded[u] = terms.Fetch(k + u * kStep);
+      MR_UNROLL for (int u = 0; u < kAtOnce; ++u) acc = body.Combine(acc, terms.Value(loaded[u]));
+    }
+    MR_UNROLL for (int u = 0; u < kAtOnce; ++u) {
+      if (k + u * kStep < end) loaded[u] = terms.Fetch(k + u * kStep);
+    }
+    MR_UNROLL for (int u = 0; u < kAtOnce; ++u) {
+      if (k + u * kStep < end) acc = body.Combine(acc, terms.Value(loaded[u]));
+    }
+  } else {
+    for (; k < end; k += kStep) acc = body.Combine(acc, body.Load(row, k));
+  }
+  return acc;
+}
 
 #if defined(__CUDACC__)
 
@@ -119,9 +151,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int64_t block = blockIdx.x; block < rows * chunks; block += gridDim.x) {
     const int64_t row = block / chunks, begin = block % chunks * per_chunk;
     const int64_t end = begin + per_chunk < terms ? begin + per_chunk : terms;
-    Acc acc = body.Identity();
-    for (int64_t k = begin + threadIdx.x; k < end; k += kThreads) acc = body.Combine(acc, body.Load(row, k));
-    shared[threadIdx.x] = acc;
+    shared[threadIdx.x] = SumTerms<kThreads, Acc>(body, row, begin + threadIdx.x, end);
     __syncthreads();
     for (int half = kThreads / 2; half > 0; half /= 2) {
       if (threadIdx.x < half) shared[threadIdx.x] = body.Combine(shared[threadIdx.x], shared[threadIdx.x + half]);
@@ -148,9 +178,7 @@ __global__ void __launch_bounds__(kThreads) WarpSumKernel(int64_t rows, int64_t 
   Acc* const mine = shared + threadIdx.x;
   const int64_t step = static_cast<int64_t>(gridDim.x) * kWarps;
   for (int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarp; row < rows; row += step) {
-    Acc acc = body.Identity();
-    for (int64_t k = lane; k < terms; k += kWarp) acc = body.Combine(acc, body.Load(row, k));
-    *mine = acc;
+    *mine = SumTerms<kWarp, Acc>(body, row, lane, terms);
     __syncwarp();
     for (int half = kWarp / 2; half > 0; half /= 2) {
       if (lane < half) *mine = body.Combine(*mine, mine[half]);
@@ -174,10 +202,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int64_t block = blockIdx.x; block < tiles * chunks; block += gridDim.x) {
     const int64_t row = block / chunks * kColumnThreads + column, chunk = block % chunks, begin = chunk * per_chunk;
     const int64_t end = begin + per_chunk < terms ? begin + per_chunk : terms;
-    Acc acc = body.Identity();
-    if (row < rows) {
-      for (int64_t k = begin + part; k < end; k += kColumnParts) acc = body.Combine(acc, body.Load(row, k));
-    }
+    Acc acc = row < rows ? SumTerms<kColumnParts, Acc>(body, row, begin + part, end) : body.Identity();
     shared[part][column] = acc;
     __syncthreads();
     if (part == 0 && row < rows) {
@@ -232,17 +257,25 @@ inline int64_t SumChunks(int64_t rows, int64_t terms, bool columns) {
   return chunks < 1 ? 1 : chunks;
 }
 
-// The sum over the chunks of a row, which lie beside each other.
-template <typename Acc, typename Body>
+// The sum over the chunks of a row, which lie beside each other. Rule: a body, or what of it is not about loading.
+template <typename Acc, typename Rule>
 struct PartialBody {
   const Acc* partial;
   int64_t chunks;
-  Body body;
-  MR_DEVICE Acc Identity() const { return body.Identity(); }
-  MR_DEVICE Acc Combine(Acc a, Acc b) const { return body.Combine(a, b); }
+  Rule rule;
+  MR_DEVICE Acc Identity() const { return rule.Identity(); }
+  MR_DEVICE Acc Combine(Acc a, Acc b) const { return rule.Combine(a, b); }
   MR_DEVICE Acc Load(int64_t row, int64_t k) const { return partial[row * chunks + k]; }
-  MR_DEVICE void Store(int64_t row, Acc acc) const { body.Store(row, acc); }
+  MR_DEVICE void Store(int64_t row, Acc acc) const { rule.Store(row, acc); }
 };
+template <typename Acc, typename Body>
+auto PartialOf(const Acc* partial, int64_t chunks, const Body& body) {
+  if constexpr (requires { body.rule; }) {
+    return PartialBody<Acc, decltype(body.rule)>{partial, chunks, body.rule};
+  } else {
+    return PartialBody<Acc, Body>{partial, chunks, body};
+  }
+}
 
 #if defined(__CUDACC__)
 
@@ -250,8 +283,8 @@ inline constexpr int64_t kWarpTerms = 1024;  // longest row that a warp takes
 
 // body.Store(row, body.Combine over k in [0, terms) of body.Load(row, k)) for every row, in a fixed order. `partial`
 // holds rows * SumChunks(rows, terms, columns) accumulators. `columns`: neighbouring rows lie beside each other in
-// memory.
-template <typename Acc, typename Body>
+// memory, which they never do where `kRowsAlone`.
+template <typename Acc, bool kRowsAlone = false, typename Body>
 void SumRows(const Queue& queue, int64_t rows, int64_t terms, bool columns, void* partial, const Body& body) {
   if (rows <= 0) return;
   const auto stream = static_cast<cudaStream_t>(queue.stream);
@@ -259,32 +292,29 @@ void SumRows(const Queue& queue, int64_t rows, int64_t terms, bool columns, void
   const int64_t chunks = SumChunks(rows, terms, columns);
   Acc* sums = chunks > 1 ? static_cast<Acc*>(partial) : nullptr;
   if (columns) {
-    const int64_t blocks = CeilDiv(rows, kColumnThreads) * chunks;
-    ColumnSumKernel<Acc><<<grid(blocks), kThreads, 0, stream>>>(rows, terms, chunks, sums, body, queue.fault);
+    if constexpr (!kRowsAlone) {
+      const int64_t blocks = CeilDiv(rows, kColumnThreads) * chunks;
+      ColumnSumKernel<Acc><<<grid(blocks), kThreads, 0, stream>>>(rows, terms, chunks, sums, body, queue.fault);
+    }
   } else if (terms <= kWarpTerms) {
     WarpSumKernel<Acc><<<grid(CeilDiv(rows, kWarps)), kThreads, 0, stream>>>(rows, terms, body, queue.fault);
   } else {
     RowSumKernel<Acc><<<grid(rows * chunks), kThreads, 0, stream>>>(rows, terms, chunks, sums, body, queue.fault);
   }
   if (chunks == 1) return;
-  const PartialBody<Acc, Body> rest = {sums, chunks, body};
+  const auto rest = PartialOf(sums, chunks, body);
   WarpSumKernel<Acc><<<grid(CeilDiv(rows, kWarps)), kThreads, 0, stream>>>(rows, chunks, rest, queue.fault);
 }
 
 #else
 
-template <typename Acc, typename Body>
+template <typename Acc, bool kRowsAlone = false, typename Body>
 void SumRows(const Queue& queue, int64_t rows, int64_t terms, bool columns, void* partial, const Body& body) {
   const int64_t chunks = SumChunks(rows, terms, columns), per_chunk = CeilDiv(terms, chunks);
   Acc* sums = chunks > 1 ? static_cast<Acc*>(partial) : nullptr;
-  const auto add_up = [](const auto& from, int64_t row, int64_t begin, int64_t end) {
-    Acc acc = from.Identity();
-    for (int64_t k = begin; k < end; ++k) acc = from.Combine(acc, from.Load(row, k));
-    return acc;
-  };
   ForEach(queue, rows * chunks, [&](int64_t block) {
     const int64_t row = block / chunks, chunk = block % chunks, begin = chunk * per_chunk;
-    const Acc acc = add_up(body, row, begin, begin + per_chunk < terms ? begin + per_chunk : terms);
+    const Acc acc = SumTerms<1, Acc>(body, row, begin, begin + per_chunk < terms ? begin + per_chunk : terms);
     if (sums != nullptr) {
       sums[block] = acc;
     } else {
@@ -292,8 +322,8 @@ void SumRows(const Queue& queue, int64_t rows, int64_t terms, bool columns, void
     }
   });
   if (chunks == 1) return;
-  const PartialBody<Acc, Body> rest = {sums, chunks, body};
-  ForEach(queue, rows, [&](int64_t row) { body.Store(row, add_up(rest, row, 0, chunks)); });
+  const auto rest = PartialOf(sums, chunks, body);
+  ForEach(queue, rows, [&](int64_t row) { body.Store(row, SumTerms<1, Acc>(rest, row, 0, chunks)); });
 }
 
 #endif

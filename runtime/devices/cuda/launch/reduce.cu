@@ -24,18 +24,18 @@ struct AccumulatorOf<uint8_t> {
   using type = int64_t;
 };
 
-template <typename T>
-struct ReduceBody {
+// How a row's accumulator is begun, added to and stored. kAdds: by sums, which graphs are full of; else as `op` says.
+template <typename T, bool kAdds>
+struct ReduceRule {
   using Acc = typename AccumulatorOf<T>::type;
   ReduceOp op;
   int64_t terms;
-  StridedIndex<1> row_index, term_index;
-  const T* x;
   T* y;
   // Of the type's own range, so that a row without terms gives what TensorFlow gives.
   Acc lowest, highest;
 
   MR_DEVICE Acc Identity() const {
+    if constexpr (kAdds) return Acc(0);
     switch (op) {
       case ReduceOp::kProd:
       case ReduceOp::kAll: return Acc(1);
@@ -45,6 +45,7 @@ struct ReduceBody {
     }
   }
   MR_DEVICE Acc Combine(Acc a, Acc b) const {
+    if constexpr (kAdds) return a + b;
     switch (op) {
       case ReduceOp::kProd: return a * b;
       case ReduceOp::kMax: return a != a || a > b ? a : b;
@@ -54,10 +55,6 @@ struct ReduceBody {
       default: return a + b;
     }
   }
-  MR_DEVICE Acc Load(int64_t row, int64_t k) const {
-    const Acc value = static_cast<Acc>(Widen(x[row_index.Offset(row) + term_index.Offset(k)]));
-    return op == ReduceOp::kL2Loss || op == ReduceOp::kEuclideanNorm ? value * value : value;
-  }
   MR_DEVICE void Store(int64_t row, Acc acc) const {
     using W = typename Wide<T>::type;
     if (op == ReduceOp::kMean) acc = acc / static_cast<Acc>(terms);
@@ -65,6 +62,44 @@ struct ReduceBody {
     if (op == ReduceOp::kEuclideanNorm) acc = static_cast<Acc>(sqrt(static_cast<double>(acc)));
     y[row] = Wide<T>::Narrow(static_cast<W>(acc));
   }
+};
+
+enum class Terms { kPlain, kSquared, kAny };
+MR_DEVICE constexpr bool Squares(ReduceOp op) { return op == ReduceOp::kL2Loss || op == ReduceOp::kEuclideanNorm; }
+
+// kRank: of the terms, where it is known: 1 (or 0), 2 of fewer than 2^31 terms; else kAnyRank.
+inline constexpr int kAnyRank = kMaxDims;
+template <typename T, Terms kTerms, int kRank>
+struct ReduceBody {
+  using Acc = typename AccumulatorOf<T>::type;
+  ReduceRule<T, kTerms != Terms::kAny> rule;
+  StridedIndex<1> row_index, term_index;
+  const T* x;
+
+  struct RowTerms {
+    static constexpr int kAtOnce = kRank == kAnyRank ? 1 : kTerms == Terms::kAny ? 4 : 8;
+    const ReduceBody& body;
+    const T* x;
+    MR_DEVICE T Fetch(int64_t k) const {
+      const StridedIndex<1>& index = body.term_index;
+      if constexpr (kRank == 1) {
+        return x[k * index.strides[0][0]];
+      } else if constexpr (kRank == 2) {
+        const auto [outer, inner] = index.dims[1].template Split<true>(k);
+        return x[outer * index.strides[0][0] + inner * index.strides[0][1]];
+      } else {
+        return x[index.Offset(k)];
+      }
+    }
+    MR_DEVICE Acc Value(T term) const {
+      const Acc value = static_cast<Acc>(Widen(term));
+      return kTerms == Terms::kSquared || (kTerms == Terms::kAny && Squares(body.rule.op)) ? value * value : value;
+    }
+  };
+  MR_DEVICE RowTerms Row(int64_t row) const { return {*this, x + row_index.Offset(row)}; }
+  MR_DEVICE Acc Identity() const { return rule.Identity(); }
+  MR_DEVICE Acc Combine(Acc a, Acc b) const { return rule.Combine(a, b); }
+  MR_DEVICE void Store(int64_t row, Acc acc) const { rule.Store(row, acc); }
 };
 
 template <typename T>
@@ -213,21 +248,30 @@ void LaunchReduce(const Queue& queue, ReduceOp op, Type type, const ReduceShape&
     term_index.SetDim(d, shape.term_dims[d], shape.terms);
     term_index.strides[0][d] = shape.term_strides[d];
   }
-  if (type == Type::kBool || type == Type::kUint8) {
-    const ReduceBody<uint8_t> body = {op, shape.terms, row_index, term_index, static_cast<const uint8_t*>(x),
-                                      static_cast<uint8_t*>(y), 0, 255};
-    return SumRows<int64_t>(queue, shape.rows, shape.terms, shape.columns, partial, body);
-  }
-  const auto launch = [&](auto tag, auto lowest, auto highest) {
-    using T = typename decltype(tag)::type;
-    using Acc = typename ReduceBody<T>::Acc;
-    const ReduceBody<T> body = {op, shape.terms, row_index, term_index, static_cast<const T*>(x), static_cast<T*>(y),
-                                static_cast<Acc>(lowest), static_cast<Acc>(highest)};
-    SumRows<Acc>(queue, shape.rows, shape.terms, shape.columns, partial, body);
+  const bool line = shape.term_rank <= 1;
+  const bool plane = shape.term_rank == 2 && term_index.dims[1].small_magic != 0 && !shape.columns;
+  const auto launch = [&]<typename T, Terms kTerms, int kRank>(Tag<ReduceBody<T, kTerms, kRank>>, auto lowest, auto highest) {
+    using Acc = typename AccumulatorOf<T>::type;
+    const ReduceBody<T, kTerms, kRank> body = {
+        {op, shape.terms, static_cast<T*>(y), static_cast<Acc>(lowest), static_cast<Acc>(highest)},
+        row_index, term_index, static_cast<const T*>(x)};
+    constexpr bool kRowsAlone = kRank == 2 || kTerms == Terms::kSquared;
+    SumRows<Acc, kRowsAlone>(queue, shape.rows, shape.terms, shape.columns, partial, body);
   };
-  if (type == Type::kInt32) return launch(Tag<int32_t>(), int64_t{INT32_MIN}, int64_t{INT32_MAX});
-  if (type == Type::kInt64) return launch(Tag<int64_t>(), INT64_MIN, INT64_MAX);
-  ForFloating(type, [&](auto tag) { launch(tag, -INFINITY, INFINITY); });
+  const auto launch_any = [&]<typename T>(Tag<T>, auto lowest, auto highest) {
+    line ? launch(Tag<ReduceBody<T, Terms::kAny, 1>>(), lowest, highest)
+         : launch(Tag<ReduceBody<T, Terms::kAny, kAnyRank>>(), lowest, highest);
+  };
+  if (type == Type::kBool || type == Type::kUint8) return launch_any(Tag<uint8_t>(), 0, 255);
+  if (type == Type::kInt32) return launch_any(Tag<int32_t>(), int64_t{INT32_MIN}, int64_t{INT32_MAX});
+  if (type == Type::kInt64) return launch_any(Tag<int64_t>(), INT64_MIN, INT64_MAX);
+  ForFloating(type, [&]<typename T>(Tag<T> tag) {
+    const bool sum = op == ReduceOp::kSum || op == ReduceOp::kMean;
+    if (sum && line) return launch(Tag<ReduceBody<T, Terms::kPlain, 1>>(), -INFINITY, INFINITY);
+    if (sum && plane) return launch(Tag<ReduceBody<T, Terms::kPlain, 2>>(), -INFINITY, INFINITY);
+    if (Squares(op) && line && !shape.columns) return launch(Tag<ReduceBody<T, Terms::kSquared, 1>>(), -INFINITY, INFINITY);
+    launch_any(tag, -INFINITY, INFINITY);
+  });
 }
 
 void LaunchSumColumns(const Queue& queue, Type type, const void* const* x, int count, int64_t rows, int64_t columns,
