@@ -246,10 +246,11 @@ void MapEach(const Queue& queue, int64_t n, T* y, const Body& body) {
   ForEach(queue, n, AssignBody<T, Body>{y, body});
 }
 
-// Chunks that the sum of so many terms is cut into, so that few long rows still fill the device. Depends on sizes
-// alone, so bits do too. `columns` as in SumRows.
+// Chunks that the sum of so many terms is cut into, so that few long rows still fill the device: a device of 132
+// multiprocessors has 660 to 1,056 such blocks at once, and of several rounds of them the last, which may be nearly empty, is a
+// small part. Depends on sizes alone, so bits do too. `columns` as in SumRows.
 inline int64_t SumChunks(int64_t rows, int64_t terms, bool columns) {
-  constexpr int64_t kWantedBlocks = 1024, kRowTerms = 4096, kColumnTerms = 256;
+  constexpr int64_t kWantedBlocks = 4096, kRowTerms = 4096, kColumnTerms = 256;
   const int64_t units = columns ? CeilDiv(rows, 32) : rows;
   const int64_t most = CeilDiv(terms, columns ? kColumnTerms : kRowTerms);
   const int64_t wanted = CeilDiv(kWantedBlocks, units > 0 ? units : 1);
@@ -280,6 +281,7 @@ auto PartialOf(const Acc* partial, int64_t chunks, const Body& body) {
 #if defined(__CUDACC__)
 
 inline constexpr int64_t kWarpTerms = 1024;  // longest row that a warp takes
+inline constexpr int64_t kWarpChunks = 256;  // and of sums of chunks, which are few rows
 
 // body.Store(row, body.Combine over k in [0, terms) of body.Load(row, k)) for every row, in a fixed order. `partial`
 // holds rows * SumChunks(rows, terms, columns) accumulators. `columns`: neighbouring rows lie beside each other in
@@ -303,7 +305,11 @@ void SumRows(const Queue& queue, int64_t rows, int64_t terms, bool columns, void
   }
   if (chunks == 1) return;
   const auto rest = PartialOf(sums, chunks, body);
-  WarpSumKernel<Acc><<<grid(CeilDiv(rows, kWarps)), kThreads, 0, stream>>>(rows, chunks, rest, queue.fault);
+  if (chunks <= kWarpChunks) {
+    WarpSumKernel<Acc><<<grid(CeilDiv(rows, kWarps)), kThreads, 0, stream>>>(rows, chunks, rest, queue.fault);
+  } else {
+    RowSumKernel<Acc><<<grid(rows), kThreads, 0, stream>>>(rows, chunks, 1, nullptr, rest, queue.fault);
+  }
 }
 
 #else
