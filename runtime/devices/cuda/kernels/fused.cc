@@ -209,6 +209,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeProgram(DeviceServices& services, co
   FusedArguments known;
   known.elements = ShapeOf(node).num_elements();
   std::vector<int64_t> input_offsets, outputs, output_offsets;  // in bytes
+  bool small = true;
   for (int k = 0; k < program.inputs; ++k) {
     const RowSteps rows = RowStepsOf(node, k);
     known.pitches[k] = std::max<int64_t>(rows.pitch, 0);
@@ -217,6 +218,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeProgram(DeviceServices& services, co
     known.each[k] = DivideBy(spread.each, known.elements);
     known.count[k] = DivideBy(spread.count, known.elements);
     known.width[k] = DivideBy(spread.width, known.elements);
+    for (const Divider& divider : {known.each[k], known.count[k], known.width[k]}) small = small && divider.small_magic != 0;
   }
   for (const Result& result : results) {
     known.output_pitches[outputs.size()] = result.rows.pitch;
@@ -224,7 +226,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeProgram(DeviceServices& services, co
     output_offsets.push_back(result.rows.offset * DataTypeSize(node.outputs[result.output].dtype));
   }
   known.row = DivideBy(std::max<int64_t>(node.attrs.GetOr<int64_t>("row", 0), 1), known.elements);
-  absl::StatusOr<std::shared_ptr<const CompiledFusion>> compiled = services.CompileFusion(FusedSource(program));
+  small = small && known.row.small_magic != 0;
+  absl::StatusOr<std::shared_ptr<const CompiledFusion>> compiled = services.CompileFusion(FusedSource(program, small));
   if (!compiled.ok() && !absl::IsUnimplemented(compiled.status())) return compiled.status();
   const std::shared_ptr<const CompiledFusion> kernel = compiled.ok() ? *compiled : nullptr;
   return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) -> absl::Status {

@@ -40,22 +40,25 @@ std::string Expression(const FusedStep& step) {
 
 }  // namespace
 
-std::string FusedSource(const FusedProgram& program) {
+std::string FusedSource(const FusedProgram& program, bool small) {
   static const char* const kLoads[] = {"Full", "One", "Row", "Run", "Turn", "Part"};
   std::string text = "#include \"cuda/launch/fused_body.h\"\nnamespace millrace::cuda {\nstruct FusedBody {\n  struct Values {\n";
+  const char* const size = small ? ", true" : ", false";
   std::string values, stores;
   for (int k = 0; k < program.results; ++k) {
     const FusedResult& result = program.result[k];
     const char* const type = NameOf(program.step[result.step].to);
     absl::StrAppend(&text, "    ", type, " r", k, ";\n");
     absl::StrAppend(&values, k == 0 ? "" : ", ", "v", static_cast<int>(result.step));
-    absl::StrAppend(&stores, "    Store", result.by_rows ? "Row" : "Full", "<", type, ">(a, ", k, ", i, values.r", k, ");\n");
+    absl::StrAppend(&stores, "    Store", result.by_rows ? "Row<" : "Full<", type, result.by_rows ? size : "", ">(a, ", k, ", i, values.r", k, ");\n");
   }
   absl::StrAppend(&text, "  };\n  const FusedArguments& a;\n  MR_DEVICE Values Compute(int64_t i) const {\n");
   for (int k = 0; k < program.inputs; ++k) {
     const char* const name = NameOf(program.types[k]);
-    absl::StrAppend(&text, "    const ", name, " x", k, " = ", kLoads[static_cast<int>(program.operands[k])], "Operand<", name,
-                    ">(a, ", k, ", i);\n");
+    const FusedOperand how = program.operands[k];
+    const bool divides = how != FusedOperand::kFull && how != FusedOperand::kOne;
+    absl::StrAppend(&text, "    const ", name, " x", k, " = ", kLoads[static_cast<int>(how)], "Operand<", name,
+                    divides ? size : "", ">(a, ", k, ", i);\n");
   }
   for (int k = 0; k < program.steps; ++k) {
     absl::StrAppend(&text, "    const ", NameOf(program.step[k].to), " v", k, " = ", Expression(program.step[k]), ";\n");

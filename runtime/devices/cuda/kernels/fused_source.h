@@ -8,8 +8,9 @@
 
 namespace millrace::cuda {
 
-// C++ of a kernel for this tree, which includes launch/fused_body.h. Sizes are no part of it.
-std::string FusedSource(const FusedProgram& program);
+// C++ of a kernel for this tree, which includes launch/fused_body.h. Sizes are no part of it but that all dividers' dividends
+// are below 2^31 where `small`.
+std::string FusedSource(const FusedProgram& program, bool small);
 
 }  // namespace millrace::cuda
 

@@ -26,10 +26,10 @@ MR_DEVICE T Operand(const FusedArguments& a, FusedOperand how, int k, int64_t i)
   switch (how) {
     case FusedOperand::kFull: return FullOperand<T>(a, k, i);
     case FusedOperand::kOne: return OneOperand<T>(a, k, i);
-    case FusedOperand::kRow: return RowOperand<T>(a, k, i);
-    case FusedOperand::kRun: return RunOperand<T>(a, k, i);
-    case FusedOperand::kTurn: return TurnOperand<T>(a, k, i);
-    default: return PartOperand<T>(a, k, i);
+    case FusedOperand::kRow: return RowOperand<T, false>(a, k, i);
+    case FusedOperand::kRun: return RunOperand<T, false>(a, k, i);
+    case FusedOperand::kTurn: return TurnOperand<T, false>(a, k, i);
+    default: return PartOperand<T, false>(a, k, i);
   }
 }
 
@@ -102,7 +102,7 @@ MR_DEVICE inline Slot RunStep(const FusedStep& step, const Slot* a, const Slot* 
 
 template <typename T>
 MR_DEVICE void Store(const FusedArguments& arguments, bool by_rows, int k, int64_t i, const Slot& slot) {
-  by_rows ? StoreRow<T>(arguments, k, i, slot.As<T>()) : StoreFull<T>(arguments, k, i, slot.As<T>());
+  by_rows ? StoreRow<T, false>(arguments, k, i, slot.As<T>()) : StoreFull<T>(arguments, k, i, slot.As<T>());
 }
 MR_DEVICE inline void StoreResult(const FusedProgram& program, const FusedArguments& arguments, int k, int64_t i,
                                   const Slot& slot) {

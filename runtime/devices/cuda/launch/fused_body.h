@@ -22,7 +22,7 @@ struct FusedArguments {
 };
 
 // Operands: one per element, one for all, rows that lie apart or repeat; spread: one for each run of elements, of runs that
-// repeat, or parts of several elements.
+// repeat, or parts of several elements. kSmall: none of the dividers has dividends of 2^31 and more.
 template <typename T>
 MR_DEVICE T FullOperand(const FusedArguments& a, int k, int64_t i) {
   return static_cast<const T*>(a.inputs[k])[i];
@@ -31,35 +31,34 @@ template <typename T>
 MR_DEVICE T OneOperand(const FusedArguments& a, int k, int64_t) {
   return static_cast<const T*>(a.inputs[k])[0];
 }
-template <typename T>
+template <typename T, bool kSmall>
 MR_DEVICE T RowOperand(const FusedArguments& a, int k, int64_t i) {
-  const int64_t row = a.row(i);
-  return static_cast<const T*>(a.inputs[k])[row * a.pitches[k] + i - row * a.row.by];
+  const auto [row, column] = a.row.Split<kSmall>(i);
+  return static_cast<const T*>(a.inputs[k])[row * a.pitches[k] + column];
 }
 
-template <typename T>
+template <typename T, bool kSmall>
 MR_DEVICE T RunOperand(const FusedArguments& a, int k, int64_t i) {
-  return static_cast<const T*>(a.inputs[k])[a.each[k](i)];
+  return static_cast<const T*>(a.inputs[k])[a.each[k].Split<kSmall>(i).quotient];
 }
-template <typename T>
+template <typename T, bool kSmall>
 MR_DEVICE T TurnOperand(const FusedArguments& a, int k, int64_t i) {
-  const int64_t run = a.each[k](i);
-  return static_cast<const T*>(a.inputs[k])[run - a.count[k](run) * a.count[k].by];
+  return static_cast<const T*>(a.inputs[k])[a.count[k].Split<kSmall>(a.each[k].Split<kSmall>(i).quotient).rest];
 }
-template <typename T>
+template <typename T, bool kSmall>
 MR_DEVICE T PartOperand(const FusedArguments& a, int k, int64_t i) {
-  const int64_t run = a.each[k](i), part = run - a.count[k](run) * a.count[k].by;
-  return static_cast<const T*>(a.inputs[k])[part * a.width[k].by + i - a.width[k](i) * a.width[k].by];
+  const int64_t part = a.count[k].Split<kSmall>(a.each[k].Split<kSmall>(i).quotient).rest;
+  return static_cast<const T*>(a.inputs[k])[part * a.width[k].by + a.width[k].Split<kSmall>(i).rest];
 }
 
 template <typename T>
 MR_DEVICE void StoreFull(const FusedArguments& a, int k, int64_t i, T value) {
   static_cast<T*>(a.outputs[k])[i] = value;
 }
-template <typename T>
+template <typename T, bool kSmall>
 MR_DEVICE void StoreRow(const FusedArguments& a, int k, int64_t i, T value) {
-  const int64_t row = a.row(i);
-  static_cast<T*>(a.outputs[k])[row * a.output_pitches[k] + i - row * a.row.by] = value;
+  const auto [row, column] = a.row.Split<kSmall>(i);
+  static_cast<T*>(a.outputs[k])[row * a.output_pitches[k] + column] = value;
 }
 
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
