@@ -94,6 +94,12 @@ TEST(GraphFile, TextAndBinaryGiveTheSameGraph) {
   EXPECT_EQ(graph->producer_version, 42);
 }
 
+TEST(GraphFile, FullTypesOfTextAreReadByName) {
+  const std::string typed = R"(node { name: "a" op: "NoOp" experimental_type { type_id: TFT_PRODUCT args { type_id: TFT_OPTIONAL
+      args { type_id: TFT_TENSOR args { type_id: TFT_INT32 } } } args { type_id: TFT_LEGACY_VARIANT } } })";
+  EXPECT_EQ(TextOf(GraphFromBytes(typed)), "a = NoOp()\n");
+}
+
 TEST(GraphFile, NodesOfEqualAttributesShareThemUntilOneChanges) {
   const std::string zeros = R"(op: "Zeros" attr { key: "n" value { i: 2 } } attr { key: "T" value { type: DT_FLOAT } })";
   const std::string text = "node { name: 'a' " + zeros + " } node { name: 'b' input: 'a' " + zeros + " } node { name: 'c' " +
