@@ -142,7 +142,7 @@ def run_tensorflow(graph, net, first=None):
             set_variables(session, graph, first)
         before = session.run(readers)
         losses, fetched = [], {}
-        feeds = {f"{name}:0": value for name, value in net.feeds.items()}
+        feeds = {name if ":" in name else f"{name}:0": value for name, value in net.feeds.items()}
         for _ in range(net.steps):
             fetched, loss, _ = session.run([{t.name: t for t in net.fetches}, net.loss, net.train], feeds)
             losses.append(float(loss))
@@ -259,12 +259,15 @@ def check(binary, case, folder, flags, grappler=False):
                                       "--targets=train,init_all"], capture_output=True, text=True, check=False).stdout
         lines = [line for line in unsupported.splitlines() if "nsupported" in line]
         return [losses] + lines
-    wanted = run_tensorflow(graph, net)
+    return remaining_differences(graph, net, folder, losses, run_tensorflow(graph, net))
+
+
+def remaining_differences(graph, net, folder, losses, wanted):
+    """As differences; where TensorFlow itself would go elsewhere for one rounding of its feeds, agreement cannot be closer than that."""
     wrong = list(differences(net, folder, losses, wanted))
     if not wrong:
         return []
-    # Where TensorFlow itself would go elsewhere for one rounding of its feeds, agreement cannot be closer than that. A net
-    # may do so for some roundings only: where a number is next to a kink of ReLU or a tie of pooling.
+    # A net may do so for some roundings only: where a number is next to a kink of ReLU or a tie of pooling.
     own, left = None, wrong
     for seed in range(NUDGES):
         moved = own_movement(graph, net, wanted, seed)
