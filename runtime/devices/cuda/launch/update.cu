@@ -22,6 +22,13 @@ MR_DEVICE W Proximal(W at, W lr, W l1, W l2) {
   return shrunk / (W(1) + l2 * lr);
 }
 
+// What is the same for all elements of an update.
+template <typename W>
+struct Scalars {
+  W c[kMaxScalars];
+  W alpha;  // the rate of Adam's rules
+};
+
 // The variable s[0] and its slots, updated by the gradient g; c: the scalars.
 template <typename W>
 MR_DEVICE void MomentumRule(UpdateRule rule, const W* c, W g, W* s) {
@@ -36,9 +43,12 @@ MR_DEVICE void MomentumRule(UpdateRule rule, const W* c, W g, W* s) {
   }
 }
 template <typename W>
-MR_DEVICE void AdamRule(UpdateRule rule, const W* c, W g, W* s) {
+MR_DEVICE W AdamRate(const W* c) {
+  return c[2] * sqrt(W(1) - c[1]) / (W(1) - c[0]);
+}
+template <typename W>
+MR_DEVICE void AdamRule(UpdateRule rule, const W* c, W alpha, W g, W* s) {
   const W beta1 = c[3], beta2 = c[4], epsilon = c[5];
-  const W alpha = c[2] * sqrt(W(1) - c[1]) / (W(1) - c[0]);
   s[1] = s[1] + (g - s[1]) * (W(1) - beta1);
   s[2] = s[2] + (g * g - s[2]) * (W(1) - beta2);
   if (rule == UpdateRule::kAmsgradAdam) {
@@ -70,7 +80,7 @@ template <typename W>
 MR_DEVICE void FtrlRule(UpdateRule rule, const W* c, W g, W* s) {
   const bool shrinks = rule == UpdateRule::kFtrlV2 || rule == UpdateRule::kScaledFtrlV2;
   const bool scaled = rule == UpdateRule::kScaledFtrl || rule == UpdateRule::kScaledFtrlV2;
-  const W lr = c[0], l1 = c[1], l2 = c[2], power = -c[shrinks ? 4 : 3];
+  const W lr = c[0], l1 = c[1], l2 = c[2], power = -(shrinks ? c[4] : c[3]);
   const W shrunk = shrinks ? g + W(2) * c[3] * s[0] : g;
   const W accum = s[1] + g * g;
   const bool root = power == W(0.5);
@@ -110,12 +120,13 @@ MR_DEVICE void SignRule(UpdateRule rule, const W* c, W g, W* s) {
 }
 
 template <typename W>
-MR_DEVICE void ApplyRule(UpdateRule rule, const W* c, W g, W* s) {
+MR_DEVICE void ApplyRule(UpdateRule rule, const Scalars<W>& scalars, W g, W* s) {
+  const W* const c = scalars.c;
   switch (rule) {
     case UpdateRule::kGradientDescent: s[0] = s[0] - c[0] * g; return;
     case UpdateRule::kAdam:
     case UpdateRule::kNesterovAdam:
-    case UpdateRule::kAmsgradAdam: return AdamRule(rule, c, g, s);
+    case UpdateRule::kAmsgradAdam: return AdamRule(rule, c, scalars.alpha, g, s);
     case UpdateRule::kAdaMax: {
       s[1] = s[1] + (g - s[1]) * (W(1) - c[2]);
       const W decayed = c[3] * s[2], size = fabs(g);
@@ -166,45 +177,107 @@ MR_DEVICE W ScalarAt(const void* at, Type type) {
   }
 }
 
-// Element `at` of the slots, by element `from` of the gradient.
-template <typename T>
-MR_DEVICE void UpdateOne(UpdateRule rule, int slots, const UpdateArguments& u, int64_t at, int64_t from) {
-  using W = typename Wide<T>::type;
-  W scalars[kMaxScalars], s[kMaxSlots];
+template <typename W>
+MR_DEVICE Scalars<W> ScalarsOf(UpdateRule rule, const UpdateArguments& u) {
+  Scalars<W> scalars = {};
   for (int k = 0; k < kMaxScalars; ++k) {
-    scalars[k] = u.scalars[k] == nullptr ? static_cast<W>(u.values[k]) : ScalarAt<W>(u.scalars[k], u.scalar_types[k]);
+    scalars.c[k] = u.scalars[k] == nullptr ? static_cast<W>(u.values[k]) : ScalarAt<W>(u.scalars[k], u.scalar_types[k]);
   }
-  for (int k = 0; k < kMaxSlots; ++k) s[k] = k < slots ? Widen(static_cast<const T*>(u.slots[k])[at]) : W(0);
-  ApplyRule<W>(rule, scalars, Widen(static_cast<const T*>(u.gradient)[from]), s);
+  const bool adam = rule == UpdateRule::kAdam || rule == UpdateRule::kNesterovAdam || rule == UpdateRule::kAmsgradAdam;
+  if (adam) scalars.alpha = AdamRate(scalars.c);
+  return scalars;
+}
+
+// A rule that is known when compiling, as those are that large models are trained with, takes 16 bytes of each tensor at once.
+template <UpdateRule kRule, int kSlots>
+struct KnownRule {
+  static constexpr int kBytes = 16;
+  MR_DEVICE static constexpr UpdateRule rule() { return kRule; }
+  MR_DEVICE static constexpr int slots() { return kSlots; }
+};
+struct AnyRule {
+  static constexpr int kBytes = 1;  // an element
+  UpdateRule named;
+  int used;
+  MR_DEVICE UpdateRule rule() const { return named; }
+  MR_DEVICE int slots() const { return used; }
+};
+template <typename Fn>
+void ForRule(UpdateRule rule, int slots, const Fn& fn) {
+  if (rule == UpdateRule::kAdam && slots == 3) return fn(KnownRule<UpdateRule::kAdam, 3>());
+  if (rule == UpdateRule::kMomentum && slots == 2) return fn(KnownRule<UpdateRule::kMomentum, 2>());
+  if (rule == UpdateRule::kGradientDescent && slots == 1) return fn(KnownRule<UpdateRule::kGradientDescent, 1>());
+  fn(AnyRule{rule, slots});
+}
+
+template <typename T, int kCount>
+struct alignas(sizeof(T) * kCount) Pack {
+  T of[kCount];
+};
+
+// Elements [at, at + kCount) of the slots, by those of the gradient that begin at `from`.
+template <int kCount, typename T, typename Rule>
+MR_DEVICE void UpdateAt(const Rule& rule, const UpdateArguments& u, const Scalars<typename Wide<T>::type>& scalars, int64_t at,
+                        int64_t from) {
+  using W = typename Wide<T>::type;
+  using Elements = Pack<T, kCount>;
+  Elements slots[kMaxSlots] = {};
   for (int k = 0; k < kMaxSlots; ++k) {
-    if (k < slots) static_cast<T*>(u.slots[k])[at] = Wide<T>::Narrow(s[k]);
+    if (k < rule.slots()) slots[k] = *reinterpret_cast<const Elements*>(static_cast<const T*>(u.slots[k]) + at);
+  }
+  const Elements gradient = *reinterpret_cast<const Elements*>(static_cast<const T*>(u.gradient) + from);
+  for (int j = 0; j < kCount; ++j) {
+    W s[kMaxSlots];
+    for (int k = 0; k < kMaxSlots; ++k) s[k] = Widen(slots[k].of[j]);
+    ApplyRule<W>(rule.rule(), scalars, Widen(gradient.of[j]), s);
+    for (int k = 0; k < kMaxSlots; ++k) slots[k].of[j] = Wide<T>::Narrow(s[k]);
+  }
+  for (int k = 0; k < kMaxSlots; ++k) {
+    if (k < rule.slots()) *reinterpret_cast<Elements*>(static_cast<T*>(u.slots[k]) + at) = slots[k];
   }
 }
 
-template <typename T>
-struct UpdateBody {
-  UpdateRule rule;
-  int slots;
-  UpdateArguments update;
-  MR_DEVICE void operator()(int64_t i) const { UpdateOne<T>(rule, slots, update, i, i); }
-};
+// Whether all tensors of an update begin where `bytes` may be moved together.
+MR_DEVICE inline bool Aligned(const UpdateArguments& u, int slots, int bytes) {
+  uintptr_t low = reinterpret_cast<uintptr_t>(u.gradient);
+  for (int k = 0; k < kMaxSlots; ++k) low |= k < slots ? reinterpret_cast<uintptr_t>(u.slots[k]) : 0;
+  return low % bytes == 0;
+}
 
 // Several updates, cut into chunks: chunks [first[k], first[k + 1]) are of update k.
-inline constexpr int64_t kUpdateChunk = 2048;
+inline constexpr int64_t kUpdateChunk = 4096;
 struct Together {
   int count = 0;
   int64_t first[kMaxUpdatesTogether + 1] = {};
   UpdateArguments updates[kMaxUpdatesTogether];
 };
 
+// What one of `threads` does of a chunk.
+template <typename T, typename Rule>
+MR_DEVICE void UpdateChunk(const Rule& rule, const UpdateArguments& update, const Scalars<typename Wide<T>::type>& scalars,
+                           int64_t chunk, int thread, int threads) {
+  constexpr int kCount = Rule::kBytes > sizeof(T) ? Rule::kBytes / sizeof(T) : 1;
+  int64_t begin = chunk * kUpdateChunk;
+  const int64_t end = begin + kUpdateChunk < update.elements ? begin + kUpdateChunk : update.elements;
+  if constexpr (kCount > 1) {
+    if (Aligned(update, rule.slots(), Rule::kBytes)) {
+      const int64_t whole = end - end % kCount;
+      for (int64_t i = begin + thread * kCount; i < whole; i += threads * kCount) UpdateAt<kCount, T>(rule, update, scalars, i, i);
+      begin = whole;
+    }
+  }
+  for (int64_t i = begin + thread; i < end; i += threads) UpdateAt<1, T>(rule, update, scalars, i, i);
+}
+
 #if defined(__CUDACC__)
 
 static_assert(sizeof(Together) < 32000, "the arguments of a kernel");
 
-template <typename T>
-__global__ void __launch_bounds__(kThreads)
-    TogetherKernel(UpdateRule rule, int slots, const __grid_constant__ Together all, const Fault* fault) {
+template <typename T, typename Rule>
+__global__ void __launch_bounds__(kThreads) TogetherKernel(Rule rule, const __grid_constant__ Together all, const Fault* fault) {
   if (fault->code != FaultCode::kNone) return;
+  int read = -1;  // the update whose scalars are at hand
+  Scalars<typename Wide<T>::type> scalars;
   for (int64_t chunk = blockIdx.x; chunk < all.first[all.count]; chunk += gridDim.x) {
     int low = 0, high = all.count;  // update `low` begins at or before the chunk, `high` behind it
     while (high - low > 1) {
@@ -212,31 +285,28 @@ __global__ void __launch_bounds__(kThreads)
       (all.first[middle] <= chunk ? low : high) = middle;
     }
     const UpdateArguments& update = all.updates[low];
-    const int64_t begin = (chunk - all.first[low]) * kUpdateChunk;
-    const int64_t end = begin + kUpdateChunk < update.elements ? begin + kUpdateChunk : update.elements;
-    for (int64_t i = begin + threadIdx.x; i < end; i += kThreads) UpdateOne<T>(rule, slots, update, i, i);
+    if (read != low) scalars = ScalarsOf<typename Wide<T>::type>(rule.rule(), update);
+    read = low;
+    UpdateChunk<T>(rule, update, scalars, chunk - all.first[low], static_cast<int>(threadIdx.x), kThreads);
   }
 }
 
-template <typename T>
-void RunTogether(const Queue& queue, UpdateRule rule, int slots, const Together& all) {
+template <typename T, typename Rule>
+void RunTogether(const Queue& queue, const Rule& rule, const Together& all) {
   const int64_t chunks = all.first[all.count], blocks = chunks < kMaxBlocks ? chunks : kMaxBlocks;
   if (blocks == 0) return;
-  TogetherKernel<T><<<static_cast<unsigned>(blocks), kThreads, 0, static_cast<cudaStream_t>(queue.stream)>>>(
-      rule, slots, all, queue.fault);
+  TogetherKernel<T><<<static_cast<unsigned>(blocks), kThreads, 0, static_cast<cudaStream_t>(queue.stream)>>>(rule, all, queue.fault);
 }
 
 #else
 
-template <typename T>
-void RunTogether(const Queue& queue, UpdateRule rule, int slots, const Together& all) {
+template <typename T, typename Rule>
+void RunTogether(const Queue& queue, const Rule& rule, const Together& all) {
   ForEach(queue, all.first[all.count], [&](int64_t chunk) {
     int k = 0;
     while (all.first[k + 1] <= chunk) ++k;
-    const int64_t begin = (chunk - all.first[k]) * kUpdateChunk;
-    for (int64_t i = begin; i < begin + kUpdateChunk && i < all.updates[k].elements; ++i) {
-      UpdateOne<T>(rule, slots, all.updates[k], i, i);
-    }
+    const auto scalars = ScalarsOf<typename Wide<T>::type>(rule.rule(), all.updates[k]);
+    UpdateChunk<T>(rule, all.updates[k], scalars, chunk - all.first[k], /*thread=*/0, /*threads=*/1);
   });
 }
 
@@ -245,8 +315,7 @@ void RunTogether(const Queue& queue, UpdateRule rule, int slots, const Together&
 // The first index of a row in the sorted order takes the row's updates one after another.
 template <typename T>
 struct SparseBody {
-  UpdateRule rule;
-  int slots;
+  AnyRule rule;
   UpdateArguments update;
   int64_t n;
   Divider inner;
@@ -255,8 +324,9 @@ struct SparseBody {
     const int64_t first = inner(i), column = i - first * inner.by;
     const int32_t row = sorted.rows[first];
     if (row == sorted.skipped || (first > 0 && sorted.rows[first - 1] == row)) return;
+    const auto scalars = ScalarsOf<typename Wide<T>::type>(rule.rule(), update);
     for (int64_t k = first; k < n && sorted.rows[k] == row; ++k) {
-      UpdateOne<T>(rule, slots, update, row * inner.by + column, sorted.items[k] * inner.by + column);
+      UpdateAt<1, T>(rule, update, scalars, row * inner.by + column, sorted.items[k] * inner.by + column);
     }
   }
 };
@@ -264,9 +334,7 @@ struct SparseBody {
 }  // namespace
 
 void LaunchUpdate(const Queue& queue, UpdateRule rule, Type type, int slots, const UpdateArguments& arguments) {
-  ForFloating(type, [&](auto tag) {
-    ForEach(queue, arguments.elements, UpdateBody<typename decltype(tag)::type>{rule, slots, arguments});
-  });
+  LaunchUpdates(queue, rule, type, slots, &arguments, 1);
 }
 
 void LaunchUpdates(const Queue& queue, UpdateRule rule, Type type, int slots, const UpdateArguments* updates, int count) {
@@ -278,7 +346,9 @@ void LaunchUpdates(const Queue& queue, UpdateRule rule, Type type, int slots, co
       ++all.count;
       --count;
     }
-    ForFloating(type, [&](auto tag) { RunTogether<typename decltype(tag)::type>(queue, rule, slots, all); });
+    ForFloating(type, [&](auto tag) {
+      ForRule(rule, slots, [&](auto known) { RunTogether<typename decltype(tag)::type>(queue, known, all); });
+    });
   }
 }
 
@@ -288,7 +358,7 @@ void LaunchSparseUpdate(const Queue& queue, UpdateRule rule, Type type, int slot
   if (n == 0 || inner == 0 || rows == 0) return;
   const SortedRows sorted = SortRows(queue, index, rows, indices, scratch);
   ForFloating(type, [&](auto tag) {
-    ForEach(queue, n * inner, SparseBody<typename decltype(tag)::type>{rule, slots, arguments, n, DivideBy(inner, n * inner),
+    ForEach(queue, n * inner, SparseBody<typename decltype(tag)::type>{{rule, slots}, arguments, n, DivideBy(inner, n * inner),
                                                                        sorted});
   });
 }

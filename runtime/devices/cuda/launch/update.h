@@ -34,7 +34,7 @@ struct UpdateArguments {
 };
 void LaunchUpdate(const Queue& queue, UpdateRule rule, Type type, int slots, const UpdateArguments& arguments);
 
-// As many updates in one launch, each with the bits that LaunchUpdate gives; none reads or writes what another writes.
+// As many updates in as few launches as may be, each with the bits that LaunchUpdate gives; none reads or writes what another writes.
 inline constexpr int kMaxUpdatesTogether = 32;
 void LaunchUpdates(const Queue& queue, UpdateRule rule, Type type, int slots, const UpdateArguments* updates, int count);
 
