@@ -1,178 +1,368 @@
 #include "cuda/launch/pool.h"
 
+#include <initializer_list>
+
 #include "cuda/launch/portable.h"
 
 namespace millrace::cuda {
 namespace {
 
-// Where an element is: image, channel, and position in space.
-struct Spot {
-  int64_t image, channel, at[3];
+// Divides what is not negative and below 2^31 by what is known before the launch.
+struct QuickDivider {
+  int32_t by = 1;
+  uint32_t magic = 0;
+  int32_t shift = 0;
+  MR_DEVICE int32_t operator()(int32_t i) const {
+    return static_cast<int32_t>(static_cast<uint64_t>(static_cast<uint32_t>(i)) * magic >> shift);
+  }
 };
 
-// Decodes indices of the input or the output, and finds elements.
-struct Grid {
-  Divider channels, size[3];
-  int64_t plane;
+// Tensors of fewer than 2^31 elements, windows of at most kMostTaps; and all others.
+inline constexpr int64_t kMostTaps = 254;
+struct Small {
+  using Int = int32_t;
+  using Tap = uint8_t;
+  using Division = QuickDivider;
+  static Division By(int64_t by, int64_t bound) {
+    const Divider divider = DivideBy(by, bound);
+    return {static_cast<int32_t>(divider.by), divider.magic, divider.shift};
+  }
+};
+struct Large {
+  using Int = int64_t;
+  using Tap = int32_t;
+  using Division = Divider;
+  static Division By(int64_t by, int64_t bound) { return DivideBy(by, bound); }
+};
 
-  MR_DEVICE Spot Decode(int64_t i) const {
-    Spot spot;
-    const int64_t pixel = channels(i);
-    spot.channel = i - pixel * channels.by;
+// What stands for no element of a window.
+template <typename Size>
+inline constexpr auto kNoTap = static_cast<typename Size::Tap>(-1);
+
+// Elements that are moved together, of channels beside each other.
+template <typename T, int kCount>
+struct alignas(sizeof(T) * kCount) Pack {
+  T of[kCount];
+};
+template <int kCount, typename T>
+MR_DEVICE Pack<T, kCount> Load(const T* from) {
+  return *reinterpret_cast<const Pack<T, kCount>*>(from);
+}
+template <int kCount, typename T>
+MR_DEVICE void Store(T* to, const Pack<T, kCount>& pack) {
+  *reinterpret_cast<Pack<T, kCount>*>(to) = pack;
+}
+
+// Where an element is: image, channel, and position in space.
+template <typename Int>
+struct Spot {
+  Int image, channel, at[3];
+};
+
+// Decodes indices of packs of the input or the output, and finds elements.
+template <typename Size>
+struct Grid {
+  using Int = typename Size::Int;
+  typename Size::Division packs, size[3];  // packs of channels
+  Int dims[3], lanes, channels, plane;
+
+  MR_DEVICE Spot<Int> Decode(Int i) const {
+    Spot<Int> spot;
+    const Int pixel = packs(i);
+    spot.channel = (i - pixel * packs.by) * lanes;
     i = pixel;
     for (int d = 2; d >= 0; --d) {
-      const int64_t next = size[d](i);
+      const Int next = size[d](i);
       spot.at[d] = i - next * size[d].by;
       i = next;
     }
     spot.image = i;
     return spot;
   }
-  MR_DEVICE int64_t Offset(const Spot& spot, int64_t a, int64_t b, int64_t c) const {
-    return (spot.image * plane + (a * size[1].by + b) * size[2].by + c) * channels.by + spot.channel;
+  MR_DEVICE Int Offset(const Spot<Int>& spot, Int a, Int b, Int c) const {
+    return (spot.image * plane + (a * dims[1] + b) * dims[2] + c) * channels + spot.channel;
   }
 };
 
-Grid GridOf(const PoolShape& shape, const int64_t* size) {
+template <typename Size>
+Grid<Size> GridOf(const PoolShape& shape, const int64_t* size, int lanes) {
+  using Int = typename Size::Int;
   const int64_t plane = size[0] * size[1] * size[2], n = shape.batch * shape.channels * plane;
-  return {DivideBy(shape.channels, n),
-          {DivideBy(size[0], n), DivideBy(size[1], n), DivideBy(size[2], n)}, plane};
+  return {Size::By(shape.channels / lanes, n),
+          {Size::By(size[0], n), Size::By(size[1], n), Size::By(size[2], n)},
+          {static_cast<Int>(size[0]), static_cast<Int>(size[1]), static_cast<Int>(size[2])},
+          static_cast<Int>(lanes),
+          static_cast<Int>(shape.channels),
+          static_cast<Int>(plane)};
 }
 
 // Positions [begin, end) of a window, or windows of a position, along one dimension.
+template <typename Int>
 struct Reach {
-  int64_t begin, end;
+  Int begin, end;
 };
-struct Box {
-  Reach r[3];
-  MR_DEVICE int64_t Count() const { return (r[0].end - r[0].begin) * (r[1].end - r[1].begin) * (r[2].end - r[2].begin); }
-};
-MR_DEVICE inline Box WindowAt(const PoolShape& p, int64_t a, int64_t b, int64_t c) {
-  const int64_t out[3] = {a, b, c};
-  Box box;
-  for (int d = 0; d < 3; ++d) {
-    const int64_t start = out[d] * p.stride[d] - p.pad[d], end = start + p.window[d];
-    box.r[d] = {start < 0 ? 0 : start, end < p.in[d] ? end : p.in[d]};
-  }
-  return box;
-}
 
-template <typename T>
-struct PoolBody {
-  bool average;
-  PoolShape p;
-  Grid in, out;
-  const T* x;
-  MR_DEVICE T operator()(int64_t i) const {
-    using W = typename Wide<T>::type;
-    const Spot spot = out.Decode(i);
-    const Box box = WindowAt(p, spot.at[0], spot.at[1], spot.at[2]);
-    W sum = W(0), best = static_cast<W>(sizeof(W) == 8 ? -1.7976931348623157e308 : -3.4028234663852886e38);
-    for (int64_t a = box.r[0].begin; a < box.r[0].end; ++a) {
-      for (int64_t b = box.r[1].begin; b < box.r[1].end; ++b) {
-        for (int64_t c = box.r[2].begin; c < box.r[2].end; ++c) {
-          const W value = Widen(x[in.Offset(spot, a, b, c)]);
-          sum = static_cast<W>(sum + value);
-          if (best < value) best = value;
+template <typename Size>
+struct Geometry {
+  using Int = typename Size::Int;
+  Grid<Size> in, out;
+  Int window[3], stride[3], pad[3];
+  typename Size::Division by_stride[3];
+
+  MR_DEVICE Reach<Int> WindowAt(int d, Int at) const {
+    const Int start = at * stride[d] - pad[d], end = start + window[d], size = in.dims[d];
+    return {start < 0 ? 0 : start, end < size ? end : size};
+  }
+  MR_DEVICE Int Count(Int a, Int b, Int c) const {
+    const Reach<Int> ra = WindowAt(0, a), rb = WindowAt(1, b), rc = WindowAt(2, c);
+    return (ra.end - ra.begin) * (rb.end - rb.begin) * (rc.end - rc.begin);
+  }
+  // Windows of which input position `at` is part.
+  MR_DEVICE Reach<Int> WindowsOf(int d, Int at) const {
+    const Int low = at + pad[d] - window[d] + 1, high = by_stride[d](at + pad[d]) + 1, size = out.dims[d];
+    return {low <= 0 ? 0 : by_stride[d](low + stride[d] - 1), high < size ? high : size};
+  }
+  // Where in the window at (a, b, c) a position is, padding counted.
+  MR_DEVICE Int TapOf(const Int* at, Int a, Int b, Int c) const {
+    const Int first = at[0] - (a * stride[0] - pad[0]), second = at[1] - (b * stride[1] - pad[1]);
+    return (first * window[1] + second) * window[2] + at[2] - (c * stride[2] - pad[2]);
+  }
+  // visit(elements, offset, tap) for every position of the window at `spot`, in their order.
+  template <int kLanes, typename T, typename Visit>
+  MR_DEVICE void EachOfWindow(const T* x, const Spot<Int>& spot, const Visit& visit) const {
+    const Reach<Int> ra = WindowAt(0, spot.at[0]), rb = WindowAt(1, spot.at[1]), rc = WindowAt(2, spot.at[2]);
+    for (Int a = ra.begin; a < ra.end; ++a) {
+      for (Int b = rb.begin; b < rb.end; ++b) {
+        const Int at[3] = {a, b, rc.begin};
+        Int offset = in.Offset(spot, a, b, rc.begin), tap = TapOf(at, spot.at[0], spot.at[1], spot.at[2]);
+        for (Int c = rc.begin; c < rc.end; ++c) {
+          visit(Load<kLanes>(x + offset), offset, tap);
+          offset += in.channels;
+          ++tap;
         }
       }
     }
-    return Wide<T>::Narrow(average ? sum / static_cast<W>(box.Count()) : best);
   }
 };
 
-// Offset of the first maximum in a window; -1 for one that lies in the padding alone.
-template <typename T>
-MR_DEVICE int64_t FirstMaximum(const Grid& in, const T* x, const Spot& spot, const Box& box) {
-  int64_t best_at = -1;
-  typename Wide<T>::type best = 0;
-  for (int64_t a = box.r[0].begin; a < box.r[0].end; ++a) {
-    for (int64_t b = box.r[1].begin; b < box.r[1].end; ++b) {
-      for (int64_t c = box.r[2].begin; c < box.r[2].end; ++c) {
-        const int64_t at = in.Offset(spot, a, b, c);
-        const auto value = Widen(x[at]);
-        if (best_at >= 0 && !(best < value)) continue;
-        best = value;
-        best_at = at;
-      }
-    }
+template <typename Size>
+Geometry<Size> GeometryOf(const PoolShape& shape, int lanes) {
+  Geometry<Size> geometry = {GridOf<Size>(shape, shape.in, lanes), GridOf<Size>(shape, shape.out, lanes), {}, {}, {}, {}};
+  for (int d = 0; d < 3; ++d) {
+    geometry.window[d] = static_cast<typename Size::Int>(shape.window[d]);
+    geometry.stride[d] = static_cast<typename Size::Int>(shape.stride[d]);
+    geometry.pad[d] = static_cast<typename Size::Int>(shape.pad[d]);
+    geometry.by_stride[d] = Size::By(shape.stride[d], shape.in[d] + shape.pad[d] + shape.window[d] + shape.stride[d]);
   }
-  return best_at;
+  return geometry;
 }
 
-// Where in the window at (a, b, c) a position is, padding counted.
-MR_DEVICE inline int32_t TapOf(const PoolShape& p, const int64_t* at, int64_t a, int64_t b, int64_t c) {
-  const int64_t out[3] = {a, b, c};
-  int64_t tap = 0;
-  for (int d = 0; d < 3; ++d) tap = tap * p.window[d] + at[d] - (out[d] * p.stride[d] - p.pad[d]);
-  return static_cast<int32_t>(tap);
-}
-
-template <typename T>
-struct FirstTapBody {
-  PoolShape p;
-  Grid in, out;
+template <typename T, typename Size, int kLanes>
+struct PoolBody {
+  bool average;
+  Geometry<Size> g;
   const T* x;
-  MR_DEVICE int32_t operator()(int64_t i) const {
-    const Spot spot = out.Decode(i);
-    const int64_t at = FirstMaximum(in, x, spot, WindowAt(p, spot.at[0], spot.at[1], spot.at[2]));
-    return at < 0 ? -1 : TapOf(p, in.Decode(at).at, spot.at[0], spot.at[1], spot.at[2]);
+  T* y;
+  MR_DEVICE void operator()(int64_t i) const {
+    using W = typename Wide<T>::type;
+    using Int = typename Size::Int;
+    const Spot<Int> spot = g.out.Decode(static_cast<Int>(i));
+    W sum[kLanes], best[kLanes];
+    for (int j = 0; j < kLanes; ++j) {
+      sum[j] = W(0);
+      best[j] = static_cast<W>(sizeof(W) == 8 ? -1.7976931348623157e308 : -3.4028234663852886e38);
+    }
+    g.template EachOfWindow<kLanes>(x, spot, [&](const Pack<T, kLanes>& elements, Int, Int) {
+      for (int j = 0; j < kLanes; ++j) {
+        const W value = Widen(elements.of[j]);
+        sum[j] = static_cast<W>(sum[j] + value);
+        if (best[j] < value) best[j] = value;
+      }
+    });
+    const W count = static_cast<W>(g.Count(spot.at[0], spot.at[1], spot.at[2]));
+    Pack<T, kLanes> result;
+    for (int j = 0; j < kLanes; ++j) result.of[j] = Wide<T>::Narrow(average ? sum[j] / count : best[j]);
+    Store(y + i * kLanes, result);
   }
 };
 
-template <typename T>
+// The first maximum of every window; none of one that lies in the padding alone.
+template <typename T, typename Size, int kLanes>
+struct FirstTapBody {
+  using Tap = typename Size::Tap;
+  Geometry<Size> g;
+  const T* x;
+  Tap* taps;
+  MR_DEVICE void operator()(int64_t i) const {
+    using Int = typename Size::Int;
+    typename Wide<T>::type best[kLanes] = {};
+    Pack<Tap, kLanes> first;
+    for (int j = 0; j < kLanes; ++j) first.of[j] = kNoTap<Size>;
+    g.template EachOfWindow<kLanes>(x, g.out.Decode(static_cast<Int>(i)), [&](const Pack<T, kLanes>& elements, Int, Int tap) {
+      for (int j = 0; j < kLanes; ++j) {
+        const auto value = Widen(elements.of[j]);
+        if (first.of[j] != kNoTap<Size> && !(best[j] < value)) continue;
+        best[j] = value;
+        first.of[j] = static_cast<Tap>(tap);
+      }
+    });
+    Store(taps + i * kLanes, first);
+  }
+};
+
+template <typename T, typename Size, int kLanes>
 struct PoolGradBody {
+  using W = typename Wide<T>::type;
+  using Int = typename Size::Int;
   PoolGradRule rule;
-  PoolShape p;
-  Grid in, out;
-  Divider stride[3];
+  Geometry<Size> g;
   const T* x;
   const T* y;
   const T* dy;
-  const int32_t* taps;  // of every window's first maximum
+  T* dx;
+  const typename Size::Tap* taps;  // of every window's first maximum
 
-  // Windows of which input position `at` is part.
-  MR_DEVICE Reach WindowsOf(int d, int64_t at) const {
-    const int64_t low = at + p.pad[d] - p.window[d] + 1, high = stride[d](at + p.pad[d]) + 1;
-    return {low <= 0 ? 0 : stride[d](low + p.stride[d] - 1), high < p.out[d] ? high : p.out[d]};
+  // Adds the gradient of the window at offset `window` to what takes it of the elements `mine`, which are its tap `tap`.
+  MR_DEVICE void Add(Int window, Int tap, W share, const Pack<T, kLanes>& mine, W* sums) const {
+    const Pack<T, kLanes> gradient = Load<kLanes>(dy + window);
+    if (rule == PoolGradRule::kAverage) {
+      for (int j = 0; j < kLanes; ++j) sums[j] = static_cast<W>(sums[j] + Widen(gradient.of[j]) * share);
+    } else if (rule == PoolGradRule::kFirstMaximum) {
+      const auto first = Load<kLanes>(taps + window);
+      for (int j = 0; j < kLanes; ++j) {
+        if (first.of[j] == tap) sums[j] = static_cast<W>(sums[j] + Widen(gradient.of[j]));
+      }
+    } else {
+      const Pack<T, kLanes> maxima = Load<kLanes>(y + window);
+      for (int j = 0; j < kLanes; ++j) {
+        if (Widen(maxima.of[j]) - Widen(mine.of[j]) < W(1e-5)) sums[j] = static_cast<W>(sums[j] + Widen(gradient.of[j]));
+      }
+    }
   }
-  // Whether element i takes the gradient of the window at (a, b, c), whose output is at `window`.
-  MR_DEVICE bool Takes(int64_t i, const Spot& spot, int64_t window, int64_t a, int64_t b, int64_t c) const {
-    using W = typename Wide<T>::type;
-    if (rule == PoolGradRule::kEveryMaximum) return Widen(y[window]) - Widen(x[i]) < W(1e-5);
-    return taps[window] == TapOf(p, spot.at, a, b, c);
-  }
-  MR_DEVICE T operator()(int64_t i) const {
-    using W = typename Wide<T>::type;
-    const Spot spot = in.Decode(i);
-    const Reach ra = WindowsOf(0, spot.at[0]), rb = WindowsOf(1, spot.at[1]), rc = WindowsOf(2, spot.at[2]);
-    W sum = W(0);
-    for (int64_t a = ra.begin; a < ra.end; ++a) {
-      for (int64_t b = rb.begin; b < rb.end; ++b) {
-        for (int64_t c = rc.begin; c < rc.end; ++c) {
-          const int64_t window = out.Offset(spot, a, b, c);
-          if (rule == PoolGradRule::kAverage) {
-            sum = static_cast<W>(sum + Widen(dy[window]) * (W(1) / static_cast<W>(WindowAt(p, a, b, c).Count())));
-          } else if (Takes(i, spot, window, a, b, c)) {
-            sum = static_cast<W>(sum + Widen(dy[window]));
-          }
+  MR_DEVICE void operator()(int64_t i) const {
+    const Spot<Int> spot = g.in.Decode(static_cast<Int>(i));
+    const Reach<Int> ra = g.WindowsOf(0, spot.at[0]), rb = g.WindowsOf(1, spot.at[1]), rc = g.WindowsOf(2, spot.at[2]);
+    Pack<T, kLanes> mine = {};
+    if (rule == PoolGradRule::kEveryMaximum) mine = Load<kLanes>(x + i * kLanes);
+    W sums[kLanes] = {};
+    for (Int a = ra.begin; a < ra.end; ++a) {
+      for (Int b = rb.begin; b < rb.end; ++b) {
+        Int window = g.out.Offset(spot, a, b, rc.begin), tap = g.TapOf(spot.at, a, b, rc.begin);
+        for (Int c = rc.begin; c < rc.end; ++c) {
+          const W share = rule == PoolGradRule::kAverage ? W(1) / static_cast<W>(g.Count(a, b, c)) : W(0);
+          Add(window, tap, share, mine, sums);
+          window += g.out.channels;
+          tap -= g.stride[2];
         }
       }
     }
-    return Wide<T>::Narrow(sum);
+    Pack<T, kLanes> result;
+    for (int j = 0; j < kLanes; ++j) result.of[j] = Wide<T>::Narrow(sums[j]);
+    Store(dx + i * kLanes, result);
+  }
+};
+
+// The gradient where windows lie beside each other without padding and cover the input, so that each element is of one: an index is
+// of kLanes outputs beside each other and their windows. kPack elements are moved together: of channels, or, kAlong, of the one
+// channel of windows that are two wide. kSide: of the windows' last two dimensions, 0 where that is not known when compiling.
+// `dx` overlaps no operand.
+template <typename T, int kPack, int kSide, bool kAlong>
+struct ApartGradBody {
+  using W = typename Wide<T>::type;
+  static constexpr int kLanes = kAlong ? kPack / 2 : kPack;
+  PoolGradRule rule;
+  QuickDivider packs, columns, rows;  // of outputs
+  int32_t channels, line, in_rows, window[3];  // line: elements of the input's innermost rows
+  const T* x;
+  const T* y;
+  const T* dy;
+  T* dx;
+
+  // visit(offset, tap) for what is moved together of windows whose first elements are at `start`; of kAlong that is two taps.
+  template <typename Visit>
+  MR_DEVICE void EachOfWindows(int32_t start, const Visit& visit) const {
+    const int32_t high = kSide > 0 ? kSide : window[1], wide = kSide > 0 ? kSide : window[2];
+    int32_t tap = 0;
+    for (int32_t a = 0; a < window[0]; ++a) {
+      for (int32_t b = 0; b < high; ++b) {
+        int32_t offset = start + (a * in_rows + b) * line;
+        for (int32_t c = 0; c < wide; c += kAlong ? 2 : 1) {
+          visit(offset, tap);
+          offset += channels;
+          tap += kAlong ? 2 : 1;
+        }
+      }
+    }
+  }
+  MR_DEVICE static constexpr int LaneOf(int j) { return kAlong ? j / 2 : j; }
+  MR_DEVICE static constexpr int TapOf(int j) { return kAlong ? j % 2 : 0; }
+
+  MR_DEVICE int32_t StartOf(int32_t i) const {
+    const int32_t pixel = packs(i), line_of_windows = columns(pixel), plane = rows(line_of_windows);
+    const int32_t column = (pixel - line_of_windows * columns.by) * (kAlong ? kLanes : 1), row = line_of_windows - plane * rows.by;
+    return (plane * window[0] * in_rows + row * window[1]) * line + column * window[2] * channels + (i - pixel * packs.by) * kLanes;
+  }
+  MR_DEVICE void ToFirst(int32_t start, const W* gradient) const {
+    W best[kLanes] = {};
+    int32_t first[kLanes] = {};
+    EachOfWindows(start, [&](int32_t offset, int32_t tap) {
+      const Pack<T, kPack> elements = Load<kPack>(x + offset);
+      for (int j = 0; j < kPack; ++j) {
+        const W value = Widen(elements.of[j]);
+        if (tap + TapOf(j) > 0 && !(best[LaneOf(j)] < value)) continue;
+        best[LaneOf(j)] = value;
+        first[LaneOf(j)] = tap + TapOf(j);
+      }
+    });
+    EachOfWindows(start, [&](int32_t offset, int32_t tap) {
+      Pack<T, kPack> result;
+      for (int j = 0; j < kPack; ++j) {
+        result.of[j] = Wide<T>::Narrow(first[LaneOf(j)] == tap + TapOf(j) ? gradient[LaneOf(j)] : W(0));
+      }
+      Store(dx + offset, result);
+    });
+  }
+  MR_DEVICE void ToEvery(int32_t start, const Pack<T, kLanes>& maxima, const W* gradient) const {
+    const T* __restrict__ const from = x;
+    T* __restrict__ const to = dx;
+    EachOfWindows(start, [&](int32_t offset, int32_t) {
+      const Pack<T, kPack> elements = Load<kPack>(from + offset);
+      Pack<T, kPack> result;
+      for (int j = 0; j < kPack; ++j) {
+        const bool takes = Widen(maxima.of[LaneOf(j)]) - Widen(elements.of[j]) < W(1e-5);
+        result.of[j] = Wide<T>::Narrow(takes ? gradient[LaneOf(j)] : W(0));
+      }
+      Store(to + offset, result);
+    });
+  }
+  MR_DEVICE void operator()(int64_t i) const {
+    const int32_t start = StartOf(static_cast<int32_t>(i));
+    const Pack<T, kLanes> gradients = Load<kLanes>(dy + i * kLanes);
+    W gradient[kLanes];
+    for (int j = 0; j < kLanes; ++j) gradient[j] = W(0) + Widen(gradients.of[j]);  // as the sum of one term
+    if (rule == PoolGradRule::kFirstMaximum) {
+      ToFirst(start, gradient);
+    } else {
+      ToEvery(start, Load<kLanes>(y + i * kLanes), gradient);
+    }
   }
 };
 
 template <typename T>
 struct PoolGradGradBody {
-  PoolShape p;
-  Grid in, out;
+  Geometry<Large> g;
   const T* x;
   const T* ddx;
   MR_DEVICE T operator()(int64_t i) const {
-    const Spot spot = out.Decode(i);
-    const int64_t at = FirstMaximum(in, x, spot, WindowAt(p, spot.at[0], spot.at[1], spot.at[2]));
-    return at < 0 ? T{} : ddx[at];
+    int64_t best_at = -1;
+    typename Wide<T>::type best = 0;
+    g.EachOfWindow<1>(x, g.out.Decode(i), [&](const Pack<T, 1>& element, int64_t at, int64_t) {
+      const auto value = Widen(element.of[0]);
+      if (best_at >= 0 && !(best < value)) return;
+      best = value;
+      best_at = at;
+    });
+    return best_at < 0 ? T{} : ddx[best_at];
   }
 };
 
@@ -180,13 +370,80 @@ int64_t Elements(const PoolShape& shape, const int64_t* size) {
   return shape.batch * shape.channels * size[0] * size[1] * size[2];
 }
 
+bool IsSmall(const PoolShape& shape) {
+  constexpr int64_t kBound = int64_t{1} << 31;
+  bool small = Elements(shape, shape.in) < kBound && Elements(shape, shape.out) < kBound;
+  int64_t taps = 1;
+  for (int d = 0; d < 3; ++d) {
+    small = small && shape.window[d] <= kMostTaps && shape.stride[d] < kBound / 4 && shape.in[d] < kBound / 4;
+    taps *= small ? shape.window[d] : 1;
+  }
+  return small && taps <= kMostTaps;
+}
+
+// How many channels are taken together: 16 bytes of them, where all tensors have them so.
+template <typename T>
+bool InPacks(const PoolShape& shape, std::initializer_list<const void*> tensors) {
+  uintptr_t low = static_cast<uintptr_t>(shape.channels * static_cast<int64_t>(sizeof(T)));
+  for (const void* tensor : tensors) low |= reinterpret_cast<uintptr_t>(tensor);  // one that is not there is aligned
+  return low % sizeof(Sixteen) == 0;
+}
+
+template <int kValue>
+struct Number {
+  static constexpr int value = kValue;
+};
+// fn(sizes, number of channels that are taken together).
+template <typename T, typename Fn>
+void ForSizes(const PoolShape& shape, std::initializer_list<const void*> tensors, const Fn& fn) {
+  if (!IsSmall(shape)) return fn(Tag<Large>(), Number<1>());
+  if (!InPacks<T>(shape, tensors)) return fn(Tag<Small>(), Number<1>());
+  fn(Tag<Small>(), Number<sizeof(Sixteen) / sizeof(T)>());
+}
+
+// Whether ApartGradBody has the gradient.
+bool AreApart(PoolGradRule rule, const PoolShape& shape) {
+  bool apart = rule != PoolGradRule::kAverage && IsSmall(shape);
+  for (int d = 0; d < 3; ++d) {
+    apart = apart && shape.pad[d] == 0 && shape.stride[d] == shape.window[d] && shape.in[d] == shape.out[d] * shape.window[d];
+  }
+  return apart;
+}
+
+template <int kPack, int kSide, bool kAlong, typename T>
+void LaunchApartGrad(const Queue& queue, PoolGradRule rule, const PoolShape& shape, const T* x, const T* y, const T* dy, T* dx) {
+  using Body = ApartGradBody<T, kPack, kSide, kAlong>;
+  const int64_t n = Elements(shape, shape.out) / Body::kLanes;
+  Body body = {rule, Small::By(kAlong ? 1 : shape.channels / kPack, n), Small::By(shape.out[2] / (kAlong ? Body::kLanes : 1), n),
+               Small::By(shape.out[1], n), static_cast<int32_t>(shape.channels), static_cast<int32_t>(shape.in[2] * shape.channels),
+               static_cast<int32_t>(shape.in[1]), {}, x, y, dy, dx};
+  for (int d = 0; d < 3; ++d) body.window[d] = static_cast<int32_t>(shape.window[d]);
+  ForEach(queue, n, body);
+}
+template <typename T>
+void RunApartGrad(const Queue& queue, PoolGradRule rule, const PoolShape& shape, const T* x, const T* y, const T* dy, T* dx) {
+  constexpr int kPack = sizeof(Sixteen) / sizeof(T), kWindows = kPack / 2;
+  if (shape.window[1] == 2 && shape.window[2] == 2) {
+    if (InPacks<T>(shape, {x, y, dy, dx})) return LaunchApartGrad<kPack, 2, false>(queue, rule, shape, x, y, dy, dx);
+    PoolShape row = shape;  // as InPacks asks it of channels
+    row.channels = shape.in[2];
+    const bool along = shape.channels == 1 && shape.out[2] % kWindows == 0 && InPacks<T>(row, {x, y, dy, dx});
+    if (along) return LaunchApartGrad<kPack, 2, true>(queue, rule, shape, x, y, dy, dx);
+  }
+  LaunchApartGrad<1, 0, false>(queue, rule, shape, x, y, dy, dx);
+}
+
 }  // namespace
 
 void LaunchPool(const Queue& queue, Type type, bool average, const PoolShape& shape, const void* x, void* y) {
   ForFloating(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    MapEach(queue, Elements(shape, shape.out), static_cast<T*>(y),
-        PoolBody<T>{average, shape, GridOf(shape, shape.in), GridOf(shape, shape.out), static_cast<const T*>(x)});
+    ForSizes<T>(shape, {x, y}, [&](auto sizes, auto lanes) {
+      using Size = typename decltype(sizes)::type;
+      constexpr int kLanes = decltype(lanes)::value;
+      ForEach(queue, Elements(shape, shape.out) / kLanes,
+              PoolBody<T, Size, kLanes>{average, GeometryOf<Size>(shape, kLanes), static_cast<const T*>(x), static_cast<T*>(y)});
+    });
   });
 }
 
@@ -200,35 +457,40 @@ PoolShape PoolGradPart(PoolGradRule rule, PoolShape shape) {
   return shape;
 }
 int64_t PoolGradScratchBytes(PoolGradRule rule, const PoolShape& shape) {
-  if (rule != PoolGradRule::kFirstMaximum) return 0;
-  return Elements(PoolGradPart(rule, shape), shape.out) * static_cast<int64_t>(sizeof(int32_t));
+  if (rule != PoolGradRule::kFirstMaximum || AreApart(rule, shape)) return 0;
+  const PoolShape part = PoolGradPart(rule, shape);
+  return Elements(part, shape.out) * static_cast<int64_t>(IsSmall(part) ? sizeof(Small::Tap) : sizeof(Large::Tap));
 }
 
 void LaunchPoolGrad(const Queue& queue, Type type, PoolGradRule rule, const PoolShape& shape, const void* x, const void* y,
                     const void* dy, void* dx, void* scratch) {
-  int32_t* const taps = static_cast<int32_t*>(scratch);
   const PoolShape part = PoolGradPart(rule, shape);
-  const Grid in = GridOf(part, part.in), out = GridOf(part, part.out);
+  const int64_t inputs = Elements(part, part.in), outputs = Elements(part, part.out);
   ForFloating(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
+    if (AreApart(rule, shape)) {
+      return RunApartGrad(queue, rule, shape, static_cast<const T*>(x), static_cast<const T*>(y), static_cast<const T*>(dy),
+                          static_cast<T*>(dx));
+    }
     const auto behind = [](const void* tensor, int64_t elements) {
       return tensor == nullptr ? nullptr : static_cast<const T*>(tensor) + elements;
     };
-    PoolGradBody<T> body = {rule, part, in, out, {}, nullptr, nullptr, nullptr, taps};
-    for (int d = 0; d < 3; ++d) {
-      body.stride[d] = DivideBy(shape.stride[d], shape.in[d] + shape.pad[d] + shape.window[d] + shape.stride[d]);
-    }
-    const int64_t inputs = Elements(part, part.in), outputs = Elements(part, part.out);
-    for (int64_t image = 0, k = 0; image < shape.batch; image += part.batch, ++k) {
-      const int64_t images = shape.batch - image < part.batch ? shape.batch - image : part.batch;
-      body.x = behind(x, k * inputs);
-      body.y = behind(y, k * outputs);
-      body.dy = behind(dy, k * outputs);
-      if (rule == PoolGradRule::kFirstMaximum) {
-        MapEach(queue, outputs / part.batch * images, taps, FirstTapBody<T>{part, in, out, body.x});
+    ForSizes<T>(part, {x, y, dy, dx, scratch}, [&](auto sizes, auto lanes) {
+      using Size = typename decltype(sizes)::type;
+      constexpr int kLanes = decltype(lanes)::value;
+      const Geometry<Size> geometry = GeometryOf<Size>(part, kLanes);
+      auto* const taps = static_cast<typename Size::Tap*>(scratch);
+      for (int64_t image = 0, k = 0; image < shape.batch; image += part.batch, ++k) {
+        const int64_t images = shape.batch - image < part.batch ? shape.batch - image : part.batch;
+        const T* const from = behind(x, k * inputs);
+        if (rule == PoolGradRule::kFirstMaximum) {
+          ForEach(queue, outputs / part.batch * images / kLanes, FirstTapBody<T, Size, kLanes>{geometry, from, taps});
+        }
+        ForEach(queue, inputs / part.batch * images / kLanes,
+                PoolGradBody<T, Size, kLanes>{rule, geometry, from, behind(y, k * outputs), behind(dy, k * outputs),
+                                              static_cast<T*>(dx) + k * inputs, taps});
       }
-      MapEach(queue, inputs / part.batch * images, static_cast<T*>(dx) + k * inputs, body);
-    }
+    });
   });
 }
 
@@ -236,8 +498,7 @@ void LaunchPoolGradGrad(const Queue& queue, Type type, const PoolShape& shape, c
   ForFloating(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     MapEach(queue, Elements(shape, shape.out), static_cast<T*>(dy),
-        PoolGradGradBody<T>{shape, GridOf(shape, shape.in), GridOf(shape, shape.out), static_cast<const T*>(x),
-                            static_cast<const T*>(ddx)});
+            PoolGradGradBody<T>{GeometryOf<Large>(shape, 1), static_cast<const T*>(x), static_cast<const T*>(ddx)});
   });
 }
 
