@@ -4,7 +4,6 @@
 #include "absl/strings/match.h"
 #include "cuda/kernels/common.h"
 #include "cuda/kernels/register.h"
-#include "cuda/launch/layout.h"
 #include "cuda/launch/norm.h"
 #include "graph/window.h"
 
@@ -41,16 +40,15 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeBatchNorm(DeviceServices& services, 
         },
         BatchNormScratchBytes(shape));
   }
-  const int64_t spare = instance.outputs.size() > 5 ? instance.outputs[5].size_bytes() : 0;
+  const bool reserves = instance.outputs.size() > 5;
   return MakeLaunch(
       services,
       [=](const Queue& queue, const KernelContext& context) {
         LaunchBatchNorm(queue, type, shape,
                         {context.inputs[0], context.input<float>(1), context.input<float>(2), context.input<float>(3),
                          context.input<float>(4), context.outputs[0], context.output<float>(1), context.output<float>(2),
-                         context.output<float>(3), context.output<float>(4)},
+                         context.output<float>(3), context.output<float>(4), reserves ? context.output<float>(5) : nullptr},
                         context.scratch);
-        if (spare > 0) LaunchZero(queue, context.outputs[5], spare);
       },
       BatchNormScratchBytes(shape));
 }

@@ -33,12 +33,19 @@ ChannelIndex IndexOf(const BatchNormShape& shape) {
   return {shape.channels_first, DivideBy(shape.plane, n), DivideBy(shape.channels, n)};
 }
 
+// What a channel's elements are multiplied by; with the first one's, the output that nobody uses is set.
+MR_DEVICE inline float FactorOf(const BatchNormForward& f, float epsilon, int64_t c, float variance) {
+  if (c == 0 && f.reserve != nullptr) *f.reserve = 0.0f;
+  return f.scale[c] / sqrtf(variance + epsilon);
+}
+
 // Mean and variance of every channel, from sums of differences to its first element.
 template <typename T>
 struct StatisticsBody : PairSum {
   BatchNormShape shape;
   ChannelIndex index;
   BatchNormForward f;
+  float* factor;
   MR_DEVICE float Shift(int64_t channel) const {
     const float first = Widen(static_cast<const T*>(f.x)[index.At(channel, 0)]);
     return first - first == 0 ? first : 0.0f;
@@ -56,6 +63,7 @@ struct StatisticsBody : PairSum {
     const float unbiased = static_cast<float>(count / (count > 2 ? count - 1 : 1.0));
     f.mean_saved[c] = mean;
     f.variance_saved[c] = variance;
+    factor[c] = FactorOf(f, shape.epsilon, c, variance);
     if (shape.average == 1.0f) {
       f.mean_out[c] = mean;
       f.variance_out[c] = variance * unbiased;
@@ -68,17 +76,15 @@ struct StatisticsBody : PairSum {
 };
 
 struct GivenStatisticsBody {
-  BatchNormForward f;
-  MR_DEVICE void operator()(int64_t c) const {
-    f.mean_out[c] = f.mean_saved[c] = f.old_mean[c];
-    f.variance_out[c] = f.variance_saved[c] = f.old_variance[c];
-  }
-};
-
-struct FactorBody {
   float epsilon;
   BatchNormForward f;
-  MR_DEVICE float operator()(int64_t c) const { return f.scale[c] / sqrtf(f.variance_saved[c] + epsilon); }
+  float* factor;
+  MR_DEVICE void operator()(int64_t c) const {
+    const float variance = f.old_variance[c];
+    f.mean_out[c] = f.mean_saved[c] = f.old_mean[c];
+    f.variance_out[c] = f.variance_saved[c] = variance;
+    factor[c] = FactorOf(f, epsilon, c, variance);
+  }
 };
 
 template <typename T>
@@ -141,6 +147,12 @@ void ForNormType(Type type, const Fn& fn) {
   }
 }
 
+// Scratch behind the sums of chunks: up to three numbers a channel.
+float* BehindSums(const BatchNormShape& shape, void* scratch) {
+  const int64_t sums = shape.channels * SumChunks(shape.channels, shape.pixels, !shape.channels_first);
+  return reinterpret_cast<float*>(static_cast<Pair*>(scratch) + sums);
+}
+
 }  // namespace
 
 int64_t BatchNormScratchBytes(const BatchNormShape& shape) {
@@ -150,6 +162,7 @@ int64_t BatchNormScratchBytes(const BatchNormShape& shape) {
 
 void LaunchBatchNorm(const Queue& queue, Type type, const BatchNormShape& shape, const BatchNormForward& arguments,
                      void* scratch) {
+  float* const factor = BehindSums(shape, scratch);
   ForNormType(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if (shape.training) {
@@ -157,22 +170,19 @@ void LaunchBatchNorm(const Queue& queue, Type type, const BatchNormShape& shape,
       body.shape = shape;
       body.index = IndexOf(shape);
       body.f = arguments;
+      body.factor = factor;
       SumRows<Pair>(queue, shape.channels, shape.pixels, !shape.channels_first, scratch, body);
     } else {
-      ForEach(queue, shape.channels, GivenStatisticsBody{arguments});
+      ForEach(queue, shape.channels, GivenStatisticsBody{shape.epsilon, arguments, factor});
     }
-    // The sums have been used by now.
-    float* factor = static_cast<float*>(scratch);
     const int64_t n = shape.pixels * shape.channels;
-    Map(queue, shape.channels, factor, FactorBody{shape.epsilon, arguments});
     Map(queue, n, static_cast<T*>(arguments.y), NormalizeBody<T>{IndexOf(shape), factor, arguments});
   });
 }
 
 void LaunchBatchNormGrad(const Queue& queue, Type type, const BatchNormShape& shape, const BatchNormBackward& arguments,
                          void* scratch) {
-  Pair* partial = static_cast<Pair*>(scratch);
-  float* factor = reinterpret_cast<float*>(partial + shape.channels * SumChunks(shape.channels, shape.pixels, !shape.channels_first));
+  float* const factor = BehindSums(shape, scratch);
   ForNormType(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     GradientSumsBody<T> body;
@@ -182,7 +192,7 @@ void LaunchBatchNormGrad(const Queue& queue, Type type, const BatchNormShape& sh
     body.factor = factor;
     body.dy_mean = factor + shape.channels;
     body.slope = factor + 2 * shape.channels;
-    SumRows<Pair>(queue, shape.channels, shape.pixels, !shape.channels_first, partial, body);
+    SumRows<Pair>(queue, shape.channels, shape.pixels, !shape.channels_first, scratch, body);
     const int64_t n = shape.pixels * shape.channels;
     Map(queue, n, static_cast<T*>(arguments.dx),
         GradientBody<T>{IndexOf(shape), shape.training, arguments, body.factor, body.dy_mean, body.slope});

@@ -21,6 +21,7 @@ struct BatchNormForward {
   const float *scale, *offset, *old_mean, *old_variance;
   void* y;
   float *mean_out, *variance_out, *mean_saved, *variance_saved;
+  float* reserve;  // set to 0; nullptr: there is none
 };
 void LaunchBatchNorm(const Queue& queue, Type type, const BatchNormShape& shape, const BatchNormForward& arguments,
                      void* scratch);
