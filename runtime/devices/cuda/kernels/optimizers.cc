@@ -155,6 +155,10 @@ KernelOr MakeSparseUpdate(DeviceServices& services, const OpInstance& instance, 
 
 }  // namespace
 
+KernelOr MakeFloatingAssignUpdate(DeviceServices& services, const OpInstance& instance, bool add) {
+  return MakeUpdate(services, instance, {.rule = add ? UpdateRule::kAssignAdd : UpdateRule::kAssignSub, .slots = 1, .gradient = 1});
+}
+
 void RegisterOptimizers(KernelRegistry& registry, DeviceServices& services) {
   for (const auto& [name, op] : OptimizerOps()) {
     for (const char* prefix : {"Apply", "ResourceApply", "SparseApply", "ResourceSparseApply"}) {

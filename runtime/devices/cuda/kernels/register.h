@@ -17,6 +17,8 @@ void RegisterVariables(KernelRegistry& registry, DeviceServices& services);
 void RegisterProducts(KernelRegistry& registry, DeviceServices& services);
 void RegisterConvolutions(KernelRegistry& registry, DeviceServices& services);
 void RegisterOptimizers(KernelRegistry& registry, DeviceServices& services);
+// Of AssignAdd and AssignSub and their kin on floating numbers, of which several may be one launch.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeFloatingAssignUpdate(DeviceServices& services, const OpInstance& instance, bool add);
 // Div and RealDiv of integers.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeIntegerDivision(DeviceServices& services, const OpInstance& instance);
 void RegisterIntegers(KernelRegistry& registry, DeviceServices& services);

@@ -23,9 +23,11 @@ KernelOr MakeAssign(DeviceServices& services, const OpInstance& instance) {
 }
 
 KernelOr MakeAssignUpdate(DeviceServices& services, const OpInstance& instance) {
-  const BinaryOp op = absl::StrContains(instance.op, "Add") ? BinaryOp::kAdd : BinaryOp::kSub;
+  const bool add = absl::StrContains(instance.op, "Add");
   MR_ASSIGN_OR_RETURN(const Type type, NumericTypeOf(instance, instance.inputs[1].dtype));
   if (ValueOf(instance, 1) != nullptr) return Refused(instance, "a value that is on the host");
+  if (IsFloating(instance.inputs[1].dtype)) return MakeFloatingAssignUpdate(services, instance, add);
+  const BinaryOp op = add ? BinaryOp::kAdd : BinaryOp::kSub;
   const Shape& shape = instance.inputs[1].shape;
   MR_ASSIGN_OR_RETURN(const Broadcast same, BroadcastOf(instance, shape, {shape, shape}));
   return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) {

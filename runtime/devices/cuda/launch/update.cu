@@ -123,6 +123,8 @@ template <typename W>
 MR_DEVICE void ApplyRule(UpdateRule rule, const Scalars<W>& scalars, W g, W* s) {
   const W* const c = scalars.c;
   switch (rule) {
+    case UpdateRule::kAssignAdd: s[0] = s[0] + g; return;
+    case UpdateRule::kAssignSub: s[0] = s[0] - g; return;
     case UpdateRule::kGradientDescent: s[0] = s[0] - c[0] * g; return;
     case UpdateRule::kAdam:
     case UpdateRule::kNesterovAdam:
@@ -188,7 +190,7 @@ MR_DEVICE Scalars<W> ScalarsOf(UpdateRule rule, const UpdateArguments& u) {
   return scalars;
 }
 
-// A rule that is known when compiling, as those are that large models are trained with, takes 16 bytes of each tensor at once.
+// A rule that is known when compiling, as those are that most variables are updated by, takes 16 bytes of each tensor at once.
 template <UpdateRule kRule, int kSlots>
 struct KnownRule {
   static constexpr int kBytes = 16;
@@ -207,6 +209,8 @@ void ForRule(UpdateRule rule, int slots, const Fn& fn) {
   if (rule == UpdateRule::kAdam && slots == 3) return fn(KnownRule<UpdateRule::kAdam, 3>());
   if (rule == UpdateRule::kMomentum && slots == 2) return fn(KnownRule<UpdateRule::kMomentum, 2>());
   if (rule == UpdateRule::kGradientDescent && slots == 1) return fn(KnownRule<UpdateRule::kGradientDescent, 1>());
+  if (rule == UpdateRule::kAssignAdd && slots == 1) return fn(KnownRule<UpdateRule::kAssignAdd, 1>());
+  if (rule == UpdateRule::kAssignSub && slots == 1) return fn(KnownRule<UpdateRule::kAssignSub, 1>());
   fn(AnyRule{rule, slots});
 }
 
