@@ -7,6 +7,13 @@
 namespace millrace::cuda {
 namespace {
 
+// Before a loop of few turns, which costs more than it gains where it is unrolled.
+#if defined(__CUDA_ARCH__)
+#define MR_ROLLED _Pragma("unroll 1")
+#else
+#define MR_ROLLED
+#endif
+
 // Divides what is not negative and below 2^31 by what is known before the launch.
 struct QuickDivider {
   int32_t by = 1;
@@ -210,11 +217,10 @@ struct FirstTapBody {
   }
 };
 
-template <typename T, typename Size, int kLanes>
+template <PoolGradRule kRule, typename T, typename Size, int kLanes>
 struct PoolGradBody {
   using W = typename Wide<T>::type;
   using Int = typename Size::Int;
-  PoolGradRule rule;
   Geometry<Size> g;
   const T* x;
   const T* y;
@@ -225,9 +231,9 @@ struct PoolGradBody {
   // Adds the gradient of the window at offset `window` to what takes it of the elements `mine`, which are its tap `tap`.
   MR_DEVICE void Add(Int window, Int tap, W share, const Pack<T, kLanes>& mine, W* sums) const {
     const Pack<T, kLanes> gradient = Load<kLanes>(dy + window);
-    if (rule == PoolGradRule::kAverage) {
+    if constexpr (kRule == PoolGradRule::kAverage) {
       for (int j = 0; j < kLanes; ++j) sums[j] = static_cast<W>(sums[j] + Widen(gradient.of[j]) * share);
-    } else if (rule == PoolGradRule::kFirstMaximum) {
+    } else if constexpr (kRule == PoolGradRule::kFirstMaximum) {
       const auto first = Load<kLanes>(taps + window);
       for (int j = 0; j < kLanes; ++j) {
         if (first.of[j] == tap) sums[j] = static_cast<W>(sums[j] + Widen(gradient.of[j]));
@@ -243,13 +249,17 @@ struct PoolGradBody {
     const Spot<Int> spot = g.in.Decode(static_cast<Int>(i));
     const Reach<Int> ra = g.WindowsOf(0, spot.at[0]), rb = g.WindowsOf(1, spot.at[1]), rc = g.WindowsOf(2, spot.at[2]);
     Pack<T, kLanes> mine = {};
-    if (rule == PoolGradRule::kEveryMaximum) mine = Load<kLanes>(x + i * kLanes);
+    if constexpr (kRule == PoolGradRule::kEveryMaximum) mine = Load<kLanes>(x + i * kLanes);
     W sums[kLanes] = {};
+    MR_ROLLED
     for (Int a = ra.begin; a < ra.end; ++a) {
+      MR_ROLLED
       for (Int b = rb.begin; b < rb.end; ++b) {
         Int window = g.out.Offset(spot, a, b, rc.begin), tap = g.TapOf(spot.at, a, b, rc.begin);
+        MR_ROLLED
         for (Int c = rc.begin; c < rc.end; ++c) {
-          const W share = rule == PoolGradRule::kAverage ? W(1) / static_cast<W>(g.Count(a, b, c)) : W(0);
+          W share = W(1);
+          if constexpr (kRule == PoolGradRule::kAverage) share = W(1) / static_cast<W>(g.Count(a, b, c));
           Add(window, tap, share, mine, sums);
           window += g.out.channels;
           tap -= g.stride[2];
@@ -393,6 +403,14 @@ template <int kValue>
 struct Number {
   static constexpr int value = kValue;
 };
+template <typename Fn>
+void ForRule(PoolGradRule rule, const Fn& fn) {
+  switch (rule) {
+    case PoolGradRule::kAverage: return fn(Number<static_cast<int>(PoolGradRule::kAverage)>());
+    case PoolGradRule::kFirstMaximum: return fn(Number<static_cast<int>(PoolGradRule::kFirstMaximum)>());
+    case PoolGradRule::kEveryMaximum: return fn(Number<static_cast<int>(PoolGradRule::kEveryMaximum)>());
+  }
+}
 // fn(sizes, number of channels that are taken together).
 template <typename T, typename Fn>
 void ForSizes(const PoolShape& shape, std::initializer_list<const void*> tensors, const Fn& fn) {
@@ -486,9 +504,11 @@ void LaunchPoolGrad(const Queue& queue, Type type, PoolGradRule rule, const Pool
         if (rule == PoolGradRule::kFirstMaximum) {
           ForEach(queue, outputs / part.batch * images / kLanes, FirstTapBody<T, Size, kLanes>{geometry, from, taps});
         }
-        ForEach(queue, inputs / part.batch * images / kLanes,
-                PoolGradBody<T, Size, kLanes>{rule, geometry, from, behind(y, k * outputs), behind(dy, k * outputs),
-                                              static_cast<T*>(dx) + k * inputs, taps});
+        ForRule(rule, [&](auto known) {
+          ForEach(queue, inputs / part.batch * images / kLanes,
+                  PoolGradBody<PoolGradRule{decltype(known)::value}, T, Size, kLanes>{
+                      geometry, from, behind(y, k * outputs), behind(dy, k * outputs), static_cast<T*>(dx) + k * inputs, taps});
+        });
       }
     });
   });
