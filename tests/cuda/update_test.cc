@@ -75,7 +75,7 @@ TEST(UpdatesTogetherTest, RulesThatAreKnownWhenCompilingHaveTheBitsOfThoseReadWh
   const float scalar = 0.125f;
   for (const auto& [type, bytes] : {std::pair(Type::kFloat, 4), std::pair(Type::kDouble, 8), std::pair(Type::kHalf, 2),
                                     std::pair(Type::kBfloat16, 2)}) {
-    for (const auto& [rule, slots] : {std::pair(UpdateRule::kAssignAdd, 1), std::pair(UpdateRule::kAssignSub, 1),
+    for (const auto& [rule, slots] : {std::pair(UpdateRule::kAssign, 1), std::pair(UpdateRule::kAssignAdd, 1), std::pair(UpdateRule::kAssignSub, 1),
                                       std::pair(UpdateRule::kGradientDescent, 1), std::pair(UpdateRule::kMomentum, 2),
                                       std::pair(UpdateRule::kAdam, 3)}) {
       Variables known = MakeVariables(type, bytes, 40, &scalar), read = MakeVariables(type, bytes, 40, &scalar);

@@ -159,6 +159,16 @@ KernelOr MakeFloatingAssignUpdate(DeviceServices& services, const OpInstance& in
   return MakeUpdate(services, instance, {.rule = add ? UpdateRule::kAssignAdd : UpdateRule::kAssignSub, .slots = 1, .gradient = 1});
 }
 
+std::unique_ptr<Kernel> MakeGroupedAssign(DeviceServices& services, const OpInstance& instance) {
+  // Elements of these types are moved as they are; those of two bytes would be widened in between.
+  BoundUpdate update;
+  update.rule = UpdateRule::kAssign;
+  update.type = DataTypeSize(instance.inputs[1].dtype) == 8 ? Type::kDouble : Type::kFloat;
+  update.slots = update.gradient = 1;
+  update.known.elements = instance.inputs[1].shape.num_elements();
+  return std::make_unique<UpdateKernel>(services, std::move(update));
+}
+
 void RegisterOptimizers(KernelRegistry& registry, DeviceServices& services) {
   for (const auto& [name, op] : OptimizerOps()) {
     for (const char* prefix : {"Apply", "ResourceApply", "SparseApply", "ResourceSparseApply"}) {

@@ -19,6 +19,8 @@ void RegisterConvolutions(KernelRegistry& registry, DeviceServices& services);
 void RegisterOptimizers(KernelRegistry& registry, DeviceServices& services);
 // Of AssignAdd and AssignSub and their kin on floating numbers, of which several may be one launch.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeFloatingAssignUpdate(DeviceServices& services, const OpInstance& instance, bool add);
+// Of Assign and AssignVariableOp on elements of four or eight bytes, likewise.
+std::unique_ptr<Kernel> MakeGroupedAssign(DeviceServices& services, const OpInstance& instance);
 // Div and RealDiv of integers.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeIntegerDivision(DeviceServices& services, const OpInstance& instance);
 void RegisterIntegers(KernelRegistry& registry, DeviceServices& services);

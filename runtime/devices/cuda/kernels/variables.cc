@@ -11,6 +11,7 @@ using KernelOr = absl::StatusOr<std::unique_ptr<Kernel>>;
 KernelOr MakeAssign(DeviceServices& services, const OpInstance& instance) {
   MR_ASSIGN_OR_RETURN(const int bytes, ElementBytes(instance, instance.inputs[1].dtype));
   if (ValueOf(instance, 1) != nullptr) return Refused(instance, "a value that is on the host");
+  if (bytes >= 4) return MakeGroupedAssign(services, instance);
   StridedCopy copy;
   copy.elements = instance.inputs[1].shape.num_elements();
   copy.rank = 1;

@@ -123,6 +123,7 @@ template <typename W>
 MR_DEVICE void ApplyRule(UpdateRule rule, const Scalars<W>& scalars, W g, W* s) {
   const W* const c = scalars.c;
   switch (rule) {
+    case UpdateRule::kAssign: s[0] = g; return;
     case UpdateRule::kAssignAdd: s[0] = s[0] + g; return;
     case UpdateRule::kAssignSub: s[0] = s[0] - g; return;
     case UpdateRule::kGradientDescent: s[0] = s[0] - c[0] * g; return;
@@ -209,6 +210,7 @@ void ForRule(UpdateRule rule, int slots, const Fn& fn) {
   if (rule == UpdateRule::kAdam && slots == 3) return fn(KnownRule<UpdateRule::kAdam, 3>());
   if (rule == UpdateRule::kMomentum && slots == 2) return fn(KnownRule<UpdateRule::kMomentum, 2>());
   if (rule == UpdateRule::kGradientDescent && slots == 1) return fn(KnownRule<UpdateRule::kGradientDescent, 1>());
+  if (rule == UpdateRule::kAssign && slots == 1) return fn(KnownRule<UpdateRule::kAssign, 1>());
   if (rule == UpdateRule::kAssignAdd && slots == 1) return fn(KnownRule<UpdateRule::kAssignAdd, 1>());
   if (rule == UpdateRule::kAssignSub && slots == 1) return fn(KnownRule<UpdateRule::kAssignSub, 1>());
   fn(AnyRule{rule, slots});
