@@ -33,7 +33,20 @@ std::vector<NodeId> RenumberAs(Graph& graph, const std::vector<NodeId>& order) {
   return renumbered;
 }
 
-std::vector<NodeId> CreationPlaces::Renumber(Graph& graph) const {
+void RenumberAs(Graph& graph, const std::vector<NodeId>& order, std::vector<uint64_t>& by_value) {
+  const std::vector<NodeId> now = RenumberAs(graph, order);
+  std::vector<uint64_t> followed(graph.num_ids(), 0);
+  for (size_t i = 0; i < now.size(); ++i) {
+    if (now[i].valid()) followed[now[i].value] = by_value[i];
+  }
+  by_value = std::move(followed);
+}
+
+std::vector<NodeId> CreationPlaces::Renumber(Graph& graph) const { return RenumberAs(graph, Order(graph)); }
+
+void CreationPlaces::Renumber(Graph& graph, std::vector<uint64_t>& by_value) const { RenumberAs(graph, Order(graph), by_value); }
+
+std::vector<NodeId> CreationPlaces::Order(const Graph& graph) const {
   std::vector<NodeId> order;
   order.reserve(graph.num_nodes());
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
@@ -44,7 +57,7 @@ std::vector<NodeId> CreationPlaces::Renumber(Graph& graph) const {
     return found == places_.end() ? std::make_tuple(id.value, 0, 0) : std::make_tuple(found->second.neighbour, found->second.side, id.value);
   };
   std::sort(order.begin(), order.end(), [&](NodeId a, NodeId b) { return key(a) < key(b); });
-  return RenumberAs(graph, order);
+  return order;
 }
 
 }  // namespace millrace

@@ -3,6 +3,7 @@
 #ifndef MILLRACE_PASSES_CONTROL_FLOW_CREATION_PLACES_H_
 #define MILLRACE_PASSES_CONTROL_FLOW_CREATION_PLACES_H_
 
+#include <cstdint>
 #include <unordered_map>
 #include <vector>
 
@@ -12,6 +13,8 @@ namespace millrace {
 
 // Gives the nodes, all that there are, ids in this order. Returns old id -> new id (invalid if removed).
 std::vector<NodeId> RenumberAs(Graph& graph, const std::vector<NodeId>& order);
+// `by_value` (per node id) follows.
+void RenumberAs(Graph& graph, const std::vector<NodeId>& order, std::vector<uint64_t>& by_value);
 
 class CreationPlaces {
  public:
@@ -21,6 +24,8 @@ class CreationPlaces {
   bool empty() const { return places_.empty(); }
   // Renumbers the nodes so that each stands in its place. Returns old id -> new id (invalid if removed).
   std::vector<NodeId> Renumber(Graph& graph) const;
+  // `by_value` (per node id) follows.
+  void Renumber(Graph& graph, std::vector<uint64_t>& by_value) const;
 
  private:
   struct Place {
@@ -28,6 +33,7 @@ class CreationPlaces {
     int32_t side;       // -1 before, 1 after
   };
   NodeId Add(Graph& graph, NodeId neighbour, Node node, int32_t side);
+  std::vector<NodeId> Order(const Graph& graph) const;
 
   std::unordered_map<int32_t, Place> places_;  // of the added nodes, by id
 };

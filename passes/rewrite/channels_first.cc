@@ -59,7 +59,7 @@ class Turner {
     for (int32_t i = 0; i < before; ++i) {
       if (graph_.alive(NodeId{i})) ConnectNode(NodeId{i});
     }
-    if (!places_.empty()) Renumber();
+    if (!places_.empty()) places_.Renumber(graph_, by_value_);
     return turned;
   }
 
@@ -204,16 +204,6 @@ class Turner {
     const NodeId id = add(std::move(node));
     by_value_.push_back(uint64_t{1} << 1);
     return id;
-  }
-
-  // As the nodes stand in creation order.
-  void Renumber() {
-    const std::vector<NodeId> now = places_.Renumber(graph_);
-    std::vector<uint64_t> by_value(graph_.num_ids(), 0);
-    for (size_t i = 0; i < now.size(); ++i) {
-      if (now[i].valid()) by_value[now[i].value] = by_value_[i];
-    }
-    by_value_ = std::move(by_value);
   }
 
   Graph& graph_;

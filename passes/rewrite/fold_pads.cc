@@ -37,7 +37,7 @@ class PadFolder {
       if (graph_.node(NodeId{i}).op == "Pad") folded += FoldPad(NodeId{i});
     }
     bypass_.Redirect(graph_);
-    if (!places_.empty()) Renumber();
+    if (!places_.empty()) places_.Renumber(graph_, by_value_);
     return folded;
   }
 
@@ -164,15 +164,6 @@ class PadFolder {
     node.attrs = AttrMap({{"dtype", DataType::kInt32}, {"value", std::move(value)}});
     by_value_.push_back(0);
     return places_.AddBefore(graph_, gradient, std::move(node));
-  }
-
-  void Renumber() {
-    const std::vector<NodeId> now = places_.Renumber(graph_);
-    std::vector<uint64_t> by_value(graph_.num_ids(), 0);
-    for (size_t i = 0; i < now.size(); ++i) {
-      if (now[i].valid()) by_value[now[i].value] = by_value_[i];
-    }
-    by_value_ = std::move(by_value);
   }
 
   Graph& graph_;

@@ -109,10 +109,7 @@ absl::StatusOr<int64_t> GatherUpdates(Graph& graph, const OpRegistry& ops, std::
   for (size_t i = 0; i < order.size(); ++i) moved += order[i] != gathered[i] && IsUpdate(graph.node(gathered[i]));
   if (moved == 0) return 0;
   by_value.resize(graph.num_ids(), 0);
-  std::vector<uint64_t> by_new_id;
-  for (NodeId id : gathered) by_new_id.push_back(by_value[id.value]);
-  RenumberAs(graph, gathered);
-  by_value = std::move(by_new_id);
+  RenumberAs(graph, gathered, by_value);
   return moved;
 }
 

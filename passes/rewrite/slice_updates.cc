@@ -255,12 +255,7 @@ int64_t SliceUpdates(Graph& graph, const OpRegistry& ops, const SliceableUpdates
     ++sliced;
   }
   if (places.empty()) return sliced;
-  const std::vector<NodeId> renumbered = places.Renumber(graph);
-  std::vector<uint64_t> in_place(graph.num_ids(), 0);
-  for (size_t i = 0; i < renumbered.size(); ++i) {
-    if (renumbered[i].valid()) in_place[renumbered[i].value] = by_value[i];
-  }
-  by_value = std::move(in_place);
+  places.Renumber(graph, by_value);
   return sliced;
 }
 
