@@ -4,8 +4,8 @@
 // A group is what its root, the last one in creation order, is computed from, as far as nobody outside needs any of it
 // before the root runs. Results that others need later are outputs of their own, where tensors are so small that the
 // launch is what takes time. A Split or Slice that nobody else reads is left out and what it copies from is read by rows,
-// a BiasAdd before it is made of the parts; of a BroadcastTo what it repeats is read; a ConcatV2 whose parts are all results is written by rows. The gates of an
-// LSTM with their biases and states are one node so, and all their gradients another.
+// a BiasAdd before it is made of the parts; of a BroadcastTo what it repeats is read; a ConcatV2 whose parts are all results
+// is written by rows. The gates of an LSTM with their biases and states are one node so, and all their gradients another.
 //
 // Needs: types, ordered variable accesses. Establishes: `_Fused` nodes (fused_writer.h) under the names of the roots. The
 // float operations are those of the ops that were there, in their order, so results have the same bits either way.

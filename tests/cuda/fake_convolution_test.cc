@@ -19,6 +19,7 @@
 namespace millrace::cuda {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
@@ -122,7 +123,7 @@ TEST_P(FakeConvolutionTest, WhereMemoryIsShortTheFirstEngineIsTakenUntriedWhichI
   ASSERT_EQ(warnings.said.size(), 1);
   EXPECT_THAT(warnings.said[0], HasSubstr("forward, channels last"));
   EXPECT_THAT(warnings.said[0], HasSubstr("batch 2000000, 4 to 8 channels in 1 groups, in 6 6, out 6 6, window 3 3"));
-  EXPECT_THAT(warnings.said[0], HasSubstr("untried: a trial takes 3456003200 bytes beside the budget, and 1073"));
+  EXPECT_THAT(warnings.said[0], ContainsRegex("untried: a trial takes 3456003200 bytes beside the budget, and [0-9]+ are free"));
   EXPECT_THAT(Chosen(large), MatchesRegex("channels_(last|first):[0-9]+/7"));
   EXPECT_EQ(warnings.said.size(), 1);
 }

@@ -14,13 +14,14 @@ namespace {
 #define MR_ROLLED
 #endif
 
-// Divides what is not negative and below 2^31 by what is known before the launch.
+// Divides what is not negative and below 2^31 by what is known before the launch: what Divider has for such numbers alone.
 struct QuickDivider {
   int32_t by = 1;
   uint32_t magic = 0;
   int32_t shift = 0;
   MR_DEVICE int32_t operator()(int32_t i) const {
-    return static_cast<int32_t>(static_cast<uint64_t>(static_cast<uint32_t>(i)) * magic >> shift);
+    const uint64_t twice = static_cast<uint32_t>(i) << 1;
+    return static_cast<int32_t>(static_cast<uint32_t>(twice * magic >> 32) >> shift);
   }
 };
 
@@ -32,7 +33,7 @@ struct Small {
   using Division = QuickDivider;
   static Division By(int64_t by, int64_t bound) {
     const Divider divider = DivideBy(by, bound);
-    return {static_cast<int32_t>(divider.by), divider.magic, divider.shift};
+    return {static_cast<int32_t>(divider.by), divider.small_magic, divider.shift};
   }
 };
 struct Large {
