@@ -67,13 +67,6 @@ class Turner {
   const TensorType& TypeOf(OutputRef ref) const { return graph_.type(ref); }
   bool IsTurned(NodeId id) const { return id.value < static_cast<int32_t>(chosen_.size()) && chosen_[id.value]; }
 
-  bool IsFetched(NodeId id) const {
-    const auto uses = fanout_.of(id);
-    return std::any_of(uses.begin(), uses.end(), [&](const Fanout::Use& use) {
-      return use.input >= 0 && use.output == 0 && graph_.node(use.consumer).op == "_Fetch";
-    });
-  }
-
   // `add` puts it into creation order.
   template <typename Add>
   NodeId AddConst(Add&& add, const std::string& name, DataType dtype, const Shape& shape, const Ints& numbers) {
@@ -160,7 +153,7 @@ class Turner {
     for (int64_t dim : order) shape.AddDim(from.dim(static_cast<int>(dim)));
     const std::string image_name = graph_.node(image.node).name;
     std::string name = absl::StrCat(image_name, to_first ? "/channels_first" : "/channels_last");
-    if (!to_first && IsFetched(image.node)) {
+    if (!to_first && IsFetched(graph_, fanout_, image.node)) {
       graph_.Rename(image.node, absl::StrCat(image_name, "/channels_first"));
       name = image_name;
     }

@@ -54,7 +54,7 @@ class FormFinder {
       if (graph_.node(input.node).dynamic_output(input.index) || !ShapeOf(input).fully_known()) return std::nullopt;
     }
     std::optional<LayoutForm> form = AnyForm(node);
-    if (!form || (node.outputs.size() > 1 && IsFetched(id)) || !Holds(node, *form)) return std::nullopt;
+    if (!form || (node.outputs.size() > 1 && IsFetched(graph_, fanout_, id)) || !Holds(node, *form)) return std::nullopt;
     return form;
   }
 
@@ -119,14 +119,6 @@ class FormFinder {
     return form.images.empty() ? std::nullopt : std::optional<LayoutForm>(form);
   }
 
-  // Fetched are tensors by their names. Where the only result of a node is, the Transpose behind it takes its name.
-  bool IsFetched(NodeId id) const {
-    const auto uses = fanout_.of(id);
-    return std::any_of(uses.begin(), uses.end(), [&](const Fanout::Use& use) {
-      return use.input >= 0 && use.output == 0 && graph_.node(use.consumer).op == "_Fetch";
-    });
-  }
-
   // Images are images, and what goes by dimensions is known.
   bool Holds(const Node& node, const LayoutForm& form) const {
     const auto fits = [](const Shape& shape) { return shape.fully_known() && IsImage(shape) && shape.num_elements() > 0; };
@@ -153,6 +145,13 @@ std::vector<std::optional<LayoutForm>> LayoutFormsOf(const Graph& graph, const F
   std::vector<std::optional<LayoutForm>> forms(graph.num_ids());
   for (int32_t i = 0; i < graph.num_ids(); ++i) forms[i] = finder.FormOf(NodeId{i});
   return forms;
+}
+
+bool IsFetched(const Graph& graph, const Fanout& fanout, NodeId id) {
+  const auto uses = fanout.of(id);
+  return std::any_of(uses.begin(), uses.end(), [&](const Fanout::Use& use) {
+    return use.input >= 0 && use.output == 0 && graph.node(use.consumer).op == "_Fetch";
+  });
 }
 
 std::optional<Ints> NumbersOf(const Graph& graph, OutputRef ref) {

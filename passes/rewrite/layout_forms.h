@@ -24,6 +24,10 @@ struct LayoutForm {
 // By node id; none where a node has its channels first already, or computes one way alone.
 std::vector<std::optional<LayoutForm>> LayoutFormsOf(const Graph& graph, const Fanout& fanout);
 
+// Whether the node's first result is: fetched are tensors by their names. Where it is the only one, the Transpose behind it takes
+// its name.
+bool IsFetched(const Graph& graph, const Fanout& fanout, NodeId id);
+
 // The numbers of a constant input of int32 or int64; none where it is not one.
 std::optional<std::vector<int64_t>> NumbersOf(const Graph& graph, OutputRef ref);
 
