@@ -63,6 +63,7 @@ class PlannedDevice : public DeviceServices {
     if (!plans.ok()) return plans.status();
     return std::make_unique<PlannedConvolution>(plans->front());
   }
+  bool tf32() const override { return limits_.tf32; }
   absl::StatusOr<std::unique_ptr<Product>> PlanProduct(const ProductShape&) override { return std::make_unique<PlannedProduct>(); }
   absl::StatusOr<std::shared_ptr<const CompiledFusion>> CompileFusion(const std::string&) override {
     return std::make_shared<const PlannedFusion>();

@@ -1,5 +1,5 @@
 // Convolutions in two and three dimensions, forward and both gradients, channels first or last; with their bias, a sum and a
-// Relu, as one node.
+// Relu, as one node. Gradients that are another convolution or a product are that (conv_gradients.cc).
 //
 // The library wants filters with the output channel first, which are turned around in scratch memory. Inputs are padded there
 // where it cannot pad the two sides differently, or only slowly. Where it has no deterministic algorithm for a layout, the
@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "cuda/kernels/common.h"
+#include "cuda/kernels/conv_gradients.h"
 #include "cuda/kernels/register.h"
 #include "cuda/launch/conv.h"
 #include "cuda/launch/layout.h"
@@ -295,6 +296,12 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeConv(DeviceServices& services, const
   const int bytes = static_cast<int>(DataTypeSize(instance.outputs[0].dtype));
   if (depthwise) return MakeDirectConv(services, g);
   const std::string given = instance.attrs.GetOr<std::string>(kKernelChoice, "");
+  if (part != ConvPart::kForward) {
+    ConvShape gradient = g.shape;
+    gradient.channels_first = g.channels_first;
+    absl::StatusOr<std::unique_ptr<Kernel>> other = MakeConvGradient(services, gradient, given);
+    if (!absl::IsUnimplemented(other.status())) return other;
+  }
   if (!given.empty()) return MakeChosenConv(services, g, bytes, given);
   absl::StatusOr<std::unique_ptr<Kernel>> best = MakeBestConv(services, g, bytes);
   return absl::IsUnimplemented(best.status()) ? MakeDirectConv(services, g) : std::move(best);

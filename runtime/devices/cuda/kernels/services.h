@@ -95,6 +95,8 @@ class DeviceServices {
   // What the launches on `queue` since QueueOf have found wrong, where that is known at once; OK on a device, whose
   // driver finds it at the end of the step.
   virtual absl::Status Launched(const Queue& queue) = 0;
+  // Whether floats may be rounded to TF32 in products and convolutions.
+  virtual bool tf32() const { return false; }
   // Unimplemented where the device has no such product or convolution.
   virtual absl::StatusOr<std::unique_ptr<Product>> PlanProduct(const ProductShape& shape) = 0;
   virtual absl::StatusOr<std::unique_ptr<Convolution>> PlanConvolution(const ConvShape& shape) = 0;

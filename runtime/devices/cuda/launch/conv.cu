@@ -157,6 +157,34 @@ struct FilterBody {
   }
 };
 
+struct SpreadBody {
+  RowSpread s;
+  int64_t z, y;  // the taps' row
+  Divider channels, in_x, out_y, out_z, step;
+  const float* products;
+  float* input;
+  MR_DEVICE void operator()(int64_t i) const {
+    int64_t channel = 0;
+    if (!s.channels_first) channel = Next(channels, &i);
+    const int64_t x = Next(in_x, &i), oy = Next(out_y, &i), oz = Next(out_z, &i);
+    if (s.channels_first) channel = Next(channels, &i);
+    const int64_t ox = step(x), tap = x - ox * step.by, image = i;
+    const int64_t row = (oz * s.out[1] + oy) * s.out[2], plane = s.out[0] * s.out[1] * s.out[2];
+    const int64_t from = s.channels_first ? ((image * s.taps + tap) * channels.by + channel) * plane + row + ox
+                                          : ((image * plane + row + ox) * s.taps + tap) * channels.by + channel;
+    const int64_t line = s.channels_first ? image * channels.by + channel : image;
+    const int64_t at = ((line * s.in[0] + oz * s.stride[0] + z) * s.in[1] + oy * s.stride[1] + y) * s.in[2] + x;
+    const float value = tap < s.taps && ox < s.out[2] ? products[from] : 0;
+    input[s.channels_first ? at : at * channels.by + channel] = value;
+  }
+  // The innermost of the indices that are left in i.
+  MR_DEVICE static int64_t Next(const Divider& size, int64_t* i) {
+    const int64_t outer = size(*i), inner = *i - outer * size.by;
+    *i = outer;
+    return inner;
+  }
+};
+
 int64_t FilterElements(const DirectConv& s) {
   return s.kernel[0] * s.kernel[1] * s.kernel[2] * (s.in_channels / s.groups) * s.out_channels;
 }
@@ -195,6 +223,17 @@ void LaunchConvFilter(const Queue& queue, Type type, const DirectConv& shape, co
                     FilterBody<T>{IndexOf(shape), static_cast<const T*>(input), static_cast<const T*>(output),
                                   static_cast<T*>(filter)});
   });
+}
+
+void LaunchSpreadRows(const Queue& queue, const RowSpread& shape, int64_t z, int64_t y, const void* products, void* input) {
+  const int64_t elements = shape.batch * shape.channels * shape.out[0] * shape.out[1] * shape.in[2];
+  SpreadBody body{shape, z, y, {}, {}, {}, {}, {}, static_cast<const float*>(products), static_cast<float*>(input)};
+  body.channels = DivideBy(shape.channels, elements);
+  body.in_x = DivideBy(shape.in[2], elements);
+  body.out_y = DivideBy(shape.out[1], elements);
+  body.out_z = DivideBy(shape.out[0], elements);
+  body.step = DivideBy(shape.stride[2], elements);
+  ForEach(queue, elements, body);
 }
 
 }  // namespace millrace::cuda

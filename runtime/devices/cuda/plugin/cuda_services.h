@@ -40,6 +40,7 @@ class CudaServices final : public DeviceServices {
 
   Queue QueueOf(const KernelContext& context) override { return {context.stream, fault_, position_}; }
   absl::Status Launched(const Queue&) override { return absl::OkStatus(); }
+  bool tf32() const override { return choices_.tf32; }
   absl::StatusOr<std::unique_ptr<Product>> PlanProduct(const ProductShape& shape) override;
   absl::StatusOr<std::unique_ptr<Convolution>> PlanConvolution(const ConvShape& shape) override;
   // Text that does not compile is an error of ours, said once; it is Unimplemented here, since there is another way.
