@@ -230,6 +230,39 @@ TEST(DnnDeviceTest, ADeviceThatIsNotHereOrNotDescribedIsAnError) {
   EXPECT_FALSE(DnnDevice(77).ok());
 }
 
+// Which the library ranks behind others (RankByMeasurements).
+TEST(DnnRankingTest, WhatMeasuresFasterOnAnH200GoesFirst) {
+  if (cudnnGetVersion() != 91900) GTEST_SKIP() << "cuDNN " << cudnnGetVersion() << " was not measured";
+  const auto device = DnnDeviceDescribed(H200());
+  ASSERT_TRUE(device.ok()) << device.status();
+  const auto first = [&](const ConvShape& shape, bool tf32) {
+    const auto plans = RankDnnPlans(shape, {.tf32 = tf32}, {.device = &*device});
+    EXPECT_TRUE(plans.ok()) << plans.status();
+    return plans.ok() ? plans->front().name : "";
+  };
+  ConvShape deep;
+  deep.channels_first = true;
+  deep.batch = 64;
+  deep.in_channels = deep.out_channels = 512;
+  deep.in = deep.out = {7, 7, 1};
+  deep.kernel = {3, 3, 1};
+  deep.pad = deep.pad_after = {1, 1, 0};
+  EXPECT_EQ(first(deep, false), "91900/70:2=4,18=0");
+  EXPECT_NE(first(deep, true), "91900/70:2=4,18=0") << "with tensor cores the ranking stays";
+  ConvShape volume;
+  volume.part = ConvPart::kFilter;
+  volume.channels_first = true;
+  volume.spatial = 3;
+  volume.batch = 1;
+  volume.in_channels = volume.out_channels = 64;
+  volume.in = volume.out = {144, 144, 144};
+  volume.kernel = {3, 3, 3};
+  volume.pad = volume.pad_after = {1, 1, 1};
+  EXPECT_EQ(first(volume, false), "91900/1");
+  volume.in_channels = 192;
+  EXPECT_EQ(first(volume, false), "91900/67:2=12") << "a larger filter";
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, DnnPlansTest, ::testing::ValuesIn(kModels), [](const auto& param) { return param.param.name; });
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -151,6 +152,30 @@ absl::StatusOr<DnnDescriptor> ConfigOf(const Engine& wanted, const ConvShape& sh
   return config;
 }
 
+// What cuDNN's ranking of engines for float32 without tensor cores gets wrong by most on an H200, by bench/results/cuda.md ("Engines
+// that cuDNN ranks first"). Engines and tiles have the numbers of cuDNN 9.19; of another version's, at worst slower ones go first.
+void RankByMeasurements(const ConvShape& shape, std::vector<DnnPlan>* plans) {
+  if (plans->empty()) return;
+  const auto engine_of = [](const DnnPlan& plan) { return plan.name.substr(0, plan.name.find(':')); };
+  const auto number_of = [&](const DnnPlan& plan) { return engine_of(plan).substr(plan.name.find('/') + 1); };
+  const std::string first = engine_of(plans->front());
+  const auto move_up = [&](const auto& wanted) {
+    const auto found = std::find_if(plans->begin(), plans->end(), wanted);
+    if (found != plans->end()) std::rotate(plans->begin(), found, found + 1);
+  };
+  // Of one engine's tiles, the largest.
+  constexpr int64_t kFewestChannels = 64;
+  if (shape.part == ConvPart::kForward && shape.out_channels >= kFewestChannels) {
+    move_up([&](const DnnPlan& plan) { return engine_of(plan) == first && absl::StartsWith(plan.name, absl::StrCat(first, ":2=4,18=0")); });
+  }
+  // One with a block for each tile of the filter, which leaves most of the device idle where the filter is small.
+  constexpr int64_t kSmallFilter = 200000;
+  const int64_t filter = shape.kernel[0] * shape.kernel[1] * shape.kernel[2] * shape.in_channels / shape.groups * shape.out_channels;
+  if (shape.part == ConvPart::kFilter && number_of(plans->front()) == "67" && filter < kSmallFilter) {
+    move_up([&](const DnnPlan& plan) { return plan.name == engine_of(plan) && number_of(plan) == "1"; });
+  }
+}
+
 }  // namespace
 
 int64_t MostScratchBytes(const ConvShape& shape, const DnnLimits& limits) {
@@ -200,7 +225,7 @@ absl::StatusOr<std::vector<DnnPlan>> RankDnnPlans(const ConvShape& shape, const 
       continue;
     }
     for (DnnDescriptor& config : *configs) {
-      if (plans.size() >= static_cast<size_t>(limits.plans)) return plans;
+      if (plans.size() >= static_cast<size_t>(limits.plans)) break;
       MR_ASSIGN_OR_RETURN(const DnnDescriptor engine, EngineIn(config));
       MR_ASSIGN_OR_RETURN(const bool allowed, IsAllowed(engine, shape, limits));
       if (!allowed) continue;
@@ -215,6 +240,7 @@ absl::StatusOr<std::vector<DnnPlan>> RankDnnPlans(const ConvShape& shape, const 
     }
   }
   if (plans.empty()) return none;
+  if (shape.type == Type::kFloat && !limits.tf32) RankByMeasurements(shape, &plans);
   return plans;
 }
 
