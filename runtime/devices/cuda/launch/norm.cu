@@ -20,8 +20,8 @@ struct ChannelIndex {
   Divider channels;
   MR_DEVICE int64_t At(int64_t channel, int64_t k) const {
     if (!first) return k * channels.by + channel;
-    const int64_t image = plane(k);
-    return (image * channels.by + channel) * plane.by + k - image * plane.by;
+    const Divider::Parts parts = plane.small_magic != 0 ? plane.Split<true>(k) : plane.Split<false>(k);
+    return (parts.quotient * channels.by + channel) * plane.by + parts.rest;
   }
   MR_DEVICE int64_t ChannelOf(int64_t i) const {
     const int64_t line = first ? plane(i) : i;
@@ -46,15 +46,22 @@ struct StatisticsBody : PairSum {
   ChannelIndex index;
   BatchNormForward f;
   float* factor;
+  struct Terms {
+    static constexpr int kAtOnce = 8;
+    const StatisticsBody& body;
+    int64_t channel;
+    double shift;
+    MR_DEVICE T Fetch(int64_t k) const { return static_cast<const T*>(body.f.x)[body.index.At(channel, k)]; }
+    MR_DEVICE Pair Value(T term) const {
+      const double d = static_cast<double>(Widen(term)) - shift;
+      return {d, d * d};
+    }
+  };
   MR_DEVICE float Shift(int64_t channel) const {
     const float first = Widen(static_cast<const T*>(f.x)[index.At(channel, 0)]);
     return first - first == 0 ? first : 0.0f;
   }
-  MR_DEVICE Pair Load(int64_t channel, int64_t k) const {
-    const double value = Widen(static_cast<const T*>(f.x)[index.At(channel, k)]);
-    const double d = value - static_cast<double>(Shift(channel));
-    return {d, d * d};
-  }
+  MR_DEVICE Terms Row(int64_t channel) const { return {*this, channel, static_cast<double>(Shift(channel))}; }
   MR_DEVICE void Store(int64_t c, Pair sums) const {
     const double count = static_cast<double>(shape.pixels), offset = sums.a / count;
     const float mean = static_cast<float>(Shift(c) + offset);
@@ -105,12 +112,24 @@ struct GradientSumsBody : PairSum {
   ChannelIndex index;
   BatchNormBackward b;
   float *factor, *dy_mean, *slope;
-  MR_DEVICE Pair Load(int64_t channel, int64_t k) const {
-    const int64_t at = index.At(channel, k);
-    const double g = Widen(static_cast<const T*>(b.dy)[at]);
-    const double x = Widen(static_cast<const T*>(b.x)[at]);
-    return {g, g * (x - static_cast<double>(b.mean[channel]))};
-  }
+  struct Loaded {
+    T dy, x;
+  };
+  struct Terms {
+    static constexpr int kAtOnce = 4;  // of two loads
+    const GradientSumsBody& body;
+    int64_t channel;
+    double mean;
+    MR_DEVICE Loaded Fetch(int64_t k) const {
+      const int64_t at = body.index.At(channel, k);
+      return {static_cast<const T*>(body.b.dy)[at], static_cast<const T*>(body.b.x)[at]};
+    }
+    MR_DEVICE Pair Value(const Loaded& term) const {
+      const double g = static_cast<double>(Widen(term.dy));
+      return {g, g * (static_cast<double>(Widen(term.x)) - mean)};
+    }
+  };
+  MR_DEVICE Terms Row(int64_t channel) const { return {*this, channel, static_cast<double>(b.mean[channel])}; }
   MR_DEVICE void Store(int64_t c, Pair sums) const {
     const double count = static_cast<double>(shape.pixels > 0 ? shape.pixels : 1);
     const double inverse = 1.0 / sqrt(static_cast<double>(b.variance[c] + shape.epsilon));
