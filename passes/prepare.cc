@@ -32,6 +32,7 @@
 #include "passes/rewrite/lower_strings.h"
 #include "passes/rewrite/negate_last.h"
 #include "passes/rewrite/order_variable_accesses.h"
+#include "passes/rewrite/pack_rows.h"
 #include "passes/rewrite/slice_updates.h"
 #include "passes/shapes/infer_shapes.h"
 #include "passes/shapes/needed_feeds.h"
@@ -289,6 +290,12 @@ absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
   {
     const PassClock::Run run(request.clock, "negate last");
     NegateLast(prepared.graph, needed.targets, prepared.inferred.by_value);
+  }
+  // What time steps do alike before their products are summed.
+  if (request.options.pack_rows) {
+    const PassClock::Run run(request.clock, "pack rows");
+    MR_ASSIGN_OR_RETURN(const int64_t packed, PackRows(prepared.graph, request.ops, needed.targets, prepared.inferred.by_value));
+    if (packed > 0) RemoveUnneeded(prepared.graph, needed, prepared.inferred.by_value);
   }
   // Sums of products before any order, that of variable accesses included: some factors are read later than before.
   if (request.options.accumulate_products) {

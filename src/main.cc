@@ -84,6 +84,8 @@ DEFINE_string(fuse, "auto", "run groups of elementwise ops, products with their 
                             "with the sum");
 DEFINE_string(channels_first, "auto", "turn regions of float32 convolutions and what lies between them around to channels first where that saves "
                                       "copies: off, on, auto (on CUDA devices without --tf32); results differ in the rounding of sums over space");
+DEFINE_string(pack_rows, "auto", "products of few rows with the same weight, in every time step, and what follows them row by row, run as nodes "
+                                 "over the rows of many steps: off, on, auto (on CUDA devices); results differ in the rounding of products");
 DEFINE_string(parts, "placement,swap", "tensorflowmem: parts beside the partitions: placement (variables and constants in host memory), swap (of activations), both, or none");
 DEFINE_bool(early_start, true, "tensorflowmem: compute of the next partition may start while copies of this one still run");
 DEFINE_double(occupancy_threshold, 0.7, "reactive: part of the device memory above which the oldest saved activations leave");
@@ -221,6 +223,7 @@ StrategyOptions StrategyFromFlags() {
           .share_recv = FLAGS_share_recv,
           .fuse = FLAGS_fuse,
           .channels_first = FLAGS_channels_first,
+          .pack_rows = FLAGS_pack_rows,
           .accumulate_products = FLAGS_accumulate_products,
           .update_parts = FLAGS_update_parts,
           .max_unrolled_nodes = FLAGS_max_unrolled_nodes,

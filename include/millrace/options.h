@@ -95,6 +95,9 @@ struct PlanningOptions {
   // Regions of float32 convolutions hold their tensors with the channels first where that saves a device's library copies
   // (passes/rewrite/channels_first.h). Off: layouts as the graph has them.
   bool channels_first = false;
+  // Products of few rows with one weight, and what follows them row by row, are nodes over the rows of many
+  // (passes/rewrite/pack_rows.h). Off: nodes as the graph has them.
+  bool pack_rows = false;
   // Sums of matrix products are added up as the products are made, in creation order: less memory, and the same bits
   // under every strategy. Off: nodes as the graph has them.
   bool accumulate_products = true;

@@ -21,7 +21,7 @@ const Flags& EngineFlags() {
 // Of strategies, but for the partition size, which a sweep varies.
 const Flags& PolicyFlags() {
   static const auto* const flags = new Flags{
-      "swap_distance", "parts", "early_start", "min_swap_bytes", "recompute", "plan_seconds", "share_recv", "fuse", "channels_first", "accumulate_products", "update_parts", "max_unrolled_nodes",
+      "swap_distance", "parts", "early_start", "min_swap_bytes", "recompute", "plan_seconds", "share_recv", "fuse", "channels_first", "pack_rows", "accumulate_products", "update_parts", "max_unrolled_nodes",
       "occupancy_threshold", "swapout_threshold", "swapin_ahead", "swapin_groupby",
       "sync_mode", "serialization", "serialization_by_size", "memory_ratio",
       "exclude_outputs", "exclude_inputs", "include_outputs", "include_inputs",

@@ -62,6 +62,7 @@ struct StrategyOptions {
   bool share_recv = false;
   std::string fuse = "auto";  // off, on, auto: on CUDA devices
   std::string channels_first = "auto";  // off, on, auto: on CUDA devices without TF32
+  std::string pack_rows = "auto";  // off, on, auto: on CUDA devices
   bool accumulate_products = true;
   std::string update_parts = "auto";  // auto, off, or a size
   int64_t max_unrolled_nodes = 1'000'000;

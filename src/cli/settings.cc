@@ -187,6 +187,7 @@ absl::Status SetStrategy(const StrategyOptions& options, const std::string& devi
   const bool pays = device == "cuda" || device == "cuda_emulated";
   MR_ASSIGN_OR_RETURN(planning.fuse, OffOnAuto("fuse", options.fuse, pays));
   MR_ASSIGN_OR_RETURN(planning.channels_first, OffOnAuto("channels_first", options.channels_first, pays && !tf32));
+  MR_ASSIGN_OR_RETURN(planning.pack_rows, OffOnAuto("pack_rows", options.pack_rows, pays));
   planning.accumulate_products = options.accumulate_products;
   planning.share_recv = options.share_recv;
   if (options.update_parts == "off") {

@@ -491,9 +491,11 @@ TEST_F(CommandsTest, WhatIsAutomaticGoesByTheDevicesThatAreNamed) {
   EXPECT_EQ(named->device, "cuda");
   EXPECT_TRUE(named->planning.fuse);
   EXPECT_TRUE(named->planning.channels_first);
+  EXPECT_TRUE(named->planning.pack_rows);
   options_.engine.device = "cuda";
   options_.engine.devices = "cpu:0,cpu:1";
   EXPECT_FALSE(MakeSessionOptions(options_, "planned")->planning.fuse);
+  EXPECT_FALSE(MakeSessionOptions(options_, "planned")->planning.pack_rows);
 }
 
 TEST_F(CommandsTest, WhatRunsIsRefusedTheNullDeviceBeforeAnythingIsRead) {

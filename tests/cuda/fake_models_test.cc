@@ -35,6 +35,7 @@ TEST_P(FakeModelsTest, GraphsStreamsAndBudgetsHaveTheSameBits) {
   std::map<std::string, std::string> expected;
   int64_t peak = 0;
   options.device = "cuda";
+  options.planning.pack_rows = true;
   for (const char* cuda_graph : {"off", "on"}) {
     for (const char* strategy : {"baseline", "planned"}) {
       SCOPED_TRACE(std::string(strategy) + ", graph " + cuda_graph);

@@ -73,6 +73,7 @@ TEST_P(CudaModelsTest, RunsOnItsOwnKernelsAndAgreesWithTheCpu) {
   SessionOptions on_cpu, on_cuda;
   on_cpu.threads = on_cuda.threads = 1;
   on_cuda.kernels = merged;
+  on_cuda.planning.pack_rows = true;
   const Graph graph = Model();
   std::vector<float> expected, losses;
   {
@@ -102,6 +103,7 @@ TEST_P(CudaModelBitsTest, StreamsPartitionsBudgetsAndFusionDoNotChangeABit) {
     options.device = "cuda_emulated";
     options.planning.strategy = strategy;
     options.planning.fuse = !expected.empty();  // trees as one kernel have the bits of their ops
+    options.planning.pack_rows = true;
     if (strategy == std::string("tensorflowmem")) options.planning.partition_size = 7;
     ModelRun run(graph, options);
     ASSERT_EQ(run.Steps(4).size(), 4) << strategy << ": " << run.status();  // on streams, captured, replayed

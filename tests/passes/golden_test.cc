@@ -17,6 +17,7 @@
 #include "passes/rewrite/gather_updates.h"
 #include "passes/rewrite/negate_last.h"
 #include "passes/rewrite/order_variable_accesses.h"
+#include "passes/rewrite/pack_rows.h"
 #include "passes/rewrite/slice_updates.h"
 #include "passes/shapes/infer_shapes.h"
 #include "plan/plan_text.h"
@@ -147,6 +148,14 @@ std::string Reductions(const GoldenCase& golden) {
   });
 }
 
+std::string Rows(const GoldenCase& golden) {
+  const OpRegistry& ops = OpRegistry::Builtin();
+  const auto title = [](int64_t changes) { return absl::StrCat(changes, " nodes packed"); };
+  return Rewrite(golden, &ops, title, [&](Graph& graph, InferenceResult& inferred) {
+    return PackRows(graph, ops, golden.List("targets"), inferred.by_value);
+  });
+}
+
 std::string Biases(const GoldenCase& golden) {
   const OpRegistry& ops = OpRegistry::Builtin();
   const auto title = [](int64_t changes) { return absl::StrCat(changes, " products with their bias"); };
@@ -250,6 +259,10 @@ TEST(Golden, AccumulatesProducts) {
 
 TEST(Golden, AccumulatesReductions) {
   for (const std::string& file : GoldenFiles("reductions")) CheckGolden(file, Reductions);
+}
+
+TEST(Golden, PacksRows) {
+  for (const std::string& file : GoldenFiles("rows")) CheckGolden(file, Rows);
 }
 
 TEST(Golden, GivesProductsTheirBias) {

@@ -1,5 +1,5 @@
-// Sums of products that are added up as they are made: the same bits under every plan, and rounding away from the sum
-// of the graph as it is.
+// Sums of products that are added up as they are made, and products over the rows of several steps: the same bits under every
+// plan, and rounding away from the graph as it is.
 #include <cmath>
 
 #include "model_run.h"
@@ -29,14 +29,10 @@ SessionOptions Options(const std::string& strategy, bool accumulate, int threads
   return options;
 }
 
-TEST(AccumulateProducts, SameBitsUnderEveryPlan) {
-  const Graph graph = Recurrent();
-  ModelRun reference(graph, Options("baseline", true, 1));
+// As the baseline's.
+void ExpectTheSameBitsUnderEveryPlan(const Graph& graph, ModelRun& reference, bool pack_rows) {
   const std::vector<float> losses = reference.Steps(3);
   ASSERT_TRUE(reference.status().ok()) << reference.status();
-  EXPECT_GT(CountOf(*reference.TrainPlan(), "_SumProducts"), 0);
-  EXPECT_GT(CountOf(*reference.TrainPlan(), "_SumColumns"), 0);
-  EXPECT_EQ(CountOf(*reference.TrainPlan(), "UnsortedSegmentSum"), 1);
   const auto variables = reference.Variables();
   const int64_t peak = reference.TrainPlan()->devices[0].arena_bytes;
   for (const char* strategy : {"baseline", "planned", "tensorflowmem", "tflms", "lru"}) {
@@ -44,6 +40,7 @@ TEST(AccumulateProducts, SameBitsUnderEveryPlan) {
       for (const int64_t partition_size : {int64_t{0}, int64_t{7}}) {
         SCOPED_TRACE(absl::StrCat(strategy, " ", part, " of the peak, partitions of ", partition_size));
         SessionOptions options = Options(strategy, true, partition_size == 0 ? 2 : 3);
+        options.planning.pack_rows = pack_rows;
         options.planning.device_memory_bytes = static_cast<int64_t>(part * static_cast<double>(peak));
         options.planning.partition_size = partition_size;
         ModelRun run(graph, options);
@@ -55,6 +52,32 @@ TEST(AccumulateProducts, SameBitsUnderEveryPlan) {
       }
     }
   }
+}
+
+TEST(AccumulateProducts, SameBitsUnderEveryPlan) {
+  const Graph graph = Recurrent();
+  ModelRun reference(graph, Options("baseline", true, 1));
+  ExpectTheSameBitsUnderEveryPlan(graph, reference, /*pack_rows=*/false);
+  EXPECT_GT(CountOf(*reference.TrainPlan(), "_SumProducts"), 0);
+  EXPECT_GT(CountOf(*reference.TrainPlan(), "_SumColumns"), 0);
+  EXPECT_EQ(CountOf(*reference.TrainPlan(), "UnsortedSegmentSum"), 1);
+}
+
+// The logits of all ten steps are one product, and those with their gradients another; all others need one another.
+TEST(PackRows, SameBitsUnderEveryPlanAndTheSameLossesButForRounding) {
+  const Graph graph = Recurrent();
+  ModelRun apart(graph, Options("baseline", true, 1));
+  const std::vector<float> expected = apart.Steps(3);
+  SessionOptions options = Options("baseline", true, 1);
+  options.planning.pack_rows = true;
+  ModelRun reference(graph, options), again(graph, options);
+  ExpectTheSameBitsUnderEveryPlan(graph, reference, /*pack_rows=*/true);
+  const std::vector<float> losses = again.Steps(3);
+  ASSERT_EQ(losses.size(), expected.size());
+  for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i], 1e-5f * std::abs(expected[i])) << i;
+  EXPECT_EQ(CountOf(*apart.TrainPlan(), "SparseSoftmaxCrossEntropyWithLogits"), 10);
+  EXPECT_EQ(CountOf(*reference.TrainPlan(), "SparseSoftmaxCrossEntropyWithLogits"), 1);
+  EXPECT_EQ(CountOf(*apart.TrainPlan(), "MatMul") - CountOf(*reference.TrainPlan(), "MatMul"), 18);
 }
 
 TEST(AccumulateProducts, LessMemoryAndTheSameLossesButForRounding) {
