@@ -17,6 +17,15 @@ class RuntimeDevice : public Device {
   // active at a time. It may move when it grows, and what it held is lost then. Not during a step.
   virtual absl::StatusOr<void*> ReserveArena(int64_t bytes) = 0;
 
+  // Whether kernels are tried on it when they are planned.
+  virtual bool tries_kernels() const { return false; }
+  // The arena of a budget, `bytes` large, is allocated now, and until the next ReserveArena no executor uses it: kernels that are
+  // planned meanwhile may be tried in it, and nowhere else. ResourceExhausted where the device has no room for it.
+  virtual absl::Status OfferArena(int64_t bytes) {
+    static_cast<void>(bytes);
+    return absl::OkStatus();
+  }
+
   // Copies outside of steps (variables that live on the device); done when they return. The error of a device that is
   // lost names it.
   virtual absl::Status CopyToDevice(void* device, const void* host, int64_t bytes) = 0;

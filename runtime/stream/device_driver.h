@@ -53,6 +53,10 @@ class DeviceDriver {
   // ResourceExhausted names the bytes asked for and what is free.
   virtual absl::StatusOr<void*> AllocateDevice(int64_t bytes) = 0;
   virtual void FreeDevice(void* memory) = 0;
+  // Device memory that nobody else uses until the next call: kernels that are planned meanwhile may be tried there, and from the
+  // first call on nowhere else. nullptr: there is none. When this returns no trial is on its way in what was lent before. Not
+  // while a step is captured; another thread may be planning.
+  virtual void LendForTrials(void* memory, int64_t bytes) = 0;
   // Of device memory, now: libraries load their code when it is first used, and other programs come and go.
   virtual absl::StatusOr<int64_t> FreeBytes() = 0;
   // Page-locks memory of the host that is there already.

@@ -27,6 +27,7 @@ class StreamDeviceImpl final : public StreamDevice, private HostMemoryListener {
   const KernelRegistry& kernels() const override { return driver_->kernels(); }
   bool has_data() const override { return true; }
   bool runs_disk_lanes() const override { return false; }
+  bool tries_kernels() const override { return true; }
   DeviceDriver& driver() override { return *driver_; }
   const DeviceDriver& driver() const override { return *driver_; }
   GraphCapture graph_capture() const override { return graph_capture_; }
@@ -37,7 +38,15 @@ class StreamDeviceImpl final : public StreamDevice, private HostMemoryListener {
     return driver_->info().total_bytes - free_bytes - (arena_ != nullptr ? arena_bytes_ : 0);
   }
 
+  absl::Status OfferArena(int64_t bytes) override {
+    MR_ASSIGN_OR_RETURN(void* const arena, ReserveArena(bytes));
+    driver_->LendForTrials(arena, arena_bytes_);
+    lends_ = true;
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<void*> ReserveArena(int64_t bytes) override {
+    if (lends_) driver_->LendForTrials(nullptr, 0);
     if (arena_ != nullptr && bytes <= arena_bytes_) return arena_;
     // Before there are values on the device that only a stream could bring home.
     MR_RETURN_IF_ERROR(EnsureStream());
@@ -98,6 +107,7 @@ class StreamDeviceImpl final : public StreamDevice, private HostMemoryListener {
   const std::unique_ptr<DeviceDriver> driver_;
   void* arena_ = nullptr;
   int64_t arena_bytes_ = 0;
+  bool lends_ = false;  // there is a budget, which kernels are tried within
   DeviceStream stream_ = nullptr;  // of copies outside of steps
   std::set<void*> pinned_;
   absl::Status pinning_;

@@ -54,6 +54,7 @@ absl::Status RunCommand(const Options& options, const Environment& environment) 
     SessionOptions without = session;
     without.planning = BaselineOf(session.planning);
     without.disk.clear();
+    without.measure_convolutions = false;
     unswapped = PlanOnly(workload, without, environment).run;
   }
   AddError(outputs.WriteReport(report, &unswapped), written);

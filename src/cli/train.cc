@@ -184,6 +184,7 @@ GraphSummary FactsOf(const TrainResult& result, const Workload& workload, Sessio
   session.planning = BaselineOf(session.planning);
   session.disk.clear();
   session.profile = nullptr;
+  session.measure_convolutions = false;
   const TrainResult baseline = PlanOnly(workload, session, environment);
   return baseline.graph.nodes > 0 ? baseline.graph : SummaryOf(*workload.graph);
 }

@@ -399,7 +399,9 @@ absl::StatusOr<DeviceBudgets> ResolveBudget(const Budget& budget, const Workload
   if (budget.percent == 0) return DeviceBudgets{.bytes = budget.bytes};
   options.planning = BaselineOf(options.planning);
   options.disk.clear();
-  options.profile = nullptr;  // a budget in percent is the same bytes with measured times and without
+  // A budget in percent is the same bytes with measured times and without, and whichever convolution was the fastest today.
+  options.profile = nullptr;
+  options.measure_convolutions = false;
   MR_ASSIGN_OR_RETURN(const auto session, environment.create_session(workload.graph, options));
   session->PlanWithFeeds(workload.feeds);
   auto planned = session->Plan(workload.feed_types, workload.fetches, workload.targets);

@@ -82,7 +82,7 @@ class SessionImpl final : public Session {
       options_.threads = runner_->threads();  // of kernels, which measured times are told with
       options_.machine = MachineOf(*devices_[0], options_.machine);
     }
-    return absl::OkStatus();
+    return OfferArenas();
   }
 
   absl::Status Run(const Feeds& feeds, const std::vector<std::string>& fetches,
@@ -138,6 +138,7 @@ class SessionImpl final : public Session {
     MR_RETURN_IF_ERROR(CheckPlanVariables(*plan, variables_.Types()));
     MR_RETURN_IF_ERROR(CheckPlanInputs(*plan, ops_));
     MR_RETURN_IF_ERROR(CheckPlanFits(*plan, options_.planning));
+    MR_RETURN_IF_ERROR(OfferArenas());
     const absl::StatusOr<GraphSummary> summary = compiler_.Summary({feeds, fetches, targets, {}}, variables_.Types());
     MR_RETURN_IF_ERROR(CheckPlansOfAllValues(summary.status()));
     auto program = std::make_unique<Program>();
@@ -156,7 +157,7 @@ class SessionImpl final : public Session {
   absl::StatusOr<Graph> RewrittenGraph(const FeedTypes& feeds, const std::vector<std::string>& fetches,
                                        const std::vector<std::string>& targets) override {
     SignatureKey key{feeds, fetches, targets, {}};
-    MR_ASSIGN_OR_RETURN(Compiled compiled, compiler_.CompileByValue(key, planned_feeds_, variables_.Types(), nullptr));
+    MR_ASSIGN_OR_RETURN(Compiled compiled, CompileByValue(key, planned_feeds_, nullptr));
     Program program;
     program.plan = std::make_shared<const ExecutionPlan>(std::move(compiled.plan));
     program.summary = std::move(compiled.summary);
@@ -228,6 +229,22 @@ class SessionImpl final : public Session {
     MR_ASSIGN_OR_RETURN(disk_, DiskTier::Create({.folder = options_.disk}, &host_));
     variables_.UseDisk(disk_.get());
     return absl::OkStatus();
+  }
+
+  // The arenas of budgets, which no executor uses then: kernels that are planned next are tried there, and take nothing beside it.
+  absl::Status OfferArenas() {
+    for (size_t d = 0; d < devices_.size(); ++d) {
+      const int64_t budget_bytes = options_.planning.BudgetOf(static_cast<int32_t>(d));
+      if (budget_bytes == 0 || !devices_[d]->tries_kernels()) continue;
+      MR_RETURN_IF_ERROR(variables_.Acquire(nullptr));
+      MR_RETURN_IF_ERROR(devices_[d]->OfferArena(budget_bytes));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Compiled> CompileByValue(SignatureKey& signature, const std::map<std::string, Tensor>& values, PassClock* clock) {
+    MR_RETURN_IF_ERROR(OfferArenas());
+    return compiler_.CompileByValue(signature, values, variables_.Types(), clock);
   }
 
   // Hands the step that has just run to the replanner.
@@ -351,11 +368,11 @@ class SessionImpl final : public Session {
         VLOG(2) << "planning: " << pass;
         if (options_.planning_progress) options_.planning_progress(pass);
       });
-      absl::StatusOr<Compiled> compiled = compiler_.CompileByValue(signature, values, variables_.Types(), &clock);
+      absl::StatusOr<Compiled> compiled = CompileByValue(signature, values, &clock);
       if (NeedsAnswer(compiled.status()) && !devices_.empty()) {
         // Before variables have values nothing can be found, and what planning lacks says more.
         const absl::Status answered = AnswerFor(base, signature, values);
-        if (answered.ok()) compiled = compiler_.CompileByValue(signature, values, variables_.Types(), &clock);
+        if (answered.ok()) compiled = CompileByValue(signature, values, &clock);
         if (!answered.ok() && !absl::IsFailedPrecondition(answered)) compiled = answered;
       }
       if (compiled.ok()) {
@@ -420,7 +437,7 @@ class SessionImpl final : public Session {
         MR_RETURN_IF_ERROR(variables_.Acquire(nullptr));
         asking_.clear();
       }
-      MR_ASSIGN_OR_RETURN(Compiled compiled, compiler_.CompileByValue(signature, values, variables_.Types(), nullptr));
+      MR_ASSIGN_OR_RETURN(Compiled compiled, CompileByValue(signature, values, nullptr));
       AskingProgram made{.plan = std::make_shared<const ExecutionPlan>(std::move(compiled.plan)), .stopped = compiled.stopped};
       MR_ASSIGN_OR_RETURN(made.executor, MakeExecutor(made.plan));
       MR_ASSIGN_OR_RETURN(made.hidden, FindHiddenStateUses(*made.plan));

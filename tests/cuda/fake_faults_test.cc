@@ -1,6 +1,5 @@
 // What goes wrong with a CUDA device, thrown into the faked CUDA under the plugin's own code (runtime/devices/cuda/fake/faults.h), as
 // a session tells it: what failed and where, which variables have changed, and whether the next step can be run.
-#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,6 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "fake_library.h"
 #include "graph/text.h"
 #include "millrace/session.h"
 
@@ -21,18 +21,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-template <typename Function>
-Function* FromFake(const char* name) {
-  void* const library = dlopen(MILLRACE_CUDA_FAKE, RTLD_NOW);
-  EXPECT_NE(library, nullptr) << dlerror();
-  return reinterpret_cast<Function*>(dlsym(library, name));
-}
-void Throw(const std::string& faults) {
-  const char* const wrong = FromFake<const char*(const char*)>("millrace_fake_fault")(faults.c_str());
-  ASSERT_EQ(wrong, nullptr) << wrong;
-}
-int64_t Count(const char* kind) { return FromFake<int64_t(const char*)>("millrace_fake_count")(kind); }
 
 // Products by cuBLASLt, kernels, one that the host runs, two updates; "more" needs a larger arena.
 constexpr char kGraph[] = R"(

@@ -109,6 +109,12 @@ int64_t Count(const char* kind) {
   return Current().counts[kind];
 }
 
+void CountMost(const char* kind, int64_t count) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  int64_t& most = Current().counts[kind];
+  most = std::max(most, count);
+}
+
 void CountObject(int change) {
   const std::lock_guard<std::mutex> lock(mutex);
   objects += change;

@@ -17,7 +17,8 @@
 //
 // Kinds are alloc (of device memory), hostalloc, pin, stream, event, instantiate (of a graph), graph (its launch), launch (of a
 // kernel or a host function), copy and library (code that is loaded). After ecc, crash and lost every call that reaches the
-// device returns that error, and what streams and graphs have left to do is dropped. "call" and "operation" can be counted, too.
+// device returns that error, and what streams and graphs have left to do is dropped. "call" and "operation" can be counted, too;
+// "bytes" are the most of device memory that allocations have had at once.
 #ifndef MILLRACE_RUNTIME_DEVICES_CUDA_FAKE_FAULTS_H_
 #define MILLRACE_RUNTIME_DEVICES_CUDA_FAKE_FAULTS_H_
 
@@ -37,6 +38,8 @@ cudaError_t LostWith();
 int Setting(const char* name, int otherwise);
 // Of `kind`, so far.
 int64_t Count(const char* kind);
+// The count of `kind` is at least so much.
+void CountMost(const char* kind, int64_t count);
 // User objects that are there: +1, -1.
 void CountObject(int change);
 

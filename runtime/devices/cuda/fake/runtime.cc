@@ -15,6 +15,7 @@
 namespace {
 
 using millrace::cuda::fake::Count;
+using millrace::cuda::fake::CountMost;
 using millrace::cuda::fake::Enqueue;
 using millrace::cuda::fake::Enter;
 using millrace::cuda::fake::IsCapturing;
@@ -56,10 +57,14 @@ bool TouchesDevice(const void* at, size_t bytes) {
 
 // What a context and libraries take at once, and what code does once a kernel has been launched.
 constexpr size_t kTotalBytes = size_t{2} << 30, kContextBytes = size_t{1} << 30, kCodeBytes = size_t{64} << 20;
-size_t FreeBytes() {
-  size_t taken = kContextBytes + (Count("launch") > 0 ? kCodeBytes : 0);
+size_t AllocatedBytes() {
   const std::lock_guard<std::mutex> lock(memory_mutex);
-  for (const auto& [at, piece] : memory) taken += piece.kind == Kind::kDevice ? piece.bytes : 0;
+  size_t bytes = 0;
+  for (const auto& [at, piece] : memory) bytes += piece.kind == Kind::kDevice ? piece.bytes : 0;
+  return bytes;
+}
+size_t FreeBytes() {
+  const size_t taken = kContextBytes + (Count("launch") > 0 ? kCodeBytes : 0) + AllocatedBytes();
   return kTotalBytes - std::min(taken, kTotalBytes);
 }
 
@@ -69,8 +74,11 @@ cudaError_t Take(void** at, size_t bytes, Kind kind) {
   // Not a byte more than was asked for: AddressSanitizer sees what is read behind it.
   if (bytes > FreeBytes() || posix_memalign(at, 256, bytes > 0 ? bytes : 1) != 0) return Say(cudaErrorMemoryAllocation);
   std::memset(*at, 0xcb, bytes);  // what nothing has written yet
-  const std::lock_guard<std::mutex> lock(memory_mutex);
-  memory[static_cast<char*>(*at)] = {bytes > 0 ? bytes : 1, kind};
+  {
+    const std::lock_guard<std::mutex> lock(memory_mutex);
+    memory[static_cast<char*>(*at)] = {bytes > 0 ? bytes : 1, kind};
+  }
+  CountMost("bytes", static_cast<int64_t>(AllocatedBytes()));
   return cudaSuccess;
 }
 

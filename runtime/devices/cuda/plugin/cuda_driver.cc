@@ -80,6 +80,7 @@ class CudaDriver final : public DeviceDriver {
     cudaSetDevice(options_.index);
     cudaFree(memory);
   }
+  void LendForTrials(void* memory, int64_t bytes) override { services_->LendForTrials(memory, bytes); }
   absl::StatusOr<int64_t> FreeBytes() override {
     MR_CUDA(cudaSetDevice(options_.index));
     size_t free_bytes = 0, total_bytes = 0;

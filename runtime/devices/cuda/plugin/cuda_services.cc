@@ -57,6 +57,11 @@ void CudaServices::LeaveStream(cudaStream_t stream) {
   LOG_IF(WARNING, !left.ok()) << device_ << ": " << left;
 }
 
+void CudaServices::LendForTrials(void* memory, int64_t bytes) {
+  std::lock_guard<std::mutex> lock(planning_mutex_);
+  trial_memory_ = {true, static_cast<char*>(memory), bytes};
+}
+
 absl::Status CudaServices::Use() const { return CudaStatus(cudaSetDevice(index_), device_, "cudaSetDevice"); }
 
 absl::Status CudaServices::LoadState(const Queue& queue, void* device, const void* host, int64_t bytes) {

@@ -15,6 +15,7 @@
 
 #include "cuda/kernels/services.h"
 #include "cuda/plugin/dnn_plan.h"
+#include "cuda/plugin/dnn_trial.h"
 #include "stream/device_driver.h"
 
 namespace millrace::cuda {
@@ -58,6 +59,8 @@ class CudaServices final : public DeviceServices {
   // Before the stream is destroyed: the handle does not keep it.
   void LeaveStream(cudaStream_t stream);
   const Choices& choices() const { return choices_; }
+  // DeviceDriver::LendForTrials.
+  void LendForTrials(void* memory, int64_t bytes);
   // Of the step that is being launched.
   int64_t position() const { return position_; }
   void set_position(int64_t position) { position_ = position; }
@@ -89,6 +92,7 @@ class CudaServices final : public DeviceServices {
   cudaStream_t planning_stream_ = nullptr;
   DnnDescriptor dnn_device_;  // none where cuDNN does not describe it
   std::mutex planning_mutex_;
+  TrialMemory trial_memory_;
   // By shape: equal ones compute alike, and are tried once. nullptr: cuDNN has none.
   std::map<std::string, std::shared_ptr<const ConvolutionChoice>> convolutions_;
   std::set<std::string> dnn_errors_;  // that have been said

@@ -66,12 +66,13 @@ absl::StatusOr<ConvolutionChoice> CudaServices::ChooseFor(const ConvShape& shape
     return choice;
   }
   MR_ASSIGN_OR_RETURN(std::vector<DnnPlan> plans, RankDnnPlans(shape, limits, target));
-  MR_ASSIGN_OR_RETURN(const DnnTrial trial, TryDnnPlans(plans, shape, choices_.measure_convolutions, planning_dnn_,
-                                                        planning_stream_, device_));
+  MR_ASSIGN_OR_RETURN(const DnnTrial trial, TryDnnPlans(plans, shape, choices_.measure_convolutions,
+                                                        {planning_dnn_, planning_stream_, trial_memory_}, device_));
   choice.plan = std::move(plans[trial.best]);
   LOG_IF(WARNING, !trial.tried)
       << device_ << ": convolution " << KeyOf(shape) << " is computed by " << choice.plan.name << ", untried: a trial takes "
-      << trial.needed_bytes << " bytes beside the budget, and " << trial.free_bytes << " are free";
+      << trial.needed_bytes << " bytes, and " << trial.free_bytes
+      << (trial_memory_.limited ? " of the budget are free for it" : " are free");
   choice.seconds = trial.seconds;
   return choice;
 }

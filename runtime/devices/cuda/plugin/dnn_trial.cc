@@ -3,12 +3,15 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <limits>
+#include <optional>
 
 #include <glog/logging.h>
 
 #include "absl/strings/str_cat.h"
 #include "cuda/plugin/cuda_errors.h"
 #include "millrace/status.h"
+#include "millrace/types.h"
 
 namespace millrace::cuda {
 namespace {
@@ -61,91 +64,147 @@ class Clock {
   cudaEvent_t from_ = nullptr, to_ = nullptr;
 };
 
-// Device memory for the time of a trial, zeros for what follows on the stream.
-class Borrowed {
- public:
-  Borrowed(int64_t bytes, cudaStream_t stream) {
-    const auto size = static_cast<size_t>(bytes);
-    if (size > 0 && cudaMalloc(&memory_, size) == cudaSuccess) cudaMemsetAsync(memory_, 0, size, stream);
-    failed_ = size > 0 && memory_ == nullptr;
-    bytes_ = bytes;
-    cudaGetLastError();
-  }
-  ~Borrowed() { cudaFree(memory_); }
-  Borrowed(const Borrowed&) = delete;
-  Borrowed& operator=(const Borrowed&) = delete;
-  void* get() const { return memory_; }
-  int64_t bytes() const { return bytes_; }
-  bool failed() const { return failed_; }
+int64_t Volume(const ConvShape::Sizes& size) { return size[0] * size[1] * size[2]; }
 
- private:
-  void* memory_ = nullptr;
-  int64_t bytes_ = 0;
-  bool failed_ = false;
+// The operands of a convolution, one behind the other, and behind them scratch.
+struct Operands {
+  explicit Operands(const ConvShape& shape) {
+    const int64_t bytes = shape.type == Type::kDouble ? 8 : shape.type == Type::kFloat ? 4 : 2;
+    const auto place = [&](int64_t elements) {
+      const int64_t at = end;
+      end = AlignUp(end + elements * bytes);
+      return at;
+    };
+    const int64_t outputs = shape.batch * shape.out_channels * Volume(shape.out);
+    place(shape.batch * shape.in_channels * Volume(shape.in));
+    filter = place(shape.out_channels * shape.in_channels / shape.groups * Volume(shape.kernel));
+    output = place(outputs);
+    if (shape.epilogue != Epilogue::kNone) bias = place(shape.out_channels);
+    if (shape.side) side = place(outputs);
+    end = AlignUp(end, kLibraryAlignment);
+  }
+  ConvTensors In(char* memory) const {
+    return {memory, memory + filter, memory + output, bias > 0 ? memory + bias : nullptr, side > 0 ? memory + side : nullptr};
+  }
+  int64_t filter = 0, output = 0, bias = 0, side = 0, end = 0;
 };
 
-int64_t Volume(const ConvShape::Sizes& size) { return size[0] * size[1] * size[2]; }
+// Device memory for the time of a trial.
+class Borrowed {
+ public:
+  // All that there is, or `most` bytes where each trial allocates.
+  Borrowed(const TrialMemory& memory, int64_t most, cudaStream_t stream) : stream_(stream), begin_(memory.begin), bytes_(memory.bytes) {
+    if (memory.limited) return;
+    const bool allocated = cudaMalloc(&own_, static_cast<size_t>(most)) == cudaSuccess;
+    if (!allocated) cudaGetLastError();
+    begin_ = static_cast<char*>(own_);
+    bytes_ = allocated ? most : 0;
+  }
+  // Others use what was lent from then on, whatever the trial came to.
+  ~Borrowed() {
+    if (begin_ != nullptr) cudaStreamSynchronize(stream_);
+    if (own_ != nullptr) cudaFree(own_);
+  }
+  Borrowed(const Borrowed&) = delete;
+  Borrowed& operator=(const Borrowed&) = delete;
+  char* begin() const { return begin_; }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  const cudaStream_t stream_;
+  void* own_ = nullptr;
+  char* begin_;
+  int64_t bytes_;
+};
+
+// One plan after another, on one set of operands.
+class Trial {
+ public:
+  Trial(const std::vector<DnnPlan>& plans, const ConvShape& shape, const DnnTrialPlace& place, const std::string& device)
+      : plans_(plans), place_(place), device_(device), operands_(shape), clock_(place.stream, device),
+        memory_(place.memory, operands_.end + MostScratch(plans), place.stream) {}
+
+  // Zeros for operands, where there is room for these.
+  absl::Status Init() {
+    MR_RETURN_IF_ERROR(clock_.Init());
+    if (operands_.end > memory_.bytes()) return absl::OkStatus();
+    return CudaStatus(cudaMemsetAsync(memory_.begin(), 0, static_cast<size_t>(operands_.end), place_.stream), device_, "cudaMemsetAsync");
+  }
+  int64_t NeededBytes(size_t plan) const { return operands_.end + plans_[plan].scratch_bytes; }
+  bool Fits(size_t plan) const { return NeededBytes(plan) <= memory_.bytes(); }
+  // Seconds of one run, or the least of a few.
+  absl::StatusOr<double> Run(size_t plan, bool measure, double best) {
+    // The first run loads the kernel. One that is far behind already, even if some of its time went into that, is not run again.
+    absl::StatusOr<double> seconds = RunOnce(plan);
+    if (seconds.ok() && *seconds > 3 * best + 5e-3) return seconds;
+    for (int again = 0; again < kMeasuredRuns && seconds.ok() && measure; ++again) {
+      const absl::StatusOr<double> next = RunOnce(plan);
+      seconds = next.ok() && again > 0 ? std::min(*seconds, *next) : next;
+    }
+    VLOG(2) << device_ << ": " << plans_[plan].name << ": " << (seconds.ok() ? absl::StrCat(*seconds, " s") : seconds.status().ToString());
+    return seconds;
+  }
+  double spent() const { return spent_; }
+  absl::StatusOr<DnnTrial> Untried(size_t plan) const {
+    DnnTrial untried{.best = plan, .tried = false, .needed_bytes = NeededBytes(plan), .free_bytes = memory_.bytes()};
+    if (place_.memory.limited) return untried;
+    size_t free = 0, all = 0;
+    MR_RETURN_IF_ERROR(CudaStatus(cudaMemGetInfo(&free, &all), device_, "cudaMemGetInfo"));
+    untried.free_bytes = static_cast<int64_t>(free);
+    return untried;
+  }
+
+ private:
+  static int64_t MostScratch(const std::vector<DnnPlan>& plans) {
+    int64_t most = 0;
+    for (const DnnPlan& plan : plans) most = std::max(most, plan.scratch_bytes);
+    return most;
+  }
+  absl::StatusOr<double> RunOnce(size_t plan) {
+    MR_ASSIGN_OR_RETURN(const double seconds, clock_.Seconds([&] {
+      return ExecuteDnnPlan(place_.handle, plans_[plan], operands_.In(memory_.begin()), memory_.begin() + operands_.end);
+    }));
+    spent_ += seconds;
+    return seconds;
+  }
+
+  const std::vector<DnnPlan>& plans_;
+  const DnnTrialPlace& place_;
+  const std::string& device_;
+  const Operands operands_;
+  Clock clock_;
+  const Borrowed memory_;
+  double spent_ = 0;
+};
 
 }  // namespace
 
-absl::StatusOr<DnnTrial> TryDnnPlans(const std::vector<DnnPlan>& plans, const ConvShape& shape, bool measure, cudnnHandle_t handle,
-                                     cudaStream_t stream, const std::string& device) {
-  Clock clock(stream, device);
-  MR_RETURN_IF_ERROR(clock.Init());
-  int64_t most = 0;
-  for (const DnnPlan& plan : plans) most = std::max(most, plan.scratch_bytes);
-  const int64_t bytes = shape.type == Type::kDouble ? 8 : shape.type == Type::kFloat ? 4 : 2;
-  const Borrowed input(shape.batch * shape.in_channels * Volume(shape.in) * bytes, stream);
-  const Borrowed output(shape.batch * shape.out_channels * Volume(shape.out) * bytes, stream);
-  const Borrowed filter(shape.out_channels * shape.in_channels / shape.groups * Volume(shape.kernel) * bytes, stream);
-  const bool has_bias = shape.epilogue != Epilogue::kNone;
-  const Borrowed bias(has_bias ? shape.out_channels * bytes : 0, stream);
-  const Borrowed side(shape.side ? shape.batch * shape.out_channels * Volume(shape.out) * bytes : 0, stream);
-  const Borrowed scratch(most, stream);
-  DnnTrial trial;
-  for (const Borrowed* memory : {&input, &output, &filter, &bias, &side, &scratch}) {
-    trial.tried = trial.tried && !memory->failed();
-    trial.needed_bytes += memory->bytes();
-    trial.free_bytes += memory->failed() ? 0 : memory->bytes();
-  }
-  if (!trial.tried) {
-    size_t free = 0, all = 0;
-    MR_RETURN_IF_ERROR(CudaStatus(cudaMemGetInfo(&free, &all), device, "cudaMemGetInfo"));
-    trial.free_bytes += static_cast<int64_t>(free);
-    return trial;
-  }
-  const ConvTensors tensors{input.get(), filter.get(), output.get(), bias.get(), side.get()};
-  bool found = false;
-  double spent = 0;
+absl::StatusOr<DnnTrial> TryDnnPlans(const std::vector<DnnPlan>& plans, const ConvShape& shape, bool measure,
+                                     const DnnTrialPlace& place, const std::string& device) {
+  Trial trial(plans, shape, place, device);
+  MR_RETURN_IF_ERROR(trial.Init());
+  std::optional<DnnTrial> best;
+  std::optional<size_t> untried;
   absl::Status refused;
-  for (size_t i = 0; i < plans.size() && (measure || !found); ++i) {
-    if (found && spent > std::max(kMostSeconds, kMostTimesBest * trial.seconds)) break;
-    const auto run = [&] {
-      const absl::StatusOr<double> seconds = clock.Seconds(
-          [&] { return ExecuteDnnPlan(handle, plans[i], tensors, scratch.get()); });
-      if (seconds.ok()) spent += *seconds;
-      return seconds;
-    };
-    // The first run loads the kernel. One that is far behind already, even if some of its time went into that, is not run again.
-    absl::StatusOr<double> seconds = run();
-    if (seconds.ok() && found && *seconds > 3 * trial.seconds + 5e-3) continue;
-    for (int again = 0; again < kMeasuredRuns && seconds.ok() && measure; ++again) {
-      const absl::StatusOr<double> next = run();
-      seconds = next.ok() && again > 0 ? std::min(*seconds, *next) : next;
+  for (size_t i = 0; i < plans.size() && (measure || (!best && !untried)); ++i) {
+    if (best && trial.spent() > std::max(kMostSeconds, kMostTimesBest * best->seconds)) break;
+    if (!trial.Fits(i)) {
+      VLOG(2) << device << ": " << plans[i].name << ": " << trial.NeededBytes(i) << " bytes are more than there are for a trial";
+      if (!untried) untried = i;
+      continue;
     }
+    const absl::StatusOr<double> seconds = trial.Run(i, measure, best ? best->seconds : std::numeric_limits<double>::infinity());
     if (absl::IsUnavailable(seconds.status())) return seconds.status();
-    VLOG(2) << device << ": " << plans[i].name << ": "
-            << (seconds.ok() ? absl::StrCat(*seconds, " s") : seconds.status().ToString());
     if (!seconds.ok()) {
       refused = seconds.status();
-    } else if (!found || *seconds < trial.seconds) {
-      trial = {.best = i, .seconds = *seconds};
-      found = true;
+    } else if (!best || *seconds < best->seconds) {
+      best = {.best = i, .seconds = *seconds};
     }
   }
-  if (!found) return absl::UnimplementedError(refused.message());
-  if (!measure) trial.seconds = 0;
-  return trial;
+  if (!best && untried) return trial.Untried(*untried);
+  if (!best) return absl::UnimplementedError(refused.message());
+  if (!measure) best->seconds = 0;
+  return *best;
 }
 
 }  // namespace millrace::cuda

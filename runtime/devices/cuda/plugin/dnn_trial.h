@@ -12,19 +12,34 @@
 
 namespace millrace::cuda {
 
+// Device memory to try plans in.
+struct TrialMemory {
+  bool limited = false;  // to what follows; else each trial allocates what it needs and gives it back
+  char* begin = nullptr;
+  int64_t bytes = 0;
+};
+
 struct DnnTrial {
   size_t best = 0;
   double seconds = 0;  // of the best; 0 where it was not measured
-  // Where none was run: what that takes, and what was free.
+  // Where the best was not run: what that takes, and what was free.
   bool tried = true;
   int64_t needed_bytes = 0, free_bytes = 0;
 };
 
-// The first of `plans` that runs, or the fastest of them: what cuDNN ranks it may still refuse when it runs. Where the device
-// has no memory left to try in, the first. Unimplemented where none runs, Unavailable where the device is lost.
-// `stream` is the handle's.
-absl::StatusOr<DnnTrial> TryDnnPlans(const std::vector<DnnPlan>& plans, const ConvShape& shape, bool measure, cudnnHandle_t handle,
-                                     cudaStream_t stream, const std::string& device);
+// Where and how they run: `stream` is the handle's.
+struct DnnTrialPlace {
+  cudnnHandle_t handle = nullptr;
+  cudaStream_t stream = nullptr;
+  TrialMemory memory;
+};
+
+// What cuDNN ranks it may still refuse when it runs. The first of `plans` that runs, or that there is no memory to try in: a node
+// whose operands and scratch fit in a budget can be tried within it, so that the choice does not depend on the budget. With `measure`
+// the fastest of those that there is memory for, or else the first that there is none for. Unimplemented where none runs,
+// Unavailable where the device is lost. Nothing is left on the stream.
+absl::StatusOr<DnnTrial> TryDnnPlans(const std::vector<DnnPlan>& plans, const ConvShape& shape, bool measure,
+                                     const DnnTrialPlace& place, const std::string& device);
 
 }  // namespace millrace::cuda
 
