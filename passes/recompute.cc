@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "passes/access/access_lists.h"
 
@@ -115,7 +116,9 @@ class Recomputer {
 
   bool MayRunAgain(NodeId id, const OpDef& def) const {
     const Node& node = graph_.node(id);
-    if (operation_of_[id.value] < 0 || node.op[0] == '_' || def.stateful || def.is_variable || def.is_no_op ||
+    // Of this program's own ops those that are fused from others, which could run again themselves.
+    const bool is_own = node.op[0] == '_' && !absl::StartsWith(node.op, "_Fused");
+    if (operation_of_[id.value] < 0 || is_own || def.stateful || def.is_variable || def.is_no_op ||
         def.returns_variable || def.state_bytes > 0 || node.outputs.empty() || node_of_[id.value]->is_dynamic()) {
       return false;
     }

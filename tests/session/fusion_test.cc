@@ -6,11 +6,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "millrace/session.h"
+#include "model_run.h"
 #include "text_session.h"
 
 namespace millrace {
@@ -448,6 +450,28 @@ y = _FusedMatMul(x, x, b) {T=float, transpose_b=true, num_args=1, fused_ops=["Bi
   const absl::Status status =
       Make(text, false)->Run({{"x", Numbers(Shape({4, 8}), 1)}, {"b", Numbers(Shape({7}), 2)}}, {"y"}, {}, &out);
   EXPECT_THAT(std::string(status.message()), ::testing::AllOf(::testing::HasSubstr("'y'"), ::testing::HasSubstr("float[7]")));
+}
+
+// A fused node may run again where those that it stands for may.
+TEST(Fusion, FusedNodesAreComputedAgainWithTheSameBits) {
+  const auto model = BuildModel("lstm", {.batch = 8, .hidden = 32, .steps_unrolled = 8, .vocab = 50, .dropout = 0, .seed = 1});
+  ASSERT_TRUE(model.ok()) << model.status();
+  SessionOptions options = testing::UnderBudget("baseline", 0);
+  options.planning.fuse = true;
+  testing::ModelRun baseline(*model, options);
+  const std::vector<float> losses = baseline.Steps(3);
+  ASSERT_TRUE(baseline.status().ok()) << baseline.status();
+
+  options = testing::UnderBudget("planned", baseline.report().predicted_peak_device_bytes * 45 / 100);
+  options.planning.fuse = true;
+  testing::ModelRun run(*model, options);
+  EXPECT_EQ(run.Steps(3), losses) << run.status();
+  EXPECT_EQ(run.Variables(), baseline.Variables());
+  int64_t again = 0;
+  for (const OpInstance& instance : run.TrainPlan()->instances) {
+    again += absl::StrContains(instance.name, "/recompute") && absl::StartsWith(instance.op, "_Fused") ? 1 : 0;
+  }
+  EXPECT_GT(again, 0);
 }
 
 }  // namespace
