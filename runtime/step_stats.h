@@ -13,6 +13,7 @@ namespace millrace {
 struct StepStats {
   double seconds = 0;          // of the whole step; virtual on a device without data
   double compute_seconds = 0;  // seconds less stall_seconds
+  bool replayed = false;       // as a graph of the device's, without events between its nodes
   double stall_seconds = 0;    // the busiest compute lane waiting, the wait for the last copies included
   int64_t bytes_to_host = 0;
   int64_t bytes_to_device = 0;

@@ -551,6 +551,7 @@ absl::Status StreamLaneEngine::MeasureContexts() {
 
 absl::Status StreamLaneEngine::FillStats(double seconds, bool replayed, StepStats* stats) {
   stats->seconds = seconds;
+  stats->replayed = replayed;
   stats->device_peak_bytes = peak_device_bytes_;
   stats->peak_device_bytes = std::accumulate(peak_device_bytes_.begin(), peak_device_bytes_.end(), int64_t{0});
   stats->peak_host_bytes = peak_pool_bytes_;

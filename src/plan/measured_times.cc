@@ -225,4 +225,41 @@ absl::Status PredictWithMeasuredTimes(const Profile& profile, const Machine& mac
   return absl::OkStatus();
 }
 
+namespace {
+
+constexpr double kLeastPart = 0.25;      // of a node's time, that stays
+constexpr int kShortenings = 16;         // halvings of what is taken off
+constexpr double kMostOfMean = 4;        // taken off, of what a node of the mean would lose
+constexpr double kCopiesShow = 1.005;    // of the shortest step
+
+Profile Shortened(const Profile& profile, double launch_seconds) {
+  Profile shorter = profile;
+  for (auto& [name, time] : shorter.nodes) time.seconds = std::max(time.seconds - launch_seconds, kLeastPart * time.seconds);
+  shorter.wake_seconds = std::max(0.0, profile.wake_seconds - launch_seconds);
+  return shorter;
+}
+
+}  // namespace
+
+absl::Status ShortenToStep(double seconds, const Machine& machine, const ExecutionPlan& plan, Profile* profile) {
+  ExecutionPlan predicted = plan;
+  const auto step_of = [&](const Profile& times) -> absl::StatusOr<double> {
+    MR_RETURN_IF_ERROR(PredictWithMeasuredTimes(times, machine, &predicted));
+    return predicted.predicted_step_seconds;
+  };
+  MR_ASSIGN_OR_RETURN(const double measured, step_of(*profile));
+  if (measured <= seconds || profile->nodes.empty()) return absl::OkStatus();
+  double low = 0, high = kMostOfMean * (measured - seconds) / static_cast<double>(profile->nodes.size());
+  MR_ASSIGN_OR_RETURN(const double least, step_of(Shortened(*profile, high)));
+  const double target = std::max(seconds, kCopiesShow * least);
+  if (measured <= target) return absl::OkStatus();
+  for (int k = 0; k < kShortenings; ++k) {
+    const double middle = (low + high) / 2;
+    MR_ASSIGN_OR_RETURN(const double step, step_of(Shortened(*profile, middle)));
+    (step <= target ? high : low) = middle;
+  }
+  *profile = Shortened(*profile, high);
+  return absl::OkStatus();
+}
+
 }  // namespace millrace

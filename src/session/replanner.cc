@@ -6,7 +6,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -44,6 +46,7 @@ bool Replanner::WantsTimes() const {
 void Replanner::AddStep(const StepStats& stats, double seconds, const CompileFunction& compile) {
   const bool wanted = WantsTimes();
   ++steps_;
+  if (stats.replayed) replay_seconds_ = std::min(replay_seconds_, seconds);
   if (!wanted) return;
   if (recorder_ == nullptr) recorder_ = std::make_unique<TimeRecorder>(*plan_);
   recorder_->AddStep(stats.trace, seconds);
@@ -52,6 +55,9 @@ void Replanner::AddStep(const StepStats& stats, double seconds, const CompileFun
   times_->link_gbps = settings_.link_gbps;
   times_->threads = settings_.threads;
   recorder_.reset();
+  const absl::Status shortened =
+      ShortenToStep(replay_seconds_, WithMeasuredLinks(settings_.machine, *times_, settings_.link_gbps), *plan_, &*times_);
+  LOG_IF(WARNING, !shortened.ok()) << "times of nodes stay as they are with events around each: " << shortened;
   ++rounds_;
   if (settings_.options.mode == ReplanOptions::Mode::kWait) {
     Plan(compile);
@@ -109,7 +115,10 @@ std::optional<Replanner::Replanned> Replanner::Take() {
 void Replanner::Use(const Replanned& found) {
   plan_ = found.plan;
   // A plan that takes over is measured in its turn.
-  if (found.switched) steps_ = 0;
+  if (found.switched) {
+    steps_ = 0;
+    replay_seconds_ = std::numeric_limits<double>::infinity();
+  }
 }
 
 }  // namespace millrace

@@ -5,6 +5,8 @@
 //   planned                             on a thread of its own (ReplanOptions::kAuto)
 //   switched                                    at the first step that starts after the plan is there
 //
+// Where steps are graphs of the device, recorded ones are not: times are then shortened to the fastest step that was one.
+//
 // The new plan takes over when it is predicted to be faster, both plans simulated with the measured times. It is
 // measured in its turn, and planned once more at most. A plan changes no result, so neither does any of this.
 #ifndef MILLRACE_SRC_SESSION_REPLANNER_H_
@@ -12,6 +14,7 @@
 
 #include <atomic>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -71,6 +74,7 @@ class Replanner {
   std::unique_ptr<TimeRecorder> recorder_;
   int64_t steps_ = 0;  // of the present plan
   int rounds_ = 0;     // of planning
+  double replay_seconds_ = std::numeric_limits<double>::infinity();  // the least of a step of the present plan as a graph
   std::optional<Profile> times_;
   std::thread thread_;
   std::atomic<bool> stop_{false};

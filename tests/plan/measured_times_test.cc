@@ -94,6 +94,43 @@ TEST(MeasuredTimesTest, PredictionWithMeasuredTimesIsTheStepThatWasMeasured) {
   EXPECT_DOUBLE_EQ(plan.predicted_step_seconds, measured->step_seconds);
 }
 
+// Three nodes that a host launches in 0.5 s each, of 1, 2 and 0.4 seconds: where the device does not wait for launches they take less.
+TEST(MeasuredTimesTest, TimesAreShortenedToTheStepThatWasAGraph) {
+  PlanBuilder b(256);
+  b.Compute("x", "Mix", {}, {{0, 1}});
+  b.Compute("y", "Mix", {}, {{64, 1}});
+  b.Compute("z", "Mix", {}, {{128, 1}});
+  const ExecutionPlan plan = b.Build();
+  TimeRecorder recorder(plan);
+  const std::vector<TraceEvent> events = {{0, 0, 0, 1.5}, {0, 1, 1.5, 4}, {0, 2, 4, 4.4}};
+  recorder.AddStep(events, 4.4);
+  const auto shortened_to = [&](double seconds) {
+    Profile profile = recorder.Times();
+    EXPECT_TRUE(ShortenToStep(seconds, {}, plan, &profile).ok());
+    return std::vector<double>{profile.nodes.at("x").seconds, profile.nodes.at("y").seconds, profile.nodes.at("z").seconds};
+  };
+  using ::testing::DoubleNear;
+  using ::testing::ElementsAre;
+  const auto near = [](double seconds) { return DoubleNear(seconds, 1e-3); };
+  EXPECT_THAT(shortened_to(3.8), ElementsAre(near(1.3), near(2.3), near(0.2)));
+  EXPECT_THAT(shortened_to(3.1), ElementsAre(near(1), near(2), near(0.1)));  // a quarter stays
+  EXPECT_THAT(shortened_to(4.4), ElementsAre(near(1.5), near(2.5), near(0.4)));
+  EXPECT_THAT(shortened_to(1e9), ElementsAre(near(1.5), near(2.5), near(0.4)));
+}
+
+// The copy takes 5 of the 6 seconds or so: what its step shows of the nodes is little.
+TEST(MeasuredTimesTest, TimesAreNotShortenedForWhatCopiesTake) {
+  const ExecutionPlan plan = ThreeSlotPlan().Build();
+  TimeRecorder recorder(plan);
+  recorder.AddStep(EventsOf(plan), 7);
+  Profile profile = recorder.Times();
+  Machine machine;
+  machine.to_host_bytes_per_second = machine.to_device_bytes_per_second = 1e-3;
+  machine.copy_latency_seconds = 0;
+  ASSERT_TRUE(ShortenToStep(7, machine, plan, &profile).ok());
+  for (const auto& [name, time] : profile.nodes) EXPECT_NEAR(time.seconds, 1, 0.01) << name;
+}
+
 TEST(MeasuredTimesTest, NodesThatRanAtOnceShareTheTimeTheyTook) {
   PlanBuilder b(256);
   b.Compute("x", "Mix", {}, {{0, 1}}).group = 1;

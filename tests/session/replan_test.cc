@@ -7,6 +7,8 @@
 #include "millrace/device.h"
 #include "millrace/kernel.h"
 #include "model_run.h"
+#include "session/replanner.h"
+#include "testlib/plan_builder.h"
 
 namespace millrace::testing {
 namespace {
@@ -43,6 +45,32 @@ TEST(ReplanTest, BitsAreThoseOfARunThatKeepsItsPlan) {
     EXPECT_LE(switched.report().peak_device_bytes, kBudget);
     EXPECT_EQ(kept.report().replans, 0);
     EXPECT_FALSE(kept.report().measured_times);
+  }
+}
+
+// Two nodes of 1 s, each launched in another half of a second where it has events around it.
+TEST(ReplanTest, TimesAreThoseOfTheFastestStepThatWasAGraph) {
+  for (const bool replayed : {true, false}) {
+    PlanBuilder builder(128);
+    builder.Compute("x", "Mix", {}, {{0, 1}});
+    builder.Compute("y", "Mix", {}, {{64, 1}});
+    const ReplanOptions options{.mode = ReplanOptions::Mode::kWait, .skipped_steps = 2, .measured_steps = 1};
+    Replanner replanner({options, {}, 0, 1}, std::make_shared<const ExecutionPlan>(builder.Build()));
+    const auto compile = [](const Profile&, const Machine&, const std::atomic<bool>&) -> absl::StatusOr<Compiled> {
+      return absl::InternalError("a plan without copies is not planned again");
+    };
+    StepStats stats;
+    stats.replayed = replayed;
+    replanner.AddStep(stats, 2, compile);
+    replanner.AddStep(stats, 2.5, compile);
+    stats.replayed = false;
+    stats.trace = {{0, 0, 0, 1.5}, {0, 1, 1.5, 3}};
+    replanner.AddStep(stats, 3, compile);
+    ASSERT_NE(replanner.times(), nullptr);
+    for (const auto& [name, time] : replanner.times()->nodes) EXPECT_NEAR(time.seconds, replayed ? 1 : 1.5, 1e-3) << name;
+    const auto found = replanner.Take();
+    ASSERT_TRUE(found.has_value());
+    EXPECT_NEAR(found->plan->predicted_step_seconds, replayed ? 2 : 3, 1e-3);
   }
 }
 

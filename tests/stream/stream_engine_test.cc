@@ -97,6 +97,7 @@ TEST(StreamStatsTest, StepsThatAreRecordedHaveTimesAndGraphsGoOnBehindThem) {
     ASSERT_TRUE(status.ok()) << status;
     EXPECT_THAT(Values(fetches[0]), ElementsAre(1 + x / 2, 2, 2.5, 3));
     EXPECT_EQ(stats.trace.size(), recorded ? 3 : 0) << "step " << step;
+    EXPECT_EQ(stats.replayed, step > 0 && !recorded) << "step " << step;
   }
 }
 
