@@ -205,8 +205,9 @@ double Epsilon(DataType dtype) {
 
 absl::Status CaseRun::Compare(const RunResult& result, bool strings) const {
   const auto compare = [&](const Tensor& actual, const auto& expected, const std::string& what) {
-    const double slack = device_.ulps() * Epsilon(actual.dtype());
-    return At(CompareTensors(actual, expected, std::max<double>(test_.rtol, slack), std::max<double>(test_.atol, slack)), what);
+    const double ulps = device_.ulps() * Epsilon(actual.dtype());
+    const double atol = std::max({test_.atol, ulps, device_.slack(test_)});
+    return At(CompareTensors(actual, expected, std::max<double>(test_.rtol, ulps), atol), what);
   };
   for (const auto& [i, expected] : test_.outputs) {
     if (i >= static_cast<int>(result.outputs.size())) return absl::InternalError(absl::StrCat("has no output ", i));

@@ -31,6 +31,11 @@ class TestDevice {
   // Units in the last place that results may be off where the case demands equal floats: a device's own functions
   // (exp, sin) round otherwise than the host's.
   virtual double ulps() const { return 0; }
+  // How far its results of `test` may be off beside what the case allows, whatever their size.
+  virtual double slack(const Case& test) const {
+    static_cast<void>(test);
+    return 0;
+  }
   // Whether the kernels' memory is the host's, so that EvaluateOp works with them.
   virtual bool is_host() const = 0;
 };

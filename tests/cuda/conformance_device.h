@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "conformance/harness.h"
+#include "convolution_slack.h"
 #include "stream/device_driver.h"
 
 namespace millrace::cuda {
@@ -92,6 +93,7 @@ class DriverDevice final : public TestDevice {
   std::vector<std::pair<std::string, ParallelRunner*>> runners() override { return {{"once", &runner_}, {"twice", &runner_}}; }
   bool is_host() const override { return false; }
   double ulps() const override { return 16; }
+  double slack(const Case& test) const override { return ConvolutionSlack(test); }
 
  private:
   DeviceDriver& driver_;
