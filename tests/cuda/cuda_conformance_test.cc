@@ -93,6 +93,24 @@ TEST_P(CudaDeviceTest, PassesTheConformanceCases) {
   std::printf("%d cases passed on %s\n", RunCases(device, *cases).passed, (*driver)->info().name.c_str());
 }
 
+// A picture of 112 x 112 and 64 filters is the first convolution of TensorFlow's GoogLeNet in tests/e2e/fixtures.
+TEST(CudaKernelsTest, LaunchedOnTheHostTheFirstFilterGradientIsExact) {
+  HostServices services(/*written_out=*/true);
+  KernelRegistry registry;
+  RegisterCudaKernels(registry, services);
+  EXPECT_EQ(RunCases(*conformance::MakeHostDevice(registry), {FirstFilterGradient(2, 28, 8)}).passed, 1);
+}
+
+TEST(FirstFilterCudaDeviceTest, SumsWholeNumbers) {
+  const absl::StatusOr<const PluginTable*> plugin = LoadPlugin(MILLRACE_BINARY_DIR "/bin/libmillrace_cuda.so");
+  if (!plugin.ok()) GTEST_SKIP() << plugin.status().message();
+  auto driver = (*plugin)->open({.host_kernels = &CpuKernels()});
+  if (!driver.ok()) GTEST_SKIP() << driver.status().message();
+  DriverDevice device(**driver);
+  const std::vector<Case> cases = {FirstFilterGradient(2, 28, 8), FirstFilterGradient(2, 112, 64), FirstFilterGradient(8, 224, 64)};
+  std::printf("%d cases passed on %s\n", RunCases(device, cases).passed, (*driver)->info().name.c_str());
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, CudaDeviceTest, ::testing::ValuesIn(FamilyNames()),
                          [](const auto& param) { return param.param; });
 

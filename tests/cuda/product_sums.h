@@ -1,4 +1,4 @@
-// Cases of _SumProducts and _AddProducts, which only passes make: whole numbers, so that sums have the same bits in any
+// Cases of _SumProducts and _AddProducts, which only passes make, and of a large gradient of a filter: whole numbers, so that sums have the same bits in any
 // order.
 #ifndef MILLRACE_TESTS_CUDA_PRODUCT_SUMS_H_
 #define MILLRACE_TESTS_CUDA_PRODUCT_SUMS_H_
@@ -65,6 +65,34 @@ inline conformance::Case ProductSum(DataType dtype, int64_t m, int64_t n, int64_
   one.is_variable.assign(one.inputs.size(), false);
   Tensor expected(dtype, Shape({m, n}));
   for (int64_t i = 0; i < m * n; ++i) SetAt(expected, i, sum[i]);
+  one.outputs[0] = {expected.type(), 1, expected};
+  return one;
+}
+
+// The gradient of the filter of a picture's first convolution, 7x7 by steps of 2 and with one column more behind than before.
+inline conformance::Case FirstFilterGradient(int64_t batch, int64_t size, int64_t outputs) {
+  constexpr int64_t kWindow = 7, kBefore = 2, kColors = 3;
+  const int64_t half = size / 2;
+  conformance::Case one;
+  one.op = "Conv2DBackpropFilter";
+  one.name = absl::StrCat("first_", batch, "x", size, "x", size, "_", outputs);
+  one.attrs.Set("strides", std::vector<int64_t>{1, 2, 2, 1});
+  one.attrs.Set("padding", std::string("SAME"));
+  one.inputs = {SparseNumbers(DataType::kFloat, Shape({batch, size, size, kColors}), 1),
+                Tensor::Vector<int32_t>({kWindow, kWindow, kColors, static_cast<int32_t>(outputs)}),
+                SparseNumbers(DataType::kFloat, Shape({batch, half, half, outputs}), 2)};
+  one.is_variable.assign(one.inputs.size(), false);
+  Tensor expected(DataType::kFloat, Shape({kWindow, kWindow, kColors, outputs}));
+  const auto x = one.inputs[0].as<float>(), dy = one.inputs[2].as<float>();
+  for (int64_t at = 0; at < dy.size(); ++at) {
+    if (dy[at] == 0) continue;
+    const int64_t output = at % outputs, column = at / outputs % half, row = at / outputs / half % half, image = at / outputs / half / half;
+    for (int64_t k = 0; k < kWindow * kWindow * kColors; ++k) {
+      const int64_t y = 2 * row + k / kColors / kWindow - kBefore, z = 2 * column + k / kColors % kWindow - kBefore;
+      if (y < 0 || y >= size || z < 0 || z >= size) continue;
+      expected.mutable_as<float>()[k * outputs + output] += dy[at] * x[((image * size + y) * size + z) * kColors + k % kColors];
+    }
+  }
   one.outputs[0] = {expected.type(), 1, expected};
   return one;
 }
