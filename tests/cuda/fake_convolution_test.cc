@@ -311,7 +311,7 @@ TEST_P(FakeConvolutionTest, BiasSumAndReluAreOneGraphWithTheConvolutionOrFollowI
 }
 
 // Stride 2 over an even size pads one side alone. The library is told so, but for the gradient of the input.
-TEST_P(FakeConvolutionTest, UnevenPaddingIsTheLibrarysButForTheGradientOfTheInput) {
+TEST_P(FakeConvolutionTest, UnevenPaddingIsTheLibrarysButForGradients) {
   OpInstance conv = FusedConv({2, false, DataType::kFloat, 1, false, false, "SAME", 2});
   for (const char* name : {"fused_ops", "num_args"}) conv.attrs.Erase(name);
   conv.op = "Conv2D";
@@ -328,6 +328,11 @@ TEST_P(FakeConvolutionTest, UnevenPaddingIsTheLibrarysButForTheGradientOfTheInpu
   ASSERT_TRUE(padded.ok()) << padded.status();
   // The fastest measured may have another layout, or an engine that needs no scratch.
   EXPECT_TRUE(GetParam() || (*padded)->scratch_bytes() > (*kernel)->scratch_bytes());
+  OpInstance of_filter = gradient;
+  of_filter.op = "Conv2DBackpropFilter";
+  of_filter.inputs = {conv.inputs[0], {DataType::kInt32, Shape({4})}, conv.outputs[0]};
+  of_filter.outputs = {conv.inputs[1]};
+  EXPECT_THAT(Chosen(of_filter), MatchesRegex("channels_(first|last),padded:.*"));
   // Either way where a plan says so.
   const std::string chosen = Chosen(gradient);
   gradient.attrs.Set(kKernelChoice, absl::StrReplaceAll(chosen, {{",padded", ""}}));

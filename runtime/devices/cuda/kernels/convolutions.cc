@@ -250,11 +250,12 @@ struct Way {
   std::unique_ptr<Convolution> convolution;
 };
 
-// In the geometry's layout. cuDNN's ranking has engines for an input gradient whose padding differs only among the slowest for
-// float32, so that one is padded in scratch memory first; for the others it has the same engines either way.
+// In the geometry's layout. Where padding differs between two sides, gradients are padded in scratch memory first: cuDNN has engines for
+// such an input gradient only among the slowest for float32, and the filter gradient of a 7 x 7 filter over three channels came out wrong
+// by a tenth of its norm (cuDNN 9.19, H200: bench/results/cuda_h200.md). Forward it has the same engines either way.
 absl::StatusOr<Way> PlanInLayout(DeviceServices& services, const Geometry& g) {
   absl::Status none;
-  const bool padded_first = g.shape.part == ConvPart::kInput;
+  const bool padded_first = g.shape.part != ConvPart::kForward;
   for (const bool padded : {padded_first, !padded_first}) {
     if (padded && g.equal_padding()) continue;
     Way way{padded ? Padded(g) : g, nullptr};
