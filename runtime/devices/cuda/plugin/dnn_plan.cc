@@ -152,7 +152,7 @@ absl::StatusOr<DnnDescriptor> ConfigOf(const Engine& wanted, const ConvShape& sh
   return config;
 }
 
-// What cuDNN's ranking of engines for float32 without tensor cores gets wrong by most on an H200, by bench/results/cuda.md ("Engines
+// What cuDNN's ranking of engines for float32 without tensor cores gets wrong by most on an H200, by bench/results/cuda_h200.md ("Engines
 // that cuDNN ranks first"). Engines and tiles have the numbers of cuDNN 9.19; of another version's, at worst slower ones go first.
 void RankByMeasurements(const ConvShape& shape, std::vector<DnnPlan>* plans) {
   if (plans->empty()) return;
