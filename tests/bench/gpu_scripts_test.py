@@ -138,6 +138,15 @@ class ReportTest(unittest.TestCase):
                 self.assertEqual([g for g, row in rows.items() if row["verdict"] == "MISSED"], [goal])
                 self.assertEqual(status, 1)
 
+    def test_graphs_that_do_not_agree_are_said_to_with_less(self):
+        _, rows = self.judged(fixtures___lstm_ptb__status="1", fixtures___lstm_ptb__log="loss of step 0: 1, TensorFlow has 2\n",
+                              **{"fixtures/lstm_ptb.baseline.status": "1", "fixtures/lstm_ptb.plain.status": "0"})
+        goals = [goal for goal in rows if goal.startswith("TensorFlow's results")]
+        self.assertEqual(goals, ["TensorFlow's results, planned at 60 %: lstm_ptb"])
+        why = rows[goals[0]]["why"]
+        self.assertTrue(why.startswith("without a budget: MISSED; nor rewrites: agrees; "), why)
+        self.assertIn("TensorFlow has 2", why)
+
     def test_what_was_cut_short_is_not_met_and_takes_nothing_else_along(self):
         cut = "124 took longer than its 60 s"
         status, rows = self.judged(lstm__baseline__auto__0__json='{"runs": [{"st', lstm__baseline__auto__0__status=cut, peers__json="[",
