@@ -424,6 +424,7 @@ const char* const kInputTypes[] = {
     "Xlog1py T T",
     "Xlogy T T",
     "Zeta T T",
+    "_FusedBatchNormEx T U U U U T*num_side_inputs",
     "_FusedConv2D T T ...",
     "_FusedConv3D T T T*num_args",
     "_FusedMatMul T T T*num_args",

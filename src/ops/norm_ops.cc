@@ -2,6 +2,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "graph/fused_norm.h"
 #include "graph/window.h"
 #include "millrace/status.h"
 #include "ops/register.h"
@@ -34,8 +35,20 @@ absl::StatusOr<int64_t> Channels(const InferenceContext& context, int first, int
   return channels;
 }
 
+// Input 5 has the type of input 0 and fits its shape.
+absl::Status ExpectSideOfX(const InferenceContext& context) {
+  MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {0, 5}));
+  const Shape &x = context.shape(0), &side = context.shape(5);
+  if (!x.fully_known() || !side.fully_known() || x == side) return absl::OkStatus();
+  return context.Error(absl::StrCat("input 5 is ", side.ToString(), ", expected ", x.ToString(), " as input 0"));
+}
+
 absl::Status BatchNormShape(InferenceContext& context) {
-  MR_RETURN_IF_ERROR(context.ExpectInputs(5));
+  const bool fused = context.op() == kFusedNorm;
+  const absl::StatusOr<NormEpilogue> epilogue = fused ? NormEpilogueOf(context.attrs()) : NormEpilogue{};
+  if (!epilogue.ok()) return ErrorAtNode(context, epilogue.status());
+  MR_RETURN_IF_ERROR(context.ExpectInputs(epilogue->side ? 6 : 5));
+  if (epilogue->side) MR_RETURN_IF_ERROR(ExpectSideOfX(context));
   MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {1, 2, 3, 4}));
   MR_RETURN_IF_ERROR(Channels(context, 1, 2, false).status());
   const bool training = context.attrs().GetOr<bool>("is_training", true);
@@ -43,15 +56,17 @@ absl::Status BatchNormShape(InferenceContext& context) {
   MR_ASSIGN_OR_RETURN(const int64_t channels, Channels(context, 3, 4, training && !averages));
   context.AddOutput(context.dtype(0), context.shape(0));
   for (int i = 0; i < 4; ++i) context.AddOutput(context.dtype(1), Shape({channels}));
-  if (context.op() == "FusedBatchNormV3") context.AddOutput(context.dtype(1), Shape());
+  if (fused || context.op() == "FusedBatchNormV3") context.AddOutput(context.dtype(1), Shape());
   return absl::OkStatus();
 }
 
 absl::Status BatchNormGradShape(InferenceContext& context) {
-  MR_RETURN_IF_ERROR(context.ExpectInputs(context.op() == "FusedBatchNormGradV3" ? 6 : 5));
+  const bool fused = context.op() == kFusedNormGrad;
+  MR_RETURN_IF_ERROR(context.ExpectInputs(fused || context.op() == "FusedBatchNormGradV3" ? 6 : 5));
   MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {0, 1}));
   MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {2, 3, 4}));
-  MR_ASSIGN_OR_RETURN(const int64_t channels, Channels(context, 2, 4, false));
+  if (fused) MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {2, 5}));
+  MR_ASSIGN_OR_RETURN(const int64_t channels, Channels(context, 2, fused ? 5 : 4, false));
   const Shape &dy = context.shape(0), &x = context.shape(1);
   if (dy.fully_known() && x.fully_known() && dy != x) {
     return context.Error(absl::StrCat("inputs 0 and 1 are ", dy.ToString(), " and ", x.ToString(), ", expected equal shapes"));
@@ -71,10 +86,26 @@ Cost BatchNormCost(const OpInstance& node) {
   return cost;
 }
 
+// What is added is read once more; the Relu moves nothing.
+Cost FusedNormCost(const OpInstance& node) {
+  Cost cost = BatchNormCost(node);
+  const int more = (node.inputs.size() > 5 ? 1 : 0) + (node.attrs.GetOr<std::string>("activation_mode", "Identity") == "Relu" ? 1 : 0);
+  cost.flops += static_cast<double>(more) * node.inputs[0].shape.num_elements();
+  if (node.inputs.size() > 5) cost.bytes += static_cast<double>(node.inputs[5].size_bytes());
+  return cost;
+}
+
 Cost BatchNormGradCost(const OpInstance& node) {
   Cost cost;
   cost.flops = 11.0 * node.inputs[0].shape.num_elements();
   cost.bytes = 5.0 * node.inputs[0].size_bytes();
+  return cost;
+}
+
+// The results whose signs decide are computed in either pass.
+Cost FusedNormGradCost(const OpInstance& node) {
+  Cost cost = BatchNormGradCost(node);
+  cost.flops += 10.0 * node.inputs[0].shape.num_elements();
   return cost;
 }
 
@@ -112,6 +143,8 @@ void RegisterNormOps(OpRegistry& registry) {
     AddOp(registry,
           {.name = name, .shape = BatchNormGradShape, .cost = BatchNormGradCost, .in_place = {{0, 0}, {0, 1}}});
   }
+  AddOp(registry, {.name = kFusedNorm, .shape = BatchNormShape, .cost = FusedNormCost, .in_place = {{0, 0}, {0, 5}}});
+  AddOp(registry, {.name = kFusedNormGrad, .shape = BatchNormGradShape, .cost = FusedNormGradCost, .in_place = {{0, 0}, {0, 1}}});
   AddOp(registry, {.name = "LRN", .shape = LrnShape, .cost = LrnCost});
   AddOp(registry, {.name = "LRNGrad", .shape = LrnShape, .cost = LrnCost, .in_place = {{0, 0}, {0, 1}, {0, 2}}});
 }

@@ -144,6 +144,37 @@ TEST_P(BatchNorm, GradientIsThatOfTheFormula) {
   }
 }
 
+// As one node or as several: the same bits (graph/fused_norm.h).
+TEST_P(BatchNorm, SumAndReluBehindHaveTheBitsOfTheOpsAlone) {
+  const auto& [shape, format, dtype] = GetParam();
+  const Tensor x = TestValues(dtype, shape, 1), side = TestValues(dtype, shape, 7), dr = TestValues(dtype, shape, 6);
+  Tensor scale = PerChannel(2, 0.5), offset = PerChannel(3, -1);
+  scale.mutable_as<float>()[0] = 2e-8f, offset.mutable_as<float>()[0] = 0;  // halves near 0
+  const Tensor mean = PerChannel(4, 0), variance = PerChannel(5, 0.5), unused(DataType::kFloat, Shape({0}));
+  for (const bool training : {true, false}) {
+    const std::vector<Tensor> apart = Evaluate({"FusedBatchNormV3", Attrs(training), {x, scale, offset, mean, variance}}).value();
+    const Tensor relu = Evaluate({"Relu", {}, {apart[0]}}).value()[0], sum = Evaluate({"AddV2", {}, {apart[0], side}}).value()[0];
+    const Tensor both = Evaluate({"Relu", {}, {sum}}).value()[0];
+    for (const auto& [activation, with_side, y] : {std::tuple("Relu", false, relu), {"Identity", true, sum}, {"Relu", true, both}}) {
+      NodeRun run{"_FusedBatchNormEx", Attrs(training), {x, scale, offset, mean, variance}};
+      if (with_side) run.inputs.push_back(side);
+      run.attrs.Set("num_side_inputs", int64_t{with_side ? 1 : 0});
+      run.attrs.Set("activation_mode", std::string(activation));
+      EXPECT_TRUE(EvaluateOnThreads(run).BitEqual(y)) << activation;
+      const std::vector<Tensor> outputs = Evaluate(run).value();
+      ASSERT_EQ(outputs.size(), apart.size());
+      for (size_t i = 1; i < apart.size(); ++i) EXPECT_TRUE(outputs[i].BitEqual(apart[i])) << i;
+    }
+    const Tensor dy = Evaluate({"ReluGrad", {}, {dr, relu}}).value()[0];
+    const std::vector<Tensor> expected = Evaluate({"FusedBatchNormGradV3", Attrs(training), {dy, x, scale, apart[3], apart[4], unused}}).value();
+    const NodeRun run{"_FusedBatchNormReluGrad", Attrs(training), {dr, x, scale, apart[3], apart[4], offset}};
+    EvaluateOnThreads(run);
+    const std::vector<Tensor> got = Evaluate(run).value();
+    ASSERT_EQ(got.size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(got[i].BitEqual(expected[i])) << i;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Layouts, BatchNorm,
                          testing::Values(Case{{4, 7, 5, 3}, "NHWC", DataType::kFloat},
                                          Case{{8, 12, 12, 64}, "NHWC", DataType::kFloat},
@@ -184,6 +215,14 @@ TEST(BatchNormEdges, RefusesWrongInputs) {
   EXPECT_FALSE(Evaluate({"FusedBatchNormV3", {}, {c3, c3, c3, c3, c3}}).ok());
   EXPECT_FALSE(Evaluate({"FusedBatchNormGradV2", {}, {x, c3, c3, c3, c3}}).ok());
   EXPECT_FALSE(Evaluate({"FusedBatchNormV2", {}, {x, c3}}).ok());
+  AttrMap added;
+  added.Set("num_side_inputs", int64_t{1});
+  EXPECT_THAT(Evaluate({"_FusedBatchNormEx", added, {x, c3, c3, c3, c3, TestValues(DataType::kFloat, Shape({2, 2, 1, 3}), 1)}}).status().ToString(),
+              testing::HasSubstr("input 5 is [2,2,1,3], expected [2,2,2,3]"));
+  EXPECT_FALSE(Evaluate({"_FusedBatchNormEx", added, {x, c3, c3, c3, c3}}).ok());
+  added.Set("activation_mode", std::string("Elu"));
+  EXPECT_THAT(Evaluate({"_FusedBatchNormEx", added, {x, c3, c3, c3, c3, x}}).status().ToString(), testing::HasSubstr("'Elu'"));
+  EXPECT_THAT(Evaluate({"_FusedBatchNormReluGrad", {}, {x, x, c3, c3, c3, c4}}).status().ToString(), testing::HasSubstr("input 5 is [4], expected [3]"));
 }
 
 }  // namespace

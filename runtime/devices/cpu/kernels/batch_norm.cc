@@ -1,10 +1,11 @@
-// FusedBatchNorm and its gradient, all versions. Statistics are summed in double: one pass suffices, and results
-// agree with the two-pass float computation to float rounding.
+// FusedBatchNorm and its gradient, all versions, alone or with a sum and a Relu behind (graph/fused_norm.h).
+// Statistics are summed in double: one pass suffices, and results agree with the two-pass float computation to float rounding.
 #include <cmath>
 #include <limits>
 
 #include "cpu/kernels/channel_sums.h"
 #include "cpu/kernels/register.h"
+#include "graph/fused_norm.h"
 #include "graph/window.h"
 #include "millrace/status.h"
 
@@ -39,11 +40,37 @@ struct BatchNormAttrs {
   bool training;
   float epsilon;
   float average;
+  NormEpilogue epilogue;
 };
 
-BatchNormAttrs ReadAttrs(const OpInstance& node) {
-  return {node.attrs.GetOr<bool>("is_training", true), node.attrs.GetOr<float>("epsilon", 1e-4f),
-          node.attrs.GetOr<float>("exponential_avg_factor", 1.0f)};
+absl::StatusOr<BatchNormAttrs> ReadAttrs(const OpInstance& node) {
+  BatchNormAttrs attrs{node.attrs.GetOr<bool>("is_training", true), node.attrs.GetOr<float>("epsilon", 1e-4f),
+                       node.attrs.GetOr<float>("exponential_avg_factor", 1.0f), {}};
+  if (node.op == kFusedNorm) {
+    MR_ASSIGN_OR_RETURN(attrs.epilogue, NormEpilogueOf(node.attrs));
+  } else {
+    attrs.epilogue.relu = node.op == kFusedNormGrad;
+  }
+  return attrs;
+}
+
+// By what a normalised element's distance from the mean is multiplied.
+float FactorOf(float scale, float variance, float epsilon) { return scale / std::sqrt(variance + epsilon); }
+
+template <typename T>
+T Normalized(T x, float mean, float factor, float offset) {
+  return static_cast<T>((static_cast<float>(x) - mean) * factor + offset);
+}
+
+// Sum and Relu of single elements as the ops alone have them.
+template <bool kSide, bool kRelu, typename T>
+T Behind(T y, const T* side, int64_t e) {
+  if constexpr (kSide) y = static_cast<T>(static_cast<float>(y) + static_cast<float>(side[e]));
+  if constexpr (kRelu) {
+    const float value = static_cast<float>(y);
+    y = value > 0.0f || value != value ? y : static_cast<T>(0.0f);
+  }
+  return y;
 }
 
 absl::StatusOr<ChannelView> ViewOf(const OpInstance& node) {
@@ -120,20 +147,31 @@ absl::Status RunForward(const KernelContext& context, const ChannelView& view, c
   float *mean = work.coefficient(view, 0), *factor = work.coefficient(view, 1), *offset = work.coefficient(view, 2);
   for (int64_t c = 0; c < view.channels; ++c) {
     mean[c] = context.output<float>(3)[c];
-    factor[c] = context.input<float>(1)[c] / std::sqrt(context.output<float>(4)[c] + attrs.epsilon);
+    factor[c] = FactorOf(context.input<float>(1)[c], context.output<float>(4)[c], attrs.epsilon);
     offset[c] = context.input<float>(2)[c];
   }
   for (float* values : {mean, factor, offset}) Repeat(view, values);
   const T* x = context.input<T>(0);
+  const T* side = attrs.epilogue.side ? context.input<T>(5) : nullptr;
   T* y = context.output<T>(0);
-  ForEachByChannel(context, view, [=](int64_t e, int64_t column) {
-    y[e] = static_cast<T>((static_cast<float>(x[e]) - mean[column]) * factor[column] + offset[column]);
-  });
+  const auto normalize = [&](auto with_side, auto with_relu) {
+    ForEachByChannel(context, view, [=](int64_t e, int64_t column) {
+      y[e] = Behind<decltype(with_side)::value, decltype(with_relu)::value>(Normalized(x[e], mean[column], factor[column], offset[column]), side, e);
+    });
+  };
+  const std::true_type with;
+  const std::false_type without;
+  if (side != nullptr) {
+    attrs.epilogue.relu ? normalize(with, with) : normalize(with, without);
+  } else {
+    attrs.epilogue.relu ? normalize(without, with) : normalize(without, without);
+  }
   return absl::OkStatus();
 }
 
-// Gradients from dy (input 0), x (1), scale (2) and the saved mean (3) and variance (4).
-template <typename T>
+// Gradients from dy (input 0), x (1), scale (2), the saved mean (3) and variance (4); with a Relu behind, of whose result only the
+// sign matters, also from offset (5).
+template <typename T, bool kRelu>
 absl::Status RunBackward(const KernelContext& context, const ChannelView& view, const BatchNormAttrs& attrs) {
   float *d_scale = context.output<float>(1), *d_offset = context.output<float>(2);
   const Workspace work(context.scratch, view);
@@ -141,10 +179,23 @@ absl::Status RunBackward(const KernelContext& context, const ChannelView& view, 
   T* dx = context.output<T>(0);
   float *mean = work.coefficient(view, 0), *factor = work.coefficient(view, 1);
   float *dy_mean = work.coefficient(view, 2), *slope = work.coefficient(view, 3);
+  float *forward = kRelu ? work.coefficient(view, 4) : nullptr, *offset = kRelu ? work.coefficient(view, 5) : nullptr;
   std::copy(context.input<float>(3), context.input<float>(3) + view.channels, mean);
   Repeat(view, mean);
-  const auto terms = [dy, x, mean](int64_t e, int64_t column, double& sum, double& product) {
-    const double g = static_cast<float>(dy[e]);
+  if constexpr (kRelu) {
+    for (int64_t c = 0; c < view.channels; ++c) {
+      forward[c] = FactorOf(context.input<float>(2)[c], context.input<float>(4)[c], attrs.epsilon);
+      offset[c] = context.input<float>(5)[c];
+    }
+    for (float* values : {forward, offset}) Repeat(view, values);
+  }
+  const auto incoming = [=](int64_t e, int64_t column) {
+    const float g = static_cast<float>(dy[e]);
+    if constexpr (!kRelu) return g;
+    return g * static_cast<float>(static_cast<float>(Normalized(x[e], mean[column], forward[column], offset[column])) > 0.0f);
+  };
+  const auto terms = [incoming, x, mean](int64_t e, int64_t column, double& sum, double& product) {
+    const double g = incoming(e, column);
     sum += g;
     product += g * (static_cast<double>(static_cast<float>(x[e])) - static_cast<double>(mean[column]));
   };
@@ -163,11 +214,11 @@ absl::Status RunBackward(const KernelContext& context, const ChannelView& view, 
   if (attrs.training) {
     ForEachByChannel(context, view, [=](int64_t e, int64_t column) {
       const float centered = static_cast<float>(x[e]) - mean[column];
-      dx[e] = static_cast<T>(factor[column] * (static_cast<float>(dy[e]) - dy_mean[column] - centered * slope[column]));
+      dx[e] = static_cast<T>(factor[column] * (incoming(e, column) - dy_mean[column] - centered * slope[column]));
     });
   } else {
     ForEachByChannel(context, view, [=](int64_t e, int64_t column) {
-      dx[e] = static_cast<T>(static_cast<float>(dy[e]) * factor[column]);
+      dx[e] = static_cast<T>(incoming(e, column) * factor[column]);
     });
   }
   return absl::OkStatus();
@@ -180,13 +231,15 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeBatchNorm(const OpInstance& node) {
     return UnsupportedType(node, statistics != DataType::kFloat ? statistics : node.inputs[0].dtype);
   }
   MR_ASSIGN_OR_RETURN(const ChannelView view, ViewOf(node));
-  const BatchNormAttrs attrs = ReadAttrs(node);
-  const int64_t scratch = Workspace::Bytes(view, kBackward ? 4 : 3);
+  MR_ASSIGN_OR_RETURN(const BatchNormAttrs attrs, ReadAttrs(node));
+  const bool relu = attrs.epilogue.relu;
+  const int64_t scratch = Workspace::Bytes(view, !kBackward ? 3 : relu ? 6 : 4);
   return DispatchFloating(node, node.inputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
     using T = typename decltype(tag)::type;
     return MakeKernel(
-        [view, attrs](const KernelContext& context) {
-          return kBackward ? RunBackward<T>(context, view, attrs) : RunForward<T>(context, view, attrs);
+        [view, attrs, relu](const KernelContext& context) {
+          if constexpr (!kBackward) return RunForward<T>(context, view, attrs);
+          return relu ? RunBackward<T, true>(context, view, attrs) : RunBackward<T, false>(context, view, attrs);
         },
         scratch);
   });
@@ -195,10 +248,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeBatchNorm(const OpInstance& node) {
 }  // namespace
 
 void RegisterBatchNormKernels(KernelRegistry& registry) {
-  for (const char* name : {"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"}) {
+  for (const char* name : {"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", kFusedNorm}) {
     AddKernel(registry, name, MakeBatchNorm<false>);
   }
-  for (const char* name : {"FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3"}) {
+  for (const char* name : {"FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3", kFusedNormGrad}) {
     AddKernel(registry, name, MakeBatchNorm<true>);
   }
 }
