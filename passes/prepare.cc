@@ -27,6 +27,7 @@
 #include "passes/rewrite/fold_pads.h"
 #include "passes/rewrite/fuse_biases.h"
 #include "passes/rewrite/fuse_elementwise.h"
+#include "passes/rewrite/fuse_norms.h"
 #include "passes/rewrite/gather_updates.h"
 #include "passes/rewrite/keep_accumulators.h"
 #include "passes/rewrite/lower_strings.h"
@@ -317,6 +318,12 @@ absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
   if (request.options.channels_first) {
     const PassClock::Run run(request.clock, "channels first");
     MR_RETURN_IF_ERROR(ChannelsFirst(prepared.graph, prepared.inferred.by_value).status());
+  }
+  // Batch norms behind layouts, which turn them as they are; before variable accesses, since a gradient reads one more variable, and
+  // before biases: of a convolution's result and a batch norm's the latter takes the sum.
+  if (request.options.fuse) {
+    const PassClock::Run run(request.clock, "fuse norms");
+    MR_RETURN_IF_ERROR(FuseNorms(prepared.graph, request.ops, needed.targets, prepared.inferred.by_value).status());
   }
   // Variables before any order: their reads and writes must come out the same under every one.
   {

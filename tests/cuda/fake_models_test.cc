@@ -62,6 +62,91 @@ INSTANTIATE_TEST_SUITE_P(Models, FakeModelsTest,
                                                         {.batch = 2, .layers = 1, .hidden = 8, .heads = 2, .steps_unrolled = 4, .vocab = 20, .experts = 2}}),
                          [](const auto& param) { return std::string(param.param.name); });
 
+std::map<std::string, int> CountOps(const RunReport& report) {
+  std::map<std::string, int> count;
+  for (const OpInstance& instance : report.plan->instances) ++count[instance.op];
+  return count;
+}
+
+// Batch norms with their Relus (passes/rewrite/fuse_norms.h), channels last and first.
+TEST(FakeNormsTest, WithTheirRelusHaveTheBitsOfTheOpsAlone) {
+  ASSERT_EQ(setenv("MILLRACE_CUDA_PLUGIN", MILLRACE_CUDA_FAKE, 1), 0);
+  for (const char* precision : {"", "bfloat16"}) {
+    const auto graph =
+        BuildModel("resnet", {.batch = 1, .image_size = 16, .classes = 10, .depth = 11, .variant = "cifar", .precision = precision});
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    for (const bool channels_first : {false, true}) {
+      SCOPED_TRACE(std::string(precision) + (channels_first ? " channels first" : " channels last"));
+      std::map<std::string, std::string> expected;
+      for (const bool fuse : {false, true}) {
+        SessionOptions options;
+        options.threads = 1;
+        options.device = "cuda";
+        options.planning.channels_first = channels_first;
+        options.planning.fuse = fuse;
+        ModelRun run(*graph, options);
+        ASSERT_EQ(run.Steps(2).size(), 2) << run.status();
+        std::map<std::string, int> count = CountOps(run.report());
+        EXPECT_EQ(count["_FusedBatchNormEx"], fuse ? 10 : 0);
+        EXPECT_EQ(count["_FusedBatchNormReluGrad"], fuse ? 10 : 0);
+        if (!fuse) expected = run.Variables();
+        EXPECT_TRUE(run.Variables() == expected);
+      }
+    }
+  }
+}
+
+// A block of ResNet's: the second batch norm takes the sum with the shortcut; the gradient of the last Relu goes to both.
+TEST(FakeNormsTest, WithTheirSumsHaveTheBitsOfTheOpsAlone) {
+  ASSERT_EQ(setenv("MILLRACE_CUDA_PLUGIN", MILLRACE_CUDA_FAKE, 1), 0);
+  const char* const text = R"(
+x = Placeholder() {dtype=float, shape=shape[2,5,3,8]}
+s = Placeholder() {dtype=float, shape=shape[8]}
+o = Placeholder() {dtype=float, shape=shape[8]}
+g = Placeholder() {dtype=float, shape=shape[2,5,3,8]}
+none = Const() {dtype=float, value=float[0]{}}
+n1 = FusedBatchNormV3(x, s, o, none, none) {T=float, U=float, is_training=true, epsilon=0.001}
+r1 = Relu(n1) {T=float}
+t = Tanh(r1) {T=float}
+n2 = FusedBatchNormV3(t, s, o, none, none) {T=float, U=float, is_training=true, epsilon=0.001}
+sum = AddV2(n2, x) {T=float}
+r2 = Relu(sum) {T=float}
+d2 = ReluGrad(g, r2) {T=float}
+g2 = FusedBatchNormGradV3(d2, t, s, n2:3, n2:4, n2:5) {T=float, U=float, is_training=true, epsilon=0.001}
+dt = TanhGrad(t, g2) {T=float}
+d1 = ReluGrad(dt, r1) {T=float}
+g1 = FusedBatchNormGradV3(d1, x, s, n1:3, n1:4, n1:5) {T=float, U=float, is_training=true, epsilon=0.001}
+dx = AddV2(g1, d2) {T=float}
+)";
+  const auto numbers = [](const Shape& shape, int step) {
+    Tensor tensor(DataType::kFloat, shape);
+    for (int64_t i = 0; i < tensor.num_elements(); ++i) tensor.mutable_as<float>()[i] = static_cast<float>(i * step % 101) / 40 - 1;
+    return tensor;
+  };
+  const Session::Feeds feeds = {{"x", numbers(Shape({2, 5, 3, 8}), 37)}, {"g", numbers(Shape({2, 5, 3, 8}), 53)},
+                                 {"s", numbers(Shape({8}), 19)}, {"o", numbers(Shape({8}), 23)}};
+  for (const char* device : {"cpu", "cuda"}) {
+    std::vector<Tensor> expected;
+    for (const bool fuse : {false, true}) {
+      SessionOptions options;
+      options.device = device;
+      options.planning.fuse = fuse;
+      auto graph = ParseGraphText(text);
+      ASSERT_TRUE(graph.ok()) << graph.status();
+      const auto session = Session::Create(*std::move(graph), options);
+      ASSERT_TRUE(session.ok()) << session.status();
+      std::vector<Tensor> out;
+      const absl::Status status = (*session)->Run(feeds, {"r2", "dx", "g1:1", "g1:2", "g2:1", "n2:1"}, {}, &out);
+      ASSERT_TRUE(status.ok()) << status;
+      std::map<std::string, int> count = CountOps((*session)->last_run());
+      EXPECT_EQ(count["_FusedBatchNormEx"], fuse ? 2 : 0);
+      EXPECT_EQ(count["_FusedBatchNormReluGrad"], fuse ? 1 : 0);
+      if (!fuse) expected = out;
+      for (size_t i = 0; i < out.size(); ++i) EXPECT_TRUE(out[i].BitEqual(expected[i])) << device << ", " << i;
+    }
+  }
+}
+
 // Cube, of a program's own: a kernel for the host, which throws for negative numbers.
 class CubeKernel final : public Kernel {
  public:

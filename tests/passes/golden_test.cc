@@ -12,6 +12,7 @@
 #include "passes/rewrite/channels_first.h"
 #include "passes/rewrite/fold_pads.h"
 #include "passes/rewrite/fuse_biases.h"
+#include "passes/rewrite/fuse_norms.h"
 #include "passes/rewrite/bypass_identities.h"
 #include "passes/rewrite/bypass_unused.h"
 #include "passes/rewrite/gather_updates.h"
@@ -165,6 +166,14 @@ std::string Biases(const GoldenCase& golden) {
   });
 }
 
+std::string Norms(const GoldenCase& golden) {
+  const OpRegistry& ops = OpRegistry::Builtin();
+  const auto title = [](int64_t changes) { return absl::StrCat(changes, " batch norms with what follows"); };
+  return Rewrite(golden, &ops, title, [&](Graph& graph, InferenceResult& inferred) {
+    return FuseNorms(graph, ops, golden.List("targets"), inferred.by_value);
+  });
+}
+
 std::string Pads(const GoldenCase& golden) {
   const auto title = [](int64_t changes) { return absl::StrCat(changes, " nodes gone"); };
   return Rewrite(golden, &OpRegistry::Builtin(), title, [&](Graph& graph, InferenceResult& inferred) {
@@ -275,6 +284,10 @@ TEST(Golden, NegatesAfterSums) {
 
 TEST(Golden, GathersUpdates) {
   for (const std::string& file : GoldenFiles("gathered")) CheckGolden(file, Gathered);
+}
+
+TEST(Golden, GivesBatchNormsTheirSumAndRelu) {
+  for (const std::string& file : GoldenFiles("norms")) CheckGolden(file, Norms);
 }
 
 TEST(Golden, FoldsPads) {
