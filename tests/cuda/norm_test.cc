@@ -145,6 +145,22 @@ class NormTest : public ::testing::Test {
     return result;
   }
 
+  void ExpectStatisticsOf(Values& x, const Result& result) {
+    const double count = static_cast<double>(layout_.images * layout_.plane);
+    std::vector<double> sums(layout_.channels), squares(layout_.channels);
+    for (int64_t i = 0; i < elements(); ++i) {
+      const int64_t c = layout_.channels_first ? i / layout_.plane % layout_.channels : i % layout_.channels;
+      const double value = Widen(At(x)[i]);
+      sums[c] += value;
+      squares[c] += value * value;
+    }
+    for (int64_t c = 0; c < layout_.channels; ++c) {
+      const double mean = sums[c] / count;
+      ASSERT_NEAR(result.mean_saved[c], mean, 1e-6 * (1 + std::abs(mean))) << "channel " << c;
+      ASSERT_NEAR(result.variance_saved[c], squares[c] / count - mean * mean, 1e-5) << "channel " << c;
+    }
+  }
+
   void Relu(Values& x) { LaunchUnary(queue_, UnaryOp::kRelu, kType<T>, At(x), At(x), elements(), 0); }
   // a op b where `a` was
   void Binary(BinaryOp op, Values& a, Values& b) {
@@ -165,6 +181,7 @@ class NormTest : public ::testing::Test {
     for (const bool training : {true, false}) {
       SCOPED_TRACE(training ? "training" : "given statistics");
       const Result plain = Norm(training, x, nullptr, false);
+      if (training && !rare) ExpectStatisticsOf(x, plain);
       Result with_relu = plain, with_sum = plain;
       Relu(with_relu.y);
       EXPECT_TRUE(Norm(training, x, nullptr, true) == with_relu);

@@ -10,6 +10,7 @@ struct Pair {
   double a, b;
 };
 struct PairSum {
+  using RowsTakeTurns = void;  // channels, within each image, where they come first
   MR_DEVICE Pair Identity() const { return {0, 0}; }
   MR_DEVICE Pair Combine(Pair x, Pair y) const { return {x.a + y.a, x.b + y.b}; }
 };

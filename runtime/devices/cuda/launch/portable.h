@@ -141,6 +141,19 @@ void Map(const Queue& queue, int64_t n, T* y, const Body& body) {
                                                                                                    queue.fault);
 }
 
+// What a block takes. Blocks run about in their order, and go through memory in its order: where a row lies in one piece, chunk by
+// chunk of row by row; where rows take turns in memory, as columns do and where a body says RowsTakeTurns, row by row of chunk by chunk.
+// Then the device's memory is read line by line, and what was read last, which the cache holds, is its end.
+struct RowChunk {
+  int64_t row, chunk;
+  int64_t place;  // of its sum: those of a row lie beside each other
+};
+template <bool kTurns>
+MR_DEVICE RowChunk RowChunkOf(int64_t block, int64_t rows, int64_t chunks) {
+  if constexpr (kTurns) return {block % rows, block / rows, block % rows * chunks + block / rows};
+  return {block / chunks, block % chunks, block};
+}
+
 // A block per row (and chunk of it): each thread takes every kThreads-th term, then a fixed tree over the threads.
 template <typename Acc, typename Body>
 __global__ void __launch_bounds__(kThreads)
@@ -149,7 +162,8 @@ __global__ void __launch_bounds__(kThreads)
   __shared__ Acc shared[kThreads];
   const int64_t per_chunk = (terms + chunks - 1) / chunks;
   for (int64_t block = blockIdx.x; block < rows * chunks; block += gridDim.x) {
-    const int64_t row = block / chunks, begin = block % chunks * per_chunk;
+    const auto [row, chunk, place] = RowChunkOf<requires { typename Body::RowsTakeTurns; }>(block, rows, chunks);
+    const int64_t begin = chunk * per_chunk;
     const int64_t end = begin + per_chunk < terms ? begin + per_chunk : terms;
     shared[threadIdx.x] = SumTerms<kThreads, Acc>(body, row, begin + threadIdx.x, end);
     __syncthreads();
@@ -159,7 +173,7 @@ __global__ void __launch_bounds__(kThreads)
     }
     if (threadIdx.x == 0) {
       if (partial != nullptr) {
-        partial[block] = shared[0];
+        partial[place] = shared[0];
       } else {
         body.Store(row, shared[0]);
       }
@@ -200,7 +214,8 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t per_chunk = (terms + chunks - 1) / chunks;
   const int64_t tiles = (rows + kColumnThreads - 1) / kColumnThreads;
   for (int64_t block = blockIdx.x; block < tiles * chunks; block += gridDim.x) {
-    const int64_t row = block / chunks * kColumnThreads + column, chunk = block % chunks, begin = chunk * per_chunk;
+    const RowChunk of_tile = RowChunkOf<true>(block, tiles, chunks);
+    const int64_t row = of_tile.row * kColumnThreads + column, chunk = of_tile.chunk, begin = chunk * per_chunk;
     const int64_t end = begin + per_chunk < terms ? begin + per_chunk : terms;
     Acc acc = row < rows ? SumTerms<kColumnParts, Acc>(body, row, begin + part, end) : body.Identity();
     shared[part][column] = acc;
