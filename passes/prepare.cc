@@ -25,6 +25,7 @@
 #include "passes/rewrite/bypass_unused.h"
 #include "passes/rewrite/channels_first.h"
 #include "passes/rewrite/fold_pads.h"
+#include "passes/rewrite/fuse_averages.h"
 #include "passes/rewrite/fuse_biases.h"
 #include "passes/rewrite/fuse_elementwise.h"
 #include "passes/rewrite/fuse_norms.h"
@@ -333,8 +334,13 @@ absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
   prepared.inferred.by_value.resize(prepared.graph.num_ids(), 0);
   // Updates whose accesses are ordered: what waited for one waits for the last of its parts.
   MR_RETURN_IF_ERROR(SliceLargeUpdates(request, prepared));
-  // Fewer and larger nodes before any order: only what is ordered may be taken together. Products first, which take a bias
-  // that would be a launch, or an operand, of what comes after.
+  // Fewer and larger nodes before any order: only what is ordered may be taken together. Updates and products first, which
+  // take what would be a launch, or an operand, of what comes after.
+  if (request.options.fuse) {
+    const PassClock::Run run(request.clock, "fuse averages");
+    const int64_t fused = FuseAverages(prepared.graph, request.ops, needed.targets, prepared.inferred.by_value);
+    if (fused > 0) RemoveUnneeded(prepared.graph, needed, prepared.inferred.by_value);
+  }
   if (request.options.fuse) {
     const PassClock::Run biases(request.clock, "fuse biases");
     MR_RETURN_IF_ERROR(FuseBiases(prepared.graph, prepared.inferred.by_value).status());

@@ -16,7 +16,7 @@ namespace {
 bool IsUpdate(const Node& node) {
   if (node.removed || node.dynamic_outputs != 0 || node.run_time_values != 0 || absl::StrContains(node.name, kUpdatePartName)) return false;
   return absl::StartsWith(node.op, "Apply") || absl::StartsWith(node.op, "ResourceApply") || absl::StartsWith(node.op, "AssignSub") ||
-         absl::StartsWith(node.op, "AssignAdd");
+         absl::StartsWith(node.op, "AssignAdd") || node.op == "_AssignMovingAverage";
 }
 
 class Gatherer {

@@ -45,6 +45,9 @@ constexpr Optimizer kOptimizers[] = {
     {"PowerSign", 7, 2, 6},
 };
 
+// The passes' own: the variable goes by a part, the rate, of the way to the value, which stands where a gradient would.
+constexpr Optimizer kMovingAverage = {"MovingAverage", 3, 1, 2};
+
 // Merges b into a where a is not known; false when they contradict each other.
 bool MergeShape(Shape& a, const Shape& b) {
   if (b.unknown_rank()) return true;
@@ -125,7 +128,9 @@ OpDef::CostRule UpdateCost(const Optimizer& optimizer) {
 }
 
 void AddUpdate(OpRegistry& registry, const Optimizer& optimizer, bool resource, bool sparse) {
-  OpDef def = {.name = absl::StrCat(resource ? "Resource" : "", sparse ? "Sparse" : "", "Apply", optimizer.name),
+  const bool average = &optimizer == &kMovingAverage;
+  OpDef def = {.name = average ? "_AssignMovingAverage"
+                               : absl::StrCat(resource ? "Resource" : "", sparse ? "Sparse" : "", "Apply", optimizer.name),
                .shape = UpdateShape(optimizer, resource, sparse),
                .cost = UpdateCost(optimizer),
                .returns_variable = !resource,
@@ -145,6 +150,7 @@ void RegisterOptimizerOps(OpRegistry& registry) {
       if (optimizer.reference) AddUpdate(registry, optimizer, /*resource=*/false, sparse);
     }
   }
+  AddUpdate(registry, kMovingAverage, /*resource=*/true, /*sparse=*/false);
 }
 
 }  // namespace millrace

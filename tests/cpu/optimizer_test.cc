@@ -125,6 +125,21 @@ TEST(OptimizerTest, PartsGetTheBitsOfTheWhole) {
   }
 }
 
+TEST(OptimizerTest, AStepTowardsAValueHasTheBitsOfItsOps) {
+  const Tensor rate = TensorOf(DataType::kFloat, {0.01}, Shape()), wide_rate = TensorOf(DataType::kDouble, {0.01}, Shape());
+  for (DataType dtype : {DataType::kFloat, DataType::kDouble}) {
+    const Shape shape({5003});
+    const Tensor variable = NumbersOf(dtype, shape, 1), value = NumbersOf(dtype, shape, 2);
+    const Tensor& part = dtype == DataType::kFloat ? rate : wide_rate;
+    const Tensor difference = Evaluate({"Sub", {}, {variable, value}}).value()[0];
+    const Tensor step = Evaluate({"Mul", {}, {difference, part}}).value()[0];
+    const std::vector<Tensor> apart = InputsAfter("AssignSubVariableOp", {}, {variable, step});
+    const std::vector<Tensor> at_once = InputsAfter("_AssignMovingAverage", {}, {variable, part, value});
+    EXPECT_FALSE(at_once[0].BitEqual(variable));
+    EXPECT_TRUE(at_once[0].BitEqual(apart[0])) << DataTypeName(dtype);
+  }
+}
+
 TEST(OptimizerTest, WrongShapesAreErrors) {
   const Tensor two = TensorOf(DataType::kFloat, {1, 2}), three = TensorOf(DataType::kFloat, {1, 2, 3});
   const Tensor rate = TensorOf(DataType::kFloat, {0.1}, Shape());

@@ -89,6 +89,7 @@ TEST(FakeNormsTest, WithTheirRelusHaveTheBitsOfTheOpsAlone) {
         std::map<std::string, int> count = CountOps(run.report());
         EXPECT_EQ(count["_FusedBatchNormEx"], fuse ? 10 : 0);
         EXPECT_EQ(count["_FusedBatchNormReluGrad"], fuse ? 10 : 0);
+        EXPECT_EQ(count["_AssignMovingAverage"], fuse ? 20 : 0);
         if (!fuse) expected = run.Variables();
         EXPECT_TRUE(run.Variables() == expected);
       }

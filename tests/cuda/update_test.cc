@@ -76,6 +76,7 @@ TEST(UpdatesTogetherTest, RulesThatAreKnownWhenCompilingHaveTheBitsOfThoseReadWh
   for (const auto& [type, bytes] : {std::pair(Type::kFloat, 4), std::pair(Type::kDouble, 8), std::pair(Type::kHalf, 2),
                                     std::pair(Type::kBfloat16, 2)}) {
     for (const auto& [rule, slots] : {std::pair(UpdateRule::kAssign, 1), std::pair(UpdateRule::kAssignAdd, 1), std::pair(UpdateRule::kAssignSub, 1),
+                                      std::pair(UpdateRule::kMovingAverage, 1),
                                       std::pair(UpdateRule::kGradientDescent, 1), std::pair(UpdateRule::kMomentum, 2),
                                       std::pair(UpdateRule::kAdam, 3)}) {
       Variables known = MakeVariables(type, bytes, 40, &scalar), read = MakeVariables(type, bytes, 40, &scalar);

@@ -11,6 +11,7 @@
 #include "passes/rewrite/accumulate_reductions.h"
 #include "passes/rewrite/channels_first.h"
 #include "passes/rewrite/fold_pads.h"
+#include "passes/rewrite/fuse_averages.h"
 #include "passes/rewrite/fuse_biases.h"
 #include "passes/rewrite/fuse_norms.h"
 #include "passes/rewrite/bypass_identities.h"
@@ -166,6 +167,16 @@ std::string Biases(const GoldenCase& golden) {
   });
 }
 
+std::string Averages(const GoldenCase& golden) {
+  const OpRegistry& ops = OpRegistry::Builtin();
+  const auto title = [](int64_t changes) { return absl::StrCat(changes, " averages moved by one node"); };
+  return Rewrite(golden, &ops, title, [&](Graph& graph, InferenceResult& inferred) -> absl::StatusOr<int64_t> {
+    const absl::StatusOr<bool> ordered = OrderVariableAccesses(graph, ops);
+    if (!ordered.ok()) return ordered.status();
+    return FuseAverages(graph, ops, golden.List("targets"), inferred.by_value);
+  });
+}
+
 std::string Norms(const GoldenCase& golden) {
   const OpRegistry& ops = OpRegistry::Builtin();
   const auto title = [](int64_t changes) { return absl::StrCat(changes, " batch norms with what follows"); };
@@ -284,6 +295,10 @@ TEST(Golden, NegatesAfterSums) {
 
 TEST(Golden, GathersUpdates) {
   for (const std::string& file : GoldenFiles("gathered")) CheckGolden(file, Gathered);
+}
+
+TEST(Golden, MovesAveragesByOneNode) {
+  for (const std::string& file : GoldenFiles("averages")) CheckGolden(file, Averages);
 }
 
 TEST(Golden, GivesBatchNormsTheirSumAndRelu) {

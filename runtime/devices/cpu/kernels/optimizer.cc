@@ -108,6 +108,7 @@ void RegisterOptimizerKernels(KernelRegistry& registry) {
                 [&rule](const OpInstance& instance) { return MakeApply(instance, rule); });
     }
   }
+  AddKernel(registry, "_AssignMovingAverage", [](const OpInstance& instance) { return MakeApply(instance, MovingAverageRule()); });
 }
 
 }  // namespace millrace::cpu

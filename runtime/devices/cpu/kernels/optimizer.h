@@ -41,6 +41,8 @@ struct UpdateRule {
 
 // Every rule.
 absl::Span<const UpdateRule> UpdateRules();
+// Of _AssignMovingAverage, which the passes make.
+const UpdateRule& MovingAverageRule();
 
 // One op's update bound to its rule, attributes and element type.
 class BoundUpdate {

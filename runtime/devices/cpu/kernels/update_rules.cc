@@ -26,6 +26,14 @@ struct GradientDescent {
   T alpha;
 };
 
+// Towards g.
+template <typename T>
+struct MovingAverage {
+  explicit MovingAverage(const double* c) : rate(c[0]) {}
+  void operator()(T g, T& var) const { var -= (var - g) * rate; }
+  T rate;
+};
+
 template <typename T, bool kNesterov>
 struct MomentumRule {
   explicit MomentumRule(const double* c) : lr(c[0]), momentum(c[1]) {}
@@ -286,6 +294,11 @@ absl::Span<const UpdateRule> UpdateRules() {
       {"PowerSign", 2, 6, true, false, Loops<PowerSign, 2>()},
   };
   return kRules;
+}
+
+const UpdateRule& MovingAverageRule() {
+  static constexpr UpdateRule kRule = {"MovingAverage", 1, 2, false, false, Loops<MovingAverage, 1>()};
+  return kRule;
 }
 
 }  // namespace millrace::cpu

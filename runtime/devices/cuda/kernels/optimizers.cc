@@ -181,6 +181,9 @@ void RegisterOptimizers(KernelRegistry& registry, DeviceServices& services) {
       CHECK(added.ok()) << added;
     }
   }
+  Add(registry, services, "_AssignMovingAverage", [](DeviceServices& of, const OpInstance& instance) {
+    return MakeUpdate(of, instance, {.rule = UpdateRule::kMovingAverage, .slots = 1, .gradient = 2});
+  });
 }
 
 }  // namespace millrace::cuda

@@ -126,6 +126,7 @@ MR_DEVICE void ApplyRule(UpdateRule rule, const Scalars<W>& scalars, W g, W* s) 
     case UpdateRule::kAssign: s[0] = g; return;
     case UpdateRule::kAssignAdd: s[0] = s[0] + g; return;
     case UpdateRule::kAssignSub: s[0] = s[0] - g; return;
+    case UpdateRule::kMovingAverage: s[0] = s[0] - (s[0] - g) * c[0]; return;
     case UpdateRule::kGradientDescent: s[0] = s[0] - c[0] * g; return;
     case UpdateRule::kAdam:
     case UpdateRule::kNesterovAdam:
@@ -213,6 +214,7 @@ void ForRule(UpdateRule rule, int slots, const Fn& fn) {
   if (rule == UpdateRule::kAssign && slots == 1) return fn(KnownRule<UpdateRule::kAssign, 1>());
   if (rule == UpdateRule::kAssignAdd && slots == 1) return fn(KnownRule<UpdateRule::kAssignAdd, 1>());
   if (rule == UpdateRule::kAssignSub && slots == 1) return fn(KnownRule<UpdateRule::kAssignSub, 1>());
+  if (rule == UpdateRule::kMovingAverage && slots == 1) return fn(KnownRule<UpdateRule::kMovingAverage, 1>());
   fn(AnyRule{rule, slots});
 }
 

@@ -9,6 +9,7 @@ namespace millrace::cuda {
 // Scalars in the order of TensorFlow's ops, the gradient left out.
 enum class UpdateRule {
   kAssign, kAssignAdd, kAssignSub,  // none; what would be the gradient is taken, added or subtracted
+  kMovingAverage,  // rate; towards what would be the gradient
   kGradientDescent,  // alpha
   kMomentum, kNesterovMomentum, kKerasMomentum, kKerasNesterovMomentum,  // lr, momentum
   kAdam, kNesterovAdam, kAmsgradAdam,  // beta1_power, beta2_power, lr, beta1, beta2, epsilon
