@@ -32,7 +32,7 @@ const Layout kLayouts[] = {
     {2, 35, 8, true},       //
     {1, 1, 4},              //
     {4, 2500, 3, true},     // chunks
-    {4, 300, 700},          // more elements than the grid has threads
+    {4, 300, 700},          // many blocks
 };
 
 template <typename T>

@@ -166,11 +166,11 @@ void ForEachElement(const Queue& queue, const BatchNormShape& shape, const Rule&
   bool together = (shape.channels_first ? shape.plane : shape.channels) % kCount == 0 && whole(rule.a) && whole(rule.b) && whole(rule.y);
   for (const float* numbers : rule.numbers) together = together && (shape.channels_first || aligned(numbers, kCount * sizeof(float)));
   if (!together) {
-    ForEach(queue, n, PackBody<T, Rule, 1, true>{index, n, rule});
+    ForEach(queue, n, PackBody<T, Rule, 1, true>{index, n, rule}, kManyBlocks);
   } else if (shape.channels_first) {
-    ForEach(queue, n / kCount, PackBody<T, Rule, kCount, true>{index, n / kCount, rule});
+    ForEach(queue, n / kCount, PackBody<T, Rule, kCount, true>{index, n / kCount, rule}, kManyBlocks);
   } else {
-    ForEach(queue, n / kCount, PackBody<T, Rule, kCount, false>{index, n / kCount, rule});
+    ForEach(queue, n / kCount, PackBody<T, Rule, kCount, false>{index, n / kCount, rule}, kManyBlocks);
   }
 }
 

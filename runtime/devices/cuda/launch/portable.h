@@ -25,6 +25,8 @@ namespace millrace::cuda {
 
 inline constexpr int kThreads = 256;
 inline constexpr int64_t kMaxBlocks = 132 * 16;  // more turns of a grid-stride loop beyond
+// Where a body takes so many registers that not a whole part of these run at once: the last round is a small part of so many.
+inline constexpr int64_t kManyBlocks = 8 * kMaxBlocks;
 
 inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -108,9 +110,9 @@ __global__ void __launch_bounds__(kThreads) ForEachKernel(int64_t n, Body body, 
 
 // body(i) for i in [0, n), in any order and at once. Errors of the launch are found by the driver behind the kernel.
 template <typename Body>
-void ForEach(const Queue& queue, int64_t n, const Body& body) {
+void ForEach(const Queue& queue, int64_t n, const Body& body, int64_t most_blocks = kMaxBlocks) {
   if (n <= 0) return;
-  const int64_t blocks = CeilDiv(n, kThreads) < kMaxBlocks ? CeilDiv(n, kThreads) : kMaxBlocks;
+  const int64_t blocks = CeilDiv(n, kThreads) < most_blocks ? CeilDiv(n, kThreads) : most_blocks;
   ForEachKernel<<<static_cast<unsigned>(blocks), kThreads, 0, static_cast<cudaStream_t>(queue.stream)>>>(n, body,
                                                                                                        queue.fault);
 }
@@ -235,7 +237,7 @@ __global__ void __launch_bounds__(kThreads)
 #else
 
 template <typename Body>
-void ForEach(const Queue& queue, int64_t n, const Body& body) {
+void ForEach(const Queue& queue, int64_t n, const Body& body, int64_t /*most_blocks*/ = kMaxBlocks) {
   if (queue.fault->code != FaultCode::kNone) return;
   for (int64_t i = 0; i < n; ++i) body(i);
 }
