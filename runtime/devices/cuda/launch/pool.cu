@@ -2,6 +2,7 @@
 
 #include <initializer_list>
 
+#include "cuda/launch/pack.h"
 #include "cuda/launch/portable.h"
 
 namespace millrace::cuda {
@@ -46,20 +47,6 @@ struct Large {
 // What stands for no element of a window.
 template <typename Size>
 inline constexpr auto kNoTap = static_cast<typename Size::Tap>(-1);
-
-// Elements that are moved together, of channels beside each other.
-template <typename T, int kCount>
-struct alignas(sizeof(T) * kCount) Pack {
-  T of[kCount];
-};
-template <int kCount, typename T>
-MR_DEVICE Pack<T, kCount> Load(const T* from) {
-  return *reinterpret_cast<const Pack<T, kCount>*>(from);
-}
-template <int kCount, typename T>
-MR_DEVICE void Store(T* to, const Pack<T, kCount>& pack) {
-  *reinterpret_cast<Pack<T, kCount>*>(to) = pack;
-}
 
 // Where an element is: image, channel, and position in space.
 template <typename Int>

@@ -1,6 +1,7 @@
 // The rules, each as TensorFlow computes it, in float32 or float64; half precision is widened.
 #include "cuda/launch/update.h"
 
+#include "cuda/launch/pack.h"
 #include "cuda/launch/portable.h"
 #include "cuda/launch/sort.h"
 
@@ -218,11 +219,6 @@ void ForRule(UpdateRule rule, int slots, const Fn& fn) {
   fn(AnyRule{rule, slots});
 }
 
-template <typename T, int kCount>
-struct alignas(sizeof(T) * kCount) Pack {
-  T of[kCount];
-};
-
 // Elements [at, at + kCount) of the slots, by those of the gradient that begin at `from`.
 template <int kCount, typename T, typename Rule>
 MR_DEVICE void UpdateAt(const Rule& rule, const UpdateArguments& u, const Scalars<typename Wide<T>::type>& scalars, int64_t at,
@@ -231,9 +227,9 @@ MR_DEVICE void UpdateAt(const Rule& rule, const UpdateArguments& u, const Scalar
   using Elements = Pack<T, kCount>;
   Elements slots[kMaxSlots] = {};
   for (int k = 0; k < kMaxSlots; ++k) {
-    if (k < rule.slots()) slots[k] = *reinterpret_cast<const Elements*>(static_cast<const T*>(u.slots[k]) + at);
+    if (k < rule.slots()) slots[k] = Load<kCount>(static_cast<const T*>(u.slots[k]) + at);
   }
-  const Elements gradient = *reinterpret_cast<const Elements*>(static_cast<const T*>(u.gradient) + from);
+  const Elements gradient = Load<kCount>(static_cast<const T*>(u.gradient) + from);
   for (int j = 0; j < kCount; ++j) {
     W s[kMaxSlots];
     for (int k = 0; k < kMaxSlots; ++k) s[k] = Widen(slots[k].of[j]);
@@ -241,7 +237,7 @@ MR_DEVICE void UpdateAt(const Rule& rule, const UpdateArguments& u, const Scalar
     for (int k = 0; k < kMaxSlots; ++k) slots[k].of[j] = Wide<T>::Narrow(s[k]);
   }
   for (int k = 0; k < kMaxSlots; ++k) {
-    if (k < rule.slots()) *reinterpret_cast<Elements*>(static_cast<T*>(u.slots[k]) + at) = slots[k];
+    if (k < rule.slots()) Store(static_cast<T*>(u.slots[k]) + at, slots[k]);
   }
 }
 
