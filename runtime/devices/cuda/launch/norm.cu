@@ -1,6 +1,7 @@
 #include "cuda/launch/norm.h"
 
 #include "cuda/launch/elementwise_math.h"
+#include "cuda/launch/pack.h"
 #include "cuda/launch/portable.h"
 
 namespace millrace::cuda {
@@ -117,12 +118,6 @@ struct GivenStatisticsBody {
   }
 };
 
-// Elements that lie beside each other, moved together.
-template <typename T, int kCount>
-struct alignas(kCount * sizeof(T)) Pack {
-  T at[kCount];
-};
-
 // y = rule.Value(a, b, numbers of the channel) over a whole tensor, kCount elements at once: neighbouring channels, or, with kFirst, of
 // one. From the end to the start: the sums went the other way, and what they read last is in the cache still; what runs next finds the
 // start there.
@@ -141,7 +136,7 @@ struct PackBody {
     MR_UNROLL for (int k = 0; k < Rule::kNumbers; ++k) {
       if constexpr (kFirst) {
         const float number = rule.numbers[k][c];
-        MR_UNROLL for (int j = 0; j < kCount; ++j) numbers[k].at[j] = number;
+        MR_UNROLL for (int j = 0; j < kCount; ++j) numbers[k].of[j] = number;
       } else {
         numbers[k] = *reinterpret_cast<const Numbers*>(rule.numbers[k] + c);
       }
@@ -149,8 +144,8 @@ struct PackBody {
     Elements y;
     MR_UNROLL for (int j = 0; j < kCount; ++j) {
       float of_channel[Rule::kNumbers];
-      MR_UNROLL for (int k = 0; k < Rule::kNumbers; ++k) of_channel[k] = numbers[k].at[j];
-      y.at[j] = rule.Value(a.at[j], b.at[j], of_channel);
+      MR_UNROLL for (int k = 0; k < Rule::kNumbers; ++k) of_channel[k] = numbers[k].of[j];
+      y.of[j] = rule.Value(a.of[j], b.of[j], of_channel);
     }
     static_cast<Elements*>(rule.y)[pack] = y;
   }
