@@ -90,7 +90,9 @@ struct PlanningOptions {
   int64_t partition_size = 0;
   // Tensors whose producer and consumer are more than this many partitions apart are swapped.
   int64_t swap_distance = 2;
-  // Groups of elementwise ops, and products with their bias, run as one node. Off: nodes as the graph has them.
+  // Groups of elementwise ops, products with their bias, convolutions with their padding and bias, and batch norms with their
+  // Relu run as one node. The bits are the same but for sums of convolutions without a Pad, and for a bias, which CUDA devices
+  // round with the sum. Off: nodes as the graph has them.
   bool fuse = false;
   // Regions of float32 convolutions hold their tensors with the channels first where that saves a device's library copies
   // (passes/rewrite/channels_first.h). Off: layouts as the graph has them.
@@ -148,6 +150,9 @@ struct SessionOptions {
   // cuda: convolutions try their deterministic algorithms when they are planned and keep the fastest, which the plan
   // records; two runs that measure apart may choose, and round, differently. Else cuDNN's own ranking decides.
   bool measure_convolutions = false;
+  // cuda: a device that does not finish what it was given within so long counts as lost (Unavailable); 0: no limit.
+  // Lower it where the longest step is known and somebody waits for the error.
+  double device_timeout_seconds = 1800;
   bool tf32 = false;           // cuda: products and convolutions of float32 may round their inputs to TF32
   int threads = 0;             // of kernels; 0: one per core
   uint64_t seed = 0;           // for random ops that have none of their own

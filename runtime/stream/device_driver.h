@@ -65,7 +65,7 @@ class DeviceDriver {
 
   virtual absl::StatusOr<DeviceStream> CreateStream() = 0;
   virtual void DestroyStream(DeviceStream stream) = 0;
-  // Blocks until the stream has done all it was given.
+  // Blocks until the stream has done all it was given, or the driver counts the device as lost.
   virtual absl::Status Synchronize(DeviceStream stream) = 0;
 
   virtual absl::StatusOr<DeviceEvent> CreateEvent(bool timed) = 0;

@@ -510,7 +510,7 @@ absl::Status StreamLaneEngine::RunStep(const StepBindings& bindings, StepStats* 
   absl::StatusOr<bool> replays = PrepareReplay();
   MR_RETURN_IF_ERROR(replays.status());
   absl::Status status = *replays ? Replay() : RunOnStreams();
-  // Whatever went wrong: nothing is in flight when this returns.
+  // Whatever went wrong: nothing is in flight when this returns, but on a device that is lost.
   const absl::Status drained = Drain();
   if (!status.ok() && !absl::IsUnavailable(status) && absl::IsUnavailable(drained)) {
     // A library has its own words for what it meets on a device that is lost.

@@ -123,6 +123,7 @@ absl::Status CheckOptions(const SessionOptions& options) {
       {"threads", static_cast<double>(options.threads), 0, kMostThreads},
       {"link_gbps", options.link_gbps, 0},
       {"disk_gbps", options.disk_gbps, 0},
+      {"device_timeout_seconds", options.device_timeout_seconds, 0},
       {"replan.skipped_steps", static_cast<double>(options.replan.skipped_steps), 0},
       {"replan.measured_steps", static_cast<double>(options.replan.measured_steps), 1},
       {"replan.least_gain", options.replan.least_gain, std::numeric_limits<double>::lowest()},

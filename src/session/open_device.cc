@@ -23,6 +23,7 @@ absl::StatusOr<std::unique_ptr<DeviceDriver>> OpenCudaDriver(const SessionOption
                       plugin->open({.index = index,
                                     .tf32 = options.tf32,
                                     .measure_convolutions = options.measure_convolutions,
+                                    .timeout_seconds = options.device_timeout_seconds,
                                     .host_kernels = host}));
   const DriverInfo& info = driver->info();
   LOG(INFO) << "cuda:" << index << " is " << info.name << ", " << FormatBytes(info.total_bytes) << ", of which "

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -69,19 +70,20 @@ class FakeFaultsTest : public ::testing::Test {
  protected:
   void TearDown() override { Throw(""); }
 
-  static absl::StatusOr<std::unique_ptr<Session>> Open(const std::string& cuda_graph = "auto") {
+  static absl::StatusOr<std::unique_ptr<Session>> Open(const std::string& cuda_graph = "auto", double timeout = 1800) {
     EXPECT_EQ(setenv("MILLRACE_CUDA_PLUGIN", MILLRACE_CUDA_FAKE, 1), 0);
     auto graph = ParseGraphText(kGraph);
     if (!graph.ok()) return graph.status();
     SessionOptions options;
     options.device = "cuda";
     options.cuda_graph = cuda_graph;
+    options.device_timeout_seconds = timeout;
     options.threads = 1;
     options.replan.mode = ReplanOptions::Mode::kOff;  // on a thread of its own: calls would not be in one order
     return Session::Create(*std::move(graph), options);
   }
-  static absl::StatusOr<std::unique_ptr<Session>> OpenAndInitialise(const std::string& cuda_graph = "auto") {
-    auto session = Open(cuda_graph);
+  static absl::StatusOr<std::unique_ptr<Session>> OpenAndInitialise(const std::string& cuda_graph = "auto", double timeout = 1800) {
+    auto session = Open(cuda_graph, timeout);
     if (!session.ok()) return session;
     const absl::Status initialised = (*session)->Run({}, {}, {"init_w", "init_b"}, nullptr);
     if (!initialised.ok()) return initialised;
@@ -123,10 +125,10 @@ class FakeFaultsTest : public ::testing::Test {
     int steps_right = 0;
   };
   // The steps of a new session, into which `faults` are thrown, until the device is lost.
-  Outcome Run(const std::string& faults, const std::string& cuda_graph) const {
+  Outcome Run(const std::string& faults, const std::string& cuda_graph, double timeout = 1800) const {
     Outcome outcome;
     Throw("");
-    const auto session = OpenAndInitialise(cuda_graph);
+    const auto session = OpenAndInitialise(cuda_graph, timeout);
     EXPECT_TRUE(session.ok()) << session.status();
     if (!session.ok()) return outcome;
     Throw(faults);
@@ -350,6 +352,82 @@ TEST_P(FakeLossTest, IsTheErrorOfItsStepAndOfAllBehindIt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Faults, FakeLossTest, ::testing::Values("ecc", "crash", "lost"), [](const auto& param) { return std::string(param.param); });
+
+constexpr double kShortTimeout = 0.002;
+
+// Calls that wait for a device that hangs abort the program: this closes its sessions, too.
+TEST_F(FakeFaultsTest, ADeviceThatHangsIsGivenUp) {
+  for (const char* cuda_graph : {"off", "auto"}) {
+    const int64_t places = CallsOfSteps("operation", cuda_graph);
+    int in_steps = 0;
+    for (int64_t n = 0; n < places; ++n) {
+      SCOPED_TRACE(absl::StrCat("hang@", n, ", graph ", cuda_graph));
+      const Outcome outcome = Run(absl::StrCat("hang@", n), cuda_graph, kShortTimeout);
+      ASSERT_EQ(outcome.failures.size(), 1);
+      const absl::Status& status = outcome.failures[0];
+      EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr("fake (cuda:0) was lost (it did not answer for 0.002 s, device_timeout)"));
+      in_steps += outcome.steps_right < kSteps ? 1 : 0;
+      ASSERT_FALSE(HasFailure());
+    }
+    EXPECT_GT(in_steps, places / 2);
+  }
+  Throw("");
+  const auto session = OpenAndInitialise();
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_TRUE(Step(**session).ok());
+  EXPECT_EQ(ValuesOf(*(*session)->Variables()), expected_[1]);
+}
+
+TEST_F(FakeFaultsTest, WhatWasGivenUpIsNotWaitedForAgain) {
+  Throw("");
+  constexpr double kTimeout = 0.2;
+  const auto session = OpenAndInitialise("off", kTimeout);
+  ASSERT_TRUE(session.ok()) << session.status();
+  Throw("hang@0");
+  const auto start = std::chrono::steady_clock::now();
+  const auto waited = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+  ASSERT_TRUE(absl::IsUnavailable(Step(**session)));
+  EXPECT_GE(waited(), kTimeout);
+  const int64_t operations = Count("operation"), launches = Count("launch"), copies = Count("copy");
+  for (int step = 0; step < 3; ++step) {
+    EXPECT_FALSE(Step(**session).ok());
+    const absl::Status status = (*session)->Run({}, {}, {"init_w", "init_b"}, nullptr);
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("did not answer for 0.2 s"));
+  }
+  EXPECT_EQ(Count("operation"), operations);
+  EXPECT_EQ(Count("launch"), launches);
+  EXPECT_EQ(Count("copy"), copies);
+}
+
+TEST_F(FakeFaultsTest, ADeviceThatHangsWhileItIsOpenedOrInitialisedIsGivenUp) {
+  const auto open = [] {
+    const auto session = OpenAndInitialise("auto", kShortTimeout);
+    return session.status();
+  };
+  Throw("");
+  ASSERT_TRUE(open().ok());
+  const int64_t operations = Count("operation");
+  int given_up = 0;
+  for (int64_t n = 0; n < operations; ++n) {
+    Throw(absl::StrCat("hang@", n));
+    const absl::Status status = open();
+    if (status.ok()) continue;
+    ++given_up;
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << n << ": " << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("did not answer for ")) << n;
+  }
+  EXPECT_GT(given_up, 1);
+}
+
+TEST_F(FakeFaultsTest, ACallThatWaitsForADeviceThatHangsAbortsTheProgram) {
+  const auto session = OpenAndInitialise("off", 0);  // no limit
+  ASSERT_TRUE(session.ok()) << session.status();
+  Throw("hang@0");
+  EXPECT_DEATH(Step(**session).IgnoreError(), "cudaStreamSynchronize would wait for ever: the device hangs");
+  Throw("");
+}
 
 TEST_F(FakeFaultsTest, WhatIsBesideTheArenaIsMeasuredOnceKernelsHaveBeenLoaded) {
   Throw("");

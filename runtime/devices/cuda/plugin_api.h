@@ -17,11 +17,12 @@ struct DriverOptions {
   int index = 0;                              // of the device, as CUDA counts them
   bool tf32 = false;                          // float32 products and convolutions may round their inputs to TF32
   bool measure_convolutions = false;          // SessionOptions::measure_convolutions
+  double timeout_seconds = 0;                 // SessionOptions::device_timeout_seconds
   const KernelRegistry* host_kernels = nullptr;  // run ops that have no kernel on the device; outlives the driver
 };
 
 // Grows by one with every change of the types that cross: this table, DeviceDriver, Kernel, OpInstance, Tensor.
-inline constexpr int32_t kPluginVersion = 5;
+inline constexpr int32_t kPluginVersion = 6;
 inline constexpr char kPluginSymbol[] = "millrace_cuda_plugin_v1";
 
 struct PluginTable {

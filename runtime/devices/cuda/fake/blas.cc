@@ -7,11 +7,13 @@
 #include <cstring>
 #include <vector>
 
+#include "cuda/fake/faults.h"
 #include "cuda/fake/numbers.h"
 #include "cuda/fake/streams.h"
 
 namespace {
 
+using millrace::cuda::fake::Block;
 using millrace::cuda::fake::Enqueue;
 using millrace::cuda::fake::Get;
 using millrace::cuda::fake::IsScratch;
@@ -138,7 +140,9 @@ cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
   if (MayCall() != cudaSuccess) return CUBLAS_STATUS_NOT_INITIALIZED;  // it takes memory
   return *handle = reinterpret_cast<cublasLtHandle_t>(new int), CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) { return delete reinterpret_cast<int*>(handle), CUBLAS_STATUS_SUCCESS; }
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  return Block("cublasLtDestroy"), delete reinterpret_cast<int*>(handle), CUBLAS_STATUS_SUCCESS;
+}
 const char* cublasLtGetStatusString(cublasStatus_t) { return "an error of the fake"; }
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* operation, cublasComputeType_t, cudaDataType_t scale) {

@@ -12,11 +12,13 @@
 #include <vector>
 
 #include "cuda/fake/convolution.h"
+#include "cuda/fake/faults.h"
 #include "cuda/fake/streams.h"
 
 namespace {
 
 using millrace::cuda::fake::Agree;
+using millrace::cuda::fake::Block;
 using millrace::cuda::fake::Convolution;
 using millrace::cuda::fake::Enqueue;
 using millrace::cuda::fake::IsScratch;
@@ -431,7 +433,7 @@ cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
   if (MayCall() != cudaSuccess) return CUDNN_STATUS_NOT_INITIALIZED;  // it takes memory
   return *handle = reinterpret_cast<cudnnHandle_t>(new Handle), CUDNN_STATUS_SUCCESS;
 }
-cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) { return delete Of(handle), CUDNN_STATUS_SUCCESS; }
+cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) { return Block("cudnnDestroy"), delete Of(handle), CUDNN_STATUS_SUCCESS; }
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
   // The one before may be looked at, too.
   cudaStream_t& now = Of(handle)->stream;

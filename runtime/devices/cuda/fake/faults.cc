@@ -1,6 +1,7 @@
 #include "cuda/fake/faults.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -25,10 +26,11 @@ const std::map<std::string, cudaError_t>& Refusals() {
       {"library", cudaErrorNotSupported}};
   return *refusals;
 }
-// By the count of operations or, of "lost", of calls.
+// By the count of operations or, of "lost", of calls. A device that hangs is not lost: its streams are not ready.
 const std::map<std::string, cudaError_t>& Losses() {
   static const auto* const losses =
-      new std::map<std::string, cudaError_t>{{"ecc", cudaErrorECCUncorrectable}, {"crash", cudaErrorLaunchFailure}, {"lost", cudaErrorUnknown}};
+      new std::map<std::string, cudaError_t>{{"ecc", cudaErrorECCUncorrectable}, {"crash", cudaErrorLaunchFailure}, {"lost", cudaErrorUnknown},
+                                             {"hang", cudaErrorNotReady}};
   return *losses;
 }
 const std::map<std::string, int>& Settings() {
@@ -41,6 +43,7 @@ struct State {
   std::map<std::string, int> settings;
   std::map<std::string, int64_t> counts;
   cudaError_t lost = cudaSuccess;
+  bool hangs = false;
 };
 std::mutex mutex;
 State& Current() {
@@ -83,14 +86,28 @@ cudaError_t Enter(const char* kind) {
   return Say(Refusals().at(kind));
 }
 
-bool MayRun() {
+Turn NextTurn() {
   const std::lock_guard<std::mutex> lock(mutex);
   State& state = Current();
   const int64_t operation = state.counts["operation"]++;
   for (const char* loss : {"ecc", "crash"}) {
     if (state.lost == cudaSuccess && Strikes(state, loss, operation)) state.lost = Losses().at(loss);
   }
-  return state.lost == cudaSuccess;
+  if (state.lost != cudaSuccess) return Turn::kIsDropped;
+  if (!Strikes(state, "hang", operation)) return Turn::kRuns;
+  state.hangs = true;
+  return Turn::kNeverEnds;
+}
+
+bool Hangs() {
+  const std::lock_guard<std::mutex> lock(mutex);
+  return Current().hangs;
+}
+
+void Block(const char* call) {
+  if (!Hangs()) return;
+  std::fprintf(stderr, "%s would wait for ever: the device hangs\n", call);
+  std::abort();
 }
 
 cudaError_t LostWith() {
@@ -132,6 +149,10 @@ extern "C" __attribute__((visibility("default"))) const char* millrace_fake_faul
     *wrong = list.substr(from, comma - from);
     if (!ReadFault(*wrong, state)) return wrong->c_str();
     from = comma + 1;
+  }
+  if (Hangs()) {
+    DropStreams();
+    DropMemory();
   }
   {
     const std::lock_guard<std::mutex> lock(mutex);

@@ -4,7 +4,7 @@
 //   extern "C" int64_t millrace_fake_count(const char* kind);         since then; "object": user objects that live
 //
 // `text` is a list with commas between, "" for none. It replaces what was asked for before; a device that was lost is back, as in
-// a new process, and counts begin anew.
+// a new process, and counts begin anew. One that hung has given back all that it held: no session of it may be open.
 //
 //   driver=12040    what the driver says that it supports; 0: there is no driver
 //   devices=0       how many there are
@@ -14,6 +14,7 @@
 //   ecc@17          the eighteenth operation that a stream or a graph runs is an uncorrectable error of memory
 //   crash@17        it is a kernel that fails
 //   lost@40         the forty-first call of all finds the device gone
+//   hang@17         it never ends, nor begins what waits for it; a call that would wait for ever then aborts the program
 //
 // Kinds are alloc (of device memory), hostalloc, pin, stream, event, instantiate (of a graph), graph (its launch), launch (of a
 // kernel or a host function), copy and library (code that is loaded). After ecc, crash and lost every call that reaches the
@@ -30,8 +31,13 @@ namespace millrace::cuda::fake {
 
 // What a call of this kind returns; cudaSuccess: it goes on. nullptr: of no kind that is refused by itself. Any thread.
 cudaError_t Enter(const char* kind = nullptr);
-// Before an operation of a stream or a graph: false where it must not run.
-bool MayRun();
+// What becomes of the next operation of a stream or a graph.
+enum class Turn { kRuns, kIsDropped, kNeverEnds };
+Turn NextTurn();
+// An operation never ended.
+bool Hangs();
+// Aborts where the device hangs: a call that CUDA does not return from before the device has done what it has.
+void Block(const char* call);
 // The error of the device that was lost; cudaSuccess where none was.
 cudaError_t LostWith();
 // The number given by NAME=, or `otherwise`.

@@ -8,12 +8,14 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <string>
 
 #include "cuda/fake/faults.h"
 #include "cuda/fake/streams.h"
 
 namespace {
 
+using millrace::cuda::fake::Block;
 using millrace::cuda::fake::Count;
 using millrace::cuda::fake::CountMost;
 using millrace::cuda::fake::Enqueue;
@@ -88,6 +90,7 @@ cudaError_t GiveBack(void* at, Kind kind, cudaError_t otherwise) {
   const cudaError_t entered = Enter();
   if (const cudaError_t error = MayCall(); error != cudaSuccess) return error;
   RunAll();
+  Block("giving back memory");
   const std::lock_guard<std::mutex> lock(memory_mutex);
   const auto found = memory.find(static_cast<const char*>(at));
   if (found == memory.end() || found->second.kind != kind) return Say(otherwise);
@@ -114,6 +117,14 @@ bool millrace::cuda::fake::OnDevice(const void* at, size_t bytes) {
   bool whole = false;
   const Piece* const piece = Holding(at, bytes, &whole);
   return piece != nullptr && piece->kind == Kind::kDevice && whole;
+}
+
+void millrace::cuda::fake::DropMemory() {
+  const std::lock_guard<std::mutex> lock(memory_mutex);
+  for (const auto& [at, piece] : memory) {
+    if (piece.kind != Kind::kRegistered) std::free(const_cast<char*>(at));
+  }
+  memory.clear();
 }
 
 extern "C" {
@@ -209,8 +220,14 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   if (!OnDevice(device, bytes) || TouchesDevice(host, bytes)) return Say(cudaErrorInvalidValue);
   const auto copy = [=] { std::memmove(to, from, bytes); };
   if (IsPinned(host, bytes)) return Enqueue(stream, copy);
-  // Pageable memory: the caller waits.
   if (IsCapturing(stream)) return MayCall(), Say(cudaErrorStreamCaptureUnsupported);
+  // Pageable memory: the caller waits, but for the end of a small copy to the device.
+  constexpr size_t kTakenAtOnce = size_t{64} << 10;
+  if (!to_host && bytes <= kTakenAtOnce) {
+    if (const cudaError_t error = cudaStreamSynchronize(stream); error != cudaSuccess) return error;
+    const std::string taken(static_cast<const char*>(from), bytes);
+    return Enqueue(stream, [=] { std::memcpy(to, taken.data(), bytes); });
+  }
   const cudaError_t error = Enqueue(stream, copy);
   return error == cudaSuccess ? cudaStreamSynchronize(stream) : error;
 }
@@ -220,7 +237,7 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t*, const void*, cudaJitOption*, voi
   const cudaError_t error = Enter("library");
   return error != cudaSuccess ? error : Say(cudaErrorNotSupported);
 }
-cudaError_t cudaLibraryUnload(cudaLibrary_t) { return cudaSuccess; }
+cudaError_t cudaLibraryUnload(cudaLibrary_t) { return Block("cudaLibraryUnload"), cudaSuccess; }
 cudaError_t cudaLibraryGetKernel(cudaKernel_t*, cudaLibrary_t, const char*) { return Say(cudaErrorNotSupported); }
 // Kernels here are compiled for devices of compute capability 9.0.
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel) {

@@ -53,6 +53,8 @@ struct Capture {
   cudaError_t spoilt = cudaSuccess;
 };
 struct Stream {
+  bool stuck = false;  // its first never ends
+  bool asked = false;  // whether it is idle, since it was
   std::deque<Link> queue;
   Link last;
   std::shared_ptr<Capture> capture;
@@ -68,6 +70,8 @@ struct Event {
 std::recursive_mutex mutex;
 std::set<Stream*> streams;
 std::set<Event*> events;
+std::set<std::shared_ptr<Graph>*> executables;
+bool graph_hangs = false;  // the one that has run last
 std::mt19937 chance(3);
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local std::shared_ptr<Capture> own_capture;  // that this thread has begun
@@ -99,17 +103,26 @@ Link Add(Stream& stream, std::function<void()> work, const Link& also = nullptr)
   return item;
 }
 
+// False: it never ends.
+bool RunItem(const Item& item) {
+  const Turn turn = item.work ? NextTurn() : Turn::kIsDropped;
+  if (turn == Turn::kNeverEnds) return false;
+  if (turn == Turn::kRuns) item.work();
+  return !std::exchange(graph_hangs, false);
+}
+
 void RunUntil(const std::function<bool()>& enough) {
   while (!enough()) {
     std::vector<Stream*> ready;
     for (Stream* stream : streams) {
-      if (!stream->queue.empty() && stream->queue.front()->Ready()) ready.push_back(stream);
+      if (!stream->stuck && !stream->queue.empty() && stream->queue.front()->Ready()) ready.push_back(stream);
     }
     if (ready.empty()) return;
     Stream* const next = ready[chance() % ready.size()];
     const Link item = next->queue.front();
+    next->stuck = !RunItem(*item);
+    if (next->stuck) continue;
     next->queue.pop_front();
-    if (item->work && MayRun()) item->work();
     item->done = true;
     item->work = nullptr;
     item->after.clear();
@@ -130,7 +143,8 @@ void RunGraph(const Graph& graph) {
     const size_t next = ready[chance() % ready.size()];
     const Link item = left[next];
     left.erase(left.begin() + static_cast<std::ptrdiff_t>(next));
-    if (item->work && MayRun()) item->work();
+    graph_hangs = !RunItem(*item);
+    if (graph_hangs) return;
     item->done = true;
   }
 }
@@ -177,6 +191,16 @@ cudaError_t Enqueue(cudaStream_t stream, std::function<void()> work) {
 void RunAll() {
   const std::lock_guard<std::recursive_mutex> lock(mutex);
   RunUntil([] { return false; });
+}
+
+void DropStreams() {
+  const std::lock_guard<std::recursive_mutex> lock(mutex);
+  for (const Stream* stream : streams) delete stream;
+  for (const Event* event : events) delete event;
+  for (const auto* executable : executables) delete executable;
+  streams.clear();
+  events.clear();
+  executables.clear();
 }
 
 bool IsCapturing(cudaStream_t stream) {
@@ -233,6 +257,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   if (known == nullptr) return Say(cudaErrorInvalidResourceHandle);
   if (known->capture != nullptr) return Spoil(*known->capture, cudaErrorStreamCaptureUnsupported);
   RunUntil([&] { return known->queue.empty(); });
+  Block("cudaStreamDestroy");
   streams.erase(known);
   delete known;
   return Enter();
@@ -244,6 +269,20 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (known->capture != nullptr) return Spoil(*known->capture, cudaErrorStreamCaptureUnsupported);
   if (const cudaError_t error = MayCall(); error != cudaSuccess) return error;
   RunUntil([&] { return known->queue.empty(); });
+  Block("cudaStreamSynchronize");
+  return Enter();
+}
+// The first answer is that it is not idle, as it may be.
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  const Lock lock(mutex);
+  Stream* const known = Of(stream);
+  if (known == nullptr) return Say(cudaErrorInvalidResourceHandle);
+  if (known->capture != nullptr) return Spoil(*known->capture, cudaErrorStreamCaptureUnsupported);
+  if (const cudaError_t error = MayCall(); error != cudaSuccess) return error;
+  if (!known->queue.empty() && !std::exchange(known->asked, true)) return Say(cudaErrorNotReady);
+  RunUntil([&] { return known->queue.empty(); });
+  if (known->stuck || !known->queue.empty()) return Say(cudaErrorNotReady);
+  known->asked = false;
   return Enter();
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
@@ -305,6 +344,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (waited->capture != nullptr) return Say(cudaErrorCapturedEvent);
   if (const cudaError_t error = MayCall(); error != cudaSuccess) return error;
   RunUntil([&] { return waited->recorded == nullptr || waited->recorded->done; });
+  Block("cudaEventSynchronize");
   return Enter();
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
@@ -390,7 +430,8 @@ cudaError_t cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t object
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
   if (graph == nullptr) return Say(cudaErrorInvalidValue);
   if (const cudaError_t error = Enter("instantiate"); error != cudaSuccess) return error;
-  auto* const made = new std::shared_ptr<Graph>(std::make_shared<Graph>(*reinterpret_cast<Graph*>(graph)));
+  const Lock lock(mutex);
+  auto* const made = *executables.insert(new std::shared_ptr<Graph>(std::make_shared<Graph>(*reinterpret_cast<Graph*>(graph)))).first;
   return *executable = reinterpret_cast<cudaGraphExec_t>(made), cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
@@ -400,7 +441,11 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return delete reinterpret_cast<Graph*>(graph), cudaSuccess; }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
-  return delete reinterpret_cast<std::shared_ptr<Graph>*>(executable), cudaSuccess;
+  Block("cudaGraphExecDestroy");
+  const Lock lock(mutex);
+  auto* const known = reinterpret_cast<std::shared_ptr<Graph>*>(executable);
+  executables.erase(known);
+  return delete known, cudaSuccess;
 }
 
 }  // extern "C"

@@ -17,8 +17,11 @@ cudaError_t Say(cudaError_t error);
 // `work` runs in the order of the stream, once or, where it is captured, in every launch of the graph: it must have copies of
 // what the caller may change. Invalid handle: no such stream, or the legacy one, which nothing here may use.
 cudaError_t Enqueue(cudaStream_t stream, std::function<void()> work);
-// All that streams were given has run.
+// All that streams were given has run, but what a device that hangs never comes to.
 void RunAll();
+// Streams, events and graphs, and all allocations, of a device that hung.
+void DropStreams();
+void DropMemory();
 bool IsCapturing(cudaStream_t stream);
 bool IsStream(cudaStream_t stream);
 // All of [at, at + bytes) is of one allocation of the device's.

@@ -20,7 +20,7 @@ class LoadedFusion final : public CompiledFusion {
  public:
   LoadedFusion(const CudaServices& services, CompiledText text) : services_(services), text_(std::move(text)) {}
   ~LoadedFusion() override {
-    if (library_ != nullptr) cudaLibraryUnload(library_);
+    if (library_ != nullptr && !services_.watch().given_up()) cudaLibraryUnload(library_);
   }
 
   absl::Status Load() {

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <string>
 
 #include <glog/logging.h>
@@ -15,6 +16,7 @@
 #include "cuda/launch/device_code.h"
 #include "cuda/plugin/cuda_errors.h"
 #include "cuda/plugin/cuda_services.h"
+#include "cuda/plugin/device_watch.h"
 #include "cuda/plugin/host_fallback.h"
 #include "millrace/status.h"
 #include "stream/driver_errors.h"
@@ -31,6 +33,10 @@ class CudaDriver final : public DeviceDriver {
  public:
   explicit CudaDriver(const DriverOptions& options) : options_(options) {}
   ~CudaDriver() override {
+    if (GivenUp()) {
+      KeepForever(std::shared_ptr<CudaServices>(std::move(services_)));  // what its streams hold refers to it
+      return;
+    }
     cudaSetDevice(options_.index);
     registry_ = KernelRegistry();
     services_.reset();
@@ -42,13 +48,14 @@ class CudaDriver final : public DeviceDriver {
     info_.name = absl::StrCat("cuda:", options_.index);
     MR_CUDA(cudaSetDevice(options_.index));
     MR_RETURN_IF_ERROR(FillInfo());
+    watch_ = std::make_shared<DeviceWatch>(info_.name, options_.index, options_.timeout_seconds);
     MR_RETURN_IF_ERROR(CheckCode());
     void* fault = nullptr;
     MR_CUDA(cudaMalloc(&fault, sizeof(Fault)));
     fault_ = static_cast<Fault*>(fault);
     MR_RETURN_IF_ERROR(ClearFault());
     MR_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&fault_host_), sizeof(Fault), cudaHostAllocDefault));
-    MR_ASSIGN_OR_RETURN(services_, CudaServices::Create(info_.name, options_.index, fault_, {options_.tf32, options_.measure_convolutions}));
+    MR_ASSIGN_OR_RETURN(services_, CudaServices::Create(watch_, options_.index, fault_, {options_.tf32, options_.measure_convolutions}));
     RegisterCudaKernels(registry_, *services_);
     AddHostFallbacks(*options_.host_kernels, *services_, registry_);
     // What is not free now: the context, the libraries' own memory, and other programs.
@@ -64,7 +71,7 @@ class CudaDriver final : public DeviceDriver {
   const KernelRegistry& kernels() const override { return registry_; }
 
   absl::StatusOr<void*> AllocateDevice(int64_t bytes) override {
-    MR_CUDA(cudaSetDevice(options_.index));
+    MR_RETURN_IF_ERROR(watch_->Use());
     void* memory = nullptr;
     const cudaError_t error = cudaMalloc(&memory, static_cast<size_t>(bytes));
     if (error == cudaErrorMemoryAllocation) {
@@ -77,18 +84,19 @@ class CudaDriver final : public DeviceDriver {
     return memory;
   }
   void FreeDevice(void* memory) override {
+    if (GivenUp()) return;
     cudaSetDevice(options_.index);
     cudaFree(memory);
   }
   void LendForTrials(void* memory, int64_t bytes) override { services_->LendForTrials(memory, bytes); }
   absl::StatusOr<int64_t> FreeBytes() override {
-    MR_CUDA(cudaSetDevice(options_.index));
+    MR_RETURN_IF_ERROR(watch_->Use());
     size_t free_bytes = 0, total_bytes = 0;
     MR_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
     return static_cast<int64_t>(free_bytes);
   }
   absl::Status PinHost(void* memory, int64_t bytes) override {
-    MR_CUDA(cudaSetDevice(options_.index));
+    MR_RETURN_IF_ERROR(watch_->Use());
     PreferNode(memory, bytes);
     const cudaError_t error = cudaHostRegister(memory, static_cast<size_t>(bytes), cudaHostRegisterPortable | cudaHostRegisterMapped);
     if (error == cudaSuccess) return absl::OkStatus();
@@ -96,41 +104,43 @@ class CudaDriver final : public DeviceDriver {
     return PinningRefused(bytes, cudaGetErrorString(error));
   }
   void UnpinHost(void* memory) override {
+    if (GivenUp()) return;
     cudaSetDevice(options_.index);
     cudaHostUnregister(memory);
   }
 
   absl::StatusOr<DeviceStream> CreateStream() override {
-    MR_CUDA(cudaSetDevice(options_.index));
+    MR_RETURN_IF_ERROR(watch_->Use());
     cudaStream_t stream = nullptr;
     MR_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     return static_cast<DeviceStream>(stream);
   }
   void DestroyStream(DeviceStream stream) override {
+    if (GivenUp()) return;
     cudaSetDevice(options_.index);
     if (services_ != nullptr) services_->LeaveStream(Raw(stream));
     cudaStreamDestroy(Raw(stream));
   }
   absl::Status Synchronize(DeviceStream stream) override {
-    MR_CUDA(cudaSetDevice(options_.index));
-    MR_CUDA(cudaStreamSynchronize(Raw(stream)));
-    return absl::OkStatus();
+    return watch_->Synchronize(Raw(stream));
   }
 
   absl::StatusOr<DeviceEvent> CreateEvent(bool timed) override {
-    MR_CUDA(cudaSetDevice(options_.index));
+    MR_RETURN_IF_ERROR(watch_->Use());
     cudaEvent_t event = nullptr;
     MR_CUDA(cudaEventCreateWithFlags(&event, timed ? cudaEventDefault : cudaEventDisableTiming));
     return static_cast<DeviceEvent>(event);
   }
-  void DestroyEvent(DeviceEvent event) override { cudaEventDestroy(RawEvent(event)); }
+  void DestroyEvent(DeviceEvent event) override {
+    if (!GivenUp()) cudaEventDestroy(RawEvent(event));
+  }
   absl::Status Record(DeviceEvent event, DeviceStream stream) override {
-    MR_CUDA(cudaSetDevice(options_.index));
+    MR_RETURN_IF_ERROR(watch_->Use());
     MR_CUDA(cudaEventRecord(RawEvent(event), Raw(stream)));
     return absl::OkStatus();
   }
   absl::Status WaitFor(DeviceStream stream, DeviceEvent event) override {
-    MR_CUDA(cudaSetDevice(options_.index));
+    MR_RETURN_IF_ERROR(watch_->Use());
     MR_CUDA(cudaStreamWaitEvent(Raw(stream), RawEvent(event), 0));
     return absl::OkStatus();
   }
@@ -141,18 +151,18 @@ class CudaDriver final : public DeviceDriver {
   }
 
   absl::Status CopyToHost(void* host, const void* device, int64_t bytes, DeviceStream stream) override {
-    MR_CUDA(cudaSetDevice(options_.index));
+    MR_RETURN_IF_ERROR(watch_->Use());
     MR_CUDA(cudaMemcpyAsync(host, device, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost, Raw(stream)));
     return absl::OkStatus();
   }
   absl::Status CopyToDevice(void* device, const void* host, int64_t bytes, DeviceStream stream) override {
-    MR_CUDA(cudaSetDevice(options_.index));
+    MR_RETURN_IF_ERROR(watch_->Use());
     MR_CUDA(cudaMemcpyAsync(device, host, static_cast<size_t>(bytes), cudaMemcpyHostToDevice, Raw(stream)));
     return absl::OkStatus();
   }
 
   absl::Status Launch(const Kernel& kernel, const KernelContext& context, DeviceStream, int64_t position) override {
-    MR_CUDA(cudaSetDevice(options_.index));
+    MR_RETURN_IF_ERROR(watch_->Use());
     services_->set_position(position);
     MR_RETURN_IF_ERROR(kernel.Run(context));
     // A launch that was refused (a bad configuration) says so only here.
@@ -162,7 +172,7 @@ class CudaDriver final : public DeviceDriver {
 
   const GroupedKernel* Grouped(const Kernel& kernel) const override { return dynamic_cast<const GroupedKernel*>(&kernel); }
   absl::Status LaunchTogether(absl::Span<const GroupMember> members, DeviceStream, int64_t position) override {
-    MR_CUDA(cudaSetDevice(options_.index));
+    MR_RETURN_IF_ERROR(watch_->Use());
     services_->set_position(position);
     MR_RETURN_IF_ERROR(members[0].kernel->RunTogether(members));
     MR_CUDA(cudaPeekAtLastError());
@@ -170,19 +180,19 @@ class CudaDriver final : public DeviceDriver {
   }
 
   absl::StatusOr<KernelFault> TakeFault(DeviceStream stream) override {
-    MR_CUDA(cudaSetDevice(options_.index));
+    MR_RETURN_IF_ERROR(watch_->Use());
     MR_CUDA(cudaMemcpyAsync(fault_host_, fault_, sizeof(Fault), cudaMemcpyDeviceToHost, Raw(stream)));
-    MR_CUDA(cudaStreamSynchronize(Raw(stream)));
+    MR_RETURN_IF_ERROR(watch_->Synchronize(Raw(stream)));
     KernelFault fault = services_->TakeHostFault();
     if (fault_host_->code == FaultCode::kNone) return fault;
     if (fault_host_->code != FaultCode::kOnHost) fault = {fault_host_->position, FaultStatus(*fault_host_)};
     MR_CUDA(cudaMemsetAsync(fault_, 0, sizeof(Fault), Raw(stream)));
-    MR_CUDA(cudaStreamSynchronize(Raw(stream)));
+    MR_RETURN_IF_ERROR(watch_->Synchronize(Raw(stream)));
     return fault;
   }
 
   absl::Status BeginCapture(DeviceStream stream) override {
-    MR_CUDA(cudaSetDevice(options_.index));
+    MR_RETURN_IF_ERROR(watch_->Use());
     // Of this thread alone: another one may be planning.
     MR_CUDA(cudaStreamBeginCapture(Raw(stream), cudaStreamCaptureModeThreadLocal));
     return absl::OkStatus();
@@ -192,21 +202,25 @@ class CudaDriver final : public DeviceDriver {
     // Before all that may go wrong: nothing is to be captured any more.
     MR_CUDA(cudaStreamEndCapture(Raw(stream), &graph));
     cudaGraphExec_t executable = nullptr;
-    cudaError_t error = cudaSetDevice(options_.index);
-    if (error == cudaSuccess) error = cudaGraphInstantiate(&executable, graph, 0);
+    absl::Status made = watch_->Use();
+    if (made.ok()) made = CudaStatus(cudaGraphInstantiate(&executable, graph, 0), info_.name, "cudaGraphInstantiate");
     cudaGraphDestroy(graph);
-    MR_RETURN_IF_ERROR(CudaStatus(error, info_.name, "cudaGraphInstantiate"));
+    MR_RETURN_IF_ERROR(made);
     return static_cast<DeviceGraph>(executable);
   }
   absl::Status LaunchGraph(DeviceGraph graph, DeviceStream stream) override {
-    MR_CUDA(cudaSetDevice(options_.index));
+    MR_RETURN_IF_ERROR(watch_->Use());
     MR_CUDA(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), Raw(stream)));
     return absl::OkStatus();
   }
-  void DestroyGraph(DeviceGraph graph) override { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph)); }
+  void DestroyGraph(DeviceGraph graph) override {
+    if (!GivenUp()) cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph));
+  }
   bool CanCapture(const Kernel& kernel) const override { return CanCaptureFallback(kernel); }
 
  private:
+  bool GivenUp() const { return watch_ != nullptr && watch_->given_up(); }
+
   // On a stream of its own: neither the legacy stream nor the device as a whole may be waited for while another session
   // captures a step.
   absl::Status ClearFault() {
@@ -276,6 +290,7 @@ class CudaDriver final : public DeviceDriver {
   DriverInfo info_;
   Fault* fault_ = nullptr;       // on the device
   Fault* fault_host_ = nullptr;  // page-locked
+  std::shared_ptr<DeviceWatch> watch_;
   std::unique_ptr<CudaServices> services_;
   KernelRegistry registry_;
 };

@@ -16,9 +16,10 @@ absl::Status BlasStatus(cublasStatus_t status, const std::string& device, const 
   return status == CUBLAS_STATUS_NOT_SUPPORTED ? absl::UnimplementedError(what) : absl::InternalError(what);
 }
 
-absl::StatusOr<std::unique_ptr<CudaServices>> CudaServices::Create(const std::string& device, int index,
-                                                                     Fault* fault, Choices choices) {
-  auto services = std::unique_ptr<CudaServices>(new CudaServices(device, index, fault, choices));
+absl::StatusOr<std::unique_ptr<CudaServices>> CudaServices::Create(std::shared_ptr<DeviceWatch> watch, int index, Fault* fault,
+                                                                   Choices choices) {
+  auto services = std::unique_ptr<CudaServices>(new CudaServices(std::move(watch), index, fault, choices));
+  const std::string& device = services->device();
   MR_RETURN_IF_ERROR(BlasStatus(cublasLtCreate(&services->blas_), device, "cublasLtCreate"));
   if (cudnnGetVersion() < kOldestDnn) {
     return absl::FailedPreconditionError(absl::StrCat(device, ": cuDNN ", cudnnGetVersion(), " is too old, ", kOldestDnn, " is needed"));
@@ -61,8 +62,6 @@ void CudaServices::LendForTrials(void* memory, int64_t bytes) {
   std::lock_guard<std::mutex> lock(planning_mutex_);
   trial_memory_ = {true, static_cast<char*>(memory), bytes};
 }
-
-absl::Status CudaServices::Use() const { return CudaStatus(cudaSetDevice(index_), device_, "cudaSetDevice"); }
 
 absl::Status CudaServices::LoadState(const Queue& queue, void* device, const void* host, int64_t bytes) {
   return CudaStatus(cudaMemcpyAsync(device, host, static_cast<size_t>(bytes), cudaMemcpyHostToDevice,

@@ -11,9 +11,11 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cuda/kernels/services.h"
+#include "cuda/plugin/device_watch.h"
 #include "cuda/plugin/dnn_plan.h"
 #include "cuda/plugin/dnn_trial.h"
 #include "stream/device_driver.h"
@@ -35,8 +37,7 @@ struct ConvolutionChoice {
 class CudaServices final : public DeviceServices {
  public:
   // `fault` is in device memory and outlives the services.
-  static absl::StatusOr<std::unique_ptr<CudaServices>> Create(const std::string& device, int index, Fault* fault,
-                                                              Choices choices);
+  static absl::StatusOr<std::unique_ptr<CudaServices>> Create(std::shared_ptr<DeviceWatch> watch, int index, Fault* fault, Choices choices);
   ~CudaServices() override;
 
   Queue QueueOf(const KernelContext& context) override { return {context.stream, fault_, position_}; }
@@ -51,7 +52,8 @@ class CudaServices final : public DeviceServices {
 
   const std::string& device() const { return device_; }
   // Makes it the calling thread's device, on which kernels are planned and memory is page-locked.
-  absl::Status Use() const;
+  absl::Status Use() const { return watch_->Use(); }
+  DeviceWatch& watch() const { return *watch_; }
   Fault* fault() const { return fault_; }
   cublasLtHandle_t blas() const { return blas_; }
   // The steps' handle, for what is launched on `stream` next.
@@ -73,13 +75,14 @@ class CudaServices final : public DeviceServices {
   absl::Status Keep(std::shared_ptr<void> what, cudaStream_t stream);
 
  private:
-  CudaServices(const std::string& device, int index, Fault* fault, Choices choices)
-      : device_(device), index_(index), fault_(fault), choices_(choices) {}
+  CudaServices(std::shared_ptr<DeviceWatch> watch, int index, Fault* fault, Choices choices)
+      : watch_(std::move(watch)), device_(watch_->name()), index_(index), fault_(fault), choices_(choices) {}
 
   // Under the planning mutex. By the handle; where cuDNN has nothing for it so, as for a device that is described.
   absl::StatusOr<ConvolutionChoice> Choose(const ConvShape& shape) const;
   absl::StatusOr<ConvolutionChoice> ChooseFor(const ConvShape& shape, const DnnTarget& target) const;
 
+  const std::shared_ptr<DeviceWatch> watch_;
   const std::string device_;
   const int index_;
   Fault* const fault_;

@@ -67,7 +67,7 @@ absl::StatusOr<ConvolutionChoice> CudaServices::ChooseFor(const ConvShape& shape
   }
   MR_ASSIGN_OR_RETURN(std::vector<DnnPlan> plans, RankDnnPlans(shape, limits, target));
   MR_ASSIGN_OR_RETURN(const DnnTrial trial, TryDnnPlans(plans, shape, choices_.measure_convolutions,
-                                                        {planning_dnn_, planning_stream_, trial_memory_}, device_));
+                                                        {planning_dnn_, planning_stream_, *watch_, trial_memory_}, device_));
   choice.plan = std::move(plans[trial.best]);
   LOG_IF(WARNING, !trial.tried)
       << device_ << ": convolution " << KeyOf(shape) << " is computed by " << choice.plan.name << ", untried: a trial takes "

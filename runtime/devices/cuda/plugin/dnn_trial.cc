@@ -25,8 +25,9 @@ constexpr double kMostTimesBest = 40, kMostSeconds = 0.5;
 // another thread captures a step.
 class Clock {
  public:
-  Clock(cudaStream_t stream, const std::string& device) : device_(device), stream_(stream) {}
+  explicit Clock(const DnnTrialPlace& place) : watch_(place.watch), stream_(place.stream) {}
   ~Clock() {
+    if (watch_.given_up()) return;
     if (to_ != nullptr) cudaEventDestroy(to_);
     if (from_ != nullptr) cudaEventDestroy(from_);
   }
@@ -46,20 +47,20 @@ class Clock {
     if (!launched.ok()) {
       // A library may have launched a part of it, and have left an error that the next launch must not be blamed for.
       cudaGetLastError();
-      MR_RETURN_IF_ERROR(Check(cudaStreamSynchronize(stream_)));
+      MR_RETURN_IF_ERROR(watch_.Synchronize(stream_));
       return launched;
     }
     MR_RETURN_IF_ERROR(Check(cudaEventRecord(to_, stream_)));
-    MR_RETURN_IF_ERROR(Check(cudaEventSynchronize(to_)));
+    MR_RETURN_IF_ERROR(watch_.Synchronize(stream_));
     float milliseconds = 0;
     MR_RETURN_IF_ERROR(Check(cudaEventElapsedTime(&milliseconds, from_, to_)));
     return static_cast<double>(milliseconds) * 1e-3;
   }
 
  private:
-  absl::Status Check(cudaError_t error) const { return CudaStatus(error, device_, "trying a convolution"); }
+  absl::Status Check(cudaError_t error) const { return CudaStatus(error, watch_.name(), "trying a convolution"); }
 
-  const std::string& device_;
+  DeviceWatch& watch_;
   const cudaStream_t stream_;
   cudaEvent_t from_ = nullptr, to_ = nullptr;
 };
@@ -93,8 +94,8 @@ struct Operands {
 class Borrowed {
  public:
   // All that there is, or `most` bytes where each trial allocates.
-  Borrowed(const TrialMemory& memory, int64_t most, cudaStream_t stream) : stream_(stream), begin_(memory.begin), bytes_(memory.bytes) {
-    if (memory.limited) return;
+  Borrowed(const DnnTrialPlace& place, int64_t most) : place_(place), begin_(place.memory.begin), bytes_(place.memory.bytes) {
+    if (place.memory.limited) return;
     const bool allocated = cudaMalloc(&own_, static_cast<size_t>(most)) == cudaSuccess;
     if (!allocated) cudaGetLastError();
     begin_ = static_cast<char*>(own_);
@@ -102,8 +103,9 @@ class Borrowed {
   }
   // Others use what was lent from then on, whatever the trial came to.
   ~Borrowed() {
-    if (begin_ != nullptr) cudaStreamSynchronize(stream_);
-    if (own_ != nullptr) cudaFree(own_);
+    if (begin_ == nullptr) return;
+    place_.watch.Synchronize(place_.stream).IgnoreError();  // the trial has said so
+    if (own_ != nullptr && !place_.watch.given_up()) cudaFree(own_);
   }
   Borrowed(const Borrowed&) = delete;
   Borrowed& operator=(const Borrowed&) = delete;
@@ -111,7 +113,7 @@ class Borrowed {
   int64_t bytes() const { return bytes_; }
 
  private:
-  const cudaStream_t stream_;
+  const DnnTrialPlace& place_;
   void* own_ = nullptr;
   char* begin_;
   int64_t bytes_;
@@ -121,8 +123,8 @@ class Borrowed {
 class Trial {
  public:
   Trial(const std::vector<DnnPlan>& plans, const ConvShape& shape, const DnnTrialPlace& place, const std::string& device)
-      : plans_(plans), place_(place), device_(device), operands_(shape), clock_(place.stream, device),
-        memory_(place.memory, operands_.end + MostScratch(plans), place.stream) {}
+      : plans_(plans), place_(place), device_(device), operands_(shape), clock_(place),
+        memory_(place, operands_.end + MostScratch(plans)) {}
 
   // Zeros for operands, where there is room for these.
   absl::Status Init() {

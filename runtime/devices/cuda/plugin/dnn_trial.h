@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "cuda/plugin/device_watch.h"
 #include "cuda/plugin/dnn_plan.h"
 
 namespace millrace::cuda {
@@ -31,6 +32,7 @@ struct DnnTrial {
 struct DnnTrialPlace {
   cudnnHandle_t handle = nullptr;
   cudaStream_t stream = nullptr;
+  DeviceWatch& watch;
   TrialMemory memory;
 };
 

@@ -28,11 +28,15 @@ class SerialRunner final : public ParallelRunner {
 // Page-locked memory where that is to be had.
 class Staging {
  public:
-  Staging() = default;
+  explicit Staging(const CudaServices& services) : services_(services) {}
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
   ~Staging() {
-    if (pinned_) cudaFreeHost(data_);
+    if (services_.watch().given_up()) {
+      KeepForever(std::make_shared<Tensor>(std::move(pageable_)));  // a stream may still write there
+    } else if (pinned_) {
+      cudaFreeHost(data_);
+    }
   }
   void Reserve(int64_t bytes) {
     bytes = std::max<int64_t>(bytes, kTensorAlignment);
@@ -46,6 +50,7 @@ class Staging {
   bool pinned() const { return pinned_; }
 
  private:
+  const CudaServices& services_;
   void* data_ = nullptr;
   bool pinned_ = false;
   Tensor pageable_;
@@ -63,23 +68,30 @@ struct Call {
   Fault* fault = nullptr;  // the stream's fault word, copied before the call and back after it
 };
 
-void RunCall(void* argument) {
-  Call* call = static_cast<Call*>(argument);
-  if (call->fault->code != FaultCode::kNone) return;  // as kernels on the device do
+void RunKernel(Call& call) {
+  if (call.fault->code != FaultCode::kNone) return;  // as kernels on the device do
   SerialRunner serial;
-  call->context.parallel = &serial;
+  call.context.parallel = &serial;
   // CUDA's thread that calls this would not survive an exception.
-  const absl::Status status = WithoutExceptions([&] { return call->kernel->Run(call->context); });
+  const absl::Status status = WithoutExceptions([&] { return call.kernel->Run(call.context); });
   if (status.ok()) return;
-  call->fault->code = FaultCode::kOnHost;
-  call->fault->position = call->position;
-  call->services->ReportHostFault({call->position, status});
+  call.fault->code = FaultCode::kOnHost;
+  call.fault->position = call.position;
+  call.services->ReportHostFault({call.position, status});
+}
+
+void RunCall(void* argument) {
+  Call& call = *static_cast<Call*>(argument);
+  DeviceWatch& watch = call.services->watch();
+  if (!watch.BeginHostCall()) return;
+  RunKernel(call);
+  watch.EndHostCall();
 }
 
 class FallbackKernel final : public Kernel {
  public:
   FallbackKernel(const OpInstance& instance, std::unique_ptr<Kernel> kernel, CudaServices& services)
-      : services_(services), kernel_(std::move(kernel)) {
+      : services_(services), kernel_(std::move(kernel)), staging_(services) {
     int64_t end = 0;
     const auto place = [&](const std::vector<TensorType>& types, std::vector<int64_t>& offsets) {
       for (const TensorType& type : types) {

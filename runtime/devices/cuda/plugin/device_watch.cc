@@ -1,0 +1,73 @@
+#include "cuda/plugin/device_watch.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "cuda/plugin/cuda_errors.h"
+#include "millrace/status.h"
+#include "stream/driver_errors.h"
+
+namespace millrace::cuda {
+
+absl::Status DeviceWatch::Lost() const {
+  return DeviceLost(name_, absl::StrCat("it did not answer for ", seconds_, " s, device_timeout"));
+}
+
+absl::Status DeviceWatch::Use() const {
+  if (given_up_) return Lost();
+  return CudaStatus(cudaSetDevice(index_), name_, "cudaSetDevice");
+}
+
+absl::Status DeviceWatch::Synchronize(cudaStream_t stream) {
+  MR_RETURN_IF_ERROR(Use());
+  if (seconds_ <= 0) return CudaStatus(cudaStreamSynchronize(stream), name_, "cudaStreamSynchronize");
+  // As cudaStreamSynchronize does, it asks again and again; in longer waits now and then, which adds a thousandth to them.
+  constexpr double kShort = 0.05, kPart = 1e-3, kLongestPause = 1e-3;
+  const auto start = std::chrono::steady_clock::now();
+  while (true) {
+    // Before it is asked: a process that was stopped meanwhile gives the device no less time for that.
+    const double waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const cudaError_t state = cudaStreamQuery(stream);
+    if (state != cudaErrorNotReady) return CudaStatus(state, name_, "cudaStreamQuery");
+    cudaGetLastError();  // no error, but kept as one
+    if (given_up_ || waited > seconds_) {
+      GiveUp();
+      return Lost();
+    }
+    if (waited < kShort) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::duration<double>(std::min(waited * kPart, kLongestPause)));
+    }
+  }
+}
+
+void DeviceWatch::GiveUp() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  given_up_ = true;
+  idle_.wait_for(lock, std::chrono::duration<double>(seconds_), [&] { return host_calls_ == 0; });
+}
+
+bool DeviceWatch::BeginHostCall() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (given_up_) return false;
+  ++host_calls_;
+  return true;
+}
+
+void DeviceWatch::EndHostCall() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (--host_calls_ == 0) idle_.notify_all();
+}
+
+void KeepForever(std::shared_ptr<void> what) {
+  static auto* const mutex = new std::mutex;
+  static auto* const kept = new std::vector<std::shared_ptr<void>>;
+  const std::lock_guard<std::mutex> lock(*mutex);
+  kept->push_back(std::move(what));
+}
+
+}  // namespace millrace::cuda
