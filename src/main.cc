@@ -57,6 +57,8 @@ DEFINE_double(link_gbps, 0, "slow copies to this many GB/s each way; 0: as fast 
 DEFINE_string(cuda_graph, "auto", "cuda: replay steps as a graph: auto, on (an error where it cannot), off");
 DEFINE_bool(tf32, false, "cuda: round inputs of float32 products and convolutions to TF32");
 DEFINE_bool(measure_convolutions, false, "cuda: choose cuDNN's engines for convolutions by measuring them when planning");
+DEFINE_double(device_timeout, millrace::SessionOptions().device_timeout_seconds,
+              "cuda: seconds after which a device that has not finished what it was given counts as lost, an error; 0: no limit");
 DEFINE_string(disk, "", "folder for what --host_memory has no room for; not given: no disk tier");
 DEFINE_double(disk_gbps, 0, "slow the disk to this many GB/s each way; 0: as fast as it is");
 DEFINE_string(replan, "auto", "plan again with measured times after some steps: auto (beside the steps), wait (between two), off");
@@ -209,7 +211,8 @@ EngineOptions EngineFromFlags() {
           .profile_in = FLAGS_profile_in,
           .cuda_graph = FLAGS_cuda_graph,
           .tf32 = FLAGS_tf32,
-          .measure_convolutions = FLAGS_measure_convolutions};
+          .measure_convolutions = FLAGS_measure_convolutions,
+          .device_timeout = FLAGS_device_timeout};
 }
 
 StrategyOptions StrategyFromFlags() {

@@ -14,7 +14,7 @@ const Flags& EngineFlags() {
   static const auto* const flags = new Flags{
       "device", "devices", "device_memory", "host_memory", "machine", "link_gbps", "disk", "disk_gbps",
       "threads", "replan", "profile_in", "cuda_graph", "tf32",
-      "measure_convolutions"};
+      "measure_convolutions", "device_timeout"};
   return *flags;
 }
 

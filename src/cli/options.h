@@ -49,6 +49,7 @@ struct EngineOptions {
   std::string cuda_graph = "auto";
   bool tf32 = false;
   bool measure_convolutions = false;
+  double device_timeout = SessionOptions().device_timeout_seconds;
 };
 
 struct StrategyOptions {

@@ -235,6 +235,7 @@ void SetRunning(const EngineOptions& engine, SessionOptions& session) {
   session.cuda_graph = engine.cuda_graph;
   session.tf32 = engine.tf32;
   session.measure_convolutions = engine.measure_convolutions;
+  session.device_timeout_seconds = engine.device_timeout;
   session.threads = engine.threads;
 }
 
@@ -284,6 +285,9 @@ absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const 
   }
   if (engine.cuda_graph != "auto" && engine.cuda_graph != "on" && engine.cuda_graph != "off") {
     return UsageError(absl::StrCat("--cuda_graph=", engine.cuda_graph, ": expected auto, on or off"));
+  }
+  if (!std::isfinite(engine.device_timeout) || engine.device_timeout < 0) {
+    return UsageError(absl::StrCat("--device_timeout=", engine.device_timeout, ": expected 0 (no limit) or more seconds"));
   }
   SessionOptions session;
   MR_ASSIGN_OR_RETURN(Devices devices, ParseDevices(engine.devices, engine.device));

@@ -339,6 +339,7 @@ TEST_F(CommandsTest, WrongUsageIsFoundBeforeTheGraphIsLoaded) {
   EXPECT_EQ(exit_status([](Options& o) { o.engine.host_memory = "lots"; }), kExitUsage);
   EXPECT_EQ(exit_status([](Options& o) { o.engine.host_memory = "0"; }), kExitUsage);
   EXPECT_EQ(exit_status([](Options& o) { o.engine.link_gbps = -1; }), kExitUsage);
+  EXPECT_EQ(exit_status([](Options& o) { o.engine.device_timeout = -1; }), kExitUsage);
   EXPECT_EQ(exit_status([](Options& o) { o.engine.threads = -2; }), kExitUsage);
   EXPECT_EQ(exit_status([](Options& o) { o.engine.machine = "/no/such.pbtxt"; }), kExitUsage);
   EXPECT_EQ(exit_status([](Options& o) { o.strategy.partition_size = -5; }), kExitUsage);

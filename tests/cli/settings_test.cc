@@ -1,6 +1,7 @@
 // What flags of devices and disks say, and errors of wrong usage.
 #include "cli/settings.h"
 
+#include <limits>
 #include <string>
 
 #include "cli/exit_status.h"
@@ -37,6 +38,21 @@ TEST(ParseDevices, OfTwoKindsIsWrongUsage) {
     EXPECT_THAT(std::string(status.message()), HasSubstr("are of two kinds, expected one"));
   }
   EXPECT_THAT(std::string(ParseDevices("cpu:0,tpu:1", "cpu").status().message()), HasSubstr("tpu:1 is none of cpu, gpu, cuda and null"));
+}
+
+TEST(MakeSessionOptions, ADeviceIsWaitedForAsLongAsTheFlagSays) {
+  Options options;
+  EXPECT_EQ(MakeSessionOptions(options, "planned")->device_timeout_seconds, SessionOptions().device_timeout_seconds);
+  for (const double seconds : {0.0, 2.5}) {
+    options.engine.device_timeout = seconds;
+    EXPECT_EQ(MakeSessionOptions(options, "planned")->device_timeout_seconds, seconds);
+  }
+  for (const double seconds : {-1.0, std::numeric_limits<double>::infinity()}) {
+    options.engine.device_timeout = seconds;
+    const absl::Status status = MakeSessionOptions(options, "planned").status();
+    EXPECT_EQ(ExitStatus(status), kExitUsage);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("expected 0 (no limit) or more seconds"));
+  }
 }
 
 TEST(CheckRuns, ADiskIsAFolder) {

@@ -180,6 +180,7 @@ TEST_F(BadInputTest, AbsurdFlagsAreWrongUsage) {
     ExpectRefused(Run("graph.pbtxt", {"--fetches=y:0", "--synthetic_feeds", flag}), 2, HasSubstr(""));
   }
   ExpectRefused(Run("graph.pbtxt", {"--fetches=y:0", "--strategy=tensorflowmem", "--swap_distance=-1"}), 2, HasSubstr("--swap_distance"));
+  ExpectRefused(Run("graph.pbtxt", {"--fetches=y:0", "--device=cuda", "--device_timeout=-1"}), 2, HasSubstr("--device_timeout=-1: expected 0"));
   program_.Write("itself", "--flagfile=" + program_.Path("itself"));
   ExpectRefused(Run("graph.pbtxt", {"--flagfile=" + program_.Path("itself")}), 2, HasSubstr("flag files that name one another"));
   program_.Write("batch", "--batch=0");
