@@ -379,6 +379,29 @@ TEST_F(FakeFaultsTest, ADeviceThatHangsIsGivenUp) {
   EXPECT_EQ(ValuesOf(*(*session)->Variables()), expected_[1]);
 }
 
+// CUDA itself waits for the stream before it copies such memory.
+TEST_F(FakeFaultsTest, ADeviceThatHangsIsGivenUpBeforeCopiesThatAreNotPageLocked) {
+  constexpr char kPageable[] = "pin@0+,hostalloc@1+";  // the fault word has its memory
+  Throw(kPageable);
+  int64_t places = 0;
+  {
+    const auto session = OpenAndInitialise();
+    ASSERT_TRUE(session.ok()) << session.status();
+    for (int step = 0; step < kSteps; ++step) ASSERT_TRUE(Step(**session).ok());
+    EXPECT_EQ(ValuesOf(*(*session)->Variables()), expected_[kSteps]);
+    places = Count("operation");
+  }
+  for (int64_t n = 0; n < places; ++n) {
+    SCOPED_TRACE(n);
+    Throw(absl::StrCat(kPageable, ",hang@", n));
+    const auto session = OpenAndInitialise("auto", kShortTimeout);
+    absl::Status status = session.status();
+    for (int step = 0; step < kSteps && status.ok(); ++step) status = Step(**session);
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("did not answer for "));
+  }
+}
+
 TEST_F(FakeFaultsTest, WhatWasGivenUpIsNotWaitedForAgain) {
   Throw("");
   constexpr double kTimeout = 0.2;

@@ -85,6 +85,21 @@ TEST_P(FakeTrialsTest, ValuesOnTheDeviceOutliveTrialsInTheirArena) {
   EXPECT_NEAR(run.Steps(1).at(0), expected[1], 1e-5);
 }
 
+TEST_P(FakeTrialsTest, ADeviceThatHangsWhileConvolutionsAreTriedIsGivenUp) {
+  options_.device_timeout_seconds = 0.002;
+  for (const int64_t budget : {int64_t{0}, int64_t{64} << 20}) {
+    options_.planning.device_memory_bytes = budget;
+    for (int n = 1; n < 300; n *= 3) {
+      SCOPED_TRACE(absl::StrCat("hang@", n, ", budget ", budget));
+      Throw(absl::StrCat("hang@", n));
+      ModelRun run(graph_, options_);
+      EXPECT_THAT(run.Steps(1), ::testing::IsEmpty());
+      EXPECT_TRUE(absl::IsUnavailable(run.status())) << run.status();
+      EXPECT_THAT(std::string(run.status().message()), ::testing::HasSubstr("did not answer for "));
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Choices, FakeTrialsTest, ::testing::Bool(),
                          [](const auto& param) { return param.param ? "Measured" : "Ranked"; });
 

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <string>
 
 #include "cuda/fake/faults.h"
 #include "cuda/fake/streams.h"
@@ -221,15 +220,10 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   const auto copy = [=] { std::memmove(to, from, bytes); };
   if (IsPinned(host, bytes)) return Enqueue(stream, copy);
   if (IsCapturing(stream)) return MayCall(), Say(cudaErrorStreamCaptureUnsupported);
-  // Pageable memory: the caller waits, but for the end of a small copy to the device.
-  constexpr size_t kTakenAtOnce = size_t{64} << 10;
-  if (!to_host && bytes <= kTakenAtOnce) {
-    if (const cudaError_t error = cudaStreamSynchronize(stream); error != cudaSuccess) return error;
-    const std::string taken(static_cast<const char*>(from), bytes);
-    return Enqueue(stream, [=] { std::memcpy(to, taken.data(), bytes); });
-  }
-  const cudaError_t error = Enqueue(stream, copy);
-  return error == cudaSuccess ? cudaStreamSynchronize(stream) : error;
+  // Pageable memory: the caller waits for the stream, and copies.
+  if (const cudaError_t error = cudaStreamSynchronize(stream); error != cudaSuccess) return error;
+  copy();
+  return cudaSuccess;
 }
 
 // Code for a device does not load here: groups of elementwise ops go to the kernel that reads them.

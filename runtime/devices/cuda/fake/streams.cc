@@ -269,7 +269,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (known->capture != nullptr) return Spoil(*known->capture, cudaErrorStreamCaptureUnsupported);
   if (const cudaError_t error = MayCall(); error != cudaSuccess) return error;
   RunUntil([&] { return known->queue.empty(); });
-  Block("cudaStreamSynchronize");
+  if (!known->queue.empty()) Block("cudaStreamSynchronize");
   return Enter();
 }
 // The first answer is that it is not idle, as it may be.
@@ -343,8 +343,9 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (waited == nullptr) return Say(cudaErrorInvalidResourceHandle);
   if (waited->capture != nullptr) return Say(cudaErrorCapturedEvent);
   if (const cudaError_t error = MayCall(); error != cudaSuccess) return error;
-  RunUntil([&] { return waited->recorded == nullptr || waited->recorded->done; });
-  Block("cudaEventSynchronize");
+  const auto done = [&] { return waited->recorded == nullptr || waited->recorded->done; };
+  RunUntil(done);
+  if (!done()) Block("cudaEventSynchronize");
   return Enter();
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {

@@ -18,6 +18,7 @@
 #include "cuda/plugin/cuda_services.h"
 #include "cuda/plugin/device_watch.h"
 #include "cuda/plugin/host_fallback.h"
+#include "cuda/plugin/page_locked.h"
 #include "millrace/status.h"
 #include "stream/driver_errors.h"
 
@@ -99,11 +100,15 @@ class CudaDriver final : public DeviceDriver {
     MR_RETURN_IF_ERROR(watch_->Use());
     PreferNode(memory, bytes);
     const cudaError_t error = cudaHostRegister(memory, static_cast<size_t>(bytes), cudaHostRegisterPortable | cudaHostRegisterMapped);
-    if (error == cudaSuccess) return absl::OkStatus();
+    if (error == cudaSuccess) {
+      AddPageLocked(memory, bytes);
+      return absl::OkStatus();
+    }
     cudaGetLastError();
     return PinningRefused(bytes, cudaGetErrorString(error));
   }
   void UnpinHost(void* memory) override {
+    RemovePageLocked(memory);
     if (GivenUp()) return;
     cudaSetDevice(options_.index);
     cudaHostUnregister(memory);
@@ -151,12 +156,12 @@ class CudaDriver final : public DeviceDriver {
   }
 
   absl::Status CopyToHost(void* host, const void* device, int64_t bytes, DeviceStream stream) override {
-    MR_RETURN_IF_ERROR(watch_->Use());
+    MR_RETURN_IF_ERROR(BeforeCopy(host, bytes, stream));
     MR_CUDA(cudaMemcpyAsync(host, device, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost, Raw(stream)));
     return absl::OkStatus();
   }
   absl::Status CopyToDevice(void* device, const void* host, int64_t bytes, DeviceStream stream) override {
-    MR_RETURN_IF_ERROR(watch_->Use());
+    MR_RETURN_IF_ERROR(BeforeCopy(host, bytes, stream));
     MR_CUDA(cudaMemcpyAsync(device, host, static_cast<size_t>(bytes), cudaMemcpyHostToDevice, Raw(stream)));
     return absl::OkStatus();
   }
@@ -220,6 +225,11 @@ class CudaDriver final : public DeviceDriver {
 
  private:
   bool GivenUp() const { return watch_ != nullptr && watch_->given_up(); }
+
+  // CUDA waits for the stream itself where host memory is not page-locked, for ever if need be.
+  absl::Status BeforeCopy(const void* host, int64_t bytes, DeviceStream stream) {
+    return IsPageLocked(host, bytes) ? watch_->Use() : watch_->Synchronize(Raw(stream));
+  }
 
   // On a stream of its own: neither the legacy stream nor the device as a whole may be waited for while another session
   // captures a step.

@@ -175,6 +175,8 @@ class FallbackKernel final : public Kernel {
   }
   absl::Status CopyBytes(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind, cudaStream_t stream) const {
     if (bytes == 0) return absl::OkStatus();
+    // CUDA would do so itself, for ever if need be.
+    if (!staging_.pinned()) MR_RETURN_IF_ERROR(services_.watch().Synchronize(stream));
     return CudaStatus(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, stream), services_.device(),
                       "cudaMemcpyAsync");
   }
