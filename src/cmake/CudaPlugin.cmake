@@ -34,8 +34,8 @@ if(MILLRACE_TESTS)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${plugin_folder}/${name})
     file(READ ${plugin_folder}/${name} text)
     if(NOT name STREQUAL "launch/scalar.h")
-      string(REGEX REPLACE "([A-Za-z]+(<[A-Za-z]+>)?)<<<([^;]*), kThreads, 0, [^;]*>>>\\(([^;]*)\\);"
-        "fake::LaunchGrid(queue.stream, \\3, kThreads, [=] { \\1(\\4); });" text "${text}")
+      string(REGEX REPLACE "([A-Za-z]+(<[A-Za-z]+>)?)<<<([^;]*), (k[A-Za-z]+), 0, [^;]*>>>\\(([^;]*)\\);"
+        "fake::LaunchGrid(queue.stream, \\3, \\4, [=] { \\1(\\5); });" text "${text}")
       string(REGEX REPLACE "defined\\(__CUDA(CC|_ARCH)__\\)" "defined(MILLRACE_GRID_ON_HOST)" text "${text}")
       string(REPLACE "<cuda_runtime.h>" "\"cuda/fake/grid.h\"" text "${text}")
       string(FIND "${text}" "<<<" launch)

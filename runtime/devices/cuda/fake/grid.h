@@ -11,7 +11,7 @@
 #if defined(MILLRACE_GRID_ON_HOST)
 #define __global__
 #define __device__
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 #define __grid_constant__
 #define __shared__ static thread_local
 #endif

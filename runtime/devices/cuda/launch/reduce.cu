@@ -130,6 +130,40 @@ struct Plus {
   MR_DEVICE double operator()(double a, double b) const { return a + b; }
 };
 
+// visit(k, fetch(k)) for the columns k of a row that are this thread's, every size()-th, with several loads on their way at once.
+template <typename Crew, typename Fetch, typename Visit>
+MR_DEVICE void EachOfMine(const Crew& crew, int64_t columns, const Fetch& fetch, const Visit& visit) {
+  using V = decltype(fetch(int64_t{0}));
+  constexpr int kAtOnce = sizeof(V) > 4 ? 32 / sizeof(V) : 8;
+  const int64_t step = crew.size();
+  V loaded[kAtOnce];
+  int64_t k = crew.rank();
+  MR_NO_UNROLL for (; k + (kAtOnce - 1) * step < columns; k += kAtOnce * step) {
+    MR_UNROLL for (int u = 0; u < kAtOnce; ++u) loaded[u] = fetch(k + u * step);
+    MR_UNROLL for (int u = 0; u < kAtOnce; ++u) visit(k + u * step, loaded[u]);
+  }
+  MR_UNROLL for (int u = 0; u < kAtOnce; ++u) {
+    if (k + u * step < columns) loaded[u] = fetch(k + u * step);
+  }
+  MR_UNROLL for (int u = 0; u < kAtOnce; ++u) {
+    if (k + u * step < columns) visit(k + u * step, loaded[u]);
+  }
+}
+
+// *to = value; of what the device's cache holds, this goes first.
+template <typename T>
+MR_DEVICE void StoreForLater(T* to, T value) {
+#ifdef __CUDA_ARCH__
+  if constexpr (sizeof(T) == 2) {
+    __stcs(reinterpret_cast<unsigned short*>(to), value.bits);
+  } else {
+    __stcs(to, value);
+  }
+#else
+  *to = value;
+#endif
+}
+
 // The largest element of a row and the sum of exp(x - largest), all threads of the crew have them.
 template <typename W>
 struct MaxAndSum {
@@ -139,13 +173,12 @@ struct MaxAndSum {
 template <typename T, typename Crew>
 MR_DEVICE MaxAndSum<typename Wide<T>::type> MaxAndSumOf(const Crew& crew, const T* x, int64_t columns) {
   using W = typename Wide<T>::type;
+  const auto fetch = [&](int64_t k) { return x[k]; };
   W max = static_cast<W>(-INFINITY);
-  for (int64_t k = crew.rank(); k < columns; k += crew.size()) max = Larger()(max, Widen(x[k]));
+  EachOfMine(crew, columns, fetch, [&](int64_t, T element) { max = Larger()(max, Widen(element)); });
   max = crew.Reduce(max, Larger());
   double sum = 0;
-  for (int64_t k = crew.rank(); k < columns; k += crew.size()) {
-    sum += static_cast<double>(exp(static_cast<W>(Widen(x[k]) - max)));
-  }
+  EachOfMine(crew, columns, fetch, [&](int64_t, T element) { sum += static_cast<double>(exp(static_cast<W>(Widen(element) - max))); });
   return {max, crew.Reduce(sum, Plus())};
 }
 
@@ -161,11 +194,19 @@ struct SoftmaxRow {
     using W = typename Wide<T>::type;
     const T* const x = in + row * columns;
     T* const y = out + row * columns;
-    const auto [max, sum] = MaxAndSumOf(crew, x, columns);
-    const W divisor = static_cast<W>(sum), log_sum = static_cast<W>(log(sum));
-    for (int64_t k = crew.rank(); k < columns; k += crew.size()) {
-      const W shifted = static_cast<W>(Widen(x[k]) - max);
-      y[k] = Wide<T>::Narrow(log_result ? static_cast<W>(shifted - log_sum) : static_cast<W>(exp(shifted) / divisor));
+    const auto [row_max, sum] = MaxAndSumOf(crew, x, columns);
+    const W max = row_max, divisor = static_cast<W>(sum), log_sum = static_cast<W>(log(sum));
+    const auto fetch = [&](int64_t k) { return x[k]; };
+    if (log_result) {
+      EachOfMine(crew, columns, fetch, [&](int64_t k, T element) {
+        const W shifted = static_cast<W>(Widen(element) - max);
+        StoreForLater(y + k, Wide<T>::Narrow(static_cast<W>(shifted - log_sum)));
+      });
+    } else {
+      EachOfMine(crew, columns, fetch, [&](int64_t k, T element) {
+        const W shifted = static_cast<W>(Widen(element) - max);
+        StoreForLater(y + k, Wide<T>::Narrow(static_cast<W>(exp(shifted) / divisor)));
+      });
     }
   }
 };
@@ -188,21 +229,24 @@ struct IndexLossRow {
     if (!known && crew.rank() == 0) Report(queue, FaultCode::kBadLabel, 1, label, columns);
     const T* const x = logits + row * columns;
     T* const dx = gradient + row * columns;
-    const auto [max, sum] = MaxAndSumOf(crew, x, columns);
+    const auto [row_max, sum] = MaxAndSumOf(crew, x, columns);
+    const W max = row_max, divisor = static_cast<W>(sum);
     if (known && crew.rank() == 0) {
       const double shifted = static_cast<double>(Widen(x[label])) - static_cast<double>(max);
       loss[row] = Wide<T>::Narrow(static_cast<W>(log(sum) - shifted));
     }
     crew.Sync();
-    const W divisor = static_cast<W>(sum);
-    for (int64_t k = crew.rank(); k < columns; k += crew.size()) {
-      const W p = static_cast<W>(exp(static_cast<W>(Widen(x[k]) - max)) / divisor);
-      dx[k] = Wide<T>::Narrow(k == label ? static_cast<W>(p - W(1)) : p);
-    }
+    EachOfMine(crew, columns, [&](int64_t k) { return x[k]; }, [&](int64_t k, T element) {
+      const W p = static_cast<W>(exp(static_cast<W>(Widen(element) - max)) / divisor);
+      StoreForLater(dx + k, Wide<T>::Narrow(k == label ? static_cast<W>(p - W(1)) : p));
+    });
   }
 };
 template <typename T>
 struct DenseLossRow {
+  struct Both {
+    T logit, label;
+  };
   int64_t columns;
   const T* logits;
   const T* labels;
@@ -213,20 +257,21 @@ struct DenseLossRow {
     using W = typename Wide<T>::type;
     const T *const x = logits + row * columns, *const wanted = labels + row * columns;
     T* const dx = gradient + row * columns;
-    const auto [max, sum] = MaxAndSumOf(crew, x, columns);
+    const auto [row_max, sum] = MaxAndSumOf(crew, x, columns);
+    const W max = row_max, divisor = static_cast<W>(sum);
     const double log_sum = log(sum);
+    const auto fetch = [&](int64_t k) { return Both{x[k], wanted[k]}; };
     double total = 0;
-    for (int64_t k = crew.rank(); k < columns; k += crew.size()) {
-      const double label = static_cast<double>(Widen(wanted[k]));
-      if (label != 0) total += label * (log_sum - (static_cast<double>(Widen(x[k])) - static_cast<double>(max)));
-    }
+    EachOfMine(crew, columns, fetch, [&](int64_t, const Both& both) {
+      const double label = static_cast<double>(Widen(both.label));
+      if (label != 0) total += label * (log_sum - (static_cast<double>(Widen(both.logit)) - static_cast<double>(max)));
+    });
     total = crew.Reduce(total, Plus());
     if (crew.rank() == 0) loss[row] = Wide<T>::Narrow(static_cast<W>(total));
-    const W divisor = static_cast<W>(sum);
-    for (int64_t k = crew.rank(); k < columns; k += crew.size()) {
-      const W p = static_cast<W>(exp(static_cast<W>(Widen(x[k]) - max)) / divisor);
-      dx[k] = Wide<T>::Narrow(static_cast<W>(p - Widen(wanted[k])));
-    }
+    EachOfMine(crew, columns, fetch, [&](int64_t k, const Both& both) {
+      const W p = static_cast<W>(exp(static_cast<W>(Widen(both.logit) - max)) / divisor);
+      StoreForLater(dx + k, Wide<T>::Narrow(static_cast<W>(p - Widen(both.label))));
+    });
   }
 };
 
