@@ -52,6 +52,28 @@ TEST(GridTest, WarpsWaitForThemselvesAlone) {
   EXPECT_EQ(std::accumulate(turns.begin(), turns.end(), 0), 32 * 4 + 32 * 8);
 }
 
+// A warp writes between barriers of its own what another one reads behind as many of them.
+int WrongOfOtherWarps(bool wait) {
+  int value = 0, wrong = 0;
+  fake::RunGrid(20, 64, [&] {
+    if (threadIdx.x == 0) value = 0;
+    __syncthreads();
+    for (int i = 0; i < 4; ++i) {
+      if (threadIdx.x == 0) ++value;
+      __syncwarp();
+    }
+    if (wait) __syncthreads();
+    wrong += value != 4;
+    __syncthreads();
+  });
+  return wrong;
+}
+
+TEST(GridTest, WarpsRunAheadOfOneAnother) {
+  EXPECT_EQ(WrongOfOtherWarps(/*wait=*/true), 0);
+  EXPECT_GT(WrongOfOtherWarps(/*wait=*/false), 10);
+}
+
 TEST(GridDeathTest, ThreadsAtDifferentBarriersAreABug) {
   EXPECT_DEATH(fake::RunGrid(1, 64, [] { threadIdx.x == 3 ? __syncwarp() : __syncthreads(); }), "wait at different barriers");
 }

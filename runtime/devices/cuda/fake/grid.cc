@@ -110,11 +110,12 @@ class Block {
     setcontext(&thread.first);
   }
 
-  // Those whose barrier all others have reached that have not ended. Whether any thread goes on.
+  // Those whose barrier all others have reached that have not ended; of the warps that wait for themselves alone about half, so that
+  // some run ahead of others. Whether any thread goes on.
   bool Release() {
     const int count = static_cast<int>(order_.size());
-    bool any = false;
     int left = 0, at_block = 0;
+    ready_warps_.clear();
     for (int first = 0; first < count; first += kWarpThreads) {
       const int end = std::min(first + kWarpThreads, count);
       int alive = 0, at_warp = 0;
@@ -126,10 +127,14 @@ class Block {
       left += alive;
       if (alive == 0 || at_warp < alive) continue;
       CHECK_EQ(alive, end - first) << "threads of a warp wait for some that have ended";
-      any = true;
-      for (int t = first; t < end; ++t) {
-        if (threads_[t]->state == State::kAtWarp) threads_[t]->state = State::kReady;
-      }
+      ready_warps_.push_back(first);
+    }
+    const bool any = !ready_warps_.empty();
+    const size_t chosen = any ? random_() % ready_warps_.size() : 0;
+    for (size_t w = 0; w < ready_warps_.size(); ++w) {
+      if (w != chosen && random_() % 2 == 0) continue;
+      const int end = std::min(ready_warps_[w] + kWarpThreads, count);
+      for (int t = ready_warps_[w]; t < end; ++t) threads_[t]->state = State::kReady;
     }
     if (any || left == 0) return any;
     CHECK_EQ(at_block, left) << "threads of a block wait at different barriers";
@@ -144,6 +149,7 @@ class Block {
   const std::function<void()>* work_ = nullptr;
   std::vector<std::unique_ptr<Thread>> threads_;
   std::vector<int> order_;
+  std::vector<int> ready_warps_;  // first threads
   int current_ = 0;
   bool says_ = false, said_ = false;  // at the barrier to come, at the last one
   jmp_buf scheduler_;

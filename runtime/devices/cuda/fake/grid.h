@@ -1,7 +1,7 @@
 // A grid of the device's threads, run by the host: the kernels that are launched there, as they stand, with their blocks, warps,
 // shared memory and barriers. Blocks run one after another, in any order; of a block's threads one runs at a time, until it
-// waits at a barrier, in an order that changes from barrier to barrier: what a kernel computes without a barrier that it needs
-// comes out wrong. It takes the place of what nvcc knows by itself (src/cmake/CudaPlugin.cmake).
+// waits at a barrier, in an order that changes from barrier to barrier, with some warps ahead of others: what a kernel computes
+// without a barrier that it needs comes out wrong. It takes the place of what nvcc knows by itself (src/cmake/CudaPlugin.cmake).
 #ifndef MILLRACE_RUNTIME_DEVICES_CUDA_FAKE_GRID_H_
 #define MILLRACE_RUNTIME_DEVICES_CUDA_FAKE_GRID_H_
 
