@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "cuda/launch/queue.h"
@@ -78,6 +79,23 @@ std::vector<PoolShape> Shapes() {
     shapes.push_back({.batch = 2, .channels = channels, .in = {4, 6, 16}, .out = {2, 3, 8}, .window = {2, 2, 2}, .stride = {2, 2, 2}});
     shapes.push_back({.batch = 2, .channels = channels, .in = {4, 6, 10}, .out = {2, 3, 5}, .window = {2, 2, 2}, .stride = {2, 2, 2}});
     shapes.push_back({.batch = 3, .channels = channels, .in = {1, 6, 9}, .out = {1, 2, 3}, .window = {1, 3, 3}, .stride = {1, 3, 3}});
+    // Windows of three, side by side in steps of one and two: with padding on no side, one, and both, and what is left over.
+    for (const int64_t stride : {1, 2}) {
+      for (const int64_t pad : {0, 1, 2}) {
+        for (const int64_t wide : {7, 10}) {
+          const int64_t high = 17 - wide, out_high = (high + pad - 1) / stride, out_wide = (wide - 1) / stride;
+          shapes.push_back({.batch = 5,
+                            .channels = channels,
+                            .in = {1, high, wide},
+                            .out = {1, out_high, out_wide},
+                            .window = {1, 3, 3},
+                            .stride = {1, stride, stride},
+                            .pad = {0, pad, 2 - pad}});
+        }
+      }
+    }
+    // Steps above the window.
+    shapes.push_back({.batch = 2, .channels = channels, .in = {1, 11, 13}, .out = {1, 2, 3}, .window = {1, 3, 3}, .stride = {1, 5, 5}, .pad = {0, 1, 1}});
     // More taps than a byte counts.
     shapes.push_back({.batch = 1, .channels = channels, .in = {1, 20, 19}, .out = {1, 5, 4}, .window = {1, 16, 16}, .stride = {1, 1, 1}});
   }
@@ -148,8 +166,8 @@ TEST(PoolTest, ElementsTakenTogetherHaveTheBitsOfOneByOneInEveryType) {
 
 TEST(PoolGradTest, OfNoWindowIsZero) {
   Fault fault;
-  for (const int64_t channels : {1, 4}) {
-    const PoolShape shape = {.batch = 2, .channels = channels, .in = {1, 2, 5}, .out = {1, 0, 2}, .window = {1, 3, 3}, .stride = {1, 1, 2}};
+  for (const auto& [channels, stride] : {std::pair(1, 1), std::pair(1, 2), std::pair(4, 1)}) {
+    const PoolShape shape = {.batch = 2, .channels = channels, .in = {1, 2, 5}, .out = {1, 0, 2}, .window = {1, 3, 3}, .stride = {1, stride, 2}};
     for (const PoolGradRule rule : {PoolGradRule::kAverage, PoolGradRule::kFirstMaximum, PoolGradRule::kEveryMaximum}) {
       const std::vector<float> x(Elements(shape, shape.in), 1.0f);
       std::vector<float> dx(x.size(), -7.0f);
@@ -159,9 +177,9 @@ TEST(PoolGradTest, OfNoWindowIsZero) {
   }
 }
 
-TEST(PoolGradTest, PartsHaveTheBitsOfImagesOneByOne) {
-  // Windows overlap; three images of 1,440,000 windows make two parts.
-  const PoolShape all = {.batch = 3, .channels = 4, .in = {1, 1201, 1201}, .out = {1, 600, 600}, .window = {1, 3, 3}, .stride = {1, 2, 2}};
+// Of images of 1201 x 1201; the windows overlap.
+void ExpectPartsOfImages(int64_t batch, int64_t channels, int64_t part) {
+  const PoolShape all = {.batch = batch, .channels = channels, .in = {1, 1201, 1201}, .out = {1, 600, 600}, .window = {1, 3, 3}, .stride = {1, 2, 2}};
   const int64_t inputs = all.channels * 1201 * 1201, outputs = all.channels * 600 * 600;
   std::vector<float> x(all.batch * inputs), y(all.batch * outputs), dy(all.batch * outputs), dx(x.size(), -7);
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7919 % 101) * 0.25f;
@@ -170,7 +188,7 @@ TEST(PoolGradTest, PartsHaveTheBitsOfImagesOneByOne) {
   const Queue queue = {nullptr, &fault, 0};
   constexpr auto kRule = PoolGradRule::kFirstMaximum;
   const int64_t bytes = PoolGradScratchBytes(kRule, all);
-  EXPECT_EQ(bytes, 2 * outputs);
+  EXPECT_EQ(bytes, part * outputs);
   std::vector<char> scratch(bytes);
   LaunchPoolGrad(queue, Type::kFloat, kRule, all, x.data(), y.data(), dy.data(), dx.data(), scratch.data());
   PoolShape one = all;
@@ -180,6 +198,12 @@ TEST(PoolGradTest, PartsHaveTheBitsOfImagesOneByOne) {
     LaunchPoolGrad(queue, Type::kFloat, kRule, one, &x[image * inputs], &y[image * outputs], &dy[image * outputs], expected.data(), scratch.data());
     EXPECT_TRUE(std::equal(expected.begin(), expected.end(), dx.begin() + image * inputs)) << image;
   }
+}
+
+TEST(PoolGradTest, PartsHaveTheBitsOfImagesOneByOne) {
+  // Of 1,440,000 windows in an image, and of 360,000: two parts.
+  ExpectPartsOfImages(/*batch=*/3, /*channels=*/4, /*part=*/2);
+  ExpectPartsOfImages(/*batch=*/12, /*channels=*/1, /*part=*/11);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <initializer_list>
 
 #include "cuda/launch/pack.h"
+#include "cuda/launch/pool_planes.h"
 #include "cuda/launch/portable.h"
 
 namespace millrace::cuda {
@@ -15,27 +16,13 @@ namespace {
 #define MR_ROLLED
 #endif
 
-// Divides what is not negative and below 2^31 by what is known before the launch: what Divider has for such numbers alone.
-struct QuickDivider {
-  int32_t by = 1;
-  uint32_t magic = 0;
-  int32_t shift = 0;
-  MR_DEVICE int32_t operator()(int32_t i) const {
-    const uint64_t twice = static_cast<uint32_t>(i) << 1;
-    return static_cast<int32_t>(static_cast<uint32_t>(twice * magic >> 32) >> shift);
-  }
-};
-
 // Tensors of fewer than 2^31 elements, windows of at most kMostTaps; and all others.
 inline constexpr int64_t kMostTaps = 254;
 struct Small {
   using Int = int32_t;
   using Tap = uint8_t;
   using Division = QuickDivider;
-  static Division By(int64_t by, int64_t bound) {
-    const Divider divider = DivideBy(by, bound);
-    return {static_cast<int32_t>(divider.by), divider.small_magic, divider.shift};
-  }
+  static Division By(int64_t by, int64_t bound) { return QuickDivideBy(by, bound); }
 };
 struct Large {
   using Int = int64_t;
@@ -439,6 +426,27 @@ void RunApartGrad(const Queue& queue, PoolGradRule rule, const PoolShape& shape,
   LaunchApartGrad<1, 0, false>(queue, rule, shape, x, y, dy, dx);
 }
 
+// Whether LaunchPlaneGrad has the gradient, by windows of this size and stride.
+bool ArePlanes(PoolGradRule rule, const PoolShape& shape, int64_t window, int64_t stride) {
+  bool planes = rule == PoolGradRule::kFirstMaximum && IsSmall(shape) && shape.channels == 1;
+  planes = planes && shape.in[0] == 1 && shape.out[0] == 1 && shape.window[0] == 1 && shape.pad[0] == 0;
+  for (int d = 1; d < 3; ++d) planes = planes && shape.window[d] == window && shape.stride[d] == stride && shape.pad[d] < window;
+  return planes && shape.batch * CellsAlong(shape, 1) * CellsAlong(shape, 2) < int64_t{1} << 31;
+}
+// Whether it was launched.
+template <typename T>
+bool RunPlaneGrad(const Queue& queue, PoolGradRule rule, const PoolShape& shape, const T* x, const T* dy, T* dx, void* scratch) {
+  auto* const firsts = static_cast<uint8_t*>(scratch);
+  if (ArePlanes(rule, shape, 3, 2)) {
+    LaunchPlaneGrad<3, 2>(queue, shape, x, dy, dx, firsts);
+  } else if (ArePlanes(rule, shape, 3, 1)) {
+    LaunchPlaneGrad<3, 1>(queue, shape, x, dy, dx, firsts);
+  } else {
+    return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 void LaunchPool(const Queue& queue, Type type, bool average, const PoolShape& shape, const void* x, void* y) {
@@ -489,6 +497,9 @@ void LaunchPoolGrad(const Queue& queue, Type type, PoolGradRule rule, const Pool
       for (int64_t image = 0, k = 0; image < shape.batch; image += part.batch, ++k) {
         const int64_t images = shape.batch - image < part.batch ? shape.batch - image : part.batch;
         const T* const from = behind(x, k * inputs);
+        PoolShape these = part;
+        these.batch = images;
+        if (RunPlaneGrad(queue, rule, these, from, behind(dy, k * outputs), static_cast<T*>(dx) + k * inputs, scratch)) continue;
         if (rule == PoolGradRule::kFirstMaximum) {
           ForEach(queue, outputs / part.batch * images / kLanes, FirstTapBody<T, Size, kLanes>{geometry, from, taps});
         }
