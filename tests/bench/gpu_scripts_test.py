@@ -83,7 +83,7 @@ class ReportTest(unittest.TestCase):
                 files.update({f"sanitizer/{tool}.{family}.status": "0", f"sanitizer/{tool}.{family}.log": PASSED})
         peers = [{"model": "copy", "variant": "pinned", "to_host_bytes_per_second": 50e9, "to_device_bytes_per_second": 50e9}]
         for model in gpu_report.MODELS:
-            for run in (*gpu_report.COMPARED, "measured.auto.0", "queues.auto.60"):
+            for run in (*gpu_report.compared(model), "measured.auto.0", "queues.auto.60"):
                 files[f"{model}.{run}.json"] = report_of(0.1, lower_bound_seconds=0.099, measured_times=1)
                 files[f"{model}.{run}.status"] = "0 "
             files[f"{model}.planned.auto.60.plan.txt"] = plan_of(0.099)
@@ -121,7 +121,7 @@ class ReportTest(unittest.TestCase):
                  "no visible device is refused": {"hidden.log": "Segmentation fault\n"},
                  f"lstm: {BITS}": {"lstm.planned.auto.45.json": report_of(0.1, digest="e")},
                  f"moe_transformer: {BITS}": {"moe_transformer.planned.auto.80.json": NO_MEMORY},
-                 f"unet3d: {BITS}": {"unet3d.planned.auto.45.json": report_of(0.1, steps=3)},
+                 f"unet3d: {BITS.replace('45', '50')}": {"unet3d.planned.auto.50.json": report_of(0.1, steps=3)},
                  "lstm with dropout: same bits as graph and as streams": {"lstm_dropout.baseline.off.0.json": report_of(1, digest="e")},
                  "resnet50: step at 80 % over baseline's": {"resnet50.planned.auto.80.json": report_of(0.102)},
                  "resnet50 with TF32: baseline step over PyTorch eager's": {"resnet50.tf32.auto.0.json": report_of(0.07)},
