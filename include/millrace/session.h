@@ -77,6 +77,8 @@ class Session {
   }
   // The pruned graph of the last Run or Plan.
   virtual const GraphSummary& graph_summary() const = 0;
+  // What is planned for: SessionOptions::machine, or with --device=cuda and none given, what the driver says of the device.
+  virtual const Machine& machine() const = 0;
 
   // Initialised variables by name; their bytes are copies.
   virtual absl::StatusOr<std::map<std::string, Tensor>> Variables() = 0;

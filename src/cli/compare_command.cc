@@ -75,7 +75,7 @@ class Comparison {
         name += kReferenceMark;
         over_budget_ = true;
       }
-      machine_ = session.machine;
+      machine_ = result.machine;
       Add(std::move(name), std::move(result), std::move(variables));
       if (environment_.interrupted()) break;
     }

@@ -48,7 +48,7 @@ absl::Status RunCommand(const Options& options, const Environment& environment) 
   }
   if (ExitStatus(result.run.status) == kExitDoesNotFit) result.run.advice = Advise(workload, session, result.run.status, environment);
   if (outputs.wants_report()) result.graph = FactsOf(result, workload, session, environment);
-  Report report{.graph = result.graph, .machine = session.machine, .runs = {result.run}};
+  Report report{.graph = result.graph, .machine = result.machine, .runs = {result.run}};
   RunReport unswapped;
   if (outputs.wants_picture() && session.planning.strategy != "baseline" && result.run.plan != nullptr) {
     SessionOptions without = session;

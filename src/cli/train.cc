@@ -36,9 +36,11 @@ class Trainer {
     options.cancelled = environment_.interrupted;
     // A tier on disk takes its buffer of the host's budget.
     const bool host_budget = options.planning.host_memory_bytes > 0;
+    result_.machine = options.machine;
     auto created = environment_.create_session(workload_.graph, std::move(options));
     if (!created.ok()) return host_budget ? AsPlanningError(created.status()) : created.status();
     session_ = *std::move(created);
+    result_.machine = session_->machine();
     session_->PlanWithFeeds(workload_.feeds);
     // The steps come last: last_run() is theirs then.
     if (!workload_.init_targets.empty()) {

@@ -13,6 +13,7 @@ namespace millrace::cli {
 
 struct TrainResult {
   GraphSummary graph;
+  Machine machine;             // what was planned for
   RunReport run;               // run.status says how it ended; what was measured until then is there
   std::vector<Tensor> fetched;  // of the last step, one per fetch
   Arrays node_states;           // after the last step (Session::NodeStates)

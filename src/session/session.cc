@@ -176,6 +176,7 @@ class SessionImpl final : public Session {
 
   const RunReport& last_run() const override { return last_run_; }
   const GraphSummary& graph_summary() const override { return summary_; }
+  const Machine& machine() const override { return options_.machine; }
 
   absl::StatusOr<std::map<std::string, Tensor>> Variables() override {
     return WithoutExceptions([this] { return variables_.Read(); });

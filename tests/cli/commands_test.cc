@@ -70,6 +70,15 @@ TEST_F(CommandsTest, RunInitialisesOnceAndReportsEveryStep) {
   EXPECT_EQ(world_.err.str(), "");
 }
 
+TEST_F(CommandsTest, TheReportHasTheMachineOfTheSession) {
+  options_.output.report_out = Path("report.json");
+  ASSERT_TRUE(RunCommand(options_, world_.environment).ok());
+  EXPECT_THAT(Read("report.json"), HasSubstr("\"name\": \"a fake's\""));
+  options_.strategy.strategies = {"planned"};
+  ASSERT_TRUE(CompareCommand(options_, world_.environment).ok());
+  EXPECT_THAT(Read("report.json"), HasSubstr("\"name\": \"a fake's\""));
+}
+
 TEST_F(CommandsTest, WhatDoesNotFitIsRefusedBeforeAnythingRuns) {
   options_.engine.device_memory = "300";
   options_.output.report_out = Path("report.json");

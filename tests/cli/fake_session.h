@@ -26,7 +26,10 @@ struct FakeEngine {
 
 class FakeSession : public Session {
  public:
-  FakeSession(SessionOptions options, FakeEngine& engine) : options_(std::move(options)), engine_(engine) { ++engine_.sessions; }
+  FakeSession(SessionOptions options, FakeEngine& engine) : options_(std::move(options)), engine_(engine) {
+    ++engine_.sessions;
+    machine_.name = "a fake's";
+  }
 
   absl::Status Run(const Feeds&, const std::vector<std::string>& fetches, const std::vector<std::string>& targets,
                    std::vector<Tensor>* outputs) override {
@@ -75,6 +78,7 @@ class FakeSession : public Session {
 
   const RunReport& last_run() const override { return report_; }
   const GraphSummary& graph_summary() const override { return summary_; }
+  const Machine& machine() const override { return machine_; }
   absl::StatusOr<std::map<std::string, Tensor>> Variables() override {
     return std::map<std::string, Tensor>{{"w", Tensor::Scalar(Value())}};
   }
@@ -104,6 +108,7 @@ class FakeSession : public Session {
   }
 
   SessionOptions options_;
+  Machine machine_;
   FakeEngine& engine_;
   GraphSummary summary_{.nodes = 3, .edges = 2, .parameter_bytes = 4, .largest_node = "f", .largest_node_bytes = 64};
   RunReport report_;
