@@ -28,6 +28,7 @@ class Weigher {
   Weigher(const OrderedGraph& ordered, const DeviceGraph& device, const GapGraph& gaps, int64_t budget_bytes, int max_depth)
       : access_(device.access), gaps_(gaps), budget_(std::max(budget_bytes, gaps_.largest_working_set())) {
     small_ = SmallBytes(gaps_, budget_);
+    homes_matter_ = HomesMatter(gaps_, budget_);
     FindCandidates(ordered, device, max_depth);
     if (candidates_.empty()) return;
     changed_access_ = access_;
@@ -41,18 +42,23 @@ class Weigher {
     WeighedRecompute best;
     best.work = kGapWork * static_cast<int64_t>(gaps_.gaps.size());
     if (candidates_.empty()) return best;
-    const double as_it_is = Weigh(0, best).step_seconds;
-    best.step_seconds = limits.least_gain * as_it_is;
-    if (as_it_is - MostSaved() > best.step_seconds) return best;
+    const Weighed as_it_is = Weigh(0, best);
+    best.step_seconds = limits.least_gain * as_it_is.step_seconds;
+    if (as_it_is.step_seconds - MostSaved() > best.step_seconds) return best;
+    WeighedRecompute by_bound;
+    by_bound.step_seconds = limits.least_gain * as_it_is.bound_seconds;
     size_t before = 0;
     for (size_t p = limits.first_price; p < limits.prices.size() && best.again.empty() && best.work < limits.most_work; ++p) {
       const size_t count = CheaperThan(limits.prices[p]);
       if (count == before) continue;
       before = count;
       best.price = p;
-      Try(count, limits.most_work, best);
+      const Weighed weighed = Try(count, limits.most_work, best);
+      if (by_bound.again.empty() && Adopt(weighed, weighed.bound_seconds, by_bound)) by_bound.price = p;
     }
-    return best;
+    if (!best.again.empty() || by_bound.again.empty()) return best;
+    by_bound.work = best.work;
+    return by_bound;
   }
 
  private:
@@ -63,6 +69,7 @@ class Weigher {
   };
   struct Weighed {
     double step_seconds = 0;
+    double bound_seconds = 0;    // by cuts, where homes matter
     bool hidden = false;
     std::vector<int32_t> again;  // candidates
     int64_t work = 0;            // units of WorkBudget
@@ -84,17 +91,18 @@ class Weigher {
     return count;
   }
 
-  // The first candidates, or fewer of them where all copies hide.
-  void Try(size_t count, int64_t most_work, WeighedRecompute& best) {
-    const Weighed weighed = Weigh(count, best);
-    Adopt(weighed, best);
+  // The first candidates, as returned, or fewer of them where all copies hide.
+  Weighed Try(size_t count, int64_t most_work, WeighedRecompute& best) {
+    Weighed weighed = Weigh(count, best);
+    Adopt(weighed, weighed.step_seconds, best);
     size_t low = 0, high = count;
     for (int k = 0; k < kHalvings && weighed.hidden && high - low > 1 && best.work < most_work; ++k) {
       const size_t middle = (low + high) / 2;
       const Weighed less = Weigh(middle, best);
-      Adopt(less, best);
+      Adopt(less, less.step_seconds, best);
       (less.hidden ? high : low) = middle;
     }
+    return weighed;
   }
 
   Weighed Weigh(size_t count, WeighedRecompute& best) {
@@ -103,14 +111,16 @@ class Weigher {
     return weighed;
   }
 
-  void Adopt(const Weighed& weighed, WeighedRecompute& best) const {
-    if (weighed.step_seconds >= best.step_seconds) return;
-    best.step_seconds = weighed.step_seconds;
+  // Whether it takes less: `seconds` by the trial, or by cuts.
+  bool Adopt(const Weighed& weighed, double seconds, WeighedRecompute& best) const {
+    if (seconds >= best.step_seconds) return false;
+    best.step_seconds = seconds;
     best.again.clear();
     for (int32_t c : weighed.again) {
       const Gap& gap = gaps_.gaps[candidates_[c].gap];
       best.again.push_back({gap.storage, gap.before});
     }
+    return true;
   }
 
   // The most contended gap of every activation, where the value after it can be computed again.
@@ -176,6 +186,7 @@ class Weigher {
       const int32_t k = candidates_[c].gap;
       weights.most[k] = Copies(gaps_.gaps[k]) * candidates_[c].price / price;
     }
+    weights.spread_homes = homes_matter_;
     const MemoryTarget target{budget_, {}, small_};
     const Selection selection = SelectGaps(gaps_, target, 1, weights, {}, &starts_);
     for (int32_t c : cheap) {
@@ -188,6 +199,7 @@ class Weigher {
     const std::vector<int32_t> anchors = ChooseAnchors(changed_, budget_, selection, kSlack * changed_.compute_seconds());
     const std::vector<SwapDecision> decisions = DecisionsOf(changed_, selection, anchors);
     weighed.step_seconds = SimulateTrial(changed_, target, decisions).step_seconds;
+    if (homes_matter_) weighed.bound_seconds = CutBound(changed_, budget_);
     weighed.work = selection.work + TrialWork(gaps_, decisions.size()) + kWeighWork * static_cast<int64_t>(gaps_.gaps.size());
     weighed.hidden = weighed.step_seconds <= kHidden * CutBound(changed_, kNoBudget);
     for (int32_t c : weighed.again) AsItWas(candidates_[c]);
@@ -230,6 +242,7 @@ class Weigher {
   const GapGraph& gaps_;
   const int64_t budget_;
   int64_t small_ = 0;
+  bool homes_matter_ = false;
   SelectionStarts starts_;
   // As gaps_ and its graph, apart from what is being weighed.
   AccessGraph changed_access_;

@@ -7,6 +7,9 @@
 // and of the others the candidates are computed again. A trial on the graph as it is (a gap that is computed again needs no
 // copy, the operation after it takes longer) tells the step. Where all copies hide, fewer candidates do: a few trials tell
 // how many.
+//
+// Where variables fill the memory, those that are swapped are spread over the step in these trials, and where none gains, the
+// candidates do whose bound (CutBound) is below what it was: how such copies queue is then settled by the plan, not by a trial.
 #ifndef MILLRACE_PASSES_WEIGH_RECOMPUTE_H_
 #define MILLRACE_PASSES_WEIGH_RECOMPUTE_H_
 

@@ -183,6 +183,13 @@ int64_t SmallBytes(const GapGraph& gaps, int64_t budget_bytes) {
   return 0;
 }
 
+bool HomesMatter(const GapGraph& gaps, int64_t budget_bytes) {
+  constexpr int64_t kParts = 4;
+  int64_t bytes = 0;
+  for (const Gap& gap : gaps.gaps) bytes += gap.home && !gap.feed ? gap.bytes : 0;
+  return bytes > budget_bytes / kParts;
+}
+
 double CutBound(const GapGraph& gaps, int64_t budget_bytes) {
   const int32_t n = gaps.num_operations();
   // Bytes that cross operation i and are already on the host (variables not written since the step began), and

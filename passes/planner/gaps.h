@@ -86,6 +86,9 @@ void OrderGaps(GapGraph& gaps);
 // For MemoryTarget::keep_below: gaps of fewer bytes are together next to nothing of the budget wherever they meet.
 int64_t SmallBytes(const GapGraph& gaps, int64_t budget_bytes);
 
+// Whether variables and constants are a large part of the budget: then it matters most which of them stay.
+bool HomesMatter(const GapGraph& gaps, int64_t budget_bytes);
+
 // Seconds below which no schedule of this order can stay under `budget_bytes`: for every cut of the step, the bytes
 // that cannot be on the device then must have left before it and come back after it (PLANNING's cut bound, for one
 // step on its own), and the variables that find no room over the step's end must come in before it and go home after it.

@@ -1,7 +1,6 @@
 #include "passes/planner/planned.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <limits>
 #include <numeric>
@@ -66,6 +65,9 @@ constexpr int32_t kManyOperations = 200'000;
 constexpr int32_t kLargeGraph = 50'000;
 constexpr size_t kTargetsOfMany[] = {7, 1, 2, 3, 4};
 
+// Targets of trials in which the homes that are swapped are spread over the step; a quick plan has the first.
+constexpr size_t kSpreadTargets[] = {7, 9, 1};
+
 // Trials of a quick plan of n operations, at most.
 int QuickTrialsFor(int32_t operations) {
   return operations > kManyOperations ? 1 : std::clamp(8'000 / std::max(operations, 1), 2, 8);
@@ -78,35 +80,11 @@ constexpr int64_t kPackingParts = 4;
 // Of all work that a graph is worth, the same for a packing in a move.
 constexpr int64_t kMovePackingParts = 12;
 
-// Variables and constants of more than this part of the budget are worth moves of their own.
-constexpr int64_t kHomeParts = 4;
-
-int64_t HomeBytes(const GapGraph& gaps) {
-  int64_t bytes = 0;
-  for (const Gap& gap : gaps.gaps) bytes += gap.home && !gap.feed ? gap.bytes : 0;
-  return bytes;
-}
-
 // Units of WorkBudget for the bound, of an operation or gap.
 constexpr int64_t kBoundWork = 600;
 
 // The same for deciding alone, of a decision.
 constexpr int64_t kDecisionWork = 30;
-
-// Of what trials decide.
-uint64_t HashOf(const std::vector<SwapDecision>& decisions) {
-  uint64_t hash = decisions.size();
-  const auto mix = [&hash](int32_t first, int32_t second) {
-    constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;
-    hash = (std::rotl(hash, 29) ^ (uint64_t{static_cast<uint32_t>(first)} << 32 | static_cast<uint32_t>(second))) * kOdd;
-  };
-  for (const SwapDecision& d : decisions) {
-    mix(d.storage, d.after);
-    mix(d.before, d.copy_in ? d.anchor : -1);
-    if (d.copy_out) mix(d.out_after, -1);
-  }
-  return hash;
-}
 
 // Sweeps over what was packed for the whole step in vain.
 constexpr int kFewTries = 2;
@@ -123,13 +101,14 @@ class Portfolio {
         goal_(Goal()),
         known_(limits.known_seconds),
         may_carry_(limits.residents_leave),
-        homes_matter_(limits.effort == PlanEffort::kFull && HomeBytes(gaps) > budget_bytes / kHomeParts),
+        homes_matter_(HomesMatter(gaps, budget_bytes)),
         work_(work),
         end_(work.left() - static_cast<int64_t>(limits.work_part * static_cast<double>(work.left()))),
         packing_work_(SearchWork(gaps.num_operations()) / kMovePackingParts) {}
 
   // The fastest of a few trials, as simulated, or placed where that is as good as free.
   Placement Quick() {
+    if (homes_matter_ && gaps_.num_operations() <= kLargeGraph) TrySpreadHomes(1, kPlacedTrials);
     TryWhatWasWaitedFor(QuickTrialsFor(gaps_.num_operations()));
     if (gaps_.num_operations() <= kPlacedOperations && best_trial() > goal_) Place(trials_.front(), 0, best_trial());
     if (best_.ok() && best_->step_seconds < best_trial()) return *std::move(best_);
@@ -147,6 +126,9 @@ class Portfolio {
     } else {
       TryWindows();
       TryCriticalWeights();
+      // Beside the others, which placing may make more of. In larger graphs packing one more would leave less to improving.
+      const bool small = gaps_.num_operations() <= kPlacedOperations;
+      if (homes_matter_ && small && best_trial() > goal_ && MayTry()) TrySpreadHomes(std::size(kSpreadTargets), kPlacedTrials + 1);
     }
     if (kLeastTrial * best_trial() >= known_) {
       if (gaps_.num_operations() <= kReplayedOperations) Place(trials_.front(), 0);
@@ -240,13 +222,15 @@ class Portfolio {
     return std::min(slack, kSlackOfLarge * static_cast<double>(budget_) * gaps_.seconds_per_byte_in);
   }
 
-  void Try(double window, const TransferWeights& weights) {
-    Trial trial = MakeTrial({window, weights});
+  void Try(double window, const TransferWeights& weights) { Keep(MakeTrial({window, weights}), kPlacedTrials); }
+
+  // Among the fastest, at most so many.
+  void Keep(Trial trial, size_t most) {
     const auto slower = [&](const Trial& other) {
       return trial.result.step_seconds < other.result.step_seconds * (1 - 1e-4);
     };
     trials_.insert(std::find_if(trials_.begin(), trials_.end(), slower), std::move(trial));
-    if (trials_.size() > kPlacedTrials) trials_.pop_back();
+    if (trials_.size() > most) trials_.pop_back();
   }
 
   double best_trial() const { return trials_.front().result.step_seconds; }
@@ -256,6 +240,21 @@ class Portfolio {
       if (!trials_.empty() && (best_trial() <= goal_ || !MayTry())) return;
       Try(window, {});
     }
+  }
+
+  // Keeps the fastest for the first targets. Of homes that are about equally worth staying, those at one end of the step would leave else,
+  // and all copies would want the link at once.
+  void TrySpreadHomes(size_t targets, size_t most) {
+    std::optional<Trial> best;
+    for (size_t k = 0; k < targets && (!best || best->result.step_seconds > goal_); ++k) {
+      TrialSettings settings;
+      settings.weights.spread_homes = true;
+      settings.target = kSpreadTargets[k];
+      if (TargetBytes(settings) < gaps_.largest_working_set()) continue;
+      Trial trial = MakeTrial(settings);
+      if (!best || trial.result.step_seconds < best->result.step_seconds) best = std::move(trial);
+    }
+    if (best) Keep(*std::move(best), most);
   }
 
   // False where none packs.

@@ -1,6 +1,7 @@
 #include "passes/planner/trial.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
@@ -290,6 +291,20 @@ std::vector<SwapDecision> DecisionsOf(const GapGraph& gaps, const Selection& sel
   std::vector<SwapDecision> decisions = DecisionsOf(gaps, selection);
   SetAnchors(gaps, anchors, decisions);
   return decisions;
+}
+
+uint64_t HashOf(const std::vector<SwapDecision>& decisions) {
+  uint64_t hash = decisions.size();
+  const auto mix = [&hash](int32_t first, int32_t second) {
+    constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;
+    hash = (std::rotl(hash, 29) ^ (uint64_t{static_cast<uint32_t>(first)} << 32 | static_cast<uint32_t>(second))) * kOdd;
+  };
+  for (const SwapDecision& d : decisions) {
+    mix(d.storage, d.after);
+    mix(d.before, d.copy_in ? d.anchor : -1);
+    if (d.copy_out) mix(d.out_after, -1);
+  }
+  return hash;
 }
 
 std::string ReasonOf(const GapGraph& gaps, const SwapDecision& d) {

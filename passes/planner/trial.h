@@ -2,6 +2,7 @@
 #ifndef MILLRACE_PASSES_PLANNER_TRIAL_H_
 #define MILLRACE_PASSES_PLANNER_TRIAL_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,9 @@ void SetAnchors(const GapGraph& gaps, const std::vector<int32_t>& anchors, std::
 
 // Both.
 std::vector<SwapDecision> DecisionsOf(const GapGraph& gaps, const Selection& selection, const std::vector<int32_t>& anchors);
+
+// The same for the same decisions, whatever their reasons.
+uint64_t HashOf(const std::vector<SwapDecision>& decisions);
 
 std::string ReasonOf(const GapGraph& gaps, const SwapDecision& decision);
 

@@ -39,5 +39,12 @@ TEST(GapGraph, TellsTheOperationThatRunsAtATime) {
   }
 }
 
+TEST(GapGraph, HomesMatterWhereTheyAreMoreThanAQuarterOfTheBudget) {
+  GapGraph gaps;
+  gaps.gaps = {{.bytes = 640, .home = true}, {.bytes = 320, .home = true}, {.bytes = 9'600}, {.bytes = 9'600, .home = true, .feed = true}};
+  EXPECT_TRUE(HomesMatter(gaps, 3'839));
+  EXPECT_FALSE(HomesMatter(gaps, 3'840));
+}
+
 }  // namespace
 }  // namespace millrace
