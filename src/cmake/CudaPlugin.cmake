@@ -148,7 +148,7 @@ endif()
 # Kernels that are compiled while a program runs include these: their texts travel in the plugin. NVRTC is loaded by then,
 # where it is found.
 set(kernel_headers)
-foreach(name elementwise_math elementwise_ops fused_body scalar)
+foreach(name elementwise_math elementwise_ops fused_body fused_reduce_body queue scalar sum_kernels)
   set(header ${plugin_folder}/launch/${name}.h)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
   file(READ ${header} text)

@@ -11,8 +11,7 @@
 namespace millrace {
 namespace {
 
-// Rough operations per element of something like exp, and of something like lgamma.
-constexpr double kMathFlops = 10;
+// Rough operations per element of something like lgamma.
 constexpr double kSpecialFlops = 100;
 
 Cost CostPerElement(const OpInstance& instance, double flops) {
@@ -196,49 +195,6 @@ absl::Status ClipShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
-// A tree of elementwise ops, made by the passes: its shape and the element types of its ops are attributes.
-absl::Status FusedShape(InferenceContext& context) {
-  MR_ASSIGN_OR_RETURN(const auto types, RequiredAttr<std::vector<DataType>>(context, "types"));
-  MR_ASSIGN_OR_RETURN(Shape shape, RequiredAttr<Shape>(context, "shape"));
-  if (types.empty()) return context.Error("has no ops");
-  const auto results = context.attrs().GetOr<std::vector<int64_t>>("results", {});
-  if (results.empty()) {
-    context.AddOutput(types.back(), std::move(shape));
-    return absl::OkStatus();
-  }
-  MR_ASSIGN_OR_RETURN(std::vector<Shape> shapes, RequiredAttr<std::vector<Shape>>(context, "output_shapes"));
-  std::vector<TensorType> outputs(shapes.size());
-  for (size_t r = 0; r + 3 < results.size(); r += 4) {
-    if (results[r] < 0 || results[r] >= static_cast<int64_t>(types.size()) || results[r + 1] < 0 ||
-        results[r + 1] >= static_cast<int64_t>(shapes.size())) {
-      return context.Error(absl::StrCat("has no op ", results[r], " or no output ", results[r + 1]));
-    }
-    outputs[results[r + 1]] = {types[results[r]], shapes[results[r + 1]]};
-  }
-  for (TensorType& output : outputs) context.AddOutput(output.dtype, std::move(output.shape));
-  return absl::OkStatus();
-}
-
-Cost FusedCost(const OpInstance& instance) {
-  double flops = 0;
-  for (const FunctionRef& op : instance.attrs.GetOr<std::vector<FunctionRef>>("ops", {})) {
-    const OpDef* def = OpRegistry::Builtin().Find(op.name);
-    flops += def == nullptr || !def->cost ? 1 : kMathFlops;
-  }
-  const double elements = instance.attrs.GetOr<Shape>("shape", Shape()).num_elements();
-  Cost cost;
-  cost.flops = flops * elements;
-  for (const TensorType& output : instance.outputs) cost.bytes += output.size_bytes();
-  const auto pitches = instance.attrs.GetOr<std::vector<int64_t>>("pitches", {});
-  const double row = instance.attrs.GetOr<int64_t>("row", 0);
-  for (size_t i = 0; i < instance.inputs.size(); ++i) {
-    const TensorType& input = instance.inputs[i];
-    const bool by_rows = i < pitches.size() && pitches[i] >= 0;
-    cost.bytes += by_rows ? (pitches[i] > 0 ? elements : row) * DataTypeSize(input.dtype) : input.size_bytes();
-  }
-  return cost;
-}
-
 }  // namespace
 
 void RegisterElementwiseOps(OpRegistry& registry) {
@@ -293,11 +249,6 @@ void RegisterElementwiseOps(OpRegistry& registry) {
   for (const char* name : {"CheckNumerics", "CheckNumericsV2"}) {
     AddOp(registry, {.name = name, .shape = Unary, .in_place = {{0, 0}}});
   }
-  std::vector<std::pair<int, int>> any;
-  for (int output = 0; output < 8; ++output) {
-    for (int input = 0; input < 16; ++input) any.push_back({output, input});
-  }
-  AddOp(registry, {.name = "_Fused", .shape = FusedShape, .cost = FusedCost, .in_place = any});
   for (const char* name : {"ZerosLike", "OnesLike"}) {
     AddOp(registry, {.name = name, .shape = Unary, .cost = FillCost, .in_place = {{0, 0}}});
   }

@@ -17,6 +17,7 @@ void RegisterBuiltinOps(OpRegistry& registry) {
   RegisterVariableScatterOps(registry);
   RegisterOptimizerOps(registry);
   RegisterElementwiseOps(registry);
+  RegisterFusedOps(registry);
   RegisterReductionOps(registry);
   RegisterShapeOps(registry);
   RegisterArrayOps(registry);

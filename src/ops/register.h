@@ -13,6 +13,7 @@ void RegisterVariableOps(OpRegistry& registry);     // VariableV2, VarHandleOp, 
 void RegisterVariableScatterOps(OpRegistry& registry);  // Scatter*, ResourceScatter*
 void RegisterOptimizerOps(OpRegistry& registry);    // Apply*, ResourceApply*
 void RegisterElementwiseOps(OpRegistry& registry);  // unary, binary, Cast, Select, AddN
+void RegisterFusedOps(OpRegistry& registry);        // groups of elementwise ops
 void RegisterShapeOps(OpRegistry& registry);        // Shape, Reshape, BroadcastGradientArgs
 void RegisterArrayOps(OpRegistry& registry);        // Concat, Pack, Split, Pad, Tile, Transpose
 void RegisterSliceOps(OpRegistry& registry);        // Slice, StridedSlice and its gradient

@@ -7,6 +7,9 @@
 
 namespace millrace {
 
+// Rough operations per element of something like exp.
+inline constexpr double kMathFlops = 10;
+
 // CHECK-fails when the name is taken: built-in names are ours.
 void AddOp(OpRegistry& registry, OpDef def);
 

@@ -55,7 +55,8 @@ void NoteWhereMeasured(const Profile& times, const SessionOptions& options, Exec
 PlanningOptions StepCompiler::Planning() const {
   PlanningOptions planning = parts_.options.planning;
   const KernelRegistry& kernels = parts_.device_kernels;
-  for (const char* op : {"_Fused", "_FusedMatMul", "_FusedConv2D", "_FusedConv3D", "_FusedBatchNormEx", "_FusedBatchNormReluGrad", "_AssignMovingAverage"}) {
+  for (const char* op : {"_Fused", "_FusedReduce", "_FusedMapReduce", "_FusedMatMul", "_FusedConv2D", "_FusedConv3D", "_FusedBatchNormEx",
+                         "_FusedBatchNormReluGrad", "_AssignMovingAverage"}) {
     planning.fuse = planning.fuse && kernels.Find(op) != nullptr;
   }
   planning.accumulate_products = planning.accumulate_products && kernels.Find("_SumProducts") != nullptr &&

@@ -3,10 +3,8 @@
 #include <dlfcn.h>
 
 #include <cstdio>
-#include <cstdlib>
+#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <random>
 #include <set>
 #include <vector>
 
@@ -14,13 +12,12 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "cpu/kernels/register.h"
-#include "cuda/emulated/host_services.h"
 #include "cuda/kernels/elementwise_names.h"
 #include "cuda/kernels/register.h"
 #include "cuda/launch/fused.h"
+#include "fused_kernels.h"
 #ifdef MILLRACE_HAS_CUDA_PLUGIN
 #include "cuda/plugin/run_time_compiler.h"
 #endif
@@ -78,28 +75,6 @@ std::vector<Tree> Trees(DataType type) {
   return trees;
 }
 
-// Ordinary numbers, and those that are not.
-Tensor Values(const TensorType& type, uint32_t seed) {
-  Tensor tensor(type.dtype, type.shape);
-  std::mt19937 random(seed);
-  const double rare[] = {0.0, -0.0, 1e30, -1e30, 1e-40, 1.0 / 0.0, -1.0 / 0.0, std::nan(""), 1.0, -1.0, 6.0, 0.5};
-  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
-    const uint32_t dice = random();
-    const double value = dice % 8 == 0 ? rare[dice / 8 % 12] : (static_cast<double>(dice % 20001) - 10000) / 1500;
-    const auto narrow = static_cast<float>(value);
-    uint32_t bits;
-    std::memcpy(&bits, &narrow, 4);
-    switch (type.dtype) {
-      case DataType::kFloat: tensor.mutable_as<float>()[i] = narrow; break;
-      case DataType::kDouble: tensor.mutable_as<double>()[i] = value; break;
-      case DataType::kHalf: static_cast<Half*>(tensor.mutable_data())[i] = NarrowHalf(narrow); break;
-      case DataType::kBfloat16: static_cast<Bfloat16*>(tensor.mutable_data())[i] = NarrowBfloat16(narrow); break;
-      default: tensor.mutable_as<bool>()[i] = dice % 2 == 0;
-    }
-  }
-  return tensor;
-}
-
 std::string RunKernel(const Kernel& kernel, const OpInstance& instance, const std::vector<const Tensor*>& inputs) {
   std::vector<void*> in;
   for (const Tensor* tensor : inputs) in.push_back(const_cast<void*>(tensor->data()));
@@ -113,12 +88,6 @@ std::string RunKernel(const Kernel& kernel, const OpInstance& instance, const st
   context.scratch = scratch.data();
   EXPECT_TRUE(kernel.Run(context).ok());
   return out;
-}
-
-std::vector<Tensor> InputsOf(const OpInstance& node) {
-  std::vector<Tensor> inputs;
-  for (size_t i = 0; i < node.inputs.size(); ++i) inputs.push_back(Values(node.inputs[i], static_cast<uint32_t>(i) + 1));
-  return inputs;
 }
 
 // The two ops by their own kernels.
@@ -141,27 +110,6 @@ std::string OneByOne(const KernelRegistry& kernels, const Tree& tree, const std:
   std::memcpy(between.mutable_data(), bytes.data(), bytes.size());
   return RunKernel(**b, second, {&between, &inputs.back()});
 }
-
-// Collects the texts that fused kernels are compiled from; runs `kernel` once it is there.
-class TextServices final : public HostServices {
- public:
-  TextServices() : HostServices(/*written_out=*/false) {}
-  absl::StatusOr<std::shared_ptr<const CompiledFusion>> CompileFusion(const std::string& source) override {
-    texts.push_back(source);
-    if (kernel == nullptr) return absl::UnimplementedError("not yet");
-    struct Loaded final : CompiledFusion {
-      explicit Loaded(void (*entry)(const FusedArguments*)) : entry(entry) {}
-      absl::Status Launch(const Queue&, const FusedArguments& arguments) const override {
-        entry(&arguments);
-        return absl::OkStatus();
-      }
-      void (*entry)(const FusedArguments*);
-    };
-    return std::make_shared<const Loaded>(kernel);
-  }
-  std::vector<std::string> texts;
-  void (*kernel)(const FusedArguments*) = nullptr;
-};
 
 class FusedTest : public ::testing::TestWithParam<DataType> {
  protected:
@@ -198,26 +146,12 @@ TEST_P(FusedTest, TheKernelThatReadsTheTreeHasTheBitsOfTheOps) {
   }
 }
 
-// The text as a library of the host, or null.
-void* Compiled(const std::string& text, const std::string& name) {
-  const std::string stem = absl::StrCat(::testing::TempDir(), "/fused_", name, "_", getpid());
-  std::ofstream(stem + ".cc") << text;
-  const std::string command = absl::StrCat(MILLRACE_CXX " -std=c++20 -O1 -ffp-contract=off -shared -fPIC -I" MILLRACE_BINARY_DIR
-                                           "/include_roots/cuda -o ", stem, ".so ", stem, ".cc");
-  EXPECT_EQ(std::system(command.c_str()), 0) << command;
-  void* library = dlopen((stem + ".so").c_str(), RTLD_NOW);
-  EXPECT_NE(library, nullptr) << dlerror();
-  std::remove((stem + ".cc").c_str());
-  std::remove((stem + ".so").c_str());
-  return library;
-}
-
 TEST_P(FusedTest, TheTextCompiledForTheHostHasTheBitsOfTheOps) {
   const std::vector<Tree> trees = Trees(GetParam());
   void* library = Compiled(AllTexts(trees), absl::StrCat(static_cast<int>(GetParam())));
   ASSERT_NE(library, nullptr);
   for (size_t k = 0; k < trees.size(); ++k) {
-    services_.kernel = reinterpret_cast<void (*)(const FusedArguments*)>(dlsym(library, absl::StrCat("millrace_fused", k).c_str()));
+    services_.kernel = dlsym(library, absl::StrCat("millrace_fused", k).c_str());
     ASSERT_NE(services_.kernel, nullptr) << trees[k].name;
     const std::vector<Tensor> inputs = InputsOf(trees[k].node);
     std::vector<const Tensor*> pointers;
@@ -271,22 +205,6 @@ OpInstance SpreadNode(DataType type) {
   return node;
 }
 
-std::string RunAll(const Kernel& kernel, const OpInstance& node, const std::vector<Tensor>& inputs) {
-  std::vector<void*> in, out;
-  for (const Tensor& tensor : inputs) in.push_back(const_cast<void*>(tensor.data()));
-  std::vector<std::string> bytes;
-  for (const TensorType& type : node.outputs) bytes.emplace_back(type.size_bytes(), '\0');
-  for (std::string& one : bytes) out.push_back(one.data());
-  std::string scratch(kernel.scratch_bytes() + 64, '\0');
-  KernelContext context;
-  context.instance = &node;
-  context.inputs = in.data();
-  context.outputs = out.data();
-  context.scratch = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(scratch.data()) + 63) / 64 * 64);
-  EXPECT_TRUE(kernel.Run(context).ok());
-  return absl::StrJoin(bytes, "");
-}
-
 void FusedTest::ExpectAllAlike(const OpInstance& node) {
   const std::vector<Tensor> inputs = InputsOf(node);
   KernelRegistry cpu;
@@ -303,7 +221,7 @@ void FusedTest::ExpectAllAlike(const OpInstance& node) {
   void* library = Compiled(absl::StrCat(small, "#define FusedBody Large\n#define millrace_fused millrace_large\n", large), node.name);
   ASSERT_NE(library, nullptr);
   for (const char* name : {"millrace_fused", "millrace_large"}) {
-    services_.kernel = reinterpret_cast<void (*)(const FusedArguments*)>(dlsym(library, name));
+    services_.kernel = dlsym(library, name);
     ASSERT_NE(services_.kernel, nullptr) << name;
     auto compiled = (*kernels_.Find("_Fused"))(node);
     ASSERT_TRUE(compiled.ok()) << compiled.status();

@@ -52,6 +52,7 @@ class PlannedProduct final : public Product {
 class PlannedFusion final : public CompiledFusion {
  public:
   absl::Status Launch(const Queue&, const FusedArguments&) const override { return absl::UnimplementedError("no device"); }
+  absl::Status LaunchReduce(const Queue&, const FusedReduceArguments&) const override { return absl::UnimplementedError("no device"); }
 };
 
 class PlannedDevice : public DeviceServices {

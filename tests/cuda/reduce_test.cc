@@ -11,31 +11,10 @@
 
 #include "cuda/launch/reduce.h"
 #include "cuda/launch/scalar.h"
+#include "reductions.h"
 
 namespace millrace::cuda {
 namespace {
-
-struct Reduction {
-  std::vector<int64_t> dims;
-  std::vector<bool> reduced;
-};
-
-ReduceShape ShapeOf(const Reduction& reduction) {
-  ReduceShape shape;
-  int64_t stride = 1;
-  std::vector<int64_t> strides(reduction.dims.size());
-  for (size_t d = reduction.dims.size(); d-- > 0; stride *= reduction.dims[d]) strides[d] = stride;
-  for (size_t d = 0; d < reduction.dims.size(); ++d) {
-    const int64_t dim = reduction.dims[d];
-    int64_t& count = reduction.reduced[d] ? shape.terms : shape.rows;
-    int& rank = reduction.reduced[d] ? shape.term_rank : shape.row_rank;
-    count *= dim;
-    (reduction.reduced[d] ? shape.term_dims : shape.row_dims)[rank] = dim;
-    (reduction.reduced[d] ? shape.term_strides : shape.row_strides)[rank++] = strides[d];
-  }
-  shape.columns = !reduction.dims.empty() && !reduction.reduced.back();
-  return shape;
-}
 
 // The row of element i.
 int64_t RowOf(const Reduction& reduction, int64_t i) {
@@ -90,30 +69,8 @@ void ExpectExact(ReduceOp op, Type type, const Reduction& reduction) {
   }
 }
 
-std::vector<Reduction> Reductions() {
-  return {
-      {{}, {}},
-      {{700}, {true}},
-      {{100003}, {true}},                             // chunks that a warp adds up
-      {{1300001}, {true}},                            // chunks that a block adds up
-      {{3, 20011}, {false, true}},                    // rows, in chunks
-      {{1100, 70}, {false, true}},                    // a warp for a row
-      {{4099, 37}, {true, false}},                    // columns, in chunks
-      {{11, 150, 40}, {false, true, false}},          // columns of several matrices
-      {{7, 5, 600}, {true, false, true}},             // planes
-      {{3, 2, 30001}, {true, false, true}},           // planes, in chunks
-      {{9, 4, 5, 33}, {true, false, true, false}},    // columns of several dimensions
-      {{5, 3, 7, 2, 11}, {true, false, true, false, true}},
-      {{6, 0}, {false, true}},
-  };
-}
-
 std::string Described(ReduceOp op, const Reduction& reduction) {
-  std::string text = "op " + std::to_string(static_cast<int>(op)) + " of";
-  for (size_t d = 0; d < reduction.dims.size(); ++d) {
-    text += " " + std::to_string(reduction.dims[d]) + (reduction.reduced[d] ? "*" : "");
-  }
-  return text;
+  return "op " + std::to_string(static_cast<int>(op)) + " of" + reduction.ToString();
 }
 
 TEST(ReduceTest, EveryShapeIsReducedExactly) {

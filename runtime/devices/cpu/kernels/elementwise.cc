@@ -19,6 +19,7 @@ void RegisterElementwiseKernels(KernelRegistry& registry) {
   RegisterCheckKernels(registry);
   RegisterFusedKernels(registry);
   RegisterFusedProducts(registry);
+  RegisterFusedReductions(registry);
 }
 
 }  // namespace millrace::cpu

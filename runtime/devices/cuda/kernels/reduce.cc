@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "cuda/kernels/common.h"
+#include "cuda/kernels/reduce_shape.h"
 #include "cuda/kernels/register.h"
 #include "cuda/launch/reduce.h"
 
@@ -21,7 +22,9 @@ void AddDim(int64_t dim, int64_t stride, int& rank, int64_t* dims, int64_t* stri
   ++rank;
 }
 
-absl::StatusOr<ReduceShape> ShapeOf(const OpInstance& instance, const Shape& shape, const std::vector<bool>& reduced) {
+}  // namespace
+
+absl::StatusOr<ReduceShape> ReduceShapeOf(const OpInstance& instance, const Shape& shape, const std::vector<bool>& reduced) {
   if (shape.rank() > kMaxDims) return Refused(instance, absl::StrCat("more than ", kMaxDims, " dimensions"));
   ReduceShape result;
   std::vector<int64_t> strides(shape.rank(), 1);
@@ -39,12 +42,14 @@ absl::StatusOr<ReduceShape> ShapeOf(const OpInstance& instance, const Shape& sha
   return result;
 }
 
+namespace {
+
 absl::StatusOr<std::unique_ptr<Kernel>> MakeOf(DeviceServices& services, const OpInstance& instance, ReduceOp op,
                                                const std::vector<bool>& reduced) {
   MR_ASSIGN_OR_RETURN(const Type type, TypeOf(instance, instance.inputs[0].dtype));
   const bool logical = op == ReduceOp::kAll || op == ReduceOp::kAny;
   if (logical != (type == Type::kBool) || type == Type::kUint8) return Refused(instance, "this element type");
-  MR_ASSIGN_OR_RETURN(const ReduceShape shape, ShapeOf(instance, instance.inputs[0].shape, reduced));
+  MR_ASSIGN_OR_RETURN(const ReduceShape shape, ReduceShapeOf(instance, instance.inputs[0].shape, reduced));
   return MakeLaunch(
       services,
       [=](const Queue& queue, const KernelContext& context) {

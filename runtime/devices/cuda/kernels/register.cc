@@ -19,6 +19,7 @@ void RegisterCudaKernels(KernelRegistry& registry, DeviceServices& services) {
   RegisterIntegers(registry, services);
   RegisterEinsum(registry, services);
   RegisterFused(registry, services);
+  RegisterFusedReductions(registry, services);
 }
 
 }  // namespace millrace::cuda

@@ -28,6 +28,7 @@ void RegisterEinsum(KernelRegistry& registry, DeviceServices& services);
 // Of a `_Fused` node.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeGroup(DeviceServices& services, const OpInstance& node);
 void RegisterFused(KernelRegistry& registry, DeviceServices& services);
+void RegisterFusedReductions(KernelRegistry& registry, DeviceServices& services);
 void RegisterImages(KernelRegistry& registry, DeviceServices& services);
 void RegisterRandom(KernelRegistry& registry, DeviceServices& services);
 void RegisterScans(KernelRegistry& registry, DeviceServices& services);

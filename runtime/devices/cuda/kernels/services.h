@@ -16,6 +16,7 @@
 namespace millrace::cuda {
 
 struct FusedArguments;
+struct FusedReduceArguments;
 
 // What is done to a product or convolution before it is rounded to its type: a bias of its columns or channels is added; of
 // this sum the larger of it and 0 is taken, or Gelu with the hyperbolic tangent.
@@ -81,11 +82,12 @@ class Convolution {
   virtual absl::Status Run(const Queue& queue, const ConvTensors& tensors, void* scratch) const = 0;
 };
 
-// A kernel compiled from the text that FusedSource gives.
+// A kernel compiled from the text that FusedSource gives, or FusedReduceSource, which is launched as LaunchReduce is.
 class CompiledFusion {
  public:
   virtual ~CompiledFusion() = default;
   virtual absl::Status Launch(const Queue& queue, const FusedArguments& arguments) const = 0;
+  virtual absl::Status LaunchReduce(const Queue& queue, const FusedReduceArguments& arguments) const = 0;
 };
 
 class DeviceServices {

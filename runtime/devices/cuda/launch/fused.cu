@@ -1,6 +1,14 @@
 #include "cuda/launch/fused.h"
 
+#include <type_traits>
+
 #include "cuda/launch/portable.h"
+
+#if defined(__NVCC__)
+#define MR_NO_INLINE __noinline__
+#else
+#define MR_NO_INLINE
+#endif
 
 namespace millrace::cuda {
 namespace {
@@ -116,28 +124,93 @@ MR_DEVICE inline void StoreResult(const FusedProgram& program, const FusedArgume
   }
 }
 
-// One body for all types: it is what makes the compiler work long.
+// All values of element i. One function for all types: it is what makes the compiler work long.
+MR_NO_INLINE MR_DEVICE void Interpret(const FusedProgram& program, const FusedArguments& arguments, int64_t i, Slot* values) {
+  for (int k = 0; k < program.inputs; ++k) values[k] = LoadOperand(program, arguments, k, i);
+  for (int k = 0; k < program.steps; ++k) {
+    const FusedStep& step = program.step[k];
+    values[kMaxFusedOperands + k] =
+        RunStep(step, values + step.operands[0], values + step.operands[1], values + step.operands[2]);
+  }
+  for (int k = 0; k < program.results; ++k) {
+    StoreResult(program, arguments, k, i, values[kMaxFusedOperands + program.result[k].step]);
+  }
+}
+
 struct InterpretedBody {
   FusedProgram program;
   FusedArguments arguments;
   MR_DEVICE void operator()(int64_t i) const {
     Slot values[kMaxFusedOperands + kMaxFusedSteps];
-    for (int k = 0; k < program.inputs; ++k) values[k] = LoadOperand(program, arguments, k, i);
-    for (int k = 0; k < program.steps; ++k) {
-      const FusedStep& step = program.step[k];
-      values[kMaxFusedOperands + k] =
-          RunStep(step, values + step.operands[0], values + step.operands[1], values + step.operands[2]);
-    }
-    for (int k = 0; k < program.results; ++k) {
-      StoreResult(program, arguments, k, i, values[kMaxFusedOperands + program.result[k].step]);
+    Interpret(program, arguments, i, values);
+  }
+};
+
+MR_DEVICE inline double AsDouble(Type type, const Slot& slot) {
+  switch (type) {
+    case Type::kDouble: return slot.As<double>();
+    case Type::kHalf: return Widen(slot.As<Half>());
+    case Type::kBfloat16: return Widen(slot.As<Bfloat16>());
+    default: return slot.As<float>();
+  }
+}
+
+template <int kCount>
+struct InterpretedReduce {
+  using Sums = FusedSums<kCount>;
+  FusedReduceProgram program;
+  FusedReduceArguments arguments;
+  MR_DEVICE Sums Identity() const {
+    Sums sums;
+    for (int k = 0; k < kCount; ++k) sums.of[k] = ReductionIdentity(program.reduction[k].op);
+    return sums;
+  }
+  MR_DEVICE Sums Combine(const Sums& a, const Sums& b) const {
+    Sums sums;
+    for (int k = 0; k < kCount; ++k) sums.of[k] = ReduceOne(program.reduction[k].op, a.of[k], b.of[k]);
+    return sums;
+  }
+  MR_DEVICE Sums Load(int64_t row, int64_t k) const {
+    Slot values[kMaxFusedOperands + kMaxFusedSteps];
+    const int64_t i = arguments.row_index.Offset(row) + arguments.term_index.Offset(k);
+    Interpret(program.group, arguments.group, i, values);
+    Sums sums;
+    for (int n = 0; n < kCount; ++n) sums.of[n] = AsDouble(program.reduction[n].type, values[program.reduction[n].operand]);
+    return sums;
+  }
+  MR_DEVICE void Store(int64_t row, const Sums& sums) const {
+    for (int k = 0; k < kCount; ++k) {
+      const FusedReductionOf& reduction = program.reduction[k];
+      switch (reduction.type) {
+        case Type::kDouble: StoreReduced<double>(reduction.op, arguments, k, row, sums.of[k]); break;
+        case Type::kHalf: StoreReduced<Half>(reduction.op, arguments, k, row, sums.of[k]); break;
+        case Type::kBfloat16: StoreReduced<Bfloat16>(reduction.op, arguments, k, row, sums.of[k]); break;
+        default: StoreReduced<float>(reduction.op, arguments, k, row, sums.of[k]);
+      }
     }
   }
 };
+static_assert(sizeof(InterpretedReduce<kMaxFusedReductions>) < 30000, "arguments of a launch");
 
 }  // namespace
 
 void LaunchFused(const Queue& queue, const FusedProgram& program, const FusedArguments& arguments) {
   ForEach(queue, arguments.elements, InterpretedBody{program, arguments});
+}
+
+void LaunchFusedReduce(const Queue& queue, const FusedReduceProgram& program, const FusedReduceArguments& arguments) {
+  const auto launch = [&]<int kCount>(std::integral_constant<int, kCount>) {
+    SumRows<FusedSums<kCount>>(queue, arguments.rows, arguments.terms, arguments.columns, arguments.partial,
+                               InterpretedReduce<kCount>{program, arguments});
+  };
+  static_assert(kMaxFusedReductions == 4);
+  switch (program.reductions) {
+    case 1: return launch(std::integral_constant<int, 1>());
+    case 2: return launch(std::integral_constant<int, 2>());
+    case 3: return launch(std::integral_constant<int, 3>());
+    case 4: return launch(std::integral_constant<int, 4>());
+    default: return;  // the kernel's factory has refused others
+  }
 }
 
 }  // namespace millrace::cuda

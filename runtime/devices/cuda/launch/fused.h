@@ -5,6 +5,7 @@
 
 #include "cuda/launch/elementwise_ops.h"
 #include "cuda/launch/fused_body.h"
+#include "cuda/launch/fused_reduce_body.h"
 #include "cuda/launch/queue.h"
 
 namespace millrace::cuda {
@@ -38,8 +39,22 @@ struct FusedProgram {
   FusedResult result[kMaxFusedResults];  // k-th: of arguments.outputs[k]
 };
 
+// With reductions of what it computes, or of an operand.
+struct FusedReductionOf {
+  uint8_t operand = 0;
+  Type type = Type::kFloat;
+  FusedReduction op = FusedReduction::kSum;
+};
+struct FusedReduceProgram {
+  FusedProgram group;
+  int reductions = 0;
+  FusedReductionOf reduction[kMaxFusedReductions];  // k-th: to arguments.reduced[k]
+};
+
 // Reads the program. Same bits as the ops one by one, and as a kernel compiled for the program.
 void LaunchFused(const Queue& queue, const FusedProgram& program, const FusedArguments& arguments);
+// Terms are added in the order of LaunchReduce.
+void LaunchFusedReduce(const Queue& queue, const FusedReduceProgram& program, const FusedReduceArguments& arguments);
 
 }  // namespace millrace::cuda
 

@@ -6,7 +6,7 @@
 #ifndef MILLRACE_RUNTIME_DEVICES_CUDA_LAUNCH_QUEUE_H_
 #define MILLRACE_RUNTIME_DEVICES_CUDA_LAUNCH_QUEUE_H_
 
-#include <cstdint>
+#include "cuda/launch/scalar.h"
 
 namespace millrace::cuda {
 

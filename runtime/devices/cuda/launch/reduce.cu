@@ -2,6 +2,7 @@
 
 #include "cuda/launch/crew.h"
 #include "cuda/launch/portable.h"
+#include "cuda/launch/reduce_index.h"
 
 namespace millrace::cuda {
 namespace {
@@ -284,15 +285,7 @@ int64_t ReduceScratchBytes(int64_t rows, int64_t terms, bool columns) {
 
 void LaunchReduce(const Queue& queue, ReduceOp op, Type type, const ReduceShape& shape, const void* x, void* y,
                   void* partial) {
-  StridedIndex<1> row_index, term_index;
-  row_index.rank = shape.row_rank;
-  term_index.rank = shape.term_rank;
-  for (int d = 0; d < kMaxDims; ++d) {
-    row_index.SetDim(d, shape.row_dims[d], shape.rows);
-    row_index.strides[0][d] = shape.row_strides[d];
-    term_index.SetDim(d, shape.term_dims[d], shape.terms);
-    term_index.strides[0][d] = shape.term_strides[d];
-  }
+  const StridedIndex<1> row_index = RowIndexOf(shape), term_index = TermIndexOf(shape);
   const bool line = shape.term_rank <= 1;
   const bool plane = shape.term_rank == 2 && term_index.dims[1].small_magic != 0 && !shape.columns;
   const auto launch = [&]<typename T, Terms kTerms, int kRank>(Tag<ReduceBody<T, kTerms, kRank>>, auto lowest, auto highest) {
