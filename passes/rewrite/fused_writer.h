@@ -39,6 +39,7 @@ struct Draft {
   Shape shape;                  // of every op
   std::vector<NodeId> members;  // ops; in creation order once complete
   std::vector<Cut> cuts;
+  std::vector<NodeId> side_results;  // beside the root's, that are there once complete
 };
 
 // An input of a fused node: as it is; (pitch >= 0) read by rows that are `pitch` apart, from `offset` on; or spread, for ops
