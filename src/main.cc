@@ -80,8 +80,8 @@ DEFINE_bool(accumulate_products, true, "add up sums of matrix products (gradient
 DEFINE_string(update_parts, "auto", "planned: optimizers (Apply*, or elementwise ops one by one) update large variables part by part, each with a part of the slots: off, "
                                    "parts of about a size (256 of a variable at most), or auto (where slots fill much of the budget); results have the same bits either way");
 DEFINE_int64(max_unrolled_nodes, 1'000'000, "loops are planned as their turns; refuse a graph that has more nodes or turns then");
-DEFINE_string(fuse, "auto", "run groups of elementwise ops, products with their bias, convolutions with their padding and bias, and batch norms with their Relu, as one "
-                            "node: off, on, auto (on CUDA devices); results have the same bits either way, but for convolutions, whose sums "
+DEFINE_string(fuse, "auto", "run groups of elementwise ops with reductions of what they compute, products with their bias, convolutions with their padding and bias, and "
+                            "batch norms with their Relu, as one node: off, on, auto (on CUDA devices); results have the same bits either way, but for convolutions, whose sums "
                             "may be cut otherwise without a Pad, and those products and convolutions on CUDA devices, which round a bias "
                             "with the sum");
 DEFINE_string(channels_first, "auto", "turn regions of float32 convolutions and what lies between them around to channels first where that saves "

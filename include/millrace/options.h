@@ -90,9 +90,9 @@ struct PlanningOptions {
   int64_t partition_size = 0;
   // Tensors whose producer and consumer are more than this many partitions apart are swapped.
   int64_t swap_distance = 2;
-  // Groups of elementwise ops, products with their bias, convolutions with their padding and bias, and batch norms with their
-  // Relu run as one node. The bits are the same but for sums of convolutions without a Pad, and for a bias, which CUDA devices
-  // round with the sum. Off: nodes as the graph has them.
+  // Groups of elementwise ops with the reductions of what they compute, products with their bias, convolutions with their padding and
+  // bias, and batch norms with their Relu run as one node. The bits are the same but for sums of convolutions without a Pad, and for a
+  // bias, which CUDA devices round with the sum. Off: nodes as the graph has them.
   bool fuse = false;
   // Regions of float32 convolutions hold their tensors with the channels first where that saves a device's library copies
   // (passes/rewrite/channels_first.h). Off: layouts as the graph has them.

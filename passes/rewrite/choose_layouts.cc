@@ -7,7 +7,7 @@
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/boykov_kolmogorov_max_flow.hpp>
 
-#include "passes/rewrite/fuse_elementwise.h"
+#include "passes/rewrite/group_ops.h"
 
 namespace millrace {
 namespace {

@@ -4,7 +4,9 @@
 #include <set>
 #include <string>
 
+#include "graph/fused_reduce.h"
 #include "passes/rewrite/fuse_elementwise.h"
+#include "passes/rewrite/group_ops.h"
 #include "passes/rewrite/positions.h"
 #include "passes/rewrite/strided_views.h"
 
@@ -78,17 +80,58 @@ class GroupFinder {
     return outside;
   }
 
-  void Grow(NodeId root) {
-    Draft draft{root, false, ShapeOf(root), {root}, {}, {}};
-    Extend(draft);
-    if (draft.members.size() > 1 || ReadsThrough(draft)) Keep(std::move(draft));
+  static bool Reduces(const Draft& draft, NodeId id) {
+    return std::find(draft.reductions.begin(), draft.reductions.end(), id) != draft.reductions.end();
   }
 
   // Whether someone else takes the member's result.
   bool NeededOutside(const Draft& draft, NodeId id) const {
     const auto uses = fanout_.of(id);
-    return std::any_of(uses.begin(), uses.end(),
-                       [&](const Fanout::Use& use) { return use.input >= 0 && !Has(draft, use.consumer); });
+    return std::any_of(uses.begin(), uses.end(), [&](const Fanout::Use& use) {
+      return use.input >= 0 && !Has(draft, use.consumer) && !Reduces(draft, use.consumer);
+    });
+  }
+
+  void Grow(NodeId root) {
+    Draft draft{root, false, ShapeOf(root), {root}, {}, {}, {}, {}};
+    TakeReductionsOf({root, 0}, draft);
+    Extend(draft);
+    TakeReductions(draft);
+    if (draft.members.size() > 1 || !draft.reductions.empty() || ReadsThrough(draft)) Keep(std::move(draft));
+  }
+
+  // Reductions of the tensor that may run where the group does, as far as they go over the same dimensions.
+  void TakeReductionsOf(OutputRef ref, Draft& draft) const {
+    for (const Fanout::Use& use : fanout_.of(ref.node)) {
+      if (use.input != 0 || use.output != ref.index || Reduces(draft, use.consumer)) continue;
+      if (TakeReduction(use.consumer, draft) && !Fits(draft)) draft.reductions.pop_back();
+    }
+  }
+
+  bool TakeReduction(NodeId id, Draft& draft) const {
+    if (Reduces(draft, id)) return true;
+    const std::optional<ReducedAxes> axes = ReductionOf(graph_, id);
+    const Node& node = graph_.node(id);
+    const bool alike = axes && graph_.type(node.inputs[0]).shape == draft.shape && (draft.reductions.empty() || draft.reduced == axes->reduced);
+    if (!alike || groups_.of[id.value] >= 0 || draft.concat || draft.reductions.size() >= kMaxGroupReductions || !node.control_inputs.empty() ||
+        node.requested_device != graph_.node(draft.root).requested_device) {
+      return false;
+    }
+    for (const Fanout::Use& use : fanout_.of(id)) {
+      if (runs_at_[use.consumer.value] <= position_[draft.root.value]) return false;
+    }
+    draft.reductions.push_back(id);
+    draft.reduced = axes->reduced;
+    return true;
+  }
+
+  // Of what is computed, and of whole inputs where that makes no other difference.
+  void TakeReductions(Draft& draft) const {
+    for (size_t i = 0; i < draft.members.size(); ++i) TakeReductionsOf({draft.members[i], 0}, draft);
+    if (draft.reductions.empty()) return;
+    for (const FusedInput& input : OutsideOf(draft).inputs) {
+      if (!input.spread) TakeReductionsOf(input.ref, draft);
+    }
   }
 
   // Whether a tensor need not be there since what it repeats is read.
@@ -97,6 +140,9 @@ class GroupFinder {
     return outside.fits && IsOneKernel(draft) && ResultsKeepOff(draft, outside.inputs) &&
            std::any_of(outside.inputs.begin(), outside.inputs.end(), [](const FusedInput& input) { return input.spread; });
   }
+
+  // Whether the root's result is there: no reductions in the group are all that takes it.
+  bool WritesRoot(const Draft& draft) const { return draft.reductions.empty() || NeededOutside(draft, draft.root); }
 
   // Results other than the root's.
   std::vector<NodeId> SideResults(const Draft& draft) const {
@@ -125,13 +171,14 @@ class GroupFinder {
     if (!outside.fits || !ResultsKeepOff(draft, outside.inputs)) return false;
     const std::vector<NodeId> side = SideResults(draft);
     const bool several = !side.empty() || draft.concat;
-    if ((several || outside.spreads) && !IsOneKernel(draft)) return false;
+    if ((several || outside.spreads || !draft.reductions.empty()) && !IsOneKernel(draft)) return false;
     if (!several) return true;
     // Each is a tensor more that is there at once: worth it where the launch is what takes time.
     const size_t parts = draft.concat ? graph_.node(draft.root).inputs.size() - 1 : 1;
     if (side.size() + parts > kMaxFusedResults) return false;
     const auto is_large = [&](NodeId id) { return graph_.node(id).outputs[0].size_bytes() > kMaxSideResultBytes; };
-    return std::none_of(draft.members.begin(), draft.members.end(), is_large) &&
+    const bool instead_of_root = side.size() == 1 && !draft.concat && !WritesRoot(draft);
+    return (instead_of_root || std::none_of(draft.members.begin(), draft.members.end(), is_large)) &&
            std::all_of(side.begin(), side.end(),
                        [&](NodeId id) { return position_[draft.root.value] - position_[id.value] <= kMaxFusedDistance; });
   }
@@ -158,7 +205,7 @@ class GroupFinder {
     const std::vector<StridedPart> parts = PartsOf(graph_, concat);
     if (parts.empty() || parts[0].length > kMaxFusedRow) return;
     const Node& node = graph_.node(concat);
-    Draft draft{concat, true, graph_.type(node.inputs[0]).shape, {}, {}, {}};
+    Draft draft{concat, true, graph_.type(node.inputs[0]).shape, {}, {}, {}, {}, {}};
     for (size_t i = 0; i + 1 < node.inputs.size(); ++i) {
       if (!Add(node.inputs[i].node, draft)) return;
     }
@@ -168,19 +215,24 @@ class GroupFinder {
 
   // Adds the node and what it cannot be without, or nothing.
   bool Add(NodeId id, Draft& draft) const {
-    const size_t before = draft.members.size();
+    const size_t before = draft.members.size(), reductions = draft.reductions.size();
     if (Collect(id, draft) && (draft.members.size() == before || Fits(draft))) return true;
     draft.members.resize(before);
+    draft.reductions.resize(reductions);
     return false;
   }
 
   bool Collect(NodeId id, Draft& draft) const {
     if (Has(draft, id)) return true;
-    if (draft.members.size() >= kMaxFusedOps || !MayJoin(id, draft)) return false;
+    if (draft.members.size() >= kMaxFusedOps) return false;
+    if (!MayJoin(id, draft)) return false;
     draft.members.push_back(id);
     // Who needs it before the group runs has to be in the group.
     for (const Fanout::Use& use : fanout_.of(id)) {
-      if (runs_at_[use.consumer.value] <= position_[draft.root.value] && !Collect(use.consumer, draft)) return false;
+      const NodeId user = use.consumer;
+      if (runs_at_[user.value] <= position_[draft.root.value] && !(use.input == 0 && TakeReduction(user, draft)) && !Collect(user, draft)) {
+        return false;
+      }
     }
     return true;
   }
@@ -210,11 +262,13 @@ class GroupFinder {
     };
     mark(draft.root);
     for (NodeId id : draft.members) mark(id);
+    for (NodeId id : draft.reductions) mark(id);
     for (const Cut& cut : draft.cuts) {
       mark(cut.copy);
       if (cut.bias.valid()) mark(cut.bias);
     }
-    draft.side_results = SideResults(draft);
+    if (WritesRoot(draft)) draft.results.push_back(draft.root);
+    for (NodeId id : SideResults(draft)) draft.results.push_back(id);
     groups_.drafts.push_back(std::move(draft));
   }
 

@@ -1,5 +1,5 @@
-// Which elementwise ops become one node, and which copies they read through. The choice alone; fuse_elementwise writes it into the
-// graph.
+// Which elementwise ops become one node, and what they take along: copies that they read through, reductions of what they compute.
+// The choice alone; fuse_elementwise writes it into the graph.
 #ifndef MILLRACE_PASSES_REWRITE_FIND_GROUPS_H_
 #define MILLRACE_PASSES_REWRITE_FIND_GROUPS_H_
 

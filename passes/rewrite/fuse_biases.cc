@@ -11,7 +11,7 @@
 #include "millrace/guard.h"
 #include "millrace/status.h"
 #include "millrace/tensor.h"
-#include "passes/rewrite/fuse_elementwise.h"
+#include "passes/rewrite/group_ops.h"
 #include "passes/rewrite/positions.h"
 
 namespace millrace {

@@ -6,30 +6,17 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "glog/logging.h"
 #include "millrace/status.h"
 #include "millrace/tensor.h"
 #include "passes/rewrite/find_groups.h"
 #include "passes/rewrite/fused_writer.h"
+#include "passes/rewrite/group_ops.h"
 #include "passes/rewrite/strided_views.h"
 
 namespace millrace {
 namespace {
-
-// Ops whose every element follows from the operands' elements at the same place, and whose kernels need no scratch.
-const std::set<std::string>& Elementwise() {
-  static const auto* ops = new std::set<std::string>{
-      "Abs",        "Neg",        "Sign",      "Square",     "Sqrt",         "Rsqrt",     "Reciprocal",
-      "Inv",        "Floor",      "Ceil",      "Round",      "Rint",         "LogicalNot", "Relu",
-      "Relu6",      "LeakyRelu",  "Softsign",  "Exp",        "Expm1",        "Log",       "Log1p",
-      "Sigmoid",    "Softplus",   "Sin",       "Cos",        "Tanh",         "Elu",       "Selu",
-      "Erf",        "Erfc",       "Add",       "AddV2",      "Sub",          "Mul",       "RealDiv",
-      "Div",        "Maximum",    "Minimum",   "Pow",        "SquaredDifference", "DivNoNan", "MulNoNan",
-      "LogicalAnd", "LogicalOr",  "Less",      "LessEqual",  "Greater",      "GreaterEqual", "Equal",
-      "NotEqual",   "ReluGrad",   "Relu6Grad", "LeakyReluGrad", "SoftsignGrad", "SoftplusGrad", "EluGrad",
-      "SeluGrad",   "TanhGrad",   "SigmoidGrad", "ReciprocalGrad", "InvGrad", "SqrtGrad", "RsqrtGrad",
-      "Cast",       "AddN",       "BiasAdd",   "SelectV2",   "Select",       "ZerosLike", "OnesLike"};
-  return *ops;
-}
 
 class Fuser {
  public:
@@ -45,6 +32,11 @@ class Fuser {
   }
 
  private:
+  // Nodes that may be unused without who read them: what repeats a tensor (of which groups read that), and constants.
+  struct Operands {
+    std::set<NodeId> copies, constants;
+  };
+
   // Whether the consumer, or the node that it has become part of, takes the result or waits for it.
   bool Takes(NodeId consumer, NodeId id) const {
     const int32_t group = groups_.of[consumer.value];
@@ -54,8 +46,11 @@ class Fuser {
                              std::find(node.control_inputs.begin(), node.control_inputs.end(), id) != node.control_inputs.end());
   }
 
+  std::vector<Shape> WriteResults(const Draft& group, const Node& old, FusedWriter& writer);
   void Replace(const Draft& group);
-  void RemoveUnused(const std::set<NodeId>& nodes);
+  absl::InlinedVector<NodeId, 2> ControlsOf(const std::vector<NodeId>& nodes) const;
+  void AddOperandsOf(NodeId id, Operands& operands) const;
+  void RemoveUnused(const Operands& operands);
   void FollowMoved();
 
   Graph& graph_;
@@ -65,71 +60,101 @@ class Fuser {
   std::map<int32_t, OutputRef> moved_;  // node that is gone -> where its result is now
 };
 
+// Writes the results, and says where they are now.
+std::vector<Shape> Fuser::WriteResults(const Draft& group, const Node& old, FusedWriter& writer) {
+  std::vector<std::string> reductions;
+  for (NodeId id : group.reductions) reductions.push_back(ReductionOf(graph_, id)->op);
+  Node& root = graph_.mutable_node(group.root);
+  root.outputs.clear();
+  std::vector<Shape> shapes;
+  const auto add = [&](NodeId id, const TensorType& type) {
+    moved_[id.value] = {group.root, static_cast<int32_t>(root.outputs.size())};
+    root.outputs.push_back(type);
+    shapes.push_back(type.shape);
+    return static_cast<int64_t>(shapes.size()) - 1;
+  };
+  for (NodeId id : group.results) {
+    const int64_t output = add(id, id == group.root ? old.outputs[0] : graph_.node(id).outputs[0]);
+    if (id != group.root || !group.concat) {
+      writer.AddResult({id, 0}, output, -1, 0);
+      continue;
+    }
+    const std::vector<StridedPart> parts = PartsOf(graph_, id);
+    writer.set_row(parts[0].length);
+    for (size_t i = 0; i < parts.size(); ++i) writer.AddResult(old.inputs[i], output, parts[i].pitch, parts[i].offset);
+  }
+  for (size_t r = 0; r < reductions.size(); ++r) {
+    const Node& reduction = graph_.node(group.reductions[r]);
+    writer.AddReduction(reduction.inputs[0], reductions[r], add(group.reductions[r], reduction.outputs[0]));
+  }
+  moved_.erase(group.root.value);
+  return shapes;
+}
+
 void Fuser::Replace(const Draft& group) {
   FusedWriter writer(graph_, group);
   const Node old = graph_.node(group.root);
-  std::vector<Shape> shapes{old.outputs[0].shape};
-  if (group.concat) {
-    const std::vector<StridedPart> parts = PartsOf(graph_, group.root);
-    writer.set_row(parts[0].length);
-    for (size_t i = 0; i < parts.size(); ++i) writer.AddResult(old.inputs[i], 0, parts[i].pitch, parts[i].offset);
-  } else {
-    writer.AddResult({group.root, 0}, 0, -1, 0);
-  }
-  Node& root = graph_.mutable_node(group.root);
-  std::vector<NodeId> gone = group.members;
+  std::vector<NodeId> gone, read = group.members;
   for (const Cut& cut : group.cuts) {
-    gone.push_back(cut.copy);
-    if (cut.bias.valid()) gone.push_back(cut.bias);
+    read.push_back(cut.copy);
+    if (cut.bias.valid()) read.push_back(cut.bias);
   }
-  if (group.concat) gone.push_back(group.root);
-  for (NodeId id : gone) {
-    if (id != group.root) moved_[id.value] = {group.root, 0};  // for those that wait for it
+  read.insert(read.end(), group.reductions.begin(), group.reductions.end());
+  if (group.concat) read.push_back(group.root);
+  for (NodeId id : read) {
+    if (id == group.root) continue;
+    gone.push_back(id);
+    moved_[id.value] = {group.root, -1};  // for those that wait for it
   }
-  for (NodeId id : group.side_results) {
-    moved_[id.value] = {group.root, static_cast<int32_t>(root.outputs.size())};
-    writer.AddResult({id, 0}, static_cast<int64_t>(root.outputs.size()), -1, 0);
-    root.outputs.push_back(graph_.node(id).outputs[0]);
-    shapes.push_back(group.shape);
-  }
-  std::set<NodeId> constants, repeated;
+  const std::string reductions = absl::StrJoin(group.reductions, ", ", [&](std::string* out, NodeId id) { *out += graph_.node(id).op; });
+  std::vector<Shape> shapes = WriteResults(group, old, writer);
+  Operands operands;
+  for (NodeId id : read) AddOperandsOf(id, operands);
+  Node& root = graph_.mutable_node(group.root);
+  root.op = group.reductions.empty() ? "_Fused" : group.results.empty() ? "_FusedReduce" : "_FusedMapReduce";
+  root.reason = absl::StrCat(group.members.size(), " elementwise ops in one", group.reductions.empty() ? "" : ", then ", reductions);
+  root.attrs = writer.Attributes(std::move(shapes));
+  root.control_inputs = ControlsOf(read);
+  root.inputs.clear();
+  for (const FusedInput& input : writer.inputs()) root.inputs.push_back(input.ref);
+  by_value_[group.root.value] = 0;
+  for (NodeId id : gone) graph_.RemoveNode(id);
+  RemoveUnused(operands);
+}
+
+// What they wait for together, one another aside.
+absl::InlinedVector<NodeId, 2> Fuser::ControlsOf(const std::vector<NodeId>& nodes) const {
   absl::InlinedVector<NodeId, 2> controls;
-  for (NodeId id : gone) {
+  for (NodeId id : nodes) {
     for (NodeId control : graph_.node(id).control_inputs) {
-      if (std::find(gone.begin(), gone.end(), control) == gone.end() &&
+      if (std::find(nodes.begin(), nodes.end(), control) == nodes.end() &&
           std::find(controls.begin(), controls.end(), control) == controls.end()) {
         controls.push_back(control);
       }
     }
-    for (OutputRef input : graph_.node(id).inputs) {
-      if (graph_.node(input.node).op == "Const") constants.insert(input.node);
-      if (ReadFor(graph_, input).spread) repeated.insert(input.node);
-    }
   }
-  root.op = "_Fused";
-  root.reason = absl::StrCat(group.members.size(), " elementwise ops in one");
-  root.attrs = writer.Attributes(std::move(shapes));
-  root.inputs.clear();
-  for (const FusedInput& input : writer.inputs()) root.inputs.push_back(input.ref);
-  root.control_inputs = std::move(controls);
-  by_value_[group.root.value] = 0;
-  for (NodeId id : gone) {
-    if (id != group.root) graph_.RemoveNode(id);
-  }
-  for (NodeId id : repeated) {
-    const OutputRef numbers = graph_.node(id).inputs[1];
-    if (graph_.node(numbers.node).op == "Const") constants.insert(numbers.node);
-  }
-  RemoveUnused(repeated);
-  RemoveUnused(constants);
+  return controls;
 }
 
-// Those that nobody takes now: what is repeated by who reads it, axes and begins of copies that are gone.
-void Fuser::RemoveUnused(const std::set<NodeId>& nodes) {
-  for (NodeId id : nodes) {
-    const auto uses = fanout_.of(id);
-    if (std::all_of(uses.begin(), uses.end(), [&](const Fanout::Use& use) { return !Takes(use.consumer, id); })) {
-      graph_.RemoveNode(id);
+void Fuser::AddOperandsOf(NodeId id, Operands& operands) const {
+  const auto add_constant = [&](OutputRef ref) {
+    if (graph_.node(ref.node).op == "Const") operands.constants.insert(ref.node);
+  };
+  for (OutputRef input : graph_.node(id).inputs) {
+    add_constant(input);
+    if (!ReadFor(graph_, input).spread) continue;
+    operands.copies.insert(input.node);
+    add_constant(graph_.node(input.node).inputs[1]);
+  }
+}
+
+// Those of them that nobody takes now.
+void Fuser::RemoveUnused(const Operands& operands) {
+  for (const std::set<NodeId>* nodes : {&operands.copies, &operands.constants}) {
+    for (NodeId id : *nodes) {
+      const auto uses = fanout_.of(id);
+      const auto takes = [&](const Fanout::Use& use) { return Takes(use.consumer, id); };
+      if (std::none_of(uses.begin(), uses.end(), takes)) graph_.RemoveNode(id);
     }
   }
 }
@@ -140,7 +165,9 @@ void Fuser::FollowMoved() {
     Node& node = graph_.mutable_node(NodeId{i});
     for (OutputRef& input : node.inputs) {
       const auto moved = moved_.find(input.node.value);
-      if (moved != moved_.end()) input = moved->second;
+      if (moved == moved_.end()) continue;
+      CHECK_GE(moved->second.index, 0) << node.name << " reads " << graph_.node(input.node).name << ", which is in another group";
+      input = moved->second;
     }
     if (node.control_inputs.empty()) continue;
     absl::InlinedVector<NodeId, 2> controls;
@@ -154,8 +181,6 @@ void Fuser::FollowMoved() {
 }
 
 }  // namespace
-
-bool IsElementwise(const std::string& op) { return Elementwise().count(op) > 0; }
 
 absl::StatusOr<int64_t> FuseElementwise(Graph& graph, std::vector<uint64_t>& by_value) {
   return Fuser(graph, by_value).Run();

@@ -7,13 +7,16 @@
 // a BiasAdd before it is made of the parts; of a BroadcastTo what it repeats is read; a ConcatV2 whose parts are all results
 // is written by rows. The gates of an LSTM with their biases and states are one node so, and all their gradients another.
 //
-// Needs: types, ordered variable accesses. Establishes: `_Fused` nodes (fused_writer.h) under the names of the roots. The
-// float operations are those of the ops that were there, in their order, so results have the same bits either way.
+// Reductions (group_ops.h) of what a group computes, or of a tensor that it reads, run in its pass, as far as they go over
+// the same dimensions: what only they take is never in memory.
+//
+// Needs: types, ordered variable accesses. Establishes: `_Fused` nodes (fused_writer.h), `_FusedReduce` and `_FusedMapReduce`
+// nodes (graph/fused_reduce.h) under the names of the roots. The float operations are those of the ops that were there, in
+// their order, so results have the same bits either way.
 #ifndef MILLRACE_PASSES_REWRITE_FUSE_ELEMENTWISE_H_
 #define MILLRACE_PASSES_REWRITE_FUSE_ELEMENTWISE_H_
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -35,9 +38,6 @@ inline constexpr size_t kMaxOneKernelSteps = 48;
 inline constexpr int64_t kMaxFusedRow = 16384;
 // A value that needs two tensors to stay alive instead of one is fused into users this near in creation order.
 inline constexpr int32_t kMaxFusedDistance = 32;
-
-// Whether nodes of this op may be in a group, as far as their types and shapes allow.
-bool IsElementwise(const std::string& op);
 
 // Returns the number of nodes that are gone. `by_value` (per node id) is cleared for fused nodes.
 absl::StatusOr<int64_t> FuseElementwise(Graph& graph, std::vector<uint64_t>& by_value);

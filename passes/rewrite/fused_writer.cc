@@ -52,6 +52,12 @@ void FusedWriter::AddResult(OutputRef ref, int64_t output, int64_t pitch, int64_
   results_.insert(results_.end(), {-1 - operand_of_.at(ref), output, pitch, offset});
 }
 
+void FusedWriter::AddReduction(OutputRef ref, const std::string& op, int64_t output) {
+  const auto computed = operand_of_.find(ref);
+  reduced_.insert(reduced_.end(), {computed != operand_of_.end() ? computed->second : Input({ref}), output});
+  reductions_.push_back(op);
+}
+
 AttrMap FusedWriter::Attributes(std::vector<Shape> output_shapes) const {
   int64_t row = row_;
   bool by_rows = false;
@@ -70,7 +76,17 @@ AttrMap FusedWriter::Attributes(std::vector<Shape> output_shapes) const {
     attrs.Set("offsets", std::move(offsets));
   }
   if (std::vector<int64_t> spreads = Spreads(); !spreads.empty()) attrs.Set("spreads", std::move(spreads));
-  if (results_ != std::vector<int64_t>{static_cast<int64_t>(ops_.size()) - 1, 0, -1, 0}) {
+  if (!reductions_.empty()) {
+    std::vector<int64_t> axes;
+    for (size_t d = 0; d < group_.reduced.size(); ++d) {
+      if (group_.reduced[d]) axes.push_back(static_cast<int64_t>(d));
+    }
+    attrs.Set("axes", std::move(axes));
+    attrs.Set("reduced", reduced_);
+    attrs.Set("reductions", reductions_);
+    if (!results_.empty()) attrs.Set("results", results_);
+    attrs.Set("output_shapes", std::move(output_shapes));
+  } else if (results_ != std::vector<int64_t>{static_cast<int64_t>(ops_.size()) - 1, 0, -1, 0}) {
     attrs.Set("results", results_);
     attrs.Set("output_shapes", std::move(output_shapes));
   }

@@ -9,11 +9,13 @@
 //                  one element, or one row that repeats
 //   results, output_shapes  (unless the last op's result is the only one) op, output, pitch, offset for each result, pitch
 //                  -1: the whole output
+// With reductions the node is another one (graph/fused_reduce.h).
 #ifndef MILLRACE_PASSES_REWRITE_FUSED_WRITER_H_
 #define MILLRACE_PASSES_REWRITE_FUSED_WRITER_H_
 
 #include <cstdint>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "millrace/graph.h"
@@ -39,7 +41,9 @@ struct Draft {
   Shape shape;                  // of every op
   std::vector<NodeId> members;  // ops; in creation order once complete
   std::vector<Cut> cuts;
-  std::vector<NodeId> side_results;  // beside the root's, that are there once complete
+  std::vector<NodeId> reductions;  // of members' results, or of what they take, over these dimensions
+  std::vector<bool> reduced;
+  std::vector<NodeId> results;  // that are there once complete: the root's first, unless reductions are all that takes it
 };
 
 // An input of a fused node: as it is; (pitch >= 0) read by rows that are `pitch` apart, from `offset` on; or spread, for ops
@@ -63,6 +67,8 @@ class FusedWriter {
 
   // The tensor, a result of the group, is written to the output; whole where `pitch` is -1.
   void AddResult(OutputRef ref, int64_t output, int64_t pitch, int64_t offset);
+  // The tensor, a result of the group or a whole input of its shape, is reduced to the output.
+  void AddReduction(OutputRef ref, const std::string& op, int64_t output);
   void set_row(int64_t row) { row_ = row; }
   const std::vector<FusedInput>& inputs() const { return inputs_; }
   AttrMap Attributes(std::vector<Shape> output_shapes) const;
@@ -79,7 +85,8 @@ class FusedWriter {
   std::vector<FusedInput> inputs_;
   std::map<OutputRef, int64_t> operand_of_;  // what stands for the tensor
   std::vector<FunctionRef> ops_;
-  std::vector<int64_t> operands_, results_;
+  std::vector<int64_t> operands_, results_, reduced_;
+  std::vector<std::string> reductions_;
   std::vector<DataType> types_;
   int64_t row_ = 0;
 };

@@ -7,7 +7,7 @@
 
 #include "millrace/guard.h"
 #include "millrace/tensor.h"
-#include "passes/rewrite/fuse_elementwise.h"
+#include "passes/rewrite/group_ops.h"
 
 namespace millrace {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "millrace/guard.h"
-#include "passes/rewrite/fuse_elementwise.h"
+#include "passes/rewrite/group_ops.h"
 #include "passes/rewrite/positions.h"
 #include "passes/shapes/infer_shapes.h"
 

@@ -5,10 +5,8 @@
 #include "millrace/tensor.h"
 
 namespace millrace {
-namespace {
 
-// The integers of a constant; empty when it is none.
-std::vector<int64_t> Integers(const Graph& graph, OutputRef ref) {
+std::vector<int64_t> ConstantIntegers(const Graph& graph, OutputRef ref) {
   const Node& node = graph.node(ref.node);
   if (node.op != "Const") return {};
   const Tensor value = node.attrs.GetOr<Tensor>("value", Tensor());
@@ -18,9 +16,11 @@ std::vector<int64_t> Integers(const Graph& graph, OutputRef ref) {
   return integers;
 }
 
+namespace {
+
 // The axis that a constant names, or -1.
 int AxisOf(const Graph& graph, OutputRef ref, int rank) {
-  const std::vector<int64_t> axis = Integers(graph, ref);
+  const std::vector<int64_t> axis = ConstantIntegers(graph, ref);
   if (axis.size() != 1 || axis[0] < -rank || axis[0] >= rank) return -1;
   return static_cast<int>(axis[0] < 0 ? axis[0] + rank : axis[0]);
 }
@@ -33,7 +33,7 @@ StridedPart PartOnAxis(const Shape& shape, int axis, int64_t begin, int64_t size
 }
 
 std::optional<StridedView> SliceView(const Graph& graph, const Node& node, const Shape& shape, const Shape& part) {
-  const std::vector<int64_t> begin = Integers(graph, node.inputs[1]);
+  const std::vector<int64_t> begin = ConstantIntegers(graph, node.inputs[1]);
   if (static_cast<int>(begin.size()) != shape.rank()) return std::nullopt;
   int axis = -1;
   for (int d = 0; d < shape.rank(); ++d) {

@@ -29,6 +29,9 @@ std::optional<StridedView> ViewOf(const Graph& graph, OutputRef output);
 // Where the inputs of a ConcatV2 go; empty for other nodes and where rows differ in length.
 std::vector<StridedPart> PartsOf(const Graph& graph, NodeId concat);
 
+// The integers of a Const; empty where it is none of int32 or int64.
+std::vector<int64_t> ConstantIntegers(const Graph& graph, OutputRef ref);
+
 }  // namespace millrace
 
 #endif  // MILLRACE_PASSES_REWRITE_STRIDED_VIEWS_H_

@@ -41,6 +41,8 @@ TEST_P(FakeModelsTest, GraphsStreamsAndBudgetsHaveTheSameBits) {
       SCOPED_TRACE(std::string(strategy) + ", graph " + cuda_graph);
       options.cuda_graph = cuda_graph;
       options.planning.strategy = strategy;
+      // Groups and their reductions have the bits of the ops apart; convolutions with a bias round it with the sum.
+      options.planning.fuse = !expected.empty() || GetParam().name == std::string("unet3d");
       options.planning.device_memory_bytes = strategy == std::string("planned") ? peak * 7 / 10 : 0;
       ModelRun run(*graph, options);
       // After the first step one is captured and the others are replayed.
@@ -58,6 +60,7 @@ TEST_P(FakeModelsTest, GraphsStreamsAndBudgetsHaveTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(Models, FakeModelsTest,
                          ::testing::Values(SmallModelOf{"resnet", {.batch = 1, .image_size = 16, .classes = 10, .depth = 11, .variant = "cifar"}},
                                            SmallModelOf{"lstm", {.batch = 2, .layers = 1, .hidden = 8, .steps_unrolled = 4, .vocab = 20, .dropout = 0}},
+                                           SmallModelOf{"unet3d", {.batch = 1, .image_size = 8, .channels = 2, .levels = 2}},
                                            SmallModelOf{"moe_transformer",
                                                         {.batch = 2, .layers = 1, .hidden = 8, .heads = 2, .steps_unrolled = 4, .vocab = 20, .experts = 2}}),
                          [](const auto& param) { return std::string(param.param.name); });

@@ -13,6 +13,7 @@
 #include "passes/rewrite/fold_pads.h"
 #include "passes/rewrite/fuse_averages.h"
 #include "passes/rewrite/fuse_biases.h"
+#include "passes/rewrite/fuse_elementwise.h"
 #include "passes/rewrite/fuse_norms.h"
 #include "passes/rewrite/bypass_identities.h"
 #include "passes/rewrite/bypass_unused.h"
@@ -185,6 +186,17 @@ std::string Norms(const GoldenCase& golden) {
   });
 }
 
+std::string Fused(const GoldenCase& golden) {
+  const OpRegistry& ops = OpRegistry::Builtin();
+  const auto title = [](int64_t changes) { return absl::StrCat(changes, " nodes gone"); };
+  return Rewrite(golden, &ops, title, [&](Graph& graph, InferenceResult& inferred) -> absl::StatusOr<int64_t> {
+    const absl::StatusOr<bool> ordered = OrderVariableAccesses(graph, ops);
+    if (!ordered.ok()) return ordered.status();
+    inferred.by_value.resize(graph.num_ids(), 0);
+    return FuseElementwise(graph, inferred.by_value);
+  });
+}
+
 std::string Pads(const GoldenCase& golden) {
   const auto title = [](int64_t changes) { return absl::StrCat(changes, " nodes gone"); };
   return Rewrite(golden, &OpRegistry::Builtin(), title, [&](Graph& graph, InferenceResult& inferred) {
@@ -303,6 +315,10 @@ TEST(Golden, MovesAveragesByOneNode) {
 
 TEST(Golden, GivesBatchNormsTheirSumAndRelu) {
   for (const std::string& file : GoldenFiles("norms")) CheckGolden(file, Norms);
+}
+
+TEST(Golden, FusesElementwiseOpsWithTheirReductions) {
+  for (const std::string& file : GoldenFiles("fused")) CheckGolden(file, Fused);
 }
 
 TEST(Golden, FoldsPads) {
