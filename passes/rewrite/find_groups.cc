@@ -25,14 +25,15 @@ struct Outside {
 
 class GroupFinder {
  public:
-  GroupFinder(const Graph& graph, const Fanout& fanout, const std::vector<NodeId>& order) : graph_(graph), fanout_(fanout), order_(order) {}
+  GroupFinder(const Graph& graph, const Fanout& fanout, const std::vector<NodeId>& order, const std::vector<bool>& repeated)
+      : graph_(graph), fanout_(fanout), order_(order), repeated_(repeated) {}
 
   Groups Find() {
     FindLastUses();
     groups_.of.assign(graph_.num_ids(), -1);
     // Users first: a root takes what it can of what comes before it.
     for (auto id = order_.rbegin(); id != order_.rend(); ++id) {
-      if (groups_.of[id->value] >= 0) continue;
+      if (groups_.of[id->value] >= 0 || repeated_[id->value]) continue;
       if (graph_.node(*id).op == "ConcatV2") {
         GrowInto(*id);
       } else if (MayBeInGroup(graph_, *id)) {
@@ -53,6 +54,12 @@ class GroupFinder {
     for (NodeId id : order_) {
       for (OutputRef input : graph_.node(id).inputs) {
         last_use_[input.node.value] = std::max(last_use_[input.node.value], position_[id.value]);
+      }
+    }
+    for (auto id = order_.rbegin(); id != order_.rend(); ++id) {
+      if (!repeated_[id->value]) continue;
+      for (OutputRef input : graph_.node(*id).inputs) {
+        last_use_[input.node.value] = std::max(last_use_[input.node.value], last_use_[id->value]);
       }
     }
   }
@@ -85,10 +92,14 @@ class GroupFinder {
   }
 
   // Whether someone else takes the member's result.
-  bool NeededOutside(const Draft& draft, NodeId id) const {
+  bool NeededOutside(const Draft& draft, NodeId id) const { return !repeated_[id.value] && ReadOutside(draft, id); }
+
+  bool ReadOutside(const Draft& draft, NodeId id) const {
     const auto uses = fanout_.of(id);
     return std::any_of(uses.begin(), uses.end(), [&](const Fanout::Use& use) {
-      return use.input >= 0 && !Has(draft, use.consumer) && !Reduces(draft, use.consumer);
+      if (use.input < 0) return false;
+      if (repeated_[use.consumer.value]) return ReadOutside(draft, use.consumer);
+      return !Has(draft, use.consumer) && !Reduces(draft, use.consumer);
     });
   }
 
@@ -104,7 +115,10 @@ class GroupFinder {
   void TakeReductionsOf(OutputRef ref, Draft& draft) const {
     for (const Fanout::Use& use : fanout_.of(ref.node)) {
       if (use.input != 0 || use.output != ref.index || Reduces(draft, use.consumer)) continue;
-      if (TakeReduction(use.consumer, draft) && !Fits(draft)) draft.reductions.pop_back();
+      const size_t members = draft.members.size(), reductions = draft.reductions.size();
+      if (TakeReduction(use.consumer, draft) && Fits(draft)) continue;
+      draft.members.resize(members);
+      draft.reductions.resize(reductions);
     }
   }
 
@@ -119,6 +133,10 @@ class GroupFinder {
     }
     for (const Fanout::Use& use : fanout_.of(id)) {
       if (runs_at_[use.consumer.value] <= position_[draft.root.value]) return false;
+    }
+    if (const NodeId of = node.inputs[0].node; repeated_[of.value] && !Has(draft, of)) {
+      if (draft.members.size() >= kMaxFusedOps) return false;
+      draft.members.push_back(of);
     }
     draft.reductions.push_back(id);
     draft.reduced = axes->reduced;
@@ -225,12 +243,23 @@ class GroupFinder {
   bool Collect(NodeId id, Draft& draft) const {
     if (Has(draft, id)) return true;
     if (draft.members.size() >= kMaxFusedOps) return false;
+    if (repeated_[id.value]) {
+      if (ShapeOf(id) != draft.shape) return false;
+      draft.members.push_back(id);
+      return true;
+    }
     if (!MayJoin(id, draft)) return false;
     draft.members.push_back(id);
-    // Who needs it before the group runs has to be in the group.
+    return CollectUsers(id, draft);
+  }
+
+  // Who needs it before the group runs has to be in the group.
+  bool CollectUsers(NodeId id, Draft& draft) const {
     for (const Fanout::Use& use : fanout_.of(id)) {
       const NodeId user = use.consumer;
-      if (runs_at_[user.value] <= position_[draft.root.value] && !(use.input == 0 && TakeReduction(user, draft)) && !Collect(user, draft)) {
+      if (repeated_[user.value]) {
+        if (!CollectUsers(user, draft)) return false;
+      } else if (runs_at_[user.value] <= position_[draft.root.value] && !(use.input == 0 && TakeReduction(user, draft)) && !Collect(user, draft)) {
         return false;
       }
     }
@@ -261,7 +290,9 @@ class GroupFinder {
       runs_at_[id.value] = position_[draft.root.value];
     };
     mark(draft.root);
-    for (NodeId id : draft.members) mark(id);
+    for (NodeId id : draft.members) {
+      if (!repeated_[id.value]) mark(id);
+    }
     for (NodeId id : draft.reductions) mark(id);
     for (const Cut& cut : draft.cuts) {
       mark(cut.copy);
@@ -335,6 +366,7 @@ class GroupFinder {
   const Graph& graph_;
   const Fanout& fanout_;
   const std::vector<NodeId>& order_;
+  const std::vector<bool>& repeated_;
   std::vector<int32_t> position_, last_use_;
   std::vector<int32_t> runs_at_;  // position of the group's root, or the node's own
   Groups groups_;
@@ -346,8 +378,8 @@ bool Groups::Has(const Draft& draft, NodeId id) {
   return id == draft.root || std::find(draft.members.begin(), draft.members.end(), id) != draft.members.end();
 }
 
-Groups FindGroups(const Graph& graph, const Fanout& fanout, const std::vector<NodeId>& order) {
-  return GroupFinder(graph, fanout, order).Find();
+Groups FindGroups(const Graph& graph, const Fanout& fanout, const std::vector<NodeId>& order, const std::vector<bool>& repeated) {
+  return GroupFinder(graph, fanout, order, repeated).Find();
 }
 
 bool MayBeInGroup(const Graph& graph, NodeId id) {

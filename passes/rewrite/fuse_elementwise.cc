@@ -13,10 +13,14 @@
 #include "passes/rewrite/find_groups.h"
 #include "passes/rewrite/fused_writer.h"
 #include "passes/rewrite/group_ops.h"
+#include "passes/rewrite/repeated_ops.h"
 #include "passes/rewrite/strided_views.h"
 
 namespace millrace {
 namespace {
+
+// Rounds in which groups are found before no op is repeated.
+constexpr int kMaxRounds = 6;
 
 class Fuser {
  public:
@@ -24,9 +28,14 @@ class Fuser {
 
   absl::StatusOr<int64_t> Run() {
     MR_ASSIGN_OR_RETURN(const std::vector<NodeId> order, CreationOrder(graph_));
-    groups_ = FindGroups(graph_, fanout_, order);
+    FindGroupsFor(order);
+    Operands of_repeated;
+    for (NodeId id : order) {
+      if (repeated_[id.value]) AddOperandsOf(id, of_repeated);
+    }
     const int32_t before = graph_.num_nodes();
     for (const Draft& group : groups_.drafts) Replace(group);
+    RemoveRepeated(std::move(of_repeated));
     if (!moved_.empty()) FollowMoved();
     return before - graph_.num_nodes();
   }
@@ -36,6 +45,16 @@ class Fuser {
   struct Operands {
     std::set<NodeId> copies, constants;
   };
+
+  // Groups depend on what is repeated, and the other way round.
+  void FindGroupsFor(const std::vector<NodeId>& order) {
+    repeated_ = OpsToRepeat(graph_, fanout_);
+    groups_ = FindGroups(graph_, fanout_, order, repeated_);
+    for (int round = 1; KeepRepeatable(graph_, order, groups_, repeated_); ++round) {
+      if (round == kMaxRounds) repeated_.assign(repeated_.size(), false);
+      groups_ = FindGroups(graph_, fanout_, order, repeated_);
+    }
+  }
 
   // Whether the consumer, or the node that it has become part of, takes the result or waits for it.
   bool Takes(NodeId consumer, NodeId id) const {
@@ -49,6 +68,7 @@ class Fuser {
   std::vector<Shape> WriteResults(const Draft& group, const Node& old, FusedWriter& writer);
   void Replace(const Draft& group);
   absl::InlinedVector<NodeId, 2> ControlsOf(const std::vector<NodeId>& nodes) const;
+  void RemoveRepeated(Operands operands);
   void AddOperandsOf(NodeId id, Operands& operands) const;
   void RemoveUnused(const Operands& operands);
   void FollowMoved();
@@ -57,6 +77,7 @@ class Fuser {
   std::vector<uint64_t>& by_value_;
   const Fanout fanout_;
   Groups groups_;
+  std::vector<bool> repeated_;          // computed in every group that reads it; no node, and in no group of its own
   std::map<int32_t, OutputRef> moved_;  // node that is gone -> where its result is now
 };
 
@@ -102,7 +123,7 @@ void Fuser::Replace(const Draft& group) {
   read.insert(read.end(), group.reductions.begin(), group.reductions.end());
   if (group.concat) read.push_back(group.root);
   for (NodeId id : read) {
-    if (id == group.root) continue;
+    if (id == group.root || repeated_[id.value]) continue;
     gone.push_back(id);
     moved_[id.value] = {group.root, -1};  // for those that wait for it
   }
@@ -134,6 +155,20 @@ absl::InlinedVector<NodeId, 2> Fuser::ControlsOf(const std::vector<NodeId>& node
     }
   }
   return controls;
+}
+
+// Those that every group computes which reads them are nodes no longer.
+void Fuser::RemoveRepeated(Operands operands) {
+  for (int32_t i = 0; i < static_cast<int32_t>(repeated_.size()); ++i) {
+    if (repeated_[i]) graph_.RemoveNode(NodeId{i});
+  }
+  for (const Draft& group : groups_.drafts) {
+    for (OutputRef input : graph_.node(group.root).inputs) {
+      operands.copies.erase(input.node);
+      operands.constants.erase(input.node);
+    }
+  }
+  RemoveUnused(operands);
 }
 
 void Fuser::AddOperandsOf(NodeId id, Operands& operands) const {

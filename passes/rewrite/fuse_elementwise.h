@@ -8,7 +8,11 @@
 // is written by rows. The gates of an LSTM with their biases and states are one node so, and all their gradients another.
 //
 // Reductions (group_ops.h) of what a group computes, or of a tensor that it reads, run in its pass, as far as they go over
-// the same dimensions: what only they take is never in memory.
+// the same dimensions: what only they take is never in memory. A sum, difference or product of one tensor with much smaller ones
+// that only groups and their reductions read (repeated_ops.h) is computed in each of them, and the one tensor is kept in its place:
+//
+//   m = Mean(x)   d = x - m   v = Mean(Square(d))   y = d * Rsqrt(v)    normalisation, of which y's gradient needs d, too
+//   m = Mean(x)   v = _FusedReduce(x, m)   y = _Fused(x, m, Rsqrt(v))   three passes read x, one writes y; d is never there
 //
 // Needs: types, ordered variable accesses. Establishes: `_Fused` nodes (fused_writer.h), `_FusedReduce` and `_FusedMapReduce`
 // nodes (graph/fused_reduce.h) under the names of the roots. The float operations are those of the ops that were there, in

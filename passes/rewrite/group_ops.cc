@@ -9,6 +9,9 @@
 namespace millrace {
 namespace {
 
+// Elements of a tensor for one of a much smaller one, at least: what is kept for longer beside the tensor.
+constexpr int64_t kMuchSmaller = 64;
+
 // Of larger tensors a device's kernel for reductions is slower than one for elements where fewer neighbours than a warp has threads
 // belong to one sum, or to neighbouring sums; and results are much smaller than what is reduced.
 constexpr int64_t kFewElements = 1 << 16, kLeastNeighbours = 32, kLeastTerms = 16;
@@ -78,6 +81,23 @@ std::optional<ReducedAxes> ReductionOf(const Graph& graph, NodeId id) {
   const bool few = type.shape.num_elements() <= kFewElements;
   if (terms == 1 || (!few && (terms < kLeastTerms || NeighboursOf(type.shape, result.reduced) < kLeastNeighbours))) return std::nullopt;
   return result;
+}
+
+bool IsCheapOfOne(const Graph& graph, NodeId id) {
+  static const auto* const ops = new std::set<std::string>{"Add", "AddV2", "Sub", "Mul", "Neg", "Square"};
+  const Node& node = graph.node(id);
+  if (ops->count(node.op) == 0 || !IsStatic(graph, node)) return false;
+  const TensorType& type = node.outputs[0];
+  int whole = 0;
+  for (OutputRef input : node.inputs) {
+    const TensorType& operand = graph.type(input);
+    const bool small = operand.shape.num_elements() * kMuchSmaller <= type.shape.num_elements();
+    if (small) continue;
+    // Parts of a tensor are left out for the one group that reads them.
+    if (operand.shape != type.shape || graph.node(input.node).op == "Const" || ViewOf(graph, input)) return false;
+    ++whole;
+  }
+  return whole == 1;
 }
 
 }  // namespace millrace

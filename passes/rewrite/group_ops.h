@@ -1,4 +1,5 @@
-// What groups of elementwise ops are made of, and what they may take along: reductions of what they compute.
+// What groups of elementwise ops are made of, and what they may take along: reductions of what they compute, and ops that are
+// cheaper to compute wherever they are read than to keep.
 #ifndef MILLRACE_PASSES_REWRITE_GROUP_OPS_H_
 #define MILLRACE_PASSES_REWRITE_GROUP_OPS_H_
 
@@ -21,6 +22,10 @@ struct ReducedAxes {
 // Of Sum, Mean, Max, Min and BiasAddGrad of floating tensors over axes that are known; none of other nodes, where there is no
 // dimension to reduce, and where the reduction alone is the faster, or its result not much smaller than the tensor.
 std::optional<ReducedAxes> ReductionOf(const Graph& graph, NodeId id);
+
+// Whether the elementwise op is a sum, a difference or a product of one tensor of its own size with much smaller ones, or of it alone.
+// The tensor is no constant and no part of another one.
+bool IsCheapOfOne(const Graph& graph, NodeId id);
 
 }  // namespace millrace
 

@@ -77,8 +77,8 @@ std::string Placeholders(const std::vector<std::string>& names, const Shape& sha
   return text;
 }
 
-// A normalisation with its gradient: three passes forward; backward one that writes the gradient of Relu, and two that sum what they
-// write.
+// A normalisation with its gradient: three passes forward, in which `d` is computed three times and is no tensor; backward one
+// that writes the gradient of Relu, and two that sum what they write.
 TEST_F(FusedReductionsTest, NormalisationHasAPassForEverySum) {
   struct Case {
     Shape shape;
@@ -107,8 +107,8 @@ c = Sum(dx, axes) {T=float, Tidx=int32}
 )");
     SCOPED_TRACE(text);
     EXPECT_THAT(StepsWithTheBitsApart(text, {{"x", Numbers(c.shape, 1)}}, {"y", "dx", "c"}),
-                ElementsAre("Mean", "_FusedMapReduce(Sub Square Mean)", "Rsqrt", "_Fused(Mul Relu)", "ReverseV2", "_FusedMapReduce(ReluGrad Mul Sum)",
-                            "_FusedMapReduce(Mul Mul AddN Sum)", "_FusedMapReduce(Sub Sum)"));
+                ElementsAre("Mean", "_FusedReduce(Sub Square Mean)", "Rsqrt", "_Fused(Sub Mul Relu)", "ReverseV2", "_FusedMapReduce(Sub ReluGrad Mul Sum)",
+                            "_FusedMapReduce(Sub Mul Mul AddN Sum)", "_FusedMapReduce(Sub Sum)"));
   }
 }
 
