@@ -20,7 +20,8 @@
 #   launches      10   a chain of tiny nodes, as streams and as a graph
 #   sizes         20   TensorFlowMem's and TFLMS's tables, two at once
 #   sanitizer     15   compute-sanitizer's tools at once, each on one family of cases after the other
-#   more           0   measured convolutions, channels last, PyTorch's other ways and Millrace beside them: for further calls
+#   others         0   PyTorch's other ways and Millrace beside them: for further calls
+#   more           0   nothing fused, channels last, 32 queues, measured convolutions: for further calls
 #   stream         0   the stream engine's tests, built and run on the CPU when all else is done
 #
 # They share the build (MILLRACE_GPU_BUILD, build-gpu) and OUT_FOLDER, so they may also be run by several calls, each of which
@@ -38,9 +39,9 @@ set -uo pipefail
 out=${1:?usage: gpu_check.sh OUT_FOLDER [BUNDLE_FOLDER [PART ...]]}
 bundle=${2:-}
 shift $(($# < 2 ? $# : 2))
-known="build device conformance fixtures models peers budgets launches sizes sanitizer more stream"
+known="build device conformance fixtures models peers budgets launches sizes sanitizer others more stream"
 declare -A share=([build]=190 [device]=10 [conformance]=60 [fixtures]=25 [models]=60 [peers]=75 [budgets]=105 [launches]=10
-  [sizes]=20 [sanitizer]=15 [more]=0 [stream]=0)
+  [sizes]=20 [sanitizer]=15 [others]=0 [more]=0 [stream]=0)
 parts=" ${*:-$known} "
 for part in $parts; do
   [[ " $known " == *" $part "* ]] || { echo "gpu_check: no part '$part', only: $known" >&2; exit 2; }
@@ -329,7 +330,7 @@ graph_of() {
 }
 # run_model NAME STRATEGY GRAPH BUDGET SECONDS [FLAG ...]: the run NAME.STRATEGY.GRAPH.BUDGET, where it is not done. Steps enough for
 # two rounds of measured times, after each of which a step runs on streams and one is captured; the last ones are what counts.
-# `measured`, `last` and `tf32` are baseline with the flags given, `queues` is planned with more of the device's queues.
+# `measured`, `unfused`, `last` and `tf32` are baseline with the flags given, `queues` is planned with more of the device's queues.
 run_model() {
   local name=$1 strategy=$2 graph=$3 budget=$4 seconds=$5 label=$1.$2.$3.$4 options=() run
   shift 5
@@ -342,7 +343,7 @@ run_model() {
   # shellcheck disable=SC2206
   run=("$millrace" run --graph="$out/$name.pb" $train --device=$device --steps=25 --replan=wait --cuda_graph="$graph"
     --strategy=$strategy "${options[@]}" "$@" --v=1)
-  limited "$seconds" "$out/$label" "${run[@]}" --report_out="$out/$label.json"
+  limited "$seconds" "$out/$label" "${run[@]}" --report_out="$out/$label.json" --profile_out="$out/$label.profile.txt"
   again $? "$out/$label" "${run[@]}"
 }
 
@@ -521,14 +522,20 @@ if begins sanitizer; then
   collect
 fi
 
+if begins others; then
+  limited 450 "$out/peers" "${peers[@]}" --json="$out/peers.json" --millrace="$millrace" || tail -3 "$out/peers.log"
+  collect
+fi
+
 if begins more; then
-  for name in resnet50 unet3d lstm moe_transformer; do run_model $name measured auto 0 120 --measure_convolutions; done
+  # What joining nodes into groups is worth.
+  for name in resnet50 unet3d lstm moe_transformer; do run_model $name unfused auto 0 60 --fuse=off; done
   # What turning convolutions around to channels first is worth.
   run_model resnet50 last auto 0 60 --channels_first=off
   # Whether streams that share the eight queues there are by default wait for one another.
   CUDA_DEVICE_MAX_CONNECTIONS=32 run_model resnet50 queues auto 60 60
   collect
-  limited 450 "$out/peers" "${peers[@]}" --json="$out/peers.json" --millrace="$millrace" || tail -3 "$out/peers.log"
+  for name in resnet50 lstm moe_transformer unet3d; do run_model $name measured auto 0 120 --measure_convolutions; done
   collect
 fi
 

@@ -280,6 +280,8 @@ def model_goals(folder, peers):
                      lambda: min(o.step() for o in best) / eager.step(), lambda ratio: ratio <= 1.0)
         yield figure(f"{model}: step with measured convolutions over without", "stated", [base, measured],
                      lambda: measured.step() / base.step())
+        unfused = run_of(folder, f"{model}.unfused.auto.0")
+        yield figure(f"{model}: step with --fuse=off over with groups", "stated", [base, unfused], lambda: unfused.step() / base.step())
         streams = run_of(folder, f"{model}.baseline.off.0")
         yield figure(f"{model}: step as graph over step as streams", "stated", [base, streams], lambda: base.step() / streams.step())
         yield digest_goal(folder, f"{model}: same bits as graph, as streams, at 80, 60 and {LOWEST.get(model, 45)} %",

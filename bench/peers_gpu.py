@@ -317,7 +317,7 @@ def run_millrace(row, arguments):
         command = [arguments.millrace, "run", f"--graph={graph}", "--fetches=loss:0", "--targets=train", "--init_targets=init",
                    "--synthetic_feeds", "--steps=25", "--replan=wait", f"--report_out={report}",
                    f"--device={'cpu' if arguments.cpu else 'cuda'}", "--strategy=planned", budget]
-        command += ["--tf32"] * arguments.tf32 + ["--measure_convolutions"] * (not arguments.cpu)
+        command += ["--tf32"] * arguments.tf32
         try:
             subprocess.run([arguments.millrace, "model", *generated.split(), f"--out={graph}"], capture_output=True, check=True,
                            timeout=arguments.timeout)
