@@ -68,7 +68,7 @@ inline constexpr int kCrewBlock = kSize > kThreads ? kSize : kThreads;
 
 // A multiprocessor holds two blocks of kLongRowThreads.
 template <int kSize, typename Body>
-__global__ void __launch_bounds__(kCrewBlock<kSize>, 2) CrewKernel(int64_t rows, Body body, const Fault* fault) {
+__global__ void __launch_bounds__(kCrewBlock<kSize>, 2) CrewKernel(int64_t rows, const __grid_constant__ Body body, const Fault* fault) {
   if (BlockStops(fault)) return;
   __shared__ double values[kCrewBlock<kSize>];
   constexpr int kCrews = kCrewBlock<kSize> / kSize;
@@ -98,7 +98,7 @@ void ForEachRow(const Queue& queue, int64_t rows, int64_t columns, const Body& b
 }
 
 template <typename Body>
-__global__ void __launch_bounds__(kThreads) TaskKernel(int64_t tasks, Body body, const Fault* fault) {
+__global__ void __launch_bounds__(kThreads) TaskKernel(int64_t tasks, const __grid_constant__ Body body, const Fault* fault) {
   if (BlockStops(fault)) return;
   __shared__ double values[kThreads];
   __shared__ typename Body::Shared shared;

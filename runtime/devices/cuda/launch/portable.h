@@ -34,7 +34,7 @@ MR_DEVICE inline void Report(const Queue& queue, FaultCode code, int32_t detail,
 #if defined(__CUDACC__)
 
 template <typename Body>
-__global__ void __launch_bounds__(kThreads) ForEachKernel(int64_t n, Body body, const Fault* fault) {
+__global__ void __launch_bounds__(kThreads) ForEachKernel(int64_t n, const __grid_constant__ Body body, const Fault* fault) {
   if (fault->code != FaultCode::kNone) return;
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += step) body(i);
@@ -52,7 +52,7 @@ void ForEach(const Queue& queue, int64_t n, const Body& body, int64_t most_block
 // Each thread has the operands of several elements on their way at once.
 inline constexpr int kUnroll = 4;
 template <typename T, typename Body>
-__global__ void __launch_bounds__(kThreads) MapKernel(int64_t n, T* y, Body body, const Fault* fault) {
+__global__ void __launch_bounds__(kThreads) MapKernel(int64_t n, T* y, const __grid_constant__ Body body, const Fault* fault) {
   if (fault->code != FaultCode::kNone) return;
   const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads * kUnroll;
   int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads * kUnroll + threadIdx.x;
@@ -77,16 +77,16 @@ void Map(const Queue& queue, int64_t n, T* y, const Body& body) {
 
 template <typename Acc, typename Body>
 __global__ void __launch_bounds__(kThreads)
-    RowSumKernel(int64_t rows, int64_t terms, int64_t chunks, Acc* partial, Body body, const Fault* fault) {
+    RowSumKernel(int64_t rows, int64_t terms, int64_t chunks, Acc* partial, const __grid_constant__ Body body, const Fault* fault) {
   SumBlocks<Acc>(rows, terms, chunks, partial, body, fault);
 }
 template <typename Acc, typename Body>
-__global__ void __launch_bounds__(kThreads) WarpSumKernel(int64_t rows, int64_t terms, Body body, const Fault* fault) {
+__global__ void __launch_bounds__(kThreads) WarpSumKernel(int64_t rows, int64_t terms, const __grid_constant__ Body body, const Fault* fault) {
   SumWarps<Acc>(rows, terms, body, fault);
 }
 template <typename Acc, typename Body>
 __global__ void __launch_bounds__(kThreads)
-    ColumnSumKernel(int64_t rows, int64_t terms, int64_t chunks, Acc* partial, Body body, const Fault* fault) {
+    ColumnSumKernel(int64_t rows, int64_t terms, int64_t chunks, Acc* partial, const __grid_constant__ Body body, const Fault* fault) {
   SumColumns<Acc>(rows, terms, chunks, partial, body, fault);
 }
 

@@ -122,7 +122,7 @@ MR_DEVICE RowChunk RowChunkOf(int64_t block, int64_t rows, int64_t chunks) {
 
 // A block per row (and chunk of it): each thread takes every kThreads-th term, then a fixed tree over the threads.
 template <typename Acc, typename Body>
-__device__ void SumBlocks(int64_t rows, int64_t terms, int64_t chunks, Acc* partial, Body body, const Fault* fault) {
+__device__ void SumBlocks(int64_t rows, int64_t terms, int64_t chunks, Acc* partial, const Body& body, const Fault* fault) {
   if (BlockStops(fault)) return;
   __shared__ Acc shared[kThreads];
   const int64_t per_chunk = (terms + chunks - 1) / chunks;
@@ -149,7 +149,7 @@ __device__ void SumBlocks(int64_t rows, int64_t terms, int64_t chunks, Acc* part
 
 // A warp per row, for rows that are too short for a block.
 template <typename Acc, typename Body>
-__device__ void SumWarps(int64_t rows, int64_t terms, Body body, const Fault* fault) {
+__device__ void SumWarps(int64_t rows, int64_t terms, const Body& body, const Fault* fault) {
   if (BlockStops(fault)) return;
   __shared__ Acc shared[kThreads];
   const int lane = threadIdx.x % kWarp;
@@ -169,7 +169,7 @@ __device__ void SumWarps(int64_t rows, int64_t terms, Body body, const Fault* fa
 
 // For sums over an outer dimension: neighbouring threads take neighbouring rows, so that loads are contiguous.
 template <typename Acc, typename Body>
-__device__ void SumColumns(int64_t rows, int64_t terms, int64_t chunks, Acc* partial, Body body, const Fault* fault) {
+__device__ void SumColumns(int64_t rows, int64_t terms, int64_t chunks, Acc* partial, const Body& body, const Fault* fault) {
   if (BlockStops(fault)) return;
   __shared__ Acc shared[kColumnParts][kColumnThreads];
   const int column = threadIdx.x % kColumnThreads, part = threadIdx.x / kColumnThreads;
