@@ -83,7 +83,7 @@ class ReportTest(unittest.TestCase):
                 files.update({f"sanitizer/{tool}.{family}.status": "0", f"sanitizer/{tool}.{family}.log": PASSED})
         peers = [{"model": "copy", "variant": "pinned", "to_host_bytes_per_second": 50e9, "to_device_bytes_per_second": 50e9}]
         for model in gpu_report.MODELS:
-            for run in (*gpu_report.compared(model), "measured.auto.0", "queues.auto.60"):
+            for run in (*gpu_report.compared(model), "measured.auto.0", "unfused.auto.0", "queues.auto.60"):
                 files[f"{model}.{run}.json"] = report_of(0.1, lower_bound_seconds=0.099, measured_times=1)
                 files[f"{model}.{run}.status"] = "0 "
             files[f"{model}.planned.auto.60.plan.txt"] = plan_of(0.099)
