@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "graph/fused_norm.h"
 #include "passes/access/access_lists.h"
 
 namespace millrace {
@@ -64,6 +65,7 @@ class Recomputer {
   bool FindChain(int32_t s, int32_t before) {
     far_uses_.clear();
     chain_.clear();
+    given_.clear();
     chain_leaves_.clear();
     chain_seconds_ = 0;
     before_ = before;
@@ -93,7 +95,9 @@ class Recomputer {
 
   bool AddToChain(OutputRef ref, int depth) {
     const NodeId id = ref.node;
-    if (std::find(chain_.begin(), chain_.end(), id) != chain_.end()) return true;
+    // What a batch norm that is given its statistics passes on as those of the batch are others.
+    if ((ref.index == 1 || ref.index == 2) && (Contains(given_, id) || IsGivenAgain(id))) return false;
+    if (Contains(chain_, id)) return true;
     const Node& node = graph_.node(id);
     const OpDef& def = Def(id);
     if (def.is_view && !node.inputs.empty()) {
@@ -103,15 +107,57 @@ class Recomputer {
       return true;
     }
     if (depth >= max_depth_ || !MayRunAgain(id, def)) return false;
+    const bool given = ref.index == 0 && HasStatistics(id);
+    if (given) {
+      given_.push_back(id);
+      for (const int k : kNormStatistics) chain_leaves_.push_back(device_.storage({id, k}));
+    }
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const int32_t s = node_of_[id.value]->input_storages[i];
-      if (s == kNoStorage) continue;
+      if (s == kNoStorage || (given && IsStatistic(i))) continue;
       if (IsLeaf(node.inputs[i], s, operation_of_[id.value])) chain_leaves_.push_back(s);
       else if (!AddToChain(node.inputs[i], depth + 1)) return false;
     }
     chain_.push_back(id);
-    chain_seconds_ += node_of_[id.value]->seconds;
+    chain_seconds_ += node_of_[id.value]->seconds * (given ? PartWithStatistics(id) : 1);
     return true;
+  }
+
+  static bool Contains(const std::vector<NodeId>& nodes, NodeId id) { return std::find(nodes.begin(), nodes.end(), id) != nodes.end(); }
+
+  static bool IsStatistic(size_t input) { return std::find(std::begin(kNormStatistics), std::end(kNormStatistics), input) != std::end(kNormStatistics); }
+
+  // Of a batch norm in training: whether those of the batch, as it saved them, are there at the far operation.
+  bool HasStatistics(NodeId id) const {
+    const Node& node = graph_.node(id);
+    const bool norm = node.op == "FusedBatchNorm" || node.op == "FusedBatchNormV2" || node.op == "FusedBatchNormV3" || node.op == kFusedNorm;
+    if (!norm || !node.attrs.GetOr<bool>("is_training", true)) return false;
+    return std::all_of(std::begin(kNormStatistics), std::end(kNormStatistics), [&](int k) {
+      const int32_t s = device_.storage({id, k});
+      return s != kNoStorage && IsLeaf({id, k}, s, operation_of_[id.value]);
+    });
+  }
+
+  // … and computed again at this far operation with these already.
+  bool IsGivenAgain(NodeId id) const {
+    const auto again = again_.find(before_);
+    if (again == again_.end()) return false;
+    const auto copy = again->second.find(id.value);
+    return copy != again->second.end() && result_.graph->node(copy->second).attrs.Has(kGivenStatistics);
+  }
+
+  // What of its time a batch norm takes then, by what it moves.
+  double PartWithStatistics(NodeId id) const {
+    OpInstance instance = MakeInstance(graph_, id, 0);
+    const double bytes = Def(id).cost(instance).bytes;
+    instance.attrs.Set("is_training", false);
+    return bytes > 0 ? Def(id).cost(instance).bytes / bytes : 1;
+  }
+
+  static void GiveStatistics(NodeId id, Node& copy) {
+    copy.attrs.Set("is_training", false);
+    copy.attrs.Set(kGivenStatistics, true);
+    for (const int k : kNormStatistics) copy.inputs[k] = {id, k};
   }
 
   bool MayRunAgain(NodeId id, const OpDef& def) const {
@@ -154,6 +200,8 @@ class Recomputer {
       for (OutputRef& input : copy.inputs) {
         if (auto found = again.find(input.node.value); found != again.end()) input.node = found->second;
       }
+      const bool given = Contains(given_, id);
+      if (given) GiveStatistics(id, copy);
       if (operation_of_[id.value] >= 0) ++result_.recomputed_nodes;
       const NodeId added = result_.graph->AddUnique(std::move(copy));
       again.emplace(id.value, added);
@@ -161,6 +209,7 @@ class Recomputer {
       inferred_.by_value[added.value] = ordered_.inferred->by_value[id.value];
       inferred_.estimates.resize(result_.graph->num_ids());
       inferred_.estimates[added.value] = ordered_.inferred->estimates[id.value];
+      if (given) inferred_.estimates[added.value].seconds *= PartWithStatistics(id);
       inferred_.defs.resize(result_.graph->num_ids(), nullptr);
       inferred_.defs[added.value] = ordered_.inferred->defs[id.value];
       inferred_.roles.resize(result_.graph->num_ids(), NodeRole::kNeverRuns);
@@ -204,6 +253,7 @@ class Recomputer {
   int32_t before_ = 0;
   std::vector<FarUse> far_uses_;
   std::vector<NodeId> chain_;                    // in topological order, views included
+  std::vector<NodeId> given_;                    // of it, batch norms that are given their statistics
   std::vector<int32_t> chain_leaves_;
   double chain_seconds_ = 0;
   std::map<int32_t, std::map<int32_t, NodeId>> again_;     // per far operation: node -> its copy there

@@ -17,6 +17,12 @@ namespace millrace {
 
 inline constexpr char kFusedNorm[] = "_FusedBatchNormEx", kFusedNormGrad[] = "_FusedBatchNormReluGrad";
 
+// A batch norm's inputs that are statistics, and its outputs that are those of the batch as its gradient wants them. In kernels here a
+// batch norm out of training that is given the latter has the same result as in training, bit by bit, from one pass over x: what
+// is computed again does so, and has this attribute (true).
+inline constexpr char kGivenStatistics[] = "_given_statistics";
+inline constexpr int kNormStatistics[] = {3, 4};
+
 struct NormEpilogue {
   bool side = false, relu = false;
 };

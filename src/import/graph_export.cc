@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "graph/fused_norm.h"
 #include "import/op_outputs.h"
 #include "import/tensor_proto.h"
 #include "millrace/status.h"
@@ -140,6 +141,14 @@ class FunctionExporter {
   proto::FunctionDef* proto_;
 };
 
+// What TensorFlow's batch norm saves for its gradient is not the variance on every device: it computes its statistics again.
+Node WithoutStatistics(const Graph& graph, Node node) {
+  node.attrs.Set("is_training", true);
+  node.attrs.Erase(kGivenStatistics);
+  for (const int k : kNormStatistics) node.inputs[k] = graph.node(node.inputs[k].node).inputs[k];
+  return node;
+}
+
 }  // namespace
 
 int32_t ProducerVersion(const Graph& graph) {
@@ -148,7 +157,8 @@ int32_t ProducerVersion(const Graph& graph) {
 }
 
 void NodeToProto(const Graph& graph, NodeId id, proto::NodeDef* proto) {
-  const Node& node = graph.node(id);
+  const Node& own = graph.node(id);
+  const Node node = own.attrs.Has(kGivenStatistics) ? WithoutStatistics(graph, own) : own;
   NodeHeadToProto(node, proto);
   for (const OutputRef& input : node.inputs) {
     std::string* name = proto->add_input();

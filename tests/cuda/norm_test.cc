@@ -190,6 +190,11 @@ class NormTest : public ::testing::Test {
       Relu(with_sum.y);
       EXPECT_TRUE(Norm(training, x, &side, true) == with_sum);
 
+      if (training) {
+        given_mean_ = plain.mean_saved, given_variance_ = plain.variance_saved;
+        EXPECT_TRUE(Same(Norm(false, x, &side, true).y, with_sum.y)) << "given the statistics that were saved";
+        given_mean_ = PerChannel(3, false), given_variance_ = PerChannel(4, true);
+      }
       Values dy = dr;
       Binary(BinaryOp::kReluGrad, dy, with_relu.y);
       EXPECT_TRUE(Gradient(training, dr, x, plain, true) == Gradient(training, dy, x, plain, false));

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "graph/fused_norm.h"
 #include "graph/text.h"
 #include "import/graph_export.h"
 #include "import/graph_import.h"
@@ -121,6 +122,27 @@ TEST(GraphFile, FieldsOfANodeMayComeInAnyOrder) {
     const std::string before = Binary(FromText<proto::GraphDef>(R"(node { name: "w" op: "Zeros" attr { key: "n" value { i: 2 } } })"));
     EXPECT_EQ(TextOf(GraphFromBytes(field)), "x = Zeros() {n=2}\n");
     EXPECT_EQ(TextOf(GraphFromBytes(before + field)), "w = Zeros() {n=2}\nx = Zeros() {n=2}\n");
+  }
+}
+
+// What TensorFlow saves for the gradient is not the variance on every device.
+TEST(GraphFile, ABatchNormThatIsGivenItsStatisticsIsWrittenAsOneThatComputesThem) {
+  const absl::StatusOr<Graph> graph = ParseGraphText(R"(
+x = Placeholder() {dtype=float, shape=shape[2,3,3,4]} : float[2,3,3,4]
+c = Placeholder() {dtype=float, shape=shape[4]} : float[4]
+none = Placeholder() {dtype=float, shape=shape[0]} : float[0]
+y = FusedBatchNormV3(x, c, c, none, none) : float[2,3,3,4], float[4], float[4], float[4], float[4], float[]
+y/recompute = FusedBatchNormV3(x, c, c, y:3, y:4) {is_training=false, _given_statistics=true} : float[2,3,3,4], float[4], float[4], float[4], float[4], float[]
+)");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  proto::NodeDef proto;
+  NodeToProto(*graph, graph->Find("y/recompute"), &proto);
+  EXPECT_THAT(proto.input(), ::testing::ElementsAre("x", "c", "c", "none", "none"));
+  for (const proto::AttrEntry& entry : proto.attr()) {
+    EXPECT_NE(entry.key(), kGivenStatistics);
+    if (entry.key() == "is_training") {
+      EXPECT_TRUE(entry.value().b());
+    }
   }
 }
 

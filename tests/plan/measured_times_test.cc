@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "graph/fused_norm.h"
 #include "plan/simulator.h"
 #include "testlib/example_plans.h"
 
@@ -157,6 +158,19 @@ TEST(MeasuredTimesTest, NodesWithoutANameInTheProfileTakeTheirKindsMean) {
   EXPECT_EQ(times.Find(copy), 2);
   copy.op = "Other";
   EXPECT_EQ(times.Find(copy), std::nullopt);
+}
+
+// They move less than those that compute them.
+TEST(MeasuredTimesTest, BatchNormsThatAreGivenTheirStatisticsAreAKindOfTheirOwn) {
+  PlanBuilder b(256);
+  b.Compute("x", "Mix", {}, {{0, 1}});
+  ExecutionPlan plan = b.Build();
+  TimeRecorder recorder(plan);
+  recorder.AddStep(std::vector<TraceEvent>{{0, 0, 0, 3}}, 3);
+  const Profile profile = recorder.Times();
+  plan.instances[0].attrs.Set(kGivenStatistics, true);
+  EXPECT_EQ(NodeTimes(profile).Find(plan.instances[0]), std::nullopt);
+  EXPECT_TRUE(CheckProfile(profile, plan).ok()) << "another plan of the same graph";
 }
 
 TEST(MeasuredTimesTest, AProfileOfOtherShapesIsAnErrorThatNamesTheNode) {
