@@ -287,24 +287,23 @@ models=(
   "moe_transformer moe_transformer --batch=8 --dropout=0"
   "lstm_dropout lstm --batch=64 --hidden=1000 --layers=1 --steps_unrolled=25 --vocab=1000 --dropout=0.5"
 )
-# name, budget, arguments: TensorFlowMem's tables, those that nothing else fits first, then TFLMS's resolutions; last what took longer
-# than 90 s. bench/
-# gpu_report.py names them too. No budget is below what a single node needs: the gradient of GoogLeNet's first pool holds 12.05 GB at
-# batch 15; a concatenation of the 3D U-Net at 256^3 26 GB.
+# name, budget, arguments: TensorFlowMem's tables, those that take longest first, then TFLMS's resolutions. bench/gpu_report.py names
+# them too. No budget is below what a single node needs: the gradient of GoogLeNet's first pool holds 12.05 GB at batch 15; a
+# concatenation of the 3D U-Net at 256^3 26 GB.
 sizes=(
+  "moe_48 12GB moe_transformer --experts=48 --batch=8"
   "resnet_1916_b16 12GB resnet --depth=1916 --batch=16"
   "deepspeech_800 12GB deepspeech --steps_unrolled=800"
+  "moe_12 12GB moe_transformer --experts=12 --batch=8"
   "googlenet_2240_b15 16GB googlenet --image_size=2240 --batch=15"
+  "googlenet_2240_b11 12GB googlenet --image_size=2240 --batch=11"
+  "deepspeech_400 12GB deepspeech --steps_unrolled=400"
   "resnet50_7500 16GB resnet --depth=50 --batch=1 --image_size=7500"
   "deeplab_2048 16GB deeplab --batch=1 --image_size=2048"
   "unet3d_192 16GB unet3d --batch=1 --image_size=192"
   "resnet_1001_b32 12GB resnet --depth=1001 --batch=32"
   "resnet_1001_b16 12GB resnet --depth=1001 --batch=16"
   "resnet_504_b16 12GB resnet --depth=504 --batch=16"
-  "googlenet_2240_b11 12GB googlenet --image_size=2240 --batch=11"
-  "deepspeech_400 12GB deepspeech --steps_unrolled=400"
-  "moe_12 12GB moe_transformer --experts=12 --batch=8"
-  "moe_48 12GB moe_transformer --experts=48 --batch=8"
 )
 if [ $device = cuda_emulated ]; then
   models=("resnet50 resnet --depth=11 --batch=2 --image_size=32 --variant=cifar"
@@ -475,7 +474,7 @@ size() {
   # shellcheck disable=SC2206
   run=("$millrace" run --graph="$out/$name.pb" $train --device=$device --steps=4 --device_memory="$budget"
     --host_memory="$host_memory" --v=1)
-  limited 90 "$out/$name" "${run[@]}" --report_out="$out/$name.json"
+  limited 200 "$out/$name" "${run[@]}" --report_out="$out/$name.json"
   again $? "$out/$name" "${run[@]}"
   rm -f "$out/$name.pb"
 }
