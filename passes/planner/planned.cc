@@ -11,9 +11,11 @@
 #include "absl/strings/str_cat.h"
 #include "passes/access/schedule.h"
 #include "passes/memory/assign_memory.h"
+#include "passes/planner/carry_homes.h"
 #include "passes/planner/gaps.h"
 #include "passes/planner/improve_plan.h"
 #include "passes/planner/lanes_left.h"
+#include "passes/planner/last_resort.h"
 #include "passes/planner/lower_bound.h"
 #include "passes/planner/pack_trial.h"
 #include "passes/planner/place.h"
@@ -153,20 +155,21 @@ class Portfolio {
       finished_ = !move;
       if (!move) return;
       const int64_t before = left();
-      const double longer = step_seconds();
+      const double longer = placed_seconds();
       const double trial_seconds = Make(*move);
-      improver_->Told(*move, before - left(), step_seconds() < longer ? 1 - step_seconds() / longer : 0, trial_seconds);
+      improver_->Told(*move, before - left(), placed_seconds() < longer ? 1 - placed_seconds() / longer : 0, trial_seconds);
     }
   }
 
   bool finished() const { return finished_ || Done(); }
   int64_t left() const { return work_.left() - end_; }
   // Infinite when nothing has been placed.
-  double step_seconds() const { return best_.ok() ? best_->step_seconds : kNotKnown; }
+  double step_seconds() const { return carried_ ? std::min(placed_seconds(), carried_->step_seconds) : placed_seconds(); }
 
   // ResourceExhausted when nothing could be placed, Aborted when nothing is faster than what is known.
   absl::StatusOr<Placement> Take() {
     if (!best_.ok() && known_ < kNotKnown) return absl::AbortedError("a faster plan is known");
+    if (carried_ && carried_->step_seconds < best_->step_seconds) return *std::move(carried_);
     return std::move(best_);
   }
 
@@ -179,6 +182,7 @@ class Portfolio {
     std::vector<SwapDecision> decisions;
   };
 
+  double placed_seconds() const { return best_.ok() ? best_->step_seconds : kNotKnown; }
   bool Late() const { return deadline_.passed(); }
   int64_t Part(double part) const { return static_cast<int64_t>(part * static_cast<double>(left())); }
   // Every phase leaves a part of the work to the next.
@@ -299,7 +303,7 @@ class Portfolio {
     improver_.emplace(gaps_, budget_, options);
     if (Done()) return;
     // The bound of the plan, not of cuts alone: there the search may end.
-    bound_ = std::max(bound_, LowerBound(gaps_, budget_, step_seconds()));
+    bound_ = std::max(bound_, LowerBound(gaps_, budget_, placed_seconds()));
     work_.Spend(kBoundWork * (gaps_.num_operations() + static_cast<int64_t>(gaps_.gaps.size())));
     goal_ = Goal();
   }
@@ -396,7 +400,7 @@ class Portfolio {
       }
       if (packed.fits) {
         if (packed.step_seconds >= ToBeat()) return false;
-        best_ = Placement{std::move(packed.choice), packed.step_seconds, 0};
+        Adopt({std::move(packed.choice), packed.step_seconds, 0});
         settings_ = trial.settings;
         best_trial_seconds_ = trial.result.step_seconds;
         return true;
@@ -434,11 +438,19 @@ class Portfolio {
       return false;
     }
     if (placed->step_seconds >= ToBeat()) return false;
-    best_ = std::move(placed);
+    Adopt(*std::move(placed));
     settings_ = trial.settings;
     settings_.policy = p;
     best_trial_seconds_ = trial.result.step_seconds;
     return true;
+  }
+
+  // The best so far, and beside it the shortest of all that were, with what they can carry: the search goes on from the former.
+  void Adopt(Placement placement) {
+    best_ = std::move(placement);
+    if (!may_carry_ || gaps_.num_operations() > kLargeGraph) return;
+    std::optional<Placement> carried = CarryHomes(gaps_, *best_);
+    if (carried && (!carried_ || carried->step_seconds < carried_->step_seconds)) carried_ = *std::move(carried);
   }
 
   // The best trial as it was simulated.
@@ -449,7 +461,7 @@ class Portfolio {
     return placement;
   }
 
-  bool Done() const { return best_.ok() && best_->step_seconds <= goal_; }
+  bool Done() const { return step_seconds() <= goal_; }
 
   // The first trial under all policies, the others under the best so far. Where nothing packs well, it is because large blocks find no
   // room in one piece: policies by size come first then, whatever the packings have left of the work.
@@ -486,6 +498,7 @@ class Portfolio {
   const int64_t packing_work_;  // of a move
   std::vector<Trial> trials_;  // the fastest first
   absl::StatusOr<Placement> best_ = absl::InternalError("nothing was placed");
+  std::optional<Placement> carried_;
   TrialSettings settings_;          // of the best
   double best_trial_seconds_ = 0;   // with them, before it was placed
   std::set<std::pair<uint64_t, size_t>> seen_;  // decisions, and what was done with them
@@ -507,19 +520,6 @@ void GiveReasons(const GapGraph& gaps, std::vector<SwapDecision>& decisions) {
   for (SwapDecision& d : decisions) {
     if (d.reason.empty()) d.reason = ReasonOf(gaps, d);
   }
-}
-
-// lru's choice, as slow as if no copy ran beside anything.
-absl::StatusOr<SwapChoice> LastResort(const GapGraph& gaps, int64_t budget_bytes) {
-  absl::StatusOr<SwapChoice> choice = SwapLeastRecentlyUsed(*gaps.graph, budget_bytes);
-  if (!choice.ok()) return choice;
-  choice->predicted_seconds = gaps.compute_seconds();
-  for (const SwapDecision& d : choice->decisions) {
-    const auto bytes = static_cast<double>(gaps.graph->storages[d.storage].size_bytes);
-    if (d.copy_out) choice->predicted_seconds += bytes * gaps.seconds_per_byte_out;
-    if (d.copy_in && d.before != SwapDecision::kToHost) choice->predicted_seconds += bytes * gaps.seconds_per_byte_in;
-  }
-  return choice;
 }
 
 }  // namespace
