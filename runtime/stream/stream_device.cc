@@ -91,9 +91,9 @@ class StreamDeviceImpl final : public StreamDevice, private HostMemoryListener {
     if (pinned_.erase(data) > 0) driver_->UnpinHost(data);
   }
   void LogPages(const void* data, int64_t bytes) const {
-    if (!VLOG_IS_ON(1)) return;
+    if (!VLOG_IS_ON(2)) return;  // reading the maps of much memory takes long
     std::ifstream smaps("/proc/self/smaps");
-    VLOG(1) << name_ << ": " << bytes << " bytes of host memory are page-locked, " << HugePageBytes(smaps, data, bytes)
+    VLOG(2) << name_ << ": " << bytes << " bytes of host memory are page-locked, " << HugePageBytes(smaps, data, bytes)
             << " of them or of their neighbours' on huge pages";
   }
   absl::Status EnsureStream() {
