@@ -328,7 +328,7 @@ graph_of() {
   done
 }
 # run_model NAME STRATEGY GRAPH BUDGET SECONDS [FLAG ...]: the run NAME.STRATEGY.GRAPH.BUDGET, where it is not done. Steps enough for
-# two rounds of measured times, after each of which a step runs on streams and one is captured; the last ones are what counts.
+# three rounds of measured times, after each of which a step runs on streams and one is captured; the last ones are what counts.
 # `measured`, `unfused`, `last` and `tf32` are baseline with the flags given, `queues` is planned with more of the device's queues.
 run_model() {
   local name=$1 strategy=$2 graph=$3 budget=$4 seconds=$5 label=$1.$2.$3.$4 options=() run
@@ -340,7 +340,7 @@ run_model() {
   rm -f "$out/$label.json"
   [ "$strategy" != planned ] || options+=(--plan_out="$out/$label.plan.txt")
   # shellcheck disable=SC2206
-  run=("$millrace" run --graph="$out/$name.pb" $train --device=$device --steps=25 --replan=wait --cuda_graph="$graph"
+  run=("$millrace" run --graph="$out/$name.pb" $train --device=$device --steps=33 --replan=wait --cuda_graph="$graph"
     --strategy=$strategy "${options[@]}" "$@" --v=1)
   limited "$seconds" "$out/$label" "${run[@]}" --report_out="$out/$label.json" --profile_out="$out/$label.profile.txt"
   again $? "$out/$label" "${run[@]}"
