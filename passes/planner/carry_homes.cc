@@ -23,15 +23,16 @@ class Carrier {
       : gaps_(gaps), choice_(choice), schedule_(BuildSchedule(*gaps.graph, gaps.lists, choice.decisions)) {}
 
   // Those whose places are taken last in the next step, as many of them as make the step shortest.
-  Placement Run(double step_seconds) {
+  std::optional<Placement> Run(const Placement& placement) {
     FindCandidates();
-    Placement best{{}, kLeastGain * step_seconds};
+    std::optional<Placement> best;
+    double to_beat = kLeastGain * placement.step_seconds;
     for (size_t count = candidates_.size(); count > 0; count /= 2) {
       SwapChoice carried = WithCarried(count);
       const double seconds = ReplayPacked(gaps_, BuildSchedule(*gaps_.graph, gaps_.lists, carried.decisions), carried);
-      if (seconds >= best.step_seconds) continue;
-      best.choice = std::move(carried);
-      best.step_seconds = seconds;
+      if (seconds >= to_beat) continue;
+      to_beat = seconds;
+      best = Placement{std::move(carried), seconds, placement.evictions};
     }
     return best;
   }
@@ -128,10 +129,7 @@ class Carrier {
 
 std::optional<Placement> CarryHomes(const GapGraph& gaps, const Placement& placement) {
   if (placement.choice.residence_offsets.empty()) return std::nullopt;
-  Placement carried = Carrier(gaps, placement.choice).Run(placement.step_seconds);
-  if (carried.choice.residence_offsets.empty()) return std::nullopt;
-  carried.evictions = placement.evictions;
-  return carried;
+  return Carrier(gaps, placement.choice).Run(placement);
 }
 
 }  // namespace millrace

@@ -4,15 +4,12 @@
 #include <algorithm>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "millrace/types.h"
-#include "passes/access/schedule.h"
-#include "passes/memory/assign_memory.h"
 #include "passes/planner/gaps.h"
 #include "passes/planner/select_gaps.h"
 #include "passes/planner/trial.h"
-#include "passes/swaps/choose_swaps.h"
+#include "testlib/packed_plan.h"
 #include "testlib/random_access_graph.h"
 
 namespace millrace {
@@ -43,13 +40,7 @@ Counts PackRandom(bool may_send_away) {
     if (!packed.fits) continue;
     ++counts.fit;
     counts.sent_away += static_cast<int>(packed.choice.decisions.size() - decisions.size());
-    EXPECT_TRUE(VerifySwaps(graph, packed.choice).ok()) << VerifySwaps(graph, packed.choice);
-    const auto memory = AssignMemory(graph, BuildSchedule(graph, packed.choice), packed.choice, budget, [](int32_t i) { return absl::StrCat(i); });
-    EXPECT_TRUE(memory.ok()) << memory.status();
-    if (!memory.ok()) continue;
-    EXPECT_EQ(memory->residence_offsets, packed.choice.residence_offsets);
-    const absl::Status apart = VerifyMemory(graph, BuildSchedule(graph, packed.choice), *memory);
-    EXPECT_TRUE(apart.ok()) << apart;
+    ExpectPackedPlan(graph, packed.choice, budget);
     EXPECT_GE(packed.step_seconds, gaps.compute_seconds() * (1 - 1e-9));
   }
   return counts;

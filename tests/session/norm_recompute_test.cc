@@ -1,10 +1,7 @@
 // Batch norms are computed again with the statistics that their first run saved, in one pass over x, with the same bits.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "graph/fused_norm.h"
 #include "model_run.h"
 
