@@ -130,8 +130,7 @@ class Recomputer {
   // Of a batch norm in training: whether those of the batch, as it saved them, are there at the far operation.
   bool HasStatistics(NodeId id) const {
     const Node& node = graph_.node(id);
-    const bool norm = node.op == "FusedBatchNorm" || node.op == "FusedBatchNormV2" || node.op == "FusedBatchNormV3" || node.op == kFusedNorm;
-    if (!norm || !node.attrs.GetOr<bool>("is_training", true)) return false;
+    if ((!IsBatchNorm(node.op) && node.op != kFusedNorm) || !node.attrs.GetOr<bool>("is_training", true)) return false;
     return std::all_of(std::begin(kNormStatistics), std::end(kNormStatistics), [&](int k) {
       const int32_t s = device_.storage({id, k});
       return s != kNoStorage && IsLeaf({id, k}, s, operation_of_[id.value]);

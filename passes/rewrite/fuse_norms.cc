@@ -21,7 +21,6 @@ namespace {
 constexpr int kX = 0, kScale = 1, kOffset = 2, kMean = 3, kVariance = 4;
 constexpr int kGradDy = 0, kGradX = 1, kGradScale = 2, kGradMean = 3, kGradVariance = 4, kStatistics = 5;
 
-bool IsNorm(const std::string& op) { return op == "FusedBatchNorm" || op == "FusedBatchNormV2" || op == "FusedBatchNormV3"; }
 bool IsGradient(const std::string& op) { return op == "FusedBatchNormGrad" || op == "FusedBatchNormGradV2" || op == "FusedBatchNormGradV3"; }
 bool IsSum(const std::string& op) { return op == "Add" || op == "AddV2"; }
 
@@ -50,7 +49,7 @@ class NormFuser {
     }
     fanout_ = ComputeFanout(graph_);
     for (auto id = order.rbegin(); id != order.rend(); ++id) {
-      if (IsNorm(graph_.node(*id).op)) fused += FuseForward(*id);
+      if (IsBatchNorm(graph_.node(*id).op)) fused += FuseForward(*id);
     }
     if (fused > 0) Redirect();
     return fused;
@@ -128,7 +127,7 @@ class NormFuser {
   NodeId NormOf(const Node& relu_grad) const {
     OutputRef result = relu_grad.inputs[1];
     if (graph_.node(result.node).op == "Relu") result = graph_.node(result.node).inputs[0];
-    return result.index == 0 && IsNorm(graph_.node(result.node).op) ? result.node : NodeId{};
+    return result.index == 0 && IsBatchNorm(graph_.node(result.node).op) ? result.node : NodeId{};
   }
 
   int64_t FuseGradient(NodeId id) {

@@ -8,6 +8,7 @@
 #define MILLRACE_SRC_GRAPH_FUSED_NORM_H_
 
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,9 @@
 namespace millrace {
 
 inline constexpr char kFusedNorm[] = "_FusedBatchNormEx", kFusedNormGrad[] = "_FusedBatchNormReluGrad";
+
+// Alone, forward, of any version.
+inline bool IsBatchNorm(std::string_view op) { return op == "FusedBatchNorm" || op == "FusedBatchNormV2" || op == "FusedBatchNormV3"; }
 
 // A batch norm's inputs that are statistics, and its outputs that are those of the batch as its gradient wants them. In kernels here a
 // batch norm out of training that is given the latter has the same result as in training, bit by bit, from one pass over x: what
