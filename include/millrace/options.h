@@ -43,7 +43,7 @@ struct ReplanOptions {
   int64_t skipped_steps = 3;    // of a signature, not measured: caches fill, memory is touched for the first time
   int64_t measured_steps = 5;   // then recorded; medians of them are what the planner gets
   // The new plan must be this part faster, both simulated with measured times.
-  double least_gain = 0.02;
+  double least_gain = 0.005;
 };
 
 // Parts of strategy `tflms`, after TensorFlow Large Model Support v2 (Le et al., ISMM 2019). Distances are in levels:

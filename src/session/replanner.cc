@@ -21,6 +21,8 @@ namespace {
 
 constexpr int kMostRounds = 2;
 constexpr int kLowestPriority = 19;
+// Steps of one plan differ by so much, of a step, even where each is the fastest of several.
+constexpr double kNoise = 0.005;
 
 // Another order or other copies cannot make a plan faster that has neither copies to hide nor nodes to save.
 bool CanGain(const ExecutionPlan& plan) {
@@ -29,8 +31,8 @@ bool CanGain(const ExecutionPlan& plan) {
 
 }  // namespace
 
-Replanner::Replanner(Settings settings, std::shared_ptr<const ExecutionPlan> plan)
-    : settings_(std::move(settings)), plan_(std::move(plan)) {}
+Replanner::Replanner(Settings settings, std::shared_ptr<const ExecutionPlan> plan, GraphSummary summary)
+    : settings_(std::move(settings)), plan_(std::move(plan)), summary_(std::move(summary)) {}
 
 Replanner::~Replanner() {
   stop_ = true;
@@ -47,6 +49,7 @@ void Replanner::AddStep(const StepStats& stats, double seconds, const CompileFun
   const bool wanted = WantsTimes();
   ++steps_;
   if (stats.replayed) replay_seconds_ = std::min(replay_seconds_, seconds);
+  else if (wanted) step_seconds_ = std::min(step_seconds_, seconds);
   if (!wanted) return;
   if (recorder_ == nullptr) recorder_ = std::make_unique<TimeRecorder>(*plan_);
   recorder_->AddStep(stats.trace, seconds);
@@ -59,6 +62,12 @@ void Replanner::AddStep(const StepStats& stats, double seconds, const CompileFun
       ShortenToStep(replay_seconds_, WithMeasuredLinks(settings_.machine, *times_, settings_.link_gbps), *plan_, &*times_);
   LOG_IF(WARNING, !shortened.ok()) << "times of nodes stay as they are with events around each: " << shortened;
   ++rounds_;
+  if (FormerWasFaster()) {
+    found_ = Replanned{true, former_->plan, former_->summary, 0, nullptr};
+    rounds_ = kMostRounds;
+    done_ = true;
+    return;
+  }
   if (settings_.options.mode == ReplanOptions::Mode::kWait) {
     Plan(compile);
     return;
@@ -74,6 +83,13 @@ void Replanner::AddStep(const StepStats& stats, double seconds, const CompileFun
     found_ = absl::ResourceExhaustedError(absl::StrCat("no thread: ", error.what()));
     done_ = true;
   }
+}
+
+double Replanner::Seconds() const { return replay_seconds_ < std::numeric_limits<double>::infinity() ? replay_seconds_ : step_seconds_; }
+
+bool Replanner::FormerWasFaster() const {
+  if (!former_) return false;
+  return 1 - Seconds() / former_->seconds < std::min(settings_.options.least_gain, 0.0) - kNoise;
 }
 
 void Replanner::Plan(const CompileFunction& compile) {
@@ -92,7 +108,10 @@ void Replanner::Plan(const CompileFunction& compile) {
           1 - other.plan.predicted_step_seconds / present.predicted_step_seconds >= settings_.options.least_gain;
       // The bound of the cost rules says nothing of this machine.
       present.lower_bound_seconds = other.plan.lower_bound_seconds;
-      if (found.switched) present = std::move(other.plan);
+      if (found.switched) {
+        found.former = std::make_shared<const ExecutionPlan>(std::move(present));
+        present = std::move(other.plan);
+      }
       found.summary = std::move(other.summary);
     }
     found.plan = std::make_shared<const ExecutionPlan>(std::move(present));
@@ -114,11 +133,13 @@ std::optional<Replanner::Replanned> Replanner::Take() {
 
 void Replanner::Use(const Replanned& found) {
   plan_ = found.plan;
+  if (!found.switched) return;
+  former_.reset();
+  if (found.former != nullptr) former_ = Ran{found.former, std::move(summary_), Seconds()};
+  summary_ = found.summary;
   // A plan that takes over is measured in its turn.
-  if (found.switched) {
-    steps_ = 0;
-    replay_seconds_ = std::numeric_limits<double>::infinity();
-  }
+  steps_ = 0;
+  replay_seconds_ = step_seconds_ = std::numeric_limits<double>::infinity();
 }
 
 }  // namespace millrace

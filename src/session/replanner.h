@@ -8,7 +8,8 @@
 // Where steps are graphs of the device, recorded ones are not: times are then shortened to the fastest step that was one.
 //
 // The new plan takes over when it is predicted to be faster, both plans simulated with the measured times. It is
-// measured in its turn, and planned once more at most. A plan changes no result, so neither does any of this.
+// measured in its turn, and planned once more at most; where its fastest step is longer than the former plan's was, that one
+// comes back and stays. A plan changes no result, so neither does any of this.
 #ifndef MILLRACE_SRC_SESSION_REPLANNER_H_
 #define MILLRACE_SRC_SESSION_REPLANNER_H_
 
@@ -46,10 +47,12 @@ class Replanner {
     bool switched = false;  // `plan` is another one; else the present one with new predictions
     std::shared_ptr<const ExecutionPlan> plan;
     GraphSummary summary;   // when switched
-    double seconds = 0;     // that planning took; 0: only predictions are new
+    double seconds = 0;     // that planning took; 0: nothing was planned
+    std::shared_ptr<const ExecutionPlan> former;  // when planned and switched: the present plan with new predictions
   };
 
-  Replanner(Settings settings, std::shared_ptr<const ExecutionPlan> plan);
+  // `summary`: of the graph that `plan` runs.
+  Replanner(Settings settings, std::shared_ptr<const ExecutionPlan> plan, GraphSummary summary = {});
   // Stops planning and waits for its end.
   ~Replanner();
   Replanner(const Replanner&) = delete;
@@ -67,14 +70,27 @@ class Replanner {
   const Profile* times() const { return times_ ? &*times_ : nullptr; }
 
  private:
+  // A plan that ran, and the least that one of its steps took.
+  struct Ran {
+    std::shared_ptr<const ExecutionPlan> plan;
+    GraphSummary summary;
+    double seconds = 0;
+  };
+
   void Plan(const CompileFunction& compile);
+  // The least of a step: of those that were graphs of the device where there are any, and else of those after the first ones.
+  double Seconds() const;
+  bool FormerWasFaster() const;
 
   const Settings settings_;
   std::shared_ptr<const ExecutionPlan> plan_;
+  GraphSummary summary_;
+  std::optional<Ran> former_;  // before the present plan took over
   std::unique_ptr<TimeRecorder> recorder_;
   int64_t steps_ = 0;  // of the present plan
   int rounds_ = 0;     // of planning
-  double replay_seconds_ = std::numeric_limits<double>::infinity();  // the least of a step of the present plan as a graph
+  // The least of a step of the present plan: as a graph, and otherwise.
+  double replay_seconds_ = std::numeric_limits<double>::infinity(), step_seconds_ = std::numeric_limits<double>::infinity();
   std::optional<Profile> times_;
   std::thread thread_;
   std::atomic<bool> stop_{false};

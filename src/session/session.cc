@@ -147,7 +147,7 @@ class SessionImpl final : public Session {
     // It is the plan that was asked for: it stays.
     ReplanOptions stays = options_.replan;
     stays.mode = ReplanOptions::Mode::kOff;
-    program->replanner = MakeReplanner(stays, program->plan);
+    program->replanner = MakeReplanner(stays, *program);
     program->stays = true;
     FillPredicted(*program);
     programs_[ProgramKey({feeds, fetches, targets, {}})] = std::move(program);
@@ -404,7 +404,7 @@ class SessionImpl final : public Session {
       program->plan = std::make_shared<const ExecutionPlan>(std::move(compiled->plan));
       program->summary = std::move(compiled->summary);
       program->measured_times = options_.profile != nullptr;
-      program->replanner = MakeReplanner(options_.replan, program->plan);
+      program->replanner = MakeReplanner(options_.replan, *program);
       found = programs_.insert_or_assign(key, std::move(program)).first;
     }
     found->second->last_use = ++uses_;
@@ -449,9 +449,9 @@ class SessionImpl final : public Session {
     return RunAsking(program->second, values, variables_);
   }
 
-  std::unique_ptr<Replanner> MakeReplanner(const ReplanOptions& replan, std::shared_ptr<const ExecutionPlan> plan) const {
+  std::unique_ptr<Replanner> MakeReplanner(const ReplanOptions& replan, const Program& program) const {
     return std::make_unique<Replanner>(
-        Replanner::Settings{replan, options_.machine, options_.link_gbps, options_.threads}, std::move(plan));
+        Replanner::Settings{replan, options_.machine, options_.link_gbps, options_.threads}, program.plan, program.summary);
   }
 
   absl::Status EnsureExecutor(Program& program) {

@@ -74,6 +74,55 @@ TEST(ReplanTest, TimesAreThoseOfTheFastestStepThatWasAGraph) {
   }
 }
 
+// A plan of two nodes, and one of the first alone, which is therefore taken to be faster. It is, or its steps take longer.
+TEST(ReplanTest, APlanWhoseStepsTakeLongerGivesWayToTheFormer) {
+  for (const double seconds : {1.1, 2.105, 2.2}) {
+    const bool longer = seconds > 2.15;  // by more than noise
+    PlanBuilder both(128), first(64);
+    both.Compute("x", "Mix", {}, {{0, 1}});
+    both.Compute("y", "Mix", {}, {{64, 1}});
+    first.Compute("x", "Mix", {}, {{0, 1}});
+    ExecutionPlan plan = both.Build(), other = first.Build();
+    plan.counts.swap_outs = other.counts.swap_outs = 1;
+    const auto compile = [&](const Profile&, const Machine&, const std::atomic<bool>&) -> absl::StatusOr<Compiled> {
+      return Compiled{Graph(), other, {}};
+    };
+    GraphSummary summary;
+    summary.nodes = 2;
+    const ReplanOptions options{.mode = ReplanOptions::Mode::kWait, .skipped_steps = 0, .measured_steps = 2};
+    Replanner replanner({options, {}, 0, 1}, std::make_shared<const ExecutionPlan>(plan), summary);
+    StepStats stats;
+    stats.trace = {{0, 0, 0, 1}, {0, 1, 1, 2}};
+    replanner.AddStep(stats, 2.1, compile);
+    replanner.AddStep(stats, 2.1, compile);
+    auto found = replanner.Take();
+    ASSERT_TRUE(found.has_value());
+    ASSERT_TRUE(found->switched);
+    EXPECT_NEAR(found->plan->predicted_step_seconds, 1.1, 1e-9);  // what is not of nodes takes 0.1 s
+    replanner.Use(*found);
+    stats.trace = {{0, 0, 0, 1}};
+    replanner.AddStep(stats, 9, compile);
+    EXPECT_FALSE(replanner.Take().has_value());
+    replanner.AddStep(stats, seconds, compile);
+    found = replanner.Take();
+    ASSERT_TRUE(found.has_value());
+    EXPECT_EQ(found->switched, longer) << seconds;
+    if (!longer) continue;
+    EXPECT_EQ(found->seconds, 0);
+    EXPECT_EQ(found->summary.nodes, 2);
+    EXPECT_EQ(found->plan->lanes[0].num_steps(), 2);
+    EXPECT_NEAR(found->plan->predicted_step_seconds, 2.1, 1e-9);
+    replanner.Use(*found);
+    // It stays.
+    stats.trace = {{0, 0, 0, 1}, {0, 1, 1, 2}};
+    replanner.AddStep(stats, 2, compile);
+    replanner.AddStep(stats, 2, compile);
+    found = replanner.Take();
+    ASSERT_TRUE(found.has_value());
+    EXPECT_FALSE(found->switched);
+  }
+}
+
 TEST(ReplanTest, APlanThatDoesNotPayIsNotTakenButPredictionsAreMeasured) {
   SessionOptions options = Replanning(ReplanOptions::Mode::kWait, "planned");
   options.replan.least_gain = 1;  // not even a step in no time
