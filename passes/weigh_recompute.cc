@@ -198,10 +198,11 @@ class Weigher {
     for (int32_t i = 0; i < gaps_.num_operations(); ++i) start[i + 1] = start[i] + changed_access_.seconds[i];
     const std::vector<int32_t> anchors = ChooseAnchors(changed_, budget_, selection, kSlack * changed_.compute_seconds());
     const std::vector<SwapDecision> decisions = DecisionsOf(changed_, selection, anchors);
-    weighed.step_seconds = SimulateTrial(changed_, target, decisions).step_seconds;
+    const TrialResult trial = SimulateTrial(changed_, target, decisions);
+    weighed.step_seconds = trial.step_seconds;
     if (homes_matter_) weighed.bound_seconds = CutBound(changed_, budget_);
     weighed.work = selection.work + TrialWork(gaps_, decisions.size()) + kWeighWork * static_cast<int64_t>(gaps_.gaps.size());
-    weighed.hidden = weighed.step_seconds <= kHidden * CutBound(changed_, kNoBudget);
+    weighed.hidden = trial.step_seconds - trial.launch_seconds <= kHidden * CutBound(changed_, kNoBudget);
     for (int32_t c : weighed.again) AsItWas(candidates_[c]);
     return weighed;
   }

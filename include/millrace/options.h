@@ -28,6 +28,7 @@ struct Machine {
   double to_device_bytes_per_second = 5e9;
   double copy_latency_seconds = 2e-6;   // per copy
   double launch_seconds = 0.3e-6;       // per kernel
+  double copy_launch_seconds = 0;       // per copy, of the compute lane: events that nodes and copies await of each other
   double disk_bytes_per_second = 1e9;   // each way, of the tier below host memory
   double disk_latency_seconds = 100e-6; // per transfer
 };

@@ -133,6 +133,7 @@ GapGraph FindGaps(const AccessGraph& graph, const Machine& machine) {
   result.seconds_per_byte_out = 1.0 / machine.to_host_bytes_per_second;
   result.seconds_per_byte_in = 1.0 / machine.to_device_bytes_per_second;
   result.copy_latency = machine.copy_latency_seconds;
+  result.copy_launch = machine.copy_launch_seconds;
   return result;
 }
 
@@ -162,6 +163,16 @@ void OrderGaps(GapGraph& gaps) {
     while (i < n && gaps.start[i + 1] * gaps.slots_per_second <= slot) ++i;
     gaps.operation_of_slot[slot] = i;
   }
+}
+
+double GapGraph::LaunchSeconds(const std::vector<SwapDecision>& decisions) const {
+  if (copy_launch == 0) return 0;
+  int64_t copies = 0;
+  for (const SwapDecision& d : decisions) {
+    if (d.copy_out) ++copies;
+    if (d.copy_in && d.before != SwapDecision::kToHost) ++copies;
+  }
+  return static_cast<double>(copies) * copy_launch;
 }
 
 int64_t SmallBytes(const GapGraph& gaps, int64_t budget_bytes) {

@@ -19,6 +19,7 @@
 #include "millrace/options.h"
 #include "passes/access/access_graph.h"
 #include "passes/access/access_lists.h"
+#include "passes/access/swap_choice.h"
 
 namespace millrace {
 
@@ -45,6 +46,7 @@ struct GapGraph {
   double seconds_per_byte_out = 0;
   double seconds_per_byte_in = 0;
   double copy_latency = 0;
+  double copy_launch = 0;                // seconds of compute that a copy costs
   // Of OrderGaps.
   std::vector<int32_t> by_length;        // gaps, the shortest first, home gaps last
   std::vector<int32_t> by_before;        // gaps, by the access after them
@@ -56,6 +58,8 @@ struct GapGraph {
   int64_t largest_working_set() const {
     return working_set.empty() ? 0 : *std::max_element(working_set.begin(), working_set.end());
   }
+  // Of compute, that the copies of these decisions cost.
+  double LaunchSeconds(const std::vector<SwapDecision>& decisions) const;
   // Of a copy, with its latency.
   double out_seconds(int32_t storage) const { return copy_latency + bytes_of(storage) * seconds_per_byte_out; }
   double in_seconds(int32_t storage) const { return copy_latency + bytes_of(storage) * seconds_per_byte_in; }

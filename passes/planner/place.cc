@@ -509,6 +509,7 @@ class Replay {
     std::stable_sort(decisions_.begin(), decisions_.end(), [](const SwapDecision& a, const SwapDecision& b) {
       return std::make_pair(a.storage, a.after) < std::make_pair(b.storage, b.after);
     });
+    placement.step_seconds += gaps_.LaunchSeconds(decisions_);
     placement.choice.decisions = std::move(decisions_);
     return placement;
   }
@@ -572,6 +573,7 @@ absl::StatusOr<Placement> PlaceDecisions(const GapGraph& gaps, int64_t budget_by
                                          double known_seconds, int64_t& work) {
   LanesLeft left(gaps, decisions);
   work = LanesLeft::Work(gaps, decisions.size());
+  known_seconds -= gaps.LaunchSeconds(decisions);
   if (left.LeastSeconds() >= known_seconds) return absl::AbortedError("its copies alone take longer");
   Replay replay(gaps, budget_bytes, decisions, policy, known_seconds, std::move(left));
   absl::StatusOr<Placement> placement = replay.Run();

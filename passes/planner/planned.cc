@@ -31,6 +31,8 @@ constexpr double kCriticalWindows[] = {1, 0.5, 2};
 constexpr int kCriticalRounds = 3;
 constexpr double kNearBound = 1.01;       // step / cut bound, likewise
 constexpr double kNearBoundOfFew = 1.003;  // the same for a graph of few operations, whose trials are cheap
+// What so many copies cost compute is not worth a search, if it is no more than this part of it.
+constexpr double kFewCopies = 32, kLaunchesHidden = 0.002;
 constexpr double kLeastGain = 0.999;     // a round must gain this much to be followed by another
 // Of the budget: what the link brings in the time that bytes come back early, at most, in a large graph, whose step may move many
 // times its memory. What comes much earlier takes the room of what is about to leave, and operations wait.
@@ -82,11 +84,8 @@ constexpr int64_t kPackingParts = 4;
 // Of all work that a graph is worth, the same for a packing in a move.
 constexpr int64_t kMovePackingParts = 12;
 
-// Units of WorkBudget for the bound, of an operation or gap.
-constexpr int64_t kBoundWork = 600;
-
-// The same for deciding alone, of a decision.
-constexpr int64_t kDecisionWork = 30;
+// Units of WorkBudget for the bound, of an operation or gap, and for deciding alone, of a decision.
+constexpr int64_t kBoundWork = 600, kDecisionWork = 30;
 
 // Sweeps over what was packed for the whole step in vain.
 constexpr int kFewTries = 2;
@@ -205,7 +204,8 @@ class Portfolio {
     Trial trial{settings, {}, DecisionsOf(gaps_, selection)};
     if (known_seconds < kNotKnown) {
       work_.Spend(LanesLeft::Work(gaps_, trial.decisions.size()) + kDecisionWork * static_cast<int64_t>(trial.decisions.size()));
-      if (LanesLeft(gaps_, trial.decisions).LeastSeconds() >= known_seconds) return Trial{settings, {.step_seconds = kNotKnown}, {}};
+      const double least = LanesLeft(gaps_, trial.decisions).LeastSeconds() + gaps_.LaunchSeconds(trial.decisions);
+      if (least >= known_seconds) return Trial{settings, {.step_seconds = kNotKnown}, {}};
     }
     SetAnchors(gaps_, ChooseAnchors(gaps_, target.budget_bytes, selection, SlackSeconds(settings)), trial.decisions);
     trial.result = SimulateTrial(gaps_, {budget_, target.set_aside, 0}, trial.decisions);
@@ -310,7 +310,8 @@ class Portfolio {
 
   double Goal() const {
     const double near = gaps_.num_operations() <= kReplayedOperations ? kNearBoundOfFew : kNearBound;
-    return std::max(kHidden * gaps_.compute_seconds(), near * bound_);
+    const double launches = std::min(kFewCopies * gaps_.copy_launch, kLaunchesHidden * gaps_.compute_seconds());
+    return std::max(kHidden * gaps_.compute_seconds(), near * bound_) + launches;
   }
 
   // A trial with other settings, packed or placed where it promises something. The trial's step; 0 where there is no room for one, or its

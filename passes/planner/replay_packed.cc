@@ -10,7 +10,7 @@ double Replay(const GapGraph& gaps, const Schedule& schedule, const SwapChoice& 
   const CopyRates rates{gaps.copy_latency, gaps.seconds_per_byte_out, gaps.seconds_per_byte_in};
   DeviceReplay replay(*gaps.graph, rates, schedule, choice.decisions, addresses, out_waits);
   for (const ScheduleItem& item : schedule.items) replay.Take(item);
-  return replay.end();
+  return replay.end() + gaps.LaunchSeconds(choice.decisions);
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ void ForEachJoined(const GapGraph& gaps, const std::vector<bool>& kept, size_t k
 // Of a copy's seconds the part that goes with its bytes: the rest makes small ones dear.
 double SecondsOfBytes(const GapGraph& gaps, const Gap& gap) {
   const double seconds = static_cast<double>(gap.bytes) * gaps.seconds_per_byte_in;
-  return seconds > 0 ? seconds / (seconds + gaps.copy_latency) : 1;
+  return seconds > 0 ? seconds / (seconds + gaps.copy_latency + gaps.copy_launch) : 1;
 }
 
 // The profile under the budget.

@@ -115,7 +115,8 @@ class Simulation {
       operation_end_[i] = start + gaps_.graph->seconds[i];
     }
     EmitCopiesOut(n_ - 1, n_ > 0 ? operation_end_[n_ - 1] : 0);
-    result_.step_seconds = std::max({n_ > 0 ? operation_end_[n_ - 1] : 0.0, out_free_, in_free_});
+    result_.launch_seconds = gaps_.LaunchSeconds(decisions_);
+    result_.step_seconds = std::max({n_ > 0 ? operation_end_[n_ - 1] : 0.0, out_free_, in_free_}) + result_.launch_seconds;
     return std::move(result_);
   }
 

@@ -29,6 +29,7 @@ std::string ReasonOf(const GapGraph& gaps, const SwapDecision& decision);
 
 struct TrialResult {
   double step_seconds = 0;
+  double launch_seconds = 0;  // of these: what copies cost however well they hide
   // Operations that waited: for a copy in, or for room that a copy out had not yet left.
   std::vector<int32_t> waited_for_input, waited_for_room;
   struct Busy {

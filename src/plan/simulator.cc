@@ -137,10 +137,9 @@ absl::StatusOr<Simulation> SimulateTimes(const ExecutionPlan& plan, const Machin
   MR_RETURN_IF_ERROR(SimulateLanes(schedule, &times));
 
   Simulation simulation;
-  simulation.step_seconds = times.seconds + model.step_overhead_seconds;
   simulation.busy_seconds = times.busy;
   std::vector<double> compute(plan.devices.size());
-  std::vector<int64_t> to_host(plan.devices.size()), to_device(plan.devices.size());
+  std::vector<int64_t> to_host(plan.devices.size()), to_device(plan.devices.size()), copies(plan.devices.size());
   for (int32_t l = 0; l < num_lanes; ++l) {
     const Lane& lane = plan.lanes[l];
     if (lane.device < 0 || lane.device >= static_cast<int32_t>(plan.devices.size())) {
@@ -153,6 +152,7 @@ absl::StatusOr<Simulation> SimulateTimes(const ExecutionPlan& plan, const Machin
       const double seconds = static_cast<double>(bytes) / machine.disk_bytes_per_second;
       simulation.lower_bound_seconds = std::max(simulation.lower_bound_seconds, seconds);
     }
+    if (lane.kind == LaneKind::kToHost || lane.kind == LaneKind::kToDevice) copies[lane.device] += static_cast<int64_t>(lane.copies.size());
     if (lane.kind == LaneKind::kToHost) to_host[lane.device] += bytes;
     if (lane.kind == LaneKind::kToDevice) to_device[lane.device] += bytes;
   }
@@ -163,6 +163,8 @@ absl::StatusOr<Simulation> SimulateTimes(const ExecutionPlan& plan, const Machin
     simulation.lower_bound_seconds =
         std::max(simulation.lower_bound_seconds, LowerBoundSeconds(compute[d], to_host[d], to_device[d], machine));
   }
+  const int64_t most_copies = copies.empty() ? 0 : *std::max_element(copies.begin(), copies.end());
+  simulation.step_seconds = times.seconds + model.step_overhead_seconds + static_cast<double>(most_copies) * machine.copy_launch_seconds;
   simulation.stall_seconds = simulation.step_seconds - simulation.compute_seconds;
   return simulation;
 }

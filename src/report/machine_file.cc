@@ -62,6 +62,8 @@ absl::StatusOr<Machine> ParseMachine(const std::string& text) {
                                 in.copy_latency_seconds(), machine.copy_latency_seconds));
   MR_RETURN_IF_ERROR(
       SetSeconds("launch_seconds", in.has_launch_seconds(), in.launch_seconds(), machine.launch_seconds));
+  MR_RETURN_IF_ERROR(SetSeconds("copy_launch_seconds", in.has_copy_launch_seconds(), in.copy_launch_seconds(),
+                                machine.copy_launch_seconds));
   return machine;
 }
 
@@ -76,6 +78,7 @@ std::string MachineToText(const Machine& machine) {
   add("to_device_bytes_per_second", machine.to_device_bytes_per_second);
   add("copy_latency_seconds", machine.copy_latency_seconds);
   add("launch_seconds", machine.launch_seconds);
+  add("copy_launch_seconds", machine.copy_launch_seconds);
   return text;
 }
 

@@ -73,6 +73,7 @@ proto::ReportMachine MachineToProto(const Machine& machine) {
   out.set_to_device_bytes_per_second(machine.to_device_bytes_per_second);
   out.set_copy_latency_seconds(machine.copy_latency_seconds);
   out.set_launch_seconds(machine.launch_seconds);
+  out.set_copy_launch_seconds(machine.copy_launch_seconds);
   out.set_disk_bytes_per_second(machine.disk_bytes_per_second);
   out.set_disk_latency_seconds(machine.disk_latency_seconds);
   return out;

@@ -89,6 +89,7 @@ absl::Status CheckMachine(const Machine& machine) {
       {"machine.disk_bytes_per_second", machine.disk_bytes_per_second, kLeastRate},
       {"machine.copy_latency_seconds", machine.copy_latency_seconds, 0},
       {"machine.launch_seconds", machine.launch_seconds, 0},
+      {"machine.copy_launch_seconds", machine.copy_launch_seconds, 0},
       {"machine.disk_latency_seconds", machine.disk_latency_seconds, 0},
   });
 }

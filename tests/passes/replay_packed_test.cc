@@ -76,6 +76,12 @@ TEST_F(OneSwap, LatencyIsPartOfEveryCopy) {
   EXPECT_EQ(Replay(graph_, Choice(2, {0, 64, 128, 192}), late), 5);
 }
 
+TEST_F(OneSwap, EveryCopyCostsComputeWhatTheMachineSays) {
+  Machine launching = UnitLink();
+  launching.copy_launch_seconds = 0.25;
+  EXPECT_EQ(Replay(graph_, Choice(2, {0, 64, 128, 192}), launching), 4.5);
+}
+
 TEST_F(OneSwap, ScratchWaitsForItsBytesAndOthersForScratch) {
   graph_.access().scratch_bytes[1] = 64;
   SwapChoice choice = Choice(2, {0, 64, 128, 192});

@@ -111,6 +111,16 @@ TEST(SimulatorTest, TimesAreReusedOverTrials) {
   }
 }
 
+// Three copies: a goes out and comes back, the loss goes out.
+TEST(SimulatorTest, CopiesCostComputeWhatTheMachineSays) {
+  Machine machine = SlowMachine();
+  machine.copy_launch_seconds = 0.25;
+  const auto simulation = SimulatePlan(ThreeSlotPlan().Build(), machine);
+  ASSERT_TRUE(simulation.ok());
+  EXPECT_EQ(simulation->step_seconds, 7.5);
+  EXPECT_EQ(simulation->compute_seconds, 6);
+}
+
 TEST(SimulatorTest, PredictionsAreFilledIn) {
   ExecutionPlan plan = ThreeSlotPlan().Build();
   ASSERT_TRUE(FillPredictions(SlowMachine(), &plan).ok());
