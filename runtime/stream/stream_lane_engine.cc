@@ -15,6 +15,8 @@
 #include "graph/exceptions.h"
 #include "millrace/status.h"
 #include "plan/step_order.h"
+#include "stream/check_order.h"
+#include "stream/early_feeds.h"
 #include "stream/launch_group.h"
 #include "stream/owned_handle.h"
 #include "stream/staged_memory.h"
@@ -59,6 +61,8 @@ class StreamLaneEngine final : public LaneEngine {
 
   absl::Status RunOnStreams();
   absl::StatusOr<bool> PrepareReplay();
+  // Those that a graph leaves out are on their way when it begins.
+  absl::Status TakeFeeds(const StepBindings& bindings, bool replays);
   absl::Status CaptureGraph();
   absl::Status Replay();
   absl::Status Fork();
@@ -83,8 +87,6 @@ class StreamLaneEngine final : public LaneEngine {
   void MarkAfterFaults(const Faults& faults);
   absl::Status AtStep(const StepRef& step, const absl::Status& status) const;
   const StepRef* FindPosition(const DeviceDriver* driver, int64_t position) const;
-  // Every wait is for steps that are enqueued before.
-  absl::Status CheckOrder() const;
 
   absl::Status FillStats(double seconds, bool replayed, StepStats* stats);
   absl::Status FillTrace(StepStats* stats) const;
@@ -100,6 +102,7 @@ class StreamLaneEngine final : public LaneEngine {
   std::vector<StreamLane> lanes_;
   int32_t origin_ = 0;  // the lane whose stream begins captures and launches graphs
   StagedMemory staged_;
+  EarlyFeeds early_;  // that graphs leave out
   bool is_prepared_ = false;
   std::vector<int64_t> peak_device_bytes_;  // per device of the plan
   int64_t peak_pool_bytes_ = 0;
@@ -131,7 +134,7 @@ absl::Status StreamLaneEngine::Prepare() {
   order_ = StepsInOrder(program_.plan());
   lanes_.clear();
   lanes_.resize(program_.lanes().size());
-  MR_RETURN_IF_ERROR(CheckOrder());
+  MR_RETURN_IF_ERROR(CheckOrder(program_, order_));
   for (size_t l = 0; l < lanes_.size(); ++l) {
     const ProgramLane& lane = program_.lanes()[l];
     auto* device = dynamic_cast<StreamDevice*>(lane.device);
@@ -155,6 +158,7 @@ absl::Status StreamLaneEngine::Prepare() {
     }
   }
   MR_RETURN_IF_ERROR(staged_.Prepare(program_, device_));
+  early_.Prepare(program_);
   capturable_ = CheckCapturable();
   return absl::OkStatus();
 }
@@ -229,23 +233,6 @@ const StepRef* StreamLaneEngine::FindPosition(const DeviceDriver* driver, int64_
                              [](const StepRef& step, int64_t p) { return step.position < p; });
   while (it != order_.end() && lanes_[it->lane].driver != driver) ++it;
   return it == order_.end() ? nullptr : &*it;
-}
-
-absl::Status StreamLaneEngine::CheckOrder() const {
-  std::vector<int64_t> done(lanes_.size(), 0);
-  for (const StepRef& step : order_) {
-    const ProgramLane& lane = program_.lanes()[step.lane];
-    const bool compute = lane.lane->kind == LaneKind::kCompute;
-    const WaitRange& range = compute ? lane.compute[step.index].waits : lane.copies[step.index].waits;
-    for (int32_t i = 0; i < range.count; ++i) {
-      const Wait& wait = lane.waits[range.first + i];
-      if (wait.count <= done[wait.lane]) continue;
-      return absl::InternalError(absl::StrCat("plan: '", NameOf(program_.plan(), step.lane, step.index),
-                                              "' waits for a step that comes after it"));
-    }
-    done[step.lane] = step.index + 1;
-  }
-  return absl::OkStatus();
 }
 
 // Which variables the step writes, as soon as it has been enqueued: the kernels that follow on the stream see it.
@@ -330,7 +317,7 @@ absl::Status StreamLaneEngine::EnqueueCompute(int32_t l, int64_t step) {
 absl::Status StreamLaneEngine::EnqueueCopy(int32_t l, int64_t step) {
   const CopyOp& op = program_.lanes()[l].copies[step];
   const StreamLane& lane = lanes_[l];
-  if (op.step->bytes == 0) return absl::OkStatus();
+  if (op.step->bytes == 0 || (capturing_ && early_.Has(l, step))) return absl::OkStatus();
   void* staged = staged_.Find(op.step->host);
   void* host = staged != nullptr ? staged : op.host_address;
   if (program_.lanes()[l].lane->kind == LaneKind::kToHost) {
@@ -486,6 +473,17 @@ absl::StatusOr<bool> StreamLaneEngine::PrepareReplay() {
   return false;
 }
 
+absl::Status StreamLaneEngine::TakeFeeds(const StepBindings& bindings, bool replays) {
+  if (!replays || early_.empty()) {
+    staged_.TakeFeeds(bindings, *options_.runner, [](int32_t) { return true; });
+    return absl::OkStatus();
+  }
+  MR_RETURN_IF_ERROR(early_.Take(staged_, bindings, *options_.runner, [this](int32_t l, void* device, const void* host, int64_t bytes) {
+    return lanes_[l].driver->CopyToDevice(device, host, bytes, lanes_[l].stream.get());
+  }));
+  return Join();
+}
+
 absl::Status StreamLaneEngine::Replay() {
   const StreamLane& origin = lanes_[origin_];
   MR_RETURN_IF_ERROR(origin.driver->LaunchGraph(graph_.get(), origin.stream.get()));
@@ -504,12 +502,12 @@ absl::Status StreamLaneEngine::RunStep(const StepBindings& bindings, StepStats* 
   const size_t variables = program_.plan().variables.size();
   initialized_at_start_.assign(state.initialized.get(), state.initialized.get() + variables);
   at_home_at_start_.assign(state.at_home.get(), state.at_home.get() + variables);
-  staged_.TakeFeeds(bindings, *options_.runner);
 
   enqueued_ = 0;
   absl::StatusOr<bool> replays = PrepareReplay();
   MR_RETURN_IF_ERROR(replays.status());
-  absl::Status status = *replays ? Replay() : RunOnStreams();
+  absl::Status status = TakeFeeds(bindings, *replays);
+  if (status.ok()) status = *replays ? Replay() : RunOnStreams();
   // Whatever went wrong: nothing is in flight when this returns, but on a device that is lost.
   const absl::Status drained = Drain();
   if (!status.ok() && !absl::IsUnavailable(status) && absl::IsUnavailable(drained)) {

@@ -1,0 +1,27 @@
+#include "stream/check_order.h"
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+
+namespace millrace {
+
+absl::Status CheckOrder(const Program& program, const std::vector<StepRef>& order) {
+  std::vector<int64_t> done(program.lanes().size(), 0);
+  for (const StepRef& step : order) {
+    const ProgramLane& lane = program.lanes()[step.lane];
+    const bool compute = lane.lane->kind == LaneKind::kCompute;
+    const WaitRange& range = compute ? lane.compute[step.index].waits : lane.copies[step.index].waits;
+    for (int32_t i = 0; i < range.count; ++i) {
+      const Wait& wait = lane.waits[range.first + i];
+      if (wait.count <= done[wait.lane]) continue;
+      return absl::InternalError(absl::StrCat("plan: '", NameOf(program.plan(), step.lane, step.index),
+                                              "' waits for a step that comes after it"));
+    }
+    done[step.lane] = step.index + 1;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace millrace
