@@ -42,8 +42,8 @@ constexpr int64_t kDefaultPartitionSize = 20;
 
 void NoteLargestNode(const Graph& graph, const DeviceGraph& device, GraphSummary& summary) {
   for (int32_t i = 0; i < device.access.num_operations(); ++i) {
-    int64_t bytes = AlignUp(device.access.scratch_bytes[i]);
-    for (const Access& access : device.access.of(i)) bytes += AlignUp(device.access.storages[access.storage].size_bytes);
+    int64_t bytes = device.access.aligned_scratch(i);
+    for (const Access& access : device.access.of(i)) bytes += device.access.aligned_bytes(access.storage);
     if (bytes <= summary.largest_node_bytes) continue;
     summary.largest_node_bytes = bytes;
     summary.largest_node = graph.node(device.operations[i].node()).name;

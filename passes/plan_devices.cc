@@ -150,7 +150,8 @@ absl::StatusOr<std::vector<DevicePlan>> DecideDevices(const CompileRequest& requ
       if (!known) {
         plans[d].device = BuildDeviceGraph(graph, orders[d], inferred,
                                            {.max_joined_bytes = MaxJoinedBytes(request.options.BudgetOf(d)),
-                                            .names = limits.effort == PlanEffort::kFull && (num_devices > 1 || !may_be_dropped)});
+                                            .names = limits.effort == PlanEffort::kFull && (num_devices > 1 || !may_be_dropped),
+                                            .alignment = request.machine.tensor_alignment_bytes});
       }
       devices.push_back(&plans[d].device);
     }

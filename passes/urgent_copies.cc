@@ -162,8 +162,8 @@ class Passing {
   // Whether nobody takes the stay's bytes from its end to `position`.
   bool RoomUntil(int32_t residence, int64_t position) {
     const Stay& stay = plan_.schedule.residences[residence];
-    const int64_t offset = plan_.memory.residence_offsets[residence], bytes = AlignUp(plan_.device.access.storages[stay.storage].size_bytes);
-    const auto meets = [&](int64_t from, int64_t size) { return from < offset + bytes && offset < from + AlignUp(size); };
+    const int64_t offset = plan_.memory.residence_offsets[residence], bytes = plan_.device.access.aligned_bytes(stay.storage);
+    const auto meets = [&](int64_t from, int64_t size) { return from < offset + bytes && offset < from + size; };
     if (by_first_.empty()) {
       for (size_t r = 0; r < plan_.schedule.residences.size(); ++r) by_first_.push_back({plan_.schedule.residences[r].first, static_cast<int32_t>(r)});
       std::sort(by_first_.begin(), by_first_.end());
@@ -171,12 +171,12 @@ class Passing {
     for (auto it = std::upper_bound(by_first_.begin(), by_first_.end(), std::pair(stay.last, INT32_MAX));
          it != by_first_.end() && it->first <= position; ++it) {
       const Stay& other = plan_.schedule.residences[it->second];
-      if (meets(plan_.memory.residence_offsets[it->second], plan_.device.access.storages[other.storage].size_bytes)) return false;
+      if (meets(plan_.memory.residence_offsets[it->second], plan_.device.access.aligned_bytes(other.storage))) return false;
     }
     const std::vector<int64_t>& at = plan_.schedule.position_of_operation;
     for (auto it = std::upper_bound(at.begin(), at.end(), stay.last); it != at.end() && *it <= position; ++it) {
       const auto i = static_cast<int32_t>(it - at.begin());
-      const int64_t scratch = plan_.device.access.scratch_bytes[i];
+      const int64_t scratch = plan_.device.access.aligned_scratch(i);
       if (scratch > 0 && meets(plan_.memory.scratch_offsets[i], scratch)) return false;
     }
     return true;

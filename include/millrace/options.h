@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "millrace/types.h"
 
 namespace millrace {
 
@@ -22,13 +23,14 @@ struct Machine {
   std::string name = "cpu";
   int64_t device_memory_bytes = 0;      // 0: unlimited
   int64_t host_memory_bytes = 0;        // 0: unlimited
+  int64_t tensor_alignment_bytes = kTensorAlignment;  // of addresses on the device, which sets it
   double flops_per_second = 100e9;      // float32 multiply-adds count two
   double memory_bytes_per_second = 10e9;
   double to_host_bytes_per_second = 5e9;
   double to_device_bytes_per_second = 5e9;
   double copy_latency_seconds = 2e-6;   // per copy
   double launch_seconds = 0.3e-6;       // per kernel
-  double copy_launch_seconds = 0;       // per copy, of the compute lane: events that nodes and copies await of each other
+  double copy_launch_seconds = 0;       // per copy, of the compute lane: nodes and copies await each other; variables: simulator.h
   double disk_bytes_per_second = 1e9;   // each way, of the tier below host memory
   double disk_latency_seconds = 100e-6; // per transfer
 };

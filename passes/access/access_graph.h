@@ -15,6 +15,7 @@
 
 #include "absl/types/span.h"
 #include "millrace/copy_on_write.h"
+#include "millrace/types.h"
 
 namespace millrace {
 
@@ -52,6 +53,7 @@ struct AccessGraph {
   // Accesses of operation i, each storage once: accesses[first_access[i] .. first_access[i+1]).
   std::vector<int64_t> first_access;
   std::vector<Access> accesses;
+  int64_t alignment = kTensorAlignment;  // of addresses, and so of the room that storages and scratch take
   // Operations that copy what they read to the host, in the lane of copies out (fetches, Sends); they take no time.
   std::vector<int32_t> fetches;
 
@@ -59,6 +61,10 @@ struct AccessGraph {
     static const std::string none;
     return names.empty() ? none : names[storage];
   }
+  int64_t aligned_bytes(int32_t storage) const { return AlignUp(storages[storage].size_bytes, alignment); }
+  int64_t aligned_scratch(int32_t operation) const { return AlignUp(scratch_bytes[operation], alignment); }
+  // What of a budget can be given out.
+  int64_t aligned_budget(int64_t bytes) const { return bytes / alignment * alignment; }
   int32_t num_operations() const { return static_cast<int32_t>(seconds.size()); }
   absl::Span<const Access> of(int32_t operation) const {
     return absl::MakeConstSpan(accesses).subspan(first_access[operation],

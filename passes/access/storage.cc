@@ -47,6 +47,7 @@ class Builder {
     FindLastUses();
     result_.operations.reserve(order_.size());
     AccessGraph& access = result_.access;
+    access.alignment = options_.alignment;
     access.accesses.reserve(3 * order_.size());
     access.first_access.reserve(order_.size() + 1);
     access.seconds.reserve(order_.size());
@@ -292,10 +293,10 @@ class Builder {
       return false;
     }
     int64_t bytes = result_.access.scratch_bytes.back() + added.scratch_bytes;
-    for (const Access& access : accesses) bytes += AlignUp(result_.access.storages[access.storage].size_bytes);
+    for (const Access& access : accesses) bytes += result_.access.aligned_bytes(access.storage);
     for (size_t k = result_.access.first_access.back(); k < result_.access.accesses.size(); ++k) {
       const Access& other = result_.access.accesses[k];
-      bytes += AlignUp(result_.access.storages[other.storage].size_bytes);
+      bytes += result_.access.aligned_bytes(other.storage);
       for (const Access& access : accesses) {
         if (access.storage == other.storage && (access.writes || other.writes)) return false;
       }

@@ -15,6 +15,7 @@
 #include "millrace/graph.h"
 #include "millrace/op.h"
 #include "millrace/options.h"
+#include "millrace/types.h"
 #include "passes/access/access_graph.h"
 #include "passes/kernel_oracle.h"
 #include "passes/shapes/infer_shapes.h"
@@ -94,6 +95,7 @@ absl::Status EstimateRuns(const Graph& graph, const OpRegistry& ops, KernelOracl
 struct DeviceGraphOptions {
   int64_t max_joined_bytes = 0;  // nodes that join touch at most so many together
   bool names = true;             // of storages, as messages and BuildPlan need them
+  int64_t alignment = kTensorAlignment;  // of addresses
 };
 // Chooses in-place outputs, then lists storages and accesses. What a Recv brings is a storage of its own, in host memory
 // from the first operation after its Send on; it is named as that Recv until NameReceived. Needs what EstimateRuns finds.

@@ -133,7 +133,7 @@ void DeviceLanes::ListBoundaries() {
   list(begins_, [](const Stay& stay) { return stay.resident ? int64_t{-1} : stay.first; });
   list(ends_, [](const Stay& stay) { return stay.last; });
   bytes_.reserve(stays.size());
-  for (const Stay& stay : stays) bytes_.push_back(AlignUp(access_.storages[stay.storage].size_bytes));
+  for (const Stay& stay : stays) bytes_.push_back(access_.aligned_bytes(stay.storage));
 }
 
 int32_t DeviceLanes::NextInstance() {
@@ -477,7 +477,7 @@ void DeviceLanes::ListResidences() {
                       : info.kind == StorageKind::kFeed && !IsReceived(stay.storage) ? Kind::kFeed
                                                                                      : Kind::kActivation;
     const bool leaves = stay.last + 1 < static_cast<int64_t>(my_.schedule.items.size());
-    residences.push_back({NameOf(stay.storage), kind, device_, AlignUp(info.size_bytes), my_.memory.residence_offsets[r],
+    residences.push_back({NameOf(stay.storage), kind, device_, access_.aligned_bytes(stay.storage), my_.memory.residence_offsets[r],
                           first_position_[stay.first], last_position_[stay.last],
                           stay.decision >= 0 ? std::move(my_.choice.decisions[stay.decision].reason)  // told for the last time
                           : stay.resident && leaves ? "on the device since the last step, leaves in this one"

@@ -72,11 +72,11 @@ std::vector<MemoryBlock> BlocksOf(const AccessGraph& graph, const Schedule& sche
   std::vector<MemoryBlock> blocks;
   blocks.reserve(schedule.residences.size());
   for (const Stay& stay : schedule.residences) {
-    blocks.push_back({AlignUp(graph.storages[stay.storage].size_bytes), stay.first, stay.last});
+    blocks.push_back({graph.aligned_bytes(stay.storage), stay.first, stay.last});
   }
   for (int32_t i = 0; i < graph.num_operations(); ++i) {
     const int64_t position = schedule.position_of_operation[i];
-    if (graph.scratch_bytes[i] > 0) blocks.push_back({AlignUp(graph.scratch_bytes[i]), position, position});
+    if (graph.scratch_bytes[i] > 0) blocks.push_back({graph.aligned_scratch(i), position, position});
   }
   return blocks;
 }

@@ -48,7 +48,7 @@ class Carrier {
     bool Meets(int64_t other_begin, int64_t bytes) const { return begin < other_begin + bytes && other_begin < end; }
   };
 
-  int64_t BytesOf(const Stay& stay) const { return AlignUp(gaps_.graph->storages[stay.storage].size_bytes); }
+  int64_t BytesOf(const Stay& stay) const { return gaps_.graph->aligned_bytes(stay.storage); }
 
   void FindCandidates() {
     std::vector<int32_t> last_stay(gaps_.graph->storages.size(), -1);
@@ -84,7 +84,7 @@ class Carrier {
       candidate.taken_at = std::min(candidate.taken_at, stay.first);
     }
     for (int32_t i = 0; i < gaps_.num_operations(); ++i) {
-      const int64_t bytes = AlignUp(gaps_.graph->scratch_bytes[i]);
+      const int64_t bytes = gaps_.graph->aligned_scratch(i);
       if (bytes == 0 || !place.Meets(choice_.scratch_offsets[i], bytes)) continue;
       if (schedule_.position_of_operation[i] > own.last) return false;
       candidate.taken_at = std::min(candidate.taken_at, schedule_.position_of_operation[i]);

@@ -45,7 +45,7 @@ double DeviceReplay::ClaimBytes(int32_t owner, int64_t offset, int64_t bytes) {
 double DeviceReplay::Claim(int32_t r) {
   if (claimed_[r]) return 0;
   claimed_[r] = true;
-  return ClaimBytes(r, addresses_.of_residences[r], AlignUp(graph_.storages[schedule_.residences[r].storage].size_bytes));
+  return ClaimBytes(r, addresses_.of_residences[r], graph_.aligned_bytes(schedule_.residences[r].storage));
 }
 
 DeviceReplay::Times DeviceReplay::RunOperation(int32_t i, double ready) {
@@ -55,7 +55,7 @@ DeviceReplay::Times DeviceReplay::RunOperation(int32_t i, double ready) {
   }
   const auto scratch = static_cast<int32_t>(schedule_.residences.size()) + i;
   if (graph_.scratch_bytes[i] > 0) {
-    ready = std::max(ready, ClaimBytes(scratch, addresses_.of_scratch[i], AlignUp(graph_.scratch_bytes[i])));
+    ready = std::max(ready, ClaimBytes(scratch, addresses_.of_scratch[i], graph_.aligned_scratch(i)));
   }
   const double begin = std::max(compute_free_, ready);
   compute_free_ = begin + graph_.seconds[i];

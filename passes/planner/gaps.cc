@@ -5,13 +5,15 @@
 
 #include "millrace/types.h"
 #include "passes/access/radix_sort.h"
+#include "plan/simulator.h"
 
 namespace millrace {
 namespace {
 
-void ListGapsOf(int32_t storage, absl::Span<const TimedAccess> accesses, const StorageInfo& info, GapGraph& result) {
+void ListGapsOf(int32_t storage, absl::Span<const TimedAccess> accesses, const AccessGraph& graph, GapGraph& result) {
   if (accesses.empty()) return;
-  const int64_t bytes = AlignUp(info.size_bytes);
+  const StorageInfo& info = graph.storages[storage];
+  const int64_t bytes = graph.aligned_bytes(storage);
   const bool at_home = info.kind != StorageKind::kActivation;
   auto overwrites = [](const TimedAccess& a) { return a.access.writes && !a.access.reads; };
   int32_t last_write = -1;
@@ -99,9 +101,9 @@ GapGraph FindGaps(const AccessGraph& graph, const Machine& machine) {
   result.working_set.assign(n, 0);
   result.start.assign(n + 1, 0);
   for (int32_t i = 0; i < n; ++i) {
-    result.working_set[i] = AlignUp(graph.scratch_bytes[i]);
+    result.working_set[i] = graph.aligned_scratch(i);
     for (const Access& access : graph.of(i)) {
-      result.working_set[i] += AlignUp(graph.storages[access.storage].size_bytes);
+      result.working_set[i] += graph.aligned_bytes(access.storage);
     }
     result.start[i + 1] = result.start[i] + graph.seconds[i];
   }
@@ -109,7 +111,7 @@ GapGraph FindGaps(const AccessGraph& graph, const Machine& machine) {
   result.first_gap.reserve(graph.storages.size() + 1);
   for (size_t s = 0; s < graph.storages.size(); ++s) {
     result.first_gap.push_back(static_cast<int64_t>(result.gaps.size()));
-    ListGapsOf(static_cast<int32_t>(s), result.lists.of(s), graph.storages[s], result);
+    ListGapsOf(static_cast<int32_t>(s), result.lists.of(s), graph, result);
   }
   result.first_gap.push_back(static_cast<int64_t>(result.gaps.size()));
   std::vector<int64_t> change(n + 1, 0);
@@ -167,12 +169,13 @@ void OrderGaps(GapGraph& gaps) {
 
 double GapGraph::LaunchSeconds(const std::vector<SwapDecision>& decisions) const {
   if (copy_launch == 0) return 0;
-  int64_t copies = 0;
+  double launches = 0;
   for (const SwapDecision& d : decisions) {
-    if (d.copy_out) ++copies;
-    if (d.copy_in && d.before != SwapDecision::kToHost) ++copies;
+    const double one = graph->storages[d.storage].kind == StorageKind::kVariable ? kVariableCopyLaunches : kCopyLaunches;
+    if (d.copy_out) launches += one;
+    if (d.copy_in && d.before != SwapDecision::kToHost) launches += one;
   }
-  return static_cast<double>(copies) * copy_launch;
+  return launches * copy_launch;
 }
 
 int64_t SmallBytes(const GapGraph& gaps, int64_t budget_bytes) {

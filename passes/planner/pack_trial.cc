@@ -148,11 +148,11 @@ std::vector<int64_t> ExcessOf(const GapGraph& gaps, int64_t budget_bytes, const 
   };
   for (size_t r = 0; r < schedule.residences.size(); ++r) {
     const Stay& stay = schedule.residences[r];
-    const int64_t bytes = memory.residence_offsets[r] + AlignUp(gaps.graph->storages[stay.storage].size_bytes) - budget_bytes;
+    const int64_t bytes = memory.residence_offsets[r] + gaps.graph->aligned_bytes(stay.storage) - budget_bytes;
     if (bytes > 0) beyond.push_back({bytes, operation_at(stay.first), operation_at(stay.last)});
   }
   for (int32_t i = 0; i < n; ++i) {
-    const int64_t bytes = memory.scratch_offsets[i] + AlignUp(gaps.graph->scratch_bytes[i]) - budget_bytes;
+    const int64_t bytes = memory.scratch_offsets[i] + gaps.graph->aligned_scratch(i) - budget_bytes;
     if (gaps.graph->scratch_bytes[i] > 0 && bytes > 0) beyond.push_back({bytes, i, i});
   }
   // The highest first: what it covers is settled.
@@ -221,7 +221,7 @@ std::vector<LateBlock> LateBlocksOf(const GapGraph& gaps, const Schedule& schedu
   const SlotsOfPositions slots(schedule);
   std::vector<LateBlock> blocks;
   for (const Stay& stay : schedule.residences) {
-    LateBlock block{AlignUp(gaps.graph->storages[stay.storage].size_bytes), slots.AtOrAfter(stay.first), 0,
+    LateBlock block{gaps.graph->aligned_bytes(stay.storage), slots.AtOrAfter(stay.first), 0,
                     slots.AtOrBefore(stay.last)};
     block.latest = block.first;
     block.leaves = block.last;
@@ -239,7 +239,7 @@ std::vector<LateBlock> LateBlocksOf(const GapGraph& gaps, const Schedule& schedu
     blocks[r].copy = std::max(blocks[r].copy, schedule.position_of_operation[fetch]);
   });
   for (int32_t i = 0; i < gaps.num_operations(); ++i) {
-    if (gaps.graph->scratch_bytes[i] > 0) blocks.push_back({AlignUp(gaps.graph->scratch_bytes[i]), i, i, i, i});
+    if (gaps.graph->scratch_bytes[i] > 0) blocks.push_back({gaps.graph->aligned_scratch(i), i, i, i, i});
   }
   return blocks;
 }
@@ -255,7 +255,7 @@ PackedTrial PackTrialInTime(const GapGraph& gaps, int64_t budget_bytes, const st
   std::vector<PinnedPair> pinned;
   if (!StaysThatReturn(schedule).empty()) pinned = PinnedOf(schedule, blocks);
   const IdleStays idle(gaps, schedule);
-  TimePacking packing = PackInTimeBest(blocks, budget_bytes, tries, most_work, pinned, may_send_away ? &idle : nullptr);
+  TimePacking packing = PackInTimeBest(blocks, gaps.graph->aligned_budget(budget_bytes), tries, most_work, pinned, may_send_away ? &idle : nullptr);
   packed.work = packing.work + kItemWork * static_cast<int64_t>(schedule.items.size());
   packed.fits = packing.failed.empty();
   if (!packed.fits) {

@@ -67,8 +67,8 @@ class Replay {
         left_(std::move(left)),
         decisions_(decisions),
         given_(decisions.size()),
-        allocator_(budget_bytes / kTensorAlignment * kTensorAlignment),
-        free_bytes_(budget_bytes / kTensorAlignment * kTensorAlignment),
+        allocator_(graph_.aligned_budget(budget_bytes)),
+        free_bytes_(graph_.aligned_budget(budget_bytes)),
         state_(graph_.storages.size()),
         missing_(n_, 0),
         anchored_(n_, decisions, [](const SwapDecision& d) { return CopiesIn(d) ? d.anchor : -1; }),
@@ -116,7 +116,7 @@ class Replay {
     int64_t offset = 0;
   };
 
-  int64_t Bytes(int32_t storage) const { return AlignUp(graph_.storages[storage].size_bytes); }
+  int64_t Bytes(int32_t storage) const { return graph_.aligned_bytes(storage); }
   double Raw(int32_t storage) const { return static_cast<double>(graph_.storages[storage].size_bytes); }
 
   // Of the step: each lane goes on from here with what it has still to do; looked at thoroughly at a few operations.
@@ -242,8 +242,8 @@ class Replay {
         if (dead && state.offset >= 0 && !state.resident && !state.leaves) Leave(access.storage);
       }
       if (graph_.scratch_bytes[i] > 0) {
-        allocator_.Free(scratch_offsets_[i], AlignUp(graph_.scratch_bytes[i]));
-        free_bytes_ += AlignUp(graph_.scratch_bytes[i]);
+        allocator_.Free(scratch_offsets_[i], graph_.aligned_scratch(i));
+        free_bytes_ += graph_.aligned_scratch(i);
       }
     }
     if (done_ >= n_) return;
@@ -275,7 +275,7 @@ class Replay {
       fits = Take(access.storage, Allocate(access.storage, i));
       if (fits) taken_.push_back(access.storage);
     }
-    const int64_t scratch = AlignUp(graph_.scratch_bytes[i]);
+    const int64_t scratch = graph_.aligned_scratch(i);
     if (fits && scratch > 0) {
       scratch_offsets_[i] = AllocateScratch(scratch);
       fits = scratch_offsets_[i] >= 0;
@@ -296,7 +296,7 @@ class Replay {
 
   // Bytes that operation i still has to take, copies in included.
   int64_t NeedsOf(int32_t i) const {
-    int64_t bytes = AlignUp(graph_.scratch_bytes[i]);
+    int64_t bytes = graph_.aligned_scratch(i);
     for (const Access& access : graph_.of(i)) {
       if (state_[access.storage].offset < 0) bytes += Bytes(access.storage);
     }
@@ -305,7 +305,7 @@ class Replay {
 
   // Bytes that the running operation gives back at its end.
   int64_t GivenBackBy(int32_t i) const {
-    int64_t bytes = AlignUp(graph_.scratch_bytes[i]);
+    int64_t bytes = graph_.aligned_scratch(i);
     for (int32_t k : leaving_.of(i)) {
       if (state_[decisions_[k].storage].copies_out == 0) bytes += Bytes(decisions_[k].storage);
     }
@@ -379,7 +379,7 @@ class Replay {
     if (++attempts_ > limit + 1) {
       return absl::ResourceExhaustedError(absl::StrCat("operation ", i, " finds no room"));
     }
-    int64_t largest = AlignUp(graph_.scratch_bytes[i]);
+    int64_t largest = graph_.aligned_scratch(i);
     for (const Access& access : graph_.of(i)) {
       if (state_[access.storage].offset < 0) largest = std::max(largest, Bytes(access.storage));
     }

@@ -154,7 +154,7 @@ class Simulation {
     profile_ = gaps_.full;
     allocates_ = gaps_.makes_room;
     for (const SwapDecision& d : decisions_) {
-      const int64_t bytes = AlignUp(gaps_.graph->storages[d.storage].size_bytes);
+      const int64_t bytes = gaps_.graph->aligned_bytes(d.storage);
       const bool to_host = d.before == SwapDecision::kToHost;
       const int32_t begin = d.after + 1, end = to_host ? n_ : d.anchor;
       const bool feed = gaps_.graph->storages[d.storage].kind == StorageKind::kFeed;
@@ -191,7 +191,7 @@ class Simulation {
   void LeaveAfter(int32_t operation) {
     for (; next_leave_ < leaves_.size() && decisions_[leaves_[next_leave_]].after <= operation; ++next_leave_) {
       const int32_t k = leaves_[next_leave_];
-      const int64_t bytes = AlignUp(gaps_.graph->storages[decisions_[k].storage].size_bytes);
+      const int64_t bytes = gaps_.graph->aligned_bytes(decisions_[k].storage);
       late_.push_back({copy_out_end_[k], bytes, k});
       std::push_heap(late_.begin(), late_.end(), std::greater<>());
       late_bytes_ += bytes;

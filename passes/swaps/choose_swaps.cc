@@ -145,14 +145,14 @@ absl::Status CheckWorkingSets(const AccessGraph& graph, int64_t budget_bytes, Op
   for (const Access& access : graph.accesses) {
     if (!stays(access.storage) || counted[access.storage]) continue;
     counted[access.storage] = true;
-    staying_bytes += AlignUp(graph.storages[access.storage].size_bytes);
+    staying_bytes += graph.aligned_bytes(access.storage);
   }
   int32_t worst = -1;
   int64_t worst_bytes = budget_bytes;
   for (int32_t i = 0; i < graph.num_operations(); ++i) {
-    int64_t bytes = staying_bytes + AlignUp(graph.scratch_bytes[i]);
+    int64_t bytes = staying_bytes + graph.aligned_scratch(i);
     for (const Access& access : graph.of(i)) {
-      if (!stays(access.storage)) bytes += AlignUp(graph.storages[access.storage].size_bytes);
+      if (!stays(access.storage)) bytes += graph.aligned_bytes(access.storage);
     }
     if (bytes > worst_bytes) {
       worst = i;

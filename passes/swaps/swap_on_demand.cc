@@ -27,7 +27,7 @@ class Replay {
   Replay(const AccessGraph& graph, int64_t budget_bytes, const OnDemandPolicy& policy)
       : graph_(graph),
         policy_(policy),
-        budget_bytes_(budget_bytes / kTensorAlignment * kTensorAlignment),
+        budget_bytes_(graph.aligned_budget(budget_bytes)),
         allocator_(budget_bytes_),
         lists_(ListAccesses(graph)),
         state_(graph.storages.size()),
@@ -102,7 +102,7 @@ class Replay {
   // Of an activation on the device: there is one, or it would have left.
   int32_t NextAccess(int32_t storage) const { return lists_.of(storage)[state_[storage].next_access].operation; }
 
-  int64_t Bytes(int32_t storage) const { return AlignUp(graph_.storages[storage].size_bytes); }
+  int64_t Bytes(int32_t storage) const { return graph_.aligned_bytes(storage); }
 
   // Makes everything operation `i` touches present, and room for its scratch.
   absl::Status Bring(int32_t i, int64_t& scratch_offset) {
@@ -111,9 +111,9 @@ class Replay {
       if (!state_[access.storage].on_device && !Place(access, i)) return BringIntoEmptyMemory(i, scratch_offset);
     }
     if (graph_.scratch_bytes[i] == 0) return absl::OkStatus();
-    scratch_offset = AllocateEvicting(AlignUp(graph_.scratch_bytes[i]), i);
+    scratch_offset = AllocateEvicting(graph_.aligned_scratch(i), i);
     if (scratch_offset < 0) return BringIntoEmptyMemory(i, scratch_offset);
-    allocator_.Free(scratch_offset, AlignUp(graph_.scratch_bytes[i]));
+    allocator_.Free(scratch_offset, graph_.aligned_scratch(i));
     return absl::OkStatus();
   }
 
@@ -127,9 +127,9 @@ class Replay {
       if (!state_[access.storage].on_device && !Place(access, i)) return TooLarge(i);
     }
     if (graph_.scratch_bytes[i] == 0) return absl::OkStatus();
-    scratch_offset = allocator_.Allocate(AlignUp(graph_.scratch_bytes[i]));
+    scratch_offset = allocator_.Allocate(graph_.aligned_scratch(i));
     if (scratch_offset < 0) return TooLarge(i);
-    allocator_.Free(scratch_offset, AlignUp(graph_.scratch_bytes[i]));
+    allocator_.Free(scratch_offset, graph_.aligned_scratch(i));
     return absl::OkStatus();
   }
 

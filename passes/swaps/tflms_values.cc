@@ -154,7 +154,7 @@ class Finder {
 
 }  // namespace
 
-int64_t TflmsGraph::bytes(int32_t storage) const { return AlignUp(graph->storages[storage].size_bytes); }
+int64_t TflmsGraph::bytes(int32_t storage) const { return graph->aligned_bytes(storage); }
 
 TflmsGraph FindTflmsValues(const SwapRequest& request) { return Finder(request).Run(); }
 

@@ -2,6 +2,7 @@
 #ifndef MILLRACE_RUNTIME_STREAM_STREAM_DEVICE_H_
 #define MILLRACE_RUNTIME_STREAM_STREAM_DEVICE_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -18,6 +19,10 @@ absl::StatusOr<GraphCapture> ParseGraphCapture(const std::string& text);
 
 class StreamDevice : public RuntimeDevice {
  public:
+  // Of addresses, in bytes, as CUDA's own allocations have it: a warp that reads 512 bytes beginning within a line of 128 takes up to 1.7
+  // times as long (bench/results/cuda_h200.md).
+  static constexpr int64_t kAlignment = 256;
+
   virtual DeviceDriver& driver() = 0;
   virtual const DeviceDriver& driver() const = 0;
   virtual GraphCapture graph_capture() const = 0;

@@ -117,6 +117,12 @@ double LowerBoundSeconds(double compute_seconds, int64_t bytes_to_host, int64_t 
 
 namespace {
 
+double LaunchesOf(const Lane& lane) {
+  double launches = 0;
+  for (const CopyStep& copy : lane.copies) launches += copy.host.kind == HostRef::Kind::kVariable ? kVariableCopyLaunches : kCopyLaunches;
+  return launches;
+}
+
 // Without events and memory.
 absl::StatusOr<Simulation> SimulateTimes(const ExecutionPlan& plan, const Machine& machine, const SimulationModel& model,
                                          const std::vector<StepRef>& order, LaneTimes& times) {
@@ -139,7 +145,8 @@ absl::StatusOr<Simulation> SimulateTimes(const ExecutionPlan& plan, const Machin
   Simulation simulation;
   simulation.busy_seconds = times.busy;
   std::vector<double> compute(plan.devices.size());
-  std::vector<int64_t> to_host(plan.devices.size()), to_device(plan.devices.size()), copies(plan.devices.size());
+  std::vector<int64_t> to_host(plan.devices.size()), to_device(plan.devices.size());
+  std::vector<double> launches(plan.devices.size());
   for (int32_t l = 0; l < num_lanes; ++l) {
     const Lane& lane = plan.lanes[l];
     if (lane.device < 0 || lane.device >= static_cast<int32_t>(plan.devices.size())) {
@@ -152,7 +159,7 @@ absl::StatusOr<Simulation> SimulateTimes(const ExecutionPlan& plan, const Machin
       const double seconds = static_cast<double>(bytes) / machine.disk_bytes_per_second;
       simulation.lower_bound_seconds = std::max(simulation.lower_bound_seconds, seconds);
     }
-    if (lane.kind == LaneKind::kToHost || lane.kind == LaneKind::kToDevice) copies[lane.device] += static_cast<int64_t>(lane.copies.size());
+    if (lane.kind == LaneKind::kToHost || lane.kind == LaneKind::kToDevice) launches[lane.device] += LaunchesOf(lane);
     if (lane.kind == LaneKind::kToHost) to_host[lane.device] += bytes;
     if (lane.kind == LaneKind::kToDevice) to_device[lane.device] += bytes;
   }
@@ -163,8 +170,8 @@ absl::StatusOr<Simulation> SimulateTimes(const ExecutionPlan& plan, const Machin
     simulation.lower_bound_seconds =
         std::max(simulation.lower_bound_seconds, LowerBoundSeconds(compute[d], to_host[d], to_device[d], machine));
   }
-  const int64_t most_copies = copies.empty() ? 0 : *std::max_element(copies.begin(), copies.end());
-  simulation.step_seconds = times.seconds + model.step_overhead_seconds + static_cast<double>(most_copies) * machine.copy_launch_seconds;
+  const double most_launches = launches.empty() ? 0 : *std::max_element(launches.begin(), launches.end());
+  simulation.step_seconds = times.seconds + model.step_overhead_seconds + most_launches * machine.copy_launch_seconds;
   simulation.stall_seconds = simulation.step_seconds - simulation.compute_seconds;
   return simulation;
 }

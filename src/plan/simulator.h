@@ -34,6 +34,10 @@ struct LaneSchedule {
   void Add(int32_t lane, double seconds, absl::Span<const Wait> waits);
 };
 
+// What a copy costs compute, in Machine::copy_launch_seconds. A variable that moves is updated by a launch of its own, and not together
+// with others.
+constexpr double kCopyLaunches = 1, kVariableCopyLaunches = 5;
+
 struct LaneTimes {
   std::vector<double> start, end;  // as LaneSchedule's steps
   std::vector<double> busy;        // per lane

@@ -1,6 +1,7 @@
 #include "session/checks.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <limits>
 #include <set>
@@ -79,6 +80,11 @@ absl::Status CheckPlanning(const PlanningOptions& planning) {
 
 absl::Status CheckMachine(const Machine& machine) {
   constexpr double kLeastRate = 1;
+  const int64_t alignment = machine.tensor_alignment_bytes;
+  if (alignment < kTensorAlignment || !std::has_single_bit(static_cast<uint64_t>(alignment))) {
+    return absl::InvalidArgumentError(absl::StrCat("machine.tensor_alignment_bytes is ", alignment, ", expected a power of two from ",
+                                                   kTensorAlignment, " on"));
+  }
   return CheckRanges({
       {"machine.device_memory_bytes", static_cast<double>(machine.device_memory_bytes), 0},
       {"machine.host_memory_bytes", static_cast<double>(machine.host_memory_bytes), 0},

@@ -41,7 +41,7 @@ RunReport PredictedRun(const ExecutionPlan& plan) {
 }
 
 void AddMeasuredStep(double seconds, const absl::Status& status, const StepStats& stats,
-                     const std::vector<Tensor>& fetched, RunReport* report) {
+                     const std::vector<Tensor>& fetched, int64_t alignment, RunReport* report) {
   report->status = status;
   report->step_seconds = {seconds};
   report->compute_seconds = stats.compute_seconds;
@@ -53,10 +53,11 @@ void AddMeasuredStep(double seconds, const absl::Status& status, const StepStats
   const auto rate = [](int64_t bytes, double seconds) { return seconds > 0 ? static_cast<double>(bytes) / seconds : 0; };
   report->to_disk_bytes_per_second = rate(stats.bytes_to_disk, stats.to_disk_seconds);
   report->from_disk_bytes_per_second = rate(stats.bytes_from_disk, stats.from_disk_seconds);
-  // Memory is handed out in these units, so the last one belongs to its tensor as a whole.
+  // Memory is handed out in these units, so the last one belongs to its tensor as a whole; a plan that was given may have smaller ones.
   report->peak_device_bytes = 0;
   for (size_t d = 0; d < stats.device_peak_bytes.size() && d < report->devices.size(); ++d) {
-    report->devices[d].peak_bytes = AlignUp(stats.device_peak_bytes[d]);
+    const int64_t whole = std::min(AlignUp(stats.device_peak_bytes[d], alignment), report->devices[d].predicted_peak_bytes);
+    report->devices[d].peak_bytes = std::max(AlignUp(stats.device_peak_bytes[d]), whole);
     report->peak_device_bytes += report->devices[d].peak_bytes;
   }
   report->peak_host_bytes = stats.peak_host_bytes;

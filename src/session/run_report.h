@@ -17,7 +17,7 @@ RunReport PredictedRun(const ExecutionPlan& plan);
 
 // Adds what a step that took `seconds` and ended with `status` has measured. `fetched` is empty where it failed.
 void AddMeasuredStep(double seconds, const absl::Status& status, const StepStats& stats,
-                     const std::vector<Tensor>& fetched, RunReport* report);
+                     const std::vector<Tensor>& fetched, int64_t alignment, RunReport* report);
 
 }  // namespace millrace
 

@@ -107,7 +107,7 @@ class SessionImpl final : public Session {
     const double start = Now();
     const absl::Status status = program->executor->RunStep(ordered, &fetched, &stats);
     const double seconds = Now() - start + std::exchange(seconds_asking_, 0);
-    AddMeasuredStep(seconds, status, stats, fetched, &last_run_);
+    AddMeasuredStep(seconds, status, stats, fetched, options_.machine.tensor_alignment_bytes, &last_run_);
     if (options_.trace) last_run_.trace = stats.trace;
     MR_RETURN_IF_ERROR(status);
     ++program->steps;

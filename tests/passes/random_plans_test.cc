@@ -45,6 +45,39 @@ TEST(RandomPlans, FitTheBudgetOrAreRefused) {
   EXPECT_GT(refused, 50);
 }
 
+// Also from the top of a budget that is no multiple of the alignment.
+TEST(RandomPlans, HaveTheAddressesOfTheMachinesAlignment) {
+  constexpr int64_t kAlignment = 256;
+  const OpRegistry ops = TestOps();
+  int planned = 0;
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    RandomGraph random(seed);
+    StubOracle oracle;
+    CompileRequest request = RequestOf(random, ops, oracle);
+    request.machine.tensor_alignment_bytes = kAlignment;
+    for (const std::string& strategy : StrategyNames()) {
+      request.options.strategy = strategy;
+      request.options.partition_size = strategy == "tensorflowmem" ? 1 + random.Below(8) : 0;
+      request.options.device_memory_bytes = random.Below(4) == 0 ? 0 : 64 * (33 + random.Below(400));
+      SCOPED_TRACE(absl::StrCat("seed ", seed, " strategy ", strategy, " budget ", request.options.device_memory_bytes));
+      const absl::StatusOr<Compiled> compiled = Compile(request);
+      if (absl::IsResourceExhausted(compiled.status())) continue;
+      ASSERT_TRUE(compiled.ok()) << compiled.status();
+      ++planned;
+      for (const Residence& residence : compiled->plan.residences) {
+        if (residence.kind == Residence::Kind::kScratch) continue;  // nodes that join share theirs
+        EXPECT_EQ(residence.offset % kAlignment, 0) << residence.tensor.str();
+        EXPECT_EQ(residence.bytes % kAlignment, 0) << residence.tensor.str();
+      }
+      if (request.options.device_memory_bytes > 0) {
+        EXPECT_LE(compiled->plan.devices[0].arena_bytes, request.options.device_memory_bytes);
+      }
+      ASSERT_FALSE(HasFailure());
+    }
+  }
+  EXPECT_GT(planned, 300);
+}
+
 // Values here are smaller than a page, so a pool of n pages holds n of them.
 TEST(RandomPlans, WithADiskAPoolOfAPageOrMoreIsEnough) {
   const OpRegistry ops = TestOps();

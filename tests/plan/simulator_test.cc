@@ -117,7 +117,7 @@ TEST(SimulatorTest, CopiesCostComputeWhatTheMachineSays) {
   machine.copy_launch_seconds = 0.25;
   const auto simulation = SimulatePlan(ThreeSlotPlan().Build(), machine);
   ASSERT_TRUE(simulation.ok());
-  EXPECT_EQ(simulation->step_seconds, 7.5);
+  EXPECT_EQ(simulation->step_seconds, 7.75);
   EXPECT_EQ(simulation->compute_seconds, 6);
 }
 
