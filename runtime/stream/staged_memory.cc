@@ -71,28 +71,10 @@ void StagedMemory::Copy(const std::vector<Piece>& pieces, TaskRunner& runner) {
   runner.Enter([&] { runner.For(static_cast<int64_t>(pieces.size()), copy); });
 }
 
-const StagedMemory::Staged& StagedMemory::Find(HostRef::Kind kind, int32_t index) const {
-  const auto found = std::find_if(staged_.begin(), staged_.end(), [&](const Staged& s) { return s.kind == kind && s.index == index; });
-  CHECK(found != staged_.end()) << "nothing stands for number " << index;
-  return *found;
-}
-
-StagedMemory::Part StagedMemory::FeedOf(int32_t feed) const {
-  const Staged& staged = Find(HostRef::Kind::kFeed, feed);
-  return {region_.data() + staged.offset, staged.bytes};
-}
-
-void StagedMemory::TakePart(const StepBindings& bindings, int32_t feed, int64_t at, int64_t bytes, TaskRunner& runner) const {
-  const Staged& staged = Find(HostRef::Kind::kFeed, feed);
-  std::vector<Piece> pieces;
-  AddPieces(region_.data() + staged.offset + at, static_cast<const char*>(bindings.feeds[feed]) + at, bytes, pieces);
-  Copy(pieces, runner);
-}
-
-void StagedMemory::TakeFeeds(const StepBindings& bindings, TaskRunner& runner, const std::function<bool(int32_t)>& wanted) const {
+void StagedMemory::TakeFeeds(const StepBindings& bindings, TaskRunner& runner) const {
   std::vector<Piece> pieces;
   for (const Staged& staged : staged_) {
-    if (staged.kind != HostRef::Kind::kFeed || !wanted(staged.index)) continue;
+    if (staged.kind != HostRef::Kind::kFeed) continue;
     AddPieces(address_.at({staged.kind, staged.index}), static_cast<const char*>(bindings.feeds[staged.index]),
               staged.bytes, pieces);
   }

@@ -3,8 +3,6 @@
 #ifndef MILLRACE_RUNTIME_STREAM_STAGED_MEMORY_H_
 #define MILLRACE_RUNTIME_STREAM_STAGED_MEMORY_H_
 
-#include <cstdint>
-#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
@@ -29,19 +27,11 @@ class StagedMemory {
   absl::Status Prepare(const Program& program, StreamDevice& device);
   // nullptr for what lies elsewhere (variables, the pool).
   void* Find(const HostRef& host) const;
-  struct Part {
-    const char* address = nullptr;
-    int64_t bytes = 0;
-  };
-  // Of a feed that the plan copies.
-  Part FeedOf(int32_t feed) const;
   // True also where there is nothing to page-lock.
   bool pinned() const { return staged_.empty() || device_ != nullptr; }
 
-  // Copies that no stream is using at the time. Feeds: those that `wanted` says by their numbers.
-  void TakeFeeds(const StepBindings& bindings, TaskRunner& runner, const std::function<bool(int32_t)>& wanted) const;
-  // Some bytes of a feed, from `at` on.
-  void TakePart(const StepBindings& bindings, int32_t feed, int64_t at, int64_t bytes, TaskRunner& runner) const;
+  // Copies that no stream is using at the time.
+  void TakeFeeds(const StepBindings& bindings, TaskRunner& runner) const;
   void GiveFetches(const StepBindings& bindings, TaskRunner& runner) const;
 
  private:
@@ -56,7 +46,6 @@ class StagedMemory {
     const char* from;
     int64_t bytes;
   };
-  const Staged& Find(HostRef::Kind kind, int32_t index) const;
   static void AddPieces(char* to, const char* from, int64_t bytes, std::vector<Piece>& pieces);
   static void Copy(const std::vector<Piece>& pieces, TaskRunner& runner);
 

@@ -16,7 +16,6 @@
 #include "millrace/status.h"
 #include "plan/step_order.h"
 #include "stream/check_order.h"
-#include "stream/early_feeds.h"
 #include "stream/launch_group.h"
 #include "stream/owned_handle.h"
 #include "stream/staged_memory.h"
@@ -61,8 +60,6 @@ class StreamLaneEngine final : public LaneEngine {
 
   absl::Status RunOnStreams();
   absl::StatusOr<bool> PrepareReplay();
-  // Those that a graph leaves out are on their way when it begins.
-  absl::Status TakeFeeds(const StepBindings& bindings, bool replays);
   absl::Status CaptureGraph();
   absl::Status Replay();
   absl::Status Fork();
@@ -102,7 +99,6 @@ class StreamLaneEngine final : public LaneEngine {
   std::vector<StreamLane> lanes_;
   int32_t origin_ = 0;  // the lane whose stream begins captures and launches graphs
   StagedMemory staged_;
-  EarlyFeeds early_;  // that graphs leave out
   bool is_prepared_ = false;
   std::vector<int64_t> peak_device_bytes_;  // per device of the plan
   int64_t peak_pool_bytes_ = 0;
@@ -158,7 +154,6 @@ absl::Status StreamLaneEngine::Prepare() {
     }
   }
   MR_RETURN_IF_ERROR(staged_.Prepare(program_, device_));
-  early_.Prepare(program_);
   capturable_ = CheckCapturable();
   return absl::OkStatus();
 }
@@ -317,7 +312,7 @@ absl::Status StreamLaneEngine::EnqueueCompute(int32_t l, int64_t step) {
 absl::Status StreamLaneEngine::EnqueueCopy(int32_t l, int64_t step) {
   const CopyOp& op = program_.lanes()[l].copies[step];
   const StreamLane& lane = lanes_[l];
-  if (op.step->bytes == 0 || (capturing_ && early_.Has(l, step))) return absl::OkStatus();
+  if (op.step->bytes == 0) return absl::OkStatus();
   void* staged = staged_.Find(op.step->host);
   void* host = staged != nullptr ? staged : op.host_address;
   if (program_.lanes()[l].lane->kind == LaneKind::kToHost) {
@@ -473,17 +468,6 @@ absl::StatusOr<bool> StreamLaneEngine::PrepareReplay() {
   return false;
 }
 
-absl::Status StreamLaneEngine::TakeFeeds(const StepBindings& bindings, bool replays) {
-  if (!replays || early_.empty()) {
-    staged_.TakeFeeds(bindings, *options_.runner, [](int32_t) { return true; });
-    return absl::OkStatus();
-  }
-  MR_RETURN_IF_ERROR(early_.Take(staged_, bindings, *options_.runner, [this](int32_t l, void* device, const void* host, int64_t bytes) {
-    return lanes_[l].driver->CopyToDevice(device, host, bytes, lanes_[l].stream.get());
-  }));
-  return Join();
-}
-
 absl::Status StreamLaneEngine::Replay() {
   const StreamLane& origin = lanes_[origin_];
   MR_RETURN_IF_ERROR(origin.driver->LaunchGraph(graph_.get(), origin.stream.get()));
@@ -502,12 +486,12 @@ absl::Status StreamLaneEngine::RunStep(const StepBindings& bindings, StepStats* 
   const size_t variables = program_.plan().variables.size();
   initialized_at_start_.assign(state.initialized.get(), state.initialized.get() + variables);
   at_home_at_start_.assign(state.at_home.get(), state.at_home.get() + variables);
+  staged_.TakeFeeds(bindings, *options_.runner);
 
   enqueued_ = 0;
   absl::StatusOr<bool> replays = PrepareReplay();
   MR_RETURN_IF_ERROR(replays.status());
-  absl::Status status = TakeFeeds(bindings, *replays);
-  if (status.ok()) status = *replays ? Replay() : RunOnStreams();
+  absl::Status status = *replays ? Replay() : RunOnStreams();
   // Whatever went wrong: nothing is in flight when this returns, but on a device that is lost.
   const absl::Status drained = Drain();
   if (!status.ok() && !absl::IsUnavailable(status) && absl::IsUnavailable(drained)) {

@@ -125,37 +125,6 @@ TEST(StreamGraphTest, AGraphIsReplayedWithNewFeedsAndNewState) {
   }
 }
 
-// 5 million floats and a few: pieces of them reach the device before the graph begins, the last one alone, and so does what is small beside them.
-TEST(StreamGraphTest, LargeFeedsAreThereWhenAGraphBegins) {
-  constexpr int64_t kElements = 5'000'003, kBytes = 4 * kElements;
-  for (uint64_t seed = 0; seed < 4; ++seed) {
-    EmulatedCounts counts;
-    EmulatedOptions options{.seed = seed, .max_delay_microseconds = 2000, .counts = &counts};
-    StreamRuntime runtime(options, GraphCapture::kOn, /*threads=*/2);
-    auto executor = runtime.Make(LargeFeedPlan(kElements));
-    ASSERT_TRUE(executor.ok()) << executor.status();
-    int64_t before = 0;
-    for (int step = 0; step < 4; ++step) {
-      std::vector<float> x(kElements);
-      for (int64_t i = 0; i < kElements; ++i) x[i] = static_cast<float>((i * 7 + step) % 1000);
-      std::vector<Tensor> fetches;
-      StepStats stats;
-      const float few = static_cast<float>(step);
-      ASSERT_TRUE((*executor)->RunStep({Tensor::Vector<float>({few, 0, 0, 0}), Tensor::Vector<float>(x)}, &fetches, &stats).ok());
-      EXPECT_EQ(stats.replayed, step > 0);
-      EXPECT_EQ(stats.bytes_to_device, kBytes + 16);
-      const std::vector<float> y = Values(fetches[0]);
-      int64_t wrong = 0;
-      for (int64_t i = 0; i < kElements; ++i) wrong += y[i] != 1 + static_cast<float>((i * 7 + step) % 1000) / 2;
-      EXPECT_EQ(wrong, 0) << "step " << step << ", seed " << seed;
-      EXPECT_THAT(Values(fetches[1]), ElementsAre(1 + few / 2, 1, 1, 1));
-      // Two copies in, two kernels, two copies out; of a graph's step the large feed is three pieces.
-      EXPECT_EQ(counts.operations - before, step == 0 ? 6 : 8);
-      before = counts.operations;
-    }
-  }
-}
-
 // IsSet asks the host: the graph of a step where the variable had no value must not be replayed once it has one.
 TEST(StreamGraphTest, AVariableThatGainedAValueIsSeen) {
   PlanBuilder b(256);

@@ -11,7 +11,6 @@
 #include "stream/emulated_driver.h"
 #include "stream/stream_device.h"
 #include "testlib/executor_fixture.h"
-#include "testlib/plan_builder.h"
 #include "testlib/random_plan.h"
 
 namespace millrace::testing {
@@ -36,23 +35,6 @@ struct StreamRuntime : Runtime {
 inline std::vector<float> Values(const Tensor& tensor) {
   const auto span = tensor.as<float>();
   return {span.begin(), span.end()};
-}
-
-// Feeds `few` (4 elements) and `x`, which become 1 + half of them: fetches y and z.
-inline ExecutionPlan LargeFeedPlan(int64_t elements) {
-  const int64_t bytes = 4 * elements, place = (bytes + 255) / 256 * 256;
-  PlanBuilder b(2 * place + 256);
-  b.Feed("few", 4);
-  b.In("few:0", b.FeedRef("few"), 2 * place, 16);
-  b.Feed("x", elements);
-  b.In("x:0", b.FeedRef("x"), 0, bytes);
-  b.Compute("y", "Mix", {{0, elements}}, {{place, elements}}, {b.AfterIn()});
-  b.Compute("z", "Mix", {{2 * place, 4}}, {{2 * place + 64, 4}}, {b.AfterIn()});
-  b.Fetch("y:0", elements);
-  b.Out("y:0", place, bytes, b.FetchRef("y:0"), {b.AfterCompute()});
-  b.Fetch("z:0", 4);
-  b.Out("z:0", 2 * place + 64, 16, b.FetchRef("z:0"), {b.AfterCompute()});
-  return b.Build();
 }
 
 inline void ZeroVariables(const ExecutionPlan& plan, VariableStore& store) {

@@ -138,34 +138,6 @@ TEST_P(ThrownFaultsTest, ADeviceThatIsLostInAnyOperationIsTheErrorOfThatStepAndO
 INSTANTIATE_TEST_SUITE_P(Capture, ThrownFaultsTest, ::testing::Values(GraphCapture::kOff, GraphCapture::kAuto),
                          [](const auto& param) { return param.param == GraphCapture::kOff ? "Streams" : "Graph"; });
 
-// Also in the copies of large feeds, which precede the graph.
-TEST(LargeFeedFaultsTest, ADeviceThatIsLostInAnyOperationIsTheErrorOfThatStep) {
-  constexpr int64_t kElements = 2'500'000;  // two pieces
-  const std::vector<float> x(kElements, 4);
-  EmulatedCounts counts;
-  const auto run = [&](const EmulatedOptions& options) {
-    StreamRuntime runtime(options, GraphCapture::kOn);
-    auto executor = runtime.Make(LargeFeedPlan(kElements));
-    EXPECT_TRUE(executor.ok()) << executor.status();
-    absl::Status status;
-    for (int step = 0; step < 3; ++step) {
-      std::vector<Tensor> fetches;
-      status = (*executor)->RunStep({Tensor::Vector<float>({1, 2, 3, 4}), Tensor::Vector<float>(x)}, &fetches, nullptr);
-      if (!status.ok()) break;
-      EXPECT_EQ(Values(fetches[0]), std::vector<float>(kElements, 3));
-    }
-    return status;
-  };
-  ASSERT_TRUE(run({.counts = &counts}).ok());
-  EXPECT_EQ(counts.operations, 6 + 7 + 7);
-  for (int64_t n = 0; n < counts.operations; ++n) {
-    EmulatedOptions options;
-    options.faults.lose_device = n;
-    const absl::Status status = run(options);
-    EXPECT_TRUE(absl::IsUnavailable(status)) << n << ": " << status;
-  }
-}
-
 // A larger plan takes the arena over, for which there is no room: the former one goes on with its values.
 TEST(LaterAllocationTest, ThatIsRefusedLeavesTheSmallerPlanAsItWas) {
   const auto doubling = [](int64_t arena_bytes) {
