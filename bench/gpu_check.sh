@@ -340,7 +340,7 @@ run_model() {
   rm -f "$out/$label.json"
   [ "$strategy" != planned ] || options+=(--plan_out="$out/$label.plan.txt")
   # shellcheck disable=SC2206
-  run=("$millrace" run --graph="$out/$name.pb" $train --device=$device --steps=33 --replan=wait --cuda_graph="$graph"
+  run=("$millrace" run --graph="$out/$name.pb" $train --device=$device --steps=40 --replan=wait --cuda_graph="$graph"
     --strategy=$strategy "${options[@]}" "$@" --v=1)
   limited "$seconds" "$out/$label" "${run[@]}" --report_out="$out/$label.json" --profile_out="$out/$label.profile.txt"
   again $? "$out/$label" "${run[@]}"

@@ -18,7 +18,7 @@ SIZES = {"resnet_504_b16": 12, "resnet_1001_b16": 12, "resnet_1001_b32": 12, "re
          "deepspeech_400": 12, "deepspeech_800": 12, "googlenet_2240_b11": 12, "googlenet_2240_b15": 16,
          "resnet50_7500": 16, "deeplab_2048": 16, "unet3d_192": 16}  # budgets in GB
 LOWEST = {"unet3d": 50}  # budget in %, 45 of the others: below 46 % a single node of it has no room
-STEPS = 33            # of a run of a model
+STEPS = 40            # of a run of a model
 CHAIN_NODES = 2000    # of bench/chain_graph.py
 LARGE_COPY = 8 << 20  # bytes: smaller copies say more of latency than of the link
 PRINTED_LOGS = 3000   # characters of the ends of failing logs

@@ -315,7 +315,7 @@ def run_millrace(row, arguments):
         graph, report = os.path.join(folder, "model.pb"), os.path.join(folder, "report.json")
         budget = f"--device_memory={row['peak_bytes']}" if row["peak_bytes"] else "--device_memory=80%"
         command = [arguments.millrace, "run", f"--graph={graph}", "--fetches=loss:0", "--targets=train", "--init_targets=init",
-                   "--synthetic_feeds", "--steps=33", "--replan=wait", f"--report_out={report}",
+                   "--synthetic_feeds", "--steps=40", "--replan=wait", f"--report_out={report}",
                    f"--device={'cpu' if arguments.cpu else 'cuda'}", "--strategy=planned", budget]
         command += ["--tf32"] * arguments.tf32
         try:

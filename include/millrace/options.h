@@ -3,6 +3,7 @@
 #ifndef MILLRACE_OPTIONS_H_
 #define MILLRACE_OPTIONS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -44,9 +45,16 @@ struct ReplanOptions {
   };
   Mode mode = Mode::kAuto;
   int64_t skipped_steps = 3;    // of a signature, not measured: caches fill, memory is touched for the first time
+  // On a device that replays steps as graphs these come before the recorded ones, which it cannot replay: the fastest tells how long a step
+  // takes. The first is captured.
+  int64_t replayed_steps = 4;
   int64_t measured_steps = 5;   // then recorded; medians of them are what the planner gets
   // The new plan must be this part faster, both simulated with measured times.
   double least_gain = 0.005;
+  // Steps of a plan after which its times are known; `replays`: by a device that replays them, from the second on.
+  int64_t steps_to_measure(bool replays) const {
+    return std::max(skipped_steps, replays ? 1 + replayed_steps : 0) + measured_steps;
+  }
 };
 
 // Parts of strategy `tflms`, after TensorFlow Large Model Support v2 (Le et al., ISMM 2019). Distances are in levels:
@@ -150,6 +158,7 @@ struct SessionOptions {
   // cuda: steps captured as a graph and replayed. "auto": where nothing in a step depends on the host; "on": an error
   // where that is not possible; "off".
   std::string cuda_graph = "auto";
+  bool replays_steps() const { return (device == "cuda" || device == "cuda_emulated") && cuda_graph != "off"; }
   // cuda: convolutions try their deterministic algorithms when they are planned and keep the fastest, which the plan
   // records; two runs that measure apart may choose, and round, differently. Else cuDNN's own ranking decides.
   bool measure_convolutions = false;

@@ -162,8 +162,10 @@ void WarnOfSharedReceives(const std::vector<std::string>& chosen, const std::vec
 
 // Likewise how to plan again where no step comes after those that are measured.
 void WarnOfReplanning(const std::vector<std::string>& given, const FlagRegistry& registry) {
-  const ReplanOptions replan;
-  const int64_t measured = replan.skipped_steps + replan.measured_steps;
+  SessionOptions session;
+  session.device = registry.Value("device");
+  session.cuda_graph = registry.Value("cuda_graph");
+  const int64_t measured = session.replan.steps_to_measure(session.replays_steps());
   int64_t steps = 0;
   if (!Holds(given, "replan") || registry.Value("replan") != "wait" || !absl::SimpleAtoi(registry.Value("steps"), &steps) || steps > measured) return;
   LOG(WARNING) << "--replan=wait has no effect on --steps=" << steps << ": what the first " << measured << " take plans those after them";

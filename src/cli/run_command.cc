@@ -14,13 +14,14 @@ namespace millrace::cli {
 namespace {
 
 // A profile is of the steps that are measured: where there will be none is better known before them than after.
-absl::Status CheckProfileSteps(const Options& options, const ReplanOptions& replan) {
-  const int64_t least = replan.skipped_steps + replan.measured_steps;
+absl::Status CheckProfileSteps(const Options& options, const SessionOptions& session) {
+  const ReplanOptions& replan = session.replan;
+  const int64_t least = replan.steps_to_measure(session.replays_steps());
   if (options.output.profile_out.empty()) return absl::OkStatus();
   if (replan.mode == ReplanOptions::Mode::kOff) return UsageError("--profile_out: no times are measured with --replan=off");
   if (!options.input.plan_in.empty()) return UsageError("--profile_out: no times are measured in steps whose plan is that of --plan_in");
   if (options.input.steps >= least) return absl::OkStatus();
-  return UsageError(absl::StrCat("--profile_out: times are measured in steps ", replan.skipped_steps + 1, " to ", least,
+  return UsageError(absl::StrCat("--profile_out: times are measured in steps ", least - replan.measured_steps + 1, " to ", least,
                                  ", it takes --steps=", least, " or more, not ", options.input.steps));
 }
 
@@ -29,7 +30,7 @@ absl::Status CheckProfileSteps(const Options& options, const ReplanOptions& repl
 absl::Status RunCommand(const Options& options, const Environment& environment) {
   MR_ASSIGN_OR_RETURN(SessionOptions session, MakeSessionOptions(options, options.strategy.strategy));
   MR_RETURN_IF_ERROR(CheckRuns(session));
-  MR_RETURN_IF_ERROR(CheckProfileSteps(options, session.replan));
+  MR_RETURN_IF_ERROR(CheckProfileSteps(options, session));
   MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget(options.engine.device_memory));
   MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
   MR_RETURN_IF_ERROR(CheckWritable(options.plan_out));

@@ -132,6 +132,7 @@ absl::Status CheckOptions(const SessionOptions& options) {
       {"disk_gbps", options.disk_gbps, 0},
       {"device_timeout_seconds", options.device_timeout_seconds, 0},
       {"replan.skipped_steps", static_cast<double>(options.replan.skipped_steps), 0},
+      {"replan.replayed_steps", static_cast<double>(options.replan.replayed_steps), 0},
       {"replan.measured_steps", static_cast<double>(options.replan.measured_steps), 1},
       {"replan.least_gain", options.replan.least_gain, std::numeric_limits<double>::lowest()},
   }));

@@ -41,16 +41,18 @@ Replanner::~Replanner() {
 
 bool Replanner::WantsTimes() const {
   const ReplanOptions& options = settings_.options;
-  return options.mode != ReplanOptions::Mode::kOff && steps_ >= options.skipped_steps &&
-         steps_ < options.skipped_steps + options.measured_steps && !thread_.joinable();
+  const bool timed = replays_ == 0 || replays_ >= options.replayed_steps || recorded_ > 0;
+  return options.mode != ReplanOptions::Mode::kOff && steps_ >= options.skipped_steps && timed && recorded_ < options.measured_steps &&
+         !thread_.joinable();
 }
 
 void Replanner::AddStep(const StepStats& stats, double seconds, const CompileFunction& compile) {
   const bool wanted = WantsTimes();
   ++steps_;
-  if (stats.replayed) replay_seconds_ = std::min(replay_seconds_, seconds);
-  else if (wanted) step_seconds_ = std::min(step_seconds_, seconds);
+  if (stats.replayed && ++replays_ <= settings_.options.replayed_steps) replay_seconds_ = std::min(replay_seconds_, seconds);
   if (!wanted) return;
+  ++recorded_;
+  if (!stats.replayed) step_seconds_ = std::min(step_seconds_, seconds);
   if (recorder_ == nullptr) recorder_ = std::make_unique<TimeRecorder>(*plan_);
   recorder_->AddStep(stats.trace, seconds);
   if (WantsTimes() || recorder_->steps() == 0) return;
@@ -138,7 +140,7 @@ void Replanner::Use(const Replanned& found) {
   if (found.former != nullptr) former_ = Ran{found.former, std::move(summary_), Seconds()};
   summary_ = found.summary;
   // A plan that takes over is measured in its turn.
-  steps_ = 0;
+  steps_ = recorded_ = replays_ = 0;
   replay_seconds_ = step_seconds_ = std::numeric_limits<double>::infinity();
 }
 

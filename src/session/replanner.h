@@ -5,7 +5,8 @@
 //   planned                             on a thread of its own (ReplanOptions::kAuto)
 //   switched                                    at the first step that starts after the plan is there
 //
-// Where steps are graphs of the device, recorded ones are not: times are then shortened to the fastest step that was one.
+// Where steps are graphs of the device, recorded ones are not: the first few that are come before them, and times are shortened to the
+// fastest of those.
 //
 // The new plan takes over when it is predicted to be faster, both plans simulated with the measured times. It is
 // measured in its turn, and planned once more at most; where its fastest step is longer than the former plan's was, that one
@@ -87,7 +88,7 @@ class Replanner {
   GraphSummary summary_;
   std::optional<Ran> former_;  // before the present plan took over
   std::unique_ptr<TimeRecorder> recorder_;
-  int64_t steps_ = 0;  // of the present plan
+  int64_t steps_ = 0, recorded_ = 0, replays_ = 0;  // of the present plan
   int rounds_ = 0;     // of planning
   // The least of a step of the present plan: as a graph, and otherwise.
   double replay_seconds_ = std::numeric_limits<double>::infinity(), step_seconds_ = std::numeric_limits<double>::infinity();

@@ -168,7 +168,7 @@ class SessionImpl final : public Session {
   absl::StatusOr<Profile> MeasuredTimes() const override {
     if (measured_.nodes.empty()) {
       return absl::FailedPreconditionError(absl::StrCat(
-          "no times have been measured: it takes ", options_.replan.skipped_steps + options_.replan.measured_steps,
+          "no times have been measured: it takes ", options_.replan.steps_to_measure(options_.replays_steps()),
           " steps of one plan (other shapes, or loops of other turns, are other plans), and re-planning must not be off"));
     }
     return measured_;

@@ -184,6 +184,11 @@ TEST_F(CommandLineTest, PlanningAgainTakesStepsToMeasure) {
   EXPECT_THAT(WarningsOf({"run", "--replan=wait", "--steps=8"}, {"planned"}),
               ElementsAre("--replan=wait has no effect on --steps=8: what the first 8 take plans those after them"));
   EXPECT_THAT(WarningsOf({"run", "--replan=wait", "--steps=9"}, {"planned"}), IsEmpty());
+  // A device that replays steps is timed in some that it replays, first.
+  const char* const cuda = "--device=cuda_emulated";
+  EXPECT_THAT(WarningsOf({"run", "--replan=wait", "--steps=10", cuda}, {"planned"}),
+              ElementsAre("--replan=wait has no effect on --steps=10: what the first 10 take plans those after them"));
+  EXPECT_THAT(WarningsOf({"run", "--replan=wait", "--steps=11", cuda}, {"planned"}), IsEmpty());
   for (const char* mode : {"--replan=off", "--replan=auto"}) EXPECT_THAT(WarningsOf({"run", mode, "--steps=2"}, {"planned"}), IsEmpty());
   EXPECT_THAT(WarningsOf({"run", "--steps=2"}, {"planned"}), IsEmpty());
 }

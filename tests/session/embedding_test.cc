@@ -145,6 +145,7 @@ TEST(Options, OutOfTheirRangeAreRefusedByNameBeforeAnythingIsPlanned) {
       {"device_timeout_seconds is -1, expected 0 or more", [](SessionOptions& o) { o.device_timeout_seconds = -1; }},
       {"device_timeout_seconds is nan", [](SessionOptions& o) { o.device_timeout_seconds = kNan; }},
       {"device_timeout_seconds is inf", [](SessionOptions& o) { o.device_timeout_seconds = kInfinity; }},
+      {"replan.replayed_steps", [](SessionOptions& o) { o.replan.replayed_steps = -1; }},
       {"replan.skipped_steps", [](SessionOptions& o) { o.replan.skipped_steps = -3; }},
       {"replan.measured_steps is 0, expected 1 or more", [](SessionOptions& o) { o.replan.measured_steps = 0; }},
       {"cuda_graph is 'never'", [](SessionOptions& o) { o.cuda_graph = "never"; }},

@@ -61,8 +61,12 @@ TEST(ReplanTest, TimesAreThoseOfTheFastestStepThatWasAGraph) {
     };
     StepStats stats;
     stats.replayed = replayed;
-    replanner.AddStep(stats, 2, compile);
-    replanner.AddStep(stats, 2.5, compile);
+    EXPECT_FALSE(replanner.WantsTimes());
+    for (const double seconds : replayed ? std::vector<double>{9, 2.5, 2, 2.2} : std::vector<double>{2, 2.5}) {
+      EXPECT_FALSE(replanner.WantsTimes());
+      replanner.AddStep(stats, seconds, compile);
+    }
+    EXPECT_TRUE(replanner.WantsTimes());
     stats.replayed = false;
     stats.trace = {{0, 0, 0, 1.5}, {0, 1, 1.5, 3}};
     replanner.AddStep(stats, 3, compile);
