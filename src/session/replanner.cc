@@ -41,7 +41,9 @@ Replanner::~Replanner() {
 
 bool Replanner::WantsTimes() const {
   const ReplanOptions& options = settings_.options;
-  const bool timed = replays_ == 0 || replays_ >= options.replayed_steps || recorded_ > 0;
+  // A step that could be replayed may be followed by some that cannot.
+  const bool timed = replays_ == 0 || replays_ >= options.replayed_steps || recorded_ > 0 ||
+                     steps_ >= options.skipped_steps + 2 * options.replayed_steps;
   return options.mode != ReplanOptions::Mode::kOff && steps_ >= options.skipped_steps && timed && recorded_ < options.measured_steps &&
          !thread_.joinable();
 }
@@ -70,6 +72,7 @@ void Replanner::AddStep(const StepStats& stats, double seconds, const CompileFun
     done_ = true;
     return;
   }
+  former_.reset();
   if (settings_.options.mode == ReplanOptions::Mode::kWait) {
     Plan(compile);
     return;

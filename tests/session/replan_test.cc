@@ -78,6 +78,20 @@ TEST(ReplanTest, TimesAreThoseOfTheFastestStepThatWasAGraph) {
   }
 }
 
+TEST(ReplanTest, StepsAreTimedAlsoWhereTheyAreReplayedNoMore) {
+  PlanBuilder builder(128);
+  builder.Compute("x", "Mix", {}, {{0, 1}});
+  const ReplanOptions options{.mode = ReplanOptions::Mode::kWait};
+  Replanner replanner({options, {}, 0, 1}, std::make_shared<const ExecutionPlan>(builder.Build()));
+  int steps = 0;
+  for (; steps < 20 && !replanner.WantsTimes(); ++steps) {
+    StepStats stats;
+    stats.replayed = steps == 1 || steps == 2;
+    replanner.AddStep(stats, 1, nullptr);
+  }
+  EXPECT_EQ(steps, options.skipped_steps + 2 * options.replayed_steps);
+}
+
 // A plan of two nodes, and one of the first alone, which is therefore taken to be faster. It is, or its steps take longer.
 TEST(ReplanTest, APlanWhoseStepsTakeLongerGivesWayToTheFormer) {
   for (const double seconds : {1.1, 2.105, 2.2}) {
