@@ -20,7 +20,7 @@
 #   launches      10   a chain of tiny nodes, as streams and as a graph
 #   sizes         20   TensorFlowMem's and TFLMS's tables, two at once
 #   sanitizer     15   compute-sanitizer's tools at once, each on one family of cases after the other
-#   others         0   PyTorch's other ways and Millrace beside them: for further calls
+#   others         0   PyTorch's other ways and Millrace beside them: for further calls; 350 s on an H200 without torch.compile
 #   more           0   nothing fused, channels last, 32 queues, measured convolutions: for further calls
 #   stream         0   the stream engine's tests, built and run on the CPU when all else is done
 #
