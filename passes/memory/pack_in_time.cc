@@ -41,7 +41,7 @@ class Sweep {
       : input_(input),
         idle_(idle),
         blocks_(input.blocks),
-        budget_(budget_bytes / kTensorAlignment * kTensorAlignment),
+        budget_(budget_bytes / input.alignment * input.alignment),
         slots_(input.slots),
         sizes_(input.sizes),
         live_(input.blocks, input.sizes, budget_, policy, input.slots) {
@@ -550,13 +550,13 @@ class Sweep {
 }  // namespace
 
 TimePacking PackInTime(const std::vector<LateBlock>& blocks, int64_t budget_bytes, const HolePolicy& policy,
-                       const std::vector<int32_t>& reserved, const std::vector<PinnedPair>& pinned) {
-  return Sweep(SweepInput(blocks, pinned), budget_bytes, policy, reserved).Run();
+                       const std::vector<int32_t>& reserved, const std::vector<PinnedPair>& pinned, int64_t alignment) {
+  return Sweep(SweepInput(blocks, pinned, alignment), budget_bytes, policy, reserved).Run();
 }
 
 TimePacking PackInTimeBest(const std::vector<LateBlock>& blocks, int64_t budget_bytes, int tries, int64_t most_work,
-                           const std::vector<PinnedPair>& pinned, const IdleTimes* idle) {
-  const SweepInput input(blocks, pinned);
+                           const std::vector<PinnedPair>& pinned, const IdleTimes* idle, int64_t alignment) {
+  const SweepInput input(blocks, pinned, alignment);
   TimePacking best;
   HolePolicy policy;
   std::vector<int32_t> reserved;

@@ -17,6 +17,8 @@
 #include <limits>
 #include <vector>
 
+#include "millrace/types.h"
+
 namespace millrace {
 
 // Needs `bytes` over the slots [latest, last], and from a slot in [first, latest] on.
@@ -87,16 +89,19 @@ struct TimePacking {
 };
 
 // Blocks in `reserved` have their place before all others do, at the budget's upper end. About n times the number of holes.
-// `pinned` lie above all of that, the first at the very end: what is away longest should come last.
+// `pinned` lie above all of that, the first at the very end: what is away longest should come last. `alignment`: of offsets, whatever the
+// budget; blocks are multiples of it.
 TimePacking PackInTime(const std::vector<LateBlock>& blocks, int64_t budget_bytes, const HolePolicy& policy,
-                       const std::vector<int32_t>& reserved, const std::vector<PinnedPair>& pinned = {});
+                       const std::vector<int32_t>& reserved, const std::vector<PinnedPair>& pinned = {},
+                       int64_t alignment = kTensorAlignment);
 
 // PackInTime under several policies, then again with room reserved for what failed: the packing that fails least. At most
 // `tries` in all, none but the first after `most_work` units of WorkBudget, fewer as soon as one fits; with 0 tries one
 // that ends with the slot at which a block fails. `work` is that of all. `idle`: which blocks may leave in between; nullptr: none.
 TimePacking PackInTimeBest(const std::vector<LateBlock>& blocks, int64_t budget_bytes, int tries,
                            int64_t most_work = std::numeric_limits<int64_t>::max(),
-                           const std::vector<PinnedPair>& pinned = {}, const IdleTimes* idle = nullptr);
+                           const std::vector<PinnedPair>& pinned = {}, const IdleTimes* idle = nullptr,
+                           int64_t alignment = kTensorAlignment);
 
 }  // namespace millrace
 

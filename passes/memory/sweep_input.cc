@@ -19,7 +19,7 @@ int32_t SlotsOf(const std::vector<LateBlock>& blocks) {
 
 // Tensors are aligned, so one of twice the elements may be a little less than two aligned ones: its hole would hold only
 // one of them. Such sizes become whole multiples of popular ones.
-std::vector<int64_t> MatchedSizes(const std::vector<LateBlock>& blocks) {
+std::vector<int64_t> MatchedSizes(const std::vector<LateBlock>& blocks, int64_t alignment) {
   std::map<int64_t, double> areas;
   double all = 0;
   for (const LateBlock& block : blocks) {
@@ -33,7 +33,7 @@ std::vector<int64_t> MatchedSizes(const std::vector<LateBlock>& blocks) {
     int64_t& result = matched[bytes] = bytes;
     for (int64_t size : popular) {
       const int64_t times = (bytes + size - 1) / size;
-      if (times * size - bytes < times * kTensorAlignment) result = std::max(result, times * size);
+      if (times * size - bytes < times * alignment) result = std::max(result, times * size);
     }
     if (area > kPopular * all) popular.push_back(result);
   }
@@ -44,11 +44,12 @@ std::vector<int64_t> MatchedSizes(const std::vector<LateBlock>& blocks) {
 
 }  // namespace
 
-SweepInput::SweepInput(const std::vector<LateBlock>& late_blocks, const std::vector<PinnedPair>& pinned_pairs)
+SweepInput::SweepInput(const std::vector<LateBlock>& late_blocks, const std::vector<PinnedPair>& pinned_pairs, int64_t address_alignment)
     : blocks(late_blocks),
       pinned(pinned_pairs),
+      alignment(address_alignment),
       slots(SlotsOf(blocks)),
-      sizes(MatchedSizes(blocks)),
+      sizes(MatchedSizes(blocks, alignment)),
       begins(slots, blocks.size(), [&](size_t b) { return blocks[b].first; }),
       needed(slots, blocks.size(), [&](size_t b) { return IsLate(b) ? blocks[b].latest : -1; }),
       ends(slots, blocks.size(), [&](size_t b) { return blocks[b].last; }),

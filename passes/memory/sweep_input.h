@@ -51,12 +51,13 @@ class BySlot {
 };
 
 struct SweepInput {
-  SweepInput(const std::vector<LateBlock>& late_blocks, const std::vector<PinnedPair>& pinned_pairs);
+  SweepInput(const std::vector<LateBlock>& late_blocks, const std::vector<PinnedPair>& pinned_pairs, int64_t address_alignment);
 
   bool IsLate(size_t b) const { return blocks[b].latest > blocks[b].first; }
 
   const std::vector<LateBlock>& blocks;
   const std::vector<PinnedPair>& pinned;
+  const int64_t alignment;
   const int32_t slots;
   const std::vector<int64_t> sizes;
   const BySlot begins, needed, ends;

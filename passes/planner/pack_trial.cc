@@ -255,7 +255,7 @@ PackedTrial PackTrialInTime(const GapGraph& gaps, int64_t budget_bytes, const st
   std::vector<PinnedPair> pinned;
   if (!StaysThatReturn(schedule).empty()) pinned = PinnedOf(schedule, blocks);
   const IdleStays idle(gaps, schedule);
-  TimePacking packing = PackInTimeBest(blocks, gaps.graph->aligned_budget(budget_bytes), tries, most_work, pinned, may_send_away ? &idle : nullptr);
+  TimePacking packing = PackInTimeBest(blocks, budget_bytes, tries, most_work, pinned, may_send_away ? &idle : nullptr, gaps.graph->alignment);
   packed.work = packing.work + kItemWork * static_cast<int64_t>(schedule.items.size());
   packed.fits = packing.failed.empty();
   if (!packed.fits) {

@@ -68,7 +68,7 @@ class Replay {
         decisions_(decisions),
         given_(decisions.size()),
         allocator_(graph_.aligned_budget(budget_bytes)),
-        free_bytes_(graph_.aligned_budget(budget_bytes)),
+        free_bytes_(allocator_.capacity()),
         state_(graph_.storages.size()),
         missing_(n_, 0),
         anchored_(n_, decisions, [](const SwapDecision& d) { return CopiesIn(d) ? d.anchor : -1; }),

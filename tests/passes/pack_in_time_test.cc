@@ -5,6 +5,7 @@
 #include <random>
 
 #include "gtest/gtest.h"
+#include "passes/memory/sweep_input.h"
 
 namespace millrace {
 namespace {
@@ -144,6 +145,18 @@ TEST(PackInTimeTest, WhatFailsIsToldWithWhatWasFree) {
   EXPECT_EQ(packing.free_bytes, std::vector<int64_t>{896 - 512});
   EXPECT_EQ(packing.failed_bytes, 512);
   EXPECT_GT(packing.heap_bytes, 896);
+}
+
+// From the top of a budget that is no multiple of the alignment, and by sizes that fall short of a multiple by no more than it.
+TEST(PackInTimeTest, OffsetsHaveTheirAlignment) {
+  const Blocks small = {Fixed(256, 0, 0)};
+  const HolePolicy by_life{HolePolicy::Kind::kByLife, 2};  // the highest place
+  EXPECT_EQ(PackInTime(small, 1000, by_life, {}).offsets[0], 704);
+  EXPECT_EQ(PackInTime(small, 1000, by_life, {}, {}, 256).offsets[0], 512);
+  // 600 bytes, aligned, and 1200 of the same.
+  const Blocks twice = {Fixed(768, 0, 9), Fixed(1280, 0, 0)};
+  EXPECT_EQ(SweepInput(twice, {}, 64).sizes[1], 1280);
+  EXPECT_EQ(SweepInput(twice, {}, 256).sizes[1], 1536);
 }
 
 TEST(PackInTimeTest, WhatIsReservedHasItsPlace) {
