@@ -158,7 +158,8 @@ struct SessionOptions {
   // cuda: steps captured as a graph and replayed. "auto": where nothing in a step depends on the host; "on": an error
   // where that is not possible; "off".
   std::string cuda_graph = "auto";
-  bool replays_steps() const { return (device == "cuda" || device == "cuda_emulated") && cuda_graph != "off"; }
+  bool on_cuda() const { return device == "cuda" || device == "cuda_emulated"; }
+  bool replays_steps() const { return on_cuda() && cuda_graph != "off"; }
   // cuda: convolutions try their deterministic algorithms when they are planned and keep the fastest, which the plan
   // records; two runs that measure apart may choose, and round, differently. Else cuDNN's own ranking decides.
   bool measure_convolutions = false;

@@ -27,8 +27,7 @@ absl::Status CheckDevices(const SessionOptions& options) {
   for (const std::string& name : planning.devices) {
     MR_ASSIGN_OR_RETURN(const DeviceSpec spec, ParseDeviceSpec(name));
     const std::string kind = absl::AsciiStrToLower(spec.type);
-    const bool is_cuda = options.device == "cuda" || options.device == "cuda_emulated";
-    if (kind == options.device || (kind == "gpu" && is_cuda)) continue;
+    if (kind == options.device || (kind == "gpu" && options.on_cuda())) continue;
     // Plans may be for devices of any kind.
     if (options.device == "null" && !spec.type.empty()) continue;
     return absl::InvalidArgumentError(

@@ -37,7 +37,7 @@ absl::StatusOr<std::unique_ptr<RuntimeDevice>> OpenDevice(const SessionOptions& 
   if (options.device == "cpu") {
     return options.kernels ? cpu::MakeCpuDevice(index, options.kernels) : cpu::MakeCpuDevice(index);
   }
-  if (options.device != "cuda" && options.device != "cuda_emulated") {
+  if (!options.on_cuda()) {
     return absl::InvalidArgumentError(
         absl::StrCat("unknown device '", options.device, "', expected one of cpu, cuda, cuda_emulated, null"));
   }
