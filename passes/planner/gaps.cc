@@ -171,7 +171,7 @@ double GapGraph::LaunchSeconds(const std::vector<SwapDecision>& decisions) const
   if (copy_launch == 0) return 0;
   double launches = 0;
   for (const SwapDecision& d : decisions) {
-    const double one = graph->storages[d.storage].kind == StorageKind::kVariable ? kVariableCopyLaunches : kCopyLaunches;
+    const double one = CopyLaunches(graph->storages[d.storage].kind == StorageKind::kVariable);
     if (d.copy_out) launches += one;
     if (d.copy_in && d.before != SwapDecision::kToHost) launches += one;
   }

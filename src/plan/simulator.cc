@@ -119,7 +119,7 @@ namespace {
 
 double LaunchesOf(const Lane& lane) {
   double launches = 0;
-  for (const CopyStep& copy : lane.copies) launches += copy.host.kind == HostRef::Kind::kVariable ? kVariableCopyLaunches : kCopyLaunches;
+  for (const CopyStep& copy : lane.copies) launches += CopyLaunches(copy.host.kind == HostRef::Kind::kVariable);
   return launches;
 }
 

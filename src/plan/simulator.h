@@ -36,7 +36,7 @@ struct LaneSchedule {
 
 // What a copy costs compute, in Machine::copy_launch_seconds. A variable that moves is updated by a launch of its own, and not together
 // with others.
-constexpr double kCopyLaunches = 1, kVariableCopyLaunches = 5;
+inline double CopyLaunches(bool of_variable) { return of_variable ? 5 : 1; }
 
 struct LaneTimes {
   std::vector<double> start, end;  // as LaneSchedule's steps
