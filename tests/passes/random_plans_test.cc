@@ -15,67 +15,65 @@
 namespace millrace {
 namespace {
 
-TEST(RandomPlans, FitTheBudgetOrAreRefused) {
-  const OpRegistry ops = TestOps();
+struct Counts {
   int planned = 0, refused = 0;
-  for (uint32_t seed = 0; seed < 400; ++seed) {
+};
+
+// Random graphs of so many seeds, each under every strategy, without a budget or in one of 64 bytes times `least` or more, `range` of them.
+// `look` sees every plan, none of which is beyond its budget.
+template <typename Look>
+void PlanRandom(uint32_t seeds, int64_t alignment, int least, int range, const Look& look, Counts& counts) {
+  const OpRegistry ops = TestOps();
+  for (uint32_t seed = 0; seed < seeds; ++seed) {
     RandomGraph random(seed);
     StubOracle oracle;
     CompileRequest request = RequestOf(random, ops, oracle);
+    request.machine.tensor_alignment_bytes = alignment;
     for (const std::string& strategy : StrategyNames()) {
       request.options.strategy = strategy;
       request.options.partition_size = strategy == "tensorflowmem" ? 1 + random.Below(8) : 0;
-      request.options.device_memory_bytes = random.Below(4) == 0 ? 0 : 64 * (8 + random.Below(100));
+      request.options.device_memory_bytes = random.Below(4) == 0 ? 0 : 64 * (least + random.Below(range));
       SCOPED_TRACE(absl::StrCat("seed ", seed, " strategy ", strategy, " budget ", request.options.device_memory_bytes));
       const absl::StatusOr<Compiled> compiled = Compile(request);
       if (absl::IsResourceExhausted(compiled.status())) {
-        ++refused;
+        ++counts.refused;
         continue;
       }
       ASSERT_TRUE(compiled.ok()) << compiled.status();
-      ++planned;
-      ASSERT_TRUE(VerifyPlan(compiled->plan).ok());
-      EXPECT_GE(compiled->plan.predicted_step_seconds, (1 - 1e-9) * compiled->plan.lower_bound_seconds);
+      ++counts.planned;
+      look(compiled->plan);
       if (request.options.device_memory_bytes > 0) {
         EXPECT_LE(compiled->plan.devices[0].arena_bytes, request.options.device_memory_bytes);
       }
+      ASSERT_FALSE(::testing::Test::HasFailure());
     }
   }
-  EXPECT_GT(planned, 500);
-  EXPECT_GT(refused, 50);
+}
+
+TEST(RandomPlans, FitTheBudgetOrAreRefused) {
+  Counts counts;
+  const auto look = [](const ExecutionPlan& plan) {
+    ASSERT_TRUE(VerifyPlan(plan).ok());
+    EXPECT_GE(plan.predicted_step_seconds, (1 - 1e-9) * plan.lower_bound_seconds);
+  };
+  PlanRandom(400, kTensorAlignment, 8, 100, look, counts);
+  EXPECT_GT(counts.planned, 500);
+  EXPECT_GT(counts.refused, 50);
 }
 
 // Also from the top of a budget that is no multiple of the alignment.
 TEST(RandomPlans, HaveTheAddressesOfTheMachinesAlignment) {
   constexpr int64_t kAlignment = 256;
-  const OpRegistry ops = TestOps();
-  int planned = 0;
-  for (uint32_t seed = 0; seed < 200; ++seed) {
-    RandomGraph random(seed);
-    StubOracle oracle;
-    CompileRequest request = RequestOf(random, ops, oracle);
-    request.machine.tensor_alignment_bytes = kAlignment;
-    for (const std::string& strategy : StrategyNames()) {
-      request.options.strategy = strategy;
-      request.options.partition_size = strategy == "tensorflowmem" ? 1 + random.Below(8) : 0;
-      request.options.device_memory_bytes = random.Below(4) == 0 ? 0 : 64 * (33 + random.Below(400));
-      SCOPED_TRACE(absl::StrCat("seed ", seed, " strategy ", strategy, " budget ", request.options.device_memory_bytes));
-      const absl::StatusOr<Compiled> compiled = Compile(request);
-      if (absl::IsResourceExhausted(compiled.status())) continue;
-      ASSERT_TRUE(compiled.ok()) << compiled.status();
-      ++planned;
-      for (const Residence& residence : compiled->plan.residences) {
-        if (residence.kind == Residence::Kind::kScratch) continue;  // nodes that join share theirs
-        EXPECT_EQ(residence.offset % kAlignment, 0) << residence.tensor.str();
-        EXPECT_EQ(residence.bytes % kAlignment, 0) << residence.tensor.str();
-      }
-      if (request.options.device_memory_bytes > 0) {
-        EXPECT_LE(compiled->plan.devices[0].arena_bytes, request.options.device_memory_bytes);
-      }
-      ASSERT_FALSE(HasFailure());
+  Counts counts;
+  const auto look = [](const ExecutionPlan& plan) {
+    for (const Residence& residence : plan.residences) {
+      if (residence.kind == Residence::Kind::kScratch) continue;  // nodes that join share theirs
+      EXPECT_EQ(residence.offset % kAlignment, 0) << residence.tensor.str();
+      EXPECT_EQ(residence.bytes % kAlignment, 0) << residence.tensor.str();
     }
-  }
-  EXPECT_GT(planned, 300);
+  };
+  PlanRandom(200, kAlignment, 33, 400, look, counts);
+  EXPECT_GT(counts.planned, 300);
 }
 
 // Values here are smaller than a page, so a pool of n pages holds n of them.
