@@ -179,7 +179,7 @@ millrace_watch(millrace_cuda_compiler cuda)
 
 set(plugin_sources)
 set(plugin_names blas_product compiled_fusion cuda_driver cuda_errors cuda_services device_watch dnn_convolution dnn_descriptor
-  dnn_graph dnn_plan dnn_trial host_fallback page_locked plugin)
+  dnn_graph dnn_plan dnn_trial host_fallback page_locked plugin run_ahead)
 # For the tests, which compile them for a CUDA that is faked.
 set_property(GLOBAL PROPERTY MILLRACE_CUDA_PLUGIN_SOURCES ${plugin_names})
 foreach(name ${plugin_names})

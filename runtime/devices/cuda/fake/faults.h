@@ -19,7 +19,7 @@
 // Kinds are alloc (of device memory), hostalloc, pin, stream, event, instantiate (of a graph), graph (its launch), launch (of a
 // kernel or a host function), copy and library (code that is loaded). After ecc, crash and lost every call that reaches the
 // device returns that error, and what streams and graphs have left to do is dropped. "call" and "operation" can be counted, too;
-// "bytes" are the most of device memory that allocations have had at once.
+// "bytes" are the most of device memory that allocations have had at once, "ahead" the most operations that a stream had before it.
 #ifndef MILLRACE_RUNTIME_DEVICES_CUDA_FAKE_FAULTS_H_
 #define MILLRACE_RUNTIME_DEVICES_CUDA_FAKE_FAULTS_H_
 

@@ -62,6 +62,7 @@ struct Stream {
 };
 struct Event {
   bool timed = false;
+  bool asked = false;  // whether it has come to pass, since it was recorded
   Link recorded;
   std::shared_ptr<Capture> capture;  // that it was recorded in last
   std::shared_ptr<std::chrono::steady_clock::time_point> when = std::make_shared<std::chrono::steady_clock::time_point>();
@@ -86,6 +87,16 @@ Event* Of(cudaEvent_t event) {
   return events.count(known) > 0 ? known : nullptr;
 }
 
+void RunUntil(const std::function<bool()>& enough);
+
+// A stream takes so many operations that have not begun; who gives it more waits.
+void MakeRoom(const Stream& stream) {
+  constexpr size_t kMost = 1024;
+  RunUntil([&] { return stream.queue.size() < kMost; });
+  if (stream.queue.size() >= kMost) Block("a launch behind 1024 others");
+  CountMost("ahead", static_cast<int64_t>(stream.queue.size()) + 1);
+}
+
 // Behind what the stream has, and `also`.
 Link Add(Stream& stream, std::function<void()> work, const Link& also = nullptr) {
   auto item = std::make_shared<Item>();
@@ -97,6 +108,7 @@ Link Add(Stream& stream, std::function<void()> work, const Link& also = nullptr)
     stream.capture->graph.items.push_back(item);
     stream.captured = item;
   } else {
+    MakeRoom(stream);
     stream.queue.push_back(item);
     stream.last = item;
   }
@@ -272,7 +284,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (!known->queue.empty()) Block("cudaStreamSynchronize");
   return Enter();
 }
-// The first answer is that it is not idle, as it may be.
+// The first answer is that it is not idle, as it may be; of events, too.
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   const Lock lock(mutex);
   Stream* const known = Of(stream);
@@ -333,6 +345,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   Stream* const known = Of(stream);
   Event* const record = Of(event);
   if (known == nullptr || record == nullptr) return Say(cudaErrorInvalidResourceHandle);
+  record->asked = false;
   record->capture = known->capture;
   record->recorded = Add(*known, [when = record->when] { *when = std::chrono::steady_clock::now(); });
   return cudaSuccess;
@@ -346,6 +359,19 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   const auto done = [&] { return waited->recorded == nullptr || waited->recorded->done; };
   RunUntil(done);
   if (!done()) Block("cudaEventSynchronize");
+  return Enter();
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  const Lock lock(mutex);
+  Event* const asked = Of(event);
+  if (asked == nullptr) return Say(cudaErrorInvalidResourceHandle);
+  if (asked->capture != nullptr) return Say(cudaErrorCapturedEvent);
+  if (const cudaError_t error = MayCall(); error != cudaSuccess) return error;
+  const auto done = [&] { return asked->recorded == nullptr || asked->recorded->done; };
+  if (!done() && !std::exchange(asked->asked, true)) return Say(cudaErrorNotReady);
+  RunUntil(done);
+  if (!done()) return Say(cudaErrorNotReady);
+  asked->asked = false;
   return Enter();
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
@@ -411,6 +437,11 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatu
   *status = known->capture != nullptr ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
   if (known->capture != nullptr) *graph = reinterpret_cast<cudaGraph_t>(&known->capture->graph);
   return cudaSuccess;
+}
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  if (const cudaError_t error = Enter(); error != cudaSuccess) return error;
+  if (!IsStream(stream)) return Say(cudaErrorInvalidResourceHandle);
+  return *status = IsCapturing(stream) ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone, cudaSuccess;
 }
 cudaError_t cudaUserObjectCreate(cudaUserObject_t* object, void* what, cudaHostFn_t destroy, unsigned references, unsigned flags) {
   if (references != 1 || flags != cudaUserObjectNoDestructorSync) return Say(cudaErrorInvalidValue);

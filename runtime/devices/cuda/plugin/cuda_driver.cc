@@ -19,6 +19,7 @@
 #include "cuda/plugin/device_watch.h"
 #include "cuda/plugin/host_fallback.h"
 #include "cuda/plugin/page_locked.h"
+#include "cuda/plugin/run_ahead.h"
 #include "millrace/status.h"
 #include "stream/driver_errors.h"
 
@@ -50,6 +51,7 @@ class CudaDriver final : public DeviceDriver {
     MR_CUDA(cudaSetDevice(options_.index));
     MR_RETURN_IF_ERROR(FillInfo());
     watch_ = std::make_shared<DeviceWatch>(info_.name, options_.index, options_.timeout_seconds);
+    run_ahead_ = std::make_unique<RunAhead>(watch_);
     MR_RETURN_IF_ERROR(CheckCode());
     void* fault = nullptr;
     MR_CUDA(cudaMalloc(&fault, sizeof(Fault)));
@@ -124,9 +126,11 @@ class CudaDriver final : public DeviceDriver {
     if (GivenUp()) return;
     cudaSetDevice(options_.index);
     if (services_ != nullptr) services_->LeaveStream(Raw(stream));
+    run_ahead_->Leave(Raw(stream));
     cudaStreamDestroy(Raw(stream));
   }
   absl::Status Synchronize(DeviceStream stream) override {
+    run_ahead_->Idle(Raw(stream));
     return watch_->Synchronize(Raw(stream));
   }
 
@@ -140,12 +144,12 @@ class CudaDriver final : public DeviceDriver {
     if (!GivenUp()) cudaEventDestroy(RawEvent(event));
   }
   absl::Status Record(DeviceEvent event, DeviceStream stream) override {
-    MR_RETURN_IF_ERROR(watch_->Use());
+    MR_RETURN_IF_ERROR(BeforeCall(stream));
     MR_CUDA(cudaEventRecord(RawEvent(event), Raw(stream)));
     return absl::OkStatus();
   }
   absl::Status WaitFor(DeviceStream stream, DeviceEvent event) override {
-    MR_RETURN_IF_ERROR(watch_->Use());
+    MR_RETURN_IF_ERROR(BeforeCall(stream));
     MR_CUDA(cudaStreamWaitEvent(Raw(stream), RawEvent(event), 0));
     return absl::OkStatus();
   }
@@ -166,8 +170,8 @@ class CudaDriver final : public DeviceDriver {
     return absl::OkStatus();
   }
 
-  absl::Status Launch(const Kernel& kernel, const KernelContext& context, DeviceStream, int64_t position) override {
-    MR_RETURN_IF_ERROR(watch_->Use());
+  absl::Status Launch(const Kernel& kernel, const KernelContext& context, DeviceStream stream, int64_t position) override {
+    MR_RETURN_IF_ERROR(BeforeCall(stream));
     services_->set_position(position);
     MR_RETURN_IF_ERROR(kernel.Run(context));
     // A launch that was refused (a bad configuration) says so only here.
@@ -176,8 +180,8 @@ class CudaDriver final : public DeviceDriver {
   }
 
   const GroupedKernel* Grouped(const Kernel& kernel) const override { return dynamic_cast<const GroupedKernel*>(&kernel); }
-  absl::Status LaunchTogether(absl::Span<const GroupMember> members, DeviceStream, int64_t position) override {
-    MR_RETURN_IF_ERROR(watch_->Use());
+  absl::Status LaunchTogether(absl::Span<const GroupMember> members, DeviceStream stream, int64_t position) override {
+    MR_RETURN_IF_ERROR(BeforeCall(stream));
     services_->set_position(position);
     MR_RETURN_IF_ERROR(members[0].kernel->RunTogether(members));
     MR_CUDA(cudaPeekAtLastError());
@@ -226,9 +230,15 @@ class CudaDriver final : public DeviceDriver {
  private:
   bool GivenUp() const { return watch_ != nullptr && watch_->given_up(); }
 
+  // One that gives the stream something to do.
+  absl::Status BeforeCall(DeviceStream stream) {
+    MR_RETURN_IF_ERROR(watch_->Use());
+    return run_ahead_->BeforeCall(Raw(stream));
+  }
+
   // CUDA waits for the stream itself where host memory is not page-locked, for ever if need be.
   absl::Status BeforeCopy(const void* host, int64_t bytes, DeviceStream stream) {
-    return IsPageLocked(host, bytes) ? watch_->Use() : watch_->Synchronize(Raw(stream));
+    return IsPageLocked(host, bytes) ? BeforeCall(stream) : Synchronize(stream);
   }
 
   // On a stream of its own: neither the legacy stream nor the device as a whole may be waited for while another session
@@ -301,6 +311,7 @@ class CudaDriver final : public DeviceDriver {
   Fault* fault_ = nullptr;       // on the device
   Fault* fault_host_ = nullptr;  // page-locked
   std::shared_ptr<DeviceWatch> watch_;
+  std::unique_ptr<RunAhead> run_ahead_;
   std::unique_ptr<CudaServices> services_;
   KernelRegistry registry_;
 };

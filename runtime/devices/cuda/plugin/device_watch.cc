@@ -23,15 +23,25 @@ absl::Status DeviceWatch::Use() const {
 
 absl::Status DeviceWatch::Synchronize(cudaStream_t stream) {
   MR_RETURN_IF_ERROR(Use());
-  if (seconds_ <= 0) return CudaStatus(cudaStreamSynchronize(stream), name_, "cudaStreamSynchronize");
-  // As cudaStreamSynchronize does, it asks again and again; in longer waits now and then, which adds a thousandth to them.
+  if (!has_limit()) return CudaStatus(cudaStreamSynchronize(stream), name_, "cudaStreamSynchronize");
+  return WaitFor([&] { return cudaStreamQuery(stream); }, "cudaStreamQuery");
+}
+
+absl::Status DeviceWatch::Synchronize(cudaEvent_t event) {
+  MR_RETURN_IF_ERROR(Use());
+  if (!has_limit()) return CudaStatus(cudaEventSynchronize(event), name_, "cudaEventSynchronize");
+  return WaitFor([&] { return cudaEventQuery(event); }, "cudaEventQuery");
+}
+
+absl::Status DeviceWatch::WaitFor(absl::FunctionRef<cudaError_t()> query, const char* call) {
+  // As CUDA's own waits do, it asks again and again; in longer waits now and then, which adds a thousandth to them.
   constexpr double kShort = 0.05, kPart = 1e-3, kLongestPause = 1e-3;
   const auto start = std::chrono::steady_clock::now();
   while (true) {
     // Before it is asked: a process that was stopped meanwhile gives the device no less time for that.
     const double waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    const cudaError_t state = cudaStreamQuery(stream);
-    if (state != cudaErrorNotReady) return CudaStatus(state, name_, "cudaStreamQuery");
+    const cudaError_t state = query();
+    if (state != cudaErrorNotReady) return CudaStatus(state, name_, call);
     cudaGetLastError();  // no error, but kept as one
     if (given_up_ || waited > seconds_) {
       GiveUp();

@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 
 namespace millrace::cuda {
@@ -28,6 +29,9 @@ class DeviceWatch {
   // Until the stream has done all it was given. Unavailable where that takes too long, or the device is lost. Not for a stream that is
   // captured, nor by a host function.
   absl::Status Synchronize(cudaStream_t stream);
+  // As much for what the event was recorded behind.
+  absl::Status Synchronize(cudaEvent_t event);
+  bool has_limit() const { return seconds_ > 0; }
   bool given_up() const { return given_up_; }
 
   // Around what a host function of a stream does: false where the wait for it was given up, and what it would use may be gone. Who gives
@@ -37,6 +41,8 @@ class DeviceWatch {
 
  private:
   absl::Status Lost() const;
+  // Until `query` is not cudaErrorNotReady any more.
+  absl::Status WaitFor(absl::FunctionRef<cudaError_t()> query, const char* call);
   void GiveUp();
 
   const std::string name_;

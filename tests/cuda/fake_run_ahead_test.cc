@@ -1,0 +1,124 @@
+// How far the host is ahead of the faked CUDA (runtime/devices/cuda/plugin/run_ahead.h), which takes 1024 operations of a stream before
+// the next call waits, and aborts the test where that would be for ever.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "fake_library.h"
+#include "graph/text.h"
+#include "millrace/session.h"
+
+namespace millrace::testing {
+namespace {
+
+constexpr int kNodes = 1500;
+constexpr int64_t kMostAhead = 256 + 2;  // the marks themselves
+
+class FakeRunAheadTest : public ::testing::Test {
+ protected:
+  void TearDown() override { Throw(""); }
+
+  // One node behind the other.
+  static absl::StatusOr<std::unique_ptr<Session>> Open(const std::string& cuda_graph, double timeout) {
+    EXPECT_EQ(setenv("MILLRACE_CUDA_PLUGIN", MILLRACE_CUDA_FAKE, 1), 0);
+    std::string text = "n0 = Placeholder() {dtype=float, shape=shape[3]}\n";
+    for (int i = 1; i <= kNodes; ++i) absl::StrAppend(&text, "n", i, " = ", i % 2 == 0 ? "Tanh" : "Exp", "(n", i - 1, ") {T=float}\n");
+    auto graph = ParseGraphText(text);
+    if (!graph.ok()) return graph.status();
+    SessionOptions options;
+    options.device = "cuda";
+    options.cuda_graph = cuda_graph;
+    options.device_timeout_seconds = timeout;
+    options.threads = 1;
+    options.planning.fuse = false;
+    options.replan.mode = ReplanOptions::Mode::kOff;
+    return Session::Create(*std::move(graph), options);
+  }
+  static absl::Status Step(Session& session, std::vector<Tensor>* out = nullptr) {
+    return session.Run({{"n0", Tensor::Vector<float>({0.5f, 1, -1})}}, {absl::StrCat("n", kNodes)}, {}, out);
+  }
+};
+
+TEST_F(FakeRunAheadTest, ALongStepIsAheadOfItsDeviceByAFewNodesOnly) {
+  std::vector<float> expected;
+  for (const double timeout : {0.0, 1800.0}) {
+    const auto session = Open("auto", timeout);
+    ASSERT_TRUE(session.ok()) << session.status();
+    Throw("");
+    for (int step = 0; step < 3; ++step) {  // on streams, then as a graph
+      std::vector<Tensor> out;
+      const absl::Status status = Step(**session, &out);
+      ASSERT_TRUE(status.ok()) << status;
+      const std::vector<float> values(out[0].as<float>().begin(), out[0].as<float>().end());
+      if (expected.empty()) expected = values;
+      EXPECT_EQ(values, expected);
+    }
+    if (timeout > 0) {
+      EXPECT_LE(Count("ahead"), kMostAhead);
+    } else {
+      EXPECT_EQ(Count("ahead"), 1024) << "without a limit CUDA's is the only one";
+    }
+  }
+}
+
+TEST_F(FakeRunAheadTest, ADeviceThatHangsIsGivenUpByWhoHasMoreForItThanItTakes) {
+  for (const char* cuda_graph : {"off", "auto"}) {
+    for (const int64_t n : {0, 1, 120, 400, kNodes - 1100, kNodes - 1, kNodes + 400}) {
+      SCOPED_TRACE(absl::StrCat("hang@", n, ", graph ", cuda_graph));
+      Throw("");
+      const auto session = Open(cuda_graph, 0.002);
+      ASSERT_TRUE(session.ok()) << session.status();
+      Throw(absl::StrCat("hang@", n));
+      absl::Status status;
+      for (int step = 0; step < 2 && status.ok(); ++step) status = Step(**session);
+      EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+      EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("fake (cuda:0) was lost (it did not answer for 0.002 s"));
+      EXPECT_TRUE(absl::IsUnavailable(Step(**session)));
+      EXPECT_LE(Count("ahead"), kMostAhead);
+    }
+  }
+}
+
+TEST_F(FakeRunAheadTest, ADeviceThatIsLostMeanwhileIsAnError) {
+  for (const char* fault : {"lost@700", "ecc@300", "crash@1400"}) {
+    Throw("");
+    const auto session = Open("off", 1800);
+    ASSERT_TRUE(session.ok()) << session.status();
+    Throw(fault);
+    const absl::Status status = Step(**session);
+    EXPECT_TRUE(absl::IsUnavailable(status)) << fault << ": " << status;
+  }
+}
+
+TEST_F(FakeRunAheadTest, AMarkThatIsRefusedIsAnErrorOfItsStep) {
+  Throw("");
+  const auto session = Open("off", 1800);
+  ASSERT_TRUE(session.ok()) << session.status();
+  Throw("");
+  ASSERT_TRUE(Step(**session).ok());
+  const int64_t last = Count("event") - 1;  // the engine's are made before it
+  Throw("");
+  const auto other = Open("off", 1800);
+  ASSERT_TRUE(other.ok()) << other.status();
+  Throw(absl::StrCat("event@", last));
+  const absl::Status status = Step(**other);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("node 'n"));
+  EXPECT_TRUE(Step(**other).ok());
+}
+
+TEST_F(FakeRunAheadTest, ACallForWhichThereIsNoRoomAbortsTheProgramWhereNobodyLooks) {
+  const auto session = Open("off", 0);
+  ASSERT_TRUE(session.ok()) << session.status();
+  Throw("hang@0");
+  EXPECT_DEATH(Step(**session).IgnoreError(), "a launch behind 1024 others would wait for ever: the device hangs");
+  Throw("");
+}
+
+}  // namespace
+}  // namespace millrace::testing
