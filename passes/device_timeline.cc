@@ -18,7 +18,7 @@ class Timer {
     for (const NodeId id : order) {
       const int32_t d = graph_.node(id).device;
       if (d == kHostDevice) continue;
-      const std::vector<Operation>& operations = devices_[d]->operations;
+      const std::vector<DeviceOperation>& operations = devices_[d]->operations;
       const size_t next = lanes_[d].ends.size();
       if (next < operations.size() && operations[next].node() == id) Take(d, static_cast<int32_t>(next));
     }
@@ -34,7 +34,7 @@ class Timer {
 
   void Take(int32_t d, int32_t i) {
     const DeviceGraph& device = *devices_[d];
-    const Operation& operation = device.operations[i];
+    const DeviceOperation& operation = device.operations[i];
     Lane& lane = lanes_[d];
     double ready = 0;  // what it waits for on other devices
     for (const Access& access : device.access.of(i)) {
@@ -69,7 +69,7 @@ class Timer {
     DeviceTimeline timeline;
     for (const Lane& lane : lanes_) timeline.step_seconds = std::max(timeline.step_seconds, lane.end);
     for (size_t d = 0; d < lanes_.size(); ++d) {
-      const std::vector<Operation>& operations = devices_[d]->operations;
+      const std::vector<DeviceOperation>& operations = devices_[d]->operations;
       std::vector<double> seconds(operations.size(), 0);
       double next = timeline.step_seconds;
       size_t first = operations.size();

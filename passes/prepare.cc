@@ -54,7 +54,7 @@ PlaceOptions PlaceOptionsOf(const CompileRequest& request) {
 
 absl::Status Place(const CompileRequest& request, Prepared& prepared) {
   const PlaceOptions place = PlaceOptionsOf(request);
-  MR_ASSIGN_OR_RETURN(Placement placement, PlaceDevices(prepared.graph, request.ops, place));
+  MR_ASSIGN_OR_RETURN(DevicePlacement placement, PlaceDevices(prepared.graph, request.ops, place));
   prepared.placement_notes = std::move(placement.notes);
   if (place.devices.size() == 1) return absl::OkStatus();
   // What crosses between devices becomes nodes before there is an order: they take part in it.

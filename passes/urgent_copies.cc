@@ -33,7 +33,7 @@ NodeId SendOf(const Graph& graph, const DevicePlan& plan, int32_t storage) {
 }
 
 bool IsSend(const Graph& graph, const DevicePlan& plan, int32_t operation) {
-  const Operation& what = plan.device.operations[operation];
+  const DeviceOperation& what = plan.device.operations[operation];
   return what.is_fetch && graph.node(what.node()).op == kSendOp;
 }
 

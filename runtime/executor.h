@@ -102,10 +102,10 @@ class Executor final : private ResidentOwner {
   bool recording_ = false;
   std::unique_ptr<Program> program_;
   std::unique_ptr<LaneEngine> engine_;
-  std::vector<Variable*> variables_;  // as plan.variables
-  std::vector<bool> dirty_;           // the device holds a newer value than the home
-  bool places_are_stale_ = false;     // a step failed in which resident variables leave: their places may hold others
-  std::vector<void*> arenas_;         // as plan.devices
+  std::vector<StoredVariable*> variables_;  // as plan.variables
+  std::vector<bool> dirty_;                 // the device holds a newer value than the home
+  bool places_are_stale_ = false;           // a step failed in which resident variables leave: their places may hold others
+  std::vector<void*> arenas_;               // as plan.devices
   void* pool_ = nullptr;
   std::vector<char> states_before_;   // Program::states, one after another
   int64_t constant_bytes_ = 0;

@@ -118,7 +118,7 @@ absl::StatusOr<std::unique_ptr<Program>> Program::Create(std::shared_ptr<const E
   program->variable_state_.changed = std::make_unique<bool[]>(p.variables.size() + 1);
   program->variable_state_.at_home = std::make_unique<bool[]>(p.variables.size() + 1);
   for (const PlanVariable& variable : p.variables) {
-    MR_ASSIGN_OR_RETURN(Variable * declared, variables.Declare(variable.home_name(), variable.home_type()));
+    MR_ASSIGN_OR_RETURN(StoredVariable * declared, variables.Declare(variable.home_name(), variable.home_type()));
     if (!variable.whole.empty() && declared->home == nullptr) {
       return PlanError(variable.name, "is a part of a variable whose home is not in memory");
     }

@@ -32,7 +32,7 @@ struct WaitRange {
   int32_t count = 0;
 };
 
-struct Variable;
+struct StoredVariable;
 
 struct ComputeOp {
   const Kernel* kernel = nullptr;
@@ -125,7 +125,7 @@ class Program {
   // Some resident variable leaves the device within the step and comes back: after a step that failed half-way, its
   // place may hold anything.
   bool residents_leave() const { return residents_leave_; }
-  Variable& variable(int32_t index) const { return *variables_[index]; }
+  StoredVariable& variable(int32_t index) const { return *variables_[index]; }
   // Where plan variable `index` is in host memory: its home, or its part of one; not of variables on disk.
   void* home(int32_t index) const;
   // Base of the host pool that addresses were resolved against.
@@ -156,7 +156,7 @@ class Program {
   bool residents_leave_ = false;
   std::map<char*, int64_t> states_;
   mutable VariableState variable_state_;
-  std::vector<Variable*> variables_;                    // as plan.variables
+  std::vector<StoredVariable*> variables_;              // as plan.variables
   void* pool_ = nullptr;
   std::vector<std::shared_ptr<const Kernel>> kernels_;  // keeps them alive
   // Pointer arrays that contexts refer to: inputs then outputs of op after op, per lane.

@@ -362,7 +362,7 @@ absl::Status ThreadLaneEngine::RunDiskTransfer(const ProgramLane& lane, const Co
                                                LinkPacer& pacer) {
   const bool write = lane.lane->kind == LaneKind::kToDisk;
   const DiskRef& disk = op.step->disk;
-  Variable* const variable = disk.variable >= 0 ? &program_.variable(disk.variable) : nullptr;
+  StoredVariable* const variable = disk.variable >= 0 ? &program_.variable(disk.variable) : nullptr;
   const int64_t offset = variable == nullptr ? options_.disk->scratch_offset() + disk.offset_bytes
                                              : variable->disk_offsets[write ? 1 - variable->disk_place : variable->disk_place];
   char* const host = static_cast<char*>(op.host_address);

@@ -13,7 +13,7 @@
 namespace millrace {
 namespace {
 
-absl::Status CheckType(const Variable& variable, const TensorType& type, const char* what) {
+absl::Status CheckType(const StoredVariable& variable, const TensorType& type, const char* what) {
   if (variable.type == type) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("variable '", variable.name, "' is ", variable.type.ToString(), "; ",
                                                  what, " ", type.ToString()));
@@ -26,7 +26,7 @@ void CopyBytes(void* to, const void* from, int64_t bytes) {
 
 }  // namespace
 
-absl::StatusOr<Variable*> VariableStore::Declare(const std::string& name, const TensorType& type) {
+absl::StatusOr<StoredVariable*> VariableStore::Declare(const std::string& name, const TensorType& type) {
   auto it = variables_.find(name);
   if (it != variables_.end()) {
     MR_RETURN_IF_ERROR(CheckType(*it->second, type, "this graph declares it as"));
@@ -36,7 +36,7 @@ absl::StatusOr<Variable*> VariableStore::Declare(const std::string& name, const 
     return absl::InvalidArgumentError(absl::StrCat("variable '", name, "' has type ", type.ToString(),
                                                    ", expected a known shape and a numeric element type"));
   }
-  auto variable = std::make_unique<Variable>();
+  auto variable = std::make_unique<StoredVariable>();
   variable->name = name;
   variable->type = type;
   const std::string what = absl::StrCat("variable '", name, "'");
@@ -50,7 +50,7 @@ absl::StatusOr<Variable*> VariableStore::Declare(const std::string& name, const 
   return variables_.emplace(name, std::move(variable)).first->second.get();
 }
 
-absl::Status VariableStore::ReadHome(const Variable& variable,
+absl::Status VariableStore::ReadHome(const StoredVariable& variable,
                                      absl::FunctionRef<absl::Status(const void*, int64_t, int64_t)> take) {
   const int64_t bytes = variable.type.size_bytes();
   if (bytes == 0) return absl::OkStatus();
@@ -58,7 +58,7 @@ absl::Status VariableStore::ReadHome(const Variable& variable,
   return disk_->ReadPieces(variable.disk_offsets[variable.disk_place], bytes, take);
 }
 
-absl::Status VariableStore::WriteHome(Variable& variable,
+absl::Status VariableStore::WriteHome(StoredVariable& variable,
                                       absl::FunctionRef<absl::Status(void*, int64_t, int64_t)> fill) {
   const int64_t bytes = variable.type.size_bytes();
   if (bytes == 0) return absl::OkStatus();
@@ -68,7 +68,7 @@ absl::Status VariableStore::WriteHome(Variable& variable,
   return absl::OkStatus();
 }
 
-const Variable* VariableStore::Find(const std::string& name) const {
+const StoredVariable* VariableStore::Find(const std::string& name) const {
   auto it = variables_.find(name);
   return it == variables_.end() ? nullptr : it->second.get();
 }
@@ -146,14 +146,14 @@ absl::Status VariableStore::ReadEach(absl::FunctionRef<absl::Status(const std::s
 
 absl::StatusOr<Tensor> VariableStore::Read(const std::string& name) {
   if (owner_ != nullptr) MR_RETURN_IF_ERROR(owner_->Flush());
-  const Variable* const variable = Find(name);
+  const StoredVariable* const variable = Find(name);
   if (variable == nullptr || !variable->initialized) {
     return absl::FailedPreconditionError(absl::StrCat("variable '", name, "' has no value"));
   }
   return CopyOf(*variable);
 }
 
-absl::StatusOr<Tensor> VariableStore::CopyOf(const Variable& variable) {
+absl::StatusOr<Tensor> VariableStore::CopyOf(const StoredVariable& variable) {
   Tensor value(variable.type.dtype, variable.type.shape);
   char* const data = static_cast<char*>(value.mutable_data());
   MR_RETURN_IF_ERROR(ReadHome(variable, [&](const void* piece, int64_t at, int64_t size) {
@@ -175,7 +175,7 @@ absl::Status VariableStore::Clear(const std::string& name) {
 absl::Status VariableStore::Set(const std::string& name, const Tensor& value) {
   auto it = variables_.find(name);
   if (it != variables_.end()) MR_RETURN_IF_ERROR(CheckType(*it->second, value.type(), "the value given is"));
-  MR_ASSIGN_OR_RETURN(Variable * variable, Declare(name, value.type()));
+  MR_ASSIGN_OR_RETURN(StoredVariable * variable, Declare(name, value.type()));
   // What is on the device would be older than the home from here on.
   if (owner_ != nullptr) MR_RETURN_IF_ERROR(Release(owner_));
   const char* const data = static_cast<const char*>(value.data());
@@ -191,7 +191,7 @@ absl::Status VariableStore::Replace(const std::string& name, const Tensor& value
   const auto it = variables_.find(name);
   if (it != variables_.end() && it->second->type != value.type()) {
     if (owner_ != nullptr) MR_RETURN_IF_ERROR(Release(owner_));
-    std::unique_ptr<Variable> former = std::move(it->second);
+    std::unique_ptr<StoredVariable> former = std::move(it->second);
     variables_.erase(it);
     if (const absl::Status declared = Declare(name, value.type()).status(); !declared.ok()) {
       variables_.emplace(name, std::move(former));

@@ -17,7 +17,7 @@
 
 namespace millrace {
 
-struct Variable {
+struct StoredVariable {
   std::string name;
   TensorType type;
   void* home = nullptr;      // type.size_bytes() bytes, fixed for the store's life; nullptr when it is on disk
@@ -53,15 +53,15 @@ class VariableStore {
 
   // The bytes of a variable's home, piece by piece: `piece` is a part of the value that begins `at` bytes into it. Its
   // whole where the home is in memory.
-  absl::Status ReadHome(const Variable& variable,
+  absl::Status ReadHome(const StoredVariable& variable,
                         absl::FunctionRef<absl::Status(const void* piece, int64_t at, int64_t size)> take);
   // Gives the home a new value; after an error a home on disk has the former one.
-  absl::Status WriteHome(Variable& variable, absl::FunctionRef<absl::Status(void* piece, int64_t at, int64_t size)> fill);
+  absl::Status WriteHome(StoredVariable& variable, absl::FunctionRef<absl::Status(void* piece, int64_t at, int64_t size)> fill);
 
   // The variable of that name, made when it is new. InvalidArgument when it exists with another type.
-  absl::StatusOr<Variable*> Declare(const std::string& name, const TensorType& type);
+  absl::StatusOr<StoredVariable*> Declare(const std::string& name, const TensorType& type);
   // nullptr when unknown. Its home may be older than the owner's value.
-  const Variable* Find(const std::string& name) const;
+  const StoredVariable* Find(const std::string& name) const;
 
   // Zeroed memory that belongs to the node `node`, the same on every call.
   absl::StatusOr<void*> StateBlock(const std::string& node, int64_t bytes);
@@ -97,11 +97,11 @@ class VariableStore {
 
  private:
   // Of a home that is as new as the owner's value.
-  absl::StatusOr<Tensor> CopyOf(const Variable& variable);
+  absl::StatusOr<Tensor> CopyOf(const StoredVariable& variable);
 
   HostMemory* const memory_;
   DiskTier* disk_ = nullptr;
-  std::map<std::string, std::unique_ptr<Variable>> variables_;
+  std::map<std::string, std::unique_ptr<StoredVariable>> variables_;
   struct State {
     void* data = nullptr;
     int64_t bytes = 0;

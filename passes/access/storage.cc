@@ -284,7 +284,7 @@ class Builder {
         others_ != others_at_last_) {
       return false;
     }
-    const Operation& last = result_.operations.back();
+    const DeviceOperation& last = result_.operations.back();
     if (added.is_dynamic() || last.nodes.back().is_dynamic()) return false;
     auto in_range = [](double seconds) { return seconds >= kMinJoinedSeconds && seconds <= kMaxJoinedSeconds; };
     if (last.is_fetch || last.nodes.size() >= kMaxJoinedNodes || !in_range(added.seconds) ||
@@ -530,9 +530,9 @@ void NameStorages(const Graph& graph, DeviceGraph& device) {
 
 void MakeInstances(const Graph& graph, const InferenceResult& inferred, DeviceGraph& device) {
   size_t nodes = 0;
-  for (const Operation& operation : device.operations) nodes += operation.is_fetch ? 0 : operation.nodes.size();
+  for (const DeviceOperation& operation : device.operations) nodes += operation.is_fetch ? 0 : operation.nodes.size();
   device.instances.reserve(nodes);
-  for (const Operation& operation : device.operations) {
+  for (const DeviceOperation& operation : device.operations) {
     if (operation.is_fetch) continue;
     for (const OperationNode& node : operation.nodes) {
       device.instances.push_back(MakeInstance(graph, node.node, inferred.by_value[node.node.value]));

@@ -43,7 +43,7 @@ struct DynamicNode {
 
 // What happens at one time of the device graph: one node, or a few small ones that are independent and may run at
 // once; or a fetch or Send, which copies to the host.
-struct Operation {
+struct DeviceOperation {
   bool is_fetch = false;
   absl::InlinedVector<OperationNode, 1> nodes;
   NodeId node() const { return nodes.front().node; }
@@ -56,8 +56,8 @@ inline constexpr double kMaxJoinedSeconds = 1e-3;
 inline constexpr size_t kMaxJoinedNodes = 8;
 
 struct DeviceGraph {
-  std::vector<Operation> operations;       // in order
-  AccessGraph access;                      // operation k of both is the same
+  std::vector<DeviceOperation> operations;  // in order
+  AccessGraph access;                       // operation k of both is the same
   // Storage of output o of node n: storage_of[first_output[n] + o]; kNoStorage for what has no memory.
   std::vector<int32_t> first_output;
   std::vector<int32_t> storage_of;

@@ -11,7 +11,7 @@ namespace {
 
 class Adder {
  public:
-  Adder(Graph& graph, const OpRegistry& ops, const Placement& placement, const SendRecvOptions& options,
+  Adder(Graph& graph, const OpRegistry& ops, const DevicePlacement& placement, const SendRecvOptions& options,
         std::vector<uint64_t>& by_value)
       : graph_(graph), ops_(ops), placement_(placement), options_(options), by_value_(by_value) {}
 
@@ -106,7 +106,7 @@ class Adder {
 
   Graph& graph_;
   const OpRegistry& ops_;
-  const Placement& placement_;
+  const DevicePlacement& placement_;
   const SendRecvOptions& options_;
   std::vector<uint64_t>& by_value_;
   std::map<OutputRef, NodeId> sends_;
@@ -116,12 +116,12 @@ class Adder {
 
 }  // namespace
 
-bool AddSendRecv(Graph& graph, const OpRegistry& ops, const Placement& placement, const SendRecvOptions& options,
+bool AddSendRecv(Graph& graph, const OpRegistry& ops, const DevicePlacement& placement, const SendRecvOptions& options,
                  std::vector<uint64_t>& by_value) {
   return Adder(graph, ops, placement, options, by_value).Run();
 }
 
-absl::Status VerifySendRecv(const Graph& graph, const OpRegistry& ops, const Placement& placement) {
+absl::Status VerifySendRecv(const Graph& graph, const OpRegistry& ops, const DevicePlacement& placement) {
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
     const Node& node = graph.node(NodeId{i});
     if (node.removed || node.device == kHostDevice || node.op == kRecvOp) continue;

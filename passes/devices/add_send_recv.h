@@ -35,11 +35,11 @@ struct SendRecvOptions {
 };
 
 // `by_value` (per node id) grows with the graph. True when the graph has changed.
-bool AddSendRecv(Graph& graph, const OpRegistry& ops, const Placement& placement, const SendRecvOptions& options,
+bool AddSendRecv(Graph& graph, const OpRegistry& ops, const DevicePlacement& placement, const SendRecvOptions& options,
                  std::vector<uint64_t>& by_value);
 
 // Internal names a data edge that crosses between devices without Send and Recv.
-absl::Status VerifySendRecv(const Graph& graph, const OpRegistry& ops, const Placement& placement);
+absl::Status VerifySendRecv(const Graph& graph, const OpRegistry& ops, const DevicePlacement& placement);
 
 }  // namespace millrace
 

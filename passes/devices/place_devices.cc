@@ -30,7 +30,7 @@ class Placer {
     std::iota(leader_.begin(), leader_.end(), 0);
   }
 
-  absl::StatusOr<Placement> Run() {
+  absl::StatusOr<DevicePlacement> Run() {
     MR_RETURN_IF_ERROR(MatchRequests());
     if (options_.devices.size() > 1) {
       MR_ASSIGN_OR_RETURN(order_, CreationOrder(graph_));
@@ -212,12 +212,12 @@ class Placer {
   std::vector<NodeId> order_;
   std::vector<int32_t> leader_;  // union-find
   std::vector<int32_t> device_;  // of a group, at its leader
-  Placement result_;
+  DevicePlacement result_;
 };
 
 }  // namespace
 
-absl::StatusOr<Placement> PlaceDevices(Graph& graph, const OpRegistry& ops, const PlaceOptions& options) {
+absl::StatusOr<DevicePlacement> PlaceDevices(Graph& graph, const OpRegistry& ops, const PlaceOptions& options) {
   return Placer(graph, ops, options).Run();
 }
 

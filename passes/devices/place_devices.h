@@ -31,14 +31,14 @@ struct PlaceOptions {
   std::function<bool(const std::string& op, int32_t device)> supports;
 };
 
-struct Placement {
+struct DevicePlacement {
   // Per node id: the device that works on this variable; -1 for other nodes.
   std::vector<int32_t> variable_device;
   std::vector<std::string> notes;  // requests for devices that are not there, a line each
 };
 
 // InvalidArgument names a node whose device string is not one.
-absl::StatusOr<Placement> PlaceDevices(Graph& graph, const OpRegistry& ops, const PlaceOptions& options);
+absl::StatusOr<DevicePlacement> PlaceDevices(Graph& graph, const OpRegistry& ops, const PlaceOptions& options);
 
 }  // namespace millrace
 

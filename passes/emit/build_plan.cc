@@ -129,7 +129,7 @@ class PlanBuilder {
     size_t instances = 0;
     for (int32_t d = 0; d < num_devices_; ++d) {
       size_t nodes = 0;
-      for (const Operation& operation : in_.devices[d].device.operations) nodes += operation.nodes.size();
+      for (const DeviceOperation& operation : in_.devices[d].device.operations) nodes += operation.nodes.size();
       Lane* lanes = &plan_.lanes[d * kNumLanes];
       lanes[kComputeLane].compute.reserve(nodes);
       size_t outs = 0, ins = 0;

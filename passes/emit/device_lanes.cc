@@ -215,7 +215,7 @@ void DeviceLanes::EmitOperation(int32_t i, int64_t position) {
     int64_t& needed = needed_[wait.device * kNumLanes + kComputeLane];
     needed = std::max(needed, shared_.compute_count[wait.device][wait.operation]);
   }
-  Operation& operation = my_.device.operations[i];
+  DeviceOperation& operation = my_.device.operations[i];
   if (operation.is_fetch) {
     if (in_.graph.node(operation.node()).op == kSendOp) {
       EmitSend(i, position);

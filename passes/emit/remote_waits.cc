@@ -54,7 +54,7 @@ class Finder {
   RemoteWaits WaitsOf(size_t device) {
     RemoteWaits result;
     std::vector<int32_t> latest(num_devices_), waited(num_devices_, kNone);
-    for (const Operation& operation : devices_[device]->operations) {
+    for (const DeviceOperation& operation : devices_[device]->operations) {
       result.first.push_back(static_cast<int64_t>(result.waits.size()));
       latest.assign(num_devices_, kNone);
       for (const OperationNode& node : operation.nodes) {

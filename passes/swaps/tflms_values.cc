@@ -139,7 +139,7 @@ class Finder {
 
   bool MayTake(int32_t storage, int32_t operation) const {
     const TflmsOptions& options = request_.options.tflms;
-    const Operation& taker = request_.device.operations[operation];
+    const DeviceOperation& taker = request_.device.operations[operation];
     for (const OperationNode& node : taker.nodes) {
       if (std::find(node.input_storages.begin(), node.input_storages.end(), storage) == node.input_storages.end()) continue;
       if (!Allowed(options.include_inputs, options.exclude_inputs, request_.nodes.node(node.node))) return false;

@@ -2,8 +2,9 @@
 # Usage: check_tree.sh SOURCE_DIR [--lines]
 # Fails on source files of more than 1000 lines (warns above 600) and on includes that break the project's walls:
 # a library of one concern is used in its own files only, and boxes see each other in one direction. Most of the
-# second is enforced by include roots (MillraceLibrary.cmake); what shares include/millrace is checked here. With --lines also on lines of
-# C++ beyond the columns of .clang-format, but for those with a literal: texts are not cut.
+# second is enforced by include roots (MillraceLibrary.cmake); what shares include/millrace is checked here. Fails, too, on
+# two types of one name: compilers and linkers take them for one, whose constructors and containers both then have. With
+# --lines also on lines of C++ beyond the columns of .clang-format, but for those with a literal: texts are not cut.
 set -euo pipefail
 cd "$1"
 mapfile -t files < <(find include src passes runtime tests bench -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.py' -o -name '*.sh' | sort)
@@ -43,6 +44,20 @@ rooms_upwards() {
     $2 != $3 && floor[$3] >= floor[$2] { print $1 " sees passes/" $3 "/" $4 }'
 }
 complain "rooms of passes/ that see upwards" "$(rooms_upwards)"
+# "NAMESPACE::NAME: FILE FILE" of types that two files define outside of namespaces without a name.
+types_of_one_name() {
+  printf '%s\n' "${files[@]}" | grep -E '\.(h|cc|cu)$' | xargs awk '
+    FNR == 1 { depth = 0 }
+    /^namespace/ { space[++depth] = NF == 2 ? "" : $2; next }
+    /^}  \/\/ namespace/ { --depth; next }
+    /^(struct|class|union|enum) / && !/;$/ {
+      name = $1 == "enum" && ($2 == "class" || $2 == "struct") ? $3 : $2
+      for (d = depth; d > 0; --d) { if (space[d] == "") next; name = space[d] "::" name }
+      if (name in first && first[name] != FILENAME) print name ": " first[name] " " FILENAME
+      first[name] = FILENAME
+    }'
+}
+complain "types of one name" "$(types_of_one_name)"
 if [ "${2:-}" = --lines ]; then
   columns=$(sed -n 's/^ColumnLimit: //p' .clang-format)
   complain "lines of more than $columns columns" \

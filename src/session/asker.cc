@@ -62,7 +62,7 @@ absl::StatusOr<Asked> RunAsking(const AskingProgram& program, const std::map<std
   for (const PlanVariable& variable : plan.variables) {
     if (!variable.written || before.count(variable.home_name()) > 0) continue;
     std::optional<Tensor>& value = before[variable.home_name()];
-    const Variable* const home = variables.Find(variable.home_name());
+    const StoredVariable* const home = variables.Find(variable.home_name());
     if (home == nullptr || !home->initialized) continue;
     MR_ASSIGN_OR_RETURN(value, variables.Read(variable.home_name()));
   }

@@ -54,7 +54,7 @@ absl::StatusOr<bool> HiddenStates::MakeReady(const HiddenStateUses& uses,
                                              absl::FunctionRef<absl::Status(const std::string& name)> abandon) {
   bool abandoned = false;
   for (const auto& [name, use] : uses) {
-    const Variable* const variable = store_.Find(name);
+    const StoredVariable* const variable = store_.Find(name);
     Tensor value;
     if (variable == nullptr || !variable->initialized) {
       const int64_t bytes = use.type.size_bytes();

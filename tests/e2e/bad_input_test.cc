@@ -72,7 +72,7 @@ class BadInputTest : public testing::Test {
     ASSERT_EQ(outcome.exit_status, 0) << outcome.err;
   }
 
-  Program program_;
+  TestedProgram program_;
 };
 
 TEST_F(BadInputTest, AGoodGraphRuns) {

@@ -41,7 +41,7 @@ class DevicesTest : public testing::Test {
     for (const std::vector<std::string>& flags : runs) EXPECT_EQ(Digests(Run("run", flags)), one) << flags[0] << " " << flags[1];
   }
 
-  Program program_;
+  TestedProgram program_;
 };
 
 TEST_F(DevicesTest, MixtureOfExpertsHasTheSameBitsOnOneTwoAndFourDevices) {

@@ -21,16 +21,16 @@ constexpr char kErr[] = "stderr.txt";
 
 }  // namespace
 
-Program::Program() {
+TestedProgram::TestedProgram() {
   static std::atomic<int> count{0};
   folder_ = std::filesystem::temp_directory_path() /
             ("millrace_e2e_" + std::to_string(getpid()) + "_" + std::to_string(count.fetch_add(1)));
   std::filesystem::create_directories(folder_);
 }
 
-Program::~Program() { std::filesystem::remove_all(folder_); }
+TestedProgram::~TestedProgram() { std::filesystem::remove_all(folder_); }
 
-pid_t Program::Start(const std::vector<std::string>& arguments, int out) const {
+pid_t TestedProgram::Start(const std::vector<std::string>& arguments, int out) const {
   std::vector<std::string> words = {MILLRACE_PROGRAM};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
@@ -51,26 +51,26 @@ pid_t Program::Start(const std::vector<std::string>& arguments, int out) const {
   return pid;
 }
 
-Outcome Program::Wait(pid_t pid) const {
+Outcome TestedProgram::Wait(pid_t pid) const {
   int status = 0;
   while (waitpid(pid, &status, 0) < 0) {
   }
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, Read(kOut), Read(kErr)};
 }
 
-Outcome Program::Run(const std::vector<std::string>& arguments) const { return Wait(Start(arguments)); }
+Outcome TestedProgram::Run(const std::vector<std::string>& arguments) const { return Wait(Start(arguments)); }
 
-void Program::Write(const std::string& name, const std::string& bytes) const {
+void TestedProgram::Write(const std::string& name, const std::string& bytes) const {
   std::ofstream(Path(name), std::ios::binary) << bytes;
 }
 
-std::string Program::Read(const std::string& name) const {
+std::string TestedProgram::Read(const std::string& name) const {
   std::stringstream text;
   text << std::ifstream(Path(name), std::ios::binary).rdbuf();
   return text.str();
 }
 
-std::vector<std::string> Program::Files() const {
+std::vector<std::string> TestedProgram::Files() const {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
     const std::string name = entry.path().filename().string();

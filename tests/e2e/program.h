@@ -17,12 +17,12 @@ struct Outcome {
 };
 
 // A folder of its own for files, and the program under test.
-class Program {
+class TestedProgram {
  public:
-  Program();
-  ~Program();
-  Program(const Program&) = delete;
-  Program& operator=(const Program&) = delete;
+  TestedProgram();
+  ~TestedProgram();
+  TestedProgram(const TestedProgram&) = delete;
+  TestedProgram& operator=(const TestedProgram&) = delete;
 
   Outcome Run(const std::vector<std::string>& arguments) const;
   // Starts it; Wait gives what became of it. `out` stands for standard output: a descriptor, kKept (Outcome::out) or kClosed.

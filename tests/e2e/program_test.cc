@@ -54,7 +54,7 @@ class ProgramTest : public testing::Test {
     return pid;
   }
 
-  Program program_;
+  TestedProgram program_;
 };
 
 TEST_F(ProgramTest, SizesOfOtherModelsAreWarnedOf) {
@@ -220,7 +220,7 @@ TEST_F(ProgramTest, StandardOutputThatTakesNothingCostsNoFilesAndIsAnError) {
   ASSERT_GE(full, 0);
   const std::vector<std::string> arguments = Training("run", {"--tflms_debug", "--strategy=tflms", "--report_out=" + program_.Path("report.json"),
                                                               "--variables_out=" + program_.Path("variables.npz")});
-  for (const int out : {pipe_ends[1], full, Program::kClosed}) {
+  for (const int out : {pipe_ends[1], full, TestedProgram::kClosed}) {
     const Outcome outcome = program_.Wait(program_.Start(arguments, out));
     EXPECT_EQ(outcome.exit_status, 1) << out;
     EXPECT_THAT(outcome.err, HasSubstr("cannot write the results to standard output")) << out;

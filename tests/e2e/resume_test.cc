@@ -50,7 +50,7 @@ class ResumeTest : public testing::Test {
     return report.substr(at + key.size(), 16);
   }
 
-  Program program_;
+  TestedProgram program_;
 };
 
 TEST_F(ResumeTest, StreamsOfRandomOpsGoOnFromACheckpoint) {

@@ -33,7 +33,7 @@ std::string ErrorText(const absl::Status& status) { return status.ToString() + "
 struct PlacedGraph {
   Graph graph;
   OpRegistry ops = TestOps();
-  Placement placement;
+  DevicePlacement placement;
   std::vector<uint64_t> by_value;
   std::string error;
 };
@@ -53,7 +53,7 @@ PlacedGraph Place(const GoldenCase& golden) {
   options.supports = [&](const std::string& op, int32_t device) {
     return options.devices[device].substr(0, 3) != "gpu" || std::count(lacks.begin(), lacks.end(), op) == 0;
   };
-  absl::StatusOr<Placement> placement = PlaceDevices(placed.graph, placed.ops, options);
+  absl::StatusOr<DevicePlacement> placement = PlaceDevices(placed.graph, placed.ops, options);
   if (!placement.ok()) return {.error = ErrorText(placement.status())};
   placed.placement = *std::move(placement);
   return placed;

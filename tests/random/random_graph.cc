@@ -39,7 +39,7 @@ class Builder {
  public:
   Builder(int ops, std::mt19937_64& random) : ops_(ops), random_(random) {}
 
-  RandomGraph Build(const std::vector<Case>& cases) {
+  GraphOfCases Build(const std::vector<Case>& cases) {
     sum_ = Variable("sum", Tensor::Scalar(0.0f), /*resource=*/false);
     for (int k = 0; k < ops_; ++k) {
       const Case& one = cases[random_() % cases.size()];
@@ -117,7 +117,7 @@ class Builder {
 
   const int ops_;
   std::mt19937_64& random_;
-  RandomGraph result_;
+  GraphOfCases result_;
   OutputRef sum_;
   std::vector<OutputRef> numbers_;
   std::vector<NodeId> initialisers_, updates_;
@@ -139,7 +139,7 @@ std::vector<Case> UsableCases(const std::string& folder) {
   return usable;
 }
 
-RandomGraph MakeRandomGraph(const std::vector<Case>& cases, int ops, std::mt19937_64& random) {
+GraphOfCases MakeGraphOfCases(const std::vector<Case>& cases, int ops, std::mt19937_64& random) {
   return Builder(ops, random).Build(cases);
 }
 

@@ -12,7 +12,7 @@
 namespace millrace {
 
 // A graph with a node `init` (to be run once) and a node `train` (every step).
-struct RandomGraph {
+struct GraphOfCases {
   Graph graph;
   std::vector<std::string> fetches;
   std::string cases;  // what it is made of, for messages
@@ -22,7 +22,7 @@ struct RandomGraph {
 std::vector<conformance::Case> UsableCases(const std::string& folder);
 
 // `ops` cases, the same for the same state of `random`.
-RandomGraph MakeRandomGraph(const std::vector<conformance::Case>& cases, int ops, std::mt19937_64& random);
+GraphOfCases MakeGraphOfCases(const std::vector<conformance::Case>& cases, int ops, std::mt19937_64& random);
 
 // The case with one to three things wrong or merely different: shapes, types, values and number of its inputs, its
 // attributes.

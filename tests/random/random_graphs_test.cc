@@ -35,7 +35,7 @@ struct Result {
   RunReport run;
 };
 
-absl::StatusOr<Result> Train(const RandomGraph& random, const SessionOptions& options) {
+absl::StatusOr<Result> Train(const GraphOfCases& random, const SessionOptions& options) {
   MR_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::Create(random.graph.Clone(), options));
   MR_RETURN_IF_ERROR(session->Run({}, {}, {"init"}, nullptr));
   Result result;
@@ -50,7 +50,7 @@ absl::StatusOr<Result> Train(const RandomGraph& random, const SessionOptions& op
 }
 
 // As Train, by executors of the session's plans whose lanes are held up. `copies`: copies in of a step.
-absl::StatusOr<Result> TrainHeldUp(const RandomGraph& random, const SessionOptions& options, uint64_t seed, int64_t& copies) {
+absl::StatusOr<Result> TrainHeldUp(const GraphOfCases& random, const SessionOptions& options, uint64_t seed, int64_t& copies) {
   MR_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::Create(random.graph.Clone(), options));
   MR_ASSIGN_OR_RETURN(const auto init_plan, session->Plan({}, {}, {"init"}));
   MR_ASSIGN_OR_RETURN(const auto train_plan, session->Plan({}, random.fetches, {"train"}));
@@ -88,7 +88,7 @@ bool SameBits(const Tensor& a, const Tensor& b) {
 }
 
 // What differs first; empty when nothing does.
-std::string Difference(const RandomGraph& random, const Result& found, const Result& expected) {
+std::string Difference(const GraphOfCases& random, const Result& found, const Result& expected) {
   for (size_t i = 0; i < expected.fetched.size(); ++i) {
     if (!SameBits(found.fetched[i], expected.fetched[i])) {
       return absl::StrCat("fetch ", random.fetches[i % random.fetches.size()], " of step ", i / random.fetches.size());
@@ -123,8 +123,8 @@ SessionOptions RandomOptions(int64_t peak, std::mt19937_64& random) {
 }
 
 // A third of the nodes asks for each of two devices.
-RandomGraph Spread(const RandomGraph& whole, std::mt19937_64& random) {
-  RandomGraph spread{whole.graph.Clone(), whole.fetches, whole.cases};
+GraphOfCases Spread(const GraphOfCases& whole, std::mt19937_64& random) {
+  GraphOfCases spread{whole.graph.Clone(), whole.fetches, whole.cases};
   for (int32_t i = 0; i < spread.graph.num_ids(); ++i) {
     const uint64_t device = random() % 3;
     if (device < 2) spread.graph.mutable_node(NodeId{i}).requested_device = absl::StrCat("/cpu:", device);
@@ -149,7 +149,7 @@ TEST(RandomGraphs, GiveTheBitsOfBaselineUnderEveryPlan) {
   int64_t ran = 0, compared = 0, refused = 0, spread = 0, tiered = 0;
   for (uint64_t seed = first; seed < first + static_cast<uint64_t>(graphs); ++seed) {
     std::mt19937_64 random(seed);
-    const RandomGraph graph = MakeRandomGraph(cases, 2 + static_cast<int>(random() % 12), random);
+    const GraphOfCases graph = MakeGraphOfCases(cases, 2 + static_cast<int>(random() % 12), random);
     SessionOptions baseline;
     baseline.threads = 1;
     baseline.planning.strategy = "baseline";
@@ -198,7 +198,7 @@ TEST(RandomGraphs, GiveTheBitsOfBaselineWhenLanesAreHeldUp) {
   int64_t compared = 0, copies = 0;
   for (uint64_t seed = first; seed < first + static_cast<uint64_t>(graphs); ++seed) {
     std::mt19937_64 random(seed);
-    const RandomGraph graph = MakeRandomGraph(cases, 2 + static_cast<int>(random() % 12), random);
+    const GraphOfCases graph = MakeGraphOfCases(cases, 2 + static_cast<int>(random() % 12), random);
     SessionOptions options;
     options.threads = 1;
     options.planning.strategy = "baseline";
@@ -244,7 +244,7 @@ TEST(RandomGraphs, EditedCasesAreRefusedOrRun) {
     options.planning.strategy = "baseline";
     options.planning.device_memory_bytes = int64_t{64} << 20;
     options.planning.host_memory_bytes = int64_t{256} << 20;
-    const RandomGraph graph = MakeRandomGraph({edited}, 1, random);
+    const GraphOfCases graph = MakeGraphOfCases({edited}, 1, random);
     const absl::Status status = Train(graph, options).status();
     EXPECT_FALSE(absl::IsInternal(status)) << status << ", seed " << seed << ", " << graph.cases;
     ran += status.ok();
