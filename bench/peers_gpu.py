@@ -296,11 +296,35 @@ def run_one(arguments):
     print(json.dumps(row))
 
 
+def command_of(model, variant, steps, arguments):
+    command = [sys.executable, __file__, f"--one={model}:{variant}", f"--steps={steps}"]
+    return command + ["--tf32"] * arguments.tf32 + ["--cpu"] * arguments.cpu
+
+
+def warm(arguments):
+    """Compiles all models at once, on as many cores as there are, and measures nothing: torch.compile finds what it needs in its caches
+    (TORCHINDUCTOR_CACHE_DIR, or the folder of temporary files) the next time."""
+    started, models = time.monotonic(), arguments.models.split(",")
+    children = [subprocess.Popen(command_of(model, "compile", 1, arguments), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+                for model in models]
+    for model, child in zip(models, children):
+        try:
+            out, _ = child.communicate(timeout=max(0.0, started + arguments.timeout - time.monotonic()))
+            row = json.loads(out.strip().splitlines()[-1])
+            said = row.get("error") or f"compiled after {time.monotonic() - started:.0f} s"
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.communicate()
+            said = f"{TOO_LONG} {arguments.timeout} s"
+        except (IndexError, ValueError):
+            said = "no output"
+        print(f"{model:16} {said}", flush=True)
+
+
 def run_child(model, variant, arguments):
-    command = [sys.executable, __file__, f"--one={model}:{variant}", f"--steps={arguments.steps}"]
-    command += ["--tf32"] * arguments.tf32 + ["--cpu"] * arguments.cpu
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=arguments.timeout, check=False)
+        done = subprocess.run(command_of(model, variant, arguments.steps, arguments), capture_output=True, text=True,
+                              timeout=arguments.timeout, check=False)
         return json.loads(done.stdout.strip().splitlines()[-1])
     except subprocess.TimeoutExpired:
         return {"model": model, "variant": variant, "error": f"{TOO_LONG} {arguments.timeout} s"}
@@ -363,14 +387,20 @@ def main():
     parser.add_argument("--tf32", action="store_true")
     parser.add_argument("--cpu", action="store_true", help="without a GPU, small: tries the script")
     parser.add_argument("--millrace", default="", help="the program to run beside the peers, at their peaks")
+    parser.add_argument("--warm", action="store_true", help="compile the models for a later run, and measure nothing")
     parser.add_argument("--one", default="", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    # Before PyTorch 2.6 these caches are not on by themselves.
+    for cache in ("TORCHINDUCTOR_FX_GRAPH_CACHE", "TORCHINDUCTOR_AUTOGRAD_CACHE"):
+        os.environ.setdefault(cache, "1")
     if arguments.one:
         return run_one(arguments)
     rows = kept_rows(arguments.json, arguments.millrace)
     has_torch = importlib.util.find_spec("torch") is not None
     if not has_torch:
         print("PyTorch is not installed")
+    if arguments.warm:
+        return warm(arguments) if has_torch else 2
     print(f"{'model':16} {'variant':12} {'step ms':>10} {'peak MiB':>10} {'Millrace ms':>12} {'peak MiB':>10}")
     def save():
         if arguments.json:

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""The scripts that report on a GPU, on made-up results: there is none where they are tested, and one session where they count."""
+"""The scripts that report on a GPU, on made-up results: there is none where they are tested."""
+import contextlib
+import io
 import json
 import os
 import pathlib
@@ -353,6 +355,34 @@ echo device lost >&2; exit 1
                 times[True] = (0.1, 20)
         self.assertEqual(peers_gpu.layouts("unet3d", "compile"), [False])
         self.assertEqual(peers_gpu.layouts("lstm", "eager"), [False])
+
+    def test_models_are_compiled_at_once_for_a_later_run(self):
+        environment = dict(os.environ)
+        try:
+            # Each child waits for the other one.
+            (self.folder / "torch.py").write_text(f"""
+import pathlib, sys, time
+one = sys.argv[1].split("=")[1].split(":")
+assert one[1] == "compile" and "--steps=1" in sys.argv
+folder = pathlib.Path({str(self.folder)!r})
+(folder / one[0]).touch()
+while len([name for name in ("lstm", "unet3d") if (folder / name).exists()]) < 2:
+    time.sleep(0.01)
+if one[0] == "lstm":
+    print('{{"model": "lstm"}}')
+    sys.stdout.flush()
+raise SystemExit(0)
+""")
+            os.environ["PYTHONPATH"] = str(self.folder)
+            said = io.StringIO()
+            with contextlib.redirect_stdout(said):
+                peers_gpu.warm(types.SimpleNamespace(models="lstm,unet3d", tf32=False, cpu=True, timeout=60))
+                (self.folder / "torch.py").write_text("import time\ntime.sleep(60)\n")
+                peers_gpu.warm(types.SimpleNamespace(models="lstm", tf32=False, cpu=True, timeout=1))
+            self.assertRegex(said.getvalue(), r"lstm +compiled after \d+ s\nunet3d +no output\nlstm +took longer than 1 s\n")
+        finally:
+            os.environ.clear()
+            os.environ.update(environment)
 
     def test_a_peer_that_dies_or_hangs_is_a_row(self):
         arguments = types.SimpleNamespace(steps=1, tf32=False, cpu=True, timeout=30)
