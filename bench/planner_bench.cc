@@ -59,6 +59,8 @@ std::vector<Model> BenchModels() {
       {"moe_h1k", "moe_transformer", {.layers = 6, .hidden = 1024, .experts = 8}},
       {"moe_16", "moe_transformer", {.layers = 4, .hidden = 2048, .experts = 16}},
       {"gpt", "gpt", {.layers = 24, .hidden = 1024, .heads = 16}},
+      {"gpt_xl", "gpt", {.layers = 48, .hidden = 1600, .heads = 25}},
+      {"moe_48", "moe_transformer", {.experts = 48}},
       {"bert", "bert", {.layers = 24, .hidden = 1024, .heads = 16}},
   };
 }

@@ -318,10 +318,11 @@ absl::StatusOr<Compiled> FindFastest(const std::vector<Variant>& variants, const
     spent[v] = before - own.left();
     return searched[v].ok();
   });
+  // They ran beside each other.
+  work.Spend(*std::max_element(spent.begin(), spent.end()));
   std::vector<FoundOrder> found;
   std::vector<size_t> variant_of;
   for (size_t v = 0; v < variants.size(); ++v) {
-    work.Spend(spent[v]);
     if (v > 0 && absl::IsResourceExhausted(searched[v].status())) continue;
     MR_RETURN_IF_ERROR(searched[v].status());
     std::move(searched[v]->begin(), searched[v]->end(), std::back_inserter(found));

@@ -44,6 +44,10 @@ constexpr double kLongStep = 1.02;        // step / compute, from which on the o
 // decides what else can be.
 constexpr double kPrices[] = {0.05, 0.1, 0.2, 0.4, 0.8, 1.5}, kPricesForFew[] = {0.1, 0.4, 1.5};
 constexpr int kFewLooks = 12;
+// Where there is work left for fewer rewritings than this, and the step is so much longer than what it computes, the price is at least the
+// third: what is cheaper would not get that far.
+constexpr double kLastRewritings = 2, kFarFromCompute = 1.2;
+constexpr size_t kLastPrice = 3;
 constexpr double kPriceIfAsked[] = {0.5}; // where moving is as fast: what takes no longer again than the copy back
 constexpr size_t kFormer = 3;              // rewritings that are planned in full beside the last
 constexpr int kMaxDepth = 8;              // nodes in a chain
@@ -248,10 +252,15 @@ class Search {
     looks_ = std::max(looks_, kLooksToWeigh);
     const bool few = all_looks_ <= kFewLooks;
     const absl::Span<const double> prices = few ? absl::MakeConstSpan(kPricesForFew) : absl::MakeConstSpan(kPrices);
+    int64_t rewriting_work = 0;  // of the one that took most
     for (const double target : kTargets) {
       size_t price = 0;
       while (price < prices.size() && looks_ > 0 && !Late() && best_->step_seconds > kWorthRecompute * best_->compute_seconds) {
+        const int64_t before = limits_.work->left();
+        const bool last = static_cast<double>(before - work_for_plans_) < kLastRewritings * static_cast<double>(rewriting_work);
+        if (!few && last && best_->step_seconds > kFarFromCompute * best_->compute_seconds) price = std::max(price, kLastPrice);
         price = WeighOnce(target, {kMaxDepth, prices, price, few ? kMuchForFew : kLeastByTrial});
+        rewriting_work = std::max(rewriting_work, before - limits_.work->left());
       }
     }
     const double any = std::numeric_limits<double>::infinity();

@@ -6,13 +6,12 @@
 namespace millrace {
 
 int64_t SearchWork(int64_t nodes) {
-  constexpr double kUnits = 340e6, kFewer = 10'300;  // the latter for each node, whose other passes take that
-  constexpr double kFewest = 255'500'000;            // which a graph of 15,000 nodes still has time for
+  constexpr double kUnits = 340e6;
+  constexpr double kOfMany = 255.5e6;  // for every so many nodes of larger graphs, whose other passes take longer, too
   constexpr double kNodes = 15'000, kMany = 60'000;
   const double n = static_cast<double>(nodes);
-  const double units = std::max(kUnits - kFewer * n, kFewest);
-  const double times = n <= kNodes ? 1 : n <= kMany ? n / kNodes : kMany / kNodes * std::sqrt(std::sqrt(n / kMany));
-  return static_cast<int64_t>(units * times);
+  const double times = n <= kMany ? n / kNodes : kMany / kNodes * std::sqrt(std::sqrt(n / kMany));
+  return static_cast<int64_t>(std::max(kUnits, kOfMany * times));
 }
 
 }  // namespace millrace

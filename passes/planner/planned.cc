@@ -127,9 +127,11 @@ class Portfolio {
     } else {
       TryWindows();
       TryCriticalWeights();
-      // Beside the others, which placing may make more of. In larger graphs packing one more would leave less to improving.
+      // Beside the others, which placing may make more of; a larger graph has the one that its quick plan began with.
       const bool small = gaps_.num_operations() <= kPlacedOperations;
-      if (homes_matter_ && small && best_trial() > goal_ && MayTry()) TrySpreadHomes(std::size(kSpreadTargets), kPlacedTrials + 1);
+      if (homes_matter_ && best_trial() > goal_) {
+        if (!small || MayTry()) TrySpreadHomes(small ? std::size(kSpreadTargets) : 1, kPlacedTrials + (small ? 1 : 0));
+      }
     }
     if (kLeastTrial * best_trial() >= known_) {
       if (gaps_.num_operations() <= kReplayedOperations) Place(trials_.front(), 0);
