@@ -1,4 +1,6 @@
 // Gather, scatter, stitch and partition: ops that move rows by index.
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "ops/register.h"
@@ -148,6 +150,7 @@ absl::Status DynamicStitchShape(InferenceContext& context) {
   if (count < 1 || context.num_inputs() % 2 != 0) {
     return context.Error(absl::StrCat("has ", context.num_inputs(), " inputs, expected as many indices as data"));
   }
+  constexpr int64_t kMostRows = std::numeric_limits<int32_t>::max();  // indices are int32
   bool indices_known = true, shapes_known = true;
   int64_t rows = 0, elements = 0;
   Shape row = Shape::UnknownRank();
@@ -155,7 +158,10 @@ absl::Status DynamicStitchShape(InferenceContext& context) {
     const Shape &indices = context.shape(i), &data = context.shape(count + i);
     if (context.value(i) != nullptr) {
       MR_ASSIGN_OR_RETURN(const std::vector<int64_t> values, KnownInts(context, i));
-      for (int64_t value : values) rows = std::max(rows, value + 1);
+      for (int64_t value : values) {
+        if (value > kMostRows) return context.Error(absl::StrCat("indices[", i, "] has ", value, ", expected at most ", kMostRows));
+        rows = std::max(rows, value + 1);
+      }
     } else {
       indices_known = false;
     }

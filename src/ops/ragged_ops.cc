@@ -145,7 +145,7 @@ bool IsFeature(const InferenceContext& context, int i) {
 
 absl::Status SparseCrossShape(InferenceContext& context) {
   const int64_t sparse = context.attrs().GetOr<int64_t>("N", 0);
-  if (sparse < 0 || context.num_inputs() < 3 * sparse) return context.Error("has fewer inputs than its sparse features have parts");
+  if (sparse < 0 || sparse > context.num_inputs() / 3) return context.Error("has fewer inputs than its sparse features have parts");
   if (!context.attrs().GetOr<bool>("hashed_output", false)) {
     return context.Error("makes strings; only hashed_output is supported");
   }
