@@ -18,20 +18,22 @@ Machine V100() {
   return machine;
 }
 
+ExecutionPlan PlanOf(const Graph& graph, const std::string& strategy, int64_t budget_bytes, double copy_launch_seconds = 0) {
+  SessionOptions options = UnderBudget(strategy, budget_bytes);
+  options.device = "null";
+  options.machine = V100();
+  options.machine.copy_launch_seconds = copy_launch_seconds;
+  return *ModelRun(graph, options).TrainPlan();
+}
+
 // Three quarters of the memory are experts and their slots. What is swapped is spread over the step, and what is cheap is computed
 // again to make room for slots: by trials of slots that leave at one end of the step neither seems to help.
 TEST(PlannedStepsTest, WhereVariablesFillTheMemoryTheyShareTheLinkWithWhatIsComputedAgain) {
   const auto graph = BuildModel("moe_transformer", {.batch = 8, .layers = 4, .hidden = 512, .heads = 8, .experts = 16});
   ASSERT_TRUE(graph.ok()) << graph.status();
-  const auto plan = [&](const std::string& strategy, int64_t budget_bytes) {
-    SessionOptions options = UnderBudget(strategy, budget_bytes);
-    options.device = "null";
-    options.machine = V100();
-    return *ModelRun(*graph, options).TrainPlan();
-  };
-  const ExecutionPlan baseline = plan("baseline", 0);
+  const ExecutionPlan baseline = PlanOf(*graph, "baseline", 0);
   const int64_t peak = baseline.devices[0].peak_live_bytes;
-  const ExecutionPlan planned = plan("planned", peak * 3 / 5);
+  const ExecutionPlan planned = PlanOf(*graph, "planned", peak * 3 / 5);
   EXPECT_LT(planned.predicted_step_seconds, 1.65 * baseline.predicted_step_seconds);
   EXPECT_LT(planned.predicted_step_seconds, 1.05 * planned.lower_bound_seconds);
 }
@@ -40,15 +42,9 @@ TEST(PlannedStepsTest, WhereVariablesFillTheMemoryTheyShareTheLinkWithWhatIsComp
 TEST(PlannedStepsTest, OfManyExpertsIsNearItsBound) {
   const auto graph = BuildModel("moe_transformer", {.batch = 8, .experts = 48});
   ASSERT_TRUE(graph.ok()) << graph.status();
-  const auto plan = [&](const std::string& strategy, int64_t budget_bytes) {
-    SessionOptions options = UnderBudget(strategy, budget_bytes);
-    options.device = "null";
-    options.machine = V100();
-    return *ModelRun(*graph, options).TrainPlan();
-  };
-  const int64_t peak = plan("baseline", 0).devices[0].peak_live_bytes;
+  const int64_t peak = PlanOf(*graph, "baseline", 0).devices[0].peak_live_bytes;
   for (const int64_t tenths : {5, 7, 9}) {
-    const ExecutionPlan planned = plan("planned", peak * tenths / 10);
+    const ExecutionPlan planned = PlanOf(*graph, "planned", peak * tenths / 10);
     EXPECT_LT(planned.predicted_step_seconds, 1.05 * planned.lower_bound_seconds) << tenths;
   }
 }
@@ -57,17 +53,10 @@ TEST(PlannedStepsTest, OfManyExpertsIsNearItsBound) {
 TEST(PlannedStepsTest, WhereCopiesCostComputeThereAreFewer) {
   const auto graph = BuildModel("resnet", {.batch = 8, .image_size = 64, .layers = 50});
   ASSERT_TRUE(graph.ok()) << graph.status();
-  const auto plan = [&](const std::string& strategy, int64_t budget_bytes, double copy_launch_seconds) {
-    SessionOptions options = UnderBudget(strategy, budget_bytes);
-    options.device = "null";
-    options.machine = V100();
-    options.machine.copy_launch_seconds = copy_launch_seconds;
-    return *ModelRun(*graph, options).TrainPlan();
-  };
   const auto copies = [](const ExecutionPlan& plan) { return plan.counts.swap_ins + plan.counts.swap_outs; };
-  const int64_t budget = plan("baseline", 0, 0).devices[0].peak_live_bytes * 3 / 5;
+  const int64_t budget = PlanOf(*graph, "baseline", 0).devices[0].peak_live_bytes * 3 / 5;
   constexpr double kLaunch = 5e-6;
-  ExecutionPlan without = plan("planned", budget, 0), with = plan("planned", budget, kLaunch);
+  ExecutionPlan without = PlanOf(*graph, "planned", budget), with = PlanOf(*graph, "planned", budget, kLaunch);
   EXPECT_LT(copies(with), copies(without) * 3 / 4);
   Machine machine = V100();
   machine.copy_launch_seconds = kLaunch;
