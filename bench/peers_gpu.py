@@ -7,6 +7,7 @@ same precision. Inputs come from page-locked host memory in every step, as Millr
 measured: plain copies of page-locked memory, which do not need PyTorch.
 """
 import argparse
+import concurrent.futures
 import ctypes
 import importlib.util
 import json
@@ -296,35 +297,21 @@ def run_one(arguments):
     print(json.dumps(row))
 
 
-def command_of(model, variant, steps, arguments):
-    command = [sys.executable, __file__, f"--one={model}:{variant}", f"--steps={steps}"]
-    return command + ["--tf32"] * arguments.tf32 + ["--cpu"] * arguments.cpu
-
-
 def warm(arguments):
     """Compiles all models at once, on as many cores as there are, and measures nothing: torch.compile finds what it needs in its caches
     (TORCHINDUCTOR_CACHE_DIR, or the folder of temporary files) the next time."""
     started, models = time.monotonic(), arguments.models.split(",")
-    children = [subprocess.Popen(command_of(model, "compile", 1, arguments), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-                for model in models]
-    for model, child in zip(models, children):
-        try:
-            out, _ = child.communicate(timeout=max(0.0, started + arguments.timeout - time.monotonic()))
-            row = json.loads(out.strip().splitlines()[-1])
-            said = row.get("error") or f"compiled after {time.monotonic() - started:.0f} s"
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.communicate()
-            said = f"{TOO_LONG} {arguments.timeout} s"
-        except (IndexError, ValueError):
-            said = "no output"
-        print(f"{model:16} {said}", flush=True)
+    with concurrent.futures.ThreadPoolExecutor(len(models)) as pool:
+        rows = pool.map(lambda model: run_child(model, "compile", arguments, steps=1), models)
+        for model, row in zip(models, rows):
+            print(f"{model:16} {row.get('error') or f'compiled after {time.monotonic() - started:.0f} s'}", flush=True)
 
 
-def run_child(model, variant, arguments):
+def run_child(model, variant, arguments, steps=None):
+    command = [sys.executable, __file__, f"--one={model}:{variant}", f"--steps={steps or arguments.steps}"]
+    command += ["--tf32"] * arguments.tf32 + ["--cpu"] * arguments.cpu
     try:
-        done = subprocess.run(command_of(model, variant, arguments.steps, arguments), capture_output=True, text=True,
-                              timeout=arguments.timeout, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=arguments.timeout, check=False)
         return json.loads(done.stdout.strip().splitlines()[-1])
     except subprocess.TimeoutExpired:
         return {"model": model, "variant": variant, "error": f"{TOO_LONG} {arguments.timeout} s"}

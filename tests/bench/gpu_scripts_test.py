@@ -376,9 +376,9 @@ raise SystemExit(0)
             os.environ["PYTHONPATH"] = str(self.folder)
             said = io.StringIO()
             with contextlib.redirect_stdout(said):
-                peers_gpu.warm(types.SimpleNamespace(models="lstm,unet3d", tf32=False, cpu=True, timeout=60))
+                peers_gpu.warm(types.SimpleNamespace(models="lstm,unet3d", steps=8, tf32=False, cpu=True, timeout=60))
                 (self.folder / "torch.py").write_text("import time\ntime.sleep(60)\n")
-                peers_gpu.warm(types.SimpleNamespace(models="lstm", tf32=False, cpu=True, timeout=1))
+                peers_gpu.warm(types.SimpleNamespace(models="lstm", steps=8, tf32=False, cpu=True, timeout=1))
             self.assertRegex(said.getvalue(), r"lstm +compiled after \d+ s\nunet3d +no output\nlstm +took longer than 1 s\n")
         finally:
             os.environ.clear()

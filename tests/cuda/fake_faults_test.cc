@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <string>
@@ -14,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "fake_library.h"
+#include "fake_session.h"
 #include "graph/text.h"
 #include "millrace/session.h"
 
@@ -71,16 +71,7 @@ class FakeFaultsTest : public ::testing::Test {
   void TearDown() override { Throw(""); }
 
   static absl::StatusOr<std::unique_ptr<Session>> Open(const std::string& cuda_graph = "auto", double timeout = 1800) {
-    EXPECT_EQ(setenv("MILLRACE_CUDA_PLUGIN", MILLRACE_CUDA_FAKE, 1), 0);
-    auto graph = ParseGraphText(kGraph);
-    if (!graph.ok()) return graph.status();
-    SessionOptions options;
-    options.device = "cuda";
-    options.cuda_graph = cuda_graph;
-    options.device_timeout_seconds = timeout;
-    options.threads = 1;
-    options.replan.mode = ReplanOptions::Mode::kOff;  // on a thread of its own: calls would not be in one order
-    return Session::Create(*std::move(graph), options);
+    return OpenOnFake(kGraph, cuda_graph, timeout);
   }
   static absl::StatusOr<std::unique_ptr<Session>> OpenAndInitialise(const std::string& cuda_graph = "auto", double timeout = 1800) {
     auto session = Open(cuda_graph, timeout);

@@ -3,15 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "fake_library.h"
-#include "graph/text.h"
-#include "millrace/session.h"
+#include "fake_session.h"
 
 namespace millrace::testing {
 namespace {
@@ -25,19 +23,9 @@ class FakeRunAheadTest : public ::testing::Test {
 
   // One node behind the other.
   static absl::StatusOr<std::unique_ptr<Session>> Open(const std::string& cuda_graph, double timeout) {
-    EXPECT_EQ(setenv("MILLRACE_CUDA_PLUGIN", MILLRACE_CUDA_FAKE, 1), 0);
     std::string text = "n0 = Placeholder() {dtype=float, shape=shape[3]}\n";
     for (int i = 1; i <= kNodes; ++i) absl::StrAppend(&text, "n", i, " = ", i % 2 == 0 ? "Tanh" : "Exp", "(n", i - 1, ") {T=float}\n");
-    auto graph = ParseGraphText(text);
-    if (!graph.ok()) return graph.status();
-    SessionOptions options;
-    options.device = "cuda";
-    options.cuda_graph = cuda_graph;
-    options.device_timeout_seconds = timeout;
-    options.threads = 1;
-    options.planning.fuse = false;
-    options.replan.mode = ReplanOptions::Mode::kOff;
-    return Session::Create(*std::move(graph), options);
+    return OpenOnFake(text, cuda_graph, timeout);
   }
   static absl::Status Step(Session& session, std::vector<Tensor>* out = nullptr) {
     return session.Run({{"n0", Tensor::Vector<float>({0.5f, 1, -1})}}, {absl::StrCat("n", kNodes)}, {}, out);

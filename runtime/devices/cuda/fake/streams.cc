@@ -66,6 +66,7 @@ struct Event {
   Link recorded;
   std::shared_ptr<Capture> capture;  // that it was recorded in last
   std::shared_ptr<std::chrono::steady_clock::time_point> when = std::make_shared<std::chrono::steady_clock::time_point>();
+  bool HasPassed() const { return recorded == nullptr || recorded->done; }
 };
 
 std::recursive_mutex mutex;
@@ -356,9 +357,8 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (waited == nullptr) return Say(cudaErrorInvalidResourceHandle);
   if (waited->capture != nullptr) return Say(cudaErrorCapturedEvent);
   if (const cudaError_t error = MayCall(); error != cudaSuccess) return error;
-  const auto done = [&] { return waited->recorded == nullptr || waited->recorded->done; };
-  RunUntil(done);
-  if (!done()) Block("cudaEventSynchronize");
+  RunUntil([&] { return waited->HasPassed(); });
+  if (!waited->HasPassed()) Block("cudaEventSynchronize");
   return Enter();
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
@@ -367,10 +367,9 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (asked == nullptr) return Say(cudaErrorInvalidResourceHandle);
   if (asked->capture != nullptr) return Say(cudaErrorCapturedEvent);
   if (const cudaError_t error = MayCall(); error != cudaSuccess) return error;
-  const auto done = [&] { return asked->recorded == nullptr || asked->recorded->done; };
-  if (!done() && !std::exchange(asked->asked, true)) return Say(cudaErrorNotReady);
-  RunUntil(done);
-  if (!done()) return Say(cudaErrorNotReady);
+  if (!asked->HasPassed() && !std::exchange(asked->asked, true)) return Say(cudaErrorNotReady);
+  RunUntil([&] { return asked->HasPassed(); });
+  if (!asked->HasPassed()) return Say(cudaErrorNotReady);
   asked->asked = false;
   return Enter();
 }
