@@ -293,14 +293,6 @@ struct Variant {
   Prepared* prepared = nullptr;
 };
 
-// Runs task(0) to task(n - 1), which say whether they found something: at once, or with a deadline one after another until something is
-// found and it has passed.
-void RunWithin(const Deadline& deadline, size_t n, const std::function<bool(size_t)>& task) {
-  if (!std::isfinite(deadline.seconds_left())) return RunAtOnce(n, task);
-  bool found = false;
-  for (size_t k = 0; k < n && !(found && deadline.passed()); ++k) found = task(k) || found;
-}
-
 // The fastest plan of what the search finds for the variants of one graph, on one device with a budget. The first is worth all the work, and
 // its errors count.
 absl::StatusOr<Compiled> FindFastest(const std::vector<Variant>& variants, const Strategy& strategy, const PlanLimits& limits) {

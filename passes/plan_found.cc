@@ -1,11 +1,14 @@
 #include "passes/plan_found.h"
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <optional>
 #include <utility>
 
+#include "passes/at_once.h"
 #include "passes/planner/planned.h"
 #include "passes/planner/trial_settings.h"
 
@@ -21,6 +24,10 @@ constexpr double kWorthImproving = 1.05, kNotBegun = 1.06;
 // Pieces of work, of what the graph is worth; and how much longer a step counts on which all of that has been spent.
 constexpr int64_t kPieces = 50;
 constexpr double kSpent = 0.1;
+// Orders whose plans are begun and improved beside each other. The first plan of a larger graph may take more than all its work: no other is
+// begun before it is known what it has to beat.
+constexpr size_t kBeside = 2;
+constexpr int32_t kLargeGraph = 15'000;
 constexpr double kNotKnown = std::numeric_limits<double>::infinity();
 
 class Finder {
@@ -32,6 +39,7 @@ class Finder {
         end_(end),
         found_(found),
         searches_(found.size()),
+        works_(found.size(), WorkBudget(0)),
         spent_(found.size(), 0),
         given_up_(found.size(), false) {}
 
@@ -41,8 +49,8 @@ class Finder {
     std::stable_sort(order_.begin(), order_.end(), [&](size_t a, size_t b) {
       return found_[a].ordered.looked_seconds < found_[b].ordered.looked_seconds;
     });
-    Begin(order_.front());
-    while (Piece()) {}
+    Round();
+    while (!Over() && Round()) {}
     std::vector<size_t> planned;
     for (const size_t k : order_) {
       const bool fits = searches_[k] && (searches_[k]->step_seconds() < kNotKnown || Known() == kNotKnown);
@@ -75,16 +83,15 @@ class Finder {
     return false;
   }
 
-  void Begin(size_t k) {
+  void Begin(size_t k, double known_seconds) {
     PlanLimits limits = limits_;
     limits.effort = PlanEffort::kFull;
-    limits.known_seconds = kWorthImproving * Known();
+    limits.known_seconds = kWorthImproving * known_seconds;
     limits.work_part = found_.size() > 1 ? kWorkForTheFirst : 1;
-    const int64_t before = limits_.work->left();
+    limits.work = &works_[k];
     searches_[k].emplace(found_[k].looked[0].gaps, budget_, limits);
     given_up_[k] = !searches_[k]->Begin().ok();
     if (given_up_[k]) searches_[k].reset();
-    spent_[k] = before - limits_.work->left();
   }
 
   // What order k promises: its step, longer by what has been spent on it. Where there is no plan of it yet, what was looked at, as much
@@ -102,23 +109,37 @@ class Finder {
     return searches_[k] ? !searches_[k]->finished() : kLeastOfLook * found_[k].ordered.looked_seconds < Known();
   }
 
-  // Improves one plan for a while, or begins one. False when there is nothing to be done any more.
-  bool Piece() {
-    const bool planned = Known() < kNotKnown;
-    if (Late() || (planned && (limits_.work->left() <= end_ || AllHidden()))) return false;
-    std::optional<size_t> next;
-    for (const size_t k : order_) {
-      if (MayGoOn(k) && (!next || Promise(k) < Promise(*next))) next = k;
+  bool Over() const { return Late() || (Known() < kNotKnown && (limits_.work->left() <= end_ || AllHidden())); }
+
+  // Improves the plans of the most promising orders for a while, or begins them. False when there is nothing to be done any more.
+  bool Round() {
+    const double known = Known();
+    std::vector<size_t> next;
+    std::copy_if(order_.begin(), order_.end(), std::back_inserter(next), [&](size_t k) { return MayGoOn(k); });
+    std::stable_sort(next.begin(), next.end(), [&](size_t a, size_t b) { return Promise(a) < Promise(b); });
+    next.resize(std::min(next.size(), MostBeside(known)));
+    if (next.empty()) return false;
+    const int64_t left = limits_.work->left();
+    RunAtOnce(next.size(), [&](size_t n) { Piece(next[n], known, left); });
+    int64_t most = 0;
+    for (const size_t k : next) {
+      const int64_t spent = left - works_[k].left();
+      spent_[k] += spent;
+      most = std::max(most, spent);
     }
-    if (!next) return false;
-    if (!searches_[*next]) {
-      Begin(*next);
-      return true;
-    }
-    const int64_t before = limits_.work->left();
-    searches_[*next]->Improve(planned ? std::min(worth_ / kPieces, before - end_) : worth_ / kPieces);
-    spent_[*next] += before - limits_.work->left();
+    limits_.work->Spend(most);
     return true;
+  }
+
+  size_t MostBeside(double known_seconds) const {
+    const bool first_of_large = known_seconds == kNotKnown && found_[0].ordered.graph->num_nodes() > kLargeGraph;
+    return first_of_large || std::isfinite(limits_.deadline.seconds_left()) ? 1 : kBeside;
+  }
+
+  void Piece(size_t k, double known_seconds, int64_t left) {
+    works_[k] = WorkBudget(left);
+    if (!searches_[k]) return Begin(k, known_seconds);
+    searches_[k]->Improve(known_seconds < kNotKnown ? std::min(worth_ / kPieces, left - end_) : worth_ / kPieces);
   }
 
   bool Take(size_t k) {
@@ -134,6 +155,7 @@ class Finder {
   const int64_t worth_, end_;
   std::vector<FoundOrder>& found_;
   std::vector<std::optional<PlannedSearch>> searches_;  // of those that have a first plan
+  std::vector<WorkBudget> works_;  // of their pieces
   std::vector<size_t> order_;   // what looked fastest first
   std::vector<int64_t> spent_;
   std::vector<bool> given_up_;

@@ -1,7 +1,8 @@
 // Plan found: of the orders that the search found, the one whose plan is fastest, and that plan's swaps.
 //
-// Each order gets a first plan, what looked fastest first. Then they are improved in turn, a small piece of work at a time: the next
-// piece goes to the order whose step is shortest, where what has been spent on an order counts as if its step were longer.
+// Each order gets a first plan, what looked fastest first. Then they are improved, a small piece of work at a time: the next
+// pieces go to the two orders whose steps are shortest, where what has been spent on an order counts as if its step were longer. The
+// two run beside each other, on two threads, and cost what the dearer does.
 // Pieces are parts of all the work that the graph is worth, not of what is left. So less work means fewer pieces, and no
 // other ones: the plan of less work is on the way to that of more.
 //
