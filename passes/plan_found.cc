@@ -38,10 +38,7 @@ class Finder {
         worth_(worth),
         end_(end),
         found_(found),
-        searches_(found.size()),
-        works_(found.size(), WorkBudget(0)),
-        spent_(found.size(), 0),
-        given_up_(found.size(), false) {}
+        plans_(found.size()) {}
 
   std::vector<size_t> Run() {
     order_.resize(found_.size());
@@ -53,23 +50,31 @@ class Finder {
     while (!Over() && Round()) {}
     std::vector<size_t> planned;
     for (const size_t k : order_) {
-      const bool fits = searches_[k] && (searches_[k]->step_seconds() < kNotKnown || Known() == kNotKnown);
+      const bool fits = plans_[k].search && (plans_[k].search->step_seconds() < kNotKnown || Known() == kNotKnown);
       if (fits) planned.push_back(k);
     }
     std::stable_sort(planned.begin(), planned.end(), [&](size_t a, size_t b) {
-      return searches_[a]->step_seconds() < searches_[b]->step_seconds();
+      return plans_[a].search->step_seconds() < plans_[b].search->step_seconds();
     });
     std::erase_if(planned, [&](size_t k) { return !Take(k); });
     return planned;
   }
 
  private:
+  // Of an order: one thread's while others have theirs.
+  struct Plan {
+    std::optional<PlannedSearch> search;  // once there is a first plan
+    WorkBudget work{0};                   // of its pieces
+    int64_t spent = 0;
+    bool given_up = false;
+  };
+
   bool Late() const { return limits_.deadline.passed(); }
 
   double Known() const {
     double seconds = kNotKnown;
-    for (const auto& search : searches_) {
-      if (search) seconds = std::min(seconds, search->step_seconds());
+    for (const Plan& plan : plans_) {
+      if (plan.search) seconds = std::min(seconds, plan.search->step_seconds());
     }
     return seconds;
   }
@@ -78,7 +83,8 @@ class Finder {
   bool AllHidden() const {
     for (size_t k = 0; k < found_.size(); ++k) {
       const double compute = found_[k].looked[0].gaps.compute_seconds();
-      if (searches_[k] && found_[k].ordered.recomputed_nodes == 0 && searches_[k]->step_seconds() <= kHidden * compute) return true;
+      const auto& search = plans_[k].search;
+      if (search && found_[k].ordered.recomputed_nodes == 0 && search->step_seconds() <= kHidden * compute) return true;
     }
     return false;
   }
@@ -88,25 +94,26 @@ class Finder {
     limits.effort = PlanEffort::kFull;
     limits.known_seconds = kWorthImproving * known_seconds;
     limits.work_part = found_.size() > 1 ? kWorkForTheFirst : 1;
-    limits.work = &works_[k];
-    searches_[k].emplace(found_[k].looked[0].gaps, budget_, limits);
-    given_up_[k] = !searches_[k]->Begin().ok();
-    if (given_up_[k]) searches_[k].reset();
+    limits.work = &plans_[k].work;
+    std::optional<PlannedSearch>& search = plans_[k].search;
+    search.emplace(found_[k].looked[0].gaps, budget_, limits);
+    plans_[k].given_up = !search->Begin().ok();
+    if (plans_[k].given_up) search.reset();
   }
 
   // What order k promises: its step, longer by what has been spent on it. Where there is no plan of it yet, what was looked at, as much
   // shorter or longer as the best has become.
   double Promise(size_t k) const {
-    const double spent = 1 + kSpent * static_cast<double>(spent_[k]) / static_cast<double>(worth_);
-    if (searches_[k]) return spent * searches_[k]->step_seconds();
+    const double spent = 1 + kSpent * static_cast<double>(plans_[k].spent) / static_cast<double>(worth_);
+    if (plans_[k].search) return spent * plans_[k].search->step_seconds();
     const double known = Known();
     const double became = known < kNotKnown ? known / found_[order_.front()].ordered.looked_seconds : 1;
     return kNotBegun * spent * found_[k].ordered.looked_seconds * became;
   }
 
   bool MayGoOn(size_t k) const {
-    if (given_up_[k]) return false;
-    return searches_[k] ? !searches_[k]->finished() : kLeastOfLook * found_[k].ordered.looked_seconds < Known();
+    if (plans_[k].given_up) return false;
+    return plans_[k].search ? !plans_[k].search->finished() : kLeastOfLook * found_[k].ordered.looked_seconds < Known();
   }
 
   bool Over() const { return Late() || (Known() < kNotKnown && (limits_.work->left() <= end_ || AllHidden())); }
@@ -123,8 +130,8 @@ class Finder {
     RunAtOnce(next.size(), [&](size_t n) { Piece(next[n], known, left); });
     int64_t most = 0;
     for (const size_t k : next) {
-      const int64_t spent = left - works_[k].left();
-      spent_[k] += spent;
+      const int64_t spent = left - plans_[k].work.left();
+      plans_[k].spent += spent;
       most = std::max(most, spent);
     }
     limits_.work->Spend(most);
@@ -137,13 +144,13 @@ class Finder {
   }
 
   void Piece(size_t k, double known_seconds, int64_t left) {
-    works_[k] = WorkBudget(left);
-    if (!searches_[k]) return Begin(k, known_seconds);
-    searches_[k]->Improve(known_seconds < kNotKnown ? std::min(worth_ / kPieces, left - end_) : worth_ / kPieces);
+    plans_[k].work = WorkBudget(left);
+    if (!plans_[k].search) return Begin(k, known_seconds);
+    plans_[k].search->Improve(known_seconds < kNotKnown ? std::min(worth_ / kPieces, left - end_) : worth_ / kPieces);
   }
 
   bool Take(size_t k) {
-    absl::StatusOr<SwapChoice> choice = searches_[k]->Take();
+    absl::StatusOr<SwapChoice> choice = plans_[k].search->Take();
     if (!choice.ok()) return false;
     found_[k].looked[0].choice = *std::move(choice);
     found_[k].looked[0].decided = true;
@@ -154,11 +161,8 @@ class Finder {
   const PlanLimits limits_;
   const int64_t worth_, end_;
   std::vector<FoundOrder>& found_;
-  std::vector<std::optional<PlannedSearch>> searches_;  // of those that have a first plan
-  std::vector<WorkBudget> works_;  // of their pieces
-  std::vector<size_t> order_;   // what looked fastest first
-  std::vector<int64_t> spent_;
-  std::vector<bool> given_up_;
+  std::vector<Plan> plans_;
+  std::vector<size_t> order_;  // what looked fastest first
 };
 
 }  // namespace
