@@ -14,13 +14,13 @@
 #include "passes/planner/carry_homes.h"
 #include "passes/planner/gaps.h"
 #include "passes/planner/improve_plan.h"
-#include "passes/planner/lanes_left.h"
 #include "passes/planner/last_resort.h"
 #include "passes/planner/lower_bound.h"
 #include "passes/planner/pack_trial.h"
 #include "passes/planner/place.h"
 #include "passes/planner/select_gaps.h"
 #include "passes/planner/trial.h"
+#include "passes/planner/trial_maker.h"
 #include "passes/planner/trial_settings.h"
 #include "passes/swaps/choose_swaps.h"
 
@@ -34,9 +34,6 @@ constexpr double kNearBoundOfFew = 1.003;  // the same for a graph of few operat
 // What so many copies cost compute is not worth a search, if it is no more than this part of it.
 constexpr double kFewCopies = 32, kLaunchesHidden = 0.002;
 constexpr double kLeastGain = 0.999;     // a round must gain this much to be followed by another
-// Of the budget: what the link brings in the time that bytes come back early, at most, in a large graph, whose step may move many
-// times its memory. What comes much earlier takes the room of what is about to leave, and operations wait.
-constexpr double kSlackOfLarge = 1.0 / 16;
 constexpr size_t kFewPolicies = 2;
 // Of the step without stalls: copies of variables that take less are not worth it.
 constexpr double kWorthCarrying = 0.02;
@@ -84,8 +81,8 @@ constexpr int64_t kPackingParts = 4;
 // Of all work that a graph is worth, the same for a packing in a move.
 constexpr int64_t kMovePackingParts = 12;
 
-// Units of WorkBudget for the bound, of an operation or gap, and for deciding alone, of a decision.
-constexpr int64_t kBoundWork = 600, kDecisionWork = 30;
+// Units of WorkBudget for the bound, of an operation or gap.
+constexpr int64_t kBoundWork = 600;
 
 // Sweeps over what was packed for the whole step in vain.
 constexpr int kFewTries = 2;
@@ -95,7 +92,6 @@ class Portfolio {
   Portfolio(const GapGraph& gaps, int64_t budget_bytes, const PlanLimits& limits, WorkBudget& work)
       : gaps_(gaps),
         budget_(budget_bytes),
-        small_(SmallBytes(gaps, budget_bytes)),
         effort_(limits.effort),
         deadline_(limits.deadline),
         bound_(CutBound(gaps, budget_bytes)),
@@ -105,7 +101,8 @@ class Portfolio {
         homes_matter_(HomesMatter(gaps, budget_bytes)),
         work_(work),
         end_(work.left() - static_cast<int64_t>(limits.work_part * static_cast<double>(work.left()))),
-        packing_work_(SearchWork(gaps.num_operations()) / kMovePackingParts) {}
+        packing_work_(SearchWork(gaps.num_operations()) / kMovePackingParts),
+        maker_(gaps, budget_bytes, work) {}
 
   // The fastest of a few trials, as simulated, or placed where that is as good as free.
   Placement Quick() {
@@ -177,12 +174,6 @@ class Portfolio {
  private:
   static constexpr size_t kPacked = kPolicies;
 
-  struct Trial {
-    TrialSettings settings;
-    TrialResult result;
-    std::vector<SwapDecision> decisions;
-  };
-
   double placed_seconds() const { return best_.ok() ? best_->step_seconds : kNotKnown; }
   bool Late() const { return deadline_.passed(); }
   int64_t Part(double part) const { return static_cast<int64_t>(part * static_cast<double>(left())); }
@@ -191,44 +182,7 @@ class Portfolio {
   // What is not faster than this is of no use.
   double ToBeat() const { return (1 - 1e-4) * (best_.ok() ? std::min(best_->step_seconds, known_) : known_); }
 
-  // A trial whose copies alone take `known_seconds` or more is not simulated: its step is as long as the search need know.
-  Trial MakeTrial(const TrialSettings& settings, std::vector<int64_t> set_aside = {}, double known_seconds = kNotKnown) {
-    const MemoryTarget target{TargetBytes(settings), std::move(set_aside), small_};
-    Carrying carrying{settings.carried > 0};
-    Selection selection = SelectGaps(gaps_, target, settings.window, settings.weights, carrying, starts());
-    work_.Spend(selection.work);
-    if (settings.carried > 0 && kCarried[settings.carried] > 0) {
-      const double bytes = kCarried[settings.carried] * static_cast<double>(home_bytes_);
-      carrying.late_home = WrittenLast(gaps_, selection, static_cast<int64_t>(bytes));
-      selection = SelectGaps(gaps_, target, settings.window, settings.weights, carrying, starts());
-      work_.Spend(selection.work);
-    }
-    Trial trial{settings, {}, DecisionsOf(gaps_, selection)};
-    if (known_seconds < kNotKnown) {
-      work_.Spend(LanesLeft::Work(gaps_, trial.decisions.size()) + kDecisionWork * static_cast<int64_t>(trial.decisions.size()));
-      const double least = LanesLeft(gaps_, trial.decisions).LeastSeconds() + gaps_.LaunchSeconds(trial.decisions);
-      if (least >= known_seconds) return Trial{settings, {.step_seconds = kNotKnown}, {}};
-    }
-    SetAnchors(gaps_, ChooseAnchors(gaps_, target.budget_bytes, selection, SlackSeconds(settings)), trial.decisions);
-    trial.result = SimulateTrial(gaps_, {budget_, target.set_aside, 0}, trial.decisions);
-    work_.Spend(TrialWork(gaps_, trial.decisions.size()));
-    return trial;
-  }
-
-  // Few selections of a large graph are alike.
-  SelectionStarts* starts() { return gaps_.num_operations() <= kLargeGraph ? &starts_ : nullptr; }
-
-  int64_t TargetBytes(const TrialSettings& settings) const {
-    return static_cast<int64_t>(kTargets[settings.target] * static_cast<double>(budget_));
-  }
-
-  double SlackSeconds(const TrialSettings& settings) const {
-    const double slack = kAnchorSlack[settings.slack] * gaps_.compute_seconds();
-    if (gaps_.num_operations() <= kLargeGraph) return slack;
-    return std::min(slack, kSlackOfLarge * static_cast<double>(budget_) * gaps_.seconds_per_byte_in);
-  }
-
-  void Try(double window, const TransferWeights& weights) { Keep(MakeTrial({window, weights}), kPlacedTrials); }
+  void Try(double window, const TransferWeights& weights) { Keep(maker_.Make({window, weights}), kPlacedTrials); }
 
   // Among the fastest, at most so many.
   void Keep(Trial trial, size_t most) {
@@ -256,8 +210,8 @@ class Portfolio {
       TrialSettings settings;
       settings.weights.spread_homes = true;
       settings.target = kSpreadTargets[k];
-      if (TargetBytes(settings) < gaps_.largest_working_set()) continue;
-      Trial trial = MakeTrial(settings);
+      if (!maker_.HasRoom(settings)) continue;
+      Trial trial = maker_.Make(settings);
       if (!best || trial.result.step_seconds < best->result.step_seconds) best = std::move(trial);
     }
     if (best) Keep(*std::move(best), most);
@@ -268,9 +222,9 @@ class Portfolio {
     for (const size_t target : kTargetsOfMany) {
       TrialSettings settings;
       settings.target = target;
-      if (TargetBytes(settings) < gaps_.largest_working_set()) return false;
+      if (!maker_.HasRoom(settings)) return false;
       const bool last = target == kTargetsOfMany[std::size(kTargetsOfMany) - 1];
-      trials_.assign(1, MakeTrial(settings));
+      trials_.assign(1, maker_.Make(settings));
       if (PackOrRelieve(trials_.front(), last ? kReliefRounds : 0)) return true;
     }
     trials_.clear();
@@ -290,10 +244,12 @@ class Portfolio {
   // Whether copies home of variables are worth thinking of.
   bool MayCarry() {
     if (!may_carry_) return false;
+    int64_t home_bytes = 0;  // copied home by the best trial that carries nothing
     for (const SwapDecision& d : trials_.front().decisions) {
-      if (d.copy_out && d.before == SwapDecision::kToHost) home_bytes_ += gaps_.graph->storages[d.storage].size_bytes;
+      if (d.copy_out && d.before == SwapDecision::kToHost) home_bytes += gaps_.graph->storages[d.storage].size_bytes;
     }
-    return static_cast<double>(home_bytes_) * gaps_.seconds_per_byte_out > kWorthCarrying * gaps_.compute_seconds();
+    maker_.set_home_bytes(home_bytes);
+    return static_cast<double>(home_bytes) * gaps_.seconds_per_byte_out > kWorthCarrying * gaps_.compute_seconds();
   }
 
   void BeginToImprove() {
@@ -319,8 +275,8 @@ class Portfolio {
   // A trial with other settings, packed or placed where it promises something. The trial's step; 0 where there is no room for one, or its
   // copies alone take too long.
   double Make(const Move& move) {
-    if (TargetBytes(move.settings) < gaps_.largest_working_set()) return 0;
-    const Trial trial = MakeTrial(move.settings, {}, ToBeat());
+    if (!maker_.HasRoom(move.settings)) return 0;
+    const Trial trial = maker_.Make(move.settings, {}, ToBeat());
     const double seconds = trial.result.step_seconds;
     if (seconds == kNotKnown) return 0;
     if (move.look) return seconds;
@@ -412,10 +368,10 @@ class Portfolio {
       for (int32_t i = 0; i < gaps_.num_operations(); ++i) {
         if (packed.excess[i] == 0) continue;
         const double more = kRelief * static_cast<double>(packed.excess[i]) + kLeastRelief * static_cast<double>(budget_);
-        const int64_t room = TargetBytes(trial.settings) - gaps_.working_set[i];
+        const int64_t room = maker_.TargetBytes(trial.settings) - gaps_.working_set[i];
         set_aside[i] = std::min(set_aside[i] + static_cast<int64_t>(more), room);
       }
-      trial = MakeTrial(trial.settings, set_aside);
+      trial = maker_.Make(trial.settings, set_aside);
     }
     return false;
   }
@@ -486,7 +442,6 @@ class Portfolio {
 
   const GapGraph& gaps_;
   const int64_t budget_;
-  const int64_t small_;
   const PlanEffort effort_;
   const Deadline deadline_;
   double bound_;
@@ -494,18 +449,17 @@ class Portfolio {
   const double known_;  // seconds
   const bool may_carry_;
   const bool homes_matter_;
-  int64_t home_bytes_ = 0;  // copied home by the best trial that carries nothing
   WorkBudget& work_;
   int64_t end_;          // of work_, when this plan's part of it is done
   int64_t reserve_ = 0;  // for later phases
   const int64_t packing_work_;  // of a move
+  TrialMaker maker_;
   std::vector<Trial> trials_;  // the fastest first
   absl::StatusOr<Placement> best_ = absl::InternalError("nothing was placed");
   std::optional<Placement> carried_;
   TrialSettings settings_;          // of the best
   double best_trial_seconds_ = 0;   // with them, before it was placed
   std::set<std::pair<uint64_t, size_t>> seen_;  // decisions, and what was done with them
-  SelectionStarts starts_;
   std::optional<Improver> improver_;
   bool finished_ = false;
 };
