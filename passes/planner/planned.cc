@@ -53,7 +53,7 @@ constexpr int32_t kReplayedOperations = 8'000;
 // (relative, and in parts of the budget). The first trial has more.
 constexpr int kReliefRounds = 2;
 constexpr int kFirstReliefRounds = 5;
-constexpr double kRelief = 1.2, kLeastRelief = 0.0005;
+constexpr double kDearRelief = 1.05;  // a trial so much longer has given way for much
 // A packing may make the step so much longer before another way to pack is tried.
 constexpr double kAsFast = 1.002;
 constexpr double kPacksBadly = 1.05;  // the same, before blocks are placed by size
@@ -335,45 +335,57 @@ class Portfolio {
 
   // In order of time, or for the whole step at once. Without rounds of relief it does not matter what fails.
   PackedTrial Pack(const Trial& trial, bool in_time, int rounds, SkylineKey& key) {
-    const int tries = rounds == 0 ? 0 : trial.settings.carried > 0 ? kFewTries : PackTries();
-    PackedTrial packed = in_time ? PackTrialInTime(gaps_, budget_, trial.decisions, trial.result, tries, MostPackingWork(),
-                                                 gaps_.num_operations() > kLargeGraph)
-                                 : PackTrial(gaps_, budget_, trial.decisions, trial.result, key);
+    if (in_time) return PackInTime(trial, rounds, gaps_.num_operations() > kLargeGraph);
+    PackedTrial packed = PackTrial(gaps_, budget_, trial.decisions, trial.result, key);
     work_.Spend(packed.work);
     return packed;
   }
 
-  // Packs the trial if it is faster than the best plan; what reaches beyond the budget makes it set that much aside there
-  // and try again. True when it packed, and is the best so far.
+  PackedTrial PackInTime(const Trial& trial, int rounds, bool may_send_away) {
+    const int tries = rounds == 0 ? 0 : trial.settings.carried > 0 ? kFewTries : PackTries();
+    PackedTrial packed = PackTrialInTime(gaps_, budget_, trial.decisions, trial.result, tries, MostPackingWork(), may_send_away);
+    work_.Spend(packed.work);
+    return packed;
+  }
+
+  // One way, and, where that does not do in the first of several rounds, the other.
+  PackedTrial PackEitherWay(const Trial& trial, int round, int rounds, SkylineKey& key) {
+    const bool carried = trial.settings.carried > 0;
+    PackedTrial packed = Pack(trial, !carried, rounds, key);
+    const bool badly = !packed.fits || (!carried && packed.step_seconds > kAsFast * trial.result.step_seconds);
+    if (round > 0 || rounds == 0 || !badly) return packed;
+    PackedTrial other = Pack(trial, carried, rounds, key);
+    return other.fits ? std::move(other) : std::move(packed);
+  }
+
+  // Packs the trial if it is faster than the best plan; what reaches beyond the budget makes it give way and try again. In large graphs, before
+  // that costs much, what nothing uses for a while may leave where room is in pieces. True when it packed, and is the best so far.
   bool PackOrRelieve(Trial trial, int rounds) {
     std::vector<int64_t> set_aside(gaps_.num_operations(), 0);
     SkylineKey key = SkylineKey::kAny;
     if (!IsNew(trial, kPacked)) return false;
+    const int32_t n = gaps_.num_operations();
     for (int round = 0; IsBetter(trial); ++round) {
-      const bool carried = trial.settings.carried > 0;
-      PackedTrial packed = Pack(trial, !carried, rounds, key);
-      if (round == 0 && (!packed.fits || (!carried && packed.step_seconds > kAsFast * trial.result.step_seconds)) &&
-          rounds > 0) {
-        PackedTrial other = Pack(trial, carried, rounds, key);
-        if (other.fits) packed = std::move(other);
-      }
-      if (packed.fits) {
-        if (packed.step_seconds >= ToBeat()) return false;
-        Adopt({std::move(packed.choice), packed.step_seconds, 0});
-        settings_ = trial.settings;
-        best_trial_seconds_ = trial.result.step_seconds;
-        return true;
-      }
+      PackedTrial packed = PackEitherWay(trial, round, rounds, key);
+      if (packed.fits) return AdoptPacked(trial, packed);
       if (round == rounds || ((Late() || (!improver_ && left() <= 0)) && (best_.ok() || round >= kReliefRounds))) return false;
-      for (int32_t i = 0; i < gaps_.num_operations(); ++i) {
-        if (packed.excess[i] == 0) continue;
-        const double more = kRelief * static_cast<double>(packed.excess[i]) + kLeastRelief * static_cast<double>(budget_);
-        const int64_t room = maker_.TargetBytes(trial.settings) - gaps_.working_set[i];
-        set_aside[i] = std::min(set_aside[i] + static_cast<int64_t>(more), room);
+      Trial relieved = maker_.Relieved(trial, packed.excess, set_aside);
+      const bool dear = relieved.result.step_seconds > kDearRelief * trial.result.step_seconds;
+      if (dear && n > kReplayedOperations && n <= kLargeGraph) {
+        packed = PackInTime(trial, rounds, true);
+        if (packed.fits && packed.step_seconds < relieved.result.step_seconds) return AdoptPacked(trial, packed);
       }
-      trial = maker_.Make(trial.settings, set_aside);
+      trial = std::move(relieved);
     }
     return false;
+  }
+
+  bool AdoptPacked(const Trial& trial, PackedTrial& packed) {
+    if (packed.step_seconds >= ToBeat()) return false;
+    Adopt({std::move(packed.choice), packed.step_seconds, 0});
+    settings_ = trial.settings;
+    best_trial_seconds_ = trial.result.step_seconds;
+    return true;
   }
 
   void PackTheBest() {

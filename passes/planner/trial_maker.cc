@@ -1,6 +1,9 @@
 #include "passes/planner/trial_maker.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <optional>
 #include <utility>
 
 #include "passes/planner/lanes_left.h"
@@ -15,6 +18,10 @@ constexpr double kSlackOfLarge = 1.0 / 16;
 constexpr int32_t kLargeGraph = 50'000;
 // Units of WorkBudget for deciding alone, of a decision.
 constexpr int64_t kDecisionWork = 30;
+// A trial that does not pack gives way where it reaches beyond the budget, by so much more than it must (relative, and in parts of the budget).
+constexpr double kRelief = 1.2, kLeastRelief = 0.0005;
+// Where that makes it so much longer, less room everywhere may cost less: so much of what reaches beyond the budget, at least.
+constexpr double kDearRelief = 1.05, kLessEverywhere = 0.1;
 constexpr double kNotKnown = std::numeric_limits<double>::infinity();
 
 }  // namespace
@@ -55,6 +62,34 @@ Trial TrialMaker::Make(const TrialSettings& settings, std::vector<int64_t> set_a
   trial.result = SimulateTrial(gaps_, {budget_, target.set_aside, 0}, trial.decisions);
   work_.Spend(TrialWork(gaps_, trial.decisions.size()));
   return trial;
+}
+
+Trial TrialMaker::Relieved(const Trial& trial, const std::vector<int64_t>& excess_bytes, std::vector<int64_t>& set_aside) {
+  for (int32_t i = 0; i < gaps_.num_operations(); ++i) {
+    if (excess_bytes[i] == 0) continue;
+    const double more = kRelief * static_cast<double>(excess_bytes[i]) + kLeastRelief * static_cast<double>(budget_);
+    const int64_t room = TargetBytes(trial.settings) - gaps_.working_set[i];
+    set_aside[i] = std::min(set_aside[i] + static_cast<int64_t>(more), room);
+  }
+  Trial relieved = Make(trial.settings, set_aside);
+  if (relieved.result.step_seconds <= kDearRelief * trial.result.step_seconds) return relieved;
+  TrialSettings less = trial.settings;
+  if (!LowerTarget(*std::max_element(excess_bytes.begin(), excess_bytes.end()), less)) return relieved;
+  Trial everywhere = Make(less);
+  if (everywhere.result.step_seconds >= relieved.result.step_seconds) return relieved;
+  std::fill(set_aside.begin(), set_aside.end(), 0);
+  return everywhere;
+}
+
+bool TrialMaker::LowerTarget(int64_t excess_bytes, TrialSettings& settings) const {
+  const double most = kTargets[settings.target] - kLessEverywhere * static_cast<double>(excess_bytes) / static_cast<double>(budget_);
+  std::optional<size_t> lower;
+  for (size_t t = 0; t < std::size(kTargets); ++t) {
+    if (kTargets[t] <= most && (!lower || kTargets[t] > kTargets[*lower])) lower = t;
+  }
+  if (!lower) return false;
+  settings.target = *lower;
+  return HasRoom(settings);
 }
 
 }  // namespace millrace

@@ -36,10 +36,16 @@ class TrialMaker {
   Trial Make(const TrialSettings& settings, std::vector<int64_t> set_aside = {},
              double known_seconds = std::numeric_limits<double>::infinity());
 
+  // The trial again, with what reached beyond the budget (`excess_bytes` per operation) set aside there, and a little more; or with less room everywhere
+  // and nothing set aside, where that is shorter. `set_aside` is what the trial had and has.
+  Trial Relieved(const Trial& trial, const std::vector<int64_t>& excess_bytes, std::vector<int64_t>& set_aside);
+
   // What trials that carry variables over the step's end take parts of (kCarried).
   void set_home_bytes(int64_t bytes) { home_bytes_ = bytes; }
 
  private:
+  // The largest target that leaves a part of so many bytes; false where there is none.
+  bool LowerTarget(int64_t excess_bytes, TrialSettings& settings) const;
   double SlackSeconds(const TrialSettings& settings) const;
   SelectionStarts* starts();
 
