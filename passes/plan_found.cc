@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "passes/access/work_budget.h"
 #include "passes/at_once.h"
 #include "passes/planner/planned.h"
 #include "passes/planner/trial_settings.h"
@@ -27,7 +28,6 @@ constexpr double kSpent = 0.1;
 // Orders whose plans are begun and improved beside each other. The first plan of a larger graph may take more than all its work: no other is
 // begun before it is known what it has to beat.
 constexpr size_t kBeside = 2;
-constexpr int32_t kLargeGraph = 15'000;
 constexpr double kNotKnown = std::numeric_limits<double>::infinity();
 
 class Finder {
@@ -46,8 +46,7 @@ class Finder {
     std::stable_sort(order_.begin(), order_.end(), [&](size_t a, size_t b) {
       return found_[a].ordered.looked_seconds < found_[b].ordered.looked_seconds;
     });
-    Round();
-    while (!Over() && Round()) {}
+    while (Round() && !Over()) {}
     std::vector<size_t> planned;
     for (const size_t k : order_) {
       const bool fits = plans_[k].search && (plans_[k].search->step_seconds() < kNotKnown || Known() == kNotKnown);
@@ -139,7 +138,7 @@ class Finder {
   }
 
   size_t MostBeside(double known_seconds) const {
-    const bool first_of_large = known_seconds == kNotKnown && found_[0].ordered.graph->num_nodes() > kLargeGraph;
+    const bool first_of_large = known_seconds == kNotKnown && found_[0].ordered.graph->num_nodes() > kLargeGraphNodes;
     return first_of_large || std::isfinite(limits_.deadline.seconds_left()) ? 1 : kBeside;
   }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "millrace/status.h"
+#include "passes/access/work_budget.h"
 #include "passes/at_once.h"
 #include "passes/look.h"
 #include "passes/order/order_frees_first.h"
@@ -32,12 +33,10 @@ int LooksFor(int32_t nodes) { return std::clamp(200'000 / std::max(nodes, 1), kF
 // that is not large, whose rewritings gain more.
 constexpr double kWorkForPlans = 0.5;
 constexpr double kPlansWork = 25'000, kMostPlansWork = 108e6;
-constexpr int32_t kLargeGraph = 15'000;
 constexpr double kNotKnown = std::numeric_limits<double>::infinity();
 // Quick plans only estimate: what they find at most so much slower than the best is planned in full as well.
 constexpr double kWorthAPlan = 1.3;
 constexpr double kFormerWorthAPlan = 1.1;  // the same, of what was rewritten again
-constexpr size_t kFormer = 3;              // rewritings that are planned in full beside the last
 constexpr int kOrders = 5, kFirstFreesFirst = 3;  // orders from there on free first
 // Kinds of order, of each of which the best is rewritten: creation, depth first, creation with what frees memory first. Which is best rewritten they
 // do not show before.
@@ -61,7 +60,7 @@ class Search {
         looks_(all_looks_),
         work_for_plans_(static_cast<int64_t>(
             std::min({kWorkForPlans * static_cast<double>(limits.work->left()), kPlansWork * graph_->num_nodes(),
-                      graph_->num_nodes() > kLargeGraph ? kNotKnown : kMostPlansWork}))) {}
+                      graph_->num_nodes() > kLargeGraphNodes ? kNotKnown : kMostPlansWork}))) {}
 
   absl::StatusOr<std::vector<FoundOrder>> Run() {
     MR_RETURN_IF_ERROR(TryOrders());
@@ -171,7 +170,6 @@ class Search {
       WorkBudget own(limits_.work->left());
       RewriteLimits limits{limits_, work_for_plans_, looks_, all_looks_ <= kFewLooks, k > 0 ? &short_enough : nullptr};
       limits.plan.work = &own;
-      if (k > 0) limits.looks = std::max(looks_, all_looks_ / 2);
       rewritten[k] = RewriteOrder(request_, strategy_, limits, std::move(orders[k]));
       spent[k] = limits_.work->left() - own.left();
       if (k == 0) short_enough = rewritten[0]->best.step_seconds <= short_step;
@@ -184,7 +182,7 @@ class Search {
     }
   }
 
-  // What is rewritten must not share nodes' partitions with what another thread rewrites.
+  // Nodes' partitions are a graph's: what another thread rewrites, or what is planned beside another, must not share them.
   static void HasOwnGraph(Looked& looked) { looked.ordered.graph = std::make_shared<Graph>(looked.ordered.graph->Clone()); }
 
   void TakeRewritten(RewrittenOrder rewritten) {
@@ -202,9 +200,8 @@ class Search {
 
   // To be planned in full: with the partitions it was looked at with, or its final ones, in a graph of its own.
   void Add(Looked& looked, std::vector<FoundOrder>& found) const {
-    std::shared_ptr<Graph>& graph = looked.ordered.graph;
-    const bool shared = std::any_of(found.begin(), found.end(), [&](const FoundOrder& other) { return other.ordered.graph == graph; });
-    if (shared) graph = std::make_shared<Graph>(graph->Clone());
+    const auto shared = [&](const FoundOrder& other) { return other.ordered.graph == looked.ordered.graph; };
+    if (std::any_of(found.begin(), found.end(), shared)) HasOwnGraph(looked);
     UsePartitions(looked);
     CutPartitions(looked);
     looked.ordered.looked_seconds = looked.step_seconds;

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "passes/access/work_budget.h"
 #include "passes/pass_clock.h"
 #include "passes/recompute.h"
 #include "passes/weigh_recompute.h"
@@ -29,7 +31,6 @@ constexpr double kPrices[] = {0.05, 0.1, 0.2, 0.4, 0.8, 1.5}, kPricesForFew[] = 
 constexpr double kLastRewritings = 2, kFarFromCompute = 1.2;
 constexpr size_t kLastPrice = 3;
 constexpr double kPriceIfAsked[] = {0.5};  // where moving is as fast: what takes no longer again than the copy back
-constexpr size_t kFormer = 3;             // rewritings that are remembered beside the last
 constexpr int kMaxDepth = 8;              // nodes in a chain
 constexpr double kTargets[] = {0.98, 0.9, 0.8};  // of the budget
 // A rewriting that gains less than this, of the step, makes room for the next price.

@@ -6,6 +6,7 @@
 #define MILLRACE_PASSES_REWRITE_ORDER_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -16,6 +17,9 @@
 #include "passes/strategy.h"
 
 namespace millrace {
+
+// Former rewritings that are remembered.
+inline constexpr size_t kFormer = 3;
 
 struct RewriteLimits {
   PlanLimits plan;            // whose work pays

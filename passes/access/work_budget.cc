@@ -8,9 +8,9 @@ namespace millrace {
 int64_t SearchWork(int64_t nodes) {
   constexpr double kUnits = 340e6;
   constexpr double kOfMany = 255.5e6;  // for every so many nodes of larger graphs, whose other passes take longer, too
-  constexpr double kNodes = 15'000, kMany = 60'000;
+  constexpr double kMany = 60'000;
   const double n = static_cast<double>(nodes);
-  const double times = n <= kMany ? n / kNodes : kMany / kNodes * std::sqrt(std::sqrt(n / kMany));
+  const double times = n <= kMany ? n / kLargeGraphNodes : kMany / kLargeGraphNodes * std::sqrt(std::sqrt(n / kMany));
   return static_cast<int64_t>(std::max(kUnits, kOfMany * times));
 }
 

@@ -21,6 +21,9 @@ class WorkBudget {
   int64_t left_;
 };
 
+// Graphs of more nodes are large: other passes take longer there, too.
+inline constexpr int32_t kLargeGraphNodes = 15'000;
+
 // For all orders, rewritings and plans of a graph of so many nodes: what leaves planning within half a second for up to
 // 15,000 nodes; in proportion for 60,000, less than that for more.
 int64_t SearchWork(int64_t nodes);

@@ -49,21 +49,18 @@ constexpr size_t kPlacedTrials = 3;
 constexpr int32_t kPlacedOperations = 3'000;
 // Graphs of more operations are placed in order of time only where no trial packs.
 constexpr int32_t kReplayedOperations = 8'000;
-// Rounds in which a trial that does not pack gives way where it reaches beyond the budget, by so much more than it must
-// (relative, and in parts of the budget). The first trial has more.
+// Rounds in which a trial that does not pack gives way. The first trial has more.
 constexpr int kReliefRounds = 2;
 constexpr int kFirstReliefRounds = 5;
-constexpr double kDearRelief = 1.05;  // a trial so much longer has given way for much
 // A packing may make the step so much longer before another way to pack is tried.
 constexpr double kAsFast = 1.002;
 constexpr double kPacksBadly = 1.05;  // the same, before blocks are placed by size
 // A plan may take so much less than its fastest trial.
 constexpr double kLeastTrial = 0.98;
 constexpr double kNotKnown = std::numeric_limits<double>::infinity();
-// From here on a graph gets few trials, for these targets: with some room left copies in need not wait for copies out, and
-// packing succeeds. The first that packs is taken.
+// A large graph gets few trials, for these targets: with some room left copies in need not wait for copies out, and
+// packing succeeds. The first that packs is improved; of graphs of so many operations it is taken.
 constexpr int32_t kManyOperations = 200'000;
-constexpr int32_t kLargeGraph = 50'000;
 constexpr size_t kTargetsOfMany[] = {7, 1, 2, 3, 4};
 
 // Targets of trials in which the homes that are swapped are spread over the step; a quick plan has the first.

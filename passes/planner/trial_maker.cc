@@ -14,14 +14,12 @@ namespace {
 // Of the budget: what the link brings in the time that bytes come back early, at most, in a large graph, whose step may move many
 // times its memory. What comes much earlier takes the room of what is about to leave, and operations wait.
 constexpr double kSlackOfLarge = 1.0 / 16;
-// Graphs of more operations have that, and few of their selections are alike.
-constexpr int32_t kLargeGraph = 50'000;
 // Units of WorkBudget for deciding alone, of a decision.
 constexpr int64_t kDecisionWork = 30;
 // A trial that does not pack gives way where it reaches beyond the budget, by so much more than it must (relative, and in parts of the budget).
 constexpr double kRelief = 1.2, kLeastRelief = 0.0005;
-// Where that makes it so much longer, less room everywhere may cost less: so much of what reaches beyond the budget, at least.
-constexpr double kDearRelief = 1.05, kLessEverywhere = 0.1;
+// Where that is dear, less room everywhere may cost less: so much of what reaches beyond the budget, at least.
+constexpr double kLessEverywhere = 0.1;
 constexpr double kNotKnown = std::numeric_limits<double>::infinity();
 
 }  // namespace

@@ -15,6 +15,11 @@
 
 namespace millrace {
 
+// Graphs of more operations are large: bytes come back early by a part of the budget at most, and few selections are alike.
+inline constexpr int32_t kLargeGraph = 50'000;
+// A trial so much longer than before has given way for much.
+inline constexpr double kDearRelief = 1.05;
+
 struct Trial {
   TrialSettings settings;
   TrialResult result;  // its step is infinite, and there are no decisions, where copies alone take too long
