@@ -88,6 +88,8 @@ int64_t PartSize(const TensorType& whole, int64_t part_bytes) {
   return ((elements + parts - 1) / parts + kElements - 1) / kElements * kElements;
 }
 
+bool HasParts(const TensorType& whole, int64_t part_bytes) { return PartSize(whole, part_bytes) < whole.shape.num_elements(); }
+
 std::string FreeName(const Graph& graph, std::string name) {
   while (graph.Find(name).valid()) name += "_";
   return name;
@@ -246,11 +248,13 @@ int64_t SliceUpdates(Graph& graph, const OpRegistry& ops, const SliceableUpdates
   int64_t sliced = 0;
   CreationPlaces places;
   for (NodeId id : updates.nodes) {
-    if (graph.type(graph.node(id).inputs[0]).size_bytes() < 2 * part.of_op) continue;
+    const TensorType& whole = graph.type(graph.node(id).inputs[0]);
+    if (whole.size_bytes() < 2 * part.of_op || !HasParts(whole, part.of_op)) continue;
     Slice(id, part.of_op, ops, graph, places, by_value);
     ++sliced;
   }
   for (const UpdateChain& chain : updates.chains) {
+    if (!HasParts(graph.node(chain.slots[0]).outputs[0], part.of_chain)) continue;
     ChainSlicer(chain, part.of_chain, graph, places, by_value).Run();
     ++sliced;
   }

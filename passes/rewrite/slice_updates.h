@@ -35,7 +35,8 @@ struct SliceableUpdates {
 // Chains only of slots that have two parts. InvalidArgument names a node on a cycle.
 absl::StatusOr<SliceableUpdates> FindSliceableUpdates(const Graph& graph, const OpRegistry& ops, PartBytes part);
 
-// Slices those of slots of at least twice a part into parts of about that size, 256 at most. Returns the number of updates that were.
+// Slices those of slots of at least twice a part into parts of about that size, of multiples of 1024 elements, 256 at most. What would
+// be one part stays as it is. Returns the number of updates that were.
 // `by_value` (per node id) goes with the nodes, which are numbered anew.
 int64_t SliceUpdates(Graph& graph, const OpRegistry& ops, const SliceableUpdates& updates, PartBytes part,
                      std::vector<uint64_t>& by_value);
