@@ -39,11 +39,11 @@ class Builder {
  public:
   Builder(int ops, std::mt19937_64& random) : ops_(ops), random_(random) {}
 
-  GraphOfCases Build(const std::vector<Case>& cases) {
+  TrainingGraph Build(const std::vector<Case>& cases) {
     sum_ = Variable("sum", Tensor::Scalar(0.0f), /*resource=*/false);
     for (int k = 0; k < ops_; ++k) {
       const Case& one = cases[random_() % cases.size()];
-      absl::StrAppend(&result_.cases, k == 0 ? "" : ", ", one.family, ".", one.name);
+      absl::StrAppend(&result_.made_of, k == 0 ? "" : ", ", one.family, ".", one.name);
       AddCase(one, absl::StrCat("n", k));
     }
     Group("init", initialisers_);
@@ -117,7 +117,7 @@ class Builder {
 
   const int ops_;
   std::mt19937_64& random_;
-  GraphOfCases result_;
+  TrainingGraph result_;
   OutputRef sum_;
   std::vector<OutputRef> numbers_;
   std::vector<NodeId> initialisers_, updates_;
@@ -139,7 +139,7 @@ std::vector<Case> UsableCases(const std::string& folder) {
   return usable;
 }
 
-GraphOfCases MakeGraphOfCases(const std::vector<Case>& cases, int ops, std::mt19937_64& random) {
+TrainingGraph MakeGraphOfCases(const std::vector<Case>& cases, int ops, std::mt19937_64& random) {
   return Builder(ops, random).Build(cases);
 }
 

@@ -12,17 +12,17 @@
 namespace millrace {
 
 // A graph with a node `init` (to be run once) and a node `train` (every step).
-struct GraphOfCases {
+struct TrainingGraph {
   Graph graph;
   std::vector<std::string> fetches;
-  std::string cases;  // what it is made of, for messages
+  std::string made_of;  // what it is made of, for messages
 };
 
 // Cases of the files in `folder` that a random graph can be made of: no expected errors, no strings, small.
 std::vector<conformance::Case> UsableCases(const std::string& folder);
 
 // `ops` cases, the same for the same state of `random`.
-GraphOfCases MakeGraphOfCases(const std::vector<conformance::Case>& cases, int ops, std::mt19937_64& random);
+TrainingGraph MakeGraphOfCases(const std::vector<conformance::Case>& cases, int ops, std::mt19937_64& random);
 
 // The case with one to three things wrong or merely different: shapes, types, values and number of its inputs, its
 // attributes.

@@ -1,7 +1,6 @@
 // Random graphs under random strategies, partition sizes, budgets and threads, and with lanes that are held up, give the bits of
 // `baseline`. See README.md.
 #include <cstdlib>
-#include <cstring>
 
 #include <gtest/gtest.h>
 
@@ -10,10 +9,9 @@
 #include "millrace/op.h"
 #include "millrace/session.h"
 #include "millrace/status.h"
-#include "passes/strategy.h"
 #include "passes/unroll/questions.h"
-#include "plan/disk_layout.h"
 #include "random/random_graph.h"
+#include "random/training.h"
 #include "runtime/executor.h"
 #include "runtime/op_evaluator.h"
 #include "testlib/lane_delays.h"
@@ -21,36 +19,10 @@
 namespace millrace {
 namespace {
 
-constexpr int kSteps = 2;
 constexpr char kFolder[] = MILLRACE_SOURCE_DIR "/tests/conformance/data";
 
-int64_t FromEnvironment(const char* name, int64_t fallback) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? fallback : std::atoll(text);
-}
-
-struct Result {
-  std::vector<Tensor> fetched;  // of all steps
-  std::map<std::string, Tensor> variables;
-  RunReport run;
-};
-
-absl::StatusOr<Result> Train(const GraphOfCases& random, const SessionOptions& options) {
-  MR_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::Create(random.graph.Clone(), options));
-  MR_RETURN_IF_ERROR(session->Run({}, {}, {"init"}, nullptr));
-  Result result;
-  for (int step = 0; step < kSteps; ++step) {
-    std::vector<Tensor> fetched;
-    MR_RETURN_IF_ERROR(session->Run({}, random.fetches, {"train"}, &fetched));
-    result.fetched.insert(result.fetched.end(), fetched.begin(), fetched.end());
-  }
-  result.run = session->last_run();
-  MR_ASSIGN_OR_RETURN(result.variables, session->Variables());
-  return result;
-}
-
 // As Train, by executors of the session's plans whose lanes are held up. `copies`: copies in of a step.
-absl::StatusOr<Result> TrainHeldUp(const GraphOfCases& random, const SessionOptions& options, uint64_t seed, int64_t& copies) {
+absl::StatusOr<TrainingResult> TrainHeldUp(const TrainingGraph& random, const SessionOptions& options, uint64_t seed, int64_t& copies) {
   MR_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::Create(random.graph.Clone(), options));
   MR_ASSIGN_OR_RETURN(const auto init_plan, session->Plan({}, {}, {"init"}));
   MR_ASSIGN_OR_RETURN(const auto train_plan, session->Plan({}, random.fetches, {"train"}));
@@ -72,8 +44,8 @@ absl::StatusOr<Result> TrainHeldUp(const GraphOfCases& random, const SessionOpti
   MR_ASSIGN_OR_RETURN(const auto init, Executor::Create(init_plan, context, held_up));
   MR_RETURN_IF_ERROR(init->RunStep({}, nullptr, nullptr));
   MR_ASSIGN_OR_RETURN(const auto train, Executor::Create(train_plan, context, held_up));
-  Result result;
-  for (int step = 0; step < kSteps; ++step) {
+  TrainingResult result;
+  for (int step = 0; step < kRandomSteps; ++step) {
     delays.NextStep();
     std::vector<Tensor> fetched;
     MR_RETURN_IF_ERROR(train->RunStep({}, &fetched, nullptr));
@@ -83,62 +55,14 @@ absl::StatusOr<Result> TrainHeldUp(const GraphOfCases& random, const SessionOpti
   return result;
 }
 
-bool SameBits(const Tensor& a, const Tensor& b) {
-  return a.type() == b.type() && (a.size_bytes() == 0 || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
-}
-
-// What differs first; empty when nothing does.
-std::string Difference(const GraphOfCases& random, const Result& found, const Result& expected) {
-  for (size_t i = 0; i < expected.fetched.size(); ++i) {
-    if (!SameBits(found.fetched[i], expected.fetched[i])) {
-      return absl::StrCat("fetch ", random.fetches[i % random.fetches.size()], " of step ", i / random.fetches.size());
-    }
-  }
-  for (const auto& [name, value] : expected.variables) {
-    const auto other = found.variables.find(name);
-    if (other == found.variables.end() || !SameBits(other->second, value)) return absl::StrCat("variable ", name);
-  }
-  return "";
-}
-
-SessionOptions RandomOptions(int64_t peak, std::mt19937_64& random) {
-  const std::vector<std::string> strategies = StrategyNames();
-  constexpr int64_t kSizes[] = {0, 1, 2, 3, 7, 20};
-  SessionOptions options;
-  options.threads = 1 + static_cast<int>(random() % 3);
-  options.planning.strategy = strategies[random() % strategies.size()];
-  options.planning.partition_size = kSizes[random() % std::size(kSizes)];
-  options.planning.swap_distance = static_cast<int64_t>(random() % 4);
-  options.planning.fuse = random() % 2 == 0;
-  if (random() % 4 != 0) options.planning.device_memory_bytes = std::max<int64_t>(1, peak * static_cast<int64_t>(30 + random() % 80) / 100);
-  if (random() % 4 == 0) options.planning.update_part_bytes = static_cast<int64_t>(64 << random() % 6);
-  if (random() % 4 == 0) {
-    options.planning.host_memory_bytes = kDiskBounceBytes + kStateReserveBytes + static_cast<int64_t>(1 + random() % 3) * kDiskPageBytes;
-    options.disk = ::testing::TempDir();
-  } else if (random() % 4 == 0) {
-    options.planning.devices = {"cpu:0", "cpu:1"};
-    options.planning.share_recv = random() % 2 == 0;
-  }
-  return options;
-}
-
 // A third of the nodes asks for each of two devices.
-GraphOfCases Spread(const GraphOfCases& whole, std::mt19937_64& random) {
-  GraphOfCases spread{whole.graph.Clone(), whole.fetches, whole.cases};
+TrainingGraph Spread(const TrainingGraph& whole, std::mt19937_64& random) {
+  TrainingGraph spread{whole.graph.Clone(), whole.fetches, whole.made_of};
   for (int32_t i = 0; i < spread.graph.num_ids(); ++i) {
     const uint64_t device = random() % 3;
     if (device < 2) spread.graph.mutable_node(NodeId{i}).requested_device = absl::StrCat("/cpu:", device);
   }
   return spread;
-}
-
-std::string Describe(const SessionOptions& options) {
-  return absl::StrCat(options.planning.strategy, " partition_size=", options.planning.partition_size, " swap_distance=",
-                      options.planning.swap_distance, " device_memory=", options.planning.device_memory_bytes,
-                      options.planning.fuse ? " fuse" : "", " update_parts=", options.planning.update_part_bytes,
-                      options.disk.empty() ? "" : absl::StrCat(" disk below host_memory=", options.planning.host_memory_bytes),
-                      options.planning.devices.empty() ? "" : options.planning.share_recv ? " two devices, sharing" : " two devices",
-                      " threads=", options.threads);
 }
 
 TEST(RandomGraphs, GiveTheBitsOfBaselineUnderEveryPlan) {
@@ -149,20 +73,20 @@ TEST(RandomGraphs, GiveTheBitsOfBaselineUnderEveryPlan) {
   int64_t ran = 0, compared = 0, refused = 0, spread = 0, tiered = 0;
   for (uint64_t seed = first; seed < first + static_cast<uint64_t>(graphs); ++seed) {
     std::mt19937_64 random(seed);
-    const GraphOfCases graph = MakeGraphOfCases(cases, 2 + static_cast<int>(random() % 12), random);
+    const TrainingGraph graph = MakeGraphOfCases(cases, 2 + static_cast<int>(random() % 12), random);
     SessionOptions baseline;
     baseline.threads = 1;
     baseline.planning.strategy = "baseline";
-    const absl::StatusOr<Result> expected = Train(graph, baseline);
-    EXPECT_FALSE(absl::IsInternal(expected.status())) << expected.status() << ", seed " << seed << ", made of " << graph.cases;
+    const absl::StatusOr<TrainingResult> expected = Train(graph, baseline);
+    EXPECT_FALSE(absl::IsInternal(expected.status())) << expected.status() << ", seed " << seed << ", made of " << graph.made_of;
     // Refused by every plan: a number of an earlier result that is out of an op's range.
     if (!expected.ok()) continue;
     ++ran;
     for (int variant = 0; variant < kVariants; ++variant) {
       const SessionOptions options = RandomOptions(expected->run.predicted_peak_device_bytes, random);
       const bool two = !options.planning.devices.empty();
-      const absl::StatusOr<Result> found = two ? Train(Spread(graph, random), options) : Train(graph, options);
-      const std::string where = absl::StrCat("seed ", seed, ", ", Describe(options), ", made of ", graph.cases);
+      const absl::StatusOr<TrainingResult> found = two ? Train(Spread(graph, random), options) : Train(graph, options);
+      const std::string where = absl::StrCat("seed ", seed, ", ", Describe(options), ", made of ", graph.made_of);
       if (absl::IsResourceExhausted(found.status())) {
         EXPECT_GT(options.planning.device_memory_bytes + options.planning.host_memory_bytes, 0) << where << ": " << found.status();
         ++refused;
@@ -198,11 +122,11 @@ TEST(RandomGraphs, GiveTheBitsOfBaselineWhenLanesAreHeldUp) {
   int64_t compared = 0, copies = 0;
   for (uint64_t seed = first; seed < first + static_cast<uint64_t>(graphs); ++seed) {
     std::mt19937_64 random(seed);
-    const GraphOfCases graph = MakeGraphOfCases(cases, 2 + static_cast<int>(random() % 12), random);
+    const TrainingGraph graph = MakeGraphOfCases(cases, 2 + static_cast<int>(random() % 12), random);
     SessionOptions options;
     options.threads = 1;
     options.planning.strategy = "baseline";
-    const absl::StatusOr<Result> expected = Train(graph, options);
+    const absl::StatusOr<TrainingResult> expected = Train(graph, options);
     if (!expected.ok()) continue;
     for (const char* strategy : {"planned", "tensorflowmem", "lru", "tflms"}) {
       options.threads = 1 + static_cast<int>(random() % 3);
@@ -210,10 +134,10 @@ TEST(RandomGraphs, GiveTheBitsOfBaselineWhenLanesAreHeldUp) {
       options.planning.device_memory_bytes =
           std::max<int64_t>(1, expected->run.predicted_peak_device_bytes * static_cast<int64_t>(50 + random() % 50) / 100);
       int64_t copies_of_step = 0;
-      const absl::StatusOr<Result> found = TrainHeldUp(graph, options, random(), copies_of_step);
+      const absl::StatusOr<TrainingResult> found = TrainHeldUp(graph, options, random(), copies_of_step);
       // What needs results of a step to be planned is planned by Run alone.
       if (absl::IsResourceExhausted(found.status()) || NeedsAnswer(found.status())) continue;
-      const std::string where = absl::StrCat("seed ", seed, ", ", Describe(options), ", made of ", graph.cases);
+      const std::string where = absl::StrCat("seed ", seed, ", ", Describe(options), ", made of ", graph.made_of);
       ASSERT_TRUE(found.ok()) << where << ": " << found.status();
       EXPECT_EQ(Difference(graph, *found, *expected), "") << where;
       ++compared;
@@ -244,9 +168,9 @@ TEST(RandomGraphs, EditedCasesAreRefusedOrRun) {
     options.planning.strategy = "baseline";
     options.planning.device_memory_bytes = int64_t{64} << 20;
     options.planning.host_memory_bytes = int64_t{256} << 20;
-    const GraphOfCases graph = MakeGraphOfCases({edited}, 1, random);
+    const TrainingGraph graph = MakeGraphOfCases({edited}, 1, random);
     const absl::Status status = Train(graph, options).status();
-    EXPECT_FALSE(absl::IsInternal(status)) << status << ", seed " << seed << ", " << graph.cases;
+    EXPECT_FALSE(absl::IsInternal(status)) << status << ", seed " << seed << ", " << graph.made_of;
     ran += status.ok();
   }
   std::printf("%lld of %lld ran\n", static_cast<long long>(ran), static_cast<long long>(graphs));

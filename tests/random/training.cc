@@ -1,0 +1,105 @@
+#include "random/training.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <functional>
+
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
+#include "plan/disk_layout.h"
+
+namespace millrace {
+namespace {
+
+// What the first pair is that is not `alike`.
+std::string FirstNotAlike(const TrainingGraph& random, const TrainingResult& found, const TrainingResult& expected,
+                          const std::function<bool(const Tensor&, const Tensor&)>& alike) {
+  for (size_t i = 0; i < expected.fetched.size(); ++i) {
+    if (!alike(found.fetched[i], expected.fetched[i])) {
+      return absl::StrCat("fetch ", random.fetches[i % random.fetches.size()], " of step ", i / random.fetches.size());
+    }
+  }
+  for (const auto& [name, value] : expected.variables) {
+    const auto other = found.variables.find(name);
+    if (other == found.variables.end() || !alike(other->second, value)) return absl::StrCat("variable ", name);
+  }
+  return "";
+}
+
+bool AreNear(const Tensor& a, const Tensor& b, double tolerance) {
+  if (a.type() != b.type()) return false;
+  double largest = 1;
+  for (int64_t i = 0; i < b.num_elements(); ++i) largest = std::max(largest, std::abs(b.DoubleAt(i)));
+  for (int64_t i = 0; i < b.num_elements(); ++i) {
+    if (!(std::abs(a.DoubleAt(i) - b.DoubleAt(i)) <= tolerance * largest)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+int64_t FromEnvironment(const char* name, int64_t fallback) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? fallback : std::atoll(text);
+}
+
+absl::StatusOr<TrainingResult> Train(const TrainingGraph& random, const SessionOptions& options) {
+  MR_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::Create(random.graph.Clone(), options));
+  MR_RETURN_IF_ERROR(session->Run({}, {}, {"init"}, nullptr));
+  TrainingResult result;
+  for (int step = 0; step < kRandomSteps; ++step) {
+    std::vector<Tensor> fetched;
+    MR_RETURN_IF_ERROR(session->Run({}, random.fetches, {"train"}, &fetched));
+    result.fetched.insert(result.fetched.end(), fetched.begin(), fetched.end());
+  }
+  result.run = session->last_run();
+  MR_ASSIGN_OR_RETURN(result.variables, session->Variables());
+  return result;
+}
+
+std::string Difference(const TrainingGraph& random, const TrainingResult& found, const TrainingResult& expected) {
+  return FirstNotAlike(random, found, expected, [](const Tensor& a, const Tensor& b) { return a.BitEqual(b); });
+}
+
+std::string FarApart(const TrainingGraph& random, const TrainingResult& found, const TrainingResult& expected, double tolerance) {
+  return FirstNotAlike(random, found, expected, [&](const Tensor& a, const Tensor& b) { return AreNear(a, b, tolerance); });
+}
+
+SessionOptions RandomOptions(int64_t peak, std::mt19937_64& random) {
+  const std::vector<std::string> strategies = StrategyNames();
+  constexpr int64_t kSizes[] = {0, 1, 2, 3, 7, 20};
+  SessionOptions options;
+  options.threads = 1 + static_cast<int>(random() % 3);
+  options.planning.strategy = strategies[random() % strategies.size()];
+  options.planning.partition_size = kSizes[random() % std::size(kSizes)];
+  options.planning.swap_distance = static_cast<int64_t>(random() % 4);
+  options.planning.fuse = random() % 2 == 0;
+  constexpr Recompute kRecompute[] = {Recompute::kOff, Recompute::kOn, Recompute::kAuto};
+  options.planning.recompute = kRecompute[random() % std::size(kRecompute)];
+  if (random() % 4 != 0) options.planning.device_memory_bytes = std::max<int64_t>(1, peak * static_cast<int64_t>(30 + random() % 80) / 100);
+  if (random() % 4 == 0) options.planning.update_part_bytes = static_cast<int64_t>(64 << random() % 6);
+  if (random() % 4 == 0) {
+    options.planning.host_memory_bytes = kDiskBounceBytes + kStateReserveBytes + static_cast<int64_t>(1 + random() % 3) * kDiskPageBytes;
+    options.disk = ::testing::TempDir();
+  } else if (random() % 4 == 0) {
+    options.planning.devices = {"cpu:0", "cpu:1"};
+    options.planning.share_recv = random() % 2 == 0;
+  }
+  return options;
+}
+
+std::string Describe(const SessionOptions& options) {
+  const PlanningOptions& planning = options.planning;
+  return absl::StrCat(options.device, ", ", planning.strategy, " partition_size=", planning.partition_size, " swap_distance=", planning.swap_distance,
+                      " device_memory=", planning.device_memory_bytes, planning.fuse ? " fuse" : "",
+                      planning.pack_rows ? " pack_rows" : "", planning.channels_first ? " channels_first" : "",
+                      planning.accumulate_products ? "" : " noaccumulate_products", " recompute=", static_cast<int>(planning.recompute), " update_parts=", planning.update_part_bytes,
+                      options.disk.empty() ? "" : absl::StrCat(" disk below host_memory=", planning.host_memory_bytes),
+                      planning.devices.empty() ? "" : planning.share_recv ? " two devices, sharing" : " two devices",
+                      " threads=", options.threads);
+}
+
+}  // namespace millrace
