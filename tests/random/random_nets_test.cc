@@ -51,8 +51,7 @@ void ExpectTheSameOfRandomNets(MakeNet make, const CountRewritten& rewritten) {
     const absl::StatusOr<TrainingResult> as_it_is = Train(net, AsItIs());
     ASSERT_TRUE(as_it_is.ok()) << as_it_is.status();
     SessionOptions options = AsItIs();
-    // The CUDA device's engine and kernels on threads, now and then.
-    if (random() % 3 == 0) options.device = "cuda_emulated";
+    if (random() % 3 == 0) options.device = kEmulated;
     options.planning.fuse = random() % 3 != 0;
     options.planning.pack_rows = options.planning.channels_first = true;
     options.planning.accumulate_products = random() % 2 == 0;
@@ -61,14 +60,9 @@ void ExpectTheSameOfRandomNets(MakeNet make, const CountRewritten& rewritten) {
     EXPECT_EQ(FarApart(net, *expected, *as_it_is, kTolerance), "") << Describe(options);
     touched += rewritten(*expected->run.plan) > 0;
     for (int variant = 0; variant < kVariants; ++variant) {
-      SessionOptions other = RandomOptions(expected->run.predicted_peak_device_bytes, random);
+      SessionOptions other = RandomOptions(options.device, expected->run.predicted_peak_device_bytes, random);
       other.planning.devices.clear();
       if (random() % 2 == 0) other.planning.strategy = "planned";
-      other.device = options.device;
-      if (other.device != "cpu") {  // without a disk tier
-        other.disk.clear();
-        other.planning.host_memory_bytes = 0;
-      }
       TakeRewrites(options.planning, other.planning);
       const absl::StatusOr<TrainingResult> found = Train(net, other);
       if (absl::IsResourceExhausted(found.status())) {

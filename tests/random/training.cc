@@ -68,10 +68,11 @@ std::string FarApart(const TrainingGraph& random, const TrainingResult& found, c
   return FirstNotAlike(random, found, expected, [&](const Tensor& a, const Tensor& b) { return AreNear(a, b, tolerance); });
 }
 
-SessionOptions RandomOptions(int64_t peak, std::mt19937_64& random) {
+SessionOptions RandomOptions(const std::string& device, int64_t peak, std::mt19937_64& random) {
   const std::vector<std::string> strategies = StrategyNames();
   constexpr int64_t kSizes[] = {0, 1, 2, 3, 7, 20};
   SessionOptions options;
+  options.device = device;
   options.threads = 1 + static_cast<int>(random() % 3);
   options.planning.strategy = strategies[random() % strategies.size()];
   options.planning.partition_size = kSizes[random() % std::size(kSizes)];
@@ -81,11 +82,11 @@ SessionOptions RandomOptions(int64_t peak, std::mt19937_64& random) {
   options.planning.recompute = kRecompute[random() % std::size(kRecompute)];
   if (random() % 4 != 0) options.planning.device_memory_bytes = std::max<int64_t>(1, peak * static_cast<int64_t>(30 + random() % 80) / 100);
   if (random() % 4 == 0) options.planning.update_part_bytes = static_cast<int64_t>(64 << random() % 6);
-  if (random() % 4 == 0) {
+  if (device != kEmulated && random() % 4 == 0) {
     options.planning.host_memory_bytes = kDiskBounceBytes + kStateReserveBytes + static_cast<int64_t>(1 + random() % 3) * kDiskPageBytes;
     options.disk = ::testing::TempDir();
   } else if (random() % 4 == 0) {
-    options.planning.devices = {"cpu:0", "cpu:1"};
+    options.planning.devices = {device + ":0", device + ":1"};
     options.planning.share_recv = random() % 2 == 0;
   }
   return options;

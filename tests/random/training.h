@@ -34,8 +34,11 @@ std::string Difference(const TrainingGraph& random, const TrainingResult& found,
 // As Difference, of floats that are further apart than `tolerance` times the largest one of their tensor, or of 1.
 std::string FarApart(const TrainingGraph& random, const TrainingResult& found, const TrainingResult& expected, double tolerance);
 
-// A strategy, partition size, budget of 30 to 110 % of `peak`, threads; now and then a disk tier or two devices.
-SessionOptions RandomOptions(int64_t peak, std::mt19937_64& random);
+// The CUDA device's engine and kernels on threads.
+inline constexpr char kEmulated[] = "cuda_emulated";
+
+// A strategy, partition size, budget of 30 to 110 % of `peak`, threads; now and then a disk tier, where `device` has one, or two devices.
+SessionOptions RandomOptions(const std::string& device, int64_t peak, std::mt19937_64& random);
 std::string Describe(const SessionOptions& options);
 
 }  // namespace millrace
