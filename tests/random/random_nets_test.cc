@@ -39,7 +39,7 @@ void ExpectTheSameOfRandomNets(MakeNet make, const CountRewritten& rewritten) {
   constexpr int kVariants = 3;
   const int64_t nets = FromEnvironment("MILLRACE_RANDOM_NETS", 40);
   const uint64_t first = static_cast<uint64_t>(FromEnvironment("MILLRACE_RANDOM_SEED", 1));
-  int64_t touched = 0, compared = 0, refused = 0;
+  int64_t touched = 0, compared = 0, refused = 0, replanned = 0;
   for (uint64_t seed = first; seed < first + static_cast<uint64_t>(nets); ++seed) {
     std::mt19937_64 random(seed);
     const TrainingGraph net = make(random);
@@ -73,13 +73,15 @@ void ExpectTheSameOfRandomNets(MakeNet make, const CountRewritten& rewritten) {
       ASSERT_TRUE(found.ok()) << Describe(other) << ": " << found.status();
       EXPECT_EQ(Difference(net, *found, *expected), "") << Describe(other);
       ++compared;
+      replanned += found->run.switched_after > 0;
     }
   }
-  std::printf("%lld nets, %lld rewritten, %lld plans compared, %lld refused\n", static_cast<long long>(nets),
-              static_cast<long long>(touched), static_cast<long long>(compared), static_cast<long long>(refused));
+  std::printf("%lld nets, %lld rewritten, %lld plans compared (%lld changed between steps), %lld refused\n", static_cast<long long>(nets),
+              static_cast<long long>(touched), static_cast<long long>(compared), static_cast<long long>(replanned), static_cast<long long>(refused));
   if (nets >= 40) {
     EXPECT_GT(touched, nets / 3);
     EXPECT_GT(compared, nets);
+    EXPECT_GT(replanned, nets / 20);
   }
 }
 

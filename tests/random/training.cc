@@ -74,6 +74,9 @@ SessionOptions RandomOptions(const std::string& device, int64_t peak, std::mt199
   SessionOptions options;
   options.device = device;
   options.threads = 1 + static_cast<int>(random() % 3);
+  // Now and then the plan changes behind the first step, whatever the simulator thinks of it.
+  options.replan = {.mode = ReplanOptions::Mode::kOff};
+  if (random() % 3 == 0) options.replan = {.mode = ReplanOptions::Mode::kWait, .skipped_steps = 0, .replayed_steps = 0, .measured_steps = 1, .least_gain = -100};
   options.planning.strategy = strategies[random() % strategies.size()];
   options.planning.partition_size = kSizes[random() % std::size(kSizes)];
   options.planning.swap_distance = static_cast<int64_t>(random() % 4);
@@ -97,7 +100,7 @@ std::string Describe(const SessionOptions& options) {
   return absl::StrCat(options.device, ", ", planning.strategy, " partition_size=", planning.partition_size, " swap_distance=", planning.swap_distance,
                       " device_memory=", planning.device_memory_bytes, planning.fuse ? " fuse" : "",
                       planning.pack_rows ? " pack_rows" : "", planning.channels_first ? " channels_first" : "",
-                      planning.accumulate_products ? "" : " noaccumulate_products", " recompute=", static_cast<int>(planning.recompute), " update_parts=", planning.update_part_bytes,
+                      planning.accumulate_products ? "" : " noaccumulate_products", options.replan.mode == ReplanOptions::Mode::kWait ? " replan" : "", " recompute=", static_cast<int>(planning.recompute), " update_parts=", planning.update_part_bytes,
                       options.disk.empty() ? "" : absl::StrCat(" disk below host_memory=", planning.host_memory_bytes),
                       planning.devices.empty() ? "" : planning.share_recv ? " two devices, sharing" : " two devices",
                       " threads=", options.threads);

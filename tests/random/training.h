@@ -14,7 +14,7 @@
 
 namespace millrace {
 
-inline constexpr int kRandomSteps = 2;
+inline constexpr int kRandomSteps = 3;
 
 // Of an environment variable, or `fallback` without one.
 int64_t FromEnvironment(const char* name, int64_t fallback);
