@@ -77,7 +77,9 @@ class ImageNet {
     filter.push_back(outputs);
     const Output with = draw_.Weight(Shape(filter)).Read();
     if (depthwise) return ops::DepthwiseConv2D(x, with, {.strides = options.strides, .padding = options.padding});
-    return spatial_ == 2 ? ops::Conv2D(x, with, options) : ops::Conv3D(x, with, options);
+    return draw_.Product(x, with, [&](const Output& image, const Output& by) {
+      return spatial_ == 2 ? ops::Conv2D(image, by, options) : ops::Conv3D(image, by, options);
+    });
   }
 
   Output Transposed(const Output& x, std::vector<int64_t> filter, int64_t outputs) {

@@ -23,7 +23,10 @@ namespace millrace {
 // A builder, names for what it makes, and losses; the same for the same state of `random`.
 class NetDraws {
  public:
-  explicit NetDraws(std::mt19937_64& random) : random_(random) { b.set_seed(static_cast<int64_t>(random() % 1000)); }
+  explicit NetDraws(std::mt19937_64& random)
+      : random_(random), is_mixed_(OneIn(4)), low_(OneIn(2) ? DataType::kBfloat16 : DataType::kHalf) {
+    b.set_seed(static_cast<int64_t>(random() % 1000));
+  }
 
   // Both included.
   int64_t Int(int64_t low, int64_t high) { return low + static_cast<int64_t>(random_() % static_cast<uint64_t>(high - low + 1)); }
@@ -50,10 +53,17 @@ class NetDraws {
   // Without kinks where rounding would show, and bounded.
   const char* Unary() { return Of({"Tanh", "Sigmoid", "Softplus", "Elu", "Neg", "Sin", "Relu"}); }
 
+  // A product of two operands as mixed precision makes some, in 16 bits.
+  template <typename Make>
+  Output Product(const Output& x, const Output& weight, const Make& make) {
+    if (!is_mixed_ || !OneIn(3)) return make(x, weight);
+    return ops::Cast(make(ops::Cast(x, low_), ops::Cast(weight, low_)), DataType::kFloat);
+  }
+
   void AddLoss(const Output& each) { losses_.push_back(ops::Mean(each)); }
   // With the fetches "loss:0" and the others.
   TrainingGraph Build(std::string made_of, const std::vector<Output>& others) {
-    TrainingGraph result{Graph(), {"loss:0"}, std::move(made_of)};
+    TrainingGraph result{Graph(), {"loss:0"}, std::move(made_of), is_mixed_};
     for (size_t i = 0; i < others.size(); ++i) {
       result.fetches.push_back(b.TensorName(ops::Identity(others[i], absl::StrCat("fetched", i))));
     }
@@ -72,6 +82,8 @@ class NetDraws {
 
  private:
   std::mt19937_64& random_;
+  const bool is_mixed_;
+  const DataType low_;
   std::vector<Output> losses_;
   int next_ = 0;
 };

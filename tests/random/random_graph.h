@@ -16,6 +16,7 @@ struct TrainingGraph {
   Graph graph;
   std::vector<std::string> fetches;
   std::string made_of;  // what it is made of, for messages
+  bool in_low_precision = false;  // some of it
 };
 
 // Cases of the files in `folder` that a random graph can be made of: no expected errors, no strings, small.

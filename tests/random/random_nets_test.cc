@@ -13,8 +13,8 @@
 namespace millrace {
 namespace {
 
-// Of a tensor's largest value; two steps of networks that may have twenty layers.
-constexpr double kTolerance = 2e-4;
+// Of a tensor's largest value, after one step of networks that may have twenty layers: some make more of rounding in each.
+constexpr double kTolerance = 1e-4, kMixedTolerance = 0.05;
 
 SessionOptions AsItIs() {
   SessionOptions options;
@@ -48,16 +48,17 @@ void ExpectTheSameOfRandomNets(MakeNet make, const CountRewritten& rewritten) {
       const absl::Status saved = SaveGraph(net.graph, path);
       ASSERT_TRUE(saved.ok()) << saved;
     }
-    const absl::StatusOr<TrainingResult> as_it_is = Train(net, AsItIs());
+    const absl::StatusOr<TrainingResult> as_it_is = Train(net, AsItIs(), 1);
     ASSERT_TRUE(as_it_is.ok()) << as_it_is.status();
     SessionOptions options = AsItIs();
     if (random() % 3 == 0) options.device = kEmulated;
+    if (const char* const device = std::getenv("MILLRACE_RANDOM_DEVICE")) options.device = device;
     options.planning.fuse = random() % 3 != 0;
     options.planning.pack_rows = options.planning.channels_first = true;
     options.planning.accumulate_products = random() % 2 == 0;
-    const absl::StatusOr<TrainingResult> expected = Train(net, options);
-    ASSERT_TRUE(expected.ok()) << Describe(options) << ": " << expected.status();
-    EXPECT_EQ(FarApart(net, *expected, *as_it_is, kTolerance), "") << Describe(options);
+    const absl::StatusOr<TrainingResult> one_step = Train(net, options, 1), expected = Train(net, options);
+    ASSERT_TRUE(one_step.ok() && expected.ok()) << Describe(options) << ": " << one_step.status() << " " << expected.status();
+    EXPECT_EQ(FarApart(net, *one_step, *as_it_is, net.in_low_precision ? kMixedTolerance : kTolerance), "") << Describe(options);
     touched += rewritten(*expected->run.plan) > 0;
     for (int variant = 0; variant < kVariants; ++variant) {
       SessionOptions other = RandomOptions(options.device, expected->run.predicted_peak_device_bytes, random);

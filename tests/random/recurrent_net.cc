@@ -83,7 +83,7 @@ class RecurrentNet {
     const bool mixed = draw_.OneIn(5);
     return Each(x, [&](const Output& each) {
       const Output with = mixed && draw_.OneIn(4) ? another.Read() : read_again ? weight.Read() : read;
-      return ops::MatMul(each, with, {.b = transposed});
+      return draw_.Product(each, with, [=](const Output& a, const Output& b) { return ops::MatMul(a, b, {.b = transposed}); });
     });
   }
 

@@ -66,7 +66,8 @@ class SequenceNet {
 
   Output Dense(const Output& x) {
     const bool transposed = draw_.OneIn(2);
-    Output y = ops::MatMul(Rows(x), draw_.Weight(Shape({width_, width_})), {.b = transposed});
+    Output y = draw_.Product(Rows(x), draw_.Weight(Shape({width_, width_})).Read(),
+                             [=](const Output& a, const Output& b) { return ops::MatMul(a, b, {.b = transposed}); });
     if (draw_.OneIn(2)) y = ops::BiasAdd(y, draw_.Weight(Shape({width_})).Read());
     if (draw_.OneIn(2)) y = ops::Unary(draw_.Unary(), y);
     return Sequences(y);

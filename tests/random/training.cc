@@ -14,29 +14,33 @@
 namespace millrace {
 namespace {
 
-// What the first pair is that is not `alike`.
-std::string FirstNotAlike(const TrainingGraph& random, const TrainingResult& found, const TrainingResult& expected,
-                          const std::function<bool(const Tensor&, const Tensor&)>& alike) {
+// What the first pair is of which `difference` says something, and that.
+std::string FirstDifference(const TrainingGraph& random, const TrainingResult& found, const TrainingResult& expected,
+                            const std::function<std::string(const Tensor&, const Tensor&)>& difference) {
   for (size_t i = 0; i < expected.fetched.size(); ++i) {
-    if (!alike(found.fetched[i], expected.fetched[i])) {
-      return absl::StrCat("fetch ", random.fetches[i % random.fetches.size()], " of step ", i / random.fetches.size());
+    const std::string what = difference(found.fetched[i], expected.fetched[i]);
+    if (!what.empty()) {
+      return absl::StrCat("fetch ", random.fetches[i % random.fetches.size()], " of step ", i / random.fetches.size(), what);
     }
   }
   for (const auto& [name, value] : expected.variables) {
     const auto other = found.variables.find(name);
-    if (other == found.variables.end() || !alike(other->second, value)) return absl::StrCat("variable ", name);
+    if (other == found.variables.end()) return absl::StrCat("no variable ", name);
+    const std::string what = difference(other->second, value);
+    if (!what.empty()) return absl::StrCat("variable ", name, what);
   }
   return "";
 }
 
-bool AreNear(const Tensor& a, const Tensor& b, double tolerance) {
-  if (a.type() != b.type()) return false;
+std::string Distance(const Tensor& a, const Tensor& b, double tolerance) {
+  if (a.type() != b.type()) return absl::StrCat(": ", a.type().ToString(), " instead of ", b.type().ToString());
   double largest = 1;
   for (int64_t i = 0; i < b.num_elements(); ++i) largest = std::max(largest, std::abs(b.DoubleAt(i)));
   for (int64_t i = 0; i < b.num_elements(); ++i) {
-    if (!(std::abs(a.DoubleAt(i) - b.DoubleAt(i)) <= tolerance * largest)) return false;
+    if (std::abs(a.DoubleAt(i) - b.DoubleAt(i)) <= tolerance * largest) continue;
+    return absl::StrCat(": ", a.DoubleAt(i), " instead of ", b.DoubleAt(i), " at ", i, ", largest ", largest);
   }
-  return true;
+  return "";
 }
 
 }  // namespace
@@ -46,11 +50,11 @@ int64_t FromEnvironment(const char* name, int64_t fallback) {
   return text == nullptr ? fallback : std::atoll(text);
 }
 
-absl::StatusOr<TrainingResult> Train(const TrainingGraph& random, const SessionOptions& options) {
+absl::StatusOr<TrainingResult> Train(const TrainingGraph& random, const SessionOptions& options, int steps) {
   MR_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::Create(random.graph.Clone(), options));
   MR_RETURN_IF_ERROR(session->Run({}, {}, {"init"}, nullptr));
   TrainingResult result;
-  for (int step = 0; step < kRandomSteps; ++step) {
+  for (int step = 0; step < steps; ++step) {
     std::vector<Tensor> fetched;
     MR_RETURN_IF_ERROR(session->Run({}, random.fetches, {"train"}, &fetched));
     result.fetched.insert(result.fetched.end(), fetched.begin(), fetched.end());
@@ -61,11 +65,11 @@ absl::StatusOr<TrainingResult> Train(const TrainingGraph& random, const SessionO
 }
 
 std::string Difference(const TrainingGraph& random, const TrainingResult& found, const TrainingResult& expected) {
-  return FirstNotAlike(random, found, expected, [](const Tensor& a, const Tensor& b) { return a.BitEqual(b); });
+  return FirstDifference(random, found, expected, [](const Tensor& a, const Tensor& b) { return a.BitEqual(b) ? "" : " in its bits"; });
 }
 
 std::string FarApart(const TrainingGraph& random, const TrainingResult& found, const TrainingResult& expected, double tolerance) {
-  return FirstNotAlike(random, found, expected, [&](const Tensor& a, const Tensor& b) { return AreNear(a, b, tolerance); });
+  return FirstDifference(random, found, expected, [&](const Tensor& a, const Tensor& b) { return Distance(a, b, tolerance); });
 }
 
 SessionOptions RandomOptions(const std::string& device, int64_t peak, std::mt19937_64& random) {
@@ -77,6 +81,7 @@ SessionOptions RandomOptions(const std::string& device, int64_t peak, std::mt199
   // Now and then the plan changes behind the first step, whatever the simulator thinks of it.
   options.replan = {.mode = ReplanOptions::Mode::kOff};
   if (random() % 3 == 0) options.replan = {.mode = ReplanOptions::Mode::kWait, .skipped_steps = 0, .replayed_steps = 0, .measured_steps = 1, .least_gain = -100};
+  if (device != "cpu" && random() % 3 == 0) options.cuda_graph = "off";
   options.planning.strategy = strategies[random() % strategies.size()];
   options.planning.partition_size = kSizes[random() % std::size(kSizes)];
   options.planning.swap_distance = static_cast<int64_t>(random() % 4);
@@ -85,7 +90,7 @@ SessionOptions RandomOptions(const std::string& device, int64_t peak, std::mt199
   options.planning.recompute = kRecompute[random() % std::size(kRecompute)];
   if (random() % 4 != 0) options.planning.device_memory_bytes = std::max<int64_t>(1, peak * static_cast<int64_t>(30 + random() % 80) / 100);
   if (random() % 4 == 0) options.planning.update_part_bytes = static_cast<int64_t>(64 << random() % 6);
-  if (device != kEmulated && random() % 4 == 0) {
+  if (device == "cpu" && random() % 4 == 0) {
     options.planning.host_memory_bytes = kDiskBounceBytes + kStateReserveBytes + static_cast<int64_t>(1 + random() % 3) * kDiskPageBytes;
     options.disk = ::testing::TempDir();
   } else if (random() % 4 == 0) {
@@ -100,7 +105,7 @@ std::string Describe(const SessionOptions& options) {
   return absl::StrCat(options.device, ", ", planning.strategy, " partition_size=", planning.partition_size, " swap_distance=", planning.swap_distance,
                       " device_memory=", planning.device_memory_bytes, planning.fuse ? " fuse" : "",
                       planning.pack_rows ? " pack_rows" : "", planning.channels_first ? " channels_first" : "",
-                      planning.accumulate_products ? "" : " noaccumulate_products", options.replan.mode == ReplanOptions::Mode::kWait ? " replan" : "", " recompute=", static_cast<int>(planning.recompute), " update_parts=", planning.update_part_bytes,
+                      planning.accumulate_products ? "" : " noaccumulate_products", options.cuda_graph == "off" ? " cuda_graph=off" : "", options.replan.mode == ReplanOptions::Mode::kWait ? " replan" : "", " recompute=", static_cast<int>(planning.recompute), " update_parts=", planning.update_part_bytes,
                       options.disk.empty() ? "" : absl::StrCat(" disk below host_memory=", planning.host_memory_bytes),
                       planning.devices.empty() ? "" : planning.share_recv ? " two devices, sharing" : " two devices",
                       " threads=", options.threads);

@@ -25,8 +25,8 @@ struct TrainingResult {
   RunReport run;
 };
 
-// `init`, and kRandomSteps of `train`.
-absl::StatusOr<TrainingResult> Train(const TrainingGraph& random, const SessionOptions& options);
+// `init`, and steps of `train`.
+absl::StatusOr<TrainingResult> Train(const TrainingGraph& random, const SessionOptions& options, int steps = kRandomSteps);
 
 // What differs in its bits first; empty when nothing does.
 std::string Difference(const TrainingGraph& random, const TrainingResult& found, const TrainingResult& expected);
