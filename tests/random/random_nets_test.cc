@@ -60,19 +60,22 @@ void ExpectTheSameOfRandomNets(MakeNet make, const CountRewritten& rewritten) {
     ASSERT_TRUE(one_step.ok() && expected.ok()) << Describe(options) << ": " << one_step.status() << " " << expected.status();
     EXPECT_EQ(FarApart(net, *one_step, *as_it_is, net.in_low_precision ? kMixedTolerance : kTolerance), "") << Describe(options);
     touched += rewritten(*expected->run.plan) > 0;
+    SessionOptions former = options;
     for (int variant = 0; variant < kVariants; ++variant) {
       SessionOptions other = RandomOptions(options.device, expected->run.predicted_peak_device_bytes, random);
       other.planning.devices.clear();
       if (random() % 2 == 0) other.planning.strategy = "planned";
       TakeRewrites(options.planning, other.planning);
-      const absl::StatusOr<TrainingResult> found = Train(net, other);
+      const bool hands_over = random() % 3 == 0;
+      const absl::StatusOr<TrainingResult> found = hands_over ? TrainHandedOver(net, former, other) : Train(net, other);
       if (absl::IsResourceExhausted(found.status())) {
         EXPECT_GT(other.planning.device_memory_bytes + other.planning.host_memory_bytes, 0) << Describe(other) << ": " << found.status();
         ++refused;
         continue;
       }
       ASSERT_TRUE(found.ok()) << Describe(other) << ": " << found.status();
-      EXPECT_EQ(Difference(net, *found, *expected), "") << Describe(other);
+      EXPECT_EQ(Difference(net, *found, *expected), "") << Describe(other) << (hands_over ? " after " + Describe(former) : "");
+      former = other;
       ++compared;
       replanned += found->run.switched_after > 0;
     }

@@ -43,6 +43,17 @@ std::string Distance(const Tensor& a, const Tensor& b, double tolerance) {
   return "";
 }
 
+absl::Status RunSteps(const TrainingGraph& random, int steps, Session& session, TrainingResult& result) {
+  for (int step = 0; step < steps; ++step) {
+    std::vector<Tensor> fetched;
+    MR_RETURN_IF_ERROR(session.Run({}, random.fetches, {"train"}, &fetched));
+    result.fetched.insert(result.fetched.end(), fetched.begin(), fetched.end());
+  }
+  result.run = session.last_run();
+  MR_ASSIGN_OR_RETURN(result.variables, session.Variables());
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 int64_t FromEnvironment(const char* name, int64_t fallback) {
@@ -54,13 +65,20 @@ absl::StatusOr<TrainingResult> Train(const TrainingGraph& random, const SessionO
   MR_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::Create(random.graph.Clone(), options));
   MR_RETURN_IF_ERROR(session->Run({}, {}, {"init"}, nullptr));
   TrainingResult result;
-  for (int step = 0; step < steps; ++step) {
-    std::vector<Tensor> fetched;
-    MR_RETURN_IF_ERROR(session->Run({}, random.fetches, {"train"}, &fetched));
-    result.fetched.insert(result.fetched.end(), fetched.begin(), fetched.end());
-  }
-  result.run = session->last_run();
-  MR_ASSIGN_OR_RETURN(result.variables, session->Variables());
+  MR_RETURN_IF_ERROR(RunSteps(random, steps, *session, result));
+  return result;
+}
+
+absl::StatusOr<TrainingResult> TrainHandedOver(const TrainingGraph& random, const SessionOptions& first, const SessionOptions& others) {
+  MR_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::Create(random.graph.Clone(), first));
+  MR_RETURN_IF_ERROR(session->Run({}, {}, {"init"}, nullptr));
+  TrainingResult result;
+  MR_RETURN_IF_ERROR(RunSteps(random, 1, *session, result));
+  MR_ASSIGN_OR_RETURN(const std::unique_ptr<Session> next, Session::Create(random.graph.Clone(), others));
+  for (const auto& [name, value] : result.variables) MR_RETURN_IF_ERROR(next->SetVariable(name, value));
+  MR_ASSIGN_OR_RETURN(const auto states, session->NodeStates());
+  for (const auto& [node, state] : states) MR_RETURN_IF_ERROR(next->SetNodeState(node, state));
+  MR_RETURN_IF_ERROR(RunSteps(random, kRandomSteps - 1, *next, result));
   return result;
 }
 

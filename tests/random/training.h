@@ -28,6 +28,9 @@ struct TrainingResult {
 // `init`, and steps of `train`.
 absl::StatusOr<TrainingResult> Train(const TrainingGraph& random, const SessionOptions& options, int steps = kRandomSteps);
 
+// The same steps, the first by a session with options of its own, that hands variables and the nodes' states over.
+absl::StatusOr<TrainingResult> TrainHandedOver(const TrainingGraph& random, const SessionOptions& first, const SessionOptions& others);
+
 // What differs in its bits first; empty when nothing does.
 std::string Difference(const TrainingGraph& random, const TrainingResult& found, const TrainingResult& expected);
 
