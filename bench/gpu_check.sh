@@ -23,6 +23,7 @@
 #   sanitizer     15   compute-sanitizer's tools at once, each on one family of cases after the other
 #   others         0   PyTorch's other ways and Millrace beside them: for further calls; 350 s on an H200 without torch.compile
 #   more           0   nothing fused, channels last, 32 queues, measured convolutions: for further calls
+#   nets           0   random networks: near what they give as they are, the same bits under random plans: for further calls
 #   stream         0   the stream engine's tests, built and run on the CPU when all else is done
 #
 # They share the build (MILLRACE_GPU_BUILD, build-gpu) and OUT_FOLDER, so they may also be run by several calls, each of which
@@ -40,9 +41,9 @@ set -uo pipefail
 out=${1:?usage: gpu_check.sh OUT_FOLDER [BUNDLE_FOLDER [PART ...]]}
 bundle=${2:-}
 shift $(($# < 2 ? $# : 2))
-known="build device conformance fixtures models peers budgets launches sizes sanitizer others more stream"
+known="build device conformance fixtures models peers budgets launches sizes sanitizer others more nets stream"
 declare -A share=([build]=190 [device]=10 [conformance]=60 [fixtures]=25 [models]=60 [peers]=75 [budgets]=105 [launches]=10
-  [sizes]=20 [sanitizer]=15 [others]=0 [more]=0 [stream]=0)
+  [sizes]=20 [sanitizer]=15 [others]=0 [more]=0 [nets]=0 [stream]=0)
 parts=" ${*:-$known} "
 for part in $parts; do
   [[ " $known " == *" $part "* ]] || { echo "gpu_check: no part '$part', only: $known" >&2; exit 2; }
@@ -539,6 +540,20 @@ if begins more; then
   CUDA_DEVICE_MAX_CONNECTIONS=32 run_model resnet50 queues auto 60 60
   collect
   for name in resnet50 lstm moe_transformer unet3d; do run_model $name measured auto 0 120 --measure_convolutions; done
+  collect
+fi
+
+# tests/random: a process per kind.
+if begins nets; then
+  mkdir -p "$out/nets"
+  [ -x "$build/bin/random_nets_test" ] || ninja_within random_nets_test >>"$out/build.log" 2>&1
+  for kind in Recurrent Images Sequences; do
+    [ -x "$build/bin/random_nets_test" ] || break
+    ! is_done "$out/nets/$kind" || continue
+    watched 200 "$out/nets/$kind" env MILLRACE_RANDOM_DEVICE=$device MILLRACE_RANDOM_NETS=10 "$build/bin/random_nets_test" \
+      --gtest_filter="RandomNets.*$kind*" &
+  done
+  wait
   collect
 fi
 

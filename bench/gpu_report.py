@@ -19,6 +19,7 @@ SIZES = {"resnet_504_b16": 12, "resnet_1001_b16": 12, "resnet_1001_b32": 12, "re
          "resnet50_7500": 16, "deeplab_2048": 16, "unet3d_192": 16}  # budgets in GB
 LOWEST = {"unet3d": 50}  # budget in %, 45 of the others: below 46 % a single node of it has no room
 STEPS = 40            # of a run of a model
+NETS = ("Recurrent", "Images", "Sequences")  # tests/random
 CHAIN_NODES = 2000    # of bench/chain_graph.py
 LARGE_COPY = 8 << 20  # bytes: smaller copies say more of latency than of the link
 PRINTED_LOGS = 3000   # characters of the ends of failing logs
@@ -411,6 +412,9 @@ def goals(folder):
     yield from fixture_goals(folder)
     stream = ended(folder, "stream_test")
     yield Goal("stream engine, emulated", None, "0 failures", stream.verdict, stream.why)
+    for kind in NETS:
+        nets = ended(folder, f"nets/{kind}")
+        yield Goal(f"random networks on the device: {kind}", None, "0 failures", nets.verdict, nets.why)
     for tool in ("memcheck", "racecheck", "synccheck"):
         yield sanitizer_goal(folder, tool)
     yield from model_goals(folder, peers)
