@@ -42,7 +42,7 @@ void ExpectTheSameOfRandomNets(MakeNet make, const CountRewritten& rewritten) {
   int64_t touched = 0, compared = 0, refused = 0, replanned = 0;
   for (uint64_t seed = first; seed < first + static_cast<uint64_t>(nets); ++seed) {
     std::mt19937_64 random(seed);
-    const TrainingGraph net = make(random);
+    TrainingGraph net = make(random);
     SCOPED_TRACE(absl::StrCat("seed ", seed, ", ", net.made_of));
     if (const char* const path = std::getenv("MILLRACE_RANDOM_OUT")) {
       const absl::Status saved = SaveGraph(net.graph, path);
@@ -53,6 +53,10 @@ void ExpectTheSameOfRandomNets(MakeNet make, const CountRewritten& rewritten) {
     SessionOptions options = AsItIs();
     if (random() % 3 == 0) options.device = kEmulated;
     if (const char* const device = std::getenv("MILLRACE_RANDOM_DEVICE")) options.device = device;
+    if (random() % 4 == 0) {  // where rewrites end at what is sent
+      options.planning.devices = {options.device + ":0", options.device + ":1"};
+      net = Spread(net, options.device, random);
+    }
     options.planning.fuse = random() % 3 != 0;
     options.planning.pack_rows = options.planning.channels_first = true;
     options.planning.accumulate_products = random() % 2 == 0;
@@ -63,7 +67,7 @@ void ExpectTheSameOfRandomNets(MakeNet make, const CountRewritten& rewritten) {
     SessionOptions former = options;
     for (int variant = 0; variant < kVariants; ++variant) {
       SessionOptions other = RandomOptions(options.device, expected->run.predicted_peak_device_bytes, random);
-      other.planning.devices.clear();
+      other.planning.devices = options.planning.devices;
       if (random() % 2 == 0) other.planning.strategy = "planned";
       TakeRewrites(options.planning, other.planning);
       const bool hands_over = random() % 3 == 0;

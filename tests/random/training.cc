@@ -90,6 +90,15 @@ std::string FarApart(const TrainingGraph& random, const TrainingResult& found, c
   return FirstDifference(random, found, expected, [&](const Tensor& a, const Tensor& b) { return Distance(a, b, tolerance); });
 }
 
+TrainingGraph Spread(const TrainingGraph& whole, const std::string& device, std::mt19937_64& random) {
+  TrainingGraph spread{whole.graph.Clone(), whole.fetches, whole.made_of, whole.in_low_precision};
+  for (int32_t i = 0; i < spread.graph.num_ids(); ++i) {
+    const uint64_t index = random() % 3;
+    if (index < 2) spread.graph.mutable_node(NodeId{i}).requested_device = absl::StrCat(device == "cpu" ? "/cpu:" : "/gpu:", index);
+  }
+  return spread;
+}
+
 SessionOptions RandomOptions(const std::string& device, int64_t peak, std::mt19937_64& random) {
   const std::vector<std::string> strategies = StrategyNames();
   constexpr int64_t kSizes[] = {0, 1, 2, 3, 7, 20};
