@@ -81,10 +81,10 @@ void ExpectTheSameOfRandomNets(MakeNet make, const CountRewritten& rewritten) {
       EXPECT_EQ(Difference(net, *found, *expected), "") << Describe(other) << (hands_over ? " after " + Describe(former) : "");
       former = other;
       ++compared;
-      replanned += found->run.switched_after > 0;
+      replanned += found->run.replans > 0;
     }
   }
-  std::printf("%lld nets, %lld rewritten, %lld plans compared (%lld changed between steps), %lld refused\n", static_cast<long long>(nets),
+  std::printf("%lld nets, %lld rewritten, %lld plans compared (%lld planned again between steps), %lld refused\n", static_cast<long long>(nets),
               static_cast<long long>(touched), static_cast<long long>(compared), static_cast<long long>(replanned), static_cast<long long>(refused));
   if (nets >= 40) {
     EXPECT_GT(touched, nets / 3);
