@@ -2,6 +2,7 @@
 // plan. See README.md.
 #include <cstdlib>
 #include <functional>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -24,22 +25,76 @@ SessionOptions AsItIs() {
   return options;
 }
 
-void TakeRewrites(const PlanningOptions& from, PlanningOptions& to) {
-  to.fuse = from.fuse;
-  to.pack_rows = from.pack_rows;
-  to.channels_first = from.channels_first;
-  to.accumulate_products = from.accumulate_products;
+SessionOptions WithRewrites(std::mt19937_64& random) {
+  SessionOptions options = AsItIs();
+  if (random() % 3 == 0) options.device = kEmulated;
+  if (const char* const device = std::getenv("MILLRACE_RANDOM_DEVICE")) options.device = device;
+  // Rewrites end at what is sent. A machine has one GPU for sure.
+  if (random() % 4 == 0 && options.device != "cuda") options.planning.devices = {options.device + ":0", options.device + ":1"};
+  options.planning.fuse = random() % 3 != 0;
+  options.planning.pack_rows = options.planning.channels_first = true;
+  options.planning.accumulate_products = random() % 2 == 0;
+  return options;
+}
+
+// With the same rewrites on the same devices.
+SessionOptions RandomPlan(const SessionOptions& rewriting, int64_t peak, std::mt19937_64& random) {
+  SessionOptions options = RandomOptions(rewriting.device, peak, random);
+  if (random() % 2 == 0) options.planning.strategy = "planned";
+  options.planning.devices = rewriting.planning.devices;
+  options.planning.fuse = rewriting.planning.fuse;
+  options.planning.pack_rows = rewriting.planning.pack_rows;
+  options.planning.channels_first = rewriting.planning.channels_first;
+  options.planning.accumulate_products = rewriting.planning.accumulate_products;
+  return options;
+}
+
+struct Tally {
+  int64_t rewritten = 0, compared = 0, refused = 0, replanned = 0;
+};
+
+void ExpectTheSameBits(const TrainingGraph& net, const SessionOptions& rewriting, const TrainingResult& expected, std::mt19937_64& random,
+                       Tally& tally) {
+  constexpr int kVariants = 3;
+  SessionOptions former = rewriting;
+  for (int variant = 0; variant < kVariants; ++variant) {
+    const SessionOptions options = RandomPlan(rewriting, expected.run.predicted_peak_device_bytes, random);
+    const bool hands_over = random() % 3 == 0;
+    SCOPED_TRACE(absl::StrCat(Describe(options), hands_over ? " after " + Describe(former) : ""));
+    const absl::StatusOr<TrainingResult> found = hands_over ? TrainHandedOver(net, former, options) : Train(net, options);
+    if (absl::IsResourceExhausted(found.status())) {
+      EXPECT_GT(options.planning.device_memory_bytes + options.planning.host_memory_bytes, 0) << found.status();
+      ++tally.refused;
+      continue;
+    }
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ(Difference(net, *found, expected), "");
+    former = options;
+    ++tally.compared;
+    tally.replanned += found->run.replans > 0;
+  }
 }
 
 using MakeNet = TrainingGraph (*)(std::mt19937_64&);
 using CountRewritten = std::function<int64_t(const ExecutionPlan&)>;
 
 // `rewritten`: nodes of a plan that only a rewrite makes.
+void ExpectTheSameOfNet(TrainingGraph net, const CountRewritten& rewritten, std::mt19937_64& random, Tally& tally) {
+  const absl::StatusOr<TrainingResult> as_it_is = Train(net, AsItIs(), 1);
+  ASSERT_TRUE(as_it_is.ok()) << as_it_is.status();
+  const SessionOptions options = WithRewrites(random);
+  if (!options.planning.devices.empty()) net = Spread(net, options.device, random);
+  const absl::StatusOr<TrainingResult> one_step = Train(net, options, 1), expected = Train(net, options);
+  ASSERT_TRUE(one_step.ok() && expected.ok()) << Describe(options) << ": " << one_step.status() << " " << expected.status();
+  EXPECT_EQ(FarApart(net, *one_step, *as_it_is, net.in_low_precision ? kMixedTolerance : kTolerance), "") << Describe(options);
+  tally.rewritten += rewritten(*expected->run.plan) > 0;
+  ExpectTheSameBits(net, options, *expected, random, tally);
+}
+
 void ExpectTheSameOfRandomNets(MakeNet make, const CountRewritten& rewritten) {
-  constexpr int kVariants = 3;
   const int64_t nets = FromEnvironment("MILLRACE_RANDOM_NETS", 40);
   const uint64_t first = static_cast<uint64_t>(FromEnvironment("MILLRACE_RANDOM_SEED", 1));
-  int64_t touched = 0, compared = 0, refused = 0, replanned = 0;
+  Tally tally;
   for (uint64_t seed = first; seed < first + static_cast<uint64_t>(nets); ++seed) {
     std::mt19937_64 random(seed);
     TrainingGraph net = make(random);
@@ -48,48 +103,15 @@ void ExpectTheSameOfRandomNets(MakeNet make, const CountRewritten& rewritten) {
       const absl::Status saved = SaveGraph(net.graph, path);
       ASSERT_TRUE(saved.ok()) << saved;
     }
-    const absl::StatusOr<TrainingResult> as_it_is = Train(net, AsItIs(), 1);
-    ASSERT_TRUE(as_it_is.ok()) << as_it_is.status();
-    SessionOptions options = AsItIs();
-    if (random() % 3 == 0) options.device = kEmulated;
-    if (const char* const device = std::getenv("MILLRACE_RANDOM_DEVICE")) options.device = device;
-    if (random() % 4 == 0) {  // where rewrites end at what is sent
-      options.planning.devices = {options.device + ":0", options.device + ":1"};
-      net = Spread(net, options.device, random);
-    }
-    options.planning.fuse = random() % 3 != 0;
-    options.planning.pack_rows = options.planning.channels_first = true;
-    options.planning.accumulate_products = random() % 2 == 0;
-    const absl::StatusOr<TrainingResult> one_step = Train(net, options, 1), expected = Train(net, options);
-    ASSERT_TRUE(one_step.ok() && expected.ok()) << Describe(options) << ": " << one_step.status() << " " << expected.status();
-    EXPECT_EQ(FarApart(net, *one_step, *as_it_is, net.in_low_precision ? kMixedTolerance : kTolerance), "") << Describe(options);
-    touched += rewritten(*expected->run.plan) > 0;
-    SessionOptions former = options;
-    for (int variant = 0; variant < kVariants; ++variant) {
-      SessionOptions other = RandomOptions(options.device, expected->run.predicted_peak_device_bytes, random);
-      other.planning.devices = options.planning.devices;
-      if (random() % 2 == 0) other.planning.strategy = "planned";
-      TakeRewrites(options.planning, other.planning);
-      const bool hands_over = random() % 3 == 0;
-      const absl::StatusOr<TrainingResult> found = hands_over ? TrainHandedOver(net, former, other) : Train(net, other);
-      if (absl::IsResourceExhausted(found.status())) {
-        EXPECT_GT(other.planning.device_memory_bytes + other.planning.host_memory_bytes, 0) << Describe(other) << ": " << found.status();
-        ++refused;
-        continue;
-      }
-      ASSERT_TRUE(found.ok()) << Describe(other) << ": " << found.status();
-      EXPECT_EQ(Difference(net, *found, *expected), "") << Describe(other) << (hands_over ? " after " + Describe(former) : "");
-      former = other;
-      ++compared;
-      replanned += found->run.replans > 0;
-    }
+    ExpectTheSameOfNet(std::move(net), rewritten, random, tally);
+    if (::testing::Test::HasFatalFailure()) return;
   }
-  std::printf("%lld nets, %lld rewritten, %lld plans compared (%lld planned again between steps), %lld refused\n", static_cast<long long>(nets),
-              static_cast<long long>(touched), static_cast<long long>(compared), static_cast<long long>(replanned), static_cast<long long>(refused));
+  std::printf("%s\n", absl::StrCat(nets, " nets, ", tally.rewritten, " rewritten, ", tally.compared, " plans compared (", tally.replanned,
+                                   " planned again between steps), ", tally.refused, " refused").c_str());
   if (nets >= 40) {
-    EXPECT_GT(touched, nets / 3);
-    EXPECT_GT(compared, nets);
-    EXPECT_GT(replanned, nets / 20);
+    EXPECT_GT(tally.rewritten, nets / 3);
+    EXPECT_GT(tally.compared, nets);
+    EXPECT_GT(tally.replanned, nets / 20);
   }
 }
 
