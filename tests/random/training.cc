@@ -106,8 +106,8 @@ SessionOptions RandomOptions(const std::string& device, int64_t peak, std::mt199
   options.device = device;
   options.threads = 1 + static_cast<int>(random() % 3);
   // Now and then the plan changes behind the first step, whatever the simulator thinks of it.
-  options.replan = {.mode = ReplanOptions::Mode::kOff};
-  if (random() % 3 == 0) options.replan = {.mode = ReplanOptions::Mode::kWait, .skipped_steps = 0, .replayed_steps = 0, .measured_steps = 1, .least_gain = -100};
+  options.replan = {.mode = ReplanOptions::Mode::kOff, .skipped_steps = 0, .replayed_steps = 0, .measured_steps = 1, .least_gain = -100};
+  if (random() % 3 == 0) options.replan.mode = ReplanOptions::Mode::kWait;
   if (device != "cpu" && random() % 3 == 0) options.cuda_graph = "off";
   options.planning.strategy = strategies[random() % strategies.size()];
   options.planning.partition_size = kSizes[random() % std::size(kSizes)];
@@ -129,13 +129,15 @@ SessionOptions RandomOptions(const std::string& device, int64_t peak, std::mt199
 
 std::string Describe(const SessionOptions& options) {
   const PlanningOptions& planning = options.planning;
-  return absl::StrCat(options.device, ", ", planning.strategy, " partition_size=", planning.partition_size, " swap_distance=", planning.swap_distance,
-                      " device_memory=", planning.device_memory_bytes, planning.fuse ? " fuse" : "",
-                      planning.pack_rows ? " pack_rows" : "", planning.channels_first ? " channels_first" : "",
-                      planning.accumulate_products ? "" : " noaccumulate_products", options.cuda_graph == "off" ? " cuda_graph=off" : "", options.replan.mode == ReplanOptions::Mode::kWait ? " replan" : "", " recompute=", static_cast<int>(planning.recompute), " update_parts=", planning.update_part_bytes,
+  const auto flag = [](bool given, const char* text) { return given ? text : ""; };
+  return absl::StrCat(options.device, ", ", planning.strategy, " partition_size=", planning.partition_size, " swap_distance=",
+                      planning.swap_distance, " device_memory=", planning.device_memory_bytes, flag(planning.fuse, " fuse"),
+                      flag(planning.pack_rows, " pack_rows"), flag(planning.channels_first, " channels_first"),
+                      flag(!planning.accumulate_products, " noaccumulate_products"), flag(options.cuda_graph == "off", " cuda_graph=off"),
+                      flag(options.replan.mode == ReplanOptions::Mode::kWait, " replan"),
+                      " recompute=", static_cast<int>(planning.recompute), " update_parts=", planning.update_part_bytes,
                       options.disk.empty() ? "" : absl::StrCat(" disk below host_memory=", planning.host_memory_bytes),
-                      planning.devices.empty() ? "" : planning.share_recv ? " two devices, sharing" : " two devices",
-                      " threads=", options.threads);
+                      flag(!planning.devices.empty(), " two devices"), flag(planning.share_recv, " sharing"), " threads=", options.threads);
 }
 
 }  // namespace millrace
