@@ -88,6 +88,7 @@ int64_t PartSize(const TensorType& whole, int64_t part_bytes) {
   return ((elements + parts - 1) / parts + kElements - 1) / kElements * kElements;
 }
 
+// Two of them at least: inputs of one part would be as long as it is, and keep the shapes of the whole (TakesPartOf).
 bool HasParts(const TensorType& whole, int64_t part_bytes) { return PartSize(whole, part_bytes) < whole.shape.num_elements(); }
 
 std::string FreeName(const Graph& graph, std::string name) {
@@ -248,8 +249,7 @@ int64_t SliceUpdates(Graph& graph, const OpRegistry& ops, const SliceableUpdates
   int64_t sliced = 0;
   CreationPlaces places;
   for (NodeId id : updates.nodes) {
-    const TensorType& whole = graph.type(graph.node(id).inputs[0]);
-    if (whole.size_bytes() < 2 * part.of_op || !HasParts(whole, part.of_op)) continue;
+    if (!HasParts(graph.type(graph.node(id).inputs[0]), part.of_op)) continue;
     Slice(id, part.of_op, ops, graph, places, by_value);
     ++sliced;
   }
