@@ -18,12 +18,11 @@ class ImageNet {
     Add("convolution", Convolution(layers_[0]));
     for (int64_t more = draw_.Int(3, 14); more > 0; --more) AddLayer();
     draw_.AddLoss(layers_[1]);  // of a weight in any case
-    std::vector<Output> fetched;
     for (const Output& layer : {layers_.back(), draw_.Late(layers_)}) {
       draw_.AddLoss(ops::Square(layer));
-      if (draw_.OneIn(3)) fetched.push_back(layer);
+      if (draw_.OneIn(3)) draw_.Fetch(layer);
     }
-    return draw_.Build(std::move(made_of_), fetched);
+    return draw_.Build(std::move(made_of_));
   }
 
  private:
@@ -68,8 +67,8 @@ class ImageNet {
     std::vector<int64_t> filter;
     for (int64_t size : SpaceOf(x)) filter.push_back(draw_.Int(1, std::min<int64_t>(3, size)));
     ops::WindowOptions options{.strides = Same(draw_.OneIn(3) ? 2 : 1), .padding = draw_.Of({"SAME", "VALID"})};
-    const bool fits_twice = std::all_of(filter.begin(), filter.end(), [](int64_t size) { return size == 1; });
-    if (draw_.OneIn(5) && options.padding == "SAME" && options.strides[0] == 1 && !fits_twice) options.dilations = Same(2);
+    const bool is_point = std::all_of(filter.begin(), filter.end(), [](int64_t size) { return size == 1; });
+    if (draw_.OneIn(5) && options.padding == "SAME" && options.strides[0] == 1 && !is_point) options.dilations = Same(2);
     const bool depthwise = spatial_ == 2 && draw_.OneIn(5), transposed = !depthwise && options.dilations.size() == 1 && draw_.OneIn(6);
     const int64_t outputs = depthwise ? draw_.Int(1, 2) : draw_.Int(1, 6);
     if (transposed) return Transposed(x, filter, outputs);
@@ -93,7 +92,7 @@ class ImageNet {
     return spatial_ == 2 ? ops::ConvTranspose2D(x, with, shape, options) : ops::ConvTranspose3D(x, with, shape, options);
   }
 
-  // Training mode, often with moving averages and a Relu behind; epsilon keeps what rounding does small.
+  // Of images, in training mode, often with moving averages and a Relu behind; epsilon keeps what rounding does small.
   Output BatchNorm(const Output& x) {
     if (spatial_ == 3) return ops::Softplus(x);
     const Shape vector({ChannelsOf(x)});

@@ -50,8 +50,14 @@ class NetDraws {
     for (float& value : tensor.mutable_as<float>()) value = static_cast<float>(Int(-10000, 10000)) / 10000;
     return tensor;
   }
-  // Without kinks where rounding would show, and bounded.
+  // None makes much of rounding, or large values.
   const char* Unary() { return Of({"Tanh", "Sigmoid", "Softplus", "Elu", "Neg", "Sin", "Relu"}); }
+
+  Output Classes(const Shape& shape, int64_t classes) {
+    Tensor tensor(DataType::kInt32, shape);
+    for (int32_t& value : tensor.mutable_as<int32_t>()) value = static_cast<int32_t>(Int(0, classes - 1));
+    return b.Const(std::move(tensor));
+  }
 
   // A product of two operands as mixed precision makes some, in 16 bits.
   template <typename Make>
@@ -61,11 +67,12 @@ class NetDraws {
   }
 
   void AddLoss(const Output& each) { losses_.push_back(ops::Mean(each)); }
+  void Fetch(const Output& each) { fetched_.push_back(each); }
   // With the fetches "loss:0" and the others.
-  TrainingGraph Build(std::string made_of, const std::vector<Output>& others) {
+  TrainingGraph Build(std::string made_of) {
     TrainingGraph result{Graph(), {"loss:0"}, std::move(made_of), is_mixed_};
-    for (size_t i = 0; i < others.size(); ++i) {
-      result.fetches.push_back(b.TensorName(ops::Identity(others[i], absl::StrCat("fetched", i))));
+    for (size_t i = 0; i < fetched_.size(); ++i) {
+      result.fetches.push_back(b.TensorName(ops::Identity(fetched_[i], absl::StrCat("fetched", i))));
     }
     // With slots that are updated part by part where parts are small.
     AddLoss(ops::Square(Weight(Shape({Int(1, 3), Int(700, 2500)})) * Weight(OneIn(2) ? Shape() : Shape({1, 1}))));
@@ -84,7 +91,7 @@ class NetDraws {
   std::mt19937_64& random_;
   const bool is_mixed_;
   const DataType low_;
-  std::vector<Output> losses_;
+  std::vector<Output> losses_, fetched_;
   int next_ = 0;
 };
 

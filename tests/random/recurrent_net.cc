@@ -18,12 +18,11 @@ class RecurrentNet {
     Add("product", Product(layers_[0]));
     for (int64_t more = draw_.Int(3, 10); more > 0; --more) AddLayer();
     draw_.AddLoss(layers_[1].back());  // of a weight in any case
-    std::vector<Output> fetched;
     for (const Layer& layer : {layers_.back(), draw_.Late(layers_)}) {
       for (const Output& each : layer) draw_.AddLoss(ops::Square(each));
-      if (draw_.OneIn(3)) fetched.push_back(layer[static_cast<size_t>(draw_.Int(0, steps_ - 1))]);
+      if (draw_.OneIn(3)) draw_.Fetch(layer[static_cast<size_t>(draw_.Int(0, steps_ - 1))]);
     }
-    return draw_.Build(made_of_, fetched);
+    return draw_.Build(std::move(made_of_));
   }
 
  private:
@@ -141,9 +140,7 @@ class RecurrentNet {
     absl::StrAppend(&made_of_, ", losses");
     const bool sparse = draw_.OneIn(2), weighted = draw_.OneIn(2);
     for (const Output& logits : x) {
-      Tensor labels(DataType::kInt32, Shape({rows_}));
-      for (int32_t& label : labels.mutable_as<int32_t>()) label = static_cast<int32_t>(draw_.Int(0, WidthOf(x) - 1));
-      const Output loss = sparse ? ops::SparseSoftmaxCrossEntropy(logits, draw_.b.Const(std::move(labels))).loss
+      const Output loss = sparse ? ops::SparseSoftmaxCrossEntropy(logits, draw_.Classes(Shape({rows_}), WidthOf(x))).loss
                                  : ops::SoftmaxCrossEntropy(logits, ops::Softmax(draw_.b.Const(draw_.Numbers(logits.shape())))).loss;
       draw_.AddLoss(weighted ? loss * draw_.b.Const(draw_.Numbers(Shape({rows_}))) : loss);
     }

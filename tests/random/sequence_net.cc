@@ -17,12 +17,11 @@ class SequenceNet {
     Add("dense", Dense(layers_[0]));
     draw_.AddLoss(layers_[1]);  // of a weight in any case
     for (int64_t more = draw_.Int(3, 12); more > 0; --more) AddLayer();
-    std::vector<Output> fetched;
     for (const Output& layer : {layers_.back(), draw_.Late(layers_)}) {
       AddLoss(layer);
-      if (draw_.OneIn(3)) fetched.push_back(layer);
+      if (draw_.OneIn(3)) draw_.Fetch(layer);
     }
-    return draw_.Build(std::move(made_of_), fetched);
+    return draw_.Build(std::move(made_of_));
   }
 
  private:
@@ -46,12 +45,11 @@ class SequenceNet {
       case 8: return Add("embedding", Embedding());
       case 9: return Add("convolution", Convolution(x));
       case 10: return Add("gate", x * ops::Sigmoid(ops::Reduce(draw_.Of({"Sum", "Mean", "Max"}), y, {draw_.Of({-1, 1})}, /*keep_dims=*/true)));
-      case 11: return Add("einsum", ops::Einsum({x, draw_.Weight(Shape({width_, 2, width_ / 2})).Read()}, "blw,whd->blhd") * 0.7, {batch_, length_, width_});
+      case 11: return Add("einsum", Einsum(x));
       case 12: return Add("scan", ops::Cumsum(x, draw_.Of({1, 2, -1}), draw_.OneIn(2), draw_.OneIn(2)) * 0.3);
       default: return Add("parts", Parts(x, y));
     }
   }
-  void Add(const char* what, const Output& layer, const std::vector<int64_t>& shape) { Add(what, ops::Reshape(layer, shape)); }
 
   Output Rows(const Output& x) { return ops::Reshape(x, {-1, width_}); }
   Output Sequences(const Output& x) { return ops::Reshape(x, {batch_, length_, width_}); }
@@ -59,9 +57,8 @@ class SequenceNet {
   // Of words that come more than once; the gradient is of rows.
   Output Embedding() {
     const int64_t words = draw_.Int(2, 9);
-    Tensor ids(DataType::kInt32, Shape({batch_, length_}));
-    for (int32_t& id : ids.mutable_as<int32_t>()) id = static_cast<int32_t>(draw_.Int(0, words - 1));
-    return ops::Gather(draw_.Weight(Shape({words, width_})), draw_.b.Const(std::move(ids)));
+    const Output ids = draw_.Classes(Shape({batch_, length_}), words);
+    return ops::Gather(draw_.Weight(Shape({words, width_})), ids);
   }
 
   Output Dense(const Output& x) {
@@ -71,6 +68,11 @@ class SequenceNet {
     if (draw_.OneIn(2)) y = ops::BiasAdd(y, draw_.Weight(Shape({width_})).Read());
     if (draw_.OneIn(2)) y = ops::Unary(draw_.Unary(), y);
     return Sequences(y);
+  }
+
+  // To heads, as Keras' dense layers of attention are.
+  Output Einsum(const Output& x) {
+    return Sequences(ops::Einsum({x, draw_.Weight(Shape({width_, 2, width_ / 2})).Read()}, "blw,whd->blhd") * 0.7);
   }
 
   Output Attention(const Output& x, const Output& y) {
@@ -120,10 +122,9 @@ class SequenceNet {
   void AddLoss(const Output& x) {
     if (draw_.OneIn(2)) return draw_.AddLoss(ops::Square(x));
     const int64_t classes = draw_.Int(2, 9);
-    Tensor labels(DataType::kInt32, Shape({batch_ * length_}));
-    for (int32_t& label : labels.mutable_as<int32_t>()) label = static_cast<int32_t>(draw_.Int(0, classes - 1));
+    const Output labels = draw_.Classes(Shape({batch_ * length_}), classes);
     const Output logits = ops::MatMul(Rows(x), draw_.Weight(Shape({width_, classes})));
-    draw_.AddLoss(ops::SparseSoftmaxCrossEntropy(logits, draw_.b.Const(std::move(labels))).loss);
+    draw_.AddLoss(ops::SparseSoftmaxCrossEntropy(logits, labels).loss);
   }
 
   NetDraws draw_;

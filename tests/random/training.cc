@@ -137,7 +137,7 @@ std::string Describe(const SessionOptions& options) {
                       flag(options.replan.mode == ReplanOptions::Mode::kWait, " replan"),
                       " recompute=", static_cast<int>(planning.recompute), " update_parts=", planning.update_part_bytes,
                       options.disk.empty() ? "" : absl::StrCat(" disk below host_memory=", planning.host_memory_bytes),
-                      flag(!planning.devices.empty(), " two devices"), flag(planning.share_recv, " sharing"), " threads=", options.threads);
+                      flag(!planning.devices.empty(), " two devices"), flag(!planning.devices.empty() && planning.share_recv, ", sharing"), " threads=", options.threads);
 }
 
 }  // namespace millrace
