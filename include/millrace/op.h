@@ -3,6 +3,7 @@
 #ifndef MILLRACE_OP_H_
 #define MILLRACE_OP_H_
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <string>
@@ -102,6 +103,7 @@ enum class VariableAccess { kRead, kWrite, kReadWrite, kPresence };
 struct VariableUse {
   int input = 0;
   VariableAccess access = VariableAccess::kRead;
+  bool writes() const { return access == VariableAccess::kWrite || access == VariableAccess::kReadWrite; }
 };
 
 class GradientContext;  // millrace/gradients.h
@@ -137,6 +139,10 @@ struct OpDef {
   // Bytes of state that persists over steps per node (the Philox counter of a random op).
   int64_t state_bytes = 0;
 
+  bool WritesVariables() const { return std::any_of(variables.begin(), variables.end(), [](const VariableUse& use) { return use.writes(); }); }
+  bool Writes(int input) const {
+    return std::any_of(variables.begin(), variables.end(), [&](const VariableUse& use) { return use.input == input && use.writes(); });
+  }
   // Runs the shape rule. InvalidArgument when the rule says so, or when it read an input that the node does not have.
   absl::Status InferShapes(InferenceContext& context) const;
 };

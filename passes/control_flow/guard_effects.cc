@@ -130,7 +130,7 @@ void GuardWriter::RestoreUnless(NodeId id, const OpDef& def, const Guard& guard)
   const OutputRef holds = Expression(id, guard);
   std::vector<std::pair<OutputRef, OutputRef>> written;  // variable, value before
   for (const VariableUse& use : def.variables) {
-    if (use.access != VariableAccess::kWrite && use.access != VariableAccess::kReadWrite) continue;
+    if (!use.writes()) continue;
     const OutputRef variable = graph_.node(id).inputs[use.input];
     const OutputRef before = Read(id, variable, false);
     if (IsReference(variable)) graph_.mutable_node(before.node).op = "DeepCopy";  // not the memory that is written
@@ -168,15 +168,12 @@ absl::Status GuardWriter::Visit(NodeId id, const Guard& guard, NodeId unsure) {
   }
   const OpDef* def = ops_.Find(op);
   if (def == nullptr || graph_.node(id).inputs.empty()) return absl::OkStatus();
-  const bool writes = std::any_of(def->variables.begin(), def->variables.end(), [](const VariableUse& use) {
-    return use.access == VariableAccess::kWrite || use.access == VariableAccess::kReadWrite;
-  });
-  if (unsure.valid() && (writes || def->state_bytes > 0 || op == "PrintV2" || op == "Assert")) {
+  if (unsure.valid() && (def->WritesVariables() || def->state_bytes > 0 || op == "PrintV2" || op == "Assert")) {
     return absl::UnimplementedError(absl::StrCat("node '", graph_.node(id).name, "' (", op, ") has an effect behind node '",
                                                  graph_.node(unsure).name, "' (", graph_.node(unsure).op,
                                                  "), whose inputs are there under conditions that differ by more than one predicate"));
   }
-  if (writes) {
+  if (def->WritesVariables()) {
     for (const Literal& literal : guard) {
       const Node& asked = graph_.node(literal.predicate.node);
       if (!OneOf(asked.op, {"VarIsInitializedOp", "IsVariableInitialized"})) continue;
@@ -215,7 +212,7 @@ absl::Status GuardWriter::Visit(NodeId id, const Guard& guard, NodeId unsure) {
     const OutputRef holds = Expression(id, guard);
     graph_.mutable_node(id).inputs.push_back(holds);
     graph_.mutable_node(id).attrs.Set(kGuarded, true);
-  } else if (writes) {
+  } else if (def->WritesVariables()) {
     RestoreUnless(id, *def, guard);
   }
   return absl::OkStatus();

@@ -310,8 +310,7 @@ void DeviceLanes::FillVariables(NodeId id, const OpDef& def, ComputeStep& step) 
     if (use.input >= static_cast<int>(node.inputs.size())) continue;
     const int32_t variable = VariableIndex(node.inputs[use.input]);
     variables[use.input] = variable;
-    const bool writes = use.access == VariableAccess::kWrite || use.access == VariableAccess::kReadWrite;
-    if (variable >= 0 && writes) {
+    if (variable >= 0 && use.writes()) {
       step.writes_variables.push_back(variable);
       shared_.plan.variables[variable].written = true;  // also one without elements, which no access shows
     }

@@ -180,12 +180,9 @@ absl::StatusOr<Partitioning> UpdateEarly(Graph& graph, const OpRegistry& ops, La
     const Node& node = graph.node(created[k]);
     const OpDef* def = def_of(node.op);
     if (node.device == kHostDevice || def == nullptr || node.op == "_Fetch") continue;
-    const bool writes = std::any_of(def->variables.begin(), def->variables.end(), [](const VariableUse& use) {
-      return use.access == VariableAccess::kWrite || use.access == VariableAccess::kReadWrite;
-    });
     const absl::Span<const Fanout::Use> uses = fanout.of(created[k]);
     serves_updates[created[k].value] =
-        writes || def->is_no_op ||
+        def->WritesVariables() || def->is_no_op ||
         (!uses.empty() && std::all_of(uses.begin(), uses.end(),
                                       [&](const Fanout::Use& use) { return serves_updates[use.consumer.value]; }));
   }

@@ -43,7 +43,7 @@ class AverageFuser {
       const OpDef* def = node.removed ? nullptr : ops_.Find(node.op);
       if (def == nullptr) continue;
       for (const VariableUse& use : def->variables) {
-        if (use.access != VariableAccess::kWrite && use.access != VariableAccess::kReadWrite) continue;
+        if (!use.writes()) continue;
         const NodeId variable = VariableOf(graph_, ops_, node.inputs[use.input]);
         if (variable.valid()) ++writes_[VariableName(graph_.node(variable))];
       }

@@ -333,13 +333,6 @@ class Walk {
     }
   }
 
-  static bool Writes(const OpDef* def, size_t input) {
-    return def != nullptr && std::any_of(def->variables.begin(), def->variables.end(), [&](const VariableUse& use) {
-             return use.input == static_cast<int>(input) &&
-                    (use.access == VariableAccess::kWrite || use.access == VariableAccess::kReadWrite);
-           });
-  }
-
   // Who reads what a node wrote before stays behind it, and who writes what others read before behind those.
   void OrderAccesses() {
     std::map<std::string, Accesses> accesses;
@@ -350,7 +343,7 @@ class Walk {
         const NodeId variable = VariableOf(node.inputs[i]);
         if (!variable.valid()) continue;
         Accesses& before = accesses[VariableName(graph_.node(variable))];
-        if (!Writes(def, i)) {
+        if (def == nullptr || !def->Writes(static_cast<int>(i))) {
           if (before.write.valid()) ComesAfter(id, before.write);
           before.reads.push_back(id);
           continue;

@@ -1,5 +1,4 @@
 // Ops without a gradient, and why.
-#include <algorithm>
 
 #include "builder/gradient_table.h"
 
@@ -55,19 +54,13 @@ const std::map<std::string, const char*>& Reasons() {
   return reasons;
 }
 
-bool Writes(const OpDef& def) {
-  return std::any_of(def.variables.begin(), def.variables.end(), [](const VariableUse& use) {
-    return use.access == VariableAccess::kWrite || use.access == VariableAccess::kReadWrite;
-  });
-}
-
 }  // namespace
 
 const char* GradientTable::NotDifferentiable(const std::string& op) {
   const auto found = Reasons().find(op);
   if (found != Reasons().end()) return found->second;
   const OpDef* def = OpRegistry::Builtin().Find(op);
-  return def != nullptr && Writes(*def) ? "it updates a variable" : nullptr;
+  return def != nullptr && def->WritesVariables() ? "it updates a variable" : nullptr;
 }
 
 }  // namespace millrace
