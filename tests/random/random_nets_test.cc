@@ -29,8 +29,8 @@ SessionOptions WithRewrites(std::mt19937_64& random) {
   SessionOptions options = AsItIs();
   if (random() % 3 == 0) options.device = kEmulated;
   if (const char* const device = std::getenv("MILLRACE_RANDOM_DEVICE")) options.device = device;
-  // Rewrites end at what is sent. A machine has one GPU for sure.
-  if (random() % 4 == 0 && options.device != "cuda") options.planning.devices = {options.device + ":0", options.device + ":1"};
+  // Rewrites end at what is sent.
+  if (random() % 4 == 0 && (options.device != "cuda" || FromEnvironment("MILLRACE_RANDOM_GPUS", 1) > 1)) options.planning.devices = {options.device + ":0", options.device + ":1"};
   options.planning.fuse = random() % 3 != 0;
   options.planning.pack_rows = options.planning.channels_first = true;
   options.planning.accumulate_products = random() % 2 == 0;
@@ -50,7 +50,7 @@ SessionOptions RandomPlan(const SessionOptions& rewriting, int64_t peak, std::mt
 }
 
 struct Tally {
-  int64_t rewritten = 0, compared = 0, refused = 0, replanned = 0;
+  int64_t rewritten = 0, spread = 0, compared = 0, refused = 0, replanned = 0;
 };
 
 void ExpectTheSameBits(const TrainingGraph& net, const SessionOptions& rewriting, const TrainingResult& expected, std::mt19937_64& random,
@@ -83,7 +83,10 @@ void ExpectTheSameOfNet(TrainingGraph net, const CountRewritten& rewritten, std:
   const absl::StatusOr<TrainingResult> as_it_is = Train(net, AsItIs(), 1);
   ASSERT_TRUE(as_it_is.ok()) << as_it_is.status();
   const SessionOptions options = WithRewrites(random);
-  if (!options.planning.devices.empty()) net = Spread(net, options.device, random);
+  if (!options.planning.devices.empty()) {
+    net = Spread(net, options.device, random);
+    ++tally.spread;
+  }
   const absl::StatusOr<TrainingResult> one_step = Train(net, options, 1), expected = Train(net, options);
   ASSERT_TRUE(one_step.ok() && expected.ok()) << Describe(options) << ": " << one_step.status() << " " << expected.status();
   EXPECT_EQ(FarApart(net, *one_step, *as_it_is, net.in_low_precision ? kMixedTolerance : kTolerance), "") << Describe(options);
@@ -106,7 +109,7 @@ void ExpectTheSameOfRandomNets(MakeNet make, const CountRewritten& rewritten) {
     ExpectTheSameOfNet(std::move(net), rewritten, random, tally);
     if (::testing::Test::HasFatalFailure()) return;
   }
-  std::printf("%s\n", absl::StrCat(nets, " nets, ", tally.rewritten, " rewritten, ", tally.compared, " plans compared (", tally.replanned,
+  std::printf("%s\n", absl::StrCat(nets, " nets, ", tally.rewritten, " rewritten, ", tally.spread, " over two devices, ", tally.compared, " plans compared (", tally.replanned,
                                    " planned again between steps), ", tally.refused, " refused").c_str());
   if (nets >= 40) {
     EXPECT_GT(tally.rewritten, nets / 3);

@@ -14,7 +14,8 @@
 namespace {
 
 using millrace::cuda::fake::Block;
-using millrace::cuda::fake::Enqueue;
+using millrace::cuda::fake::CurrentDevice;
+using millrace::cuda::fake::EnqueueKernel;
 using millrace::cuda::fake::Get;
 using millrace::cuda::fake::IsScratch;
 using millrace::cuda::fake::MayCall;
@@ -138,7 +139,7 @@ extern "C" {
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
   if (MayCall() != cudaSuccess) return CUBLAS_STATUS_NOT_INITIALIZED;  // it takes memory
-  return *handle = reinterpret_cast<cublasLtHandle_t>(new int), CUBLAS_STATUS_SUCCESS;
+  return *handle = reinterpret_cast<cublasLtHandle_t>(new int(CurrentDevice())), CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
   return Block("cublasLtDestroy"), delete reinterpret_cast<int*>(handle), CUBLAS_STATUS_SUCCESS;
@@ -221,7 +222,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   }
   return *found = 1, CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, const void* alpha, const void* a,
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, const void* alpha, const void* a,
                               cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout, const void* beta,
                               const void* c, cublasLtMatrixLayout_t c_layout, void* d, cublasLtMatrixLayout_t d_layout,
                               const cublasLtMatmulAlgo_t* algorithm, void* scratch, size_t scratch_bytes, cudaStream_t stream) {
@@ -231,6 +232,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
   const Multiplication m{*Of(operation), *Of(a_layout), *Of(b_layout), *Of(c_layout), *Of(d_layout), a, b, c, d,
                          Get(NumberOf(Of(operation)->scale), alpha, 0), Get(NumberOf(Of(operation)->scale), beta, 0),
                          (found.promise.reductions & ~CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) != 0};
+  if (*reinterpret_cast<int*>(handle) != CurrentDevice()) return CUBLAS_STATUS_INVALID_VALUE;
   if (!Agree(m.op, m.la, m.lb, m.lc) || !Covers(m.op, m.ld)) return CUBLAS_STATUS_INVALID_VALUE;
   if (!IsOperand(a, m.la, found.promise.a) || !IsOperand(b, m.lb, found.promise.b) || !IsOperand(d, m.ld, found.promise.d) ||
       !IsOperand(m.keep != 0 ? c : d, m.lc, found.promise.c) || (c == d && c_layout != d_layout)) {
@@ -239,7 +241,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
   const Layout bias{m.ld.type, m.ld.rows, 1, m.ld.rows};
   if (HasBias(m.op) && !IsOperand(m.op.bias, bias, found.bias)) return CUBLAS_STATUS_INVALID_VALUE;
   if (!IsScratch(scratch, scratch_bytes, kScratch) || !OnDevice(scratch, kScratch)) return CUBLAS_STATUS_INVALID_VALUE;
-  const cudaError_t enqueued = Enqueue(stream, [m, scratch] {
+  const cudaError_t enqueued = EnqueueKernel(stream, [m, scratch] {
     SpoilScratch(scratch, kScratch);
     Multiply(m);
   });

@@ -20,7 +20,9 @@ namespace {
 using millrace::cuda::fake::Agree;
 using millrace::cuda::fake::Block;
 using millrace::cuda::fake::Convolution;
-using millrace::cuda::fake::Enqueue;
+using millrace::cuda::fake::CurrentDevice;
+using millrace::cuda::fake::DeviceOf;
+using millrace::cuda::fake::EnqueueKernel;
 using millrace::cuda::fake::IsScratch;
 using millrace::cuda::fake::IsStream;
 using millrace::cuda::fake::MayCall;
@@ -73,6 +75,7 @@ struct Descriptor {
   std::shared_ptr<Content> content;
 };
 struct Handle {
+  const int device = CurrentDevice();
   cudaStream_t stream = nullptr;
 };
 
@@ -437,7 +440,7 @@ cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) { return Block("cudnnDestroy"),
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
   // The one before may be looked at, too.
   cudaStream_t& now = Of(handle)->stream;
-  if (!IsStream(stream) || (now != nullptr && !IsStream(now))) return CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH;
+  if (DeviceOf(stream) != Of(handle)->device || (now != nullptr && !IsStream(now))) return CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH;
   return now = stream, CUDNN_STATUS_SUCCESS;
 }
 const char* cudnnGetErrorString(cudnnStatus_t) { return "an error of the fake"; }
@@ -536,7 +539,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     const void* const side = convolution->side ? pointers[4] : nullptr;
     Compute(*convolution, part, pointers[0], pointers[1], pointers[2], bias, side);
   };
-  return Enqueue(Of(handle)->stream, work) == cudaSuccess ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_EXECUTION_FAILED;
+  return EnqueueKernel(Of(handle)->stream, work) == cudaSuccess ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_EXECUTION_FAILED;
 }
 
 }  // extern "C"

@@ -7,7 +7,7 @@
 // a new process, and counts begin anew. One that hung has given back all that it held: no session of it may be open.
 //
 //   driver=12040    what the driver says that it supports; 0: there is no driver
-//   devices=0       how many there are
+//   devices=0       how many there are, four otherwise
 //   init=3          asking for their number is this error
 //   capability=80   of the device; the code in the library is for 9.0
 //   KIND@2          the third call of this kind is refused, once; KIND@2+: and all behind it

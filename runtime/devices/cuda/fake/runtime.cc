@@ -17,6 +17,8 @@ namespace {
 using millrace::cuda::fake::Block;
 using millrace::cuda::fake::Count;
 using millrace::cuda::fake::CountMost;
+using millrace::cuda::fake::CurrentDevice;
+using millrace::cuda::fake::DeviceOf;
 using millrace::cuda::fake::Enqueue;
 using millrace::cuda::fake::Enter;
 using millrace::cuda::fake::IsCapturing;
@@ -30,6 +32,7 @@ enum class Kind { kDevice, kHost, kRegistered };
 struct Piece {
   size_t bytes = 0;
   Kind kind = Kind::kDevice;
+  int device = 0;  // that it is on, or was made for
 };
 std::mutex memory_mutex;
 std::map<const char*, Piece> memory;  // by address
@@ -57,11 +60,13 @@ bool TouchesDevice(const void* at, size_t bytes) {
 }
 
 // What a context and libraries take at once, and what code does once a kernel has been launched.
+constexpr int kDevices = 4;
 constexpr size_t kTotalBytes = size_t{2} << 30, kContextBytes = size_t{1} << 30, kCodeBytes = size_t{64} << 20;
+// On the device that is set.
 size_t AllocatedBytes() {
   const std::lock_guard<std::mutex> lock(memory_mutex);
   size_t bytes = 0;
-  for (const auto& [at, piece] : memory) bytes += piece.kind == Kind::kDevice ? piece.bytes : 0;
+  for (const auto& [at, piece] : memory) bytes += piece.kind == Kind::kDevice && piece.device == CurrentDevice() ? piece.bytes : 0;
   return bytes;
 }
 size_t FreeBytes() {
@@ -77,7 +82,7 @@ cudaError_t Take(void** at, size_t bytes, Kind kind) {
   std::memset(*at, 0xcb, bytes);  // what nothing has written yet
   {
     const std::lock_guard<std::mutex> lock(memory_mutex);
-    memory[static_cast<char*>(*at)] = {bytes > 0 ? bytes : 1, kind};
+    memory[static_cast<char*>(*at)] = {bytes > 0 ? bytes : 1, kind, CurrentDevice()};
   }
   CountMost("bytes", static_cast<int64_t>(AllocatedBytes()));
   return cudaSuccess;
@@ -112,10 +117,10 @@ bool SharesPage(const void* at, size_t bytes) {
 
 }  // namespace
 
-bool millrace::cuda::fake::OnDevice(const void* at, size_t bytes) {
+bool millrace::cuda::fake::OnDevice(const void* at, size_t bytes, int device) {
   bool whole = false;
   const Piece* const piece = Holding(at, bytes, &whole);
-  return piece != nullptr && piece->kind == Kind::kDevice && whole;
+  return piece != nullptr && piece->kind == Kind::kDevice && whole && piece->device == device;
 }
 
 void millrace::cuda::fake::DropMemory() {
@@ -131,13 +136,15 @@ extern "C" {
 cudaError_t cudaDriverGetVersion(int* version) { return *version = Setting("driver", 13000), cudaSuccess; }
 cudaError_t cudaRuntimeGetVersion(int* version) { return *version = 13000, cudaSuccess; }
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = Setting("devices", 1);
+  *count = Setting("devices", kDevices);
   if (const int error = Setting("init", 0); error != 0) return Say(static_cast<cudaError_t>(error));
   return Say(*count > 0 ? cudaSuccess : cudaErrorNoDevice);
 }
 cudaError_t cudaSetDevice(int device) {
   const cudaError_t error = Enter();
-  return error != cudaSuccess ? error : Say(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+  if (error != cudaSuccess) return error;
+  if (device < 0 || device >= Setting("devices", kDevices)) return Say(cudaErrorInvalidDevice);
+  return CurrentDevice() = device, cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   std::memset(properties, 0, sizeof *properties);
@@ -202,12 +209,12 @@ cudaError_t cudaHostRegister(void* at, size_t bytes, unsigned) {
   bool whole = false;
   if (SharesPage(at, bytes) || Holding(at, bytes, &whole) != nullptr) return Say(cudaErrorHostMemoryAlreadyRegistered);
   const std::lock_guard<std::mutex> lock(memory_mutex);
-  memory[static_cast<char*>(at)] = {bytes, Kind::kRegistered};
+  memory[static_cast<char*>(at)] = {bytes, Kind::kRegistered, CurrentDevice()};
   return cudaSuccess;
 }
 cudaError_t cudaHostUnregister(void* at) { return GiveBack(at, Kind::kRegistered, cudaErrorHostMemoryNotRegistered); }
 cudaError_t cudaMemsetAsync(void* at, int value, size_t bytes, cudaStream_t stream) {
-  if (bytes > 0 && !OnDevice(at, bytes)) return Say(cudaErrorInvalidValue);
+  if (bytes > 0 && !OnDevice(at, bytes, DeviceOf(stream))) return Say(cudaErrorInvalidValue);
   return Enqueue(stream, [=] { std::memset(at, value, bytes); });
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
@@ -216,7 +223,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   const bool to_host = kind == cudaMemcpyDeviceToHost;
   if (!to_host && kind != cudaMemcpyHostToDevice) return Say(cudaErrorInvalidMemcpyDirection);
   const void *const device = to_host ? from : to, *const host = to_host ? to : from;
-  if (!OnDevice(device, bytes) || TouchesDevice(host, bytes)) return Say(cudaErrorInvalidValue);
+  if (!OnDevice(device, bytes, DeviceOf(stream)) || TouchesDevice(host, bytes)) return Say(cudaErrorInvalidValue);
   const auto copy = [=] { std::memmove(to, from, bytes); };
   if (IsPinned(host, bytes)) return Enqueue(stream, copy);
   if (IsCapturing(stream)) return MayCall(), Say(cudaErrorStreamCaptureUnsupported);

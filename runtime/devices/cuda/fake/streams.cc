@@ -53,6 +53,7 @@ struct Capture {
   cudaError_t spoilt = cudaSuccess;
 };
 struct Stream {
+  const int device = CurrentDevice();
   bool stuck = false;  // its first never ends
   bool asked = false;  // whether it is idle, since it was
   std::deque<Link> queue;
@@ -61,6 +62,7 @@ struct Stream {
   Link captured;  // the last of the capture
 };
 struct Event {
+  const int device = CurrentDevice();
   bool timed = false;
   bool asked = false;  // whether it has come to pass, since it was recorded
   Link recorded;
@@ -201,6 +203,22 @@ cudaError_t Enqueue(cudaStream_t stream, std::function<void()> work) {
   return cudaSuccess;
 }
 
+cudaError_t EnqueueKernel(cudaStream_t stream, std::function<void()> work) {
+  if (DeviceOf(stream) >= 0 && DeviceOf(stream) != CurrentDevice()) return Say(cudaErrorInvalidResourceHandle);
+  return Enqueue(stream, std::move(work));
+}
+
+int& CurrentDevice() {
+  thread_local int device = 0;
+  return device;
+}
+
+int DeviceOf(cudaStream_t stream) {
+  const std::lock_guard<std::recursive_mutex> lock(mutex);
+  const Stream* const known = Of(stream);
+  return known == nullptr ? -1 : known->device;
+}
+
 void RunAll() {
   const std::lock_guard<std::recursive_mutex> lock(mutex);
   RunUntil([] { return false; });
@@ -239,8 +257,8 @@ void LaunchGrid(void* stream, int64_t blocks, int threads, std::function<void()>
     Say(cudaErrorInvalidConfiguration);
     return;
   }
-  Enqueue(static_cast<cudaStream_t>(stream),
-          [blocks, threads, thread = std::move(thread)] { RunGrid(blocks, threads, thread); });
+  EnqueueKernel(static_cast<cudaStream_t>(stream),
+                [blocks, threads, thread = std::move(thread)] { RunGrid(blocks, threads, thread); });
 }
 
 }  // namespace millrace::cuda::fake
@@ -345,7 +363,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const Lock lock(mutex);
   Stream* const known = Of(stream);
   Event* const record = Of(event);
-  if (known == nullptr || record == nullptr) return Say(cudaErrorInvalidResourceHandle);
+  if (known == nullptr || record == nullptr || known->device != record->device) return Say(cudaErrorInvalidResourceHandle);
   record->asked = false;
   record->capture = known->capture;
   record->recorded = Add(*known, [when = record->when] { *when = std::chrono::steady_clock::now(); });
@@ -376,6 +394,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
   if (const cudaError_t error = Enter(); error != cudaSuccess) return error;
   const Lock lock(mutex);
+  if (Of(from) != nullptr && Of(to) != nullptr && Of(from)->device != Of(to)->device) return Say(cudaErrorInvalidResourceHandle);
   for (cudaEvent_t event : {from, to}) {
     const Event* const known = Of(event);
     if (known == nullptr || !known->timed || known->recorded == nullptr || known->capture != nullptr) {

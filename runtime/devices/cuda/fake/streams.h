@@ -17,6 +17,12 @@ cudaError_t Say(cudaError_t error);
 // `work` runs in the order of the stream, once or, where it is captured, in every launch of the graph: it must have copies of
 // what the caller may change. Invalid handle: no such stream, or the legacy one, which nothing here may use.
 cudaError_t Enqueue(cudaStream_t stream, std::function<void()> work);
+// The same of a kernel: it must be of the device that the thread has set.
+cudaError_t EnqueueKernel(cudaStream_t stream, std::function<void()> work);
+// That this thread has set.
+int& CurrentDevice();
+// -1: no such stream.
+int DeviceOf(cudaStream_t stream);
 // All that streams were given has run, but what a device that hangs never comes to.
 void RunAll();
 // Streams, events and graphs, and all allocations, of a device that hung.
@@ -25,7 +31,7 @@ void DropMemory();
 bool IsCapturing(cudaStream_t stream);
 bool IsStream(cudaStream_t stream);
 // All of [at, at + bytes) is of one allocation of the device's.
-bool OnDevice(const void* at, size_t bytes);
+bool OnDevice(const void* at, size_t bytes, int device = CurrentDevice());
 // For calls that may not be made by a thread that captures, which they spoil, nor in a host function of a stream.
 cudaError_t MayCall();
 
