@@ -182,10 +182,10 @@ void Program::MarkWrites(const ProgramLane& lane, const ComputeOp& op, bool fini
   }
 }
 
-void Program::MarkCopy(const CopyOp& op) const {
+void Program::MarkCopy(const CopyOp& op, bool carries_former_value) const {
   const int32_t v = op.step->writes_variable;
   if (v < 0) return;
-  if (!op.carries_former_value) variable_state_.changed[v] = true;
+  if (!carries_former_value) variable_state_.changed[v] = true;
   variable_state_.at_home[v] = true;
 }
 

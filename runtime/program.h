@@ -121,7 +121,8 @@ class Program {
   VariableState& variable_state() const { return variable_state_; }
   // Notes what a step that has run did to variables; `finished`: the op has not failed, which may have written in part.
   void MarkWrites(const ProgramLane& lane, const ComputeOp& op, bool finished) const;
-  void MarkCopy(const CopyOp& op) const;
+  // `carries_former_value`: what it has carried home is the value from before the step.
+  void MarkCopy(const CopyOp& op, bool carries_former_value) const;
   // Some resident variable leaves the device within the step and comes back: after a step that failed half-way, its
   // place may hold anything.
   bool residents_leave() const { return residents_leave_; }

@@ -338,7 +338,7 @@ void ThreadLaneEngine::RunCopyLane(int32_t l) {
       }
       if (trace) record.trace[i].end_seconds = Now();
     }
-    program_.MarkCopy(op);
+    program_.MarkCopy(op, op.carries_former_value);
     counters_[l].Publish(i + 1);
   }
 }

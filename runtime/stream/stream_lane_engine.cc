@@ -233,7 +233,10 @@ const StepRef* StreamLaneEngine::FindPosition(const DeviceDriver* driver, int64_
 // Which variables the step writes, as soon as it has been enqueued: the kernels that follow on the stream see it.
 void StreamLaneEngine::MarkStep(const StepRef& step, bool finished) {
   const ProgramLane& lane = program_.lanes()[step.lane];
-  if (lane.lane->kind != LaneKind::kCompute) return program_.MarkCopy(lane.copies[step.index]);
+  if (lane.lane->kind != LaneKind::kCompute) {
+    const CopyOp& copy = lane.copies[step.index];
+    return program_.MarkCopy(copy, copy.carries_former_value);
+  }
   program_.MarkWrites(lane, lane.compute[step.index], finished);
 }
 
@@ -268,15 +271,27 @@ absl::StatusOr<StreamLaneEngine::Faults> StreamLaneEngine::TakeFaults() {
   return faults;
 }
 
-// Kernels of a device after the one that failed there have written nothing; copies home may have carried anything.
+// Kernels of a device after the one that failed there have written nothing. What a copy home has carried then is the value from
+// before the step, unless a kernel that ran has written it, or one that did not should have written all of it.
 void StreamLaneEngine::MarkAfterFaults(const Faults& faults) {
   ForgetMarks();
+  std::vector<bool> differs(initialized_at_start_.size());
   for (int64_t i = 0; i < enqueued_; ++i) {
     const StepRef& step = order_[i];
-    const bool compute = program_.lanes()[step.lane].lane->kind == LaneKind::kCompute;
+    const ProgramLane& lane = program_.lanes()[step.lane];
+    if (lane.lane->kind != LaneKind::kCompute) {
+      const CopyOp& copy = lane.copies[step.index];
+      const int32_t v = copy.step->writes_variable;
+      program_.MarkCopy(copy, copy.carries_former_value || v < 0 || !differs[v]);
+      continue;
+    }
     const auto fault = faults.find(lanes_[step.lane].driver);
-    const int64_t failed = compute && fault != faults.end() ? fault->second.position : std::numeric_limits<int64_t>::max();
-    if (step.position <= failed) MarkStep(step, /*finished=*/step.position != failed);
+    const int64_t failed = fault != faults.end() ? fault->second.position : std::numeric_limits<int64_t>::max();
+    const bool ran = step.position <= failed;
+    for (const int32_t v : lane.lane->compute[step.index].writes_variables) {
+      differs[v] = differs[v] || ran || lane.lane->compute[step.index].overwrites_variables;
+    }
+    if (ran) MarkStep(step, /*finished=*/step.position != failed);
   }
 }
 
