@@ -24,7 +24,7 @@ absl::StatusOr<std::unique_ptr<DeviceDriver>> OpenCudaDriver(const SessionOption
                                     .tf32 = options.tf32,
                                     .measure_convolutions = options.measure_convolutions,
                                     .timeout_seconds = options.device_timeout_seconds,
-                                    .host_kernels = host}));
+                                    .host = cuda::HostOpsOf(*host, options.ops != nullptr ? *options.ops : OpRegistry::Builtin())}));
   const DriverInfo& info = driver->info();
   LOG(INFO) << "cuda:" << index << " is " << info.name << ", " << FormatBytes(info.total_bytes) << ", of which "
             << FormatBytes(info.context_bytes) << " are taken by the CUDA context and other programs";

@@ -13,6 +13,7 @@
 #include "cuda/kernels/register.h"
 #include "cuda/plugin_loader.h"
 #include "millrace/device.h"
+#include "millrace/op.h"
 #include "product_sums.h"
 
 namespace millrace::cuda {
@@ -85,7 +86,7 @@ class CudaDeviceTest : public ::testing::TestWithParam<std::string> {};
 TEST_P(CudaDeviceTest, PassesTheConformanceCases) {
   const absl::StatusOr<const PluginTable*> plugin = LoadPlugin(MILLRACE_BINARY_DIR "/bin/libmillrace_cuda.so");
   if (!plugin.ok()) GTEST_SKIP() << plugin.status().message();
-  auto driver = (*plugin)->open({.host_kernels = &CpuKernels()});
+  auto driver = (*plugin)->open({.host = HostOpsOf(CpuKernels(), OpRegistry::Builtin())});
   if (!driver.ok()) GTEST_SKIP() << driver.status().message();
   DriverDevice device(**driver);
   const auto cases = conformance::LoadCases(DataFile(GetParam()));
@@ -104,7 +105,7 @@ TEST(CudaKernelsTest, LaunchedOnTheHostTheFirstFilterGradientIsExact) {
 TEST(FirstFilterCudaDeviceTest, SumsWholeNumbers) {
   const absl::StatusOr<const PluginTable*> plugin = LoadPlugin(MILLRACE_BINARY_DIR "/bin/libmillrace_cuda.so");
   if (!plugin.ok()) GTEST_SKIP() << plugin.status().message();
-  auto driver = (*plugin)->open({.host_kernels = &CpuKernels()});
+  auto driver = (*plugin)->open({.host = HostOpsOf(CpuKernels(), OpRegistry::Builtin())});
   if (!driver.ok()) GTEST_SKIP() << driver.status().message();
   DriverDevice device(**driver);
   const std::vector<Case> cases = {FirstFilterGradient(2, 28, 8), FirstFilterGradient(2, 112, 64), FirstFilterGradient(8, 224, 64)};

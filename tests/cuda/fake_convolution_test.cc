@@ -13,6 +13,7 @@
 #include "conformance_device.h"
 #include "cuda/plugin_loader.h"
 #include "millrace/device.h"
+#include "millrace/op.h"
 #include "runtime/op_evaluator.h"
 #include "stream/device_driver.h"
 
@@ -28,7 +29,7 @@ class FakeConvolutionTest : public ::testing::TestWithParam<bool> {
   void SetUp() override {
     const auto plugin = LoadPlugin(MILLRACE_CUDA_FAKE);
     ASSERT_TRUE(plugin.ok()) << plugin.status();
-    auto driver = (*plugin)->open({.measure_convolutions = GetParam(), .host_kernels = &CpuKernels()});
+    auto driver = (*plugin)->open({.measure_convolutions = GetParam(), .host = HostOpsOf(CpuKernels(), OpRegistry::Builtin())});
     ASSERT_TRUE(driver.ok()) << driver.status();
     driver_ = *std::move(driver);
   }

@@ -14,6 +14,7 @@
 #include "conformance_device.h"
 #include "cuda/plugin_loader.h"
 #include "millrace/device.h"
+#include "millrace/op.h"
 #include "product_sums.h"
 #include "runtime/mapped_region.h"
 
@@ -36,7 +37,7 @@ class FakePluginTest : public ::testing::TestWithParam<bool> {};
 
 // With and without measured convolutions.
 TEST_P(FakePluginTest, PassesTheConformanceCases) {
-  const auto driver = OpenFake({.measure_convolutions = GetParam(), .host_kernels = &CpuKernels()});
+  const auto driver = OpenFake({.measure_convolutions = GetParam(), .host = HostOpsOf(CpuKernels(), OpRegistry::Builtin())});
   ASSERT_NE(driver, nullptr);
   DriverDevice device(*driver);
   int passed = 0;
@@ -58,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(Choices, FakePluginTest, ::testing::Bool(),
 
 // 257 and 2,049 are no halves of these types: parts of a sum that were rounded would come to 0 in the end.
 TEST(FakeDriverTest, ProductsOfHalvesAreSummedInFloat) {
-  const auto driver = OpenFake({.host_kernels = &CpuKernels()});
+  const auto driver = OpenFake({.host = HostOpsOf(CpuKernels(), OpRegistry::Builtin())});
   ASSERT_NE(driver, nullptr);
   DriverDevice device(*driver);
   const struct {
@@ -90,7 +91,7 @@ TEST(FakeDriverTest, ProductsOfHalvesAreSummedInFloat) {
 }
 
 TEST(FakeProductsTest, SumsOfProductsAreExactInEveryType) {
-  const auto driver = OpenFake({.host_kernels = &CpuKernels()});
+  const auto driver = OpenFake({.host = HostOpsOf(CpuKernels(), OpRegistry::Builtin())});
   ASSERT_NE(driver, nullptr);
   DriverDevice device(*driver);
   const auto cases = ProductSums({DataType::kFloat, DataType::kDouble, DataType::kHalf, DataType::kBfloat16});
@@ -98,7 +99,7 @@ TEST(FakeProductsTest, SumsOfProductsAreExactInEveryType) {
 }
 
 TEST(FakeDriverTest, MemoryThatIsNotThereIsRefusedWithFigures) {
-  const auto driver = OpenFake({.host_kernels = &CpuKernels()});
+  const auto driver = OpenFake({.host = HostOpsOf(CpuKernels(), OpRegistry::Builtin())});
   ASSERT_NE(driver, nullptr);
   const auto memory = driver->AllocateDevice(int64_t{3} << 30);
   EXPECT_EQ(memory.status().code(), absl::StatusCode::kResourceExhausted);
@@ -112,7 +113,7 @@ TEST(FakeDriverTest, MemoryThatIsNotThereIsRefusedWithFigures) {
 TEST(FakeDriverTest, PageLockedMemoryPrefersTheNodeNearTheDevice) {
   constexpr int kPreferred = 1;            // MPOL_PREFERRED
   constexpr unsigned long kOfAddress = 2;  // MPOL_F_ADDR
-  const auto driver = OpenFake({.host_kernels = &CpuKernels()});
+  const auto driver = OpenFake({.host = HostOpsOf(CpuKernels(), OpRegistry::Builtin())});
   ASSERT_NE(driver, nullptr);
   ASSERT_EQ(driver->info().numa_node, 0);
   auto region = MappedRegion::Create(1 << 20, "a test");
@@ -133,7 +134,7 @@ TEST(FakeDriverTest, PageLockedMemoryPrefersTheNodeNearTheDevice) {
 }
 
 TEST(FakeDriverTest, ARefusedCallNamesItAndIsNotBlamedOnTheNext) {
-  const auto driver = OpenFake({.host_kernels = &CpuKernels()});
+  const auto driver = OpenFake({.host = HostOpsOf(CpuKernels(), OpRegistry::Builtin())});
   ASSERT_NE(driver, nullptr);
   const auto stream = driver->CreateStream();
   ASSERT_TRUE(stream.ok()) << stream.status();
@@ -147,7 +148,7 @@ TEST(FakeDriverTest, ARefusedCallNamesItAndIsNotBlamedOnTheNext) {
 class FakeRefusesTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    driver_ = OpenFake({.host_kernels = &CpuKernels()});
+    driver_ = OpenFake({.host = HostOpsOf(CpuKernels(), OpRegistry::Builtin())});
     ASSERT_NE(driver_, nullptr);
     first_ = driver_->CreateStream().value();
     second_ = driver_->CreateStream().value();

@@ -7,6 +7,7 @@
 
 #include "cuda/plugin_loader.h"
 #include "millrace/device.h"
+#include "millrace/op.h"
 
 namespace millrace::cuda {
 namespace {
@@ -34,7 +35,7 @@ TEST(PluginTest, OpensADeviceOrSaysWhatIsMissing) {
   const auto plugin = LoadPlugin(MILLRACE_BINARY_DIR "/bin/libmillrace_cuda.so");
   ASSERT_TRUE(plugin.ok()) << plugin.status();
   EXPECT_EQ(PluginAbi(), (*plugin)->abi);
-  const auto driver = (*plugin)->open({.host_kernels = &CpuKernels()});
+  const auto driver = (*plugin)->open({.host = HostOpsOf(CpuKernels(), OpRegistry::Builtin())});
   if (driver.ok()) {
     EXPECT_GT((*driver)->info().total_bytes, 0);
     EXPECT_GT((*driver)->info().context_bytes, 0);
@@ -48,7 +49,7 @@ TEST(PluginTest, OpensADeviceOrSaysWhatIsMissing) {
 TEST(PluginTest, ADeviceThatIsNotThereIsRefused) {
   const auto plugin = LoadPlugin(MILLRACE_BINARY_DIR "/bin/libmillrace_cuda.so");
   ASSERT_TRUE(plugin.ok()) << plugin.status();
-  EXPECT_EQ((*plugin)->open({.index = 4711, .host_kernels = &CpuKernels()}).status().code(),
+  EXPECT_EQ((*plugin)->open({.index = 4711, .host = HostOpsOf(CpuKernels(), OpRegistry::Builtin())}).status().code(),
             absl::StatusCode::kFailedPrecondition);
 }
 #endif

@@ -12,6 +12,7 @@
 #include "cuda/kernels/register.h"
 #include "cuda/plugin_loader.h"
 #include "millrace/device.h"
+#include "millrace/op.h"
 #include "runtime/op_evaluator.h"
 
 namespace millrace::cuda {
@@ -82,7 +83,7 @@ TEST(RandomCudaKernelsTest, HaveTheCpusBitsOnTheHost) {
 TEST(RandomCudaDeviceTest, HasTheCpusBits) {
   const absl::StatusOr<const PluginTable*> plugin = LoadPlugin(MILLRACE_BINARY_DIR "/bin/libmillrace_cuda.so");
   if (!plugin.ok()) GTEST_SKIP() << plugin.status().message();
-  auto driver = (*plugin)->open({.host_kernels = &CpuKernels()});
+  auto driver = (*plugin)->open({.host = HostOpsOf(CpuKernels(), OpRegistry::Builtin())});
   if (!driver.ok()) GTEST_SKIP() << driver.status().message();
   DriverDevice device(**driver);
   std::printf("%d cases passed on %s\n", ExpectBitsOfCpu(device), (*driver)->info().name.c_str());

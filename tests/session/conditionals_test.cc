@@ -3,9 +3,12 @@
 
 #include "graph/text.h"
 #include "millrace/session.h"
+#include "testlib/open_session.h"
 
 namespace millrace {
 namespace {
+
+using testing::OpenSession;
 
 // Every second step w grows by x, in a branch that asserts; in the others it is halved by an update of another kind.
 constexpr char kGraph[] = R"(
@@ -93,7 +96,7 @@ absl::StatusOr<std::vector<float>> ValuesUnder(const std::string& strategy, cons
   if (!graph.ok()) return graph.status();
   SessionOptions options;
   options.planning.strategy = strategy;
-  absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*std::move(graph), options);
+  absl::StatusOr<std::unique_ptr<Session>> session = OpenSession(*std::move(graph), options);
   if (!session.ok()) return session.status();
   absl::Status status = (*session)->Run({}, {}, {"init"}, nullptr);
   if (!status.ok()) return status;
@@ -119,10 +122,10 @@ TEST(Conditionals, EffectsHappenInTheBranchThatIsTaken) {
 
 TEST(Conditionals, StreamsOfRandomNumbersStandStillAndPrintsAreSilentUnlessTaken) {
   for (const char* strategy : {"baseline", "planned"}) {
-    testing::internal::CaptureStderr();
+    ::testing::internal::CaptureStderr();
     const absl::StatusOr<std::vector<float>> often = ValuesUnder(strategy, {{true, 3}, {true, 5}}, kDrawing);
     const absl::StatusOr<std::vector<float>> between = ValuesUnder(strategy, {{true, 13}, {false, 14}, {false, 17}, {true, 15}}, kDrawing);
-    const std::string printed = testing::internal::GetCapturedStderr();
+    const std::string printed = ::testing::internal::GetCapturedStderr();
     ASSERT_TRUE(often.ok() && between.ok()) << often.status() << between.status();
     EXPECT_NE(often->at(0), often->at(1));
     EXPECT_EQ(*between, (std::vector<float>{often->at(0), 14, 17, often->at(1)})) << strategy;
@@ -143,7 +146,7 @@ TEST(Conditionals, AVariableIsReadWhereItIsInitialisedOnly) {
     ASSERT_TRUE(graph.ok()) << graph.status();
     SessionOptions options;
     options.planning.strategy = strategy;
-    absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*std::move(graph), options);
+    absl::StatusOr<std::unique_ptr<Session>> session = OpenSession(*std::move(graph), options);
     ASSERT_TRUE(session.ok()) << session.status();
     std::vector<Tensor> fetched;
     absl::Status status = (*session)->Run({}, {"y:0"}, {}, &fetched);

@@ -19,6 +19,7 @@
 #include "plan/plan_verifier.h"
 #include "runtime/executor.h"
 #include "session/asker.h"
+#include "testlib/open_session.h"
 
 namespace millrace::testing {
 namespace {
@@ -76,7 +77,7 @@ x = Placeholder() {dtype=float, shape=shape[1024]}
 c = Const() {dtype=float, value=float[1024]{3 ...}}
 y = AddV2(x, c) {T=float})");
   ASSERT_TRUE(graph.ok()) << graph.status();
-  auto session = Session::Create(*std::move(graph), WithDisk(Options("baseline"), kDiskBounceBytes + kStateReserveBytes + 1000));
+  auto session = OpenSession(*std::move(graph), WithDisk(Options("baseline"), kDiskBounceBytes + kStateReserveBytes + 1000));
   ASSERT_TRUE(session.ok()) << session.status();
   const absl::Status status = (*session)->Plan({{"x", {DataType::kFloat, Shape({1024})}}}, {"y"}, {}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
@@ -202,7 +203,7 @@ TEST(DiskTierSessionTest, StatesOfManyInitializersHaveRoom) {
   SessionOptions options = Options("planned");
   options.planning.host_memory_bytes = int64_t{3} << 20;
   options.disk = ::testing::TempDir();
-  auto session = Session::Create(*std::move(graph), options);
+  auto session = OpenSession(*std::move(graph), options);
   ASSERT_TRUE(session.ok()) << session.status();
   absl::Status ran = (*session)->Run({}, {}, {"init"}, nullptr);
   ASSERT_TRUE(ran.ok()) << ran;
@@ -228,10 +229,10 @@ TEST(DiskTierSessionTest, APlanWithoutATierIsRefused) {
 TEST(DiskTierSessionTest, ADiskNeedsABudgetAndAFolder) {
   SessionOptions options = Options("planned");
   options.disk = ::testing::TempDir();
-  EXPECT_EQ(Session::Create(SmallModel(), options).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(OpenSession(SmallModel(), options).status().code(), absl::StatusCode::kInvalidArgument);
   options.planning.host_memory_bytes = 1 << 20;
   options.disk = "/proc/nowhere";
-  EXPECT_EQ(Session::Create(SmallModel(), options).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(OpenSession(SmallModel(), options).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 // Executors over plans of a session, with lanes that are held up and a disk that fails.
@@ -251,14 +252,14 @@ class TieredEngine : private LaneObserver {
     EXPECT_TRUE(disk.ok()) << disk.status();
     disk_ = *std::move(disk);
     variables_.UseDisk(disk_.get());
-    auto session = Session::Create(graph.Clone(), options);
+    auto session = OpenSession(graph.Clone(), options);
     EXPECT_TRUE(session.ok()) << session.status();
     Session::FeedTypes types;
     for (const auto& [name, tensor] : feeds_) types.emplace(name, tensor.type());
     init_ = Make((*session)->Plan({}, {}, {"init"}));
     train_.push_back(Make((*session)->Plan(types, {"loss:0"}, {"train"})));
     for (const SessionOptions& other : others) {
-      auto another = Session::Create(graph.Clone(), other);
+      auto another = OpenSession(graph.Clone(), other);
       EXPECT_TRUE(another.ok()) << another.status();
       train_.push_back(Make((*another)->Plan(types, {"loss:0"}, {"train"})));
     }

@@ -6,11 +6,13 @@
 #include "absl/strings/str_format.h"
 #include "graph/text.h"
 #include "millrace/session.h"
+#include "testlib/open_session.h"
 #include "text_session.h"
 
 namespace millrace {
 namespace {
 
+using testing::OpenSession;
 using testing::SessionOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -402,7 +404,7 @@ TEST(DynamicShapes, AReshapeToAKnownShapeOfAnotherRankSettlesABound) {
       "shape = Const() {dtype=int32, value=int32[3]{1, 2, 1}}\ny = Reshape(where, shape) {T=int64, Tshape=int32}\n"
       "flat = Const() {dtype=int32, value=int32[1]{2}}\nz = Reshape(where, flat) {T=int64, Tshape=int32}\n");
   ASSERT_TRUE(graph.ok()) << graph.status();
-  absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*std::move(graph), {});
+  absl::StatusOr<std::unique_ptr<Session>> session = OpenSession(*std::move(graph), {});
   ASSERT_TRUE(session.ok()) << session.status();
   Tensor x(DataType::kFloat, Shape({3}));
   for (int i = 0; i < 3; ++i) x.mutable_as<float>()[i] = i == 1 ? -1.0f : 1.0f;

@@ -10,10 +10,12 @@
 #include "absl/strings/str_replace.h"
 #include "graph/text.h"
 #include "millrace/session.h"
+#include "testlib/open_session.h"
 
 namespace millrace {
 namespace {
 
+using testing::OpenSession;
 using ::testing::ElementsAre;
 
 // The fetch `y` after each of `steps` steps that follow target `init`, x being fed.
@@ -22,7 +24,7 @@ std::vector<float> ValuesOf(const std::string& text, const Tensor& x, int steps,
   EXPECT_TRUE(graph.ok()) << graph.status();
   SessionOptions options;
   options.planning.strategy = strategy;
-  auto session = Session::Create(*std::move(graph), options);
+  auto session = OpenSession(*std::move(graph), options);
   EXPECT_TRUE(session.ok()) << session.status();
   const absl::Status initialised = (*session)->Run({}, {}, {"init"}, nullptr);
   EXPECT_TRUE(initialised.ok()) << initialised;

@@ -12,10 +12,12 @@
 #include "graph/text.h"
 #include "millrace/device.h"
 #include "millrace/session.h"
+#include "testlib/open_session.h"
 
 namespace millrace {
 namespace {
 
+using testing::OpenSession;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -76,7 +78,7 @@ TEST(Exceptions, OfAProgramsOwnOpAreErrorsThatNameTheNode) {
   std::vector<Tensor> out;
   for (const Where where : {Where::kShapeRule, Where::kFactory, Where::kKernel}) {
     SCOPED_TRACE(static_cast<int>(where));
-    const auto session = Session::Create(Parsed(kFedPass), WithPass(where));
+    const auto session = OpenSession(Parsed(kFedPass), WithPass(where));
     ASSERT_TRUE(session.ok()) << session.status();
     for (int turn = 0; turn < 2; ++turn) {
       const absl::Status status = (*session)->Run({{"x", bad}}, {"z"}, {}, &out);
@@ -93,7 +95,7 @@ TEST(Exceptions, OfAProgramsOwnOpAreErrorsThatNameTheNode) {
 TEST(Exceptions, OfCallbacksWhilePlanningAreErrors) {
   SessionOptions options = WithPass(Where::kNowhere);
   options.cancelled = []() -> bool { throw std::runtime_error("boom"); };
-  const auto session = Session::Create(Parsed(kFedPass), options);
+  const auto session = OpenSession(Parsed(kFedPass), options);
   ASSERT_TRUE(session.ok()) << session.status();
   const Session::FeedTypes types = {{"x", {DataType::kFloat, Shape({2})}}};
   EXPECT_THAT(std::string((*session)->Plan(types, {"z"}, {}).status().message()), HasSubstr("boom"));
@@ -105,7 +107,7 @@ TEST(Exceptions, OfAKernelThatComputesAConstantAreErrors) {
 x = Const() {dtype=float, value=float[2]{-1, 2}}
 y = Pass(x) {}
 )";
-  const auto session = Session::Create(Parsed(constant), WithPass(Where::kKernel));
+  const auto session = OpenSession(Parsed(constant), WithPass(Where::kKernel));
   ASSERT_TRUE(session.ok()) << session.status();
   std::vector<Tensor> out;
   const absl::Status status = (*session)->Run({}, {"y"}, {}, &out);
@@ -153,19 +155,19 @@ TEST(Options, OutOfTheirRangeAreRefusedByNameBeforeAnythingIsPlanned) {
   for (const auto& [message, set] : wrong) {
     SessionOptions options;
     set(options);
-    const absl::Status status = Session::Create(Parsed(kFedPass), options).status();
+    const absl::Status status = OpenSession(Parsed(kFedPass), options).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << message << ": " << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr(message));
   }
-  EXPECT_TRUE(Session::Create(Parsed(kFedPass), SessionOptions()).ok());
+  EXPECT_TRUE(OpenSession(Parsed(kFedPass), SessionOptions()).ok());
 }
 
 TEST(Session, WithoutAGraphIsRefused) {
-  EXPECT_TRUE(absl::IsInvalidArgument(Session::Create(std::shared_ptr<const Graph>(), SessionOptions()).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(OpenSession(std::shared_ptr<const Graph>(), SessionOptions()).status()));
 }
 
 TEST(Session, ATensorThatIsFedByTwoNamesIsRefused) {
-  const auto session = Session::Create(Parsed(kFedPass), WithPass(Where::kNowhere));
+  const auto session = OpenSession(Parsed(kFedPass), WithPass(Where::kNowhere));
   ASSERT_TRUE(session.ok()) << session.status();
   const Tensor one = Tensor::Vector<float>({1, 2}), other = Tensor::Vector<float>({3, 4});
   std::vector<Tensor> out;
@@ -176,13 +178,13 @@ TEST(Session, ATensorThatIsFedByTwoNamesIsRefused) {
 }
 
 TEST(Session, NoPlanToUseIsAnError) {
-  const auto session = Session::Create(Parsed(kFedPass), WithPass(Where::kNowhere));
+  const auto session = OpenSession(Parsed(kFedPass), WithPass(Where::kNowhere));
   ASSERT_TRUE(session.ok()) << session.status();
   EXPECT_TRUE(absl::IsInvalidArgument((*session)->UsePlan(nullptr, {}, {"z"}, {})));
 }
 
 TEST(Session, AnOpThatIsNotKnownIsFoundByTheFirstRunThatNeedsIt) {
-  const auto session = Session::Create(Parsed(kFedPass), SessionOptions());
+  const auto session = OpenSession(Parsed(kFedPass), SessionOptions());
   ASSERT_TRUE(session.ok()) << session.status();
   const Session::Feeds feeds = {{"x", Tensor::Vector<float>({1, 2})}};
   std::vector<Tensor> out;
@@ -222,7 +224,7 @@ float Total(Session& session) {
 }
 
 TEST(ManySignatures, OnlySomeArePlannedAtATimeAndResultsAreAsIfAllWere) {
-  const auto many = Session::Create(Parsed(kAnyBatch), {}), few = Session::Create(Parsed(kAnyBatch), {});
+  const auto many = OpenSession(Parsed(kAnyBatch), {}), few = OpenSession(Parsed(kAnyBatch), {});
   ASSERT_TRUE(many.ok() && few.ok());
   ASSERT_TRUE((*many)->Run({}, {}, {"init"}, nullptr).ok());
   ASSERT_TRUE((*few)->Run({}, {}, {"init"}, nullptr).ok());
@@ -248,7 +250,7 @@ TEST(ManySignatures, OnlySomeArePlannedAtATimeAndResultsAreAsIfAllWere) {
 }
 
 TEST(ManySignatures, APlanThatWasGivenStays) {
-  const auto session = Session::Create(Parsed(kAnyBatch), {});
+  const auto session = OpenSession(Parsed(kAnyBatch), {});
   ASSERT_TRUE(session.ok());
   ASSERT_TRUE((*session)->Run({}, {}, {"init"}, nullptr).ok());
   const Session::FeedTypes feeds = {{"x", {DataType::kFloat, Shape({7, 4})}}};
@@ -275,7 +277,7 @@ TEST(Fetches, OfConstantsAreTheCallersOwn) {
   for (const char* strategy : {"baseline", "planned", "tensorflowmem"}) {
     SessionOptions options;
     options.planning.strategy = strategy;
-    const auto session = Session::Create(Parsed(kFetched), options);
+    const auto session = OpenSession(Parsed(kFetched), options);
     ASSERT_TRUE(session.ok()) << session.status();
     const Session::Feeds feeds = {{"x", Tensor::Vector<float>({3, 3})}};
     std::vector<Tensor> out;
@@ -293,7 +295,7 @@ TEST(Fetches, OfWhatIsKnownWhenPlanningNeedNoCopy) {
     SessionOptions options;
     options.planning.strategy = strategy;
     options.planning.device_memory_bytes = 4096;
-    const auto session = Session::Create(Parsed(R"(
+    const auto session = OpenSession(Parsed(R"(
 x = Placeholder() {dtype=float, shape=shape[4]}
 value = Const() {dtype=float, value=float[1,4]{1, 2, 3, 4}}
 axis = Const() {dtype=int32, value=int32[]{0}}
@@ -310,7 +312,7 @@ y = Mul(x, rows) {T=float}
 }
 
 TEST(Fetches, OfStringsHaveTheirTextOrAreRefused) {
-  const auto session = Session::Create(Parsed(kFetched), SessionOptions());
+  const auto session = OpenSession(Parsed(kFetched), SessionOptions());
   ASSERT_TRUE(session.ok()) << session.status();
   Tensor words(DataType::kString, {2});
   words.mutable_strings() = {"One", "Two"};
@@ -331,7 +333,7 @@ TEST(Fetches, OfStringsHaveTheirTextOrAreRefused) {
 }
 
 TEST(Session, NamesWithCommasAreNotSeveralNames) {
-  const auto session = Session::Create(Parsed(kFetched), SessionOptions());
+  const auto session = OpenSession(Parsed(kFetched), SessionOptions());
   ASSERT_TRUE(session.ok()) << session.status();
   const Session::Feeds feeds = {{"x", Tensor::Vector<float>({3, 3})}};
   std::vector<Tensor> out;
@@ -340,7 +342,7 @@ TEST(Session, NamesWithCommasAreNotSeveralNames) {
 }
 
 TEST(Session, FeedsAndTargetsOfOutputsThatNothingTakesAreRefused) {
-  const auto session = Session::Create(Parsed(kFetched), SessionOptions());
+  const auto session = OpenSession(Parsed(kFetched), SessionOptions());
   ASSERT_TRUE(session.ok()) << session.status();
   const Tensor x = Tensor::Vector<float>({3, 3});
   std::vector<Tensor> out;
@@ -353,14 +355,14 @@ TEST(Session, FeedsAndTargetsOfOutputsThatNothingTakesAreRefused) {
 TEST(Session, AGraphWithInputsThatAreNotThereIsRefused) {
   Graph graph = Parsed(kFetched);
   graph.mutable_node(graph.Find("y")).inputs[1].node.value = 99;
-  EXPECT_THAT(std::string(Session::Create(std::move(graph), SessionOptions()).status().message()), HasSubstr("node 'y' has output 0 of node number 99"));
+  EXPECT_THAT(std::string(OpenSession(std::move(graph), SessionOptions()).status().message()), HasSubstr("node 'y' has output 0 of node number 99"));
   Graph control = Parsed(kFetched);
   control.mutable_node(control.Find("y")).control_inputs.push_back(NodeId{-3});
-  EXPECT_THAT(std::string(Session::Create(std::move(control), SessionOptions()).status().message()), HasSubstr("node number -3"));
+  EXPECT_THAT(std::string(OpenSession(std::move(control), SessionOptions()).status().message()), HasSubstr("node number -3"));
 }
 
 TEST(Session, APlanThatDoesNotHoldTogetherIsRefused) {
-  const auto session = Session::Create(Parsed(kFetched), SessionOptions());
+  const auto session = OpenSession(Parsed(kFetched), SessionOptions());
   ASSERT_TRUE(session.ok()) << session.status();
   const Session::FeedTypes types = {{"x", {DataType::kFloat, Shape({2})}}};
   const auto plan = (*session)->Plan(types, {"y"}, {});
@@ -384,7 +386,7 @@ picked = GatherV2(noise, i, axis) {Taxis=int32, Tindices=int32, Tparams=float}
 )";
   const auto draws = [&](bool with_failures) {
     std::vector<float> values;
-    const auto session = Session::Create(Parsed(text), SessionOptions());
+    const auto session = OpenSession(Parsed(text), SessionOptions());
     EXPECT_TRUE(session.ok()) << session.status();
     for (int step = 0; step < 4; ++step) {
       std::vector<Tensor> out;

@@ -4,10 +4,12 @@
 
 #include "absl/strings/numbers.h"
 #include "model_run.h"
+#include "testlib/open_session.h"
 
 namespace millrace {
 namespace {
 
+using testing::OpenSession;
 using testing::FeedsOf;
 using testing::SmallModel;
 
@@ -31,7 +33,7 @@ std::unique_ptr<Session> WithHostMemory(const Graph& graph, const std::string& s
   SessionOptions options;
   options.planning.strategy = strategy;
   options.planning.host_memory_bytes = bytes;
-  auto session = Session::Create(graph.Clone(), options);
+  auto session = OpenSession(graph.Clone(), options);
   EXPECT_TRUE(session.ok()) << session.status();
   return *std::move(session);
 }

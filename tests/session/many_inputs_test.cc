@@ -4,9 +4,12 @@
 #include "absl/strings/str_cat.h"
 #include "graph/text.h"
 #include "millrace/session.h"
+#include "testlib/open_session.h"
 
 namespace millrace {
 namespace {
+
+using testing::OpenSession;
 
 // Concatenates `count` placeholders of one row, x0 first, and runs it.
 absl::StatusOr<Tensor> Concatenated(int count, const std::string& axis) {
@@ -23,7 +26,7 @@ absl::StatusOr<Tensor> Concatenated(int count, const std::string& axis) {
   absl::StrAppend(&text, axis, "z = ConcatV2(", inputs, "axis) {N=", count, ", T=float, Tidx=int32}\n");
   absl::StatusOr<Graph> graph = ParseGraphText(text);
   if (!graph.ok()) return graph.status();
-  absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*std::move(graph), {});
+  absl::StatusOr<std::unique_ptr<Session>> session = OpenSession(*std::move(graph), {});
   if (!session.ok()) return session.status();
   std::vector<Tensor> out;
   const absl::Status status = (*session)->Run(feeds, {"z"}, {}, &out);

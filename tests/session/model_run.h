@@ -11,6 +11,7 @@
 
 #include "millrace/session.h"
 #include "models/models.h"
+#include "testlib/open_session.h"
 
 namespace millrace::testing {
 
@@ -56,7 +57,7 @@ class ModelRun {
  public:
   explicit ModelRun(const SessionOptions& options) : ModelRun(SmallModel(), options) {}
   ModelRun(const Graph& graph, const SessionOptions& options) : feeds_(FeedsOf(graph)) {
-    auto session = Session::Create(graph.Clone(), options);
+    auto session = OpenSession(graph.Clone(), options);
     EXPECT_TRUE(session.ok()) << session.status();
     if (!session.ok()) return;
     session_ = *std::move(session);

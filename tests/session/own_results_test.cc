@@ -8,9 +8,12 @@
 #include "millrace/session.h"
 #include "passes/unroll/questions.h"
 #include "session/asker.h"
+#include "testlib/open_session.h"
 
 namespace millrace {
 namespace {
+
+using testing::OpenSession;
 
 // x begins as v + u and is halved until it is at most 3; the step counts itself first and takes nine off v at its end.
 constexpr char kGraph[] = R"(
@@ -87,7 +90,7 @@ std::unique_ptr<Session> MakeSession(const std::string& strategy, const char* te
   SessionOptions options;
   options.planning.strategy = strategy;
   options.seed = 7;
-  absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*std::move(graph), options);
+  absl::StatusOr<std::unique_ptr<Session>> session = OpenSession(*std::move(graph), options);
   EXPECT_TRUE(session.ok()) << session.status();
   return *std::move(session);
 }
@@ -282,7 +285,7 @@ d = If(p, x, c:1) {Tcond=bool, then_branch=&last, else_branch=&first}
 TEST(OwnResults, ALoopInABranchThatIsNotTakenTakesNoTurn) {
   absl::StatusOr<Graph> graph = ParseGraphText(kInBranch);
   ASSERT_TRUE(graph.ok()) << graph.status();
-  const auto session = Session::Create(*std::move(graph), {});
+  const auto session = OpenSession(*std::move(graph), {});
   ASSERT_TRUE(session.ok()) << session.status();
   const auto run = [&](float x) -> absl::StatusOr<float> {
     std::vector<Tensor> fetched;
@@ -300,7 +303,7 @@ TEST(OwnResults, ALoopInABranchThatIsNotTakenTakesNoTurn) {
 TEST(OwnResults, AListOfOneSideOfAConditionalIsThereForTheSameSideOfAnother) {
   absl::StatusOr<Graph> graph = ParseGraphText(kInBranch);
   ASSERT_TRUE(graph.ok()) << graph.status();
-  const auto session = Session::Create(*std::move(graph), {});
+  const auto session = OpenSession(*std::move(graph), {});
   ASSERT_TRUE(session.ok()) << session.status();
   std::vector<Tensor> fetched;
   const absl::Status status = (*session)->Run({{"x", Tensor::Scalar<float>(3)}}, {"d:0"}, {}, &fetched);
@@ -381,7 +384,7 @@ TEST(OwnResults, AnInterruptEndsPlanning) {
   SessionOptions options;
   bool interrupted = false;
   options.cancelled = [&] { return interrupted; };
-  const auto session = Session::Create(*std::move(graph), options);
+  const auto session = OpenSession(*std::move(graph), options);
   ASSERT_TRUE(session.ok()) << session.status();
   ASSERT_TRUE((*session)->Run({}, {}, {"init"}, nullptr).ok());
   interrupted = true;

@@ -4,9 +4,12 @@
 
 #include "graph/text.h"
 #include "millrace/session.h"
+#include "testlib/open_session.h"
 
 namespace millrace {
 namespace {
+
+using testing::OpenSession;
 
 // As many rows of ones as n says, which grows by one in every step, after it was read.
 constexpr char kFilled[] = R"(
@@ -43,7 +46,7 @@ std::unique_ptr<Session> MakeSession(const std::string& strategy, const char* te
   EXPECT_TRUE(graph.ok()) << graph.status();
   SessionOptions options;
   options.planning.strategy = strategy;
-  absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*std::move(graph), options);
+  absl::StatusOr<std::unique_ptr<Session>> session = OpenSession(*std::move(graph), options);
   EXPECT_TRUE(session.ok()) << session.status();
   return *std::move(session);
 }

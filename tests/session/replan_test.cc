@@ -8,6 +8,7 @@
 #include "millrace/kernel.h"
 #include "model_run.h"
 #include "session/replanner.h"
+#include "testlib/open_session.h"
 #include "testlib/plan_builder.h"
 
 namespace millrace::testing {
@@ -339,7 +340,7 @@ TEST(ReplanTest, AProfileOfAnotherGraphIsRefused) {
   profile.nodes["nowhere"] = {"Relu", "float[2]->float[2]", 1};
   SessionOptions options;
   options.profile = std::make_shared<const Profile>(profile);
-  const absl::Status status = Session::Create(SmallModel(), options).status();
+  const absl::Status status = OpenSession(SmallModel(), options).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("another graph"));
 }

@@ -6,10 +6,12 @@
 #include "absl/strings/str_cat.h"
 #include "graph/text.h"
 #include "millrace/session.h"
+#include "testlib/open_session.h"
 
 namespace millrace {
 namespace {
 
+using testing::OpenSession;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -97,7 +99,7 @@ TEST(RunTimeErrors, NameTheNodeAndLeaveVariablesAsBeforeTheStep) {
     for (const char* strategy : {"baseline", "planned"}) {
       SessionOptions options;
       options.planning.strategy = strategy;
-      const auto session = Session::Create(graph->Clone(), options);
+      const auto session = OpenSession(graph->Clone(), options);
       ASSERT_TRUE(session.ok()) << session.status();
       ASSERT_TRUE((*session)->Run({}, {}, {"init_a", "init_b"}, nullptr).ok());
       const absl::Status fine = (*session)->Run({{"x", failure.good}}, {}, {"add_b"}, nullptr);
@@ -137,7 +139,7 @@ one = Const() {dtype=float, value=float[]{1}}
   absl::StrAppend(&text, "op = CheckNumerics(x)", adds, " {T=float, message=\"x\"}\n");
   absl::StatusOr<Graph> graph = ParseGraphText(text);
   ASSERT_TRUE(graph.ok()) << graph.status();
-  const auto session = Session::Create(*std::move(graph), {});
+  const auto session = OpenSession(*std::move(graph), {});
   ASSERT_TRUE(session.ok()) << session.status();
   ASSERT_TRUE((*session)->Run({}, {}, inits, nullptr).ok());
   const absl::Status failed = (*session)->Run({{"x", Reals({0, std::numeric_limits<float>::infinity()})}}, {}, {"op"}, nullptr);
@@ -156,7 +158,7 @@ TEST(RunTimeErrors, ComeFromBranchesThatAreTakenAlone) {
     SCOPED_TRACE(failure.op);
     absl::StatusOr<Graph> graph = ParseGraphText(GraphOf(failure, FedInBranch(failure.type)));
     ASSERT_TRUE(graph.ok()) << graph.status();
-    const auto session = Session::Create(*std::move(graph), {});
+    const auto session = OpenSession(*std::move(graph), {});
     ASSERT_TRUE(session.ok()) << session.status();
     ASSERT_TRUE((*session)->Run({}, {}, {"init_a", "init_b"}, nullptr).ok());
     const auto before = (*session)->Variables();
@@ -205,7 +207,7 @@ c = If(p, a, b) {Tcond=bool, then_branch=&divide, else_branch=&keep}
 d = If(p, m) {Tcond=bool, then_branch=&invert, else_branch=&pass}
 )");
   ASSERT_TRUE(graph.ok()) << graph.status();
-  const auto session = Session::Create(*std::move(graph), {});
+  const auto session = OpenSession(*std::move(graph), {});
   ASSERT_TRUE(session.ok()) << session.status();
   const auto run = [&](bool taken, Tensor b, std::vector<float> m) -> absl::StatusOr<std::vector<Tensor>> {
     Tensor matrix(DataType::kFloat, Shape({2, 2}));
@@ -239,7 +241,7 @@ add = AssignAddVariableOp(a, start) {dtype=float}
 op = CheckNumerics(x) ^add {T=float, message="x"}
 )");
   ASSERT_TRUE(graph.ok()) << graph.status();
-  const auto session = Session::Create(*std::move(graph), {});
+  const auto session = OpenSession(*std::move(graph), {});
   ASSERT_TRUE(session.ok()) << session.status();
   ASSERT_TRUE((*session)->Run({}, {}, {"init"}, nullptr).ok());
   const absl::Status status = (*session)->Run({{"x", Reals({1, std::numeric_limits<float>::infinity()})}}, {"op"}, {}, nullptr);
@@ -255,7 +257,7 @@ next = IteratorGetNext(pipeline) {output_types=[float], output_shapes=[shape[2]]
 y = Neg(next) {T=float}
 )");
   ASSERT_TRUE(graph.ok()) << graph.status();
-  absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*std::move(graph), {});
+  absl::StatusOr<std::unique_ptr<Session>> session = OpenSession(*std::move(graph), {});
   ASSERT_TRUE(session.ok()) << session.status();
   std::vector<Tensor> out;
   const absl::Status refused = (*session)->Run({}, {"y"}, {}, &out);

@@ -7,11 +7,13 @@
 #include "absl/strings/str_cat.h"
 #include "millrace/session.h"
 #include "model_run.h"
+#include "testlib/open_session.h"
 #include "text_session.h"
 
 namespace millrace {
 namespace {
 
+using testing::OpenSession;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -115,10 +117,10 @@ TEST(SeveralDevices, AnErrorOfOneDeviceStopsWhatControlEdgesGuardOnOthers) {
 TEST(SeveralDevices, AreOfTheSessionsKindWithABudgetEach) {
   SessionOptions options;
   options.planning.devices = {"cpu:0", "gpu:1"};
-  EXPECT_EQ(Session::Create(Graph(), options).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(OpenSession(Graph(), options).status().code(), absl::StatusCode::kInvalidArgument);
   options.planning.devices = {"cpu:0", "cpu:1"};
   options.planning.device_memory_bytes_of = {1 << 20};
-  EXPECT_EQ(Session::Create(Graph(), options).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(OpenSession(Graph(), options).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 // A pipeline of two devices whose links are slow: what saves copies is computed again on either device.

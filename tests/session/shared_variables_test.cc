@@ -9,10 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "graph/text.h"
 #include "millrace/session.h"
+#include "testlib/open_session.h"
 
 namespace millrace {
 namespace {
 
+using testing::OpenSession;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -42,7 +44,7 @@ begin_value = Const() {dtype=float, value=float[]{10}}
   if (!graph.ok()) return graph.status();
   SessionOptions options;
   options.planning.strategy = strategy;
-  auto session = Session::Create(*std::move(graph), options);
+  auto session = OpenSession(*std::move(graph), options);
   if (!session.ok()) return session.status();
   absl::Status status = (*session)->Run({}, {}, {"init"}, nullptr);
   if (begins) status.Update((*session)->Run({}, {}, {"begin"}, nullptr));
@@ -114,7 +116,7 @@ there = VarIsInitializedOp(a) ^init
 size = VariableShape(b) ^there
 )"));
     ASSERT_TRUE(graph.ok()) << graph.status();
-    auto session = Session::Create(*std::move(graph), SessionOptions());
+    auto session = OpenSession(*std::move(graph), SessionOptions());
     ASSERT_TRUE(session.ok()) << session.status();
     std::vector<Tensor> fetched;
     const absl::Status status = (*session)->Run({}, {"size:0"}, {}, &fetched);

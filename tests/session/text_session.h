@@ -12,13 +12,14 @@
 
 #include "graph/text.h"
 #include "millrace/session.h"
+#include "testlib/open_session.h"
 
 namespace millrace::testing {
 
 inline std::unique_ptr<Session> SessionOf(const std::string& text, SessionOptions options = {}) {
   absl::StatusOr<Graph> graph = ParseGraphText(text);
   EXPECT_TRUE(graph.ok()) << graph.status();
-  absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*std::move(graph), std::move(options));
+  absl::StatusOr<std::unique_ptr<Session>> session = OpenSession(*std::move(graph), std::move(options));
   EXPECT_TRUE(session.ok()) << session.status();
   return *std::move(session);
 }

@@ -15,6 +15,7 @@
 #include "model_run.h"
 #include "plan/plan_verifier.h"
 #include "report/explain.h"
+#include "testlib/open_session.h"
 
 namespace millrace::testing {
 namespace {
@@ -380,7 +381,7 @@ TEST(UpdatePartsTest, UpdatesOfSingleOpsHaveTheSameBitsInParts) {
 
 TEST(UpdatePartsTest, MissingValuesAreNamedByTheWholeVariable) {
   const Graph graph = Layers("adam");
-  auto session = Session::Create(graph.Clone(), Under("planned", PeakOf(graph) / 2, 4096));
+  auto session = OpenSession(graph.Clone(), Under("planned", PeakOf(graph) / 2, 4096));
   ASSERT_TRUE(session.ok()) << session.status();
   const absl::Status status = (*session)->Run(FeedsOf(graph), {"loss:0"}, {"train"}, nullptr);
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;

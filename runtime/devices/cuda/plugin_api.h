@@ -4,25 +4,33 @@
 #define MILLRACE_RUNTIME_DEVICES_CUDA_PLUGIN_API_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "millrace/kernel.h"
+#include "millrace/op.h"
 #include "stream/device_driver.h"
 
 namespace millrace::cuda {
+
+// What runs on the host where the device has no kernel for it. It refers to registries that outlive the driver.
+struct HostOps {
+  const KernelRegistry* kernels = nullptr;
+  std::function<const OpDef*(const std::string& op)> describe;  // nullptr for ops that are in no registry
+};
 
 struct DriverOptions {
   int index = 0;                              // of the device, as CUDA counts them
   bool tf32 = false;                          // float32 products and convolutions may round their inputs to TF32
   bool measure_convolutions = false;          // SessionOptions::measure_convolutions
   double timeout_seconds = 0;                 // SessionOptions::device_timeout_seconds
-  const KernelRegistry* host_kernels = nullptr;  // run ops that have no kernel on the device; outlives the driver
+  HostOps host;
 };
 
 // Grows by one with every change of the types that cross: this table, DeviceDriver, Kernel, OpInstance, Tensor.
-inline constexpr int32_t kPluginVersion = 6;
+inline constexpr int32_t kPluginVersion = 7;
 inline constexpr char kPluginSymbol[] = "millrace_cuda_plugin_v1";
 
 struct PluginTable {
@@ -37,7 +45,7 @@ inline std::string PluginAbi() {
   return std::string("g++ ") + __VERSION__ + " version " + std::to_string(kPluginVersion) + " sizes " +
          std::to_string(sizeof(OpInstance)) + " " + std::to_string(sizeof(Tensor)) + " " +
          std::to_string(sizeof(KernelContext)) + " " + std::to_string(sizeof(DriverInfo)) + " " +
-         std::to_string(sizeof(AttrValue)) + " " + std::to_string(sizeof(DriverOptions));
+         std::to_string(sizeof(AttrValue)) + " " + std::to_string(sizeof(DriverOptions)) + " " + std::to_string(sizeof(OpDef));
 }
 
 }  // namespace millrace::cuda

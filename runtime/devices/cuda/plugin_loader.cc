@@ -72,4 +72,8 @@ absl::StatusOr<const PluginTable*> LoadPlugin(const std::string& path) {
                                           "); it is built where the CUDA toolkit is found"));
 }
 
+HostOps HostOpsOf(const KernelRegistry& kernels, const OpRegistry& ops) {
+  return {&kernels, [&ops](const std::string& op) { return ops.Find(op); }};
+}
+
 }  // namespace millrace::cuda

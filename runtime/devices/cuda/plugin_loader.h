@@ -8,6 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "cuda/plugin_api.h"
+#include "millrace/kernel.h"
+#include "millrace/op.h"
 
 namespace millrace::cuda {
 
@@ -17,6 +19,9 @@ inline constexpr char kPluginFile[] = "libmillrace_cuda.so";
 // program that embeds it, the folder of the program, ../lib and ../lib64 beside it, and where the loader looks. It stays
 // loaded. NotFound says where it was looked for and why it did not load; FailedPrecondition that it is of another build.
 absl::StatusOr<const PluginTable*> LoadPlugin(const std::string& path = "");
+
+// For DriverOptions, of registries that outlive the driver.
+HostOps HostOpsOf(const KernelRegistry& kernels, const OpRegistry& ops);
 
 }  // namespace millrace::cuda
 

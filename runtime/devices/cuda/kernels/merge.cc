@@ -19,8 +19,6 @@ KernelRegistry MergeKernels(const KernelRegistry& device, const KernelRegistry& 
   for (const std::string& name : names) {
     const KernelFactory* device_factory = device.Find(name);
     const KernelFactory* host_factory = host.Find(name);
-    // Ops of our own, which passes make where there is a kernel for them, are not worth a detour over the host.
-    if (device_factory == nullptr && name[0] == '_') continue;
     const auto make = [on_device = device_factory != nullptr ? *device_factory : KernelFactory(), host_factory,
                        wrap](const OpInstance& instance) -> absl::StatusOr<std::unique_ptr<Kernel>> {
       std::string why = "no kernel of the device";

@@ -60,7 +60,7 @@ class CudaDriver final : public DeviceDriver {
     MR_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&fault_host_), sizeof(Fault), cudaHostAllocDefault));
     MR_ASSIGN_OR_RETURN(services_, CudaServices::Create(watch_, options_.index, fault_, {options_.tf32, options_.measure_convolutions}));
     RegisterCudaKernels(registry_, *services_);
-    AddHostFallbacks(*options_.host_kernels, *services_, registry_);
+    AddHostFallbacks(options_.host, *services_, registry_);
     // What is not free now: the context, the libraries' own memory, and other programs.
     size_t free_bytes = 0, total_bytes = 0;
     MR_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));

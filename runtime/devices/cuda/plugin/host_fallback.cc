@@ -9,7 +9,6 @@
 
 #include <glog/logging.h>
 
-#include "absl/strings/match.h"
 #include "cuda/kernels/merge.h"
 #include "cuda/plugin/cuda_errors.h"
 #include "graph/exceptions.h"
@@ -88,28 +87,33 @@ void RunCall(void* argument) {
   watch.EndHostCall();
 }
 
+// Tensors are read.
+VariableUse UseOf(const OpDef* op, int input) {
+  if (op == nullptr) return {input};
+  const auto is_it = [input](const VariableUse& use) { return use.input == input; };
+  const auto use = std::find_if(op->variables.begin(), op->variables.end(), is_it);
+  return use == op->variables.end() ? VariableUse{input} : *use;
+}
+
 class FallbackKernel final : public Kernel {
  public:
-  FallbackKernel(const OpInstance& instance, std::unique_ptr<Kernel> kernel, CudaServices& services)
+  FallbackKernel(const OpInstance& instance, std::unique_ptr<Kernel> kernel, const OpDef* op, CudaServices& services)
       : services_(services), kernel_(std::move(kernel)), staging_(services) {
     int64_t end = 0;
-    const auto place = [&](const std::vector<TensorType>& types, std::vector<int64_t>& offsets) {
-      for (const TensorType& type : types) {
-        offsets.push_back(end);
-        end = AlignUp(end + type.size_bytes());
-      }
+    const auto place = [&end](int64_t bytes, std::vector<int64_t>& offsets) {
+      offsets.push_back(end);
+      end = AlignUp(end + bytes);
     };
-    place(instance.inputs, input_offsets_);
-    place(instance.outputs, output_offsets_);
+    for (size_t i = 0; i < instance.inputs.size(); ++i) {
+      uses_.push_back(UseOf(op, static_cast<int>(i)));
+      place(HasMemory(i) ? instance.inputs[i].size_bytes() : 0, input_offsets_);
+    }
+    for (const TensorType& output : instance.outputs) place(output.size_bytes(), output_offsets_);
     fault_offset_ = end;
     scratch_offset_ = end + AlignUp(sizeof(Fault));
     const absl::Status used = services.Use();
     LOG_IF(WARNING, !used.ok()) << used;
     staging_.Reserve(scratch_offset_ + AlignUp(kernel_->scratch_bytes()));
-    // An op that updates variables says so in its name; to copy back what has not changed does no harm.
-    for (const char* word : {"Assign", "Apply", "Scatter", "Stateful", "Rng", "CountUpTo"}) {
-      writes_inputs_ = writes_inputs_ || absl::StrContains(instance.op, word);
-    }
   }
 
   bool can_capture() const { return staging_.pinned(); }
@@ -120,7 +124,7 @@ class FallbackKernel final : public Kernel {
     auto call = std::make_shared<Call>();
     FillCall(context, *call);
     for (size_t i = 0; i < instance.inputs.size(); ++i) {
-      if (call->inputs[i] == context.inputs[i]) continue;  // known by value, on the host
+      if (call->inputs[i] == context.inputs[i] || !HasMemory(i)) continue;  // known by value, on the host
       MR_RETURN_IF_ERROR(Copy(call->inputs[i], context.inputs[i], instance.inputs[i], cudaMemcpyDeviceToHost, stream));
     }
     MR_RETURN_IF_ERROR(CopyBytes(call->fault, services_.fault(), sizeof(Fault), cudaMemcpyDeviceToHost, stream));
@@ -131,14 +135,17 @@ class FallbackKernel final : public Kernel {
     for (size_t o = 0; o < instance.outputs.size(); ++o) {
       MR_RETURN_IF_ERROR(Copy(context.outputs[o], call->outputs[o], instance.outputs[o], cudaMemcpyHostToDevice, stream));
     }
-    for (size_t i = 0; writes_inputs_ && i < instance.inputs.size(); ++i) {
-      if (call->inputs[i] == context.inputs[i]) continue;
+    for (size_t i = 0; i < instance.inputs.size(); ++i) {
+      if (!uses_[i].writes()) continue;
       MR_RETURN_IF_ERROR(Copy(context.inputs[i], call->inputs[i], instance.inputs[i], cudaMemcpyHostToDevice, stream));
     }
     return absl::OkStatus();
   }
 
  private:
+  // A variable that is only asked whether it has a value has none on the device.
+  bool HasMemory(size_t input) const { return uses_[input].access != VariableAccess::kPresence; }
+
   // The host kernel's own context: staged tensors, and what the host knows now.
   void FillCall(const KernelContext& context, Call& call) const {
     const OpInstance& instance = *context.instance;
@@ -186,15 +193,15 @@ class FallbackKernel final : public Kernel {
   std::vector<int64_t> input_offsets_, output_offsets_;
   int64_t fault_offset_ = 0;
   int64_t scratch_offset_ = 0;
-  bool writes_inputs_ = false;
+  std::vector<VariableUse> uses_;  // by input
   Staging staging_;
 };
 
 }  // namespace
 
-void AddHostFallbacks(const KernelRegistry& host, CudaServices& services, KernelRegistry& registry) {
-  registry = MergeKernels(registry, host, [&services](const OpInstance& instance, std::unique_ptr<Kernel> kernel) {
-    return std::make_unique<FallbackKernel>(instance, std::move(kernel), services);
+void AddHostFallbacks(const HostOps& host, CudaServices& services, KernelRegistry& registry) {
+  registry = MergeKernels(registry, *host.kernels, [&services, host](const OpInstance& instance, std::unique_ptr<Kernel> kernel) {
+    return std::make_unique<FallbackKernel>(instance, std::move(kernel), host.describe ? host.describe(instance.op) : nullptr, services);
   });
 }
 

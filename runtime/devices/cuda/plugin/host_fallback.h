@@ -4,13 +4,14 @@
 #define MILLRACE_RUNTIME_DEVICES_CUDA_PLUGIN_HOST_FALLBACK_H_
 
 #include "cuda/plugin/cuda_services.h"
+#include "cuda/plugin_api.h"
 #include "millrace/kernel.h"
 
 namespace millrace::cuda {
 
 // For every op of `host`: where `registry` has no kernel, or its factory refuses an instance as Unimplemented, the
 // host's kernel.
-void AddHostFallbacks(const KernelRegistry& host, CudaServices& services, KernelRegistry& registry);
+void AddHostFallbacks(const HostOps& host, CudaServices& services, KernelRegistry& registry);
 
 // False for a fallback whose memory could not be page-locked.
 bool CanCaptureFallback(const Kernel& kernel);
