@@ -238,8 +238,8 @@ def optimised(graph, net):
     return tf_optimizer.OptimizeGraph(config, meta, verbose=False)
 
 
-def check(binary, case, folder, flags, grappler=False):
-    """Lines that say what is wrong."""
+def build(case, folder, grappler=False):
+    """The case's graph and Net; graph.pb and feeds.npz are written to the folder."""
     graph = tf.Graph()
     if getattr(case, "eager", False):
         tf.keras.utils.set_random_seed(5)
@@ -253,6 +253,12 @@ def check(binary, case, folder, flags, grappler=False):
     definition = optimised(graph, net) if grappler else graph.as_graph_def()
     (folder / "graph.pb").write_bytes(definition.SerializeToString(deterministic=True))
     np.savez(folder / "feeds.npz", **net.feeds)
+    return graph, net
+
+
+def check(binary, case, folder, flags, grappler=False):
+    """Lines that say what is wrong."""
+    graph, net = build(case, folder, grappler)
     losses = run_program(binary, folder, net, flags)
     if isinstance(losses, str):
         unsupported = subprocess.run([binary, "inspect", f"--graph={folder}/graph.pb", "--fetches=loss:0",
