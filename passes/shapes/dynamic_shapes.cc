@@ -80,6 +80,7 @@ class DynamicInferrer {
     const std::vector<Shape> partial_outputs = PartialOutputs(partial, with_partial);
     MR_RETURN_IF_ERROR(FindBounds());
     AddSmallerInstances();
+    ForgetOtherValues();
     Reconcile(partial_outputs);
     return std::move(result_);
   }
@@ -135,6 +136,15 @@ class DynamicInferrer {
       }
     }
     return shapes;
+  }
+
+  // As where shapes are known: what the rule does not take by value a kernel finds in the device's memory, constants, too.
+  void ForgetOtherValues() {
+    for (OpInstance& instance : result_.possible) {
+      for (size_t i = 0; i < std::min<size_t>(instance.input_values.size(), 64); ++i) {
+        if ((result_.by_value >> i & 1) == 0) instance.input_values[i] = Tensor();
+      }
+    }
   }
 
   bool Try(const OpInstance& candidate) {

@@ -185,6 +185,22 @@ TEST(DynamicShapes, SparseUpdateAddsRowsOfEqualIdsFirst) {
   EXPECT_THAT(Values<float>(session->Variables()->at("table")), ElementsAre(6, 8, 32, 40, 26, 32));
 }
 
+// What is planned for is the kernel that runs: constants of an op with dynamic shapes lie in the device's memory.
+TEST(DynamicShapes, ConstantRowsAreSummedByIdsThatAreKnownOnlyWhenRunning) {
+  const std::unique_ptr<Session> session = SessionOf(R"(
+ids = Placeholder() {dtype=int32, shape=shape[4]}
+rows = Const() {dtype=float, value=float[4,2]{1, 2, 3, 4, 5, 6, 7, 8}}
+unique = Unique(ids) {T=int32, out_idx=int32}
+count = Size(unique) {T=int32, out_type=int32}
+summed = UnsortedSegmentSum(rows, unique:1, count) {T=float, Tindices=int32, Tnumsegments=int32}
+)");
+  std::vector<Tensor> out;
+  const absl::Status status = session->Run({{"ids", Tensor::Vector<int32_t>({7, 9, 7, 7})}}, {"summed"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(out.at(0).shape(), Shape({2, 2}));
+  EXPECT_THAT(Values<float>(out[0]), ElementsAre(13, 16, 3, 4));
+}
+
 // Rows go to two experts by their sign and come back in their order; an expert may get none.
 constexpr char kExperts[] = R"(
 x = Placeholder() {dtype=float, shape=shape[4,2]}
