@@ -10,12 +10,9 @@ seconds is told and not counted.
 """
 import argparse
 import collections
-import pathlib
 import random
 import subprocess
 import sys
-import tempfile
-import traceback
 
 import numpy as np
 import zoo
@@ -46,10 +43,7 @@ def run(binary, folder, net, flags, seconds):
     outputs = [folder / "variables.npz", folder / "fetches.npz"]
     for path in outputs:
         path.unlink(missing_ok=True)
-    command = [binary, "run", f"--graph={folder}/graph.pb", f"--feeds={folder}/feeds.npz", f"--steps={net.steps}",
-               f"--fetches={','.join(['loss:0'] + [tensor.name for tensor in net.fetches])}", "--targets=train", "--init_targets=init_all",
-               f"--variables_out={outputs[0]}", f"--fetches_out={outputs[1]}", *flags]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds)
+    done = subprocess.run([*zoo.command_of(binary, folder, net), *flags], capture_output=True, text=True, check=False, timeout=seconds)
     arrays = {}
     if done.returncode == 0:
         for path in outputs:
@@ -82,11 +76,14 @@ def check(arguments, name, case, folder, counts):
             counts["too slow"] += 1
             print(f"slow {name} {' '.join(flags)}", flush=True)
             continue
-        counts["refused" if status == REFUSED else "equal"] += 1
-        if status not in (0, REFUSED):
+        if status == REFUSED:
+            counts["refused"] += 1
+        elif status != 0:
             yield f"{' '.join(flags)}: exit status {status}: {said[-600:]}"
-        elif status == 0 and (wrong := different(found, expected)):
+        elif wrong := different(found, expected):
             yield f"{' '.join(flags)}: other bits of {', '.join(wrong[:4])}"
+        else:
+            counts["equal"] += 1
 
 
 def main():
@@ -100,19 +97,10 @@ def main():
     parser.add_argument("--out")
     arguments = parser.parse_args()
     counts = collections.Counter()
-    for name, case in zoo.cases_of(arguments.names):
-        with tempfile.TemporaryDirectory() as temporary:
-            folder = pathlib.Path(arguments.out or temporary) / name
-            folder.mkdir(parents=True, exist_ok=True)
-            try:
-                wrong = list(check(arguments, name, case, folder, counts))
-            except Exception:  # one case that TensorFlow cannot build must not stop the others
-                wrong = [traceback.format_exc()[-900:]]
-        counts["wrong" if wrong else "right"] += 1
-        print(f"{'FAIL' if wrong else 'ok  '} {name}" + "".join(f"\n     {line}" for line in wrong[:6]), flush=True)
-    print(f"{counts['right']} cases passed, {counts['wrong']} failed; {counts['equal']} plans compared, {counts['refused']} refused, "
+    results = zoo.check_all(zoo.cases_of(arguments.names), arguments.out, lambda name, case, folder: check(arguments, name, case, folder, counts))
+    print(f"{results[True]} cases passed, {results[False]} failed; {counts['equal']} plans have the same bits, {counts['refused']} refused, "
           f"{counts['too slow']} too slow")
-    return 1 if counts["wrong"] else 0
+    return 1 if results[False] else 0
 
 
 if __name__ == "__main__":

@@ -187,11 +187,15 @@ def set_variables(session, graph, values):
     session.run(updates, given)
 
 
+def command_of(binary, folder, net):
+    """What trains the net with the program, and writes variables.npz and fetches.npz into the folder."""
+    return [binary, "run", f"--graph={folder}/graph.pb", f"--feeds={folder}/feeds.npz", f"--steps={net.steps}",
+            f"--fetches={','.join(['loss:0'] + [t.name for t in net.fetches])}", "--targets=train", "--init_targets=init_all",
+            f"--variables_out={folder}/variables.npz", f"--fetches_out={folder}/fetches.npz"]
+
+
 def run_program(binary, folder, net, flags):
-    command = [binary, "run", f"--graph={folder}/graph.pb", f"--feeds={folder}/feeds.npz", f"--steps={net.steps}",
-               f"--fetches={','.join(['loss:0'] + [t.name for t in net.fetches])}", "--targets=train",
-               "--init_targets=init_all", f"--report_out={folder}/report.json", f"--variables_out={folder}/variables.npz",
-               f"--fetches_out={folder}/fetches.npz", *flags]
+    command = [*command_of(binary, folder, net), f"--report_out={folder}/report.json", *flags]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         return f"exit status {done.returncode}: {done.stderr.strip()[-600:]}"
@@ -295,6 +299,22 @@ def cases_of(names):
                 yield name, case
 
 
+def check_all(cases, out, check_one):
+    """How many cases are right (True) and wrong; check_one(name, case, folder) gives lines that say what is wrong."""
+    results = collections.Counter()
+    for name, case in cases:
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = pathlib.Path(out or temporary) / name
+            folder.mkdir(parents=True, exist_ok=True)
+            try:
+                wrong = list(check_one(name, case, folder))
+            except Exception:  # one case that TensorFlow cannot build must not stop the others
+                wrong = [traceback.format_exc()[-900:]]
+        print(f"{'FAIL' if wrong else 'ok  '} {name}" + "".join(f"\n     {line}" for line in wrong[:6]), flush=True)
+        results[not wrong] += 1
+    return results
+
+
 def main(description, find_cases):
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("binary")
@@ -303,17 +323,8 @@ def main(description, find_cases):
     parser.add_argument("--flags", default="")
     parser.add_argument("--grappler", action="store_true")
     arguments = parser.parse_args()
-    results = collections.Counter()
-    for name, case in find_cases(arguments.names):
-        with tempfile.TemporaryDirectory() as temporary:
-            folder = pathlib.Path(arguments.out or temporary) / name
-            folder.mkdir(parents=True, exist_ok=True)
-            try:
-                wrong = check(arguments.binary, case, folder, shlex.split(arguments.flags), arguments.grappler)
-            except Exception:  # one case that TensorFlow cannot build must not stop the others
-                wrong = [traceback.format_exc()[-900:]]
-        print(f"{'FAIL' if wrong else 'ok  '} {name}" + "".join(f"\n     {line}" for line in wrong[:6]), flush=True)
-        results[not wrong] += 1
+    results = check_all(find_cases(arguments.names), arguments.out, lambda _, case, folder: check(
+        arguments.binary, case, folder, shlex.split(arguments.flags), arguments.grappler))
     print(f"{results[True]} passed, {results[False]} failed")
     return 1 if results[False] else 0
 
