@@ -168,12 +168,13 @@ absl::Status GuardWriter::Visit(NodeId id, const Guard& guard, NodeId unsure) {
   }
   const OpDef* def = ops_.Find(op);
   if (def == nullptr || graph_.node(id).inputs.empty()) return absl::OkStatus();
-  if (unsure.valid() && (def->WritesVariables() || def->state_bytes > 0 || op == "PrintV2" || op == "Assert")) {
+  const bool writes = def->WritesVariables();
+  if (unsure.valid() && (writes || def->state_bytes > 0 || op == "PrintV2" || op == "Assert")) {
     return absl::UnimplementedError(absl::StrCat("node '", graph_.node(id).name, "' (", op, ") has an effect behind node '",
                                                  graph_.node(unsure).name, "' (", graph_.node(unsure).op,
                                                  "), whose inputs are there under conditions that differ by more than one predicate"));
   }
-  if (def->WritesVariables()) {
+  if (writes) {
     for (const Literal& literal : guard) {
       const Node& asked = graph_.node(literal.predicate.node);
       if (!OneOf(asked.op, {"VarIsInitializedOp", "IsVariableInitialized"})) continue;
@@ -212,7 +213,7 @@ absl::Status GuardWriter::Visit(NodeId id, const Guard& guard, NodeId unsure) {
     const OutputRef holds = Expression(id, guard);
     graph_.mutable_node(id).inputs.push_back(holds);
     graph_.mutable_node(id).attrs.Set(kGuarded, true);
-  } else if (def->WritesVariables()) {
+  } else if (writes) {
     RestoreUnless(id, *def, guard);
   }
   return absl::OkStatus();

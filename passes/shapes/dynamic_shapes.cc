@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
+#include "passes/shapes/infer_shapes.h"
 
 namespace millrace {
 namespace {
@@ -141,8 +142,9 @@ class DynamicInferrer {
   // As where shapes are known: what the rule does not take by value a kernel finds in the device's memory, constants, too.
   void ForgetOtherValues() {
     for (OpInstance& instance : result_.possible) {
-      for (size_t i = 0; i < std::min<size_t>(instance.input_values.size(), 64); ++i) {
-        if ((result_.by_value >> i & 1) == 0) instance.input_values[i] = Tensor();
+      const size_t inputs = instance.input_values.size();
+      for (size_t i = 0; i < inputs; ++i) {
+        if (!TakenByValue(instance.op, inputs, i, result_.by_value)) instance.input_values[i] = Tensor();
       }
     }
   }

@@ -530,9 +530,9 @@ std::string VariableName(const Node& node) {
   return container.empty() ? name : absl::StrCat(container, ":", name);
 }
 
-bool TakenByValue(const Node& node, size_t input, uint64_t by_value) {
+bool TakenByValue(const std::string& op, size_t num_inputs, size_t input, uint64_t by_value) {
   if (input < kKnownByValue) return (by_value >> input & 1) != 0;
-  return node.op == "ConcatV2" && input + 1 == node.inputs.size();
+  return op == "ConcatV2" && input + 1 == num_inputs;
 }
 
 OpInstance MakeInstance(const Graph& graph, NodeId id, uint64_t by_value) {

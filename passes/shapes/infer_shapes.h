@@ -82,7 +82,8 @@ inline constexpr size_t kKnownByValue = 64;
 
 // Whether the node takes this input by value, given its bits of InferenceResult::by_value. Behind so many inputs there is the axis of
 // a concatenation.
-bool TakenByValue(const Node& node, size_t input, uint64_t by_value);
+bool TakenByValue(const std::string& op, size_t num_inputs, size_t input, uint64_t by_value);
+inline bool TakenByValue(const Node& node, size_t input, uint64_t by_value) { return TakenByValue(node.op, node.inputs.size(), input, by_value); }
 
 // The description of a node for cost rules and kernels; values only of inputs taken by value.
 OpInstance MakeInstance(const Graph& graph, NodeId id, uint64_t by_value);

@@ -75,7 +75,7 @@ class StreamLaneEngine final : public LaneEngine {
   absl::Status EnqueueGroup(int64_t first, int64_t count);
   // Until all streams are idle; the first error of them all.
   absl::Status Drain();
-  void MarkStep(const StepRef& step, bool finished);
+  void MarkStep(const StepRef& step);
   void ForgetMarks();
   void ForgetCopiesHome();
   // By driver: positions differ, and a kernel that failed on one device stops none on another.
@@ -231,13 +231,13 @@ const StepRef* StreamLaneEngine::FindPosition(const DeviceDriver* driver, int64_
 }
 
 // Which variables the step writes, as soon as it has been enqueued: the kernels that follow on the stream see it.
-void StreamLaneEngine::MarkStep(const StepRef& step, bool finished) {
+void StreamLaneEngine::MarkStep(const StepRef& step) {
   const ProgramLane& lane = program_.lanes()[step.lane];
   if (lane.lane->kind != LaneKind::kCompute) {
     const CopyOp& copy = lane.copies[step.index];
     return program_.MarkCopy(copy, copy.carries_former_value);
   }
-  program_.MarkWrites(lane, lane.compute[step.index], finished);
+  program_.MarkWrites(lane, lane.compute[step.index], /*finished=*/true);
 }
 
 void StreamLaneEngine::ForgetMarks() {
@@ -288,10 +288,9 @@ void StreamLaneEngine::MarkAfterFaults(const Faults& faults) {
     const auto fault = faults.find(lanes_[step.lane].driver);
     const int64_t failed = fault != faults.end() ? fault->second.position : std::numeric_limits<int64_t>::max();
     const bool ran = step.position <= failed;
-    for (const int32_t v : lane.lane->compute[step.index].writes_variables) {
-      differs[v] = differs[v] || ran || lane.lane->compute[step.index].overwrites_variables;
-    }
-    if (ran) MarkStep(step, /*finished=*/step.position != failed);
+    const ComputeStep& planned = lane.lane->compute[step.index];
+    for (const int32_t v : planned.writes_variables) differs[v] = differs[v] || ran || planned.overwrites_variables;
+    if (ran) program_.MarkWrites(lane, lane.compute[step.index], /*finished=*/step.position != failed);
   }
 }
 
@@ -362,7 +361,7 @@ absl::Status StreamLaneEngine::EnqueueAll() {
     const int64_t count = GroupAt(enqueued_);
     const absl::Status status = count > 1 ? EnqueueGroup(enqueued_, count) : EnqueueStep(step);
     if (!status.ok()) return absl::IsUnavailable(status) ? status : AtStep(step, status);
-    for (int64_t i = 0; i < count; ++i) MarkStep(order_[enqueued_ + i], /*finished=*/true);
+    for (int64_t i = 0; i < count; ++i) MarkStep(order_[enqueued_ + i]);
     enqueued_ += count;
   }
   return absl::OkStatus();
@@ -487,7 +486,7 @@ absl::Status StreamLaneEngine::Replay() {
   const StreamLane& origin = lanes_[origin_];
   MR_RETURN_IF_ERROR(origin.driver->LaunchGraph(graph_.get(), origin.stream.get()));
   enqueued_ = static_cast<int64_t>(order_.size());
-  for (const StepRef& step : order_) MarkStep(step, /*finished=*/true);
+  for (const StepRef& step : order_) MarkStep(step);
   return absl::OkStatus();
 }
 

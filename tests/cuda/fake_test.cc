@@ -24,7 +24,8 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-std::unique_ptr<DeviceDriver> OpenFake(const DriverOptions& options) {
+std::unique_ptr<DeviceDriver> OpenFake(DriverOptions options = {}) {
+  options.host = HostOpsOf(CpuKernels(), OpRegistry::Builtin());
   const auto plugin = LoadPlugin(MILLRACE_CUDA_FAKE);
   EXPECT_TRUE(plugin.ok()) << plugin.status();
   if (!plugin.ok()) return nullptr;
@@ -37,7 +38,7 @@ class FakePluginTest : public ::testing::TestWithParam<bool> {};
 
 // With and without measured convolutions.
 TEST_P(FakePluginTest, PassesTheConformanceCases) {
-  const auto driver = OpenFake({.measure_convolutions = GetParam(), .host = HostOpsOf(CpuKernels(), OpRegistry::Builtin())});
+  const auto driver = OpenFake({.measure_convolutions = GetParam()});
   ASSERT_NE(driver, nullptr);
   DriverDevice device(*driver);
   int passed = 0;
@@ -59,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(Choices, FakePluginTest, ::testing::Bool(),
 
 // 257 and 2,049 are no halves of these types: parts of a sum that were rounded would come to 0 in the end.
 TEST(FakeDriverTest, ProductsOfHalvesAreSummedInFloat) {
-  const auto driver = OpenFake({.host = HostOpsOf(CpuKernels(), OpRegistry::Builtin())});
+  const auto driver = OpenFake();
   ASSERT_NE(driver, nullptr);
   DriverDevice device(*driver);
   const struct {
@@ -91,7 +92,7 @@ TEST(FakeDriverTest, ProductsOfHalvesAreSummedInFloat) {
 }
 
 TEST(FakeProductsTest, SumsOfProductsAreExactInEveryType) {
-  const auto driver = OpenFake({.host = HostOpsOf(CpuKernels(), OpRegistry::Builtin())});
+  const auto driver = OpenFake();
   ASSERT_NE(driver, nullptr);
   DriverDevice device(*driver);
   const auto cases = ProductSums({DataType::kFloat, DataType::kDouble, DataType::kHalf, DataType::kBfloat16});
@@ -99,7 +100,7 @@ TEST(FakeProductsTest, SumsOfProductsAreExactInEveryType) {
 }
 
 TEST(FakeDriverTest, MemoryThatIsNotThereIsRefusedWithFigures) {
-  const auto driver = OpenFake({.host = HostOpsOf(CpuKernels(), OpRegistry::Builtin())});
+  const auto driver = OpenFake();
   ASSERT_NE(driver, nullptr);
   const auto memory = driver->AllocateDevice(int64_t{3} << 30);
   EXPECT_EQ(memory.status().code(), absl::StatusCode::kResourceExhausted);
@@ -113,7 +114,7 @@ TEST(FakeDriverTest, MemoryThatIsNotThereIsRefusedWithFigures) {
 TEST(FakeDriverTest, PageLockedMemoryPrefersTheNodeNearTheDevice) {
   constexpr int kPreferred = 1;            // MPOL_PREFERRED
   constexpr unsigned long kOfAddress = 2;  // MPOL_F_ADDR
-  const auto driver = OpenFake({.host = HostOpsOf(CpuKernels(), OpRegistry::Builtin())});
+  const auto driver = OpenFake();
   ASSERT_NE(driver, nullptr);
   ASSERT_EQ(driver->info().numa_node, 0);
   auto region = MappedRegion::Create(1 << 20, "a test");
@@ -134,7 +135,7 @@ TEST(FakeDriverTest, PageLockedMemoryPrefersTheNodeNearTheDevice) {
 }
 
 TEST(FakeDriverTest, ARefusedCallNamesItAndIsNotBlamedOnTheNext) {
-  const auto driver = OpenFake({.host = HostOpsOf(CpuKernels(), OpRegistry::Builtin())});
+  const auto driver = OpenFake();
   ASSERT_NE(driver, nullptr);
   const auto stream = driver->CreateStream();
   ASSERT_TRUE(stream.ok()) << stream.status();
@@ -148,7 +149,7 @@ TEST(FakeDriverTest, ARefusedCallNamesItAndIsNotBlamedOnTheNext) {
 class FakeRefusesTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    driver_ = OpenFake({.host = HostOpsOf(CpuKernels(), OpRegistry::Builtin())});
+    driver_ = OpenFake();
     ASSERT_NE(driver_, nullptr);
     first_ = driver_->CreateStream().value();
     second_ = driver_->CreateStream().value();

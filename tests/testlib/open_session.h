@@ -18,14 +18,13 @@ inline std::string TestDevice() {
   const char* const device = std::getenv("MILLRACE_TEST_DEVICE");
   return device == nullptr ? "cpu" : device;
 }
-inline bool OnCpu() { return TestDevice() == "cpu"; }
 
 // As Session::Create, but what would run on the CPU runs on the test's device, over its own link.
 template <typename GraphOrShared>
 absl::StatusOr<std::unique_ptr<Session>> OpenSession(GraphOrShared graph, SessionOptions options = {}) {
-  if (options.device == "cpu" && !OnCpu()) {
+  if (options.device == "cpu" && TestDevice() != "cpu") {
     options.device = TestDevice();
-    if (options.link_gbps > 0) options.link_gbps = 0;
+    if (options.link_gbps > 0) options.link_gbps = 0;  // what is out of range stays, to be refused
     for (std::string& device : options.planning.devices) device = absl::StrReplaceAll(device, {{"cpu:", options.device + ":"}});
   }
   return Session::Create(std::move(graph), std::move(options));

@@ -204,7 +204,7 @@ cudaError_t Enqueue(cudaStream_t stream, std::function<void()> work) {
 }
 
 cudaError_t EnqueueKernel(cudaStream_t stream, std::function<void()> work) {
-  if (DeviceOf(stream) >= 0 && DeviceOf(stream) != CurrentDevice()) return Say(cudaErrorInvalidResourceHandle);
+  if (DeviceOf(stream) != CurrentDevice()) return Say(cudaErrorInvalidResourceHandle);
   return Enqueue(stream, std::move(work));
 }
 

@@ -201,7 +201,7 @@ class FallbackKernel final : public Kernel {
 
 void AddHostFallbacks(const HostOps& host, CudaServices& services, KernelRegistry& registry) {
   registry = MergeKernels(registry, *host.kernels, [&services, host](const OpInstance& instance, std::unique_ptr<Kernel> kernel) {
-    return std::make_unique<FallbackKernel>(instance, std::move(kernel), host.describe ? host.describe(instance.op) : nullptr, services);
+    return std::make_unique<FallbackKernel>(instance, std::move(kernel), host.describe(instance.op), services);
   });
 }
 
