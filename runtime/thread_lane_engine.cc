@@ -19,7 +19,7 @@
 #include "graph/exceptions.h"
 #include "millrace/status.h"
 #include "plan/step_order.h"
-#include "runtime/disk_tier.h"
+#include "runtime/disk_lane.h"
 #include "runtime/lane_counter.h"
 #include "runtime/link_pacer.h"
 #include "runtime/task_runner.h"
@@ -32,8 +32,6 @@ using Clock = std::chrono::steady_clock;
 
 // Copies are cut into pieces of this size, so that pacing is even.
 constexpr int64_t kChunkBytes = int64_t{1} << 20;
-// Several pieces of a disk transfer are under way at once.
-constexpr int64_t kDiskChunkBytes = int64_t{8} << 20;
 
 // What a lane measured of a step, written by its thread alone.
 struct alignas(128) LaneRecord {
@@ -41,7 +39,6 @@ struct alignas(128) LaneRecord {
   int64_t peak_device_bytes = 0;
   int64_t peak_pool_bytes = 0;
   int64_t bytes = 0;
-  double disk_seconds = 0;     // of transfers
   double done_seconds = 0;     // when a compute lane came to rest
   double virtual_seconds = 0;  // when the lane is free, on a virtual clock
   // Ends of the steps on a virtual clock, read by other lanes after the counter says they are there.
@@ -58,7 +55,9 @@ class ThreadLaneEngine final : public LaneEngine {
   absl::Status Start();
   absl::Status RunStep(const StepBindings& bindings, StepStats* stats) override;
   void LeavePool() override {
-    for (BoundChannel& bound : channels_) bound = {};
+    for (const auto& disk_lane : disk_lanes_) {
+      if (disk_lane != nullptr) disk_lane->LeavePool();
+    }
   }
 
  private:
@@ -72,7 +71,6 @@ class ThreadLaneEngine final : public LaneEngine {
   bool RunBatch(int32_t lane, const ComputeBatch& batch);
   absl::Status RunOp(int32_t lane, int64_t step);
   void RunCopy(const ProgramLane& lane, const CopyOp& op, LinkPacer& pacer);
-  absl::Status RunDiskTransfer(const ProgramLane& lane, const CopyOp& op, DiskChannel& channel, LinkPacer& pacer);
   // False when the step has been stopped. Adds time spent to the lane's stall.
   bool WaitForAll(int32_t lane, const WaitRange& range);
   void AdvanceVirtualClock(int32_t lane, int64_t step, const WaitRange& range, double seconds);
@@ -94,11 +92,7 @@ class ThreadLaneEngine final : public LaneEngine {
   int32_t main_lane_ = -1;  // runs on the caller's thread; -1: there is no compute lane
   std::unique_ptr<LaneCounter[]> counters_;
   std::vector<LaneRecord> records_;
-  struct BoundChannel {
-    std::unique_ptr<DiskChannel> channel;
-    int64_t binding = 0;  // Program::binding() that it was made for
-  };
-  std::vector<BoundChannel> channels_;  // per lane, of disk lanes
+  std::vector<std::unique_ptr<DiskLane>> disk_lanes_;  // per lane, of those that have data
   std::atomic<bool> stop_{false};
   bool recording_ = false;  // of this step
   Clock::time_point step_start_;
@@ -125,7 +119,7 @@ ThreadLaneEngine::ThreadLaneEngine(const Program& program, const EngineOptions& 
       num_lanes_(static_cast<int32_t>(program.lanes().size())),
       counters_(std::make_unique<LaneCounter[]>(program.lanes().size())),
       records_(program.lanes().size()),
-      channels_(program.lanes().size()) {
+      disk_lanes_(program.lanes().size()) {
   int32_t compute_lanes = 0;
   for (const ProgramLane& lane : program.lanes()) {
     if (lane.num_steps > 0 && lane.lane->kind == LaneKind::kCompute) ++compute_lanes;
@@ -136,6 +130,9 @@ ThreadLaneEngine::ThreadLaneEngine(const Program& program, const EngineOptions& 
     if (virtual_clock_) {
       records_[l].trace.resize(lane.num_steps);
       records_[l].ends.resize(lane.num_steps);
+    }
+    if (IsDiskLane(lane.lane->kind) && !virtual_clock_) {
+      disk_lanes_[l] = std::make_unique<DiskLane>(program, l, *options.disk, options.disk_bytes_per_second);
     }
     if (main_lane_ < 0 && lane.num_steps > 0 && lane.lane->kind == LaneKind::kCompute) main_lane_ = l;
   }
@@ -210,7 +207,6 @@ absl::Status ThreadLaneEngine::RunStep(const StepBindings& bindings, StepStats* 
     if (recording_) record.trace.resize(program_.lanes()[l].num_steps);
     record.stall_seconds = record.done_seconds = record.virtual_seconds = 0;
     record.peak_device_bytes = record.peak_pool_bytes = record.bytes = 0;
-    record.disk_seconds = 0;
   }
   step_start_ = Clock::now();
   StartThreads();
@@ -305,17 +301,14 @@ absl::Status ThreadLaneEngine::RunOp(int32_t l, int64_t step) {
 void ThreadLaneEngine::RunCopyLane(int32_t l) {
   const ProgramLane& lane = program_.lanes()[l];
   LaneRecord& record = records_[l];
-  const bool disk = lane.lane->kind == LaneKind::kToDisk || lane.lane->kind == LaneKind::kFromDisk;
-  if (disk && !virtual_clock_ && channels_[l].binding != program_.binding()) {
-    channels_[l] = {options_.disk->MakeChannel(program_.pool(), program_.plan().host_pool_bytes), program_.binding()};
-  }
-  LinkPacer pacer(virtual_clock_ ? 0 : disk ? options_.disk_bytes_per_second : options_.link_bytes_per_second);
-  pacer.Idle();
+  DiskLane* const disk = disk_lanes_[l].get();
+  LinkPacer pacer(virtual_clock_ ? 0 : options_.link_bytes_per_second);
+  disk != nullptr ? disk->BeginStep() : pacer.Idle();
   for (int64_t i = 0; i < lane.num_steps; ++i) {
     const CopyOp& op = lane.copies[i];
     const double stalled = record.stall_seconds;
     if (!WaitForAll(l, op.waits)) return;
-    if (record.stall_seconds > stalled) pacer.Idle();
+    if (record.stall_seconds > stalled) disk != nullptr ? disk->Waited() : pacer.Idle();
     if (options_.observer != nullptr) {
       const absl::Status status = options_.observer->BeforeStep(l, i);
       if (!status.ok()) return Fail(l, i, status);
@@ -328,13 +321,11 @@ void ThreadLaneEngine::RunCopyLane(int32_t l) {
     } else {
       const bool trace = recording_;
       if (trace) record.trace[i].start_seconds = Now();
-      if (disk) {
-        const double start = Now();
-        const absl::Status status = RunDiskTransfer(lane, op, *channels_[l].channel, pacer);
-        record.disk_seconds += Now() - start;
-        if (!status.ok()) return Fail(l, i, status);
-      } else {
+      if (disk == nullptr) {
         RunCopy(lane, op, pacer);
+      } else {
+        const absl::Status status = disk->Transfer(op);
+        if (!status.ok()) return Fail(l, i, status);
       }
       if (trace) record.trace[i].end_seconds = Now();
     }
@@ -356,26 +347,6 @@ void ThreadLaneEngine::RunCopy(const ProgramLane& lane, const CopyOp& op, LinkPa
     copy_(destination + at, source + at, bytes);
     pacer.Carry(bytes);
   }
-}
-
-absl::Status ThreadLaneEngine::RunDiskTransfer(const ProgramLane& lane, const CopyOp& op, DiskChannel& channel,
-                                               LinkPacer& pacer) {
-  const bool write = lane.lane->kind == LaneKind::kToDisk;
-  const DiskRef& disk = op.step->disk;
-  StoredVariable* const variable = disk.variable >= 0 ? &program_.variable(disk.variable) : nullptr;
-  const int64_t offset = variable == nullptr ? options_.disk->scratch_offset() + disk.offset_bytes
-                                             : variable->disk_offsets[write ? 1 - variable->disk_place : variable->disk_place];
-  char* const host = static_cast<char*>(op.host_address);
-  for (int64_t at = 0; at < op.step->bytes; at += kDiskChunkBytes) {
-    const int64_t bytes = std::min(kDiskChunkBytes, op.step->bytes - at);
-    const absl::Status status =
-        write ? channel.Write(offset + at, host + at, bytes) : channel.Read(offset + at, host + at, bytes);
-    if (!status.ok()) return status;
-    pacer.Carry(bytes);
-  }
-  // Steps that read it wait for this one, so they see the new place.
-  if (write && variable != nullptr) variable->disk_place = 1 - variable->disk_place;
-  return absl::OkStatus();
 }
 
 bool ThreadLaneEngine::WaitForAll(int32_t lane, const WaitRange& range) {
@@ -445,13 +416,14 @@ void ThreadLaneEngine::FillStats(StepStats* stats, double seconds) const {
       }
       compute_seconds = std::max(compute_seconds, busy);
     }
+    const double disk_seconds = disk_lanes_[l] == nullptr ? 0 : disk_lanes_[l]->seconds();
     if (lane.kind == LaneKind::kToDisk) {
       stats->bytes_to_disk += record.bytes;
-      stats->to_disk_seconds += record.disk_seconds;
+      stats->to_disk_seconds += disk_seconds;
     }
     if (lane.kind == LaneKind::kFromDisk) {
       stats->bytes_from_disk += record.bytes;
-      stats->from_disk_seconds += record.disk_seconds;
+      stats->from_disk_seconds += disk_seconds;
     }
     if (lane.kind == LaneKind::kToHost) stats->bytes_to_host += record.bytes;
     if (lane.kind == LaneKind::kToDevice) stats->bytes_to_device += record.bytes;
