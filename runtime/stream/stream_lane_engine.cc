@@ -12,6 +12,7 @@
 #include <glog/logging.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "graph/exceptions.h"
 #include "millrace/status.h"
 #include "plan/step_order.h"
@@ -19,6 +20,7 @@
 #include "stream/launch_group.h"
 #include "stream/owned_handle.h"
 #include "stream/staged_memory.h"
+#include "stream/variable_marks.h"
 
 namespace millrace {
 namespace {
@@ -45,7 +47,7 @@ struct StreamLane {
 class StreamLaneEngine final : public LaneEngine {
  public:
   StreamLaneEngine(const Program& program, const EngineOptions& options, StreamDevice& device)
-      : program_(program), options_(options), device_(device) {}
+      : program_(program), options_(options), device_(device), marks_(program) {}
 
   absl::Status RunStep(const StepBindings& bindings, StepStats* stats) override;
 
@@ -75,9 +77,6 @@ class StreamLaneEngine final : public LaneEngine {
   absl::Status EnqueueGroup(int64_t first, int64_t count);
   // Until all streams are idle; the first error of them all.
   absl::Status Drain();
-  void MarkStep(const StepRef& step);
-  void ForgetMarks();
-  void ForgetCopiesHome();
   // By driver: positions differ, and a kernel that failed on one device stops none on another.
   using Faults = std::map<const DeviceDriver*, KernelFault>;
   absl::StatusOr<Faults> TakeFaults();
@@ -110,7 +109,7 @@ class StreamLaneEngine final : public LaneEngine {
   LaunchGroup group_;
   bool capturing_ = false;
   bool recording_ = false;  // when each of its steps begins and ends
-  std::vector<bool> initialized_at_start_, at_home_at_start_;
+  VariableMarks marks_;
 
   // What the graph was captured under.
   OwnedGraph graph_;
@@ -230,33 +229,6 @@ const StepRef* StreamLaneEngine::FindPosition(const DeviceDriver* driver, int64_
   return it == order_.end() ? nullptr : &*it;
 }
 
-// Which variables the step writes, as soon as it has been enqueued: the kernels that follow on the stream see it.
-void StreamLaneEngine::MarkStep(const StepRef& step) {
-  const ProgramLane& lane = program_.lanes()[step.lane];
-  if (lane.lane->kind != LaneKind::kCompute) {
-    const CopyOp& copy = lane.copies[step.index];
-    return program_.MarkCopy(copy, copy.carries_former_value);
-  }
-  program_.MarkWrites(lane, lane.compute[step.index], /*finished=*/true);
-}
-
-void StreamLaneEngine::ForgetMarks() {
-  VariableState& state = program_.variable_state();
-  for (size_t v = 0; v < initialized_at_start_.size(); ++v) {
-    state.initialized[v] = initialized_at_start_[v];
-    state.changed[v] = false;
-    state.at_home[v] = at_home_at_start_[v];
-  }
-}
-
-// The copies of a device that was lost may have got anywhere: whose home was older than the device's value is lost, too.
-void StreamLaneEngine::ForgetCopiesHome() {
-  VariableState& state = program_.variable_state();
-  for (size_t v = 0; v < at_home_at_start_.size(); ++v) {
-    if (!at_home_at_start_[v]) state.at_home[v] = false;
-  }
-}
-
 absl::StatusOr<StreamLaneEngine::Faults> StreamLaneEngine::TakeFaults() {
   Faults faults;
   absl::Status status;
@@ -271,27 +243,11 @@ absl::StatusOr<StreamLaneEngine::Faults> StreamLaneEngine::TakeFaults() {
   return faults;
 }
 
-// Kernels of a device after the one that failed there have written nothing. What a copy home has carried then is the value from
-// before the step, unless a kernel that ran has written it, or one that did not should have written all of it.
 void StreamLaneEngine::MarkAfterFaults(const Faults& faults) {
-  ForgetMarks();
-  std::vector<bool> differs(initialized_at_start_.size());
-  for (int64_t i = 0; i < enqueued_; ++i) {
-    const StepRef& step = order_[i];
-    const ProgramLane& lane = program_.lanes()[step.lane];
-    if (lane.lane->kind != LaneKind::kCompute) {
-      const CopyOp& copy = lane.copies[step.index];
-      const int32_t v = copy.step->writes_variable;
-      program_.MarkCopy(copy, copy.carries_former_value || v < 0 || !differs[v]);
-      continue;
-    }
-    const auto fault = faults.find(lanes_[step.lane].driver);
-    const int64_t failed = fault != faults.end() ? fault->second.position : std::numeric_limits<int64_t>::max();
-    const bool ran = step.position <= failed;
-    const ComputeStep& planned = lane.lane->compute[step.index];
-    for (const int32_t v : planned.writes_variables) differs[v] = differs[v] || ran || planned.overwrites_variables;
-    if (ran) program_.MarkWrites(lane, lane.compute[step.index], /*finished=*/step.position != failed);
-  }
+  marks_.MarkAfterFaults(absl::MakeConstSpan(order_).first(enqueued_), [&](int32_t lane) {
+    const auto fault = faults.find(lanes_[lane].driver);
+    return fault != faults.end() ? fault->second.position : std::numeric_limits<int64_t>::max();
+  });
 }
 
 absl::Status StreamLaneEngine::EnqueueWaits(int32_t l, const WaitRange& range, const Span* timed) {
@@ -361,7 +317,7 @@ absl::Status StreamLaneEngine::EnqueueAll() {
     const int64_t count = GroupAt(enqueued_);
     const absl::Status status = count > 1 ? EnqueueGroup(enqueued_, count) : EnqueueStep(step);
     if (!status.ok()) return absl::IsUnavailable(status) ? status : AtStep(step, status);
-    for (int64_t i = 0; i < count; ++i) MarkStep(order_[enqueued_ + i]);
+    for (int64_t i = 0; i < count; ++i) marks_.Mark(order_[enqueued_ + i]);
     enqueued_ += count;
   }
   return absl::OkStatus();
@@ -429,7 +385,7 @@ absl::Status StreamLaneEngine::CaptureGraph() {
   if (status.ok()) status = EnqueueAll();
   if (status.ok()) status = Join();
   capturing_ = false;
-  ForgetMarks();  // nothing has run
+  marks_.Forget();  // nothing has run
   enqueued_ = 0;
   // Also after an error, so that the streams are usable again; a graph of what was enqueued before it is nobody's.
   const absl::StatusOr<DeviceGraph> ended = origin.driver->EndCapture(origin.stream.get());
@@ -438,7 +394,7 @@ absl::Status StreamLaneEngine::CaptureGraph() {
   MR_RETURN_IF_ERROR(ended.status());
   graph_ = std::move(graph);
   graph_binding_ = program_.binding();
-  graph_initialized_ = initialized_at_start_;
+  graph_initialized_ = marks_.initialized_at_start();
   context_is_measured_ = false;
   return absl::OkStatus();
 }
@@ -471,7 +427,7 @@ absl::StatusOr<bool> StreamLaneEngine::PrepareReplay() {
       warm_binding_ != program_.binding()) {
     return false;
   }
-  if (graph_.get() != nullptr && graph_binding_ == program_.binding() && graph_initialized_ == initialized_at_start_) {
+  if (graph_.get() != nullptr && graph_binding_ == program_.binding() && graph_initialized_ == marks_.initialized_at_start()) {
     return true;
   }
   const absl::Status captured = CaptureGraph();
@@ -486,7 +442,7 @@ absl::Status StreamLaneEngine::Replay() {
   const StreamLane& origin = lanes_[origin_];
   MR_RETURN_IF_ERROR(origin.driver->LaunchGraph(graph_.get(), origin.stream.get()));
   enqueued_ = static_cast<int64_t>(order_.size());
-  for (const StepRef& step : order_) MarkStep(step);
+  for (const StepRef& step : order_) marks_.Mark(step);
   return absl::OkStatus();
 }
 
@@ -496,10 +452,7 @@ absl::Status StreamLaneEngine::RunStep(const StepBindings& bindings, StepStats* 
   is_prepared_ = true;
   recording_ = options_.trace || bindings.record;
   if (recording_) MR_RETURN_IF_ERROR(PrepareRecording());
-  const VariableState& state = program_.variable_state();
-  const size_t variables = program_.plan().variables.size();
-  initialized_at_start_.assign(state.initialized.get(), state.initialized.get() + variables);
-  at_home_at_start_.assign(state.at_home.get(), state.at_home.get() + variables);
+  marks_.BeginStep();
   staged_.TakeFeeds(bindings, *options_.runner);
 
   enqueued_ = 0;
@@ -517,7 +470,7 @@ absl::Status StreamLaneEngine::RunStep(const StepBindings& bindings, StepStats* 
   status.Update(faults.status());
   const bool failed = faults.ok() && !faults->empty();
   if (failed) MarkAfterFaults(*faults);
-  if (!drained.ok()) ForgetCopiesHome();
+  if (!drained.ok()) marks_.ForgetCopiesHome();
   if (failed) {
     const auto first = std::min_element(faults->begin(), faults->end(), [](const auto& a, const auto& b) {
       return a.second.position < b.second.position;
