@@ -72,10 +72,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(std::shared_ptr<const
   }
   MR_RETURN_IF_ERROR(CheckArena(*plan));
   MR_RETURN_IF_ERROR(CheckMachine(*plan, context));
-  if (plan->tiered && (context.disk == nullptr || !context.devices[0]->runs_disk_lanes())) {
-    return absl::FailedPreconditionError(absl::StrCat("the plan has a disk tier, ",
-                                                      context.disk == nullptr ? "the session" : "this device", " has none"));
-  }
+  if (plan->tiered && context.disk == nullptr) return absl::FailedPreconditionError("the plan has a disk tier, the session has none");
   if (!plan->tiered && context.disk != nullptr && !plan->variables.empty()) {
     return absl::FailedPreconditionError("the plan has no disk tier, but the session's variables are on disk: make it with --disk");
   }

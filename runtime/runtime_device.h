@@ -34,9 +34,6 @@ class RuntimeDevice : public Device {
   // Who is told of host memory that the device's copies use, so that it can page-lock it; nullptr when nobody cares.
   virtual HostMemoryListener* host_memory_listener() { return nullptr; }
 
-  // Whether its engine runs the lanes between host memory and disk.
-  virtual bool runs_disk_lanes() const { return true; }
-
   // What runs the lanes of a plan on this device and those of its kind. `program` outlives it. ResourceExhausted where the
   // machine gives no more threads.
   virtual absl::StatusOr<std::unique_ptr<LaneEngine>> MakeEngine(const Program& program, const EngineOptions& options) = 0;

@@ -73,6 +73,9 @@ class DeviceDriver {
   virtual absl::Status Record(DeviceEvent event, DeviceStream stream) = 0;
   // What comes later on `stream` waits for the last Record of `event`.
   virtual absl::Status WaitFor(DeviceStream stream, DeviceEvent event) = 0;
+  // Blocks until the last Record of `event` has come to pass, or the driver counts the device as lost. From any thread, also beside
+  // calls from another one.
+  virtual absl::Status SynchronizeEvent(DeviceEvent event) = 0;
   // Between two timed events that have both come to pass.
   virtual absl::StatusOr<double> SecondsBetween(DeviceEvent from, DeviceEvent to) = 0;
 

@@ -216,6 +216,12 @@ class EmulatedDriver final : public DeviceDriver {
     changed_.notify_all();
     return absl::OkStatus();
   }
+  absl::Status SynchronizeEvent(DeviceEvent handle) override {
+    const Event* event = static_cast<Event*>(handle);
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&, generation = event->recorded] { return event->done >= generation || lost_; });
+    return lost_ ? DeviceLost(info_.name, "wait for an event") : absl::OkStatus();
+  }
   absl::StatusOr<double> SecondsBetween(DeviceEvent from, DeviceEvent to) override {
     const Event *a = static_cast<Event*>(from), *b = static_cast<Event*>(to);
     std::lock_guard<std::mutex> lock(mutex_);

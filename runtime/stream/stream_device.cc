@@ -26,7 +26,6 @@ class StreamDeviceImpl final : public StreamDevice, private HostMemoryListener {
   int64_t memory_bytes() const override { return driver_->info().total_bytes; }
   const KernelRegistry& kernels() const override { return driver_->kernels(); }
   bool has_data() const override { return true; }
-  bool runs_disk_lanes() const override { return false; }
   bool tries_kernels() const override { return true; }
   DeviceDriver& driver() override { return *driver_; }
   const DeviceDriver& driver() const override { return *driver_; }

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,11 +13,11 @@
 #include <glog/logging.h>
 
 #include "absl/strings/str_cat.h"
-#include "absl/types/span.h"
 #include "graph/exceptions.h"
 #include "millrace/status.h"
 #include "plan/step_order.h"
 #include "stream/check_order.h"
+#include "stream/disk_lanes.h"
 #include "stream/launch_group.h"
 #include "stream/owned_handle.h"
 #include "stream/staged_memory.h"
@@ -47,9 +48,10 @@ struct StreamLane {
 class StreamLaneEngine final : public LaneEngine {
  public:
   StreamLaneEngine(const Program& program, const EngineOptions& options, StreamDevice& device)
-      : program_(program), options_(options), device_(device), marks_(program) {}
+      : program_(program), options_(options), device_(device), disk_(program, options), marks_(program) {}
 
   absl::Status RunStep(const StepBindings& bindings, StepStats* stats) override;
+  void LeavePool() override { disk_.LeavePool(); }
 
  private:
   // Streams, events and staging memory, before the first step; all of them again where one was refused.
@@ -67,6 +69,10 @@ class StreamLaneEngine final : public LaneEngine {
   absl::Status Fork();
   absl::Status Join();
   absl::Status EnqueueAll();
+  // The same beside disk lanes.
+  absl::Status EnqueueBesideDisk();
+  absl::Status EnqueueAsDiskAllows();
+  void NoteEnqueued(const StepRef& step);
   // `timed`, if any, gets the time that the waits take.
   absl::Status EnqueueWaits(int32_t l, const WaitRange& range, const Span* timed);
   absl::Status EnqueueCompute(int32_t l, int64_t step);
@@ -98,6 +104,7 @@ class StreamLaneEngine final : public LaneEngine {
   std::vector<StreamLane> lanes_;
   int32_t origin_ = 0;  // the lane whose stream begins captures and launches graphs
   StagedMemory staged_;
+  DiskLanes disk_;
   bool is_prepared_ = false;
   std::vector<int64_t> peak_device_bytes_;  // per device of the plan
   int64_t peak_pool_bytes_ = 0;
@@ -105,7 +112,7 @@ class StreamLaneEngine final : public LaneEngine {
   bool context_is_measured_ = false;
 
   // Of the step that runs.
-  int64_t enqueued_ = 0;  // steps of order_
+  std::vector<StepRef> enqueued_;  // or done, of disk lanes; in the order of the calls
   LaunchGroup group_;
   bool capturing_ = false;
   bool recording_ = false;  // when each of its steps begins and ends
@@ -148,7 +155,7 @@ absl::Status StreamLaneEngine::Prepare() {
   for (const ProgramLane& lane : program_.lanes()) {
     for (const Wait& wait : lane.waits) {
       StreamLane& other = lanes_[wait.lane];
-      if (wait.count <= 0 || other.reached.count(wait.count) > 0) continue;
+      if (disk_.Has(wait.lane) || wait.count <= 0 || other.reached.count(wait.count) > 0) continue;
       MR_ASSIGN_OR_RETURN(other.reached[wait.count], MakeEvent(*other.driver, /*timed=*/false));
     }
   }
@@ -188,7 +195,7 @@ absl::Status StreamLaneEngine::MakeSpan(DeviceDriver& driver, Span& span) {
 absl::Status StreamLaneEngine::PrepareRecording() {
   for (size_t l = 0; l < lanes_.size(); ++l) {
     StreamLane& lane = lanes_[l];
-    if (!lane.steps.empty()) continue;
+    if (!lane.steps.empty() || disk_.Has(static_cast<int32_t>(l))) continue;
     std::vector<Span> steps(program_.lanes()[l].num_steps);
     for (Span& span : steps) MR_RETURN_IF_ERROR(MakeSpan(*lane.driver, span));
     lane.steps = std::move(steps);
@@ -199,6 +206,7 @@ absl::Status StreamLaneEngine::PrepareRecording() {
 absl::Status StreamLaneEngine::CheckCapturable() const {
   if (!staged_.pinned()) return absl::FailedPreconditionError("host memory could not be page-locked");
   if (!device_.pinning().ok()) return absl::FailedPreconditionError("host memory could not be page-locked");
+  if (!disk_.empty()) return absl::FailedPreconditionError("what is on disk comes and goes by the host in every step");
   for (const ProgramLane& lane : program_.lanes()) {
     for (const ComputeOp& op : lane.compute) {
       if (op.dynamic == nullptr && lanes_[origin_].driver->CanCapture(*op.kernel)) continue;
@@ -244,7 +252,7 @@ absl::StatusOr<StreamLaneEngine::Faults> StreamLaneEngine::TakeFaults() {
 }
 
 void StreamLaneEngine::MarkAfterFaults(const Faults& faults) {
-  marks_.MarkAfterFaults(absl::MakeConstSpan(order_).first(enqueued_), [&](int32_t lane) {
+  marks_.MarkAfterFaults(enqueued_, [&](int32_t lane) {
     const auto fault = faults.find(lanes_[lane].driver);
     return fault != faults.end() ? fault->second.position : std::numeric_limits<int64_t>::max();
   });
@@ -256,7 +264,7 @@ absl::Status StreamLaneEngine::EnqueueWaits(int32_t l, const WaitRange& range, c
   if (timed != nullptr) MR_RETURN_IF_ERROR(lane.driver->Record(timed->from.get(), lane.stream.get()));
   const Wait* waits = program_.lanes()[l].waits.data() + range.first;
   for (int32_t i = 0; i < range.count; ++i) {
-    if (waits[i].count <= 0) continue;
+    if (waits[i].count <= 0 || disk_.Has(waits[i].lane)) continue;
     const OwnedEvent& event = lanes_[waits[i].lane].reached.at(waits[i].count);
     MR_RETURN_IF_ERROR(lane.driver->WaitFor(lane.stream.get(), event.get()));
   }
@@ -311,14 +319,53 @@ absl::Status StreamLaneEngine::EnqueueStep(const StepRef& step) {
 
 absl::Status StreamLaneEngine::EnqueueAll() {
   for (StreamLane& lane : lanes_) lane.next_wait = 0;
-  enqueued_ = 0;
-  while (enqueued_ < static_cast<int64_t>(order_.size())) {
-    const StepRef& step = order_[enqueued_];
-    const int64_t count = GroupAt(enqueued_);
-    const absl::Status status = count > 1 ? EnqueueGroup(enqueued_, count) : EnqueueStep(step);
+  enqueued_.clear();
+  if (!disk_.empty()) return EnqueueBesideDisk();
+  while (enqueued_.size() < order_.size()) {
+    const int64_t first = static_cast<int64_t>(enqueued_.size());
+    const StepRef& step = order_[first];
+    const int64_t count = GroupAt(first);
+    const absl::Status status = count > 1 ? EnqueueGroup(first, count) : EnqueueStep(step);
     if (!status.ok()) return absl::IsUnavailable(status) ? status : AtStep(step, status);
-    for (int64_t i = 0; i < count; ++i) marks_.Mark(order_[enqueued_ + i]);
-    enqueued_ += count;
+    for (int64_t i = 0; i < count; ++i) NoteEnqueued(order_[first + i]);
+  }
+  return absl::OkStatus();
+}
+
+void StreamLaneEngine::NoteEnqueued(const StepRef& step) {
+  marks_.Mark(step);
+  enqueued_.push_back(step);
+}
+
+absl::Status StreamLaneEngine::EnqueueBesideDisk() {
+  const auto wait = [this](int32_t lane, int64_t count) {
+    return lanes_[lane].driver->SynchronizeEvent(lanes_[lane].reached.at(count).get());
+  };
+  MR_RETURN_IF_ERROR(disk_.Start(wait, Clock::now(), recording()));
+  const absl::Status status = EnqueueAsDiskAllows();
+  if (!status.ok()) disk_.Stop();
+  disk_.Join();
+  for (const StepRef& step : disk_.TakeDone()) NoteEnqueued(step);
+  const std::optional<DiskLanes::Failure> failure = disk_.failure();
+  if (!status.ok() || !failure.has_value()) return status;
+  return absl::IsUnavailable(failure->status) ? failure->status : AtStep(failure->step, failure->status);
+}
+
+// Streams never wait for the host: what waits for a disk lane is enqueued when that has come so far, and what does not wait for it
+// goes before it meanwhile.
+absl::Status StreamLaneEngine::EnqueueAsDiskAllows() {
+  while (!disk_.failed()) {
+    for (const StepRef& step : disk_.TakeDone()) NoteEnqueued(step);
+    const StepRef* const step = disk_.FindReady();
+    if (step == nullptr) {
+      if (enqueued_.size() == order_.size()) return absl::OkStatus();
+      disk_.AwaitProgress();
+      continue;
+    }
+    const absl::Status status = EnqueueStep(*step);
+    if (!status.ok()) return absl::IsUnavailable(status) ? status : AtStep(*step, status);
+    NoteEnqueued(*step);
+    disk_.Enqueued(*step);
   }
   return absl::OkStatus();
 }
@@ -386,7 +433,7 @@ absl::Status StreamLaneEngine::CaptureGraph() {
   if (status.ok()) status = Join();
   capturing_ = false;
   marks_.Forget();  // nothing has run
-  enqueued_ = 0;
+  enqueued_.clear();
   // Also after an error, so that the streams are usable again; a graph of what was enqueued before it is nobody's.
   const absl::StatusOr<DeviceGraph> ended = origin.driver->EndCapture(origin.stream.get());
   OwnedGraph graph = ended.ok() ? OwnedGraph(origin.driver, *ended) : OwnedGraph();
@@ -441,7 +488,7 @@ absl::StatusOr<bool> StreamLaneEngine::PrepareReplay() {
 absl::Status StreamLaneEngine::Replay() {
   const StreamLane& origin = lanes_[origin_];
   MR_RETURN_IF_ERROR(origin.driver->LaunchGraph(graph_.get(), origin.stream.get()));
-  enqueued_ = static_cast<int64_t>(order_.size());
+  enqueued_ = order_;
   for (const StepRef& step : order_) marks_.Mark(step);
   return absl::OkStatus();
 }
@@ -454,8 +501,7 @@ absl::Status StreamLaneEngine::RunStep(const StepBindings& bindings, StepStats* 
   if (recording_) MR_RETURN_IF_ERROR(PrepareRecording());
   marks_.BeginStep();
   staged_.TakeFeeds(bindings, *options_.runner);
-
-  enqueued_ = 0;
+  enqueued_.clear();
   absl::StatusOr<bool> replays = PrepareReplay();
   MR_RETURN_IF_ERROR(replays.status());
   absl::Status status = *replays ? Replay() : RunOnStreams();
@@ -512,6 +558,10 @@ absl::Status StreamLaneEngine::FillStats(double seconds, bool replayed, StepStat
     const LaneKind kind = program_.lanes()[l].lane->kind;
     if (kind == LaneKind::kToHost) stats->bytes_to_host += lane.bytes;
     if (kind == LaneKind::kToDevice) stats->bytes_to_device += lane.bytes;
+    if (disk_.Has(l)) {
+      (kind == LaneKind::kToDisk ? stats->bytes_to_disk : stats->bytes_from_disk) += lane.bytes;
+      (kind == LaneKind::kToDisk ? stats->to_disk_seconds : stats->from_disk_seconds) += disk_.seconds(l);
+    }
     if (kind != LaneKind::kCompute || replayed) continue;
     MR_ASSIGN_OR_RETURN(double busy, lane.driver->SecondsBetween(lane.whole.from.get(), lane.whole.to.get()));
     for (const Span& wait : lane.waits) {
@@ -529,6 +579,7 @@ absl::Status StreamLaneEngine::FillStats(double seconds, bool replayed, StepStat
 absl::Status StreamLaneEngine::FillTrace(StepStats* stats) const {
   for (int32_t l = 0; l < static_cast<int32_t>(lanes_.size()); ++l) {
     const StreamLane& lane = lanes_[l];
+    if (disk_.Has(l)) stats->trace.insert(stats->trace.end(), disk_.trace(l).begin(), disk_.trace(l).end());
     for (int64_t i = 0; i < static_cast<int64_t>(lane.steps.size()); ++i) {
       MR_ASSIGN_OR_RETURN(const double from,
                           lane.driver->SecondsBetween(lane.whole.from.get(), lane.steps[i].from.get()));

@@ -224,9 +224,6 @@ class SessionImpl final : public Session {
     }
     if (options_.disk_gbps > 0) options_.machine.disk_bytes_per_second = options_.disk_gbps * 1e9;
     if (devices_.empty()) return absl::OkStatus();
-    if (!devices_[0]->runs_disk_lanes()) {
-      return absl::FailedPreconditionError(absl::StrCat("device ", devices_[0]->name(), " has no disk tier"));
-    }
     MR_ASSIGN_OR_RETURN(disk_, DiskTier::Create({.folder = options_.disk}, &host_));
     variables_.UseDisk(disk_.get());
     return absl::OkStatus();

@@ -50,7 +50,7 @@ SessionOptions RandomPlan(const SessionOptions& rewriting, int64_t peak, std::mt
 }
 
 struct Tally {
-  int64_t rewritten = 0, spread = 0, compared = 0, refused = 0, replanned = 0;
+  int64_t rewritten = 0, spread = 0, compared = 0, refused = 0, replanned = 0, tiered = 0;
 };
 
 void ExpectTheSameBits(const TrainingGraph& net, const SessionOptions& rewriting, const TrainingResult& expected, std::mt19937_64& random,
@@ -72,6 +72,7 @@ void ExpectTheSameBits(const TrainingGraph& net, const SessionOptions& rewriting
     former = options;
     ++tally.compared;
     tally.replanned += found->run.replans > 0;
+    tally.tiered += found->run.bytes_to_disk > 0;
   }
 }
 
@@ -110,11 +111,12 @@ void ExpectTheSameOfRandomNets(MakeNet make, const CountRewritten& rewritten) {
     if (::testing::Test::HasFatalFailure()) return;
   }
   std::printf("%s\n", absl::StrCat(nets, " nets, ", tally.rewritten, " rewritten, ", tally.spread, " over two devices, ", tally.compared, " plans compared (", tally.replanned,
-                                   " planned again between steps), ", tally.refused, " refused").c_str());
+                                   " planned again between steps, ", tally.tiered, " with copies to disk), ", tally.refused, " refused").c_str());
   if (nets >= 40) {
     EXPECT_GT(tally.rewritten, nets / 3);
     EXPECT_GT(tally.compared, nets);
     EXPECT_GT(tally.replanned, nets / 20);
+    EXPECT_GT(tally.tiered, 0);
   }
 }
 

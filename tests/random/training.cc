@@ -117,8 +117,9 @@ SessionOptions RandomOptions(const std::string& device, int64_t peak, std::mt199
   options.planning.recompute = kRecompute[random() % std::size(kRecompute)];
   if (random() % 4 != 0) options.planning.device_memory_bytes = std::max<int64_t>(1, peak * static_cast<int64_t>(30 + random() % 80) / 100);
   if (random() % 4 == 0) options.planning.update_part_bytes = static_cast<int64_t>(64 << random() % 6);
-  if (device == "cpu" && random() % 4 == 0) {
-    options.planning.host_memory_bytes = kDiskBounceBytes + kStateReserveBytes + static_cast<int64_t>(1 + random() % 3) * kDiskPageBytes;
+  if (random() % 4 == 0) {
+    const int64_t pages = static_cast<int64_t>(1 + random() % 3) << (2 * (random() % 4));
+    options.planning.host_memory_bytes = kDiskBounceBytes + kStateReserveBytes + pages * kDiskPageBytes;
     options.disk = ::testing::TempDir();
   } else if (random() % 4 == 0) {
     options.planning.devices = {device + ":0", device + ":1"};

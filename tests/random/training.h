@@ -43,7 +43,7 @@ inline constexpr char kEmulated[] = "cuda_emulated";
 // A third of the nodes asks for each of two of these devices.
 TrainingGraph Spread(const TrainingGraph& whole, const std::string& device, std::mt19937_64& random);
 
-// A strategy, partition size, budget of 30 to 110 % of `peak`, threads; now and then a disk tier, where `device` has one, or two devices.
+// A strategy, partition size, budget of 30 to 110 % of `peak`, threads; now and then a disk tier, or two devices.
 SessionOptions RandomOptions(const std::string& device, int64_t peak, std::mt19937_64& random);
 std::string Describe(const SessionOptions& options);
 

@@ -26,7 +26,7 @@ def drawn_rewrites(draw, devices):
             draw.choice(("--accumulate_products", "--noaccumulate_products"))]
 
 
-def drawn_plan(draw):
+def drawn_plan(draw, folder):
     flags = [f"--strategy={draw.choice(('planned', 'planned', 'planned', 'tensorflowmem', 'lru', 'reactive', 'tflms'))}",
              f"--partition_size={draw.choice((0, 0, 1, 3, 10, 50, 200))}", f"--recompute={draw.choice(('off', 'on', 'auto'))}",
              f"--threads={draw.choice((1, 2, 3))}", f"--replan={draw.choice(('off', 'wait', 'auto'))}",
@@ -35,6 +35,8 @@ def drawn_plan(draw):
         flags.append(f"--device_memory={draw.randrange(25, 105)}%")
     if draw.random() < 0.4:
         flags.append(f"--update_parts={draw.choice(('64B', '256B', '1KiB', '16KiB'))}")
+    if draw.random() < 0.3:
+        flags += [f"--disk={folder}", f"--host_memory={draw.choice((1200, 1500, 2500, 5000, 20000))}KiB"]
     return flags
 
 
@@ -69,7 +71,7 @@ def check(arguments, name, case, folder, counts):
         yield f"{' '.join(rewrites)}: exit status {status}: {said[-600:]}"
         return
     for _ in range(arguments.plans):
-        flags = rewrites + drawn_plan(draw)
+        flags = rewrites + drawn_plan(draw, folder)
         try:
             status, said, found = run(arguments.binary, folder, net, flags, arguments.seconds)
         except subprocess.TimeoutExpired:

@@ -153,6 +153,7 @@ class CudaDriver final : public DeviceDriver {
     MR_CUDA(cudaStreamWaitEvent(Raw(stream), RawEvent(event), 0));
     return absl::OkStatus();
   }
+  absl::Status SynchronizeEvent(DeviceEvent event) override { return watch_->Synchronize(RawEvent(event)); }
   absl::StatusOr<double> SecondsBetween(DeviceEvent from, DeviceEvent to) override {
     float milliseconds = 0;
     MR_CUDA(cudaEventElapsedTime(&milliseconds, RawEvent(from), RawEvent(to)));
