@@ -24,6 +24,7 @@
 #   others         0   PyTorch's other ways and Millrace beside them: for further calls; 350 s on an H200 without torch.compile
 #   more           0   nothing fused, channels last, 32 queues, measured convolutions: for further calls
 #   nets           0   random networks: near what they give as they are, the same bits under random plans: for further calls
+#   sessions       0   what sessions promise (tests/session), but for what needs a second device: for further calls
 #   stream         0   the stream engine's tests, built and run on the CPU when all else is done
 #
 # They share the build (MILLRACE_GPU_BUILD, build-gpu) and OUT_FOLDER, so they may also be run by several calls, each of which
@@ -41,9 +42,9 @@ set -uo pipefail
 out=${1:?usage: gpu_check.sh OUT_FOLDER [BUNDLE_FOLDER [PART ...]]}
 bundle=${2:-}
 shift $(($# < 2 ? $# : 2))
-known="build device conformance fixtures models peers budgets launches sizes sanitizer others more nets stream"
+known="build device conformance fixtures models peers budgets launches sizes sanitizer others more nets sessions stream"
 declare -A share=([build]=190 [device]=10 [conformance]=60 [fixtures]=25 [models]=60 [peers]=75 [budgets]=105 [launches]=10
-  [sizes]=20 [sanitizer]=15 [others]=0 [more]=0 [nets]=0 [stream]=0)
+  [sizes]=20 [sanitizer]=15 [others]=0 [more]=0 [nets]=0 [sessions]=0 [stream]=0)
 parts=" ${*:-$known} "
 for part in $parts; do
   [[ " $known " == *" $part "* ]] || { echo "gpu_check: no part '$part', only: $known" >&2; exit 2; }
@@ -552,6 +553,21 @@ if begins nets; then
     ! is_done "$out/nets/$kind" || continue
     watched 200 "$out/nets/$kind" env MILLRACE_RANDOM_DEVICE=$device MILLRACE_RANDOM_NETS=10 "$build/bin/random_nets_test" \
       --gtest_filter="RandomNets.*$kind*" &
+  done
+  wait
+  collect
+fi
+
+# tests/session: a process per share of it.
+if begins sessions; then
+  mkdir -p "$out/sessions"
+  [ -x "$build/bin/session_test" ] || ninja_within session_test >>"$out/build.log" 2>&1
+  left_out=$(awk '/^(streams|cuda|one_gpu) / {print $2}' tests/session/left_out.txt | paste -sd:)
+  for share in 0 1 2 3; do
+    [ -x "$build/bin/session_test" ] || break
+    ! is_done "$out/sessions/$share" || continue
+    watched 300 "$out/sessions/$share" env MILLRACE_TEST_DEVICE=$device GTEST_TOTAL_SHARDS=4 GTEST_SHARD_INDEX=$share \
+      "$build/bin/session_test" --gtest_filter="-$left_out" &
   done
   wait
   collect

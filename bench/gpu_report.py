@@ -20,6 +20,7 @@ SIZES = {"resnet_504_b16": 12, "resnet_1001_b16": 12, "resnet_1001_b32": 12, "re
 LOWEST = {"unet3d": 50}  # budget in %, 45 of the others: below 46 % a single node of it has no room
 STEPS = 40            # of a run of a model
 NETS = ("Recurrent", "Images", "Sequences")  # tests/random
+SESSIONS = range(4)  # shares of tests/session
 CHAIN_NODES = 2000    # of bench/chain_graph.py
 LARGE_COPY = 8 << 20  # bytes: smaller copies say more of latency than of the link
 PRINTED_LOGS = 3000   # characters of the ends of failing logs
@@ -415,6 +416,9 @@ def goals(folder):
     for kind in NETS:
         nets = ended(folder, f"nets/{kind}")
         yield Goal(f"random networks on the device: {kind}", None, "0 failures", nets.verdict, nets.why)
+    for share in SESSIONS:
+        sessions = ended(folder, f"sessions/{share}")
+        yield Goal(f"what sessions promise, on the device: share {share}", None, "0 failures", sessions.verdict, sessions.why)
     for tool in ("memcheck", "racecheck", "synccheck"):
         yield sanitizer_goal(folder, tool)
     yield from model_goals(folder, peers)

@@ -245,6 +245,7 @@ for part in $known; do begins $part && echo $part $(left); [ $part = build ] || 
         text = (ROOT / "bench/gpu_check.sh").read_text()
         self.assertEqual(sorted(re.findall(r'^  "(\w+) \d+GB ', text, re.MULTILINE)), sorted(gpu_report.SIZES))
         self.assertIn(f"for kind in {' '.join(gpu_report.NETS)};", text)
+        self.assertIn(f"for share in {' '.join(map(str, gpu_report.SESSIONS))};", text)
         self.assertIn(f"chain_graph.py {gpu_report.CHAIN_NODES} ", text)
         self.assertIn(f"--steps={gpu_report.STEPS} ", text)
         self.assertIn("--steps=4 --device_memory=", text, "the first steps of a size load kernels and are captured")

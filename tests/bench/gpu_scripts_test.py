@@ -55,7 +55,7 @@ class ReportTest(unittest.TestCase):
     def setUp(self):
         self.temporary = tempfile.TemporaryDirectory()
         self.folder = pathlib.Path(self.temporary.name)
-        for name in ("conformance", "fixtures", "bits", "sanitizer", "nets"):
+        for name in ("conformance", "fixtures", "bits", "sanitizer", "nets", "sessions"):
             (self.folder / name).mkdir()
 
     def tearDown(self):
@@ -81,6 +81,7 @@ class ReportTest(unittest.TestCase):
                  "bits/mlp_ref.status": "0", "sanitizer/families": "reduction layout\n", "copies.status": "0",
                  "about.json": json.dumps({"device": "NVIDIA H200", "commit": "abc", "cuDNN": "91900"})}
         files.update({f"nets/{kind}.status": "0 " for kind in gpu_report.NETS})
+        files.update({f"sessions/{share}.status": "0 " for share in gpu_report.SESSIONS})
         for tool in ("memcheck", "racecheck", "synccheck"):
             for family in ("reduction", "layout"):
                 files.update({f"sanitizer/{tool}.{family}.status": "0", f"sanitizer/{tool}.{family}.log": PASSED})
@@ -119,6 +120,7 @@ class ReportTest(unittest.TestCase):
                  "TensorFlow's results, planned at 60 %: lstm_ptb": {"fixtures/lstm_ptb.status": "1"},
                  "same bits on the device under partition sizes and strategies: mlp_ref": {"bits/mlp_ref.status": "1"},
                  "random networks on the device: Images": {"nets/Images.status": "1"},
+                 "what sessions promise, on the device: share 2": {"sessions/2.status": "1"},
                  "build from source, seconds": {"build.seconds": "301"},
                  "the device opens": {"opens.status": "1 "},
                  "a budget above the device's memory is refused": {"too_large.status": "0"},
