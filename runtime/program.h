@@ -79,6 +79,12 @@ struct ProgramLane {
   std::vector<VariableWrite> writes;
 };
 
+// Of a step of the lane: what its thread or stream waits for, in ProgramLane::waits.
+inline absl::Span<const Wait> WaitsOf(const ProgramLane& lane, int64_t step) {
+  const WaitRange& range = lane.lane->kind == LaneKind::kCompute ? lane.compute[step].waits : lane.copies[step].waits;
+  return absl::MakeConstSpan(lane.waits).subspan(range.first, range.count);
+}
+
 // Host memory that differs from step to step.
 struct StepBindings {
   absl::Span<const void* const> feeds;  // in plan.feeds order

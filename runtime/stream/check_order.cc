@@ -10,11 +10,7 @@ namespace millrace {
 absl::Status CheckOrder(const Program& program, const std::vector<StepRef>& order) {
   std::vector<int64_t> done(program.lanes().size(), 0);
   for (const StepRef& step : order) {
-    const ProgramLane& lane = program.lanes()[step.lane];
-    const bool compute = lane.lane->kind == LaneKind::kCompute;
-    const WaitRange& range = compute ? lane.compute[step.index].waits : lane.copies[step.index].waits;
-    for (int32_t i = 0; i < range.count; ++i) {
-      const Wait& wait = lane.waits[range.first + i];
+    for (const Wait& wait : WaitsOf(program.lanes()[step.lane], step.index)) {
       if (wait.count <= done[wait.lane]) continue;
       return absl::InternalError(absl::StrCat("plan: '", NameOf(program.plan(), step.lane, step.index),
                                               "' waits for a step that comes after it"));

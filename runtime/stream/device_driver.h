@@ -41,6 +41,8 @@ struct DriverInfo {
 struct KernelFault {
   int64_t position = -1;  // -1: none did
   absl::Status status;
+  // It was one of another device: no kernel from `position` on has written anything.
+  bool elsewhere = false;
 };
 
 class DeviceDriver {
@@ -92,6 +94,11 @@ class DeviceDriver {
   virtual const GroupedKernel* Grouped(const Kernel& kernel) const = 0;
   // Launch for members of equal group(), at once. A fault before them leaves all of them without effect.
   virtual absl::Status LaunchTogether(absl::Span<const GroupMember> members, DeviceStream stream, int64_t position) = 0;
+  // What the device knows of faults by then, on `stream`, is there for TakeOverFaults behind an event that is recorded next. Again before
+  // every event that it is taken over behind.
+  virtual absl::Status PublishFaults(DeviceStream stream) = 0;
+  // Where `from`, a stream of `other`, has published a fault, it is one of this device, too, of `position`. `other` is a driver of the same kind.
+  virtual absl::Status TakeOverFaults(DeviceStream stream, DeviceDriver& other, DeviceStream from, int64_t position) = 0;
   // The first fault since the last call. All streams are idle.
   virtual absl::StatusOr<KernelFault> TakeFault(DeviceStream stream) = 0;
 

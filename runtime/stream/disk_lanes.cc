@@ -57,10 +57,8 @@ const StepRef* DiskLanes::FindReady() const {
     if (Has(static_cast<int32_t>(l)) || next == static_cast<int64_t>(steps_[l].size())) continue;
     const StepRef& step = steps_[l][next];
     if (first != nullptr && first->position < step.position) continue;
-    const ProgramLane& lane = program_.lanes()[l];
-    const WaitRange& range = lane.lane->kind == LaneKind::kCompute ? lane.compute[next].waits : lane.copies[next].waits;
-    const Wait* const waits = lane.waits.data() + range.first;
-    const bool ready = std::all_of(waits, waits + range.count, [&](const Wait& wait) { return counters_[wait.lane].count() >= wait.count; });
+    const absl::Span<const Wait> waits = WaitsOf(program_.lanes()[l], next);
+    const bool ready = std::all_of(waits.begin(), waits.end(), [&](const Wait& wait) { return counters_[wait.lane].count() >= wait.count; });
     if (ready) first = &step;
   }
   return first;
@@ -80,7 +78,7 @@ void DiskLanes::RunLane(OneLane& lane) {
   pthread_setname_np(pthread_self(), std::string(LaneKindName(program_lane.lane->kind)).c_str());
   lane.disk.BeginStep();
   for (int64_t i = 0; i < program_lane.num_steps; ++i) {
-    const absl::StatusOr<bool> waited = WaitForAll(lane, program_lane.copies[i].waits);
+    const absl::StatusOr<bool> waited = WaitForAll(lane, i);
     if (!waited.ok()) return Fail(lane, i, waited.status());
     if (!*waited) return;
     const absl::Status status = WithoutExceptions([&] { return RunStep(lane, i); });
@@ -98,15 +96,14 @@ absl::Status DiskLanes::RunStep(OneLane& lane, int64_t step) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> DiskLanes::WaitForAll(OneLane& lane, const WaitRange& range) {
-  const Wait* const waits = program_.lanes()[lane.lane].waits.data() + range.first;
-  for (int32_t i = 0; i < range.count; ++i) {
-    if (waits[i].count <= 0) continue;
-    LaneCounter& counter = counters_[waits[i].lane];
-    const bool of_disk = Has(waits[i].lane);
-    if (of_disk && counter.count() >= waits[i].count) continue;
-    if (!counter.WaitFor(waits[i].count, stop_)) return false;
-    if (!of_disk) MR_RETURN_IF_ERROR(wait_(waits[i].lane, waits[i].count));
+absl::StatusOr<bool> DiskLanes::WaitForAll(OneLane& lane, int64_t step) {
+  for (const Wait& wait : WaitsOf(program_.lanes()[lane.lane], step)) {
+    if (wait.count <= 0) continue;
+    LaneCounter& counter = counters_[wait.lane];
+    const bool of_disk = Has(wait.lane);
+    if (of_disk && counter.count() >= wait.count) continue;
+    if (!counter.WaitFor(wait.count, stop_)) return false;
+    if (!of_disk) MR_RETURN_IF_ERROR(wait_(wait.lane, wait.count));
     lane.disk.Waited();
   }
   return !stop_;

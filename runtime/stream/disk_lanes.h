@@ -79,7 +79,7 @@ class DiskLanes {
   void RunLane(OneLane& lane);
   absl::Status RunStep(OneLane& lane, int64_t step);
   // False when the step has been stopped; an error is the stream's.
-  absl::StatusOr<bool> WaitForAll(OneLane& lane, const WaitRange& range);
+  absl::StatusOr<bool> WaitForAll(OneLane& lane, int64_t step);
   void Fail(const OneLane& lane, int64_t step, const absl::Status& status);
   void NoteProgress();
   double Now() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }

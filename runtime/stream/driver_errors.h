@@ -54,6 +54,8 @@ inline absl::Status PinningRefused(int64_t bytes, const std::string& why) {
       absl::StrCat("cannot page-lock ", bytes, " bytes of host memory (", why, "); copies will be slower"));
 }
 
+inline absl::Status FailedElsewhere() { return absl::AbortedError("a kernel on another device has failed"); }
+
 inline absl::Status DeviceLost(const std::string& device, const std::string& call) {
   return absl::UnavailableError(absl::StrCat(device, " was lost (", call, "); a new process is needed to use it again"));
 }

@@ -48,6 +48,7 @@ struct GraphNode {
 struct Stream {
   std::deque<Work> queue;  // guarded by Machine::mutex
   bool busy = false;
+  bool published_fault = false;
   bool exit = false;
   Capture* capture = nullptr;
   int32_t capture_lane = -1;
@@ -273,6 +274,18 @@ class EmulatedDriver final : public DeviceDriver {
       const absl::Status status = WithoutExceptions([&] { return members[0].kernel->RunTogether(members); });
       std::lock_guard<std::mutex> lock(mutex_);
       if (!status.ok() && fault_.position < 0) fault_ = {position, status};
+    });
+  }
+  absl::Status PublishFaults(DeviceStream handle) override {
+    return Enqueue(handle, [this, stream = static_cast<Stream*>(handle)] {
+      std::lock_guard<std::mutex> lock(mutex_);
+      stream->published_fault = fault_.position >= 0;
+    });
+  }
+  absl::Status TakeOverFaults(DeviceStream stream, DeviceDriver&, DeviceStream from, int64_t position) override {
+    return Enqueue(stream, [this, from = static_cast<Stream*>(from), position] {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (from->published_fault && fault_.position < 0) fault_ = {position, FailedElsewhere(), /*elsewhere=*/true};
     });
   }
   absl::StatusOr<KernelFault> TakeFault(DeviceStream) override {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <limits>
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,9 +18,11 @@
 #include "plan/step_order.h"
 #include "stream/check_order.h"
 #include "stream/disk_lanes.h"
+#include "stream/fault_paths.h"
 #include "stream/launch_group.h"
 #include "stream/owned_handle.h"
 #include "stream/staged_memory.h"
+#include "stream/step_faults.h"
 #include "stream/variable_marks.h"
 
 namespace millrace {
@@ -73,8 +75,9 @@ class StreamLaneEngine final : public LaneEngine {
   absl::Status EnqueueBesideDisk();
   absl::Status EnqueueAsDiskAllows();
   void NoteEnqueued(const StepRef& step);
-  // `timed`, if any, gets the time that the waits take.
-  absl::Status EnqueueWaits(int32_t l, const WaitRange& range, const Span* timed);
+  absl::Status EnqueueWaits(const StepRef& step);
+  // For those who wait for the first `count` steps of the lane.
+  absl::Status RecordReached(int32_t l, int64_t count);
   absl::Status EnqueueCompute(int32_t l, int64_t step);
   absl::Status EnqueueCopy(int32_t l, int64_t step);
   absl::Status EnqueueStep(const StepRef& step);
@@ -83,10 +86,7 @@ class StreamLaneEngine final : public LaneEngine {
   absl::Status EnqueueGroup(int64_t first, int64_t count);
   // Until all streams are idle; the first error of them all.
   absl::Status Drain();
-  // By driver: positions differ, and a kernel that failed on one device stops none on another.
-  using Faults = std::map<const DeviceDriver*, KernelFault>;
-  absl::StatusOr<Faults> TakeFaults();
-  void MarkAfterFaults(const Faults& faults);
+  absl::StatusOr<StepFaults> TakeFaults();
   absl::Status AtStep(const StepRef& step, const absl::Status& status) const;
   const StepRef* FindPosition(const DeviceDriver* driver, int64_t position) const;
 
@@ -105,6 +105,7 @@ class StreamLaneEngine final : public LaneEngine {
   int32_t origin_ = 0;  // the lane whose stream begins captures and launches graphs
   StagedMemory staged_;
   DiskLanes disk_;
+  FaultPaths fault_paths_;
   bool is_prepared_ = false;
   std::vector<int64_t> peak_device_bytes_;  // per device of the plan
   int64_t peak_pool_bytes_ = 0;
@@ -137,6 +138,7 @@ absl::Status StreamLaneEngine::Prepare() {
   lanes_.clear();
   lanes_.resize(program_.lanes().size());
   MR_RETURN_IF_ERROR(CheckOrder(program_, order_));
+  fault_paths_ = FaultPaths(program_, order_);
   for (size_t l = 0; l < lanes_.size(); ++l) {
     const ProgramLane& lane = program_.lanes()[l];
     auto* device = dynamic_cast<StreamDevice*>(lane.device);
@@ -237,38 +239,41 @@ const StepRef* StreamLaneEngine::FindPosition(const DeviceDriver* driver, int64_
   return it == order_.end() ? nullptr : &*it;
 }
 
-absl::StatusOr<StreamLaneEngine::Faults> StreamLaneEngine::TakeFaults() {
-  Faults faults;
+absl::StatusOr<StepFaults> StreamLaneEngine::TakeFaults() {
+  StepFaults faults;
   absl::Status status;
+  std::set<const DeviceDriver*> taken;
   for (const StreamLane& lane : lanes_) {
-    if (faults.count(lane.driver) > 0) continue;
-    absl::StatusOr<KernelFault> taken = lane.driver->TakeFault(lane.stream.get());
-    status.Update(taken.status());
-    faults[lane.driver] = taken.ok() ? *std::move(taken) : KernelFault();
+    if (taken.insert(lane.driver).second) status.Update(faults.Take(*lane.driver, lane.stream.get()));
   }
   MR_RETURN_IF_ERROR(status);
-  std::erase_if(faults, [](const auto& entry) { return entry.second.position < 0; });
   return faults;
 }
 
-void StreamLaneEngine::MarkAfterFaults(const Faults& faults) {
-  marks_.MarkAfterFaults(enqueued_, [&](int32_t lane) {
-    const auto fault = faults.find(lanes_[lane].driver);
-    return fault != faults.end() ? fault->second.position : std::numeric_limits<int64_t>::max();
-  });
-}
-
-absl::Status StreamLaneEngine::EnqueueWaits(int32_t l, const WaitRange& range, const Span* timed) {
-  if (range.count == 0) return absl::OkStatus();
-  const StreamLane& lane = lanes_[l];
+absl::Status StreamLaneEngine::EnqueueWaits(const StepRef& step) {
+  StreamLane& lane = lanes_[step.lane];
+  const absl::Span<const Wait> waits = WaitsOf(program_.lanes()[step.lane], step.index);
+  if (waits.empty()) return absl::OkStatus();
+  const bool compute = program_.lanes()[step.lane].lane->kind == LaneKind::kCompute;
+  const Span* const timed = compute && timing() ? &lane.waits[lane.next_wait++] : nullptr;
   if (timed != nullptr) MR_RETURN_IF_ERROR(lane.driver->Record(timed->from.get(), lane.stream.get()));
-  const Wait* waits = program_.lanes()[l].waits.data() + range.first;
-  for (int32_t i = 0; i < range.count; ++i) {
-    if (waits[i].count <= 0 || disk_.Has(waits[i].lane)) continue;
-    const OwnedEvent& event = lanes_[waits[i].lane].reached.at(waits[i].count);
-    MR_RETURN_IF_ERROR(lane.driver->WaitFor(lane.stream.get(), event.get()));
+  for (const Wait& wait : waits) {
+    if (wait.count <= 0 || disk_.Has(wait.lane)) continue;
+    MR_RETURN_IF_ERROR(lane.driver->WaitFor(lane.stream.get(), lanes_[wait.lane].reached.at(wait.count).get()));
+  }
+  for (const int32_t other : fault_paths_.TakenOver(step)) {
+    const StreamLane& from = lanes_[other];
+    MR_RETURN_IF_ERROR(lane.driver->TakeOverFaults(lane.stream.get(), *from.driver, from.stream.get(), step.position));
   }
   return timed == nullptr ? absl::OkStatus() : lane.driver->Record(timed->to.get(), lane.stream.get());
+}
+
+absl::Status StreamLaneEngine::RecordReached(int32_t l, int64_t count) {
+  const StreamLane& lane = lanes_[l];
+  const auto reached = lane.reached.find(count);
+  if (reached == lane.reached.end()) return absl::OkStatus();
+  if (fault_paths_.Publishes(l, count)) MR_RETURN_IF_ERROR(lane.driver->PublishFaults(lane.stream.get()));
+  return lane.driver->Record(reached->second.get(), lane.stream.get());
 }
 
 absl::Status StreamLaneEngine::EnqueueCompute(int32_t l, int64_t step) {
@@ -304,17 +309,13 @@ absl::Status StreamLaneEngine::EnqueueStep(const StepRef& step) {
   StreamLane& out = lanes_[step.lane];
   const bool compute = lane.lane->kind == LaneKind::kCompute;
   if (options_.observer != nullptr) MR_RETURN_IF_ERROR(options_.observer->BeforeStep(step.lane, step.index));
-  const WaitRange& waits = compute ? lane.compute[step.index].waits : lane.copies[step.index].waits;
-  const Span* timed = compute && waits.count > 0 && timing() ? &out.waits[out.next_wait++] : nullptr;
-  MR_RETURN_IF_ERROR(EnqueueWaits(step.lane, waits, timed));
+  MR_RETURN_IF_ERROR(EnqueueWaits(step));
   const Span* span = recording() ? &out.steps[step.index] : nullptr;
   if (span != nullptr) MR_RETURN_IF_ERROR(out.driver->Record(span->from.get(), out.stream.get()));
   MR_RETURN_IF_ERROR(compute ? WithoutExceptions([&] { return EnqueueCompute(step.lane, step.index); })
                              : EnqueueCopy(step.lane, step.index));
   if (span != nullptr) MR_RETURN_IF_ERROR(out.driver->Record(span->to.get(), out.stream.get()));
-  const auto reached = out.reached.find(step.index + 1);
-  if (reached != out.reached.end()) MR_RETURN_IF_ERROR(out.driver->Record(reached->second.get(), out.stream.get()));
-  return absl::OkStatus();
+  return RecordReached(step.lane, step.index + 1);
 }
 
 absl::Status StreamLaneEngine::EnqueueAll() {
@@ -392,16 +393,11 @@ int64_t StreamLaneEngine::GroupAt(int64_t first) {
 
 absl::Status StreamLaneEngine::EnqueueGroup(int64_t first, int64_t count) {
   const int32_t l = order_[first].lane;
-  const ProgramLane& lane = program_.lanes()[l];
-  StreamLane& out = lanes_[l];
-  const WaitRange& waits = lane.compute[order_[first].index].waits;
-  const Span* timed = waits.count > 0 && timing() ? &out.waits[out.next_wait++] : nullptr;
-  MR_RETURN_IF_ERROR(EnqueueWaits(l, waits, timed));
+  const StreamLane& out = lanes_[l];
+  MR_RETURN_IF_ERROR(EnqueueWaits(order_[first]));
   MR_RETURN_IF_ERROR(WithoutExceptions(
       [&] { return out.driver->LaunchTogether(group_.members(), out.stream.get(), order_[first].position); }));
-  const auto reached = out.reached.find(order_[first + count - 1].index + 1);
-  if (reached != out.reached.end()) MR_RETURN_IF_ERROR(out.driver->Record(reached->second.get(), out.stream.get()));
-  return absl::OkStatus();
+  return RecordReached(l, order_[first + count - 1].index + 1);
 }
 
 absl::Status StreamLaneEngine::Fork() {
@@ -512,17 +508,15 @@ absl::Status StreamLaneEngine::RunStep(const StepBindings& bindings, StepStats* 
     status = absl::Status(drained.code(), absl::StrCat(drained.message(), "; met first as: ", status.message()));
   }
   status.Update(drained);
-  absl::StatusOr<Faults> faults = TakeFaults();
+  const absl::StatusOr<StepFaults> faults = TakeFaults();
   status.Update(faults.status());
   const bool failed = faults.ok() && !faults->empty();
-  if (failed) MarkAfterFaults(*faults);
+  if (failed) marks_.MarkAfterFaults(enqueued_, [&](int32_t lane) { return faults->StopOf(lanes_[lane].driver); });
   if (!drained.ok()) marks_.ForgetCopiesHome();
   if (failed) {
-    const auto first = std::min_element(faults->begin(), faults->end(), [](const auto& a, const auto& b) {
-      return a.second.position < b.second.position;
-    });
-    const StepRef* step = FindPosition(first->first, first->second.position);
-    return step == nullptr ? first->second.status : AtStep(*step, first->second.status);
+    const StepFaults::First first = faults->first();
+    const StepRef* step = FindPosition(first.driver, first.fault.position);
+    return step == nullptr ? first.fault.status : AtStep(*step, first.fault.status);
   }
   MR_RETURN_IF_ERROR(status);
   // A step that is recorded launches each kernel by itself: those that go together have not been loaded.

@@ -36,7 +36,7 @@ void VariableMarks::ForgetCopiesHome() {
 
 // What a copy home has carried then is the value from before the step, unless a kernel that ran has written it, or one that did not
 // should have written all of it.
-void VariableMarks::MarkAfterFaults(absl::Span<const StepRef> enqueued, absl::FunctionRef<int64_t(int32_t)> failed_at) {
+void VariableMarks::MarkAfterFaults(absl::Span<const StepRef> enqueued, absl::FunctionRef<Stop(int32_t lane)> stop_of) {
   Forget();
   std::vector<bool> differs(initialized_at_start_.size());
   for (const StepRef& step : enqueued) {
@@ -47,11 +47,11 @@ void VariableMarks::MarkAfterFaults(absl::Span<const StepRef> enqueued, absl::Fu
       program_.MarkCopy(copy, copy.carries_former_value || v < 0 || !differs[v]);
       continue;
     }
-    const int64_t failed = failed_at(step.lane);
-    const bool ran = step.position <= failed;
+    const Stop stop = stop_of(step.lane);
+    const bool ran = step.position < stop.position || (stop.began && step.position == stop.position);
     const ComputeStep& planned = lane.lane->compute[step.index];
     for (const int32_t v : planned.writes_variables) differs[v] = differs[v] || ran || planned.overwrites_variables;
-    if (ran) program_.MarkWrites(lane, lane.compute[step.index], /*finished=*/step.position != failed);
+    if (ran) program_.MarkWrites(lane, lane.compute[step.index], /*finished=*/step.position != stop.position);
   }
 }
 

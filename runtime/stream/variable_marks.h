@@ -4,6 +4,7 @@
 #define MILLRACE_RUNTIME_STREAM_VARIABLE_MARKS_H_
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -28,8 +29,14 @@ class VariableMarks {
   void Forget();
   // The copies of a device that was lost may have got anywhere: whose home was older than the device's value is lost, too.
   void ForgetCopiesHome();
-  // Kernels of a lane's device behind position `failed_at(lane)` have written nothing. `enqueued`: all that was, in that order.
-  void MarkAfterFaults(absl::Span<const StepRef> enqueued, absl::FunctionRef<int64_t(int32_t)> failed_at);
+  // Where kernels of a device stopped: those behind `position` have written nothing, and the one there not all of it; nothing at all unless
+  // it `began`.
+  struct Stop {
+    int64_t position = std::numeric_limits<int64_t>::max();
+    bool began = true;
+  };
+  // `stop_of`: of a lane's device. `enqueued`: all that was, in that order.
+  void MarkAfterFaults(absl::Span<const StepRef> enqueued, absl::FunctionRef<Stop(int32_t lane)> stop_of);
 
  private:
   const Program& program_;

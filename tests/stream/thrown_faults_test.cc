@@ -189,9 +189,9 @@ TEST(OneOfSeveralDevicesTest, ThatIsLostIsNamedAndTheOtherKeepsItsValues) {
   for (const int lost : {0, 1}) {
     for (const GraphCapture capture : {GraphCapture::kOff, GraphCapture::kAuto}) {
       SCOPED_TRACE(lost);
-      // Of each the variable is loaded; the third step is a graph where there are graphs.
+      // Of each the variable is loaded; a step is a kernel and what passes faults on. The third is a graph where there are graphs.
       EmulatedOptions options;
-      options.faults.lose_device = 3;
+      options.faults.lose_device = 5;
       const auto machine = MakeEmulatedMachine();
       StreamRuntime runtime({}, capture);
       std::vector<std::unique_ptr<StreamDevice>> devices;

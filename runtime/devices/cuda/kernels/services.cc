@@ -1,6 +1,7 @@
 #include "cuda/kernels/services.h"
 
 #include "absl/strings/str_cat.h"
+#include "stream/driver_errors.h"
 
 namespace millrace::cuda {
 
@@ -8,6 +9,7 @@ absl::Status FaultStatus(const Fault& fault) {
   switch (fault.code) {
     case FaultCode::kNone: return absl::OkStatus();
     case FaultCode::kOnHost: break;
+    case FaultCode::kElsewhere: return FailedElsewhere();
     case FaultCode::kIndexOutOfRange:
       return absl::InvalidArgumentError(
           absl::StrCat("input ", fault.detail, ": ", fault.value, " is not in [0, ", fault.limit, ")"));

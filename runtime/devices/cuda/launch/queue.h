@@ -11,8 +11,8 @@
 namespace millrace::cuda {
 
 // What a kernel found wrong with its inputs. The first one stands; kernels launched later do nothing. kOnHost: the
-// kernel ran on the host, which has the error.
-enum class FaultCode : int32_t { kNone = 0, kIndexOutOfRange = 1, kNotFinite = 2, kBadLabel = 3, kOnHost = 4, kDivisionByZero = 5 };
+// kernel ran on the host, which has the error. kElsewhere: it ran on another device (TakeOverFault), and none from `position` on here.
+enum class FaultCode : int32_t { kNone = 0, kIndexOutOfRange = 1, kNotFinite = 2, kBadLabel = 3, kOnHost = 4, kDivisionByZero = 5, kElsewhere = 6 };
 
 struct Fault {
   FaultCode code = FaultCode::kNone;

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -14,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "cuda/kernels/register.h"
 #include "cuda/launch/device_code.h"
+#include "cuda/launch/faults.h"
 #include "cuda/plugin/cuda_errors.h"
 #include "cuda/plugin/cuda_services.h"
 #include "cuda/plugin/device_watch.h"
@@ -42,6 +44,7 @@ class CudaDriver final : public DeviceDriver {
     cudaSetDevice(options_.index);
     registry_ = KernelRegistry();
     services_.reset();
+    for (const auto& [stream, published] : published_) cudaFreeHost(published);
     if (fault_host_ != nullptr) cudaFreeHost(fault_host_);
     if (fault_ != nullptr) cudaFree(fault_);
   }
@@ -127,6 +130,10 @@ class CudaDriver final : public DeviceDriver {
     cudaSetDevice(options_.index);
     if (services_ != nullptr) services_->LeaveStream(Raw(stream));
     run_ahead_->Leave(Raw(stream));
+    if (const auto published = published_.find(stream); published != published_.end()) {
+      cudaFreeHost(published->second);
+      published_.erase(published);
+    }
     cudaStreamDestroy(Raw(stream));
   }
   absl::Status Synchronize(DeviceStream stream) override {
@@ -189,13 +196,33 @@ class CudaDriver final : public DeviceDriver {
     return absl::OkStatus();
   }
 
+  absl::Status PublishFaults(DeviceStream stream) override {
+    MR_RETURN_IF_ERROR(BeforeCall(stream));
+    Fault*& published = published_[stream];
+    if (published == nullptr) {
+      // Any device's kernels read it.
+      MR_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&published), sizeof(Fault), cudaHostAllocPortable | cudaHostAllocMapped));
+    }
+    MR_CUDA(cudaMemcpyAsync(published, fault_, sizeof(Fault), cudaMemcpyDeviceToHost, Raw(stream)));
+    return absl::OkStatus();
+  }
+  absl::Status TakeOverFaults(DeviceStream stream, DeviceDriver& other, DeviceStream from, int64_t position) override {
+    MR_RETURN_IF_ERROR(BeforeCall(stream));
+    const std::map<DeviceStream, Fault*>& published = static_cast<CudaDriver&>(other).published_;
+    const auto found = published.find(from);
+    if (found == published.end()) return absl::InternalError(absl::StrCat(info_.name, ": a stream of ", other.info().name, " has published no fault"));
+    TakeOverFault({Raw(stream), fault_, position}, found->second);
+    MR_CUDA(cudaPeekAtLastError());
+    return absl::OkStatus();
+  }
   absl::StatusOr<KernelFault> TakeFault(DeviceStream stream) override {
     MR_RETURN_IF_ERROR(watch_->Use());
     MR_CUDA(cudaMemcpyAsync(fault_host_, fault_, sizeof(Fault), cudaMemcpyDeviceToHost, Raw(stream)));
     MR_RETURN_IF_ERROR(watch_->Synchronize(Raw(stream)));
     KernelFault fault = services_->TakeHostFault();
     if (fault_host_->code == FaultCode::kNone) return fault;
-    if (fault_host_->code != FaultCode::kOnHost) fault = {fault_host_->position, FaultStatus(*fault_host_)};
+    const bool elsewhere = fault_host_->code == FaultCode::kElsewhere;
+    if (fault_host_->code != FaultCode::kOnHost) fault = {fault_host_->position, FaultStatus(*fault_host_), elsewhere};
     MR_CUDA(cudaMemsetAsync(fault_, 0, sizeof(Fault), Raw(stream)));
     MR_RETURN_IF_ERROR(watch_->Synchronize(Raw(stream)));
     return fault;
@@ -311,6 +338,7 @@ class CudaDriver final : public DeviceDriver {
   DriverInfo info_;
   Fault* fault_ = nullptr;       // on the device
   Fault* fault_host_ = nullptr;  // page-locked
+  std::map<DeviceStream, Fault*> published_;  // page-locked, for other devices
   std::shared_ptr<DeviceWatch> watch_;
   std::unique_ptr<RunAhead> run_ahead_;
   std::unique_ptr<CudaServices> services_;
