@@ -3,6 +3,7 @@
 #ifndef MILLRACE_RUNTIME_STREAM_DISK_LANES_H_
 #define MILLRACE_RUNTIME_STREAM_DISK_LANES_H_
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "plan/step_order.h"
 #include "runtime/disk_lane.h"
 #include "runtime/lane_counter.h"

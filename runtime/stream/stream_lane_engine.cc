@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -20,32 +19,15 @@
 #include "stream/disk_lanes.h"
 #include "stream/fault_paths.h"
 #include "stream/launch_group.h"
-#include "stream/owned_handle.h"
 #include "stream/staged_memory.h"
 #include "stream/step_faults.h"
+#include "stream/stream_lane.h"
 #include "stream/variable_marks.h"
 
 namespace millrace {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// Events around a step, or around the waits before it.
-struct Span {
-  OwnedEvent from, to;
-};
-
-struct StreamLane {
-  DeviceDriver* driver = nullptr;
-  OwnedStream stream;
-  std::map<int64_t, OwnedEvent> reached;  // by count of steps that some lane waits for
-  std::vector<Span> waits;                // of a compute lane: one per step that waits for others
-  size_t next_wait = 0;                   // into `waits`, while a step is enqueued
-  std::vector<Span> steps;                // once a step has been recorded
-  OwnedEvent joined;                      // all of the step has been enqueued
-  Span whole;                             // timed
-  int64_t bytes = 0;                      // of a copy lane
-};
 
 class StreamLaneEngine final : public LaneEngine {
  public:
@@ -60,9 +42,7 @@ class StreamLaneEngine final : public LaneEngine {
   absl::Status Prepare();
   absl::Status PrepareLane(int32_t l);
   absl::Status PrepareRecording();
-  static absl::Status MakeSpan(DeviceDriver& driver, Span& span);
   absl::Status CheckCapturable() const;
-  static absl::StatusOr<OwnedEvent> MakeEvent(DeviceDriver& driver, bool timed);
 
   absl::Status RunOnStreams();
   absl::StatusOr<bool> PrepareReplay();
@@ -74,6 +54,8 @@ class StreamLaneEngine final : public LaneEngine {
   // The same beside disk lanes.
   absl::Status EnqueueBesideDisk();
   absl::Status EnqueueAsDiskAllows();
+  // Behind the steps before `next`: what waits for others waits from here on, also for its being enqueued; behind the last the lane ends.
+  absl::Status BeginWait(int32_t l, int64_t next);
   void NoteEnqueued(const StepRef& step);
   absl::Status EnqueueWaits(const StepRef& step);
   // For those who wait for the first `count` steps of the lane.
@@ -128,11 +110,6 @@ class StreamLaneEngine final : public LaneEngine {
   double busy_seconds_ = 0;    // of compute, measured on the last step that ran on streams
 };
 
-absl::StatusOr<OwnedEvent> StreamLaneEngine::MakeEvent(DeviceDriver& driver, bool timed) {
-  MR_ASSIGN_OR_RETURN(DeviceEvent event, driver.CreateEvent(timed));
-  return OwnedEvent(&driver, event);
-}
-
 absl::Status StreamLaneEngine::Prepare() {
   order_ = StepsInOrder(program_.plan());
   lanes_.clear();
@@ -168,39 +145,19 @@ absl::Status StreamLaneEngine::Prepare() {
 
 absl::Status StreamLaneEngine::PrepareLane(int32_t l) {
   const ProgramLane& lane = program_.lanes()[l];
-  StreamLane& out = lanes_[l];
-  MR_ASSIGN_OR_RETURN(DeviceStream stream, out.driver->CreateStream());
-  out.stream = OwnedStream(out.driver, stream);
-  MR_ASSIGN_OR_RETURN(out.joined, MakeEvent(*out.driver, false));
-  MR_RETURN_IF_ERROR(MakeSpan(*out.driver, out.whole));
+  MR_RETURN_IF_ERROR(lanes_[l].Prepare(lane));
   int64_t& peak_device_bytes = peak_device_bytes_[lane.lane->device];
-  for (const ComputeOp& op : lane.compute) {
-    peak_device_bytes = std::max(peak_device_bytes, op.high_water);
-    if (op.waits.count == 0) continue;
-    out.waits.emplace_back();
-    MR_RETURN_IF_ERROR(MakeSpan(*out.driver, out.waits.back()));
-  }
+  for (const ComputeOp& op : lane.compute) peak_device_bytes = std::max(peak_device_bytes, op.high_water);
   for (const CopyOp& op : lane.copies) {
     peak_device_bytes = std::max(peak_device_bytes, op.high_water);
     peak_pool_bytes_ = std::max(peak_pool_bytes_, op.pool_high_water);
-    out.bytes += op.step->bytes;
   }
-  return absl::OkStatus();
-}
-
-absl::Status StreamLaneEngine::MakeSpan(DeviceDriver& driver, Span& span) {
-  MR_ASSIGN_OR_RETURN(span.from, MakeEvent(driver, true));
-  MR_ASSIGN_OR_RETURN(span.to, MakeEvent(driver, true));
   return absl::OkStatus();
 }
 
 absl::Status StreamLaneEngine::PrepareRecording() {
   for (size_t l = 0; l < lanes_.size(); ++l) {
-    StreamLane& lane = lanes_[l];
-    if (!lane.steps.empty() || disk_.Has(static_cast<int32_t>(l))) continue;
-    std::vector<Span> steps(program_.lanes()[l].num_steps);
-    for (Span& span : steps) MR_RETURN_IF_ERROR(MakeSpan(*lane.driver, span));
-    lane.steps = std::move(steps);
+    if (!disk_.Has(static_cast<int32_t>(l))) MR_RETURN_IF_ERROR(lanes_[l].PrepareRecording(program_.lanes()[l]));
   }
   return absl::OkStatus();
 }
@@ -256,7 +213,8 @@ absl::Status StreamLaneEngine::EnqueueWaits(const StepRef& step) {
   if (waits.empty()) return absl::OkStatus();
   const bool compute = program_.lanes()[step.lane].lane->kind == LaneKind::kCompute;
   const Span* const timed = compute && timing() ? &lane.waits[lane.next_wait++] : nullptr;
-  if (timed != nullptr) MR_RETURN_IF_ERROR(lane.driver->Record(timed->from.get(), lane.stream.get()));
+  // Beside disk lanes it has begun behind the step before this one.
+  if (timed != nullptr && disk_.empty()) MR_RETURN_IF_ERROR(lane.Begin(*timed));
   for (const Wait& wait : waits) {
     if (wait.count <= 0 || disk_.Has(wait.lane)) continue;
     MR_RETURN_IF_ERROR(lane.driver->WaitFor(lane.stream.get(), lanes_[wait.lane].reached.at(wait.count).get()));
@@ -265,7 +223,7 @@ absl::Status StreamLaneEngine::EnqueueWaits(const StepRef& step) {
     const StreamLane& from = lanes_[other];
     MR_RETURN_IF_ERROR(lane.driver->TakeOverFaults(lane.stream.get(), *from.driver, from.stream.get(), step.position));
   }
-  return timed == nullptr ? absl::OkStatus() : lane.driver->Record(timed->to.get(), lane.stream.get());
+  return timed == nullptr ? absl::OkStatus() : lane.End(*timed);
 }
 
 absl::Status StreamLaneEngine::RecordReached(int32_t l, int64_t count) {
@@ -311,10 +269,10 @@ absl::Status StreamLaneEngine::EnqueueStep(const StepRef& step) {
   if (options_.observer != nullptr) MR_RETURN_IF_ERROR(options_.observer->BeforeStep(step.lane, step.index));
   MR_RETURN_IF_ERROR(EnqueueWaits(step));
   const Span* span = recording() ? &out.steps[step.index] : nullptr;
-  if (span != nullptr) MR_RETURN_IF_ERROR(out.driver->Record(span->from.get(), out.stream.get()));
+  if (span != nullptr) MR_RETURN_IF_ERROR(out.Begin(*span));
   MR_RETURN_IF_ERROR(compute ? WithoutExceptions([&] { return EnqueueCompute(step.lane, step.index); })
                              : EnqueueCopy(step.lane, step.index));
-  if (span != nullptr) MR_RETURN_IF_ERROR(out.driver->Record(span->to.get(), out.stream.get()));
+  if (span != nullptr) MR_RETURN_IF_ERROR(out.End(*span));
   return RecordReached(step.lane, step.index + 1);
 }
 
@@ -342,6 +300,7 @@ absl::Status StreamLaneEngine::EnqueueBesideDisk() {
   const auto wait = [this](int32_t lane, int64_t count) {
     return lanes_[lane].driver->SynchronizeEvent(lanes_[lane].reached.at(count).get());
   };
+  for (int32_t l = 0; l < static_cast<int32_t>(lanes_.size()); ++l) MR_RETURN_IF_ERROR(BeginWait(l, 0));
   MR_RETURN_IF_ERROR(disk_.Start(wait, Clock::now(), recording()));
   const absl::Status status = EnqueueAsDiskAllows();
   if (!status.ok()) disk_.Stop();
@@ -350,6 +309,14 @@ absl::Status StreamLaneEngine::EnqueueBesideDisk() {
   const std::optional<DiskLanes::Failure> failure = disk_.failure();
   if (!status.ok() || !failure.has_value()) return status;
   return absl::IsUnavailable(failure->status) ? failure->status : AtStep(failure->step, failure->status);
+}
+
+absl::Status StreamLaneEngine::BeginWait(int32_t l, int64_t next) {
+  const ProgramLane& lane = program_.lanes()[l];
+  const StreamLane& out = lanes_[l];
+  if (next == lane.num_steps) return out.End(out.whole);
+  const bool waits = lane.lane->kind == LaneKind::kCompute && lane.compute[next].waits.count > 0;
+  return waits ? out.Begin(out.waits[out.next_wait]) : absl::OkStatus();
 }
 
 // Streams never wait for the host: what waits for a disk lane is enqueued when that has come so far, and what does not wait for it
@@ -363,7 +330,8 @@ absl::Status StreamLaneEngine::EnqueueAsDiskAllows() {
       disk_.AwaitProgress();
       continue;
     }
-    const absl::Status status = EnqueueStep(*step);
+    absl::Status status = EnqueueStep(*step);
+    if (status.ok()) status = BeginWait(step->lane, step->index + 1);
     if (!status.ok()) return absl::IsUnavailable(status) ? status : AtStep(*step, status);
     NoteEnqueued(*step);
     disk_.Enqueued(*step);
@@ -443,13 +411,10 @@ absl::Status StreamLaneEngine::CaptureGraph() {
 }
 
 absl::Status StreamLaneEngine::RunOnStreams() {
-  for (StreamLane& lane : lanes_) {
-    MR_RETURN_IF_ERROR(lane.driver->Record(lane.whole.from.get(), lane.stream.get()));
-  }
+  for (const StreamLane& lane : lanes_) MR_RETURN_IF_ERROR(lane.Begin(lane.whole));
   MR_RETURN_IF_ERROR(EnqueueAll());
-  for (StreamLane& lane : lanes_) {
-    MR_RETURN_IF_ERROR(lane.driver->Record(lane.whole.to.get(), lane.stream.get()));
-  }
+  if (!disk_.empty()) return absl::OkStatus();  // each has ended behind its last step
+  for (const StreamLane& lane : lanes_) MR_RETURN_IF_ERROR(lane.End(lane.whole));
   return absl::OkStatus();
 }
 
@@ -557,11 +522,7 @@ absl::Status StreamLaneEngine::FillStats(double seconds, bool replayed, StepStat
       (kind == LaneKind::kToDisk ? stats->to_disk_seconds : stats->from_disk_seconds) += disk_.seconds(l);
     }
     if (kind != LaneKind::kCompute || replayed) continue;
-    MR_ASSIGN_OR_RETURN(double busy, lane.driver->SecondsBetween(lane.whole.from.get(), lane.whole.to.get()));
-    for (const Span& wait : lane.waits) {
-      MR_ASSIGN_OR_RETURN(const double waited, lane.driver->SecondsBetween(wait.from.get(), wait.to.get()));
-      busy -= waited;
-    }
+    MR_ASSIGN_OR_RETURN(const double busy, lane.BusySeconds());
     busy_seconds_ = std::max(busy_seconds_, busy);
   }
   // A replayed graph has no events inside: its kernels are those of the step that was measured.
