@@ -23,7 +23,7 @@
 #   sanitizer     15   compute-sanitizer's tools at once, each on one family of cases after the other
 #   others         0   PyTorch's other ways and Millrace beside them: for further calls; 350 s on an H200 without torch.compile
 #   more           0   nothing fused, channels last, 32 queues, measured convolutions: for further calls
-#   nets           0   random networks: near what they give as they are, the same bits under random plans: for further calls
+#   nets           0   random networks: near what they give as they are, the same bits under random plans, steps that fail: for further calls
 #   sessions       0   what sessions promise (tests/session), but for what needs a second device: for further calls
 #   stream         0   the stream engine's tests, built and run on the CPU when all else is done
 #
@@ -547,12 +547,13 @@ fi
 # tests/random: a process per kind.
 if begins nets; then
   mkdir -p "$out/nets"
-  [ -x "$build/bin/random_nets_test" ] || ninja_within random_nets_test >>"$out/build.log" 2>&1
-  for kind in Recurrent Images Sequences; do
-    [ -x "$build/bin/random_nets_test" ] || break
+  for kind in Recurrent Images Sequences FailingSteps; do
+    program=random_nets_test
+    [ $kind != FailingSteps ] || program=failing_steps_test
+    [ -x "$build/bin/$program" ] || ninja_within $program >>"$out/build.log" 2>&1
+    [ -x "$build/bin/$program" ] || continue
     ! is_done "$out/nets/$kind" || continue
-    watched 200 "$out/nets/$kind" env MILLRACE_RANDOM_DEVICE=$device MILLRACE_RANDOM_NETS=10 "$build/bin/random_nets_test" \
-      --gtest_filter="RandomNets.*$kind*" &
+    watched 200 "$out/nets/$kind" env MILLRACE_RANDOM_DEVICE=$device MILLRACE_RANDOM_NETS=10 "$build/bin/$program" --gtest_filter="*$kind*" &
   done
   wait
   collect

@@ -19,7 +19,7 @@ SIZES = {"resnet_504_b16": 12, "resnet_1001_b16": 12, "resnet_1001_b32": 12, "re
          "resnet50_7500": 16, "deeplab_2048": 16, "unet3d_192": 16}  # budgets in GB
 LOWEST = {"unet3d": 50}  # budget in %, 45 of the others: below 46 % a single node of it has no room
 STEPS = 40            # of a run of a model
-NETS = ("Recurrent", "Images", "Sequences")  # tests/random
+NETS = ("Recurrent", "Images", "Sequences", "FailingSteps")  # tests/random
 SESSIONS = range(4)  # shares of tests/session
 CHAIN_NODES = 2000    # of bench/chain_graph.py
 LARGE_COPY = 8 << 20  # bytes: smaller copies say more of latency than of the link
