@@ -272,6 +272,7 @@ absl::Status StreamLaneEngine::EnqueueStep(const StepRef& step) {
   if (span != nullptr) MR_RETURN_IF_ERROR(out.Begin(*span));
   MR_RETURN_IF_ERROR(compute ? WithoutExceptions([&] { return EnqueueCompute(step.lane, step.index); })
                              : EnqueueCopy(step.lane, step.index));
+  NoteEnqueued(step);  // whatever is refused behind it
   if (span != nullptr) MR_RETURN_IF_ERROR(out.End(*span));
   return RecordReached(step.lane, step.index + 1);
 }
@@ -286,7 +287,6 @@ absl::Status StreamLaneEngine::EnqueueAll() {
     const int64_t count = GroupAt(first);
     const absl::Status status = count > 1 ? EnqueueGroup(first, count) : EnqueueStep(step);
     if (!status.ok()) return absl::IsUnavailable(status) ? status : AtStep(step, status);
-    for (int64_t i = 0; i < count; ++i) NoteEnqueued(order_[first + i]);
   }
   return absl::OkStatus();
 }
@@ -333,7 +333,6 @@ absl::Status StreamLaneEngine::EnqueueAsDiskAllows() {
     absl::Status status = EnqueueStep(*step);
     if (status.ok()) status = BeginWait(step->lane, step->index + 1);
     if (!status.ok()) return absl::IsUnavailable(status) ? status : AtStep(*step, status);
-    NoteEnqueued(*step);
     disk_.Enqueued(*step);
   }
   return absl::OkStatus();
@@ -365,6 +364,7 @@ absl::Status StreamLaneEngine::EnqueueGroup(int64_t first, int64_t count) {
   MR_RETURN_IF_ERROR(EnqueueWaits(order_[first]));
   MR_RETURN_IF_ERROR(WithoutExceptions(
       [&] { return out.driver->LaunchTogether(group_.members(), out.stream.get(), order_[first].position); }));
+  for (int64_t i = 0; i < count; ++i) NoteEnqueued(order_[first + i]);
   return RecordReached(l, order_[first + count - 1].index + 1);
 }
 
