@@ -25,10 +25,9 @@ class FaultPaths {
   bool Publishes(int32_t lane, int64_t count) const { return !published_.empty() && published_[lane].count(count) > 0; }
   // Lanes of other devices of which this compute step, behind its waits, follows more of what they have published than any before it on its
   // lane.
-  const std::vector<int32_t>& TakenOver(const StepRef& step) const {
-    static const auto* const none = new std::vector<int32_t>;
+  absl::Span<const int32_t> TakenOver(const StepRef& step) const {
     const auto found = taken_over_.find({step.lane, step.index});
-    return found == taken_over_.end() ? *none : found->second;
+    return found == taken_over_.end() ? absl::Span<const int32_t>() : absl::MakeConstSpan(found->second);
   }
 
  private:

@@ -70,6 +70,10 @@ class StreamLaneEngine final : public LaneEngine {
   absl::Status Drain();
   absl::StatusOr<StepFaults> TakeFaults();
   absl::Status AtStep(const StepRef& step, const absl::Status& status) const;
+  // That a device is lost is no matter of the step that met it.
+  absl::Status AtStepUnlessLost(const StepRef& step, const absl::Status& status) const {
+    return absl::IsUnavailable(status) ? status : AtStep(step, status);
+  }
   const StepRef* FindPosition(const DeviceDriver* driver, int64_t position) const;
 
   absl::Status FillStats(double seconds, bool replayed, StepStats* stats);
@@ -286,7 +290,7 @@ absl::Status StreamLaneEngine::EnqueueAll() {
     const StepRef& step = order_[first];
     const int64_t count = GroupAt(first);
     const absl::Status status = count > 1 ? EnqueueGroup(first, count) : EnqueueStep(step);
-    if (!status.ok()) return absl::IsUnavailable(status) ? status : AtStep(step, status);
+    if (!status.ok()) return AtStepUnlessLost(step, status);
   }
   return absl::OkStatus();
 }
@@ -308,7 +312,7 @@ absl::Status StreamLaneEngine::EnqueueBesideDisk() {
   for (const StepRef& step : disk_.TakeDone()) NoteEnqueued(step);
   const std::optional<DiskLanes::Failure> failure = disk_.failure();
   if (!status.ok() || !failure.has_value()) return status;
-  return absl::IsUnavailable(failure->status) ? failure->status : AtStep(failure->step, failure->status);
+  return AtStepUnlessLost(failure->step, failure->status);
 }
 
 absl::Status StreamLaneEngine::BeginWait(int32_t l, int64_t next) {
@@ -332,7 +336,7 @@ absl::Status StreamLaneEngine::EnqueueAsDiskAllows() {
     }
     absl::Status status = EnqueueStep(*step);
     if (status.ok()) status = BeginWait(step->lane, step->index + 1);
-    if (!status.ok()) return absl::IsUnavailable(status) ? status : AtStep(*step, status);
+    if (!status.ok()) return AtStepUnlessLost(*step, status);
     disk_.Enqueued(*step);
   }
   return absl::OkStatus();

@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "millrace/op.h"
 #include "millrace/session.h"
 #include "random/random_nets.h"
 #include "random/training.h"
@@ -55,9 +56,8 @@ std::vector<bool> Closure(const Graph& graph, const std::string& seed, bool forw
 }
 
 // All that takes a float result of some node takes it from one that fails where the feed `fault` is not finite.
-TrainingGraph WithFault(const TrainingGraph& whole, std::mt19937_64& random) {
+TrainingGraph WithFault(TrainingGraph failing, std::mt19937_64& random) {
   static const auto* const ops = new std::set<std::string>{"MatMul", "AddV2", "Mul", "Sub", "Tanh", "Sigmoid", "Relu", "Square", "Neg", "BatchMatMulV2"};
-  TrainingGraph failing{whole.graph.Clone(), whole.fetches, whole.made_of, whole.in_low_precision};
   Graph& graph = failing.graph;
   std::vector<NodeId> candidates;
   const std::vector<bool> in_step = Closure(graph, "train", /*forwards=*/false);
@@ -86,12 +86,11 @@ std::set<std::string> UpdatedBehindTheFault(const Graph& graph) {
   std::set<std::string> behind, others;
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
     const Node& node = graph.node(NodeId{i});
-    const bool in_place = absl::StrContains(node.op, "Apply") || absl::StrContains(node.op, "AssignAdd") || absl::StrContains(node.op, "AssignSub");
-    const bool writes = in_place || absl::StrContains(node.op, "Assign") || absl::StrContains(node.op, "Scatter");
-    if (!writes || !in_step[i]) continue;
-    for (const OutputRef& input : node.inputs) {
-      const Node& variable = graph.node(input.node);
-      if (variable.op == "VarHandleOp" || variable.op == "VariableV2") (in_place && follows[i] ? behind : others).insert(variable.name);
+    const OpDef* const def = OpRegistry::Builtin().Find(node.op);
+    if (def == nullptr || !in_step[i]) continue;
+    for (const VariableUse& use : def->variables) {
+      const bool in_place = use.access == VariableAccess::kReadWrite;
+      if (use.writes()) (in_place && follows[i] ? behind : others).insert(graph.node(node.inputs[use.input].node).name);
     }
   }
   for (const std::string& name : others) behind.erase(name);

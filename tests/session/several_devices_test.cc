@@ -76,6 +76,19 @@ total = Sum(where, first) {T=int64, Tidx=int32, keep_dims=false} on "/cpu:1"
   EXPECT_EQ(out[0].IntAt(0), 0);
 }
 
+// 20 steps, of which one in `period`, the last of them, picks what is not there: an error of `picked`, after which no variable has changed.
+void RunWithBadSteps(Session& session, int period, const std::vector<std::string>& fetches, const std::vector<std::string>& targets) {
+  for (int step = 0; step < 20; ++step) {
+    const bool bad = step % period == period - 1;
+    const Tensor index = Tensor::Vector<int32_t>({bad ? 7 : 1});
+    const absl::Status status = session.Run({{"index", index}}, fetches, targets, nullptr);
+    EXPECT_EQ(status.ok(), !bad) << status;
+    if (bad) {
+      EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("node 'picked' (GatherV2)"), HasSubstr("no variable has changed")));
+    }
+  }
+}
+
 // A counter on each device; the second is raised after the first by a control edge alone.
 constexpr char kGuarded[] = R"(
 a = VarHandleOp() {dtype=float, shape=shape[], shared_name="a"} on "/cpu:0"
@@ -99,15 +112,7 @@ TEST(SeveralDevices, AnErrorOfOneDeviceStopsWhatControlEdgesGuardOnOthers) {
     options.threads = threads;
     const std::unique_ptr<Session> session = Make(kGuarded, 2, options);
     ASSERT_TRUE(session->Run({}, {}, {"init_a", "init_b"}, nullptr).ok());
-    for (int step = 0; step < 20; ++step) {
-      const bool bad = step % 2 == 1;
-      const Tensor index = Tensor::Vector<int32_t>({bad ? 7 : 1});
-      const absl::Status status = session->Run({{"index", index}}, {"picked"}, {"add_b"}, nullptr);
-      EXPECT_EQ(status.ok(), !bad);
-      if (bad) {
-        EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("'picked'"), HasSubstr("no variable has changed")));
-      }
-    }
+    RunWithBadSteps(*session, 2, {"picked"}, {"add_b"});
     const auto variables = session->Variables();
     ASSERT_TRUE(variables.ok());
     EXPECT_THAT(Floats(variables->at("a")), ElementsAre(10));
@@ -143,15 +148,7 @@ TEST(SeveralDevices, AnErrorOfOneDeviceStopsWhatFollowsFromItOnOthers) {
     const std::unique_ptr<Session> session = Make(kPassedOn, 3, options);
     ASSERT_TRUE(session->Run({}, {}, {"init_a", "init_b", "init_c"}, nullptr).ok());
     // Three good steps before the first bad one: the fourth is a graph.
-    for (int step = 0; step < 20; ++step) {
-      const bool bad = step % 4 == 3;
-      const Tensor index = Tensor::Vector<int32_t>({bad ? 7 : 1});
-      const absl::Status status = session->Run({{"index", index}}, {}, {"add_a", "add_b", "add_c"}, nullptr);
-      EXPECT_EQ(status.ok(), !bad) << status;
-      if (bad) {
-        EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("node 'picked' (GatherV2)"), HasSubstr("no variable has changed")));
-      }
-    }
+    RunWithBadSteps(*session, 4, {}, {"add_a", "add_b", "add_c"});
     const auto variables = session->Variables();
     ASSERT_TRUE(variables.ok());
     EXPECT_THAT(Floats(variables->at("a")), ElementsAre(300));
