@@ -29,7 +29,10 @@ target_link_libraries(millrace_cuda_emulated PUBLIC millrace_cuda_kernels millra
 # read, launches between three angle brackets, written as calls.
 if(MILLRACE_TESTS)
   set(grid_sources)
-  file(GLOB launch_files RELATIVE ${plugin_folder} ${plugin_folder}/launch/*.h ${plugin_folder}/launch/*.cu)
+  file(GLOB launch_files RELATIVE ${plugin_folder} ${plugin_folder}/launch/*.h)
+  list(TRANSFORM launchers PREPEND launch/ OUTPUT_VARIABLE launch_sources)
+  list(TRANSFORM launch_sources APPEND .cu)
+  list(APPEND launch_files ${launch_sources})
   foreach(name ${launch_files})
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${plugin_folder}/${name})
     file(READ ${plugin_folder}/${name} text)
