@@ -39,6 +39,8 @@ class DynamicOp {
   // step. Errors: the shape rule's, the kernel's, and ResourceExhausted when an output or the scratch is larger than
   // planned; the caller adds the node.
   absl::Status Run(const KernelContext& context, std::vector<Shape>& shapes, Launch launch);
+  // As it ran last; as planned where it has not run.
+  const OpInstance& instance() const { return made_.empty() ? planned_ : made_.front()->instance; }
 
  private:
   struct Instanced {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -99,8 +100,10 @@ class DeviceDriver {
   virtual absl::Status PublishFaults(DeviceStream stream) = 0;
   // Where `from`, a stream of `other`, has published a fault, it is one of this device, too, of `position`. `other` is a driver of the same kind.
   virtual absl::Status TakeOverFaults(DeviceStream stream, DeviceDriver& other, DeviceStream from, int64_t position) = 0;
-  // The first fault since the last call. All streams are idle.
-  virtual absl::StatusOr<KernelFault> TakeFault(DeviceStream stream) = 0;
+  // The node whose step is at that position; nullptr: none.
+  using NodeAt = absl::FunctionRef<const OpInstance*(int64_t position)>;
+  // The first fault since the last call, in the words of its node. All streams are idle.
+  virtual absl::StatusOr<KernelFault> TakeFault(DeviceStream stream, NodeAt node_at) = 0;
 
   // From BeginCapture to EndCapture, what is given to `stream`, and to streams that wait for events recorded on it, is
   // kept instead of run. All of them must have been waited for by `stream` at the end.

@@ -288,7 +288,7 @@ class EmulatedDriver final : public DeviceDriver {
       if (from->published_fault && fault_.position < 0) fault_ = {position, FailedElsewhere(), /*elsewhere=*/true};
     });
   }
-  absl::StatusOr<KernelFault> TakeFault(DeviceStream) override {
+  absl::StatusOr<KernelFault> TakeFault(DeviceStream, NodeAt) override {
     std::lock_guard<std::mutex> lock(mutex_);
     if (lost_) return DeviceLost(info_.name, "read the fault word");
     return std::exchange(fault_, KernelFault());

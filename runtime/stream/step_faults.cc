@@ -7,8 +7,8 @@
 
 namespace millrace {
 
-absl::Status StepFaults::Take(DeviceDriver& driver, DeviceStream stream) {
-  MR_ASSIGN_OR_RETURN(KernelFault fault, driver.TakeFault(stream));
+absl::Status StepFaults::Take(DeviceDriver& driver, DeviceStream stream, DeviceDriver::NodeAt node_at) {
+  MR_ASSIGN_OR_RETURN(KernelFault fault, driver.TakeFault(stream, node_at));
   if (fault.position >= 0) faults_.emplace(&driver, std::move(fault));
   return absl::OkStatus();
 }

@@ -14,7 +14,7 @@ namespace millrace {
 class StepFaults {
  public:
   // Takes the driver's, once, by any of its streams. All streams are idle.
-  absl::Status Take(DeviceDriver& driver, DeviceStream stream);
+  absl::Status Take(DeviceDriver& driver, DeviceStream stream, DeviceDriver::NodeAt node_at);
   bool empty() const { return faults_.empty(); }
   VariableMarks::Stop StopOf(const DeviceDriver* driver) const;
 

@@ -68,6 +68,7 @@ class StreamLaneEngine final : public LaneEngine {
   absl::Status EnqueueGroup(int64_t first, int64_t count);
   // Until all streams are idle; the first error of them all.
   absl::Status Drain();
+  const OpInstance* NodeAt(const DeviceDriver* driver, int64_t position) const;
   absl::StatusOr<StepFaults> TakeFaults();
   absl::Status AtStep(const StepRef& step, const absl::Status& status) const;
   // That a device is lost is no matter of the step that met it.
@@ -200,12 +201,20 @@ const StepRef* StreamLaneEngine::FindPosition(const DeviceDriver* driver, int64_
   return it == order_.end() ? nullptr : &*it;
 }
 
+const OpInstance* StreamLaneEngine::NodeAt(const DeviceDriver* driver, int64_t position) const {
+  const StepRef* const step = FindPosition(driver, position);
+  if (step == nullptr || program_.lanes()[step->lane].lane->kind != LaneKind::kCompute) return nullptr;
+  const ComputeOp& op = program_.lanes()[step->lane].compute[step->index];
+  return op.dynamic != nullptr ? &op.dynamic->instance() : op.context.instance;
+}
+
 absl::StatusOr<StepFaults> StreamLaneEngine::TakeFaults() {
   StepFaults faults;
   absl::Status status;
   std::set<const DeviceDriver*> taken;
   for (const StreamLane& lane : lanes_) {
-    if (taken.insert(lane.driver).second) status.Update(faults.Take(*lane.driver, lane.stream.get()));
+    const auto node_at = [&](int64_t position) { return NodeAt(lane.driver, position); };
+    if (taken.insert(lane.driver).second) status.Update(faults.Take(*lane.driver, lane.stream.get(), node_at));
   }
   MR_RETURN_IF_ERROR(status);
   return faults;

@@ -173,7 +173,7 @@ absl::StatusOr<RunResult> CaseRun::Run(const Kernel& kernel, const RunOptions& o
   context.output_shapes = shapes.data();
   for (int64_t run = 0; run < test_.runs; ++run) {
     MR_RETURN_IF_ERROR(kernel.Run(context));
-    MR_RETURN_IF_ERROR(device_.Synchronize());
+    MR_RETURN_IF_ERROR(device_.Synchronize(instance_));
   }
   if (!scratch.RedZoneIntact()) return absl::InternalError("wrote behind its scratch");
   MR_RETURN_IF_ERROR(CheckAfterRun(inputs, outputs, options));

@@ -24,8 +24,11 @@ class TestDevice {
   virtual void CopyToDevice(void* to, const void* from, int64_t bytes) = 0;
   virtual void CopyToHost(void* to, const void* from, int64_t bytes) = 0;
   virtual void* stream() { return nullptr; }
-  // Waits for the kernels that were started.
-  virtual absl::Status Synchronize() { return absl::OkStatus(); }
+  // Waits for the kernels of `node` that were started.
+  virtual absl::Status Synchronize(const OpInstance& node) {
+    static_cast<void>(node);
+    return absl::OkStatus();
+  }
   // Results must be the same bits under each of these, the first one serial.
   virtual std::vector<std::pair<std::string, ParallelRunner*>> runners() = 0;
   // Units in the last place that results may be off where the case demands equal floats: a device's own functions

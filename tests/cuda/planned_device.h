@@ -71,7 +71,7 @@ class PlannedDevice : public DeviceServices {
   }
   // Kernels launched on the host, which fold constants.
   Queue QueueOf(const KernelContext&) override { return {nullptr, &fault_, 0}; }
-  absl::Status Launched(const Queue&) override { return absl::OkStatus(); }
+  absl::Status Launched(const Queue&, const OpInstance&) override { return absl::OkStatus(); }
   absl::Status LoadState(const Queue&, void*, const void*, int64_t) override { return absl::UnimplementedError("no device"); }
   absl::Status StoreState(const Queue&, void*, const void*, int64_t) override { return absl::UnimplementedError("no device"); }
 

@@ -45,7 +45,7 @@ absl::StatusOr<Tensor> RunOn(TestDevice& device, const OpInstance& instance, con
   context.parallel = &runner;
   context.stream = device.stream();
   absl::Status status = (*kernel)->Run(context);
-  status.Update(device.Synchronize());
+  status.Update(device.Synchronize(instance));
   device.CopyToHost(numbers.mutable_data(), made, numbers.size_bytes());
   device.Free(given);
   device.Free(made);

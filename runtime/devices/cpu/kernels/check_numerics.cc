@@ -5,11 +5,10 @@
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/elementwise.h"
 #include "cpu/kernels/register.h"
+#include "graph/value_errors.h"
 
 namespace millrace::cpu {
 namespace {
-
-enum Found : uint32_t { kNan = 1, kNegativeInf = 2, kPositiveInf = 4 };
 
 // Copies n numbers whose bits with the exponent mask all set are no numbers, and says which of those there are.
 template <typename Bits>
@@ -23,9 +22,9 @@ uint32_t CopyAndCheck(const void* from, void* to, int64_t n, Bits exponent_mask)
   for (int64_t i = 0; special && i < n; ++i) {
     const Bits magnitude = x[i] & static_cast<Bits>(~kSign);
     if (magnitude > exponent_mask)
-      found |= kNan;
+      found |= NotFinite::kNan;
     else if (magnitude == exponent_mask)
-      found |= (x[i] & kSign) != 0 ? kNegativeInf : kPositiveInf;
+      found |= (x[i] & kSign) != 0 ? NotFinite::kNegativeInf : NotFinite::kPositiveInf;
   }
   return found;
 }
@@ -43,17 +42,6 @@ uint32_t CopyAndCheck(DataType dtype, const void* from, void* to, int64_t n) {
   }
 }
 
-std::string Describe(uint32_t found, bool with_sign) {
-  const uint32_t inf = found & (kNegativeInf | kPositiveInf);
-  std::string infinities = "Inf";
-  if (with_sign && inf != 0) {
-    infinities = inf == kNegativeInf ? "-Inf" : inf == kPositiveInf ? "+Inf" : "-Inf, +Inf";
-  }
-  if ((found & kNan) == 0) return infinities;
-  if (inf == 0) return "NaN";
-  return with_sign ? absl::StrCat(infinities, ", and NaN") : "Inf and NaN";
-}
-
 absl::StatusOr<std::unique_ptr<Kernel>> MakeCheckNumerics(const OpInstance& instance) {
   const DataType dtype = instance.inputs[0].dtype;
   if (!IsFloating(dtype)) return UnsupportedType(instance, dtype);
@@ -67,7 +55,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeCheckNumerics(const OpInstance& inst
                             end - begin);
     });
     if (found == 0) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(message, " : Tensor had ", Describe(found, with_sign), " values"));
+    return NotFiniteError(message, found, with_sign);
   });
 }
 

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "cpu/kernels/common.h"
+#include "graph/value_errors.h"
 #include "millrace/status.h"
 
 namespace millrace::cpu {
@@ -29,9 +30,6 @@ inline void CopyRow(char* out, const char* in, int64_t bytes) {
     default: std::memcpy(out, in, bytes);
   }
 }
-
-// "[1,2]": where element `flat` of a tensor of this shape is.
-std::string IndexString(const Shape& shape, int64_t flat);
 
 // InvalidArgument that names the first index outside [0, limit): "indices[0,1] = 7 is not in [0, 5)".
 template <typename Index>
@@ -70,8 +68,6 @@ struct NdLayout {
   }
 };
 NdLayout MakeNdLayout(const Shape& sliced, const Shape& indices, int64_t element_bytes);
-
-absl::Status NdIndexError(const Shape& indices, int64_t row, absl::Span<const int64_t> values, const Shape& sliced);
 
 template <typename Index>
 absl::Status CheckNdIndices(const NdLayout& layout, const Index* indices, const Shape& shape, const Shape& sliced) {

@@ -12,7 +12,7 @@ class HostServices : public DeviceServices {
   // host's own kernels take them.
   explicit HostServices(bool written_out) : written_out_(written_out) {}
   Queue QueueOf(const KernelContext& context) override;
-  absl::Status Launched(const Queue& queue) override { return FaultStatus(*queue.fault); }
+  absl::Status Launched(const Queue& queue, const OpInstance& instance) override { return FaultStatus(*queue.fault, instance); }
   absl::StatusOr<std::unique_ptr<Product>> PlanProduct(const ProductShape& shape) override;
   absl::StatusOr<std::unique_ptr<Convolution>> PlanConvolution(const ConvShape& shape) override;
   // None: trees are read.

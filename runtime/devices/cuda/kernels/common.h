@@ -76,7 +76,7 @@ std::unique_ptr<Kernel> MakeLaunch(DeviceServices& services, Fn fn, int64_t scra
       } else {
         MR_RETURN_IF_ERROR(fn_(queue, context));
       }
-      return services_.Launched(queue);
+      return services_.Launched(queue, *context.instance);
     }
 
    private:

@@ -114,7 +114,7 @@ class UpdateKernel final : public GroupedKernel {
   absl::Status Run(const KernelContext& context) const override {
     const Queue queue = services_.QueueOf(context);
     LaunchUpdate(queue, update_.rule, update_.type, update_.slots, update_.Arguments(context));
-    return services_.Launched(queue);
+    return services_.Launched(queue, *context.instance);
   }
   int64_t group() const override {
     return (static_cast<int64_t>(update_.rule) << 8 | static_cast<int64_t>(update_.type)) << 8 | update_.slots;
@@ -127,7 +127,7 @@ class UpdateKernel final : public GroupedKernel {
     }
     const Queue queue = services_.QueueOf(members[0].context);
     LaunchUpdates(queue, update_.rule, update_.type, update_.slots, updates.data(), static_cast<int>(updates.size()));
-    return services_.Launched(queue);
+    return services_.Launched(queue, *members[0].context.instance);
   }
 
  private:

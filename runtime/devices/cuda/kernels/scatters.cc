@@ -21,6 +21,7 @@ absl::StatusOr<Rows> RowsOf(const OpInstance& instance, const Shape& sliced, int
   Rows rows;
   rows.index.wide = dtype == DataType::kInt64;
   rows.index.input = input;
+  rows.index.tuples = nd;
   rows.index.depth = nd ? indices.dim(indices.rank() - 1) : 1;
   if (rows.index.depth > kMaxDims) return Refused(instance, absl::StrCat("more than ", kMaxDims, " dimensions"));
   rows.index.count = 1;

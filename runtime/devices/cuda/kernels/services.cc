@@ -1,23 +1,87 @@
 #include "cuda/kernels/services.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "cuda/launch/ctc.h"
+#include "graph/value_errors.h"
 #include "stream/driver_errors.h"
 
 namespace millrace::cuda {
+namespace {
 
-absl::Status FaultStatus(const Fault& fault) {
+// TensorFlow's name of an input that holds indices.
+std::string_view IndicesName(const OpInstance& instance, int input) {
+  const bool sparse = absl::StartsWith(instance.op, "SparseSegment");
+  return absl::StrContains(instance.op, "Segment") && input == (sparse ? 2 : 1) ? "segment_ids" : "indices";
+}
+
+absl::Status IndexFault(const Fault& fault, const OpInstance& instance) {
+  const std::string range = absl::StrCat("[0, ", fault.limit, ")");
+  if (fault.at < 0 || fault.detail >= static_cast<int32_t>(instance.inputs.size())) {
+    return absl::InvalidArgumentError(absl::StrCat("input ", fault.detail, ": ", fault.value, " is not in ", range));
+  }
+  const std::string_view name = IndicesName(instance, fault.detail);
+  const std::string element =
+      absl::StrCat(std::string(name), IndexString(instance.inputs[fault.detail].shape, fault.at), " = ", fault.value);
+  if (name == "segment_ids") return absl::InvalidArgumentError(absl::StrCat(element, " is out of range ", range));
+  if (instance.op == "SparseTensorDenseMatMul") {
+    return absl::InvalidArgumentError(absl::StrCat(element, " is out of bounds: need 0 <= index < ", fault.limit));
+  }
+  return absl::InvalidArgumentError(absl::StrCat(element, " is not in ", range));
+}
+
+absl::Status TupleFault(const Fault& fault, const OpInstance& instance) {
+  const TensorType& sliced = instance.op == "ScatterNd" ? instance.outputs[0] : instance.inputs[0];
+  return NdIndexError(instance.inputs[fault.detail].shape, fault.at, absl::MakeConstSpan(fault.tuple, fault.value), sliced.shape);
+}
+
+absl::Status LabelFault(const Fault& fault) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("label ", fault.value, " of row ", fault.at, " is out of range, expected [0, ", fault.limit, ")"));
+}
+
+absl::Status SequenceFault(const Fault& fault) {
+  const std::string sequence = absl::StrCat("sequence ", fault.at), label = absl::StrCat("labels_indices[", fault.at, "]");
+  switch (static_cast<CtcFault>(fault.detail)) {
+    case CtcFault::kLength:
+      return absl::InvalidArgumentError(absl::StrCat("sequence_length[", fault.at, "] is ", fault.value, ", expected [0, ", fault.limit, "]"));
+    case CtcFault::kNoLabels: return absl::InvalidArgumentError(absl::StrCat(sequence, " has no labels"));
+    case CtcFault::kLabel: return absl::InvalidArgumentError(absl::StrCat("label ", fault.value, " of ", sequence, " is out of range"));
+    case CtcFault::kAfterNull:
+      return absl::InvalidArgumentError(absl::StrCat("label ", fault.value, " of ", sequence, " follows a null label (one of at least ",
+                                                     fault.limit, ")"));
+    case CtcFault::kTooManyLabels:
+      return absl::InvalidArgumentError(absl::StrCat(sequence, " has ", fault.value, " labels but only ", fault.limit,
+                                                     " times; ignore_longer_outputs_than_inputs would skip it"));
+    case CtcFault::kSequenceOfLabel:
+      return absl::InvalidArgumentError(
+          absl::StrCat(label, " is of sequence ", fault.value, ", expected a sequence in [0, ", fault.limit, ")"));
+    case CtcFault::kOrderOfLabel:
+      return absl::InvalidArgumentError(
+          absl::StrCat(label, " is [", fault.value, ",", fault.limit, "], which is repeated or out of order"));
+  }
+  return absl::InternalError("a kernel reported a fault of sequences of an unknown kind");
+}
+
+}  // namespace
+
+absl::Status FaultStatus(const Fault& fault, const OpInstance& instance) {
   switch (fault.code) {
     case FaultCode::kNone: return absl::OkStatus();
     case FaultCode::kOnHost: break;
     case FaultCode::kElsewhere: return FailedElsewhere();
-    case FaultCode::kIndexOutOfRange:
+    case FaultCode::kIndexOutOfRange: return IndexFault(fault, instance);
+    case FaultCode::kTupleOutOfRange: return TupleFault(fault, instance);
+    case FaultCode::kNotBelow:
       return absl::InvalidArgumentError(
-          absl::StrCat("input ", fault.detail, ": ", fault.value, " is not in [0, ", fault.limit, ")"));
+          absl::StrCat("minval is ", fault.value, " and maxval ", fault.limit, ", expected minval < maxval"));
+    case FaultCode::kNotSorted: return absl::InvalidArgumentError("segment ids are not increasing");
     case FaultCode::kNotFinite:
-      return absl::InvalidArgumentError(absl::StrCat("tensor had ", fault.detail == 0 ? "Inf" : "NaN", " values"));
+      return NotFiniteError(instance.attrs.GetOr<std::string>("message", ""), static_cast<uint32_t>(fault.detail),
+                            instance.op == "CheckNumericsV2");
     case FaultCode::kDivisionByZero: return absl::InvalidArgumentError("Integer division by zero");
-    case FaultCode::kBadLabel:
-      return absl::InvalidArgumentError(absl::StrCat("label ", fault.value, " is not in [0, ", fault.limit, ")"));
+    case FaultCode::kBadLabel: return LabelFault(fault);
+    case FaultCode::kBadSequence: return SequenceFault(fault);
   }
   return absl::InternalError("a kernel reported a fault of an unknown kind");
 }

@@ -95,8 +95,8 @@ class DeviceServices {
   virtual ~DeviceServices() = default;
   virtual Queue QueueOf(const KernelContext& context) = 0;
   // What the launches on `queue` since QueueOf have found wrong, where that is known at once; OK on a device, whose
-  // driver finds it at the end of the step.
-  virtual absl::Status Launched(const Queue& queue) = 0;
+  // driver finds it at the end of the step. `instance`: the node that they were for.
+  virtual absl::Status Launched(const Queue& queue, const OpInstance& instance) = 0;
   // Whether floats may be rounded to TF32 in products and convolutions.
   virtual bool tf32() const { return false; }
   // Unimplemented where the device has no such product or convolution.
@@ -109,8 +109,8 @@ class DeviceServices {
   virtual absl::Status StoreState(const Queue& queue, void* host, const void* device, int64_t bytes) = 0;
 };
 
-// In words, for the error of the node.
-absl::Status FaultStatus(const Fault& fault);
+// In words, for the error of the node, which `instance` describes.
+absl::Status FaultStatus(const Fault& fault, const OpInstance& instance);
 
 }  // namespace millrace::cuda
 

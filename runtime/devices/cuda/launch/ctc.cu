@@ -38,6 +38,9 @@ struct CtcBody {
   T* loss;
   T* gradient;
 
+  MR_DEVICE void Refuse(CtcFault why, int64_t at, int64_t value, int64_t limit) const {
+    Report(queue, FaultCode::kBadSequence, static_cast<int32_t>(why), value, limit, at);
+  }
   MR_DEVICE int64_t Blank() const { return shape.blank_first ? 0 : shape.classes - 1; }
   MR_DEVICE int64_t FirstState(int64_t b) const { return 2 * s.first[b] + b; }
   MR_DEVICE int64_t ClassOf(int64_t b, int64_t u) const { return u % 2 == 0 ? Blank() : values[s.first[b] + u / 2]; }
@@ -72,21 +75,20 @@ struct GroupBody {
     const int64_t begin = Begin(b), end = Begin(b + 1), length = c.lengths[b];
     c.s.first[b] = begin;
     if (b == c.shape.batch - 1) c.s.first[b + 1] = c.shape.labels;
-    if (length < 0 || length > c.shape.time) return Report(c.queue, FaultCode::kIndexOutOfRange, 3, length, c.shape.time + 1);
-    if (begin == end) return Report(c.queue, FaultCode::kBadLabel, 2, -1, c.shape.classes);
+    if (length < 0 || length > c.shape.time) return c.Refuse(CtcFault::kLength, b, length, c.shape.time);
+    if (begin == end) return c.Refuse(CtcFault::kNoLabels, b, 0, 0);
     int64_t kept = 0;
     for (int64_t i = begin; i < end; ++i) {
       const int64_t value = c.values[i];
       const bool null = !c.shape.blank_first && value >= c.shape.classes - 1;
-      if (value < (c.shape.blank_first ? 1 : 0) || (c.shape.blank_first && value >= c.shape.classes) ||
-          (!null && kept < i - begin)) {
-        return Report(c.queue, FaultCode::kBadLabel, 2, value, c.shape.classes);
+      if (value < (c.shape.blank_first ? 1 : 0) || (c.shape.blank_first && value >= c.shape.classes)) {
+        return c.Refuse(CtcFault::kLabel, b, value, c.shape.classes);
       }
-      if (!null) ++kept;
+      if (null) continue;
+      if (kept < i - begin) return c.Refuse(CtcFault::kAfterNull, b, value, c.shape.classes - 1);
+      ++kept;
     }
-    if (!c.shape.ignore_longer && end - begin > length) {
-      return Report(c.queue, FaultCode::kIndexOutOfRange, 2, end - begin, length + 1);
-    }
+    if (!c.shape.ignore_longer && end - begin > length) return c.Refuse(CtcFault::kTooManyLabels, b, end - begin, length);
     c.s.count[b] = length == 0 || kept > length ? -1 : kept;
   }
 };
@@ -96,14 +98,10 @@ struct OrderBody {
   CtcBody<T> c;
   MR_DEVICE void operator()(int64_t i) const {
     const int64_t sequence = c.indices[2 * i], position = c.indices[2 * i + 1];
-    if (sequence < 0 || sequence >= c.shape.batch || position < 0) {
-      return Report(c.queue, FaultCode::kIndexOutOfRange, 1, sequence, c.shape.batch);
-    }
+    if (sequence < 0 || sequence >= c.shape.batch || position < 0) return c.Refuse(CtcFault::kSequenceOfLabel, i, sequence, c.shape.batch);
     if (i == 0) return;
     const int64_t before = c.indices[2 * i - 2];
-    if (sequence < before || (sequence == before && position <= c.indices[2 * i - 1])) {
-      Report(c.queue, FaultCode::kIndexOutOfRange, 1, position, c.shape.labels);
-    }
+    if (sequence < before || (sequence == before && position <= c.indices[2 * i - 1])) c.Refuse(CtcFault::kOrderOfLabel, i, sequence, position);
   }
 };
 

@@ -249,8 +249,7 @@ struct GatherBody {
     const int64_t line = inner(i), column = i - line * inner.by, outer = indices(line), which = line - outer * indices.by;
     const int64_t row = IndexAt(index, wide, which);
     if (row < 0 || row >= rows) {
-      Report(queue, FaultCode::kIndexOutOfRange, input, row, rows);
-      return;
+      return ReportIndex(queue, input, which, row, rows);
     }
     out[i] = in[(outer * rows + row) * inner.by + column];
   }

@@ -17,18 +17,24 @@
 
 namespace millrace::cuda {
 
-// Reports what is wrong; the first fault of a step stands.
-MR_DEVICE inline void Report(const Queue& queue, FaultCode code, int32_t detail, int64_t value, int64_t limit) {
+// Reports what is wrong, unless something was before: the first fault of a step stands.
+MR_DEVICE inline bool Report(const Queue& queue, FaultCode code, int32_t detail, int64_t value, int64_t limit, int64_t at = -1) {
 #if defined(__CUDA_ARCH__)
-  if (atomicCAS(reinterpret_cast<int*>(&queue.fault->code), 0, static_cast<int>(code)) != 0) return;
+  if (atomicCAS(reinterpret_cast<int*>(&queue.fault->code), 0, static_cast<int>(code)) != 0) return false;
 #else
-  if (queue.fault->code != FaultCode::kNone) return;
+  if (queue.fault->code != FaultCode::kNone) return false;
   queue.fault->code = code;
 #endif
   queue.fault->detail = detail;
   queue.fault->position = queue.position;
   queue.fault->value = value;
   queue.fault->limit = limit;
+  queue.fault->at = at;
+  return true;
+}
+// Element `at` of input `input` is `value`, which is not in [0, limit).
+MR_DEVICE inline void ReportIndex(const Queue& queue, int32_t input, int64_t at, int64_t value, int64_t limit) {
+  Report(queue, FaultCode::kIndexOutOfRange, input, value, limit, at);
 }
 
 #if defined(__CUDACC__)

@@ -12,14 +12,22 @@ namespace millrace::cuda {
 
 // What a kernel found wrong with its inputs. The first one stands; kernels launched later do nothing. kOnHost: the
 // kernel ran on the host, which has the error. kElsewhere: it ran on another device (TakeOverFault), and none from `position` on here.
-enum class FaultCode : int32_t { kNone = 0, kIndexOutOfRange = 1, kNotFinite = 2, kBadLabel = 3, kOnHost = 4, kDivisionByZero = 5, kElsewhere = 6 };
+enum class FaultCode : int32_t {
+  kNone = 0, kIndexOutOfRange = 1, kNotFinite = 2, kBadLabel = 3, kOnHost = 4, kDivisionByZero = 5, kElsewhere = 6, kTupleOutOfRange = 7,
+  kBadSequence = 8, kNotSorted = 9, kNotBelow = 10
+};
+
+// Numbers of an index tuple, at most.
+inline constexpr int kMostInTuple = 8;
 
 struct Fault {
   FaultCode code = FaultCode::kNone;
-  int32_t detail = 0;    // which input, or what was found
+  int32_t detail = 0;    // which input, or what was found (NotFinite, CtcFault)
   int64_t position = 0;  // of the step in the plan
   int64_t value = 0;
   int64_t limit = 0;
+  int64_t at = -1;       // which element, or tuple, of the input; -1: that is not known
+  int64_t tuple[kMostInTuple] = {};
 };
 
 struct Queue {

@@ -227,7 +227,7 @@ struct IndexLossRow {
     using W = typename Wide<T>::type;
     const int64_t label = wide ? static_cast<const int64_t*>(labels)[row] : static_cast<const int32_t*>(labels)[row];
     const bool known = label >= 0 && label < columns;
-    if (!known && crew.rank() == 0) Report(queue, FaultCode::kBadLabel, 1, label, columns);
+    if (!known && crew.rank() == 0) Report(queue, FaultCode::kBadLabel, 1, label, columns, row);
     const T* const x = logits + row * columns;
     T* const dx = gradient + row * columns;
     const auto [row_max, sum] = MaxAndSumOf(crew, x, columns);

@@ -9,6 +9,7 @@ namespace millrace::cuda {
 // Index row i is `depth` numbers that name row sum(number[d] * strides[d]) of a tensor; number d is in [0, dims[d]).
 struct RowIndex {
   bool wide = false;
+  bool tuples = false;          // index rows are the last dimension of the indices; else a row is one number
   int input = 0;                // of the node, for faults
   bool skips_negative = false;  // else a negative index is a fault
   int64_t count = 0, depth = 1;

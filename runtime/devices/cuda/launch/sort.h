@@ -29,15 +29,26 @@ MR_DEVICE void SortAtOnce(const Crew& crew, uint64_t* list, int64_t size) {
   }
 }
 
+MR_DEVICE inline int64_t NumberAt(const RowIndex& index, const void* indices, int64_t at) {
+  return index.wide ? static_cast<const int64_t*>(indices)[at] : static_cast<const int32_t*>(indices)[at];
+}
+
+// Index row i, of which `number` is out of range, names no row.
+MR_DEVICE inline void ReportRow(const Queue& queue, const RowIndex& index, const void* indices, int64_t i, int64_t number) {
+  static_assert(kMaxDims <= kMostInTuple);
+  if (!index.tuples) return ReportIndex(queue, index.input, i, number, index.dims[0]);
+  if (!Report(queue, FaultCode::kTupleOutOfRange, index.input, index.depth, 0, i)) return;
+  for (int64_t d = 0; d < index.depth; ++d) queue.fault->tuple[d] = NumberAt(index, indices, i * index.depth + d);
+}
+
 // The row that index row i names, or -1.
 MR_DEVICE inline int64_t RowOf(const Queue& queue, const RowIndex& index, const void* indices, int64_t i) {
   int64_t row = 0;
   for (int64_t d = 0; d < index.depth; ++d) {
-    const int64_t at = i * index.depth + d;
-    const int64_t number = index.wide ? static_cast<const int64_t*>(indices)[at] : static_cast<const int32_t*>(indices)[at];
+    const int64_t number = NumberAt(index, indices, i * index.depth + d);
     if (number < 0 && index.skips_negative) return -1;
     if (number < 0 || number >= index.dims[d]) {
-      Report(queue, FaultCode::kIndexOutOfRange, index.input, number, index.dims[d]);
+      ReportRow(queue, index, indices, i, number);
       return -1;
     }
     row += number * index.strides[d];

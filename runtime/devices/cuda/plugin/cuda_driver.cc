@@ -215,14 +215,17 @@ class CudaDriver final : public DeviceDriver {
     MR_CUDA(cudaPeekAtLastError());
     return absl::OkStatus();
   }
-  absl::StatusOr<KernelFault> TakeFault(DeviceStream stream) override {
+  absl::StatusOr<KernelFault> TakeFault(DeviceStream stream, NodeAt node_at) override {
     MR_RETURN_IF_ERROR(watch_->Use());
     MR_CUDA(cudaMemcpyAsync(fault_host_, fault_, sizeof(Fault), cudaMemcpyDeviceToHost, Raw(stream)));
     MR_RETURN_IF_ERROR(watch_->Synchronize(Raw(stream)));
     KernelFault fault = services_->TakeHostFault();
     if (fault_host_->code == FaultCode::kNone) return fault;
-    const bool elsewhere = fault_host_->code == FaultCode::kElsewhere;
-    if (fault_host_->code != FaultCode::kOnHost) fault = {fault_host_->position, FaultStatus(*fault_host_), elsewhere};
+    if (fault_host_->code != FaultCode::kOnHost) {
+      const OpInstance* const node = node_at(fault_host_->position);
+      fault = {fault_host_->position, FaultStatus(*fault_host_, node != nullptr ? *node : OpInstance()),
+               fault_host_->code == FaultCode::kElsewhere};
+    }
     MR_CUDA(cudaMemsetAsync(fault_, 0, sizeof(Fault), Raw(stream)));
     MR_RETURN_IF_ERROR(watch_->Synchronize(Raw(stream)));
     return fault;

@@ -41,7 +41,7 @@ class CudaServices final : public DeviceServices {
   ~CudaServices() override;
 
   Queue QueueOf(const KernelContext& context) override { return {context.stream, fault_, position_}; }
-  absl::Status Launched(const Queue&) override { return absl::OkStatus(); }
+  absl::Status Launched(const Queue&, const OpInstance&) override { return absl::OkStatus(); }
   bool tf32() const override { return choices_.tf32; }
   absl::StatusOr<std::unique_ptr<Product>> PlanProduct(const ProductShape& shape) override;
   absl::StatusOr<std::unique_ptr<Convolution>> PlanConvolution(const ConvShape& shape) override;
