@@ -1,9 +1,11 @@
 // Random numbers. How much of its stream a node has used is its state, in host memory; it is on the device while the node
 // runs, so that a captured step goes on from where the last one ended.
-#include <cstring>
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "cuda/kernels/common.h"
 #include "cuda/kernels/register.h"
 #include "cuda/launch/random.h"
@@ -29,9 +31,43 @@ uint64_t HashName(const std::string& name) {
   return hash;
 }
 
-KernelOr MakeRandom(DeviceServices& services, const OpInstance& instance) {
+// Fills output 0 from a stream.
+using Fill = std::function<void(const Queue& queue, const KernelContext& context, const RandomSource& source)>;
+
+// `bounds`: the input that is the lower one of integers, where the op has them.
+absl::StatusOr<Fill> IntegersOf(const OpInstance& instance, size_t bounds) {
+  const DataType dtype = instance.outputs[0].dtype;
+  RandomIntegers integers;
+  integers.wide = DataTypeSize(dtype) == 8;
+  integers.is_signed = dtype == DataType::kInt32 || dtype == DataType::kInt64;
+  integers.bounded = !absl::StrContains(instance.op, "FullInt") && instance.op != "NonDeterministicInts";
+  if (!IsInteger(dtype) || DataTypeSize(dtype) < 4) return Refused(instance, "integers of this type");
+  const int64_t n = instance.outputs[0].shape.num_elements();
+  const Tensor* const low = ValueOf(instance, bounds);
+  const Tensor* const high = ValueOf(instance, bounds + 1);
+  if (integers.bounded && low != nullptr) integers.low = static_cast<uint64_t>(low->IntAt(0));
+  if (integers.bounded && high != nullptr) integers.high = static_cast<uint64_t>(high->IntAt(0));
+  return [=, low_known = low != nullptr, high_known = high != nullptr](const Queue& queue, const KernelContext& context,
+                                                                      const RandomSource& source) {
+    RandomIntegers now = integers;
+    if (now.bounded && !low_known) now.low_at = context.inputs[bounds];
+    if (now.bounded && !high_known) now.high_at = context.inputs[bounds + 1];
+    LaunchRandomIntegers(queue, now, source, context.outputs[0], n);
+  };
+}
+
+absl::StatusOr<Fill> FillOf(const OpInstance& instance, size_t bounds) {
+  if (absl::StrContains(instance.op, "Int")) return IntegersOf(instance, bounds);
   MR_ASSIGN_OR_RETURN(const Type type, FloatingTypeOf(instance, instance.outputs[0].dtype));
   const RandomKind kind = KindOf(instance.op);
+  const int64_t n = instance.outputs[0].shape.num_elements();
+  return [=](const Queue& queue, const KernelContext& context, const RandomSource& source) {
+    LaunchRandom(queue, kind, type, source, context.outputs[0], n);
+  };
+}
+
+KernelOr MakeRandom(DeviceServices& services, const OpInstance& instance) {
+  MR_ASSIGN_OR_RETURN(const Fill fill, FillOf(instance, 1));
   const int64_t n = instance.outputs[0].shape.num_elements();
   const auto seed = static_cast<uint64_t>(instance.attrs.GetOr<int64_t>("seed", 0));
   const auto seed2 = static_cast<uint64_t>(instance.attrs.GetOr<int64_t>("seed2", 0));
@@ -46,7 +82,7 @@ KernelOr MakeRandom(DeviceServices& services, const OpInstance& instance) {
         source.given_high = given ? seed2 : HashName(StreamName(*context.instance));
         source.counter = context.scratch;
         MR_RETURN_IF_ERROR(services.LoadState(queue, context.scratch, context.state, kStateBytes));
-        LaunchRandom(queue, kind, type, source, context.outputs[0], n);
+        fill(queue, context, source);
         LaunchAdvance(queue, static_cast<uint64_t*>(context.scratch), static_cast<uint64_t>(n) * kSamplesPerOutput);
         return services.StoreState(queue, context.state, context.scratch, kStateBytes);
       },
@@ -59,14 +95,12 @@ bool IsSeed(const OpInstance& instance, size_t i) {
 }
 
 KernelOr MakeStateless(DeviceServices& services, const OpInstance& instance) {
-  MR_ASSIGN_OR_RETURN(const Type type, FloatingTypeOf(instance, instance.outputs[0].dtype));
   const bool keyed = absl::EndsWith(instance.op, "V2");
-  for (size_t i = 1; i < instance.inputs.size(); ++i) {
-    if (ValueOf(instance, i) != nullptr && i < 3) return Refused(instance, "a seed that is on the host");
+  MR_ASSIGN_OR_RETURN(const Fill fill, FillOf(instance, keyed ? 4 : 2));
+  for (size_t i = 1; i < (keyed ? 3 : 2); ++i) {
+    if (ValueOf(instance, i) != nullptr) return Refused(instance, "a seed that is on the host");
   }
   if (!keyed && !IsSeed(instance, 1)) return Refused(instance, "a seed of this type");
-  const RandomKind kind = KindOf(instance.op);
-  const int64_t n = instance.outputs[0].shape.num_elements();
   const bool wide = instance.inputs[1].dtype == DataType::kInt64;
   return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) {
     RandomSource source;
@@ -74,7 +108,40 @@ KernelOr MakeStateless(DeviceServices& services, const OpInstance& instance) {
     source.counter = context.inputs[keyed ? 2 : 1];
     source.key = keyed ? context.inputs[1] : nullptr;
     source.wide_seed = wide;
-    LaunchRandom(queue, kind, type, source, context.outputs[0], n);
+    fill(queue, context, source);
+  });
+}
+
+// Whether input 1 is known to ask for Philox, by its number or as the one that is taken by itself.
+bool IsPhilox(const OpInstance& instance) {
+  const Tensor* const algorithm = ValueOf(instance, 1);
+  return algorithm != nullptr && (algorithm->IntAt(0) == 1 || algorithm->IntAt(0) == 3);
+}
+
+// Of a generator that is kept in variable 0 (tf.random.Generator).
+KernelOr MakeOfGenerator(DeviceServices& services, const OpInstance& instance) {
+  if (!IsPhilox(instance)) return Refused(instance, "an algorithm that is not known when planning");
+  MR_ASSIGN_OR_RETURN(const Fill fill, FillOf(instance, 3));
+  const auto samples = static_cast<uint64_t>(instance.outputs[0].shape.num_elements()) * kSamplesPerOutput;
+  return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) {
+    RandomSource source;
+    source.kind = RandomSource::Kind::kVariable;
+    source.counter = context.inputs[0];
+    fill(queue, context, source);
+    LaunchAdvanceVariable(queue, context.variable<uint64_t>(0), samples, nullptr, nullptr);
+  });
+}
+
+// RngReadAndSkip(generator, algorithm, delta) and RngSkip.
+KernelOr MakeSkip(DeviceServices& services, const OpInstance& instance) {
+  if (!IsPhilox(instance)) return Refused(instance, "an algorithm that is not known when planning");
+  const bool reads = instance.op == "RngReadAndSkip";
+  const Tensor* const delta = ValueOf(instance, 2);
+  if (delta == nullptr && DataTypeSize(instance.inputs[2].dtype) != 8) return Refused(instance, "a distance of this type");
+  const uint64_t known = delta != nullptr ? static_cast<uint64_t>(delta->IntAt(0)) * kSamplesPerOutput : 0;
+  return MakeLaunch(services, [=, is_known = delta != nullptr](const Queue& queue, const KernelContext& context) {
+    LaunchAdvanceVariable(queue, context.variable<uint64_t>(0), is_known ? known : kSamplesPerOutput,
+                          is_known ? nullptr : context.input<uint64_t>(2), reads ? context.output<uint64_t>(0) : nullptr);
   });
 }
 
@@ -94,11 +161,19 @@ KernelOr MakeKeyCounter(DeviceServices& services, const OpInstance& instance) {
 }  // namespace
 
 void RegisterRandom(KernelRegistry& registry, DeviceServices& services) {
-  for (const char* op : {"RandomUniform", "RandomStandardNormal", "TruncatedNormal"}) Add(registry, services, op, MakeRandom);
-  for (const char* op : {"StatelessRandomUniform", "StatelessRandomNormal", "StatelessTruncatedNormal",
-                         "StatelessRandomUniformV2", "StatelessRandomNormalV2", "StatelessTruncatedNormalV2"}) {
-    Add(registry, services, op, MakeStateless);
+  for (const char* op : {"RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt", "NonDeterministicInts"}) {
+    Add(registry, services, op, MakeRandom);
   }
+  for (const char* op : {"StatelessRandomUniform", "StatelessRandomNormal", "StatelessTruncatedNormal", "StatelessRandomUniformInt",
+                         "StatelessRandomUniformFullInt"}) {
+    Add(registry, services, op, MakeStateless);
+    Add(registry, services, absl::StrCat(op, "V2"), MakeStateless);
+  }
+  for (const char* op : {"StatefulUniform", "StatefulStandardNormalV2", "StatefulTruncatedNormal", "StatefulUniformInt",
+                         "StatefulUniformFullInt"}) {
+    Add(registry, services, op, MakeOfGenerator);
+  }
+  for (const char* op : {"RngReadAndSkip", "RngSkip"}) Add(registry, services, op, MakeSkip);
   Add(registry, services, "StatelessRandomGetKeyCounter", MakeKeyCounter);
 }
 

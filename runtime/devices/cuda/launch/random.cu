@@ -42,6 +42,10 @@ MR_DEVICE inline Stream StreamOf(const RandomSource& source) {
     const uint64_t* counter = static_cast<const uint64_t*>(source.counter);
     return {*static_cast<const uint64_t*>(source.key), counter[0], counter[1]};
   }
+  if (source.kind == RandomSource::Kind::kVariable) {
+    const uint64_t* state = static_cast<const uint64_t*>(source.counter);
+    return {state[2], state[0], state[1]};
+  }
   uint64_t seeds[2];
   for (int i = 0; i < 2; ++i) {
     seeds[i] = static_cast<uint64_t>(source.wide_seed ? static_cast<const int64_t*>(source.counter)[i]
@@ -143,6 +147,53 @@ struct TruncatedBody {
   }
 };
 
+template <typename U>
+MR_DEVICE bool IsBelow(U low, U high, bool is_signed) {
+  constexpr U kSign = U{1} << (8 * sizeof(U) - 1);
+  return is_signed ? (low ^ kSign) < (high ^ kSign) : low < high;
+}
+
+template <typename U>
+struct IntegersBody {
+  Queue queue;
+  RandomIntegers integers;
+  RandomSource source;
+  U* y;
+  int64_t n;
+  MR_DEVICE void operator()(int64_t sample) const {
+    const auto bound = [](const void* at, uint64_t given) { return at != nullptr ? *static_cast<const U*>(at) : static_cast<U>(given); };
+    const U low = bound(integers.low_at, integers.low), high = bound(integers.high_at, integers.high);
+    if (integers.bounded && !IsBelow(low, high, integers.is_signed)) {
+      if (sample == 0) Report(queue, FaultCode::kNotBelow, 0, ValueOf(low), ValueOf(high));
+      return;
+    }
+    uint32_t words[4];
+    Sample(StreamOf(source), static_cast<uint64_t>(sample), words);
+    constexpr int kWords = sizeof(U) / 4, kValues = 4 / kWords;
+    for (int i = 0; i < kValues && sample * kValues + i < n; ++i) {
+      const U bits = kWords == 2 ? static_cast<U>(Join(words[2 * i % 4], words[(2 * i + 1) % 4])) : static_cast<U>(words[i]);
+      y[sample * kValues + i] = integers.bounded ? low + bits % static_cast<U>(high - low) : bits;
+    }
+  }
+  MR_DEVICE int64_t ValueOf(U bound) const {
+    if (sizeof(U) == 4 && integers.is_signed) return static_cast<int32_t>(bound);
+    return static_cast<int64_t>(bound);
+  }
+};
+
+struct AdvanceVariableBody {
+  uint64_t* state;
+  uint64_t factor;
+  const uint64_t* count;
+  uint64_t* former;
+  MR_DEVICE void operator()(int64_t) const {
+    for (int i = 0; former != nullptr && i < 3; ++i) former[i] = state[i];
+    const uint64_t samples = count != nullptr ? *count * factor : factor;
+    state[0] += samples;
+    if (state[0] < samples) ++state[1];
+  }
+};
+
 struct AdvanceBody {
   uint64_t* counter;
   uint64_t samples;
@@ -170,6 +221,15 @@ void LaunchRandom(const Queue& queue, RandomKind kind, Type type, const RandomSo
     if (kind == RandomKind::kTruncatedNormal) return ForEach(queue, samples, TruncatedBody<T>{source, static_cast<T*>(y), n});
     ForEach(queue, samples, FillBody<T>{kind == RandomKind::kNormal, source, static_cast<T*>(y), n});
   });
+}
+
+void LaunchRandomIntegers(const Queue& queue, const RandomIntegers& integers, const RandomSource& source, void* y, int64_t n) {
+  if (integers.wide) return ForEach(queue, CeilDiv(n, 2), IntegersBody<uint64_t>{queue, integers, source, static_cast<uint64_t*>(y), n});
+  ForEach(queue, CeilDiv(n, 4), IntegersBody<uint32_t>{queue, integers, source, static_cast<uint32_t*>(y), n});
+}
+
+void LaunchAdvanceVariable(const Queue& queue, uint64_t* state, uint64_t factor, const uint64_t* count, uint64_t* former) {
+  ForEach(queue, 1, AdvanceVariableBody{state, factor, count, former});
 }
 
 void LaunchAdvance(const Queue& queue, uint64_t* counter, uint64_t samples) {
