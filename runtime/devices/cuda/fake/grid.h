@@ -34,6 +34,11 @@ inline int atomicCAS(int* at, int expected, int value) {
   if (before == expected) *at = value;
   return before;
 }
+inline int atomicOr(int* at, int bits) {
+  const int before = *at;
+  *at |= bits;
+  return before;
+}
 
 namespace fake {
 

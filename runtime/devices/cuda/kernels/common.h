@@ -42,6 +42,7 @@ inline absl::StatusOr<Type> FloatingTypeOf(const OpInstance& instance, DataType 
   if (!IsFloating(dtype)) return Refused(instance, absl::StrCat("element type ", std::string(DataTypeName(dtype))));
   return TypeOf(instance, dtype);
 }
+inline bool IsComplex(DataType dtype) { return dtype == DataType::kComplex64 || dtype == DataType::kComplex128; }
 // Of elements that are only moved.
 inline absl::StatusOr<int> ElementBytes(const OpInstance& instance, DataType dtype) {
   const int64_t bytes = DataTypeSize(dtype);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 
 #include "cuda/kernels/common.h"
@@ -52,7 +53,9 @@ const std::map<std::string, UnaryOp>& UnaryOps() {
       {"Tanh", UnaryOp::kTanh}, {"Sigmoid", UnaryOp::kSigmoid}, {"Erf", UnaryOp::kErf}, {"Erfc", UnaryOp::kErfc},
       {"Floor", UnaryOp::kFloor}, {"Ceil", UnaryOp::kCeil}, {"Rint", UnaryOp::kRint}, {"Round", UnaryOp::kRint},
       {"Relu", UnaryOp::kRelu}, {"Relu6", UnaryOp::kRelu6}, {"Elu", UnaryOp::kElu}, {"Selu", UnaryOp::kSelu},
-      {"Softplus", UnaryOp::kSoftplus}, {"Softsign", UnaryOp::kSoftsign}, {"LeakyRelu", UnaryOp::kLeakyRelu}};
+      {"Softplus", UnaryOp::kSoftplus}, {"Softsign", UnaryOp::kSoftsign}, {"LeakyRelu", UnaryOp::kLeakyRelu},
+      {"Asin", UnaryOp::kAsin}, {"Acos", UnaryOp::kAcos}, {"Atan", UnaryOp::kAtan}, {"Sinh", UnaryOp::kSinh}, {"Cosh", UnaryOp::kCosh},
+      {"Asinh", UnaryOp::kAsinh}, {"Acosh", UnaryOp::kAcosh}, {"Atanh", UnaryOp::kAtanh}};
   return *ops;
 }
 
@@ -67,7 +70,8 @@ const std::map<std::string, BinaryOp>& BinaryOps() {
       {"SigmoidGrad", BinaryOp::kSigmoidGrad}, {"SqrtGrad", BinaryOp::kSqrtGrad}, {"RsqrtGrad", BinaryOp::kRsqrtGrad},
       {"ReciprocalGrad", BinaryOp::kReciprocalGrad}, {"InvGrad", BinaryOp::kReciprocalGrad},
       {"SoftplusGrad", BinaryOp::kSoftplusGrad}, {"SoftsignGrad", BinaryOp::kSoftsignGrad},
-      {"EluGrad", BinaryOp::kEluGrad}, {"SeluGrad", BinaryOp::kSeluGrad}};
+      {"EluGrad", BinaryOp::kEluGrad}, {"SeluGrad", BinaryOp::kSeluGrad}, {"Atan2", BinaryOp::kAtan2}, {"Xlogy", BinaryOp::kXlogy},
+      {"Xlog1py", BinaryOp::kXlog1py}, {"Xdivy", BinaryOp::kXdivy}};
   return *ops;
 }
 
@@ -113,10 +117,22 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeBinary(DeviceServices& services, con
   });
 }
 
+// Whether the output is the two inputs, compared element by element. Where the shapes do not go together it is one answer.
+bool AreBroadcast(const OpInstance& instance) {
+  const Shape &a = instance.inputs[0].shape, &b = instance.inputs[1].shape;
+  for (int d = 1; d <= std::min(a.rank(), b.rank()); ++d) {
+    const int64_t p = a.dim(a.rank() - d), q = b.dim(b.rank() - d);
+    if (p != q && p != 1 && q != 1) return false;
+  }
+  return true;
+}
+
 absl::StatusOr<std::unique_ptr<Kernel>> MakeCompare(DeviceServices& services, const OpInstance& instance) {
   const CompareOp op = CompareOps().at(instance.op);
   MR_ASSIGN_OR_RETURN(const Type type, TypeOf(instance, instance.inputs[0].dtype));
-  if (!instance.attrs.GetOr<bool>("incompatible_shape_error", true)) return Refused(instance, "shapes that may differ");
+  if (!instance.attrs.GetOr<bool>("incompatible_shape_error", true) && !AreBroadcast(instance)) {
+    return Refused(instance, "shapes that are not broadcast");
+  }
   MR_ASSIGN_OR_RETURN(const Broadcast shape, BroadcastOf(instance, instance.outputs[0].shape,
                                                          {instance.inputs[0].shape, instance.inputs[1].shape}));
   return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) {
@@ -136,17 +152,28 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeLogical(DeviceServices& services, co
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeSelect(DeviceServices& services, const OpInstance& instance) {
   MR_ASSIGN_OR_RETURN(const int bytes, ElementBytes(instance, instance.outputs[0].dtype));
-  // Select's condition may be a vector that chooses rows; SelectV2 broadcasts.
-  if (instance.op == "Select" && instance.inputs[0].shape != instance.inputs[1].shape &&
-      instance.inputs[0].shape.rank() != 0) {
-    return Refused(instance, "a condition that chooses rows");
-  }
   if (instance.op == "Select" && instance.inputs[1].shape != instance.inputs[2].shape) return Refused(instance, "one of two shapes");
-  MR_ASSIGN_OR_RETURN(const Broadcast shape,
-                      BroadcastOf(instance, instance.outputs[0].shape,
-                                  {instance.inputs[0].shape, instance.inputs[1].shape, instance.inputs[2].shape}));
+  // Select's condition may be a vector that chooses rows; SelectV2 broadcasts.
+  Shape condition = instance.inputs[0].shape;
+  if (instance.op == "Select" && condition.rank() == 1) {
+    for (int d = 1; d < instance.outputs[0].shape.rank(); ++d) condition.AddDim(1);
+  }
+  MR_ASSIGN_OR_RETURN(const Broadcast shape, BroadcastOf(instance, instance.outputs[0].shape,
+                                                         {condition, instance.inputs[1].shape, instance.inputs[2].shape}));
   return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) {
     LaunchSelect(queue, bytes, shape, context.input<bool>(0), context.inputs[1], context.inputs[2], context.outputs[0]);
+  });
+}
+
+// ClipByValue(value, low, high).
+absl::StatusOr<std::unique_ptr<Kernel>> MakeClip(DeviceServices& services, const OpInstance& instance) {
+  MR_ASSIGN_OR_RETURN(const Type type, NumericTypeOf(instance, instance.inputs[0].dtype));
+  const Shape& out = instance.outputs[0].shape;
+  MR_ASSIGN_OR_RETURN(const Broadcast low, BroadcastOf(instance, out, {out, instance.inputs[1].shape}));
+  MR_ASSIGN_OR_RETURN(const Broadcast high, BroadcastOf(instance, out, {out, instance.inputs[2].shape}));
+  return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) {
+    LaunchBinary(queue, BinaryOp::kLower, type, high, context.inputs[0], context.inputs[2], context.outputs[0], 0);
+    LaunchBinary(queue, BinaryOp::kRaise, type, low, context.outputs[0], context.inputs[1], context.outputs[0], 0);
   });
 }
 
@@ -194,6 +221,7 @@ void RegisterElementwise(KernelRegistry& registry, DeviceServices& services) {
   for (const auto& [name, op] : CompareOps()) Add(registry, services, name, MakeCompare);
   for (const auto& [name, op] : LogicalOps()) Add(registry, services, name, MakeLogical);
   for (const char* op : {"Select", "SelectV2"}) Add(registry, services, op, MakeSelect);
+  Add(registry, services, "ClipByValue", MakeClip);
   Add(registry, services, "Cast", MakeCast);
   Add(registry, services, "AddN", MakeAddN);
   for (const char* op : {"BiasAdd", "BiasAddV1"}) Add(registry, services, op, MakeBiasAdd);

@@ -9,35 +9,51 @@
 namespace millrace::cuda {
 namespace {
 
-// Adds a dimension, merged with the one before it where they are one run.
-void AddDim(int64_t dim, int64_t stride, int& rank, int64_t* dims, int64_t* strides) {
-  if (dim == 1) return;
+// Adds a dimension, merged with the one before it where they are one run. False: there are kMaxDims already.
+bool AddDim(int64_t dim, int64_t stride, int& rank, int64_t* dims, int64_t* strides) {
+  if (dim == 1) return true;
   if (rank > 0 && strides[rank - 1] == dim * stride) {
     dims[rank - 1] *= dim;
     strides[rank - 1] = stride;
-    return;
+    return true;
   }
+  if (rank == kMaxDims) return false;
   dims[rank] = dim;
   strides[rank] = stride;
   ++rank;
+  return true;
 }
 
 }  // namespace
 
+absl::StatusOr<std::vector<bool>> ReducedBy(const OpInstance& instance) {
+  const Tensor* const axes = ValueOf(instance, 1);
+  if (axes == nullptr) return Refused(instance, "dimensions that are not known when planning");
+  const int rank = instance.inputs[0].shape.rank();
+  std::vector<bool> reduced(rank, false);
+  for (int64_t i = 0; i < axes->num_elements(); ++i) {
+    const int64_t axis = axes->IntAt(i) < 0 ? axes->IntAt(i) + rank : axes->IntAt(i);
+    if (axis < 0 || axis >= rank) return Refused(instance, "a dimension that is not there");
+    reduced[axis] = true;
+  }
+  return reduced;
+}
+
 absl::StatusOr<ReduceShape> ReduceShapeOf(const OpInstance& instance, const Shape& shape, const std::vector<bool>& reduced) {
-  if (shape.rank() > kMaxDims) return Refused(instance, absl::StrCat("more than ", kMaxDims, " dimensions"));
   ReduceShape result;
+  bool fits = true;
   std::vector<int64_t> strides(shape.rank(), 1);
   for (int d = shape.rank() - 2; d >= 0; --d) strides[d] = strides[d + 1] * shape.dim(d + 1);
   for (int d = 0; d < shape.rank(); ++d) {
     if (reduced[d]) {
       result.terms *= shape.dim(d);
-      AddDim(shape.dim(d), strides[d], result.term_rank, result.term_dims, result.term_strides);
+      fits &= AddDim(shape.dim(d), strides[d], result.term_rank, result.term_dims, result.term_strides);
     } else {
       result.rows *= shape.dim(d);
-      AddDim(shape.dim(d), strides[d], result.row_rank, result.row_dims, result.row_strides);
+      fits &= AddDim(shape.dim(d), strides[d], result.row_rank, result.row_dims, result.row_strides);
     }
   }
+  if (!fits) return Refused(instance, absl::StrCat("more than ", kMaxDims, " dimensions"));
   result.columns = result.row_rank > 0 && result.row_strides[result.row_rank - 1] == 1;
   return result;
 }
@@ -62,17 +78,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeReduction(DeviceServices& services, 
   static const auto* const ops = new std::map<std::string, ReduceOp>{
       {"Sum", ReduceOp::kSum}, {"Mean", ReduceOp::kMean}, {"Prod", ReduceOp::kProd}, {"Max", ReduceOp::kMax},
       {"Min", ReduceOp::kMin}, {"All", ReduceOp::kAll},   {"Any", ReduceOp::kAny},   {"EuclideanNorm", ReduceOp::kEuclideanNorm}};
-  if (instance.input_values.size() < 2 || instance.input_values[1].empty()) {
-    return Refused(instance, "dimensions that are not known when planning");
-  }
-  const Tensor& axes = instance.input_values[1];
-  const int rank = instance.inputs[0].shape.rank();
-  std::vector<bool> reduced(rank, false);
-  for (int64_t i = 0; i < axes.num_elements(); ++i) {
-    const int64_t axis = axes.IntAt(i) < 0 ? axes.IntAt(i) + rank : axes.IntAt(i);
-    if (axis < 0 || axis >= rank) return Refused(instance, "a dimension that is not there");
-    reduced[axis] = true;
-  }
+  MR_ASSIGN_OR_RETURN(const std::vector<bool> reduced, ReducedBy(instance));
   const ReduceOp op = ops->at(instance.op);
   const bool integer = IsInteger(instance.inputs[0].dtype);
   if (integer && (op == ReduceOp::kMean || op == ReduceOp::kEuclideanNorm)) return Refused(instance, "integers");

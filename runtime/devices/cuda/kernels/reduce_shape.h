@@ -10,6 +10,9 @@
 
 namespace millrace::cuda {
 
+// Which dimensions of input 0 are named by input 1. Unimplemented where its value is not known.
+absl::StatusOr<std::vector<bool>> ReducedBy(const OpInstance& instance);
+
 // Neighbouring dimensions are one where they may be. Unimplemented beyond kMaxDims.
 absl::StatusOr<ReduceShape> ReduceShapeOf(const OpInstance& instance, const Shape& shape, const std::vector<bool>& reduced);
 

@@ -18,6 +18,8 @@ void RegisterCudaKernels(KernelRegistry& registry, DeviceServices& services) {
   RegisterOptimizers(registry, services);
   RegisterIntegers(registry, services);
   RegisterEinsum(registry, services);
+  RegisterChecks(registry, services);
+  RegisterSpecial(registry, services);
   RegisterFused(registry, services);
   RegisterFusedReductions(registry, services);
 }

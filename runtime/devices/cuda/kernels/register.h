@@ -27,6 +27,7 @@ void RegisterIntegers(KernelRegistry& registry, DeviceServices& services);
 void RegisterEinsum(KernelRegistry& registry, DeviceServices& services);
 // Of a `_Fused` node.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeGroup(DeviceServices& services, const OpInstance& node);
+void RegisterChecks(KernelRegistry& registry, DeviceServices& services);
 void RegisterFused(KernelRegistry& registry, DeviceServices& services);
 void RegisterFusedReductions(KernelRegistry& registry, DeviceServices& services);
 void RegisterImages(KernelRegistry& registry, DeviceServices& services);
@@ -34,6 +35,7 @@ void RegisterRandom(KernelRegistry& registry, DeviceServices& services);
 void RegisterScans(KernelRegistry& registry, DeviceServices& services);
 void RegisterScatters(KernelRegistry& registry, DeviceServices& services);
 void RegisterPools(KernelRegistry& registry, DeviceServices& services);
+void RegisterSpecial(KernelRegistry& registry, DeviceServices& services);
 void RegisterNorms(KernelRegistry& registry, DeviceServices& services);
 
 }  // namespace millrace::cuda

@@ -1,5 +1,7 @@
 #include "cuda/kernels/services.h"
 
+#include <bit>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cuda/launch/ctc.h"
@@ -15,11 +17,39 @@ std::string_view IndicesName(const OpInstance& instance, int input) {
   return absl::StrContains(instance.op, "Segment") && input == (sparse ? 2 : 1) ? "segment_ids" : "indices";
 }
 
+// Of ops that have words of their own for a number that is out of range; "": the op has none.
+std::string WordsOfOp(const Fault& fault, const OpInstance& instance) {
+  const std::string& op = instance.op;
+  if (absl::StrContains(op, "Bincount")) {
+    return absl::StrCat("Input arr must be non-negative!, element ", fault.at, " is ", fault.value);
+  }
+  if (op == "InvertPermutation") {
+    const bool twice = fault.value >= 0 && fault.value < fault.limit;
+    return twice ? absl::StrCat(fault.value, " is duplicated in the input.") : absl::StrCat(fault.value, " is not between 0 and ", fault.limit);
+  }
+  if (op == "ReverseSequence") {
+    const std::string length = absl::StrCat("seq_lens(", fault.at, ")");
+    return fault.value < 0 ? absl::StrCat(length, " < 0")
+                           : absl::StrCat(length, " > input.dims(", instance.attrs.GetOr<int64_t>("seq_dim", 0), ")");
+  }
+  if (absl::StartsWith(op, "CropAndResize")) {
+    return absl::StrCat("box_index has values outside [0, batch_size): box_index[", fault.at, "] = ", fault.value, ", batch_size ",
+                        fault.limit);
+  }
+  if (absl::StartsWith(op, "BlockLSTM")) return absl::StrCat("seq_len_max is ", fault.value, ", expected 0 to ", fault.limit - 1, ", the steps of x");
+  if (op == "MaxPoolGradWithArgmax") {
+    return absl::StrCat("argmax[", fault.at, "] = ", fault.value, " is not in its image of ", fault.limit, " elements");
+  }
+  if (absl::StartsWith(op, "QuantizeAndDequantize")) return absl::StrCat("num_bits is out of range: ", fault.value);
+  return "";
+}
+
 absl::Status IndexFault(const Fault& fault, const OpInstance& instance) {
   const std::string range = absl::StrCat("[0, ", fault.limit, ")");
   if (fault.at < 0 || fault.detail >= static_cast<int32_t>(instance.inputs.size())) {
     return absl::InvalidArgumentError(absl::StrCat("input ", fault.detail, ": ", fault.value, " is not in ", range));
   }
+  if (const std::string words = WordsOfOp(fault, instance); !words.empty()) return absl::InvalidArgumentError(words);
   const std::string_view name = IndicesName(instance, fault.detail);
   const std::string element =
       absl::StrCat(std::string(name), IndexString(instance.inputs[fault.detail].shape, fault.at), " = ", fault.value);
@@ -75,10 +105,14 @@ absl::Status FaultStatus(const Fault& fault, const OpInstance& instance) {
     case FaultCode::kNotBelow:
       return absl::InvalidArgumentError(
           absl::StrCat("minval is ", fault.value, " and maxval ", fault.limit, ", expected minval < maxval"));
+    case FaultCode::kBadRange:
+      return absl::InvalidArgumentError(absl::StrCat("Invalid range: input_min ", std::bit_cast<double>(fault.value), " > input_max ",
+                                                     std::bit_cast<double>(fault.limit)));
     case FaultCode::kNotSorted: return absl::InvalidArgumentError("segment ids are not increasing");
     case FaultCode::kNotFinite:
       return NotFiniteError(instance.attrs.GetOr<std::string>("message", ""), static_cast<uint32_t>(fault.detail),
                             instance.op == "CheckNumericsV2");
+    case FaultCode::kNotInvertible: return absl::InvalidArgumentError("Input is not invertible.");
     case FaultCode::kDivisionByZero: return absl::InvalidArgumentError("Integer division by zero");
     case FaultCode::kBadLabel: return LabelFault(fault);
     case FaultCode::kBadSequence: return SequenceFault(fault);

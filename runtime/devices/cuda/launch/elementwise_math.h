@@ -89,6 +89,14 @@ MR_DEVICE W FloatUnary(UnaryOp op, W x, W alpha) {
     case UnaryOp::kSoftplus: return Softplus(x);
     case UnaryOp::kSoftsign: return x / (W(1) + (x < W(0) ? -x : x));
     case UnaryOp::kLeakyRelu: return x > W(0) ? x : x * alpha;
+    case UnaryOp::kAsin: return asin(x);
+    case UnaryOp::kAcos: return acos(x);
+    case UnaryOp::kAtan: return atan(x);
+    case UnaryOp::kSinh: return sinh(x);
+    case UnaryOp::kCosh: return cosh(x);
+    case UnaryOp::kAsinh: return asinh(x);
+    case UnaryOp::kAcosh: return acosh(x);
+    case UnaryOp::kAtanh: return atanh(x);
     case UnaryOp::kAbs: return fabs(x);
     default: return SimpleUnary(op, x);
   }
@@ -105,6 +113,8 @@ MR_DEVICE W SimpleBinary(BinaryOp op, W a, W b) {
     // NaN from either side, as TensorFlow has it.
     case BinaryOp::kMaximum: return a != a || a > b ? a : b;
     case BinaryOp::kMinimum: return a != a || a < b ? a : b;
+    case BinaryOp::kLower: return b < a ? b : a;
+    case BinaryOp::kRaise: return b > a ? b : a;
     case BinaryOp::kSquaredDifference: return static_cast<W>((x - y) * (x - y));
     default: return a;
   }
@@ -134,6 +144,10 @@ MR_DEVICE W FloatBinary(BinaryOp op, W a, W b, W alpha) {
     }
     case BinaryOp::kEluGrad: return b < W(0) ? (b + W(1)) * a : a;
     case BinaryOp::kSeluGrad: return b < W(0) ? a * (b + W(kScaleAlpha)) : a * W(kScale);
+    case BinaryOp::kAtan2: return atan2(a, b);
+    case BinaryOp::kXlogy: return a == W(0) ? W(0) : a * log(b);
+    case BinaryOp::kXlog1py: return a == W(0) ? W(0) : a * log1p(b);
+    case BinaryOp::kXdivy: return a == W(0) ? W(0) : a / b;
     default: return SimpleBinary(op, a, b);
   }
 }

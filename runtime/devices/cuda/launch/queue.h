@@ -14,7 +14,7 @@ namespace millrace::cuda {
 // kernel ran on the host, which has the error. kElsewhere: it ran on another device (TakeOverFault), and none from `position` on here.
 enum class FaultCode : int32_t {
   kNone = 0, kIndexOutOfRange = 1, kNotFinite = 2, kBadLabel = 3, kOnHost = 4, kDivisionByZero = 5, kElsewhere = 6, kTupleOutOfRange = 7,
-  kBadSequence = 8, kNotSorted = 9, kNotBelow = 10
+  kBadSequence = 8, kNotSorted = 9, kNotBelow = 10, kBadRange = 11, kNotInvertible = 12
 };
 
 // Numbers of an index tuple, at most.

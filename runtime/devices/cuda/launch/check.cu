@@ -1,0 +1,50 @@
+#include "cuda/launch/check.h"
+
+#include "cuda/launch/layout.h"
+#include "cuda/launch/portable.h"
+
+namespace millrace::cuda {
+namespace {
+
+// Of NotFinite (graph/value_errors.h).
+constexpr int32_t kNan = 1, kNegativeInf = 2, kPositiveInf = 4;
+
+template <typename T>
+struct CheckBody {
+  const T* x;
+  int32_t* found;
+  MR_DEVICE T operator()(int64_t i) const {
+    const T element = x[i];
+    const auto value = Widen(element);
+    if (value - value == 0) return element;
+    const int32_t kind = value != value ? kNan : value < 0 ? kNegativeInf : kPositiveInf;
+#if defined(__CUDA_ARCH__)
+    atomicOr(found, kind);
+#else
+    *found |= kind;
+#endif
+    return element;
+  }
+};
+
+struct ReportBody {
+  Queue queue;
+  const int32_t* found;
+  MR_DEVICE void operator()(int64_t) const {
+    if (*found != 0) Report(queue, FaultCode::kNotFinite, *found, 0, 0);
+  }
+};
+
+}  // namespace
+
+void LaunchCheckNumerics(const Queue& queue, Type type, const void* x, void* y, int64_t n, void* scratch) {
+  auto* const found = static_cast<int32_t*>(scratch);
+  LaunchZero(queue, found, sizeof(*found));
+  ForFloating(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    Map(queue, n, static_cast<T*>(y), CheckBody<T>{static_cast<const T*>(x), found});
+  });
+  ForEach(queue, 1, ReportBody{queue, found});
+}
+
+}  // namespace millrace::cuda
