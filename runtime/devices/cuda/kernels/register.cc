@@ -20,6 +20,8 @@ void RegisterCudaKernels(KernelRegistry& registry, DeviceServices& services) {
   RegisterEinsum(registry, services);
   RegisterChecks(registry, services);
   RegisterSpecial(registry, services);
+  RegisterSegments(registry, services);
+  RegisterSparseRows(registry, services);
   RegisterFused(registry, services);
   RegisterFusedReductions(registry, services);
 }

@@ -36,6 +36,8 @@ void RegisterScans(KernelRegistry& registry, DeviceServices& services);
 void RegisterScatters(KernelRegistry& registry, DeviceServices& services);
 void RegisterPools(KernelRegistry& registry, DeviceServices& services);
 void RegisterSpecial(KernelRegistry& registry, DeviceServices& services);
+void RegisterSegments(KernelRegistry& registry, DeviceServices& services);
+void RegisterSparseRows(KernelRegistry& registry, DeviceServices& services);
 void RegisterNorms(KernelRegistry& registry, DeviceServices& services);
 
 }  // namespace millrace::cuda
