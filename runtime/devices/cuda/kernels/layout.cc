@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "cuda/kernels/batch_gather.h"
 #include "cuda/kernels/common.h"
 #include "cuda/kernels/register.h"
 #include "graph/shape_math.h"
@@ -156,6 +157,7 @@ KernelOr MakeStridedSliceGrad(DeviceServices& services, const OpInstance& instan
 }
 
 KernelOr MakeTranspose(DeviceServices& services, const OpInstance& instance) {
+  if (instance.op == "ConjugateTranspose" && IsComplex(instance.outputs[0].dtype)) return Refused(instance, "complex numbers");
   const auto order = ValuesOf(instance, 1);
   if (!order) return Refused(instance, "a permutation that is not known when planning");
   const Ints from = RowMajor(instance.inputs[0].shape), to = RowMajor(instance.outputs[0].shape);
@@ -411,10 +413,9 @@ KernelOr MakeZeros(DeviceServices& services, const OpInstance& instance) {
 bool IsIndex(DataType dtype) { return dtype == DataType::kInt32 || dtype == DataType::kInt64; }
 
 KernelOr MakeGather(DeviceServices& services, const OpInstance& instance) {
+  if (instance.attrs.GetOr<int64_t>("batch_dims", 0) != 0) return MakeBatchGather(services, instance);
   MR_ASSIGN_OR_RETURN(const int bytes, ElementBytes(instance, instance.outputs[0].dtype));
-  if (!IsIndex(instance.inputs[1].dtype) || instance.attrs.GetOr<int64_t>("batch_dims", 0) != 0) {
-    return Refused(instance, "these indices");
-  }
+  if (!IsIndex(instance.inputs[1].dtype)) return Refused(instance, "these indices");
   int64_t axis = 0;
   if (instance.op == "GatherV2") {
     const auto value = ValuesOf(instance, 2);
@@ -451,7 +452,7 @@ void RegisterLayout(KernelRegistry& registry, DeviceServices& services) {
   Add(registry, services, "Slice", MakeSlice);
   Add(registry, services, "StridedSlice", MakeStridedSlice);
   Add(registry, services, "StridedSliceGrad", MakeStridedSliceGrad);
-  Add(registry, services, "Transpose", MakeTranspose);
+  for (const char* op : {"Transpose", "ConjugateTranspose"}) Add(registry, services, op, MakeTranspose);
   Add(registry, services, "ConcatV2", MakeConcat);
   for (const char* op : {"Split", "SplitV"}) Add(registry, services, op, MakeSplit);
   for (const char* op : {"Pack", "Unpack"}) Add(registry, services, op, MakePack);

@@ -22,6 +22,8 @@ void RegisterCudaKernels(KernelRegistry& registry, DeviceServices& services) {
   RegisterSpecial(registry, services);
   RegisterSegments(registry, services);
   RegisterSparseRows(registry, services);
+  RegisterRearranging(registry, services);
+  RegisterDiagonals(registry, services);
   RegisterFused(registry, services);
   RegisterFusedReductions(registry, services);
 }

@@ -38,6 +38,8 @@ void RegisterPools(KernelRegistry& registry, DeviceServices& services);
 void RegisterSpecial(KernelRegistry& registry, DeviceServices& services);
 void RegisterSegments(KernelRegistry& registry, DeviceServices& services);
 void RegisterSparseRows(KernelRegistry& registry, DeviceServices& services);
+void RegisterRearranging(KernelRegistry& registry, DeviceServices& services);
+void RegisterDiagonals(KernelRegistry& registry, DeviceServices& services);
 void RegisterNorms(KernelRegistry& registry, DeviceServices& services);
 
 }  // namespace millrace::cuda
