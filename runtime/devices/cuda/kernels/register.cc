@@ -24,6 +24,8 @@ void RegisterCudaKernels(KernelRegistry& registry, DeviceServices& services) {
   RegisterSparseRows(registry, services);
   RegisterRearranging(registry, services);
   RegisterDiagonals(registry, services);
+  RegisterRegions(registry, services);
+  RegisterQuantizing(registry, services);
   RegisterFused(registry, services);
   RegisterFusedReductions(registry, services);
 }

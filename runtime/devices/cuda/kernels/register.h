@@ -40,6 +40,8 @@ void RegisterSegments(KernelRegistry& registry, DeviceServices& services);
 void RegisterSparseRows(KernelRegistry& registry, DeviceServices& services);
 void RegisterRearranging(KernelRegistry& registry, DeviceServices& services);
 void RegisterDiagonals(KernelRegistry& registry, DeviceServices& services);
+void RegisterRegions(KernelRegistry& registry, DeviceServices& services);
+void RegisterQuantizing(KernelRegistry& registry, DeviceServices& services);
 void RegisterNorms(KernelRegistry& registry, DeviceServices& services);
 
 }  // namespace millrace::cuda

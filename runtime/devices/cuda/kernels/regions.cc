@@ -1,0 +1,189 @@
+// Crops of images, dilation, and maxima with their places.
+#include <algorithm>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "cuda/kernels/common.h"
+#include "cuda/kernels/register.h"
+#include "cuda/launch/region.h"
+#include "cuda/launch/window.h"
+#include "graph/pool_geometry.h"
+
+namespace millrace::cuda {
+namespace {
+
+using KernelOr = absl::StatusOr<std::unique_ptr<Kernel>>;
+
+// Inputs that kernels read are on the device.
+absl::Status ExpectOnDevice(const OpInstance& instance, std::initializer_list<int> inputs) {
+  for (int i : inputs) {
+    if (ValueOf(instance, i) != nullptr) return Refused(instance, "inputs that are on the host");
+  }
+  return absl::OkStatus();
+}
+
+// Positions are floats, which count pixels up to here; the sides of crops are counted by 32 bits.
+constexpr int64_t kMostPixels = 1 << 24;
+
+// `boxes`: the input of these; their images follow.
+absl::StatusOr<CropShape> CropOf(const OpInstance& instance, const Shape& images, const Shape& crops, int boxes) {
+  if (instance.inputs[boxes].dtype != DataType::kFloat || instance.inputs[boxes + 1].dtype != DataType::kInt32) {
+    return Refused(instance, "these boxes");
+  }
+  const int64_t sides = std::max({images.dim(1), images.dim(2), crops.dim(1), crops.dim(2)});
+  if (sides > kMostPixels) return Refused(instance, "images of this size");
+  CropShape shape;
+  shape.batch = images.dim(0);
+  shape.height = images.dim(1);
+  shape.width = images.dim(2);
+  shape.channels = images.dim(3);
+  shape.boxes = crops.dim(0);
+  shape.crop_height = crops.dim(1);
+  shape.crop_width = crops.dim(2);
+  shape.nearest = instance.attrs.GetOr<std::string>("method", "bilinear") == "nearest";
+  shape.extrapolation = instance.attrs.GetOr<float>("extrapolation_value", 0.0f);
+  shape.owners_input = boxes + 1;
+  return shape;
+}
+
+KernelOr MakeCrop(DeviceServices& services, const OpInstance& instance) {
+  MR_RETURN_IF_ERROR(ExpectOnDevice(instance, {0, 1, 2}));
+  MR_ASSIGN_OR_RETURN(const Type type, NumericTypeOf(instance, instance.inputs[0].dtype));
+  MR_ASSIGN_OR_RETURN(const CropShape shape, CropOf(instance, instance.inputs[0].shape, instance.outputs[0].shape, 1));
+  return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) {
+    LaunchCrop(queue, type, shape, context.inputs[0], context.input<float>(1), context.input<int32_t>(2), context.output<float>(0));
+  });
+}
+
+KernelOr MakeCropGradImage(DeviceServices& services, const OpInstance& instance) {
+  MR_RETURN_IF_ERROR(ExpectOnDevice(instance, {0, 1, 2}));
+  MR_ASSIGN_OR_RETURN(const Type type, FloatingTypeOf(instance, instance.outputs[0].dtype));
+  if (instance.inputs[0].dtype != DataType::kFloat) return Refused(instance, "gradients that are no floats");
+  MR_ASSIGN_OR_RETURN(const CropShape shape, CropOf(instance, instance.outputs[0].shape, instance.inputs[0].shape, 1));
+  return MakeLaunch(
+      services,
+      [=](const Queue& queue, const KernelContext& context) {
+        LaunchCropGradImage(queue, type, shape, context.input<float>(0), context.input<float>(1), context.input<int32_t>(2),
+                            context.outputs[0], context.scratch);
+      },
+      CropGradImageScratchBytes(shape));
+}
+
+KernelOr MakeCropGradBoxes(DeviceServices& services, const OpInstance& instance) {
+  MR_RETURN_IF_ERROR(ExpectOnDevice(instance, {0, 1, 2, 3}));
+  MR_ASSIGN_OR_RETURN(const Type type, NumericTypeOf(instance, instance.inputs[1].dtype));
+  if (instance.inputs[0].dtype != DataType::kFloat) return Refused(instance, "gradients that are no floats");
+  MR_ASSIGN_OR_RETURN(const CropShape shape, CropOf(instance, instance.inputs[1].shape, instance.inputs[0].shape, 2));
+  return MakeLaunch(
+      services,
+      [=](const Queue& queue, const KernelContext& context) {
+        LaunchCropGradBoxes(queue, type, shape, context.input<float>(0), context.inputs[1], context.input<float>(2),
+                            context.input<int32_t>(3), context.output<float>(0), context.scratch);
+      },
+      CropGradBoxesScratchBytes(shape));
+}
+
+absl::StatusOr<DilationShape> DilationOf(const OpInstance& instance, const Shape& out) {
+  const Shape &in = instance.inputs[0].shape, &filter = instance.inputs[1].shape;
+  const auto strides = instance.attrs.GetOr<std::vector<int64_t>>("strides", {1, 1, 1, 1});
+  const auto rates = instance.attrs.GetOr<std::vector<int64_t>>("rates", {1, 1, 1, 1});
+  if (in.dim(1) * in.dim(2) > INT32_MAX || filter.dim(0) * filter.dim(1) > INT32_MAX) return Refused(instance, "images of this size");
+  DilationShape s = {in.dim(0),  in.dim(1),  in.dim(2), in.dim(3), out.dim(1), out.dim(2), filter.dim(0), filter.dim(1),
+                     strides[1], strides[2], rates[1],  rates[2],  0,          0};
+  if (instance.attrs.GetOr<std::string>("padding", "") == "SAME") {
+    const auto before = [](int64_t size, int64_t result, int64_t taps, int64_t stride, int64_t rate) {
+      return std::max<int64_t>((result - 1) * stride + (taps - 1) * rate + 1 - size, 0) / 2;
+    };
+    s.pad_y = before(s.rows, s.out_rows, s.filter_rows, s.stride_y, s.rate_y);
+    s.pad_x = before(s.columns, s.out_columns, s.filter_columns, s.stride_x, s.rate_x);
+  }
+  return s;
+}
+
+KernelOr MakeDilation(DeviceServices& services, const OpInstance& instance) {
+  MR_RETURN_IF_ERROR(ExpectOnDevice(instance, {0, 1}));
+  MR_ASSIGN_OR_RETURN(const Type type, NumericTypeOf(instance, instance.inputs[0].dtype));
+  MR_ASSIGN_OR_RETURN(const DilationShape shape, DilationOf(instance, instance.outputs[0].shape));
+  return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) {
+    LaunchDilation(queue, type, shape, context.inputs[0], context.inputs[1], context.outputs[0]);
+  });
+}
+
+// (input, filter, out_backprop)
+KernelOr MakeDilationGrad(DeviceServices& services, const OpInstance& instance) {
+  MR_RETURN_IF_ERROR(ExpectOnDevice(instance, {0, 1, 2}));
+  MR_ASSIGN_OR_RETURN(const Type type, NumericTypeOf(instance, instance.inputs[0].dtype));
+  MR_ASSIGN_OR_RETURN(const DilationShape shape, DilationOf(instance, instance.inputs[2].shape));
+  const bool of_filter = instance.op == "Dilation2DBackpropFilter";
+  return MakeLaunch(
+      services,
+      [=](const Queue& queue, const KernelContext& context) {
+        LaunchDilationGrad(queue, type, of_filter, shape, context.inputs[0], context.inputs[1], context.inputs[2], context.outputs[0],
+                           context.scratch);
+      },
+      DilationGradScratchBytes(of_filter, shape));
+}
+
+absl::StatusOr<PoolShape> PoolOf(const OpInstance& instance, const Shape& input) {
+  MR_ASSIGN_OR_RETURN(const PoolGeometry geometry, MakePoolGeometry(instance.attrs, input, input.rank()));
+  PoolShape shape;
+  shape.batch = geometry.batch;
+  shape.channels = geometry.channels;
+  for (int d = 0; d < 3; ++d) {
+    shape.in[d] = geometry.dims[d].input;
+    shape.out[d] = geometry.dims[d].output;
+    shape.window[d] = geometry.dims[d].window;
+    shape.stride[d] = geometry.dims[d].stride;
+    shape.pad[d] = geometry.dims[d].pad_before;
+  }
+  return shape;
+}
+
+absl::StatusOr<bool> IsWide(const OpInstance& instance, DataType index) {
+  if (index != DataType::kInt32 && index != DataType::kInt64) return Refused(instance, "these places");
+  return index == DataType::kInt64;
+}
+
+KernelOr MakeArgmaxPool(DeviceServices& services, const OpInstance& instance) {
+  MR_RETURN_IF_ERROR(ExpectOnDevice(instance, {0}));
+  MR_ASSIGN_OR_RETURN(const Type type, NumericTypeOf(instance, instance.inputs[0].dtype));
+  MR_ASSIGN_OR_RETURN(const PoolShape shape, PoolOf(instance, instance.inputs[0].shape));
+  MR_ASSIGN_OR_RETURN(const bool wide, IsWide(instance, instance.outputs[1].dtype));
+  const bool in_batch = instance.attrs.GetOr<bool>("include_batch_in_index", false);
+  return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) {
+    LaunchArgmaxPool(queue, type, shape, in_batch, wide, context.inputs[0], context.outputs[0], context.outputs[1]);
+  });
+}
+
+// (input, grad, argmax)
+KernelOr MakeArgmaxPoolGrad(DeviceServices& services, const OpInstance& instance) {
+  MR_RETURN_IF_ERROR(ExpectOnDevice(instance, {1, 2}));
+  MR_ASSIGN_OR_RETURN(const Type type, NumericTypeOf(instance, instance.inputs[0].dtype));
+  const Shape& in = instance.inputs[0].shape;
+  MR_ASSIGN_OR_RETURN(const PoolShape shape, PoolOf(instance, in));
+  MR_ASSIGN_OR_RETURN(const bool wide, IsWide(instance, instance.inputs[2].dtype));
+  const bool in_batch = instance.attrs.GetOr<bool>("include_batch_in_index", false);
+  if (shape.batch != in.dim(0)) return Refused(instance, "channels that are not last");
+  if (shape.batch > 0 && in.num_elements() / shape.batch > INT32_MAX) return Refused(instance, "images of this size");
+  return MakeLaunch(
+      services,
+      [=](const Queue& queue, const KernelContext& context) {
+        LaunchArgmaxPoolGrad(queue, type, shape, in_batch, wide, context.inputs[1], context.inputs[2], context.outputs[0], context.scratch);
+      },
+      ArgmaxPoolGradScratchBytes(shape));
+}
+
+}  // namespace
+
+void RegisterRegions(KernelRegistry& registry, DeviceServices& services) {
+  Add(registry, services, "CropAndResize", MakeCrop);
+  Add(registry, services, "CropAndResizeGradImage", MakeCropGradImage);
+  Add(registry, services, "CropAndResizeGradBoxes", MakeCropGradBoxes);
+  Add(registry, services, "Dilation2D", MakeDilation);
+  for (const char* op : {"Dilation2DBackpropInput", "Dilation2DBackpropFilter"}) Add(registry, services, op, MakeDilationGrad);
+  Add(registry, services, "MaxPoolWithArgmax", MakeArgmaxPool);
+  Add(registry, services, "MaxPoolGradWithArgmax", MakeArgmaxPoolGrad);
+}
+
+}  // namespace millrace::cuda
