@@ -26,6 +26,7 @@ void RegisterCudaKernels(KernelRegistry& registry, DeviceServices& services) {
   RegisterDiagonals(registry, services);
   RegisterRegions(registry, services);
   RegisterQuantizing(registry, services);
+  RegisterRecurrent(registry, services);
   RegisterFused(registry, services);
   RegisterFusedReductions(registry, services);
 }

@@ -42,6 +42,7 @@ void RegisterRearranging(KernelRegistry& registry, DeviceServices& services);
 void RegisterDiagonals(KernelRegistry& registry, DeviceServices& services);
 void RegisterRegions(KernelRegistry& registry, DeviceServices& services);
 void RegisterQuantizing(KernelRegistry& registry, DeviceServices& services);
+void RegisterRecurrent(KernelRegistry& registry, DeviceServices& services);
 void RegisterNorms(KernelRegistry& registry, DeviceServices& services);
 
 }  // namespace millrace::cuda
