@@ -27,6 +27,7 @@ void RegisterCudaKernels(KernelRegistry& registry, DeviceServices& services) {
   RegisterRegions(registry, services);
   RegisterQuantizing(registry, services);
   RegisterRecurrent(registry, services);
+  RegisterDecompositions(registry, services);
   RegisterFused(registry, services);
   RegisterFusedReductions(registry, services);
 }

@@ -43,6 +43,7 @@ void RegisterDiagonals(KernelRegistry& registry, DeviceServices& services);
 void RegisterRegions(KernelRegistry& registry, DeviceServices& services);
 void RegisterQuantizing(KernelRegistry& registry, DeviceServices& services);
 void RegisterRecurrent(KernelRegistry& registry, DeviceServices& services);
+void RegisterDecompositions(KernelRegistry& registry, DeviceServices& services);
 void RegisterNorms(KernelRegistry& registry, DeviceServices& services);
 
 }  // namespace millrace::cuda
