@@ -2,6 +2,7 @@
 #include <map>
 
 #include "cuda/kernels/common.h"
+#include "cuda/kernels/complex.h"
 #include "cuda/kernels/elementwise_names.h"
 #include "cuda/kernels/register.h"
 
@@ -96,6 +97,7 @@ namespace {
 absl::StatusOr<std::unique_ptr<Kernel>> MakeUnary(DeviceServices& services, const OpInstance& instance) {
   const UnaryOp op = UnaryOps().at(instance.op);
   const DataType dtype = instance.inputs[0].dtype;
+  if (IsComplex(dtype)) return MakeComplexUnary(services, instance);
   MR_ASSIGN_OR_RETURN(const Type type, op > UnaryOp::kSquare ? FloatingTypeOf(instance, dtype)
                                                              : NumericTypeOf(instance, dtype));
   const int64_t n = instance.outputs[0].shape.num_elements();
@@ -107,6 +109,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeUnary(DeviceServices& services, cons
 absl::StatusOr<std::unique_ptr<Kernel>> MakeBinary(DeviceServices& services, const OpInstance& instance) {
   const BinaryOp op = BinaryOps().at(instance.op);
   const DataType dtype = instance.inputs[0].dtype;
+  if (IsComplex(dtype)) return MakeComplexBinary(services, instance);
   if (op == BinaryOp::kDiv && IsInteger(dtype)) return MakeIntegerDivision(services, instance);
   MR_ASSIGN_OR_RETURN(const Type type, op > BinaryOp::kSquaredDifference ? FloatingTypeOf(instance, dtype)
                                                                          : NumericTypeOf(instance, dtype));
@@ -128,6 +131,7 @@ bool AreBroadcast(const OpInstance& instance) {
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeCompare(DeviceServices& services, const OpInstance& instance) {
+  if (IsComplex(instance.inputs[0].dtype)) return MakeComplexBinary(services, instance);
   const CompareOp op = CompareOps().at(instance.op);
   MR_ASSIGN_OR_RETURN(const Type type, TypeOf(instance, instance.inputs[0].dtype));
   if (!instance.attrs.GetOr<bool>("incompatible_shape_error", true) && !AreBroadcast(instance)) {
@@ -178,6 +182,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeClip(DeviceServices& services, const
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeCast(DeviceServices& services, const OpInstance& instance) {
+  if (IsComplex(instance.inputs[0].dtype) || IsComplex(instance.outputs[0].dtype)) return MakeComplexCast(services, instance);
   MR_ASSIGN_OR_RETURN(const Type from, TypeOf(instance, instance.inputs[0].dtype));
   MR_ASSIGN_OR_RETURN(const Type to, TypeOf(instance, instance.outputs[0].dtype));
   if (to == Type::kUint8 || instance.attrs.GetOr<bool>("Truncate", false)) return Refused(instance, "this pair of types");
@@ -188,6 +193,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeCast(DeviceServices& services, const
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeAddN(DeviceServices& services, const OpInstance& instance) {
+  if (IsComplex(instance.outputs[0].dtype)) return MakeComplexAddN(services, instance);
   MR_ASSIGN_OR_RETURN(const Type type, NumericTypeOf(instance, instance.outputs[0].dtype));
   const int count = static_cast<int>(instance.inputs.size());
   const int64_t n = instance.outputs[0].shape.num_elements();

@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "cuda/kernels/common.h"
+#include "cuda/kernels/complex.h"
 #include "cuda/kernels/reduce_shape.h"
 #include "cuda/kernels/register.h"
 #include "cuda/launch/reduce.h"
@@ -75,6 +76,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeOf(DeviceServices& services, const O
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeReduction(DeviceServices& services, const OpInstance& instance) {
+  if (IsComplex(instance.inputs[0].dtype)) return MakeComplexReduction(services, instance);
   static const auto* const ops = new std::map<std::string, ReduceOp>{
       {"Sum", ReduceOp::kSum}, {"Mean", ReduceOp::kMean}, {"Prod", ReduceOp::kProd}, {"Max", ReduceOp::kMax},
       {"Min", ReduceOp::kMin}, {"All", ReduceOp::kAll},   {"Any", ReduceOp::kAny},   {"EuclideanNorm", ReduceOp::kEuclideanNorm}};

@@ -28,6 +28,8 @@ void RegisterCudaKernels(KernelRegistry& registry, DeviceServices& services) {
   RegisterQuantizing(registry, services);
   RegisterRecurrent(registry, services);
   RegisterDecompositions(registry, services);
+  RegisterComplex(registry, services);
+  RegisterFourier(registry, services);
   RegisterFused(registry, services);
   RegisterFusedReductions(registry, services);
 }

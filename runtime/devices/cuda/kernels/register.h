@@ -44,6 +44,8 @@ void RegisterRegions(KernelRegistry& registry, DeviceServices& services);
 void RegisterQuantizing(KernelRegistry& registry, DeviceServices& services);
 void RegisterRecurrent(KernelRegistry& registry, DeviceServices& services);
 void RegisterDecompositions(KernelRegistry& registry, DeviceServices& services);
+void RegisterComplex(KernelRegistry& registry, DeviceServices& services);
+void RegisterFourier(KernelRegistry& registry, DeviceServices& services);
 void RegisterNorms(KernelRegistry& registry, DeviceServices& services);
 
 }  // namespace millrace::cuda
