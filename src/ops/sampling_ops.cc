@@ -19,7 +19,10 @@ absl::StatusOr<Shape> ShapeOfValue(const InferenceContext& context, int input) {
   return Shape(absl::MakeConstSpan(dims));
 }
 
-// The state of a generator: counter (two words) and key.
+// TensorFlow's numbers of Philox, and of the algorithm that a device takes by itself, which is Philox here.
+constexpr int64_t kPhilox = 1, kAuto = 3;
+
+// The state of a generator: counter (two words) and key. Input 1 is the algorithm.
 absl::Status ExpectGenerator(const InferenceContext& context) {
   if (context.dtype(0) != DataType::kInt64) {
     return context.Error(absl::StrCat("dtype of RNG state variable must be int64, not ", context.input(0).ToString()));
@@ -27,6 +30,10 @@ absl::Status ExpectGenerator(const InferenceContext& context) {
   const Shape& state = context.shape(0);
   if (state.fully_known() && (state.rank() != 1 || state.dim(0) < 3)) {
     return context.Error(absl::StrCat("RNG state must have one and only one dimension of 3 or more, not ", state.ToString()));
+  }
+  const Tensor* const algorithm = context.value(1);
+  if (algorithm != nullptr && algorithm->num_elements() == 1 && algorithm->IntAt(0) != kPhilox && algorithm->IntAt(0) != kAuto) {
+    return context.Error(absl::StrCat("Unsupported algorithm id: ", algorithm->IntAt(0), ", expected ", kPhilox, " (Philox) or ", kAuto, " (auto)"));
   }
   return absl::OkStatus();
 }

@@ -5,6 +5,7 @@
 #include "cpu/kernels/families.h"
 #include "cpu/kernels/random_fill.h"
 #include "cpu/kernels/random_stream.h"
+#include "cpu/kernels/values.h"
 #include "millrace/status.h"
 
 namespace millrace::cpu {
@@ -42,7 +43,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeGenerator(const OpInstance& node) {
 }  // namespace
 
 absl::StatusOr<Philox> StreamOfVariable(const KernelContext& context, uint64_t outputs) {
-  const int64_t algorithm = ReadInt(context.input_type(1).dtype, context.inputs[1], 0);
+  MR_ASSIGN_OR_RETURN(const int64_t algorithm, ValueReader(context).scalar(1));
   if (algorithm != kAlgorithmPhilox && algorithm != kAlgorithmAuto) {
     return absl::InvalidArgumentError(absl::StrCat("Unsupported algorithm id: ", algorithm, ", expected ", kAlgorithmPhilox,
                                                    " (Philox) or ", kAlgorithmAuto, " (auto)"));
