@@ -1,5 +1,6 @@
-// Running totals, positions of maxima, the greatest of rows.
+// Running totals, positions of maxima, the greatest of rows, places in rows that are sorted.
 #include <optional>
+#include <vector>
 
 #include "cuda/kernels/common.h"
 #include "cuda/kernels/register.h"
@@ -68,12 +69,36 @@ KernelOr MakeTopK(DeviceServices& services, const OpInstance& instance) {
       TopKScratchBytes(rows, columns));
 }
 
+// (sorted [rows, n], values [rows, m])
+KernelOr MakeSortedBound(DeviceServices& services, const OpInstance& instance) {
+  MR_ASSIGN_OR_RETURN(const Type type, NumericTypeOf(instance, instance.inputs[0].dtype));
+  const DataType places = instance.outputs[0].dtype;
+  if (places != DataType::kInt32 && places != DataType::kInt64) return Refused(instance, "places of this type");
+  const Shape &sorted = instance.inputs[0].shape, &values = instance.inputs[1].shape;
+  const SortedShape shape = {instance.op == "UpperBound", places == DataType::kInt64, values.dim(0), sorted.dim(1), values.dim(1)};
+  return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) {
+    LaunchSortedBound(queue, type, shape, context.inputs[0], context.inputs[1], context.outputs[0]);
+  });
+}
+
+KernelOr MakeBucketize(DeviceServices& services, const OpInstance& instance) {
+  MR_ASSIGN_OR_RETURN(const Type type, NumericTypeOf(instance, instance.inputs[0].dtype));
+  const auto boundaries = instance.attrs.GetOr<std::vector<float>>("boundaries", {});
+  const int64_t count = static_cast<int64_t>(boundaries.size()), n = instance.outputs[0].shape.num_elements();
+  if (count > kMostBuckets) return Refused(instance, "so many boundaries");
+  return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) {
+    LaunchBucketize(queue, type, boundaries.data(), count, context.inputs[0], n, context.output<int32_t>(0));
+  });
+}
+
 }  // namespace
 
 void RegisterScans(KernelRegistry& registry, DeviceServices& services) {
   for (const char* op : {"Cumsum", "Cumprod"}) Add(registry, services, op, MakeScan);
   for (const char* op : {"ArgMax", "ArgMin"}) Add(registry, services, op, MakeArg);
   for (const char* op : {"TopK", "TopKV2"}) Add(registry, services, op, MakeTopK);
+  for (const char* op : {"LowerBound", "UpperBound"}) Add(registry, services, op, MakeSortedBound);
+  Add(registry, services, "Bucketize", MakeBucketize);
 }
 
 }  // namespace millrace::cuda

@@ -219,6 +219,38 @@ void ForNumber(Type type, const Fn& fn) {
   ForInteger(type, fn);
 }
 
+// How many of `count` rising numbers are below `value`, or not above it where `upper`.
+template <typename T, typename S>
+MR_DEVICE int64_t PlaceOf(T value, const S* sorted, int64_t count, bool upper) {
+  int64_t low = 0, high = count;
+  while (low < high) {
+    const int64_t middle = (low + high) / 2;
+    (upper ? !(Widen(value) < Widen(sorted[middle])) : Widen(sorted[middle]) < Widen(value)) ? low = middle + 1 : high = middle;
+  }
+  return low;
+}
+
+template <typename T>
+struct SortedBoundBody {
+  SortedShape shape;
+  Divider values;
+  const T* sorted;
+  const T* of;
+  void* out;
+  MR_DEVICE void operator()(int64_t i) const {
+    const int64_t place = PlaceOf(of[i], sorted + values(i) * shape.sorted, shape.sorted, shape.upper);
+    shape.wide_places ? static_cast<int64_t*>(out)[i] = place : static_cast<int32_t*>(out)[i] = static_cast<int32_t>(place);
+  }
+};
+
+template <typename T>
+struct BucketizeBody {
+  float sorted[kMostBuckets];
+  int64_t count;
+  const T* values;
+  MR_DEVICE int32_t operator()(int64_t i) const { return static_cast<int32_t>(PlaceOf(values[i], sorted, count, true)); }
+};
+
 }  // namespace
 
 int64_t ScanScratchBytes(const AxisShape& shape) {
@@ -274,6 +306,25 @@ void LaunchTopK(const Queue& queue, Type type, bool wide_index, int64_t rows, in
           queue, rows, columns, false, scratch,
           NextBestBody<T>{wide_index, columns, k, rank, static_cast<const T*>(x), static_cast<T*>(values), indices});
     }
+  });
+}
+
+void LaunchSortedBound(const Queue& queue, Type type, const SortedShape& shape, const void* sorted, const void* values, void* out) {
+  const int64_t n = shape.rows * shape.values;
+  ForNumber(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    ForEach(queue, n, SortedBoundBody<T>{shape, DivideBy(shape.values, n), static_cast<const T*>(sorted), static_cast<const T*>(values), out});
+  });
+}
+
+void LaunchBucketize(const Queue& queue, Type type, const float* sorted, int64_t count, const void* values, int64_t n, int32_t* out) {
+  ForNumber(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    BucketizeBody<T> body = {};
+    memcpy(body.sorted, sorted, static_cast<size_t>(count) * sizeof(float));
+    body.count = count;
+    body.values = static_cast<const T*>(values);
+    MapEach(queue, n, out, body);
   });
 }
 

@@ -29,6 +29,17 @@ int64_t TopKScratchBytes(int64_t rows, int64_t columns);
 void LaunchTopK(const Queue& queue, Type type, bool wide_index, int64_t rows, int64_t columns, int64_t k, const void* x,
                 void* values, void* indices, void* scratch);
 
+// out[r][i]: where values[r][i] goes in row r of `sorted`, which rises: before equal numbers, or behind them where `upper`.
+struct SortedShape {
+  bool upper = false, wide_places = false;
+  int64_t rows = 1, sorted = 0, values = 0;  // numbers of a row
+};
+void LaunchSortedBound(const Queue& queue, Type type, const SortedShape& shape, const void* sorted, const void* values, void* out);
+
+// The same of one row of at most kMostBuckets numbers in host memory, behind equal ones.
+inline constexpr int64_t kMostBuckets = 512;
+void LaunchBucketize(const Queue& queue, Type type, const float* sorted, int64_t count, const void* values, int64_t n, int32_t* out);
+
 }  // namespace millrace::cuda
 
 #endif  // MILLRACE_RUNTIME_DEVICES_CUDA_LAUNCH_SCAN_H_
