@@ -1,11 +1,16 @@
 #include "cuda/kernels/services.h"
 
+#include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "cuda/kernels/common.h"
 #include "cuda/launch/ctc.h"
 #include "graph/value_errors.h"
+#include "graph/value_text.h"
 #include "stream/driver_errors.h"
 
 namespace millrace::cuda {
@@ -44,9 +49,11 @@ std::string WordsOfOp(const Fault& fault, const OpInstance& instance) {
   return "";
 }
 
+bool HasInput(const OpInstance& instance, int input) { return input < static_cast<int>(instance.inputs.size()); }
+
 absl::Status IndexFault(const Fault& fault, const OpInstance& instance) {
   const std::string range = absl::StrCat("[0, ", fault.limit, ")");
-  if (fault.at < 0 || fault.detail >= static_cast<int32_t>(instance.inputs.size())) {
+  if (fault.at < 0 || !HasInput(instance, fault.detail)) {
     return absl::InvalidArgumentError(absl::StrCat("input ", fault.detail, ": ", fault.value, " is not in ", range));
   }
   if (const std::string words = WordsOfOp(fault, instance); !words.empty()) return absl::InvalidArgumentError(words);
@@ -61,6 +68,7 @@ absl::Status IndexFault(const Fault& fault, const OpInstance& instance) {
 }
 
 absl::Status TupleFault(const Fault& fault, const OpInstance& instance) {
+  if (!HasInput(instance, fault.detail)) return absl::InvalidArgumentError(absl::StrCat("index tuple ", fault.at, " is out of range"));
   const TensorType& sliced = instance.op == "ScatterNd" ? instance.outputs[0] : instance.inputs[0];
   return NdIndexError(instance.inputs[fault.detail].shape, fault.at, absl::MakeConstSpan(fault.tuple, fault.value), sliced.shape);
 }
@@ -93,7 +101,37 @@ absl::Status SequenceFault(const Fault& fault) {
   return absl::InternalError("a kernel reported a fault of sequences of an unknown kind");
 }
 
+int64_t MostShown(const OpInstance& instance) { return instance.attrs.GetOr<int64_t>("summarize", 3); }
+
+absl::Status AssertionFault(const Fault& fault, const OpInstance& instance) {
+  std::vector<std::string> data;
+  for (size_t i = 1; i < instance.inputs.size(); ++i) {
+    const Tensor* const value = ValueOf(instance, i);
+    data.push_back(value != nullptr ? FirstValuesText(*value, MostShown(instance)) : "?");
+  }
+  const int64_t* element = fault.tuple;
+  for (const auto& [input, count] : ShownInputs(instance)) {
+    const TensorType& type = instance.inputs[input];
+    const int64_t bytes = DataTypeSize(type.dtype);
+    alignas(int64_t) char first[sizeof(fault.tuple)];
+    for (int64_t k = 0; k < count; ++k) std::memcpy(first + k * bytes, element++, bytes);
+    data[input - 1] = FirstValuesText(Tensor::Wrap(type.dtype, type.shape, first, nullptr), MostShown(instance));
+  }
+  return absl::InvalidArgumentError(absl::StrCat("assertion failed: [", absl::StrJoin(data, "] ["), "]"));
+}
+
 }  // namespace
+
+std::vector<ShownInput> ShownInputs(const OpInstance& instance) {
+  std::vector<ShownInput> shown;
+  const int64_t most = MostShown(instance);
+  for (int i = 1; i < static_cast<int>(instance.inputs.size()); ++i) {
+    if (ValueOf(instance, i) != nullptr || DataTypeSize(instance.inputs[i].dtype) == 0) continue;
+    const int64_t elements = instance.inputs[i].shape.num_elements();
+    shown.push_back({i, most < 0 ? elements : std::min(most, elements)});
+  }
+  return shown;
+}
 
 absl::Status FaultStatus(const Fault& fault, const OpInstance& instance) {
   switch (fault.code) {
@@ -113,6 +151,7 @@ absl::Status FaultStatus(const Fault& fault, const OpInstance& instance) {
       return NotFiniteError(instance.attrs.GetOr<std::string>("message", ""), static_cast<uint32_t>(fault.detail),
                             instance.op == "CheckNumericsV2");
     case FaultCode::kNotInvertible: return absl::InvalidArgumentError("Input is not invertible.");
+    case FaultCode::kAssertion: return AssertionFault(fault, instance);
     case FaultCode::kDivisionByZero: return absl::InvalidArgumentError("Integer division by zero");
     case FaultCode::kBadLabel: return LabelFault(fault);
     case FaultCode::kBadSequence: return SequenceFault(fault);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -108,6 +109,13 @@ class DeviceServices {
   virtual absl::Status LoadState(const Queue& queue, void* device, const void* host, int64_t bytes) = 0;
   virtual absl::Status StoreState(const Queue& queue, void* host, const void* device, int64_t bytes) = 0;
 };
+
+// Of an Assert: an input that is in the kernels' memory, and how many of its elements the error shows. The plan knows the others.
+struct ShownInput {
+  int input = 0;
+  int64_t count = 0;
+};
+std::vector<ShownInput> ShownInputs(const OpInstance& instance);
 
 // In words, for the error of the node, which `instance` describes.
 absl::Status FaultStatus(const Fault& fault, const OpInstance& instance);

@@ -35,6 +35,20 @@ struct ReportBody {
   }
 };
 
+struct AssertBody {
+  Queue queue;
+  const bool* condition;
+  int count;
+  ShownElement shown[kMostInTuple];
+  MR_DEVICE void operator()(int64_t) const {
+    if (*condition || !Report(queue, FaultCode::kAssertion, count, 0, 0)) return;
+    for (int k = 0; k < count; ++k) {
+      char* const to = reinterpret_cast<char*>(&queue.fault->tuple[k]);
+      for (int b = 0; b < shown[k].bytes; ++b) to[b] = static_cast<const char*>(shown[k].at)[b];
+    }
+  }
+};
+
 }  // namespace
 
 void LaunchCheckNumerics(const Queue& queue, Type type, const void* x, void* y, int64_t n, void* scratch) {
@@ -45,6 +59,12 @@ void LaunchCheckNumerics(const Queue& queue, Type type, const void* x, void* y, 
     Map(queue, n, static_cast<T*>(y), CheckBody<T>{static_cast<const T*>(x), found});
   });
   ForEach(queue, 1, ReportBody{queue, found});
+}
+
+void LaunchAssert(const Queue& queue, const bool* condition, const ShownElement* shown, int count) {
+  AssertBody body = {queue, condition, count, {}};
+  for (int k = 0; k < count; ++k) body.shown[k] = shown[k];
+  ForEach(queue, 1, body);
 }
 
 }  // namespace millrace::cuda

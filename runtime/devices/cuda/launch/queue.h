@@ -14,10 +14,10 @@ namespace millrace::cuda {
 // kernel ran on the host, which has the error. kElsewhere: it ran on another device (TakeOverFault), and none from `position` on here.
 enum class FaultCode : int32_t {
   kNone = 0, kIndexOutOfRange = 1, kNotFinite = 2, kBadLabel = 3, kOnHost = 4, kDivisionByZero = 5, kElsewhere = 6, kTupleOutOfRange = 7,
-  kBadSequence = 8, kNotSorted = 9, kNotBelow = 10, kBadRange = 11, kNotInvertible = 12
+  kBadSequence = 8, kNotSorted = 9, kNotBelow = 10, kBadRange = 11, kNotInvertible = 12, kAssertion = 13
 };
 
-// Numbers of an index tuple, at most.
+// Numbers of an index tuple, or elements that an assertion shows, at most.
 inline constexpr int kMostInTuple = 8;
 
 struct Fault {
@@ -27,7 +27,7 @@ struct Fault {
   int64_t value = 0;
   int64_t limit = 0;
   int64_t at = -1;       // which element, or tuple, of the input; -1: that is not known
-  int64_t tuple[kMostInTuple] = {};
+  int64_t tuple[kMostInTuple] = {};  // of elements, the first bytes
 };
 
 struct Queue {
