@@ -2,6 +2,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "graph/random_algorithm.h"
 #include "millrace/status.h"
 #include "ops/register.h"
 #include "ops/rules.h"
@@ -19,9 +20,6 @@ absl::StatusOr<Shape> ShapeOfValue(const InferenceContext& context, int input) {
   return Shape(absl::MakeConstSpan(dims));
 }
 
-// TensorFlow's numbers of Philox, and of the algorithm that a device takes by itself, which is Philox here.
-constexpr int64_t kPhilox = 1, kAuto = 3;
-
 // The state of a generator: counter (two words) and key. Input 1 is the algorithm.
 absl::Status ExpectGenerator(const InferenceContext& context) {
   if (context.dtype(0) != DataType::kInt64) {
@@ -32,8 +30,12 @@ absl::Status ExpectGenerator(const InferenceContext& context) {
     return context.Error(absl::StrCat("RNG state must have one and only one dimension of 3 or more, not ", state.ToString()));
   }
   const Tensor* const algorithm = context.value(1);
-  if (algorithm != nullptr && algorithm->num_elements() == 1 && algorithm->IntAt(0) != kPhilox && algorithm->IntAt(0) != kAuto) {
-    return context.Error(absl::StrCat("Unsupported algorithm id: ", algorithm->IntAt(0), ", expected ", kPhilox, " (Philox) or ", kAuto, " (auto)"));
+  if (algorithm != nullptr && algorithm->num_elements() != 1) {
+    return context.Error(absl::StrCat("algorithm must be of shape [], not ", algorithm->shape().ToString()));
+  }
+  if (algorithm != nullptr && !IsPhilox(algorithm->IntAt(0))) {
+    return context.Error(absl::StrCat("Unsupported algorithm id: ", algorithm->IntAt(0), ", expected ", kAlgorithmPhilox, " (Philox) or ",
+                                      kAlgorithmAuto, " (auto)"));
   }
   return absl::OkStatus();
 }

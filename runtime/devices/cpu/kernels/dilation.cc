@@ -4,35 +4,17 @@
 
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/rare.h"
+#include "graph/dilation_geometry.h"
 #include "millrace/status.h"
 
 namespace millrace::cpu {
 namespace {
 
-struct Window {
-  int64_t batch, rows, columns, channels, out_rows, out_columns, filter_rows, filter_columns;
-  int64_t stride_y, stride_x, rate_y, rate_x, pad_y, pad_x;
-
+struct Window : DilationGeometry {
   int64_t image() const { return rows * columns * channels; }
   int64_t result() const { return out_rows * out_columns * channels; }
   int64_t filter() const { return filter_rows * filter_columns * channels; }
 };
-
-Window WindowOf(const OpInstance& node, const Shape& out) {
-  const Shape &in = node.inputs[0].shape, &filter = node.inputs[1].shape;
-  const auto strides = node.attrs.GetOr<std::vector<int64_t>>("strides", {1, 1, 1, 1});
-  const auto rates = node.attrs.GetOr<std::vector<int64_t>>("rates", {1, 1, 1, 1});
-  Window w = {in.dim(0), in.dim(1), in.dim(2), in.dim(3), out.dim(1), out.dim(2), filter.dim(0), filter.dim(1),
-              strides[1], strides[2], rates[1], rates[2], 0, 0};
-  if (node.attrs.GetOr<std::string>("padding", "") == "SAME") {
-    const auto before = [](int64_t size, int64_t result, int64_t taps, int64_t stride, int64_t rate) {
-      return std::max<int64_t>((result - 1) * stride + (taps - 1) * rate + 1 - size, 0) / 2;
-    };
-    w.pad_y = before(w.rows, w.out_rows, w.filter_rows, w.stride_y, w.rate_y);
-    w.pad_x = before(w.columns, w.out_columns, w.filter_columns, w.stride_x, w.rate_x);
-  }
-  return w;
-}
 
 // The taps of a window in one dimension that lie inside: [first, last).
 struct Taps {
@@ -141,7 +123,7 @@ class Windows {
 };
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeDilation(const OpInstance& node) {
-  const Window w = WindowOf(node, node.outputs[0].shape);
+  const Window w = {DilationGeometryOf(node, node.outputs[0].shape)};
   return DispatchNumeric(node, node.inputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
     using T = typename decltype(tag)::type;
     return MakeKernel([w](const KernelContext& context) {
@@ -159,7 +141,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeDilation(const OpInstance& node) {
 // (input, filter, out_backprop); the filter's gradient is summed image after image.
 template <bool kOfFilter>
 absl::StatusOr<std::unique_ptr<Kernel>> MakeDilationGrad(const OpInstance& node) {
-  const Window w = WindowOf(node, node.inputs[2].shape);
+  const Window w = {DilationGeometryOf(node, node.inputs[2].shape)};
   return DispatchNumeric(node, node.inputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
     using T = typename decltype(tag)::type;
     return MakeKernel([w](const KernelContext& context) {

@@ -7,39 +7,17 @@
 #include "cpu/kernels/gemm.h"
 #include "cpu/kernels/rare.h"
 #include "cpu/kernels/widened.h"
+#include "graph/recurrent_cell.h"
 #include "millrace/status.h"
 
 namespace millrace::cpu {
 namespace {
 
-struct Lstm {
-  int64_t batch = 0, inputs = 0, cells = 0;
-  float forget_bias = 0, clip = 0;
-  bool peephole = false;
-  // Where gates i, ci, f and o lie in a row of 4 * cells.
-  int64_t i_at = 0, ci_at = 0, f_at = 0, o_at = 0;
-
-  int64_t width() const { return inputs + cells; }
+struct Lstm : LstmCell {
   int64_t joined_bytes() const { return AlignUp(batch * width() * 4); }
   int64_t gates_bytes() const { return AlignUp(batch * 4 * cells * 4); }
   int64_t weights_bytes() const { return AlignUp(width() * 4 * cells * 4); }
 };
-
-// x: [.., batch, inputs]; w: [inputs + cells, 4 * cells].
-Lstm LstmOf(const OpInstance& node, const Shape& x, const Shape& w) {
-  Lstm lstm;
-  lstm.batch = x.dim(x.rank() - 2);
-  lstm.inputs = x.dim(x.rank() - 1);
-  lstm.cells = w.dim(1) / 4;
-  const bool second = node.op.find("V2") != std::string::npos;
-  lstm.forget_bias = second ? 0.0f : node.attrs.GetOr("forget_bias", 1.0f);
-  lstm.clip = node.attrs.GetOr("cell_clip", second ? 0.0f : 3.0f);
-  lstm.peephole = node.attrs.GetOr("use_peephole", false);
-  lstm.ci_at = (second ? 2 : 1) * lstm.cells;
-  lstm.f_at = (second ? 1 : 2) * lstm.cells;
-  lstm.o_at = 3 * lstm.cells;
-  return lstm;
-}
 
 struct Peepholes {
   const float *i, *f, *o;
@@ -136,7 +114,7 @@ absl::StatusOr<std::shared_ptr<Gemm>> ProductOf(const OpInstance& node, const Ge
 // (x, cs_prev, h_prev, w, wci, wcf, wco, b)
 absl::StatusOr<std::unique_ptr<Kernel>> MakeCell(const OpInstance& node) {
   MR_RETURN_IF_ERROR(ExpectFloat(node));
-  const Lstm lstm = LstmOf(node, node.inputs[0].shape, node.inputs[3].shape);
+  const Lstm lstm = {LstmCellOf(node, node.inputs[0].shape, node.inputs[3].shape)};
   MR_ASSIGN_OR_RETURN(const auto gemm, ProductOf(node, GemmSizes::Dense(lstm.batch, 4 * lstm.cells, lstm.width(), false, false)));
   return MakeKernel(
       [=](const KernelContext& context) -> absl::Status {
@@ -157,7 +135,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeCell(const OpInstance& node) {
 //   -> cs_prev_grad, dicfo, wci_grad, wcf_grad, wco_grad
 absl::StatusOr<std::unique_ptr<Kernel>> MakeCellGrad(const OpInstance& node) {
   MR_RETURN_IF_ERROR(ExpectFloat(node));
-  const Lstm lstm = LstmOf(node, node.inputs[0].shape, node.inputs[3].shape);
+  const Lstm lstm = {LstmCellOf(node, node.inputs[0].shape, node.inputs[3].shape)};
   return MakeKernel([=](const KernelContext& context) {
     for (int k : {2, 3, 4}) std::fill_n(context.output<float>(k), lstm.cells, 0.0f);
     const auto in = [&](int k) { return static_cast<float*>(context.inputs[k]); };
@@ -177,7 +155,7 @@ absl::StatusOr<int64_t> StepsOf(const KernelContext& context, int64_t most) {
 // (seq_len_max, x, cs_prev, h_prev, w, wci, wcf, wco, b); steps from seq_len_max on are zero.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeSequence(const OpInstance& node) {
   MR_RETURN_IF_ERROR(ExpectFloat(node));
-  const Lstm lstm = LstmOf(node, node.inputs[1].shape, node.inputs[4].shape);
+  const Lstm lstm = {LstmCellOf(node, node.inputs[1].shape, node.inputs[4].shape)};
   const int64_t most = node.inputs[1].shape.dim(0);
   MR_ASSIGN_OR_RETURN(const auto gemm, ProductOf(node, GemmSizes::Dense(lstm.batch, 4 * lstm.cells, lstm.width(), false, false)));
   return MakeKernel(
@@ -210,7 +188,7 @@ class SequenceGrad final : public Kernel {
   static absl::StatusOr<std::unique_ptr<Kernel>> Make(const OpInstance& node) {
     MR_RETURN_IF_ERROR(ExpectFloat(node));
     auto made = std::make_unique<SequenceGrad>();
-    made->lstm_ = LstmOf(node, node.inputs[1].shape, node.inputs[4].shape);
+    made->lstm_ = {LstmCellOf(node, node.inputs[1].shape, node.inputs[4].shape)};
     const Lstm& lstm = made->lstm_;
     made->most_ = node.inputs[1].shape.dim(0);
     const int64_t gates = 4 * lstm.cells;

@@ -6,13 +6,11 @@
 #include "cpu/kernels/random_fill.h"
 #include "cpu/kernels/random_stream.h"
 #include "cpu/kernels/values.h"
+#include "graph/random_algorithm.h"
 #include "millrace/status.h"
 
 namespace millrace::cpu {
 namespace {
-
-constexpr int64_t kAlgorithmPhilox = 1;
-constexpr int64_t kAlgorithmAuto = 3;
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeSkip(const OpInstance& node) {
   const bool reads = node.op == "RngReadAndSkip";
@@ -44,7 +42,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeGenerator(const OpInstance& node) {
 
 absl::StatusOr<Philox> StreamOfVariable(const KernelContext& context, uint64_t outputs) {
   MR_ASSIGN_OR_RETURN(const int64_t algorithm, ValueReader(context).scalar(1));
-  if (algorithm != kAlgorithmPhilox && algorithm != kAlgorithmAuto) {
+  if (!IsPhilox(algorithm)) {
     return absl::InvalidArgumentError(absl::StrCat("Unsupported algorithm id: ", algorithm, ", expected ", kAlgorithmPhilox,
                                                    " (Philox) or ", kAlgorithmAuto, " (auto)"));
   }

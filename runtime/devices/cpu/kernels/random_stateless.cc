@@ -3,16 +3,10 @@
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/random_fill.h"
 #include "cpu/kernels/register.h"
+#include "graph/random_algorithm.h"
 #include "millrace/status.h"
 
 namespace millrace::cpu {
-namespace {
-
-// TensorFlow's numbers of the generators.
-constexpr int64_t kAlgorithmPhilox = 1;
-constexpr int64_t kAlgorithmAuto = 3;
-
-}  // namespace
 
 Philox StreamOfSeed(const KernelContext& context, int input) {
   const DataType dtype = context.input_type(input).dtype;
@@ -21,7 +15,7 @@ Philox StreamOfSeed(const KernelContext& context, int input) {
 
 absl::StatusOr<Philox> StreamOfKey(const KernelContext& context) {
   const int64_t algorithm = ReadInt(context.input_type(3).dtype, context.inputs[3], 0);
-  if (algorithm != kAlgorithmPhilox && algorithm != kAlgorithmAuto) {
+  if (!IsPhilox(algorithm)) {
     return absl::InvalidArgumentError(absl::StrCat("random algorithm ", algorithm, " is not supported, expected ",
                                                    kAlgorithmPhilox, " (Philox) or ", kAlgorithmAuto, " (auto)"));
   }

@@ -5,6 +5,7 @@
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/rare.h"
 #include "cpu/kernels/values.h"
+#include "graph/quantize_grid.h"
 #include "millrace/status.h"
 
 namespace millrace::cpu {
@@ -22,26 +23,7 @@ Slices SlicesOf(const OpInstance& node, const Shape& shape) {
 }
 
 template <typename T>
-struct Grid {
-  T low, high, scale, inverse;
-};
-
-template <typename T>
-Grid<T> GridOf(T low, T high, bool is_signed, bool narrow, int64_t bits) {
-  const int64_t least = !is_signed ? 0 : -(int64_t{1} << (bits - 1)) + (narrow ? 1 : 0);
-  const int64_t most = is_signed ? (int64_t{1} << (bits - 1)) - 1 : (int64_t{1} << bits) - 1;
-  const T lower = static_cast<T>(least), upper = static_cast<T>(most), none = std::numeric_limits<T>::max();
-  const T by_low = lower * low > 0 ? lower / low : none, by_high = upper * high > 0 ? upper / high : none;
-  if (by_low < by_high) {
-    const T inverse = low / lower;
-    return {low, upper * inverse, by_low, inverse};
-  }
-  const T inverse = high / upper;
-  return {lower * inverse, high, by_high, inverse};
-}
-
-template <typename T>
-void RoundSlice(const Grid<T>& grid, bool clips, bool half_up, const T* x, int64_t n, T* y) {
+void RoundSlice(const QuantizeGrid<T>& grid, bool clips, bool half_up, const T* x, int64_t n, T* y) {
   for (int64_t i = 0; i < n; ++i) {
     const T scaled = (clips ? std::max(std::min(x[i], grid.high), grid.low) : x[i]) * grid.scale;
     y[i] = (half_up ? std::floor(scaled + T(0.5)) : std::rint(scaled)) * grid.inverse;
@@ -79,7 +61,7 @@ absl::Status RoundTrip(const KernelContext& context, const Slices& slices, Optio
         }
       });
     }
-    const Grid<T> grid = GridOf(low, high, options.is_signed, options.narrow, options.bits);
+    const QuantizeGrid<T> grid = QuantizeGridOf(low, high, options.is_signed, options.narrow, options.bits);
     each([&](int64_t at) {
       RoundSlice(grid, options.range_given, options.half_up, context.input<T>(0) + at, slices.inner, context.output<T>(0) + at);
     });

@@ -2,6 +2,7 @@
 #ifndef MILLRACE_RUNTIME_DEVICES_CUDA_KERNELS_COMMON_H_
 #define MILLRACE_RUNTIME_DEVICES_CUDA_KERNELS_COMMON_H_
 
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <utility>
@@ -43,6 +44,7 @@ inline absl::StatusOr<Type> FloatingTypeOf(const OpInstance& instance, DataType 
   return TypeOf(instance, dtype);
 }
 inline bool IsComplex(DataType dtype) { return dtype == DataType::kComplex64 || dtype == DataType::kComplex128; }
+inline bool IsIndex(DataType dtype) { return dtype == DataType::kInt32 || dtype == DataType::kInt64; }
 // Of elements that are only moved.
 inline absl::StatusOr<int> ElementBytes(const OpInstance& instance, DataType dtype) {
   const int64_t bytes = DataTypeSize(dtype);
@@ -59,6 +61,18 @@ inline char* AlignedScratch(const KernelContext& context) {
 inline const Tensor* ValueOf(const OpInstance& instance, size_t i) {
   const bool known = i < instance.input_values.size() && !instance.input_values[i].empty();
   return known ? &instance.input_values[i] : nullptr;
+}
+
+// Refuses a node whose value the plan knows of one of these inputs, which kernels read in their memory, or of any.
+inline absl::Status ExpectOnDevice(const OpInstance& instance, std::initializer_list<int> inputs) {
+  for (int i : inputs) {
+    if (ValueOf(instance, i) != nullptr) return Refused(instance, "inputs that are on the host");
+  }
+  return absl::OkStatus();
+}
+inline absl::Status ExpectOnDevice(const OpInstance& instance) {
+  for (int i = 0; i < static_cast<int>(instance.inputs.size()); ++i) MR_RETURN_IF_ERROR(ExpectOnDevice(instance, {i}));
+  return absl::OkStatus();
 }
 
 // A kernel whose Run is `fn(const Queue&, const KernelContext&)`, which launches or returns an error.

@@ -52,17 +52,16 @@ Sides SidesAt(char* at, const Batch& batch, Type type, void* output) {
   return {batch.count, batch.rows, batch.columns, type == Type::kDouble ? static_cast<double*>(output) : reinterpret_cast<double*>(at)};
 }
 
-// `store(queue, squares, context)` of what `squares` has become by LU.
-template <typename Store>
-std::unique_ptr<Kernel> WithLu(DeviceServices& services, const OpInstance& instance, Type type, bool invertible, Store store) {
+// `run(queue, squares, context)` of the matrices of input 0, in scratch memory.
+template <typename Fn>
+std::unique_ptr<Kernel> WithSquares(DeviceServices& services, const OpInstance& instance, Type type, Fn run) {
   const Batch batch(instance.inputs[0].shape);
   return MakeLaunch(
       services,
       [=](const Queue& queue, const KernelContext& context) {
         const Squares squares = SquaresAt(static_cast<char*>(context.scratch), batch);
         LaunchLoadSquares(queue, type, false, context.inputs[0], squares);
-        LaunchLu(queue, squares, invertible);
-        store(queue, squares, context);
+        run(queue, squares, context);
       },
       SquaresBytes(batch));
 }
@@ -70,37 +69,34 @@ std::unique_ptr<Kernel> WithLu(DeviceServices& services, const OpInstance& insta
 KernelOr MakeLu(DeviceServices& services, const OpInstance& instance) {
   MR_ASSIGN_OR_RETURN(const Type type, RealTypeOf(instance));
   const bool wide = instance.outputs[1].dtype == DataType::kInt64;
-  return WithLu(services, instance, type, true, [=](const Queue& queue, const Squares& squares, const KernelContext& context) {
+  return WithSquares(services, instance, type, [=](const Queue& queue, const Squares& squares, const KernelContext& context) {
+    LaunchLu(queue, squares, true);
     LaunchStoreLu(queue, type, wide, squares, context.outputs[0], context.outputs[1]);
   });
 }
 
 KernelOr MakeDeterminant(DeviceServices& services, const OpInstance& instance) {
   MR_ASSIGN_OR_RETURN(const Type type, RealTypeOf(instance));
-  return WithLu(services, instance, type, false, [=](const Queue& queue, const Squares& squares, const KernelContext& context) {
+  return WithSquares(services, instance, type, [=](const Queue& queue, const Squares& squares, const KernelContext& context) {
+    LaunchLu(queue, squares, false);
     LaunchDeterminant(queue, type, squares, context.outputs[0]);
   });
 }
 
 KernelOr MakeLogDeterminant(DeviceServices& services, const OpInstance& instance) {
   MR_ASSIGN_OR_RETURN(const Type type, RealTypeOf(instance));
-  return WithLu(services, instance, type, false, [=](const Queue& queue, const Squares& squares, const KernelContext& context) {
+  return WithSquares(services, instance, type, [=](const Queue& queue, const Squares& squares, const KernelContext& context) {
+    LaunchLu(queue, squares, false);
     LaunchLogDeterminant(queue, type, squares, context.outputs[0], context.outputs[1]);
   });
 }
 
 KernelOr MakeCholesky(DeviceServices& services, const OpInstance& instance) {
   MR_ASSIGN_OR_RETURN(const Type type, RealTypeOf(instance));
-  const Batch batch(instance.inputs[0].shape);
-  return MakeLaunch(
-      services,
-      [=](const Queue& queue, const KernelContext& context) {
-        const Squares squares = SquaresAt(static_cast<char*>(context.scratch), batch);
-        LaunchLoadSquares(queue, type, false, context.inputs[0], squares);
-        LaunchCholesky(queue, squares);
-        LaunchStoreCholesky(queue, type, squares, context.outputs[0]);
-      },
-      SquaresBytes(batch));
+  return WithSquares(services, instance, type, [=](const Queue& queue, const Squares& squares, const KernelContext& context) {
+    LaunchCholesky(queue, squares);
+    LaunchStoreCholesky(queue, type, squares, context.outputs[0]);
+  });
 }
 
 // MatrixSolve, or MatrixInverse: of the identity. Of an empty result the host does not ask whether there is an inverse.

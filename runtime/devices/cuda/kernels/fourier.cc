@@ -82,10 +82,7 @@ KernelOr MakeFft(DeviceServices& services, const OpInstance& instance) {
   const Shape& shape = instance.outputs[0].shape;
   if (shape.num_elements() == 0) return MakeLaunch(services, [](const Queue&, const KernelContext&) {});
   const Transforms transforms(type, instance.op[0] == 'I', shape, DimensionsOf(instance.op), 0);
-  StridedCopy copy;
-  copy.rank = 1;
-  copy.elements = copy.dims[0] = instance.outputs[0].size_bytes() / 8;
-  copy.from_strides[0] = copy.to_strides[0] = 1;
+  const StridedCopy copy = WholeCopy(instance.outputs[0].size_bytes() / 8);
   const int64_t work_bytes = AlignUp(instance.outputs[0].size_bytes());
   return MakeLaunch(
       services,

@@ -410,8 +410,6 @@ KernelOr MakeZeros(DeviceServices& services, const OpInstance& instance) {
   });
 }
 
-bool IsIndex(DataType dtype) { return dtype == DataType::kInt32 || dtype == DataType::kInt64; }
-
 KernelOr MakeGather(DeviceServices& services, const OpInstance& instance) {
   if (instance.attrs.GetOr<int64_t>("batch_dims", 0) != 0) return MakeBatchGather(services, instance);
   MR_ASSIGN_OR_RETURN(const int bytes, ElementBytes(instance, instance.outputs[0].dtype));

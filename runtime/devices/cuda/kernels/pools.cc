@@ -3,17 +3,13 @@
 
 #include "absl/strings/match.h"
 #include "cuda/kernels/common.h"
+#include "cuda/kernels/pool_shape.h"
 #include "cuda/kernels/register.h"
 #include "cuda/launch/pool.h"
 #include "graph/pool_geometry.h"
 
 namespace millrace::cuda {
-namespace {
-
-using Ints = std::vector<int64_t>;
-
-// `window_inputs`: the input from which on sizes and strides are given by value; -1: they are attributes.
-absl::StatusOr<PoolShape> PoolOf(const OpInstance& instance, const Shape& input, int window_inputs = -1) {
+absl::StatusOr<PoolShape> PoolOf(const OpInstance& instance, const Shape& input, int window_inputs) {
   PoolWindow window;
   for (int i = 0; window_inputs >= 0 && i < 2; ++i) {
     const size_t at = window_inputs + i;
@@ -37,6 +33,10 @@ absl::StatusOr<PoolShape> PoolOf(const OpInstance& instance, const Shape& input,
   }
   return shape;
 }
+
+namespace {
+
+using Ints = std::vector<int64_t>;
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakePool(DeviceServices& services, const OpInstance& instance) {
   MR_ASSIGN_OR_RETURN(const Type type, FloatingTypeOf(instance, instance.outputs[0].dtype));

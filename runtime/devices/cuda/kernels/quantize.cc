@@ -1,5 +1,4 @@
 // Fake quantisation, numbers rounded to a grid, and colours of images.
-#include <initializer_list>
 #include <string>
 
 #include "cuda/kernels/common.h"
@@ -11,14 +10,6 @@ namespace millrace::cuda {
 namespace {
 
 using KernelOr = absl::StatusOr<std::unique_ptr<Kernel>>;
-
-// Kernels read all inputs, on the device.
-absl::Status ExpectOnDevice(const OpInstance& instance) {
-  for (size_t i = 0; i < instance.inputs.size(); ++i) {
-    if (ValueOf(instance, i) != nullptr) return Refused(instance, "inputs that are on the host");
-  }
-  return absl::OkStatus();
-}
 
 // `data`: the input that is quantised. `range`: that of the minimum, which the maximum follows; -1: they are attributes.
 FakeQuantShape FakeQuantOf(const OpInstance& instance, int data, int range) {

@@ -89,18 +89,13 @@ KernelOr MakeRandom(DeviceServices& services, const OpInstance& instance) {
       kStateBytes);
 }
 
-bool IsSeed(const OpInstance& instance, size_t i) {
-  const DataType dtype = instance.inputs[i].dtype;
-  return dtype == DataType::kInt32 || dtype == DataType::kInt64;
-}
-
 KernelOr MakeStateless(DeviceServices& services, const OpInstance& instance) {
   const bool keyed = absl::EndsWith(instance.op, "V2");
   MR_ASSIGN_OR_RETURN(const Fill fill, FillOf(instance, keyed ? 4 : 2));
   for (size_t i = 1; i < (keyed ? 3 : 2); ++i) {
     if (ValueOf(instance, i) != nullptr) return Refused(instance, "a seed that is on the host");
   }
-  if (!keyed && !IsSeed(instance, 1)) return Refused(instance, "a seed of this type");
+  if (!keyed && !IsIndex(instance.inputs[1].dtype)) return Refused(instance, "a seed of this type");
   const bool wide = instance.inputs[1].dtype == DataType::kInt64;
   return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) {
     RandomSource source;
@@ -112,15 +107,10 @@ KernelOr MakeStateless(DeviceServices& services, const OpInstance& instance) {
   });
 }
 
-// Whether input 1 is known to ask for Philox, by its number or as the one that is taken by itself.
-bool IsPhilox(const OpInstance& instance) {
-  const Tensor* const algorithm = ValueOf(instance, 1);
-  return algorithm != nullptr && (algorithm->IntAt(0) == 1 || algorithm->IntAt(0) == 3);
-}
-
 // Of a generator that is kept in variable 0 (tf.random.Generator).
 KernelOr MakeOfGenerator(DeviceServices& services, const OpInstance& instance) {
-  if (!IsPhilox(instance)) return Refused(instance, "an algorithm that is not known when planning");
+  // The op's rule refuses all but Philox.
+  if (ValueOf(instance, 1) == nullptr) return Refused(instance, "an algorithm that is not known when planning");
   MR_ASSIGN_OR_RETURN(const Fill fill, FillOf(instance, 3));
   const auto samples = static_cast<uint64_t>(instance.outputs[0].shape.num_elements()) * kSamplesPerOutput;
   return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) {
@@ -134,7 +124,8 @@ KernelOr MakeOfGenerator(DeviceServices& services, const OpInstance& instance) {
 
 // RngReadAndSkip(generator, algorithm, delta) and RngSkip.
 KernelOr MakeSkip(DeviceServices& services, const OpInstance& instance) {
-  if (!IsPhilox(instance)) return Refused(instance, "an algorithm that is not known when planning");
+  // The op's rule refuses all but Philox.
+  if (ValueOf(instance, 1) == nullptr) return Refused(instance, "an algorithm that is not known when planning");
   const bool reads = instance.op == "RngReadAndSkip";
   const Tensor* const delta = ValueOf(instance, 2);
   if (delta == nullptr && DataTypeSize(instance.inputs[2].dtype) != 8) return Refused(instance, "a distance of this type");
@@ -147,7 +138,7 @@ KernelOr MakeSkip(DeviceServices& services, const OpInstance& instance) {
 
 // Without the number of the algorithm, which is written on the host.
 KernelOr MakeKeyCounter(DeviceServices& services, const OpInstance& instance) {
-  if (ValueOf(instance, 0) != nullptr || !IsSeed(instance, 0)) return Refused(instance, "this seed");
+  if (ValueOf(instance, 0) != nullptr || !IsIndex(instance.inputs[0].dtype)) return Refused(instance, "this seed");
   const bool wide = instance.inputs[0].dtype == DataType::kInt64;
   return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) {
     RandomSource source;

@@ -20,8 +20,6 @@ namespace {
 using Ints = std::vector<int64_t>;
 using KernelOr = absl::StatusOr<std::unique_ptr<Kernel>>;
 
-bool IsIndex(DataType dtype) { return dtype == DataType::kInt32 || dtype == DataType::kInt64; }
-
 Ints IntsOf(const Tensor& tensor) {
   Ints values;
   for (int64_t i = 0; i < tensor.num_elements(); ++i) values.push_back(tensor.IntAt(i));
@@ -29,14 +27,6 @@ Ints IntsOf(const Tensor& tensor) {
 }
 
 int64_t AxisOf(int64_t axis, const Shape& shape) { return axis < 0 ? axis + shape.rank() : axis; }
-
-StridedCopy WholeCopy(int64_t elements) {
-  StridedCopy copy;
-  copy.rank = 1;
-  copy.elements = copy.dims[0] = elements;
-  copy.from_strides[0] = copy.to_strides[0] = 1;
-  return copy;
-}
 
 // The space side [batch, rows, block, columns, block, depth], or with the depth behind the batch, against the deep side, where
 // both block dimensions come before the depth.

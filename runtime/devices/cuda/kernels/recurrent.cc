@@ -45,22 +45,6 @@ int64_t AlignmentOf(std::initializer_list<int64_t> offsets) {
   return alignment;
 }
 
-// x: [.., batch, inputs]; w: [inputs + cells, 4 * cells].
-LstmShape LstmOf(const OpInstance& node, const Shape& x, const Shape& w) {
-  LstmShape lstm;
-  lstm.batch = x.dim(x.rank() - 2);
-  lstm.inputs = x.dim(x.rank() - 1);
-  lstm.cells = w.dim(1) / 4;
-  const bool second = node.op.find("V2") != std::string::npos;
-  lstm.forget_bias = second ? 0.0f : node.attrs.GetOr("forget_bias", 1.0f);
-  lstm.clip = node.attrs.GetOr("cell_clip", second ? 0.0f : 3.0f);
-  lstm.peephole = node.attrs.GetOr("use_peephole", false);
-  lstm.ci_at = (second ? 2 : 1) * lstm.cells;
-  lstm.f_at = (second ? 1 : 2) * lstm.cells;
-  lstm.o_at = 3 * lstm.cells;
-  return lstm;
-}
-
 Peepholes PeepholesOf(const KernelContext& context, int first) {
   return {context.input<float>(first), context.input<float>(first + 1), context.input<float>(first + 2)};
 }
@@ -101,7 +85,7 @@ std::unique_ptr<Kernel> MakeZeros(DeviceServices& services, const OpInstance& no
 
 // (x, cs_prev, h_prev, w, wci, wcf, wco, b) -> i, cs, f, o, ci, co, h
 KernelOr MakeLstmCell(DeviceServices& services, const OpInstance& node) {
-  const LstmShape lstm = LstmOf(node, node.inputs[0].shape, node.inputs[3].shape);
+  const LstmShape lstm = LstmCellOf(node, node.inputs[0].shape, node.inputs[3].shape);
   if (lstm.batch * lstm.cells == 0) return MakeZeros(services, node);
   MR_ASSIGN_OR_RETURN(const Planned product, PlanOf(services, {.m = lstm.batch, .n = 4 * lstm.cells, .k = lstm.width()}));
   Room room;
@@ -137,7 +121,7 @@ void RunPeepholeGrads(const Queue& queue, const LstmShape& lstm, const Steps& st
 // (x, cs_prev, h_prev, w, wci, wcf, wco, b, i, cs, f, o, ci, co, cs_grad, h_grad)
 //   -> cs_prev_grad, dicfo, wci_grad, wcf_grad, wco_grad
 KernelOr MakeLstmCellGrad(DeviceServices& services, const OpInstance& node) {
-  const LstmShape lstm = LstmOf(node, node.inputs[0].shape, node.inputs[3].shape);
+  const LstmShape lstm = LstmCellOf(node, node.inputs[0].shape, node.inputs[3].shape);
   return MakeLaunch(
       services,
       [=](const Queue& queue, const KernelContext& context) {
@@ -188,7 +172,7 @@ absl::Status RunSequence(const Sequence& s, const Queue& queue, const KernelCont
 // (seq_len_max, x, cs_prev, h_prev, w, wci, wcf, wco, b) -> i, cs, f, o, ci, co, h
 KernelOr MakeSequence(DeviceServices& services, const OpInstance& node) {
   Sequence s;
-  s.lstm = LstmOf(node, node.inputs[1].shape, node.inputs[4].shape);
+  s.lstm = LstmCellOf(node, node.inputs[1].shape, node.inputs[4].shape);
   MR_ASSIGN_OR_RETURN(s.walk, WalkOf(node));
   const LstmShape& lstm = s.lstm;
   const int64_t n = lstm.batch * lstm.cells, gates = 4 * lstm.cells;
@@ -260,7 +244,7 @@ absl::Status RunSequenceGrad(const SequenceGrad& s, const Queue& queue, const Ke
 //   -> gradients of x, cs_prev, h_prev, w, wci, wcf, wco, b
 KernelOr MakeSequenceGrad(DeviceServices& services, const OpInstance& node) {
   SequenceGrad s;
-  s.lstm = LstmOf(node, node.inputs[1].shape, node.inputs[4].shape);
+  s.lstm = LstmCellOf(node, node.inputs[1].shape, node.inputs[4].shape);
   MR_ASSIGN_OR_RETURN(s.walk, WalkOf(node));
   const LstmShape& lstm = s.lstm;
   const int64_t n = lstm.batch * lstm.cells, gates = 4 * lstm.cells, rows = s.walk.steps * lstm.batch;
@@ -343,9 +327,9 @@ KernelOr MakeGruCellGrad(DeviceServices& services, const OpInstance& node) {
       room.total());
 }
 
-absl::Status ExpectOnDevice(const OpInstance& node) {
-  for (size_t i = 0; i < node.inputs.size(); ++i) {
-    if (IsFloating(node.inputs[i].dtype) && ValueOf(node, i) != nullptr) return Refused(node, "inputs that are on the host");
+absl::Status ExpectFloatsOnDevice(const OpInstance& node) {
+  for (int i = 0; i < static_cast<int>(node.inputs.size()); ++i) {
+    if (IsFloating(node.inputs[i].dtype)) MR_RETURN_IF_ERROR(ExpectOnDevice(node, {i}));
   }
   return absl::OkStatus();
 }
@@ -387,7 +371,7 @@ absl::Status RunWidened(const Widening& w, const Queue& queue, const KernelConte
 // Halves and bfloat16 are computed as float from the first step to the last, as on the CPU: states that were rounded in every step
 // would drift.
 KernelOr MakeLstm(DeviceServices& services, const OpInstance& node, Factory factory) {
-  MR_RETURN_IF_ERROR(ExpectOnDevice(node));
+  MR_RETURN_IF_ERROR(ExpectFloatsOnDevice(node));
   Widening w;
   MR_ASSIGN_OR_RETURN(w.narrow, FloatingTypeOf(node, node.outputs[0].dtype));
   if (w.narrow == Type::kFloat) return factory(services, node);
@@ -416,7 +400,7 @@ KernelOr Lstm(DeviceServices& services, const OpInstance& node) {
 }
 template <Factory kFactory>
 KernelOr Gru(DeviceServices& services, const OpInstance& node) {
-  MR_RETURN_IF_ERROR(ExpectOnDevice(node));
+  MR_RETURN_IF_ERROR(ExpectFloatsOnDevice(node));
   if (node.outputs[0].dtype != DataType::kFloat) return Refused(node, "elements other than float");
   return kFactory(services, node);
 }

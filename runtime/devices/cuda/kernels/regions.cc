@@ -1,27 +1,17 @@
 // Crops of images, dilation, and maxima with their places.
 #include <algorithm>
-#include <initializer_list>
 #include <string>
-#include <vector>
 
 #include "cuda/kernels/common.h"
+#include "cuda/kernels/pool_shape.h"
 #include "cuda/kernels/register.h"
 #include "cuda/launch/region.h"
 #include "cuda/launch/window.h"
-#include "graph/pool_geometry.h"
 
 namespace millrace::cuda {
 namespace {
 
 using KernelOr = absl::StatusOr<std::unique_ptr<Kernel>>;
-
-// Inputs that kernels read are on the device.
-absl::Status ExpectOnDevice(const OpInstance& instance, std::initializer_list<int> inputs) {
-  for (int i : inputs) {
-    if (ValueOf(instance, i) != nullptr) return Refused(instance, "inputs that are on the host");
-  }
-  return absl::OkStatus();
-}
 
 // Positions are floats, which count pixels up to here; the sides of crops are counted by 32 bits.
 constexpr int64_t kMostPixels = 1 << 24;
@@ -85,20 +75,11 @@ KernelOr MakeCropGradBoxes(DeviceServices& services, const OpInstance& instance)
 }
 
 absl::StatusOr<DilationShape> DilationOf(const OpInstance& instance, const Shape& out) {
-  const Shape &in = instance.inputs[0].shape, &filter = instance.inputs[1].shape;
-  const auto strides = instance.attrs.GetOr<std::vector<int64_t>>("strides", {1, 1, 1, 1});
-  const auto rates = instance.attrs.GetOr<std::vector<int64_t>>("rates", {1, 1, 1, 1});
-  if (in.dim(1) * in.dim(2) > INT32_MAX || filter.dim(0) * filter.dim(1) > INT32_MAX) return Refused(instance, "images of this size");
-  DilationShape s = {in.dim(0),  in.dim(1),  in.dim(2), in.dim(3), out.dim(1), out.dim(2), filter.dim(0), filter.dim(1),
-                     strides[1], strides[2], rates[1],  rates[2],  0,          0};
-  if (instance.attrs.GetOr<std::string>("padding", "") == "SAME") {
-    const auto before = [](int64_t size, int64_t result, int64_t taps, int64_t stride, int64_t rate) {
-      return std::max<int64_t>((result - 1) * stride + (taps - 1) * rate + 1 - size, 0) / 2;
-    };
-    s.pad_y = before(s.rows, s.out_rows, s.filter_rows, s.stride_y, s.rate_y);
-    s.pad_x = before(s.columns, s.out_columns, s.filter_columns, s.stride_x, s.rate_x);
+  const DilationShape shape = DilationGeometryOf(instance, out);
+  if (shape.rows * shape.columns > INT32_MAX || shape.filter_rows * shape.filter_columns > INT32_MAX) {
+    return Refused(instance, "images of this size");
   }
-  return s;
+  return shape;
 }
 
 KernelOr MakeDilation(DeviceServices& services, const OpInstance& instance) {
@@ -123,21 +104,6 @@ KernelOr MakeDilationGrad(DeviceServices& services, const OpInstance& instance) 
                            context.scratch);
       },
       DilationGradScratchBytes(of_filter, shape));
-}
-
-absl::StatusOr<PoolShape> PoolOf(const OpInstance& instance, const Shape& input) {
-  MR_ASSIGN_OR_RETURN(const PoolGeometry geometry, MakePoolGeometry(instance.attrs, input, input.rank()));
-  PoolShape shape;
-  shape.batch = geometry.batch;
-  shape.channels = geometry.channels;
-  for (int d = 0; d < 3; ++d) {
-    shape.in[d] = geometry.dims[d].input;
-    shape.out[d] = geometry.dims[d].output;
-    shape.window[d] = geometry.dims[d].window;
-    shape.stride[d] = geometry.dims[d].stride;
-    shape.pad[d] = geometry.dims[d].pad_before;
-  }
-  return shape;
 }
 
 absl::StatusOr<bool> IsWide(const OpInstance& instance, DataType index) {

@@ -52,14 +52,6 @@ KernelOr MakeGatherNd(DeviceServices& services, const OpInstance& instance) {
 // What the updates are combined with.
 enum class Target { kZeros, kCopyOfInput, kVariable };
 
-StridedCopy WholeCopy(int64_t elements) {
-  StridedCopy copy;
-  copy.elements = copy.dims[0] = elements;
-  copy.rank = 1;
-  copy.from_strides[0] = copy.to_strides[0] = 1;
-  return copy;
-}
-
 KernelOr MakeScatterInto(DeviceServices& services, const OpInstance& instance, CombineOp op, Target target, const Rows& rows,
                          int updates) {
   const DataType dtype = instance.inputs[updates].dtype;

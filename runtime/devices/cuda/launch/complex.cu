@@ -221,8 +221,7 @@ void ForParts(Type type, const Fn& fn) {
 
 template <typename Fn>
 void ForReal(Type type, const Fn& fn) {
-  if (type <= Type::kBfloat16) return ForFloating(type, fn);
-  type == Type::kBool ? fn(Tag<bool>()) : ForInteger(type, fn);
+  type == Type::kBool ? fn(Tag<bool>()) : ForNumeric(type, fn);
 }
 
 }  // namespace

@@ -277,13 +277,11 @@ void LaunchLrnGrad(const Queue& queue, Type type, const LrnShape& shape, const v
 
 void LaunchResizeBlended(const Queue& queue, Type type, const ResizeShape& shape, const void* x, float* y) {
   const Sampler sampler = SamplerOf(shape, shape.rows.output, shape.columns.output);
-  const auto launch = [&](auto tag) {
+  ForNumeric(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     MapEach(queue, shape.batch * shape.rows.output * shape.columns.output * shape.channels, y,
         BlendedBody<T>{sampler, static_cast<const T*>(x)});
-  };
-  if (type <= Type::kBfloat16) return ForFloating(type, launch);
-  ForInteger(type, launch);
+  });
 }
 
 void LaunchResizeNearest(const Queue& queue, int bytes, const ResizeShape& shape, const void* x, void* y) {

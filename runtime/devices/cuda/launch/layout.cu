@@ -231,10 +231,6 @@ struct ZeroBody {
   MR_DEVICE uint64_t operator()(int64_t) const { return 0; }
 };
 
-MR_DEVICE inline int64_t IndexAt(const void* index, bool wide, int64_t i) {
-  return wide ? static_cast<const int64_t*>(index)[i] : static_cast<const int32_t*>(index)[i];
-}
-
 template <typename T>
 struct GatherBody {
   Queue queue;
@@ -418,12 +414,10 @@ void LaunchMirrorPad(const Queue& queue, int bytes, const MirrorShape& shape, co
 void LaunchMirrorPadGrad(const Queue& queue, Type type, const MirrorShape& shape, const void* in, void* out) {
   int64_t n = 1;
   for (int d = 0; d < shape.rank; ++d) n *= shape.inner[d];
-  const auto launch = [&](auto tag) {
+  ForNumeric(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     MapEach(queue, n, static_cast<T*>(out), MirrorGradBody<T>{IndexOf(shape, false), static_cast<const T*>(in)});
-  };
-  if (type <= Type::kBfloat16) return ForFloating(type, launch);
-  ForInteger(type, launch);
+  });
 }
 
 void LaunchGather(const Queue& queue, int bytes, bool wide_indices, int input, int64_t outer, int64_t rows,

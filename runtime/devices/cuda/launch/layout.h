@@ -17,6 +17,14 @@ struct StridedCopy {
   int64_t from_offset = 0;
   int64_t to_offset = 0;
 };
+// Of so many elements that follow one another on both sides.
+inline StridedCopy WholeCopy(int64_t elements) {
+  StridedCopy copy;
+  copy.elements = copy.dims[0] = elements;
+  copy.rank = 1;
+  copy.from_strides[0] = copy.to_strides[0] = 1;
+  return copy;
+}
 void LaunchStridedCopy(const Queue& queue, int bytes, const StridedCopy& copy, const void* from, void* to);
 // Several, none of which writes what another one reads or writes.
 struct CopyTask {

@@ -203,6 +203,16 @@ void ForInteger(Type type, const Fn& fn) {
   }
 }
 
+template <typename Fn>
+void ForNumeric(Type type, const Fn& fn) {
+  type <= Type::kBfloat16 ? ForFloating(type, fn) : ForInteger(type, fn);
+}
+
+// Element i of a tensor of int64 where it is `wide`, else of int32.
+MR_DEVICE inline int64_t IndexAt(const void* index, bool wide, int64_t i) {
+  return wide ? static_cast<const int64_t*>(index)[i] : static_cast<const int32_t*>(index)[i];
+}
+
 // Several elements that are moved together.
 struct alignas(16) Sixteen {
   uint64_t low, high;

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "cuda/launch/portable.h"
+#include "graph/quantize_grid.h"
 
 namespace millrace::cuda {
 namespace {
@@ -146,27 +147,7 @@ void ForFloatOrDouble(Type type, const Fn& fn) {
 }
 
 template <typename T>
-constexpr T kLargest = std::numeric_limits<T>::max();
-template <typename T>
 constexpr T kInfinity = std::numeric_limits<T>::infinity();
-
-template <typename T>
-struct Grid {
-  T low, high, scale, inverse;
-};
-template <typename T>
-MR_DEVICE Grid<T> GridOf(T low, T high, bool is_signed, bool narrow, int64_t bits) {
-  const int64_t least = !is_signed ? 0 : -(int64_t{1} << (bits - 1)) + (narrow ? 1 : 0);
-  const int64_t most = is_signed ? (int64_t{1} << (bits - 1)) - 1 : (int64_t{1} << bits) - 1;
-  const T lower = static_cast<T>(least), upper = static_cast<T>(most);
-  const T by_low = lower * low > 0 ? lower / low : kLargest<T>, by_high = upper * high > 0 ? upper / high : kLargest<T>;
-  if (by_low < by_high) {
-    const T inverse = low / lower;
-    return {low, upper * inverse, by_low, inverse};
-  }
-  const T inverse = high / upper;
-  return {lower * inverse, high, by_high, inverse};
-}
 
 // The ends of each slice's range, and the grid that they make.
 template <typename T>
@@ -177,14 +158,14 @@ struct GridRule {
   Queue queue;
   RoundTripShape shape;
   const void* bits;  // nullptr: those of `shape`
-  Grid<T>* grids;
+  QuantizeGrid<T>* grids;
   MR_DEVICE Range Identity() const { return {kInfinity<T>, -kInfinity<T>}; }
   MR_DEVICE Range Combine(const Range& a, const Range& b) const { return {Smaller(a.low, b.low), Larger(a.high, b.high)}; }
   MR_DEVICE void Store(int64_t s, const Range& range) const {
     int64_t count = shape.bits;
     if (bits != nullptr) count = shape.wide_bits ? *static_cast<const int64_t*>(bits) : *static_cast<const int32_t*>(bits);
     if (count < 1 || count > 62) return ReportIndex(queue, 3, 0, count, 63);
-    grids[s] = GridOf(range.low, range.high, shape.is_signed, shape.narrow, count);
+    grids[s] = QuantizeGridOf(range.low, range.high, shape.is_signed, shape.narrow, count);
   }
 };
 
@@ -252,10 +233,10 @@ template <typename T>
 struct RoundTripBody {
   SliceIndex slices;
   bool clips, half_up;
-  const Grid<T>* grids;
+  const QuantizeGrid<T>* grids;
   const T* x;
   MR_DEVICE T operator()(int64_t i) const {
-    const Grid<T> grid = grids[slices.Of(i)];
+    const QuantizeGrid<T> grid = grids[slices.Of(i)];
     const T scaled = (clips ? Larger(Smaller(x[i], grid.high), grid.low) : x[i]) * grid.scale;
     return static_cast<T>(half_up ? floor(scaled + T(0.5)) : rint(scaled)) * grid.inverse;
   }
@@ -411,7 +392,7 @@ void LaunchFakeQuantGrad(const Queue& queue, const FakeQuantShape& shape, const 
 }
 
 int64_t RoundTripScratchBytes(const RoundTripShape& shape) {
-  return RangesBytes(shape) + shape.slices * static_cast<int64_t>(sizeof(Grid<double>));
+  return RangesBytes(shape) + shape.slices * static_cast<int64_t>(sizeof(QuantizeGrid<double>));
 }
 
 void LaunchRoundTrip(const Queue& queue, Type type, const RoundTripShape& shape, const void* x, const void* min, const void* max,
@@ -419,7 +400,7 @@ void LaunchRoundTrip(const Queue& queue, Type type, const RoundTripShape& shape,
   ForFloatOrDouble(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* const from = static_cast<const T*>(x);
-    Grid<T>* const grids = reinterpret_cast<Grid<T>*>(static_cast<char*>(scratch) + RangesBytes(shape));
+    QuantizeGrid<T>* const grids = reinterpret_cast<QuantizeGrid<T>*>(static_cast<char*>(scratch) + RangesBytes(shape));
     const GridRule<T> rule = {queue, shape, bits, grids};
     if (shape.range_given) {
       ForEach(queue, shape.slices, GivenRangeBody<T>{rule, static_cast<const T*>(min), static_cast<const T*>(max)});

@@ -134,10 +134,6 @@ struct RollBody {
   }
 };
 
-MR_DEVICE inline int64_t IndexAt(const void* index, bool wide, int64_t i) {
-  return wide ? static_cast<const int64_t*>(index)[i] : static_cast<const int32_t*>(index)[i];
-}
-
 template <typename T>
 struct ReverseSequenceBody {
   Queue queue;
@@ -458,12 +454,10 @@ void LaunchLinSpace(const Queue& queue, Type type, const void* start, const void
 }
 
 void LaunchCross(const Queue& queue, Type type, const void* a, const void* b, void* out, int64_t rows) {
-  const auto launch = [&](auto tag) {
+  ForNumeric(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ForEach(queue, rows, CrossBody<T>{static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(out)});
-  };
-  if (type <= Type::kBfloat16) return ForFloating(type, launch);
-  ForInteger(type, launch);
+  });
 }
 
 }  // namespace millrace::cuda

@@ -3,20 +3,12 @@
 #define MILLRACE_RUNTIME_DEVICES_CUDA_LAUNCH_RECURRENT_H_
 
 #include "cuda/launch/queue.h"
+#include "graph/recurrent_cell.h"
 
 namespace millrace::cuda {
 
-struct CellShape {
-  int64_t batch = 0, inputs = 0, cells = 0;
-  int64_t width() const { return inputs + cells; }
-};
-
-struct LstmShape : CellShape {
-  float forget_bias = 0, clip = 0;  // no clipping unless above 0
-  bool peephole = false;
-  // Where gates i, ci, f and o lie in a row of 4 * cells.
-  int64_t i_at = 0, ci_at = 0, f_at = 0, o_at = 0;
-};
+using CellShape = RecurrentCell;
+using LstmShape = LstmCell;
 
 // How many steps of a sequence count: known, or read by the kernels.
 struct Steps {

@@ -225,7 +225,7 @@ struct IndexLossRow {
   template <typename Crew>
   MR_DEVICE void operator()(const Crew& crew, int64_t row) const {
     using W = typename Wide<T>::type;
-    const int64_t label = wide ? static_cast<const int64_t*>(labels)[row] : static_cast<const int32_t*>(labels)[row];
+    const int64_t label = IndexAt(labels, wide, row);
     const bool known = label >= 0 && label < columns;
     if (!known && crew.rank() == 0) Report(queue, FaultCode::kBadLabel, 1, label, columns, row);
     const T* const x = logits + row * columns;

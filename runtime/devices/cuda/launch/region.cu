@@ -6,12 +6,6 @@
 namespace millrace::cuda {
 namespace {
 
-template <typename Fn>
-void ForNumeric(Type type, const Fn& fn) {
-  ForFloating(type, fn);
-  ForInteger(type, fn);
-}
-
 // One axis of the images, sampled for the crops.
 struct CropAxis {
   int64_t last, samples;  // the last pixel

@@ -214,9 +214,7 @@ struct SortedTopTask {
 
 template <typename Fn>
 void ForNumber(Type type, const Fn& fn) {
-  if (type <= Type::kBfloat16) return ForFloating(type, fn);
-  if (type == Type::kBool) return fn(Tag<uint8_t>());
-  ForInteger(type, fn);
+  type == Type::kBool ? fn(Tag<uint8_t>()) : ForNumeric(type, fn);
 }
 
 // How many of `count` rising numbers are below `value`, or not above it where `upper`.

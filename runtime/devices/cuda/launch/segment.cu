@@ -72,7 +72,7 @@ struct SegmentRule {
   MR_DEVICE int64_t RowOfItem(int64_t item) const {
     if (items.numbers == nullptr) return item;
     const int64_t at = item * items.step + items.offset;
-    return items.wide ? static_cast<const int64_t*>(items.numbers)[at] : static_cast<const int32_t*>(items.numbers)[at];
+    return IndexAt(items.numbers, items.wide, at);
   }
   MR_DEVICE W Weight(int64_t item, int64_t row) const {
     if (items.values != nullptr) return Widen(static_cast<const T*>(items.values)[item]);
@@ -279,11 +279,10 @@ void LaunchCheckIndices(const Queue& queue, const RowIndex& index, const void* i
 }
 
 void LaunchSegments(const Queue& queue, SegmentOp op, Type type, const SegmentItems& items, int64_t inner, const void* data, void* out) {
-  const auto launch = [&](auto tag) {
+  ForNumeric(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     Reduce(queue, op, items, inner, static_cast<const T*>(data), static_cast<T*>(out));
-  };
-  type <= Type::kBfloat16 ? ForFloating(type, launch) : ForInteger(type, launch);
+  });
 }
 
 int64_t SortedItemsScratchBytes(int64_t count, int64_t segments) {

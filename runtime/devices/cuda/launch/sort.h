@@ -30,7 +30,7 @@ MR_DEVICE void SortAtOnce(const Crew& crew, uint64_t* list, int64_t size) {
 }
 
 MR_DEVICE inline int64_t NumberAt(const RowIndex& index, const void* indices, int64_t at) {
-  return index.wide ? static_cast<const int64_t*>(indices)[at] : static_cast<const int32_t*>(indices)[at];
+  return IndexAt(indices, index.wide, at);
 }
 
 // Index row i, of which `number` is out of range, names no row.

@@ -26,7 +26,7 @@ struct BinBody {
   int64_t size;
   const void* numbers;
   MR_DEVICE int32_t operator()(int64_t i) const {
-    const int64_t number = wide ? static_cast<const int64_t*>(numbers)[i] : static_cast<const int32_t*>(numbers)[i];
+    const int64_t number = IndexAt(numbers, wide, i);
     if (number < 0) ReportIndex(queue, 0, i, number, INT64_MAX);
     return number < 0 || number >= size ? -1 : static_cast<int32_t>(count(i) * size + number);
   }
@@ -128,11 +128,10 @@ void LaunchCount(const Queue& queue, Type type, const CountShape& shape, const v
   void* const order = static_cast<char*>(scratch) + Whole(index.count * static_cast<int64_t>(sizeof(int32_t)));
   const SegmentItems items = SortItems(queue, index, bins, bin_of, order);
   if (weights != nullptr && !shape.binary) return LaunchSegments(queue, SegmentOp::kTotal, type, items, 1, weights, out);
-  const auto count = [&](auto tag) {
+  ForNumeric(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     MapEach(queue, bins, static_cast<T*>(out), CountBody<T>{shape.binary, items.begins});
-  };
-  type <= Type::kBfloat16 ? ForFloating(type, count) : ForInteger(type, count);
+  });
 }
 
 }  // namespace millrace::cuda

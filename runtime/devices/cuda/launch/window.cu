@@ -8,12 +8,6 @@
 namespace millrace::cuda {
 namespace {
 
-template <typename Fn>
-void ForNumeric(Type type, const Fn& fn) {
-  ForFloating(type, fn);
-  ForInteger(type, fn);
-}
-
 // From so many channels on, neighbouring threads take neighbouring ones in sums over pixels.
 inline constexpr int64_t kManyChannels = 16;
 
@@ -235,7 +229,7 @@ struct ImagePlaceBody {
   int32_t* has_strays;
   MR_DEVICE void operator()(int64_t i) const {
     const PoolSpot window = out.At(i);
-    int64_t place = wide ? static_cast<const int64_t*>(places)[i] : static_cast<const int32_t*>(places)[i];
+    int64_t place = IndexAt(places, wide, i);
     if (in_batch) place -= window.image * image;
     if (place < 0 || place >= image) return ReportIndex(queue, 2, i, place, image);
     in_image[i] = static_cast<int32_t>(place);

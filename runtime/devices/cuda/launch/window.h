@@ -4,14 +4,12 @@
 
 #include "cuda/launch/pool.h"
 #include "cuda/launch/queue.h"
+#include "graph/dilation_geometry.h"
 
 namespace millrace::cuda {
 
-// Filters are [filter_rows, filter_columns, channels]; an image has fewer than 2^31 pixels, a filter fewer taps.
-struct DilationShape {
-  int64_t batch = 0, rows = 0, columns = 0, channels = 0, out_rows = 0, out_columns = 0, filter_rows = 0, filter_columns = 0;
-  int64_t stride_y = 1, stride_x = 1, rate_y = 1, rate_x = 1, pad_y = 0, pad_x = 0;
-};
+// An image has fewer than 2^31 pixels, a filter fewer taps.
+using DilationShape = DilationGeometry;
 void LaunchDilation(const Queue& queue, Type type, const DilationShape& shape, const void* images, const void* filter, void* out);
 // Each result's gradient goes to the pixel and the weight of its first largest sum.
 int64_t DilationGradScratchBytes(bool of_filter, const DilationShape& shape);
