@@ -135,6 +135,46 @@ TEST(StatefulRandom, NormalStreamsAreTensorFlowsToRounding) {
                                                                    1.1484266519546509, -0.7775557041168213}));
 }
 
+// The first layer's dropout of a recurrent layer, by `kernel`, for a node of this name.
+Tensor DropoutOf(const Kernel& kernel, OpInstance instance, std::vector<Tensor> inputs, std::string name) {
+  instance.name = std::move(name);
+  Tensor scratch(DataType::kUint8, Shape({kernel.scratch_bytes()}));
+  std::vector<Tensor> outputs;
+  for (const TensorType& type : instance.outputs) outputs.emplace_back(type.dtype, type.shape);
+  std::vector<void*> in, out;
+  for (Tensor& input : inputs) in.push_back(input.mutable_data());
+  for (Tensor& output : outputs) out.push_back(output.mutable_data());
+  uint64_t state = 0;
+  ThreadsRunner runner(1);
+  KernelContext context;
+  context.instance = &instance;
+  context.inputs = in.data();
+  context.outputs = out.data();
+  context.scratch = scratch.mutable_data();
+  context.state = &state;
+  context.parallel = &runner;
+  const absl::Status status = kernel.Run(context);
+  EXPECT_TRUE(status.ok()) << status;
+  return outputs[3];
+}
+
+TEST(StatefulRandom, NodesThatShareAKernelOfHalvesDrawFromStreamsOfTheirOwn) {
+  constexpr int64_t kSteps = 20, kBatch = 4, kUnits = 3, kParams = 2 * (2 * kUnits * kUnits + 2 * kUnits);
+  const auto zeros = [](const Shape& shape) {
+    Tensor tensor(DataType::kHalf, shape);
+    std::memset(tensor.mutable_data(), 0, tensor.size_bytes());
+    return tensor;
+  };
+  const NodeRun run{"CudnnRNN",
+                    {{"T", DataType::kHalf}, {"rnn_mode", std::string("rnn_tanh")}, {"dropout", 0.5f}},
+                    {zeros(Shape({kSteps, kBatch, kUnits})), zeros(Shape({2, kBatch, kUnits})), zeros(Shape({})), zeros(Shape({kParams}))}};
+  const OpInstance instance = Infer(run).value();
+  const auto kernel = (*CpuKernels().Find(run.op))(instance).value();
+  const Tensor first = DropoutOf(*kernel, instance, run.inputs, "first"), other = DropoutOf(*kernel, instance, run.inputs, "other");
+  EXPECT_TRUE(first.BitEqual(DropoutOf(*kernel, instance, run.inputs, "first")));
+  EXPECT_FALSE(first.BitEqual(other));
+}
+
 TEST(StatefulRandom, WhatGeneratorsBeginWithFollowsFromTheSessionsSeed) {
   const NodeRun run{"NonDeterministicInts", {}, {Tensor::Vector<int32_t>({3})}, {true}};
   StatefulNode node(run, "node", 5), same(run, "node", 5), other_seed(run, "node", 6), other_name(run, "other", 5);
