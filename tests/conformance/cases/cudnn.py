@@ -118,6 +118,9 @@ def layer_cases():
     yield from Net("gru", 1).cases("gru_half", dtype=np.float16, close={"rtol": 2e-2, "atol": 2e-2})
     yield from Net("gru", steps=2, batch=66, units=64).cases("gru_wide")
     yield from Net("lstm", batch=0).cases("lstm_empty")
+    # With an even number of layers, and inputs that are wider than what the layers give.
+    for mode in ("lstm", "gru"):
+        yield from Net(mode, 2, True, inputs=9, seed=3).cases(f"{mode}_wide_inputs")
 
 
 def weight_cases():

@@ -1,9 +1,5 @@
 // Recurrent layers as cuDNN has them (src/ops/cudnn_rnn_ops.cc): the products of a layer's inputs with its weights at once, those of the
 // state step by step. Everything inside is [steps, batch, ...].
-//
-// What a training step keeps for its gradient: per layer its output, then per direction the gates (activated, [rows, gates * units]) and
-// one more number of each unit: the cell of an LSTM, the state's product of a GRU; behind the layers what dropout scaled each input
-// of the second layer on by.
 #include "cpu/kernels/cudnn_rnn.h"
 
 #include <algorithm>
@@ -17,60 +13,14 @@
 #include "cpu/kernels/gemm.h"
 #include "cpu/kernels/random_stream.h"
 #include "cpu/kernels/widened.h"
+#include "graph/cudnn_rnn_sizes.h"
 #include "millrace/status.h"
 
 namespace millrace::cpu {
 namespace {
 
-enum class Mode { kLstm, kGru, kRelu, kTanh };
-
-Mode ModeOf(const AttrMap& attrs) {
-  const auto name = attrs.GetOr<std::string>("rnn_mode", "lstm");
-  return name == "lstm" ? Mode::kLstm : name == "gru" ? Mode::kGru : name == "rnn_relu" ? Mode::kRelu : Mode::kTanh;
-}
-
-int64_t GatesOf(Mode mode) { return mode == Mode::kLstm ? 4 : mode == Mode::kGru ? 3 : 1; }
-
-int64_t DirectionsOf(const AttrMap& attrs) { return attrs.GetOr<std::string>("direction", "unidirectional") == "bidirectional" ? 2 : 1; }
-
-struct Sizes {
-  explicit Sizes(const OpInstance& node) {
-    mode = ModeOf(node.attrs);
-    gates = GatesOf(mode);
-    directions = DirectionsOf(node.attrs);
-    time_major = node.attrs.GetOr("time_major", true);
-    const Shape &input = node.inputs[0].shape, &state = node.inputs[1].shape;
-    steps = input.dim(time_major ? 0 : 1);
-    batch = input.dim(time_major ? 1 : 0);
-    inputs = input.dim(2);
-    units = state.dim(2);
-    layers = state.dim(time_major ? 0 : 1) / directions;
-    dropout = layers > 1 ? node.attrs.GetOr<float>("dropout", 0.0f) : 0.0f;
-    has_lengths = node.op.ends_with("V3");
-  }
-
-  int64_t rows() const { return steps * batch; }
-  int64_t wide() const { return directions * units; }
-  int64_t width(int64_t layer) const { return layer == 0 ? inputs : wide(); }
-  int64_t layer_kept() const { return rows() * wide() * (gates + 2); }
-  int64_t kept() const { return layers * layer_kept() + (dropout > 0 ? (layers - 1) * rows() * wide() : 0); }
-  // Where the weights of a direction of a layer begin; those of its state come after those of its input.
-  int64_t weights_at(int64_t layer, int64_t direction) const {
-    int64_t at = 0;
-    for (int64_t l = 0; l <= layer; ++l) at += (l < layer ? directions : direction) * gates * units * (width(l) + units);
-    return at;
-  }
-  int64_t biases_at(int64_t layer, int64_t direction) const {
-    return weights_at(layers, 0) + (layer * directions + direction) * 2 * gates * units;
-  }
-  // A row of the state of a direction of a layer.
-  int64_t state_at(int64_t stacked, int64_t b) const { return (time_major ? stacked * batch + b : b * layers * directions + stacked) * units; }
-
-  Mode mode;
-  int64_t gates, directions, steps, batch, inputs, units, layers;
-  bool time_major, has_lengths;
-  float dropout;
-};
+using Mode = CudnnRnnMode;
+using Sizes = CudnnRnnSizes;
 
 // Takes pieces of scratch memory one after another; from nowhere, to know how much there must be.
 class Pieces {
@@ -100,12 +50,9 @@ void ExchangeFirst(const T* from, int64_t rows, int64_t columns, int64_t width, 
 // What a direction of a layer keeps. T is const where it is read.
 template <typename T>
 struct Kept {
-  Kept(const Sizes& s, T* all, int64_t layer, int64_t direction) {
-    output = all + layer * s.layer_kept();
-    gates = output + s.rows() * s.wide() + direction * s.rows() * s.units * (s.gates + 1);
-    more = gates + s.rows() * s.units * s.gates;
-  }
-  static T* Dropped(const Sizes& s, T* all, int64_t layer) { return all + s.layers * s.layer_kept() + (layer - 1) * s.rows() * s.wide(); }
+  Kept(const Sizes& s, T* all, int64_t layer, int64_t direction)
+      : output(all + s.output_at(layer)), gates(all + s.gates_at(layer, direction)), more(all + s.more_at(layer, direction)) {}
+  static T* Dropped(const Sizes& s, T* all, int64_t layer) { return all + s.dropped_at(layer); }
   T *output, *gates, *more;
 };
 
@@ -207,7 +154,7 @@ class Forward {
 
   // Which inputs of the layers above the first are left, and how much larger. cuDNN's own draws nobody else can make.
   void DrawDropout(const KernelContext& context, const Scratch& scratch) const {
-    const int64_t count = (s_.layers - 1) * s_.rows() * s_.wide();
+    const int64_t count = s_.dropped();
     PhiloxWords words(stream_.Reserve(context, count / Philox::kWords + 1));
     T* scales = Kept<T>::Dropped(s_, scratch.kept, 1);
     for (int64_t i = 0; i < count; ++i) scales[i] = UniformFloat(words()) < s_.dropout ? T(0) : T(1) / (T(1) - T(s_.dropout));
@@ -319,7 +266,7 @@ class Backward {
       Pieces pieces(from);
       input = pieces.Take<T>(s.rows() * s.inputs);
       dropped = pieces.Take<T>(s.rows() * s.wide());
-      above = pieces.Take<T>(s.rows() * s.wide());
+      above = pieces.Take<T>(s.rows() * std::max(s.wide(), s.inputs));
       below = pieces.Take<T>(s.rows() * std::max(s.wide(), s.inputs));
       before = pieces.Take<T>(s.rows() * s.units);
       of_input = pieces.Take<T>(s.rows() * s.gates * s.units);
@@ -330,7 +277,7 @@ class Backward {
       used = pieces.used();
     }
     T *input, *dropped;
-    T *above, *below;        // gradients of a layer's output and input
+    T *above, *below;        // gradients of a layer's output and input, which take turns
     T* before;               // the state before every step
     T *of_input, *of_state;  // gradients of the products with the input and with the state
     T *h, *c;                // gradients of the state
@@ -468,7 +415,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakePass(const OpInstance& node) {
 
 // (layers, units, inputs) -> [how many weights]
 absl::StatusOr<std::unique_ptr<Kernel>> MakeParamsSize(const OpInstance& node) {
-  const int64_t gates = GatesOf(ModeOf(node.attrs)), directions = DirectionsOf(node.attrs);
+  const int64_t gates = CudnnRnnGates(CudnnRnnModeOf(node.attrs)), directions = CudnnRnnDirections(node.attrs);
   return MakeKernel([=](const KernelContext& context) {
     const int64_t layers = context.input<int32_t>(0)[0], units = context.input<int32_t>(1)[0], inputs = context.input<int32_t>(2)[0];
     int64_t size = 0;
