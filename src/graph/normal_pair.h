@@ -1,31 +1,15 @@
 // Two normal numbers of two uniform ones, by Box and Muller. Logarithm, sine and cosine are written out, in sums, products and
 // quotients of doubles that are rounded alike everywhere (no multiply-adds, no fast math): a device's numbers are the host's.
 // Without branches, so that loops over it vectorise. Included by kernels of the CPU and by those that are compiled for devices.
-#ifndef MILLRACE_GRAPH_NORMAL_PAIR_H_
-#define MILLRACE_GRAPH_NORMAL_PAIR_H_
+#ifndef MILLRACE_SRC_GRAPH_NORMAL_PAIR_H_
+#define MILLRACE_SRC_GRAPH_NORMAL_PAIR_H_
 
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 
-#if defined(__CUDACC__)
-#define MR_ANYWHERE __host__ __device__
-#else
-#define MR_ANYWHERE
-#endif
+#include "graph/anywhere.h"
 
 namespace millrace {
-
-MR_ANYWHERE inline uint64_t BitsOf(double value) {
-  uint64_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-MR_ANYWHERE inline double DoubleOf(uint64_t bits) {
-  double value;
-  memcpy(&value, &bits, sizeof value);
-  return value;
-}
 
 // The natural logarithm of a normal positive number, to two units in the last place.
 MR_ANYWHERE inline double PortableLog(double x) {
@@ -100,4 +84,4 @@ MR_ANYWHERE inline void NormalPairOf(double u, double v, double* pair) {
 
 }  // namespace millrace
 
-#endif  // MILLRACE_GRAPH_NORMAL_PAIR_H_
+#endif  // MILLRACE_SRC_GRAPH_NORMAL_PAIR_H_

@@ -1,84 +1,14 @@
-// Gamma numbers by the method of Marsaglia and Tsang (ACM TOMS 26:3, 2000), Poisson numbers by Knuth's product for small
-// rates and by Hörmann's transformed rejection (Insurance: Mathematics and Economics 12, 1993) for others. Output i
-// draws from the stream after i * kSamplesPerOutput samples, so that the bits do not depend on shards.
-#include <cmath>
-
+// Gamma and Poisson numbers (graph/distributions.h). Output i draws from the stream after i * kSamplesPerOutput samples, so that the
+// bits do not depend on shards.
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/families.h"
 #include "cpu/kernels/random_fill.h"
 #include "cpu/kernels/random_stream.h"
+#include "graph/distributions.h"
 #include "millrace/status.h"
 
 namespace millrace::cpu {
 namespace {
-
-// Pairs of doubles made of one sample, given out last first.
-template <bool kNormal>
-class Pairs {
- public:
-  double Next(Philox& philox) {
-    if (left_ == 0) {
-      uint32_t words[Philox::kWords];
-      philox.GenerateOne(words);
-      philox.Skip(1);
-      if (kNormal) {
-        NormalPair(words, values_);
-      } else {
-        values_[0] = UniformDouble(words[0], words[1]);
-        values_[1] = UniformDouble(words[2], words[3]);
-      }
-      left_ = 2;
-    }
-    return values_[--left_];
-  }
-
- private:
-  double values_[2];
-  int left_ = 0;
-};
-
-struct Gamma {
-  explicit Gamma(double alpha) : alpha(alpha), d(alpha + (alpha < 1 ? 2.0 / 3 : -1.0 / 3)), c(1.0 / 3 / std::sqrt(d)) {}
-  double operator()(Philox philox) const {
-    Pairs<false> uniform;
-    Pairs<true> normal;
-    if (alpha == 1) return -std::log1p(-uniform.Next(philox));
-    while (true) {
-      const double x = normal.Next(philox);
-      double v = 1 + c * x;
-      if (v <= 0) continue;
-      v = v * v * v;
-      const double u = uniform.Next(philox);
-      if (u >= 1 - 0.0331 * (x * x) * (x * x) && std::log(u) >= 0.5 * x * x + d * (1 - v + std::log(v))) continue;
-      return alpha < 1 ? d * v * std::pow(uniform.Next(philox), 1 / alpha) : d * v;
-    }
-  }
-  double alpha, d, c;
-};
-
-struct Poisson {
-  explicit Poisson(double rate) : rate(rate) {}
-  double operator()(Philox philox) const {
-    Pairs<false> uniform;
-    if (!std::isfinite(rate) || rate < 0) return std::nan("");
-    if (rate < 10) {
-      const double stop = std::exp(-rate);
-      double product = 1, count = 0;
-      while ((product *= uniform.Next(philox)) > stop) ++count;
-      return count;
-    }
-    const double log_rate = std::log(rate), b = 0.931 + 2.53 * std::sqrt(rate), a = -0.059 + 0.02483 * b;
-    const double inverse_alpha = 1.1239 + 1.1328 / (b - 3.4);
-    while (true) {
-      const double u = uniform.Next(philox) - 0.5, v = uniform.Next(philox), shifted = 0.5 - std::abs(u);
-      const double k = std::floor((2 * a / shifted + b) * u + rate + 0.43);
-      if (shifted >= 0.07 && v <= 0.9277 - 3.6224 / (b - 2)) return k;
-      if (k < 0 || (shifted < 0.013 && v > shifted)) continue;
-      if (std::log(v * inverse_alpha / (a / (shifted * shifted) + b)) <= -rate + k * log_rate - std::lgamma(k + 1)) return k;
-    }
-  }
-  double rate;
-};
 
 // Types are converted through double one element at a time: the draws cost far more.
 double ReadDouble(DataType dtype, const void* data, int64_t i) {
@@ -131,8 +61,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeByParameter(const OpInstance& node) 
     const int64_t samples = elements / parameters;
     ParallelRange(context, elements, kGrain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const Distribution draw(ReadDouble(from, context.inputs[kInput], i / samples));
-        const double value = draw(philox.After(static_cast<uint64_t>(i) * kSamplesPerOutput));
+        const double parameter = ReadDouble(from, context.inputs[kInput], i / samples);
+        const double value = Distribution()(parameter, philox.After(static_cast<uint64_t>(i) * kSamplesPerOutput));
         WriteDouble(to, value, context.outputs[0], i % samples * parameters + i / samples);
       }
     });
@@ -143,11 +73,11 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeByParameter(const OpInstance& node) 
 }  // namespace
 
 void RegisterRandomGammaKernels(KernelRegistry& registry) {
-  AddKernel(registry, "RandomGamma", MakeByParameter<Gamma, StreamSource::kState>);
-  AddKernel(registry, "StatelessRandomGammaV2", MakeByParameter<Gamma, StreamSource::kSeed>);
-  AddKernel(registry, "StatelessRandomGammaV3", MakeByParameter<Gamma, StreamSource::kKey>);
-  AddKernel(registry, "RandomPoissonV2", MakeByParameter<Poisson, StreamSource::kState>);
-  AddKernel(registry, "StatelessRandomPoisson", MakeByParameter<Poisson, StreamSource::kSeed>);
+  AddKernel(registry, "RandomGamma", MakeByParameter<GammaDraw, StreamSource::kState>);
+  AddKernel(registry, "StatelessRandomGammaV2", MakeByParameter<GammaDraw, StreamSource::kSeed>);
+  AddKernel(registry, "StatelessRandomGammaV3", MakeByParameter<GammaDraw, StreamSource::kKey>);
+  AddKernel(registry, "RandomPoissonV2", MakeByParameter<PoissonDraw, StreamSource::kState>);
+  AddKernel(registry, "StatelessRandomPoisson", MakeByParameter<PoissonDraw, StreamSource::kSeed>);
 }
 
 }  // namespace millrace::cpu

@@ -1,9 +1,5 @@
-// Binomial numbers by inversion for few expected successes, by Hörmann's transformed rejection (Journal of Statistical Computation
-// and Simulation 46, 1993) for others; normal numbers between bounds by rejection of what Robert proposes (Statistics and
-// Computing 5, 1995).
+// Binomial numbers (graph/distributions.h), normal numbers between bounds (graph/truncated_normal.h).
 #include <algorithm>
-#include <cmath>
-#include <utility>
 #include <vector>
 
 #include "cpu/kernels/common.h"
@@ -11,85 +7,41 @@
 #include "cpu/kernels/random_stream.h"
 #include "cpu/kernels/rare.h"
 #include "cpu/kernels/values.h"
+#include "graph/distributions.h"
+#include "graph/truncated_normal.h"
 #include "millrace/status.h"
+
+namespace millrace {
+
+template <>
+struct SampleNumbers<Eigen::half> {
+  static constexpr int kCount = SampleNumbers<float>::kCount;
+  static void Uniform(const uint32_t* words, Eigen::half* values) {
+    for (int i = 0; i < kCount; ++i) values[i] = cpu::UniformHalf(words[i]);
+  }
+  static void Normal(const uint32_t* words, Eigen::half* values) { NarrowNormal(words, values); }
+  template <typename T>
+  static void NarrowNormal(const uint32_t* words, T* values) {
+    float pairs[kCount];
+    SampleNumbers<float>::Normal(words, pairs);
+    for (int i = 0; i < kCount; ++i) values[i] = static_cast<T>(pairs[i]);
+  }
+};
+template <>
+struct SampleNumbers<Eigen::bfloat16> {
+  static constexpr int kCount = SampleNumbers<float>::kCount;
+  static void Uniform(const uint32_t* words, Eigen::bfloat16* values) {
+    for (int i = 0; i < kCount; ++i) values[i] = cpu::UniformBfloat16(words[i]);
+  }
+  static void Normal(const uint32_t* words, Eigen::bfloat16* values) { SampleNumbers<Eigen::half>::NarrowNormal(words, values); }
+};
+
+}  // namespace millrace
 
 namespace millrace::cpu {
 namespace {
 
 using KernelOr = absl::StatusOr<std::unique_ptr<Kernel>>;
-
-// Doubles of [0, 1), two made of a sample and given out last first.
-class Uniforms {
- public:
-  explicit Uniforms(const Philox& philox) : philox_(philox) {}
-  double Next() {
-    if (left_ == 0) {
-      uint32_t words[Philox::kWords];
-      philox_.GenerateOne(words);
-      philox_.Skip(1);
-      values_[0] = UniformDouble(words[0], words[1]);
-      values_[1] = UniformDouble(words[2], words[3]);
-      left_ = 2;
-    }
-    return values_[--left_];
-  }
-
- private:
-  Philox philox_;
-  double values_[2];
-  int left_ = 0;
-};
-
-// Geometric numbers are added up until they exceed the count: as many as there were successes.
-double BinomialByInversion(double count, double p, Uniforms uniform) {
-  double successes = 0;
-  for (double sum = 0;; ++successes) {
-    sum += std::ceil(std::log(uniform.Next()) / std::log1p(-p));
-    if (sum > count) return successes;
-  }
-}
-
-// What Stirling's formula for log k! is off by.
-double StirlingTail(double k) {
-  if (k <= 9) {
-    const double next = k + 1;
-    return std::lgamma(next) - (0.5 * std::log(2 * M_PI) + (k + 0.5) * std::log(next) - next);
-  }
-  const double square = (k + 1) * (k + 1);
-  return (1.0 / 12 - (1.0 / 360 - 1.0 / 1260 / square) / square) / (k + 1);
-}
-
-double BinomialByRejection(double count, double p, Uniforms uniform) {
-  const double deviation = std::sqrt(count * p * (1 - p)), b = 1.15 + 2.53 * deviation;
-  const double a = -0.0873 + 0.0248 * b + 0.01 * p, center = count * p + 0.5, v_r = 0.92 - 4.2 / b, odds = p / (1 - p);
-  const double alpha = (2.83 + 5.1 / b) * deviation, mode = std::floor((count + 1) * p);
-  while (true) {
-    const double u = uniform.Next() - 0.5, v = uniform.Next(), shifted = 0.5 - std::abs(u);
-    const double k = std::floor((2 * a / shifted + b) * u + center);
-    if (shifted >= 0.07 && v <= v_r) return k;
-    if (k < 0 || k > count) continue;
-    const double bound = (mode + 0.5) * std::log((mode + 1) / (odds * (count - mode + 1))) +
-                         (count + 1) * std::log((count - mode + 1) / (count - k + 1)) +
-                         (k + 0.5) * std::log(odds * (count - k + 1) / (k + 1)) + StirlingTail(mode) + StirlingTail(count - mode) -
-                         StirlingTail(k) - StirlingTail(count - k);
-    if (std::log(v * alpha / (a / (shifted * shifted) + b)) <= bound) return k;
-  }
-}
-
-// Draw number `i` of the stream. `q`: 1 - p, as the type of the inputs rounds it.
-double Binomial(double count, double p, double q, const Philox& philox, int64_t i) {
-  constexpr double kFew = 10;
-  constexpr uint64_t kSamplesOfInversion = 42, kSamplesOfRejection = 256;
-  if (count <= 0 || p <= 0) return 0;
-  if (p >= 1) return count;
-  if (std::isnan(p) || std::isnan(count)) return std::isnan(p) ? p : count;
-  const bool failures = p > 0.5;
-  const double rarer = failures ? q : p;
-  const bool few = count * rarer < kFew;
-  const Uniforms uniform(philox.After(static_cast<uint64_t>(i) * (few ? kSamplesOfInversion : kSamplesOfRejection)));
-  const double drawn = few ? BinomialByInversion(count, rarer, uniform) : BinomialByRejection(count, rarer, uniform);
-  return failures ? count - drawn : drawn;
-}
 
 // For each element of what the parameters broadcast to, from the last dimension back, which element of `shape` it takes.
 std::vector<int64_t> ElementsOf(const Shape& shape, const Shape& all) {
@@ -151,7 +103,7 @@ KernelOr MakeBinomial(const OpInstance& node) {
         }
         for (int64_t i = 0; i < elements; ++i) {
           const T count = context.input<T>(kCounts)[counts[i / samples]], p = context.input<T>(kCounts + 1)[probs[i / samples]];
-          const double drawn = Binomial(static_cast<double>(count), static_cast<double>(p), static_cast<double>(T(1) - p), philox, i);
+          const double drawn = BinomialDraw(static_cast<double>(count), static_cast<double>(p), static_cast<double>(T(1) - p), philox, i);
           context.output<Out>(0)[i % samples * parameters + i / samples] = static_cast<Out>(drawn);
         }
         return absl::OkStatus();
@@ -160,134 +112,38 @@ KernelOr MakeBinomial(const OpInstance& node) {
   });
 }
 
-// Samples one after another, as numbers of T.
-template <typename T>
-class Samples {
- public:
-  static constexpr int kCount = sizeof(T) == sizeof(double) ? 2 : 4;
-  explicit Samples(const Philox& philox) : philox_(philox) {}
-  void Uniform(T* values) {
-    uint32_t words[Philox::kWords];
-    Take(words);
-    for (int i = 0; i < kCount; ++i) values[i] = Number(words, i);
-  }
-  void Normal(T* values) {
-    uint32_t words[Philox::kWords];
-    Take(words);
-    if constexpr (sizeof(T) == sizeof(double)) {
-      NormalPair(words, values);
-    } else {
-      float pairs[Philox::kWords];
-      NormalPair(words, pairs);
-      NormalPair(words + 2, pairs + 2);
-      for (int i = 0; i < kCount; ++i) values[i] = static_cast<T>(pairs[i]);
-    }
-  }
-
- private:
-  void Take(uint32_t* words) {
-    philox_.GenerateOne(words);
-    philox_.Skip(1);
-  }
-  static T Number(const uint32_t* words, int i) {
-    if constexpr (std::is_same_v<T, double>) return UniformDouble(words[2 * i], words[2 * i + 1]);
-    if constexpr (std::is_same_v<T, float>) return UniformFloat(words[i]);
-    if constexpr (std::is_same_v<T, Eigen::half>) return UniformHalf(words[i]);
-    if constexpr (std::is_same_v<T, Eigen::bfloat16>) return UniformBfloat16(words[i]);
-  }
-
-  Philox philox_;
-};
-
-// Standard normal numbers in [low, high].
-template <typename T>
-class Truncated {
- public:
-  Truncated(T low, T high, Samples<T>& samples) : low_(low), high_(high), samples_(samples) {
-    using std::exp;
-    using std::sqrt;
-    constexpr float kInside = 1.3f;  // from here on most normal numbers are accepted
-    const T root = sqrt(low * low + T(4)), cutoff = T(2) * exp(T(0.5) + low * (low - root) / T(4)) / (low + root);
-    way_ = (low < T(-kInside) && high >= T(0)) || (high > T(kInside) && low <= T(0)) ? Way::kNormal
-           : high - low < cutoff                                                     ? Way::kUniform
-                                                                                     : Way::kExponential;
-    alpha_ = (low + root) / T(2);
-  }
-
-  // Calls take(number) -> whether more are wanted, for what is accepted. False when nothing is.
-  template <typename Take>
-  bool Draw(Take&& take) {
-    constexpr int kMostTries = 1000;
-    for (int tries = 0;;) {
-      T drawn[Samples<T>::kCount];
-      bool accepted[Samples<T>::kCount];
-      const int count = Propose(drawn, accepted);
-      for (int i = 0; i < count; ++i) {
-        if (accepted[i]) {
-          if (!take(drawn[i])) return true;
-          tries = 0;
-        } else if (++tries >= kMostTries) {
-          return false;
-        }
+// Hands accepted numbers to take(number) -> whether more are wanted; `stream` goes on. False when none is accepted.
+template <typename T, typename Take>
+bool DrawAccepted(const TruncatedNormal<T>& truncated, Philox& stream, Take&& take) {
+  for (int tries = 0;;) {
+    T drawn[TruncatedNormal<T>::kCount];
+    bool accepted[TruncatedNormal<T>::kCount];
+    const int count = truncated.Propose(stream, drawn, accepted);
+    stream.Skip(truncated.samples());
+    for (int i = 0; i < count; ++i) {
+      if (accepted[i]) {
+        if (!take(drawn[i])) return true;
+        tries = 0;
+      } else if (++tries >= kMostTruncatedTries) {
+        return false;
       }
     }
   }
-
- private:
-  enum class Way { kNormal, kUniform, kExponential };
-
-  int Propose(T* drawn, bool* accepted) {
-    using std::exp;
-    using std::log;
-    constexpr int kCount = Samples<T>::kCount;
-    T numbers[kCount], limits[kCount];
-    if (way_ == Way::kNormal) {
-      samples_.Normal(drawn);
-      for (int i = 0; i < kCount; ++i) accepted[i] = drawn[i] >= low_ && drawn[i] <= high_;
-      return kCount;
-    }
-    samples_.Uniform(numbers);
-    if (way_ == Way::kUniform) {
-      samples_.Uniform(limits);
-      const T most = low_ < T(0) ? T(0) : low_ * low_;
-      for (int i = 0; i < kCount; ++i) {
-        drawn[i] = numbers[i] * (high_ - low_) + low_;
-        accepted[i] = limits[i] <= exp((most - drawn[i] * drawn[i]) / T(2));
-      }
-      return kCount;
-    }
-    for (int i = 0; i < kCount / 2; ++i) {
-      drawn[i] = -log(numbers[2 * i]) / alpha_ + low_;
-      const T x = low_ < alpha_ ? alpha_ - drawn[i] : low_ - alpha_;
-      accepted[i] = numbers[2 * i + 1] <= exp(-x * x / T(2)) && drawn[i] < high_;
-    }
-    return kCount / 2;
-  }
-
-  T low_, high_, alpha_;
-  Way way_;
-  Samples<T>& samples_;
-};
+}
 
 // Draws `count` numbers of these parameters, each handed to put(number).
 template <typename T, typename Put>
-absl::Status DrawTruncated(T mean, T deviation, T low, T high, int64_t count, Samples<T>& stream, Put&& put) {
-  const auto finite = [](T value) { return std::isfinite(static_cast<double>(value)); };
-  if (!(deviation > T(0)) || !(low < high) || (!finite(low) && !finite(high))) return absl::InvalidArgumentError("Invalid parameters");
-  if ((!finite(low) && low < T(0)) || high < mean) {
-    // Mirrored, the bound that there is, or the one nearer to the mean, is the lower one.
-    std::swap(low, high);
-    deviation = -deviation;
-  }
-  Truncated<T> truncated((low - mean) / deviation, (high - mean) / deviation, stream);
-  const bool drawn = truncated.Draw([&](T number) {
-    put(number * deviation + mean);
+absl::Status DrawTruncated(TruncatedParameters<T> parameters, int64_t count, Philox& stream, Put&& put) {
+  if (!parameters.Arrange()) return absl::InvalidArgumentError("Invalid parameters");
+  const bool drawn = DrawAccepted(TruncatedNormal<T>(parameters), stream, [&](T number) {
+    put(number * parameters.deviation + parameters.mean);
     return --count > 0;
   });
   if (drawn) return absl::OkStatus();
   const auto text = [](T value) { return absl::StrCat(static_cast<double>(value)); };
-  return absl::InvalidArgumentError(absl::StrCat("TruncatedNormal rejection sampler failed to accept a sample: mean ", text(mean),
-                                                 ", deviation ", text(deviation), ", bounds ", text(low), " and ", text(high)));
+  return absl::InvalidArgumentError(absl::StrCat("TruncatedNormal rejection sampler failed to accept a sample: mean ", text(parameters.mean),
+                                                 ", deviation ", text(parameters.deviation), ", bounds ", text(parameters.low), " and ",
+                                                 text(parameters.high)));
 }
 
 // (shape, seed, means, deviations, lower bounds, upper bounds). TensorFlow's draws depend on its threads when there are many; these
@@ -296,12 +152,11 @@ template <typename T>
 absl::Status FillTruncated(const KernelContext& context, const std::vector<int64_t> (&elements)[4]) {
   const int64_t count = context.output_type(0).shape.num_elements(), parameters = static_cast<int64_t>(elements[0].size());
   if (count == 0) return absl::OkStatus();
-  // The first skip rounds up to whole samples.
-  Samples<T> stream(StreamOfSeed(context, 1).After((Samples<T>::kCount - 1) / Samples<T>::kCount));
+  Philox stream = StreamOfSeed(context, 1);
   for (int64_t p = 0; p < parameters; ++p) {
     const auto parameter = [&](int which) { return context.input<T>(2 + which)[elements[which][p]]; };
     T* to = context.output<T>(0) + p;
-    MR_RETURN_IF_ERROR(DrawTruncated<T>(parameter(0), parameter(1), parameter(2), parameter(3), count / parameters, stream, [&](T number) {
+    MR_RETURN_IF_ERROR(DrawTruncated<T>({parameter(0), parameter(1), parameter(2), parameter(3)}, count / parameters, stream, [&](T number) {
       *to = number;
       to += parameters;
     }));
@@ -334,13 +189,14 @@ KernelOr MakeTruncatedBatches(const OpInstance& node) {
   return DispatchFloating(node, node.outputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
     using T = typename decltype(tag)::type;
     return MakeKernel([=](const KernelContext& context) -> absl::Status {
-      Samples<T> samples(stream.Reserve(context, Reserved(batches, batch, kTriesPerNumber)));
+      Philox samples = stream.Reserve(context, Reserved(batches, batch, kTriesPerNumber));
       if (count == 0) return absl::OkStatus();
       T* to = context.output<T>(0);
       for (int64_t b = 0; b < batches; ++b) {
         const auto parameter = [&](int i) { return context.input<T>(i)[context.input_type(i).shape.num_elements() == 1 ? 0 : b]; };
         const int64_t asked = std::min(batch, count - b * batch);
-        MR_RETURN_IF_ERROR(DrawTruncated<T>(parameter(1), parameter(2), parameter(3), parameter(4), asked, samples, [&](T number) { *to++ = number; }));
+        MR_RETURN_IF_ERROR(DrawTruncated<T>({parameter(1), parameter(2), parameter(3), parameter(4)}, asked, samples,
+                                            [&](T number) { *to++ = number; }));
       }
       return absl::OkStatus();
     });

@@ -12,9 +12,6 @@
 
 namespace millrace::cpu {
 
-// Samples that a run reserves for each output element, whether it needs them or not.
-inline constexpr uint64_t kSamplesPerOutput = 256;
-
 class RandomStream {
  public:
   explicit RandomStream(const OpInstance& node)

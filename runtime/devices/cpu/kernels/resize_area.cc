@@ -1,38 +1,30 @@
 // ResizeArea: every output pixel is the mean of the input's area that it covers.
-#include <cmath>
+#include <utility>
 #include <vector>
 
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/rare.h"
+#include "graph/resampling.h"
 #include "millrace/status.h"
 
 namespace millrace::cpu {
 namespace {
 
-// The input pixels that output pixel i covers along one axis, and how much of each.
+// How much of the input pixels from the first one an output pixel covers along one axis.
 struct Cover {
   int64_t first;
   std::vector<float> parts;
 };
 
-std::vector<Cover> Covers(int64_t in, int64_t out, bool align_corners) {
-  const float scale = align_corners && out > 1 ? static_cast<float>(in - 1) / static_cast<float>(out - 1)
-                                               : static_cast<float>(in) / static_cast<float>(out);
+std::vector<Cover> Covers(int64_t out, float scale) {
   std::vector<Cover> covers;
   for (int64_t i = 0; i < out; ++i) {
-    const float begin = static_cast<float>(i) * scale, end = static_cast<float>(i + 1) * scale;
-    Cover cover{static_cast<int64_t>(std::floor(begin)), {}};
-    for (int64_t at = cover.first; at < static_cast<int64_t>(std::ceil(end)); ++at) {
-      const float place = static_cast<float>(at);
-      cover.parts.push_back(place < begin ? (place + 1 > end ? scale : place + 1 - begin) : (place + 1 > end ? end - place : 1.0f));
-    }
+    const AreaCover area = AreaCoverOf(i, scale);
+    Cover cover{area.first, {}};
+    for (int64_t k = 0; k < area.count; ++k) cover.parts.push_back(area.Part(k));
     covers.push_back(std::move(cover));
   }
   return covers;
-}
-
-float ScaleOf(int64_t in, int64_t out, bool align_corners) {
-  return align_corners && out > 1 ? static_cast<float>(in - 1) / static_cast<float>(out - 1) : static_cast<float>(in) / static_cast<float>(out);
 }
 
 template <typename T>
@@ -40,8 +32,9 @@ absl::Status Resize(const KernelContext& context) {
   const Shape &in = context.input_type(0).shape, &out = context.output_type(0).shape;
   const bool align_corners = context.instance->attrs.GetOr<bool>("align_corners", false);
   const int64_t rows = in.dim(1), columns = in.dim(2), channels = in.dim(3);
-  const std::vector<Cover> down = Covers(rows, out.dim(1), align_corners), across = Covers(columns, out.dim(2), align_corners);
-  const float share = 1 / (ScaleOf(rows, out.dim(1), align_corners) * ScaleOf(columns, out.dim(2), align_corners));
+  const float row_scale = AreaScale(rows, out.dim(1), align_corners), column_scale = AreaScale(columns, out.dim(2), align_corners);
+  const std::vector<Cover> down = Covers(out.dim(1), row_scale), across = Covers(out.dim(2), column_scale);
+  const float share = 1 / (row_scale * column_scale);
   const auto clamp = [](int64_t at, int64_t size) { return std::min(std::max<int64_t>(at, 0), size - 1); };
   const int64_t rows_of_shard = std::max<int64_t>(kElementGrain / std::max<int64_t>(columns * channels, 1), 1);
   ParallelRange(context, in.dim(0) * out.dim(1), rows_of_shard, [&](int64_t begin, int64_t end) {

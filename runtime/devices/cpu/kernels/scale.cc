@@ -1,52 +1,21 @@
 // ScaleAndTranslate: images resampled by a filter that widens when shrinking (antialiasing); and its gradient.
-#include <cmath>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/rare.h"
 #include "cpu/kernels/values.h"
+#include "graph/resampling.h"
 #include "millrace/status.h"
 
 namespace millrace::cpu {
 namespace {
 
-struct Filter {
-  float radius;
-  float (*at)(float x);  // x >= 0
-};
-
-template <int kRadius>
-float Lanczos(float x) {
-  if (x > kRadius) return 0;
-  if (x < 1e-3f) return 1;
-  const float pi = static_cast<float>(M_PI);
-  return kRadius * std::sin(pi * x) * std::sin(pi * x / kRadius) / (pi * pi * x * x);
-}
-// A standard deviation of half a pixel, cut at three of them.
-float Gaussian(float x) { return x >= 1.5f ? 0 : std::exp(-x * x / 0.5f); }
-float Box(float x) { return x < 0.5f ? 1 : x == 0.5f ? 0.5f : 0; }
-float Triangle(float x) { return x < 1 ? 1 - x : 0; }
-float KeysCubic(float x) {
-  if (x >= 2) return 0;
-  return x >= 1 ? ((-0.5f * x + 2.5f) * x - 4) * x + 2 : (1.5f * x - 2.5f) * x * x + 1;
-}
-float MitchellCubic(float x) {
-  if (x >= 2) return 0;
-  if (x >= 1) return ((-7.0f / 18 * x + 2) * x - 10.0f / 3) * x + 16.0f / 9;
-  return (7.0f / 6 * x - 2) * x * x + 8.0f / 9;
-}
-
-absl::StatusOr<Filter> FilterOf(const OpInstance& node) {
+absl::StatusOr<ResampleFilter> FilterOf(const OpInstance& node) {
   const std::string name = node.attrs.GetOr<std::string>("kernel_type", "lanczos3");
-  if (name == "lanczos1") return Filter{1, Lanczos<1>};
-  if (name == "lanczos3") return Filter{3, Lanczos<3>};
-  if (name == "lanczos5") return Filter{5, Lanczos<5>};
-  if (name == "gaussian") return Filter{1.5f, Gaussian};
-  if (name == "box") return Filter{1, Box};
-  if (name == "triangle") return Filter{1, Triangle};
-  if (name == "keyscubic") return Filter{2, KeysCubic};
-  if (name == "mitchellcubic") return Filter{2, MitchellCubic};
+  if (const std::optional<ResampleFilter> filter = ResampleFilterOf(name)) return *filter;
   return absl::InvalidArgumentError(absl::StrCat("Unrecognized kernel type: ", name, " (node '", node.name, "')"));
 }
 
@@ -56,25 +25,18 @@ struct Spans {
   std::vector<float> weights;
 };
 
-Spans SpansOf(const Filter& filter, bool antialias, int64_t input, int64_t output, float scale, float shift) {
-  const float inverse = 1.0f / scale, inverse_shift = -inverse * shift;
-  const float widening = antialias ? std::max(inverse, 1.0f) : 1.0f, reach = filter.radius * widening;
+Spans SpansOf(const ResampleAxis& axis, int64_t output) {
   Spans spans;
   for (int64_t x = 0; x < output; ++x) {
-    const float centre = (static_cast<float>(x) + 0.5f) * inverse + inverse_shift;
+    const ResampleAxis::Span span = axis.SpanOf(x);
     spans.first.push_back(static_cast<int64_t>(spans.weights.size()));
-    spans.start.push_back(0);
-    if (!(centre >= 0 && centre <= static_cast<float>(input))) continue;
-    const int64_t start = std::clamp<int64_t>(static_cast<int64_t>(std::ceil(centre - reach - 0.5f)), 0, input - 1);
-    const int64_t end = std::clamp<int64_t>(static_cast<int64_t>(std::floor(centre + reach - 0.5f)), 0, input - 1) + 1;
-    spans.start.back() = start;
+    spans.start.push_back(span.start);
     float sum = 0;
-    for (int64_t i = start; i < end; ++i) {
-      const float weight = filter.at(std::abs((static_cast<float>(i) + 0.5f - centre) / widening));
-      spans.weights.push_back(weight);
-      sum += weight;
+    for (int64_t i = span.start; i < span.end; ++i) {
+      spans.weights.push_back(axis.WeightAt(span, i));
+      sum += spans.weights.back();
     }
-    if (std::abs(sum) < 1000 * std::numeric_limits<float>::min()) continue;
+    if (std::abs(sum) < kLeastWeights) continue;
     for (size_t k = spans.first.back(); k < spans.weights.size(); ++k) spans.weights[k] /= sum;
   }
   spans.first.push_back(static_cast<int64_t>(spans.weights.size()));
@@ -89,14 +51,14 @@ struct Axes {
   Spans rows, columns;
 };
 
-absl::StatusOr<Axes> AxesOf(const KernelContext& context, const Filter& filter, const Geometry& g, int scale_input) {
+absl::StatusOr<Axes> AxesOf(const KernelContext& context, ResampleFilter filter, const Geometry& g, int scale_input) {
   const bool antialias = context.instance->attrs.GetOr("antialias", true);
   const float *scale = context.input<float>(scale_input), *shift = context.input<float>(scale_input + 1);
   for (int d : {0, 1}) {
     if (!(scale[d] > 0)) return absl::InvalidArgumentError(absl::StrCat("Scale should be greater than zero, got ", scale[d]));
   }
-  return Axes{SpansOf(filter, antialias, g.rows, g.out_rows, scale[0], shift[0]),
-              SpansOf(filter, antialias, g.columns, g.out_columns, scale[1], shift[1])};
+  return Axes{SpansOf(ResampleAxisOf(filter, antialias, g.rows, scale[0], shift[0]), g.out_rows),
+              SpansOf(ResampleAxisOf(filter, antialias, g.columns, scale[1], shift[1]), g.out_columns)};
 }
 
 // Calls fn(input row, weight) for an output row.
@@ -109,7 +71,7 @@ void ForEachTap(const Spans& spans, int64_t at, Fn&& fn) {
 absl::StatusOr<std::unique_ptr<Kernel>> MakeScale(const OpInstance& node) {
   const Shape &in = node.inputs[0].shape, &out = node.outputs[0].shape;
   const Geometry g = {in.dim(0), in.dim(1), in.dim(2), in.dim(3), out.dim(1), out.dim(2)};
-  MR_ASSIGN_OR_RETURN(const Filter filter, FilterOf(node));
+  MR_ASSIGN_OR_RETURN(const ResampleFilter filter, FilterOf(node));
   const int64_t rows = g.batch * g.out_rows, width = g.columns * g.channels;
   const int64_t shards = NumShards(rows, std::max<int64_t>(4096 / std::max<int64_t>(width, 1), 1)), stride = AlignUp(width * 4);
   return DispatchNumeric(node, node.inputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
@@ -145,7 +107,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeScaleGrad(const OpInstance& node) {
   if (node.outputs[0].dtype != DataType::kFloat) return UnsupportedType(node, node.outputs[0].dtype);
   const Shape &in = node.outputs[0].shape, &out = node.inputs[0].shape;
   const Geometry g = {in.dim(0), in.dim(1), in.dim(2), in.dim(3), out.dim(1), out.dim(2)};
-  MR_ASSIGN_OR_RETURN(const Filter filter, FilterOf(node));
+  MR_ASSIGN_OR_RETURN(const ResampleFilter filter, FilterOf(node));
   const int64_t width = g.columns * g.channels, stride = AlignUp(width * 4);
   return MakeKernel(
       [=](const KernelContext& context) -> absl::Status {

@@ -1,22 +1,15 @@
-// Rarer special functions. Bessel functions and the incomplete beta function are Eigen's; the integrals are computed in
-// double precision from series and continued fractions (Abramowitz and Stegun, chapters 5, 7 and 27.7; Dawson's integral
-// by the method of Rybicki, 1989).
-#include <cmath>
-#include <complex>
-#include <limits>
+// Rarer special functions. Bessel functions and the incomplete beta function are Eigen's; integrals are graph/special_integrals.h's.
 #include <unsupported/Eigen/SpecialFunctions>
 
 #include "cpu/kernels/rare.h"
 #include "cpu/kernels/unary.h"
 #include "cpu/kernels/wrap_function.h"
+#include "graph/special_integrals.h"
 
 namespace millrace::cpu {
 namespace {
 
 namespace numext = Eigen::numext;
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInf = std::numeric_limits<double>::infinity();
 
 MILLRACE_UNARY(BesselJ0, numext::bessel_j0);
 MILLRACE_UNARY(BesselJ1, numext::bessel_j1);
@@ -27,94 +20,6 @@ MILLRACE_UNARY(BesselK1e, numext::bessel_k1e);
 MILLRACE_UNARY(BesselY0, numext::bessel_y0);
 MILLRACE_UNARY(BesselY1, numext::bessel_y1);
 
-// exp(-x^2) times the integral of exp(t^2) from 0 to x: the sum of exp(-(x - n h)^2) / n over odd n, over sqrt(pi).
-double Dawson(double x) {
-  constexpr double kStep = 0.2;
-  const double size = std::abs(x);
-  if (std::isnan(x)) return x;
-  if (size > 1e8) return 0.5 / x;
-  if (size < kStep) {
-    double term = x, sum = x;
-    for (int k = 1; k < 14; ++k) sum += term *= -2 * x * x / (2 * k + 1);
-    return sum;
-  }
-  const double middle = 2 * std::nearbyint(0.5 * size / kStep), rest = size - middle * kStep;
-  double sum = 0;
-  for (int n = 1; n <= 33; n += 2) {
-    const double up = rest - n * kStep, down = rest + n * kStep;
-    sum += std::exp(-up * up) / (middle + n) + std::exp(-down * down) / (middle - n);
-  }
-  return std::copysign(sum / std::sqrt(M_PI), x);
-}
-
-// The integral of exp(t) / t up to x, for x > 0.
-double ExponentialIntegral(double x) {
-  if (std::isnan(x) || x < 0 || std::isinf(x)) return kNan;
-  if (x == 0) return -kInf;
-  double term = 1, sum = 0;
-  if (x < 40) {
-    for (int k = 1; k < 200; ++k) {
-      term *= x / k;
-      sum += term / k;
-      if (term / k < sum * 1e-17) break;
-    }
-    return 0.57721566490153286061 + std::log(x) + sum;
-  }
-  for (int k = 0; k < 40; ++k) {
-    sum += term;
-    term *= (k + 1) / x;
-  }
-  return std::exp(x) / x * sum;
-}
-
-// (C, S): the integrals of cos and sin of pi t^2 / 2 from 0 to x, as one complex number.
-std::complex<double> Fresnel(double x) {
-  using Complex = std::complex<double>;
-  const double size = std::abs(x), square = M_PI / 2 * size * size;
-  if (std::isnan(x)) return {kNan, kNan};
-  if (size > 36974) return {std::copysign(0.5, x), std::copysign(0.5, x)};
-  Complex value;
-  if (size < 1.5) {
-    // The sum of (i square)^k / (k! (2k + 1)), times x.
-    Complex term(size, 0);
-    for (int k = 0; k < 40; ++k) {
-      value += term / (2.0 * k + 1);
-      term *= Complex(0, square / (k + 1));
-    }
-  } else {
-    // By the error function of (1 - i) sqrt(pi) x / 2 and its continued fraction, evaluated as Lentz does.
-    Complex b(1, -2 * square), d = 1.0 / b, h = d, c(1e300, 0);
-    for (int k = 2, n = -1; k < 200; ++k) {
-      n += 2;
-      const double a = -static_cast<double>(n) * (n + 1);
-      b += 4.0;
-      d = 1.0 / (a * d + b);
-      c = b + a / c;
-      const Complex change = c * d;
-      h *= change;
-      if (std::abs(change.real() - 1) + std::abs(change.imag()) < 1e-16) break;
-    }
-    h *= Complex(size, -size);
-    value = Complex(0.5, 0.5) * (1.0 - Complex(std::cos(square), std::sin(square)) * h);
-  }
-  return std::signbit(x) ? -value : value;
-}
-
-// The dilogarithm of 1 - x.
-double Dilogarithm(double x) {
-  if (std::isnan(x) || x < 0 || std::isinf(x)) return kNan;
-  if (x == 0) return M_PI * M_PI / 6;
-  if (x > 1.5) return -0.5 * std::log(x) * std::log(x) - Dilogarithm(1 / x);
-  if (x < 0.5) return M_PI * M_PI / 6 - std::log(x) * std::log1p(-x) - Dilogarithm(1 - x);
-  const double z = 1 - x;
-  double power = 1, sum = 0;
-  for (int k = 1; k < 60; ++k) {
-    power *= z;
-    sum += power / (static_cast<double>(k) * k);
-  }
-  return sum;
-}
-
 #define MILLRACE_IN_DOUBLE(Name, expression)                      \
   struct Name {                                                   \
     template <typename T>                                         \
@@ -123,10 +28,10 @@ double Dilogarithm(double x) {
       return static_cast<T>(expression);                          \
     }                                                             \
   }
-MILLRACE_IN_DOUBLE(Dawsn, Dawson(x));
+MILLRACE_IN_DOUBLE(Dawsn, DawsonIntegral(x));
 MILLRACE_IN_DOUBLE(Expint, ExponentialIntegral(x));
-MILLRACE_IN_DOUBLE(FresnelCos, Fresnel(x).real());
-MILLRACE_IN_DOUBLE(FresnelSin, Fresnel(x).imag());
+MILLRACE_IN_DOUBLE(FresnelCos, FresnelIntegrals(x).real);
+MILLRACE_IN_DOUBLE(FresnelSin, FresnelIntegrals(x).imag);
 MILLRACE_IN_DOUBLE(Spence, Dilogarithm(x));
 #undef MILLRACE_IN_DOUBLE
 
