@@ -7,6 +7,7 @@
 #include "cuda/kernels/reduce_shape.h"
 #include "cuda/kernels/register.h"
 #include "cuda/launch/complex.h"
+#include "cuda/launch/complex_functions.h"
 
 namespace millrace::cuda {
 namespace {
@@ -46,17 +47,33 @@ KernelOr MakeEqual(DeviceServices& services, const OpInstance& instance, Type ty
   });
 }
 
+KernelOr MakePow(DeviceServices& services, Type type, const Broadcast& shape) {
+  return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) {
+    LaunchComplexPow(queue, type, shape, context.inputs[0], context.inputs[1], context.outputs[0]);
+  });
+}
+
 }  // namespace
 
 KernelOr MakeComplexUnary(DeviceServices& services, const OpInstance& instance) {
   static const auto* const ops = new std::map<std::string, ComplexUnary>{
       {"Neg", ComplexUnary::kNeg}, {"Square", ComplexUnary::kSquare}, {"Reciprocal", ComplexUnary::kReciprocal},
       {"Inv", ComplexUnary::kReciprocal}, {"Sign", ComplexUnary::kSign}, {"Conj", ComplexUnary::kConj}};
-  const auto found = ops->find(instance.op);
-  if (found == ops->end()) return Refused(instance, "complex numbers");
+  static const auto* const functions = new std::map<std::string, ComplexFunction>{
+      {"Sqrt", ComplexFunction::kSqrt}, {"Rsqrt", ComplexFunction::kRsqrt}, {"Exp", ComplexFunction::kExp},
+      {"Log", ComplexFunction::kLog}, {"Sin", ComplexFunction::kSin}, {"Cos", ComplexFunction::kCos},
+      {"Tanh", ComplexFunction::kTanh}, {"Sigmoid", ComplexFunction::kSigmoid}, {"OnesLike", ComplexFunction::kOne}};
+  const auto op = ops->find(instance.op);
+  const auto function = functions->find(instance.op);
+  if (op == ops->end() && function == functions->end()) return Refused(instance, "complex numbers");
   MR_ASSIGN_OR_RETURN(const Type type, PartTypeOf(instance, instance.inputs[0].dtype));
   const int64_t n = instance.outputs[0].shape.num_elements();
-  return MakeLaunch(services, [=, op = found->second](const Queue& queue, const KernelContext& context) {
+  if (op == ops->end()) {
+    return MakeLaunch(services, [=, function = function->second](const Queue& queue, const KernelContext& context) {
+      LaunchComplexFunction(queue, function, type, context.inputs[0], context.outputs[0], n);
+    });
+  }
+  return MakeLaunch(services, [=, op = op->second](const Queue& queue, const KernelContext& context) {
     LaunchComplexUnary(queue, op, type, context.inputs[0], context.outputs[0], n);
   });
 }
@@ -76,6 +93,7 @@ KernelOr MakeComplexBinary(DeviceServices& services, const OpInstance& instance)
   if (a != b && !instance.attrs.GetOr<bool>("incompatible_shape_error", true)) return Refused(instance, "shapes that may differ");
   MR_ASSIGN_OR_RETURN(const Broadcast shape, BroadcastOf(instance, instance.outputs[0].shape, {a, b}));
   if (instance.op == "Equal" || instance.op == "NotEqual") return MakeEqual(services, instance, type, shape);
+  if (instance.op == "Pow") return MakePow(services, type, shape);
   const auto found = ops->find(instance.op);
   if (found == ops->end()) return Refused(instance, "complex numbers");
   return MakeLaunch(services, [=, op = found->second](const Queue& queue, const KernelContext& context) {

@@ -1,5 +1,4 @@
-// Random numbers. How much of its stream a node has used is its state, in host memory; it is on the device while the node
-// runs, so that a captured step goes on from where the last one ended.
+// Random numbers of the usual distributions.
 #include <functional>
 #include <string>
 #include <utility>
@@ -7,28 +6,17 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cuda/kernels/common.h"
+#include "cuda/kernels/random_state.h"
 #include "cuda/kernels/register.h"
-#include "cuda/launch/random.h"
-#include "millrace/stream_name.h"
 
 namespace millrace::cuda {
 namespace {
 
 using KernelOr = absl::StatusOr<std::unique_ptr<Kernel>>;
 
-// Samples that a run reserves for each output element, as the CPU's kernels do.
-constexpr uint64_t kSamplesPerOutput = 256;
-
 RandomKind KindOf(const std::string& op) {
   if (absl::StrContains(op, "TruncatedNormal")) return RandomKind::kTruncatedNormal;
   return absl::StrContains(op, "Normal") ? RandomKind::kNormal : RandomKind::kUniform;
-}
-
-// FNV-1a: a node without seeds draws from a stream of its own name.
-uint64_t HashName(const std::string& name) {
-  uint64_t hash = 14695981039346656037u;
-  for (char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 1099511628211u;
-  return hash;
 }
 
 // Fills output 0 from a stream.
@@ -69,22 +57,13 @@ absl::StatusOr<Fill> FillOf(const OpInstance& instance, size_t bounds) {
 KernelOr MakeRandom(DeviceServices& services, const OpInstance& instance) {
   MR_ASSIGN_OR_RETURN(const Fill fill, FillOf(instance, 1));
   const int64_t n = instance.outputs[0].shape.num_elements();
-  const auto seed = static_cast<uint64_t>(instance.attrs.GetOr<int64_t>("seed", 0));
-  const auto seed2 = static_cast<uint64_t>(instance.attrs.GetOr<int64_t>("seed2", 0));
-  constexpr int64_t kStateBytes = 8;
+  const StreamSeeds seeds(instance);
   return MakeLaunch(
       services,
       [=, &services](const Queue& queue, const KernelContext& context) -> absl::Status {
         if (n == 0) return absl::OkStatus();
-        const bool given = seed != 0 || seed2 != 0;
-        RandomSource source;
-        source.given_key = given ? seed : context.seed;
-        source.given_high = given ? seed2 : HashName(StreamName(*context.instance));
-        source.counter = context.scratch;
-        MR_RETURN_IF_ERROR(services.LoadState(queue, context.scratch, context.state, kStateBytes));
-        fill(queue, context, source);
-        LaunchAdvance(queue, static_cast<uint64_t*>(context.scratch), static_cast<uint64_t>(n) * kSamplesPerOutput);
-        return services.StoreState(queue, context.state, context.scratch, kStateBytes);
+        return DrawOfState(services, queue, context, seeds, static_cast<uint64_t>(n) * kSamplesPerOutput,
+                           [&](const RandomSource& source) { fill(queue, context, source); });
       },
       kStateBytes);
 }

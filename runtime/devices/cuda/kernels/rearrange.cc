@@ -10,6 +10,7 @@
 
 #include "cuda/kernels/batch_gather.h"
 #include "cuda/kernels/common.h"
+#include "cuda/kernels/complex.h"
 #include "cuda/kernels/register.h"
 #include "cuda/launch/layout.h"
 #include "cuda/launch/scatter.h"
@@ -297,6 +298,7 @@ KernelOr MakeDeepCopy(DeviceServices& services, const OpInstance& instance) {
 
 KernelOr MakeOnes(DeviceServices& services, const OpInstance& instance) {
   const DataType dtype = instance.outputs[0].dtype;
+  if (IsComplex(dtype)) return MakeComplexUnary(services, instance);
   MR_ASSIGN_OR_RETURN(const int bytes, ElementBytes(instance, dtype));
   uint64_t bits = 1;
   const auto set = [&bits](auto value) { std::memcpy(&bits, &value, sizeof value); };

@@ -1,13 +1,12 @@
 // LSTM and GRU cells, sequences of LSTM cells, and their gradients: products, and launches for what is between them.
 #include <algorithm>
-#include <initializer_list>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "cuda/kernels/common.h"
+#include "cuda/kernels/recurrent.h"
 #include "cuda/kernels/register.h"
 #include "cuda/launch/layout.h"
 #include "cuda/launch/recurrent.h"
@@ -17,18 +16,8 @@ namespace millrace::cuda {
 namespace {
 
 using KernelOr = absl::StatusOr<std::unique_ptr<Kernel>>;
-using Planned = std::shared_ptr<Product>;
 
 constexpr int64_t kBytes = sizeof(float);
-
-// Parts of a kernel's scratch, one after the other.
-struct Room {
-  int64_t end = 0;
-  int64_t Take(int64_t bytes) { return std::exchange(end, end + AlignUp(bytes, kLibraryAlignment)); }
-  int64_t total() const { return end + kLibraryAlignment; }
-};
-
-float* FloatsAt(char* scratch, int64_t offset) { return reinterpret_cast<float*>(scratch + offset); }
 
 absl::StatusOr<Planned> PlanOf(DeviceServices& services, ProductShape shape) {
   shape.stride_a = shape.m * shape.k;
@@ -36,13 +25,6 @@ absl::StatusOr<Planned> PlanOf(DeviceServices& services, ProductShape shape) {
   shape.stride_c = shape.m * shape.n;
   MR_ASSIGN_OR_RETURN(Planned product, services.PlanProduct(shape));
   return product;
-}
-
-// Of operands that begin at these bytes of tensors.
-int64_t AlignmentOf(std::initializer_list<int64_t> offsets) {
-  int64_t alignment = kTensorAlignment;
-  for (int64_t offset : offsets) alignment = std::gcd(alignment, offset);
-  return alignment;
 }
 
 Peepholes PeepholesOf(const KernelContext& context, int first) {
@@ -327,13 +309,6 @@ KernelOr MakeGruCellGrad(DeviceServices& services, const OpInstance& node) {
       room.total());
 }
 
-absl::Status ExpectFloatsOnDevice(const OpInstance& node) {
-  for (int i = 0; i < static_cast<int>(node.inputs.size()); ++i) {
-    if (IsFloating(node.inputs[i].dtype)) MR_RETURN_IF_ERROR(ExpectOnDevice(node, {i}));
-  }
-  return absl::OkStatus();
-}
-
 // Tensors of 16-bit floats that are converted in scratch, where a kernel of float has them.
 struct Widening {
   struct Place {
@@ -356,8 +331,11 @@ absl::Status RunWidened(const Widening& w, const Queue& queue, const KernelConte
     LaunchCast(queue, w.narrow, Type::kFloat, context.inputs[index], inputs[index], elements);
   }
   for (const auto& place : w.outputs) outputs[place.index] = scratch + place.at;
+  // A kernel may be of several nodes, whose streams of random numbers go by their names.
+  OpInstance node = w.node;
+  node.name = context.instance->name;
   KernelContext wide = context;
-  wide.instance = &w.node;
+  wide.instance = &node;
   wide.inputs = inputs.data();
   wide.outputs = outputs.data();
   wide.scratch = scratch + w.kernel_at;
@@ -368,9 +346,23 @@ absl::Status RunWidened(const Widening& w, const Queue& queue, const KernelConte
   return absl::OkStatus();
 }
 
-// Halves and bfloat16 are computed as float from the first step to the last, as on the CPU: states that were rounded in every step
-// would drift.
-KernelOr MakeLstm(DeviceServices& services, const OpInstance& node, Factory factory) {
+template <Factory kFactory>
+KernelOr Gru(DeviceServices& services, const OpInstance& node) {
+  MR_RETURN_IF_ERROR(ExpectFloatsOnDevice(node));
+  if (node.outputs[0].dtype != DataType::kFloat) return Refused(node, "elements other than float");
+  return kFactory(services, node);
+}
+
+}  // namespace
+
+absl::Status ExpectFloatsOnDevice(const OpInstance& node) {
+  for (int i = 0; i < static_cast<int>(node.inputs.size()); ++i) {
+    if (IsFloating(node.inputs[i].dtype)) MR_RETURN_IF_ERROR(ExpectOnDevice(node, {i}));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeWidened(DeviceServices& services, const OpInstance& node, Factory factory) {
   MR_RETURN_IF_ERROR(ExpectFloatsOnDevice(node));
   Widening w;
   MR_ASSIGN_OR_RETURN(w.narrow, FloatingTypeOf(node, node.outputs[0].dtype));
@@ -394,24 +386,11 @@ KernelOr MakeLstm(DeviceServices& services, const OpInstance& node, Factory fact
       room.total());
 }
 
-template <Factory kFactory>
-KernelOr Lstm(DeviceServices& services, const OpInstance& node) {
-  return MakeLstm(services, node, kFactory);
-}
-template <Factory kFactory>
-KernelOr Gru(DeviceServices& services, const OpInstance& node) {
-  MR_RETURN_IF_ERROR(ExpectFloatsOnDevice(node));
-  if (node.outputs[0].dtype != DataType::kFloat) return Refused(node, "elements other than float");
-  return kFactory(services, node);
-}
-
-}  // namespace
-
 void RegisterRecurrent(KernelRegistry& registry, DeviceServices& services) {
-  Add(registry, services, "LSTMBlockCell", Lstm<MakeLstmCell>);
-  Add(registry, services, "LSTMBlockCellGrad", Lstm<MakeLstmCellGrad>);
-  for (const char* op : {"BlockLSTM", "BlockLSTMV2"}) Add(registry, services, op, Lstm<MakeSequence>);
-  for (const char* op : {"BlockLSTMGrad", "BlockLSTMGradV2"}) Add(registry, services, op, Lstm<MakeSequenceGrad>);
+  Add(registry, services, "LSTMBlockCell", Widened<MakeLstmCell>);
+  Add(registry, services, "LSTMBlockCellGrad", Widened<MakeLstmCellGrad>);
+  for (const char* op : {"BlockLSTM", "BlockLSTMV2"}) Add(registry, services, op, Widened<MakeSequence>);
+  for (const char* op : {"BlockLSTMGrad", "BlockLSTMGradV2"}) Add(registry, services, op, Widened<MakeSequenceGrad>);
   Add(registry, services, "GRUBlockCell", Gru<MakeGruCell>);
   Add(registry, services, "GRUBlockCellGrad", Gru<MakeGruCellGrad>);
 }

@@ -12,6 +12,7 @@ void RegisterCudaKernels(KernelRegistry& registry, DeviceServices& services) {
   RegisterNorms(registry, services);
   RegisterPools(registry, services);
   RegisterRandom(registry, services);
+  RegisterRandomRare(registry, services);
   RegisterScans(registry, services);
   RegisterScatters(registry, services);
   RegisterImages(registry, services);
@@ -25,8 +26,10 @@ void RegisterCudaKernels(KernelRegistry& registry, DeviceServices& services) {
   RegisterRearranging(registry, services);
   RegisterDiagonals(registry, services);
   RegisterRegions(registry, services);
+  RegisterResampling(registry, services);
   RegisterQuantizing(registry, services);
   RegisterRecurrent(registry, services);
+  RegisterCudnnRnn(registry, services);
   RegisterDecompositions(registry, services);
   RegisterComplex(registry, services);
   RegisterFourier(registry, services);

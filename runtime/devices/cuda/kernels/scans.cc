@@ -1,4 +1,4 @@
-// Running totals, positions of maxima, the greatest of rows, places in rows that are sorted.
+// Running totals (of exponentials, too), positions of maxima, the greatest of rows, places in rows that are sorted.
 #include <optional>
 #include <vector>
 
@@ -23,11 +23,26 @@ absl::StatusOr<AxisShape> AxisOf(const OpInstance& instance) {
   return result;
 }
 
+KernelOr MakeComplexScan(DeviceServices& services, const ScanRule& rule, Type type, const AxisShape& shape) {
+  return MakeLaunch(
+      services,
+      [=](const Queue& queue, const KernelContext& context) {
+        LaunchComplexScan(queue, rule, type, shape, context.inputs[0], context.outputs[0], context.scratch);
+      },
+      ComplexScanScratchBytes(shape));
+}
+
 KernelOr MakeScan(DeviceServices& services, const OpInstance& instance) {
-  MR_ASSIGN_OR_RETURN(const Type type, NumericTypeOf(instance, instance.inputs[0].dtype));
+  const DataType dtype = instance.inputs[0].dtype;
+  ScanRule rule;
+  rule.op = instance.op == "Cumprod" ? ScanOp::kProduct : instance.op == "Cumsum" ? ScanOp::kSum : ScanOp::kLogSumExp;
+  rule.exclusive = instance.attrs.GetOr<bool>("exclusive", false);
+  rule.reverse = instance.attrs.GetOr<bool>("reverse", false);
   MR_ASSIGN_OR_RETURN(const AxisShape shape, AxisOf(instance));
-  const ScanRule rule = {instance.op == "Cumprod", instance.attrs.GetOr<bool>("exclusive", false),
-                         instance.attrs.GetOr<bool>("reverse", false)};
+  if (rule.op != ScanOp::kLogSumExp && IsComplex(dtype)) {
+    return MakeComplexScan(services, rule, dtype == DataType::kComplex64 ? Type::kFloat : Type::kDouble, shape);
+  }
+  MR_ASSIGN_OR_RETURN(const Type type, rule.op == ScanOp::kLogSumExp ? FloatingTypeOf(instance, dtype) : NumericTypeOf(instance, dtype));
   return MakeLaunch(
       services,
       [=](const Queue& queue, const KernelContext& context) {
@@ -94,7 +109,7 @@ KernelOr MakeBucketize(DeviceServices& services, const OpInstance& instance) {
 }  // namespace
 
 void RegisterScans(KernelRegistry& registry, DeviceServices& services) {
-  for (const char* op : {"Cumsum", "Cumprod"}) Add(registry, services, op, MakeScan);
+  for (const char* op : {"Cumsum", "Cumprod", "CumulativeLogsumexp"}) Add(registry, services, op, MakeScan);
   for (const char* op : {"ArgMax", "ArgMin"}) Add(registry, services, op, MakeArg);
   for (const char* op : {"TopK", "TopKV2"}) Add(registry, services, op, MakeTopK);
   for (const char* op : {"LowerBound", "UpperBound"}) Add(registry, services, op, MakeSortedBound);

@@ -9,6 +9,8 @@
 #include "absl/strings/str_join.h"
 #include "cuda/kernels/common.h"
 #include "cuda/launch/ctc.h"
+#include "cuda/launch/random_rare.h"
+#include "graph/random_algorithm.h"
 #include "graph/value_errors.h"
 #include "graph/value_text.h"
 #include "stream/driver_errors.h"
@@ -20,6 +22,13 @@ namespace {
 std::string_view IndicesName(const OpInstance& instance, int input) {
   const bool sparse = absl::StartsWith(instance.op, "SparseSegment");
   return absl::StrContains(instance.op, "Segment") && input == (sparse ? 2 : 1) ? "segment_ids" : "indices";
+}
+
+std::string TruncatedWords(const Fault& fault) {
+  if (static_cast<TruncatedFault>(fault.value) == TruncatedFault::kParameters) return "Invalid parameters";
+  const auto parameter = [&](int k) { return std::bit_cast<double>(fault.tuple[k]); };
+  return absl::StrCat("TruncatedNormal rejection sampler failed to accept a sample: mean ", parameter(0), ", deviation ", parameter(1),
+                      ", bounds ", parameter(2), " and ", parameter(3));
 }
 
 // Of ops that have words of their own for a number that is out of range; "": the op has none.
@@ -44,6 +53,19 @@ std::string WordsOfOp(const Fault& fault, const OpInstance& instance) {
   if (absl::StartsWith(op, "BlockLSTM")) return absl::StrCat("seq_len_max is ", fault.value, ", expected 0 to ", fault.limit - 1, ", the steps of x");
   if (op == "MaxPoolGradWithArgmax") {
     return absl::StrCat("argmax[", fault.at, "] = ", fault.value, " is not in its image of ", fault.limit, " elements");
+  }
+  if (op == "RandomIndexShuffle") {
+    return IsIndex(instance.inputs[0].dtype) && fault.value < 0 ? absl::StrCat("index must be >= 0 but was ", fault.value)
+                                               : absl::StrCat("max_index must be >= index, but ", fault.limit - 1, " < ", fault.value);
+  }
+  if (op == "StatelessShuffle" || op == "StatelessRandomGammaV3") {
+    return absl::StrCat("random algorithm ", fault.value, " is not supported, expected ", kAlgorithmPhilox, " (Philox) or ", kAlgorithmAuto,
+                        " (auto)");
+  }
+  if (absl::StrContains(op, "ParameterizedTruncatedNormal")) return TruncatedWords(fault);
+  if (absl::StartsWith(op, "CudnnRNN")) return absl::StrCat("sequence_lengths[", fault.at, "] = ", fault.value, " is not in [0, ", fault.limit - 1, "]");
+  if (absl::StartsWith(op, "ScaleAndTranslate")) {
+    return absl::StrCat("Scale should be greater than zero, got ", std::bit_cast<double>(fault.value));
   }
   if (absl::StartsWith(op, "QuantizeAndDequantize")) return absl::StrCat("num_bits is out of range: ", fault.value);
   return "";

@@ -1,76 +1,12 @@
-// Philox 4x32-10 (Salmon et al., SC 2011) and the way TensorFlow turns its words into numbers. Sample i of a stream is
-// four words that depend on the key and on counter + i alone.
 #include "cuda/launch/random.h"
 
 #include "cuda/launch/portable.h"
-#include "graph/normal_pair.h"
+#include "cuda/launch/random_stream.h"
 
 namespace millrace::cuda {
 namespace {
 
-struct Stream {
-  uint64_t key, low, high;
-};
-
-MR_DEVICE inline void Sample(const Stream& stream, uint64_t index, uint32_t* words) {
-  const uint64_t low = stream.low + index, high = stream.high + (low < stream.low ? 1 : 0);
-  uint32_t c0 = static_cast<uint32_t>(low), c1 = static_cast<uint32_t>(low >> 32);
-  uint32_t c2 = static_cast<uint32_t>(high), c3 = static_cast<uint32_t>(high >> 32);
-  uint32_t a = static_cast<uint32_t>(stream.key), b = static_cast<uint32_t>(stream.key >> 32);
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t p = static_cast<uint64_t>(0xD2511F53u) * c0, q = static_cast<uint64_t>(0xCD9E8D57u) * c2;
-    c0 = static_cast<uint32_t>(q >> 32) ^ c1 ^ a;
-    c2 = static_cast<uint32_t>(p >> 32) ^ c3 ^ b;
-    c1 = static_cast<uint32_t>(q);
-    c3 = static_cast<uint32_t>(p);
-    a += 0x9E3779B9u;
-    b += 0xBB67AE85u;
-  }
-  words[0] = c0;
-  words[1] = c1;
-  words[2] = c2;
-  words[3] = c3;
-}
-
-MR_DEVICE inline uint64_t Join(uint32_t low, uint32_t high) { return low | static_cast<uint64_t>(high) << 32; }
-
-MR_DEVICE inline Stream StreamOf(const RandomSource& source) {
-  if (source.kind == RandomSource::Kind::kState) {
-    return {source.given_key, *static_cast<const uint64_t*>(source.counter), source.given_high};
-  }
-  if (source.kind == RandomSource::Kind::kKeyed) {
-    const uint64_t* counter = static_cast<const uint64_t*>(source.counter);
-    return {*static_cast<const uint64_t*>(source.key), counter[0], counter[1]};
-  }
-  if (source.kind == RandomSource::Kind::kVariable) {
-    const uint64_t* state = static_cast<const uint64_t*>(source.counter);
-    return {state[2], state[0], state[1]};
-  }
-  uint64_t seeds[2];
-  for (int i = 0; i < 2; ++i) {
-    seeds[i] = static_cast<uint64_t>(source.wide_seed ? static_cast<const int64_t*>(source.counter)[i]
-                                                      : static_cast<const int32_t*>(source.counter)[i]);
-  }
-  uint32_t words[4];
-  Sample({Join(0x3ec8f720u, 0x02461e29u), seeds[0], seeds[1]}, 0, words);
-  return {Join(words[0], words[1]), 0, Join(words[2], words[3])};
-}
-
-// [0, 1) from the low bits of a word: a mantissa under the exponent of 1, less 1.
-MR_DEVICE inline float UniformFloat(uint32_t word) { return FloatOf((word & 0x7fffffu) | 0x3f800000u) - 1.0f; }
-MR_DEVICE inline double UniformDouble(uint32_t high, uint32_t low) {
-  const uint64_t bits = Join(low, high & 0xfffffu) | uint64_t{1023} << 52;
-  double value;
-  memcpy(&value, &bits, sizeof value);
-  return value - 1.0;
-}
-
-MR_DEVICE inline void NormalPair(const uint32_t* words, float* pair) {
-  NormalPairOf(UniformFloat(words[0]), UniformFloat(words[1]), pair);
-}
-MR_DEVICE inline void NormalPair(const uint32_t* words, double* pair) {
-  NormalPairOf(UniformDouble(words[0], words[1]), UniformDouble(words[2], words[3]), pair);
-}
+MR_DEVICE inline void Sample(const PhiloxStream& stream, uint64_t index, uint32_t* words) { stream.After(index).GenerateOne(words); }
 
 // Values that a sample gives, and the words of each.
 template <typename T>
@@ -131,7 +67,7 @@ struct TruncatedBody {
     using W = typename Wide<T>::type;
     constexpr int kValues = Per<T>::kValues, kPairWords = 2 * Per<T>::kWords;
     constexpr uint64_t kSamples = static_cast<uint64_t>(kValues) * 256 / 4;
-    const Stream stream = StreamOf(source);
+    const PhiloxStream stream = StreamOf(source);
     const int wanted = n - group * kValues < kValues ? static_cast<int>(n - group * kValues) : kValues;
     uint32_t words[4];
     int made = 0;
@@ -171,7 +107,7 @@ struct IntegersBody {
     Sample(StreamOf(source), static_cast<uint64_t>(sample), words);
     constexpr int kWords = sizeof(U) / 4, kValues = 4 / kWords;
     for (int i = 0; i < kValues && sample * kValues + i < n; ++i) {
-      const U bits = kWords == 2 ? static_cast<U>(Join(words[2 * i % 4], words[(2 * i + 1) % 4])) : static_cast<U>(words[i]);
+      const U bits = kWords == 2 ? static_cast<U>(JoinWords(words[2 * i % 4], words[(2 * i + 1) % 4])) : static_cast<U>(words[i]);
       y[sample * kValues + i] = integers.bounded ? low + bits % static_cast<U>(high - low) : bits;
     }
   }
@@ -205,10 +141,10 @@ struct KeyBody {
   uint64_t* key;
   uint64_t* counter;
   MR_DEVICE void operator()(int64_t) const {
-    const Stream stream = StreamOf(source);
-    *key = stream.key;
-    counter[0] = stream.low;
-    counter[1] = stream.high;
+    const PhiloxStream stream = StreamOf(source);
+    *key = stream.key();
+    counter[0] = stream.counter_low();
+    counter[1] = stream.counter_high();
   }
 };
 

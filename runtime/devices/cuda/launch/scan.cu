@@ -2,6 +2,7 @@
 
 #include <type_traits>
 
+#include "cuda/launch/complex.h"
 #include "cuda/launch/crew.h"
 #include "cuda/launch/sort.h"
 
@@ -27,6 +28,45 @@ struct TotalOf<uint8_t> {
   using type = uint64_t;
 };
 
+// What totals begin with, how an element joins one, and what is left of one in the result.
+template <typename T>
+struct Arithmetic {
+  using Element = T;
+  using Total = typename TotalOf<T>::type;
+  bool product;
+  MR_DEVICE Total Identity() const { return product ? Total(1) : Total(0); }
+  MR_DEVICE Total Join(Total a, Total b) const { return product ? a * b : a + b; }
+  MR_DEVICE static Total From(T x) { return static_cast<Total>(Widen(x)); }
+  MR_DEVICE static T To(Total total) { return Wide<T>::Narrow(static_cast<typename Wide<T>::type>(total)); }
+};
+
+template <typename T>
+struct ComplexArithmetic {
+  using Element = Complex<T>;
+  using Total = Complex<double>;
+  bool product;
+  MR_DEVICE Total Identity() const { return {product ? 1.0 : 0.0, 0.0}; }
+  MR_DEVICE Total Join(Total a, Total b) const { return product ? a * b : a + b; }
+  MR_DEVICE static Total From(Complex<T> x) { return {x.re, x.im}; }
+  MR_DEVICE static Complex<T> To(Total total) { return {static_cast<T>(total.re), static_cast<T>(total.im)}; }
+};
+
+// log(exp(a) + exp(b)), with nothing lost where one is much larger.
+template <typename T>
+struct LogSumExp {
+  using Element = T;
+  using Total = typename Wide<T>::type;
+  MR_DEVICE Total Identity() const { return static_cast<Total>(-INFINITY); }
+  MR_DEVICE Total Join(Total a, Total b) const {
+    const Total high = a < b ? b : a, low = b < a ? b : a;
+    if (low != low) return low;
+    if (high - high != Total(0)) return high;
+    return high + log1p(exp(low - high));
+  }
+  MR_DEVICE static Total From(T x) { return Widen(x); }
+  MR_DEVICE static T To(Total total) { return Wide<T>::Narrow(total); }
+};
+
 // Element `step` of the walk along the dimension.
 struct Walk {
   AxisShape shape;
@@ -37,65 +77,84 @@ struct Walk {
   }
 };
 
+// The steps of a chunk of a line.
+struct Chunk {
+  int64_t outer, column, begin, end;
+};
+MR_DEVICE inline Chunk ChunkOf(const Walk& walk, int64_t i) {
+  const int64_t line = walk.inner(i), outer = walk.chunks(line), begin = (line - outer * walk.chunks.by) * kScanChunk;
+  const int64_t end = begin + kScanChunk < walk.shape.length ? begin + kScanChunk : walk.shape.length;
+  return {outer, i - line * walk.inner.by, begin, end};
+}
+
 // Totals of the chunks of every line.
-template <typename T>
+template <typename Rule>
 struct ChunkTotalBody {
-  using Total = typename TotalOf<T>::type;
+  using Total = typename Rule::Total;
   Walk walk;
-  bool product;
-  const T* x;
+  Rule rule;
+  const typename Rule::Element* x;
   MR_DEVICE Total operator()(int64_t i) const {
-    const int64_t line = walk.inner(i), column = i - line * walk.inner.by;
-    const int64_t outer = walk.chunks(line), begin = (line - outer * walk.chunks.by) * kScanChunk;
-    const int64_t end = begin + kScanChunk < walk.shape.length ? begin + kScanChunk : walk.shape.length;
-    Total total = product ? Total(1) : Total(0);
-    for (int64_t step = begin; step < end; ++step) {
-      const Total value = static_cast<Total>(Widen(x[walk.At(outer, step, column)]));
-      total = product ? total * value : total + value;
+    const Chunk chunk = ChunkOf(walk, i);
+    Total total = rule.Identity();
+    for (int64_t step = chunk.begin; step < chunk.end; ++step) {
+      total = rule.Join(total, Rule::From(x[walk.At(chunk.outer, step, chunk.column)]));
     }
     return total;
   }
 };
 
 // What comes before each chunk.
-template <typename Total>
+template <typename Rule>
 struct ChunkScanBody {
+  using Total = typename Rule::Total;
   Walk walk;
-  bool product;
+  Rule rule;
   Total* totals;
   MR_DEVICE void operator()(int64_t i) const {
     const int64_t outer = walk.inner(i), column = i - outer * walk.inner.by;
-    Total before = product ? Total(1) : Total(0);
+    Total before = rule.Identity();
     for (int64_t c = 0; c < walk.chunks.by; ++c) {
       Total& place = totals[(outer * walk.chunks.by + c) * walk.inner.by + column];
       const Total value = place;
       place = before;
-      before = product ? before * value : before + value;
+      before = rule.Join(before, value);
     }
   }
 };
 
-template <typename T>
+template <typename Rule>
 struct ScanBody {
-  using Total = typename TotalOf<T>::type;
+  using Total = typename Rule::Total;
   Walk walk;
-  ScanRule rule;
-  const T* x;
+  Rule rule;
+  bool exclusive;
+  const typename Rule::Element* x;
   const Total* before;
-  T* y;
+  typename Rule::Element* y;
   MR_DEVICE void operator()(int64_t i) const {
-    const int64_t line = walk.inner(i), column = i - line * walk.inner.by;
-    const int64_t outer = walk.chunks(line), begin = (line - outer * walk.chunks.by) * kScanChunk;
-    const int64_t end = begin + kScanChunk < walk.shape.length ? begin + kScanChunk : walk.shape.length;
+    const Chunk chunk = ChunkOf(walk, i);
     Total total = before[i];
-    for (int64_t step = begin; step < end; ++step) {
-      const int64_t at = walk.At(outer, step, column);
-      const Total value = static_cast<Total>(Widen(x[at])), past = total;
-      total = rule.product ? total * value : total + value;
-      y[at] = Wide<T>::Narrow(static_cast<typename Wide<T>::type>(rule.exclusive ? past : total));
+    for (int64_t step = chunk.begin; step < chunk.end; ++step) {
+      const int64_t at = walk.At(chunk.outer, step, chunk.column);
+      const Total past = total;
+      total = rule.Join(total, Rule::From(x[at]));
+      y[at] = Rule::To(exclusive ? past : total);
     }
   }
 };
+
+template <typename Rule>
+void Scan(const Queue& queue, const ScanRule& scan, const Rule& rule, const AxisShape& shape, const void* x, void* y, void* scratch) {
+  using Element = typename Rule::Element;
+  using Total = typename Rule::Total;
+  const int64_t chunks = CeilDiv(shape.length, kScanChunk), parts = shape.outer * chunks * shape.inner;
+  const Walk walk = {shape, scan.reverse, DivideBy(shape.inner, parts), DivideBy(chunks, parts)};
+  Total* const totals = static_cast<Total*>(scratch);
+  MapEach(queue, parts, totals, ChunkTotalBody<Rule>{walk, rule, static_cast<const Element*>(x)});
+  ForEach(queue, parts == 0 ? 0 : shape.outer * shape.inner, ChunkScanBody<Rule>{walk, rule, totals});
+  ForEach(queue, parts, ScanBody<Rule>{walk, rule, scan.exclusive, static_cast<const Element*>(x), totals, static_cast<Element*>(y)});
+}
 
 // An element of a row that may be chosen; index -1 is none.
 template <typename W>
@@ -257,17 +316,21 @@ int64_t ScanScratchBytes(const AxisShape& shape) {
 
 void LaunchScan(const Queue& queue, const ScanRule& rule, Type type, const AxisShape& shape, const void* x, void* y,
                 void* scratch) {
-  const int64_t chunks = CeilDiv(shape.length, kScanChunk), parts = shape.outer * chunks * shape.inner;
-  if (parts == 0) return;
-  const Walk walk = {shape, rule.reverse, DivideBy(shape.inner, parts), DivideBy(chunks, parts)};
-  ForNumber(type, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    using Total = typename TotalOf<T>::type;
-    Total* totals = static_cast<Total*>(scratch);
-    MapEach(queue, parts, totals, ChunkTotalBody<T>{walk, rule.product, static_cast<const T*>(x)});
-    ForEach(queue, shape.outer * shape.inner, ChunkScanBody<Total>{walk, rule.product, totals});
-    ForEach(queue, parts, ScanBody<T>{walk, rule, static_cast<const T*>(x), totals, static_cast<T*>(y)});
+  if (rule.op == ScanOp::kLogSumExp) {
+    return ForFloating(type, [&]<typename T>(Tag<T>) { Scan(queue, rule, LogSumExp<T>(), shape, x, y, scratch); });
+  }
+  ForNumber(type, [&]<typename T>(Tag<T>) {
+    Scan(queue, rule, Arithmetic<T>{rule.op == ScanOp::kProduct}, shape, x, y, scratch);
   });
+}
+
+int64_t ComplexScanScratchBytes(const AxisShape& shape) { return 2 * ScanScratchBytes(shape); }
+
+void LaunchComplexScan(const Queue& queue, const ScanRule& rule, Type type, const AxisShape& shape, const void* x, void* y,
+                       void* scratch) {
+  const bool product = rule.op == ScanOp::kProduct;
+  if (type == Type::kDouble) return Scan(queue, rule, ComplexArithmetic<double>{product}, shape, x, y, scratch);
+  Scan(queue, rule, ComplexArithmetic<float>{product}, shape, x, y, scratch);
 }
 
 int64_t ArgScratchBytes(const AxisShape& shape) {

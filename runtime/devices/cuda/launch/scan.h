@@ -10,12 +10,19 @@ struct AxisShape {
   int64_t outer = 1, length = 1, inner = 1;
 };
 
+// kLogSumExp, of floating numbers: the logarithm of the sum of their exponentials.
+enum class ScanOp { kSum, kProduct, kLogSumExp };
 struct ScanRule {
-  bool product = false, exclusive = false, reverse = false;
+  ScanOp op = ScanOp::kSum;
+  bool exclusive = false, reverse = false;
 };
 int64_t ScanScratchBytes(const AxisShape& shape);
 void LaunchScan(const Queue& queue, const ScanRule& rule, Type type, const AxisShape& shape, const void* x, void* y,
                 void* scratch);
+// kSum and kProduct of complex numbers; `type`: of the parts, kFloat or kDouble.
+int64_t ComplexScanScratchBytes(const AxisShape& shape);
+void LaunchComplexScan(const Queue& queue, const ScanRule& rule, Type type, const AxisShape& shape, const void* x, void* y,
+                       void* scratch);
 
 // Index of the greatest (or smallest) element, the first of equal ones; a NaN comes after every number.
 int64_t ArgScratchBytes(const AxisShape& shape);

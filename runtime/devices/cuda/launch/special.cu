@@ -1,34 +1,13 @@
 #include "cuda/launch/special.h"
 
+#include "cuda/launch/broadcast_index.h"
 #include "cuda/launch/portable.h"
+#include "cuda/launch/special_bessel.h"
+#include "cuda/launch/special_gamma.h"
+#include "graph/special_integrals.h"
 
 namespace millrace::cuda {
 namespace {
-
-constexpr double kPi = 3.14159265358979323846;
-
-template <int kCount>
-MR_DEVICE double Polynomial(const double (&coefficients)[kCount], double x) {
-  double sum = coefficients[kCount - 1];
-  for (int i = kCount - 2; i >= 0; --i) sum = sum * x + coefficients[i];
-  return sum;
-}
-
-// Stirling's series from 10 on, the recurrence psi(x + 1) = psi(x) + 1 / x below, psi(1 - x) = psi(x) + pi cot(pi x) for what is not
-// positive. NaN at the poles.
-MR_DEVICE inline double Digamma(double x) {
-  if (x <= 0) {
-    const double fraction = x - rint(x);
-    if (!(fraction != 0)) return NAN;
-    const double cotangent = fabs(fraction) == 0.5 ? 0 : kPi / tan(kPi * fraction);
-    return Digamma(1 - x) - cotangent;
-  }
-  double below = 0;
-  for (; x < 10; x += 1) below += 1 / x;
-  constexpr double kBernoulli[] = {1.0 / 12, -1.0 / 120, 1.0 / 252, -1.0 / 240, 1.0 / 132, -691.0 / 32760, 1.0 / 12};
-  const double inverse = 1 / x, square = inverse * inverse;
-  return log(x) - 0.5 * inverse - square * Polynomial(kBernoulli, square) - below;
-}
 
 // Of the distance q of a probability from 1/2, and of the smaller tail. Wichura, "The percentage points of the normal distribution",
 // Applied Statistics 37, 1988 (AS 241): to 15 digits, beyond seven deviations to nine.
@@ -69,22 +48,85 @@ MR_DEVICE inline double NormalQuantile(double q, double tail) {
   return q < 0 ? -size : size;
 }
 
+// Of Bessel functions, NaN at infinity, as on the CPU.
+MR_DEVICE inline double OfFinite(double x, double value) { return x - x == 0 ? value : NAN; }
+
 MR_DEVICE inline double Evaluate(SpecialOp op, double x) {
   switch (op) {
     case SpecialOp::kLgamma: return lgamma(x);
     case SpecialOp::kDigamma: return Digamma(x);
     case SpecialOp::kErfinv: return NormalQuantile(0.5 * x, 0.5 * (1 - fabs(x))) * 0.70710678118654752440;
     case SpecialOp::kNdtri: return NormalQuantile(x - 0.5, x < 0.5 ? x : 1 - x);
+    case SpecialOp::kBesselI0: return BesselI(0, false, x);
+    case SpecialOp::kBesselI0e: return BesselI(0, true, x);
+    case SpecialOp::kBesselI1: return BesselI(1, false, x);
+    case SpecialOp::kBesselI1e: return BesselI(1, true, x);
+    case SpecialOp::kBesselK0: return BesselK(0, false, x);
+    case SpecialOp::kBesselK0e: return BesselK(0, true, x);
+    case SpecialOp::kBesselK1: return BesselK(1, false, x);
+    case SpecialOp::kBesselK1e: return BesselK(1, true, x);
+    case SpecialOp::kBesselJ0: return OfFinite(x, j0(x));
+    case SpecialOp::kBesselJ1: return OfFinite(x, j1(x));
+    case SpecialOp::kBesselY0: return OfFinite(x, y0(x));
+    case SpecialOp::kBesselY1: return x == 0 ? NAN : OfFinite(x, y1(x));
+    case SpecialOp::kDawsn: return DawsonIntegral(x);
+    case SpecialOp::kExpint: return ExponentialIntegral(x);
+    case SpecialOp::kFresnelCos: return FresnelIntegrals(x).real;
+    case SpecialOp::kFresnelSin: return FresnelIntegrals(x).imag;
+    case SpecialOp::kSpence: return Dilogarithm(x);
   }
   return 0;
+}
+
+MR_DEVICE inline double EvaluatePair(SpecialPairOp op, double a, double b) {
+  switch (op) {
+    case SpecialPairOp::kIgamma: return IncompleteGamma(GammaPart::kValue, a, b);
+    case SpecialPairOp::kIgammac: return IncompleteGammaRest(a, b);
+    case SpecialPairOp::kIgammaGradA: return IncompleteGamma(GammaPart::kDerivative, a, b);
+    case SpecialPairOp::kRandomGammaGrad: return IncompleteGamma(GammaPart::kSampleDerivative, a, b);
+    case SpecialPairOp::kZeta: return Zeta(a, b);
+    case SpecialPairOp::kPolygamma: return Polygamma(a, b);
+  }
+  return 0;
+}
+
+template <typename T>
+MR_DEVICE double AsDouble(T x) {
+  return static_cast<double>(Widen(x));
+}
+template <typename T>
+MR_DEVICE T FromDouble(double x) {
+  return Wide<T>::Narrow(static_cast<typename Wide<T>::type>(x));
 }
 
 template <typename T>
 struct SpecialBody {
   SpecialOp op;
   const T* x;
+  MR_DEVICE T operator()(int64_t i) const { return FromDouble<T>(Evaluate(op, AsDouble(x[i]))); }
+};
+
+template <typename T>
+struct SpecialPairBody {
+  SpecialPairOp op;
+  StridedIndex<3> index;
+  const T* a;
+  const T* b;
   MR_DEVICE T operator()(int64_t i) const {
-    return Wide<T>::Narrow(static_cast<typename Wide<T>::type>(Evaluate(op, static_cast<double>(Widen(x[i])))));
+    int64_t at[3];
+    index.Offsets(i, at);
+    return FromDouble<T>(EvaluatePair(op, AsDouble(a[at[0]]), AsDouble(b[at[1]])));
+  }
+};
+
+template <typename T>
+struct IncompleteBetaBody {
+  BetaSteps steps;
+  const T* a;
+  const T* b;
+  const T* x;
+  MR_DEVICE T operator()(int64_t i) const {
+    return FromDouble<T>(IncompleteBeta(AsDouble(a[i * steps.a]), AsDouble(b[i * steps.b]), AsDouble(x[i * steps.x])));
   }
 };
 
@@ -94,6 +136,21 @@ void LaunchSpecial(const Queue& queue, SpecialOp op, Type type, const void* x, v
   ForFloating(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     MapEach(queue, n, static_cast<T*>(y), SpecialBody<T>{op, static_cast<const T*>(x)});
+  });
+}
+
+void LaunchSpecialPairs(const Queue& queue, SpecialPairOp op, Type type, const Broadcast& shape, const void* a, const void* b, void* y) {
+  ForFloating(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    MapEach(queue, shape.elements, static_cast<T*>(y), SpecialPairBody<T>{op, IndexOf(shape), static_cast<const T*>(a), static_cast<const T*>(b)});
+  });
+}
+
+void LaunchIncompleteBeta(const Queue& queue, Type type, const BetaSteps& steps, const void* a, const void* b, const void* x, void* y, int64_t n) {
+  ForFloating(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const auto as = [](const void* data) { return static_cast<const T*>(data); };
+    MapEach(queue, n, static_cast<T*>(y), IncompleteBetaBody<T>{steps, as(a), as(b), as(x)});
   });
 }
 
