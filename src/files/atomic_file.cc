@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 
@@ -17,6 +18,7 @@ namespace millrace {
 namespace {
 
 constexpr int kAttempts = 100;
+constexpr int kMostLinks = 40;  // as the kernel has it
 
 absl::Status FileError(const std::string& path, const char* what, int error) {
   return absl::ErrnoToStatus(error, absl::StrCat("cannot ", what, " ", path));
@@ -24,7 +26,6 @@ absl::Status FileError(const std::string& path, const char* what, int error) {
 
 // The file behind symbolic links, so that a link is written through instead of replaced, also where it is not there yet.
 std::string ResolveLinks(const std::string& path) {
-  constexpr int kMostLinks = 40;  // as the kernel has it
   std::filesystem::path resolved = path;
   for (int i = 0; i < kMostLinks; ++i) {
     std::error_code error;
@@ -33,6 +34,21 @@ std::string ResolveLinks(const std::string& path) {
     resolved = resolved.parent_path() / behind;
   }
   return resolved.string();
+}
+
+// The open descriptor that a path names (/dev/stdout, /dev/fd/3), whatever it was opened on; -1: none.
+int DescriptorOf(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path descriptors = std::filesystem::canonical("/proc/self/fd", error);
+  std::filesystem::path resolved = path;
+  for (int i = 0; i < kMostLinks && !error; ++i) {
+    int descriptor = -1;
+    const bool is_number = absl::SimpleAtoi(resolved.filename().string(), &descriptor);
+    if (is_number && std::filesystem::canonical(resolved.parent_path(), error) == descriptors) return descriptor;
+    const std::filesystem::path behind = std::filesystem::read_symlink(resolved, error);
+    resolved = resolved.parent_path() / behind;
+  }
+  return -1;
 }
 
 std::string ProcName(int descriptor) { return absl::StrCat("/proc/self/fd/", descriptor); }
@@ -65,6 +81,14 @@ std::pair<std::string, int> NextFree(const std::string& target, const Make& make
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string& path) {
+  // What a shell redirected to a file is not replaced: others write there, too.
+  if (const int named = DescriptorOf(path); named >= 0) {
+    const int flags = fcntl(named, F_GETFL);
+    if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY) return FileError(path, "write", EBADF);
+    const int descriptor = fcntl(named, F_DUPFD_CLOEXEC, 0);
+    if (descriptor < 0) return FileError(path, "write", errno);
+    return std::unique_ptr<AtomicFile>(new AtomicFile(path, "", descriptor));
+  }
   struct stat existing;
   const bool exists = stat(path.c_str(), &existing) == 0;
   if (!exists && errno != ENOENT) return FileError(path, "write", errno);

@@ -13,7 +13,8 @@
 namespace millrace {
 
 // A file being written. Destroyed before Commit: the temporary is gone and a former file stays as it was.
-// Where the target is not a regular file (/dev/stdout, a pipe) bytes go straight to it. One thread at a time.
+// Where the target is an open descriptor (/dev/stdout, /dev/fd/3) or not a regular file (a pipe) bytes go straight to it. One
+// thread at a time.
 class AtomicFile {
  public:
   // Fails when the folder is not there or not writable: before the work whose result the file will hold.

@@ -47,6 +47,22 @@ TEST_F(AtomicFileTest, AppearsOnlyAtCommit) {
   EXPECT_EQ(NumFiles(), 1);
 }
 
+TEST_F(AtomicFileTest, WhatADescriptorWasOpenedOnIsWrittenOn) {
+  const int descriptor = open(Path("log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0666);
+  ASSERT_EQ(write(descriptor, "before ", 7), 7);
+  fs::create_symlink("/proc/self/fd/" + std::to_string(descriptor), Path("link"));
+  for (const std::string& path : {"/dev/fd/" + std::to_string(descriptor), Path("link")}) {
+    EXPECT_TRUE(WriteFileAtomically(path, "this ").ok());
+  }
+  ASSERT_EQ(write(descriptor, "after", 5), 5);
+  close(descriptor);
+  EXPECT_EQ(Read("log"), "before this this after");
+  const int reader = open(Path("log").c_str(), O_RDONLY);
+  EXPECT_FALSE(AtomicFile::Create("/dev/fd/" + std::to_string(reader)).ok());
+  close(reader);
+  EXPECT_FALSE(AtomicFile::Create("/dev/fd/" + std::to_string(reader)).ok()) << "it is closed";
+}
+
 TEST_F(AtomicFileTest, AbandonedWriteLeavesTheFormerFileAndNoTemporary) {
   ASSERT_TRUE(WriteFileAtomically(Path("out"), "former").ok());
   {
