@@ -154,7 +154,8 @@ absl::Status Outputs::WritePlot(const absl::StatusOr<std::string>& svg) {
 
 absl::Status Outputs::WriteResults(const TrainResult& result, const Workload& workload, const Environment& environment) {
   absl::Status written;  // all errors; what can be written is
-  if (!fetches_path_.empty()) {
+  const bool has_fetches = result.run.status.ok() || !result.fetched.empty();  // else no step ran
+  if (!fetches_path_.empty() && has_fetches) {
     AddError(WriteArrays(NamedFetches(result.fetched, workload.fetch_names), fetches_path_, environment), written);
   }
   if (!profile_path_.empty()) {

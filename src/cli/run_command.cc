@@ -42,9 +42,10 @@ absl::Status RunCommand(const Options& options, const Environment& environment) 
   TrainResult result = Train(workload, session, environment,
                              [&](const std::string& name, const Tensor& value) { variables.Add(name, value); });
   absl::Status written;  // every file is tried, what was trained first
-  // An interrupt comes between steps: the variables are as the last one left them.
+  // An interrupt comes between steps: the variables are as the last one left them. While planning, there is nothing of them yet, and
+  // former files stay.
   if (result.run.status.ok() || absl::IsCancelled(result.run.status)) {
-    written = variables.Finish(result.node_states);
+    if (result.has_variables) written = variables.Finish(result.node_states);
     AddError(outputs.WriteResults(result, workload, environment), written);
   }
   if (ExitStatus(result.run.status) == kExitDoesNotFit) result.run.advice = Advise(workload, session, result.run.status, environment);

@@ -68,6 +68,8 @@ class Trainer {
     return status;
   }
 
+  bool initialised() const { return initialised_; }
+
   // What is left when the last step is over, however it ended.
   absl::Status Collect(const VariableSink& sink) {
     NamedTensorsDigest digest;
@@ -85,6 +87,7 @@ class Trainer {
  private:
   absl::Status RunSteps() {
     if (!initialised_) MR_RETURN_IF_ERROR(Initialise(workload_, *session_));
+    initialised_ = true;
     progress_.Show(result_.run.strategy, 0, workload_.steps, "");
     for (int64_t step = 0; step < workload_.steps; ++step) {
       if (environment_.interrupted()) {
@@ -135,7 +138,7 @@ class Trainer {
   TrainResult& result_;
   Progress progress_;
   std::unique_ptr<Session> session_;
-  bool initialised_ = false;  // before planning, which needed values of variables
+  bool initialised_ = false;  // perhaps before planning, which may need values of variables
 };
 
 TrainResult EmptyResult(const SessionOptions& options) {
@@ -175,7 +178,8 @@ TrainResult Train(const Workload& workload, const SessionOptions& options, const
   if (status.ok()) {
     status = trainer.Steps();
     const absl::Status collected = trainer.Collect(sink);
-    if (status.ok()) status = collected;
+    result.has_variables = collected.ok() && trainer.initialised();
+    if (!collected.ok() && (status.ok() || absl::IsCancelled(status))) status = collected;
   }
   Finish(status, options, result);
   return result;

@@ -184,6 +184,20 @@ TEST_F(CommandsTest, AnInterruptEndsAfterTheStepWithAReport) {
   EXPECT_THAT(Read("report.json"), HasSubstr("interrupted after step 2 of 1000"));
 }
 
+TEST_F(CommandsTest, AnInterruptBeforeTheStepsLeavesFilesThatItHasNothingFor) {
+  options_.output.variables_out = Path("variables.npz");
+  options_.output.fetches_out = Path("fetches.npz");
+  options_.output.checkpoint_out = Path("checkpoint");
+  world_.engine.interrupt_planning = true;
+  EXPECT_EQ(RunCommand(options_, world_.environment).code(), absl::StatusCode::kCancelled);
+  EXPECT_THAT(world_.saved, testing::IsEmpty());
+  // After the initialisers variables have values, fetches have none.
+  world_.engine.interrupt_planning = false;
+  world_.engine.interrupt_after = 0;
+  EXPECT_EQ(RunCommand(options_, world_.environment).code(), absl::StatusCode::kCancelled);
+  EXPECT_THAT(world_.saved, testing::UnorderedElementsAre(testing::Key(Path("variables.npz")), testing::Key(Path("checkpoint"))));
+}
+
 TEST_F(CommandsTest, ASavedModelRunsByTheKeysOfItsSignature) {
   options_.input = {.saved_model = "folder", .signature = "train", .feeds = "image.npz", .fetches = {"scores", "loss"}, .steps = 1};
   world_.environment.load_arrays = [](const std::string&) { return Arrays{{"image", Tensor::Scalar(1.0f)}}; };

@@ -22,6 +22,7 @@ struct FakeEngine {
   std::string wrong_strategy;  // gives other bits
   std::string wrong_fetches;   // the strategy whose last fetches alone have other bits
   int interrupt_after = -1;    // steps in all
+  bool interrupt_planning = false;
 };
 
 class FakeSession : public Session {
@@ -57,6 +58,7 @@ class FakeSession : public Session {
 
   absl::StatusOr<std::shared_ptr<const ExecutionPlan>> Plan(const FeedTypes&, const std::vector<std::string>&,
                                                             const std::vector<std::string>&) override {
+    if (engine_.interrupt_planning) return absl::CancelledError("planning was interrupted");
     Fill();
     const int64_t budget = options_.planning.device_memory_bytes;
     if (budget > 0 && budget < Need()) {
