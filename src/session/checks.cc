@@ -24,8 +24,14 @@ namespace {
 
 absl::Status CheckDevices(const SessionOptions& options) {
   const PlanningOptions& planning = options.planning;
+  std::set<DeviceSpec> taken;
   for (const std::string& name : planning.devices) {
     MR_ASSIGN_OR_RETURN(const DeviceSpec spec, ParseDeviceSpec(name));
+    DeviceSpec numbered = spec;
+    numbered.index = std::max(spec.index, 0);
+    if (!taken.insert(numbered).second) {
+      return absl::InvalidArgumentError(absl::StrCat("device '", name, "' is there twice"));
+    }
     const std::string kind = absl::AsciiStrToLower(spec.type);
     if (kind == options.device || (kind == "gpu" && options.on_cuda())) continue;
     // Plans may be for devices of any kind.
@@ -202,7 +208,7 @@ absl::Status CheckPlanIsOf(const ExecutionPlan& plan, uint64_t graph_fingerprint
 namespace {
 
 // A plan says what runs on its first device, its second: with others in their places, budgets and pins would be of the wrong
-// ones. Kinds do not matter: a plan made for null:0,null:1 runs on cpu:0,cpu:1.
+// ones. Of their kinds only what kernels need matters (CheckPlanScratch).
 absl::Status CheckSameDevices(const ExecutionPlan& plan, const PlanningOptions& options) {
   if (static_cast<int32_t>(plan.devices.size()) != options.num_devices()) {
     return absl::InvalidArgumentError(absl::StrCat("the plan is for ", plan.devices.size(), " devices, the session has ", options.num_devices()));
@@ -232,6 +238,23 @@ absl::Status CheckPlanFits(const ExecutionPlan& plan, const PlanningOptions& opt
     MR_RETURN_IF_ERROR(fits(absl::StrCat("memory of ", device.name), device.arena_bytes, options.BudgetOf(static_cast<int32_t>(d))));
   }
   return fits("host memory", plan.host_bytes, options.host_memory_bytes);
+}
+
+absl::Status CheckPlanScratch(const ExecutionPlan& plan, const std::vector<std::unique_ptr<RuntimeDevice>>& devices, KernelCache& kernels) {
+  if (devices.empty()) return absl::OkStatus();
+  for (const Lane& lane : plan.lanes) {
+    for (const ComputeStep& step : lane.compute) {
+      if (step.is_dynamic() || !devices[lane.device]->has_data()) continue;
+      const OpInstance& instance = plan.instances[step.instance];
+      MR_ASSIGN_OR_RETURN(const std::shared_ptr<const Kernel> kernel, kernels.Get(instance, lane.device));
+      if (kernel->scratch_bytes() <= step.scratch_bytes) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("the plan is of another kind of device than ", devices[lane.device]->name(), ", or of another machine: node '", instance.name, "' (",
+                       instance.op, ") has ", step.scratch_bytes, " bytes of scratch memory in it, the kernel here needs ", kernel->scratch_bytes(),
+                       "; plan with the device that the step is to run on"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckPlanInputs(const ExecutionPlan& plan, const OpRegistry& ops) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,8 @@
 #include "millrace/plan.h"
 #include "millrace/profile.h"
 #include "millrace/session.h"
+#include "runtime/runtime_device.h"
+#include "runtime/kernel_cache.h"
 
 namespace millrace {
 
@@ -38,6 +41,8 @@ absl::Status CheckPlanIsOf(const ExecutionPlan& plan, uint64_t graph_fingerprint
 absl::Status CheckPlanInputs(const ExecutionPlan& plan, const OpRegistry& ops);
 // Whether it is for these devices and keeps the budgets; ResourceExhausted when only the budgets are others.
 absl::Status CheckPlanFits(const ExecutionPlan& plan, const PlanningOptions& options);
+// Whether the kernels of `devices` find the scratch memory that they need: another kind of device has other kernels. None: no kernels.
+absl::Status CheckPlanScratch(const ExecutionPlan& plan, const std::vector<std::unique_ptr<RuntimeDevice>>& devices, KernelCache& kernels);
 // Whether a plan is right for all values of the feeds, given what became of planning without any: it does not say for which
 // its turns of loops and its shapes are.
 absl::Status CheckPlansOfAllValues(const absl::Status& planned);

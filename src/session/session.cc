@@ -139,6 +139,7 @@ class SessionImpl final : public Session {
     MR_RETURN_IF_ERROR(CheckPlanInputs(*plan, ops_));
     MR_RETURN_IF_ERROR(CheckPlanFits(*plan, options_.planning));
     MR_RETURN_IF_ERROR(OfferArenas());
+    MR_RETURN_IF_ERROR(CheckPlanScratch(*plan, devices_, kernel_cache_));
     const absl::StatusOr<GraphSummary> summary = compiler_.Summary({feeds, fetches, targets, {}}, variables_.Types());
     MR_RETURN_IF_ERROR(CheckPlansOfAllValues(summary.status()));
     auto program = std::make_unique<Program>();

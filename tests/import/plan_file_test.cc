@@ -91,6 +91,14 @@ TEST(PlanFileTest, APlanFromAFileRunsWithTheSameBits) {
   EXPECT_EQ((*planned)->last_run().strategy, "tensorflowmem");
 }
 
+TEST(PlanFileTest, APlanOfADeviceWithOtherKernelsIsRefusedBeforeAnythingRuns) {
+  auto session = MlpSession("cpu", "baseline");
+  ASSERT_TRUE(session.ok());
+  const absl::Status used = (*session)->UsePlan(std::make_shared<const ExecutionPlan>(MlpPlan("null")), Feeds(), {"loss:0"}, {"train"});
+  EXPECT_TRUE(absl::IsInvalidArgument(used)) << used;
+  EXPECT_THAT(std::string(used.message()), testing::HasSubstr("plan with the device that the step is to run on"));
+}
+
 TEST(PlanFileTest, APlanForOtherFeedsOrFetchesIsRefused) {
   auto session = MlpSession("null", "baseline");
   ASSERT_TRUE(session.ok());

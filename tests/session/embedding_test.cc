@@ -249,6 +249,16 @@ TEST(ManySignatures, OnlySomeArePlannedAtATimeAndResultsAreAsIfAllWere) {
   EXPECT_GT(Total(**many), static_cast<float>(taken));
 }
 
+TEST(SessionOptionsTest, ADeviceThatIsThereTwiceIsRefused) {
+  SessionOptions options;
+  for (const std::string other : {"cpu:0", "/device:CPU:0", "cpu"}) {
+    options.planning.devices = {"cpu:0", other};
+    const auto session = OpenSession(Parsed(kAnyBatch), options);
+    EXPECT_TRUE(absl::IsInvalidArgument(session.status())) << other << ": " << session.status();
+    EXPECT_THAT(std::string(session.status().message()), HasSubstr("is there twice"));
+  }
+}
+
 TEST(ManySignatures, APlanThatWasGivenStays) {
   const auto session = OpenSession(Parsed(kAnyBatch), {});
   ASSERT_TRUE(session.ok());
