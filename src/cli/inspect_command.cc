@@ -1,5 +1,7 @@
 // millrace inspect: what a graph holds, and what of it is not supported.
 #include <algorithm>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +16,7 @@
 #include "millrace/op.h"
 #include "millrace/status.h"
 #include "passes/prepare.h"
+#include "passes/rewrite/prune.h"
 #include "passes/unroll/loop_ops.h"
 #include "report/summary.h"
 #include "report/text_table.h"
@@ -99,6 +102,77 @@ InputOptions PlannedInput(InputOptions input, const Graph& graph) {
   return input;
 }
 
+// The graph of whatever file was given.
+struct Inspected {
+  std::shared_ptr<const Graph> graph;
+  Signature served;  // by all signatures of a SavedModel: its saver is not part of them
+};
+
+absl::StatusOr<Inspected> LoadInspected(const Options& options, const Environment& environment) {
+  Inspected inspected;
+  if (!options.input.onnx.empty()) {
+    InputOptions input = options.input;
+    input.synthetic_feeds = true;
+    MR_ASSIGN_OR_RETURN(Workload workload, LoadWorkload(input, FeedValues::kTypesOnly, environment));
+    inspected.graph = std::move(workload.graph);
+  } else if (options.input.saved_model.empty()) {
+    MR_ASSIGN_OR_RETURN(Graph loaded, environment.load_graph(options.input.graph));
+    inspected.graph = std::make_shared<const Graph>(std::move(loaded));
+  } else {
+    MR_ASSIGN_OR_RETURN(SavedModel model, environment.load_saved_model(options.input.saved_model));
+    *environment.out << SignaturesText(model);
+    inspected.graph = std::make_shared<const Graph>(std::move(model.graph));
+    for (const auto& [name, signature] : model.signatures) {
+      for (const auto& [key, input] : signature.inputs) inspected.served.feeds[input.tensor] = input.type;
+      for (const auto& [key, output] : signature.outputs) inspected.served.fetches.push_back(output.tensor);
+      inspected.served.targets.insert(inspected.served.targets.end(), signature.targets.begin(), signature.targets.end());
+    }
+  }
+  return inspected;
+}
+
+// What is unsupported is known once calls and conditionals are gone; a graph that keeps them is counted as it is.
+std::map<std::string, int64_t> UnsupportedOf(const Inspected& inspected, const OpRegistry& ops) {
+  Graph expanded = inspected.graph->Clone();
+  const bool is_expanded = ExpandCalls(expanded, ops).ok();
+  const Graph& counted = is_expanded ? expanded : *inspected.graph;
+  absl::StatusOr<Graph> served = absl::NotFoundError("no signatures");
+  if (!inspected.served.fetches.empty() || !inspected.served.targets.empty()) served = Prune(counted, inspected.served);
+  std::map<std::string, int64_t> unsupported = UnsupportedOps(OpCounts(served.ok() ? *served : counted), ops);
+  // Loops need shapes to be taken apart, and keep their conditionals until then.
+  if (is_expanded) std::erase_if(unsupported, [](const auto& entry) { return IsPlannedAway(entry.first); });
+  return unsupported;
+}
+
+// Whether more than the file was given: what is wrong with that is an error.
+bool AsksForStep(const InputOptions& input) {
+  return !input.fetches.empty() || !input.targets.empty() || !input.feeds.empty() || !input.feed_shapes.empty() || !input.signature.empty();
+}
+
+// The largest operation needs shapes, so a plan; without one the rest is still worth having.
+absl::Status PlanStep(const Options& options, const Graph& graph, GraphSummary& summary, const Environment& environment) {
+  const InputOptions input = PlannedInput(options.input, graph);
+  if (input.fetches.empty() && input.targets.empty() && !AsksForStep(input) && input.onnx.empty()) return absl::OkStatus();
+  MR_ASSIGN_OR_RETURN(SessionOptions session, MakePlanningOptions(options));
+  session.planning = BaselineOf(session.planning);
+  const auto workload = LoadWorkload(input, FeedValues::kTypesOnly, environment);
+  if (!workload.ok() && AsksForStep(options.input)) return workload.status();
+  const TrainResult result =
+      workload.ok() ? PlanOnly(*workload, session, environment) : TrainResult{.run = {.status = workload.status()}};
+  const absl::Status& planned = result.run.status;
+  if (AsksForStep(options.input) && (absl::IsNotFound(planned) || absl::IsInvalidArgument(planned))) return planned;
+  if (!planned.ok()) {
+    *environment.out << "step         not planned: " << planned.message() << "\n";
+    return absl::OkStatus();
+  }
+  summary.largest_node = result.graph.largest_node;
+  summary.largest_node_bytes = result.graph.largest_node_bytes;
+  *environment.out << "step         " << GraphLine(result.graph) << "\npeak         "
+                   << FormatBytes(result.run.predicted_peak_device_bytes) << " without swapping\n";
+  if (result.run.devices.size() > 1) *environment.out << "placed       " << PlacementText(result.run) << "\n";
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status InspectCommand(const Options& options, const Environment& environment) {
@@ -111,55 +185,18 @@ absl::Status InspectCommand(const Options& options, const Environment& environme
     return UsageError("which graph: give --graph=FILE.pb or .pbtxt, --saved_model=FOLDER or --onnx=FILE.onnx; or --ops");
   }
   MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
-  std::shared_ptr<const Graph> shared;
-  if (!options.input.onnx.empty()) {
-    InputOptions input = options.input;
-    input.synthetic_feeds = true;
-    MR_ASSIGN_OR_RETURN(Workload workload, LoadWorkload(input, FeedValues::kTypesOnly, environment));
-    shared = std::move(workload.graph);
-  } else if (options.input.saved_model.empty()) {
-    MR_ASSIGN_OR_RETURN(Graph loaded, environment.load_graph(options.input.graph));
-    shared = std::make_shared<const Graph>(std::move(loaded));
-  } else {
-    MR_ASSIGN_OR_RETURN(SavedModel model, environment.load_saved_model(options.input.saved_model));
-    *environment.out << SignaturesText(model);
-    shared = std::make_shared<const Graph>(std::move(model.graph));
-  }
-  const Graph& graph = *shared;
+  MR_ASSIGN_OR_RETURN(const Inspected inspected, LoadInspected(options, environment));
+  const Graph& graph = *inspected.graph;
   GraphSummary summary = SummaryOf(graph);
   MR_ASSIGN_OR_RETURN(const int64_t levels, Levels(graph));
-  const std::map<std::string, int64_t> counts = OpCounts(graph);
-  // What is unsupported is known once calls and conditionals are gone; a graph that keeps them is counted as it is.
-  Graph expanded = graph.Clone();
-  const bool is_expanded = ExpandCalls(expanded, ops).ok();
-  std::map<std::string, int64_t> unsupported = UnsupportedOps(is_expanded ? OpCounts(expanded) : counts, ops);
-  // Loops need shapes to be taken apart, and keep their conditionals until then.
-  if (is_expanded) std::erase_if(unsupported, [](const auto& entry) { return IsPlannedAway(entry.first); });
-
+  const std::map<std::string, int64_t> counts = OpCounts(graph), unsupported = UnsupportedOf(inspected, ops);
   *environment.out << "vertices     " << FormatCount(summary.nodes) << "\nedges        " << FormatCount(summary.edges)
                    << "\nparameters   " << FormatBytes(summary.parameter_bytes) << "\nlevels       " << FormatCount(levels)
                    << RequestsText(graph) << "\noperations   " << CountsText(counts) << "\nunsupported  "
                    << (unsupported.empty() ? "none" : CountsText(unsupported)) << "\n";
-  // The largest operation needs shapes, so a plan; without one the rest is still worth having.
-  const InputOptions input = PlannedInput(options.input, graph);
-  const bool plannable = !input.fetches.empty() || !input.targets.empty() || !input.signature.empty() || !input.onnx.empty();
-  if (unsupported.empty() && plannable) {
-    MR_ASSIGN_OR_RETURN(SessionOptions session, MakePlanningOptions(options));
-    session.planning = BaselineOf(session.planning);
-    const auto workload = LoadWorkload(input, FeedValues::kTypesOnly, environment);
-    const TrainResult result =
-        workload.ok() ? PlanOnly(*workload, session, environment) : TrainResult{.run = {.status = workload.status()}};
-    if (result.run.status.ok()) {
-      summary.largest_node = result.graph.largest_node;
-      summary.largest_node_bytes = result.graph.largest_node_bytes;
-      *environment.out << "step         " << GraphLine(result.graph) << "\npeak         "
-                       << FormatBytes(result.run.predicted_peak_device_bytes) << " without swapping\n";
-      if (result.run.devices.size() > 1) *environment.out << "placed       " << PlacementText(result.run) << "\n";
-    } else {
-      *environment.out << "step         not planned: " << result.run.status.message() << "\n";
-    }
-  }
-  return outputs.WriteReport({.graph = summary}, nullptr);
+  const absl::Status planned = PlanStep(options, graph, summary, environment);
+  const absl::Status written = outputs.WriteReport({.graph = summary}, nullptr);
+  return RunThenWritten(planned, written);
 }
 
 }  // namespace millrace::cli

@@ -127,6 +127,16 @@ TEST_F(ProgramTest, InspectCountsAndFindsTheLargestOperation) {
                                  HasSubstr("largest node")));
 }
 
+TEST_F(ProgramTest, InspectRefusesAStepThatTheGraphDoesNotHave) {
+  const std::string graph = "--graph=" + program_.Path("model.pb");
+  for (const char* flag : {"--fetches=nowhere", "--targets=nowhere", "--feeds=nowhere.npz", "--feed_shapes=nowhere:1x2"}) {
+    const Outcome outcome = program_.Run({"inspect", graph, flag});
+    EXPECT_EQ(outcome.exit_status, 1) << flag;
+    EXPECT_THAT(outcome.err, HasSubstr("nowhere"));
+    EXPECT_THAT(outcome.out, HasSubstr("vertices"));
+  }
+}
+
 TEST_F(ProgramTest, ExportShowsPartitionsSwapsAndReasons) {
   for (const char* name : {"rewritten.pbtxt", "rewritten.dot", "rewritten.pb"}) {
     const Outcome outcome = program_.Run(Training("export", {"--strategy=tensorflowmem", "--partition_size=20",
