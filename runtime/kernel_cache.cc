@@ -27,7 +27,7 @@ std::string KernelKey(const OpInstance& instance) {
 }
 
 absl::Status NameNode(const OpInstance& instance, const absl::Status& status) {
-  if (absl::StrContains(status.message(), instance.name)) return status;
+  if (absl::StrContains(status.message(), absl::StrCat("'", instance.name, "'"))) return status;
   return absl::Status(status.code(),
                       absl::StrCat("node '", instance.name, "' (", instance.op, "): ", status.message()));
 }

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "millrace/kernel.h"
 
 namespace millrace {
@@ -21,6 +22,10 @@ class TaskRunner : public ParallelRunner {
 
 // oneTBB's workers; threads <= 0: one per core.
 std::unique_ptr<TaskRunner> MakeTbbTaskRunner(int threads);
+
+// Whether this process may start so many threads more, which is tried: where it may not, as where a container limits them, oneTBB
+// would end it. Unavailable says how many.
+absl::Status CheckThreads(int threads);
 
 // Runs everything on the calling thread in a known order, for tests; says that it has `threads` threads, so that work
 // is handed to it as it would be to as many.

@@ -5,8 +5,12 @@
 #include <tbb/task_arena.h>
 
 #include <optional>
+#include <system_error>
 #include <thread>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "runtime/task_runner.h"
 
 #if defined(MILLRACE_SANITIZE_THREAD)
@@ -80,6 +84,21 @@ class TbbTaskRunner final : public TaskRunner {
 
 std::unique_ptr<TaskRunner> MakeTbbTaskRunner(int threads) {
   return std::make_unique<TbbTaskRunner>(threads > 0 ? threads : CoreCount());
+}
+
+absl::Status CheckThreads(int threads) {
+  absl::Notification all;
+  std::vector<std::thread> started;
+  absl::Status status;
+  try {
+    while (static_cast<int>(started.size()) < threads) started.emplace_back([&all] { all.WaitForNotification(); });
+  } catch (const std::system_error& error) {
+    status = absl::UnavailableError(absl::StrCat("this process needs ", threads, " threads and may start ", started.size(), " (", error.what(),
+                                                       "); allow it more, or give it fewer with threads (--threads)"));
+  }
+  all.Notify();
+  for (std::thread& thread : started) thread.join();
+  return status;
 }
 
 }  // namespace millrace

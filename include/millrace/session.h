@@ -85,7 +85,8 @@ class Session {
   // The same one by one, in name order, as all of them may be more than memory holds: the next copy is made when `take`
   // returns. Ends with its first error. `take` may not call the session.
   virtual absl::Status ReadVariables(absl::FunctionRef<absl::Status(const std::string& name, Tensor value)> take) = 0;
-  // Sets a variable of that name; its type must agree.
+  // Sets a variable of that name; its type must agree with that of the graph's variable, or with the value that it has. Which variables
+  // there are is known once they are planned: a name that none of them has is kept with the others.
   virtual absl::Status SetVariable(const std::string& name, const Tensor& value) = 0;
 
   // What nodes keep from step to step besides variables (how far a random op's stream has come), by node name: bytes,

@@ -80,6 +80,8 @@ class SessionImpl final : public Session {
     if (!devices_.empty()) {
       runner_ = MakeTbbTaskRunner(options_.threads);
       options_.threads = runner_->threads();  // of kernels, which measured times are told with
+      constexpr int kThreadsOfDevice = 4;  // lanes, of which the caller's is one, and planning again
+      MR_RETURN_IF_ERROR(CheckThreads(options_.threads - 1 + kThreadsOfDevice * static_cast<int>(devices_.size())));
       options_.machine = MachineOf(*devices_[0], options_.machine);
     }
     return OfferArenas();

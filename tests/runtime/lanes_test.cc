@@ -2,10 +2,14 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <iostream>
 #include <mutex>
 #include <set>
 #include <thread>
 #include <vector>
+
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -139,6 +143,18 @@ TEST(TaskRunnerTest, EveryShardRunsOnceWhateverTheThreads) {
       for (const std::atomic<int>& run : runs) EXPECT_EQ(run, 1);
     }
   }
+}
+
+TEST(TaskRunnerDeathTest, ThreadsThatMayNotBeStartedAreAnErrorBeforeTheyAreNeeded) {
+  const auto with_few_threads = [] {
+    const rlimit few = {3, 3};  // of a user: root has no limit
+    if (setrlimit(RLIMIT_NPROC, &few) != 0 || (getuid() == 0 && setuid(54321) != 0)) _exit(1);
+    const absl::Status status = CheckThreads(8);
+    std::cerr << status;
+    _exit(absl::IsUnavailable(status) && CheckThreads(0).ok() ? 0 : 2);
+  };
+  EXPECT_EXIT(with_few_threads(), ::testing::ExitedWithCode(0), "this process needs 8 threads and may start [0-2] ");
+  EXPECT_TRUE(CheckThreads(8).ok());
 }
 
 TEST(TaskRunnerTest, ShardsMayBeSplitAgain) {
