@@ -105,6 +105,10 @@ absl::Status GraphBuilder::InferTypes(Node& node, std::vector<int>* bounded) con
   if (!status.ok()) {
     return absl::Status(status.code(), absl::StrCat(std::string(status.message()), "; inputs are ", Inputs(types, values)));
   }
+  for (size_t i = 0; i < context.outputs().size(); ++i) {
+    if (context.outputs()[i].dtype != DataType::kInvalid) continue;
+    return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' (", node.op, "): output ", i, " has no type"));
+  }
   node.outputs.assign(context.outputs().begin(), context.outputs().end());
   bounded->assign(context.bound_outputs().begin(), context.bound_outputs().end());
   return absl::OkStatus();

@@ -1,6 +1,8 @@
 #include "millrace/optimizers.h"
 
+#include <cmath>
 #include <map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "graph/float16.h"
@@ -200,6 +202,10 @@ std::unique_ptr<Optimizer> Adagrad(double learning_rate, double initial_accumula
 
 absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer(std::string_view name, double learning_rate,
                                                          double weight_decay) {
+  for (const auto& [what, value] : {std::pair("learning rate", learning_rate), std::pair("weight decay", weight_decay)}) {
+    if (value >= 0 && std::isfinite(value)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(what, " ", value, ", expected 0 or more"));
+  }
   if (name == "sgd") return Sgd(learning_rate, weight_decay);
   if (name == "momentum") return Momentum(learning_rate, 0.9, weight_decay);
   if (name == "adam") return Adam(learning_rate, 0.9, 0.999, 1e-7, weight_decay);

@@ -74,7 +74,7 @@ const std::vector<Command>& Table() {
        "millrace fit resnet --depth=50 --vary=batch --device_memory=12GiB --machine=configs/machines/titanx.pbtxt"},
       {"machine", "", "rates that plans are made for: of a --machine file, or --measure to find this machine's", MachineCommand,
        Flags{"measure", "machine", "device", "link_gbps", "threads", "out", "report_out"}, "millrace machine --measure --out=here.pbtxt"},
-      {"model", "NAME", "writes a generated training graph to --out=F.pb or .pbtxt", ModelCommand,
+      {"model", "NAME", "writes a generated training graph to --out=F.pb, .pbtxt or .dot", ModelCommand,
        Flags{"out"} + SizeFlags() + Flags{"seed", "report_out"},
        "millrace model resnet --depth=50 --batch=8 --image_size=224 --out=resnet50.pb"},
   };

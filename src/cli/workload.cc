@@ -270,6 +270,8 @@ absl::Status LoadGraphAndFeeds(const InputOptions& options, std::map<std::string
     for (const auto& [name, part] : PartsIn(*model.checkpoint, workload.checkpoint_parts)) {
       workload.initial_values[name] = SliceIn(model.checkpoint, part);
     }
+  } else if (!model.checkpoint_keys.empty() && options.checkpoint_in.empty()) {
+    LOG(WARNING) << options.saved_model << ": no checkpoint at variables/variables.index, so its variables have no values; --checkpoint_in gives some";
   }
   workload.checkpoint_keys = std::move(model.checkpoint_keys);
   workload.checkpoint_extras = std::move(model.checkpoint_extras);

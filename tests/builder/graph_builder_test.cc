@@ -67,6 +67,9 @@ TEST(GraphBuilder, AConstantWithoutATypeIsAnError) {
   GraphBuilder b, c;
   EXPECT_FALSE(b.Const(Tensor(), "none").valid());
   EXPECT_EQ(b.status().message(), "node 'none' (Const): the tensor has no type");
+  GraphBuilder other;
+  other.Placeholder("fed", DataType::kInvalid, Shape({2}));
+  EXPECT_EQ(other.status().message(), "node 'fed' (Placeholder): output 0 has no type");
   EXPECT_FALSE(c.SharedConst(Tensor()).valid());
   EXPECT_FALSE(c.ok());
 }

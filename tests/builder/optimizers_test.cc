@@ -1,6 +1,7 @@
 #include "millrace/optimizers.h"
 
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 
 #include <gmock/gmock.h>
@@ -265,6 +266,15 @@ TEST(Gradients, WeightDecayWrittenAtTheEndWaitsForItsWeight) {
     if (node.op == "MatMul" && node.name.find("_grad/MatMul_1") != std::string::npos) sequence.push_back("MatMul");
   }
   EXPECT_THAT(sequence, ElementsAre("MatMul", "AddN", "MatMul", "AddN", "AddN"));
+}
+
+TEST(MakeOptimizerTest, RefusesRatesThatAreNone) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInfinity = std::numeric_limits<double>::infinity();
+  for (const double rate : {-0.1, kNan, kInfinity}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(MakeOptimizer("sgd", rate).status())) << rate;
+    EXPECT_TRUE(absl::IsInvalidArgument(MakeOptimizer("adam", 0.1, rate).status())) << rate;
+  }
+  EXPECT_TRUE(MakeOptimizer("sgd", 0).ok());
 }
 
 }  // namespace

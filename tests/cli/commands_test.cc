@@ -332,24 +332,6 @@ TEST_F(CommandsTest, ShapesOfASavedModelGoByTheKeysOfItsSignature) {
   EXPECT_THAT(std::string(RunCommand(options_, world_.environment).message()), HasSubstr("picture"));
 }
 
-TEST_F(CommandsTest, InspectCountsAsUnsupportedWhatSignaturesNeed) {
-  options_.input = {.saved_model = "folder"};
-  const char* served = "Identity";
-  world_.environment.load_saved_model = [&](const std::string&) -> absl::StatusOr<SavedModel> {
-    SavedModel model;
-    const auto add = [&](const char* name, const char* op) { return model.graph.AddNode({.name = name, .op = op}).status(); };
-    MR_RETURN_IF_ERROR(add("loss", served));
-    MR_RETURN_IF_ERROR(add("save/SaveV2", "SaveV2"));
-    model.signatures["train"] = {.outputs = {{"loss", {"loss:0", {}}}}};
-    return model;
-  };
-  ASSERT_TRUE(InspectCommand(options_, world_.environment).ok());
-  EXPECT_THAT(world_.out.str(), HasSubstr("unsupported  none"));
-  served = "Mystery";
-  ASSERT_TRUE(InspectCommand(options_, world_.environment).ok());
-  EXPECT_THAT(world_.out.str(), HasSubstr("unsupported  Mystery 1\n"));
-}
-
 TEST_F(CommandsTest, ASavedModelNamesTheKeysThatItHas) {
   const auto message = [&](const InputOptions& input) {
     Options options = options_;

@@ -15,6 +15,7 @@
 #include "cli/exit_status.h"
 #include "graph/text.h"
 #include "logged.h"
+#include "millrace/status.h"
 #include "models/models.h"
 #include "report/machine_file.h"
 
@@ -81,6 +82,24 @@ class PlanningCommandsTest : public testing::Test {
   Environment environment_;
   Options options_;
 };
+
+TEST_F(PlanningCommandsTest, InspectCountsAsUnsupportedWhatSignaturesNeed) {
+  options_.input = {.saved_model = "folder"};
+  const char* served = "Identity";
+  environment_.load_saved_model = [&](const std::string&) -> absl::StatusOr<SavedModel> {
+    SavedModel model;
+    const auto add = [&](const char* name, const char* op) { return model.graph.AddNode({.name = name, .op = op}).status(); };
+    MR_RETURN_IF_ERROR(add("loss", served));
+    MR_RETURN_IF_ERROR(add("save/SaveV2", "SaveV2"));
+    model.signatures["train"] = {.outputs = {{"loss", {"loss:0", {}}}}};
+    return model;
+  };
+  ASSERT_TRUE(InspectCommand(options_, environment_).ok());
+  EXPECT_THAT(out_.str(), HasSubstr("unsupported  none"));
+  served = "Mystery";
+  ASSERT_TRUE(InspectCommand(options_, environment_).ok());
+  EXPECT_THAT(out_.str(), HasSubstr("unsupported  Mystery 1\n"));
+}
 
 TEST_F(PlanningCommandsTest, FactsOfTheGraphAreTheSameWhateverIsPlanned) {
   const auto facts = [&](absl::Status (*command)(const Options&, const Environment&)) {

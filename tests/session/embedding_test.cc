@@ -50,7 +50,7 @@ SessionOptions WithPass(Where where) {
   auto kernels = std::make_shared<KernelRegistry>(CpuKernels());
   const absl::Status registered =
       kernels->Register("Pass", [where](const OpInstance&) -> absl::StatusOr<std::unique_ptr<Kernel>> {
-        if (where == Where::kFactory) throw 7;
+        if (where == Where::kFactory) throw std::runtime_error("y is in 'many' words of a factory");
         return std::make_unique<PassingKernel>(where == Where::kKernel);
       });
   EXPECT_TRUE(registered.ok());
