@@ -237,8 +237,8 @@ class SwitchLowering {
     const DataType type = node.attrs.GetOr<DataType>("T", DataType::kFloat);
     if (type == DataType::kVariant) return;
     const Literal literal = sides_.at(id.value);  // holds when input 1 is there
-    if (type == DataType::kString || PassesVariable(node)) {
-      // Strings have no memory, and a variable is the same on both sides.
+    if (PassesVariable(node)) {
+      // It is the same on both sides.
       forwarded_[{id, 0}] = node.inputs[0];
       node.op = "NoOp";
       for (OutputRef input : node.inputs) node.control_inputs.push_back(input.node);

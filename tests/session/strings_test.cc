@@ -281,6 +281,39 @@ all = StaticRegexFullMatch(cut:1) {pattern="[a-z]*"}
   EXPECT_THAT(Ints(out[1]), ElementsAre(0));
 }
 
+TEST(Strings, OfConditionalsAreThoseOfTheSideThatIsTaken) {
+  const auto session = SessionOf(R"(
+function short
+  x = _Arg() {T=float, index=0}
+  words = Const() {dtype=string, value=string[2]{"a", "bc"}}
+  r = _Retval(words) {T=string, index=0}
+end
+function long
+  x = _Arg() {T=float, index=0}
+  words = Const() {dtype=string, value=string[2]{"defg", "hijkl"}}
+  r = _Retval(words) {T=string, index=0}
+end
+x = Placeholder() {dtype=float, shape=shape[]}
+zero = Const() {dtype=float, value=float[]{0}}
+p = Greater(x, zero) {T=float}
+chosen = StatelessIf(p, x) {Tcond=bool, then_branch=&short, else_branch=&long}
+length = StringLength(chosen)
+one = Const() {dtype=string, value=string[1]{"one"}}
+other = Const() {dtype=string, value=string[1]{"other"}}
+side = Switch(one, p) {T=string}
+other_side = Switch(other, p) {T=string}
+merged = Merge(other_side, side:1) {T=string, N=2}
+merged_length = StringLength(merged)
+)");
+  std::vector<Tensor> out;
+  for (const float x : {1.0f, -1.0f, 2.0f}) {
+    const absl::Status status = session->Run({{"x", Tensor::Scalar(x)}}, {"length", "merged_length"}, {}, &out);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_THAT(Ints(out[0]), x > 0 ? ElementsAre(1, 2) : ElementsAre(4, 5));
+    EXPECT_THAT(Ints(out[1]), ElementsAre(x > 0 ? 3 : 5));
+  }
+}
+
 // Rows of words made rectangular: ops that move strings as they move numbers.
 TEST(Strings, WordsArePaddedSortedAndScattered) {
   const auto session = SessionOf(R"(
