@@ -81,6 +81,7 @@ class DynamicInferrer {
     const std::vector<Shape> partial_outputs = PartialOutputs(partial, with_partial);
     MR_RETURN_IF_ERROR(FindBounds());
     AddSmallerInstances();
+    MR_RETURN_IF_ERROR(DropReducedDims());
     ForgetOtherValues();
     Reconcile(partial_outputs);
     return std::move(result_);
@@ -369,6 +370,27 @@ class DynamicInferrer {
       numerator = numerator == 3 ? 2 : 3;
       if (numerator == 3) divisor *= 2;
     }
+  }
+
+  // Which axes a reduction takes is not known, but how many: its result has as many dimensions less, each as large as the largest of those
+  // that may be left in its place.
+  absl::Status DropReducedDims() {
+    if (!IsReduction(instance_.op) || !Needs(1) || !inputs_[1].partial.fully_known()) return absl::OkStatus();
+    if (instance_.attrs.GetOr<bool>("keep_dims", false)) return absl::OkStatus();
+    const Shape &in = instance_.inputs[0].shape, &axes = inputs_[1].partial;
+    const int count = static_cast<int>(std::min<int64_t>(axes.num_elements(), in.rank()));
+    Shape largest;
+    for (int d = 0; d + count < in.rank(); ++d) {
+      const auto dims = in.dims().subspan(d, count + 1);
+      largest.AddDim(*std::max_element(dims.begin(), dims.end()));
+    }
+    if (largest.num_elements() > in.num_elements()) {
+      return absl::UnimplementedError(absl::StrCat("node '", instance_.name, "' (", instance_.op,
+                                                   "): the axes are known only when running, and of the shapes that its result may have the largest, ",
+                                                   largest.ToString(), ", is more than its input, ", in.ToString()));
+    }
+    result_.outputs[0].shape = std::move(largest);
+    return absl::OkStatus();
   }
 
   void Reconcile(const std::vector<Shape>& partial) {

@@ -15,6 +15,7 @@ namespace {
 using testing::OpenSession;
 using testing::SessionOf;
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 
 template <typename T>
@@ -145,6 +146,31 @@ TEST(DynamicShapes, SidesOfAConditionalMayGiveDifferentNumbersOfRows) {
   EXPECT_EQ(out[0].shape(), Shape({1, 2}));
   EXPECT_THAT(Values<float>(out[0]), ElementsAre(-1, -2));
   EXPECT_THAT(Values<float>(out[1]), ElementsAre(-1, -2));
+}
+
+TEST(DynamicShapes, AnAxisThatIsKnownOnlyWhenRunningTakesADimensionAway) {
+  const std::unique_ptr<Session> session = SessionOf(R"(
+x = Placeholder() {dtype=float, shape=shape[3,2]}
+w = VarHandleOp() {dtype=float, shape=shape[], shared_name="w"}
+sign = ReadVariableOp(w) {dtype=float}
+none = Const() {dtype=float, value=float[]{0}}
+p = Greater(sign, none) {T=float}
+zero = Const() {dtype=int32, value=int32[]{0}}
+one = Const() {dtype=int32, value=int32[]{1}}
+axis = Select(p, zero, one) {T=int32}
+sum = Sum(x, axis) {T=float, Tidx=int32, keep_dims=false}
+shape = Shape(sum) {T=float, out_type=int32}
+back = Reshape(sum, shape) {T=float, Tshape=int32}
+y = Neg(back) {T=float}
+)");
+  for (const float sign : {1.0f, -1.0f, 2.0f}) {
+    ASSERT_TRUE(session->SetVariable("w", Tensor::Scalar(sign)).ok());
+    std::vector<Tensor> out;
+    const absl::Status status = session->Run({{"x", Matrix({3, 2}, {1, 2, 3, 4, 5, 6})}}, {"y", "shape"}, {}, &out);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_THAT(Values<float>(out[0]), sign > 0 ? ElementsAreArray({-9, -12}) : ElementsAreArray({-3, -7, -11}));
+    EXPECT_THAT(Values<int32_t>(out[1]), ElementsAre(sign > 0 ? 2 : 3));
+  }
 }
 
 TEST(DynamicShapes, SidesOfAConditionalMustGiveEqualRanks) {
