@@ -4,6 +4,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
+#include "passes/shapes/needed_feeds.h"
 #include "passes/unroll/alternatives.h"
 #include "passes/unroll/lists.h"
 
@@ -442,13 +443,31 @@ absl::StatusOr<std::vector<Value>> RunOnLists(StraightGraph& out, const NodeCall
   return std::vector<Value>{ListOf(std::move(result))};
 }
 
+namespace {
+
+// Of lists of different lengths, which no list is as good as: the one whose side is taken, which a run is asked for.
+absl::StatusOr<Value> ListOfSide(StraightGraph& out, const NodeCall& call, const Literal& literal, const Value& other, const Value& taken) {
+  const auto length = [](const Value& value) { return value.list->items.size(); };
+  absl::Status refusal = NotKnown(out, call.node, literal.predicate,
+                                  absl::StrCat("which of two lists, of ", length(other), " and ", length(taken), " items, it goes on with"));
+  if (!NeededFeeds(refusal).empty()) return refusal;
+  const std::string question = absl::StrCat(call.origin.name, " side by ", out.graph().node(literal.predicate.node).name);
+  MR_ASSIGN_OR_RETURN(const Tensor side, out.questions().Answer(question, literal.predicate, Tensor(), std::move(refusal)));
+  if (side.dtype() != DataType::kBool || side.num_elements() != 1) return CallError(call, "the predicate is no bool scalar");
+  // Conditionals on the same predicate, gradients of this one, have a side that nobody need plan.
+  out.Assume(literal.predicate, side);
+  return side.as<bool>()[0] == literal.value ? taken : other;
+}
+
+}  // namespace
+
 absl::StatusOr<Value> MergeLists(StraightGraph& out, const NodeCall& call, const Literal& literal, const Value& other,
                                  const Value& taken) {
   const ListValue &a = *other.list, &b = *taken.list;
-  if (a.items.size() != b.items.size() || a.dtype != b.dtype) {
-    return CallError(call, absl::StrCat("joins lists of ", a.items.size(), " and ", b.items.size(),
-                                        " items by a predicate that is known only when running"));
+  if (a.dtype != b.dtype) {
+    return CallError(call, absl::StrCat("joins lists of ", std::string(DataTypeName(a.dtype)), " and ", std::string(DataTypeName(b.dtype))));
   }
+  if (a.items.size() != b.items.size()) return ListOfSide(out, call, literal, other, taken);
   ListValue merged = a;
   merged.predicate = OutputRef();
   for (int64_t i = 0; i < a.items.size(); ++i) {

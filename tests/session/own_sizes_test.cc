@@ -41,6 +41,52 @@ back = TensorListStack(list, item) {element_dtype=int64, num_elements=-1}
 update = AssignAddVariableOp(t, one) ^back {dtype=float}
 )";
 
+// A list that has another item while w is above zero, and what comes back of such a list; w sinks in every step.
+constexpr char kWritten[] = R"(
+function push
+  list = _Arg() {T=variant, index=0}
+  x = _Arg() {T=float, index=1}
+  longer = TensorListPushBack(list, x) {element_dtype=float}
+  r = _Retval(longer) {T=variant, index=0}
+end
+function pop
+  list = _Arg() {T=variant, index=0}
+  x = _Arg() {T=float, index=1}
+  item = Const() {dtype=int32, value=int32[0]{}}
+  place = Const() {dtype=int32, value=int32[]{1}}
+  second = TensorListGetItem(list, place, item) {element_dtype=float}
+  r = _Retval(second) {T=float, index=0}
+end
+function keep
+  list = _Arg() {T=variant, index=0}
+  x = _Arg() {T=float, index=1}
+  r = _Retval(list) {T=variant, index=0}
+end
+function pass
+  list = _Arg() {T=variant, index=0}
+  x = _Arg() {T=float, index=1}
+  r = _Retval(x) {T=float, index=0}
+end
+x = Placeholder() {dtype=float, shape=shape[]}
+w = VarHandleOp() {dtype=float, shape=shape[], shared_name="w"}
+two = Const() {dtype=float, value=float[]{2}}
+init = AssignVariableOp(w, two) {dtype=float}
+now = ReadVariableOp(w) {dtype=float}
+zero = Const() {dtype=float, value=float[]{0}}
+p = Greater(now, zero) {T=float}
+item = Const() {dtype=int32, value=int32[0]{}}
+most = Const() {dtype=int32, value=int32[]{-1}}
+none = EmptyTensorList(item, most) {element_dtype=float, shape_type=int32}
+one = TensorListPushBack(none, now) {element_dtype=float}
+some = StatelessIf(p, one, x) {Tcond=bool, then_branch=&push, else_branch=&keep}
+all = TensorListStack(some, item) {element_dtype=float, num_elements=-1}
+twice = AddV2(all, all) {T=float}
+second = StatelessIf(p, some, now) {Tcond=bool, then_branch=&pop, else_branch=&pass}
+waited = Identity(second) {T=float}
+step = Const() {dtype=float, value=float[]{1}}
+update = AssignSubVariableOp(w, step) ^twice ^waited {dtype=float}
+)";
+
 std::unique_ptr<Session> MakeSession(const std::string& strategy, const char* text) {
   absl::StatusOr<Graph> graph = ParseGraphText(text);
   EXPECT_TRUE(graph.ok()) << graph.status();
@@ -77,6 +123,25 @@ TEST(OwnSizes, RowsOfAListAreCounted) {
     ASSERT_TRUE(ran.ok()) << ran;
     ASSERT_EQ(got[0].shape(), Shape({static_cast<int64_t>(rows.size()), 1}));
     for (size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(got[0].IntAt(i), rows[i]);
+  }
+}
+
+TEST(OwnSizes, AListMayBeLongerOnOneSideOfAConditional) {
+  for (const char* strategy : {"baseline", "tensorflowmem", "planned"}) {
+    SCOPED_TRACE(strategy);
+    const auto session = MakeSession(strategy, kWritten);
+    ASSERT_TRUE(session->Run({}, {}, {"init"}, nullptr).ok());
+    for (const float w : {2.0f, 1.0f, 0.0f, -1.0f}) {
+      std::vector<Tensor> out;
+      const absl::Status status = session->Run({{"x", Tensor::Scalar(7.0f)}}, {"twice", "waited"}, {"update"}, &out);
+      ASSERT_TRUE(status.ok()) << status;
+      ASSERT_EQ(out[0].num_elements(), w > 0 ? 2 : 1);
+      EXPECT_EQ(out[0].as<float>()[0], 2 * w);
+      if (w > 0) {
+        EXPECT_EQ(out[0].as<float>()[1], 14);
+      }
+      EXPECT_EQ(out[1].as<float>()[0], w > 0 ? 7 : w);
+    }
   }
 }
 
