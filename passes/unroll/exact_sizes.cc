@@ -51,11 +51,13 @@ absl::StatusOr<NodeId> AddWithKnownSizes(StraightGraph& out, const NodeCall& cal
     const std::optional<size_t> missing = out.MissingValue(added);
     if (!missing) return added;
     const OutputRef ref = out.graph().node(added).inputs[*missing];
-    absl::Status refusal = NotKnown(out, call.node, ref, absl::StrCat("the size that input ", *missing, " gives"));
+    const std::string what = absl::StrCat("the size that input ", *missing, " gives");
+    const std::string question = absl::StrCat(call.origin.name, " input ", *missing);
+    const std::string first = out.questions().Refuses(kAsksForSizes) ? kAsksForSizes : question;
+    absl::Status refusal = NotKnownUnlessAsked(out, call.node, first, ref, what);
     if (!NeededFeeds(refusal).empty()) return refusal;
     MR_RETURN_IF_ERROR(SayThatSizesAreAskedFor(out, refusal));
-    MR_ASSIGN_OR_RETURN(const Tensor value, out.questions().Answer(absl::StrCat(call.origin.name, " input ", *missing), ref, Tensor(),
-                                                                   std::move(refusal)));
+    MR_ASSIGN_OR_RETURN(const Tensor value, out.questions().Answer(question, ref, Tensor(), std::move(refusal)));
     out.Remove(added);
     MR_ASSIGN_OR_RETURN(node.inputs[*missing], out.Constant(value));
     const bool waits = std::find(node.control_inputs.begin(), node.control_inputs.end(), ref.node) != node.control_inputs.end();

@@ -65,9 +65,15 @@ absl::Status NotKnown(const StraightGraph& out, const Node& node, OutputRef ref,
   return status;
 }
 
+absl::Status NotKnownUnlessAsked(StraightGraph& out, const Node& node, const std::string& question, OutputRef ref, const std::string& what) {
+  if (out.beyond_feeds(ref.node) && !out.questions().Refuses(question)) return absl::OkStatus();
+  out.questions().CountSearch();
+  return NotKnown(out, node, ref, what);
+}
+
 absl::StatusOr<Tensor> AskFor(StraightGraph& out, const Node& node, const std::string& name, OutputRef ref, const Tensor& guess,
                               const std::string& what) {
-  absl::Status refusal = NotKnown(out, node, ref, what);
+  absl::Status refusal = NotKnownUnlessAsked(out, node, name, ref, what);
   if (!NeededFeeds(refusal).empty()) return refusal;
   return out.questions().Answer(name, ref, guess, std::move(refusal));
 }

@@ -4,7 +4,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
-#include "passes/shapes/needed_feeds.h"
 #include "passes/unroll/alternatives.h"
 #include "passes/unroll/lists.h"
 
@@ -448,11 +447,9 @@ namespace {
 // Of lists of different lengths, which no list is as good as: the one whose side is taken, which a run is asked for.
 absl::StatusOr<Value> ListOfSide(StraightGraph& out, const NodeCall& call, const Literal& literal, const Value& other, const Value& taken) {
   const auto length = [](const Value& value) { return value.list->items.size(); };
-  absl::Status refusal = NotKnown(out, call.node, literal.predicate,
-                                  absl::StrCat("which of two lists, of ", length(other), " and ", length(taken), " items, it goes on with"));
-  if (!NeededFeeds(refusal).empty()) return refusal;
+  const std::string what = absl::StrCat("which of two lists, of ", length(other), " and ", length(taken), " items, it goes on with");
   const std::string question = absl::StrCat(call.origin.name, " side by ", out.graph().node(literal.predicate.node).name);
-  MR_ASSIGN_OR_RETURN(const Tensor side, out.questions().Answer(question, literal.predicate, Tensor(), std::move(refusal)));
+  MR_ASSIGN_OR_RETURN(const Tensor side, AskFor(out, call.node, question, literal.predicate, Tensor(), what));
   if (side.dtype() != DataType::kBool || side.num_elements() != 1) return CallError(call, "the predicate is no bool scalar");
   // Conditionals on the same predicate, gradients of this one, have a side that nobody need plan.
   out.Assume(literal.predicate, side);

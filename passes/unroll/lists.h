@@ -26,8 +26,10 @@ struct NodeCall {
 absl::Status CallError(const NodeCall& call, const std::string& message);
 // A number or numbers that must be known when planning. The error says what they depend on.
 absl::StatusOr<std::vector<int64_t>> KnownNumbers(StraightGraph& out, const NodeCall& call, size_t input, const char* what);
-// The error itself, with the feeds that would help (needed_feeds.h).
+// The error itself, with the feeds that would help (needed_feeds.h): a search through all that comes before.
 absl::Status NotKnown(const StraightGraph& out, const Node& node, OutputRef ref, const std::string& what);
+// The same for a question, or OK where feeds do not settle it and it is not refused: each turn comes after all those before it.
+absl::Status NotKnownUnlessAsked(StraightGraph& out, const Node& node, const std::string& question, OutputRef ref, const std::string& what);
 
 // The answer to a question that `name` names, where feeds alone do not settle it (unroll/questions.h).
 absl::StatusOr<Tensor> AskFor(StraightGraph& out, const Node& node, const std::string& name, OutputRef ref, const Tensor& guess,

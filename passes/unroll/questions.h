@@ -54,6 +54,11 @@ class Questions {
   }
 
   bool ask() const { return options_.ask; }
+  // Whether Answer has nothing but the refusal.
+  bool Refuses(const std::string& name) const { return !options_.ask && options_.answers.count(name) == 0; }
+  // Of what questions follow from: each passes all that comes before.
+  void CountSearch() { ++searches_; }
+  int64_t searches() const { return searches_; }
   bool CameUp(const std::string& name) const {
     return std::any_of(asked_.begin(), asked_.end(), [&](const auto& asked) { return asked.first == name; });
   }
@@ -65,6 +70,7 @@ class Questions {
   const QuestionOptions& options_;
   int64_t guesses_;
   bool stopped_ = false;
+  int64_t searches_ = 0;
   std::vector<std::pair<std::string, OutputRef>> asked_;
 };
 

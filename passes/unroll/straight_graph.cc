@@ -33,7 +33,23 @@ absl::StatusOr<NodeId> StraightGraph::Add(Node node) {
   // A constant in the place of a guarded node would have lost its guard.
   if (!tracker_.Track(id, !guarded)) TypeByHand(id);
   guarded_.resize(graph_.num_ids(), false);
+  beyond_feeds_.resize(graph_.num_ids(), false);
+  beyond_feeds_[id.value] = FollowsFromMoreThanFeeds(graph_.node(id));
   return id;
+}
+
+// From what the nodes before it are known to follow from: a search behind each turn would pass all turns before it.
+bool StraightGraph::FollowsFromMoreThanFeeds(const Node& node) const {
+  if (node.op == "_Feed") return false;
+  const OpDef* def = ops_.Find(node.op);
+  if (node.inputs.empty() || (def != nullptr && (!def->variables.empty() || def->state_bytes > 0))) return true;
+  const auto beyond = [&](OutputRef ref) { return Known(ref) == nullptr && beyond_feeds_[ref.node.value]; };
+  return std::any_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) {
+    if (beyond(input)) return true;
+    // Which of a Merge's constants comes is told by what they wait for.
+    const auto& controls = graph_.node(input.node).control_inputs;
+    return IsMerge(node) && std::any_of(controls.begin(), controls.end(), [&](NodeId control) { return beyond({control, 0}); });
+  });
 }
 
 absl::StatusOr<NodeId> StraightGraph::AddWaiter(const char* op, const std::string& name, const std::vector<NodeId>& controls) {

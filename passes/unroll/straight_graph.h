@@ -56,6 +56,8 @@ class StraightGraph {
   OutputRef Current(OutputRef ref) const { return tracker_.Current(ref); }
   // Whether it depends on a predicate that is known only when running if the node is to have an effect.
   bool guarded(NodeId id) const { return guarded_[id.value]; }
+  // Whether what it makes and is not known follows from more than feeds: variables, random numbers, what has no inputs.
+  bool beyond_feeds(NodeId id) const { return beyond_feeds_[id.value]; }
 
   // Whether the node has become a constant, and as such waits for nobody from now on.
   bool FreeConstant(NodeId id);
@@ -79,6 +81,7 @@ class StraightGraph {
  private:
   absl::StatusOr<NodeId> AddWaiter(const char* op, const std::string& name, const std::vector<NodeId>& controls);
   bool TypeByHand(NodeId id);
+  bool FollowsFromMoreThanFeeds(const Node& node) const;
   absl::StatusOr<OutputRef> Slice(const Origin& origin, OutputRef tensor, int64_t begin, int64_t end, bool drop_dimension);
 
   Graph graph_;
@@ -87,6 +90,7 @@ class StraightGraph {
   const int64_t max_nodes_;
   Questions questions_;
   std::vector<bool> guarded_;
+  std::vector<bool> beyond_feeds_;
   std::map<OutputRef, Tensor> answered_;
   std::map<std::string, OutputRef> constants_;  // by type and bytes
   std::map<std::string, OutputRef> zeros_;      // by type

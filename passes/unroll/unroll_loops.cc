@@ -45,6 +45,7 @@ class Unroller {
     if (out_.questions().ask()) result_.effects.clear();
     if (run.effects.valid()) result_.effects.push_back(graph.node(run.effects).name);
     if (out_.questions().ask()) FetchAnswers(graph);
+    result_.searches = out_.questions().searches();
     result_.changed = true;
     return std::move(result_);
   }

@@ -51,6 +51,7 @@ struct UnrollResult {
   std::vector<std::string> effects;  // nodes that must run as targets do: loops with effects
   std::vector<std::string> asked;    // asking: the questions; the graph's fetches, in this order, are their answers
   bool stopped = false;              // asking: there may be more when these are answered
+  int64_t searches = 0;              // of what questions follow from
 };
 
 // Unimplemented names a loop, list or array, and what its turns, length or index depend on; where that are feeds alone, the

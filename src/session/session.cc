@@ -98,6 +98,7 @@ class SessionImpl final : public Session {
     std::map<std::string, Tensor> by_tensor;
     for (const auto& [name, tensor] : feeds) by_tensor.emplace(TensorNameOf(name), tensor);
     SignatureKey key{types, fetches, targets, {}};
+    seconds_asking_ = 0;
     MR_ASSIGN_OR_RETURN(Program* program, FindReady(key, by_tensor));
     MR_RETURN_IF_ERROR(SwitchPlan(*program));
     MR_RETURN_IF_ERROR(EnsureExecutor(*program));
@@ -108,7 +109,7 @@ class SessionImpl final : public Session {
     program->executor->set_recording(program->replanner->WantsTimes());
     const double start = Now();
     const absl::Status status = program->executor->RunStep(ordered, &fetched, &stats);
-    const double seconds = Now() - start + std::exchange(seconds_asking_, 0);
+    const double seconds = Now() - start + seconds_asking_;
     AddMeasuredStep(seconds, status, stats, fetched, options_.machine.tensor_alignment_bytes, &last_run_);
     if (options_.trace) last_run_.trace = stats.trace;
     MR_RETURN_IF_ERROR(status);
@@ -364,7 +365,7 @@ class SessionImpl final : public Session {
     std::string key = ProgramKey(signature);
     auto found = programs_.find(key);
     if (found == programs_.end()) {
-      const double start = Now();
+      const double start = Now(), seconds_asking = seconds_asking_;
       PassClock clock([this](const std::string& pass) {
         VLOG(2) << "planning: " << pass;
         if (options_.planning_progress) options_.planning_progress(pass);
@@ -375,6 +376,7 @@ class SessionImpl final : public Session {
         const absl::Status answered = AnswerFor(base, signature, values);
         if (answered.ok()) compiled = CompileByValue(signature, values, &clock);
         if (!answered.ok() && !absl::IsFailedPrecondition(answered)) compiled = answered;
+        seconds_asking_ = seconds_asking;  // what this took is told with planning
       }
       if (compiled.ok()) {
         const absl::Status room = CheckRoom(compiled->plan);
@@ -519,7 +521,7 @@ class SessionImpl final : public Session {
   std::map<std::string, std::unique_ptr<Program>> programs_;
   std::map<std::string, AskingProgram> asking_;
   std::map<std::string, Answers> answers_;  // of the last step, by program key
-  double seconds_asking_ = 0;               // for the next step
+  double seconds_asking_ = 0;               // of the step that runs, beside planning
   std::map<std::string, std::set<std::string>> by_value_;  // by program key: feeds that planning takes by value
   std::map<std::string, Tensor> planned_feeds_;            // what Plan takes for them
   int64_t uses_ = 0;

@@ -132,6 +132,38 @@ TEST(UnrollLoops, ALoopThatNeverEndsIsRefused) {
   EXPECT_TRUE(absl::StrContains(status.message(), "node 'y' (StatelessWhile): the graph's loops take more than 1000 turns (--max_unrolled_nodes)")) << status;
 }
 
+// Each search passes the turns before, so one for each turn would make planning take time by their square.
+TEST(UnrollLoops, TurnsThatAreAskedForAreNotSearchedOneByOne) {
+  const auto unroll = [](const char* x, const QuestionOptions& questions) {
+    const absl::StatusOr<Graph> parsed = ParseGraphText(absl::StrCat(
+        "function c\n  x = _Arg() {T=float, index=0}\n  three = Const() {dtype=float, value=float[]{3}}\n"
+        "  more = Greater(x, three) {T=float}\n  r = _Retval(more) {T=bool, index=0}\nend\n"
+        "function b\n  x = _Arg() {T=float, index=0}\n  half = Const() {dtype=float, value=float[]{0.5}}\n"
+        "  y = Mul(x, half) {T=float}\n  r = _Retval(y) {T=float, index=0}\nend\n"
+        "v = VarHandleOp() {dtype=float, shape=shape[], shared_name=\"v\"}\nf = _Feed() {dtype=float, shape=shape[], tensor=\"f:0\"}\n"
+        "x = ", x, "\ny = StatelessWhile(x) {T=[float], cond=&c, body=&b}\n"));
+    EXPECT_TRUE(parsed.ok()) << parsed.status();
+    Graph graph = parsed->Clone();
+    EvaluatingOracle oracle;
+    return UnrollLoops(graph, OpRegistry::Builtin(), oracle, {.questions = questions});
+  };
+  constexpr char kOfAVariable[] = "ReadVariableOp(v) {dtype=float}", kOfAFeed[] = "Neg(f) {T=float}";
+  constexpr int kTurns = 50;
+  const absl::StatusOr<UnrollResult> asked = unroll(kOfAVariable, {.ask = true, .guesses = kTurns});
+  ASSERT_TRUE(asked.ok()) << asked.status();
+  EXPECT_EQ(asked->asked.size(), kTurns + 1);
+  EXPECT_EQ(asked->searches, 0);
+  QuestionOptions answers;
+  for (int turn = 0; turn <= kTurns; ++turn) answers.answers[asked->asked[turn]] = Tensor::Scalar<bool>(turn < kTurns);
+  const absl::StatusOr<UnrollResult> answered = unroll(kOfAVariable, answers);
+  ASSERT_TRUE(answered.ok()) << answered.status();
+  EXPECT_EQ(answered->searches, 0);
+  const absl::Status refused = unroll(kOfAVariable, {}).status();
+  EXPECT_TRUE(NeedsAnswer(refused));
+  EXPECT_TRUE(absl::StrContains(refused.message(), "variable 'v'")) << refused;
+  EXPECT_EQ(NeededFeeds(unroll(kOfAFeed, {.ask = true, .guesses = kTurns}).status()), std::vector<std::string>{"f:0"});
+}
+
 TEST(UnrollLoops, TheStatusHoldsTheFeedsThatWouldHelp) {
   Graph graph;
   const absl::Status status = UnrollWith("f = _Feed() {dtype=int32, shape=shape[], tensor=\"length:0\"}\n"

@@ -5,7 +5,8 @@ import tensorflow as tf
 
 from case_builder import Case, Gen, RefVar, Var, bfloat16
 
-ROUNDING = {np.float32: 4e-6, np.float64: 2e-14, np.float16: 8e-3, bfloat16: 5e-2}
+COMPLEX = (np.complex64, np.complex128)
+ROUNDING = {np.float32: 4e-6, np.float64: 2e-14, np.float16: 8e-3, bfloat16: 5e-2, np.complex64: 4e-6, np.complex128: 2e-14}
 
 
 def name_of(dtype):
@@ -13,6 +14,9 @@ def name_of(dtype):
 
 
 def values(dtype, shape, low=-2, high=2, seed=1):
+    if dtype in COMPLEX:
+        real, imag = Gen(shape, np.float64, low, high, seed).numpy(), Gen(shape, np.float64, -1, 1, seed + 100).numpy()
+        return (real + 1j * imag).astype(dtype)
     return Gen(shape, dtype, low, high, seed)
 
 
@@ -28,6 +32,12 @@ def assignment_cases():
     for op, kind in forms:
         for dtype in (np.float32, np.float64, np.float16, np.int32, np.int64):
             yield Case(f"{op}_{name_of(dtype)}", op, [kind(values(dtype, (3, 40), 0, 9)), Gen((3, 40), dtype, 0, 9, 2)])
+        for dtype in COMPLEX:
+            yield Case(f"{op}_{name_of(dtype)}", op, [kind(values(dtype, (3, 5))), values(dtype, (3, 5), seed=2)])
+            yield Case(f"{op}_{name_of(dtype)}_scalar", op, [kind(dtype(2 + 1j)), dtype(3 - 4j)])
+            yield Case(f"{op}_{name_of(dtype)}_rank8", op, [kind(np.ones((1,) * 7 + (2,), dtype)), np.full((1,) * 7 + (2,), 3j, dtype)])
+            yield Case(f"{op}_{name_of(dtype)}_empty", op, [kind(np.zeros((0, 3), dtype)), np.zeros((0, 3), dtype)])
+            yield Case(f"{op}_{name_of(dtype)}_nan", op, [kind(np.ones((2,), dtype)), np.array([complex(np.nan, 1), complex(2, np.inf)], dtype)])
         yield Case(f"{op}_scalar", op, [kind(np.float32(2)), np.float32(3)])
         yield Case(f"{op}_large", op, [kind(values(np.float32, (400, 400))), Gen((400, 400), seed=2)])
         yield Case(f"{op}_empty", op, [kind(np.zeros((0, 3), np.float32)), np.zeros((0, 3), np.float32)])
@@ -236,6 +246,52 @@ def optimizer_cases():
         yield Case(f"Adam_step{step}", "ResourceApplyAdam", inputs, rtol=1e-6, atol=1e-7)
 
 
+# Rules that TensorFlow has kernels of complex numbers for.
+COMPLEX_RULES = ["GradientDescent", "Momentum", "KerasMomentum", "Adam", "Adagrad", "AdagradV2", "Adadelta", "RMSProp", "CenteredRMSProp"]
+
+
+def complex_cases():
+    for name in ("Update", "Add", "Sub", "Mul", "Div"):
+        for prefix, kind in (("Scatter", RefVar), ("ResourceScatter", Var)):
+            for dtype in COMPLEX:
+                case, tolerance = f"{prefix}{name}_{name_of(dtype)}", ROUNDING[dtype]
+                variable, indices = values(dtype, (6, 5), 1, 5), np.array([3, 0, 3, 5], np.int32)
+                yield Case(case, prefix + name, [kind(variable), indices, values(dtype, (4, 5), 1, 4, 2)], rtol=tolerance, atol=tolerance)
+                yield Case(f"{case}_scalar", prefix + name, [kind(variable), indices, dtype(1.5 - 2j)], rtol=tolerance, atol=tolerance)
+    for rule in COMPLEX_RULES:
+        for prefix, kind in (("ResourceApply", Var), ("Apply", RefVar), ("ResourceSparseApply", Var), ("SparseApply", RefVar)):
+            sparse = "Sparse" in prefix
+            if (kind is RefVar and rule in RESOURCE_ONLY) or (sparse and rule not in SPARSE):
+                continue
+            for dtype in COMPLEX:
+                case, tolerance = f"{prefix}{rule}_{name_of(dtype)}", ROUNDING[dtype] * 2
+                indices = np.array([5, 0, 5, 2], np.int64) if sparse else None
+                gradient = values(dtype, (4, 3) if sparse else (6, 3), -1, 1, 3)
+                inputs = update_inputs(rule, dtype, (6, 3), kind, gradient, indices)
+                for attrs in [{}] + ATTRS.get(rule, []):
+                    yield Case("_".join([case, *attrs]), prefix + rule, inputs, attrs, rtol=tolerance, atol=tolerance)
+                # Scalars with imaginary parts.
+                turned = [dtype(x * (1 + 0.3j)) if isinstance(x, np.ndarray) and x.dtype == dtype and x.ndim == 0 else x for x in inputs]
+                yield Case(f"{case}_turned", prefix + rule, turned, rtol=tolerance * 2, atol=tolerance * 2)
+                if sparse:
+                    continue
+                for element, shape in (("scalar", ()), ("empty", (0, 3))):
+                    inputs = update_inputs(rule, dtype, shape, kind, values(dtype, shape, -1, 1, 3))
+                    yield Case(f"{case}_{element}", prefix + rule, inputs, rtol=tolerance, atol=tolerance)
+                special = np.array([complex(np.inf, 1), complex(0, -np.inf), complex(np.nan, 2), 0], dtype)
+                yield Case(f"{case}_nan", prefix + rule, update_inputs(rule, dtype, (4,), kind, special), rtol=tolerance, atol=tolerance)
+    # Where nothing has been summed up yet the reciprocal root is infinite, and that of a number below 0 is imaginary.
+    for dtype in COMPLEX:
+        slot, gradient = np.array([0, 0, -4, -4j], dtype), np.array([0, 2, 1 + 1j, 1], dtype)
+        for rule in ("Adagrad", "AdagradV2"):
+            inputs = update_inputs(rule, dtype, (4,), Var, gradient)
+            inputs[1] = Var(slot)
+            yield Case(f"{rule}_{name_of(dtype)}_roots", f"ResourceApply{rule}", inputs, {"update_slots": False}, rtol=1e-6, atol=1e-6)
+    # Enough for two shards.
+    inputs = update_inputs("GradientDescent", np.complex64, (16384,), Var, values(np.complex64, (16384,), -1, 1, 3))
+    yield Case("ResourceApplyGradientDescent_complex64_large", "ResourceApplyGradientDescent", inputs, rtol=8e-6, atol=8e-6)
+
+
 def sparse_cases():
     for rule in SPARSE:
         for prefix, kind in (("ResourceSparseApply", Var), ("SparseApply", RefVar)):
@@ -283,3 +339,4 @@ def cases():
     yield from scatter_cases()
     yield from optimizer_cases()
     yield from sparse_cases()
+    yield from complex_cases()

@@ -245,6 +245,20 @@ KernelFactory WithComplex(std::string_view op, KernelFactory real) {
   return [real = std::move(real), complex](const OpInstance& node) { return AnyComplex(node) ? complex(node) : real(node); };
 }
 
+BinaryLoop ComplexLoop(std::string_view op, DataType dtype) {
+  const auto of = [&](auto apply) -> BinaryLoop {
+    using Op = decltype(apply);
+    if (dtype == DataType::kComplex64) return &LoopOver<Op, std::complex<float>>;
+    if (dtype == DataType::kComplex128) return &LoopOver<Op, std::complex<double>>;
+    return nullptr;
+  };
+  if (op == "Add") return of(Add());
+  if (op == "Sub") return of(Sub());
+  if (op == "Mul") return of(Mul());
+  if (op == "Div") return of(Div());
+  return nullptr;
+}
+
 void RegisterComplexKernels(KernelRegistry& registry) {
   AddKernel(registry, "Complex", MakeJoin);
   AddKernel(registry, "Real", MakeUnary<Real>);

@@ -4,6 +4,7 @@
 
 #include <complex>
 
+#include "cpu/kernels/binary.h"
 #include "cpu/kernels/common.h"
 
 namespace millrace::cpu {
@@ -26,6 +27,9 @@ C Times(C a, C b) {
 
 // `real`, or for nodes with complex inputs or outputs the complex kernel of this op, where there is one.
 KernelFactory WithComplex(std::string_view op, KernelFactory real);
+
+// The loop of Add, Sub, Mul or Div over complex numbers of this type; nullptr for others.
+BinaryLoop ComplexLoop(std::string_view op, DataType dtype);
 
 // The complex kernels of sums and products (complex_sums.cc); nullptr for other ops.
 KernelFactory ComplexSums(std::string_view op);

@@ -1,15 +1,17 @@
 // Apply* and ResourceApply*.
 #include "cpu/kernels/optimizer.h"
 
+#include <complex>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "cpu/kernels/complex.h"
 #include "cpu/kernels/register.h"
 
 namespace millrace::cpu {
 namespace {
 
-double ScalarValue(const void* data, DataType dtype) {
+std::complex<double> ScalarValue(const void* data, DataType dtype) {
   switch (dtype) {
     case DataType::kFloat:
       return *static_cast<const float*>(data);
@@ -19,6 +21,10 @@ double ScalarValue(const void* data, DataType dtype) {
       return *static_cast<const int32_t*>(data);
     case DataType::kInt64:
       return static_cast<double>(*static_cast<const int64_t*>(data));
+    case DataType::kComplex64:
+      return *static_cast<const std::complex<float>*>(data);
+    case DataType::kComplex128:
+      return *static_cast<const std::complex<double>*>(data);
     default:
       break;
   }
@@ -28,7 +34,7 @@ double ScalarValue(const void* data, DataType dtype) {
 }
 
 bool IsScalarType(DataType dtype) {
-  return IsFloating(dtype) || dtype == DataType::kInt32 || dtype == DataType::kInt64;
+  return IsFloating(dtype) || IsComplex(dtype) || dtype == DataType::kInt32 || dtype == DataType::kInt64;
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeApply(const OpInstance& instance, const UpdateRule& rule) {
@@ -51,10 +57,10 @@ absl::StatusOr<BoundUpdate> BoundUpdate::Create(const OpInstance& instance, cons
   BoundUpdate update;
   const DataType dtype = instance.inputs[0].dtype;
   const bool other = rule.attr != nullptr && instance.attrs.GetOr<bool>(rule.attr, !rule.attr_value) == rule.attr_value;
-  const UpdateLoops& loops = other ? rule.other : rule.loops;
+  const UpdateLoops loops = IsComplex(dtype) ? ComplexUpdateLoops(rule.name, other) : other ? rule.other : rule.loops;
   update.widening_ = WideningOf(dtype);
-  if (update.widening_.compute == DataType::kFloat) update.loop_ = loops.on_float;
-  if (update.widening_.compute == DataType::kDouble) update.loop_ = loops.on_double;
+  if (update.widening_.compute == DataType::kFloat || dtype == DataType::kComplex64) update.loop_ = loops.on_float;
+  if (update.widening_.compute == DataType::kDouble || dtype == DataType::kComplex128) update.loop_ = loops.on_double;
   if (update.loop_ == nullptr) return UnsupportedType(instance, dtype);
   update.bytes_ = DataTypeSize(dtype);
   update.slots_ = rule.slots;
@@ -70,7 +76,9 @@ absl::StatusOr<BoundUpdate> BoundUpdate::Create(const OpInstance& instance, cons
 BoundUpdate::Scalars BoundUpdate::ReadScalars(const KernelContext& context) const {
   Scalars scalars = {};
   for (size_t k = 0; k < scalars_.size(); ++k) {
-    scalars[k] = ScalarValue(context.inputs[scalars_[k].first], scalars_[k].second);
+    const std::complex<double> value = ScalarValue(context.inputs[scalars_[k].first], scalars_[k].second);
+    scalars[k] = value.real();
+    scalars[kMaxScalars + k] = value.imag();
   }
   return scalars;
 }

@@ -3,6 +3,7 @@
 #define MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_OPTIMIZER_H_
 
 #include <array>
+#include <string_view>
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
@@ -16,7 +17,8 @@ inline constexpr int kMaxSlots = 4;
 inline constexpr int kMaxScalars = 8;
 
 // Updates n elements of the variable (slots[0]) and of its slots by the gradient. Arrays are of the computed type
-// (float or double); element i of one touches element i of the others alone, so arrays may be the same one.
+// (float or double, or complex numbers of these); element i of one touches element i of the others alone, so arrays may be
+// the same one. Scalars are their real parts; kMaxScalars after each is its imaginary part.
 using UpdateLoop = void (*)(void* const* slots, const void* gradient, const double* scalars, int64_t n);
 
 struct UpdateLoops {
@@ -41,13 +43,15 @@ struct UpdateRule {
 
 // Every rule.
 absl::Span<const UpdateRule> UpdateRules();
+// Of a rule for complex numbers of floats and doubles; null where it has none. `other`: what UpdateRule calls so.
+UpdateLoops ComplexUpdateLoops(std::string_view rule, bool other);
 // Of _AssignMovingAverage, which the passes make.
 const UpdateRule& MovingAverageRule();
 
 // One op's update bound to its rule, attributes and element type.
 class BoundUpdate {
  public:
-  using Scalars = std::array<double, kMaxScalars>;
+  using Scalars = std::array<double, 2 * kMaxScalars>;
   using Pointers = std::array<char*, kMaxSlots>;
 
   static absl::StatusOr<BoundUpdate> Create(const OpInstance& instance, const UpdateRule& rule, bool sparse);

@@ -1,11 +1,8 @@
-// The update rules, each as TensorFlow's kernel computes it, rounding by rounding.
-//
-// A rule is made of the scalar inputs in the op's order; calling it updates one element of the variable and its slots
-// by the gradient.
+// The update rules of real numbers, those of update_rules.h among them, in one table.
+#include "cpu/kernels/update_rules.h"
+
 #include <cmath>
 #include <iterator>
-
-#include "cpu/kernels/optimizer.h"
 
 namespace millrace::cpu {
 namespace {
@@ -19,13 +16,6 @@ T PositivePart(T x) {
   return x < T{0} ? T{0} : x;
 }
 
-template <typename T>
-struct GradientDescent {
-  explicit GradientDescent(const double* c) : alpha(c[0]) {}
-  void operator()(T g, T& var) const { var -= alpha * g; }
-  T alpha;
-};
-
 // Towards g.
 template <typename T>
 struct MovingAverage {
@@ -33,51 +23,6 @@ struct MovingAverage {
   void operator()(T g, T& var) const { var -= (var - g) * rate; }
   T rate;
 };
-
-template <typename T, bool kNesterov>
-struct MomentumRule {
-  explicit MomentumRule(const double* c) : lr(c[0]), momentum(c[1]) {}
-  void operator()(T g, T& var, T& accum) const {
-    accum = accum * momentum + g;
-    var -= kNesterov ? g * lr + accum * momentum * lr : accum * lr;
-  }
-  T lr, momentum;
-};
-template <typename T>
-using Momentum = MomentumRule<T, false>;
-template <typename T>
-using NesterovMomentum = MomentumRule<T, true>;
-
-template <typename T, bool kNesterov>
-struct KerasMomentumRule {
-  explicit KerasMomentumRule(const double* c) : lr(c[0]), momentum(c[1]) {}
-  void operator()(T g, T& var, T& accum) const {
-    accum = accum * momentum - g * lr;
-    var += kNesterov ? accum * momentum - g * lr : accum;
-  }
-  T lr, momentum;
-};
-template <typename T>
-using KerasMomentum = KerasMomentumRule<T, false>;
-template <typename T>
-using KerasNesterovMomentum = KerasMomentumRule<T, true>;
-
-template <typename T, bool kNesterov>
-struct AdamRule {
-  explicit AdamRule(const double* c)
-      : beta1(c[3]), beta2(c[4]), epsilon(c[5]), alpha(T(c[2]) * std::sqrt(T{1} - T(c[1])) / (T{1} - T(c[0]))) {}
-  void operator()(T g, T& var, T& m, T& v) const {
-    m += (g - m) * (T{1} - beta1);
-    v += (g * g - v) * (T{1} - beta2);
-    const T step = kNesterov ? (g * (T{1} - beta1) + beta1 * m) * alpha : m * alpha;
-    var -= step / (std::sqrt(v) + epsilon);
-  }
-  T beta1, beta2, epsilon, alpha;
-};
-template <typename T>
-using Adam = AdamRule<T, false>;
-template <typename T>
-using NesterovAdam = AdamRule<T, true>;
 
 template <typename T>
 struct AdamWithAmsgrad : Adam<T> {
@@ -101,34 +46,6 @@ struct AdaMax {
   }
   T beta1, beta2, epsilon, rate;
 };
-
-template <typename T, bool kUpdateSlots>
-struct AdagradRule {
-  explicit AdagradRule(const double* c) : lr(c[0]) {}
-  void operator()(T g, T& var, T& accum) const {
-    if (kUpdateSlots) accum += g * g;
-    var -= g * lr * (T{1} / std::sqrt(accum));
-  }
-  T lr;
-};
-template <typename T>
-using Adagrad = AdagradRule<T, true>;
-template <typename T>
-using FrozenAdagrad = AdagradRule<T, false>;
-
-template <typename T, bool kUpdateSlots>
-struct AdagradV2Rule {
-  explicit AdagradV2Rule(const double* c) : lr(c[0]), epsilon(c[1]) {}
-  void operator()(T g, T& var, T& accum) const {
-    if (kUpdateSlots) accum += g * g;
-    var -= g * lr / (std::sqrt(accum) + epsilon);
-  }
-  T lr, epsilon;
-};
-template <typename T>
-using AdagradV2 = AdagradV2Rule<T, true>;
-template <typename T>
-using FrozenAdagradV2 = AdagradV2Rule<T, false>;
 
 template <typename T>
 struct AdagradDA {
@@ -165,18 +82,6 @@ struct ProximalAdagrad {
   T lr, l1, l2;
 };
 
-template <typename T>
-struct Adadelta {
-  explicit Adadelta(const double* c) : lr(c[0]), rho(c[1]), epsilon(c[2]) {}
-  void operator()(T g, T& var, T& accum, T& accum_update) const {
-    accum = accum * rho + g * g * (T{1} - rho);
-    const T update = std::sqrt(accum_update + epsilon) * (T{1} / std::sqrt(accum + epsilon)) * g;
-    var -= update * lr;
-    accum_update = accum_update * rho + update * update * (T{1} - rho);
-  }
-  T lr, rho, epsilon;
-};
-
 // kScaled: the attribute multiply_linear_by_lr. kShrinks: the V2 ops' l2_shrinkage.
 template <typename T, bool kShrinks, bool kScaled>
 struct FtrlRule {
@@ -205,28 +110,6 @@ template <typename T>
 using ScaledFtrlV2 = FtrlRule<T, true, true>;
 
 template <typename T>
-struct RMSProp {
-  explicit RMSProp(const double* c) : lr(c[0]), rho(c[1]), momentum(c[2]), epsilon(c[3]) {}
-  void operator()(T g, T& var, T& ms, T& mom) const {
-    ms += (g * g - ms) * (T{1} - rho);
-    mom = mom * momentum + (g * lr) / std::sqrt(ms + epsilon);
-    var -= mom;
-  }
-  T lr, rho, momentum, epsilon;
-};
-template <typename T>
-struct CenteredRMSProp {
-  explicit CenteredRMSProp(const double* c) : lr(c[0]), rho(c[1]), momentum(c[2]), epsilon(c[3]) {}
-  void operator()(T g, T& var, T& mg, T& ms, T& mom) const {
-    ms += (g * g - ms) * (T{1} - rho);
-    mg += (g - mg) * (T{1} - rho);
-    mom = mom * momentum + (g * lr) / std::sqrt(ms - mg * mg + epsilon);
-    var -= mom;
-  }
-  T lr, rho, momentum, epsilon;
-};
-
-template <typename T>
 struct AddSign {
   explicit AddSign(const double* c) : lr(c[0]), alpha(c[1]), decay(c[2]), beta(c[3]) {}
   void operator()(T g, T& var, T& m) const {
@@ -250,18 +133,7 @@ struct PowerSign {
 
 template <template <typename> class Rule, typename T, int kSlots>
 void UpdateOver(void* const* slots, const void* gradient, const double* scalars, int64_t n) {
-  const T* g = static_cast<const T*>(gradient);
-  T* s[kMaxSlots] = {};
-  for (int k = 0; k < kSlots; ++k) s[k] = static_cast<T*>(slots[k]);
-  T *a = s[0], *b = s[1], *c = s[2], *d = s[3];
-  const Rule<T> rule(scalars);
-#pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) {
-    if constexpr (kSlots == 1) rule(g[i], a[i]);
-    if constexpr (kSlots == 2) rule(g[i], a[i], b[i]);
-    if constexpr (kSlots == 3) rule(g[i], a[i], b[i], c[i]);
-    if constexpr (kSlots == 4) rule(g[i], a[i], b[i], c[i], d[i]);
-  }
+  UpdateElements<Rule, T, kSlots>(slots, gradient, Rule<T>(scalars), n);
 }
 
 template <template <typename> class Rule, int kSlots>

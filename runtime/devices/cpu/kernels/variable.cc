@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cpu/kernels/binary.h"
+#include "cpu/kernels/complex.h"
 #include "cpu/kernels/register.h"
 
 namespace millrace::cpu {
@@ -35,9 +36,15 @@ class UpdateKernel final : public Kernel {
   std::unique_ptr<Kernel> binary_;
 };
 
+// For sums: those of complex numbers are sums of their parts.
 KernelFactory UpdateFactory(BinaryLoops loops) {
-  return [loops](const OpInstance& instance) -> absl::StatusOr<std::unique_ptr<Kernel>> {
-    const Shape& shape = instance.inputs[1].shape;
+  return [loops](OpInstance instance) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+    Shape shape = instance.inputs[1].shape;
+    const DataType dtype = instance.inputs[0].dtype;
+    if (IsComplex(dtype)) {
+      instance.inputs[0].dtype = dtype == DataType::kComplex64 ? DataType::kFloat : DataType::kDouble;
+      shape = Shape({2 * shape.num_elements()});
+    }
     absl::StatusOr<std::unique_ptr<Kernel>> binary = MakeBinaryKernel(instance, loops, {}, shape, shape, shape);
     if (!binary.ok()) return binary.status();
     return std::make_unique<UpdateKernel>(*std::move(binary));

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cpu/kernels/binary.h"
+#include "cpu/kernels/complex.h"
 #include "cpu/kernels/register.h"
 #include "cpu/kernels/row_indices.h"
 #include "millrace/status.h"
@@ -65,7 +66,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeScatter(const OpInstance& instance, 
   MR_ASSIGN_OR_RETURN(const RowIndices indices, RowIndices::Create(instance, 1, variable));
   std::optional<ConvertedLoop> loop;
   if (op.loops != nullptr) {
-    BinaryLoop of_type = op.loops().For(WideningOf(dtype).compute);
+    BinaryLoop of_type = IsComplex(dtype) ? ComplexLoop(op.name, dtype) : op.loops().For(WideningOf(dtype).compute);
     if (of_type == nullptr) return UnsupportedType(instance, dtype);
     loop = ConvertedLoop(of_type, dtype, /*compares=*/false);
   } else if (DataTypeSize(dtype) == 0) {
