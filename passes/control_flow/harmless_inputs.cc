@@ -128,7 +128,7 @@ std::vector<HarmlessInput> HarmlessInputsOf(const Node& node) {
 
 bool ChecksValues(const Node& node) {
   static const auto& ops = *new std::unordered_set<std::string>{
-      "BroadcastArgs", "CTCBeamSearchDecoder", "CTCGreedyDecoder", "CTCLoss", "CombinedNonMaxSuppression", "CountUpTo",
+      "BroadcastArgs", "CTCBeamSearchDecoder", "CTCGreedyDecoder", "CTCLoss", "CombinedNonMaxSuppression", "ConcatOffset", "CountUpTo",
       "DataFormatDimMap", "DenseCountSparseOutput", "DenseToDenseSetOperation", "DenseToSparseSetOperation", "EditDistance",
       "FractionalAvgPoolGrad", "FractionalMaxPoolGrad", "HistogramFixedWidth", "InplaceAdd", "InplaceSub", "InplaceUpdate",
       "MatrixDiagPartV2", "MatrixDiagPartV3", "MatrixDiagV2", "MatrixDiagV3", "MatrixSetDiagV2", "MatrixSetDiagV3", "MatrixSolveLs",

@@ -7,19 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
-#include "passes/control_flow/control_flow_ops.h"
 #include "passes/shapes/needed_feeds.h"
 
 namespace millrace {
 namespace {
-
-// Of a Merge of tensors whose sizes differ, which no rule gives a type.
-std::optional<DataType> MergedType(const StraightGraph& out, const Node& node) {
-  if (!IsMerge(node) || node.inputs.size() != 2 || !node.outputs.empty()) return std::nullopt;
-  const std::optional<TensorType> a = out.Type(node.inputs[0]), b = out.Type(node.inputs[1]);
-  if (!a || !b || a->dtype != b->dtype || a->shape.rank() != b->shape.rank()) return std::nullopt;
-  return a->dtype;
-}
 
 absl::Status SayThatSizesAreAskedFor(StraightGraph& out, absl::Status refusal) {
   if (out.questions().CameUp(kAsksForSizes)) return absl::OkStatus();
@@ -28,8 +19,30 @@ absl::Status SayThatSizesAreAskedFor(StraightGraph& out, absl::Status refusal) {
   return out.questions().Answer(kAsksForSizes, ref, yes, std::move(refusal)).status();
 }
 
+std::string SideQuestion(const StraightGraph& out, OutputRef predicate) {
+  return absl::StrCat(kAsksForSide, out.graph().node(predicate.node).name, ":", predicate.index);
+}
+
+// Whatever feeds it follows from: one plan does for all that say the same.
+absl::Status AskForSide(StraightGraph& out, const NodeCall& call, OutputRef predicate) {
+  const std::string question = SideQuestion(out, predicate);
+  absl::Status refusal = NotKnownUnlessAsked(out, call.node, question, predicate, "which side of a conditional is taken");
+  refusal.ErasePayload(kNeededFeeds);
+  MR_RETURN_IF_ERROR(SayThatSizesAreAskedFor(out, refusal));
+  return out.questions().Answer(question, predicate, Tensor(), std::move(refusal)).status();
+}
+
+// What nobody takes may never have been written: before it is asked about, whether somebody does.
+absl::Status AskIfTaken(StraightGraph& out, Guards& guards, const NodeCall& call, OutputRef ref) {
+  for (const Literal& literal : guards.Of(Value::Of(ref))) {
+    if (out.questions().Answered(SideQuestion(out, literal.predicate), literal.predicate) != nullptr) continue;
+    MR_RETURN_IF_ERROR(AskForSide(out, call, literal.predicate));
+  }
+  return absl::OkStatus();
+}
+
 // The shape of the output, as an answer.
-absl::StatusOr<Tensor> AskForShape(StraightGraph& out, const NodeCall& call, OutputRef output, DataType dtype) {
+absl::StatusOr<Tensor> AskForShape(StraightGraph& out, Guards& guards, const NodeCall& call, OutputRef output, DataType dtype) {
   const StraightGraph::Origin origin{absl::StrCat(call.origin.name, "/shape_", output.index), call.origin.device, nullptr};
   MR_ASSIGN_OR_RETURN(const OutputRef shape, out.Op(origin, "Shape", {output}, {{"T", dtype}, {"out_type", DataType::kInt64}}));
   absl::Status refusal = absl::UnimplementedError(
@@ -39,13 +52,34 @@ absl::StatusOr<Tensor> AskForShape(StraightGraph& out, const NodeCall& call, Out
   const uint64_t by_value = out.graph().node(output.node).run_time_values;
   refusal = AskForFeeds(out.graph(), out.ops(), output.node, by_value, known, std::move(refusal));
   if (!NeededFeeds(refusal).empty()) return refusal;
+  MR_RETURN_IF_ERROR(AskIfTaken(out, guards, call, output));
   MR_RETURN_IF_ERROR(SayThatSizesAreAskedFor(out, refusal));
   return out.questions().Answer(absl::StrCat(call.origin.name, " shape ", output.index), shape, Tensor(), std::move(refusal));
 }
 
 }  // namespace
 
-absl::StatusOr<NodeId> AddWithKnownSizes(StraightGraph& out, const NodeCall& call, Node node) {
+absl::StatusOr<std::optional<bool>> AnsweredSide(StraightGraph& out, Guards& guards, OutputRef predicate) {
+  const Literal literal = guards.Source(predicate);
+  const Tensor* answer = out.questions().Answered(SideQuestion(out, literal.predicate), literal.predicate);
+  if (answer == nullptr) return std::nullopt;
+  MR_RETURN_IF_ERROR(SayThatSizesAreAskedFor(out, absl::OkStatus()));
+  return (answer->IntAt(0) != 0) == literal.value;
+}
+
+absl::Status AskForSide(StraightGraph& out, Guards& guards, const NodeCall& merge) {
+  if (merge.inputs.size() != 2 || DataTypeSize(merge.node.attrs.GetOr<DataType>("T", DataType::kFloat)) == 0) return absl::OkStatus();
+  std::optional<TensorType> types[2];
+  for (int side : {0, 1}) {
+    MR_ASSIGN_OR_RETURN(const OutputRef ref, TensorOf(out, merge, merge.inputs[side]));
+    types[side] = out.Type(ref);
+  }
+  if (types[0].has_value() && types[0] == types[1]) return absl::OkStatus();
+  const std::optional<Literal> between = Guards::Between(guards.Of(merge.inputs[0]), guards.Of(merge.inputs[1]));
+  return between.has_value() ? AskForSide(out, merge, between->predicate) : absl::OkStatus();
+}
+
+absl::StatusOr<NodeId> AddWithKnownSizes(StraightGraph& out, Guards& guards, const NodeCall& call, Node node) {
   for (;;) {
     MR_ASSIGN_OR_RETURN(const NodeId added, out.Add(node));
     const std::optional<size_t> missing = out.MissingValue(added);
@@ -56,6 +90,7 @@ absl::StatusOr<NodeId> AddWithKnownSizes(StraightGraph& out, const NodeCall& cal
     const std::string first = out.questions().Refuses(kAsksForSizes) ? kAsksForSizes : question;
     absl::Status refusal = NotKnownUnlessAsked(out, call.node, first, ref, what);
     if (!NeededFeeds(refusal).empty()) return refusal;
+    MR_RETURN_IF_ERROR(AskIfTaken(out, guards, call, ref));
     MR_RETURN_IF_ERROR(SayThatSizesAreAskedFor(out, refusal));
     MR_ASSIGN_OR_RETURN(const Tensor value, out.questions().Answer(question, ref, Tensor(), std::move(refusal)));
     out.Remove(added);
@@ -65,24 +100,17 @@ absl::StatusOr<NodeId> AddWithKnownSizes(StraightGraph& out, const NodeCall& cal
   }
 }
 
-absl::Status SettleShapes(StraightGraph& out, const NodeCall& call, NodeId made, absl::Span<Value> outputs) {
-  const std::optional<DataType> merged = MergedType(out, out.graph().node(made));
+absl::Status SettleShapes(StraightGraph& out, Guards& guards, const NodeCall& call, NodeId made, absl::Span<Value> outputs) {
   for (int32_t o = 0; o < static_cast<int32_t>(outputs.size()); ++o) {
     const Node& node = out.graph().node(made);
-    const bool has_type = static_cast<size_t>(o) < node.outputs.size();
-    const bool dynamic = has_type ? node.dynamic_output(o) : o == 0 && merged.has_value();
-    const DataType dtype = has_type ? node.outputs[o].dtype : merged.value_or(DataType::kInvalid);
-    if (!dynamic || DataTypeSize(dtype) == 0) continue;
+    if (static_cast<size_t>(o) >= node.outputs.size() || !node.dynamic_output(o)) continue;
+    const DataType dtype = node.outputs[o].dtype;
+    if (DataTypeSize(dtype) == 0) continue;
     const OutputRef output{made, o};
-    MR_ASSIGN_OR_RETURN(const Tensor shape, AskForShape(out, call, output, dtype));
+    MR_ASSIGN_OR_RETURN(const Tensor shape, AskForShape(out, guards, call, output, dtype));
     MR_ASSIGN_OR_RETURN(const OutputRef dims, out.Constant(shape));
     const StraightGraph::Origin origin{absl::StrCat(call.origin.name, "/sized_", o), call.origin.device, nullptr};
     MR_ASSIGN_OR_RETURN(const OutputRef sized, out.Op(origin, "Reshape", {output, dims}, {{"T", dtype}, {"Tshape", DataType::kInt64}}));
-    if (!has_type) {
-      std::vector<int64_t> sizes;
-      for (int64_t i = 0; i < shape.num_elements(); ++i) sizes.push_back(shape.IntAt(i));
-      out.Declare(sized.node, {dtype, Shape(sizes)});
-    }
     outputs[o] = Value::Of(sized);
   }
   return absl::OkStatus();

@@ -3,12 +3,21 @@
 //
 //   n = Sum(Cast(x > 0))   Fill([n], 0)        n is asked for, and a constant where Fill takes it
 //   rows = Where(x > 0)    Gather(y, rows)     the shape of rows is asked for; Gather takes Reshape(rows, [3, 1])
+//
+// The two sides of a conditional may differ in size, and what a side that is not taken makes of sizes, forward or in gradients,
+// may be impossible or was never written. So before a Merge of sides of no one type, and before any question in a branch, it is
+// asked which side is taken; with the answer the other one is left out:
+//
+//   y = Merge(x[1:], x)    p is asked for; where it is false y is x[1:], and its gradient has that side alone
 #ifndef MILLRACE_PASSES_UNROLL_EXACT_SIZES_H_
 #define MILLRACE_PASSES_UNROLL_EXACT_SIZES_H_
+
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "passes/unroll/guards.h"
 #include "passes/unroll/lists.h"
 #include "passes/unroll/straight_graph.h"
 #include "passes/unroll/value.h"
@@ -17,13 +26,21 @@ namespace millrace {
 
 // The question before the first of sizes, whose answer is true: what has it is planned so from then on.
 inline constexpr char kAsksForSizes[] = "sizes";
+// The beginning of questions whether a predicate holds; it does not where nobody takes the branch that it is in.
+inline constexpr char kAsksForSide[] = "side by ";
+
+// Whether the predicate of a Switch holds; nullopt where that was not asked for.
+absl::StatusOr<std::optional<bool>> AnsweredSide(StraightGraph& out, Guards& guards, OutputRef predicate);
+
+// Asks which side of a Merge is taken, unless both have one type.
+absl::Status AskForSide(StraightGraph& out, Guards& guards, const NodeCall& merge);
 
 // Adds the node as StraightGraph does. Values that its shape rule asked for in vain are constants, and it waits for what
 // made them.
-absl::StatusOr<NodeId> AddWithKnownSizes(StraightGraph& out, const NodeCall& call, Node node);
+absl::StatusOr<NodeId> AddWithKnownSizes(StraightGraph& out, Guards& guards, const NodeCall& call, Node node);
 
 // Outputs of `made` whose shapes are known only when running become tensors of the shapes that were found.
-absl::Status SettleShapes(StraightGraph& out, const NodeCall& call, NodeId made, absl::Span<Value> outputs);
+absl::Status SettleShapes(StraightGraph& out, Guards& guards, const NodeCall& call, NodeId made, absl::Span<Value> outputs);
 
 }  // namespace millrace
 

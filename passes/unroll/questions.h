@@ -53,6 +53,14 @@ class Questions {
     return absl::CancelledError("to be asked first");
   }
 
+  // The answer, where there is one: asked for once, however often it is taken. nullptr: none, and nothing is asked.
+  const Tensor* Answered(const std::string& name, OutputRef ref) {
+    const auto found = options_.answers.find(name);
+    if (found == options_.answers.end()) return nullptr;
+    if (options_.ask && !CameUp(name)) asked_.emplace_back(name, ref);
+    return &found->second;
+  }
+
   bool ask() const { return options_.ask; }
   // Whether Answer has nothing but the refusal.
   bool Refuses(const std::string& name) const { return !options_.ask && options_.answers.count(name) == 0; }

@@ -37,8 +37,6 @@ class StraightGraph {
   void Remove(NodeId id) { graph_.RemoveNode(id); }
   // Of a node that has no types: an input whose value its shape rule asked for in vain, though its type is known.
   std::optional<size_t> MissingValue(NodeId id) const;
-  // The type of a node's only output that no rule finds.
-  void Declare(NodeId id, const TensorType& type) { tracker_.Declare(id, {type}, {Tensor()}); }
   // Without what planning establishes: types are inferred again.
   Graph Take();
   const Graph& graph() const { return graph_; }

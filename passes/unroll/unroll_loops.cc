@@ -297,7 +297,7 @@ absl::Status Unroller::Copy(Run& run, NodeId id, const NodeCall& call, const std
   MR_RETURN_IF_ERROR(DrawInOrder(run, node, copy));
   const bool draws = copy.attrs.Has(kStreamAttr);
   const std::string stream = draws ? copy.attrs.GetOr<std::string>(kStreamAttr, "") : "";
-  MR_ASSIGN_OR_RETURN(state.made, exact_sizes_ ? AddWithKnownSizes(out_, call, std::move(copy)) : out_.Add(std::move(copy)));
+  MR_ASSIGN_OR_RETURN(state.made, exact_sizes_ ? AddWithKnownSizes(out_, guards_, call, std::move(copy)) : out_.Add(std::move(copy)));
   if (draws) last_draw_[stream] = state.made;
   // Nobody need wait for a constant, nor for a read: creation order says what a later write must not overtake. Turns would
   // add up to long lists of them.
@@ -315,7 +315,7 @@ absl::Status Unroller::Copy(Run& run, NodeId id, const NodeCall& call, const std
     return absl::OkStatus();
   }
   for (int32_t o = 0; o < run.body->outputs[id.value]; ++o) state.values.push_back(Value::Of(out_.Current({made, o})));
-  return exact_sizes_ ? SettleShapes(out_, call, made, absl::MakeSpan(state.values)) : absl::OkStatus();
+  return exact_sizes_ ? SettleShapes(out_, guards_, call, made, absl::MakeSpan(state.values)) : absl::OkStatus();
 }
 
 // A constant is the same in every turn, unless it says that its branch was taken.
@@ -370,11 +370,17 @@ absl::Status Unroller::RunSwitch(Run& run, NodeId id, NodeCall call) {
   NodeState& state = run.nodes[id.value];
   MR_ASSIGN_OR_RETURN(const OutputRef predicate, TensorOf(out_, call, call.inputs[1]));
   const Tensor* known = out_.Known(predicate);
+  std::optional<bool> holds;
+  if (known != nullptr) {
+    holds = known->IntAt(0) != 0;
+  } else if (exact_sizes_) {
+    MR_ASSIGN_OR_RETURN(holds, AnsweredSide(out_, guards_, predicate));
+  }
   std::vector<NodeId> controls = ControlsOf(run, call.node);
   for (const Value& input : call.inputs) AddAll(input.waits, controls);
   Value data = call.inputs[0];
-  if (known != nullptr) {
-    const bool taken = known->IntAt(0) != 0;
+  if (holds.has_value()) {
+    const bool taken = *holds;
     Value live = data;
     std::vector<Value> sides(2, Value::Dead());
     sides[taken ? 1 : 0] = live;
@@ -462,6 +468,7 @@ absl::Status Unroller::RunMerge(Run& run, NodeId id) {
   if (live[0].second.kind == Value::Kind::kObject && SameValue(live[0].second, live[1].second)) {
     return PassOn(run, id, {live[0].second}, ToWaits(std::move(controls)));
   }
+  if (exact_sizes_) MR_RETURN_IF_ERROR(AskForSide(out_, guards_, call));
   return Copy(run, id, call, controls);
 }
 
@@ -495,7 +502,7 @@ void Unroller::FetchAnswers(Graph& graph) {
     fetch.op = "_Fetch";
     fetch.attrs.Set("index", static_cast<int64_t>(result_.asked.size()));
     fetch.inputs = {ref};
-    if (turns_asked_for_.count(name) > 0) fetch.attrs.Set(kAsksForATurn, true);
+    if (turns_asked_for_.count(name) > 0 || absl::StartsWith(name, kAsksForSide)) fetch.attrs.Set(kAsksForATurn, true);
     graph.AddUnique(std::move(fetch));
     result_.asked.push_back(name);
   }

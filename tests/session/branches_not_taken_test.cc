@@ -115,6 +115,119 @@ TEST_P(BranchesNotTaken, GradientsOfTheOtherSideTakeWhateverComes) {
   }
 }
 
+// Two conditionals, the first of which gives one x or two: a, of which the second gives all or something else of another size.
+constexpr char kChain[] = R"(
+p = Placeholder() {dtype=bool, shape=shape[]}
+q = Placeholder() {dtype=bool, shape=shape[]}
+x = Placeholder() {dtype=float, shape=shape[3]}
+wide = Const() {dtype=int32, value=int32[2]{3, 1}}
+rows = Reshape(x, wide) {T=float, Tshape=int32}
+axis = Const() {dtype=int32, value=int32[]{0}}
+flat = Const() {dtype=int32, value=int32[1]{-1}}
+s = Switch(rows, p) {T=float}
+two = ConcatV2(s:1, s:1, axis) {N=2, T=float, Tidx=int32}
+one = Identity(s) {T=float}
+a = Merge(one, two) {N=2, T=float}
+t = Switch(a, q) {T=float}
+same = Identity(t) {T=float}
+)";
+
+constexpr char kGradientOfOneOrTwo[] = R"(
+b = Merge(same, other) {N=2, T=float}
+db = AddV2(b, b) {T=float}
+d = Switch(db, q) {T=float}
+d_same = Identity(d) {T=float}
+)";
+
+constexpr char kGradientOfX[] = R"(
+da = Merge(d_same, d_other) {N=2, T=float}
+e = Switch(da, p) {T=float}
+e_one = Identity(e) {T=float}
+three = Shape(s:1) {T=float, out_type=int32}
+offset = ConcatOffset(axis, three, three) {N=2}
+first = Slice(e:1, offset, three) {T=float, Index=int32}
+second = Slice(e:1, offset:1, three) {T=float, Index=int32}
+e_two = AddV2(first, second) {T=float}
+dx_rows = Merge(e_one, e_two) {N=2, T=float}
+dx = Reshape(dx_rows, flat) {T=float, Tshape=int32}
+)";
+
+// a[1:], whose gradient has a size that follows from that of a.
+constexpr char kTail[] = R"(
+begin = Const() {dtype=int32, value=int32[1]{1}}
+end = Const() {dtype=int32, value=int32[1]{0}}
+other = StridedSlice(t:1, begin, end, begin) {T=float, Index=int32, end_mask=1}
+)";
+constexpr char kTailGradient[] = R"(
+size = Shape(t:1) {T=float, out_type=int32}
+d_other = StridedSliceGrad(size, begin, end, begin, d:1) {T=float, Index=int32, end_mask=1}
+)";
+
+// a twice, whose gradient must find where the second one begins.
+constexpr char kDoubled[] = R"(
+other = ConcatV2(t:1, t:1, axis) {N=2, T=float, Tidx=int32}
+)";
+constexpr char kDoubledGradient[] = R"(
+sizes = ShapeN(t:1, t:1) {N=2, T=float, out_type=int32}
+at = ConcatOffset(axis, sizes, sizes:1) {N=2}
+d_first = Slice(d:1, at, sizes) {T=float, Index=int32}
+d_second = Slice(d:1, at:1, sizes:1) {T=float, Index=int32}
+d_other = AddV2(d_first, d_second) {T=float}
+)";
+
+TEST_P(BranchesNotTaken, GradientsOfConditionalsInARowHaveTheSizesOfTheSidesThatAreTaken) {
+  const std::string tail = absl::StrCat(kChain, kTail, kGradientOfOneOrTwo, kTailGradient, kGradientOfX);
+  const std::string doubled = absl::StrCat(kChain, kDoubled, kGradientOfOneOrTwo, kDoubledGradient, kGradientOfX);
+  for (const char* strategy : {"baseline", "tensorflowmem", "planned"}) {
+    const std::unique_ptr<Session> of_tail = Make(tail, strategy, GetParam()), of_doubled = Make(doubled, strategy, GetParam());
+    const auto run = [&](Session& session, bool p, bool q) {
+      std::vector<Tensor> out;
+      const absl::Status status = session.Run({{"p", Bool(p)}, {"q", Bool(q)}, {"x", Three(1, 2, 3)}}, {"dx"}, {}, &out);
+      EXPECT_TRUE(status.ok()) << strategy << " " << p << q << ": " << status;
+      return status.ok() ? Values(out.at(0)) : std::vector<float>();
+    };
+    for (int turn = 0; turn < 2; ++turn) {
+      EXPECT_THAT(run(*of_tail, false, false), ElementsAre(2, 4, 6));
+      EXPECT_THAT(run(*of_tail, false, true), ElementsAre(0, 4, 6));
+      EXPECT_THAT(run(*of_tail, true, false), ElementsAre(4, 8, 12));
+      EXPECT_THAT(run(*of_tail, true, true), ElementsAre(2, 8, 12));
+      EXPECT_THAT(run(*of_doubled, false, false), ElementsAre(2, 4, 6));
+      EXPECT_THAT(run(*of_doubled, false, true), ElementsAre(4, 8, 12));
+      EXPECT_THAT(run(*of_doubled, true, false), ElementsAre(4, 8, 12));
+      EXPECT_THAT(run(*of_doubled, true, true), ElementsAre(8, 16, 24));
+    }
+  }
+}
+
+// As many twos as the places of what is positive add up to: no bound of it is known.
+constexpr char kCounted[] = R"(
+p = Placeholder() {dtype=bool, shape=shape[]}
+x = Placeholder() {dtype=float, shape=shape[3]}
+s = Switch(x, p) {T=float}
+zero = Const() {dtype=float, value=float[]{0}}
+axes = Const() {dtype=int32, value=int32[2]{0, 1}}
+axis = Const() {dtype=int32, value=int32[1]{0}}
+mask = Greater(s:1, zero) {T=float}
+where = Where(mask) {T=bool}
+count = Sum(where, axes) {T=int64, Tidx=int32}
+dims = Pack(count) {T=int64, N=1, axis=0}
+two = Const() {dtype=float, value=float[]{2}}
+twos = Fill(dims, two) {T=float, index_type=int64}
+sum = Sum(twos, axis) {T=float, Tidx=int32}
+other = Sum(s, axis) {T=float, Tidx=int32}
+y = Merge(other, sum) {N=2, T=float}
+)";
+
+TEST_P(BranchesNotTaken, WhatWasNeverWrittenIsNoSize) {
+  const std::unique_ptr<Session> session = Make(kCounted, "planned", GetParam());
+  for (const auto& [p, sum] : std::vector<std::pair<bool, float>>{{false, 5}, {true, 6}, {false, 5}, {true, 6}}) {
+    std::vector<Tensor> out;
+    const absl::Status status = session->Run({{"p", Bool(p)}, {"x", Three(-1, 2, 4)}}, {"y"}, {}, &out);
+    ASSERT_TRUE(status.ok()) << p << ": " << status;
+    EXPECT_THAT(Values(out.at(0)), ElementsAre(sum));
+  }
+}
+
 // A branch of x and k, whose kernel refuses some values of k.
 struct Refusing {
   std::string name;
