@@ -142,7 +142,8 @@ absl::Status PrepareTypesOfSizes(const CompileRequest& request, Prepared& prepar
   if (request.signature.answers.count(kAsksForSizes) > 0) return PrepareTypes(request, with_sizes, prepared, needed);
   absl::Status bounded = PrepareTypesOfTaken(request, prepared, needed);
   if (!request.signature.ask && Settled(bounded)) return bounded;
-  if (request.signature.ask) {
+  // Where asking fails, it may be for a size that a question follows from.
+  if (request.signature.ask && Settled(bounded)) {
     if (!NeededFeeds(bounded).empty() || (bounded.ok() && prepared.stopped)) return bounded;
     // All else is answered. The plan asks for sizes only where it needs them.
     CompileRequest plan = request;

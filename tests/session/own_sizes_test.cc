@@ -87,6 +87,35 @@ step = Const() {dtype=float, value=float[]{1}}
 update = AssignSubVariableOp(w, step) ^twice ^waited {dtype=float}
 )";
 
+// As many rows as n says, which grows in every step, halved until none is above one.
+constexpr char kHalved[] = R"(
+function above
+  x = _Arg() {T=float, index=0}
+  axes = Const() {dtype=int32, value=int32[2]{0, 1}}
+  most = Max(x, axes) {T=float, Tidx=int32}
+  one = Const() {dtype=float, value=float[]{1}}
+  more = Greater(most, one) {T=float}
+  r = _Retval(more) {T=bool, index=0}
+end
+function halve
+  x = _Arg() {T=float, index=0}
+  half = Const() {dtype=float, value=float[]{0.5}}
+  y = Mul(x, half) {T=float}
+  r = _Retval(y) {T=float, index=0}
+end
+n = VarHandleOp() {dtype=int32, shape=shape[], shared_name="n"}
+two = Const() {dtype=int32, value=int32[]{2}}
+one = Const() {dtype=int32, value=int32[]{1}}
+init = AssignVariableOp(n, two) {dtype=int32}
+now = ReadVariableOp(n) {dtype=int32}
+x = Placeholder() {dtype=float, shape=shape[1,2]}
+times = Pack(now, one) {T=int32, N=2, axis=0}
+rows = Tile(x, times) {T=float, Tmultiples=int32}
+halved = StatelessWhile(rows) {T=[float], cond=&above, body=&halve}
+y = Neg(halved) {T=float}
+update = AssignAddVariableOp(n, one) ^y {dtype=int32}
+)";
+
 std::unique_ptr<Session> MakeSession(const std::string& strategy, const char* text) {
   absl::StatusOr<Graph> graph = ParseGraphText(text);
   EXPECT_TRUE(graph.ok()) << graph.status();
@@ -123,6 +152,24 @@ TEST(OwnSizes, RowsOfAListAreCounted) {
     ASSERT_TRUE(ran.ok()) << ran;
     ASSERT_EQ(got[0].shape(), Shape({static_cast<int64_t>(rows.size()), 1}));
     for (size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(got[0].IntAt(i), rows[i]);
+  }
+}
+
+TEST(OwnSizes, ALoopThatEndsByItsResultsMayGoOverThem) {
+  for (const char* strategy : {"baseline", "tensorflowmem", "planned"}) {
+    const auto session = MakeSession(strategy, kHalved);
+    ASSERT_TRUE(session->Run({}, {}, {"init"}, nullptr).ok());
+    Tensor x(DataType::kFloat, Shape({1, 2}));
+    for (int step = 0; step < 4; ++step) {
+      x.mutable_as<float>()[0] = 3;
+      x.mutable_as<float>()[1] = step % 2 == 0 ? 4 : 16;
+      std::vector<Tensor> got;
+      const absl::Status ran = session->Run({{"x", x}}, {"y"}, {"update"}, &got);
+      ASSERT_TRUE(ran.ok()) << strategy << ": " << ran;
+      EXPECT_EQ(got[0].shape(), Shape({2 + step, 2}));
+      EXPECT_EQ(got[0].as<float>()[2], step % 2 == 0 ? -0.75f : -0.1875f);
+      EXPECT_EQ(got[0].as<float>()[3], -1);
+    }
   }
 }
 
