@@ -44,8 +44,8 @@ tanh = Tanh(z) {T=float}
 one = Const() {dtype=float, value=float[]{1}}
 square = Square(z) {T=float}
 above = AddV2(square, one) {T=float}
-bessel = BesselI0e(above) {T=float}
-sum = AddV2(tanh, bessel) {T=float}
+fitted = IsotonicRegression(above) {T=float, output_dtype=float}
+sum = AddV2(tanh, fitted) {T=float}
 dw = MatMul(x, sum) {T=float, transpose_a=true, transpose_b=false}
 db = Sum(sum, rows) {T=float, Tidx=int32, keep_dims=false}
 step_w = ResourceApplyGradientDescent(w, rate, dw) {T=float, use_locking=false}
