@@ -34,11 +34,15 @@ class WidenedKernel final : public Kernel {
       inputs[place.index] = at(place);
     }
     for (const Place& place : outputs_) outputs[place.index] = at(place);
-    // A kernel may be of several nodes, whose streams of random numbers go by their names.
-    OpInstance node = wide_;
-    node.name = context.instance->name;
     KernelContext wide = context;
-    wide.instance = &node;
+    wide.instance = &wide_;
+    OpInstance node;
+    if (context.state != nullptr) {
+      // A kernel may be of several nodes, whose streams of random numbers go by their names.
+      node = wide_;
+      node.name = context.instance->name;
+      wide.instance = &node;
+    }
     wide.inputs = inputs.data();
     wide.outputs = outputs.data();
     MR_RETURN_IF_ERROR(kernel_->Run(wide));

@@ -331,11 +331,15 @@ absl::Status RunWidened(const Widening& w, const Queue& queue, const KernelConte
     LaunchCast(queue, w.narrow, Type::kFloat, context.inputs[index], inputs[index], elements);
   }
   for (const auto& place : w.outputs) outputs[place.index] = scratch + place.at;
-  // A kernel may be of several nodes, whose streams of random numbers go by their names.
-  OpInstance node = w.node;
-  node.name = context.instance->name;
   KernelContext wide = context;
-  wide.instance = &node;
+  wide.instance = &w.node;
+  OpInstance node;
+  if (context.state != nullptr) {
+    // A kernel may be of several nodes, whose streams of random numbers go by their names.
+    node = w.node;
+    node.name = context.instance->name;
+    wide.instance = &node;
+  }
   wide.inputs = inputs.data();
   wide.outputs = outputs.data();
   wide.scratch = scratch + w.kernel_at;

@@ -212,6 +212,13 @@ struct UseBody {
 struct AxisPass {
   AxisTable table;
   Divider pixels, inner;
+  struct Place {
+    int64_t outer, pixel, column;
+  };
+  MR_DEVICE Place Of(int64_t i) const {
+    const int64_t line = inner(i), outer = pixels(line);
+    return {outer, line - outer * pixels.by, i - line * inner.by};
+  }
 };
 
 AxisPass PassOf(const AxisTable& table, int64_t pixels, int64_t inner, int64_t n) { return {table, DivideBy(pixels, n), DivideBy(inner, n)}; }
@@ -223,7 +230,7 @@ struct ForwardBody {
   const T* x;
   MR_DEVICE float operator()(int64_t i) const {
     const AxisTable& table = pass.table;
-    const int64_t line = pass.inner(i), column = i - line * pass.inner.by, outer = pass.pixels(line), pixel = line - outer * pass.pixels.by;
+    const auto [outer, pixel, column] = pass.Of(i);
     const int64_t start = table.start[pixel], count = table.end[pixel] - start;
     const T* const from = x + (outer * table.input + start) * pass.inner.by + column;
     float sum = 0;
@@ -240,7 +247,7 @@ struct BackwardBody {
   const float* dy;
   MR_DEVICE float operator()(int64_t i) const {
     const AxisTable& table = pass.table;
-    const int64_t line = pass.inner(i), column = i - line * pass.inner.by, outer = pass.pixels(line), pixel = line - outer * pass.pixels.by;
+    const auto [outer, pixel, column] = pass.Of(i);
     const float* const from = dy + outer * table.output * pass.inner.by + column;
     const int64_t beyond = table.beyond[pixel];
     float sum = 0;
