@@ -19,10 +19,6 @@ absl::Status SayThatSizesAreAskedFor(StraightGraph& out, absl::Status refusal) {
   return out.questions().Answer(kAsksForSizes, ref, yes, std::move(refusal)).status();
 }
 
-std::string SideQuestion(const StraightGraph& out, OutputRef predicate) {
-  return absl::StrCat(kAsksForSide, out.graph().node(predicate.node).name, ":", predicate.index);
-}
-
 // Whatever feeds it follows from: one plan does for all that say the same.
 absl::Status AskForSide(StraightGraph& out, const NodeCall& call, OutputRef predicate) {
   const std::string question = SideQuestion(out, predicate);
@@ -59,11 +55,15 @@ absl::StatusOr<Tensor> AskForShape(StraightGraph& out, Guards& guards, const Nod
 
 }  // namespace
 
-absl::StatusOr<std::optional<bool>> AnsweredSide(StraightGraph& out, Guards& guards, OutputRef predicate) {
+std::string SideQuestion(const StraightGraph& out, OutputRef predicate) {
+  return absl::StrCat(kAsksForSide, out.graph().node(predicate.node).name, ":", predicate.index);
+}
+
+absl::StatusOr<std::optional<bool>> AnsweredSide(StraightGraph& out, Guards& guards, OutputRef predicate, bool exact_sizes) {
   const Literal literal = guards.Source(predicate);
   const Tensor* answer = out.questions().Answered(SideQuestion(out, literal.predicate), literal.predicate);
   if (answer == nullptr) return std::nullopt;
-  MR_RETURN_IF_ERROR(SayThatSizesAreAskedFor(out, absl::OkStatus()));
+  if (exact_sizes) MR_RETURN_IF_ERROR(SayThatSizesAreAskedFor(out, absl::OkStatus()));
   return (answer->IntAt(0) != 0) == literal.value;
 }
 

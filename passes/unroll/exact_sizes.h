@@ -13,6 +13,7 @@
 #define MILLRACE_PASSES_UNROLL_EXACT_SIZES_H_
 
 #include <optional>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -29,8 +30,11 @@ inline constexpr char kAsksForSizes[] = "sizes";
 // The beginning of questions whether a predicate holds; it does not where nobody takes the branch that it is in.
 inline constexpr char kAsksForSide[] = "side by ";
 
-// Whether the predicate of a Switch holds; nullopt where that was not asked for.
-absl::StatusOr<std::optional<bool>> AnsweredSide(StraightGraph& out, Guards& guards, OutputRef predicate);
+// That of a predicate that follows from no other one (Guards::Source). Lists of different lengths ask it, too.
+std::string SideQuestion(const StraightGraph& out, OutputRef predicate);
+
+// Whether the predicate of a Switch holds; nullopt where that was not asked for. exact_sizes: a plan that uses it is one of sizes.
+absl::StatusOr<std::optional<bool>> AnsweredSide(StraightGraph& out, Guards& guards, OutputRef predicate, bool exact_sizes);
 
 // Asks which side of a Merge is taken, unless both have one type.
 absl::Status AskForSide(StraightGraph& out, Guards& guards, const NodeCall& merge);

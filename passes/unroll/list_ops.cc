@@ -449,11 +449,8 @@ namespace {
 absl::StatusOr<Value> ListOfSide(StraightGraph& out, const NodeCall& call, const Literal& literal, const Value& other, const Value& taken) {
   const auto length = [](const Value& value) { return value.list->items.size(); };
   const std::string what = absl::StrCat("which of two lists, of ", length(other), " and ", length(taken), " items, it goes on with");
-  const std::string question = absl::StrCat(kAsksForSide, out.graph().node(literal.predicate.node).name, " for ", call.origin.name);
-  MR_ASSIGN_OR_RETURN(const Tensor side, AskFor(out, call.node, question, literal.predicate, Tensor(), what));
+  MR_ASSIGN_OR_RETURN(const Tensor side, AskFor(out, call.node, SideQuestion(out, literal.predicate), literal.predicate, Tensor(), what));
   if (side.dtype() != DataType::kBool || side.num_elements() != 1) return CallError(call, "the predicate is no bool scalar");
-  // Conditionals on the same predicate, gradients of this one, have a side that nobody need plan.
-  out.Assume(literal.predicate, side);
   return side.as<bool>()[0] == literal.value ? taken : other;
 }
 

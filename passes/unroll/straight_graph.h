@@ -43,12 +43,7 @@ class StraightGraph {
   const OpRegistry& ops() const { return ops_; }
   Questions& questions() { return questions_; }
 
-  const Tensor* Known(OutputRef ref) const {
-    const auto answered = answered_.find(ref);
-    return answered != answered_.end() ? &answered->second : tracker_.Value(ref);
-  }
-  // What a run has answered, for whoever asks from now on.
-  void Assume(OutputRef ref, Tensor value) { answered_.insert_or_assign(ref, std::move(value)); }
+  const Tensor* Known(OutputRef ref) const { return tracker_.Value(ref); }
   // nullopt: not known, or only when running.
   std::optional<TensorType> Type(OutputRef ref) const;
   OutputRef Current(OutputRef ref) const { return tracker_.Current(ref); }
@@ -89,7 +84,6 @@ class StraightGraph {
   Questions questions_;
   std::vector<bool> guarded_;
   std::vector<bool> beyond_feeds_;
-  std::map<OutputRef, Tensor> answered_;
   std::map<std::string, OutputRef> constants_;  // by type and bytes
   std::map<std::string, OutputRef> zeros_;      // by type
   std::set<OutputRef> zeros_refs_;

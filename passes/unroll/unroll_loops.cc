@@ -373,10 +373,8 @@ absl::Status Unroller::RunSwitch(Run& run, NodeId id, NodeCall call) {
   std::optional<bool> holds;
   if (known != nullptr) {
     holds = known->IntAt(0) != 0;
-  } else if (const Literal source = guards_.Source(predicate); out_.Known(source.predicate) != nullptr) {
-    holds = (out_.Known(source.predicate)->IntAt(0) != 0) == source.value;
-  } else if (exact_sizes_) {
-    MR_ASSIGN_OR_RETURN(holds, AnsweredSide(out_, guards_, predicate));
+  } else {
+    MR_ASSIGN_OR_RETURN(holds, AnsweredSide(out_, guards_, predicate, exact_sizes_));
   }
   std::vector<NodeId> controls = ControlsOf(run, call.node);
   for (const Value& input : call.inputs) AddAll(input.waits, controls);
