@@ -19,6 +19,7 @@
 #include "passes/control_flow/lower_switches.h"
 #include "passes/devices/add_send_recv.h"
 #include "passes/devices/place_devices.h"
+#include "passes/initial_shapes.h"
 #include "passes/rewrite/accumulate_products.h"
 #include "passes/rewrite/accumulate_reductions.h"
 #include "passes/rewrite/bypass_identities.h"
@@ -168,6 +169,39 @@ absl::Status PrepareTypesOfSizes(const CompileRequest& request, Prepared& prepar
   return asked;
 }
 
+// What a tensor is, given variables, without any feed; an error where that does not follow.
+absl::StatusOr<TensorType> TypeOf(const CompileRequest& request, const std::string& tensor, const VariableTypesByName& variables) {
+  CompileRequest fetch = request;
+  fetch.signature = {};
+  fetch.signature.fetches = {tensor};
+  fetch.variable_types = variables;
+  Prepared prepared;
+  Signature needed;
+  MR_RETURN_IF_ERROR(PrepareTypes(fetch, {}, prepared, needed));
+  const Graph& graph = prepared.graph;
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    if (node.removed || node.op != "_Fetch") continue;
+    const OutputRef fetched = node.inputs[0];
+    if (graph.node(fetched.node).dynamic_output(fetched.index)) break;
+    return graph.type(fetched);
+  }
+  return absl::InvalidArgumentError(absl::StrCat("the shape of ", tensor, " is known only when running"));
+}
+
+// Where types were refused: variables that do not exist yet and are declared without shape may be to blame.
+absl::Status PrepareTypesOfVariables(const CompileRequest& request, Prepared& prepared, Signature& needed) {
+  absl::Status declared = PrepareTypesOfSizes(request, prepared, needed);
+  if (declared.ok()) return declared;
+  CompileRequest initial = request;
+  const auto type_of = [&request](const std::string& tensor, const VariableTypesByName& known) { return TypeOf(request, tensor, known); };
+  AddInitialShapes(request.graph, request.ops, type_of, initial.variable_types);
+  if (initial.variable_types.size() == request.variable_types.size()) return declared;
+  prepared = {};
+  needed = {};
+  return PrepareTypesOfSizes(initial, prepared, needed);
+}
+
 // Of the budget: slots that fill less are not worth more nodes, and a part of a slot.
 constexpr int64_t kSlotsPart = 4, kUpdateParts = 256;
 constexpr int64_t kLeastPartBytes = int64_t{1} << 20;
@@ -275,7 +309,7 @@ absl::StatusOr<UnrollResult> ExpandCalls(Graph& graph, const OpRegistry& ops, Ke
 absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
   Prepared prepared;
   Signature needed;
-  MR_RETURN_IF_ERROR(PrepareTypesOfSizes(request, prepared, needed));
+  MR_RETURN_IF_ERROR(PrepareTypesOfVariables(request, prepared, needed));
   // The graph as its author knows it: what follows depends on strategy and budget.
   prepared.summary = SummaryOf(prepared.graph);
   // What only passes several values on would have each wait for all.
