@@ -69,6 +69,11 @@ const std::unordered_map<std::string, const char*>& Renamed() {
   return names;
 }
 
+// Sums of strings are one behind the other.
+bool JoinsStrings(const Node& node) {
+  return (node.op == "Add" || node.op == "AddV2") && node.attrs.GetOr("T", DataType::kFloat) == DataType::kString;
+}
+
 class Expansion {
  public:
   explicit Expansion(Graph& graph) : graph_(graph) {}
@@ -118,6 +123,7 @@ class Expansion {
     if (op == "_UnaryOpsComposition") return Composition(id);
     if (op == "BatchNormWithGlobalNormalization") return OldNorm(id);
     if (op == "Merge") return MergeOfMany(id);
+    if (JoinsStrings(graph_.node(id))) return Joined(id);
     if (op == "_SwitchN") return SwitchToMany(id);
     if (op == "XlaDynamicSlice" || op == "XlaDynamicUpdateSlice") return SliceWithin(id);
     if (op == "MutexV2" || op == "MutexLock" || op == "ConsumeMutexLock") return Unlocked(id);
@@ -413,6 +419,13 @@ class Expansion {
     return absl::OkStatus();
   }
 
+  absl::Status Joined(NodeId id) {
+    Node& node = graph_.mutable_node(id);
+    node.op = "StringJoin";
+    node.attrs.Set("N", static_cast<int64_t>(node.inputs.size()));
+    return absl::OkStatus();
+  }
+
   // A section under a lock excludes others by the order of variables' accesses, which is that of a run of one thread.
   absl::Status Unlocked(NodeId id) {
     Node& node = graph_.mutable_node(id);
@@ -468,7 +481,7 @@ bool IsExpanded(const std::string& op) {
 bool IsExpandedForInputs(const Node& node) {
   const bool adds_to_product = node.op == "_FusedMatMul" && node.inputs.size() > 3;
   const bool merges_many = node.op == "Merge" && node.inputs.size() > 2;
-  return adds_to_product || merges_many;
+  return adds_to_product || merges_many || JoinsStrings(node);
 }
 
 bool IsExpanded(const Node& node) { return IsExpandedForInputs(node) || IsExpanded(node.op); }

@@ -24,7 +24,7 @@ absl::StatusOr<bool> ExpandOps(Graph& graph);
 // Whether an op is one of those that this pass takes away.
 bool IsExpanded(const std::string& op);
 // It takes away some nodes of other ops, too: a product with a bias and an activation is an op of Millrace's own, one to which a
-// tensor is added is not; a Merge has two sides, one of a _SwitchN more.
+// tensor is added is not; a Merge has two sides, one of a _SwitchN more; a sum of strings joins them.
 bool IsExpandedForInputs(const Node& node);
 bool IsExpanded(const Node& node);  // for either
 

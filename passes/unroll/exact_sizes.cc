@@ -53,6 +53,45 @@ absl::StatusOr<Tensor> AskForShape(StraightGraph& out, Guards& guards, const Nod
   return out.questions().Answer(absl::StrCat(call.origin.name, " shape ", output.index), shape, Tensor(), std::move(refusal));
 }
 
+// What is asked for, by which name, and what to call it where nobody can answer.
+struct Wanted {
+  OutputRef ref;
+  std::string question;
+  std::string what;
+};
+
+absl::StatusOr<OutputRef> KnownByAsking(StraightGraph& out, Guards& guards, const NodeCall& call, const Wanted& wanted);
+
+// Strings cannot be told, but numbers that they follow from: what made them is made again, of the answers.
+absl::StatusOr<OutputRef> KnownStrings(StraightGraph& out, Guards& guards, const NodeCall& call, const Wanted& wanted) {
+  Node again = out.graph().node(wanted.ref.node);
+  again.outputs.clear();
+  again.dynamic_outputs = again.run_time_values = 0;
+  for (size_t i = 0; i < again.inputs.size(); ++i) {
+    if (!out.Type(again.inputs[i]).has_value()) return wanted.ref;
+    const Wanted part{again.inputs[i], absl::StrCat(wanted.question, ", input ", i, " of ", again.name), wanted.what};
+    MR_ASSIGN_OR_RETURN(again.inputs[i], KnownByAsking(out, guards, call, part));
+    if (out.Known(again.inputs[i]) == nullptr) return wanted.ref;
+  }
+  if (again.inputs.empty()) return wanted.ref;
+  MR_ASSIGN_OR_RETURN(const NodeId made, out.Add(std::move(again)));
+  return out.Current({made, wanted.ref.index});
+}
+
+// A tensor whose value is known: itself, or the constant that the answer is. One that is not known where nobody could tell.
+absl::StatusOr<OutputRef> KnownByAsking(StraightGraph& out, Guards& guards, const NodeCall& call, const Wanted& wanted) {
+  if (out.Known(wanted.ref) != nullptr) return wanted.ref;
+  const std::optional<TensorType> type = out.Type(wanted.ref);
+  if (type && type->dtype == DataType::kString) return KnownStrings(out, guards, call, wanted);
+  const std::string first = out.questions().Refuses(kAsksForSizes) ? kAsksForSizes : wanted.question;
+  absl::Status refusal = NotKnownUnlessAsked(out, call.node, first, wanted.ref, wanted.what);
+  if (!NeededFeeds(refusal).empty()) return refusal;
+  MR_RETURN_IF_ERROR(AskIfTaken(out, guards, call, wanted.ref));
+  MR_RETURN_IF_ERROR(SayThatSizesAreAskedFor(out, refusal));
+  MR_ASSIGN_OR_RETURN(const Tensor value, out.questions().Answer(wanted.question, wanted.ref, Tensor(), std::move(refusal)));
+  return out.Constant(value);
+}
+
 }  // namespace
 
 std::string SideQuestion(const StraightGraph& out, OutputRef predicate) {
@@ -68,13 +107,15 @@ absl::StatusOr<std::optional<bool>> AnsweredSide(StraightGraph& out, Guards& gua
 }
 
 absl::Status AskForSide(StraightGraph& out, Guards& guards, const NodeCall& merge) {
-  if (merge.inputs.size() != 2 || DataTypeSize(merge.node.attrs.GetOr<DataType>("T", DataType::kFloat)) == 0) return absl::OkStatus();
+  const DataType dtype = merge.node.attrs.GetOr<DataType>("T", DataType::kFloat);
+  const bool words = dtype == DataType::kString;  // which must be known, whatever their number
+  if (merge.inputs.size() != 2 || (DataTypeSize(dtype) == 0 && !words)) return absl::OkStatus();
   std::optional<TensorType> types[2];
   for (int side : {0, 1}) {
     MR_ASSIGN_OR_RETURN(const OutputRef ref, TensorOf(out, merge, merge.inputs[side]));
     types[side] = out.Type(ref);
   }
-  if (types[0].has_value() && types[0] == types[1]) return absl::OkStatus();
+  if (types[0].has_value() && types[0] == types[1] && !words) return absl::OkStatus();
   const std::optional<Literal> between = Guards::Between(guards.Of(merge.inputs[0]), guards.Of(merge.inputs[1]));
   return between.has_value() ? AskForSide(out, merge, between->predicate) : absl::OkStatus();
 }
@@ -87,14 +128,10 @@ absl::StatusOr<NodeId> AddWithKnownSizes(StraightGraph& out, Guards& guards, con
     const OutputRef ref = out.graph().node(added).inputs[*missing];
     const std::string what = absl::StrCat("the size that input ", *missing, " gives");
     const std::string question = absl::StrCat(call.origin.name, " input ", *missing);
-    const std::string first = out.questions().Refuses(kAsksForSizes) ? kAsksForSizes : question;
-    absl::Status refusal = NotKnownUnlessAsked(out, call.node, first, ref, what);
-    if (!NeededFeeds(refusal).empty()) return refusal;
-    MR_RETURN_IF_ERROR(AskIfTaken(out, guards, call, ref));
-    MR_RETURN_IF_ERROR(SayThatSizesAreAskedFor(out, refusal));
-    MR_ASSIGN_OR_RETURN(const Tensor value, out.questions().Answer(question, ref, Tensor(), std::move(refusal)));
+    MR_ASSIGN_OR_RETURN(const OutputRef known, KnownByAsking(out, guards, call, {ref, question, what}));
+    if (out.Known(known) == nullptr) return added;
     out.Remove(added);
-    MR_ASSIGN_OR_RETURN(node.inputs[*missing], out.Constant(value));
+    node.inputs[*missing] = known;
     const bool waits = std::find(node.control_inputs.begin(), node.control_inputs.end(), ref.node) != node.control_inputs.end();
     if (!waits) node.control_inputs.push_back(ref.node);
   }

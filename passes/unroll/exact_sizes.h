@@ -3,9 +3,10 @@
 //
 //   n = Sum(Cast(x > 0))   Fill([n], 0)        n is asked for, and a constant where Fill takes it
 //   rows = Where(x > 0)    Gather(y, rows)     the shape of rows is asked for; Gather takes Reshape(rows, [3, 1])
+//   word = Gather(words, n)  StringLength(word)  n is asked for, and the word made of the answer: strings must be known
 //
 // The two sides of a conditional may differ in size, and what a side that is not taken makes of sizes, forward or in gradients,
-// may be impossible or was never written. So before a Merge of sides of no one type, and before any question in a branch, it is
+// may be impossible or was never written. So before a Merge of sides of no one type, or of strings, and before any question in a branch, it is
 // asked which side is taken; with the answer the other one is left out:
 //
 //   y = Merge(x[1:], x)    p is asked for; where it is false y is x[1:], and its gradient has that side alone
@@ -36,7 +37,7 @@ std::string SideQuestion(const StraightGraph& out, OutputRef predicate);
 // Whether the predicate of a Switch holds; nullopt where that was not asked for. exact_sizes: a plan that uses it is one of sizes.
 absl::StatusOr<std::optional<bool>> AnsweredSide(StraightGraph& out, Guards& guards, OutputRef predicate, bool exact_sizes);
 
-// Asks which side of a Merge is taken, unless both have one type.
+// Asks which side of a Merge is taken, unless both have one type that is not strings.
 absl::Status AskForSide(StraightGraph& out, Guards& guards, const NodeCall& merge);
 
 // Adds the node as StraightGraph does. Values that its shape rule asked for in vain are constants, and it waits for what

@@ -314,6 +314,41 @@ merged_length = StringLength(merged)
   }
 }
 
+// What words are made of is a variable's number, so a run is asked for it, and which side of a conditional is taken.
+TEST(Strings, ThatFollowFromVariablesAreThoseOfTheStep) {
+  const auto session = SessionOf(R"(
+n = VarHandleOp() {dtype=int32, shape=shape[], shared_name="n"}
+zero = Const() {dtype=int32, value=int32[]{0}}
+init = AssignVariableOp(n, zero) {dtype=int32}
+now = ReadVariableOp(n) {dtype=int32}
+one = Const() {dtype=int32, value=int32[]{1}}
+count = AssignAddVariableOp(n, one) ^now {dtype=int32}
+words = Const() {dtype=string, value=string[3]{"a", "bc", "def"}}
+axis = Const() {dtype=int32, value=int32[]{0}}
+word = GatherV2(words, now, axis) {Tparams=string, Tindices=int32, Taxis=int32}
+prefix = Const() {dtype=string, value=string[]{"xyz"}}
+longer = AddV2(prefix, word) {T=string}
+length = StringLength(longer)
+text = AsString(now) {T=int32}
+table = StringToNumber(text) {out_type=int64}
+p = Greater(now, zero) {T=int32}
+side = Switch(words, p) {T=string}
+no = Identity(side) {T=string}
+yes = StringJoin(side:1, side:1) {N=2, separator="-"}
+merged = Merge(no, yes) {T=string, N=2}
+merged_length = StringLength(merged)
+)");
+  ASSERT_TRUE(session->Run({}, {}, {"init"}, nullptr).ok());
+  std::vector<Tensor> out;
+  for (int step = 0; step < 3; ++step) {
+    const absl::Status status = session->Run({}, {"length", "table", "merged_length"}, {"count"}, &out);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_THAT(Ints(out[0]), ElementsAre(4 + step));
+    EXPECT_THAT(Ints(out[1]), ElementsAre(step));
+    EXPECT_THAT(Ints(out[2]), step == 0 ? ElementsAre(1, 2, 3) : ElementsAre(3, 5, 7));
+  }
+}
+
 // Rows of words made rectangular: ops that move strings as they move numbers.
 TEST(Strings, WordsArePaddedSortedAndScattered) {
   const auto session = SessionOf(R"(
