@@ -72,6 +72,41 @@ TEST_F(FakeRunAheadTest, ADeviceThatHangsIsGivenUpByWhoHasMoreForItThanItTakes) 
   }
 }
 
+// A recurrent layer is a product and a launch for every step of time.
+TEST_F(FakeRunAheadTest, ANodeOfManyLaunchesIsNoFurtherAhead) {
+  constexpr int64_t kSteps = 1200;
+  const auto open = [](double timeout) {
+    return OpenOnFake(absl::StrCat("x = Placeholder() {dtype=float, shape=shape[", kSteps, ", 1, 1]}\n", R"(
+h = Const() {dtype=float, value=float[1, 1, 1]{0}}
+weights = Const() {dtype=float, value=float[4]{0.5, 0.25, 0, 0}}
+y = CudnnRNN(x, h, h, weights) {T=float, rnn_mode="rnn_relu", input_mode="linear_input", direction="unidirectional", is_training=false}
+)"), "off", timeout);
+  };
+  Tensor ones(DataType::kFloat, Shape({kSteps, 1, 1}));
+  for (float& one : ones.mutable_as<float>()) one = 1;
+  const auto step = [&](Session& session, std::vector<Tensor>* out) { return session.Run({{"x", ones}}, {"y"}, {}, out); };
+  Throw("");
+  {
+    const auto session = open(1800);
+    ASSERT_TRUE(session.ok()) << session.status();
+    std::vector<Tensor> out;
+    const absl::Status status = step(**session, &out);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_LE(Count("ahead"), kMostAhead);
+    EXPECT_GT(Count("launch"), kSteps);
+    EXPECT_FLOAT_EQ(out[0].as<float>()[kSteps - 1], 0.5f / (1 - 0.25f));
+  }
+  for (const int64_t n : {5, 200, 900}) {
+    SCOPED_TRACE(n);
+    Throw("");
+    const auto other = open(0.002);
+    ASSERT_TRUE(other.ok()) << other.status();
+    Throw(absl::StrCat("hang@", n));
+    EXPECT_TRUE(absl::IsUnavailable(step(**other, nullptr)));
+    EXPECT_LE(Count("ahead"), kMostAhead);
+  }
+}
+
 TEST_F(FakeRunAheadTest, ADeviceThatIsLostMeanwhileIsAnError) {
   for (const char* fault : {"lost@700", "ecc@300", "crash@1400"}) {
     Throw("");

@@ -80,6 +80,7 @@ __global__ void __launch_bounds__(kCrewBlock<kSize>, 2) CrewKernel(int64_t rows,
 
 template <int kSize, typename Body>
 void LaunchCrews(const Queue& queue, int64_t rows, const Body& body) {
+  if (!MayLaunch(queue)) return;
   constexpr int kBlock = kCrewBlock<kSize>;
   const int64_t wanted = CeilDiv(rows, kBlock / kSize), blocks = wanted < kMaxBlocks * 8 ? wanted : kMaxBlocks * 8;
   CrewKernel<kSize><<<static_cast<unsigned>(blocks), kBlock, 0, static_cast<cudaStream_t>(queue.stream)>>>(rows, body, queue.fault);
@@ -109,7 +110,7 @@ __global__ void __launch_bounds__(kThreads) TaskKernel(int64_t tasks, const __gr
 // body(crew, task, shared) for every task, by a block each; Body::Shared is memory that its threads share.
 template <typename Body>
 void ForEachTask(const Queue& queue, int64_t tasks, const Body& body) {
-  if (tasks <= 0) return;
+  if (tasks <= 0 || !MayLaunch(queue)) return;
   const int64_t blocks = tasks < kMaxBlocks * 8 ? tasks : kMaxBlocks * 8;
   TaskKernel<<<static_cast<unsigned>(blocks), kThreads, 0, static_cast<cudaStream_t>(queue.stream)>>>(tasks, body, queue.fault);
 }

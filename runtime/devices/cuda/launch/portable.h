@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "cuda/launch/pace.h"
 #include "cuda/launch/queue.h"
 #include "cuda/launch/scalar.h"
 #include "cuda/launch/sum_kernels.h"
@@ -49,7 +50,7 @@ __global__ void __launch_bounds__(kThreads) ForEachKernel(int64_t n, const __gri
 // body(i) for i in [0, n), in any order and at once. Errors of the launch are found by the driver behind the kernel.
 template <typename Body>
 void ForEach(const Queue& queue, int64_t n, const Body& body, int64_t most_blocks = kMaxBlocks) {
-  if (n <= 0) return;
+  if (n <= 0 || !MayLaunch(queue)) return;
   const int64_t blocks = CeilDiv(n, kThreads) < most_blocks ? CeilDiv(n, kThreads) : most_blocks;
   ForEachKernel<<<static_cast<unsigned>(blocks), kThreads, 0, static_cast<cudaStream_t>(queue.stream)>>>(n, body,
                                                                                                        queue.fault);
@@ -75,7 +76,7 @@ __global__ void __launch_bounds__(kThreads) MapKernel(int64_t n, T* y, const __g
 // y[i] = body(i). `y` may be an operand of which body(i) reads element i alone.
 template <typename T, typename Body>
 void Map(const Queue& queue, int64_t n, T* y, const Body& body) {
-  if (n <= 0) return;
+  if (n <= 0 || !MayLaunch(queue)) return;
   const int64_t wanted = CeilDiv(n, kThreads * kUnroll), blocks = wanted < kMaxBlocks ? wanted : kMaxBlocks;
   MapKernel<<<static_cast<unsigned>(blocks), kThreads, 0, static_cast<cudaStream_t>(queue.stream)>>>(n, y, body,
                                                                                                    queue.fault);
@@ -132,7 +133,7 @@ void MapEach(const Queue& queue, int64_t n, T* y, const Body& body) {
 // memory, which they never do where `kRowsAlone`.
 template <typename Acc, bool kRowsAlone = false, typename Body>
 void SumRows(const Queue& queue, int64_t rows, int64_t terms, bool columns, void* partial, const Body& body) {
-  if (rows <= 0) return;
+  if (rows <= 0 || !MayLaunch(queue)) return;
   const auto stream = static_cast<cudaStream_t>(queue.stream);
   const SumGrid grid = SumGridOf(rows, terms, columns);
   const auto blocks = static_cast<unsigned>(grid.blocks), rest_blocks = static_cast<unsigned>(grid.rest_blocks);
@@ -147,7 +148,7 @@ void SumRows(const Queue& queue, int64_t rows, int64_t terms, bool columns, void
   } else {
     RowSumKernel<Acc><<<blocks, kThreads, 0, stream>>>(rows, terms, chunks, sums, body, queue.fault);
   }
-  if (chunks == 1) return;
+  if (chunks == 1 || !MayLaunch(queue)) return;
   const auto rest = PartialOf(sums, chunks, body);
   if (grid.rest_kind == SumKind::kWarps) {
     WarpSumKernel<Acc><<<rest_blocks, kThreads, 0, stream>>>(rows, chunks, rest, queue.fault);

@@ -298,7 +298,7 @@ __global__ void __launch_bounds__(kThreads) TogetherKernel(Rule rule, const __gr
 template <typename T, typename Rule>
 void RunTogether(const Queue& queue, const Rule& rule, const Together& all) {
   const int64_t chunks = all.first[all.count], blocks = chunks < kMaxBlocks ? chunks : kMaxBlocks;
-  if (blocks == 0) return;
+  if (blocks == 0 || !MayLaunch(queue)) return;
   TogetherKernel<T><<<static_cast<unsigned>(blocks), kThreads, 0, static_cast<cudaStream_t>(queue.stream)>>>(rule, all, queue.fault);
 }
 

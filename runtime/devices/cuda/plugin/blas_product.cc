@@ -4,6 +4,7 @@
 #include <mutex>
 #include <utility>
 
+#include "cuda/launch/pace.h"
 #include "cuda/plugin/cuda_services.h"
 #include "millrace/status.h"
 #include "millrace/types.h"
@@ -82,6 +83,7 @@ class BlasProduct final : public Product {
 
   absl::Status Run(const Queue& queue, const void* a, const void* b, const void* onto, const void* bias, void* c,
                    void* scratch) const override {
+    if (!MayLaunch(queue)) return absl::UnavailableError("the device does not answer");
     // The descriptor holds the pointer until the launch has been made.
     const std::lock_guard<std::mutex> lock(mutex_);
     if (shape_.epilogue != Epilogue::kNone) MR_RETURN_IF_ERROR(SetBias(bias));

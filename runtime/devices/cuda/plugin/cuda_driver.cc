@@ -181,7 +181,7 @@ class CudaDriver final : public DeviceDriver {
   absl::Status Launch(const Kernel& kernel, const KernelContext& context, DeviceStream stream, int64_t position) override {
     MR_RETURN_IF_ERROR(BeforeCall(stream));
     services_->set_position(position);
-    MR_RETURN_IF_ERROR(kernel.Run(context));
+    MR_RETURN_IF_ERROR(run_ahead_->Around([&] { return kernel.Run(context); }));
     // A launch that was refused (a bad configuration) says so only here.
     MR_CUDA(cudaPeekAtLastError());
     return absl::OkStatus();
@@ -191,7 +191,7 @@ class CudaDriver final : public DeviceDriver {
   absl::Status LaunchTogether(absl::Span<const GroupMember> members, DeviceStream stream, int64_t position) override {
     MR_RETURN_IF_ERROR(BeforeCall(stream));
     services_->set_position(position);
-    MR_RETURN_IF_ERROR(members[0].kernel->RunTogether(members));
+    MR_RETURN_IF_ERROR(run_ahead_->Around([&] { return members[0].kernel->RunTogether(members); }));
     MR_CUDA(cudaPeekAtLastError());
     return absl::OkStatus();
   }

@@ -7,6 +7,7 @@
 #include <glog/logging.h>
 
 #include "absl/strings/str_cat.h"
+#include "cuda/launch/pace.h"
 #include "cuda/plugin/cuda_services.h"
 #include "cuda/plugin/dnn_plan.h"
 #include "cuda/plugin/dnn_trial.h"
@@ -26,6 +27,7 @@ class DnnConvolution final : public Convolution {
   int64_t scratch_bytes() const override { return AlignUp(choice_->plan.scratch_bytes, kLibraryAlignment); }
 
   absl::Status Run(const Queue& queue, const ConvTensors& tensors, void* scratch) const override {
+    if (!MayLaunch(queue)) return absl::UnavailableError("the device does not answer");
     MR_ASSIGN_OR_RETURN(const cudnnHandle_t handle, services_.DnnOn(static_cast<cudaStream_t>(queue.stream)));
     return ExecuteDnnPlan(handle, choice_->plan, tensors, scratch);
   }

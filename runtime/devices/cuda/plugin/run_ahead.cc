@@ -21,6 +21,19 @@ absl::Status RunAhead::BeforeCall(cudaStream_t stream) {
   return capture == cudaStreamCaptureStatusNone ? Renew(stream, mark) : absl::OkStatus();
 }
 
+bool RunAhead::MayLaunch(void* stream) {
+  if (refused_.ok()) refused_ = BeforeCall(static_cast<cudaStream_t>(stream));
+  return refused_.ok();
+}
+
+absl::Status RunAhead::Around(absl::FunctionRef<absl::Status()> run) {
+  refused_ = absl::OkStatus();
+  launch_pace = this;
+  const absl::Status ran = run();
+  launch_pace = nullptr;
+  return refused_.ok() ? ran : refused_;
+}
+
 absl::Status RunAhead::Renew(cudaStream_t stream, Mark& mark) {
   const std::string& name = watch_->name();
   if (mark.event == nullptr) MR_RETURN_IF_ERROR(CudaStatus(cudaEventCreateWithFlags(&mark.event, cudaEventDisableTiming), name, "cudaEventCreateWithFlags"));
