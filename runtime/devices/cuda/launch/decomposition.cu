@@ -150,6 +150,29 @@ struct TriangleBody {
   }
 };
 
+// The same of small triangles: a thread for each column of the right-hand sides.
+constexpr int64_t kSmallTriangle = 8;
+template <typename T>
+struct SmallTriangleBody {
+  int64_t rows;
+  bool lower, unit;
+  Blocks<const T> triangle;
+  StridedIndex<1> triangle_matrix;
+  Blocks<double> side;
+  Divider columns;
+  MR_DEVICE void operator()(int64_t i) const {
+    const int64_t matrix = columns(i), column = i - matrix * columns.by, other = triangle_matrix.Offset(matrix);
+    for (int64_t step = 0; step < rows; ++step) {
+      const int64_t k = lower ? step : rows - 1 - step;
+      double& solved = side.At(matrix, k, column);
+      if (!unit) solved /= static_cast<double>(triangle.At(other, k, k));
+      for (int64_t row = lower ? k + 1 : 0, end = lower ? rows : k; row < end; ++row) {
+        side.At(matrix, row, column) -= static_cast<double>(triangle.At(other, row, k)) * solved;
+      }
+    }
+  }
+};
+
 template <typename T>
 void LaunchTriangle(const Queue& queue, int64_t count, TriangleBody<T> body) {
   const int64_t tiles = CeilDiv(body.columns, kPanel);
@@ -226,9 +249,10 @@ struct LuBody {
       largest = size;
       at = row;
     }
+    const bool stays = column[k] != column[k];  // before Reduce: behind it others may exchange it already
     const double all = crew.Reduce(largest, Largest());
     at = crew.Reduce(largest == all ? at : n, First());
-    return column[k] != column[k] ? k : at;
+    return stays ? k : at;
   }
   template <typename Crew>
   MR_DEVICE void Exchange(const Crew& crew, int64_t number, int64_t a, int64_t b) const {
@@ -390,6 +414,10 @@ void Solve(const Queue& queue, const Triangles& given, const Sides& sides) {
   const Blocks<const T> triangles = {static_cast<const T*>(given.values), n * n, given.row_stride, given.column_stride};
   const Blocks<double> side = {sides.values, n * columns, columns, 1};
   const StridedIndex<1> numbers = NumbersOf(given.batch, 0);
+  if (n <= kSmallTriangle) {
+    const int64_t lines = sides.count * columns;
+    return ForEach(queue, lines, SmallTriangleBody<T>{n, given.lower, given.unit, triangles, numbers, side, DivideBy(columns, lines)});
+  }
   const int64_t panels = CeilDiv(n, kPanel);
   for (int64_t step = 0; step < panels; ++step) {
     const int64_t begin = (given.lower ? step : panels - 1 - step) * kPanel, end = begin + kPanel < n ? begin + kPanel : n;

@@ -144,6 +144,24 @@ struct ScanBody {
   }
 };
 
+// Of what are totals already.
+template <typename Rule>
+struct OfTotals : Rule {
+  using Total = typename Rule::Total;
+  using Element = Total;
+  MR_DEVICE static Total From(Total total) { return total; }
+  MR_DEVICE static Total To(Total total) { return total; }
+};
+template <typename Rule>
+struct TotalsOf {
+  using type = OfTotals<Rule>;
+};
+template <typename Rule>
+struct TotalsOf<OfTotals<Rule>> {
+  using type = OfTotals<Rule>;
+};
+
+// The totals of chunks are scanned as elements are, until a line has no more of them than a chunk.
 template <typename Rule>
 void Scan(const Queue& queue, const ScanRule& scan, const Rule& rule, const AxisShape& shape, const void* x, void* y, void* scratch) {
   using Element = typename Rule::Element;
@@ -152,7 +170,12 @@ void Scan(const Queue& queue, const ScanRule& scan, const Rule& rule, const Axis
   const Walk walk = {shape, scan.reverse, DivideBy(shape.inner, parts), DivideBy(chunks, parts)};
   Total* const totals = static_cast<Total*>(scratch);
   MapEach(queue, parts, totals, ChunkTotalBody<Rule>{walk, rule, static_cast<const Element*>(x)});
-  ForEach(queue, parts == 0 ? 0 : shape.outer * shape.inner, ChunkScanBody<Rule>{walk, rule, totals});
+  if (chunks <= kScanChunk) {
+    ForEach(queue, parts == 0 ? 0 : shape.outer * shape.inner, ChunkScanBody<Rule>{walk, rule, totals});
+  } else {
+    using Totals = typename TotalsOf<Rule>::type;
+    Scan(queue, {.exclusive = true}, Totals{rule}, {shape.outer, chunks, shape.inner}, totals, totals, totals + parts);
+  }
   ForEach(queue, parts, ScanBody<Rule>{walk, rule, scan.exclusive, static_cast<const Element*>(x), totals, static_cast<Element*>(y)});
 }
 
@@ -311,7 +334,9 @@ struct BucketizeBody {
 }  // namespace
 
 int64_t ScanScratchBytes(const AxisShape& shape) {
-  return shape.outer * CeilDiv(shape.length, kScanChunk) * shape.inner * 8;
+  int64_t length = CeilDiv(shape.length, kScanChunk), totals = length;
+  for (; length > kScanChunk; totals += length) length = CeilDiv(length, kScanChunk);
+  return shape.outer * totals * shape.inner * 8;
 }
 
 void LaunchScan(const Queue& queue, const ScanRule& rule, Type type, const AxisShape& shape, const void* x, void* y,

@@ -152,10 +152,10 @@ struct LongSegmentTask {
 
   MR_DEVICE int64_t SegmentOf(int64_t window) const {
     const int64_t behind = (window + 1) * rule.kLong;
-    int64_t low = 0, high = rule.items.segments + 1;  // the first that begins behind this item
+    int64_t low = 0, high = rule.items.segments + 1;  // the first that does not begin before this item
     while (low < high) {
       const int64_t middle = (low + high) / 2;
-      rule.items.begins[middle] <= behind ? low = middle + 1 : high = middle;
+      rule.items.begins[middle] < behind ? low = middle + 1 : high = middle;
     }
     const int64_t segment = low - 1;
     if (segment == rule.items.segments) return -1;
