@@ -217,7 +217,10 @@ absl::Status PaddedShape(InferenceContext& context, int64_t sign) {
   return absl::OkStatus();
 }
 
-absl::Status PadShape(InferenceContext& context) { return PaddedShape(context, 1); }
+absl::Status PadShape(InferenceContext& context) {
+  if (context.op() == "PadV2") MR_RETURN_IF_ERROR(ExpectScalar(context, 2, "constant_values"));
+  return PaddedShape(context, 1);
+}
 absl::Status MirrorPadGradShape(InferenceContext& context) { return PaddedShape(context, -1); }
 
 absl::Status TileShape(InferenceContext& context) {

@@ -15,7 +15,7 @@ absl::Status ExpectMatrix(const InferenceContext& context, int input, const char
   return context.Error(absl::StrCat("Input ", name, " should be a matrix, is ", context.input(input).ToString()));
 }
 
-absl::Status ExpectScalar(const InferenceContext& context, int input, const char* name) {
+absl::Status ExpectInt64Scalar(const InferenceContext& context, int input, const char* name) {
   const Shape& shape = context.shape(input);
   if (context.dtype(input) == DataType::kInt64 && (shape.unknown_rank() || shape.rank() == 0)) return absl::OkStatus();
   return context.Error(absl::StrCat("Input ", name, " should be a scalar, is ", context.input(input).ToString(), ", expected int64"));
@@ -27,9 +27,9 @@ int64_t DimOf(const Shape& shape, int dim) { return shape.unknown_rank() ? -1 : 
 absl::Status CentersShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(4));
   MR_RETURN_IF_ERROR(ExpectMatrix(context, 0, "points"));
-  MR_RETURN_IF_ERROR(ExpectScalar(context, 1, "num_to_sample"));
-  MR_RETURN_IF_ERROR(ExpectScalar(context, 2, "seed"));
-  MR_RETURN_IF_ERROR(ExpectScalar(context, 3, "num_retries_per_sample"));
+  MR_RETURN_IF_ERROR(ExpectInt64Scalar(context, 1, "num_to_sample"));
+  MR_RETURN_IF_ERROR(ExpectInt64Scalar(context, 2, "seed"));
+  MR_RETURN_IF_ERROR(ExpectInt64Scalar(context, 3, "num_retries_per_sample"));
   MR_ASSIGN_OR_RETURN(const int64_t count, KnownInt(context, 1));
   const int64_t points = DimOf(context.shape(0), 0);
   if (points == 0) return context.Error("Expected points.rows() > 0.");
@@ -47,7 +47,7 @@ absl::Status ChainShape(InferenceContext& context) {
     return context.Error(absl::StrCat("Input distances should be a vector, is ", context.input(0).ToString()));
   }
   if (DimOf(distances, 0) == 0) return context.Error("Expected distances_tensor.size() > 0.");
-  MR_RETURN_IF_ERROR(ExpectScalar(context, 1, "seed"));
+  MR_RETURN_IF_ERROR(ExpectInt64Scalar(context, 1, "seed"));
   context.AddOutput(DataType::kInt64, Shape());
   return absl::OkStatus();
 }
@@ -57,7 +57,7 @@ absl::Status NearestShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(3));
   MR_RETURN_IF_ERROR(ExpectMatrix(context, 0, "points"));
   MR_RETURN_IF_ERROR(ExpectMatrix(context, 1, "centers"));
-  MR_RETURN_IF_ERROR(ExpectScalar(context, 2, "k"));
+  MR_RETURN_IF_ERROR(ExpectInt64Scalar(context, 2, "k"));
   const int64_t points = DimOf(context.shape(0), 0), centers = DimOf(context.shape(1), 0);
   const int64_t dims = DimOf(context.shape(0), 1), center_dims = DimOf(context.shape(1), 1);
   if (points == 0) return context.Error("Expected points.rows() > 0.");

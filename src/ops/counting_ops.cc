@@ -33,6 +33,7 @@ absl::Status DenseBincountShape(InferenceContext& context) {
 absl::Status HistogramShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(3));
   MR_ASSIGN_OR_RETURN(const int64_t bins, KnownInt(context, 2));
+  MR_RETURN_IF_ERROR(ExpectVector(context, 1, "value_range", 2));
   if (bins <= 0) return context.Error(absl::StrCat("nbins should be a positive number, but got '", bins, "'"));
   context.AddOutput(context.attrs().GetOr<DataType>("dtype", DataType::kInt32), Shape({bins}));
   return absl::OkStatus();
@@ -42,6 +43,11 @@ absl::Status HistogramShape(InferenceContext& context) {
 absl::Status UnravelShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(2));
   const Shape &indices = context.shape(0), &dims = context.shape(1);
+  if (indices.rank() > 1) return context.Error(absl::StrCat("The indices can only be scalar or vector, got ", indices.ToString()));
+  if (indices.fully_known() && indices.num_elements() == 0) {
+    return context.Error(absl::StrCat("received empty tensor indices: ", context.input(0).ToString()));
+  }
+  if (!dims.unknown_rank() && dims.rank() != 1) return context.Error(absl::StrCat("dims is ", dims.ToString(), ", expected a vector"));
   Shape out;
   out.AddDim(dims.fully_known() ? dims.num_elements() : -1);
   if (indices.unknown_rank()) out = Shape::UnknownRank();

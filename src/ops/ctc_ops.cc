@@ -30,9 +30,9 @@ absl::Status CtcLossShape(InferenceContext& context) {
     return context.Error(absl::StrCat("labels_indices are ", indices.ToString(), " and labels_values ",
                                       values.ToString(), ", expected [n,2] and [n]"));
   }
-  if (inputs.fully_known() && lengths.fully_known() && (inputs.dim(1) != lengths.dim(0) || inputs.dim(1) == 0)) {
+  if (inputs.fully_known() && lengths.fully_known() && (inputs.dim(1) != lengths.dim(0) || inputs.dim(1) == 0 || inputs.dim(2) == 0)) {
     return context.Error(absl::StrCat("inputs are ", inputs.ToString(), " and sequence_length ", lengths.ToString(),
-                                      ", expected [time,batch,classes] and [batch] of at least 1"));
+                                      ", expected [time,batch,classes] and [batch], some batch and classes"));
   }
   context.AddOutput(context.dtype(0), Shape({inputs.unknown_rank() ? -1 : inputs.dim(1)}));
   context.AddOutput(context.dtype(0), inputs);

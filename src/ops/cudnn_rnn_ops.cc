@@ -102,13 +102,17 @@ absl::Status ForwardShape(InferenceContext& context) {
 absl::Status BackwardShape(InferenceContext& context) {
   const bool third = context.op() == "CudnnRNNBackpropV3";
   MR_RETURN_IF_ERROR(context.ExpectInputs(third ? 13 : context.op() == "CudnnRNNBackpropV2" ? 12 : 11));
-  MR_RETURN_IF_ERROR(LayersOfInputs(context).status());
+  MR_ASSIGN_OR_RETURN(const Layers layers, LayersOfInputs(context));
   if (third) MR_RETURN_IF_ERROR(ExpectLengths(context));
   const int outputs = third ? 5 : 4;
-  for (int i = 0; i < 2; ++i) {
-    const Shape &made = context.shape(outputs + i), &gradient = context.shape(outputs + 3 + i);
-    if (made.fully_known() && gradient.fully_known() && made != gradient) {
-      return context.Error(absl::StrCat("gradient ", gradient.ToString(), " is not like its output ", made.ToString()));
+  // What the forward op made, and the gradients of that; without LSTMs there is no third.
+  for (int i = 0; i < (IsLstm(context) ? 3 : 2); ++i) {
+    Shape expected = context.shape(i == 0 ? 0 : 1);
+    if (i == 0) expected.set_dim(2, layers.directions * layers.units);
+    for (int input : {outputs + i, outputs + 3 + i}) {
+      const Shape& shape = context.shape(input);
+      if (!shape.fully_known() || shape == expected) continue;
+      return context.Error(absl::StrCat("input ", input, " is ", shape.ToString(), ", expected ", expected.ToString()));
     }
   }
   for (int i = 0; i < 4; ++i) context.AddOutput(context.dtype(0), context.shape(i));
@@ -130,6 +134,9 @@ absl::StatusOr<Layers> KnownLayers(const InferenceContext& context) {
 absl::Status ParamsSizeShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(3));
   MR_RETURN_IF_ERROR(LayersOf(context, 0, 1).status());
+  MR_RETURN_IF_ERROR(ExpectScalar(context, 0, "num_layers"));
+  MR_RETURN_IF_ERROR(ExpectScalar(context, 1, "num_units"));
+  MR_RETURN_IF_ERROR(ExpectScalar(context, 2, "input_size"));
   MR_ASSIGN_OR_RETURN(const DataType type, IndexTypeAttr(context, "S", DataType::kInt32));
   context.AddOutput(type, Shape({1}));
   return absl::OkStatus();

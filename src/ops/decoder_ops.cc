@@ -158,6 +158,7 @@ absl::Status RaggedToTensorShape(InferenceContext& context) {
     return context.Error(absl::StrCat(types.size(), " row_partition_types of ", context.num_inputs() - 3, " row partitions"));
   }
   const bool sized = types[0] == "FIRST_DIM_SIZE";
+  if (sized) MR_RETURN_IF_ERROR(ExpectScalar(context, 3, "FIRST_DIM_SIZE"));
   const int levels = static_cast<int>(types.size()) - (sized ? 1 : 0);
   const Shape& values = context.shape(1);
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> asked, KnownInts(context, 0));

@@ -43,6 +43,7 @@ absl::Status MatrixDiagShape(InferenceContext& context) {
     MR_ASSIGN_OR_RETURN(rows, KnownInt(context, 2));
     MR_ASSIGN_OR_RETURN(columns, KnownInt(context, 3));
   }
+  if (context.num_inputs() > 4) MR_RETURN_IF_ERROR(ExpectScalar(context, 4, "padding_value"));
   const Shape& diagonal = context.shape(0);
   const int diagonal_dims = k.count() > 1 ? 2 : 1;
   if (!diagonal.fully_known()) {
@@ -101,6 +102,7 @@ absl::Status MatrixDiagPartShape(InferenceContext& context) {
   if (context.num_inputs() < 1) return context.Error("has no inputs, expected at least 1");
   MR_RETURN_IF_ERROR(CheckAlign(context));
   MR_ASSIGN_OR_RETURN(const DiagonalRange k, KnownDiagonals(context, 1));
+  if (context.num_inputs() > 2) MR_RETURN_IF_ERROR(ExpectScalar(context, 2, "padding_value"));
   if (!context.shape(0).fully_known()) {
     context.AddOutput(context.dtype(0), Shape::UnknownRank());
     return absl::OkStatus();

@@ -233,6 +233,8 @@ absl::Status OneHotShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(4));
   MR_ASSIGN_OR_RETURN(const int64_t depth, KnownInt(context, 1));
   if (depth < 0) return context.Error(absl::StrCat("depth must be non-negative, got: ", depth));
+  MR_RETURN_IF_ERROR(ExpectScalar(context, 2, "on_value"));
+  MR_RETURN_IF_ERROR(ExpectScalar(context, 3, "off_value"));
   const Shape& indices = context.shape(0);
   if (indices.unknown_rank()) {
     context.AddOutput(context.dtype(2), indices);

@@ -17,7 +17,9 @@ absl::Status ExpectRank(const InferenceContext& context, int input, int rank, co
 
 // Images whose last dimension is red, green and blue (or hue, saturation and value); other inputs are scalars.
 absl::Status ColourShape(InferenceContext& context) {
-  MR_RETURN_IF_ERROR(context.ExpectInputs(context.op() == "AdjustHue" || context.op() == "AdjustSaturation" ? 2 : 1));
+  const bool hue = context.op() == "AdjustHue", adjusts = hue || context.op() == "AdjustSaturation";
+  MR_RETURN_IF_ERROR(context.ExpectInputs(adjusts ? 2 : 1));
+  if (adjusts) MR_RETURN_IF_ERROR(ExpectScalar(context, 1, hue ? "delta" : "scale"));
   const Shape& images = context.shape(0);
   if (!images.unknown_rank() && (images.rank() < 1 || images.dim(images.rank() - 1) != 3)) {
     return context.Error(absl::StrCat("input must have 3 channels but instead has shape ", images.ToString()));
@@ -31,12 +33,15 @@ absl::Status ContrastShape(InferenceContext& context) {
   if (!images.unknown_rank() && images.rank() < 3) {
     return context.Error(absl::StrCat("input must be at least 3-D, got shape ", images.ToString()));
   }
+  MR_RETURN_IF_ERROR(ExpectScalar(context, 1, "contrast_factor"));
   return SameAsFirstInput(context);
 }
 
 // (images, transforms, output_shape[, fill_value])
 absl::Status ProjectShape(InferenceContext& context) {
-  MR_RETURN_IF_ERROR(context.ExpectInputs(context.op() == "ImageProjectiveTransformV3" ? 4 : 3));
+  const bool third = context.op() == "ImageProjectiveTransformV3";
+  MR_RETURN_IF_ERROR(context.ExpectInputs(third ? 4 : 3));
+  if (third) MR_RETURN_IF_ERROR(ExpectScalar(context, 3, "fill_value"));
   MR_RETURN_IF_ERROR(ExpectRank(context, 0, 4, "[batch,height,width,channels]"));
   const Shape &images = context.shape(0), &transforms = context.shape(1);
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> size, KnownInts(context, 2));
@@ -58,6 +63,7 @@ absl::Status ExpectBoxes(const InferenceContext& context, int boxes) {
     return context.Error(absl::StrCat("boxes are ", context.input(boxes).ToString(), " and box_index ",
                                       context.input(boxes + 1).ToString(), ", expected float and int32"));
   }
+  MR_RETURN_IF_ERROR(ExpectRank(context, boxes, 2, "[n,4]"));
   const Shape &corners = context.shape(boxes), &images = context.shape(boxes + 1);
   if (!corners.fully_known() || !images.fully_known()) return absl::OkStatus();
   if (corners.rank() == 2 && corners.dim(1) == 4 && images.rank() == 1 && images.dim(0) == corners.dim(0)) {
@@ -82,13 +88,24 @@ absl::Status CropShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// Input 0 are the gradients of the crops, one for each box, of images that have `depth` channels.
+absl::Status ExpectCropGradients(const InferenceContext& context, int boxes, int64_t depth) {
+  MR_RETURN_IF_ERROR(ExpectRank(context, 0, 4, "[boxes,height,width,channels]"));
+  const Shape &grads = context.shape(0), &corners = context.shape(boxes);
+  if (grads.fully_known() && !corners.unknown_rank() && corners.dim(0) >= 0 && grads.dim(0) != corners.dim(0)) {
+    return context.Error(absl::StrCat("boxes and grads have incompatible shape: ", corners.ToString(), " and ", grads.ToString()));
+  }
+  if (!grads.fully_known() || depth < 0 || grads.dim(3) == depth) return absl::OkStatus();
+  return context.Error(absl::StrCat("image, grads depth differ: ", depth, " and grads ", grads.ToString()));
+}
+
 // (grads, boxes, box_ind, image_size)
 absl::Status CropGradImageShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(4));
-  MR_RETURN_IF_ERROR(ExpectRank(context, 0, 4, "[boxes,height,width,channels]"));
   MR_RETURN_IF_ERROR(ExpectBoxes(context, 1));
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> size, KnownInts(context, 3));
   if (size.size() != 4) return context.Error("image_size must have 4 elements");
+  MR_RETURN_IF_ERROR(ExpectCropGradients(context, 1, size[3]));
   MR_ASSIGN_OR_RETURN(const DataType dtype, RequiredAttr<DataType>(context, "T"));
   context.AddOutput(dtype, Shape(absl::MakeConstSpan(size)));
   return absl::OkStatus();
@@ -97,9 +114,9 @@ absl::Status CropGradImageShape(InferenceContext& context) {
 // (grads, image, boxes, box_ind)
 absl::Status CropGradBoxesShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(4));
-  MR_RETURN_IF_ERROR(ExpectRank(context, 0, 4, "[boxes,height,width,channels]"));
   MR_RETURN_IF_ERROR(ExpectRank(context, 1, 4, "[batch,height,width,channels]"));
   MR_RETURN_IF_ERROR(ExpectBoxes(context, 2));
+  MR_RETURN_IF_ERROR(ExpectCropGradients(context, 2, context.shape(1).unknown_rank() ? -1 : context.shape(1).dim(3)));
   context.AddOutput(DataType::kFloat, context.shape(2));
   return absl::OkStatus();
 }

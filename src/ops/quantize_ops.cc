@@ -76,7 +76,7 @@ absl::Status VarsGradientShape(InferenceContext& context) {
 }
 
 // (input, input_min, input_max[, num_bits]); a range of scalars, or one for every slice along `axis`.
-absl::Status ExpectRoundTrip(const InferenceContext& context, int first, bool range_given) {
+absl::Status ExpectRoundTrip(const InferenceContext& context, int first) {
   const Shape& data = context.shape(first - 1);
   const int64_t axis = context.attrs().GetOr<int64_t>("axis", -1);
   const int64_t bits = context.attrs().GetOr<int64_t>("num_bits", 8);
@@ -90,16 +90,18 @@ absl::Status ExpectRoundTrip(const InferenceContext& context, int first, bool ra
   MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {first - 1, first, first + 1}));
   for (int i = first; i < first + 2; ++i) {
     const Shape& range = context.shape(i);
-    if (!range_given || !range.fully_known() || !data.fully_known()) continue;
-    if (axis < 0 ? range.num_elements() == 1 : range == Shape({data.dim(axis)})) continue;
+    if (!range.fully_known() || !data.fully_known()) continue;
+    if (range == (axis < 0 ? Shape() : Shape({data.dim(axis)}))) continue;
     return context.Error(absl::StrCat("input ", i, " is ", range.ToString(), ", expected a range for ", data.ToString()));
   }
   return absl::OkStatus();
 }
 
 absl::Status RoundTripShape(InferenceContext& context) {
-  MR_RETURN_IF_ERROR(context.ExpectInputs(context.op() == "QuantizeAndDequantizeV3" ? 4 : 3));
-  MR_RETURN_IF_ERROR(ExpectRoundTrip(context, 1, context.attrs().GetOr("range_given", context.op() == "QuantizeAndDequantizeV3")));
+  const bool third = context.op() == "QuantizeAndDequantizeV3";
+  MR_RETURN_IF_ERROR(context.ExpectInputs(third ? 4 : 3));
+  MR_RETURN_IF_ERROR(ExpectRoundTrip(context, 1));
+  if (third) MR_RETURN_IF_ERROR(ExpectScalar(context, 3, "num_bits"));
   return SameAsFirstInput(context);
 }
 
@@ -108,7 +110,7 @@ absl::Status RoundTripGradientShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(4));
   MR_RETURN_IF_ERROR(ExpectEqualShapes(context));
   MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {0, 1}));
-  MR_RETURN_IF_ERROR(ExpectRoundTrip(context, 2, true));
+  MR_RETURN_IF_ERROR(ExpectRoundTrip(context, 2));
   for (int i : {0, 2, 3}) context.AddOutput(context.dtype(0), context.shape(i));
   return absl::OkStatus();
 }

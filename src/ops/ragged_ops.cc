@@ -73,6 +73,10 @@ absl::Status SparseOutputShape(InferenceContext& context) {
   const bool dense = context.op() == "DenseCountSparseOutput", sparse = context.op() == "SparseCountSparseOutput";
   MR_RETURN_IF_ERROR(context.ExpectInputs(dense ? 2 : sparse ? 4 : 3));
   const Shape& values = context.shape(dense ? 0 : 1);
+  const DataType type = context.dtype(dense ? 0 : 1);
+  if (type != DataType::kInt32 && type != DataType::kInt64) {
+    return context.Error(absl::StrCat("values are ", context.input(dense ? 0 : 1).ToString(), ", expected int32 or int64"));
+  }
   int rank = 2;
   if (dense) {
     if (values.unknown_rank() || values.rank() < 1 || values.rank() > 2) {
@@ -85,6 +89,11 @@ absl::Status SparseOutputShape(InferenceContext& context) {
       return context.Error(absl::StrCat("the dense shape is ", dims.ToString(), ", expected one or two dimensions"));
     }
     rank = static_cast<int>(dims.dim(0));
+    const Shape& indices = context.shape(0);
+    const bool known = indices.fully_known() && values.fully_known();
+    if (known && (indices.rank() != 2 || indices.dim(1) != rank || indices.dim(0) != values.num_elements())) {
+      return context.Error(absl::StrCat("indices are ", indices.ToString(), " and values ", values.ToString(), ", expected [n,", rank, "] and [n]"));
+    }
   }
   const int64_t most = values.fully_known() ? values.num_elements() : -1;
   context.AddOutput(DataType::kInt64, Shape({most, rank}));
@@ -154,6 +163,7 @@ absl::Status SparseCrossShape(InferenceContext& context) {
   for (int i = 0; i < sparse; ++i) {
     const int values = static_cast<int>(sparse) + i;
     if (!IsFeature(context, values)) return context.Error(absl::StrCat("input ", values, " is ", context.input(values).ToString(), kFeatures));
+    MR_RETURN_IF_ERROR(ExpectVector(context, values + static_cast<int>(sparse), "the shape of a feature", 2));
     most = SizeProduct(most, context.shape(values).fully_known() ? context.shape(values).num_elements() : 0);
   }
   for (int i = static_cast<int>(3 * sparse); i < context.num_inputs(); ++i) {

@@ -30,31 +30,17 @@ absl::StatusOr<DataType> OutputType(const InferenceContext& context, DataType fa
   return fallback;
 }
 
-absl::Status ExpectElements(const InferenceContext& context, int input, int64_t elements) {
-  const Shape& shape = context.shape(input);
-  if (!shape.fully_known() || shape.num_elements() == elements) return absl::OkStatus();
-  return context.Error(absl::StrCat("input ", input, " is ", shape.ToString(), ", expected ", elements, " elements"));
-}
-
 absl::Status ExpectType(const InferenceContext& context, int input, DataType dtype) {
   if (context.dtype(input) == dtype) return absl::OkStatus();
   return context.Error(absl::StrCat("input ", input, " is ", context.input(input).ToString(), ", expected ",
                                     std::string(DataTypeName(dtype))));
 }
 
-// A seed of two integers.
-absl::Status ExpectSeed(const InferenceContext& context, int input) {
-  if (context.dtype(input) != DataType::kInt32 && context.dtype(input) != DataType::kInt64) {
-    return context.Error(absl::StrCat("seed is ", context.input(input).ToString(), ", expected int32 or int64"));
-  }
-  return ExpectElements(context, input, 2);
-}
-
 // minval and maxval of the output's type.
 absl::Status ExpectBounds(const InferenceContext& context, int first, DataType dtype) {
   for (int i = first; i < first + 2; ++i) {
     MR_RETURN_IF_ERROR(ExpectType(context, i, dtype));
-    MR_RETURN_IF_ERROR(ExpectElements(context, i, 1));
+    MR_RETURN_IF_ERROR(ExpectScalar(context, i, i == first ? "minval" : "maxval"));
   }
   return absl::OkStatus();
 }
@@ -85,13 +71,9 @@ absl::Status StatelessShape(InferenceContext& context) {
   MR_ASSIGN_OR_RETURN(const DataType dtype, OutputType(context, DataType::kFloat));
   if (kKeyed) {
     MR_RETURN_IF_ERROR(ExpectType(context, 1, DataType::kUint64));
-    MR_RETURN_IF_ERROR(ExpectElements(context, 1, 1));
     MR_RETURN_IF_ERROR(ExpectType(context, 2, DataType::kUint64));
-    if (context.shape(2).fully_known() && context.shape(2).num_elements() < 2) {
-      return context.Error(absl::StrCat("counter is ", context.shape(2).ToString(), ", expected at least 2 elements"));
-    }
     MR_RETURN_IF_ERROR(ExpectType(context, 3, DataType::kInt32));
-    MR_RETURN_IF_ERROR(ExpectElements(context, 3, 1));
+    MR_RETURN_IF_ERROR(ExpectKeyCounterAlg(context, 1));
   } else {
     MR_RETURN_IF_ERROR(ExpectSeed(context, 1));
   }

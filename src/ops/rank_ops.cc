@@ -23,9 +23,7 @@ absl::Status InTopKShape(InferenceContext& context) {
                                       ", expected [batch]"));
   }
   if (k_is_input) MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {1, 2}));
-  if (k_is_input && context.shape(2).fully_known() && context.shape(2).num_elements() != 1) {
-    return context.Error(absl::StrCat("k is ", context.shape(2).ToString(), ", expected a scalar"));
-  }
+  if (k_is_input) MR_RETURN_IF_ERROR(ExpectScalar(context, 2, "k"));
   context.AddOutput(DataType::kBool, Shape({targets.unknown_rank() ? -1 : targets.dim(0)}));
   return absl::OkStatus();
 }
@@ -34,9 +32,8 @@ absl::Status InTopKShape(InferenceContext& context) {
 absl::Status NthElementShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(2));
   const Shape& input = context.shape(0);
-  if (context.dtype(1) != DataType::kInt32 || (context.shape(1).fully_known() && context.shape(1).num_elements() != 1)) {
-    return context.Error(absl::StrCat("n is ", context.input(1).ToString(), ", expected an int32 scalar"));
-  }
+  if (context.dtype(1) != DataType::kInt32) return context.Error(absl::StrCat("n is ", context.input(1).ToString(), ", expected int32"));
+  MR_RETURN_IF_ERROR(ExpectScalar(context, 1, "n"));
   if (input.unknown_rank()) {
     context.AddOutput(context.dtype(0), Shape::UnknownRank());
     return absl::OkStatus();

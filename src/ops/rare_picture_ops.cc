@@ -46,11 +46,9 @@ absl::Status OverlapsShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(5));
   for (int i : {0, 1, 3, 4}) {
     if (context.dtype(i) != DataType::kFloat) return context.Error(absl::StrCat("input ", i, " must be float"));
-    const Shape& shape = context.shape(i);
-    if (i > 2 && shape.fully_known() && shape.rank() != 0) {
-      return context.Error(absl::StrCat("input ", i, " is ", context.input(i).ToString(), ", expected a scalar"));
-    }
   }
+  MR_RETURN_IF_ERROR(ExpectScalar(context, 3, "overlap_threshold"));
+  MR_RETURN_IF_ERROR(ExpectScalar(context, 4, "score_threshold"));
   const Shape &overlaps = context.shape(0), &scores = context.shape(1);
   if (overlaps.fully_known() && scores.fully_known() &&
       (overlaps.rank() != 2 || overlaps.dim(1) != overlaps.dim(0) || scores.rank() != 1 || scores.dim(0) != overlaps.dim(0))) {
@@ -76,6 +74,8 @@ absl::Status CombinedShape(InferenceContext& context) {
   for (int i : {0, 1, 4, 5}) {
     if (context.dtype(i) != DataType::kFloat) return context.Error(absl::StrCat("input ", i, " must be float"));
   }
+  MR_RETURN_IF_ERROR(ExpectScalar(context, 4, "iou_threshold"));
+  MR_RETURN_IF_ERROR(ExpectScalar(context, 5, "score_threshold"));
   MR_ASSIGN_OR_RETURN(const int64_t each, KnownInt(context, 2));
   MR_ASSIGN_OR_RETURN(int64_t most, KnownInt(context, 3));
   if (each <= 0 || most <= 0) return context.Error("max_size_per_class and max_total_size must be positive");

@@ -22,9 +22,7 @@ struct Sizes {
 // Inputs from `x` on: x, cs_prev, h_prev, w, wci, wcf, wco, b; checked where shapes are known.
 absl::StatusOr<Sizes> LstmSizes(const InferenceContext& context, int x, bool sequence) {
   for (int i = x + 1; i < context.num_inputs(); ++i) MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {x, i}));
-  if (sequence && context.shape(0).fully_known() && context.shape(0).num_elements() != 1) {
-    return context.Error(absl::StrCat("seq_len_max is ", context.shape(0).ToString(), ", expected a scalar"));
-  }
+  if (sequence) MR_RETURN_IF_ERROR(ExpectScalar(context, 0, "seq_len_max"));
   if (sequence && context.dtype(0) != DataType::kInt64) return context.Error("seq_len_max must be an int64");
   const Shape &input = context.shape(x), &w = context.shape(x + 3);
   if (!input.fully_known() || !w.fully_known()) return context.Error("needs the shapes of x and w when planning");

@@ -31,6 +31,34 @@ absl::Status ExpectEqualTypes(const InferenceContext& context, std::initializer_
   return absl::OkStatus();
 }
 
+absl::Status ExpectScalar(const InferenceContext& context, int input, const char* name) {
+  const Shape& shape = context.shape(input);
+  if (shape.unknown_rank() || shape.rank() == 0) return absl::OkStatus();
+  return context.Error(absl::StrCat(name, " must be a scalar, input ", input, " is ", context.input(input).ToString()));
+}
+
+absl::Status ExpectVector(const InferenceContext& context, int input, const char* name, int64_t elements) {
+  const Shape& shape = context.shape(input);
+  if (shape.unknown_rank() || (shape.rank() == 1 && (shape.dim(0) < 0 || shape.dim(0) == elements))) return absl::OkStatus();
+  return context.Error(absl::StrCat(name, " must have shape [", elements, "], input ", input, " is ", context.input(input).ToString()));
+}
+
+absl::Status ExpectSeed(const InferenceContext& context, int input) {
+  if (context.dtype(input) != DataType::kInt32 && context.dtype(input) != DataType::kInt64) {
+    return context.Error(absl::StrCat("seed is ", context.input(input).ToString(), ", expected int32 or int64"));
+  }
+  return ExpectVector(context, input, "seed", 2);
+}
+
+absl::Status ExpectKeyCounterAlg(const InferenceContext& context, int key) {
+  MR_RETURN_IF_ERROR(ExpectVector(context, key, "key", 1));
+  const Shape& counter = context.shape(key + 1);
+  if (!counter.unknown_rank() && (counter.rank() != 1 || (counter.dim(0) >= 0 && counter.dim(0) < 2))) {
+    return context.Error(absl::StrCat("counter must be a vector with length at least 2; got shape: ", counter.ToString()));
+  }
+  return ExpectScalar(context, key + 2, "alg");
+}
+
 absl::StatusOr<DataType> IndexTypeAttr(const InferenceContext& context, const char* name, DataType fallback) {
   const DataType type = context.attrs().GetOr<DataType>(name, fallback);
   if (type == DataType::kInt32 || type == DataType::kInt64) return type;

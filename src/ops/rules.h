@@ -17,6 +17,13 @@ void AddOp(OpRegistry& registry, OpDef def);
 absl::Status SameAsFirstInput(InferenceContext& context);
 // OK when these inputs have the same element type, else an error that names two that differ.
 absl::Status ExpectEqualTypes(const InferenceContext& context, std::initializer_list<int> inputs);
+// OK unless the input, of that name in TensorFlow, is known to be no scalar / no vector of so many elements: kernels read as many.
+absl::Status ExpectScalar(const InferenceContext& context, int input, const char* name);
+absl::Status ExpectVector(const InferenceContext& context, int input, const char* name, int64_t elements);
+// A seed of two integers.
+absl::Status ExpectSeed(const InferenceContext& context, int input);
+// Inputs `key`, `key` + 1 and `key` + 2 say which random numbers: key [1], counter (two elements or more), algorithm.
+absl::Status ExpectKeyCounterAlg(const InferenceContext& context, int key);
 // The attribute that says of what type indices and sizes are: int32 or int64, `fallback` where it is not given.
 absl::StatusOr<DataType> IndexTypeAttr(const InferenceContext& context, const char* name, DataType fallback);
 // No outputs.

@@ -29,10 +29,8 @@ absl::Status ExpectGenerator(const InferenceContext& context) {
   if (state.fully_known() && (state.rank() != 1 || state.dim(0) < 3)) {
     return context.Error(absl::StrCat("RNG state must have one and only one dimension of 3 or more, not ", state.ToString()));
   }
+  if (context.shape(1).rank() > 0) return context.Error(absl::StrCat("algorithm must be of shape [], not ", context.shape(1).ToString()));
   const Tensor* const algorithm = context.value(1);
-  if (algorithm != nullptr && algorithm->num_elements() != 1) {
-    return context.Error(absl::StrCat("algorithm must be of shape [], not ", algorithm->shape().ToString()));
-  }
   if (algorithm != nullptr && !IsPhilox(algorithm->IntAt(0))) {
     return context.Error(absl::StrCat("Unsupported algorithm id: ", algorithm->IntAt(0), ", expected ", kAlgorithmPhilox, " (Philox) or ",
                                       kAlgorithmAuto, " (auto)"));
@@ -43,12 +41,14 @@ absl::Status ExpectGenerator(const InferenceContext& context) {
 absl::Status ReadAndSkipShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(3));
   MR_RETURN_IF_ERROR(ExpectGenerator(context));
+  MR_RETURN_IF_ERROR(ExpectScalar(context, 2, "delta"));
   context.AddOutput(DataType::kInt64, Shape({3}));
   return absl::OkStatus();
 }
 
 absl::Status SkipShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(3));
+  MR_RETURN_IF_ERROR(ExpectScalar(context, 2, "delta"));
   return ExpectGenerator(context);
 }
 
@@ -57,6 +57,7 @@ absl::Status GeneratorShape(InferenceContext& context) {
   const bool bounded = context.op() == "StatefulUniformInt";
   MR_RETURN_IF_ERROR(context.ExpectInputs(bounded ? 5 : 3));
   MR_RETURN_IF_ERROR(ExpectGenerator(context));
+  for (int i = 3; i < context.num_inputs(); ++i) MR_RETURN_IF_ERROR(ExpectScalar(context, i, i == 3 ? "minval" : "maxval"));
   MR_ASSIGN_OR_RETURN(Shape shape, ShapeOfValue(context, 2));
   const DataType fallback = bounded                                  ? context.dtype(3)
                             : context.op() == "StatefulUniformFullInt" ? DataType::kUint64
@@ -81,6 +82,7 @@ absl::Status PerParameterShape(InferenceContext& context) {
 absl::Status StatelessParameterShape(InferenceContext& context) {
   const int parameters = context.op() == "StatelessRandomGammaV3" ? 4 : 2;
   MR_RETURN_IF_ERROR(context.ExpectInputs(parameters + 1));
+  MR_RETURN_IF_ERROR(parameters == 4 ? ExpectKeyCounterAlg(context, 1) : ExpectSeed(context, 1));
   MR_ASSIGN_OR_RETURN(Shape shape, ShapeOfValue(context, 0));
   const Shape& given = context.shape(parameters);
   bool ends = given.unknown_rank() || given.rank() <= shape.rank();
@@ -102,10 +104,7 @@ absl::Status ShuffleShape(InferenceContext& context) {
   if (context.dtype(1) != DataType::kUint64 || context.dtype(2) != DataType::kUint64) {
     return context.Error(absl::StrCat("key and counter are ", context.input(1).ToString(), " and ", context.input(2).ToString(), ", expected uint64"));
   }
-  const Shape &key = context.shape(1), &counter = context.shape(2);
-  if ((key.fully_known() && key.num_elements() != 1) || (counter.fully_known() && counter.num_elements() != 2)) {
-    return context.Error(absl::StrCat("key is ", key.ToString(), " and counter ", counter.ToString(), ", expected one and two elements"));
-  }
+  MR_RETURN_IF_ERROR(ExpectKeyCounterAlg(context, 1));
   return SameAsFirstInput(context);
 }
 
@@ -144,12 +143,7 @@ absl::Status BroadcastParametersShape(InferenceContext& context) {
   const int first = stateful ? 3 : 2, inputs = first + (binomial ? 2 : 4);
   MR_RETURN_IF_ERROR(context.ExpectInputs(inputs));
   MR_ASSIGN_OR_RETURN(Shape shape, ShapeOfValue(context, stateful ? 2 : 0));
-  const Shape& seed = context.shape(1);
-  if (stateful) {
-    MR_RETURN_IF_ERROR(ExpectGenerator(context));
-  } else if (!IsInteger(context.dtype(1)) || (seed.fully_known() && seed.num_elements() != 2)) {
-    return context.Error(absl::StrCat("seed is ", context.input(1).ToString(), ", expected two integers"));
-  }
+  MR_RETURN_IF_ERROR(stateful ? ExpectGenerator(context) : ExpectSeed(context, 1));
   Shape all;
   for (int i = first; i < inputs; ++i) {
     MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {first, i}));
@@ -189,6 +183,8 @@ absl::Status BatchesShape(InferenceContext& context) {
 absl::Status SampledBoxShape(InferenceContext& context) {
   const int inputs = context.op() == "SampleDistortedBoundingBox" ? 2 : context.op() == "SampleDistortedBoundingBoxV2" ? 3 : 4;
   MR_RETURN_IF_ERROR(context.ExpectInputs(inputs));
+  if (inputs > 2) MR_RETURN_IF_ERROR(ExpectScalar(context, 2, "min_object_covered"));
+  if (inputs > 3) MR_RETURN_IF_ERROR(ExpectSeed(context, 3));
   const Shape &size = context.shape(0), &boxes = context.shape(1);
   if (size.fully_known() && size != Shape({3})) return context.Error(absl::StrCat("image_size must contain 3 elements ", size.ToString()));
   if (!boxes.unknown_rank() && (boxes.rank() != 3 || (boxes.dim(2) >= 0 && boxes.dim(2) != 4))) {

@@ -166,6 +166,8 @@ absl::Status LinSpaceShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(3));
   MR_ASSIGN_OR_RETURN(const int64_t num, KnownInt(context, 2));
   if (num <= 0) return context.Error(absl::StrCat("Requires num > 0: ", num));
+  MR_RETURN_IF_ERROR(ExpectScalar(context, 0, "start"));
+  MR_RETURN_IF_ERROR(ExpectScalar(context, 1, "stop"));
   context.AddOutput(context.dtype(0), Shape({num}));
   return absl::OkStatus();
 }

@@ -8,6 +8,14 @@
 namespace millrace {
 namespace {
 
+// Two of begin, end, size and strides, which kernels read side by side.
+absl::Status ExpectEqualSizes(const InferenceContext& context, int a, int b) {
+  const Shape &first = context.shape(a), &second = context.shape(b);
+  if (!first.fully_known() || !second.fully_known() || first.num_elements() == second.num_elements()) return absl::OkStatus();
+  return context.Error(absl::StrCat("inputs ", a, " and ", b, " are ", first.ToString(), " and ", second.ToString(),
+                                    ", expected 1D equal size tensors"));
+}
+
 absl::Status SliceShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(3));
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> size, KnownInts(context, 2));
@@ -19,11 +27,9 @@ absl::Status SliceShape(InferenceContext& context) {
                                       context.shape(2).ToString(), " instead."));
   }
   std::vector<int64_t> begin;
+  MR_RETURN_IF_ERROR(ExpectEqualSizes(context, 1, 2));
   if (context.value(1) != nullptr) {
     MR_ASSIGN_OR_RETURN(begin, KnownInts(context, 1));
-    if (static_cast<int>(begin.size()) != rank) {
-      return context.Error(absl::StrCat("begin has ", begin.size(), " entries, size has ", rank));
-    }
   }
   Shape out;
   for (int k = 0; k < rank; ++k) {
@@ -58,6 +64,8 @@ StridedSliceMasks MasksOf(const AttrMap& attrs) {
 // The slice of `in` by inputs first, first + 1, first + 2 (begin, end, strides).
 absl::StatusOr<StridedSliceSpec> ResolveSlice(const InferenceContext& context, const Shape& in, int first) {
   std::vector<int64_t> begin, end;
+  MR_RETURN_IF_ERROR(ExpectEqualSizes(context, first, first + 2));
+  MR_RETURN_IF_ERROR(ExpectEqualSizes(context, first + 1, first + 2));
   if (context.value(first) != nullptr) {
     MR_ASSIGN_OR_RETURN(begin, KnownInts(context, first));
   }
@@ -82,6 +90,7 @@ absl::Status StridedSliceGradShape(InferenceContext& context) {
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> dims, KnownInts(context, 0));
   const Shape shape(dims);
   if (!shape.fully_known()) return context.Error(absl::StrCat("shape is ", shape.ToString(), ", expected all known"));
+  for (int i : {1, 2}) MR_RETURN_IF_ERROR(ExpectEqualSizes(context, i, 3));
   // Bounds that a step computes do not change the shape; the kernel holds dy's against them.
   const bool bounds_known = context.value(1) != nullptr && context.value(2) != nullptr && context.value(3) != nullptr;
   if (bounds_known) {

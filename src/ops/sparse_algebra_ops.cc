@@ -42,6 +42,7 @@ void AddBounded(InferenceContext& context, int first, int64_t rows, int64_t rank
 absl::Status UnionShape(InferenceContext& context) {
   const bool add = context.op() == "SparseAdd";
   MR_RETURN_IF_ERROR(context.ExpectInputs(add ? 7 : 6));
+  if (add) MR_RETURN_IF_ERROR(ExpectScalar(context, 6, "The magnitude threshold"));
   MR_RETURN_IF_ERROR(ExpectSparse(context, 0, 1, 2));
   MR_RETURN_IF_ERROR(ExpectSparse(context, 3, 4, 5));
   MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {1, 4}));
@@ -74,6 +75,10 @@ absl::Status ConcatShape(InferenceContext& context) {
   for (int i = 0; i < count; ++i) {
     MR_RETURN_IF_ERROR(ExpectSparse(context, i, count + i, 2 * count + i));
     MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {count, count + i}));
+    const Shape &first = context.shape(2 * count), &shape = context.shape(2 * count + i);
+    if (first.fully_known() && shape.fully_known() && first != shape) {
+      return context.Error(absl::StrCat("Ranks of all input tensors must match: shapes are int64", first.ToString(), " and int64", shape.ToString()));
+    }
     rows = SumOf(rows, RowsOf(context.shape(count + i)));
   }
   const int64_t rank = RowsOf(context.shape(2 * count));
@@ -116,6 +121,7 @@ absl::Status SliceGradShape(InferenceContext& context) {
 // (split_dim, indices, values, shape) -> indices, values and shape of each part
 absl::Status SplitShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(4));
+  MR_RETURN_IF_ERROR(ExpectScalar(context, 0, "split_dim"));
   MR_RETURN_IF_ERROR(ExpectSparse(context, 1, 2, 3));
   MR_ASSIGN_OR_RETURN(const int64_t parts, RequiredAttr<int64_t>(context, "num_split"));
   constexpr int64_t kMostParts = 1 << 16;  // no dimension of use has more

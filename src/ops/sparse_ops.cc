@@ -62,7 +62,11 @@ absl::Status DenseAddShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(4));
   MR_RETURN_IF_ERROR(ExpectSparse(context, 0));
   MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {1, 3}));
-  context.AddOutput(context.dtype(3), context.shape(3));
+  const Shape &shape = context.shape(2), &dense = context.shape(3);
+  if (shape.fully_known() && !dense.unknown_rank() && shape.num_elements() != dense.rank()) {
+    return context.Error(absl::StrCat("Two operands should have the same ndims; got ", shape.num_elements(), " and ", dense.ToString()));
+  }
+  context.AddOutput(context.dtype(3), dense);
   return absl::OkStatus();
 }
 

@@ -36,6 +36,7 @@ absl::Status PrintShape(InferenceContext& context) {
 }
 
 absl::Status ShowShape(InferenceContext& context) {
+  if (context.num_inputs() < 1) return context.Error("has no inputs, expected what it shows");
   TakeStringsByValue(context);
   return NoOutputs(context);
 }
@@ -64,6 +65,7 @@ absl::Status StringJoinShape(InferenceContext& context) {
   if (context.num_inputs() < 1) return context.Error("has no inputs, expected at least 1");
   const Shape* joined = nullptr;
   for (int i = 0; i < context.num_inputs(); ++i) {
+    if (context.dtype(i) != DataType::kString) return context.Error(absl::StrCat("input ", i, " is ", context.input(i).ToString(), ", expected strings"));
     const Shape& shape = context.shape(i);
     if (shape.rank() == 0) continue;
     if (joined != nullptr && *joined != shape) {

@@ -64,6 +64,7 @@ absl::Status CountShape(InferenceContext& context) {
   if (context.dtype(0) != DataType::kInt32 && context.dtype(0) != DataType::kInt64) {
     return context.Error(absl::StrCat("counts in ", context.input(0).ToString(), ", expected a scalar int32 or int64"));
   }
+  MR_RETURN_IF_ERROR(ExpectScalar(context, 0, "the variable"));
   MR_RETURN_IF_ERROR(RequiredAttr<int64_t>(context, "limit").status());
   context.AddOutput(context.dtype(0), Shape({}));
   return absl::OkStatus();

@@ -1,4 +1,6 @@
 #include <cmath>
+#include <limits>
+#include <thread>
 
 #include <gmock/gmock.h>
 
@@ -88,6 +90,49 @@ TEST(Resize, RefusesWhatMakesNoImage) {
   EXPECT_TRUE(refused({"ResizeBilinear", Alignment(true, true), {images, Size(2, 2)}, {false, true}}));
   EXPECT_TRUE(refused({"ResizeBilinear", {}, {Tensor(DataType::kFloat, Shape({1, 0, 2, 1})), Size(2, 2)}, {false, true}}));
   EXPECT_TRUE(refused({"ResizeBilinearGrad", {}, {images, TestValues(DataType::kFloat, Shape({2, 2, 2, 1}), 1)}}));
+}
+
+// A kernel is also made to ask for its scratch, of images that no memory has room for: it makes no tables of their size then.
+TEST(Resize, KernelsOfHugeImagesAreMadeAtOnce) {
+  constexpr int32_t kHuge = std::numeric_limits<int32_t>::max();
+  const Tensor images = TestValues(DataType::kFloat, Shape({1, 1, 2, 1}), 1);
+  for (const char* op : {"ResizeBilinear", "ResizeBicubic", "ResizeNearestNeighbor"}) {
+    const auto node = Infer({op, {}, {images, Size(1, kHuge)}, {false, true}});
+    ASSERT_TRUE(node.ok()) << node.status();
+    const auto kernel = (*CpuKernels().Find(op))(*node);
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    EXPECT_LT((*kernel)->scratch_bytes(), 1 << 20) << op;
+  }
+}
+
+// Sessions share kernels: whoever comes first makes the tables.
+TEST(Resize, KernelsMayFirstRunOnSeveralThreads) {
+  const Tensor images = TestValues(DataType::kFloat, Shape({1, 20, 30, 3}), 1);
+  const NodeRun run = {"ResizeBilinear", {}, {images, Size(50, 70)}, {false, true}};
+  const auto node = Infer(run);
+  ASSERT_TRUE(node.ok()) << node.status();
+  const auto kernel = (*CpuKernels().Find(run.op))(*node);
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  const Tensor expected = EvaluateOnThreads(run);
+  std::vector<Tensor> results(4, Tensor(DataType::kFloat, expected.shape()));
+  std::vector<std::thread> threads;
+  for (Tensor& result : results) {
+    threads.emplace_back([&] {
+      Tensor scratch(DataType::kUint8, Shape({(*kernel)->scratch_bytes()}));
+      void* const inputs[] = {const_cast<void*>(images.data()), nullptr};
+      void* const outputs[] = {result.mutable_data()};
+      ThreadsRunner runner(1);
+      KernelContext context;
+      context.instance = &*node;
+      context.inputs = inputs;
+      context.outputs = outputs;
+      context.scratch = scratch.mutable_data();
+      context.parallel = &runner;
+      EXPECT_TRUE((*kernel)->Run(context).ok());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const Tensor& result : results) EXPECT_TRUE(result.BitEqual(expected));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <deque>
 #include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -215,6 +216,29 @@ TEST(ShapeRulesTest, ARuleThatReadsAMissingInputIsRefusedWhateverItReturns) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("node 'n' (Careless): has 1 inputs, expected an input 1"));
   EXPECT_EQ(context.by_value(), 0u);
+}
+
+// What TensorFlow has no answer for on a CPU; conformance cases "errors" have the others.
+TEST(ShapeRulesTest, RecurrentLayersTakeSizesAsScalarsAndGradientsLikeTheirOutputs) {
+  const auto infer = [](const char* op, const std::vector<TensorType>& inputs) {
+    const std::vector<const Tensor*> values(inputs.size(), nullptr);
+    const AttrMap attrs;  // an LSTM in one direction
+    InferenceContext context("node", op, attrs, inputs, values);
+    return std::string(OpRegistry::Builtin().Find(op)->InferShapes(context).message());
+  };
+  const TensorType size{DataType::kInt32, Shape()}, none{DataType::kInt32, Shape({0})}, unknown{DataType::kInt32, Shape::UnknownRank()};
+  EXPECT_EQ(infer("CudnnRNNParamsSize", {size, unknown, size}), "");
+  EXPECT_THAT(infer("CudnnRNNParamsSize", {size, none, size}), ::testing::HasSubstr("num_units must be a scalar, input 1 is int32[0]"));
+
+  const TensorType input{DataType::kFloat, Shape({5, 3, 4})}, state{DataType::kFloat, Shape({1, 3, 2})}, output{DataType::kFloat, Shape({5, 3, 2})};
+  const TensorType weights{DataType::kFloat, Shape({8 * (4 + 2 + 2)})}, kept{DataType::kFloat, Shape::UnknownRank()};
+  std::vector<TensorType> inputs = {input, state, state, weights, output, state, state, output, state, state, kept};
+  EXPECT_EQ(infer("CudnnRNNBackprop", inputs), "");
+  for (int i : {4, 5, 6, 7, 8, 9}) {
+    const TensorType right = std::exchange(inputs[i], {DataType::kFloat, Shape({0})});
+    EXPECT_THAT(infer("CudnnRNNBackprop", inputs), ::testing::HasSubstr(absl::StrCat("input ", i, " is [0], expected ", right.shape.ToString())));
+    inputs[i] = right;
+  }
 }
 
 }  // namespace

@@ -137,6 +137,105 @@ def variables():
     yield fails("ResourceSparseApplyAdagrad_outside", "ResourceSparseApplyAdagrad", [Var(X), Var(X), F(0.1), Gen((2, 2)), np.array([0, -1], I)])
 
 
+def scalars():
+    """Another number of elements where an op reads one, or so many: no memory is read that is not there."""
+    def where(input, op, inputs, name, attrs=None, error=None, shapes=((0,), (1,))):
+        for shape in shapes:
+            changed = list(inputs)
+            like = inputs[input].value if isinstance(inputs[input], Var) else np.asarray(inputs[input])
+            wrong = np.resize(like, shape) if np.prod(shape) else np.zeros(shape, like.dtype)
+            changed[input] = type(inputs[input])(wrong) if isinstance(inputs[input], Var) else wrong
+            yield Case(f"{op}_{name}_{'x'.join(map(str, shape)) or 'scalar'}", op, changed, attrs, error=f"{name} must be a scalar" if error is None else error)
+
+    yield from where(2, "PadV2", [X, np.ones((2, 2), I), F(3)], "constant_values")
+    one_hot = [np.array([0, 1], I), I(3), F(1), F(0)]
+    yield from where(2, "OneHot", one_hot, "on_value")
+    yield from where(3, "OneHot", one_hot, "off_value")
+    yield from where(2, "MatrixDiagPartV2", [X, I(0), F(0)], "padding_value", error="")
+    yield from where(2, "MatrixDiagPartV3", [X, I(0), F(0)], "padding_value", error="")
+    yield from where(4, "MatrixDiagV2", [X, I(0), I(-1), I(-1), F(0)], "padding_value", error="")
+    yield from where(4, "MatrixDiagV3", [X, I(0), I(-1), I(-1), F(0)], "padding_value", error="")
+    for end in (0, 1):
+        yield from where(end, "LinSpace", [F(0), F(1), I(3)], "stop" if end else "start", error="")
+    image = Gen((1, 3, 4, 3), low=0)
+    yield from where(1, "AdjustContrastv2", [image, F(2)], "contrast_factor", error="")
+    yield from where(1, "AdjustHue", [image, F(0.25)], "delta", error="delta must be")
+    yield from where(1, "AdjustSaturation", [image, F(2)], "scale", error="scale must be")
+    turn = np.array([[1, 0, 0, 0, 1, 0, 0, 0]], F)
+    yield from where(3, "ImageProjectiveTransformV3", [image, turn, np.array([2, 2], I), F(0)], "fill_value", {"interpolation": "NEAREST"})
+    suppression = [Gen((1, 3, 1, 4), low=0), Gen((1, 3, 2), low=0), I(2), I(3), F(0.5), F(0.1)]
+    yield from where(4, "CombinedNonMaxSuppression", suppression, "iou_threshold", error="")
+    yield from where(5, "CombinedNonMaxSuppression", suppression, "score_threshold", error="")
+    box, grads = np.array([[0, 0, 1, 1]], F), Gen((2, 2, 2, 1))
+    yield Case("CropAndResizeGradImage_boxes", "CropAndResizeGradImage", [grads, box, np.array([0], I), np.array([1, 4, 4, 1], I)], {"T": F},
+               error="boxes and grads have incompatible shape")
+    yield Case("CropAndResizeGradImage_depth", "CropAndResizeGradImage", [Gen((1, 2, 2, 2)), box, np.array([0], I), np.array([1, 4, 4, 1], I)], {"T": F},
+               error="grads")
+    yield Case("CropAndResizeGradBoxes_boxes", "CropAndResizeGradBoxes", [grads, Gen((1, 4, 4, 1)), box, np.array([0], I)],
+               error="boxes and grads have incompatible shape")
+    yield Case("CropAndResizeGradBoxes_depth", "CropAndResizeGradBoxes", [Gen((1, 2, 2, 2)), Gen((1, 4, 4, 1)), box, np.array([0], I)],
+               error="image, grads depth differ")
+
+    generator, seed, key, counter = Var(np.array([5, 7, 11], I64)), np.array([1, 2], I64), np.array([3], np.uint64), np.array([4, 5], np.uint64)
+    stateful = [generator, I64(1), np.array([3], I64), I64(2), I64(9)]
+    yield from where(3, "StatefulUniformInt", stateful, "minval")
+    yield from where(4, "StatefulUniformInt", stateful, "maxval")
+    for op in ("RngSkip", "RngReadAndSkip"):
+        yield from where(2, op, [generator, I(1) if op == "RngReadAndSkip" else I64(1), np.uint64(1) if op == "RngReadAndSkip" else I64(1)], "delta", error="")
+    yield from where(1, "RandomUniformInt", [np.array([2], I), I(0), I(3)], "minval")
+    yield from where(3, "StatelessRandomUniformInt", [np.array([2], I), seed, I(0), I(3)], "maxval")
+    shuffle = [X, key, counter, I(1)]
+    yield from where(3, "StatelessShuffle", shuffle, "alg", error="input 3")
+    yield from where(1, "StatelessShuffle", shuffle, "key", error="key must have shape [1]", shapes=((0,), (2,), ()))
+    yield from where(2, "StatelessShuffle", shuffle, "counter", error="counter must be a vector with length at least", shapes=((0,), (1, 2)))
+    gamma = [np.array([2], I), key, counter, I(1), np.array([1, 2], F)]
+    yield from where(1, "StatelessRandomGammaV3", gamma, "key", error="", shapes=((0,), (2,)))
+    yield from where(2, "StatelessRandomGammaV3", gamma, "counter", error="", shapes=((0,), ()))
+    yield from where(3, "StatelessRandomGammaV3", gamma, "alg", error="")
+    wrong_seeds = ((0,), (1,), (3,), (), (1, 2))
+    yield from where(1, "StatelessRandomGammaV2", [np.array([2], I), seed, np.array([1, 2], F)], "seed", error="", shapes=wrong_seeds)
+    yield from where(1, "StatelessRandomPoisson", [np.array([2], I), seed, np.array([1, 2], F)], "seed", {"dtype": F}, error="", shapes=wrong_seeds)
+    yield from where(1, "StatelessRandomNormal", [np.array([2], I), seed], "seed", error="", shapes=((1, 2),))
+    boxes = [np.array([9, 9, 3], I), np.array([[[0, 0, 1, 1]]], F), F(0.1)]
+    yield from where(2, "SampleDistortedBoundingBoxV2", boxes, "min_object_covered", error="")
+    yield from where(2, "StatelessSampleDistortedBoundingBox", boxes + [seed], "min_object_covered", error="")
+    yield from where(3, "StatelessSampleDistortedBoundingBox", boxes + [seed], "seed", error="", shapes=wrong_seeds)
+
+    sparse = [np.array([[0, 1]], I64), np.array([1], F), np.array([4, 2], I64)]
+    yield from where(6, "SparseAdd", sparse + sparse + [F(0)], "threshold")
+    yield from where(3, "SparseTensorDenseAdd", sparse + [X], "b", error="", shapes=((8,), (1, 4, 2)))
+    cross = [L([sparse[0]]), L([np.array([7], I64)]), L([np.array([4, 2], I64)]), L([])]
+    for shape in ((0,), (1,), (3,), ()):
+        cross[2] = L([np.resize(np.array([4, 2], I64), shape) if shape != (0,) else np.zeros(0, I64)])
+        yield fails(f"SparseCross_shape_{'x'.join(map(str, shape)) or 'scalar'}", "SparseCross", list(cross),
+                    {"hashed_output": True, "num_buckets": 5, "hash_key": 1, "out_type": I64, "internal_type": I64})
+    ragged = [np.array([2, 3], I64), Gen((3,)), F(0), I64(2)]
+    for shape in ((0,), (1,), (2,)):
+        size = np.zeros(0, I64) if shape == (0,) else np.resize(I64(2), shape)
+        yield Case(f"RaggedTensorToTensor_size_{shape[0]}", "RaggedTensorToTensor", ragged[:3] + [L([size, np.array([0, 0, 1], I64)])],
+                   {"row_partition_types": ["FIRST_DIM_SIZE", "VALUE_ROWIDS"]}, error="FIRST_DIM_SIZE must be a scalar")
+    yield Case("UnravelIndex_none", "UnravelIndex", [np.zeros(0, I), np.array([3, 4], I)], error="received empty tensor indices")
+    yield Case("UnravelIndex_matrix", "UnravelIndex", [np.zeros((1, 2), I), np.array([3, 4], I)], error="The indices can only be scalar or vector, got")
+    yield from where(1, "HistogramFixedWidth", [X, np.array([0, 1], F), I(3)], "value_range", error="", shapes=((0,), (1,), (3,), ()))
+    for op in ("QuantizeAndDequantizeV2", "QuantizeAndDequantizeV4"):
+        for given in (False, True):
+            yield fails(f"{op}_range_{given}", op, [X, np.zeros(0, F), np.zeros(0, F)], {"range_given": given})
+            yield fails(f"{op}_range1_{given}", op, [X, np.zeros(1, F), np.ones(1, F)], {"range_given": given})
+    yield from where(3, "QuantizeAndDequantizeV3", [X, F(-1), F(1), I(8)], "num_bits", error="")
+    yield from where(0, "ResourceCountUpTo", [Var(I(0))], "variable", {"limit": 5, "T": I}, error="")
+    yield from where(0, "CountUpTo", [RefVar(I(0))], "variable", {"limit": 5}, error="")
+    yield from where(1, "NthElement", [X, I(0)], "n", error="")
+    yield from where(2, "InTopKV2", [Gen((3, 4)), np.array([0, 1, 2], I), I(1)], "k", error="")
+    ends = [np.array([1], I), np.array([3], I), np.array([1], I)]
+    for op, variable in (("TensorStridedSliceUpdate", X), ("ResourceStridedSliceAssign", Var(X))):
+        for input, name in ((1, "begin"), (2, "end")):
+            yield from where(input, op, [variable] + ends + [Gen((2, 2))], name, error="equal size tensors", shapes=((0,), (2,)))
+    wide = np.array([[0, 0, 1]], I64)
+    yield fails("SparseConcat_ranks", "SparseConcat", [L([sparse[0], wide]), L([sparse[1]] * 2), L([sparse[2], np.array([4, 2, 2], I64)])], {"concat_dim": 0})
+    yield fails("SparseCountSparseOutput_more_values", "SparseCountSparseOutput", [sparse[0], np.array([1, 2], I), sparse[2], np.zeros(0, F)])
+    yield fails("SparseCountSparseOutput_ranks", "SparseCountSparseOutput", [wide, np.array([1], I), sparse[2], np.zeros(0, F)])
+
+
 def cases():
-    for family in (indices, segments, values, sparse, variables):
+    for family in (indices, segments, values, sparse, variables, scalars):
         yield from family()

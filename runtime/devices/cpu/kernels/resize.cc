@@ -1,6 +1,7 @@
 // Resizing by separable weights (nearest, bilinear, bicubic) and its gradient, the transposed map. Rows are combined
 // first, in long contiguous loops, then the columns of the combined row.
 #include <memory>
+#include <mutex>
 
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/register.h"
@@ -11,11 +12,23 @@
 namespace millrace::cpu {
 namespace {
 
+// Sizes from the beginning; what each position takes once a kernel runs: kernels are also made to ask for their scratch, of images
+// that no memory has room for.
 struct ResizePlan {
+  ResizeMethod method = ResizeMethod::kNearest;
+  ResizeAlignment alignment;
   ResizeAxis rows, columns;
   int64_t batch = 0, channels = 0;
+  std::once_flag has_taps;
+
   int64_t input_row() const { return columns.input * channels; }
   int64_t output_row() const { return columns.output * channels; }
+  void MakeTaps() {
+    std::call_once(has_taps, [this] {
+      AddTaps(method, alignment, rows);
+      AddTaps(method, alignment, columns);
+    });
+  }
 };
 
 // to[0 .. n) = the sum of weighted vectors, `stride` elements apart, in the order of the taps; taps of weight 0 are not
@@ -68,7 +81,8 @@ void SpreadColumns(const ResizePlan& plan, const G* gradients, S* __restrict__ r
       const float weight = plan.columns.weight[x * plan.columns.taps + k];
       if (weight == 0.0f) continue;
       S* to = row + plan.columns.index[x * plan.columns.taps + k] * channels;
-      for (int64_t c = 0; c < channels; ++c) to[c] += weight * static_cast<S>(from[c]);
+      const S factor = static_cast<S>(weight);
+      for (int64_t c = 0; c < channels; ++c) to[c] += factor * static_cast<S>(from[c]);
     }
   }
 }
@@ -76,12 +90,13 @@ void SpreadColumns(const ResizePlan& plan, const G* gradients, S* __restrict__ r
 int64_t RowGrain(int64_t row_elements) { return std::max<int64_t>(kElementGrain / std::max<int64_t>(row_elements, 1), 1); }
 
 template <typename T>
-std::unique_ptr<Kernel> MakeForward(std::shared_ptr<const ResizePlan> plan) {
+std::unique_ptr<Kernel> MakeForward(std::shared_ptr<ResizePlan> plan) {
   const int64_t rows = plan->batch * plan->rows.output;
   const int64_t shards = NumShards(rows, RowGrain(std::max(plan->input_row(), plan->output_row())));
   const int64_t stride = AlignUp(plan->input_row() * 4);
   return MakeKernel(
       [=](const KernelContext& context) {
+        plan->MakeTaps();
         context.parallel->For(shards, [&](int64_t s) {
           float* combined = reinterpret_cast<float*>(static_cast<char*>(context.scratch) + s * stride);
           for (int64_t r = rows * s / shards; r < rows * (s + 1) / shards; ++r) {
@@ -97,13 +112,14 @@ std::unique_ptr<Kernel> MakeForward(std::shared_ptr<const ResizePlan> plan) {
 
 // A shard owns rows of the result, walks the gradients that touch them in order, and adds only there.
 template <typename G, typename T>
-std::unique_ptr<Kernel> MakeBackward(std::shared_ptr<const ResizePlan> plan) {
-  using S = ComputeType<T>;
+std::unique_ptr<Kernel> MakeBackward(std::shared_ptr<ResizePlan> plan) {
+  using S = std::conditional_t<std::is_integral_v<T>, uint64_t, ComputeType<T>>;  // integers wrap around
   const int64_t rows = plan->batch * plan->rows.input;
   const int64_t shards = NumShards(rows, RowGrain(std::max(plan->input_row(), plan->output_row())));
   const int64_t stride = AlignUp(plan->input_row() * sizeof(S));
   return MakeKernel(
       [=](const KernelContext& context) {
+        plan->MakeTaps();
         const int64_t n = plan->input_row();
         context.parallel->For(shards, [&](int64_t s) {
           const int64_t begin = rows * s / shards, end = rows * (s + 1) / shards;
@@ -121,8 +137,9 @@ std::unique_ptr<Kernel> MakeBackward(std::shared_ptr<const ResizePlan> plan) {
               if (!is_spread) SpreadColumns(*plan, context.input<G>(0) + y * plan->output_row(), spread);
               is_spread = true;
               T* to = result + row * n;
+              const S factor = static_cast<S>(weight);
 #pragma GCC ivdep
-              for (int64_t i = 0; i < n; ++i) to[i] = static_cast<T>(static_cast<S>(to[i]) + weight * spread[i]);
+              for (int64_t i = 0; i < n; ++i) to[i] = static_cast<T>(static_cast<S>(to[i]) + factor * spread[i]);
             }
           }
         });
@@ -132,12 +149,12 @@ std::unique_ptr<Kernel> MakeBackward(std::shared_ptr<const ResizePlan> plan) {
 }
 
 // For the forward op from `input` to `output`.
-std::shared_ptr<const ResizePlan> MakePlan(ResizeMethod method, const OpInstance& node, const Shape& input,
-                                           const Shape& output) {
+std::shared_ptr<ResizePlan> MakePlan(ResizeMethod method, const OpInstance& node, const Shape& input, const Shape& output) {
   auto plan = std::make_shared<ResizePlan>();
-  const ResizeAlignment alignment = ResizeAlignment::Of(node.attrs);
-  plan->rows = MakeResizeAxis(method, alignment, input.dim(1), output.dim(1));
-  plan->columns = MakeResizeAxis(method, alignment, input.dim(2), output.dim(2));
+  plan->method = method;
+  plan->alignment = ResizeAlignment::Of(node.attrs);
+  plan->rows = {.input = input.dim(1), .output = output.dim(1)};
+  plan->columns = {.input = input.dim(2), .output = output.dim(2)};
   plan->batch = input.dim(0);
   plan->channels = input.dim(3);
   return plan;
@@ -160,20 +177,23 @@ template <ResizeMethod kMethod>
 absl::StatusOr<std::unique_ptr<Kernel>> MakeResizeGrad(const OpInstance& node) {
   if (node.outputs[0].shape.num_elements() == 0) return Nothing();
   const auto plan = MakePlan(kMethod, node, node.outputs[0].shape, node.inputs[0].shape);
-  return DispatchFloating(node, node.outputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
-    using T = typename decltype(tag)::type;
-    if constexpr (kMethod == ResizeMethod::kNearest) {
+  if constexpr (kMethod == ResizeMethod::kNearest) {
+    return DispatchNumeric(node, node.outputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
+      using T = typename decltype(tag)::type;
       return MakeBackward<T, T>(plan);
-    } else {
-      return MakeBackward<float, T>(plan);
-    }
-  });
+    });
+  } else {
+    return DispatchFloating(node, node.outputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
+      return MakeBackward<float, typename decltype(tag)::type>(plan);
+    });
+  }
 }
 
 // Nearest neighbours keep their type, so their bytes are moved.
 template <typename Word>
-std::unique_ptr<Kernel> MakeCopying(std::shared_ptr<const ResizePlan> plan) {
+std::unique_ptr<Kernel> MakeCopying(std::shared_ptr<ResizePlan> plan) {
   return MakeKernel([plan](const KernelContext& context) {
+    plan->MakeTaps();
     const int64_t rows = plan->batch * plan->rows.output, channels = plan->channels;
     ParallelRange(context, rows, RowGrain(plan->output_row()), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {

@@ -59,13 +59,12 @@ void AddBicubic(bool half_pixel_centers, float where, ResizeAxis& axis) {
 
 }  // namespace
 
-ResizeAxis MakeResizeAxis(ResizeMethod method, ResizeAlignment alignment, int64_t input, int64_t output) {
-  ResizeAxis axis;
+void AddTaps(ResizeMethod method, ResizeAlignment alignment, ResizeAxis& axis) {
   axis.taps = method == ResizeMethod::kNearest ? 1 : method == ResizeMethod::kBilinear ? 2 : 4;
-  axis.input = input;
-  axis.output = output;
-  const float scale = Scale(alignment, input, output);
-  for (int64_t at = 0; at < output; ++at) {
+  axis.index.reserve(axis.output * axis.taps);
+  axis.weight.reserve(axis.output * axis.taps);
+  const float scale = Scale(alignment, axis.input, axis.output);
+  for (int64_t at = 0; at < axis.output; ++at) {
     switch (method) {
       case ResizeMethod::kNearest: AddNearest(alignment, scale, at, axis); break;
       case ResizeMethod::kBilinear: AddBilinear(Position(alignment, scale, at), axis); break;
@@ -74,7 +73,6 @@ ResizeAxis MakeResizeAxis(ResizeMethod method, ResizeAlignment alignment, int64_
         break;
     }
   }
-  return axis;
 }
 
 }  // namespace millrace::cpu

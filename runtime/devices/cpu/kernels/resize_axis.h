@@ -26,12 +26,12 @@ struct ResizeAxis {
   int taps = 1;  // at most kMaxResizeTaps
   int64_t input = 0;
   int64_t output = 0;
-  std::vector<int64_t> index;  // taps per output position
+  std::vector<int64_t> index;  // taps per output position, once AddTaps was called
   std::vector<float> weight;
 };
 
 // Requires positive sizes.
-ResizeAxis MakeResizeAxis(ResizeMethod method, ResizeAlignment alignment, int64_t input, int64_t output);
+void AddTaps(ResizeMethod method, ResizeAlignment alignment, ResizeAxis& axis);
 
 }  // namespace millrace::cpu
 
