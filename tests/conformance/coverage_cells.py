@@ -10,8 +10,9 @@ import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
 from tensorflow.python.framework import kernels, op_def_registry
 
-TYPES = ("float32", "float64", "float16", "bfloat16", "int32", "int64", "bool")
-FLOATS = TYPES[:4]
+TYPES = ("float32", "float64", "float16", "bfloat16", "int32", "int64", "bool", "int8", "int16", "uint8", "uint16", "uint32", "uint64", "complex64",
+         "complex128")
+FLOATS, COMMON = TYPES[:4], TYPES[:7]
 AXES = ("axis", "axes", "dim", "reduction_indices", "concat_dim", "split_dim", "dimension", "reduction_axes", "seq_dim",
         "batch_dim", "batch_dims")
 DATA = pathlib.Path(__file__).resolve().parent / "data"
@@ -59,7 +60,8 @@ def cells_of(op):
     attributes = type_attributes(op_def)
     for i, attribute in enumerate(attributes):
         types = types_of_kernels(op, op_def, attribute)
-        cells += types if i == 0 else [f"{attribute}={t}" for t in types] if len(types) <= 3 else []
+        others = [t for t in types if t in COMMON]
+        cells += types if i == 0 else [f"{attribute}={t}" for t in others] if len(others) <= 3 else []
     data = data_arguments(op_def)
     if data:
         cells += ["empty", "scalar", "rank8"]

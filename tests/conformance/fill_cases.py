@@ -53,6 +53,8 @@ EXPLAINED = {
 CUDNN = [f"CudnnRNN{rest}" for rest in ("", "V2", "V3", "Backprop", "BackpropV2", "BackpropV3", "ParamsSize", "ParamsToCanonical",
                                         "ParamsToCanonicalV2", "CanonicalToParams", "CanonicalToParamsV2")]
 EXPLAINED.update({(op, cell): "only on GPUs in TensorFlow" for op in CUDNN for cell in ("empty", "scalar", "rank8")})
+EXPLAINED.update({(op, cell): "the maximum that is given belongs to signed inputs" for op in ("MaxPoolGradGrad", "MaxPoolGradGradV2")
+                  for cell in ("uint8", "uint16", "uint32", "uint64")})
 ABORTED = "TensorFlow aborts"
 
 

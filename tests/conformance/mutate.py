@@ -22,7 +22,7 @@ def numpy_type(name):
 
 
 def cast(value, name):
-    """The value in another type; integers of floats keep some of their variety."""
+    """The value in another type; integers of floats keep some of their variety, imaginary parts are the real ones of neighbours."""
     dtype = numpy_type(name)
     if isinstance(value, Var):
         return type(value)(cast(value.generated if value.generated is not None else value.value, name))
@@ -32,10 +32,19 @@ def cast(value, name):
             low, high = (math.floor(low * 3), math.ceil(high * 3)) if value.dtype.kind not in "iu" else (low, high)
         elif dtype.kind == "b":
             low, high = 0, 2
+        elif dtype.kind == "c":
+            return cast(value.numpy(), name)
+        if dtype.kind == "u":
+            low = max(low, 0)
         return Gen(value.shape, dtype, low, max(high, low + 1), value.seed)
     array = np.asarray(value)
     if array.dtype == object:
         return np.arange(array.size).reshape(array.shape).astype(dtype)
+    if dtype.kind == "u":
+        array = np.abs(array.astype(np.float64))
+    if dtype.kind == "c" and array.dtype.kind != "c":
+        real = array.astype(np.float64)
+        return (real + 0.5j * np.roll(real, 1)).astype(dtype)
     if array.dtype.kind in "fV" and dtype.kind in "iu":
         wide = np.nan_to_num(array.astype(np.float64), nan=0, posinf=3, neginf=-3)
         wide = wide * 3 if wide.size and np.abs(wide).max() <= 4 else wide
@@ -55,6 +64,8 @@ def tolerance(case, name):
         return (TOLERANCES[(case.op, name)],) * 2
     if case.op in FLOAT_RESULTS:
         return max(case.rtol, 1e-5), max(case.atol, 1e-5)
+    if name.startswith("complex"):
+        return (1e-4, 1e-4) if name == "complex64" else (1e-9, 1e-9)
     exact = case.rtol == 0 and case.atol == 0
     if name not in FLOATS or exact:
         return case.rtol, case.atol

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "cpu/kernels/binary.h"
+#include "cpu/kernels/complex.h"
 #include "cpu/kernels/elementwise.h"
 #include "cpu/kernels/register.h"
 
@@ -61,12 +62,13 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeAddN(const OpInstance& instance) {
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeBiasAdd(const OpInstance& instance) {
-  const Shape& value = instance.inputs[0].shape;
-  Shape bias = instance.inputs[1].shape;
+  OpInstance shaped = instance;
   if (instance.attrs.GetOr<std::string>("data_format", "NHWC") == "NCHW") {
-    for (int d = 2; d < value.rank(); ++d) bias.AddDim(1);
+    for (int d = 2; d < instance.inputs[0].shape.rank(); ++d) shaped.inputs[1].shape.AddDim(1);
   }
-  return MakeBinaryKernel(instance, AddLoops(), {}, value, bias, value);
+  shaped = InParts(std::move(shaped));
+  const Shape& value = shaped.inputs[0].shape;
+  return MakeBinaryKernel(shaped, AddLoops(), {}, value, shaped.inputs[1].shape, value);
 }
 
 template <typename T>

@@ -55,12 +55,12 @@ void ArgOfColumns(const T* x, int64_t length, int64_t stride, int64_t columns, I
   std::copy_n(positions, columns, out);
 }
 
-// Outputs [begin, end).
+// Outputs [begin, end), to `out`.
 template <bool kMin, typename T, typename Index>
 void ArgRange(const AxisLayout& layout, const T* x, int64_t begin, int64_t end, Index* out) {
   if (layout.inner == 1) {
     for (int64_t i = begin; i < end; ++i) {
-      out[i] = static_cast<Index>(ArgOfRow<kMin, T>(x + i * layout.length, layout.length));
+      out[i - begin] = static_cast<Index>(ArgOfRow<kMin, T>(x + i * layout.length, layout.length));
     }
     return;
   }
@@ -68,8 +68,20 @@ void ArgRange(const AxisLayout& layout, const T* x, int64_t begin, int64_t end, 
     const int64_t column = i % layout.inner;
     const int64_t columns = std::min({kSideBySide, layout.inner - column, end - i});
     const T* first = x + i / layout.inner * layout.length * layout.inner + column;
-    ArgOfColumns<kMin, T>(first, layout.length, layout.inner, columns, out + i);
+    ArgOfColumns<kMin, T>(first, layout.length, layout.inner, columns, out + i - begin);
     i += columns;
+  }
+}
+
+// Positions of 16 bits, signed or not, from those of 32.
+template <bool kMin, typename T>
+void ShortArgRange(const AxisLayout& layout, const T* x, int64_t begin, int64_t end, uint16_t* out) {
+  constexpr int64_t kBlock = 256;
+  int32_t positions[kBlock];
+  for (int64_t at = begin; at < end; at += kBlock) {
+    const int64_t last = std::min(at + kBlock, end);
+    ArgRange<kMin>(layout, x, at, last, positions);
+    std::copy_n(positions, last - at, out + at - begin);
   }
 }
 
@@ -77,22 +89,23 @@ template <bool kMin>
 absl::StatusOr<std::unique_ptr<Kernel>> MakeArgReduction(const OpInstance& instance) {
   const Shape& shape = instance.inputs[0].shape;
   const DataType index = instance.outputs[0].dtype;
-  if (index != DataType::kInt32 && index != DataType::kInt64) return UnsupportedType(instance, index);
+  if (!IsInteger(index) || DataTypeSize(index) == 1) return UnsupportedType(instance, index);
   const AxisLayout layout = MakeAxisLayout(shape, instance.input_values[1].IntAt(0));
   if (layout.length > std::numeric_limits<int32_t>::max()) {
     return absl::UnimplementedError(absl::StrCat("no CPU kernel of op '", instance.op, "' for an axis of ", layout.length,
                                                  " elements (node '", instance.name, "')"));
   }
-  const bool wide = index == DataType::kInt64;
+  const int64_t bytes = DataTypeSize(index);
   const auto make = [&](auto tag) -> absl::StatusOr<std::unique_ptr<Kernel>> {
     using T = typename decltype(tag)::type;
-    return MakeKernel([layout, wide](const KernelContext& context) {
+    return MakeKernel([layout, bytes](const KernelContext& context) {
       const int64_t outputs = layout.outer * layout.inner;
       ParallelRange(context, outputs, kElementGrain / 4 / std::max<int64_t>(layout.length, 1),
                     [&](int64_t begin, int64_t end) {
                       const T* x = context.input<T>(0);
-                      wide ? ArgRange<kMin>(layout, x, begin, end, context.output<int64_t>(0))
-                           : ArgRange<kMin>(layout, x, begin, end, context.output<int32_t>(0));
+                      if (bytes == 8) ArgRange<kMin>(layout, x, begin, end, context.output<int64_t>(0) + begin);
+                      if (bytes == 4) ArgRange<kMin>(layout, x, begin, end, context.output<int32_t>(0) + begin);
+                      if (bytes == 2) ShortArgRange<kMin>(layout, x, begin, end, context.output<uint16_t>(0) + begin);
                     });
       return absl::OkStatus();
     });

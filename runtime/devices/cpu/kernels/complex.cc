@@ -61,6 +61,19 @@ Made MakeBinary(const OpInstance& node) {
   });
 }
 
+// The differences that cancel near 0 are taken of real numbers, by what does not.
+template <typename T>
+std::complex<T> ExpLessOne(std::complex<T> x) {
+  const T power = std::exp(x.real()), half = std::sin(x.imag() / 2);
+  return {std::expm1(x.real()) - 2 * power * half * half, power * std::sin(x.imag())};
+}
+template <typename T>
+std::complex<T> LogOfOneAnd(std::complex<T> x) {
+  const T a = x.real(), b = x.imag();
+  if (!(std::abs(a) < T(0.5) && std::abs(b) < T(0.5))) return std::log(T(1) + x);
+  return {std::log1p(a * (2 + a) + b * b) / 2, std::atan2(b, 1 + a)};
+}
+
 #define MILLRACE_COMPLEX_UNARY(Name, expression) \
   struct Name {                                  \
     template <typename C>                        \
@@ -85,7 +98,18 @@ MILLRACE_COMPLEX_UNARY(Exp, std::exp(x));
 MILLRACE_COMPLEX_UNARY(Log, std::log(x));
 MILLRACE_COMPLEX_UNARY(Sin, std::sin(x));
 MILLRACE_COMPLEX_UNARY(Cos, std::cos(x));
+MILLRACE_COMPLEX_UNARY(Tan, std::tan(x));
+MILLRACE_COMPLEX_UNARY(Sinh, std::sinh(x));
+MILLRACE_COMPLEX_UNARY(Cosh, std::cosh(x));
 MILLRACE_COMPLEX_UNARY(Tanh, std::tanh(x));
+MILLRACE_COMPLEX_UNARY(Asin, std::asin(x));
+MILLRACE_COMPLEX_UNARY(Acos, std::acos(x));
+MILLRACE_COMPLEX_UNARY(Atan, std::atan(x));
+MILLRACE_COMPLEX_UNARY(Asinh, std::asinh(x));
+MILLRACE_COMPLEX_UNARY(Acosh, std::acosh(x));
+MILLRACE_COMPLEX_UNARY(Atanh, std::atanh(x));
+MILLRACE_COMPLEX_UNARY(Expm1, ExpLessOne(x));
+MILLRACE_COMPLEX_UNARY(Log1p, LogOfOneAnd(x));
 MILLRACE_COMPLEX_UNARY(Sigmoid, C(1) / (C(1) + std::exp(-x)));
 MILLRACE_COMPLEX_UNARY(Sign, x == C(0) ? C(0) : x / std::abs(x));
 MILLRACE_COMPLEX_UNARY(One, (static_cast<void>(x), C(1)));
@@ -101,6 +125,9 @@ MILLRACE_COMPLEX_BINARY(Mul, Times(a, b));
 MILLRACE_COMPLEX_BINARY(Div, a / b);
 MILLRACE_COMPLEX_BINARY(DivNoNan, b == C(0) ? C(0) : a / b);
 MILLRACE_COMPLEX_BINARY(MulNoNan, b == C(0) ? C(0) : Times(a, b));
+MILLRACE_COMPLEX_BINARY(Xdivy, a == C(0) ? C(0) : a / b);
+MILLRACE_COMPLEX_BINARY(Xlogy, a == C(0) ? C(0) : Times(a, std::log(b)));
+MILLRACE_COMPLEX_BINARY(Xlog1py, a == C(0) ? C(0) : Times(a, LogOfOneAnd(b)));
 MILLRACE_COMPLEX_BINARY(SquaredDifference, Times(a - b, std::conj(a - b)));
 MILLRACE_COMPLEX_BINARY(Pow, std::pow(a, b));
 MILLRACE_COMPLEX_BINARY(Equal, a == b);
@@ -200,7 +227,18 @@ constexpr Entry kWithReal[] = {
     {"Log", MakeUnary<Log>},
     {"Sin", MakeUnary<Sin>},
     {"Cos", MakeUnary<Cos>},
+    {"Tan", MakeUnary<Tan>},
+    {"Sinh", MakeUnary<Sinh>},
+    {"Cosh", MakeUnary<Cosh>},
     {"Tanh", MakeUnary<Tanh>},
+    {"Asin", MakeUnary<Asin>},
+    {"Acos", MakeUnary<Acos>},
+    {"Atan", MakeUnary<Atan>},
+    {"Asinh", MakeUnary<Asinh>},
+    {"Acosh", MakeUnary<Acosh>},
+    {"Atanh", MakeUnary<Atanh>},
+    {"Expm1", MakeUnary<Expm1>},
+    {"Log1p", MakeUnary<Log1p>},
     {"Sigmoid", MakeUnary<Sigmoid>},
     {"Sign", MakeUnary<Sign>},
     {"OnesLike", MakeUnary<One>},
@@ -213,6 +251,9 @@ constexpr Entry kWithReal[] = {
     {"Div", MakeBinary<Div>},
     {"DivNoNan", MakeBinary<DivNoNan>},
     {"MulNoNan", MakeBinary<MulNoNan>},
+    {"Xdivy", MakeBinary<Xdivy>},
+    {"Xlogy", MakeBinary<Xlogy>},
+    {"Xlog1py", MakeBinary<Xlog1py>},
     {"SquaredDifference", MakeBinary<SquaredDifference>},
     {"Pow", MakeBinary<Pow>},
     {"Equal", MakeBinary<Equal>},
@@ -235,6 +276,20 @@ bool AnyComplex(const OpInstance& node) {
 }
 
 }  // namespace
+
+std::complex<float> Product(std::complex<float> a, std::complex<float> b) { return Times(a, b); }
+std::complex<double> Product(std::complex<double> a, std::complex<double> b) { return Times(a, b); }
+
+OpInstance InParts(OpInstance node) {
+  for (auto* types : {&node.inputs, &node.outputs}) {
+    for (TensorType& type : *types) {
+      if (!IsComplex(type.dtype)) continue;
+      type.dtype = PartOf(type.dtype);
+      type.shape.AddDim(2);
+    }
+  }
+  return node;
+}
 
 KernelFactory WithComplex(std::string_view op, KernelFactory real) {
   KernelFactory complex = ComplexSums(op);

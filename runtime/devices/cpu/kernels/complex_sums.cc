@@ -25,7 +25,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeAddN(const OpInstance& node) {
   });
 }
 
-enum class Total { kSum, kMean, kProd };
+enum class Total { kSum, kMean, kProd, kNorm };  // the norm is the root of the sum of squared magnitudes
 
 // Per dimension of the input how far its index moves the result; 0 along reduced axes.
 absl::StatusOr<std::vector<int64_t>> ResultStrides(const Shape& shape, const Ints& axes) {
@@ -44,6 +44,14 @@ absl::StatusOr<std::vector<int64_t>> ResultStrides(const Shape& shape, const Int
   return strides;
 }
 
+// BiasAddGrad's: the channels are kept.
+std::vector<int64_t> ChannelStrides(const OpInstance& node) {
+  const int rank = node.inputs[0].shape.rank();
+  std::vector<int64_t> strides(rank, 0);
+  strides[node.attrs.GetOr<std::string>("data_format", "NHWC") == "NCHW" ? 1 : rank - 1] = 1;
+  return strides;
+}
+
 // The elements in order, each onto its sum (in double precision, in the scratch).
 template <typename C, Total kTotal>
 void Reduce(const KernelContext& context, const std::vector<int64_t>& strides) {
@@ -54,7 +62,8 @@ void Reduce(const KernelContext& context, const std::vector<int64_t>& strides) {
   std::vector<int64_t> index(shape.rank(), 0);
   int64_t to = 0;
   for (int64_t i = 0; i < elements; ++i) {
-    const std::complex<double> x(context.input<C>(0)[i]);
+    std::complex<double> x(context.input<C>(0)[i]);
+    if (kTotal == Total::kNorm) x = std::norm(x);
     sums[to] = kTotal == Total::kProd ? Times(sums[to], x) : sums[to] + x;
     for (int d = shape.rank() - 1; d >= 0; --d) {
       to += strides[d];
@@ -64,7 +73,11 @@ void Reduce(const KernelContext& context, const std::vector<int64_t>& strides) {
     }
   }
   const double count = static_cast<double>(elements) / static_cast<double>(std::max<int64_t>(results, 1));
-  for (int64_t i = 0; i < results; ++i) context.output<C>(0)[i] = C(kTotal == Total::kMean ? sums[i] / count : sums[i]);
+  for (int64_t i = 0; i < results; ++i) {
+    if (kTotal == Total::kMean) sums[i] /= count;
+    if (kTotal == Total::kNorm) sums[i] = std::sqrt(sums[i].real());
+    context.output<C>(0)[i] = C(sums[i]);
+  }
 }
 
 template <Total kTotal>
@@ -77,6 +90,20 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeReduction(const OpInstance& node) {
           MR_ASSIGN_OR_RETURN(const Ints axes, ValueReader(context).ints(1));
           MR_ASSIGN_OR_RETURN(const std::vector<int64_t> strides, ResultStrides(context.input_type(0).shape, axes));
           Reduce<C, kTotal>(context, strides);
+          return absl::OkStatus();
+        },
+        results * static_cast<int64_t>(sizeof(std::complex<double>)));
+  });
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeBiasAddGrad(const OpInstance& node) {
+  const std::vector<int64_t> strides = ChannelStrides(node);
+  const int64_t results = node.outputs[0].shape.num_elements();
+  return DispatchComplex(node, node.inputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
+    using C = typename decltype(tag)::type;
+    return MakeKernel(
+        [strides](const KernelContext& context) {
+          Reduce<C, Total::kSum>(context, strides);
           return absl::OkStatus();
         },
         results * static_cast<int64_t>(sizeof(std::complex<double>)));
@@ -183,6 +210,8 @@ KernelFactory ComplexSums(std::string_view op) {
   if (op == "Sum") return MakeReduction<Total::kSum>;
   if (op == "Mean") return MakeReduction<Total::kMean>;
   if (op == "Prod") return MakeReduction<Total::kProd>;
+  if (op == "EuclideanNorm") return MakeReduction<Total::kNorm>;
+  if (op == "BiasAddGrad") return MakeBiasAddGrad;
   if (op == "Cumsum") return MakeScan<false>;
   if (op == "Cumprod") return MakeScan<true>;
   if (op == "MatMul" || op == "BatchMatMul" || op == "BatchMatMulV2" || op == "BatchMatMulV3") return MakeProduct;

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "cpu/kernels/common.h"
+#include "cpu/kernels/complex.h"
 #include "cpu/kernels/families.h"
 #include "cpu/kernels/indices.h"
 #include "cpu/kernels/values.h"
@@ -110,7 +110,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeEmpty(const OpInstance& node) {
 }
 
 // Rows named twice are updated in order; a row outside is taken modulo the number of rows, as TensorFlow does.
-absl::StatusOr<std::unique_ptr<Kernel>> MakeInplace(const OpInstance& node) {
+absl::StatusOr<std::unique_ptr<Kernel>> MakeInplace(const OpInstance& given) {
+  const OpInstance node = InParts(given);
   const int64_t rows = node.inputs[0].shape.dim(0), updates = node.inputs[1].shape.num_elements();
   const int64_t width = rows == 0 ? 0 : node.inputs[0].shape.num_elements() / rows;
   const int sign = node.op == "InplaceAdd" ? 1 : node.op == "InplaceSub" ? -1 : 0;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cpu/kernels/common.h"
+#include "cpu/kernels/complex.h"
 #include "cpu/kernels/rare.h"
 #include "cpu/kernels/real_shapes.h"
 #include "cpu/kernels/values.h"
@@ -111,7 +111,7 @@ absl::Status EditDistance(const KernelContext& context) {
 
 KernelOr MakeEditDistance(const OpInstance& node) {
   const DataType dtype = node.inputs[1].dtype == DataType::kBool ? DataType::kUint8 : node.inputs[1].dtype;
-  return DispatchNumeric(node, dtype, [](auto tag) -> std::unique_ptr<Kernel> {
+  return DispatchNumericOrComplex(node, dtype, [](auto tag) -> std::unique_ptr<Kernel> {
     using T = typename decltype(tag)::type;
     return MakeKernel([](const KernelContext& context) { return EditDistance<T>(context); });
   });

@@ -10,8 +10,6 @@
 namespace millrace::cpu {
 namespace {
 
-using Matrix = MatrixOf<double>;
-
 absl::StatusOr<std::unique_ptr<Kernel>> MakeQr(const OpInstance& node) {
   const bool full = node.attrs.GetOr<bool>("full_matrices", false);
   return EachMatrix(node, [full](auto scalar, const KernelContext& context, const MatrixBatch& batch, int64_t i) -> absl::Status {
@@ -28,34 +26,37 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeQr(const OpInstance& node) {
 }
 
 // By normal equations when fast, of the smaller side; else the shortest of all solutions, by an orthogonal decomposition.
-absl::Status SolveLeastSquares(const Matrix& a, const Matrix& b, double l2, bool fast, Matrix& x) {
+template <typename S>
+absl::Status SolveLeastSquares(const MatrixOf<S>& a, const MatrixOf<S>& b, double l2, bool fast, MatrixOf<S>& x) {
+  using Matrix = MatrixOf<S>;
   if (!fast) {
     x = a.completeOrthogonalDecomposition().solve(b);
     return absl::OkStatus();
   }
   const bool tall = a.rows() >= a.cols();
-  Matrix gram = tall ? Matrix(a.transpose() * a) : Matrix(a * a.transpose());
+  Matrix gram = tall ? Matrix(a.adjoint() * a) : Matrix(a * a.adjoint());
   gram.diagonal().array() += l2;
   const Eigen::LLT<Matrix> llt(gram);
   if (llt.info() != Eigen::Success) {
     return absl::InvalidArgumentError("Input matrix was rank deficient or ill-conditioned. Try setting fast=False or provide a larger l2_regularizer > 0.");
   }
-  x = tall ? Matrix(llt.solve(a.transpose() * b)) : Matrix(a.transpose() * llt.solve(b));
+  x = tall ? Matrix(llt.solve(a.adjoint() * b)) : Matrix(a.adjoint() * llt.solve(b));
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeLeastSquares(const OpInstance& node) {
   const bool fast = node.attrs.GetOr<bool>("fast", true);
   const int64_t sides = node.inputs[1].shape.dim(node.inputs[1].shape.rank() - 1);
-  return EachRealMatrix(node, [=](const KernelContext& context, const MatrixBatch& batch, int64_t i) -> absl::Status {
+  return EachMatrix(node, [=](auto scalar, const KernelContext& context, const MatrixBatch& batch, int64_t i) -> absl::Status {
+    using S = decltype(scalar);
     if (batch.columns == 0 || sides == 0) return absl::OkStatus();
-    Matrix x = Matrix::Zero(batch.columns, sides);
+    MatrixOf<S> x = MatrixOf<S>::Zero(batch.columns, sides);
     if (batch.rows > 0) {
       const double l2 = *static_cast<const double*>(ValueReader(context).data(2));
-      const Matrix a = LoadMatrix<double>(context, 0, i, batch.rows, batch.columns);
-      MR_RETURN_IF_ERROR(SolveLeastSquares(a, LoadMatrix<double>(context, 1, i, batch.rows, sides), l2, fast, x));
+      const MatrixOf<S> a = LoadMatrix<S>(context, 0, i, batch.rows, batch.columns);
+      MR_RETURN_IF_ERROR(SolveLeastSquares<S>(a, LoadMatrix<S>(context, 1, i, batch.rows, sides), l2, fast, x));
     }
-    StoreMatrix<double>(context, 0, i, x);
+    StoreMatrix<S>(context, 0, i, x);
     return absl::OkStatus();
   });
 }

@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cpu/kernels/common.h"
+#include "cpu/kernels/complex.h"
 #include "cpu/kernels/rare.h"
 #include "cpu/kernels/real_shapes.h"
 #include "cpu/kernels/values.h"
@@ -87,7 +87,7 @@ absl::Status FillRowsGrad(const KernelContext& context) {
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeFillRowsGrad(const OpInstance& node) {
-  return DispatchNumeric(node, node.inputs[1].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
+  return DispatchNumericOrComplex(node, node.inputs[1].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
     using T = typename decltype(tag)::type;
     return MakeKernel([](const KernelContext& context) { return FillRowsGrad<T>(context); });
   });

@@ -55,7 +55,7 @@ KernelOr MakeGatherAlong(const OpInstance& instance, int64_t axis, int64_t batch
   for (int i = static_cast<int>(batch_dims); i < d; ++i) layout.outer *= params.dim(i);
   for (int i = d + 1; i < params.rank(); ++i) layout.inner_bytes *= params.dim(i);
   for (int i = static_cast<int>(batch_dims); i < indices.rank(); ++i) layout.count *= indices.dim(i);
-  return DispatchIndex(instance, 1, [&](auto tag) -> KernelOr {
+  return DispatchAnyIndex(instance, 1, [&](auto tag) -> KernelOr {
     return MakeGatherLoop<typename decltype(tag)::type>(layout);
   });
 }
@@ -79,7 +79,7 @@ KernelOr MakeGatherNd(const OpInstance& instance) {
   const int64_t element = DataTypeSize(instance.outputs[0].dtype);
   if (element == 0) return UnsupportedType(instance, instance.outputs[0].dtype);
   const NdLayout layout = MakeNdLayout(instance.inputs[0].shape, instance.inputs[1].shape, element);
-  return DispatchIndex(instance, 1, [&](auto tag) -> KernelOr {
+  return DispatchAnyIndex(instance, 1, [&](auto tag) -> KernelOr {
     using Index = typename decltype(tag)::type;
     return MakeKernel([layout](const KernelContext& context) -> absl::Status {
       const Index* indices = context.input<Index>(1);

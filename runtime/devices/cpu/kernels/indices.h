@@ -21,6 +21,13 @@ absl::StatusOr<std::unique_ptr<Kernel>> DispatchIndex(const OpInstance& instance
   }
 }
 
+// The few ops that take indices of 16 bits too.
+template <typename Visit>
+absl::StatusOr<std::unique_ptr<Kernel>> DispatchAnyIndex(const OpInstance& instance, int input, Visit&& visit) {
+  if (instance.inputs[input].dtype == DataType::kInt16) return visit(TypeTag<int16_t>());
+  return DispatchIndex(instance, input, visit);
+}
+
 inline void CopyRow(char* out, const char* in, int64_t bytes) {
   switch (bytes) {  // scalars, without a call
     case 1: *out = *in; return;

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "cpu/kernels/common.h"
+#include "cpu/kernels/convert.h"
 #include "cpu/kernels/gemm.h"
 #include "cpu/kernels/register.h"
 #include "millrace/status.h"
@@ -56,33 +57,63 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const OpInstance& instance, 
 
 bool IsEightBits(DataType type) { return type == DataType::kInt8 || type == DataType::kUint8; }
 
-void CopyToInt32(DataType from, const void* numbers, int64_t count, int32_t* to) {
-  if (from == DataType::kInt8) {
-    std::copy_n(static_cast<const int8_t*>(numbers), count, to);
-  } else {
-    std::copy_n(static_cast<const uint8_t*>(numbers), count, to);
+// What a product of small integers is computed in, of copies of its factors; kInvalid where it needs none. Integers of eight bits,
+// signed or not, have products in int32 or with bfloat16; int16 keeps its bits.
+DataType CopiesOf(const OpInstance& instance) {
+  const DataType a = instance.inputs[0].dtype, b = instance.inputs[1].dtype, c = instance.outputs[0].dtype;
+  const auto fits = [&](DataType type) { return type == c || IsEightBits(type); };
+  if (c == DataType::kInt16 && a == c && b == c) return DataType::kInt32;
+  const bool mixed = (c == DataType::kInt32 && a != c && b != c) || (c == DataType::kBfloat16 && a != b);
+  return mixed && fits(a) && fits(b) ? c : DataType::kInvalid;
+}
+
+// Of `n` numbers, block by block.
+void Convert(DataType from, const void* numbers, DataType to, void* copies, int64_t n) {
+  const Conversion conversion = ConversionOf(from, to);
+  const int64_t from_bytes = DataTypeSize(from), to_bytes = DataTypeSize(to);
+  for (int64_t i = 0; i < n; i += kBlockElements) {
+    const int64_t count = std::min(kBlockElements, n - i);
+    const void* x = static_cast<const char*>(numbers) + i * from_bytes;
+    void* y = static_cast<char*>(copies) + i * to_bytes;
+    Block middle;
+    conversion.first(x, conversion.second == nullptr ? y : middle.bytes, count);
+    if (conversion.second != nullptr) conversion.second(middle.bytes, y, count);
   }
 }
 
-// The product in int32 of integers of eight bits, signed or not: of copies of the factors.
-absl::StatusOr<std::unique_ptr<Kernel>> MakeWideningProduct(const OpInstance& instance, bool transpose_a, bool transpose_b) {
+absl::StatusOr<std::unique_ptr<Kernel>> MakeProductOfCopies(const OpInstance& instance, DataType copies, bool transpose_a, bool transpose_b) {
   OpInstance wide = instance;
-  for (TensorType& input : wide.inputs) input.dtype = DataType::kInt32;
+  for (auto* types : {&wide.inputs, &wide.outputs}) {
+    for (TensorType& type : *types) type.dtype = copies;
+  }
   MR_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> made, MakeProduct(wide, transpose_a, transpose_b));
-  const int64_t own = AlignUp(made->scratch_bytes()), size_a = AlignUp(wide.inputs[0].size_bytes()), size_b = wide.inputs[1].size_bytes();
+  const bool narrows = instance.outputs[0].dtype != copies;
+  const int64_t own = AlignUp(made->scratch_bytes()), size_a = AlignUp(wide.inputs[0].size_bytes()), size_b = AlignUp(wide.inputs[1].size_bytes());
+  const int64_t size_c = narrows ? wide.outputs[0].size_bytes() : 0;
   return MakeKernel(
-      [kernel = std::shared_ptr<const Kernel>(std::move(made)), own, size_a](const KernelContext& context) {
+      [kernel = std::shared_ptr<const Kernel>(std::move(made)), copies, own, size_a, size_b, narrows](const KernelContext& context) {
         char* scratch = static_cast<char*>(context.scratch);
         void* factors[] = {scratch + own, scratch + own + size_a};
         for (int i = 0; i < 2; ++i) {
           const TensorType& type = context.input_type(i);
-          CopyToInt32(type.dtype, context.inputs[i], type.shape.num_elements(), static_cast<int32_t*>(factors[i]));
+          Convert(type.dtype, context.inputs[i], copies, factors[i], type.shape.num_elements());
         }
+        void* product = narrows ? scratch + own + size_a + size_b : context.outputs[0];
         KernelContext inner = context;
         inner.inputs = factors;
-        return kernel->Run(inner);
+        inner.outputs = &product;
+        MR_RETURN_IF_ERROR(kernel->Run(inner));
+        const TensorType& type = context.output_type(0);
+        if (narrows) Convert(copies, product, type.dtype, context.outputs[0], type.shape.num_elements());
+        return absl::OkStatus();
       },
-      own + size_a + size_b);
+      own + size_a + size_b + size_c);
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeAnyProduct(const OpInstance& instance, const char* transposes_a, const char* transposes_b) {
+  const bool a = instance.attrs.GetOr(transposes_a, false), b = instance.attrs.GetOr(transposes_b, false);
+  const DataType copies = CopiesOf(instance);
+  return copies == DataType::kInvalid ? MakeProduct(instance, a, b) : MakeProductOfCopies(instance, copies, a, b);
 }
 
 // Inputs from `first` on are pairs of factors; input 0 is what their products are added onto when first == 1.
@@ -114,15 +145,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeSum(const OpInstance& instance, int 
 void RegisterMatMulKernels(KernelRegistry& registry) {
   AddKernel(registry, "_SumProducts", [](const OpInstance& instance) { return MakeSum(instance, 0); });
   AddKernel(registry, "_AddProducts", [](const OpInstance& instance) { return MakeSum(instance, 1); });
-  AddKernel(registry, "MatMul", [](const OpInstance& instance) {
-    return MakeProduct(instance, instance.attrs.GetOr("transpose_a", false), instance.attrs.GetOr("transpose_b", false));
-  });
+  AddKernel(registry, "MatMul", [](const OpInstance& instance) { return MakeAnyProduct(instance, "transpose_a", "transpose_b"); });
   for (const char* name : {"BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"}) {
-    AddKernel(registry, name, [](const OpInstance& instance) {
-      const bool a = instance.attrs.GetOr("adj_x", false), b = instance.attrs.GetOr("adj_y", false);
-      const bool widens = instance.outputs[0].dtype == DataType::kInt32 && IsEightBits(instance.inputs[0].dtype) && IsEightBits(instance.inputs[1].dtype);
-      return widens ? MakeWideningProduct(instance, a, b) : MakeProduct(instance, a, b);
-    });
+    AddKernel(registry, name, [](const OpInstance& instance) { return MakeAnyProduct(instance, "adj_x", "adj_y"); });
   }
 }
 

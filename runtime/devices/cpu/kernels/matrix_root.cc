@@ -11,16 +11,15 @@
 namespace millrace::cpu {
 namespace {
 
-using Matrix = MatrixOf<double>;
-
 absl::StatusOr<std::unique_ptr<Kernel>> MakeSquareRoot(const OpInstance& node) {
-  return EachRealMatrix(node, [](const KernelContext& context, const MatrixBatch& batch, int64_t i) -> absl::Status {
+  return EachMatrix(node, [](auto scalar, const KernelContext& context, const MatrixBatch& batch, int64_t i) -> absl::Status {
+    using S = decltype(scalar);
     const int64_t n = batch.rows;
     if (n == 0) return absl::OkStatus();
-    const Matrix matrix = LoadMatrix<double>(context, 0, i, n, n);
-    // The algorithm does not end for what is not finite.
-    StoreMatrix<double>(context, 0, i, matrix.allFinite() ? Matrix(matrix.sqrt())
-                                                          : Matrix(Matrix::Constant(n, n, std::numeric_limits<double>::quiet_NaN())));
+    const MatrixOf<S> matrix = LoadMatrix<S>(context, 0, i, n, n);
+    MatrixOf<S> root = MatrixOf<S>::Constant(n, n, Eigen::NumTraits<S>::quiet_NaN());
+    if (matrix.allFinite()) root = matrix.sqrt();  // for what is not finite the algorithm does not end
+    StoreMatrix<S>(context, 0, i, root);
     return absl::OkStatus();
   });
 }

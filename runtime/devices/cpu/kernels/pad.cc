@@ -1,6 +1,7 @@
 // Pad, PadV2, MirrorPad and its gradient.
 #include <cstring>
 
+#include "cpu/kernels/complex.h"
 #include "cpu/kernels/register.h"
 #include "cpu/kernels/strided_copy.h"
 #include "cpu/kernels/values.h"
@@ -161,7 +162,7 @@ void MirrorGrad(const Mirror& mirror, const T* in, T* out, int64_t elements) {
 
 KernelOr MakeMirrorPadGrad(const OpInstance& instance) {
   MR_ASSIGN_OR_RETURN(const int64_t offset, MirrorOffset(instance));
-  return DispatchNumeric(instance, instance.outputs[0].dtype, [&](auto tag) -> KernelOr {
+  return DispatchNumericOrComplex(instance, instance.outputs[0].dtype, [&](auto tag) -> KernelOr {
     using T = typename decltype(tag)::type;
     return MakePlannedKernel(
         instance, {1},

@@ -1,5 +1,6 @@
 // ScatterNd, its forms on tensors and variables, and SparseToDense.
 #include "absl/strings/str_join.h"
+#include "cpu/kernels/complex.h"
 #include "cpu/kernels/indices.h"
 #include "cpu/kernels/register.h"
 #include "cpu/kernels/scatter_rows.h"
@@ -28,23 +29,26 @@ absl::Status ResolveTargets(const KernelContext& context, const NdLayout& layout
   return absl::OkStatus();
 }
 
+// Every element of the tensors is `parts` of type T.
 template <typename T>
-KernelOr MakeScatterOf(const OpInstance& instance, const ScatterForm& form) {
+KernelOr MakeScatterOf(const OpInstance& instance, const ScatterForm& form, int64_t parts = 1) {
   const bool zeros = form.target == ScatterForm::Target::kZeros;
   const Shape& sliced = zeros ? instance.outputs[0].shape : instance.inputs[0].shape;
-  const NdLayout layout = MakeNdLayout(sliced, instance.inputs[form.indices].shape, sizeof(T));
+  const int64_t elements = sliced.num_elements() * parts;
+  NdLayout layout = MakeNdLayout(sliced, instance.inputs[form.indices].shape, sizeof(T) * parts);
+  layout.slice_elements *= parts;
   return DispatchIndex(instance, form.indices, [&](auto tag) -> KernelOr {
     using Index = typename decltype(tag)::type;
-    auto run = [layout, form, sliced](const KernelContext& context) -> absl::Status {
+    auto run = [layout, form, sliced, elements](const KernelContext& context) -> absl::Status {
       auto* targets = static_cast<int64_t*>(context.scratch);
       MR_RETURN_IF_ERROR(ResolveTargets<Index>(context, layout, form.indices, sliced, targets));
       T* out = form.target == ScatterForm::Target::kVariable ? context.variable<T>(0) : context.output<T>(0);
-      const int64_t bytes = sliced.num_elements() * static_cast<int64_t>(sizeof(T));
+      const int64_t bytes = elements * static_cast<int64_t>(sizeof(T));
       if (form.target == ScatterForm::Target::kZeros) FillZero(context, out, bytes);
       if (form.target == ScatterForm::Target::kCopyOfInput) CopyTensor(context, context.inputs[0], out, bytes);
       if (layout.slice_elements == 0) return absl::OkStatus();
       ScatterRows<T>(context, form.combine, targets, layout.rows, layout.slice_elements,
-                     context.input<T>(form.updates), out, sliced.num_elements() / layout.slice_elements);
+                     context.input<T>(form.updates), out, elements / layout.slice_elements);
       return absl::OkStatus();
     };
     return MakeKernel(std::move(run), layout.rows * static_cast<int64_t>(sizeof(int64_t)));
@@ -59,8 +63,9 @@ KernelOr MakeScatter(const OpInstance& instance, ScatterForm form) {
     if (form.combine == Combine::kAdd) form.combine = Combine::kMax;
     return MakeScatterOf<uint8_t>(instance, form);
   }
-  return DispatchNumeric(instance, dtype, [&](auto tag) -> KernelOr {
-    return MakeScatterOf<typename decltype(tag)::type>(instance, form);
+  const bool ordered = form.combine == Combine::kMax || form.combine == Combine::kMin;
+  return DispatchNumeric(instance, ordered ? dtype : PartOf(dtype), [&](auto tag) -> KernelOr {
+    return MakeScatterOf<typename decltype(tag)::type>(instance, form, PartsOf(dtype));
   });
 }
 

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "cpu/kernels/common.h"
+#include "cpu/kernels/complex.h"
 
 namespace millrace::cpu {
 
@@ -15,7 +15,7 @@ template <typename T, Combine kCombine>
 inline T CombineOne(T a, T b) {
   if constexpr (kCombine == Combine::kAdd) return static_cast<T>(a + b);
   if constexpr (kCombine == Combine::kSub) return static_cast<T>(a - b);
-  if constexpr (kCombine == Combine::kMul) return static_cast<T>(a * b);
+  if constexpr (kCombine == Combine::kMul) return Product(a, b);
   if constexpr (kCombine == Combine::kMax) return a < b ? b : a;
   if constexpr (kCombine == Combine::kMin) return b < a ? b : a;
   if constexpr (kCombine == Combine::kMaxOrLater) return a > b ? a : b;

@@ -45,14 +45,11 @@ T Highest() {
 }
 
 // What an unsorted segment without rows holds.
-template <typename T>
-T Identity(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::kProd: return static_cast<T>(1);
-    case Reduction::kMax: return Lowest<T>();
-    case Reduction::kMin: return Highest<T>();
-    default: return static_cast<T>(0);
-  }
+template <Reduction kReduction, typename T>
+T Identity() {
+  if constexpr (kReduction == Reduction::kMax) return Lowest<T>();
+  if constexpr (kReduction == Reduction::kMin) return Highest<T>();
+  return static_cast<T>(kReduction == Reduction::kProd ? 1 : 0);
 }
 
 int64_t RowWidth(const Shape& shape, int from) {
@@ -62,7 +59,7 @@ int64_t RowWidth(const Shape& shape, int from) {
 }
 
 template <typename Index>
-absl::Status UnsortedTargets(const KernelContext& context, int64_t segments, int64_t* targets) {
+absl::Status CopyTargets(const KernelContext& context, int64_t segments, int64_t* targets) {
   const Index* ids = context.input<Index>(1);
   const Shape& shape = context.input_type(1).shape;
   const int64_t rows = shape.num_elements();
@@ -76,6 +73,14 @@ absl::Status UnsortedTargets(const KernelContext& context, int64_t segments, int
   return absl::OkStatus();
 }
 
+absl::Status UnsortedTargets(const KernelContext& context, int64_t segments, int64_t* targets) {
+  switch (context.input_type(1).dtype) {
+    case DataType::kInt16: return CopyTargets<int16_t>(context, segments, targets);
+    case DataType::kInt32: return CopyTargets<int32_t>(context, segments, targets);
+    default: return CopyTargets<int64_t>(context, segments, targets);
+  }
+}
+
 // A segment of NaN alone is NaN, not what a segment without rows holds.
 constexpr Combine UnsortedCombineOf(Reduction reduction) {
   if (reduction == Reduction::kMax) return Combine::kMaxOrLater;
@@ -83,41 +88,51 @@ constexpr Combine UnsortedCombineOf(Reduction reduction) {
   return CombineOf(reduction);
 }
 
+// Complex numbers are added part by part, multiplied as they are, and have no order.
+template <bool kMultiplies, typename Visit>
+KernelOr DispatchReduced(const OpInstance& instance, Reduction reduction, Visit&& visit) {
+  const DataType dtype = instance.inputs[0].dtype;
+  if constexpr (kMultiplies) {
+    return DispatchNumericOrComplex(instance, dtype, visit);
+  } else {
+    return DispatchNumeric(instance, CombineOf(reduction) == Combine::kAdd ? PartOf(dtype) : dtype, visit);
+  }
+}
+int64_t PartsIn(const OpInstance& instance, Reduction reduction) {
+  return CombineOf(reduction) == Combine::kAdd ? PartsOf(instance.inputs[0].dtype) : 1;
+}
+
 template <Reduction kReduction>
 KernelOr MakeUnsorted(const OpInstance& instance) {
   const int64_t rows = instance.inputs[1].shape.num_elements();
-  // Complex numbers are added part by part.
-  DataType dtype = instance.inputs[0].dtype;
-  const bool in_parts = kReduction == Reduction::kSum && IsComplex(dtype);
-  if (in_parts) dtype = dtype == DataType::kComplex64 ? DataType::kFloat : DataType::kDouble;
-  const int64_t width = RowWidth(instance.inputs[0].shape, instance.inputs[1].shape.rank()) * (in_parts ? 2 : 1);
+  const int64_t width = RowWidth(instance.inputs[0].shape, instance.inputs[1].shape.rank()) * PartsIn(instance, kReduction);
   const int64_t segments = instance.outputs[0].shape.dim(0);
-  return DispatchNumeric(instance, dtype, [&](auto value) -> KernelOr {
-    using T = typename decltype(value)::type;
-    return DispatchIndex(instance, 1, [&](auto index) -> KernelOr {
-      using Index = typename decltype(index)::type;
-      auto run = [rows, width, segments](const KernelContext& context) -> absl::Status {
-        auto* targets = static_cast<int64_t*>(context.scratch);
-        MR_RETURN_IF_ERROR(UnsortedTargets<Index>(context, segments, targets));
-        T* out = context.output<T>(0);
-        ParallelRange(context, segments * width, kElementGrain, [&](int64_t begin, int64_t end) {
-          std::fill(out + begin, out + end, Identity<T>(kReduction));
-        });
-        if (width > 0) {
-          ScatterRowsAs<T, UnsortedCombineOf(kReduction)>(context, targets, rows, width, context.input<T>(0), out, segments);
-        }
-        return absl::OkStatus();
-      };
-      return MakeKernel(std::move(run), rows * static_cast<int64_t>(sizeof(int64_t)));
-    });
+  const DataType index = instance.inputs[1].dtype;
+  if (index != DataType::kInt16 && index != DataType::kInt32 && index != DataType::kInt64) return UnsupportedType(instance, index);
+  return DispatchReduced<kReduction == Reduction::kProd>(instance, kReduction, [&](auto tag) -> KernelOr {
+    using T = typename decltype(tag)::type;
+    auto run = [rows, width, segments](const KernelContext& context) -> absl::Status {
+      auto* targets = static_cast<int64_t*>(context.scratch);
+      MR_RETURN_IF_ERROR(UnsortedTargets(context, segments, targets));
+      T* out = context.output<T>(0);
+      ParallelRange(context, segments * width, kElementGrain, [&](int64_t begin, int64_t end) {
+        std::fill(out + begin, out + end, Identity<kReduction, T>());
+      });
+      if (width > 0) {
+        ScatterRowsAs<T, UnsortedCombineOf(kReduction)>(context, targets, rows, width, context.input<T>(0), out, segments);
+      }
+      return absl::OkStatus();
+    };
+    return MakeKernel(std::move(run), rows * static_cast<int64_t>(sizeof(int64_t)));
   });
 }
 
 // Sorted ids of `rows` rows; row r of the data is row indices[r] (or r).
 struct SortedForm {
   Reduction reduction;
-  bool sparse;      // input 1 holds indices, input 2 the ids
-  bool fixed_rows;  // the number of output rows is an input
+  bool sparse;        // input 1 holds indices, input 2 the ids
+  bool fixed_rows;    // the number of output rows is an input
+  int64_t parts = 1;  // that every element has
 };
 
 absl::Status CheckSorted(absl::Span<const int64_t> ids, int64_t limit) {
@@ -127,6 +142,18 @@ absl::Status CheckSorted(absl::Span<const int64_t> ids, int64_t limit) {
                                                    " out of range [0, ", limit, ")"));
   }
   return absl::OkStatus();
+}
+
+template <typename T>
+void CombineRow(Combine combine, const T* from, int64_t width, T* out) {
+  const auto run = [=]<Combine kCombine>() {
+    for (int64_t c = 0; c < width; ++c) out[c] = CombineOne<T, kCombine>(out[c], from[c]);
+  };
+  if constexpr (!Eigen::NumTraits<T>::IsComplex) {
+    if (combine == Combine::kMax) return run.template operator()<Combine::kMax>();
+    if (combine == Combine::kMin) return run.template operator()<Combine::kMin>();
+  }
+  combine == Combine::kMul ? run.template operator()<Combine::kMul>() : run.template operator()<Combine::kAdd>();
 }
 
 // One output row: the reduction of rows [begin, end), in their order.
@@ -139,22 +166,7 @@ void ReduceRows(Reduction reduction, const T* data, const int64_t* indices, int6
   }
   const auto row = [&](int64_t r) { return data + (indices == nullptr ? r : indices[r]) * width; };
   std::copy_n(row(begin), width, out);
-  for (int64_t r = begin + 1; r < end; ++r) {
-    const T* from = row(r);
-    switch (CombineOf(reduction)) {
-      case Combine::kMul:
-        for (int64_t c = 0; c < width; ++c) out[c] = CombineOne<T, Combine::kMul>(out[c], from[c]);
-        break;
-      case Combine::kMax:
-        for (int64_t c = 0; c < width; ++c) out[c] = CombineOne<T, Combine::kMax>(out[c], from[c]);
-        break;
-      case Combine::kMin:
-        for (int64_t c = 0; c < width; ++c) out[c] = CombineOne<T, Combine::kMin>(out[c], from[c]);
-        break;
-      default:
-        for (int64_t c = 0; c < width; ++c) out[c] = CombineOne<T, Combine::kAdd>(out[c], from[c]);
-    }
-  }
+  for (int64_t r = begin + 1; r < end; ++r) CombineRow(CombineOf(reduction), row(r), width, out);
   if (reduction != Reduction::kMean && reduction != Reduction::kSqrtN) return;
   const double count = static_cast<double>(end - begin);
   const T divisor = static_cast<T>(reduction == Reduction::kMean ? count : std::sqrt(count));
@@ -165,7 +177,7 @@ template <typename T>
 absl::Status RunSorted(const KernelContext& context, const SortedForm& form) {
   const ValueReader reader(context);
   const Shape &data = context.input_type(0).shape, &planned = context.output_type(0).shape;
-  const int64_t width = RowWidth(data, 1);
+  const int64_t width = RowWidth(data, 1) * form.parts;
   MR_ASSIGN_OR_RETURN(const Ints ids, reader.ints(form.sparse ? 2 : 1));
   MR_RETURN_IF_ERROR(CheckSorted(ids, planned.dim(0)));
   Ints indices;
@@ -189,12 +201,16 @@ absl::Status RunSorted(const KernelContext& context, const SortedForm& form) {
   return absl::OkStatus();
 }
 
-KernelFactory Sorted(SortedForm form) {
+KernelFactory Sorted(const SortedForm& form) {
   return [form](const OpInstance& instance) -> KernelOr {
-    return DispatchNumeric(instance, instance.inputs[0].dtype, [&](auto tag) -> KernelOr {
+    SortedForm own = form;
+    own.parts = PartsIn(instance, form.reduction);
+    const auto make = [&](auto tag) -> KernelOr {
       using T = typename decltype(tag)::type;
-      return MakeKernel([form](const KernelContext& context) { return RunSorted<T>(context, form); });
-    });
+      return MakeKernel([own](const KernelContext& context) { return RunSorted<T>(context, own); });
+    };
+    return form.reduction == Reduction::kProd ? DispatchReduced<true>(instance, form.reduction, make)
+                                              : DispatchReduced<false>(instance, form.reduction, make);
   };
 }
 

@@ -4,6 +4,7 @@
 #include "cpu/kernels/binary.h"
 #include "cpu/kernels/broadcast.h"
 #include "cpu/kernels/common.h"
+#include "cpu/kernels/complex.h"
 #include "cpu/kernels/elementwise.h"
 #include "cpu/kernels/real_shapes.h"
 #include "cpu/kernels/register.h"
@@ -168,7 +169,9 @@ class ClipKernel final : public Kernel {
   std::unique_ptr<Kernel> raise_;
 };
 
-absl::StatusOr<std::unique_ptr<Kernel>> MakeClip(const OpInstance& instance) {
+// Of complex numbers the real parts between those of the bounds, and the imaginary ones likewise.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeClip(const OpInstance& node) {
+  const OpInstance instance = InParts(node);
   const Shape& shape = instance.inputs[0].shape;
   auto lower = MakeBinaryKernel(instance, NumericLoops<Lower>(), {}, shape, instance.inputs[2].shape, shape);
   if (!lower.ok()) return lower.status();

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cpu/kernels/common.h"
+#include "cpu/kernels/complex.h"
 #include "cpu/kernels/families.h"
 #include "cpu/kernels/indices.h"
 #include "cpu/kernels/values.h"
@@ -53,6 +53,15 @@ absl::Status CheckInside(const KernelContext& context, absl::Span<const int64_t>
   return absl::OkStatus();
 }
 
+template <typename T>
+T Conjugated(T value, bool conjugated) {
+  if constexpr (Eigen::NumTraits<T>::IsComplex) {
+    return conjugated ? std::conj(value) : value;
+  } else {
+    return value;
+  }
+}
+
 // Rows of the result are summed in the order of the indices.
 template <typename T, typename Index>
 absl::Status MultiplyMatrix(const KernelContext& context, bool adjoint_a, bool adjoint_b) {
@@ -69,8 +78,10 @@ absl::Status MultiplyMatrix(const KernelContext& context, bool adjoint_a, bool a
                   for (int64_t r = 0; r < out_shape.dim(0); ++r) std::fill(out + r * columns + begin, out + r * columns + end, T(0));
                   for (int64_t i = 0; i < count; ++i) {
                     const int64_t row = indices[2 * i + (adjoint_a ? 1 : 0)], inner = indices[2 * i + (adjoint_a ? 0 : 1)];
+                    const T value = Conjugated(values[i], adjoint_a);
                     for (int64_t c = begin; c < end; ++c) {
-                      out[row * columns + c] += values[i] * (adjoint_b ? b[c * width + inner] : b[inner * width + c]);
+                      const T factor = b[adjoint_b ? c * width + inner : inner * width + c];
+                      out[row * columns + c] += Product(value, Conjugated(factor, adjoint_b));
                     }
                   }
                 });
@@ -79,7 +90,7 @@ absl::Status MultiplyMatrix(const KernelContext& context, bool adjoint_a, bool a
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeSparseMatMul(const OpInstance& node) {
   const bool adjoint_a = node.attrs.GetOr<bool>("adjoint_a", false), adjoint_b = node.attrs.GetOr<bool>("adjoint_b", false);
-  return DispatchNumeric(node, node.inputs[1].dtype, [&](auto tag) {
+  return DispatchNumericOrComplex(node, node.inputs[1].dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     return DispatchIndex(node, 0, [&](auto index_tag) -> std::unique_ptr<Kernel> {
       using Index = typename decltype(index_tag)::type;
@@ -181,7 +192,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeCwise(const OpInstance& node) {
 absl::StatusOr<std::unique_ptr<Kernel>> MakeDenseAdd(const OpInstance& node) {
   const int64_t count = node.inputs[1].shape.num_elements(), rank = node.inputs[0].shape.dim(1);
   const Shape dense = node.inputs[3].shape;
-  return DispatchNumeric(node, node.inputs[1].dtype, [&](auto tag) {
+  return DispatchNumericOrComplex(node, node.inputs[1].dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     return DispatchIndex(node, 0, [&](auto index_tag) -> std::unique_ptr<Kernel> {
       using Index = typename decltype(index_tag)::type;

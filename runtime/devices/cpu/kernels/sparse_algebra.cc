@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/complex.h"
+#include "cpu/kernels/convert.h"
 #include "cpu/kernels/rare.h"
 #include "cpu/kernels/real_shapes.h"
 #include "cpu/kernels/values.h"
@@ -53,6 +54,24 @@ absl::Status ExpectEqualShapes(const KernelContext& context, int a, int b) {
   return absl::OkStatus();
 }
 
+template <typename T>
+double SizeOf(T value) {
+  if constexpr (Eigen::NumTraits<T>::IsComplex) {
+    return std::abs(value);
+  } else {
+    return std::abs(static_cast<double>(value));
+  }
+}
+
+// SparseAdd's; its type need not be that of the numbers.
+double Threshold(const KernelContext& context) {
+  const Conversion conversion = ConversionOf(context.input_type(6).dtype, DataType::kDouble);
+  double middle, threshold;
+  conversion.first(context.inputs[6], conversion.second == nullptr ? &threshold : &middle, 1);
+  if (conversion.second != nullptr) conversion.second(&middle, &threshold, 1);
+  return threshold;
+}
+
 template <typename T, Join kJoin>
 absl::Status Unite(const KernelContext& context) {
   MR_RETURN_IF_ERROR(ExpectEqualShapes(context, 2, 5));
@@ -63,14 +82,20 @@ absl::Status Unite(const KernelContext& context) {
     context.output<T>(1)[rows++] = value;
   };
   const T *a = context.input<T>(1), *b = context.input<T>(4);
+  const double least = kJoin == Join::kAdd ? Threshold(context) : 0;
   // What is not there counts as 0 in a comparison, and is nothing in a sum.
-  const auto alone = [](T value) { return kJoin == Join::kAdd ? value : kJoin == Join::kMax ? std::max(value, T(0)) : std::min(value, T(0)); };
+  const auto alone = [](T value) {
+    if constexpr (kJoin == Join::kAdd) {
+      return value;
+    } else {
+      return kJoin == Join::kMax ? std::max(value, T(0)) : std::min(value, T(0));
+    }
+  };
   Walk(context, 0, 3, [&](int64_t i) { put(0, i, alone(a[i])); }, [&](int64_t j) { put(3, j, alone(b[j])); },
        [&](int64_t i, int64_t j) {
          if constexpr (kJoin == Join::kAdd) {
            const T sum = static_cast<T>(a[i] + b[j]);
-           const double size = std::abs(static_cast<double>(sum)), least = static_cast<double>(*context.input<T>(6));
-           if (least <= size) put(0, i, sum);
+           if (least <= SizeOf(sum)) put(0, i, sum);
          } else {
            put(0, i, kJoin == Join::kMax ? std::max(a[i], b[j]) : std::min(a[i], b[j]));
          }
@@ -83,9 +108,20 @@ absl::Status Unite(const KernelContext& context) {
   return absl::OkStatus();
 }
 
+// A kernel by visit(TypeTag<T>()); complex numbers have sums, and neither maxima nor minima.
+template <bool kSums, typename Visit>
+KernelOr DispatchSummed(const OpInstance& node, DataType dtype, Visit&& visit) {
+  if constexpr (kSums) {
+    return DispatchNumericOrComplex(node, dtype, visit);
+  } else {
+    return DispatchNumeric(node, dtype, visit);
+  }
+}
+
 template <Join kJoin>
 KernelOr MakeUnite(const OpInstance& node) {
-  return DispatchNumeric(node, node.inputs[1].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
+  if (kJoin == Join::kAdd && !ConversionOf(node.inputs[6].dtype, DataType::kDouble).covered()) return UnsupportedType(node, node.inputs[6].dtype);
+  return DispatchSummed<kJoin == Join::kAdd>(node, node.inputs[1].dtype, [](auto tag) -> std::unique_ptr<Kernel> {
     using T = typename decltype(tag)::type;
     return MakeKernel([](const KernelContext& context) { return Unite<T, kJoin>(context); });
   });
@@ -112,7 +148,7 @@ KernelOr MakeAddGrad(const OpInstance& node) {
       node.inputs[0].shape.num_elements() != node.inputs[3].shape.dim(0)) {
     return absl::InvalidArgumentError("indices of the operands and of the sum do not fit each other or the gradient");
   }
-  return DispatchNumeric(node, node.inputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
+  return DispatchNumericOrComplex(node, node.inputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
     using T = typename decltype(tag)::type;
     return MakeKernel([](const KernelContext& context) { return AddGrad<T>(context); });
   });
@@ -234,7 +270,7 @@ KernelOr MakeSliceGrad(const OpInstance& node) {
       node.inputs[0].shape.num_elements() != node.inputs[3].shape.dim(0)) {
     return absl::InvalidArgumentError("the slice's gradient, indices and start do not fit each other");
   }
-  return DispatchNumeric(node, node.inputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
+  return DispatchNumericOrComplex(node, node.inputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
     using T = typename decltype(tag)::type;
     return MakeKernel([](const KernelContext& context) { return SliceGrad<T>(context); });
   });
@@ -246,6 +282,15 @@ KernelOr MakeBox(const OpInstance& node) {
     using T = typename decltype(tag)::type;
     return MakeKernel([](const KernelContext& context) { return kSplit ? Split<T>(context) : Slice<T>(context); });
   });
+}
+
+template <bool kMax, typename T>
+T Joined(T a, T b) {
+  if constexpr (kMax) {
+    return std::max(a, b);
+  } else {
+    return static_cast<T>(a + b);
+  }
 }
 
 // Sums in the order of the entries; a group without entries is 0.
@@ -278,7 +323,7 @@ absl::Status Reduce(const KernelContext& context) {
       at += index * strides[d];
     }
     const T value = context.input<T>(1)[i];
-    out[at] = !seen[at] ? value : kMax ? std::max(out[at], value) : static_cast<T>(out[at] + value);
+    out[at] = seen[at] ? Joined<kMax>(out[at], value) : value;
     seen[at] = true;
   }
   return absl::OkStatus();
@@ -286,7 +331,7 @@ absl::Status Reduce(const KernelContext& context) {
 
 template <bool kMax>
 KernelOr MakeReduce(const OpInstance& node) {
-  return DispatchNumeric(node, node.inputs[1].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
+  return DispatchSummed<!kMax>(node, node.inputs[1].dtype, [](auto tag) -> std::unique_ptr<Kernel> {
     using T = typename decltype(tag)::type;
     return MakeKernel([](const KernelContext& context) { return Reduce<T, kMax>(context); });
   });
@@ -328,12 +373,8 @@ absl::Status ReduceToSparse(const KernelContext& context) {
   for (int64_t k = 0; k < count; ++k) {
     const T value = context.input<T>(1)[order[k]];
     if (k > 0 && compare(order[k - 1], order[k], kept) == 0) {
-      T& sum = context.output<T>(1)[rows - 1];
-      if constexpr (kMax) {
-        sum = std::max(sum, value);
-      } else {
-        sum = static_cast<T>(sum + value);
-      }
+      T& joined = context.output<T>(1)[rows - 1];
+      joined = Joined<kMax>(joined, value);
       continue;
     }
     for (int64_t d = 0; d < rank; ++d) {
@@ -352,14 +393,10 @@ absl::Status ReduceToSparse(const KernelContext& context) {
 
 template <bool kMax>
 KernelOr MakeReduceToSparse(const OpInstance& node) {
-  const auto make = [](auto tag) -> std::unique_ptr<Kernel> {
+  return DispatchSummed<!kMax>(node, node.inputs[1].dtype, [](auto tag) -> std::unique_ptr<Kernel> {
     using T = typename decltype(tag)::type;
     return MakeKernel([](const KernelContext& context) { return ReduceToSparse<T, kMax>(context); });
-  };
-  if constexpr (!kMax) {
-    if (IsComplex(node.inputs[1].dtype)) return DispatchComplex(node, node.inputs[1].dtype, make);
-  }
-  return DispatchNumeric(node, node.inputs[1].dtype, make);
+  });
 }
 
 }  // namespace

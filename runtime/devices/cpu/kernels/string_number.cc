@@ -92,6 +92,8 @@ KernelOr MakeToNumber(const OpInstance& instance) {
     case DataType::kDouble: return MakeParsed<double>(instance, [](absl::string_view s, double* n) { return absl::SimpleAtod(s, n); });
     case DataType::kInt32: return MakeParsed<int32_t>(instance, [](absl::string_view s, int32_t* n) { return absl::SimpleAtoi(s, n); });
     case DataType::kInt64: return MakeParsed<int64_t>(instance, [](absl::string_view s, int64_t* n) { return absl::SimpleAtoi(s, n); });
+    case DataType::kUint32: return MakeParsed<uint32_t>(instance, [](absl::string_view s, uint32_t* n) { return absl::SimpleAtoi(s, n); });
+    case DataType::kUint64: return MakeParsed<uint64_t>(instance, [](absl::string_view s, uint64_t* n) { return absl::SimpleAtoi(s, n); });
     default: return UnsupportedType(instance, type);
   }
 }

@@ -1,6 +1,7 @@
 // Unique, UniqueWithCounts (values or slices along an axis), ListDiff and Where: outputs as long as their values say.
 #include <cstring>
 
+#include "cpu/kernels/complex.h"
 #include "cpu/kernels/real_shapes.h"
 #include "cpu/kernels/register.h"
 #include "cpu/kernels/values.h"
@@ -206,9 +207,9 @@ absl::Status Where(const KernelContext& context) {
 }
 
 KernelOr MakeWhere(const OpInstance& instance) {
-  return DispatchNumericOrBool(instance, instance.inputs[0].dtype, [&](auto tag) -> KernelOr {
-    return MakeKernel(Where<typename decltype(tag)::type>);
-  });
+  const auto make = [](auto tag) -> KernelOr { return MakeKernel(Where<typename decltype(tag)::type>); };
+  const DataType dtype = instance.inputs[0].dtype;
+  return IsComplex(dtype) ? DispatchComplex(instance, dtype, make) : DispatchNumericOrBool(instance, dtype, make);
 }
 
 }  // namespace

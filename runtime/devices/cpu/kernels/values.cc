@@ -11,9 +11,11 @@ absl::StatusOr<Ints> ValueReader::ints(int input) const {
     std::copy_n(static_cast<const int32_t*>(bytes), count, values.begin());
   } else if (type.dtype == DataType::kInt64) {
     std::copy_n(static_cast<const int64_t*>(bytes), count, values.begin());
+  } else if (type.dtype == DataType::kInt16) {
+    std::copy_n(static_cast<const int16_t*>(bytes), count, values.begin());
   } else {
     return absl::InvalidArgumentError(
-        absl::StrCat("input ", input, " is ", type.ToString(), ", expected int32 or int64"));
+        absl::StrCat("input ", input, " is ", type.ToString(), ", expected int16, int32 or int64"));
   }
   return values;
 }

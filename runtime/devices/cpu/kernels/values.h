@@ -30,7 +30,7 @@ class ValueReader {
   const void* data(int input) const {
     return planned(input) ? instance_.input_values[input].data() : inputs_[input];
   }
-  // The elements of an int32 or int64 input.
+  // The elements of an input of int16, int32 or int64.
   absl::StatusOr<Ints> ints(int input) const;
   // Its only element.
   absl::StatusOr<int64_t> scalar(int input) const;
