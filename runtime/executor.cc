@@ -323,7 +323,8 @@ absl::Status Executor::RunStep(absl::Span<const Tensor> feeds, std::vector<Tenso
 
   for (size_t i = 0; i < fetched.size(); ++i) {
     const Shape& shape = program_->fetch_shape(static_cast<int32_t>(i));
-    if (fetch_data[i] == nullptr || shape == fetched[i].shape()) continue;
+    const bool copied = plan().fetches[i].value.empty() && has_data;
+    if (!copied || shape == fetched[i].shape()) continue;
     Tensor smaller(fetched[i].dtype(), shape);
     CopyBytes(smaller.mutable_data(), fetched[i].data(), smaller.size_bytes());
     fetched[i] = std::move(smaller);

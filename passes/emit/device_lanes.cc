@@ -332,9 +332,10 @@ void DeviceLanes::EmitFetch(int32_t i) {
   const Node& node = in_.graph.node(my_.device.operations[i].node());
   const int32_t index = static_cast<int32_t>(node.attrs.GetOr<int64_t>("index", 0));
   PlanFetch& fetch = shared_.plan.fetches[index];
-  if (access_.of(i).empty() || !fetch.value.empty()) return;
+  if (!fetch.value.empty()) return;
   const int32_t dynamic = my_.device.operations[i].nodes.front().dynamic;
   if (dynamic >= 0) fetch.shape = my_.device.dynamic_nodes[dynamic].input_shapes[0];
+  if (access_.of(i).empty()) return;  // it has no bytes, whatever its shape is
   const int32_t r = my_.schedule.residence_of[access_.first_access[i]];
   CopyStep step;
   step.tensor = fetch.name;

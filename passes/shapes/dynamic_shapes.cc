@@ -376,15 +376,20 @@ class DynamicInferrer {
   // that may be left in its place.
   absl::Status DropReducedDims() {
     if (!IsReduction(instance_.op) || !Needs(1) || !inputs_[1].partial.fully_known()) return absl::OkStatus();
-    if (instance_.attrs.GetOr<bool>("keep_dims", false)) return absl::OkStatus();
     const Shape &in = instance_.inputs[0].shape, &axes = inputs_[1].partial;
+    if (instance_.attrs.GetOr<bool>("keep_dims", false)) {
+      // One that is reduced has one element, of a dimension without elements, too.
+      Shape& kept = result_.outputs[0].shape;
+      for (int d = 0; d < kept.rank(); ++d) kept.set_dim(d, std::max<int64_t>(kept.dim(d), 1));
+      return absl::OkStatus();
+    }
     const int count = static_cast<int>(std::min<int64_t>(axes.num_elements(), in.rank()));
     Shape largest;
     for (int d = 0; d + count < in.rank(); ++d) {
       const auto dims = in.dims().subspan(d, count + 1);
       largest.AddDim(*std::max_element(dims.begin(), dims.end()));
     }
-    if (largest.num_elements() > in.num_elements()) {
+    if (in.num_elements() > 0 && largest.num_elements() > in.num_elements()) {
       return absl::UnimplementedError(absl::StrCat("node '", instance_.name, "' (", instance_.op,
                                                    "): the axes are known only when running, and of the shapes that its result may have the largest, ",
                                                    largest.ToString(), ", is more than its input, ", in.ToString()));

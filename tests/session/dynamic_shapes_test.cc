@@ -519,5 +519,32 @@ filled = Fill(dims, half) {T=float, index_type=int32}
   EXPECT_EQ(out[0].shape(), Shape({2, 3}));
 }
 
+// Tensors without elements have shapes, too; what is reduced of nothing is one element.
+TEST(DynamicShapes, OfTensorsWithoutElementsAreFetched) {
+  const std::unique_ptr<Session> session = SessionOf(R"(
+x = Placeholder() {dtype=float, shape=shape[0,7]}
+n = VarHandleOp() {dtype=int32, shape=shape[2], shared_name="n"}
+start = Const() {dtype=int32, value=int32[2]{0, 3}}
+init = AssignVariableOp(n, start) {dtype=int32}
+size = ReadVariableOp(n) {dtype=int32}
+from = Const() {dtype=int32, value=int32[2]{0, 2}}
+part = Slice(x, from, size) {T=float, Index=int32}
+axes = Placeholder() {dtype=int64, shape=shape[1]}
+sum = Sum(x, axes) {T=float, Tidx=int64, keep_dims=true}
+least = Sum(x, axes) {T=float, Tidx=int64}
+)");
+  ASSERT_TRUE(session->Run({}, {}, {"init"}, nullptr).ok());
+  const Tensor x(DataType::kFloat, Shape({0, 7}));
+  for (const int64_t axis : {0, 1}) {
+    std::vector<Tensor> out;
+    const absl::Status status = session->Run({{"x", x}, {"axes", Tensor::Vector<int64_t>({axis})}}, {"part", "sum", "least"}, {}, &out);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(out[0].shape(), Shape({0, 3}));
+    EXPECT_EQ(out[1].shape(), axis == 0 ? Shape({1, 7}) : Shape({0, 1}));
+    EXPECT_EQ(out[2].shape(), axis == 0 ? Shape({7}) : Shape({0}));
+    for (const float sum : out[1].as<float>()) EXPECT_EQ(sum, 0);
+  }
+}
+
 }  // namespace
 }  // namespace millrace
