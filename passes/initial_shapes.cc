@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/parameters.h"
-#include "passes/shapes/infer_shapes.h"
+#include "passes/shapes/variables.h"
 
 namespace millrace {
 namespace {

@@ -9,6 +9,7 @@
 #include "passes/rewrite/order_variable_accesses.h"
 #include "passes/shapes/alike_nodes.h"
 #include "passes/shapes/per_op.h"
+#include "passes/shapes/variables.h"
 
 namespace millrace {
 namespace {

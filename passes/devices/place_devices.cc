@@ -10,8 +10,8 @@
 #include "graph/device_spec.h"
 #include "millrace/status.h"
 #include "passes/rewrite/order_variable_accesses.h"
-#include "passes/shapes/infer_shapes.h"
 #include "passes/shapes/per_op.h"
+#include "passes/shapes/variables.h"
 
 namespace millrace {
 namespace {

@@ -9,7 +9,7 @@
 #include "millrace/guard.h"
 #include "passes/rewrite/bypass.h"
 #include "passes/rewrite/order_variable_accesses.h"
-#include "passes/shapes/infer_shapes.h"
+#include "passes/shapes/variables.h"
 
 namespace millrace {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
-#include "passes/shapes/infer_shapes.h"
 #include "passes/shapes/per_op.h"
+#include "passes/shapes/variables.h"
 
 namespace millrace {
 namespace {

@@ -10,7 +10,7 @@
 #include "millrace/guard.h"
 #include "passes/rewrite/group_ops.h"
 #include "passes/rewrite/positions.h"
-#include "passes/shapes/infer_shapes.h"
+#include "passes/shapes/variables.h"
 
 namespace millrace {
 namespace {

@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "passes/control_flow/creation_places.h"
-#include "passes/shapes/infer_shapes.h"
 #include "passes/shapes/parts.h"
+#include "passes/shapes/variables.h"
 #include "plan/measured_times.h"
 
 namespace millrace {

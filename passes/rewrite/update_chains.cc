@@ -9,7 +9,7 @@
 
 #include "millrace/status.h"
 #include "passes/rewrite/positions.h"
-#include "passes/shapes/infer_shapes.h"
+#include "passes/shapes/variables.h"
 
 namespace millrace {
 namespace {

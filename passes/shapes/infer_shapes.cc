@@ -17,15 +17,10 @@
 #include "passes/shapes/per_op.h"
 #include "passes/shapes/sparse_shapes.h"
 #include "passes/shapes/value_bounds.h"
+#include "passes/shapes/variables.h"
 
 namespace millrace {
 namespace {
-
-// Where the variable is kept; empty where all are that say nothing of it.
-std::string ContainerOf(const Node& variable) {
-  std::string container = variable.attrs.GetOr<std::string>("container", "");
-  return container == "localhost" ? "" : container;
-}
 
 class Inferrer {
  public:
@@ -52,7 +47,7 @@ class Inferrer {
       const auto known = [this](OutputRef ref) { return Value(ref); };
       return AskForFeeds(graph_, ops_, id, result_.by_value[id.value], known, std::move(status));
     }
-    MR_RETURN_IF_ERROR(CheckSharedVariables());
+    MR_RETURN_IF_ERROR(CheckVariables(graph_, ops_));
     return std::move(result_);
   }
 
@@ -75,6 +70,20 @@ class Inferrer {
     Grow();
     graph_.mutable_node(id).outputs.assign(types.begin(), types.end());
     values_[id.value] = std::move(values);
+  }
+  void DeclarePassed(NodeId id, int32_t output, absl::Span<const OutputRef> sources) {
+    const auto known = [&](OutputRef source) { return !graph_.node(source.node).dynamic_output(source.index); };
+    if (std::all_of(sources.begin(), sources.end(), known)) return;
+    Shape certain = Bounded(sources[0]).partial;
+    for (OutputRef source : sources) {
+      const Shape other = Bounded(source).partial;
+      for (int d = 0; d < certain.rank(); ++d) {
+        if (other.dim(d) != certain.dim(d)) certain.set_dim(d, -1);
+      }
+    }
+    if (certain.fully_known()) return;
+    graph_.mutable_node(id).dynamic_outputs |= uint64_t{1} << std::min<int32_t>(output, 63);
+    partial_[{id, output}] = std::move(certain);
   }
   uint64_t ByValue(NodeId id) const { return result_.by_value[id.value]; }
   OutputRef Current(OutputRef ref) const {
@@ -348,23 +357,6 @@ class Inferrer {
     }
   }
 
-  // Nodes of one name mean one variable. TensorFlow has references, handles and containers apart: they may not be mixed.
-  absl::Status CheckSharedVariables() {
-    std::map<std::string, NodeId> firsts;
-    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
-      const Node& node = graph_.node(NodeId{i});
-      if (node.removed || !def_of_(node.op)->is_variable) continue;
-      const auto [found, is_first] = firsts.emplace(VariableName(node), NodeId{i});
-      const Node& first = graph_.node(found->second);
-      const bool same_kind = (node.op == "VarHandleOp") == (first.op == "VarHandleOp") && ContainerOf(node) == ContainerOf(first);
-      if (is_first || (same_kind && node.outputs[0] == first.outputs[0])) continue;
-      return absl::InvalidArgumentError(absl::StrCat("variable '", found->first, "' is ", first.outputs[0].ToString(), " by node '", first.name,
-                                                     "' (", first.op, ") and ", node.outputs[0].ToString(), " by node '", node.name, "' (",
-                                                     node.op, "), expected the same of both"));
-    }
-    return absl::OkStatus();
-  }
-
   // A variable declared without a shape takes that of the first value assigned to it.
   absl::Status SettleVariables(const Node& node, const OpDef& def) {
     for (const VariableUse& use : def.variables) {
@@ -519,16 +511,10 @@ bool ShapeTracker::Track(NodeId id, bool may_replace) { return impl_->Track(id, 
 void ShapeTracker::Declare(NodeId id, std::vector<TensorType> types, std::vector<Tensor> values) {
   impl_->Declare(id, std::move(types), std::move(values));
 }
+void ShapeTracker::DeclarePassed(NodeId id, int32_t output, absl::Span<const OutputRef> sources) { impl_->DeclarePassed(id, output, sources); }
 const Tensor* ShapeTracker::Value(OutputRef ref) const { return impl_->Value(ref); }
 OutputRef ShapeTracker::Current(OutputRef ref) const { return impl_->Current(ref); }
 uint64_t ShapeTracker::by_value(NodeId id) const { return impl_->ByValue(id); }
-
-std::string VariableName(const Node& node) {
-  if (!IsVariable(node)) return node.name;
-  const std::string shared = node.attrs.GetOr<std::string>("shared_name", ""), container = ContainerOf(node);
-  const std::string& name = shared.empty() ? node.name : shared;
-  return container.empty() ? name : absl::StrCat(container, ":", name);
-}
 
 bool TakenByValue(const std::string& op, size_t num_inputs, size_t input, uint64_t by_value) {
   if (input < kKnownByValue) return (by_value >> input & 1) != 0;

@@ -64,6 +64,8 @@ class ShapeTracker {
   bool Track(NodeId id, bool may_replace);
   // Outputs of a node that has no rule; values may be empty.
   void Declare(NodeId id, std::vector<TensorType> types, std::vector<Tensor> values);
+  // Of output `output`, which is one of `sources`, of one type: known only when running is what is so of any of them, or not the same.
+  void DeclarePassed(NodeId id, int32_t output, absl::Span<const OutputRef> sources);
   const Tensor* Value(OutputRef ref) const;  // nullptr when not known
   OutputRef Current(OutputRef ref) const;    // what replaces it
   uint64_t by_value(NodeId id) const;        // what its shape rule asked for: of no node that was not looked at
@@ -72,10 +74,6 @@ class ShapeTracker {
   class Impl;
   std::unique_ptr<Impl> impl_;
 };
-
-// Name under which a variable node's value persists: its shared_name or else the name of the node, behind that of its container and a
-// colon if it has one.
-std::string VariableName(const Node& node);
 
 // Of how many inputs of a node it is known whether they are taken by value: the bits of InferenceResult::by_value.
 inline constexpr size_t kKnownByValue = 64;

@@ -1,7 +1,7 @@
 #include "passes/shapes/parts.h"
 
 #include "absl/strings/str_cat.h"
-#include "passes/shapes/infer_shapes.h"
+#include "passes/shapes/variables.h"
 
 namespace millrace {
 namespace {

@@ -20,7 +20,7 @@
 #include "graph/parameters.h"
 #include "millrace/op.h"
 #include "millrace/status.h"
-#include "passes/shapes/infer_shapes.h"
+#include "passes/shapes/variables.h"
 #include "passes/unroll/questions.h"
 
 namespace millrace::cli {

@@ -19,7 +19,7 @@
 #include "millrace/status.h"
 #include "passes/control_flow/inline_functions.h"
 #include "passes/rewrite/prune.h"
-#include "passes/shapes/infer_shapes.h"
+#include "passes/shapes/variables.h"
 #include "proto/parse.h"
 
 namespace millrace {
