@@ -97,8 +97,10 @@ absl::StatusOr<Compiled> StepCompiler::Compile(const SignatureKey& key, const Va
   const Machine machine =
       times != nullptr ? WithMeasuredLinks(options.machine, *times, options.link_gbps) : options.machine;
   CpuOracle oracle(parts_.ops, parts_.host_kernels, parts_.kernel_cache, options.device == "null", times, options.cancelled);
+  // What answers questions is run once or so: it is to be planned soon, not well.
+  constexpr double kAskingWork = 0.02;
   MR_ASSIGN_OR_RETURN(Compiled compiled, millrace::Compile({parts_.graph, parts_.ops, oracle, MakeSignature(key), Planning(),
-                                                            machine, variables, !options.disk.empty(), clock}));
+                                                            machine, variables, !options.disk.empty(), clock, key.ask ? kAskingWork : 1.0}));
   MR_RETURN_IF_ERROR(FinishPlan(key.targets, compiled.plan));
   if (times == nullptr) return compiled;
   MR_RETURN_IF_ERROR(CheckProfile(*times, compiled.plan));
