@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "graph/function.h"
 
 namespace millrace {
@@ -18,6 +19,14 @@ bool IsMerge(const Node& node) { return node.op == "Merge" || node.op == "RefMer
 bool IsEnter(const Node& node) { return node.op == "Enter" || node.op == "RefEnter"; }
 bool IsExit(const Node& node) { return node.op == "Exit" || node.op == "RefExit"; }
 bool IsNextIteration(const Node& node) { return node.op == "NextIteration" || node.op == "RefNextIteration"; }
+
+absl::Status CheckInputsOfControl(const Node& node) {
+  const bool passes = IsEnter(node) || IsExit(node) || IsNextIteration(node) || node.op == "LoopCond";
+  const size_t least = IsSwitch(node) ? 2 : passes || IsMerge(node) ? 1 : 0;
+  if (node.inputs.size() >= least && (node.inputs.size() == least || least == 0 || IsMerge(node))) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' (", node.op, ") has ", node.inputs.size(), " inputs, expected ",
+                                                 IsMerge(node) ? "at least " : "", least));
+}
 
 bool IsMutableTable(const Node& node) { return node.op == "MutableHashTable" || node.op == "MutableHashTableV2"; }
 bool IsTable(const Node& node) { return node.op == "HashTable" || node.op == "HashTableV2" || IsMutableTable(node); }

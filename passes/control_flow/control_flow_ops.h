@@ -4,6 +4,7 @@
 #define MILLRACE_PASSES_CONTROL_FLOW_CONTROL_FLOW_OPS_H_
 
 #include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "millrace/graph.h"
 
 namespace millrace {
@@ -18,6 +19,8 @@ bool IsMerge(const Node& node);
 bool IsEnter(const Node& node);
 bool IsExit(const Node& node);
 bool IsNextIteration(const Node& node);
+// Whether one of these has the inputs that it must have. InvalidArgument names the node.
+absl::Status CheckInputsOfControl(const Node& node);
 
 // Tables from keys to values, what changes and what reads them.
 bool IsTable(const Node& node);         // that may be initialised once and for all

@@ -54,6 +54,8 @@ void MarkNeeds(std::vector<bool>& needed, const ForEachNeed& for_each_need, cons
   }
 }
 
+constexpr const char* kOwnOps[] = {"_Feed", "_Fetch", "Send", "Recv", "SwapOut", "SwapIn"};
+
 class Pruner {
  public:
   Pruner(const Graph& graph, const Signature& signature)
@@ -62,6 +64,7 @@ class Pruner {
   absl::StatusOr<Graph> Run() {
     MR_RETURN_IF_ERROR(ResolveNames());
     MarkNeeded();
+    MR_RETURN_IF_ERROR(CheckOps());
     MR_RETURN_IF_ERROR(CheckPlaceholders());
     MR_RETURN_IF_ERROR(CopyNodes());
     return std::move(result_);
@@ -120,6 +123,16 @@ class Pruner {
       }
     };
     MarkNeeds(needed_, for_each_need, [](int32_t) { return false; });
+  }
+
+  // What passes put in is not what a graph may bring.
+  absl::Status CheckOps() const {
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+      const Node& node = graph_.node(NodeId{i});
+      if (!needed_[i] || std::find(std::begin(kOwnOps), std::end(kOwnOps), node.op) == std::end(kOwnOps)) continue;
+      return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' is of op '", node.op, "', which only plans have"));
+    }
+    return absl::OkStatus();
   }
 
   absl::Status CheckPlaceholders() const {

@@ -107,6 +107,8 @@ TEST(UnrollLoops, ErrorsNameTheNodeAndWhatIsWrong) {
       {"y = StackPopV2(x) {elem_type=float}\n", "node 'y' (StackPopV2): takes something that is no array or stack"},
       {"y = StatelessWhile(x) {cond=&c, body=&b}\n", "node 'y' (StatelessWhile): function 'c' is not in the graph's library"},
       {"e = Enter(x) {T=float, frame_name=\"f\"}\ny = Neg(e) {T=float}\n", "loop 'f' has no LoopCond"},
+      {"y = LoopCond()\n", "node 'y' (LoopCond) has 0 inputs, expected 1"},
+      {"y = Switch(x) {T=float}\n", "node 'y' (Switch) has 1 inputs, expected 2"},
       {"e = Enter(i) {T=int32, frame_name=\"f\"}\nc = LoopCond(e)\ns = Switch(e, c) {T=int32}\nout = Exit(s) {T=int32}\n"
        "n = Neg(out) {T=int32}\nback = Enter(n) {T=int32, frame_name=\"f\"}\n",
        "a loop takes in what comes out of it: loop 'f' -> node 'n' -> loop 'f'"},
