@@ -41,6 +41,7 @@ class SwitchLowering {
       const Node& node = graph_.node(NodeId{i});
       if (node.removed) continue;
       if (node.op == "Enter" || node.op == "RefEnter" || node.op == "NextIteration") return false;
+      MR_RETURN_IF_ERROR(CheckInputsOfControl(node));
       any = any || IsSwitch(node) || IsMerge(node) || IsOptional(node);
     }
     if (!any) return false;
@@ -58,6 +59,7 @@ class SwitchLowering {
     for (NodeId id : order) {
       if (IsSwitch(graph_.node(id))) LowerSwitch(id);
       if (IsMerge(graph_.node(id)) && sides_.count(id.value) > 0) LowerMerge(id);
+      if (const auto found = always_there_.find(id.value); found != always_there_.end()) LowerToOneInput(id, found->second);
     }
     MR_RETURN_IF_ERROR(TakeOptionals(order));
     for (int32_t i = 0; i < graph_.num_ids(); ++i) {
@@ -193,6 +195,18 @@ class SwitchLowering {
     return guard;
   }
 
+  // Where one input of integers is there whenever the other one is, both are the same: shapes that gradients of rows merge, of which one
+  // is a constant.
+  bool TakesWhatIsThere(NodeId id, const Guard& a, const Guard& b) {
+    const DataType type = graph_.node(id).attrs.GetOr<DataType>("T", DataType::kFloat);
+    if (type != DataType::kInt32 && type != DataType::kInt64) return false;
+    const bool first = std::includes(b.begin(), b.end(), a.begin(), a.end(), a.value_comp());
+    if (!first && !std::includes(a.begin(), a.end(), b.begin(), b.end(), a.value_comp())) return false;
+    always_there_[id.value] = first ? 0 : 1;
+    guards_[id.value] = first ? a : b;
+    return true;
+  }
+
   // The predicate that decides which input of a Merge is there, and the guard that both inputs share.
   absl::Status FindSides(NodeId id) {
     const Node& node = graph_.node(id);
@@ -209,6 +223,7 @@ class SwitchLowering {
         guards_[id.value] = std::move(of_first);
         return absl::OkStatus();
       }
+      if (TakesWhatIsThere(id, a, b)) return absl::OkStatus();
     }
     return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' (", node.op, "): its ", node.inputs.size(),
                                                    " inputs are not the two sides of one predicate, expected a conditional"));
@@ -229,6 +244,21 @@ class SwitchLowering {
     node.op = "Identity";
     node.inputs.resize(1);
     forwarded_[{id, 1}] = {id, 0};
+  }
+
+  void LowerToOneInput(NodeId id, int32_t input) {
+    Node index;
+    index.name = absl::StrCat(graph_.node(id).name, "/value_index");
+    index.op = "Const";
+    index.attrs.Set("dtype", DataType::kInt32);
+    index.attrs.Set("value", Tensor::Scalar<int32_t>(input));
+    forwarded_[{id, 1}] = {places_.AddBefore(graph_, id, std::move(index)), 0};
+    Node& node = graph_.mutable_node(id);
+    const DataType type = node.attrs.GetOr<DataType>("T", DataType::kInt32);
+    node.op = "Identity";
+    node.inputs = {OutputRef(node.inputs[input])};
+    node.attrs = AttrMap();
+    node.attrs.Set("T", type);
   }
 
   // Output 0 is the input whose side is taken, output 1 its index.
@@ -384,6 +414,7 @@ class SwitchLowering {
   std::vector<Guard> guards_;          // by node
   std::vector<NodeId> unsure_;         // by node: a Merge before it, or it itself, whose sides differ by more than their predicate
   std::map<int32_t, Literal> sides_;   // by Merge: holds when its second input is there
+  std::map<int32_t, int32_t> always_there_;  // by Merge that has none: the input that is
   // By Select of what two Optionals hold, which may be Optionals again: what it chooses between, the second where it holds.
   std::map<int32_t, std::tuple<Literal, OutputRef, OutputRef>> chosen_;
   std::map<OutputRef, OutputRef> forwarded_;

@@ -92,6 +92,42 @@ Value MergedByName(Literal literal, Value other, Value taken) {
   return EitherOf(literal.predicate, std::move(other), std::move(taken));
 }
 
+std::pair<Value, Value> SwitchedObject(const Value& value, OutputRef predicate) {
+  std::pair<Value, Value> sides = {value, value};
+  sides.first.ref = sides.second.ref = predicate;
+  sides.first.side = 0;
+  sides.second.side = 1;
+  return sides;
+}
+
+absl::StatusOr<Value> KnownOnSide(StraightGraph& out, const NodeCall& pop, Value value) {
+  const Value& stack = pop.inputs[0];
+  if (!stack.ref.node.valid() || value.kind != Value::Kind::kTensor) return value;
+  const Tensor* known = out.Known(value.ref);
+  if (known == nullptr || known->num_elements() != 1 || (known->dtype() != DataType::kBool && known->dtype() != DataType::kInt32)) return value;
+  const AttrMap type{{"T", DataType::kBool}};
+  const StraightGraph::Origin origin{absl::StrCat(pop.origin.name, "/side"), "", nullptr};
+  MR_ASSIGN_OR_RETURN(const OutputRef sides, out.Op(origin, "Switch", {stack.ref, stack.ref}, type));
+  MR_ASSIGN_OR_RETURN(const OutputRef runs, out.Op(origin, "Identity", {{sides.node, stack.side}}, type));
+  value.waits = Together(value.waits, ToWaits({runs.node}));
+  return value;
+}
+
+absl::Status TieToSides(StraightGraph& out, Guards& guards, NodeCall& merge) {
+  if (merge.inputs.size() != 2) return absl::OkStatus();
+  const auto of = [&](int side) { return guards.Of(Value::Of(merge.inputs[side].ref)); };
+  const auto held = [](const Value& value) { return value.kind == Value::Kind::kTensor && value.waits != nullptr; };
+  if (!(held(merge.inputs[0]) || held(merge.inputs[1])) || Guards::Between(of(0), of(1))) return absl::OkStatus();
+  for (Value& input : merge.inputs) {
+    if (!held(input) || out.Known(input.ref) == nullptr) continue;
+    const StraightGraph::Origin origin{absl::StrCat(merge.origin.name, "/side"), merge.origin.device, input.waits};
+    const AttrMap type{{"T", merge.node.attrs.GetOr<DataType>("T", DataType::kFloat)}};
+    MR_ASSIGN_OR_RETURN(const OutputRef tied, out.Op(origin, "Identity", {input.ref}, type));
+    input = Value::Of(tied);
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Waits> EndOfBoth(StraightGraph& out, const NodeCall& call, const Literal& literal, const Waits& other,
                                 const Waits& taken) {
   if (other == nullptr && taken == nullptr) return Waits();

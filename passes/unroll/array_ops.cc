@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
+#include "passes/unroll/alternatives.h"
 #include "passes/unroll/lists.h"
 
 namespace millrace {
@@ -38,6 +39,7 @@ absl::StatusOr<std::vector<Value>> ArrayStore::Run(const NodeCall& call) {
       if (size.size() != 1 || size[0] < 0) return CallError(call, "has a size that is no number");
       array.items.Resize(size[0]);
     }
+    array.guard = GuardOf(call);
     arrays_.push_back(std::move(array));
     MR_ASSIGN_OR_RETURN(Value flow, Flow());
     return std::vector<Value>{Value::Object(static_cast<int64_t>(arrays_.size()) - 1), std::move(flow)};
@@ -52,6 +54,7 @@ absl::StatusOr<std::vector<Value>> ArrayStore::Run(const NodeCall& call) {
     if (array->items.size() == 0) return CallError(call, "takes the last item of a stack that has none");
     Value last = array->items.at(array->items.size() - 1);
     array->items.Resize(array->items.size() - 1);
+    MR_ASSIGN_OR_RETURN(last, KnownOnSide(out_, call, std::move(last)));
     return std::vector<Value>{std::move(last)};
   }
   if (op == "StackCloseV2" || op == "TensorArrayCloseV3") return std::vector<Value>{};
@@ -79,6 +82,8 @@ absl::StatusOr<std::vector<Value>> ArrayStore::RunGradient(const NodeCall& call)
   gradient.dtype = array->dtype;
   gradient.element_shape = array->element_shape;
   gradient.gradient_of = call.inputs[0].index;
+  gradient.guard = GuardOf(call);
+  gradient.guard.insert(array->guard.begin(), array->guard.end());
   gradient.items.Resize(array->items.size());
   const int64_t number = static_cast<int64_t>(arrays_.size());
   arrays_.push_back(std::move(gradient));
@@ -140,12 +145,53 @@ absl::StatusOr<std::vector<Value>> ArrayStore::RunRead(const NodeCall& call, Arr
   return std::vector<Value>{Value::Of(joined.first), Value::Of(lengths)};
 }
 
-absl::Status ArrayStore::Write(const NodeCall& call, Array& array, int64_t index, Value value) {
-  if (index >= array.items.size() && index >= 0 && array.grows) array.items.Resize(index + 1);
+Guard ArrayStore::GuardOf(const NodeCall& call) {
+  Guard guard = guards_.Of(call.origin.waits);
+  for (const Value& input : call.inputs) {
+    const Guard of = guards_.Of(input);
+    guard.insert(of.begin(), of.end());
+  }
+  return guard;
+}
+
+// What decides whether the write happens, beyond what the array itself depends on. Behind one that may not the flow is the one before it,
+// which says so, too.
+absl::StatusOr<std::optional<Literal>> ArrayStore::BranchOf(const NodeCall& call, const Array& array) {
+  Guard branch = guards_.Of(call.inputs.back());
+  for (const Literal& literal : array.guard) branch.erase(literal);
+  if (branch.empty()) return std::nullopt;
+  if (branch.size() == 1) return *branch.begin();
+  return absl::UnimplementedError(absl::StrCat("node '", call.node.name, "' (", call.node.op, ") writes to an array in a branch of a branch, ",
+                                               "and whether they are taken is known only when running"));
+}
+
+// One side's item is the new one, the other's what was there.
+absl::StatusOr<Value> ArrayStore::WrittenOnSide(const NodeCall& call, const Array& array, int64_t index, Value value, Literal branch) {
+  const Value& there = array.items.at(index);
+  const bool decided = there.kind == Value::Kind::kEither && there.either->predicate == branch.predicate;
+  Value other = decided ? there.either->other : there, taken = decided ? there.either->taken : there;
+  Value& changed = branch.value ? taken : other;
+  if (array.gradient_of >= 0) {
+    MR_ASSIGN_OR_RETURN(value, AddItems(out_, call, changed, value));
+  }
+  changed = std::move(value);
+  Value& kept = branch.value ? other : taken;
+  if (kept.missing()) {
+    MR_ASSIGN_OR_RETURN(const OutputRef ref, TensorOf(out_, call, changed));
+    const std::optional<TensorType> type = out_.Type(ref);
+    MR_ASSIGN_OR_RETURN(kept, MissingItem(out_, call, array.dtype, type ? type->shape : array.element_shape));
+  }
+  return EitherOf(branch.predicate, std::move(other), std::move(taken));
+}
+
+absl::Status ArrayStore::Write(const NodeCall& call, Array& array, int64_t index, Value value, std::optional<Literal> branch) {
+  if (index >= array.items.size() && index >= 0 && array.grows && !branch) array.items.Resize(index + 1);
   if (index < 0 || index >= array.items.size()) {
     return CallError(call, absl::StrCat("index ", index, " is not in an array of ", array.items.size()));
   }
-  if (array.gradient_of >= 0) {
+  if (branch) {
+    MR_ASSIGN_OR_RETURN(value, WrittenOnSide(call, array, index, std::move(value), *branch));
+  } else if (array.gradient_of >= 0) {
     MR_ASSIGN_OR_RETURN(value, AddItems(out_, call, array.items.at(index), value));
   }
   array.items.Set(index, std::move(value));
@@ -154,16 +200,12 @@ absl::Status ArrayStore::Write(const NodeCall& call, Array& array, int64_t index
 
 absl::StatusOr<Value> ArrayStore::RunWrite(const NodeCall& call, Array& array) {
   const std::string& op = call.node.op;
-  const Value& flow = call.inputs.back();
-  if (flow.kind == Value::Kind::kTensor && out_.guarded(flow.ref.node)) {
-    return absl::UnimplementedError(absl::StrCat("node '", call.node.name, "' (", op, ") writes to an array in a branch, and ",
-                                                 "whether it is taken is known only when running"));
-  }
+  MR_ASSIGN_OR_RETURN(const std::optional<Literal> branch, BranchOf(call, array));
   if (op == "TensorArrayWriteV3") {
     MR_ASSIGN_OR_RETURN(const std::vector<int64_t> index, KnownNumbers(out_, call, 1, "the index"));
     if (index.size() != 1) return CallError(call, "has an index that is no number");
-    MR_RETURN_IF_ERROR(Write(call, array, index[0], call.inputs[2]));
-    return Flow();
+    MR_RETURN_IF_ERROR(Write(call, array, index[0], call.inputs[2], branch));
+    return branch ? call.inputs.back() : Flow();
   }
   const bool splits = op == "TensorArraySplitV3";
   MR_ASSIGN_OR_RETURN(const OutputRef rows, TensorOf(out_, call, call.inputs[splits ? 1 : 2]));
@@ -172,14 +214,14 @@ absl::StatusOr<Value> ArrayStore::RunWrite(const NodeCall& call, Array& array) {
   int64_t begin = 0;
   for (size_t i = 0; i < numbers.size(); ++i) {
     if (!splits) {
-      MR_RETURN_IF_ERROR(Write(call, array, numbers[i], Value::Row(rows, static_cast<int64_t>(i))));
+      MR_RETURN_IF_ERROR(Write(call, array, numbers[i], Value::Row(rows, static_cast<int64_t>(i)), branch));
       continue;
     }
     MR_ASSIGN_OR_RETURN(const OutputRef part, out_.Rows(call.origin, rows, begin, begin + numbers[i]));
-    MR_RETURN_IF_ERROR(Write(call, array, static_cast<int64_t>(i), Value::Of(part)));
+    MR_RETURN_IF_ERROR(Write(call, array, static_cast<int64_t>(i), Value::Of(part), branch));
     begin += numbers[i];
   }
-  return Flow();
+  return branch ? call.inputs.back() : Flow();
 }
 
 }  // namespace millrace

@@ -28,13 +28,17 @@ absl::Status AskForSide(StraightGraph& out, const NodeCall& call, OutputRef pred
   return out.questions().Answer(question, predicate, Tensor(), std::move(refusal)).status();
 }
 
-// What nobody takes may never have been written: before it is asked about, whether somebody does.
-absl::Status AskIfTaken(StraightGraph& out, Guards& guards, const NodeCall& call, OutputRef ref) {
-  for (const Literal& literal : guards.Of(Value::Of(ref))) {
+absl::Status AskForSides(StraightGraph& out, const NodeCall& call, const Guard& guard) {
+  for (const Literal& literal : guard) {
     if (out.questions().Answered(SideQuestion(out, literal.predicate), literal.predicate) != nullptr) continue;
     MR_RETURN_IF_ERROR(AskForSide(out, call, literal.predicate));
   }
   return absl::OkStatus();
+}
+
+// What nobody takes may never have been written: before it is asked about, whether somebody does.
+absl::Status AskIfTaken(StraightGraph& out, Guards& guards, const NodeCall& call, OutputRef ref) {
+  return AskForSides(out, call, guards.Of(Value::Of(ref)));
 }
 
 // The shape of the output, as an answer.
@@ -118,6 +122,16 @@ absl::Status AskForSide(StraightGraph& out, Guards& guards, const NodeCall& merg
   if (types[0].has_value() && types[0] == types[1] && !words) return absl::OkStatus();
   const std::optional<Literal> between = Guards::Between(guards.Of(merge.inputs[0]), guards.Of(merge.inputs[1]));
   return between.has_value() ? AskForSide(out, merge, between->predicate) : absl::OkStatus();
+}
+
+absl::Status AskIfWrong(StraightGraph& out, Guards& guards, const NodeCall& call, absl::Status wrong) {
+  Guard guard = guards.Of(call.origin.waits);
+  for (const Value& input : call.inputs) {
+    const Guard of = guards.Of(input);
+    guard.insert(of.begin(), of.end());
+  }
+  MR_RETURN_IF_ERROR(AskForSides(out, call, guard));
+  return wrong;
 }
 
 absl::StatusOr<NodeId> AddWithKnownSizes(StraightGraph& out, Guards& guards, const NodeCall& call, Node node) {

@@ -40,6 +40,9 @@ absl::StatusOr<std::optional<bool>> AnsweredSide(StraightGraph& out, Guards& gua
 // Asks which side of a Merge is taken, unless both have one type that is not strings.
 absl::Status AskForSide(StraightGraph& out, Guards& guards, const NodeCall& merge);
 
+// `wrong` of a node that may not run: before that counts, it is asked whether it does.
+absl::Status AskIfWrong(StraightGraph& out, Guards& guards, const NodeCall& call, absl::Status wrong);
+
 // Adds the node as StraightGraph does. Values that its shape rule asked for in vain are constants, and it waits for what
 // made them.
 absl::StatusOr<NodeId> AddWithKnownSizes(StraightGraph& out, Guards& guards, const NodeCall& call, Node node);

@@ -4,12 +4,14 @@
 #define MILLRACE_PASSES_UNROLL_LISTS_H_
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "passes/control_flow/guard_effects.h"
+#include "passes/unroll/guards.h"
 #include "passes/unroll/straight_graph.h"
 #include "passes/unroll/value.h"
 
@@ -77,7 +79,7 @@ absl::StatusOr<Value> MergeLists(StraightGraph& out, const NodeCall& call, const
 // Arrays and stacks by number (Value::Kind::kObject): they change where they are.
 class ArrayStore {
  public:
-  explicit ArrayStore(StraightGraph& out) : out_(out) {}
+  ArrayStore(StraightGraph& out, Guards& guards) : out_(out), guards_(guards) {}
   absl::StatusOr<std::vector<Value>> Run(const NodeCall& call);
 
  private:
@@ -86,19 +88,25 @@ class ArrayStore {
     Shape element_shape = Shape::UnknownRank();
     bool grows = false;
     int64_t gradient_of = -1;
+    Guard guard;  // where it is made, and nothing else takes anything of it
     Items items;
     std::map<std::string, int64_t> gradients;  // by source
   };
 
   absl::StatusOr<Array*> ArrayOf(const NodeCall& call);
   absl::StatusOr<Value> Read(const NodeCall& call, const Array& array, int64_t index);
-  absl::Status Write(const NodeCall& call, Array& array, int64_t index, Value value);
+  Guard GuardOf(const NodeCall& call);
+  absl::StatusOr<std::optional<Literal>> BranchOf(const NodeCall& call, const Array& array);
+  // `branch`: holds where it is written.
+  absl::Status Write(const NodeCall& call, Array& array, int64_t index, Value value, std::optional<Literal> branch);
+  absl::StatusOr<Value> WrittenOnSide(const NodeCall& call, const Array& array, int64_t index, Value value, Literal branch);
   absl::StatusOr<std::vector<Value>> RunGradient(const NodeCall& call);
   absl::StatusOr<std::vector<Value>> RunRead(const NodeCall& call, Array& array);
   absl::StatusOr<Value> RunWrite(const NodeCall& call, Array& array);
   absl::StatusOr<Value> Flow();
 
   StraightGraph& out_;
+  Guards& guards_;
   std::vector<Array> arrays_;  // and stacks
 };
 

@@ -73,7 +73,9 @@ bool StraightGraph::TypeByHand(NodeId id) {
     if (data == nullptr) return false;
     const TensorType of = *data;
     const Tensor known = value(node.inputs[0]);
+    const OutputRef source = node.inputs[0];
     tracker_.Declare(id, {of, of}, {known, known});
+    for (const int32_t side : {0, 1}) tracker_.DeclarePassed(id, side, {source});
     return true;
   }
   if (IsMerge(node)) {
@@ -83,7 +85,9 @@ bool StraightGraph::TypeByHand(NodeId id) {
     const TensorType of = *a;
     const Tensor first = value(node.inputs[0]), second = value(node.inputs[1]);
     const bool same = !first.empty() && !second.empty() && first.BitEqual(second);
+    const OutputRef sources[] = {node.inputs[0], node.inputs[1]};
     tracker_.Declare(id, {of, {DataType::kInt32, Shape()}}, {same ? first : Tensor(), Tensor()});
+    tracker_.DeclarePassed(id, 0, sources);
     return true;
   }
   return false;

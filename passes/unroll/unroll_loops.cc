@@ -30,7 +30,7 @@ class Unroller {
  public:
   Unroller(const Graph& graph, const OpRegistry& ops, KernelOracle& oracle, const UnrollOptions& options)
       : ops_(ops), most_turns_(options.max_nodes), exact_sizes_(options.exact_sizes), bodies_(ops, options.max_nodes),
-        out_(graph, ops, oracle, options.variable_types, options.max_nodes, options.questions), guards_(out_), arrays_(out_) {}
+        out_(graph, ops, oracle, options.variable_types, options.max_nodes, options.questions), guards_(out_), arrays_(out_, guards_) {}
 
   absl::StatusOr<UnrollResult> UnrollGraph(Graph& graph) {
     MR_ASSIGN_OR_RETURN(const std::unique_ptr<Body> body, bodies_.OfGraph(std::move(graph)));
@@ -198,12 +198,13 @@ absl::Status Unroller::RunNode(Run& run, NodeId id) {
     if (IsKeptItem(node, i)) continue;
     MR_ASSIGN_OR_RETURN(call.inputs[i], AsOne(out_, call, call.inputs[i]));
   }
+  MR_RETURN_IF_ERROR(CheckInputsOfControl(node));
   if (node.op == "LoopCond") {
-    // The frame's Switches must know what was answered.
     MR_ASSIGN_OR_RETURN(const bool goes_on, Holds(node, call.origin.name, call.inputs[0]));
-    if (out_.Known(call.inputs[0].ref) == nullptr) {
-      MR_ASSIGN_OR_RETURN(const OutputRef answer, out_.Constant(Tensor::Scalar<bool>(goes_on)));
-      call.inputs[0] = Value::Of(answer);
+    const OutputRef asked = call.inputs[0].ref;
+    if (out_.guarded(asked.node)) AddOnce(asked.node, controls);  // a loop in a branch ends there alone
+    if (out_.Known(asked) == nullptr) {
+      MR_ASSIGN_OR_RETURN(call.inputs[0].ref, out_.Constant(Tensor::Scalar<bool>(goes_on)));  // the frame's Switches must know
     }
     return PassOn(run, id, call.inputs, ToWaits(std::move(controls)));
   }
@@ -228,13 +229,13 @@ absl::Status Unroller::RunNode(Run& run, NodeId id) {
     MR_ASSIGN_OR_RETURN(const std::vector<Value> values, RunListOp(out_, call));
     return PassOn(run, id, values, call.origin.waits);
   }
-  if (IsListOp(node) || IsArrayOp(node)) {
-    MR_ASSIGN_OR_RETURN(const std::vector<Value> values, IsListOp(node) ? RunListOp(out_, call) : arrays_.Run(call));
-    return PassOn(run, id, values, waits);
-  }
-  if (IsOptionalOp(node)) {
-    MR_ASSIGN_OR_RETURN(const std::vector<Value> values, RunOptionalOp(out_, call));
-    return PassOn(run, id, values, waits);
+  if (IsListOp(node) || IsArrayOp(node) || IsOptionalOp(node)) {
+    const absl::StatusOr<std::vector<Value>> values = IsListOp(node)    ? RunListOp(out_, call)
+                                                      : IsArrayOp(node) ? arrays_.Run(call)
+                                                                        : RunOptionalOp(out_, call);
+    if (!values.ok() && exact_sizes_ && !NeedsAnswer(values.status())) return AskIfWrong(out_, guards_, call, values.status());
+    MR_RETURN_IF_ERROR(values.status());
+    return PassOn(run, id, *values, waits);
   }
   if (is_identity && (lists || (run.in_loop() && call.inputs[0].kind == Value::Kind::kRow))) return PassOn(run, id, call.inputs, waits);
   if (lists) {
@@ -380,14 +381,12 @@ absl::Status Unroller::RunSwitch(Run& run, NodeId id, NodeCall call) {
   for (const Value& input : call.inputs) AddAll(input.waits, controls);
   Value data = call.inputs[0];
   if (holds.has_value()) {
-    const bool taken = *holds;
-    Value live = data;
     std::vector<Value> sides(2, Value::Dead());
-    sides[taken ? 1 : 0] = live;
-    const Waits waits = ToWaits(controls);
+    Value& live = sides[*holds ? 1 : 0];
+    live = data;
     if (run.in_loop()) {
-      state.waits = waits;
-      sides[taken ? 1 : 0].waits = Together(live.waits, waits);
+      state.waits = ToWaits(controls);
+      live.waits = Together(live.waits, state.waits);
     } else {
       MR_ASSIGN_OR_RETURN(state.made, out_.AddNoOp(call.node.name, controls));
     }
@@ -395,7 +394,8 @@ absl::Status Unroller::RunSwitch(Run& run, NodeId id, NodeCall call) {
     return absl::OkStatus();
   }
   if (data.kind == Value::Kind::kObject) {
-    state.values = {data, data};
+    auto [other, taken] = SwitchedObject(data, predicate);
+    state.values = {std::move(other), std::move(taken)};
     state.waits = ToWaits(std::move(controls));
     return absl::OkStatus();
   }
@@ -468,6 +468,7 @@ absl::Status Unroller::RunMerge(Run& run, NodeId id) {
   if (live[0].second.kind == Value::Kind::kObject && SameValue(live[0].second, live[1].second)) {
     return PassOn(run, id, {live[0].second}, ToWaits(std::move(controls)));
   }
+  MR_RETURN_IF_ERROR(TieToSides(out_, guards_, call));
   if (exact_sizes_) MR_RETURN_IF_ERROR(AskForSide(out_, guards_, call));
   return Copy(run, id, call, controls);
 }

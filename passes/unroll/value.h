@@ -27,7 +27,7 @@ struct Value {
     kTensor,   // `ref`
     kRow,      // row `index` of `ref`
     kList,     // `list`
-    kObject,   // array or stack number `index`
+    kObject,   // array or stack number `index`; on side `side` of a Switch by `ref`, where that is valid
     kOptional,  // what it holds are the items of `list`; nullptr: nothing
     kEither,    // `either`
   };
@@ -35,6 +35,7 @@ struct Value {
   bool dead = false;  // of a branch that is known not to be taken
   OutputRef ref;
   int64_t index = 0;
+  int32_t side = 0;
   std::shared_ptr<const ListValue> list;
   std::shared_ptr<Either> either;
   Waits waits;
