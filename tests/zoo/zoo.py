@@ -33,7 +33,8 @@ tf1 = tf.compat.v1
 
 FAMILIES = ("optimizers", "keras_nets", "text_nets", "image_nets", "other_nets", "world_nets", "wild_nets", "branch_nets", "loop_nets",
             "hangers_on", "unseen_nets", "unseen_old_nets", "far_nets", "far_keras", "random_effects", "branched_loops", "written_nets", "stranger_nets", "kept_tables",
-            "sized_nets", "guest_vision", "guest_text", "guest_learning", "guest_science", "guest_graphs", "guest_chances", "guest_keras", "guest_steps", "guest_numbers", "unequal_sides")
+            "sized_nets", "guest_vision", "guest_text", "guest_learning", "guest_science", "guest_graphs", "guest_chances", "guest_keras", "guest_steps", "guest_numbers", "unequal_sides",
+            "old_branches", "late_known")
 STEPS = 3
 NUDGES = 8
 
@@ -212,7 +213,8 @@ def differences(net, folder, losses, wanted, own=None):
     with np.load(folder / "fetches.npz") as arrays:
         for name, want in fetched.items():
             allowed = max(net.rtol, 8 * own_fetches.get(name, 0.0))
-            if not np.allclose(arrays[name].astype(np.float64), want.astype(np.float64), net.rtol, allowed):
+            wide = np.complex128 if np.iscomplexobj(want) else np.float64
+            if not np.allclose(arrays[name].astype(wide), want.astype(wide), net.rtol, allowed):
                 yield f"fetch {name}: {arrays[name].ravel()[:4]}, TensorFlow has {want.ravel()[:4]}"
     if not net.check_variables:
         return
@@ -221,7 +223,8 @@ def differences(net, folder, losses, wanted, own=None):
             if name not in arrays:
                 yield f"no variable {name}"
                 continue
-            want, first, got = (np.asarray(v, np.float64) for v in (want, before[name], arrays[name].astype(np.float64)))
+            wide = np.complex128 if np.iscomplexobj(want) else np.float64
+            want, first, got = (v.astype(wide) for v in (want, before[name], arrays[name]))
             off, moved, norm = (np.linalg.norm((v).ravel()) for v in (got - want, want - first, want))
             allowed = 50 * net.rtol * moved + 2e-5 * norm + 1e-7 * want.size ** 0.5
             if not off <= max(allowed, 8 * own_variables.get(name, 0.0)):
