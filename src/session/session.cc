@@ -352,6 +352,17 @@ class SessionImpl final : public Session {
     return absl::OkStatus();
   }
 
+  // What is told of a step that has no plan.
+  absl::Status NotPlanned(const absl::Status& status, std::vector<PassTime> passes) {
+    last_run_ = RunReport();
+    last_run_.strategy = options_.planning.strategy;
+    for (int32_t d = 0; d < options_.planning.num_devices(); ++d) last_run_.device_memory_budget_bytes += options_.planning.BudgetOf(d);
+    last_run_.partition_size = options_.planning.partition_size;
+    last_run_.passes = std::move(passes);
+    last_run_.status = status;
+    return status;
+  }
+
   // Fills in the feed values that planning takes of `values`.
   absl::StatusOr<Program*> FindOrCompile(SignatureKey& signature, const std::map<std::string, Tensor>& values) {
     const std::string base = ProgramKey(signature);
@@ -361,7 +372,10 @@ class SessionImpl final : public Session {
         if (value != values.end()) signature.feed_values.insert(*value);
       }
     }
-    if (answers_.count(base) > 0) MR_RETURN_IF_ERROR(AnswerFor(base, signature, values));
+    if (answers_.count(base) > 0) {
+      const absl::Status answered = AnswerFor(base, signature, values);
+      if (!answered.ok()) return NotPlanned(answered, {});
+    }
     std::string key = ProgramKey(signature);
     auto found = programs_.find(key);
     if (found == programs_.end()) {
@@ -382,17 +396,7 @@ class SessionImpl final : public Session {
         const absl::Status room = CheckRoom(compiled->plan);
         if (!room.ok()) compiled = room;
       }
-      if (!compiled.ok()) {
-        last_run_ = RunReport();
-        last_run_.strategy = options_.planning.strategy;
-        for (int32_t d = 0; d < options_.planning.num_devices(); ++d) {
-          last_run_.device_memory_budget_bytes += options_.planning.BudgetOf(d);
-        }
-        last_run_.partition_size = options_.planning.partition_size;
-        last_run_.passes = clock.passes();
-        last_run_.status = compiled.status();
-        return compiled.status();
-      }
+      if (!compiled.ok()) return NotPlanned(compiled.status(), clock.passes());
       for (const std::string& note : compiled->placement_notes) LogOnce(note);
       if (!signature.feed_values.empty() || !signature.answers.empty()) {
         for (const auto& [name, value] : signature.feed_values) by_value_[base].insert(name);

@@ -2,6 +2,7 @@
 // first, and the step is planned for the answers.
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_replace.h"
 #include "graph/text.h"
 #include "millrace/session.h"
 #include "testlib/open_session.h"
@@ -139,6 +140,24 @@ TEST(OwnSizes, ASizeThatIsAVariablesValueIsFound) {
       EXPECT_EQ(got[1].IntAt(0), 2 + step);
     }
   }
+}
+
+TEST(OwnSizes, AStepThatHasOutgrownItsBudgetHasNoPlan) {
+  absl::StatusOr<Graph> graph = ParseGraphText(absl::StrReplaceAll(
+      kFilled, {{"dims = Pack(now, two)", "wide = Const() {dtype=int32, value=int32[]{16384}}\ndims = Pack(now, wide)"}}));
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  SessionOptions options;
+  options.planning.device_memory_bytes = 300 << 10;
+  const auto session = OpenSession(*std::move(graph), options);
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_TRUE((*session)->Run({}, {}, {"init"}, nullptr).ok());
+  absl::Status ran;
+  int steps = 0;
+  for (; ran.ok() && steps < 20; ++steps) ran = (*session)->Run({}, {"twice:0"}, {"update"}, nullptr);
+  EXPECT_GT(steps, 1);
+  EXPECT_TRUE(absl::IsResourceExhausted(ran)) << ran;
+  EXPECT_EQ((*session)->last_run().plan, nullptr);
+  EXPECT_EQ((*session)->last_run().status, ran);
 }
 
 TEST(OwnSizes, RowsOfAListAreCounted) {
