@@ -10,6 +10,7 @@
 #include "millrace/status.h"
 #include "passes/access/does_not_fit.h"
 #include "passes/strategy.h"
+#include "plan/disk_layout.h"
 
 namespace millrace::cli {
 
@@ -119,7 +120,7 @@ int64_t SmallestHostMemory(const Workload& workload, const SessionOptions& sessi
     other.planning.host_memory_bytes = bytes;
     return FirstPlan(workload, other, environment).run.status.ok();
   };
-  // What fits without a disk does with it. Initialisers and states of nodes may need more than the plan of the steps.
+  // Without a disk first. Initialisers and states of nodes may need more than the plan of the steps.
   other.disk.clear();
   int64_t failing = session.planning.host_memory_bytes, fitting = std::max(likely, failing + 1);
   bool exact = true;
@@ -128,9 +129,14 @@ int64_t SmallestHostMemory(const Workload& workload, const SessionOptions& sessi
     failing = fitting;
     fitting *= 2;
   }
+  if (!session.disk.empty()) {
+    // The tier has a buffer of its own, and moves what it must.
+    other.disk = session.disk;
+    failing = session.planning.host_memory_bytes;
+    fitting += kDiskBounceBytes;
+    while (plans_left > 0 && !fits(fitting)) fitting *= 2;
+  }
   if (plans_left <= 0) return 0;
-  if (!session.disk.empty()) failing = session.planning.host_memory_bytes;
-  other.disk = session.disk;
   while (!(exact && other.disk.empty()) && plans_left > 0 && fitting - failing > fitting / 100) {
     const int64_t middle = failing + (fitting - failing) / 2;
     (fits(middle) ? fitting : failing) = middle;

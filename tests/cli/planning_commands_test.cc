@@ -294,10 +294,13 @@ TEST_F(PlanningCommandsTest, WhatHostMemoryLacksIsHintedAt) {
 TEST_F(PlanningCommandsTest, HintsOfHostMemoryAreEnough) {
   options_.engine.device = "cpu";
   options_.input.init_targets = {"init"};
-  environment_.load_graph = [](const std::string&) {
-    return BuildModel("mlp", {.batch = 4, .layers = 2, .hidden = 400, .optimizer = "adam"});
+  int64_t hidden = 8;  // of less than the buffer is large
+  environment_.load_graph = [&hidden](const std::string&) {
+    return BuildModel("mlp", {.batch = 4, .layers = 2, .hidden = hidden, .optimizer = "adam"});
   };
-  for (const std::string& disk : {std::string(), fs::temp_directory_path().string()}) {
+  const std::string folder = fs::temp_directory_path().string();
+  for (const auto& [size, disk] : {std::pair<int64_t, std::string>{8, ""}, {8, folder}, {400, ""}, {400, folder}}) {
+    hidden = size;
     for (const char* memory : {"1", "1KiB", "1MiB", "2MiB"}) {
       options_.engine.disk = disk;
       options_.engine.host_memory = memory;
