@@ -39,7 +39,7 @@ absl::StatusOr<std::vector<Value>> ArrayStore::Run(const NodeCall& call) {
       if (size.size() != 1 || size[0] < 0) return CallError(call, "has a size that is no number");
       array.items.Resize(size[0]);
     }
-    array.guard = GuardOf(call);
+    array.guard = guards_.Of(call.inputs, call.origin.waits);
     arrays_.push_back(std::move(array));
     MR_ASSIGN_OR_RETURN(Value flow, Flow());
     return std::vector<Value>{Value::Object(static_cast<int64_t>(arrays_.size()) - 1), std::move(flow)};
@@ -82,7 +82,7 @@ absl::StatusOr<std::vector<Value>> ArrayStore::RunGradient(const NodeCall& call)
   gradient.dtype = array->dtype;
   gradient.element_shape = array->element_shape;
   gradient.gradient_of = call.inputs[0].index;
-  gradient.guard = GuardOf(call);
+  gradient.guard = guards_.Of(call.inputs, call.origin.waits);
   gradient.guard.insert(array->guard.begin(), array->guard.end());
   gradient.items.Resize(array->items.size());
   const int64_t number = static_cast<int64_t>(arrays_.size());
@@ -143,15 +143,6 @@ absl::StatusOr<std::vector<Value>> ArrayStore::RunRead(const NodeCall& call, Arr
   MR_ASSIGN_OR_RETURN(const auto joined, ConcatItems(out_, call, items, array.dtype, shape));
   MR_ASSIGN_OR_RETURN(const OutputRef lengths, out_.Constant(joined.second));
   return std::vector<Value>{Value::Of(joined.first), Value::Of(lengths)};
-}
-
-Guard ArrayStore::GuardOf(const NodeCall& call) {
-  Guard guard = guards_.Of(call.origin.waits);
-  for (const Value& input : call.inputs) {
-    const Guard of = guards_.Of(input);
-    guard.insert(of.begin(), of.end());
-  }
-  return guard;
 }
 
 // What decides whether the write happens, beyond what the array itself depends on. Behind one that may not the flow is the one before it,

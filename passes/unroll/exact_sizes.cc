@@ -125,12 +125,7 @@ absl::Status AskForSide(StraightGraph& out, Guards& guards, const NodeCall& merg
 }
 
 absl::Status AskIfWrong(StraightGraph& out, Guards& guards, const NodeCall& call, absl::Status wrong) {
-  Guard guard = guards.Of(call.origin.waits);
-  for (const Value& input : call.inputs) {
-    const Guard of = guards.Of(input);
-    guard.insert(of.begin(), of.end());
-  }
-  MR_RETURN_IF_ERROR(AskForSides(out, call, guard));
+  MR_RETURN_IF_ERROR(AskForSides(out, call, guards.Of(call.inputs, call.origin.waits)));
   return wrong;
 }
 

@@ -123,6 +123,15 @@ Guard Guards::Of(const Value& value) {
   return guard;
 }
 
+Guard Guards::Of(absl::Span<const Value> inputs, const Waits& waits) {
+  Guard guard = Of(waits);
+  for (const Value& input : inputs) {
+    const Guard of = Of(input);
+    guard.insert(of.begin(), of.end());
+  }
+  return guard;
+}
+
 // What holds for the one and for the other.
 const Guard& Guards::OfBoth(const std::shared_ptr<Either>& either) {
   if (const auto known = of_both_.find(either); known != of_both_.end()) return known->second;

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "absl/types/span.h"
 #include "millrace/graph.h"
 #include "passes/control_flow/guard_effects.h"
 #include "passes/unroll/straight_graph.h"
@@ -25,6 +26,8 @@ class Guards {
   // Of a value: of the tensor that it is, and of what it waits for.
   Guard Of(const Value& value);
   Guard Of(const Waits& waits);
+  // Of a node that takes these and waits for those.
+  Guard Of(absl::Span<const Value> inputs, const Waits& waits);
   // The predicate that is true for the second of two and false for the first, turned over if need be.
   static std::optional<Literal> Between(const Guard& first, const Guard& second);
 

@@ -95,7 +95,6 @@ class ArrayStore {
 
   absl::StatusOr<Array*> ArrayOf(const NodeCall& call);
   absl::StatusOr<Value> Read(const NodeCall& call, const Array& array, int64_t index);
-  Guard GuardOf(const NodeCall& call);
   absl::StatusOr<std::optional<Literal>> BranchOf(const NodeCall& call, const Array& array);
   // `branch`: holds where it is written.
   absl::Status Write(const NodeCall& call, Array& array, int64_t index, Value value, std::optional<Literal> branch);

@@ -198,7 +198,7 @@ absl::Status Unroller::RunNode(Run& run, NodeId id) {
     if (IsKeptItem(node, i)) continue;
     MR_ASSIGN_OR_RETURN(call.inputs[i], AsOne(out_, call, call.inputs[i]));
   }
-  MR_RETURN_IF_ERROR(CheckInputsOfControl(node));
+  if (node.op == "LoopCond" || IsSwitch(node)) MR_RETURN_IF_ERROR(CheckInputsOfControl(node));
   if (node.op == "LoopCond") {
     MR_ASSIGN_OR_RETURN(const bool goes_on, Holds(node, call.origin.name, call.inputs[0]));
     const OutputRef asked = call.inputs[0].ref;
