@@ -84,9 +84,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeFill(const OpInstance& instance, boo
     const int64_t one = 1;
     const Conversion conversion = ConversionOf(DataType::kInt64, dtype);
     if (!conversion.covered()) return UnsupportedType(instance, dtype);
-    uint64_t middle[2];
-    conversion.first(&one, conversion.second == nullptr ? &bits : middle, 1);
-    if (conversion.second != nullptr) conversion.second(middle, &bits, 1);
+    conversion.RunBlock(&one, &bits, 1);
   }
   const int64_t elements = instance.outputs[0].shape.num_elements(), bytes = DataTypeSize(dtype);
   if (bytes == 0) return UnsupportedType(instance, dtype);

@@ -25,11 +25,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeCast(const OpInstance& instance) {
         conversion.first(x + begin * from_bytes, y + begin * to_bytes, end - begin);
         return;
       }
-      Block middle;
       for (int64_t i = begin; i < end; i += kBlockElements) {
-        const int64_t count = std::min(kBlockElements, end - i);
-        conversion.first(x + i * from_bytes, middle.bytes, count);
-        conversion.second(middle.bytes, y + i * to_bytes, count);
+        conversion.RunBlock(x + i * from_bytes, y + i * to_bytes, std::min(kBlockElements, end - i));
       }
     });
     return absl::OkStatus();

@@ -169,12 +169,6 @@ std::unique_ptr<Kernel> ComplexCast(int64_t n) {
 Made MakeCastFrom(const OpInstance& node, DataType part, const Conversion& conversion, bool to_complex) {
   const int64_t n = node.outputs[0].shape.num_elements(), part_bytes = DataTypeSize(part);
   const int64_t from_bytes = DataTypeSize(node.inputs[0].dtype), to_bytes = DataTypeSize(node.outputs[0].dtype);
-  const auto hop = [conversion](const char* from, char* to, int64_t count) {
-    if (conversion.second == nullptr) return conversion.first(from, to, count);
-    Block middle;
-    conversion.first(from, middle.bytes, count);
-    conversion.second(middle.bytes, to, count);
-  };
   return MakeKernel([=](const KernelContext& context) {
     for (int64_t i = 0; i < n; i += kBlockElements) {
       const int64_t count = std::min(kBlockElements, n - i);
@@ -182,12 +176,12 @@ Made MakeCastFrom(const OpInstance& node, DataType part, const Conversion& conve
       const char* from = context.input<char>(0) + i * from_bytes;
       char* to = context.output<char>(0) + i * to_bytes;
       if (to_complex) {
-        hop(from, parts.bytes, count);
+        conversion.RunBlock(from, parts.bytes, count);
         std::fill(to, to + count * to_bytes, char{0});
         for (int64_t k = 0; k < count; ++k) std::copy_n(parts.bytes + k * part_bytes, part_bytes, to + k * to_bytes);
       } else {
         for (int64_t k = 0; k < count; ++k) std::copy_n(from + k * from_bytes, part_bytes, parts.bytes + k * part_bytes);
-        hop(parts.bytes, to, count);
+        conversion.RunBlock(parts.bytes, to, count);
       }
     }
     return absl::OkStatus();

@@ -25,6 +25,16 @@ absl::StatusOr<std::unique_ptr<Kernel>> DispatchNumericOrComplex(const OpInstanc
   return IsComplex(dtype) ? DispatchComplex(instance, dtype, visit) : DispatchNumeric(instance, dtype, visit);
 }
 
+// The same, where complex numbers have what is made (sums, but neither maxima nor minima).
+template <bool kComplexToo, typename Visit>
+absl::StatusOr<std::unique_ptr<Kernel>> DispatchNumbers(const OpInstance& instance, DataType dtype, Visit&& visit) {
+  if constexpr (kComplexToo) {
+    return DispatchNumericOrComplex(instance, dtype, visit);
+  } else {
+    return DispatchNumeric(instance, dtype, visit);
+  }
+}
+
 // What adds, subtracts or moves numbers does so with the parts of a complex one: the type of a part, and how many there are.
 inline DataType PartOf(DataType dtype) {
   return dtype == DataType::kComplex64 ? DataType::kFloat : dtype == DataType::kComplex128 ? DataType::kDouble : dtype;

@@ -37,6 +37,13 @@ struct Conversion {
   ConvertFn first = nullptr;
   ConvertFn second = nullptr;  // null: `first` does it all
   bool covered() const { return first != nullptr; }
+  // At most kBlockElements, of a pair that is covered.
+  void RunBlock(const void* from, void* to, int64_t n) const {
+    if (second == nullptr) return first(from, to, n);
+    Block middle;
+    first(from, middle.bytes, n);
+    second(middle.bytes, to, n);
+  }
 };
 Conversion ConversionOf(DataType from, DataType to);
 

@@ -72,12 +72,7 @@ void Convert(DataType from, const void* numbers, DataType to, void* copies, int6
   const Conversion conversion = ConversionOf(from, to);
   const int64_t from_bytes = DataTypeSize(from), to_bytes = DataTypeSize(to);
   for (int64_t i = 0; i < n; i += kBlockElements) {
-    const int64_t count = std::min(kBlockElements, n - i);
-    const void* x = static_cast<const char*>(numbers) + i * from_bytes;
-    void* y = static_cast<char*>(copies) + i * to_bytes;
-    Block middle;
-    conversion.first(x, conversion.second == nullptr ? y : middle.bytes, count);
-    if (conversion.second != nullptr) conversion.second(middle.bytes, y, count);
+    conversion.RunBlock(static_cast<const char*>(numbers) + i * from_bytes, static_cast<char*>(copies) + i * to_bytes, std::min(kBlockElements, n - i));
   }
 }
 

@@ -92,11 +92,7 @@ constexpr Combine UnsortedCombineOf(Reduction reduction) {
 template <bool kMultiplies, typename Visit>
 KernelOr DispatchReduced(const OpInstance& instance, Reduction reduction, Visit&& visit) {
   const DataType dtype = instance.inputs[0].dtype;
-  if constexpr (kMultiplies) {
-    return DispatchNumericOrComplex(instance, dtype, visit);
-  } else {
-    return DispatchNumeric(instance, CombineOf(reduction) == Combine::kAdd ? PartOf(dtype) : dtype, visit);
-  }
+  return DispatchNumbers<kMultiplies>(instance, CombineOf(reduction) == Combine::kAdd ? PartOf(dtype) : dtype, visit);
 }
 int64_t PartsIn(const OpInstance& instance, Reduction reduction) {
   return CombineOf(reduction) == Combine::kAdd ? PartsOf(instance.inputs[0].dtype) : 1;

@@ -65,10 +65,8 @@ double SizeOf(T value) {
 
 // SparseAdd's; its type need not be that of the numbers.
 double Threshold(const KernelContext& context) {
-  const Conversion conversion = ConversionOf(context.input_type(6).dtype, DataType::kDouble);
-  double middle, threshold;
-  conversion.first(context.inputs[6], conversion.second == nullptr ? &threshold : &middle, 1);
-  if (conversion.second != nullptr) conversion.second(&middle, &threshold, 1);
+  double threshold;
+  ConversionOf(context.input_type(6).dtype, DataType::kDouble).RunBlock(context.inputs[6], &threshold, 1);
   return threshold;
 }
 
@@ -108,20 +106,10 @@ absl::Status Unite(const KernelContext& context) {
   return absl::OkStatus();
 }
 
-// A kernel by visit(TypeTag<T>()); complex numbers have sums, and neither maxima nor minima.
-template <bool kSums, typename Visit>
-KernelOr DispatchSummed(const OpInstance& node, DataType dtype, Visit&& visit) {
-  if constexpr (kSums) {
-    return DispatchNumericOrComplex(node, dtype, visit);
-  } else {
-    return DispatchNumeric(node, dtype, visit);
-  }
-}
-
 template <Join kJoin>
 KernelOr MakeUnite(const OpInstance& node) {
   if (kJoin == Join::kAdd && !ConversionOf(node.inputs[6].dtype, DataType::kDouble).covered()) return UnsupportedType(node, node.inputs[6].dtype);
-  return DispatchSummed<kJoin == Join::kAdd>(node, node.inputs[1].dtype, [](auto tag) -> std::unique_ptr<Kernel> {
+  return DispatchNumbers<kJoin == Join::kAdd>(node, node.inputs[1].dtype, [](auto tag) -> std::unique_ptr<Kernel> {
     using T = typename decltype(tag)::type;
     return MakeKernel([](const KernelContext& context) { return Unite<T, kJoin>(context); });
   });
@@ -331,7 +319,7 @@ absl::Status Reduce(const KernelContext& context) {
 
 template <bool kMax>
 KernelOr MakeReduce(const OpInstance& node) {
-  return DispatchSummed<!kMax>(node, node.inputs[1].dtype, [](auto tag) -> std::unique_ptr<Kernel> {
+  return DispatchNumbers<!kMax>(node, node.inputs[1].dtype, [](auto tag) -> std::unique_ptr<Kernel> {
     using T = typename decltype(tag)::type;
     return MakeKernel([](const KernelContext& context) { return Reduce<T, kMax>(context); });
   });
@@ -393,7 +381,7 @@ absl::Status ReduceToSparse(const KernelContext& context) {
 
 template <bool kMax>
 KernelOr MakeReduceToSparse(const OpInstance& node) {
-  return DispatchSummed<!kMax>(node, node.inputs[1].dtype, [](auto tag) -> std::unique_ptr<Kernel> {
+  return DispatchNumbers<!kMax>(node, node.inputs[1].dtype, [](auto tag) -> std::unique_ptr<Kernel> {
     using T = typename decltype(tag)::type;
     return MakeKernel([](const KernelContext& context) { return ReduceToSparse<T, kMax>(context); });
   });
