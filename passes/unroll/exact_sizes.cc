@@ -12,6 +12,9 @@
 namespace millrace {
 namespace {
 
+// How many nodes that put sizes together are looked through for what is known of them: Pack, Cast, Mul and their like.
+constexpr int kDeepestGuess = 4;
+
 absl::Status SayThatSizesAreAskedFor(StraightGraph& out, absl::Status refusal) {
   if (out.questions().CameUp(kAsksForSizes)) return absl::OkStatus();
   const Tensor yes = Tensor::Scalar<bool>(true);
@@ -41,6 +44,47 @@ absl::Status AskIfTaken(StraightGraph& out, Guards& guards, const NodeCall& call
   return AskForSides(out, call, guards.Of(Value::Of(ref)));
 }
 
+// Of an output with so many rows at most, as most are that have a shape of the step's own: one row. Empty: no guess.
+Tensor LikelyShape(const Shape& largest) {
+  if (largest.unknown_rank()) return Tensor();
+  std::vector<int64_t> dims(largest.dims().begin(), largest.dims().end());
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (d == 0 || dims[d] < 0) dims[d] = 1;
+  }
+  return Tensor::Vector<int64_t>(absl::MakeConstSpan(dims));
+}
+
+// Numbers that are known only when running: ones, but for what is known of them where they are put together of others.
+absl::StatusOr<Tensor> LikelyValue(StraightGraph& out, OutputRef ref, int depth) {
+  if (const Tensor* known = out.Known(ref)) return *known;
+  Node again = out.graph().node(ref.node);
+  const OpDef* def = out.ops().Find(again.op);
+  const std::optional<TensorType> type = out.Type(ref);
+  if (!type || (type->dtype != DataType::kInt32 && type->dtype != DataType::kInt64)) return Tensor();
+  if (depth > 0 && def != nullptr && !def->stateful && def->variables.empty() && !again.inputs.empty()) {
+    again.outputs.clear();
+    again.control_inputs.clear();
+    again.dynamic_outputs = again.run_time_values = 0;
+    bool likely = true;
+    for (size_t i = 0; i < again.inputs.size(); ++i) {
+      MR_ASSIGN_OR_RETURN(const Tensor input, LikelyValue(out, again.inputs[i], depth - 1));
+      likely = !input.empty();
+      if (!likely) break;
+      MR_ASSIGN_OR_RETURN(again.inputs[i], out.Constant(input));
+    }
+    if (likely) {
+      MR_ASSIGN_OR_RETURN(const NodeId made, out.Add(std::move(again)));
+      if (const Tensor* value = out.Known(out.Current({made, ref.index}))) return *value;
+    }
+  }
+  Tensor ones(type->dtype, type->shape);
+  for (int64_t i = 0; i < ones.num_elements(); ++i) {
+    if (type->dtype == DataType::kInt32) ones.mutable_as<int32_t>()[i] = 1;
+    if (type->dtype == DataType::kInt64) ones.mutable_as<int64_t>()[i] = 1;
+  }
+  return ones;
+}
+
 // The shape of the output, as an answer.
 absl::StatusOr<Tensor> AskForShape(StraightGraph& out, Guards& guards, const NodeCall& call, OutputRef output, DataType dtype) {
   const StraightGraph::Origin origin{absl::StrCat(call.origin.name, "/shape_", output.index), call.origin.device, nullptr};
@@ -54,7 +98,8 @@ absl::StatusOr<Tensor> AskForShape(StraightGraph& out, Guards& guards, const Nod
   if (!NeededFeeds(refusal).empty()) return refusal;
   MR_RETURN_IF_ERROR(AskIfTaken(out, guards, call, output));
   MR_RETURN_IF_ERROR(SayThatSizesAreAskedFor(out, refusal));
-  return out.questions().Answer(absl::StrCat(call.origin.name, " shape ", output.index), shape, Tensor(), std::move(refusal));
+  const Tensor guess = LikelyShape(out.graph().node(output.node).outputs[output.index].shape);
+  return out.questions().Answer(absl::StrCat(call.origin.name, " shape ", output.index), shape, guess, std::move(refusal));
 }
 
 // What is asked for, by which name, and what to call it where nobody can answer.
@@ -92,7 +137,11 @@ absl::StatusOr<OutputRef> KnownByAsking(StraightGraph& out, Guards& guards, cons
   if (!NeededFeeds(refusal).empty()) return refusal;
   MR_RETURN_IF_ERROR(AskIfTaken(out, guards, call, wanted.ref));
   MR_RETURN_IF_ERROR(SayThatSizesAreAskedFor(out, refusal));
-  MR_ASSIGN_OR_RETURN(const Tensor value, out.questions().Answer(wanted.question, wanted.ref, Tensor(), std::move(refusal)));
+  Tensor guess;
+  if (out.questions().MayGuess(wanted.question)) {
+    MR_ASSIGN_OR_RETURN(guess, LikelyValue(out, wanted.ref, kDeepestGuess));
+  }
+  MR_ASSIGN_OR_RETURN(const Tensor value, out.questions().Answer(wanted.question, wanted.ref, guess, std::move(refusal)));
   return out.Constant(value);
 }
 
@@ -129,6 +178,10 @@ absl::Status AskIfWrong(StraightGraph& out, Guards& guards, const NodeCall& call
   return wrong;
 }
 
+bool StopsAsking(StraightGraph& out, const absl::Status& failure) {
+  return out.questions().stopped() || (NeededFeeds(failure).empty() && out.questions().StopIfGuessing());
+}
+
 absl::StatusOr<NodeId> AddWithKnownSizes(StraightGraph& out, Guards& guards, const NodeCall& call, Node node) {
   for (;;) {
     MR_ASSIGN_OR_RETURN(const NodeId added, out.Add(node));
@@ -146,6 +199,24 @@ absl::StatusOr<NodeId> AddWithKnownSizes(StraightGraph& out, Guards& guards, con
   }
 }
 
+namespace {
+
+// The elements of a tensor of another size than `elements`, without the last ones or with zeros behind them.
+absl::StatusOr<OutputRef> CutOrFilledUp(StraightGraph& out, const StraightGraph::Origin& origin, OutputRef tensor, DataType dtype, int64_t elements) {
+  const AttrMap of_type{{"T", dtype}, {"Tshape", DataType::kInt64}};
+  MR_ASSIGN_OR_RETURN(const OutputRef one_row, out.Constant(Tensor::Vector<int64_t>({-1})));
+  MR_ASSIGN_OR_RETURN(const OutputRef count, out.Constant(Tensor::Vector<int64_t>({elements})));
+  MR_ASSIGN_OR_RETURN(const OutputRef first, out.Constant(Tensor::Vector<int64_t>({0})));
+  MR_ASSIGN_OR_RETURN(const OutputRef axis, out.Constant(Tensor::Scalar<int32_t>(0)));
+  MR_ASSIGN_OR_RETURN(const OutputRef zeros, out.Zeros({dtype, Shape({elements})}));
+  MR_ASSIGN_OR_RETURN(const OutputRef row, out.Op(origin, "Reshape", {tensor, one_row}, of_type));
+  MR_ASSIGN_OR_RETURN(const OutputRef filled_up, out.Op(origin, "ConcatV2", {row, zeros, axis},
+                                                        {{"T", dtype}, {"N", int64_t{2}}, {"Tidx", DataType::kInt32}}));
+  return out.Op(origin, "Slice", {filled_up, first, count}, {{"T", dtype}, {"Index", DataType::kInt64}});
+}
+
+}  // namespace
+
 absl::Status SettleShapes(StraightGraph& out, Guards& guards, const NodeCall& call, NodeId made, absl::Span<Value> outputs) {
   for (int32_t o = 0; o < static_cast<int32_t>(outputs.size()); ++o) {
     const Node& node = out.graph().node(made);
@@ -156,7 +227,13 @@ absl::Status SettleShapes(StraightGraph& out, Guards& guards, const NodeCall& ca
     MR_ASSIGN_OR_RETURN(const Tensor shape, AskForShape(out, guards, call, output, dtype));
     MR_ASSIGN_OR_RETURN(const OutputRef dims, out.Constant(shape));
     const StraightGraph::Origin origin{absl::StrCat(call.origin.name, "/sized_", o), call.origin.device, nullptr};
-    MR_ASSIGN_OR_RETURN(const OutputRef sized, out.Op(origin, "Reshape", {output, dims}, {{"T", dtype}, {"Tshape", DataType::kInt64}}));
+    OutputRef whole = output;
+    if (out.questions().ask()) {
+      int64_t elements = 1;
+      for (int64_t d = 0; d < shape.num_elements(); ++d) elements *= shape.IntAt(d);
+      MR_ASSIGN_OR_RETURN(whole, CutOrFilledUp(out, origin, output, dtype, elements));
+    }
+    MR_ASSIGN_OR_RETURN(const OutputRef sized, out.Op(origin, "Reshape", {whole, dims}, {{"T", dtype}, {"Tshape", DataType::kInt64}}));
     outputs[o] = Value::Of(sized);
   }
   return absl::OkStatus();

@@ -10,6 +10,8 @@
 // asked which side is taken; with the answer the other one is left out:
 //
 //   y = Merge(x[1:], x)    p is asked for; where it is false y is x[1:], and its gradient has that side alone
+//
+// Sizes without an answer are guessed to be 1, as a size of 1 goes with any other one where tensors meet, and takes least.
 #ifndef MILLRACE_PASSES_UNROLL_EXACT_SIZES_H_
 #define MILLRACE_PASSES_UNROLL_EXACT_SIZES_H_
 
@@ -43,11 +45,15 @@ absl::Status AskForSide(StraightGraph& out, Guards& guards, const NodeCall& merg
 // `wrong` of a node that may not run: before that counts, it is asked whether it does.
 absl::Status AskIfWrong(StraightGraph& out, Guards& guards, const NodeCall& call, absl::Status wrong);
 
+// Whether what planning failed for may follow from a guess, so that the questions before it are asked first.
+bool StopsAsking(StraightGraph& out, const absl::Status& failure);
+
 // Adds the node as StraightGraph does. Values that its shape rule asked for in vain are constants, and it waits for what
 // made them.
 absl::StatusOr<NodeId> AddWithKnownSizes(StraightGraph& out, Guards& guards, const NodeCall& call, Node node);
 
-// Outputs of `made` whose shapes are known only when running become tensors of the shapes that were found.
+// Outputs of `made` whose shapes are known only when running become tensors of the shapes that were found. Where answers may be
+// guesses still, a tensor of another size is cut, or filled up with zeros, so that other questions are answered all the same.
 absl::Status SettleShapes(StraightGraph& out, Guards& guards, const NodeCall& call, NodeId made, absl::Span<Value> outputs);
 
 }  // namespace millrace

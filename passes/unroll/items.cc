@@ -17,6 +17,10 @@ absl::Status CallError(const NodeCall& call, const std::string& message) {
   return absl::InvalidArgumentError(absl::StrCat("node '", call.node.name, "' (", call.node.op, "): ", message));
 }
 
+absl::Status NothingToFetch(const std::string& tensor) {
+  return absl::InvalidArgumentError(absl::StrCat("fetch '", tensor, "' is of a branch that is not taken, or an output that its node does not have"));
+}
+
 namespace {
 
 void WaitedFor(const Node& node, std::vector<OutputRef>& nodes) {

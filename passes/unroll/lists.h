@@ -26,6 +26,8 @@ struct NodeCall {
 
 // Errors with the node's name, op and `message`.
 absl::Status CallError(const NodeCall& call, const std::string& message);
+// A fetch of what no run makes.
+absl::Status NothingToFetch(const std::string& tensor);
 // A number or numbers that must be known when planning. The error says what they depend on.
 absl::StatusOr<std::vector<int64_t>> KnownNumbers(StraightGraph& out, const NodeCall& call, size_t input, const char* what);
 // The error itself, with the feeds that would help (needed_feeds.h): a search through all that comes before.

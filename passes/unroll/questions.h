@@ -5,6 +5,8 @@
 //   asked   loop/turn_0 ? yes   loop/turn_1 ? yes   loop/turn_2 ? no      one run, when all three were guessed right
 //
 // A question has the name of its loop and turn, so it is the same one as long as what came before had the same answers.
+// What is asked for behind a wrong guess counts for nothing where it follows from the guess, and is right where it does not:
+// many sizes that have nothing to do with each other are found by one run, which the next one confirms.
 #ifndef MILLRACE_PASSES_UNROLL_QUESTIONS_H_
 #define MILLRACE_PASSES_UNROLL_QUESTIONS_H_
 
@@ -31,7 +33,7 @@ inline bool NeedsAnswer(const absl::Status& status) { return status.GetPayload(k
 struct QuestionOptions {
   std::map<std::string, Tensor> answers;  // by the name of the question
   bool ask = false;     // make a graph that answers: of every question that came up, and nothing else
-  int64_t guesses = 0;  // asking: so many turns without an answer are taken to follow, and asked for at once
+  int64_t guesses = 0;  // asking: so many questions without an answer are guessed, and asked at once
 };
 
 class Questions {
@@ -59,6 +61,15 @@ class Questions {
     if (found == options_.answers.end()) return nullptr;
     if (options_.ask && !CameUp(name)) asked_.emplace_back(name, ref);
     return &found->second;
+  }
+
+  // Whether `name` would be guessed now.
+  bool MayGuess(const std::string& name) const { return options_.ask && guesses_ > 0 && options_.answers.count(name) == 0; }
+
+  // What came up before is asked first, unless nothing was guessed.
+  bool StopIfGuessing() {
+    stopped_ = stopped_ || (options_.ask && options_.guesses > 0 && !asked_.empty());
+    return stopped_;
   }
 
   bool ask() const { return options_.ask; }

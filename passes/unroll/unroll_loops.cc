@@ -39,7 +39,7 @@ class Unroller {
     run.top = true;
     run.nodes.resize(body->graph.num_ids());
     absl::Status status = RunFrame(run, 0);
-    if (!status.ok() && !out_.questions().stopped()) return status;
+    if (!status.ok() && !StopsAsking(out_, status)) return status;
     graph = out_.Take();
     // Answers may depend on what earlier turns have written, so they keep these.
     if (out_.questions().ask()) result_.effects.clear();
@@ -179,7 +179,7 @@ absl::Status Unroller::RunNode(Run& run, NodeId id) {
   if (dead) {
     state.dead = true;
     if (!run.top || !run.suffix.empty()) return absl::OkStatus();
-    if (node.op == "_Fetch") return CallError(call, "fetches a tensor of a branch that is not taken");
+    if (node.op == "_Fetch") return NothingToFetch(graph.TensorName(node.inputs[0]));
     MR_ASSIGN_OR_RETURN(state.made, out_.AddNoOp(node.name, {}));
     return absl::OkStatus();
   }

@@ -11,36 +11,65 @@ namespace {
 
 // Turns that do not come are run in vain: at most as many as came, or these.
 constexpr int64_t kMostGuesses = 64;
+// Where guesses make run after run fail, so many runs go without.
+constexpr int64_t kMostWithoutGuesses = 16;
+
+struct Checked {
+  size_t certain = 0;     // the first questions, whose answers follow from no wrong guess
+  bool told_hold = true;  // so do the answers that were told, and turns that were taken to follow
+  bool all_hold = true;
+};
+
+Checked Check(const Asked& asked, const Answers& told) {
+  Checked checked;
+  for (size_t i = 0; i < asked.questions.size(); ++i) {
+    if (checked.all_hold) checked.certain = i + 1;
+    const auto expected = told.find(asked.questions[i]);
+    const bool last = i + 1 == asked.questions.size() && asked.stopped;
+    if (expected == told.end() && last) continue;
+    const Tensor yes = Tensor::Scalar<bool>(true);
+    const Tensor& guess = expected != told.end() ? expected->second : yes;
+    if (guess.BitEqual(asked.answers[i])) continue;
+    checked.all_hold = false;
+    checked.told_hold = checked.told_hold && expected == told.end() && guess.type() != asked.answers[i].type();
+  }
+  return checked;
+}
 
 }  // namespace
 
 absl::Status FindAnswers(AskFunction ask, Answers& answers) {
   Answers certain;
+  int64_t failures = 0, without_guesses = 0;  // in a row; runs to come
   for (int64_t guesses = 1;;) {
     const absl::StatusOr<Asked> asked = ask(answers, guesses);
     if (absl::IsCancelled(asked.status())) return asked.status();
     if (!asked.ok()) {
-      // A turn that does not come may fail, or make the graph too large.
+      // What follows from a wrong guess may fail, or make the graph too large.
       if (guesses == 0 && answers.size() == certain.size()) return asked.status();
       answers = certain;
+      without_guesses = std::min(kMostWithoutGuesses, int64_t{1} << std::min<int64_t>(failures++, 10));
       guesses = 0;
       continue;
     }
+    const Checked checked = Check(*asked, answers);
+    const bool nothing_new = checked.certain <= certain.size();
     certain.clear();
-    bool held = true;
-    for (size_t i = 0; i < asked->questions.size() && held; ++i) {
-      const auto expected = answers.find(asked->questions[i]);
-      const bool last = i + 1 == asked->questions.size() && asked->stopped;
-      const Tensor guess = expected != answers.end() ? expected->second : Tensor::Scalar<bool>(true);
-      held = guess.BitEqual(asked->answers[i]) || (last && expected == answers.end());
-      certain[asked->questions[i]] = asked->answers[i];
+    for (size_t i = 0; i < asked->questions.size(); ++i) {
+      answers[asked->questions[i]] = asked->answers[i];
+      if (i < checked.certain) certain[asked->questions[i]] = asked->answers[i];
     }
-    if (held && !asked->stopped) {
+    if (checked.all_hold && !asked->stopped) {
       answers = std::move(certain);
       return absl::OkStatus();
     }
-    for (const auto& [question, answer] : certain) answers[question] = answer;
-    guesses = held ? std::min(2 * guesses + 1, std::max(kMostGuesses, static_cast<int64_t>(certain.size()))) : 1;
+    if (guesses > 0) failures = 0;
+    if (nothing_new || --without_guesses > 0) {
+      guesses = 0;
+    } else {
+      const int64_t most = std::max(kMostGuesses, static_cast<int64_t>(certain.size()));
+      guesses = checked.told_hold ? std::min(2 * guesses + 1, most) : 1;
+    }
   }
 }
 

@@ -28,11 +28,12 @@ struct Asked {
   bool stopped = false;  // there may be more to ask
 };
 
-// Runs a graph made for these answers, with so many turns of loops taken to follow them.
+// Runs a graph made for these answers, with so many questions beyond them guessed: turns of loops, sizes.
 using AskFunction = absl::FunctionRef<absl::StatusOr<Asked>(const Answers& answers, int64_t guesses)>;
 
-// Turns `answers`, which may be those of another step or none, into those of this one. The error is that of a run in which
-// nothing was guessed.
+// Turns `answers`, which may be those of another step or none, into those of this one. A run answers all that it is asked; what
+// follows from a wrong guess is asked again, and the answer to what does not stays. The error is that of a run in which nothing was
+// guessed.
 absl::Status FindAnswers(AskFunction ask, Answers& answers);
 
 // What answers: a plan whose fetches are called as the questions are.

@@ -367,6 +367,70 @@ TEST(FindAnswers, RunsGrowWithTheLoop) {
   EXPECT_LE(loop.runs, 14);
 }
 
+// A step that asks for sizes, one behind the other in its graph. What is guessed is one; `follow`: each size is that before it
+// and 10 more, and where what it follows from is wrong a run may fail.
+class FakeSizes {
+ public:
+  FakeSizes(int sizes, int first, bool follow, bool fails) : sizes_(sizes), first_(first), follow_(follow), fails_(fails) {}
+
+  int64_t Right(int i) const { return first_ + 10 * i; }
+
+  absl::Status Find(Answers& answers) {
+    runs = 0;
+    return FindAnswers([this](const Answers& told, int64_t guesses) { return Ask(told, guesses); }, answers);
+  }
+
+  int runs = 0;
+
+ private:
+  absl::StatusOr<Asked> Ask(const Answers& told, int64_t guesses) {
+    ++runs;
+    Asked asked;
+    int64_t before = first_ - 10;  // as taken, right or wrong
+    for (int i = 0; i < sizes_; ++i) {
+      const std::string name = absl::StrCat("size_", i);
+      const auto answer = told.find(name);
+      const int64_t found = follow_ ? before + 10 : Right(i);
+      if (fails_ && found != Right(i)) return absl::OutOfRangeError("rows that are not there");
+      asked.questions.push_back(name);
+      asked.answers.push_back(Tensor::Scalar<int64_t>(found));
+      if (answer == told.end() && guesses-- <= 0) {
+        asked.stopped = true;
+        return asked;
+      }
+      before = answer == told.end() ? 1 : answer->second.IntAt(0);
+    }
+    return asked;
+  }
+
+  const int sizes_, first_;
+  const bool follow_, fails_;
+};
+
+TEST(FindAnswers, SizesThatFollowFromNoOtherAreFoundTogether) {
+  Answers answers;
+  FakeSizes step(500, 3, false, false), next(500, 4, false, false);
+  ASSERT_TRUE(step.Find(answers).ok());
+  EXPECT_LE(step.runs, 12);
+  ASSERT_TRUE(next.Find(answers).ok());
+  EXPECT_EQ(next.runs, 2) << "one that finds them all, one that confirms them";
+  ASSERT_EQ(answers.size(), 500);
+  for (int i : {0, 1, 499}) EXPECT_EQ(answers[absl::StrCat("size_", i)].IntAt(0), next.Right(i));
+}
+
+TEST(FindAnswers, SizesThatFollowFromEachOtherAreFoundOneByOne) {
+  for (bool fails : {false, true}) {
+    Answers answers;
+    for (int first : {3, 5}) {
+      FakeSizes step(100, first, true, fails);
+      ASSERT_TRUE(step.Find(answers).ok());
+      EXPECT_LE(step.runs, fails ? 125 : 102) << first;
+      ASSERT_EQ(answers.size(), 100);
+      for (int i : {0, 1, 99}) EXPECT_EQ(answers[absl::StrCat("size_", i)].IntAt(0), step.Right(i));
+    }
+  }
+}
+
 TEST(FindAnswers, AnInterruptEndsAsking) {
   Answers answers;
   int runs = 0;
