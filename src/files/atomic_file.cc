@@ -6,8 +6,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -51,6 +53,19 @@ int DescriptorOf(const std::string& path) {
   return -1;
 }
 
+// A named pipe, which cannot be opened before it has a reader. A wait inside open() would outlast a signal whose handler goes on.
+absl::StatusOr<int> OpenPipe(const std::string& path, const std::function<bool()>& cancelled) {
+  constexpr auto kBetweenTries = std::chrono::milliseconds(20);
+  int descriptor = -1;
+  while ((descriptor = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC)) < 0) {
+    if (errno != ENXIO) return FileError(path, "write", errno);
+    if (cancelled && cancelled()) return absl::CancelledError(absl::StrCat("interrupted while the pipe ", path, " had no reader"));
+    std::this_thread::sleep_for(kBetweenTries);
+  }
+  fcntl(descriptor, F_SETFL, O_WRONLY);  // a full pipe is waited for
+  return descriptor;
+}
+
 std::string ProcName(int descriptor) { return absl::StrCat("/proc/self/fd/", descriptor); }
 
 // A file in `target`'s folder that has no name yet, so that nothing is left of a process that is killed; -1 where the
@@ -80,7 +95,7 @@ std::pair<std::string, int> NextFree(const std::string& target, const Make& make
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string& path) {
+absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string& path, const std::function<bool()>& cancelled) {
   // What a shell redirected to a file is not replaced: others write there, too.
   if (const int named = DescriptorOf(path); named >= 0) {
     const int flags = fcntl(named, F_GETFL);
@@ -93,6 +108,10 @@ absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string
   const bool exists = stat(path.c_str(), &existing) == 0;
   if (!exists && errno != ENOENT) return FileError(path, "write", errno);
   if (exists && S_ISDIR(existing.st_mode)) return FileError(path, "write", EISDIR);
+  if (exists && S_ISFIFO(existing.st_mode)) {
+    MR_ASSIGN_OR_RETURN(const int descriptor, OpenPipe(path, cancelled));
+    return std::unique_ptr<AtomicFile>(new AtomicFile(path, "", descriptor));
+  }
   if (exists && !S_ISREG(existing.st_mode)) {
     const int descriptor = open(path.c_str(), O_WRONLY | O_CLOEXEC);
     if (descriptor < 0) return FileError(path, "write", errno);
@@ -153,6 +172,11 @@ absl::Status AtomicFile::Commit() {
   if (renamed && rename(temporary_.c_str(), path_.c_str()) != 0) return Error("write");
   temporary_.clear();
   return absl::OkStatus();
+}
+
+absl::Status AtomicFile::CommitAs(const std::string& path) {
+  path_ = ResolveLinks(path);
+  return Commit();
 }
 
 absl::Status WriteFileAtomically(const std::string& path, std::string_view contents) {

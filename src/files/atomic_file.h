@@ -3,6 +3,7 @@
 #ifndef MILLRACE_SRC_FILES_ATOMIC_FILE_H_
 #define MILLRACE_SRC_FILES_ATOMIC_FILE_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -17,8 +18,9 @@ namespace millrace {
 // thread at a time.
 class AtomicFile {
  public:
-  // Fails when the folder is not there or not writable: before the work whose result the file will hold.
-  static absl::StatusOr<std::unique_ptr<AtomicFile>> Create(const std::string& path);
+  // Fails when the folder is not there or not writable: before the work whose result the file will hold. A named pipe is opened
+  // when it has a reader; Cancelled when `cancelled` (null: never) says that nobody waits for one any more.
+  static absl::StatusOr<std::unique_ptr<AtomicFile>> Create(const std::string& path, const std::function<bool()>& cancelled = nullptr);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -26,6 +28,8 @@ class AtomicFile {
   absl::Status Append(std::string_view bytes);
   // Makes the file appear under its name, its bytes on disk. Nothing may be appended afterwards.
   absl::Status Commit();
+  // The same under another name in the same folder, which is settled only now.
+  absl::Status CommitAs(const std::string& path);
 
  private:
   AtomicFile(std::string path, std::string temporary, int descriptor, bool nameless = false)

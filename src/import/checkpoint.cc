@@ -1,12 +1,16 @@
 #include "import/checkpoint.h"
 
+#include <fcntl.h>
 #include <leveldb/env.h>
 #include <leveldb/options.h>
 #include <leveldb/table_builder.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -241,12 +245,41 @@ class CheckpointReader final : public TensorReader {
   std::vector<std::string> names_;
 };
 
+// Of the checkpoint that is there; 0: none is.
+int32_t ShardsOf(const std::string& prefix) {
+  const absl::StatusOr<CheckpointIndex> index = ReadIndex(prefix);
+  return index.ok() ? index->header.num_shards() : 0;
+}
+
+// The index decides which data file is the checkpoint's, by the number of shards in its name: new data go to the name that the
+// former index does not use, and renaming the index switches from one to the other at once.
+int32_t ShardsBeside(int32_t former_shards) { return former_shards == 1 ? 2 : 1; }
+
+// Held while the files of a checkpoint take their names, so that of two processes that save under one prefix one comes after the
+// other. It is the folder that is locked: nothing is left of it, however a process ends. Where it cannot be, as in a folder that
+// may not be listed or on network file systems, names are taken without.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::string& file) {
+    const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+    descriptor_ = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    while (descriptor_ >= 0 && flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
+    }
+  }
+  ~FolderLock() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int descriptor_ = -1;
+};
+
 class CheckpointWriter final : public TensorWriter {
  public:
-  CheckpointWriter(std::string prefix, int32_t former_shards, int32_t shards, std::unique_ptr<AtomicFile> index_file,
-                   std::unique_ptr<AtomicFile> data_file)
-      : prefix_(std::move(prefix)), former_shards_(former_shards), index_file_(std::move(index_file)), data_file_(std::move(data_file)) {
-    index_.header.set_num_shards(shards);
+  CheckpointWriter(std::string prefix, std::unique_ptr<AtomicFile> index_file, std::unique_ptr<AtomicFile> data_file)
+      : prefix_(std::move(prefix)), index_file_(std::move(index_file)), data_file_(std::move(data_file)) {
     index_.header.mutable_version()->set_producer(1);
   }
 
@@ -279,20 +312,21 @@ class CheckpointWriter final : public TensorWriter {
   }
 
   absl::Status Finish() override {
+    const FolderLock lock(prefix_);
+    // Another process may have saved since this one began.
+    const int32_t former_shards = ShardsOf(prefix_), shards = ShardsBeside(former_shards);
+    index_.header.set_num_shards(shards);
     // Of both files all is written before one of them appears.
     MR_ASSIGN_OR_RETURN(const std::string bytes, IndexBytes(index_));
     MR_RETURN_IF_ERROR(index_file_->Append(bytes));
-    MR_RETURN_IF_ERROR(data_file_->Commit());
+    MR_RETURN_IF_ERROR(data_file_->CommitAs(DataPath(prefix_, 0, shards)));
     MR_RETURN_IF_ERROR(index_file_->Commit());
-    for (int32_t shard = 0; shard < std::min(former_shards_, 100000); ++shard) {
-      if (former_shards_ != index_.header.num_shards()) unlink(DataPath(prefix_, shard, former_shards_).c_str());
-    }
+    for (int32_t shard = 0; shard < std::min(former_shards, 100000); ++shard) unlink(DataPath(prefix_, shard, former_shards).c_str());
     return absl::OkStatus();
   }
 
  private:
   const std::string prefix_;
-  const int32_t former_shards_;  // of the checkpoint that this one replaces, 0 where there is none
   const std::unique_ptr<AtomicFile> index_file_;
   const std::unique_ptr<AtomicFile> data_file_;
   CheckpointIndex index_;
@@ -352,15 +386,9 @@ absl::StatusOr<Tensors> ReadCheckpoint(const std::string& prefix) {
 }
 
 absl::StatusOr<std::unique_ptr<TensorWriter>> OpenCheckpoint(const std::string& prefix) {
-  // The index decides which data file is the checkpoint's, by the number of shards in its name: the new data go to
-  // the name that the former index does not use, and renaming the index switches from one to the other at once.
-  const absl::StatusOr<CheckpointIndex> former = ReadIndex(prefix);
-  const int32_t former_shards = former.ok() ? former->header.num_shards() : 0;
-  const int32_t shards = former_shards == 1 ? 2 : 1;
   MR_ASSIGN_OR_RETURN(std::unique_ptr<AtomicFile> index_file, AtomicFile::Create(IndexPath(prefix)));
-  MR_ASSIGN_OR_RETURN(std::unique_ptr<AtomicFile> data_file, AtomicFile::Create(DataPath(prefix, 0, shards)));
-  return std::make_unique<FirstErrorWriter>(
-      std::make_unique<CheckpointWriter>(prefix, former_shards, shards, std::move(index_file), std::move(data_file)));
+  MR_ASSIGN_OR_RETURN(std::unique_ptr<AtomicFile> data_file, AtomicFile::Create(DataPath(prefix, 0, ShardsBeside(ShardsOf(prefix)))));
+  return std::make_unique<FirstErrorWriter>(std::make_unique<CheckpointWriter>(prefix, std::move(index_file), std::move(data_file)));
 }
 
 absl::Status WriteCheckpoint(const std::string& prefix, const Tensors& tensors) {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -149,6 +150,28 @@ TEST_F(AtomicFileTest, NamesAFolderThatIsNotThere) {
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_NE(status.message().find(Path("missing/out")), std::string::npos) << status;
   EXPECT_FALSE(WriteFileAtomically(folder_.string(), "x").ok());
+}
+
+TEST_F(AtomicFileTest, APipeWaitsForItsReaderUntilNobodyWaitsForIt) {
+  ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
+  int asked = 0;
+  const absl::Status status = AtomicFile::Create(Path("pipe"), [&] { return ++asked == 3; }).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
+  EXPECT_EQ(asked, 3);
+  const int reader = open(Path("pipe").c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_TRUE(WriteFileAtomically(Path("pipe"), "read").ok());
+  char bytes[5] = {};
+  EXPECT_EQ(read(reader, bytes, 4), 4);
+  EXPECT_STREQ(bytes, "read");
+  close(reader);
+}
+
+TEST_F(AtomicFileTest, TheNameMayBeSettledAtTheEnd) {
+  auto file = AtomicFile::Create(Path("one"));
+  ASSERT_TRUE(file.ok() && (*file)->Append("x").ok());
+  ASSERT_TRUE((*file)->CommitAs(Path("two")).ok());
+  EXPECT_EQ(Read("two"), "x");
+  EXPECT_EQ(NumFiles(), 1);
 }
 
 TEST_F(AtomicFileTest, ReportsADeviceThatIsFull) {

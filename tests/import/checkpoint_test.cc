@@ -176,6 +176,47 @@ TEST_F(Checkpoint, ACrashWhileSavingLeavesTheFormerOrTheNewOneWhole) {
   EXPECT_GT(crashed_before_the_end, 0);
 }
 
+TEST_F(Checkpoint, OfTwoThatAreSavedAtOnceTheLaterOneIsThereWhole) {
+  for (const bool former : {false, true}) {
+    if (former) {
+      ASSERT_TRUE(WriteCheckpoint(Path("c"), LargeTensors(0)).ok());
+    }
+    auto one = OpenCheckpoint(Path("c")), two = OpenCheckpoint(Path("c"));
+    ASSERT_TRUE(one.ok() && two.ok());
+    for (const auto& [name, tensor] : LargeTensors(1)) ASSERT_TRUE((*one)->Add(name, tensor).ok());
+    ASSERT_TRUE((*two)->Add("step", Tensor::Scalar<int32_t>(2)).ok());
+    ASSERT_TRUE((*one)->Finish().ok());
+    ASSERT_TRUE((*two)->Finish().ok());
+    EXPECT_EQ(TextOf(ReadCheckpoint(Path("c"))), "step int32[]{2}\n");
+    EXPECT_EQ(Files().size(), 2);
+  }
+}
+
+TEST_F(Checkpoint, ProcessesThatSaveUnderOnePrefixDoNotMix) {
+  constexpr int kRounds = 10, kProcesses = 4, kSaves = 3;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<pid_t> children;
+    for (int process = 1; process <= kProcesses; ++process) {
+      children.push_back(fork());
+      if (children.back() != 0) continue;
+      const Tensor value = Tensor::Scalar<int32_t>(process);
+      for (int i = 0; i < kSaves; ++i) {
+        if (!WriteCheckpoint(Path("c"), {{"a", value}, {"b", value}}).ok()) _exit(1);
+      }
+      _exit(0);
+    }
+    for (const pid_t child : children) {
+      int status = 0;
+      waitpid(child, &status, 0);
+      ASSERT_EQ(status, 0);
+    }
+    const absl::StatusOr<Tensors> now = ReadCheckpoint(Path("c"));
+    ASSERT_TRUE(now.ok()) << now.status();
+    ASSERT_TRUE(now->at("a").BitEqual(now->at("b")));
+    ASSERT_EQ(Files().size(), 2);
+  }
+}
+
 TEST_F(Checkpoint, AFullDiskLeavesTheFormerOneWhole) {
   ASSERT_TRUE(WriteCheckpoint(Path("c"), LargeTensors(1)).ok());
   const pid_t child = fork();
