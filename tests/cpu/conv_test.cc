@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cpu/kernels/conv_kernels.h"
+#include "cpu/kernels/onednn.h"
 #include "kernel_testing.h"
 
 namespace millrace::cpu {
@@ -406,6 +407,14 @@ TEST(ConvErrorsTest, SayWhatWasExpected) {
   EXPECT_THAT(ErrorOf(unknown).message(), testing::HasSubstr("must be known"));
   const NodeRun wrong{"Conv2DBackpropInput", layer.attrs(), {Sizes(layer.input()), w, x}, {true, false, false}};
   EXPECT_THAT(ErrorOf(wrong).message(), testing::HasSubstr("gradient has shape [2,5,6,3], expected [2,5,6,5]"));
+}
+
+TEST(ConvErrorsTest, ScarceMemoryIsNoReasonForAnotherKernel) {
+  const auto refused = [](dnnl_status_t status) {
+    return onednn::Guard("convolve", [&]() -> int { throw dnnl::error(status, "no"); }).status().code();
+  };
+  EXPECT_EQ(refused(dnnl_out_of_memory), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(refused(dnnl_unimplemented), absl::StatusCode::kUnimplemented);
 }
 
 }  // namespace

@@ -198,8 +198,8 @@ class OneDnnConv final : public Kernel {
           Built made = Build(g, kind_, programs_.empty() ? Filter(geometry, Tag::any) : packed_, any_code_);
           packed_ = made.filter;
           programs_.push_back(std::move(made.program));
-        } catch (const dnnl::error&) {
-          if (programs_.empty()) throw;
+        } catch (const dnnl::error& error) {
+          if (programs_.empty() || error.status == dnnl_out_of_memory) throw;
           return false;
         }
       }

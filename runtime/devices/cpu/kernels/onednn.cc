@@ -68,6 +68,7 @@ class Program::State {
                                                         static_cast<int>(arguments.size()), arguments.data());
     Release(std::move(bindings));
     if (status == dnnl_success) return absl::OkStatus();
+    if (status == dnnl_out_of_memory) return absl::ResourceExhaustedError("oneDNN has no memory to run a primitive");
     return absl::InternalError(absl::StrCat("oneDNN failed to run a primitive: status ", static_cast<int>(status)));
   }
 

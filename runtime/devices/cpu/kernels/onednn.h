@@ -55,14 +55,16 @@ class Program {
 // Copies between two layouts of one tensor.
 Program MakeReorder(const dnnl::memory::desc& from, const dnnl::memory::desc& to);
 
-// make() with oneDNN's exceptions turned into Unimplemented "oneDNN cannot WHAT: …".
+// make() with oneDNN's exceptions turned into Unimplemented "oneDNN cannot WHAT: …", of which another kernel may take the place, and
+// ResourceExhausted where there was no memory: another kernel then would make other bits.
 template <typename Make>
 auto Guard(std::string_view what, Make&& make) -> absl::StatusOr<decltype(make())> {
   try {
     UseOneThread();
     return make();
   } catch (const dnnl::error& error) {
-    return absl::UnimplementedError("oneDNN cannot " + std::string(what) + ": " + error.what());
+    const std::string message = "oneDNN cannot " + std::string(what) + ": " + error.what();
+    return error.status == dnnl_out_of_memory ? absl::ResourceExhaustedError(message) : absl::UnimplementedError(message);
   }
 }
 
