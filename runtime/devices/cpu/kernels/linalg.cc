@@ -13,6 +13,10 @@ namespace millrace::cpu {
 
 namespace {
 
+// As in memory.
+template <typename S>
+using RowsOf = Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
 // Between what is in memory and what is computed with.
 template <typename From, typename To>
 void Convert(const From* from, int64_t n, To* to) {
@@ -36,8 +40,8 @@ struct InMemory<std::complex<double>> {
 template <typename S>
 MatrixOf<S> LoadMatrix(const KernelContext& context, int input, int64_t i, int64_t rows, int64_t columns) {
   using Single = typename InMemory<S>::Single;
-  MatrixOf<S> matrix(rows, columns);
-  const int64_t n = rows * columns;
+  RowsOf<S> matrix(rows, columns);
+  const int64_t n = matrix.size();
   if (context.input_type(input).dtype == InMemory<S>::kDoubled) {
     Convert(static_cast<const S*>(context.inputs[input]) + i * n, n, matrix.data());
   } else {
@@ -49,11 +53,12 @@ MatrixOf<S> LoadMatrix(const KernelContext& context, int input, int64_t i, int64
 template <typename S>
 void StoreMatrix(const KernelContext& context, int output, int64_t i, const MatrixOf<S>& matrix) {
   using Single = typename InMemory<S>::Single;
+  const RowsOf<S> rows = matrix;
   const int64_t n = matrix.size();
   if (context.output_type(output).dtype == InMemory<S>::kDoubled) {
-    Convert(matrix.data(), n, static_cast<S*>(context.outputs[output]) + i * n);
+    Convert(rows.data(), n, static_cast<S*>(context.outputs[output]) + i * n);
   } else {
-    Convert(matrix.data(), n, static_cast<Single*>(context.outputs[output]) + i * n);
+    Convert(rows.data(), n, static_cast<Single*>(context.outputs[output]) + i * n);
   }
 }
 

@@ -12,8 +12,9 @@
 
 namespace millrace::cpu {
 
+// By columns, as what Eigen's algorithms make for themselves is: of both orders each would be compiled twice.
 template <typename S>
-using MatrixOf = Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using MatrixOf = Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic>;
 
 // A tensor [..., rows, columns].
 struct MatrixBatch {
