@@ -303,6 +303,7 @@ Environment RealEnvironment() {
   environment.err = &std::cerr;
   environment.err_is_terminal = isatty(STDERR_FILENO) != 0;
   environment.interrupted = Interrupted;
+  environment.catch_interrupts = CatchInterrupts;
   environment.load_graph = LoadGraph;
   environment.save_graph = SaveGraph;
   environment.load_plan = LoadPlan;
@@ -347,7 +348,7 @@ absl::Status Main(const std::vector<std::string>& argv) {
     return UsageError(absl::StrCat("unknown command ", words[0], "; expected one of ",
                                    absl::StrJoin(Commands(), ", ", [](std::string* out, const Command& each) {
                                      out->append(each.name);
-                                   })));
+                                   }), "; millrace --help says what they do"));
   }
   if (arguments.help) {
     std::cout << CommandUsage(*command, registry);
@@ -356,8 +357,6 @@ absl::Status Main(const std::vector<std::string>& argv) {
   MR_RETURN_IF_ERROR(CheckArguments(*command, arguments, registry));
   DropUnusedFlags(*command, arguments, registry);
   WarnOfUselessFlags(*command, arguments, ChosenStrategies(*command), registry);
-  // Other commands have no steps to come between.
-  if (words[0] == "run" || words[0] == "compare" || words[0] == "sweep") CatchInterrupts();
   const Options options = OptionsFromFlags(words);
   MR_RETURN_IF_ERROR(CheckOutputNames(options));
   return command->run(options, RealEnvironment());

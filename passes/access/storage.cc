@@ -392,6 +392,13 @@ class Estimator {
   }
 
  private:
+  // Less than nothing: the kernel's own sum has overflown.
+  static absl::Status CheckScratch(const Node& node, int64_t bytes) {
+    if (bytes >= 0 && bytes <= kMostTensorBytes) return absl::OkStatus();
+    return absl::ResourceExhaustedError(absl::StrCat("does not fit: the kernel of node '", node.name, "' (", node.op, ") needs scratch memory of ",
+                                                     FormatBytes(kMostTensorBytes), " or more"));
+  }
+
   // Of a node's largest possible shapes. None where it is refused later.
   absl::StatusOr<RunEstimate> EstimateOne(const Node& node, const OpDef& def, const OpInstance& largest) {
     RunEstimate estimate;
@@ -404,6 +411,7 @@ class Estimator {
     }
     if (budget > 0 && output_bytes > budget) return estimate;
     MR_ASSIGN_OR_RETURN(estimate.scratch_bytes, oracle_.ScratchBytes(largest));
+    MR_RETURN_IF_ERROR(CheckScratch(node, estimate.scratch_bytes));
     estimate.scratch_bytes = AlignUp(estimate.scratch_bytes);
     estimate.seconds = oracle_.MeasuredSeconds(largest).value_or(PredictSeconds(def, largest, machine_));
     return estimate;
@@ -415,7 +423,9 @@ class Estimator {
     if (budget > 0 && LargestOutput(possible[0]) > budget) return estimate;
     for (size_t k = 1; k < possible.size(); ++k) {
       const absl::StatusOr<int64_t> bytes = oracle_.ScratchBytes(possible[k]);
-      if (bytes.ok()) estimate.scratch_bytes = std::max(estimate.scratch_bytes, AlignUp(*bytes));
+      if (!bytes.ok()) continue;
+      MR_RETURN_IF_ERROR(CheckScratch(node, *bytes));
+      estimate.scratch_bytes = std::max(estimate.scratch_bytes, AlignUp(*bytes));
     }
     return estimate;
   }

@@ -45,11 +45,28 @@ class Orderer {
     MR_ASSIGN_OR_RETURN(order_, TopologicalOrder(graph_, priority));
     position_.resize(graph_.num_ids());
     for (size_t i = 0; i < order_.size(); ++i) position_[order_[i].value] = i;
-    for (NodeId id : order_) Visit(id);
+    for (NodeId id : order_) {
+      MR_RETURN_IF_ERROR(CheckAsked(id));
+      Visit(id);
+    }
     return changed_;
   }
 
  private:
+  // Only of a variable can be asked whether it is initialised: anything else would have no memory here.
+  absl::Status CheckAsked(NodeId id) {
+    const Node& node = graph_.node(id);
+    const OpDef& def = *def_of_(node.op);
+    for (const VariableUse& use : def.variables) {
+      if (use.access != VariableAccess::kPresence || def.from_types) continue;
+      const OutputRef asked = node.inputs[use.input];
+      if (asked.index == 0 && alias_[asked.node.value].variable >= 0) continue;
+      return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' (", node.op, ") asks whether '", graph_.node(asked.node).name,
+                                                     "' is initialised, which is no variable"));
+    }
+    return absl::OkStatus();
+  }
+
   void Visit(NodeId id) {
     const OpDef& def = *def_of_(graph_.node(id).op);
     if (def.is_variable) {

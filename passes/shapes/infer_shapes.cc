@@ -151,6 +151,11 @@ class Inferrer {
     for (OutputRef input : node.inputs) {
       const Node& producer = graph_.node(input.node);
       if (input.index < 0 || static_cast<size_t>(input.index) >= producer.outputs.size()) {
+        // A fetch is known by its tensor, not by the node that stands for it.
+        if (node.op == "_Fetch") {
+          return absl::InvalidArgumentError(absl::StrCat("fetch '", graph_.TensorName(input), "': the node '", producer.name, "' has ",
+                                                         producer.outputs.size(), " outputs"));
+        }
         return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' (", node.op, ") takes output ",
                                                        input.index, " of '", producer.name, "' (", producer.op,
                                                        "), which has ", producer.outputs.size(), " outputs"));

@@ -22,6 +22,12 @@ namespace {
 
 constexpr std::string_view kFlagFile = "flagfile=";
 
+// Of a script whose variable is not set: taken for "not given", a budget would be none.
+absl::Status ExpectText(const std::string& name, const std::string& value) {
+  if (value.find_first_not_of(", \t") != std::string::npos) return absl::OkStatus();
+  return UsageError(absl::StrCat("--", name, "=", value, ": nothing is given; expected a value, or leave the flag out"));
+}
+
 // Sets the flag of "name=value" or "name" (booleans, also "noname"). `next` is the word after it, which is the
 // value of other flags without "="; `took_next` says whether it was used.
 absl::Status SetFlag(FlagRegistry& registry, std::string text, const std::string* next, bool& took_next, Arguments& arguments) {
@@ -46,6 +52,7 @@ absl::Status SetFlag(FlagRegistry& registry, std::string text, const std::string
     }
   }
   if (!flag) return UsageError(absl::StrCat("unknown flag --", text.substr(0, equals)));
+  if (flag->type == "string") MR_RETURN_IF_ERROR(ExpectText(name, value));
   if (!registry.Set(name, value)) {
     return UsageError(absl::StrCat("--", name, "=", value, ": expected a value of type ", flag->type));
   }
@@ -57,6 +64,7 @@ absl::Status SetFlag(FlagRegistry& registry, std::string text, const std::string
 absl::Status ReadFlagFile(FlagRegistry& registry, const std::string& path, int depth, std::vector<std::string>& flags) {
   constexpr int kDeepest = 16;
   if (depth > kDeepest) return UsageError(absl::StrCat("--flagfile=", path, ": more than ", kDeepest, " flag files that name one another"));
+  MR_RETURN_IF_ERROR(ExpectText("flagfile", path));
   const auto file = MappedFile::Open(path);
   if (!file.ok()) return UsageError(absl::StrCat("--flagfile: ", std::string(file.status().message())));
   Arguments of_file;
@@ -245,7 +253,10 @@ absl::StatusOr<Arguments> ParseArguments(const std::vector<std::string>& argv, F
 
 absl::Status CheckArguments(const Command& command, const Arguments& arguments, const FlagRegistry& registry) {
   const size_t most_words = *command.arguments == '\0' ? 1 : 2;
-  if (arguments.words.size() > most_words) return UsageError(absl::StrCat("unexpected argument ", arguments.words[most_words]));
+  if (arguments.words.size() > most_words) {
+    return UsageError(absl::StrCat("unexpected argument ", arguments.words[most_words], ": files and names are given by flags, which millrace ",
+                                   command.name, " --help lists"));
+  }
   MR_RETURN_IF_ERROR(ExpectSizes(arguments.flags, registry));
   return ExpectSizes(arguments.flags_of_files, registry);
 }

@@ -162,9 +162,10 @@ absl::Status CompareCommand(const Options& options, const Environment& environme
   if (options.strategy.strategies.empty()) return UsageError("no strategies: give --strategies=baseline,tensorflowmem,...");
   MR_ASSIGN_OR_RETURN(const SessionOptions session, MakeSessionOptions(options, "baseline"));
   MR_RETURN_IF_ERROR(CheckRuns(session));
-  MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget(options.engine.device_memory));
+  MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget("device_memory", options.engine.device_memory));
   MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
   MR_ASSIGN_OR_RETURN(const Workload workload, LoadWorkload(options.input, FeedValues::kMade, environment));
+  environment.catch_interrupts();
   MR_ASSIGN_OR_RETURN(const DeviceBudgets budgets, ResolveBudget(budget, workload, session, environment));
   const int64_t budget_bytes = budgets.total(session.planning.num_devices());
 
@@ -175,13 +176,13 @@ absl::Status CompareCommand(const Options& options, const Environment& environme
   for (const RunReport& run : report.runs) {
     if (run.strategy == "baseline" && run.plan != nullptr) unswapped = &run;
   }
-  MR_RETURN_IF_ERROR(outputs.WriteReport(report, unswapped));
+  const absl::Status written = outputs.WriteReport(report, unswapped);
   *environment.out << "graph: " << GraphLine(report.graph) << "\nbudget: "
                    << (budget_bytes == 0 ? "none" : FormatBytes(budget_bytes))
                    << (budget.percent > 0 ? absl::StrCat(", ", budget.text, " of baseline's predicted peak") : "") << "; "
                    << workload.steps << " steps, seed " << options.input.seed << "\n\n"
                    << comparison.Table();
-  return comparison.Outcome();
+  return RunThenWritten(comparison.Outcome(), written);
 }
 
 }  // namespace millrace::cli

@@ -26,6 +26,8 @@ struct Environment {
   bool err_is_terminal = false;
   // True once the user asked to stop (Ctrl-C): commands end after the step they are in.
   std::function<bool()> interrupted = [] { return false; };
+  // Called when the input is read: until then there is nothing to end in order, and Ctrl-C ends the process at once.
+  std::function<void()> catch_interrupts = [] {};
 
   std::function<absl::StatusOr<Graph>(const std::string& path)> load_graph;
   std::function<absl::StatusOr<std::unique_ptr<Session>>(std::shared_ptr<const Graph>, SessionOptions)> create_session;

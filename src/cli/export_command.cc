@@ -1,4 +1,5 @@
 // millrace export: the graph with partitions, swap nodes and reasons.
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -31,21 +32,23 @@ void TakeNamesOfGraphDefs(Graph& graph) {
 absl::Status ExportCommand(const Options& options, const Environment& environment) {
   MR_RETURN_IF_ERROR(CheckGraphOutput(options.out));
   MR_ASSIGN_OR_RETURN(SessionOptions session_options, MakePlanningOptions(options));
-  MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget(options.engine.device_memory));
+  MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget("device_memory", options.engine.device_memory));
   MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
   MR_ASSIGN_OR_RETURN(const Workload workload, LoadWorkload(options.input, FeedValues::kTypesOnly, environment));
   MR_ASSIGN_OR_RETURN(const DeviceBudgets budgets, ResolveBudget(budget, workload, session_options, environment));
   budgets.Apply(session_options.planning);
 
-  MR_ASSIGN_OR_RETURN(const auto session, environment.create_session(workload.graph, session_options));
+  const auto created = environment.create_session(workload.graph, session_options);
+  MR_RETURN_IF_ERROR(AsPlanningError(created.status()));
+  const std::unique_ptr<Session>& session = *created;
   session->PlanWithFeeds(workload.feeds);
   auto rewritten = session->RewrittenGraph(workload.feed_types, workload.fetches, workload.targets);
   MR_RETURN_IF_ERROR(AsPlanningError(rewritten.status()));
   TakeNamesOfGraphDefs(*rewritten);
   MR_RETURN_IF_ERROR(environment.save_graph(*rewritten, options.out));
   const RunReport& run = session->last_run();
-  MR_RETURN_IF_ERROR(outputs.WriteReport(
-      {.graph = session->graph_summary(), .machine = session_options.machine, .runs = {run}}, nullptr));
+  const absl::Status written =
+      outputs.WriteReport({.graph = session->graph_summary(), .machine = session_options.machine, .runs = {run}}, nullptr);
   *environment.out << absl::StrCat(options.out, ": ", FormatCount(rewritten->num_nodes()), " nodes, ",
                                    FormatCount(run.partitions), " partitions, ", FormatCount(run.swap_outs),
                                    " swap-outs, ", FormatCount(run.swap_ins), " swap-ins",
@@ -53,7 +56,7 @@ absl::Status ExportCommand(const Options& options, const Environment& environmen
                                                                 FormatCount(run.recvs), " recvs")
                                                  : "",
                                    "\n");
-  return absl::OkStatus();
+  return written;
 }
 
 }  // namespace millrace::cli

@@ -136,10 +136,10 @@ absl::StatusOr<std::map<std::string, Shape>> ParseFeedShapes(const std::string& 
       shape.AddDim(dim);
     }
     if (!ok) {
-      return UsageError(absl::StrCat("feed shape \"", item, "\": expected NAME:DIMxDIM..., like images:8x224x224x3"));
+      return UsageError(absl::StrCat("--feed_shapes: \"", item, "\": expected NAME:DIMxDIM..., like images:8x224x224x3"));
     }
     if (!shapes.emplace(name, shape).second) {
-      return UsageError(absl::StrCat("feed shape of ", name, " is given twice"));
+      return UsageError(absl::StrCat("--feed_shapes: the shape of ", name, " is given twice"));
     }
   }
   return shapes;
@@ -152,7 +152,7 @@ absl::StatusOr<Session::FeedTypes> SyntheticFeedTypes(const Graph& graph, const 
   for (const auto& [name, shape] : shapes) {
     const absl::StatusOr<OutputRef> ref = graph.FindTensor(name);
     if (!ref.ok() || FeedName(graph, *ref) != name || NumFedOutputs(graph.node(ref->node)) <= ref->index) {
-      return absl::NotFoundError(absl::StrCat("feed shape of ", name, ": the graph has no placeholder and no iterator of that name"));
+      return absl::NotFoundError(absl::StrCat("--feed_shapes: ", name, ": the graph has no placeholder and no iterator of that name"));
     }
   }
   MR_ASSIGN_OR_RETURN(const std::set<OutputRef> reached, Reached(graph, fetches, targets));

@@ -164,12 +164,12 @@ absl::Status FitBudget(const Workload& workload, SessionOptions session, const E
   MR_ASSIGN_OR_RETURN(const FoundBudget found, SmallestBudget(workload, session, telling, 0, 0, plans_left));
   session.planning.device_memory_bytes = found.bytes;
   const TrainResult result = PlanOnly(workload, session, environment);
-  MR_RETURN_IF_ERROR(RunThenWritten(
-      result.run.status, outputs.WriteReport({.graph = result.graph, .machine = session.machine, .runs = {result.run}}, nullptr)));
+  const absl::Status written = outputs.WriteReport({.graph = result.graph, .machine = session.machine, .runs = {result.run}}, nullptr);
+  if (!result.run.status.ok()) return RunThenWritten(result.run.status, written);
   *environment.out << "smallest device memory, to a hundredth, with " << session.planning.strategy << ": "
                    << session.planning.device_memory_bytes << " bytes (" << FormatBytes(session.planning.device_memory_bytes)
                    << ")\n" << RunSummary(result.run);
-  return absl::OkStatus();
+  return written;
 }
 
 }  // namespace
@@ -181,12 +181,13 @@ absl::Status FitCommand(const Options& options, const Environment& environment) 
     return UsageError(absl::StrCat("fit what: the model ", options.argument, " or the graph of --graph, --saved_model or --onnx; not both"));
   }
   MR_ASSIGN_OR_RETURN(const Dimension* const dimension, FindDimension(options.vary, options.argument));
-  MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget(options.engine.device_memory));
+  MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget("device_memory", options.engine.device_memory));
   const bool in_bytes = budget.bytes > 0 || !budget.bytes_of.empty();
   const bool of_machine = !budget.given() && session.machine.device_memory_bytes > 0;
   if (dimension != nullptr && !in_bytes && !of_machine) {
     return UsageError("at what budget: give --device_memory in bytes, or a --machine that has it");
   }
+  MR_RETURN_IF_ERROR(CheckSizePerDevice(budget, session.planning.num_devices()));
   session.planning.device_memory_bytes = budget.given() ? budget.bytes : session.machine.device_memory_bytes;
   session.planning.device_memory_bytes_of = budget.bytes_of;
   MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
@@ -212,10 +213,10 @@ absl::Status FitCommand(const Options& options, const Environment& environment) 
         outputs.WriteReport({.graph = refused.graph, .machine = session.machine, .runs = {refused.run}}, nullptr));
   }
   const TrainResult& best = fitter.best();
-  MR_RETURN_IF_ERROR(outputs.WriteReport({.graph = best.graph, .machine = session.machine, .runs = {best.run}}, nullptr));
+  const absl::Status written = outputs.WriteReport({.graph = best.graph, .machine = session.machine, .runs = {best.run}}, nullptr);
   *environment.out << "largest " << options.vary << " that fits " << at << ": " << largest
                    << (largest == dimension->most ? ", where the search ends" : "") << "\n" << RunSummary(best.run);
-  return absl::OkStatus();
+  return written;
 }
 
 }  // namespace millrace::cli

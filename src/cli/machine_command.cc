@@ -50,15 +50,15 @@ absl::Status MachineCommand(const Options& options, const Environment& environme
                            session.link_gbps > 0 ? absl::StrCat(" and a link of ", session.link_gbps, " GB/s") : "",
                            ": kernels of MatMul, Conv2D and AddV2, copies of 64 MiB and of 64 bytes.\n");
   }
-  MR_RETURN_IF_ERROR(outputs.WriteReport({.machine = machine}, nullptr));
+  absl::Status written = outputs.WriteReport({.machine = machine}, nullptr);
   const std::string text = comment + MachineToText(machine);
   if (!file.wanted()) {
     *environment.out << text;
-    return absl::OkStatus();
+    return written;
   }
-  MR_RETURN_IF_ERROR(file.Write(text));
+  AddError(file.Write(text), written);
   *environment.out << options.out << ": " << machine.name << "\n" << text;
-  return absl::OkStatus();
+  return written;
 }
 
 }  // namespace millrace::cli

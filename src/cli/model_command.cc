@@ -29,10 +29,10 @@ absl::Status ModelCommand(const Options& options, const Environment& environment
   MR_RETURN_IF_ERROR(environment.save_graph(*graph, options.out));
   const GraphSummary summary = SummaryOf(*graph);
   const int64_t parameters = CountParameters(*graph);
-  MR_RETURN_IF_ERROR(outputs.WriteReport({.graph = summary}, nullptr));
+  const absl::Status written = outputs.WriteReport({.graph = summary}, nullptr);
   *environment.out << absl::StrCat(options.out, ": ", FormatCount(summary.nodes), " nodes, ", FormatCount(summary.edges),
                                    " edges, ", FormatCount(parameters), " parameters\n");
-  return absl::OkStatus();
+  return written;
 }
 
 }  // namespace millrace::cli

@@ -1,7 +1,9 @@
 #include "cli/outputs.h"
 
 #include <glog/logging.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <map>
 #include <system_error>
@@ -10,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cli/exit_status.h"
+#include "cli/interrupt.h"
 #include "cli/workload.h"
 #include "millrace/status.h"
 #include "plan/plan_text.h"
@@ -23,17 +26,24 @@ namespace millrace::cli {
 namespace {
 
 absl::Status WriteArrays(const Arrays& arrays, const std::string& path, const Environment& environment) {
+  MR_ASSIGN_OR_RETURN(const auto reader, AwaitReader(path));
   MR_ASSIGN_OR_RETURN(const std::unique_ptr<TensorWriter> writer, environment.open_arrays(path));
   for (const auto& [name, tensor] : arrays) MR_RETURN_IF_ERROR(writer->Add(name, tensor));
   return writer->Finish();
+}
+
+absl::Status WriteProfile(const absl::StatusOr<Profile>& times, const std::string& path) {
+  MR_RETURN_IF_ERROR(times.status());
+  MR_ASSIGN_OR_RETURN(const auto reader, AwaitReader(path));
+  return SaveProfile(*times, path);
 }
 
 }  // namespace
 
 absl::Status OutputFile::Open(const std::string& path) {
   if (path.empty()) return absl::OkStatus();
-  auto file = AtomicFile::Create(path);
-  if (!file.ok()) return AsUsageError(file.status());
+  auto file = AtomicFile::Create(path, Interrupted);
+  if (!file.ok()) return absl::IsCancelled(file.status()) ? file.status() : AsUsageError(file.status());
   file_ = *std::move(file);
   return absl::OkStatus();
 }
@@ -45,7 +55,18 @@ absl::Status OutputFile::Write(std::string_view bytes) {
   return absl::OkStatus();
 }
 
-absl::Status CheckWritable(const std::string& path) { return OutputFile().Open(path); }
+absl::Status CheckWritable(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_fifo(path, error)) return OutputFile().Open(path);
+  if (access(path.c_str(), W_OK) == 0) return absl::OkStatus();
+  return AsUsageError(absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path)));
+}
+
+absl::StatusOr<std::unique_ptr<AtomicFile>> AwaitReader(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_fifo(path, error)) return nullptr;
+  return AtomicFile::Create(path, Interrupted);
+}
 
 absl::Status CheckOutputNames(const Options& options) {
   const InputOptions& in = options.input;
@@ -53,6 +74,7 @@ absl::Status CheckOutputNames(const Options& options) {
   std::map<std::string, const char*> taken;  // file -> flag
   const auto take = [&](const char* flag, const std::string& path) -> absl::Status {
     std::error_code error;
+    if (path == "-") return UsageError(absl::StrCat(flag, "=-: expected the name of a file; standard output is /dev/stdout, the file of this name ./-"));
     if (path.empty() || (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error))) {
       return absl::OkStatus();
     }
@@ -71,8 +93,8 @@ absl::Status CheckOutputNames(const Options& options) {
   // These may be replaced by what becomes of them; they are read whole before.
   if (in.plan_in != options.plan_out) take("--plan_in", in.plan_in).IgnoreError();
   if (options.engine.profile_in != out.profile_out) take("--profile_in", options.engine.profile_in).IgnoreError();
-  if (absl::EndsWith(out.checkpoint_out, "/")) {
-    return UsageError(absl::StrCat("--checkpoint_out=", out.checkpoint_out, ": expected a prefix of file names, not a folder"));
+  if (absl::EndsWith(out.checkpoint_out, "/") || out.checkpoint_out == "-") {
+    return UsageError(absl::StrCat("--checkpoint_out=", out.checkpoint_out, ": expected a prefix of file names"));
   }
   if (in.checkpoint_in != out.checkpoint_out) {
     for (const char* file : {kIndex, kData}) take("--checkpoint_in", file_of(in.checkpoint_in, file)).IgnoreError();
@@ -98,7 +120,10 @@ absl::Status CheckGraphOutput(const std::string& path) {
 
 absl::Status WritePlan(const ExecutionPlan& plan, const std::string& path, const Environment& environment) {
   if (path.empty()) return absl::OkStatus();
-  if (absl::EndsWith(path, ".pb") || absl::EndsWith(path, ".pbtxt")) return environment.save_plan(plan, path);
+  if (absl::EndsWith(path, ".pb") || absl::EndsWith(path, ".pbtxt")) {
+    MR_ASSIGN_OR_RETURN(const auto reader, AwaitReader(path));
+    return environment.save_plan(plan, path);
+  }
   OutputFile file;
   MR_RETURN_IF_ERROR(file.Open(path));
   return file.Write(PlanToText(plan, {.seconds = true, .types = true}));
@@ -159,7 +184,7 @@ absl::Status Outputs::WriteResults(const TrainResult& result, const Workload& wo
     AddError(WriteArrays(NamedFetches(result.fetched, workload.fetch_names), fetches_path_, environment), written);
   }
   if (!profile_path_.empty()) {
-    AddError(result.times.ok() ? SaveProfile(*result.times, profile_path_) : result.times.status(), written);
+    AddError(WriteProfile(result.times, profile_path_), written);
   }
   return written;
 }

@@ -19,7 +19,7 @@ namespace millrace::cli {
 
 class OutputFile {
  public:
-  // Nothing to do for an empty path. Errors are wrong usage.
+  // Nothing to do for an empty path. Errors are wrong usage, but for Cancelled: an interrupt while a pipe had no reader.
   absl::Status Open(const std::string& path);
   bool wanted() const { return file_ != nullptr; }
   // The whole file at once. Requires wanted().
@@ -32,8 +32,13 @@ class OutputFile {
 // Refuses outputs that would overwrite one another or an input. Profiles, plans and checkpoints may replace the ones that were read.
 absl::Status CheckOutputNames(const Options& options);
 
-// Whether a file can be written there, found out before the work; nothing is left behind. OK for an empty path.
+// Whether a file can be written there, found out before the work; nothing is left behind. OK for an empty path. A pipe is not
+// opened: its reader would find the end of it.
 absl::Status CheckWritable(const std::string& path);
+
+// Waits until the pipe `path` has a reader or an interrupt comes, and keeps the pipe open, so that whoever opens it next need not
+// wait. Nothing for other files.
+absl::StatusOr<std::unique_ptr<AtomicFile>> AwaitReader(const std::string& path);
 
 // The same for a graph file, whose name must end in .pb, .pbtxt or .dot.
 absl::Status CheckGraphOutput(const std::string& path);

@@ -12,7 +12,7 @@ namespace millrace::cli {
 
 absl::Status PlanCommand(const Options& options, const Environment& environment) {
   MR_ASSIGN_OR_RETURN(SessionOptions session, MakePlanningOptions(options));
-  MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget(options.engine.device_memory));
+  MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget("device_memory", options.engine.device_memory));
   MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
   MR_RETURN_IF_ERROR(CheckWritable(options.plan_out));
   MR_ASSIGN_OR_RETURN(const Workload workload, LoadWorkload(options.input, FeedValues::kTypesOnly, environment));
@@ -33,12 +33,14 @@ absl::Status PlanCommand(const Options& options, const Environment& environment)
   if (ExitStatus(result.run.status) == kExitDoesNotFit) result.run.advice = Advise(workload, session, result.run.status, environment);
   if (outputs.wants_report()) result.graph = FactsOf(result, workload, session, environment);
   const Report report{.graph = result.graph, .machine = session.machine, .runs = {result.run}};
-  MR_RETURN_IF_ERROR(RunThenWritten(WithAdvice(result.run), outputs.WriteReport(report, &unswapped)));
-  MR_RETURN_IF_ERROR(WritePlan(*result.run.plan, options.plan_out, environment));
-  *environment.out << "graph          " << GraphLine(result.graph) << "\n"
-                   << "machine        " << session.machine.name << "\n"
-                   << RunSummary(result.run);
-  return absl::OkStatus();
+  absl::Status written = outputs.WriteReport(report, &unswapped);
+  if (result.run.status.ok()) {
+    AddError(WritePlan(*result.run.plan, options.plan_out, environment), written);
+    *environment.out << "graph          " << GraphLine(result.graph) << "\n"
+                     << "machine        " << session.machine.name << "\n"
+                     << RunSummary(result.run);
+  }
+  return RunThenWritten(WithAdvice(result.run), written);
 }
 
 }  // namespace millrace::cli

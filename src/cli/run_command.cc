@@ -31,10 +31,11 @@ absl::Status RunCommand(const Options& options, const Environment& environment) 
   MR_ASSIGN_OR_RETURN(SessionOptions session, MakeSessionOptions(options, options.strategy.strategy));
   MR_RETURN_IF_ERROR(CheckRuns(session));
   MR_RETURN_IF_ERROR(CheckProfileSteps(options, session));
-  MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget(options.engine.device_memory));
+  MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget("device_memory", options.engine.device_memory));
   MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
   MR_RETURN_IF_ERROR(CheckWritable(options.plan_out));
   MR_ASSIGN_OR_RETURN(const Workload workload, LoadWorkload(options.input, FeedValues::kMade, environment));
+  environment.catch_interrupts();
   MR_ASSIGN_OR_RETURN(const DeviceBudgets budgets, ResolveBudget(budget, workload, session, environment));
   budgets.Apply(session.planning);
 
@@ -48,7 +49,9 @@ absl::Status RunCommand(const Options& options, const Environment& environment) 
     if (result.has_variables) written = variables.Finish(result.node_states);
     AddError(outputs.WriteResults(result, workload, environment), written);
   }
-  if (ExitStatus(result.run.status) == kExitDoesNotFit) result.run.advice = Advise(workload, session, result.run.status, environment);
+  if (ExitStatus(result.run.status) == kExitDoesNotFit && result.device_has_budget) {
+    result.run.advice = Advise(workload, session, result.run.status, environment);
+  }
   if (outputs.wants_report()) result.graph = FactsOf(result, workload, session, environment);
   Report report{.graph = result.graph, .machine = result.machine, .runs = {result.run}};
   RunReport unswapped;

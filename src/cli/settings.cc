@@ -30,7 +30,7 @@ constexpr char kNone[] = "none";  // of budgets: no limit
 absl::StatusOr<int64_t> SizeFlag(const char* flag, const std::string& text) {
   if (text.empty()) return 0;
   const auto size = ParseSize(text);
-  if (!size.ok()) return UsageError(absl::StrCat("--", flag, ": ", std::string(size.status().message())));
+  if (!size.ok()) return UsageError(absl::StrCat("--", flag, "=", text, ": ", std::string(size.status().message())));
   return *size;
 }
 
@@ -57,6 +57,8 @@ absl::Status SetParts(const StrategyOptions& options, PlanningOptions& planning)
       planning.swap_activations = true;
     } else if (part != "none") {
       return UsageError(absl::StrCat("--parts: ", part, " is not one of placement, swap, none"));
+    } else if (options.parts.size() > 1) {
+      return UsageError("--parts: none and others, expected one or the other");
     }
   }
   planning.early_start = options.early_start;
@@ -83,29 +85,37 @@ absl::StatusOr<ReplanOptions::Mode> ReplanMode(const std::string& text) {
 
 }  // namespace
 
-absl::StatusOr<Budget> ParseBudget(const std::string& text) {
+absl::StatusOr<Budget> ParseBudget(const char* flag, const std::string& text) {
+  const auto refused = [&](const std::string& why) { return UsageError(absl::StrCat("--", flag, "=", text, ": ", why)); };
   Budget budget;
   budget.text = text;
   if (text.empty() || text == kNone) return budget;
-  const std::vector<std::string> parts = absl::StrSplit(text, ',');
-  for (size_t i = 0; parts.size() > 1 && i < parts.size(); ++i) {
-    MR_ASSIGN_OR_RETURN(const Budget part, ParseBudget(parts[i]));
-    if (part.bytes == 0) return UsageError(absl::StrCat("budget \"", text, "\": expected a size per device"));
-    budget.bytes_of.push_back(part.bytes);
-  }
-  if (parts.size() > 1) return budget;
-  if (absl::EndsWith(text, "%")) {
-    const bool number = absl::SimpleAtod(text.substr(0, text.size() - 1), &budget.percent);
-    if (!number || !(budget.percent > 0) || budget.percent > 1000) {
-      return UsageError(absl::StrCat("budget \"", text, "\": expected more than 0% and at most 1000%"));
+  if (absl::StrContains(text, ',')) {
+    for (const absl::string_view part : absl::StrSplit(text, ',')) {
+      const auto size = ParseSize(std::string(part));
+      if (!size.ok()) return refused(absl::StrCat(std::string(size.status().message()), ", one for each device"));
+      if (*size == 0) return refused("0 bytes hold nothing; expected a size for each device");
+      budget.bytes_of.push_back(*size);
     }
     return budget;
   }
+  if (absl::EndsWith(text, "%")) {
+    const bool number = absl::SimpleAtod(text.substr(0, text.size() - 1), &budget.percent);
+    if (number && budget.percent > 0 && budget.percent <= 1000) return budget;
+    return refused("expected more than 0% and at most 1000%");
+  }
   const auto size = ParseSize(text);
-  if (!size.ok()) return UsageError(absl::StrCat("budget: ", std::string(size.status().message()), ", or a percentage like 50%"));
-  if (*size == 0) return UsageError("budget: 0 bytes hold nothing; leave the flag out for no limit");
+  if (!size.ok()) return refused(absl::StrCat(std::string(size.status().message()), ", or a percentage like 50%"));
+  if (*size == 0) return refused("0 bytes hold nothing; leave the flag out for no limit");
   budget.bytes = *size;
   return budget;
+}
+
+absl::Status CheckSizePerDevice(const Budget& budget, int32_t devices) {
+  const size_t sizes = budget.bytes_of.size();
+  if (sizes == 0 || static_cast<int32_t>(sizes) == devices) return absl::OkStatus();
+  return UsageError(absl::StrCat("--device_memory=", budget.text, ": ", sizes, " sizes for ", devices, devices == 1 ? " device" : " devices",
+                                 ", expected one each, or one for all"));
 }
 
 int64_t DeviceBudgets::total(int32_t devices) const {

@@ -47,8 +47,11 @@ struct Devices {
 // Of --devices and --device. Errors are wrong usage.
 absl::StatusOr<Devices> ParseDevices(const std::string& names, const std::string& device);
 
-// Errors are wrong usage. A budget of 0 bytes is refused: leave the flag out for no limit.
-absl::StatusOr<Budget> ParseBudget(const std::string& text);
+// What `flag` ("device_memory") says. Errors are wrong usage and name it. A budget of 0 bytes is refused: leave the flag out for no limit.
+absl::StatusOr<Budget> ParseBudget(const char* flag, const std::string& text);
+
+// Wrong usage where sizes of --device_memory are given one by one and are more or fewer than the devices.
+absl::Status CheckSizePerDevice(const Budget& budget, int32_t devices);
 
 // Everything but the device memory budget, which stays 0: no limit. Errors are wrong usage.
 absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const std::string& strategy);

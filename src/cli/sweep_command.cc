@@ -126,7 +126,7 @@ absl::Status SweepCommand(const Options& options, const Environment& environment
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> sizes, PartitionSizes(options.sweep.partition_sizes));
   std::vector<Budget> given;
   for (const std::string& text : options.sweep.budgets) {
-    MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget(text));
+    MR_ASSIGN_OR_RETURN(const Budget budget, ParseBudget("budgets", text));
     given.push_back(budget);
   }
   if (given.empty()) given.push_back(Budget());
@@ -135,25 +135,24 @@ absl::Status SweepCommand(const Options& options, const Environment& environment
   MR_RETURN_IF_ERROR(csv_file.Open(options.sweep.csv_out));
   const FeedValues values = session.device == "null" ? FeedValues::kTypesOnly : FeedValues::kMade;
   MR_ASSIGN_OR_RETURN(const Workload workload, LoadWorkload(options.input, values, environment));
+  environment.catch_interrupts();
   MR_ASSIGN_OR_RETURN(const std::vector<SweepBudget> budgets, Budgets(given, workload, session, environment));
 
   Sweep sweep(options, environment, workload);
-  const absl::Status run = sweep.Run(budgets, sizes);
+  absl::Status run = sweep.Run(budgets, sizes), written;
+  if (run.ok()) run = sweep.Outcome();
   const std::string csv = SweepCsv(sweep.points());
   if (csv_file.wanted()) {
-    MR_RETURN_IF_ERROR(csv_file.Write(csv));
+    written = csv_file.Write(csv);
   } else {
     *environment.out << csv;
   }
   Report report{.machine = session.machine};
   if (outputs.wants_report()) report.graph = FactsOf({}, workload, session, environment);
   for (const SweepPoint& point : sweep.points()) report.runs.push_back(point.run);
-  MR_RETURN_IF_ERROR(outputs.WriteReport(report, nullptr));
-  MR_RETURN_IF_ERROR(run);
-  MR_RETURN_IF_ERROR(sweep.Outcome());
-  if (!outputs.wants_plot()) return absl::OkStatus();
-  MR_ASSIGN_OR_RETURN(const std::string svg, SweepPlot(sweep.points()));
-  return outputs.WritePlot(svg);
+  AddError(outputs.WriteReport(report, nullptr), written);
+  if (outputs.wants_plot() && run.ok()) AddError(outputs.WritePlot(SweepPlot(sweep.points())), written);
+  return RunThenWritten(run, written);
 }
 
 }  // namespace millrace::cli

@@ -34,11 +34,12 @@ class Trainer {
       progress_.Show(strategy, 0, workload_.steps, absl::StrCat("planning: ", pass));
     };
     options.cancelled = environment_.interrupted;
-    // A tier on disk takes its buffer of the host's budget.
-    const bool host_budget = options.planning.host_memory_bytes > 0;
+    // A tier on disk takes its buffer of the host's budget, a device the arena of its own.
+    const bool has_tier = !options.disk.empty();
     result_.machine = options.machine;
     auto created = environment_.create_session(workload_.graph, std::move(options));
-    if (!created.ok()) return host_budget ? AsPlanningError(created.status()) : created.status();
+    result_.device_has_budget = created.ok() || has_tier;
+    if (!created.ok()) return AsPlanningError(created.status());
     session_ = *std::move(created);
     result_.machine = session_->machine();
     session_->PlanWithFeeds(workload_.feeds);

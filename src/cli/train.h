@@ -17,6 +17,7 @@ struct TrainResult {
   RunReport run;               // run.status says how it ended; what was measured until then is there
   std::vector<Tensor> fetched;  // of the last step, one per fetch
   Arrays node_states;           // after the last step (Session::NodeStates)
+  bool device_has_budget = true;  // false: refused before planning, by a device that has less memory than the budget
   bool has_variables = false;   // they had their first values, and the sink was given all of them
   absl::StatusOr<Profile> times = absl::UnavailableError("nothing ran");  // Session::MeasuredTimes
 };

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/exit_status.h"
+#include "cli/outputs.h"
 #include "millrace/status.h"
 
 namespace millrace::cli {
@@ -34,6 +35,7 @@ absl::Status VariableFiles::Finish(const Arrays& node_states) {
 
 absl::Status VariableFiles::File::Open() {
   if (writer_ != nullptr) return absl::OkStatus();
+  MR_ASSIGN_OR_RETURN(const auto reader, AwaitReader(path_));
   MR_ASSIGN_OR_RETURN(writer_, open_(path_));
   return absl::OkStatus();
 }

@@ -19,6 +19,7 @@
 #include "glog/logging.h"
 #include "graph/parameters.h"
 #include "millrace/op.h"
+#include "millrace/optimizers.h"
 #include "millrace/status.h"
 #include "passes/shapes/variables.h"
 #include "passes/unroll/questions.h"
@@ -33,6 +34,10 @@ absl::Status CheckTraining(const InputOptions& options) {
   if (!options.train) {
     const bool given = !options.loss.empty() || !options.optimizer.empty() || options.learning_rate != 0 || options.weight_decay != kNotGiven;
     return given ? UsageError("--loss, --optimizer, --learning_rate and --weight_decay are for --train, which is not given") : absl::OkStatus();
+  }
+  if (!options.optimizer.empty()) {
+    const absl::Status known = MakeOptimizer(options.optimizer, 0).status();
+    if (!known.ok()) return UsageError(absl::StrCat("--optimizer=", options.optimizer, ": ", std::string(known.message())));
   }
   if (!std::isfinite(options.learning_rate) || options.learning_rate < 0) {
     return UsageError(absl::StrCat("--learning_rate is ", options.learning_rate, ", expected a number from 0 on"));
@@ -393,13 +398,11 @@ absl::StatusOr<DeviceBudgets> ResolveBudget(const Budget& budget, const Workload
                                             const Environment& environment) {
   const int32_t devices = options.planning.num_devices();
   if (!budget.given()) return DeviceBudgets{.bytes = options.machine.device_memory_bytes};
-  if (!budget.bytes_of.empty()) {
-    if (static_cast<int32_t>(budget.bytes_of.size()) == devices) return DeviceBudgets{.of = budget.bytes_of};
-    return UsageError(absl::StrCat("budget \"", budget.text, "\": ", budget.bytes_of.size(), " sizes for ", devices,
-                                   " devices, expected one each, or one for all"));
-  }
+  MR_RETURN_IF_ERROR(CheckSizePerDevice(budget, devices));
+  if (!budget.bytes_of.empty()) return DeviceBudgets{.of = budget.bytes_of};
   if (budget.percent == 0) return DeviceBudgets{.bytes = budget.bytes};
   options.planning = BaselineOf(options.planning);
+  options.cancelled = environment.interrupted;
   options.disk.clear();
   // A budget in percent is the same bytes with measured times and without, and whichever convolution was the fastest today.
   options.profile = nullptr;

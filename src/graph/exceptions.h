@@ -5,6 +5,7 @@
 
 #include <exception>
 #include <new>
+#include <stdexcept>
 #include <type_traits>
 
 #include "absl/status/status.h"
@@ -12,12 +13,15 @@
 
 namespace millrace {
 
-// What `call` returns, a Status or a StatusOr; where it throws, Internal with the exception's words, ResourceExhausted for bad_alloc.
+// What `call` returns, a Status or a StatusOr; where it throws, Internal with the exception's words, ResourceExhausted for memory that no
+// machine has, whether it was asked for (bad_alloc) or is more than can be (length_error).
 template <typename Call>
 std::invoke_result_t<Call> WithoutExceptions(Call&& call) {
   try {
     return call();
   } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("there is no memory for it");
+  } catch (const std::length_error&) {
     return absl::ResourceExhaustedError("there is no memory for it");
   } catch (const std::exception& error) {
     return absl::InternalError(absl::StrCat("threw an exception: ", error.what()));

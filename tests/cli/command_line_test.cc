@@ -105,8 +105,17 @@ TEST_F(CommandLineTest, WhatIsNoFlagOrNoValueIsWrongUsage) {
   EXPECT_EQ(Error({"run", "--stpes=3"}), "unknown flag --stpes");
   EXPECT_EQ(Error({"run", "--steps"}), "--steps needs a value");
   EXPECT_EQ(Error({"run", "--steps=many"}), "--steps=many: expected a value of type int64");
+  EXPECT_EQ(Error({"run", "--steps="}), "--steps=: expected a value of type int64");
   EXPECT_EQ(Error({"run", "--nosteps"}), "unknown flag --nosteps");
   EXPECT_EQ(Error({"run", "--synthetic_feeds=perhaps"}), "--synthetic_feeds=perhaps: expected a value of type bool");
+}
+
+TEST_F(CommandLineTest, AnEmptyValueIsNotTakenForNone) {
+  for (const std::vector<std::string>& argv : {std::vector<std::string>{"run", "--graph="}, {"run", "--graph", ""}, {"run", "--graph=, "}}) {
+    EXPECT_THAT(Error(argv), HasSubstr("nothing is given; expected a value, or leave the flag out"));
+    EXPECT_THAT(Error(argv), testing::StartsWith("--graph="));
+  }
+  EXPECT_THAT(Error({"run", "--flagfile="}), HasSubstr("--flagfile=: nothing is given"));
 }
 
 TEST_F(CommandLineTest, FlagFilesNameTheirLine) {
@@ -133,6 +142,8 @@ TEST_F(CommandLineTest, WordsAndSizesAreChecked) {
   };
   EXPECT_EQ(check({"run"}), kExitDone);
   EXPECT_EQ(check({"run", "mlp"}), kExitUsage);
+  EXPECT_THAT(std::string(CheckArguments(*FindCommand("run"), *Parse({"run", "g.pb"}), registry_).message()),
+              HasSubstr("unexpected argument g.pb: files and names are given by flags"));
   EXPECT_EQ(check({"fit", "mlp"}), kExitDone);
   EXPECT_EQ(check({"fit", "mlp", "vgg"}), kExitUsage);
   EXPECT_EQ(check({"model", "mlp", "--batch=0"}), kExitUsage);

@@ -469,8 +469,10 @@ TEST_F(CommandsTest, ACheckpointIsNotOverwrittenByAnotherOutput) {
   options_.output.checkpoint_out = Path("other");
   options_.output.report_out = Path("ck.index");
   EXPECT_EQ(ExitStatus(CheckOutputNames(options_)), kExitUsage);
-  options_.output = {.checkpoint_out = Path("")};
-  EXPECT_EQ(ExitStatus(CheckOutputNames(options_)), kExitUsage);
+  for (const OutputOptions& none : {OutputOptions{.checkpoint_out = Path("")}, {.checkpoint_out = "-"}, {.report_out = "-"}}) {
+    options_.output = none;
+    EXPECT_EQ(ExitStatus(CheckOutputNames(options_)), kExitUsage);
+  }
 }
 
 TEST_F(CommandsTest, CompareEndsWithDoesNotFitWhenAnotherStrategyDoesNot) {

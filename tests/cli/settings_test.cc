@@ -4,7 +4,10 @@
 #include <limits>
 #include <string>
 
+#include "absl/strings/str_cat.h"
+#include "cli/commands.h"
 #include "cli/exit_status.h"
+#include "fake_session.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -55,6 +58,39 @@ TEST(MakeSessionOptions, ADeviceIsWaitedForAsLongAsTheFlagSays) {
   }
 }
 
+TEST(ParseBudget, WhatIsNoBudgetIsRefusedByTheNameOfItsFlag) {
+  for (const char* const text : {"12Gip", "-5", "0", "0%", "1001%", "x%", "1GiB,", "1GiB,0", "1GiB,50%", "none,1GiB"}) {
+    const absl::Status status = ParseBudget("device_memory", text).status();
+    EXPECT_EQ(ExitStatus(status), kExitUsage) << text;
+    EXPECT_THAT(std::string(status.message()), testing::StartsWith(absl::StrCat("--device_memory=", text, ": ")));
+  }
+  EXPECT_THAT(std::string(ParseBudget("budgets", "12Gip").status().message()), HasSubstr("--budgets=12Gip: size \"12Gip\" has an unknown unit; expected"));
+  EXPECT_THAT(ParseBudget("device_memory", "1KiB,2KiB")->bytes_of, ElementsAre(1024, 2048));
+  EXPECT_EQ(ParseBudget("device_memory", "50%")->percent, 50);
+  EXPECT_EQ(ParseBudget("device_memory", "1KiB")->bytes, 1024);
+}
+
+TEST(ParseBudget, SizesAreAsManyAsDevices) {
+  EXPECT_TRUE(CheckSizePerDevice(*ParseBudget("device_memory", "1KiB,2KiB"), 2).ok());
+  EXPECT_TRUE(CheckSizePerDevice(*ParseBudget("device_memory", "1KiB"), 2).ok());
+  Options options;
+  options.argument = "mlp";
+  options.vary = "batch";
+  options.engine.device_memory = "1GiB,2GiB";
+  FakeWorld world;
+  const absl::Status status = FitCommand(options, world.environment);
+  EXPECT_EQ(ExitStatus(status), kExitUsage);
+  EXPECT_EQ(status.message(), "--device_memory=1GiB,2GiB: 2 sizes for 1 device, expected one each, or one for all");
+}
+
+TEST(MakeSessionOptions, NoPartsAreNotBesideOthers) {
+  Options options;
+  options.strategy.parts = {"none"};
+  EXPECT_TRUE(MakeSessionOptions(options, "tensorflowmem").ok());
+  options.strategy.parts = {"none", "swap"};
+  EXPECT_EQ(ExitStatus(MakeSessionOptions(options, "tensorflowmem").status()), kExitUsage);
+}
+
 TEST(CheckRuns, ADiskIsAFolder) {
   SessionOptions session;
   session.device = "cpu";
@@ -66,6 +102,64 @@ TEST(CheckRuns, ADiskIsAFolder) {
     const absl::Status status = CheckRuns(session);
     EXPECT_EQ(ExitStatus(status), kExitUsage);
     EXPECT_THAT(std::string(status.message()), HasSubstr(none));
+  }
+}
+
+TEST(RunCommand, ABudgetThatTheDeviceHasNotTheMemoryForDoesNotFit) {
+  FakeWorld world;
+  int asked = 0;
+  world.environment.create_session = [&](std::shared_ptr<const Graph>, const SessionOptions&) -> absl::StatusOr<std::unique_ptr<Session>> {
+    ++asked;
+    return absl::ResourceExhaustedError("cuda:0: cannot allocate 9 bytes of device memory, 5 of 8 are free; lower --device_memory");
+  };
+  Options options;
+  options.input.graph = "graph.pb";
+  options.input.targets = {"train"};
+  options.engine.device_memory = "9";
+  EXPECT_EQ(ExitStatus(RunCommand(options, world.environment)), kExitDoesNotFit);
+  EXPECT_EQ(asked, 1) << "no plan finds more memory";
+}
+
+TEST(RunCommand, AnOptimizerThatThereIsNotIsWrongUsage) {
+  FakeWorld world;
+  Options options;
+  options.input.onnx = "model.onnx";
+  options.input.train = true;
+  options.input.loss = "mean:y";
+  options.input.optimizer = "sdg";
+  const absl::Status status = RunCommand(options, world.environment);
+  EXPECT_EQ(ExitStatus(status), kExitUsage);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--optimizer=sdg: optimizer 'sdg', expected sgd, momentum"));
+}
+
+TEST(RunCommand, InterruptsAreCaughtOnceTheInputIsRead) {
+  FakeWorld world;
+  bool read = false, caught = false;
+  world.environment.load_graph = [&](const std::string&) -> absl::StatusOr<Graph> {
+    EXPECT_FALSE(caught) << "there is nothing to end in order yet";
+    read = true;
+    return Graph();
+  };
+  world.environment.catch_interrupts = [&] { caught = read; };
+  Options options;
+  options.input.graph = "graph.pb";
+  options.input.targets = {"train"};
+  EXPECT_TRUE(RunCommand(options, world.environment).ok());
+  EXPECT_TRUE(caught);
+}
+
+TEST(Commands, TellWhatTheyFoundThoughItsReportCannotBeWritten) {
+  for (const auto command : {CompareCommand, PlanCommand, SweepCommand}) {
+    FakeWorld world;
+    Options options;
+    options.input.graph = "graph.pb";
+    options.input.targets = {"train"};
+    options.strategy.strategies = {"baseline"};
+    options.output.report_out = "/dev/full";
+    const absl::Status status = command(options, world.environment);
+    EXPECT_EQ(ExitStatus(status), kExitFailed);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("/dev/full"));
+    EXPECT_THAT(world.out.str(), testing::Not(IsEmpty()));
   }
 }
 

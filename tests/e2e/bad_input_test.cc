@@ -142,7 +142,7 @@ TEST_F(BadInputTest, DataTypesThatDoNotAgree) {
 TEST_F(BadInputTest, FetchesTargetsAndShapesThatAreNotThere) {
   program_.Write("graph.pbtxt", kX + UnaryNode("y", "Relu", "x"));
   ExpectRefused(Run("graph.pbtxt", {"--fetches=why:0", "--synthetic_feeds"}), 1, HasSubstr("why"));
-  ExpectRefused(Run("graph.pbtxt", {"--fetches=y:3", "--synthetic_feeds"}), 1, HasSubstr("output 3 of 'y'"));
+  ExpectRefused(Run("graph.pbtxt", {"--fetches=y:3", "--synthetic_feeds"}), 1, HasSubstr("fetch 'y:3': the node 'y' has 1 outputs"));
   ExpectRefused(Run("graph.pbtxt", {"--targets=train", "--synthetic_feeds"}), 1, HasSubstr("train"));
   ExpectRefused(Run("graph.pbtxt", {"--fetches=y:0"}), 1, HasSubstr("x"));
   ExpectRefused(Run("graph.pbtxt", {"--fetches=y:0", "--synthetic_feeds", "--feed_shapes=z:2"}), 1, HasSubstr("z"));
@@ -173,7 +173,7 @@ TEST_F(BadInputTest, ArraysThatLieAboutTheirSize) {
 
 TEST_F(BadInputTest, AbsurdFlagsAreWrongUsage) {
   program_.Write("graph.pbtxt", kX + UnaryNode("y", "Relu", "x"));
-  for (const char* flag : {"--device_memory=-1", "--device_memory=9999999TiB", "--device_memory=0%", "--host_memory=many",
+  for (const char* flag : {"--device_memory=-1", "--device_memory=", "--device_memory=9999999TiB", "--device_memory=0%", "--host_memory=many",
                            "--steps=-1", "--steps=1.5", "--threads=-1", "--link_gbps=nan", "--partition_size=-1",
                            "--strategy=magic", "--device=abacus", "--devices=cpu:0,/device:CPU:0", "--no_such_flag", "--plot_out=a.tiff",
                            "--report_out=/no/such/folder/report.json", "--machine=/no/such/machine.pbtxt"}) {

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -212,6 +213,34 @@ TEST_F(ProgramTest, InterruptEndsAfterTheStepWithAReport) {
   EXPECT_EQ(outcome.exit_status, 1);
   EXPECT_THAT(outcome.err, AnyOf(HasSubstr("CANCELLED: interrupted after step"), HasSubstr("planning was interrupted")));
   EXPECT_THAT(program_.Read("report.json"), HasSubstr("\"status\": \"CANCELLED\""));
+}
+
+TEST_F(ProgramTest, OneInterruptEndsAWaitForTheReaderOfAPipe) {
+  const std::string pipe = program_.Path("pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  // Opened before the work, as a shell opens it, and nothing is there to be ended in order.
+  pid_t pid = program_.Start(Training("run", {"--report_out=" + pipe}));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  kill(pid, SIGTERM);
+  EXPECT_EQ(program_.Wait(pid).exit_status, -1);
+  // Opened after the work, whose other files are written all the same.
+  pid = program_.Start(Training("run", {"--fetches_out=" + pipe, "--variables_out=" + program_.Path("variables.npz")}));
+  while (program_.Files().size() < 3) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  kill(pid, SIGTERM);
+  const Outcome outcome = program_.Wait(pid);
+  EXPECT_EQ(outcome.exit_status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("CANCELLED: interrupted while the pipe " + pipe + " had no reader"));
+}
+
+TEST_F(ProgramTest, AReaderOfAPipeFindsAllOfTheFile) {
+  const std::string pipe = program_.Path("pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const pid_t pid = program_.Start(Training("run", {"--fetches_out=" + pipe}));
+  const std::string bytes = program_.Read("pipe");
+  const Outcome outcome = program_.Wait(pid);
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
+  EXPECT_THAT(bytes, testing::StartsWith("PK"));
 }
 
 TEST_F(ProgramTest, AKilledRunLeavesNoFiles) {

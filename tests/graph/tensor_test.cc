@@ -3,9 +3,13 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <limits>
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <vector>
+
+#include "graph/exceptions.h"
 
 namespace millrace {
 namespace {
@@ -45,6 +49,15 @@ TEST(TensorTest, WrappingNoMemoryThrows) {
   EXPECT_THROW(Tensor::Wrap(DataType::kString, {}, &text, nullptr), std::invalid_argument);
   EXPECT_EQ(Tensor::Wrap(DataType::kFloat, {0, 3}, nullptr, nullptr).num_elements(), 0);
   EXPECT_EQ(Tensor::Wrap(DataType::kFloat, {2}, values, nullptr).as<float>()[1], 2);
+}
+
+TEST(WithoutExceptions, MemoryThatNoMachineHasIsExhausted) {
+  const auto code = [](auto throws) {
+    return WithoutExceptions([&]() -> absl::Status { return throws(), absl::OkStatus(); }).code();
+  };
+  EXPECT_EQ(code([] { throw std::bad_alloc(); }), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(code([] { std::vector<double>().resize(std::numeric_limits<size_t>::max()); }), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(code([] { throw std::runtime_error("no"); }), absl::StatusCode::kInternal);
 }
 
 }  // namespace

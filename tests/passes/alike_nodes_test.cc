@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -156,6 +157,30 @@ TEST(AlikeNodesTest, EstimatesAreAskedForOnceAKindUnlessTheyGoByName) {
     EXPECT_EQ(estimate("s").scratch_bytes, estimate("p").scratch_bytes);
     EXPECT_EQ(estimate("s").seconds, estimate("p").seconds);
     EXPECT_GT(estimate("p").seconds, estimate("r").seconds);
+  }
+}
+
+class ScratchOracle final : public KernelOracle {
+ public:
+  explicit ScratchOracle(int64_t bytes) : bytes_(bytes) {}
+  absl::StatusOr<int64_t> ScratchBytes(const OpInstance&) override { return bytes_; }
+  absl::StatusOr<std::vector<Tensor>> Evaluate(const OpDef&, const OpInstance&, std::vector<Tensor>) override {
+    return absl::UnimplementedError("nothing is folded here");
+  }
+
+ private:
+  const int64_t bytes_;
+};
+
+TEST(EstimateRunsTest, ScratchThatNoMachineHasDoesNotFit) {
+  for (const int64_t bytes : {int64_t{1} << 60, std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()}) {
+    Graph graph = WithSharedAttributes("x = _Feed() {dtype=float, shape=shape[4,6]}\ny = Square(x) {T=float}\n");
+    ScratchOracle oracle(bytes);
+    auto inferred = InferShapesAndFold(graph, OpRegistry::Builtin(), oracle, {});
+    ASSERT_TRUE(inferred.ok()) << inferred.status();
+    const absl::Status status = EstimateRuns(graph, OpRegistry::Builtin(), oracle, Machine(), PlanningOptions(), *inferred);
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+    EXPECT_EQ(status.message(), "does not fit: the kernel of node 'y' (Square) needs scratch memory of 64.00 PiB or more");
   }
 }
 

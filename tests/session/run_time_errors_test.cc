@@ -250,6 +250,49 @@ op = CheckNumerics(x) ^add {T=float, message="x"}
 }
 
 // What a graph takes from Python or a pipeline is not in it; it can be fed.
+TEST(RunTimeErrors, NameFetchesByTheirTensors) {
+  const std::string straight = R"(
+x = Placeholder() {dtype=int32, shape=shape[2]}
+squares = Square(x) {T=int32}
+)";
+  const std::string loop = R"(
+zero = Const() {dtype=int32, value=int32[]{0}}
+i_in = Enter(zero) {T=int32, frame_name="loop"}
+i = Merge(i_in, i_again) {T=int32, N=2}
+three = Const() ^i {dtype=int32, value=int32[]{3}}
+less = Less(i, three) {T=int32}
+goes_on = LoopCond(less)
+i_switch = Switch(i, goes_on) {T=int32}
+taken = Identity(i_switch:1) {T=int32}
+one = Const() ^taken {dtype=int32, value=int32[]{1}}
+next = AddV2(taken, one) {T=int32}
+i_again = NextIteration(next) {T=int32}
+i_out = Exit(i_switch) {T=int32}
+)";
+  const auto refused = [](const std::string& text, const Session::FeedTypes& feeds, const std::string& fetch) {
+    absl::StatusOr<Graph> graph = ParseGraphText(text);
+    EXPECT_TRUE(graph.ok()) << graph.status();
+    const auto session = OpenSession(*std::move(graph));
+    const absl::Status status = (*session)->Plan(feeds, {fetch}, {}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    return std::string(status.message());
+  };
+  EXPECT_EQ(refused(straight, {{"x", {DataType::kInt32, Shape({2})}}}, "squares:1"), "fetch 'squares:1': the node 'squares' has 1 outputs");
+  EXPECT_EQ(refused(loop, {}, "i_out:1"), "fetch 'i_out:1' is of a branch that is not taken, or an output that its node does not have");
+}
+
+TEST(RunTimeErrors, OnlyVariablesAreAskedWhetherTheyAreInitialised) {
+  absl::StatusOr<Graph> graph = ParseGraphText(R"(
+x = Placeholder() {dtype=float, shape=shape[2]}
+asked = VarIsInitializedOp(x)
+)");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const auto session = OpenSession(*std::move(graph));
+  const absl::Status status = (*session)->Plan({{"x", {DataType::kFloat, Shape({2})}}}, {"asked"}, {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_EQ(status.message(), "node 'asked' (VarIsInitializedOp) asks whether 'x' is initialised, which is no variable");
+}
+
 TEST(RunTimeErrors, SayWhatToFeedInPlaceOfWhatComesFromOutside) {
   absl::StatusOr<Graph> graph = ParseGraphText(R"(
 pipeline = OneShotIterator()
