@@ -28,10 +28,24 @@ class Pieces {
 
   void Attributes(const AttrMap& attrs) {
     Number(static_cast<int64_t>(attrs.size()));
-    for (const auto& [name, value] : attrs) {
-      Text(name);
-      Number(static_cast<int64_t>(value.index()));
-      std::visit([this](const auto& held) { Value(held); }, value);
+    for (const AttrMap::Entry& attr : attrs) Attribute(attr);
+  }
+  void Attribute(const AttrMap::Entry& attr) {
+    Text(attr.first);
+    Number(static_cast<int64_t>(attr.second.index()));
+    std::visit([this](const auto& held) { Value(held); }, attr.second);
+  }
+  void Type(const TensorType& type) {
+    Number(static_cast<int64_t>(type.dtype));
+    Number(type.shape.fully_known() ? type.shape.rank() : -1);
+    if (!type.shape.fully_known()) return Text(type.shape.ToString());
+    for (const int64_t dim : type.shape.dims()) Number(dim);
+  }
+  void Values(const std::vector<Tensor>& values) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (values[i].empty()) continue;
+      Number(static_cast<int64_t>(i));
+      Value(values[i]);
     }
   }
 
@@ -152,6 +166,26 @@ uint64_t Fingerprint(const Graph& graph) {
   }
   hasher.Number(static_cast<int64_t>(functions));
   return hasher.digest() == 0 ? 1 : hasher.digest();
+}
+
+uint64_t Fingerprint(const OpInstance& instance, absl::Span<const std::string_view> left_out) {
+  Hasher hasher;
+  hasher.Text(instance.op);
+  for (const AttrMap::Entry& attr : instance.attrs) {
+    if (std::find(left_out.begin(), left_out.end(), attr.first) == left_out.end()) hasher.Attribute(attr);
+  }
+  for (const auto* types : {&instance.inputs, &instance.outputs}) {
+    hasher.Number(static_cast<int64_t>(types->size()));
+    for (const TensorType& type : *types) hasher.Type(type);
+  }
+  hasher.Values(instance.input_values);
+  return hasher.digest();
+}
+
+uint64_t Fingerprint(const Tensor& tensor) {
+  Hasher hasher;
+  hasher.Values({tensor});
+  return hasher.digest();
 }
 
 }  // namespace millrace

@@ -1,11 +1,16 @@
 #include "plan/check_tables.h"
 
+#include <cmath>
+#include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "millrace/types.h"
 #include "plan/disk_layout.h"
+#include "plan/step_order.h"
 
 namespace millrace {
 namespace {
@@ -34,12 +39,16 @@ absl::Status CheckPlaces(const ExecutionPlan& plan) {
                                               " under a budget of ", device.budget_bytes));
     }
   }
+  if (!plan.tiered && plan.disk_scratch_bytes != 0) {
+    return absl::InternalError(absl::StrCat("plan: ", plan.disk_scratch_bytes, " bytes of disk, and nothing is there"));
+  }
   if (plan.tiered && plan.host_bytes > plan.host_budget_bytes) {
     return absl::InternalError(absl::StrCat("plan: ", plan.host_bytes, " bytes of host memory under a budget of ",
                                             plan.host_budget_bytes));
   }
   for (const PlanVariable& v : plan.variables) {
     MR_RETURN_IF_ERROR(resident(v.name, v.device, v.resident_offset, v.type.size_bytes()));
+    if (v.whole.empty() && v.home_offset != 0) return absl::InternalError(absl::StrCat("plan: '", v.name, "' is at ", v.home_offset, " of no variable"));
     if (!v.whole.empty() && (plan.tiered || v.type.dtype != v.whole_type.dtype ||
                              !LiesWithin(v.home_offset, v.type.size_bytes(), v.whole_type.size_bytes()))) {
       return absl::InternalError(absl::StrCat("plan: '", v.name, "' is not a part of '", v.whole, "', ",
@@ -59,6 +68,26 @@ absl::Status CheckPlaces(const ExecutionPlan& plan) {
   return absl::OkStatus();
 }
 
+// Parts of a variable are the whole of it, one after another.
+absl::Status CheckParts(const ExecutionPlan& plan) {
+  std::map<std::pair<std::string, int64_t>, const PlanVariable*> parts;
+  for (const PlanVariable& v : plan.variables) {
+    if (v.whole.empty() || parts.emplace(std::pair(v.whole, v.home_offset), &v).second) continue;
+    return absl::InternalError(absl::StrCat("plan: '", v.name, "' is a part of '", v.whole, "' that is there twice"));
+  }
+  for (auto it = parts.begin(); it != parts.end();) {
+    const PlanVariable& first = *it->second;
+    int64_t end = 0;
+    for (; it != parts.end() && it->second->whole == first.whole; ++it) {
+      if (it->second->home_offset != end || !(it->second->whole_type == first.whole_type)) break;
+      end += it->second->type.size_bytes();
+    }
+    if (end == first.whole_type.size_bytes() && (it == parts.end() || it->second->whole != first.whole)) continue;
+    return absl::InternalError(absl::StrCat("plan: the parts of '", first.whole, "', ", first.whole_type.ToString(), ", are not the whole of it"));
+  }
+  return absl::OkStatus();
+}
+
 // What must hold before a step can be printed at all.
 absl::Status CheckLanes(const ExecutionPlan& plan) {
   for (size_t l = 0; l < plan.lanes.size(); ++l) {
@@ -70,6 +99,11 @@ absl::Status CheckLanes(const ExecutionPlan& plan) {
     if (!(lane.kind == LaneKind::kCompute ? lane.copies.empty() : lane.compute.empty())) {
       return absl::InternalError(absl::StrCat(where, " has steps of another kind"));
     }
+    for (int64_t i = 0; i < lane.num_steps(); ++i) {
+      const double seconds = SecondsOf(lane, i);
+      if (std::isfinite(seconds) && seconds >= 0) continue;
+      return absl::InternalError(absl::StrCat(where, " has a step ", i, " of ", seconds, " seconds, expected a time"));
+    }
     for (const ComputeStep& step : lane.compute) {
       if (step.instance < 0 || step.instance >= static_cast<int32_t>(plan.instances.size())) {
         return absl::InternalError(absl::StrCat(where, " names instance ", step.instance, ", which is not there"));
@@ -79,10 +113,38 @@ absl::Status CheckLanes(const ExecutionPlan& plan) {
   return absl::OkStatus();
 }
 
+// Sizes follow from types, and are added up.
+absl::Status CheckTypes(const ExecutionPlan& plan) {
+  constexpr int64_t kMostBytes = int64_t{1} << 56;
+  const auto check = [kMostBytes](const std::string& what, const TensorType& type) {
+    if (type.shape.fully_known() && type.size_bytes() <= kMostBytes) return absl::OkStatus();
+    return absl::InternalError(absl::StrCat("plan: '", what, "' has a type ", type.ToString(), ", expected a known shape of at most ", kMostBytes, " bytes"));
+  };
+  for (const OpInstance& instance : plan.instances) {
+    for (const auto* types : {&instance.inputs, &instance.outputs}) {
+      for (const TensorType& type : *types) MR_RETURN_IF_ERROR(check(instance.name, type));
+    }
+  }
+  for (const PlanVariable& variable : plan.variables) {
+    MR_RETURN_IF_ERROR(check(variable.name, variable.type));
+    if (!variable.whole.empty()) MR_RETURN_IF_ERROR(check(variable.whole, variable.whole_type));
+  }
+  for (const PlanFeed& feed : plan.feeds) MR_RETURN_IF_ERROR(check(feed.name, feed.type));
+  for (const PlanFetch& fetch : plan.fetches) {
+    MR_RETURN_IF_ERROR(check(fetch.name, fetch.type));
+    if (fetch.value.empty() || fetch.value.type() == fetch.type) continue;
+    return absl::InternalError(
+        absl::StrCat("plan: fetch '", fetch.name, "' is ", fetch.type.ToString(), ", its known value is ", fetch.value.type().ToString()));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckTables(const ExecutionPlan& plan) {
+  MR_RETURN_IF_ERROR(CheckTypes(plan));
   MR_RETURN_IF_ERROR(CheckPlaces(plan));
+  MR_RETURN_IF_ERROR(CheckParts(plan));
   return CheckLanes(plan);
 }
 

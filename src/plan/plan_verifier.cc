@@ -67,6 +67,7 @@ class Verifier {
   }
   absl::Status WritePart(const StepRef& ref, const Range& part, int32_t variable);
   absl::Status CheckCopy(const StepRef& ref, const CopyStep& step, LaneKind kind);
+  int32_t WrittenBy(const CopyStep& step, LaneKind kind) const;
   absl::Status CheckCopyIn(const StepRef& ref, const CopyStep& step, const Range& device);
   absl::Status CheckCopyOut(const StepRef& ref, const CopyStep& step, const Range& device);
   absl::Status CheckDisk(const StepRef& ref, const CopyStep& step, LaneKind kind);
@@ -437,8 +438,18 @@ absl::Status Verifier::CheckHostSide(const StepRef& ref, const CopyStep& step) c
   return absl::OkStatus();
 }
 
+// The variable whose value for good the copy makes newer: at its home, or, in a tiered plan, at its place in the pool if it has one.
+int32_t Verifier::WrittenBy(const CopyStep& step, LaneKind kind) const {
+  const auto in_pool = [&](int32_t v) { return plan_.variables[v].host_offset != kNoAddress; };
+  const int32_t host = step.host.kind == HostRef::Kind::kVariable ? step.host.index : -1;
+  if (kind == LaneKind::kToHost && host >= 0 && (!plan_.tiered || in_pool(host))) return host;
+  if (kind == LaneKind::kToDisk && host >= 0 && !in_pool(host)) return host;
+  return -1;
+}
+
 absl::Status Verifier::CheckCopy(const StepRef& ref, const CopyStep& step, LaneKind kind) {
   MR_RETURN_IF_ERROR(CheckHostSide(ref, step));
+  if (step.writes_variable != WrittenBy(step, kind)) return Error(ref, "writes another variable's home than it says");
   if (kind == LaneKind::kToDisk || kind == LaneKind::kFromDisk) return CheckDisk(ref, step, kind);
   const Range device{step.device_offset, step.bytes};
   MR_RETURN_IF_ERROR(CheckAddress(ref, device, DeviceOf(ref).arena_bytes, "arena"));
@@ -486,7 +497,6 @@ absl::Status Verifier::CheckCopyOut(const StepRef& ref, const CopyStep& step, co
         MR_RETURN_IF_ERROR(ReadVariable(ref, device, variable));
         return Write(ref, pool_, {step.host.offset_bytes, step.bytes}, owner, "host pool", variable);
       }
-      if (step.writes_variable != variable) return Error(ref, "writes a variable's home without saying so");
       MR_RETURN_IF_ERROR(ReadVariable(ref, device, variable));
       home_version_[variable] = version_[variable];
       return Write(ref, homes_, {variable, 1}, owner, "variable home", variable);

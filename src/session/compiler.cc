@@ -1,6 +1,10 @@
 #include "session/compiler.h"
 
+#include <algorithm>
 #include <atomic>
+#include <cstdint>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -12,6 +16,7 @@
 #include "millrace/status.h"
 #include "passes/shapes/needed_feeds.h"
 #include "plan/measured_times.h"
+#include "plan/same_values.h"
 #include "session/cpu_oracle.h"
 
 namespace millrace {
@@ -47,6 +52,44 @@ void NoteWhereMeasured(const Profile& times, const SessionOptions& options, Exec
   if (times.threads > 0 && options.threads > 0 && times.threads != options.threads) {
     plan.notes.push_back(absl::StrCat("times of nodes are of kernels on ", times.threads, " threads, here they have ", options.threads));
   }
+}
+
+// What answers questions is run once or so, what is compared never: they are to be planned soon, not well.
+constexpr double kLittleWork = 0.02;
+constexpr int64_t kMoreThanAll = int64_t{1} << 56;
+
+// Where variables are cut into parts.
+std::set<std::pair<std::string, int64_t>> PartsOf(const ExecutionPlan& plan) {
+  std::set<std::pair<std::string, int64_t>> parts;
+  for (const PlanVariable& variable : plan.variables) {
+    if (!variable.whole.empty()) parts.emplace(variable.whole, variable.home_offset);
+  }
+  return parts;
+}
+
+// The most bytes of a part that give as many parts as the plan has, of each variable; 0 where it has none.
+int64_t PartBytesOf(const ExecutionPlan& plan) {
+  std::map<std::string, int64_t> parts;
+  for (const PlanVariable& variable : plan.variables) ++parts[variable.whole];
+  int64_t bytes = 0;
+  for (const PlanVariable& variable : plan.variables) {
+    if (variable.whole.empty()) continue;
+    const int64_t of_whole = std::max<int64_t>(1, variable.whole_type.size_bytes() / parts[variable.whole]);
+    bytes = bytes == 0 ? of_whole : std::min(bytes, of_whole);
+  }
+  return bytes;
+}
+
+absl::Status OtherThanTheGraph(const absl::Status& same) {
+  if (same.ok()) return same;
+  return absl::Status(same.code(), absl::StrCat("the plan does not compute what this graph does, or another version made it: ", same.message()));
+}
+
+// Without what is computed again.
+std::set<std::string> NodesThatRun(const ExecutionPlan& plan) {
+  std::set<std::string> names;
+  for (const OpInstance& instance : plan.instances) names.insert(instance.name.substr(0, instance.name.find("/recompute")));
+  return names;
 }
 
 }  // namespace
@@ -97,10 +140,8 @@ absl::StatusOr<Compiled> StepCompiler::Compile(const SignatureKey& key, const Va
   const Machine machine =
       times != nullptr ? WithMeasuredLinks(options.machine, *times, options.link_gbps) : options.machine;
   CpuOracle oracle(parts_.ops, parts_.host_kernels, parts_.kernel_cache, options.device == "null", times, options.cancelled);
-  // What answers questions is run once or so: it is to be planned soon, not well.
-  constexpr double kAskingWork = 0.02;
   MR_ASSIGN_OR_RETURN(Compiled compiled, millrace::Compile({parts_.graph, parts_.ops, oracle, MakeSignature(key), Planning(),
-                                                            machine, variables, !options.disk.empty(), clock, key.ask ? kAskingWork : 1.0}));
+                                                            machine, variables, !options.disk.empty(), clock, key.ask ? kLittleWork : 1.0}));
   MR_RETURN_IF_ERROR(FinishPlan(key.targets, compiled.plan));
   if (times == nullptr) return compiled;
   MR_RETURN_IF_ERROR(CheckProfile(*times, compiled.plan));
@@ -122,18 +163,45 @@ absl::StatusOr<Compiled> StepCompiler::CompileByValue(SignatureKey& key, const s
   }
 }
 
-absl::StatusOr<GraphSummary> StepCompiler::Summary(const SignatureKey& key, const VariableTypes& variables) {
+absl::StatusOr<Compiled> StepCompiler::WithoutBudget(const SignatureKey& key, const VariableTypes& variables, PlanningOptions planning,
+                                                     int64_t part_bytes) {
   MR_RETURN_IF_ERROR(CheckFeedsDiffer(key));
-  PlanningOptions planning = Planning();
   planning.strategy = "baseline";
   planning.device_memory_bytes = 0;
   planning.device_memory_bytes_of.clear();
   planning.host_memory_bytes = 0;
+  if (part_bytes > 0) {
+    // Only this strategy has parts, and only under a budget: one that everything fits.
+    planning.strategy = "planned";
+    planning.device_memory_bytes = kMoreThanAll;
+    planning.update_part_bytes = part_bytes;
+    planning.recompute = Recompute::kOff;
+  }
   const SessionOptions& options = parts_.options;
   CpuOracle oracle(parts_.ops, parts_.host_kernels, parts_.kernel_cache, options.device == "null", nullptr, options.cancelled);
-  MR_ASSIGN_OR_RETURN(Compiled compiled, millrace::Compile({parts_.graph, parts_.ops, oracle, MakeSignature(key), planning,
-                                                            options.machine, variables}));
-  return std::move(compiled.summary);
+  return millrace::Compile({parts_.graph, parts_.ops, oracle, MakeSignature(key), planning, options.machine, variables, false, nullptr, kLittleWork});
+}
+
+absl::Status StepCompiler::CheckComputesTheGraph(const ExecutionPlan& plan, const ExecutionPlan& here, const SignatureKey& key,
+                                                 const VariableTypes& variables) {
+  if (plan.graph_fingerprint == 0) return absl::OkStatus();
+  const int64_t part_bytes = PartBytesOf(plan);
+  absl::Status same = part_bytes == 0 ? CheckSameValues(plan, here) : absl::OkStatus();
+  if (part_bytes == 0 && (same.ok() || NodesThatRun(plan) == NodesThatRun(here))) return OtherThanTheGraph(same);
+  bool PlanningOptions::*const rewritings[] = {&PlanningOptions::fuse, &PlanningOptions::channels_first, &PlanningOptions::pack_rows,
+                                               &PlanningOptions::accumulate_products};
+  const PlanningOptions planning = Planning();
+  for (unsigned others = part_bytes == 0 ? 1 : 0; others < 1u << std::size(rewritings); ++others) {
+    PlanningOptions other = planning;
+    for (size_t r = 0; r < std::size(rewritings); ++r) other.*rewritings[r] = (planning.*rewritings[r]) != ((others >> r & 1) != 0);
+    const absl::StatusOr<Compiled> compiled = WithoutExceptions([&] { return WithoutBudget(key, variables, other, part_bytes); });
+    if (!compiled.ok() || PartsOf(compiled->plan) != PartsOf(plan)) continue;
+    const absl::Status compared = CheckSameValues(plan, compiled->plan);
+    if (compared.ok()) return compared;
+    if (same.ok()) same = compared;
+    if (NodesThatRun(plan) == NodesThatRun(compiled->plan)) return OtherThanTheGraph(compared);
+  }
+  return OtherThanTheGraph(same);
 }
 
 std::shared_ptr<const ExecutionPlan> StepCompiler::NamedHere(std::shared_ptr<const ExecutionPlan> plan) const {

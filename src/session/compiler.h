@@ -47,8 +47,15 @@ class StepCompiler {
   absl::StatusOr<Compiled> CompileByValue(SignatureKey& key, const std::map<std::string, Tensor>& values,
                                           const VariableTypes& variables, PassClock* clock);
 
-  // What is told of the graph that the signature needs, as a plan in creation order without any budget has it.
-  absl::StatusOr<GraphSummary> Summary(const SignatureKey& key, const VariableTypes& variables);
+  // In creation order without any budget, what the signature needs of the graph: what is told of it, and what a plan that was read is held to.
+  absl::StatusOr<Compiled> InCreationOrder(const SignatureKey& key, const VariableTypes& variables) {
+    return WithoutBudget(key, variables, Planning(), 0);
+  }
+
+  // Whether a plan that was read computes what the graph says. `here`: InCreationOrder. It may have been made with other rewritings than
+  // this session's; some of those must give what it computes. A plan that no session made is taken at its word, and so is one whose parts of
+  // variables are not of one size that could have been asked for.
+  absl::Status CheckComputesTheGraph(const ExecutionPlan& plan, const ExecutionPlan& here, const SignatureKey& key, const VariableTypes& variables);
 
   // A plan that was read, its devices by the names that they have here.
   std::shared_ptr<const ExecutionPlan> NamedHere(std::shared_ptr<const ExecutionPlan> plan) const;
@@ -61,6 +68,8 @@ class StepCompiler {
 
  private:
   PlanningOptions Planning() const;
+  // `part_bytes`: of updates in parts, if any.
+  absl::StatusOr<Compiled> WithoutBudget(const SignatureKey& key, const VariableTypes& variables, PlanningOptions planning, int64_t part_bytes);
   absl::Status FinishPlan(const std::vector<std::string>& targets, ExecutionPlan& plan);
   absl::Status RecordChoices(ExecutionPlan& plan);
 

@@ -19,6 +19,7 @@
 #include "graph/exceptions.h"
 #include "millrace/device.h"
 #include "millrace/status.h"
+#include "plan/check_instances.h"
 #include "plan/plan_verifier.h"
 #include "plan/simulator.h"
 #include "runtime/executor.h"
@@ -140,13 +141,17 @@ class SessionImpl final : public Session {
     MR_RETURN_IF_ERROR(CheckPlanFetches(*plan, fetches));
     MR_RETURN_IF_ERROR(CheckPlanVariables(*plan, variables_.Types()));
     MR_RETURN_IF_ERROR(CheckPlanInputs(*plan, ops_));
+    MR_RETURN_IF_ERROR(CheckInstances(*plan, ops_));
     MR_RETURN_IF_ERROR(CheckPlanFits(*plan, options_.planning));
     MR_RETURN_IF_ERROR(OfferArenas());
+    const SignatureKey key{feeds, fetches, targets, {}};
+    const absl::StatusOr<Compiled> here = compiler_.InCreationOrder(key, variables_.Types());
+    MR_RETURN_IF_ERROR(CheckPlansOfAllValues(here.status()));
+    MR_RETURN_IF_ERROR(compiler_.CheckComputesTheGraph(*plan, here->plan, key, variables_.Types()));
+    // Kernels last, which trust what a node says.
     MR_RETURN_IF_ERROR(CheckPlanScratch(*plan, devices_, kernel_cache_));
-    const absl::StatusOr<GraphSummary> summary = compiler_.Summary({feeds, fetches, targets, {}}, variables_.Types());
-    MR_RETURN_IF_ERROR(CheckPlansOfAllValues(summary.status()));
     auto program = std::make_unique<Program>();
-    program->summary = *summary;
+    program->summary = here->summary;
     program->plan = compiler_.NamedHere(std::move(plan));
     // It is the plan that was asked for: it stays.
     ReplanOptions stays = options_.replan;
@@ -154,7 +159,7 @@ class SessionImpl final : public Session {
     program->replanner = MakeReplanner(stays, *program);
     program->stays = true;
     FillPredicted(*program);
-    programs_[ProgramKey({feeds, fetches, targets, {}})] = std::move(program);
+    programs_[ProgramKey(key)] = std::move(program);
     return absl::OkStatus();
   }
 
