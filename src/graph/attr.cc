@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -30,7 +31,7 @@ struct Printer {
   void operator()(int64_t value) const { absl::StrAppend(out, value); }
   void operator()(float value) const { absl::StrAppendFormat(out, "%.9g", value); }  // as many digits as tell floats apart
   void operator()(bool value) const { absl::StrAppend(out, value ? "true" : "false"); }
-  void operator()(const std::string& value) const { absl::StrAppend(out, "\"", value, "\""); }
+  void operator()(const std::string& value) const { absl::StrAppend(out, "\"", absl::CHexEscape(value), "\""); }
   void operator()(DataType value) const { out->append(DataTypeName(value)); }
   void operator()(const Shape& value) const { absl::StrAppend(out, value.ToString()); }
   void operator()(const Tensor& value) const {

@@ -56,6 +56,9 @@ absl::StatusOr<PoolGeometry> MakePoolGeometry(const AttrMap& attrs, const Shape&
   MR_RETURN_IF_ERROR(CheckList("ksize", ksize, rank));
   MR_RETURN_IF_ERROR(CheckList("strides", strides, rank));
   MR_ASSIGN_OR_RETURN(const std::string padding, attrs.Get<std::string>("padding"));
+  if (padding != "EXPLICIT" && !pads.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("explicit_paddings must be empty where padding is ", padding, ", has ", pads.size(), " entries"));
+  }
   const WindowSpec spec{ksize, strides, {}, pads, padding};
   PoolGeometry geometry;
   if (input.unknown_rank()) {

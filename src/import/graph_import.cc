@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "graph/verify.h"
+#include "import/op_attrs.h"
 #include "import/tensor_proto.h"
 #include "millrace/status.h"
 #include "proto/parse.h"
@@ -66,9 +67,8 @@ void ForgetShapeOfOldPlaceholder(Node& node) {
   if (node.op == "Placeholder" && node.attrs.GetOr("shape", Shape::UnknownRank()) == Shape()) node.attrs.Set("shape", Shape::UnknownRank());
 }
 
-}  // namespace
-
-absl::StatusOr<Node> NodeFromProto(const proto::NodeDef& proto) {
+// Name, op and device.
+absl::StatusOr<Node> NodeWithoutAttrs(const proto::NodeDef& proto) {
   if (!IsNodeName(proto.name())) {
     return absl::InvalidArgumentError(absl::StrCat("a node is named '", absl::CHexEscape(proto.name()),
                                                    "', expected letters, digits and _ . - / \\ >"));
@@ -78,18 +78,32 @@ absl::StatusOr<Node> NodeFromProto(const proto::NodeDef& proto) {
   node.name = proto.name();
   node.op = proto.op();
   node.requested_device = proto.device();
-  absl::StatusOr<AttrMap> attrs = AttrMapFromProto(proto.attr());
-  if (!attrs.ok()) {
-    return absl::Status(attrs.status().code(), absl::StrCat("node '", node.name, "' (", absl::CHexEscape(node.op),
-                                                            "): ", attrs.status().message()));
-  }
-  node.attrs = *std::move(attrs);
+  return node;
+}
+
+// Once its attributes are there.
+absl::Status CheckAndSimplify(Node& node) {
+  MR_RETURN_IF_ERROR(CheckAttrs(node));
   const auto is_float = [&](const char* type) { return node.attrs.GetOr<DataType>(type, DataType::kFloat) == DataType::kFloat; };
   if (node.op == "SparseMatMul" && is_float("Ta") && is_float("Tb")) {
     // A product whose factors hold many zeros: the same numbers.
     node.op = "MatMul";
     node.attrs.Set("T", DataType::kFloat);
   }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Node> NodeFromProto(const proto::NodeDef& proto) {
+  MR_ASSIGN_OR_RETURN(Node node, NodeWithoutAttrs(proto));
+  absl::StatusOr<AttrMap> attrs = AttrMapFromProto(proto.attr());
+  if (!attrs.ok()) {
+    return absl::Status(attrs.status().code(), absl::StrCat("node '", node.name, "' (", absl::CHexEscape(node.op),
+                                                            "): ", attrs.status().message()));
+  }
+  node.attrs = *std::move(attrs);
+  MR_RETURN_IF_ERROR(CheckAndSimplify(node));
   return node;
 }
 
@@ -145,12 +159,14 @@ absl::Status GraphImporter::AddNode(std::string_view bytes, google::protobuf::Ar
   auto* proto = google::protobuf::Arena::CreateMessage<proto::NodeDef>(arena);
   const absl::Status parsed = ParseBinary(known == attrs_.end() ? bytes : bytes.substr(0, begin), proto);
   if (!parsed.ok()) return located(parsed);
-  MR_ASSIGN_OR_RETURN(Node node, NodeFromProto(*proto));
   if (known != attrs_.end()) {
+    MR_ASSIGN_OR_RETURN(Node node, NodeWithoutAttrs(*proto));
     node.attrs = known->second;
-  } else if (!attrs.empty() && attrs.size() <= kMostSharedBytes && attrs_.size() < kMostShared) {
-    attrs_.emplace(attrs, node.attrs);
+    MR_RETURN_IF_ERROR(CheckAndSimplify(node));
+    return AddNode(*proto, std::move(node));
   }
+  MR_ASSIGN_OR_RETURN(Node node, NodeFromProto(*proto));
+  if (!attrs.empty() && attrs.size() <= kMostSharedBytes && attrs_.size() < kMostShared) attrs_.emplace(attrs, node.attrs);
   return AddNode(*proto, std::move(node));
 }
 

@@ -58,8 +58,20 @@ absl::Status ConcatShape(InferenceContext& context) {
   return JoinShape(context, 1, context.num_inputs() - 1, axis);
 }
 
+// Rows, one from each input, and the shape that they make together.
 absl::Status ParallelConcatShape(InferenceContext& context) {
-  return JoinShape(context, 0, context.num_inputs(), 0);
+  for (int i = 0; i < context.num_inputs(); ++i) {
+    const Shape& row = context.shape(i);
+    if (row.unknown_rank() || (row.rank() > 0 && (row.dim(0) < 0 || row.dim(0) == 1))) continue;
+    return context.Error(absl::StrCat("input ", i, " is ", row.ToString(), ", expected a first dimension of 1"));
+  }
+  MR_RETURN_IF_ERROR(JoinShape(context, 0, context.num_inputs(), 0));
+  MR_ASSIGN_OR_RETURN(const Shape said, RequiredAttr<Shape>(context, "shape"));
+  const Shape& joined = context.outputs()[0].shape;
+  if (!said.fully_known() || (joined.fully_known() && !(said == joined))) {
+    return context.Error(absl::StrCat("attribute 'shape' is ", said.ToString(), ", the inputs make ", joined.ToString()));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ConcatOffsetShape(InferenceContext& context) {

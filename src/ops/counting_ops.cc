@@ -25,6 +25,11 @@ absl::Status DenseBincountShape(InferenceContext& context) {
   if (input.unknown_rank() || input.rank() > 2) {
     return context.Error(absl::StrCat("input is ", input.ToString(), ", expected [n] or [rows,n]"));
   }
+  const Shape& weights = context.shape(2);
+  if (weights.fully_known() && input.fully_known() && weights.num_elements() > 0 && !(weights == input)) {
+    return context.Error(absl::StrCat("`weights` must be the same shape as `arr` or a length-0 `Tensor`. Received ", weights.ToString(), " for ",
+                                      input.ToString()));
+  }
   context.AddOutput(context.dtype(2), input.rank() == 2 ? Shape({input.dim(0), size}) : Shape({size}));
   return absl::OkStatus();
 }
@@ -103,6 +108,10 @@ absl::Status ScanShape(InferenceContext& context) {
 
 absl::Status FormatShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(1));
+  const Shape& input = context.shape(0);
+  if (context.op() == "DataFormatVecPermute" && input.rank() == 2 && input.dim(1) >= 0 && input.dim(1) != 2) {
+    return context.Error(absl::StrCat("Second dimension of 2D input must be of size 2, but got shape ", input.ToString()));
+  }
   return SameAsFirstInput(context);
 }
 

@@ -92,6 +92,8 @@ absl::Status FractionalPoolShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(ExpectRank(context, 0, context.dtype(0), 4));
   MR_ASSIGN_OR_RETURN(const std::vector<float> ratio, RequiredAttr<std::vector<float>>(context, "pooling_ratio"));
   if (ratio.size() != 4) return context.Error("pooling_ratio field must specify 4 dimensions");
+  const bool seeded = context.attrs().GetOr<int64_t>("seed", 0) != 0 || context.attrs().GetOr<int64_t>("seed2", 0) != 0;
+  if (seeded && !context.attrs().GetOr("deterministic", false)) return context.Error("Both seed and seed2 should be 0 if deterministic is false.");
   if (ratio[0] != 1 || ratio[3] != 1) return context.Error("Fractional pooling is not yet supported on the batch or channel dimension.");
   Shape out = context.shape(0);
   if (!out.fully_known()) return context.Error(absl::StrCat("value is ", out.ToString(), ", expected a shape that is known"));

@@ -56,9 +56,19 @@ absl::Status GatherV2Shape(InferenceContext& context) {
   return GatherAlong(context, axis, context.attrs().GetOr<int64_t>("batch_dims", 0));
 }
 
+// That the variable (input 0) has the type that the attribute says.
+absl::Status ExpectVariableOfDtype(const InferenceContext& context) {
+  const DataType dtype = context.attrs().GetOr<DataType>("dtype", context.dtype(0));
+  if (dtype == context.dtype(0)) return absl::OkStatus();
+  return context.Error(absl::StrCat("reads a variable of ", std::string(DataTypeName(context.dtype(0))), ", attribute 'dtype' is ",
+                                    std::string(DataTypeName(dtype))));
+}
+
 absl::Status ResourceGatherShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(2));
+  MR_RETURN_IF_ERROR(ExpectVariableOfDtype(context));
   const int64_t batch_dims = context.attrs().GetOr<int64_t>("batch_dims", 0);
+  if (batch_dims < 0) return context.Error(absl::StrCat("batch_dims is negative (", batch_dims, ")"));
   return GatherAlong(context, batch_dims, batch_dims);
 }
 
@@ -80,11 +90,19 @@ absl::Status GatherNdShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+absl::Status ResourceGatherNdShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(ExpectVariableOfDtype(context));
+  return GatherNdShape(context);
+}
+
 // That `updates` (input u) has the shape of slices of `target` at `indices` (input i).
 absl::Status CheckScatterNd(const InferenceContext& context, const Shape& target, int i, int u) {
   const Shape &indices = context.shape(i), &updates = context.shape(u);
   if (!indices.fully_known() || !updates.fully_known() || !target.fully_known()) return absl::OkStatus();
   if (indices.rank() < 1 || target.rank() < 1) return context.Error("indices and output must be at least 1-D");
+  if (target.num_elements() == 0 && (indices.num_elements() > 0 || updates.num_elements() > 0)) {
+    return context.Error(absl::StrCat("Indices and updates specified for empty input: ", target.ToString()));
+  }
   const int64_t depth = indices.dim(indices.rank() - 1);
   const bool fits = depth <= target.rank() &&
                     updates == Concatenate(indices.dims().subspan(0, indices.rank() - 1),
@@ -240,8 +258,9 @@ absl::Status OneHotShape(InferenceContext& context) {
     context.AddOutput(context.dtype(2), indices);
     return absl::OkStatus();
   }
-  MR_ASSIGN_OR_RETURN(const int axis,
-                      NormalizeAxis(context, context.attrs().GetOr<int64_t>("axis", -1), indices.rank() + 1));
+  const int64_t at = context.attrs().GetOr<int64_t>("axis", -1);
+  if (at < -1) return context.Error(absl::StrCat("axis must be >= -1, got ", at));
+  MR_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(context, at, indices.rank() + 1));
   Shape out = Concatenate(indices.dims().subspan(0, axis), {depth});
   for (int i = axis; i < indices.rank(); ++i) out.AddDim(indices.dim(i));
   context.AddOutput(context.dtype(2), std::move(out));
@@ -269,7 +288,7 @@ void RegisterGatherScatterOps(OpRegistry& registry) {
                    .variables = reads,
                    .stateful = true});
   AddOp(registry,
-        {.name = "ResourceGatherNd", .shape = GatherNdShape, .cost = MoveCost, .variables = reads, .stateful = true});
+        {.name = "ResourceGatherNd", .shape = ResourceGatherNdShape, .cost = MoveCost, .variables = reads, .stateful = true});
   AddOp(registry, {.name = "ScatterNd", .shape = ScatterNdShape, .cost = ScatterCost});
   for (const char* name : {"TensorScatterAdd", "TensorScatterSub", "TensorScatterUpdate", "TensorScatterMax",
                            "TensorScatterMin", "ScatterNdNonAliasingAdd"}) {

@@ -172,6 +172,9 @@ absl::Status LuShape(InferenceContext& context) {
 absl::Status TridiagonalShape(InferenceContext& context) {
   const int rhs_at = context.op() == "TridiagonalSolve" ? 1 : 3;
   MR_RETURN_IF_ERROR(context.ExpectInputs(rhs_at + 1));
+  if (context.attrs().GetOr("perturb_singular", false) && !context.attrs().GetOr("partial_pivoting", true)) {
+    return context.Error("Setting perturb_singular requires also setting partial_pivoting.");
+  }
   MR_RETURN_IF_ERROR(ExpectMatrix(context, rhs_at, false));
   const Shape& rhs = context.shape(rhs_at);
   for (int i = 0; i < rhs_at; ++i) {

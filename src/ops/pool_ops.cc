@@ -84,6 +84,9 @@ absl::Status AvgPoolGradShape(InferenceContext& context) {
 absl::Status ArgmaxShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(1));
   MR_ASSIGN_OR_RETURN(PoolGeometry geometry, Geometry(context, context.shape(0), 4));
+  if (geometry.output.fully_known() && geometry.output.num_elements() == 0) {
+    return context.Error(absl::StrCat("has no window in ", context.shape(0).ToString(), ", its output is ", geometry.output.ToString()));
+  }
   MR_ASSIGN_OR_RETURN(const DataType index, IndexTypeAttr(context, "Targmax", DataType::kInt64));
   context.AddOutput(context.dtype(0), geometry.output);
   context.AddOutput(index, std::move(geometry.output));

@@ -43,14 +43,22 @@ absl::Status ExpectEqualShapes(const InferenceContext& context) {
                                     inputs.ToString()));
 }
 
+// Of attributes `min` and `max`, neither of which is NaN.
+absl::Status ExpectRangeAttrs(const InferenceContext& context) {
+  const float min = context.attrs().GetOr("min", -6.0f), max = context.attrs().GetOr("max", 6.0f);
+  return min < max ? absl::OkStatus() : context.Error(absl::StrCat("min has to be smaller than max, was: ", min, " >= ", max));
+}
+
 absl::Status ArgsShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(1));
+  MR_RETURN_IF_ERROR(ExpectRangeAttrs(context));
   MR_RETURN_IF_ERROR(ExpectFloats(context));
   return SameAsFirstInput(context);
 }
 
 absl::Status ArgsGradientShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(2));
+  MR_RETURN_IF_ERROR(ExpectRangeAttrs(context));
   MR_RETURN_IF_ERROR(ExpectFloats(context));
   MR_RETURN_IF_ERROR(ExpectEqualShapes(context));
   return SameAsFirstInput(context);

@@ -95,6 +95,11 @@ absl::Status SparseOutputShape(InferenceContext& context) {
       return context.Error(absl::StrCat("indices are ", indices.ToString(), " and values ", values.ToString(), ", expected [n,", rank, "] and [n]"));
     }
   }
+  const Shape& weights = context.shape(context.num_inputs() - 1);
+  if (weights.fully_known() && values.fully_known() && weights.num_elements() > 0 && !(weights == values)) {
+    return context.Error(absl::StrCat("Weights and values must have the same shape. Weight shape: ", weights.ToString(), "; values shape: ",
+                                      values.ToString()));
+  }
   const int64_t most = values.fully_known() ? values.num_elements() : -1;
   context.AddOutput(DataType::kInt64, Shape({most, rank}));
   context.AddOutput(context.dtype(context.num_inputs() - 1), Shape({most}));

@@ -30,7 +30,7 @@ absl::Status SuppressionShape(InferenceContext& context) {
     return context.Error(absl::StrCat("boxes are ", boxes.ToString(), " and scores ", scores.ToString(), ", expected [n,4] and [n]"));
   }
   MR_ASSIGN_OR_RETURN(int64_t most, KnownInt(context, 2));
-  most = std::max<int64_t>(most, 0);
+  if (most < 0) return context.Error("output size must be non-negative");
   const bool padded = context.attrs().GetOr("pad_to_max_output_size", false);
   if (!padded && boxes.rank() == 2 && boxes.dim(0) >= 0) most = std::min(most, boxes.dim(0));
   for (int k = 0; k < (fifth ? 2 : 1); ++k) {

@@ -64,10 +64,11 @@ absl::Status BiasAddGradShape(InferenceContext& context) {
     context.AddOutput(context.dtype(0), Shape({-1}));
     return absl::OkStatus();
   }
-  if (shape.rank() < 2) {
-    return context.Error(absl::StrCat("the gradient is ", shape.ToString(), ", expected a rank of at least 2"));
-  }
   const bool nchw = context.attrs().GetOr<std::string>("data_format", "NHWC") == "NCHW";
+  const int least = nchw ? 3 : 2;
+  if (shape.rank() < least) {
+    return context.Error(absl::StrCat("the gradient is ", shape.ToString(), ", expected a rank of at least ", least));
+  }
   context.AddOutput(context.dtype(0), Shape({shape.dim(nchw ? 1 : shape.rank() - 1)}));
   return absl::OkStatus();
 }

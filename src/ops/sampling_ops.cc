@@ -57,6 +57,9 @@ absl::Status GeneratorShape(InferenceContext& context) {
   const bool bounded = context.op() == "StatefulUniformInt";
   MR_RETURN_IF_ERROR(context.ExpectInputs(bounded ? 5 : 3));
   MR_RETURN_IF_ERROR(ExpectGenerator(context));
+  if (context.dtype(2) != DataType::kInt32 && context.dtype(2) != DataType::kInt64) {
+    return context.Error(absl::StrCat("shape is ", context.input(2).ToString(), ", expected int32 or int64"));
+  }
   for (int i = 3; i < context.num_inputs(); ++i) MR_RETURN_IF_ERROR(ExpectScalar(context, i, i == 3 ? "minval" : "maxval"));
   MR_ASSIGN_OR_RETURN(Shape shape, ShapeOfValue(context, 2));
   const DataType fallback = bounded                                  ? context.dtype(3)
@@ -242,13 +245,9 @@ absl::Status FixedUnigramShape(InferenceContext& context) {
   if (reserved < 0 || shards < 1 || shard < 0 || shard >= shards) {
     return context.Error(absl::StrCat("has ", reserved, " reserved classes and takes part ", shard, " of ", shards));
   }
-  const auto kept_of = [&](int64_t first, int64_t end) {
-    int64_t kept = 0;
-    for (int64_t k = first; k < end; ++k) kept += k % shards == shard ? 1 : 0;
-    return kept;
-  };
-  const int64_t first = kept_of(0, reserved);
-  const int64_t kept = first + kept_of(first, first + static_cast<int64_t>(counts.size()));
+  const auto kept_below = [&](int64_t end) { return end <= shard ? 0 : (end - 1 - shard) / shards + 1; };
+  const int64_t first = kept_below(reserved);
+  const int64_t kept = first + kept_below(first + static_cast<int64_t>(counts.size())) - kept_below(first);
   if (kept != range) return context.Error(absl::StrCat("range is ", range, " must be equal to weights size ", kept));
   return CandidateShape(context);
 }
@@ -259,6 +258,10 @@ absl::Status AccidentalHitsShape(InferenceContext& context) {
   const Shape& classes = context.shape(0);
   if (!classes.unknown_rank() && classes.rank() != 2) {
     return context.Error(absl::StrCat("true_classes is ", classes.ToString(), ", expected a matrix"));
+  }
+  MR_ASSIGN_OR_RETURN(const int64_t num_true, RequiredAttr<int64_t>(context, "num_true"));
+  if (!classes.unknown_rank() && classes.dim(1) >= 0 && classes.dim(1) != num_true) {
+    return context.Error(absl::StrCat("true_classes is ", classes.ToString(), ", expected ", num_true, " columns by num_true"));
   }
   const Shape hits({classes.fully_known() ? classes.num_elements() : -1});
   context.AddOutput(DataType::kInt32, hits);

@@ -41,7 +41,11 @@ absl::Status SparseMatMulShape(InferenceContext& context) {
 // (indices, shape, new_shape) -> indices, shape
 absl::Status SparseReshapeShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(3));
-  const Shape &indices = context.shape(0), &target = context.shape(2);
+  const Shape &indices = context.shape(0), &dims = context.shape(1), &target = context.shape(2);
+  if (indices.fully_known() && dims.fully_known() && indices.rank() == 2 && indices.dim(1) != dims.num_elements()) {
+    return context.Error(absl::StrCat("Input tensor rank must match input shape length, indices are ", indices.ToString(), " and the shape ",
+                                      dims.ToString()));
+  }
   const int64_t rank = target.fully_known() ? target.num_elements() : -1;
   context.AddOutput(DataType::kInt64, Shape({indices.rank() == 2 ? indices.dim(0) : -1, rank}));
   context.AddOutput(DataType::kInt64, Shape({rank}));

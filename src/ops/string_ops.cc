@@ -1,6 +1,7 @@
 // Assert, Print, strings and summaries: what hangs around in real graphs beside the computation. Strings have no memory on a
 // device, so string outputs carry a type and a shape but no bytes; what planning knows of them becomes constants, and ops that make
 // numbers of strings need to know them then.
+#include <algorithm>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -169,6 +170,10 @@ absl::Status NGramsShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(ExpectKnownStrings(context, 0));
   const Tensor* splits = context.value(1);
   if (splits == nullptr) return context.Error("where rows of words begin must be known when the graph is planned");
+  const auto widths = context.attrs().GetOr<std::vector<int64_t>>("ngram_widths", {});
+  if (std::any_of(widths.begin(), widths.end(), [](int64_t width) { return width <= 0; })) {
+    return context.Error("ngram_widths must contain positive values");
+  }
   const auto made = NGramsOf(context.attrs(), *context.value(0), *splits);
   if (!made.ok()) return ErrorAtNode(context, made.status());
   context.AddOutput(DataType::kString, Shape({static_cast<int64_t>(made->texts.size())}));

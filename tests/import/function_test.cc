@@ -50,12 +50,13 @@ TEST(Functions, ArgumentsCarryTheirAttributes) {
                   output_arg { name: 'r' type: DT_FLOAT } control_output: 'done' }
       arg_attr { key: 1 value { attr { key: 'user' value { s: 'name' } } } }
       resource_arg_unique_id { key: 1 value: 7 }
-      node_def { name: 'n' op: 'Split' input: 'a' input: '^v' attr { key: 'T' value { placeholder: 'T' } } }
+      node_def { name: 'n' op: 'Split' input: 'a' input: '^v' attr { key: 'T' value { placeholder: 'T' } }
+                 attr { key: 'num_split' value { i: 3 } } }
       ret { key: 'r' value: 'n:output:2' } control_ret { key: 'done' value: 'n' } })"),
             "function f ^n\n"
             "  a = _Arg() {T=float, index=0}\n"
             "  v = _Arg() {T=$T, _resource_arg_unique_id=7, index=1, user=\"name\"}\n"
-            "  n = Split(a) ^v {T=$T}\n"
+            "  n = Split(a) ^v {T=$T, num_split=3}\n"
             "  r = _Retval(n:2) {T=float, index=0}\n"
             "end\nx = NoOp()\n");
 }
@@ -91,12 +92,12 @@ TEST(Functions, GradientsThatTheLibraryNamesAreAttributesOfTheirFunctions) {
 }
 
 TEST(Functions, ErrorsNameTheFunctionAndTheNode) {
-  EXPECT_EQ(Import("function { signature { name: 'f' } node_def { name: 'n' op: 'Neg' input: 'gone:y:0' } }"),
+  EXPECT_EQ(Import("function { signature { name: 'f' } node_def { name: 'n' op: 'Foo' input: 'gone:y:0' } }"),
             "function 'f': 'n' takes input 'gone:y:0', but there is no node or argument 'gone'");
-  EXPECT_EQ(Import("function { signature { name: 'f' } node_def { name: 'n' op: 'Neg' input: '^gone' } }"),
+  EXPECT_EQ(Import("function { signature { name: 'f' } node_def { name: 'n' op: 'Foo' input: '^gone' } }"),
             "function 'f': node 'n' takes input '^gone', but there is no such node");
-  EXPECT_EQ(Import("function { signature { name: 'f' } node_def { name: 'k' op: 'TopKV2' } "
-                   "node_def { name: 'n' op: 'Neg' input: 'k:ranks:0' } }"),
+  EXPECT_EQ(Import("function { signature { name: 'f' } node_def { name: 'k' op: 'TopKV2' attr { key: 'T' value { type: DT_FLOAT } } } "
+                   "node_def { name: 'n' op: 'Foo' input: 'k:ranks:0' } }"),
             "function 'f': node 'k' (TopKV2) has no output 'ranks:0'");
   EXPECT_EQ(Import("function { signature { name: 'f' output_arg { name: 'r' } } }"),
             "function 'f': result 'r' has no tensor of the body");
@@ -106,7 +107,7 @@ TEST(Functions, ErrorsNameTheFunctionAndTheNode) {
             "function 'f': argument 'a' is a list, expected one tensor");
   EXPECT_EQ(Import("function { signature { name: 'f' } } function { signature { name: 'f' } }"),
             "two functions are named 'f'");
-  EXPECT_EQ(Import("function { signature { name: 'f' } node_def { name: 'n' op: 'Neg' input: 'n:y:0' } }"),
+  EXPECT_EQ(Import("function { signature { name: 'f' } node_def { name: 'n' op: 'Foo' input: 'n:y:0' } }"),
             "function 'f': the graph has a cycle: 'n' -> 'n'; expected cycles only through NextIteration of a loop");
 }
 

@@ -56,13 +56,14 @@ Message FromText(const std::string& text) {
 constexpr const char* kSmall = R"(
   node { name: "a" op: "Const" attr { key: "dtype" value { type: DT_FLOAT } }
          attr { key: "value" value { tensor { dtype: DT_FLOAT tensor_shape { dim { size: 3 } } float_val: 1.5 } } } }
-  node { name: "b" op: "Split" input: "later:1" input: "a" input: "^a" device: "/cpu:0" }
-  node { name: "later" op: "Unpack" input: "a" attr { key: "num" value { i: 2 } } attr { key: "axes" value { list {} } } }
+  node { name: "b" op: "Split" input: "later:1" input: "a" input: "^a" device: "/cpu:0"
+         attr { key: "T" value { type: DT_FLOAT } } attr { key: "num_split" value { i: 1 } } }
+  node { name: "later" op: "Unpack" input: "a" attr { key: "T" value { type: DT_FLOAT } } attr { key: "num" value { i: 2 } } attr { key: "axes" value { list {} } } }
   versions { producer: 42 })";
 constexpr const char* kSmallText =
     "a = Const() {dtype=float, value=float[3]{1.5 ...}}\n"
-    "b = Split(later:1, a) ^a on \"/cpu:0\"\n"
-    "later = Unpack(a) {axes=[], num=2}\n";
+    "b = Split(later:1, a) ^a {T=float, num_split=1} on \"/cpu:0\"\n"
+    "later = Unpack(a) {T=float, axes=[], num=2}\n";
 
 TEST(GraphFile, OldFilesWriteUnknownShapesAsScalars) {
   const std::string placeholder = R"(
@@ -159,9 +160,10 @@ TEST(GraphFile, MetaGraphsAreRecognisedByContent) {
 
 TEST(GraphFile, GraphOfOneNodeWithALibraryIsNotAMetaGraph) {
   const absl::StatusOr<Graph> graph = GraphFromBytes(Binary(FromText<proto::GraphDef>(R"(
-    node { name: "x" op: "PartitionedCall" attr { key: "f" value { func { name: "f" } } } }
+    node { name: "x" op: "PartitionedCall" attr { key: "Tin" value { list { } } } attr { key: "Tout" value { list { } } }
+           attr { key: "f" value { func { name: "f" } } } }
     library { function { signature { name: "f" } node_def { name: "n" op: "NoOp" } } })")));
-  EXPECT_EQ(TextOf(graph), "function f\n  n = NoOp()\nend\nx = PartitionedCall() {f=&f}\n");
+  EXPECT_EQ(TextOf(graph), "function f\n  n = NoOp()\nend\nx = PartitionedCall() {Tin=[], Tout=[], f=&f}\n");
 }
 
 class RealGraph : public ::testing::TestWithParam<const char*> {};
@@ -208,19 +210,19 @@ TEST(GraphFile, DotShowsPartitionsSwapNodesAndReasons) {
 }
 
 TEST(GraphFile, ErrorsSayWhatAndWhereAndWhatWasExpected) {
-  EXPECT_EQ(ErrorOf(R"(node { name: "x" op: "Neg" input: "y" })"),
+  EXPECT_EQ(ErrorOf(R"(node { name: "x" op: "A" input: "y" })"),
             "node 'x' takes input 'y:0', but there is no node 'y'");
-  EXPECT_EQ(ErrorOf(R"(node { name: "x" op: "Neg" input: "^y" })"),
+  EXPECT_EQ(ErrorOf(R"(node { name: "x" op: "A" input: "^y" })"),
             "node 'x' takes input '^y', but there is no node 'y'");
   EXPECT_EQ(ErrorOf(R"(node { name: "x" op: "A" } node { name: "x" op: "B" })"), "two nodes are named 'x'");
-  EXPECT_EQ(ErrorOf(R"(node { name: "x" op: "Neg" input: "z" } node { name: "y" op: "Neg" input: "x" }
-                       node { name: "z" op: "Neg" input: "y" })"),
+  EXPECT_EQ(ErrorOf(R"(node { name: "x" op: "A" input: "z" } node { name: "y" op: "A" input: "x" }
+                       node { name: "z" op: "A" input: "y" })"),
             "the graph has a cycle: 'y' -> 'z' -> 'x' -> 'y'; expected cycles only through NextIteration of a loop");
-  EXPECT_EQ(ErrorOf(R"(node { name: "x" op: "Neg" input: "^x" })"),
+  EXPECT_EQ(ErrorOf(R"(node { name: "x" op: "A" input: "^x" })"),
             "the graph has a cycle: 'x' -> 'x'; expected cycles only through NextIteration of a loop");
-  EXPECT_EQ(ErrorOf(R"(node { name: "x" op: "Neg" input: "y:-1" } node { name: "y" op: "A" })"),
+  EXPECT_EQ(ErrorOf(R"(node { name: "x" op: "A" input: "y:-1" } node { name: "y" op: "A" })"),
             "node 'x' takes input 'y:-1', expected 'node', 'node:number' or '^node'");
-  EXPECT_EQ(ErrorOf(R"(node { name: "a b" op: "Neg" })"),
+  EXPECT_EQ(ErrorOf(R"(node { name: "a b" op: "A" })"),
             "a node is named 'a b', expected letters, digits and _ . - / \\ >");
   EXPECT_EQ(ErrorOf(R"(node { name: "x" })"), "node 'x' has no op");
   EXPECT_EQ(ErrorOf("node { nme: \"x\" }"),

@@ -60,11 +60,16 @@ def every_attr():
         const.attr["dtype"].type = const.attr["value"].tensor.dtype
     values = graph.node.add(name="values", op="Pack", input=["float", "splat", "int32:0", "^bool"])
     values.attr["N"].i = 3
-    splat = graph.node.add(name="splat", op="Const").attr["value"].tensor
+    values.attr["T"].type = types_pb2.DT_FLOAT
+    node = graph.node.add(name="splat", op="Const")
+    node.attr["dtype"].type = types_pb2.DT_BFLOAT16
+    splat = node.attr["value"].tensor
     splat.dtype = types_pb2.DT_BFLOAT16
     splat.tensor_shape.dim.add(size=100)
     splat.half_val.append(0x3F80)
-    short = graph.node.add(name="short", op="Const").attr["value"].tensor
+    node = graph.node.add(name="short", op="Const")
+    node.attr["dtype"].type = types_pb2.DT_INT32
+    short = node.attr["value"].tensor
     short.dtype = types_pb2.DT_INT32
     short.tensor_shape.dim.add(size=5)
     short.int_val.extend([1, 2, 3])

@@ -62,7 +62,7 @@ def values():
     yield fails("MatrixSolve_singular", "MatrixSolve", [singular, Gen((2, 1))])
     yield fails("MatrixInverse_singular", "MatrixInverse", [singular])
     for op in ("FloorDiv", "FloorMod", "TruncateDiv", "TruncateMod", "Div", "Mod"):
-        for dtype in (I, I64, np.uint8, np.int16):
+        for dtype in (I, I64) if op in ("TruncateMod", "Mod") else (I, I64, np.uint8, np.int16):
             yield fails(f"{op}_by_zero_{np.dtype(dtype).name}", op, [np.array([1, 2], dtype), np.array([1, 0], dtype)])
     for dtype in (I, I64):
         yield fails(f"Pow_negative_{np.dtype(dtype).name}", "Pow", [np.array([2, 3], dtype), np.array([1, -1], dtype)])
@@ -232,8 +232,10 @@ def scalars():
             yield from where(input, op, [variable] + ends + [Gen((2, 2))], name, error="equal size tensors", shapes=((0,), (2,)))
     wide = np.array([[0, 0, 1]], I64)
     yield fails("SparseConcat_ranks", "SparseConcat", [L([sparse[0], wide]), L([sparse[1]] * 2), L([sparse[2], np.array([4, 2, 2], I64)])], {"concat_dim": 0})
-    yield fails("SparseCountSparseOutput_more_values", "SparseCountSparseOutput", [sparse[0], np.array([1, 2], I), sparse[2], np.zeros(0, F)])
-    yield fails("SparseCountSparseOutput_ranks", "SparseCountSparseOutput", [wide, np.array([1], I), sparse[2], np.zeros(0, F)])
+    yield fails("SparseCountSparseOutput_more_values", "SparseCountSparseOutput", [sparse[0], np.array([1, 2], I), sparse[2], np.zeros(0, F)],
+                {"binary_output": False})
+    yield fails("SparseCountSparseOutput_ranks", "SparseCountSparseOutput", [wide, np.array([1], I), sparse[2], np.zeros(0, F)],
+                {"binary_output": False})
 
 
 def cases():
