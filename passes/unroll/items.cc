@@ -17,6 +17,25 @@ absl::Status CallError(const NodeCall& call, const std::string& message) {
   return absl::InvalidArgumentError(absl::StrCat("node '", call.node.name, "' (", call.node.op, "): ", message));
 }
 
+absl::Status CheckWhile(const NodeCall& call, size_t conditions, size_t results) {
+  if (conditions == 1 && results == call.inputs.size()) return absl::OkStatus();
+  return CallError(call, absl::StrCat("has ", call.inputs.size(), " variables, a condition with ", conditions, " results and a body with ", results));
+}
+
+absl::Status CheckTurn(const StraightGraph& out, const NodeCall& call, absl::Span<const Value> before, absl::Span<const Value> after) {
+  const auto type_of = [&](const Value& value) {
+    const auto type = value.kind == Value::Kind::kTensor ? out.Type(value.ref) : std::nullopt;
+    const bool says = type && type->dtype != DataType::kVariant && type->dtype != DataType::kResource;
+    return says ? type->dtype : DataType::kInvalid;
+  };
+  for (size_t i = 0; i < after.size(); ++i) {
+    const DataType was = type_of(before[i]), is = type_of(after[i]);
+    if (was == is || was == DataType::kInvalid || is == DataType::kInvalid) continue;
+    return CallError(call, absl::StrCat("variable ", i, " is ", std::string(DataTypeName(was)), ", and ", std::string(DataTypeName(is)), " after a turn"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status NothingToFetch(const std::string& tensor) {
   return absl::InvalidArgumentError(absl::StrCat("fetch '", tensor, "' is of a branch that is not taken, or an output that its node does not have"));
 }

@@ -26,6 +26,10 @@ struct NodeCall {
 
 // Errors with the node's name, op and `message`.
 absl::Status CallError(const NodeCall& call, const std::string& message);
+// Whether a While has one condition and as many results as variables, and whether its variables keep their types from turn to turn:
+// a loop that another type does not end would run long before something else refuses it.
+absl::Status CheckWhile(const NodeCall& call, size_t conditions, size_t results);
+absl::Status CheckTurn(const StraightGraph& out, const NodeCall& call, absl::Span<const Value> before, absl::Span<const Value> after);
 // A fetch of what no run makes.
 absl::Status NothingToFetch(const std::string& tensor);
 // A number or numbers that must be known when planning. The error says what they depend on.

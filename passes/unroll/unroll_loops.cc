@@ -544,10 +544,7 @@ absl::Status Unroller::RunWhile(Run& run, NodeId id, const NodeCall& call, const
   const Graph& graph = run.body->graph;
   MR_ASSIGN_OR_RETURN(const Body* condition, bodies_.OfFunction(graph, call.node, "cond"));
   MR_ASSIGN_OR_RETURN(const Body* body, bodies_.OfFunction(graph, call.node, "body"));
-  if (condition->results.size() != 1 || body->results.size() != call.inputs.size()) {
-    return CallError(call, absl::StrCat("has ", call.inputs.size(), " variables, a condition with ", condition->results.size(),
-                                        " results and a body with ", body->results.size()));
-  }
+  MR_RETURN_IF_ERROR(CheckWhile(call, condition->results.size(), body->results.size()));
   Run turn;
   turn.device = call.origin.device;
   const std::string streams = absl::StrCat(run.stream_prefix, call.node.name, "/");
@@ -571,7 +568,9 @@ absl::Status Unroller::RunWhile(Run& run, NodeId id, const NodeCall& call, const
     turn.body = body;
     turn.prefix = absl::StrCat(name, "/");
     turn.stream_prefix = streams;
-    MR_ASSIGN_OR_RETURN(values, RunFunction(turn));
+    MR_ASSIGN_OR_RETURN(std::vector<Value> next, RunFunction(turn));
+    MR_RETURN_IF_ERROR(CheckTurn(out_, call, values, next));
+    values = std::move(next);
     MR_RETURN_IF_ERROR(EndTurn(turn, name, values));
   }
   std::vector<NodeId> ends;

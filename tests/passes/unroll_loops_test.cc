@@ -134,6 +134,19 @@ TEST(UnrollLoops, ALoopThatNeverEndsIsRefused) {
   EXPECT_TRUE(absl::StrContains(status.message(), "node 'y' (StatelessWhile): the graph's loops take more than 1000 turns (--max_unrolled_nodes)")) << status;
 }
 
+// The condition holds for every number of the other type, so that nothing else would end it soon.
+TEST(UnrollLoops, VariablesOfLoopsKeepTheirTypes) {
+  const absl::StatusOr<Graph> parsed = ParseGraphText(
+      "function c\n  i = _Arg() {T=int32, index=0}\n  t = Const() {dtype=bool, value=bool[]{true}}\n  r = _Retval(t) {T=bool, index=0}\nend\n"
+      "function b\n  i = _Arg() {T=int32, index=0}\n  n = Cast(i) {SrcT=int32, DstT=float}\n  r = _Retval(n) {T=float, index=0}\nend\n"
+      "z = Const() {dtype=int32, value=int32[]{0}}\ny = StatelessWhile(z) {T=[int32], cond=&c, body=&b}\n");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  Graph graph = parsed->Clone();
+  EvaluatingOracle oracle;
+  const absl::Status status = UnrollLoops(graph, OpRegistry::Builtin(), oracle, {.max_nodes = 1000}).status();
+  EXPECT_EQ(status.message(), "node 'y' (StatelessWhile): variable 0 is int32, and float after a turn");
+}
+
 // Each search passes the turns before, so one for each turn would make planning take time by their square.
 TEST(UnrollLoops, TurnsThatAreAskedForAreNotSearchedOneByOne) {
   const auto unroll = [](const char* x, const QuestionOptions& questions) {
