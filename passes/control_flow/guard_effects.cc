@@ -89,16 +89,26 @@ void GuardWriter::TakeUnlessGuarded(NodeId id, int input, DataType type, OutputR
   graph_.mutable_node(id).inputs[input] = value;
 }
 
-bool GuardWriter::IsReference(OutputRef ref) const {
+const Node* GuardWriter::VariableOf(OutputRef ref) const {
   while (true) {
     const Node& node = graph_.node(ref.node);
     const OpDef* def = ops_.Find(node.op);
-    if (def != nullptr && def->is_variable) return node.op != "VarHandleOp";
+    if (def != nullptr && def->is_variable) return &node;
     const bool passes = node.op == "Identity" || IsSwitch(node) ||
                         (def != nullptr && def->returns_variable);
-    if (!passes || node.inputs.empty()) return false;
+    if (!passes || node.inputs.empty()) return nullptr;
     ref = node.inputs[0];
   }
+}
+
+bool GuardWriter::IsReference(OutputRef ref) const {
+  const Node* variable = VariableOf(ref);
+  return variable != nullptr && variable->op != "VarHandleOp";
+}
+
+DataType GuardWriter::TypeOfVariable(NodeId id, OutputRef ref) const {
+  const Node* variable = VariableOf(ref);
+  return TypeOf(variable != nullptr && variable->attrs.Has("dtype") ? *variable : graph_.node(id));
 }
 
 OutputRef GuardWriter::Read(NodeId id, OutputRef variable, bool after) {
@@ -107,7 +117,7 @@ OutputRef GuardWriter::Read(NodeId id, OutputRef variable, bool after) {
   read.name = absl::StrCat(graph_.node(id).name, after ? "/after" : "/before");
   read.op = reference ? "Identity" : "ReadVariableOp";
   read.inputs = {variable};
-  read.attrs.Set(reference ? "T" : "dtype", TypeOf(graph_.node(id)));
+  read.attrs.Set(reference ? "T" : "dtype", TypeOfVariable(id, variable));
   read.reason = kReason;
   if (after) {
     read.control_inputs = {id};
@@ -143,7 +153,8 @@ void GuardWriter::RestoreUnless(NodeId id, const OpDef& def, const Guard& guard)
     select.name = absl::StrCat(graph_.node(id).name, "/if_taken");
     select.op = "Select";
     select.inputs = {holds, after, before};
-    select.attrs.Set("T", TypeOf(graph_.node(id)));
+    const DataType type = TypeOfVariable(id, variable);
+    select.attrs.Set("T", type);
     select.reason = kReason;
     const OutputRef value = {places_.AddAfter(graph_, id, std::move(select)), 0};
     const bool reference = IsReference(variable);
@@ -151,7 +162,7 @@ void GuardWriter::RestoreUnless(NodeId id, const OpDef& def, const Guard& guard)
     assign.name = absl::StrCat(graph_.node(id).name, "/taken_or_restored");
     assign.op = reference ? "Assign" : "AssignVariableOp";
     assign.inputs = {variable, value};
-    assign.attrs.Set(reference ? "T" : "dtype", TypeOf(graph_.node(id)));
+    assign.attrs.Set(reference ? "T" : "dtype", type);
     assign.reason = kReason;
     const NodeId added = places_.AddAfter(graph_, id, std::move(assign));
     followers_[id.value].push_back(added);

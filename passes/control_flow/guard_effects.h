@@ -58,6 +58,10 @@ class GuardWriter {
   void RestoreUnless(NodeId id, const OpDef& def, const Guard& guard);
   // Whether the tensor is a reference (VariableV2) rather than a handle.
   bool IsReference(OutputRef ref) const;
+  // The variable that it is a reference or handle of; nullptr: not known.
+  const Node* VariableOf(OutputRef ref) const;
+  // Of the variable, not of what node `id` that writes it makes; by the node where it is not known.
+  DataType TypeOfVariable(NodeId id, OutputRef ref) const;
 
   Graph& graph_;
   const OpRegistry& ops_;
