@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "graph/attr_kind.h"
 #include "xxhash.h"
 
 namespace millrace {
@@ -110,6 +111,11 @@ bool IsEmptyList(const AttrValue& value) {
         }
       },
       value);
+}
+
+std::optional<size_t> AttrKindFromName(std::string_view name) {
+  const auto found = std::find(std::begin(kKindNames), std::end(kKindNames), name);
+  return found == std::end(kKindNames) ? std::nullopt : std::optional<size_t>(found - std::begin(kKindNames));
 }
 
 std::string AttrToString(const AttrValue& value) {

@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "glog/logging.h"
+#include "graph/attr_kind.h"
 #include "millrace/status.h"
 
 namespace millrace {
@@ -30,30 +31,6 @@ struct AttrSpec {
   std::vector<std::string> words;  // allowed ones; empty: all are
 };
 using AttrSpecs = std::vector<AttrSpec>;  // sorted by name, as AttrMap is
-
-size_t KindOf(std::string_view name) {
-  static const auto& kinds = *new std::unordered_map<std::string_view, size_t>{
-      {"int", AttrValue(int64_t{}).index()},
-      {"float", AttrValue(0.0f).index()},
-      {"bool", AttrValue(false).index()},
-      {"string", AttrValue(std::string()).index()},
-      {"type", AttrValue(DataType()).index()},
-      {"shape", AttrValue(Shape()).index()},
-      {"tensor", AttrValue(Tensor()).index()},
-      {"func", AttrValue(FunctionRef()).index()},
-      {"list(int)", AttrValue(std::vector<int64_t>()).index()},
-      {"list(float)", AttrValue(std::vector<float>()).index()},
-      {"list(bool)", AttrValue(std::vector<bool>()).index()},
-      {"list(string)", AttrValue(std::vector<std::string>()).index()},
-      {"list(type)", AttrValue(std::vector<DataType>()).index()},
-      {"list(shape)", AttrValue(std::vector<Shape>()).index()},
-      {"list(tensor)", AttrValue(std::vector<Tensor>()).index()},
-      {"list(func)", AttrValue(std::vector<FunctionRef>()).index()},
-  };
-  const auto found = kinds.find(name);
-  CHECK(found != kinds.end()) << name;
-  return found->second;
-}
 
 uint64_t BitOf(DataType dtype) {
   const auto number = static_cast<uint32_t>(dtype);
@@ -87,7 +64,9 @@ AttrSpec ParseSpec(std::string text) {
   }
   const size_t colon = text.find(':');
   spec.name = text.substr(0, colon);
-  spec.kind = KindOf(std::string_view(text).substr(colon + 1));
+  const std::optional<size_t> kind = AttrKindFromName(std::string_view(text).substr(colon + 1));
+  CHECK(kind.has_value()) << text;
+  spec.kind = *kind;
   return spec;
 }
 

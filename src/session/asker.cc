@@ -21,13 +21,13 @@ struct Checked {
 };
 
 Checked Check(const Asked& asked, const Answers& told) {
+  const Tensor yes = Tensor::Scalar<bool>(true);
   Checked checked;
   for (size_t i = 0; i < asked.questions.size(); ++i) {
     if (checked.all_hold) checked.certain = i + 1;
     const auto expected = told.find(asked.questions[i]);
     const bool last = i + 1 == asked.questions.size() && asked.stopped;
     if (expected == told.end() && last) continue;
-    const Tensor yes = Tensor::Scalar<bool>(true);
     const Tensor& guess = expected != told.end() ? expected->second : yes;
     if (guess.BitEqual(asked.answers[i])) continue;
     checked.all_hold = false;

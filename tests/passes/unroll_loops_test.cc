@@ -71,6 +71,17 @@ absl::StatusOr<UnrollResult> UnrollWith(std::string_view nodes, Graph* graph) {
   return UnrollLoops(*graph, OpRegistry::Builtin(), oracle, {});
 }
 
+// Of a loop over one int32 `i`, whose condition always holds and whose body is `body`.
+absl::Status EndlessLoop(std::string_view body) {
+  absl::StatusOr<Graph> graph = ParseGraphText(absl::StrCat(
+      "function c\n  i = _Arg() {T=int32, index=0}\n  t = Const() {dtype=bool, value=bool[]{true}}\n  r = _Retval(t) {T=bool, index=0}\nend\n"
+      "function b\n  i = _Arg() {T=int32, index=0}\n", std::string(body), "end\n"
+      "z = Const() {dtype=int32, value=int32[]{0}}\ny = StatelessWhile(z) {T=[int32], cond=&c, body=&b}\n"));
+  if (!graph.ok()) return graph.status();
+  EvaluatingOracle oracle;
+  return UnrollLoops(*graph, OpRegistry::Builtin(), oracle, {.max_nodes = 1000}).status();
+}
+
 TEST(UnrollLoops, AListThatIsStackedAgainIsItsTensor) {
   Graph graph;
   ASSERT_TRUE(UnrollWith("y = TensorListStack(list, shape) {element_dtype=float}\nz = Neg(y) {T=float}\n", &graph).ok());
@@ -122,28 +133,14 @@ TEST(UnrollLoops, ErrorsNameTheNodeAndWhatIsWrong) {
 
 // Its turns make no nodes, so that their number is all that grows.
 TEST(UnrollLoops, ALoopThatNeverEndsIsRefused) {
-  const absl::StatusOr<Graph> parsed = ParseGraphText(
-      "function c\n  i = _Arg() {T=int32, index=0}\n  t = Const() {dtype=bool, value=bool[]{true}}\n  r = _Retval(t) {T=bool, index=0}\nend\n"
-      "function b\n  i = _Arg() {T=int32, index=0}\n  r = _Retval(i) {T=int32, index=0}\nend\n"
-      "z = Const() {dtype=int32, value=int32[]{0}}\ny = StatelessWhile(z) {T=[int32], cond=&c, body=&b}\n");
-  ASSERT_TRUE(parsed.ok()) << parsed.status();
-  Graph graph = parsed->Clone();
-  EvaluatingOracle oracle;
-  const absl::Status status = UnrollLoops(graph, OpRegistry::Builtin(), oracle, {.max_nodes = 1000}).status();
+  const absl::Status status = EndlessLoop("  r = _Retval(i) {T=int32, index=0}\n");
   EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
   EXPECT_TRUE(absl::StrContains(status.message(), "node 'y' (StatelessWhile): the graph's loops take more than 1000 turns (--max_unrolled_nodes)")) << status;
 }
 
 // The condition holds for every number of the other type, so that nothing else would end it soon.
 TEST(UnrollLoops, VariablesOfLoopsKeepTheirTypes) {
-  const absl::StatusOr<Graph> parsed = ParseGraphText(
-      "function c\n  i = _Arg() {T=int32, index=0}\n  t = Const() {dtype=bool, value=bool[]{true}}\n  r = _Retval(t) {T=bool, index=0}\nend\n"
-      "function b\n  i = _Arg() {T=int32, index=0}\n  n = Cast(i) {SrcT=int32, DstT=float}\n  r = _Retval(n) {T=float, index=0}\nend\n"
-      "z = Const() {dtype=int32, value=int32[]{0}}\ny = StatelessWhile(z) {T=[int32], cond=&c, body=&b}\n");
-  ASSERT_TRUE(parsed.ok()) << parsed.status();
-  Graph graph = parsed->Clone();
-  EvaluatingOracle oracle;
-  const absl::Status status = UnrollLoops(graph, OpRegistry::Builtin(), oracle, {.max_nodes = 1000}).status();
+  const absl::Status status = EndlessLoop("  n = Cast(i) {SrcT=int32, DstT=float}\n  r = _Retval(n) {T=float, index=0}\n");
   EXPECT_EQ(status.message(), "node 'y' (StatelessWhile): variable 0 is int32, and float after a turn");
 }
 

@@ -249,7 +249,6 @@ op = CheckNumerics(x) ^add {T=float, message="x"}
   EXPECT_THAT(std::string((*session)->Run({{"x", Reals({1, 2})}}, {"op"}, {}, nullptr).message()), Not(HasSubstr("first")));
 }
 
-// What a graph takes from Python or a pipeline is not in it; it can be fed.
 TEST(RunTimeErrors, NameFetchesByTheirTensors) {
   const std::string straight = R"(
 x = Placeholder() {dtype=int32, shape=shape[2]}
@@ -293,6 +292,7 @@ asked = VarIsInitializedOp(x)
   EXPECT_EQ(status.message(), "node 'asked' (VarIsInitializedOp) asks whether 'x' is initialised, which is no variable");
 }
 
+// What a graph takes from Python or a pipeline is not in it; it can be fed.
 TEST(RunTimeErrors, SayWhatToFeedInPlaceOfWhatComesFromOutside) {
   absl::StatusOr<Graph> graph = ParseGraphText(R"(
 pipeline = OneShotIterator()
