@@ -18,7 +18,7 @@ constexpr const char* kKindNames[] = {
     "shape",      "tensor",      "func",       "list(int)",     "list(float)", "list(bool)",
     "list(string)", "list(type)", "list(shape)", "list(tensor)", "list(func)",
     "parameter"};
-static_assert(std::size(kKindNames) == std::variant_size_v<AttrValue>);
+static_assert(std::size(kKindNames) == std::variant_size_v<AttrVariant>);
 
 struct LowerName {
   bool operator()(const AttrMap::Entry& entry, std::string_view name) const {
@@ -72,6 +72,39 @@ struct Printer {
 
 }  // namespace
 
+AttrValue::AttrValue() = default;
+AttrValue::AttrValue(const char* value) : AttrVariant(std::string(value)) {}
+AttrValue::AttrValue(const AttrValue& other) = default;
+AttrValue::AttrValue(AttrValue&& other) noexcept = default;
+AttrValue& AttrValue::operator=(const AttrValue& other) = default;
+AttrValue& AttrValue::operator=(AttrValue&& other) noexcept = default;
+AttrValue::~AttrValue() = default;
+
+template <typename T>
+  requires kIsAlternative<T, AttrVariant>
+AttrValue::AttrValue(T value) : AttrVariant(std::in_place_type<T>, std::move(value)) {}
+template AttrValue::AttrValue(std::monostate);
+template AttrValue::AttrValue(int64_t);
+template AttrValue::AttrValue(float);
+template AttrValue::AttrValue(bool);
+template AttrValue::AttrValue(std::string);
+template AttrValue::AttrValue(DataType);
+template AttrValue::AttrValue(Shape);
+template AttrValue::AttrValue(Tensor);
+template AttrValue::AttrValue(FunctionRef);
+template AttrValue::AttrValue(std::vector<int64_t>);
+template AttrValue::AttrValue(std::vector<float>);
+template AttrValue::AttrValue(std::vector<bool>);
+template AttrValue::AttrValue(std::vector<std::string>);
+template AttrValue::AttrValue(std::vector<DataType>);
+template AttrValue::AttrValue(std::vector<Shape>);
+template AttrValue::AttrValue(std::vector<Tensor>);
+template AttrValue::AttrValue(std::vector<FunctionRef>);
+template AttrValue::AttrValue(AttrParameter);
+
+AttrMap::AttrMap(std::initializer_list<Entry> entries) {
+  for (const Entry& entry : entries) Set(entry.first, entry.second);
+}
 AttrMap::AttrMap(const AttrMap& other) = default;
 AttrMap& AttrMap::operator=(const AttrMap& other) = default;
 AttrMap& AttrMap::operator=(AttrMap&& other) noexcept = default;

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <map>
 #include <random>
+#include <string>
+#include <type_traits>
+#include <variant>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -49,6 +52,27 @@ TEST(Graph, CopiesOfSomeNodesAreFoundByName) {
   EXPECT_EQ(to.num_nodes(), 1 + std::count(keep.begin(), keep.end(), true));
   EXPECT_TRUE(to.Find("mine").valid());
   EXPECT_EQ(to.AddNodesOf(from, keep).status().code(), absl::StatusCode::kAlreadyExists);
+}
+
+TEST(AttrValue, HoldsWhatItIsMadeOf) {
+  EXPECT_EQ(std::get<int64_t>(AttrValue(3)), 3);
+  EXPECT_EQ(std::get<std::string>(AttrValue("valid")), "valid");
+  EXPECT_TRUE(std::get<bool>(AttrValue(true)));
+  EXPECT_EQ(std::get<std::vector<int64_t>>(AttrValue(std::vector<int64_t>{1, 2})), (std::vector<int64_t>{1, 2}));
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(AttrValue()));
+  static_assert(!std::is_constructible_v<AttrValue, double>, "which would be cut to a float");
+  static_assert(!std::is_constructible_v<AttrValue, uint64_t>, "which may be no int64");
+}
+
+TEST(AttrValue, CopiesAreItsOwn) {
+  AttrValue list = std::vector<int64_t>{1, 2};
+  const AttrValue copy = list;
+  std::get<std::vector<int64_t>>(list).push_back(3);
+  EXPECT_EQ(std::get<std::vector<int64_t>>(copy).size(), 2);
+  const AttrValue moved = std::move(list);
+  EXPECT_EQ(std::get<std::vector<int64_t>>(moved).size(), 3);
+  list = copy;
+  EXPECT_EQ(AttrToString(list), AttrToString(copy));
 }
 
 TEST(AttrMap, CopiesDifferAfterAChangeOfEither) {
