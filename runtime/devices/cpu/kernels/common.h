@@ -49,7 +49,7 @@ std::unique_ptr<Kernel> MakeKernel(Fn fn, int64_t scratch = 0) {
     Fn fn_;
     int64_t scratch_;
   };
-  return std::make_unique<LambdaKernel>(std::move(fn), scratch);
+  return std::unique_ptr<Kernel>(new LambdaKernel(std::move(fn), scratch));  // no unique_ptr of its own type: there are thousands
 }
 
 inline absl::Status UnsupportedType(const OpInstance& instance, DataType dtype) {
