@@ -18,7 +18,9 @@ foreach(name ${launchers})
 endforeach()
 add_library(millrace_cuda_launch_host STATIC ${host_sources})
 target_include_directories(millrace_cuda_launch_host PRIVATE ${CMAKE_BINARY_DIR}/include_roots/cuda ${CMAKE_BINARY_DIR}/include_roots/graph)
-target_compile_options(millrace_cuda_launch_host PRIVATE -ffp-contract=off)
+# Kernels of the device, run by the host: for tests, which are sooner done by what -O3 takes longer to compile.
+set(quick_to_compile $<$<CONFIG:Release>:-O2>)
+target_compile_options(millrace_cuda_launch_host PRIVATE ${quick_to_compile} -ffp-contract=off)
 target_link_libraries(millrace_cuda_launch_host PRIVATE millrace_flags)
 millrace_watch(millrace_cuda_launch_host cuda_kernels)
 set_property(GLOBAL APPEND PROPERTY MILLRACE_LIBRARIES millrace_cuda_launch_host)
@@ -57,7 +59,7 @@ if(MILLRACE_TESTS)
   target_include_directories(millrace_cuda_launch_grid PUBLIC ${CMAKE_BINARY_DIR}/include_roots/cuda PRIVATE ${CMAKE_BINARY_DIR}/include_roots/graph)
   # The compiler unrolls turns that a list of a few numbers never comes to, and warns of them. What checks longjmp allows
   # none from one stack to another.
-  target_compile_options(millrace_cuda_launch_grid PRIVATE -include ${plugin_folder}/fake/grid.h -U_FORTIFY_SOURCE -ffp-contract=off
+  target_compile_options(millrace_cuda_launch_grid PRIVATE ${quick_to_compile} -include ${plugin_folder}/fake/grid.h -U_FORTIFY_SOURCE -ffp-contract=off
     -Wno-unknown-pragmas -Wno-array-bounds
     -Wno-aggressive-loop-optimizations -Wno-unused-variable)
   target_link_libraries(millrace_cuda_launch_grid PRIVATE millrace_flags PUBLIC glog::glog)
