@@ -18,7 +18,7 @@ foreach(name ${launchers})
 endforeach()
 add_library(millrace_cuda_launch_host STATIC ${host_sources})
 target_include_directories(millrace_cuda_launch_host PRIVATE ${CMAKE_BINARY_DIR}/include_roots/cuda ${CMAKE_BINARY_DIR}/include_roots/graph)
-# Kernels of the device, run by the host: for tests, which are sooner done by what -O3 takes longer to compile.
+# Kernels of the device, run by the host: -O3 takes half as long again to compile (reduce.cc on a grid: 19 s, 13 with -O2).
 set(quick_to_compile $<$<CONFIG:Release>:-O2>)
 target_compile_options(millrace_cuda_launch_host PRIVATE ${quick_to_compile} -ffp-contract=off)
 target_link_libraries(millrace_cuda_launch_host PRIVATE millrace_flags)
