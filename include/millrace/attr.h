@@ -42,7 +42,7 @@ inline constexpr bool kIsAlternative = false;
 template <typename T, typename... Ts>
 inline constexpr bool kIsAlternative<T, std::variant<Ts...>> = (std::is_same_v<T, Ts> || ...);
 
-// A value of one of these types, read as a std::variant is; of a shorter integer it is an int64_t, of a literal a std::string.
+// A value of one of these types, read as a std::variant is; other integers that fit become an int64_t, literals a std::string.
 // How it is made, copied and destroyed is compiled in attr.cc alone: it was a fifth of the time that a small file took to compile.
 struct AttrValue : AttrVariant {
   AttrValue();
@@ -50,7 +50,7 @@ struct AttrValue : AttrVariant {
     requires kIsAlternative<T, AttrVariant>
   AttrValue(T value);
   template <typename T>
-    requires(std::is_integral_v<T> && !kIsAlternative<T, AttrVariant> && sizeof(T) < sizeof(int64_t))
+    requires(std::is_integral_v<T> && !kIsAlternative<T, AttrVariant> && requires(T value) { int64_t{value}; })
   AttrValue(T value) : AttrValue(int64_t{value}) {}
   AttrValue(const char* value);
   AttrValue(const AttrValue& other);

@@ -60,6 +60,7 @@ TEST(AttrValue, HoldsWhatItIsMadeOf) {
   EXPECT_TRUE(std::get<bool>(AttrValue(true)));
   EXPECT_EQ(std::get<std::vector<int64_t>>(AttrValue(std::vector<int64_t>{1, 2})), (std::vector<int64_t>{1, 2}));
   EXPECT_TRUE(std::holds_alternative<std::monostate>(AttrValue()));
+  static_assert(std::is_constructible_v<AttrValue, long long> && std::is_constructible_v<AttrValue, uint32_t>);
   static_assert(!std::is_constructible_v<AttrValue, double>, "which would be cut to a float");
   static_assert(!std::is_constructible_v<AttrValue, uint64_t>, "which may be no int64");
 }
