@@ -20,7 +20,11 @@ namespace fake {
 namespace {
 
 constexpr int kWarpThreads = 32, kMostThreads = 1024;
+constexpr int kNone = -1;
 constexpr size_t kStackBytes = size_t{128} << 10;
+
+// A multiplier and an increment of Knuth's MMIX; the high bits are the random ones.
+using Random = std::linear_congruential_engine<uint64_t, 6364136223846793005u, 1442695040888963407u, 0>;
 
 enum class State { kReady, kAtBlock, kAtWarp, kDone };
 
@@ -34,15 +38,13 @@ class Block {
     running = this;
     work_ = &work;
     blockIdx.x = static_cast<unsigned>(block);
-    while (static_cast<int>(threads_.size()) < threads) threads_.push_back(MakeThread(static_cast<int>(threads_.size())));
+    threads_.assign(threads, Thread());
     order_.resize(threads);
     std::iota(order_.begin(), order_.end(), 0);
-    for (int t : order_) threads_[t]->state = State::kReady;
     do {
       std::shuffle(order_.begin(), order_.end(), random_);
-      for (int t : order_) {
-        if (threads_[t]->state == State::kReady) Resume(t);
-      }
+      next_ = 0;
+      if (const int first = NextReady(); first != kNone) GoOnFrom(host_, first);
     } while (Release());
     running = nullptr;
   }
@@ -56,58 +58,100 @@ class Block {
 
   // Called by a thread of the block: goes on with the others.
   void Wait(State at) {
-    Thread& thread = *threads_[current_];
-    thread.state = at;
-    if (_setjmp(thread.here) == 0) {
-      thread.fiber.Leave(host_);
-      _longjmp(scheduler_, 1);
-    }
-    thread.fiber.Arrive();
+    threads_[current_].state = at;
+    GoOnFrom(*threads_[current_].context, NextReady());
   }
 
  private:
-  struct Thread {
-    State state = State::kDone;
+  struct Context {
     bool started = false;
     jmp_buf here;
     ucontext_t first;
     std::unique_ptr<char[]> stack;
     Fiber fiber;
   };
+  struct Thread {
+    State state = State::kReady;
+    Context* context = nullptr;  // from its first turn to its end
+  };
 
   // Stacks that all began at the same place of a page would share a few lines of the processor's caches.
-  static size_t StackOffset(int t) { return static_cast<size_t>(t) * 1088 % 32768; }
-  static std::unique_ptr<Thread> MakeThread(int t) {
-    auto thread = std::make_unique<Thread>();
-    const size_t bytes = kStackBytes + StackOffset(t);
-    thread->stack.reset(new char[bytes]);
-    thread->fiber = Fiber::Of(thread->stack.get(), bytes);
-    return thread;
+  static size_t StackOffset(size_t i) { return i * 1088 % 32768; }
+
+  static std::unique_ptr<Context> MakeContext(size_t i) {
+    auto context = std::make_unique<Context>();
+    const size_t bytes = kStackBytes + StackOffset(i);
+    context->stack.reset(new char[bytes]);
+    context->fiber = Fiber::Of(context->stack.get(), bytes);
+    ucontext_t& first = context->first;
+    CHECK_EQ(getcontext(&first), 0);
+    first.uc_stack.ss_sp = context->stack.get();  // used from its end
+    first.uc_stack.ss_size = bytes;
+    first.uc_link = nullptr;
+    makecontext(&first, &Serve, 0);
+    return context;
   }
 
-  // A context serves one thread after another; its stack lives as long as the block.
+  Context& FreeContext() {
+    if (free_.empty()) {
+      contexts_.push_back(MakeContext(contexts_.size()));
+      return *contexts_.back();
+    }
+    Context& last = *free_.back();
+    free_.pop_back();
+    return last;
+  }
+
+  // A context serves one thread after another, without a change of stacks where none of them waits; it lives as long as the block.
   static void Serve() {
-    running->threads_[running->current_]->fiber.Arrive();
+    running->threads_[running->current_].context->fiber.Arrive();
     while (true) {
       (*running->work_)();
-      running->Wait(State::kDone);
+      running->End();
     }
   }
 
-  void Resume(int t) {
+  void End() {
+    Thread& thread = threads_[current_];
+    thread.state = State::kDone;
+    Context& mine = *std::exchange(thread.context, nullptr);
+    const int next = NextReady();
+    if (next != kNone && threads_[next].context == nullptr) return Begin(next, mine);
+    free_.push_back(&mine);
+    GoOnFrom(mine, next);
+  }
+
+  void Begin(int t, Context& context) {
+    threads_[t].context = &context;
     current_ = t;
     threadIdx.x = static_cast<unsigned>(t);
-    Thread& thread = *threads_[t];
-    if (_setjmp(scheduler_) != 0) return host_.Arrive();
-    host_.Leave(thread.fiber);
-    if (thread.started) _longjmp(thread.here, 1);
-    thread.started = true;
-    CHECK_EQ(getcontext(&thread.first), 0);
-    thread.first.uc_stack.ss_sp = thread.stack.get();  // used from its end
-    thread.first.uc_stack.ss_size = kStackBytes + StackOffset(t);
-    thread.first.uc_link = nullptr;
-    makecontext(&thread.first, &Serve, 0);
-    setcontext(&thread.first);
+  }
+
+  // Of the order, from where it has come to.
+  int NextReady() {
+    while (next_ < order_.size()) {
+      const int t = order_[next_++];
+      if (threads_[t].state == State::kReady) return t;
+    }
+    return kNone;
+  }
+
+  // Goes over to thread `next`, or to the scheduler; returns when `from` has its turn again.
+  void GoOnFrom(Context& from, int next) {
+    if (next == kNone) return Switch(from, host_);
+    Context& context = threads_[next].context == nullptr ? FreeContext() : *threads_[next].context;
+    Begin(next, context);
+    Switch(from, context);
+  }
+
+  static void Switch(Context& from, Context& to) {
+    if (_setjmp(from.here) == 0) {
+      from.fiber.Leave(to.fiber);
+      if (to.started) _longjmp(to.here, 1);
+      to.started = true;
+      setcontext(&to.first);
+    }
+    from.fiber.Arrive();
   }
 
   // Those whose barrier all others have reached that have not ended; of the warps that wait for themselves alone about half, so that
@@ -120,9 +164,9 @@ class Block {
       const int end = std::min(first + kWarpThreads, count);
       int alive = 0, at_warp = 0;
       for (int t = first; t < end; ++t) {
-        alive += threads_[t]->state != State::kDone;
-        at_warp += threads_[t]->state == State::kAtWarp;
-        at_block += threads_[t]->state == State::kAtBlock;
+        alive += threads_[t].state != State::kDone;
+        at_warp += threads_[t].state == State::kAtWarp;
+        at_block += threads_[t].state == State::kAtBlock;
       }
       left += alive;
       if (alive == 0 || at_warp < alive) continue;
@@ -130,31 +174,33 @@ class Block {
       ready_warps_.push_back(first);
     }
     const bool any = !ready_warps_.empty();
-    const size_t chosen = any ? random_() % ready_warps_.size() : 0;
+    const size_t chosen = any ? (random_() >> 32) % ready_warps_.size() : 0;
     for (size_t w = 0; w < ready_warps_.size(); ++w) {
-      if (w != chosen && random_() % 2 == 0) continue;
+      if (w != chosen && random_() >> 63 == 0) continue;
       const int end = std::min(ready_warps_[w] + kWarpThreads, count);
-      for (int t = ready_warps_[w]; t < end; ++t) threads_[t]->state = State::kReady;
+      for (int t = ready_warps_[w]; t < end; ++t) threads_[t].state = State::kReady;
     }
     if (any || left == 0) return any;
     CHECK_EQ(at_block, left) << "threads of a block wait at different barriers";
     CHECK_EQ(left, count) << "threads of a block wait for some that have ended";
     said_ = std::exchange(says_, false);
     for (int t = 0; t < count; ++t) {
-      if (threads_[t]->state == State::kAtBlock) threads_[t]->state = State::kReady;
+      if (threads_[t].state == State::kAtBlock) threads_[t].state = State::kReady;
     }
     return true;
   }
 
   const std::function<void()>* work_ = nullptr;
-  std::vector<std::unique_ptr<Thread>> threads_;
+  std::vector<Thread> threads_;
+  std::vector<std::unique_ptr<Context>> contexts_;
+  std::vector<Context*> free_;
   std::vector<int> order_;
+  size_t next_ = 0;               // in the order
   std::vector<int> ready_warps_;  // first threads
   int current_ = 0;
   bool says_ = false, said_ = false;  // at the barrier to come, at the last one
-  jmp_buf scheduler_;
-  Fiber host_ = Fiber::Caller();  // of the thread that runs the block, whose own this is
-  std::mt19937 random_{7};
+  Context host_{.started = true, .fiber = Fiber::Caller()};  // of the thread that runs the block, whose own this is
+  Random random_{7};
 };
 
 }  // namespace
@@ -162,7 +208,7 @@ class Block {
 void RunGrid(int64_t blocks, int threads, const std::function<void()>& thread) {
   CHECK(blocks > 0 && blocks <= INT32_MAX && threads > 0 && threads <= kMostThreads) << blocks << " blocks of " << threads;
   static thread_local Block block;
-  static thread_local std::mt19937 random(5);
+  static thread_local Random random(5);
   std::vector<int64_t> order(blocks);
   std::iota(order.begin(), order.end(), 0);
   std::shuffle(order.begin(), order.end(), random);
