@@ -288,11 +288,27 @@ TEST(RunTimeCompilerTest, Compiles) {
   EXPECT_TRUE(compiled.ok()) << compiled.status();
 }
 
+TEST(RunTimeCompilerTest, TextsAreCompiledOnceAndSideBySide) {
+  const auto text = [](int i) { return absl::StrCat("__global__ void Nothing", i, "() {}"); };
+  const auto first = StartCompiling(text(0), "sm_90");
+  if (absl::IsUnimplemented(first.status())) GTEST_SKIP() << first.status().message();
+  std::vector<Compilation> others;
+  for (int i = 1; i < 4; ++i) others.push_back(*StartCompiling(text(i), "sm_90"));
+  const auto again = StartCompiling(text(0), "sm_90"), elsewhere = StartCompiling(text(0), "compute_80");
+  ASSERT_TRUE(first->get().ok()) << first->get().status();
+  EXPECT_EQ(first->get()->code, CompileAtRunTime(text(0), "sm_90")->code);
+  EXPECT_EQ(&first->get(), &again->get());
+  EXPECT_THAT(elsewhere->get()->code, ::testing::HasSubstr(".target sm_80"));
+  for (const Compilation& other : others) EXPECT_TRUE(other.get().ok()) << other.get().status();
+}
+
 TEST(RunTimeCompilerTest, SaysWhatIsWrongWithAText) {
-  const auto compiled = CompileAtRunTime("nonsense", "sm_90");
+  const auto compiled = StartCompiling("nonsense", "sm_90");
   if (absl::IsUnimplemented(compiled.status())) GTEST_SKIP() << compiled.status().message();
-  EXPECT_EQ(compiled.status().code(), absl::StatusCode::kInternal);
-  EXPECT_THAT(std::string(compiled.status().message()), ::testing::HasSubstr("nonsense"));
+  for (const absl::Status& status : {compiled->get().status(), CompileAtRunTime("nonsense", "sm_90").status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+    EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("nonsense"));
+  }
 }
 #endif
 

@@ -22,7 +22,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeProgram(DeviceServices& services, co
   const std::shared_ptr<const CompiledFusion> kernel = compiled.ok() ? *compiled : nullptr;
   return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) -> absl::Status {
     const FusedArguments arguments = group.Arguments(queue, context);
-    if (kernel != nullptr) return kernel->Launch(queue, arguments);
+    if (kernel != nullptr) {
+      const absl::Status launched = kernel->Launch(queue, arguments);
+      if (!absl::IsUnimplemented(launched)) return launched;
+    }
     LaunchFused(queue, group.program, arguments);
     return absl::OkStatus();
   });

@@ -79,7 +79,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeFusedReduction(DeviceServices& servi
     arguments.group = group.Arguments(queue, context);
     for (size_t k = 0; k < reductions.size(); ++k) arguments.reduced[k] = context.outputs[reductions[k].output];
     arguments.partial = context.scratch;
-    if (kernel != nullptr) return kernel->LaunchReduce(queue, arguments);
+    if (kernel != nullptr) {
+      const absl::Status launched = kernel->LaunchReduce(queue, arguments);
+      if (!absl::IsUnimplemented(launched)) return launched;
+    }
     LaunchFusedReduce(queue, program, arguments);
     return absl::OkStatus();
   };

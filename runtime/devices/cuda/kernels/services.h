@@ -83,10 +83,13 @@ class Convolution {
   virtual absl::Status Run(const Queue& queue, const ConvTensors& tensors, void* scratch) const = 0;
 };
 
-// A kernel compiled from the text that FusedSource gives, or FusedReduceSource, which is launched as LaunchReduce is.
+// A kernel compiled from the text that FusedSource gives, or FusedReduceSource, which is launched as LaunchReduce is. The compiler may
+// still be at it: the first launch waits. Unimplemented where there turns out to be none: nothing has been launched then.
 class CompiledFusion {
  public:
   virtual ~CompiledFusion() = default;
+  // What every launch would begin with.
+  virtual absl::Status Ready() const { return absl::OkStatus(); }
   virtual absl::Status Launch(const Queue& queue, const FusedArguments& arguments) const = 0;
   virtual absl::Status LaunchReduce(const Queue& queue, const FusedReduceArguments& arguments) const = 0;
 };

@@ -1,8 +1,10 @@
-// Fused kernels of one device: compiled for it, loaded, and kept by their text.
+// Fused kernels of one device: compiled for it beside the planner, loaded before memory and graphs are made of them, and kept by their text.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
+#include <vector>
 
 #include <glog/logging.h>
 
@@ -19,23 +21,23 @@ namespace {
 
 class LoadedFusion final : public CompiledFusion {
  public:
-  LoadedFusion(const CudaServices& services, CompiledText text, bool has_rest)
-      : services_(services), text_(std::move(text)), has_rest_(has_rest) {}
+  LoadedFusion(CudaServices& services, Compilation compilation, bool has_rest)
+      : services_(services), compilation_(std::move(compilation)), has_rest_(has_rest) {}
   ~LoadedFusion() override {
+    compilation_.wait();  // no compiler runs when the program ends
     if (library_ != nullptr && !services_.watch().given_up()) cudaLibraryUnload(library_);
   }
 
-  absl::Status Load() {
-    const auto check = [&](cudaError_t error, const char* call) { return CudaStatus(error, services_.device(), call); };
-    MR_RETURN_IF_ERROR(services_.Use());
-    MR_RETURN_IF_ERROR(check(cudaLibraryLoadData(&library_, text_.code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
-                             "cudaLibraryLoadData"));
-    MR_RETURN_IF_ERROR(check(cudaLibraryGetKernel(&kernel_, library_, "millrace_fused"), "cudaLibraryGetKernel"));
-    if (!has_rest_) return absl::OkStatus();
-    return check(cudaLibraryGetKernel(&rest_, library_, "millrace_fused_rest"), "cudaLibraryGetKernel");
+  absl::Status Ready() const override {
+    std::call_once(once_, [this] {
+      ready_ = Load();
+      if (!ready_.ok()) ready_ = services_.FusionRefused(ready_);
+    });
+    return ready_;
   }
 
   absl::Status Launch(const Queue& queue, const FusedArguments& arguments) const override {
+    MR_RETURN_IF_ERROR(Ready());
     if (arguments.elements <= 0) return absl::OkStatus();
     constexpr int64_t kEach = int64_t{kFusedThreads} * kFusedUnroll, kMostBlocks = 132 * 16;
     const int64_t blocks = std::min((arguments.elements + kEach - 1) / kEach, kMostBlocks);
@@ -43,6 +45,7 @@ class LoadedFusion final : public CompiledFusion {
   }
 
   absl::Status LaunchReduce(const Queue& queue, const FusedReduceArguments& arguments) const override {
+    MR_RETURN_IF_ERROR(Ready());
     if (arguments.rows <= 0) return absl::OkStatus();
     const SumGrid grid = SumGridOf(arguments.rows, arguments.terms, arguments.columns);
     MR_RETURN_IF_ERROR(Launch(queue, kernel_, grid.blocks, kThreads, arguments));
@@ -50,6 +53,18 @@ class LoadedFusion final : public CompiledFusion {
   }
 
  private:
+  absl::Status Load() const {
+    const absl::StatusOr<CompiledText>& text = compilation_.get();  // loaded code may refer to it
+    MR_RETURN_IF_ERROR(text.status());
+    const auto check = [&](cudaError_t error, const char* call) { return CudaStatus(error, services_.device(), call); };
+    MR_RETURN_IF_ERROR(services_.Use());
+    MR_RETURN_IF_ERROR(check(cudaLibraryLoadData(&library_, text->code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
+                             "cudaLibraryLoadData"));
+    MR_RETURN_IF_ERROR(check(cudaLibraryGetKernel(&kernel_, library_, "millrace_fused"), "cudaLibraryGetKernel"));
+    if (!has_rest_) return absl::OkStatus();
+    return check(cudaLibraryGetKernel(&rest_, library_, "millrace_fused_rest"), "cudaLibraryGetKernel");
+  }
+
   template <typename Arguments>
   absl::Status Launch(const Queue& queue, cudaKernel_t kernel, int64_t blocks, int threads, Arguments arguments) const {
     void* pointers[] = {&arguments};
@@ -58,46 +73,63 @@ class LoadedFusion final : public CompiledFusion {
                       services_.device(), "cudaLaunchKernel");
   }
 
-  const CudaServices& services_;
-  const CompiledText text_;  // loaded code may refer to it
-  cudaLibrary_t library_ = nullptr;
+  CudaServices& services_;
+  const Compilation compilation_;
   const bool has_rest_;  // what adds up chunks
-  cudaKernel_t kernel_ = nullptr, rest_ = nullptr;
+  mutable std::once_flag once_;
+  mutable absl::Status ready_;
+  mutable cudaLibrary_t library_ = nullptr;
+  mutable cudaKernel_t kernel_ = nullptr, rest_ = nullptr;
 };
 
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const CompiledFusion>> CudaServices::CompileFusion(const std::string& source) {
-  std::lock_guard<std::mutex> lock(fusions_mutex_);
-  const auto known = fusions_.find(source);
-  if (known != fusions_.end()) return known->second;
-  const auto refused = refused_fusions_.find(source);
-  if (refused != refused_fusions_.end()) return refused->second;
-  const auto make = [&]() -> absl::StatusOr<std::shared_ptr<const CompiledFusion>> {
+  const auto start = [&]() -> absl::StatusOr<Compilation> {
     MR_RETURN_IF_ERROR(Use());
     int major = 0, minor = 0;
     MR_RETURN_IF_ERROR(CudaStatus(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index_), device_,
                                   "cudaDeviceGetAttribute"));
     MR_RETURN_IF_ERROR(CudaStatus(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index_), device_,
                                   "cudaDeviceGetAttribute"));
-    MR_ASSIGN_OR_RETURN(CompiledText text, CompileAtRunTime(source, absl::StrCat("sm_", major, minor)));
-    auto fusion = std::make_shared<LoadedFusion>(*this, std::move(text), absl::StrContains(source, "MR_FUSED_REST_KERNEL"));
-    MR_RETURN_IF_ERROR(fusion->Load());
-    return std::shared_ptr<const CompiledFusion>(std::move(fusion));
+    return StartCompiling(source, absl::StrCat("sm_", major, minor));
   };
-  absl::StatusOr<std::shared_ptr<const CompiledFusion>> made = make();
-  if (!made.ok()) {
-    // Slower kernels are there for the same work; said once for each reason.
-    if (!absl::IsUnavailable(made.status())) {
-      if (fusion_errors_.insert(std::string(made.status().message())).second) {
-        LOG(WARNING) << device_ << ": fused kernels are not compiled: " << made.status().message();
-      }
-      made = refused_fusions_[source] = absl::UnimplementedError(made.status().message());
-    }
-    return made;
+  {
+    std::lock_guard<std::mutex> lock(fusions_mutex_);
+    const auto known = fusions_.find(source);
+    if (known != fusions_.end()) return known->second;
   }
-  fusions_[source] = *made;
-  return made;
+  absl::StatusOr<Compilation> started = start();
+  if (!started.ok()) return FusionRefused(started.status());
+  std::lock_guard<std::mutex> lock(fusions_mutex_);
+  std::shared_ptr<const CompiledFusion>& fusion = fusions_[source];
+  if (fusion == nullptr) {
+    fusion = std::make_shared<LoadedFusion>(*this, *std::move(started), absl::StrContains(source, "MR_FUSED_REST_KERNEL"));
+    unloaded_fusions_.push_back(fusion);
+  }
+  return fusion;
+}
+
+absl::Status CudaServices::LoadFusions() {
+  std::vector<std::shared_ptr<const CompiledFusion>> fusions;
+  {
+    std::lock_guard<std::mutex> lock(fusions_mutex_);
+    fusions.swap(unloaded_fusions_);
+  }
+  for (const auto& fusion : fusions) {
+    const absl::Status ready = fusion->Ready();
+    if (!ready.ok() && !absl::IsUnimplemented(ready)) return ready;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CudaServices::FusionRefused(const absl::Status& why) {
+  if (absl::IsUnavailable(why)) return why;
+  std::lock_guard<std::mutex> lock(fusions_mutex_);
+  if (fusion_errors_.insert(std::string(why.message())).second) {
+    LOG(WARNING) << device_ << ": fused kernels are not compiled: " << why.message();
+  }
+  return absl::UnimplementedError(why.message());
 }
 
 }  // namespace millrace::cuda

@@ -78,6 +78,7 @@ class CudaDriver final : public DeviceDriver {
 
   absl::StatusOr<void*> AllocateDevice(int64_t bytes) override {
     MR_RETURN_IF_ERROR(watch_->Use());
+    MR_RETURN_IF_ERROR(services_->LoadFusions());
     void* memory = nullptr;
     const cudaError_t error = cudaMalloc(&memory, static_cast<size_t>(bytes));
     if (error == cudaErrorMemoryAllocation) {
@@ -233,6 +234,7 @@ class CudaDriver final : public DeviceDriver {
 
   absl::Status BeginCapture(DeviceStream stream) override {
     MR_RETURN_IF_ERROR(watch_->Use());
+    MR_RETURN_IF_ERROR(services_->LoadFusions());
     // Of this thread alone: another one may be planning.
     MR_CUDA(cudaStreamBeginCapture(Raw(stream), cudaStreamCaptureModeThreadLocal));
     return absl::OkStatus();

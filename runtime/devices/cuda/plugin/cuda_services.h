@@ -45,8 +45,12 @@ class CudaServices final : public DeviceServices {
   bool tf32() const override { return choices_.tf32; }
   absl::StatusOr<std::unique_ptr<Product>> PlanProduct(const ProductShape& shape) override;
   absl::StatusOr<std::unique_ptr<Convolution>> PlanConvolution(const ConvShape& shape) override;
-  // Text that does not compile is an error of ours, said once; it is Unimplemented here, since there is another way.
   absl::StatusOr<std::shared_ptr<const CompiledFusion>> CompileFusion(const std::string& source) override;
+  // Waits for the compiler and loads what it has made so far: before all memory is taken, and before a capture, which may not do it.
+  absl::Status LoadFusions();
+  // Text that does not compile, or load, is an error of ours, said once; it is Unimplemented, since there is another way. A device that is
+  // lost stays Unavailable.
+  absl::Status FusionRefused(const absl::Status& why);
   absl::Status LoadState(const Queue& queue, void* device, const void* host, int64_t bytes) override;
   absl::Status StoreState(const Queue& queue, void* host, const void* device, int64_t bytes) override;
 
@@ -105,7 +109,7 @@ class CudaServices final : public DeviceServices {
   KernelFault host_fault_;
   std::mutex fusions_mutex_;
   std::map<std::string, std::shared_ptr<const CompiledFusion>> fusions_;  // by text
-  std::map<std::string, absl::Status> refused_fusions_;                   // by text
+  std::vector<std::shared_ptr<const CompiledFusion>> unloaded_fusions_;    // new since LoadFusions
   std::set<std::string> fusion_errors_;                                    // that have been said
 };
 

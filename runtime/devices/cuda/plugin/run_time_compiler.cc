@@ -4,12 +4,18 @@
 #include <limits.h>
 #include <nvrtc.h>
 
+#include <algorithm>
+#include <chrono>
 #include <mutex>
+#include <semaphore>
+#include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "cuda/plugin/kernel_headers.h"
+#include "graph/exceptions.h"
 #include "millrace/status.h"
 
 namespace millrace::cuda {
@@ -127,12 +133,53 @@ class Program {
   nvrtcProgram program_ = nullptr;
 };
 
+const Nvrtc& TheNvrtc() {
+  static const Nvrtc* const nvrtc = new Nvrtc(LoadNvrtc());
+  return *nvrtc;
+}
+
+// Kept while the process lives, by architecture and text.
+class Compilations {
+ public:
+  Compilation Start(const std::string& source, const std::string& architecture) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const std::string key = absl::StrCat(architecture, "\n", source);
+    const auto known = known_.find(key);
+    if (known != known_.end()) return known->second;
+    if (known_.size() >= kMost) {
+      std::erase_if(known_, [](const auto& entry) { return entry.second.wait_for(std::chrono::seconds(0)) == std::future_status::ready; });
+    }
+    // Where the system has no more threads, whoever needs the code compiles it.
+    const auto how = std::launch::async | std::launch::deferred;
+    return known_[key] = std::async(how, [this, source, architecture] { return WithoutExceptions([&] { return Run(source, architecture); }); });
+  }
+
+ private:
+  static constexpr size_t kMost = 1024;  // some 20 MB; sessions hold what they use
+
+  absl::StatusOr<CompiledText> Run(const std::string& source, const std::string& architecture) {
+    cores_.acquire();
+    absl::StatusOr<CompiledText> text = Program(TheNvrtc()).Compile(source, architecture);
+    cores_.release();
+    return text;
+  }
+
+  std::counting_semaphore<> cores_{std::max(1, static_cast<int>(std::thread::hardware_concurrency()))};
+  std::mutex mutex_;
+  std::unordered_map<std::string, Compilation> known_;
+};
+
 }  // namespace
 
 absl::StatusOr<CompiledText> CompileAtRunTime(const std::string& source, const std::string& architecture) {
-  static const Nvrtc* const nvrtc = new Nvrtc(LoadNvrtc());
-  if (!nvrtc->missing.empty()) return absl::UnimplementedError(nvrtc->missing);
-  return Program(*nvrtc).Compile(source, architecture);
+  if (!TheNvrtc().missing.empty()) return absl::UnimplementedError(TheNvrtc().missing);
+  return Program(TheNvrtc()).Compile(source, architecture);
+}
+
+absl::StatusOr<Compilation> StartCompiling(const std::string& source, const std::string& architecture) {
+  if (!TheNvrtc().missing.empty()) return absl::UnimplementedError(TheNvrtc().missing);
+  static Compilations* const compilations = new Compilations;
+  return compilations->Start(source, architecture);
 }
 
 }  // namespace millrace::cuda

@@ -2,6 +2,7 @@
 #ifndef MILLRACE_RUNTIME_DEVICES_CUDA_PLUGIN_RUN_TIME_COMPILER_H_
 #define MILLRACE_RUNTIME_DEVICES_CUDA_PLUGIN_RUN_TIME_COMPILER_H_
 
+#include <future>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -17,6 +18,13 @@ struct CompiledText {
 // No fused multiply-adds and no fast math, as in the kernels compiled beforehand. Unimplemented where NVRTC is not there;
 // Internal with the compiler's words where it does not take the text. Any thread.
 absl::StatusOr<CompiledText> CompileAtRunTime(const std::string& source, const std::string& architecture);
+
+// One that is under way, or done.
+using Compilation = std::shared_future<absl::StatusOr<CompiledText>>;
+
+// The same beside the caller, as many texts at a time as the machine has cores. Equal texts are compiled once in a process, whatever
+// devices and sessions ask for them. Unimplemented at once where NVRTC is not there. Any thread.
+absl::StatusOr<Compilation> StartCompiling(const std::string& source, const std::string& architecture);
 
 }  // namespace millrace::cuda
 
