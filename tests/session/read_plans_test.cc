@@ -238,7 +238,7 @@ TEST(ReadPlans, PlansOfEveryStrategyAreTaken) {
 }
 
 TEST(ReadPlans, PlansWithRewritingsAreTakenBySessionsWithoutThem) {
-  const auto graph = BuildModel("resnet", {.batch = 4, .image_size = 16, .depth = 20, .variant = "cifar", .seed = 1});
+  const auto graph = BuildModel("resnet", {.batch = 4, .image_size = 8, .depth = 20, .variant = "cifar", .seed = 1});
   ASSERT_TRUE(graph.ok()) << graph.status();
   const int64_t peak = PeakOf(*graph);
   for (const bool fuse : {false, true}) {

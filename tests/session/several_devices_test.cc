@@ -168,7 +168,7 @@ TEST(SeveralDevices, AreOfTheSessionsKindWithABudgetEach) {
 
 // A pipeline of two devices whose links are slow: what saves copies is computed again on either device.
 TEST(SeveralDevices, ValuesAreComputedAgainOnEachWithTheSameBits) {
-  const auto graph = BuildModel("resnet", {.batch = 8, .image_size = 32, .depth = 20, .devices = 2, .variant = "cifar", .seed = 3});
+  const auto graph = BuildModel("resnet", {.batch = 8, .image_size = 16, .depth = 20, .devices = 2, .variant = "cifar", .seed = 3});
   ASSERT_TRUE(graph.ok()) << graph.status();
   const auto options = [](const std::string& strategy, const std::vector<int64_t>& budgets) {
     SessionOptions options = testing::UnderBudget(strategy, 0);
