@@ -95,7 +95,11 @@ class CudaDriver final : public DeviceDriver {
     cudaSetDevice(options_.index);
     cudaFree(memory);
   }
-  void LendForTrials(void* memory, int64_t bytes) override { services_->LendForTrials(memory, bytes); }
+  void LendForTrials(void* memory, int64_t bytes) override {
+    services_->LendForTrials(memory, bytes);
+    // A plan has been made: its kernels are loaded before its steps, not in the first of them. An error is repeated by the launch.
+    if (memory == nullptr) static_cast<void>(services_->LoadFusions());
+  }
   absl::StatusOr<int64_t> FreeBytes() override {
     MR_RETURN_IF_ERROR(watch_->Use());
     size_t free_bytes = 0, total_bytes = 0;
