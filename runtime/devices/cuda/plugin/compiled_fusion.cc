@@ -94,27 +94,25 @@ absl::StatusOr<std::shared_ptr<const CompiledFusion>> CudaServices::CompileFusio
                                   "cudaDeviceGetAttribute"));
     return StartCompiling(source, absl::StrCat("sm_", major, minor));
   };
+  absl::Status refused;
   {
     std::lock_guard<std::mutex> lock(fusions_mutex_);
     const auto known = fusions_.find(source);
     if (known != fusions_.end()) return known->second;
+    absl::StatusOr<Compilation> started = start();
+    if (started.ok()) {
+      return fusions_[source] = std::make_shared<LoadedFusion>(*this, *std::move(started), absl::StrContains(source, "MR_FUSED_REST_KERNEL"));
+    }
+    refused = started.status();
   }
-  absl::StatusOr<Compilation> started = start();
-  if (!started.ok()) return FusionRefused(started.status());
-  std::lock_guard<std::mutex> lock(fusions_mutex_);
-  std::shared_ptr<const CompiledFusion>& fusion = fusions_[source];
-  if (fusion == nullptr) {
-    fusion = std::make_shared<LoadedFusion>(*this, *std::move(started), absl::StrContains(source, "MR_FUSED_REST_KERNEL"));
-    unloaded_fusions_.push_back(fusion);
-  }
-  return fusion;
+  return FusionRefused(refused);
 }
 
 absl::Status CudaServices::LoadFusions() {
   std::vector<std::shared_ptr<const CompiledFusion>> fusions;
   {
     std::lock_guard<std::mutex> lock(fusions_mutex_);
-    fusions.swap(unloaded_fusions_);
+    for (const auto& [text, fusion] : fusions_) fusions.push_back(fusion);
   }
   for (const auto& fusion : fusions) {
     const absl::Status ready = fusion->Ready();

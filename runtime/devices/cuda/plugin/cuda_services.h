@@ -46,7 +46,7 @@ class CudaServices final : public DeviceServices {
   absl::StatusOr<std::unique_ptr<Product>> PlanProduct(const ProductShape& shape) override;
   absl::StatusOr<std::unique_ptr<Convolution>> PlanConvolution(const ConvShape& shape) override;
   absl::StatusOr<std::shared_ptr<const CompiledFusion>> CompileFusion(const std::string& source) override;
-  // Waits for the compiler and loads what it has made so far: before all memory is taken, and before a capture, which may not do it.
+  // Waits for the compiler and loads what is not loaded yet: before all memory is taken, and before a capture, which may not do it.
   absl::Status LoadFusions();
   // Text that does not compile, or load, is an error of ours, said once; it is Unimplemented, since there is another way. A device that is
   // lost stays Unavailable.
@@ -109,7 +109,6 @@ class CudaServices final : public DeviceServices {
   KernelFault host_fault_;
   std::mutex fusions_mutex_;
   std::map<std::string, std::shared_ptr<const CompiledFusion>> fusions_;  // by text
-  std::vector<std::shared_ptr<const CompiledFusion>> unloaded_fusions_;    // new since LoadFusions
   std::set<std::string> fusion_errors_;                                    // that have been said
 };
 

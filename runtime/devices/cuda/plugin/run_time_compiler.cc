@@ -151,7 +151,7 @@ class Compilations {
     }
     // Where the system has no more threads, whoever needs the code compiles it.
     const auto how = std::launch::async | std::launch::deferred;
-    return known_[key] = std::async(how, [this, source, architecture] { return WithoutExceptions([&] { return Run(source, architecture); }); });
+    return known_[key] = std::async(how, [this, source, architecture] { return Run(source, architecture); });
   }
 
  private:
@@ -159,7 +159,7 @@ class Compilations {
 
   absl::StatusOr<CompiledText> Run(const std::string& source, const std::string& architecture) {
     cores_.acquire();
-    absl::StatusOr<CompiledText> text = Program(TheNvrtc()).Compile(source, architecture);
+    absl::StatusOr<CompiledText> text = WithoutExceptions([&] { return CompileAtRunTime(source, architecture); });
     cores_.release();
     return text;
   }
