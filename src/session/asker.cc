@@ -83,7 +83,7 @@ absl::StatusOr<Asked> RunAsking(const AskingProgram& program, const std::map<std
   for (const PlanFeed& feed : plan.feeds) {
     const auto value = feeds.find(feed.name);
     if (value == feeds.end()) {
-      return absl::FailedPreconditionError(absl::StrCat("feed '", feed.name, "' has no value, and turns of loops follow from it"));
+      return absl::FailedPreconditionError(absl::StrCat("feed '", feed.name, "' has no value, and sizes or turns of loops follow from it"));
     }
     ordered.push_back(value->second);
   }

@@ -49,6 +49,15 @@ void LogOnce(const std::string& note) {
   if (told.insert(note).second) LOG(INFO) << note;
 }
 
+// What to say of a step that has no plan since an answer was not found. Before variables have values none is, and what planning lacks
+// says more than that.
+absl::Status NotAnswered(const absl::Status& planned, const absl::Status& answered) {
+  if (!absl::IsFailedPrecondition(answered)) return answered;
+  absl::Status status(planned.code(), absl::StrCat(planned.message(), ". A run of the step finds what decides this, but ", answered.message()));
+  status.SetPayload(kNeededAnswer, *planned.GetPayload(kNeededAnswer));
+  return status;
+}
+
 // Of one signature, planned for several values of feeds; and of all, beside those that UsePlan was given.
 constexpr size_t kMaxProgramsByValue = 8;
 constexpr size_t kMaxPrograms = 64;
@@ -390,11 +399,9 @@ class SessionImpl final : public Session {
         if (options_.planning_progress) options_.planning_progress(pass);
       });
       absl::StatusOr<Compiled> compiled = CompileByValue(signature, values, &clock);
-      if (NeedsAnswer(compiled.status()) && !devices_.empty()) {
-        // Before variables have values nothing can be found, and what planning lacks says more.
+      if (NeedsAnswer(compiled.status())) {
         const absl::Status answered = AnswerFor(base, signature, values);
-        if (answered.ok()) compiled = CompileByValue(signature, values, &clock);
-        if (!answered.ok() && !absl::IsFailedPrecondition(answered)) compiled = answered;
+        compiled = answered.ok() ? CompileByValue(signature, values, &clock) : NotAnswered(compiled.status(), answered);
         seconds_asking_ = seconds_asking;  // what this took is told with planning
       }
       if (compiled.ok()) {
@@ -425,6 +432,7 @@ class SessionImpl final : public Session {
 
   // Fills in what planning must know of this step's own results.
   absl::Status AnswerFor(const std::string& base, SignatureKey& signature, const std::map<std::string, Tensor>& values) {
+    if (devices_.empty()) return absl::FailedPreconditionError("there is no device to run it on");
     Answers& answers = answers_[base];
     const double start = Now();
     const absl::Status found = FindAnswers([&](const Answers& so_far, int64_t guesses) {

@@ -127,10 +127,8 @@ TEST_F(PlanningCommandsTest, FactsOfTheGraphAreTheSameWhateverIsPlanned) {
   EXPECT_EQ(facts(SweepCommand), want);
 }
 
-// As many rows as n says, which grows by one in every step: some step's rows are too many.
-TEST_F(PlanningCommandsTest, ALaterStepThatDoesNotFitEndsAsTheFirstWould) {
-  environment_.load_graph = [](const std::string&) {
-    return ParseGraphText(R"(
+// As many rows as n says, which grows by ten in every step.
+constexpr char kGrowingRows[] = R"(
 n = VarHandleOp() {dtype=int32, shape=shape[], shared_name="n"}
 start = Const() {dtype=int32, value=int32[]{50}}
 wide = Const() {dtype=int32, value=int32[]{1000}}
@@ -142,8 +140,26 @@ dims = Pack(now, wide) {T=int32, N=2, axis=0}
 rows = Fill(dims, half) {T=float, index_type=int32}
 twice = AddV2(rows, rows) {T=float}
 update = AssignAddVariableOp(n, one) ^twice {dtype=int32}
-)");
-  };
+)";
+
+// What decides the step's sizes is found where the step can be run.
+TEST_F(PlanningCommandsTest, WhatIsLackingToFindSizesIsSaid) {
+  environment_.load_graph = [](const std::string&) { return ParseGraphText(kGrowingRows); };
+  options_.input.fetches = {"twice:0"};
+  options_.input.targets = {"update"};
+  EXPECT_THAT(std::string(PlanCommand(options_, environment_).message()),
+              testing::AllOf(HasSubstr("'rows'"), HasSubstr("finds what decides this, but there is no device")));
+  options_.engine.device = "cpu";
+  EXPECT_THAT(std::string(PlanCommand(options_, environment_).message()),
+              testing::AllOf(HasSubstr("'rows'"), HasSubstr("finds what decides this, but variable 'n'")));
+  options_.input.init_targets = {"init"};
+  const absl::Status status = PlanCommand(options_, environment_);
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+// Some step's rows are too many.
+TEST_F(PlanningCommandsTest, ALaterStepThatDoesNotFitEndsAsTheFirstWould) {
+  environment_.load_graph = [](const std::string&) { return ParseGraphText(kGrowingRows); };
   options_.engine.device = "cpu";
   options_.input.synthetic_feeds = false;
   options_.input.fetches = {"twice:0"};
