@@ -40,7 +40,8 @@ absl::Status HistogramShape(InferenceContext& context) {
   MR_ASSIGN_OR_RETURN(const int64_t bins, KnownInt(context, 2));
   MR_RETURN_IF_ERROR(ExpectVector(context, 1, "value_range", 2));
   if (bins <= 0) return context.Error(absl::StrCat("nbins should be a positive number, but got '", bins, "'"));
-  context.AddOutput(context.attrs().GetOr<DataType>("dtype", DataType::kInt32), Shape({bins}));
+  MR_ASSIGN_OR_RETURN(const DataType dtype, IndexTypeAttr(context, "dtype", DataType::kInt32));
+  context.AddOutput(dtype, Shape({bins}));
   return absl::OkStatus();
 }
 

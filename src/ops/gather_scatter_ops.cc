@@ -132,6 +132,7 @@ absl::Status TensorScatterShape(InferenceContext& context) {
 
 absl::Status CheckVariableScatterNd(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(3));
+  MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {0, 2}));
   return CheckScatterNd(context, context.shape(0), 1, 2);
 }
 

@@ -46,7 +46,9 @@ absl::Status NthElementShape(InferenceContext& context) {
 // IsotonicRegression(input [..., columns] or a number) -> the nearest rows that never rise, which stretch of equal numbers each is in.
 absl::Status IsotonicShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(1));
-  context.AddOutput(context.attrs().GetOr<DataType>("output_dtype", DataType::kFloat), context.shape(0));
+  const DataType type = context.attrs().GetOr<DataType>("output_dtype", DataType::kFloat);
+  if (!IsFloating(type)) return context.Error(absl::StrCat("output_dtype is ", std::string(DataTypeName(type)), ", expected a float type"));
+  context.AddOutput(type, context.shape(0));
   context.AddOutput(DataType::kInt32, context.shape(0));
   return absl::OkStatus();
 }

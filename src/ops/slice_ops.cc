@@ -107,6 +107,7 @@ absl::Status StridedSliceGradShape(InferenceContext& context) {
 // `value` (last input) is written over a slice of input 0.
 absl::Status CheckSliceUpdate(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(5));
+  MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {0, 4}));
   MR_ASSIGN_OR_RETURN(const StridedSliceSpec spec, ResolveSlice(context, context.shape(0), 1));
   const Shape& value = context.shape(4);
   if (value.fully_known() && value.rank() > 0 && spec.final_shape.fully_known() && spec.final_shape.num_elements() > 0 &&

@@ -13,6 +13,7 @@ namespace millrace::conformance {
 namespace {
 
 constexpr int64_t kRedZone = 256;  // bytes behind every buffer that nobody may write
+constexpr int64_t kLargestOutput = int64_t{16} << 20;
 
 // A buffer on the device, filled with `fill` behind its value, with a red zone behind it.
 class Buffer {
@@ -108,6 +109,7 @@ absl::Status CaseRun::Prepare(bool with_values) {
   instance_.outputs.assign(context.outputs().begin(), context.outputs().end());
   for (const TensorType& type : instance_.outputs) {
     if (!type.shape.fully_known()) return absl::InvalidArgumentError("the shape rule left an output's shape open");
+    if (type.size_bytes() > kLargestOutput) return absl::ResourceExhaustedError("an output is too large for a test");
   }
   instance_.input_values.resize(test_.inputs.size());
   for (size_t i = 0; i < values.size(); ++i) {

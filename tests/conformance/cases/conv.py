@@ -52,6 +52,7 @@ def conv2d_cases():
                 name = f"{padding}_{kernel[0]}x{kernel[1]}_by_{strides[0]}x{strides[1]}"
                 yield from layer(name, (7, 8), kernel, 3, 4, strides=strides, padding=padding)
     yield from layer("explicit", (7, 6), (3, 3), 2, 5, strides=(2, 1), padding="EXPLICIT", pads=((1, 2), (0, 2)))
+    yield from layer("explicit_padding_alone", (0, 4), (2, 2), 2, 3, padding="EXPLICIT", pads=((2, 1), (1, 0)))
     yield from layer("explicit_wide", (5, 4), (2, 2), 2, 3, padding="EXPLICIT", pads=((1, 1), (1, 0)))
     for padding in ("SAME", "VALID"):
         yield from layer(f"dilated_{padding}", (9, 10), (3, 3), 3, 4, dilations=(2, 3), padding=padding, kinds="f")

@@ -141,3 +141,6 @@ def cases():
                error="Input is not invertible")
     yield Case("MatrixInverse_wide", "MatrixInverse", [np.zeros((2, 3), np.float32)], error="")
     yield Case("Qr_batch", "Qr", [Gen((3, 2, 5, 4))], rtol=1e-4, atol=1e-5)
+    for name, shape in (("columns", (2, 3, 0)), ("rows", (2, 0, 3))):
+        yield Case(f"Qr_no_{name}", "Qr", [np.zeros(shape, np.float32)], {"full_matrices": True})
+        yield Case(f"Svd_no_{name}", "Svd", [np.zeros(shape, np.float32)], {"full_matrices": True})

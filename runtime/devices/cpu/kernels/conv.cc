@@ -18,7 +18,7 @@ bool OneDnnIsFasterDepthwise(const ConvGeometry& g, ConvKind kind) {
 absl::StatusOr<std::unique_ptr<Kernel>> MakeConv(const OpInstance& instance, ConvKind kind, int spatial,
                                                 bool depthwise) {
   MR_ASSIGN_OR_RETURN(const ConvGeometry geometry, ReadConvGeometry(instance, kind, spatial, depthwise));
-  if (geometry.flops() == 0) {
+  if (geometry.flops() == 0 || geometry.in_pixels() == 0) {  // of padding alone, too
     const int64_t bytes = instance.outputs[0].size_bytes();
     return MakeKernel([bytes](const KernelContext& context) {
       if (bytes > 0) std::memset(context.outputs[0], 0, bytes);

@@ -15,7 +15,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeQr(const OpInstance& node) {
   return EachMatrix(node, [full](auto scalar, const KernelContext& context, const MatrixBatch& batch, int64_t i) -> absl::Status {
     using S = decltype(scalar);
     const int64_t m = batch.rows, n = batch.columns, inner = full ? m : std::min(m, n);
-    if (batch.elements() == 0) return absl::OkStatus();
+    if (batch.elements() == 0) {
+      StoreMatrix<S>(context, 0, i, MatrixOf<S>::Identity(m, inner));
+      return absl::OkStatus();
+    }
     const Eigen::HouseholderQR<MatrixOf<S>> qr(LoadMatrix<S>(context, 0, i, m, n));
     MatrixOf<S> q = MatrixOf<S>::Identity(m, inner);
     q.applyOnTheLeft(qr.householderQ());

@@ -13,7 +13,11 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeSvd(const OpInstance& node) {
   const unsigned options = !vectors ? 0 : full ? Eigen::ComputeFullU | Eigen::ComputeFullV : Eigen::ComputeThinU | Eigen::ComputeThinV;
   return EachMatrix(node, [=](auto scalar, const KernelContext& context, const MatrixBatch& batch, int64_t i) -> absl::Status {
     using S = decltype(scalar);
-    if (batch.elements() == 0) return absl::OkStatus();
+    if (batch.elements() == 0) {
+      if (vectors && full) StoreMatrix<S>(context, 1, i, MatrixOf<S>::Identity(batch.rows, batch.rows));
+      if (vectors && full) StoreMatrix<S>(context, 2, i, MatrixOf<S>::Identity(batch.columns, batch.columns));
+      return absl::OkStatus();
+    }
     const MatrixOf<S> matrix = LoadMatrix<S>(context, 0, i, batch.rows, batch.columns);
     if (!matrix.allFinite()) {
       const auto fill = [&](int output, int64_t rows, int64_t columns) {
