@@ -15,6 +15,7 @@
 #include "passes/shapes/effects.h"
 #include "passes/unroll/alternatives.h"
 #include "passes/unroll/bodies.h"
+#include "passes/unroll/effects_before.h"
 #include "passes/unroll/exact_sizes.h"
 #include "passes/unroll/guards.h"
 #include "passes/unroll/lists.h"
@@ -44,7 +45,7 @@ class Unroller {
     // Answers may depend on what earlier turns have written, so they keep these.
     if (out_.questions().ask()) result_.effects.clear();
     if (run.effects.valid()) result_.effects.push_back(graph.node(run.effects).name);
-    if (out_.questions().ask()) FetchAnswers(graph);
+    out_.questions().ask() ? FetchAnswers(graph) : KeepWhatHappens(graph);
     result_.searches = out_.questions().searches();
     result_.changed = true;
     return std::move(result_);
@@ -62,6 +63,7 @@ class Unroller {
   absl::Status EndTurn(Run& turn, const std::string& name, std::vector<Value>& values);
   absl::StatusOr<bool> Holds(const Node& loop, const std::string& turn, const Value& condition);
   void FetchAnswers(Graph& graph);
+  void KeepWhatHappens(const Graph& graph);
   absl::Status Copy(Run& run, NodeId id, const NodeCall& call, const std::vector<NodeId>& controls);
   absl::Status CopyConstant(Run& run, NodeId id, const std::vector<NodeId>& controls);
   absl::Status PassOn(Run& run, NodeId id, absl::Span<const Value> values, Waits waits);
@@ -508,6 +510,15 @@ void Unroller::FetchAnswers(Graph& graph) {
     result_.asked.push_back(name);
   }
   result_.stopped = out_.questions().stopped();
+}
+
+// Turns draw whether anybody reads it or not, and what answers follow from happens though they take its place.
+void Unroller::KeepWhatHappens(const Graph& graph) {
+  const auto is_guarded = [this](NodeId id) { return out_.guarded(id); };
+  for (std::string& name : EffectsBefore(graph, ops_, out_.questions().answered(), is_guarded)) result_.effects.push_back(std::move(name));
+  for (const auto& [stream, draw] : last_draw_) {
+    if (!is_guarded(draw)) result_.effects.push_back(graph.node(draw).name);  // it waits for those before it
+  }
 }
 
 absl::StatusOr<std::vector<Value>> Unroller::RunFunction(Run& run) {

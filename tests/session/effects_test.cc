@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -154,6 +155,90 @@ read = ReadVariableOp(v) ^loop {dtype=float}
 y = AddV2(read, x) {T=float}
 )";
   EXPECT_THAT(ValuesOf(text, Tensor::Scalar(0.0f), 2), ElementsAre(4, 8));
+}
+
+// A loop that doubles x as often as `k` says.
+constexpr char kDoubles[] = R"(
+function less
+  i = _Arg() {T=int32, index=0}
+  k = _Arg() {T=int32, index=1}
+  a = _Arg() {T=float, index=2}
+  less = Less(i, k) {T=int32}
+  r = _Retval(less) {T=bool, index=0}
+end
+function turn
+  i = _Arg() {T=int32, index=0}
+  k = _Arg() {T=int32, index=1}
+  a = _Arg() {T=float, index=2}
+  one = Const() {dtype=int32, value=int32[]{1}}
+  next = AddV2(i, one) {T=int32}
+  twice = AddV2(a, a) {T=float}
+  r0 = _Retval(next) {T=int32, index=0}
+  r1 = _Retval(k) {T=int32, index=1}
+  r2 = _Retval(twice) {T=float, index=2}
+end
+x = Placeholder() {dtype=float, shape=shape[]}
+n = VarHandleOp() {dtype=int32, shape=shape[], shared_name="n"}
+zero = Const() {dtype=int32, value=int32[]{0}}
+one = Const() {dtype=int32, value=int32[]{1}}
+five = Const() {dtype=int32, value=int32[]{5}}
+scalar = Const() {dtype=int32, value=int32[0]{}}
+init = AssignVariableOp(n, zero) {dtype=int32}
+count = AssignAddVariableOp(n, one) {dtype=int32}
+k = KIND
+loop = While(zero, k, x) {cond=&less, body=&turn, T=[int32, int32, float]}
+y = Identity(loop:2) {T=float}
+)";
+
+TEST(Effects, OfWhatSaysHowManyTurnsALoopTakes) {
+  // The answer takes the place of the assignment's result, not of the assignment.
+  const std::string text = absl::StrReplaceAll(kDoubles, {{"KIND", "ReadVariableOp(n) ^count {dtype=int32}"}});
+  for (const char* strategy : {"baseline", "planned"}) EXPECT_THAT(ValuesOf(text, Tensor::Scalar(1.0f), 3, strategy), ElementsAre(2, 4, 8)) << strategy;
+}
+
+TEST(Effects, ADrawThatSaysHowManyTurnsALoopTakesIsDrawnInEveryStep) {
+  const std::string text = absl::StrReplaceAll(kDoubles, {{"KIND", "RandomUniformInt(scalar, zero, five) {Tout=int32, T=int32, seed=7, seed2=3}"}});
+  const std::string drawn = absl::StrReplaceAll(text, {{"y = Identity(loop:2) {T=float}", "y = Cast(k) {SrcT=int32, DstT=float}"}});
+  std::vector<float> expected = ValuesOf(drawn, Tensor::Scalar(1.0f), 6);
+  for (float& value : expected) value = std::exp2(value);
+  EXPECT_EQ(ValuesOf(text, Tensor::Scalar(1.0f), 6), expected);
+  EXPECT_NE(expected, std::vector<float>(6, expected[0]));
+}
+
+// A turn's draw is for the next one; the last one's is for nobody, unless it is fetched.
+TEST(Effects, TheLastTurnDrawsThoughNobodyReadsIt) {
+  const std::string text = R"(
+function less
+  i = _Arg() {T=int32, index=0}
+  a = _Arg() {T=float, index=1}
+  u = _Arg() {T=float, index=2}
+  three = Const() {dtype=int32, value=int32[]{3}}
+  less = Less(i, three) {T=int32}
+  r = _Retval(less) {T=bool, index=0}
+end
+function turn
+  i = _Arg() {T=int32, index=0}
+  a = _Arg() {T=float, index=1}
+  u = _Arg() {T=float, index=2}
+  one = Const() {dtype=int32, value=int32[]{1}}
+  scalar = Const() {dtype=int32, value=int32[0]{}}
+  next = AddV2(i, one) {T=int32}
+  sum = AddV2(a, u) {T=float}
+  draw = RandomUniform(scalar) ^sum {T=int32, dtype=float, seed=6, seed2=2}
+  r0 = _Retval(next) {T=int32, index=0}
+  r1 = _Retval(sum) {T=float, index=1}
+  r2 = _Retval(draw) {T=float, index=2}
+end
+x = Placeholder() {dtype=float, shape=shape[]}
+init = NoOp()
+zero = Const() {dtype=int32, value=int32[]{0}}
+loop = While(zero, x, x) {cond=&less, body=&turn, T=[int32, float, float]}
+none = Const() {dtype=float, value=float[]{0}}
+last = Mul(loop:2, none) {T=float}
+y = AddV2(loop:1, LAST) {T=float}
+)";
+  const Tensor x = Tensor::Scalar(0.0f);
+  EXPECT_EQ(ValuesOf(absl::StrReplaceAll(text, {{"LAST", "none"}}), x, 3), ValuesOf(absl::StrReplaceAll(text, {{"LAST", "last"}}), x, 3));
 }
 
 // What is read waits for a constant that was computed from what was written.
