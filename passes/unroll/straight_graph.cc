@@ -11,12 +11,13 @@ namespace millrace {
 StraightGraph::StraightGraph(const Graph& original, const OpRegistry& ops, KernelOracle& oracle,
                              const std::map<std::string, TensorType>& variable_types, int64_t max_nodes,
                              const QuestionOptions& questions)
-    : ops_(ops), tracker_(graph_, ops, oracle, variable_types), max_nodes_(max_nodes), questions_(questions) {
+    : ops_(ops), oracle_(oracle), tracker_(graph_, ops, oracle, variable_types), max_nodes_(max_nodes), questions_(questions) {
   graph_.producer_version = original.producer_version;
   graph_.set_library(original.library());
 }
 
 absl::StatusOr<NodeId> StraightGraph::Add(Node node) {
+  MR_RETURN_IF_ERROR(oracle_.MayGoOn());
   if (graph_.num_ids() >= max_nodes_) {
     return absl::OutOfRangeError(absl::StrCat("node '", node.name, "' (", node.op, "): its loop makes the graph larger ",
                                                      "than ", max_nodes_, " nodes (--max_unrolled_nodes)"));

@@ -79,6 +79,7 @@ class StraightGraph {
 
   Graph graph_;
   const OpRegistry& ops_;
+  KernelOracle& oracle_;
   ShapeTracker tracker_;
   const int64_t max_nodes_;
   Questions questions_;
