@@ -165,12 +165,13 @@ absl::StatusOr<Compiled> PlanOrdered(const CompileRequest& request, const Prepar
   // Lanes: what runs and what it waits for. Without a limit the host pool has room enough that devices do not wait for its slots.
   {
     const PassClock::Run run(request.clock, "build plan");
+    const bool late_start = strategy.name == "tensorflowmem" && !options.early_start;
     std::vector<std::vector<CopyTimes>> times;
     if (devices.size() > 1 && options.host_memory_bytes == 0) {
       times = ReplayDevices(compiled.graph, ordered.partitioning.order, request.machine, devices).items;
     }
     compiled.plan = BuildPlan({compiled.graph, request.ops, request.signature, request.machine,
-                               ordered.partitioning.order, devices, !options.early_start, std::move(times)});
+                               ordered.partitioning.order, devices, late_start, std::move(times)});
   }
   compiled.plan.strategy = strategy.name;
   compiled.plan.notes = std::move(ordered.notes);

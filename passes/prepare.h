@@ -1,4 +1,4 @@
-// Prepare: everything before an order is chosen. What comes out is the same for every order, partition size and budget.
+// Prepare: everything before an order is chosen. What comes out is the same for every order and partition size.
 #ifndef MILLRACE_PASSES_PREPARE_H_
 #define MILLRACE_PASSES_PREPARE_H_
 

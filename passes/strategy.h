@@ -27,7 +27,7 @@ struct Strategy {
   std::function<absl::StatusOr<SwapChoice>(const SwapRequest&)> last_resort = {};
 };
 
-// NotFound lists the names there are.
+// InvalidArgument lists the names there are.
 absl::StatusOr<const Strategy*> FindStrategy(const std::string& name);
 
 }  // namespace millrace

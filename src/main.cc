@@ -38,7 +38,7 @@ DEFINE_string(checkpoint_in, "", "start from the variables of this checkpoint, P
 DEFINE_string(onnx, "", "ONNX model; feeds and fetches are its inputs and tensors by name (all outputs without --fetches)");
 DEFINE_bool(train, false, "ONNX: add a loss, gradients and an optimizer, and run them every step");
 DEFINE_string(loss, "", "ONNX: what --train minimises: a scalar output, mean:NAME, cross_entropy:LOGITS:LABELS[:AXIS], "
-                        "mse:NAME:TARGET, weighted_sum:NAME:WEIGHTS, or several, separated by commas; none: the first fetch");
+                        "mse:NAME:TARGET, sum:NAME, weighted_sum:NAME:WEIGHTS, or several, separated by commas; none: the first fetch");
 DEFINE_string(feeds, "", ".npz with an array per placeholder, named without :0; every step gets the same");
 DEFINE_bool(synthetic_feeds, false, "fill placeholders of a known shape from --seed (those not in --feeds)");
 DEFINE_string(feed_shapes, "", "shapes for --synthetic_feeds: images:8x224x224x3,labels:8");
@@ -46,14 +46,14 @@ DEFINE_string(fetches, "", "tensors to fetch every step: loss:0,logits:0; the fi
 DEFINE_string(targets, "", "nodes to run every step for their effect: train");
 DEFINE_string(init_targets, "", "nodes to run once before the first step: init");
 DEFINE_int64(steps, 1, "training steps");
-DEFINE_uint64(seed, 0, "of synthetic feeds and of random operations without seeds of their own");
+DEFINE_uint64(seed, 0, "of synthetic feeds and of random operations without seeds of their own; model: of its initial values and random operations");
 // Engine.
 DEFINE_string(device, "cpu", "cpu; cuda; null: plans and simulates only, by cost rules; cuda_emulated: for tests. Commands that only plan take scratch from the CPU's kernels, unless this is another device or a --machine is given");
 DEFINE_string(devices, "", "devices of the graph: cpu:0,cpu:1, or how many of --device; not given: one. model: how many it is spread over");
 DEFINE_string(device_memory, "", "hard budget of each device: 12GiB, or 50% of baseline's predicted peak, or 12GiB,8GiB one by one; not given: the --machine's; none: no limit");
 DEFINE_string(host_memory, "", "hard budget of host memory for variables, constants and swapped tensors; not given: the --machine's; none: no limit");
 DEFINE_string(machine, "", "rates to plan for: configs/machines/NAME.pbtxt");
-DEFINE_double(link_gbps, 0, "slow copies to this many GB/s each way; 0: as fast as memory copies");
+DEFINE_double(link_gbps, 0, "cpu: slow copies to this many GB/s each way; 0: as fast as memory copies");
 DEFINE_string(cuda_graph, "auto", "cuda: replay steps as a graph: auto, on (an error where it cannot), off");
 DEFINE_bool(tf32, false, "cuda: round inputs of float32 products and convolutions to TF32");
 DEFINE_bool(measure_convolutions, false, "cuda: choose cuDNN's engines for convolutions by measuring them when planning");
@@ -94,7 +94,7 @@ DEFINE_double(occupancy_threshold, 0.7, "reactive: part of the device memory abo
 DEFINE_int64(swapout_threshold, -1, "tflms: swap tensors for consumers more than this many levels below their producer; -1: tuned");
 DEFINE_int64(swapin_ahead, -1, "tflms: levels above its consumer at which a copy back begins; -1: tuned");
 DEFINE_int64(swapin_groupby, -1, "tflms: consumers at most this many levels apart share a copy back; -1: tuned");
-DEFINE_int32(sync_mode, 0, "tflms: compute waits for 0 no copies, 1 copies out, 2 copies in, 3 both");
+DEFINE_int32(sync_mode, 0, "tflms: compute waits for 0 no copies, 1 copies out, 2 copies in, 3 both; the tuner takes a later one where nothing else fits");
 DEFINE_string(serialization, "", "tflms: levels whose operations run one after another, as Python slices: 1,5,7:9,:3,100:");
 DEFINE_string(serialization_by_size, "0", "tflms: serialise levels whose operations hold more than this");
 DEFINE_double(memory_ratio, 0.9, "tflms: part of the device memory beside variables that the tuner fills");
@@ -113,7 +113,7 @@ DEFINE_string(fetches_out, "", ".npz of the last step's fetches");
 DEFINE_string(checkpoint_out, "",
               "checkpoint of every variable after the last step, for TensorFlow or --checkpoint_in; it also holds how "
               "far random ops have come, which TensorFlow passes over");
-DEFINE_string(profile_out, "", "measured times of nodes and links, as text, for --profile_in; it takes 8 steps or more");
+DEFINE_string(profile_out, "", "measured times of nodes and links, as text, for --profile_in; it takes 8 steps or more, 10 where steps are replayed as a graph");
 // Of single commands.
 DEFINE_string(partition_sizes, "", "sweep: sizes, separated by commas");
 DEFINE_string(budgets, "", "sweep: device memory budgets, separated by commas");
@@ -123,7 +123,7 @@ DEFINE_string(plan_out, "", "the plan: .pb or .pbtxt for --plan_in, else text wi
 DEFINE_string(vary, "batch", "fit: what to search: budget, batch, or of a model that has it, depth, image_size, steps_unrolled or layers (millrace model --help)");
 DEFINE_bool(measure, false, "machine: measure kernels and copies of the device here");
 DEFINE_bool(ops, false, "inspect: list the supported operations");
-DEFINE_string(out, "", "export, model: the file to write");
+DEFINE_string(out, "", "export, machine, model: the file to write");
 // Sizes of generated models; 0 and "" are the model's own.
 DEFINE_int64(batch, 0, "model: examples a step");
 DEFINE_int64(depth, 0, "model: layers with weights");

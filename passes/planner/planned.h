@@ -1,5 +1,5 @@
 // The planner behind --strategy=planned: a small portfolio of trials over windows and transfer weights, the best
-// packed into exactly the budget (PLANNING.md, section 4).
+// packed into exactly the budget.
 #ifndef MILLRACE_PASSES_PLANNER_PLANNED_H_
 #define MILLRACE_PASSES_PLANNER_PLANNED_H_
 

@@ -1,4 +1,4 @@
-// Select: which gaps are kept on the device, under a hard memory profile (PLANNING.md, section 4, SELECT).
+// Select: which gaps are kept on the device, under a hard memory profile.
 //
 // Greedy by contended area per transfer saved: a gap that blocks little of the contended time for what its copies
 // would cost is kept first. Before that every gap gets, where there is room, the *windows* at its ends in which its

@@ -36,7 +36,7 @@ inline constexpr size_t kMaxFusedInputs = 16;
 inline constexpr size_t kMaxFusedResults = 8;
 // Largest result beside the root's. Writing and reading as much takes a device about as long as a launch.
 inline constexpr int64_t kMaxSideResultBytes = 4 << 20;
-// Additions of an AddN counted one by one; a device's kernel takes no more steps.
+// Of a group, an AddN counted as two for each input and one more. A device's kernel takes 64 (cuda/launch/fused.h).
 inline constexpr size_t kMaxOneKernelSteps = 48;
 // Longest row that an operand repeated over rows (a bias) may have.
 inline constexpr int64_t kMaxFusedRow = 16384;

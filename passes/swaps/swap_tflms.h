@@ -33,7 +33,7 @@ absl::Status CheckTflmsOptions(const TflmsOptions& options);
 std::vector<std::string> DescribeUnswapped(const SwapRequest& request, const std::string& why);
 
 // ResourceExhausted when no parameters that the tuner may choose fit, saying what threshold 1 needs; InvalidArgument
-// for parameters out of range and for filters that name nothing in the graph. The choice's notes tell what the original
+// for parameters out of range. The choice's notes tell what the original
 // prints: the graph, the passing parameter sets, the chosen one, copies, and the histogram of distances.
 absl::StatusOr<SwapChoice> SwapTflms(const SwapRequest& request);
 

@@ -42,7 +42,7 @@ struct TflmsTuning {
   std::vector<std::string> notes;
 };
 
-// Fills what `options` leaves open (-1), so that TflmsPeak is at most `available_bytes`.
+// Fills what `options` leaves open (-1), and raises sync_mode where nothing else fits, so that TflmsPeak is at most `available_bytes`.
 TflmsTuning TuneTflms(const TflmsGraph& graph, const TflmsOptions& options, int64_t available_bytes);
 
 }  // namespace millrace

@@ -26,7 +26,7 @@ struct TflmsValue {
 struct TflmsGraph {
   const AccessGraph* graph = nullptr;
   std::vector<TflmsValue> values;        // of activations, by storage, then by time
-  std::vector<int64_t> profile;          // per operation: bytes on the device beside `resident` when nothing is swapped
+  std::vector<int64_t> profile;          // per operation: bytes on the device beside `resident_bytes` when nothing is swapped
   int64_t resident_bytes = 0;            // variables and constants
   std::vector<int32_t> first_operation;  // of level l or, where it has none, below: first_operation[l], l in [0, levels]
 

@@ -10,7 +10,7 @@ namespace millrace {
 
 // Whether unroll_loops takes an op away: loops, lists, arrays and stacks.
 bool IsLoopOp(const Node& node);
-// IsLoopOp, or lowering conditionals or collectives, or expanding ops, takes it away: ops that no device needs a kernel for.
+// IsLoopOp, or another pass takes it away (conditionals, collectives, expanded ops, Optionals, tables, sparse matrices): ops that no device needs a kernel for.
 bool IsPlannedAway(const std::string& op);
 
 }  // namespace millrace

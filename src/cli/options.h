@@ -103,8 +103,8 @@ struct Options {
   std::string argument;  // the word after the command: a model, tensor or node
   std::string vary;      // fit
   ModelOptions model;
-  std::string out;       // export, model
-  std::string plan_out;  // plan
+  std::string out;       // export, machine, model
+  std::string plan_out;  // plan, run
   bool ops = false;      // inspect
   bool measure = false;  // machine
 };

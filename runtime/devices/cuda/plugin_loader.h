@@ -15,7 +15,7 @@ namespace millrace::cuda {
 
 inline constexpr char kPluginFile[] = "libmillrace_cuda.so";
 
-// The plugin at `path`, or, when that is empty, the first there is of: $MILLRACE_CUDA_PLUGIN, the folder of libmillrace.so in a
+// The plugin at `path`, or, when that is empty, the one of $MILLRACE_CUDA_PLUGIN, or without it the first there is of: the folder of libmillrace.so in a
 // program that embeds it, the folder of the program, ../lib and ../lib64 beside it, and where the loader looks. It stays
 // loaded. NotFound says where it was looked for and why it did not load; FailedPrecondition that it is of another build.
 absl::StatusOr<const PluginTable*> LoadPlugin(const std::string& path = "");
