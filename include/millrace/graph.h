@@ -41,7 +41,7 @@ struct OutputRef {
   }
 };
 
-// Output `output` shares the memory of input `input` (decided by the in-place pass, never by a kernel).
+// Output `output` shares the memory of input `input` (decided by passes, never by a kernel).
 struct InPlace {
   int32_t output = 0;
   int32_t input = 0;
@@ -66,7 +66,7 @@ struct Node {
   // Bit i: shape rule and kernel take input i by value (op.h), and it is known only when running.
   uint64_t run_time_values = 0;
   bool dynamic_output(int o) const { return (dynamic_outputs >> (o < 63 ? o : 63) & 1) != 0; }
-  // Established by place_devices, partition, choose_in_place.
+  // Established by passes: placement, partitioning, storage.
   int32_t device = 0;  // index of the device, or kHostDevice
   int32_t partition = kNoPartition;
   absl::InlinedVector<InPlace, 1> in_place;

@@ -1,4 +1,4 @@
-// ONNX models, opsets 13 to 20: as a graph of TensorFlow's ops, and made trainable.
+// ONNX models, opsets 13 to 28: as a graph of TensorFlow's ops, and made trainable.
 //
 //   absl::StatusOr<OnnxModel> model = LoadOnnx("resnet18.onnx", {.training = {{.loss = "cross_entropy:logits:labels"}}});
 //   auto session = Session::Create(std::move(model->graph), options);

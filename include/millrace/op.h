@@ -116,7 +116,7 @@ struct OpDef {
   std::string name;
   ShapeRule shape;  // run it by InferShapes
   CostRule cost;  // when empty: bytes of inputs and outputs, one flop per output element
-  GradientRule gradient;  // when empty: no gradient flows (an error if one is asked for)
+  GradientRule gradient;  // when empty: the built-in rule of an op of this name; where there is none, either, a gradient is an error
 
   // Pairs {output, input}: the kernel computes right when the output overwrites the input.
   std::vector<std::pair<int, int>> in_place;

@@ -1,5 +1,5 @@
 // Options of a Session: strategy and its parts, budgets, device, machine. Each field says what it means, its
-// default, and when to touch it. The command line's flags have the same names.
+// default, and when to touch it. Most flags of the command line have the same names.
 #ifndef MILLRACE_OPTIONS_H_
 #define MILLRACE_OPTIONS_H_
 
@@ -121,14 +121,14 @@ struct PlanningOptions {
   // Parts of tensorflowmem beside the partitions: variables and constants live in host memory; activations are swapped.
   bool place_variables_on_host = true;
   bool swap_activations = true;
-  // Compute of partition p + 1 may start while copies of partition p still run.
+  // And: compute of partition p + 1 may start while copies of partition p still run.
   bool early_start = true;
   // reactive: part of the device memory above which the oldest saved activations leave.
   double occupancy_threshold = 0.7;
   TflmsOptions tflms;
   // planned: results are the same bits either way.
   Recompute recompute = Recompute::kAuto;
-  // planned, one device, no disk tier: optimizers update large variables part by part, each with a part of the slots, of
+  // planned, with a device budget, no disk tier: optimizers update large variables part by part, each with a part of the slots, of
   // about so many bytes. 0: whole; kAutoBytes: a part of the budget, where slots fill much of it.
   static constexpr int64_t kAutoBytes = -1;
   int64_t update_part_bytes = kAutoBytes;
@@ -142,7 +142,7 @@ struct PlanningOptions {
   std::vector<std::string> devices;
   // Budget of each device, in their order; empty: device_memory_bytes for every one of them.
   std::vector<int64_t> device_memory_bytes_of;
-  // A tensor that several nodes of another device use is received there once; otherwise once per use.
+  // A tensor that several nodes of another device use is received there once; otherwise once per use. `planned` has it received once.
   bool share_recv = false;
 
   int32_t num_devices() const { return devices.empty() ? 1 : static_cast<int32_t>(devices.size()); }
@@ -169,7 +169,7 @@ struct SessionOptions {
   bool tf32 = false;           // cuda: products and convolutions of float32 may round their inputs to TF32
   int threads = 0;             // of kernels; 0: one per core
   uint64_t seed = 0;           // for random ops that have none of their own
-  double link_gbps = 0;        // slows copies to this many GB/s each way; 0: as fast as memory copies
+  double link_gbps = 0;        // cpu: slows copies to this many GB/s each way; 0: as fast as memory copies
   bool trace = false;          // record when every step ran (report.h)
   ReplanOptions replan;
   std::shared_ptr<const Profile> profile;  // measured times of an earlier run to plan with (profile.h)

@@ -8,7 +8,7 @@
 //   to-host    |    | a> |    |    |    |    |           a> waits for compute >= 1
 //   to-device  |    |    |    |    |    | a< |           a< waits for compute >= 5 (room) and to-host >= 1 (data)
 //
-// All steps of a device lie in one total order (Step::position) and every wait points to an earlier position,
+// All steps lie in one total order (`position`) and every wait points to an earlier position,
 // so a plan cannot deadlock. An address is reused only after a wait for the end of its previous owner.
 #ifndef MILLRACE_PLAN_H_
 #define MILLRACE_PLAN_H_
@@ -90,7 +90,7 @@ inline constexpr int64_t kNoAddress = -1;
 
 // One copy between host and device memory, or between host memory and disk.
 struct CopyStep {
-  std::string name;    // of the SwapOut, SwapIn, _Feed or _Fetch node
+  std::string name;    // of the SwapOut, SwapIn, Send, Recv, _Feed or _Fetch node; to and from disk: TENSOR/to_disk, TENSOR/from_disk
   SharedText tensor;   // what is moved, "name:0": the owner's name in plan.tensors
   SharedText reason;
   int64_t bytes = 0;

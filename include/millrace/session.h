@@ -8,8 +8,8 @@
 //   s = (*session)->Run({{"images", batch}}, {"loss:0"}, {"train"}, &out);
 //
 // A Session plans on the first Run of each signature (feed names and types, fetches, targets) and keeps the plan.
-// Variables persist from Run to Run. Of the plans that a session made, the 64 used last are kept, each with a sleeping
-// thread per lane, and of one signature whose plans go by the values of feeds the 8 used last: what comes again after so
+// Variables persist from Run to Run. Of the plans that a session made, the 64 used last are kept (on the CPU each with a sleeping
+// thread for every lane but one), and of one signature whose plans go by the values of feeds the 8 used last: what comes again after so
 // many others is planned again, with the same results.
 // One thread at a time may call a Session.
 #ifndef MILLRACE_SESSION_H_
@@ -59,8 +59,8 @@ class Session {
   // such values: others get a plan of their own.
   virtual void PlanWithFeeds(const Feeds& values) { static_cast<void>(values); }
   // Uses this plan (from a file, say) instead of making one when Run is called so. InvalidArgument when it is of another graph,
-  // its feeds, fetches or targets are others, it is for other devices or for the same ones in another order, or variables that
-  // exist already have other types; ResourceExhausted when it needs more memory than the session's budgets.
+  // its feeds, fetches or targets are others, it is for another number of devices or for the same ones in another order, kernels here
+  // need more scratch than it has, or variables that exist already have other types; ResourceExhausted when it needs more memory than the session's budgets.
   virtual absl::Status UsePlan(std::shared_ptr<const ExecutionPlan> plan, const FeedTypes& feeds,
                                const std::vector<std::string>& fetches, const std::vector<std::string>& targets) = 0;
   // The graph as the passes rewrote it for that plan: partitions, SwapOut and SwapIn nodes, reasons.

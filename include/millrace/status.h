@@ -1,7 +1,7 @@
 // Errors are values. Codes: InvalidArgument (the input is wrong), OutOfRange (an index in it), NotFound (a name), AlreadyExists (a name
 // that is taken), Unimplemented (an op or dtype that is not covered), FailedPrecondition (an uninitialised variable), ResourceExhausted
-// (does not fit the budget), Cancelled (interrupted), Unavailable (a device that is lost or does not answer), PermissionDenied and others
-// that the system gave for a file, Internal (our bug).
+// (does not fit the budget), Cancelled (interrupted), Unavailable (a device that is lost or does not answer), DataLoss (a copy on disk
+// that is not what was written), PermissionDenied and others that the system gave for a file, Internal (our bug).
 #ifndef MILLRACE_STATUS_H_
 #define MILLRACE_STATUS_H_
 
