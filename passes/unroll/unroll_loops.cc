@@ -14,8 +14,8 @@
 #include "passes/control_flow/guard_effects.h"
 #include "passes/shapes/effects.h"
 #include "passes/unroll/alternatives.h"
+#include "passes/unroll/answers.h"
 #include "passes/unroll/bodies.h"
-#include "passes/unroll/effects_before.h"
 #include "passes/unroll/exact_sizes.h"
 #include "passes/unroll/guards.h"
 #include "passes/unroll/lists.h"
@@ -45,7 +45,7 @@ class Unroller {
     // Answers may depend on what earlier turns have written, so they keep these.
     if (out_.questions().ask()) result_.effects.clear();
     if (run.effects.valid()) result_.effects.push_back(graph.node(run.effects).name);
-    out_.questions().ask() ? FetchAnswers(graph) : KeepWhatHappens(graph);
+    EndQuestions(graph);
     result_.searches = out_.questions().searches();
     result_.changed = true;
     return std::move(result_);
@@ -62,8 +62,7 @@ class Unroller {
   absl::StatusOr<std::vector<Value>> RunFunction(Run& run);
   absl::Status EndTurn(Run& turn, const std::string& name, std::vector<Value>& values);
   absl::StatusOr<bool> Holds(const Node& loop, const std::string& turn, const Value& condition);
-  void FetchAnswers(Graph& graph);
-  void KeepWhatHappens(const Graph& graph);
+  void EndQuestions(Graph& graph);
   absl::Status Copy(Run& run, NodeId id, const NodeCall& call, const std::vector<NodeId>& controls);
   absl::Status CopyConstant(Run& run, NodeId id, const std::vector<NodeId>& controls);
   absl::Status PassOn(Run& run, NodeId id, absl::Span<const Value> values, Waits waits);
@@ -494,26 +493,14 @@ absl::StatusOr<bool> Unroller::Holds(const Node& loop, const std::string& turn, 
   return IsFloating(value.dtype()) ? value.DoubleAt(0) != 0 : value.IntAt(0) != 0;
 }
 
-// Answers take the place of all that was to be fetched or done.
-void Unroller::FetchAnswers(Graph& graph) {
-  for (int32_t i = 0; i < graph.num_ids(); ++i) {
-    if (graph.alive(NodeId{i}) && graph.node(NodeId{i}).op == "_Fetch") graph.RemoveNode(NodeId{i});
+// Answers take the place of all that was to be fetched or done; once they are there, what they follow from happens, and turns draw
+// whether anybody reads it or not.
+void Unroller::EndQuestions(Graph& graph) {
+  if (out_.questions().ask()) {
+    for (const auto& [name, ref] : out_.questions().asked()) result_.asked.push_back(name);
+    result_.stopped = out_.questions().stopped();
+    return FetchAnswers(out_.questions().asked(), turns_asked_for_, graph);
   }
-  for (const auto& [name, ref] : out_.questions().asked()) {
-    Node fetch;
-    fetch.name = absl::StrCat("_fetch/", name);
-    fetch.op = "_Fetch";
-    fetch.attrs.Set("index", static_cast<int64_t>(result_.asked.size()));
-    fetch.inputs = {ref};
-    if (turns_asked_for_.count(name) > 0 || absl::StartsWith(name, kAsksForSide)) fetch.attrs.Set(kAsksForATurn, true);
-    graph.AddUnique(std::move(fetch));
-    result_.asked.push_back(name);
-  }
-  result_.stopped = out_.questions().stopped();
-}
-
-// Turns draw whether anybody reads it or not, and what answers follow from happens though they take its place.
-void Unroller::KeepWhatHappens(const Graph& graph) {
   const auto is_guarded = [this](NodeId id) { return out_.guarded(id); };
   for (std::string& name : EffectsBefore(graph, ops_, out_.questions().answered(), is_guarded)) result_.effects.push_back(std::move(name));
   for (const auto& [stream, draw] : last_draw_) {
