@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
+#include <set>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -153,6 +155,19 @@ absl::StatusOr<std::vector<Case>> LoadCases(const std::string& path) {
     }
   }
   return cases;
+}
+
+absl::StatusOr<std::vector<Case>> LoadAllCases(const std::string& folder) {
+  std::set<std::string> paths;  // sorted
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() == ".pb") paths.insert(entry.path());
+  }
+  std::vector<Case> all;
+  for (const std::string& path : paths) {
+    MR_ASSIGN_OR_RETURN(std::vector<Case> cases, LoadCases(path));
+    std::move(cases.begin(), cases.end(), std::back_inserter(all));
+  }
+  return all;
 }
 
 absl::Status CompareTensors(const Tensor& found, const Expected& expected, double rtol, double atol) {

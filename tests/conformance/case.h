@@ -34,6 +34,8 @@ struct Case {
 
 // The cases of data/FAMILY.pb, in the order of the file.
 absl::StatusOr<std::vector<Case>> LoadCases(const std::string& path);
+// Those of all files in `folder`, by name.
+absl::StatusOr<std::vector<Case>> LoadAllCases(const std::string& folder);
 
 // OK, or what differs first: shape, type, or element with both values.
 absl::Status CompareTensors(const Tensor& found, const Expected& expected, double rtol, double atol);

@@ -1,6 +1,5 @@
 // Every case of data/*.pb on the CPU device: one test per case, named Conformance_FAMILY.CASE.
-#include <filesystem>
-#include <set>
+#include <cstdio>
 
 #include <gtest/gtest.h>
 
@@ -33,25 +32,17 @@ class CaseTest : public testing::Test {
 };
 
 int RegisterCases() {
-  std::set<std::string> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(MILLRACE_SOURCE_DIR "/tests/conformance/data")) {
-    if (entry.path().extension() == ".pb") paths.insert(entry.path());
+  absl::StatusOr<std::vector<Case>> cases = LoadAllCases(MILLRACE_SOURCE_DIR "/tests/conformance/data");
+  if (!cases.ok()) {
+    std::fprintf(stderr, "%s\n", cases.status().ToString().c_str());
+    return -1;
   }
-  int count = 0;
-  for (const std::string& path : paths) {
-    absl::StatusOr<std::vector<Case>> cases = LoadCases(path);
-    if (!cases.ok()) {
-      std::fprintf(stderr, "%s: %s\n", path.c_str(), cases.status().ToString().c_str());
-      return -1;
-    }
-    for (Case& one : *cases) {
-      const std::string suite = "Conformance_" + one.family, name = one.name;
-      testing::RegisterTest(suite.c_str(), name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
-                            [one = std::move(one)]() -> CaseTest* { return new CaseTest(one); });
-      ++count;
-    }
+  for (Case& one : *cases) {
+    const std::string suite = "Conformance_" + one.family, name = one.name;
+    testing::RegisterTest(suite.c_str(), name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
+                          [one = std::move(one)]() -> CaseTest* { return new CaseTest(one); });
   }
-  return count;
+  return static_cast<int>(cases->size());
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace millrace::conformance {
 namespace {
 
 constexpr int64_t kRedZone = 256;  // bytes behind every buffer that nobody may write
-constexpr int64_t kLargestOutput = int64_t{16} << 20;
+constexpr int64_t kLargestOutput = int64_t{16} << 20;  // bytes: an edited case may ask for more memory than there is
 
 // A buffer on the device, filled with `fill` behind its value, with a red zone behind it.
 class Buffer {

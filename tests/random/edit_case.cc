@@ -52,12 +52,7 @@ class Editor {
     } else {
       for (size_t rank = Below(6); rank > 0; --rank) shape.AddDim(static_cast<int64_t>(Below(5)));
     }
-    Tensor edited(input->dtype(), shape);
-    char* to = static_cast<char*>(edited.mutable_data());
-    for (int64_t i = 0; i < edited.size_bytes() && input->size_bytes() > 0; ++i) {
-      to[i] = static_cast<const char*>(input->data())[i % input->size_bytes()];
-    }
-    *input = std::move(edited);
+    *input = Filled(*input, input->dtype(), shape);
   }
   void EditType() {
     if (Tensor* input = Input(); input != nullptr) *input = Tensor(Type(), input->shape());
@@ -113,6 +108,14 @@ class Editor {
 };
 
 }  // namespace
+
+Tensor Filled(const Tensor& given, DataType type, const Shape& shape) {
+  Tensor filled(type, shape);
+  if (given.size_bytes() == 0) return filled;
+  char* const to = static_cast<char*>(filled.mutable_data());
+  for (int64_t i = 0; i < filled.size_bytes(); ++i) to[i] = static_cast<const char*>(given.data())[i % given.size_bytes()];
+  return filled;
+}
 
 conformance::Case EditCase(conformance::Case one, std::mt19937_64& random) {
   Editor(one, random).Edit();

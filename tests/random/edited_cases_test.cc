@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <random>
 #include <set>
@@ -20,6 +19,7 @@
 #include "cpu/kernels/register.h"
 #include "cuda/emulated/host_services.h"
 #include "cuda/kernels/register.h"
+#include "glog/logging.h"
 #include "random/random_graph.h"
 #include "random/training.h"
 
@@ -35,22 +35,14 @@ constexpr DataType kTypes[] = {
 
 // All cases, without what is expected of them.
 std::vector<Case> AllCases() {
-  std::set<std::string> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(MILLRACE_SOURCE_DIR "/tests/conformance/data")) {
-    if (entry.path().extension() == ".pb") paths.insert(entry.path());
+  absl::StatusOr<std::vector<Case>> all = conformance::LoadAllCases(MILLRACE_SOURCE_DIR "/tests/conformance/data");
+  CHECK(all.ok()) << all.status();
+  std::erase_if(*all, [](const Case& one) { return one.error.has_value(); });
+  for (Case& one : *all) {
+    one.outputs.clear();
+    one.variables.clear();
   }
-  std::vector<Case> all;
-  for (const std::string& path : paths) {
-    absl::StatusOr<std::vector<Case>> cases = conformance::LoadCases(path);
-    EXPECT_TRUE(cases.ok()) << cases.status();
-    for (Case& one : *cases) {
-      if (one.error) continue;
-      one.outputs.clear();
-      one.variables.clear();
-      all.push_back(std::move(one));
-    }
-  }
-  return all;
+  return *std::move(all);
 }
 
 // The first one of every op with these attributes, or all of them where MILLRACE_RANDOM_EVERY_CASE is set.
@@ -67,15 +59,6 @@ const std::vector<Case>& Cases() {
     return chosen;
   }();
   return cases;
-}
-
-// Memory of `type` and `shape` with the bytes of `given`, over and over.
-Tensor Filled(const Tensor& given, DataType type, const Shape& shape) {
-  Tensor filled(type, shape);
-  if (DataTypeSize(type) == 0 || given.size_bytes() == 0) return filled;
-  char* const to = static_cast<char*>(filled.mutable_data());
-  for (int64_t i = 0; i < filled.size_bytes(); ++i) to[i] = static_cast<const char*>(given.data())[i % given.size_bytes()];
-  return filled;
 }
 
 // A dimension more, one fewer, or of another size.

@@ -1,8 +1,7 @@
 #include "random/random_graph.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <set>
+#include <iterator>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -126,16 +125,10 @@ class Builder {
 }  // namespace
 
 std::vector<Case> UsableCases(const std::string& folder) {
-  std::set<std::string> paths;  // sorted
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().extension() == ".pb") paths.insert(entry.path());
-  }
+  const absl::StatusOr<std::vector<Case>> cases = conformance::LoadAllCases(folder);
+  CHECK(cases.ok()) << cases.status();
   std::vector<Case> usable;
-  for (const std::string& path : paths) {
-    absl::StatusOr<std::vector<Case>> cases = conformance::LoadCases(path);
-    CHECK(cases.ok()) << cases.status();
-    std::copy_if(cases->begin(), cases->end(), std::back_inserter(usable), IsUsable);
-  }
+  std::copy_if(cases->begin(), cases->end(), std::back_inserter(usable), IsUsable);
   return usable;
 }
 

@@ -22,6 +22,9 @@ struct TrainingGraph {
 // Cases of the files in `folder` that a random graph can be made of: no expected errors, no strings, small.
 std::vector<conformance::Case> UsableCases(const std::string& folder);
 
+// Memory of this type and shape with the bytes of `given`, over and over.
+Tensor Filled(const Tensor& given, DataType type, const Shape& shape);
+
 // `ops` cases, the same for the same state of `random`.
 TrainingGraph MakeGraphOfCases(const std::vector<conformance::Case>& cases, int ops, std::mt19937_64& random);
 
