@@ -9,7 +9,6 @@
 #include "absl/strings/strip.h"
 #include "graph/fused_norm.h"
 #include "millrace/status.h"
-#include "plan/simulator.h"
 #include "plan/step_order.h"
 
 namespace millrace {
@@ -227,6 +226,10 @@ absl::Status PredictWithMeasuredTimes(const Profile& profile, const Machine& mac
   const bool swaps = plan->counts.swap_ins + plan->counts.swap_outs + plan->counts.recomputed_nodes > 0;
   if (swaps) plan->lower_bound_seconds = lower_bound;
   return absl::OkStatus();
+}
+
+absl::StatusOr<Simulation> SimulateWithMeasuredTimes(const Profile& profile, const Machine& machine, double link_gbps, const ExecutionPlan& plan) {
+  return SimulatePlan(plan, WithMeasuredLinks(machine, profile, link_gbps), {profile.wake_seconds, profile.step_overhead_seconds});
 }
 
 namespace {

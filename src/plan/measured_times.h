@@ -14,11 +14,13 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "millrace/options.h"
 #include "millrace/plan.h"
 #include "millrace/profile.h"
 #include "millrace/report.h"
+#include "plan/simulator.h"
 
 namespace millrace {
 
@@ -83,6 +85,9 @@ absl::Status ShortenToStep(double seconds, const Machine& machine, const Executi
 // Sets the plan's times to the measured ones and its predictions to what the simulator then finds. The lower bound of a
 // plan that swaps is its order's and stays.
 absl::Status PredictWithMeasuredTimes(const Profile& profile, const Machine& machine, ExecutionPlan* plan);
+
+// The step of a plan whose times and predictions are of this profile.
+absl::StatusOr<Simulation> SimulateWithMeasuredTimes(const Profile& profile, const Machine& machine, double link_gbps, const ExecutionPlan& plan);
 
 }  // namespace millrace
 

@@ -20,6 +20,7 @@
 #include "millrace/device.h"
 #include "millrace/status.h"
 #include "plan/check_instances.h"
+#include "plan/measured_times.h"
 #include "plan/plan_verifier.h"
 #include "plan/simulator.h"
 #include "runtime/executor.h"
@@ -516,7 +517,11 @@ class SessionImpl final : public Session {
     last_run_.plan = program.plan;
     last_run_.disk_bytes_per_second = program.plan->tiered ? options_.machine.disk_bytes_per_second : 0;
     if (!options_.trace) return;
-    absl::StatusOr<Simulation> simulation = SimulatePlan(*program.plan, options_.machine);
+    const bool replanned = program.replanner != nullptr && program.replanner->times() != nullptr;
+    const Profile* const times = replanned ? program.replanner->times() : options_.profile.get();
+    const bool measured = program.measured_times && times != nullptr;
+    absl::StatusOr<Simulation> simulation = measured ? SimulateWithMeasuredTimes(*times, options_.machine, options_.link_gbps, *program.plan)
+                                                     : SimulatePlan(*program.plan, options_.machine);
     if (simulation.ok()) last_run_.simulated_trace = std::move(simulation->events);
   }
 

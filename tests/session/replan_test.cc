@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "millrace/device.h"
@@ -156,6 +157,25 @@ TEST(ReplanTest, APlanThatDoesNotPayIsNotTakenButPredictionsAreMeasured) {
   EXPECT_TRUE(run.report().measured_times);
   EXPECT_EQ(run.report().swap_outs, plan->counts.swap_outs);
   EXPECT_NE(run.report().predicted_step_seconds, plan->predicted_step_seconds);
+}
+
+// Links are measured, too: the step that is drawn is the one whose length is told.
+TEST(ReplanTest, TheSimulatedTraceEndsWhenTheStepIsPredictedTo) {
+  for (const char* strategy : {"planned", "tensorflowmem"}) {
+    SessionOptions options = Replanning(ReplanOptions::Mode::kWait, strategy);
+    options.trace = true;
+    ModelRun run(options);
+    for (const bool measured : {false, true}) {
+      run.Steps(measured ? 4 : 1);
+      ASSERT_TRUE(run.status().ok()) << run.status();
+      EXPECT_EQ(run.report().measured_times, measured);
+      double end = 0;
+      for (const TraceEvent& event : run.report().simulated_trace) end = std::max(end, event.end_seconds);
+      // What a step takes beside its events is of no lane.
+      const double beside = measured ? run.session().MeasuredTimes()->step_overhead_seconds : 0;
+      EXPECT_NEAR(end + beside, run.report().predicted_step_seconds, 0.01 * end) << strategy;
+    }
+  }
 }
 
 TEST(ReplanTest, PlanningBesideTheStepsEndsWithTheSession) {
