@@ -38,7 +38,7 @@ DEFINE_string(checkpoint_in, "", "start from the variables of this checkpoint, P
 DEFINE_string(onnx, "", "ONNX model; feeds and fetches are its inputs and tensors by name (all outputs without --fetches)");
 DEFINE_bool(train, false, "ONNX: add a loss, gradients and an optimizer, and run them every step");
 DEFINE_string(loss, "", "ONNX: what --train minimises: a scalar output, mean:NAME, cross_entropy:LOGITS:LABELS[:AXIS], "
-                        "mse:NAME:TARGET, sum:NAME, weighted_sum:NAME:WEIGHTS, or several, separated by commas; none: the first fetch");
+                        "mse:NAME:TARGET, sum:NAME, weighted_sum:NAME:WEIGHTS, or several, separated by commas; not given: the first fetch");
 DEFINE_string(feeds, "", ".npz with an array per placeholder, named without :0; every step gets the same");
 DEFINE_bool(synthetic_feeds, false, "fill placeholders of a known shape from --seed (those not in --feeds)");
 DEFINE_string(feed_shapes, "", "shapes for --synthetic_feeds: images:8x224x224x3,labels:8");
@@ -357,7 +357,8 @@ absl::Status Main(const std::vector<std::string>& argv) {
   MR_RETURN_IF_ERROR(CheckArguments(*command, arguments, registry));
   DropUnusedFlags(*command, arguments, registry);
   WarnOfUselessFlags(*command, arguments, ChosenStrategies(*command), registry);
-  const Options options = OptionsFromFlags(words);
+  Options options = OptionsFromFlags(words);
+  options.flag_files = arguments.flag_files;
   MR_RETURN_IF_ERROR(CheckOutputNames(options));
   return command->run(options, RealEnvironment());
 }

@@ -61,12 +61,13 @@ absl::Status SetFlag(FlagRegistry& registry, std::string text, const std::string
 }
 
 // Flags from a file, one a line; blank lines and lines that begin with # are skipped. A line may name another file.
-absl::Status ReadFlagFile(FlagRegistry& registry, const std::string& path, int depth, std::vector<std::string>& flags) {
+absl::Status ReadFlagFile(FlagRegistry& registry, const std::string& path, int depth, Arguments& arguments) {
   constexpr int kDeepest = 16;
   if (depth > kDeepest) return UsageError(absl::StrCat("--flagfile=", path, ": more than ", kDeepest, " flag files that name one another"));
   MR_RETURN_IF_ERROR(ExpectText("flagfile", path));
   const auto file = MappedFile::Open(path);
   if (!file.ok()) return UsageError(absl::StrCat("--flagfile: ", std::string(file.status().message())));
+  arguments.flag_files.push_back(path);
   Arguments of_file;
   int number = 0;
   for (const absl::string_view line : absl::StrSplit(std::string((*file)->bytes()), '\n')) {
@@ -75,11 +76,11 @@ absl::Status ReadFlagFile(FlagRegistry& registry, const std::string& path, int d
     if (text.empty() || text[0] == '#') continue;
     const std::string flag(absl::StripPrefix(absl::StripPrefix(text, "-"), "-"));
     bool took_next = false;
-    const absl::Status status = flag.starts_with(kFlagFile) ? ReadFlagFile(registry, flag.substr(kFlagFile.size()), depth + 1, flags)
+    const absl::Status status = flag.starts_with(kFlagFile) ? ReadFlagFile(registry, flag.substr(kFlagFile.size()), depth + 1, arguments)
                                                                   : SetFlag(registry, flag, nullptr, took_next, of_file);
     if (!status.ok()) return UsageError(absl::StrCat(path, ":", number, ": ", std::string(status.message())));
   }
-  flags.insert(flags.end(), of_file.flags.begin(), of_file.flags.end());
+  arguments.flags_of_files.insert(arguments.flags_of_files.end(), of_file.flags.begin(), of_file.flags.end());
   return absl::OkStatus();
 }
 
@@ -240,7 +241,7 @@ absl::StatusOr<Arguments> ParseArguments(const std::vector<std::string>& argv, F
       if (flag == "flagfile" || flag.starts_with(kFlagFile)) {
         const bool apart = flag == "flagfile";
         if (apart && next == nullptr) return UsageError("--flagfile needs a value");
-        MR_RETURN_IF_ERROR(ReadFlagFile(registry, apart ? argv[++i] : flag.substr(kFlagFile.size()), 1, arguments.flags_of_files));
+        MR_RETURN_IF_ERROR(ReadFlagFile(registry, apart ? argv[++i] : flag.substr(kFlagFile.size()), 1, arguments));
         continue;
       }
       bool took_next = false;

@@ -32,6 +32,7 @@ struct Arguments {
   std::vector<std::string> words;  // the command, then its arguments
   std::vector<std::string> flags;  // names of the flags given on the command line itself
   std::vector<std::string> flags_of_files;
+  std::vector<std::string> flag_files;  // that were read
   bool help = false;
   bool version = false;
 };

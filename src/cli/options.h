@@ -100,6 +100,7 @@ struct Options {
   StrategyOptions strategy;
   OutputOptions output;
   SweepOptions sweep;
+  std::vector<std::string> flag_files;  // that flags were read from
   std::string argument;  // the word after the command: a model, tensor or node
   std::string vary;      // fit
   ModelOptions model;

@@ -90,6 +90,7 @@ absl::Status CheckOutputNames(const Options& options) {
         std::pair("--saved_model", file_of(in.saved_model, "/saved_model.pb")), std::pair("--machine", options.engine.machine)}) {
     take(flag, path).IgnoreError();
   }
+  for (const std::string& path : options.flag_files) take("--flagfile", path).IgnoreError();
   // These may be replaced by what becomes of them; they are read whole before.
   if (in.plan_in != options.plan_out) take("--plan_in", in.plan_in).IgnoreError();
   if (options.engine.profile_in != out.profile_out) take("--profile_in", options.engine.profile_in).IgnoreError();

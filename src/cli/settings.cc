@@ -210,6 +210,13 @@ absl::Status SetStrategy(const StrategyOptions& options, const std::string& devi
   return SetParts(options, planning);
 }
 
+// Of copies that a flag slows.
+absl::Status CheckPace(const char* flag, double gbps) {
+  constexpr double kSlowest = 1e-9;  // a byte per second
+  if (gbps == 0 || (std::isfinite(gbps) && gbps >= kSlowest)) return absl::OkStatus();
+  return UsageError(absl::StrCat("--", flag, "=", gbps, ": expected 0 (not slowed) or GB/s, from ", kSlowest, " on"));
+}
+
 // Host memory, disk and links, which may be slowed.
 absl::Status SetMemory(const EngineOptions& engine, SessionOptions& session) {
   if (engine.host_memory != kNone) {
@@ -219,17 +226,13 @@ absl::Status SetMemory(const EngineOptions& engine, SessionOptions& session) {
     }
     if (session.planning.host_memory_bytes == 0) session.planning.host_memory_bytes = session.machine.host_memory_bytes;
   }
-  if (!std::isfinite(engine.link_gbps) || engine.link_gbps < 0) {
-    return UsageError("--link_gbps: expected 0 (not slowed) or more GB/s");
-  }
+  MR_RETURN_IF_ERROR(CheckPace("link_gbps", engine.link_gbps));
   if (engine.link_gbps > 0) {
     session.link_gbps = engine.link_gbps;
     session.machine.to_host_bytes_per_second = engine.link_gbps * 1e9;
     session.machine.to_device_bytes_per_second = engine.link_gbps * 1e9;
   }
-  if (!std::isfinite(engine.disk_gbps) || engine.disk_gbps < 0) {
-    return UsageError("--disk_gbps: expected 0 (not slowed) or more GB/s");
-  }
+  MR_RETURN_IF_ERROR(CheckPace("disk_gbps", engine.disk_gbps));
   if (engine.disk_gbps > 0 && engine.disk.empty()) return UsageError("--disk_gbps slows a --disk, which is not given");
   if (!engine.disk.empty() && session.planning.host_memory_bytes == 0) {
     return UsageError("--disk holds what --host_memory has no room for, and no limit is given");

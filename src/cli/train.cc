@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cli/exit_status.h"
@@ -106,7 +107,8 @@ class Trainer {
 
   // Steps and initialisers are planned apart, the latter without feeds: says which of the two was refused.
   absl::Status OfInitTargets(const absl::Status& status) const {
-    if (status.ok()) return status;
+    const bool of_a_flag = absl::StartsWith(status.message(), "--");  // of both
+    if (status.ok() || of_a_flag) return status;
     return WithMessage(status, absl::StrCat("init_targets ", absl::StrJoin(workload_.init_targets, ","), ", before the first step: ",
                                             status.message()));
   }

@@ -177,6 +177,7 @@ absl::Status LoadOnnxModel(const InputOptions& options, const std::map<std::stri
   }
   workload.feeds = std::move(feeds);
   workload.graph = std::make_shared<const Graph>(std::move(model.graph));
+  workload.values_from = options.onnx;
   for (auto& [name, value] : model.variables) {
     workload.initial_values[name] = [value = std::move(value)] { return value; };
   }
@@ -270,6 +271,7 @@ absl::Status LoadGraphAndFeeds(const InputOptions& options, std::map<std::string
   }
   workload.checkpoint_parts = PartitionedVariables(model.graph);
   workload.graph = std::make_shared<const Graph>(std::move(model.graph));
+  workload.values_from = options.saved_model;
   if (model.checkpoint != nullptr) {
     for (const auto& [name, key] : model.checkpoint_keys) workload.initial_values[name] = ValueIn(model.checkpoint, key);
     for (const auto& [name, part] : PartsIn(*model.checkpoint, workload.checkpoint_parts)) {
@@ -320,6 +322,7 @@ void WarnOfStrangers(const std::string& prefix, const Workload& workload) {
 absl::Status ReadCheckpoint(const std::string& prefix, const Environment& environment, Workload& workload) {
   MR_ASSIGN_OR_RETURN(const std::shared_ptr<TensorReader> reader, environment.open_checkpoint_reader(prefix));
   workload.initial_values.clear();
+  workload.values_from = absl::StrCat("--checkpoint_in=", prefix);
   std::set<std::string> keys(reader->names().begin(), reader->names().end());
   for (const auto& [name, key] : workload.checkpoint_keys) {
     if (keys.erase(key) == 0) return absl::NotFoundError(absl::StrCat(prefix, ": no ", key, ", the value of variable ", name));
@@ -388,7 +391,8 @@ absl::Status Initialise(const Workload& workload, Session& session) {
   }
   for (const auto& [name, read] : workload.initial_values) {
     MR_ASSIGN_OR_RETURN(const Tensor value, read());
-    MR_RETURN_IF_ERROR(session.SetVariable(name, value));
+    const absl::Status set = session.SetVariable(name, value);
+    if (!set.ok()) return WithMessage(set, absl::StrCat(workload.values_from, ": ", set.message()));
   }
   for (const auto& [node, state] : workload.initial_states) MR_RETURN_IF_ERROR(session.SetNodeState(node, state));
   return absl::OkStatus();

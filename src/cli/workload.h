@@ -31,6 +31,7 @@ struct Workload {
   std::shared_ptr<const ExecutionPlan> plan;  // of the steps, when it comes from a file
   // Variables that get these values after the initialisers and before the first step (a checkpoint's), each read then.
   std::map<std::string, std::function<absl::StatusOr<Tensor>()>> initial_values;
+  std::string values_from;  // what errors call the checkpoint
   // States of nodes at the same moment, by node: streams of random ops go on where they were saved.
   Arrays initial_states;
   // How checkpoint_out names variables (the variable's own name where there is none), and what else it must hold.

@@ -55,7 +55,7 @@ std::string LossesText(const std::vector<double>& losses) {
       absl::StrAppend(&text, " … (", FormatCount(static_cast<int64_t>(losses.size() - 2 * kAtEachEnd)), " more)");
       i = losses.size() - kAtEachEnd;
     }
-    absl::StrAppend(&text, " ", absl::StrFormat("%.9g", losses[i]));
+    absl::StrAppend(&text, " ", std::isnan(losses[i]) ? "nan" : absl::StrFormat("%.9g", losses[i]));
   }
   return text;
 }

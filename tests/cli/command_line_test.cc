@@ -125,6 +125,7 @@ TEST_F(CommandLineTest, FlagFilesNameTheirLine) {
   ASSERT_TRUE(arguments.ok()) << arguments.status();
   EXPECT_THAT(arguments->flags, IsEmpty());
   EXPECT_THAT(arguments->flags_of_files, ElementsAre("steps", "synthetic_feeds"));
+  EXPECT_THAT(arguments->flag_files, ElementsAre(path));
   EXPECT_EQ(registry_.Value("steps"), "7");
   std::ofstream(path) << "--steps=7\n--setps=8\n";
   EXPECT_THAT(Error({"run", "--flagfile", path}), HasSubstr(":2: unknown flag --setps"));

@@ -362,6 +362,7 @@ TEST_F(CommandsTest, WrongUsageIsFoundBeforeTheGraphIsLoaded) {
   EXPECT_EQ(exit_status([](Options& o) { o.engine.host_memory = "lots"; }), kExitUsage);
   EXPECT_EQ(exit_status([](Options& o) { o.engine.host_memory = "0"; }), kExitUsage);
   EXPECT_EQ(exit_status([](Options& o) { o.engine.link_gbps = -1; }), kExitUsage);
+  EXPECT_EQ(exit_status([](Options& o) { o.engine.link_gbps = 1e-300; }), kExitUsage);
   EXPECT_EQ(exit_status([](Options& o) { o.engine.device_timeout = -1; }), kExitUsage);
   EXPECT_EQ(exit_status([](Options& o) { o.engine.threads = -2; }), kExitUsage);
   EXPECT_EQ(exit_status([](Options& o) { o.engine.machine = "/no/such.pbtxt"; }), kExitUsage);
@@ -464,6 +465,9 @@ TEST_F(CommandsTest, ACheckpointIsNotOverwrittenByAnotherOutput) {
     EXPECT_EQ(ExitStatus(CheckOutputNames(options_)), kExitUsage) << file;
   }
   options_.output.report_out = Path("report.json");
+  options_.flag_files = {Path("report.json")};
+  EXPECT_THAT(std::string(CheckOutputNames(options_).message()), HasSubstr("would overwrite the file of --flagfile"));
+  options_.flag_files.clear();
   options_.input.checkpoint_in = Path("ck");  // goes on where it is
   EXPECT_TRUE(CheckOutputNames(options_).ok());
   options_.output.checkpoint_out = Path("other");

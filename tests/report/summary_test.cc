@@ -1,5 +1,7 @@
 #include "report/summary.h"
 
+#include <limits>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -66,7 +68,9 @@ TEST(RunSummaryTest, TflmsTellsWhatTuningAndRewritingTook) {
 
 TEST(RunSummaryTest, OfManyLossesTheFirstAndTheLastAreShown) {
   RunReport run = ExampleRun();
-  run.losses.resize(20, 0.5);
+  run.losses = {-std::numeric_limits<double>::quiet_NaN()};
+  EXPECT_THAT(RunSummary(run), testing::HasSubstr("losses         nan\n"));
+  run.losses.assign(20, 0.5);
   EXPECT_THAT(RunSummary(run), testing::Not(testing::HasSubstr("more)")));
   run.losses.assign(1020, 0.5);
   run.losses.front() = 2;
