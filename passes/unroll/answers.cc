@@ -8,8 +8,7 @@
 
 namespace millrace {
 
-std::vector<std::string> EffectsBefore(const Graph& graph, const OpRegistry& ops, absl::Span<const OutputRef> values,
-                                       absl::FunctionRef<bool(NodeId)> is_guarded) {
+std::vector<std::string> EffectsBefore(const Graph& graph, const OpRegistry& ops, absl::Span<const OutputRef> values) {
   std::vector<std::string> effects;
   std::vector<bool> seen(graph.num_ids(), false);
   std::vector<NodeId> next;
@@ -25,7 +24,7 @@ std::vector<std::string> EffectsBefore(const Graph& graph, const OpRegistry& ops
     const Node& node = graph.node(id);
     const OpDef* const def = ops.Find(node.op);
     const bool acts = def != nullptr && (def->state_bytes > 0 || WritesVariables(*def));
-    if (acts && !is_guarded(id)) effects.push_back(node.name);
+    if (acts) effects.push_back(node.name);
     for (const OutputRef& input : node.inputs) reach(input.node);
     for (const NodeId control : node.control_inputs) reach(control);
   }

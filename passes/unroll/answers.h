@@ -9,16 +9,14 @@
 #include <utility>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "millrace/graph.h"
 #include "millrace/op.h"
 
 namespace millrace {
 
-// Names of the nodes that draw or write variables and that one of `values` follows from, but for those of branches.
-std::vector<std::string> EffectsBefore(const Graph& graph, const OpRegistry& ops, absl::Span<const OutputRef> values,
-                                       absl::FunctionRef<bool(NodeId)> is_guarded);
+// Names of the nodes that draw or write variables and that one of `values` follows from.
+std::vector<std::string> EffectsBefore(const Graph& graph, const OpRegistry& ops, absl::Span<const OutputRef> values);
 
 // Puts fetches of what was asked in the place of all that was to be fetched. `turns`: the questions whether a loop takes a turn.
 void FetchAnswers(const std::vector<std::pair<std::string, OutputRef>>& asked, const std::set<std::string>& turns, Graph& graph);

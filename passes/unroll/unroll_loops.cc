@@ -501,11 +501,8 @@ void Unroller::EndQuestions(Graph& graph) {
     result_.stopped = out_.questions().stopped();
     return FetchAnswers(out_.questions().asked(), turns_asked_for_, graph);
   }
-  const auto is_guarded = [this](NodeId id) { return out_.guarded(id); };
-  for (std::string& name : EffectsBefore(graph, ops_, out_.questions().answered(), is_guarded)) result_.effects.push_back(std::move(name));
-  for (const auto& [stream, draw] : last_draw_) {
-    if (!is_guarded(draw)) result_.effects.push_back(graph.node(draw).name);  // it waits for those before it
-  }
+  for (std::string& name : EffectsBefore(graph, ops_, out_.questions().answered())) result_.effects.push_back(std::move(name));
+  for (const auto& [stream, draw] : last_draw_) result_.effects.push_back(graph.node(draw).name);  // it waits for those before it
 }
 
 absl::StatusOr<std::vector<Value>> Unroller::RunFunction(Run& run) {

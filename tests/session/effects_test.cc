@@ -203,6 +203,15 @@ TEST(Effects, ADrawThatSaysHowManyTurnsALoopTakesIsDrawnInEveryStep) {
   for (float& value : expected) value = std::exp2(value);
   EXPECT_EQ(ValuesOf(text, Tensor::Scalar(1.0f), 6), expected);
   EXPECT_NE(expected, std::vector<float>(6, expected[0]));
+  // On the side of a predicate that holds.
+  const std::string side = absl::StrReplaceAll(text, {{"k = RandomUniformInt(scalar, zero, five)",
+                                                       "nothing = Const() {dtype=float, value=float[]{0}}\nholds = Less(nothing, x) {T=float}\n"
+                                                       "switch = Switch(x, holds) {T=float}\npivot = Identity(switch:1) {T=float}\n"
+                                                       "k = RandomUniformInt(scalar, zero, five) ^pivot"},
+                                                      {"While(zero, k, x)", "While(zero, k, switch:1)"},
+                                                      {"y = Identity(loop:2) {T=float}", "y = Merge(switch, loop:2) {T=float, N=2}"}});
+  EXPECT_EQ(ValuesOf(side, Tensor::Scalar(1.0f), 6), expected);
+  EXPECT_EQ(ValuesOf(side, Tensor::Scalar(-1.0f), 2), std::vector<float>(2, -1));
 }
 
 // A turn's draw is for the next one; the last one's is for nobody, unless it is fetched.

@@ -39,6 +39,31 @@ def turns_from_an_assignment():
     return net(lambda h, n: turns(h, tf.identity(tf1.assign_add(n, 1))))
 
 
+def in_a_side(taken):
+    """A loop whose turns are drawn, in a conditional's side."""
+    return net(lambda h, n: tf1.cond(taken(h, n), lambda: turns(h, tf1.random_uniform([], 0, 5, tf.int32, seed=7)), lambda: h))
+
+
+@both_forms
+def turns_in_a_side_taken():
+    return in_a_side(lambda h, n: tf.reduce_mean(h) > -9.)
+
+
+@both_forms
+def turns_in_a_side_not_taken():
+    return in_a_side(lambda h, n: tf.reduce_mean(h) < -9.)
+
+
+@both_forms
+def turns_in_a_side_taken_at_times():
+    return in_a_side(lambda h, n: tf.equal(tf.identity(tf1.assign_add(n, 1)) % 2, 0))
+
+
+@both_forms
+def turns_in_a_side_that_draws():
+    return in_a_side(lambda h, n: tf1.random_uniform([], seed=9) < .5)
+
+
 @both_forms
 def condition_draws():
     def goes_on(i, h):
