@@ -24,6 +24,10 @@ DataType TypeOf(const Node& node) {
 
 }  // namespace
 
+bool IsNeverMet(const Guard& guard) {
+  return std::any_of(guard.begin(), guard.end(), [&](const Literal& literal) { return literal.value && guard.count({literal.predicate, false}) > 0; });
+}
+
 OutputRef GuardWriter::Expression(NodeId beside, const Guard& guard) {
   const auto found = expressions_.find(guard);
   if (found != expressions_.end()) return found->second;

@@ -32,6 +32,8 @@ struct Literal {
 };
 // All of them hold.
 using Guard = std::set<Literal>;
+// Whether no step meets it: one of its predicates would have both values. On a side of a predicate a conditional may ask the same one again.
+bool IsNeverMet(const Guard& guard);
 
 class GuardWriter {
  public:

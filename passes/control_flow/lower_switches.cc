@@ -212,6 +212,12 @@ class SwitchLowering {
     const Node& node = graph_.node(id);
     if (node.inputs.size() == 2) {
       const Guard a = GuardOf(node.inputs[0]), b = GuardOf(node.inputs[1]);
+      if (IsNeverMet(a) || IsNeverMet(b)) {
+        const bool first = IsNeverMet(b);
+        always_there_[id.value] = first ? 0 : 1;
+        guards_[id.value] = first ? a : b;
+        return absl::OkStatus();
+      }
       for (const Literal& literal : a) {
         const Literal opposite{literal.predicate, !literal.value};
         if (b.count(opposite) == 0) continue;
@@ -246,6 +252,15 @@ class SwitchLowering {
     forwarded_[{id, 1}] = {id, 0};
   }
 
+  void PassVariable(NodeId id, OutputRef variable) {
+    Node& node = graph_.mutable_node(id);
+    forwarded_[{id, 0}] = variable;
+    node.op = "NoOp";
+    for (OutputRef input : node.inputs) node.control_inputs.push_back(input.node);
+    node.inputs.clear();
+    node.attrs = AttrMap();
+  }
+
   void LowerToOneInput(NodeId id, int32_t input) {
     Node index;
     index.name = absl::StrCat(graph_.node(id).name, "/value_index");
@@ -254,6 +269,10 @@ class SwitchLowering {
     index.attrs.Set("value", Tensor::Scalar<int32_t>(input));
     forwarded_[{id, 1}] = {places_.AddBefore(graph_, id, std::move(index)), 0};
     Node& node = graph_.mutable_node(id);
+    if (PassesVariable(node)) {
+      PassVariable(id, node.inputs[input]);
+      return;
+    }
     const DataType type = node.attrs.GetOr<DataType>("T", DataType::kInt32);
     node.op = "Identity";
     node.inputs = {OutputRef(node.inputs[input])};
@@ -268,12 +287,7 @@ class SwitchLowering {
     if (type == DataType::kVariant) return;
     const Literal literal = sides_.at(id.value);  // holds when input 1 is there
     if (PassesVariable(node)) {
-      // It is the same on both sides.
-      forwarded_[{id, 0}] = node.inputs[0];
-      node.op = "NoOp";
-      for (OutputRef input : node.inputs) node.control_inputs.push_back(input.node);
-      node.inputs.clear();
-      node.attrs = AttrMap();
+      PassVariable(id, node.inputs[0]);  // it is the same on both sides
       return;
     }
     Node index;

@@ -59,6 +59,8 @@ Guard Guards::Made(NodeId id) {
     }
   }
   if (sides.size() != 2) return guard;
+  if (IsNeverMet(sides[0])) return sides[1];
+  if (IsNeverMet(sides[1])) return sides[0];
   const std::optional<Literal> between = Between(sides[0], sides[1]);
   for (const Guard& side : sides) {
     for (const Literal& literal : side) {
