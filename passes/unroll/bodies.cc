@@ -46,10 +46,10 @@ absl::StatusOr<std::unique_ptr<Body>> Bodies::OfGraph(Graph graph) {
     }
     if (IsWhile(node)) {
       MR_ASSIGN_OR_RETURN(const bool effects, HasEffects(made, node));
-      body->has_effects = body->has_effects || effects;
+      if (effects) body->effects.push_back(NodeId{i});
     }
     const OpDef* def = ops_.Find(node.op);
-    body->has_effects = body->has_effects || (def != nullptr && HasEffect(*def));
+    if (def != nullptr && HasEffect(*def)) body->effects.push_back(NodeId{i});
   }
   return body;
 }
@@ -95,7 +95,7 @@ absl::StatusOr<const Body*> Bodies::OfFunction(const Graph& graph, const Node& n
 absl::StatusOr<bool> Bodies::HasEffects(const Graph& graph, const Node& node) {
   MR_ASSIGN_OR_RETURN(const Body* condition, OfFunction(graph, node, "cond"));
   MR_ASSIGN_OR_RETURN(const Body* body, OfFunction(graph, node, "body"));
-  return condition->has_effects || body->has_effects;
+  return !condition->effects.empty() || !body->effects.empty();
 }
 
 }  // namespace millrace

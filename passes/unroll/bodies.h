@@ -21,7 +21,7 @@ struct Body {
   std::vector<bool> first;       // by node: no other one of the body that could wait comes before it
   std::vector<NodeId> results;
   std::vector<NodeId> control_results;
-  bool has_effects = false;  // beyond reading variables and drawing random numbers
+  std::vector<NodeId> effects;  // nodes that do more than reading variables and drawing random numbers
 };
 
 class Bodies {

@@ -31,8 +31,10 @@ struct Run {
   NodeId enter;               // what its first nodes wait for
   NodeId effects;             // what its frames have done so far, invalid for nothing
   bool top = false;
+  const std::vector<bool>* needed = nullptr;  // by node of the body: whether anybody needs it; nullptr: all
   std::vector<NodeState> nodes;
 
+  bool needs(NodeId id) const { return needed == nullptr || (*needed)[id.value]; }
   bool in_loop() const { return !top || !suffix.empty(); }
 };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -15,137 +14,35 @@
 #include "passes/shapes/effects.h"
 #include "passes/unroll/alternatives.h"
 #include "passes/unroll/answers.h"
-#include "passes/unroll/bodies.h"
 #include "passes/unroll/exact_sizes.h"
-#include "passes/unroll/guards.h"
-#include "passes/unroll/lists.h"
 #include "passes/unroll/loop_ops.h"
-#include "passes/unroll/run.h"
-#include "passes/unroll/straight_graph.h"
+#include "passes/unroll/unroller.h"
 #include "passes/unroll/value.h"
 
 namespace millrace {
-namespace {
 
-class Unroller {
- public:
-  Unroller(const Graph& graph, const OpRegistry& ops, KernelOracle& oracle, const UnrollOptions& options)
-      : ops_(ops), most_turns_(options.max_nodes), exact_sizes_(options.exact_sizes), bodies_(ops, options.max_nodes),
-        out_(graph, ops, oracle, options.variable_types, options.max_nodes, options.questions), guards_(out_), arrays_(out_, guards_) {}
-
-  absl::StatusOr<UnrollResult> UnrollGraph(Graph& graph) {
-    MR_ASSIGN_OR_RETURN(const std::unique_ptr<Body> body, bodies_.OfGraph(std::move(graph)));
-    Run run;
-    run.body = body.get();
-    run.top = true;
-    run.nodes.resize(body->graph.num_ids());
-    absl::Status status = RunFrame(run, 0);
-    if (!status.ok() && !StopsAsking(out_, status)) return status;
-    graph = out_.Take();
-    // Answers may depend on what earlier turns have written, so they keep these.
-    if (out_.questions().ask()) result_.effects.clear();
-    if (run.effects.valid()) result_.effects.push_back(graph.node(run.effects).name);
-    EndQuestions(graph);
-    result_.searches = out_.questions().searches();
-    result_.changed = true;
-    return std::move(result_);
-  }
-
- private:
-  absl::Status RunFrame(Run& run, int32_t frame);
-  absl::Status RunLoop(Run& run, int32_t frame);
-  absl::Status KeepEffects(Run& run, const LoopFrame& loop);
-  absl::Status RunNode(Run& run, NodeId id);
-  absl::Status RunSwitch(Run& run, NodeId id, NodeCall call);
-  absl::Status RunMerge(Run& run, NodeId id);
-  absl::Status RunWhile(Run& run, NodeId id, const NodeCall& call, const std::vector<NodeId>& controls);
-  absl::StatusOr<std::vector<Value>> RunFunction(Run& run);
-  absl::Status EndTurn(Run& turn, const std::string& name, std::vector<Value>& values);
-  absl::StatusOr<bool> Holds(const Node& loop, const std::string& turn, const Value& condition);
-  void EndQuestions(Graph& graph);
-  absl::Status Copy(Run& run, NodeId id, const NodeCall& call, const std::vector<NodeId>& controls);
-  absl::Status CopyConstant(Run& run, NodeId id, const std::vector<NodeId>& controls);
-  absl::Status PassOn(Run& run, NodeId id, absl::Span<const Value> values, Waits waits);
-  bool IsReference(OutputRef ref) const;
-  bool Writes(NodeId made) const;
-  absl::StatusOr<Waits> WritesAmong(const std::string& name, std::vector<NodeId> controls);
-  absl::Status DrawInOrder(const Run& run, const Node& node, Node& copy);
-
-  std::string NameOf(const Run& run, const Node& node) const { return absl::StrCat(run.prefix, node.name, run.suffix); }
-  std::vector<NodeId> ControlsOf(const Run& run, const Node& node) const;
-
-  const OpRegistry& ops_;
-  const int64_t most_turns_;  // a turn may make no node
-  const bool exact_sizes_;
-  int64_t turns_ = 0;
-  std::set<std::string> turns_asked_for_;  // questions
-  Bodies bodies_;
-  StraightGraph out_;
-  Guards guards_;
-  ArrayStore arrays_;
-  UnrollResult result_;
-  std::map<std::pair<const Body*, int32_t>, OutputRef> constants_;
-  std::map<std::string, NodeId> last_draw_;  // by stream
-  std::set<int32_t> ends_of_writes_;         // nodes that stand for many writes
-};
+absl::StatusOr<UnrollResult> Unroller::UnrollGraph(Graph& graph) {
+  MR_ASSIGN_OR_RETURN(const std::unique_ptr<Body> body, bodies_.OfGraph(std::move(graph)));
+  Run run;
+  run.body = body.get();
+  run.top = true;
+  run.nodes.resize(body->graph.num_ids());
+  absl::Status status = RunFrame(run, 0);
+  if (!status.ok() && !StopsAsking(out_, status)) return status;
+  graph = out_.Take();
+  // Answers may depend on what earlier turns have written, so they keep these.
+  if (out_.questions().ask()) result_.effects.clear();
+  if (run.effects.valid()) result_.effects.push_back(graph.node(run.effects).name);
+  EndQuestions(graph);
+  result_.searches = out_.questions().searches();
+  result_.changed = true;
+  return std::move(result_);
+}
 
 absl::Status Unroller::RunFrame(Run& run, int32_t frame) {
   for (int32_t unit : run.body->frames[frame].units) {
     MR_RETURN_IF_ERROR(unit < 0 ? RunLoop(run, ~unit) : RunNode(run, NodeId{unit}));
   }
-  return absl::OkStatus();
-}
-
-// The turns of a frame of TensorFlow 1.
-absl::Status Unroller::RunLoop(Run& run, int32_t frame) {
-  const Graph& graph = run.body->graph;
-  const LoopFrame& loop = run.body->frames[frame];
-  const std::string suffix = run.suffix;
-  for (int64_t turn = 0;; ++turn) {
-    run.suffix = absl::StrCat(suffix, "/turn_", turn);
-    MR_RETURN_IF_ERROR(RunFrame(run, frame));
-    MR_RETURN_IF_ERROR(KeepEffects(run, loop));
-    const NodeState& condition = run.nodes[loop.condition.value];
-    if (condition.dead) break;
-    if (out_.Known(condition.values[0].ref)->IntAt(0) == 0) break;
-    // What the next turn's Merges take, all at once. Its nodes come after what this one has done.
-    std::vector<std::pair<NodeId, Value>> next;
-    const Waits done = run.effects.valid() ? ToWaits({run.effects}) : nullptr;
-    for (int32_t unit : loop.units) {
-      if (unit < 0 || !IsMerge(graph.node(NodeId{unit}))) continue;
-      for (OutputRef input : graph.node(NodeId{unit}).inputs) {
-        if (!IsNextIteration(graph.node(input.node))) continue;
-        const NodeState& from = run.nodes[input.node.value];
-        next.emplace_back(NodeId{unit}, from.dead ? Value::Dead() : from.values[input.index]);
-        next.back().second.waits = Together(next.back().second.waits, done);
-      }
-    }
-    for (auto& [merge, value] : next) {
-      NodeState& state = run.nodes[merge.value];
-      state.values.clear();
-      state.values.push_back(std::move(value));
-    }
-    if (next.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat("loop '", loop.name, "' changes nothing, so it never ends"));
-    }
-  }
-  run.suffix = suffix;
-  return absl::OkStatus();
-}
-
-// All nodes of a frame run in every turn, whether what comes later needs them or not.
-absl::Status Unroller::KeepEffects(Run& run, const LoopFrame& loop) {
-  std::vector<NodeId> made;
-  for (int32_t unit : loop.units) {
-    if (unit < 0) continue;
-    const NodeState& state = run.nodes[unit];
-    const OpDef* def = ops_.Find(run.body->graph.node(NodeId{unit}).op);
-    if (!state.dead && def != nullptr && HasEffect(*def)) AddOnce(state.made, made);
-  }
-  if (made.empty()) return absl::OkStatus();
-  AddOnce(run.effects, made);
-  MR_ASSIGN_OR_RETURN(run.effects, out_.AddTrigger(absl::StrCat(run.prefix, loop.name, run.suffix, "/done"), made));
-  ends_of_writes_.insert(run.effects.value);
   return absl::OkStatus();
 }
 
@@ -300,7 +197,7 @@ absl::Status Unroller::Copy(Run& run, NodeId id, const NodeCall& call, const std
   const bool draws = copy.attrs.Has(kStreamAttr);
   const std::string stream = draws ? copy.attrs.GetOr<std::string>(kStreamAttr, "") : "";
   MR_ASSIGN_OR_RETURN(state.made, exact_sizes_ ? AddWithKnownSizes(out_, guards_, call, std::move(copy)) : out_.Add(std::move(copy)));
-  if (draws) last_draw_[stream] = state.made;
+  if (draws && run.needs(id)) last_draw_[stream] = state.made;
   // Nobody need wait for a constant, nor for a read: creation order says what a later write must not overtake. Turns would
   // add up to long lists of them.
   const bool is_constant = run.in_loop() && out_.FreeConstant(state.made);
@@ -474,25 +371,6 @@ absl::Status Unroller::RunMerge(Run& run, NodeId id) {
   return Copy(run, id, call, controls);
 }
 
-absl::StatusOr<bool> Unroller::Holds(const Node& loop, const std::string& turn, const Value& condition) {
-  if (++turns_ > most_turns_) {
-    return absl::OutOfRangeError(absl::StrCat("node '", loop.name, "' (", loop.op, "): the graph's loops take more than ",
-                                                     most_turns_, " turns (--max_unrolled_nodes)"));
-  }
-  const NodeCall call{loop, {}, {}};
-  MR_ASSIGN_OR_RETURN(const OutputRef ref, TensorOf(out_, call, condition));
-  const Tensor* known = out_.Known(ref);
-  Tensor value = known == nullptr ? Tensor() : *known;
-  if (known == nullptr) {
-    const std::optional<TensorType> type = out_.Type(ref);
-    if (type && type->dtype == DataType::kBool) turns_asked_for_.insert(turn);
-    MR_ASSIGN_OR_RETURN(value, AskFor(out_, loop, turn, ref, Tensor::Scalar<bool>(true), "the number of its turns"));
-  }
-  // As in TensorFlow: a scalar by its value, anything else by whether it has elements.
-  if (value.shape().rank() != 0) return value.num_elements() > 0;
-  return IsFloating(value.dtype()) ? value.DoubleAt(0) != 0 : value.IntAt(0) != 0;
-}
-
 // Answers take the place of all that was to be fetched or done; once they are there, what they follow from happens, and turns draw
 // whether anybody reads it or not.
 void Unroller::EndQuestions(Graph& graph) {
@@ -504,84 +382,6 @@ void Unroller::EndQuestions(Graph& graph) {
   for (std::string& name : EffectsBefore(graph, ops_, out_.questions().answered())) result_.effects.push_back(std::move(name));
   for (const auto& [stream, draw] : last_draw_) result_.effects.push_back(graph.node(draw).name);  // it waits for those before it
 }
-
-absl::StatusOr<std::vector<Value>> Unroller::RunFunction(Run& run) {
-  run.nodes.assign(run.body->graph.num_ids(), NodeState());
-  MR_RETURN_IF_ERROR(RunFrame(run, 0));
-  std::vector<Value> results;
-  for (NodeId result : run.body->results) {
-    const NodeState& state = run.nodes[result.value];
-    if (state.dead) return absl::InternalError("a result of a function was not made");
-    results.push_back(state.values[0]);
-  }
-  return results;
-}
-
-// What comes next waits for the effects that the function which ran for this turn has, instead of each of its values.
-absl::Status Unroller::EndTurn(Run& turn, const std::string& name, std::vector<Value>& values) {
-  if (!turn.body->has_effects) return absl::OkStatus();
-  std::vector<NodeId> ends;
-  for (Value& value : values) {
-    AddAll(value.waits, ends);
-    value.waits = nullptr;
-  }
-  for (NodeId control : turn.body->control_results) {
-    AddOnce(turn.nodes[control.value].made, ends);
-    AddAll(turn.nodes[control.value].waits, ends);
-  }
-  AddOnce(std::exchange(turn.effects, NodeId()), ends);
-  AddOnce(turn.enter, ends);
-  MR_ASSIGN_OR_RETURN(turn.enter, out_.AddNoOp(absl::StrCat(name, "/done"), std::move(ends)));
-  return absl::OkStatus();
-}
-
-absl::Status Unroller::RunWhile(Run& run, NodeId id, const NodeCall& call, const std::vector<NodeId>& controls) {
-  const Graph& graph = run.body->graph;
-  MR_ASSIGN_OR_RETURN(const Body* condition, bodies_.OfFunction(graph, call.node, "cond"));
-  MR_ASSIGN_OR_RETURN(const Body* body, bodies_.OfFunction(graph, call.node, "body"));
-  MR_RETURN_IF_ERROR(CheckWhile(call, condition->results.size(), body->results.size()));
-  Run turn;
-  turn.device = call.origin.device;
-  const std::string streams = absl::StrCat(run.stream_prefix, call.node.name, "/");
-  if (run.enter.valid() || !controls.empty()) {
-    std::vector<NodeId> waits = controls;
-    AddOnce(run.enter, waits);
-    MR_ASSIGN_OR_RETURN(turn.enter, out_.AddNoOp(absl::StrCat(call.origin.name, "/enter"), std::move(waits)));
-  }
-  std::vector<Value> values = call.inputs;
-  for (Value& value : values) value.waits = nullptr;  // the first nodes wait instead
-  turn.arguments = &values;
-  for (int64_t number = 0;; ++number) {
-    const std::string name = absl::StrCat(call.origin.name, "/turn_", number);
-    turn.body = condition;
-    turn.prefix = absl::StrCat(name, "/cond/");
-    turn.stream_prefix = absl::StrCat(streams, "cond/");
-    MR_ASSIGN_OR_RETURN(std::vector<Value> goes_on, RunFunction(turn));
-    MR_RETURN_IF_ERROR(EndTurn(turn, absl::StrCat(name, "/cond"), goes_on));
-    MR_ASSIGN_OR_RETURN(const bool holds, Holds(call.node, name, goes_on[0]));
-    if (!holds) break;
-    turn.body = body;
-    turn.prefix = absl::StrCat(name, "/");
-    turn.stream_prefix = streams;
-    MR_ASSIGN_OR_RETURN(std::vector<Value> next, RunFunction(turn));
-    MR_RETURN_IF_ERROR(CheckTurn(out_, call, values, next));
-    values = std::move(next);
-    MR_RETURN_IF_ERROR(EndTurn(turn, name, values));
-  }
-  std::vector<NodeId> ends;
-  AddOnce(turn.enter, ends);
-  for (const Value& value : values) {
-    if (value.kind != Value::Kind::kTensor) continue;
-    if (out_.graph().node(value.ref.node).op != "Const") AddOnce(value.ref.node, ends);
-  }
-  NodeState& state = run.nodes[id.value];
-  MR_ASSIGN_OR_RETURN(state.made, out_.AddNoOp(call.origin.name, std::move(ends)));
-  state.values.assign(values.begin(), values.end());
-  if (run.top && (body->has_effects || condition->has_effects)) result_.effects.push_back(call.origin.name);
-  return absl::OkStatus();
-}
-
-}  // namespace
 
 absl::StatusOr<UnrollResult> UnrollLoops(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,
                                          const UnrollOptions& options) {

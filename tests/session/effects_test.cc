@@ -157,6 +157,70 @@ y = AddV2(read, x) {T=float}
   EXPECT_THAT(ValuesOf(text, Tensor::Scalar(0.0f), 2), ElementsAre(4, 8));
 }
 
+TEST(Effects, OfACarriedValueHappenInEveryTurnWhereItIsNeededAndElseInNone) {
+  // As TensorFlow 1 makes functions: none says what it does. Three turns count in v, or in w where the value is positive.
+  const std::string text = R"(
+function ask
+  i = _Arg() {T=int32, index=0}
+  v = _Arg() {T=resource, index=1}
+  w = _Arg() {T=resource, index=2}
+  a = _Arg() {T=float, index=3}
+  c = _Arg() {T=float, index=4}
+  d = _Arg() {T=float, index=5}
+  three = Const() {dtype=int32, value=int32[]{3}}
+  less = Less(i, three) {T=int32}
+  r = _Retval(less) {T=bool, index=0}
+end
+function turn
+  i = _Arg() {T=int32, index=0}
+  v = _Arg() {T=resource, index=1}
+  w = _Arg() {T=resource, index=2}
+  a = _Arg() {T=float, index=3}
+  c = _Arg() {T=float, index=4}
+  d = _Arg() {T=float, index=5}
+  one = Const() {dtype=int32, value=int32[]{1}}
+  next = AddV2(i, one) {T=int32}
+  more = Const() {dtype=float, value=float[]{1}}
+  count = AssignAddVariableOp(v, more) {dtype=float}
+  counted = ReadVariableOp(v) ^count {dtype=float}
+  zero = Const() {dtype=float, value=float[]{0}}
+  positive = Less(zero, a) {T=float}
+  switch = Switch(w, positive) {T=resource}
+  count_w = AssignAddVariableOp(switch:1, more) {dtype=float}
+  counted_w = ReadVariableOp(switch:1) ^count_w {dtype=float}
+  old = Switch(d, positive) {T=float}
+  merged = Merge(old, counted_w) {T=float, N=2}
+  r0 = _Retval(next) {T=int32, index=0}
+  r1 = _Retval(v) {T=resource, index=1}
+  r2 = _Retval(w) {T=resource, index=2}
+  r3 = _Retval(a) {T=float, index=3}
+  r4 = _Retval(counted) {T=float, index=4}
+  r5 = _Retval(merged) {T=float, index=5}
+end
+x = Placeholder() {dtype=float, shape=shape[]}
+v = VarHandleOp() {dtype=float, shape=shape[], shared_name="v"}
+w = VarHandleOp() {dtype=float, shape=shape[], shared_name="w"}
+start = Const() {dtype=float, value=float[]{0}}
+init_v = AssignVariableOp(v, start) {dtype=float}
+init = AssignVariableOp(w, start) ^init_v {dtype=float}
+before = ReadVariableOp(v) {dtype=float}
+before_w = ReadVariableOp(w) {dtype=float}
+zero = Const() {dtype=int32, value=int32[]{0}}
+loop = While(zero, v, w, x, start, start) ^before ^before_w {cond=&ask, body=&turn, T=[int32, resource, resource, float, float, float]}
+y = RESULT {T=float}
+)";
+  const auto of = [&](const char* result, float x) { return ValuesOf(absl::StrReplaceAll(text, {{"RESULT", result}}), Tensor::Scalar(x), 3); };
+  EXPECT_THAT(of("Identity(loop:4)", 1), ElementsAre(3, 6, 9));
+  EXPECT_THAT(of("Identity(loop:5)", 1), ElementsAre(3, 6, 9));
+  EXPECT_THAT(of("Identity(loop:5)", -1), ElementsAre(0, 0, 0));
+  // By nothing that is needed.
+  EXPECT_THAT(of("AddV2(loop:3, before)", 1), ElementsAre(1, 1, 1));
+  EXPECT_THAT(of("AddV2(loop:4, before_w)", 1), ElementsAre(3, 6, 9));
+  EXPECT_THAT(of("AddV2(loop:5, before)", 1), ElementsAre(3, 6, 9));
+  // By waiting for the loop.
+  EXPECT_THAT(of("AddV2(before_w, before) ^loop", 1), ElementsAre(0, 6, 12));
+}
+
 // A loop that doubles x as often as `k` says.
 constexpr char kDoubles[] = R"(
 function less

@@ -1,0 +1,182 @@
+// Loops turn by turn: frames of TensorFlow 1, and While with its functions.
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "millrace/status.h"
+#include "passes/control_flow/control_flow_ops.h"
+#include "passes/shapes/effects.h"
+#include "passes/unroll/exact_sizes.h"
+#include "passes/unroll/loop_ops.h"
+#include "passes/unroll/needed.h"
+#include "passes/unroll/unroller.h"
+
+namespace millrace {
+
+// The turns of a frame of TensorFlow 1.
+absl::Status Unroller::RunLoop(Run& run, int32_t frame) {
+  const Graph& graph = run.body->graph;
+  const LoopFrame& loop = run.body->frames[frame];
+  const std::string suffix = run.suffix;
+  for (int64_t turn = 0;; ++turn) {
+    run.suffix = absl::StrCat(suffix, "/turn_", turn);
+    MR_RETURN_IF_ERROR(RunFrame(run, frame));
+    MR_RETURN_IF_ERROR(KeepEffects(run, loop));
+    const NodeState& condition = run.nodes[loop.condition.value];
+    if (condition.dead) break;
+    if (out_.Known(condition.values[0].ref)->IntAt(0) == 0) break;
+    // What the next turn's Merges take, all at once. Its nodes come after what this one has done.
+    std::vector<std::pair<NodeId, Value>> next;
+    const Waits done = run.effects.valid() ? ToWaits({run.effects}) : nullptr;
+    for (int32_t unit : loop.units) {
+      if (unit < 0 || !IsMerge(graph.node(NodeId{unit}))) continue;
+      for (OutputRef input : graph.node(NodeId{unit}).inputs) {
+        if (!IsNextIteration(graph.node(input.node))) continue;
+        const NodeState& from = run.nodes[input.node.value];
+        next.emplace_back(NodeId{unit}, from.dead ? Value::Dead() : from.values[input.index]);
+        next.back().second.waits = Together(next.back().second.waits, done);
+      }
+    }
+    for (auto& [merge, value] : next) {
+      NodeState& state = run.nodes[merge.value];
+      state.values.clear();
+      state.values.push_back(std::move(value));
+    }
+    if (next.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("loop '", loop.name, "' changes nothing, so it never ends"));
+    }
+  }
+  run.suffix = suffix;
+  return absl::OkStatus();
+}
+
+// All nodes of a frame run in every turn, whether what comes later needs them or not.
+absl::Status Unroller::KeepEffects(Run& run, const LoopFrame& loop) {
+  std::vector<NodeId> made;
+  for (int32_t unit : loop.units) {
+    if (unit < 0) continue;
+    const NodeState& state = run.nodes[unit];
+    const OpDef* def = ops_.Find(run.body->graph.node(NodeId{unit}).op);
+    if (!state.dead && def != nullptr && HasEffect(*def)) AddOnce(state.made, made);
+  }
+  if (made.empty()) return absl::OkStatus();
+  AddOnce(run.effects, made);
+  MR_ASSIGN_OR_RETURN(run.effects, out_.AddTrigger(absl::StrCat(run.prefix, loop.name, run.suffix, "/done"), made));
+  ends_of_writes_.insert(run.effects.value);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> Unroller::Holds(const Node& loop, const std::string& turn, const Value& condition) {
+  if (++turns_ > most_turns_) {
+    return absl::OutOfRangeError(absl::StrCat("node '", loop.name, "' (", loop.op, "): the graph's loops take more than ",
+                                                     most_turns_, " turns (--max_unrolled_nodes)"));
+  }
+  const NodeCall call{loop, {}, {}};
+  MR_ASSIGN_OR_RETURN(const OutputRef ref, TensorOf(out_, call, condition));
+  const Tensor* known = out_.Known(ref);
+  Tensor value = known == nullptr ? Tensor() : *known;
+  if (known == nullptr) {
+    const std::optional<TensorType> type = out_.Type(ref);
+    if (type && type->dtype == DataType::kBool) turns_asked_for_.insert(turn);
+    MR_ASSIGN_OR_RETURN(value, AskFor(out_, loop, turn, ref, Tensor::Scalar<bool>(true), "the number of its turns"));
+  }
+  // As in TensorFlow: a scalar by its value, anything else by whether it has elements.
+  if (value.shape().rank() != 0) return value.num_elements() > 0;
+  return IsFloating(value.dtype()) ? value.DoubleAt(0) != 0 : value.IntAt(0) != 0;
+}
+
+absl::StatusOr<std::vector<Value>> Unroller::RunFunction(Run& run) {
+  run.nodes.assign(run.body->graph.num_ids(), NodeState());
+  MR_RETURN_IF_ERROR(RunFrame(run, 0));
+  std::vector<Value> results;
+  for (NodeId result : run.body->results) {
+    const NodeState& state = run.nodes[result.value];
+    if (state.dead) return absl::InternalError("a result of a function was not made");
+    results.push_back(state.values[0]);
+  }
+  return results;
+}
+
+// What is needed is done in every turn, whether what comes later reads it or not.
+absl::Status Unroller::KeepEffectsOfTurn(Run& turn, const std::string& name, std::vector<NodeId>& ends) {
+  std::vector<NodeId> in_branches;
+  for (const NodeId id : turn.body->effects) {
+    const NodeId made = turn.nodes[id.value].made;
+    if (made.valid() && turn.needs(id)) AddOnce(made, out_.guarded(made) ? in_branches : ends);
+  }
+  if (in_branches.empty()) return absl::OkStatus();
+  MR_ASSIGN_OR_RETURN(const NodeId taken, out_.AddTrigger(absl::StrCat(name, "/taken"), in_branches));
+  AddOnce(taken, ends);
+  return absl::OkStatus();
+}
+
+// What comes next waits for the effects that the function which ran for this turn has, instead of each of its values.
+absl::Status Unroller::EndTurn(Run& turn, const std::string& name, std::vector<Value>& values) {
+  if (turn.body->effects.empty()) return absl::OkStatus();
+  std::vector<NodeId> ends;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (turn.needs(turn.body->results[i])) AddAll(values[i].waits, ends);
+    values[i].waits = nullptr;
+  }
+  for (NodeId control : turn.body->control_results) {
+    AddOnce(turn.nodes[control.value].made, ends);
+    AddAll(turn.nodes[control.value].waits, ends);
+  }
+  MR_RETURN_IF_ERROR(KeepEffectsOfTurn(turn, name, ends));
+  AddOnce(std::exchange(turn.effects, NodeId()), ends);
+  AddOnce(turn.enter, ends);
+  MR_ASSIGN_OR_RETURN(turn.enter, out_.AddNoOp(absl::StrCat(name, "/done"), std::move(ends)));
+  return absl::OkStatus();
+}
+
+absl::Status Unroller::RunWhile(Run& run, NodeId id, const NodeCall& call, const std::vector<NodeId>& controls) {
+  const Graph& graph = run.body->graph;
+  MR_ASSIGN_OR_RETURN(const Body* condition, bodies_.OfFunction(graph, call.node, "cond"));
+  MR_ASSIGN_OR_RETURN(const Body* body, bodies_.OfFunction(graph, call.node, "body"));
+  MR_RETURN_IF_ERROR(CheckWhile(call, condition->results.size(), body->results.size()));
+  const NeededTurns needed = FindNeeded(run, id, *condition, *body);
+  Run turn;
+  turn.device = call.origin.device;
+  const std::string streams = absl::StrCat(run.stream_prefix, call.node.name, "/");
+  if (run.enter.valid() || !controls.empty()) {
+    std::vector<NodeId> waits = controls;
+    AddOnce(run.enter, waits);
+    MR_ASSIGN_OR_RETURN(turn.enter, out_.AddNoOp(absl::StrCat(call.origin.name, "/enter"), std::move(waits)));
+  }
+  std::vector<Value> values = call.inputs;
+  for (Value& value : values) value.waits = nullptr;  // the first nodes wait instead
+  turn.arguments = &values;
+  for (int64_t number = 0;; ++number) {
+    const std::string name = absl::StrCat(call.origin.name, "/turn_", number);
+    turn.body = condition;
+    turn.needed = &needed.in_condition;
+    turn.prefix = absl::StrCat(name, "/cond/");
+    turn.stream_prefix = absl::StrCat(streams, "cond/");
+    MR_ASSIGN_OR_RETURN(std::vector<Value> goes_on, RunFunction(turn));
+    MR_RETURN_IF_ERROR(EndTurn(turn, absl::StrCat(name, "/cond"), goes_on));
+    MR_ASSIGN_OR_RETURN(const bool holds, Holds(call.node, name, goes_on[0]));
+    if (!holds) break;
+    turn.body = body;
+    turn.needed = &needed.in_body;
+    turn.prefix = absl::StrCat(name, "/");
+    turn.stream_prefix = streams;
+    MR_ASSIGN_OR_RETURN(std::vector<Value> next, RunFunction(turn));
+    MR_RETURN_IF_ERROR(CheckTurn(out_, call, values, next));
+    values = std::move(next);
+    MR_RETURN_IF_ERROR(EndTurn(turn, name, values));
+  }
+  std::vector<NodeId> ends;
+  AddOnce(turn.enter, ends);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Value& value = values[i];
+    if (value.kind != Value::Kind::kTensor || !needed.values[i]) continue;
+    if (out_.graph().node(value.ref.node).op != "Const") AddOnce(value.ref.node, ends);
+  }
+  NodeState& state = run.nodes[id.value];
+  MR_ASSIGN_OR_RETURN(state.made, out_.AddNoOp(call.origin.name, std::move(ends)));
+  state.values.assign(values.begin(), values.end());
+  if (run.top && !(body->effects.empty() && condition->effects.empty())) result_.effects.push_back(call.origin.name);
+  return absl::OkStatus();
+}
+
+}  // namespace millrace

@@ -1,0 +1,74 @@
+// Takes loops apart: walks the graph in order and makes the straight one (unroll_loops.h); unroll_loops.cc has the walk and its nodes,
+// turns.cc the loops of both TensorFlows.
+#ifndef MILLRACE_PASSES_UNROLL_UNROLLER_H_
+#define MILLRACE_PASSES_UNROLL_UNROLLER_H_
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "passes/unroll/bodies.h"
+#include "passes/unroll/guards.h"
+#include "passes/unroll/lists.h"
+#include "passes/unroll/run.h"
+#include "passes/unroll/straight_graph.h"
+#include "passes/unroll/unroll_loops.h"
+#include "passes/unroll/value.h"
+
+namespace millrace {
+
+// Of one graph, once.
+class Unroller {
+ public:
+  Unroller(const Graph& graph, const OpRegistry& ops, KernelOracle& oracle, const UnrollOptions& options)
+      : ops_(ops), most_turns_(options.max_nodes), exact_sizes_(options.exact_sizes), bodies_(ops, options.max_nodes),
+        out_(graph, ops, oracle, options.variable_types, options.max_nodes, options.questions), guards_(out_), arrays_(out_, guards_) {}
+
+  absl::StatusOr<UnrollResult> UnrollGraph(Graph& graph);
+
+ private:
+  absl::Status RunFrame(Run& run, int32_t frame);
+  absl::Status RunLoop(Run& run, int32_t frame);
+  absl::Status KeepEffects(Run& run, const LoopFrame& loop);
+  absl::Status KeepEffectsOfTurn(Run& turn, const std::string& name, std::vector<NodeId>& ends);
+  absl::Status RunNode(Run& run, NodeId id);
+  absl::Status RunSwitch(Run& run, NodeId id, NodeCall call);
+  absl::Status RunMerge(Run& run, NodeId id);
+  absl::Status RunWhile(Run& run, NodeId id, const NodeCall& call, const std::vector<NodeId>& controls);
+  absl::StatusOr<std::vector<Value>> RunFunction(Run& run);
+  absl::Status EndTurn(Run& turn, const std::string& name, std::vector<Value>& values);
+  absl::StatusOr<bool> Holds(const Node& loop, const std::string& turn, const Value& condition);
+  void EndQuestions(Graph& graph);
+  absl::Status Copy(Run& run, NodeId id, const NodeCall& call, const std::vector<NodeId>& controls);
+  absl::Status CopyConstant(Run& run, NodeId id, const std::vector<NodeId>& controls);
+  absl::Status PassOn(Run& run, NodeId id, absl::Span<const Value> values, Waits waits);
+  bool IsReference(OutputRef ref) const;
+  bool Writes(NodeId made) const;
+  absl::StatusOr<Waits> WritesAmong(const std::string& name, std::vector<NodeId> controls);
+  absl::Status DrawInOrder(const Run& run, const Node& node, Node& copy);
+
+  std::string NameOf(const Run& run, const Node& node) const { return absl::StrCat(run.prefix, node.name, run.suffix); }
+  std::vector<NodeId> ControlsOf(const Run& run, const Node& node) const;
+
+  const OpRegistry& ops_;
+  const int64_t most_turns_;  // a turn may make no node
+  const bool exact_sizes_;
+  int64_t turns_ = 0;
+  std::set<std::string> turns_asked_for_;  // questions
+  Bodies bodies_;
+  StraightGraph out_;
+  Guards guards_;
+  ArrayStore arrays_;
+  UnrollResult result_;
+  std::map<std::pair<const Body*, int32_t>, OutputRef> constants_;
+  std::map<std::string, NodeId> last_draw_;  // by stream
+  std::set<int32_t> ends_of_writes_;         // nodes that stand for many writes
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_UNROLL_UNROLLER_H_
