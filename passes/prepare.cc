@@ -112,6 +112,9 @@ absl::Status PrepareTypes(const CompileRequest& request, Branches branches, Prep
   return absl::OkStatus();
 }
 
+// Loops or calls make the graph larger than allowed. Where that is so of the branches taken alone, no other form is smaller.
+bool IsTooLarge(const absl::Status& status) { return absl::IsOutOfRange(status); }
+
 // A branch that is never taken may have shapes that are impossible. Where both sides cannot be typed, those that are known
 // not to be taken go first.
 absl::Status PrepareTypesOfTaken(const CompileRequest& request, Prepared& prepared, Signature& needed) {
@@ -121,6 +124,7 @@ absl::Status PrepareTypesOfTaken(const CompileRequest& request, Prepared& prepar
   Prepared chosen;
   const absl::Status taken = PrepareTypes(request, {.choose = true}, chosen, needed);
   if (may_ask_more && !(taken.ok() && chosen.stopped)) return both;
+  if (IsTooLarge(taken)) return taken;
   if (!taken.ok() && NeededFeeds(both).empty() && NeededFeeds(taken).empty() && !NeedsAnswer(taken)) {
     // What is left depends on the step's own values: shapes that are known when running, which costs more.
     Prepared either;
@@ -135,7 +139,9 @@ absl::Status PrepareTypesOfTaken(const CompileRequest& request, Prepared& prepar
   return taken.ok() || (NeededFeeds(both).empty() && !NeededFeeds(taken).empty()) ? taken : both;
 }
 
-bool Settled(const absl::Status& status) { return status.ok() || NeedsAnswer(status) || !NeededFeeds(status).empty(); }
+bool Settled(const absl::Status& status) {
+  return status.ok() || IsTooLarge(status) || NeedsAnswer(status) || !NeededFeeds(status).empty();
+}
 
 // Where sizes have no bounds that do, they are found by running the step, as turns of loops are.
 absl::Status PrepareTypesOfSizes(const CompileRequest& request, Prepared& prepared, Signature& needed) {
@@ -145,7 +151,7 @@ absl::Status PrepareTypesOfSizes(const CompileRequest& request, Prepared& prepar
   if (!request.signature.ask && Settled(bounded)) return bounded;
   // Where asking fails, it may be for a size that a question follows from.
   if (request.signature.ask && Settled(bounded)) {
-    if (!NeededFeeds(bounded).empty() || (bounded.ok() && prepared.stopped)) return bounded;
+    if (!NeededFeeds(bounded).empty() || IsTooLarge(bounded) || (bounded.ok() && prepared.stopped)) return bounded;
     // All else is answered. The plan asks for sizes only where it needs them.
     CompileRequest plan = request;
     plan.signature.ask = false;
@@ -192,7 +198,7 @@ absl::StatusOr<TensorType> TypeOf(const CompileRequest& request, const std::stri
 // Where types were refused: variables that do not exist yet and are declared without shape may be to blame.
 absl::Status PrepareTypesOfVariables(const CompileRequest& request, Prepared& prepared, Signature& needed) {
   absl::Status declared = PrepareTypesOfSizes(request, prepared, needed);
-  if (declared.ok()) return declared;
+  if (declared.ok() || IsTooLarge(declared)) return declared;
   CompileRequest initial = request;
   const auto type_of = [&request](const std::string& tensor, const VariableTypesByName& known) { return TypeOf(request, tensor, known); };
   AddInitialShapes(request.graph, request.ops, type_of, initial.variable_types);

@@ -38,14 +38,24 @@ bool SameValue(const Value& a, const Value& b) {
 
 const Value& Items::at(int64_t i) const {
   static const Value& missing = *new Value();
-  const std::shared_ptr<Chunk>& chunk = chunks_[i / kChunk];
+  const Chunk* const chunk = ChunkOf(i);
   return chunk == nullptr ? missing : (*chunk)[i % kChunk];
 }
 
+std::shared_ptr<Items::Chunk>& Items::OwnChunk(int64_t i) {
+  std::shared_ptr<Block>& block = blocks_[i / kBlock];
+  if (block == nullptr) {
+    block = std::make_shared<Block>(kBlock / kChunk);
+  } else if (block.use_count() > 1) {
+    block = std::make_shared<Block>(*block);
+  }
+  return (*block)[i % kBlock / kChunk];
+}
+
 void Items::Set(int64_t i, Value value) {
-  std::shared_ptr<Chunk>& chunk = chunks_[i / kChunk];
+  if (value.missing() && ChunkOf(i) == nullptr) return;
+  std::shared_ptr<Chunk>& chunk = OwnChunk(i);
   if (chunk == nullptr) {
-    if (value.missing()) return;
     chunk = std::make_shared<Chunk>(kChunk);
   } else if (chunk.use_count() > 1) {
     chunk = std::make_shared<Chunk>(*chunk);
@@ -54,8 +64,12 @@ void Items::Set(int64_t i, Value value) {
 }
 
 void Items::Resize(int64_t size) {
-  for (int64_t i = size; i < size_ && i < (size + kChunk - 1) / kChunk * kChunk; ++i) Set(i, Value());
-  chunks_.resize((size + kChunk - 1) / kChunk);
+  const auto up_to = [size](int64_t multiple) { return (size + multiple - 1) / multiple * multiple; };
+  for (int64_t i = size; i < size_ && i < up_to(kChunk); ++i) Set(i, Value());
+  for (int64_t i = up_to(kChunk); i < size_ && i < up_to(kBlock); i += kChunk) {
+    if (!LacksChunk(i)) OwnChunk(i) = nullptr;
+  }
+  blocks_.resize((size + kBlock - 1) / kBlock);
   size_ = size;
 }
 

@@ -69,7 +69,7 @@ struct Value {
 // The same tensor, by name.
 bool SameValue(const Value& a, const Value& b);
 
-// Values by index. Copies share what they have in common, in chunks: a loop changes one of many in every turn.
+// Values by index. Copies share what they have in common, in blocks of chunks: a loop changes one of many in every turn.
 class Items {
  public:
   int64_t size() const { return size_; }
@@ -81,14 +81,21 @@ class Items {
     Set(size_ - 1, std::move(value));
   }
   // Whether the kChunk values from `first` on are those of `other`, or missing here.
-  bool SharesChunk(int64_t first, const Items& other) const { return chunks_[first / kChunk] == other.chunks_[first / kChunk]; }
-  bool LacksChunk(int64_t first) const { return chunks_[first / kChunk] == nullptr; }
+  bool SharesChunk(int64_t first, const Items& other) const { return ChunkOf(first) == other.ChunkOf(first); }
+  bool LacksChunk(int64_t first) const { return ChunkOf(first) == nullptr; }
   static constexpr int64_t kChunk = 32;
 
  private:
   using Chunk = std::vector<Value>;
+  using Block = std::vector<std::shared_ptr<Chunk>>;
+  static constexpr int64_t kBlock = 64 * kChunk;
+  const Chunk* ChunkOf(int64_t i) const {
+    const std::shared_ptr<Block>& block = blocks_[i / kBlock];
+    return block == nullptr ? nullptr : (*block)[i % kBlock / kChunk].get();
+  }
+  std::shared_ptr<Chunk>& OwnChunk(int64_t i);  // in a block that no copy shares
   int64_t size_ = 0;
-  std::vector<std::shared_ptr<Chunk>> chunks_;  // nullptr: all missing
+  std::vector<std::shared_ptr<Block>> blocks_;  // nullptr, there and in blocks: all missing
 };
 
 // A TensorList.

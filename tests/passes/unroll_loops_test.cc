@@ -1,5 +1,6 @@
 #include "passes/unroll/loop_ops.h"
 #include "passes/unroll/unroll_loops.h"
+#include "passes/unroll/value.h"
 
 #include <gtest/gtest.h>
 
@@ -174,6 +175,39 @@ TEST(UnrollLoops, TurnsThatAreAskedForAreNotSearchedOneByOne) {
   EXPECT_TRUE(NeedsAnswer(refused));
   EXPECT_TRUE(absl::StrContains(refused.message(), "variable 'v'")) << refused;
   EXPECT_EQ(NeededFeeds(unroll(kOfAFeed, {.ask = true, .guesses = kTurns}).status()), std::vector<std::string>{"f:0"});
+}
+
+TEST(UnrollLoops, CopiesOfManyItemsAreOfTheirOwn) {
+  constexpr int64_t kMany = 5000;
+  const auto index_at = [](const Items& items, int64_t i) { return items.at(i).missing() ? -1 : items.at(i).index; };
+  std::vector<Items> grown(1);
+  for (int64_t i = 0; i < kMany; ++i) {
+    grown.push_back(grown.back());
+    grown.back().PushBack(Value::Object(i));
+  }
+  for (const int64_t size : {int64_t{1}, int64_t{32}, int64_t{33}, int64_t{2048}, int64_t{2049}, kMany}) {
+    ASSERT_EQ(grown[size].size(), size);
+    for (int64_t i = 0; i < size; ++i) ASSERT_EQ(index_at(grown[size], i), i) << size;
+  }
+  Items changed = grown[kMany];
+  EXPECT_TRUE(changed.SharesChunk(4000, grown[kMany]));
+  changed.Set(4000, Value::Object(-2));
+  EXPECT_EQ(index_at(changed, 4000), -2);
+  EXPECT_EQ(index_at(grown[kMany], 4000), 4000);
+  EXPECT_FALSE(changed.SharesChunk(4000, grown[kMany]));
+  EXPECT_TRUE(changed.SharesChunk(4032, grown[kMany]));
+  // What lay beyond the end is gone when it grows again.
+  changed.Resize(2050);
+  changed.Resize(kMany);
+  EXPECT_EQ(index_at(changed, 2049), 2049);
+  EXPECT_EQ(index_at(changed, 2050), -1);
+  EXPECT_TRUE(changed.LacksChunk(4000) && changed.LacksChunk(4900));
+  EXPECT_EQ(index_at(grown[kMany], 2050), 2050);
+  Items empty;
+  empty.Resize(kMany);
+  EXPECT_TRUE(empty.LacksChunk(0));
+  empty.Set(4999, Value());
+  EXPECT_TRUE(empty.LacksChunk(4999));
 }
 
 TEST(UnrollLoops, TheStatusHoldsTheFeedsThatWouldHelp) {

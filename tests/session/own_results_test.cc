@@ -469,5 +469,47 @@ TEST(FindAnswers, AnswersOfAnotherStepAreOnlyGuesses) {
   }
 }
 
+// Both sides of conditionals may be too many nodes, and those that are taken few enough; no form of the graph is smaller than that one.
+TEST(OwnResults, ALoopOfTooManyTurnsIsRefusedAtOnce) {
+  const std::string text = R"(
+function less
+  i = _Arg() {T=int32, index=0}
+  x = _Arg() {T=float, index=1}
+  many = Const() {dtype=int32, value=int32[]{1000}}
+  less = Less(i, many) {T=int32}
+  r = _Retval(less) {T=bool, index=0}
+end
+function turn
+  i = _Arg() {T=int32, index=0}
+  x = _Arg() {T=float, index=1}
+  one = Const() {dtype=int32, value=int32[]{1}}
+  next = AddV2(i, one) {T=int32}
+  zero = Const() {dtype=float, value=float[]{0}}
+  positive = Less(zero, x) {T=float}
+  switch = Switch(x, positive) {T=float}
+  other = Neg(switch:0) {T=float}
+  taken = Tanh(switch:1) {T=float}
+  merged = Merge(other, taken) {T=float, N=2}
+  r0 = _Retval(next) {T=int32, index=0}
+  r1 = _Retval(merged) {T=float, index=1}
+end
+x = Placeholder() {dtype=float, shape=shape[]}
+zero = Const() {dtype=int32, value=int32[]{0}}
+loop = StatelessWhile(zero, x) {cond=&less, body=&turn}
+y = Identity(loop:1) {T=float}
+)";
+  absl::StatusOr<Graph> graph = ParseGraphText(text);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  SessionOptions options;
+  options.planning.max_unrolled_nodes = 500;
+  const auto session = OpenSession(*std::move(graph), options);
+  ASSERT_TRUE(session.ok()) << session.status();
+  const absl::Status status = (*session)->Plan({{"x", {DataType::kFloat, Shape({})}}}, {"y:0"}, {}).status();
+  EXPECT_TRUE(absl::StrContains(status.message(), "its loop makes the graph larger than 500 nodes")) << status;
+  for (const PassTime& pass : (*session)->last_run().passes) {
+    EXPECT_LE(pass.runs, 2) << pass.name;
+  }
+}
+
 }  // namespace
 }  // namespace millrace
