@@ -468,7 +468,7 @@ const char* const kOpAttrs[] = {
     "Tsplits:type#7? left_pad:string ngram_widths:list(int)>=0 pad_width:int preserve_short_sequences:bool right_pad:string separator:string | StringNGrams",
     "skip_empty:bool? | StringSplit",
     "maxsplit:int? | StringSplitV2",
-    "num_buckets:int>=1 | StringToHashBucketFast",
+    "num_buckets:int>=1 | StringToHashBucket StringToHashBucketFast",
     "key:list(int) num_buckets:int>=1 | StringToHashBucketStrong",
     "out_type:type#58? | StringToNumber",
     "T:type#7 unit:string{BYTE,UTF8_CHAR}? | Substr",

@@ -90,7 +90,8 @@ const char* const kInputTypes[] = {
     "T/3-3 T/3-3 T T/1-1 =int32/1-1 | CudnnRNNV3",
     "T/1-2 | DataFormatVecPermute",
     "=string | DecodeBase64 DecodeRaw EncodeBase64 PrintV2 StaticRegexFullMatch StaticRegexReplace StringLength StringLower StringStrip "
-        "StringToHashBucketFast StringToHashBucketStrong StringToNumber StringUpper UnicodeDecode UnicodeDecodeWithOffsets UnicodeTranscode",
+        "StringToHashBucket StringToHashBucketFast StringToHashBucketStrong StringToNumber StringUpper UnicodeDecode UnicodeDecodeWithOffsets "
+        "UnicodeTranscode",
     "=string =int32/0-0 | DecodePaddedRaw",
     "Tidx/0-2 Tidx/0-0 T | DenseBincount",
     "T output_type | DenseCountSparseOutput",

@@ -250,6 +250,7 @@ void RegisterStringOps(OpRegistry& registry) {
     AddOp(registry, {.name = name, .shape = StringsLikeFirstInput, .cost = NoCost});
   }
   AddOp(registry, {.name = "Fingerprint", .shape = FingerprintShape, .cost = MoveCost});
+  AddOp(registry, {.name = "StringToHashBucket", .shape = NumbersOf(DataType::kInt64), .cost = MoveCost});
   AddOp(registry, {.name = "StringToHashBucketFast", .shape = NumbersOf(DataType::kInt64), .cost = MoveCost});
   AddOp(registry, {.name = "StringToHashBucketStrong", .shape = NumbersOf(DataType::kInt64), .cost = MoveCost});
   AddOp(registry, {.name = "StringLength", .shape = NumbersOf(DataType::kInt32), .cost = MoveCost});

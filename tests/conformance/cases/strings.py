@@ -50,6 +50,8 @@ def cases():
         yield Case(op, op, [texts])
     yield Case("StringJoin_separator", "StringJoin", [L([texts, "-", texts])], {"separator": ", "})
     hashed = np.array(["x" * k for k in (0, 1, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 200)], object)
+    yield Case("StringToHashBucket", "StringToHashBucket", [hashed], {"num_buckets": 1 << 62})
+    yield Case("StringToHashBucket_small", "StringToHashBucket", [texts], {"num_buckets": 7})
     yield Case("StringToHashBucketFast", "StringToHashBucketFast", [hashed], {"num_buckets": 1 << 62})
     yield Case("StringToHashBucketFast_small", "StringToHashBucketFast", [texts], {"num_buckets": 7})
     yield Case("StringToHashBucketStrong", "StringToHashBucketStrong", [hashed], {"num_buckets": 1 << 62, "key": [123, -4]})

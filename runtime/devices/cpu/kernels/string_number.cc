@@ -5,6 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "cpu/kernels/rare.h"
 #include "cpu/kernels/values.h"
+#include "graph/murmur_hash.h"
 #include "graph/ngrams.h"
 #include "graph/number_text.h"
 #include "graph/regex.h"
@@ -19,27 +20,31 @@ using KernelOr = absl::StatusOr<std::unique_ptr<Kernel>>;
 
 constexpr int64_t kHashGrain = 1024;
 
-// TensorFlow's hash by the op: a keyed one where there is a key.
+// TensorFlow's hashes by the op.
 class Bucket {
  public:
-  static absl::StatusOr<Bucket> Create(const AttrMap& attrs, bool keyed) {
+  enum class Hash { kFarm, kKeyed, kMurmur };
+  static absl::StatusOr<Bucket> Create(const AttrMap& attrs, Hash hash) {
     Bucket bucket;
     bucket.buckets_ = static_cast<uint64_t>(attrs.GetOr<int64_t>("num_buckets", 0));
     if (bucket.buckets_ == 0) return absl::InvalidArgumentError("num_buckets is 0, expected 1 or more");
     const auto key = attrs.GetOr<std::vector<int64_t>>("key", {});
-    if (keyed && key.size() != 2) return absl::InvalidArgumentError("Key must have 2 elements");
-    bucket.keyed_ = keyed;
-    if (keyed) bucket.key_ = {static_cast<uint64_t>(key[0]), static_cast<uint64_t>(key[1])};
+    if (hash == Hash::kKeyed && key.size() != 2) return absl::InvalidArgumentError("Key must have 2 elements");
+    bucket.hash_ = hash;
+    if (hash == Hash::kKeyed) bucket.key_ = {static_cast<uint64_t>(key[0]), static_cast<uint64_t>(key[1])};
     return bucket;
   }
   int64_t Of(std::string_view text) const {
-    const uint64_t hash = keyed_ ? SipHash(key_, text) : util::Fingerprint64(text.data(), text.size());
+    constexpr uint64_t kSeed = 0xdecafcaffe;  // TensorFlow's, of its first hash
+    const uint64_t hash = hash_ == Hash::kKeyed    ? SipHash(key_, text)
+                          : hash_ == Hash::kMurmur ? MurmurHash(kSeed, text)
+                                                   : util::Fingerprint64(text.data(), text.size());
     return static_cast<int64_t>(hash % buckets_);
   }
 
  private:
   uint64_t buckets_ = 1;
-  bool keyed_ = false;
+  Hash hash_ = Hash::kFarm;
   std::array<uint64_t, 2> key_ = {};
 };
 
@@ -66,8 +71,9 @@ KernelOr MakeOfStrings(const OpInstance& instance, Of of) {
   });
 }
 
+template <Bucket::Hash kHash>
 KernelOr MakeHash(const OpInstance& instance) {
-  MR_ASSIGN_OR_RETURN(const Bucket bucket, Bucket::Create(instance.attrs, instance.op == "StringToHashBucketStrong"));
+  MR_ASSIGN_OR_RETURN(const Bucket bucket, Bucket::Create(instance.attrs, kHash));
   return MakeOfStrings<int64_t>(instance, [&](const std::string& text) { return bucket.Of(text); });
 }
 
@@ -99,7 +105,7 @@ KernelOr MakeToNumber(const OpInstance& instance) {
 }
 
 KernelOr MakeHashOfNumbers(const OpInstance& instance) {
-  MR_ASSIGN_OR_RETURN(const Bucket bucket, Bucket::Create(instance.attrs, instance.attrs.Has("key")));
+  MR_ASSIGN_OR_RETURN(const Bucket bucket, Bucket::Create(instance.attrs, instance.attrs.Has("key") ? Bucket::Hash::kKeyed : Bucket::Hash::kFarm));
   MR_ASSIGN_OR_RETURN(const NumberText text, NumberText::Create(instance.attrs, instance.inputs[0].dtype));
   return MakeKernel([bucket, text](const KernelContext& context) {
     const TensorType& type = context.input_type(0);
@@ -193,8 +199,9 @@ KernelOr MakeFingerprint(const OpInstance& node) {
 
 void RegisterStringNumberKernels(KernelRegistry& registry) {
   AddKernel(registry, "Fingerprint", MakeFingerprint);
-  AddKernel(registry, "StringToHashBucketFast", MakeHash);
-  AddKernel(registry, "StringToHashBucketStrong", MakeHash);
+  AddKernel(registry, "StringToHashBucket", MakeHash<Bucket::Hash::kMurmur>);
+  AddKernel(registry, "StringToHashBucketFast", MakeHash<Bucket::Hash::kFarm>);
+  AddKernel(registry, "StringToHashBucketStrong", MakeHash<Bucket::Hash::kKeyed>);
   AddKernel(registry, "StringLength", MakeLength);
   AddKernel(registry, "StringToNumber", MakeToNumber);
   for (const char* name : {"RegexFullMatch", "StaticRegexFullMatch"}) AddKernel(registry, name, MakeFullMatch);
