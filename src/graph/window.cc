@@ -21,6 +21,11 @@ absl::StatusOr<WindowDim> MakeWindowDim(int64_t input, int64_t window, int64_t s
     return absl::InvalidArgumentError(absl::StrCat("window ", window, ", stride ", stride, " and dilation ", dilation,
                                                    " must each be at least 1"));
   }
+  constexpr int64_t kLargestExtent = int64_t{1} << 24;  // beyond it, 32-bit sizes of padded images end
+  if (window > kLargestExtent || dilation > kLargestExtent || (window - 1) * dilation >= kLargestExtent) {
+    return absl::InvalidArgumentError(absl::StrCat("a window of ", window, " elements, dilated by ", dilation, ", reaches over more than ",
+                                                   kLargestExtent, " elements"));
+  }
   WindowDim dim{.input = input, .window = window, .stride = stride, .dilation = dilation};
   const int64_t extent = (window - 1) * dilation + 1;
   if (padding == "SAME") {

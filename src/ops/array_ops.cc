@@ -207,7 +207,11 @@ absl::Status PaddedShape(InferenceContext& context, int64_t sign) {
     return context.Error(absl::StrCat("The first dimension of paddings must be the rank of inputs ", in.ToString(),
                                       ", got ", context.shape(1).ToString()));
   }
-  const std::string mode = context.attrs().GetOr<std::string>("mode", "");
+  std::string mode;
+  if (context.op().starts_with("MirrorPad")) {
+    MR_ASSIGN_OR_RETURN(mode, RequiredAttr<std::string>(context, "mode"));
+    if (mode != "REFLECT" && mode != "SYMMETRIC") return context.Error(absl::StrCat("mode is '", mode, "', expected REFLECT or SYMMETRIC"));
+  }
   Shape out;
   for (size_t k = 0; k < paddings.size() / 2; ++k) {
     const int64_t before = paddings[2 * k], after = paddings[2 * k + 1];

@@ -195,6 +195,7 @@ absl::Status ConvGradientShape(InferenceContext& context, const ConvOp& op) {
   const bool filter_gradient = op.kind == ConvKind::kFilter;
   const int sizes_input = filter_gradient ? 1 : 0, other = filter_gradient ? 0 : 1;
   MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {other, 2}));
+  MR_RETURN_IF_ERROR(ExpectRank(context, filter_gradient ? "the input" : "the filter", context.shape(other), op.spatial + 2));
   MR_RETURN_IF_ERROR(ExpectRank(context, "the output's gradient", context.shape(2), op.spatial + 2));
   MR_ASSIGN_OR_RETURN(Shape result, GivenShape(context, op, sizes_input));
   const Shape& input = filter_gradient ? context.shape(0) : result;

@@ -109,8 +109,8 @@ absl::Status BiasAddShape(InferenceContext& context) {
     return context.Error(absl::StrCat("value is ", context.input(0).ToString(), " and bias ",
                                       context.input(1).ToString(), ", expected equal element types"));
   }
+  MR_ASSIGN_OR_RETURN(const bool nchw, ChannelsAreSecond(context));
   if (!value.unknown_rank() && !bias.unknown_rank()) {
-    const bool nchw = context.attrs().GetOr<std::string>("data_format", "NHWC") == "NCHW";
     if (value.rank() < 2 || bias.rank() != 1) {
       return context.Error(absl::StrCat("value ", value.ToString(), " and bias ", bias.ToString(),
                                         ", expected a rank of at least 2 and a vector"));

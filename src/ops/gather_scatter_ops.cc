@@ -174,6 +174,7 @@ absl::Status DynamicStitchShape(InferenceContext& context) {
   int64_t rows = 0, elements = 0;
   Shape row = Shape::UnknownRank();
   for (int i = 0; i < count; ++i) {
+    MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {count, count + i}));
     const Shape &indices = context.shape(i), &data = context.shape(count + i);
     if (context.value(i) != nullptr) {
       MR_ASSIGN_OR_RETURN(const std::vector<int64_t> values, KnownInts(context, i));
@@ -208,6 +209,14 @@ absl::Status DynamicStitchShape(InferenceContext& context) {
   context.AddOutput(context.dtype(count), std::move(out));
   if (!indices_known) context.MarkBound(0);
   return absl::OkStatus();
+}
+
+// A byte for each row: whether an index names it.
+Cost DynamicStitchCost(const OpInstance& instance) {
+  Cost cost = MoveCost(instance);
+  const Shape& out = instance.outputs[0].shape;
+  if (!out.unknown_rank()) cost.scratch_bytes = std::max<int64_t>(out.dim(0), 0);
+  return cost;
 }
 
 absl::Status DynamicPartitionShape(InferenceContext& context) {
@@ -312,7 +321,7 @@ void RegisterGatherScatterOps(OpRegistry& registry) {
   }
   AddOp(registry, {.name = "SparseToDense", .shape = SparseToDenseShape, .cost = ScatterCost});
   for (const char* name : {"DynamicStitch", "ParallelDynamicStitch"}) {
-    AddOp(registry, {.name = name, .shape = DynamicStitchShape, .cost = MoveCost});
+    AddOp(registry, {.name = name, .shape = DynamicStitchShape, .cost = DynamicStitchCost});
   }
   AddOp(registry, {.name = "DynamicPartition", .shape = DynamicPartitionShape, .cost = MoveCost});
   AddOp(registry, {.name = "OneHot", .shape = OneHotShape, .cost = MoveCost});

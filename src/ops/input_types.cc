@@ -86,6 +86,7 @@ class InputTypes {
     for (const Word& word : words) {
       const std::optional<int64_t> count = word.rule == Rule::kAttrList ? CountTypes(word) : CountInputs(word);
       if (!count.has_value()) return absl::OkStatus();  // nobody knows where the next one begins
+      if (*count < 0) return context_.Error(absl::StrCat("attribute '", word.count, "' is ", *count, ", expected how many inputs there are"));
       for (int64_t i = 0; i < *count && next_ < context_.num_inputs(); ++i) MR_RETURN_IF_ERROR(CheckInput(word, i));
       expected_ += *count;
     }
@@ -101,8 +102,8 @@ class InputTypes {
       said_ = type == nullptr ? nullptr : std::get_if<DataType>(type);
     }
     if (word.count.empty()) return 1;
-    const int64_t count = context_.attrs().GetOr<int64_t>(word.count, -1);
-    return count < 0 ? std::nullopt : std::optional(count);
+    if (!context_.attrs().Has(word.count)) return std::nullopt;
+    return context_.attrs().GetOr<int64_t>(word.count, 0);
   }
 
   std::optional<int64_t> CountTypes(const Word& word) {

@@ -296,6 +296,11 @@ absl::StatusOr<GatheredSizes> SizesOfGathered(const InferenceContext& context, i
 absl::Status RaggedGatherShape(InferenceContext& context) {
   const int levels = context.num_inputs() - 2;
   if (levels < 1) return context.Error("has no row splits");
+  for (const int integers : {0, levels + 1}) {
+    const DataType type = context.dtype(integers);
+    if (type == DataType::kInt32 || type == DataType::kInt64) continue;
+    return context.Error(absl::StrCat("input ", integers, " is ", context.input(integers).ToString(), ", expected int32 or int64"));
+  }
   for (int i = 0; i < levels; ++i) {
     MR_RETURN_IF_ERROR(ExpectVector(context, i));
     MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {0, i}));

@@ -60,11 +60,11 @@ absl::Status L2LossShape(InferenceContext& context) {
 absl::Status BiasAddGradShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(1));
   const Shape& shape = context.shape(0);
+  MR_ASSIGN_OR_RETURN(const bool nchw, ChannelsAreSecond(context));
   if (shape.unknown_rank()) {
     context.AddOutput(context.dtype(0), Shape({-1}));
     return absl::OkStatus();
   }
-  const bool nchw = context.attrs().GetOr<std::string>("data_format", "NHWC") == "NCHW";
   const int least = nchw ? 3 : 2;
   if (shape.rank() < least) {
     return context.Error(absl::StrCat("the gradient is ", shape.ToString(), ", expected a rank of at least ", least));

@@ -59,6 +59,12 @@ absl::Status ExpectKeyCounterAlg(const InferenceContext& context, int key) {
   return ExpectScalar(context, key + 2, "alg");
 }
 
+absl::StatusOr<bool> ChannelsAreSecond(const InferenceContext& context) {
+  const std::string format = context.attrs().GetOr<std::string>("data_format", "NHWC");
+  if (format == "NHWC" || format == "NCHW") return format == "NCHW";
+  return context.Error(absl::StrCat("data_format is '", format, "', expected NHWC or NCHW"));
+}
+
 absl::StatusOr<DataType> IndexTypeAttr(const InferenceContext& context, const char* name, DataType fallback) {
   const DataType type = context.attrs().GetOr<DataType>(name, fallback);
   if (type == DataType::kInt32 || type == DataType::kInt64) return type;

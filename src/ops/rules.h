@@ -26,6 +26,8 @@ absl::Status ExpectSeed(const InferenceContext& context, int input);
 absl::Status ExpectKeyCounterAlg(const InferenceContext& context, int key);
 // The attribute that says of what type indices and sizes are: int32 or int64, `fallback` where it is not given.
 absl::StatusOr<DataType> IndexTypeAttr(const InferenceContext& context, const char* name, DataType fallback);
+// Whether `data_format` (NHWC where it is not given) is NCHW, of whatever rank; an error for a third one.
+absl::StatusOr<bool> ChannelsAreSecond(const InferenceContext& context);
 // No outputs.
 absl::Status NoOutputs(InferenceContext& context);
 // NumPy broadcasting of two shapes; InvalidArgument names both.

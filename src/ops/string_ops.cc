@@ -174,6 +174,8 @@ absl::Status NGramsShape(InferenceContext& context) {
   if (std::any_of(widths.begin(), widths.end(), [](int64_t width) { return width <= 0; })) {
     return context.Error("ngram_widths must contain positive values");
   }
+  MR_ASSIGN_OR_RETURN(const DataType type, IndexTypeAttr(context, "Tsplits", DataType::kInt64));
+  if (context.dtype(1) != type) return context.Error(absl::StrCat("data_splits are ", context.input(1).ToString(), ", expected ", std::string(DataTypeName(type))));
   const auto made = NGramsOf(context.attrs(), *context.value(0), *splits);
   if (!made.ok()) return ErrorAtNode(context, made.status());
   context.AddOutput(DataType::kString, Shape({static_cast<int64_t>(made->texts.size())}));

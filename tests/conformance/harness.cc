@@ -14,6 +14,7 @@ namespace {
 
 constexpr int64_t kRedZone = 256;  // bytes behind every buffer that nobody may write
 constexpr int64_t kLargestOutput = int64_t{16} << 20;  // bytes: an edited case may ask for more memory than there is
+constexpr int64_t kLargestScratch = int64_t{256} << 20;
 
 // A buffer on the device, filled with `fill` behind its value, with a red zone behind it.
 class Buffer {
@@ -151,6 +152,7 @@ absl::StatusOr<RunResult> CaseRun::Run(const Kernel& kernel, const RunOptions& o
   for (const TensorType& type : instance_.outputs) {
     outputs.push_back(std::make_unique<Buffer>(device_, type.size_bytes(), options.fill));
   }
+  if (kernel.scratch_bytes() > kLargestScratch) return absl::ResourceExhaustedError("scratch is too large for a test");
   const Buffer scratch(device_, kernel.scratch_bytes(), options.fill);
   const Tensor state(DataType::kUint8, Shape({def_.state_bytes}));
   Tensor mutable_state = state;

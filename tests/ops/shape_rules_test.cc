@@ -241,5 +241,37 @@ TEST(ShapeRulesTest, RecurrentLayersTakeSizesAsScalarsAndGradientsLikeTheirOutpu
   }
 }
 
+// What nodes made by hand, or by a damaged file, may hold, and TensorFlow ends the process for, or never sees.
+TEST(ShapeRulesTest, LayersTakeFiltersOfTheirRankWindowsOfSomeSizeAndTheFormatsThereAre) {
+  const auto infer = [](const char* op, const std::vector<Tensor>& known, const std::vector<TensorType>& more, const AttrMap& attrs) {
+    std::vector<TensorType> inputs;
+    std::vector<const Tensor*> values;
+    for (const Tensor& tensor : known) {
+      inputs.push_back(tensor.type());
+      values.push_back(&tensor);
+    }
+    inputs.insert(inputs.end(), more.begin(), more.end());
+    values.resize(inputs.size(), nullptr);
+    InferenceContext context("node", op, attrs, inputs, values);
+    return std::string(OpRegistry::Builtin().Find(op)->InferShapes(context).message());
+  };
+  const auto floats = [](std::vector<int64_t> dims) { return TensorType{DataType::kFloat, Shape(absl::MakeConstSpan(dims))}; };
+  AttrMap layer;
+  layer.Set("strides", std::vector<int64_t>{1, 1, 1, 1});
+  layer.Set("padding", std::string("SAME"));
+  const std::vector<Tensor> sizes = {Tensor::Vector<int32_t>({5, 6})};
+  EXPECT_EQ(infer("Conv2DBackpropInput", sizes, {floats({3, 3, 2, 4}), floats({2, 5, 6, 4})}, layer), "");
+  for (const std::vector<int64_t>& filter : std::vector<std::vector<int64_t>>{{}, {0}, {4, 3}}) {
+    EXPECT_THAT(infer("Conv2DBackpropInput", sizes, {floats(filter), floats({2, 5, 6, 4})}, layer), testing::HasSubstr("the filter has shape"));
+  }
+  layer.Set("dilations", std::vector<int64_t>{1, 2147483647, 1, 1});
+  EXPECT_THAT(infer("Conv2D", {}, {floats({2, 7, 8, 3}), floats({2, 3, 3, 4})}, layer), testing::HasSubstr("reaches over more than"));
+  AttrMap third;
+  third.Set("data_format", std::string("VALID"));
+  EXPECT_THAT(infer("BiasAddGrad", {}, {floats({2, 3, 4, 5})}, third), testing::HasSubstr("data_format is 'VALID', expected NHWC or NCHW"));
+  EXPECT_THAT(infer("BiasAdd", {}, {floats({2, 3, 4, 5}), floats({5})}, third), testing::HasSubstr("data_format is 'VALID', expected NHWC or NCHW"));
+  EXPECT_THAT(infer("MirrorPadGrad", {}, {floats({2}), {DataType::kInt32, Shape({1, 2})}}, {}), testing::Not(""));
+}
+
 }  // namespace
 }  // namespace millrace

@@ -78,6 +78,7 @@ class Spectrogram {
 };
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeSpectrogram(const OpInstance& node) {
+  if (node.outputs[0].shape.num_elements() == 0) return MakeKernel([](const KernelContext&) { return absl::OkStatus(); });
   const Spectrogram spectrogram(node);
   return MakeKernel([spectrogram](const KernelContext& context) { return spectrogram.Run(context); }, spectrogram.scratch_bytes());
 }

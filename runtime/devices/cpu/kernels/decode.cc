@@ -117,8 +117,8 @@ KernelOr MakeEditDistance(const OpInstance& node) {
   });
 }
 
-// The parent row of every row of a level.
-absl::StatusOr<std::vector<int64_t>> Parents(const ValueReader& reader, int input, const std::string& type) {
+// The parent row of every row of a level, which are `most` at most.
+absl::StatusOr<std::vector<int64_t>> Parents(const ValueReader& reader, int input, const std::string& type, int64_t most) {
   MR_ASSIGN_OR_RETURN(const Ints partition, reader.ints(input));
   if (type == "VALUE_ROWIDS") {
     if (!std::is_sorted(partition.begin(), partition.end())) return absl::InvalidArgumentError("value_rowids are not sorted");
@@ -128,9 +128,11 @@ absl::StatusOr<std::vector<int64_t>> Parents(const ValueReader& reader, int inpu
   std::vector<int64_t> parents;
   if (partition.empty() || partition[0] != 0) return absl::InvalidArgumentError("row_splits do not begin with 0");
   for (size_t row = 0; row + 1 < partition.size(); ++row) {
-    const int64_t length = partition[row + 1] - partition[row];
-    if (length < 0 || partition[row + 1] > (int64_t{1} << 40)) return absl::InvalidArgumentError("row_splits are not sorted");
-    parents.insert(parents.end(), length, static_cast<int64_t>(row));
+    if (partition[row + 1] < partition[row]) return absl::InvalidArgumentError("row_splits are not sorted");
+    if (partition[row + 1] > most) {
+      return absl::InvalidArgumentError(absl::StrCat("row_splits hold ", partition[row + 1], " rows or values, where ", most, " are"));
+    }
+    parents.insert(parents.end(), partition[row + 1] - partition[row], static_cast<int64_t>(row));
   }
   return parents;
 }
@@ -146,7 +148,11 @@ absl::Status RaggedToTensor(const KernelContext& context) {
   std::vector<int64_t> dims(bound.dims().begin(), bound.dims().end());
   std::vector<std::vector<int64_t>> parents(levels), columns(levels);
   for (int level = 0; level < levels; ++level) {
-    MR_ASSIGN_OR_RETURN(parents[level], Parents(reader, 3 + skipped + level, types[skipped + level]));
+    // What comes next has as many rows; row ids do not tell how many.
+    const int next = 3 + skipped + level + 1;
+    const bool told = level + 1 < levels && types[skipped + level + 1] == "ROW_SPLITS";
+    const int64_t most = level + 1 == levels ? values.dim(0) : told ? context.input_type(next).shape.num_elements() - 1 : INT32_MAX;
+    MR_ASSIGN_OR_RETURN(parents[level], Parents(reader, 3 + skipped + level, types[skipped + level], most));
     int64_t longest = 0;
     for (size_t k = 0; k < parents[level].size(); ++k) {
       const bool goes_on = k > 0 && parents[level][k] == parents[level][k - 1];
@@ -154,6 +160,9 @@ absl::Status RaggedToTensor(const KernelContext& context) {
       longest = std::max(longest, columns[level].back() + 1);
     }
     const bool given = static_cast<int>(asked.size()) == bound.rank() && asked[level + 1] >= 0;
+    if (!given && longest > bound.dim(level + 1)) {
+      return absl::InvalidArgumentError(absl::StrCat("a row of ", longest, ", where the longest can be ", bound.dim(level + 1)));
+    }
     if (!given) dims[level + 1] = longest;
   }
   if (static_cast<int64_t>(levels > 0 ? parents[levels - 1].size() : 0) != values.dim(0)) {

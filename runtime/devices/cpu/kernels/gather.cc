@@ -149,6 +149,8 @@ KernelOr MakeDynamicStitch(const OpInstance& instance) {
     const ValueReader reader(context);
     const Shape& planned = context.output_type(0).shape;
     char* to = context.output<char>(0);
+    char* const named = static_cast<char*>(context.scratch);  // by row: whether an index names it
+    std::fill_n(named, planned.dim(0), 0);
     int64_t rows = 0, written = 0;
     for (int i = 0; i < count; ++i) {
       const auto* indices = static_cast<const int32_t*>(reader.data(i));
@@ -159,8 +161,9 @@ KernelOr MakeDynamicStitch(const OpInstance& instance) {
                                                          planned.dim(0), ")"));
         }
         rows = std::max<int64_t>(rows, indices[k] + 1);
+        written += named[indices[k]] == 0;
+        named[indices[k]] = 1;
       }
-      written += entries;
     }
     // Rows that no index names would otherwise hold what was in memory before.
     if (written < rows) FillZero(context, to, rows * row_bytes);
@@ -172,7 +175,7 @@ KernelOr MakeDynamicStitch(const OpInstance& instance) {
     }
     if (rows != planned.dim(0)) SetRealDim(context, 0, 0, rows);
     return absl::OkStatus();
-  });
+  }, out.dim(0));
 }
 
 KernelOr MakeDynamicPartition(const OpInstance& instance) {
