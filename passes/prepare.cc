@@ -93,6 +93,7 @@ absl::Status PrepareTypes(const CompileRequest& request, Branches branches, Prep
     unroll.choose_branches = branches.choose;
     unroll.any_shapes = branches.any_shapes;
     unroll.exact_sizes = branches.exact_sizes;
+    unroll.targets = request.signature.targets;
     unroll.questions = {request.signature.answers, request.signature.ask, request.signature.guesses};
     MR_ASSIGN_OR_RETURN(UnrollResult expanded, Expand(prepared.graph, request.ops, &request.oracle, unroll, guarded));
     needed = request.signature;
@@ -284,7 +285,9 @@ absl::StatusOr<UnrollResult> Expand(Graph& graph, const OpRegistry& ops, KernelO
   KeepPredicates(graph, ops);
   // Loops next, whole: what they hold of the above they do themselves, turn by turn, with what is known by then.
   if (oracle != nullptr) {
-    MR_ASSIGN_OR_RETURN(result, UnrollLoops(graph, ops, *oracle, unroll));
+    UnrollOptions with_effects = unroll;
+    with_effects.targets.insert(with_effects.targets.end(), effects.begin(), effects.end());
+    MR_ASSIGN_OR_RETURN(result, UnrollLoops(graph, ops, *oracle, with_effects));
     // Turns are nodes now, so what they look up is, too.
     MR_RETURN_IF_ERROR(LowerStrings(graph, unroll.whole == nullptr ? graph : *unroll.whole, ops, *oracle).status());
   }

@@ -18,6 +18,9 @@ namespace millrace {
 // Names of the nodes that draw or write variables and that one of `values` follows from.
 std::vector<std::string> EffectsBefore(const Graph& graph, const OpRegistry& ops, absl::Span<const OutputRef> values);
 
+// Names of those `nodes` that no fetch and none of the nodes called `kept` follows from.
+std::vector<std::string> NotFollowedBy(const Graph& graph, const std::vector<NodeId>& nodes, const std::vector<std::string>& kept);
+
 // Puts fetches of what was asked in the place of all that was to be fetched. `turns`: the questions whether a loop takes a turn.
 void FetchAnswers(const std::vector<std::pair<std::string, OutputRef>>& asked, const std::set<std::string>& turns, Graph& graph);
 

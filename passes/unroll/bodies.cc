@@ -45,12 +45,17 @@ absl::StatusOr<std::unique_ptr<Body>> Bodies::OfGraph(Graph graph) {
       body->results[index] = NodeId{i};
     }
     if (IsWhile(node)) {
-      MR_ASSIGN_OR_RETURN(const bool effects, HasEffects(made, node));
-      if (effects) body->effects.push_back(NodeId{i});
+      for (const char* attr : {"cond", "body"}) {
+        MR_ASSIGN_OR_RETURN(const Body* function, OfFunction(made, node, attr));
+        if (!function->effects.empty() && (body->effects.empty() || body->effects.back() != NodeId{i})) body->effects.push_back(NodeId{i});
+        body->acts = body->acts || function->acts;
+      }
     }
     const OpDef* def = ops_.Find(node.op);
     if (def != nullptr && HasEffect(*def)) body->effects.push_back(NodeId{i});
+    body->acts = body->acts || (def != nullptr && def->state_bytes > 0);
   }
+  body->acts = body->acts || !body->effects.empty();
   return body;
 }
 
@@ -90,12 +95,6 @@ absl::StatusOr<const Body*> Bodies::OfFunction(const Graph& graph, const Node& n
   std::unique_ptr<Body>& place = functions_[ref->name];
   place = std::move(made);
   return place.get();
-}
-
-absl::StatusOr<bool> Bodies::HasEffects(const Graph& graph, const Node& node) {
-  MR_ASSIGN_OR_RETURN(const Body* condition, OfFunction(graph, node, "cond"));
-  MR_ASSIGN_OR_RETURN(const Body* body, OfFunction(graph, node, "body"));
-  return !condition->effects.empty() || !body->effects.empty();
 }
 
 }  // namespace millrace

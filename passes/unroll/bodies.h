@@ -22,6 +22,7 @@ struct Body {
   std::vector<NodeId> results;
   std::vector<NodeId> control_results;
   std::vector<NodeId> effects;  // nodes that do more than reading variables and drawing random numbers
+  bool acts = false;  // there are such, or some that draw, in functions of loops too
 };
 
 class Bodies {
@@ -31,8 +32,6 @@ class Bodies {
   absl::StatusOr<std::unique_ptr<Body>> OfGraph(Graph graph);
   // The function that attribute `attr` of a node names.
   absl::StatusOr<const Body*> OfFunction(const Graph& graph, const Node& node, const char* attr);
-  // Whether a node's functions have effects.
-  absl::StatusOr<bool> HasEffects(const Graph& graph, const Node& node);
 
  private:
   const OpRegistry& ops_;

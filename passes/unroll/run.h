@@ -8,6 +8,7 @@
 #include "absl/container/inlined_vector.h"
 #include "millrace/graph.h"
 #include "passes/unroll/bodies.h"
+#include "passes/unroll/needed.h"
 #include "passes/unroll/value.h"
 
 namespace millrace {
@@ -31,10 +32,10 @@ struct Run {
   NodeId enter;               // what its first nodes wait for
   NodeId effects;             // what its frames have done so far, invalid for nothing
   bool top = false;
-  const std::vector<bool>* needed = nullptr;  // by node of the body: whether anybody needs it; nullptr: all
+  const NeededNodes* needed = nullptr;  // of the body; nullptr: all
   std::vector<NodeState> nodes;
 
-  bool needs(NodeId id) const { return needed == nullptr || (*needed)[id.value]; }
+  bool needs(NodeId id) const { return needed == nullptr || needed->nodes[id.value]; }
   bool in_loop() const { return !top || !suffix.empty(); }
 };
 

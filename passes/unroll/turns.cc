@@ -129,12 +129,35 @@ absl::Status Unroller::EndTurn(Run& turn, const std::string& name, std::vector<V
   return absl::OkStatus();
 }
 
+namespace {
+
+NeededLoop NothingOf(const Body& condition, const Body& body) {
+  NeededLoop nothing;
+  nothing.values.assign(body.results.size(), false);
+  const auto none_of = [](const Body& function) {
+    NeededNodes none;
+    none.nodes.assign(function.graph.num_ids(), false);
+    return std::make_shared<const NeededNodes>(std::move(none));
+  };
+  nothing.condition = none_of(condition);
+  nothing.body = none_of(body);
+  return nothing;
+}
+
+}  // namespace
+
 absl::Status Unroller::RunWhile(Run& run, NodeId id, const NodeCall& call, const std::vector<NodeId>& controls) {
   const Graph& graph = run.body->graph;
   MR_ASSIGN_OR_RETURN(const Body* condition, bodies_.OfFunction(graph, call.node, "cond"));
   MR_ASSIGN_OR_RETURN(const Body* body, bodies_.OfFunction(graph, call.node, "body"));
   MR_RETURN_IF_ERROR(CheckWhile(call, condition->results.size(), body->results.size()));
-  const NeededTurns needed = FindNeeded(run, id, *condition, *body);
+  const NeededLoop* needed = nullptr;  // all
+  NeededLoop nothing;
+  if (run.needed != nullptr) {
+    const auto found = run.needed->loops.find(id.value);
+    if (found == run.needed->loops.end()) nothing = NothingOf(*condition, *body);
+    needed = found == run.needed->loops.end() ? &nothing : found->second.get();
+  }
   Run turn;
   turn.device = call.origin.device;
   const std::string streams = absl::StrCat(run.stream_prefix, call.node.name, "/");
@@ -149,7 +172,7 @@ absl::Status Unroller::RunWhile(Run& run, NodeId id, const NodeCall& call, const
   for (int64_t number = 0;; ++number) {
     const std::string name = absl::StrCat(call.origin.name, "/turn_", number);
     turn.body = condition;
-    turn.needed = &needed.in_condition;
+    turn.needed = needed == nullptr ? nullptr : needed->condition.get();
     turn.prefix = absl::StrCat(name, "/cond/");
     turn.stream_prefix = absl::StrCat(streams, "cond/");
     MR_ASSIGN_OR_RETURN(std::vector<Value> goes_on, RunFunction(turn));
@@ -157,7 +180,7 @@ absl::Status Unroller::RunWhile(Run& run, NodeId id, const NodeCall& call, const
     MR_ASSIGN_OR_RETURN(const bool holds, Holds(call.node, name, goes_on[0]));
     if (!holds) break;
     turn.body = body;
-    turn.needed = &needed.in_body;
+    turn.needed = needed == nullptr ? nullptr : needed->body.get();
     turn.prefix = absl::StrCat(name, "/");
     turn.stream_prefix = streams;
     MR_ASSIGN_OR_RETURN(std::vector<Value> next, RunFunction(turn));
@@ -169,13 +192,13 @@ absl::Status Unroller::RunWhile(Run& run, NodeId id, const NodeCall& call, const
   AddOnce(turn.enter, ends);
   for (size_t i = 0; i < values.size(); ++i) {
     const Value& value = values[i];
-    if (value.kind != Value::Kind::kTensor || !needed.values[i]) continue;
+    if (value.kind != Value::Kind::kTensor || (needed != nullptr && !needed->values[i])) continue;
     if (out_.graph().node(value.ref.node).op != "Const") AddOnce(value.ref.node, ends);
   }
   NodeState& state = run.nodes[id.value];
   MR_ASSIGN_OR_RETURN(state.made, out_.AddNoOp(call.origin.name, std::move(ends)));
   state.values.assign(values.begin(), values.end());
-  if (run.top && !(body->effects.empty() && condition->effects.empty())) result_.effects.push_back(call.origin.name);
+  if (run.top && run.needs(id) && !(body->effects.empty() && condition->effects.empty())) result_.effects.push_back(call.origin.name);
   return absl::OkStatus();
 }
 

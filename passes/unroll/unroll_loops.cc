@@ -26,6 +26,12 @@ absl::StatusOr<UnrollResult> Unroller::UnrollGraph(Graph& graph) {
   Run run;
   run.body = body.get();
   run.top = true;
+  std::shared_ptr<const NeededNodes> needed;
+  const std::vector<NodeId> roots = Roots(body->graph);
+  if (body->acts && !roots.empty()) {
+    MR_ASSIGN_OR_RETURN(needed, FindNeeded(bodies_, *body, roots));
+    run.needed = needed.get();
+  }
   run.nodes.resize(body->graph.num_ids());
   absl::Status status = RunFrame(run, 0);
   if (!status.ok() && !StopsAsking(out_, status)) return status;
@@ -34,9 +40,37 @@ absl::StatusOr<UnrollResult> Unroller::UnrollGraph(Graph& graph) {
   if (out_.questions().ask()) result_.effects.clear();
   if (run.effects.valid()) result_.effects.push_back(graph.node(run.effects).name);
   EndQuestions(graph);
+  if (!out_.questions().ask() && !roots.empty()) KeepUnread(run, graph);
   result_.searches = out_.questions().searches();
   result_.changed = true;
   return std::move(result_);
+}
+
+// What was needed happens, though turns have taken its value's place: a count that a loop begins with.
+void Unroller::KeepUnread(const Run& run, const Graph& graph) {
+  std::vector<NodeId> acting;
+  for (int32_t unit : run.body->frames[0].units) {
+    if (unit < 0 || run.nodes[unit].dead || !run.needs(NodeId{unit})) continue;
+    const OpDef* const def = ops_.Find(run.body->graph.node(NodeId{unit}).op);
+    const bool acts = def != nullptr && (def->state_bytes > 0 || WritesVariables(*def));
+    if (acts && run.nodes[unit].made.valid()) acting.push_back(run.nodes[unit].made);
+  }
+  std::vector<std::string> kept = targets_;
+  kept.insert(kept.end(), result_.effects.begin(), result_.effects.end());
+  for (std::string& name : NotFollowedBy(graph, acting, kept)) result_.effects.push_back(std::move(name));
+}
+
+// Fetches and targets.
+std::vector<NodeId> Unroller::Roots(const Graph& graph) const {
+  std::vector<NodeId> roots;
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    if (graph.alive(NodeId{i}) && graph.node(NodeId{i}).op == "_Fetch") roots.push_back(NodeId{i});
+  }
+  for (const std::string& target : targets_) {
+    const NodeId id = graph.Find(target);
+    if (id.valid()) roots.push_back(id);
+  }
+  return roots;
 }
 
 absl::Status Unroller::RunFrame(Run& run, int32_t frame) {

@@ -43,6 +43,7 @@ struct UnrollOptions {
   bool any_shapes = false;  // what the two sides of a conditional give may differ in size (lower_switches)
   bool exact_sizes = false;  // sizes that follow from values are asked for (unroll/exact_sizes.h)
   QuestionOptions questions;
+  std::vector<std::string> targets;  // nodes that run though nothing follows from them
   const Graph* whole = nullptr;  // what the graph was pruned from, which may hold what initialises its tables; null: nothing else
 };
 

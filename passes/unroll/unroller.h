@@ -26,11 +26,13 @@ class Unroller {
  public:
   Unroller(const Graph& graph, const OpRegistry& ops, KernelOracle& oracle, const UnrollOptions& options)
       : ops_(ops), most_turns_(options.max_nodes), exact_sizes_(options.exact_sizes), bodies_(ops, options.max_nodes),
-        out_(graph, ops, oracle, options.variable_types, options.max_nodes, options.questions), guards_(out_), arrays_(out_, guards_) {}
+        out_(graph, ops, oracle, options.variable_types, options.max_nodes, options.questions), guards_(out_), arrays_(out_, guards_),
+        targets_(options.targets) {}
 
   absl::StatusOr<UnrollResult> UnrollGraph(Graph& graph);
 
  private:
+  std::vector<NodeId> Roots(const Graph& graph) const;  // none: nobody says what is needed, so all is
   absl::Status RunFrame(Run& run, int32_t frame);
   absl::Status RunLoop(Run& run, int32_t frame);
   absl::Status KeepEffects(Run& run, const LoopFrame& loop);
@@ -43,6 +45,7 @@ class Unroller {
   absl::Status EndTurn(Run& turn, const std::string& name, std::vector<Value>& values);
   absl::StatusOr<bool> Holds(const Node& loop, const std::string& turn, const Value& condition);
   void EndQuestions(Graph& graph);
+  void KeepUnread(const Run& run, const Graph& graph);
   absl::Status Copy(Run& run, NodeId id, const NodeCall& call, const std::vector<NodeId>& controls);
   absl::Status CopyConstant(Run& run, NodeId id, const std::vector<NodeId>& controls);
   absl::Status PassOn(Run& run, NodeId id, absl::Span<const Value> values, Waits waits);
@@ -63,6 +66,7 @@ class Unroller {
   StraightGraph out_;
   Guards guards_;
   ArrayStore arrays_;
+  const std::vector<std::string>& targets_;
   UnrollResult result_;
   std::map<std::pair<const Body*, int32_t>, OutputRef> constants_;
   std::map<std::string, NodeId> last_draw_;  // by stream

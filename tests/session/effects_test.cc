@@ -219,6 +219,38 @@ y = RESULT {T=float}
   EXPECT_THAT(of("AddV2(loop:5, before)", 1), ElementsAre(3, 6, 9));
   // By waiting for the loop.
   EXPECT_THAT(of("AddV2(before_w, before) ^loop", 1), ElementsAre(0, 6, 12));
+  // By way of a second loop, which passes the count on; and what the first one's turns put aside has been counted before it.
+  const std::string second = absl::StrReplaceAll(text, {{"y = RESULT", R"(function short
+  i = _Arg() {T=int32, index=0}
+  a = _Arg() {T=float, index=1}
+  c = _Arg() {T=float, index=2}
+  two = Const() {dtype=int32, value=int32[]{2}}
+  less = Less(i, two) {T=int32}
+  r = _Retval(less) {T=bool, index=0}
+end
+function pass
+  i = _Arg() {T=int32, index=0}
+  a = _Arg() {T=float, index=1}
+  c = _Arg() {T=float, index=2}
+  one = Const() {dtype=int32, value=int32[]{1}}
+  next = AddV2(i, one) {T=int32}
+  opposite = Neg(a) {T=float}
+  r0 = _Retval(next) {T=int32, index=0}
+  r1 = _Retval(opposite) {T=float, index=1}
+  r2 = _Retval(c) {T=float, index=2}
+end
+again = While(zero, loop:3, loop:4) {cond=&short, body=&pass, T=[int32, float, float]}
+y = RESULT)"}, {"While(zero, v, w, x, start, start) ^before ^before_w", "While(zero, v, w, x, counted_before, start) ^before"},
+                                                      {"zero = Const() {dtype=int32, value=int32[]{0}}\nloop", R"(hundred = Const() {dtype=float, value=float[]{100}}
+count_before = AssignAddVariableOp(w, hundred) ^before_w {dtype=float}
+counted_before = ReadVariableOp(w) ^count_before {dtype=float}
+zero = Const() {dtype=int32, value=int32[]{0}}
+loop)"}});
+  const auto of_both = [&](const char* result) { return ValuesOf(absl::StrReplaceAll(second, {{"RESULT", result}}), Tensor::Scalar(1.0f), 3); };
+  EXPECT_THAT(of_both("AddV2(again:1, before)"), ElementsAre(1, 1, 1));
+  EXPECT_THAT(of_both("AddV2(again:1, before_w)"), ElementsAre(1, 1, 1));
+  EXPECT_THAT(of_both("Identity(again:2)"), ElementsAre(3, 6, 9));
+  EXPECT_THAT(of_both("AddV2(again:2, before_w)"), ElementsAre(3, 106, 209));
 }
 
 // A loop that doubles x as often as `k` says.

@@ -93,7 +93,7 @@ def last_turn_draws():
 
 
 def rows_at_a_draw():
-    return net(lambda h, n: tf.TensorArray(tf.float32, 4, element_shape=[5]).unstack(h).gather(
+    return net(lambda h, n: tf.TensorArray(tf.float32, 4, element_shape=[5], clear_after_read=False).unstack(h).gather(
         tf1.random_uniform([3], 0, 4, tf.int32, seed=7)))
 
 
