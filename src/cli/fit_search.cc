@@ -120,12 +120,10 @@ int64_t SmallestHostMemory(const Workload& workload, const SessionOptions& sessi
     other.planning.host_memory_bytes = bytes;
     return FirstPlan(workload, other, environment).run.status.ok();
   };
-  // Without a disk first. Initialisers and states of nodes may need more than the plan of the steps.
+  // Without a disk first. Initialisers and states of nodes may need more than the plan of the steps, and plans of less memory less.
   other.disk.clear();
   int64_t failing = session.planning.host_memory_bytes, fitting = std::max(likely, failing + 1);
-  bool exact = true;
   while (plans_left > 0 && !fits(fitting)) {
-    exact = false;
     failing = fitting;
     fitting *= 2;
   }
@@ -137,7 +135,7 @@ int64_t SmallestHostMemory(const Workload& workload, const SessionOptions& sessi
     while (plans_left > 0 && !fits(fitting)) fitting *= 2;
   }
   if (plans_left <= 0) return 0;
-  while (!(exact && other.disk.empty()) && plans_left > 0 && fitting - failing > fitting / 100) {
+  while (plans_left > 0 && fitting - failing > fitting / 100) {
     const int64_t middle = failing + (fitting - failing) / 2;
     (fits(middle) ? fitting : failing) = middle;
   }
@@ -158,7 +156,11 @@ std::vector<std::string> AdviseOnHost(const Workload& workload, const SessionOpt
   if (enough > 0) {
     advice.push_back(absl::StrCat("--host_memory=", enough, " (", FormatBytes(enough), ") would fit with ", session.planning.strategy));
   }
-  if (session.disk.empty()) advice.push_back("--disk=DIR keeps in a file there what host memory has no room for");
+  SessionOptions tiered = session;
+  tiered.device = "null";  // makes no file
+  tiered.disk = "DIR";
+  const bool would_do = session.disk.empty() && FirstPlan(workload, tiered, environment).run.status.ok();
+  if (would_do) advice.push_back("--disk=DIR keeps in a file there what host memory has no room for");
   return advice;
 }
 
