@@ -1,7 +1,10 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <string_view>
 
+#include "absl/strings/str_cat.h"
+#include "graph/murmur_hash.h"
 #include "random/random_graph.h"
 
 namespace millrace {
@@ -115,6 +118,24 @@ Tensor Filled(const Tensor& given, DataType type, const Shape& shape) {
   char* const to = static_cast<char*>(filled.mutable_data());
   for (int64_t i = 0; i < filled.size_bytes(); ++i) to[i] = static_cast<const char*>(given.data())[i % given.size_bytes()];
   return filled;
+}
+
+CasePicker::CasePicker(const std::vector<Case>& cases) : cases_(cases) {
+  for (const Case& one : cases) hashes_.push_back(MurmurHash(0, absl::StrCat(one.family, ".", one.name)));
+}
+
+const Case& CasePicker::Pick(std::mt19937_64& random) const {
+  const uint64_t draw = random();
+  size_t best = 0;
+  uint64_t highest = 0;
+  for (size_t i = 0; i < cases_.size(); ++i) {
+    const uint64_t both[] = {hashes_[i], draw};
+    const uint64_t hash = MurmurHash(0, std::string_view(reinterpret_cast<const char*>(both), sizeof(both)));
+    if (hash < highest) continue;
+    highest = hash;
+    best = i;
+  }
+  return cases_[best];
 }
 
 conformance::Case EditCase(conformance::Case one, std::mt19937_64& random) {

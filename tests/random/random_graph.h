@@ -28,6 +28,18 @@ Tensor Filled(const Tensor& given, DataType type, const Shape& shape);
 // `ops` cases, the same for the same state of `random`.
 TrainingGraph MakeGraphOfCases(const std::vector<conformance::Case>& cases, int ops, std::mt19937_64& random);
 
+// Draws cases by their names (the highest hash of name and draw): one more case takes the place of others in few draws, and all other
+// seeds stay what they were.
+class CasePicker {
+ public:
+  explicit CasePicker(const std::vector<conformance::Case>& cases);  // some, which outlive it
+  const conformance::Case& Pick(std::mt19937_64& random) const;
+
+ private:
+  const std::vector<conformance::Case>& cases_;
+  std::vector<uint64_t> hashes_;  // of names
+};
+
 // The case with one to three things wrong or merely different: shapes, types, values and number of its inputs, its
 // attributes.
 conformance::Case EditCase(conformance::Case one, std::mt19937_64& random);

@@ -152,10 +152,11 @@ TEST(RandomGraphs, EditedCasesAreRefusedOrRun) {
   const int64_t graphs = FromEnvironment("MILLRACE_RANDOM_EDITS", 300);
   const uint64_t first = static_cast<uint64_t>(FromEnvironment("MILLRACE_RANDOM_SEED", 1));
   const std::vector<conformance::Case> cases = UsableCases(kFolder);
+  const CasePicker picker(cases);
   int64_t ran = 0;
   for (uint64_t seed = first; seed < first + static_cast<uint64_t>(graphs); ++seed) {
     std::mt19937_64 random(seed);
-    const conformance::Case edited = EditCase(cases[random() % cases.size()], random);
+    const conformance::Case edited = EditCase(picker.Pick(random), random);
     if (std::getenv("MILLRACE_RANDOM_TRACE") != nullptr) {
       std::fprintf(stderr, "seed %llu: %s.%s\n", static_cast<unsigned long long>(seed), edited.family.c_str(), edited.name.c_str());
     }
