@@ -66,7 +66,7 @@ absl::Status Place(const CompileRequest& request, Prepared& prepared) {
   return VerifySendRecv(prepared.graph, request.ops, placement);
 }
 
-absl::StatusOr<UnrollResult> Expand(Graph& graph, const OpRegistry& ops, KernelOracle* oracle, const UnrollOptions& unroll,
+absl::StatusOr<UnrollResult> Expand(Graph& graph, const OpRegistry& ops, KernelOracle* oracle, UnrollOptions unroll,
                                     std::vector<GuardedNode>& guarded);
 
 struct Branches {
@@ -95,7 +95,7 @@ absl::Status PrepareTypes(const CompileRequest& request, Branches branches, Prep
     unroll.exact_sizes = branches.exact_sizes;
     unroll.targets = request.signature.targets;
     unroll.questions = {request.signature.answers, request.signature.ask, request.signature.guesses};
-    MR_ASSIGN_OR_RETURN(UnrollResult expanded, Expand(prepared.graph, request.ops, &request.oracle, unroll, guarded));
+    MR_ASSIGN_OR_RETURN(UnrollResult expanded, Expand(prepared.graph, request.ops, &request.oracle, std::move(unroll), guarded));
     needed = request.signature;
     if (request.signature.ask) needed.targets.clear();
     needed.targets.insert(needed.targets.end(), expanded.effects.begin(), expanded.effects.end());
@@ -265,7 +265,7 @@ bool HoldsCallsOrControlFlow(const Graph& graph) {
 }
 
 // `guarded`: what may fail in a branch (LowerSwitches).
-absl::StatusOr<UnrollResult> Expand(Graph& graph, const OpRegistry& ops, KernelOracle* oracle, const UnrollOptions& unroll,
+absl::StatusOr<UnrollResult> Expand(Graph& graph, const OpRegistry& ops, KernelOracle* oracle, UnrollOptions unroll,
                                     std::vector<GuardedNode>& guarded) {
   UnrollResult result;
   if (!unroll.choose_branches && !unroll.questions.ask && !HoldsCallsOrControlFlow(graph)) return result;
@@ -285,9 +285,8 @@ absl::StatusOr<UnrollResult> Expand(Graph& graph, const OpRegistry& ops, KernelO
   KeepPredicates(graph, ops);
   // Loops next, whole: what they hold of the above they do themselves, turn by turn, with what is known by then.
   if (oracle != nullptr) {
-    UnrollOptions with_effects = unroll;
-    with_effects.targets.insert(with_effects.targets.end(), effects.begin(), effects.end());
-    MR_ASSIGN_OR_RETURN(result, UnrollLoops(graph, ops, *oracle, with_effects));
+    unroll.targets.insert(unroll.targets.end(), effects.begin(), effects.end());
+    MR_ASSIGN_OR_RETURN(result, UnrollLoops(graph, ops, *oracle, unroll));
     // Turns are nodes now, so what they look up is, too.
     MR_RETURN_IF_ERROR(LowerStrings(graph, unroll.whole == nullptr ? graph : *unroll.whole, ops, *oracle).status());
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "graph/needed_nodes.h"
 #include "millrace/status.h"
 
 namespace millrace {
@@ -28,30 +29,6 @@ absl::Status CheckFeed(const Node& node, const std::string& name, const TensorTy
                                                    TensorType{dtype, shape}.ToString()));
   }
   return absl::OkStatus();
-}
-
-// Marks what marked nodes need, and what that needs: producers come before their consumers but for the back edges of loops, so one
-// look from the last node to the first finds nearly all. `for_each_need` gives the ids that a node needs, `also` marks a node when it is
-// looked at.
-template <typename ForEachNeed, typename Also>
-void MarkNeeds(std::vector<bool>& needed, const ForEachNeed& for_each_need, const Also& also) {
-  std::vector<int32_t> later;  // needed by an earlier node
-  int32_t at = static_cast<int32_t>(needed.size());
-  const auto need = [&](NodeId id) {
-    if (needed[id.value]) return;
-    needed[id.value] = true;
-    if (id.value >= at) later.push_back(id.value);
-  };
-  while (at-- > 0) {
-    if (!needed[at] && !also(at)) continue;
-    needed[at] = true;
-    for_each_need(NodeId{at}, need);
-    while (!later.empty()) {
-      const NodeId id{later.back()};
-      later.pop_back();
-      for_each_need(id, need);
-    }
-  }
 }
 
 constexpr const char* kOwnOps[] = {"_Feed", "_Fetch", "Send", "Recv", "SwapOut", "SwapIn"};
@@ -122,7 +99,7 @@ class Pruner {
         if (!is_fed_[control.value] || feeds_.count({control, 0}) == 0) need(control);
       }
     };
-    MarkNeeds(needed_, for_each_need, [](int32_t) { return false; });
+    MarkNeeds(needed_, for_each_need);
   }
 
   // What passes put in is not what a graph may bring.
@@ -226,16 +203,7 @@ absl::StatusOr<Graph> Prune(const Graph& graph, const Signature& signature) {
 }
 
 void RemoveUnneeded(Graph& graph, const Signature& signature, std::vector<uint64_t>& per_node) {
-  std::vector<bool> needed(graph.num_ids(), false);
-  for (const std::string& target : signature.targets) {
-    const NodeId id = graph.Find(target.substr(0, target.rfind(':')));
-    if (id.valid()) needed[id.value] = true;
-  }
-  const auto for_each_need = [&graph](NodeId id, const auto& need) {
-    for (OutputRef input : graph.node(id).inputs) need(input.node);
-    for (NodeId control : graph.node(id).control_inputs) need(control);
-  };
-  MarkNeeds(needed, for_each_need, [&graph](int32_t i) { return graph.node(NodeId{i}).op == "_Fetch"; });
+  const std::vector<bool> needed = NeededBy(graph, FetchesAndTargets(graph, signature.targets));
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
     if (!needed[i]) graph.RemoveNode(NodeId{i});
   }

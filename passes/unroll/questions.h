@@ -45,10 +45,7 @@ class Questions {
   absl::StatusOr<Tensor> Answer(const std::string& name, OutputRef ref, const Tensor& guess, absl::Status refusal) {
     const auto found = options_.answers.find(name);
     if (options_.ask) asked_.emplace_back(name, ref);
-    if (found != options_.answers.end()) {
-      answered_.push_back(ref);
-      return found->second;
-    }
+    if (found != options_.answers.end()) return found->second;
     if (!options_.ask) {
       refusal.SetPayload(kNeededAnswer, absl::Cord(name));
       return refusal;
@@ -63,7 +60,6 @@ class Questions {
     const auto found = options_.answers.find(name);
     if (found == options_.answers.end()) return nullptr;
     if (options_.ask && !CameUp(name)) asked_.emplace_back(name, ref);
-    answered_.push_back(ref);
     return &found->second;
   }
 
@@ -77,8 +73,6 @@ class Questions {
   }
 
   bool ask() const { return options_.ask; }
-  // The values that answers took the place of.
-  const std::vector<OutputRef>& answered() const { return answered_; }
   // Whether Answer has nothing but the refusal.
   bool Refuses(const std::string& name) const { return !options_.ask && options_.answers.count(name) == 0; }
   // Of what questions follow from: each passes all that comes before.
@@ -97,7 +91,6 @@ class Questions {
   bool stopped_ = false;
   int64_t searches_ = 0;
   std::vector<std::pair<std::string, OutputRef>> asked_;
-  std::vector<OutputRef> answered_;
 };
 
 }  // namespace millrace

@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "graph/needed_nodes.h"
 #include "millrace/status.h"
 #include "millrace/stream_name.h"
 #include "passes/control_flow/control_flow_ops.h"
@@ -27,7 +28,7 @@ absl::StatusOr<UnrollResult> Unroller::UnrollGraph(Graph& graph) {
   run.body = body.get();
   run.top = true;
   std::shared_ptr<const NeededNodes> needed;
-  const std::vector<NodeId> roots = Roots(body->graph);
+  const std::vector<NodeId> roots = FetchesAndTargets(body->graph, targets_);
   if (body->acts && !roots.empty()) {
     MR_ASSIGN_OR_RETURN(needed, FindNeeded(bodies_, *body, roots));
     run.needed = needed.get();
@@ -46,7 +47,8 @@ absl::StatusOr<UnrollResult> Unroller::UnrollGraph(Graph& graph) {
   return std::move(result_);
 }
 
-// What was needed happens, though turns have taken its value's place: a count that a loop begins with.
+// What was needed happens, though something else has taken its value's place: turns that of a count which a loop begins with, an answer
+// (questions.h) that of a draw which says how many turns there are.
 void Unroller::KeepUnread(const Run& run, const Graph& graph) {
   std::vector<NodeId> acting;
   for (int32_t unit : run.body->frames[0].units) {
@@ -57,20 +59,10 @@ void Unroller::KeepUnread(const Run& run, const Graph& graph) {
   }
   std::vector<std::string> kept = targets_;
   kept.insert(kept.end(), result_.effects.begin(), result_.effects.end());
-  for (std::string& name : NotFollowedBy(graph, acting, kept)) result_.effects.push_back(std::move(name));
-}
-
-// Fetches and targets.
-std::vector<NodeId> Unroller::Roots(const Graph& graph) const {
-  std::vector<NodeId> roots;
-  for (int32_t i = 0; i < graph.num_ids(); ++i) {
-    if (graph.alive(NodeId{i}) && graph.node(NodeId{i}).op == "_Fetch") roots.push_back(NodeId{i});
+  const std::vector<bool> needed = NeededBy(graph, FetchesAndTargets(graph, kept));
+  for (const NodeId id : acting) {
+    if (!needed[id.value]) result_.effects.push_back(graph.node(id).name);
   }
-  for (const std::string& target : targets_) {
-    const NodeId id = graph.Find(target);
-    if (id.valid()) roots.push_back(id);
-  }
-  return roots;
 }
 
 absl::Status Unroller::RunFrame(Run& run, int32_t frame) {
@@ -405,15 +397,13 @@ absl::Status Unroller::RunMerge(Run& run, NodeId id) {
   return Copy(run, id, call, controls);
 }
 
-// Answers take the place of all that was to be fetched or done; once they are there, what they follow from happens, and turns draw
-// whether anybody reads it or not.
+// Answers take the place of all that was to be fetched or done; once they are there, turns draw whether anybody reads it or not.
 void Unroller::EndQuestions(Graph& graph) {
   if (out_.questions().ask()) {
     for (const auto& [name, ref] : out_.questions().asked()) result_.asked.push_back(name);
     result_.stopped = out_.questions().stopped();
     return FetchAnswers(out_.questions().asked(), turns_asked_for_, graph);
   }
-  for (std::string& name : EffectsBefore(graph, ops_, out_.questions().answered())) result_.effects.push_back(std::move(name));
   for (const auto& [stream, draw] : last_draw_) result_.effects.push_back(graph.node(draw).name);  // it waits for those before it
 }
 

@@ -32,7 +32,6 @@ class Unroller {
   absl::StatusOr<UnrollResult> UnrollGraph(Graph& graph);
 
  private:
-  std::vector<NodeId> Roots(const Graph& graph) const;  // none: nobody says what is needed, so all is
   absl::Status RunFrame(Run& run, int32_t frame);
   absl::Status RunLoop(Run& run, int32_t frame);
   absl::Status KeepEffects(Run& run, const LoopFrame& loop);

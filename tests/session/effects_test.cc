@@ -20,7 +20,8 @@ using testing::OpenSession;
 using ::testing::ElementsAre;
 
 // The fetch `y` after each of `steps` steps that follow target `init`, x being fed.
-std::vector<float> ValuesOf(const std::string& text, const Tensor& x, int steps, const std::string& strategy = "planned") {
+std::vector<float> ValuesOf(const std::string& text, const Tensor& x, int steps, const std::string& strategy = "planned",
+                            const std::vector<std::string>& targets = {}) {
   absl::StatusOr<Graph> graph = ParseGraphText(text);
   EXPECT_TRUE(graph.ok()) << graph.status();
   SessionOptions options;
@@ -32,7 +33,7 @@ std::vector<float> ValuesOf(const std::string& text, const Tensor& x, int steps,
   std::vector<float> values;
   for (int step = 0; step < steps; ++step) {
     std::vector<Tensor> fetched;
-    const absl::Status ran = (*session)->Run({{"x", x}}, {"y:0"}, {}, &fetched);
+    const absl::Status ran = (*session)->Run({{"x", x}}, {"y:0"}, targets, &fetched);
     EXPECT_TRUE(ran.ok()) << ran;
     if (!ran.ok()) return values;
     values.insert(values.end(), fetched[0].as<float>().begin(), fetched[0].as<float>().end());
@@ -219,6 +220,11 @@ y = RESULT {T=float}
   EXPECT_THAT(of("AddV2(loop:5, before)", 1), ElementsAre(3, 6, 9));
   // By waiting for the loop.
   EXPECT_THAT(of("AddV2(before_w, before) ^loop", 1), ElementsAre(0, 6, 12));
+  // As a target, by its name or an output's.
+  for (const char* target : {"loop", "loop:0"}) {
+    const std::string unread = absl::StrReplaceAll(text, {{"RESULT", "AddV2(before_w, before)"}});
+    EXPECT_THAT(ValuesOf(unread, Tensor::Scalar(1.0f), 3, "planned", {target}), ElementsAre(0, 6, 12)) << target;
+  }
   // By way of a second loop, which passes the count on; and what the first one's turns put aside has been counted before it.
   const std::string second = absl::StrReplaceAll(text, {{"y = RESULT", R"(function short
   i = _Arg() {T=int32, index=0}
