@@ -477,7 +477,7 @@ TEST_F(FakeFaultsTest, WhatAGraphsHostFunctionsReadGoesWithTheGraph) {
 }
 
 // The fake refuses code that is compiled at run time, as a driver that is older than the compiler does.
-TEST_F(FakeFaultsTest, AFusedKernelThatCannotBeLoadedIsNotCompiledAgain) {
+TEST_F(FakeFaultsTest, AFusedKernelThatCannotBeLoadedIsNotCompiledAgainAndTheOneThatReadsStepsRuns) {
   auto graph = ParseGraphText(R"(
 x = Placeholder() {dtype=float, shape=shape[2,3]}
 a = Square(x) {T=float}

@@ -107,6 +107,27 @@ y = CudnnRNN(x, h, h, weights) {T=float, rnn_mode="rnn_relu", input_mode="linear
   }
 }
 
+// Its inputs and outputs are copied, and so is the word of faults, to and fro.
+TEST_F(FakeRunAheadTest, NodesThatTheHostComputesAreNoFurtherAhead) {
+  constexpr int kRoots = 400;
+  std::string text = "n0 = Placeholder() {dtype=float, shape=shape[1, 1]}\n";
+  for (int i = 1; i <= kRoots; ++i) absl::StrAppend(&text, "n", i, " = MatrixSquareRoot(n", i - 1, ") {T=float}\n");
+  for (const int64_t n : {-1, 2, 700}) {
+    SCOPED_TRACE(n);
+    Throw("");
+    const auto session = OpenOnFake(text, "off", n < 0 ? 1800 : 0.002);
+    ASSERT_TRUE(session.ok()) << session.status();
+    Throw(n < 0 ? "" : absl::StrCat("hang@", n));
+    std::vector<Tensor> out;
+    const absl::Status status = (*session)->Run({{"n0", Tensor::Vector<float>({16}).Reshaped(Shape({1, 1}))}}, {absl::StrCat("n", kRoots)}, {}, &out);
+    EXPECT_EQ(status.code(), n < 0 ? absl::StatusCode::kOk : absl::StatusCode::kUnavailable) << status;
+    if (n < 0) {
+      EXPECT_GE(Count("copy"), 3 * kRoots);
+    }
+    EXPECT_LE(Count("ahead"), kMostAhead);
+  }
+}
+
 TEST_F(FakeRunAheadTest, ADeviceThatIsLostMeanwhileIsAnError) {
   for (const char* fault : {"lost@700", "ecc@300", "crash@1400"}) {
     Throw("");

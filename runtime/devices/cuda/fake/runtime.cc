@@ -36,6 +36,7 @@ struct Piece {
 };
 std::mutex memory_mutex;
 std::map<const char*, Piece> memory;  // by address
+char kernel_of_library;               // stands for every one
 
 // The piece that holds [at, at + bytes), or begins before and ends in it; end() where none does.
 const Piece* Holding(const void* at, size_t bytes, bool* whole) {
@@ -233,17 +234,21 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   return cudaSuccess;
 }
 
-// Code for a device does not load here: groups of elementwise ops go to the kernel that reads them.
-cudaError_t cudaLibraryLoadData(cudaLibrary_t*, const void*, cudaJitOption*, void**, unsigned, cudaLibraryOption*, void**, unsigned) {
-  const cudaError_t error = Enter("library");
-  return error != cudaSuccess ? error : Say(cudaErrorNotSupported);
+// A library is taken as it is, as CUDA does: what is wrong with its code shows when a kernel is first asked of. Code for a device does
+// not load here: groups of elementwise ops go to the kernel that reads them.
+cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void*, cudaJitOption*, void**, unsigned, cudaLibraryOption*, void**, unsigned) {
+  if (const cudaError_t error = Enter("library"); error != cudaSuccess) return error;
+  return *library = reinterpret_cast<cudaLibrary_t>(&kernel_of_library), cudaSuccess;
 }
 cudaError_t cudaLibraryUnload(cudaLibrary_t) { return Block("cudaLibraryUnload"), cudaSuccess; }
-cudaError_t cudaLibraryGetKernel(cudaKernel_t*, cudaLibrary_t, const char*) { return Say(cudaErrorNotSupported); }
+cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t, const char*) {
+  return *kernel = reinterpret_cast<cudaKernel_t>(&kernel_of_library), cudaSuccess;
+}
 // Kernels here are compiled for devices of compute capability 9.0.
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel) {
   if (const cudaError_t error = Enter(); error != cudaSuccess) return error;
   if (kernel == nullptr) return Say(cudaErrorInvalidDeviceFunction);
+  if (kernel == &kernel_of_library) return Say(cudaErrorNotSupported);
   std::memset(attributes, 0, sizeof *attributes);
   return Say(Setting("capability", 90) == 90 ? cudaSuccess : cudaErrorNoKernelImageForDevice);
 }

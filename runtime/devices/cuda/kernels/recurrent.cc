@@ -137,17 +137,17 @@ absl::Status RunSequence(const Sequence& s, const Queue& queue, const KernelCont
     MR_RETURN_IF_ERROR(s.of_x->Run(queue, context.inputs[1], w, nullptr, nullptr, gates, scratch + s.library_at));
   }
   const float *cs_prev = context.input<float>(2), *h_prev = context.input<float>(3);
-  for (int64_t t = 0; t < s.walk.all; ++t) {
+  for (int64_t t = 0; t < s.walk.steps; ++t) {
     float* const gate = gates + t * 4 * n;
-    if (t < s.walk.steps) {
-      const float* const onto = s.of_x != nullptr ? gate : nullptr;
-      MR_RETURN_IF_ERROR(s.of_h->Run(queue, h_prev, w_h, onto, nullptr, gate, scratch + s.library_at));
-    }
+    const float* const onto = s.of_x != nullptr ? gate : nullptr;
+    MR_RETURN_IF_ERROR(s.of_h->Run(queue, h_prev, w_h, onto, nullptr, gate, scratch + s.library_at));
     const LstmResults out = ResultsOf(context, t * n);
     LaunchLstmCell(queue, lstm, steps, t, gate, context.input<float>(8), PeepholesOf(context, 5), cs_prev, out);
     cs_prev = out.cs;
     h_prev = out.h;
   }
+  const bool rest = s.walk.steps < s.walk.all;
+  for (int k = 0; rest && k < 7; ++k) LaunchClearBehind(queue, steps, n, s.walk.all * n, context.output<float>(k));
   return absl::OkStatus();
 }
 

@@ -56,13 +56,17 @@ class LoadedFusion final : public CompiledFusion {
   absl::Status Load() const {
     const absl::StatusOr<CompiledText>& text = compilation_.get();  // loaded code may refer to it
     MR_RETURN_IF_ERROR(text.status());
-    const auto check = [&](cudaError_t error, const char* call) { return CudaStatus(error, services_.device(), call); };
     MR_RETURN_IF_ERROR(services_.Use());
-    MR_RETURN_IF_ERROR(check(cudaLibraryLoadData(&library_, text->code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
-                             "cudaLibraryLoadData"));
-    MR_RETURN_IF_ERROR(check(cudaLibraryGetKernel(&kernel_, library_, "millrace_fused"), "cudaLibraryGetKernel"));
-    if (!has_rest_) return absl::OkStatus();
-    return check(cudaLibraryGetKernel(&rest_, library_, "millrace_fused_rest"), "cudaLibraryGetKernel");
+    MR_RETURN_IF_ERROR(CudaStatus(cudaLibraryLoadData(&library_, text->code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
+                                  services_.device(), "cudaLibraryLoadData"));
+    MR_RETURN_IF_ERROR(LoadKernel("millrace_fused", kernel_));
+    return has_rest_ ? LoadKernel("millrace_fused_rest", rest_) : absl::OkStatus();
+  }
+  // CUDA loads the code of a kernel when it is first asked of, which without the question is its first launch.
+  absl::Status LoadKernel(const char* name, cudaKernel_t& kernel) const {
+    MR_RETURN_IF_ERROR(CudaStatus(cudaLibraryGetKernel(&kernel, library_, name), services_.device(), "cudaLibraryGetKernel"));
+    cudaFuncAttributes attributes;
+    return CudaStatus(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel)), services_.device(), "cudaFuncGetAttributes");
   }
 
   template <typename Arguments>

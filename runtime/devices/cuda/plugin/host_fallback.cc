@@ -10,6 +10,7 @@
 #include <glog/logging.h>
 
 #include "cuda/kernels/merge.h"
+#include "cuda/launch/pace.h"
 #include "cuda/plugin/cuda_errors.h"
 #include "graph/exceptions.h"
 #include "millrace/status.h"
@@ -128,6 +129,7 @@ class FallbackKernel final : public Kernel {
       MR_RETURN_IF_ERROR(Copy(call->inputs[i], context.inputs[i], instance.inputs[i], cudaMemcpyDeviceToHost, stream));
     }
     MR_RETURN_IF_ERROR(CopyBytes(call->fault, services_.fault(), sizeof(Fault), cudaMemcpyDeviceToHost, stream));
+    MR_RETURN_IF_ERROR(MayGive(stream));
     MR_RETURN_IF_ERROR(
         CudaStatus(cudaLaunchHostFunc(stream, &RunCall, call.get()), services_.device(), "cudaLaunchHostFunc"));
     MR_RETURN_IF_ERROR(services_.Keep(call, stream));
@@ -177,6 +179,10 @@ class FallbackKernel final : public Kernel {
     if (!call.initialized.empty()) call.context.initialized = call.initialized.data();
   }
 
+  // Another operation: one call is five of them and more.
+  static absl::Status MayGive(cudaStream_t stream) {
+    return MayLaunch(Queue{stream}) ? absl::OkStatus() : absl::UnavailableError("the device does not answer");
+  }
   absl::Status Copy(void* to, const void* from, const TensorType& type, cudaMemcpyKind kind, cudaStream_t stream) const {
     return CopyBytes(to, from, type.size_bytes(), kind, stream);
   }
@@ -184,6 +190,7 @@ class FallbackKernel final : public Kernel {
     if (bytes == 0) return absl::OkStatus();
     // CUDA would do so itself, for ever if need be.
     if (!staging_.pinned()) MR_RETURN_IF_ERROR(services_.watch().Synchronize(stream));
+    MR_RETURN_IF_ERROR(MayGive(stream));
     return CudaStatus(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, stream), services_.device(),
                       "cudaMemcpyAsync");
   }

@@ -1,5 +1,6 @@
 #include "cuda/plugin/run_ahead.h"
 
+#include "absl/cleanup/cleanup.h"
 #include "cuda/plugin/cuda_errors.h"
 #include "millrace/status.h"
 
@@ -29,8 +30,8 @@ bool RunAhead::MayLaunch(void* stream) {
 absl::Status RunAhead::Around(absl::FunctionRef<absl::Status()> run) {
   refused_ = absl::OkStatus();
   launch_pace = this;
+  const absl::Cleanup leave = [] { launch_pace = nullptr; };  // a kernel that finds no memory on the host throws
   const absl::Status ran = run();
-  launch_pace = nullptr;
   return refused_.ok() ? ran : refused_;
 }
 
