@@ -1,6 +1,7 @@
 #include "passes/unroll/alternatives.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,7 @@ namespace {
 // A list that no branch has changed.
 bool SameList(const Value& a, const Value& b) {
   if (a.kind != Value::Kind::kList || b.kind != Value::Kind::kList || a.list->items.size() != b.list->items.size()) return false;
+  if (a.list->dtype != b.list->dtype || !(a.list->element_shape == b.list->element_shape)) return false;
   for (int64_t i = 0; i < a.list->items.size(); i += Items::kChunk) {
     if (!a.list->items.SharesChunk(i, b.list->items)) return false;
   }
@@ -21,15 +23,16 @@ bool SameList(const Value& a, const Value& b) {
 bool IsNone(const Value& value) { return value.kind == Value::Kind::kOptional && value.list == nullptr; }
 
 // As it is on one side of a Switch.
-Value OnSide(const Value& value, OutputRef predicate, int32_t side) {
+Value OnSide(Guards& guards, const Value& value, OutputRef predicate, bool side) {
   Value on_side = value;
   if (value.kind == Value::Kind::kList) {
     ListValue list = *value.list;
-    list.predicate = predicate;
-    list.side = side;
+    const Guard asked = guards.Of(Value::Of(predicate));
+    list.guard.insert(asked.begin(), asked.end());
+    list.guard.insert(guards.Source(predicate, side));
     on_side.list = std::make_shared<const ListValue>(std::move(list));
   } else if (value.kind == Value::Kind::kEither && !value.either->merged.missing()) {
-    on_side = OnSide(value.either->merged, predicate, side);
+    on_side = OnSide(guards, value.either->merged, predicate, side);
   }
   return on_side;
 }
@@ -72,10 +75,10 @@ std::pair<Value, Value> SwitchedByName(Guards& guards, const Value& value, Outpu
       Value other = asked.value ? either.other : either.taken, taken = asked.value ? either.taken : either.other;
       other.waits = Together(other.waits, value.waits);
       taken.waits = Together(taken.waits, value.waits);
-      return {OnSide(other, predicate, 0), OnSide(taken, predicate, 1)};
+      return {OnSide(guards, other, predicate, false), OnSide(guards, taken, predicate, true)};
     }
   }
-  return {OnSide(value, predicate, 0), OnSide(value, predicate, 1)};
+  return {OnSide(guards, value, predicate, false), OnSide(guards, value, predicate, true)};
 }
 
 Value MergedByName(Literal literal, Value other, Value taken) {
@@ -85,7 +88,7 @@ Value MergedByName(Literal literal, Value other, Value taken) {
   }
   if (SameList(other, taken)) {
     ListValue list = *taken.list;
-    list.predicate = OutputRef();
+    list.guard = Guards::OfBoth(other.list->guard, taken.list->guard);
     return ListOf(std::move(list));
   }
   if (!literal.value) std::swap(other, taken);
@@ -169,11 +172,20 @@ absl::StatusOr<Value> AsOne(StraightGraph& out, const NodeCall& call, const Valu
   return merged;
 }
 
+namespace {
+
+// Of a list, or of lists that are all of one length; none of anything else.
+std::optional<int64_t> LengthOf(const Value& value) {
+  if (value.kind == Value::Kind::kList) return value.list->items.size();
+  if (value.kind != Value::Kind::kEither) return std::nullopt;
+  const std::optional<int64_t> other = LengthOf(value.either->other);
+  return other == LengthOf(value.either->taken) ? other : std::nullopt;
+}
+
+}  // namespace
+
 absl::StatusOr<Value> ListBeforeSwitch(StraightGraph& out, Guards& guards, const NodeCall& call, const Value& value, OutputRef predicate) {
-  if (value.kind != Value::Kind::kEither) return value;
-  const Value &other = value.either->other, &taken = value.either->taken;
-  const bool lists = other.kind == Value::Kind::kList && taken.kind == Value::Kind::kList;
-  if (!lists || other.list->items.size() != taken.list->items.size()) return value;
+  if (value.kind != Value::Kind::kEither || !LengthOf(value)) return value;
   if (guards.Source(predicate).predicate == value.either->predicate) return value;
   return AsOne(out, call, value);
 }

@@ -37,6 +37,12 @@ std::optional<Literal> Guards::Between(const Guard& first, const Guard& second) 
   return std::nullopt;
 }
 
+Guard Guards::OfBoth(const Guard& first, const Guard& second) {
+  Guard both;
+  std::set_intersection(first.begin(), first.end(), second.begin(), second.end(), std::inserter(both, both.end()), first.value_comp());
+  return both;
+}
+
 // Requires that all it depends on is known.
 Guard Guards::Made(NodeId id) {
   const Node& node = graph_.graph().node(id);
@@ -111,8 +117,8 @@ Guard Guards::Of(const Value& value) {
     guard.insert(of.begin(), of.end());
     const Node& from = graph_.graph().node(value.ref.node);
     if (IsSwitch(from) && from.inputs.size() == 2) guard.insert(Source(from.inputs[1], value.ref.index == 1));
-  } else if (value.kind == Value::Kind::kList && value.list->predicate.node.valid()) {
-    guard.insert(Source(value.list->predicate, value.list->side == 1));
+  } else if (value.kind == Value::Kind::kList) {
+    guard.insert(value.list->guard.begin(), value.list->guard.end());
   } else if (value.kind == Value::Kind::kOptional && value.list != nullptr) {
     for (int64_t i = 0; i < value.list->items.size(); ++i) {
       const Guard of = Of(value.list->items.at(i));
@@ -138,9 +144,7 @@ Guard Guards::Of(absl::Span<const Value> inputs, const Waits& waits) {
 const Guard& Guards::OfBoth(const std::shared_ptr<Either>& either) {
   if (const auto known = of_both_.find(either); known != of_both_.end()) return known->second;
   const Guard other = Of(either->other), taken = Of(either->taken);
-  Guard both;
-  std::set_intersection(other.begin(), other.end(), taken.begin(), taken.end(), std::inserter(both, both.end()), other.value_comp());
-  return of_both_[either] = std::move(both);
+  return of_both_[either] = OfBoth(other, taken);
 }
 
 }  // namespace millrace

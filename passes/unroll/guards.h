@@ -30,6 +30,8 @@ class Guards {
   Guard Of(absl::Span<const Value> inputs, const Waits& waits);
   // The predicate that is true for the second of two and false for the first, turned over if need be.
   static std::optional<Literal> Between(const Guard& first, const Guard& second);
+  // What holds for the one and for the other.
+  static Guard OfBoth(const Guard& first, const Guard& second);
 
  private:
   const Guard& Of(NodeId id);

@@ -323,8 +323,6 @@ absl::StatusOr<ListValue> AddLists(StraightGraph& out, const NodeCall& call, con
   return sum;
 }
 
-absl::StatusOr<ListValue> ZerosLikeList(StraightGraph& out, const NodeCall& call, const ListValue& list);
-
 // Both hold values, or neither does.
 absl::StatusOr<Value> AddOptionals(StraightGraph& out, const NodeCall& call, const Value& a, const Value& b) {
   for (const bool first : {true, false}) {
@@ -345,16 +343,30 @@ absl::StatusOr<Value> AddOptionals(StraightGraph& out, const NodeCall& call, con
   return sum;
 }
 
-// Of an Optional: one that holds zeros, or nothing.
-absl::StatusOr<Value> ZerosLikeHeld(StraightGraph& out, const NodeCall& call, const Value& value) {
-  if (value.kind == Value::Kind::kEither) {
-    MR_ASSIGN_OR_RETURN(Value other, ZerosLikeHeld(out, call, value.either->other));
-    MR_ASSIGN_OR_RETURN(Value taken, ZerosLikeHeld(out, call, value.either->taken));
-    return EitherOf(value.either->predicate, std::move(other), std::move(taken));
+absl::StatusOr<ListValue> ZerosLikeList(StraightGraph& out, const NodeCall& call, const ListValue& list);
+
+// Of an Optional: one that holds zeros, or nothing. `dtype`: of tensors that say nothing of theirs.
+absl::StatusOr<Value> ZerosLikeItem(StraightGraph& out, const NodeCall& call, DataType dtype, const Value& item) {
+  if (item.kind == Value::Kind::kEither) {
+    MR_ASSIGN_OR_RETURN(Value other, ZerosLikeItem(out, call, dtype, item.either->other));
+    MR_ASSIGN_OR_RETURN(Value taken, ZerosLikeItem(out, call, dtype, item.either->taken));
+    return EitherOf(item.either->predicate, std::move(other), std::move(taken));
   }
-  Value zeros = value;
-  if (value.list == nullptr) return zeros;
-  MR_ASSIGN_OR_RETURN(ListValue held, ZerosLikeList(out, call, *value.list));
+  if (item.kind == Value::Kind::kTensor || item.kind == Value::Kind::kRow) {
+    // A row has the type of all others; it need not be made.
+    std::optional<TensorType> type = out.Type(item.ref);
+    if (!type) {
+      MR_ASSIGN_OR_RETURN(const OutputRef ref, TensorOf(out, call, item));
+      MR_ASSIGN_OR_RETURN(const OutputRef zero, out.Op(call.origin, "ZerosLike", {ref}, {{"T", dtype}}));
+      return Value::Of(zero);
+    }
+    if (item.kind == Value::Kind::kRow) type->shape = Shape(type->shape.dims().subspan(1));
+    MR_ASSIGN_OR_RETURN(const OutputRef zero, out.Zeros(*type));
+    return Value::Of(zero);
+  }
+  if (item.list == nullptr) return item;
+  Value zeros = item;
+  MR_ASSIGN_OR_RETURN(ListValue held, ZerosLikeList(out, call, *item.list));
   zeros.list = std::make_shared<const ListValue>(std::move(held));
   return zeros;
 }
@@ -362,29 +374,9 @@ absl::StatusOr<Value> ZerosLikeHeld(StraightGraph& out, const NodeCall& call, co
 absl::StatusOr<ListValue> ZerosLikeList(StraightGraph& out, const NodeCall& call, const ListValue& list) {
   ListValue zeros = list;
   for (int64_t i = 0; i < list.items.size(); ++i) {
-    const Value& item = list.items.at(i);
-    if (item.missing()) continue;
-    if (item.kind == Value::Kind::kList) {
-      MR_ASSIGN_OR_RETURN(ListValue inner, ZerosLikeList(out, call, *item.list));
-      zeros.items.Set(i, ListOf(std::move(inner)));
-      continue;
-    }
-    if (item.kind == Value::Kind::kOptional || item.kind == Value::Kind::kEither) {
-      MR_ASSIGN_OR_RETURN(Value inner, ZerosLikeHeld(out, call, item));
-      zeros.items.Set(i, std::move(inner));
-      continue;
-    }
-    // A row has the type of all others; it need not be made.
-    std::optional<TensorType> type = out.Type(item.ref);
-    if (type && item.kind == Value::Kind::kRow) type->shape = Shape(type->shape.dims().subspan(1));
-    if (!type) {
-      MR_ASSIGN_OR_RETURN(const OutputRef ref, TensorOf(out, call, item));
-      MR_ASSIGN_OR_RETURN(const OutputRef zero, out.Op(call.origin, "ZerosLike", {ref}, {{"T", list.dtype}}));
-      zeros.items.Set(i, Value::Of(zero));
-      continue;
-    }
-    MR_ASSIGN_OR_RETURN(const OutputRef zero, out.Zeros(*type));
-    zeros.items.Set(i, Value::Of(zero));
+    if (list.items.at(i).missing()) continue;
+    MR_ASSIGN_OR_RETURN(Value item, ZerosLikeItem(out, call, list.dtype, list.items.at(i)));
+    zeros.items.Set(i, std::move(item));
   }
   return zeros;
 }
@@ -408,7 +400,7 @@ absl::StatusOr<std::vector<Value>> RunOnLists(StraightGraph& out, const NodeCall
   const std::string& op = call.node.op;
   const bool optional = !call.inputs.empty() && (call.inputs[0].kind == Value::Kind::kOptional || call.inputs[0].kind == Value::Kind::kEither);
   if (optional && op == "ZerosLike") {
-    MR_ASSIGN_OR_RETURN(Value zeros, ZerosLikeHeld(out, call, call.inputs[0]));
+    MR_ASSIGN_OR_RETURN(Value zeros, ZerosLikeItem(out, call, DataType::kInvalid, call.inputs[0]));
     return std::vector<Value>{std::move(zeros)};
   }
   if (optional && op == "AddN") {
@@ -454,6 +446,26 @@ absl::StatusOr<Value> ListOfSide(StraightGraph& out, const NodeCall& call, const
   return side.as<bool>()[0] == literal.value ? taken : other;
 }
 
+// What an item is that one branch has not set, where the other one has set `present`: zeros of its shape, on each side of its own. What
+// an Optional holds or where an array is, nobody takes.
+absl::StatusOr<Value> ItemNotSet(StraightGraph& out, const NodeCall& call, const ListValue& list, const Value& present) {
+  if (present.kind == Value::Kind::kTensor || present.kind == Value::Kind::kRow) {
+    MR_ASSIGN_OR_RETURN(const OutputRef ref, TensorOf(out, call, present));
+    const std::optional<TensorType> type = out.Type(ref);
+    return MissingItem(out, call, list.dtype, type ? type->shape : list.element_shape);
+  }
+  if (present.kind == Value::Kind::kEither) {
+    MR_ASSIGN_OR_RETURN(Value other, ItemNotSet(out, call, list, present.either->other));
+    MR_ASSIGN_OR_RETURN(Value taken, ItemNotSet(out, call, list, present.either->taken));
+    return MergedByName({present.either->predicate, true}, std::move(other), std::move(taken));
+  }
+  if (present.kind != Value::Kind::kList) return present;
+  ListValue none = *present.list;
+  none.items = Items();
+  none.items.Resize(present.list->items.size());
+  return ListOf(std::move(none));
+}
+
 }  // namespace
 
 absl::StatusOr<Value> MergeLists(StraightGraph& out, const NodeCall& call, const Literal& literal, const Value& other,
@@ -464,7 +476,7 @@ absl::StatusOr<Value> MergeLists(StraightGraph& out, const NodeCall& call, const
   }
   if (a.items.size() != b.items.size()) return ListOfSide(out, call, literal, other, taken);
   ListValue merged = a;
-  merged.predicate = OutputRef();
+  merged.guard = Guards::OfBoth(a.guard, b.guard);
   for (int64_t i = 0; i < a.items.size(); ++i) {
     if (a.items.SharesChunk(i, b.items)) {
       i += Items::kChunk - 1 - i % Items::kChunk;
@@ -472,17 +484,9 @@ absl::StatusOr<Value> MergeLists(StraightGraph& out, const NodeCall& call, const
     }
     Value first = a.items.at(i), second = b.items.at(i);
     if (SameValue(first, second)) continue;
-    // What one branch has set is as good as zeros where the other was taken.
     for (auto [missing, present] : {std::make_pair(&first, &second), std::make_pair(&second, &first)}) {
       if (!missing->missing()) continue;
-      Shape shape = a.element_shape;
-      if (present->kind == Value::Kind::kTensor || present->kind == Value::Kind::kRow) {
-        MR_ASSIGN_OR_RETURN(const OutputRef ref, TensorOf(out, call, *present));
-        if (const auto type = out.Type(ref); type.has_value()) shape = type->shape;
-        MR_ASSIGN_OR_RETURN(*missing, MissingItem(out, call, a.dtype, shape));
-      } else {
-        *missing = *present;
-      }
+      MR_ASSIGN_OR_RETURN(*missing, ItemNotSet(out, call, a, *present));
     }
     merged.items.Set(i, MergedByName(literal, first, second));
   }

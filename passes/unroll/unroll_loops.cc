@@ -142,18 +142,15 @@ absl::Status Unroller::RunNode(Run& run, NodeId id) {
   const bool lists = std::any_of(call.inputs.begin(), call.inputs.end(), [](const Value& input) {
     return IsHeldByName(input) || input.kind == Value::Kind::kObject;
   });
+  const bool holds = IsListOp(node) || IsArrayOp(node) || IsOptionalOp(node);
+  // What is made or read on one side of a predicate says so: nothing else may wait for a pivot.
+  for (const Value& input : call.inputs) {
+    if (!holds || input.kind != Value::Kind::kTensor || !out_.guarded(input.ref.node)) continue;
+    if ((IsListOp(node) && !lists) || out_.graph().node(input.ref.node).op == "Const") AddOnce(input.ref.node, controls);
+  }
   const Waits waits = ToWaits(controls);
   call.origin.waits = waits;
-  if (IsListOp(node) && !lists) {
-    // A list that is made on one side of a predicate says so: nothing else may wait for a pivot.
-    for (const Value& input : call.inputs) {
-      if (input.kind == Value::Kind::kTensor && out_.guarded(input.ref.node)) AddOnce(input.ref.node, controls);
-    }
-    call.origin.waits = ToWaits(controls);
-    MR_ASSIGN_OR_RETURN(const std::vector<Value> values, RunListOp(out_, call));
-    return PassOn(run, id, values, call.origin.waits);
-  }
-  if (IsListOp(node) || IsArrayOp(node) || IsOptionalOp(node)) {
+  if (holds) {
     const absl::StatusOr<std::vector<Value>> values = IsListOp(node)    ? RunListOp(out_, call)
                                                       : IsArrayOp(node) ? arrays_.Run(call)
                                                                         : RunOptionalOp(out_, call);
@@ -338,12 +335,12 @@ absl::Status Unroller::RunMerge(Run& run, NodeId id) {
   const Graph& graph = run.body->graph;
   const Node& node = graph.node(id);
   NodeState& state = run.nodes[id.value];
-  const bool loops = std::any_of(node.inputs.begin(), node.inputs.end(),
-                                 [&](OutputRef input) { return IsNextIteration(graph.node(input.node)); });
+  const auto back = std::find_if(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) { return IsNextIteration(graph.node(input.node)); });
+  const bool loops = back != node.inputs.end();
   std::vector<std::pair<int32_t, Value>> live;
   if (loops && !absl::EndsWith(run.suffix, "/turn_0")) {
     // RunLoop has put it there.
-    if (!state.values.empty() && !state.values[0].dead) live.emplace_back(1, state.values[0]);
+    if (!state.values.empty() && !state.values[0].dead) live.emplace_back(static_cast<int32_t>(back - node.inputs.begin()), state.values[0]);
   } else {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const OutputRef input = node.inputs[i];

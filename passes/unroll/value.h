@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "millrace/graph.h"
+#include "passes/control_flow/guard_effects.h"
 
 namespace millrace {
 
@@ -104,9 +105,7 @@ class ListValue {
   DataType dtype = DataType::kInvalid;
   Shape element_shape = Shape::UnknownRank();
   Items items;
-  // When the list went through a Switch whose way is known only when running: that predicate, and the way taken here.
-  OutputRef predicate;
-  int32_t side = 0;
+  Guard guard;  // of the Switches that the list went through whose ways are known only when running
 };
 
 // What a conditional gives that is no tensor: one value where the predicate holds, another one where it does not. It is known only
