@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/parameters.h"
-#include "passes/shapes/variables.h"
+#include "graph/variable_name.h"
 
 namespace millrace {
 namespace {

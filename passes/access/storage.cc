@@ -4,12 +4,12 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "graph/variable_name.h"
 #include "millrace/status.h"
 #include "passes/devices/add_send_recv.h"
 #include "passes/rewrite/order_variable_accesses.h"
 #include "passes/shapes/alike_nodes.h"
 #include "passes/shapes/per_op.h"
-#include "passes/shapes/variables.h"
 
 namespace millrace {
 namespace {

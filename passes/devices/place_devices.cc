@@ -8,10 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/device_spec.h"
+#include "graph/variable_name.h"
 #include "millrace/status.h"
 #include "passes/rewrite/order_variable_accesses.h"
 #include "passes/shapes/per_op.h"
-#include "passes/shapes/variables.h"
 
 namespace millrace {
 namespace {

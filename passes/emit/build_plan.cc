@@ -5,12 +5,12 @@
 #include <optional>
 #include <set>
 
+#include "graph/variable_name.h"
 #include "millrace/types.h"
 #include "passes/emit/device_lanes.h"
 #include "passes/emit/merge_schedules.h"
 #include "passes/shapes/parts.h"
 #include "passes/shapes/per_op.h"
-#include "passes/shapes/variables.h"
 
 namespace millrace {
 namespace {

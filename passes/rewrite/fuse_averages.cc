@@ -6,10 +6,10 @@
 #include <set>
 #include <utility>
 
+#include "graph/variable_name.h"
 #include "millrace/guard.h"
 #include "passes/rewrite/bypass.h"
 #include "passes/rewrite/order_variable_accesses.h"
-#include "passes/shapes/variables.h"
 
 namespace millrace {
 namespace {

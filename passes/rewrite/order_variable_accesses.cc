@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "graph/variable_name.h"
 #include "millrace/status.h"
 #include "passes/shapes/per_op.h"
-#include "passes/shapes/variables.h"
 
 namespace millrace {
 namespace {

@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "graph/variable_name.h"
 #include "millrace/guard.h"
 #include "passes/rewrite/group_ops.h"
 #include "passes/rewrite/positions.h"
-#include "passes/shapes/variables.h"
 
 namespace millrace {
 namespace {

@@ -8,10 +8,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "graph/variable_name.h"
 #include "millrace/status.h"
 #include "passes/control_flow/creation_places.h"
 #include "passes/shapes/parts.h"
-#include "passes/shapes/variables.h"
 #include "plan/measured_times.h"
 
 namespace millrace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <utility>
 
+#include "graph/variable_name.h"
 #include "millrace/status.h"
 #include "passes/rewrite/positions.h"
-#include "passes/shapes/variables.h"
 
 namespace millrace {
 namespace {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "graph/of_sides.h"
 #include "graph/parameters.h"
+#include "graph/variable_name.h"
 #include "millrace/guard.h"
 #include "millrace/status.h"
 #include "passes/shapes/alike_nodes.h"

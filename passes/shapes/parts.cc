@@ -1,7 +1,7 @@
 #include "passes/shapes/parts.h"
 
 #include "absl/strings/str_cat.h"
-#include "passes/shapes/variables.h"
+#include "graph/variable_name.h"
 
 namespace millrace {
 namespace {

@@ -4,18 +4,12 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "graph/parameters.h"
+#include "graph/variable_name.h"
 #include "millrace/status.h"
 #include "passes/shapes/per_op.h"
 
 namespace millrace {
 namespace {
-
-// Where the variable is kept; empty where all are that say nothing of it.
-std::string ContainerOf(const Node& variable) {
-  std::string container = variable.attrs.GetOr<std::string>("container", "");
-  return container == "localhost" ? "" : container;
-}
 
 // Nodes of one name mean one variable. TensorFlow has references, handles and containers apart: they may not be mixed.
 absl::Status CheckShared(const Graph& graph, OpFinder& def_of) {
@@ -52,13 +46,6 @@ absl::Status CheckShapes(const Graph& graph, OpFinder& def_of) {
 }
 
 }  // namespace
-
-std::string VariableName(const Node& node) {
-  if (!IsVariable(node)) return node.name;
-  const std::string shared = node.attrs.GetOr<std::string>("shared_name", ""), container = ContainerOf(node);
-  const std::string& name = shared.empty() ? node.name : shared;
-  return container.empty() ? name : absl::StrCat(container, ":", name);
-}
 
 absl::Status CheckVariables(const Graph& graph, const OpRegistry& ops) {
   OpFinder def_of(ops);

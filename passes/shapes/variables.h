@@ -1,18 +1,12 @@
-// Variables of a graph: by which name they persist, and whether a plan can give them memory.
+// Variables of a graph: whether a plan can give them memory.
 #ifndef MILLRACE_PASSES_SHAPES_VARIABLES_H_
 #define MILLRACE_PASSES_SHAPES_VARIABLES_H_
-
-#include <string>
 
 #include "absl/status/status.h"
 #include "millrace/graph.h"
 #include "millrace/op.h"
 
 namespace millrace {
-
-// Name under which a variable node's value persists: its shared_name or else the name of the node, behind that of its container and a
-// colon if it has one.
-std::string VariableName(const Node& node);
 
 // Of a graph with types. InvalidArgument where nodes of one name declare different variables, and where a node uses one whose shape nothing has said.
 absl::Status CheckVariables(const Graph& graph, const OpRegistry& ops);

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "graph/parameters.h"
-#include "passes/shapes/variables.h"
+#include "graph/variable_name.h"
 
 namespace millrace::cli {
 namespace {

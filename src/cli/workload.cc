@@ -18,10 +18,10 @@
 #include "cli/vocabularies.h"
 #include "glog/logging.h"
 #include "graph/parameters.h"
+#include "graph/variable_name.h"
 #include "millrace/op.h"
 #include "millrace/optimizers.h"
 #include "millrace/status.h"
-#include "passes/shapes/variables.h"
 #include "passes/unroll/questions.h"
 
 namespace millrace::cli {

@@ -12,6 +12,7 @@
 #include "files/mapped_file.h"
 #include "graph/one_line.h"
 #include "graph/parameters.h"
+#include "graph/variable_name.h"
 #include "import/graph_import.h"
 #include "import/tensor_proto.h"
 #include "millrace/op.h"
@@ -19,7 +20,6 @@
 #include "millrace/status.h"
 #include "passes/control_flow/inline_functions.h"
 #include "passes/rewrite/prune.h"
-#include "passes/shapes/variables.h"
 #include "proto/parse.h"
 
 namespace millrace {
