@@ -32,6 +32,7 @@
 #include "passes/rewrite/fuse_norms.h"
 #include "passes/rewrite/gather_updates.h"
 #include "passes/rewrite/keep_accumulators.h"
+#include "passes/rewrite/lower_prints.h"
 #include "passes/rewrite/lower_strings.h"
 #include "passes/rewrite/negate_last.h"
 #include "passes/rewrite/order_variable_accesses.h"
@@ -253,7 +254,7 @@ bool HoldsCallsOrControlFlow(const Graph& graph) {
   const auto goes = [](const std::string& op) {
     Node node;
     node.op = op;
-    return IsPlannedAway(op) || IsPartitionedCall(node) || op.rfind("StringToHashBucket", 0) == 0 || op == "StringFormat" || HoldsKeptResource(op);
+    return IsPlannedAway(op) || IsPartitionedCall(node) || op.rfind("StringToHashBucket", 0) == 0 || op == "PrintV2" || HoldsKeptResource(op);
   };
   PerOp<bool, decltype(goes)> goes_away(goes);
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
@@ -293,7 +294,8 @@ absl::StatusOr<UnrollResult> Expand(Graph& graph, const OpRegistry& ops, KernelO
   MR_RETURN_IF_ERROR(KeepAccumulators(graph, unroll.whole == nullptr ? graph : *unroll.whole).status());
   if (unroll.questions.ask) {
     // What asks has no effects but those of the loops that lead to its questions, and the nodes of what was left undone may
-    // lack the other half.
+    // lack the other half. It is run as often as it takes, for turns that are guessed, too.
+    SilencePrints(graph);
     effects.clear();
     Signature needed;
     needed.targets = result.effects;
@@ -303,6 +305,7 @@ absl::StatusOr<UnrollResult> Expand(Graph& graph, const OpRegistry& ops, KernelO
   result.effects.insert(result.effects.begin(), effects.begin(), effects.end());
   // Conditionals with effects are Switch and Merge now, as those of TensorFlow 1 were from the beginning.
   MR_RETURN_IF_ERROR(LowerSwitches(graph, ops, unroll.any_shapes, &guarded).status());
+  LowerPrints(graph);
   return result;
 }
 

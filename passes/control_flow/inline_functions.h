@@ -42,7 +42,7 @@ struct InlineResult {
 int64_t MostInlinedNodes(const Graph& graph, int64_t beyond);
 
 // `ops`: a name that is an op there is not a call by name. InvalidArgument names the call: a function that the
-// library lacks, another number of arguments, a parameter without a value, recursion. ResourceExhausted when bodies and
+// library lacks, another number of arguments, a parameter without a value, recursion. OutOfRange when bodies and
 // calls are more than `max_nodes`.
 absl::StatusOr<InlineResult> InlineFunctions(Graph& graph, const OpRegistry& ops, int64_t max_nodes);
 

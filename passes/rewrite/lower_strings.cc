@@ -102,7 +102,6 @@ class Lowering {
     const Node& node = graph_.node(id);
     if (IsTableFind(node) || IsTableSize(node)) return ReadTable(id);
     if (absl::StartsWith(node.op, "StringToHashBucket")) HashNumbers(id);
-    if (node.op == "PrintV2") PrintValues(id);
     if (IsTableFromFile(node) || IsTableInitializer(node)) {
       if (!node.inputs.empty() && !IsTable(TableOf(node))) {
         return Refuse(node, absl::StrCat("the table comes from node '", TableOf(node).name, "' (", TableOf(node).op, "), expected HashTableV2"));
@@ -154,25 +153,6 @@ class Lowering {
     hash.op = "_AsStringToHashBucket";
     hash.inputs[0] = numbers;
     hash.attrs = std::move(attrs);
-    changed_ = true;
-  }
-
-  // A text that is made of values to be printed needs the values alone; a guard stays the last input.
-  void PrintValues(NodeId id) {
-    const Node& node = graph_.node(id);
-    if (node.inputs.empty()) return;
-    const Node& text = graph_.node(SourceOfHandle(graph_, node.inputs[0]).node);
-    if (text.op != "StringFormat") return;
-    const auto values = text.inputs;
-    AttrMap attrs = node.attrs;
-    for (const char* name : {"template", "placeholder", "summarize"}) {
-      if (const AttrValue* value = text.attrs.Find(name); value != nullptr) attrs.Set(name, *value);
-    }
-    Node& print = graph_.mutable_node(id);
-    print.op = "_PrintFormatted";
-    print.inputs.erase(print.inputs.begin());
-    print.inputs.insert(print.inputs.begin(), values.begin(), values.end());
-    print.attrs = std::move(attrs);
     changed_ = true;
   }
 

@@ -1,8 +1,7 @@
-// Lower strings: tables and hashes of texts and what tf.print writes become ops on numbers, whose memory a device has.
+// Lower strings: tables and hashes of texts become ops on numbers, whose memory a device has.
 //
 //   HashTableV2 ──► LookupTableFindV2 (of x, else d) ──► y    becomes    x, d ──► _FindInTable {keys, values} ──► y
 //   x ──► AsString ──► StringToHashBucketFast ──► y           becomes    x ──► _AsStringToHashBucket ──► y
-//   x, y ──► StringFormat ──► PrintV2                         becomes    x, y ──► _PrintFormatted
 //
 // What initialises a table may be a target of another run, or a function that a SavedModel's loader calls; its keys and values are
 // constants, or follow from constants. They are looked for in the whole graph, and nodes that initialise are NoOps here. A table that

@@ -24,7 +24,7 @@ class StraightGraph {
   StraightGraph(const Graph& original, const OpRegistry& ops, KernelOracle& oracle,
                 const std::map<std::string, TensorType>& variable_types, int64_t max_nodes, const QuestionOptions& questions);
 
-  // Adds the node under its name, or one near it. ResourceExhausted beyond max_nodes.
+  // Adds the node under its name, or one near it. OutOfRange beyond max_nodes.
   absl::StatusOr<NodeId> Add(Node node);
   // What waits for all of these; a trigger for those of them that run, whichever side of a conditional that is.
   absl::StatusOr<NodeId> AddNoOp(const std::string& name, const std::vector<NodeId>& controls) {

@@ -111,7 +111,10 @@ absl::Status Unroller::RunNode(Run& run, NodeId id) {
   for (const Value& input : call.inputs) AddAll(input.waits, controls);
   const bool enters = std::any_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) { return IsEnter(graph.node(input.node)); });
   if (enters) AddOnce(run.effects, controls);
-  if (run.enter.valid() && run.body->first[id.value]) AddOnce(run.enter, controls);
+  if (run.enter.valid() && (run.body->first[id.value] || node.op == "PrintV2")) AddOnce(run.enter, controls);
+  for (size_t i = 0; i < node.inputs.size() && node.op == "PrintV2"; ++i) {
+    AddAll(run.nodes[node.inputs[i].node.value].waits, controls);  // a text that is a constant in the turn has waited for lines before it
+  }
   if (node.op == kArgOp && run.arguments != nullptr) {
     return PassOn(run, id, {(*run.arguments)[node.attrs.GetOr<int64_t>("index", 0)]}, nullptr);
   }

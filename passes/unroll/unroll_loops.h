@@ -56,7 +56,7 @@ struct UnrollResult {
 };
 
 // Unimplemented names a loop, list or array, and what its turns, length or index depend on; where that are feeds alone, the
-// status carries their names (needed_feeds.h). ResourceExhausted beyond max_nodes.
+// status carries their names (needed_feeds.h). OutOfRange beyond max_nodes.
 absl::StatusOr<UnrollResult> UnrollLoops(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,
                                          const UnrollOptions& options);
 

@@ -1,0 +1,64 @@
+#include "passes/rewrite/lower_prints.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace millrace {
+namespace {
+
+// A text that is made of values to be printed needs the values alone, and what the text waited for; a guard stays the last input.
+void PrintValues(Graph& graph, NodeId id) {
+  Node& print = graph.mutable_node(id);
+  if (print.inputs.empty()) return;
+  auto waits = print.control_inputs;
+  NodeId from = print.inputs[0].node;
+  const auto wait_as = [&](const Node& node) {
+    for (NodeId control : node.control_inputs) {
+      if (std::find(waits.begin(), waits.end(), control) == waits.end()) waits.push_back(control);
+    }
+  };
+  for (; graph.node(from).op == "Identity" && !graph.node(from).inputs.empty(); from = graph.node(from).inputs[0].node) wait_as(graph.node(from));
+  const Node& text = graph.node(from);
+  if (text.op != "StringFormat") return;
+  wait_as(text);
+  for (const char* name : {"template", "placeholder", "summarize"}) {
+    if (const AttrValue* value = text.attrs.Find(name); value != nullptr) print.attrs.Set(name, *value);
+  }
+  print.op = "_PrintFormatted";
+  print.inputs.erase(print.inputs.begin());
+  print.inputs.insert(print.inputs.begin(), text.inputs.begin(), text.inputs.end());
+  print.control_inputs = std::move(waits);
+}
+
+template <typename Change>
+void ForEach(Graph& graph, const char* op, Change change) {
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    if (graph.alive(NodeId{i}) && graph.node(NodeId{i}).op == op) change(NodeId{i});
+  }
+}
+
+}  // namespace
+
+void LowerPrints(Graph& graph) {
+  ForEach(graph, "PrintV2", [&](NodeId id) { PrintValues(graph, id); });
+}
+
+void SilencePrints(Graph& graph) {
+  ForEach(graph, "PrintV2", [&](NodeId id) {
+    Node& print = graph.mutable_node(id);
+    print.op = "NoOp";
+    print.inputs.clear();
+    print.attrs = AttrMap();
+  });
+  ForEach(graph, "Print", [&](NodeId id) {
+    Node& print = graph.mutable_node(id);
+    if (print.inputs.empty()) return;
+    const DataType type = print.attrs.GetOr<DataType>("T", DataType::kFloat);
+    print.op = "Identity";
+    print.inputs.resize(1);
+    print.attrs = AttrMap();
+    print.attrs.Set("T", type);
+  });
+}
+
+}  // namespace millrace

@@ -1,0 +1,20 @@
+// Lower prints: what tf.print writes is made of values where it is written, so that no device has a text.
+//
+//   x, y ──► StringFormat ──► PrintV2        becomes        x, y ──► _PrintFormatted
+//
+// Needs: calls inlined, loops unrolled, Switches lowered, which guard prints and know them by the op TensorFlow has.
+#ifndef MILLRACE_PASSES_REWRITE_LOWER_PRINTS_H_
+#define MILLRACE_PASSES_REWRITE_LOWER_PRINTS_H_
+
+#include "millrace/graph.h"
+
+namespace millrace {
+
+void LowerPrints(Graph& graph);
+
+// Nothing is printed: a PrintV2 is a NoOp that waits for what the print would, a Print passes its value on.
+void SilencePrints(Graph& graph);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_REWRITE_LOWER_PRINTS_H_
