@@ -209,7 +209,11 @@ absl::Status GuardWriter::Visit(NodeId id, const Guard& guard, NodeId unsure) {
     TakeUnlessGuarded(id, 1, TypeOf(graph_.node(id)), before, guard);
   } else if (OneOf(op, {"AssignAddVariableOp", "AssignSubVariableOp", "AssignAdd", "AssignSub"})) {
     const DataType type = TypeOf(graph_.node(id));
-    const OutputRef nothing = Harmless(id, graph_.node(id).inputs[1], type, HarmlessValue::kZeros);
+    OutputRef nothing = Harmless(id, graph_.node(id).inputs[1], type, HarmlessValue::kZeros);
+    // To -0.0 a 0.0 cannot be added: the sum is 0.0.
+    const bool adds = OneOf(op, {"AssignAddVariableOp", "AssignAdd"});
+    const bool signed_zero = IsFloating(type) || type == DataType::kComplex64 || type == DataType::kComplex128;
+    if (adds && signed_zero) nothing = AddBefore(id, "nothing_added", "Neg", {nothing}, type);
     TakeUnlessGuarded(id, 1, type, nothing, guard);
   } else if (op == "Assert") {
     Node opposite;

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "graph/of_sides.h"
+#include "graph/variable_name.h"
 #include "millrace/guard.h"
 #include "millrace/status.h"
 #include "passes/control_flow/control_flow_ops.h"
@@ -56,6 +58,7 @@ class SwitchLowering {
       MR_RETURN_IF_ERROR(writer.Visit(id, guards_[id.value], unsure_[id.value]));
       if (MayFail(graph_.node(id), sizes_of_values)) guarded_->push_back({id, writer.Expression(id, guards_[id.value])});
     }
+    MR_RETURN_IF_ERROR(FindChosenVariables());
     for (NodeId id : order) {
       if (IsSwitch(graph_.node(id))) LowerSwitch(id);
       if (IsMerge(graph_.node(id)) && sides_.count(id.value) > 0) LowerMerge(id);
@@ -252,6 +255,51 @@ class SwitchLowering {
     forwarded_[{id, 1}] = {id, 0};
   }
 
+  // Names of what a reference or handle may stand for.
+  std::set<std::string> VariablesOf(NodeId id) const {
+    std::set<std::string> names;
+    std::set<int32_t> seen;
+    for (std::vector<NodeId> open = {id}; !open.empty();) {
+      const Node& node = graph_.node(open.back());
+      const bool is_new = seen.insert(open.back().value).second;
+      open.pop_back();
+      const OpDef* def = ops_.Find(node.op);
+      if (def != nullptr && def->is_variable) names.insert(VariableName(node));
+      const bool passes = node.op == "Identity" || node.op == "RefIdentity" || IsSwitch(node) || (def != nullptr && def->returns_variable);
+      if (!is_new || node.inputs.empty() || !(passes || IsMerge(node))) continue;
+      for (OutputRef input : absl::MakeConstSpan(node.inputs).first(passes ? 1 : node.inputs.size())) open.push_back(input.node);
+    }
+    return names;
+  }
+
+  // Merges whose sides are different variables. What is read of such a one is chosen as values are; nothing can be written to it.
+  absl::Status FindChosenVariables() {
+    std::map<int32_t, std::set<std::string>> names;
+    for (const auto& [id, literal] : sides_) {
+      if (!PassesVariable(graph_.node(NodeId{id}))) continue;
+      names[id] = VariablesOf(NodeId{id});
+      if (names[id].size() > 1) chosen_variables_.insert(id);
+    }
+    for (int32_t i = 0; i < graph_.num_ids() && !chosen_variables_.empty(); ++i) {
+      const Node& user = graph_.node(NodeId{i});
+      for (size_t input = 0; graph_.alive(NodeId{i}) && input < user.inputs.size(); ++input) {
+        const int32_t merge = user.inputs[input].node.value;
+        if (user.inputs[input].index != 0 || chosen_variables_.count(merge) == 0 || user.op == "RefMerge") continue;
+        if (graph_.node(NodeId{merge}).op == "RefMerge" && ReadsValue(user, static_cast<int>(input))) continue;
+        return absl::UnimplementedError(absl::StrCat(
+            "node '", user.name, "' (", user.op, ") takes one of the variables '", absl::StrJoin(names[merge], "', '"), "', which node '",
+            graph_.node(NodeId{merge}).name, "' (", graph_.node(NodeId{merge}).op, ") chooses when running; expected the same on both sides"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  bool ReadsValue(const Node& user, int input) const {
+    const OpDef* def = ops_.Find(user.op);
+    if (def == nullptr || IsSwitch(user)) return false;
+    return std::none_of(def->variables.begin(), def->variables.end(), [&](const VariableUse& use) { return use.input == input; });
+  }
+
   void PassVariable(NodeId id, OutputRef variable) {
     Node& node = graph_.mutable_node(id);
     forwarded_[{id, 0}] = variable;
@@ -286,7 +334,7 @@ class SwitchLowering {
     const DataType type = node.attrs.GetOr<DataType>("T", DataType::kFloat);
     if (type == DataType::kVariant) return;
     const Literal literal = sides_.at(id.value);  // holds when input 1 is there
-    if (PassesVariable(node)) {
+    if (PassesVariable(node) && chosen_variables_.count(id.value) == 0) {
       PassVariable(id, node.inputs[0]);  // it is the same on both sides
       return;
     }
@@ -431,6 +479,7 @@ class SwitchLowering {
   std::map<int32_t, int32_t> always_there_;  // by Merge that has none: the input that is
   // By Select of what two Optionals hold, which may be Optionals again: what it chooses between, the second where it holds.
   std::map<int32_t, std::tuple<Literal, OutputRef, OutputRef>> chosen_;
+  std::set<int32_t> chosen_variables_;  // Merges whose two sides are not one variable
   std::map<OutputRef, OutputRef> forwarded_;
   std::map<std::pair<OutputRef, int64_t>, OutputRef> asked_;  // by index and number: the first node that compares them
 };

@@ -8,7 +8,7 @@
 //
 // What a guarded node does beyond its outputs must not happen unless its guard holds (g below, an And of predicates):
 //
-//   assignments      assign Select(g, value, the value before); additions and subtractions, Select(g, value, 0)
+//   assignments      assign Select(g, value, the value before); subtractions, Select(g, value, 0), additions, Select(g, value, -0.0)
 //   other writers    run between two reads of their variables, which then become Select(g, after, before)
 //   Assert           asserts Or(condition, Not g)
 //   failures         what can fail for a value (indices, divisors, CheckNumerics) gets Select(g, value, a harmless one)
@@ -17,12 +17,15 @@
 //   numbers
 //   questions        whether a loop takes a turn (passes/unroll/questions.h) is answered by no
 //
+// A reference or handle that is the same variable on both sides goes on as it is. One of two references is a Select of their values, which
+// nothing can be written to.
+//
 // The values of Optional* nodes, by which gradients get at what a branch computed, are taken directly.
 //
 // Needs: no calls. Establishes: no Switch, Merge or Optional* is left, unless the graph holds loops (Enter): then nothing
 // is changed, and they are refused as unknown ops later. InvalidArgument names a Merge whose inputs are not the two
 // sides of one predicate; Unimplemented an effect behind a Merge whose inputs differ by more than that, for which no And of predicates
-// says whether it happens.
+// says whether it happens, and what writes to one of several variables, or takes the handle of one.
 #ifndef MILLRACE_PASSES_CONTROL_FLOW_LOWER_SWITCHES_H_
 #define MILLRACE_PASSES_CONTROL_FLOW_LOWER_SWITCHES_H_
 

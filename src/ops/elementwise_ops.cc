@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "graph/of_sides.h"
 #include "millrace/guard.h"
 #include "millrace/status.h"
 #include "ops/register.h"
@@ -159,6 +160,10 @@ absl::Status EitherShape(InferenceContext& context) {
 // The condition is a scalar, of the branches' shape, or a vector that chooses rows.
 absl::Status SelectShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(CheckSelect(context));
+  const bool of_sides = context.attrs().GetOr(kOfSides, false) || context.attrs().GetOr(kEitherShape, false);
+  if (of_sides && context.shape(0).rank() > 0 && context.shape(0).fully_known() && context.shape(0).num_elements() != 1) {
+    return context.Error(absl::StrCat("the predicate of a conditional is ", context.input(0).ToString(), ", expected a scalar"));
+  }
   if (context.shape(0).rank() == 0 && context.attrs().GetOr(kEitherShape, false)) return EitherShape(context);
   MR_ASSIGN_OR_RETURN(Shape shape, SameShapes(context, context.shape(1), context.shape(2)));
   const Shape& condition = context.shape(0);

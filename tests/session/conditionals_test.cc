@@ -1,6 +1,8 @@
 // Conditionals with effects: what a branch does happens in the steps that take it, and under every plan alike.
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "graph/text.h"
 #include "millrace/session.h"
 #include "testlib/open_session.h"
@@ -271,6 +273,79 @@ TEST(Conditionals, WhatABranchDoesInATurnHappensWhoeverTakesItsResult) {
   const absl::StatusOr<std::vector<float>> values = ValuesUnder("planned", {{true, 3}, {false, 5}}, kInATurn);
   ASSERT_TRUE(values.ok()) << values.status();
   EXPECT_EQ(*values, (std::vector<float>{4, 9}));
+}
+
+// Each side adds to a variable of its own, and what the conditional gives is that one.
+constexpr char kEitherVariable[] = R"(
+a = VariableV2() {dtype=float, shape=shape[], shared_name="a"}
+b = VariableV2() {dtype=float, shape=shape[], shared_name="b"}
+one = Const() {dtype=float, value=float[]{1}}
+two = Const() {dtype=float, value=float[]{2}}
+init_a = Assign(a, one) {T=float}
+init_b = Assign(b, two) {T=float}
+init = NoOp() ^init_a ^init_b
+p = Placeholder() {dtype=bool, shape=shape[]}
+x = Placeholder() {dtype=float, shape=shape[]}
+of_a = RefSwitch(a, p) {T=float}
+of_b = RefSwitch(b, p) {T=float}
+x_there = Switch(x, p) {T=float}
+more_a = AssignAdd(of_a:1, x_there:1) {T=float}
+more_b = AssignAdd(of_b, x_there) {T=float}
+c = RefMerge(more_b, more_a) {T=float, N=2}
+y = Identity(c) {T=float}
+set = AssignAdd(c, x) {T=float}
+)";
+
+TEST(Conditionals, AReferenceOfOneOfTwoVariablesIsReadButNotWritten) {
+  const absl::StatusOr<std::vector<float>> values = ValuesUnder("planned", {{true, 10}, {false, 20}, {true, 100}}, kEitherVariable);
+  ASSERT_TRUE(values.ok()) << values.status();
+  EXPECT_EQ(*values, (std::vector<float>{11, 22, 111}));
+  absl::StatusOr<Graph> graph = ParseGraphText(kEitherVariable);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  absl::StatusOr<std::unique_ptr<Session>> session = OpenSession(*std::move(graph), {});
+  ASSERT_TRUE(session.ok()) << session.status();
+  const absl::Status status = (*session)->Run({{"p", Tensor::Scalar<bool>(true)}, {"x", Tensor::Scalar<float>(1)}}, {}, {"set"}, nullptr);
+  EXPECT_NE(status.message().find("node 'set' (AssignAdd) takes one of the variables 'a', 'b'"), std::string::npos) << status;
+}
+
+TEST(Conditionals, WhatIsNotAddedLeavesAZeroItsSign) {
+  absl::StatusOr<Graph> graph = ParseGraphText(R"(
+v = VarHandleOp() {dtype=float, shape=shape[], shared_name="v"}
+minus = Const() {dtype=float, value=float[]{-0.0}}
+init = AssignVariableOp(v, minus) {dtype=float}
+p = Placeholder() {dtype=bool, shape=shape[]}
+v_there = Switch(v, p) {T=resource}
+one = Const() {dtype=float, value=float[]{1}}
+one_there = Switch(one, p) {T=float}
+add = AssignAddVariableOp(v_there:1, one_there:1) {dtype=float}
+read = ReadVariableOp(v) {dtype=float}
+y = Reciprocal(read) {T=float}
+)");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  absl::StatusOr<std::unique_ptr<Session>> session = OpenSession(*std::move(graph), {});
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_TRUE((*session)->Run({}, {}, {"init"}, nullptr).ok());
+  absl::Status status = (*session)->Run({{"p", Tensor::Scalar<bool>(false)}}, {}, {"add"}, nullptr);
+  ASSERT_TRUE(status.ok()) << status;
+  std::vector<Tensor> out;
+  status = (*session)->Run({}, {"y:0"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(out[0].as<float>()[0], -std::numeric_limits<float>::infinity());
+}
+
+TEST(Conditionals, APredicateOfSeveralElementsIsRefused) {
+  absl::StatusOr<Graph> graph = ParseGraphText(R"(
+p = Placeholder() {dtype=bool, shape=shape[2]}
+x = Placeholder() {dtype=float, shape=shape[2]}
+there = Switch(x, p) {T=float}
+square = Square(there:1) {T=float}
+y = Merge(there, square) {T=float, N=2}
+)");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  absl::StatusOr<std::unique_ptr<Session>> session = OpenSession(*std::move(graph), {});
+  ASSERT_TRUE(session.ok()) << session.status();
+  const absl::Status status = (*session)->Run({{"p", Tensor::Vector<bool>({true, false})}, {"x", Tensor::Vector<float>({1, 2})}}, {"y"}, {}, nullptr);
+  EXPECT_NE(status.message().find("the predicate of a conditional is bool[2], expected a scalar"), std::string::npos) << status;
 }
 
 }  // namespace
