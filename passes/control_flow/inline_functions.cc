@@ -76,6 +76,7 @@ class Inliner {
   // The node of the result whose end `id` of the frame's graph stands for; invalid for an argument's own.
   absl::StatusOr<NodeId> ResolveControl(const Frame& frame, NodeId id) const;
   absl::Status AddEntries(const Frame& frame);
+  bool Prints(const Node& node);
   absl::Status WaitForArguments(const Frame& frame);
   NodeId Pivot(std::string name, OutputRef predicate, int32_t side);
 
@@ -86,6 +87,7 @@ class Inliner {
   std::deque<Frame> frames_;  // addresses are kept; a caller comes before its calls
   Graph result_;
   std::map<std::pair<OutputRef, int32_t>, NodeId> pivots_;
+  std::map<std::string, bool> prints_;  // by function
   InlineResult inlined_;
 };
 
@@ -395,8 +397,28 @@ absl::Status Inliner::WaitForArguments(const Frame& frame) {
   return absl::OkStatus();
 }
 
+// It, or one of the functions that it speaks of.
+bool Inliner::Prints(const Node& node) {
+  if (node.op == "PrintV2") return true;
+  const auto function_prints = [&](const std::string& name) {
+    const auto [known, is_new] = prints_.emplace(name, false);
+    const auto found = is_new && library_ != nullptr ? library_->find(name) : Graph::Library::const_iterator();
+    if (!is_new || library_ == nullptr || found == library_->end()) return known->second;
+    const Graph& body = *found->second.body;
+    bool prints = false;
+    for (int32_t i = 0; i < body.num_ids() && !prints; ++i) prints = body.alive(NodeId{i}) && Prints(body.node(NodeId{i}));
+    return prints_[name] = prints;
+  };
+  if (ops_.Find(node.op) == nullptr && function_prints(node.op)) return true;
+  return std::any_of(node.attrs.begin(), node.attrs.end(), [&](const AttrMap::Entry& attr) {
+    if (const auto* ref = std::get_if<FunctionRef>(&attr.second)) return function_prints(ref->name);
+    const auto* refs = std::get_if<std::vector<FunctionRef>>(&attr.second);
+    return refs != nullptr && std::any_of(refs->begin(), refs->end(), [&](const FunctionRef& ref) { return function_prints(ref.name); });
+  });
+}
+
 // Makes the body wait for its entry: nodes that no other waiting node of the body precedes. Constants and handles
-// need not wait, and a constant that does is no constant to later passes.
+// need not wait, and a constant that does is no constant to later passes. What prints waits in any case, since texts may be constants.
 absl::Status Inliner::AddEntries(const Frame& frame) {
   if (!frame.enter.valid()) return absl::OkStatus();
   AddControl(result_.mutable_node(frame.enter), frame.caller->enter);
@@ -416,7 +438,7 @@ absl::Status Inliner::AddEntries(const Frame& frame) {
     };
     for (OutputRef input : node.inputs) MR_RETURN_IF_ERROR(follow(input.node));
     for (NodeId control : node.control_inputs) MR_RETURN_IF_ERROR(follow(control));
-    if (follows) continue;
+    if (follows && !Prints(node)) continue;
     const NodeId first = frame.calls[i] != nullptr ? frame.calls[i]->enter : frame.copies[i];
     AddControl(result_.mutable_node(first), frame.enter);
   }

@@ -313,6 +313,7 @@ absl::Status Unroller::RunSwitch(Run& run, NodeId id, NodeCall call) {
       live.waits = Together(live.waits, state.waits);
     } else {
       MR_ASSIGN_OR_RETURN(state.made, out_.AddNoOp(call.node.name, controls));
+      if (!controls.empty()) live.waits = Together(live.waits, ToWaits({state.made}));
     }
     state.values.assign(sides.begin(), sides.end());
     return absl::OkStatus();

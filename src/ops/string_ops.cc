@@ -36,10 +36,14 @@ absl::Status PrintShape(InferenceContext& context) {
   return SameAsFirstInput(context);
 }
 
-absl::Status ShowShape(InferenceContext& context) {
-  if (context.num_inputs() < 1) return context.Error("has no inputs, expected what it shows");
+absl::Status ShowValuesShape(InferenceContext& context) {
   TakeStringsByValue(context);
   return NoOutputs(context);
+}
+
+absl::Status ShowShape(InferenceContext& context) {
+  if (context.num_inputs() < 1) return context.Error("has no inputs, expected what it shows");
+  return ShowValuesShape(context);
 }
 
 absl::Status StringScalar(InferenceContext& context) {
@@ -237,7 +241,8 @@ void RegisterStringOps(OpRegistry& registry) {
                    .in_place = {{0, 0}},
                    .stateful = true,
                    .state_bytes = sizeof(int64_t)});
-  for (const char* name : {"PrintV2", "_PrintFormatted"}) AddOp(registry, {.name = name, .shape = ShowShape, .cost = NoCost, .stateful = true});
+  AddOp(registry, {.name = "PrintV2", .shape = ShowShape, .cost = NoCost, .stateful = true});
+  AddOp(registry, {.name = "_PrintFormatted", .shape = ShowValuesShape, .cost = NoCost, .stateful = true});  // a text may have no values
   for (const char* name : {"StringFormat", "ScalarSummary", "HistogramSummary", "ImageSummary", "AudioSummaryV2",
                            "TensorSummary", "TensorSummaryV2", "MergeSummary"}) {
     AddOp(registry, {.name = name, .shape = StringScalar, .cost = NoCost});

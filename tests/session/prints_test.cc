@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "graph/text.h"
 #include "millrace/session.h"
@@ -35,7 +36,7 @@ y = Identity(c) {T=float}
 )";
 
 // Numbers of turns are constants by then, and so is what is printed of them.
-constexpr char kTurns[] = R"(
+constexpr char kTurn[] = R"(
 function less
   i = _Arg() {T=int32, index=0}
   x = _Arg() {T=float, index=1}
@@ -57,11 +58,32 @@ function turn ^show ^again
   r0 = _Retval(next) {T=int32, index=0}
   r1 = _Retval(x) {T=float, index=1}
 end
+)";
+constexpr char kTurns[] = R"(
 p = Placeholder() {dtype=bool, shape=shape[]}
 x = Placeholder() {dtype=float, shape=shape[]}
 zero = Const() {dtype=int32, value=int32[]{0}}
 loop = While(zero, x) {T=[int32, float], cond=&less, body=&turn}
 y = Identity(loop:1) {T=float}
+)";
+
+// The loop waits for what its branch computes, its texts for nothing.
+constexpr char kTurnsOfABranch[] = R"(
+function loud ^loop
+  x = _Arg() {T=float, index=0}
+  more = AddV2(x, x) {T=float}
+  zero = Const() {dtype=int32, value=int32[]{0}}
+  loop = While(zero, more) {T=[int32, float], cond=&less, body=&turn}
+  r = _Retval(loop:1) {T=float, index=0}
+end
+function quiet
+  x = _Arg() {T=float, index=0}
+  r = _Retval(x) {T=float, index=0}
+end
+p = Placeholder() {dtype=bool, shape=shape[]}
+x = Placeholder() {dtype=float, shape=shape[]}
+c = If(p, x) {Tcond=bool, then_branch=&loud, else_branch=&quiet}
+y = Identity(c) {T=float}
 )";
 
 // How often it turns is what the step itself computes: x is doubled until it is 8.
@@ -87,7 +109,7 @@ y = Identity(loop) {T=float}
 )";
 
 // The lines of a step.
-std::vector<std::string> Printed(const char* text, const char* strategy, bool p, float x) {
+std::vector<std::string> Printed(const std::string& text, const char* strategy, bool p, float x) {
   absl::StatusOr<Graph> graph = ParseGraphText(text);
   EXPECT_TRUE(graph.ok()) << graph.status();
   SessionOptions options;
@@ -111,7 +133,10 @@ TEST_P(Prints, OfABranchAreThoseOfTheOneThatIsTaken) {
 }
 
 TEST_P(Prints, OfTurnsComeInTheirOrder) {
-  EXPECT_EQ(Printed(kTurns, GetParam(), true, 3), (Lines{"0", "and", "10", "and", "20", "and"}));
+  const Lines all = {"0", "and", "10", "and", "20", "and"};
+  EXPECT_EQ(Printed(absl::StrCat(kTurn, kTurns), GetParam(), true, 3), all);
+  EXPECT_EQ(Printed(absl::StrCat(kTurn, kTurnsOfABranch), GetParam(), true, 3), all);
+  EXPECT_EQ(Printed(absl::StrCat(kTurn, kTurnsOfABranch), GetParam(), false, 3), Lines());
 }
 
 TEST_P(Prints, OfTurnsThatMustBeCountedFirstComeOnce) {
