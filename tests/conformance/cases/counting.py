@@ -52,6 +52,9 @@ def array_cases():
                        rtol=1e-5, atol=1e-5)
     yield Case("CumulativeLogsumexp_negative_axis", "CumulativeLogsumexp", [Gen((3, 5), np.float64), np.int64(-1)],
                rtol=1e-9)
+    yield Case("CumulativeLogsumexp_infinite", "CumulativeLogsumexp",
+               [np.array([-np.inf, -np.inf, 1, np.inf, 2, -np.inf], np.float32), np.int32(0)], rtol=1e-6)
+    yield Case("CumulativeLogsumexp_long", "CumulativeLogsumexp", [Gen((5000,), np.float64, -30, 30), np.int32(0)], {"reverse": True}, rtol=1e-12)
     for index in (np.int32, np.int64):
         name = np.dtype(index).name
         yield Case(f"DimMap_{name}", "DataFormatDimMap", [np.array([0, 1, 2, 3, -1, -3], index)])

@@ -181,6 +181,10 @@ def scan_cases():
             rtol = 0 if integer else 8 * ROUNDING[dtype]
             values = Gen((3, 4), dtype, 1 if integer else low, 3 if integer else high)
             yield Case(f"{op}_{name_of(dtype)}", op, [values, np.int32(1)], rtol=rtol, atol=rtol)
+        for length in (65, 5000):
+            for exclusive in (False, True):
+                yield Case(f"{op}_long_{length}_{exclusive}", op, [Gen((length,), np.int64, -9, 9), np.int32(0)],
+                           {"exclusive": exclusive, "reverse": not exclusive})
         for axis in (0, 1, 2, -1, -3):
             for exclusive in (False, True):
                 for reverse in (False, True):

@@ -45,6 +45,13 @@ def sorted_ids():
     yield Case("SegmentSum_no_rows", "SegmentSum", [iota((0, 3)), ints([])])
     yield Case("SegmentSum_rank8", "SegmentSum", [iota((2, 1, 2, 1, 2, 1, 2, 1)), ints([0, 0])])
     yield Case("SegmentSum_large", "SegmentSum", [Gen((3000, 50)), np.sort(Gen((3000,), i32, 0, 90, 3).numpy())], rtol=1e-5, atol=1e-4)
+    # One segment of few, one of many items.
+    long = ints([0] * 600 + [1] * 5 + [3] * 895)
+    for op in ("Sum", "Mean", "Max", "Min"):
+        for columns in (1, 17, 40):
+            yield Case(f"Segment{op}_long_{columns}", f"Segment{op}", [Gen((1500, columns)), long], rtol=1e-5, atol=1e-4)
+    yield Case("SegmentProd_long", "SegmentProd", [Gen((1500, 3), f64, .98, 1.02), long], rtol=1e-10)
+    yield Case("SegmentSum_long_int64", "SegmentSum", [Gen((1500, 3), i64, -9, 9), long])
     yield Case("SegmentSum_not_sorted", "SegmentSum", [iota((3, 2)), ints([0, 2, 1])], error="segment ids are not increasing")
     yield Case("SegmentSum_negative", "SegmentSum", [iota((3, 2)), ints([-1, 0, 1])], error="egment id")
     yield Case("SegmentSum_wrong_size", "SegmentSum", [iota((3, 2)), ints([0, 1])], error="")
