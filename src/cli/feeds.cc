@@ -17,14 +17,23 @@
 namespace millrace::cli {
 namespace {
 
-bool IsIterator(const Node& node) { return node.op == "IteratorGetNext" || node.op == "IteratorGetNextSync"; }
+bool IsIterator(const Node& node) {
+  return node.op == "IteratorGetNext" || node.op == "IteratorGetNextSync" || node.op == "MultiDeviceIteratorGetNextFromShard";
+}
 bool IsDequeue(const Node& node) { return absl::StartsWith(node.op, "QueueDequeue"); }
+
+// Of what hands over elements: the attribute with their types; null of other nodes. A staging area says nothing of their shapes.
+const char* AttrOfTypes(const Node& node) {
+  if (IsIterator(node)) return "output_types";
+  if (IsDequeue(node)) return "component_types";
+  return node.op == "Unstage" ? "dtypes" : nullptr;
+}
 
 // Placeholders, and where a TensorFlow input pipeline hands its elements over.
 int64_t NumFedOutputs(const Node& node) {
   if (node.op == "Placeholder") return 1;
-  if (!IsIterator(node) && !IsDequeue(node)) return 0;
-  return static_cast<int64_t>(node.attrs.GetOr<std::vector<DataType>>(IsIterator(node) ? "output_types" : "component_types", {}).size());
+  const char* const attr = AttrOfTypes(node);
+  return attr == nullptr ? 0 : static_cast<int64_t>(node.attrs.GetOr<std::vector<DataType>>(attr, {}).size());
 }
 
 // What the graph says of such a tensor.
@@ -32,7 +41,7 @@ TensorType TypeInGraph(const Graph& graph, OutputRef ref) {
   const Node& node = graph.node(ref.node);
   if (node.op == "Placeholder") return {node.attrs.GetOr("dtype", DataType::kInvalid), node.attrs.GetOr("shape", Shape::UnknownRank())};
   const Node& from = IsIterator(node) || node.inputs.empty() ? node : graph.node(node.inputs[0].node);
-  const auto types = node.attrs.GetOr<std::vector<DataType>>(IsIterator(node) ? "output_types" : "component_types", {});
+  const auto types = node.attrs.GetOr<std::vector<DataType>>(AttrOfTypes(node), {});
   const auto shapes = from.attrs.GetOr<std::vector<Shape>>(IsIterator(node) ? "output_shapes" : "shapes", {});
   TensorType type{types[ref.index], ref.index < static_cast<int64_t>(shapes.size()) ? shapes[ref.index] : Shape::UnknownRank()};
   const bool many = absl::StrContains(node.op, "Many") || absl::StrContains(node.op, "UpTo");

@@ -74,7 +74,9 @@ queue = FIFOQueueV2() {component_types=[float], shapes=[shape[2,2]]}
 count = Const() {dtype=int32, value=int32[]{8}}
 many = QueueDequeueManyV2(queue, count) {component_types=[float]}
 one = QueueDequeueV2(queue) {component_types=[float]}
+staged = Unstage() {dtypes=[float, int32]}
 y = AddN(it, it:2, many, one)
+x = AddN(staged:1)
 z = Neg(it:1)
 )");
   ASSERT_TRUE(graph.ok()) << graph.status();
@@ -88,6 +90,7 @@ z = Neg(it:1)
   EXPECT_THAT(std::string(SyntheticFeedTypes(*graph, {"z"}, {}, {}, {}).status().message()), HasSubstr("it:1 int64[?]"));
   EXPECT_EQ(SyntheticFeedTypes(*graph, {"z"}, {}, {{"it:1", Shape({7})}}, {})->at("it:1").ToString(), "int64[7]");
   EXPECT_TRUE(SyntheticFeedTypes(*graph, {"y"}, {"z"}, {}, {{"it:0", {}}, {"it:1", {}}}).ok());
+  EXPECT_EQ(SyntheticFeedTypes(*graph, {"x"}, {}, {{"staged:1", Shape({7})}}, {})->at("staged:1").ToString(), "int32[7]");
   EXPECT_EQ(SyntheticFeedTypes(*graph, {"z"}, {}, {{"it:3", Shape({7})}}, {}).status().code(), absl::StatusCode::kNotFound);
 }
 
