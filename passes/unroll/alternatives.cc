@@ -119,13 +119,16 @@ absl::StatusOr<Value> KnownOnSide(StraightGraph& out, const NodeCall& pop, Value
 absl::Status TieToSides(StraightGraph& out, Guards& guards, NodeCall& merge) {
   if (merge.inputs.size() != 2) return absl::OkStatus();
   const auto of = [&](int side) { return guards.Of(Value::Of(merge.inputs[side].ref)); };
-  const auto held = [](const Value& value) { return value.kind == Value::Kind::kTensor && value.waits != nullptr; };
+  const auto held = [](const Value& value) {
+    return (value.kind == Value::Kind::kTensor || value.kind == Value::Kind::kRow) && value.waits != nullptr;
+  };
   if (!(held(merge.inputs[0]) || held(merge.inputs[1])) || Guards::Between(of(0), of(1))) return absl::OkStatus();
   for (Value& input : merge.inputs) {
-    if (!held(input) || out.Known(input.ref) == nullptr) continue;
+    if (!held(input)) continue;
+    MR_ASSIGN_OR_RETURN(const OutputRef ref, TensorOf(out, merge, input));
     const StraightGraph::Origin origin{absl::StrCat(merge.origin.name, "/side"), merge.origin.device, input.waits};
     const AttrMap type{{"T", merge.node.attrs.GetOr<DataType>("T", DataType::kFloat)}};
-    MR_ASSIGN_OR_RETURN(const OutputRef tied, out.Op(origin, "Identity", {input.ref}, type));
+    MR_ASSIGN_OR_RETURN(const OutputRef tied, out.Op(origin, "Identity", {ref}, type));
     input = Value::Of(tied);
   }
   return absl::OkStatus();

@@ -1,6 +1,7 @@
 // The ops of TensorFlow 1's TensorArrays and stacks. They are resources that change: nodes are taken in an order that their
 // flows allow, so every read sees what was written before. A flow itself is a zero that nobody needs.
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -82,8 +83,7 @@ absl::StatusOr<std::vector<Value>> ArrayStore::RunGradient(const NodeCall& call)
   gradient.dtype = array->dtype;
   gradient.element_shape = array->element_shape;
   gradient.gradient_of = call.inputs[0].index;
-  gradient.guard = guards_.Of(call.inputs, call.origin.waits);
-  gradient.guard.insert(array->guard.begin(), array->guard.end());
+  gradient.guard = array->guard;  // not of who asks first
   gradient.items.Resize(array->items.size());
   const int64_t number = static_cast<int64_t>(arrays_.size());
   arrays_.push_back(std::move(gradient));
@@ -145,27 +145,22 @@ absl::StatusOr<std::vector<Value>> ArrayStore::RunRead(const NodeCall& call, Arr
   return std::vector<Value>{Value::Of(joined.first), Value::Of(lengths)};
 }
 
-// What decides whether the write happens, beyond what the array itself depends on. Behind one that may not the flow is the one before it,
-// which says so, too.
-absl::StatusOr<std::optional<Literal>> ArrayStore::BranchOf(const NodeCall& call, const Array& array) {
-  Guard branch = guards_.Of(call.inputs.back());
+// What decides whether the write happens, beyond what the array itself depends on: any of its inputs may not come.
+Guard ArrayStore::BranchOf(const NodeCall& call, const Array& array) {
+  Guard branch = guards_.Of(call.inputs, call.origin.waits);
   for (const Literal& literal : array.guard) branch.erase(literal);
-  if (branch.empty()) return std::nullopt;
-  if (branch.size() == 1) return *branch.begin();
-  return absl::UnimplementedError(absl::StrCat("node '", call.node.name, "' (", call.node.op, ") writes to an array in a branch of a branch, ",
-                                               "and whether they are taken is known only when running"));
+  return branch;
 }
 
-// One side's item is the new one, the other's what was there.
-absl::StatusOr<Value> ArrayStore::WrittenOnSide(const NodeCall& call, const Array& array, int64_t index, Value value, Literal branch) {
-  const Value& there = array.items.at(index);
+// One side's item is the new one, the other's what was there; on the sides of all literals from `branch` on.
+absl::StatusOr<Value> ArrayStore::WrittenOnSides(const NodeCall& call, const Array& array, const Value& there, Value value,
+                                                 Guard::const_iterator at, const Guard& branches) {
+  if (at == branches.end()) return array.gradient_of >= 0 ? AddItems(out_, call, there, value) : std::move(value);
+  const Literal branch = *at;
   const bool decided = there.kind == Value::Kind::kEither && there.either->predicate == branch.predicate;
   Value other = decided ? there.either->other : there, taken = decided ? there.either->taken : there;
   Value& changed = branch.value ? taken : other;
-  if (array.gradient_of >= 0) {
-    MR_ASSIGN_OR_RETURN(value, AddItems(out_, call, changed, value));
-  }
-  changed = std::move(value);
+  MR_ASSIGN_OR_RETURN(changed, WrittenOnSides(call, array, Value(changed), std::move(value), std::next(at), branches));
   Value& kept = branch.value ? other : taken;
   if (kept.missing()) {
     MR_ASSIGN_OR_RETURN(const OutputRef ref, TensorOf(out_, call, changed));
@@ -175,28 +170,24 @@ absl::StatusOr<Value> ArrayStore::WrittenOnSide(const NodeCall& call, const Arra
   return EitherOf(branch.predicate, std::move(other), std::move(taken));
 }
 
-absl::Status ArrayStore::Write(const NodeCall& call, Array& array, int64_t index, Value value, std::optional<Literal> branch) {
-  if (index >= array.items.size() && index >= 0 && array.grows && !branch) array.items.Resize(index + 1);
+absl::Status ArrayStore::Write(const NodeCall& call, Array& array, int64_t index, Value value, const Guard& branch) {
+  if (index >= array.items.size() && index >= 0 && array.grows && branch.empty()) array.items.Resize(index + 1);
   if (index < 0 || index >= array.items.size()) {
     return CallError(call, absl::StrCat("index ", index, " is not in an array of ", array.items.size()));
   }
-  if (branch) {
-    MR_ASSIGN_OR_RETURN(value, WrittenOnSide(call, array, index, std::move(value), *branch));
-  } else if (array.gradient_of >= 0) {
-    MR_ASSIGN_OR_RETURN(value, AddItems(out_, call, array.items.at(index), value));
-  }
+  MR_ASSIGN_OR_RETURN(value, WrittenOnSides(call, array, array.items.at(index), std::move(value), branch.begin(), branch));
   array.items.Set(index, std::move(value));
   return absl::OkStatus();
 }
 
 absl::StatusOr<Value> ArrayStore::RunWrite(const NodeCall& call, Array& array) {
   const std::string& op = call.node.op;
-  MR_ASSIGN_OR_RETURN(const std::optional<Literal> branch, BranchOf(call, array));
+  const Guard branch = BranchOf(call, array);
   if (op == "TensorArrayWriteV3") {
     MR_ASSIGN_OR_RETURN(const std::vector<int64_t> index, KnownNumbers(out_, call, 1, "the index"));
     if (index.size() != 1) return CallError(call, "has an index that is no number");
     MR_RETURN_IF_ERROR(Write(call, array, index[0], call.inputs[2], branch));
-    return branch ? call.inputs.back() : Flow();
+    return Flow();
   }
   const bool splits = op == "TensorArraySplitV3";
   MR_ASSIGN_OR_RETURN(const OutputRef rows, TensorOf(out_, call, call.inputs[splits ? 1 : 2]));
@@ -212,7 +203,7 @@ absl::StatusOr<Value> ArrayStore::RunWrite(const NodeCall& call, Array& array) {
     MR_RETURN_IF_ERROR(Write(call, array, static_cast<int64_t>(i), Value::Of(part), branch));
     begin += numbers[i];
   }
-  return branch ? call.inputs.back() : Flow();
+  return Flow();
 }
 
 }  // namespace millrace

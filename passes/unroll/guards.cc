@@ -117,6 +117,10 @@ Guard Guards::Of(const Value& value) {
     guard.insert(of.begin(), of.end());
     const Node& from = graph_.graph().node(value.ref.node);
     if (IsSwitch(from) && from.inputs.size() == 2) guard.insert(Source(from.inputs[1], value.ref.index == 1));
+  } else if (value.kind == Value::Kind::kObject && value.ref.node.valid()) {
+    const Guard of = Of(Value::Of(value.ref));
+    guard.insert(of.begin(), of.end());
+    guard.insert(Source(value.ref, value.side == 1));
   } else if (value.kind == Value::Kind::kList) {
     guard.insert(value.list->guard.begin(), value.list->guard.end());
   } else if (value.kind == Value::Kind::kOptional && value.list != nullptr) {

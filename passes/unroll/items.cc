@@ -133,8 +133,10 @@ absl::StatusOr<Value> AddItems(StraightGraph& out, const NodeCall& call, const V
   if (a.kind == Value::Kind::kEither || b.kind == Value::Kind::kEither) {
     MR_ASSIGN_OR_RETURN(const Value first, AsOne(out, call, a));
     MR_ASSIGN_OR_RETURN(const Value second, AsOne(out, call, b));
-    return AddItems(out, call, first, second);
+    const bool optionals = first.kind == Value::Kind::kEither || second.kind == Value::Kind::kEither;
+    return optionals ? AddOptionals(out, call, first, second) : AddItems(out, call, first, second);
   }
+  if (a.kind == Value::Kind::kOptional && b.kind == Value::Kind::kOptional) return AddOptionals(out, call, a, b);
   if (a.kind == Value::Kind::kList && b.kind == Value::Kind::kList) {
     NodeCall sum{call.node, {a, b}, call.origin};
     MR_ASSIGN_OR_RETURN(std::vector<Value> result, RunOnLists(out, sum));

@@ -323,26 +323,6 @@ absl::StatusOr<ListValue> AddLists(StraightGraph& out, const NodeCall& call, con
   return sum;
 }
 
-// Both hold values, or neither does.
-absl::StatusOr<Value> AddOptionals(StraightGraph& out, const NodeCall& call, const Value& a, const Value& b) {
-  for (const bool first : {true, false}) {
-    const Value &both = first ? a : b, &added = first ? b : a;
-    if (both.kind != Value::Kind::kEither) continue;
-    // One predicate decides for both as long as their sides do.
-    const bool together = added.kind == Value::Kind::kEither && added.either->predicate == both.either->predicate;
-    MR_ASSIGN_OR_RETURN(Value other, AddOptionals(out, call, both.either->other, together ? added.either->other : added));
-    MR_ASSIGN_OR_RETURN(Value taken, AddOptionals(out, call, both.either->taken, together ? added.either->taken : added));
-    return EitherOf(both.either->predicate, std::move(other), std::move(taken));
-  }
-  if (a.kind != Value::Kind::kOptional || b.kind != Value::Kind::kOptional) return CallError(call, "adds an Optional to something that is none");
-  if (a.list == nullptr || b.list == nullptr) return a.list == nullptr ? b : a;
-  MR_ASSIGN_OR_RETURN(ListValue held, AddLists(out, call, *a.list, *b.list));
-  Value sum = a;
-  sum.list = std::make_shared<const ListValue>(std::move(held));
-  sum.waits = Together(a.waits, b.waits);
-  return sum;
-}
-
 absl::StatusOr<ListValue> ZerosLikeList(StraightGraph& out, const NodeCall& call, const ListValue& list);
 
 // Of an Optional: one that holds zeros, or nothing. `dtype`: of tensors that say nothing of theirs.
@@ -382,6 +362,25 @@ absl::StatusOr<ListValue> ZerosLikeList(StraightGraph& out, const NodeCall& call
 }
 
 }  // namespace
+
+absl::StatusOr<Value> AddOptionals(StraightGraph& out, const NodeCall& call, const Value& a, const Value& b) {
+  for (const bool first : {true, false}) {
+    const Value &both = first ? a : b, &added = first ? b : a;
+    if (both.kind != Value::Kind::kEither) continue;
+    // One predicate decides for both as long as their sides do.
+    const bool together = added.kind == Value::Kind::kEither && added.either->predicate == both.either->predicate;
+    MR_ASSIGN_OR_RETURN(Value other, AddOptionals(out, call, both.either->other, together ? added.either->other : added));
+    MR_ASSIGN_OR_RETURN(Value taken, AddOptionals(out, call, both.either->taken, together ? added.either->taken : added));
+    return EitherOf(both.either->predicate, std::move(other), std::move(taken));
+  }
+  if (a.kind != Value::Kind::kOptional || b.kind != Value::Kind::kOptional) return CallError(call, "adds an Optional to something that is none");
+  if (a.list == nullptr || b.list == nullptr) return a.list == nullptr ? b : a;
+  MR_ASSIGN_OR_RETURN(ListValue held, AddLists(out, call, *a.list, *b.list));
+  Value sum = a;
+  sum.list = std::make_shared<const ListValue>(std::move(held));
+  sum.waits = Together(a.waits, b.waits);
+  return sum;
+}
 
 bool IsListOp(const Node& node) {
   return node.op == "EmptyTensorList" || absl::StartsWith(node.op, "TensorList") || IsRaggedVariantOp(node) || IsSparseVariantOp(node);
@@ -446,8 +445,8 @@ absl::StatusOr<Value> ListOfSide(StraightGraph& out, const NodeCall& call, const
   return side.as<bool>()[0] == literal.value ? taken : other;
 }
 
-// What an item is that one branch has not set, where the other one has set `present`: zeros of its shape, on each side of its own. What
-// an Optional holds or where an array is, nobody takes.
+// What an item is that one branch has not set, where the other one has set `present`: zeros of its shape, on each side of its own, or
+// an Optional of nothing. Where an array is, nobody takes.
 absl::StatusOr<Value> ItemNotSet(StraightGraph& out, const NodeCall& call, const ListValue& list, const Value& present) {
   if (present.kind == Value::Kind::kTensor || present.kind == Value::Kind::kRow) {
     MR_ASSIGN_OR_RETURN(const OutputRef ref, TensorOf(out, call, present));
@@ -458,6 +457,11 @@ absl::StatusOr<Value> ItemNotSet(StraightGraph& out, const NodeCall& call, const
     MR_ASSIGN_OR_RETURN(Value other, ItemNotSet(out, call, list, present.either->other));
     MR_ASSIGN_OR_RETURN(Value taken, ItemNotSet(out, call, list, present.either->taken));
     return MergedByName({present.either->predicate, true}, std::move(other), std::move(taken));
+  }
+  if (present.kind == Value::Kind::kOptional) {
+    Value none;
+    none.kind = Value::Kind::kOptional;
+    return none;
   }
   if (present.kind != Value::Kind::kList) return present;
   ListValue none = *present.list;

@@ -78,6 +78,8 @@ bool IsKeptItem(const Node& node, size_t input);
 absl::StatusOr<std::vector<Value>> RunListOp(StraightGraph& out, const NodeCall& call);
 // Of an op of any kind that takes lists: Identity, AddN, ZerosLike. Unimplemented for others.
 absl::StatusOr<std::vector<Value>> RunOnLists(StraightGraph& out, const NodeCall& call);
+// The sum of two Optionals, or of one of two: both hold values, or neither does.
+absl::StatusOr<Value> AddOptionals(StraightGraph& out, const NodeCall& call, const Value& a, const Value& b);
 // The list whose items are those of `taken` where the literal holds, else those of `other`; both are lists.
 absl::StatusOr<Value> MergeLists(StraightGraph& out, const NodeCall& call, const Literal& literal, const Value& other,
                                  const Value& taken);
@@ -101,10 +103,11 @@ class ArrayStore {
 
   absl::StatusOr<Array*> ArrayOf(const NodeCall& call);
   absl::StatusOr<Value> Read(const NodeCall& call, const Array& array, int64_t index);
-  absl::StatusOr<std::optional<Literal>> BranchOf(const NodeCall& call, const Array& array);
+  Guard BranchOf(const NodeCall& call, const Array& array);
   // `branch`: holds where it is written.
-  absl::Status Write(const NodeCall& call, Array& array, int64_t index, Value value, std::optional<Literal> branch);
-  absl::StatusOr<Value> WrittenOnSide(const NodeCall& call, const Array& array, int64_t index, Value value, Literal branch);
+  absl::Status Write(const NodeCall& call, Array& array, int64_t index, Value value, const Guard& branch);
+  absl::StatusOr<Value> WrittenOnSides(const NodeCall& call, const Array& array, const Value& there, Value value, Guard::const_iterator at,
+                                       const Guard& branches);
   absl::StatusOr<std::vector<Value>> RunGradient(const NodeCall& call);
   absl::StatusOr<std::vector<Value>> RunRead(const NodeCall& call, Array& array);
   absl::StatusOr<Value> RunWrite(const NodeCall& call, Array& array);

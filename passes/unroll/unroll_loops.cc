@@ -154,14 +154,18 @@ absl::Status Unroller::RunNode(Run& run, NodeId id) {
   const Waits waits = ToWaits(controls);
   call.origin.waits = waits;
   if (holds) {
-    const absl::StatusOr<std::vector<Value>> values = IsListOp(node)    ? RunListOp(out_, call)
+    absl::StatusOr<std::vector<Value>> values = IsListOp(node)          ? RunListOp(out_, call)
                                                       : IsArrayOp(node) ? arrays_.Run(call)
                                                                         : RunOptionalOp(out_, call);
     if (!values.ok() && exact_sizes_ && !NeedsAnswer(values.status())) return AskIfWrong(out_, guards_, call, values.status());
     MR_RETURN_IF_ERROR(values.status());
+    if (lists) {
+      MR_RETURN_IF_ERROR(SayWhere(call, absl::MakeSpan(*values)));
+    }
     return PassOn(run, id, *values, waits);
   }
-  if (is_identity && (lists || (run.in_loop() && call.inputs[0].kind == Value::Kind::kRow))) return PassOn(run, id, call.inputs, waits);
+  const bool row = run.in_loop() && !guarded && !call.inputs.empty() && call.inputs[0].kind == Value::Kind::kRow;
+  if (is_identity && (lists || row)) return PassOn(run, id, call.inputs, waits);
   if (lists) {
     MR_ASSIGN_OR_RETURN(const std::vector<Value> values, RunOnLists(out_, call));
     return PassOn(run, id, values, waits);
@@ -173,6 +177,39 @@ absl::Status Unroller::RunNode(Run& run, NodeId id) {
     return PassOn(run, id, {}, waits);
   }
   return Copy(run, id, call, controls);
+}
+
+// What an op of lists or arrays gives is there where all of its inputs are: it waits for what runs there, where it does not say so itself.
+absl::Status Unroller::SayWhere(const NodeCall& call, absl::Span<Value> values) {
+  const Guard guard = guards_.Of(call.inputs, call.origin.waits);
+  if (guard.empty()) return absl::OkStatus();
+  for (Value& value : values) {
+    if (value.kind == Value::Kind::kList) {
+      ListValue list = *value.list;
+      list.guard.insert(guard.begin(), guard.end());
+      value.list = std::make_shared<const ListValue>(std::move(list));
+      continue;
+    }
+    if (value.kind == Value::Kind::kMissing || value.kind == Value::Kind::kObject) continue;
+    Guard says = guards_.Of(call.origin.waits);
+    says.merge(guards_.Of(value));
+    for (const Literal& literal : guard) {
+      if (says.count(literal) > 0) continue;
+      MR_ASSIGN_OR_RETURN(const NodeId pivot, PivotOf(call, literal));
+      value.waits = Together(value.waits, ToWaits({pivot}));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<NodeId> Unroller::PivotOf(const NodeCall& call, const Literal& literal) {
+  NodeId& pivot = pivots_[literal];
+  if (pivot.valid()) return pivot;
+  const AttrMap type{{"T", DataType::kBool}};
+  const StraightGraph::Origin origin{absl::StrCat(call.origin.name, "/side"), "", nullptr};
+  MR_ASSIGN_OR_RETURN(const OutputRef sides, out_.Op(origin, "Switch", {literal.predicate, literal.predicate}, type));
+  MR_ASSIGN_OR_RETURN(const OutputRef runs, out_.Op(origin, "Identity", {{sides.node, literal.value ? 1 : 0}}, type));
+  return pivots_[literal] = runs.node;
 }
 
 // The node needs no copy. Outside of loops its name stays, for targets.

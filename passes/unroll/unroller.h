@@ -47,6 +47,8 @@ class Unroller {
   void KeepUnread(const Run& run, const Graph& graph);
   absl::Status Copy(Run& run, NodeId id, const NodeCall& call, const std::vector<NodeId>& controls);
   absl::Status CopyConstant(Run& run, NodeId id, const std::vector<NodeId>& controls);
+  absl::Status SayWhere(const NodeCall& call, absl::Span<Value> values);
+  absl::StatusOr<NodeId> PivotOf(const NodeCall& call, const Literal& literal);
   absl::Status PassOn(Run& run, NodeId id, absl::Span<const Value> values, Waits waits);
   bool IsReference(OutputRef ref) const;
   bool Writes(NodeId made) const;
@@ -69,6 +71,7 @@ class Unroller {
   UnrollResult result_;
   std::map<std::pair<const Body*, int32_t>, OutputRef> constants_;
   std::map<std::string, NodeId> last_draw_;  // by stream
+  std::map<Literal, NodeId> pivots_;         // what runs where the literal holds
   std::set<int32_t> ends_of_writes_;         // nodes that stand for many writes
 };
 

@@ -222,6 +222,7 @@ def _random_case(seed):
 def _old(forward, v2):
     """The same in a graph of TensorFlow 1."""
     def build():
+        on = tf1.control_flow_v2_enabled()
         if v2:
             tf1.enable_control_flow_v2()
         try:
@@ -234,7 +235,7 @@ def _old(forward, v2):
             train = tf1.train.MomentumOptimizer(0.1, 0.5).minimize(loss, count, [w])
             return Net(loss, train, feeds, steps=STEPS)
         finally:
-            if v2:
+            if v2 and not on:
                 tf1.disable_control_flow_v2()
     return build if v2 else old_control_flow(build)
 
