@@ -1,7 +1,10 @@
 #include "import/tensor_proto.h"
 
+#include <google/protobuf/io/coded_stream.h>
+
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "millrace/options.h"
@@ -18,6 +21,27 @@ absl::Status WrongValueCount(const TensorType& type, int64_t values) {
   return absl::InvalidArgumentError(absl::StrCat("a tensor ", type.ToString(), " with ", values,
                                                  " values in the file, expected all of its ",
                                                  type.shape.num_elements(), " elements"));
+}
+
+// Strings as TensorFlow packs them (port::EncodeStringList): the lengths of all as varints, then the bytes of all.
+absl::StatusOr<Tensor> StringsFromContent(const std::string& content, const Shape& shape) {
+  const TensorType type{DataType::kString, shape};
+  const auto wrong = [&] {
+    return absl::InvalidArgumentError(absl::StrCat("a tensor ", type.ToString(), " with ", content.size(), " bytes in the file, which are not ",
+                                                   shape.num_elements(), " lengths and as many strings"));
+  };
+  if (shape.num_elements() > static_cast<int64_t>(content.size())) return wrong();
+  google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(content.data()), static_cast<int>(content.size()));
+  std::vector<uint64_t> lengths(shape.num_elements());
+  for (uint64_t& length : lengths) {
+    if (!in.ReadVarint64(&length) || length > content.size()) return wrong();
+  }
+  Tensor tensor(DataType::kString, shape);
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    if (!in.ReadString(&tensor.mutable_strings()[i], static_cast<int>(lengths[i]))) return wrong();
+  }
+  if (in.CurrentPosition() != static_cast<int>(content.size())) return wrong();
+  return tensor;
 }
 
 // `parts` values of `Source` make an element (2 for complex numbers).
@@ -134,7 +158,8 @@ absl::StatusOr<Tensor> TensorFromProto(const proto::TensorProto& proto) {
   }
   if (dtype == DataType::kResource || dtype == DataType::kVariant) return Tensor(dtype, shape);
   const std::string& content = proto.tensor_content();
-  if (!content.empty() && dtype != DataType::kString) {
+  if (!content.empty() && dtype == DataType::kString) return StringsFromContent(content, shape);
+  if (!content.empty()) {
     if (static_cast<int64_t>(content.size()) != type.size_bytes()) {
       return absl::InvalidArgumentError(absl::StrCat("a tensor ", type.ToString(), " with ", content.size(),
                                                      " bytes in the file, expected ", type.size_bytes()));

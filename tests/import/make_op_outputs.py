@@ -15,6 +15,8 @@ SKIP = re.compile(r"^_|^(Foo|Xla|TPU|Quantize|Requant|Rpc|BoostedTrees|Retrieve|
                   r".*SparseCore|.*CooTensor|.*Dataset|Dataset|.*Iterator|Anonymous|Experimental|Test|Stub|.*Struct$|"
                   r".*Output$|Namespace|Riscv|Tpu|Collective|.*TPUEmbedding|Parse.*SequenceExample|NInts|NPoly|NIn|OpWith|Out[TA]|Ref(Out|In)|"
                   r"Two(Float|Int)|FiveFloat|CopyOp$|Unary$|Fact$|Dummy|Dtype|DevicePlacement|WindowOp|[A-Z]$|Polymorphic|Simple|Binary|IntAttr|KernelLabel|Risc)")
+# But such as training graphs do hold.
+NOT_SKIPPED = re.compile(r"^(CudnnRNN|Quantize(V2|AndDequantize)|(Dense|Sparse|Ragged)Count)")
 
 
 def main():
@@ -22,7 +24,7 @@ def main():
     ops.ParseFromString(pywrap_tf_session.TF_GetBuffer(pywrap_tf_session.TF_GetAllOpList()))
     several, one = [], collections.defaultdict(list)
     for op in sorted(ops.op, key=lambda op: op.name):
-        if SKIP.match(op.name):
+        if SKIP.match(op.name) and not NOT_SKIPPED.match(op.name):
             continue
         names = [a.name + ("*" + (a.number_attr or a.type_list_attr) if a.number_attr or a.type_list_attr else "")
                  for a in op.output_arg]

@@ -35,6 +35,16 @@ TEST(TensorProto, ContentAndValuesAreTheSameTensor) {
   EXPECT_EQ(Read(R"(dtype: DT_QUINT16 tensor_shape { } tensor_content: "\377\377")"), "quint16[]{65535}");
 }
 
+// As C++ programs and Grappler write several strings: lengths, then bytes.
+TEST(TensorProto, StringsMayBePacked) {
+  const std::string two = "dtype: DT_STRING tensor_shape { dim { size: 2 } } tensor_content: ";
+  EXPECT_EQ(Read(two + R"("\001\002abb")"), "string[2]{\"a\", \"bb\"}");
+  EXPECT_EQ(Read(two + R"("\000\000")"), "string[2]{\"\", \"\"}");
+  for (const char* bytes : {R"("\001")", R"("\001\002ab")", R"("\001\002abbb")", R"("\377\377")", R"("\001\377\377\377\377\017a")"}) {
+    EXPECT_THAT(Read(two + bytes), ::testing::HasSubstr("which are not 2 lengths and as many strings")) << bytes;
+  }
+}
+
 TEST(TensorProto, TheLastValueIsRepeated) {
   EXPECT_EQ(Read("dtype: DT_FLOAT tensor_shape { dim { size: 4 } } float_val: 1 float_val: 2"),
             "float[4]{1.0, 2.0, 2.0, 2.0}");
