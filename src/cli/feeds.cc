@@ -59,8 +59,10 @@ std::string FeedName(const Graph& graph, OutputRef ref) {
   return ref.index == 0 ? name : absl::StrCat(name, ":", ref.index);
 }
 
-// Tensors that come from outside the graph, by id and output, which a run of `fetches` and `targets` reaches; the way goes no further.
-absl::StatusOr<std::set<OutputRef>> Reached(const Graph& graph, const std::vector<std::string>& fetches, const std::vector<std::string>& targets) {
+// Tensors that come from outside the graph, by id and output, which a run of `fetches` and `targets` reaches; the way goes no further, nor
+// behind what is given.
+absl::StatusOr<std::set<OutputRef>> Reached(const Graph& graph, const std::vector<std::string>& fetches, const std::vector<std::string>& targets,
+                                            const Session::FeedTypes& given) {
   std::vector<OutputRef> stack;
   for (const auto* names : {&fetches, &targets}) {
     for (const std::string& name : *names) {
@@ -74,6 +76,7 @@ absl::StatusOr<std::set<OutputRef>> Reached(const Graph& graph, const std::vecto
     const OutputRef ref = stack.back();
     stack.pop_back();
     const Node& node = graph.node(ref.node);
+    if (given.count(FeedName(graph, ref)) > 0 || given.count(graph.TensorName(ref)) > 0) continue;
     if (NumFedOutputs(node) > ref.index) {
       reached.insert(ref);
       continue;
@@ -164,12 +167,11 @@ absl::StatusOr<Session::FeedTypes> SyntheticFeedTypes(const Graph& graph, const 
       return absl::NotFoundError(absl::StrCat("--feed_shapes: ", name, ": the graph has no placeholder and no iterator of that name"));
     }
   }
-  MR_ASSIGN_OR_RETURN(const std::set<OutputRef> reached, Reached(graph, fetches, targets));
+  MR_ASSIGN_OR_RETURN(const std::set<OutputRef> reached, Reached(graph, fetches, targets, given));
   Session::FeedTypes types;
   std::vector<std::string> unknown;
   for (const OutputRef ref : reached) {
     const std::string name = FeedName(graph, ref);
-    if (given.count(name) || given.count(graph.TensorName(ref))) continue;
     TensorType type = TypeInGraph(graph, ref);
     if (const auto shape = shapes.find(name); shape != shapes.end()) type.shape = shape->second;
     if (!type.shape.fully_known()) unknown.push_back(absl::StrCat(name, " ", type.ToString()));

@@ -80,10 +80,12 @@ std::string Keys(const Map& map) {
 }
 
 absl::StatusOr<const SavedSignature*> FindSignature(const SavedModel& model, const std::string& name) {
-  const auto& signatures = model.signatures;
-  const auto found = signatures.find(name.empty() ? "serving_default" : name);
-  if (found != signatures.end()) return &found->second;
-  if (name.empty() && signatures.size() == 1) return &signatures.begin()->second;
+  auto signatures = model.signatures;
+  const auto found = model.signatures.find(name.empty() ? "serving_default" : name);
+  if (found != model.signatures.end()) return &found->second;
+  for (const char* own : {"__saved_model_init_op", "__saved_model_train_op"}) signatures.erase(own);  // TensorFlow's, of no use alone
+  if (name.empty() && signatures.size() == 1) return &model.signatures.find(signatures.begin()->first)->second;
+  if (name.empty()) return absl::NotFoundError(absl::StrCat("give --signature: the model has ", Keys(signatures)));
   return absl::NotFoundError(absl::StrCat("the model has no signature '", name, "', expected one of ", Keys(signatures)));
 }
 
@@ -391,6 +393,10 @@ absl::Status Initialise(const Workload& workload, Session& session) {
   }
   for (const auto& [name, read] : workload.initial_values) {
     MR_ASSIGN_OR_RETURN(const Tensor value, read());
+    if (value.dtype() == DataType::kString) {
+      LOG(WARNING) << workload.values_from << ": '" << name << "' holds strings, which no variable does here; it is left out";
+      continue;
+    }
     const absl::Status set = session.SetVariable(name, value);
     if (!set.ok()) return WithMessage(set, absl::StrCat(workload.values_from, ": ", set.message()));
   }

@@ -304,9 +304,10 @@ TEST_F(CommandsTest, ValuesOfACheckpointAreReadBeforeTheFirstStepOnly) {
   };
   options_.input.checkpoint_in = "checkpoint";
   EXPECT_TRUE(PlanCommand(options_, world_.environment).ok());
-  const absl::Status status = RunCommand(options_, world_.environment);
-  EXPECT_EQ(status.message(), "tensor 'w': corrupt");
+  EXPECT_EQ(RunCommand(options_, world_.environment).message(), "tensor 'w': corrupt");
   EXPECT_EQ(world_.engine.steps_run, 0);
+  world_.environment.open_checkpoint_reader = [](const std::string&) { return OpenReader({{"graph", Tensor(DataType::kString, Shape())}}); };
+  EXPECT_TRUE(RunCommand(options_, world_.environment).ok()) << "what TensorFlow 2 writes beside the variables is of none";
 }
 
 TEST_F(CommandsTest, ShapesOfASavedModelGoByTheKeysOfItsSignature) {

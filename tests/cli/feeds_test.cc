@@ -94,6 +94,19 @@ z = Neg(it:1)
   EXPECT_EQ(SyntheticFeedTypes(*graph, {"z"}, {}, {{"it:3", Shape({7})}}, {}).status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST(SyntheticFeedsTest, NothingBehindWhatAFileGivesIsNeeded) {
+  const absl::StatusOr<Graph> graph = ParseGraphText(R"(
+s = Placeholder() {dtype=string, shape=shape[?]}
+read = ReadFile(s)
+y = Identity(read) {T=string}
+)");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_FALSE(SyntheticFeedTypes(*graph, {"y"}, {}, {}, {}).ok());
+  const auto types = SyntheticFeedTypes(*graph, {"y"}, {}, {}, {{"read:0", {}}});
+  ASSERT_TRUE(types.ok()) << types.status();
+  EXPECT_TRUE(types->empty());
+}
+
 TEST(SyntheticFeedsTest, LeaveOutWhatAFileGives) {
   const auto types = SyntheticFeedTypes(ExampleGraph(), {"f"}, {}, {}, {{"y:0", {}}});
   ASSERT_TRUE(types.ok()) << types.status();
