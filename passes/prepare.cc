@@ -380,6 +380,7 @@ absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
   prepared.inferred.by_value.resize(prepared.graph.num_ids(), 0);
   // Updates whose accesses are ordered: what waited for one waits for the last of its parts.
   MR_RETURN_IF_ERROR(SliceLargeUpdates(request, prepared));
+  if (prepared.sliced_updates > 0) needed.targets = TargetsOfParts(prepared.graph, std::move(needed.targets));
   // Fewer and larger nodes before any order: only what is ordered may be taken together. Updates and products first, which
   // take what would be a launch, or an operand, of what comes after.
   if (request.options.fuse) {

@@ -6,8 +6,8 @@
 namespace millrace {
 namespace {
 
-// There from the start: nobody needs to wait for it.
-bool IsSource(const Node& node) { return node.inputs.empty() && node.control_inputs.empty(); }
+// There from the start: nobody needs to wait for it, unless it does something.
+bool IsSource(const Node& node) { return node.inputs.empty() && node.control_inputs.empty() && node.op != "_PrintFormatted"; }
 
 }  // namespace
 

@@ -51,7 +51,10 @@ class PadFolder {
            node.outputs[0].shape.rank() == kRank && node.outputs[0].shape.fully_known() &&
            std::none_of(node.inputs.begin(), node.inputs.end(), dynamic) && !node.attrs.GetOr(kGuarded, false);
   }
-  bool MayGo(NodeId id) const { return IsStatic(id) && targets_.count(graph_.node(id).name) == 0; }
+  // Who takes what it gives would not wait for what it waits for.
+  bool MayGo(NodeId id) const {
+    return IsStatic(id) && graph_.node(id).control_inputs.empty() && targets_.count(graph_.node(id).name) == 0;
+  }
 
   // The paddings of a convolution by `filter` with `more` zeros before and behind each dimension; none where that is no padding
   // of it.

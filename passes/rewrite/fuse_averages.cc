@@ -60,6 +60,16 @@ class AverageFuser {
     return Takers(id) == 1;
   }
 
+  // The update takes what the parts took, only later: of a variable that is more than a moment's value. Who waits for a part may write it.
+  bool MayBeLate(const Step& step) const {
+    const bool of_variables = VariableOf(graph_, ops_, step.value).valid() || VariableOf(graph_, ops_, step.rate).valid();
+    return !of_variables || (Takers(step.difference) == Uses(step.difference) && Takers(step.product) == Uses(step.product));
+  }
+
+  int Uses(NodeId id) const {
+    const auto uses = fanout_.of(id);
+    return static_cast<int>(uses.end() - uses.begin());
+  }
   int Takers(NodeId id) const {
     int takers = 0;
     for (const Fanout::Use& use : fanout_.of(id)) takers += use.input >= 0 ? 1 : 0;
@@ -87,7 +97,8 @@ class AverageFuser {
       const Node& old = graph_.node(difference.inputs[0].node);
       step.value = difference.inputs[1];
       step.old = difference.inputs[0].node;
-      if (old.op == "ReadVariableOp" && old.inputs[0] == handle && graph_.type(difference.inputs[0]) == type && graph_.type(step.value) == type) return step;
+      const bool is_step = old.op == "ReadVariableOp" && old.inputs[0] == handle && graph_.type(difference.inputs[0]) == type && graph_.type(step.value) == type;
+      if (is_step && MayBeLate(step)) return step;
     }
     return std::nullopt;
   }

@@ -140,7 +140,8 @@ class NormFuser {
     const Node& norm = graph_.node(norm_id);
     const bool same = HasStatistics(norm) && norm.inputs[kX] == gradient.inputs[kGradX] && norm.inputs[kScale] == gradient.inputs[kGradScale] &&
                       AreStatisticsOf(norm_id, gradient.inputs[kGradMean], gradient.inputs[kGradVariance]) && SameSettings(norm, gradient);
-    if (!same || !StaysBetween(norm.inputs[kOffset], norm_id, id)) return 0;
+    const auto stays = [&](OutputRef input) { return StaysBetween(input, norm_id, id); };
+    if (!same || !std::all_of(norm.inputs.begin(), norm.inputs.end(), stays)) return 0;
     const OutputRef offset = norm.inputs[kOffset];
     const Node relu_grad = graph_.node(masked);
     Node& fused = graph_.mutable_node(id);

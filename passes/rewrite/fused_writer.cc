@@ -5,6 +5,7 @@
 #include "graph/spread.h"
 #include "millrace/guard.h"
 #include "passes/rewrite/fuse_elementwise.h"
+#include "passes/rewrite/order_variable_accesses.h"
 #include "passes/rewrite/strided_views.h"
 
 namespace millrace {
@@ -29,6 +30,8 @@ FusedInput ReadFor(const Graph& graph, OutputRef ref) {
   const OutputRef operand = node.inputs[0];
   const Shape& shape = graph.type(operand).shape;
   int64_t row = 0;
+  // A variable's memory may be written once the copy is there.
+  if (VariableOf(graph, OpRegistry::Builtin(), operand).valid()) return {ref};
   if (graph.node(operand.node).dynamic_output(operand.index) || !shape.fully_known() || !node.outputs[0].shape.fully_known() ||
       OperandOf(shape, node.outputs[0].shape, &row) == Operand::kOther) {
     return {ref};

@@ -1,7 +1,8 @@
 #include "passes/rewrite/lower_prints.h"
 
-#include <algorithm>
 #include <utility>
+
+#include "passes/rewrite/text_source.h"
 
 namespace millrace {
 namespace {
@@ -11,16 +12,8 @@ void PrintValues(Graph& graph, NodeId id) {
   Node& print = graph.mutable_node(id);
   if (print.inputs.empty()) return;
   auto waits = print.control_inputs;
-  NodeId from = print.inputs[0].node;
-  const auto wait_as = [&](const Node& node) {
-    for (NodeId control : node.control_inputs) {
-      if (std::find(waits.begin(), waits.end(), control) == waits.end()) waits.push_back(control);
-    }
-  };
-  for (; graph.node(from).op == "Identity" && !graph.node(from).inputs.empty(); from = graph.node(from).inputs[0].node) wait_as(graph.node(from));
-  const Node& text = graph.node(from);
+  const Node& text = graph.node(SourceOfText(graph, print.inputs[0], waits));
   if (text.op != "StringFormat") return;
-  wait_as(text);
   for (const char* name : {"template", "placeholder", "summarize"}) {
     if (const AttrValue* value = text.attrs.Find(name); value != nullptr) print.attrs.Set(name, *value);
   }

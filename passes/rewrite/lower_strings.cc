@@ -14,6 +14,7 @@
 #include "passes/rewrite/keep_tables.h"
 #include "passes/rewrite/kept_state.h"
 #include "passes/rewrite/known_tables.h"
+#include "passes/rewrite/text_source.h"
 
 namespace millrace {
 namespace {
@@ -141,7 +142,8 @@ class Lowering {
   void HashNumbers(NodeId id) {
     const Node& node = graph_.node(id);
     if (node.inputs.size() != 1 || node.op == "StringToHashBucket") return;
-    const Node& text = graph_.node(SourceOfHandle(graph_, node.inputs[0]).node);
+    auto waits = node.control_inputs;
+    const Node& text = graph_.node(SourceOfText(graph_, node.inputs[0], waits));
     if (text.op != "AsString" || text.inputs.size() != 1) return;
     const DataType type = text.attrs.GetOr<DataType>("T", DataType::kInvalid);
     if (!IsInteger(type) && type != DataType::kBool) return;
@@ -152,6 +154,7 @@ class Lowering {
     Node& hash = graph_.mutable_node(id);
     hash.op = "_AsStringToHashBucket";
     hash.inputs[0] = numbers;
+    hash.control_inputs = std::move(waits);
     hash.attrs = std::move(attrs);
     changed_ = true;
   }

@@ -1,6 +1,8 @@
 #include "passes/rewrite/slice_updates.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 #include <map>
 #include <set>
 #include <string>
@@ -226,6 +228,24 @@ class ChainSlicer {
 };
 
 }  // namespace
+
+std::vector<std::string> TargetsOfParts(const Graph& graph, std::vector<std::string> targets) {
+  std::map<std::string, std::pair<int64_t, std::string>> last;  // by name of the whole: the part's number and name
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    if (!graph.alive(NodeId{i})) continue;
+    const std::string& name = graph.node(NodeId{i}).name;
+    const size_t end = name.rfind(kUpdatePartName);
+    if (end == name.npos) continue;
+    const int64_t number = std::strtoll(name.c_str() + end + std::strlen(kUpdatePartName), nullptr, 10);
+    auto& known = last[name.substr(0, end)];
+    known = std::max(known, std::pair(number, name));
+  }
+  for (std::string& target : targets) {
+    const auto found = last.find(target.substr(0, target.rfind(':')));
+    if (found != last.end() && !graph.Find(found->first).valid()) target = found->second.second;
+  }
+  return targets;
+}
 
 std::string WholeUpdateName(const Node& part) { return part.name.substr(0, part.name.rfind(kUpdatePartName)); }
 

@@ -41,6 +41,9 @@ absl::StatusOr<SliceableUpdates> FindSliceableUpdates(const Graph& graph, const 
 int64_t SliceUpdates(Graph& graph, const OpRegistry& ops, const SliceableUpdates& updates, PartBytes part,
                      std::vector<uint64_t>& by_value);
 
+// Of names of targets: of an update that has been sliced, that of its last part, which comes after all others.
+std::vector<std::string> TargetsOfParts(const Graph& graph, std::vector<std::string> targets);
+
 // The name that the update of which `part` is a part had as a whole.
 std::string WholeUpdateName(const Node& part);
 
