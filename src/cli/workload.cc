@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -80,13 +81,16 @@ std::string Keys(const Map& map) {
 }
 
 absl::StatusOr<const SavedSignature*> FindSignature(const SavedModel& model, const std::string& name) {
-  auto signatures = model.signatures;
   const auto found = model.signatures.find(name.empty() ? "serving_default" : name);
   if (found != model.signatures.end()) return &found->second;
-  for (const char* own : {"__saved_model_init_op", "__saved_model_train_op"}) signatures.erase(own);  // TensorFlow's, of no use alone
-  if (name.empty() && signatures.size() == 1) return &model.signatures.find(signatures.begin()->first)->second;
-  if (name.empty()) return absl::NotFoundError(absl::StrCat("give --signature: the model has ", Keys(signatures)));
-  return absl::NotFoundError(absl::StrCat("the model has no signature '", name, "', expected one of ", Keys(signatures)));
+  std::map<std::string, const SavedSignature*> given;
+  for (const auto& [key, signature] : model.signatures) {
+    const bool own = key == "__saved_model_init_op" || key == "__saved_model_train_op";  // TensorFlow's, of no use alone
+    if (!own) given[key] = &signature;
+  }
+  if (name.empty() && given.size() == 1) return given.begin()->second;
+  if (name.empty()) return absl::NotFoundError(absl::StrCat("give --signature: the model has ", Keys(given)));
+  return absl::NotFoundError(absl::StrCat("the model has no signature '", name, "', expected one of ", Keys(given)));
 }
 
 // Fetches and targets of the signature; keys of `fetches` become its tensors. All outputs when none is asked for.
