@@ -29,7 +29,7 @@ std::pair<Value, Value> SwitchedByName(Guards& guards, const Value& value, Outpu
 std::pair<Value, Value> SwitchedObject(const Value& value, OutputRef predicate);
 // What a stack gave: a predicate or a number of turns that is a constant is so on the stack's side alone: it waits for what runs there.
 absl::StatusOr<Value> KnownOnSide(StraightGraph& out, const NodeCall& pop, Value value);
-// Inputs of a Merge that are constants, on one side for what they wait for: each as a tensor of its side.
+// Inputs of a Merge that are on one side for what they wait for alone: each as a tensor of its side.
 absl::Status TieToSides(StraightGraph& out, Guards& guards, NodeCall& merge);
 
 // As AsOne, for two lists of one length before a Switch that asks something else than what tells them apart: a list knows

@@ -154,9 +154,9 @@ absl::Status Unroller::RunNode(Run& run, NodeId id) {
   const Waits waits = ToWaits(controls);
   call.origin.waits = waits;
   if (holds) {
-    absl::StatusOr<std::vector<Value>> values = IsListOp(node)          ? RunListOp(out_, call)
-                                                      : IsArrayOp(node) ? arrays_.Run(call)
-                                                                        : RunOptionalOp(out_, call);
+    absl::StatusOr<std::vector<Value>> values = IsListOp(node)    ? RunListOp(out_, call)
+                                                : IsArrayOp(node) ? arrays_.Run(call)
+                                                                  : RunOptionalOp(out_, call);
     if (!values.ok() && exact_sizes_ && !NeedsAnswer(values.status())) return AskIfWrong(out_, guards_, call, values.status());
     MR_RETURN_IF_ERROR(values.status());
     if (lists) {
@@ -183,6 +183,7 @@ absl::Status Unroller::RunNode(Run& run, NodeId id) {
 absl::Status Unroller::SayWhere(const NodeCall& call, absl::Span<Value> values) {
   const Guard guard = guards_.Of(call.inputs, call.origin.waits);
   if (guard.empty()) return absl::OkStatus();
+  const Guard of_waits = guards_.Of(call.origin.waits);
   for (Value& value : values) {
     if (value.kind == Value::Kind::kList) {
       ListValue list = *value.list;
@@ -191,10 +192,9 @@ absl::Status Unroller::SayWhere(const NodeCall& call, absl::Span<Value> values) 
       continue;
     }
     if (value.kind == Value::Kind::kMissing || value.kind == Value::Kind::kObject) continue;
-    Guard says = guards_.Of(call.origin.waits);
-    says.merge(guards_.Of(value));
+    const Guard of_value = guards_.Of(value);
     for (const Literal& literal : guard) {
-      if (says.count(literal) > 0) continue;
+      if (of_waits.count(literal) > 0 || of_value.count(literal) > 0) continue;
       MR_ASSIGN_OR_RETURN(const NodeId pivot, PivotOf(call, literal));
       value.waits = Together(value.waits, ToWaits({pivot}));
     }

@@ -35,6 +35,14 @@ std::vector<Tensor> Step(Session& session, const Session::Feeds& feeds, const st
 
 std::vector<float> Floats(const Tensor& tensor) { return {tensor.as<float>().begin(), tensor.as<float>().end()}; }
 
+// What "now" reads, in a run of its own.
+std::vector<float> Now(Session& session) {
+  std::vector<Tensor> out;
+  const absl::Status status = session.Run({}, {"now"}, {}, &out);
+  EXPECT_TRUE(status.ok()) << status;
+  return out.empty() ? std::vector<float>() : Floats(out[0]);
+}
+
 TEST(KeptByRewrites, AnAverageOfAVariableThatIsWrittenMeanwhile) {
   const auto session = Fused(R"(
 v = VarHandleOp() {dtype=float, shape=shape[2], shared_name="v"}
@@ -91,9 +99,7 @@ now = ReadVariableOp(v) {dtype=float}
   Tensor x(DataType::kFloat, Shape({1, 3, 3, 1}));
   for (float& v : x.mutable_as<float>()) v = 1;
   EXPECT_EQ(Floats(Step(*session, {{"x", x}}, {"y"}, {})[0]), (std::vector<float>{4, 6, 4, 6, 9, 6, 4, 6, 4}));
-  std::vector<Tensor> out;
-  ASSERT_TRUE(session->Run({}, {"now"}, {}, &out).ok());
-  EXPECT_EQ(Floats(out[0]), std::vector<float>{2});
+  EXPECT_EQ(Now(*session), std::vector<float>{2});
 }
 
 TEST(KeptByRewrites, WhatATextWaitedForThatIsHashed) {
@@ -108,9 +114,7 @@ y = StringToHashBucketFast(text) {num_buckets=10}
 now = ReadVariableOp(v) {dtype=float}
 )");
   EXPECT_EQ(Step(*session, {{"x", Tensor::Scalar<int64_t>(5)}}, {"y"}, {}).size(), 1);
-  std::vector<Tensor> out;
-  ASSERT_TRUE(session->Run({}, {"now"}, {}, &out).ok());
-  EXPECT_EQ(Floats(out[0]), std::vector<float>{2});
+  EXPECT_EQ(Now(*session), std::vector<float>{2});
 }
 
 TEST(KeptByRewrites, APrintOfNoValuesThatIsWaitedFor) {
