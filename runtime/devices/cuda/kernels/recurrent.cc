@@ -146,8 +146,8 @@ absl::Status RunSequence(const Sequence& s, const Queue& queue, const KernelCont
     cs_prev = out.cs;
     h_prev = out.h;
   }
-  const bool rest = s.walk.steps < s.walk.all;
-  for (int k = 0; rest && k < 7; ++k) LaunchClearBehind(queue, steps, n, s.walk.all * n, context.output<float>(k));
+  const int outputs = s.walk.steps < s.walk.all ? static_cast<int>(context.instance->outputs.size()) : 0;
+  for (int k = 0; k < outputs; ++k) LaunchClearBehind(queue, steps, n, s.walk.all * n, context.output<float>(k));
   return absl::OkStatus();
 }
 
