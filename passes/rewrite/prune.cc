@@ -4,7 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/needed_nodes.h"
+#include "millrace/op.h"
 #include "millrace/status.h"
+#include "passes/control_flow/control_flow_ops.h"
 
 namespace millrace {
 namespace {
@@ -29,6 +31,13 @@ absl::Status CheckFeed(const Node& node, const std::string& name, const TensorTy
                                                    TensorType{dtype, shape}.ToString()));
   }
   return absl::OkStatus();
+}
+
+// A feed stands for a placeholder, and what waits for that has nothing to wait for. Of any other node it is the value alone: what
+// waits for the node has TensorFlow run it. Nodes that cannot be run here (those of input pipelines) are fed to be there no more.
+bool RunsThoughFed(const Node& node) {
+  if (node.op == "Placeholder" || node.op == "PlaceholderV2") return false;
+  return OpRegistry::Builtin().Find(node.op) != nullptr || IsPartitionedCall(node) || IsIf(node) || IsCase(node) || IsWhile(node);
 }
 
 constexpr const char* kOwnOps[] = {"_Feed", "_Fetch", "Send", "Recv", "SwapOut", "SwapIn"};
@@ -94,9 +103,8 @@ class Pruner {
     const auto for_each_need = [&](NodeId id, const auto& need) {
       const Node& node = graph_.node(id);
       for (OutputRef input : node.inputs) need_tensor(input, need);
-      // A control edge from a fed node is satisfied by the feed.
       for (NodeId control : node.control_inputs) {
-        if (!is_fed_[control.value] || feeds_.count({control, 0}) == 0) need(control);
+        if (feeds_.count({control, 0}) == 0 || RunsThoughFed(graph_.node(control))) need(control);
       }
     };
     MarkNeeds(needed_, for_each_need);

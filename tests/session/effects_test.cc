@@ -353,6 +353,30 @@ y = AddV2(loop:1, LAST) {T=float}
 }
 
 // What is read waits for a constant that was computed from what was written.
+// As tf.Session does it: the value that is fed replaces what the node makes, and what waits for the node still has it run. A
+// placeholder has nothing to run.
+TEST(Effects, OfANodeThatIsFedHappenWhereOthersWaitForIt) {
+  const auto session = OpenSession(*ParseGraphText(R"(
+v = VariableV2() {dtype=float, shape=shape[]}
+two = Const() {dtype=float, value=float[]{2}}
+init = Assign(v, two) {T=float}
+add = AssignAdd(v, two) {T=float}
+p = Placeholder() {dtype=float, shape=shape[]}
+twice = Add(add, add) ^p {T=float}
+y = Identity(twice) ^add {T=float}
+)"));
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_TRUE((*session)->Run({}, {}, {"init"}, nullptr).ok());
+  std::vector<Tensor> out;
+  for (const auto& [fetch, after] : std::vector<std::pair<std::string, float>>{{"twice", 2}, {"y", 4}}) {
+    const absl::Status status = (*session)->Run({{"add", Tensor::Scalar<float>(7)}, {"p", Tensor::Scalar<float>(0)}}, {fetch}, {}, &out);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(out[0].as<float>()[0], 14);
+    ASSERT_TRUE((*session)->Run({}, {"v"}, {}, &out).ok());
+    EXPECT_EQ(out[0].as<float>()[0], after);
+  }
+}
+
 TEST(Effects, BehindWhatIsKnownWithoutThem) {
   const std::string text = R"(
 x = Placeholder() {dtype=float, shape=shape[2]}
