@@ -91,6 +91,7 @@ struct SavedSignature {
 struct SavedModel {
   Graph graph;
   std::map<std::string, SavedSignature> signatures;
+  std::map<std::string, absl::Status> unread_signatures;  // why these are not among them: sparse or ragged inputs
   // The model's checkpoint, nullptr where it has none, and under which key it holds each of the graph's variables, by variable
   // name (shared_name or node name): WriteCheckpoint under these keys makes a checkpoint that TensorFlow restores into the model.
   std::shared_ptr<TensorReader> checkpoint;
@@ -99,7 +100,8 @@ struct SavedModel {
   std::map<std::string, Tensor> checkpoint_extras;
 };
 
-// The graph of `dir`/saved_model.pb (or .pbtxt) that has exactly these tags, its variables from `dir`/variables.
+// The graph of `dir`/saved_model.pb (or .pbtxt) that has exactly these tags, its variables from `dir`/variables. Nodes that name
+// the model's assets become constants, their paths in `dir`/assets.
 absl::StatusOr<SavedModel> LoadSavedModel(const std::string& dir, const std::vector<std::string>& tags = {"serve"});
 
 }  // namespace millrace

@@ -1,6 +1,8 @@
 #include "passes/control_flow/control_flow_ops.h"
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "graph/function.h"
@@ -58,6 +60,27 @@ bool HoldsAny(const Graph& graph, absl::FunctionRef<bool(const Node&)> predicate
   return std::any_of(graph.library()->begin(), graph.library()->end(), [&](const auto& entry) {
     return entry.second.body != nullptr && HoldsAny(*entry.second.body, predicate);
   });
+}
+
+bool CallsAny(const Graph& graph, const Node& node, absl::FunctionRef<bool(const Node&)> predicate) {
+  if (graph.library() == nullptr) return false;
+  std::vector<std::string> called;
+  const auto call = [&](const Node& caller) {
+    const std::string name = IsPartitionedCall(caller) ? caller.attrs.GetOr<FunctionRef>("f", {}).name : "";
+    if (!name.empty() && std::find(called.begin(), called.end(), name) == called.end()) called.push_back(name);
+  };
+  call(node);
+  for (size_t k = 0; k < called.size(); ++k) {
+    const auto function = graph.library()->find(called[k]);
+    if (function == graph.library()->end() || function->second.body == nullptr) continue;
+    const Graph& body = *function->second.body;
+    for (int32_t i = 0; i < body.num_ids(); ++i) {
+      if (!body.alive(NodeId{i})) continue;
+      if (predicate(body.node(NodeId{i}))) return true;
+      call(body.node(NodeId{i}));
+    }
+  }
+  return false;
 }
 
 }  // namespace millrace

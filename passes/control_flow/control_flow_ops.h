@@ -42,6 +42,9 @@ bool NeverWaits(const Node& node);
 // Whether the predicate holds for a node of the graph or of a function of its library.
 bool HoldsAny(const Graph& graph, absl::FunctionRef<bool(const Node&)> predicate);
 
+// Whether `node` calls a function of the graph's library in which the predicate holds for a node, or that calls such a function.
+bool CallsAny(const Graph& graph, const Node& node, absl::FunctionRef<bool(const Node&)> predicate);
+
 }  // namespace millrace
 
 #endif  // MILLRACE_PASSES_CONTROL_FLOW_CONTROL_FLOW_OPS_H_

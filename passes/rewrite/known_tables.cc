@@ -24,19 +24,6 @@ absl::Status Refuse(const Node& node, const std::string& why) {
   return absl::UnimplementedError(absl::StrCat("node '", node.name, "' (", node.op, "): ", why));
 }
 
-// Nodes that change tables, and calls of functions that hold such a node.
-bool MayChange(const Graph& graph, const Node& node) {
-  if (Changes(node)) return true;
-  if (!IsPartitionedCall(node) || graph.library() == nullptr) return false;
-  const auto called = graph.library()->find(node.attrs.GetOr<FunctionRef>("f", {}).name);
-  if (called == graph.library()->end() || called->second.body == nullptr) return false;
-  const Graph& body = *called->second.body;
-  for (int32_t i = 0; i < body.num_ids(); ++i) {
-    if (body.alive(NodeId{i}) && Changes(body.node(NodeId{i}))) return true;
-  }
-  return false;
-}
-
 TableContents ContentsFrom(const Node& node, const ShapeTracker& tracker) {
   TableContents contents;
   contents.from_file = IsTableFromFile(node);
@@ -54,7 +41,7 @@ absl::StatusOr<KnownTables> KnownTables::Find(const Graph& whole, const OpRegist
   for (int32_t i = 0; i < whole.num_ids(); ++i) {
     const Node& node = whole.node(NodeId{i});
     if (!whole.alive(NodeId{i})) continue;
-    if (MayChange(whole, node)) signature.targets.push_back(node.name);
+    if (Changes(node) || CallsAny(whole, node, Changes)) signature.targets.push_back(node.name);
     // What is fed in other steps is not known here, and no reason to fail.
     if (node.op != "Placeholder" && node.op != "PlaceholderV2") continue;
     signature.feeds[absl::StrCat(node.name, ":0")] = {node.attrs.GetOr<DataType>("dtype", DataType::kFloat),
@@ -76,6 +63,8 @@ absl::StatusOr<KnownTables> KnownTables::Find(const Graph& whole, const OpRegist
     const Node& table = graph.node(SourceOfHandle(graph, node.inputs[0]).node);
     if (!IsTable(table)) continue;
     TableContents& found = tables.by_name_[NameOfResource(table)];
+    // What the file says is in a node of its own where it was read.
+    if (IsTableFromFile(node) && !found.keys.empty()) continue;
     if (Fills(node)) {
       TableContents contents = ContentsFrom(node, tracker);
       contents.filled_by = node.name;

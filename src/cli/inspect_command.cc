@@ -67,6 +67,7 @@ std::string SignaturesText(const SavedModel& model) {
   for (const auto& [name, signature] : model.signatures) {
     absl::StrAppend(&text, "signature    ", name, ": ", KeysText(signature.inputs), " -> ", KeysText(signature.outputs), "\n");
   }
+  for (const auto& [name, status] : model.unread_signatures) absl::StrAppend(&text, "signature    ", name, " cannot be run: ", status.message(), "\n");
   return text;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,8 +11,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "cli/partitioned_variables.h"
+#include "millrace/op.h"
+#include "millrace/options.h"
 #include "millrace/status.h"
 #include "passes/control_flow/control_flow_ops.h"
+#include "passes/control_flow/inline_functions.h"
+#include "passes/rewrite/kept_state.h"
+#include "passes/rewrite/prune.h"
 
 namespace millrace::cli {
 namespace {
@@ -68,53 +74,130 @@ NodeId AddConstant(Graph& graph, std::string name, Tensor value) {
   return graph.AddUnique(std::move(node));
 }
 
-absl::Status ReadVocabulary(Graph& graph, NodeId id) {
-  const Node& node = graph.node(id);
-  const Tensor name = StringsAt(graph, node.inputs[1]);
-  const Node& table = graph.node(node.inputs[0].node);
+struct Vocabulary {
+  Tensor keys, values;
+};
+
+// What a text file says that `node` reads into `table`. Errors name the line.
+absl::StatusOr<Vocabulary> VocabularyOf(const Node& node, const Node& table, std::istream& file) {
   const DataType key_type = table.attrs.GetOr<DataType>("key_dtype", DataType::kInvalid);
   const DataType value_type = table.attrs.GetOr<DataType>("value_dtype", DataType::kInvalid);
-  if (name.empty() || key_type == DataType::kInvalid || value_type == DataType::kInvalid) return absl::OkStatus();
-  std::ifstream file(name.strings()[0], std::ios::binary);
-  if (!file) return absl::OkStatus();
   std::vector<std::string> lines = LinesOf(file);
   const auto number = [&](const char* attr, int64_t fallback) { return node.attrs.GetOr<int64_t>(attr, fallback); };
-  const auto refuse = [&](const absl::Status& status) {
-    return absl::Status(status.code(), absl::StrCat("node '", node.name, "' (", node.op, "): ", name.strings()[0], ": ", status.message()));
-  };
   const int64_t first = number("offset", 0), size = number("vocab_size", -1);
   if (size > static_cast<int64_t>(lines.size())) {
-    return refuse(absl::InvalidArgumentError(absl::StrCat("Invalid vocab_size: expected ", size, " but got ", lines.size())));
+    return absl::InvalidArgumentError(absl::StrCat("Invalid vocab_size: expected ", size, " but got ", lines.size()));
   }
   if (size >= 0) lines.resize(size);
   if (const auto empty = std::find(lines.begin(), lines.end(), ""); empty != lines.end()) {
-    return refuse(absl::InvalidArgumentError(absl::StrCat("Invalid content: line ", empty - lines.begin(), " is empty")));
+    return absl::InvalidArgumentError(absl::StrCat("Invalid content: line ", empty - lines.begin(), " is empty"));
   }
   const std::string delimiter = node.attrs.GetOr<std::string>("delimiter", "\t");
-  absl::StatusOr<Tensor> keys = Column(lines, number("key_index", kWholeLine), first, delimiter, key_type);
-  if (!keys.ok()) return refuse(keys.status());
-  absl::StatusOr<Tensor> values = Column(lines, number("value_index", kLineNumber), first, delimiter, value_type);
-  if (!values.ok()) return refuse(values.status());
-  const std::string prefix = node.name;
-  const NodeId key_node = AddConstant(graph, prefix + "/keys", *std::move(keys)), value_node = AddConstant(graph, prefix + "/values", *std::move(values));
-  Node& import = graph.mutable_node(id);
-  import.op = "LookupTableImportV2";
-  import.inputs.assign({import.inputs[0], {key_node, 0}, {value_node, 0}});
-  import.attrs = AttrMap();
-  import.attrs.Set("Tin", key_type);
-  import.attrs.Set("Tout", value_type);
+  Vocabulary vocabulary;
+  MR_ASSIGN_OR_RETURN(vocabulary.keys, Column(lines, number("key_index", kWholeLine), first, delimiter, key_type));
+  MR_ASSIGN_OR_RETURN(vocabulary.values, Column(lines, number("value_index", kLineNumber), first, delimiter, value_type));
+  return vocabulary;
+}
+
+// The strings of an input: of a constant, or of a variable that one is assigned to and nothing else, as SavedModels keep the paths of
+// their assets.
+Tensor PathAt(const Graph& graph, OutputRef ref) {
+  const Node& read = graph.node(SourceOfHandle(graph, ref).node);
+  if (read.op != "ReadVariableOp" || read.inputs.size() != 1) return StringsAt(graph, ref);
+  const Node& variable = graph.node(SourceOfHandle(graph, read.inputs[0]).node);
+  Tensor path;
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& assign = graph.node(NodeId{i});
+    if (assign.removed || assign.op != "AssignVariableOp" || assign.inputs.size() != 2) continue;
+    if (&graph.node(SourceOfHandle(graph, assign.inputs[0]).node) != &variable) continue;
+    if (!path.empty()) return Tensor();
+    path = StringsAt(graph, assign.inputs[1]);
+  }
+  return path;
+}
+
+// What the file says that `node` names; nothing where it is not there.
+absl::StatusOr<std::optional<Vocabulary>> ReadVocabulary(const Graph& graph, const Node& node) {
+  if (node.inputs.size() != 2) return std::nullopt;
+  const Node& table = graph.node(SourceOfHandle(graph, node.inputs[0]).node);
+  const Tensor path = PathAt(graph, node.inputs[1]);
+  if (!IsTable(table) || path.num_elements() != 1) return std::nullopt;
+  std::ifstream file(path.strings()[0], std::ios::binary);
+  if (!file) return std::nullopt;
+  absl::StatusOr<Vocabulary> vocabulary = VocabularyOf(node, table, file);
+  if (vocabulary.ok()) return *std::move(vocabulary);
+  return absl::Status(vocabulary.status().code(), absl::StrCat("node '", node.name, "' (", node.op, "): ", path.strings()[0], ": ",
+                                                               vocabulary.status().message()));
+}
+
+// `import` fills `table` with the vocabulary.
+void SetImport(Graph& graph, NodeId import, OutputRef table, Vocabulary vocabulary) {
+  const std::string prefix = graph.node(import).name;
+  const DataType key_type = vocabulary.keys.dtype(), value_type = vocabulary.values.dtype();
+  const NodeId keys = AddConstant(graph, prefix + "/keys", std::move(vocabulary.keys));
+  const NodeId values = AddConstant(graph, prefix + "/values", std::move(vocabulary.values));
+  Node& node = graph.mutable_node(import);
+  node.op = "LookupTableImportV2";
+  node.inputs.assign({table, {keys, 0}, {values, 0}});
+  node.attrs = AttrMap();
+  node.attrs.Set("Tin", key_type);
+  node.attrs.Set("Tout", value_type);
+}
+
+// Of the graph without its functions.
+absl::Status ReadVocabulariesOfNodes(Graph& graph) {
+  const int32_t nodes = graph.num_ids();
+  for (int32_t i = 0; i < nodes; ++i) {
+    const Node& node = graph.node(NodeId{i});
+    if (node.removed || !IsTableFromFile(node)) continue;
+    MR_ASSIGN_OR_RETURN(std::optional<Vocabulary> vocabulary, ReadVocabulary(graph, node));
+    if (vocabulary.has_value()) SetImport(graph, NodeId{i}, node.inputs[0], *std::move(vocabulary));
+  }
+  return absl::OkStatus();
+}
+
+// What runs for calls of functions that read a file into a table.
+absl::StatusOr<Graph> CallsThatRead(const Graph& graph) {
+  Signature calls;
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    if (node.removed) continue;
+    if (CallsAny(graph, node, IsTableFromFile)) calls.targets.push_back(node.name);
+    if (node.op != "Placeholder" && node.op != "PlaceholderV2") continue;
+    calls.feeds[absl::StrCat(node.name, ":0")] = {node.attrs.GetOr<DataType>("dtype", DataType::kInvalid),
+                                                  node.attrs.GetOr<Shape>("shape", Shape::UnknownRank())};
+  }
+  if (calls.targets.empty()) return Graph();
+  MR_ASSIGN_OR_RETURN(Graph flat, Prune(graph, calls));
+  MR_RETURN_IF_ERROR(InlineFunctions(flat, OpRegistry::Builtin(), MostInlinedNodes(flat, PlanningOptions().max_unrolled_nodes)).status());
+  return flat;
+}
+
+// The files' words come into the graph by nodes beside those functions.
+absl::Status ReadVocabulariesOfFunctions(Graph& graph) {
+  const absl::StatusOr<Graph> flat = CallsThatRead(graph);
+  if (!flat.ok()) return absl::OkStatus();  // planning says what is wrong with them where they are needed
+  for (int32_t i = 0; i < flat->num_ids(); ++i) {
+    const Node& node = flat->node(NodeId{i});
+    if (node.removed || !IsTableFromFile(node)) continue;
+    MR_ASSIGN_OR_RETURN(std::optional<Vocabulary> vocabulary, ReadVocabulary(*flat, node));
+    if (!vocabulary.has_value()) continue;
+    Node table = flat->node(SourceOfHandle(*flat, node.inputs[0]).node);
+    table.attrs.Set("shared_name", NameOfResource(table));
+    table.control_inputs.clear();
+    const NodeId handle = graph.AddUnique(std::move(table));
+    Node import;
+    import.name = node.name;
+    SetImport(graph, graph.AddUnique(std::move(import)), {handle, 0}, *std::move(vocabulary));
+  }
   return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::Status ReadVocabularies(Graph& graph) {
-  const int32_t nodes = graph.num_ids();
-  for (int32_t i = 0; i < nodes; ++i) {
-    const Node& node = graph.node(NodeId{i});
-    if (!node.removed && IsTableFromFile(node) && node.inputs.size() == 2) MR_RETURN_IF_ERROR(ReadVocabulary(graph, NodeId{i}));
-  }
-  return absl::OkStatus();
+  MR_RETURN_IF_ERROR(ReadVocabulariesOfNodes(graph));
+  return ReadVocabulariesOfFunctions(graph);
 }
 
 }  // namespace millrace::cli

@@ -83,6 +83,10 @@ std::string Keys(const Map& map) {
 absl::StatusOr<const SavedSignature*> FindSignature(const SavedModel& model, const std::string& name) {
   const auto found = model.signatures.find(name.empty() ? "serving_default" : name);
   if (found != model.signatures.end()) return &found->second;
+  const auto unread = model.unread_signatures.find(name.empty() ? "serving_default" : name);
+  if (unread != model.unread_signatures.end()) {
+    return absl::Status(unread->second.code(), absl::StrCat("signature '", unread->first, "': ", unread->second.message()));
+  }
   std::map<std::string, const SavedSignature*> given;
   for (const auto& [key, signature] : model.signatures) {
     const bool own = key == "__saved_model_init_op" || key == "__saved_model_train_op";  // TensorFlow's, of no use alone
@@ -276,6 +280,7 @@ absl::Status LoadGraphAndFeeds(const InputOptions& options, std::map<std::string
     shapes.insert(std::move(shape));
   }
   workload.checkpoint_parts = PartitionedVariables(model.graph);
+  MR_RETURN_IF_ERROR(ReadVocabularies(model.graph));
   workload.graph = std::make_shared<const Graph>(std::move(model.graph));
   workload.values_from = options.saved_model;
   if (model.checkpoint != nullptr) {

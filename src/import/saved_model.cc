@@ -118,7 +118,24 @@ absl::Status OpenVariables(const std::string& dir, SavedModel* model) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<SavedModel> FromBytes(std::string_view bytes, const std::vector<std::string>& tags) {
+// As TensorFlow's loader feeds them.
+absl::Status SetAssetPaths(const RepeatedPtrField<proto::AssetFileDef>& assets, const std::string& dir, Graph* graph) {
+  for (const proto::AssetFileDef& asset : assets) {
+    absl::StatusOr<OutputRef> ref = graph->FindTensor(asset.tensor_info().name());
+    if (!ref.ok()) return absl::Status(ref.status().code(), absl::StrCat("asset '", asset.filename(), "': ", ref.status().message()));
+    Tensor path(DataType::kString, Shape());
+    path.mutable_strings()[0] = absl::StrCat(dir, "/assets/", asset.filename());
+    Node& node = graph->mutable_node(ref->node);
+    node.op = "Const";
+    node.inputs.clear();
+    node.attrs = AttrMap();
+    node.attrs.Set("dtype", DataType::kString);
+    node.attrs.Set("value", std::move(path));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SavedModel> FromBytes(std::string_view bytes, const std::vector<std::string>& tags, const std::string& dir) {
   Arena arena;
   proto::SavedModel* proto = Arena::CreateMessage<proto::SavedModel>(&arena);
   if (LooksLikeText(bytes)) {
@@ -129,13 +146,14 @@ absl::StatusOr<SavedModel> FromBytes(std::string_view bytes, const std::vector<s
   MR_ASSIGN_OR_RETURN(const proto::MetaGraphDef* meta, ChooseGraph(*proto, tags));
   SavedModel model;
   MR_ASSIGN_OR_RETURN(model.graph, GraphFromProto(meta->graph_def()));
+  MR_RETURN_IF_ERROR(SetAssetPaths(meta->asset_file_def(), dir, &model.graph));
   for (const proto::MetaGraphDef::SignatureEntry& entry : meta->signature_def()) {
     absl::StatusOr<SavedSignature> signature = ReadSignature(entry.value(), model.graph);
-    if (!signature.ok()) {
-      return absl::Status(signature.status().code(),
-                          absl::StrCat("signature '", entry.key(), "': ", signature.status().message()));
+    if (signature.ok()) {
+      model.signatures[entry.key()] = *std::move(signature);
+    } else {
+      model.unread_signatures[entry.key()] = signature.status();
     }
-    model.signatures[entry.key()] = *std::move(signature);
   }
   MR_ASSIGN_OR_RETURN(model.checkpoint_keys, CheckpointKeys(model.graph, meta->saver_def()));
   return model;
@@ -163,8 +181,8 @@ absl::StatusOr<std::map<std::string, std::string>> CheckpointKeys(const Graph& g
   return keys;
 }
 
-absl::StatusOr<SavedModel> SavedModelFromBytes(std::string_view bytes, const std::vector<std::string>& tags) {
-  absl::StatusOr<SavedModel> model = FromBytes(bytes, tags);
+absl::StatusOr<SavedModel> SavedModelFromBytes(std::string_view bytes, const std::vector<std::string>& tags, const std::string& dir) {
+  absl::StatusOr<SavedModel> model = FromBytes(bytes, tags, dir);
   if (!model.ok()) return OneLine(model.status());
   return model;
 }
@@ -173,7 +191,7 @@ absl::StatusOr<SavedModel> LoadSavedModel(const std::string& dir, const std::vec
   std::string path = absl::StrCat(dir, "/saved_model.pb");
   if (!IsThere(path) && IsThere(absl::StrCat(path, "txt"))) path += "txt";
   MR_ASSIGN_OR_RETURN(const std::shared_ptr<const MappedFile> file, MappedFile::Open(path));
-  absl::StatusOr<SavedModel> model = SavedModelFromBytes(file->bytes(), tags);
+  absl::StatusOr<SavedModel> model = SavedModelFromBytes(file->bytes(), tags, dir);
   if (!model.ok()) {
     return absl::Status(model.status().code(), absl::StrCat(path, ": ", model.status().message()));
   }

@@ -14,8 +14,8 @@
 namespace millrace {
 
 // Graph and signatures from the bytes of saved_model.pb (or .pbtxt), and the checkpoint key of every variable that
-// the model's restore function assigns. LoadSavedModel without the checkpoint.
-absl::StatusOr<SavedModel> SavedModelFromBytes(std::string_view bytes, const std::vector<std::string>& tags);
+// the model's restore function assigns. LoadSavedModel without the checkpoint. The model's assets are files in `dir`/assets.
+absl::StatusOr<SavedModel> SavedModelFromBytes(std::string_view bytes, const std::vector<std::string>& tags, const std::string& dir);
 
 // Variable name -> checkpoint key, read off what runs for the saver's restore operation: the names that RestoreV2 is
 // given, and the variables to which its outputs are assigned.

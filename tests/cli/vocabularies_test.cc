@@ -56,6 +56,39 @@ TEST(Vocabularies, WhatDoesNotFitIsNamed) {
   EXPECT_THAT(Read("a\tx\n", "key_dtype=string, value_dtype=int64", "key_index=0, value_index=1"), HasSubstr("line 0: 'x' is no int64"));
 }
 
+// As TensorFlow 2 exports tables: the path is in a variable, and a function of a function reads the file.
+TEST(Vocabularies, FilesThatFunctionsReadComeToNodesBesideThem) {
+  const std::string path = absl::StrCat(testing::TempDir(), "/vocabulary_of_functions_", getpid());
+  std::ofstream(path) << "the\ncat\n";
+  absl::StatusOr<Graph> graph = ParseGraphText(absl::StrCat(R"(
+function initialize
+  table = _Arg() {T=resource, index=0}
+  file = _Arg() {T=string, index=1}
+  init = InitializeTableFromTextFileV2(table, file) {key_index=-2, value_index=-1}
+end
+function outer
+  table = _Arg() {T=resource, index=0}
+  file = _Arg() {T=string, index=1}
+  call = StatefulPartitionedCall(table, file) {f=&initialize}
+end
+x = Placeholder() {dtype=string, shape=shape[?]}
+path = Const() {dtype=string, value=string[]{")", path, R"("}}
+asset = VarHandleOp() {dtype=string, shape=shape[], shared_name="asset"}
+assign = AssignVariableOp(asset, path) {dtype=string}
+read = ReadVariableOp(asset) ^assign {dtype=string}
+words = HashTableV2() {key_dtype=string, value_dtype=int64}
+call = StatefulPartitionedCall(words, read) {f=&outer}
+)"));
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const absl::Status read = ReadVocabularies(*graph);
+  unlink(path.c_str());
+  ASSERT_TRUE(read.ok()) << read;
+  const std::string printed = GraphToText(*graph);
+  EXPECT_THAT(printed, HasSubstr("words_1 = HashTableV2() {key_dtype=string, shared_name=\"words\", value_dtype=int64}\n"));
+  EXPECT_THAT(printed, HasSubstr("LookupTableImportV2(words_1, "));
+  EXPECT_THAT(printed, HasSubstr("value=string[2]{\"the\", \"cat\"}"));
+}
+
 TEST(Vocabularies, AFileThatIsNotThereIsLeftToPlanning) {
   absl::StatusOr<Graph> graph = ParseGraphText(R"(
 table = HashTableV2() {key_dtype=string, value_dtype=int64}

@@ -75,7 +75,7 @@ bool FuzzArrays(std::string_view bytes) {
 }
 
 bool FuzzSavedModel(std::string_view bytes) {
-  const absl::StatusOr<SavedModel> model = SavedModelFromBytes(bytes, {"serve"});
+  const absl::StatusOr<SavedModel> model = SavedModelFromBytes(bytes, {"serve"}, "");
   if (!model.ok()) return CheckRefusal(model.status());
   CHECK(VerifyGraph(model->graph).ok());
   for (const auto& [name, signature] : model->signatures) {

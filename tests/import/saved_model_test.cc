@@ -99,15 +99,48 @@ TEST(SavedModel, ErrorsSayWhatIsThere) {
   EXPECT_EQ(std::string(LoadSavedModel(DataPath("saved_model_mlp"), {"gpu", "train"}).status().message()),
             DataPath("saved_model_mlp") + "/saved_model.pb: no graph with tags {gpu, train}, there are {serve}");
   EXPECT_THAT(std::string(LoadSavedModel("/nowhere").status().message()), HasSubstr("/nowhere/saved_model.pb"));
-  EXPECT_EQ(std::string(SavedModelFromBytes("", {"serve"}).status().message()),
+  EXPECT_EQ(std::string(SavedModelFromBytes("", {"serve"}, "").status().message()),
             "no graphs, expected a TensorFlow SavedModel");
+}
+
+// One signature takes a sparse tensor; the other can be run all the same.
+TEST(SavedModel, AssetsArePathsAndUnreadSignaturesAreNamed) {
+  const absl::StatusOr<SavedModel> model = SavedModelFromBytes(R"(
+meta_graphs {
+  meta_info_def { tags: "serve" }
+  graph_def {
+    node { name: "words" op: "Placeholder" attr { key: "dtype" value { type: DT_STRING } } }
+    node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } }
+    node { name: "y" op: "Neg" input: "x" attr { key: "T" value { type: DT_FLOAT } } }
+  }
+  signature_def {
+    key: "dense"
+    value {
+      inputs { key: "x" value { name: "x:0" dtype: DT_FLOAT tensor_shape { } } }
+      outputs { key: "y" value { name: "y:0" dtype: DT_FLOAT tensor_shape { } } }
+    }
+  }
+  signature_def {
+    key: "sparse"
+    value { inputs { key: "x" value { coo_sparse { values_tensor_name: "x:0" } dtype: DT_FLOAT } } }
+  }
+  asset_file_def { tensor_info { name: "words:0" } filename: "words.txt" }
+}
+)", {"serve"}, "/models/m");
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->signatures.size(), 1);
+  EXPECT_EQ(InfosText(model->signatures.at("dense").outputs), " y=y:0:float[]");
+  EXPECT_EQ(std::string(model->unread_signatures.at("sparse").message()), "'x' is not a dense tensor");
+  const Node& words = model->graph.node(model->graph.Find("words"));
+  EXPECT_EQ(words.op, "Const");
+  EXPECT_EQ(words.attrs.GetOr<Tensor>("value", Tensor()).strings()[0], "/models/m/assets/words.txt");
 }
 
 TEST(SavedModel, TruncationsAreErrors) {
   const std::string whole = ReadFile(DataPath("saved_model_mlp/saved_model.pb"));
-  ASSERT_TRUE(SavedModelFromBytes(whole, {"serve"}).ok());
+  ASSERT_TRUE(SavedModelFromBytes(whole, {"serve"}, "").ok());
   for (size_t length = 3; length < whole.size(); length += 97) {
-    ASSERT_FALSE(SavedModelFromBytes(whole.substr(0, length), {"serve"}).ok()) << length;
+    ASSERT_FALSE(SavedModelFromBytes(whole.substr(0, length), {"serve"}, "").ok()) << length;
   }
 }
 

@@ -89,6 +89,30 @@ fill = LookupTableImportV2(table, keys, values) ^set)");
   EXPECT_THAT(Ints(out[0]), ElementsAre(3, -1, 1, 3));
 }
 
+// As an exported model has it: the initialiser's function reads a file, and what that says is in a node beside it.
+TEST(Strings, ATableOfAFileThatWasReadHasItsWords) {
+  const auto session = SessionOf(std::string(R"(
+function read_file
+  table = _Arg() {T=resource, index=0}
+  file = _Arg() {T=string, index=1}
+  init = InitializeTableFromTextFileV2(table, file) {key_index=-2, value_index=-1}
+end
+function initialize
+  table = _Arg() {T=resource, index=0}
+  file = _Arg() {T=string, index=1}
+  call = StatefulPartitionedCall(table, file) {f=&read_file}
+end
+path = Const() {dtype=string, value=string[]{"words.txt"}}
+file_table = HashTableV2() {key_dtype=int64, value_dtype=int64, shared_name="t"}
+call = StatefulPartitionedCall(file_table, path) {f=&initialize}
+)") + kLookup);
+  std::vector<Tensor> out;
+  const Tensor x = Tensor::Vector<int64_t>(std::vector<int64_t>{30, 11, 10, 30});
+  const absl::Status status = session->Run({{"x", x}}, {"found"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(Ints(out[0]), ElementsAre(3, -1, 1, 3));
+}
+
 TEST(Strings, TablesOfWordsAreAskedForConstantAndFedOnes) {
   const auto session = SessionOf(R"(
 keys = Const() {dtype=string, value=string[2]{"a", "b"}}
