@@ -161,10 +161,14 @@ absl::Status RollGradient(Context& c) {
 }
 
 absl::Status DiagonalGradient(Context& c) {
-  const char* inverse = c.op() == "Diag"           ? "DiagPart"
-                        : c.op() == "DiagPart"     ? "Diag"
-                        : c.op() == "MatrixDiag"   ? "MatrixDiagPart"
-                                                   : "MatrixDiag";
+  const bool is_part = c.op() == "MatrixDiagPart" || c.op() == "BatchMatrixDiagPart";
+  const Output& x = c.input(0);
+  const bool is_square = HasKnownShape(x) && x.dim(-1) == x.dim(-2);
+  if (is_part && !is_square) {
+    c.Set(0, ops::Binary("MatrixSetDiag", ops::Unary("ZerosLike", x), c.gradient()));
+    return absl::OkStatus();
+  }
+  const char* inverse = c.op() == "Diag" ? "DiagPart" : c.op() == "DiagPart" ? "Diag" : is_part ? "MatrixDiag" : "MatrixDiagPart";
   c.Set(0, ops::Unary(inverse, c.gradient()));
   return absl::OkStatus();
 }
@@ -196,7 +200,7 @@ void AddArrayGradients(GradientTable& table) {
   table.Add("SpaceToBatchND", Inverse("BatchToSpaceND"));
   table.Add("BatchToSpaceND", Inverse("SpaceToBatchND"));
   table.Add("Roll", RollGradient);
-  table.Add({"Diag", "DiagPart", "MatrixDiag", "MatrixDiagPart"}, DiagonalGradient);
+  table.Add({"Diag", "DiagPart", "MatrixDiag", "MatrixDiagPart", "BatchMatrixDiag", "BatchMatrixDiagPart"}, DiagonalGradient);
   table.AddNone({"Shape", "ShapeN", "Size", "Rank", "OneHot", "Range", "LinSpace", "ArgMax", "ArgMin", "InTopK",
                  "InTopKV2", "Unique", "Bitcast", "RandomUniform", "RandomStandardNormal", "TruncatedNormal"});
 }

@@ -15,6 +15,11 @@ int64_t Product(const Shape& shape, int begin, int end) {
   return product;
 }
 
+// Sums over segments and places in the whole have no numbers of 16 bits.
+Output AsPlaces(const Output& indices) {
+  return indices.dtype() == DataType::kInt32 || indices.dtype() == DataType::kInt64 ? indices : ops::Cast(indices, DataType::kInt32);
+}
+
 // offset[i] = i * stride, [count, 1]: moves the ids of batch i into its own segments.
 Output RowOffsets(GraphBuilder& b, DataType dtype, int64_t count, int64_t stride) {
   Tensor offsets(dtype, Shape({count, 1}));
@@ -48,9 +53,9 @@ Output GatherGradient(const Output& g, const Output& indices, const Shape& param
     for (int i = axis + 1; i < rank; ++i) row_dims.push_back(params.dim(i));
   }
   values = ops::Reshape(values, row_dims);
-  Output ids = indices;
+  Output ids = AsPlaces(indices);
   if (batch > 1) {
-    ids = ops::Reshape(indices, {batch, picked}) + RowOffsets(b, indices.dtype(), batch, rows);
+    ids = ops::Reshape(ids, {batch, picked}) + RowOffsets(b, ids.dtype(), batch, rows);
   }
   ids = ops::Reshape(ids, {picked < 0 ? -1 : batch * picked});
   Output sum = ops::UnsortedSegmentSum(values, ids, batch * rows);
@@ -138,7 +143,7 @@ absl::Status SegmentSumGradient(Context& c) {
 absl::Status TopKGradient(Context& c) {
   MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
   const Output& x = c.input(0);
-  const Output& indices = c.output(1);
+  const Output indices = AsPlaces(c.output(1));
   const int64_t columns = x.dim(-1), k = indices.dim(-1);
   const int64_t rows = columns == 0 ? 0 : x.shape().num_elements() / columns;
   const Output flat_indices =

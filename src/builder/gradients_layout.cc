@@ -46,11 +46,6 @@ absl::Status MatrixSetDiagGradient(Context& c) {
   return absl::OkStatus();
 }
 
-absl::Status BatchMatrixDiagonalGradient(Context& c) {
-  c.Set(0, ops::Unary(c.op() == "BatchMatrixDiag" ? "MatrixDiagPart" : "MatrixDiag", c.gradient()));
-  return absl::OkStatus();
-}
-
 absl::Status BandPartGradient(Context& c) {
   c.Set(0, SameAttrs(c, c.op(), {c.gradient(), c.input(1), c.input(2)}));
   return absl::OkStatus();
@@ -124,7 +119,6 @@ void AddLayoutGradients(GradientTable& table) {
   table.Add({"MatrixDiagV2", "MatrixDiagV3"}, MatrixDiagGradient);
   table.Add({"MatrixDiagPartV2", "MatrixDiagPartV3"}, MatrixDiagPartGradient);
   table.Add({"MatrixSetDiag", "BatchMatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3"}, MatrixSetDiagGradient);
-  table.Add({"BatchMatrixDiag", "BatchMatrixDiagPart"}, BatchMatrixDiagonalGradient);
   table.Add("BatchMatrixBandPart", BandPartGradient);
   table.Add({"SpaceToBatch", "BatchToSpace"}, BlocksGradient);
   table.Add("ParallelConcat", ParallelConcatGradient);

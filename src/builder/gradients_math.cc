@@ -193,8 +193,9 @@ void AddMathGradients(GradientTable& table) {
   table.Add({"Select", "SelectV2"}, SelectGradient);
   table.Add("ClipByValue", ClipByValueGradient);
   table.Add("L2Loss", OfUnary([](In g, In x, In) { return x * g; }));
+  table.Add("NextAfter", OfBinary([](In g, In, In, In) { return g; }, [](In g, In, In, In) { return Unary("ZerosLike", g); }));
   table.AddNone({"StopGradient", "Sign", "Floor", "Ceil", "Rint", "Round", "FloorDiv", "TruncateDiv", "ZerosLike",
-                 "OnesLike", "NextAfter"});
+                 "OnesLike"});
 }
 
 }  // namespace millrace

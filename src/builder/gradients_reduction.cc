@@ -61,6 +61,10 @@ absl::Status SumGradient(Context& c) {
 absl::Status MeanGradient(Context& c) {
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, ReducedAxes(c));
   const Output& x = c.input(0);
+  if (axes.empty()) {
+    c.Set(0, c.gradient());
+    return absl::OkStatus();
+  }
   if (!HasKnownShape(x)) {
     MR_ASSIGN_OR_RETURN(const Output g, KeptGradient(c, axes));
     c.Set(0, Spread(g / ops::Sum(ops::OnesLike(x), axes, g.rank() == x.rank()), x));
@@ -138,9 +142,10 @@ absl::Status CumulativeLogsumexpGradient(Context& c) {
   const Output x = c.input(0), y = c.output(0), g = c.gradient();
   const Output zero = b.Scalar(g.dtype(), 0), one = b.Scalar(g.dtype(), 1);
   // The logarithm of nothing: finite, since y holds it, too, where it sums nothing.
-  const double least = g.dtype() == DataType::kDouble ? std::numeric_limits<double>::lowest()
-                       : g.dtype() == DataType::kHalf ? -65504.0
-                                                      : std::numeric_limits<float>::lowest();
+  const double least = g.dtype() == DataType::kDouble     ? std::numeric_limits<double>::lowest()
+                       : g.dtype() == DataType::kHalf     ? -65504.0
+                       : g.dtype() == DataType::kBfloat16 ? -0x1.fep127
+                                                          : std::numeric_limits<float>::lowest();
   const Output nothing = b.Scalar(g.dtype(), least);
   const auto share = [&](const Output& part) {
     const Output some = ops::Binary("Greater", part, zero);

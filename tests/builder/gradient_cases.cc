@@ -39,7 +39,7 @@ void AddUnaryCases(Cases& cases) {
 
 void AddBinaryCases(Cases& cases) {
   for (const char* op : {"Add", "AddV2", "Sub", "Mul", "Div", "RealDiv", "DivNoNan", "MulNoNan", "Maximum", "Minimum",
-                         "SquaredDifference", "Pow", "Atan2", "Xlogy", "Xdivy", "FloorMod"}) {
+                         "SquaredDifference", "Pow", "Atan2", "Xlogy", "Xdivy", "FloorMod", "NextAfter"}) {
     const auto build = [op](GraphBuilder&, Inputs x) { return ops::Binary(op, x[0], x[1]); };
     cases.push_back({op, {{{2, 3}, 0.4, 2}, {{2, 3}, 0.4, 2}}, build});
     cases.push_back({absl::StrCat(op, "_broadcast"), {{{2, 1, 3}, 0.4, 2}, {{4, 1}, 0.4, 2}}, build});

@@ -58,6 +58,7 @@ void AddShapeCases(Cases& cases) {
   for (const char* op : {"DiagPart", "MatrixDiagPart"}) {
     cases.push_back({op, {{{3, 3}}}, [op](GraphBuilder&, Inputs x) { return ops::Unary(op, x[0]); }});
   }
+  cases.push_back({"MatrixDiagPart_wide", {{{2, 2, 3}}}, [](GraphBuilder&, Inputs x) { return ops::Unary("MatrixDiagPart", x[0]); }});
 }
 
 void AddPartCases(Cases& cases) {

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "builder/gradient_table.h"
+#include "graph/text.h"
 #include "millrace/graph_ops.h"
 #include "millrace/status.h"
 
@@ -153,6 +154,17 @@ TEST(Gradients, ARuleThatAsksForWhatTheNodeDoesNotHaveIsAnErrorThatNamesIt) {
 TEST(Gradients, ARuleThatThrowsIsAnErrorThatNamesIt) {
   const absl::Status status = StatusOfRule([](GradientContext&) -> absl::Status { throw std::runtime_error("boom"); });
   EXPECT_EQ(status.message(), "node 'own' (Own): the gradient rule threw an exception: boom");
+}
+
+// Places of 16 bits are too short for places in the whole.
+TEST(Gradients, OfRowsThatNumbersOf16BitsChoose) {
+  GraphBuilder b;
+  const Output x = b.Placeholder("x", DataType::kFloat, Shape({100, 8}));
+  const Operation top = b.Op("TopKV2", {x, b.Int(2)}, {{"T", DataType::kFloat}, {"index_type", DataType::kInt16}});
+  const auto gradients = AddGradients(b, {top.output(0)}, {x});
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  EXPECT_EQ((*gradients)[0].type().ToString(), "float[100,8]");
+  EXPECT_THAT(GraphToText(b.graph()), HasSubstr("DstT=int32"));
 }
 
 TEST(Gradients, EveryOpHasOneOrAReasonNotTo) {
